@@ -1,0 +1,27 @@
+#include "core/mem.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool vt_mul(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
+bool vt_add(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
+
+void *vt_alloc(size_t bytes) {
+    if (bytes > SIZE_MAX - 64) return NULL;
+    size_t rounded = (bytes + 63) / 64 * 64;
+    void *p = aligned_alloc(64, rounded ? rounded : 64);
+    if (p) memset(p, 0, rounded ? rounded : 64);
+    return p;
+}
+
+void *vt_arena_take(vt_arena *a, size_t count, size_t item) {
+    size_t bytes;
+    if (!vt_mul(count, item, &bytes) || bytes > SIZE_MAX - 64 - a->used) {
+        a->used = SIZE_MAX - 64; /* makes the later allocation fail instead of the arithmetic */
+        return NULL;
+    }
+    void *p = a->base ? a->base + a->used : NULL;
+    a->used += (bytes + 63) / 64 * 64;
+    return p;
+}

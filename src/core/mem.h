@@ -1,0 +1,24 @@
+/* Memory: checked products, aligned blocks, and an arena for "plan, then run": sizes are added up from shapes
+ * first, one block is taken at open, and the hot path only hands out pieces of it. */
+#ifndef VT_CORE_MEM_H
+#define VT_CORE_MEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* *out = a * b (or a + b); false on overflow, *out untouched. */
+bool vt_mul(size_t a, size_t b, size_t *out);
+bool vt_add(size_t a, size_t b, size_t *out);
+
+/* Zeroed block aligned to 64 bytes, NULL when there is no memory; free() releases it. */
+void *vt_alloc(size_t bytes);
+
+/* One block carved from the front. With base NULL it only measures: vt_arena_take returns NULL and adds up
+ * `used`, so the same carving code first plans and then runs. */
+typedef struct vt_arena {
+    char *base;
+    size_t used, size;
+} vt_arena;
+void *vt_arena_take(vt_arena *a, size_t count, size_t item);
+
+#endif

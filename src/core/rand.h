@@ -1,0 +1,28 @@
+/* Random numbers as a function of a key, not a stream (Philox4x32-10; Salmon et al. 2011): the value depends on
+ * (seed, purpose, image, run, step) and the position alone, never on threads, batches or order. */
+#ifndef VT_CORE_RAND_H
+#define VT_CORE_RAND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct vt_rng {
+    uint64_t seed;
+    uint32_t purpose; /* hash of the attack's or caller's name: vt_rng_purpose */
+    uint32_t image;   /* index of the image within its split */
+    uint32_t run;     /* restart or target */
+    uint32_t step;
+} vt_rng;
+
+uint32_t vt_rng_purpose(const char *name);
+void vt_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]);
+
+/* 32 random bits at position i of the key's sequence. */
+uint32_t vt_rng_bits(const vt_rng *r, uint64_t i);
+/* Uniform in [0,1) with 24 bits; fill i = 0..n-1. */
+float vt_rng_uniform(const vt_rng *r, uint64_t i);
+void vt_rng_uniforms(const vt_rng *r, float *out, size_t n);
+/* Standard normals (Box-Muller in double). */
+void vt_rng_normals(const vt_rng *r, float *out, size_t n);
+
+#endif

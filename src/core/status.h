@@ -1,0 +1,46 @@
+/* Status codes and error sentences. Library code never prints or exits: it returns a vt_status and, where a
+ * vt_err is at hand, one sentence that names file, value and limit. Only src/cli prints it. */
+#ifndef VT_CORE_STATUS_H
+#define VT_CORE_STATUS_H
+
+#define VT_STATUS_LIST(X)                                                                                    \
+    X(OK, "ok")                                                                                              \
+    X(STOP, "image is broken, attack may stop")                                                              \
+    X(INTERRUPTED, "interrupted")                                                                            \
+    X(E_USAGE, "wrong usage")                                                                                \
+    X(E_IO, "input/output error")                                                                            \
+    X(E_FORMAT, "malformed file")                                                                            \
+    X(E_SHAPE, "wrong shape")                                                                                \
+    X(E_RANGE, "value out of range")                                                                         \
+    X(E_MEMORY, "out of memory")                                                                             \
+    X(E_FORBIDDEN, "forbidden")                                                                              \
+    X(E_NUMERIC, "numerical failure")                                                                        \
+    X(E_UNKNOWN, "unknown name")
+
+typedef enum vt_status {
+#define VT_STATUS_ENUM(id, text) VT_##id,
+    VT_STATUS_LIST(VT_STATUS_ENUM)
+#undef VT_STATUS_ENUM
+} vt_status;
+
+/* The first failure's sentence, without trailing newline. Zero-initialise. */
+typedef struct vt_err {
+    vt_status code;
+    char text[600];
+} vt_err;
+
+const char *vt_status_name(vt_status s);
+
+/* Stores the sentence in *e (which may be NULL) and returns s, so that a failure is one line at its site. */
+vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Exit code of a status by the house rule: 0 ok, 2 wrong usage, 1 everything else. */
+int vt_exit_code(vt_status s);
+
+#define VT_TRY(call)                                                                                         \
+    do {                                                                                                     \
+        vt_status vt_try_status_ = (call);                                                                   \
+        if (vt_try_status_ != VT_OK) return vt_try_status_;                                                  \
+    } while (0)
+
+#endif

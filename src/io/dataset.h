@@ -1,0 +1,46 @@
+/* Labelled images on disk, read one at a time (never the whole set in memory), in the official order. A source is
+ * one file dataset_*.c with one vt_dataset_def; the Makefile collects them. Reading is thread-safe (pread). */
+#ifndef VT_IO_DATASET_H
+#define VT_IO_DATASET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "core/status.h"
+#include "io/image.h"
+
+typedef enum vt_split { VT_SPLIT_TEST, VT_SPLIT_TRAIN } vt_split;
+const char *vt_split_name(vt_split s); /* "test", "train" */
+
+typedef struct vt_dataset vt_dataset;
+
+typedef struct vt_dataset_def {
+    const char *name;    /* "cifar10-bin" */
+    const char *summary; /* one sentence for `vitrine list formats` */
+    /* Does `path` look like this format (names only; no content is judged here)? */
+    bool (*probe)(const char *path);
+    /* Fills d->count, d->classes, d->hash, d->state; every record is validated here where that is cheap
+     * (file sizes, labels), so that a bad set is refused before a long run starts. */
+    vt_status (*open)(vt_dataset *d, vt_err *e);
+    /* Image i in [0, count): pixels into *im (allocated), label in [0, classes). */
+    vt_status (*read)(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
+    void (*close)(vt_dataset *d);
+} vt_dataset_def;
+
+struct vt_dataset {
+    const vt_dataset_def *def;
+    char *path; /* as given */
+    vt_split split;
+    int64_t count;
+    int classes;   /* number of classes the source declares (10, 100, or folders) */
+    char hash[65]; /* SHA-256 of the split: file contents for CIFAR; for folders, sorted relative paths, sizes and bytes */
+    void *state;
+};
+
+const vt_dataset_def *const *vt_dataset_defs(int *n); /* the registry */
+
+/* Opens `path` as whatever format recognises it; a sentence listing the formats when none does. */
+vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e);
+vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
+void vt_dataset_close(vt_dataset *d);
+
+#endif
