@@ -1,0 +1,77 @@
+#include "core/gemm.h"
+
+#include <cblas.h>
+#include <stddef.h>
+#include <string.h>
+
+extern void openblas_set_num_threads(int n);
+extern char *openblas_get_corename(void);
+extern char *openblas_get_config(void);
+
+static CBLAS_TRANSPOSE op(bool t) { return t ? CblasTrans : CblasNoTrans; }
+
+void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
+                 int ldb, float beta, float *c, int ldc) {
+    cblas_sgemm(CblasRowMajor, op(ta), op(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+void vt_gemm_f64(bool ta, bool tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b,
+                 int ldb, double beta, double *c, int ldc) {
+    cblas_dgemm(CblasRowMajor, op(ta), op(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+void vt_gemm_naive_f64(bool ta, bool tb, int m, int n, int k, double alpha, const double *a, int lda,
+                       const double *b, int ldb, double beta, double *c, int ldc) {
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            double s = 0;
+            for (int p = 0; p < k; p++)
+                s += a[ta ? (size_t)p * (size_t)lda + (size_t)i : (size_t)i * (size_t)lda + (size_t)p] *
+                     b[tb ? (size_t)j * (size_t)ldb + (size_t)p : (size_t)p * (size_t)ldb + (size_t)j];
+            double *out = c + (size_t)i * (size_t)ldc + (size_t)j;
+            *out = alpha * s + (beta != 0 ? beta * *out : 0);
+        }
+}
+
+void vt_blas_single_thread(void) { openblas_set_num_threads(1); }
+const char *vt_blas_kernel(void) { return openblas_get_corename(); }
+const char *vt_blas_config(void) { return openblas_get_config(); }
+
+/* Instruction set of OpenBLAS's x86 kernels by name; a name that is not here counts as "unknown, leave alone". */
+static int kernel_level(const char *name) {
+    static const struct {
+        const char *name;
+        int level;
+    } table[] = {
+        {"Prescott", 0}, {"Core2", 0},       {"Penryn", 0},    {"Nehalem", 0},    {"Atom", 0},
+        {"Barcelona", 0}, {"Bobcat", 0},     {"Athlon", 0},    {"Opteron", 0},    {"Dunnington", 0},
+        {"Sandybridge", 1}, {"Bulldozer", 1}, {"Piledriver", 1}, {"Steamroller", 1}, {"Excavator", 1},
+        {"Haswell", 2},  {"Zen", 2},         {"SkylakeX", 3},  {"Cooperlake", 3}, {"SapphireRapids", 3},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(table[i].name, name)) return table[i].level;
+    return -1;
+}
+
+static int cpu_level(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512cd"))
+        return 3;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 2;
+#endif
+    return 0;
+}
+
+const char *vt_cpu_isa(void) {
+    int level = cpu_level();
+    return level == 3 ? "avx512" : level == 2 ? "avx2" : "baseline";
+}
+
+const char *vt_blas_better_kernel(void) {
+    int have = kernel_level(vt_blas_kernel()), can = cpu_level();
+    if (have < 0 || have >= can) return NULL;
+    return can == 3 ? "SkylakeX" : "Haswell";
+}
