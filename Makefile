@@ -18,8 +18,8 @@ override CFLAGS += $(BASE) $(OPT_$(MODE))
 override LDLIBS += -lopenblas -ljansson -lpng -lcrypto -lm
 override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
-# Rooms. nn and models/*_num (arch, attn, block) are the numeric files: compiled twice, float and double.
-TWICE := $(wildcard src/nn/*.c) $(wildcard src/models/arch_*.c src/models/attn_*.c src/models/session.c)
+# Rooms. The numeric files (nn, and what of models computes) are compiled twice, float and double.
+TWICE := $(wildcard src/nn/*.c) $(wildcard src/models/arch_*.c src/models/attn_*.c) src/models/session.c src/models/block.c src/models/attention.c
 ONCE := $(filter-out $(TWICE),$(wildcard src/core/*.c src/io/*.c src/models/*.c src/attacks/*.c src/eval/*.c))
 CLI := $(wildcard src/cli/*.c)
 obj = $(patsubst src/%.c,$(OUT)/%$(2).o,$(1))
@@ -57,7 +57,7 @@ $(OUT)/%.f32.o: src/%.c $(OUT)/flags | $(GEN)
 	$(Q)$(CC) $(CFLAGS) -ffp-contract=fast -c $< -o $@
 $(OUT)/%.f64.o: src/%.c $(OUT)/flags | $(GEN)
 	@mkdir -p $(@D); echo "  CC   $< (double)"
-	$(Q)$(CC) $(CFLAGS) -ffp-contract=fast -DVT_F64 -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) -ffp-contract=fast -DVT_DOUBLE -c $< -o $@
 $(OUT)/%.o: src/%.c $(OUT)/flags | $(GEN)
 	@mkdir -p $(@D); echo "  CC   $<"
 	$(Q)$(CC) $(CFLAGS) -ffp-contract=off -c $< -o $@

@@ -1,9 +1,9 @@
 /* The number type of nn/ and models/: these files are compiled twice into the same binary, once with real = float
- * and once, with VT_F64 defined, with real = double. VT_R(name) gives each copy its own symbol. */
+ * and once, with VT_DOUBLE defined, with real = double. VT_R(name) gives each copy its own symbol. */
 #ifndef VT_CORE_REAL_H
 #define VT_CORE_REAL_H
 
-#ifdef VT_F64
+#ifdef VT_DOUBLE
 typedef double real;
 #define VT_R(name) name##_f64
 #define VT_REAL_BITS 64

@@ -1,9 +1,11 @@
-/* Labelled images on disk, read one at a time (never the whole set in memory), in the official order. A source is
- * one file dataset_*.c with one vt_dataset_def; the Makefile collects them. Reading is thread-safe (pread). */
+/* Labelled images on disk, read one at a time (never the whole set in memory), in the official order. A
+ * source is one file dataset_*.c with one vt_dataset_def; the Makefile collects them. Reading is thread-safe
+ * (pread). */
 #ifndef VT_IO_DATASET_H
 #define VT_IO_DATASET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "core/status.h"
 #include "io/image.h"
@@ -14,7 +16,7 @@ const char *vt_split_name(vt_split s); /* "test", "train" */
 typedef struct vt_dataset vt_dataset;
 
 typedef struct vt_dataset_def {
-    const char *name;    /* "cifar10-bin" */
+    const char *name;    /* "cifar" */
     const char *summary; /* one sentence for `vitrine list formats` */
     /* Does `path` look like this format (names only; no content is judged here)? */
     bool (*probe)(const char *path);
@@ -31,8 +33,11 @@ struct vt_dataset {
     char *path; /* as given */
     vt_split split;
     int64_t count;
-    int classes;   /* number of classes the source declares (10, 100, or folders) */
-    char hash[65]; /* SHA-256 of the split: file contents for CIFAR; for folders, sorted relative paths, sizes and bytes */
+    int classes; /* number of classes the source declares (10, 100, or folders) */
+    /* SHA-256 of the split. CIFAR: the file contents in order. Folders: the class names, each with '/' and a
+     * zero byte; then for every image its path below the split, a zero byte, its size (8 bytes,
+     * little-endian) and its bytes. */
+    char hash[65];
     void *state;
 };
 
@@ -41,6 +46,15 @@ const vt_dataset_def *const *vt_dataset_defs(int *n); /* the registry */
 /* Opens `path` as whatever format recognises it; a sentence listing the formats when none does. */
 vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e);
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
-void vt_dataset_close(vt_dataset *d);
+void vt_dataset_close(vt_dataset *d); /* accepts NULL */
+
+/* CIFAR records, `record` bytes each: VT_CIFAR10 (label, pixels) or VT_CIFAR100 (coarse label, fine label,
+ * pixels). Checks that `bytes`, which start with record number `first` of the file, are whole records whose
+ * labels are in range. Opening, reading and fuzzing all judge by this function. */
+#define VT_CIFAR_PIXELS 3072
+#define VT_CIFAR10 (1 + VT_CIFAR_PIXELS)
+#define VT_CIFAR100 (2 + VT_CIFAR_PIXELS)
+vt_status vt_cifar_check(const uint8_t *bytes, size_t n, int record, int64_t first, const char *path,
+                         vt_err *e);
 
 #endif

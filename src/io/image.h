@@ -7,6 +7,7 @@
 #include "core/status.h"
 
 #define VT_IMAGE_MAX_SIDE 16384 /* larger claims are refused before any memory is taken */
+#define VT_IMAGE_MAX_PIXELS (64 << 20)
 
 typedef struct vt_image {
     int width, height;
@@ -16,11 +17,11 @@ typedef struct vt_image {
 void vt_image_free(vt_image *im); /* safe twice */
 
 /* PNG of any colour type and depth, converted as Pillow's Image.convert('RGB') does: palette looked up, grey
- * replicated, alpha (and tRNS) dropped without blending, 16-bit RGB keeps the high byte; 16-bit grey as Pillow's
- * mode I;16 -> RGB does in the Pillow of Debian 12. */
+ * replicated, alpha (and tRNS) dropped without blending, 16-bit samples keep the high byte; but 16-bit grey
+ * without alpha is clipped at 255, as by mode I -> RGB in the Pillow 9.4.0 of Debian 12. */
 vt_status vt_png_read(const char *path, vt_image *out, vt_err *e);
 vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);
-/* 8-bit RGB. */
+/* 8-bit RGB; all of the file or, on failure, nothing (vt_file_replace). */
 vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e);
 
 #endif

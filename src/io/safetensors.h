@@ -1,6 +1,6 @@
-/* safetensors, strictly: header of at most 100,000,000 bytes, no duplicate names, no holes, no overlaps, no trailing
- * bytes, every offset and product checked against the file's real size (huggingface/safetensors, format text).
- * The file is memory-mapped; tensor data point into the mapping and live until vt_st_close. */
+/* safetensors, strictly: header of at most 100,000,000 bytes, no duplicate names, no holes, no overlaps, no
+ * trailing bytes, every offset and product checked against the file's real size (huggingface/safetensors,
+ * format text). The file is memory-mapped; tensor data point into the mapping and live until vt_st_close. */
 #ifndef VT_IO_SAFETENSORS_H
 #define VT_IO_SAFETENSORS_H
 
@@ -12,14 +12,18 @@
 
 /* dtype: name in the file, bytes an item */
 #define VT_DTYPE_LIST(X)                                                                                     \
-    X(BOOL, 1) X(U8, 1) X(I8, 1) X(F8_E5M2, 1) X(F8_E4M3, 1) X(I16, 2) X(U16, 2) X(F16, 2) X(BF16, 2)        \
-    X(I32, 4) X(U32, 4) X(F32, 4) X(F64, 8) X(I64, 8) X(U64, 8)
+    X(BOOL, 1)                                                                                               \
+    X(U8, 1)                                                                                                 \
+    X(I8, 1)                                                                                                 \
+    X(F8_E5M2, 1)                                                                                            \
+    X(F8_E4M3, 1)                                                                                            \
+    X(I16, 2) X(U16, 2) X(F16, 2) X(BF16, 2) X(I32, 4) X(U32, 4) X(F32, 4) X(F64, 8) X(I64, 8) X(U64, 8)
 
 typedef enum vt_dtype {
 #define VT_DTYPE_ENUM(id, bytes) VT_##id,
     VT_DTYPE_LIST(VT_DTYPE_ENUM)
 #undef VT_DTYPE_ENUM
-    VT_DTYPE_COUNT
+        VT_DTYPE_COUNT
 } vt_dtype;
 
 const char *vt_dtype_name(vt_dtype d);
@@ -37,17 +41,18 @@ typedef struct vt_tensor {
 typedef struct vt_st vt_st;
 
 vt_status vt_st_open(vt_st **out, const char *path, vt_err *e);
-/* The same checks on bytes in memory (not copied: they must outlive the handle). `path` only names them in errors. */
+/* The same checks on bytes in memory (not copied: they must outlive the handle). `path` only names them in
+ * errors. */
 vt_status vt_st_parse(vt_st **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 void vt_st_close(vt_st *st); /* accepts NULL */
 
 const char *vt_st_path(const vt_st *st);
 int vt_st_count(const vt_st *st);
-const vt_tensor *vt_st_at(const vt_st *st, int i);               /* in order of data offset */
-const vt_tensor *vt_st_find(const vt_st *st, const char *name);  /* NULL: not there */
-const char *vt_st_meta(const vt_st *st, const char *key);        /* NULL: not there */
-/* i-th metadata pair, NULL past the end */
-const char *vt_st_meta_key(const vt_st *st, int i);
+const vt_tensor *vt_st_at(const vt_st *st, int i);              /* in order of data offset */
+const vt_tensor *vt_st_find(const vt_st *st, const char *name); /* NULL: not there */
+const char *vt_st_meta(const vt_st *st, const char *key);       /* NULL: not there */
+/* Key of the i-th metadata pair, NULL past the end. */
+const char *vt_st_meta_key(const vt_st *st, int i); /* in the file's order */
 
 /* Converts F64, F32, F16 or BF16 to float / double; VT_E_FORMAT for other dtypes, naming path and tensor.
  * Integers (I64, I32, I16, I8, U8, U16, U32, BOOL) to int64. `n` must equal numel, else VT_E_SHAPE. */
@@ -58,9 +63,19 @@ vt_status vt_tensor_i64(const vt_st *st, const vt_tensor *t, int64_t *out, size_
 /* "[3,64,64]" into buf; returns buf. */
 const char *vt_shape_text(char *buf, size_t size, const int64_t *shape, int ndim);
 
-/* Writes a whole file: to a temporary name beside `path`, fsync, rename; on failure (full disk) the old file is
- * untouched and the temporary one is removed. Tensors are laid out by item size descending, then name, as the
- * reference writer does. meta: n_meta pairs key, value. */
-vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e);
+/* Writes a whole file: to a temporary name beside `path`, fsync, rename; on failure (full disk) the old file
+ * is untouched and the temporary one is removed. Tensors are laid out as the reference writer does: by dtype
+ * (larger items first, VT_DTYPE_LIST backwards), then name. meta: n_meta pairs key, value. */
+vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta,
+                      vt_err *e);
+
+/* The parts, one after another, become the file `path`: all of them or, on any failure, none (see
+ * vt_st_write). A link stays and the file it names is replaced; what is not a regular file (/dev/null) is
+ * refused. */
+typedef struct vt_span {
+    const void *data;
+    size_t bytes;
+} vt_span;
+vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err *e);
 
 #endif

@@ -1,0 +1,74 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "core/opt.h"
+
+const char *vt_cli_nth(const vt_cli *c, const char *name, int i) {
+    for (int k = 0; k < c->n_given; k++)
+        if (!strcmp(c->given[k].arg->name, name) && i-- == 0) return c->given[k].value;
+    return NULL;
+}
+
+bool vt_cli_has(const vt_cli *c, const char *name) {
+    for (int k = 0; k < c->n_given; k++)
+        if (!strcmp(c->given[k].arg->name, name)) return true;
+    return false;
+}
+
+const char *vt_cli_get(const vt_cli *c, const char *name) {
+    for (int k = c->n_given - 1; k >= 0; k--)
+        if (!strcmp(c->given[k].arg->name, name)) return c->given[k].value;
+    return NULL;
+}
+
+vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long max, long long absent, long long *out,
+                     vt_err *e) {
+    const char *text = vt_cli_get(c, name);
+    *out = absent;
+    if (!text) return VT_OK;
+    if (!vt_parse_int(text, out)) return vt_fail(e, VT_E_USAGE, "--%s is '%s', which is not a whole number", name, text);
+    if (*out < min || *out > max)
+        return vt_fail(e, VT_E_USAGE, "--%s is %s, must be between %lld and %lld", name, text, min, max);
+    return VT_OK;
+}
+
+static vt_status triple(const vt_cli *c, const char *name, bool *has, double out[3], vt_err *e) {
+    const char *text = vt_cli_get(c, name);
+    if (!text) return VT_OK;
+    char buf[128];
+    snprintf(buf, sizeof buf, "%s", text);
+    int n = 0;
+    char *save = NULL;
+    bool good = strlen(text) < sizeof buf;
+    for (char *t = strtok_r(buf, ",", &save); t && good; t = strtok_r(NULL, ",", &save))
+        good = n < 3 && vt_parse_real(t, &out[n++]);
+    if (n == 1) out[1] = out[2] = out[0];
+    if (!good || (n != 1 && n != 3))
+        return vt_fail(e, VT_E_USAGE, "--%s is '%s', must be three numbers separated by commas (or one for all channels)", name,
+                       text);
+    *has = true;
+    return VT_OK;
+}
+
+vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e) {
+    memset(o, 0, sizeof *o);
+    long long heads;
+    VT_TRY(vt_cli_int(c, "heads", 1, 16384, 0, &heads, e));
+    o->heads = (int)heads;
+    VT_TRY(triple(c, "mean", &o->has_mean, o->mean, e));
+    VT_TRY(triple(c, "std", &o->has_std, o->std, e));
+    const char *eps = vt_cli_get(c, "ln-eps");
+    if (eps && (!vt_parse_real(eps, &o->ln_eps) || !(o->ln_eps > 0)))
+        return vt_fail(e, VT_E_USAGE, "--ln-eps is '%s', must be a number above 0 (timm's ViT: 1e-6)", eps);
+    o->attn_scale = vt_cli_get(c, "attn-scale");
+    o->preset = vt_cli_get(c, "preset");
+    o->attn = vt_cli_get(c, "attn");
+    return VT_OK;
+}
+
+vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e) {
+    vt_overrides o;
+    VT_TRY(vt_cli_overrides(c, &o, e));
+    return vt_model_open(out, c->positional[0], &o, e);
+}

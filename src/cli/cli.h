@@ -1,0 +1,61 @@
+/* The command line: every command is a file cmd_*.c with one vt_command; parsing, help and suggestions come from its
+ * argument table. Only this room prints or exits. */
+#ifndef VT_CLI_CLI_H
+#define VT_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "core/status.h"
+#include "models/model.h"
+
+typedef struct vt_arg {
+    const char *name;    /* long option without dashes ("eps"), one letter for a short one ("o") */
+    const char *metavar; /* value shown in help; NULL: a flag */
+    const char *help;    /* one line, with the default */
+} vt_arg;
+
+typedef struct vt_cli {
+    const struct vt_command *command;
+    const char *positional[16]; /* up to 16, in order */
+    int n_positional;
+    struct {
+        const vt_arg *arg;
+        const char *value;
+    } given[256];
+    int n_given;
+    int argc; /* the whole command line, for run.json */
+    char **argv;
+} vt_cli;
+
+typedef struct vt_command {
+    const char *name, *summary;
+    const char *operands; /* "WEIGHTS" in the usage line */
+    int min_operands, max_operands;
+    const vt_arg *args; /* ends at name NULL */
+    const char *details; /* paragraphs after the options, or NULL */
+    vt_status (*run)(const vt_cli *c, vt_err *e);
+} vt_command;
+
+const vt_command *const *vt_commands(int *n);
+
+/* Last value given for an option, or NULL; whether a flag or option was given; the i-th value of a repeated one. */
+const char *vt_cli_get(const vt_cli *c, const char *name);
+bool vt_cli_has(const vt_cli *c, const char *name);
+const char *vt_cli_nth(const vt_cli *c, const char *name, int i);
+
+/* Value of an option as a number within [min, max], or the default when absent. */
+vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long max, long long absent, long long *out,
+                     vt_err *e);
+
+/* The options by which a user tells what tensors cannot; rows for a command's table, and their reading. */
+#define VT_MODEL_ARGS                                                                                        \
+    {"heads", "N", "number of attention heads"}, {"mean", "A,B,C", "mean of the input normalisation"},       \
+        {"std", "A,B,C", "standard deviation of the input normalisation"},                                   \
+        {"ln-eps", "X", "LayerNorm epsilon"}, {"attn-scale", "head|dim|X", "factor on Q K^T"},               \
+        {"preset", "NAME", "take heads, eps, mean and std from a preset"},                                   \
+        {"attn", "NAME", "attention variant"}
+vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e);
+/* Opens operand 0 with the model options. */
+vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e);
+
+#endif

@@ -1,0 +1,142 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli/cli.h"
+#include "core/mem.h"
+#include "core/opt.h"
+#include "io/safetensors.h"
+#include "models/probe.h"
+
+typedef struct batch {
+    int n;
+    double *x;
+    int64_t *labels, *targets;
+} batch;
+
+static void batch_free(batch *b) {
+    free(b->x);
+    free(b->labels);
+    free(b->targets);
+}
+
+static vt_status ints(const vt_st *st, const char *name, int n, int64_t **out, vt_err *e) {
+    const vt_tensor *t = vt_st_find(st, name);
+    if (!t) return vt_fail(e, VT_E_FORMAT, "%s: tensor %s [N] (int64) is missing", vt_st_path(st), name);
+    if (t->numel != (size_t)n)
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has %zu values, but x has %d images", vt_st_path(st), name, t->numel, n);
+    *out = vt_alloc((size_t)n * sizeof **out);
+    if (!*out) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_st_path(st));
+    return vt_tensor_i64(st, t, *out, (size_t)n, e);
+}
+
+static vt_status read_batch(batch *b, const vt_st *st, const vt_config *c, bool targets, vt_err *e) {
+    char shape[96];
+    const vt_tensor *x = vt_st_find(st, "x");
+    if (!x) return vt_fail(e, VT_E_FORMAT, "%s: tensor x [N,3,H,W] is missing", vt_st_path(st));
+    if (x->ndim != 4 || x->shape[0] < 1 || x->shape[0] > 1000000 || x->shape[1] != 3 || x->shape[2] != c->image ||
+        x->shape[3] != c->image)
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor x has shape %s, the model wants [N,3,%d,%d]", vt_st_path(st),
+                       vt_shape_text(shape, sizeof shape, x->shape, x->ndim), c->image, c->image);
+    b->n = (int)x->shape[0];
+    b->x = vt_alloc(x->numel * sizeof *b->x);
+    if (!b->x) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d images", vt_st_path(st), b->n);
+    VT_TRY(vt_tensor_f64(st, x, b->x, x->numel, e));
+    for (size_t i = 0; i < x->numel; i++)
+        if (!(b->x[i] >= 0 && b->x[i] <= 1))
+            return vt_fail(e, VT_E_RANGE, "%s: tensor x holds %g at element %zu, pixels must be in [0,1]", vt_st_path(st), b->x[i], i);
+    VT_TRY(ints(st, "labels", b->n, &b->labels, e));
+    return targets ? ints(st, "targets", b->n, &b->targets, e) : VT_OK;
+}
+
+/* Results as F32 or F64 tensors, under the names that reference files use. */
+static vt_status write_results(const char *path, const vt_probe *p, const vt_model *m, const char *loss, bool f64, vt_err *e) {
+    const vt_config *c = &m->config;
+    int count = 3 + (p->dparams ? m->params.count : 0), k = 0;
+    vt_tensor *t = calloc((size_t)count, sizeof *t);
+    char(*names)[96] = calloc((size_t)count, sizeof *names);
+    void **owned = calloc((size_t)count, sizeof *owned);
+    vt_status st = t && names && owned ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
+    for (; st == VT_OK && k < count; k++) {
+        const double *data = k == 0 ? p->logits : k == 1 ? p->loss : p->dx;
+        t[k].shape[0] = p->n, t[k].ndim = 1, t[k].numel = (size_t)p->n;
+        if (k == 0) {
+            snprintf(names[k], sizeof *names, "logits");
+            t[k].ndim = 2, t[k].shape[1] = p->classes, t[k].numel *= (size_t)p->classes;
+        } else if (k == 1) {
+            snprintf(names[k], sizeof *names, "loss_%s", loss);
+        } else if (k == 2) {
+            snprintf(names[k], sizeof *names, "dx_%s", loss);
+            t[k].ndim = 4, t[k].shape[1] = 3, t[k].shape[2] = t[k].shape[3] = c->image, t[k].numel *= p->pixels;
+        } else {
+            const vt_param *q = &m->params.items[k - 3];
+            snprintf(names[k], sizeof *names, "grad.%s", q->name);
+            t[k].ndim = q->ndim, t[k].numel = q->numel;
+            memcpy(t[k].shape, q->shape, sizeof q->shape);
+            data = p->dparams + q->offset;
+        }
+        t[k].name = names[k], t[k].dtype = f64 ? VT_F64 : VT_F32, t[k].data = data;
+        if (f64) continue;
+        float *f = owned[k] = vt_alloc(t[k].numel * sizeof *f);
+        if (!f) st = vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
+        for (size_t i = 0; f && i < t[k].numel; i++) f[i] = (float)data[i];
+        t[k].data = f;
+    }
+    if (st == VT_OK) st = vt_st_write(path, t, count, (const char *[]){"precision", f64 ? "f64" : "f32"}, 1, e);
+    for (int i = 0; owned && i < count; i++) free(owned[i]);
+    free(t), free(names), free(owned);
+    return st;
+}
+
+static vt_status loss_kind(const char *name, vt_loss_kind *out, vt_err *e) {
+    for (int k = 0; k < VT_LOSS_LINEAR; k++)
+        if (!strcmp(vt_loss_names_f32[k], name)) return *out = (vt_loss_kind)k, VT_OK;
+    const char *near = vt_nearest(name, vt_loss_names_f32, VT_LOSS_LINEAR);
+    return vt_fail(e, VT_E_UNKNOWN, "unknown loss '%s', must be ce, margin, dlr or dlr_t%s%s%s", name, near ? "; did you mean '" : "",
+                   near ? near : "", near ? "'?" : "");
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    const char *input = vt_cli_get(c, "input"), *out = vt_cli_get(c, "out"), *loss = vt_cli_get(c, "loss");
+    const char *precision = vt_cli_get(c, "precision");
+    if (!input || !out) return vt_fail(e, VT_E_USAGE, "vitrine probe needs --input BATCH.safetensors and --out FILE");
+    if (!loss) loss = "ce";
+    if (!precision) precision = "f32";
+    bool f64 = !strcmp(precision, "f64");
+    if (!f64 && strcmp(precision, "f32")) return vt_fail(e, VT_E_USAGE, "--precision is '%s', must be f32 or f64", precision);
+    vt_loss_kind kind = VT_LOSS_CE;
+    VT_TRY(loss_kind(loss, &kind, e));
+    vt_model *m;
+    VT_TRY(vt_cli_model(c, &m, e));
+    vt_st *st = NULL;
+    batch b = {0};
+    vt_probe p = {0};
+    vt_status s = vt_st_open(&st, input, e);
+    if (s == VT_OK) s = read_batch(&b, st, &m->config, kind == VT_LOSS_DLR_T, e);
+    if (s == VT_OK) s = vt_probe_run(&p, m, b.x, b.n, b.labels, b.targets, kind, f64, vt_cli_has(c, "param-grads"), e);
+    if (s == VT_OK) s = write_results(out, &p, m, loss, f64, e);
+    if (s == VT_OK) printf("%s: logits, loss_%s and dx_%s of %d images in %s\n", out, loss, loss, b.n, precision);
+    vt_probe_free(&p);
+    batch_free(&b);
+    vt_st_close(st);
+    vt_model_close(m);
+    return s;
+}
+
+static const vt_arg args[] = {{"input", "FILE", "safetensors with x [N,3,H,W] in [0,1], labels [N], targets [N] for dlr_t"},
+                              {"out", "FILE", "safetensors to write: logits, loss_NAME, dx_NAME, grad.TENSOR"},
+                              {"loss", "NAME", "ce, margin, dlr or dlr_t (default ce)"},
+                              {"precision", "P", "f32 or f64 (default f32)"},
+                              {"param-grads", NULL, "also the gradients of the mean loss with respect to every weight"},
+                              VT_MODEL_ARGS,
+                              {NULL, NULL, NULL}};
+
+const vt_command vt_command_probe = {
+    .name = "probe",
+    .summary = "logits, losses and gradients of a batch, to compare with another framework",
+    .operands = "WEIGHTS",
+    .min_operands = 1,
+    .max_operands = 1,
+    .args = args,
+    .details = "dx_NAME is the gradient of the sum over images, grad.TENSOR that of the mean; losses are defined in src/nn/loss.h.",
+    .run = run,
+};

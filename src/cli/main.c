@@ -1,0 +1,172 @@
+/* vitrine: dispatch table, argument parsing, help. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "cli/cli.h"
+#include "core/gemm.h"
+#include "core/opt.h"
+#include "vitrine.h"
+
+#define VT_PLUGIN(x) extern const vt_command vt_command_##x;
+#include "commands.inc"
+#undef VT_PLUGIN
+
+static const vt_command *const commands[] = {
+#define VT_PLUGIN(x) &vt_command_##x,
+#include "commands.inc"
+#undef VT_PLUGIN
+};
+
+const vt_command *const *vt_commands(int *n) {
+    *n = (int)(sizeof commands / sizeof *commands);
+    return commands;
+}
+
+static void help_all(FILE *f) {
+    fprintf(f, "vitrine %s: adversarial robustness of Vision Transformers\n\nUsage: vitrine COMMAND [OPTIONS]\n\nCommands:\n",
+            VT_VERSION);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        fprintf(f, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    fputs("  help       this page; 'vitrine help COMMAND' for one command\n\n"
+          "Examples:\n"
+          "  vitrine info  weights/shapes10-vit/model.safetensors\n"
+          "  vitrine eval  weights/shapes10-vit/model.safetensors --data datasets/shapes10 --eps 8/255 --attack autoattack\n"
+          "  vitrine list  attacks\n"
+          "eps and steps are in units of pixels in [0,1]; exit status 0 ok, 1 failed, 2 wrong usage.\n",
+          f);
+}
+
+static void help_command(FILE *f, const vt_command *c) {
+    fprintf(f, "Usage: vitrine %s%s%s [OPTIONS]\n\n%s\n", c->name, c->operands ? " " : "", c->operands ? c->operands : "",
+            c->summary);
+    if (c->args && c->args[0].name) fputs("\nOptions:\n", f);
+    for (const vt_arg *a = c->args; a && a->name; a++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s%s", strlen(a->name) == 1 ? "-" : "--", a->name, a->metavar ? " " : "",
+                 a->metavar ? a->metavar : "");
+        fprintf(f, "  %-26s %s\n", left, a->help);
+    }
+    if (c->details) fprintf(f, "\n%s\n", c->details);
+}
+
+static const vt_command *find_command(const char *name) {
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(commands[i]->name, name)) return commands[i];
+    return NULL;
+}
+
+static vt_status unknown_command(const char *name, vt_err *e) {
+    const char *names[32];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands && n < 32; i++) names[n++] = commands[i]->name;
+    const char *near = vt_nearest(name, names, n);
+    return vt_fail(e, VT_E_UNKNOWN, "unknown command '%s'%s%s%s", name, near ? "; did you mean '" : " (see 'vitrine help')",
+                   near ? near : "", near ? "'?" : "");
+}
+
+static const vt_arg *find_arg(const vt_command *c, const char *name, size_t len) {
+    for (const vt_arg *a = c->args; a && a->name; a++)
+        if (strlen(a->name) == len && !strncmp(a->name, name, len)) return a;
+    return NULL;
+}
+
+static vt_status unknown_arg(const vt_command *c, const char *given, vt_err *e) {
+    const char *names[64];
+    char word[64];
+    size_t n = 0, len = strcspn(given, "=");
+    for (const vt_arg *a = c->args; a && a->name && n < 64; a++) names[n++] = a->name;
+    snprintf(word, sizeof word, "%.*s", (int)(len < 63 ? len : 63), given);
+    const char *near = vt_nearest(word, names, n);
+    return vt_fail(e, VT_E_UNKNOWN, "vitrine %s has no option '--%s'%s%s%s", c->name, word, near ? "; did you mean '--" : "",
+                   near ? near : "", near ? "'?" : "");
+}
+
+/* --name value, --name=value, -o value; everything else is an operand; "--" ends options. */
+static vt_status parse(vt_cli *c, int argc, char **argv, vt_err *e) {
+    bool options = true;
+    for (int i = 0; i < argc; i++) {
+        const char *t = argv[i];
+        if (options && !strcmp(t, "--")) {
+            options = false;
+        } else if (options && t[0] == '-' && t[1] && (t[1] == '-' || (t[1] >= 'a' && t[1] <= 'z'))) {
+            const char *name = t + (t[1] == '-' ? 2 : 1);
+            size_t len = strcspn(name, "=");
+            const vt_arg *a = find_arg(c->command, name, len);
+            if (!a) return unknown_arg(c->command, name, e);
+            const char *value = name[len] == '=' ? name + len + 1 : NULL;
+            if (!a->metavar && value) return vt_fail(e, VT_E_USAGE, "--%s takes no value, but '%s' was given", a->name, value);
+            if (a->metavar && !value) {
+                if (i + 1 >= argc) return vt_fail(e, VT_E_USAGE, "--%s needs a value: --%s %s", a->name, a->name, a->metavar);
+                value = argv[++i];
+            }
+            if (c->n_given == (int)(sizeof c->given / sizeof *c->given)) return vt_fail(e, VT_E_USAGE, "too many options");
+            c->given[c->n_given].arg = a;
+            c->given[c->n_given++].value = value ? value : "";
+        } else {
+            if (c->n_positional >= c->command->max_operands)
+                return vt_fail(e, VT_E_USAGE, "vitrine %s: unexpected operand '%s'", c->command->name, t);
+            c->positional[c->n_positional++] = t;
+        }
+    }
+    if (c->n_positional < c->command->min_operands)
+        return vt_fail(e, VT_E_USAGE, "vitrine %s needs %s (see 'vitrine help %s')", c->command->name, c->command->operands,
+                       c->command->name);
+    return VT_OK;
+}
+
+/* OpenBLAS older than the CPU falls back to SSE kernels, three to four times slower, and chooses its kernel before main
+ * runs: start again with the kernel that fits. Only when the user has not chosen one; if exec fails, go on. */
+static void prefer_fast_blas(char **argv) {
+    const char *better = vt_blas_better_kernel();
+    if (!better || getenv("OPENBLAS_CORETYPE") || getenv("VITRINE_BLAS_CHOSEN")) return;
+    setenv("OPENBLAS_CORETYPE", better, 1);
+    setenv("VITRINE_BLAS_CHOSEN", "1", 1);
+    execv("/proc/self/exe", argv);
+    unsetenv("OPENBLAS_CORETYPE");
+}
+
+static int finish(vt_status s, const vt_err *e) {
+    if (s != VT_OK) fprintf(stderr, "vitrine: %s\n", e->text[0] ? e->text : vt_status_name(s));
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        if (s == VT_OK) fprintf(stderr, "vitrine: standard output could not be written\n");
+        return s == VT_OK ? 1 : vt_exit_code(s);
+    }
+    return vt_exit_code(s);
+}
+
+int main(int argc, char **argv) {
+    vt_err e = {0};
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        help_all(stderr);
+        return 2;
+    }
+    const char *name = argv[1];
+    bool help = !strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h");
+    if (!strcmp(name, "--version")) {
+        printf("vitrine %s\n", VT_VERSION);
+        return finish(VT_OK, &e);
+    }
+    if (help && argc == 2) {
+        help_all(stdout);
+        return finish(VT_OK, &e);
+    }
+    const vt_command *command = find_command(help ? argv[2] : name);
+    if (!command) return finish(unknown_command(help ? argv[2] : name, &e), &e);
+    for (int i = 2; i < argc && !help && strcmp(argv[i], "--"); i++) help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
+    if (help) {
+        help_command(stdout, command);
+        return finish(VT_OK, &e);
+    }
+    static vt_cli c;
+    c.command = command, c.argc = argc, c.argv = argv;
+    vt_status s = parse(&c, argc - 2, argv + 2, &e);
+    if (s == VT_OK) {
+        prefer_fast_blas(argv);
+        vt_blas_single_thread();
+        s = command->run(&c, &e);
+    }
+    return finish(s, &e);
+}

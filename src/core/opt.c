@@ -1,0 +1,187 @@
+#include "core/opt.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool plain_number(const char *text, const char **end, double *out) {
+    /* strtod also takes "nan", "inf", hexadecimal and leading blanks: none of them is a number a person meant here */
+    if (!strchr("+-.0123456789", text[0]) || !text[0]) return false;
+    if (text[strspn(text, "+-")] == '0' && (text[strspn(text, "+-") + 1] | 32) == 'x') return false;
+    char *stop;
+    errno = 0;
+    *out = strtod(text, &stop);
+    *end = stop;
+    return stop != text && isfinite(*out);
+}
+
+bool vt_parse_real(const char *text, double *out) {
+    const char *end;
+    double a, b = 1;
+    if (!plain_number(text, &end, &a)) return false;
+    if (*end == '/') {
+        if (!plain_number(end + 1, &end, &b) || !(b > 0)) return false;
+    }
+    if (*end || !isfinite(a / b)) return false;
+    *out = a / b;
+    return true;
+}
+
+bool vt_parse_int(const char *text, long long *out) {
+    if (!strchr("+-0123456789", text[0]) || !text[0]) return false;
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return end != text && !*end && errno == 0;
+}
+
+static int distance(const char *a, const char *b) {
+    int row[64], n = (int)strlen(b);
+    if (n > 62 || strlen(a) > 62) return 99;
+    for (int j = 0; j <= n; j++) row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int diag = row[0];
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int subst = diag + (a[i - 1] != b[j - 1]), best = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            diag = row[j];
+            row[j] = subst < best ? subst : best;
+        }
+    }
+    return row[n];
+}
+
+const char *vt_nearest(const char *word, const char *const *list, size_t n) {
+    const char *best = NULL;
+    int least = 4; /* further away is no suggestion */
+    for (size_t i = 0; i < n; i++) {
+        int d = distance(word, list[i]);
+        bool prefix = *word && strlen(word) >= 3 && !strncmp(word, list[i], strlen(word));
+        if (prefix && d > 2) d = 2;
+        if (d < least) least = d, best = list[i];
+    }
+    return best;
+}
+
+static void *field(const vt_opt *o, void *params) { return (char *)params + o->offset; }
+
+static void store(const vt_opt *o, void *params, double v) {
+    switch (o->type) {
+    case VT_OPT_INT:
+    case VT_OPT_CHOICE: *(int *)field(o, params) = (int)v; break;
+    case VT_OPT_REAL: *(double *)field(o, params) = v; break;
+    case VT_OPT_BOOL: *(bool *)field(o, params) = v != 0; break;
+    }
+}
+
+void vt_opt_defaults(const vt_opt *opts, void *params) {
+    for (; opts && opts->key; opts++) store(opts, params, opts->preset);
+}
+
+static int choice_index(const char *choices, const char *text) {
+    size_t n = strlen(text);
+    int at = 0;
+    for (const char *p = choices; p; p = strchr(p, '|'), p = p ? p + 1 : NULL, at++)
+        if (n && !strncmp(p, text, n) && (p[n] == '|' || !p[n])) return at;
+    return -1;
+}
+
+static vt_status set(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
+    double v = 0;
+    long long i;
+    if (!*value) return vt_fail(e, VT_E_USAGE, "%s: option %s has no value", who, o->key);
+    switch (o->type) {
+    case VT_OPT_CHOICE:
+        v = choice_index(o->choices, value);
+        if (v < 0) return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be one of %s", who, o->key, value, o->choices);
+        break;
+    case VT_OPT_BOOL:
+        v = choice_index("0|1|no|yes|false|true", value);
+        if (v < 0) return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be 0 or 1", who, o->key, value);
+        v = (int)v % 2;
+        break;
+    case VT_OPT_INT:
+        if (!vt_parse_int(value, &i))
+            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', which is not a whole number", who, o->key, value);
+        v = (double)i;
+        break;
+    case VT_OPT_REAL:
+        if (!vt_parse_real(value, &v))
+            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', which is not a number (0.25) or a fraction (2/255)", who, o->key,
+                           value);
+        break;
+    }
+    if ((o->type == VT_OPT_INT || o->type == VT_OPT_REAL) && !(v >= o->min && v <= o->max))
+        return vt_fail(e, VT_E_USAGE, "%s: option %s is %s, must be between %.12g and %.12g", who, o->key, value, o->min, o->max);
+    store(o, params, v);
+    return VT_OK;
+}
+
+static vt_status unknown(const vt_opt *opts, const char *key, const char *who, vt_err *e) {
+    const char *names[32] = {0};
+    size_t n = 0;
+    for (const vt_opt *o = opts; o && o->key && n < 32; o++) names[n++] = o->key;
+    const char *near = vt_nearest(key, names, n);
+    if (near) return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; did you mean '%s'?", who, key, near);
+    char all[256] = "";
+    for (size_t i = 0; i < n; i++) snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", names[i]);
+    return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; its options are: %s", who, key, n ? all : "none");
+}
+
+vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const char *who, vt_err *e) {
+    for (const char *p = text; *p;) {
+        char item[128];
+        size_t n = strcspn(p, ",");
+        if (n == 0 || n >= sizeof item)
+            return vt_fail(e, VT_E_USAGE, "%s: '%s' is not a list key=value,key=value", who, text);
+        memcpy(item, p, n);
+        item[n] = 0;
+        p += n;
+        if (*p == ',' && !*++p) return vt_fail(e, VT_E_USAGE, "%s: '%s' ends in a comma", who, text);
+        char *eq = strchr(item, '=');
+        if (!eq) return vt_fail(e, VT_E_USAGE, "%s: '%s' is not of the form key=value", who, item);
+        *eq = 0;
+        const vt_opt *o = opts;
+        while (o && o->key && strcmp(o->key, item)) o++;
+        if (!o || !o->key) return unknown(opts, item, who, e);
+        VT_TRY(set(o, params, eq + 1, who, e));
+    }
+    return VT_OK;
+}
+
+static int value_text(const vt_opt *o, const void *params, char *buf, size_t size) {
+    const void *at = (const char *)params + o->offset;
+    switch (o->type) {
+    case VT_OPT_INT: return snprintf(buf, size, "%d", *(const int *)at);
+    case VT_OPT_BOOL: return snprintf(buf, size, "%d", *(const bool *)at ? 1 : 0);
+    case VT_OPT_CHOICE: {
+        const char *p = o->choices;
+        for (int i = 0; i < *(const int *)at; i++) p = strchr(p, '|') + 1;
+        return snprintf(buf, size, "%.*s", (int)strcspn(p, "|"), p);
+    }
+    case VT_OPT_REAL: break;
+    }
+    double v = *(const double *)at, k = v * 255;
+    if (o->preset_text && v == o->preset) return snprintf(buf, size, "%s", o->preset_text);
+    if (v > 0 && v < 1 && fabs(k - round(k)) < 1e-12 && round(k) / 255 == v) return snprintf(buf, size, "%.0f/255", round(k));
+    for (int digits = 6; digits < 17; digits++) { /* the shortest text that reads back equal */
+        char t[40];
+        snprintf(t, sizeof t, "%.*g", digits, v);
+        if (strtod(t, NULL) == v) return snprintf(buf, size, "%s", t);
+    }
+    return snprintf(buf, size, "%.17g", v);
+}
+
+int vt_opt_text(const vt_opt *opts, const void *params, char *buf, size_t size) {
+    int n = 0;
+    if (size) buf[0] = 0;
+    for (const vt_opt *o = opts; o && o->key; o++) {
+        char v[64];
+        value_text(o, params, v, sizeof v);
+        size_t used = (size_t)n < size ? (size_t)n : size;
+        n += snprintf(buf + used, size - used, "%s%s=%s", n ? "," : "", o->key, v);
+    }
+    return n;
+}

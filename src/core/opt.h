@@ -1,0 +1,36 @@
+/* Options as tables: one vt_opt row gives parsing of "key=value", default, range check, help and the canonical text
+ * that stands in every report. Also the parsers of numbers that the command line shares, and nearest-name search. */
+#ifndef VT_CORE_OPT_H
+#define VT_CORE_OPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "core/status.h"
+
+typedef enum vt_opt_type { VT_OPT_INT, VT_OPT_REAL, VT_OPT_BOOL, VT_OPT_CHOICE } vt_opt_type;
+
+typedef struct vt_opt {
+    const char *key, *help;
+    vt_opt_type type;
+    size_t offset;       /* into the parameter struct: int, double, bool, int (index of the choice) */
+    double preset;       /* default */
+    double min, max;     /* inclusive; for choices unused */
+    const char *choices; /* "ce|margin" */
+    const char *preset_text; /* how the default reads when a number would not say it ("eps/4"), or NULL */
+} vt_opt;
+
+/* "A/B" (B > 0) or a decimal number; the whole text must be used and the result finite. */
+bool vt_parse_real(const char *text, double *out);
+bool vt_parse_int(const char *text, long long *out);
+
+/* The name in list nearest to word (edit distance), or NULL if none is near. */
+const char *vt_nearest(const char *word, const char *const *list, size_t n);
+
+/* Fills params with the defaults of opts (ends at key NULL; opts may be NULL). */
+void vt_opt_defaults(const vt_opt *opts, void *params);
+/* Applies "key=value,key=value". `who` names the owner in errors ("attack pgd"). */
+vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const char *who, vt_err *e);
+/* Canonical "key=value,..." of all options, in table order; returns the length that snprintf would. */
+int vt_opt_text(const vt_opt *opts, const void *params, char *buf, size_t size);
+
+#endif

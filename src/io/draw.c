@@ -1,0 +1,386 @@
+#include "io/draw.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "core/rand.h"
+
+/* Lengths are in 1/256 pixel, directions in 1/16384, angles in steps of 3 degrees (120 a turn). Negative
+ * numbers are divided, never shifted, so the language alone fixes every result. */
+enum { SIDE = VT_DRAW_SIDE, PIXEL = 256, UNIT = 16384, QUARTER = 30, TURN = 4 * QUARTER, SUB = 4 };
+enum { KEY_SCENE, KEY_NOISE, KEY_LATTICE, KEY_LABEL }; /* vt_rng.step: one sequence for each use */
+
+/* ---- random numbers ---- */
+
+typedef struct dice {
+    vt_rng key;
+    uint64_t next;
+} dice;
+
+static vt_rng key_of(uint64_t seed, uint64_t index, uint32_t step) {
+    return (vt_rng){.seed = seed,
+                    .purpose = vt_rng_purpose("draw"),
+                    .image = (uint32_t)index,
+                    .run = (uint32_t)(index >> 32),
+                    .step = step};
+}
+
+/* Uniform in lo..hi, both included. */
+static int roll(dice *d, int lo, int hi) {
+    uint64_t span = (uint64_t)(hi - lo) + 1;
+    return lo + (int)(vt_rng_bits(&d->key, d->next++) * span >> 32);
+}
+
+/* Leans towards lo. */
+static int roll_low(dice *d, int lo, int hi) {
+    int a = roll(d, lo, hi), b = roll(d, lo, hi);
+    return a < b ? a : b;
+}
+
+/* ---- shapes ---- */
+
+static int sine(int angle) {
+    static const int16_t table[QUARTER + 1] = {0,     857,   1713,  2563,  3406,  4240,  5063,  5872,
+                                               6664,  7438,  8192,  8923,  9630,  10311, 10963, 11585,
+                                               12176, 12733, 13255, 13741, 14189, 14598, 14968, 15296,
+                                               15582, 15826, 16026, 16182, 16294, 16362, 16384};
+    angle = (angle % TURN + TURN) % TURN;
+    int a = angle % (2 * QUARTER), s = table[a <= QUARTER ? a : 2 * QUARTER - a];
+    return angle < 2 * QUARTER ? s : -s;
+}
+
+/* One thing laid over the picture. (u, v) below is the point seen from its centre, turned by its angle. */
+typedef struct layer {
+    bool (*inside)(const struct layer *l, int u, int v);
+    int x, y, angle;
+    int size;   /* shapes: radius; textures: width of one stripe or field */
+    int detail; /* ring: inner radius; cross: half width; textures: phase */
+    int reach;  /* textures: half side of the window they show in */
+    int rgb[3];
+} layer;
+
+static bool in_disc(const layer *l, int u, int v) {
+    return u * u + v * v <= l->size * l->size;
+}
+
+static bool in_ring(const layer *l, int u, int v) {
+    return in_disc(l, u, v) && u * u + v * v > l->detail * l->detail;
+}
+
+static bool in_square(const layer *l, int u, int v) {
+    return abs(u) <= l->size && abs(v) <= l->size;
+}
+
+static bool in_cross(const layer *l, int u, int v) {
+    return in_square(l, u, v) && (abs(u) <= l->detail || abs(v) <= l->detail);
+}
+
+/* How many of the n sides of a regular polygon with inner radius r have (u, v) on their inner side. */
+static int sides_kept(int n, int r, int u, int v) {
+    int kept = 0;
+    for (int k = 0; k < n; k++) {
+        int a = k * (TURN / n);
+        kept += (u * sine(a + QUARTER) + v * sine(a)) / UNIT <= r;
+    }
+    return kept;
+}
+
+static bool in_triangle(const layer *l, int u, int v) {
+    return sides_kept(3, l->size / 2, u, v) == 3;
+}
+
+/* A pentagram is the pentagon in its middle and the five tips, each outside of one side: 0.309 is cos 72
+ * degrees. */
+static bool in_star(const layer *l, int u, int v) {
+    return sides_kept(5, l->size * 309 / 1000, u, v) >= 4;
+}
+
+static bool odd_field(const layer *l, int w) {
+    return (w + l->detail + 1024 * l->size) / l->size % 2; /* the offset keeps the dividend positive */
+}
+
+static bool in_stripes(const layer *l, int u, int v) {
+    return abs(u) <= l->reach && abs(v) <= l->reach && odd_field(l, v);
+}
+
+static bool in_checks(const layer *l, int u, int v) {
+    return abs(u) <= l->reach && abs(v) <= l->reach && odd_field(l, u) != odd_field(l, v);
+}
+
+static const struct kind {
+    const char *name;
+    bool (*inside)(const layer *l, int u, int v);
+    int angle, wobble, turns; /* angle +- wobble, plus a multiple of 90 degrees below `turns` */
+    int size_lo, size_hi;
+    int detail_lo, detail_hi; /* in percent of the size */
+    bool texture;
+} kinds[VT_DRAW_CLASSES] = {
+    {"disc", in_disc, 0, 0, 1, 1900, 3000, 0, 0, false},
+    {"square", in_square, 0, 6, 1, 1600, 2600, 0, 0, false},
+    {"triangle", in_triangle, 30, 8, 1, 2700, 3900, 0, 0, false},
+    {"ring", in_ring, 0, 0, 1, 2000, 3200, 50, 68, false},
+    {"cross", in_cross, 0, 6, 1, 2200, 3200, 24, 36, false},
+    {"star", in_star, 30, 6, 1, 2800, 3900, 0, 0, false},
+    {"horizontal stripes", in_stripes, 0, 4, 1, 450, 1250, 0, 200, true},
+    {"vertical stripes", in_stripes, 30, 4, 1, 450, 1250, 0, 200, true},
+    {"diagonal stripes", in_stripes, 15, 4, 2, 450, 1250, 0, 200, true},
+    {"checkerboard", in_checks, 0, 6, 1, 650, 1450, 0, 200, true},
+};
+
+const char *vt_draw_class_name(int label) {
+    return label >= 0 && label < VT_DRAW_CLASSES ? kinds[label].name : NULL;
+}
+
+/* A colour at distance `contrast` from `from` in one channel at least, and at most in the others. A contrast
+ * up to 127 fits on one side of any level. */
+static void recolour(dice *d, int to[3], const int from[3], int contrast) {
+    int leader = roll(d, 0, 2);
+    for (int c = 0; c < 3; c++) {
+        int delta = roll(d, -contrast, contrast), sign = roll(d, 0, 1) ? 1 : -1;
+        if (c == leader) delta = sign * contrast;
+        to[c] = from[c] + delta;
+        if (to[c] < 0 || to[c] > 255) to[c] = from[c] - delta;
+    }
+}
+
+static layer main_layer(dice *d, int label, const int back[3]) {
+    const struct kind *k = &kinds[label];
+    layer l = {.inside = k->inside, .size = roll(d, k->size_lo, k->size_hi)};
+    l.angle = k->angle + roll(d, -k->wobble, k->wobble) + QUARTER * roll(d, 0, k->turns - 1);
+    l.detail = l.size * roll(d, k->detail_lo, k->detail_hi) / 100;
+    l.reach = roll(d, 2400, 4600);
+    int spread = k->texture ? 5 * PIXEL : SIDE * PIXEL / 2 - l.size * 3 / 4;
+    if (spread > 4 * PIXEL) spread = 4 * PIXEL;
+    l.x = SIDE * PIXEL / 2 + roll(d, -spread, spread);
+    l.y = SIDE * PIXEL / 2 + roll(d, -spread, spread);
+    recolour(d, l.rgb, back, roll_low(d, 30, 127));
+    return l;
+}
+
+/* A dot, crumb or dash that means nothing. */
+static layer distractor(dice *d, const int back[3]) {
+    layer l = {.inside = roll(d, 0, 1) ? in_disc : in_square, .size = roll(d, 200, 620)};
+    l.x = roll(d, 0, SIDE * PIXEL), l.y = roll(d, 0, SIDE * PIXEL), l.angle = roll(d, 0, TURN - 1);
+    recolour(d, l.rgb, back, roll_low(d, 20, 110));
+    return l;
+}
+
+/* ---- painting ---- */
+
+typedef struct canvas {
+    int level[3][SIDE][SIDE];
+} canvas;
+
+static void paint(canvas *p, const layer *l) {
+    int s = sine(l->angle), c = sine(l->angle + QUARTER);
+    for (int y = 0; y < SIDE; y++)
+        for (int x = 0; x < SIDE; x++) {
+            int cover = 0; /* of SUB * SUB points */
+            for (int k = 0; k < SUB * SUB; k++) {
+                int dx = x * PIXEL + (2 * (k % SUB) + 1) * PIXEL / (2 * SUB) - l->x;
+                int dy = y * PIXEL + (2 * (k / SUB) + 1) * PIXEL / (2 * SUB) - l->y;
+                cover += l->inside(l, (dx * c + dy * s) / UNIT, (dy * c - dx * s) / UNIT);
+            }
+            for (int ch = 0; ch < 3; ch++) {
+                int *v = &p->level[ch][y][x];
+                *v = (*v * (SUB * SUB - cover) + l->rgb[ch] * cover) / (SUB * SUB);
+            }
+        }
+}
+
+/* (1, 2, 1) / 4 in both directions, edges repeated. */
+static void blur(canvas *p) {
+    for (int ch = 0; ch < 3; ch++) {
+        int row[SIDE][SIDE];
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++) {
+                const int *v = p->level[ch][y];
+                row[y][x] = v[x > 0 ? x - 1 : 0] + 2 * v[x] + v[x < SIDE - 1 ? x + 1 : x];
+            }
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++)
+                p->level[ch][y][x] =
+                    (row[y > 0 ? y - 1 : 0][x] + 2 * row[y][x] + row[y < SIDE - 1 ? y + 1 : y][x] + 8) / 16;
+    }
+}
+
+/* Uneven light: a slope across the picture and a lattice of random levels every 8 pixels, joined bilinearly.
+ */
+static void light(canvas *p, dice *d, vt_rng lattice_key) {
+    enum { STEP = 8, NODES = SIDE / STEP + 1 };
+    int angle = roll(d, 0, TURN - 1), s = sine(angle), c = sine(angle + QUARTER);
+    int clouds = roll_low(d, 0, 36);
+    dice nodes = {.key = lattice_key};
+    for (int ch = 0; ch < 3; ch++) {
+        int slope = roll(d, -28, 28), node[NODES][NODES];
+        for (int k = 0; k < NODES * NODES; k++) node[k / NODES][k % NODES] = roll(&nodes, -clouds, clouds);
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++) {
+                int across =
+                    (2 * x - SIDE + 1) * c + (2 * y - SIDE + 1) * s; /* +-(SIDE - 1) sqrt 2, times UNIT */
+                const int *a = &node[y / STEP][x / STEP], *b = &node[y / STEP + 1][x / STEP];
+                int fx = x % STEP, fy = y % STEP;
+                int cloud =
+                    (a[0] * (STEP - fx) + a[1] * fx) * (STEP - fy) + (b[0] * (STEP - fx) + b[1] * fx) * fy;
+                p->level[ch][y][x] += across / UNIT * slope / SIDE + cloud / (STEP * STEP);
+            }
+    }
+}
+
+static void grain(canvas *p, int amount, vt_rng key) {
+    for (int y = 0; y < SIDE; y++)
+        for (int x = 0; x < SIDE; x++) {
+            uint32_t word = vt_rng_bits(&key, (uint64_t)(y * SIDE + x));
+            for (int ch = 0; ch < 3; ch++, word >>= 8)
+                p->level[ch][y][x] += (int)((word & 255u) * (uint32_t)(2 * amount + 1) / 256u) - amount;
+        }
+}
+
+void vt_draw_image(uint8_t rgb[VT_DRAW_BYTES], int label, uint64_t seed, uint64_t index) {
+    dice d = {.key = key_of(seed, index, KEY_SCENE)};
+    int back[3];
+    for (int c = 0; c < 3; c++) back[c] = roll(&d, 48, 207);
+    canvas p;
+    for (int c = 0; c < 3; c++)
+        for (int k = 0; k < SIDE * SIDE; k++) p.level[c][k / SIDE][k % SIDE] = back[c];
+
+    layer subject = main_layer(&d, label, back);
+    int below = roll_low(&d, 0, 3), above = roll_low(&d, 0, 2);
+    for (int k = 0; k < below + above; k++) {
+        if (k == below) paint(&p, &subject);
+        layer l = distractor(&d, back);
+        paint(&p, &l);
+    }
+    if (!above) paint(&p, &subject);
+    for (int n = roll(&d, 0, 2); n > 0; n--) blur(&p);
+    light(&p, &d, key_of(seed, index, KEY_LATTICE));
+    grain(&p, roll(&d, 2, 18), key_of(seed, index, KEY_NOISE));
+
+    for (int c = 0; c < 3; c++)
+        for (int k = 0; k < SIDE * SIDE; k++) {
+            int v = p.level[c][k / SIDE][k % SIDE];
+            rgb[c * SIDE * SIDE + k] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+        }
+}
+
+int vt_draw_label(uint64_t seed, uint64_t index) {
+    dice d = {.key = key_of(seed, index - index % VT_DRAW_CLASSES, KEY_LABEL)};
+    int order[VT_DRAW_CLASSES];
+    for (int k = 0; k < VT_DRAW_CLASSES; k++) order[k] = k;
+    for (int k = VT_DRAW_CLASSES - 1; k > 0; k--) {
+        int j = roll(&d, 0, k), t = order[k];
+        order[k] = order[j], order[j] = t;
+    }
+    return order[index % VT_DRAW_CLASSES];
+}
+
+#define TEST_BASE 10000000000u /* a multiple of VT_DRAW_CLASSES beyond every index of the training split */
+
+uint64_t vt_draw_train_index(int64_t i) {
+    return (uint64_t)i;
+}
+uint64_t vt_draw_test_index(int64_t i) {
+    return TEST_BASE + (uint64_t)i;
+}
+
+/* ---- files ---- */
+
+typedef struct output {
+    const char *name;
+    uint64_t (*index)(int64_t i); /* NULL: the class names */
+    int64_t count;
+    char *path, *temporary;
+    bool written, placed;
+} output;
+
+static vt_status put_images(FILE *f, const output *o, uint64_t seed) {
+    for (int64_t i = 0; i < o->count; i++) {
+        uint8_t record[1 + VT_DRAW_BYTES];
+        uint64_t index = o->index(i);
+        int label = vt_draw_label(seed, index);
+        record[0] = (uint8_t)label;
+        vt_draw_image(record + 1, label, seed, index);
+        if (fwrite(record, sizeof record, 1, f) != 1) return VT_E_IO;
+    }
+    return VT_OK;
+}
+
+static vt_status put_names(FILE *f) {
+    for (int k = 0; k < VT_DRAW_CLASSES; k++)
+        if (fprintf(f, "%s\n", kinds[k].name) < 0) return VT_E_IO;
+    return VT_OK;
+}
+
+static vt_status write_temporary(output *o, uint64_t seed, vt_err *e) {
+    int fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) return vt_fail(e, VT_E_IO, "cannot create %s: %s", o->temporary, strerror(errno));
+    o->written = true;
+    FILE *f = fdopen(fd, "wb");
+    if (!f) {
+        int why = errno;
+        close(fd);
+        return vt_fail(e, VT_E_IO, "cannot write %s: %s", o->temporary, strerror(why));
+    }
+    vt_status s = o->index ? put_images(f, o, seed) : put_names(f);
+    if (!s && (fflush(f) || fsync(fd))) s = VT_E_IO;
+    int why = errno;
+    if (fclose(f) && !s) s = VT_E_IO, why = errno;
+    return s ? vt_fail(e, s, "cannot write %s: %s", o->path, strerror(why)) : VT_OK;
+}
+
+/* link() and not rename(): it fails when the name has been taken in the meantime. Some file systems know no
+ * links; there the check made at the start has to do. */
+static vt_status place(output *o, vt_err *e) {
+    if (link(o->temporary, o->path)) {
+        if (errno == EEXIST) return vt_fail(e, VT_E_IO, "%s exists already and is not overwritten", o->path);
+        if (rename(o->temporary, o->path))
+            return vt_fail(e, VT_E_IO, "cannot rename %s to %s: %s", o->temporary, o->path, strerror(errno));
+        o->written = false;
+    }
+    o->placed = true;
+    return VT_OK;
+}
+
+static vt_status write_all(output *o, int n, const char *dir, uint64_t seed, vt_err *e) {
+    if (mkdir(dir, 0777) && errno != EEXIST)
+        return vt_fail(e, VT_E_IO, "cannot make the folder %s: %s", dir, strerror(errno));
+    for (int k = 0; k < n; k++) {
+        struct stat st;
+        if (asprintf(&o[k].path, "%s/%s", dir, o[k].name) < 0) o[k].path = NULL;
+        if (o[k].path && asprintf(&o[k].temporary, "%s.%ld.tmp", o[k].path, (long)getpid()) < 0)
+            o[k].temporary = NULL;
+        if (!o[k].temporary) return vt_fail(e, VT_E_MEMORY, "out of memory for the name of %s", o[k].name);
+        if (!lstat(o[k].path, &st))
+            return vt_fail(e, VT_E_IO, "%s exists already and is not overwritten", o[k].path);
+    }
+    for (int k = 0; k < n; k++) VT_TRY(write_temporary(&o[k], seed, e));
+    for (int k = 0; k < n; k++) VT_TRY(place(&o[k], e));
+    return VT_OK;
+}
+
+vt_status vt_draw_write(const char *dir, int64_t train, int64_t test, uint64_t seed, vt_err *e) {
+    if (train < 1 || train > VT_DRAW_MAX)
+        return vt_fail(e, VT_E_RANGE, "the number of training images is %lld, not in 1..%d", (long long)train,
+                       VT_DRAW_MAX);
+    if (test < 1 || test > VT_DRAW_MAX)
+        return vt_fail(e, VT_E_RANGE, "the number of test images is %lld, not in 1..%d", (long long)test,
+                       VT_DRAW_MAX);
+
+    output out[] = {{.name = "data_batch_1.bin", .index = vt_draw_train_index, .count = train},
+                    {.name = "test_batch.bin", .index = vt_draw_test_index, .count = test},
+                    {.name = "batches.meta.txt"}};
+    int n = sizeof out / sizeof *out;
+    vt_status s = write_all(out, n, dir, seed, e);
+    for (int k = 0; k < n; k++) {
+        if (out[k].written) unlink(out[k].temporary);
+        if (s && out[k].placed) unlink(out[k].path);
+        free(out[k].path);
+        free(out[k].temporary);
+    }
+    return s;
+}

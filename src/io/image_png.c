@@ -1,0 +1,259 @@
+/* PNG through libpng. Samples are read raw and converted to RGB here, because Pillow's convert('RGB') (9.4.0,
+ * Debian 12), which the published pipelines use, differs from libpng's own transformations: 16-bit grey is
+ * clipped at 255 (mode I), other 16-bit samples keep their high byte, a palette index past PLTE is a shade of
+ * grey. */
+#include "io/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <png.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "io/safetensors.h"
+
+#define FILE_MAX ((size_t)1 << 30) /* twice the raw bytes of the largest picture */
+#define TEXT_MAX 160
+
+void vt_image_free(vt_image *im) {
+    if (!im) return;
+    free(im->rgb);
+    *im = (vt_image){0};
+}
+
+static vt_status check_size(const char *path, uint32_t w, uint32_t h, vt_err *e) {
+    if (!w || !h || w > VT_IMAGE_MAX_SIDE || h > VT_IMAGE_MAX_SIDE)
+        return vt_fail(e, VT_E_RANGE, "%s: a picture of %u x %u, sides must be from 1 to %d", path, w, h,
+                       VT_IMAGE_MAX_SIDE);
+    if ((uint64_t)w * h > VT_IMAGE_MAX_PIXELS)
+        return vt_fail(e, VT_E_RANGE, "%s: a picture of %u x %u has %llu pixels, the limit is %d", path, w, h,
+                       (unsigned long long)w * h, VT_IMAGE_MAX_PIXELS);
+    return VT_OK;
+}
+
+/* ---- reading ---- */
+
+/* Everything decode() touches lives here, not in its locals: longjmp may lose those. */
+typedef struct png_job {
+    const uint8_t *bytes;
+    size_t n, pos;
+    bool ended, no_memory; /* ended: libpng asked for bytes past the end */
+    png_structp png;
+    png_infop info;
+    png_colorp palette;
+    int colors, type, depth, width, height;
+    size_t row_bytes;
+    uint8_t *raw; /* one row, or all rows of an interlaced picture */
+    uint8_t *rgb;
+    char text[TEXT_MAX]; /* libpng's message */
+} png_job;
+
+_Noreturn static void on_error(png_structp png, png_const_charp text) {
+    png_job *j = png_get_error_ptr(png);
+    snprintf(j->text, sizeof j->text, "%s", text);
+    png_longjmp(png, 1);
+}
+
+static void on_warning(png_structp png, png_const_charp text) {
+    (void)png, (void)text;
+}
+
+static void on_read(png_structp png, png_bytep out, size_t n) {
+    png_job *j = png_get_io_ptr(png);
+    j->ended = n > j->n - j->pos;
+    if (j->ended) png_error(png, "ends too early");
+    memcpy(out, j->bytes + j->pos, n);
+    j->pos += n;
+}
+
+/* One row of raw samples (bytes; 16-bit ones high byte first) to row y of the three planes. */
+static void row_to_planes(const png_job *j, const uint8_t *row, int y) {
+    bool grey = !(j->type & PNG_COLOR_MASK_COLOR), wide = j->depth == 16;
+    size_t channels = (grey ? 1u : 3u) + !!(j->type & PNG_COLOR_MASK_ALPHA), step = channels << wide;
+    size_t plane = (size_t)j->width * (size_t)j->height, at = (size_t)y * (size_t)j->width;
+    for (int x = 0; x < j->width; x++, at++) {
+        const uint8_t *p = row + (size_t)x * (j->type == PNG_COLOR_TYPE_PALETTE ? 1 : step);
+        uint8_t r, g, b;
+        if (j->type == PNG_COLOR_TYPE_PALETTE) {
+            bool in = *p < j->colors;
+            r = in ? j->palette[*p].red : *p;
+            g = in ? j->palette[*p].green : *p;
+            b = in ? j->palette[*p].blue : *p;
+        } else if (grey) {
+            r = *p;
+            if (j->type == PNG_COLOR_TYPE_GRAY && wide) r = p[0] ? 255 : p[1];
+            if (j->depth < 8) r = (uint8_t)(*p * 255 / ((1 << j->depth) - 1));
+            g = b = r;
+        } else
+            r = p[0], g = p[(size_t)1 << wide], b = p[(size_t)2 << wide];
+        j->rgb[at] = r;
+        j->rgb[at + plane] = g;
+        j->rgb[at + 2 * plane] = b;
+    }
+}
+
+/* Prepares libpng and reads up to the pixels. */
+static void start(png_job *j) {
+    png_set_read_fn(j->png, j, on_read);
+    png_set_user_limits(j->png, VT_IMAGE_MAX_SIDE, VT_IMAGE_MAX_SIDE);
+    png_set_keep_unknown_chunks(j->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1); /* colour profiles, texts, times */
+    png_read_info(j->png, j->info);
+    j->type = png_get_color_type(j->png, j->info);
+    j->depth = png_get_bit_depth(j->png, j->info);
+    if (j->depth < 8) png_set_packing(j->png); /* one sample a byte, not scaled */
+    if (j->type == PNG_COLOR_TYPE_PALETTE) png_get_PLTE(j->png, j->info, &j->palette, &j->colors);
+}
+
+/* False on an error, whose text is in j->text. */
+static bool decode(png_job *j) {
+    if (setjmp(png_jmpbuf(j->png))) return false;
+    start(j);
+    int passes = png_set_interlace_handling(j->png);
+    png_read_update_info(j->png, j->info);
+    j->row_bytes = png_get_rowbytes(j->png, j->info);
+    j->raw = calloc(passes > 1 ? (size_t)j->height : 1, j->row_bytes);
+    j->no_memory = !j->raw;
+    if (j->no_memory) png_error(j->png, "no memory");
+    for (int pass = 0; pass < passes; pass++)
+        for (int y = 0; y < j->height; y++) {
+            uint8_t *row = j->raw + (passes > 1 ? (size_t)y * j->row_bytes : 0);
+            png_read_row(j->png, row, NULL);
+            if (pass == passes - 1) row_to_planes(j, row, y);
+        }
+    png_read_end(j->png, NULL); /* the checksums up to IEND: a file cut there is refused, too */
+    return true;
+}
+
+static uint32_t big_endian(const uint8_t *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e) {
+    png_job j = {.bytes = bytes, .n = n};
+    *out = (vt_image){0};
+    /* The claimed size is judged before libpng takes memory for it. */
+    if (n < 8 || memcmp(bytes, "\x89PNG\r\n\x1a\n", 8))
+        return vt_fail(e, VT_E_FORMAT, "%s: is not a PNG file", path);
+    if (n < 33) return vt_fail(e, VT_E_FORMAT, "%s: truncated PNG, it ends at byte %zu", path, n);
+    if (big_endian(bytes + 8) != 13 || memcmp(bytes + 12, "IHDR", 4))
+        return vt_fail(e, VT_E_FORMAT, "%s: damaged PNG: it does not begin with its IHDR chunk", path);
+    VT_TRY(check_size(path, big_endian(bytes + 16), big_endian(bytes + 20), e));
+    j.width = (int)big_endian(bytes + 16);
+    j.height = (int)big_endian(bytes + 20);
+    j.rgb = malloc(3 * (size_t)j.width * (size_t)j.height);
+    j.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning);
+    j.info = j.png ? png_create_info_struct(j.png) : NULL;
+    j.no_memory = !j.rgb || !j.info;
+    bool ok = !j.no_memory && decode(&j);
+    png_destroy_read_struct(&j.png, &j.info, NULL);
+    free(j.raw);
+    if (ok) return *out = (vt_image){j.width, j.height, j.rgb}, VT_OK;
+    free(j.rgb);
+    if (j.no_memory) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d x %d", path, j.width, j.height);
+    if (j.ended) return vt_fail(e, VT_E_FORMAT, "%s: truncated PNG, it ends at byte %zu", path, n);
+    return vt_fail(e, VT_E_FORMAT, "%s: damaged PNG: %s", path, j.text);
+}
+
+/* The whole regular file in memory, to be freed; *bytes = NULL and *n = 0 on entry. */
+static vt_status read_file(const char *path, uint8_t **bytes, size_t *n, vt_err *e) {
+    struct stat s;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    vt_status r = VT_OK;
+    if (fstat(fd, &s) || !S_ISREG(s.st_mode))
+        r = vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
+    else if ((uint64_t)s.st_size > FILE_MAX)
+        r = vt_fail(e, VT_E_RANGE, "%s: %lld bytes, the limit for a picture is %zu", path,
+                    (long long)s.st_size, FILE_MAX);
+    else if (!(*bytes = malloc((size_t)s.st_size + 1)))
+        r = vt_fail(e, VT_E_MEMORY, "%s: no memory for %lld bytes", path, (long long)s.st_size);
+    while (r == VT_OK && *n < (size_t)s.st_size) {
+        ssize_t k = read(fd, *bytes + *n, (size_t)s.st_size - *n);
+        if (k < 0 && errno != EINTR) r = vt_fail(e, VT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
+        if (k == 0) break; /* became shorter: a truncated PNG */
+        if (k > 0) *n += (size_t)k;
+    }
+    close(fd);
+    return r;
+}
+
+vt_status vt_png_read(const char *path, vt_image *out, vt_err *e) {
+    uint8_t *bytes = NULL;
+    size_t n = 0;
+    *out = (vt_image){0};
+    vt_status r = read_file(path, &bytes, &n, e);
+    if (r == VT_OK) r = vt_png_parse(bytes, n, path, out, e);
+    free(bytes);
+    return r;
+}
+
+/* ---- writing ---- */
+
+typedef struct png_out {
+    const vt_image *im;
+    png_structp png;
+    png_infop info;
+    uint8_t *row, *bytes;
+    size_t n, room;
+    char text[TEXT_MAX];
+} png_out;
+
+_Noreturn static void on_write_error(png_structp png, png_const_charp text) {
+    png_out *o = png_get_error_ptr(png);
+    snprintf(o->text, sizeof o->text, "%s", text);
+    png_longjmp(png, 1);
+}
+
+static void on_write(png_structp png, png_bytep data, size_t n) {
+    png_out *o = png_get_io_ptr(png);
+    if (n > o->room - o->n) {
+        size_t room = 2 * o->room + n;
+        uint8_t *bytes = realloc(o->bytes, room);
+        if (!bytes) png_error(png, "no memory");
+        o->bytes = bytes;
+        o->room = room;
+    }
+    memcpy(o->bytes + o->n, data, n);
+    o->n += n;
+}
+
+static void on_flush(png_structp png) {
+    (void)png;
+}
+
+static bool encode(png_out *o) {
+    if (setjmp(png_jmpbuf(o->png))) return false;
+    size_t w = (size_t)o->im->width, h = (size_t)o->im->height;
+    png_set_write_fn(o->png, o, on_write, on_flush);
+    png_set_user_limits(o->png, VT_IMAGE_MAX_SIDE, VT_IMAGE_MAX_SIDE);
+    png_set_IHDR(o->png, o->info, (png_uint_32)w, (png_uint_32)h, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(o->png, o->info);
+    for (size_t y = 0; y < h; y++) {
+        for (size_t c = 0; c < 3; c++)
+            for (size_t x = 0; x < w; x++) o->row[3 * x + c] = o->im->rgb[(c * h + y) * w + x];
+        png_write_row(o->png, o->row);
+    }
+    png_write_end(o->png, NULL);
+    return true;
+}
+
+vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e) {
+    uint32_t w = im->width > 0 ? (uint32_t)im->width : 0, h = im->height > 0 ? (uint32_t)im->height : 0;
+    VT_TRY(check_size(path, w, h, e));
+    png_out o = {.im = im, .row = malloc(3 * (size_t)w)};
+    o.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &o, on_write_error, on_warning);
+    o.info = o.png ? png_create_info_struct(o.png) : NULL;
+    vt_status r;
+    if (!o.row || !o.info || !encode(&o))
+        r = vt_fail(e, VT_E_MEMORY, "%s: cannot be encoded: %s", path, *o.text ? o.text : "no memory");
+    else
+        r = vt_file_replace(path, &(vt_span){o.bytes, o.n}, 1, e);
+    png_destroy_write_struct(&o.png, &o.info);
+    free(o.row);
+    free(o.bytes);
+    return r;
+}

@@ -1,0 +1,69 @@
+#include "models/classifier.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Both precisions are needed side by side: the header is read once for each. */
+#include "models/session.h"
+#include "models/session64.h"
+
+typedef struct vit {
+    vt_session_f32 *s;
+    vt_session_f64 *s64;
+    double *x64; /* [pixels] */
+    float *dz;   /* [classes] */
+    size_t pixels;
+    int classes;
+} vit;
+
+static void logits(void *self, const float *x, float *z) {
+    vit *v = self;
+    memcpy(z, vt_session_forward_f32(v->s, x, 1, false), (size_t)v->classes * sizeof *z);
+}
+
+static void logits64(void *self, const float *x, double *z) {
+    vit *v = self;
+    for (size_t i = 0; i < v->pixels; i++) v->x64[i] = (double)x[i];
+    memcpy(z, vt_session_forward_f64(v->s64, v->x64, 1, false), (size_t)v->classes * sizeof *z);
+}
+
+static void gradient(void *self, const float *x, const vt_loss *loss, float *z, float *value, float *dx) {
+    vit *v = self;
+    const float *out = vt_session_forward_f32(v->s, x, 1, true);
+    memcpy(z, out, (size_t)v->classes * sizeof *z);
+    *value = vt_loss_eval_f32(v->dz, loss, z, v->classes);
+    vt_session_backward_f32(v->s, v->dz, dx, NULL);
+}
+
+static void close(void *self) {
+    vit *v = self;
+    vt_session_close_f32(v->s);
+    vt_session_close_f64(v->s64);
+    free(v->x64);
+    free(v->dz);
+    free(v);
+}
+
+vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e) {
+    memset(c, 0, sizeof *c);
+    vit *v = calloc(1, sizeof *v);
+    if (!v) return vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
+    v->classes = m->config.classes;
+    v->pixels = 3 * (size_t)m->config.image * (size_t)m->config.image;
+    vt_status st = vt_session_open_f32(&v->s, m, 1, VT_GRAD_INPUT, e);
+    if (st == VT_OK) st = vt_session_open_f64(&v->s64, m, 1, VT_GRAD_NONE, e);
+    if (st == VT_OK && (!(v->x64 = vt_alloc(v->pixels * sizeof(double))) || !(v->dz = vt_alloc((size_t)v->classes * sizeof(float)))))
+        st = vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
+    if (st != VT_OK) {
+        close(v);
+        return st;
+    }
+    *c = (vt_classifier){.classes = v->classes, .pixels = v->pixels, .self = v, .logits = logits, .logits64 = logits64,
+                         .gradient = gradient, .close = close};
+    return VT_OK;
+}
+
+void vt_classifier_close(vt_classifier *c) {
+    if (c->close) c->close(c->self);
+    memset(c, 0, sizeof *c);
+}

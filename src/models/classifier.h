@@ -1,0 +1,27 @@
+/* What an attack needs of a model, and nothing else: logits, and the gradient of a loss, of one image. A session-backed
+ * network is one; a planted linear model in a test is another. Not thread-safe: one classifier a thread. */
+#ifndef VT_MODELS_CLASSIFIER_H
+#define VT_MODELS_CLASSIFIER_H
+
+#include <stddef.h>
+#include "models/model.h"
+#include "nn/loss.h"
+
+typedef struct vt_classifier {
+    int classes;
+    size_t pixels; /* floats of one image: 3*h*w */
+    void *self;
+    /* z [classes] of x [pixels] in [0,1] */
+    void (*logits)(void *self, const float *x, float *z);
+    /* the same in double, for verdicts; the stored float x is what is judged */
+    void (*logits64)(void *self, const float *x, double *z);
+    /* z, *value = loss, dx [pixels] = d loss / dx */
+    void (*gradient)(void *self, const float *x, const vt_loss *loss, float *z, float *value, float *dx);
+    void (*close)(void *self);
+} vt_classifier;
+
+/* A float session with input gradients and a forward-only double session on m (which must outlive it). */
+vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e);
+void vt_classifier_close(vt_classifier *c); /* accepts a zeroed one */
+
+#endif

@@ -1,0 +1,219 @@
+#include "models/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/opt.h"
+#include "core/rand.h"
+#include "models/names.h"
+#include "models/resolve.h"
+#include "models/session.h"
+
+#define VT_PLUGIN(x) extern const vt_names_def vt_names_def_##x;
+#include "names.inc"
+#undef VT_PLUGIN
+
+static const vt_names_def *const names_defs[] = {
+#define VT_PLUGIN(x) &vt_names_def_##x,
+#include "names.inc"
+#undef VT_PLUGIN
+};
+
+const vt_names_def *const *vt_names_defs(int *n) {
+    *n = (int)(sizeof names_defs / sizeof *names_defs);
+    return names_defs;
+}
+
+vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e) {
+    *out = NULL;
+    const vt_arch_def_f32 *arch = vt_arch_find_f32(config->arch);
+    if (!arch) return vt_fail(e, VT_E_UNKNOWN, "unknown architecture '%s'", config->arch);
+    VT_TRY(vt_config_check(config, NULL, e));
+    vt_model *m = calloc(1, sizeof *m);
+    if (!m) return vt_fail(e, VT_E_MEMORY, "no memory for a model");
+    m->config = *config;
+    arch->params(&m->params, config);
+    if (!m->params.failed) m->w = vt_alloc(m->params.total * sizeof(float));
+    if (!m->params.failed) m->wt = vt_alloc(m->params.t_total * sizeof(float));
+    if (!m->w || !m->wt) {
+        vt_status s = vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters (%.0f MB)", m->params.total,
+                              (double)(m->params.total + m->params.t_total) * 4e-6);
+        vt_model_close(m);
+        return s;
+    }
+    *out = m;
+    return VT_OK;
+}
+
+void vt_model_close(vt_model *m) {
+    if (!m) return;
+    vt_param_list_free(&m->params);
+    free(m->w);
+    free(m->wt);
+    free(m->path);
+    free(m);
+}
+
+const vt_param *vt_model_param(const vt_model *m, const char *name) {
+    for (int i = 0; i < m->params.count; i++)
+        if (!strcmp(m->params.items[i].name, name)) return &m->params.items[i];
+    return NULL;
+}
+
+size_t vt_model_param_count(const vt_model *m) {
+    size_t n = 0;
+    for (int i = 0; i < m->params.count; i++) n += m->params.items[i].numel;
+    return n;
+}
+
+void vt_model_refresh(vt_model *m) {
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        if (p->t_offset == SIZE_MAX) continue;
+        size_t rows = (size_t)p->shape[0], cols = p->numel / rows;
+        const float *w = m->w + p->offset;
+        float *t = m->wt + p->t_offset;
+        for (size_t r0 = 0; r0 < rows; r0 += 16) /* tiles, so that both sides stay in cache */
+            for (size_t c = 0; c < cols; c++)
+                for (size_t r = r0; r < rows && r < r0 + 16; r++) t[c * rows + r] = w[r * cols + c];
+    }
+}
+
+void vt_model_init(vt_model *m, uint64_t seed) {
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        vt_rng r = {.seed = seed, .purpose = vt_rng_purpose(p->name)};
+        float *w = m->w + p->offset;
+        if (p->init == VT_INIT_TRUNC02 || p->init == VT_INIT_TINY) {
+            float std = p->init == VT_INIT_TINY ? 1e-6f : 0.02f;
+            vt_rng_normals(&r, w, p->numel);
+            for (size_t k = 0; k < p->numel; k++) w[k] = fminf(fmaxf(w[k] * std, -2), 2);
+        } else if (p->init == VT_INIT_CONV) { /* PyTorch's convolution: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) */
+            float bound = 1 / sqrtf((float)(3 * m->config.patch * m->config.patch));
+            vt_rng_uniforms(&r, w, p->numel);
+            for (size_t k = 0; k < p->numel; k++) w[k] = (2 * w[k] - 1) * bound;
+        } else {
+            for (size_t k = 0; k < p->numel; k++) w[k] = p->init == VT_INIT_ONE ? 1 : 0;
+        }
+    }
+    vt_model_refresh(m);
+}
+
+/* Names in the file that the model does not have: named, with the nearest one it has. */
+static vt_status extra_tensors(const vt_st *st, const vt_model *m, vt_err *e) {
+    const char **known = calloc((size_t)m->params.count + 1, sizeof *known);
+    if (!known) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_st_path(st));
+    for (int i = 0; i < m->params.count; i++) known[i] = m->params.items[i].name;
+    vt_status s = VT_OK;
+    for (int i = 0; i < vt_st_count(st) && s == VT_OK; i++) {
+        const char *name = vt_st_at(st, i)->name;
+        if (vt_model_param(m, name)) continue;
+        const char *near = vt_nearest(name, known, (size_t)m->params.count);
+        s = vt_fail(e, VT_E_FORMAT, "%s: tensor %s does not belong to this architecture (%s%s)", vt_st_path(st), name,
+                    near ? "nearest known name: " : "depth ", near ? near : "and names are read off the file");
+    }
+    free(known);
+    return s;
+}
+
+static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_names_def *names, const vt_param *p, vt_err *e) {
+    char buf[128], a[96], b[96];
+    const char *name = names->file_name(p->name, buf, sizeof buf);
+    const vt_tensor *t = vt_st_find(st, name);
+    if (!t) {
+        const char **have = calloc((size_t)vt_st_count(st) + 1, sizeof *have);
+        for (int i = 0; have && i < vt_st_count(st); i++) have[i] = vt_st_at(st, i)->name;
+        const char *near = NULL;
+        for (int i = 0; have && i < vt_st_count(st); i++)
+            if (vt_model_param(m, have[i])) have[i] = "";
+        if (have) near = vt_nearest(name, have, (size_t)vt_st_count(st));
+        free(have);
+        return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s", vt_st_path(st), name,
+                       near ? " (the file has the unknown name " : "", near ? near : "", near ? ")" : "");
+    }
+    bool same = t->ndim == p->ndim;
+    for (int i = 0; same && i < p->ndim; i++) same = t->shape[i] == p->shape[i];
+    if (!same)
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must be %s", vt_st_path(st), name,
+                       vt_shape_text(a, sizeof a, t->shape, t->ndim), vt_shape_text(b, sizeof b, p->shape, p->ndim));
+    float *w = m->w + p->offset;
+    VT_TRY(vt_tensor_f32(st, t, w, p->numel, e));
+    float bad = 0; /* x * 0 is NaN exactly for NaN and Inf, and the sum keeps it */
+    for (size_t k = 0; k < p->numel; k++) bad += w[k] * 0.0f;
+    if (bad == 0) return VT_OK;
+    for (size_t k = 0; k < p->numel; k++)
+        if (!isfinite(w[k]))
+            return vt_fail(e, VT_E_NUMERIC, "%s: tensor %s holds %f at element %zu; weights must be finite float32 numbers",
+                           vt_st_path(st), name, (double)w[k], k);
+    return VT_OK;
+}
+
+static vt_status load(vt_model **out, const vt_st *st, const vt_overrides *o, vt_err *e) {
+    const vt_names_def *names = NULL;
+    int n;
+    const vt_names_def *const *all = vt_names_defs(&n);
+    for (int i = 0; i < n && !names; i++)
+        if (all[i]->probe(st)) names = all[i];
+    if (!names)
+        return vt_fail(e, VT_E_FORMAT, "%s: no known naming scheme fits (tensors like patch_embed.proj.weight and pos_embed, as timm "
+                       "names a ViT, were not found); vitrine list formats shows what is read", vt_st_path(st));
+    vt_config c = {0};
+    vt_source src;
+    memset(src, 0, sizeof src);
+    VT_TRY(names->detect(st, &c, src, e));
+    VT_TRY(vt_config_resolve(&c, src, st, o, e));
+    vt_model *m;
+    VT_TRY(vt_model_new(&m, &c, e));
+    memcpy(m->source, src, sizeof src);
+    snprintf(m->naming, sizeof m->naming, "%s", names->name);
+    vt_status s = VT_OK;
+    for (int i = 0; i < m->params.count && s == VT_OK; i++) s = read_tensor(m, st, names, &m->params.items[i], e);
+    if (s == VT_OK) s = extra_tensors(st, m, e);
+    if (s == VT_OK && !(m->path = strdup(vt_st_path(st)))) s = vt_fail(e, VT_E_MEMORY, "no memory");
+    if (s != VT_OK) {
+        vt_model_close(m);
+        return s;
+    }
+    vt_model_refresh(m);
+    *out = m;
+    return VT_OK;
+}
+
+vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e) {
+    *out = NULL;
+    vt_st *st;
+    VT_TRY(vt_st_open(&st, path, e));
+    vt_status s = load(out, st, o, e);
+    vt_st_close(st);
+    if (s == VT_OK) s = vt_sha_file(path, (*out)->sha256, e);
+    if (s != VT_OK) {
+        vt_model_close(*out);
+        *out = NULL;
+    }
+    return s;
+}
+
+vt_status vt_model_save(const vt_model *m, const char *path, vt_err *e) {
+    const vt_config *c = &m->config;
+    char heads[16], mean[100], std[100], eps[32], scale[32];
+    snprintf(heads, sizeof heads, "%d", c->heads);
+    snprintf(mean, sizeof mean, "%.17g,%.17g,%.17g", c->mean[0], c->mean[1], c->mean[2]);
+    snprintf(std, sizeof std, "%.17g,%.17g,%.17g", c->std[0], c->std[1], c->std[2]);
+    snprintf(eps, sizeof eps, "%.17g", c->ln_eps);
+    snprintf(scale, sizeof scale, "%.17g", c->attn_scale);
+    const char *meta[] = {"format", "pt", "num_heads", heads, "mean", mean, "std", std, "ln_eps", eps, "attn_scale", scale,
+                          "attn", c->attn, "architecture", c->arch};
+    vt_tensor *t = calloc((size_t)m->params.count + 1, sizeof *t);
+    if (!t) return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        t[i] = (vt_tensor){.name = p->name, .dtype = VT_F32, .ndim = p->ndim, .numel = p->numel, .data = m->w + p->offset};
+        memcpy(t[i].shape, p->shape, sizeof p->shape);
+    }
+    vt_status s = vt_st_write(path, t, m->params.count, meta, (int)(sizeof meta / sizeof *meta) / 2, e);
+    free(t);
+    return s;
+}

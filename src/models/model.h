@@ -1,0 +1,77 @@
+/* A loaded model: configuration, parameter table and float32 weights. Constant after load and shared by all threads;
+ * what changes during a computation lives in a session (models/session.h). */
+#ifndef VT_MODELS_MODEL_H
+#define VT_MODELS_MODEL_H
+
+#include "core/status.h"
+#include "models/config.h"
+
+/* Where each configuration value came from, for `vitrine info`: a short phrase, or empty. */
+#define VT_FIELD_LIST(X)                                                                                     \
+    X(ARCH, "architecture") X(IMAGE, "image") X(PATCH, "patch") X(DIM, "dim") X(DEPTH, "depth")              \
+    X(HEADS, "heads") X(HIDDEN, "mlp hidden") X(CLASSES, "classes") X(QKV_BIAS, "qkv bias")                  \
+    X(DIST, "distillation token") X(POOL, "pool") X(ATTN, "attention") X(SCALE, "attention scale")           \
+    X(LN_EPS, "LayerNorm eps") X(MEAN, "mean") X(STD, "std")
+
+typedef enum vt_field {
+#define VT_FIELD_ENUM(id, text) VT_FIELD_##id,
+    VT_FIELD_LIST(VT_FIELD_ENUM)
+#undef VT_FIELD_ENUM
+    VT_FIELD_COUNT
+} vt_field;
+
+typedef char vt_source[VT_FIELD_COUNT][72];
+
+typedef struct vt_model {
+    vt_config config;
+    vt_source source;
+    vt_param_list params;
+    float *w;          /* all parameters, each aligned to 64 bytes */
+    float *wt;         /* transposed copies of the matrices (14 % faster forward products), or NULL */
+    char sha256[65];   /* of the file; empty for models made in memory */
+    char naming[24];   /* naming scheme recognised: "timm" */
+    char *path;
+} vt_model;
+
+/* Values given on the command line; they win over everything in files. Unset: 0 / false / NULL. */
+typedef struct vt_overrides {
+    int heads;
+    bool has_mean, has_std;
+    double mean[3], std[3];
+    double ln_eps;          /* 0: unset */
+    const char *attn_scale; /* "head", "dim" or a number */
+    const char *preset;
+    const char *attn;
+} vt_overrides;
+
+/* Reads a safetensors checkpoint. `o` may be NULL. With want_weights false only the header and the values' finiteness
+ * are used and no copy is kept (vitrine info). Every value is read once: NaN and Inf are refused. */
+vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
+/* Builds the parameter table for config and zero weights (vt_model_init fills them). */
+vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e);
+/* timm's initialisation, seeded. */
+void vt_model_init(vt_model *m, uint64_t seed);
+/* To be called after weights were written by hand: refreshes the transposed copies. */
+void vt_model_refresh(vt_model *m);
+/* Writes safetensors with the configuration in the metadata, so that vt_model_open needs no options. */
+vt_status vt_model_save(const vt_model *m, const char *path, vt_err *e);
+void vt_model_close(vt_model *m); /* accepts NULL */
+
+const vt_param *vt_model_param(const vt_model *m, const char *name); /* NULL: none */
+size_t vt_model_param_count(const vt_model *m);                      /* scalars */
+
+/* Presets: rows of known shapes, by timm name. */
+typedef struct vt_preset {
+    const char *name;
+    const char *attn;
+    int image, patch, dim, depth, heads, hidden, classes;
+    bool qkv_bias, dist_token;
+    double ln_eps;
+    double mean, std; /* timm's default for the family, all channels; 0: ImageNet mean and std */
+    const char *note;
+} vt_preset;
+const vt_preset *vt_presets(int *n);
+const vt_preset *vt_preset_find(const char *name);
+void vt_preset_config(const vt_preset *p, vt_config *c);
+
+#endif

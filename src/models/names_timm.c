@@ -1,0 +1,78 @@
+/* timm's names of ViT and DeiT, the canonical ones (algorithms.md B.2). */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "models/names.h"
+
+static bool probe(const vt_st *st) { return vt_st_find(st, "patch_embed.proj.weight") && vt_st_find(st, "pos_embed"); }
+
+static vt_status need(const vt_st *st, const char *name, int ndim, const vt_tensor **out, vt_err *e) {
+    const vt_tensor *t = vt_st_find(st, name);
+    if (!t) return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing", vt_st_path(st), name);
+    char shape[96];
+    if (t->ndim != ndim)
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must have %d dimensions", vt_st_path(st), name,
+                       vt_shape_text(shape, sizeof shape, t->shape, t->ndim), ndim);
+    for (int i = 0; i < ndim; i++)
+        if (t->shape[i] < 1 || t->shape[i] > 1000000)
+            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, every side must be between 1 and 1000000", vt_st_path(st),
+                           name, vt_shape_text(shape, sizeof shape, t->shape, t->ndim));
+    *out = t;
+    return VT_OK;
+}
+
+static int blocks(const vt_st *st) {
+    char name[64];
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "blocks.%d.norm1.weight", i);
+        if (!vt_st_find(st, name)) return i;
+    }
+    return 1000;
+}
+
+static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
+    const vt_tensor *conv = NULL, *pos = NULL, *head = NULL, *fc1 = NULL;
+    VT_TRY(need(st, "patch_embed.proj.weight", 4, &conv, e));
+    VT_TRY(need(st, "pos_embed", 3, &pos, e));
+    VT_TRY(need(st, "head.weight", 2, &head, e));
+    VT_TRY(need(st, "blocks.0.mlp.fc1.weight", 2, &fc1, e));
+    char shape[96];
+    vt_shape_text(shape, sizeof shape, conv->shape, conv->ndim);
+    if (conv->shape[1] != 3 || conv->shape[2] != conv->shape[3])
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
+                       vt_st_path(st), shape);
+    snprintf(c->arch, sizeof c->arch, "vit");
+    c->dim = (int)conv->shape[0], c->patch = (int)conv->shape[2];
+    c->depth = blocks(st);
+    c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
+    c->qkv_bias = vt_st_find(st, "blocks.0.attn.qkv.bias") != NULL;
+    c->dist_token = vt_st_find(st, "dist_token") != NULL;
+    c->pool = vt_st_find(st, "fc_norm.weight") ? VT_POOL_AVG : VT_POOL_TOKEN;
+    int64_t n = pos->shape[1] - (c->dist_token ? 2 : 1);
+    int64_t side = (int64_t)llround(sqrt((double)(n > 0 ? n : 0)));
+    if (side < 1 || side * side != n)
+        return vt_fail(e, VT_E_SHAPE, "%s: pos_embed has %lld positions: less %d for the class%s that is not a square of patches",
+                       vt_st_path(st), (long long)pos->shape[1], c->dist_token ? 2 : 1,
+                       c->dist_token ? " and distillation tokens" : " token");
+    if (side * c->patch > 4096)
+        return vt_fail(e, VT_E_RANGE, "%s: image side is %lld pixels by pos_embed, must be at most 4096", vt_st_path(st),
+                       (long long)side * c->patch);
+    c->image = (int)side * c->patch;
+    static const vt_field told[] = {VT_FIELD_ARCH,     VT_FIELD_IMAGE, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH, VT_FIELD_HIDDEN,
+                                    VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS, VT_FIELD_DIST, VT_FIELD_POOL};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) snprintf(src[told[i]], sizeof src[0], "tensors");
+    return VT_OK;
+}
+
+static const char *file_name(const char *canonical, char *buf, size_t size) {
+    (void)buf, (void)size;
+    return canonical;
+}
+
+const vt_names_def vt_names_def_timm = {
+    .name = "timm",
+    .summary = "timm's names of ViT and DeiT (patch_embed.proj, blocks.i.attn.qkv, head)",
+    .probe = probe,
+    .detect = detect,
+    .file_name = file_name,
+};

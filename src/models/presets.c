@@ -1,0 +1,46 @@
+/* Shapes known by name. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "models/model.h"
+
+/* name, attn, image, patch, dim, depth, heads, hidden, classes, qkv bias, dist, ln_eps, mean/std, note */
+static const vt_preset presets[] = {
+    {"vit_tiny_patch16_224", "dot", 224, 16, 192, 12, 3, 768, 1000, true, false, 1e-6, 0.5, 0.5, "timm"},
+    {"vit_small_patch16_224", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, false, 1e-6, 0.5, 0.5, "timm >= 0.4.12"},
+    {"vit_base_patch16_224", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, false, 1e-6, 0.5, 0.5, "timm"},
+    {"vit_small_patch16_224_old", "dot", 224, 16, 768, 8, 8, 2304, 1000, false, false, 1e-5, 0.5, 0.5,
+     "timm <= 0.4.9, SpecFormer's ViT-S; scale 96^-0.5 (its pre-trained file: --attn-scale dim)"},
+    {"deit_tiny_patch16_224", "dot", 224, 16, 192, 12, 3, 768, 1000, true, false, 1e-6, 0, 0, "DeiT-Ti"},
+    {"deit_small_patch16_224", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, false, 1e-6, 0, 0, "DeiT-S"},
+    {"deit_base_patch16_224", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, false, 1e-6, 0, 0, "DeiT-B"},
+    {"deit_tiny_distilled_patch16_224", "dot", 224, 16, 192, 12, 3, 768, 1000, true, true, 1e-6, 0, 0, "DeiT-Ti distilled"},
+    {"deit_small_distilled_patch16_224", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, true, 1e-6, 0, 0, "DeiT-S distilled"},
+    {"deit_base_distilled_patch16_224", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, true, 1e-6, 0, 0, "DeiT-B distilled"},
+    {"vit_cifar_dim192_depth9", "dot", 32, 4, 192, 9, 3, 768, 10, true, false, 1e-6, 0.5, 0.5, "32 x 32, for CIFAR"},
+};
+
+const vt_preset *vt_presets(int *n) {
+    *n = (int)(sizeof presets / sizeof *presets);
+    return presets;
+}
+
+const vt_preset *vt_preset_find(const char *name) {
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        if (!strcmp(presets[i].name, name)) return &presets[i];
+    return NULL;
+}
+
+void vt_preset_config(const vt_preset *p, vt_config *c) {
+    static const double imagenet_mean[3] = {0.485, 0.456, 0.406}, imagenet_std[3] = {0.229, 0.224, 0.225};
+    memset(c, 0, sizeof *c);
+    snprintf(c->arch, sizeof c->arch, "vit");
+    snprintf(c->attn, sizeof c->attn, "%s", p->attn);
+    c->image = p->image, c->patch = p->patch, c->dim = p->dim, c->depth = p->depth, c->heads = p->heads;
+    c->hidden = p->hidden, c->classes = p->classes, c->qkv_bias = p->qkv_bias, c->dist_token = p->dist_token;
+    c->pool = VT_POOL_TOKEN, c->ln_eps = p->ln_eps, c->attn_scale = 1 / sqrt((double)p->dim / p->heads);
+    for (int k = 0; k < 3; k++) {
+        c->mean[k] = p->std > 0 ? p->mean : imagenet_mean[k];
+        c->std[k] = p->std > 0 ? p->std : imagenet_std[k];
+    }
+}

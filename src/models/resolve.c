@@ -1,0 +1,238 @@
+#include "models/resolve.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/opt.h"
+#include "models/attention.h"
+
+/* The sources in the order in which they win. */
+typedef struct sources {
+    const vt_st *st;
+    const vt_overrides *o;
+    json_t *config;        /* config.json, or NULL */
+    char config_path[512];
+    const vt_preset *preset;
+    char preset_why[72];
+} sources;
+
+static void told(vt_source src, vt_field f, const char *from) { snprintf(src[f], sizeof src[0], "%s", from); }
+
+/* "0.49,0.48,0.45" (or one number for all channels) */
+static bool triple(const char *text, double out[3]) {
+    char buf[128];
+    if (strlen(text) >= sizeof buf) return false;
+    snprintf(buf, sizeof buf, "%s", text);
+    int n = 0;
+    char *save = NULL;
+    for (char *t = strtok_r(buf, ",", &save); t; t = strtok_r(NULL, ",", &save))
+        if (n == 3 || !vt_parse_real(t, &out[n++])) return false;
+    if (n == 1) out[1] = out[2] = out[0];
+    return n == 1 || n == 3;
+}
+
+static vt_status read_config_json(sources *s, vt_err *e) {
+    const char *path = vt_st_path(s->st), *slash = strrchr(path, '/');
+    snprintf(s->config_path, sizeof s->config_path, "%.*sconfig.json", slash ? (int)(slash - path) + 1 : 0, path);
+    FILE *f = fopen(s->config_path, "rb");
+    if (!f) return VT_OK;
+    json_error_t why;
+    s->config = json_loadf(f, JSON_REJECT_DUPLICATES, &why);
+    fclose(f);
+    if (!s->config) return vt_fail(e, VT_E_FORMAT, "%s: line %d: %s", s->config_path, why.line, why.text);
+    if (!json_is_object(s->config)) return vt_fail(e, VT_E_FORMAT, "%s: is not a JSON object", s->config_path);
+    return VT_OK;
+}
+
+/* A value of config.json: model_args.<key>, pretrained_cfg.<key>, or <key> at the top (the forms timm puts on the hub). */
+static const json_t *config_get(const sources *s, const char *key) {
+    static const char *const groups[] = {"model_args", "pretrained_cfg", "default_cfg"};
+    if (!s->config) return NULL;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        const json_t *v = json_object_get(json_object_get(s->config, groups[i]), key);
+        if (v && !json_is_null(v)) return v;
+    }
+    const json_t *v = json_object_get(s->config, key);
+    return v && !json_is_null(v) ? v : NULL;
+}
+
+/* A number from metadata (any of the keys) or config.json; *from names the source; false: nowhere. */
+static bool find_number(const sources *s, const char *const *keys, double *out, const char **from) {
+    for (int i = 0; keys[i]; i++) {
+        const char *m = vt_st_meta(s->st, keys[i]);
+        if (m && vt_parse_real(m, out)) return *from = "safetensors metadata", true;
+    }
+    for (int i = 0; keys[i]; i++) {
+        const json_t *v = config_get(s, keys[i]);
+        if (json_is_number(v)) return *out = json_number_value(v), *from = "config.json", true;
+    }
+    return false;
+}
+
+/* The preset named by an option, by metadata or by config.json, or else the one whose shape is the file's. */
+static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
+    const char *named = s->o ? s->o->preset : NULL;
+    if (named) {
+        int n;
+        const vt_preset *all = vt_presets(&n);
+        const char *names[64];
+        for (int i = 0; i < n; i++) names[i] = all[i].name;
+        s->preset = vt_preset_find(named);
+        const char *near = vt_nearest(named, names, (size_t)n);
+        if (!s->preset)
+            return vt_fail(e, VT_E_UNKNOWN, "unknown preset '%s'%s%s%s", named, near ? "; did you mean '" : "", near ? near : "",
+                           near ? "'?" : " (vitrine list models)");
+        if (s->preset->dim != c->dim || s->preset->depth != c->depth)
+            return vt_fail(e, VT_E_SHAPE, "%s: width %d and depth %d, but preset %s has %d and %d", vt_st_path(s->st), c->dim,
+                           c->depth, named, s->preset->dim, s->preset->depth);
+        snprintf(s->preset_why, sizeof s->preset_why, "preset %s", named);
+        return VT_OK;
+    }
+    int n;
+    const vt_preset *all = vt_presets(&n);
+    for (int i = 0; i < n && !s->preset; i++)
+        if (all[i].dim == c->dim && all[i].depth == c->depth && all[i].hidden == c->hidden && all[i].qkv_bias == c->qkv_bias) {
+            s->preset = &all[i];
+            snprintf(s->preset_why, sizeof s->preset_why, "shape of preset %s", all[i].name);
+        }
+    return VT_OK;
+}
+
+static vt_status resolve_heads(vt_config *c, vt_source src, const sources *s, vt_err *e) {
+    static const char *const keys[] = {"num_heads", "heads", NULL};
+    double v;
+    const char *from;
+    if (s->o && s->o->heads) {
+        c->heads = s->o->heads;
+        told(src, VT_FIELD_HEADS, "--heads");
+    } else if (find_number(s, keys, &v, &from)) {
+        if (!(v >= 1 && v <= c->dim) || v != floor(v))
+            return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d", vt_st_path(s->st), from, v,
+                           c->dim);
+        c->heads = (int)v;
+        told(src, VT_FIELD_HEADS, from);
+    } else if (s->preset) {
+        c->heads = s->preset->heads;
+        told(src, VT_FIELD_HEADS, s->preset_why);
+    } else {
+        char list[160] = "";
+        for (int h = 1; h <= c->dim && h <= 32; h++)
+            if (c->dim % h == 0 && c->dim / h >= 8)
+                snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", *list ? ", " : "", h);
+        return vt_fail(e, VT_E_USAGE,
+                       "%s: the number of attention heads cannot be read off the tensors: give --heads (width %d allows %s), "
+                       "--preset, or a config.json beside the file",
+                       vt_st_path(s->st), c->dim, *list ? list : "1");
+    }
+    if (c->heads < 1 || c->dim % c->heads)
+        return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_st_path(s->st), c->dim, c->heads,
+                       src[VT_FIELD_HEADS]);
+    return VT_OK;
+}
+
+static void resolve_ln_eps(vt_config *c, vt_source src, const sources *s) {
+    static const char *const keys[] = {"ln_eps", "layer_norm_eps", NULL};
+    const char *from;
+    if (s->o && s->o->ln_eps > 0) {
+        c->ln_eps = s->o->ln_eps;
+        told(src, VT_FIELD_LN_EPS, "--ln-eps");
+    } else if (find_number(s, keys, &c->ln_eps, &from)) {
+        told(src, VT_FIELD_LN_EPS, from);
+    } else if (s->preset) {
+        c->ln_eps = s->preset->ln_eps;
+        told(src, VT_FIELD_LN_EPS, s->preset_why);
+    } else {
+        c->ln_eps = 1e-6;
+        told(src, VT_FIELD_LN_EPS, "default of timm's ViT");
+    }
+}
+
+/* The scale that multiplies Q K^T: head (head width ^ -0.5), dim (width ^ -0.5) or a number. */
+static vt_status resolve_scale(vt_config *c, vt_source src, const sources *s, vt_err *e) {
+    const char *text = s->o ? s->o->attn_scale : NULL, *from = "--attn-scale";
+    char number[40];
+    if (!text && (text = vt_st_meta(s->st, "attn_scale"))) from = "safetensors metadata";
+    if (!text) {
+        const json_t *v = config_get(s, "qk_scale");
+        if (json_is_number(v)) {
+            snprintf(number, sizeof number, "%.17g", json_number_value(v));
+            text = number, from = "config.json";
+        }
+    }
+    if (!text) text = "head", from = "default: head width ^ -0.5";
+    if (!strcmp(text, "head"))
+        c->attn_scale = 1 / sqrt((double)c->dim / c->heads);
+    else if (!strcmp(text, "dim"))
+        c->attn_scale = 1 / sqrt((double)c->dim);
+    else if (!vt_parse_real(text, &c->attn_scale) || !(c->attn_scale > 0))
+        return vt_fail(e, VT_E_USAGE, "attention scale is '%s' (%s), must be head, dim or a number above 0", text, from);
+    told(src, VT_FIELD_SCALE, from);
+    return VT_OK;
+}
+
+static bool json_triple(const json_t *v, double out[3]) {
+    if (!json_is_array(v) || json_array_size(v) != 3) return false;
+    for (size_t k = 0; k < 3; k++) {
+        if (!json_is_number(json_array_get(v, k))) return false;
+        out[k] = json_number_value(json_array_get(v, k));
+    }
+    return true;
+}
+
+static bool resolve_triple(double out[3], char *told_by, const sources *s, const char *key, bool has, const double given[3]) {
+    const char *m = vt_st_meta(s->st, key);
+    if (has) {
+        for (int k = 0; k < 3; k++) out[k] = given[k];
+        snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "--%s", key);
+    } else if (m && triple(m, out)) {
+        snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "safetensors metadata");
+    } else if (json_triple(config_get(s, key), out)) {
+        snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "config.json");
+    } else if (s->o && s->o->preset) {
+        vt_config p;
+        vt_preset_config(s->preset, &p);
+        for (int k = 0; k < 3; k++) out[k] = strcmp(key, "mean") ? p.std[k] : p.mean[k];
+        snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "%s", s->preset_why);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static vt_status resolve_all(vt_config *c, vt_source src, sources *s, vt_err *e) {
+    static const vt_overrides none = {0};
+    const vt_overrides *o = s->o ? s->o : &none;
+    VT_TRY(read_config_json(s, e));
+    VT_TRY(find_preset(s, c, e));
+    VT_TRY(resolve_heads(c, src, s, e));
+    resolve_ln_eps(c, src, s);
+    VT_TRY(resolve_scale(c, src, s, e));
+    const char *attn = o->attn, *from = "--attn";
+    if (!attn && (attn = vt_st_meta(s->st, "attn"))) from = "safetensors metadata";
+    if (!attn) attn = "dot", from = "default";
+    if (!vt_attn_find_f32(attn)) return vt_fail(e, VT_E_UNKNOWN, "%s: unknown attention variant '%s' (%s)", vt_st_path(s->st), attn, from);
+    snprintf(c->attn, sizeof c->attn, "%s", attn);
+    told(src, VT_FIELD_ATTN, from);
+    bool mean = resolve_triple(c->mean, src[VT_FIELD_MEAN], s, "mean", o->has_mean, o->mean);
+    bool std = resolve_triple(c->std, src[VT_FIELD_STD], s, "std", o->has_std, o->std);
+    if (!mean || !std)
+        return vt_fail(e, VT_E_USAGE,
+                       "%s: the %s of the input normalisation is not known: give --mean and --std (0.5 0.5 timm's ViT; "
+                       "0.485,0.456,0.406 0.229,0.224,0.225 ImageNet; 0.4914,0.4822,0.4465 0.2470,0.2435,0.2616 CIFAR-10; 0 1 "
+                       "none), or a config.json beside the file",
+                       vt_st_path(s->st), mean ? "std" : "mean");
+    const json_t *k = config_get(s, "num_classes");
+    if (json_is_integer(k) && json_integer_value(k) != c->classes)
+        return vt_fail(e, VT_E_SHAPE, "%s: num_classes is %lld, but head.weight in %s has %d rows", s->config_path,
+                       (long long)json_integer_value(k), vt_st_path(s->st), c->classes);
+    return VT_OK;
+}
+
+vt_status vt_config_resolve(vt_config *c, vt_source src, const vt_st *st, const vt_overrides *o, vt_err *e) {
+    sources s = {.st = st, .o = o};
+    vt_status status = resolve_all(c, src, &s, e);
+    json_decref(s.config);
+    return status == VT_OK ? vt_config_check(c, vt_st_path(st), e) : status;
+}

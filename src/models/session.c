@@ -1,0 +1,121 @@
+#include "models/session.h"
+#ifdef VT_DOUBLE
+#include "models/session64.h"
+#endif
+
+#include <stdlib.h>
+#include <string.h>
+
+#define VT_PLUGIN(x) extern const VT_R(vt_arch_def) VT_R(vt_arch_def_##x);
+#include "archs.inc"
+#undef VT_PLUGIN
+
+static const VT_R(vt_arch_def) *const defs[] = {
+#define VT_PLUGIN(x) &VT_R(vt_arch_def_##x),
+#include "archs.inc"
+#undef VT_PLUGIN
+};
+
+const VT_R(vt_arch_def) *const *VT_R(vt_arch_defs)(int *n) {
+    *n = (int)(sizeof defs / sizeof *defs);
+    return defs;
+}
+
+const VT_R(vt_arch_def) *VT_R(vt_arch_find)(const char *name) {
+    for (size_t i = 0; i < sizeof defs / sizeof *defs; i++)
+        if (!strcmp(defs[i]->name, name)) return defs[i];
+    return NULL;
+}
+
+static void plan(VT_R(vt_session) *s, vt_arena *a) {
+    s->logits = vt_arena_take(a, (size_t)s->capacity * (size_t)s->model->config.classes, sizeof(real));
+#ifdef VT_DOUBLE
+    s->layer_w = vt_arena_take(a, s->model->params.layer_max, sizeof(real));
+#endif
+    s->arch->plan(s, a);
+}
+
+static vt_status index_layers(VT_R(vt_session) *s, vt_err *e) {
+    const vt_param_list *l = &s->model->params;
+    s->layer_first = calloc((size_t)l->layers + 1, sizeof *s->layer_first);
+    if (!s->layer_first) return vt_fail(e, VT_E_MEMORY, "no memory for a model session");
+    for (int i = 0; i < l->count; i++)
+        for (int k = l->items[i].layer + 1; k <= l->layers; k++) s->layer_first[k] = i + 1;
+    return VT_OK;
+}
+
+vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e) {
+    *out = NULL;
+    VT_R(vt_session) *s = calloc(1, sizeof *s);
+    if (!s) return vt_fail(e, VT_E_MEMORY, "no memory for a model session");
+    s->model = m, s->capacity = capacity, s->mode = mode;
+    s->arch = VT_R(vt_arch_find)(m->config.arch);
+    s->attn = VT_R(vt_attn_find)(m->config.attn);
+    s->state = s->arch ? calloc(1, s->arch->state_size) : NULL;
+    vt_status st = VT_OK;
+    if (!s->arch || !s->attn)
+        st = vt_fail(e, VT_E_UNKNOWN, "unknown architecture '%s' or attention '%s'", m->config.arch, m->config.attn);
+    else if (!s->state)
+        st = vt_fail(e, VT_E_MEMORY, "no memory for a model session");
+    else
+        st = index_layers(s, e);
+    if (st == VT_OK) {
+        vt_arena a = {0};
+        plan(s, &a);
+        s->block = vt_alloc(a.used);
+        if (!s->block)
+            st = vt_fail(e, VT_E_MEMORY, "no memory for a session of %d images (%zu bytes)", capacity, a.used);
+        else
+            plan(s, &(vt_arena){.base = s->block, .size = a.used});
+    }
+    if (st != VT_OK) {
+        VT_R(vt_session_close)(s);
+        return st;
+    }
+    *out = s;
+    return VT_OK;
+}
+
+void VT_R(vt_session_close)(VT_R(vt_session) *s) {
+    if (!s) return;
+    free(s->layer_first);
+    free(s->block);
+    free(s->state);
+    free(s);
+}
+
+void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer) {
+    memset(s->w, 0, sizeof s->w);
+    memset(s->wt, 0, sizeof s->wt);
+    memset(s->dw, 0, sizeof s->dw);
+#ifdef VT_DOUBLE
+    real *to = s->layer_w;
+#endif
+    for (int i = s->layer_first[layer]; i < s->layer_first[layer + 1]; i++) {
+        const vt_param *p = &s->model->params.items[i];
+        const float *from = s->model->w + p->offset;
+#ifdef VT_DOUBLE
+        for (size_t k = 0; k < p->numel; k++) to[k] = (real)from[k];
+        s->w[p->slot] = to;
+        to += (p->numel + 15) / 16 * 16;
+#else
+        s->w[p->slot] = from;
+        if (p->t_offset != SIZE_MAX && s->model->wt) s->wt[p->slot] = s->model->wt + p->t_offset;
+#endif
+        if (s->grad) s->dw[p->slot] = s->grad + p->offset;
+    }
+}
+
+const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, bool keep) {
+    s->batch = b;
+    s->kept = keep && s->mode != VT_GRAD_NONE;
+    s->arch->forward(s, x, b, s->kept);
+    return s->logits;
+}
+
+void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *dx, real *grad) {
+    if (!s->kept) return; /* a programming error; tests assert that dx changes */
+    s->grad = s->mode == VT_GRAD_PARAMS ? grad : NULL;
+    s->arch->backward(s, dlogits, dx);
+    s->grad = NULL;
+}

@@ -1,0 +1,71 @@
+/* A session is one thread's workspace for a model: activations of up to `capacity` images, all memory taken at open.
+ * forward, then backward; nothing allocates in between. Two precisions from one source: the float one reads the
+ * model's weights in place, the double one converts one layer at a time, so that it holds no second copy. */
+#ifndef VT_MODELS_SESSION_H
+#define VT_MODELS_SESSION_H
+
+#include "core/mem.h"
+#include "core/real.h"
+#include "models/attention.h"
+#include "models/model.h"
+
+#ifndef VT_MODELS_GRAD_MODE
+#define VT_MODELS_GRAD_MODE
+/* What backward can be asked for; more needs more memory. NONE: forward only. */
+typedef enum vt_grad_mode { VT_GRAD_NONE, VT_GRAD_INPUT, VT_GRAD_PARAMS } vt_grad_mode;
+#endif
+
+typedef struct VT_R(vt_session) VT_R(vt_session);
+
+/* An architecture: a file arch_*.c. */
+typedef struct VT_R(vt_arch_def) {
+    const char *name, *summary;
+    /* Parameter table of a configuration. */
+    void (*params)(vt_param_list *l, const vt_config *c);
+    size_t state_size;
+    /* Carves all buffers; called twice, first with an arena that only measures. */
+    void (*plan)(VT_R(vt_session) *s, vt_arena *a);
+    /* x [b,3,h,w] -> s->logits [b,K]; keep: save for backward. */
+    void (*forward)(VT_R(vt_session) *s, const real *x, int b, bool keep);
+    /* dlogits [b,K] -> dx [b,3,h,w] (NULL: not wanted), parameter gradients into s->grad (NULL: not wanted). */
+    void (*backward)(VT_R(vt_session) *s, const real *dlogits, real *dx);
+    /* Floating-point operations (2 per multiply-add) of the matrix products of one image's forward, and of a gradient
+     * step with respect to the input. */
+    void (*flops)(const vt_config *c, double *forward, double *gradient);
+} VT_R(vt_arch_def);
+
+const VT_R(vt_arch_def) *const *VT_R(vt_arch_defs)(int *n);
+const VT_R(vt_arch_def) *VT_R(vt_arch_find)(const char *name); /* NULL: unknown */
+
+struct VT_R(vt_session) {
+    const vt_model *model;
+    const VT_R(vt_arch_def) *arch;
+    const VT_R(vt_attn_def) *attn;
+    vt_grad_mode mode;
+    int capacity, batch; /* images: room for, in the last forward */
+    bool kept;           /* the last forward saved what backward needs */
+    real *logits;        /* [capacity, K] */
+    real *grad;          /* parameter gradients in the model's layout during a backward, or NULL */
+    void *state;         /* the architecture's own buffers */
+    void *block;         /* the arena's memory */
+    /* bound by vt_session_bind: tensors of one layer by slot, NULL where the configuration has none */
+    const real *w[VT_MAX_SLOTS], *wt[VT_MAX_SLOTS];
+    real *dw[VT_MAX_SLOTS];
+    real *layer_w; /* double only: the bound layer, converted */
+    int *layer_first; /* [layers + 1]: index of each layer's first tensor */
+};
+
+vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
+void VT_R(vt_session_close)(VT_R(vt_session) *s); /* accepts NULL */
+
+/* x [b,3,h,w] in [0,1], pixel space. Returns logits [b,K], valid until the next call. keep = false is cheaper: no
+ * backward may follow. */
+const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, bool keep);
+/* After a kept forward: dx [b,3,h,w] overwritten (NULL: not wanted); grad [params.total] accumulated (NULL: not
+ * wanted, and then no weight gradient is computed). */
+void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *dx, real *grad);
+
+/* For architectures: makes s->w, s->wt, s->dw point at the tensors of a layer. */
+void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer);
+
+#endif

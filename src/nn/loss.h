@@ -1,0 +1,40 @@
+/* Losses on one image's logits, all to be maximised by an attack, with exact gradients. */
+#ifndef VT_NN_LOSS_H
+#define VT_NN_LOSS_H
+
+#include "core/real.h"
+
+/* name, meaning (z logits, y the class of the largest target entry, pi sorted descending) */
+#define VT_LOSS_LIST(X)                                                                                      \
+    X(CE, "ce", "sum_k t_k (logsumexp(z) - z_k); t may be soft")                                             \
+    X(MARGIN, "margin", "max_{j!=y} z_j - z_y")                                                              \
+    X(DLR, "dlr", "-(z_y - max_{j!=y} z_j) / (pi1 - pi3 + 1e-12); Croce and Hein 2020, eq. 6")               \
+    X(DLR_T, "dlr_t", "-(z_y - z_t) / (pi1 - (pi3 + pi4)/2 + 1e-12); Croce and Hein 2020, eq. 7")            \
+    X(LINEAR, "linear", "sum_k t_k z_k: any cotangent of the logits (FAB, Jacobians)")
+
+typedef enum vt_loss_kind {
+#define VT_LOSS_ENUM(id, name, text) VT_LOSS_##id,
+    VT_LOSS_LIST(VT_LOSS_ENUM)
+#undef VT_LOSS_ENUM
+    VT_LOSS_COUNT
+} vt_loss_kind;
+
+extern const char *const VT_R(vt_loss_names)[VT_LOSS_COUNT];
+
+/* What a model call maximises. target: [K], one-hot or soft (for LINEAR: the cotangent). other: class t of DLR_T. */
+typedef struct vt_loss {
+    vt_loss_kind kind;
+    const float *target;
+    int other;
+} vt_loss;
+
+/* Value at logits z [K]; dz [K] = its gradient, or NULL. K >= 2. With K = 2 (dlr) and K <= 3 (dlr_t) there is no
+ * denominator, because the sorted entries it needs do not exist. */
+real VT_R(vt_loss_eval)(real *dz, const vt_loss *loss, const real *z, int classes);
+
+/* Class of the largest entry, the lowest index among equals. */
+int VT_R(vt_argmax)(const real *z, int classes);
+/* max_{j != y} z_j - z_y */
+real VT_R(vt_margin)(const real *z, int y, int classes);
+
+#endif
