@@ -5,8 +5,9 @@ ARCH ?= -march=native
 V ?= 0
 Q = $(if $(filter 1,$(V)),,@)
 
-OUT := build/$(MODE)
-EXE := $(if $(filter release,$(MODE)),build/vitrine,$(OUT)/vitrine)
+BUILD ?= build
+OUT := $(BUILD)/$(MODE)
+EXE := $(if $(filter release,$(MODE)),$(BUILD)/vitrine,$(OUT)/vitrine)
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef $(if $(CI),-Werror)
 BASE := -std=c11 -D_GNU_SOURCE -Isrc -I$(OUT)/gen -fno-math-errno -fno-trapping-math -fopenmp -MMD -MP $(WARN)
@@ -67,10 +68,18 @@ $(EXE): $(CLI_OBJ) $(LIB)
 	@mkdir -p $(@D); echo "  LINK $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(LIB) $(LDLIBS)
 
+# Unit tests: every tests/unit/test_X.c is a program (cmocka), run from the root of the repository.
+UNIT := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
+$(OUT)/tests/%: tests/unit/%.c $(LIB) $(OUT)/flags
+	@mkdir -p $(@D); echo "  CC   $<"
+	$(Q)$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(LIB) -lcmocka $(LDLIBS)
+unit: $(UNIT) ## build and run the unit tests
+	@status=0; for t in $(UNIT); do echo "== $$t"; $$t || status=1; done; exit $$status
+
 clean: ## remove build/
-	rm -rf build
+	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: all clean help FORCE
+.PHONY: all unit clean help FORCE
 .DEFAULT_GOAL := all
--include $(shell find build/$(MODE) -name '*.d' 2>/dev/null)
+-include $(shell find $(OUT) -name '*.d' 2>/dev/null)

@@ -87,7 +87,8 @@ def train(a):
             x = x.flip(3) if torch.rand(()) < 0.5 else x
             x = x.flip(2) if torch.rand(()) < 0.5 else x
             progress = step / total
-            eps = a.eps / 255 * min(1.0, progress / a.ramp)  # the radius grows: from scratch the full one stalls
+            # The radius grows after a clean start: attacked from the first step, the model learns nothing.
+            eps = a.eps / 255 * min(1.0, max(0.0, (progress - a.ramp[0]) / (a.ramp[1] - a.ramp[0])))
             n = int(a.part * a.batch)
             if eps > 0 and n:
                 x0 = x[:n]
@@ -158,15 +159,16 @@ def main():
     parser.add_argument("--evaluate", action="store_true", help="measure instead of train")
     parser.add_argument("--levels", type=float, nargs="+", default=[4, 6, 8, 12, 16], help="eps * 255 to measure at")
     parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--decay", type=float, default=0.05, help="weight decay of matrices")
     parser.add_argument("--warmup", type=int, default=300, help="steps until the full learning rate")
     parser.add_argument("--eps", type=float, default=8.0, help="radius of the attack in training, in 1/255")
-    parser.add_argument("--ramp", type=float, default=0.4, help="part of the training over which the radius grows")
+    parser.add_argument("--ramp", type=float, nargs=2, default=[0.25, 0.5],
+                        help="parts of the training where the radius starts to grow and where it is full")
     parser.add_argument("--part", type=float, default=0.5, help="part of each batch that is attacked")
-    parser.add_argument("--steps", type=int, default=1)
-    parser.add_argument("--stride", type=float, default=1.0, help="step size of the attack in radii")
+    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--stride", type=float, default=0.6, help="step size of the attack in radii")
     parser.add_argument("--held", type=int, default=1000, help="test images to use")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)

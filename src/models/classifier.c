@@ -16,9 +16,9 @@ typedef struct vit {
     int classes;
 } vit;
 
-static void logits(void *self, const float *x, float *z) {
+static void logits(void *self, const float *x, float *z, bool keep) {
     vit *v = self;
-    memcpy(z, vt_session_forward_f32(v->s, x, 1, false), (size_t)v->classes * sizeof *z);
+    memcpy(z, vt_session_forward_f32(v->s, x, 1, keep), (size_t)v->classes * sizeof *z);
 }
 
 static void logits64(void *self, const float *x, double *z) {
@@ -27,11 +27,9 @@ static void logits64(void *self, const float *x, double *z) {
     memcpy(z, vt_session_forward_f64(v->s64, v->x64, 1, false), (size_t)v->classes * sizeof *z);
 }
 
-static void gradient(void *self, const float *x, const vt_loss *loss, float *z, float *value, float *dx) {
+static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
     vit *v = self;
-    const float *out = vt_session_forward_f32(v->s, x, 1, true);
-    memcpy(z, out, (size_t)v->classes * sizeof *z);
-    *value = vt_loss_eval_f32(v->dz, loss, z, v->classes);
+    *value = vt_loss_eval_f32(v->dz, loss, vt_session_logits_f32(v->s), v->classes);
     vt_session_backward_f32(v->s, v->dz, dx, NULL);
 }
 
@@ -59,7 +57,7 @@ vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e) {
         return st;
     }
     *c = (vt_classifier){.classes = v->classes, .pixels = v->pixels, .self = v, .logits = logits, .logits64 = logits64,
-                         .gradient = gradient, .close = close};
+                         .backward = backward, .close = close};
     return VT_OK;
 }
 

@@ -11,12 +11,12 @@ typedef struct vt_classifier {
     int classes;
     size_t pixels; /* floats of one image: 3*h*w */
     void *self;
-    /* z [classes] of x [pixels] in [0,1] */
-    void (*logits)(void *self, const float *x, float *z);
+    /* z [classes] of x [pixels] in [0,1]; keep: a backward may follow */
+    void (*logits)(void *self, const float *x, float *z, bool keep);
     /* the same in double, for verdicts; the stored float x is what is judged */
     void (*logits64)(void *self, const float *x, double *z);
-    /* z, *value = loss, dx [pixels] = d loss / dx */
-    void (*gradient)(void *self, const float *x, const vt_loss *loss, float *z, float *value, float *dx);
+    /* after a kept call: *value = loss, dx [pixels] = d loss / dx, as often as wanted */
+    void (*backward)(void *self, const vt_loss *loss, float *value, float *dx);
     void (*close)(void *self);
 } vt_classifier;
 

@@ -61,8 +61,10 @@ void VT_R(vt_session_close)(VT_R(vt_session) *s); /* accepts NULL */
 /* x [b,3,h,w] in [0,1], pixel space. Returns logits [b,K], valid until the next call. keep = false is cheaper: no
  * backward may follow. */
 const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, bool keep);
+/* Logits of the last forward again. */
+static inline const real *VT_R(vt_session_logits)(const VT_R(vt_session) *s) { return s->logits; }
 /* After a kept forward: dx [b,3,h,w] overwritten (NULL: not wanted); grad [params.total] accumulated (NULL: not
- * wanted, and then no weight gradient is computed). */
+ * wanted, and then no weight gradient is computed). May be repeated for other dlogits. */
 void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *dx, real *grad);
 
 /* For architectures: makes s->w, s->wt, s->dw point at the tensors of a layer. */

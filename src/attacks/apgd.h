@@ -1,0 +1,29 @@
+/* Auto-PGD (Croce and Hein 2020, algorithm 1; algorithms.md A.4): shared by apgd-ce, apgd-dlr and apgd-t. */
+#ifndef VT_ATTACKS_APGD_H
+#define VT_ATTACKS_APGD_H
+
+#include "attacks/attack.h"
+
+typedef struct vt_apgd_params {
+    int steps, restarts, targets; /* targets: apgd-t only */
+    double rho;
+    bool random_start;
+} vt_apgd_params;
+
+#define VT_APGD_OPTS(restarts_)                                                                              \
+    {"steps", "gradient steps after the start", VT_OPT_INT, offsetof(vt_apgd_params, steps), 100, 1, 100000, NULL, NULL}, \
+        {"restarts", "independent runs", VT_OPT_INT, offsetof(vt_apgd_params, restarts), restarts_, 1, 1000, NULL, NULL}, \
+        {"rho", "share of increasing steps below which the step is halved", VT_OPT_REAL,                     \
+         offsetof(vt_apgd_params, rho), 0.75, 0, 1, NULL, NULL},                                             \
+        {"random_start", "start at a random point of the ball's surface", VT_OPT_BOOL,                       \
+         offsetof(vt_apgd_params, random_start), 1, 0, 1, NULL, NULL}
+
+size_t vt_apgd_work_len(const void *params, const vt_task *t);
+/* One run: maximises `loss`; t->x_adv = the latest misclassified iterate, or the best one. *broken: any iterate was
+ * misclassified (wherever it lies: iterates are in the ball by construction). */
+vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss, const vt_rng *rng,
+                      bool *broken);
+/* All restarts of an untargeted loss. */
+vt_status vt_apgd_restarts(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, vt_loss_kind kind);
+
+#endif

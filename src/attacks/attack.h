@@ -1,0 +1,58 @@
+/* An attack is one file attack_*.c: a parameter struct, an option table, one straight-line run() for one image, and a
+ * definition. It knows the oracle, the ball and its own options; nothing of files, threads, batches or reports. */
+#ifndef VT_ATTACKS_ATTACK_H
+#define VT_ATTACKS_ATTACK_H
+
+#include "attacks/ball.h"
+#include "attacks/oracle.h"
+#include "core/opt.h"
+
+enum { VT_CAN_LINF = 1, VT_CAN_L2 = 2 };
+
+/* One image. */
+typedef struct vt_task {
+    const float *x; /* [n] in [0,1]; n = 3*height*width, planar */
+    size_t n;
+    int height, width, classes, label;
+    const vt_ball *ball;
+    vt_rng rng;   /* keyed by seed, attack and image: run and step are the attack's to set */
+    float *x_adv; /* [n] result: a point of the ball (x itself when nothing was found) */
+    float *work;  /* work_len floats */
+} vt_task;
+
+typedef struct vt_attack_def {
+    const char *name, *summary, *reference; /* "pgd", one sentence, paper */
+    unsigned norms;                         /* VT_CAN_LINF | VT_CAN_L2 */
+    bool white_box;                         /* may ask for gradients */
+    size_t params_size;
+    const vt_opt *opts; /* ends at key NULL */
+    size_t (*work_len)(const void *params, const vt_task *dims); /* floats; NULL: none (dims: sizes alone are set) */
+    vt_status (*run)(vt_oracle *o, const void *params, const vt_task *t);
+    /* Instead of run: specs of other attacks, each on the survivors of the one before (one spec: an alias). Options
+     * given to the whole are not taken. NULL-terminated. */
+    const char *const *stages;
+} vt_attack_def;
+
+const vt_attack_def *const *vt_attack_defs(int *n);
+const vt_attack_def *vt_attack_find(const char *name); /* NULL: unknown */
+
+/* One stage with its parameters. */
+typedef struct vt_attack_stage {
+    const vt_attack_def *def;
+    void *params;
+    char id[200]; /* canonical "name:key=value,..." */
+} vt_attack_stage;
+
+/* A parsed `--attack` spec. */
+typedef struct vt_attack {
+    const vt_attack_def *def;
+    char name[32], id[800]; /* as typed; canonical: stages joined by "+" for ensembles */
+    vt_attack_stage *stages;
+    int n_stages;
+} vt_attack;
+
+/* "name" or "name:key=value,...". Checks that every stage supports the norm. */
+vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e);
+void vt_attack_free(vt_attack *a);
+
+#endif

@@ -1,0 +1,21 @@
+/* APGD on the difference-of-logits ratio. */
+#include <stddef.h>
+#include "attacks/apgd.h"
+
+static const vt_opt opts[] = {VT_APGD_OPTS(1), {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL}};
+
+static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
+    return vt_apgd_restarts(o, params, t, VT_LOSS_DLR);
+}
+
+const vt_attack_def vt_attack_def_apgd_dlr = {
+    .name = "apgd-dlr",
+    .summary = "Auto-PGD on the difference-of-logits ratio",
+    .reference = "Croce and Hein 2020 (ICML), algorithm 1",
+    .norms = VT_CAN_LINF | VT_CAN_L2,
+    .white_box = true,
+    .params_size = sizeof(vt_apgd_params),
+    .opts = opts,
+    .work_len = vt_apgd_work_len,
+    .run = run,
+};

@@ -1,0 +1,43 @@
+/* APGD-T: targeted DLR towards the classes ranked 2, 3, ... by the clean logits; success is untargeted. */
+#include <stddef.h>
+#include "attacks/apgd.h"
+#include "attacks/rank.h"
+
+static const vt_opt opts[] = {
+    VT_APGD_OPTS(1),
+    {"targets", "target classes, at most classes - 1", VT_OPT_INT, offsetof(vt_apgd_params, targets), 9, 1, 100000, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+static size_t work_len(const void *params, const vt_task *t) { return vt_apgd_work_len(params, t) + (size_t)t->classes; }
+
+static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
+    const vt_apgd_params *p = params;
+    float *clean = t->work + vt_apgd_work_len(params, t);
+    int targets = p->targets < t->classes - 1 ? p->targets : t->classes - 1;
+    VT_TRY(vt_oracle_logits(o, t->x, clean));
+    vt_loss loss = vt_oracle_loss(o, VT_LOSS_DLR_T);
+    for (int r = 0; r < targets; r++) {
+        loss.other = vt_target_of_rank(clean, t->classes, t->label, r + 2);
+        for (int k = 0; k < p->restarts; k++) {
+            vt_rng rng = t->rng;
+            rng.run = (uint32_t)(r * p->restarts + k);
+            bool broken;
+            VT_TRY(vt_apgd_run(o, p, t, &loss, &rng, &broken));
+            if (broken && vt_oracle_may_end(o)) return VT_OK;
+        }
+    }
+    return VT_OK;
+}
+
+const vt_attack_def vt_attack_def_apgd_t = {
+    .name = "apgd-t",
+    .summary = "Auto-PGD on the targeted difference-of-logits ratio, class by class",
+    .reference = "Croce and Hein 2020 (ICML), algorithm 1 and eq. 7",
+    .norms = VT_CAN_LINF | VT_CAN_L2,
+    .white_box = true,
+    .params_size = sizeof(vt_apgd_params),
+    .opts = opts,
+    .work_len = work_len,
+    .run = run,
+};

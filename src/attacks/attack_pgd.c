@@ -1,0 +1,68 @@
+/* PGD-k: x <- project(x + alpha sign(grad)) (linf), x + alpha grad/|grad| (l2). The last iterate of the first restart
+ * that breaks the image is the result, else the last iterate of the last restart. */
+#include <stddef.h>
+#include <string.h>
+#include "attacks/attack.h"
+
+typedef struct params {
+    int steps, restarts, loss;
+    double alpha, kappa;
+    bool random_start;
+} params;
+
+static const vt_opt opts[] = {
+    {"steps", "gradient steps", VT_OPT_INT, offsetof(params, steps), 20, 1, 100000, NULL, NULL},
+    {"alpha", "step size in pixel units", VT_OPT_REAL, offsetof(params, alpha), 0, 0, 1000, NULL, "eps/4"},
+    {"random_start", "start at a random point of the ball", VT_OPT_BOOL, offsetof(params, random_start), 1, 0, 1, NULL, NULL},
+    {"restarts", "independent runs", VT_OPT_INT, offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
+    {"loss", "what is maximised", VT_OPT_CHOICE, offsetof(params, loss), 0, 0, 0, "ce|margin|dlr", NULL},
+    {"kappa", "with loss=margin: no more gradient once the margin exceeds it", VT_OPT_REAL, offsetof(params, kappa), 1e9, 0, 1e9,
+     NULL, "none"},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return 2 * t->n + (size_t)t->classes;
+}
+
+static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t) {
+    float *g = t->work, *step = g + t->n, *z = step + t->n, value;
+    static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR};
+    vt_loss loss = vt_oracle_loss(o, kinds[p->loss]);
+    double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;
+    for (int k = 0; k < p->steps; k++) {
+        VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, z, &value, g));
+        if (loss.kind == VT_LOSS_MARGIN && (double)value > p->kappa) continue; /* min(margin, kappa) is flat here */
+        vt_ball_step(t->ball, step, g, alpha);
+        for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
+        vt_ball_project(t->ball, t->x_adv);
+    }
+    return vt_oracle_logits(o, t->x_adv, z);
+}
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    const params *p = params_;
+    const float *z = t->work + 2 * t->n;
+    for (int r = 0; r < p->restarts; r++) {
+        vt_rng rng = t->rng;
+        rng.run = (uint32_t)r;
+        memcpy(t->x_adv, t->x, t->n * sizeof(float));
+        if (p->random_start) vt_ball_start_inside(t->ball, &rng, t->x_adv);
+        VT_TRY(run_once(o, p, t));
+        if (vt_argmax_f32(z, t->classes) != t->label) break;
+    }
+    return VT_OK;
+}
+
+const vt_attack_def vt_attack_def_pgd = {
+    .name = "pgd",
+    .summary = "projected gradient ascent on a loss",
+    .reference = "Madry et al. 2018, section 2.1",
+    .norms = VT_CAN_LINF | VT_CAN_L2,
+    .white_box = true,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .run = run,
+};

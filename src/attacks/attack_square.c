@@ -1,0 +1,213 @@
+/* Square Attack: random search with square-shaped updates, scores only (algorithms.md A.7.2). */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#include "attacks/attack.h"
+
+typedef struct params {
+    int queries, restarts;
+    double p_init;
+} params;
+
+static const vt_opt opts[] = {
+    {"queries", "iterations, one forward each, after the start", VT_OPT_INT, offsetof(params, queries), 5000, 1, 10000000, NULL, NULL},
+    {"p_init", "share of pixels in the first squares", VT_OPT_REAL, offsetof(params, p_init), 0.8, 1e-4, 1, NULL, NULL},
+    {"restarts", "independent runs", VT_OPT_INT, offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+/* Share of pixels at iteration i: halved at fixed iterations, without rescaling to the budget. */
+static double share(double p_init, int i) {
+    static const int until[] = {10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000};
+    int k = 0;
+    while (k < 9 && i > until[k]) k++;
+    return p_init / (double)(1 << k);
+}
+
+static int side_linf(double p, int h, int w) {
+    int s = (int)nearbyint(sqrt(p * h * w)); /* half to even, as Python rounds */
+    int most = h < w ? h : w;
+    return s < 1 ? 1 : s > most ? most : s;
+}
+
+static int side_l2(double p, int h, int w) {
+    int s = (int)nearbyint(sqrt(p * h * w)), most = h < w ? h : w;
+    if (s < 3) s = 3;
+    if (s % 2 == 0) s++;
+    return s > most ? most : s;
+}
+
+/* Position i of the iteration's draws: 0.. window origins, then signs. */
+static float sign_at(const vt_rng *r, int i) { return vt_rng_bits(r, (uint64_t)i) >> 31 ? 1.0f : -1.0f; }
+/* floor(U (size - s)): the last valid origin is never drawn, as in the authors' code. */
+static int origin(const vt_rng *r, int i, int size, int s) { return (int)(vt_rng_uniform(r, (uint64_t)i) * (float)(size - s)); }
+
+/* Vertical stripes: one sign for each channel and column. */
+static void start_linf(const vt_task *t, const vt_rng *r, float *x) {
+    int w = t->width, h = t->height;
+    float eps = (float)t->ball->eps;
+    for (int c = 0; c < 3; c++)
+        for (int i = 0; i < w; i++) {
+            float s = eps * sign_at(r, c * w + i);
+            for (int y = 0; y < h; y++) {
+                size_t at = ((size_t)c * (size_t)h + (size_t)y) * (size_t)w + (size_t)i;
+                x[at] = t->x[at] + s;
+            }
+        }
+    vt_ball_project(t->ball, x);
+}
+
+static void propose_linf(const vt_task *t, const vt_rng *r, double p, float *x) {
+    int w = t->width, h = t->height, s = side_linf(p, h, w), y0 = origin(r, 0, h, s), x0 = origin(r, 1, w, s);
+    float eps2 = (float)(2 * t->ball->eps);
+    for (int c = 0; c < 3; c++) {
+        float d = eps2 * sign_at(r, 2 + c);
+        for (int y = y0; y < y0 + s; y++)
+            for (int i = x0; i < x0 + s; i++) x[((size_t)c * (size_t)h + (size_t)y) * (size_t)w + (size_t)i] += d;
+    }
+    vt_ball_project(t->ball, x);
+}
+
+/* A pyramid of centred rectangles in [rows, cols] (stride ld), of unit l2 norm. */
+static void pyramid(float *out, int rows, int cols, int ld, float sign) {
+    double sum = 0;
+    int levels = (rows / 2 > cols / 2 ? rows / 2 : cols / 2) + 1;
+    for (int y = 0; y < rows; y++)
+        for (int x = 0; x < cols; x++) {
+            double v = 0;
+            for (int c = 0; c < levels; c++) {
+                int top = rows / 2 - c, bottom = rows / 2 + c + 1, left = cols / 2 - c, right = cols / 2 + c + 1;
+                if (y >= (top > 0 ? top : 0) && y < (bottom < rows ? bottom : rows) && x >= (left > 0 ? left : 0) &&
+                    x < (right < cols ? right : cols))
+                    v += 1.0 / ((double)(c + 1) * (double)(c + 1));
+            }
+            out[y * ld + x] = (float)v;
+            sum += v * v;
+        }
+    for (int y = 0; y < rows; y++)
+        for (int x = 0; x < cols; x++) out[y * ld + x] *= sign * (float)(1 / sqrt(sum));
+}
+
+/* The s x s update shape: a bump above its negative, of unit norm, turned with probability one half. */
+static void eta(float *out, int s, bool turned) {
+    pyramid(out, s / 2, s, s, 1);
+    pyramid(out + (s / 2) * s, s - s / 2, s, s, -1);
+    double sum = 0;
+    for (int i = 0; i < s * s; i++) sum += (double)out[i] * (double)out[i];
+    for (int i = 0; i < s * s; i++) out[i] *= (float)(1 / sqrt(sum));
+    for (int y = 0; turned && y < s; y++)
+        for (int x = 0; x < y; x++) {
+            float v = out[y * s + x];
+            out[y * s + x] = out[x * s + y];
+            out[x * s + y] = v;
+        }
+}
+
+/* x = x0 + eps delta / |delta|, clipped. */
+static void on_sphere(const vt_task *t, float *x, const float *delta) {
+    double f = t->ball->eps / (vt_length(VT_L2, delta, t->n) + 1e-12);
+    for (size_t i = 0; i < t->n; i++) x[i] = (float)((double)t->x[i] + f * (double)delta[i]);
+    vt_ball_project(t->ball, x);
+}
+
+static void start_l2(const vt_task *t, const vt_rng *r, float *x, float *delta, float *shape) {
+    int w = t->width, h = t->height, s = h / 5 > 0 ? h / 5 : 1, draw = 0;
+    memset(delta, 0, t->n * sizeof(float));
+    for (int y0 = (h - 5 * s) / 2 > 0 ? (h - 5 * s) / 2 : 0, row = 0; row < h / s && y0 + s <= h; row++, y0 += s)
+        for (int x0 = (w - 5 * s) / 2 > 0 ? (w - 5 * s) / 2 : 0, col = 0; col < w / s && x0 + s <= w; col++, x0 += s) {
+            eta(shape, s, vt_rng_uniform(r, (uint64_t)draw++) > 0.5f);
+            for (int c = 0; c < 3; c++) {
+                float sign = sign_at(r, draw++);
+                for (int y = 0; y < s; y++)
+                    for (int i = 0; i < s; i++)
+                        delta[((size_t)c * (size_t)h + (size_t)(y0 + y)) * (size_t)w + (size_t)(x0 + i)] += sign * shape[y * s + i];
+            }
+        }
+    on_sphere(t, x, delta);
+}
+
+static double window_sq(const float *delta, int w, int y0, int x0, int s, int y1, int x1, int s1) {
+    double v = 0; /* of window 0, leaving out what lies in window 1 (s1 = 0: nothing) */
+    for (int y = y0; y < y0 + s; y++)
+        for (int i = x0; i < x0 + s; i++)
+            if (!(y >= y1 && y < y1 + s1 && i >= x1 && i < x1 + s1)) v += (double)delta[y * w + i] * (double)delta[y * w + i];
+    return v;
+}
+
+/* Mass of window 2 and the unused budget moves into window 1. */
+static void propose_l2(const vt_task *t, const vt_rng *r, double p, float *x, float *delta, float *shape) {
+    int w = t->width, h = t->height, s = side_l2(p, h, w);
+    int y1 = origin(r, 0, h, s), x1 = origin(r, 1, w, s), y2 = origin(r, 2, h, s), x2 = origin(r, 3, w, s);
+    eta(shape, s, vt_rng_uniform(r, 4) > 0.5f);
+    double all = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        delta[i] = x[i] - t->x[i];
+        all += (double)delta[i] * (double)delta[i];
+    }
+    double spare = t->ball->eps * t->ball->eps - all;
+    for (int c = 0; c < 3; c++) {
+        float *d = delta + (size_t)c * (size_t)h * (size_t)w, sign = sign_at(r, 5 + c);
+        double n1 = window_sq(d, w, y1, x1, s, 0, 0, 0), n_union = n1 + window_sq(d, w, y2, x2, s, y1, x1, s), q2 = 0;
+        float into = (float)(1 / (1e-12 + sqrt(n1)));
+        for (int y = 0; y < s; y++)
+            for (int i = 0; i < s; i++) {
+                float q = shape[y * s + i] * sign + d[(y1 + y) * w + x1 + i] * into;
+                q2 += (double)q * (double)q;
+            }
+        float scale = (float)(sqrt((spare > 0 ? spare : 0) / 3 + n_union) / (1e-12 + sqrt(q2)));
+        /* q reads window 1, so it is written after window 2 is cleared, from a copy in the order of the authors' code */
+        float *q = shape + s * s;
+        for (int y = 0; y < s; y++)
+            for (int i = 0; i < s; i++) q[y * s + i] = (shape[y * s + i] * sign + d[(y1 + y) * w + x1 + i] * into) * scale;
+        for (int y = 0; y < s; y++) memset(d + (y2 + y) * w + x2, 0, (size_t)s * sizeof(float));
+        for (int y = 0; y < s; y++) memcpy(d + (y1 + y) * w + x1, q + y * s, (size_t)s * sizeof(float));
+    }
+    on_sphere(t, x, delta);
+}
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return 3 * t->n + (size_t)t->classes; /* candidate, difference, update shapes (2 h w <= n) */
+}
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    const params *p = params_;
+    float *next = t->work, *delta = next + t->n, *shape = delta + t->n, *z = shape + t->n;
+    bool linf = t->ball->norm == VT_LINF;
+    for (int k = 0; k < p->restarts; k++) {
+        vt_rng r = t->rng;
+        r.run = (uint32_t)k;
+        if (linf)
+            start_linf(t, &r, t->x_adv);
+        else
+            start_l2(t, &r, t->x_adv, delta, shape);
+        VT_TRY(vt_oracle_logits(o, t->x_adv, z));
+        float best = -vt_margin_f32(z, t->label, t->classes);
+        for (int i = 0; i < p->queries && !vt_oracle_may_end(o); i++) {
+            r.step = (uint32_t)i + 1;
+            memcpy(next, t->x_adv, t->n * sizeof(float));
+            if (linf)
+                propose_linf(t, &r, share(p->p_init, i), next);
+            else
+                propose_l2(t, &r, share(p->p_init, i), next, delta, shape);
+            VT_TRY(vt_oracle_logits(o, next, z));
+            float now = -vt_margin_f32(z, t->label, t->classes);
+            if (now < best || now <= 0) memcpy(t->x_adv, next, t->n * sizeof(float));
+            if (now < best) best = now;
+        }
+        if (vt_oracle_may_end(o)) return VT_OK;
+    }
+    return VT_OK;
+}
+
+const vt_attack_def vt_attack_def_square = {
+    .name = "square",
+    .summary = "random search with squares; black-box, scores only",
+    .reference = "Andriushchenko et al. 2020, algorithms 1 to 3",
+    .norms = VT_CAN_LINF | VT_CAN_L2,
+    .white_box = false,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .run = run,
+};

@@ -1,0 +1,42 @@
+/* The feasible set of one image: |x' - x|_p <= eps and 0 <= x' <= 1, exactly: the norm of the stored float32 values,
+ * computed in double, has no tolerance. eps in pixel units. */
+#ifndef VT_ATTACKS_BALL_H
+#define VT_ATTACKS_BALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "core/rand.h"
+
+typedef enum vt_norm { VT_LINF, VT_L2 } vt_norm;
+const char *vt_norm_name(vt_norm n); /* "linf", "l2" */
+
+typedef struct vt_ball {
+    vt_norm norm;
+    double eps;
+    size_t n;
+    const float *x;        /* [n] centre */
+    const float *lo, *hi;  /* [n] largest box of floats inside: linf ball and [0,1] (l2: [0,1] alone) */
+} vt_ball;
+
+/* lo, hi: [n] buffers that the ball keeps. */
+void vt_ball_init(vt_ball *b, vt_norm norm, double eps, const float *x, size_t n, float *lo, float *hi);
+
+/* |a - b| in the norm, in double. */
+double vt_distance(vt_norm norm, const float *a, const float *b, size_t n);
+double vt_length(vt_norm norm, const float *v, size_t n);
+bool vt_ball_contains(const vt_ball *b, const float *x);
+
+/* x <- nearest point by the attacks' convention: linf clamps; l2 scales the difference to length eps, then clips to
+ * the box, then removes what rounding to float32 left outside. */
+void vt_ball_project(const vt_ball *b, float *x);
+
+/* out = a point of the ball: linf x + eps t / max|t| (t uniform in [-1,1]); l2 x + eps t / |t| (t normal); projected.
+ * APGD's start (algorithms.md A.4). */
+void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out);
+/* out = x + uniform in [-eps, eps] per element; l2: normal direction, radius eps U[0,1] (torchattacks' convention). */
+void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out);
+
+/* The steepest ascent direction: out = sign(g) (0 stays 0) or g / (|g| + 1e-12); times step. */
+void vt_ball_step(const vt_ball *b, float *out, const float *g, double step);
+
+#endif

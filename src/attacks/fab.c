@@ -1,0 +1,115 @@
+#include "attacks/fab.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Room to the face of [0,1] in the direction -sign(w). */
+static double room(float w, float u) { return w > 0 ? (double)u : 1 - (double)u; }
+
+/* How far along the path of lambda the plane value falls, and its slope there:
+ * linf: sum |w| min(lambda, r);  l2: sum |w| min(lambda |w|, r). Both are concave in lambda. */
+static void travelled(vt_norm norm, const float *u, const float *w, double flip, size_t n, double lambda, double *value,
+                      double *slope) {
+    double v[4] = {0}, s[4] = {0};
+    for (size_t i = 0; i < n; i++) {
+        float wi = (float)flip * w[i];
+        double a = fabs((double)wi), r = room(wi, u[i]), m = norm == VT_LINF ? lambda : lambda * a;
+        bool is_free = m < r;
+        v[i % 4] += a * (is_free ? m : r);
+        s[i % 4] += is_free ? (norm == VT_LINF ? a : a * a) : 0;
+    }
+    *value = (v[0] + v[1]) + (v[2] + v[3]);
+    *slope = (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+/* Newton's method from lambda = 0: the function is concave and piecewise linear, so the iterates rise to the root and
+ * end on the piece that holds it. */
+void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, double b, size_t n) {
+    double c = -b;
+    for (size_t i = 0; i < n; i++) c += (double)w[i] * (double)u[i];
+    double flip = c < 0 ? -1 : 1, lambda = 0, value, slope, reach = 0;
+    c = fabs(c);
+    for (size_t i = 0; i < n; i++) reach += fabs((double)w[i]) * room((float)flip * w[i], u[i]);
+    bool reachable = reach > c;
+    for (int k = 0; reachable && k < 200; k++) {
+        travelled(norm, u, w, flip, n, lambda, &value, &slope);
+        if (!(slope > 0) || value >= c) break;
+        double next = lambda + (c - value) / slope;
+        if (!(next > lambda)) break;
+        lambda = next;
+    }
+    for (size_t i = 0; i < n; i++) {
+        float wi = (float)flip * w[i];
+        double a = fabs((double)wi), r = room(wi, u[i]), m = norm == VT_LINF ? lambda : lambda * a;
+        if (!reachable) m = r;
+        if (m > r) m = r;
+        if (norm == VT_L2 && a <= 1e-8) m = 0;
+        d[i] = wi > 0 ? -(float)m : wi < 0 ? (float)m : 0;
+    }
+}
+
+size_t vt_fab_work_len(const void *params, const vt_task *t) {
+    (void)params;
+    return 7 * t->n + 2 * (size_t)t->classes;
+}
+
+/* The boundary to project on: df = z_k - z_y and its gradient w, for the target or the nearest class in the dual norm.
+ * z [K] receives the logits of x1; the oracle shares one forward among these calls. */
+static vt_status boundary(vt_oracle *o, const vt_task *t, int target, const float *x1, float *z, float *w, float *trial,
+                          float *cotangent, double *df) {
+    double nearest = INFINITY;
+    vt_norm dual = t->ball->norm;
+    for (int k = 0; k < t->classes; k++) {
+        if (k == t->label || (target >= 0 && k != target)) continue;
+        memset(cotangent, 0, (size_t)t->classes * sizeof(float));
+        cotangent[k] = 1, cotangent[t->label] = -1;
+        vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
+        float value;
+        VT_TRY(vt_oracle_gradient(o, x1, &loss, z, &value, trial));
+        double length = 0, diff = (double)z[k] - (double)z[t->label];
+        for (size_t i = 0; i < t->n; i++) length += dual == VT_LINF ? fabs((double)trial[i]) : (double)trial[i] * (double)trial[i];
+        if (dual == VT_L2) length = sqrt(length);
+        double distance = fabs(diff) / (1e-12 + length);
+        if (target < 0 && !(distance < nearest)) continue;
+        nearest = distance, *df = diff;
+        memcpy(w, trial, t->n * sizeof(float));
+    }
+    return VT_OK;
+}
+
+vt_status vt_fab_run(vt_oracle *o, const vt_fab_params *p, const vt_task *t, int target, bool random_start,
+                     const vt_rng *rng, float *best, double *distance) {
+    size_t n = t->n;
+    vt_norm norm = t->ball->norm;
+    float *x1 = t->work, *w = x1 + n, *trial = w + n, *d1 = trial + n, *d2 = d1 + n, *tmp = d2 + n, *z = tmp + n;
+    float *cotangent = z + t->classes;
+    *distance = INFINITY;
+    memcpy(x1, t->x, n * sizeof(float));
+    if (random_start) { /* at half the radius */
+        vt_ball_start_surface(t->ball, rng, tmp);
+        for (size_t i = 0; i < n; i++) x1[i] = t->x[i] + 0.5f * (tmp[i] - t->x[i]);
+    }
+    for (int it = 0; it < p->steps; it++) {
+        double df = 0;
+        VT_TRY(boundary(o, t, target, x1, z, w, trial, cotangent, &df));
+        double b = -df;
+        for (size_t i = 0; i < n; i++) b += (double)w[i] * (double)x1[i];
+        vt_fab_project(norm, d1, x1, w, b, n);
+        vt_fab_project(norm, d2, t->x, w, b, n);
+        double a1 = fmax(vt_length(norm, d1, n), 1e-8), a2 = fmax(vt_length(norm, d2, n), 1e-8);
+        float alpha = (float)fmin(a1 / (a1 + a2), p->alpha_max), eta = (float)p->eta;
+        for (size_t i = 0; i < n; i++) {
+            float v = (x1[i] + eta * d1[i]) * (1 - alpha) + (t->x[i] + eta * d2[i]) * alpha;
+            x1[i] = v > 0 ? (v < 1 ? v : 1) : 0;
+        }
+        VT_TRY(vt_oracle_logits_first(o, x1, z));
+        if (vt_argmax_f32(z, t->classes) == t->label) continue;
+        double r = vt_distance(norm, x1, t->x, n);
+        if (r < *distance) {
+            *distance = r;
+            memcpy(best, x1, n * sizeof(float));
+        }
+        for (size_t i = 0; i < n; i++) x1[i] = t->x[i] + (x1[i] - t->x[i]) * (float)p->beta;
+    }
+    return VT_OK;
+}

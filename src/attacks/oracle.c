@@ -1,0 +1,100 @@
+#include "attacks/oracle.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "models/session64.h"
+
+vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e) {
+    memset(o, 0, sizeof *o);
+    o->model = m;
+    size_t k = (size_t)m->classes;
+    o->found = vt_alloc(m->pixels * sizeof(float));
+    o->kept = vt_alloc(m->pixels * sizeof(float));
+    o->onehot = vt_alloc(k * sizeof(float));
+    o->z = vt_alloc(k * sizeof(float));
+    o->z64 = vt_alloc(k * sizeof(double));
+    if (o->found && o->kept && o->onehot && o->z && o->z64) return VT_OK;
+    vt_oracle_close(o);
+    return vt_fail(e, VT_E_MEMORY, "no memory for an oracle");
+}
+
+void vt_oracle_close(vt_oracle *o) {
+    free(o->found);
+    free(o->kept);
+    free(o->onehot);
+    free(o->z);
+    free(o->z64);
+    memset(o, 0, sizeof *o);
+}
+
+void vt_oracle_reset(vt_oracle *o, const vt_ball *ball, int label, bool gradients_allowed) {
+    o->ball = ball, o->label = label, o->gradients_allowed = gradients_allowed;
+    o->forwards = o->gradients = o->confirmations = 0;
+    o->has_found = o->has_kept = false;
+    memset(o->onehot, 0, (size_t)o->model->classes * sizeof(float));
+    o->onehot[label] = 1;
+}
+
+vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind) { return (vt_loss){.kind = kind, .target = o->onehot}; }
+
+bool vt_oracle_may_end(const vt_oracle *o) { return o->exhaustive && o->has_found; }
+
+/* Does the double twin agree, by more than the noise of the float logits? */
+static bool confirmed(vt_oracle *o, const float *x) {
+    int k = o->model->classes;
+    o->model->logits64(o->model->self, x, o->z64);
+    o->confirmations++;
+    double noise = 0;
+    for (int i = 0; i < k; i++) noise = fmax(noise, fabs((double)o->z[i] - o->z64[i]));
+    return vt_argmax_f64(o->z64, k) != o->label && vt_margin_f64(o->z64, o->label, k) > VT_CONFIRM_FACTOR * noise;
+}
+
+/* o->z holds the logits of x. */
+static vt_status judge(vt_oracle *o, const float *x) {
+    int k = o->model->classes;
+    for (int i = 0; i < k; i++)
+        if (!isfinite(o->z[i])) return VT_E_NUMERIC;
+    if (vt_argmax_f32(o->z, k) == o->label || !vt_ball_contains(o->ball, x)) return VT_OK;
+    float margin = vt_margin_f32(o->z, o->label, k);
+    bool better = !o->has_found || margin > o->found_margin;
+    if (better) {
+        memcpy(o->found, x, o->model->pixels * sizeof(float));
+        o->has_found = true, o->found_margin = margin;
+    }
+    return better && !o->exhaustive && confirmed(o, x) ? VT_STOP : VT_OK;
+}
+
+static vt_status forward(vt_oracle *o, const float *x, float *z, bool keep) {
+    if (o->interrupt && *o->interrupt) return VT_INTERRUPTED;
+    o->model->logits(o->model->self, x, o->z, keep);
+    o->has_kept = keep;
+    if (keep) memcpy(o->kept, x, o->model->pixels * sizeof(float));
+    if (z) memcpy(z, o->z, (size_t)o->model->classes * sizeof(float));
+    return VT_OK;
+}
+
+vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z) {
+    VT_TRY(forward(o, x, z, false));
+    o->forwards++;
+    return judge(o, x);
+}
+
+vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z) {
+    VT_TRY(forward(o, x, z, true));
+    o->forwards++;
+    return judge(o, x);
+}
+
+vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx) {
+    if (!o->gradients_allowed) return VT_E_FORBIDDEN;
+    bool same = o->has_kept && !memcmp(o->kept, x, o->model->pixels * sizeof(float));
+    if (!same)
+        VT_TRY(forward(o, x, z, true));
+    else if (z)
+        memcpy(z, o->z, (size_t)o->model->classes * sizeof(float));
+    o->model->backward(o->model->self, loss, value, dx);
+    o->gradients++;
+    return same ? VT_OK : judge(o, x); /* the same point was judged when it was kept */
+}

@@ -1,0 +1,56 @@
+/* The oracle: an attack's only door to the model. Every call is counted; a call names the loss and its target vector;
+ * gradients are refused to black-box attacks. It ends an image (VT_STOP) only when a query lies in ball and box, is
+ * misclassified in float32, confirmed in double, and its margin exceeds the float32 noise of its own logits by
+ * VT_CONFIRM_FACTOR; the attack passes the status up. With `exhaustive` it never ends an image. */
+#ifndef VT_ATTACKS_ORACLE_H
+#define VT_ATTACKS_ORACLE_H
+
+#include <signal.h>
+#include <stdint.h>
+#include "attacks/ball.h"
+#include "core/status.h"
+#include "models/classifier.h"
+
+/* First flips sit near the boundary (median margin 0.018 against 1.4 at the last misclassified iterate): a point is
+ * final only when its double margin is this many times the largest float32-double difference of its logits. */
+#define VT_CONFIRM_FACTOR 4.0
+
+typedef struct vt_oracle {
+    const vt_classifier *model;
+    const vt_ball *ball;
+    int label;
+    bool gradients_allowed, exhaustive;
+    const volatile sig_atomic_t *interrupt; /* nonzero: calls return VT_INTERRUPTED; NULL: never */
+    int64_t forwards;  /* forward passes asked for by themselves */
+    int64_t gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x) */
+    int64_t confirmations; /* double forwards of the stop rule */
+    float *found;      /* [n] in-ball query misclassified in float32, of the largest margin so far */
+    bool has_found;
+    float found_margin;
+    /* buffers: one-hot label [K], logits [K] float and double, last kept input [n] */
+    float *onehot, *z, *kept;
+    double *z64;
+    bool has_kept;
+} vt_oracle;
+
+/* Floats of buffers for vt_oracle_init: found, onehot, z, kept; and doubles for z64. */
+vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e);
+void vt_oracle_close(vt_oracle *o);
+/* A new image: counters to zero. */
+void vt_oracle_reset(vt_oracle *o, const vt_ball *ball, int label, bool gradients_allowed);
+
+/* z [K] (may be NULL) of x [n]; one forward. */
+vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z);
+/* The same, when a gradient at this x is likely to follow: it will then need no second forward. */
+vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z);
+/* z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks. */
+vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx);
+
+/* Untargeted losses on the true label: target vector is the one-hot label. */
+vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind);
+
+/* Exhaustive mode only: has the image been broken in float32 inside the ball, so that an attack whose reference ends
+ * here may end? (Otherwise the oracle itself ends it, when the point is good enough.) */
+bool vt_oracle_may_end(const vt_oracle *o);
+
+#endif

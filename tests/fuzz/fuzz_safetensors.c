@@ -1,0 +1,98 @@
+/* Any bytes are refused with a sentence or accepted; what is accepted can be written and reads back the same.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "io/safetensors.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+static char folder[64], file[80];
+
+static void clean(void) {
+    unlink(file);
+    rmdir(folder);
+}
+
+/* In memory where there is such a folder: the writer syncs at every input. */
+static void start(void) {
+    if (*file) return;
+    snprintf(folder, sizeof folder, "%s/vitrine-fuzz-st-XXXXXX",
+             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    if (!mkdtemp(folder)) abort();
+    snprintf(file, sizeof file, "%s/w.st", folder);
+    atexit(clean);
+}
+
+static size_t bytes_of(const vt_tensor *t) {
+    return t->numel * vt_dtype_size(t->dtype);
+}
+
+static void check_same(const vt_st *a, const vt_st *b) {
+    if (vt_st_count(a) != vt_st_count(b)) abort();
+    for (int i = 0; i < vt_st_count(a); i++) {
+        const vt_tensor *x = vt_st_at(a, i), *y = vt_st_find(b, x->name);
+        if (!y || x->dtype != y->dtype || x->ndim != y->ndim || x->numel != y->numel) abort();
+        if (memcmp(x->shape, y->shape, sizeof x->shape)) abort();
+        if (bytes_of(x) && memcmp(x->data, y->data, bytes_of(x))) abort();
+    }
+    for (int i = 0; vt_st_meta_key(a, i); i++) {
+        const char *key = vt_st_meta_key(a, i), *value = vt_st_meta(b, key);
+        if (!value || strcmp(vt_st_meta(a, key), value)) abort();
+    }
+}
+
+/* Each tensor as numbers: exactly one of the two readers takes it, U64 and F8 excepted. */
+static void convert(const vt_st *st) {
+    for (int i = 0; i < vt_st_count(st); i++) {
+        const vt_tensor *t = vt_st_at(st, i);
+        if (t->numel > 1 << 16) continue;
+        double *d = malloc(t->numel * sizeof *d + 1);
+        int64_t *k = malloc(t->numel * sizeof *k + 1);
+        float *f = malloc(t->numel * sizeof *f + 1);
+        vt_status real = vt_tensor_f64(st, t, d, t->numel, NULL),
+                  whole = vt_tensor_i64(st, t, k, t->numel, NULL);
+        if (real == VT_OK && whole == VT_OK) abort();
+        if (vt_tensor_f32(st, t, f, t->numel, NULL) != real) abort();
+        if (vt_tensor_f64(st, t, d, t->numel + 1, NULL) == VT_OK) abort();
+        free(d);
+        free(k);
+        free(f);
+    }
+}
+
+static void rewrite(const vt_st *st) {
+    int n = vt_st_count(st), n_meta = 0;
+    while (vt_st_meta_key(st, n_meta)) n_meta++;
+    vt_tensor *t = calloc((size_t)n + 1, sizeof *t);
+    const char **meta = calloc(2 * (size_t)n_meta + 1, sizeof *meta);
+    vt_err e = {0};
+    vt_st *back;
+    for (int i = 0; i < n; i++) t[i] = *vt_st_at(st, i);
+    for (int i = 0; i < n_meta; i++) {
+        meta[2 * i] = vt_st_meta_key(st, i);
+        meta[2 * i + 1] = vt_st_meta(st, meta[2 * i]);
+    }
+    if (vt_st_write(file, t, n, meta, n_meta, &e) != VT_OK) abort();
+    if (vt_st_open(&back, file, &e) != VT_OK) abort();
+    check_same(st, back);
+    vt_st_close(back);
+    free(t);
+    free(meta);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
+    vt_st *st;
+    vt_err e = {0};
+    start();
+    if (vt_st_parse(&st, bytes, n, "fuzz", &e) != VT_OK) {
+        if (st || e.code == VT_OK || strncmp(e.text, "fuzz: ", 6)) abort();
+        return 0;
+    }
+    convert(st);
+    rewrite(st);
+    vt_st_close(st);
+    return 0;
+}
