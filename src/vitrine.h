@@ -1,10 +1,12 @@
-/* vitrine: public umbrella header. The library never prints or exits; see core/status.h for errors. */
+/* vitrine: public umbrella header. Load a model, name attacks, evaluate; the library never prints or exits, and every
+ * fallible call returns a vt_status with its sentence in a vt_err (core/status.h). */
 #ifndef VITRINE_H
 #define VITRINE_H
 
-#define VT_VERSION "0.1.0"
-
+#include "attacks/attack.h"
 #include "core/status.h"
+#include "core/version.h"
+#include "eval/evaluate.h"
 #include "io/dataset.h"
 #include "models/classifier.h"
 #include "models/model.h"

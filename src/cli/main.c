@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "core/gemm.h"
 #include "core/opt.h"
-#include "vitrine.h"
+#include "core/version.h"
 
 #define VT_PLUGIN(x) extern const vt_command vt_command_##x;
 #include "commands.inc"

@@ -16,9 +16,10 @@ void *vt_alloc(size_t bytes) {
 }
 
 void *vt_arena_take(vt_arena *a, size_t count, size_t item) {
+    const size_t most = SIZE_MAX - 127; /* a multiple of 64, so that rounding up stays below it */
     size_t bytes;
-    if (!vt_mul(count, item, &bytes) || bytes > SIZE_MAX - 64 - a->used) {
-        a->used = SIZE_MAX - 64; /* makes the later allocation fail instead of the arithmetic */
+    if (!vt_mul(count, item, &bytes) || bytes > most - a->used) {
+        a->used = most; /* makes the later allocation fail instead of the arithmetic */
         return NULL;
     }
     void *p = a->base ? a->base + a->used : NULL;

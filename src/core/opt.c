@@ -84,7 +84,7 @@ static int choice_index(const char *choices, const char *text) {
     size_t n = strlen(text);
     int at = 0;
     for (const char *p = choices; p; p = strchr(p, '|'), p = p ? p + 1 : NULL, at++)
-        if (n && !strncmp(p, text, n) && (p[n] == '|' || !p[n])) return at;
+        if (n && strcspn(p, "|") == n && !strncmp(p, text, n)) return at;
     return -1;
 }
 
@@ -92,6 +92,10 @@ static vt_status set(const vt_opt *o, void *params, const char *value, const cha
     double v = 0;
     long long i;
     if (!*value) return vt_fail(e, VT_E_USAGE, "%s: option %s has no value", who, o->key);
+    if (o->preset_text && !strcmp(value, o->preset_text)) { /* the canonical text of a default reads back */
+        store(o, params, o->preset);
+        return VT_OK;
+    }
     switch (o->type) {
     case VT_OPT_CHOICE:
         v = choice_index(o->choices, value);

@@ -459,16 +459,18 @@ static vt_status tensor_json(const char *path, json_t *root, const vt_tensor *t,
     return VT_OK;
 }
 
-/* Length and JSON text, padded with spaces so that the data begin at a multiple of 8; to be freed. */
-static char *header_text(const json_t *root, size_t *bytes) {
+/* Length and JSON text, padded with spaces so that the data begin at a multiple of 8; *out to be freed. */
+static vt_status header_text(const char *path, const json_t *root, char **out, size_t *bytes, vt_err *e) {
     size_t n = json_dumpb(root, NULL, 0, JSON_COMPACT), padded = (n + 7) / 8 * 8;
-    char *text = n && n <= HEADER_MAX - 8 ? malloc(8 + padded) : NULL;
-    if (!text) return NULL;
+    if (padded > HEADER_MAX)
+        return vt_fail(e, VT_E_RANGE, "%s: header of %zu bytes, the limit is %u", path, padded, HEADER_MAX);
+    char *text = *out = n ? malloc(8 + padded) : NULL;
+    if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
     memset(text, ' ', 8 + padded);
     memcpy(text, &(uint64_t){padded}, 8);
     json_dumpb(root, text + 8, n, JSON_COMPACT);
     *bytes = 8 + padded;
-    return text;
+    return VT_OK;
 }
 
 vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta,
@@ -487,8 +489,7 @@ vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *c
         r = tensor_json(path, root, order[i], &end, e);
         parts[i + 1] = (vt_span){order[i]->data, r == VT_OK ? tensor_bytes(order[i]) : 0};
     }
-    if (r == VT_OK && !(head = header_text(root, &parts[0].bytes)))
-        r = vt_fail(e, VT_E_FORMAT, "%s: its header would exceed %u bytes", path, HEADER_MAX);
+    if (r == VT_OK) r = header_text(path, root, &head, &parts[0].bytes, e);
     if (r == VT_OK) parts[0].data = head, r = vt_file_replace(path, parts, n + 1, e);
     free(head);
     json_decref(root);

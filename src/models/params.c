@@ -60,6 +60,8 @@ vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
         return vt_fail(e, VT_E_SHAPE, "%s%simage size %d is not a multiple of patch size %d", p, sep, c->image, c->patch);
     if (c->dim % c->heads)
         return vt_fail(e, VT_E_SHAPE, "%s%swidth %d is not a multiple of %d heads", p, sep, c->dim, c->heads);
+    if (c->dist_token && c->pool == VT_POOL_AVG) /* timm's distilled models refuse it too */
+        return vt_fail(e, VT_E_SHAPE, "%s%sa distillation token and mean pooling (fc_norm) exclude each other", p, sep);
     if (!(c->ln_eps > 0 && c->ln_eps <= 1))
         return vt_fail(e, VT_E_RANGE, "%s%sLayerNorm eps is %g, must be above 0 and at most 1", p, sep, c->ln_eps);
     if (!(c->attn_scale > 0 && c->attn_scale <= 1e6))

@@ -24,9 +24,9 @@ static inline float vt_expf(float x) {
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    int32_t bits;
+    uint32_t bits; /* unsigned: a NaN shifts whatever it holds, and p keeps it NaN */
     memcpy(&bits, &t, 4);
-    int32_t scale = (bits - 0x4B400000 + 127) << 23;
+    uint32_t scale = (bits - 0x4B400000u + 127u) << 23;
     float s;
     memcpy(&s, &scale, 4);
     return x < -87.0f ? 0.0f : p * s;

@@ -83,6 +83,18 @@ static void rewrite(const vt_st *st) {
     free(meta);
 }
 
+/* Every byte behind the header belongs to exactly one tensor, in order. */
+static void check_cover(const vt_st *st, const uint8_t *bytes, size_t n) {
+    uint64_t header;
+    memcpy(&header, bytes, 8);
+    const uint8_t *end = bytes + 8 + header;
+    for (int i = 0; i < vt_st_count(st); i++) {
+        if (vt_st_at(st, i)->data != end) abort();
+        end += bytes_of(vt_st_at(st, i));
+    }
+    if (end != bytes + n) abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     vt_st *st;
     vt_err e = {0};
@@ -91,6 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
         if (st || e.code == VT_OK || strncmp(e.text, "fuzz: ", 6)) abort();
         return 0;
     }
+    check_cover(st, bytes, n);
     convert(st);
     rewrite(st);
     vt_st_close(st);

@@ -1,0 +1,209 @@
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+#include "cli/run_args.h"
+#include "core/gemm.h"
+#include "core/threads.h"
+#include "eval/evaluate.h"
+#include "eval/files.h"
+#include "eval/save_adv.h"
+
+/* Everything a run holds; freed in one place. */
+typedef struct job {
+    vt_eval v;
+    vt_model *model;
+    vt_dataset *data;
+    int32_t *images;
+    vt_attack attacks[64];
+    vt_ledger *ledger;
+    json_t *header;
+} job;
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number) {
+    interrupted = 1;
+    signal(number, SIG_DFL); /* a second one ends at once */
+}
+
+static void show_progress(void *ctx, const char *text, bool live) {
+    bool tty = *(bool *)ctx;
+    fprintf(stderr, "%s%s%s", tty ? "\r\033[K" : "", text, live ? "" : "\n");
+    fflush(stderr);
+}
+
+static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
+    const char *spec;
+    for (int i = 0; (spec = vt_cli_nth(c, "attack", i)); i++) {
+        if (i == (int)(sizeof j->attacks / sizeof *j->attacks)) return vt_fail(e, VT_E_USAGE, "at most 64 attacks in one run");
+        VT_TRY(vt_attack_parse(&j->attacks[i], spec, j->v.norm, e));
+        j->v.n_attacks = i + 1;
+    }
+    j->v.attacks = j->attacks;
+    return VT_OK;
+}
+
+static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
+    long long seed, threads;
+    VT_TRY(vt_cli_norm(c, &j->v.norm, e));
+    VT_TRY(parse_attacks(j, c, e));
+    j->v.eps_text = vt_cli_get(c, "eps");
+    if (j->v.n_attacks || j->v.eps_text) VT_TRY(vt_cli_eps(j->v.eps_text, j->v.norm, &j->v.eps, e));
+    if (!j->v.eps_text) j->v.eps_text = "0";
+    VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
+    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
+    j->v.exhaustive = vt_cli_has(c, "exhaustive");
+    if (!vt_cli_has(c, "out"))
+        for (int i = 0; i < 2; i++)
+            if (vt_cli_has(c, i ? "resume" : "save-adv"))
+                return vt_fail(e, VT_E_USAGE, "--%s needs --out FOLDER", i ? "resume" : "save-adv");
+    VT_TRY(vt_cli_data(c, &j->data, e));
+    VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
+    VT_TRY(vt_cli_model(c, &j->model, e));
+    j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
+    VT_TRY(vt_eval_check(&j->v, e));
+    j->header = vt_eval_header(&j->v);
+    return j->header ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+}
+
+static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
+    const char *out = vt_cli_get(c, "out");
+    size_t pixels = 3 * (size_t)j->model->config.image * (size_t)j->model->config.image;
+    if (!out) return vt_ledger_memory(&j->ledger, j->header, pixels, e);
+    if (vt_cli_has(c, "resume") && vt_ledger_exists(out))
+        return vt_ledger_resume(&j->ledger, out, j->header, pixels, vt_cli_has(c, "allow-mixed"), e);
+    return vt_ledger_create(&j->ledger, out, j->header, pixels, e);
+}
+
+static void cpu_name(char *out, size_t size) {
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char line[256];
+    snprintf(out, size, "unknown");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
+            line[strcspn(line, "\n")] = 0;
+            snprintf(out, size, "%s", strchr(line, ':') + 2);
+            break;
+        }
+    if (f) fclose(f);
+}
+
+/* What depends on the machine and the moment, kept out of the deterministic files. */
+static vt_status write_run_json(const job *j, const vt_cli *c, double seconds, vt_err *e) {
+    char cpu[200], host[128] = "", stamp[32];
+    cpu_name(cpu, sizeof cpu);
+    gethostname(host, sizeof host - 1);
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    json_t *argv = json_array();
+    for (int i = 0; i < c->argc; i++) json_array_append_new(argv, json_string(c->argv[i]));
+    json_t *o = json_pack("{s:o,s:s,s:f,s:f,s:i,s:s,s:s,s:s,s:s,s:s,s:I}", "command", argv, "finished", stamp, "seconds", seconds,
+                          "cpu_seconds", (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec),
+                          "threads", j->v.threads, "host", host, "cpu", cpu, "cpu_isa", vt_cpu_isa(), "blas", vt_blas_config(),
+                          "blas_kernel", vt_blas_kernel(), "peak_resident_kb", (json_int_t)u.ru_maxrss);
+    vt_file f;
+    if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
+    vt_status s = vt_file_begin(&f, vt_cli_get(c, "out"), "run.json", e);
+    if (s == VT_OK) {
+        json_dumpf(o, f.stream, JSON_INDENT(1));
+        fputc('\n', f.stream);
+        s = vt_file_commit(&f, e);
+    }
+    json_decref(o);
+    return s;
+}
+
+static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
+    const char *out = vt_cli_get(c, "out");
+    vt_summary s;
+    if (out) VT_TRY(vt_ledger_finish(j->ledger, e));
+    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
+    vt_status st = vt_reports_write(&s, out, stdout, e);
+    if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, e);
+    if (st == VT_OK && out) st = write_run_json(j, c, seconds, e);
+    vt_summary_free(&s);
+    if (st != VT_OK) return st;
+    printf("\n%.1f s, %d thread%s, BLAS kernel %s on %s\n", seconds, j->v.threads, j->v.threads == 1 ? "" : "s", vt_blas_kernel(),
+           vt_cpu_isa());
+    if (out) printf("%s: results.json, table.md, table.csv, table.tex, ledger.jsonl, run.json\n", out);
+    return VT_OK;
+}
+
+/* What is done so far, on the terminal alone: the ledger goes on from here. */
+static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
+    vt_summary s;
+    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
+    vt_status st = vt_reports_write(&s, NULL, stdout, e);
+    vt_summary_free(&s);
+    if (st != VT_OK) return st;
+    return vt_fail(e, VT_INTERRUPTED, "interrupted; %zu ledger lines are %s", j->ledger->count,
+                   vt_cli_has(c, "out") ? "kept: continue with --resume" : "lost, since no --out was given");
+}
+
+static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
+    static bool tty;
+    VT_TRY(parse(j, c, e));
+    VT_TRY(open_ledger(j, c, e));
+    tty = isatty(STDERR_FILENO);
+    j->v.progress = (vt_progress){.show = show_progress, .ctx = &tty, .live = tty};
+    j->v.interrupt = &interrupted;
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    double began = vt_now();
+    vt_status s = vt_eval_run(&j->v, j->ledger, e);
+    if (s == VT_INTERRUPTED) return report_partial(j, c, e);
+    return s == VT_OK ? report(j, c, vt_now() - began, e) : s;
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    static job j;
+    vt_status s = evaluate(&j, c, e);
+    vt_ledger_close(j.ledger);
+    json_decref(j.header);
+    for (int i = 0; i < j.v.n_attacks; i++) vt_attack_free(&j.attacks[i]);
+    free(j.images);
+    vt_dataset_close(j.data);
+    vt_model_close(j.model);
+    return s;
+}
+
+static const vt_arg args[] = {
+    {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs, one a class"},
+    {"attack", "SPEC", "name:key=value,...; repeatable; none: clean accuracy only"},
+    {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2)"},
+    {"norm", "linf|l2", "threat model (default linf)"},
+    {"images", "A:B|FILE", "indices within the split, or a file with one a line (default all)"},
+    {"split", "test|train", "which split (default test)"},
+    {"out", "DIR", "folder for ledger, results and tables (default: terminal only)"},
+    {"resume", NULL, "go on where a killed run was; may extend --images"},
+    {"allow-mixed", NULL, "resume or merge although another BLAS kernel was in use"},
+    {"seed", "N", "seed of every random draw (default 0)"},
+    {"threads", "N", "threads (default all cores); never changes a result"},
+    {"exhaustive", NULL, "never leave an image early; score fgsm and pgd on the last iterate"},
+    {"save-adv", NULL, "write adversarial images: adv.safetensors and adv/NAME/INDEX.png"},
+    {"no-selftest", NULL, "accepted for scripts; there is no self-test yet"},
+    VT_MODEL_ARGS,
+    {NULL, NULL, NULL},
+};
+
+const vt_command vt_command_eval = {
+    .name = "eval",
+    .summary = "clean and robust accuracy of a checkpoint on real images",
+    .operands = "WEIGHTS",
+    .min_operands = 1,
+    .max_operands = 1,
+    .args = args,
+    .details = "Every image counted as broken was checked again by separate code: norm and box in double on the stored\n"
+               "float32 values, label by a fresh forward in float and in double. 'borderline' counts those whose double\n"
+               "verdict disagrees or whose margin is below the float noise. 'vitrine list attacks' shows attacks and options.",
+    .run = run,
+};

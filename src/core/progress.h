@@ -1,0 +1,28 @@
+/* A live line of progress on a terminal, one line every 30 s elsewhere. The library computes the text; the caller gives
+ * the stream (NULL: silent). Thread-safe through the caller's lock. */
+#ifndef VT_CORE_PROGRESS_H
+#define VT_CORE_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+double vt_now(void); /* seconds, monotonic */
+
+/* Receives finished text (no newline); live: overwrite the previous one. */
+typedef void (*vt_progress_fn)(void *ctx, const char *text, bool live);
+
+typedef struct vt_progress {
+    vt_progress_fn show; /* NULL: silent */
+    void *ctx;
+    bool live;           /* refresh ten times a second instead of every 30 s */
+    char stage[64];
+    size_t done, total, start; /* items; items done before this run's clock started */
+    double began, shown;
+} vt_progress;
+
+void vt_progress_begin(vt_progress *p, const char *stage, size_t done, size_t total);
+/* `note` is free text ("robust 41"). */
+void vt_progress_step(vt_progress *p, size_t done, const char *note);
+void vt_progress_end(vt_progress *p, const char *note);
+
+#endif

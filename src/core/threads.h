@@ -1,0 +1,16 @@
+/* The one place that starts threads: a loop over independent items (images), each on one thread, BLAS on one thread.
+ * No barriers inside; threads take the next item when they are free. */
+#ifndef VT_CORE_THREADS_H
+#define VT_CORE_THREADS_H
+
+#include <stddef.h>
+#include "core/status.h"
+
+int vt_cpu_count(void);
+
+/* fn(ctx, thread, item) for every item in [0, n); thread in [0, threads). The first status that is not VT_OK ends the
+ * loop (items already running finish) and is returned; e receives that call's sentence. */
+typedef vt_status (*vt_item_fn)(void *ctx, int thread, size_t item, vt_err *e);
+vt_status vt_for_each(size_t n, int threads, vt_item_fn fn, void *ctx, vt_err *e);
+
+#endif

@@ -1,0 +1,8 @@
+#ifndef VT_CORE_VERSION_H
+#define VT_CORE_VERSION_H
+
+#define VT_VERSION "0.1.0"
+/* Results are the same bytes for one build and one BLAS kernel: this stands for the build in every ledger. */
+#define VT_COMPILER "compiler " __VERSION__
+
+#endif

@@ -1,0 +1,302 @@
+#include "eval/evaluate.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/gemm.h"
+#include "core/mem.h"
+#include "core/threads.h"
+#include "eval/verify.h"
+#include "core/version.h"
+
+/* One thread's tools: a classifier, an oracle and buffers. Made once, used for every image. */
+typedef struct worker {
+    vt_classifier model;
+    vt_oracle oracle;
+    float *x, *x_adv, *lo, *hi, *z, *work;
+    double *z64;
+} worker;
+
+/* One stage over its images, shared by the workers. */
+typedef struct stage_run {
+    const vt_eval *v;
+    vt_ledger *ledger;
+    worker *workers;
+    int entry, stage;     /* entry 0: clean */
+    const int32_t *todo;  /* images of this stage that have no line yet */
+    size_t n, done_before, total;
+    atomic_size_t done, robust;
+    vt_progress progress;
+    pthread_mutex_t lock; /* progress */
+} stage_run;
+
+static vt_task task_dims(const vt_eval *v) {
+    int side = v->model->config.image;
+    return (vt_task){.n = 3 * (size_t)side * (size_t)side, .height = side, .width = side, .classes = v->model->config.classes};
+}
+
+static void worker_close(worker *w) {
+    vt_oracle_close(&w->oracle);
+    vt_classifier_close(&w->model);
+    free(w->x), free(w->x_adv), free(w->lo), free(w->hi), free(w->z), free(w->work), free(w->z64);
+    memset(w, 0, sizeof *w);
+}
+
+static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
+    vt_task dims = task_dims(v);
+    size_t work = 1;
+    for (int i = 0; i < v->n_attacks; i++)
+        for (int k = 0; k < v->attacks[i].n_stages; k++) {
+            const vt_attack_stage *s = &v->attacks[i].stages[k];
+            size_t need = s->def->work_len ? s->def->work_len(s->params, &dims) : 0;
+            if (need > work) work = need;
+        }
+    VT_TRY(vt_classifier_open(&w->model, v->model, e));
+    VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
+    w->oracle.exhaustive = v->exhaustive;
+    w->oracle.interrupt = v->interrupt;
+    size_t bytes = dims.n * sizeof(float), k = (size_t)dims.classes;
+    w->x = vt_alloc(bytes), w->x_adv = vt_alloc(bytes), w->lo = vt_alloc(bytes), w->hi = vt_alloc(bytes);
+    w->z = vt_alloc(k * sizeof(float)), w->z64 = vt_alloc(k * sizeof(double)), w->work = vt_alloc(work * sizeof(float));
+    if (w->x && w->x_adv && w->lo && w->hi && w->z && w->z64 && w->work) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
+}
+
+/* ---- checks and header ---- */
+
+/* Pixels as float32(u8)/255, torchvision's ToTensor. */
+static vt_status load_image(const vt_eval *v, int32_t index, float *x, int *label, vt_err *e) {
+    vt_image im = {0};
+    int side = v->model->config.image;
+    VT_TRY(vt_dataset_read(v->data, index, &im, label, e));
+    vt_status s = VT_OK;
+    if (im.width != side || im.height != side)
+        s = vt_fail(e, VT_E_SHAPE, "%s: image %d is %d x %d pixels, the model wants %d x %d", v->data->path, index, im.width, im.height,
+                    side, side);
+    for (size_t i = 0, n = 3 * (size_t)side * (size_t)side; s == VT_OK && x && i < n; i++) x[i] = (float)im.rgb[i] / 255;
+    vt_image_free(&im);
+    return s;
+}
+
+vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
+    if (v->data->classes != v->model->config.classes)
+        return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d", v->data->path, v->data->classes,
+                       v->model->path ? v->model->path : "", v->model->config.classes);
+    int label;
+    return load_image(v, v->images[0], NULL, &label, e);
+}
+
+static json_t *model_json(const vt_config *c) {
+    return json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:b,s:s,s:f,s:f,s:[f,f,f],s:[f,f,f],s:s}", "architecture", c->arch,
+                     "attention", c->attn, "image", c->image, "patch", c->patch, "dim", c->dim, "depth", c->depth, "heads", c->heads,
+                     "mlp_hidden", c->hidden, "classes", c->classes, "qkv_bias", c->qkv_bias, "distillation_token", c->dist_token,
+                     "pool", c->pool == VT_POOL_AVG ? "avg" : "token", "ln_eps", c->ln_eps, "attn_scale", c->attn_scale, "mean",
+                     c->mean[0], c->mean[1], c->mean[2], "std", c->std[0], c->std[1], c->std[2], "input",
+                     "u8/255 in [0,1], then (x - mean) / std inside the model");
+}
+
+static json_t *attacks_json(const vt_eval *v) {
+    json_t *list = json_array();
+    for (int i = 0; i < v->n_attacks; i++) {
+        const vt_attack *a = &v->attacks[i];
+        json_t *stages = json_array();
+        for (int k = 0; k < a->n_stages; k++)
+            json_array_append_new(stages, json_pack("{s:s,s:s}", "name", a->stages[k].def->name, "id", a->stages[k].id));
+        json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s,s:o}", "name", a->name, "id", a->id, "summary", a->def->summary,
+                                              "reference", a->def->reference, "stages", stages));
+    }
+    return list;
+}
+
+json_t *vt_eval_header(const vt_eval *v) {
+    return json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format", "vitrine ledger 1",
+                     "vitrine", VT_VERSION, "weights", v->model->sha256, "model", model_json(&v->model->config), "data", "format",
+                     v->data->def->name, "split", vt_split_name(v->data->split), "sha256", v->data->hash, "classes", v->data->classes,
+                     "count", (json_int_t)v->data->count, "norm", vt_norm_name(v->norm), "eps", v->eps_text, "eps_value", v->eps, "seed",
+                     (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks", attacks_json(v), "blas", vt_blas_kernel(), "compiler",
+                     VT_COMPILER);
+}
+
+/* ---- one image ---- */
+
+static void from_verdict(vt_record *r, const vt_verdict *d) {
+    r->pred = d->pred, r->pred64 = d->pred64, r->margin = d->margin, r->margin64 = d->margin64, r->linf = d->linf, r->l2 = d->l2;
+    r->borderline = d->borderline;
+}
+
+static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
+    const vt_eval *v = run->v;
+    vt_record r = {.image = image, .forwards = 1};
+    vt_verdict d;
+    VT_TRY(load_image(v, image, w->x, &r.label, e));
+    vt_verify(&d, &w->model, w->x, w->x, r.label, false, 0, w->z, w->z64);
+    if (!isfinite(d.margin64))
+        return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
+    from_verdict(&r, &d);
+    r.status = d.pred == r.label ? VT_RECORD_CORRECT : VT_RECORD_WRONG;
+    r.borderline = 0;
+    r.sha = vt_sha_prefix(w->x, w->model.pixels * sizeof(float));
+    if (d.pred == r.label) atomic_fetch_add(&run->robust, 1);
+    return vt_ledger_append(run->ledger, &r, NULL, e);
+}
+
+/* The attack's word, turned into a line: which point is judged, and what the judge says. */
+static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
+    const vt_eval *v = run->v;
+    const vt_attack_stage *st = &v->attacks[run->entry - 1].stages[run->stage];
+    vt_record r = {.image = image, .entry = run->entry, .stage = run->stage};
+    VT_TRY(load_image(v, image, w->x, &r.label, e));
+    vt_task t = task_dims(v);
+    vt_ball ball;
+    vt_ball_init(&ball, v->norm, v->eps, w->x, t.n, w->lo, w->hi);
+    vt_oracle_reset(&w->oracle, &ball, r.label, st->def->white_box);
+    t.x = w->x, t.x_adv = w->x_adv, t.work = w->work, t.ball = &ball, t.label = r.label;
+    t.rng = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
+    memcpy(w->x_adv, w->x, t.n * sizeof(float));
+    vt_status s = st->def->run(&w->oracle, st->params, &t);
+    if (s == VT_INTERRUPTED) return s;
+    if (s == VT_E_NUMERIC)
+        return vt_fail(e, s, "image %d: attack %s met logits that are not finite", image, st->def->name);
+    if (s != VT_OK && s != VT_STOP) return vt_fail(e, s, "image %d: attack %s failed: %s", image, st->def->name, vt_status_name(s));
+    const float *candidate = w->oracle.has_found && !v->exhaustive ? w->oracle.found : w->x_adv;
+    vt_verdict d;
+    vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm == VT_L2, v->eps, w->z, w->z64);
+    from_verdict(&r, &d);
+    r.gradients = w->oracle.gradients, r.forwards = w->oracle.forwards;
+    r.status = !d.inside ? VT_RECORD_INVALID : d.broken ? VT_RECORD_BROKEN : VT_RECORD_ROBUST;
+    bool keep = d.broken || !d.inside || v->exhaustive;
+    if (!d.broken) {
+        r.borderline = 0;
+        r.sha = vt_sha_prefix(candidate, t.n * sizeof(float));
+        atomic_fetch_add(&run->robust, 1);
+    }
+    return vt_ledger_append(run->ledger, &r, keep ? candidate : NULL, e);
+}
+
+static vt_status one_image(void *ctx, int thread, size_t item, vt_err *e) {
+    stage_run *run = ctx;
+    if (run->v->interrupt && *run->v->interrupt) return VT_INTERRUPTED;
+    worker *w = &run->workers[thread];
+    int32_t image = run->todo[item];
+    VT_TRY(run->entry ? attack_image(run, w, image, e) : clean_image(run, w, image, e));
+    size_t done = atomic_fetch_add(&run->done, 1) + 1;
+    char note[48];
+    snprintf(note, sizeof note, "%s %zu", run->entry ? "robust" : "right", atomic_load(&run->robust));
+    pthread_mutex_lock(&run->lock);
+    vt_progress_step(&run->progress, run->done_before + done, note);
+    pthread_mutex_unlock(&run->lock);
+    return VT_OK;
+}
+
+/* ---- stages ---- */
+
+/* Where the ledger's lines are: status of (column, image index), 0xFF: no line yet. Column 0 is clean, then the stages
+ * of all entries in order. */
+typedef struct board {
+    uint8_t *cells;
+    int columns;
+    size_t n;
+} board;
+
+static int column_of(const vt_eval *v, int entry, int stage) {
+    int c = entry ? 1 + stage : 0;
+    for (int i = 0; i + 1 < entry; i++) c += v->attacks[i].n_stages;
+    return c;
+}
+
+static size_t position(const vt_eval *v, int32_t image) {
+    size_t lo = 0, hi = v->n_images;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (v->images[mid] < image)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < v->n_images && v->images[lo] == image ? lo : SIZE_MAX;
+}
+
+static vt_status fill_board(board *b, const vt_eval *v, const vt_ledger *l, size_t from, vt_err *e) {
+    for (size_t i = from; i < l->count; i++) {
+        const vt_record *r = &l->records[i];
+        size_t at = position(v, r->image);
+        if (at == SIZE_MAX)
+            return vt_fail(e, VT_E_USAGE, "%s/ledger.jsonl holds image %d, which --images leaves out: a resumed run may extend the set, "
+                           "not shrink it", l->dir, r->image);
+        if (r->entry > v->n_attacks || (r->entry && r->stage >= v->attacks[r->entry - 1].n_stages) || (!r->entry && r->stage))
+            return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: a line of image %d names entry %d, stage %d, which the header does not have",
+                           l->dir, r->image, r->entry, r->stage);
+        uint8_t *cell = &b->cells[(size_t)column_of(v, r->entry, r->stage) * b->n + at];
+        if (*cell != 0xFF)
+            return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", l->dir, r->image, r->entry,
+                           r->stage);
+        *cell = r->status;
+    }
+    return VT_OK;
+}
+
+/* Images whose previous column lets them into this one. */
+static size_t collect(const board *b, const vt_eval *v, int entry, int stage, int32_t *todo, size_t *eligible, size_t *robust) {
+    int column = column_of(v, entry, stage);
+    size_t n = 0;
+    *eligible = *robust = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        uint8_t before = entry == 0 ? VT_RECORD_CORRECT : stage == 0 ? b->cells[i] : b->cells[(size_t)(column - 1) * b->n + i];
+        bool in = entry == 0 || before == (stage == 0 ? VT_RECORD_CORRECT : VT_RECORD_ROBUST) || before == VT_RECORD_INVALID;
+        if (!in) continue;
+        uint8_t now = b->cells[(size_t)column * b->n + i];
+        (*eligible)++;
+        *robust += now == VT_RECORD_ROBUST || now == VT_RECORD_CORRECT || now == VT_RECORD_INVALID;
+        if (now == 0xFF) todo[n++] = v->images[i];
+    }
+    return n;
+}
+
+static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, board *b, int32_t *todo, int entry, int stage, vt_err *e) {
+    stage_run run = {.v = v, .ledger = l, .workers = workers, .entry = entry, .stage = stage, .todo = todo, .progress = v->progress};
+    size_t robust, before = l->count;
+    run.n = collect(b, v, entry, stage, todo, &run.total, &robust);
+    if (!run.n) return VT_OK;
+    run.done_before = run.total - run.n;
+    atomic_init(&run.robust, robust);
+    pthread_mutex_init(&run.lock, NULL);
+    vt_progress_begin(&run.progress, entry ? v->attacks[entry - 1].stages[stage].def->name : "clean", run.done_before, run.total);
+    vt_status s = vt_for_each(run.n, v->threads, one_image, &run, e);
+    char note[48];
+    snprintf(note, sizeof note, "%s %zu", entry ? "robust" : "right", atomic_load(&run.robust));
+    vt_progress_end(&run.progress, note);
+    pthread_mutex_destroy(&run.lock);
+    if (l->fd >= 0) {
+        vt_err sync = {0};
+        vt_status t = vt_ledger_sync(l, &sync);
+        if (s == VT_OK && t != VT_OK) s = vt_fail(e, t, "%s", sync.text);
+    }
+    return s == VT_OK ? fill_board(b, v, l, before, e) : s;
+}
+
+static vt_status run_all(const vt_eval *v, vt_ledger *l, worker *workers, board *b, int32_t *todo, vt_err *e) {
+    memset(b->cells, 0xFF, (size_t)b->columns * b->n);
+    VT_TRY(fill_board(b, v, l, 0, e));
+    for (int i = 0; i < v->threads; i++) VT_TRY(worker_open(&workers[i], v, e));
+    VT_TRY(run_stage(v, l, workers, b, todo, 0, 0, e));
+    for (int entry = 1; entry <= v->n_attacks; entry++)
+        for (int k = 0; k < v->attacks[entry - 1].n_stages; k++) VT_TRY(run_stage(v, l, workers, b, todo, entry, k, e));
+    return VT_OK;
+}
+
+vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
+    vt_eval v = *v_;
+    if ((size_t)v.threads > v.n_images) v.threads = (int)v.n_images;
+    board b = {.columns = 1, .n = v.n_images};
+    for (int i = 0; i < v.n_attacks; i++) b.columns += v.attacks[i].n_stages;
+    b.cells = malloc((size_t)b.columns * b.n);
+    worker *workers = calloc((size_t)v.threads, sizeof *workers);
+    int32_t *todo = calloc(v.n_images, sizeof *todo);
+    vt_status s = b.cells && workers && todo ? run_all(&v, l, workers, &b, todo, e)
+                                             : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v.n_images);
+    for (int i = 0; workers && i < v.threads; i++) worker_close(&workers[i]);
+    free(b.cells), free(workers), free(todo);
+    return s;
+}

@@ -1,0 +1,39 @@
+/* An evaluation: clean predictions, then every attack stage by stage, images in parallel, each stage on the survivors
+ * of the one before. Nothing an image yields depends on other images, on threads or on interruptions. */
+#ifndef VT_EVAL_EVALUATE_H
+#define VT_EVAL_EVALUATE_H
+
+#include <signal.h>
+#include "attacks/attack.h"
+#include "core/progress.h"
+#include "eval/ledger.h"
+#include "eval/summary.h"
+#include "io/dataset.h"
+#include "models/model.h"
+
+typedef struct vt_eval {
+    const vt_model *model;
+    const vt_dataset *data;
+    const int32_t *images; /* ascending, distinct, each in [0, data->count) */
+    size_t n_images;
+    vt_norm norm;
+    double eps;
+    const char *eps_text; /* as typed */
+    uint64_t seed;
+    int threads;
+    bool exhaustive;
+    const vt_attack *attacks;
+    int n_attacks;
+    vt_progress progress;
+    const volatile sig_atomic_t *interrupt;
+} vt_eval;
+
+/* Refuses what cannot work before a ledger exists: image size, class counts. */
+vt_status vt_eval_check(const vt_eval *v, vt_err *e);
+/* The ledger header of this evaluation; NULL: no memory. */
+json_t *vt_eval_header(const vt_eval *v);
+/* Does what the ledger does not hold yet. l may hold a part of it (resumed). VT_INTERRUPTED: stopped on request, all
+ * finished lines are in the ledger. */
+vt_status vt_eval_run(const vt_eval *v, vt_ledger *l, vt_err *e);
+
+#endif

@@ -1,0 +1,391 @@
+#include "eval/ledger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "core/hash.h"
+#include "core/progress.h"
+#include "eval/files.h"
+
+static const char *const status_names[] = {
+#define VT_RECORD_NAME(id, text) text,
+    VT_RECORD_STATUS_LIST(VT_RECORD_NAME)
+#undef VT_RECORD_NAME
+};
+
+const char *vt_record_status_name(vt_record_status s) { return s < VT_RECORD_STATUS_COUNT ? status_names[s] : "?"; }
+
+uint64_t vt_sha_prefix(const void *data, size_t bytes) {
+    char hex[65];
+    vt_sha_hex(data, bytes, hex);
+    hex[16] = 0;
+    return strtoull(hex, NULL, 16);
+}
+
+bool vt_ledger_exists(const char *dir) {
+    char path[VT_PATH_MAX];
+    struct stat s;
+    return vt_path(path, dir, "ledger.jsonl") && stat(path, &s) == 0;
+}
+
+void vt_ledger_close(vt_ledger *l) {
+    if (!l) return;
+    if (l->fd >= 0) {
+        vt_ledger_sync(l, NULL);
+        close(l->fd);
+    }
+    if (l->adv_fd >= 0) close(l->adv_fd);
+    pthread_mutex_destroy(&l->lock);
+    json_decref(l->header);
+    free(l->records);
+    free(l->dir);
+    free(l);
+}
+
+static vt_ledger *ledger_new(const char *dir, size_t pixels) {
+    vt_ledger *l = calloc(1, sizeof *l);
+    if (!l) return NULL;
+    l->fd = l->adv_fd = -1;
+    pthread_mutex_init(&l->lock, NULL);
+    l->pixels = pixels;
+    l->dir = strdup(dir);
+    return l;
+}
+
+static vt_status add_record(vt_ledger *l, const vt_record *r, vt_err *e) {
+    if (l->count == l->capacity) {
+        size_t capacity = l->capacity ? 2 * l->capacity : 256;
+        vt_record *records = realloc(l->records, capacity * sizeof *records);
+        if (!records) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu ledger lines", l->dir, capacity);
+        l->records = records, l->capacity = capacity;
+    }
+    l->records[l->count++] = *r;
+    return VT_OK;
+}
+
+/* ---- lines ---- */
+
+static void number(char *buf, size_t size, double v) {
+    if (isfinite(v))
+        snprintf(buf, size, "%.17g", v);
+    else
+        snprintf(buf, size, "null");
+}
+
+static int line_text(char *buf, size_t size, const vt_record *r) {
+    char m[32], m64[32], li[32], l2[32], adv[32] = "";
+    number(m, sizeof m, r->margin);
+    number(m64, sizeof m64, r->margin64);
+    number(li, sizeof li, r->linf);
+    number(l2, sizeof l2, r->l2);
+    if (r->adv >= 0) snprintf(adv, sizeof adv, ",\"adv\":%lld", (long long)r->adv);
+    return snprintf(buf, size,
+                    "{\"image\":%d,\"entry\":%d,\"stage\":%d,\"status\":\"%s\",\"borderline\":%s,\"label\":%d,\"pred\":%d,"
+                    "\"pred64\":%d,\"margin\":%s,\"margin64\":%s,\"linf\":%s,\"l2\":%s,\"gradients\":%lld,\"forwards\":%lld%s,"
+                    "\"sha\":\"%016llx\"}\n",
+                    r->image, r->entry, r->stage, vt_record_status_name((vt_record_status)r->status), r->borderline ? "true" : "false",
+                    r->label, r->pred, r->pred64, m, m64, li, l2, (long long)r->gradients, (long long)r->forwards, adv,
+                    (unsigned long long)r->sha);
+}
+
+static bool get_int(const json_t *o, const char *key, long long min, long long max, long long *out) {
+    const json_t *v = json_object_get(o, key);
+    if (!json_is_integer(v)) return false;
+    *out = (long long)json_integer_value(v);
+    return *out >= min && *out <= max;
+}
+
+static double get_real(const json_t *o, const char *key) {
+    const json_t *v = json_object_get(o, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static bool parse_record(const json_t *o, vt_record *r) {
+    long long image, entry, stage, label, pred, pred64, grads, fwds, adv = -1;
+    const char *status = json_string_value(json_object_get(o, "status")), *sha = json_string_value(json_object_get(o, "sha"));
+    if (!get_int(o, "image", 0, INT32_MAX, &image) || !get_int(o, "entry", 0, 1000, &entry) || !get_int(o, "stage", 0, 1000, &stage) ||
+        !get_int(o, "label", 0, 1000000, &label) || !get_int(o, "pred", 0, 1000000, &pred) ||
+        !get_int(o, "pred64", 0, 1000000, &pred64) || !get_int(o, "gradients", 0, INT64_MAX, &grads) ||
+        !get_int(o, "forwards", 0, INT64_MAX, &fwds) || !status || !sha || strlen(sha) != 16)
+        return false;
+    if (json_object_get(o, "adv") && !get_int(o, "adv", 0, INT64_MAX, &adv)) return false;
+    *r = (vt_record){.image = (int32_t)image, .entry = (int32_t)entry, .stage = (int32_t)stage, .label = (int32_t)label,
+                     .pred = (int32_t)pred, .pred64 = (int32_t)pred64, .status = VT_RECORD_STATUS_COUNT,
+                     .borderline = json_is_true(json_object_get(o, "borderline")), .margin = get_real(o, "margin"),
+                     .margin64 = get_real(o, "margin64"), .linf = get_real(o, "linf"), .l2 = get_real(o, "l2"),
+                     .gradients = grads, .forwards = fwds, .adv = adv, .sha = strtoull(sha, NULL, 16)};
+    for (uint8_t s = 0; s < VT_RECORD_STATUS_COUNT; s++)
+        if (!strcmp(status, status_names[s])) r->status = s;
+    return r->status < VT_RECORD_STATUS_COUNT;
+}
+
+vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good, const char *path, vt_err *e) {
+    size_t at = 0;
+    *good = 0;
+    for (int line = 1; at < n; line++) {
+        const char *end = memchr(text + at, '\n', n - at);
+        if (!end) break; /* cut in half by a kill: dropped, that image is done again */
+        size_t len = (size_t)(end - text) - at;
+        json_error_t why;
+        json_t *o = json_loadb(text + at, len, JSON_REJECT_DUPLICATES, &why);
+        vt_record r;
+        bool bad = !json_is_object(o) || (line > 1 && !parse_record(o, &r));
+        if (!bad && line == 1)
+            l->header = o;
+        else
+            json_decref(o);
+        if (bad) return vt_fail(e, VT_E_FORMAT, "%s: line %d is not a %s", path, line, line == 1 ? "ledger header" : "ledger line");
+        if (line > 1) VT_TRY(add_record(l, &r, e));
+        at += len + 1;
+        *good = at;
+    }
+    return VT_OK; /* without a complete line: no header */
+}
+
+/* ---- opening ---- */
+
+static vt_status load(vt_ledger *l, const char *path, vt_err *e) {
+    char *text;
+    size_t n, good = 0;
+    VT_TRY(vt_read_file(path, &text, &n, e));
+    vt_status s = vt_ledger_parse(l, text, n, &good, path, e);
+    free(text);
+    l->length = (int64_t)good;
+    return s;
+}
+
+static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
+    char path[VT_PATH_MAX];
+    if (!vt_path(path, l->dir, "ledger.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
+    l->fd = open(path, flags, 0666);
+    if (l->fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    if ((flags & O_ACCMODE) != O_RDONLY && flock(l->fd, LOCK_EX | LOCK_NB) != 0)
+        return vt_fail(e, VT_E_IO, "%s: another vitrine is writing this run", path);
+    vt_path(path, l->dir, "adv.bin");
+    l->adv_fd = open(path, flags & ~O_EXCL, 0666);
+    if (l->adv_fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    struct stat st;
+    if (fstat(l->adv_fd, &st) == 0) l->adv_length = (int64_t)st.st_size;
+    return VT_OK;
+}
+
+static vt_status write_header(vt_ledger *l, vt_err *e) {
+    char *text = json_dumps(l->header, JSON_COMPACT);
+    if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the header", l->dir);
+    size_t n = strlen(text);
+    text[n] = '\n'; /* the terminator's place */
+    vt_status s = vt_write_at(l->fd, text, n + 1, 0, l->dir, "ledger.jsonl", e);
+    free(text);
+    if (s == VT_OK) l->length = (int64_t)n + 1;
+    return s;
+}
+
+vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *header, size_t pixels, vt_err *e) {
+    *out = NULL;
+    VT_TRY(vt_make_dir(dir, e));
+    if (vt_ledger_exists(dir))
+        return vt_fail(e, VT_E_IO, "%s already holds a run (ledger.jsonl): continue it with --resume or choose another --out", dir);
+    vt_ledger *l = ledger_new(dir, pixels);
+    if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
+    l->header = json_deep_copy(header);
+    vt_status s = open_files(l, O_RDWR | O_CREAT, e);
+    if (s == VT_OK) s = write_header(l, e);
+    if (s == VT_OK) s = vt_ledger_sync(l, e);
+    if (s != VT_OK) {
+        if (l->fd >= 0 && l->length == 0) vt_remove_in(dir, "ledger.jsonl"); /* a full disk leaves nothing behind */
+        vt_ledger_close(l);
+        return s;
+    }
+    *out = l;
+    return VT_OK;
+}
+
+bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, char *names, size_t size) {
+    const char *key;
+    json_t *value;
+    names[0] = 0;
+    for (int side = 0; side < 2; side++)
+        json_object_foreach((json_t *)(side ? b : a), key, value) {
+            if (allow_mixed && !strcmp(key, "blas")) continue;
+            const json_t *other = json_object_get(side ? a : b, key);
+            if (side ? other != NULL : json_equal(value, other)) continue;
+            size_t used = strlen(names);
+            snprintf(names + used, size - used, "%s%s", used ? ", " : "", key);
+        }
+    return names[0] != 0;
+}
+
+vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *header, size_t pixels, bool allow_mixed,
+                           vt_err *e) {
+    *out = NULL;
+    char path[VT_PATH_MAX], names[200];
+    if (!vt_path(path, dir, "ledger.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    vt_ledger *l = ledger_new(dir, pixels);
+    if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
+    vt_status s = open_files(l, O_RDWR | O_CREAT, e);
+    if (s == VT_OK) s = load(l, path, e);
+    if (s == VT_OK && !l->header) { /* killed before the header was complete: nothing was recorded yet */
+        l->header = json_deep_copy(header);
+        s = write_header(l, e);
+    }
+    if (s == VT_OK && vt_header_difference(l->header, header, allow_mixed, names, sizeof names))
+        s = vt_fail(e, VT_E_USAGE, "%s: cannot be resumed, it was made with another %s%s", path, names,
+                    strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
+    if (s == VT_OK && ftruncate(l->fd, l->length) != 0)
+        s = vt_fail(e, VT_E_IO, "%s: its cut last line cannot be dropped: %s", path, strerror(errno));
+    if (s != VT_OK) {
+        vt_ledger_close(l);
+        return s;
+    }
+    l->adv_length = l->adv_length / (int64_t)(pixels * sizeof(float)) * (int64_t)(pixels * sizeof(float));
+    *out = l;
+    return VT_OK;
+}
+
+vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e) {
+    *out = NULL;
+    char path[VT_PATH_MAX];
+    if (!vt_path(path, dir, "ledger.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    vt_ledger *l = ledger_new(dir, 0);
+    if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
+    vt_status s = open_files(l, O_RDONLY, e);
+    if (s == VT_OK) s = load(l, path, e);
+    long long side = 0;
+    if (s == VT_OK && !l->header) s = vt_fail(e, VT_E_FORMAT, "%s: has no header line", path);
+    if (s == VT_OK && !get_int(json_object_get(l->header, "model"), "image", 1, 4096, &side))
+        s = vt_fail(e, VT_E_FORMAT, "%s: its header does not state the model's image size", path);
+    l->pixels = (size_t)(3 * side * side);
+    if (s != VT_OK) {
+        vt_ledger_close(l);
+        return s;
+    }
+    *out = l;
+    return VT_OK;
+}
+
+vt_status vt_ledger_memory(vt_ledger **out, const json_t *header, size_t pixels, vt_err *e) {
+    vt_ledger *l = *out = ledger_new("(memory)", pixels);
+    if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a ledger");
+    l->header = json_deep_copy(header);
+    return VT_OK;
+}
+
+/* ---- writing ---- */
+
+vt_status vt_ledger_sync(vt_ledger *l, vt_err *e) {
+    l->synced = vt_now();
+    if (fsync(l->adv_fd) != 0 && errno != EINVAL && errno != EROFS)
+        return vt_fail(e, VT_E_IO, "%s/adv.bin: cannot be written to disk: %s", l->dir, strerror(errno));
+    if (fsync(l->fd) != 0 && errno != EINVAL && errno != EROFS)
+        return vt_fail(e, VT_E_IO, "%s/ledger.jsonl: cannot be written to disk: %s", l->dir, strerror(errno));
+    return VT_OK;
+}
+
+static vt_status append_locked(vt_ledger *l, vt_record *r, const float *x_adv, vt_err *e) {
+    char line[600];
+    size_t bytes = l->pixels * sizeof(float);
+    if (l->fd < 0) return add_record(l, r, e);
+    if (x_adv) {
+        VT_TRY(vt_write_at(l->adv_fd, x_adv, bytes, l->adv_length, l->dir, "adv.bin", e));
+        r->adv = l->adv_length;
+        l->adv_length += (int64_t)bytes;
+    }
+    int n = line_text(line, sizeof line, r);
+    VT_TRY(add_record(l, r, e));
+    vt_status s = vt_write_at(l->fd, line, (size_t)n, l->length, l->dir, "ledger.jsonl", e);
+    if (s != VT_OK) {
+        l->count--;
+        return s;
+    }
+    l->length += n;
+    return vt_now() - l->synced >= 1 ? vt_ledger_sync(l, e) : VT_OK;
+}
+
+vt_status vt_ledger_append(vt_ledger *l, vt_record *r, const float *x_adv, vt_err *e) {
+    r->adv = -1;
+    if (x_adv) r->sha = vt_sha_prefix(x_adv, l->pixels * sizeof(float));
+    pthread_mutex_lock(&l->lock);
+    vt_status s = append_locked(l, r, x_adv, e);
+    pthread_mutex_unlock(&l->lock);
+    return s;
+}
+
+vt_status vt_ledger_read_adv(const vt_ledger *l, const vt_record *r, float *x, vt_err *e) {
+    size_t bytes = l->pixels * sizeof(float);
+    for (int64_t at = r->adv; at >= 0;) {
+        if (pread(l->adv_fd, x, bytes, at) == (ssize_t)bytes && vt_sha_prefix(x, bytes) == r->sha) return VT_OK;
+        if (at != r->adv) break;
+        /* A kill between the two renames of vt_ledger_finish leaves offsets of the old order: the hash finds the image. */
+        for (at = 0; at + (int64_t)bytes <= l->adv_length; at += (int64_t)bytes)
+            if (pread(l->adv_fd, x, bytes, at) == (ssize_t)bytes && vt_sha_prefix(x, bytes) == r->sha) return VT_OK;
+        break;
+    }
+    return vt_fail(e, VT_E_FORMAT, "%s/adv.bin: the adversarial image of image %d, entry %d is not there (byte %lld, hash %016llx)",
+                   l->dir, r->image, r->entry, (long long)r->adv, (unsigned long long)r->sha);
+}
+
+/* ---- canonical form ---- */
+
+static int by_place(const void *a, const void *b) {
+    const vt_record *x = a, *y = b;
+    if (x->entry != y->entry) return x->entry < y->entry ? -1 : 1;
+    if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
+    return x->image < y->image ? -1 : x->image > y->image;
+}
+
+static vt_status rewrite(vt_ledger *l, FILE *lines, FILE *adv, vt_err *e) {
+    float *x = malloc(l->pixels * sizeof *x);
+    char *text = json_dumps(l->header, JSON_COMPACT), line[600];
+    int64_t at = 0;
+    vt_status s = x && text ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to finish the ledger", l->dir);
+    if (s == VT_OK) fprintf(lines, "%s\n", text);
+    for (size_t i = 0; i < l->count && s == VT_OK; i++) {
+        vt_record r = l->records[i];
+        if (r.adv >= 0) {
+            s = vt_ledger_read_adv(l, &r, x, e);
+            if (s == VT_OK && fwrite(x, sizeof *x, l->pixels, adv) == l->pixels) r.adv = at;
+            at += (int64_t)(l->pixels * sizeof *x);
+        }
+        l->records[i].adv = r.adv;
+        line_text(line, sizeof line, &r);
+        fputs(line, lines);
+    }
+    free(text);
+    free(x);
+    return s;
+}
+
+vt_status vt_ledger_finish(vt_ledger *l, vt_err *e) {
+    qsort(l->records, l->count, sizeof *l->records, by_place);
+    vt_file lines, adv;
+    VT_TRY(vt_file_begin(&adv, l->dir, "adv.bin", e));
+    vt_status s = vt_file_begin(&lines, l->dir, "ledger.jsonl", e);
+    if (s != VT_OK) {
+        vt_file_abandon(&adv);
+        return s;
+    }
+    s = rewrite(l, lines.stream, adv.stream, e);
+    if (s != VT_OK) {
+        vt_file_abandon(&adv);
+        vt_file_abandon(&lines);
+        return s;
+    }
+    s = vt_file_commit(&adv, e);
+    if (s != VT_OK) {
+        vt_file_abandon(&lines);
+        return s;
+    }
+    VT_TRY(vt_file_commit(&lines, e));
+    close(l->fd), close(l->adv_fd);
+    l->fd = l->adv_fd = -1;
+    VT_TRY(open_files(l, O_RDWR, e));
+    struct stat st;
+    l->length = fstat(l->fd, &st) == 0 ? (int64_t)st.st_size : 0;
+    return VT_OK;
+}

@@ -1,0 +1,75 @@
+/* The run on disk: ledger.jsonl, a header line and one line for each image and stage, appended with one write(2) each,
+ * and adv.bin, the adversarial images it points at (float32, appended first). Both are fsynced every second and at the
+ * end of a stage, so that a killed run loses at most the images in flight. A finished run is rewritten in canonical
+ * order, so that its bytes depend on nothing but the header and the images. */
+#ifndef VT_EVAL_LEDGER_H
+#define VT_EVAL_LEDGER_H
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "core/status.h"
+
+#define VT_RECORD_STATUS_LIST(X) X(CORRECT, "correct") X(WRONG, "wrong") X(ROBUST, "robust") X(BROKEN, "broken") X(INVALID, "invalid")
+typedef enum vt_record_status {
+#define VT_RECORD_ENUM(id, text) VT_RECORD_##id,
+    VT_RECORD_STATUS_LIST(VT_RECORD_ENUM)
+#undef VT_RECORD_ENUM
+    VT_RECORD_STATUS_COUNT
+} vt_record_status;
+const char *vt_record_status_name(vt_record_status s);
+
+/* One line. entry 0 is the clean prediction, entry k the k-th --attack; stage counts within it. */
+typedef struct vt_record {
+    int32_t image, entry, stage;
+    int32_t label, pred, pred64;
+    uint8_t status, borderline;
+    double margin, margin64, linf, l2;
+    int64_t gradients, forwards;
+    int64_t adv;  /* byte offset in adv.bin, -1: none */
+    uint64_t sha; /* first 64 bits of SHA-256: of the stored x' (attacks), of the clean image (entry 0) */
+} vt_record;
+
+typedef struct vt_ledger {
+    char *dir;
+    json_t *header;
+    size_t pixels;
+    vt_record *records; /* in the order read or appended */
+    size_t count, capacity;
+    int fd, adv_fd;
+    int64_t length, adv_length; /* bytes that are good */
+    double synced;
+    pthread_mutex_t lock;
+} vt_ledger;
+
+/* Starts a run in dir (made if needed). VT_E_IO when dir already holds one. */
+vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *header, size_t pixels, vt_err *e);
+/* Opens a run to continue it: a last line cut in half is dropped, the header must equal `header` (the keys that differ
+ * are named; "blas" may differ with allow_mixed). VT_E_UNKNOWN without e when dir holds no ledger. */
+vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *header, size_t pixels, bool allow_mixed,
+                           vt_err *e);
+/* A ledger without files, for an evaluation that leaves nothing behind. */
+vt_status vt_ledger_memory(vt_ledger **out, const json_t *header, size_t pixels, vt_err *e);
+/* Opens a run to read it. */
+vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e);
+/* Parses the text of a ledger: header (NULL if there is no complete line) and complete lines; *good = bytes of them. */
+vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good, const char *path, vt_err *e);
+void vt_ledger_close(vt_ledger *l); /* accepts NULL; syncs */
+
+bool vt_ledger_exists(const char *dir);
+
+/* Appends a line, and first x_adv [pixels] when it is not NULL (record->adv and sha are filled). Thread-safe. */
+vt_status vt_ledger_append(vt_ledger *l, vt_record *r, const float *x_adv, vt_err *e);
+vt_status vt_ledger_sync(vt_ledger *l, vt_err *e);
+/* Reads the stored x' of a record and checks its hash. */
+vt_status vt_ledger_read_adv(const vt_ledger *l, const vt_record *r, float *x, vt_err *e);
+/* Rewrites both files in canonical order (entry, stage, image). */
+vt_status vt_ledger_finish(vt_ledger *l, vt_err *e);
+
+uint64_t vt_sha_prefix(const void *data, size_t bytes);
+/* Keys of two headers that differ, "a, b"; false: none. */
+bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, char *names, size_t size);
+
+#endif

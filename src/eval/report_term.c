@@ -1,0 +1,37 @@
+/* The table on the terminal. */
+#include "eval/summary.h"
+
+static void write(FILE *f, const vt_summary *s) {
+    vt_row r;
+    const json_t *data = json_object_get(s->header, "data");
+    fprintf(f, "\n%s, %s split, images %s; %s eps %s, seed %lld%s\n\n", vt_header_text(data, "format"), vt_header_text(data, "split"),
+            s->images, vt_header_text(s->header, "norm"), vt_header_text(s->header, "eps"),
+            (long long)json_integer_value(json_object_get(s->header, "seed")),
+            json_is_true(json_object_get(s->header, "exhaustive")) ? ", exhaustive" : "");
+    fprintf(f, "%-18s %13s %9s %17s %10s %11s %11s\n", "", "right / all", "%", "95 % interval", "borderline", "gradients", "forwards");
+    for (int i = 0; vt_summary_row(s, i, &r); i++) {
+        char label[64], count[40], interval[40];
+        snprintf(label, sizeof label, "%s%s", r.level ? "  " : "", r.label);
+        snprintf(count, sizeof count, "%lld / %lld", (long long)r.count, (long long)r.total);
+        snprintf(interval, sizeof interval, "[%.2f, %.2f]", r.low, r.high);
+        fprintf(f, "%-18s %13s %9.2f %17s", label, count, r.percent, interval);
+        if (r.has_attack)
+            fprintf(f, " %10lld %11lld %11lld", (long long)r.borderline, (long long)r.gradients, (long long)r.forwards);
+        fputc('\n', f);
+    }
+    for (int i = 0; i < s->n_entries; i++) {
+        fprintf(f, "%s%s", i ? "" : "\n", s->entries[i].n_stages > 1 ? "" : "  ");
+        if (s->entries[i].n_stages > 1) {
+            fprintf(f, "  %s:\n", s->entries[i].name);
+            for (int k = 0; k < s->entries[i].n_stages; k++) fprintf(f, "    %s\n", s->entries[i].stages[k].id);
+        } else {
+            fprintf(f, "%s%s%s\n", s->entries[i].name, " = ", s->entries[i].id);
+        }
+        if (s->entries[i].invalid)
+            fprintf(f, "  WARNING: %lld points of %s left the ball: an error of the attack; counted as robust\n",
+                    (long long)s->entries[i].invalid, s->entries[i].name);
+    }
+    if (s->pending) fprintf(f, "\nincomplete: %lld image-stages are still to be done\n", (long long)s->pending);
+}
+
+const vt_report_def vt_report_def_term = {.name = "term", .summary = "table on the terminal", .write = write};

@@ -1,0 +1,13 @@
+/* --save-adv: what a finished run keeps in adv.bin, as one safetensors file and as PNGs. */
+#ifndef VT_EVAL_SAVE_ADV_H
+#define VT_EVAL_SAVE_ADV_H
+
+#include "eval/ledger.h"
+
+/* dir/adv.safetensors: for the k-th attack (named NAME, or NAME#k when a name repeats) NAME.x_adv [n,3,H,W] float32 in
+ * [0,1], NAME.index, NAME.label, NAME.pred [n] int64, NAME.broken [n] U8. dir/adv/NAME/INDEX.png: the same rounded to 8
+ * bits (rounding can leave the ball or undo an attack; the float file is what was verified). Call after
+ * vt_ledger_finish, whose order makes every attack's images one block of adv.bin. */
+vt_status vt_save_adv(const vt_ledger *l, vt_err *e);
+
+#endif

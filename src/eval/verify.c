@@ -1,0 +1,37 @@
+#include "eval/verify.h"
+
+#include <math.h>
+
+static void measure(vt_verdict *v, const float *x, const float *y, size_t n, bool l2_norm, double eps) {
+    long double sum = 0;
+    double largest = 0;
+    bool fine = true;
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)y[i] - (double)x[i];
+        fine = fine && y[i] >= 0 && y[i] <= 1 && isfinite(d);
+        sum += (long double)d * (long double)d;
+        if (fabs(d) > largest) largest = fabs(d);
+    }
+    v->linf = largest, v->l2 = (double)sqrtl(sum);
+    v->inside = fine && (l2_norm ? v->l2 : v->linf) <= eps;
+}
+
+void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, bool l2_norm,
+               double eps, float *z, double *z64) {
+    int classes = m->classes;
+    measure(v, x, x_adv, m->pixels, l2_norm, eps);
+    m->logits(m->self, x_adv, z, false);
+    m->logits64(m->self, x_adv, z64);
+    v->pred = v->pred64 = 0, v->noise = 0;
+    v->margin = v->margin64 = -INFINITY;
+    for (int k = 0; k < classes; k++) {
+        if (z[k] > z[v->pred]) v->pred = k;
+        if (z64[k] > z64[v->pred64]) v->pred64 = k;
+        v->noise = fmax(v->noise, fabs((double)z[k] - z64[k]));
+        if (k == label) continue;
+        v->margin = fmax(v->margin, (double)z[k] - (double)z[label]);
+        v->margin64 = fmax(v->margin64, z64[k] - z64[label]);
+    }
+    v->broken = v->inside && v->pred != label;
+    v->borderline = v->broken && (v->pred64 == label || !(v->margin > v->noise));
+}

@@ -1,0 +1,23 @@
+/* The judge. Shares nothing with the attacks: its own norms in double on the stored float32 values, without tolerance,
+ * the box, and the label by fresh forwards in float and in double. */
+#ifndef VT_EVAL_VERIFY_H
+#define VT_EVAL_VERIFY_H
+
+#include <stdbool.h>
+#include "models/classifier.h"
+
+typedef struct vt_verdict {
+    bool inside;           /* norm <= eps and 0 <= x' <= 1, every value finite */
+    double linf, l2;       /* |x' - x| */
+    int pred, pred64;      /* argmax in float, in double */
+    double margin, margin64; /* max_{j!=label} z_j - z_label; above 0: misclassified */
+    double noise;          /* largest |z_float - z_double| */
+    bool broken;           /* inside and misclassified in float: the field's convention */
+    bool borderline;       /* broken, but the double verdict disagrees or its margin is within the noise */
+} vt_verdict;
+
+/* z [K], z64 [K]: scratch. l2_norm selects which norm eps bounds. */
+void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, bool l2_norm,
+               double eps, float *z, double *z64);
+
+#endif

@@ -1,0 +1,587 @@
+/* src/nn and the attention core in double: every backward against central differences of its forward with a random
+ * cotangent, the contracts of nn.h (accumulate, NULL, inputs unchanged, nothing outside the buffers), the losses. */
+#define VT_DOUBLE
+#include "core/real.h"
+#include "t.h"
+
+#include "models/attention.h"
+#include "nn/loss.h"
+#include "nn/nn.h"
+
+/* Second call of a gradient that accumulates: twice the first one, up to rounding of sums in another order. */
+static void is_double(const double *twice, const double *once, size_t n, const char *what) {
+    for (size_t i = 0; i < n; i++) t_le(fabs(twice[i] - 2 * once[i]), 1e-13 * (1 + fabs(once[i])), "%s accumulates [%zu]", what, i);
+}
+
+static void zero(double *p, size_t n) { memset(p, 0, n * sizeof *p); }
+
+/* ---- linear ---- */
+
+typedef struct linear {
+    int m, n, k;
+    double *y, *x, *w, *wt, *b, *res, *dy;
+} linear;
+
+static void transpose(double *wt, const double *w, int n, int k) {
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < k; j++) wt[j * n + i] = w[i * k + j];
+}
+
+static double linear_scalar(void *ctx) {
+    linear *l = ctx;
+    vt_linear_forward_f64(l->y, l->x, l->w, NULL, l->b, l->m, l->n, l->k);
+    return t_dot(l->y, l->dy, (size_t)(l->m * l->n));
+}
+
+/* wt, missing bias and the residual form are the same function by other routes. */
+static void linear_variants(linear *l) {
+    size_t mn = (size_t)(l->m * l->n);
+    double *other = t_doubles(mn, 0, 0), tol = 1e-14 * l->k;
+    vt_linear_forward_f64(l->y, l->x, l->w, NULL, l->b, l->m, l->n, l->k);
+    vt_linear_forward_f64(other, l->x, l->w, l->wt, l->b, l->m, l->n, l->k);
+    t_le(t_max_diff(other, l->y, mn), tol, "linear with wt");
+    vt_linear_forward_f64(other, l->x, l->w, NULL, NULL, l->m, l->n, l->k);
+    for (size_t i = 0; i < mn; i++) other[i] += l->b[i % (size_t)l->n];
+    t_le(t_max_diff(other, l->y, mn), tol, "linear without bias");
+    for (int form = 0; form < 4; form++) {
+        vt_linear_residual_f64(other, l->res, l->x, l->w, form & 1 ? l->wt : NULL, form & 2 ? l->b : NULL, l->m, l->n, l->k);
+        for (size_t i = 0; i < mn; i++) other[i] += (form & 2 ? 0 : l->b[i % (size_t)l->n]) - l->res[i];
+        t_le(t_max_diff(other, l->y, mn), 10 * tol, "residual, form %d", form);
+    }
+    memcpy(other, l->res, mn * sizeof *other);
+    vt_linear_residual_f64(other, other, l->x, l->w, NULL, l->b, l->m, l->n, l->k);
+    for (size_t i = 0; i < mn; i++) other[i] -= l->res[i];
+    t_le(t_max_diff(other, l->y, mn), 10 * tol, "residual in place");
+}
+
+static void linear_case(int m, int n, int k) {
+    size_t mn = (size_t)(m * n), mk = (size_t)(m * k), nk = (size_t)(n * k);
+    linear l = {.m = m, .n = n, .k = k, .y = t_doubles(mn, 0, 0), .x = t_doubles(mk, 1, 1), .w = t_doubles(nk, 2, 1),
+                .wt = t_doubles(nk, 0, 0), .b = t_doubles((size_t)n, 3, 1), .res = t_doubles(mn, 4, 1), .dy = t_doubles(mn, 5, 1)};
+    double *dx = t_doubles(mk, 0, 0), *dw = t_doubles(nk, 0, 0), *db = t_doubles((size_t)n, 0, 0);
+    double *dx2 = t_doubles(mk, 0, 0), *dw2 = t_doubles(nk, 0, 0), *db2 = t_doubles((size_t)n, 0, 0);
+    transpose(l.wt, l.w, n, k);
+    t_freeze(l.x), t_freeze(l.w), t_freeze(l.wt), t_freeze(l.b), t_freeze(l.res), t_freeze(l.dy);
+    linear_variants(&l);
+    zero(dw, nk), zero(db, (size_t)n);
+    vt_linear_backward_f64(dx, dw, db, l.dy, l.x, l.w, m, n, k);
+    t_grad(linear_scalar, &l, l.x, mk, dx, "linear dx");
+    t_grad(linear_scalar, &l, l.w, nk, dw, "linear dw");
+    t_grad(linear_scalar, &l, l.b, (size_t)n, db, "linear db");
+    memcpy(dw2, dw, nk * sizeof *dw), memcpy(db2, db, (size_t)n * sizeof *db);
+    vt_linear_backward_f64(NULL, dw2, db2, l.dy, l.x, l.w, m, n, k);
+    is_double(dw2, dw, nk, "linear dw");
+    is_double(db2, db, (size_t)n, "linear db");
+    vt_linear_backward_f64(dx2, NULL, NULL, l.dy, NULL, l.w, m, n, k); /* as an attack asks: x is not even there */
+    assert_memory_equal(dx2, dx, mk * sizeof *dx);
+    zero(dw2, nk);
+    vt_linear_backward_f64(NULL, dw2, NULL, l.dy, l.x, NULL, m, n, k);
+    assert_memory_equal(dw2, dw, nk * sizeof *dw);
+    zero(db2, (size_t)n);
+    vt_linear_backward_f64(NULL, NULL, db2, l.dy, NULL, NULL, m, n, k);
+    assert_memory_equal(db2, db, (size_t)n * sizeof *db);
+    t_release("linear");
+}
+
+static void test_linear(void **state) {
+    (void)state;
+    linear_case(1, 1, 1);
+    linear_case(7, 5, 3);
+    linear_case(3, 17, 9);
+    linear_case(2, 7, 65);
+    linear_case(13, 3, 1);
+    linear_case(1, 10, 33);
+}
+
+/* ---- layer norm ---- */
+
+typedef struct norm {
+    int m, c;
+    double *y, *mean, *rstd, *x, *g, *b, *res, *dy;
+} norm;
+
+#define LN_EPS 1e-5
+
+static double norm_scalar(void *ctx) {
+    norm *l = ctx;
+    size_t mc = (size_t)(l->m * l->c);
+    vt_layernorm_forward_f64(l->y, l->mean, l->rstd, l->x, l->g, l->b, l->m, l->c, LN_EPS);
+    return t_dot(l->y, l->dy, mc) + (l->res ? t_dot(l->x, l->res, mc) : 0); /* the residual path beside it */
+}
+
+/* Against the definition, in its own two passes. */
+static void norm_values(const norm *l) {
+    for (int i = 0; i < l->m; i++) {
+        const double *x = l->x + i * l->c;
+        double mean = 0, var = 0;
+        for (int j = 0; j < l->c; j++) mean += x[j] / l->c;
+        for (int j = 0; j < l->c; j++) var += (x[j] - mean) * (x[j] - mean) / l->c;
+        t_le(fabs(l->mean[i] - mean), 1e-14 * (1 + fabs(mean)), "mean");
+        t_le(fabs(l->rstd[i] * sqrt(var + LN_EPS) - 1), 1e-13, "rstd");
+        for (int j = 0; j < l->c; j++)
+            t_le(fabs(l->y[i * l->c + j] - ((x[j] - mean) / sqrt(var + LN_EPS) * l->g[j] + l->b[j])), 1e-12, "layernorm value");
+    }
+}
+
+static void norm_case(int m, int c) {
+    size_t mc = (size_t)(m * c), n = (size_t)c, bytes = mc * sizeof(double);
+    norm l = {.m = m, .c = c, .y = t_doubles(mc, 0, 0), .mean = t_doubles((size_t)m, 0, 0), .rstd = t_doubles((size_t)m, 0, 0),
+              .x = t_doubles(mc, 1, 2), .g = t_doubles(n, 2, 1), .b = t_doubles(n, 3, 1), .dy = t_doubles(mc, 4, 1)};
+    double *res = t_doubles(mc, 5, 1), *dx = t_doubles(mc, 0, 0), *dg = t_doubles(n, 0, 0), *db = t_doubles(n, 0, 0);
+    double *dx2 = t_doubles(mc, 0, 0), *dg2 = t_doubles(n, 0, 0), *db2 = t_doubles(n, 0, 0);
+    for (size_t i = 0; i < mc; i++) l.x[i] += 0.5;
+    t_freeze(l.x), t_freeze(l.g), t_freeze(l.b), t_freeze(l.dy), t_freeze(res);
+    norm_scalar(&l);
+    norm_values(&l);
+    for (int with_res = 0; with_res < 2; with_res++) {
+        l.res = with_res ? res : NULL;
+        zero(dg, n), zero(db, n);
+        norm_scalar(&l);
+        vt_layernorm_backward_f64(dx, dg, db, l.res, l.dy, l.x, l.g, l.mean, l.rstd, m, c);
+        t_grad(norm_scalar, &l, l.x, mc, dx, "layernorm dx");
+        t_grad(norm_scalar, &l, l.g, n, dg, "layernorm dg");
+        t_grad(norm_scalar, &l, l.b, n, db, "layernorm db");
+        norm_scalar(&l); /* mean and rstd of the unperturbed x again */
+        vt_layernorm_backward_f64(dx2, NULL, NULL, l.res, l.dy, l.x, l.g, l.mean, l.rstd, m, c);
+        assert_memory_equal(dx2, dx, bytes);
+        memcpy(dx2, l.dy, bytes); /* dx over dy */
+        vt_layernorm_backward_f64(dx2, NULL, NULL, l.res, dx2, l.x, l.g, l.mean, l.rstd, m, c);
+        assert_memory_equal(dx2, dx, bytes);
+    }
+    memcpy(dx2, res, bytes); /* dx over res, with parameter gradients */
+    memcpy(dg2, dg, n * sizeof *dg), memcpy(db2, db, n * sizeof *db);
+    vt_layernorm_backward_f64(dx2, dg2, db2, dx2, l.dy, l.x, l.g, l.mean, l.rstd, m, c);
+    assert_memory_equal(dx2, dx, bytes);
+    is_double(dg2, dg, n, "layernorm dg");
+    is_double(db2, db, n, "layernorm db");
+    zero(dg2, n), zero(db2, n);
+    vt_layernorm_backward_f64(NULL, dg2, NULL, NULL, l.dy, l.x, l.g, l.mean, l.rstd, m, c);
+    vt_layernorm_backward_f64(NULL, NULL, db2, NULL, l.dy, l.x, l.g, l.mean, l.rstd, m, c);
+    assert_memory_equal(dg2, dg, n * sizeof *dg);
+    assert_memory_equal(db2, db, n * sizeof *db);
+    t_release("layernorm");
+}
+
+static void test_layernorm(void **state) {
+    (void)state;
+    norm_case(1, 3);
+    norm_case(5, 7);
+    norm_case(3, 65);
+    norm_case(2, 197);
+}
+
+/* ---- gelu ---- */
+
+typedef struct gelu {
+    int m, n;
+    double *y, *x, *b, *dy;
+} gelu;
+
+static double gelu_scalar(void *ctx) {
+    gelu *l = ctx;
+    vt_gelu_forward_f64(l->y, NULL, l->x, l->b, l->m, l->n);
+    return t_dot(l->y, l->dy, (size_t)(l->m * l->n));
+}
+
+static void gelu_case(int m, int n, bool bias) {
+    size_t mn = (size_t)(m * n);
+    gelu l = {.m = m, .n = n, .y = t_doubles(mn, 0, 0), .x = t_doubles(mn, 1, 2), .b = bias ? t_doubles((size_t)n, 2, 1) : NULL,
+              .dy = t_doubles(mn, 3, 1)};
+    double *slope = t_doubles(mn, 0, 0), *dx = t_doubles(mn, 0, 0), *y = t_doubles(mn, 0, 0);
+    t_freeze(l.x), t_freeze(l.dy);
+    if (bias) t_freeze(l.b);
+    vt_gelu_forward_f64(y, slope, l.x, l.b, m, n);
+    for (size_t i = 0; i < mn; i++) {
+        double v = l.x[i] + (bias ? l.b[i % (size_t)n] : 0);
+        t_le(fabs(y[i] - 0.5 * v * (1 + erf(v / sqrt(2)))), 1e-15 * (1 + fabs(v)), "gelu of %g", v);
+    }
+    gelu_scalar(&l); /* without a slope: the same values */
+    assert_memory_equal(l.y, y, mn * sizeof *y);
+    memcpy(y, l.x, mn * sizeof *y);
+    vt_gelu_forward_f64(y, slope, y, l.b, m, n); /* in place */
+    assert_memory_equal(l.y, y, mn * sizeof *y);
+    t_freeze(slope);
+    vt_gelu_backward_f64(dx, l.dy, slope, mn);
+    t_grad(gelu_scalar, &l, l.x, mn, dx, "gelu dx");
+    memcpy(y, l.dy, mn * sizeof *y);
+    vt_gelu_backward_f64(y, y, slope, mn);
+    assert_memory_equal(y, dx, mn * sizeof *y);
+    t_release("gelu");
+}
+
+static void test_gelu(void **state) {
+    (void)state;
+    gelu_case(1, 1, false);
+    gelu_case(7, 5, true);
+    gelu_case(3, 65, false);
+    gelu_case(2, 197, true);
+}
+
+/* ---- softmax ---- */
+
+typedef struct softmax {
+    int m, n, ld;
+    double *p, *s, *dp;
+} softmax;
+
+#define SOFTMAX_SCALE 0.37
+
+static double softmax_scalar(void *ctx) {
+    softmax *l = ctx;
+    vt_softmax_forward_f64(l->p, l->s, SOFTMAX_SCALE, l->m, l->n, l->ld);
+    double s = 0;
+    for (int i = 0; i < l->m; i++) s += t_dot(l->p + i * l->ld, l->dp + i * l->ld, (size_t)l->n);
+    return s;
+}
+
+/* Rows sum to one, p is the definition's, and adding a constant to a row changes nothing. */
+static void softmax_values(softmax *l) {
+    vt_softmax_forward_f64(l->p, l->s, SOFTMAX_SCALE, l->m, l->n, l->ld);
+    for (int i = 0; i < l->m; i++) {
+        double *s = l->s + i * l->ld, *p = l->p + i * l->ld, sum = 0, z = 0, shifted[256];
+        for (int j = 0; j < l->n; j++) z += exp(SOFTMAX_SCALE * s[j]);
+        for (int j = 0; j < l->n; j++) {
+            t_le(fabs(p[j] - exp(SOFTMAX_SCALE * s[j]) / z), 1e-14, "softmax value");
+            sum += p[j];
+        }
+        /* n products p_j = e_j * inv, each rounded once, and a sum of n terms: within 4 units a term */
+        t_le(fabs(sum - 1), 4 * 0x1p-53 * l->n, "row sum of %d", l->n);
+        for (int j = 0; j < l->n; j++) shifted[j] = s[j] + 1000;
+        vt_softmax_forward_f64(shifted, shifted, SOFTMAX_SCALE, 1, l->n, l->ld);
+        t_le(t_max_diff(shifted, p, (size_t)l->n), 1e-12, "softmax of a shifted row"); /* 1000 eps of rounding in s */
+    }
+}
+
+static void softmax_case(int m, int n, int ld) {
+    size_t len = (size_t)(m * ld), bytes = len * sizeof(double);
+    softmax l = {.m = m, .n = n, .ld = ld, .p = t_doubles(len, 0, 0), .s = t_doubles(len, 1, 2), .dp = t_doubles(len, 2, 1)};
+    double *ds = t_doubles(len, 0, 0), *other = t_doubles(len, 0, 0), *num = t_doubles(len, 0, 0);
+    for (int i = 0; i < m; i++) /* the padding of a row is nobody's: it must be neither read nor written */
+        for (int j = n; j < ld; j++) l.s[i * ld + j] = l.dp[i * ld + j] = NAN;
+    t_freeze(l.s), t_freeze(l.dp);
+    memset(l.p, 0x5A, bytes), memset(ds, 0x5A, bytes);
+    softmax_values(&l);
+    vt_softmax_backward_f64(ds, l.dp, l.p, SOFTMAX_SCALE, m, n, ld);
+    memset(num, 0x5A, bytes);
+    for (int i = 0; i < m; i++)
+        if (n < ld) {
+            assert_memory_equal(l.p + i * ld + n, num, (size_t)(ld - n) * sizeof(double));
+            assert_memory_equal(ds + i * ld + n, num, (size_t)(ld - n) * sizeof(double));
+        }
+    for (int i = 0; i < m && n > 1; i++) t_grad(softmax_scalar, &l, l.s + i * ld, (size_t)n, ds + i * ld, "softmax ds");
+    softmax_scalar(&l);
+    memcpy(other, l.dp, bytes);
+    vt_softmax_backward_f64(other, other, l.p, SOFTMAX_SCALE, m, n, ld); /* in place */
+    for (int i = 0; i < m; i++) assert_memory_equal(other + i * ld, ds + i * ld, (size_t)n * sizeof(double));
+    memcpy(other, l.s, bytes);
+    vt_softmax_forward_f64(other, other, SOFTMAX_SCALE, m, n, ld);
+    for (int i = 0; i < m; i++) assert_memory_equal(other + i * ld, l.p + i * ld, (size_t)n * sizeof(double));
+    t_release("softmax");
+}
+
+static void test_softmax(void **state) {
+    (void)state;
+    softmax_case(1, 1, 1);
+    softmax_case(3, 2, 16);
+    softmax_case(5, 7, 7);
+    softmax_case(2, 16, 16);
+    softmax_case(3, 65, 80);
+    softmax_case(1, 197, 208);
+}
+
+/* ---- patches ---- */
+
+typedef struct patches {
+    int h, w, ps;
+    double *rows, *x, *drows;
+} patches;
+
+static const double mean[3] = {0.4914, 0.4822, 0.4465}, std_[3] = {0.247, 0.2435, 0.2616};
+
+static double patches_scalar(void *ctx) {
+    patches *l = ctx;
+    vt_patchify_forward_f64(l->rows, l->x, mean, std_, l->h, l->w, l->ps);
+    return t_dot(l->rows, l->drows, (size_t)(3 * l->h * l->w));
+}
+
+static void patches_case(int h, int w, int ps) {
+    size_t n = (size_t)(3 * h * w);
+    patches l = {.h = h, .w = w, .ps = ps, .rows = t_doubles(n, 0, 0), .x = t_doubles(n, 1, 1), .drows = t_doubles(n, 2, 1)};
+    double *dx = t_doubles(n, 0, 0);
+    t_freeze(l.x), t_freeze(l.drows);
+    patches_scalar(&l);
+    for (int c = 0; c < 3; c++)
+        for (int y = 0; y < h; y++)
+            for (int x = 0; x < w; x++) {
+                int patch = (y / ps) * (w / ps) + x / ps, at = (c * ps + y % ps) * ps + x % ps;
+                double want = (l.x[(c * h + y) * w + x] - mean[c]) / std_[c];
+                assert_true(l.rows[patch * 3 * ps * ps + at] == want);
+            }
+    vt_patchify_backward_f64(dx, l.drows, std_, h, w, ps);
+    t_grad(patches_scalar, &l, l.x, n, dx, "patchify dx");
+    t_release("patchify");
+}
+
+static void test_patchify(void **state) {
+    (void)state;
+    patches_case(4, 4, 4);
+    patches_case(6, 9, 3);
+    patches_case(5, 7, 1);
+    patches_case(8, 4, 2);
+}
+
+static void test_add_to(void **state) {
+    (void)state;
+    double *a = t_doubles(197, 1, 1), *b = t_doubles(197, 2, 1), *was = t_doubles(197, 1, 1);
+    t_freeze(b);
+    vt_add_to_f64(a, b, 197);
+    for (int i = 0; i < 197; i++) assert_true(a[i] == was[i] + b[i]);
+    vt_add_to_f64(a, b, 0);
+    t_release("add_to");
+}
+
+/* ---- attention: every variant of the registry ---- */
+
+enum { ATTN_PARAMS = VT_ATTN_MAX_PARAMS };
+
+typedef struct attn {
+    vt_attn_shape_f64 s;
+    double *o, *p, *saved, *qkv, *d_o, *w[ATTN_PARAMS];
+} attn;
+
+static double attn_scalar(void *ctx) {
+    attn *a = ctx;
+    vt_attention_forward_f64(a->o, a->p, a->saved, a->qkv, (const double *const *)a->w, &a->s);
+    return t_dot(a->o, a->d_o, (size_t)(a->s.b * a->s.t * a->s.c));
+}
+
+static void attn_rows(const attn *a) {
+    int ldp = vt_attn_ldp(a->s.t);
+    for (int i = 0; i < a->s.b * a->s.heads * a->s.t; i++) {
+        double sum = 0;
+        for (int j = 0; j < a->s.t; j++) sum += a->p[i * ldp + j];
+        t_le(fabs(sum - 1), 1e-13, "%s: row %d of the probabilities", a->s.def->name, i);
+    }
+}
+
+static void attn_case(const vt_attn_def_f64 *def, int b, int t, int heads, int d) {
+    attn a = {.s = {.def = def, .b = b, .t = t, .c = heads * d, .heads = heads, .scale = 0.6}};
+    size_t btc = (size_t)(b * t * a.s.c), len = (size_t)b * vt_attn_p_len_f64(&a.s), aux = (size_t)b * vt_attn_saved_len_f64(&a.s);
+    a.o = t_doubles(btc, 0, 0), a.p = t_doubles(len, 0, 0), a.saved = t_doubles(aux, 0, 0);
+    a.qkv = t_doubles(3 * btc, 1, 1), a.d_o = t_doubles(btc, 2, 1);
+    double *dqkv = t_doubles(3 * btc, 0, 0), *other = t_doubles(3 * btc, 0, 0), *dw[ATTN_PARAMS] = {0};
+    double *scratch = t_doubles((size_t)(t * vt_attn_ldp(t)), 0, 0);
+    t_freeze(a.qkv), t_freeze(a.d_o);
+    for (int i = 0; i < def->n_params; i++) {
+        size_t n = def->params[i].per_head ? (size_t)heads : 1;
+        a.w[i] = t_doubles(n, 10 + (uint64_t)i, 0.3), dw[i] = t_doubles(n, 0, 0);
+        for (size_t k = 0; k < n; k++) a.w[i][k] += def->params[i].init == VT_INIT_ONE, dw[i][k] = 0;
+        t_freeze(a.w[i]);
+    }
+    attn_scalar(&a);
+    attn_rows(&a);
+    vt_attention_backward_f64(dqkv, dw, scratch, a.d_o, a.p, a.saved, a.qkv, (const double *const *)a.w, &a.s);
+    char what[64];
+    snprintf(what, sizeof what, "attention %s dqkv", def->name);
+    t_grad(attn_scalar, &a, a.qkv, 3 * btc, dqkv, what);
+    for (int i = 0; i < def->n_params; i++) {
+        snprintf(what, sizeof what, "attention %s %s", def->name, def->params[i].name);
+        t_grad(attn_scalar, &a, a.w[i], def->params[i].per_head ? (size_t)heads : 1, dw[i], what);
+    }
+    attn_scalar(&a);
+    vt_attention_backward_f64(other, NULL, scratch, a.d_o, a.p, a.saved, a.qkv, (const double *const *)a.w, &a.s);
+    assert_memory_equal(other, dqkv, 3 * btc * sizeof *dqkv);
+    t_release(def->name);
+}
+
+static void test_attention(void **state) {
+    (void)state;
+    int n;
+    const vt_attn_def_f64 *const *defs = vt_attn_defs_f64(&n);
+    assert_true(n > 0);
+    for (int i = 0; i < n; i++) {
+        assert_ptr_equal(vt_attn_find_f64(defs[i]->name), defs[i]);
+        attn_case(defs[i], 1, 2, 1, 1);
+        attn_case(defs[i], 2, 5, 3, 4);
+        attn_case(defs[i], 1, 17, 2, 3);
+    }
+    assert_null(vt_attn_find_f64("no such variant"));
+}
+
+/* Scaled dot products by the definition, head by head: what the registry-driven test above cannot know. */
+static void test_dot_values(void **state) {
+    (void)state;
+    enum { B = 2, T = 5, H = 3, D = 4, C = H * D };
+    attn a = {.s = {.def = vt_attn_find_f64("dot"), .b = B, .t = T, .c = C, .heads = H, .scale = 0.6}};
+    a.o = t_doubles(B * T * C, 0, 0), a.p = t_doubles(B * vt_attn_p_len_f64(&a.s), 0, 0), a.saved = t_doubles(1, 0, 0);
+    a.qkv = t_doubles(3 * B * T * C, 1, 1), a.d_o = t_doubles(B * T * C, 2, 1);
+    attn_scalar(&a);
+    for (int i = 0; i < B * T; i++)
+        for (int h = 0; h < H; h++) {
+            const double *q = a.qkv + i * 3 * C + h * D, *rows = a.qkv + i / T * T * 3 * C + h * D;
+            double e[T], z = 0;
+            for (int j = 0; j < T; j++) z += e[j] = exp(0.6 * t_dot(q, rows + j * 3 * C + C, D));
+            for (int k = 0; k < D; k++) {
+                double want = 0;
+                for (int j = 0; j < T; j++) want += e[j] / z * rows[j * 3 * C + 2 * C + k];
+                t_le(fabs(a.o[i * C + h * D + k] - want), 1e-14, "dot attention, row %d head %d", i, h);
+            }
+        }
+    t_release("dot");
+}
+
+/* ---- losses ---- */
+
+typedef struct loss_case {
+    vt_loss loss;
+    double *z, *dz;
+    int classes;
+} loss_case;
+
+static double loss_scalar(void *ctx) {
+    loss_case *l = ctx;
+    return vt_loss_eval_f64(NULL, &l->loss, l->z, l->classes);
+}
+
+static int descending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+/* The definitions, from sorted logits. */
+static double loss_value(const loss_case *l, int y) {
+    double pi[16], sum = 0, value = 0, other = -INFINITY, num;
+    for (int k = 0; k < l->classes; k++) {
+        pi[k] = l->z[k];
+        sum += exp(l->z[k]);
+        if (k != y) other = fmax(other, l->z[k]);
+    }
+    qsort(pi, (size_t)l->classes, sizeof *pi, descending);
+    switch (l->loss.kind) {
+    case VT_LOSS_CE:
+        for (int k = 0; k < l->classes; k++) value += (double)l->loss.target[k] * (log(sum) - l->z[k]);
+        return value;
+    case VT_LOSS_LINEAR:
+        for (int k = 0; k < l->classes; k++) value += (double)l->loss.target[k] * l->z[k];
+        return value;
+    case VT_LOSS_DLR: return (other - l->z[y]) / (l->classes >= 3 ? pi[0] - pi[2] + 1e-12 : 1);
+    case VT_LOSS_DLR_T:
+        num = l->z[l->loss.other] - l->z[y];
+        return num / (l->classes >= 4 ? pi[0] - (pi[2] + pi[3]) / 2 + 1e-12 : 1);
+    default: return other - l->z[y];
+    }
+}
+
+static void one_loss(loss_case *l, int y, const char *what) {
+    size_t n = (size_t)l->classes;
+    t_freeze(l->z);
+    double value = vt_loss_eval_f64(l->dz, &l->loss, l->z, l->classes);
+    t_le(fabs(value - loss_value(l, y)), 1e-13 * (1 + fabs(value)), "%s of %d classes", what, l->classes);
+    assert_true(value == loss_scalar(l)); /* dz = NULL changes nothing */
+    t_grad(loss_scalar, l, l->z, n, l->dz, what);
+    double shifted[16];
+    memcpy(shifted, l->z, n * sizeof *shifted);
+    for (size_t k = 0; k < n; k++) shifted[k] += 100;
+    double moved = vt_loss_eval_f64(NULL, &l->loss, shifted, l->classes); /* 100 eps of rounding in each logit */
+    if (l->loss.kind != VT_LOSS_LINEAR) t_le(fabs(moved - value), 1e-11 * (1 + fabs(value)), "%s of shifted logits", what);
+    t_check(what);
+}
+
+/* Every loss at every label and, for dlr_t, target; each of several draws puts the label at another rank. Draws with
+ * two logits closer than 0.01 are skipped: the sorted losses have a kink where logits tie. */
+static void losses_of(int classes) {
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        loss_case l = {.classes = classes, .z = t_doubles((size_t)classes, 100 + seed, 2), .dz = t_doubles((size_t)classes, 0, 0)};
+        float *target = t_take((size_t)classes * sizeof *target);
+        double gap = INFINITY;
+        for (int i = 0; i < classes; i++)
+            for (int j = 0; j < i; j++) gap = fmin(gap, fabs(l.z[i] - l.z[j]));
+        l.loss.target = target;
+        for (int y = 0; y < classes && gap > 0.01; y++) {
+            for (int k = 0; k < classes; k++) target[k] = k == y;
+            for (int kind = 0; kind < VT_LOSS_COUNT; kind++)
+                for (int t = 0; t < (kind == VT_LOSS_DLR_T ? classes : 1); t++) {
+                    if (kind == VT_LOSS_DLR_T && t == y) continue;
+                    /* y third with dlr: (pi1 - pi3)/(pi1 - pi3) is constant; its gradient is tested by itself */
+                    int above = 0;
+                    for (int k = 0; k < classes; k++) above += l.z[k] > l.z[y];
+                    if (kind == VT_LOSS_DLR && classes >= 3 && above == 2) continue;
+                    l.loss.kind = (vt_loss_kind)kind, l.loss.other = t;
+                    one_loss(&l, y, vt_loss_names_f64[kind]);
+                }
+            float soft = 0.3f, rest = 0.7f / (float)(classes - 1); /* label smoothing: the loss is of the whole vector */
+            for (int k = 0; k < classes; k++) target[k] = k == y ? soft : rest * (k % 2 ? 1.1f : 0.9f);
+            l.loss.kind = VT_LOSS_CE;
+            one_loss(&l, y, "ce of a soft target");
+        }
+        t_release("loss");
+    }
+}
+
+static void test_losses(void **state) {
+    (void)state;
+    losses_of(2);
+    losses_of(3);
+    losses_of(4);
+    losses_of(10);
+}
+
+static void test_worked_examples(void **state) {
+    (void)state;
+    static const double z[4] = {1, 2, 4, 3.5};
+    static const float y2[4] = {0, 0, 1, 0};
+    vt_loss loss = {.kind = VT_LOSS_DLR, .target = y2, .other = 3};
+    double dz[4];
+    t_le(fabs(vt_loss_eval_f64(dz, &loss, z, 4) + 0.25), 1e-12, "dlr");
+    /* N = 0.5, D = 2: -(e2 - e3)/D + N/D^2 (e2 - e1) */
+    static const double dlr[4] = {0, -0.125, -0.375, 0.5};
+    t_le(t_max_diff(dz, dlr, 4), 1e-12, "gradient of dlr");
+    loss.kind = VT_LOSS_DLR_T;
+    t_le(fabs(vt_loss_eval_f64(dz, &loss, z, 4) + 0.2), 1e-12, "dlr_t");
+    /* D = 4 - (2 + 1)/2 = 2.5: -(e2 - e3)/D + N/D^2 (e2 - e1/2 - e0/2) */
+    static const double dlr_t[4] = {-0.04, -0.04, -0.32, 0.4};
+    t_le(t_max_diff(dz, dlr_t, 4), 1e-12, "gradient of dlr_t");
+    loss.kind = VT_LOSS_MARGIN;
+    assert_true(vt_loss_eval_f64(NULL, &loss, z, 4) == -0.5);
+    static const float y1[4] = {0, 1, 0, 0};
+    loss = (vt_loss){.kind = VT_LOSS_DLR, .target = y1}; /* ranked third: constant 1, gradient zero */
+    t_le(fabs(vt_loss_eval_f64(dz, &loss, z, 4) - 1), 1e-12, "dlr of a label ranked third");
+    t_le(t_max(dz, 4), 1e-11, "its gradient");
+    static const double sure[3] = {800, 0, -800}; /* no overflow, and the exact loss of a wrong class */
+    static const float last[3] = {0, 0, 1}, first[3] = {1, 0, 0};
+    loss = (vt_loss){.kind = VT_LOSS_CE, .target = last};
+    assert_true(vt_loss_eval_f64(dz, &loss, sure, 3) == 1600 && dz[0] == 1 && dz[1] == 0 && dz[2] == -1);
+    loss.target = first;
+    assert_true(vt_loss_eval_f64(dz, &loss, sure, 3) == 0 && dz[0] == 0);
+}
+
+/* Ties go to the lowest index; the margin's rival is never the label. */
+static void test_argmax(void **state) {
+    (void)state;
+    static const double tie[5] = {1, 3, 2, 3, 3}, flat[4] = {0, 0, 0, 0};
+    assert_int_equal(vt_argmax_f64(tie, 5), 1);
+    assert_int_equal(vt_argmax_f64(flat, 4), 0);
+    assert_true(vt_margin_f64(tie, 1, 5) == 0 && vt_margin_f64(tie, 0, 5) == 2 && vt_margin_f64(tie, 2, 5) == 1);
+    static const double two[2] = {5, -1};
+    assert_true(vt_margin_f64(two, 0, 2) == -6 && vt_margin_f64(two, 1, 2) == 6);
+    assert_int_equal(vt_argmax_f64(two, 1), 0);
+    for (int k = 0; k < VT_LOSS_COUNT; k++) assert_non_null(vt_loss_names_f64[k]);
+}
+
+int main(void) {
+    vt_blas_single_thread();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_linear, t_drop),
+        cmocka_unit_test_teardown(test_layernorm, t_drop),
+        cmocka_unit_test_teardown(test_gelu, t_drop),
+        cmocka_unit_test_teardown(test_softmax, t_drop),
+        cmocka_unit_test_teardown(test_patchify, t_drop),
+        cmocka_unit_test_teardown(test_add_to, t_drop),
+        cmocka_unit_test_teardown(test_attention, t_drop),
+        cmocka_unit_test_teardown(test_dot_values, t_drop),
+        cmocka_unit_test_teardown(test_losses, t_drop),
+        cmocka_unit_test(test_worked_examples),
+        cmocka_unit_test(test_argmax),
+    };
+    return cmocka_run_group_tests_name("nn", tests, NULL, NULL);
+}
