@@ -7,10 +7,10 @@
 NAME.weights.safetensors: a tiny model, every parameter random. NAME.golden.safetensors: inputs x in [0, 1], labels
 (odd rows: the predicted class, so that both signs of the margin occur), targets (ranked second among the wrong
 classes), logits, each loss, and dx_LOSS, its gradient with respect to x summed over the batch; grad.TENSOR, the
-gradients of the mean cross-entropy; all by a double copy of the float32 weights fed with the stored float32 x. logits_f32 and dx_ce_f32
-are PyTorch's own float32 results. attacks_shapes.safetensors: attacks without random start on embedded test images, in
-float32 and in double; points on the pixel grid are stored as U8 levels. One thread; the bytes of float32 results
-may differ with another BLAS kernel, the double ones in their last digits only."""
+gradients of the mean cross-entropy; all by a double copy of the float32 weights fed with the stored float32 x.
+logits_f32 and dx_ce_f32 are PyTorch's own float32 results. attacks_shapes.safetensors: attacks without random start on
+embedded test images, in float32 and in double; points on the pixel grid are stored as U8 levels. One thread; another
+BLAS kernel may change last digits, and with them, rarely, a float32 trajectory."""
 import argparse
 import copy
 import hashlib
@@ -151,7 +151,8 @@ def make_models(folder):
                          {"timm_class": family, "kwargs": json.dumps(shown)})
         out = golden(model, images, g)
         save_safetensors(os.path.join(folder, name + ".golden.safetensors"), out, {"model": name})
-        off = {key: float((out[key + "_f32"] - out[key]).abs().max() / out[key].abs().max()) for key in ("logits", "dx_ce")}
+        off = {key: float((out[key + "_f32"] - out[key]).abs().max() / out[key].abs().max())
+               for key in ("logits", "dx_ce")}
         table[name] = {"timm_class": family, "kwargs": shown, "total_embed_dim": kwargs["embed_dim"], "mean": mean,
                        "std": std, "ln_eps": [1e-6], "attn_scale": [b.attn.scale for b in net.blocks], "seed": seed,
                        "parameters": sum(p.numel() for p in net.parameters()), "f32_vs_f64": off}
@@ -234,8 +235,8 @@ CONVENTIONS = {
     "avg": "global_pool avg: mean over patch tokens only, then fc_norm",
     "distilled": "logits = (head(cls) + head_dist(dist)) / 2; pos_embed covers cls, dist, patches",
     "dimscale": "attention scale dim ** -0.5 instead of head_dim ** -0.5",
-    "attacks": "no random start, last iterate; pgd: sign step, eps ball, box; cw: pgd on min(margin, 50); l2: normalised "
-               "step, ball, box; loss_steps: before each step and at the end; x = level / 255 where stored as U8",
+    "attacks": "no random start, last iterate; pgd: sign step, eps ball, box; cw: pgd on min(margin, 50); l2: "
+               "normalised step, ball, box; loss_steps: before each step and at the end; x = level / 255 where U8",
 }
 
 
@@ -253,10 +254,10 @@ def main():
         return
     attacks = make_attacks(a.out, a.weights, a.test_bin)
     files = [f for f in sorted(os.listdir(a.out)) if f.endswith(".safetensors") or f == "models.json"]
-    manifest = {"versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": numpy.__version__},
-                "conventions": CONVENTIONS, "attacks_shapes": attacks,
-                "files": {f: {"bytes": os.path.getsize(os.path.join(a.out, f)), "sha256": sha256(os.path.join(a.out, f))}
-                          for f in files}}
+    versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": numpy.__version__}
+    paths = {f: os.path.join(a.out, f) for f in files}
+    manifest = {"versions": versions, "conventions": CONVENTIONS, "attacks_shapes": attacks,
+                "files": {f: {"bytes": os.path.getsize(p), "sha256": sha256(p)} for f, p in paths.items()}}
     with open(os.path.join(a.out, "MANIFEST.json"), "w") as f:
         json.dump(manifest, f, indent=1)
         f.write("\n")

@@ -6,7 +6,8 @@
     train_shapes.py TEST OUT --evaluate       measures OUT on TEST/test_batch.bin: clean, FGSM, PGD-20, margin-PGD-20
 
 DATA and TEST are folders in the CIFAR-10 binary format. One thread is the default. On some CPUs OpenBLAS falls back
-to slow kernels: OPENBLAS_CORETYPE=SkylakeX in the environment makes this three times faster where AVX-512 is there."""
+to slow kernels: where AVX-512 is there, OPENBLAS_CORETYPE=SkylakeX and ATEN_CPU_CAPABILITY=avx512 in the environment
+make this up to three times faster."""
 import argparse
 import json
 import math
@@ -75,7 +76,8 @@ def train(a):
     model = Normalised(net, MEAN, STD)
     decayed = [p for p in net.parameters() if p.ndim == 2 or p.ndim == 4]
     others = [p for p in net.parameters() if p.ndim == 1 or p.ndim == 3]
-    optimiser = torch.optim.AdamW([{"params": decayed, "weight_decay": a.decay}, {"params": others, "weight_decay": 0.0}])
+    optimiser = torch.optim.AdamW([{"params": decayed, "weight_decay": a.decay},
+                                   {"params": others, "weight_decay": 0.0}])
     per_epoch = len(labels) // a.batch
     total, step, started = per_epoch * a.epochs, 0, time.time()
     for epoch in range(a.epochs):
@@ -126,7 +128,8 @@ def load_safetensors(path):
     for name, entry in json.loads(raw[8:8 + n]).items():
         if name != "__metadata__":
             b, e = (8 + n + offset for offset in entry["data_offsets"])
-            state[name] = torch.from_numpy(numpy.frombuffer(raw[b:e], types[entry["dtype"]]).reshape(entry["shape"]).copy())
+            data = numpy.frombuffer(raw[b:e], types[entry["dtype"]])
+            state[name] = torch.from_numpy(data.reshape(entry["shape"]).copy())
     return state
 
 

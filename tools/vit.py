@@ -66,7 +66,8 @@ class ViT(nn.Module):
             self.dist_token = nn.Parameter(torch.zeros(1, 1, embed_dim))
         self.pos_embed = nn.Parameter(torch.zeros(1, tokens, embed_dim))
         self.patch_embed = PatchEmbed(patch_size, embed_dim)
-        self.blocks = nn.Sequential(*[Block(embed_dim, num_heads, mlp_ratio, qkv_bias, attn_scale) for _ in range(depth)])
+        blocks = [Block(embed_dim, num_heads, mlp_ratio, qkv_bias, attn_scale) for _ in range(depth)]
+        self.blocks = nn.Sequential(*blocks)
         if global_pool == "avg":
             self.fc_norm = nn.LayerNorm(embed_dim, eps=1e-6)
         else:

@@ -1,5 +1,4 @@
 /* vitrine: dispatch table, argument parsing, help. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +137,6 @@ static int finish(vt_status s, const vt_err *e) {
 
 int main(int argc, char **argv) {
     vt_err e = {0};
-    signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
         help_all(stderr);
         return 2;

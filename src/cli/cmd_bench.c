@@ -1,0 +1,162 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "attacks/oracle.h"
+#include "cli/cli.h"
+#include "core/gemm.h"
+#include "core/mem.h"
+#include "core/progress.h"
+#include "core/rand.h"
+#include "core/threads.h"
+#include "models/session.h"
+
+#define SIDE 1024 /* of the square matrix product that stands for the machine's ceiling */
+#define ROUNDS 5
+
+/* One thread's share: the oracle that attacks call, on a random image. */
+typedef struct lane {
+    vt_classifier model;
+    vt_oracle oracle;
+    vt_ball ball;
+    float *x, *lo, *hi, *dx, *a, *b, *c;
+} lane;
+
+typedef enum work { CEILING, FORWARD, GRADIENT } work;
+
+typedef struct bench {
+    lane *lanes;
+    int threads;
+    work what;
+    double seconds; /* of one measurement */
+    double *rate;   /* [threads] calls a second */
+} bench;
+
+static void lane_close(lane *l) {
+    vt_oracle_close(&l->oracle);
+    vt_classifier_close(&l->model);
+    free(l->x), free(l->lo), free(l->hi), free(l->dx), free(l->a), free(l->b), free(l->c);
+}
+
+static vt_status lane_open(lane *l, const vt_model *m, int index, vt_err *e) {
+    VT_TRY(vt_classifier_open(&l->model, m, e));
+    VT_TRY(vt_oracle_open(&l->oracle, &l->model, e));
+    size_t bytes = l->model.pixels * sizeof(float), side = SIDE * SIDE * sizeof(float);
+    l->x = vt_alloc(bytes), l->lo = vt_alloc(bytes), l->hi = vt_alloc(bytes), l->dx = vt_alloc(bytes);
+    l->a = vt_alloc(side), l->b = vt_alloc(side), l->c = vt_alloc(side);
+    if (!l->x || !l->lo || !l->hi || !l->dx || !l->a || !l->b || !l->c) return vt_fail(e, VT_E_MEMORY, "no memory to measure");
+    vt_rng r = {.purpose = vt_rng_purpose("bench"), .image = (uint32_t)index};
+    vt_rng_uniforms(&r, l->x, l->model.pixels);
+    vt_rng_uniforms(&r, l->a, SIDE * SIDE);
+    vt_rng_uniforms(&r, l->b, SIDE * SIDE);
+    vt_ball_init(&l->ball, VT_LINF, 8 / 255.0, l->x, l->model.pixels, l->lo, l->hi);
+    l->oracle.exhaustive = true; /* no call ends early */
+    vt_oracle_reset(&l->oracle, &l->ball, 0, true);
+    return VT_OK;
+}
+
+static vt_status call(lane *l, work what, int i) {
+    float value;
+    vt_loss ce = vt_oracle_loss(&l->oracle, VT_LOSS_CE);
+    l->x[0] = (float)(i & 1); /* a new point each time, as in an attack: no forward is shared */
+    switch (what) {
+    case CEILING:
+        vt_gemm_f32(false, false, SIDE, SIDE, SIDE, 1, l->a, SIDE, l->b, SIDE, 0, l->c, SIDE);
+        return VT_OK;
+    case FORWARD: return vt_oracle_logits(&l->oracle, l->x, NULL);
+    case GRADIENT: return vt_oracle_gradient(&l->oracle, l->x, &ce, NULL, &value, l->dx);
+    }
+    return VT_OK;
+}
+
+static vt_status measure_lane(void *ctx, int thread, size_t item, vt_err *e) {
+    bench *b = ctx;
+    (void)item, (void)e;
+    double began = vt_now(), now;
+    int n = 0;
+    do {
+        VT_TRY(call(&b->lanes[thread], b->what, n));
+        n++;
+        now = vt_now();
+    } while (now - began < b->seconds);
+    b->rate[thread] = n / (now - began);
+    return VT_OK;
+}
+
+static vt_status measure(bench *b, work what, double *rate, vt_err *e) {
+    b->what = what;
+    memset(b->rate, 0, (size_t)b->threads * sizeof *b->rate);
+    VT_TRY(vt_for_each((size_t)b->threads, b->threads, measure_lane, b, e));
+    *rate = 0;
+    for (int i = 0; i < b->threads; i++) *rate += b->rate[i];
+    return VT_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v) {
+    qsort(v, ROUNDS, sizeof *v, ascending);
+    return v[ROUNDS / 2];
+}
+
+/* Rounds interleave the three, so that a machine that slows down slows all of them. */
+static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
+    double rate[3][ROUNDS], share[3][ROUNDS], flop[3] = {2.0 * SIDE * SIDE * SIDE}, warm;
+    vt_arch_find_f32(m->config.arch)->flops(&m->config, &flop[1], &flop[2]);
+    for (int w = 0; w < 3; w++) VT_TRY(measure(b, (work)w, &warm, e));
+    for (int r = 0; r < ROUNDS; r++)
+        for (int w = 0; w < 3; w++) {
+            VT_TRY(measure(b, (work)w, &rate[w][r], e));
+            share[w][r] = rate[w][r] * flop[w] / (rate[0][r] * flop[0]);
+        }
+    static const char *const names[] = {"sgemm ceiling", "forward", "gradient step"};
+    printf("%d thread%s, BLAS kernel %s on %s; median of %d rounds of %.2g s\n", b->threads, b->threads == 1 ? "" : "s", vt_blas_kernel(),
+           vt_cpu_isa(), ROUNDS, b->seconds);
+    printf("%-14s %12s %12s %12s %10s\n", "", "images/s", "GFLOP/image", "GFLOP/s", "% ceiling");
+    for (int w = 0; w < 3; w++) {
+        double r = median(rate[w]), s = median(share[w]);
+        if (w == 0)
+            printf("%-14s %12s %12s %12.1f %10s\n", names[w], "", "", r * flop[w] * 1e-9, "100");
+        else
+            printf("%-14s %12.1f %12.4f %12.1f %10.1f\n", names[w], r, flop[w] * 1e-9, r * flop[w] * 1e-9, 100 * s);
+    }
+    return VT_OK;
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    long long threads, ms;
+    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    VT_TRY(vt_cli_int(c, "ms", 10, 60000, 500, &ms, e));
+    vt_model *m;
+    VT_TRY(vt_cli_model(c, &m, e));
+    bench b = {.threads = (int)threads, .seconds = (double)ms / 1000};
+    b.lanes = calloc((size_t)threads, sizeof *b.lanes);
+    b.rate = calloc((size_t)threads, sizeof *b.rate);
+    vt_status s = b.lanes && b.rate ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory to measure");
+    for (int i = 0; i < threads && s == VT_OK; i++) s = lane_open(&b.lanes[i], m, i, e);
+    if (s == VT_OK) s = measure_all(&b, m, e);
+    for (int i = 0; b.lanes && i < threads; i++) lane_close(&b.lanes[i]);
+    free(b.lanes), free(b.rate);
+    vt_model_close(m);
+    return s;
+}
+
+static const vt_arg args[] = {{"threads", "N", "threads, one image each (default all cores)"},
+                              {"ms", "N", "milliseconds of one measurement (default 500)"},
+                              VT_MODEL_ARGS,
+                              {NULL, NULL, NULL}};
+
+const vt_command vt_command_bench = {
+    .name = "bench",
+    .summary = "images/s and GFLOP/s of forward and gradient step, beside the sgemm ceiling",
+    .operands = "WEIGHTS",
+    .min_operands = 1,
+    .max_operands = 1,
+    .args = args,
+    .details = "Timed on the path that attacks use (the oracle, one image a thread). GFLOP counts the matrix products that are\n"
+               "really executed: the last block's projection and MLP run on the tokens that the head reads.",
+    .run = run,
+};

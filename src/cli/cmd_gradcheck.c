@@ -1,0 +1,152 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli/cli.h"
+#include "core/mem.h"
+#include "core/rand.h"
+#include "models/probe.h"
+
+/* Truncation of the fourth-order stencil is O(h^4) and rounding O(2^-53 / h): at h = 1e-4 a whole ViT leaves about
+ * 1e-9, so 1e-7 fails on any wrong term and passes on none. */
+#define STEP 1e-4
+#define GATE64 1e-7
+/* Float rounding through some tens of layers: PyTorch's own float32 stays within 2.5e-5 of its double. */
+#define GATE32 1e-4
+
+typedef struct point {
+    const vt_model *m;
+    double *x, *y, *u; /* image, moved image, direction */
+    size_t n;
+    int64_t label, target;
+} point;
+
+static vt_status value_at(const point *p, vt_loss_kind kind, double t, double *out, vt_err *e) {
+    vt_probe r;
+    for (size_t i = 0; i < p->n; i++) p->y[i] = p->x[i] + t * p->u[i];
+    VT_TRY(vt_probe_run(&r, p->m, p->y, 1, &p->label, &p->target, kind, true, false, e));
+    *out = r.loss[0];
+    vt_probe_free(&r);
+    return VT_OK;
+}
+
+/* Derivative along u by (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h. */
+static vt_status numeric(const point *p, vt_loss_kind kind, double *out, vt_err *e) {
+    double f[4];
+    static const double at[4] = {1, -1, 2, -2};
+    for (int i = 0; i < 4; i++) VT_TRY(value_at(p, kind, at[i] * STEP, &f[i], e));
+    *out = (8 * (f[0] - f[1]) - (f[2] - f[3])) / (12 * STEP);
+    return VT_OK;
+}
+
+static double float_error(const double *a, const double *b, size_t n) {
+    double worst = 0, top = 0;
+    for (size_t i = 0; i < n; i++) {
+        worst = fmax(worst, fabs(a[i] - b[i]));
+        top = fmax(top, fabs(b[i]));
+    }
+    return top > 0 ? worst / top : INFINITY;
+}
+
+static vt_status check_loss(const point *p, vt_loss_kind kind, int directions, uint64_t seed, bool *good, vt_err *e) {
+    vt_probe g64, g32 = {0};
+    VT_TRY(vt_probe_run(&g64, p->m, p->x, 1, &p->label, &p->target, kind, true, false, e));
+    vt_status s = vt_probe_run(&g32, p->m, p->x, 1, &p->label, &p->target, kind, false, false, e);
+    double off = 0, size = 0, num;
+    float *z = vt_alloc(p->n * sizeof *z);
+    if (s == VT_OK && !z) s = vt_fail(e, VT_E_MEMORY, "no memory");
+    for (int d = 0; d < directions && s == VT_OK; d++) {
+        vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("gradcheck"), .run = (uint32_t)d};
+        vt_rng_normals(&r, z, p->n);
+        double dot = 0;
+        for (size_t i = 0; i < p->n; i++) {
+            p->u[i] = (double)z[i] / sqrt((double)p->n);
+            dot += p->u[i] * g64.dx[i];
+        }
+        s = numeric(p, kind, &num, e);
+        off += (num - dot) * (num - dot);
+        size += dot * dot;
+    }
+    if (s == VT_OK) {
+        double rel = size > 0 ? sqrt(off / size) : INFINITY, rel32 = float_error(g32.dx, g64.dx, p->n);
+        bool ok = rel <= GATE64 && rel32 <= GATE32;
+        printf("  %-8s loss %12.6f   double against central differences %.1e   float against double %.1e   %s\n",
+               vt_loss_names_f32[kind], g64.loss[0], rel, rel32, ok ? "ok" : "FAILED");
+        *good = *good && ok;
+    }
+    free(z);
+    vt_probe_free(&g64);
+    vt_probe_free(&g32);
+    return s;
+}
+
+/* The label of an image is its second class, so that the cross-entropy is not saturated; the target its third. */
+static vt_status choose_classes(point *p, vt_err *e) {
+    vt_probe r;
+    int k = p->m->config.classes, first = 0, second = -1, third = -1;
+    p->label = p->target = 0;
+    VT_TRY(vt_probe_run(&r, p->m, p->x, 1, &p->label, NULL, VT_LOSS_CE, true, false, e));
+    for (int i = 0; i < k; i++)
+        if (r.logits[i] > r.logits[first]) first = i;
+    for (int i = 0; i < k; i++)
+        if (i != first && (second < 0 || r.logits[i] > r.logits[second])) second = i;
+    for (int i = 0; i < k; i++)
+        if (i != first && i != second && (third < 0 || r.logits[i] > r.logits[third])) third = i;
+    vt_probe_free(&r);
+    p->label = second, p->target = third >= 0 ? third : first;
+    return VT_OK;
+}
+
+static vt_status check(const vt_cli *c, point *p, vt_err *e) {
+    long long seed, images, directions;
+    VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
+    VT_TRY(vt_cli_int(c, "images", 1, 1000, 2, &images, e));
+    VT_TRY(vt_cli_int(c, "directions", 1, 10000, 8, &directions, e));
+    bool good = true;
+    float *pixels = vt_alloc(p->n * sizeof *pixels);
+    vt_status s = pixels ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory");
+    for (int i = 0; i < images && s == VT_OK; i++) {
+        vt_rng r = {.seed = (uint64_t)seed, .purpose = vt_rng_purpose("gradcheck image"), .image = (uint32_t)i};
+        vt_rng_uniforms(&r, pixels, p->n);
+        for (size_t k = 0; k < p->n; k++) p->x[k] = (double)pixels[k];
+        s = choose_classes(p, e);
+        if (s == VT_OK) printf("random image %d, %lld random directions\n", i, directions);
+        static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR_T};
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds && s == VT_OK; k++)
+            s = check_loss(p, kinds[k], (int)directions, (uint64_t)seed, &good, e);
+    }
+    free(pixels);
+    if (s != VT_OK) return s;
+    if (!good) return vt_fail(e, VT_E_NUMERIC, "%s: the input gradient is off (gates: double %g, float %g)", c->positional[0], GATE64, GATE32);
+    printf("the input gradient is exact (gates: double %g relative, float %g of the largest element)\n", GATE64, GATE32);
+    return VT_OK;
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    vt_model *m;
+    VT_TRY(vt_cli_model(c, &m, e));
+    point p = {.m = m, .n = 3 * (size_t)m->config.image * (size_t)m->config.image};
+    p.x = vt_alloc(p.n * sizeof(double)), p.y = vt_alloc(p.n * sizeof(double)), p.u = vt_alloc(p.n * sizeof(double));
+    vt_status s = p.x && p.y && p.u ? check(c, &p, e) : vt_fail(e, VT_E_MEMORY, "no memory for a gradient check");
+    free(p.x), free(p.y), free(p.u);
+    vt_model_close(m);
+    return s;
+}
+
+static const vt_arg args[] = {{"images", "N", "random images to check at (default 2)"},
+                              {"directions", "N", "random directions for each loss (default 8)"},
+                              {"seed", "N", "seed (default 0)"},
+                              VT_MODEL_ARGS,
+                              {NULL, NULL, NULL}};
+
+const vt_command vt_command_gradcheck = {
+    .name = "gradcheck",
+    .summary = "is the input gradient of this very checkpoint exact?",
+    .operands = "WEIGHTS",
+    .min_operands = 1,
+    .max_operands = 1,
+    .args = args,
+    .details = "The double gradient is held against fourth-order central differences along random directions, the float\n"
+               "gradient that attacks use against the double one; exit status 1 if either is off.",
+    .run = run,
+};

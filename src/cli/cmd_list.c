@@ -1,0 +1,92 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "attacks/attack.h"
+#include "cli/cli.h"
+#include "eval/summary.h"
+#include "io/dataset.h"
+#include "models/names.h"
+#include "models/session.h"
+
+static void list_option(const vt_opt *o, const void *defaults) {
+    char text[600], *p = text;
+    vt_opt one[2] = {*o, {0}};
+    vt_opt_text(one, defaults, text, sizeof text);
+    p += strlen(o->key) + 1;
+    printf("      %-14s %s", o->key, o->help);
+    if (o->type == VT_OPT_CHOICE)
+        printf(": %s", o->choices);
+    else if (o->type == VT_OPT_INT || (o->type == VT_OPT_REAL && o->max < 1e6))
+        printf(", %.6g to %.6g", o->min, o->max);
+    printf(" (default %s)\n", p);
+}
+
+static vt_status list_attacks(vt_err *e) {
+    int n;
+    const vt_attack_def *const *defs = vt_attack_defs(&n);
+    for (int i = 0; i < n; i++) {
+        const vt_attack_def *d = defs[i];
+        printf("%-12s %s\n    %s; %s%s%s; %s\n", d->name, d->summary, d->reference, d->norms & VT_CAN_LINF ? "linf" : "",
+               d->norms == (VT_CAN_LINF | VT_CAN_L2) ? ", " : "", d->norms & VT_CAN_L2 ? "l2" : "",
+               d->white_box ? "uses gradients" : "black-box");
+        for (int k = 0; d->stages && d->stages[k]; k++) printf("    %s %s\n", k ? "then" : "=   ", d->stages[k]);
+        void *defaults = calloc(1, d->params_size + 1);
+        if (!defaults) return vt_fail(e, VT_E_MEMORY, "no memory");
+        vt_opt_defaults(d->opts, defaults);
+        for (const vt_opt *o = d->opts; o && o->key; o++) list_option(o, defaults);
+        free(defaults);
+    }
+    printf("\nUse: --attack NAME or --attack NAME:key=value,key=value; sizes are in pixel units, fractions like 2/255 are exact.\n");
+    return VT_OK;
+}
+
+static vt_status list_models(void) {
+    int n;
+    printf("architectures\n");
+    const vt_arch_def_f32 *const *archs = vt_arch_defs_f32(&n);
+    for (int i = 0; i < n; i++) printf("  %-12s %s\n", archs[i]->name, archs[i]->summary);
+    printf("attention variants\n");
+    const vt_attn_def_f32 *const *attns = vt_attn_defs_f32(&n);
+    for (int i = 0; i < n; i++) printf("  %-12s %s (%s)\n", attns[i]->name, attns[i]->summary, attns[i]->reference);
+    const vt_preset *p = vt_presets(&n);
+    printf("presets%29s image patch   dim depth heads   mlp classes\n", "");
+    for (int i = 0; i < n; i++)
+        printf("  %-34s %5d %5d %5d %5d %5d %5d %7d  %s\n", p[i].name, p[i].image, p[i].patch, p[i].dim, p[i].depth, p[i].heads,
+               p[i].hidden, p[i].classes, p[i].note);
+    return VT_OK;
+}
+
+static vt_status list_formats(void) {
+    int n;
+    printf("checkpoints (safetensors: F32, F16, BF16, F64), by tensor names\n");
+    const vt_names_def *const *names = vt_names_defs(&n);
+    for (int i = 0; i < n; i++) printf("  %-12s %s\n", names[i]->name, names[i]->summary);
+    printf("images\n");
+    const vt_dataset_def *const *data = vt_dataset_defs(&n);
+    for (int i = 0; i < n; i++) printf("  %-12s %s\n", data[i]->name, data[i]->summary);
+    printf("reports\n");
+    const vt_report_def *const *reports = vt_report_defs(&n);
+    for (int i = 0; i < n; i++) printf("  %-12s %s%s%s\n", reports[i]->name, reports[i]->summary, reports[i]->file ? ": " : "",
+                                       reports[i]->file ? reports[i]->file : "");
+    return VT_OK;
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    const char *what = c->positional[0];
+    if (!strcmp(what, "attacks")) return list_attacks(e);
+    if (!strcmp(what, "models")) return list_models();
+    if (!strcmp(what, "formats")) return list_formats();
+    return vt_fail(e, VT_E_USAGE, "vitrine list: '%s' is not one of attacks, models, formats", what);
+}
+
+static const vt_arg args[] = {{NULL, NULL, NULL}};
+
+const vt_command vt_command_list = {
+    .name = "list",
+    .summary = "attacks with their options, models, file formats",
+    .operands = "attacks|models|formats",
+    .min_operands = 1,
+    .max_operands = 1,
+    .args = args,
+    .run = run,
+};

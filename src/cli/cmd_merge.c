@@ -1,0 +1,98 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli/cli.h"
+#include "core/mem.h"
+#include "eval/ledger.h"
+#include "eval/summary.h"
+
+static vt_status add_part(vt_ledger *to, const vt_ledger *part, float *x, vt_err *e) {
+    for (size_t i = 0; i < part->count; i++) {
+        vt_record r = part->records[i];
+        if (r.adv >= 0) VT_TRY(vt_ledger_read_adv(part, &r, x, e));
+        VT_TRY(vt_ledger_append(to, &r, r.adv >= 0 ? x : NULL, e));
+    }
+    return VT_OK;
+}
+
+static int by_image(const void *a, const void *b) {
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Parts must hold different images: the clean line stands for the image. */
+static vt_status disjoint(vt_ledger *const *parts, int n, vt_err *e) {
+    size_t total = 1, k = 0;
+    for (int i = 0; i < n; i++) total += parts[i]->count;
+    int32_t *images = calloc(total, sizeof *images);
+    if (!images) return vt_fail(e, VT_E_MEMORY, "no memory for %zu ledger lines", total);
+    for (int i = 0; i < n; i++)
+        for (size_t j = 0; j < parts[i]->count; j++)
+            if (parts[i]->records[j].entry == 0) images[k++] = parts[i]->records[j].image;
+    qsort(images, k, sizeof *images, by_image);
+    vt_status s = VT_OK;
+    for (size_t i = 1; i < k && s == VT_OK; i++)
+        if (images[i] == images[i - 1])
+            s = vt_fail(e, VT_E_USAGE, "image %d is in two of the runs: parts must not overlap", images[i]);
+    free(images);
+    return s;
+}
+
+static vt_status finish(vt_ledger *l, const char *out, vt_err *e) {
+    vt_summary s;
+    VT_TRY(vt_ledger_finish(l, e));
+    VT_TRY(vt_summary_make(&s, l, 0, e));
+    if (s.pending) {
+        vt_status st = vt_fail(e, VT_E_USAGE, "the merged run is incomplete: %lld image-stages are missing; finish the parts with --resume",
+                               (long long)s.pending);
+        vt_summary_free(&s);
+        return st;
+    }
+    vt_status st = vt_reports_write(&s, out, stdout, e);
+    vt_summary_free(&s);
+    if (st == VT_OK) printf("\n%s: results.json, table.md, table.csv, table.tex, ledger.jsonl\n", out);
+    return st;
+}
+
+static vt_status merge(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float **x, vt_err *e) {
+    char names[200];
+    const char *out = vt_cli_get(c, "out");
+    if (!out) return vt_fail(e, VT_E_USAGE, "vitrine merge needs --out DIR");
+    for (int i = 0; i < c->n_positional; i++) {
+        VT_TRY(vt_ledger_open(&parts[i], c->positional[i], e));
+        if (i && vt_header_difference(parts[0]->header, parts[i]->header, vt_cli_has(c, "allow-mixed"), names, sizeof names))
+            return vt_fail(e, VT_E_USAGE, "%s and %s were made with another %s%s", c->positional[0], c->positional[i], names,
+                           strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
+    }
+    VT_TRY(disjoint(parts, c->n_positional, e));
+    *x = vt_alloc(parts[0]->pixels * sizeof(float));
+    if (!*x) return vt_fail(e, VT_E_MEMORY, "no memory for an image");
+    VT_TRY(vt_ledger_create(to, out, parts[0]->header, parts[0]->pixels, e));
+    for (int i = 0; i < c->n_positional; i++) VT_TRY(add_part(*to, parts[i], *x, e));
+    return finish(*to, out, e);
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    vt_ledger *parts[16] = {NULL}, *to = NULL;
+    float *x = NULL;
+    vt_status s = merge(c, parts, &to, &x, e);
+    vt_ledger_close(to);
+    for (int i = 0; i < 16; i++) vt_ledger_close(parts[i]);
+    free(x);
+    return s;
+}
+
+static const vt_arg args[] = {{"out", "DIR", "folder for the merged run"},
+                              {"allow-mixed", NULL, "merge although another BLAS kernel was in use"},
+                              {NULL, NULL, NULL}};
+
+const vt_command vt_command_merge = {
+    .name = "merge",
+    .summary = "join runs over different images of one evaluation",
+    .operands = "RUN_A RUN_B ...",
+    .min_operands = 1,
+    .max_operands = 16,
+    .args = args,
+    .details = "The runs must agree in weights, data and options; the result is byte-identical to one run over all images.",
+    .run = run,
+};

@@ -1,0 +1,132 @@
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include "cli/cli.h"
+#include "core/opt.h"
+#include "models/attention.h"
+
+/* --set key=value, by the rules of core/opt; -1 / 0: not set. */
+typedef struct shape {
+    int image, patch, dim, depth, heads, hidden, classes, qkv_bias, dist_token, pool;
+    double mlp_ratio, ln_eps;
+} shape;
+
+static const vt_opt keys[] = {
+    {"image", "side of the input in pixels", VT_OPT_INT, offsetof(shape, image), 0, 1, 4096, NULL, NULL},
+    {"patch", "side of a patch", VT_OPT_INT, offsetof(shape, patch), 0, 1, 4096, NULL, NULL},
+    {"dim", "width", VT_OPT_INT, offsetof(shape, dim), 0, 1, 16384, NULL, NULL},
+    {"depth", "blocks", VT_OPT_INT, offsetof(shape, depth), 0, 1, 512, NULL, NULL},
+    {"heads", "attention heads (default: dim / 64, at least 1)", VT_OPT_INT, offsetof(shape, heads), 0, 1, 16384, NULL, NULL},
+    {"hidden", "MLP width (default: 4 dim)", VT_OPT_INT, offsetof(shape, hidden), 0, 1, 131072, NULL, NULL},
+    {"mlp_ratio", "MLP width as a multiple of dim", VT_OPT_REAL, offsetof(shape, mlp_ratio), 0, 0.01, 64, NULL, NULL},
+    {"classes", "classes", VT_OPT_INT, offsetof(shape, classes), 0, 2, 100000, NULL, NULL},
+    {"qkv_bias", "bias of the q, k, v projection", VT_OPT_CHOICE, offsetof(shape, qkv_bias), -1, 0, 0, "0|1", NULL},
+    {"distilled", "distillation token and second head", VT_OPT_CHOICE, offsetof(shape, dist_token), -1, 0, 0, "0|1", NULL},
+    {"pool", "what the head reads", VT_OPT_CHOICE, offsetof(shape, pool), -1, 0, 0, "token|avg", NULL},
+    {"ln_eps", "LayerNorm epsilon", VT_OPT_REAL, offsetof(shape, ln_eps), 0, 1e-12, 1, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+static void apply(vt_config *c, const shape *s) {
+    int old_dim = c->dim, old_heads = c->heads;
+    if (s->image) c->image = s->image;
+    if (s->patch) c->patch = s->patch;
+    if (s->depth) c->depth = s->depth;
+    if (s->classes) c->classes = s->classes;
+    if (s->dim) c->dim = s->dim;
+    if (s->dim && s->dim != old_dim) {
+        c->hidden = 4 * s->dim;
+        c->heads = s->dim >= 64 && s->dim % 64 == 0 ? s->dim / 64 : s->dim % old_heads == 0 ? old_heads : 1;
+    }
+    if (s->heads) c->heads = s->heads;
+    if (s->mlp_ratio > 0) c->hidden = (int)lrint(s->mlp_ratio * c->dim);
+    if (s->hidden) c->hidden = s->hidden;
+    if (s->qkv_bias >= 0) c->qkv_bias = s->qkv_bias;
+    if (s->dist_token >= 0) c->dist_token = s->dist_token;
+    if (s->pool >= 0) c->pool = s->pool ? VT_POOL_AVG : VT_POOL_TOKEN;
+    if (s->ln_eps > 0) c->ln_eps = s->ln_eps;
+    c->attn_scale = 1 / sqrt((double)c->dim / c->heads);
+}
+
+static vt_status find_preset(const char *name, const vt_preset **out, vt_err *e) {
+    int n;
+    const vt_preset *all = vt_presets(&n);
+    const char *names[64];
+    for (int i = 0; i < n && i < 64; i++) names[i] = all[i].name;
+    *out = vt_preset_find(name);
+    const char *near = vt_nearest(name, names, (size_t)n);
+    if (*out) return VT_OK;
+    return vt_fail(e, VT_E_UNKNOWN, "unknown preset '%s'%s%s%s", name, near ? "; did you mean '" : " (see 'vitrine list models')",
+                   near ? near : "", near ? "'?" : "");
+}
+
+/* "vitrine new PRESET --set a=1 b=2": what follows a --set without dashes belongs to it. */
+static vt_status read_shape(const vt_cli *c, shape *s, int first_operand, vt_err *e) {
+    const char *text;
+    vt_opt_defaults(keys, s);
+    for (int i = 0; (text = vt_cli_nth(c, "set", i)); i++) VT_TRY(vt_opt_parse(keys, s, text, "--set", e));
+    for (int i = first_operand; i < c->n_positional; i++) VT_TRY(vt_opt_parse(keys, s, c->positional[i], "--set", e));
+    return VT_OK;
+}
+
+static vt_status options(const vt_cli *c, vt_config *config, vt_err *e) {
+    vt_overrides o;
+    VT_TRY(vt_cli_overrides(c, &o, e));
+    if (o.heads) {
+        config->heads = o.heads;
+        config->attn_scale = 1 / sqrt((double)config->dim / o.heads);
+    }
+    if (o.has_mean) memcpy(config->mean, o.mean, sizeof o.mean);
+    if (o.has_std) memcpy(config->std, o.std, sizeof o.std);
+    if (o.ln_eps > 0) config->ln_eps = o.ln_eps;
+    if (o.attn && !vt_attn_find_f32(o.attn)) return vt_fail(e, VT_E_UNKNOWN, "unknown attention variant '%s'", o.attn);
+    if (o.attn) snprintf(config->attn, sizeof config->attn, "%s", o.attn);
+    if (!o.attn_scale) return VT_OK;
+    if (!strcmp(o.attn_scale, "dim"))
+        config->attn_scale = 1 / sqrt((double)config->dim);
+    else if (strcmp(o.attn_scale, "head") && !vt_parse_real(o.attn_scale, &config->attn_scale))
+        return vt_fail(e, VT_E_USAGE, "--attn-scale is '%s', must be head, dim or a number", o.attn_scale);
+    return VT_OK;
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    const char *out = vt_cli_get(c, "o");
+    bool named = c->n_positional && !strchr(c->positional[0], '=');
+    const vt_preset *preset;
+    shape s;
+    vt_config config;
+    long long seed;
+    if (!out) return vt_fail(e, VT_E_USAGE, "vitrine new needs -o FILE.safetensors");
+    VT_TRY(find_preset(named ? c->positional[0] : "vit_cifar_dim192_depth9", &preset, e));
+    VT_TRY(read_shape(c, &s, named ? 1 : 0, e));
+    VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
+    vt_preset_config(preset, &config);
+    apply(&config, &s);
+    VT_TRY(options(c, &config, e));
+    vt_model *m;
+    VT_TRY(vt_model_new(&m, &config, e));
+    vt_model_init(m, (uint64_t)seed);
+    vt_status st = vt_model_save(m, out, e);
+    if (st == VT_OK) printf("%s: %zu parameters, seed %lld\n", out, vt_model_param_count(m), seed);
+    vt_model_close(m);
+    return st;
+}
+
+static const vt_arg args[] = {{"o", "FILE", "safetensors file to write"},
+                              {"seed", "N", "seed of the weights (default 0)"},
+                              {"set", "K=V", "change the shape: image, patch, dim, depth, heads, hidden, mlp_ratio, classes, qkv_bias, "
+                                             "distilled, pool, ln_eps"},
+                              VT_MODEL_ARGS,
+                              {NULL, NULL, NULL}};
+
+const vt_command vt_command_new = {
+    .name = "new",
+    .summary = "random weights of any supported shape",
+    .operands = "[PRESET] [key=value ...]",
+    .max_operands = 16,
+    .args = args,
+    .details = "Without PRESET the shape starts from vit_cifar_dim192_depth9. Initialisation as timm's (docs/models.md).\n"
+               "Example: vitrine new --set dim=192 depth=9 patch=4 image=32 classes=10 --seed 0 -o w.safetensors",
+    .run = run,
+};
