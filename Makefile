@@ -16,7 +16,7 @@ OPT_debug := -O0 -g
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LINK_asan := -fsanitize=address,undefined
 override CFLAGS += $(BASE) $(OPT_$(MODE))
-override LDLIBS += -lopenblas -ljansson -lpng -lcrypto -lm
+override LDLIBS += -lopenblas -ldnnl -ljansson -lpng -lcrypto -lm
 override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
 # Rooms. The numeric files (nn, and what of models computes) are compiled twice, float and double.

@@ -50,7 +50,7 @@ void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, doub
 
 size_t vt_fab_work_len(const void *params, const vt_task *t) {
     (void)params;
-    return 7 * t->n + 2 * (size_t)t->classes;
+    return 5 * t->n + 2 * (size_t)t->classes;
 }
 
 /* The boundary to project on: df = z_k - z_y and its gradient w, for the target or the nearest class in the dual norm.
@@ -81,13 +81,14 @@ vt_status vt_fab_run(vt_oracle *o, const vt_fab_params *p, const vt_task *t, int
                      const vt_rng *rng, float *best, double *distance) {
     size_t n = t->n;
     vt_norm norm = t->ball->norm;
-    float *x1 = t->work, *w = x1 + n, *trial = w + n, *d1 = trial + n, *d2 = d1 + n, *tmp = d2 + n, *z = tmp + n;
+    float *x1 = t->work, *w = x1 + n, *trial = w + n, *d1 = trial + n, *d2 = d1 + n, *z = d2 + n;
     float *cotangent = z + t->classes;
     *distance = INFINITY;
     memcpy(x1, t->x, n * sizeof(float));
-    if (random_start) { /* at half the radius */
-        vt_ball_start_surface(t->ball, rng, tmp);
-        for (size_t i = 0; i < n; i++) x1[i] = t->x[i] + 0.5f * (tmp[i] - t->x[i]);
+    if (random_start) {
+        vt_ball half = *t->ball; /* half the radius; the full ball's bounds only clip to [0,1] there */
+        half.eps /= 2;
+        vt_ball_start_surface(&half, rng, x1);
     }
     for (int it = 0; it < p->steps; it++) {
         double df = 0;

@@ -96,7 +96,8 @@ static void cpu_name(char *out, size_t size) {
 
 /* What depends on the machine and the moment, kept out of the deterministic files. */
 static vt_status write_run_json(const job *j, const vt_cli *c, double seconds, vt_err *e) {
-    char cpu[200], host[128] = "", stamp[32];
+    char cpu[200], host[128] = "", stamp[32], kernels[128];
+    vt_gemm_kernels(kernels, sizeof kernels);
     cpu_name(cpu, sizeof cpu);
     gethostname(host, sizeof host - 1);
     time_t now = time(NULL);
@@ -109,7 +110,7 @@ static vt_status write_run_json(const job *j, const vt_cli *c, double seconds, v
     json_t *o = json_pack("{s:o,s:s,s:f,s:f,s:i,s:s,s:s,s:s,s:s,s:s,s:I}", "command", argv, "finished", stamp, "seconds", seconds,
                           "cpu_seconds", (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec),
                           "threads", j->v.threads, "host", host, "cpu", cpu, "cpu_isa", vt_cpu_isa(), "blas", vt_blas_config(),
-                          "blas_kernel", vt_blas_kernel(), "peak_resident_kb", (json_int_t)u.ru_maxrss);
+                          "kernels", kernels, "peak_resident_kb", (json_int_t)u.ru_maxrss);
     vt_file f;
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
     vt_status s = vt_file_begin(&f, vt_cli_get(c, "out"), "run.json", e);
@@ -132,8 +133,9 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (st == VT_OK && out) st = write_run_json(j, c, seconds, e);
     vt_summary_free(&s);
     if (st != VT_OK) return st;
-    printf("\n%.1f s, %d thread%s, BLAS kernel %s on %s\n", seconds, j->v.threads, j->v.threads == 1 ? "" : "s", vt_blas_kernel(),
-           vt_cpu_isa());
+    char kernels[128];
+    vt_gemm_kernels(kernels, sizeof kernels);
+    printf("\n%.1f s, %d thread%s, %s on %s\n", seconds, j->v.threads, j->v.threads == 1 ? "" : "s", kernels, vt_cpu_isa());
     if (out) printf("%s: results.json, table.md, table.csv, table.tex, ledger.jsonl, run.json\n", out);
     return VT_OK;
 }

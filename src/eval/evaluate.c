@@ -111,11 +111,13 @@ static json_t *attacks_json(const vt_eval *v) {
 }
 
 json_t *vt_eval_header(const vt_eval *v) {
+    char kernels[128];
+    vt_gemm_kernels(kernels, sizeof kernels);
     return json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format", "vitrine ledger 1",
                      "vitrine", VT_VERSION, "weights", v->model->sha256, "model", model_json(&v->model->config), "data", "format",
                      v->data->def->name, "split", vt_split_name(v->data->split), "sha256", v->data->hash, "classes", v->data->classes,
                      "count", (json_int_t)v->data->count, "norm", vt_norm_name(v->norm), "eps", v->eps_text, "eps_value", v->eps, "seed",
-                     (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks", attacks_json(v), "blas", vt_blas_kernel(), "compiler",
+                     (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks", attacks_json(v), "blas", kernels, "compiler",
                      VT_COMPILER);
 }
 

@@ -167,7 +167,8 @@ static vt_status resolve_scale(vt_config *c, vt_source src, const sources *s, vt
     else if (!strcmp(text, "dim"))
         c->attn_scale = 1 / sqrt((double)c->dim);
     else if (!vt_parse_real(text, &c->attn_scale) || !(c->attn_scale > 0))
-        return vt_fail(e, VT_E_USAGE, "attention scale is '%s' (%s), must be head, dim or a number above 0", text, from);
+        return vt_fail(e, VT_E_USAGE, "%s: attention scale is '%s' (%s), must be head, dim or a number above 0", vt_st_path(s->st),
+                       text, from);
     told(src, VT_FIELD_SCALE, from);
     return VT_OK;
 }

@@ -1,0 +1,120 @@
+#!/bin/sh
+# Rules of the house that a compiler does not check. Usage: tests/lint.sh [FILE ...]   one line a finding, exit 1 if any
+#                                                           tests/lint.sh --self-test  every rule must find a planted breach
+# FILEs are of the form src/ROOM/NAME; without any, all of src is read. Comments are stripped before the search, so they
+# may name what code may not.
+cd "$(dirname "$0")/.." || exit 1
+
+rules='
+BEGIN {
+    # a file includes its own room and rooms of a lower level (docs/ARCHITECTURE.md, "Includes point downwards only")
+    n = split("core 0 nn 1 io 1 models 2 attacks 3 eval 4 train 5 analysis 5 table 6 cli 7", r, " ")
+    for (i = 1; i < n; i += 2) level[r[i]] = r[i + 1] + 0
+    MOST = 600
+}
+function finding(text) { print FILENAME ":" FNR ": " text; bad = 1 }
+function name(words) { return "(^|[^A-Za-z0-9_])(" words ")" } # an identifier that begins so
+function code(s,    out, k, l) { # the line without comments
+    out = ""
+    while (s != "") {
+        if (inside) {
+            if (!(k = index(s, "*/"))) return out
+            s = substr(s, k + 2), inside = 0
+            continue
+        }
+        k = index(s, "/*"), l = index(s, "//")
+        if (l && (!k || l < k) && substr(s, l - 1, 1) != ":") return out substr(s, 1, l - 1) # not of http://
+        if (!k) return out s
+        out = out substr(s, 1, k - 1), s = substr(s, k + 2), inside = 1
+    }
+    return out
+}
+function include(what,    to) {
+    if (what ~ /\.inc$/) return # written by the Makefile
+    if (what == "vitrine.h") {
+        if (room != "cli" && room != "") finding("vitrine.h is for users of the library and for src/cli")
+        return
+    }
+    if (what !~ /\//) {
+        finding("include \"" what "\" does not begin with a room")
+        return
+    }
+    to = substr(what, 1, index(what, "/") - 1)
+    if (room == "" || to == room) return # src/vitrine.h belongs to no room and may show any
+    if (!(to in level) || !(room in level) || level[to] >= level[room]) finding("src/" room " includes " what ", which does not lie below it")
+}
+FNR == 1 {
+    inside = 0
+    split(FILENAME, part, "/")
+    room = part[3] == "" ? "" : part[2]
+    if (room != "" && !(room in level)) finding("src/" room " is not a room (tests/lint.sh knows the rooms)")
+}
+FNR == MOST + 1 { finding("longer than " MOST " lines") }
+{
+    s = code($0)
+    if (s ~ /^[ \t]*#[ \t]*include[ \t]*"/) {
+        split(s, quoted, "\"")
+        include(quoted[2])
+    }
+    if (FILENAME != "src/core/gemm.c" && s ~ name("cblas|openblas_")) finding("BLAS is for src/core/gemm.c")
+    # fprintf to a stream that was handed in is writing a file, which eval and io may do; the two standard ones are not
+    if (room != "cli" && s ~ name("(exit|_exit|abort|printf|vprintf|puts|putchar|perror)[ \t]*\\(|(stdout|stderr)([^A-Za-z0-9_]|$)"))
+        finding("the library neither prints nor exits")
+    if (room != "core" && (s ~ /#[ \t]*pragma[ \t]+omp/ || s ~ /_Pragma.*omp/ || s ~ name("omp\\.h|omp_"))) finding("OpenMP is for src/core")
+}
+END { exit bad }'
+
+check() { awk "$rules" "$@"; }
+
+# FILE TEXT WORDS: with TEXT put after a copy of FILE, the findings must hold WORDS
+plant() {
+    mkdir -p "$tmp/$(dirname "$1")"
+    { if [ -f "$1" ]; then cat "$1"; fi; printf "$2"; } >"$tmp/$1"
+    if (cd "$tmp" && check "$1") | grep -qF "$3"; then echo "finds $1: $3"; else echo "BLIND $1: $3 ($2)"; fi
+    rm "$tmp/$1"
+}
+
+self_test() {
+    tmp=$(mktemp -d) || exit 1
+    trap 'rm -rf "$tmp"' EXIT
+    {
+        plant src/nn/gelu.c '#include "models/model.h"\n' 'does not lie below'
+        plant src/io/image.h '#include "nn/nn.h"\n' 'does not lie below'
+        plant src/core/mem.c '  #  include "io/image.h"\n' 'does not lie below'
+        plant src/models/model.c '#include "attacks/ball.h"\n' 'does not lie below'
+        plant src/attacks/ball.c '#include "eval/ledger.h"\n' 'does not lie below'
+        plant src/train/optim.c '#include "analysis/spectrum.h"\n' 'does not lie below'
+        plant src/nn/gelu.c '#include "nowhere/x.h"\n' 'does not lie below'
+        plant src/nn/gelu.c '#include "nn.h"\n' 'does not begin with a room'
+        plant src/shed/x.c 'int x;\n' 'is not a room'
+        plant src/attacks/ball.c '#include "vitrine.h"\n' 'users of the library'
+        plant src/nn/linear.c '#include <cblas.h>\n' 'BLAS'
+        plant src/core/mem.c 'void f(void) { openblas_set_num_threads(1); }\n' 'BLAS'
+        plant src/models/model.c 'void f(void) { exit(1); }\n' 'prints nor exits'
+        plant src/io/image_png.c 'void f(void) { printf("x"); }\n' 'prints nor exits'
+        plant src/core/opt.c 'void f(void) {\n  fprintf(stderr, "x"); }\n' 'prints nor exits'
+        plant src/eval/ledger.c 'void f(void) {\n/* */ abort (); }\n' 'prints nor exits'
+        plant src/core/opt.c 'FILE *f = stdout;\n' 'prints nor exits'
+        plant src/nn/softmax.c '#pragma omp parallel for\n' 'OpenMP'
+        plant src/attacks/fab.c '# pragma  omp simd\n' 'OpenMP'
+        plant src/nn/loss.h "$(yes '\n' | head -600 | tr -d '\n')" 'longer than 600'
+    } >"$tmp/results"
+    cat "$tmp/results"
+    ! grep -q BLIND "$tmp/results" || exit 1
+    # and what is allowed stays allowed: words in comments, snprintf, longer names, a stream handed in
+    mkdir -p "$tmp/src/models" && cat >"$tmp/src/models/x.c" <<'END'
+/* exit(1) printf( cblas
+ #pragma omp */ // abort()
+#include "models/model.h"
+#include "core/gemm.h" /* "eval/x.h" */
+#include "archs.inc"
+int my_exit(int), n = snprintf(0, 0, "x"), xprintf(int), m = fprintf(f, "x"), vt_gemm_openblas_f32(int);
+END
+    (cd "$tmp" && check src/models/x.c) || { echo "BLAMES what is allowed"; exit 1; }
+}
+
+case $1 in
+--self-test) self_test ;;
+'') find src -name '*.[ch]' | LC_ALL=C sort | xargs awk "$rules" ;;
+*) check "$@" ;;
+esac

@@ -1,0 +1,201 @@
+/* Toy classifiers behind the vt_classifier interface, so that attacks can be tested without a network: closed
+ * forms are known, every call is counted, and faults (NaN, an interrupt) are planted at a chosen call. All
+ * arithmetic is double; the float logits are the rounded double ones. */
+#ifndef VT_TESTS_PLANTED_H
+#define VT_TESTS_PLANTED_H
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include "attacks/ball.h"
+#include "core/rand.h"
+#include "models/classifier.h"
+
+enum { PLANTED_MOST = 16 }; /* classes */
+
+typedef struct planted planted;
+struct planted {
+    vt_classifier c; /* what the oracle gets; c.self = this */
+    int classes, height, width;
+    size_t n;
+    /* z [classes] of x [n]; dx [n] of dz [classes] */
+    void (*logits)(planted *p, const float *x, double *z);
+    void (*pull)(planted *p, const float *x, const float *dz, float *dx);
+    double *w, *b;    /* linear: [classes, n], [classes]; mlp: [hidden, n], [hidden]; ridge: [n] */
+    double *a;        /* mlp: [classes, hidden] */
+    double s0, scale; /* ridge: s = scale (w.x - s0) */
+    void (*profile)(double s, double *z, double *slope);
+    float *kept; /* [n] */
+    bool has_backward;
+    /* counters: calls of logits, those with keep, those kept that a backward followed, backwards, logits64 */
+    int64_t forwards, keeps, groups, backwards, forwards64;
+    /* faults: after this many forwards (0: never) a logit is `poison`, or *flag is set */
+    int64_t poison_after, flag_after;
+    float poison;
+    volatile sig_atomic_t flag;
+    /* called with every queried point, and with every gradient's value and dx, which it may overwrite */
+    void (*watch)(void *arg, const float *x, int64_t call, float *z);
+    void (*watch_gradient)(void *arg, int64_t call, float *value, float *dx);
+    void *arg;
+};
+
+enum { PLANTED_HIDDEN = 6 };
+
+static void planted_logits(void *self, const float *x, float *z, bool keep) {
+    planted *p = self;
+    double d[PLANTED_MOST];
+    p->logits(p, x, d);
+    for (int k = 0; k < p->classes; k++) z[k] = (float)d[k];
+    p->forwards++, p->keeps += keep, p->has_backward = false;
+    if (keep) memcpy(p->kept, x, p->n * sizeof(float));
+    if (p->watch) p->watch(p->arg, x, p->forwards - 1, z);
+    if (p->poison_after && p->forwards > p->poison_after) z[p->classes - 1] = p->poison;
+    if (p->flag_after && p->forwards >= p->flag_after) p->flag = 1;
+}
+
+static void planted_logits64(void *self, const float *x, double *z) {
+    planted *p = self;
+    p->logits(p, x, z);
+    p->forwards64++;
+}
+
+static void planted_backward(void *self, const vt_loss *loss, float *value, float *dx) {
+    planted *p = self;
+    double d[PLANTED_MOST];
+    float z[PLANTED_MOST], dz[PLANTED_MOST];
+    p->logits(p, p->kept, d);
+    for (int k = 0; k < p->classes; k++) z[k] = (float)d[k];
+    *value = vt_loss_eval_f32(dz, loss, z, p->classes);
+    p->pull(p, p->kept, dz, dx);
+    p->groups += !p->has_backward, p->has_backward = true, p->backwards++;
+    if (p->watch_gradient) p->watch_gradient(p->arg, p->backwards - 1, value, dx);
+}
+
+static bool planted_init(planted *p, int classes, int height, int width) {
+    *p = (planted){
+        .classes = classes, .height = height, .width = width, .n = 3 * (size_t)height * (size_t)width};
+    p->c = (vt_classifier){.classes = classes, .pixels = p->n, .self = p, .logits = planted_logits};
+    p->c.logits64 = planted_logits64, p->c.backward = planted_backward;
+    p->kept = calloc(p->n, sizeof(float));
+    return p->kept != NULL;
+}
+
+static void planted_free(planted *p) {
+    free(p->w), free(p->b), free(p->a), free(p->kept);
+}
+
+/* Weights from the house's generator, so that every machine plants the same. */
+static double *planted_normals(uint64_t seed, uint32_t image, size_t n, double scale) {
+    float *f = calloc(n, sizeof *f);
+    double *d = calloc(n, sizeof *d);
+    vt_rng_normals(&(vt_rng){.seed = seed, .purpose = vt_rng_purpose("planted"), .image = image}, f, n);
+    for (size_t i = 0; i < n; i++) d[i] = scale * (double)f[i];
+    free(f);
+    return d;
+}
+
+/* ---- linear: z = W x + b ---- */
+
+static void linear_logits(planted *p, const float *x, double *z) {
+    for (int k = 0; k < p->classes; k++) {
+        z[k] = p->b[k];
+        for (size_t i = 0; i < p->n; i++) z[k] += p->w[(size_t)k * p->n + i] * (double)x[i];
+    }
+}
+
+static void linear_pull(planted *p, const float *x, const float *dz, float *dx) {
+    (void)x;
+    for (size_t i = 0; i < p->n; i++) {
+        double s = 0;
+        for (int k = 0; k < p->classes; k++) s += (double)dz[k] * p->w[(size_t)k * p->n + i];
+        dx[i] = (float)s;
+    }
+}
+
+static bool planted_linear(planted *p, int classes, int height, int width, uint64_t seed) {
+    if (!planted_init(p, classes, height, width)) return false;
+    p->w = planted_normals(seed, 0, (size_t)classes * p->n, 1);
+    p->b = planted_normals(seed, 1, (size_t)classes, 0.1);
+    p->logits = linear_logits, p->pull = linear_pull;
+    return true;
+}
+
+/* ---- mlp: z = A tanh(W x + b), smooth and not convex ---- */
+
+static void hidden(planted *p, const float *x, double *h) {
+    for (int j = 0; j < PLANTED_HIDDEN; j++) {
+        h[j] = p->b[j];
+        for (size_t i = 0; i < p->n; i++) h[j] += p->w[(size_t)j * p->n + i] * ((double)x[i] - 0.5);
+        h[j] = tanh(h[j]);
+    }
+}
+
+static void mlp_logits(planted *p, const float *x, double *z) {
+    double h[PLANTED_HIDDEN];
+    hidden(p, x, h);
+    for (int k = 0; k < p->classes; k++) {
+        z[k] = 0;
+        for (int j = 0; j < PLANTED_HIDDEN; j++) z[k] += p->a[k * PLANTED_HIDDEN + j] * h[j];
+    }
+}
+
+static void mlp_pull(planted *p, const float *x, const float *dz, float *dx) {
+    double h[PLANTED_HIDDEN], dh[PLANTED_HIDDEN] = {0};
+    hidden(p, x, h);
+    for (int j = 0; j < PLANTED_HIDDEN; j++) {
+        for (int k = 0; k < p->classes; k++) dh[j] += (double)dz[k] * p->a[k * PLANTED_HIDDEN + j];
+        dh[j] *= 1 - h[j] * h[j];
+    }
+    for (size_t i = 0; i < p->n; i++) {
+        double s = 0;
+        for (int j = 0; j < PLANTED_HIDDEN; j++) s += dh[j] * p->w[(size_t)j * p->n + i];
+        dx[i] = (float)s;
+    }
+}
+
+static bool planted_mlp(planted *p, int classes, int height, int width, uint64_t seed) {
+    if (!planted_init(p, classes, height, width)) return false;
+    p->w = planted_normals(seed, 2, PLANTED_HIDDEN * p->n, 1 / sqrt((double)p->n));
+    p->b = planted_normals(seed, 3, PLANTED_HIDDEN, 0.3);
+    p->a = planted_normals(seed, 4, (size_t)classes * PLANTED_HIDDEN, 1);
+    p->logits = mlp_logits, p->pull = mlp_pull;
+    return true;
+}
+
+/* ---- ridge: every logit is a function of s = scale (w.x - s0) alone; slopes are what backward claims ----
+ */
+
+static void ridge_logits(planted *p, const float *x, double *z) {
+    double s = 0, slope[PLANTED_MOST];
+    for (size_t i = 0; i < p->n; i++) s += p->w[i] * (double)x[i];
+    p->profile(p->scale * (s - p->s0), z, slope);
+}
+
+static void ridge_pull(planted *p, const float *x, const float *dz, float *dx) {
+    double s = 0, z[PLANTED_MOST], slope[PLANTED_MOST], d = 0;
+    for (size_t i = 0; i < p->n; i++) s += p->w[i] * (double)x[i];
+    p->profile(p->scale * (s - p->s0), z, slope);
+    for (int k = 0; k < p->classes; k++) d += (double)dz[k] * slope[k];
+    for (size_t i = 0; i < p->n; i++) dx[i] = (float)(d * p->scale * p->w[i]);
+}
+
+/* s = 0 at the ball's centre and 1 at the ball's best point, where the box does not bind. Weights of last row
+ * and column are zero: Square's windows never reach them. */
+static bool planted_ridge(planted *p, int classes, int height, int width, uint64_t seed,
+                          void (*profile)(double, double *, double *), const vt_ball *ball) {
+    if (!planted_init(p, classes, height, width)) return false;
+    p->w = planted_normals(seed, 5, p->n, 1);
+    p->logits = ridge_logits, p->pull = ridge_pull, p->profile = profile;
+    double length = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        size_t row = i / (size_t)width % (size_t)height, column = i % (size_t)width;
+        if (row == (size_t)height - 1 || column == (size_t)width - 1) p->w[i] = 0;
+        length += ball->norm == VT_LINF ? fabs(p->w[i]) : p->w[i] * p->w[i];
+        p->s0 += p->w[i] * (double)ball->x[i];
+    }
+    p->scale = 1 / (ball->eps * (ball->norm == VT_LINF ? length : sqrt(length)));
+    return true;
+}
+
+#endif
