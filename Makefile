@@ -28,7 +28,9 @@ LIB_OBJ := $(call obj,$(ONCE),) $(call obj,$(TWICE),.f32) $(call obj,$(TWICE),.f
 CLI_OBJ := $(call obj,$(CLI),)
 LIB := $(OUT)/libvitrine.a
 
-all: $(EXE) ## build build/vitrine (default)
+all: deps-check $(EXE) ## build build/vitrine (default)
+deps-check:
+	@tools/deps.sh build
 
 # Registries: one X-macro line for each plug-in file, rewritten only when the list changes.
 # gen/attacks.inc from src/attacks/attack_*.c, and so on; nobody keeps a list by hand.
@@ -68,18 +70,66 @@ $(EXE): $(CLI_OBJ) $(LIB)
 	@mkdir -p $(@D); echo "  LINK $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(LIB) $(LDLIBS)
 
+# ---- tests ----
 # Unit tests: every tests/unit/test_X.c is a program (cmocka), run from the root of the repository.
 UNIT := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
+QUICK := $(filter-out %/test_attacks %/test_model,$(UNIT))
+GOLDEN := $(patsubst tests/golden/%.c,$(OUT)/tests/%,$(wildcard tests/golden/test_*.c))
+FUZZ := $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(wildcard tests/fuzz/fuzz_*.c))
 $(OUT)/tests/%: tests/unit/%.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
 	$(Q)$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(LIB) -lcmocka $(LDLIBS)
-unit: $(UNIT) ## build and run the unit tests
-	@status=0; for t in $(UNIT); do echo "== $$t"; $$t || status=1; done; exit $$status
+$(OUT)/tests/%: tests/golden/%.c $(LIB) $(OUT)/flags
+	@mkdir -p $(@D); echo "  CC   $<"
+	$(Q)$(CC) $(CFLAGS) -Itests/unit -Itests/golden $(LDFLAGS) -MF $@.d -o $@ $< $(LIB) -lcmocka $(LDLIBS)
+$(OUT)/tests/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay_main.c $(LIB) $(OUT)/flags
+	@mkdir -p $(@D); echo "  CC   $<"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $< tests/fuzz/replay_main.c $(LIB) $(LDLIBS)
+# runs every program of a list, all of them even when one fails
+define RUN
+@status=0; for t in $(1); do echo "== $$t"; $$t $(2) || { status=1; echo "FAILED: $$t"; }; done; exit $$status
+endef
+
+unit: $(UNIT) ## unit tests
+	$(call RUN,$(UNIT))
+fuzz-replay: $(FUZZ) ## every fuzz target on its corpus and on N damaged copies (N=3000)
+	@for t in $(FUZZ); do echo "== $$t"; $$t -mutate $(N) -seed 1 tests/fuzz/corpus/$${t##*replay_} || exit 1; done
+cli: $(EXE) ## tests of the command line (bats)
+	VITRINE=$(abspath $(EXE)) bats tests/cli
+lint: ## house rules that the compiler does not check
+	tests/lint.sh
+golden: $(GOLDEN) ## against the reference files in SHARED (../shared), minutes
+	$(call RUN,$(GOLDEN),$(SHARED))
+mutants: deps-test ## plants bugs one by one; fails if the unit tests miss one
+	tests/mutants/run.sh
+quick: deps-test lint ## under 20 s: lint and the fast unit tests
+	@$(MAKE) --no-print-directory $(QUICK)
+	$(call RUN,$(QUICK))
+test: deps-test ## all tests that need nothing but this repository
+	@$(MAKE) --no-print-directory all $(UNIT) $(FUZZ)
+	@$(MAKE) --no-print-directory lint unit fuzz-replay cli
+	@echo "all tests passed (MODE=$(MODE))"
+N ?= 3000
+SHARED ?= ../shared
+format: ## clang-format over the C sources
+	clang-format -i $$(git ls-files '*.c' '*.h')
+format-check:
+	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+
+# ---- first steps ----
+deps-build:
+	@tools/deps.sh --install build
+deps-test:
+	@tools/deps.sh --install test
+demo: deps-build ## build, evaluate the embedded checkpoint on the embedded images, print the table
+	@$(MAKE) --no-print-directory all
+	$(EXE) eval weights/shapes10-vit/model.safetensors --data datasets/shapes10 $(DEMO)
+DEMO ?= --images 0:100 --eps 8/255 --attack fgsm --attack pgd --attack cw20 --attack autoattack
 
 clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: all unit clean help FORCE
+.PHONY: all deps-check unit fuzz-replay cli lint golden mutants quick test format format-check deps-build deps-test demo clean help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

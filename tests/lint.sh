@@ -19,17 +19,17 @@ function code(s,    out, k, l) { # the line without comments
     while (s != "") {
         if (inside) {
             if (!(k = index(s, "*/"))) return out
-            s = substr(s, k + 2), inside = 0
+            s = substr(s, k + 2); inside = 0
             continue
         }
-        k = index(s, "/*"), l = index(s, "//")
+        k = index(s, "/*"); l = index(s, "//")
         if (l && (!k || l < k) && substr(s, l - 1, 1) != ":") return out substr(s, 1, l - 1) # not of http://
         if (!k) return out s
-        out = out substr(s, 1, k - 1), s = substr(s, k + 2), inside = 1
+        out = out substr(s, 1, k - 1); s = substr(s, k + 2); inside = 1
     }
     return out
 }
-function include(what,    to) {
+function included(what,    to) {
     if (what ~ /\.inc$/) return # written by the Makefile
     if (what == "vitrine.h") {
         if (room != "cli" && room != "") finding("vitrine.h is for users of the library and for src/cli")
@@ -54,7 +54,7 @@ FNR == MOST + 1 { finding("longer than " MOST " lines") }
     s = code($0)
     if (s ~ /^[ \t]*#[ \t]*include[ \t]*"/) {
         split(s, quoted, "\"")
-        include(quoted[2])
+        included(quoted[2])
     }
     if (FILENAME != "src/core/gemm.c" && s ~ name("cblas|openblas_")) finding("BLAS is for src/core/gemm.c")
     # fprintf to a stream that was handed in is writing a file, which eval and io may do; the two standard ones are not
@@ -70,7 +70,7 @@ check() { awk "$rules" "$@"; }
 plant() {
     mkdir -p "$tmp/$(dirname "$1")"
     { if [ -f "$1" ]; then cat "$1"; fi; printf "$2"; } >"$tmp/$1"
-    if (cd "$tmp" && check "$1") | grep -qF "$3"; then echo "finds $1: $3"; else echo "BLIND $1: $3 ($2)"; fi
+    if (cd "$tmp" && check "$1") | grep -qF "$3"; then echo "finds $1: $3"; else echo "BLIND $1: $3"; fi
     rm "$tmp/$1"
 }
 

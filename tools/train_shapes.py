@@ -166,8 +166,8 @@ def main():
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--decay", type=float, default=0.05, help="weight decay of matrices")
     parser.add_argument("--warmup", type=int, default=300, help="steps until the full learning rate")
-    parser.add_argument("--eps", type=float, default=8.0, help="radius of the attack in training, in 1/255")
-    parser.add_argument("--ramp", type=float, nargs=2, default=[0.25, 0.5],
+    parser.add_argument("--eps", type=float, default=5.0, help="radius of the attack in training, in 1/255")
+    parser.add_argument("--ramp", type=float, nargs=2, default=[0.2, 0.5],
                         help="parts of the training where the radius starts to grow and where it is full")
     parser.add_argument("--part", type=float, default=0.5, help="part of each batch that is attacked")
     parser.add_argument("--steps", type=int, default=2)

@@ -169,11 +169,12 @@ static int value_text(const vt_opt *o, const void *params, char *buf, size_t siz
     }
     double v = *(const double *)at, k = v * 255;
     if (o->preset_text && v == o->preset) return snprintf(buf, size, "%s", o->preset_text);
-    if (v > 0 && v < 1 && fabs(k - round(k)) < 1e-12 && round(k) / 255 == v) return snprintf(buf, size, "%.0f/255", round(k));
-    for (int digits = 6; digits < 17; digits++) { /* the shortest text that reads back equal */
+    for (int digits = 1; digits < 17; digits++) { /* the shortest text that reads back equal; 2/255 before 16 digits */
         char t[40];
         snprintf(t, sizeof t, "%.*g", digits, v);
         if (strtod(t, NULL) == v) return snprintf(buf, size, "%s", t);
+        if (digits == 6 && v > 0 && v < 1 && fabs(k - round(k)) < 1e-12 && round(k) / 255 == v)
+            return snprintf(buf, size, "%.0f/255", round(k));
     }
     return snprintf(buf, size, "%.17g", v);
 }

@@ -19,6 +19,8 @@ vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(e->text, sizeof e->text, fmt, ap);
     va_end(ap);
+    for (unsigned char *p = (unsigned char *)e->text; *p; p++) /* names from files and users stay on one line */
+        if (*p < 32 || *p == 127) *p = '?';
     return s;
 }
 

@@ -11,6 +11,7 @@
 #include "attacks/apgd.h"
 #include "attacks/fab.h"
 #include "attacks/rank.h"
+#include "core/opt.h"
 #include "planted.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -58,8 +59,11 @@ static void paint(float *x, size_t n, uint32_t image, bool interior) {
 
 static int predicted(planted *p, const float *x) {
     double z[PLANTED_MOST];
+    int best = 0;
     p->logits(p, x, z);
-    return vt_argmax_f64(z, p->classes);
+    for (int k = 1; k < p->classes; k++)
+        if (z[k] > z[best]) best = k;
+    return best;
 }
 
 /* The label is what the classifier says: the image starts right. */
@@ -257,30 +261,48 @@ static void test_zero_eps(void **state) {
     each_stage(zero_ball, NULL, false);
 }
 
+static void note_query(void *arg, const float *x, int64_t call, float *z) {
+    uint64_t *hash = arg;
+    (void)z;
+    if (call == 0) *hash = 0;
+    for (size_t i = 0; i < 192; i++) {
+        uint32_t word;
+        memcpy(&word, x + i, sizeof word);
+        *hash = (*hash ^ word) * 1099511628211u;
+    }
+}
+
+/* The same key gives the same queries and the same result, whatever ran in between; another seed, or another
+ * image number, gives other queries. (The result may be the same: the corner of a small ball.) */
 static void same_seed(const vt_attack_stage *s, vt_norm norm, void *arg) {
     (void)arg;
     planted p;
+    uint64_t hash, first_hash;
     assert_true(planted_mlp(&p, 10, 8, 8, 21));
+    p.watch = note_query, p.arg = &hash;
     bench b, other;
     bench_open(&b, &p, 5, true);
     bench_open(&other, &p, 6, true);
-    bench_ball(&b, norm, norm == VT_LINF ? 1.0 / 255 : 0.05); /* not broken: the whole budget is spent */
+    bench_ball(&b, norm, norm == VT_LINF ? 0.001 : 0.01); /* not broken: the whole budget is spent */
     bench_ball(&other, norm, 0.1);
     float *first = floats(p.n);
     assert_int_equal(bench_run(&b, s, true), VT_OK);
     assert_false(b.o.has_found);
     memcpy(first, b.x_adv, p.n * sizeof(float));
-    bench_run(&other, s, true); /* what ran in between leaves no trace */
+    first_hash = hash;
+    bench_run(&other, s, true);
     assert_int_equal(bench_run(&b, s, true), VT_OK);
     assert_memory_equal(first, b.x_adv, p.n * sizeof(float));
-    /* fgsm has no random part, fab only after its first run, and finds nothing here */
-    bool random = strcmp(s->def->name, "fgsm") && strncmp(s->def->name, "fab", 3);
+    assert_true(hash == first_hash);
+    bool random = strcmp(s->def->name, "fgsm") != 0;
+    if (!strncmp(s->def->name, "fab", 3))
+        random = strstr(s->id, "restarts=2") != NULL; /* all but the first run */
     b.seed++;
     assert_int_equal(bench_run(&b, s, true), VT_OK);
-    assert_int_equal(memcmp(first, b.x_adv, p.n * sizeof(float)) != 0, random);
+    assert_int_equal(hash != first_hash, random);
     b.seed--, b.image++;
     assert_int_equal(bench_run(&b, s, true), VT_OK);
-    assert_int_equal(memcmp(first, b.x_adv, p.n * sizeof(float)) != 0, random);
+    assert_int_equal(hash != first_hash, random);
     free(first);
     bench_close(&b), bench_close(&other);
     planted_free(&p);
@@ -349,7 +371,7 @@ static void few_classes(const vt_attack_stage *s, vt_norm norm, void *arg) {
         assert_true(planted_linear(&p, classes, 6, 6, 40 + (uint64_t)classes));
         bench b;
         bench_open(&b, &p, 2, true);
-        bench_ball(&b, norm, norm == VT_LINF ? 0.2 : 1.6);
+        bench_ball(&b, norm, norm == VT_LINF ? 0.2 : 3);
         for (int exhaustive = 0; exhaustive < 2; exhaustive++) {
             b.o.exhaustive = exhaustive;
             vt_status st = bench_run(&b, s, true);
@@ -472,7 +494,7 @@ static void test_linear_optimum(void **state) {
                                         "pgd:steps=100,loss=dlr",
                                         "apgd-ce",
                                         "apgd-dlr",
-                                        "apgd-t",
+                                        "apgd-t:targets=1", /* without it, x_adv is that of the last target */
                                         "apgd-ce:restarts=3,steps=50"};
     for (size_t s = 0; s < COUNT(specs); s++)
         for (int c = 0; c < 12; c++) {
@@ -861,14 +883,20 @@ typedef struct windows_seen {
     bool wrong;
 } windows_seen;
 
-/* Rows and columns of the elements that the proposal touched: for linf those that changed; for l2 those of
- * the second window, which is emptied (exactly the clean pixel where the start had moved it). */
+/* Rows and columns of the pixels that the proposal touched: for linf those of which any channel changed; for
+ * l2 those of the second window, which is emptied (in every channel the clean pixel, where the start had
+ * moved it). */
 static void extent(const windows_seen *v, const float *x, int lo[2], int hi[2]) {
+    size_t area = v->side * v->side;
     lo[0] = lo[1] = 1 << 20, hi[0] = hi[1] = -1;
-    for (size_t i = 0; i < 3 * v->side * v->side; i++) {
-        bool hit = v->norm == VT_LINF ? x[i] != v->start[i] : x[i] == v->x[i] && v->start[i] != v->x[i];
-        if (!hit) continue;
-        int at[2] = {(int)(i / v->side % v->side), (int)(i % v->side)};
+    for (size_t i = 0; i < area; i++) {
+        int changed = 0, emptied = 0;
+        for (size_t c = i; c < 3 * area; c += area) {
+            changed += x[c] != v->start[c];
+            emptied += x[c] == v->x[c] && v->start[c] != v->x[c];
+        }
+        if (v->norm == VT_LINF ? changed == 0 : emptied != 3) continue;
+        int at[2] = {(int)(i / v->side), (int)(i % v->side)};
         for (int k = 0; k < 2; k++) {
             lo[k] = at[k] < lo[k] ? at[k] : lo[k];
             hi[k] = at[k] > hi[k] ? at[k] : hi[k];
@@ -910,7 +938,7 @@ static void watch_square(vt_norm norm, int side, int queries, int levels, const 
     char spec[40];
     assert_true(planted_init(&p, 3, side, side));
     bench_open(&b, &p, 3, true);
-    bench_ball(&b, norm, 0.1);
+    bench_ball(&b, norm, norm == VT_LINF ? 0.1 : side / 16.0);
     free(p.kept);
     assert_true(planted_ridge(&p, 3, side, side, 1, still_profile, &b.ball));
     windows_seen v = {.side = (size_t)side, .expect = expect, .norm = norm, .x = b.x, .start = floats(p.n)};
@@ -985,9 +1013,10 @@ static void check_linf_bounds(double eps, const float *x, size_t n) {
     for (size_t i = 0; i < n; i++) {
         double up = (double)hi[i] - (double)x[i], down = (double)x[i] - (double)lo[i];
         assert_true(up >= 0 && up <= eps && hi[i] <= 1 && down >= 0 && down <= eps && lo[i] >= 0);
-        /* and they are the outermost floats of which that is true */
+        /* and they are the outermost floats of which that is true; below 1e-8 floats are so dense that the
+         * difference from x, in double, no longer tells neighbours apart */
         assert_true(hi[i] == 1 || (double)nextafterf(hi[i], 2) - (double)x[i] > eps);
-        assert_true(lo[i] == 0 || (double)x[i] - (double)nextafterf(lo[i], -1) > eps);
+        assert_true(lo[i] < 1e-8f || (double)x[i] - (double)nextafterf(lo[i], -1) > eps);
     }
     float out[256];
     for (size_t i = 0; i < n; i++) {

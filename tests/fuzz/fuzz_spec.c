@@ -1,0 +1,34 @@
+/* Attack specs, numbers and option lists: whatever parses must print a canonical text that parses to the same text. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "attacks/attack.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size > 4096) return 0;
+    char *text = malloc(size + 1);
+    if (!text) return 0;
+    memcpy(text, data, size);
+    text[size] = 0;
+    double v;
+    long long i;
+    if (vt_parse_real(text, &v) && !(v - v == 0)) abort(); /* what parses is finite */
+    vt_parse_int(text, &i);
+    for (int norm = 0; norm < 2; norm++) {
+        vt_err e = {0};
+        vt_attack a, b;
+        if (vt_attack_parse(&a, text, (vt_norm)norm, &e) != VT_OK) {
+            if (!e.text[0] || strchr(e.text, '\n')) abort(); /* one sentence */
+            continue;
+        }
+        if (a.n_stages == 1) {
+            if (vt_attack_parse(&b, a.id, (vt_norm)norm, &e) != VT_OK || strcmp(a.id, b.id) != 0) abort();
+            vt_attack_free(&b);
+        }
+        vt_attack_free(&a);
+    }
+    free(text);
+    return 0;
+}
