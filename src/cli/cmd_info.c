@@ -36,7 +36,9 @@ static void print_config(const vt_model *m) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
-    VT_TRY(vt_cli_model(c, &m, e));
+    vt_overrides o;
+    VT_TRY(vt_cli_overrides(c, &o, e));
+    VT_TRY(vt_model_inspect(&m, c->positional[0], &o, e));
     printf("%s\n", c->positional[0]);
     row("names", m->naming, "");
     print_config(m);

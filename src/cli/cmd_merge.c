@@ -38,16 +38,24 @@ static vt_status disjoint(vt_ledger *const *parts, int n, vt_err *e) {
     return s;
 }
 
+/* Before anything is written: is every image through all of its stages? */
+static vt_status complete(vt_ledger *const *parts, int n, vt_err *e) {
+    for (int i = 0; i < n; i++) {
+        vt_summary s;
+        VT_TRY(vt_summary_make(&s, parts[i], 0, e));
+        long long pending = (long long)s.pending;
+        vt_summary_free(&s);
+        if (pending)
+            return vt_fail(e, VT_E_USAGE, "%s is incomplete: %lld image-stages are missing; finish it with --resume", parts[i]->dir,
+                           pending);
+    }
+    return VT_OK;
+}
+
 static vt_status finish(vt_ledger *l, const char *out, vt_err *e) {
     vt_summary s;
     VT_TRY(vt_ledger_finish(l, e));
     VT_TRY(vt_summary_make(&s, l, 0, e));
-    if (s.pending) {
-        vt_status st = vt_fail(e, VT_E_USAGE, "the merged run is incomplete: %lld image-stages are missing; finish the parts with --resume",
-                               (long long)s.pending);
-        vt_summary_free(&s);
-        return st;
-    }
     vt_status st = vt_reports_write(&s, out, stdout, e);
     vt_summary_free(&s);
     if (st == VT_OK) printf("\n%s: results.json, table.md, table.csv, table.tex, ledger.jsonl\n", out);
@@ -65,6 +73,7 @@ static vt_status merge(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float
                            strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
     }
     VT_TRY(disjoint(parts, c->n_positional, e));
+    VT_TRY(complete(parts, c->n_positional, e));
     *x = vt_alloc(parts[0]->pixels * sizeof(float));
     if (!*x) return vt_fail(e, VT_E_MEMORY, "no memory for an image");
     VT_TRY(vt_ledger_create(to, out, parts[0]->header, parts[0]->pixels, e));

@@ -1,4 +1,5 @@
 /* vitrine: dispatch table, argument parsing, help. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,7 @@ static int finish(vt_status s, const vt_err *e) {
 
 int main(int argc, char **argv) {
     vt_err e = {0};
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write error with a sentence, not the end of the process */
     if (argc < 2) {
         help_all(stderr);
         return 2;

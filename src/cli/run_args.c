@@ -88,8 +88,8 @@ static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out,
     vt_status s = VT_OK;
     for (int line = 1; s == VT_OK && fgets(text, sizeof text, f); line++) {
         text[strcspn(text, "\r\n")] = 0;
-        char *start = text + strspn(text, " \t");
-        start[strcspn(start, " \t")] = 0;
+        char *start = text + strspn(text, " \t"), *end = start + strlen(start);
+        while (end > start && (end[-1] == ' ' || end[-1] == '\t')) *--end = 0;
         if (*start && *start != '#') s = add_index(path, line, start, d, out, n, &cap, e);
     }
     fclose(f);

@@ -48,9 +48,16 @@ vt_status vt_read_file(const char *path, char **text, size_t *n, vt_err *e) {
 }
 
 vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const char *dir, const char *name, vt_err *e) {
-    ssize_t done = pwrite(fd, data, n, offset);
-    if (done == (ssize_t)n) return VT_OK;
-    int why = done < 0 ? errno : ENOSPC;
+    size_t done = 0;
+    int why = 0;
+    while (done < n && !why) { /* a second turn only after a short write, to learn why it was short */
+        ssize_t k = pwrite(fd, (const char *)data + done, n - done, offset + (int64_t)done);
+        if (k > 0)
+            done += (size_t)k;
+        else if (k == 0 || errno != EINTR)
+            why = k == 0 ? ENOSPC : errno;
+    }
+    if (!why) return VT_OK;
     if (done > 0 && ftruncate(fd, offset) != 0) why = errno;
     return vt_fail(e, VT_E_IO, "%s/%s: %zu bytes at %lld cannot be written: %s", dir, name, n, (long long)offset, strerror(why));
 }

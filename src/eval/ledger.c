@@ -155,6 +155,10 @@ static vt_status load(vt_ledger *l, const char *path, vt_err *e) {
     size_t n, good = 0;
     VT_TRY(vt_read_file(path, &text, &n, e));
     vt_status s = vt_ledger_parse(l, text, n, &good, path, e);
+    static const char start[] = "{\"format\":\"vitrine ledger";
+    size_t known = n < sizeof start - 1 ? n : sizeof start - 1;
+    if (s == VT_OK && !l->header && memcmp(text, start, known) != 0) /* not a header cut in half: somebody's file */
+        s = vt_fail(e, VT_E_FORMAT, "%s: line 1 is not a ledger header", path);
     free(text);
     l->length = (int64_t)good;
     return s;
@@ -165,8 +169,11 @@ static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
     if (!vt_path(path, l->dir, "ledger.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
     l->fd = open(path, flags, 0666);
     if (l->fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    if ((flags & O_ACCMODE) != O_RDONLY && flock(l->fd, LOCK_EX | LOCK_NB) != 0)
+    if ((flags & O_ACCMODE) != O_RDONLY && flock(l->fd, LOCK_EX | LOCK_NB) != 0) {
+        close(l->fd);
+        l->fd = -1;
         return vt_fail(e, VT_E_IO, "%s: another vitrine is writing this run", path);
+    }
     vt_path(path, l->dir, "adv.bin");
     l->adv_fd = open(path, flags & ~O_EXCL, 0666);
     if (l->adv_fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
@@ -194,11 +201,14 @@ vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *heade
     vt_ledger *l = ledger_new(dir, pixels);
     if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
     l->header = json_deep_copy(header);
-    vt_status s = open_files(l, O_RDWR | O_CREAT, e);
+    vt_status s = open_files(l, O_RDWR | O_CREAT | O_EXCL, e); /* of two processes at once, one makes it */
     if (s == VT_OK) s = write_header(l, e);
     if (s == VT_OK) s = vt_ledger_sync(l, e);
     if (s != VT_OK) {
-        if (l->fd >= 0 && l->length == 0) vt_remove_in(dir, "ledger.jsonl"); /* a full disk leaves nothing behind */
+        if (l->fd >= 0 && l->length == 0) { /* a full disk leaves nothing behind */
+            vt_remove_in(dir, "ledger.jsonl");
+            if (l->adv_fd >= 0 && l->adv_length == 0) vt_remove_in(dir, "adv.bin");
+        }
         vt_ledger_close(l);
         return s;
     }

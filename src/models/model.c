@@ -27,7 +27,7 @@ const vt_names_def *const *vt_names_defs(int *n) {
     return names_defs;
 }
 
-vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e) {
+static vt_status model_new(vt_model **out, const vt_config *config, bool weights, vt_err *e) {
     *out = NULL;
     const vt_arch_def_f32 *arch = vt_arch_find_f32(config->arch);
     if (!arch) return vt_fail(e, VT_E_UNKNOWN, "unknown architecture '%s'", config->arch);
@@ -36,9 +36,9 @@ vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e) {
     if (!m) return vt_fail(e, VT_E_MEMORY, "no memory for a model");
     m->config = *config;
     arch->params(&m->params, config);
-    if (!m->params.failed) m->w = vt_alloc(m->params.total * sizeof(float));
-    if (!m->params.failed) m->wt = vt_alloc(m->params.t_total * sizeof(float));
-    if (!m->w || !m->wt) {
+    if (!m->params.failed && weights) m->w = vt_alloc(m->params.total * sizeof(float));
+    if (!m->params.failed && weights) m->wt = vt_alloc(m->params.t_total * sizeof(float));
+    if (m->params.failed || (weights && (!m->w || !m->wt))) {
         vt_status s = vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters (%.0f MB)", m->params.total,
                               (double)(m->params.total + m->params.t_total) * 4e-6);
         vt_model_close(m);
@@ -47,6 +47,8 @@ vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e) {
     *out = m;
     return VT_OK;
 }
+
+vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e) { return model_new(out, config, true, e); }
 
 void vt_model_close(vt_model *m) {
     if (!m) return;
@@ -119,6 +121,24 @@ static vt_status extra_tensors(const vt_st *st, const vt_model *m, vt_err *e) {
     return s;
 }
 
+/* Every value once, in pieces that stay in cache: converted into w (NULL: only looked at) and finite. */
+static vt_status read_values(float *w, const vt_st *st, const vt_tensor *t, vt_err *e) {
+    float buf[4096];
+    for (size_t at = 0; at < t->numel; at += sizeof buf / sizeof *buf) {
+        vt_tensor piece = *t;
+        piece.data = (const char *)t->data + at * vt_dtype_size(t->dtype);
+        piece.numel = t->numel - at < sizeof buf / sizeof *buf ? t->numel - at : sizeof buf / sizeof *buf;
+        float *to = w ? w + at : buf, bad = 0;
+        VT_TRY(vt_tensor_f32(st, &piece, to, piece.numel, e));
+        for (size_t k = 0; k < piece.numel; k++) bad += to[k] * 0.0f; /* NaN exactly for NaN and Inf, and the sum keeps it */
+        for (size_t k = 0; bad != 0 && k < piece.numel; k++)
+            if (!isfinite(to[k]))
+                return vt_fail(e, VT_E_NUMERIC, "%s: tensor %s holds %f at element %zu; weights must be finite float32 numbers",
+                               vt_st_path(st), t->name, (double)to[k], at + k);
+    }
+    return VT_OK;
+}
+
 static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_names_def *names, const vt_param *p, vt_err *e) {
     char buf[128], a[96], b[96];
     const char *name = names->file_name(p->name, buf, sizeof buf);
@@ -139,19 +159,10 @@ static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_names_def *n
     if (!same)
         return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must be %s", vt_st_path(st), name,
                        vt_shape_text(a, sizeof a, t->shape, t->ndim), vt_shape_text(b, sizeof b, p->shape, p->ndim));
-    float *w = m->w + p->offset;
-    VT_TRY(vt_tensor_f32(st, t, w, p->numel, e));
-    float bad = 0; /* x * 0 is NaN exactly for NaN and Inf, and the sum keeps it */
-    for (size_t k = 0; k < p->numel; k++) bad += w[k] * 0.0f;
-    if (bad == 0) return VT_OK;
-    for (size_t k = 0; k < p->numel; k++)
-        if (!isfinite(w[k]))
-            return vt_fail(e, VT_E_NUMERIC, "%s: tensor %s holds %f at element %zu; weights must be finite float32 numbers",
-                           vt_st_path(st), name, (double)w[k], k);
-    return VT_OK;
+    return read_values(m->w ? m->w + p->offset : NULL, st, t, e);
 }
 
-static vt_status load(vt_model **out, const vt_st *st, const vt_overrides *o, vt_err *e) {
+static vt_status load(vt_model **out, const vt_st *st, const vt_overrides *o, bool weights, vt_err *e) {
     const vt_names_def *names = NULL;
     int n;
     const vt_names_def *const *all = vt_names_defs(&n);
@@ -166,7 +177,7 @@ static vt_status load(vt_model **out, const vt_st *st, const vt_overrides *o, vt
     VT_TRY(names->detect(st, &c, src, e));
     VT_TRY(vt_config_resolve(&c, src, st, o, e));
     vt_model *m;
-    VT_TRY(vt_model_new(&m, &c, e));
+    VT_TRY(model_new(&m, &c, weights, e));
     memcpy(m->source, src, sizeof src);
     snprintf(m->naming, sizeof m->naming, "%s", names->name);
     vt_status s = VT_OK;
@@ -177,16 +188,16 @@ static vt_status load(vt_model **out, const vt_st *st, const vt_overrides *o, vt
         vt_model_close(m);
         return s;
     }
-    vt_model_refresh(m);
+    if (weights) vt_model_refresh(m);
     *out = m;
     return VT_OK;
 }
 
-vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e) {
+static vt_status open_file(vt_model **out, const char *path, const vt_overrides *o, bool weights, vt_err *e) {
     *out = NULL;
     vt_st *st;
     VT_TRY(vt_st_open(&st, path, e));
-    vt_status s = load(out, st, o, e);
+    vt_status s = load(out, st, o, weights, e);
     vt_st_close(st);
     if (s == VT_OK) s = vt_sha_file(path, (*out)->sha256, e);
     if (s != VT_OK) {
@@ -194,6 +205,14 @@ vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o,
         *out = NULL;
     }
     return s;
+}
+
+vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e) {
+    return open_file(out, path, o, true, e);
+}
+
+vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides *o, vt_err *e) {
+    return open_file(out, path, o, false, e);
 }
 
 vt_status vt_model_save(const vt_model *m, const char *path, vt_err *e) {

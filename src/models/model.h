@@ -44,9 +44,10 @@ typedef struct vt_overrides {
     const char *attn;
 } vt_overrides;
 
-/* Reads a safetensors checkpoint. `o` may be NULL. With want_weights false only the header and the values' finiteness
- * are used and no copy is kept (vitrine info). Every value is read once: NaN and Inf are refused. */
+/* Reads a safetensors checkpoint. `o` may be NULL. Every value is read once: NaN and Inf are refused. */
 vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
+/* The same checks and description without keeping weights (w and wt are NULL): for vitrine info. */
+vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* Builds the parameter table for config and zero weights (vt_model_init fills them). */
 vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e);
 /* timm's initialisation, seeded. */

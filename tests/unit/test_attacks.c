@@ -880,7 +880,8 @@ typedef struct windows_seen {
     float *start;                      /* first query */
     int most[10], exact[10], seen[10]; /* by level: longest extent, extents equal to expect, queries */
     int lowest, highest;               /* origins; highest relative to the forbidden last one */
-    bool wrong;
+    int too_wide;                      /* extents beyond expect */
+    bool forbidden;                    /* last row or column touched */
 } windows_seen;
 
 /* Rows and columns of the pixels that the proposal touched: for linf those of which any channel changed; for
@@ -918,11 +919,14 @@ static void watch_windows(void *arg, const float *x, int64_t call, float *z) {
     extent(v, x, lo, hi);
     if (hi[0] < 0) return; /* all three signs pushed against the ball's border */
     int s = v->expect[level], rows = hi[0] - lo[0] + 1, columns = hi[1] - lo[1] + 1;
-    if (rows > s || columns > s) v->wrong = true;
+    if (rows > s || columns > s) {
+        v->too_wide++;
+        return;
+    }
     v->most[level] = columns > v->most[level] ? columns : v->most[level];
     v->exact[level] += rows == s, v->seen[level]++;
     if (hi[0] > (int)v->side - 2 || hi[1] > (int)v->side - 2)
-        v->wrong = true; /* origin H - s is never drawn */
+        v->forbidden = true; /* origin H - s is never drawn */
     if (rows == s && lo[0] < v->lowest) v->lowest = lo[0];
     if (rows == s && lo[0] - ((int)v->side - s - 1) > v->highest) v->highest = lo[0] - ((int)v->side - s - 1);
 }
@@ -946,7 +950,10 @@ static void watch_square(vt_norm norm, int side, int queries, int levels, const 
     p.watch = watch_windows, p.arg = &v;
     snprintf(spec, sizeof spec, "square:queries=%d", queries);
     assert_int_equal(run_spec(&b, spec), VT_OK);
-    assert_false(v.wrong);
+    assert_false(v.forbidden);
+    /* l2: a pixel of the first window may cancel to the clean value in all channels, whose starts are equal
+     * up to sign */
+    assert_in_range(v.too_wide, 0, norm == VT_LINF ? 0 : 5);
     for (int level = 0; level < levels; level++) {
         assert_true(v.seen[level] > 0);
         assert_int_equal(v.most[level], expect[level]); /* across: some proposal shows its whole width */
@@ -957,8 +964,10 @@ static void watch_square(vt_norm norm, int side, int queries, int levels, const 
         else
             assert_true(v.exact[level] > 0);
     }
-    if (norm == VT_LINF) assert_int_equal(v.lowest, 0);
-    assert_int_equal(v.highest, 0); /* the last origin that can be drawn was drawn */
+    if (queries >= 5000) { /* long enough to have drawn the first and the last of the origins that can be */
+        assert_in_range(v.lowest, 0, norm == VT_LINF ? 0 : 1);
+        assert_int_equal(v.highest, 0);
+    }
     free(v.start);
     bench_close(&b);
     planted_free(&p);
