@@ -98,13 +98,16 @@ cli: $(EXE) ## tests of the command line (bats)
 	VITRINE=$(abspath $(EXE)) bats tests/cli
 lint: ## house rules that the compiler does not check
 	tests/lint.sh
+unit-quick: $(QUICK)
+	$(call RUN,$(QUICK))
+golden-quick: $(filter-out %_slow,$(GOLDEN))
+	$(call RUN,$(filter-out %_slow,$(GOLDEN)),$(SHARED))
 golden: $(GOLDEN) ## against the reference files in SHARED (../shared), minutes
 	$(call RUN,$(GOLDEN),$(SHARED))
 mutants: deps-test ## plants bugs one by one; fails if the unit tests miss one
 	tests/mutants/run.sh
 quick: deps-test lint ## under 20 s: lint and the fast unit tests
-	@$(MAKE) --no-print-directory $(QUICK)
-	$(call RUN,$(QUICK))
+	@$(MAKE) --no-print-directory unit-quick
 test: deps-test ## all tests that need nothing but this repository
 	@$(MAKE) --no-print-directory all $(UNIT) $(FUZZ)
 	@$(MAKE) --no-print-directory lint unit fuzz-replay cli
@@ -130,6 +133,6 @@ clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: all deps-check unit fuzz-replay cli lint golden mutants quick test format format-check deps-build deps-test demo clean help FORCE
+.PHONY: all deps-check unit fuzz-replay cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo clean help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

@@ -123,7 +123,12 @@ static void prefer_fast_blas(char **argv) {
     if (!better || getenv("OPENBLAS_CORETYPE") || getenv("VITRINE_BLAS_CHOSEN")) return;
     setenv("OPENBLAS_CORETYPE", better, 1);
     setenv("VITRINE_BLAS_CHOSEN", "1", 1);
-    execv("/proc/self/exe", argv);
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n > 0) {
+        self[n] = 0;
+        execv(self, argv);
+    }
     unsetenv("OPENBLAS_CORETYPE");
 }
 

@@ -133,8 +133,8 @@ static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e
     vt_record r = {.image = image, .forwards = 1};
     vt_verdict d;
     VT_TRY(load_image(v, image, w->x, &r.label, e));
-    vt_verify(&d, &w->model, w->x, w->x, r.label, false, 0, w->z, w->z64);
-    if (!isfinite(d.margin64))
+    vt_predict(&d, &w->model, w->x, r.label, w->z);
+    if (!isfinite(d.margin))
         return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
     from_verdict(&r, &d);
     r.status = d.pred == r.label ? VT_RECORD_CORRECT : VT_RECORD_WRONG;

@@ -111,7 +111,7 @@ static bool parse_record(const json_t *o, vt_record *r) {
     const char *status = json_string_value(json_object_get(o, "status")), *sha = json_string_value(json_object_get(o, "sha"));
     if (!get_int(o, "image", 0, INT32_MAX, &image) || !get_int(o, "entry", 0, 1000, &entry) || !get_int(o, "stage", 0, 1000, &stage) ||
         !get_int(o, "label", 0, 1000000, &label) || !get_int(o, "pred", 0, 1000000, &pred) ||
-        !get_int(o, "pred64", 0, 1000000, &pred64) || !get_int(o, "gradients", 0, INT64_MAX, &grads) ||
+        !get_int(o, "pred64", -1, 1000000, &pred64) || !get_int(o, "gradients", 0, INT64_MAX, &grads) ||
         !get_int(o, "forwards", 0, INT64_MAX, &fwds) || !status || !sha || strlen(sha) != 16)
         return false;
     if (json_object_get(o, "adv") && !get_int(o, "adv", 0, INT64_MAX, &adv)) return false;

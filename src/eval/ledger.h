@@ -24,7 +24,7 @@ const char *vt_record_status_name(vt_record_status s);
 /* One line. entry 0 is the clean prediction, entry k the k-th --attack; stage counts within it. */
 typedef struct vt_record {
     int32_t image, entry, stage;
-    int32_t label, pred, pred64;
+    int32_t label, pred, pred64; /* pred64 -1: not computed (clean lines) */
     uint8_t status, borderline;
     double margin, margin64, linf, l2;
     int64_t gradients, forwards;

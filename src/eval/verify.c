@@ -16,6 +16,16 @@ static void measure(vt_verdict *v, const float *x, const float *y, size_t n, boo
     v->inside = fine && (l2_norm ? v->l2 : v->linf) <= eps;
 }
 
+void vt_predict(vt_verdict *v, const vt_classifier *m, const float *x, int label, float *z) {
+    *v = (vt_verdict){.inside = true, .pred64 = -1, .margin64 = NAN, .margin = -INFINITY};
+    m->logits(m->self, x, z, false);
+    for (int k = 0; k < m->classes; k++) {
+        if (z[k] > z[v->pred]) v->pred = k;
+        if (!isfinite(z[k])) v->margin = NAN;
+        if (k != label) v->margin = isnan(v->margin) ? NAN : fmax(v->margin, (double)z[k] - (double)z[label]);
+    }
+}
+
 void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, bool l2_norm,
                double eps, float *z, double *z64) {
     int classes = m->classes;

@@ -16,6 +16,9 @@ typedef struct vt_verdict {
     bool borderline;       /* broken, but the double verdict disagrees or its margin is within the noise */
 } vt_verdict;
 
+/* The float prediction alone (for clean images, where the field's convention is float): pred, margin; the double fields
+ * are -1 and NaN. z [K]: scratch. */
+void vt_predict(vt_verdict *v, const vt_classifier *m, const float *x, int label, float *z);
 /* z [K], z64 [K]: scratch. l2_norm selects which norm eps bounds. */
 void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, bool l2_norm,
                double eps, float *z, double *z64);

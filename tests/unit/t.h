@@ -1,5 +1,5 @@
-/* What the unit tests share: cmocka, judgements in which NaN fails, seeded numbers, buffers with guard words and
- * frozen inputs, central differences. Numbers are double unless a function says otherwise. */
+/* What the unit tests share: cmocka, judgements in which NaN fails, seeded numbers, buffers with guard words
+ * and frozen inputs, central differences. Numbers are double unless a function says otherwise. */
 #ifndef T_H
 #define T_H
 
@@ -21,8 +21,8 @@
 
 /* err <= tol, so that NaN fails. */
 #define t_le(err, tol, ...) t_le_at(__FILE__, __LINE__, err, tol, __VA_ARGS__)
-__attribute__((format(printf, 5, 6))) static inline void t_le_at(const char *file, int line, double err, double tol,
-                                                                 const char *format, ...) {
+__attribute__((format(printf, 5, 6))) static inline void t_le_at(const char *file, int line, double err,
+                                                                 double tol, const char *format, ...) {
     if (err <= tol) return;
     char what[300];
     va_list ap;
@@ -166,14 +166,15 @@ static inline int t_drop(void **state) {
 
 /* ---- central differences ---- */
 
-/* Gradients in double, step 1e-5, relative L2 over a tensor: truncation is h^2 |f'''| / 6 ~ 2e-11 |f'''| and rounding
- * 2^-53 |f| / h ~ 1e-11 |f|, both relative to |f'|, so that correct code stays near 1e-9 and 1e-7 leaves room for
- * sharp functions. A term that is off by 0.01 % shows as 1e-5 to 1e-4. */
+/* Gradients in double, step 1e-5, relative L2 over a tensor: truncation is h^2 |f'''| / 6 ~ 2e-11 |f'''| and
+ * rounding 2^-53 |f| / h ~ 1e-11 |f|, both relative to |f'|, so that correct code stays near 1e-9 and 1e-7
+ * leaves room for sharp functions. A term that is off by 0.01 % shows as 1e-5 to 1e-4. */
 #define T_GRAD_TOL 1e-7
 #define T_GRAD_STEP 1e-5
 
 /* g [n] is the gradient of f(ctx) by p [n], which f reads. */
-static inline void t_grad(double (*f)(void *), void *ctx, double *p, size_t n, const double *g, const char *what) {
+static inline void t_grad(double (*f)(void *), void *ctx, double *p, size_t n, const double *g,
+                          const char *what) {
     double *num = malloc(n * sizeof *num);
     assert_non_null(num);
     for (size_t i = 0; i < n; i++) {

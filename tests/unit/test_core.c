@@ -1,16 +1,16 @@
-/* src/core: statuses, arena, options, random numbers, hashing, matrix products. */
+/* src/core: statuses, arena, options, random numbers, hashing. */
 #include "t.h"
 
-#include <float.h>
 #include <unistd.h>
-#include "core/gemm.h"
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/opt.h"
 
 /* An allocation that is too large must return NULL under the address sanitizer as it does without. */
 const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+const char *__asan_default_options(void) {
+    return "allocator_may_return_null=1";
+}
 
 /* ---- status ---- */
 
@@ -19,7 +19,7 @@ static void test_status(void **state) {
     assert_int_equal(vt_exit_code(VT_OK), 0);
     assert_int_equal(vt_exit_code(VT_E_USAGE), 2);
     assert_int_equal(vt_exit_code(VT_E_UNKNOWN), 2);
-    static const vt_status run_time[] = {VT_STOP,     VT_INTERRUPTED, VT_E_IO,        VT_E_FORMAT, VT_E_SHAPE,
+    static const vt_status run_time[] = {VT_STOP,    VT_INTERRUPTED, VT_E_IO,        VT_E_FORMAT, VT_E_SHAPE,
                                          VT_E_RANGE, VT_E_MEMORY,    VT_E_FORBIDDEN, VT_E_NUMERIC};
     for (size_t i = 0; i < T_COUNT(run_time); i++) assert_int_equal(vt_exit_code(run_time[i]), 1);
     assert_string_equal(vt_status_name(VT_OK), "ok");
@@ -109,10 +109,12 @@ static void test_arena(void **state) {
     free(block);
 }
 
-/* Whatever overflows, the measured size stays too large for the allocator: it never wraps round to a small one. */
+/* Whatever overflows, the measured size stays too large for the allocator: it never wraps round to a small
+ * one. */
 static void test_arena_overflow(void **state) {
     (void)state;
-    static const size_t first[][2] = {{SIZE_MAX / 2, 4}, {SIZE_MAX, 1}, {SIZE_MAX - 64, 1}, {SIZE_MAX - 127, 1}, {SIZE_MAX - 130, 1}};
+    static const size_t first[][2] = {
+        {SIZE_MAX / 2, 4}, {SIZE_MAX, 1}, {SIZE_MAX - 64, 1}, {SIZE_MAX - 127, 1}, {SIZE_MAX - 130, 1}};
     for (size_t i = 0; i < T_COUNT(first); i++) {
         vt_arena a = {0};
         assert_null(vt_arena_take(&a, first[i][0], first[i][1]));
@@ -132,11 +134,14 @@ static void test_parse_real(void **state) {
     static const struct {
         const char *text;
         double value;
-    } good[] = {{"8/255", 8.0 / 255}, {"2/255", 2.0 / 255}, {"0.5", 0.5},   {"-3", -3},         {"+.5", 0.5}, {"1e-3", 1e-3},
-                {"0", 0},             {"1.5/0.5", 3},       {"0/7", 0},     {"-1/4", -0.25},    {"5.", 5},    {"0.031372549019607843", 8.0 / 255}};
-    static const char *const bad[] = {"",     "8/0",   "8/-255", "nan",  "inf",   "-inf",   "+nan",  "0x10",  "-0x1p3", "8/0x10", "8/",   "/8",
-                                      "8/255x", "1 ",   " 1",     "1 /2", "1/ 2",  "8/nan",  "8/inf", "1e999", "1,5",    ".",      "-",    "e5",
-                                      "1/2/3",  "8/00", "1e308/1e-308", "+-5", "five"};
+    } good[] = {
+        {"8/255", 8.0 / 255}, {"2/255", 2.0 / 255}, {"0.5", 0.5}, {"-3", -3},
+        {"+.5", 0.5},         {"1e-3", 1e-3},       {"0", 0},     {"1.5/0.5", 3},
+        {"0/7", 0},           {"-1/4", -0.25},      {"5.", 5},    {"0.031372549019607843", 8.0 / 255}};
+    static const char *const bad[] = {
+        "",    "8/0", "8/-255", "nan", "inf",   "-inf", "+nan",         "0x10",  "-0x1p3", "8/0x10",
+        "8/",  "/8",  "8/255x", "1 ",  " 1",    "1 /2", "1/ 2",         "8/nan", "8/inf",  "1e999",
+        "1,5", ".",   "-",      "e5",  "1/2/3", "8/00", "1e308/1e-308", "+-5",   "five"};
     for (size_t i = 0; i < T_COUNT(good); i++) {
         double v = 99;
         if (!vt_parse_real(good[i].text, &v)) fail_msg("'%s' was refused", good[i].text);
@@ -155,7 +160,8 @@ static void test_parse_int(void **state) {
     assert_true(vt_parse_int("42", &v) && v == 42);
     assert_true(vt_parse_int("-7", &v) && v == -7);
     assert_true(vt_parse_int("9223372036854775807", &v) && v == INT64_MAX);
-    static const char *const bad[] = {"", " 4", "4 ", "4.0", "0x10", "99999999999999999999", "four", "-", "1e3", "nan", "4/2"};
+    static const char *const bad[] = {"",     " 4", "4 ",  "4.0", "0x10", "99999999999999999999",
+                                      "four", "-",  "1e3", "nan", "4/2"};
     for (size_t i = 0; i < T_COUNT(bad); i++)
         if (vt_parse_int(bad[i], &v)) fail_msg("'%s' was taken for a whole number", bad[i]);
 }
@@ -186,7 +192,9 @@ static void test_opt_values(void **state) {
     assert_int_equal(vt_opt_parse(opts, &p, "", "x", &e), VT_OK);
     assert_int_equal(vt_opt_parse(opts, &p, "eps=8/255,steps=100,loss=dlr,start=no", "x", &e), VT_OK);
     assert_true(p.steps == 100 && p.eps == 8.0 / 255 && !p.start && p.loss == 2);
-    static const char *const on[] = {"start=1", "start=yes", "start=true"}, *const off[] = {"start=0", "start=no", "start=false"};
+    static const char *const on[] = {"start=1", "start=yes", "start=true"}, *const off[] = {"start=0",
+                                                                                            "start=no",
+                                                                                            "start=false"};
     for (size_t i = 0; i < T_COUNT(on); i++) {
         assert_true(vt_opt_parse(opts, &p, on[i], "x", &e) == VT_OK && p.start);
         assert_true(vt_opt_parse(opts, &p, off[i], "x", &e) == VT_OK && !p.start);
@@ -200,24 +208,36 @@ static void test_opt_refusals(void **state) {
         vt_status status;
         const char *says;
     } bad[] = {
-        {"steps=0", VT_E_USAGE, "between 1 and 100"}, {"steps=101", VT_E_USAGE, "between 1 and 100"},
-        {"steps=4294967297", VT_E_USAGE, "between"},  {"steps=1.5", VT_E_USAGE, "whole number"},
-        {"steps=", VT_E_USAGE, "no value"},           {"eps=nan", VT_E_USAGE, "not a number"},
-        {"eps=-0.1", VT_E_USAGE, "between 0 and 1"},  {"eps=1.0000001", VT_E_USAGE, "between 0 and 1"},
-        {"eps=8/0", VT_E_USAGE, "8/0"},               {"start=2", VT_E_USAGE, "0 or 1"},
-        {"start=maybe", VT_E_USAGE, "0 or 1"},        {"loss=c", VT_E_USAGE, "ce|margin|dlr"},
-        {"loss=ce|margin", VT_E_USAGE, "ce|margin"},  {"loss=cee", VT_E_USAGE, "ce|margin|dlr"},
-        {"steps", VT_E_USAGE, "key=value"},           {"steps=1,", VT_E_USAGE, "comma"},
-        {",steps=1", VT_E_USAGE, "list"},             {"steps=1,,eps=1", VT_E_USAGE, "list"},
-        {"step=1", VT_E_UNKNOWN, "'steps'"},          {"Steps=1", VT_E_UNKNOWN, "'steps'"},
+        {"steps=0", VT_E_USAGE, "between 1 and 100"},
+        {"steps=101", VT_E_USAGE, "between 1 and 100"},
+        {"steps=4294967297", VT_E_USAGE, "between"},
+        {"steps=1.5", VT_E_USAGE, "whole number"},
+        {"steps=", VT_E_USAGE, "no value"},
+        {"eps=nan", VT_E_USAGE, "not a number"},
+        {"eps=-0.1", VT_E_USAGE, "between 0 and 1"},
+        {"eps=1.0000001", VT_E_USAGE, "between 0 and 1"},
+        {"eps=8/0", VT_E_USAGE, "8/0"},
+        {"start=2", VT_E_USAGE, "0 or 1"},
+        {"start=maybe", VT_E_USAGE, "0 or 1"},
+        {"loss=c", VT_E_USAGE, "ce|margin|dlr"},
+        {"loss=ce|margin", VT_E_USAGE, "ce|margin"},
+        {"loss=cee", VT_E_USAGE, "ce|margin|dlr"},
+        {"steps", VT_E_USAGE, "key=value"},
+        {"steps=1,", VT_E_USAGE, "comma"},
+        {",steps=1", VT_E_USAGE, "list"},
+        {"steps=1,,eps=1", VT_E_USAGE, "list"},
+        {"step=1", VT_E_UNKNOWN, "'steps'"},
+        {"Steps=1", VT_E_UNKNOWN, "'steps'"},
         {"zebra=1", VT_E_UNKNOWN, "steps, eps, alpha, start, loss"},
-        {"=1", VT_E_UNKNOWN, "no option"},          {"eps=eps/4", VT_E_USAGE, "not a number"},
+        {"=1", VT_E_UNKNOWN, "no option"},
+        {"eps=eps/4", VT_E_USAGE, "not a number"},
     };
     for (size_t i = 0; i < T_COUNT(bad); i++) {
         params p;
         vt_err e = {0};
         vt_opt_defaults(opts, &p);
-        t_says(vt_opt_parse(opts, &p, bad[i].text, "attack toy", &e), bad[i].status, &e, bad[i].says, "attack toy");
+        t_says(vt_opt_parse(opts, &p, bad[i].text, "attack toy", &e), bad[i].status, &e, bad[i].says,
+               "attack toy");
         assert_true(p.steps == 20 || !strncmp(bad[i].text, "steps=1,", 8)); /* what fails stores nothing */
     }
     char lengthy[200] = "eps=0.";
@@ -250,11 +270,13 @@ static void test_opt_text(void **state) {
         assert_string_equal(text, cases[i].out);
         assert_int_equal(n, strlen(text));
         vt_opt_defaults(opts, &again);
-        assert_int_equal(vt_opt_parse(opts, &again, text, "x", &e), VT_OK); /* a report's text can be given back */
+        assert_int_equal(vt_opt_parse(opts, &again, text, "x", &e),
+                         VT_OK); /* a report's text can be given back */
         assert_memory_equal(&p, &again, sizeof p);
         vt_opt_text(opts, &again, twice, sizeof twice);
         assert_string_equal(text, twice);
-        assert_int_equal(vt_opt_text(opts, &p, small, sizeof small), n); /* as snprintf: cut, ended, and the full length */
+        assert_int_equal(vt_opt_text(opts, &p, small, sizeof small),
+                         n); /* as snprintf: cut, ended, and the full length */
         assert_memory_equal(small, "steps=2", 8);
         assert_int_equal(vt_opt_text(opts, &p, NULL, 0), n);
     }
@@ -268,11 +290,13 @@ static void test_nearest(void **state) {
     static const char *const list[] = {"pgd", "apgd-ce", "apgd-dlr", "square", "autoattack"};
     static const struct {
         const char *word, *near;
-    } cases[] = {{"pgd", "pgd"},  {"pdg", "pgd"},     {"apgd-c", "apgd-ce"},     {"sqare", "square"}, {"auto", "autoattack"},
-                 {"apgd", "pgd"}, {"apgd-d", "apgd-ce"}, {"entirely-else", NULL}, {"zzzzzzzz", NULL}};
+    } cases[] = {{"pgd", "pgd"},        {"pdg", "pgd"},          {"apgd-c", "apgd-ce"},
+                 {"sqare", "square"},   {"auto", "autoattack"},  {"apgd", "pgd"},
+                 {"apgd-d", "apgd-ce"}, {"entirely-else", NULL}, {"zzzzzzzz", NULL}};
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         const char *got = vt_nearest(cases[i].word, list, T_COUNT(list));
-        if (!cases[i].near ? got != NULL : !got || strcmp(got, cases[i].near)) fail_msg("'%s' gave '%s'", cases[i].word, got ? got : "nothing");
+        if (!cases[i].near ? got != NULL : !got || strcmp(got, cases[i].near))
+            fail_msg("'%s' gave '%s'", cases[i].word, got ? got : "nothing");
     }
     char longer[200];
     memset(longer, 'p', sizeof longer);
@@ -291,14 +315,16 @@ static void test_philox(void **state) {
     } kat[] = {
         {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < T_COUNT(kat); i++) {
         uint32_t out[4];
         vt_philox(out, kat[i].counter, kat[i].key);
         assert_memory_equal(out, kat[i].out, sizeof out);
     }
-    assert_int_equal(vt_rng_purpose(""), 2166136261u);      /* FNV-1a's published answers */
+    assert_int_equal(vt_rng_purpose(""), 2166136261u); /* FNV-1a's published answers */
     assert_int_equal(vt_rng_purpose("a"), 0xE40C292Cu);
     assert_int_equal(vt_rng_purpose("foobar"), 0xBF9CF968u);
 }
@@ -371,7 +397,8 @@ static void test_keys(void **state) {
     (void)state;
     const vt_rng base = {.seed = 1};
     vt_rng r[] = {base, base, base, base, base, base, base, base, base};
-    r[1].seed = 2, r[2].seed = 1 + (1ull << 32), r[3].purpose = 1, r[4].image = 1, r[5].run = 1, r[6].step = 1;
+    r[1].seed = 2, r[2].seed = 1 + (1ull << 32), r[3].purpose = 1, r[4].image = 1, r[5].run = 1,
+    r[6].step = 1;
     r[7].run = 2, r[8].image = 2;
     for (size_t i = 0; i < T_COUNT(r); i++)
         for (size_t j = 0; j < i; j++) {
@@ -412,99 +439,17 @@ static void test_sha(void **state) {
     t_says(vt_sha_file("/tmp", hex, &e), VT_E_IO, &e, "/tmp", "");
 }
 
-/* ---- matrix products ---- */
-
-/* |fast - naive| <= 2 (k + 3) u (|alpha| |A||B| + |beta C|): two sums of k products, each within k u of the exact one
- * in any order, and the scalings; u the unit roundoff of the fast one. */
-static void compare_gemm(bool single, bool ta, bool tb, int m, int n, int k) {
-    const int lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 1, ldc = n + 2;
-    const double alpha = -0.75, beta = 0.5, u = single ? 0x1p-24 : 0x1p-53;
-    size_t na = (size_t)((ta ? k : m) * lda), nb = (size_t)((tb ? n : k) * ldb), nc = (size_t)(m * ldc);
-    double *a = t_doubles(na, 1, 1), *b = t_doubles(nb, 2, 1), *c = t_doubles(nc, 3, 1), *fast = t_doubles(nc, 0, 0);
-    double *abs_a = t_doubles(na, 0, 0), *abs_b = t_doubles(nb, 0, 0), *bound = t_doubles(nc, 0, 0);
-    float *fa = t_take(na * 4), *fb = t_take(nb * 4), *fc = t_take(nc * 4); /* the draws are floats: nothing is lost */
-    for (size_t i = 0; i < na; i++) abs_a[i] = fabs(a[i]), fa[i] = (float)a[i];
-    for (size_t i = 0; i < nb; i++) abs_b[i] = fabs(b[i]), fb[i] = (float)b[i];
-    for (size_t i = 0; i < nc; i++) fast[i] = c[i], bound[i] = fabs(c[i]), fc[i] = (float)c[i];
-    t_freeze(a), t_freeze(b), t_freeze(fa), t_freeze(fb);
-    if (single)
-        vt_gemm_f32(ta, tb, m, n, k, (float)alpha, fa, lda, fb, ldb, (float)beta, fc, ldc);
-    else
-        vt_gemm_f64(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, fast, ldc);
-    for (size_t i = 0; single && i < nc; i++) fast[i] = (double)fc[i];
-    for (int i = 0; i < m; i++) /* the padding of C is not ours */
-        for (int j = n; j < ldc; j++) assert_true(fast[i * ldc + j] == c[i * ldc + j]);
-    vt_gemm_naive_f64(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    vt_gemm_naive_f64(ta, tb, m, n, k, fabs(alpha), abs_a, lda, abs_b, ldb, fabs(beta), bound, ldc);
-    double worst = 0;
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < n; j++) {
-            double r = fabs(fast[i * ldc + j] - c[i * ldc + j]) / (2 * (k + 3) * u * bound[i * ldc + j]);
-            if (!(r <= worst)) worst = r;
-        }
-    t_le(worst, 1, "gemm %s ta %d tb %d m %d n %d k %d, in units of its bound", single ? "f32" : "f64", ta, tb, m, n, k);
-    t_release("gemm");
-}
-
-static void test_gemm(void **state) {
-    (void)state;
-    static const int size[] = {1, 7, 65, 197};
-    for (int i = 0; i < 64; i++)
-        for (int t = 0; t < 4; t++)
-            for (int single = 0; single < 2; single++) compare_gemm(single, t & 1, t & 2, size[i % 4], size[i / 4 % 4], size[i / 16]);
-}
-
-/* beta = 0 must not read C: a fresh buffer may hold NaN. */
-static void test_gemm_beta_zero(void **state) {
-    (void)state;
-    double a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 0, 0, 1, 1, 1}, c[4] = {NAN, NAN, NAN, NAN}, d[4] = {NAN, NAN, NAN, NAN};
-    float fa[6] = {1, 2, 3, 4, 5, 6}, fb[6] = {1, 0, 0, 1, 1, 1}, fc[4] = {NAN, NAN, NAN, NAN};
-    static const double want[4] = {4, 5, 10, 11};
-    vt_gemm_f64(false, false, 2, 2, 3, 1, a, 3, b, 2, 0, c, 2);
-    vt_gemm_naive_f64(false, false, 2, 2, 3, 1, a, 3, b, 2, 0, d, 2);
-    vt_gemm_f32(false, false, 2, 2, 3, 1, fa, 3, fb, 2, 0, fc, 2);
-    for (int i = 0; i < 4; i++) assert_true(c[i] == want[i] && d[i] == want[i] && (double)fc[i] == want[i]);
-}
-
-static void test_better_kernel(void **state) {
-    (void)state;
-    const char *have = vt_blas_kernel(), *better = vt_blas_better_kernel(), *isa = vt_cpu_isa();
-    assert_non_null(have);
-    assert_non_null(strstr(vt_blas_config(), "OpenBLAS"));
-    bool wide = !strcmp(isa, "avx512"), middle = !strcmp(isa, "avx2");
-    assert_true(wide || middle || !strcmp(isa, "baseline"));
-    if (better) { /* what it names is of this CPU's instruction set, and is not what is already in use */
-        assert_string_equal(better, wide ? "SkylakeX" : "Haswell");
-        assert_true(wide || middle);
-        assert_string_not_equal(better, have);
-    }
-    if (wide && (!strcmp(have, "Haswell") || !strcmp(have, "Zen") || !strcmp(have, "Prescott"))) assert_non_null(better);
-    if (!strcmp(have, "SkylakeX") || !strcmp(have, "Cooperlake") || !strcmp(have, "SapphireRapids")) assert_null(better);
-}
-
 int main(void) {
-    vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status),
-        cmocka_unit_test(test_fail),
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_alloc),
-        cmocka_unit_test(test_arena),
-        cmocka_unit_test(test_arena_overflow),
-        cmocka_unit_test(test_parse_real),
-        cmocka_unit_test(test_parse_int),
-        cmocka_unit_test(test_opt_values),
-        cmocka_unit_test(test_opt_refusals),
-        cmocka_unit_test(test_opt_text),
-        cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_status),     cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_products),   cmocka_unit_test(test_alloc),
+        cmocka_unit_test(test_arena),      cmocka_unit_test(test_arena_overflow),
+        cmocka_unit_test(test_parse_real), cmocka_unit_test(test_parse_int),
+        cmocka_unit_test(test_opt_values), cmocka_unit_test(test_opt_refusals),
+        cmocka_unit_test(test_opt_text),   cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_philox),     cmocka_unit_test(test_moments),
+        cmocka_unit_test(test_prefix),     cmocka_unit_test(test_keys),
         cmocka_unit_test(test_sha),
-        cmocka_unit_test_teardown(test_gemm, t_drop),
-        cmocka_unit_test(test_gemm_beta_zero),
-        cmocka_unit_test(test_better_kernel),
     };
     return cmocka_run_group_tests_name("core", tests, NULL, NULL);
 }

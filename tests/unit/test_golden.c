@@ -1,5 +1,6 @@
-/* Models against numbers that PyTorch and timm computed in float64: NAME.weights.safetensors, NAME.golden.safetensors
- * and models.json in tests/fixtures/golden (tools/gen_fixtures.py made them), or in the folder VITRINE_GOLDEN. */
+/* Models against numbers that PyTorch and timm computed in float64: NAME.weights.safetensors,
+ * NAME.golden.safetensors and models.json in tests/fixtures/golden (tools/gen_fixtures.py made them), or in
+ * the folder VITRINE_GOLDEN. */
 #include "core/real.h"
 #include "t.h"
 
@@ -49,17 +50,20 @@ static double number(const json_t *v) {
     return json_number_value(v);
 }
 
-/* What the tensors cannot tell, from models.json. The scale is given only where it is not the default, so that the
- * default is tested too. */
+/* What the tensors cannot tell, from models.json. The scale is given only where it is not the default, so
+ * that the default is tested too. */
 static void open_model(golden *g, const json_t *c) {
     char path[400], scale[40];
-    vt_overrides o = {.heads = (int)number(json_object_get(json_object_get(c, "kwargs"), "num_heads")), .has_mean = true, .has_std = true,
+    vt_overrides o = {.heads = (int)number(json_object_get(json_object_get(c, "kwargs"), "num_heads")),
+                      .has_mean = true,
+                      .has_std = true,
                       .ln_eps = number(json_array_get(json_object_get(c, "ln_eps"), 0))};
     for (size_t k = 0; k < 3; k++) {
         o.mean[k] = number(json_array_get(json_object_get(c, "mean"), k));
         o.std[k] = number(json_array_get(json_object_get(c, "std"), k));
     }
-    double s = number(json_array_get(json_object_get(c, "attn_scale"), 0)), dim = number(json_object_get(c, "total_embed_dim"));
+    double s = number(json_array_get(json_object_get(c, "attn_scale"), 0)),
+           dim = number(json_object_get(c, "total_embed_dim"));
     snprintf(scale, sizeof scale, "%.17g", s);
     if (fabs(s * sqrt(dim / o.heads) - 1) > 1e-12) o.attn_scale = scale;
     snprintf(path, sizeof path, "%s/%s.weights.safetensors", folder(), g->name);
@@ -120,14 +124,15 @@ static void each_golden(void (*check)(const golden *g)) {
 static vt_probe probe(const golden *g, int kind, bool f64) {
     vt_probe p;
     vt_err e = {0};
-    vt_status s = vt_probe_run(&p, g->m, g->x, g->n, g->labels, kind == VT_LOSS_DLR_T ? g->targets : NULL, (vt_loss_kind)kind, f64,
-                               kind == VT_LOSS_CE, &e);
+    vt_status s = vt_probe_run(&p, g->m, g->x, g->n, g->labels, kind == VT_LOSS_DLR_T ? g->targets : NULL,
+                               (vt_loss_kind)kind, f64, kind == VT_LOSS_CE, &e);
     if (s != VT_OK) fail_msg("%s: %s", g->name, e.text);
     return p;
 }
 
-/* |got - ref| <= tol * max(largest |ref| of the tensor, floor). The floors serve gradients that are zero by mathematics
- * (the key part of qkv.bias; dlr of a label ranked third), which are measured against their family. */
+/* |got - ref| <= tol * max(largest |ref| of the tensor, floor). The floors serve gradients that are zero by
+ * mathematics (the key part of qkv.bias; dlr of a label ranked third), which are measured against their
+ * family. */
 static void compare(const golden *g, const char *key, const double *got, size_t n, double tol, double floor) {
     size_t len;
     double *ref = tensor(g, key, &len), top;
@@ -147,7 +152,8 @@ static void param_grads(const golden *g, const vt_probe *p, double tol) {
     }
 }
 
-/* The four losses whose gradients the golden files hold; a large model's file may leave out dx of all but ce. */
+/* The four losses whose gradients the golden files hold; a large model's file may leave out dx of all but ce.
+ */
 static const int kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR, VT_LOSS_DLR_T};
 
 static bool key_of(const golden *g, char key[32], const char *what, int kind) {
@@ -155,8 +161,9 @@ static bool key_of(const golden *g, char key[32], const char *what, int kind) {
     return vt_st_find(g->ref, key) != NULL;
 }
 
-/* Double against double: both round in other orders only, 1e-13 or so after ten products; 1e-9 of the tensor's largest
- * value leaves room for the images on which a loss cancels (tools/check_probe.py judges the same). */
+/* Double against double: both round in other orders only, 1e-13 or so after ten products; 1e-9 of the
+ * tensor's largest value leaves room for the images on which a loss cancels (tools/check_probe.py judges the
+ * same). */
 static void check64(const golden *g) {
     char key[32];
     int gradients = 0;
@@ -166,28 +173,30 @@ static void check64(const golden *g) {
         compare(g, "logits", p.logits, n * (size_t)p.classes, 1e-9, 0);
         assert_true(key_of(g, key, "loss", kinds[k]));
         compare(g, key, p.loss, n, 1e-9, 0);
-        if (key_of(g, key, "dx", kinds[k])) gradients++, compare(g, key, p.dx, n * p.pixels, 1e-9, 1e-3 * t_max(g->dx_ce, n * p.pixels));
+        if (key_of(g, key, "dx", kinds[k]))
+            gradients++, compare(g, key, p.dx, n * p.pixels, 1e-9, 1e-3 * t_max(g->dx_ce, n * p.pixels));
         if (p.dparams) param_grads(g, &p, 1e-9);
         vt_probe_free(&p);
     }
     assert_true(gradients >= 1);
 }
 
-/* Float: logits 2e-5 (1 + max|z|); torch's own float32 stays within 3e-6, a factor of seven for another order of sums.
- * dx 1e-4 of the image's largest element (torch: up to 2.5e-5, where a confident image cancels in 1 - p), at least
- * 1e-5 of its ce gradient for gradients that are zero by mathematics. */
+/* Float: logits 2e-5 (1 + max|z|); torch's own float32 stays within 3e-6, a factor of seven for another order
+ * of sums. dx 1e-4 of the image's largest element (torch: up to 2.5e-5, where a confident image cancels in 1
+ * - p), at least 1e-5 of its ce gradient for gradients that are zero by mathematics. */
 static void dx32(const golden *g, const char *key, const vt_probe *p) {
     double *ref = tensor(g, key, NULL);
     for (int i = 0; i < g->n; i++) {
         const double *r = ref + (size_t)i * p->pixels, *got = p->dx + (size_t)i * p->pixels;
-        double tol = fmax(1e-4 * t_max(r, p->pixels), 1e-5 * t_max(g->dx_ce + (size_t)i * p->pixels, p->pixels));
+        double tol =
+            fmax(1e-4 * t_max(r, p->pixels), 1e-5 * t_max(g->dx_ce + (size_t)i * p->pixels, p->pixels));
         t_le(t_max_diff(got, r, p->pixels), tol, "%s: float %s of image %d", g->name, key, i);
     }
     free(ref);
 }
 
-/* A loss moves with its logits: by at most twice their error, divided by the denominator for the ratios, whose own error
- * enters with the factor |loss|. */
+/* A loss moves with its logits: by at most twice their error, divided by the denominator for the ratios,
+ * whose own error enters with the factor |loss|. */
 static void loss32(const golden *g, const char *key, const vt_probe *p, int kind, double logit_tol) {
     double *ref = tensor(g, key, NULL);
     for (int i = 0; i < g->n; i++) {
@@ -202,7 +211,8 @@ static void loss32(const golden *g, const char *key, const vt_probe *p, int kind
                 }
         if (kind == VT_LOSS_DLR && p->classes >= 3) den = sorted[0] - sorted[2];
         if (kind == VT_LOSS_DLR_T && p->classes >= 4) den = sorted[0] - (sorted[2] + sorted[3]) / 2;
-        t_le(fabs(p->loss[i] - ref[i]), 2 * logit_tol * (1 + fabs(ref[i])) / fmin(den, 1), "%s: float %s of image %d", g->name, key, i);
+        t_le(fabs(p->loss[i] - ref[i]), 2 * logit_tol * (1 + fabs(ref[i])) / fmin(den, 1),
+             "%s: float %s of image %d", g->name, key, i);
     }
     free(ref);
 }

@@ -1,4 +1,5 @@
-/* src/models: whole-model gradients in double, float against double, independence of images, repeatability, laws. */
+/* src/models: whole-model gradients in double, float against double, independence of images, repeatability,
+ * laws. */
 #include "core/real.h"
 #include "toy.h"
 
@@ -10,7 +11,8 @@
 
 enum { MAX_CLASSES = 64 };
 
-/* Runs check on a toy of every attention variant with each pool, distillation token and qkv bias that may go together. */
+/* Runs check on a toy of every attention variant with each pool, distillation token and qkv bias that may go
+ * together. */
 static void each_toy(void (*check)(vt_model *m, const char *name)) {
     int n;
     const vt_attn_def_f32 *const *defs = vt_attn_defs_f32(&n);
@@ -18,15 +20,15 @@ static void each_toy(void (*check)(vt_model *m, const char *name)) {
     static const struct {
         vt_pool pool;
         bool dist, bias;
-    } forms[] = {{VT_POOL_TOKEN, false, true}, {VT_POOL_AVG, false, true}, {VT_POOL_TOKEN, true, true}, {VT_POOL_TOKEN, false, false},
-                 {VT_POOL_AVG, false, false}, {VT_POOL_TOKEN, true, false}};
+    } forms[] = {{VT_POOL_TOKEN, false, true},  {VT_POOL_AVG, false, true},  {VT_POOL_TOKEN, true, true},
+                 {VT_POOL_TOKEN, false, false}, {VT_POOL_AVG, false, false}, {VT_POOL_TOKEN, true, false}};
     for (int i = 0; i < n; i++)
         for (size_t k = 0; k < T_COUNT(forms); k++) {
             vt_config c = toy_config(defs[i]->name, forms[k].pool, forms[k].dist, forms[k].bias);
             vt_model *m = toy_model(&c, 1 + k);
             char name[96];
-            snprintf(name, sizeof name, "%s %s%s%s", c.attn, c.pool == VT_POOL_AVG ? "avg" : "token", c.dist_token ? " dist" : "",
-                     c.qkv_bias ? "" : " no-bias");
+            snprintf(name, sizeof name, "%s %s%s%s", c.attn, c.pool == VT_POOL_AVG ? "avg" : "token",
+                     c.dist_token ? " dist" : "", c.qkv_bias ? "" : " no-bias");
             check(m, name);
             vt_model_close(m);
         }
@@ -52,7 +54,8 @@ static float *floats(const double *x, size_t n) {
     return f;
 }
 
-/* ---- gradients: the tolerance of t.h, T_GRAD_TOL; batch of two, so that weight gradients add up over images ---- */
+/* ---- gradients: the tolerance of t.h, T_GRAD_TOL; batch of two, so that weight gradients add up over images
+ * ---- */
 
 enum { B = 2 };
 
@@ -67,7 +70,8 @@ static double whole_scalar(void *ctx) {
     return t_dot(vt_session_forward_f64(w->s, w->x, B, false), w->cot, w->outputs);
 }
 
-/* (S(w + h d) - S(w - h d)) / 2h for a direction d of zeros and signs: exact steps, for the weights lie on the grid. */
+/* (S(w + h d) - S(w - h d)) / 2h for a direction d of zeros and signs: exact steps, for the weights lie on
+ * the grid. */
 static double directional(whole *w, float *at, const signed char *d, size_t n) {
     const double h = TOY_GRID;
     double side[2];
@@ -79,8 +83,8 @@ static double directional(whole *w, float *at, const signed char *d, size_t n) {
     return (side[0] - side[1]) / (2 * h);
 }
 
-/* Small tensors entry by entry; larger ones along 24 random sign vectors, which every entry's error enters, and at 16
- * single entries. */
+/* Small tensors entry by entry; larger ones along 24 random sign vectors, which every entry's error enters,
+ * and at 16 single entries. */
 static void check_param(whole *w, vt_model *m, const vt_param *p, const double *grad, const char *name) {
     enum { ALL = 40, SIGNS = 24, SINGLE = 16 };
     size_t n = p->numel;
@@ -108,7 +112,9 @@ static void check_param(whole *w, vt_model *m, const vt_param *p, const double *
 static void check_gradients(vt_model *m, const char *name) {
     size_t total = m->params.total, len = B * toy_pixels(m);
     double *grad = calloc(total, sizeof *grad), *dx = malloc(len * sizeof *dx);
-    whole w = {.s = open64(m, B, VT_GRAD_PARAMS), .x = toy_images(m, B, 3), .outputs = B * (size_t)m->config.classes};
+    whole w = {.s = open64(m, B, VT_GRAD_PARAMS),
+               .x = toy_images(m, B, 3),
+               .outputs = B * (size_t)m->config.classes};
     t_normals(w.cot, w.outputs, 4, 1);
     vt_session_forward_f64(w.s, w.x, B, true);
     vt_session_backward_f64(w.s, w.cot, dx, grad);
@@ -125,10 +131,12 @@ static void test_gradients(void **state) {
     each_toy(check_gradients);
 }
 
-/* Accumulation, NULL arguments and repetition, in double; the second cotangent in between would leave stale buffers. */
+/* Accumulation, NULL arguments and repetition, in double; the second cotangent in between would leave stale
+ * buffers. */
 static void check_backward(vt_model *m, const char *name) {
     size_t total = m->params.total, len = B * toy_pixels(m), bytes = len * sizeof(double);
-    double *grad = calloc(total, 8), *twice = calloc(total, 8), *dx = malloc(bytes), *other = malloc(bytes), *x = toy_images(m, B, 3);
+    double *grad = calloc(total, 8), *twice = calloc(total, 8), *dx = malloc(bytes), *other = malloc(bytes),
+           *x = toy_images(m, B, 3);
     double cot[B * MAX_CLASSES], cot2[B * MAX_CLASSES];
     t_normals(cot, T_COUNT(cot), 4, 1), t_normals(cot2, T_COUNT(cot2), 5, 1);
     vt_session_f64 *s = open64(m, B, VT_GRAD_PARAMS), *input = open64(m, B, VT_GRAD_INPUT);
@@ -138,12 +146,13 @@ static void check_backward(vt_model *m, const char *name) {
     vt_session_backward_f64(s, cot2, other, NULL);
     t_le(-t_rel(other, dx, len), -1e-3, "%s: another cotangent gives another dx; minus the difference", name);
     vt_session_backward_f64(s, cot, other, NULL);
-    assert_memory_equal(other, dx, bytes); /* no weight gradient wanted */
+    assert_memory_equal(other, dx, bytes);        /* no weight gradient wanted */
     vt_session_backward_f64(s, cot, NULL, twice); /* no dx wanted */
     assert_memory_equal(twice, grad, total * 8);
     vt_session_backward_f64(s, cot, other, twice);
     assert_memory_equal(other, dx, bytes);
-    for (size_t i = 0; i < total; i++) t_le(fabs(twice[i] - 2 * grad[i]), 1e-12 * (1 + fabs(grad[i])), "%s: gradients accumulate", name);
+    for (size_t i = 0; i < total; i++)
+        t_le(fabs(twice[i] - 2 * grad[i]), 1e-12 * (1 + fabs(grad[i])), "%s: gradients accumulate", name);
     for (int k = 0; k < 2; k++) { /* a session that never plans weight gradients, twice */
         memset(other, 0x5A, bytes);
         vt_session_forward_f64(input, x, B, true);
@@ -178,7 +187,8 @@ static void check_keep(vt_model *m, const char *name) {
             for (int i = 0; i <= keep; i++) {
                 const double *z = vt_session_forward_f64(s, x, 1, i & 1);
                 const float *z32 = vt_session_forward_f32(f, xf, 1, i & 1);
-                if (mode == VT_GRAD_NONE && keep == 0) memcpy(want, z, k * sizeof *want), memcpy(want32, z32, k * sizeof *want32);
+                if (mode == VT_GRAD_NONE && keep == 0)
+                    memcpy(want, z, k * sizeof *want), memcpy(want32, z32, k * sizeof *want32);
                 assert_memory_equal(z, want, k * sizeof *z);
                 assert_memory_equal(z32, want32, k * sizeof *z32);
                 assert_ptr_equal(z32, vt_session_logits_f32(f));
@@ -193,12 +203,13 @@ static void test_keep(void **state) {
     each_toy(check_keep);
 }
 
-/* A batch of three against three single images: in double only the order of sums inside BLAS may differ (1e-12). One
- * image at a time, results are bit for bit those of a session that has seen nothing else. */
+/* A batch of three against three single images: in double only the order of sums inside BLAS may differ
+ * (1e-12). One image at a time, results are bit for bit those of a session that has seen nothing else. */
 static void check_images(vt_model *m, const char *name) {
     enum { N = 3 };
     size_t n = toy_pixels(m), k = (size_t)m->config.classes;
-    double *x = toy_images(m, N, 3), *dx = malloc(N * n * 8), *one = malloc(n * 8), z[N * MAX_CLASSES], cot[N * MAX_CLASSES];
+    double *x = toy_images(m, N, 3), *dx = malloc(N * n * 8), *one = malloc(n * 8), z[N * MAX_CLASSES],
+           cot[N * MAX_CLASSES];
     t_normals(cot, N * k, 4, 1);
     vt_session_f64 *s = open64(m, N, VT_GRAD_INPUT);
     memcpy(z, vt_session_forward_f64(s, x, N, true), N * k * 8);
@@ -208,7 +219,8 @@ static void check_images(vt_model *m, const char *name) {
             const double *zi = vt_session_forward_f64(s, x + i * n, 1, true);
             t_le(t_max_diff(zi, z + i * k, k), 1e-12, "%s: logits of image %zu", name, i);
             vt_session_backward_f64(s, cot + i * k, one, NULL);
-            t_le(t_max_diff(one, dx + i * n, n), 1e-12 * (1 + t_max(dx + i * n, n)), "%s: dx of image %zu", name, i);
+            t_le(t_max_diff(one, dx + i * n, n), 1e-12 * (1 + t_max(dx + i * n, n)), "%s: dx of image %zu",
+                 name, i);
             vt_session_f64 *fresh = open64(m, 1, VT_GRAD_INPUT);
             assert_memory_equal(vt_session_forward_f64(fresh, x + i * n, 1, true), zi, k * 8);
             double *alone = malloc(n * 8);
@@ -226,9 +238,10 @@ static void test_images(void **state) {
     each_toy(check_images);
 }
 
-/* Float against double. A logit lies 4 depth + 2 = 10 products deep, each a sum of at most 48 terms that float rounds to
- * within 48 * 2^-24 = 3e-6 of the terms' size; ten of them: 3e-5 of the logits' scale, and three times that on the way
- * back, relative to the largest element of dx. The transposed copies are an equal road. */
+/* Float against double. A logit lies 4 depth + 2 = 10 products deep, each a sum of at most 48 terms that
+ * float rounds to within 48 * 2^-24 = 3e-6 of the terms' size; ten of them: 3e-5 of the logits' scale, and
+ * three times that on the way back, relative to the largest element of dx. The transposed copies are an equal
+ * road. */
 static void check_float(vt_model *m, const char *name) {
     size_t n = toy_pixels(m), k = (size_t)m->config.classes;
     double *x = toy_images(m, 1, 3), *dx = malloc(n * 8), cot[MAX_CLASSES], scale;
@@ -242,10 +255,12 @@ static void check_float(vt_model *m, const char *name) {
         m->wt = transposed ? wt : NULL;
         vt_session_f32 *f = open32(m, 1, VT_GRAD_INPUT);
         const float *zf = vt_session_forward_f32(f, xf, 1, true);
-        for (size_t i = 0; i < k; i++) t_le(fabs((double)zf[i] - z[i]), 3e-5 * (1 + t_max(z, k)), "%s: float logit", name);
+        for (size_t i = 0; i < k; i++)
+            t_le(fabs((double)zf[i] - z[i]), 3e-5 * (1 + t_max(z, k)), "%s: float logit", name);
         vt_session_backward_f32(f, cotf, dxf, NULL);
         scale = t_max(dx, n);
-        for (size_t i = 0; i < n; i++) t_le(fabs((double)dxf[i] - dx[i]), 1e-4 * scale, "%s: float dx[%zu]", name, i);
+        for (size_t i = 0; i < n; i++)
+            t_le(fabs((double)dxf[i] - dx[i]), 1e-4 * scale, "%s: float dx[%zu]", name, i);
         vt_session_close_f32(f);
     }
     m->wt = wt;
@@ -271,8 +286,8 @@ static void permute(double *out, const double *x, const vt_config *c, const int 
                         x[(ch * w + order[p] / side * ps + y) * w + order[p] % side * ps + i];
 }
 
-/* Without positions on the patches the logits do not see their order; with them they do. 1e-12: sums over tokens run in
- * another order. */
+/* Without positions on the patches the logits do not see their order; with them they do. 1e-12: sums over
+ * tokens run in another order. */
 static void check_permutation(vt_model *m, const char *name) {
     static const int order[9] = {4, 8, 0, 6, 2, 1, 7, 3, 5};
     const vt_config *c = &m->config;
@@ -281,7 +296,8 @@ static void check_permutation(vt_model *m, const char *name) {
     permute(moved, x, c, order);
     vt_session_f64 *s = open64(m, 1, VT_GRAD_NONE);
     memcpy(z, vt_session_forward_f64(s, x, 1, false), k * 8);
-    t_le(-t_max_diff(vt_session_forward_f64(s, moved, 1, false), z, k), -1e-3, "%s: positions matter; minus the difference", name);
+    t_le(-t_max_diff(vt_session_forward_f64(s, moved, 1, false), z, k), -1e-3,
+         "%s: positions matter; minus the difference", name);
     const vt_param *pos = vt_model_param(m, "pos_embed");
     size_t prefix = (size_t)(vt_config_prefix(c) * c->dim);
     memset(m->w + pos->offset + prefix, 0, (pos->numel - prefix) * sizeof(float));
@@ -302,13 +318,15 @@ static void clear_param(vt_model *m, const char *name, float *saved) {
     memset(m->w + p->offset, 0, p->numel * sizeof(float));
 }
 
-/* Logits are (head + head_dist) / 2: with one head zeroed the other's half remains, and halves add up exactly. */
+/* Logits are (head + head_dist) / 2: with one head zeroed the other's half remains, and halves add up
+ * exactly. */
 static void test_distilled(void **state) {
     (void)state;
     vt_model *m = toy(VT_POOL_TOKEN, true, true);
     double *x = toy_images(m, 1, 3), z[MAX_CLASSES], half[2][MAX_CLASSES];
     size_t k = (size_t)m->config.classes;
-    static const char *const names[2][2] = {{"head.weight", "head.bias"}, {"head_dist.weight", "head_dist.bias"}};
+    static const char *const names[2][2] = {{"head.weight", "head.bias"},
+                                            {"head_dist.weight", "head_dist.bias"}};
     vt_session_f64 *s = open64(m, 1, VT_GRAD_NONE);
     memcpy(z, vt_session_forward_f64(s, x, 1, false), k * 8);
     for (int h = 0; h < 2; h++) {
@@ -334,7 +352,8 @@ static void test_normalisation(void **state) {
     size_t k = (size_t)m->config.classes, plane = toy_pixels(m) / 3;
     vt_session_f64 *s = open64(m, 1, VT_GRAD_NONE);
     memcpy(z, vt_session_forward_f64(s, x, 1, false), k * 8);
-    for (size_t i = 0; i < 3 * plane; i++) x[i] = (x[i] - m->config.mean[i / plane]) / m->config.std[i / plane];
+    for (size_t i = 0; i < 3 * plane; i++)
+        x[i] = (x[i] - m->config.mean[i / plane]) / m->config.std[i / plane];
     for (int c = 0; c < 3; c++) m->config.mean[c] = 0, m->config.std[c] = 1;
     assert_memory_equal(vt_session_forward_f64(s, x, 1, false), z, k * 8);
     vt_session_close_f64(s);
@@ -354,7 +373,8 @@ static void test_classifier(void **state) {
     size_t n = toy_pixels(m), k = (size_t)m->config.classes;
     assert_true(c.classes == m->config.classes && c.pixels == n);
     double *x = toy_images(m, 1, 3), z64[MAX_CLASSES];
-    float *xf = floats(x, n), *dx = malloc(n * 4), *want = malloc(n * 4), z[MAX_CLASSES], dz[MAX_CLASSES], value, target[MAX_CLASSES] = {0, 0, 1};
+    float *xf = floats(x, n), *dx = malloc(n * 4), *want = malloc(n * 4), z[MAX_CLASSES], dz[MAX_CLASSES],
+          value, target[MAX_CLASSES] = {0, 0, 1};
     vt_session_f32 *f = open32(m, 1, VT_GRAD_INPUT);
     vt_session_f64 *s = open64(m, 1, VT_GRAD_NONE);
     vt_loss loss = {.kind = VT_LOSS_CE, .target = target};
@@ -380,9 +400,12 @@ static void test_probe_refuses(void **state) {
     static const int64_t good[2] = {0, 4}, high[2] = {0, 5}, low[2] = {-1, 0};
     vt_probe p = {0};
     vt_err e = {0};
-    t_says(vt_probe_run(&p, m, x, 2, high, NULL, VT_LOSS_CE, true, false, &e), VT_E_RANGE, &e, "label 5 of image 1", "5 classes");
-    t_says(vt_probe_run(&p, m, x, 2, low, NULL, VT_LOSS_CE, true, false, &e), VT_E_RANGE, &e, "label -1 of image 0", "");
-    t_says(vt_probe_run(&p, m, x, 2, good, high, VT_LOSS_DLR_T, true, false, &e), VT_E_RANGE, &e, "target 5", "");
+    t_says(vt_probe_run(&p, m, x, 2, high, NULL, VT_LOSS_CE, true, false, &e), VT_E_RANGE, &e,
+           "label 5 of image 1", "5 classes");
+    t_says(vt_probe_run(&p, m, x, 2, low, NULL, VT_LOSS_CE, true, false, &e), VT_E_RANGE, &e,
+           "label -1 of image 0", "");
+    t_says(vt_probe_run(&p, m, x, 2, good, high, VT_LOSS_DLR_T, true, false, &e), VT_E_RANGE, &e, "target 5",
+           "");
     assert_int_equal(vt_probe_run(&p, m, x, 2, good, NULL, VT_LOSS_CE, true, false, &e), VT_OK);
     assert_null(p.dparams);
     vt_probe_free(&p), vt_probe_free(&p);
@@ -393,16 +416,11 @@ static void test_probe_refuses(void **state) {
 int main(void) {
     vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_keep),
-        cmocka_unit_test(test_images),
-        cmocka_unit_test(test_float),
-        cmocka_unit_test(test_permutation),
-        cmocka_unit_test(test_distilled),
-        cmocka_unit_test(test_normalisation),
-        cmocka_unit_test(test_classifier),
-        cmocka_unit_test(test_probe_refuses),
+        cmocka_unit_test(test_gradients),  cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_keep),       cmocka_unit_test(test_images),
+        cmocka_unit_test(test_float),      cmocka_unit_test(test_permutation),
+        cmocka_unit_test(test_distilled),  cmocka_unit_test(test_normalisation),
+        cmocka_unit_test(test_classifier), cmocka_unit_test(test_probe_refuses),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }

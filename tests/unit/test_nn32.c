@@ -1,5 +1,5 @@
-/* The float kernels against their double twins: exp to 2 ulp, GELU, softmax, LayerNorm, linear, losses; and NaN in
- * means NaN out, so that a broken model cannot pass for a robust one. */
+/* The float kernels against their double twins: exp to 2 ulp, GELU, softmax, LayerNorm, linear, losses; and
+ * NaN in means NaN out, so that a broken model cannot pass for a robust one. */
 #include "core/real.h"
 #include "t.h"
 
@@ -24,13 +24,15 @@
 #undef vt_normcdf
 
 /* The double copies; nn/nn.h declares one precision at a time. */
-void vt_layernorm_forward_f64(double *y, double *mean, double *rstd, const double *x, const double *g, const double *b, int m,
-                              int c, double eps);
-void vt_layernorm_backward_f64(double *dx, double *dg, double *db, const double *res, const double *dy, const double *x,
-                               const double *g, const double *mean, const double *rstd, int m, int c);
+void vt_layernorm_forward_f64(double *y, double *mean, double *rstd, const double *x, const double *g,
+                              const double *b, int m, int c, double eps);
+void vt_layernorm_backward_f64(double *dx, double *dg, double *db, const double *res, const double *dy,
+                               const double *x, const double *g, const double *mean, const double *rstd,
+                               int m, int c);
 void vt_gelu_forward_f64(double *y, double *slope, const double *x, const double *b, int m, int n);
 void vt_softmax_forward_f64(double *p, const double *s, double scale, int m, int n, int ld);
-void vt_softmax_backward_f64(double *ds, const double *dp, const double *p, double scale, int m, int n, int ld);
+void vt_softmax_backward_f64(double *ds, const double *dp, const double *p, double scale, int m, int n,
+                             int ld);
 double vt_loss_eval_f64(double *dz, const vt_loss *loss, const double *z, int classes);
 
 static void to_float(float *out, const double *in, size_t n) {
@@ -66,11 +68,16 @@ static double exp_scan(float (*f)(float), float from, float to, float *at) {
     return most;
 }
 
-__attribute__((noinline)) static float exp_plain(float x) { return vt_expf(x); }
-__attribute__((noinline)) static float exp_fma(float x) { return expf_fused(x); }
+__attribute__((noinline)) static float exp_plain(float x) {
+    return vt_expf(x);
+}
+__attribute__((noinline)) static float exp_fma(float x) {
+    return expf_fused(x);
+}
 
-/* 2 ulp: one from the polynomial's last addition, which is the largest term, one from the rest (vecmath.h says about
- * 1). The two ranges that kernels use: below 0 in softmax and density, up to 88 because the comment allows it. */
+/* 2 ulp: one from the polynomial's last addition, which is the largest term, one from the rest (vecmath.h
+ * says about 1). The two ranges that kernels use: below 0 in softmax and density, up to 88 because the
+ * comment allows it. */
 static void test_exp(void **state) {
     (void)state;
     static float (*const forms[])(float) = {exp_plain, exp_fma};
@@ -82,17 +89,19 @@ static void test_exp(void **state) {
         assert_true(forms[k](0) == 1 && forms[k](-0.0f) == 1);
         assert_true(forms[k](-87.001f) == 0 && forms[k](-1e30f) == 0 && forms[k](-INFINITY) == 0);
         assert_true(isnan(forms[k](NAN)) && isnan(forms[k](-NAN)));
-        t_le(ulps(forms[k](nextafterf(-87, 0)), exp((double)nextafterf(-87, 0))), 2, "form %d: exp at the edge", k);
+        t_le(ulps(forms[k](nextafterf(-87, 0)), exp((double)nextafterf(-87, 0))), 2,
+             "form %d: exp at the edge", k);
         assert_true(isfinite(forms[k](88)));
     }
 }
 
 /* ---- GELU ---- */
 
-/* Absolute tolerances. y = v Phi(v): the float product of v and a Phi known to about 3 eps is off by 3 * 2^-24 |v|, at
- * most 12 of them here: 2.2e-6 at v = 12, and eps-sized near 0; judged relative to 1 + |y|, 4e-7. Below 0, where y is
- * tiny, the density's argument -v^2/2 carries a relative 2^-24, which exp turns into v^2 2^-24, but y itself is then
- * below v exp(-v^2/2): less than 1e-7 in all. The slope adds a density term of the same kind: 5e-7. */
+/* Absolute tolerances. y = v Phi(v): the float product of v and a Phi known to about 3 eps is off by 3 *
+ * 2^-24 |v|, at most 12 of them here: 2.2e-6 at v = 12, and eps-sized near 0; judged relative to 1 + |y|,
+ * 4e-7. Below 0, where y is tiny, the density's argument -v^2/2 carries a relative 2^-24, which exp turns
+ * into v^2 2^-24, but y itself is then below v exp(-v^2/2): less than 1e-7 in all. The slope adds a density
+ * term of the same kind: 5e-7. */
 static void test_gelu(void **state) {
     (void)state;
     enum { N = 240001 };
@@ -118,14 +127,16 @@ static void test_gelu(void **state) {
 
 /* ---- softmax ---- */
 
-/* Each p_j = e_j / sum: exp 2 ulp, its argument (a product and a difference of numbers up to S) off by S 2^-23 at most,
- * the sum of n positive terms in 16 lanes off by (n/16 + 16) 2^-24 relative: in all (S + n/16 + 24) 2^-22, relative,
- * with rows up to n = 197 and S = 20 below 1.4e-5. Row sums: products with the reciprocal, 4 eps n. */
+/* Each p_j = e_j / sum: exp 2 ulp, its argument (a product and a difference of numbers up to S) off by S
+ * 2^-23 at most, the sum of n positive terms in 16 lanes off by (n/16 + 16) 2^-24 relative: in all (S + n/16
+ * + 24) 2^-22, relative, with rows up to n = 197 and S = 20 below 1.4e-5. Row sums: products with the
+ * reciprocal, 4 eps n. */
 static void softmax_case(int n, double spread) {
     enum { M = 3 };
     int ld = (n + 15) / 16 * 16;
     size_t len = (size_t)(M * ld);
-    double *s = t_doubles(len, (uint64_t)n, spread), *p64 = t_doubles(len, 0, 0), *dp = t_doubles(len, 7, 1), *ds64 = t_doubles(len, 0, 0);
+    double *s = t_doubles(len, (uint64_t)n, spread), *p64 = t_doubles(len, 0, 0), *dp = t_doubles(len, 7, 1),
+           *ds64 = t_doubles(len, 0, 0);
     float *sf = t_take(len * 4), *p = t_take(len * 4), *dpf = t_take(len * 4), *ds = t_take(len * 4);
     to_float(sf, s, len), to_float(dpf, dp, len);
     for (size_t i = 0; i < len; i++) s[i] = (double)sf[i], dp[i] = (double)dpf[i];
@@ -138,12 +149,15 @@ static void softmax_case(int n, double spread) {
     for (int i = 0; i < M; i++) {
         double sum = 0;
         for (int j = 0; j < n; j++) {
-            t_le(fabs((double)p[i * ld + j] - p64[i * ld + j]), tol * p64[i * ld + j] + 1e-37, "softmax %d", n);
+            t_le(fabs((double)p[i * ld + j] - p64[i * ld + j]), tol * p64[i * ld + j] + 1e-37, "softmax %d",
+                 n);
             sum += (double)p[i * ld + j];
         }
         t_le(fabs(sum - 1), 4 * 0x1p-24 * n, "row sum of %d", n);
-        double top = t_max(ds64 + i * ld, (size_t)n) + 1e-3; /* the difference dp - <p,dp> cancels: relative to 1e-3 at least */
-        for (int j = 0; j < n; j++) t_le(fabs((double)ds[i * ld + j] - ds64[i * ld + j]), 4 * tol * top, "softmax backward %d", n);
+        double top = t_max(ds64 + i * ld, (size_t)n) +
+                     1e-3; /* the difference dp - <p,dp> cancels: relative to 1e-3 at least */
+        for (int j = 0; j < n; j++)
+            t_le(fabs((double)ds[i * ld + j] - ds64[i * ld + j]), 4 * tol * top, "softmax backward %d", n);
     }
     t_release("softmax");
 }
@@ -156,14 +170,16 @@ static void test_softmax(void **state) {
 
 /* ---- layer norm ---- */
 
-/* Rows of c standard numbers around an offset of 4: the mean's error, c/8 additions in 8 lanes, is 4 (c/8 + 8) 2^-24,
- * and x - mean cancels two bits; in all 8 (c/8 + 8) 2^-24 against outputs of size 1. */
+/* Rows of c standard numbers around an offset of 4: the mean's error, c/8 additions in 8 lanes, is 4 (c/8 +
+ * 8) 2^-24, and x - mean cancels two bits; in all 8 (c/8 + 8) 2^-24 against outputs of size 1. */
 static void layernorm_case(int c) {
     enum { M = 5 };
     size_t len = (size_t)(M * c), n = (size_t)c;
-    double *x = t_doubles(len, 1, 1), *g = t_doubles(n, 2, 1), *b = t_doubles(n, 3, 1), *dy = t_doubles(len, 4, 1);
+    double *x = t_doubles(len, 1, 1), *g = t_doubles(n, 2, 1), *b = t_doubles(n, 3, 1),
+           *dy = t_doubles(len, 4, 1);
     double *y64 = t_doubles(len, 0, 0), *dx64 = t_doubles(len, 0, 0), mean64[M], rstd64[M];
-    float *xf = t_take(len * 4), *gf = t_take(n * 4), *bf = t_take(n * 4), *dyf = t_take(len * 4), *y = t_take(len * 4), *dx = t_take(len * 4);
+    float *xf = t_take(len * 4), *gf = t_take(n * 4), *bf = t_take(n * 4), *dyf = t_take(len * 4),
+          *y = t_take(len * 4), *dx = t_take(len * 4);
     float mean[M], rstd[M];
     for (size_t i = 0; i < len; i++) xf[i] = (float)(x[i] + 4), x[i] = (double)xf[i];
     to_float(gf, g, n), to_float(bf, b, n), to_float(dyf, dy, len);
@@ -190,13 +206,17 @@ static void test_layernorm(void **state) {
 
 /* ---- losses ---- */
 
-/* Float logits are exact in double, so only the evaluation differs: CE is done in double in both (one rounding), the
- * ratios have four float operations on differences, with denominators above 0.1: 2^-24 * 4 * max|z| / 0.1^2. */
+/* Float logits are exact in double, so only the evaluation differs: CE is done in double in both (one
+ * rounding), the ratios have four float operations on differences, with denominators above 0.1: 2^-24 * 4 *
+ * max|z| / 0.1^2. */
 static void test_losses(void **state) {
     (void)state;
     enum { K = 10 };
-    static const double tol[VT_LOSS_COUNT] = {[VT_LOSS_CE] = 0x1p-23, [VT_LOSS_MARGIN] = 0x1p-22, [VT_LOSS_DLR] = 2e-4,
-                                              [VT_LOSS_DLR_T] = 2e-4, [VT_LOSS_LINEAR] = 0x1p-22};
+    static const double tol[VT_LOSS_COUNT] = {[VT_LOSS_CE] = 0x1p-23,
+                                              [VT_LOSS_MARGIN] = 0x1p-22,
+                                              [VT_LOSS_DLR] = 2e-4,
+                                              [VT_LOSS_DLR_T] = 2e-4,
+                                              [VT_LOSS_LINEAR] = 0x1p-22};
     for (uint64_t seed = 0; seed < 20; seed++) {
         double z64[K], dz64[K];
         float z[K], dz[K], target[K] = {0};
@@ -222,7 +242,8 @@ static void nan_gelu_softmax(void) {
         float x[N], y[N], slope[N];
         for (int i = 0; i < N; i++) x[i] = i == at ? NAN : (float)i / 7 - 3;
         vt_gelu_forward_f32(y, slope, x, NULL, 1, N);
-        for (int i = 0; i < N; i++) assert_true(i == at ? isnan(y[i]) && isnan(slope[i]) : isfinite(y[i]) && isfinite(slope[i]));
+        for (int i = 0; i < N; i++)
+            assert_true(i == at ? isnan(y[i]) && isnan(slope[i]) : isfinite(y[i]) && isfinite(slope[i]));
         vt_gelu_forward_f32(y, NULL, x, NULL, 1, N);
         assert_true(isnan(y[at]));
         for (int n = at + 1; n <= N; n++) { /* every place in lanes and tail: the whole row goes */

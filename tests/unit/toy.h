@@ -1,5 +1,5 @@
-/* Tiny models for the tests: every tensor filled, weights on a grid of 2^-17 so that steps of central differences
- * are exact in float32. */
+/* Tiny models for the tests: every tensor filled, weights on a grid of 2^-17 so that steps of central
+ * differences are exact in float32. */
 #ifndef TOY_H
 #define TOY_H
 
@@ -8,18 +8,30 @@
 
 #define TOY_GRID 0x1p-17
 
-/* 12 x 12 pixels in patches of 4: 9 patches, 10 or 11 tokens; three heads of width 4; all sides odd or small. */
+/* 12 x 12 pixels in patches of 4: 9 patches, 10 or 11 tokens; three heads of width 4; all sides odd or small.
+ */
 static inline vt_config toy_config(const char *attn, vt_pool pool, bool dist, bool bias) {
-    vt_config c = {.image = 12, .patch = 4, .dim = 12, .depth = 2, .heads = 3, .hidden = 20, .classes = 5, .qkv_bias = bias,
-                   .dist_token = dist, .pool = pool, .ln_eps = 1e-6, .attn_scale = 0.5,
-                   .mean = {0.4914, 0.4822, 0.4465}, .std = {0.247, 0.2435, 0.2616}};
+    vt_config c = {.image = 12,
+                   .patch = 4,
+                   .dim = 12,
+                   .depth = 2,
+                   .heads = 3,
+                   .hidden = 20,
+                   .classes = 5,
+                   .qkv_bias = bias,
+                   .dist_token = dist,
+                   .pool = pool,
+                   .ln_eps = 1e-6,
+                   .attn_scale = 0.5,
+                   .mean = {0.4914, 0.4822, 0.4465},
+                   .std = {0.247, 0.2435, 0.2616}};
     snprintf(c.arch, sizeof c.arch, "vit");
     snprintf(c.attn, sizeof c.attn, "%s", attn);
     return c;
 }
 
-/* vt_model_init, then a normal of size 0.2 on every weight (biases start at zero, the class token near it), rounded to
- * the grid. */
+/* vt_model_init, then a normal of size 0.2 on every weight (biases start at zero, the class token near it),
+ * rounded to the grid. */
 static inline vt_model *toy_model(const vt_config *c, uint64_t seed) {
     vt_model *m = NULL;
     vt_err e = {0};
@@ -30,7 +42,8 @@ static inline vt_model *toy_model(const vt_config *c, uint64_t seed) {
         double *noise = malloc(p->numel * sizeof *noise);
         t_normals(noise, p->numel, seed + 1000 * (uint64_t)i, 0.2);
         for (size_t k = 0; k < p->numel; k++)
-            m->w[p->offset + k] = (float)(round(((double)m->w[p->offset + k] + noise[k]) / TOY_GRID) * TOY_GRID);
+            m->w[p->offset + k] =
+                (float)(round(((double)m->w[p->offset + k] + noise[k]) / TOY_GRID) * TOY_GRID);
         free(noise);
     }
     vt_model_refresh(m);
@@ -42,7 +55,9 @@ static inline vt_model *toy(vt_pool pool, bool dist, bool bias) {
     return toy_model(&c, 1);
 }
 
-static inline size_t toy_pixels(const vt_model *m) { return 3 * (size_t)m->config.image * (size_t)m->config.image; }
+static inline size_t toy_pixels(const vt_model *m) {
+    return 3 * (size_t)m->config.image * (size_t)m->config.image;
+}
 
 /* n images in [0,1], exact in float32. */
 static inline double *toy_images(const vt_model *m, int n, uint64_t seed) {

@@ -1,0 +1,114 @@
+# Shared by all command-line tests. Needs bash, coreutils, jq, awk; the program is $VITRINE (default build/vitrine).
+bats_require_minimum_version 1.5.0
+LC_ALL=C
+export LC_ALL
+unset OPENBLAS_CORETYPE VITRINE_BLAS_CHOSEN
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+VITRINE=$(realpath "${VITRINE:-$ROOT/build/vitrine}")
+export ROOT VITRINE
+# A run's files that depend on nothing but weights, data and options.
+DETERMINISTIC="results.json ledger.jsonl adv.bin table.md table.csv table.tex"
+
+# Every test works in its own folder; W weights, D data (CIFAR-10 format, 20 test images, all right).
+setup() {
+    W=$BASE/w.safetensors D=$BASE/data
+    mkdir "$BATS_TEST_TMPDIR/here" && cd "$BATS_TEST_TMPDIR/here" # bats keeps files of its own one level up
+}
+
+fail() {
+    printf '%s\n' "$@" >&2
+    return 1
+}
+
+# vt ARGS: runs the program, keeps status, output and stderr.
+vt() { run --separate-stderr "$VITRINE" "$@"; }
+
+# good ARGS: must succeed and say nothing on stderr.
+good() {
+    vt "$@"
+    [ "$status" = 0 ] && [ -z "$stderr" ] || fail "status $status of: vitrine $*" "stdout: $output" "stderr: $stderr"
+}
+
+# The house rule of a refusal: exit status CODE, one to three lines on stderr that begin with the program's name, no
+# number of a signal; and the sentence holds every TEXT.
+judge() { # CODE TEXT...
+    local code=$1 text
+    shift
+    [ "$status" = "$code" ] || fail "status $status, not $code; stderr: $stderr" || return 1
+    [ -n "$stderr" ] && [ "$(wc -l <<<"$stderr")" -le 3 ] || fail "stderr must be one to three lines: $stderr" || return 1
+    [[ $stderr == vitrine:\ * ]] || fail "stderr does not begin with 'vitrine: ': $stderr" || return 1
+    for text; do
+        [[ $stderr == *"$text"* ]] || fail "'$text' is not in: $stderr" || return 1
+    done
+}
+
+# bad CODE TEXT... -- ARGS: vitrine ARGS must be refused.
+bad() {
+    local code=$1 texts=()
+    shift
+    while [ "$1" != -- ]; do texts+=("$1") && shift; done
+    shift
+    vt "$@"
+    judge "$code" "${texts[@]}" || fail "of: vitrine $*"
+}
+
+# says TEXT...: standard output of the last vt holds every TEXT.
+says() {
+    local text
+    for text; do
+        [[ $output == *"$text"* ]] || fail "'$text' is not in: $output" || return 1
+    done
+}
+
+# quick ARGS: an evaluation of the tiny model on the drawn images.
+quick() { good eval "$W" --data "$D" "$@"; }
+
+# truth FILE FILTER: jq -e, with the file on failure.
+truth() { jq -e "$2" "$1" >/dev/null || fail "not true of $1: $2" "$(jq -c . "$1" | head -c 2000)"; }
+
+# same_run A B: all deterministic files of two runs are equal.
+same_run() {
+    local f
+    for f in $DETERMINISTIC; do
+        [ -f "$1/$f" ] || fail "$1/$f is missing" || return 1
+        cmp "$1/$f" "$2/$f" >&2 || fail "$f differs" || return 1
+    done
+}
+
+# sums DIR: what a folder holds, to see that it stayed as it was.
+sums() { (cd "$1" && find . -type f -exec sha256sum {} + | sort -k2); }
+
+# ---- bytes ----
+byte() { printf '\\x%02x' "$1"; }
+le8() { # N as 8 bytes, little-endian
+    local i n=$1
+    for i in 0 1 2 3 4 5 6 7; do printf "\\x$(printf %02x $(((n >> (8 * i)) & 255)))"; done
+}
+poke() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; } # FILE OFFSET '\x..'
+repeat() { # N '\x..': the bytes N times
+    local s
+    printf -v s "%${1}s" ''
+    printf "${s// /$2}"
+}
+ZERO='\x00\x00\x00\x00' HALF='\x00\x00\x00\x3f' ONE='\x00\x00\x80\x3f' TWO='\x00\x00\x00\x40'
+NAN='\x00\x00\xc0\x7f' INF='\x00\x00\x80\x7f'
+
+# ---- safetensors, by hand: 8 bytes of length, JSON, data ----
+st_length() { od -An -tu8 -N8 "$1" | tr -d ' '; }
+st_header() { tail -c +9 "$1" | head -c "$(st_length "$1")"; }
+st_data() { tail -c +$(($(st_length "$1") + 9)) "$1"; }
+st_make() { # OUT HEADER, data on standard input
+    { le8 ${#2} && printf %s "$2" && cat; } >"$1"
+}
+st_edit() { # IN OUT JQ-FILTER: another header on the same data
+    local header
+    header=$(st_header "$1" | jq -c "$3") && st_data "$1" | st_make "$2" "$header"
+}
+st_at() { # FILE TENSOR: where its bytes begin in the file
+    echo $(($(st_length "$1") + 8 + $(st_header "$1" | jq --arg t "$2" '.[$t].data_offsets[0]')))
+}
+st_floats() { # FILE TENSOR TYPE(f4|f8|d8): its numbers, one a line
+    local span
+    span=$(st_header "$1" | jq --arg t "$2" '.[$t].data_offsets | .[1] - .[0]')
+    od -An -v -t"$3" -w"${3#?}" -j "$(st_at "$1" "$2")" -N "$span" "$1" | tr -d ' '
+}

@@ -1,0 +1,195 @@
+#!/usr/bin/env bats
+# info, new, list: what a checkpoint is and where each value was read; random weights; the registries.
+load helpers
+
+# row KEY VALUE SOURCE: a line of info.
+row() { grep -qE "^  $1 +$2 +\($3\)$" <<<"$output" || fail "no line '$1 $2 ($3)' in: $output"; }
+tiny() { good new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=10 "$@"; }
+# A checkpoint as other programs write it: no metadata.
+bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
+
+@test "info reads shapes off the tensors and the rest off the metadata, and says so" {
+    good info "$W"
+    row image '3 x 32 x 32' tensors
+    row patch '8 \(17 tokens\)' tensors
+    row dim 16 tensors
+    row depth 1 tensors
+    row classes 10 tensors
+    row 'qkv bias' yes tensors
+    row 'distillation token' no tensors
+    row pool 'class token' tensors
+    row heads '2 of width 8' 'safetensors metadata'
+    row 'LayerNorm eps' 1e-06 'safetensors metadata'
+    row mean '0.5, 0.5, 0.5' 'safetensors metadata'
+    row 'attention scale' 0.353553391 'safetensors metadata'
+    n=$(st_header "$W" | jq '[del(.__metadata__)[] | .shape | reduce .[] as $s (1; . * $s)] | add')
+    row parameters "$n in 20 tensors" 'all finite'
+    says "$(sha256sum <"$W" | cut -d' ' -f1)"
+}
+
+@test "info --tensors lists every tensor with its shape" {
+    good info "$W" --tensors
+    while read -r name shape; do
+        grep -qF "$name" <<<"$output" && grep -qE "^  ${name//./\\.} +\[$shape\]$" <<<"$output" || fail "$name [$shape] is not listed"
+    done < <(st_header "$W" | jq -r 'del(.__metadata__) | to_entries[] | "\(.key) \(.value.shape | map(tostring) | join(","))"')
+}
+
+@test "options win over metadata, metadata over config.json, config.json over nothing" {
+    good info "$W" --heads 4 --mean 0.1,0.2,0.3 --std 0.25 --ln-eps 1e-5 --attn-scale 0.5
+    row heads '4 of width 4' --heads
+    row mean '0.1, 0.2, 0.3' --mean
+    row std '0.25, 0.25, 0.25' --std
+    row 'LayerNorm eps' 1e-05 --ln-eps
+    row 'attention scale' 0.5 --attn-scale
+    good info "$W" --attn-scale dim
+    row 'attention scale' 0.25 --attn-scale
+    echo '{"num_heads": 8, "mean": [0, 0, 0]}' >config.json
+    cp "$W" w.safetensors
+    good info w.safetensors
+    row heads '2 of width 8' 'safetensors metadata'
+    bare
+    echo '{"architecture": "vit", "num_classes": 10, "model_args": {"num_heads": 4},
+           "pretrained_cfg": {"mean": [0.1, 0.2, 0.3], "std": [0.5, 0.5, 0.5], "num_classes": 10}}' >config.json
+    good info bare.safetensors
+    row heads '4 of width 4' config.json
+    row mean '0.1, 0.2, 0.3' config.json
+    row 'attention scale' 0.5 'default: head width \^ -0.5'
+}
+
+@test "ambiguous heads are refused with the list of choices" {
+    bare
+    bad 2 bare.safetensors "number of attention heads" "--heads" "width 16 allows 1, 2" --preset config.json -- info bare.safetensors
+    bad 2 bare.safetensors "--heads" -- eval bare.safetensors --data "$D" --out r
+    [ ! -e r ]
+}
+
+@test "an unknown normalisation is refused with the list of choices" {
+    bare
+    bad 2 bare.safetensors "the mean of the input normalisation" --mean --std "0.485,0.456,0.406" "0.4914,0.4822,0.4465" config.json \
+        -- info bare.safetensors --heads 2
+    bad 2 "the std of the input normalisation" -- info bare.safetensors --heads 2 --mean 0.5
+    good info bare.safetensors --heads 2 --mean 0.5 --std 0.5
+}
+
+@test "a preset tells what tensors cannot; one of another shape is refused" {
+    good new vit_cifar_dim192_depth9 --set classes=3 depth=9 --seed 1 -o p.safetensors
+    st_edit p.safetensors bare.safetensors 'del(.__metadata__)'
+    good info bare.safetensors --mean 0.5 --std 0.5
+    row heads '3 of width 64' 'shape of preset vit_cifar_dim192_depth9'
+    good info bare.safetensors --preset vit_cifar_dim192_depth9
+    row mean '0.5, 0.5, 0.5' 'preset vit_cifar_dim192_depth9'
+    bad 1 "width 192 and depth 9" "preset vit_base_patch16_224 has 768 and 12" -- info bare.safetensors --preset vit_base_patch16_224
+    bad 2 "unknown preset 'vit_tiny_patch16_22'" "did you mean 'vit_tiny_patch16_224'?" -- info bare.safetensors --preset vit_tiny_patch16_22
+}
+
+@test "config.json that contradicts the tensors, or is none, is refused" {
+    bare
+    echo '{"num_classes": 7, "num_heads": 2, "mean": [0.5,0.5,0.5], "std": [0.5,0.5,0.5]}' >config.json
+    bad 1 config.json "num_classes is 7" "head.weight" "10 rows" -- info bare.safetensors
+    echo '{"num_heads": 3, "mean": [0.5,0.5,0.5], "std": [0.5,0.5,0.5]}' >config.json
+    bad 1 "width 16 is not a multiple of 3 heads" config.json -- info bare.safetensors
+    echo '{"num_heads": 2.5}' >config.json
+    bad 1 config.json "2.5 heads" "whole number" -- info bare.safetensors
+    echo '{"num_heads": 2, "mean": [0.5,0.5,0.5], "std": [0.5,0,0.5]}' >config.json
+    bad 1 "std is 0" "above 1e-6" -- info bare.safetensors
+    echo '{"num_heads": 2,' >config.json
+    bad 1 config.json "line " -- info bare.safetensors
+    echo '[1]' >config.json
+    bad 1 config.json "not a JSON object" -- info bare.safetensors
+}
+
+@test "model options that make no sense are refused, with value and limit" {
+    bad 1 "width 16 is not a multiple of 3 heads (--heads)" -- info "$W" --heads 3
+    bad 2 "--heads is 0" "between 1 and 16384" -- info "$W" --heads 0
+    bad 2 "--heads is 'two'" "not a whole number" -- info "$W" --heads two
+    bad 2 "--mean is '0.5,0.5'" "three numbers" -- info "$W" --mean 0.5,0.5
+    bad 2 "--std is 'nan'" -- info "$W" --std nan
+    bad 1 "std is 0" -- info "$W" --std 0
+    bad 2 "--ln-eps is '-1'" "above 0" -- info "$W" --ln-eps -1
+    bad 2 "'both'" "head, dim or a number" -- info "$W" --attn-scale both
+    bad 2 "unknown attention variant 'softmix'" -- info "$W" --attn softmix
+}
+
+@test "new: the same seed gives the same bytes, another seed others" {
+    tiny --seed 5 -o a.safetensors
+    tiny -o b.safetensors --seed 5
+    tiny --seed 6 -o c.safetensors
+    cmp a.safetensors b.safetensors
+    ! cmp -s a.safetensors c.safetensors || fail "seeds 5 and 6 give the same weights"
+}
+
+@test "new: every shape option is what info then reads" {
+    good new --set dim=24,depth=2,patch=4,image=16,classes=5,heads=3,hidden=40,qkv_bias=0,pool=avg,ln_eps=1e-5 -o a.safetensors
+    good info a.safetensors
+    row image '3 x 16 x 16' tensors
+    row patch '4 \(17 tokens\)' tensors
+    row depth 2 tensors
+    row heads '3 of width 8' 'safetensors metadata'
+    row 'mlp hidden' 40 tensors
+    row classes 5 tensors
+    row 'qkv bias' no tensors
+    row pool 'mean of the patch tokens' tensors
+    row 'LayerNorm eps' 1e-05 'safetensors metadata'
+    good new --set dim=16 depth=1 image=16 patch=8 distilled=1 --heads 4 --mean 0 --std 1 --attn-scale dim -o d.safetensors
+    good info d.safetensors
+    row 'distillation token' 'yes \(logits = mean of both heads\)' tensors
+    row heads '4 of width 4' 'safetensors metadata'
+    row mean '0, 0, 0' 'safetensors metadata'
+    row 'attention scale' 0.25 'safetensors metadata'
+}
+
+@test "new PRESET writes that preset" {
+    good new vit_tiny_patch16_224 --seed 0 -o w.safetensors
+    good info w.safetensors
+    row image '3 x 224 x 224' tensors
+    row heads '3 of width 64' 'safetensors metadata'
+    row parameters '5717416 in 152 tensors' 'all finite'
+}
+
+@test "new: shapes that cannot be are refused and write nothing" {
+    echo kept >w.safetensors
+    bad 2 "unknown preset 'vit_tiny_patch16_244'" "did you mean 'vit_tiny_patch16_224'?" -- new vit_tiny_patch16_244 -o w.safetensors
+    bad 2 "no option 'dims'" "did you mean 'dim'?" -- new --set dims=3 -o w.safetensors
+    bad 2 "dim is 0" "between 1 and 16384" -- new --set dim=0 -o w.safetensors
+    bad 2 "patch" "no value" -- new --set patch= -o w.safetensors
+    bad 2 "'avg|token'" "token|avg" -- new --set 'pool=avg|token' -o w.safetensors
+    bad 1 "image size 30 is not a multiple of patch size 4" -- new --set image=30 patch=4 -o w.safetensors
+    bad 1 "width 16 is not a multiple of 3 heads" -- new --set dim=16 heads=3 -o w.safetensors
+    bad 1 "distillation token and mean pooling" -- new --set distilled=1 pool=avg -o w.safetensors
+    bad 2 "--seed is -1" -- new --seed -1 -o w.safetensors
+    [ "$(cat w.safetensors)" = kept ]
+    bad 1 "w.safetensors/x" -- new --set dim=16 depth=1 -o w.safetensors/x
+}
+
+@test "half-precision weights are read (BF16, F16, F64), and evaluated" {
+    # BF16 is the upper half of a float32; the header is F32's with half of every offset.
+    header=$(st_header "$W" | jq -c 'map_values(if .dtype then .dtype = "BF16" | .data_offsets |= map(. / 2) else . end)')
+    printf "$(st_data "$W" | od -An -v -tx1 -w4 | awk '{printf "\\x%s\\x%s", $3, $4}')" | st_make bf16.safetensors "$header"
+    good info bf16.safetensors
+    good eval bf16.safetensors --data "$D" --out r
+    truth r/results.json '.clean.correct > 10' # rounding moves few of twenty labels
+    # F64: each float32 as eight bytes, by dtype and offsets; zero is zero in both.
+    header=$(st_header "$W" | jq -c 'map_values(if .dtype then .dtype = "F64" | .data_offsets |= map(. * 2) else . end)')
+    head -c $((2 * $(st_data "$W" | wc -c))) /dev/zero | st_make f64.safetensors "$header"
+    good info f64.safetensors
+    header=$(st_header "$W" | jq -c 'map_values(if .dtype then .dtype = "F16" | .data_offsets |= map(. / 2) else . end)')
+    head -c $(($(st_data "$W" | wc -c) / 2)) /dev/zero | st_make f16.safetensors "$header"
+    good info f16.safetensors
+}
+
+@test "list attacks names every attack with paper, norms and the defaults of its options" {
+    good list attacks
+    for a in fgsm pgd cw20 apgd-ce apgd-dlr apgd-t fab fab-t square autoattack; do
+        grep -qE "^$a +" <<<"$output" || fail "$a is not listed"
+    done
+    says "Madry et al. 2018" "linf, l2" "(default eps/4)" "(default 5000)" "black-box" "=    apgd-ce" "then square" "not Carlini and Wagner's optimiser"
+}
+
+@test "list models and list formats come from the registries; anything else is refused" {
+    good list models
+    says vit_tiny_patch16_224 deit_small_distilled_patch16_224 dot
+    good list formats
+    says timm cifar folder results.json table.md table.csv table.tex
+    bad 2 "'weights'" "attacks, models, formats" -- list weights
+    bad 2 "vitrine list needs" -- list
+}

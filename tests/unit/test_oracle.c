@@ -1,0 +1,198 @@
+/* The oracle's stop rule, and rules of attacks that a run as a whole does not show: on classifiers whose
+ * logits are written down here. */
+#include "core/real.h"
+#include "t.h"
+
+#include "attacks/fab.h"
+
+enum { K = 3, N = 12 }; /* 3 channels, 2 x 2 pixels */
+
+/* Linear logits z = w x + b in double; the float ones are off by `noise` in the last class. */
+typedef struct toy {
+    double w[K][N], b[K];
+    float noise;
+    float seen[16][N]; /* queries */
+    int calls;
+    float kept[N];
+} toy;
+
+static void toy_logits64(void *self, const float *x, double *z) {
+    const toy *t = self;
+    for (int k = 0; k < K; k++) {
+        z[k] = t->b[k];
+        for (int i = 0; i < N; i++) z[k] += t->w[k][i] * (double)x[i];
+    }
+}
+
+static void toy_logits(void *self, const float *x, float *z, bool keep) {
+    toy *t = self;
+    double d[K];
+    toy_logits64(self, x, d);
+    for (int k = 0; k < K; k++) z[k] = (float)d[k] + (k == K - 1 ? t->noise : 0);
+    memcpy(t->seen[t->calls++ % 16], x, sizeof t->seen[0]);
+    if (keep) memcpy(t->kept, x, sizeof t->kept);
+}
+
+static void toy_backward(void *self, const vt_loss *loss, float *value, float *dx) {
+    const toy *t = self;
+    double d[K];
+    float z[K], dz[K];
+    toy_logits64(self, t->kept, d);
+    for (int k = 0; k < K; k++) z[k] = (float)d[k];
+    *value = vt_loss_eval_f32(dz, loss, z, K);
+    for (int i = 0; i < N; i++) {
+        double s = 0;
+        for (int k = 0; k < K; k++) s += (double)dz[k] * t->w[k][i];
+        dx[i] = (float)s;
+    }
+}
+
+/* A toy behind an oracle; label 0, all pixels 0.5. */
+typedef struct scene {
+    toy t;
+    vt_classifier c;
+    vt_oracle o;
+    vt_ball ball;
+    float x[N], lo[N], hi[N], out[N], work[256];
+    vt_task task;
+} scene;
+
+static void scene_open(scene *s, vt_norm norm, double eps) {
+    memset(s, 0, sizeof *s);
+    s->c = (vt_classifier){.classes = K,
+                           .pixels = N,
+                           .self = &s->t,
+                           .logits = toy_logits,
+                           .logits64 = toy_logits64,
+                           .backward = toy_backward};
+    for (int i = 0; i < N; i++) s->x[i] = 0.5f;
+    vt_ball_init(&s->ball, norm, eps, s->x, N, s->lo, s->hi);
+    vt_err e = {0};
+    assert_int_equal(vt_oracle_open(&s->o, &s->c, &e), VT_OK);
+    vt_oracle_reset(&s->o, &s->ball, 0, true);
+    s->task = (vt_task){.x = s->x,
+                        .n = N,
+                        .height = 2,
+                        .width = 2,
+                        .classes = K,
+                        .label = 0,
+                        .ball = &s->ball,
+                        .rng = {.seed = 9, .image = 4},
+                        .x_adv = s->out,
+                        .work = s->work};
+}
+
+/* Final only in the ball, wrong in both precisions, and by more than four times the float noise of the
+ * logits. */
+static void test_stop(void **state) {
+    (void)state;
+    static const struct {
+        double margin; /* of class 1 over the label */
+        float noise;
+        bool outside, exhaustive, stops, found;
+    } cases[] = {
+        {0.41, 0.1f, false, false, true, true},  {0.39, 0.1f, false, false, false, true},
+        {1e-9, 0, false, false, true, true},     {0.41, 0.1f, true, false, false, false},
+        {0.41, 0.1f, false, true, false, true},  {-0.5, 0.1f, false, false, false, false},
+        {-0.5, 2.0f, false, false, false, true}, /* class 2 wins in float alone */
+        {0, 0, false, false, false, false},      /* a tie belongs to the lower index, the label */
+    };
+    for (size_t i = 0; i < T_COUNT(cases); i++) {
+        scene s;
+        float x[N];
+        scene_open(&s, VT_LINF, 0.1);
+        s.t.b[1] = cases[i].margin, s.t.b[2] = -1, s.t.noise = cases[i].noise;
+        s.o.exhaustive = cases[i].exhaustive;
+        memcpy(x, s.x, sizeof x);
+        x[3] = cases[i].outside ? 0.61f : 0.59f;
+        vt_status got = vt_oracle_logits(&s.o, x, NULL);
+        if (got != (cases[i].stops ? VT_STOP : VT_OK)) fail_msg("case %zu: status %d", i, got);
+        assert_int_equal(s.o.has_found, cases[i].found);
+        assert_int_equal(vt_oracle_may_end(&s.o), cases[i].exhaustive);
+        if (cases[i].found) assert_memory_equal(s.o.found, x, sizeof x);
+        vt_oracle_close(&s.o);
+    }
+}
+
+/* sign(0) = 0: a pixel without gradient does not move. */
+static void test_step(void **state) {
+    (void)state;
+    scene s;
+    static const float g[N] = {0, -0.0f, 3, -4, 0, 0, 0, 0, 0, 0, 0, 0};
+    float out[N];
+    scene_open(&s, VT_LINF, 0.1);
+    vt_ball_step(&s.ball, out, g, 0.25);
+    for (int i = 0; i < N; i++) assert_true(out[i] == (i == 2 ? 0.25f : i == 3 ? -0.25f : 0));
+    vt_oracle_close(&s.o);
+    scene_open(&s, VT_L2, 0.1);
+    vt_ball_step(&s.ball, out, g, 0.25);
+    for (int i = 0; i < N; i++)
+        t_le(fabs((double)out[i] - (i == 2   ? 0.15
+                                    : i == 3 ? -0.2
+                                             : 0)),
+             1e-7, "l2 step"); /* one float rounding */
+    vt_oracle_close(&s.o);
+}
+
+/* Restart r of PGD begins at the point that run r of the key gives. */
+static void test_pgd_restarts(void **state) {
+    (void)state;
+    for (int norm = VT_LINF; norm <= VT_L2; norm++) {
+        scene s;
+        vt_attack a;
+        vt_err e = {0};
+        scene_open(&s, (vt_norm)norm, 0.1);
+        s.t.b[0] = 5; /* never broken */
+        assert_int_equal(vt_attack_parse(&a, "pgd:steps=1,restarts=3", (vt_norm)norm, &e), VT_OK);
+        assert_int_equal(a.stages[0].def->run(&s.o, a.stages[0].params, &s.task), VT_OK);
+        assert_int_equal(s.t.calls, 6); /* a gradient and the last iterate's logits, three times */
+        for (uint32_t r = 0; r < 3; r++) {
+            vt_rng rng = s.task.rng;
+            float start[N];
+            rng.run = r;
+            vt_ball_start_inside(&s.ball, &rng, start);
+            assert_memory_equal(s.t.seen[2 * r], start, sizeof start);
+            if (r) assert_memory_not_equal(s.t.seen[2 * r], s.t.seen[0], sizeof start);
+        }
+        vt_attack_free(&a);
+        vt_oracle_close(&s.o);
+    }
+}
+
+/* FAB on a linear boundary at distance d, far from the faces of the box. Iteration 1: to 1.05 d, back to
+ * 0.945 d. Iteration 2: a1 = 0.055 d, a2 = d, alpha = 0.055 / 1.055, below its limit of 0.1, and so (1 -
+ * alpha)(0.945 + 1.05 * 0.055) + alpha 1.05 = 1.0052133 d, which is the smallest norm of the two. */
+static void test_fab_two_steps(void **state) {
+    (void)state;
+    for (int norm = VT_LINF; norm <= VT_L2; norm++) {
+        scene s;
+        double distance, length = 0, sum = 0;
+        float best[N];
+        scene_open(&s, (vt_norm)norm, 0.4);
+        s.o.exhaustive = true;
+        for (int i = 0; i < N; i++) {
+            s.t.w[1][i] = (i % 3 - 1) * (1 + 0.1 * i);
+            sum += s.t.w[1][i] / 2;
+            length += norm == VT_LINF ? fabs(s.t.w[1][i]) : s.t.w[1][i] * s.t.w[1][i];
+        }
+        if (norm == VT_L2) length = sqrt(length);
+        s.t.b[1] = -sum - 0.1 * length, s.t.b[2] = -100; /* 0.1 away from the boundary */
+        vt_fab_params p = {
+            .steps = 2, .restarts = 1, .targets = 1, .alpha_max = 0.1, .eta = 1.05, .beta = 0.9};
+        assert_int_equal(vt_fab_run(&s.o, &p, &s.task, 1, false, &s.task.rng, best, &distance), VT_OK);
+        double alpha = 0.055 / 1.055, want = 0.1 * ((1 - alpha) * (0.945 + 1.05 * 0.055) + alpha * 1.05);
+        t_le(fabs(distance - want), 2e-6, "FAB after two steps, %s",
+             vt_norm_name((vt_norm)norm)); /* pixels are floats near 0.5 */
+        vt_oracle_close(&s.o);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_pgd_restarts),
+        cmocka_unit_test(test_fab_two_steps),
+    };
+    return cmocka_run_group_tests_name("oracle", tests, NULL, NULL);
+}
