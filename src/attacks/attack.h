@@ -16,7 +16,7 @@ typedef struct vt_task {
     int height, width, classes, label;
     const vt_ball *ball;
     vt_rng rng;   /* keyed by seed, attack and image: run and step are the attack's to set */
-    float *x_adv; /* [n] result: a point of the ball (x itself when nothing was found) */
+    float *x_adv; /* [n] result: a point of the ball; in exhaustive mode it is what is judged */
     float *work;  /* work_len floats */
 } vt_task;
 

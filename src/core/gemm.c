@@ -53,7 +53,9 @@ const char *vt_blas_kernel(void) { return openblas_get_corename(); }
 const char *vt_blas_config(void) { return openblas_get_config(); }
 
 void vt_gemm_kernels(char *out, size_t size) {
-    snprintf(out, size, "OpenBLAS %s, %s", vt_blas_kernel(), vt_onednn_version());
+    char onednn[64];
+    vt_onednn_version(onednn, sizeof onednn);
+    snprintf(out, size, "OpenBLAS %s, %s", vt_blas_kernel(), onednn);
 }
 
 /* Instruction set of OpenBLAS's x86 kernels by name; a name that is not here counts as "unknown, leave alone". */

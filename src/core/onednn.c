@@ -121,8 +121,7 @@ bool vt_onednn_product(const vt_product *p, const float *a, const float *b, floa
     return done;
 }
 
-const char *vt_onednn_version(void) {
-    static char text[64]; /* written with the same bytes by every caller */
+void vt_onednn_version(char *text, size_t size) {
     const char *isa = "";
     switch (dnnl_get_effective_cpu_isa()) {
     case dnnl_cpu_isa_sse41: isa = "sse41"; break;
@@ -135,6 +134,5 @@ const char *vt_onednn_version(void) {
     default: isa = "baseline"; break;
     }
     const dnnl_version_t *v = dnnl_version();
-    snprintf(text, sizeof text, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch, isa);
-    return text;
+    snprintf(text, size, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch, isa);
 }

@@ -4,6 +4,7 @@
 #define VT_CORE_ONEDNN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef struct vt_product {
     bool ta, tb, add; /* transposes as stored; add: C += */
@@ -12,6 +13,6 @@ typedef struct vt_product {
 
 /* false: oneDNN cannot; nothing was written. Primitives are made at a thread's first call of a shape and kept. */
 bool vt_onednn_product(const vt_product *p, const float *a, const float *b, float *c);
-const char *vt_onednn_version(void); /* "oneDNN 2.6.3 avx512_core" */
+void vt_onednn_version(char *text, size_t size); /* "oneDNN 2.6.3 avx512" */
 
 #endif

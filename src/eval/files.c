@@ -14,7 +14,7 @@ vt_status vt_make_dir(const char *dir, vt_err *e) {
     char path[VT_PATH_MAX];
     struct stat s;
     if (!*dir || snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
-        return vt_fail(e, VT_E_IO, "'%s' cannot be used as a folder: its path is empty or too long", dir);
+        return vt_fail(e, VT_E_IO, "'%.80s' cannot be used as a folder: its path is empty or longer than %d bytes", dir, VT_PATH_MAX - 1);
     for (char *p = path + 1;; p++) {
         if (*p && *p != '/') continue;
         char kept = *p;

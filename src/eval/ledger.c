@@ -198,6 +198,13 @@ vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *heade
     VT_TRY(vt_make_dir(dir, e));
     if (vt_ledger_exists(dir))
         return vt_fail(e, VT_E_IO, "%s already holds a run (ledger.jsonl): continue it with --resume or choose another --out", dir);
+    static const char *const others[] = {"adv.bin", "results.json"}; /* of a run without its ledger, or of somebody else */
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char path[VT_PATH_MAX];
+        if (vt_path(path, dir, others[i]) && access(path, F_OK) == 0)
+            return vt_fail(e, VT_E_IO, "%s holds %s but no ledger.jsonl: choose another --out, so that nothing is overwritten", dir,
+                           others[i]);
+    }
     vt_ledger *l = ledger_new(dir, pixels);
     if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
     l->header = json_deep_copy(header);

@@ -105,6 +105,7 @@ values() { od -An -v -t"$2" -w"${2#?}" -j "$3" -N "$4" "$1"; }
 
 @test "the ledger has one line for each image and stage that it reached" {
     tail -n +2 "$RUN/ledger.jsonl" | jq -s . >lines.json
+    truth lines.json 'map([.entry, .stage, .image]) | . == sort'
     truth lines.json 'length == ([.[] | [.image, .entry, .stage]] | unique | length)'
     truth lines.json 'all(if .entry == 0 then .status == "correct" else .status == "broken" or .status == "robust" end)'
     truth lines.json 'all(.pred >= 0 and .pred < 10 and (.margin > 0) == (.pred != .label))'

@@ -49,7 +49,8 @@ bad() {
     while [ "$1" != -- ]; do texts+=("$1") && shift; done
     shift
     vt "$@"
-    judge "$code" "${texts[@]}" || fail "of: vitrine $*"
+    local line="$*"
+    judge "$code" "${texts[@]}" || fail "of: vitrine ${line:0:300}"
 }
 
 # says TEXT...: standard output of the last vt holds every TEXT.

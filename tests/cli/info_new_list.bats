@@ -177,6 +177,28 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
     good info f16.safetensors
 }
 
+@test "draw: the same seed gives the same bytes; sizes are as asked; eval reads it" {
+    good draw --out a --train 3 --test 4 --seed 7
+    good draw --out b --train 3 --test 4 --seed 7
+    good draw --out c --train 3 --test 4
+    cmp a/test_batch.bin b/test_batch.bin && cmp a/data_batch_1.bin b/data_batch_1.bin
+    ! cmp -s a/test_batch.bin c/test_batch.bin || fail "seeds 7 and 0 give the same images"
+    [ "$(stat -c %s a/data_batch_1.bin) $(stat -c %s a/test_batch.bin)" = "9219 12292" ]
+    [ "$(wc -l <a/batches.meta.txt)" = 10 ]
+    good eval "$W" --data a --split train
+    says "/ 3"
+}
+
+@test "draw: overwrites nothing, and refuses sizes that cannot be" {
+    mkdir d && echo kept >d/test_batch.bin
+    bad 1 d/test_batch.bin "not overwritten" -- draw --out d --train 1 --test 1
+    [ "$(ls -A d)" = test_batch.bin ] && [ "$(cat d/test_batch.bin)" = kept ]
+    bad 2 "--train is 0" "between 1 and" -- draw --out e --train 0
+    bad 2 "--test is -1" -- draw --out e --test -1
+    bad 2 "--seed is 'x'" -- draw --out e --seed x
+    [ ! -e e ]
+}
+
 @test "list attacks names every attack with paper, norms and the defaults of its options" {
     good list attacks
     for a in fgsm pgd cw20 apgd-ce apgd-dlr apgd-t fab fab-t square autoattack; do

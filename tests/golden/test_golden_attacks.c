@@ -274,8 +274,8 @@ static int follow_and_compare(const trial *t, const char *file, const path *p, d
     double whole = apart(loss, f32, f64, t->n, CALLS, &at), first = apart(loss, f32, f64, t->n, 2, &at2);
     /* Whole: 3e-4, where torch's own float32 and float64 runs stay within 1e-3 of each other at every call.
      * First two calls: 1e-3; later an argmax or a rank that flips inside DLR, or an L2 direction, lets even
-     * torch's two part. */
-    bool pass = !failures && !flags && (p->whole ? whole <= 3e-4 : first <= 1e-3);
+     * torch's two runs part on single images: ours may on two more. */
+    bool pass = !failures && !flags && (p->whole ? whole <= 3e-4 : first <= 1e-3) && ours <= theirs + 2;
     printf("  %-16s %-22s calls 0-1 within %.1e, all calls within %.1e (call %d)%s; images parting %d "
            "(torch's two "
            "runs: %d), flags differing %d%s\n",
@@ -364,7 +364,9 @@ static int compare_fab(const trial *t, const char *file, vt_norm norm, double ep
     }
     double middle = fabs(median(ours, t->n) / median(theirs, t->n) - 1);
     /* FAB's iterates are chaotic where two boundaries are equally near, so single images may part; the median
-     * may not: 0.1 %; and nine images of ten stay within 1 %. */
+     * may not: 0.1 %; and nine images of ten stay within 1 %. Known: fab_t_Linf of image 15 ends at 0.0133
+     * (torch) or at 0.0189, and changing its pixels by 6e-8 moves it from the one to the other and to 0.0144.
+     */
     bool pass = !failures && !flags && middle <= 1e-3 && near * 10 >= t->n * 9;
     printf("  %-16s %-9s median off by %.1e, %d of %d within 1 %%, within eps %d (reference %d)%s\n", file,
            stem, middle, near, t->n, inside, inside_ref, pass ? "" : "  FAIL");
