@@ -45,6 +45,7 @@ MODELS = {
 # name: kind, eps, step size (in 1/255 but for l2), steps
 ATTACKS = {
     "fgsm_8": ("fgsm", 8, 0, 1),
+    "pgd20_4": ("pgd", 4, 1, 20),
     "pgd20_8": ("pgd", 8, 2, 20),
     "cw20_8": ("cw", 8, 2, 20),
     "l2pgd20_0.5": ("l2", 0.5, 0.1, 20),

@@ -94,10 +94,9 @@ png() { # N real 32 x 32 pictures in d/0
     poke d/0/00000.png 16 '\x00\x00\x00\x00\x00\x00\x00\x20'
     unfit d/0/00000.png "0 x 32"
     poke d/0/00000.png 16 '\x00\x00\x3f\xff\x00\x00\x3f\xff'
-    (
-        ulimit -v 500000
-        unfit d/0/00000.png
-    )
+    if (ulimit -v 500000 && "$VITRINE" --version >/dev/null 2>&1); then # not so under the address sanitizer
+        (ulimit -v 500000 && unfit d/0/00000.png)
+    fi
 }
 
 @test "a bad PNG later in the set ends the run with its name; what was done is kept and can go on" {

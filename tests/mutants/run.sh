@@ -35,7 +35,7 @@ done
 for n in $names; do
     patch=$root/tests/mutants/$n.patch
     total=$((total + 1))
-    if ! patch -p1 -s -f --no-backup-if-mismatch <"$patch" >"$tmp/out" 2>&1; then
+    if ! patch -p1 -s -f -F0 --no-backup-if-mismatch <"$patch" >"$tmp/out" 2>&1; then
         cat "$tmp/out"
         echo "does not apply  $n"
         status=1
@@ -54,7 +54,7 @@ for n in $names; do
     done
     case $verdict in killed*) killed=$((killed + 1)) ;; *) status=1 ;; esac
     echo "$verdict  $n: $(sed -n 1p "$patch")"
-    patch -p1 -s -R -f --no-backup-if-mismatch <"$patch" || exit 1
+    patch -p1 -s -R -f -F0 --no-backup-if-mismatch <"$patch" || exit 1
 done
 echo "$killed of $total mutants killed"
 exit $status
