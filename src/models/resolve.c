@@ -62,7 +62,8 @@ static const json_t *config_get(const sources *s, const char *key) {
 static bool find_number(const sources *s, const char *const *keys, double *out, const char **from) {
     for (int i = 0; keys[i]; i++) {
         const char *m = vt_st_meta(s->st, keys[i]);
-        if (m && vt_parse_real(m, out)) return *from = "safetensors metadata", true;
+        if (m && !vt_parse_real(m, out)) *out = NAN; /* written, but no number: the range checks refuse it by name */
+        if (m) return *from = "safetensors metadata", true;
     }
     for (int i = 0; keys[i]; i++) {
         const json_t *v = config_get(s, keys[i]);
@@ -187,7 +188,8 @@ static bool resolve_triple(double out[3], char *told_by, const sources *s, const
     if (has) {
         for (int k = 0; k < 3; k++) out[k] = given[k];
         snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "--%s", key);
-    } else if (m && triple(m, out)) {
+    } else if (m) {
+        if (!triple(m, out)) out[0] = NAN; /* refused by vt_config_check */
         snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "safetensors metadata");
     } else if (json_triple(config_get(s, key), out)) {
         snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "config.json");
