@@ -12,7 +12,10 @@ typedef struct schedule {
 
 static schedule schedule_new(int steps, float loss) {
     int k = (int)(0.22 * steps), k_min = (int)(0.06 * steps), k_dec = (int)(0.03 * steps);
-    return (schedule){.k = k > 1 ? k : 1, .k_min = k_min > 1 ? k_min : 1, .k_dec = k_dec > 1 ? k_dec : 1, .best_at_check = loss,
+    return (schedule){.k = k > 1 ? k : 1,
+                      .k_min = k_min > 1 ? k_min : 1,
+                      .k_dec = k_dec > 1 ? k_dec : 1,
+                      .best_at_check = loss,
                       .reduced_last = true};
 }
 
@@ -37,8 +40,8 @@ size_t vt_apgd_work_len(const void *params, const vt_task *t) {
 }
 
 /* next = cur + a (z - cur) + (1 - a)(cur - prev), z = project(cur + eta direction); then projected. */
-static void advance(const vt_ball *b, float *next, float *z, const float *cur, const float *prev, const float *g, double eta,
-                    float a) {
+static void advance(const vt_ball *b, float *next, float *z, const float *cur, const float *prev, const float *g,
+                    double eta, float a) {
     vt_ball_step(b, z, g, eta);
     for (size_t i = 0; i < b->n; i++) z[i] += cur[i];
     vt_ball_project(b, z);
@@ -49,7 +52,8 @@ static void advance(const vt_ball *b, float *next, float *z, const float *cur, c
 vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss, const vt_rng *rng,
                       bool *broken) {
     size_t n = t->n, bytes = n * sizeof(float);
-    float *cur = t->work, *prev = cur + n, *next = prev + n, *g = next + n, *x_best = g + n, *g_best = x_best + n, *tmp = g_best + n;
+    float *cur = t->work, *prev = cur + n, *next = prev + n, *g = next + n, *x_best = g + n, *g_best = x_best + n,
+          *tmp = g_best + n;
     float *z = tmp + n, *hist = z + t->classes, value, best;
     memset(hist, 0, (size_t)p->steps * sizeof(float));
     memcpy(cur, t->x, bytes);

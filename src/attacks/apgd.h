@@ -10,13 +10,20 @@ typedef struct vt_apgd_params {
     bool random_start;
 } vt_apgd_params;
 
-#define VT_APGD_OPTS(restarts_)                                                                              \
-    {"steps", "gradient steps after the start", VT_OPT_INT, offsetof(vt_apgd_params, steps), 100, 1, 100000, NULL, NULL}, \
-        {"restarts", "independent runs", VT_OPT_INT, offsetof(vt_apgd_params, restarts), restarts_, 1, 1000, NULL, NULL}, \
-        {"rho", "share of increasing steps below which the step is halved", VT_OPT_REAL,                     \
-         offsetof(vt_apgd_params, rho), 0.75, 0, 1, NULL, NULL},                                             \
-        {"random_start", "start at a random point of the ball's surface", VT_OPT_BOOL,                       \
-         offsetof(vt_apgd_params, random_start), 1, 0, 1, NULL, NULL}
+#define VT_APGD_OPTS(restarts_)                                                                                        \
+    {"steps", "gradient steps after the start", VT_OPT_INT, offsetof(vt_apgd_params, steps), 100, 1, 100000, NULL,     \
+     NULL},                                                                                                            \
+        {"restarts", "independent runs", VT_OPT_INT, offsetof(vt_apgd_params, restarts), restarts_, 1, 1000, NULL,     \
+         NULL},                                                                                                        \
+        {"rho",       "share of increasing steps below which the step is halved",                                      \
+         VT_OPT_REAL, offsetof(vt_apgd_params, rho),                                                                   \
+         0.75,        0,                                                                                               \
+         1,           NULL,                                                                                            \
+         NULL},                                                                                                        \
+    {                                                                                                                  \
+        "random_start", "start at a random point of the ball's surface", VT_OPT_BOOL,                                  \
+            offsetof(vt_apgd_params, random_start), 1, 0, 1, NULL, NULL                                                \
+    }
 
 size_t vt_apgd_work_len(const void *params, const vt_task *t);
 /* One run: maximises `loss`; t->x_adv = the latest misclassified iterate, or the best one. *broken: any iterate was

@@ -37,8 +37,8 @@ static vt_status unknown(const char *name, vt_err *e) {
     size_t n = 0;
     for (size_t i = 0; i < sizeof defs / sizeof *defs && n < 64; i++) names[n++] = defs[i]->name;
     const char *near = vt_nearest(name, names, n);
-    return vt_fail(e, VT_E_UNKNOWN, "unknown attack '%s'%s%s%s", name, near ? "; did you mean '" : " (see 'vitrine list attacks')",
-                   near ? near : "", near ? "'?" : "");
+    return vt_fail(e, VT_E_UNKNOWN, "unknown attack '%s'%s%s%s", name,
+                   near ? "; did you mean '" : " (see 'vitrine list attacks')", near ? near : "", near ? "'?" : "");
 }
 
 /* Splits "name:options" into *def and *options ("" when there are none). */
@@ -80,7 +80,8 @@ vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err
     while (list[n]) n++;
     /* an alias (one stage) hands its options on; an ensemble is a fixed thing and takes none */
     if (n > 1 && *options)
-        return vt_fail(e, VT_E_USAGE, "attack %s takes no options (it is defined as a whole); got '%s'", out->name, options);
+        return vt_fail(e, VT_E_USAGE, "attack %s takes no options (it is defined as a whole); got '%s'", out->name,
+                       options);
     out->stages = calloc((size_t)n, sizeof *out->stages);
     if (!out->stages) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", out->name);
     out->n_stages = n;

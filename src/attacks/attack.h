@@ -25,7 +25,7 @@ typedef struct vt_attack_def {
     unsigned norms;                         /* VT_CAN_LINF | VT_CAN_L2 */
     bool white_box;                         /* may ask for gradients */
     size_t params_size;
-    const vt_opt *opts; /* ends at key NULL */
+    const vt_opt *opts;                                          /* ends at key NULL */
     size_t (*work_len)(const void *params, const vt_task *dims); /* floats; NULL: none (dims: sizes alone are set) */
     vt_status (*run)(vt_oracle *o, const void *params, const vt_task *t);
     /* Instead of run: specs of other attacks, each on the survivors of the one before (one spec: an alias). Options

@@ -5,11 +5,14 @@
 
 static const vt_opt opts[] = {
     VT_APGD_OPTS(1),
-    {"targets", "target classes, at most classes - 1", VT_OPT_INT, offsetof(vt_apgd_params, targets), 9, 1, 100000, NULL, NULL},
+    {"targets", "target classes, at most classes - 1", VT_OPT_INT, offsetof(vt_apgd_params, targets), 9, 1, 100000,
+     NULL, NULL},
     {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 
-static size_t work_len(const void *params, const vt_task *t) { return vt_apgd_work_len(params, t) + (size_t)t->classes; }
+static size_t work_len(const void *params, const vt_task *t) {
+    return vt_apgd_work_len(params, t) + (size_t)t->classes;
+}
 
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     const vt_apgd_params *p = params;

@@ -3,7 +3,8 @@
 #include "attacks/attack.h"
 
 static const char *const stages[] = {"apgd-ce:steps=100,restarts=1", "apgd-t:steps=100,targets=9,restarts=1",
-                                     "fab-t:steps=100,targets=9,restarts=1", "square:queries=5000,p_init=0.8,restarts=1", NULL};
+                                     "fab-t:steps=100,targets=9,restarts=1",
+                                     "square:queries=5000,p_init=0.8,restarts=1", NULL};
 
 const vt_attack_def vt_attack_def_autoattack = {
     .name = "autoattack",

@@ -6,7 +6,8 @@
 
 static const vt_opt opts[] = {
     VT_FAB_OPTS(1),
-    {"targets", "target classes, at most classes - 1", VT_OPT_INT, offsetof(vt_fab_params, targets), 9, 1, 100000, NULL, NULL},
+    {"targets", "target classes, at most classes - 1", VT_OPT_INT, offsetof(vt_fab_params, targets), 9, 1, 100000, NULL,
+     NULL},
     {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 

@@ -13,11 +13,12 @@ typedef struct params {
 static const vt_opt opts[] = {
     {"steps", "gradient steps", VT_OPT_INT, offsetof(params, steps), 20, 1, 100000, NULL, NULL},
     {"alpha", "step size in pixel units", VT_OPT_REAL, offsetof(params, alpha), 0, 0, 1000, NULL, "eps/4"},
-    {"random_start", "start at a random point of the ball", VT_OPT_BOOL, offsetof(params, random_start), 1, 0, 1, NULL, NULL},
+    {"random_start", "start at a random point of the ball", VT_OPT_BOOL, offsetof(params, random_start), 1, 0, 1, NULL,
+     NULL},
     {"restarts", "independent runs", VT_OPT_INT, offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
     {"loss", "what is maximised", VT_OPT_CHOICE, offsetof(params, loss), 0, 0, 0, "ce|margin|dlr", NULL},
-    {"kappa", "with loss=margin: no more gradient once the margin exceeds it", VT_OPT_REAL, offsetof(params, kappa), 1e9, 0, 1e9,
-     NULL, "none"},
+    {"kappa", "with loss=margin: no more gradient once the margin exceeds it", VT_OPT_REAL, offsetof(params, kappa),
+     1e9, 0, 1e9, NULL, "none"},
     {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 

@@ -10,7 +10,8 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"queries", "iterations, one forward each, after the start", VT_OPT_INT, offsetof(params, queries), 5000, 1, 10000000, NULL, NULL},
+    {"queries", "iterations, one forward each, after the start", VT_OPT_INT, offsetof(params, queries), 5000, 1,
+     10000000, NULL, NULL},
     {"p_init", "share of pixels in the first squares", VT_OPT_REAL, offsetof(params, p_init), 0.8, 1e-4, 1, NULL, NULL},
     {"restarts", "independent runs", VT_OPT_INT, offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
     {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
@@ -40,7 +41,9 @@ static int side_l2(double p, int h, int w) {
 /* Position i of the iteration's draws: 0.. window origins, then signs. */
 static float sign_at(const vt_rng *r, int i) { return vt_rng_bits(r, (uint64_t)i) >> 31 ? 1.0f : -1.0f; }
 /* floor(U (size - s)): the last valid origin is never drawn, as in the authors' code. */
-static int origin(const vt_rng *r, int i, int size, int s) { return (int)(vt_rng_uniform(r, (uint64_t)i) * (float)(size - s)); }
+static int origin(const vt_rng *r, int i, int size, int s) {
+    return (int)(vt_rng_uniform(r, (uint64_t)i) * (float)(size - s));
+}
 
 /* Vertical stripes: one sign for each channel and column. */
 static void start_linf(const vt_task *t, const vt_rng *r, float *x) {
@@ -120,7 +123,8 @@ static void start_l2(const vt_task *t, const vt_rng *r, float *x, float *delta, 
                 float sign = sign_at(r, draw++);
                 for (int y = 0; y < s; y++)
                     for (int i = 0; i < s; i++)
-                        delta[((size_t)c * (size_t)h + (size_t)(y0 + y)) * (size_t)w + (size_t)(x0 + i)] += sign * shape[y * s + i];
+                        delta[((size_t)c * (size_t)h + (size_t)(y0 + y)) * (size_t)w + (size_t)(x0 + i)] +=
+                            sign * shape[y * s + i];
             }
         }
     on_sphere(t, x, delta);
@@ -130,7 +134,8 @@ static double window_sq(const float *delta, int w, int y0, int x0, int s, int y1
     double v = 0; /* of window 0, leaving out what lies in window 1 (s1 = 0: nothing) */
     for (int y = y0; y < y0 + s; y++)
         for (int i = x0; i < x0 + s; i++)
-            if (!(y >= y1 && y < y1 + s1 && i >= x1 && i < x1 + s1)) v += (double)delta[y * w + i] * (double)delta[y * w + i];
+            if (!(y >= y1 && y < y1 + s1 && i >= x1 && i < x1 + s1))
+                v += (double)delta[y * w + i] * (double)delta[y * w + i];
     return v;
 }
 
@@ -155,10 +160,12 @@ static void propose_l2(const vt_task *t, const vt_rng *r, double p, float *x, fl
                 q2 += (double)q * (double)q;
             }
         float scale = (float)(sqrt((spare > 0 ? spare : 0) / 3 + n_union) / (1e-12 + sqrt(q2)));
-        /* q reads window 1, so it is written after window 2 is cleared, from a copy in the order of the authors' code */
+        /* q reads window 1, so it is written after window 2 is cleared, from a copy in the order of the authors' code
+         */
         float *q = shape + s * s;
         for (int y = 0; y < s; y++)
-            for (int i = 0; i < s; i++) q[y * s + i] = (shape[y * s + i] * sign + d[(y1 + y) * w + x1 + i] * into) * scale;
+            for (int i = 0; i < s; i++)
+                q[y * s + i] = (shape[y * s + i] * sign + d[(y1 + y) * w + x1 + i] * into) * scale;
         for (int y = 0; y < s; y++) memset(d + (y2 + y) * w + x2, 0, (size_t)s * sizeof(float));
         for (int y = 0; y < s; y++) memcpy(d + (y1 + y) * w + x1, q + y * s, (size_t)s * sizeof(float));
     }

@@ -14,8 +14,8 @@ typedef struct vt_ball {
     vt_norm norm;
     double eps;
     size_t n;
-    const float *x;        /* [n] centre */
-    const float *lo, *hi;  /* [n] largest box of floats inside: linf ball and [0,1] (l2: [0,1] alone) */
+    const float *x;       /* [n] centre */
+    const float *lo, *hi; /* [n] largest box of floats inside: linf ball and [0,1] (l2: [0,1] alone) */
 } vt_ball;
 
 /* lo, hi: [n] buffers that the ball keeps. */

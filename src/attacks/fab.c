@@ -67,7 +67,8 @@ static vt_status boundary(vt_oracle *o, const vt_task *t, int target, const floa
         float value;
         VT_TRY(vt_oracle_gradient(o, x1, &loss, z, &value, trial));
         double length = 0, diff = (double)z[k] - (double)z[t->label];
-        for (size_t i = 0; i < t->n; i++) length += dual == VT_LINF ? fabs((double)trial[i]) : (double)trial[i] * (double)trial[i];
+        for (size_t i = 0; i < t->n; i++)
+            length += dual == VT_LINF ? fabs((double)trial[i]) : (double)trial[i] * (double)trial[i];
         if (dual == VT_L2) length = sqrt(length);
         double distance = fabs(diff) / (1e-12 + length);
         if (target < 0 && !(distance < nearest)) continue;

@@ -21,10 +21,11 @@ typedef struct vt_oracle {
     int label;
     bool gradients_allowed, exhaustive;
     const volatile sig_atomic_t *interrupt; /* nonzero: calls return VT_INTERRUPTED; NULL: never */
-    int64_t forwards;  /* forward passes asked for by themselves */
-    int64_t gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x) */
+    int64_t forwards;                       /* forward passes asked for by themselves */
+    int64_t
+        gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x) */
     int64_t confirmations; /* double forwards of the stop rule */
-    float *found;      /* [n] in-ball query misclassified in float32, of the largest margin so far */
+    float *found;          /* [n] in-ball query misclassified in float32, of the largest margin so far */
     bool has_found;
     float found_margin;
     /* buffers: one-hot label [K], logits [K] float and double, last kept input [n] */

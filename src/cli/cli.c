@@ -27,7 +27,8 @@ vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long
     const char *text = vt_cli_get(c, name);
     *out = absent;
     if (!text) return VT_OK;
-    if (!vt_parse_int(text, out)) return vt_fail(e, VT_E_USAGE, "--%s is '%s', which is not a whole number", name, text);
+    if (!vt_parse_int(text, out))
+        return vt_fail(e, VT_E_USAGE, "--%s is '%s', which is not a whole number", name, text);
     if (*out < min || *out > max)
         return vt_fail(e, VT_E_USAGE, "--%s is %s, must be between %lld and %lld", name, text, min, max);
     return VT_OK;
@@ -45,8 +46,8 @@ static vt_status triple(const vt_cli *c, const char *name, bool *has, double out
         good = n < 3 && vt_parse_real(t, &out[n++]);
     if (n == 1) out[1] = out[2] = out[0];
     if (!good || (n != 1 && n != 3))
-        return vt_fail(e, VT_E_USAGE, "--%s is '%s', must be three numbers separated by commas (or one for all channels)", name,
-                       text);
+        return vt_fail(e, VT_E_USAGE,
+                       "--%s is '%s', must be three numbers separated by commas (or one for all channels)", name, text);
     *has = true;
     return VT_OK;
 }

@@ -31,7 +31,7 @@ typedef struct vt_command {
     const char *name, *summary;
     const char *operands; /* "WEIGHTS" in the usage line */
     int min_operands, max_operands;
-    const vt_arg *args; /* ends at name NULL */
+    const vt_arg *args;  /* ends at name NULL */
     const char *details; /* paragraphs after the options, or NULL */
     vt_status (*run)(const vt_cli *c, vt_err *e);
 } vt_command;
@@ -48,12 +48,13 @@ vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long
                      vt_err *e);
 
 /* The options by which a user tells what tensors cannot; rows for a command's table, and their reading. */
-#define VT_MODEL_ARGS                                                                                        \
-    {"heads", "N", "number of attention heads"}, {"mean", "A,B,C", "mean of the input normalisation"},       \
-        {"std", "A,B,C", "standard deviation of the input normalisation"},                                   \
-        {"ln-eps", "X", "LayerNorm epsilon"}, {"attn-scale", "head|dim|X", "factor on Q K^T"},               \
-        {"preset", "NAME", "take heads, eps, mean and std from a preset"},                                   \
-        {"attn", "NAME", "attention variant"}
+#define VT_MODEL_ARGS                                                                                                  \
+    {"heads", "N", "number of attention heads"}, {"mean", "A,B,C", "mean of the input normalisation"},                 \
+        {"std", "A,B,C", "standard deviation of the input normalisation"}, {"ln-eps", "X", "LayerNorm epsilon"},       \
+        {"attn-scale", "head|dim|X", "factor on Q K^T"},                                                               \
+        {"preset", "NAME", "take heads, eps, mean and std from a preset"}, {                                           \
+        "attn", "NAME", "attention variant"                                                                            \
+    }
 vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e);
 /* Opens operand 0 with the model options. */
 vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e);

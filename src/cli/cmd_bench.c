@@ -44,7 +44,8 @@ static vt_status lane_open(lane *l, const vt_model *m, int index, vt_err *e) {
     size_t bytes = l->model.pixels * sizeof(float), side = SIDE * SIDE * sizeof(float);
     l->x = vt_alloc(bytes), l->lo = vt_alloc(bytes), l->hi = vt_alloc(bytes), l->dx = vt_alloc(bytes);
     l->a = vt_alloc(side), l->b = vt_alloc(side), l->c = vt_alloc(side);
-    if (!l->x || !l->lo || !l->hi || !l->dx || !l->a || !l->b || !l->c) return vt_fail(e, VT_E_MEMORY, "no memory to measure");
+    if (!l->x || !l->lo || !l->hi || !l->dx || !l->a || !l->b || !l->c)
+        return vt_fail(e, VT_E_MEMORY, "no memory to measure");
     vt_rng r = {.purpose = vt_rng_purpose("bench"), .image = (uint32_t)index};
     vt_rng_uniforms(&r, l->x, l->model.pixels);
     vt_rng_uniforms(&r, l->a, SIDE * SIDE);
@@ -67,8 +68,10 @@ static vt_status call(lane *l, work what, int i) {
         vt_gemm_openblas_f32(false, false, SIDE, SIDE, SIDE, 1, l->a, SIDE, l->b, SIDE, 0, l->c, SIDE);
         return VT_OK;
     case WORKS:
-    case FORWARD: return vt_oracle_logits(&l->oracle, l->x, NULL);
-    case GRADIENT: return vt_oracle_gradient(&l->oracle, l->x, &ce, NULL, &value, l->dx);
+    case FORWARD:
+        return vt_oracle_logits(&l->oracle, l->x, NULL);
+    case GRADIENT:
+        return vt_oracle_gradient(&l->oracle, l->x, &ce, NULL, &value, l->dx);
     }
     return VT_OK;
 }
@@ -121,8 +124,8 @@ static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
     static const char *const names[] = {"sgemm oneDNN", "sgemm OpenBLAS", "forward", "gradient step"};
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
-    printf("%d thread%s, %s on %s; median of %d rounds of %.2g s\n", b->threads, b->threads == 1 ? "" : "s", kernels, vt_cpu_isa(),
-           ROUNDS, b->seconds);
+    printf("%d thread%s, %s on %s; median of %d rounds of %.2g s\n", b->threads, b->threads == 1 ? "" : "s", kernels,
+           vt_cpu_isa(), ROUNDS, b->seconds);
     printf("%-15s %12s %12s %12s %10s\n", "", "images/s", "GFLOP/image", "GFLOP/s", "% ceiling");
     for (int w = 0; w < WORKS; w++) {
         double r = median(rate[w]), s = median(share[w]);
@@ -164,7 +167,8 @@ const vt_command vt_command_bench = {
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
-    .details = "Timed on the path that attacks use (the oracle, one image a thread). GFLOP counts the matrix products that are\n"
+    .details = "Timed on the path that attacks use (the oracle, one image a thread). GFLOP counts the matrix products "
+               "that are\n"
                "really executed: the last block's projection and MLP run on the tokens that the head reads.",
     .run = run,
 };

@@ -40,7 +40,8 @@ static void show_progress(void *ctx, const char *text, bool live) {
 static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     const char *spec;
     for (int i = 0; (spec = vt_cli_nth(c, "attack", i)); i++) {
-        if (i == (int)(sizeof j->attacks / sizeof *j->attacks)) return vt_fail(e, VT_E_USAGE, "at most 64 attacks in one run");
+        if (i == (int)(sizeof j->attacks / sizeof *j->attacks))
+            return vt_fail(e, VT_E_USAGE, "at most 64 attacks in one run");
         VT_TRY(vt_attack_parse(&j->attacks[i], spec, j->v.norm, e));
         j->v.n_attacks = i + 1;
     }
@@ -107,10 +108,12 @@ static vt_status write_run_json(const job *j, const vt_cli *c, double seconds, v
     getrusage(RUSAGE_SELF, &u);
     json_t *argv = json_array();
     for (int i = 0; i < c->argc; i++) json_array_append_new(argv, json_string(c->argv[i]));
-    json_t *o = json_pack("{s:o,s:s,s:f,s:f,s:i,s:s,s:s,s:s,s:s,s:s,s:I}", "command", argv, "finished", stamp, "seconds", seconds,
-                          "cpu_seconds", (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec),
-                          "threads", j->v.threads, "host", host, "cpu", cpu, "cpu_isa", vt_cpu_isa(), "blas", vt_blas_config(),
-                          "kernels", kernels, "peak_resident_kb", (json_int_t)u.ru_maxrss);
+    json_t *o = json_pack("{s:o,s:s,s:f,s:f,s:i,s:s,s:s,s:s,s:s,s:s,s:I}", "command", argv, "finished", stamp,
+                          "seconds", seconds, "cpu_seconds",
+                          (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+                              1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec),
+                          "threads", j->v.threads, "host", host, "cpu", cpu, "cpu_isa", vt_cpu_isa(), "blas",
+                          vt_blas_config(), "kernels", kernels, "peak_resident_kb", (json_int_t)u.ru_maxrss);
     vt_file f;
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
     vt_status s = vt_file_begin(&f, vt_cli_get(c, "out"), "run.json", e);
@@ -135,7 +138,8 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (st != VT_OK) return st;
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
-    printf("\n%.1f s, %d thread%s, %s on %s\n", seconds, j->v.threads, j->v.threads == 1 ? "" : "s", kernels, vt_cpu_isa());
+    printf("\n%.1f s, %d thread%s, %s on %s\n", seconds, j->v.threads, j->v.threads == 1 ? "" : "s", kernels,
+           vt_cpu_isa());
     if (out) printf("%s: results.json, table.md, table.csv, table.tex, ledger.jsonl, run.json\n", out);
     return VT_OK;
 }
@@ -204,8 +208,9 @@ const vt_command vt_command_eval = {
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
-    .details = "Every image counted as broken was checked again by separate code: norm and box in double on the stored\n"
-               "float32 values, label by a fresh forward in float and in double. 'borderline' counts those whose double\n"
-               "verdict disagrees or whose margin is below the float noise. 'vitrine list attacks' shows attacks and options.",
+    .details =
+        "Every image counted as broken was checked again by separate code: norm and box in double on the stored\n"
+        "float32 values, label by a fresh forward in float and in double. 'borderline' counts those whose double\n"
+        "verdict disagrees or whose margin is below the float noise. 'vitrine list attacks' shows attacks and options.",
     .run = run,
 };

@@ -117,8 +117,11 @@ static vt_status check(const vt_cli *c, point *p, vt_err *e) {
     }
     free(pixels);
     if (s != VT_OK) return s;
-    if (!good) return vt_fail(e, VT_E_NUMERIC, "%s: the input gradient is off (gates: double %g, float %g)", c->positional[0], GATE64, GATE32);
-    printf("the input gradient is exact (gates: double %g relative, float %g of the largest element)\n", GATE64, GATE32);
+    if (!good)
+        return vt_fail(e, VT_E_NUMERIC, "%s: the input gradient is off (gates: double %g, float %g)", c->positional[0],
+                       GATE64, GATE32);
+    printf("the input gradient is exact (gates: double %g relative, float %g of the largest element)\n", GATE64,
+           GATE32);
     return VT_OK;
 }
 
@@ -146,7 +149,8 @@ const vt_command vt_command_gradcheck = {
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
-    .details = "The double gradient is held against fourth-order central differences along random directions, the float\n"
-               "gradient that attacks use against the double one; exit status 1 if either is off.",
+    .details =
+        "The double gradient is held against fourth-order central differences along random directions, the float\n"
+        "gradient that attacks use against the double one; exit status 1 if either is off.",
     .run = run,
 };

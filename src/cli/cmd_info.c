@@ -4,7 +4,8 @@
 #include "models/session.h"
 
 static void row(const char *key, const char *value, const char *from) {
-    printf("  %-20s %-40s %s%s%s\n", key, value, from && *from ? "(" : "", from && *from ? from : "", from && *from ? ")" : "");
+    printf("  %-20s %-40s %s%s%s\n", key, value, from && *from ? "(" : "", from && *from ? from : "",
+           from && *from ? ")" : "");
 }
 
 static void print_config(const vt_model *m) {

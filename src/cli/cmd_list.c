@@ -26,9 +26,9 @@ static vt_status list_attacks(vt_err *e) {
     const vt_attack_def *const *defs = vt_attack_defs(&n);
     for (int i = 0; i < n; i++) {
         const vt_attack_def *d = defs[i];
-        printf("%-12s %s\n    %s; %s%s%s; %s\n", d->name, d->summary, d->reference, d->norms & VT_CAN_LINF ? "linf" : "",
-               d->norms == (VT_CAN_LINF | VT_CAN_L2) ? ", " : "", d->norms & VT_CAN_L2 ? "l2" : "",
-               d->white_box ? "uses gradients" : "black-box");
+        printf("%-12s %s\n    %s; %s%s%s; %s\n", d->name, d->summary, d->reference,
+               d->norms & VT_CAN_LINF ? "linf" : "", d->norms == (VT_CAN_LINF | VT_CAN_L2) ? ", " : "",
+               d->norms & VT_CAN_L2 ? "l2" : "", d->white_box ? "uses gradients" : "black-box");
         for (int k = 0; d->stages && d->stages[k]; k++) printf("    %s %s\n", k ? "then" : "=   ", d->stages[k]);
         void *defaults = calloc(1, d->params_size + 1);
         if (!defaults) return vt_fail(e, VT_E_MEMORY, "no memory");
@@ -36,7 +36,8 @@ static vt_status list_attacks(vt_err *e) {
         for (const vt_opt *o = d->opts; o && o->key; o++) list_option(o, defaults);
         free(defaults);
     }
-    printf("\nUse: --attack NAME or --attack NAME:key=value,key=value; sizes are in pixel units, fractions like 2/255 are exact.\n");
+    printf("\nUse: --attack NAME or --attack NAME:key=value,key=value; sizes are in pixel units, fractions like 2/255 "
+           "are exact.\n");
     return VT_OK;
 }
 
@@ -51,8 +52,8 @@ static vt_status list_models(void) {
     const vt_preset *p = vt_presets(&n);
     printf("presets%29s image patch   dim depth heads   mlp classes\n", "");
     for (int i = 0; i < n; i++)
-        printf("  %-34s %5d %5d %5d %5d %5d %5d %7d  %s\n", p[i].name, p[i].image, p[i].patch, p[i].dim, p[i].depth, p[i].heads,
-               p[i].hidden, p[i].classes, p[i].note);
+        printf("  %-34s %5d %5d %5d %5d %5d %5d %7d  %s\n", p[i].name, p[i].image, p[i].patch, p[i].dim, p[i].depth,
+               p[i].heads, p[i].hidden, p[i].classes, p[i].note);
     return VT_OK;
 }
 
@@ -66,8 +67,9 @@ static vt_status list_formats(void) {
     for (int i = 0; i < n; i++) printf("  %-12s %s\n", data[i]->name, data[i]->summary);
     printf("reports\n");
     const vt_report_def *const *reports = vt_report_defs(&n);
-    for (int i = 0; i < n; i++) printf("  %-12s %s%s%s\n", reports[i]->name, reports[i]->summary, reports[i]->file ? ": " : "",
-                                       reports[i]->file ? reports[i]->file : "");
+    for (int i = 0; i < n; i++)
+        printf("  %-12s %s%s%s\n", reports[i]->name, reports[i]->summary, reports[i]->file ? ": " : "",
+               reports[i]->file ? reports[i]->file : "");
     return VT_OK;
 }
 

@@ -46,8 +46,8 @@ static vt_status complete(vt_ledger *const *parts, int n, vt_err *e) {
         long long pending = (long long)s.pending;
         vt_summary_free(&s);
         if (pending)
-            return vt_fail(e, VT_E_USAGE, "%s is incomplete: %lld image-stages are missing; finish it with --resume", parts[i]->dir,
-                           pending);
+            return vt_fail(e, VT_E_USAGE, "%s is incomplete: %lld image-stages are missing; finish it with --resume",
+                           parts[i]->dir, pending);
     }
     return VT_OK;
 }
@@ -68,9 +68,10 @@ static vt_status merge(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float
     if (!out) return vt_fail(e, VT_E_USAGE, "vitrine merge needs --out DIR");
     for (int i = 0; i < c->n_positional; i++) {
         VT_TRY(vt_ledger_open(&parts[i], c->positional[i], e));
-        if (i && vt_header_difference(parts[0]->header, parts[i]->header, vt_cli_has(c, "allow-mixed"), names, sizeof names))
-            return vt_fail(e, VT_E_USAGE, "%s and %s were made with another %s%s", c->positional[0], c->positional[i], names,
-                           strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
+        if (i &&
+            vt_header_difference(parts[0]->header, parts[i]->header, vt_cli_has(c, "allow-mixed"), names, sizeof names))
+            return vt_fail(e, VT_E_USAGE, "%s and %s were made with another %s%s", c->positional[0], c->positional[i],
+                           names, strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
     }
     VT_TRY(disjoint(parts, c->n_positional, e));
     VT_TRY(complete(parts, c->n_positional, e));
@@ -102,6 +103,7 @@ const vt_command vt_command_merge = {
     .min_operands = 1,
     .max_operands = 16,
     .args = args,
-    .details = "The runs must agree in weights, data and options; the result is byte-identical to one run over all images.",
+    .details =
+        "The runs must agree in weights, data and options; the result is byte-identical to one run over all images.",
     .run = run,
 };

@@ -17,12 +17,14 @@ static const vt_opt keys[] = {
     {"patch", "side of a patch", VT_OPT_INT, offsetof(shape, patch), 0, 1, 4096, NULL, NULL},
     {"dim", "width", VT_OPT_INT, offsetof(shape, dim), 0, 1, 16384, NULL, NULL},
     {"depth", "blocks", VT_OPT_INT, offsetof(shape, depth), 0, 1, 512, NULL, NULL},
-    {"heads", "attention heads (default: dim / 64, at least 1)", VT_OPT_INT, offsetof(shape, heads), 0, 1, 16384, NULL, NULL},
+    {"heads", "attention heads (default: dim / 64, at least 1)", VT_OPT_INT, offsetof(shape, heads), 0, 1, 16384, NULL,
+     NULL},
     {"hidden", "MLP width (default: 4 dim)", VT_OPT_INT, offsetof(shape, hidden), 0, 1, 131072, NULL, NULL},
     {"mlp_ratio", "MLP width as a multiple of dim", VT_OPT_REAL, offsetof(shape, mlp_ratio), 0, 0.01, 64, NULL, NULL},
     {"classes", "classes", VT_OPT_INT, offsetof(shape, classes), 0, 2, 100000, NULL, NULL},
     {"qkv_bias", "bias of the q, k, v projection", VT_OPT_CHOICE, offsetof(shape, qkv_bias), -1, 0, 0, "0|1", NULL},
-    {"distilled", "distillation token and second head", VT_OPT_CHOICE, offsetof(shape, dist_token), -1, 0, 0, "0|1", NULL},
+    {"distilled", "distillation token and second head", VT_OPT_CHOICE, offsetof(shape, dist_token), -1, 0, 0, "0|1",
+     NULL},
     {"pool", "what the head reads", VT_OPT_CHOICE, offsetof(shape, pool), -1, 0, 0, "token|avg", NULL},
     {"ln_eps", "LayerNorm epsilon", VT_OPT_REAL, offsetof(shape, ln_eps), 0, 1e-12, 1, NULL, NULL},
     {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
@@ -57,8 +59,8 @@ static vt_status find_preset(const char *name, const vt_preset **out, vt_err *e)
     *out = vt_preset_find(name);
     const char *near = vt_nearest(name, names, (size_t)n);
     if (*out) return VT_OK;
-    return vt_fail(e, VT_E_UNKNOWN, "unknown preset '%s'%s%s%s", name, near ? "; did you mean '" : " (see 'vitrine list models')",
-                   near ? near : "", near ? "'?" : "");
+    return vt_fail(e, VT_E_UNKNOWN, "unknown preset '%s'%s%s%s", name,
+                   near ? "; did you mean '" : " (see 'vitrine list models')", near ? near : "", near ? "'?" : "");
 }
 
 /* "vitrine new PRESET --set a=1 b=2": what follows a --set without dashes belongs to it. */
@@ -113,12 +115,14 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return st;
 }
 
-static const vt_arg args[] = {{"o", "FILE", "safetensors file to write"},
-                              {"seed", "N", "seed of the weights (default 0)"},
-                              {"set", "K=V", "change the shape: image, patch, dim, depth, heads, hidden, mlp_ratio, classes, qkv_bias, "
-                                             "distilled, pool, ln_eps"},
-                              VT_MODEL_ARGS,
-                              {NULL, NULL, NULL}};
+static const vt_arg args[] =
+    {{"o", "FILE", "safetensors file to write"},
+     {"seed", "N", "seed of the weights (default 0)"},
+     {"set", "K=V",
+      "change the shape: image, patch, dim, depth, heads, hidden, mlp_ratio, classes, qkv_bias, "
+      "distilled, pool, ln_eps"},
+     VT_MODEL_ARGS,
+     {NULL, NULL, NULL}};
 
 const vt_command vt_command_new = {
     .name = "new",
@@ -126,7 +130,8 @@ const vt_command vt_command_new = {
     .operands = "[PRESET] [key=value ...]",
     .max_operands = 16,
     .args = args,
-    .details = "Without PRESET the shape starts from vit_cifar_dim192_depth9. Initialised as timm does (normal, std 0.02; zero biases).\n"
+    .details = "Without PRESET the shape starts from vit_cifar_dim192_depth9. Initialised as timm does (normal, std "
+               "0.02; zero biases).\n"
                "Example: vitrine new --set dim=192 depth=9 patch=4 image=32 classes=10 --seed 0 -o w.safetensors",
     .run = run,
 };

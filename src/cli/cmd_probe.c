@@ -23,7 +23,8 @@ static vt_status ints(const vt_st *st, const char *name, int n, int64_t **out, v
     const vt_tensor *t = vt_st_find(st, name);
     if (!t) return vt_fail(e, VT_E_FORMAT, "%s: tensor %s [N] (int64) is missing", vt_st_path(st), name);
     if (t->numel != (size_t)n)
-        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has %zu values, but x has %d images", vt_st_path(st), name, t->numel, n);
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has %zu values, but x has %d images", vt_st_path(st), name,
+                       t->numel, n);
     *out = vt_alloc((size_t)n * sizeof **out);
     if (!*out) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_st_path(st));
     return vt_tensor_i64(st, t, *out, (size_t)n, e);
@@ -43,13 +44,15 @@ static vt_status read_batch(batch *b, const vt_st *st, const vt_config *c, bool 
     VT_TRY(vt_tensor_f64(st, x, b->x, x->numel, e));
     for (size_t i = 0; i < x->numel; i++)
         if (!(b->x[i] >= 0 && b->x[i] <= 1))
-            return vt_fail(e, VT_E_RANGE, "%s: tensor x holds %g at element %zu, pixels must be in [0,1]", vt_st_path(st), b->x[i], i);
+            return vt_fail(e, VT_E_RANGE, "%s: tensor x holds %g at element %zu, pixels must be in [0,1]",
+                           vt_st_path(st), b->x[i], i);
     VT_TRY(ints(st, "labels", b->n, &b->labels, e));
     return targets ? ints(st, "targets", b->n, &b->targets, e) : VT_OK;
 }
 
 /* Results as F32 or F64 tensors, under the names that reference files use. */
-static vt_status write_results(const char *path, const vt_probe *p, const vt_model *m, const char *loss, bool f64, vt_err *e) {
+static vt_status write_results(const char *path, const vt_probe *p, const vt_model *m, const char *loss, bool f64,
+                               vt_err *e) {
     const vt_config *c = &m->config;
     int count = 3 + (p->dparams ? m->params.count : 0), k = 0;
     vt_tensor *t = calloc((size_t)count, sizeof *t);
@@ -91,8 +94,8 @@ static vt_status loss_kind(const char *name, vt_loss_kind *out, vt_err *e) {
     for (int k = 0; k < VT_LOSS_LINEAR; k++)
         if (!strcmp(vt_loss_names_f32[k], name)) return *out = (vt_loss_kind)k, VT_OK;
     const char *near = vt_nearest(name, vt_loss_names_f32, VT_LOSS_LINEAR);
-    return vt_fail(e, VT_E_UNKNOWN, "unknown loss '%s', must be ce, margin, dlr or dlr_t%s%s%s", name, near ? "; did you mean '" : "",
-                   near ? near : "", near ? "'?" : "");
+    return vt_fail(e, VT_E_UNKNOWN, "unknown loss '%s', must be ce, margin, dlr or dlr_t%s%s%s", name,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
@@ -102,7 +105,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     if (!loss) loss = "ce";
     if (!precision) precision = "f32";
     bool f64 = !strcmp(precision, "f64");
-    if (!f64 && strcmp(precision, "f32")) return vt_fail(e, VT_E_USAGE, "--precision is '%s', must be f32 or f64", precision);
+    if (!f64 && strcmp(precision, "f32"))
+        return vt_fail(e, VT_E_USAGE, "--precision is '%s', must be f32 or f64", precision);
     vt_loss_kind kind = VT_LOSS_CE;
     VT_TRY(loss_kind(loss, &kind, e));
     vt_model *m;
@@ -122,7 +126,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return s;
 }
 
-static const vt_arg args[] = {{"input", "FILE", "safetensors with x [N,3,H,W] in [0,1], labels [N], targets [N] for dlr_t"},
+static const vt_arg args[] = {{"input", "FILE",
+                               "safetensors with x [N,3,H,W] in [0,1], labels [N], targets [N] for dlr_t"},
                               {"out", "FILE", "safetensors to write: logits, loss_NAME, dx_NAME, grad.TENSOR"},
                               {"loss", "NAME", "ce, margin, dlr or dlr_t (default ce)"},
                               {"precision", "P", "f32 or f64 (default f32)"},
@@ -137,6 +142,7 @@ const vt_command vt_command_probe = {
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
-    .details = "dx_NAME is the gradient of the sum over images, grad.TENSOR that of the mean; losses are defined in src/nn/loss.h.",
+    .details = "dx_NAME is the gradient of the sum over images, grad.TENSOR that of the mean; losses are defined in "
+               "src/nn/loss.h.",
     .run = run,
 };

@@ -25,22 +25,25 @@ const vt_command *const *vt_commands(int *n) {
 }
 
 static void help_all(FILE *f) {
-    fprintf(f, "vitrine %s: adversarial robustness of Vision Transformers\n\nUsage: vitrine COMMAND [OPTIONS]\n\nCommands:\n",
+    fprintf(f,
+            "vitrine %s: adversarial robustness of Vision Transformers\n\nUsage: vitrine COMMAND "
+            "[OPTIONS]\n\nCommands:\n",
             VT_VERSION);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(f, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
     fputs("  help       this page; 'vitrine help COMMAND' for one command\n\n"
           "Examples:\n"
           "  vitrine info  weights/shapes10-vit/model.safetensors\n"
-          "  vitrine eval  weights/shapes10-vit/model.safetensors --data datasets/shapes10 --eps 8/255 --attack autoattack\n"
+          "  vitrine eval  weights/shapes10-vit/model.safetensors --data datasets/shapes10 --eps 8/255 --attack "
+          "autoattack\n"
           "  vitrine list  attacks\n"
           "eps and steps are in units of pixels in [0,1]; exit status 0 ok, 1 failed, 2 wrong usage.\n",
           f);
 }
 
 static void help_command(FILE *f, const vt_command *c) {
-    fprintf(f, "Usage: vitrine %s%s%s [OPTIONS]\n\n%s\n", c->name, c->operands ? " " : "", c->operands ? c->operands : "",
-            c->summary);
+    fprintf(f, "Usage: vitrine %s%s%s [OPTIONS]\n\n%s\n", c->name, c->operands ? " " : "",
+            c->operands ? c->operands : "", c->summary);
     if (c->args && c->args[0].name) fputs("\nOptions:\n", f);
     for (const vt_arg *a = c->args; a && a->name; a++) {
         char left[64];
@@ -62,8 +65,8 @@ static vt_status unknown_command(const char *name, vt_err *e) {
     size_t n = 0;
     for (size_t i = 0; i < sizeof commands / sizeof *commands && n < 32; i++) names[n++] = commands[i]->name;
     const char *near = vt_nearest(name, names, n);
-    return vt_fail(e, VT_E_UNKNOWN, "unknown command '%s'%s%s%s", name, near ? "; did you mean '" : " (see 'vitrine help')",
-                   near ? near : "", near ? "'?" : "");
+    return vt_fail(e, VT_E_UNKNOWN, "unknown command '%s'%s%s%s", name,
+                   near ? "; did you mean '" : " (see 'vitrine help')", near ? near : "", near ? "'?" : "");
 }
 
 static const vt_arg *find_arg(const vt_command *c, const char *name, size_t len) {
@@ -79,8 +82,8 @@ static vt_status unknown_arg(const vt_command *c, const char *given, vt_err *e) 
     for (const vt_arg *a = c->args; a && a->name && n < 64; a++) names[n++] = a->name;
     snprintf(word, sizeof word, "%.*s", (int)(len < 63 ? len : 63), given);
     const char *near = vt_nearest(word, names, n);
-    return vt_fail(e, VT_E_UNKNOWN, "vitrine %s has no option '--%s'%s%s%s", c->name, word, near ? "; did you mean '--" : "",
-                   near ? near : "", near ? "'?" : "");
+    return vt_fail(e, VT_E_UNKNOWN, "vitrine %s has no option '--%s'%s%s%s", c->name, word,
+                   near ? "; did you mean '--" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* --name value, --name=value, -o value; everything else is an operand; "--" ends options. */
@@ -96,12 +99,15 @@ static vt_status parse(vt_cli *c, int argc, char **argv, vt_err *e) {
             const vt_arg *a = find_arg(c->command, name, len);
             if (!a) return unknown_arg(c->command, name, e);
             const char *value = name[len] == '=' ? name + len + 1 : NULL;
-            if (!a->metavar && value) return vt_fail(e, VT_E_USAGE, "--%s takes no value, but '%s' was given", a->name, value);
+            if (!a->metavar && value)
+                return vt_fail(e, VT_E_USAGE, "--%s takes no value, but '%s' was given", a->name, value);
             if (a->metavar && !value) {
-                if (i + 1 >= argc) return vt_fail(e, VT_E_USAGE, "--%s needs a value: --%s %s", a->name, a->name, a->metavar);
+                if (i + 1 >= argc)
+                    return vt_fail(e, VT_E_USAGE, "--%s needs a value: --%s %s", a->name, a->name, a->metavar);
                 value = argv[++i];
             }
-            if (c->n_given == (int)(sizeof c->given / sizeof *c->given)) return vt_fail(e, VT_E_USAGE, "too many options");
+            if (c->n_given == (int)(sizeof c->given / sizeof *c->given))
+                return vt_fail(e, VT_E_USAGE, "too many options");
             c->given[c->n_given].arg = a;
             c->given[c->n_given++].value = value ? value : "";
         } else {
@@ -111,8 +117,8 @@ static vt_status parse(vt_cli *c, int argc, char **argv, vt_err *e) {
         }
     }
     if (c->n_positional < c->command->min_operands)
-        return vt_fail(e, VT_E_USAGE, "vitrine %s needs %s (see 'vitrine help %s')", c->command->name, c->command->operands,
-                       c->command->name);
+        return vt_fail(e, VT_E_USAGE, "vitrine %s needs %s (see 'vitrine help %s')", c->command->name,
+                       c->command->operands, c->command->name);
     return VT_OK;
 }
 
@@ -160,7 +166,8 @@ int main(int argc, char **argv) {
     }
     const vt_command *command = find_command(help ? argv[2] : name);
     if (!command) return finish(unknown_command(help ? argv[2] : name, &e), &e);
-    for (int i = 2; i < argc && !help && strcmp(argv[i], "--"); i++) help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
+    for (int i = 2; i < argc && !help && strcmp(argv[i], "--"); i++)
+        help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
     if (help) {
         help_command(stdout, command);
         return finish(VT_OK, &e);

@@ -16,11 +16,13 @@ vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e) {
 vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e) {
     if (!text) return vt_fail(e, VT_E_USAGE, "attacks need --eps, in pixel units: 8/255, 0.031 (linf) or 0.5 (l2)");
     if (!vt_parse_real(text, out))
-        return vt_fail(e, VT_E_USAGE, "--eps is '%s', which is neither a fraction like 8/255 nor a number like 0.031", text);
+        return vt_fail(e, VT_E_USAGE, "--eps is '%s', which is neither a fraction like 8/255 nor a number like 0.031",
+                       text);
     if (!(*out > 0)) return vt_fail(e, VT_E_USAGE, "--eps is %s, must be above 0", text);
     if (norm == VT_LINF && !(*out <= 1)) {
         if (*out <= 255)
-            return vt_fail(e, VT_E_USAGE, "--eps is %s, but linf eps is in pixel units of [0,1] and at most 1; did you mean %s/255?",
+            return vt_fail(e, VT_E_USAGE,
+                           "--eps is %s, but linf eps is in pixel units of [0,1] and at most 1; did you mean %s/255?",
                            text, text);
         return vt_fail(e, VT_E_USAGE, "--eps is %s, but linf eps is in pixel units of [0,1] and at most 1", text);
     }
@@ -30,7 +32,9 @@ vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e) {
 
 vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
     const char *path = vt_cli_get(c, "data"), *split = vt_cli_get(c, "split");
-    if (!path) return vt_fail(e, VT_E_USAGE, "vitrine %s needs --data FOLDER (CIFAR binary folder, or folders of PNGs)", c->command->name);
+    if (!path)
+        return vt_fail(e, VT_E_USAGE, "vitrine %s needs --data FOLDER (CIFAR binary folder, or folders of PNGs)",
+                       c->command->name);
     vt_split which = VT_SPLIT_TEST;
     if (split && !strcmp(split, "train"))
         which = VT_SPLIT_TRAIN;
@@ -44,17 +48,19 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static vt_status from_range(const char *text, const char *colon, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
+static vt_status from_range(const char *text, const char *colon, const vt_dataset *d, int32_t **out, size_t *n,
+                            vt_err *e) {
     char a[32];
     long long first, end;
     snprintf(a, sizeof a, "%.*s", (int)(colon - text < 31 ? colon - text : 31), text);
     if (!vt_parse_int(a, &first) || !vt_parse_int(colon + 1, &end))
-        return vt_fail(e, VT_E_USAGE, "--images is '%s', must be A:B with whole numbers, or a file with one index a line", text);
+        return vt_fail(e, VT_E_USAGE,
+                       "--images is '%s', must be A:B with whole numbers, or a file with one index a line", text);
     if (first < 0 || end <= first)
         return vt_fail(e, VT_E_USAGE, "--images is '%s': A must be at least 0 and below B (images A to B-1)", text);
     if (end > d->count)
-        return vt_fail(e, VT_E_USAGE, "--images is '%s', but %s has %lld images in its %s split", text, d->path, (long long)d->count,
-                       vt_split_name(d->split));
+        return vt_fail(e, VT_E_USAGE, "--images is '%s', but %s has %lld images in its %s split", text, d->path,
+                       (long long)d->count, vt_split_name(d->split));
     *n = (size_t)(end - first);
     *out = calloc(*n, sizeof **out);
     if (!*out) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", *n);
@@ -62,10 +68,11 @@ static vt_status from_range(const char *text, const char *colon, const vt_datase
     return VT_OK;
 }
 
-static vt_status add_index(const char *path, int line, const char *text, const vt_dataset *d, int32_t **out, size_t *n, size_t *cap,
-                           vt_err *e) {
+static vt_status add_index(const char *path, int line, const char *text, const vt_dataset *d, int32_t **out, size_t *n,
+                           size_t *cap, vt_err *e) {
     long long v;
-    if (!vt_parse_int(text, &v)) return vt_fail(e, VT_E_FORMAT, "%s: line %d is '%.40s', which is not an image index", path, line, text);
+    if (!vt_parse_int(text, &v))
+        return vt_fail(e, VT_E_FORMAT, "%s: line %d is '%.40s', which is not an image index", path, line, text);
     if (v < 0 || v >= d->count)
         return vt_fail(e, VT_E_USAGE, "%s: line %d is image %lld, but %s has images 0 to %lld", path, line, v, d->path,
                        (long long)d->count - 1);
@@ -82,7 +89,8 @@ static vt_status add_index(const char *path, int line, const char *text, const v
 static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     FILE *f = fopen(path, "r");
     if (!f)
-        return vt_fail(e, VT_E_USAGE, "--images is '%s', which is neither A:B nor a readable file (%s)", path, strerror(errno));
+        return vt_fail(e, VT_E_USAGE, "--images is '%s', which is neither A:B nor a readable file (%s)", path,
+                       strerror(errno));
     char text[256];
     size_t cap = 0;
     vt_status s = VT_OK;
@@ -105,7 +113,8 @@ vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, siz
     const char *text = vt_cli_get(c, "images");
     char all[48];
     *out = NULL, *n = 0;
-    if (d->count > INT32_MAX) return vt_fail(e, VT_E_RANGE, "%s has %lld images, more than 2^31", d->path, (long long)d->count);
+    if (d->count > INT32_MAX)
+        return vt_fail(e, VT_E_RANGE, "%s has %lld images, more than 2^31", d->path, (long long)d->count);
     if (!text) {
         snprintf(all, sizeof all, "0:%lld", (long long)d->count);
         text = all;

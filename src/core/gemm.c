@@ -21,10 +21,11 @@ void vt_gemm_openblas_f32(bool ta, bool tb, int m, int n, int k, float alpha, co
  * 165 against 115 GFLOP/s on a Xeon; 65 x 128 x 128: 117 against 177). */
 #define ONEDNN_FROM 1000000.0
 
-void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
-                 int ldb, float beta, float *c, int ldc) {
+void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
+                 float beta, float *c, int ldc) {
     if (alpha == 1 && (beta == 0 || beta == 1) && (double)m * n * k >= ONEDNN_FROM) {
-        vt_product p = {.ta = ta, .tb = tb, .add = beta == 1, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc};
+        vt_product p =
+            {.ta = ta, .tb = tb, .add = beta == 1, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc};
         if (vt_onednn_product(&p, a, b, c)) return;
     }
     vt_gemm_openblas_f32(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
@@ -35,8 +36,8 @@ void vt_gemm_f64(bool ta, bool tb, int m, int n, int k, double alpha, const doub
     cblas_dgemm(CblasRowMajor, op(ta), op(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-void vt_gemm_naive_f64(bool ta, bool tb, int m, int n, int k, double alpha, const double *a, int lda,
-                       const double *b, int ldb, double beta, double *c, int ldc) {
+void vt_gemm_naive_f64(bool ta, bool tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b,
+                       int ldb, double beta, double *c, int ldc) {
     for (int i = 0; i < m; i++)
         for (int j = 0; j < n; j++) {
             double s = 0;
@@ -64,10 +65,10 @@ static int kernel_level(const char *name) {
         const char *name;
         int level;
     } table[] = {
-        {"Prescott", 0}, {"Core2", 0},       {"Penryn", 0},    {"Nehalem", 0},    {"Atom", 0},
-        {"Barcelona", 0}, {"Bobcat", 0},     {"Athlon", 0},    {"Opteron", 0},    {"Dunnington", 0},
+        {"Prescott", 0},    {"Core2", 0},     {"Penryn", 0},     {"Nehalem", 0},     {"Atom", 0},
+        {"Barcelona", 0},   {"Bobcat", 0},    {"Athlon", 0},     {"Opteron", 0},     {"Dunnington", 0},
         {"Sandybridge", 1}, {"Bulldozer", 1}, {"Piledriver", 1}, {"Steamroller", 1}, {"Excavator", 1},
-        {"Haswell", 2},  {"Zen", 2},         {"SkylakeX", 3},  {"Cooperlake", 3}, {"SapphireRapids", 3},
+        {"Haswell", 2},     {"Zen", 2},       {"SkylakeX", 3},   {"Cooperlake", 3},  {"SapphireRapids", 3},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].name, name)) return table[i].level;
@@ -77,9 +78,8 @@ static int kernel_level(const char *name) {
 static int cpu_level(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512cd"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
         return 3;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 2;
 #endif

@@ -1,5 +1,6 @@
 /* Matrix products: the only door to BLAS, always on one thread (the house parallelises over images), and what is known
- * of the kernels behind it. Row-major. Single precision goes to oneDNN or OpenBLAS by shape alone, double to OpenBLAS. */
+ * of the kernels behind it. Row-major. Single precision goes to oneDNN or OpenBLAS by shape alone, double to OpenBLAS.
+ */
 #ifndef VT_CORE_GEMM_H
 #define VT_CORE_GEMM_H
 
@@ -7,16 +8,16 @@
 #include <stddef.h>
 
 /* C[m,n] (ldc) = alpha * op(A)[m,k] * op(B)[k,n] + beta * C; ta/tb: the stored matrix is transposed. */
-void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
-                 int ldb, float beta, float *c, int ldc);
+void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
+                 float beta, float *c, int ldc);
 void vt_gemm_f64(bool ta, bool tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b,
                  int ldb, double beta, double *c, int ldc);
 /* Always OpenBLAS: the tests' other side, and one of the ceilings in `vitrine bench`. */
 void vt_gemm_openblas_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
                           int ldb, float beta, float *c, int ldc);
 /* The readable twin that the tests hold the two above against. */
-void vt_gemm_naive_f64(bool ta, bool tb, int m, int n, int k, double alpha, const double *a, int lda,
-                       const double *b, int ldb, double beta, double *c, int ldc);
+void vt_gemm_naive_f64(bool ta, bool tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b,
+                       int ldb, double beta, double *c, int ldc);
 
 /* Puts BLAS on one thread; called once by whoever starts threads. */
 void vt_blas_single_thread(void);

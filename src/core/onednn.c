@@ -71,9 +71,11 @@ static void build(cache *c, slot *s) {
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_post_ops_t ops = NULL;
-    bool ok = matrix(&a, p->m, p->k, p->lda, p->ta) && matrix(&b, p->k, p->n, p->ldb, p->tb) && matrix(&out, p->m, p->n, p->ldc, false) &&
-              dnnl_matmul_desc_init(&desc, &a, &b, NULL, &out) == dnnl_success && dnnl_primitive_attr_create(&attr) == dnnl_success &&
-              dnnl_post_ops_create(&ops) == dnnl_success && (!p->add || dnnl_post_ops_append_sum(ops, 1) == dnnl_success) &&
+    bool ok = matrix(&a, p->m, p->k, p->lda, p->ta) && matrix(&b, p->k, p->n, p->ldb, p->tb) &&
+              matrix(&out, p->m, p->n, p->ldc, false) &&
+              dnnl_matmul_desc_init(&desc, &a, &b, NULL, &out) == dnnl_success &&
+              dnnl_primitive_attr_create(&attr) == dnnl_success && dnnl_post_ops_create(&ops) == dnnl_success &&
+              (!p->add || dnnl_post_ops_append_sum(ops, 1) == dnnl_success) &&
               dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success &&
               dnnl_primitive_desc_create(&pd, &desc, attr, c->engine, NULL) == dnnl_success &&
               dnnl_memory_create(&s->a, &a, c->engine, DNNL_MEMORY_NONE) == dnnl_success &&
@@ -88,8 +90,8 @@ static void build(cache *c, slot *s) {
 static slot *find(cache *c, const vt_product *p) {
     for (int i = 0; i < c->used; i++) {
         const vt_product *q = &c->slots[i].shape;
-        if (q->m == p->m && q->n == p->n && q->k == p->k && q->lda == p->lda && q->ldb == p->ldb && q->ldc == p->ldc && q->ta == p->ta &&
-            q->tb == p->tb && q->add == p->add)
+        if (q->m == p->m && q->n == p->n && q->k == p->k && q->lda == p->lda && q->ldb == p->ldb && q->ldc == p->ldc &&
+            q->ta == p->ta && q->tb == p->tb && q->add == p->add)
             return &c->slots[i];
     }
     if (c->used == SLOTS) return NULL;
@@ -111,7 +113,8 @@ static bool product(const vt_product *p, const float *a, const float *b, float *
     return dnnl_primitive_execute(s->primitive, here->stream, 3, args) == dnnl_success;
 }
 
-/* A product stays on the thread that asks for it (rule 8: parallel over images); the caller's OpenMP setting is kept. */
+/* A product stays on the thread that asks for it (rule 8: parallel over images); the caller's OpenMP setting is kept.
+ */
 bool vt_onednn_product(const vt_product *p, const float *a, const float *b, float *c) {
     int threads = omp_get_max_threads();
     if (threads == 1) return product(p, a, b, c);
@@ -124,14 +127,24 @@ bool vt_onednn_product(const vt_product *p, const float *a, const float *b, floa
 void vt_onednn_version(char *text, size_t size) {
     const char *isa = "";
     switch (dnnl_get_effective_cpu_isa()) {
-    case dnnl_cpu_isa_sse41: isa = "sse41"; break;
-    case dnnl_cpu_isa_avx: isa = "avx"; break;
-    case dnnl_cpu_isa_avx2: isa = "avx2"; break;
+    case dnnl_cpu_isa_sse41:
+        isa = "sse41";
+        break;
+    case dnnl_cpu_isa_avx:
+        isa = "avx";
+        break;
+    case dnnl_cpu_isa_avx2:
+        isa = "avx2";
+        break;
     case dnnl_cpu_isa_avx512_core:
     case dnnl_cpu_isa_avx512_core_vnni:
     case dnnl_cpu_isa_avx512_core_bf16:
-    case dnnl_cpu_isa_avx512_core_amx: isa = "avx512"; break;
-    default: isa = "baseline"; break;
+    case dnnl_cpu_isa_avx512_core_amx:
+        isa = "avx512";
+        break;
+    default:
+        isa = "baseline";
+        break;
     }
     const dnnl_version_t *v = dnnl_version();
     snprintf(text, size, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch, isa);

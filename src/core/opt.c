@@ -70,9 +70,15 @@ static void *field(const vt_opt *o, void *params) { return (char *)params + o->o
 static void store(const vt_opt *o, void *params, double v) {
     switch (o->type) {
     case VT_OPT_INT:
-    case VT_OPT_CHOICE: *(int *)field(o, params) = (int)v; break;
-    case VT_OPT_REAL: *(double *)field(o, params) = v; break;
-    case VT_OPT_BOOL: *(bool *)field(o, params) = v != 0; break;
+    case VT_OPT_CHOICE:
+        *(int *)field(o, params) = (int)v;
+        break;
+    case VT_OPT_REAL:
+        *(double *)field(o, params) = v;
+        break;
+    case VT_OPT_BOOL:
+        *(bool *)field(o, params) = v != 0;
+        break;
     }
 }
 
@@ -99,7 +105,8 @@ static vt_status set(const vt_opt *o, void *params, const char *value, const cha
     switch (o->type) {
     case VT_OPT_CHOICE:
         v = choice_index(o->choices, value);
-        if (v < 0) return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be one of %s", who, o->key, value, o->choices);
+        if (v < 0)
+            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be one of %s", who, o->key, value, o->choices);
         break;
     case VT_OPT_BOOL:
         v = choice_index("0|1|no|yes|false|true", value);
@@ -113,12 +120,13 @@ static vt_status set(const vt_opt *o, void *params, const char *value, const cha
         break;
     case VT_OPT_REAL:
         if (!vt_parse_real(value, &v))
-            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', which is not a number (0.25) or a fraction (2/255)", who, o->key,
-                           value);
+            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', which is not a number (0.25) or a fraction (2/255)",
+                           who, o->key, value);
         break;
     }
     if ((o->type == VT_OPT_INT || o->type == VT_OPT_REAL) && !(v >= o->min && v <= o->max))
-        return vt_fail(e, VT_E_USAGE, "%s: option %s is %s, must be between %.12g and %.12g", who, o->key, value, o->min, o->max);
+        return vt_fail(e, VT_E_USAGE, "%s: option %s is %s, must be between %.12g and %.12g", who, o->key, value,
+                       o->min, o->max);
     store(o, params, v);
     return VT_OK;
 }
@@ -130,7 +138,8 @@ static vt_status unknown(const vt_opt *opts, const char *key, const char *who, v
     const char *near = vt_nearest(key, names, n);
     if (near) return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; did you mean '%s'?", who, key, near);
     char all[256] = "";
-    for (size_t i = 0; i < n; i++) snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", names[i]);
+    for (size_t i = 0; i < n; i++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", names[i]);
     return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; its options are: %s", who, key, n ? all : "none");
 }
 
@@ -158,14 +167,17 @@ vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const
 static int value_text(const vt_opt *o, const void *params, char *buf, size_t size) {
     const void *at = (const char *)params + o->offset;
     switch (o->type) {
-    case VT_OPT_INT: return snprintf(buf, size, "%d", *(const int *)at);
-    case VT_OPT_BOOL: return snprintf(buf, size, "%d", *(const bool *)at ? 1 : 0);
+    case VT_OPT_INT:
+        return snprintf(buf, size, "%d", *(const int *)at);
+    case VT_OPT_BOOL:
+        return snprintf(buf, size, "%d", *(const bool *)at ? 1 : 0);
     case VT_OPT_CHOICE: {
         const char *p = o->choices;
         for (int i = 0; i < *(const int *)at; i++) p = strchr(p, '|') + 1;
         return snprintf(buf, size, "%.*s", (int)strcspn(p, "|"), p);
     }
-    case VT_OPT_REAL: break;
+    case VT_OPT_REAL:
+        break;
     }
     double v = *(const double *)at, k = v * 255;
     if (o->preset_text && v == o->preset) return snprintf(buf, size, "%s", o->preset_text);

@@ -12,10 +12,10 @@ typedef enum vt_opt_type { VT_OPT_INT, VT_OPT_REAL, VT_OPT_BOOL, VT_OPT_CHOICE }
 typedef struct vt_opt {
     const char *key, *help;
     vt_opt_type type;
-    size_t offset;       /* into the parameter struct: int, double, bool, int (index of the choice) */
-    double preset;       /* default */
-    double min, max;     /* inclusive; for choices unused */
-    const char *choices; /* "ce|margin" */
+    size_t offset;           /* into the parameter struct: int, double, bool, int (index of the choice) */
+    double preset;           /* default */
+    double min, max;         /* inclusive; for choices unused */
+    const char *choices;     /* "ce|margin" */
     const char *preset_text; /* how the default reads when a number would not say it ("eps/4"), or NULL */
 } vt_opt;
 

@@ -14,7 +14,7 @@ typedef void (*vt_progress_fn)(void *ctx, const char *text, bool live);
 typedef struct vt_progress {
     vt_progress_fn show; /* NULL: silent */
     void *ctx;
-    bool live;           /* refresh ten times a second instead of every 30 s */
+    bool live; /* refresh ten times a second instead of every 30 s */
     char stage[64];
     size_t done, total, start; /* items; items done before this run's clock started */
     double began, shown;

@@ -3,18 +3,18 @@
 #ifndef VT_CORE_STATUS_H
 #define VT_CORE_STATUS_H
 
-#define VT_STATUS_LIST(X)                                                                                    \
-    X(OK, "ok")                                                                                              \
-    X(STOP, "image is broken, attack may stop")                                                              \
-    X(INTERRUPTED, "interrupted")                                                                            \
-    X(E_USAGE, "wrong usage")                                                                                \
-    X(E_IO, "input/output error")                                                                            \
-    X(E_FORMAT, "malformed file")                                                                            \
-    X(E_SHAPE, "wrong shape")                                                                                \
-    X(E_RANGE, "value out of range")                                                                         \
-    X(E_MEMORY, "out of memory")                                                                             \
-    X(E_FORBIDDEN, "forbidden")                                                                              \
-    X(E_NUMERIC, "numerical failure")                                                                        \
+#define VT_STATUS_LIST(X)                                                                                              \
+    X(OK, "ok")                                                                                                        \
+    X(STOP, "image is broken, attack may stop")                                                                        \
+    X(INTERRUPTED, "interrupted")                                                                                      \
+    X(E_USAGE, "wrong usage")                                                                                          \
+    X(E_IO, "input/output error")                                                                                      \
+    X(E_FORMAT, "malformed file")                                                                                      \
+    X(E_SHAPE, "wrong shape")                                                                                          \
+    X(E_RANGE, "value out of range")                                                                                   \
+    X(E_MEMORY, "out of memory")                                                                                       \
+    X(E_FORBIDDEN, "forbidden")                                                                                        \
+    X(E_NUMERIC, "numerical failure")                                                                                  \
     X(E_UNKNOWN, "unknown name")
 
 typedef enum vt_status {
@@ -37,10 +37,10 @@ vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) __attribute__((f
 /* Exit code of a status by the house rule: 0 ok, 2 wrong usage, 1 everything else. */
 int vt_exit_code(vt_status s);
 
-#define VT_TRY(call)                                                                                         \
-    do {                                                                                                     \
-        vt_status vt_try_status_ = (call);                                                                   \
-        if (vt_try_status_ != VT_OK) return vt_try_status_;                                                  \
+#define VT_TRY(call)                                                                                                   \
+    do {                                                                                                               \
+        vt_status vt_try_status_ = (call);                                                                             \
+        if (vt_try_status_ != VT_OK) return vt_try_status_;                                                            \
     } while (0)
 
 #endif

@@ -24,8 +24,8 @@ typedef struct stage_run {
     const vt_eval *v;
     vt_ledger *ledger;
     worker *workers;
-    int entry, stage;     /* entry 0: clean */
-    const int32_t *todo;  /* images of this stage that have no line yet */
+    int entry, stage;    /* entry 0: clean */
+    const int32_t *todo; /* images of this stage that have no line yet */
     size_t n, done_before, total;
     atomic_size_t done, robust;
     vt_progress progress;
@@ -34,7 +34,10 @@ typedef struct stage_run {
 
 static vt_task task_dims(const vt_eval *v) {
     int side = v->model->config.image;
-    return (vt_task){.n = 3 * (size_t)side * (size_t)side, .height = side, .width = side, .classes = v->model->config.classes};
+    return (vt_task){.n = 3 * (size_t)side * (size_t)side,
+                     .height = side,
+                     .width = side,
+                     .classes = v->model->config.classes};
 }
 
 static void worker_close(worker *w) {
@@ -73,9 +76,10 @@ static vt_status load_image(const vt_eval *v, int32_t index, float *x, int *labe
     VT_TRY(vt_dataset_read(v->data, index, &im, label, e));
     vt_status s = VT_OK;
     if (im.width != side || im.height != side)
-        s = vt_fail(e, VT_E_SHAPE, "%s: image %d is %d x %d pixels, the model wants %d x %d", v->data->path, index, im.width, im.height,
-                    side, side);
-    for (size_t i = 0, n = 3 * (size_t)side * (size_t)side; s == VT_OK && x && i < n; i++) x[i] = (float)im.rgb[i] / 255;
+        s = vt_fail(e, VT_E_SHAPE, "%s: image %d is %d x %d pixels, the model wants %d x %d", v->data->path, index,
+                    im.width, im.height, side, side);
+    for (size_t i = 0, n = 3 * (size_t)side * (size_t)side; s == VT_OK && x && i < n; i++)
+        x[i] = (float)im.rgb[i] / 255;
     vt_image_free(&im);
     return s;
 }
@@ -89,11 +93,12 @@ vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
 }
 
 static json_t *model_json(const vt_config *c) {
-    return json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:b,s:s,s:f,s:f,s:[f,f,f],s:[f,f,f],s:s}", "architecture", c->arch,
-                     "attention", c->attn, "image", c->image, "patch", c->patch, "dim", c->dim, "depth", c->depth, "heads", c->heads,
-                     "mlp_hidden", c->hidden, "classes", c->classes, "qkv_bias", c->qkv_bias, "distillation_token", c->dist_token,
-                     "pool", c->pool == VT_POOL_AVG ? "avg" : "token", "ln_eps", c->ln_eps, "attn_scale", c->attn_scale, "mean",
-                     c->mean[0], c->mean[1], c->mean[2], "std", c->std[0], c->std[1], c->std[2], "input",
+    return json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:b,s:s,s:f,s:f,s:[f,f,f],s:[f,f,f],s:s}",
+                     "architecture", c->arch, "attention", c->attn, "image", c->image, "patch", c->patch, "dim", c->dim,
+                     "depth", c->depth, "heads", c->heads, "mlp_hidden", c->hidden, "classes", c->classes, "qkv_bias",
+                     c->qkv_bias, "distillation_token", c->dist_token, "pool", c->pool == VT_POOL_AVG ? "avg" : "token",
+                     "ln_eps", c->ln_eps, "attn_scale", c->attn_scale, "mean", c->mean[0], c->mean[1], c->mean[2],
+                     "std", c->std[0], c->std[1], c->std[2], "input",
                      "u8/255 in [0,1], then (x - mean) / std inside the model");
 }
 
@@ -103,9 +108,10 @@ static json_t *attacks_json(const vt_eval *v) {
         const vt_attack *a = &v->attacks[i];
         json_t *stages = json_array();
         for (int k = 0; k < a->n_stages; k++)
-            json_array_append_new(stages, json_pack("{s:s,s:s}", "name", a->stages[k].def->name, "id", a->stages[k].id));
-        json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s,s:o}", "name", a->name, "id", a->id, "summary", a->def->summary,
-                                              "reference", a->def->reference, "stages", stages));
+            json_array_append_new(stages,
+                                  json_pack("{s:s,s:s}", "name", a->stages[k].def->name, "id", a->stages[k].id));
+        json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s,s:o}", "name", a->name, "id", a->id, "summary",
+                                              a->def->summary, "reference", a->def->reference, "stages", stages));
     }
     return list;
 }
@@ -113,18 +119,20 @@ static json_t *attacks_json(const vt_eval *v) {
 json_t *vt_eval_header(const vt_eval *v) {
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
-    return json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format", "vitrine ledger 1",
-                     "vitrine", VT_VERSION, "weights", v->model->sha256, "model", model_json(&v->model->config), "data", "format",
-                     v->data->def->name, "split", vt_split_name(v->data->split), "sha256", v->data->hash, "classes", v->data->classes,
-                     "count", (json_int_t)v->data->count, "norm", vt_norm_name(v->norm), "eps", v->eps_text, "eps_value", v->eps, "seed",
-                     (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks", attacks_json(v), "blas", kernels, "compiler",
-                     VT_COMPILER);
+    return json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
+                     "vitrine ledger 1", "vitrine", VT_VERSION, "weights", v->model->sha256, "model",
+                     model_json(&v->model->config), "data", "format", v->data->def->name, "split",
+                     vt_split_name(v->data->split), "sha256", v->data->hash, "classes", v->data->classes, "count",
+                     (json_int_t)v->data->count, "norm", vt_norm_name(v->norm), "eps", v->eps_text, "eps_value", v->eps,
+                     "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks", attacks_json(v), "blas",
+                     kernels, "compiler", VT_COMPILER);
 }
 
 /* ---- one image ---- */
 
 static void from_verdict(vt_record *r, const vt_verdict *d) {
-    r->pred = d->pred, r->pred64 = d->pred64, r->margin = d->margin, r->margin64 = d->margin64, r->linf = d->linf, r->l2 = d->l2;
+    r->pred = d->pred, r->pred64 = d->pred64, r->margin = d->margin, r->margin64 = d->margin64, r->linf = d->linf,
+    r->l2 = d->l2;
     r->borderline = d->borderline;
 }
 
@@ -134,8 +142,7 @@ static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e
     vt_verdict d;
     VT_TRY(load_image(v, image, w->x, &r.label, e));
     vt_predict(&d, &w->model, w->x, r.label, w->z);
-    if (!isfinite(d.margin))
-        return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
+    if (!isfinite(d.margin)) return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
     from_verdict(&r, &d);
     r.status = d.pred == r.label ? VT_RECORD_CORRECT : VT_RECORD_WRONG;
     r.borderline = 0;
@@ -161,7 +168,8 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     if (s == VT_INTERRUPTED) return s;
     if (s == VT_E_NUMERIC)
         return vt_fail(e, s, "image %d: attack %s met logits that are not finite", image, st->def->name);
-    if (s != VT_OK && s != VT_STOP) return vt_fail(e, s, "image %d: attack %s failed: %s", image, st->def->name, vt_status_name(s));
+    if (s != VT_OK && s != VT_STOP)
+        return vt_fail(e, s, "image %d: attack %s failed: %s", image, st->def->name, vt_status_name(s));
     const float *candidate = w->oracle.has_found && !v->exhaustive ? w->oracle.found : w->x_adv;
     vt_verdict d;
     vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm == VT_L2, v->eps, w->z, w->z64);
@@ -225,28 +233,38 @@ static vt_status fill_board(board *b, const vt_eval *v, const vt_ledger *l, size
         const vt_record *r = &l->records[i];
         size_t at = position(v, r->image);
         if (at == SIZE_MAX)
-            return vt_fail(e, VT_E_USAGE, "%s/ledger.jsonl holds image %d, which --images leaves out: a resumed run may extend the set, "
-                           "not shrink it", l->dir, r->image);
-        if (r->entry > v->n_attacks || (r->entry && r->stage >= v->attacks[r->entry - 1].n_stages) || (!r->entry && r->stage))
-            return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: a line of image %d names entry %d, stage %d, which the header does not have",
+            return vt_fail(e, VT_E_USAGE,
+                           "%s/ledger.jsonl holds image %d, which --images leaves out: a resumed run may extend the "
+                           "set, "
+                           "not shrink it",
+                           l->dir, r->image);
+        if (r->entry > v->n_attacks || (r->entry && r->stage >= v->attacks[r->entry - 1].n_stages) ||
+            (!r->entry && r->stage))
+            return vt_fail(e, VT_E_FORMAT,
+                           "%s/ledger.jsonl: a line of image %d names entry %d, stage %d, which the header does not "
+                           "have",
                            l->dir, r->image, r->entry, r->stage);
         uint8_t *cell = &b->cells[(size_t)column_of(v, r->entry, r->stage) * b->n + at];
         if (*cell != 0xFF)
-            return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", l->dir, r->image, r->entry,
-                           r->stage);
+            return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", l->dir,
+                           r->image, r->entry, r->stage);
         *cell = r->status;
     }
     return VT_OK;
 }
 
 /* Images whose previous column lets them into this one. */
-static size_t collect(const board *b, const vt_eval *v, int entry, int stage, int32_t *todo, size_t *eligible, size_t *robust) {
+static size_t collect(const board *b, const vt_eval *v, int entry, int stage, int32_t *todo, size_t *eligible,
+                      size_t *robust) {
     int column = column_of(v, entry, stage);
     size_t n = 0;
     *eligible = *robust = 0;
     for (size_t i = 0; i < b->n; i++) {
-        uint8_t before = entry == 0 ? VT_RECORD_CORRECT : stage == 0 ? b->cells[i] : b->cells[(size_t)(column - 1) * b->n + i];
-        bool in = entry == 0 || before == (stage == 0 ? VT_RECORD_CORRECT : VT_RECORD_ROBUST) || before == VT_RECORD_INVALID;
+        uint8_t before = entry == 0   ? VT_RECORD_CORRECT
+                         : stage == 0 ? b->cells[i]
+                                      : b->cells[(size_t)(column - 1) * b->n + i];
+        bool in =
+            entry == 0 || before == (stage == 0 ? VT_RECORD_CORRECT : VT_RECORD_ROBUST) || before == VT_RECORD_INVALID;
         if (!in) continue;
         uint8_t now = b->cells[(size_t)column * b->n + i];
         (*eligible)++;
@@ -256,15 +274,23 @@ static size_t collect(const board *b, const vt_eval *v, int entry, int stage, in
     return n;
 }
 
-static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, board *b, int32_t *todo, int entry, int stage, vt_err *e) {
-    stage_run run = {.v = v, .ledger = l, .workers = workers, .entry = entry, .stage = stage, .todo = todo, .progress = v->progress};
+static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, board *b, int32_t *todo, int entry,
+                           int stage, vt_err *e) {
+    stage_run run = {.v = v,
+                     .ledger = l,
+                     .workers = workers,
+                     .entry = entry,
+                     .stage = stage,
+                     .todo = todo,
+                     .progress = v->progress};
     size_t robust, before = l->count;
     run.n = collect(b, v, entry, stage, todo, &run.total, &robust);
     if (!run.n) return VT_OK;
     run.done_before = run.total - run.n;
     atomic_init(&run.robust, robust);
     pthread_mutex_init(&run.lock, NULL);
-    vt_progress_begin(&run.progress, entry ? v->attacks[entry - 1].stages[stage].def->name : "clean", run.done_before, run.total);
+    vt_progress_begin(&run.progress, entry ? v->attacks[entry - 1].stages[stage].def->name : "clean", run.done_before,
+                      run.total);
     vt_status s = vt_for_each(run.n, v->threads, one_image, &run, e);
     char note[48];
     snprintf(note, sizeof note, "%s %zu", entry ? "robust" : "right", atomic_load(&run.robust));

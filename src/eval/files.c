@@ -14,7 +14,8 @@ vt_status vt_make_dir(const char *dir, vt_err *e) {
     char path[VT_PATH_MAX];
     struct stat s;
     if (!*dir || snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
-        return vt_fail(e, VT_E_IO, "'%.80s' cannot be used as a folder: its path is empty or longer than %d bytes", dir, VT_PATH_MAX - 1);
+        return vt_fail(e, VT_E_IO, "'%.80s' cannot be used as a folder: its path is empty or longer than %d bytes", dir,
+                       VT_PATH_MAX - 1);
     for (char *p = path + 1;; p++) {
         if (*p && *p != '/') continue;
         char kept = *p;
@@ -47,7 +48,8 @@ vt_status vt_read_file(const char *path, char **text, size_t *n, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const char *dir, const char *name, vt_err *e) {
+vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const char *dir, const char *name,
+                      vt_err *e) {
     size_t done = 0;
     int why = 0;
     while (done < n && !why) { /* a second turn only after a short write, to learn why it was short */
@@ -59,7 +61,8 @@ vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const 
     }
     if (!why) return VT_OK;
     if (done > 0 && ftruncate(fd, offset) != 0) why = errno;
-    return vt_fail(e, VT_E_IO, "%s/%s: %zu bytes at %lld cannot be written: %s", dir, name, n, (long long)offset, strerror(why));
+    return vt_fail(e, VT_E_IO, "%s/%s: %zu bytes at %lld cannot be written: %s", dir, name, n, (long long)offset,
+                   strerror(why));
 }
 
 void vt_remove_in(const char *dir, const char *name) {

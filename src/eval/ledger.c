@@ -85,13 +85,14 @@ static int line_text(char *buf, size_t size, const vt_record *r) {
     number(li, sizeof li, r->linf);
     number(l2, sizeof l2, r->l2);
     if (r->adv >= 0) snprintf(adv, sizeof adv, ",\"adv\":%lld", (long long)r->adv);
-    return snprintf(buf, size,
-                    "{\"image\":%d,\"entry\":%d,\"stage\":%d,\"status\":\"%s\",\"borderline\":%s,\"label\":%d,\"pred\":%d,"
-                    "\"pred64\":%d,\"margin\":%s,\"margin64\":%s,\"linf\":%s,\"l2\":%s,\"gradients\":%lld,\"forwards\":%lld%s,"
-                    "\"sha\":\"%016llx\"}\n",
-                    r->image, r->entry, r->stage, vt_record_status_name((vt_record_status)r->status), r->borderline ? "true" : "false",
-                    r->label, r->pred, r->pred64, m, m64, li, l2, (long long)r->gradients, (long long)r->forwards, adv,
-                    (unsigned long long)r->sha);
+    return snprintf(
+        buf, size,
+        "{\"image\":%d,\"entry\":%d,\"stage\":%d,\"status\":\"%s\",\"borderline\":%s,\"label\":%d,\"pred\":%d,"
+        "\"pred64\":%d,\"margin\":%s,\"margin64\":%s,\"linf\":%s,\"l2\":%s,\"gradients\":%lld,\"forwards\":%lld%s,"
+        "\"sha\":\"%016llx\"}\n",
+        r->image, r->entry, r->stage, vt_record_status_name((vt_record_status)r->status),
+        r->borderline ? "true" : "false", r->label, r->pred, r->pred64, m, m64, li, l2, (long long)r->gradients,
+        (long long)r->forwards, adv, (unsigned long long)r->sha);
 }
 
 static bool get_int(const json_t *o, const char *key, long long min, long long max, long long *out) {
@@ -108,18 +109,31 @@ static double get_real(const json_t *o, const char *key) {
 
 static bool parse_record(const json_t *o, vt_record *r) {
     long long image, entry, stage, label, pred, pred64, grads, fwds, adv = -1;
-    const char *status = json_string_value(json_object_get(o, "status")), *sha = json_string_value(json_object_get(o, "sha"));
-    if (!get_int(o, "image", 0, INT32_MAX, &image) || !get_int(o, "entry", 0, 1000, &entry) || !get_int(o, "stage", 0, 1000, &stage) ||
-        !get_int(o, "label", 0, 1000000, &label) || !get_int(o, "pred", 0, 1000000, &pred) ||
-        !get_int(o, "pred64", -1, 1000000, &pred64) || !get_int(o, "gradients", 0, INT64_MAX, &grads) ||
-        !get_int(o, "forwards", 0, INT64_MAX, &fwds) || !status || !sha || strlen(sha) != 16)
+    const char *status = json_string_value(json_object_get(o, "status")),
+               *sha = json_string_value(json_object_get(o, "sha"));
+    if (!get_int(o, "image", 0, INT32_MAX, &image) || !get_int(o, "entry", 0, 1000, &entry) ||
+        !get_int(o, "stage", 0, 1000, &stage) || !get_int(o, "label", 0, 1000000, &label) ||
+        !get_int(o, "pred", 0, 1000000, &pred) || !get_int(o, "pred64", -1, 1000000, &pred64) ||
+        !get_int(o, "gradients", 0, INT64_MAX, &grads) || !get_int(o, "forwards", 0, INT64_MAX, &fwds) || !status ||
+        !sha || strlen(sha) != 16)
         return false;
     if (json_object_get(o, "adv") && !get_int(o, "adv", 0, INT64_MAX, &adv)) return false;
-    *r = (vt_record){.image = (int32_t)image, .entry = (int32_t)entry, .stage = (int32_t)stage, .label = (int32_t)label,
-                     .pred = (int32_t)pred, .pred64 = (int32_t)pred64, .status = VT_RECORD_STATUS_COUNT,
-                     .borderline = json_is_true(json_object_get(o, "borderline")), .margin = get_real(o, "margin"),
-                     .margin64 = get_real(o, "margin64"), .linf = get_real(o, "linf"), .l2 = get_real(o, "l2"),
-                     .gradients = grads, .forwards = fwds, .adv = adv, .sha = strtoull(sha, NULL, 16)};
+    *r = (vt_record){.image = (int32_t)image,
+                     .entry = (int32_t)entry,
+                     .stage = (int32_t)stage,
+                     .label = (int32_t)label,
+                     .pred = (int32_t)pred,
+                     .pred64 = (int32_t)pred64,
+                     .status = VT_RECORD_STATUS_COUNT,
+                     .borderline = json_is_true(json_object_get(o, "borderline")),
+                     .margin = get_real(o, "margin"),
+                     .margin64 = get_real(o, "margin64"),
+                     .linf = get_real(o, "linf"),
+                     .l2 = get_real(o, "l2"),
+                     .gradients = grads,
+                     .forwards = fwds,
+                     .adv = adv,
+                     .sha = strtoull(sha, NULL, 16)};
     for (uint8_t s = 0; s < VT_RECORD_STATUS_COUNT; s++)
         if (!strcmp(status, status_names[s])) r->status = s;
     return r->status < VT_RECORD_STATUS_COUNT;
@@ -140,7 +154,9 @@ vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good
             l->header = o;
         else
             json_decref(o);
-        if (bad) return vt_fail(e, VT_E_FORMAT, "%s: line %d is not a %s", path, line, line == 1 ? "ledger header" : "ledger line");
+        if (bad)
+            return vt_fail(e, VT_E_FORMAT, "%s: line %d is not a %s", path, line,
+                           line == 1 ? "ledger header" : "ledger line");
         if (line > 1) VT_TRY(add_record(l, &r, e));
         at += len + 1;
         *good = at;
@@ -197,12 +213,15 @@ vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *heade
     *out = NULL;
     VT_TRY(vt_make_dir(dir, e));
     if (vt_ledger_exists(dir))
-        return vt_fail(e, VT_E_IO, "%s already holds a run (ledger.jsonl): continue it with --resume or choose another --out", dir);
-    static const char *const others[] = {"adv.bin", "results.json"}; /* of a run without its ledger, or of somebody else */
+        return vt_fail(e, VT_E_IO,
+                       "%s already holds a run (ledger.jsonl): continue it with --resume or choose another --out", dir);
+    static const char *const others[] = {"adv.bin",
+                                         "results.json"}; /* of a run without its ledger, or of somebody else */
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         char path[VT_PATH_MAX];
         if (vt_path(path, dir, others[i]) && access(path, F_OK) == 0)
-            return vt_fail(e, VT_E_IO, "%s holds %s but no ledger.jsonl: choose another --out, so that nothing is overwritten", dir,
+            return vt_fail(e, VT_E_IO,
+                           "%s holds %s but no ledger.jsonl: choose another --out, so that nothing is overwritten", dir,
                            others[i]);
     }
     vt_ledger *l = ledger_new(dir, pixels);
@@ -227,8 +246,7 @@ bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, ch
     const char *key;
     json_t *value;
     names[0] = 0;
-    for (int side = 0; side < 2; side++)
-        json_object_foreach((json_t *)(side ? b : a), key, value) {
+    for (int side = 0; side < 2; side++) json_object_foreach((json_t *)(side ? b : a), key, value) {
             if (allow_mixed && !strcmp(key, "blas")) continue;
             const json_t *other = json_object_get(side ? a : b, key);
             if (side ? other != NULL : json_equal(value, other)) continue;
@@ -338,12 +356,14 @@ vt_status vt_ledger_read_adv(const vt_ledger *l, const vt_record *r, float *x, v
     for (int64_t at = r->adv; at >= 0;) {
         if (pread(l->adv_fd, x, bytes, at) == (ssize_t)bytes && vt_sha_prefix(x, bytes) == r->sha) return VT_OK;
         if (at != r->adv) break;
-        /* A kill between the two renames of vt_ledger_finish leaves offsets of the old order: the hash finds the image. */
+        /* A kill between the two renames of vt_ledger_finish leaves offsets of the old order: the hash finds the image.
+         */
         for (at = 0; at + (int64_t)bytes <= l->adv_length; at += (int64_t)bytes)
             if (pread(l->adv_fd, x, bytes, at) == (ssize_t)bytes && vt_sha_prefix(x, bytes) == r->sha) return VT_OK;
         break;
     }
-    return vt_fail(e, VT_E_FORMAT, "%s/adv.bin: the adversarial image of image %d, entry %d is not there (byte %lld, hash %016llx)",
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s/adv.bin: the adversarial image of image %d, entry %d is not there (byte %lld, hash %016llx)",
                    l->dir, r->image, r->entry, (long long)r->adv, (unsigned long long)r->sha);
 }
 

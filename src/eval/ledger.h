@@ -12,12 +12,13 @@
 #include <stdint.h>
 #include "core/status.h"
 
-#define VT_RECORD_STATUS_LIST(X) X(CORRECT, "correct") X(WRONG, "wrong") X(ROBUST, "robust") X(BROKEN, "broken") X(INVALID, "invalid")
+#define VT_RECORD_STATUS_LIST(X)                                                                                       \
+    X(CORRECT, "correct") X(WRONG, "wrong") X(ROBUST, "robust") X(BROKEN, "broken") X(INVALID, "invalid")
 typedef enum vt_record_status {
 #define VT_RECORD_ENUM(id, text) VT_RECORD_##id,
     VT_RECORD_STATUS_LIST(VT_RECORD_ENUM)
 #undef VT_RECORD_ENUM
-    VT_RECORD_STATUS_COUNT
+        VT_RECORD_STATUS_COUNT
 } vt_record_status;
 const char *vt_record_status_name(vt_record_status s);
 

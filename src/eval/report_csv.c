@@ -5,7 +5,8 @@ static void write(FILE *f, const vt_summary *s) {
     vt_row r;
     fprintf(f, "row,level,count,total,percent,low95,high95,borderline,gradients,forwards\n");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
-        fprintf(f, "%s,%d,%lld,%lld,%.4f,%.4f,%.4f,", r.label, r.level, (long long)r.count, (long long)r.total, r.percent, r.low, r.high);
+        fprintf(f, "%s,%d,%lld,%lld,%.4f,%.4f,%.4f,", r.label, r.level, (long long)r.count, (long long)r.total,
+                r.percent, r.low, r.high);
         if (r.has_attack)
             fprintf(f, "%lld,%lld,%lld\n", (long long)r.borderline, (long long)r.gradients, (long long)r.forwards);
         else
@@ -13,4 +14,7 @@ static void write(FILE *f, const vt_summary *s) {
     }
 }
 
-const vt_report_def vt_report_def_csv = {.name = "csv", .file = "table.csv", .summary = "comma-separated table", .write = write};
+const vt_report_def vt_report_def_csv = {.name = "csv",
+                                         .file = "table.csv",
+                                         .summary = "comma-separated table",
+                                         .write = write};

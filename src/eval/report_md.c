@@ -4,18 +4,21 @@
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
     const json_t *data = json_object_get(s->header, "data");
-    fprintf(f, "| | right / all | %% | 95 %% interval | borderline | gradients | forwards |\n|---|---:|---:|---:|---:|---:|---:|\n");
+    fprintf(f, "| | right / all | %% | 95 %% interval | borderline | gradients | forwards "
+               "|\n|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
-        fprintf(f, "| %s%s | %lld / %lld | %.2f | [%.2f, %.2f] |", r.level ? "&nbsp;&nbsp;" : "", r.label, (long long)r.count,
-                (long long)r.total, r.percent, r.low, r.high);
+        fprintf(f, "| %s%s | %lld / %lld | %.2f | [%.2f, %.2f] |", r.level ? "&nbsp;&nbsp;" : "", r.label,
+                (long long)r.count, (long long)r.total, r.percent, r.low, r.high);
         if (r.has_attack)
-            fprintf(f, " %lld | %lld | %lld |\n", (long long)r.borderline, (long long)r.gradients, (long long)r.forwards);
+            fprintf(f, " %lld | %lld | %lld |\n", (long long)r.borderline, (long long)r.gradients,
+                    (long long)r.forwards);
         else
             fprintf(f, " | | |\n");
     }
-    fprintf(f, "\n%s eps %s, seed %lld, %s %s images %s, weights %.12s, data %.12s, vitrine %s.\n", vt_header_text(s->header, "norm"),
-            vt_header_text(s->header, "eps"), (long long)json_integer_value(json_object_get(s->header, "seed")),
-            vt_header_text(data, "format"), vt_header_text(data, "split"), s->images, vt_header_text(s->header, "weights"),
+    fprintf(f, "\n%s eps %s, seed %lld, %s %s images %s, weights %.12s, data %.12s, vitrine %s.\n",
+            vt_header_text(s->header, "norm"), vt_header_text(s->header, "eps"),
+            (long long)json_integer_value(json_object_get(s->header, "seed")), vt_header_text(data, "format"),
+            vt_header_text(data, "split"), s->images, vt_header_text(s->header, "weights"),
             vt_header_text(data, "sha256"), vt_header_text(s->header, "vitrine"));
     for (int i = 0; i < s->n_entries; i++) fprintf(f, "\n* %s = `%s`", s->entries[i].name, s->entries[i].id);
     fputc('\n', f);

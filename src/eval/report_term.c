@@ -4,11 +4,12 @@
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
     const json_t *data = json_object_get(s->header, "data");
-    fprintf(f, "\n%s, %s split, images %s; %s eps %s, seed %lld%s\n\n", vt_header_text(data, "format"), vt_header_text(data, "split"),
-            s->images, vt_header_text(s->header, "norm"), vt_header_text(s->header, "eps"),
-            (long long)json_integer_value(json_object_get(s->header, "seed")),
+    fprintf(f, "\n%s, %s split, images %s; %s eps %s, seed %lld%s\n\n", vt_header_text(data, "format"),
+            vt_header_text(data, "split"), s->images, vt_header_text(s->header, "norm"),
+            vt_header_text(s->header, "eps"), (long long)json_integer_value(json_object_get(s->header, "seed")),
             json_is_true(json_object_get(s->header, "exhaustive")) ? ", exhaustive" : "");
-    fprintf(f, "%-18s %13s %9s %17s %10s %11s %11s\n", "", "right / all", "%", "95 % interval", "borderline", "gradients", "forwards");
+    fprintf(f, "%-18s %13s %9s %17s %10s %11s %11s\n", "", "right / all", "%", "95 % interval", "borderline",
+            "gradients", "forwards");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
         char label[64], count[40], interval[40];
         snprintf(label, sizeof label, "%s%s", r.level ? "  " : "", r.label);

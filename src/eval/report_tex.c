@@ -3,15 +3,19 @@
 
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
-    fprintf(f, "%% vitrine %s, weights %.12s, %s eps %s\n", vt_header_text(s->header, "vitrine"), vt_header_text(s->header, "weights"),
-            vt_header_text(s->header, "norm"), vt_header_text(s->header, "eps"));
+    fprintf(f, "%% vitrine %s, weights %.12s, %s eps %s\n", vt_header_text(s->header, "vitrine"),
+            vt_header_text(s->header, "weights"), vt_header_text(s->header, "norm"), vt_header_text(s->header, "eps"));
     fprintf(f, "\\begin{tabular}{lrrr}\n\\toprule\n & right / all & \\%% & 95\\,\\%% interval \\\\\n\\midrule\n");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
         fputs(r.level ? "\\quad " : "", f);
         for (const char *p = r.label; *p; p++) fprintf(f, "%s%c", *p == '_' || *p == '#' ? "\\" : "", *p);
-        fprintf(f, " & %lld / %lld & %.2f & [%.2f, %.2f] \\\\\n", (long long)r.count, (long long)r.total, r.percent, r.low, r.high);
+        fprintf(f, " & %lld / %lld & %.2f & [%.2f, %.2f] \\\\\n", (long long)r.count, (long long)r.total, r.percent,
+                r.low, r.high);
     }
     fprintf(f, "\\bottomrule\n\\end{tabular}\n");
 }
 
-const vt_report_def vt_report_def_tex = {.name = "tex", .file = "table.tex", .summary = "LaTeX table (booktabs)", .write = write};
+const vt_report_def vt_report_def_tex = {.name = "tex",
+                                         .file = "table.tex",
+                                         .summary = "LaTeX table (booktabs)",
+                                         .write = write};

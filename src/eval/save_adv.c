@@ -22,7 +22,8 @@ typedef struct group { /* one attack's stored points */
 static void group_name(char out[64], const json_t *attacks, size_t k) {
     const char *name = vt_header_text(json_array_get(attacks, k), "name");
     bool repeated = false;
-    for (size_t i = 0; i < k; i++) repeated = repeated || !strcmp(name, vt_header_text(json_array_get(attacks, i), "name"));
+    for (size_t i = 0; i < k; i++)
+        repeated = repeated || !strcmp(name, vt_header_text(json_array_get(attacks, i), "name"));
     if (repeated)
         snprintf(out, 64, "%.32s#%zu", name, k + 1);
     else
@@ -31,11 +32,11 @@ static void group_name(char out[64], const json_t *attacks, size_t k) {
 
 static vt_status fill_group(group *g, const vt_ledger *l, size_t entry, vt_err *e) {
     size_t total = 0, n = 0;
-    for (size_t i = 0; i < l->count; i++)
-        total += l->records[i].entry == (int32_t)entry && l->records[i].adv >= 0;
+    for (size_t i = 0; i < l->count; i++) total += l->records[i].entry == (int32_t)entry && l->records[i].adv >= 0;
     g->index = calloc(total + 1, sizeof *g->index), g->label = calloc(total + 1, sizeof *g->label);
     g->pred = calloc(total + 1, sizeof *g->pred), g->broken = calloc(total + 1, 1);
-    if (!g->index || !g->label || !g->pred || !g->broken) return vt_fail(e, VT_E_MEMORY, "%s: no memory to save images", l->dir);
+    if (!g->index || !g->label || !g->pred || !g->broken)
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory to save images", l->dir);
     for (size_t i = 0; i < l->count; i++) {
         const vt_record *r = &l->records[i];
         if (r->entry != (int32_t)entry || r->adv < 0) continue;
@@ -72,13 +73,20 @@ static vt_status write_all(const vt_ledger *l, group *groups, size_t n, const ch
         for (size_t p = 0; p < 5; p++) {
             vt_tensor *q = &t[5 * g + p];
             snprintf(names[5 * g + p], sizeof *names, "%s.%s", groups[g].name, parts[p]);
-            *q = (vt_tensor){.name = names[5 * g + p], .dtype = p == 0 ? VT_F32 : p == 4 ? VT_U8 : VT_I64, .ndim = p == 0 ? 4 : 1,
-                             .shape = {(int64_t)groups[g].n, 3, side, side}, .numel = groups[g].n * (p == 0 ? l->pixels : 1),
+            *q = (vt_tensor){.name = names[5 * g + p],
+                             .dtype = p == 0   ? VT_F32
+                                      : p == 4 ? VT_U8
+                                               : VT_I64,
+                             .ndim = p == 0 ? 4 : 1,
+                             .shape = {(int64_t)groups[g].n, 3, side, side},
+                             .numel = groups[g].n * (p == 0 ? l->pixels : 1),
                              .data = data[p]};
         }
-        for (size_t k = 0; k < groups[g].n && s == VT_OK; k++) s = write_png(l, &groups[g], k, x + k * l->pixels, side, e);
+        for (size_t k = 0; k < groups[g].n && s == VT_OK; k++)
+            s = write_png(l, &groups[g], k, x + k * l->pixels, side, e);
     }
-    if (s == VT_OK && !vt_path(path, l->dir, "adv.safetensors")) s = vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
+    if (s == VT_OK && !vt_path(path, l->dir, "adv.safetensors"))
+        s = vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
     if (s == VT_OK) s = vt_st_write(path, t, (int)(5 * n), NULL, 0, e);
     free(names), free(t);
     return s;
@@ -96,10 +104,12 @@ vt_status vt_save_adv(const vt_ledger *l, vt_err *e) {
     }
     size_t bytes = (size_t)l->adv_length;
     char *adv = s == VT_OK && bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, l->adv_fd, 0) : NULL;
-    if (s == VT_OK && adv == MAP_FAILED) s = vt_fail(e, VT_E_IO, "%s/adv.bin: cannot be read: %s", l->dir, strerror(errno));
+    if (s == VT_OK && adv == MAP_FAILED)
+        s = vt_fail(e, VT_E_IO, "%s/adv.bin: cannot be read: %s", l->dir, strerror(errno));
     if (s == VT_OK) s = write_all(l, groups, n, adv, side, e);
     if (adv && adv != MAP_FAILED) munmap(adv, bytes);
-    for (size_t g = 0; groups && g < n; g++) free(groups[g].index), free(groups[g].label), free(groups[g].pred), free(groups[g].broken);
+    for (size_t g = 0; groups && g < n; g++)
+        free(groups[g].index), free(groups[g].label), free(groups[g].pred), free(groups[g].broken);
     free(groups);
     return s;
 }

@@ -114,8 +114,8 @@ static vt_status add_line(vt_summary *s, const vt_record *r, const char *dir, vt
         return VT_OK;
     }
     if (r->entry > s->n_entries || r->stage >= s->entries[r->entry - 1].n_stages)
-        return vt_fail(e, VT_E_FORMAT, "%s: a ledger line names entry %d, stage %d, which the header does not have", dir, r->entry,
-                       r->stage);
+        return vt_fail(e, VT_E_FORMAT, "%s: a ledger line names entry %d, stage %d, which the header does not have",
+                       dir, r->entry, r->stage);
     vt_stage_summary *st = &s->entries[r->entry - 1].stages[r->stage];
     st->broken += r->status == VT_RECORD_BROKEN;
     st->robust += r->status == VT_RECORD_ROBUST || r->status == VT_RECORD_INVALID;
@@ -193,13 +193,15 @@ bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
             if (i == at) {
                 found = true;
                 snprintf(r->label, sizeof r->label, "%s", en->name);
-                r->count = en->robust, r->borderline = en->borderline, r->gradients = en->gradients, r->forwards = en->forwards;
+                r->count = en->robust, r->borderline = en->borderline, r->gradients = en->gradients,
+                r->forwards = en->forwards;
             } else if (i <= at + parts) {
                 found = true;
                 const vt_stage_summary *st = &en->stages[i - at - 1];
                 snprintf(r->label, sizeof r->label, "after %s", st->name);
                 r->level = 1;
-                r->count = st->robust, r->borderline = st->borderline, r->gradients = st->gradients, r->forwards = st->forwards;
+                r->count = st->robust, r->borderline = st->borderline, r->gradients = st->gradients,
+                r->forwards = st->forwards;
             }
             at += 1 + parts;
         }

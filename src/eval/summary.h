@@ -8,7 +8,7 @@
 void vt_wilson(int64_t count, int64_t total, double *low, double *high);
 
 typedef struct vt_stage_summary {
-    const char *name, *id; /* from the header */
+    const char *name, *id;                       /* from the header */
     int64_t robust, broken, borderline, invalid; /* robust: left after this stage */
     int64_t gradients, forwards;
     int64_t pending; /* images whose line is not there yet */

@@ -7,13 +7,13 @@
 #include "models/classifier.h"
 
 typedef struct vt_verdict {
-    bool inside;           /* norm <= eps and 0 <= x' <= 1, every value finite */
-    double linf, l2;       /* |x' - x| */
-    int pred, pred64;      /* argmax in float, in double */
+    bool inside;             /* norm <= eps and 0 <= x' <= 1, every value finite */
+    double linf, l2;         /* |x' - x| */
+    int pred, pred64;        /* argmax in float, in double */
     double margin, margin64; /* max_{j!=label} z_j - z_label; above 0: misclassified */
-    double noise;          /* largest |z_float - z_double| */
-    bool broken;           /* inside and misclassified in float: the field's convention */
-    bool borderline;       /* broken, but the double verdict disagrees or its margin is within the noise */
+    double noise;            /* largest |z_float - z_double| */
+    bool broken;             /* inside and misclassified in float: the field's convention */
+    bool borderline;         /* broken, but the double verdict disagrees or its margin is within the noise */
 } vt_verdict;
 
 /* The float prediction alone (for clean images, where the field's convention is float): pred, margin; the double fields

@@ -21,9 +21,7 @@ const vt_dataset_def *const *vt_dataset_defs(int *n) {
     return defs;
 }
 
-const char *vt_split_name(vt_split s) {
-    return s == VT_SPLIT_TRAIN ? "train" : "test";
-}
+const char *vt_split_name(vt_split s) { return s == VT_SPLIT_TRAIN ? "train" : "test"; }
 
 static vt_status no_format(const char *path, vt_err *e) {
     char list[400];
@@ -31,8 +29,8 @@ static vt_status no_format(const char *path, vt_err *e) {
     int n;
     const vt_dataset_def *const *defs = vt_dataset_defs(&n);
     for (int i = 0; i < n && at < sizeof list; i++)
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s (%s)", i ? ", " : "", defs[i]->name,
-                               defs[i]->summary);
+        at +=
+            (size_t)snprintf(list + at, sizeof list - at, "%s%s (%s)", i ? ", " : "", defs[i]->name, defs[i]->summary);
     return vt_fail(e, VT_E_FORMAT, "%s: is not a data set of a known format: %s", path, list);
 }
 
@@ -61,8 +59,8 @@ vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     *im = (vt_image){0};
     if (i < 0 || i >= d->count)
-        return vt_fail(e, VT_E_RANGE, "%s: image %lld is asked for, but the %s split has images 0 to %lld",
-                       d->path, (long long)i, vt_split_name(d->split), (long long)d->count - 1);
+        return vt_fail(e, VT_E_RANGE, "%s: image %lld is asked for, but the %s split has images 0 to %lld", d->path,
+                       (long long)i, vt_split_name(d->split), (long long)d->count - 1);
     return d->def->read(d, i, im, label, e);
 }
 

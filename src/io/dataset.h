@@ -54,7 +54,6 @@ void vt_dataset_close(vt_dataset *d); /* accepts NULL */
 #define VT_CIFAR_PIXELS 3072
 #define VT_CIFAR10 (1 + VT_CIFAR_PIXELS)
 #define VT_CIFAR100 (2 + VT_CIFAR_PIXELS)
-vt_status vt_cifar_check(const uint8_t *bytes, size_t n, int record, int64_t first, const char *path,
-                         vt_err *e);
+vt_status vt_cifar_check(const uint8_t *bytes, size_t n, int record, int64_t first, const char *path, vt_err *e);
 
 #endif

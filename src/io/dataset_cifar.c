@@ -28,12 +28,9 @@ typedef struct cifar {
     part parts[BATCHES];
 } cifar;
 
-static int classes_of(int record) {
-    return record == VT_CIFAR10 ? 10 : 100;
-}
+static int classes_of(int record) { return record == VT_CIFAR10 ? 10 : 100; }
 
-vt_status vt_cifar_check(const uint8_t *bytes, size_t n, int record, int64_t first, const char *path,
-                         vt_err *e) {
+vt_status vt_cifar_check(const uint8_t *bytes, size_t n, int record, int64_t first, const char *path, vt_err *e) {
     size_t size = (size_t)record, whole = n / size;
     for (size_t i = 0; i < whole; i++) {
         const uint8_t *r = bytes + i * size;
@@ -75,9 +72,7 @@ static bool has_cifar10(const char *folder) {
     return any;
 }
 
-static bool has_cifar100(const char *folder) {
-    return has(folder, "train.bin") || has(folder, "test.bin");
-}
+static bool has_cifar100(const char *folder) { return has(folder, "train.bin") || has(folder, "test.bin"); }
 
 static bool cifar_probe(const char *path) {
     struct stat s;
@@ -99,8 +94,7 @@ static vt_status add_part(cifar *c, char *path, vt_err *e) {
         return free(path), r;
     }
     c->n++;
-    if (fstat(p->fd, &s) || !S_ISREG(s.st_mode))
-        return vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
+    if (fstat(p->fd, &s) || !S_ISREG(s.st_mode)) return vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
     return s.st_size ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is empty", path);
 }
 
@@ -117,11 +111,10 @@ static vt_status add_train10(cifar *c, const char *folder, vt_err *e) {
 static vt_status add_folder(cifar *c, const vt_dataset *d, vt_err *e) {
     bool ten = has_cifar10(d->path), train = d->split == VT_SPLIT_TRAIN;
     if (ten && has_cifar100(d->path))
-        return vt_fail(
-            e, VT_E_FORMAT,
-            "%s: holds files of CIFAR-10 (data_batch_*.bin, test_batch.bin) and of CIFAR-100 (train.bin, "
-            "test.bin); name one file or keep one kind",
-            d->path);
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: holds files of CIFAR-10 (data_batch_*.bin, test_batch.bin) and of CIFAR-100 (train.bin, "
+                       "test.bin); name one file or keep one kind",
+                       d->path);
     c->record = ten ? VT_CIFAR10 : VT_CIFAR100;
     if (ten && train) return add_train10(c, d->path, e);
     return add_part(c, join(d->path, ten ? "test_batch.bin" : train ? "train.bin" : "test.bin"), e);
@@ -134,19 +127,17 @@ static vt_status add_single(cifar *c, const vt_dataset *d, vt_err *e) {
     if (fstat(c->parts[0].fd, &s)) return vt_fail(e, VT_E_IO, "%s: %s", d->path, strerror(errno));
     bool ten = s.st_size % VT_CIFAR10 == 0, hundred = s.st_size % VT_CIFAR100 == 0;
     if (ten && hundred)
-        return vt_fail(
-            e, VT_E_FORMAT,
-            "%s: %lld bytes are whole records of CIFAR-10 (%d bytes) and of CIFAR-100 (%d bytes); put the "
-            "file into a folder, under the name test_batch.bin (CIFAR-10) or test.bin (CIFAR-100)",
-            d->path, (long long)s.st_size, VT_CIFAR10, VT_CIFAR100);
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: %lld bytes are whole records of CIFAR-10 (%d bytes) and of CIFAR-100 (%d bytes); put the "
+                       "file into a folder, under the name test_batch.bin (CIFAR-10) or test.bin (CIFAR-100)",
+                       d->path, (long long)s.st_size, VT_CIFAR10, VT_CIFAR100);
     if (!ten && !hundred)
-        return vt_fail(
-            e, VT_E_FORMAT,
-            "%s: %lld bytes end inside record %lld of CIFAR-10 (%d bytes a record, %lld too many) and "
-            "inside record %lld of CIFAR-100 (%d bytes a record, %lld too many)",
-            d->path, (long long)s.st_size, (long long)s.st_size / VT_CIFAR10, VT_CIFAR10,
-            (long long)s.st_size % VT_CIFAR10, (long long)s.st_size / VT_CIFAR100, VT_CIFAR100,
-            (long long)s.st_size % VT_CIFAR100);
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: %lld bytes end inside record %lld of CIFAR-10 (%d bytes a record, %lld too many) and "
+                       "inside record %lld of CIFAR-100 (%d bytes a record, %lld too many)",
+                       d->path, (long long)s.st_size, (long long)s.st_size / VT_CIFAR10, VT_CIFAR10,
+                       (long long)s.st_size % VT_CIFAR10, (long long)s.st_size / VT_CIFAR100, VT_CIFAR100,
+                       (long long)s.st_size % VT_CIFAR100);
     c->record = ten ? VT_CIFAR10 : VT_CIFAR100;
     return VT_OK;
 }
@@ -156,8 +147,7 @@ static vt_status read_at(const part *p, uint8_t *out, size_t n, int64_t at, size
     for (*got = 0; *got < n;) {
         ssize_t k = pread(p->fd, out + *got, n - *got, at + (int64_t)*got);
         if (k == 0) break;
-        if (k < 0 && errno != EINTR)
-            return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", p->path, strerror(errno));
+        if (k < 0 && errno != EINTR) return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", p->path, strerror(errno));
         if (k > 0) *got += (size_t)k;
     }
     return VT_OK;

@@ -35,12 +35,8 @@ static bool ends_in(const char *name, const char *end) {
     return n > k && !strcasecmp(name + n - k, end);
 }
 
-static bool is_png(const char *name) {
-    return ends_in(name, ".png");
-}
-static bool is_jpeg(const char *name) {
-    return ends_in(name, ".jpg") || ends_in(name, ".jpeg");
-}
+static bool is_png(const char *name) { return ends_in(name, ".png"); }
+static bool is_jpeg(const char *name) { return ends_in(name, ".jpg") || ends_in(name, ".jpeg"); }
 
 static char *join(const char *a, const char *b) {
     char *p = NULL;
@@ -132,9 +128,7 @@ static vt_status walk(folder *f, const char *rel, int label, int depth, vt_err *
     return r;
 }
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* ImageFolder sorts whole folder paths, then the names in each: "a-b/x" stands before "a/c/x". */
 static int by_place(const void *pa, const void *pb) {
@@ -205,8 +199,8 @@ static vt_status refuse_empty(const folder *f, vt_err *e) {
     size_t folders, pngs, jpegs;
     tally(f->root, &folders, &pngs, &jpegs);
     if (!pngs && jpegs + f->jpegs)
-        return vt_fail(e, VT_E_FORMAT, "%s: holds %zu JPEG pictures and no .png file; JPEG is not read yet",
-                       f->root, jpegs + f->jpegs);
+        return vt_fail(e, VT_E_FORMAT, "%s: holds %zu JPEG pictures and no .png file; JPEG is not read yet", f->root,
+                       jpegs + f->jpegs);
     if (!folders) return vt_fail(e, VT_E_FORMAT, "%s: holds no class folder; " EXPECTED, f->root);
     return vt_fail(e, VT_E_FORMAT, "%s: its %d class folders hold no .png file", f->root, f->n_classes);
 }
@@ -234,8 +228,8 @@ static vt_status hash_file(vt_sha *sha, const char *path, const char *rel, vt_er
     if (r == VT_OK && ferror(f)) r = vt_fail(e, VT_E_IO, "%s: cannot be read", path);
     if (r == VT_OK && !size) r = vt_fail(e, VT_E_FORMAT, "%s: is empty", path);
     if (r == VT_OK && total != size)
-        r = vt_fail(e, VT_E_IO, "%s: had %llu bytes, then %llu: it is being changed", path,
-                    (unsigned long long)size, (unsigned long long)total);
+        r = vt_fail(e, VT_E_IO, "%s: had %llu bytes, then %llu: it is being changed", path, (unsigned long long)size,
+                    (unsigned long long)total);
     fclose(f);
     return r;
 }
@@ -260,8 +254,7 @@ static vt_status hash_all(const folder *f, char hex[65], vt_err *e) {
 static vt_status folder_open(vt_dataset *d, vt_err *e) {
     folder *f = d->state = calloc(1, sizeof *f);
     if (!f) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
-    if (!is_dir(d->path))
-        return vt_fail(e, VT_E_FORMAT, "%s: a single picture has no label; " EXPECTED, d->path);
+    if (!is_dir(d->path)) return vt_fail(e, VT_E_FORMAT, "%s: a single picture has no label; " EXPECTED, d->path);
     VT_TRY(pick_root(f, d, e));
     VT_TRY(list_classes(f, e));
     for (int i = 0; i < f->n_classes; i++) VT_TRY(walk(f, f->classes[i], i, 1, e));

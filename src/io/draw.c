@@ -64,17 +64,11 @@ typedef struct layer {
     int rgb[3];
 } layer;
 
-static bool in_disc(const layer *l, int u, int v) {
-    return u * u + v * v <= l->size * l->size;
-}
+static bool in_disc(const layer *l, int u, int v) { return u * u + v * v <= l->size * l->size; }
 
-static bool in_ring(const layer *l, int u, int v) {
-    return in_disc(l, u, v) && u * u + v * v > l->detail * l->detail;
-}
+static bool in_ring(const layer *l, int u, int v) { return in_disc(l, u, v) && u * u + v * v > l->detail * l->detail; }
 
-static bool in_square(const layer *l, int u, int v) {
-    return abs(u) <= l->size && abs(v) <= l->size;
-}
+static bool in_square(const layer *l, int u, int v) { return abs(u) <= l->size && abs(v) <= l->size; }
 
 static bool in_cross(const layer *l, int u, int v) {
     return in_square(l, u, v) && (abs(u) <= l->detail || abs(v) <= l->detail);
@@ -90,15 +84,11 @@ static int sides_kept(int n, int r, int u, int v) {
     return kept;
 }
 
-static bool in_triangle(const layer *l, int u, int v) {
-    return sides_kept(3, l->size / 2, u, v) == 3;
-}
+static bool in_triangle(const layer *l, int u, int v) { return sides_kept(3, l->size / 2, u, v) == 3; }
 
 /* A pentagram is the pentagon in its middle and the five tips, each outside of one side: 0.309 is cos 72
  * degrees. */
-static bool in_star(const layer *l, int u, int v) {
-    return sides_kept(5, l->size * 309 / 1000, u, v) >= 4;
-}
+static bool in_star(const layer *l, int u, int v) { return sides_kept(5, l->size * 309 / 1000, u, v) >= 4; }
 
 static bool odd_field(const layer *l, int w) {
     return (w + l->detail + 1024 * l->size) / l->size % 2; /* the offset keeps the dividend positive */
@@ -132,9 +122,7 @@ static const struct kind {
     {"checkerboard", in_checks, 0, 6, 1, 650, 1450, 0, 200, true},
 };
 
-const char *vt_draw_class_name(int label) {
-    return label >= 0 && label < VT_DRAW_CLASSES ? kinds[label].name : NULL;
-}
+const char *vt_draw_class_name(int label) { return label >= 0 && label < VT_DRAW_CLASSES ? kinds[label].name : NULL; }
 
 /* A colour at distance `contrast` from `from` in one channel at least, and at most in the others. A contrast
  * up to 127 fits on one side of any level. */
@@ -221,12 +209,10 @@ static void light(canvas *p, dice *d, vt_rng lattice_key) {
         for (int k = 0; k < NODES * NODES; k++) node[k / NODES][k % NODES] = roll(&nodes, -clouds, clouds);
         for (int y = 0; y < SIDE; y++)
             for (int x = 0; x < SIDE; x++) {
-                int across =
-                    (2 * x - SIDE + 1) * c + (2 * y - SIDE + 1) * s; /* +-(SIDE - 1) sqrt 2, times UNIT */
+                int across = (2 * x - SIDE + 1) * c + (2 * y - SIDE + 1) * s; /* +-(SIDE - 1) sqrt 2, times UNIT */
                 const int *a = &node[y / STEP][x / STEP], *b = &node[y / STEP + 1][x / STEP];
                 int fx = x % STEP, fy = y % STEP;
-                int cloud =
-                    (a[0] * (STEP - fx) + a[1] * fx) * (STEP - fy) + (b[0] * (STEP - fx) + b[1] * fx) * fy;
+                int cloud = (a[0] * (STEP - fx) + a[1] * fx) * (STEP - fy) + (b[0] * (STEP - fx) + b[1] * fx) * fy;
                 p->level[ch][y][x] += across / UNIT * slope / SIDE + cloud / (STEP * STEP);
             }
     }
@@ -281,12 +267,8 @@ int vt_draw_label(uint64_t seed, uint64_t index) {
 
 #define TEST_BASE 10000000000u /* a multiple of VT_DRAW_CLASSES beyond every index of the training split */
 
-uint64_t vt_draw_train_index(int64_t i) {
-    return (uint64_t)i;
-}
-uint64_t vt_draw_test_index(int64_t i) {
-    return TEST_BASE + (uint64_t)i;
-}
+uint64_t vt_draw_train_index(int64_t i) { return (uint64_t)i; }
+uint64_t vt_draw_test_index(int64_t i) { return TEST_BASE + (uint64_t)i; }
 
 /* ---- files ---- */
 
@@ -352,11 +334,9 @@ static vt_status write_all(output *o, int n, const char *dir, uint64_t seed, vt_
     for (int k = 0; k < n; k++) {
         struct stat st;
         if (asprintf(&o[k].path, "%s/%s", dir, o[k].name) < 0) o[k].path = NULL;
-        if (o[k].path && asprintf(&o[k].temporary, "%s.%ld.tmp", o[k].path, (long)getpid()) < 0)
-            o[k].temporary = NULL;
+        if (o[k].path && asprintf(&o[k].temporary, "%s.%ld.tmp", o[k].path, (long)getpid()) < 0) o[k].temporary = NULL;
         if (!o[k].temporary) return vt_fail(e, VT_E_MEMORY, "out of memory for the name of %s", o[k].name);
-        if (!lstat(o[k].path, &st))
-            return vt_fail(e, VT_E_IO, "%s exists already and is not overwritten", o[k].path);
+        if (!lstat(o[k].path, &st)) return vt_fail(e, VT_E_IO, "%s exists already and is not overwritten", o[k].path);
     }
     for (int k = 0; k < n; k++) VT_TRY(write_temporary(&o[k], seed, e));
     for (int k = 0; k < n; k++) VT_TRY(place(&o[k], e));
@@ -368,8 +348,7 @@ vt_status vt_draw_write(const char *dir, int64_t train, int64_t test, uint64_t s
         return vt_fail(e, VT_E_RANGE, "the number of training images is %lld, not in 1..%d", (long long)train,
                        VT_DRAW_MAX);
     if (test < 1 || test > VT_DRAW_MAX)
-        return vt_fail(e, VT_E_RANGE, "the number of test images is %lld, not in 1..%d", (long long)test,
-                       VT_DRAW_MAX);
+        return vt_fail(e, VT_E_RANGE, "the number of test images is %lld, not in 1..%d", (long long)test, VT_DRAW_MAX);
 
     output out[] = {{.name = "data_batch_1.bin", .index = vt_draw_train_index, .count = train},
                     {.name = "test_batch.bin", .index = vt_draw_test_index, .count = test},

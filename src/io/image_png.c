@@ -57,9 +57,7 @@ _Noreturn static void on_error(png_structp png, png_const_charp text) {
     png_longjmp(png, 1);
 }
 
-static void on_warning(png_structp png, png_const_charp text) {
-    (void)png, (void)text;
-}
+static void on_warning(png_structp png, png_const_charp text) { (void)png, (void)text; }
 
 static void on_read(png_structp png, png_bytep out, size_t n) {
     png_job *j = png_get_io_ptr(png);
@@ -135,8 +133,7 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
     png_job j = {.bytes = bytes, .n = n};
     *out = (vt_image){0};
     /* The claimed size is judged before libpng takes memory for it. */
-    if (n < 8 || memcmp(bytes, "\x89PNG\r\n\x1a\n", 8))
-        return vt_fail(e, VT_E_FORMAT, "%s: is not a PNG file", path);
+    if (n < 8 || memcmp(bytes, "\x89PNG\r\n\x1a\n", 8)) return vt_fail(e, VT_E_FORMAT, "%s: is not a PNG file", path);
     if (n < 33) return vt_fail(e, VT_E_FORMAT, "%s: truncated PNG, it ends at byte %zu", path, n);
     if (big_endian(bytes + 8) != 13 || memcmp(bytes + 12, "IHDR", 4))
         return vt_fail(e, VT_E_FORMAT, "%s: damaged PNG: it does not begin with its IHDR chunk", path);
@@ -166,8 +163,8 @@ static vt_status read_file(const char *path, uint8_t **bytes, size_t *n, vt_err 
     if (fstat(fd, &s) || !S_ISREG(s.st_mode))
         r = vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
     else if ((uint64_t)s.st_size > FILE_MAX)
-        r = vt_fail(e, VT_E_RANGE, "%s: %lld bytes, the limit for a picture is %zu", path,
-                    (long long)s.st_size, FILE_MAX);
+        r = vt_fail(e, VT_E_RANGE, "%s: %lld bytes, the limit for a picture is %zu", path, (long long)s.st_size,
+                    FILE_MAX);
     else if (!(*bytes = malloc((size_t)s.st_size + 1)))
         r = vt_fail(e, VT_E_MEMORY, "%s: no memory for %lld bytes", path, (long long)s.st_size);
     while (r == VT_OK && *n < (size_t)s.st_size) {
@@ -220,9 +217,7 @@ static void on_write(png_structp png, png_bytep data, size_t n) {
     o->n += n;
 }
 
-static void on_flush(png_structp png) {
-    (void)png;
-}
+static void on_flush(png_structp png) { (void)png; }
 
 static bool encode(png_out *o) {
     if (setjmp(png_jmpbuf(o->png))) return false;

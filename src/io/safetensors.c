@@ -47,12 +47,8 @@ static const struct {
 #undef VT_DTYPE_ROW
 };
 
-const char *vt_dtype_name(vt_dtype d) {
-    return (unsigned)d < VT_DTYPE_COUNT ? dtypes[d].name : "?";
-}
-size_t vt_dtype_size(vt_dtype d) {
-    return (unsigned)d < VT_DTYPE_COUNT ? dtypes[d].size : 0;
-}
+const char *vt_dtype_name(vt_dtype d) { return (unsigned)d < VT_DTYPE_COUNT ? dtypes[d].name : "?"; }
+size_t vt_dtype_size(vt_dtype d) { return (unsigned)d < VT_DTYPE_COUNT ? dtypes[d].size : 0; }
 
 const char *vt_shape_text(char *buf, size_t size, const int64_t *shape, int ndim) {
     size_t at = 0;
@@ -74,8 +70,7 @@ static bool shape_bytes(const int64_t *shape, int ndim, vt_dtype d, size_t *nume
 /* ---- reading ---- */
 
 static vt_status read_dtype(const vt_st *st, const char *name, const json_t *j, vt_dtype *out, vt_err *e) {
-    if (!json_is_string(j))
-        return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " has no dtype text", st->path, name);
+    if (!json_is_string(j)) return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " has no dtype text", st->path, name);
     for (int d = 0; d < VT_DTYPE_COUNT; d++)
         if (!strcmp(dtypes[d].name, json_string_value(j))) return *out = (vt_dtype)d, VT_OK;
     return vt_fail(e, VT_E_FORMAT,
@@ -85,18 +80,17 @@ static vt_status read_dtype(const vt_st *st, const char *name, const json_t *j, 
 }
 
 static vt_status read_shape(const vt_st *st, const json_t *j, vt_tensor *t, vt_err *e) {
-    if (!json_is_array(j))
-        return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " has no shape", st->path, t->name);
+    if (!json_is_array(j)) return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " has no shape", st->path, t->name);
     size_t n = json_array_size(j);
     if (n > VT_ST_MAX_DIMS)
-        return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " has %zu dimensions, the limit is %d", st->path,
-                       t->name, n, VT_ST_MAX_DIMS);
+        return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " has %zu dimensions, the limit is %d", st->path, t->name, n,
+                       VT_ST_MAX_DIMS);
     t->ndim = (int)n;
     for (size_t i = 0; i < n; i++) {
         const json_t *dim = json_array_get(j, i);
         if (!json_is_integer(dim) || json_integer_value(dim) < 0)
-            return vt_fail(e, VT_E_FORMAT, "%s: dimension %zu of tensor " NAME " is not a number of items",
-                           st->path, i, t->name);
+            return vt_fail(e, VT_E_FORMAT, "%s: dimension %zu of tensor " NAME " is not a number of items", st->path, i,
+                           t->name);
         t->shape[i] = json_integer_value(dim);
     }
     return VT_OK;
@@ -104,17 +98,17 @@ static vt_status read_shape(const vt_st *st, const json_t *j, vt_tensor *t, vt_e
 
 static vt_status read_offsets(const vt_st *st, const json_t *j, vt_tensor *t, size_t bytes, vt_err *e) {
     const json_t *jb = json_array_get(j, 0), *je = json_array_get(j, 1);
-    if (json_array_size(j) != 2 || !json_is_integer(jb) || !json_is_integer(je) ||
-        json_integer_value(jb) < 0 || json_integer_value(je) < json_integer_value(jb))
-        return vt_fail(e, VT_E_FORMAT, "%s: data_offsets of tensor " NAME " are not two ascending integers",
-                       st->path, t->name);
+    if (json_array_size(j) != 2 || !json_is_integer(jb) || !json_is_integer(je) || json_integer_value(jb) < 0 ||
+        json_integer_value(je) < json_integer_value(jb))
+        return vt_fail(e, VT_E_FORMAT, "%s: data_offsets of tensor " NAME " are not two ascending integers", st->path,
+                       t->name);
     size_t begin = (size_t)json_integer_value(jb), end = (size_t)json_integer_value(je);
     if (end > st->data_size)
-        return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " ends at byte %zu but the data is %zu bytes long",
-                       st->path, t->name, end, st->data_size);
+        return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " ends at byte %zu but the data is %zu bytes long", st->path,
+                       t->name, end, st->data_size);
     if (end - begin != bytes)
-        return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " spans %zu bytes but %s %s takes %zu", st->path,
-                       t->name, end - begin, vt_dtype_name(t->dtype), SHAPE(t), bytes);
+        return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " spans %zu bytes but %s %s takes %zu", st->path, t->name,
+                       end - begin, vt_dtype_name(t->dtype), SHAPE(t), bytes);
     t->data = st->data + begin;
     return VT_OK;
 }
@@ -127,14 +121,12 @@ static vt_status read_tensor(const vt_st *st, const char *name, const json_t *j,
     VT_TRY(read_dtype(st, name, json_object_get(j, "dtype"), &t->dtype, e));
     VT_TRY(read_shape(st, json_object_get(j, "shape"), t, e));
     if (!shape_bytes(t->shape, t->ndim, t->dtype, &t->numel, &bytes))
-        return vt_fail(e, VT_E_FORMAT, "%s: shape %s of tensor " NAME " is too large for this machine",
-                       st->path, SHAPE(t), name);
+        return vt_fail(e, VT_E_FORMAT, "%s: shape %s of tensor " NAME " is too large for this machine", st->path,
+                       SHAPE(t), name);
     return read_offsets(st, json_object_get(j, "data_offsets"), t, bytes, e);
 }
 
-static size_t tensor_bytes(const vt_tensor *t) {
-    return t->numel * dtypes[t->dtype].size;
-}
+static size_t tensor_bytes(const vt_tensor *t) { return t->numel * dtypes[t->dtype].size; }
 
 static int by_offset(const void *pa, const void *pb) {
     const vt_tensor *a = pa, *b = pb;
@@ -155,16 +147,16 @@ static vt_status check_cover(const vt_st *st, vt_err *e) {
         const vt_tensor *t = &st->t[i];
         size_t begin = (size_t)((const uint8_t *)t->data - st->data);
         if (begin > end)
-            return vt_fail(e, VT_E_FORMAT, "%s: data bytes %zu to %zu, before " NAME ", belong to no tensor",
-                           st->path, end, begin, t->name);
+            return vt_fail(e, VT_E_FORMAT, "%s: data bytes %zu to %zu, before " NAME ", belong to no tensor", st->path,
+                           end, begin, t->name);
         if (begin < end)
-            return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " begins at byte %zu, but " NAME " ends at %zu",
-                           st->path, t->name, begin, st->t[i - 1].name, end);
+            return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " begins at byte %zu, but " NAME " ends at %zu", st->path,
+                           t->name, begin, st->t[i - 1].name, end);
         end = begin + tensor_bytes(t);
     }
     if (end == st->data_size) return VT_OK;
-    return vt_fail(e, VT_E_FORMAT, "%s: the tensors end at byte %zu but the data is %zu bytes long", st->path,
-                   end, st->data_size);
+    return vt_fail(e, VT_E_FORMAT, "%s: the tensors end at byte %zu but the data is %zu bytes long", st->path, end,
+                   st->data_size);
 }
 
 static vt_status read_meta(vt_st *st, json_t *meta, vt_err *e) {
@@ -201,18 +193,15 @@ static vt_status read_tensors(vt_st *st, vt_err *e) {
 }
 
 static vt_status parse(vt_st *st, const uint8_t *bytes, size_t n, vt_err *e) {
-    if (n < 8)
-        return vt_fail(e, VT_E_FORMAT, "%s: a safetensors file has 8 bytes or more, not %zu", st->path, n);
+    if (n < 8) return vt_fail(e, VT_E_FORMAT, "%s: a safetensors file has 8 bytes or more, not %zu", st->path, n);
     unsigned long long len;
     memcpy(&len, bytes, 8);
     if (len > HEADER_MAX)
-        return vt_fail(e, VT_E_FORMAT, "%s: header of %llu bytes, the limit is %u", st->path, len,
-                       HEADER_MAX);
+        return vt_fail(e, VT_E_FORMAT, "%s: header of %llu bytes, the limit is %u", st->path, len, HEADER_MAX);
     if (len > n - 8)
-        return vt_fail(e, VT_E_FORMAT, "%s: claims a header of %llu bytes but only %zu bytes follow",
-                       st->path, len, n - 8);
-    if (!len || bytes[8] != '{')
-        return vt_fail(e, VT_E_FORMAT, "%s: the header does not begin with {", st->path);
+        return vt_fail(e, VT_E_FORMAT, "%s: claims a header of %llu bytes but only %zu bytes follow", st->path, len,
+                       n - 8);
+    if (!len || bytes[8] != '{') return vt_fail(e, VT_E_FORMAT, "%s: the header does not begin with {", st->path);
     json_error_t j;
     st->data = bytes + 8 + len;
     st->data_size = n - 8 - (size_t)len;
@@ -252,9 +241,7 @@ static vt_status make(vt_st **out, const char *path, const uint8_t *bytes, size_
     return vt_st_close(st), r;
 }
 
-vt_status vt_st_open(vt_st **out, const char *path, vt_err *e) {
-    return make(out, path, NULL, 0, true, e);
-}
+vt_status vt_st_open(vt_st **out, const char *path, vt_err *e) { return make(out, path, NULL, 0, true, e); }
 
 vt_status vt_st_parse(vt_st **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
     return make(out, path, bytes, n, false, e);
@@ -271,15 +258,9 @@ void vt_st_close(vt_st *st) {
     free(st);
 }
 
-const char *vt_st_path(const vt_st *st) {
-    return st->path;
-}
-int vt_st_count(const vt_st *st) {
-    return st->count;
-}
-const vt_tensor *vt_st_at(const vt_st *st, int i) {
-    return i >= 0 && i < st->count ? &st->t[i] : NULL;
-}
+const char *vt_st_path(const vt_st *st) { return st->path; }
+int vt_st_count(const vt_st *st) { return st->count; }
+const vt_tensor *vt_st_at(const vt_st *st, int i) { return i >= 0 && i < st->count ? &st->t[i] : NULL; }
 
 const vt_tensor *vt_st_find(const vt_st *st, const char *name) {
     vt_tensor key = {.name = name};
@@ -291,9 +272,7 @@ const char *vt_st_meta(const vt_st *st, const char *key) {
     return json_string_value(json_object_get(json_object_get(st->root, META), key));
 }
 
-const char *vt_st_meta_key(const vt_st *st, int i) {
-    return i >= 0 && i < st->meta_count ? st->meta_keys[i] : NULL;
-}
+const char *vt_st_meta_key(const vt_st *st, int i) { return i >= 0 && i < st->meta_count ? st->meta_keys[i] : NULL; }
 
 /* ---- conversion ---- */
 
@@ -320,14 +299,13 @@ static double real_at(const vt_tensor *t, size_t i) {
     return memcpy(&f, &(uint32_t){(uint32_t)h << 16}, 4), f; /* BF16: the upper half of a binary32 */
 }
 
-static vt_status check_convert(const vt_st *st, const vt_tensor *t, size_t n, bool ok, const char *want,
-                               vt_err *e) {
+static vt_status check_convert(const vt_st *st, const vt_tensor *t, size_t n, bool ok, const char *want, vt_err *e) {
     if (!ok)
         return vt_fail(e, VT_E_FORMAT, "%s: tensor " NAME " is %s, but %s are needed", st->path, t->name,
                        vt_dtype_name(t->dtype), want);
     if (t->numel == n) return VT_OK;
-    return vt_fail(e, VT_E_SHAPE, "%s: tensor " NAME " is %s with %zu items, but %zu are needed", st->path,
-                   t->name, SHAPE(t), t->numel, n);
+    return vt_fail(e, VT_E_SHAPE, "%s: tensor " NAME " is %s with %zu items, but %zu are needed", st->path, t->name,
+                   SHAPE(t), t->numel, n);
 }
 
 static vt_status check_real(const vt_st *st, const vt_tensor *t, size_t n, vt_err *e) {
@@ -425,12 +403,10 @@ static int by_layout(const void *pa, const void *pb) {
 
 static vt_status meta_json(const char *path, json_t *root, const char *const *meta, int n, vt_err *e) {
     json_t *j = n ? json_object() : NULL;
-    if (n && json_object_set_new(root, META, j))
-        return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
+    if (n && json_object_set_new(root, META, j)) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
     for (int i = 0; i < n; i++) {
         const char *key = meta[2 * i];
-        if (json_object_get(j, key))
-            return vt_fail(e, VT_E_FORMAT, "%s: metadata " NAME " is given twice", path, key);
+        if (json_object_get(j, key)) return vt_fail(e, VT_E_FORMAT, "%s: metadata " NAME " is given twice", path, key);
         if (json_object_set_new(j, key, json_string(meta[2 * i + 1])))
             return vt_fail(e, VT_E_FORMAT, "%s: metadata " NAME " is not UTF-8 text", path, key);
     }
@@ -444,13 +420,13 @@ static vt_status tensor_json(const char *path, json_t *root, const vt_tensor *t,
     for (int i = 0; ok && i < t->ndim; i++) ok = t->shape[i] >= 0;
     if (!ok || !shape_bytes(t->shape, t->ndim, t->dtype, &numel, &bytes) || numel != t->numel ||
         !vt_add(begin, bytes, end) || *end > INT64_MAX)
-        return vt_fail(e, VT_E_SHAPE, "%s: dtype, shape and %zu items of tensor " NAME " do not fit", path,
-                       t->numel, t->name);
+        return vt_fail(e, VT_E_SHAPE, "%s: dtype, shape and %zu items of tensor " NAME " do not fit", path, t->numel,
+                       t->name);
     if (!strcmp(t->name, META) || json_object_get(root, t->name))
         return vt_fail(e, VT_E_FORMAT, "%s: tensor name " NAME " is already taken", path, t->name);
     json_t *shape = json_array();
-    json_t *j = json_pack("{s:s, s:o, s:[I,I]}", "dtype", dtypes[t->dtype].name, "shape", shape,
-                          "data_offsets", (json_int_t)begin, (json_int_t)*end); /* takes shape over */
+    json_t *j = json_pack("{s:s, s:o, s:[I,I]}", "dtype", dtypes[t->dtype].name, "shape", shape, "data_offsets",
+                          (json_int_t)begin, (json_int_t)*end); /* takes shape over */
     int bad = !j;
     for (int i = 0; !bad && i < t->ndim; i++) bad = json_array_append_new(shape, json_integer(t->shape[i]));
     if (bad) return json_decref(j), vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
@@ -473,8 +449,7 @@ static vt_status header_text(const char *path, const json_t *root, char **out, s
     return VT_OK;
 }
 
-vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta,
-                      vt_err *e) {
+vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e) {
     vt_span *parts = calloc((size_t)n + 1, sizeof *parts);
     const vt_tensor **order = calloc((size_t)n + 1, sizeof *order);
     json_t *root = json_object();

@@ -11,12 +11,12 @@
 #define VT_ST_MAX_DIMS 8
 
 /* dtype: name in the file, bytes an item */
-#define VT_DTYPE_LIST(X)                                                                                     \
-    X(BOOL, 1)                                                                                               \
-    X(U8, 1)                                                                                                 \
-    X(I8, 1)                                                                                                 \
-    X(F8_E5M2, 1)                                                                                            \
-    X(F8_E4M3, 1)                                                                                            \
+#define VT_DTYPE_LIST(X)                                                                                               \
+    X(BOOL, 1)                                                                                                         \
+    X(U8, 1)                                                                                                           \
+    X(I8, 1)                                                                                                           \
+    X(F8_E5M2, 1)                                                                                                      \
+    X(F8_E4M3, 1)                                                                                                      \
     X(I16, 2) X(U16, 2) X(F16, 2) X(BF16, 2) X(I32, 4) X(U32, 4) X(F32, 4) X(F64, 8) X(I64, 8) X(U64, 8)
 
 typedef enum vt_dtype {
@@ -66,8 +66,7 @@ const char *vt_shape_text(char *buf, size_t size, const int64_t *shape, int ndim
 /* Writes a whole file: to a temporary name beside `path`, fsync, rename; on failure (full disk) the old file
  * is untouched and the temporary one is removed. Tensors are laid out as the reference writer does: by dtype
  * (larger items first, VT_DTYPE_LIST backwards), then name. meta: n_meta pairs key, value. */
-vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta,
-                      vt_err *e);
+vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e);
 
 /* The parts, one after another, become the file `path`: all of them or, on any failure, none (see
  * vt_st_write). A link stays and the file it names is replaced; what is not a regular file (/dev/null) is

@@ -12,15 +12,15 @@ enum { NORM_W, NORM_B, HEAD_W, HEAD_B, HEAD_DIST_W, HEAD_DIST_B }; /* layer dept
 typedef struct state {
     real *patches;  /* [b*N, 3ps^2] normalised */
     real *dpatches; /* their gradient; shares the memory of patches unless weight gradients need both */
-    real *embed;   /* [b*N, D]; later its gradient */
+    real *embed;    /* [b*N, D]; later its gradient */
     VT_R(vt_block_cache) *blocks;
     VT_R(vt_block_scratch) scratch;
-    real *last;               /* [b*R, D] output of the last block; later the gradient of the stream */
-    real *stream;             /* [b*T, D] gradient */
-    real *pooled;             /* [b*P, D] input of the final norm: class (and distillation) rows, or patch means */
+    real *last;                 /* [b*R, D] output of the last block; later the gradient of the stream */
+    real *stream;               /* [b*T, D] gradient */
+    real *pooled;               /* [b*P, D] input of the final norm: class (and distillation) rows, or patch means */
     real *normed, *mean, *rstd; /* [b*P, D], [b*P] */
-    real *dnormed;            /* [b*P, D] */
-    real *aux;                /* [b, K] logits of head_dist; later gradient */
+    real *dnormed;              /* [b*P, D] */
+    real *aux;                  /* [b, K] logits of head_dist; later gradient */
 } state;
 
 static void params(vt_param_list *l, const vt_config *c) {
@@ -77,8 +77,8 @@ static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
     size_t pixels = (size_t)(3 * c->image * c->image);
     VT_R(vt_session_bind)(s, 0);
     for (int i = 0; i < b; i++)
-        VT_R(vt_patchify_forward)(st->patches + (size_t)i * (size_t)(n * row), x + (size_t)i * pixels, c->mean, c->std, c->image,
-                                  c->image, c->patch);
+        VT_R(vt_patchify_forward)(st->patches + (size_t)i * (size_t)(n * row), x + (size_t)i * pixels, c->mean, c->std,
+                                  c->image, c->image, c->patch);
     VT_R(vt_linear_forward)(st->embed, st->patches, s->w[EMBED_W], s->wt[EMBED_W], s->w[EMBED_B], b * n, d, row);
     const real *pos = s->w[POS];
     for (int i = 0; i < b; i++) {
@@ -110,7 +110,8 @@ static void pool(VT_R(vt_session) *s, int b) {
 
 /* logits of `rows`-strided normed rows: the class rows (offset 0) or the distillation rows (offset 1). The head has its
  * own loop: a product with N = 10 columns sums in an order that depends on its neighbours in BLAS's small kernels. */
-static void head_forward(real *z, const real *normed, const real *w, const real *bias, int b, int stride, int k, int d) {
+static void head_forward(real *z, const real *normed, const real *w, const real *bias, int b, int stride, int k,
+                         int d) {
     for (int i = 0; i < b; i++)
         for (int j = 0; j < k; j++) {
             const real *x = normed + (size_t)(i * stride) * (size_t)d, *wj = w + (size_t)j * (size_t)d;
@@ -125,8 +126,8 @@ static void head_forward(real *z, const real *normed, const real *w, const real 
 }
 
 /* dnormed = scale dz w;  dw += scale dz^T normed;  db += scale dz */
-static void head_backward(real *dnormed, real *dw, real *db, const real *dz, const real *normed, const real *w, real scale, int b,
-                          int stride, int k, int d) {
+static void head_backward(real *dnormed, real *dw, real *db, const real *dz, const real *normed, const real *w,
+                          real scale, int b, int stride, int k, int d) {
     for (int i = 0; i < b; i++) {
         real *out = dnormed + (size_t)(i * stride) * (size_t)d;
         const real *x = normed + (size_t)(i * stride) * (size_t)d;
@@ -155,7 +156,8 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     pool(s, b);
     VT_R(vt_session_bind)(s, 1 + c->depth);
     int p = pooled_rows(c), d = c->dim, n = c->classes;
-    VT_R(vt_layernorm_forward)(st->normed, st->mean, st->rstd, st->pooled, s->w[NORM_W], s->w[NORM_B], b * p, d, c->ln_eps);
+    VT_R(vt_layernorm_forward)(st->normed, st->mean, st->rstd, st->pooled, s->w[NORM_W], s->w[NORM_B], b * p, d,
+                               c->ln_eps);
     head_forward(s->logits, st->normed, s->w[HEAD_W], s->w[HEAD_B], b, p, n, d);
     if (!c->dist_token) return;
     head_forward(st->aux, st->normed + d, s->w[HEAD_DIST_W], s->w[HEAD_DIST_B], b, p, n, d);
@@ -175,13 +177,14 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, const real *dtokens) {
         if (s->dw[POS]) VT_R(vt_add_to)(s->dw[POS], g, (size_t)(t * d));
         memcpy(st->embed + (size_t)i * (size_t)(n * d), g + (size_t)(first * d), (size_t)(n * d) * sizeof(real));
     }
-    VT_R(vt_linear_backward)(NULL, s->dw[EMBED_W], s->dw[EMBED_B], st->embed, st->patches, s->w[EMBED_W], b * n, d, row);
+    VT_R(vt_linear_backward)(NULL, s->dw[EMBED_W], s->dw[EMBED_B], st->embed, st->patches, s->w[EMBED_W], b * n, d,
+                             row);
     if (!dx) return;
     VT_R(vt_linear_backward)(st->dpatches, NULL, NULL, st->embed, NULL, s->w[EMBED_W], b * n, d, row);
     size_t pixels = (size_t)(3 * c->image * c->image);
     for (int i = 0; i < b; i++)
-        VT_R(vt_patchify_backward)(dx + (size_t)i * pixels, st->dpatches + (size_t)i * (size_t)(n * row), c->std, c->image,
-                                   c->image, c->patch);
+        VT_R(vt_patchify_backward)(dx + (size_t)i * pixels, st->dpatches + (size_t)i * (size_t)(n * row), c->std,
+                                   c->image, c->image, c->patch);
 }
 
 /* st->dnormed -> gradient of the pooled rows -> st->last [b*R, D] */
@@ -191,8 +194,8 @@ static void pool_backward(VT_R(vt_session) *s, int b) {
     int d = c->dim, t = vt_config_tokens(c), first = vt_config_prefix(c), p = pooled_rows(c);
     bool avg = c->pool == VT_POOL_AVG;
     real *dpooled = avg ? st->dnormed : st->last;
-    VT_R(vt_layernorm_backward)(dpooled, s->dw[NORM_W], s->dw[NORM_B], NULL, st->dnormed, st->pooled, s->w[NORM_W], st->mean,
-                                st->rstd, b * p, d);
+    VT_R(vt_layernorm_backward)(dpooled, s->dw[NORM_W], s->dw[NORM_B], NULL, st->dnormed, st->pooled, s->w[NORM_W],
+                                st->mean, st->rstd, b * p, d);
     if (!avg) return;
     memset(st->last, 0, (size_t)(b * t * d) * sizeof(real));
     for (int i = 0; i < b; i++)
@@ -209,8 +212,8 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     real scale = c->dist_token ? (real)0.5 : 1;
     head_backward(st->dnormed, s->dw[HEAD_W], s->dw[HEAD_B], dlogits, st->normed, s->w[HEAD_W], scale, b, p, n, d);
     if (c->dist_token)
-        head_backward(st->dnormed + d, s->dw[HEAD_DIST_W], s->dw[HEAD_DIST_B], dlogits, st->normed + d, s->w[HEAD_DIST_W], scale, b,
-                      p, n, d);
+        head_backward(st->dnormed + d, s->dw[HEAD_DIST_W], s->dw[HEAD_DIST_B], dlogits, st->normed + d,
+                      s->w[HEAD_DIST_W], scale, b, p, n, d);
     pool_backward(s, b);
     for (int i = c->depth - 1; i >= 0; i--) {
         bool end = i == c->depth - 1;

@@ -38,8 +38,16 @@ static VT_R(vt_attn_head) head_view(const VT_R(vt_attn_shape) *s, const real *qk
                                     int head) {
     int d = s->c / s->heads;
     const real *row = qkv + (size_t)image * (size_t)s->t * (size_t)(3 * s->c) + (size_t)(head * d);
-    return (VT_R(vt_attn_head)){.t = s->t, .d = d, .ld = 3 * s->c, .ldp = vt_attn_ldp(s->t), .head = head,
-                                .scale = s->scale, .q = row, .k = row + s->c, .v = row + 2 * s->c, .w = w};
+    return (VT_R(vt_attn_head)){.t = s->t,
+                                .d = d,
+                                .ld = 3 * s->c,
+                                .ldp = vt_attn_ldp(s->t),
+                                .head = head,
+                                .scale = s->scale,
+                                .q = row,
+                                .k = row + s->c,
+                                .v = row + 2 * s->c,
+                                .w = w};
 }
 
 void VT_R(vt_attention_forward)(real *o, real *p, real *saved, const real *qkv, const real *const *w,

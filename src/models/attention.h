@@ -33,8 +33,8 @@ typedef struct VT_R(vt_attn_def) {
     size_t (*saved_len)(int t, int d);
     /* p [t, t] (stride ldp), rows sum to one */
     void (*probs)(real *p, real *saved, const VT_R(vt_attn_head) *h);
-    /* dp [t, t] (may be overwritten) -> dq, dk, dv [t, d] (stride ld); dq and dk overwritten, dv accumulated (it already
-     * holds p^T do); dw[i] accumulate, dw NULL: not wanted */
+    /* dp [t, t] (may be overwritten) -> dq, dk, dv [t, d] (stride ld); dq and dk overwritten, dv accumulated (it
+     * already holds p^T do); dw[i] accumulate, dw NULL: not wanted */
     void (*dprobs)(real *dq, real *dk, real *dv, real *const *dw, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h);
 } VT_R(vt_attn_def);

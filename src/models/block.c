@@ -41,7 +41,11 @@ void VT_R(vt_block_params)(vt_param_list *l, const vt_config *c, int layer, int 
 
 static VT_R(vt_attn_shape) attn_shape(const VT_R(vt_session) *s, int b) {
     const vt_config *c = &s->model->config;
-    return (VT_R(vt_attn_shape)){.def = s->attn, .b = b, .t = vt_config_tokens(c), .c = c->dim, .heads = c->heads,
+    return (VT_R(vt_attn_shape)){.def = s->attn,
+                                 .b = b,
+                                 .t = vt_config_tokens(c),
+                                 .c = c->dim,
+                                 .heads = c->heads,
                                  .scale = (real)c->attn_scale};
 }
 
@@ -75,13 +79,15 @@ void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *k, VT_R(vt_session) *s,
 /* Rows of the first `tail` tokens of each image, packed; and back, zero elsewhere. */
 static void gather(real *out, const real *in, int b, int t, int tail, int d) {
     for (int i = 0; i < b; i++)
-        memmove(out + (size_t)i * (size_t)(tail * d), in + (size_t)i * (size_t)(t * d), (size_t)(tail * d) * sizeof(real));
+        memmove(out + (size_t)i * (size_t)(tail * d), in + (size_t)i * (size_t)(t * d),
+                (size_t)(tail * d) * sizeof(real));
 }
 
 static void scatter(real *out, const real *in, int b, int t, int tail, int d) {
     memset(out, 0, (size_t)b * (size_t)t * (size_t)d * sizeof(real));
     for (int i = 0; i < b; i++)
-        memcpy(out + (size_t)i * (size_t)(t * d), in + (size_t)i * (size_t)(tail * d), (size_t)(tail * d) * sizeof(real));
+        memcpy(out + (size_t)i * (size_t)(t * d), in + (size_t)i * (size_t)(tail * d),
+               (size_t)(tail * d) * sizeof(real));
 }
 
 void VT_R(vt_block_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, int layer,
@@ -93,7 +99,8 @@ void VT_R(vt_block_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *
     const real *const *w = s->w, *const *wt = s->wt;
     real *o = k->o ? k->o : t->full;
 
-    VT_R(vt_layernorm_forward)(t->norm, k->mean1, k->rstd1, k->x, w[VT_SLOT_NORM1_W], w[VT_SLOT_NORM1_B], m, d, c->ln_eps);
+    VT_R(vt_layernorm_forward)(t->norm, k->mean1, k->rstd1, k->x, w[VT_SLOT_NORM1_W], w[VT_SLOT_NORM1_B], m, d,
+                               c->ln_eps);
     VT_R(vt_linear_forward)(k->qkv, t->norm, w[VT_SLOT_QKV_W], wt[VT_SLOT_QKV_W], w[VT_SLOT_QKV_B], m, 3 * d, d);
     VT_R(vt_attention_forward)(o, k->p, k->saved, k->qkv, w + VT_SLOT_ATTN, &sh);
     const real *res = k->x;
@@ -103,7 +110,8 @@ void VT_R(vt_block_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *
         res = t->norm;
     }
     VT_R(vt_linear_residual)(k->mid, res, o, w[VT_SLOT_PROJ_W], wt[VT_SLOT_PROJ_W], w[VT_SLOT_PROJ_B], r, d, d);
-    VT_R(vt_layernorm_forward)(t->norm, k->mean2, k->rstd2, k->mid, w[VT_SLOT_NORM2_W], w[VT_SLOT_NORM2_B], r, d, c->ln_eps);
+    VT_R(vt_layernorm_forward)(t->norm, k->mean2, k->rstd2, k->mid, w[VT_SLOT_NORM2_W], w[VT_SLOT_NORM2_B], r, d,
+                               c->ln_eps);
     VT_R(vt_linear_forward)(t->wide, t->norm, w[VT_SLOT_FC1_W], wt[VT_SLOT_FC1_W], NULL, r, h, d);
     real *act = k->act ? k->act : t->wide;
     VT_R(vt_gelu_forward)(act, s->kept ? k->slope : NULL, t->wide, w[VT_SLOT_FC1_B], r, h);
@@ -111,8 +119,8 @@ void VT_R(vt_block_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *
 }
 
 /* The normalised rows again, for the weight gradients of the product that read them. */
-static const real *renorm(real *out, const real *x, const real *mean, const real *rstd, const real *g, const real *b, int m,
-                          int d) {
+static const real *renorm(real *out, const real *x, const real *mean, const real *rstd, const real *g, const real *b,
+                          int m, int d) {
     for (int i = 0; i < m; i++)
         for (int j = 0; j < d; j++) {
             size_t at = (size_t)i * (size_t)d + (size_t)j;
@@ -134,10 +142,11 @@ void VT_R(vt_block_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_bl
     /* y = mid + fc2(gelu(fc1(LN2 mid))) */
     VT_R(vt_linear_backward)(t->wide, dw[VT_SLOT_FC2_W], dw[VT_SLOT_FC2_B], dy, k->act, w[VT_SLOT_FC2_W], r, d, h);
     VT_R(vt_gelu_backward)(t->wide, t->wide, k->slope, (size_t)r * (size_t)h);
-    const real *n2 = params ? renorm(t->norm, k->mid, k->mean2, k->rstd2, w[VT_SLOT_NORM2_W], w[VT_SLOT_NORM2_B], r, d) : NULL;
+    const real *n2 =
+        params ? renorm(t->norm, k->mid, k->mean2, k->rstd2, w[VT_SLOT_NORM2_W], w[VT_SLOT_NORM2_B], r, d) : NULL;
     VT_R(vt_linear_backward)(t->full, dw[VT_SLOT_FC1_W], dw[VT_SLOT_FC1_B], t->wide, n2, w[VT_SLOT_FC1_W], r, h, d);
-    VT_R(vt_layernorm_backward)(dy, dw[VT_SLOT_NORM2_W], dw[VT_SLOT_NORM2_B], dy, t->full, k->mid, w[VT_SLOT_NORM2_W], k->mean2,
-                                k->rstd2, r, d);
+    VT_R(vt_layernorm_backward)(dy, dw[VT_SLOT_NORM2_W], dw[VT_SLOT_NORM2_B], dy, t->full, k->mid, w[VT_SLOT_NORM2_W],
+                                k->mean2, k->rstd2, r, d);
     /* mid = x + proj(attention(LN1 x)) */
     const real *dmid = dy;
     VT_R(vt_linear_backward)(t->full, dw[VT_SLOT_PROJ_W], dw[VT_SLOT_PROJ_B], dy, k->o, w[VT_SLOT_PROJ_W], r, d, d);
@@ -149,8 +158,9 @@ void VT_R(vt_block_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_bl
     }
     VT_R(vt_attention_backward)(t->wide, params ? dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, k->qkv,
                                 w + VT_SLOT_ATTN, &sh);
-    const real *n1 = params ? renorm(t->norm, k->x, k->mean1, k->rstd1, w[VT_SLOT_NORM1_W], w[VT_SLOT_NORM1_B], m, d) : NULL;
+    const real *n1 =
+        params ? renorm(t->norm, k->x, k->mean1, k->rstd1, w[VT_SLOT_NORM1_W], w[VT_SLOT_NORM1_B], m, d) : NULL;
     VT_R(vt_linear_backward)(t->full, dw[VT_SLOT_QKV_W], dw[VT_SLOT_QKV_B], t->wide, n1, w[VT_SLOT_QKV_W], m, 3 * d, d);
-    VT_R(vt_layernorm_backward)(dx, dw[VT_SLOT_NORM1_W], dw[VT_SLOT_NORM1_B], dmid, t->full, k->x, w[VT_SLOT_NORM1_W], k->mean1,
-                                k->rstd1, m, d);
+    VT_R(vt_layernorm_backward)(dx, dw[VT_SLOT_NORM1_W], dw[VT_SLOT_NORM1_B], dmid, t->full, k->x, w[VT_SLOT_NORM1_W],
+                                k->mean1, k->rstd1, m, d);
 }

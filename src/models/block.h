@@ -6,8 +6,18 @@
 
 /* Slots of a block's tensors within its layer; a variant's own tensors follow. */
 enum vt_block_slot {
-    VT_SLOT_NORM1_W, VT_SLOT_NORM1_B, VT_SLOT_QKV_W, VT_SLOT_QKV_B, VT_SLOT_PROJ_W, VT_SLOT_PROJ_B,
-    VT_SLOT_NORM2_W, VT_SLOT_NORM2_B, VT_SLOT_FC1_W, VT_SLOT_FC1_B, VT_SLOT_FC2_W, VT_SLOT_FC2_B,
+    VT_SLOT_NORM1_W,
+    VT_SLOT_NORM1_B,
+    VT_SLOT_QKV_W,
+    VT_SLOT_QKV_B,
+    VT_SLOT_PROJ_W,
+    VT_SLOT_PROJ_B,
+    VT_SLOT_NORM2_W,
+    VT_SLOT_NORM2_B,
+    VT_SLOT_FC1_W,
+    VT_SLOT_FC1_B,
+    VT_SLOT_FC2_W,
+    VT_SLOT_FC2_B,
     VT_SLOT_ATTN
 };
 
@@ -17,12 +27,12 @@ void VT_R(vt_block_params)(vt_param_list *l, const vt_config *c, int layer, int 
 /* Saved for backward, M = b*t rows of all tokens, R rows after the attention (all, or the first `tail` tokens of
  * each image when nothing later reads the others). */
 typedef struct VT_R(vt_block_cache) {
-    real *x;                /* [M,D] input */
-    real *mean1, *rstd1;    /* [M] */
-    real *qkv, *p, *saved;  /* [M,3D], probabilities, the variant's own */
-    real *o;                /* [R,D] attention output before proj */
+    real *x;                   /* [M,D] input */
+    real *mean1, *rstd1;       /* [M] */
+    real *qkv, *p, *saved;     /* [M,3D], probabilities, the variant's own */
+    real *o;                   /* [R,D] attention output before proj */
     real *mid, *mean2, *rstd2; /* [R,D] after the attention branch, [R] */
-    real *slope, *act;      /* [R,hidden]: GELU's derivative; its output (kept only for parameter gradients) */
+    real *slope, *act;         /* [R,hidden]: GELU's derivative; its output (kept only for parameter gradients) */
 } VT_R(vt_block_cache);
 
 /* Scratch shared by all blocks of a session. */

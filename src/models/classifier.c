@@ -50,14 +50,20 @@ vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e) {
     v->pixels = 3 * (size_t)m->config.image * (size_t)m->config.image;
     vt_status st = vt_session_open_f32(&v->s, m, 1, VT_GRAD_INPUT, e);
     if (st == VT_OK) st = vt_session_open_f64(&v->s64, m, 1, VT_GRAD_NONE, e);
-    if (st == VT_OK && (!(v->x64 = vt_alloc(v->pixels * sizeof(double))) || !(v->dz = vt_alloc((size_t)v->classes * sizeof(float)))))
+    if (st == VT_OK &&
+        (!(v->x64 = vt_alloc(v->pixels * sizeof(double))) || !(v->dz = vt_alloc((size_t)v->classes * sizeof(float)))))
         st = vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
     if (st != VT_OK) {
         close(v);
         return st;
     }
-    *c = (vt_classifier){.classes = v->classes, .pixels = v->pixels, .self = v, .logits = logits, .logits64 = logits64,
-                         .backward = backward, .close = close};
+    *c = (vt_classifier){.classes = v->classes,
+                         .pixels = v->pixels,
+                         .self = v,
+                         .logits = logits,
+                         .logits64 = logits64,
+                         .backward = backward,
+                         .close = close};
     return VT_OK;
 }
 

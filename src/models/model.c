@@ -130,10 +130,12 @@ static vt_status read_values(float *w, const vt_st *st, const vt_tensor *t, vt_e
         piece.numel = t->numel - at < sizeof buf / sizeof *buf ? t->numel - at : sizeof buf / sizeof *buf;
         float *to = w ? w + at : buf, bad = 0;
         VT_TRY(vt_tensor_f32(st, &piece, to, piece.numel, e));
-        for (size_t k = 0; k < piece.numel; k++) bad += to[k] * 0.0f; /* NaN exactly for NaN and Inf, and the sum keeps it */
+        for (size_t k = 0; k < piece.numel; k++)
+            bad += to[k] * 0.0f; /* NaN exactly for NaN and Inf, and the sum keeps it */
         for (size_t k = 0; bad != 0 && k < piece.numel; k++)
             if (!isfinite(to[k]))
-                return vt_fail(e, VT_E_NUMERIC, "%s: tensor %s holds %f at element %zu; weights must be finite float32 numbers",
+                return vt_fail(e, VT_E_NUMERIC,
+                               "%s: tensor %s holds %f at element %zu; weights must be finite float32 numbers",
                                vt_st_path(st), t->name, (double)to[k], at + k);
     }
     return VT_OK;
@@ -169,8 +171,10 @@ static vt_status load(vt_model **out, const vt_st *st, const vt_overrides *o, bo
     for (int i = 0; i < n && !names; i++)
         if (all[i]->probe(st)) names = all[i];
     if (!names)
-        return vt_fail(e, VT_E_FORMAT, "%s: no known naming scheme fits (tensors like patch_embed.proj.weight and pos_embed, as timm "
-                       "names a ViT, were not found); vitrine list formats shows what is read", vt_st_path(st));
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: no known naming scheme fits (tensors like patch_embed.proj.weight and pos_embed, as timm "
+                       "names a ViT, were not found); vitrine list formats shows what is read",
+                       vt_st_path(st));
     vt_config c = {0};
     vt_source src;
     memset(src, 0, sizeof src);
@@ -223,13 +227,14 @@ vt_status vt_model_save(const vt_model *m, const char *path, vt_err *e) {
     snprintf(std, sizeof std, "%.17g,%.17g,%.17g", c->std[0], c->std[1], c->std[2]);
     snprintf(eps, sizeof eps, "%.17g", c->ln_eps);
     snprintf(scale, sizeof scale, "%.17g", c->attn_scale);
-    const char *meta[] = {"format", "pt", "num_heads", heads, "mean", mean, "std", std, "ln_eps", eps, "attn_scale", scale,
-                          "attn", c->attn, "architecture", c->arch};
+    const char *meta[] = {"format", "pt", "num_heads",  heads, "mean", mean,    "std",          std,
+                          "ln_eps", eps,  "attn_scale", scale, "attn", c->attn, "architecture", c->arch};
     vt_tensor *t = calloc((size_t)m->params.count + 1, sizeof *t);
     if (!t) return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];
-        t[i] = (vt_tensor){.name = p->name, .dtype = VT_F32, .ndim = p->ndim, .numel = p->numel, .data = m->w + p->offset};
+        t[i] =
+            (vt_tensor){.name = p->name, .dtype = VT_F32, .ndim = p->ndim, .numel = p->numel, .data = m->w + p->offset};
         memcpy(t[i].shape, p->shape, sizeof p->shape);
     }
     vt_status s = vt_st_write(path, t, m->params.count, meta, (int)(sizeof meta / sizeof *meta) / 2, e);

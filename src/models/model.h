@@ -7,17 +7,17 @@
 #include "models/config.h"
 
 /* Where each configuration value came from, for `vitrine info`: a short phrase, or empty. */
-#define VT_FIELD_LIST(X)                                                                                     \
-    X(ARCH, "architecture") X(IMAGE, "image") X(PATCH, "patch") X(DIM, "dim") X(DEPTH, "depth")              \
-    X(HEADS, "heads") X(HIDDEN, "mlp hidden") X(CLASSES, "classes") X(QKV_BIAS, "qkv bias")                  \
-    X(DIST, "distillation token") X(POOL, "pool") X(ATTN, "attention") X(SCALE, "attention scale")           \
-    X(LN_EPS, "LayerNorm eps") X(MEAN, "mean") X(STD, "std")
+#define VT_FIELD_LIST(X)                                                                                               \
+    X(ARCH, "architecture")                                                                                            \
+    X(IMAGE, "image") X(PATCH, "patch") X(DIM, "dim") X(DEPTH, "depth") X(HEADS, "heads") X(HIDDEN, "mlp hidden")      \
+        X(CLASSES, "classes") X(QKV_BIAS, "qkv bias") X(DIST, "distillation token") X(POOL, "pool")                    \
+            X(ATTN, "attention") X(SCALE, "attention scale") X(LN_EPS, "LayerNorm eps") X(MEAN, "mean") X(STD, "std")
 
 typedef enum vt_field {
 #define VT_FIELD_ENUM(id, text) VT_FIELD_##id,
     VT_FIELD_LIST(VT_FIELD_ENUM)
 #undef VT_FIELD_ENUM
-    VT_FIELD_COUNT
+        VT_FIELD_COUNT
 } vt_field;
 
 typedef char vt_source[VT_FIELD_COUNT][72];
@@ -26,10 +26,10 @@ typedef struct vt_model {
     vt_config config;
     vt_source source;
     vt_param_list params;
-    float *w;          /* all parameters, each aligned to 64 bytes */
-    float *wt;         /* transposed copies of the matrices (14 % faster forward products), or NULL */
-    char sha256[65];   /* of the file; empty for models made in memory */
-    char naming[24];   /* naming scheme recognised: "timm" */
+    float *w;        /* all parameters, each aligned to 64 bytes */
+    float *wt;       /* transposed copies of the matrices (14 % faster forward products), or NULL */
+    char sha256[65]; /* of the file; empty for models made in memory */
+    char naming[24]; /* naming scheme recognised: "timm" */
     char *path;
 } vt_model;
 

@@ -15,8 +15,8 @@ static vt_status need(const vt_st *st, const char *name, int ndim, const vt_tens
                        vt_shape_text(shape, sizeof shape, t->shape, t->ndim), ndim);
     for (int i = 0; i < ndim; i++)
         if (t->shape[i] < 1 || t->shape[i] > 1000000)
-            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, every side must be between 1 and 1000000", vt_st_path(st),
-                           name, vt_shape_text(shape, sizeof shape, t->shape, t->ndim));
+            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, every side must be between 1 and 1000000",
+                           vt_st_path(st), name, vt_shape_text(shape, sizeof shape, t->shape, t->ndim));
     *out = t;
     return VT_OK;
 }
@@ -51,15 +51,16 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
     int64_t n = pos->shape[1] - (c->dist_token ? 2 : 1);
     int64_t side = (int64_t)llround(sqrt((double)(n > 0 ? n : 0)));
     if (side < 1 || side * side != n)
-        return vt_fail(e, VT_E_SHAPE, "%s: pos_embed has %lld positions: less %d for the class%s that is not a square of patches",
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: pos_embed has %lld positions: less %d for the class%s that is not a square of patches",
                        vt_st_path(st), (long long)pos->shape[1], c->dist_token ? 2 : 1,
                        c->dist_token ? " and distillation tokens" : " token");
     if (side * c->patch > 4096)
-        return vt_fail(e, VT_E_RANGE, "%s: image side is %lld pixels by pos_embed, must be at most 4096", vt_st_path(st),
-                       (long long)side * c->patch);
+        return vt_fail(e, VT_E_RANGE, "%s: image side is %lld pixels by pos_embed, must be at most 4096",
+                       vt_st_path(st), (long long)side * c->patch);
     c->image = (int)side * c->patch;
-    static const vt_field told[] = {VT_FIELD_ARCH,     VT_FIELD_IMAGE, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH, VT_FIELD_HIDDEN,
-                                    VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS, VT_FIELD_DIST, VT_FIELD_POOL};
+    static const vt_field told[] = {VT_FIELD_ARCH,   VT_FIELD_IMAGE,   VT_FIELD_PATCH,    VT_FIELD_DIM,  VT_FIELD_DEPTH,
+                                    VT_FIELD_HIDDEN, VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS, VT_FIELD_DIST, VT_FIELD_POOL};
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) snprintf(src[told[i]], sizeof src[0], "tensors");
     return VT_OK;
 }

@@ -43,8 +43,8 @@ void vt_param_list_free(vt_param_list *l) {
 
 static vt_status range(long v, long lo, long hi, const char *what, const char *path, vt_err *e) {
     if (v >= lo && v <= hi) return VT_OK;
-    return vt_fail(e, VT_E_RANGE, "%s%s%s is %ld, must be between %ld and %ld", path ? path : "", path ? ": " : "", what, v,
-                   lo, hi);
+    return vt_fail(e, VT_E_RANGE, "%s%s%s is %ld, must be between %ld and %ld", path ? path : "", path ? ": " : "",
+                   what, v, lo, hi);
 }
 
 vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
@@ -57,7 +57,8 @@ vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
     VT_TRY(range(c->hidden, 1, 131072, "MLP width", path, e));
     VT_TRY(range(c->classes, 2, 100000, "number of classes", path, e));
     if (c->image % c->patch)
-        return vt_fail(e, VT_E_SHAPE, "%s%simage size %d is not a multiple of patch size %d", p, sep, c->image, c->patch);
+        return vt_fail(e, VT_E_SHAPE, "%s%simage size %d is not a multiple of patch size %d", p, sep, c->image,
+                       c->patch);
     if (c->dim % c->heads)
         return vt_fail(e, VT_E_SHAPE, "%s%swidth %d is not a multiple of %d heads", p, sep, c->dim, c->heads);
     if (c->dist_token && c->pool == VT_POOL_AVG) /* timm's distilled models refuse it too */
@@ -65,7 +66,8 @@ vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
     if (!(c->ln_eps > 0 && c->ln_eps <= 1))
         return vt_fail(e, VT_E_RANGE, "%s%sLayerNorm eps is %g, must be above 0 and at most 1", p, sep, c->ln_eps);
     if (!(c->attn_scale > 0 && c->attn_scale <= 1e6))
-        return vt_fail(e, VT_E_RANGE, "%s%sattention scale is %g, must be above 0 and at most 1e6", p, sep, c->attn_scale);
+        return vt_fail(e, VT_E_RANGE, "%s%sattention scale is %g, must be above 0 and at most 1e6", p, sep,
+                       c->attn_scale);
     for (int k = 0; k < 3; k++) {
         if (!(c->mean[k] >= -1000 && c->mean[k] <= 1000))
             return vt_fail(e, VT_E_RANGE, "%s%smean is %g, must be between -1000 and 1000", p, sep, c->mean[k]);

@@ -14,9 +14,12 @@ static const vt_preset presets[] = {
     {"deit_tiny_patch16_224", "dot", 224, 16, 192, 12, 3, 768, 1000, true, false, 1e-6, 0, 0, "DeiT-Ti"},
     {"deit_small_patch16_224", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, false, 1e-6, 0, 0, "DeiT-S"},
     {"deit_base_patch16_224", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, false, 1e-6, 0, 0, "DeiT-B"},
-    {"deit_tiny_distilled_patch16_224", "dot", 224, 16, 192, 12, 3, 768, 1000, true, true, 1e-6, 0, 0, "DeiT-Ti distilled"},
-    {"deit_small_distilled_patch16_224", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, true, 1e-6, 0, 0, "DeiT-S distilled"},
-    {"deit_base_distilled_patch16_224", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, true, 1e-6, 0, 0, "DeiT-B distilled"},
+    {"deit_tiny_distilled_patch16_224", "dot", 224, 16, 192, 12, 3, 768, 1000, true, true, 1e-6, 0, 0,
+     "DeiT-Ti distilled"},
+    {"deit_small_distilled_patch16_224", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, true, 1e-6, 0, 0,
+     "DeiT-S distilled"},
+    {"deit_base_distilled_patch16_224", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, true, 1e-6, 0, 0,
+     "DeiT-B distilled"},
     {"vit_cifar_dim192_depth9", "dot", 32, 4, 192, 9, 3, 768, 10, true, false, 1e-6, 0.5, 0.5, "32 x 32, for CIFAR"},
 };
 

@@ -17,17 +17,18 @@ void vt_probe_free(vt_probe *p) {
 static vt_status check_labels(const vt_model *m, int n, const int64_t *labels, const int64_t *targets, vt_err *e) {
     for (int i = 0; i < n; i++) {
         if (labels[i] < 0 || labels[i] >= m->config.classes)
-            return vt_fail(e, VT_E_RANGE, "label %lld of image %d is outside the model's %d classes", (long long)labels[i], i,
-                           m->config.classes);
+            return vt_fail(e, VT_E_RANGE, "label %lld of image %d is outside the model's %d classes",
+                           (long long)labels[i], i, m->config.classes);
         if (targets && (targets[i] < 0 || targets[i] >= m->config.classes))
-            return vt_fail(e, VT_E_RANGE, "target %lld of image %d is outside the model's %d classes", (long long)targets[i], i,
-                           m->config.classes);
+            return vt_fail(e, VT_E_RANGE, "target %lld of image %d is outside the model's %d classes",
+                           (long long)targets[i], i, m->config.classes);
     }
     return VT_OK;
 }
 
 /* One image after the other, so that its numbers do not depend on its neighbours. */
-static void run64(vt_probe *p, vt_session_f64 *s, const double *x, int i, const vt_loss *loss, double *dz, double *grad) {
+static void run64(vt_probe *p, vt_session_f64 *s, const double *x, int i, const vt_loss *loss, double *dz,
+                  double *grad) {
     const double *z = vt_session_forward_f64(s, x + (size_t)i * p->pixels, 1, true);
     memcpy(p->logits + (size_t)i * (size_t)p->classes, z, (size_t)p->classes * sizeof *z);
     p->loss[i] = vt_loss_eval_f64(dz, loss, z, p->classes);

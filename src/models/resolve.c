@@ -12,7 +12,7 @@
 typedef struct sources {
     const vt_st *st;
     const vt_overrides *o;
-    json_t *config;        /* config.json, or NULL */
+    json_t *config; /* config.json, or NULL */
     char config_path[512];
     const vt_preset *preset;
     char preset_why[72];
@@ -46,7 +46,8 @@ static vt_status read_config_json(sources *s, vt_err *e) {
     return VT_OK;
 }
 
-/* A value of config.json: model_args.<key>, pretrained_cfg.<key>, or <key> at the top (the forms timm puts on the hub). */
+/* A value of config.json: model_args.<key>, pretrained_cfg.<key>, or <key> at the top (the forms timm puts on the hub).
+ */
 static const json_t *config_get(const sources *s, const char *key) {
     static const char *const groups[] = {"model_args", "pretrained_cfg", "default_cfg"};
     if (!s->config) return NULL;
@@ -83,18 +84,19 @@ static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
         s->preset = vt_preset_find(named);
         const char *near = vt_nearest(named, names, (size_t)n);
         if (!s->preset)
-            return vt_fail(e, VT_E_UNKNOWN, "unknown preset '%s'%s%s%s", named, near ? "; did you mean '" : "", near ? near : "",
-                           near ? "'?" : " (vitrine list models)");
+            return vt_fail(e, VT_E_UNKNOWN, "unknown preset '%s'%s%s%s", named, near ? "; did you mean '" : "",
+                           near ? near : "", near ? "'?" : " (vitrine list models)");
         if (s->preset->dim != c->dim || s->preset->depth != c->depth)
-            return vt_fail(e, VT_E_SHAPE, "%s: width %d and depth %d, but preset %s has %d and %d", vt_st_path(s->st), c->dim,
-                           c->depth, named, s->preset->dim, s->preset->depth);
+            return vt_fail(e, VT_E_SHAPE, "%s: width %d and depth %d, but preset %s has %d and %d", vt_st_path(s->st),
+                           c->dim, c->depth, named, s->preset->dim, s->preset->depth);
         snprintf(s->preset_why, sizeof s->preset_why, "preset %s", named);
         return VT_OK;
     }
     int n;
     const vt_preset *all = vt_presets(&n);
     for (int i = 0; i < n && !s->preset; i++)
-        if (all[i].dim == c->dim && all[i].depth == c->depth && all[i].hidden == c->hidden && all[i].qkv_bias == c->qkv_bias) {
+        if (all[i].dim == c->dim && all[i].depth == c->depth && all[i].hidden == c->hidden &&
+            all[i].qkv_bias == c->qkv_bias) {
             s->preset = &all[i];
             snprintf(s->preset_why, sizeof s->preset_why, "shape of preset %s", all[i].name);
         }
@@ -110,8 +112,8 @@ static vt_status resolve_heads(vt_config *c, vt_source src, const sources *s, vt
         told(src, VT_FIELD_HEADS, "--heads");
     } else if (find_number(s, keys, &v, &from)) {
         if (!(v >= 1 && v <= c->dim) || v != floor(v))
-            return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d", vt_st_path(s->st), from, v,
-                           c->dim);
+            return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d",
+                           vt_st_path(s->st), from, v, c->dim);
         c->heads = (int)v;
         told(src, VT_FIELD_HEADS, from);
     } else if (s->preset) {
@@ -123,13 +125,14 @@ static vt_status resolve_heads(vt_config *c, vt_source src, const sources *s, vt
             if (c->dim % h == 0 && c->dim / h >= 8)
                 snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", *list ? ", " : "", h);
         return vt_fail(e, VT_E_USAGE,
-                       "%s: the number of attention heads cannot be read off the tensors: give --heads (width %d allows %s), "
+                       "%s: the number of attention heads cannot be read off the tensors: give --heads (width %d "
+                       "allows %s), "
                        "--preset, or a config.json beside the file",
                        vt_st_path(s->st), c->dim, *list ? list : "1");
     }
     if (c->heads < 1 || c->dim % c->heads)
-        return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_st_path(s->st), c->dim, c->heads,
-                       src[VT_FIELD_HEADS]);
+        return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_st_path(s->st), c->dim,
+                       c->heads, src[VT_FIELD_HEADS]);
     return VT_OK;
 }
 
@@ -168,8 +171,8 @@ static vt_status resolve_scale(vt_config *c, vt_source src, const sources *s, vt
     else if (!strcmp(text, "dim"))
         c->attn_scale = 1 / sqrt((double)c->dim);
     else if (!vt_parse_real(text, &c->attn_scale) || !(c->attn_scale > 0))
-        return vt_fail(e, VT_E_USAGE, "%s: attention scale is '%s' (%s), must be head, dim or a number above 0", vt_st_path(s->st),
-                       text, from);
+        return vt_fail(e, VT_E_USAGE, "%s: attention scale is '%s' (%s), must be head, dim or a number above 0",
+                       vt_st_path(s->st), text, from);
     told(src, VT_FIELD_SCALE, from);
     return VT_OK;
 }
@@ -183,7 +186,8 @@ static bool json_triple(const json_t *v, double out[3]) {
     return true;
 }
 
-static bool resolve_triple(double out[3], char *told_by, const sources *s, const char *key, bool has, const double given[3]) {
+static bool resolve_triple(double out[3], char *told_by, const sources *s, const char *key, bool has,
+                           const double given[3]) {
     const char *m = vt_st_meta(s->st, key);
     if (has) {
         for (int k = 0; k < 3; k++) out[k] = given[k];
@@ -215,7 +219,8 @@ static vt_status resolve_all(vt_config *c, vt_source src, sources *s, vt_err *e)
     const char *attn = o->attn, *from = "--attn";
     if (!attn && (attn = vt_st_meta(s->st, "attn"))) from = "safetensors metadata";
     if (!attn) attn = "dot", from = "default";
-    if (!vt_attn_find_f32(attn)) return vt_fail(e, VT_E_UNKNOWN, "%s: unknown attention variant '%s' (%s)", vt_st_path(s->st), attn, from);
+    if (!vt_attn_find_f32(attn))
+        return vt_fail(e, VT_E_UNKNOWN, "%s: unknown attention variant '%s' (%s)", vt_st_path(s->st), attn, from);
     snprintf(c->attn, sizeof c->attn, "%s", attn);
     told(src, VT_FIELD_ATTN, from);
     bool mean = resolve_triple(c->mean, src[VT_FIELD_MEAN], s, "mean", o->has_mean, o->mean);
@@ -223,7 +228,8 @@ static vt_status resolve_all(vt_config *c, vt_source src, sources *s, vt_err *e)
     if (!mean || !std)
         return vt_fail(e, VT_E_USAGE,
                        "%s: the %s of the input normalisation is not known: give --mean and --std (0.5 0.5 timm's ViT; "
-                       "0.485,0.456,0.406 0.229,0.224,0.225 ImageNet; 0.4914,0.4822,0.4465 0.2470,0.2435,0.2616 CIFAR-10; 0 1 "
+                       "0.485,0.456,0.406 0.229,0.224,0.225 ImageNet; 0.4914,0.4822,0.4465 0.2470,0.2435,0.2616 "
+                       "CIFAR-10; 0 1 "
                        "none), or a config.json beside the file",
                        vt_st_path(s->st), mean ? "std" : "mean");
     const json_t *k = config_get(s, "num_classes");

@@ -51,7 +51,7 @@ struct VT_R(vt_session) {
     /* bound by vt_session_bind: tensors of one layer by slot, NULL where the configuration has none */
     const real *w[VT_MAX_SLOTS], *wt[VT_MAX_SLOTS];
     real *dw[VT_MAX_SLOTS];
-    real *layer_w; /* double only: the bound layer, converted */
+    real *layer_w;    /* double only: the bound layer, converted */
     int *layer_first; /* [layers + 1]: index of each layer's first tensor */
 };
 

@@ -21,8 +21,8 @@ static real sum_sq(const real *x, real mean, int c) {
     return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
 }
 
-void VT_R(vt_layernorm_forward)(real *y, real *mean, real *rstd, const real *x, const real *g, const real *b, int m, int c,
-                                double eps) {
+void VT_R(vt_layernorm_forward)(real *y, real *mean, real *rstd, const real *x, const real *g, const real *b, int m,
+                                int c, double eps) {
     for (int i = 0; i < m; i++) {
         const real *xi = x + (size_t)i * (size_t)c;
         real *yi = y + (size_t)i * (size_t)c;
@@ -34,8 +34,8 @@ void VT_R(vt_layernorm_forward)(real *y, real *mean, real *rstd, const real *x, 
 }
 
 /* With xh = (x - mean) rstd and h = dy g:  dx = rstd (h - mean_j(h) - xh mean_j(h xh)). */
-void VT_R(vt_layernorm_backward)(real *dx, real *dg, real *db, const real *res, const real *dy, const real *x, const real *g,
-                                 const real *mean, const real *rstd, int m, int c) {
+void VT_R(vt_layernorm_backward)(real *dx, real *dg, real *db, const real *res, const real *dy, const real *x,
+                                 const real *g, const real *mean, const real *rstd, int m, int c) {
     for (int i = 0; i < m; i++) {
         const real *xi = x + (size_t)i * (size_t)c, *di = dy + (size_t)i * (size_t)c;
         real mu = mean[i], r = rstd[i];

@@ -5,18 +5,18 @@
 #include "core/real.h"
 
 /* name, meaning (z logits, y the class of the largest target entry, pi sorted descending) */
-#define VT_LOSS_LIST(X)                                                                                      \
-    X(CE, "ce", "sum_k t_k (logsumexp(z) - z_k); t may be soft")                                             \
-    X(MARGIN, "margin", "max_{j!=y} z_j - z_y")                                                              \
-    X(DLR, "dlr", "-(z_y - max_{j!=y} z_j) / (pi1 - pi3 + 1e-12); Croce and Hein 2020, eq. 6")               \
-    X(DLR_T, "dlr_t", "-(z_y - z_t) / (pi1 - (pi3 + pi4)/2 + 1e-12); Croce and Hein 2020, eq. 7")            \
+#define VT_LOSS_LIST(X)                                                                                                \
+    X(CE, "ce", "sum_k t_k (logsumexp(z) - z_k); t may be soft")                                                       \
+    X(MARGIN, "margin", "max_{j!=y} z_j - z_y")                                                                        \
+    X(DLR, "dlr", "-(z_y - max_{j!=y} z_j) / (pi1 - pi3 + 1e-12); Croce and Hein 2020, eq. 6")                         \
+    X(DLR_T, "dlr_t", "-(z_y - z_t) / (pi1 - (pi3 + pi4)/2 + 1e-12); Croce and Hein 2020, eq. 7")                      \
     X(LINEAR, "linear", "sum_k t_k z_k: any cotangent of the logits (FAB, Jacobians)")
 
 typedef enum vt_loss_kind {
 #define VT_LOSS_ENUM(id, name, text) VT_LOSS_##id,
     VT_LOSS_LIST(VT_LOSS_ENUM)
 #undef VT_LOSS_ENUM
-    VT_LOSS_COUNT
+        VT_LOSS_COUNT
 } vt_loss_kind;
 
 extern const char *const VT_R(vt_loss_names)[VT_LOSS_COUNT];

@@ -19,17 +19,18 @@
  * b [n] may be NULL. */
 void VT_R(vt_linear_forward)(real *y, const real *x, const real *w, const real *wt, const real *b, int m, int n, int k);
 /* y = res + x w^T + b: a residual branch's last product; res [m,n], y may be res. */
-void VT_R(vt_linear_residual)(real *y, const real *res, const real *x, const real *w, const real *wt, const real *b, int m,
-                              int n, int k);
+void VT_R(vt_linear_residual)(real *y, const real *res, const real *x, const real *w, const real *wt, const real *b,
+                              int m, int n, int k);
 /* dx[m,k] = dy[m,n] w;  dw[n,k] += dy^T x;  db[n] += column sums of dy. */
-void VT_R(vt_linear_backward)(real *dx, real *dw, real *db, const real *dy, const real *x, const real *w, int m, int n, int k);
+void VT_R(vt_linear_backward)(real *dx, real *dw, real *db, const real *dy, const real *x, const real *w, int m, int n,
+                              int k);
 
 /* y = (x - mean) / sqrt(var + eps) * g + b over rows of c, biased variance; mean, rstd [m] saved. */
-void VT_R(vt_layernorm_forward)(real *y, real *mean, real *rstd, const real *x, const real *g, const real *b, int m, int c,
-                                double eps);
+void VT_R(vt_layernorm_forward)(real *y, real *mean, real *rstd, const real *x, const real *g, const real *b, int m,
+                                int c, double eps);
 /* dx = res + the gradient through the normalisation; res [m,c] (the residual path's gradient) may be NULL or dx. */
-void VT_R(vt_layernorm_backward)(real *dx, real *dg, real *db, const real *res, const real *dy, const real *x, const real *g,
-                                 const real *mean, const real *rstd, int m, int c);
+void VT_R(vt_layernorm_backward)(real *dx, real *dg, real *db, const real *res, const real *dy, const real *x,
+                                 const real *g, const real *mean, const real *rstd, int m, int c);
 
 /* y = (x + b) Phi(x + b), GELU by the error function; x [m,n], b [n] or NULL. slope [m,n] = dy/dx is saved for
  * backward, or NULL. y may be x. */
@@ -44,7 +45,8 @@ void VT_R(vt_softmax_backward)(real *ds, const real *dp, const real *p, real sca
 
 /* Image [3,h,w] in [0,1] -> rows of patches [(h/ps)*(w/ps), 3*ps*ps], normalised (x - mean) / std, channels outermost
  * as a convolution weight [D,3,ps,ps] expects; patches row-major (y outer). */
-void VT_R(vt_patchify_forward)(real *patches, const real *x, const double mean[3], const double std[3], int h, int w, int ps);
+void VT_R(vt_patchify_forward)(real *patches, const real *x, const double mean[3], const double std[3], int h, int w,
+                               int ps);
 /* dx[c,y,x] = dpatch / std_c */
 void VT_R(vt_patchify_backward)(real *dx, const real *dpatches, const double std[3], int h, int w, int ps);
 

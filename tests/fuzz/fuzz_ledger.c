@@ -22,7 +22,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     vt_status s = vt_ledger_parse(l, text, size, &good, "ledger", &e);
     if (good > size) abort();
     if (s == VT_OK) { /* dropping the cut last line changes nothing */
-        if (vt_ledger_parse(again, text, good, &good2, "ledger", &e) != VT_OK || good2 != good || again->count != l->count) abort();
+        if (vt_ledger_parse(again, text, good, &good2, "ledger", &e) != VT_OK || good2 != good ||
+            again->count != l->count)
+            abort();
         if (!l->header != !again->header) abort();
     } else if (!e.text[0]) {
         abort();

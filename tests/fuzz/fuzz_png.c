@@ -22,8 +22,7 @@ static void clean(void) {
 /* In memory where there is such a folder: the writer syncs at every input. */
 static void start(void) {
     if (*file) return;
-    snprintf(folder, sizeof folder, "%s/vitrine-fuzz-png-XXXXXX",
-             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    snprintf(folder, sizeof folder, "%s/vitrine-fuzz-png-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
     if (!mkdtemp(folder)) abort();
     snprintf(file, sizeof file, "%s/w.png", folder);
     atexit(clean);

@@ -19,16 +19,13 @@ static void clean(void) {
 /* In memory where there is such a folder: the writer syncs at every input. */
 static void start(void) {
     if (*file) return;
-    snprintf(folder, sizeof folder, "%s/vitrine-fuzz-st-XXXXXX",
-             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    snprintf(folder, sizeof folder, "%s/vitrine-fuzz-st-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
     if (!mkdtemp(folder)) abort();
     snprintf(file, sizeof file, "%s/w.st", folder);
     atexit(clean);
 }
 
-static size_t bytes_of(const vt_tensor *t) {
-    return t->numel * vt_dtype_size(t->dtype);
-}
+static size_t bytes_of(const vt_tensor *t) { return t->numel * vt_dtype_size(t->dtype); }
 
 static void check_same(const vt_st *a, const vt_st *b) {
     if (vt_st_count(a) != vt_st_count(b)) abort();
@@ -52,8 +49,7 @@ static void convert(const vt_st *st) {
         double *d = malloc(t->numel * sizeof *d + 1);
         int64_t *k = malloc(t->numel * sizeof *k + 1);
         float *f = malloc(t->numel * sizeof *f + 1);
-        vt_status real = vt_tensor_f64(st, t, d, t->numel, NULL),
-                  whole = vt_tensor_i64(st, t, k, t->numel, NULL);
+        vt_status real = vt_tensor_f64(st, t, d, t->numel, NULL), whole = vt_tensor_i64(st, t, k, t->numel, NULL);
         if (real == VT_OK && whole == VT_OK) abort();
         if (vt_tensor_f32(st, t, f, t->numel, NULL) != real) abort();
         if (vt_tensor_f64(st, t, d, t->numel + 1, NULL) == VT_OK) abort();

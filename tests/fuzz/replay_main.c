@@ -118,9 +118,7 @@ static uint64_t draw(void) {
     z = (z ^ z >> 27) * 0x94d049bb133111eb;
     return z ^ z >> 31;
 }
-static size_t below(size_t n) {
-    return n ? (size_t)(draw() % n) : 0;
-}
+static size_t below(size_t n) { return n ? (size_t)(draw() % n) : 0; }
 
 /* One damage to the *n bytes at b, which has room for INPUT_MAX. */
 static void damage(uint8_t *b, size_t *n) {

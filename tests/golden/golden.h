@@ -79,8 +79,7 @@ static UNUSED int64_t *integers(const vt_st *st, const char *name, size_t n) {
 static vt_model *checkpoint(const char *name) {
     vt_model *m;
     vt_err e = {0};
-    if (vt_model_open(&m, in_shared("weights/%s/model.safetensors", name), NULL, &e) != VT_OK)
-        fail_msg("%s", e.text);
+    if (vt_model_open(&m, in_shared("weights/%s/model.safetensors", name), NULL, &e) != VT_OK) fail_msg("%s", e.text);
     assert_int_equal(m->config.image, 32);
     assert_int_equal(m->config.classes, CLASSES);
     return m;
@@ -94,8 +93,7 @@ typedef struct images {
 
 /* CIFAR-10 test images lo .. hi-1 in official order. */
 static images cifar_test(int lo, int hi) {
-    images im = {hi - lo, need((size_t)(hi - lo) * PIXELS, sizeof(float)),
-                 need((size_t)(hi - lo), sizeof(int))};
+    images im = {hi - lo, need((size_t)(hi - lo) * PIXELS, sizeof(float)), need((size_t)(hi - lo), sizeof(int))};
     vt_dataset *d;
     vt_err e = {0};
     if (vt_dataset_open(&d, in_shared("datasets/cifar-10-batches-bin"), VT_SPLIT_TEST, &e) != VT_OK)
@@ -103,8 +101,7 @@ static images cifar_test(int lo, int hi) {
     for (int i = lo; i < hi; i++) {
         vt_image one;
         if (vt_dataset_read(d, i, &one, &im.label[i - lo], &e) != VT_OK) fail_msg("%s", e.text);
-        for (int k = 0; k < PIXELS; k++)
-            im.x[(size_t)(i - lo) * PIXELS + (size_t)k] = (float)one.rgb[k] / 255.0f;
+        for (int k = 0; k < PIXELS; k++) im.x[(size_t)(i - lo) * PIXELS + (size_t)k] = (float)one.rgb[k] / 255.0f;
         vt_image_free(&one);
     }
     vt_dataset_close(d);
@@ -135,8 +132,7 @@ static void rig_close(rig *g) {
 
 static bool rig_open(rig *g, const vt_model *m) {
     memset(g, 0, sizeof *g);
-    if (vt_classifier_open(&g->c, m, NULL) != VT_OK || vt_oracle_open(&g->o, &g->c, NULL) != VT_OK)
-        return false;
+    if (vt_classifier_open(&g->c, m, NULL) != VT_OK || vt_oracle_open(&g->o, &g->c, NULL) != VT_OK) return false;
     g->lo = calloc(PIXELS, sizeof(float)), g->hi = calloc(PIXELS, sizeof(float));
     g->x_adv = calloc(PIXELS, sizeof(float)), g->t.work = calloc(RIG_WORK, sizeof(float));
     g->o.exhaustive = true; /* as the references: never ended early because a point is good enough */
@@ -144,8 +140,7 @@ static bool rig_open(rig *g, const vt_model *m) {
 }
 
 /* The next image. */
-static void rig_aim(rig *g, vt_norm norm, double eps, const float *x, int label, int index,
-                    const char *attack) {
+static void rig_aim(rig *g, vt_norm norm, double eps, const float *x, int label, int index, const char *attack) {
     float *work = g->t.work;
     vt_ball_init(&g->ball, norm, eps, x, PIXELS, g->lo, g->hi);
     g->t = (vt_task){.x = x, .n = PIXELS, .height = 32, .width = 32, .classes = CLASSES, .label = label};

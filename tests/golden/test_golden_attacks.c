@@ -26,8 +26,7 @@ typedef struct shot_result {
 } shot_result;
 
 static shot_result fire(const shot *s, const vt_model *m, const images *im) {
-    shot_result r = {need((size_t)SHOTS * PIXELS, sizeof(float)),
-                     need((size_t)SHOTS * CLASSES, sizeof(float)), 0};
+    shot_result r = {need((size_t)SHOTS * PIXELS, sizeof(float)), need((size_t)SHOTS * CLASSES, sizeof(float)), 0};
     vt_attack a;
     vt_err e = {0};
     if (vt_attack_parse(&a, s->spec, s->norm, &e) != VT_OK) fail_msg("%s", e.text);
@@ -219,8 +218,7 @@ static int follow(const trial *t, const path *p, double eps, float *loss, bool *
             vt_apgd_params params = {.steps = CALLS - 1, .restarts = 1, .rho = 0.75};
             vt_loss l = vt_oracle_loss(&g.o, p->kind);
             l.other = (int)t->target[i];
-            failures +=
-                vt_apgd_run(&g.o, &params, &g.t, &l, &g.t.rng, &broken[i]) != VT_OK || r.calls != CALLS;
+            failures += vt_apgd_run(&g.o, &params, &g.t, &l, &g.t.rng, &broken[i]) != VT_OK || r.calls != CALLS;
             for (int c = 0; c < CALLS; c++) loss[c * t->n + i] = r.value[c];
             g.o.model = &g.c;
         }
@@ -359,8 +357,7 @@ static int compare_fab(const trial *t, const char *file, vt_norm norm, double ep
         near += close, flags += isfinite(ours[i]) != (found[i] != 0);
         inside += ours[i] <= eps, inside_ref += found[i] && theirs[i] <= eps;
         if (!close)
-            printf("    %s %s: image %d: %.6g, reference %.6g\n", file, stem, (int)t->index[i], ours[i],
-                   theirs[i]);
+            printf("    %s %s: image %d: %.6g, reference %.6g\n", file, stem, (int)t->index[i], ours[i], theirs[i]);
     }
     double middle = fabs(median(ours, t->n) / median(theirs, t->n) - 1);
     /* FAB's iterates are chaotic where two boundaries are equally near, so single images may part; the median
@@ -368,8 +365,8 @@ static int compare_fab(const trial *t, const char *file, vt_norm norm, double ep
      * (torch) or at 0.0189, and changing its pixels by 6e-8 moves it from the one to the other and to 0.0144.
      */
     bool pass = !failures && !flags && middle <= 1e-3 && near * 10 >= t->n * 9;
-    printf("  %-16s %-9s median off by %.1e, %d of %d within 1 %%, within eps %d (reference %d)%s\n", file,
-           stem, middle, near, t->n, inside, inside_ref, pass ? "" : "  FAIL");
+    printf("  %-16s %-9s median off by %.1e, %d of %d within 1 %%, within eps %d (reference %d)%s\n", file, stem,
+           middle, near, t->n, inside, inside_ref, pass ? "" : "  FAIL");
     free(theirs), free(found);
     return !pass;
 }
@@ -441,8 +438,8 @@ static int probe_one(const vt_st *st, const vt_model *m, vt_loss_kind kind, bool
      * 1e-11 and 1e-9 in double. Losses follow the logits, DLR divided by a difference of logits: 1e-4 and
      * 1e-10. */
     bool pass = f64 ? dz <= 1e-11 && dl <= 1e-10 && g <= 1e-9 : dz <= 2e-5 && dl <= 1e-4 && g <= 1e-4;
-    printf("  vit_trained %-7s %s: logits %.1e, loss %.1e, dx %.1e%s\n", vt_loss_names_f32[kind],
-           f64 ? "f64" : "f32", dz, dl, g, pass ? "" : "  FAIL");
+    printf("  vit_trained %-7s %s: logits %.1e, loss %.1e, dx %.1e%s\n", vt_loss_names_f32[kind], f64 ? "f64" : "f32",
+           dz, dl, g, pass ? "" : "  FAIL");
     vt_probe_free(&p);
     free(x), free(logits), free(ce), free(labels), free(targets), free(loss), free(dx);
     return !pass;
@@ -504,8 +501,7 @@ static void test_clean(void **state) {
         }
         printf("  %-15s %d of %d right (%d), logits off by at most %.1e\n", nets[k].weights, right, TEST_SET,
                nets[k].right, worst);
-        bad +=
-            failures || right != nets[k].right || !(worst <= 1e-3); /* the gate; float32 gives 1e-5 */
+        bad += failures || right != nets[k].right || !(worst <= 1e-3); /* the gate; float32 gives 1e-5 */
         free(ref);
         vt_model_close(m);
     }

@@ -20,8 +20,7 @@ typedef struct tally {
 } tally;
 
 /* One image that the model gets right: robust[i] = still right at the point that the attack returned. */
-static void attack_one(rig *g, const campaign *c, const vt_attack *a, const images *im, int i, bool *robust,
-                       tally *t) {
+static void attack_one(rig *g, const campaign *c, const vt_attack *a, const images *im, int i, bool *robust, tally *t) {
     float z[CLASSES];
     const float *x = im->x + (size_t)i * PIXELS;
     g->c.logits(g->c.self, x, z, false);
@@ -79,9 +78,8 @@ static void check(const campaign *c) {
     printf("  %-15s %-7s robust %d (reference %d), flags differing %d, forwards %lld (on broken images %lld: "
            "%.2f of the "
            "reference's), gradients %lld, failures %d, %lld s\n",
-           c->weights, c->spec, t.robust, c->robust, t.flags, (long long)t.forwards,
-           (long long)t.forwards_broken, ratio, (long long)t.gradients, t.failures,
-           (long long)(b.tv_sec - a.tv_sec));
+           c->weights, c->spec, t.robust, c->robust, t.flags, (long long)t.forwards, (long long)t.forwards_broken,
+           ratio, (long long)t.gradients, t.failures, (long long)(b.tv_sec - a.tv_sec));
     free(flag);
     images_free(&im);
     vt_model_close(m);
@@ -111,14 +109,12 @@ static void test_square_at(void **state) {
 
 static void test_apgd_t_at(void **state) {
     (void)state;
-    check(
-        &(campaign){"vit-cifar10-at8", "aa_individual_at8_linf_8_255", "apgd-t", "apgd_t", 8.0 / 255, 28, 0});
+    check(&(campaign){"vit-cifar10-at8", "aa_individual_at8_linf_8_255", "apgd-t", "apgd_t", 8.0 / 255, 28, 0});
 }
 
 static void test_apgd_ce_standard(void **state) {
     (void)state;
-    check(&(campaign){"vit-cifar10", "aa_individual_linf_1_255", "apgd-ce:restarts=5", "apgd_ce", 1.0 / 255,
-                      42, 0});
+    check(&(campaign){"vit-cifar10", "aa_individual_linf_1_255", "apgd-ce:restarts=5", "apgd_ce", 1.0 / 255, 42, 0});
 }
 
 int main(int argc, char **argv) {

@@ -73,17 +73,14 @@ static void planted_backward(void *self, const vt_loss *loss, float *value, floa
 }
 
 static bool planted_init(planted *p, int classes, int height, int width) {
-    *p = (planted){
-        .classes = classes, .height = height, .width = width, .n = 3 * (size_t)height * (size_t)width};
+    *p = (planted){.classes = classes, .height = height, .width = width, .n = 3 * (size_t)height * (size_t)width};
     p->c = (vt_classifier){.classes = classes, .pixels = p->n, .self = p, .logits = planted_logits};
     p->c.logits64 = planted_logits64, p->c.backward = planted_backward;
     p->kept = calloc(p->n, sizeof(float));
     return p->kept != NULL;
 }
 
-static void planted_free(planted *p) {
-    free(p->w), free(p->b), free(p->a), free(p->kept);
-}
+static void planted_free(planted *p) { free(p->w), free(p->b), free(p->a), free(p->kept); }
 
 /* Weights from the house's generator, so that every machine plants the same. */
 static double *planted_normals(uint64_t seed, uint32_t image, size_t n, double scale) {

@@ -21,8 +21,8 @@
 
 /* err <= tol, so that NaN fails. */
 #define t_le(err, tol, ...) t_le_at(__FILE__, __LINE__, err, tol, __VA_ARGS__)
-__attribute__((format(printf, 5, 6))) static inline void t_le_at(const char *file, int line, double err,
-                                                                 double tol, const char *format, ...) {
+__attribute__((format(printf, 5, 6))) static inline void t_le_at(const char *file, int line, double err, double tol,
+                                                                 const char *format, ...) {
     if (err <= tol) return;
     char what[300];
     va_list ap;
@@ -173,8 +173,7 @@ static inline int t_drop(void **state) {
 #define T_GRAD_STEP 1e-5
 
 /* g [n] is the gradient of f(ctx) by p [n], which f reads. */
-static inline void t_grad(double (*f)(void *), void *ctx, double *p, size_t n, const double *g,
-                          const char *what) {
+static inline void t_grad(double (*f)(void *), void *ctx, double *p, size_t n, const double *g, const char *what) {
     double *num = malloc(n * sizeof *num);
     assert_non_null(num);
     for (size_t i = 0; i < n; i++) {

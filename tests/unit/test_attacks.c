@@ -71,8 +71,7 @@ static void bench_open(bench *b, planted *p, uint32_t image, bool interior) {
     memset(b, 0, sizeof *b);
     size_t n = p->n;
     b->p = p, b->image = image, b->seed = 1;
-    b->x = floats(n + GUARD), b->x_copy = floats(n), b->lo = floats(n), b->hi = floats(n),
-    b->x_adv = floats(n + GUARD);
+    b->x = floats(n + GUARD), b->x_copy = floats(n), b->lo = floats(n), b->hi = floats(n), b->x_adv = floats(n + GUARD);
     paint(b->x, n, image, interior);
     fence(b->x, n);
     memcpy(b->x_copy, b->x, n * sizeof(float));
@@ -159,8 +158,7 @@ static bool can(const vt_attack_def *d, vt_norm norm) {
 
 /* Calls f for every stage of every attack and both norms. Long ensembles run their stages at full budget once
  * only. */
-static void each_stage(void (*f)(const vt_attack_stage *s, vt_norm norm, void *arg), void *arg,
-                       bool ensembles) {
+static void each_stage(void (*f)(const vt_attack_stage *s, vt_norm norm, void *arg), void *arg, bool ensembles) {
     int n;
     const vt_attack_def *const *defs = vt_attack_defs(&n);
     assert_true(n >= 10);
@@ -295,8 +293,7 @@ static void same_seed(const vt_attack_stage *s, vt_norm norm, void *arg) {
     assert_memory_equal(first, b.x_adv, p.n * sizeof(float));
     assert_true(hash == first_hash);
     bool random = strcmp(s->def->name, "fgsm") != 0;
-    if (!strncmp(s->def->name, "fab", 3))
-        random = strstr(s->id, "restarts=2") != NULL; /* all but the first run */
+    if (!strncmp(s->def->name, "fab", 3)) random = strstr(s->id, "restarts=2") != NULL; /* all but the first run */
     b.seed++;
     assert_int_equal(bench_run(&b, s, true), VT_OK);
     assert_int_equal(hash != first_hash, random);
@@ -424,10 +421,9 @@ static void test_parse(void **state) {
         assert_int_equal(e.text[0] == 0, rows[i].want == VT_OK);
         if (rows[i].want == VT_OK) vt_attack_free(&a);
     }
-    static const char *const bad[] = {"pgd:steps=0",     "pgd:steps=1.5",      "pgd:stepz=3",
-                                      "pgd:loss=hinge",  "pgd:steps=3,",       "pgd:steps",
-                                      "apgd-ce:rho=nan", "square:p_init=2",    "fab:beta=-1",
-                                      "fgsm:steps=3",    "pgd:random_start=7", "pgd:alpha=1/0"};
+    static const char *const bad[] = {"pgd:steps=0",  "pgd:steps=1.5", "pgd:stepz=3",        "pgd:loss=hinge",
+                                      "pgd:steps=3,", "pgd:steps",     "apgd-ce:rho=nan",    "square:p_init=2",
+                                      "fab:beta=-1",  "fgsm:steps=3",  "pgd:random_start=7", "pgd:alpha=1/0"};
     for (size_t i = 0; i < COUNT(bad); i++) {
         vt_attack a;
         vt_err e = {0};
@@ -447,8 +443,7 @@ static void test_one_step_is_fgsm(void **state) {
         float *fgsm = floats(p.n);
         assert_int_equal(run_spec(&b, "fgsm"), VT_OK);
         memcpy(fgsm, b.x_adv, p.n * sizeof(float));
-        const char *spec =
-            i % 2 ? "pgd:steps=1,alpha=0.5,random_start=0" : "pgd:steps=1,alpha=8/255,random_start=0";
+        const char *spec = i % 2 ? "pgd:steps=1,alpha=0.5,random_start=0" : "pgd:steps=1,alpha=8/255,random_start=0";
         assert_int_equal(run_spec(&b, spec), VT_OK);
         assert_memory_equal(fgsm, b.x_adv, p.n * sizeof(float));
         free(fgsm);
@@ -662,9 +657,7 @@ static void test_restarts_differ(void **state) {
 
 /* ---- the oracle's verdicts ---- */
 
-static void tilt_profile(double s, double *z, double *slope) {
-    z[0] = 0, z[1] = s, slope[0] = 0, slope[1] = 1;
-}
+static void tilt_profile(double s, double *z, double *slope) { z[0] = 0, z[1] = s, slope[0] = 0, slope[1] = 1; }
 
 static void skew(void *arg, const float *x, int64_t call, float *z) { /* the float logits alone are off */
     (void)x, (void)call;
@@ -757,14 +750,12 @@ static void test_ranks(void **state) {
 /* sum |w_i| min(lambda [|w_i|], r_i) for the flipped w */
 static double reached(vt_norm norm, const double *w, const double *r, size_t n, double lambda) {
     double s = 0;
-    for (size_t i = 0; i < n; i++)
-        s += fabs(w[i]) * fmin(norm == VT_LINF ? lambda : lambda * fabs(w[i]), r[i]);
+    for (size_t i = 0; i < n; i++) s += fabs(w[i]) * fmin(norm == VT_LINF ? lambda : lambda * fabs(w[i]), r[i]);
     return s;
 }
 
 /* algorithms.md A.7.1, lambda by bisection */
-static void project_slowly(vt_norm norm, double *d, const float *u, const float *weights, double b,
-                           size_t n) {
+static void project_slowly(vt_norm norm, double *d, const float *u, const float *weights, double b, size_t n) {
     double c = -b, w[64], r[64], low = 0, high = 1;
     for (size_t i = 0; i < n; i++) c += (double)weights[i] * (double)u[i];
     for (size_t i = 0; i < n; i++) {
@@ -851,8 +842,7 @@ static double nearest_plane(const bench *b, const float *x1, int target, float *
         double l1 = 0, l2 = 0, df = z[k] - z[b->label];
         dz[k] = 1, dz[b->label] = -1;
         b->p->pull(b->p, x1, dz, trial);
-        for (size_t i = 0; i < FAB_N; i++)
-            l1 += fabs((double)trial[i]), l2 += (double)trial[i] * (double)trial[i];
+        for (size_t i = 0; i < FAB_N; i++) l1 += fabs((double)trial[i]), l2 += (double)trial[i] * (double)trial[i];
         double away = fabs(df) / (1e-12 + (b->ball.norm == VT_LINF ? l1 : sqrt(l2)));
         if (!(away < nearest)) continue;
         nearest = away, plane = -df;
@@ -895,8 +885,7 @@ static double foretell_all(const bench *b, const diary *d, int target, int *flip
         foretell(b, d->x[at], target, next);
         worst = fmax(worst, off(next, d->x[++at]));
         if (predicted(b->p, d->x[at]) == b->label) continue;
-        for (size_t i = 0; i < FAB_N; i++)
-            back[i] = (double)b->x[i] + 0.9 * ((double)d->x[at][i] - (double)b->x[i]);
+        for (size_t i = 0; i < FAB_N; i++) back[i] = (double)b->x[i] + 0.9 * ((double)d->x[at][i] - (double)b->x[i]);
         ++*flips;
         if (step + 1 < FAB_STEPS) worst = fmax(worst, at + 1 < d->n ? off(back, d->x[++at]) : INFINITY);
     }
@@ -913,8 +902,7 @@ static void expect_start(const bench *b, const vt_rng *rng, double *start) {
         vt_rng_normals(rng, t, FAB_N);
     for (size_t i = 0; i < FAB_N; i++) d[i] = b->ball.norm == VT_LINF ? 2 * (double)t[i] - 1 : (double)t[i];
     double length = norm_of(b->ball.norm, d);
-    for (size_t i = 0; i < FAB_N; i++)
-        start[i] = fmax(0, fmin(1, (double)b->x[i] + b->ball.eps / 2 * d[i] / length));
+    for (size_t i = 0; i < FAB_N; i++) start[i] = fmax(0, fmin(1, (double)b->x[i] + b->ball.eps / 2 * d[i] / length));
 }
 
 /* Each step starts from the point really asked about, so errors do not add up: float32 displacements and
@@ -931,16 +919,14 @@ static void test_fab_steps(void **state) {
         bench_ball(&b, i % 2 ? VT_L2 : VT_LINF, i % 2 ? 0.5 : 0.1);
         int target = i % 8 < 4 ? -1 : (b.label + 1 + (int)i / 8) % 5;
         float *work = floats(8 * FAB_N + 20), best[FAB_N];
-        vt_task t = {
-            .x = b.x, .n = FAB_N, .height = 4, .width = 4, .classes = 5, .label = b.label, .ball = &b.ball};
+        vt_task t = {.x = b.x, .n = FAB_N, .height = 4, .width = 4, .classes = 5, .label = b.label, .ball = &b.ball};
         t.rng = (vt_rng){.seed = i, .purpose = 1}, t.work = work;
         vt_fab_params params = {FAB_STEPS, 1, 9, 0.1, 1.05, 0.9};
         if (target == b.label) target = -1;
         vt_oracle_reset(&b.o, &b.ball, b.label, true);
         p.watch = note_all, p.arg = &d, d.n = 0;
         double distance_found, start[FAB_N];
-        assert_int_equal(vt_fab_run(&b.o, &params, &t, target, i % 16 >= 8, &t.rng, best, &distance_found),
-                         VT_OK);
+        assert_int_equal(vt_fab_run(&b.o, &params, &t, target, i % 16 >= 8, &t.rng, best, &distance_found), VT_OK);
         for (size_t k = 0; k < FAB_N; k++) start[k] = (double)b.x[k];
         if (i % 16 >= 8) expect_start(&b, &t.rng, start);
         assert_true(off(start, d.x[0]) <= 2e-7); /* float32 rounding, twice */
@@ -978,8 +964,7 @@ static const int windows[] = {22, 41, 57, 70, 80, 87, 93, 99, 101};
 
 /* loss[0], loss[1] as given; in each window the first falls[w] comparisons fall by drop[w], the others rise.
  */
-static void script_losses(script *s, float l0, float l1, const int *falls, const float *drop,
-                          const float *rise) {
+static void script_losses(script *s, float l0, float l1, const int *falls, const float *drop, const float *rise) {
     s->loss[0] = l0, s->loss[1] = l1;
     for (int c = 2, w = 0, k = 0; c < MOST_CALLS; c++) {
         if (c > windows[w]) w++, k = 0;
@@ -1010,15 +995,13 @@ static void ascend(const bench *b, double *v, const double *cur, const float *g,
 /* algorithms.md A.4 with the fired checkpoints given (0 ends the list): the greatest distance of any queried
  * point. */
 static double replay(const bench *b, const script *s, int steps, const int *fires) {
-    double cur[SCRIPT_N], prev[SCRIPT_N], top[SCRIPT_N], z[SCRIPT_N], next[SCRIPT_N], eta = 2 * b->ball.eps,
-                                                                                      worst = 0;
+    double cur[SCRIPT_N], prev[SCRIPT_N], top[SCRIPT_N], z[SCRIPT_N], next[SCRIPT_N], eta = 2 * b->ball.eps, worst = 0;
     int best = 0, from = 0;
     for (size_t i = 0; i < SCRIPT_N; i++) cur[i] = prev[i] = top[i] = (double)b->x[i];
     for (int step = 1; step <= steps; step++) {
         double a = step == 1 ? 1 : 0.75;
         ascend(b, z, cur, s->g[from], eta);
-        for (size_t i = 0; i < SCRIPT_N; i++)
-            next[i] = cur[i] + a * (z[i] - cur[i]) + (1 - a) * (cur[i] - prev[i]);
+        for (size_t i = 0; i < SCRIPT_N; i++) next[i] = cur[i] + a * (z[i] - cur[i]) + (1 - a) * (cur[i] - prev[i]);
         constrain(b, next);
         memcpy(prev, cur, sizeof prev);
         memcpy(cur, next, sizeof cur);
@@ -1055,7 +1038,7 @@ static const struct {
     float drop[9], rise[9];
     int fires[10];
 } scripts[] = {
-#define SAME(v)                                                                                              \
+#define SAME(v)                                                                                                        \
     { v, v, v, v, v, v, v, v, v }
     {"always rising", 1, 2, {0}, SAME(0.1f), SAME(1), {0}},
     /* nothing above the loss at the start in the first window: alone that is no reason at the first
@@ -1087,8 +1070,7 @@ static void test_apgd_schedule(void **state) {
         size_t row = k / 2;
         memset(&s, 0, sizeof s);
         act(&b, &p, &s, k);
-        script_losses(&s, scripts[row].l0, scripts[row].l1, scripts[row].falls, scripts[row].drop,
-                      scripts[row].rise);
+        script_losses(&s, scripts[row].l0, scripts[row].l1, scripts[row].falls, scripts[row].drop, scripts[row].rise);
         assert_int_equal(run_spec(&b, "apgd-ce:random_start=0"), VT_OK);
         assert_int_equal(p.forwards, MOST_CALLS);
         double off = replay(&b, &s, 100, scripts[row].fires);
@@ -1208,8 +1190,7 @@ static void watch_windows(void *arg, const float *x, int64_t call, float *z) {
         memcpy(v->start, x, 3 * v->side * v->side * sizeof(float));
         return;
     }
-    static const int until[] = {10,   50,   200,  500, 1000,
-                                2000, 4000, 6000, 8000}; /* p halves after these iterations */
+    static const int until[] = {10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000}; /* p halves after these iterations */
     int level = 0, lo[2], hi[2];
     while (level < 9 && call - 1 > until[level]) level++;
     extent(v, x, lo, hi);
@@ -1222,8 +1203,7 @@ static void watch_windows(void *arg, const float *x, int64_t call, float *z) {
     }
     v->most[level] = columns > v->most[level] ? columns : v->most[level];
     v->exact[level] += rows == s, v->seen[level]++;
-    if (hi[0] > (int)v->side - 2 || hi[1] > (int)v->side - 2)
-        v->forbidden = true; /* origin H - s is never drawn */
+    if (hi[0] > (int)v->side - 2 || hi[1] > (int)v->side - 2) v->forbidden = true; /* origin H - s is never drawn */
     if (rows == s && lo[0] < v->lowest) v->lowest = lo[0];
     if (rows == s && lo[0] - ((int)v->side - s - 1) > v->highest) v->highest = lo[0] - ((int)v->side - s - 1);
 }
@@ -1293,8 +1273,7 @@ static void test_square_start(void **state) {
         bench b;
         bench_open(&b, &p, 1, true);
         bench_ball(&b, (vt_norm)norm, norm == VT_LINF ? 0.1 : 0.5);
-        windows_seen v = {
-            .side = 32, .expect = (int[10]){32}, .norm = (vt_norm)norm, .x = b.x, .start = floats(p.n)};
+        windows_seen v = {.side = 32, .expect = (int[10]){32}, .norm = (vt_norm)norm, .x = b.x, .start = floats(p.n)};
         p.watch = watch_windows, p.arg = &v;
         run_spec(&b, "square:queries=1");
         int ups = 0;
@@ -1376,8 +1355,7 @@ static void check_projection(vt_norm norm, double eps, uint32_t seed, bool inter
     for (size_t i = 0; i < N; i++) {
         double want = norm == VT_LINF ? fmax(-eps, fmin(eps, d[i])) : d[i] * fmin(1, eps / sqrt(length));
         want = fmax(0, fmin(1, (double)x[i] + want));
-        assert_true(v[i] >= 0 && v[i] <= 1 &&
-                    fabs((double)v[i] - want) <= 2e-7); /* a few float32 roundings */
+        assert_true(v[i] >= 0 && v[i] <= 1 && fabs((double)v[i] - want) <= 2e-7); /* a few float32 roundings */
     }
     memcpy(again, v, sizeof v);
     vt_ball_project(&b, again);
@@ -1395,8 +1373,7 @@ static void test_ball_projection(void **state) {
     static const double eps[2][5] = {{0, 1.0 / 255, 8.0 / 255, 0.3, 2}, {0, 1e-4, 0.5, 3, 100}};
     for (uint32_t seed = 0; seed < 200; seed++)
         for (int k = 0; k < 5; k++)
-            for (vt_norm norm = VT_LINF; norm <= VT_L2; norm++)
-                check_projection(norm, eps[norm][k], seed, seed % 2);
+            for (vt_norm norm = VT_LINF; norm <= VT_L2; norm++) check_projection(norm, eps[norm][k], seed, seed % 2);
 }
 
 static void test_ball_starts(void **state) {
@@ -1468,8 +1445,7 @@ static void square_profile(double s, double *z, double *slope) {
 }
 
 static void break_by_stage(int expect, vt_norm norm, uint32_t image) {
-    static void (*const profiles[])(double, double *, double *) = {ce_profile, t_profile, fab_profile,
-                                                                   square_profile};
+    static void (*const profiles[])(double, double *, double *) = {ce_profile, t_profile, fab_profile, square_profile};
     planted p;
     bench b;
     assert_true(planted_init(&p, STAGE_CLASSES, 8, 8));
@@ -1503,9 +1479,7 @@ static void test_stages(void **state) {
     for (uint32_t image = 0; image < 3; image++)
         for (int k = 0; k < 4; k++) {
             break_by_stage(k, VT_LINF, image);
-            if (k < 3)
-                break_by_stage(k, VT_L2,
-                               image); /* Square's l2 shapes do not fit a random pattern of weights */
+            if (k < 3) break_by_stage(k, VT_L2, image); /* Square's l2 shapes do not fit a random pattern of weights */
         }
 }
 

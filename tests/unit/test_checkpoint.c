@@ -114,9 +114,7 @@ static vt_tensor *find(file *f, const char *name) {
     return NULL;
 }
 
-static float *values(file *f, const char *name) {
-    return f->m->w + vt_model_param(f->m, name)->offset;
-}
+static float *values(file *f, const char *name) { return f->m->w + vt_model_param(f->m, name)->offset; }
 
 /* vt_model_inspect comes to the same verdict in the same words, and keeps no weights. */
 static void same_by_inspection(const vt_model *m, vt_status want, const vt_err *e, const vt_overrides *o) {
@@ -162,9 +160,7 @@ static void begin_with(file *f, vt_model *m) {
     }
 }
 
-static void begin(file *f, bool dist) {
-    begin_with(f, toy(VT_POOL_TOKEN, dist, true));
-}
+static void begin(file *f, bool dist) { begin_with(f, toy(VT_POOL_TOKEN, dist, true)); }
 
 /* The spoilt file is refused with this status and these words; nothing is returned. */
 static void refused(file *f, vt_status want, const char *a, const char *b) {
@@ -184,9 +180,8 @@ static void drop(file *f, const char *name) {
 
 static void test_names(void **state) {
     (void)state;
-    static const char *const needed[] = {
-        "cls_token", "blocks.1.norm2.bias", "blocks.0.attn.proj.weight", "norm.weight",
-        "head.bias", "head.weight",         "blocks.0.mlp.fc1.weight"};
+    static const char *const needed[] = {"cls_token", "blocks.1.norm2.bias", "blocks.0.attn.proj.weight", "norm.weight",
+                                         "head.bias", "head.weight",         "blocks.0.mlp.fc1.weight"};
     file f;
     for (size_t i = 0; i < T_COUNT(needed); i++) {
         begin(&f, false);
@@ -261,8 +256,7 @@ static void test_values(void **state) {
             snprintf(text, sizeof text, "at element %d", element[k]);
             refused(&f, VT_E_NUMERIC, where[k], text);
         }
-    static const int late[] = {4095, 4096,
-                               6143}; /* a tensor larger than the piece that is looked at at a time */
+    static const int late[] = {4095, 4096, 6143}; /* a tensor larger than the piece that is looked at at a time */
     for (size_t i = 0; i < T_COUNT(late); i++) {
         char text[40];
         vt_config c = toy_config("dot", VT_POOL_TOKEN, false, true);
@@ -396,8 +390,7 @@ static void test_sources(void **state) {
     f.config_json = "{\"model_args\": {\"num_heads\": 4}, \"pretrained_cfg\": {\"mean\": [0.1,0.2,0.3], "
                     "\"std\": [1,2,3]}, \"num_heads\": 2}";
     opened(&f, &m);
-    assert_true(m->config.heads == 4 && m->config.mean[1] == 0.2 && m->config.std[2] == 3 &&
-                m->config.ln_eps == 1e-6);
+    assert_true(m->config.heads == 4 && m->config.mean[1] == 0.2 && m->config.std[2] == 3 && m->config.ln_eps == 1e-6);
     t_le(fabs(m->config.attn_scale - 1 / sqrt(3.0)), 1e-16, "scale of head width 3");
     assert_string_equal(m->source[VT_FIELD_HEADS], "config.json");
     vt_model_close(m);
@@ -410,8 +403,7 @@ static void test_sources(void **state) {
                          .ln_eps = 0.5,
                          .attn_scale = "dim"};
     opened(&f, &m);
-    assert_true(m->config.heads == 2 && m->config.mean[2] == 7 && m->config.std[0] == 4 &&
-                m->config.ln_eps == 0.5);
+    assert_true(m->config.heads == 2 && m->config.mean[2] == 7 && m->config.std[0] == 4 && m->config.ln_eps == 0.5);
     t_le(fabs(m->config.attn_scale - 1 / sqrt(12.0)), 1e-16, "scale of width 12");
     assert_string_equal(m->source[VT_FIELD_HEADS], "--heads");
     assert_string_equal(m->source[VT_FIELD_STD], "--std");
@@ -425,8 +417,8 @@ static void test_config_check(void **state) {
     vt_config good = toy_config("dot", VT_POOL_TOKEN, false, true), c;
     vt_err e = {0};
     assert_int_equal(vt_config_check(&good, NULL, &e), VT_OK);
-#define BAD(field, value, status, text)                                                                      \
-    c = good, c.field = value;                                                                               \
+#define BAD(field, value, status, text)                                                                                \
+    c = good, c.field = value;                                                                                         \
     t_says(vt_config_check(&c, "file", &e), status, &e, "file", text)
     BAD(image, 0, VT_E_RANGE, "image size");
     BAD(image, 4100, VT_E_RANGE, "4096");
@@ -518,13 +510,8 @@ static void test_init(void **state) {
         const char *dot = strrchr(p->name, '.');
         bool norm = strstr(p->name, "norm") != NULL, conv = strstr(p->name, "patch_embed") != NULL,
              bias = dot && !strcmp(dot, ".bias");
-        double want = conv                           ? 1 / (3.0 * 48)
-                      : norm                         ? !bias
-                      : bias                         ? 0
-                      : strstr(p->name, "cls_token") ? 1e-12
-                                                     : 4e-4;
-        t_le(fabs(sq - want), norm || (bias && !conv) ? 1e-12 : 5 * sqrt(2 / n) * want, "mean square of %s",
-             p->name);
+        double want = conv ? 1 / (3.0 * 48) : norm ? !bias : bias ? 0 : strstr(p->name, "cls_token") ? 1e-12 : 4e-4;
+        t_le(fabs(sq - want), norm || (bias && !conv) ? 1e-12 : 5 * sqrt(2 / n) * want, "mean square of %s", p->name);
         if (conv) t_le(top, 1 / sqrt(48), "bound of %s", p->name);
         if (want != 0 && !norm) assert_memory_not_equal(w, other->w + p->offset, p->numel * sizeof(float));
     }
@@ -533,12 +520,10 @@ static void test_init(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_names),
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_heads),         cmocka_unit_test(test_contradictions),
-        cmocka_unit_test(test_unknown_words), cmocka_unit_test(test_sources),
-        cmocka_unit_test(test_config_check),  cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_init),
+        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_names),   cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_values),        cmocka_unit_test(test_heads),   cmocka_unit_test(test_contradictions),
+        cmocka_unit_test(test_unknown_words), cmocka_unit_test(test_sources), cmocka_unit_test(test_config_check),
+        cmocka_unit_test(test_counts),        cmocka_unit_test(test_init),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, make_dir, remove_dir);
 }

@@ -8,9 +8,7 @@
 
 /* An allocation that is too large must return NULL under the address sanitizer as it does without. */
 const char *__asan_default_options(void);
-const char *__asan_default_options(void) {
-    return "allocator_may_return_null=1";
-}
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 
 /* ---- status ---- */
 
@@ -113,8 +111,11 @@ static void test_arena(void **state) {
  * one. */
 static void test_arena_overflow(void **state) {
     (void)state;
-    static const size_t first[][2] = {
-        {SIZE_MAX / 2, 4}, {SIZE_MAX, 1}, {SIZE_MAX - 64, 1}, {SIZE_MAX - 127, 1}, {SIZE_MAX - 130, 1}};
+    static const size_t first[][2] = {{SIZE_MAX / 2, 4},
+                                      {SIZE_MAX, 1},
+                                      {SIZE_MAX - 64, 1},
+                                      {SIZE_MAX - 127, 1},
+                                      {SIZE_MAX - 130, 1}};
     for (size_t i = 0; i < T_COUNT(first); i++) {
         vt_arena a = {0};
         assert_null(vt_arena_take(&a, first[i][0], first[i][1]));
@@ -134,14 +135,13 @@ static void test_parse_real(void **state) {
     static const struct {
         const char *text;
         double value;
-    } good[] = {
-        {"8/255", 8.0 / 255}, {"2/255", 2.0 / 255}, {"0.5", 0.5}, {"-3", -3},
-        {"+.5", 0.5},         {"1e-3", 1e-3},       {"0", 0},     {"1.5/0.5", 3},
-        {"0/7", 0},           {"-1/4", -0.25},      {"5.", 5},    {"0.031372549019607843", 8.0 / 255}};
-    static const char *const bad[] = {
-        "",    "8/0", "8/-255", "nan", "inf",   "-inf", "+nan",         "0x10",  "-0x1p3", "8/0x10",
-        "8/",  "/8",  "8/255x", "1 ",  " 1",    "1 /2", "1/ 2",         "8/nan", "8/inf",  "1e999",
-        "1,5", ".",   "-",      "e5",  "1/2/3", "8/00", "1e308/1e-308", "+-5",   "five"};
+    } good[] = {{"8/255", 8.0 / 255}, {"2/255", 2.0 / 255}, {"0.5", 0.5}, {"-3", -3},
+                {"+.5", 0.5},         {"1e-3", 1e-3},       {"0", 0},     {"1.5/0.5", 3},
+                {"0/7", 0},           {"-1/4", -0.25},      {"5.", 5},    {"0.031372549019607843", 8.0 / 255}};
+    static const char *const bad[] = {"",       "8/0",    "8/-255",       "nan",   "inf",    "-inf", "+nan", "0x10",
+                                      "-0x1p3", "8/0x10", "8/",           "/8",    "8/255x", "1 ",   " 1",   "1 /2",
+                                      "1/ 2",   "8/nan",  "8/inf",        "1e999", "1,5",    ".",    "-",    "e5",
+                                      "1/2/3",  "8/00",   "1e308/1e-308", "+-5",   "five"};
     for (size_t i = 0; i < T_COUNT(good); i++) {
         double v = 99;
         if (!vt_parse_real(good[i].text, &v)) fail_msg("'%s' was refused", good[i].text);
@@ -192,8 +192,7 @@ static void test_opt_values(void **state) {
     assert_int_equal(vt_opt_parse(opts, &p, "", "x", &e), VT_OK);
     assert_int_equal(vt_opt_parse(opts, &p, "eps=8/255,steps=100,loss=dlr,start=no", "x", &e), VT_OK);
     assert_true(p.steps == 100 && p.eps == 8.0 / 255 && !p.start && p.loss == 2);
-    static const char *const on[] = {"start=1", "start=yes", "start=true"}, *const off[] = {"start=0",
-                                                                                            "start=no",
+    static const char *const on[] = {"start=1", "start=yes", "start=true"}, *const off[] = {"start=0", "start=no",
                                                                                             "start=false"};
     for (size_t i = 0; i < T_COUNT(on); i++) {
         assert_true(vt_opt_parse(opts, &p, on[i], "x", &e) == VT_OK && p.start);
@@ -236,8 +235,7 @@ static void test_opt_refusals(void **state) {
         params p;
         vt_err e = {0};
         vt_opt_defaults(opts, &p);
-        t_says(vt_opt_parse(opts, &p, bad[i].text, "attack toy", &e), bad[i].status, &e, bad[i].says,
-               "attack toy");
+        t_says(vt_opt_parse(opts, &p, bad[i].text, "attack toy", &e), bad[i].status, &e, bad[i].says, "attack toy");
         assert_true(p.steps == 20 || !strncmp(bad[i].text, "steps=1,", 8)); /* what fails stores nothing */
     }
     char lengthy[200] = "eps=0.";
@@ -270,8 +268,7 @@ static void test_opt_text(void **state) {
         assert_string_equal(text, cases[i].out);
         assert_int_equal(n, strlen(text));
         vt_opt_defaults(opts, &again);
-        assert_int_equal(vt_opt_parse(opts, &again, text, "x", &e),
-                         VT_OK); /* a report's text can be given back */
+        assert_int_equal(vt_opt_parse(opts, &again, text, "x", &e), VT_OK); /* a report's text can be given back */
         assert_memory_equal(&p, &again, sizeof p);
         vt_opt_text(opts, &again, twice, sizeof twice);
         assert_string_equal(text, twice);
@@ -397,8 +394,7 @@ static void test_keys(void **state) {
     (void)state;
     const vt_rng base = {.seed = 1};
     vt_rng r[] = {base, base, base, base, base, base, base, base, base};
-    r[1].seed = 2, r[2].seed = 1 + (1ull << 32), r[3].purpose = 1, r[4].image = 1, r[5].run = 1,
-    r[6].step = 1;
+    r[1].seed = 2, r[2].seed = 1 + (1ull << 32), r[3].purpose = 1, r[4].image = 1, r[5].run = 1, r[6].step = 1;
     r[7].run = 2, r[8].image = 2;
     for (size_t i = 0; i < T_COUNT(r); i++)
         for (size_t j = 0; j < i; j++) {
@@ -441,15 +437,12 @@ static void test_sha(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status),     cmocka_unit_test(test_fail),
-        cmocka_unit_test(test_products),   cmocka_unit_test(test_alloc),
-        cmocka_unit_test(test_arena),      cmocka_unit_test(test_arena_overflow),
-        cmocka_unit_test(test_parse_real), cmocka_unit_test(test_parse_int),
-        cmocka_unit_test(test_opt_values), cmocka_unit_test(test_opt_refusals),
-        cmocka_unit_test(test_opt_text),   cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_philox),     cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_prefix),     cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_sha),
+        cmocka_unit_test(test_status),       cmocka_unit_test(test_fail),      cmocka_unit_test(test_products),
+        cmocka_unit_test(test_alloc),        cmocka_unit_test(test_arena),     cmocka_unit_test(test_arena_overflow),
+        cmocka_unit_test(test_parse_real),   cmocka_unit_test(test_parse_int), cmocka_unit_test(test_opt_values),
+        cmocka_unit_test(test_opt_refusals), cmocka_unit_test(test_opt_text),  cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_philox),       cmocka_unit_test(test_moments),   cmocka_unit_test(test_prefix),
+        cmocka_unit_test(test_keys),         cmocka_unit_test(test_sha),
     };
     return cmocka_run_group_tests_name("core", tests, NULL, NULL);
 }

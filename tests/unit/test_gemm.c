@@ -23,14 +23,12 @@ static void compare(product p) {
     double *a = t_doubles(na, 1, 1), *b = t_doubles(nb, 2, 1), *c = t_doubles(nc, 3, 1);
     double *fast = t_doubles(nc, 0, 0), *abs_a = t_doubles(na, 0, 0), *abs_b = t_doubles(nb, 0, 0),
            *bound = t_doubles(nc, 0, 0);
-    float *fa = t_take(na * 4), *fb = t_take(nb * 4),
-          *fc = t_take(nc * 4); /* the draws are floats: nothing is lost */
+    float *fa = t_take(na * 4), *fb = t_take(nb * 4), *fc = t_take(nc * 4); /* the draws are floats: nothing is lost */
     for (size_t i = 0; i < na; i++) abs_a[i] = fabs(a[i]), fa[i] = (float)a[i];
     for (size_t i = 0; i < nb; i++) abs_b[i] = fabs(b[i]), fb[i] = (float)b[i];
     for (size_t i = 0; i < nc; i++) fast[i] = c[i], bound[i] = fabs(c[i]), fc[i] = (float)c[i];
     t_freeze(a), t_freeze(b), t_freeze(fa), t_freeze(fb);
-    if (p.by == F32)
-        vt_gemm_f32(p.ta, p.tb, m, n, k, (float)p.alpha, fa, lda, fb, ldb, (float)p.beta, fc, ldc);
+    if (p.by == F32) vt_gemm_f32(p.ta, p.tb, m, n, k, (float)p.alpha, fa, lda, fb, ldb, (float)p.beta, fc, ldc);
     if (p.by == F32_OPENBLAS)
         vt_gemm_openblas_f32(p.ta, p.tb, m, n, k, (float)p.alpha, fa, lda, fb, ldb, (float)p.beta, fc, ldc);
     if (p.by == F64) vt_gemm_f64(p.ta, p.tb, m, n, k, p.alpha, a, lda, b, ldb, p.beta, fast, ldc);
@@ -45,8 +43,8 @@ static void compare(product p) {
             double r = fabs(fast[i * ldc + j] - c[i * ldc + j]) / (2 * (k + 3) * u * bound[i * ldc + j]);
             if (!(r <= worst)) worst = r;
         }
-    t_le(worst, 1, "gemm road %d ta %d tb %d m %d n %d k %d beta %g, in units of its bound", p.by, p.ta, p.tb,
-         m, n, k, p.beta);
+    t_le(worst, 1, "gemm road %d ta %d tb %d m %d n %d k %d beta %g, in units of its bound", p.by, p.ta, p.tb, m, n, k,
+         p.beta);
     t_release("gemm");
 }
 
@@ -56,8 +54,7 @@ static void test_odd_sizes(void **state) {
     for (int i = 0; i < 64; i++)
         for (int t = 0; t < 4; t++)
             for (int by = F64; by <= F32; by++) /* these scalings go to OpenBLAS by either road */
-                compare((product){(road)by, t & 1, t & 2, size[i % 4], size[i / 4 % 4], size[i / 16], -0.75,
-                                  0.5});
+                compare((product){(road)by, t & 1, t & 2, size[i % 4], size[i / 4 % 4], size[i / 16], -0.75, 0.5});
 }
 
 /* Products of a network's size, scaled as a network does: with alpha 1 and beta 0 or 1 large ones take

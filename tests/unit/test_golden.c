@@ -188,8 +188,7 @@ static void dx32(const golden *g, const char *key, const vt_probe *p) {
     double *ref = tensor(g, key, NULL);
     for (int i = 0; i < g->n; i++) {
         const double *r = ref + (size_t)i * p->pixels, *got = p->dx + (size_t)i * p->pixels;
-        double tol =
-            fmax(1e-4 * t_max(r, p->pixels), 1e-5 * t_max(g->dx_ce + (size_t)i * p->pixels, p->pixels));
+        double tol = fmax(1e-4 * t_max(r, p->pixels), 1e-5 * t_max(g->dx_ce + (size_t)i * p->pixels, p->pixels));
         t_le(t_max_diff(got, r, p->pixels), tol, "%s: float %s of image %d", g->name, key, i);
     }
     free(ref);
@@ -211,8 +210,8 @@ static void loss32(const golden *g, const char *key, const vt_probe *p, int kind
                 }
         if (kind == VT_LOSS_DLR && p->classes >= 3) den = sorted[0] - sorted[2];
         if (kind == VT_LOSS_DLR_T && p->classes >= 4) den = sorted[0] - (sorted[2] + sorted[3]) / 2;
-        t_le(fabs(p->loss[i] - ref[i]), 2 * logit_tol * (1 + fabs(ref[i])) / fmin(den, 1),
-             "%s: float %s of image %d", g->name, key, i);
+        t_le(fabs(p->loss[i] - ref[i]), 2 * logit_tol * (1 + fabs(ref[i])) / fmin(den, 1), "%s: float %s of image %d",
+             g->name, key, i);
     }
     free(ref);
 }

@@ -101,7 +101,7 @@ static uint8_t *st_bytes(const char *json, size_t data, size_t *n) {
     return b;
 }
 
-#define T(name, dtype, shape, b, e)                                                                          \
+#define T(name, dtype, shape, b, e)                                                                                    \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" #b "," #e "]}"
 
 static void test_st_refused(void **state) {
@@ -113,8 +113,7 @@ static void test_st_refused(void **state) {
     } bad[] = {
         {"{" T("a", "U8", "4", 0, 4) "," T("b", "U8", "4", 6, 10) "}", 10, "data bytes 4 to 6"},
         {"{" T("a", "U8", "4", 2, 6) "}", 6, "data bytes 0 to 2"},
-        {"{" T("a", "U8", "4", 0, 4) "," T("b", "U8", "4", 2, 6) "}", 6,
-         "b begins at byte 2, but a ends at 4"},
+        {"{" T("a", "U8", "4", 0, 4) "," T("b", "U8", "4", 2, 6) "}", 6, "b begins at byte 2, but a ends at 4"},
         {"{" T("a", "U8", "4", 0, 4) "," T("b", "U8", "4", 0, 4) "}", 4, "b begins at byte 0"},
         {"{" T("a", "U8", "4", 0, 4) "}", 5, "end at byte 4 but the data is 5"},
         {"{}", 1, "end at byte 0 but the data is 1"},
@@ -166,8 +165,7 @@ static void test_st_claims(void **state) {
         vt_st *st;
         vt_err e = {0};
         memcpy(b, &claims[i], 8);
-        says(vt_st_parse(&st, b, 10, "w", &e), VT_E_FORMAT, &e,
-             "w: ", i < 3 ? "limit is 100000000" : "only 2 bytes");
+        says(vt_st_parse(&st, b, 10, "w", &e), VT_E_FORMAT, &e, "w: ", i < 3 ? "limit is 100000000" : "only 2 bytes");
     }
     vt_st *st;
     vt_err e = {0};
@@ -192,8 +190,7 @@ static const char *const sample_meta[] = {"format", "pt", "note", "one \"two\"\n
 
 static void test_st_round_trip(void **state) {
     (void)state;
-    static const char *const order[] = {"a.longs", "empty", "head.weight", "scalar \"q\" \xc3\xa9",
-                                        "z.bytes"};
+    static const char *const order[] = {"a.longs", "empty", "head.weight", "scalar \"q\" \xc3\xa9", "z.bytes"};
     vt_err e = {0};
     vt_st *st;
     size_t n, m;
@@ -229,8 +226,7 @@ static void test_st_round_trip(void **state) {
         "{\"__metadata__\":{\"format\":\"pt\",\"note\":\"one \\\"two\\\"\\nthree\"},\"a.longs\":{\"dtype\":"
         "\"I64\",\"shape\":[2],\"data_offsets\":[0,16]},\"empty\":{\"dtype\":\"F32\",\"shape\":[2,0,5],";
     assert_memory_equal(a + 8, head, strlen(head));
-    for (size_t k = 0; k < n;
-         k++) { /* no prefix of a good file is good; exact-size copies for the sanitizer */
+    for (size_t k = 0; k < n; k++) { /* no prefix of a good file is good; exact-size copies for the sanitizer */
         uint8_t *cut = malloc(k ? k : 1);
         memcpy(cut, a, k);
         says(vt_st_parse(&st, cut, k, "cut", &e), VT_E_FORMAT, &e, "cut: ", "");
@@ -300,8 +296,7 @@ static void test_st_integers(void **state) {
     says(vt_tensor_i64(st, t, out, 1, &e), VT_E_FORMAT, &e, "w.st: tensor a.b", "U64");
     says(vt_tensor_f32(st, t, &f, 1, &e), VT_E_FORMAT, &e, "w.st: tensor a.b", "U64");
     vt_tensor r = {"r", VT_F32, 1, {2}, 2, raw};
-    says(vt_tensor_f32(st, &r, &f, 1, &e), VT_E_SHAPE, &e, "w.st: tensor r is [2] with 2 items",
-         "1 are needed");
+    says(vt_tensor_f32(st, &r, &f, 1, &e), VT_E_SHAPE, &e, "w.st: tensor r is [2] with 2 items", "1 are needed");
     vt_st_close(st);
     free(b);
 }
@@ -344,8 +339,7 @@ static void test_st_write_refused(void **state) {
     vt_err e = {0};
     vt_tensor two[2] = {sample[1], sample[1]};
     const char *const twice[] = {"k", "1", "k", "2"}, *const latin[] = {"k", "\xe9"};
-    says(vt_st_write(at("r.st"), two, 2, NULL, 0, &e), VT_E_FORMAT, &e, at("r.st"),
-         "head.weight is already taken");
+    says(vt_st_write(at("r.st"), two, 2, NULL, 0, &e), VT_E_FORMAT, &e, at("r.st"), "head.weight is already taken");
     two[0].name = "__metadata__";
     says(vt_st_write(at("r.st"), two, 1, NULL, 0, &e), VT_E_FORMAT, &e, at("r.st"), "taken");
     two[0].name = "\xff";
@@ -356,8 +350,7 @@ static void test_st_write_refused(void **state) {
     says(vt_st_write(at("r.st"), sample, 1, latin, 1, &e), VT_E_FORMAT, &e, at("r.st"), "k is not UTF-8");
     assert_int_equal(access(at("r.st"), F_OK), -1);
     says(vt_st_write(at("no/r.st"), sample, 1, NULL, 0, &e), VT_E_IO, &e, at("no/r.st"), "No such file");
-    assert_int_equal(mkfifo(at("pipe"), 0600),
-                     0); /* stands for /dev/null, which a failing test must not harm */
+    assert_int_equal(mkfifo(at("pipe"), 0600), 0); /* stands for /dev/null, which a failing test must not harm */
     says(vt_st_write(at("pipe"), sample, 1, NULL, 0, &e), VT_E_IO, &e, at("pipe"), "regular");
     says(vt_st_write(tmp, sample, 1, NULL, 0, &e), VT_E_IO, &e, tmp, "regular");
 }
@@ -369,8 +362,7 @@ static void test_write_keeps_old(void **state) {
     static float big[10000];
     vt_tensor t = {"big", VT_F32, 1, {10000}, 10000, big};
     static uint8_t rgb[3 * 100 * 100];
-    for (size_t i = 0; i < sizeof rgb; i++)
-        rgb[i] = (uint8_t)(i * i * 2654435761u >> 13); /* does not compress */
+    for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * i * 2654435761u >> 13); /* does not compress */
     vt_image im = {100, 100, rgb};
     vt_err e = {0};
     size_t n;
@@ -407,12 +399,14 @@ static void test_write_keeps_old(void **state) {
 
 /* ---- PNG ---- */
 
-static const char *const pngs[] = {
-    "grey1",          "grey2",         "grey4",         "grey8",         "grey16",        "grey16_low",
-    "grey8_trns",     "grey2_adam7",   "grey16_adam7",  "palette1",      "palette2",      "palette4",
-    "palette8",       "palette1_trns", "palette2_trns", "palette4_trns", "palette8_trns", "palette8_short",
-    "palette4_adam7", "la8",           "la16",          "rgb8",          "rgb16",         "rgb8_trns",
-    "rgb8_gama",      "rgb8_adam7",    "rgba8",         "rgba16",        "rgba16_adam7"};
+static const char *const pngs[] = {"grey1",         "grey2",          "grey4",          "grey8",
+                                   "grey16",        "grey16_low",     "grey8_trns",     "grey2_adam7",
+                                   "grey16_adam7",  "palette1",       "palette2",       "palette4",
+                                   "palette8",      "palette1_trns",  "palette2_trns",  "palette4_trns",
+                                   "palette8_trns", "palette8_short", "palette4_adam7", "la8",
+                                   "la16",          "rgb8",           "rgb16",          "rgb8_trns",
+                                   "rgb8_gama",     "rgb8_adam7",     "rgba8",          "rgba16",
+                                   "rgba16_adam7"};
 
 /* Every colour type against Pillow; every prefix and every flipped pixel-data byte refused, silently. */
 static void test_png_types(void **state) {
@@ -436,8 +430,7 @@ static void test_png_types(void **state) {
         for (size_t k = 0; k < n; k++) {
             uint8_t *cut = malloc(k ? k : 1);
             memcpy(cut, b, k);
-            says(vt_png_parse(cut, k, path, &im, &e), VT_E_FORMAT, &e, path,
-                 k < 8 ? "not a PNG" : "truncated PNG");
+            says(vt_png_parse(cut, k, path, &im, &e), VT_E_FORMAT, &e, path, k < 8 ? "not a PNG" : "truncated PNG");
             assert_null(im.rgb);
             free(cut);
         }
@@ -484,9 +477,7 @@ static void test_png_claims(void **state) {
 
 static void test_png_write(void **state) {
     (void)state;
-    vt_image im = {3, 2,
-                   (uint8_t[]){0, 1, 2, 3, 4, 5, 60, 70, 80, 90, 100, 110, 255, 254, 253, 252, 251, 250}},
-             back;
+    vt_image im = {3, 2, (uint8_t[]){0, 1, 2, 3, 4, 5, 60, 70, 80, 90, 100, 110, 255, 254, 253, 252, 251, 250}}, back;
     vt_err e = {0};
     assert_int_equal(vt_png_write(at("w.png"), &im, &e), VT_OK);
     assert_int_equal(vt_png_read(at("w.png"), &back, &e), VT_OK);
@@ -509,8 +500,7 @@ static void put_cifar(const char *path, int record, int n, int first, int limit,
     uint8_t *b = calloc((size_t)n, size);
     for (int i = 0; i < n; i++) {
         b[(size_t)i * size + head - 1] = (uint8_t)((first + i) % limit);
-        for (size_t k = head; k < size; k++)
-            b[(size_t)i * size + k] = (uint8_t)((size_t)(first + i) * 31 + k - head);
+        for (size_t k = head; k < size; k++) b[(size_t)i * size + k] = (uint8_t)((size_t)(first + i) * 31 + k - head);
     }
     put(path, b, (size_t)n * size - cut);
     free(b);
@@ -522,15 +512,12 @@ static void check_images(const vt_dataset *d, int first) {
         int label;
         assert_int_equal(vt_dataset_read(d, i, &im, &label, NULL), VT_OK);
         assert_true(im.width == 32 && im.height == 32 && label == (first + i) % d->classes);
-        for (int k = 0; k < VT_CIFAR_PIXELS; k++)
-            assert_int_equal(im.rgb[k], (uint8_t)((first + i) * 31 + k));
+        for (int k = 0; k < VT_CIFAR_PIXELS; k++) assert_int_equal(im.rgb[k], (uint8_t)((first + i) * 31 + k));
         vt_image_free(&im);
     }
 }
 
-static void *reader(void *d) {
-    return check_images(d, 0), NULL;
-}
+static void *reader(void *d) { return check_images(d, 0), NULL; }
 
 static void refuse_set(const char *path, vt_split split, vt_status want, const char *a, const char *b) {
     vt_dataset *d;
@@ -564,8 +551,7 @@ static void test_cifar10(void **state) {
     vt_sha_hex(a, n + m, hex);
     assert_string_equal(d->hash, hex);
     put_cifar(at("c10/data_batch_2.bin"), VT_CIFAR10, 7, 300, 10, 100); /* cut while it is open */
-    says(vt_dataset_read(d, 306, &im, &label, &e), VT_E_FORMAT, &e, "data_batch_2.bin: record 6",
-         "2973 of its 3073");
+    says(vt_dataset_read(d, 306, &im, &label, &e), VT_E_FORMAT, &e, "data_batch_2.bin: record 6", "2973 of its 3073");
     vt_dataset_close(d);
     assert_int_equal(vt_dataset_open(&d, at("c10"), VT_SPLIT_TEST, &e), VT_OK);
     assert_int_equal(d->count, 2);
@@ -619,11 +605,10 @@ static void test_cifar_bad(void **state) {
     put(at("one.bin"), "", 0);
     refuse_set(at("one.bin"), VT_SPLIT_TEST, VT_E_FORMAT, at("one.bin"), "empty");
     put_cifar(at("one.bin"), VT_CIFAR10, 3, 0, 10, 3);
-    refuse_set(at("one.bin"), VT_SPLIT_TEST, VT_E_FORMAT,
-               "record 2 of CIFAR-10 (3073 bytes a record, 3070 too many)", at("one.bin"));
+    refuse_set(at("one.bin"), VT_SPLIT_TEST, VT_E_FORMAT, "record 2 of CIFAR-10 (3073 bytes a record, 3070 too many)",
+               at("one.bin"));
     assert_int_equal(truncate(at("one.bin"), 3073 * 3074), 0);
-    refuse_set(at("one.bin"), VT_SPLIT_TEST, VT_E_FORMAT, "test_batch.bin (CIFAR-10)",
-               "test.bin (CIFAR-100)");
+    refuse_set(at("one.bin"), VT_SPLIT_TEST, VT_E_FORMAT, "test_batch.bin (CIFAR-10)", "test.bin (CIFAR-100)");
     refuse_set(at("nowhere"), VT_SPLIT_TEST, VT_E_IO, at("nowhere"), "No such file");
     put(at("set.npz"), "x", 1);
     refuse_set(at("set.npz"), VT_SPLIT_TEST, VT_E_FORMAT, "cifar (", "folder (");
@@ -646,8 +631,8 @@ static void make_dirs(const char *const *names) {
 
 static void test_folder_order(void **state) {
     (void)state;
-    make_dirs((const char *const[]){"f", "f/b", "f/a", "f/Z", "f/a/sub", "f/a/sub-1", "f/a/sub/deep",
-                                    "f/empty", "f/.git", NULL});
+    make_dirs((const char *const[]){"f", "f/b", "f/a", "f/Z", "f/a/sub", "f/a/sub-1", "f/a/sub/deep", "f/empty",
+                                    "f/.git", NULL});
     static const struct {
         const char *file, *png;
         int label;
@@ -722,11 +707,9 @@ static void test_folder_splits(void **state) {
 
 static void test_folder_bad(void **state) {
     (void)state;
-    make_dirs(
-        (const char *const[]){"flat", "jpeg", "jpeg/c", "none", "none/c", "void", "bad", "bad/c", NULL});
+    make_dirs((const char *const[]){"flat", "jpeg", "jpeg/c", "none", "none/c", "void", "bad", "bad/c", NULL});
     copy_png("rgb8", at("flat/1.png"));
-    refuse_set(at("flat"), VT_SPLIT_TEST, VT_E_FORMAT, at("flat"),
-               "one sub-folder of .png files for each class");
+    refuse_set(at("flat"), VT_SPLIT_TEST, VT_E_FORMAT, at("flat"), "one sub-folder of .png files for each class");
     refuse_set(at("flat/1.png"), VT_SPLIT_TEST, VT_E_FORMAT, at("flat/1.png"), "has no label");
     put(at("jpeg/c/1.JPEG"), "x", 1);
     put(at("jpeg/c/2.jpg"), "x", 1);

@@ -57,8 +57,7 @@ static void one_loss(loss_case *l, int y, const char *what) {
     double shifted[16];
     memcpy(shifted, l->z, n * sizeof *shifted);
     for (size_t k = 0; k < n; k++) shifted[k] += 100;
-    double moved =
-        vt_loss_eval_f64(NULL, &l->loss, shifted, l->classes); /* 100 eps of rounding in each logit */
+    double moved = vt_loss_eval_f64(NULL, &l->loss, shifted, l->classes); /* 100 eps of rounding in each logit */
     if (l->loss.kind != VT_LOSS_LINEAR)
         t_le(fabs(moved - value), 1e-11 * (1 + fabs(value)), "%s of shifted logits", what);
     t_check(what);
@@ -142,8 +141,7 @@ static void test_argmax(void **state) {
     static const double tie[5] = {1, 3, 2, 3, 3}, flat[4] = {0, 0, 0, 0};
     assert_int_equal(vt_argmax_f64(tie, 5), 1);
     assert_int_equal(vt_argmax_f64(flat, 4), 0);
-    assert_true(vt_margin_f64(tie, 1, 5) == 0 && vt_margin_f64(tie, 0, 5) == 2 &&
-                vt_margin_f64(tie, 2, 5) == 1);
+    assert_true(vt_margin_f64(tie, 1, 5) == 0 && vt_margin_f64(tie, 0, 5) == 2 && vt_margin_f64(tie, 2, 5) == 1);
     static const double two[2] = {5, -1};
     assert_true(vt_margin_f64(two, 0, 2) == -6 && vt_margin_f64(two, 1, 2) == 6);
     assert_int_equal(vt_argmax_f64(two, 1), 0);

@@ -112,9 +112,7 @@ static void check_param(whole *w, vt_model *m, const vt_param *p, const double *
 static void check_gradients(vt_model *m, const char *name) {
     size_t total = m->params.total, len = B * toy_pixels(m);
     double *grad = calloc(total, sizeof *grad), *dx = malloc(len * sizeof *dx);
-    whole w = {.s = open64(m, B, VT_GRAD_PARAMS),
-               .x = toy_images(m, B, 3),
-               .outputs = B * (size_t)m->config.classes};
+    whole w = {.s = open64(m, B, VT_GRAD_PARAMS), .x = toy_images(m, B, 3), .outputs = B * (size_t)m->config.classes};
     t_normals(w.cot, w.outputs, 4, 1);
     vt_session_forward_f64(w.s, w.x, B, true);
     vt_session_backward_f64(w.s, w.cot, dx, grad);
@@ -219,8 +217,7 @@ static void check_images(vt_model *m, const char *name) {
             const double *zi = vt_session_forward_f64(s, x + i * n, 1, true);
             t_le(t_max_diff(zi, z + i * k, k), 1e-12, "%s: logits of image %zu", name, i);
             vt_session_backward_f64(s, cot + i * k, one, NULL);
-            t_le(t_max_diff(one, dx + i * n, n), 1e-12 * (1 + t_max(dx + i * n, n)), "%s: dx of image %zu",
-                 name, i);
+            t_le(t_max_diff(one, dx + i * n, n), 1e-12 * (1 + t_max(dx + i * n, n)), "%s: dx of image %zu", name, i);
             vt_session_f64 *fresh = open64(m, 1, VT_GRAD_INPUT);
             assert_memory_equal(vt_session_forward_f64(fresh, x + i * n, 1, true), zi, k * 8);
             double *alone = malloc(n * 8);
@@ -259,8 +256,7 @@ static void check_float(vt_model *m, const char *name) {
             t_le(fabs((double)zf[i] - z[i]), 3e-5 * (1 + t_max(z, k)), "%s: float logit", name);
         vt_session_backward_f32(f, cotf, dxf, NULL);
         scale = t_max(dx, n);
-        for (size_t i = 0; i < n; i++)
-            t_le(fabs((double)dxf[i] - dx[i]), 1e-4 * scale, "%s: float dx[%zu]", name, i);
+        for (size_t i = 0; i < n; i++) t_le(fabs((double)dxf[i] - dx[i]), 1e-4 * scale, "%s: float dx[%zu]", name, i);
         vt_session_close_f32(f);
     }
     m->wt = wt;
@@ -325,8 +321,7 @@ static void test_distilled(void **state) {
     vt_model *m = toy(VT_POOL_TOKEN, true, true);
     double *x = toy_images(m, 1, 3), z[MAX_CLASSES], half[2][MAX_CLASSES];
     size_t k = (size_t)m->config.classes;
-    static const char *const names[2][2] = {{"head.weight", "head.bias"},
-                                            {"head_dist.weight", "head_dist.bias"}};
+    static const char *const names[2][2] = {{"head.weight", "head.bias"}, {"head_dist.weight", "head_dist.bias"}};
     vt_session_f64 *s = open64(m, 1, VT_GRAD_NONE);
     memcpy(z, vt_session_forward_f64(s, x, 1, false), k * 8);
     for (int h = 0; h < 2; h++) {
@@ -352,8 +347,7 @@ static void test_normalisation(void **state) {
     size_t k = (size_t)m->config.classes, plane = toy_pixels(m) / 3;
     vt_session_f64 *s = open64(m, 1, VT_GRAD_NONE);
     memcpy(z, vt_session_forward_f64(s, x, 1, false), k * 8);
-    for (size_t i = 0; i < 3 * plane; i++)
-        x[i] = (x[i] - m->config.mean[i / plane]) / m->config.std[i / plane];
+    for (size_t i = 0; i < 3 * plane; i++) x[i] = (x[i] - m->config.mean[i / plane]) / m->config.std[i / plane];
     for (int c = 0; c < 3; c++) m->config.mean[c] = 0, m->config.std[c] = 1;
     assert_memory_equal(vt_session_forward_f64(s, x, 1, false), z, k * 8);
     vt_session_close_f64(s);
@@ -373,8 +367,8 @@ static void test_classifier(void **state) {
     size_t n = toy_pixels(m), k = (size_t)m->config.classes;
     assert_true(c.classes == m->config.classes && c.pixels == n);
     double *x = toy_images(m, 1, 3), z64[MAX_CLASSES];
-    float *xf = floats(x, n), *dx = malloc(n * 4), *want = malloc(n * 4), z[MAX_CLASSES], dz[MAX_CLASSES],
-          value, target[MAX_CLASSES] = {0, 0, 1};
+    float *xf = floats(x, n), *dx = malloc(n * 4), *want = malloc(n * 4), z[MAX_CLASSES], dz[MAX_CLASSES], value,
+          target[MAX_CLASSES] = {0, 0, 1};
     vt_session_f32 *f = open32(m, 1, VT_GRAD_INPUT);
     vt_session_f64 *s = open64(m, 1, VT_GRAD_NONE);
     vt_loss loss = {.kind = VT_LOSS_CE, .target = target};
@@ -400,12 +394,11 @@ static void test_probe_refuses(void **state) {
     static const int64_t good[2] = {0, 4}, high[2] = {0, 5}, low[2] = {-1, 0};
     vt_probe p = {0};
     vt_err e = {0};
-    t_says(vt_probe_run(&p, m, x, 2, high, NULL, VT_LOSS_CE, true, false, &e), VT_E_RANGE, &e,
-           "label 5 of image 1", "5 classes");
-    t_says(vt_probe_run(&p, m, x, 2, low, NULL, VT_LOSS_CE, true, false, &e), VT_E_RANGE, &e,
-           "label -1 of image 0", "");
-    t_says(vt_probe_run(&p, m, x, 2, good, high, VT_LOSS_DLR_T, true, false, &e), VT_E_RANGE, &e, "target 5",
+    t_says(vt_probe_run(&p, m, x, 2, high, NULL, VT_LOSS_CE, true, false, &e), VT_E_RANGE, &e, "label 5 of image 1",
+           "5 classes");
+    t_says(vt_probe_run(&p, m, x, 2, low, NULL, VT_LOSS_CE, true, false, &e), VT_E_RANGE, &e, "label -1 of image 0",
            "");
+    t_says(vt_probe_run(&p, m, x, 2, good, high, VT_LOSS_DLR_T, true, false, &e), VT_E_RANGE, &e, "target 5", "");
     assert_int_equal(vt_probe_run(&p, m, x, 2, good, NULL, VT_LOSS_CE, true, false, &e), VT_OK);
     assert_null(p.dparams);
     vt_probe_free(&p), vt_probe_free(&p);
@@ -416,11 +409,10 @@ static void test_probe_refuses(void **state) {
 int main(void) {
     vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients),  cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_keep),       cmocka_unit_test(test_images),
-        cmocka_unit_test(test_float),      cmocka_unit_test(test_permutation),
-        cmocka_unit_test(test_distilled),  cmocka_unit_test(test_normalisation),
-        cmocka_unit_test(test_classifier), cmocka_unit_test(test_probe_refuses),
+        cmocka_unit_test(test_gradients),     cmocka_unit_test(test_backward),      cmocka_unit_test(test_keep),
+        cmocka_unit_test(test_images),        cmocka_unit_test(test_float),         cmocka_unit_test(test_permutation),
+        cmocka_unit_test(test_distilled),     cmocka_unit_test(test_normalisation), cmocka_unit_test(test_classifier),
+        cmocka_unit_test(test_probe_refuses),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }

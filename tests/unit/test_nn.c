@@ -15,9 +15,7 @@ static void is_double(const double *twice, const double *once, size_t n, const c
         t_le(fabs(twice[i] - 2 * once[i]), 1e-13 * (1 + fabs(once[i])), "%s accumulates [%zu]", what, i);
 }
 
-static void zero(double *p, size_t n) {
-    memset(p, 0, n * sizeof *p);
-}
+static void zero(double *p, size_t n) { memset(p, 0, n * sizeof *p); }
 
 /* ---- linear ---- */
 
@@ -48,8 +46,8 @@ static void linear_variants(linear *l) {
     for (size_t i = 0; i < mn; i++) other[i] += l->b[i % (size_t)l->n];
     t_le(t_max_diff(other, l->y, mn), tol, "linear without bias");
     for (int form = 0; form < 4; form++) {
-        vt_linear_residual_f64(other, l->res, l->x, l->w, form & 1 ? l->wt : NULL, form & 2 ? l->b : NULL,
-                               l->m, l->n, l->k);
+        vt_linear_residual_f64(other, l->res, l->x, l->w, form & 1 ? l->wt : NULL, form & 2 ? l->b : NULL, l->m, l->n,
+                               l->k);
         for (size_t i = 0; i < mn; i++) other[i] += (form & 2 ? 0 : l->b[i % (size_t)l->n]) - l->res[i];
         t_le(t_max_diff(other, l->y, mn), 10 * tol, "residual, form %d", form);
     }
@@ -85,8 +83,7 @@ static void linear_case(int m, int n, int k) {
     vt_linear_backward_f64(NULL, dw2, db2, l.dy, l.x, l.w, m, n, k);
     is_double(dw2, dw, nk, "linear dw");
     is_double(db2, db, (size_t)n, "linear db");
-    vt_linear_backward_f64(dx2, NULL, NULL, l.dy, NULL, l.w, m, n,
-                           k); /* as an attack asks: x is not even there */
+    vt_linear_backward_f64(dx2, NULL, NULL, l.dy, NULL, l.w, m, n, k); /* as an attack asks: x is not even there */
     assert_memory_equal(dx2, dx, mk * sizeof *dx);
     zero(dw2, nk);
     vt_linear_backward_f64(NULL, dw2, NULL, l.dy, l.x, NULL, m, n, k);
@@ -149,8 +146,7 @@ static void norm_case(int m, int c) {
               .g = t_doubles(n, 2, 1),
               .b = t_doubles(n, 3, 1),
               .dy = t_doubles(mc, 4, 1)};
-    double *res = t_doubles(mc, 5, 1), *dx = t_doubles(mc, 0, 0), *dg = t_doubles(n, 0, 0),
-           *db = t_doubles(n, 0, 0);
+    double *res = t_doubles(mc, 5, 1), *dx = t_doubles(mc, 0, 0), *dg = t_doubles(n, 0, 0), *db = t_doubles(n, 0, 0);
     double *dx2 = t_doubles(mc, 0, 0), *dg2 = t_doubles(n, 0, 0), *db2 = t_doubles(n, 0, 0);
     for (size_t i = 0; i < mc; i++) l.x[i] += 0.5;
     t_freeze(l.x), t_freeze(l.g), t_freeze(l.b), t_freeze(l.dy), t_freeze(res);
@@ -275,19 +271,14 @@ static void softmax_values(softmax *l) {
         t_le(fabs(sum - 1), 4 * 0x1p-53 * l->n, "row sum of %d", l->n);
         for (int j = 0; j < l->n; j++) shifted[j] = s[j] + 1000;
         vt_softmax_forward_f64(shifted, shifted, SOFTMAX_SCALE, 1, l->n, l->ld);
-        t_le(t_max_diff(shifted, p, (size_t)l->n), 1e-12,
-             "softmax of a shifted row"); /* 1000 eps of rounding in s */
+        t_le(t_max_diff(shifted, p, (size_t)l->n), 1e-12, "softmax of a shifted row"); /* 1000 eps of rounding in s */
     }
 }
 
 static void softmax_case(int m, int n, int ld) {
     size_t len = (size_t)(m * ld), bytes = len * sizeof(double);
-    softmax l = {.m = m,
-                 .n = n,
-                 .ld = ld,
-                 .p = t_doubles(len, 0, 0),
-                 .s = t_doubles(len, 1, 2),
-                 .dp = t_doubles(len, 2, 1)};
+    softmax l =
+        {.m = m, .n = n, .ld = ld, .p = t_doubles(len, 0, 0), .s = t_doubles(len, 1, 2), .dp = t_doubles(len, 2, 1)};
     double *ds = t_doubles(len, 0, 0), *other = t_doubles(len, 0, 0), *num = t_doubles(len, 0, 0);
     for (int i = 0; i < m; i++) /* the padding of a row is nobody's: it must be neither read nor written */
         for (int j = n; j < ld; j++) l.s[i * ld + j] = l.dp[i * ld + j] = NAN;
@@ -301,8 +292,7 @@ static void softmax_case(int m, int n, int ld) {
             assert_memory_equal(l.p + i * ld + n, num, (size_t)(ld - n) * sizeof(double));
             assert_memory_equal(ds + i * ld + n, num, (size_t)(ld - n) * sizeof(double));
         }
-    for (int i = 0; i < m && n > 1; i++)
-        t_grad(softmax_scalar, &l, l.s + i * ld, (size_t)n, ds + i * ld, "softmax ds");
+    for (int i = 0; i < m && n > 1; i++) t_grad(softmax_scalar, &l, l.s + i * ld, (size_t)n, ds + i * ld, "softmax ds");
     softmax_scalar(&l);
     memcpy(other, l.dp, bytes);
     vt_softmax_backward_f64(other, other, l.p, SOFTMAX_SCALE, m, n, ld); /* in place */
@@ -340,12 +330,8 @@ static double patches_scalar(void *ctx) {
 
 static void patches_case(int h, int w, int ps) {
     size_t n = (size_t)(3 * h * w);
-    patches l = {.h = h,
-                 .w = w,
-                 .ps = ps,
-                 .rows = t_doubles(n, 0, 0),
-                 .x = t_doubles(n, 1, 1),
-                 .drows = t_doubles(n, 2, 1)};
+    patches l =
+        {.h = h, .w = w, .ps = ps, .rows = t_doubles(n, 0, 0), .x = t_doubles(n, 1, 1), .drows = t_doubles(n, 2, 1)};
     double *dx = t_doubles(n, 0, 0);
     t_freeze(l.x), t_freeze(l.drows);
     patches_scalar(&l);
@@ -420,8 +406,7 @@ static void attn_case(const vt_attn_def_f64 *def, int b, int t, int heads, int d
     }
     attn_scalar(&a);
     attn_rows(&a);
-    vt_attention_backward_f64(dqkv, dw, scratch, a.d_o, a.p, a.saved, a.qkv, (const double *const *)a.w,
-                              &a.s);
+    vt_attention_backward_f64(dqkv, dw, scratch, a.d_o, a.p, a.saved, a.qkv, (const double *const *)a.w, &a.s);
     char what[64];
     snprintf(what, sizeof what, "attention %s dqkv", def->name);
     t_grad(attn_scalar, &a, a.qkv, 3 * btc, dqkv, what);
@@ -430,8 +415,7 @@ static void attn_case(const vt_attn_def_f64 *def, int b, int t, int heads, int d
         t_grad(attn_scalar, &a, a.w[i], def->params[i].per_head ? (size_t)heads : 1, dw[i], what);
     }
     attn_scalar(&a);
-    vt_attention_backward_f64(other, NULL, scratch, a.d_o, a.p, a.saved, a.qkv, (const double *const *)a.w,
-                              &a.s);
+    vt_attention_backward_f64(other, NULL, scratch, a.d_o, a.p, a.saved, a.qkv, (const double *const *)a.w, &a.s);
     assert_memory_equal(other, dqkv, 3 * btc * sizeof *dqkv);
     t_release(def->name);
 }
@@ -455,8 +439,7 @@ static void test_dot_values(void **state) {
     (void)state;
     enum { B = 2, T = 5, H = 3, D = 4, C = H * D };
     attn a = {.s = {.def = vt_attn_find_f64("dot"), .b = B, .t = T, .c = C, .heads = H, .scale = 0.6}};
-    a.o = t_doubles(B * T * C, 0, 0), a.p = t_doubles(B * vt_attn_p_len_f64(&a.s), 0, 0),
-    a.saved = t_doubles(1, 0, 0);
+    a.o = t_doubles(B * T * C, 0, 0), a.p = t_doubles(B * vt_attn_p_len_f64(&a.s), 0, 0), a.saved = t_doubles(1, 0, 0);
     a.qkv = t_doubles(3 * B * T * C, 1, 1), a.d_o = t_doubles(B * T * C, 2, 1);
     attn_scalar(&a);
     for (int i = 0; i < B * T; i++)

@@ -24,15 +24,13 @@
 #undef vt_normcdf
 
 /* The double copies; nn/nn.h declares one precision at a time. */
-void vt_layernorm_forward_f64(double *y, double *mean, double *rstd, const double *x, const double *g,
-                              const double *b, int m, int c, double eps);
-void vt_layernorm_backward_f64(double *dx, double *dg, double *db, const double *res, const double *dy,
-                               const double *x, const double *g, const double *mean, const double *rstd,
-                               int m, int c);
+void vt_layernorm_forward_f64(double *y, double *mean, double *rstd, const double *x, const double *g, const double *b,
+                              int m, int c, double eps);
+void vt_layernorm_backward_f64(double *dx, double *dg, double *db, const double *res, const double *dy, const double *x,
+                               const double *g, const double *mean, const double *rstd, int m, int c);
 void vt_gelu_forward_f64(double *y, double *slope, const double *x, const double *b, int m, int n);
 void vt_softmax_forward_f64(double *p, const double *s, double scale, int m, int n, int ld);
-void vt_softmax_backward_f64(double *ds, const double *dp, const double *p, double scale, int m, int n,
-                             int ld);
+void vt_softmax_backward_f64(double *ds, const double *dp, const double *p, double scale, int m, int n, int ld);
 double vt_loss_eval_f64(double *dz, const vt_loss *loss, const double *z, int classes);
 
 static void to_float(float *out, const double *in, size_t n) {
@@ -68,12 +66,8 @@ static double exp_scan(float (*f)(float), float from, float to, float *at) {
     return most;
 }
 
-__attribute__((noinline)) static float exp_plain(float x) {
-    return vt_expf(x);
-}
-__attribute__((noinline)) static float exp_fma(float x) {
-    return expf_fused(x);
-}
+__attribute__((noinline)) static float exp_plain(float x) { return vt_expf(x); }
+__attribute__((noinline)) static float exp_fma(float x) { return expf_fused(x); }
 
 /* 2 ulp: one from the polynomial's last addition, which is the largest term, one from the rest (vecmath.h
  * says about 1). The two ranges that kernels use: below 0 in softmax and density, up to 88 because the
@@ -89,8 +83,7 @@ static void test_exp(void **state) {
         assert_true(forms[k](0) == 1 && forms[k](-0.0f) == 1);
         assert_true(forms[k](-87.001f) == 0 && forms[k](-1e30f) == 0 && forms[k](-INFINITY) == 0);
         assert_true(isnan(forms[k](NAN)) && isnan(forms[k](-NAN)));
-        t_le(ulps(forms[k](nextafterf(-87, 0)), exp((double)nextafterf(-87, 0))), 2,
-             "form %d: exp at the edge", k);
+        t_le(ulps(forms[k](nextafterf(-87, 0)), exp((double)nextafterf(-87, 0))), 2, "form %d: exp at the edge", k);
         assert_true(isfinite(forms[k](88)));
     }
 }
@@ -149,13 +142,12 @@ static void softmax_case(int n, double spread) {
     for (int i = 0; i < M; i++) {
         double sum = 0;
         for (int j = 0; j < n; j++) {
-            t_le(fabs((double)p[i * ld + j] - p64[i * ld + j]), tol * p64[i * ld + j] + 1e-37, "softmax %d",
-                 n);
+            t_le(fabs((double)p[i * ld + j] - p64[i * ld + j]), tol * p64[i * ld + j] + 1e-37, "softmax %d", n);
             sum += (double)p[i * ld + j];
         }
         t_le(fabs(sum - 1), 4 * 0x1p-24 * n, "row sum of %d", n);
-        double top = t_max(ds64 + i * ld, (size_t)n) +
-                     1e-3; /* the difference dp - <p,dp> cancels: relative to 1e-3 at least */
+        double top =
+            t_max(ds64 + i * ld, (size_t)n) + 1e-3; /* the difference dp - <p,dp> cancels: relative to 1e-3 at least */
         for (int j = 0; j < n; j++)
             t_le(fabs((double)ds[i * ld + j] - ds64[i * ld + j]), 4 * tol * top, "softmax backward %d", n);
     }
@@ -175,11 +167,10 @@ static void test_softmax(void **state) {
 static void layernorm_case(int c) {
     enum { M = 5 };
     size_t len = (size_t)(M * c), n = (size_t)c;
-    double *x = t_doubles(len, 1, 1), *g = t_doubles(n, 2, 1), *b = t_doubles(n, 3, 1),
-           *dy = t_doubles(len, 4, 1);
+    double *x = t_doubles(len, 1, 1), *g = t_doubles(n, 2, 1), *b = t_doubles(n, 3, 1), *dy = t_doubles(len, 4, 1);
     double *y64 = t_doubles(len, 0, 0), *dx64 = t_doubles(len, 0, 0), mean64[M], rstd64[M];
-    float *xf = t_take(len * 4), *gf = t_take(n * 4), *bf = t_take(n * 4), *dyf = t_take(len * 4),
-          *y = t_take(len * 4), *dx = t_take(len * 4);
+    float *xf = t_take(len * 4), *gf = t_take(n * 4), *bf = t_take(n * 4), *dyf = t_take(len * 4), *y = t_take(len * 4),
+          *dx = t_take(len * 4);
     float mean[M], rstd[M];
     for (size_t i = 0; i < len; i++) xf[i] = (float)(x[i] + 4), x[i] = (double)xf[i];
     to_float(gf, g, n), to_float(bf, b, n), to_float(dyf, dy, len);

@@ -127,10 +127,7 @@ static void test_step(void **state) {
     scene_open(&s, VT_L2, 0.1);
     vt_ball_step(&s.ball, out, g, 0.25);
     for (int i = 0; i < N; i++)
-        t_le(fabs((double)out[i] - (i == 2   ? 0.15
-                                    : i == 3 ? -0.2
-                                             : 0)),
-             1e-7, "l2 step"); /* one float rounding */
+        t_le(fabs((double)out[i] - (i == 2 ? 0.15 : i == 3 ? -0.2 : 0)), 1e-7, "l2 step"); /* one float rounding */
     vt_oracle_close(&s.o);
 }
 
@@ -177,8 +174,7 @@ static void test_fab_two_steps(void **state) {
         }
         if (norm == VT_L2) length = sqrt(length);
         s.t.b[1] = -sum - 0.1 * length, s.t.b[2] = -100; /* 0.1 away from the boundary */
-        vt_fab_params p = {
-            .steps = 2, .restarts = 1, .targets = 1, .alpha_max = 0.1, .eta = 1.05, .beta = 0.9};
+        vt_fab_params p = {.steps = 2, .restarts = 1, .targets = 1, .alpha_max = 0.1, .eta = 1.05, .beta = 0.9};
         assert_int_equal(vt_fab_run(&s.o, &p, &s.task, 1, false, &s.task.rng, best, &distance), VT_OK);
         double alpha = 0.055 / 1.055, want = 0.1 * ((1 - alpha) * (0.945 + 1.05 * 0.055) + alpha * 1.05);
         t_le(fabs(distance - want), 2e-6, "FAB after two steps, %s",

@@ -42,8 +42,7 @@ static inline vt_model *toy_model(const vt_config *c, uint64_t seed) {
         double *noise = malloc(p->numel * sizeof *noise);
         t_normals(noise, p->numel, seed + 1000 * (uint64_t)i, 0.2);
         for (size_t k = 0; k < p->numel; k++)
-            m->w[p->offset + k] =
-                (float)(round(((double)m->w[p->offset + k] + noise[k]) / TOY_GRID) * TOY_GRID);
+            m->w[p->offset + k] = (float)(round(((double)m->w[p->offset + k] + noise[k]) / TOY_GRID) * TOY_GRID);
         free(noise);
     }
     vt_model_refresh(m);
@@ -55,9 +54,7 @@ static inline vt_model *toy(vt_pool pool, bool dist, bool bias) {
     return toy_model(&c, 1);
 }
 
-static inline size_t toy_pixels(const vt_model *m) {
-    return 3 * (size_t)m->config.image * (size_t)m->config.image;
-}
+static inline size_t toy_pixels(const vt_model *m) { return 3 * (size_t)m->config.image * (size_t)m->config.image; }
 
 /* n images in [0,1], exact in float32. */
 static inline double *toy_images(const vt_model *m, int n, uint64_t seed) {
