@@ -32,9 +32,8 @@ bool vt_parse_real(const char *text, double *out) {
 bool vt_parse_int(const char *text, long long *out) {
     if (!strchr("+-0123456789", text[0]) || !text[0]) return false;
     char *end;
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    return end != text && !*end && errno == 0;
+    *out = strtoll(text, &end, 10); /* beyond the type it saturates: the caller's range check names the limit */
+    return end != text && !*end;
 }
 
 static int distance(const char *a, const char *b) {
@@ -59,7 +58,7 @@ const char *vt_nearest(const char *word, const char *const *list, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int d = distance(word, list[i]);
         bool prefix = *word && strlen(word) >= 3 && !strncmp(word, list[i], strlen(word));
-        if (prefix && d > 2) d = 2;
+        if (prefix && d > 1) d = 1;
         if (d < least) least = d, best = list[i];
     }
     return best;

@@ -173,6 +173,8 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     const float *candidate = w->oracle.has_found && !v->exhaustive ? w->oracle.found : w->x_adv;
     vt_verdict d;
     vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm == VT_L2, v->eps, w->z, w->z64);
+    if (!d.finite)
+        return vt_fail(e, VT_E_NUMERIC, "image %d: attack %s met logits that are not finite", image, st->def->name);
     from_verdict(&r, &d);
     r.gradients = w->oracle.gradients, r.forwards = w->oracle.forwards;
     r.status = !d.inside ? VT_RECORD_INVALID : d.broken ? VT_RECORD_BROKEN : VT_RECORD_ROBUST;

@@ -256,6 +256,17 @@ bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, ch
     return names[0] != 0;
 }
 
+/* Lines whose image never reached the disk (power lost between two syncs) are not done. true: some were dropped. */
+static bool drop_pointless(vt_ledger *l) {
+    size_t kept = 0;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->records[i].adv < 0 || l->records[i].adv + (int64_t)(l->pixels * sizeof(float)) <= l->adv_length)
+            l->records[kept++] = l->records[i];
+    bool dropped = kept < l->count;
+    l->count = kept;
+    return dropped;
+}
+
 vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *header, size_t pixels, bool allow_mixed,
                            vt_err *e) {
     *out = NULL;
@@ -279,6 +290,11 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *heade
         return s;
     }
     l->adv_length = l->adv_length / (int64_t)(pixels * sizeof(float)) * (int64_t)(pixels * sizeof(float));
+    if (drop_pointless(l)) s = vt_ledger_finish(l, e);
+    if (s != VT_OK) {
+        vt_ledger_close(l);
+        return s;
+    }
     *out = l;
     return VT_OK;
 }

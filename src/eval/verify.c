@@ -33,10 +33,11 @@ void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const floa
     m->logits(m->self, x_adv, z, false);
     m->logits64(m->self, x_adv, z64);
     v->pred = v->pred64 = 0, v->noise = 0;
-    v->margin = v->margin64 = -INFINITY;
+    v->margin = v->margin64 = -INFINITY, v->finite = true;
     for (int k = 0; k < classes; k++) {
         if (z[k] > z[v->pred]) v->pred = k;
         if (z64[k] > z64[v->pred64]) v->pred64 = k;
+        v->finite = v->finite && isfinite(z[k]) && isfinite(z64[k]);
         v->noise = fmax(v->noise, fabs((double)z[k] - z64[k]));
         if (k == label) continue;
         v->margin = fmax(v->margin, (double)z[k] - (double)z[label]);

@@ -2,13 +2,24 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "core/opt.h"
 #include "models/names.h"
 
 static bool probe(const vt_st *st) { return vt_st_find(st, "patch_embed.proj.weight") && vt_st_find(st, "pos_embed"); }
 
+static vt_status missing(const vt_st *st, const char *name, vt_err *e) {
+    const char *near = NULL, *one;
+    for (int i = 0; i < vt_st_count(st) && !near; i++) {
+        one = vt_st_at(st, i)->name;
+        near = vt_nearest(name, &one, 1);
+    }
+    return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s", vt_st_path(st), name,
+                   near ? " (the file has the unknown name " : "", near ? near : "", near ? ")" : "");
+}
+
 static vt_status need(const vt_st *st, const char *name, int ndim, const vt_tensor **out, vt_err *e) {
     const vt_tensor *t = vt_st_find(st, name);
-    if (!t) return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing", vt_st_path(st), name);
+    if (!t) return missing(st, name, e);
     char shape[96];
     if (t->ndim != ndim)
         return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must have %d dimensions", vt_st_path(st), name,
@@ -22,12 +33,10 @@ static vt_status need(const vt_st *st, const char *name, int ndim, const vt_tens
 }
 
 static int blocks(const vt_st *st) {
-    char name[64];
-    for (int i = 0; i < 1000; i++) {
-        snprintf(name, sizeof name, "blocks.%d.norm1.weight", i);
-        if (!vt_st_find(st, name)) return i;
-    }
-    return 1000;
+    int depth = 0, i; /* from any name of a block, so that a missing tensor is missed by name */
+    for (int k = 0; k < vt_st_count(st); k++)
+        if (sscanf(vt_st_at(st, k)->name, "blocks.%4d.", &i) == 1 && i >= depth) depth = i + 1;
+    return depth;
 }
 
 static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
