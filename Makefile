@@ -127,7 +127,7 @@ deps-test:
 demo: deps-build ## build, evaluate the embedded checkpoint on the embedded images, print the table
 	@$(MAKE) --no-print-directory all
 	$(EXE) eval weights/shapes10-vit/model.safetensors --data datasets/shapes10 $(DEMO)
-DEMO ?= --images 0:100 --eps 8/255 --attack fgsm --attack pgd --attack cw20 --attack autoattack
+DEMO ?= --images 0:100 --eps 4/255 --attack fgsm --attack pgd --attack cw20 --attack autoattack
 
 clean: ## remove build/
 	rm -rf $(BUILD)
