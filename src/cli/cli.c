@@ -28,7 +28,8 @@ vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long
     *out = absent;
     if (!text) return VT_OK;
     if (!vt_parse_int(text, out))
-        return vt_fail(e, VT_E_USAGE, "--%s is '%s', which is not a whole number", name, text);
+        return vt_fail(e, VT_E_USAGE, "--%s is '%s', must be a whole number between %lld and %lld", name, text, min,
+                       max);
     if (*out < min || *out > max)
         return vt_fail(e, VT_E_USAGE, "--%s is %s, must be between %lld and %lld", name, text, min, max);
     return VT_OK;

@@ -32,8 +32,9 @@ bool vt_parse_real(const char *text, double *out) {
 bool vt_parse_int(const char *text, long long *out) {
     if (!strchr("+-0123456789", text[0]) || !text[0]) return false;
     char *end;
-    *out = strtoll(text, &end, 10); /* beyond the type it saturates: the caller's range check names the limit */
-    return end != text && !*end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return end != text && !*end && errno == 0;
 }
 
 static int distance(const char *a, const char *b) {
@@ -114,7 +115,8 @@ static vt_status set(const vt_opt *o, void *params, const char *value, const cha
         break;
     case VT_OPT_INT:
         if (!vt_parse_int(value, &i))
-            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', which is not a whole number", who, o->key, value);
+            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be a whole number between %.12g and %.12g", who,
+                           o->key, value, o->min, o->max);
         v = (double)i;
         break;
     case VT_OPT_REAL:

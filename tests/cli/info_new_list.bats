@@ -101,7 +101,7 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
 @test "model options that make no sense are refused, with value and limit" {
     bad 1 "width 16 is not a multiple of 3 heads (--heads)" -- info "$W" --heads 3
     bad 2 "--heads is 0" "between 1 and 16384" -- info "$W" --heads 0
-    bad 2 "--heads is 'two'" "not a whole number" -- info "$W" --heads two
+    bad 2 "--heads is 'two'" "whole number between 1 and" -- info "$W" --heads two
     bad 2 "--mean is '0.5,0.5'" "three numbers" -- info "$W" --mean 0.5,0.5
     bad 2 "--std is 'nan'" -- info "$W" --std nan
     bad 1 "std is 0" -- info "$W" --std 0

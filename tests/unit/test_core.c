@@ -289,7 +289,7 @@ static void test_nearest(void **state) {
         const char *word, *near;
     } cases[] = {{"pgd", "pgd"},        {"pdg", "pgd"},          {"apgd-c", "apgd-ce"},
                  {"sqare", "square"},   {"auto", "autoattack"},  {"apgd", "pgd"},
-                 {"apgd-d", "apgd-ce"}, {"entirely-else", NULL}, {"zzzzzzzz", NULL}};
+                 {"apgd-d", "apgd-dlr"}, {"entirely-else", NULL}, {"zzzzzzzz", NULL}};
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         const char *got = vt_nearest(cases[i].word, list, T_COUNT(list));
         if (!cases[i].near ? got != NULL : !got || strcmp(got, cases[i].near))
