@@ -24,10 +24,11 @@ as=""
 if [ $install = 1 ] && { [ "$(id -u)" = 0 ] || [ -n "$as" ]; }; then
     echo "installing$missing" >&2
     export DEBIAN_FRONTEND=noninteractive
-    { $as apt-get update -q && $as env DEBIAN_FRONTEND=noninteractive apt-get install -y -q $missing; } >/tmp/vitrine-apt.$$ 2>&1 &&
-        rm -f /tmp/vitrine-apt.$$ && exit 0
-    cat /tmp/vitrine-apt.$$ >&2
-    rm -f /tmp/vitrine-apt.$$
+    log=$(mktemp)
+    { $as apt-get update -q && $as env DEBIAN_FRONTEND=noninteractive apt-get install -y -q $missing; } >"$log" 2>&1 &&
+        rm -f "$log" && exit 0
+    cat "$log" >&2
+    rm -f "$log"
     echo "vitrine: the installation failed" >&2
 fi
 [ "$(id -u)" = 0 ] || line="sudo $line"

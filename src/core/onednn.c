@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if DNNL_VERSION_MAJOR == 2
+
 #define SLOTS 64 /* shapes a thread keeps; a network has about twenty */
 
 typedef struct slot {
@@ -124,8 +126,18 @@ bool vt_onednn_product(const vt_product *p, const float *a, const float *b, floa
     return done;
 }
 
+#else /* oneDNN 3 changed the interface: until this file speaks it, OpenBLAS does all products */
+
+bool vt_onednn_product(const vt_product *p, const float *a, const float *b, float *c) {
+    (void)p, (void)a, (void)b, (void)c;
+    return false;
+}
+
+#endif
+
 void vt_onednn_version(char *text, size_t size) {
-    const char *isa = "";
+#if DNNL_VERSION_MAJOR == 2
+    const char *isa = "baseline";
     switch (dnnl_get_effective_cpu_isa()) {
     case dnnl_cpu_isa_sse41:
         isa = "sse41";
@@ -143,9 +155,11 @@ void vt_onednn_version(char *text, size_t size) {
         isa = "avx512";
         break;
     default:
-        isa = "baseline";
         break;
     }
+#else
+    const char *isa = "(not used)";
+#endif
     const dnnl_version_t *v = dnnl_version();
     snprintf(text, size, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch, isa);
 }

@@ -10,7 +10,8 @@
 #define VT_FIELD_LIST(X)                                                                                               \
     X(ARCH, "architecture")                                                                                            \
     X(IMAGE, "image")                                                                                                  \
-    X(PATCH, "patch") X(DIM, "dim") X(DEPTH, "depth") X(HEADS, "heads") X(HIDDEN, "mlp hidden") X(CLASSES, "classes")  \
+    X(PATCH, "patch")                                                                                                  \
+    X(DIM, "dim") X(DEPTH, "depth") X(HEADS, "heads") X(HIDDEN, "mlp hidden") X(CLASSES, "classes")                    \
         X(QKV_BIAS, "qkv bias") X(DIST, "distillation token") X(POOL, "pool") X(ATTN, "attention")                     \
             X(SCALE, "attention scale") X(LN_EPS, "LayerNorm eps") X(MEAN, "mean") X(STD, "std")
 
@@ -45,7 +46,8 @@ typedef struct vt_overrides {
     const char *attn;
 } vt_overrides;
 
-/* Reads a safetensors checkpoint. `o` may be NULL. Every value is read once: NaN and Inf are refused. */
+/* Reads a safetensors checkpoint; a folder means its model.safetensors. `o` may be NULL. Every value is read once: NaN
+ * and Inf are refused. */
 vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* The same checks and description without keeping weights (w and wt are NULL): for vitrine info. */
 vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);

@@ -2,23 +2,32 @@
 
 #include <math.h>
 
-/* Sums use eight lanes, so that the compiler may vectorise them without reordering licence from -ffast-math. */
+/* Sums in many lanes, so that the compiler may vectorise them without the reordering licence of -ffast-math, and by
+ * halves at the end of a row. */
+enum { LANES = 32 };
+
+static real fold(real *lane) {
+    for (int w = LANES / 2; w >= 4; w /= 2)
+        for (int l = 0; l < w; l++) lane[l] += lane[l + w];
+    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
+}
+
 static real sum(const real *x, int c) {
-    real s[8] = {0};
+    real s[LANES] = {0};
     int j = 0;
-    for (; j + 8 <= c; j += 8)
-        for (int l = 0; l < 8; l++) s[l] += x[j + l];
-    for (; j < c; j++) s[0] += x[j];
-    return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+    for (; j + LANES <= c; j += LANES)
+        for (int l = 0; l < LANES; l++) s[l] += x[j + l];
+    for (; j < c; j++) s[j % LANES] += x[j];
+    return fold(s);
 }
 
 static real sum_sq(const real *x, real mean, int c) {
-    real s[8] = {0};
+    real s[LANES] = {0};
     int j = 0;
-    for (; j + 8 <= c; j += 8)
-        for (int l = 0; l < 8; l++) s[l] += (x[j + l] - mean) * (x[j + l] - mean);
-    for (; j < c; j++) s[0] += (x[j] - mean) * (x[j] - mean);
-    return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+    for (; j + LANES <= c; j += LANES)
+        for (int l = 0; l < LANES; l++) s[l] += (x[j + l] - mean) * (x[j + l] - mean);
+    for (; j < c; j++) s[j % LANES] += (x[j] - mean) * (x[j] - mean);
+    return fold(s);
 }
 
 void VT_R(vt_layernorm_forward)(real *y, real *mean, real *rstd, const real *x, const real *g, const real *b, int m,

@@ -1,0 +1,59 @@
+/* Short rows by sixteen floats at a time, for the float copy of the kernels; the double copy keeps the plain loops. */
+#ifndef VT_NN_LANES_H
+#define VT_NN_LANES_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* Sixteen floats at once (the compiler splits them on narrower machines), with memory at any alignment. */
+typedef float vt_lanes __attribute__((vector_size(64)));
+typedef int32_t vt_lanes_mask __attribute__((vector_size(64)));
+typedef uint32_t vt_lanes_bits __attribute__((vector_size(64)));
+
+static inline vt_lanes vt_lanes_load(const float *p) {
+    vt_lanes v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+static inline void vt_lanes_store(float *p, vt_lanes v) { memcpy(p, &v, sizeof v); }
+/* yes where the mask is set, else no */
+static inline vt_lanes vt_lanes_pick(vt_lanes_mask m, vt_lanes yes, vt_lanes no) {
+    return (vt_lanes)(((vt_lanes_mask)yes & m) | ((vt_lanes_mask)no & ~m));
+}
+static inline vt_lanes vt_lanes_max(vt_lanes a, vt_lanes b) { return vt_lanes_pick(a > b, a, b); }
+static inline float vt_lanes_sum(vt_lanes v) { /* by halves */
+    float a[16];
+    vt_lanes_store(a, v);
+    for (int l = 0; l < 8; l++) a[l] += a[l + 8];
+    for (int l = 0; l < 4; l++) a[l] += a[l + 4];
+    return (a[0] + a[2]) + (a[1] + a[3]);
+}
+static inline float vt_lanes_largest(vt_lanes v) {
+    float a[16];
+    vt_lanes_store(a, v);
+    for (int l = 0; l < 8; l++) a[l] = a[l] > a[l + 8] ? a[l] : a[l + 8];
+    for (int l = 0; l < 4; l++) a[l] = a[l] > a[l + 4] ? a[l] : a[l + 4];
+    float x = a[0] > a[2] ? a[0] : a[2], y = a[1] > a[3] ? a[1] : a[3];
+    return x > y ? x : y;
+}
+
+/* vt_expf of each lane, the same operations. */
+static inline vt_lanes vt_lanes_exp(vt_lanes x) {
+    vt_lanes_mask under = x < -87.0f;
+    vt_lanes c = vt_lanes_pick(under, x - x - 87.0f, x); /* x - x is NaN for -Inf; the product below is masked */
+    vt_lanes t = c * 1.44269504f + 12582912.0f;
+    vt_lanes n = t - 12582912.0f;
+    vt_lanes r = c - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    vt_lanes p = r * (1.0f / 5040) + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    vt_lanes_bits scale = ((vt_lanes_bits)t - (0x4B400000u - 127u)) << 23;
+    return (vt_lanes)((vt_lanes_mask)(p * (vt_lanes)scale) & ~under);
+}
+
+#endif
