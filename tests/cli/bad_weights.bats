@@ -11,9 +11,11 @@ damaged() {
 
 @test "no file, a folder, an empty file, a pipe" {
     damaged "No such file"
-    mkdir w.safetensors
+    mkdir w.safetensors # a folder stands for the model.safetensors in it
+    damaged "w.safetensors/model.safetensors: cannot be opened: No such file"
+    mkdir w.safetensors/model.safetensors
     damaged "not a regular file"
-    rmdir w.safetensors
+    rm -r w.safetensors
     : >w.safetensors
     damaged "8 bytes or more, not 0"
     rm w.safetensors
