@@ -287,8 +287,8 @@ static void test_nearest(void **state) {
     static const char *const list[] = {"pgd", "apgd-ce", "apgd-dlr", "square", "autoattack"};
     static const struct {
         const char *word, *near;
-    } cases[] = {{"pgd", "pgd"},        {"pdg", "pgd"},          {"apgd-c", "apgd-ce"},
-                 {"sqare", "square"},   {"auto", "autoattack"},  {"apgd", "pgd"},
+    } cases[] = {{"pgd", "pgd"},         {"pdg", "pgd"},          {"apgd-c", "apgd-ce"},
+                 {"sqare", "square"},    {"auto", "autoattack"},  {"apgd", "pgd"},
                  {"apgd-d", "apgd-dlr"}, {"entirely-else", NULL}, {"zzzzzzzz", NULL}};
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         const char *got = vt_nearest(cases[i].word, list, T_COUNT(list));
