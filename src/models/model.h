@@ -7,16 +7,13 @@
 #include "models/config.h"
 
 /* Where each configuration value came from, for `vitrine info`: a short phrase, or empty. */
-#define VT_FIELD_LIST(X)                                                                                               \
-    X(ARCH, "architecture")                                                                                            \
-    X(IMAGE, "image")                                                                                                  \
-    X(PATCH, "patch")                                                                                                  \
-    X(DIM, "dim")                                                                                                      \
-    X(DEPTH, "depth")                                                                                                  \
-    X(HEADS, "heads")                                                                                                  \
-    X(HIDDEN, "mlp hidden") X(CLASSES, "classes") X(QKV_BIAS, "qkv bias") X(DIST, "distillation token")                \
-        X(POOL, "pool") X(ATTN, "attention") X(SCALE, "attention scale") X(LN_EPS, "LayerNorm eps") X(MEAN, "mean")    \
-            X(STD, "std")
+// clang-format off
+#define VT_FIELD_LIST(X) \
+    X(ARCH, "architecture") X(IMAGE, "image") X(PATCH, "patch") X(DIM, "dim") \
+    X(DEPTH, "depth") X(HEADS, "heads") X(HIDDEN, "mlp hidden") X(CLASSES, "classes") \
+    X(QKV_BIAS, "qkv bias") X(DIST, "distillation token") X(POOL, "pool") X(ATTN, "attention") \
+    X(SCALE, "attention scale") X(LN_EPS, "LayerNorm eps") X(MEAN, "mean") X(STD, "std")
+// clang-format on
 
 typedef enum vt_field {
 #define VT_FIELD_ENUM(id, text) VT_FIELD_##id,
