@@ -9,7 +9,8 @@ BUILD ?= build
 OUT := $(BUILD)/$(MODE)
 EXE := $(if $(filter release,$(MODE)),$(BUILD)/vitrine,$(OUT)/vitrine)
 
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef $(if $(CI),-Werror)
+# psabi: machines without 512-bit registers pass nn/lanes.h's vectors by another convention; they never cross files
+WARN := -Wno-psabi -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef $(if $(CI),-Werror)
 BASE := -std=c11 -D_GNU_SOURCE -Isrc -I$(OUT)/gen -fno-math-errno -fno-trapping-math -fopenmp -MMD -MP $(WARN)
 OPT_release := -O3 -g1 $(ARCH)
 OPT_debug := -O0 -g

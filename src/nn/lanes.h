@@ -5,10 +5,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* gcc warns that machines without 512-bit registers pass such vectors by another convention; nothing here is called
- * across files. */
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 /* Sixteen floats at once (the compiler splits them on narrower machines), with memory at any alignment. */
 typedef float vt_lanes __attribute__((vector_size(64)));
 typedef int32_t vt_lanes_mask __attribute__((vector_size(64)));
