@@ -38,15 +38,7 @@ vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long
 static vt_status triple(const vt_cli *c, const char *name, bool *has, double out[3], vt_err *e) {
     const char *text = vt_cli_get(c, name);
     if (!text) return VT_OK;
-    char buf[128];
-    snprintf(buf, sizeof buf, "%s", text);
-    int n = 0;
-    char *save = NULL;
-    bool good = strlen(text) < sizeof buf;
-    for (char *t = strtok_r(buf, ",", &save); t && good; t = strtok_r(NULL, ",", &save))
-        good = n < 3 && vt_parse_real(t, &out[n++]);
-    if (n == 1) out[1] = out[2] = out[0];
-    if (!good || (n != 1 && n != 3))
+    if (!vt_parse_triple(text, out))
         return vt_fail(e, VT_E_USAGE,
                        "--%s is '%s', must be three numbers separated by commas (or one for all channels)", name, text);
     *has = true;

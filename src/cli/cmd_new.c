@@ -51,18 +51,6 @@ static void apply(vt_config *c, const shape *s) {
     c->attn_scale = 1 / sqrt((double)c->dim / c->heads);
 }
 
-static vt_status find_preset(const char *name, const vt_preset **out, vt_err *e) {
-    int n;
-    const vt_preset *all = vt_presets(&n);
-    const char *names[64];
-    for (int i = 0; i < n && i < 64; i++) names[i] = all[i].name;
-    *out = vt_preset_find(name);
-    const char *near = vt_nearest(name, names, (size_t)n);
-    if (*out) return VT_OK;
-    return vt_fail(e, VT_E_UNKNOWN, "unknown preset '%s'%s%s%s", name,
-                   near ? "; did you mean '" : " (see 'vitrine list models')", near ? near : "", near ? "'?" : "");
-}
-
 /* "vitrine new PRESET --set a=1 b=2": what follows a --set without dashes belongs to it. */
 static vt_status read_shape(const vt_cli *c, shape *s, int first_operand, vt_err *e) {
     const char *text;
@@ -100,7 +88,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_config config;
     long long seed;
     if (!out) return vt_fail(e, VT_E_USAGE, "vitrine new needs -o FILE.safetensors");
-    VT_TRY(find_preset(named ? c->positional[0] : "vit_cifar_dim192_depth9", &preset, e));
+    VT_TRY(vt_preset_named(named ? c->positional[0] : "vit_cifar_dim192_depth9", &preset, e));
     VT_TRY(read_shape(c, &s, named ? 1 : 0, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     vt_preset_config(preset, &config);

@@ -37,6 +37,18 @@ bool vt_parse_int(const char *text, long long *out) {
     return end != text && !*end && errno == 0;
 }
 
+bool vt_parse_triple(const char *text, double out[3]) {
+    char buf[128];
+    if (strlen(text) >= sizeof buf) return false;
+    snprintf(buf, sizeof buf, "%s", text);
+    int n = 0;
+    char *save = NULL;
+    for (char *t = strtok_r(buf, ",", &save); t; t = strtok_r(NULL, ",", &save))
+        if (n == 3 || !vt_parse_real(t, &out[n++])) return false;
+    if (n == 1) out[1] = out[2] = out[0];
+    return n == 1 || n == 3;
+}
+
 static int distance(const char *a, const char *b) {
     int row[64], n = (int)strlen(b);
     if (n > 62 || strlen(a) > 62) return 99;

@@ -22,6 +22,8 @@ typedef struct vt_opt {
 /* "A/B" (B > 0) or a decimal number; the whole text must be used and the result finite. */
 bool vt_parse_real(const char *text, double *out);
 bool vt_parse_int(const char *text, long long *out);
+/* "A,B,C", or one number for all three. */
+bool vt_parse_triple(const char *text, double out[3]);
 
 /* The name in list nearest to word (edit distance), or NULL if none is near. */
 const char *vt_nearest(const char *word, const char *const *list, size_t n);

@@ -76,6 +76,8 @@ typedef struct vt_preset {
 } vt_preset;
 const vt_preset *vt_presets(int *n);
 const vt_preset *vt_preset_find(const char *name);
+/* The same, with a sentence that suggests the nearest name. */
+vt_status vt_preset_named(const char *name, const vt_preset **out, vt_err *e);
 void vt_preset_config(const vt_preset *p, vt_config *c);
 
 #endif

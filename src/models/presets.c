@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "core/opt.h"
 #include "models/model.h"
 
 /* name, attn, image, patch, dim, depth, heads, hidden, classes, qkv bias, dist, ln_eps, mean/std, note */
@@ -32,6 +33,17 @@ const vt_preset *vt_preset_find(const char *name) {
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
         if (!strcmp(presets[i].name, name)) return &presets[i];
     return NULL;
+}
+
+vt_status vt_preset_named(const char *name, const vt_preset **out, vt_err *e) {
+    size_t n = sizeof presets / sizeof *presets;
+    const char *names[sizeof presets / sizeof *presets];
+    for (size_t i = 0; i < n; i++) names[i] = presets[i].name;
+    *out = vt_preset_find(name);
+    const char *near = vt_nearest(name, names, n);
+    if (*out) return VT_OK;
+    return vt_fail(e, VT_E_UNKNOWN, "unknown preset '%s'%s%s%s", name,
+                   near ? "; did you mean '" : " (see 'vitrine list models')", near ? near : "", near ? "'?" : "");
 }
 
 void vt_preset_config(const vt_preset *p, vt_config *c) {

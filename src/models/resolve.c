@@ -20,19 +20,6 @@ typedef struct sources {
 
 static void told(vt_source src, vt_field f, const char *from) { snprintf(src[f], sizeof src[0], "%s", from); }
 
-/* "0.49,0.48,0.45" (or one number for all channels) */
-static bool triple(const char *text, double out[3]) {
-    char buf[128];
-    if (strlen(text) >= sizeof buf) return false;
-    snprintf(buf, sizeof buf, "%s", text);
-    int n = 0;
-    char *save = NULL;
-    for (char *t = strtok_r(buf, ",", &save); t; t = strtok_r(NULL, ",", &save))
-        if (n == 3 || !vt_parse_real(t, &out[n++])) return false;
-    if (n == 1) out[1] = out[2] = out[0];
-    return n == 1 || n == 3;
-}
-
 static vt_status read_config_json(sources *s, vt_err *e) {
     const char *path = vt_st_path(s->st), *slash = strrchr(path, '/');
     snprintf(s->config_path, sizeof s->config_path, "%.*sconfig.json", slash ? (int)(slash - path) + 1 : 0, path);
@@ -77,15 +64,7 @@ static bool find_number(const sources *s, const char *const *keys, double *out, 
 static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
     const char *named = s->o ? s->o->preset : NULL;
     if (named) {
-        int n;
-        const vt_preset *all = vt_presets(&n);
-        const char *names[64];
-        for (int i = 0; i < n; i++) names[i] = all[i].name;
-        s->preset = vt_preset_find(named);
-        const char *near = vt_nearest(named, names, (size_t)n);
-        if (!s->preset)
-            return vt_fail(e, VT_E_UNKNOWN, "unknown preset '%s'%s%s%s", named, near ? "; did you mean '" : "",
-                           near ? near : "", near ? "'?" : " (vitrine list models)");
+        VT_TRY(vt_preset_named(named, &s->preset, e));
         if (s->preset->dim != c->dim || s->preset->depth != c->depth)
             return vt_fail(e, VT_E_SHAPE, "%s: width %d and depth %d, but preset %s has %d and %d", vt_st_path(s->st),
                            c->dim, c->depth, named, s->preset->dim, s->preset->depth);
@@ -193,7 +172,7 @@ static bool resolve_triple(double out[3], char *told_by, const sources *s, const
         for (int k = 0; k < 3; k++) out[k] = given[k];
         snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "--%s", key);
     } else if (m) {
-        if (!triple(m, out)) out[0] = NAN; /* refused by vt_config_check */
+        if (!vt_parse_triple(m, out)) out[0] = NAN; /* refused by vt_config_check */
         snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "safetensors metadata");
     } else if (json_triple(config_get(s, key), out)) {
         snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "config.json");
