@@ -17,12 +17,13 @@ OPT_debug := -O0 -g
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LINK_asan := -fsanitize=address,undefined
 override CFLAGS += $(BASE) $(OPT_$(MODE))
-override LDLIBS += -lopenblas -ldnnl -ljansson -lpng -lcrypto -lm
+override LDLIBS += -lopenblas -ldnnl -ljansson -lpng -lcrypto -lyaml -lm
 override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
-# Rooms. The numeric files (nn, and what of models computes) are compiled twice, float and double.
-TWICE := $(wildcard src/nn/*.c) $(wildcard src/models/arch_*.c src/models/attn_*.c) src/models/session.c src/models/block.c src/models/attention.c
-ONCE := $(filter-out $(TWICE),$(wildcard src/core/*.c src/io/*.c src/models/*.c src/attacks/*.c src/eval/*.c))
+# Rooms. The numeric files (nn, and what of models and train computes) are compiled twice, float and double.
+TWICE := $(wildcard src/nn/*.c) $(wildcard src/models/arch_*.c src/models/attn_*.c) src/models/session.c src/models/block.c src/models/attention.c \
+         $(wildcard src/train/objective*.c src/train/optim*.c src/train/penalty*.c) $(wildcard src/train/gradient.c)
+ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval train analysis,$(wildcard src/$(room)/*.c)))
 CLI := $(wildcard src/cli/*.c)
 obj = $(patsubst src/%.c,$(OUT)/%$(2).o,$(1))
 LIB_OBJ := $(call obj,$(ONCE),) $(call obj,$(TWICE),.f32) $(call obj,$(TWICE),.f64)
@@ -39,7 +40,7 @@ plug = $(patsubst $(1)%.c,%,$(wildcard $(1)*.c))
 define REGISTRY
 $(OUT)/gen/$(1).inc: FORCE
 	@mkdir -p $$(@D)
-	@printf 'VT_PLUGIN(%s)\n' $(call plug,$(2)) >$$@.new; cmp -s $$@.new $$@ && rm $$@.new || mv $$@.new $$@
+	@{ for x in $(call plug,$(2)); do echo "VT_PLUGIN($$$$x)"; done; } >$$@.new; cmp -s $$@.new $$@ && rm $$@.new || mv $$@.new $$@
 GEN += $(OUT)/gen/$(1).inc
 endef
 $(eval $(call REGISTRY,attacks,src/attacks/attack_))
@@ -48,6 +49,9 @@ $(eval $(call REGISTRY,archs,src/models/arch_))
 $(eval $(call REGISTRY,names,src/models/names_))
 $(eval $(call REGISTRY,datasets,src/io/dataset_))
 $(eval $(call REGISTRY,reports,src/eval/report_))
+$(eval $(call REGISTRY,objectives,src/train/objective_))
+$(eval $(call REGISTRY,optims,src/train/optim_))
+$(eval $(call REGISTRY,penalties,src/train/penalty_))
 $(eval $(call REGISTRY,commands,src/cli/cmd_))
 FORCE:
 

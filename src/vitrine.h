@@ -10,5 +10,6 @@
 #include "io/dataset.h"
 #include "models/classifier.h"
 #include "models/model.h"
+#include "train/train.h"
 
 #endif

@@ -57,6 +57,8 @@ FNR == MOST + 1 { finding("longer than " MOST " lines") }
         included(quoted[2])
     }
     if (FILENAME != "src/core/gemm.c" && s ~ name("cblas|openblas_")) finding("BLAS is for src/core/gemm.c")
+    # its C interfaces, and the Fortran symbols as they are called: dgesdd_(
+    if (FILENAME != "src/core/svd.c" && s ~ name("lapack|LAPACK|[sdcz][a-z0-9]+_[ \t]*\\(")) finding("LAPACK is for src/core/svd.c")
     # fprintf to a stream that was handed in is writing a file, which eval and io may do; the two standard ones are not
     if (room != "cli" && s ~ name("(exit|_exit|abort|printf|vprintf|puts|putchar|perror)[ \t]*\\(|(stdout|stderr)([^A-Za-z0-9_]|$)"))
         finding("the library neither prints nor exits")
@@ -90,6 +92,11 @@ self_test() {
         plant src/attacks/ball.c '#include "vitrine.h"\n' 'users of the library'
         plant src/nn/linear.c '#include <cblas.h>\n' 'BLAS'
         plant src/core/mem.c 'void f(void) { openblas_set_num_threads(1); }\n' 'BLAS'
+        plant src/nn/linear.c 'extern void dgesdd_(const char *jobz);\n' 'LAPACK'
+        plant src/core/gemm.c 'int f(void) { return 1 + sgesvd_ (0); }\n' 'LAPACK'
+        plant src/analysis/x.c '#include <lapacke.h>\n' 'LAPACK'
+        plant src/core/mem.c 'int f(void) { return LAPACKE_dgesdd(1); }\n' 'LAPACK'
+        plant src/core/svd.c '#include <cblas.h>\n' 'BLAS'
         plant src/models/model.c 'void f(void) { exit(1); }\n' 'prints nor exits'
         plant src/io/image_png.c 'void f(void) { printf("x"); }\n' 'prints nor exits'
         plant src/core/opt.c 'void f(void) {\n  fprintf(stderr, "x"); }\n' 'prints nor exits'
@@ -103,12 +110,12 @@ self_test() {
     ! grep -q BLIND "$tmp/results" || exit 1
     # and what is allowed stays allowed: words in comments, snprintf, longer names, a stream handed in
     mkdir -p "$tmp/src/models" && cat >"$tmp/src/models/x.c" <<'END'
-/* exit(1) printf( cblas
+/* exit(1) printf( cblas dgesdd_(
  #pragma omp */ // abort()
 #include "models/model.h"
 #include "core/gemm.h" /* "eval/x.h" */
 #include "archs.inc"
-int my_exit(int), n = snprintf(0, 0, "x"), xprintf(int), m = fprintf(f, "x"), vt_gemm_openblas_f32(int);
+int my_exit(int), n = snprintf(0, 0, "x"), xprintf(int), m = fprintf(f, "x"), vt_gemm_openblas_f32(int), d_(int), vt_dgesdd_(int), dgesdd(int);
 END
     (cd "$tmp" && check src/models/x.c) || { echo "BLAMES what is allowed"; exit 1; }
 }

@@ -11,13 +11,17 @@ enum { VT_CAN_LINF = 1, VT_CAN_L2 = 2 };
 
 /* One image. */
 typedef struct vt_task {
-    const float *x; /* [n] in [0,1]; n = 3*height*width, planar */
+    const float *x; /* [n] start, in [0,1]; n = 3*height*width, planar; an evaluation starts at the ball's centre */
     size_t n;
     int height, width, classes, label;
     const vt_ball *ball;
     vt_rng rng;   /* keyed by seed, attack and image: run and step are the attack's to set */
     float *x_adv; /* [n] result: a point of the ball; in exhaustive mode it is what is judged */
     float *work;  /* work_len floats */
+    /* Called before gradient step k of an attack that follows gradients (pgd), when not NULL: training's maskings (PRM
+     * edits x_adv, ARD sets the gradient's path). */
+    void (*before_step)(void *ctx, int k, float *x_adv);
+    void *ctx;
 } vt_task;
 
 typedef struct vt_attack_def {

@@ -27,19 +27,21 @@ static size_t work_len(const void *p, const vt_task *t) {
     return 2 * t->n + (size_t)t->classes;
 }
 
-static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t) {
+/* last: no other restart will ask whether this one broke the image. */
+static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, bool last) {
     float *g = t->work, *step = g + t->n, *z = step + t->n, value;
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR};
     vt_loss loss = vt_oracle_loss(o, kinds[p->loss]);
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;
     for (int k = 0; k < p->steps; k++) {
+        if (t->before_step) t->before_step(t->ctx, k, t->x_adv);
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, z, &value, g));
         if (loss.kind == VT_LOSS_MARGIN && (double)value > p->kappa) continue; /* min(margin, kappa) is flat here */
         vt_ball_step(t->ball, step, g, alpha);
         for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
         vt_ball_project(t->ball, t->x_adv);
     }
-    return vt_oracle_logits(o, t->x_adv, z);
+    return vt_oracle_logits(o, t->x_adv, last ? NULL : z);
 }
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
@@ -50,8 +52,9 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         rng.run = (uint32_t)r;
         memcpy(t->x_adv, t->x, t->n * sizeof(float));
         if (p->random_start) vt_ball_start_inside(t->ball, &rng, t->x_adv);
-        VT_TRY(run_once(o, p, t));
-        if (vt_argmax_f32(z, t->classes) != t->label) break;
+        bool last = r == p->restarts - 1;
+        VT_TRY(run_once(o, p, t, last));
+        if (last || vt_argmax_f32(z, t->classes) != t->label) break;
     }
     return VT_OK;
 }

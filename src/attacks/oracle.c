@@ -9,13 +9,14 @@
 vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e) {
     memset(o, 0, sizeof *o);
     o->model = m;
+    o->judging = true;
     size_t k = (size_t)m->classes;
     o->found = vt_alloc(m->pixels * sizeof(float));
     o->kept = vt_alloc(m->pixels * sizeof(float));
-    o->onehot = vt_alloc(k * sizeof(float));
+    o->target = vt_alloc(k * sizeof(float));
     o->z = vt_alloc(k * sizeof(float));
     o->z64 = vt_alloc(k * sizeof(double));
-    if (o->found && o->kept && o->onehot && o->z && o->z64) return VT_OK;
+    if (o->found && o->kept && o->target && o->z && o->z64) return VT_OK;
     vt_oracle_close(o);
     return vt_fail(e, VT_E_MEMORY, "no memory for an oracle");
 }
@@ -23,7 +24,7 @@ vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e) {
 void vt_oracle_close(vt_oracle *o) {
     free(o->found);
     free(o->kept);
-    free(o->onehot);
+    free(o->target);
     free(o->z);
     free(o->z64);
     memset(o, 0, sizeof *o);
@@ -33,11 +34,15 @@ void vt_oracle_reset(vt_oracle *o, const vt_ball *ball, int label, bool gradient
     o->ball = ball, o->label = label, o->gradients_allowed = gradients_allowed;
     o->forwards = o->gradients = o->confirmations = 0;
     o->has_found = o->has_kept = false;
-    memset(o->onehot, 0, (size_t)o->model->classes * sizeof(float));
-    o->onehot[label] = 1;
+    memset(o->target, 0, (size_t)o->model->classes * sizeof(float));
+    o->target[label] = 1;
 }
 
-vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind) { return (vt_loss){.kind = kind, .target = o->onehot}; }
+void vt_oracle_target(vt_oracle *o, const float *target) {
+    memcpy(o->target, target, (size_t)o->model->classes * sizeof(float));
+}
+
+vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind) { return (vt_loss){.kind = kind, .target = o->target}; }
 
 bool vt_oracle_may_end(const vt_oracle *o) { return o->exhaustive && o->has_found; }
 
@@ -54,6 +59,7 @@ static bool confirmed(vt_oracle *o, const float *x) {
 /* o->z holds the logits of x. */
 static vt_status judge(vt_oracle *o, const float *x) {
     int k = o->model->classes;
+    if (!o->judging) return VT_OK; /* training looks at its own loss */
     for (int i = 0; i < k; i++)
         if (!isfinite(o->z[i])) return VT_E_NUMERIC;
     if (vt_argmax_f32(o->z, k) == o->label || !vt_ball_contains(o->ball, x)) return VT_OK;
@@ -76,6 +82,7 @@ static vt_status forward(vt_oracle *o, const float *x, float *z, bool keep) {
 }
 
 vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z) {
+    if (!o->judging && !z) return VT_OK;
     VT_TRY(forward(o, x, z, false));
     o->forwards++;
     return judge(o, x);

@@ -20,6 +20,8 @@ typedef struct vt_oracle {
     const vt_ball *ball;
     int label;
     bool gradients_allowed, exhaustive;
+    bool judging; /* false: nobody asks whether an image is broken (training), and logits that nobody reads are not
+                     computed */
     const volatile sig_atomic_t *interrupt; /* nonzero: calls return VT_INTERRUPTED; NULL: never */
     int64_t forwards;                       /* forward passes asked for by themselves */
     int64_t
@@ -29,16 +31,18 @@ typedef struct vt_oracle {
     bool has_found;
     float found_margin;
     /* buffers: one-hot label [K], logits [K] float and double, last kept input [n] */
-    float *onehot, *z, *kept;
+    float *target, *z, *kept; /* target: the label's one-hot vector, or what vt_oracle_target set */
     double *z64;
     bool has_kept;
 } vt_oracle;
 
-/* Floats of buffers for vt_oracle_init: found, onehot, z, kept; and doubles for z64. */
 vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e);
 void vt_oracle_close(vt_oracle *o);
 /* A new image: counters to zero. */
 void vt_oracle_reset(vt_oracle *o, const vt_ball *ball, int label, bool gradients_allowed);
+
+/* What vt_oracle_loss aims at from now on, instead of the label's one-hot vector: a distribution [K]. */
+void vt_oracle_target(vt_oracle *o, const float *target);
 
 /* z [K] (may be NULL) of x [n]; one forward. */
 vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z);
@@ -47,7 +51,7 @@ vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z);
 /* z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks. */
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx);
 
-/* Untargeted losses on the true label: target vector is the one-hot label. */
+/* Untargeted losses on the true label (or the target set). */
 vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind);
 
 /* Exhaustive mode only: has the image been broken in float32 inside the ball, so that an attack whose reference ends

@@ -20,13 +20,17 @@ typedef struct lane {
     vt_oracle oracle;
     vt_ball ball;
     float *x, *lo, *hi, *dx, *a, *b, *c;
+    vt_session_f32 *session; /* training: MICRO images, with parameter gradients */
+    float *batch, *dz, *grad;
 } lane;
 
-typedef enum work { CEILING, CEILING_OPENBLAS, FORWARD, GRADIENT, WORKS } work;
+typedef enum work { CEILING, CEILING_OPENBLAS, FORWARD, GRADIENT, TRAINING, WORKS } work;
+#define MICRO 16 /* images of a training micro-batch */
 
 typedef struct bench {
     lane *lanes;
     int threads;
+    int works; /* how many of the enumeration: training is asked for */
     work what;
     double seconds; /* of one measurement */
     double *rate;   /* [threads] calls a second */
@@ -35,7 +39,21 @@ typedef struct bench {
 static void lane_close(lane *l) {
     vt_oracle_close(&l->oracle);
     vt_classifier_close(&l->model);
+    vt_session_close_f32(l->session);
+    free(l->batch), free(l->dz), free(l->grad);
     free(l->x), free(l->lo), free(l->hi), free(l->dx), free(l->a), free(l->b), free(l->c);
+}
+
+static vt_status open_training(lane *l, const vt_model *m, int index, vt_err *e) {
+    size_t scores = MICRO * (size_t)m->config.classes, pixels = MICRO * l->model.pixels;
+    VT_TRY(vt_session_open_f32(&l->session, m, MICRO, VT_GRAD_PARAMS, e));
+    l->batch = vt_alloc(pixels * sizeof(float)), l->dz = vt_alloc(scores * sizeof(float));
+    l->grad = vt_alloc(m->params.total * sizeof(float));
+    if (!l->batch || !l->dz || !l->grad) return vt_fail(e, VT_E_MEMORY, "no memory to measure");
+    vt_rng r = {.purpose = vt_rng_purpose("bench"), .image = (uint32_t)index, .run = 1};
+    vt_rng_uniforms(&r, l->batch, pixels);
+    vt_rng_uniforms(&r, l->dz, scores);
+    return VT_OK;
 }
 
 static vt_status lane_open(lane *l, const vt_model *m, int index, vt_err *e) {
@@ -72,6 +90,10 @@ static vt_status call(lane *l, work what, int i) {
         return vt_oracle_logits(&l->oracle, l->x, NULL);
     case GRADIENT:
         return vt_oracle_gradient(&l->oracle, l->x, &ce, NULL, &value, l->dx);
+    case TRAINING:
+        vt_session_forward_f32(l->session, l->batch, MICRO, true);
+        vt_session_backward_f32(l->session, l->dz, NULL, l->grad);
+        return VT_OK;
     }
     return VT_OK;
 }
@@ -115,19 +137,21 @@ static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
     double rate[WORKS][ROUNDS], share[WORKS][ROUNDS], flop[WORKS], warm;
     flop[CEILING] = flop[CEILING_OPENBLAS] = 2.0 * SIDE * SIDE * SIDE;
     vt_arch_find_f32(m->config.arch)->flops(&m->config, &flop[FORWARD], &flop[GRADIENT]);
-    for (int w = 0; w < WORKS; w++) VT_TRY(measure(b, (work)w, &warm, e));
+    flop[TRAINING] = 3 * flop[FORWARD]; /* every product once forward, twice backward */
+    for (int w = 0; w < b->works; w++) VT_TRY(measure(b, (work)w, &warm, e));
     for (int r = 0; r < ROUNDS; r++) {
-        for (int w = 0; w < WORKS; w++) VT_TRY(measure(b, (work)w, &rate[w][r], e));
+        for (int w = 0; w < b->works; w++) VT_TRY(measure(b, (work)w, &rate[w][r], e));
+        if (b->works > TRAINING) rate[TRAINING][r] *= MICRO;
         double top = fmax(rate[CEILING][r], rate[CEILING_OPENBLAS][r]) * flop[CEILING];
-        for (int w = 0; w < WORKS; w++) share[w][r] = rate[w][r] * flop[w] / top;
+        for (int w = 0; w < b->works; w++) share[w][r] = rate[w][r] * flop[w] / top;
     }
-    static const char *const names[] = {"sgemm oneDNN", "sgemm OpenBLAS", "forward", "gradient step"};
+    static const char *const names[] = {"sgemm oneDNN", "sgemm OpenBLAS", "forward", "gradient step", "training pass"};
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
     printf("%d thread%s, %s on %s; median of %d rounds of %.2g s\n", b->threads, b->threads == 1 ? "" : "s", kernels,
            vt_cpu_isa(), ROUNDS, b->seconds);
     printf("%-15s %12s %12s %12s %10s\n", "", "images/s", "GFLOP/image", "GFLOP/s", "% ceiling");
-    for (int w = 0; w < WORKS; w++) {
+    for (int w = 0; w < b->works; w++) {
         double r = median(rate[w]), s = median(share[w]);
         if (w < FORWARD)
             printf("%-15s %12s %12s %12.1f %10.1f\n", names[w], "", "", r * flop[w] * 1e-9, 100 * s);
@@ -144,10 +168,12 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
     VT_TRY(vt_cli_model(c, &m, e));
     bench b = {.threads = (int)threads, .seconds = (double)ms / 1000};
+    b.works = vt_cli_has(c, "train") ? WORKS : TRAINING;
     b.lanes = calloc((size_t)threads, sizeof *b.lanes);
     b.rate = calloc((size_t)threads, sizeof *b.rate);
     vt_status s = b.lanes && b.rate ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory to measure");
     for (int i = 0; i < threads && s == VT_OK; i++) s = lane_open(&b.lanes[i], m, i, e);
+    for (int i = 0; i < threads && s == VT_OK && b.works > TRAINING; i++) s = open_training(&b.lanes[i], m, i, e);
     if (s == VT_OK) s = measure_all(&b, m, e);
     for (int i = 0; b.lanes && i < threads; i++) lane_close(&b.lanes[i]);
     free(b.lanes), free(b.rate);
@@ -156,6 +182,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {{"threads", "N", "threads, one image each (default all cores)"},
+                              {"train", NULL, "also forward and full backward of micro-batches of 16 images"},
                               {"ms", "N", "milliseconds of one measurement (default 500)"},
                               VT_MODEL_ARGS,
                               {NULL, NULL, NULL}};

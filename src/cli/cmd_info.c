@@ -51,6 +51,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     snprintf(text, sizeof text, "%.4g / %.4g GFLOP", fwd * 1e-9, grad * 1e-9);
     row("one image", text, "forward / gradient step");
     printf("  %-20s %s\n", "sha256", m->sha256);
+    if (m->recipe)
+        printf("\nmade by vitrine train with this recipe (repeat it with vitrine train --from):\n%s", m->recipe);
     if (vt_cli_has(c, "tensors"))
         for (int i = 0; i < m->params.count; i++) {
             char shape[96] = "";

@@ -8,6 +8,7 @@
 #include "core/gemm.h"
 #include "core/opt.h"
 #include "core/version.h"
+#include "train/recipe.h"
 
 #define VT_PLUGIN(x) extern const vt_command vt_command_##x;
 #include "commands.inc"
@@ -31,7 +32,8 @@ static void help_all(FILE *f) {
             VT_VERSION);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(f, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("  help       this page; 'vitrine help COMMAND' for one command\n\n"
+    fputs("  help       this page; 'vitrine help COMMAND' for one command, 'vitrine help recipe' for the keys of a "
+          "recipe\n\n"
           "Examples:\n"
           "  vitrine info  weights/shapes10-vit/model.safetensors\n"
           "  vitrine eval  weights/shapes10-vit/model.safetensors --data datasets/shapes10 --eps 8/255 --attack "
@@ -162,6 +164,10 @@ int main(int argc, char **argv) {
     }
     if (help && argc == 2) {
         help_all(stdout);
+        return finish(VT_OK, &e);
+    }
+    if (help && !strcmp(argv[2], "recipe")) {
+        vt_recipe_help(stdout);
         return finish(VT_OK, &e);
     }
     const vt_command *command = find_command(help ? argv[2] : name);

@@ -91,11 +91,43 @@ static void store(const vt_opt *o, void *params, double v) {
     case VT_OPT_BOOL:
         *(bool *)field(o, params) = v != 0;
         break;
+    case VT_OPT_TRIPLE:
+        for (int k = 0; k < 3; k++) ((double *)field(o, params))[k] = v;
+        break;
+    case VT_OPT_TEXT:
+        break;
     }
 }
 
+static void store_default(const vt_opt *o, void *params) {
+    if (o->type == VT_OPT_TEXT)
+        snprintf(field(o, params), (size_t)o->max, "%s", o->preset_text ? o->preset_text : "");
+    else
+        store(o, params, o->preset);
+}
+
 void vt_opt_defaults(const vt_opt *opts, void *params) {
-    for (; opts && opts->key; opts++) store(opts, params, opts->preset);
+    for (; opts && opts->key; opts++) store_default(opts, params);
+}
+
+static vt_status set_triple(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
+    double v[3];
+    if (!vt_parse_triple(value, v))
+        return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be three numbers separated by commas, or one", who,
+                       o->key, value);
+    for (int k = 0; k < 3; k++)
+        if (!(v[k] >= o->min && v[k] <= o->max))
+            return vt_fail(e, VT_E_USAGE, "%s: option %s is %s, must be between %.12g and %.12g", who, o->key, value,
+                           o->min, o->max);
+    memcpy(field(o, params), v, sizeof v);
+    return VT_OK;
+}
+
+static vt_status set_text(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
+    if (strlen(value) >= (size_t)o->max)
+        return vt_fail(e, VT_E_USAGE, "%s: option %s is longer than %.0f bytes", who, o->key, o->max - 1);
+    snprintf(field(o, params), (size_t)o->max, "%s", value);
+    return VT_OK;
 }
 
 static int choice_index(const char *choices, const char *text) {
@@ -109,12 +141,17 @@ static int choice_index(const char *choices, const char *text) {
 static vt_status set(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
     double v = 0;
     long long i;
+    if (o->type == VT_OPT_TEXT) return set_text(o, params, value, who, e);
     if (!*value) return vt_fail(e, VT_E_USAGE, "%s: option %s has no value", who, o->key);
     if (o->preset_text && !strcmp(value, o->preset_text)) { /* the canonical text of a default reads back */
         store(o, params, o->preset);
         return VT_OK;
     }
     switch (o->type) {
+    case VT_OPT_TRIPLE:
+        return set_triple(o, params, value, who, e);
+    case VT_OPT_TEXT:
+        break;
     case VT_OPT_CHOICE:
         v = choice_index(o->choices, value);
         if (v < 0)
@@ -156,6 +193,12 @@ static vt_status unknown(const vt_opt *opts, const char *key, const char *who, v
     return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; its options are: %s", who, key, n ? all : "none");
 }
 
+vt_status vt_opt_set(const vt_opt *opts, void *params, const char *key, const char *value, const char *who, vt_err *e) {
+    const vt_opt *o = opts;
+    while (o && o->key && strcmp(o->key, key)) o++;
+    return o && o->key ? set(o, params, value, who, e) : unknown(opts, key, who, e);
+}
+
 vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const char *who, vt_err *e) {
     for (const char *p = text; *p;) {
         char item[128];
@@ -169,16 +212,50 @@ vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const
         char *eq = strchr(item, '=');
         if (!eq) return vt_fail(e, VT_E_USAGE, "%s: '%s' is not of the form key=value", who, item);
         *eq = 0;
-        const vt_opt *o = opts;
-        while (o && o->key && strcmp(o->key, item)) o++;
-        if (!o || !o->key) return unknown(opts, item, who, e);
-        VT_TRY(set(o, params, eq + 1, who, e));
+        VT_TRY(vt_opt_set(opts, params, item, eq + 1, who, e));
     }
     return VT_OK;
 }
 
-static int value_text(const vt_opt *o, const void *params, char *buf, size_t size) {
+/* The shortest text that reads back equal; 2/255 before 16 digits. */
+static int number_text(double v, char *buf, size_t size) {
+    double k = v * 255;
+    for (int digits = 1; digits < 17; digits++) {
+        char t[40];
+        snprintf(t, sizeof t, "%.*g", digits, v);
+        if (strtod(t, NULL) == v) return snprintf(buf, size, "%s", t);
+        if (digits == 6 && v > 0 && v < 1 && fabs(k - round(k)) < 1e-12 && round(k) / 255 == v)
+            return snprintf(buf, size, "%.0f/255", round(k));
+    }
+    return snprintf(buf, size, "%.17g", v);
+}
+
+static int triple_text(const double v[3], char *buf, size_t size) {
+    char t[3][64];
+    for (int k = 0; k < 3; k++) number_text(v[k], t[k], sizeof t[k]);
+    return snprintf(buf, size, "%s,%s,%s", t[0], t[1], t[2]);
+}
+
+static bool is_preset(const vt_opt *o, const void *at) {
+    const double *v = at;
+    switch (o->type) {
+    case VT_OPT_INT:
+    case VT_OPT_CHOICE:
+        return *(const int *)at == (int)o->preset;
+    case VT_OPT_REAL:
+        return *v == o->preset;
+    case VT_OPT_TRIPLE:
+        return v[0] == o->preset && v[1] == o->preset && v[2] == o->preset;
+    case VT_OPT_BOOL:
+    case VT_OPT_TEXT:
+        break;
+    }
+    return false;
+}
+
+int vt_opt_value(const vt_opt *o, const void *params, char *buf, size_t size) {
     const void *at = (const char *)params + o->offset;
+    if (o->preset_text && is_preset(o, at)) return snprintf(buf, size, "%s", o->preset_text);
     switch (o->type) {
     case VT_OPT_INT:
         return snprintf(buf, size, "%d", *(const int *)at);
@@ -189,27 +266,22 @@ static int value_text(const vt_opt *o, const void *params, char *buf, size_t siz
         for (int i = 0; i < *(const int *)at; i++) p = strchr(p, '|') + 1;
         return snprintf(buf, size, "%.*s", (int)strcspn(p, "|"), p);
     }
+    case VT_OPT_TEXT:
+        return snprintf(buf, size, "%s", (const char *)at);
+    case VT_OPT_TRIPLE:
+        return triple_text(at, buf, size);
     case VT_OPT_REAL:
         break;
     }
-    double v = *(const double *)at, k = v * 255;
-    if (o->preset_text && v == o->preset) return snprintf(buf, size, "%s", o->preset_text);
-    for (int digits = 1; digits < 17; digits++) { /* the shortest text that reads back equal; 2/255 before 16 digits */
-        char t[40];
-        snprintf(t, sizeof t, "%.*g", digits, v);
-        if (strtod(t, NULL) == v) return snprintf(buf, size, "%s", t);
-        if (digits == 6 && v > 0 && v < 1 && fabs(k - round(k)) < 1e-12 && round(k) / 255 == v)
-            return snprintf(buf, size, "%.0f/255", round(k));
-    }
-    return snprintf(buf, size, "%.17g", v);
+    return number_text(*(const double *)at, buf, size);
 }
 
 int vt_opt_text(const vt_opt *opts, const void *params, char *buf, size_t size) {
     int n = 0;
     if (size) buf[0] = 0;
     for (const vt_opt *o = opts; o && o->key; o++) {
-        char v[64];
-        value_text(o, params, v, sizeof v);
+        char v[256];
+        vt_opt_value(o, params, v, sizeof v);
         size_t used = (size_t)n < size ? (size_t)n : size;
         n += snprintf(buf + used, size - used, "%s%s=%s", n ? "," : "", o->key, v);
     }

@@ -7,14 +7,21 @@
 #include <stddef.h>
 #include "core/status.h"
 
-typedef enum vt_opt_type { VT_OPT_INT, VT_OPT_REAL, VT_OPT_BOOL, VT_OPT_CHOICE } vt_opt_type;
+typedef enum vt_opt_type {
+    VT_OPT_INT,
+    VT_OPT_REAL,
+    VT_OPT_BOOL,
+    VT_OPT_CHOICE,
+    VT_OPT_TRIPLE,
+    VT_OPT_TEXT
+} vt_opt_type;
 
 typedef struct vt_opt {
     const char *key, *help;
     vt_opt_type type;
-    size_t offset;           /* into the parameter struct: int, double, bool, int (index of the choice) */
-    double preset;           /* default */
-    double min, max;         /* inclusive; for choices unused */
+    size_t offset;           /* into the parameter struct: int, double, bool, int (choice), double[3], char[max] */
+    double preset;           /* default; of a text: preset_text */
+    double min, max;         /* inclusive; TRIPLE: of each; TEXT: max is the size of the buffer; choices: unused */
     const char *choices;     /* "ce|margin" */
     const char *preset_text; /* how the default reads when a number would not say it ("eps/4"), or NULL */
 } vt_opt;
@@ -32,6 +39,10 @@ const char *vt_nearest(const char *word, const char *const *list, size_t n);
 void vt_opt_defaults(const vt_opt *opts, void *params);
 /* Applies "key=value,key=value". `who` names the owner in errors ("attack pgd"). */
 vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const char *who, vt_err *e);
+/* Sets one option; a key that opts does not have is refused with the nearest one. */
+vt_status vt_opt_set(const vt_opt *opts, void *params, const char *key, const char *value, const char *who, vt_err *e);
+/* Canonical text of one option's value. */
+int vt_opt_value(const vt_opt *o, const void *params, char *buf, size_t size);
 /* Canonical "key=value,..." of all options, in table order; returns the length that snprintf would. */
 int vt_opt_text(const vt_opt *opts, const void *params, char *buf, size_t size);
 

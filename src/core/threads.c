@@ -1,9 +1,45 @@
 #include "core/threads.h"
 
 #include <omp.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 int vt_cpu_count(void) { return omp_get_num_procs(); }
+
+typedef struct queue {
+    vt_item_fn fn;
+    vt_commit_fn commit;
+    void *ctx;
+    pthread_mutex_t lock;
+    pthread_cond_t turn;
+    size_t next; /* to be committed */
+    bool failed;
+} queue;
+
+/* Item i was taken after every lower one, so whoever is waited for is at work: no deadlock. */
+static vt_status queued(void *ctx, int thread, size_t item, vt_err *e) {
+    queue *q = ctx;
+    vt_status s = q->fn(q->ctx, thread, item, e);
+    pthread_mutex_lock(&q->lock);
+    while (q->next != item && !q->failed) pthread_cond_wait(&q->turn, &q->lock);
+    if (s != VT_OK) q->failed = true;
+    if (!q->failed) q->commit(q->ctx, thread, item);
+    q->next = item + 1;
+    pthread_cond_broadcast(&q->turn);
+    pthread_mutex_unlock(&q->lock);
+    return s;
+}
+
+vt_status vt_for_each_in_order(size_t n, int threads, vt_item_fn fn, vt_commit_fn commit, void *ctx, vt_err *e) {
+    queue q = {.fn = fn, .commit = commit, .ctx = ctx};
+    pthread_mutex_init(&q.lock, NULL);
+    pthread_cond_init(&q.turn, NULL);
+    vt_status s = vt_for_each(n, threads, queued, &q, e);
+    pthread_cond_destroy(&q.turn);
+    pthread_mutex_destroy(&q.lock);
+    return s;
+}
 
 vt_status vt_for_each(size_t n, int threads, vt_item_fn fn, void *ctx, vt_err *e) {
     atomic_size_t next = 0;

@@ -70,12 +70,23 @@ void vt_remove_in(const char *dir, const char *name) {
     if (vt_path(path, dir, name)) unlink(path);
 }
 
-vt_status vt_file_begin(vt_file *f, const char *dir, const char *name, vt_err *e) {
-    if (!vt_path(f->path, dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+static vt_status begin(vt_file *f, vt_err *e) {
     snprintf(f->temp, sizeof f->temp, "%s.new", f->path);
     f->stream = fopen(f->temp, "wb");
     if (!f->stream) return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->temp, strerror(errno));
     return VT_OK;
+}
+
+vt_status vt_file_begin(vt_file *f, const char *dir, const char *name, vt_err *e) {
+    if (!vt_path(f->path, dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    return begin(f, e);
+}
+
+vt_status vt_file_begin_path(vt_file *f, const char *path, vt_err *e) {
+    if (!*path || snprintf(f->path, sizeof f->path, "%s", path) >= (int)sizeof f->path)
+        return vt_fail(e, VT_E_IO, "'%.80s' cannot be written: its path is empty or longer than %d bytes", path,
+                       VT_PATH_MAX - 1);
+    return begin(f, e);
 }
 
 void vt_file_abandon(vt_file *f) {

@@ -24,6 +24,7 @@ typedef struct vt_file {
     char path[VT_PATH_MAX], temp[VT_PATH_MAX + 8];
 } vt_file;
 vt_status vt_file_begin(vt_file *f, const char *dir, const char *name, vt_err *e);
+vt_status vt_file_begin_path(vt_file *f, const char *path, vt_err *e); /* the same, for a path in one piece */
 vt_status vt_file_commit(vt_file *f, vt_err *e);
 void vt_file_abandon(vt_file *f);
 

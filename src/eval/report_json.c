@@ -1,6 +1,7 @@
 /* results.json: deterministic fields only (see docs/ARCHITECTURE.md); what depends on the machine is in run.json. */
 #include <math.h>
 #include <string.h>
+#include "eval/metrics.h"
 #include "eval/summary.h"
 
 static json_t *interval(int64_t count, int64_t total) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "eval/files.h"
+#include "eval/metrics.h"
 
 #define VT_PLUGIN(x) extern const vt_report_def vt_report_def_##x;
 #include "reports.inc"
@@ -18,19 +19,6 @@ static const vt_report_def *const defs[] = {
 const vt_report_def *const *vt_report_defs(int *n) {
     *n = (int)(sizeof defs / sizeof *defs);
     return defs;
-}
-
-void vt_wilson(int64_t count, int64_t total, double *low, double *high) {
-    const double z = 1.959963984540054;
-    if (total <= 0) {
-        *low = 0, *high = 100;
-        return;
-    }
-    double n = (double)total, p = (double)count / n, d = 1 + z * z / n;
-    double centre = (p + z * z / (2 * n)) / d, half = z / d * sqrt(p * (1 - p) / n + z * z / (4 * n * n));
-    *low = 100 * fmax(0, centre - half), *high = 100 * fmin(1, centre + half);
-    if (count == 0) *low = 0;
-    if (count == total) *high = 100;
 }
 
 const char *vt_header_text(const json_t *header, const char *key) {

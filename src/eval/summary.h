@@ -4,9 +4,6 @@
 
 #include "eval/ledger.h"
 
-/* 95 % Wilson score interval of a proportion, in percent (Wilson 1927, eq. 5 of Brown et al. 2001). */
-void vt_wilson(int64_t count, int64_t total, double *low, double *high);
-
 typedef struct vt_stage_summary {
     const char *name, *id;                       /* from the header */
     int64_t robust, broken, borderline, invalid; /* robust: left after this stage */

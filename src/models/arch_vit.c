@@ -6,12 +6,13 @@
 #include "models/block.h"
 #include "nn/nn.h"
 
-enum { EMBED_W, EMBED_B, CLS, DIST, POS };                         /* layer 0 */
+enum { EMBED_W, EMBED_B, CLS, DIST, POS, GATE };                   /* layer 0 */
 enum { NORM_W, NORM_B, HEAD_W, HEAD_B, HEAD_DIST_W, HEAD_DIST_B }; /* layer depth + 1 */
 
 typedef struct state {
     real *patches;  /* [b*N, 3ps^2] normalised */
     real *dpatches; /* their gradient; shares the memory of patches unless weight gradients need both */
+    real *gated;    /* patches times the gate, or patches itself */
     real *embed;    /* [b*N, D]; later its gradient */
     VT_R(vt_block_cache) *blocks;
     VT_R(vt_block_scratch) scratch;
@@ -30,6 +31,9 @@ static void params(vt_param_list *l, const vt_config *c) {
     vt_param_add(l, 0, POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, vt_config_tokens(c), d});
     vt_param_add(l, 0, EMBED_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){d, 3, p, p});
     vt_param_add(l, 0, EMBED_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){d});
+    if (c->patch_gate)
+        vt_param_add(l, 0, GATE, false, VT_INIT_ONE, "patch_gate",
+                     (int64_t[4]){(int64_t)vt_config_side(c) * vt_config_side(c)});
     for (int i = 0; i < c->depth; i++) VT_R(vt_block_params)(l, c, 1 + i, i);
     int last = 1 + c->depth;
     bool avg = c->pool == VT_POOL_AVG;
@@ -54,6 +58,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->patches = vt_arena_take(a, b * n * (size_t)(3 * c->patch * c->patch), sizeof(real));
     st->dpatches = s->mode == VT_GRAD_PARAMS ? vt_arena_take(a, b * n * (size_t)(3 * c->patch * c->patch), sizeof(real))
                                              : st->patches;
+    st->gated = c->patch_gate ? vt_arena_take(a, b * n * (size_t)(3 * c->patch * c->patch), sizeof(real)) : st->patches;
     st->embed = vt_arena_take(a, b * n * d, sizeof(real));
     st->last = vt_arena_take(a, m * d, sizeof(real));
     st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m * d, sizeof(real));
@@ -79,7 +84,10 @@ static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
     for (int i = 0; i < b; i++)
         VT_R(vt_patchify_forward)(st->patches + (size_t)i * (size_t)(n * row), x + (size_t)i * pixels, c->mean, c->std,
                                   c->image, c->image, c->patch);
-    VT_R(vt_linear_forward)(st->embed, st->patches, s->w[EMBED_W], s->wt[EMBED_W], s->w[EMBED_B], b * n, d, row);
+    if (c->patch_gate)
+        for (int i = 0; i < b * n; i++)
+            for (int j = 0; j < row; j++) st->gated[i * row + j] = s->w[GATE][i % n] * st->patches[i * row + j];
+    VT_R(vt_linear_forward)(st->embed, st->gated, s->w[EMBED_W], s->wt[EMBED_W], s->w[EMBED_B], b * n, d, row);
     const real *pos = s->w[POS];
     for (int i = 0; i < b; i++) {
         real *out = tokens + (size_t)i * (size_t)(t * d);
@@ -164,6 +172,18 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     for (int i = 0; i < b * n; i++) s->logits[i] = (s->logits[i] + st->aux[i]) / 2;
 }
 
+/* gated = gate_n patch_n:  dgate_n += <dgated_n, patch_n>,  dpatch_n = gate_n dgated_n (in place) */
+static void gate_backward(real *dgate, real *dpatches, const real *patches, const real *gate, int b, int n, int row) {
+    for (int i = 0; i < b * n; i++) {
+        real sum = 0;
+        for (int j = 0; j < row; j++) {
+            if (dgate) sum += dpatches[i * row + j] * patches[i * row + j];
+            dpatches[i * row + j] *= gate[i % n];
+        }
+        if (dgate) dgate[i % n] += sum;
+    }
+}
+
 static void embed_backward(VT_R(vt_session) *s, real *dx, const real *dtokens) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -177,10 +197,11 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, const real *dtokens) {
         if (s->dw[POS]) VT_R(vt_add_to)(s->dw[POS], g, (size_t)(t * d));
         memcpy(st->embed + (size_t)i * (size_t)(n * d), g + (size_t)(first * d), (size_t)(n * d) * sizeof(real));
     }
-    VT_R(vt_linear_backward)(NULL, s->dw[EMBED_W], s->dw[EMBED_B], st->embed, st->patches, s->w[EMBED_W], b * n, d,
-                             row);
-    if (!dx) return;
+    VT_R(vt_linear_backward)(NULL, s->dw[EMBED_W], s->dw[EMBED_B], st->embed, st->gated, s->w[EMBED_W], b * n, d, row);
+    if (!dx && !s->dw[GATE]) return;
     VT_R(vt_linear_backward)(st->dpatches, NULL, NULL, st->embed, NULL, s->w[EMBED_W], b * n, d, row);
+    if (c->patch_gate) gate_backward(s->dw[GATE], st->dpatches, st->patches, s->w[GATE], b, n, row);
+    if (!dx) return;
     size_t pixels = (size_t)(3 * c->image * c->image);
     for (int i = 0; i < b; i++)
         VT_R(vt_patchify_backward)(dx + (size_t)i * pixels, st->dpatches + (size_t)i * (size_t)(n * row), c->std,

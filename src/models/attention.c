@@ -64,9 +64,20 @@ void VT_R(vt_attention_forward)(real *o, real *p, real *saved, const real *qkv, 
         }
 }
 
+/* L = ||P^T P - I||_F^2 (companion paper OC, L_AM):  dP += f 4 P (P^T P - I). gram: t*ldp scratch. Returns L. */
+static double add_ortho(real *dp, real *gram, const real *p, real f, int t, int ldp) {
+    double value = 0;
+    VT_GEMM(true, false, t, t, t, 1, p, ldp, p, ldp, 0, gram, ldp);
+    for (int i = 0; i < t; i++) {
+        gram[(size_t)i * (size_t)ldp + (size_t)i] -= 1;
+        for (int j = 0; j < t; j++) value += (double)(gram[i * ldp + j] * gram[i * ldp + j]);
+    }
+    VT_GEMM(false, false, t, t, t, 4 * f, p, ldp, gram, ldp, 1, dp, ldp);
+    return value;
+}
+
 void VT_R(vt_attention_backward)(real *dqkv, real *const *dw, real *scratch, const real *d_o, const real *p,
-                                 const real *saved, const real *qkv, const real *const *w,
-                                 const VT_R(vt_attn_shape) *s) {
+                                 const real *saved, const real *qkv, const real *const *w, VT_R(vt_attn_shape) *s) {
     for (int i = 0; i < s->b; i++)
         for (int h = 0; h < s->heads; h++) {
             VT_R(vt_attn_head) v = head_view(s, qkv, w, i, h);
@@ -77,6 +88,8 @@ void VT_R(vt_attention_backward)(real *dqkv, real *const *dw, real *scratch, con
             /* o_h = P v:  dP = do v^T,  dv = P^T do */
             VT_GEMM(false, true, s->t, s->t, v.d, 1, doh, s->c, v.v, v.ld, 0, scratch, v.ldp);
             VT_GEMM(true, false, s->t, v.d, s->t, 1, ph, v.ldp, doh, s->c, 0, dv, v.ld);
+            if (s->ortho > 0)
+                s->ortho_value += add_ortho(scratch, scratch + (size_t)s->t * (size_t)v.ldp, ph, s->ortho, s->t, v.ldp);
             s->def->dprobs(dq, dk, dv, dw, scratch, ph, saved + at * head_saved(s), &v);
         }
 }

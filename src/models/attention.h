@@ -46,6 +46,8 @@ typedef struct VT_R(vt_attn_shape) {
     const VT_R(vt_attn_def) *def;
     int b, t, c, heads; /* images, tokens, width, heads */
     real scale;
+    real ortho;         /* backward: the loss has a term ortho * ||P^T P - I||_F^2 for every head */
+    double ortho_value; /* ... whose sum, without the factor, backward adds here */
 } VT_R(vt_attn_shape);
 
 /* Row stride of a [t, t] probability matrix (rows padded to whole vectors) and reals per image. */
@@ -57,9 +59,8 @@ size_t VT_R(vt_attn_saved_len)(const VT_R(vt_attn_shape) *s);
  * qkv [b*t, 3c]: q | k | v, each head-major (timm). */
 void VT_R(vt_attention_forward)(real *o, real *p, real *saved, const real *qkv, const real *const *w,
                                 const VT_R(vt_attn_shape) *s);
-/* dqkv [b*t, 3c] overwritten; dw: the variant's parameter gradients or NULL; scratch: vt_attn_ldp(t)*t reals. */
+/* dqkv [b*t, 3c] overwritten; dw: the variant's parameter gradients or NULL; scratch: 2 vt_attn_ldp(t)*t reals. */
 void VT_R(vt_attention_backward)(real *dqkv, real *const *dw, real *scratch, const real *d_o, const real *p,
-                                 const real *saved, const real *qkv, const real *const *w,
-                                 const VT_R(vt_attn_shape) *s);
+                                 const real *saved, const real *qkv, const real *const *w, VT_R(vt_attn_shape) *s);
 
 #endif

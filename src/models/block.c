@@ -73,7 +73,7 @@ void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *k, VT_R(vt_session) *s,
     k->norm = vt_arena_take(a, m * d, sizeof(real));
     k->wide = vt_arena_take(a, m * (3 * d > h ? 3 * d : h), sizeof(real));
     k->full = vt_arena_take(a, m * d, sizeof(real));
-    k->score = vt_arena_take(a, t * (size_t)vt_attn_ldp((int)t), sizeof(real));
+    k->score = vt_arena_take(a, 2 * t * (size_t)vt_attn_ldp((int)t), sizeof(real));
 }
 
 /* Rows of the first `tail` tokens of each image, packed; and back, zero elsewhere. */
@@ -148,6 +148,13 @@ void VT_R(vt_block_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_bl
     VT_R(vt_layernorm_backward)(dy, dw[VT_SLOT_NORM2_W], dw[VT_SLOT_NORM2_B], dy, t->full, k->mid, w[VT_SLOT_NORM2_W],
                                 k->mean2, k->rstd2, r, d);
     /* mid = x + proj(attention(LN1 x)) */
+    if (s->branch_open && !s->branch_open[layer - 1]) { /* ARD: the skip path alone */
+        if (tail)
+            scatter(dx, dy, s->batch, sh.t, tail, d);
+        else if (dx != dy)
+            memcpy(dx, dy, (size_t)m * (size_t)d * sizeof(real));
+        return;
+    }
     const real *dmid = dy;
     VT_R(vt_linear_backward)(t->full, dw[VT_SLOT_PROJ_W], dw[VT_SLOT_PROJ_B], dy, k->o, w[VT_SLOT_PROJ_W], r, d, d);
     const real *d_o = t->full;
@@ -156,8 +163,10 @@ void VT_R(vt_block_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_bl
         scatter(dx, dy, s->batch, sh.t, tail, d);
         d_o = t->norm, dmid = dx;
     }
+    sh.ortho = s->ortho;
     VT_R(vt_attention_backward)(t->wide, params ? dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, k->qkv,
                                 w + VT_SLOT_ATTN, &sh);
+    s->ortho_value += sh.ortho_value;
     const real *n1 =
         params ? renorm(t->norm, k->x, k->mean1, k->rstd1, w[VT_SLOT_NORM1_W], w[VT_SLOT_NORM1_B], m, d) : NULL;
     VT_R(vt_linear_backward)(t->full, dw[VT_SLOT_QKV_W], dw[VT_SLOT_QKV_B], t->wide, n1, w[VT_SLOT_QKV_W], m, 3 * d, d);

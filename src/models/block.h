@@ -40,7 +40,7 @@ typedef struct VT_R(vt_block_scratch) {
     real *norm;  /* [M,D] */
     real *wide;  /* [M, max(3D, hidden)] */
     real *full;  /* [M,D] */
-    real *score; /* one head's [t, ldp] */
+    real *score; /* one head's [2, t, ldp] */
 } VT_R(vt_block_scratch);
 
 void VT_R(vt_block_plan_cache)(VT_R(vt_block_cache) *k, VT_R(vt_session) *s, vt_arena *a);

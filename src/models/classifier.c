@@ -42,14 +42,14 @@ static void close(void *self) {
     free(v);
 }
 
-vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e) {
+static vt_status open(vt_classifier *c, const vt_model *m, bool twin, vt_err *e) {
     memset(c, 0, sizeof *c);
     vit *v = calloc(1, sizeof *v);
     if (!v) return vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
     v->classes = m->config.classes;
     v->pixels = 3 * (size_t)m->config.image * (size_t)m->config.image;
     vt_status st = vt_session_open_f32(&v->s, m, 1, VT_GRAD_INPUT, e);
-    if (st == VT_OK) st = vt_session_open_f64(&v->s64, m, 1, VT_GRAD_NONE, e);
+    if (st == VT_OK && twin) st = vt_session_open_f64(&v->s64, m, 1, VT_GRAD_NONE, e);
     if (st == VT_OK &&
         (!(v->x64 = vt_alloc(v->pixels * sizeof(double))) || !(v->dz = vt_alloc((size_t)v->classes * sizeof(float)))))
         st = vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
@@ -61,9 +61,17 @@ vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e) {
                          .pixels = v->pixels,
                          .self = v,
                          .logits = logits,
-                         .logits64 = logits64,
+                         .logits64 = twin ? logits64 : NULL,
                          .backward = backward,
                          .close = close};
+    return VT_OK;
+}
+
+vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e) { return open(c, m, true, e); }
+
+vt_status vt_classifier_open_unjudged(vt_classifier *c, vt_session_f32 **session, const vt_model *m, vt_err *e) {
+    VT_TRY(open(c, m, false, e));
+    *session = ((vit *)c->self)->s;
     return VT_OK;
 }
 

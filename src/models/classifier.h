@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include "models/model.h"
+#include "models/session.h"
 #include "nn/loss.h"
 
 typedef struct vt_classifier {
@@ -22,6 +23,9 @@ typedef struct vt_classifier {
 
 /* A float session with input gradients and a forward-only double session on m (which must outlive it). */
 vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e);
+/* The same without the double twin, for training, where nothing is judged. *session: the float session, whose training
+ * switches the caller may set. */
+vt_status vt_classifier_open_unjudged(vt_classifier *c, vt_session_f32 **session, const vt_model *m, vt_err *e);
 void vt_classifier_close(vt_classifier *c); /* accepts a zeroed one */
 
 #endif

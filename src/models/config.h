@@ -14,9 +14,11 @@ typedef struct vt_config {
     int image;               /* side of the square input, pixels; 3 channels */
     int patch, dim, depth, heads, hidden, classes;
     bool qkv_bias, dist_token;
-    vt_pool pool;      /* class token, or mean over the patch tokens followed by fc_norm (timm global_pool='avg') */
-    double ln_eps;     /* LayerNorm epsilon */
-    double attn_scale; /* multiplies Q K^T */
+    bool patch_gate; /* a learnable factor for each input patch, tensor patch_gate [patches] (global attention, UAM eq.
+                        1) */
+    vt_pool pool;    /* class token, or mean over the patch tokens followed by fc_norm (timm global_pool='avg') */
+    double ln_eps;   /* LayerNorm epsilon */
+    double attn_scale;      /* multiplies Q K^T */
     double mean[3], std[3]; /* of the normalisation inside the model; images are in [0,1] */
 } vt_config;
 

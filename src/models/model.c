@@ -57,6 +57,7 @@ void vt_model_close(vt_model *m) {
     free(m->w);
     free(m->wt);
     free(m->path);
+    free(m->recipe);
     free(m);
 }
 
@@ -72,17 +73,19 @@ size_t vt_model_param_count(const vt_model *m) {
     return n;
 }
 
+void vt_model_refresh_param(vt_model *m, int i) {
+    const vt_param *p = &m->params.items[i];
+    if (p->t_offset == SIZE_MAX) return;
+    size_t rows = (size_t)p->shape[0], cols = p->numel / rows;
+    const float *w = m->w + p->offset;
+    float *t = m->wt + p->t_offset;
+    for (size_t r0 = 0; r0 < rows; r0 += 16) /* tiles, so that both sides stay in cache */
+        for (size_t c = 0; c < cols; c++)
+            for (size_t r = r0; r < rows && r < r0 + 16; r++) t[c * rows + r] = w[r * cols + c];
+}
+
 void vt_model_refresh(vt_model *m) {
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        if (p->t_offset == SIZE_MAX) continue;
-        size_t rows = (size_t)p->shape[0], cols = p->numel / rows;
-        const float *w = m->w + p->offset;
-        float *t = m->wt + p->t_offset;
-        for (size_t r0 = 0; r0 < rows; r0 += 16) /* tiles, so that both sides stay in cache */
-            for (size_t c = 0; c < cols; c++)
-                for (size_t r = r0; r < rows && r < r0 + 16; r++) t[c * rows + r] = w[r * cols + c];
-    }
+    for (int i = 0; i < m->params.count; i++) vt_model_refresh_param(m, i);
 }
 
 void vt_model_init(vt_model *m, uint64_t seed) {
@@ -188,7 +191,9 @@ static vt_status load(vt_model **out, const vt_st *st, const vt_overrides *o, bo
     vt_status s = VT_OK;
     for (int i = 0; i < m->params.count && s == VT_OK; i++) s = read_tensor(m, st, names, &m->params.items[i], e);
     if (s == VT_OK) s = extra_tensors(st, m, e);
-    if (s == VT_OK && !(m->path = strdup(vt_st_path(st)))) s = vt_fail(e, VT_E_MEMORY, "no memory");
+    const char *recipe = vt_st_meta(st, "recipe");
+    if (s == VT_OK && (!(m->path = strdup(vt_st_path(st))) || (recipe && !(m->recipe = strdup(recipe)))))
+        s = vt_fail(e, VT_E_MEMORY, "no memory");
     if (s != VT_OK) {
         vt_model_close(m);
         return s;
@@ -227,7 +232,10 @@ vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides 
     return open_file(out, path, o, false, e);
 }
 
-vt_status vt_model_save(const vt_model *m, const char *path, vt_err *e) {
+#define OWN_PAIRS 8
+
+vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const *extra, int n_extra, const char *path,
+                           vt_err *e) {
     const vt_config *c = &m->config;
     char heads[16], mean[100], std[100], eps[32], scale[32];
     snprintf(heads, sizeof heads, "%d", c->heads);
@@ -235,17 +243,26 @@ vt_status vt_model_save(const vt_model *m, const char *path, vt_err *e) {
     snprintf(std, sizeof std, "%.17g,%.17g,%.17g", c->std[0], c->std[1], c->std[2]);
     snprintf(eps, sizeof eps, "%.17g", c->ln_eps);
     snprintf(scale, sizeof scale, "%.17g", c->attn_scale);
-    const char *meta[] = {"format", "pt", "num_heads",  heads, "mean", mean,    "std",          std,
-                          "ln_eps", eps,  "attn_scale", scale, "attn", c->attn, "architecture", c->arch};
+    const char *own[2 * OWN_PAIRS] = {"format", "pt", "num_heads",  heads, "mean", mean,    "std",          std,
+                                      "ln_eps", eps,  "attn_scale", scale, "attn", c->attn, "architecture", c->arch};
+    const char **meta = calloc(2 * ((size_t)OWN_PAIRS + (size_t)n_extra), sizeof *meta);
     vt_tensor *t = calloc((size_t)m->params.count + 1, sizeof *t);
-    if (!t) return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
+    if (!t || !meta) {
+        free(t), free(meta);
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
+    }
+    memcpy(meta, own, sizeof own);
+    for (int i = 0; i < 2 * n_extra; i++) meta[2 * OWN_PAIRS + i] = extra[i];
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];
-        t[i] =
-            (vt_tensor){.name = p->name, .dtype = VT_F32, .ndim = p->ndim, .numel = p->numel, .data = m->w + p->offset};
+        t[i] = (vt_tensor){.name = p->name, .dtype = VT_F32, .ndim = p->ndim, .numel = p->numel, .data = w + p->offset};
         memcpy(t[i].shape, p->shape, sizeof p->shape);
     }
-    vt_status s = vt_st_write(path, t, m->params.count, meta, (int)(sizeof meta / sizeof *meta) / 2, e);
-    free(t);
+    vt_status s = vt_st_write(path, t, m->params.count, meta, OWN_PAIRS + n_extra, e);
+    free(t), free(meta);
     return s;
+}
+
+vt_status vt_model_save(const vt_model *m, const char *path, vt_err *e) {
+    return vt_model_save_as(m, m->w, NULL, 0, path, e);
 }

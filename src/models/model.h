@@ -33,6 +33,7 @@ typedef struct vt_model {
     char sha256[65]; /* of the file; empty for models made in memory */
     char naming[24]; /* naming scheme recognised: "timm" */
     char *path;
+    char *recipe; /* how vitrine train made it: the text in the file's metadata, or NULL */
 } vt_model;
 
 /* Values given on the command line; they win over everything in files. Unset: 0 / false / NULL. */
@@ -57,8 +58,12 @@ vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e);
 void vt_model_init(vt_model *m, uint64_t seed);
 /* To be called after weights were written by hand: refreshes the transposed copies. */
 void vt_model_refresh(vt_model *m);
+void vt_model_refresh_param(vt_model *m, int i); /* one tensor */
 /* Writes safetensors with the configuration in the metadata, so that vt_model_open needs no options. */
 vt_status vt_model_save(const vt_model *m, const char *path, vt_err *e);
+/* The same with weights w [params.total] instead of the model's and n_extra more metadata pairs (key, value). */
+vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const *extra, int n_extra, const char *path,
+                           vt_err *e);
 void vt_model_close(vt_model *m); /* accepts NULL */
 
 const vt_param *vt_model_param(const vt_model *m, const char *name); /* NULL: none */

@@ -59,6 +59,7 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
     c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
     c->qkv_bias = vt_st_find(st, "blocks.0.attn.qkv.bias") != NULL;
     c->dist_token = vt_st_find(st, "dist_token") != NULL;
+    c->patch_gate = vt_st_find(st, "patch_gate") != NULL;
     c->pool = vt_st_find(st, "fc_norm.weight") ? VT_POOL_AVG : VT_POOL_TOKEN;
     int64_t n = pos->shape[1] - (c->dist_token ? 2 : 1);
     int64_t side = (int64_t)llround(sqrt((double)(n > 0 ? n : 0)));

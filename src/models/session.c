@@ -76,6 +76,16 @@ vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int c
     return VT_OK;
 }
 
+size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode) {
+    VT_R(vt_session) s = {.model = m, .capacity = capacity, .mode = mode};
+    s.arch = VT_R(vt_arch_find)(m->config.arch), s.attn = VT_R(vt_attn_find)(m->config.attn);
+    vt_arena a = {0};
+    if (!s.arch || !s.attn || !(s.state = calloc(1, s.arch->state_size))) return 0;
+    plan(&s, &a);
+    free(s.state);
+    return a.used;
+}
+
 void VT_R(vt_session_close)(VT_R(vt_session) *s) {
     if (!s) return;
     free(s->layer_first);
@@ -91,6 +101,14 @@ void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer) {
 #ifdef VT_DOUBLE
     real *to = s->layer_w;
 #endif
+    if (s->master) {
+        for (int i = s->layer_first[layer]; i < s->layer_first[layer + 1]; i++) {
+            const vt_param *p = &s->model->params.items[i];
+            s->w[p->slot] = s->master + p->offset;
+            if (s->grad) s->dw[p->slot] = s->grad + p->offset;
+        }
+        return;
+    }
     for (int i = s->layer_first[layer]; i < s->layer_first[layer + 1]; i++) {
         const vt_param *p = &s->model->params.items[i];
         const float *from = s->model->w + p->offset;
@@ -116,6 +134,7 @@ const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, 
 void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *dx, real *grad) {
     if (!s->kept) return; /* a programming error; tests assert that dx changes */
     s->grad = s->mode == VT_GRAD_PARAMS ? grad : NULL;
+    s->ortho_value = 0;
     s->arch->backward(s, dlogits, dx);
     s->grad = NULL;
 }

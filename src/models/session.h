@@ -51,11 +51,18 @@ struct VT_R(vt_session) {
     /* bound by vt_session_bind: tensors of one layer by slot, NULL where the configuration has none */
     const real *w[VT_MAX_SLOTS], *wt[VT_MAX_SLOTS];
     real *dw[VT_MAX_SLOTS];
-    real *layer_w;    /* double only: the bound layer, converted */
-    int *layer_first; /* [layers + 1]: index of each layer's first tensor */
+    real *layer_w;      /* double only: the bound layer, converted */
+    const real *master; /* [params.total] weights to use instead of the model's, or NULL: training in double */
+    /* Training alone; off by default. */
+    const unsigned char *branch_open; /* [depth] 0: no gradient through this block's attention branch (ARD), or NULL */
+    real ortho;                       /* adds ortho * sum ||A^T A - I||_F^2 over heads, blocks and images to the loss */
+    double ortho_value;               /* ... and here the sum of the last backward, without the factor */
+    int *layer_first;                 /* [layers + 1]: index of each layer's first tensor */
 };
 
 vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
+/* Bytes that a session takes. */
+size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode);
 void VT_R(vt_session_close)(VT_R(vt_session) *s); /* accepts NULL */
 
 /* x [b,3,h,w] in [0,1], pixel space. Returns logits [b,K], valid until the next call. keep = false is cheaper: no

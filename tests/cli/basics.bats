@@ -2,7 +2,7 @@
 # The program as such: commands, help, option parsing, output that cannot be written.
 load helpers
 
-COMMANDS="bench draw eval gradcheck info list merge new probe"
+COMMANDS="bench draw eval gradcheck info list merge new probe spectrum"
 MODEL="heads mean std ln-eps attn-scale preset attn"
 
 options_of() {
@@ -14,6 +14,7 @@ options_of() {
     gradcheck) echo "images directions seed $MODEL" ;;
     bench) echo "threads ms $MODEL" ;;
     merge) echo "out allow-mixed" ;;
+    spectrum) echo "split all csv plot threads $MODEL" ;;
     draw) echo "out train test seed" ;;
     esac
 }
@@ -91,6 +92,7 @@ options_of() {
     bad 2 "vitrine info needs WEIGHTS" -- info
     bad 2 "vitrine info: unexpected operand 'b'" -- info a b
     bad 2 "vitrine probe needs" "--input" "--out" -- probe w
+    bad 2 "--all takes no value" -- spectrum w --all=yes
     bad 2 "vitrine merge needs --out" -- merge a
     bad 2 "vitrine new needs -o" -- new
     bad 2 "vitrine draw needs --out" -- draw

@@ -1,0 +1,27 @@
+/* Largest singular values of a model's matrices: what SpecFormer's Fig. 2(a) shows and its penalty pushes down. Exact,
+ * by core/svd, from the weights as they are (float32, widened). */
+#ifndef VT_ANALYSIS_SPECTRUM_H
+#define VT_ANALYSIS_SPECTRUM_H
+
+#include "models/roles.h"
+
+/* W_Q, W_K, W_V [D, D] in heads, d = D / heads: head h is rows h d .. (h+1) d - 1 in the paper (the outputs that are
+ * the head's), but the same range of input columns in its released code. */
+typedef enum vt_part { VT_PART_WHOLE, VT_PART_ROWS, VT_PART_COLUMNS, VT_PART_COUNT } vt_part;
+const char *vt_part_name(vt_part p); /* "whole", "rows", "columns" */
+
+typedef struct vt_spectrum {
+    int depth, heads; /* blocks; the most heads of any block */
+    double *sigma;    /* [depth][VT_ROLE_COUNT][1 + 2 heads]; NaN: not there, or not asked for */
+} vt_spectrum;
+
+/* W_Q, W_K, W_V whole and by heads; with `all` also W_O, FC1 and FC2 whole. Matrices are shared out over threads; the
+ * result does not depend on them. */
+vt_status vt_spectrum_measure(vt_spectrum *out, const vt_model *m, bool all, int threads, vt_err *e);
+void vt_spectrum_free(vt_spectrum *s);
+
+/* Largest singular value of a matrix or of one head (of VT_PART_WHOLE: head 0); head -1: the largest of all heads.
+ * Block -1: the mean over the blocks that have it. NaN when there is none. */
+double vt_spectrum_get(const vt_spectrum *s, int block, vt_role role, vt_part part, int head);
+
+#endif

@@ -1,0 +1,286 @@
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "analysis/spectrum.h"
+#include "cli/cli.h"
+#include "cli/plot.h"
+#include "core/threads.h"
+#include "eval/files.h"
+
+enum { MOST = 16, WIDTH = 118 }; /* checkpoints; characters in a line */
+
+typedef struct shown {
+    int n, deepest; /* checkpoints; blocks of the deepest */
+    vt_spectrum s[MOST];
+    vt_config config[MOST];
+    const char *path[MOST];
+    vt_part split;
+    int roles; /* W_Q, W_K, W_V, or all six */
+} shown;
+
+/* ---- numbers ---- */
+
+/* Five significant digits in at most 8 characters, four below 0.01; "-" where there is none. */
+static void number(double x, char out[16]) {
+    if (isnan(x))
+        snprintf(out, 16, "-");
+    else if (x != 0 && (x < 0.01 || x >= 1e6))
+        snprintf(out, 16, "%.3e", x);
+    else
+        snprintf(out, 16, "%.*f", x >= 10000 ? 0 : x >= 1000 ? 1 : x >= 100 ? 2 : x >= 10 ? 3 : x >= 1 ? 4 : 5, x);
+}
+
+/* ---- tables ---- */
+
+typedef struct column {
+    vt_role role;
+    vt_part part;
+    int head;
+} column;
+
+/* Rows are the layers, then their mean. */
+static void table(const vt_spectrum *s, const column *c, int n) {
+    char text[16];
+    for (int b = 0; b <= s->depth; b++) {
+        if (b < s->depth)
+            printf("%5d", b);
+        else
+            printf(" mean");
+        for (int k = 0; k < n; k++) {
+            number(vt_spectrum_get(s, b < s->depth ? b : -1, c[k].role, c[k].part, c[k].head), text);
+            printf(" %8s", text);
+        }
+        printf("\n");
+    }
+}
+
+static void matrices(const vt_spectrum *s, int roles, vt_part split) {
+    column c[VT_ROLE_COUNT + 3];
+    int n = 0;
+    for (int r = 0; r < roles; r++) c[n++] = (column){(vt_role)r, VT_PART_WHOLE, 0};
+    for (int r = 0; r < 3; r++) c[n++] = (column){(vt_role)r, split, -1};
+    printf("\n%-*s  largest of the heads\nlayer", 5 + 9 * roles, "      whole matrix");
+    for (int k = 0; k < n; k++) printf(" %8s", vt_role_name(c[k].role));
+    printf("\n");
+    table(s, c, n);
+}
+
+static void heads(const vt_spectrum *s, vt_role role, vt_part split) {
+    enum { PER_LINE = 12 };
+    for (int from = 0; from < s->heads; from += PER_LINE) {
+        column c[PER_LINE];
+        int n = 0;
+        for (int h = from; h < s->heads && n < PER_LINE; h++) c[n++] = (column){role, split, h};
+        printf("\n      %s by head\nlayer", vt_role_name(role));
+        for (int k = 0; k < n; k++) printf(" %8d", c[k].head);
+        printf("\n");
+        table(s, c, n);
+    }
+}
+
+/* ---- bars, after Fig. 2(a): checkpoints side by side ---- */
+
+static char letter(int i) { return (char)('A' + i); }
+
+static void bar(double x, double full, int width, bool last) {
+    char text[16];
+    number(x, text);
+    int n = x > 0 && full > 0 ? (int)lrint(x / full * width) : 0;
+    printf("  %8s%s", text, n || !last ? " " : "");
+    for (int k = 0; k < (last ? n : width); k++) putchar(k < n ? '#' : ' ');
+}
+
+/* Checkpoints [from, to) below one heading; `full` is what fills a bar. */
+static void bars(const shown *v, vt_role role, int from, int to, double full) {
+    int width = (WIDTH - 5) / (to - from) - 11;
+    if (width > 60) width = 60;
+    printf("\n      largest singular value of %s, a full bar is %.5g\n", vt_role_name(role), full);
+    if (v->n > 1) {
+        printf("layer");
+        for (int i = from; i < to; i++) printf("  %8c%*s", letter(i), i < to - 1 ? 1 + width : 0, "");
+        printf("\n");
+    }
+    for (int b = 0; b <= v->deepest; b++) {
+        if (b < v->deepest)
+            printf("%5d", b);
+        else
+            printf(" mean");
+        for (int i = from; i < to; i++)
+            bar(vt_spectrum_get(&v->s[i], b < v->deepest ? b : -1, role, VT_PART_WHOLE, 0), full, width, i == to - 1);
+        printf("\n");
+    }
+}
+
+/* One scale for all, so that layers, matrices and checkpoints compare. */
+static double largest(const shown *v) {
+    double most = 0;
+    for (int i = 0; i < v->n; i++)
+        for (int b = 0; b < v->s[i].depth; b++)
+            for (int r = 0; r < 3; r++) most = fmax(most, vt_spectrum_get(&v->s[i], b, (vt_role)r, VT_PART_WHOLE, 0));
+    return most;
+}
+
+static void print_all(const shown *v) {
+    for (int i = 0; i < v->n; i++) {
+        const vt_config *c = &v->config[i];
+        if (v->n > 1) printf("%s%c  ", i ? "\n" : "", letter(i));
+        printf("%s: %d layers, width %d, %d heads by %s; largest singular values\n", v->path[i], c->depth, c->dim,
+               v->s[i].heads, vt_part_name(v->split));
+        matrices(&v->s[i], v->roles, v->split);
+        for (int r = 0; r < 3; r++) heads(&v->s[i], (vt_role)r, v->split);
+    }
+    double full = largest(v);
+    for (int from = 0; from < v->n; from += 4)
+        for (int r = 0; r < 3; r++) bars(v, (vt_role)r, from, from + 4 < v->n ? from + 4 : v->n, full);
+}
+
+/* ---- files ---- */
+
+/* A field of RFC 4180. */
+static void csv_text(FILE *f, const char *text) {
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        fputs(text, f);
+        return;
+    }
+    fputc('"', f);
+    for (; *text; text++) fprintf(f, "%s%c", *text == '"' ? "\"" : "", *text);
+    fputc('"', f);
+}
+
+static void csv_row(FILE *f, const shown *v, int i, int block, vt_role role, vt_part part, int head) {
+    double x = vt_spectrum_get(&v->s[i], block, role, part, head);
+    if (isnan(x)) return;
+    csv_text(f, v->path[i]);
+    fprintf(f, ",%d,%s,%s", block, vt_role_name(role), vt_part_name(part));
+    if (part != VT_PART_WHOLE) fprintf(f, ":%d", head);
+    fprintf(f, ",%.17g\n", x);
+}
+
+/* Whole matrices, and the heads by both splits. */
+static vt_status write_csv(const shown *v, const char *path, vt_err *e) {
+    vt_file f;
+    VT_TRY(vt_file_begin_path(&f, path, e));
+    fprintf(f.stream, "weights,layer,matrix,part,sigma\n");
+    for (int i = 0; i < v->n; i++)
+        for (int b = 0; b < v->s[i].depth; b++)
+            for (int r = 0; r < v->roles; r++)
+                for (int p = 0; p < VT_PART_COUNT; p++)
+                    for (int h = 0; h < (p == VT_PART_WHOLE ? 1 : v->s[i].heads); h++)
+                        csv_row(f.stream, v, i, b, (vt_role)r, (vt_part)p, h);
+    return vt_file_commit(&f, e);
+}
+
+/* Three panels, W_Q, W_K and W_V, on one scale; a line for each checkpoint. */
+static void write_script(FILE *f, const shown *v) {
+    for (int i = 0; i < v->n; i++) {
+        fprintf(f, "$sigma%d << EOD\n", i);
+        for (int b = 0; b < v->s[i].depth; b++) {
+            fprintf(f, "%d", b);
+            for (int r = 0; r < 3; r++) {
+                double x = vt_spectrum_get(&v->s[i], b, (vt_role)r, VT_PART_WHOLE, 0);
+                if (isnan(x))
+                    fprintf(f, " NaN");
+                else
+                    fprintf(f, " %.9g", x);
+            }
+            fprintf(f, "\n");
+        }
+        fprintf(f, "EOD\n");
+    }
+    double full = largest(v);
+    /* margins: the legend below takes 20 of 600 pixels a checkpoint */
+    fprintf(f,
+            "set multiplot layout 1,3 margins 0.08,0.98,%.4f,0.93 spacing 0.06\nset xrange [-0.3:%g]\n"
+            "set yrange [0:%.9g]\nset xtics %d\nset tics nomirror\nset xlabel 'layer'\nunset key\n",
+            (75 + 20 * v->n) / 600.0, v->deepest - 0.7, full > 0 ? full * 1.05 : 1, (v->deepest + 11) / 12);
+    for (int r = 0; r < 3; r++) {
+        fprintf(f, "set title '%s'\n", vt_role_name((vt_role)r));
+        fprintf(f, r == 0 ? "set ylabel 'largest singular value'\n" : "unset ylabel\n");
+        if (r == 0) fprintf(f, "set key at screen 0.5, screen 0.02 center bottom maxcols 1 noenhanced Left reverse\n");
+        for (int i = 0; i < v->n; i++) {
+            fprintf(f, "%s$sigma%d using 1:%d with linespoints ls %d dt %d title ", i ? ", " : "plot ", i, r + 2,
+                    1 + i % 8, 1 + i / 8);
+            vt_plot_quote(f, v->path[i]);
+        }
+        fprintf(f, "\nunset key\n");
+    }
+    fprintf(f, "unset multiplot\n");
+}
+
+static vt_status plot(const shown *v, const char *out_svg, vt_err *e) {
+    char *script = NULL;
+    size_t size;
+    FILE *f = open_memstream(&script, &size);
+    if (f) write_script(f, v);
+    bool good = f && !ferror(f);
+    if (f && fclose(f) != 0) good = false;
+    vt_status s = good ? vt_plot_svg(out_svg, script, e) : vt_fail(e, VT_E_MEMORY, "%s: no memory to plot it", out_svg);
+    free(script);
+    return s;
+}
+
+/* ---- the command ---- */
+
+static vt_status measure(shown *v, const vt_cli *c, int threads, vt_err *e) {
+    vt_overrides o;
+    VT_TRY(vt_cli_overrides(c, &o, e));
+    for (; v->n < c->n_positional; v->n++) {
+        vt_model *m;
+        v->path[v->n] = c->positional[v->n];
+        VT_TRY(vt_model_open(&m, v->path[v->n], &o, e));
+        v->config[v->n] = m->config;
+        vt_status s = vt_spectrum_measure(&v->s[v->n], m, v->roles > 3, threads, e);
+        vt_model_close(m);
+        VT_TRY(s);
+        if (v->s[v->n].depth > v->deepest) v->deepest = v->s[v->n].depth;
+    }
+    return VT_OK;
+}
+
+static vt_status read_split(const vt_cli *c, vt_part *out, vt_err *e) {
+    const char *text = vt_cli_get(c, "split");
+    *out = VT_PART_ROWS;
+    if (!text) return VT_OK;
+    for (int p = VT_PART_ROWS; p < VT_PART_COUNT; p++)
+        if (!strcmp(text, vt_part_name((vt_part)p))) return *out = (vt_part)p, VT_OK;
+    return vt_fail(e, VT_E_USAGE, "--split is '%s', must be rows or columns", text);
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    const char *csv = vt_cli_get(c, "csv"), *svg = vt_cli_get(c, "plot");
+    long long threads;
+    shown v = {.roles = vt_cli_has(c, "all") ? VT_ROLE_COUNT : 3};
+    VT_TRY(read_split(c, &v.split, e));
+    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    if (svg) VT_TRY(vt_plot_check(e)); /* before the work */
+    vt_status s = measure(&v, c, (int)threads, e);
+    if (s == VT_OK) print_all(&v);
+    if (s == VT_OK && csv) s = write_csv(&v, csv, e);
+    if (s == VT_OK && svg) s = plot(&v, svg, e);
+    for (int i = 0; i < v.n; i++) vt_spectrum_free(&v.s[i]);
+    return s;
+}
+
+static const vt_arg args[] = {{"split", "rows|columns", "which heads to show (default rows)"},
+                              {"all", NULL, "also W_O and the two matrices of the MLP"},
+                              {"csv", "FILE", "write every value: weights, layer, matrix, part, sigma"},
+                              {"plot", "FILE", "write the figure as SVG (needs gnuplot)"},
+                              {"threads", "N", "threads (default all cores); never changes a result"},
+                              VT_MODEL_ARGS,
+                              {NULL, NULL, NULL}};
+
+const vt_command vt_command_spectrum = {
+    .name = "spectrum",
+    .summary = "largest singular values of W_Q, W_K, W_V, by layer and head",
+    .operands = "WEIGHTS...",
+    .min_operands = 1,
+    .max_operands = MOST,
+    .args = args,
+    .details =
+        "Several checkpoints are compared side by side, as in Fig. 2(a) of SpecFormer (Hu et al. 2024). Layers and\n"
+        "heads count from 0, as in tensor names. --split rows: head h is the rows of W that make its outputs (the\n"
+        "paper); columns: the same range of input columns (the released code). The CSV holds both.",
+    .run = run,
+};

@@ -1,0 +1,200 @@
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "cli/cli.h"
+#include "cli/plot.h"
+#include "core/hash.h"
+#include "core/threads.h"
+#include "io/safetensors.h"
+#include "train/train.h"
+
+/* Everything a run holds; freed in one place. */
+typedef struct job {
+    vt_recipe *recipe;
+    vt_dataset *data, *test;
+    vt_model *init, *model;
+    vt_train t;
+    bool tty;
+} job;
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number) {
+    interrupted = 1;
+    signal(number, SIG_DFL); /* a second one ends at once */
+}
+
+static void show(void *ctx, const char *text, bool live) {
+    fprintf(stderr, "%s%s%s", *(bool *)ctx ? "\r\033[K" : "", text, live ? "" : "\n");
+    fflush(stderr);
+}
+
+/* The recipe inside a checkpoint's metadata. */
+static vt_status recipe_of(vt_recipe *r, const char *path, vt_err *e) {
+    vt_st *st;
+    VT_TRY(vt_st_open(&st, path, e));
+    const char *text = vt_st_meta(st, "recipe");
+    vt_status s = text ? vt_recipe_parse(r, text, strlen(text), path, e)
+                       : vt_fail(e, VT_E_FORMAT, "%s: holds no recipe (it was not made by vitrine train)", path);
+    vt_st_close(st);
+    return s;
+}
+
+static vt_status read_recipe(job *j, const vt_cli *c, vt_err *e) {
+    const char *from = vt_cli_get(c, "from"), *file = c->n_positional ? c->positional[0] : NULL, *set;
+    if (!file == !from)
+        return vt_fail(e, VT_E_USAGE, "vitrine train needs a RECIPE.yaml, or --from CHECKPOINT%s",
+                       file ? ", not both" : "");
+    VT_TRY(vt_recipe_new(&j->recipe, e));
+    VT_TRY(file ? vt_recipe_read(j->recipe, file, e) : recipe_of(j->recipe, from, e));
+    for (int i = 0; (set = vt_cli_nth(c, "set", i)); i++) VT_TRY(vt_recipe_set(j->recipe, set, e));
+    return VT_OK;
+}
+
+/* --init: the checkpoint, whose hash stands in the recipe from now on. */
+static vt_status read_init(job *j, const vt_cli *c, vt_err *e) {
+    const char *init = vt_cli_get(c, "init");
+    char *told = j->recipe->init.sha256;
+    if (!init && *told)
+        return vt_fail(e, VT_E_USAGE, "the recipe starts from the checkpoint with sha256 %s: name it with --init",
+                       told);
+    if (!init) return VT_OK;
+    vt_overrides o;
+    VT_TRY(vt_cli_overrides(c, &o, e));
+    VT_TRY(vt_model_open(&j->init, init, &o, e));
+    if (*told && strcmp(told, j->init->sha256))
+        return vt_fail(e, VT_E_USAGE, "%s has sha256 %s, but the recipe starts from %s", init, j->init->sha256, told);
+    snprintf(told, sizeof j->recipe->init.sha256, "%s", j->init->sha256);
+    return VT_OK;
+}
+
+static vt_status open_data(job *j, const vt_cli *c, vt_err *e) {
+    const char *path = vt_cli_get(c, "data");
+    if (!path)
+        return vt_fail(e, VT_E_USAGE, "vitrine train needs --data FOLDER (CIFAR binary folder, or folders of PNGs)");
+    VT_TRY(vt_dataset_open(&j->data, path, VT_SPLIT_TRAIN, e));
+    if (j->recipe->probe.images && j->recipe->probe.split) VT_TRY(vt_dataset_open(&j->test, path, VT_SPLIT_TEST, e));
+    return VT_OK;
+}
+
+static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
+    long long threads, steps;
+    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    VT_TRY(vt_cli_int(c, "max-steps", 1, INT64_MAX, 0, &steps, e));
+    VT_TRY(read_recipe(j, c, e));
+    VT_TRY(read_init(j, c, e));
+    VT_TRY(vt_recipe_resolve(j->recipe, e));
+    VT_TRY(open_data(j, c, e));
+    VT_TRY(vt_train_model(&j->model, j->recipe, j->data, j->init, e));
+    vt_model_close(j->init);
+    j->init = NULL;
+    j->tty = isatty(STDERR_FILENO);
+    j->t = (vt_train){.recipe = j->recipe,
+                      .model = j->model,
+                      .data = j->data,
+                      .watch_data = !j->recipe->probe.images ? NULL
+                                    : j->test                ? j->test
+                                                             : j->data,
+                      .out = vt_cli_get(c, "out"),
+                      .threads = (int)threads,
+                      .resume = vt_cli_has(c, "resume"),
+                      .max_steps = steps,
+                      .say = show,
+                      .say_ctx = &j->tty,
+                      .live = j->tty,
+                      .interrupt = &interrupted};
+    return VT_OK;
+}
+
+static double resident_mb(void) {
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)u.ru_maxrss / 1024;
+}
+
+static vt_status dry_run(const job *j, vt_err *e) {
+    vt_train_plan p;
+    double before = resident_mb();
+    VT_TRY(vt_train_measure(&p, &j->t, e));
+    char *text = vt_recipe_text(j->recipe);
+    if (!text) return vt_fail(e, VT_E_MEMORY, "no memory for the recipe's text");
+    const vt_config *c = &j->model->config;
+    double weights = (double)(j->model->params.total + j->model->params.t_total) * 4 / 1048576;
+    printf("%s\n", text);
+    printf("# model: %s %d x %d, patch %d, dim %d, depth %d, heads %d, mlp %d, %d classes: %zu parameters\n", c->arch,
+           c->image, c->image, c->patch, c->dim, c->depth, c->heads, c->hidden, c->classes,
+           vt_model_param_count(j->model));
+    printf("# images: %lld to train on, %lld watched; %lld steps an epoch, %lld in all\n", (long long)p.images,
+           (long long)p.watched, (long long)p.per_epoch, (long long)p.steps);
+    printf("# work: %.3g GFLOP a step, %.3g TFLOP in all\n", p.flops * 1e-9, p.flops * 1e-12 * (double)p.steps);
+    printf("# memory: %.0f MB peak with %d threads (%.1f MB of weights, activations and optimiser; micro_batch %d)\n",
+           before + (double)p.bytes / 1048576 - weights, j->t.threads, (double)p.bytes / 1048576,
+           j->recipe->top.micro_batch);
+    free(text);
+    return VT_OK;
+}
+
+/* curves.svg, when gnuplot is there. */
+static vt_status plot(const job *j, vt_err *e) {
+    char log[4096], svg[4096];
+    vt_err why = {0};
+    if (vt_plot_check(&why) != VT_OK) {
+        fprintf(stderr, "%s: no plot of the log is drawn\n", why.text);
+        return VT_OK;
+    }
+    if (snprintf(log, sizeof log, "%s/log.jsonl", j->t.out) >= (int)sizeof log)
+        return vt_fail(e, VT_E_IO, "%.80s...: path is too long", j->t.out);
+    snprintf(svg, sizeof svg, "%s/curves.svg", j->t.out);
+    return vt_plot_training(log, svg, e);
+}
+
+static vt_status train(job *j, const vt_cli *c, vt_err *e) {
+    VT_TRY(prepare(j, c, e));
+    if (vt_cli_has(c, "dry-run")) return dry_run(j, e);
+    if (!j->t.out) return vt_fail(e, VT_E_USAGE, "vitrine train needs --out FOLDER (or --dry-run)");
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    VT_TRY(vt_train_run(&j->t, e));
+    VT_TRY(plot(j, e));
+    printf("%s: model.safetensors, best.safetensors, state.safetensors, log.jsonl; peak memory %.0f MB\n", j->t.out,
+           resident_mb());
+    return VT_OK;
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    static job j;
+    vt_status s = train(&j, c, e);
+    vt_model_close(j.model), vt_model_close(j.init);
+    vt_dataset_close(j.data), vt_dataset_close(j.test);
+    vt_recipe_free(j.recipe);
+    return s;
+}
+
+static const vt_arg args[] = {
+    {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs below train/ and test/"},
+    {"out", "DIR", "folder for checkpoints and log"},
+    {"resume", NULL, "go on where a killed run was (byte-identical); starts one that is not there"},
+    {"init", "CKPT", "start from this checkpoint instead of from scratch"},
+    {"from", "CKPT", "take the recipe from this checkpoint's metadata"},
+    {"set", "KEY=VALUE", "change a key of the recipe; repeatable"},
+    {"dry-run", NULL, "print the resolved recipe, steps, work and memory; train nothing"},
+    {"max-steps", "N", "stop, resumable, after N steps"},
+    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_MODEL_ARGS,
+    {NULL, NULL, NULL},
+};
+
+const vt_command vt_command_train = {
+    .name = "train",
+    .summary = "train or harden a model by a recipe",
+    .operands = "RECIPE.yaml",
+    .max_operands = 1,
+    .args = args,
+    .details =
+        "'vitrine help recipe' explains every key. DIR gets model.safetensors (the last weights), best.safetensors\n"
+        "(the epoch that was best on the watched images), state.safetensors (for --resume) and log.jsonl.",
+    .run = run,
+};

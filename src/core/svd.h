@@ -1,0 +1,14 @@
+/* Singular values: the only door to LAPACK. Exact (to rounding: an error of a few units of 2^-53 times the largest
+ * one), for measuring; what a training step needs is a power iteration. Allocates its own workspace. */
+#ifndef VT_CORE_SVD_H
+#define VT_CORE_SVD_H
+
+#include "core/status.h"
+
+/* All singular values of a row-major A [rows, cols] (row stride ld), largest first: sigma [min(rows, cols)]. A is only
+ * read; NaN and Inf in it are refused. */
+vt_status vt_svd_values(double *sigma, const double *a, int rows, int cols, int ld, vt_err *e);
+/* The largest one and its unit vectors, A v = sigma u: u [rows], v [cols], up to a common sign. */
+vt_status vt_svd_largest(double *sigma, double *u, double *v, const double *a, int rows, int cols, int ld, vt_err *e);
+
+#endif

@@ -1,0 +1,34 @@
+/* Statistics of counts: what a comparison of two evaluations may claim. Pure functions, no field knowledge. */
+#ifndef VT_EVAL_METRICS_H
+#define VT_EVAL_METRICS_H
+
+#include <stdint.h>
+
+/* Wilson score interval of count / total at normal quantile z, as shares of 1 (Wilson 1927, eq. 5 of Brown et al.
+ * 2001). A one-sided bound is one end at VT_Z_ONE_SIDED; not at count 0, where it is too tight. */
+#define VT_Z_TWO_SIDED 1.959963984540054 /* 95 % */
+#define VT_Z_ONE_SIDED 1.644853626951473
+void vt_wilson_at(int64_t count, int64_t total, double z, double *low, double *high);
+/* The two-sided 95 % interval in percent, as tables print it. */
+void vt_wilson(int64_t count, int64_t total, double *low, double *high);
+
+/* McNemar's exact test of two models (or attacks) on the same images: b images are right under A alone, c under B
+ * alone. The effect to print beside p is (b - c) / images. */
+typedef struct vt_mcnemar {
+    double two_sided, mid_p; /* mid-p: two-sided, less conservative (Fagerland et al. 2013); 1 when b = c */
+    double a_better;         /* one-sided: P(at least b of b + c | both equally good); small speaks for A */
+    double b_better;
+} vt_mcnemar;
+vt_mcnemar vt_mcnemar_exact(int64_t b, int64_t c);
+
+/* Holm's adjusted p [n] of a family of n tests (Holm 1979): rejecting where adjusted <= alpha keeps the chance of any
+ * false rejection below alpha under any dependence. A p that is NaN (a test that could not be made) counts as 1. */
+void vt_holm(double *adjusted, const double *p, int n);
+
+/* A claim "A is better than B": held when the one-sided p for it is at most alpha, not when the one against it is,
+ * undecided otherwise (also for NaN). p may be adjusted (vt_holm); alpha below 1/2, so that both cannot be. */
+typedef enum vt_verdict { VT_CLAIM_UNDECIDED, VT_CLAIM_HELD, VT_CLAIM_NOT } vt_verdict;
+vt_verdict vt_claim(double p_for, double p_against, double alpha);
+const char *vt_verdict_name(vt_verdict v); /* "held", "not", "undecided" */
+
+#endif

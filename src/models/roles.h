@@ -1,0 +1,21 @@
+/* Where the matrices that papers speak of live in an architecture's tensors: W_Q, W_K, W_V, W_O and the two of the MLP,
+ * by block. Row-major [rows, cols] (out x in, as PyTorch stores them) within the block of all parameters. */
+#ifndef VT_MODELS_ROLES_H
+#define VT_MODELS_ROLES_H
+
+#include <stdbool.h>
+#include "models/model.h"
+
+typedef enum vt_role { VT_ROLE_Q, VT_ROLE_K, VT_ROLE_V, VT_ROLE_O, VT_ROLE_FC1, VT_ROLE_FC2, VT_ROLE_COUNT } vt_role;
+const char *vt_role_name(vt_role r); /* "W_Q", ... "FC2" */
+
+typedef struct vt_matrix {
+    size_t offset;  /* of element [0,0] in reals */
+    int rows, cols; /* contiguous: row stride is cols */
+    int heads;      /* the block's attention heads */
+} vt_matrix;
+
+/* The matrix of a block in [0, depth); false: this architecture has none. */
+bool vt_model_matrix(const vt_model *m, int block, vt_role role, vt_matrix *out);
+
+#endif

@@ -1,0 +1,186 @@
+#include "train/adapt.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include "io/safetensors.h"
+
+/* ---- what must agree ---- */
+
+typedef enum kind { INT, YES_NO, POOL, WORD } kind;
+
+static const struct {
+    const char *name;
+    kind kind;
+    size_t offset; /* into vt_config */
+} fixed[] = {
+    {"architecture", WORD, offsetof(vt_config, arch)},
+    {"attention", WORD, offsetof(vt_config, attn)},
+    {"width (dim)", INT, offsetof(vt_config, dim)},
+    {"depth", INT, offsetof(vt_config, depth)},
+    {"heads", INT, offsetof(vt_config, heads)},
+    {"mlp hidden", INT, offsetof(vt_config, hidden)},
+    {"qkv bias", YES_NO, offsetof(vt_config, qkv_bias)},
+    {"distillation token", YES_NO, offsetof(vt_config, dist_token)},
+    {"pool", POOL, offsetof(vt_config, pool)},
+};
+
+static void value_text(char buf[24], kind k, const vt_config *c, size_t offset) {
+    const void *at = (const char *)c + offset;
+    switch (k) {
+    case INT:
+        snprintf(buf, 24, "%d", *(const int *)at);
+        break;
+    case YES_NO:
+        snprintf(buf, 24, "%s", *(const bool *)at ? "yes" : "no");
+        break;
+    case POOL:
+        snprintf(buf, 24, "%s", *(const vt_pool *)at == VT_POOL_AVG ? "avg" : "token");
+        break;
+    case WORD:
+        snprintf(buf, 24, "%s", (const char *)at);
+        break;
+    }
+}
+
+static const char *path_of(const vt_model *m) { return m->path ? m->path : "the starting checkpoint"; }
+
+static vt_status check(const vt_model *to, const vt_model *from, const vt_recipe_init *how, vt_err *e) {
+    const vt_config *a = &from->config, *b = &to->config;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        char had[24], wanted[24];
+        value_text(had, fixed[i].kind, a, fixed[i].offset);
+        value_text(wanted, fixed[i].kind, b, fixed[i].offset);
+        if (strcmp(had, wanted))
+            return vt_fail(e, VT_E_SHAPE,
+                           "%s: %s is %s, but the model to train has %s; only image size, patch and classes may differ",
+                           path_of(from), fixed[i].name, had, wanted);
+    }
+    if (a->patch % b->patch)
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: patch is %d, but the model to train has %d; kernels can only shrink, to a divisor",
+                       path_of(from), a->patch, b->patch);
+    if (a->classes != b->classes && how->head != VT_HEAD_FRESH)
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: classes are %d, but the model to train has %d; init.head: fresh draws a new head instead "
+                       "of keeping it",
+                       path_of(from), a->classes, b->classes);
+    for (int i = 0; i < from->params.count; i++)
+        if (!vt_model_param(to, from->params.items[i].name))
+            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has no place in the model to train", path_of(from),
+                           from->params.items[i].name);
+    return VT_OK;
+}
+
+/* ---- resizing ---- */
+
+/* Sources of one coordinate and their weights. */
+typedef struct taps {
+    int n, at[4];
+    double w[4];
+} taps;
+
+/* torch.nn.functional.interpolate, align_corners=False, antialias=False: d of t from a side of s. */
+static taps linear_taps(int d, int s, int t) {
+    double at = fmax((d + 0.5) * s / t - 0.5, 0), f = at - floor(at);
+    int i = (int)at;
+    return (taps){2, {i, i + 1 < s ? i + 1 : s - 1}, {1 - f, f}};
+}
+
+/* Keys' cubic, a = -0.75 as in PyTorch; the coordinate is not clipped, the taps are. */
+static taps cubic_taps(int d, int s, int t) {
+    const double a = -0.75;
+    double at = (d + 0.5) * s / t - 0.5, f = at - floor(at);
+    taps r = {.n = 4};
+    for (int k = 0; k < 4; k++) {
+        int i = (int)floor(at) - 1 + k;
+        double x = fabs(f + 1 - k); /* distance to tap k */
+        r.at[k] = i < 0 ? 0 : i > s - 1 ? s - 1 : i;
+        r.w[k] = x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+    }
+    return r;
+}
+
+/* out [t,t,d] from in [s,s,d], summed in double, rounded once. */
+static void resize_grid(float *out, int t, const float *in, int s, int d, int pos_embed) {
+    taps (*const find)(int, int, int) = pos_embed == VT_POS_BICUBIC ? cubic_taps : linear_taps;
+    for (int y = 0; y < t; y++) {
+        taps v = find(y, s, t);
+        for (int x = 0; x < t; x++) {
+            taps h = find(x, s, t);
+            for (int j = 0; j < d; j++) {
+                double sum = 0;
+                for (int p = 0; p < v.n; p++)
+                    for (int q = 0; q < h.n; q++)
+                        sum += v.w[p] * h.w[q] *
+                               (double)in[((size_t)v.at[p] * (size_t)s + (size_t)h.at[q]) * (size_t)d + (size_t)j];
+                *out++ = (float)sum;
+            }
+        }
+    }
+}
+
+static void adapt_positions(float *out, const float *in, const vt_config *b, const vt_config *a,
+                            const vt_recipe_init *how) {
+    size_t prefix = (size_t)(vt_config_prefix(a) * a->dim);
+    memcpy(out, in, prefix * sizeof *out);
+    resize_grid(out + prefix, vt_config_side(b), in + prefix, vt_config_side(a), a->dim, how->pos_embed);
+}
+
+/* w' [o,c,i,j] = sum over u, v < r of w [o,c,ri+u,rj+v]: what the large kernel answers to the image enlarged r times by
+ * nearest neighbours (the sum of Mo et al.'s code, in double, rounded once). */
+static void adapt_kernel(float *out, const float *in, const vt_config *b, const vt_config *a,
+                         const vt_recipe_init *how) {
+    (void)how;
+    int large = a->patch, small = b->patch, r = large / small;
+    for (int plane = 0; plane < 3 * a->dim; plane++, in += large * large)
+        for (int i = 0; i < small; i++)
+            for (int j = 0; j < small; j++) {
+                double sum = 0;
+                for (int u = 0; u < r; u++)
+                    for (int v = 0; v < r; v++) sum += (double)in[(r * i + u) * large + r * j + v];
+                *out++ = (float)sum;
+            }
+}
+
+/* Tensors whose shape may differ between the two models, besides the head. */
+static const struct {
+    const char *name;
+    void (*adapt)(float *out, const float *in, const vt_config *b, const vt_config *a, const vt_recipe_init *how);
+} flexible[] = {
+    {"pos_embed", adapt_positions},
+    {"patch_embed.proj.weight", adapt_kernel},
+};
+
+static bool same_shape(const vt_param *p, const vt_param *q) {
+    return p->ndim == q->ndim && !memcmp(p->shape, q->shape, (size_t)p->ndim * sizeof *p->shape);
+}
+
+static bool is_head(const char *name) { return !strncmp(name, "head.", 5) || !strncmp(name, "head_dist.", 10); }
+
+vt_status vt_adapt(vt_model *to, const vt_model *from, const vt_recipe_init *how, uint64_t seed, vt_err *e) {
+    VT_TRY(check(to, from, how, e));
+    vt_model_init(to, seed);
+    for (int i = 0; i < to->params.count; i++) {
+        const vt_param *p = &to->params.items[i], *q = vt_model_param(from, p->name);
+        if (!q || (is_head(p->name) && how->head == VT_HEAD_FRESH)) continue;
+        float *out = to->w + p->offset;
+        const float *in = from->w + q->offset;
+        size_t k = 0, n = sizeof flexible / sizeof *flexible;
+        while (k < n && strcmp(flexible[k].name, p->name)) k++;
+        if (same_shape(p, q))
+            memcpy(out, in, p->numel * sizeof *out);
+        else if (k < n)
+            flexible[k].adapt(out, in, &to->config, &from->config, how);
+        else {
+            char had[96], wanted[96];
+            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, the model to train wants %s", path_of(from),
+                           p->name, vt_shape_text(had, sizeof had, q->shape, q->ndim),
+                           vt_shape_text(wanted, sizeof wanted, p->shape, p->ndim));
+        }
+    }
+    vt_model_refresh(to);
+    return VT_OK;
+}

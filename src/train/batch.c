@@ -1,0 +1,143 @@
+#include "train/batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/threads.h"
+
+static size_t pixels(const vt_model *m) { return 3 * (size_t)m->config.image * (size_t)m->config.image; }
+
+double vt_batch_eps(const vt_recipe *r, double share) {
+    double a = r->attack.ramp_begin, b = r->attack.ramp_end;
+    if (share < a) return 0;
+    return share < b ? r->attack.eps * (share - a) / (b - a) : r->attack.eps;
+}
+
+static vt_status worker_open(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
+    const vt_objective_def_f32 *o = b->objective;
+    int views = vt_views_f32(o);
+    size_t n = (size_t)b->r->top.micro_batch, k = (size_t)b->m->config.classes, px = pixels(b->m);
+    VT_TRY(vt_session_open_f32(&w->session, b->m, views * b->r->top.micro_batch, VT_GRAD_PARAMS, e));
+    w->session->ortho = (float)b->ortho;
+    if (o->inner != VT_INNER_NONE)
+        VT_TRY(vt_inner_open(&w->inner, b->m, b->r->attack.spec, (vt_norm)b->r->attack.norm, o->inner, o->start_sigma,
+                             &b->r->attack, (uint64_t)b->r->top.seed, e));
+    w->grad = vt_alloc(b->m->params.total * sizeof(float));
+    w->x = vt_alloc(2 * n * px * sizeof(float)), w->partner = vt_alloc(px * sizeof(float));
+    w->target = vt_alloc(n * k * sizeof(float)), w->dz = vt_alloc(2 * n * k * sizeof(float));
+    if (w->grad && w->x && w->partner && w->target && w->dz) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "no memory for one more thread of training (%zu bytes)",
+                   vt_batch_bytes(b->r, b->m, 1));
+}
+
+vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, const vt_dataset *data, int threads,
+                        vt_err *e) {
+    *b = (vt_batch){.r = r, .m = m, .data = data};
+    int micros = (r->top.batch + r->top.micro_batch - 1) / r->top.micro_batch;
+    b->threads = threads < micros ? threads : micros;
+    b->objective = vt_objective_find_f32(r->top.objective);
+    b->objective_params = vt_recipe_objective(r, r->top.objective);
+    int n;
+    const vt_penalty_def_f32 *const *penalties = vt_penalty_defs_f32(&n);
+    for (int i = 0; i < n; i++)
+        if (penalties[i]->attention && penalties[i]->active(r->penalty_params[i]))
+            b->ortho += penalties[i]->attention(r->penalty_params[i], r->top.batch);
+    b->grad = vt_alloc(m->params.total * sizeof(float));
+    b->workers = calloc((size_t)b->threads, sizeof *b->workers);
+    if (!b->grad || !b->workers) return vt_fail(e, VT_E_MEMORY, "no memory for training");
+    for (int i = 0; i < b->threads; i++) VT_TRY(worker_open(&b->workers[i], b, e));
+    return VT_OK;
+}
+
+void vt_batch_close(vt_batch *b) {
+    for (int i = 0; b->workers && i < b->threads; i++) {
+        vt_batch_worker *w = &b->workers[i];
+        vt_session_close_f32(w->session);
+        vt_inner_close(&w->inner);
+        free(w->grad), free(w->x), free(w->partner), free(w->target), free(w->dz);
+    }
+    free(b->workers), free(b->grad);
+    memset(b, 0, sizeof *b);
+}
+
+size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads) {
+    const vt_objective_def_f32 *o = vt_objective_find_f32(r->top.objective);
+    int micros = (r->top.batch + r->top.micro_batch - 1) / r->top.micro_batch;
+    size_t n = (size_t)r->top.micro_batch, k = (size_t)m->config.classes, px = pixels(m);
+    size_t one = vt_session_bytes_f32(m, vt_views_f32(o) * r->top.micro_batch, VT_GRAD_PARAMS) +
+                 sizeof(float) * (m->params.total + (2 * n + 1) * px + 3 * n * k);
+    if (o->inner != VT_INNER_NONE) one += vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + 10 * px * sizeof(float);
+    return (size_t)(threads < micros ? threads : micros) * one + m->params.total * sizeof(float);
+}
+
+/* Image `at` of the batch, mixed with its partner (the reversed batch), and its label distribution. */
+static vt_status load(vt_batch *b, vt_batch_worker *w, int at, float *x, float *target, vt_err *e) {
+    const vt_recipe *r = b->r;
+    int side = b->m->config.image, y, yr;
+    uint64_t seed = (uint64_t)r->top.seed;
+    VT_TRY(vt_augment_image(x, &y, b->data, b->ids[at], side, &r->augment, seed, b->epoch, e));
+    yr = y;
+    if (b->mix.kind != VT_MIX_NONE) {
+        VT_TRY(vt_augment_image(w->partner, &yr, b->data, b->ids[r->top.batch - 1 - at], side, &r->augment, seed,
+                                b->epoch, e));
+        vt_mix_images(x, w->partner, &b->mix, side);
+    }
+    vt_mix_target(target, y, yr, &b->mix, r->top.label_smoothing, b->m->config.classes);
+    return VT_OK;
+}
+
+static int count_right(const float *z, const float *target, int images, int k) {
+    int right = 0;
+    for (int i = 0; i < images; i++) right += vt_argmax_f32(z + i * k, k) == vt_argmax_f32(target + i * k, k);
+    return right;
+}
+
+static vt_status micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
+    vt_batch *b = ctx;
+    vt_batch_worker *w = &b->workers[thread];
+    const vt_objective_def_f32 *o = b->objective;
+    int micro = b->r->top.micro_batch, first = (int)item * micro, k = b->m->config.classes;
+    int n = b->r->top.batch - first < micro ? b->r->top.batch - first : micro;
+    size_t px = pixels(b->m);
+    float *clean = w->x, *adv = w->x + (size_t)n * px;
+    double eps = vt_batch_eps(b->r, b->share);
+    for (int i = 0; i < n; i++) {
+        VT_TRY(load(b, w, first + i, clean + (size_t)i * px, w->target + i * k, e));
+        if (o->inner == VT_INNER_NONE) continue;
+        VT_TRY(vt_inner_run(&w->inner, adv + (size_t)i * px, clean + (size_t)i * px, w->target + i * k, eps,
+                            b->ids[first + i], b->epoch, b->step, b->share));
+    }
+    w->clean_seen = w->clean_right = 0;
+    if (!o->needs_clean && item == 0) {
+        w->clean_seen = n;
+        w->clean_right = count_right(vt_session_forward_f32(w->session, clean, n, false), w->target, n, k);
+    }
+    memset(w->grad, 0, b->m->params.total * sizeof(float));
+    vt_micro_gradient_f32(w->grad, &w->sums, w->session, o, b->objective_params, o->needs_clean ? clean : adv,
+                          w->target, n, 1.0 / b->r->top.batch, w->dz);
+    if (o->needs_clean) w->clean_seen = n, w->clean_right = w->sums.right_clean;
+    return VT_OK;
+}
+
+static void add(void *ctx, int thread, size_t item) {
+    (void)item;
+    vt_batch *b = ctx;
+    const vt_batch_worker *w = &b->workers[thread];
+    const float *from = w->grad;
+    float *to = b->grad;
+    if (item == 0)
+        memcpy(to, from, b->m->params.total * sizeof *to);
+    else
+        for (size_t i = 0; i < b->m->params.total; i++) to[i] += from[i];
+    b->sums.loss += w->sums.loss, b->sums.ortho += w->sums.ortho;
+    b->sums.right_adv += w->sums.right_adv;
+    b->sums.clean_images += w->clean_seen, b->sums.right_clean += w->clean_right;
+}
+
+vt_status vt_batch_gradient(vt_batch *b, const int32_t *ids, int epoch, int64_t step, double share, vt_err *e) {
+    b->ids = ids, b->epoch = epoch, b->step = step, b->share = share;
+    b->mix = vt_mix_draw(&b->r->augment, (uint64_t)b->r->top.seed, step, b->m->config.image);
+    b->sums = (vt_batch_sums){.images = b->r->top.batch};
+    size_t micros = (size_t)((b->r->top.batch + b->r->top.micro_batch - 1) / b->r->top.micro_batch);
+    return vt_for_each_in_order(micros, b->threads, micro_batch, add, b, e);
+}

@@ -1,0 +1,58 @@
+/* The gradient of one step: images are loaded, augmented, mixed and attacked, and their gradients summed, in
+ * micro-batches that threads share. The sum is formed in the order of micro-batches: the same bits for any number of
+ * threads. */
+#ifndef VT_TRAIN_BATCH_H
+#define VT_TRAIN_BATCH_H
+
+#include "io/dataset.h"
+#include "train/augment.h"
+#include "train/gradient.h"
+#include "train/inner.h"
+#include "train/penalty.h"
+
+/* Over the images of a step. Clean accuracy is taken on all images when the objective sees them, else on the first
+ * micro-batch. */
+typedef struct vt_batch_sums {
+    double loss, ortho; /* sums over images */
+    int64_t images, right_adv, clean_images, right_clean;
+} vt_batch_sums;
+
+typedef struct vt_batch_worker {
+    vt_session_f32 *session;
+    vt_inner inner;
+    float *grad, *x, *partner, *target, *dz;
+    vt_micro_sums sums;
+    int clean_seen, clean_right;
+} vt_batch_worker;
+
+typedef struct vt_batch {
+    const vt_recipe *r;
+    const vt_model *m;
+    const vt_dataset *data;
+    const vt_objective_def_f32 *objective;
+    const void *objective_params;
+    double ortho; /* factor of L_AM for one image */
+    int threads;
+    vt_batch_worker *workers;
+    float *grad; /* [params.total] the result */
+    vt_batch_sums sums;
+    /* the step under way */
+    const int32_t *ids;
+    int epoch;
+    int64_t step;
+    double share;
+    vt_mix mix;
+} vt_batch;
+
+vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, const vt_dataset *data, int threads,
+                        vt_err *e);
+void vt_batch_close(vt_batch *b);
+/* b->grad and b->sums for the images ids [batch]; the objective's gradient is that of the mean. share: of the training
+ * done. */
+vt_status vt_batch_gradient(vt_batch *b, const int32_t *ids, int epoch, int64_t step, double share, vt_err *e);
+/* Bytes that it will take. */
+size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads);
+/* Radius of the inner attack at a share of the training. */
+double vt_batch_eps(const vt_recipe *r, double share);
+
+#endif

@@ -1,0 +1,135 @@
+#include "train/inner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+
+static size_t pixels(const vt_model *m) { return 3 * (size_t)m->config.image * (size_t)m->config.image; }
+
+vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_norm norm, vt_inner_goal goal,
+                        double start_sigma, const vt_recipe_attack *how, uint64_t seed, vt_err *e) {
+    *in = (vt_inner){.m = m, .how = how, .norm = norm, .goal = goal, .start_sigma = start_sigma, .seed = seed};
+    VT_TRY(vt_attack_parse(&in->attack, spec, norm, e));
+    VT_TRY(vt_classifier_open_unjudged(&in->model, &in->session, m, e));
+    VT_TRY(vt_oracle_open(&in->oracle, &in->model, e));
+    in->oracle.judging = false, in->oracle.exhaustive = true;
+    const vt_config *c = &m->config;
+    size_t n = pixels(m), k = (size_t)c->classes;
+    const vt_attack_stage *stage = &in->attack.stages[0];
+    vt_task dims = {.n = n, .height = c->image, .width = c->image, .classes = c->classes};
+    size_t work = stage->def->work_len ? stage->def->work_len(stage->params, &dims) : 1;
+    in->lo = vt_alloc(n * sizeof(float)), in->hi = vt_alloc(n * sizeof(float));
+    in->start = vt_alloc(n * sizeof(float)), in->centre = vt_alloc(n * sizeof(float));
+    in->work = vt_alloc(work * sizeof(float));
+    in->z = vt_alloc(k * sizeof(float)), in->target = vt_alloc(k * sizeof(float));
+    in->mask = vt_alloc(n), in->open = vt_alloc((size_t)c->depth);
+    if (in->lo && in->hi && in->start && in->centre && in->work && in->z && in->target && in->mask && in->open)
+        return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "no memory for the inner attack");
+}
+
+void vt_inner_close(vt_inner *in) {
+    vt_oracle_close(&in->oracle);
+    vt_classifier_close(&in->model);
+    vt_attack_free(&in->attack);
+    free(in->lo), free(in->hi), free(in->start), free(in->centre), free(in->work);
+    free(in->z), free(in->target), free(in->mask), free(in->open);
+    memset(in, 0, sizeof *in);
+}
+
+/* Draws of a masking at attack step k: the same for all images of a training step. */
+static vt_rng masking(const vt_inner *in, const char *purpose, int k) {
+    return (vt_rng){.seed = in->seed,
+                    .purpose = vt_rng_purpose(purpose),
+                    .image = (uint32_t)in->step,
+                    .run = (uint32_t)(in->step >> 32),
+                    .step = (uint32_t)k};
+}
+
+/* PRM (Mo et al. 2022, section 4.2): before every step int(P (1 - keep)) random patches of the perturbation are zeroed,
+ * and stay so until a step moves them again. */
+static void mask_patches(vt_inner *in, int k, float *x_adv) {
+    int side = in->m->config.image, ps = in->how->prm_patch ? in->how->prm_patch : in->m->config.patch;
+    int nx = side / ps, n = nx * nx, zeroed = (int)(n * (1 - in->keep));
+    vt_rng r = masking(in, "prm", k);
+    memset(in->mask, 0, (size_t)n);
+    for (int i = 0; i < zeroed; i++) { /* selection sampling: patch j of those left, Floyd's way */
+        int j = n - zeroed + i, t = (int)(((uint64_t)vt_rng_bits(&r, (uint64_t)i) * (uint64_t)(j + 1)) >> 32);
+        in->mask[in->mask[t] ? j : t] = 1;
+    }
+    for (int c = 0; c < 3; c++)
+        for (int y = 0; y < nx * ps; y++)
+            for (int x = 0; x < nx * ps; x++) {
+                size_t at = ((size_t)c * (size_t)side + (size_t)y) * (size_t)side + (size_t)x;
+                if (in->mask[(y / ps) * nx + x / ps]) x_adv[at] = in->centre[at];
+            }
+}
+
+/* ARD (Mo et al. 2022, section 4.1): each block's attention branch passes the gradient with probability keep. */
+static void drop_branches(vt_inner *in, int k) {
+    vt_rng r = masking(in, "ard", k);
+    for (int b = 0; b < in->m->config.depth; b++) in->open[b] = (double)vt_rng_uniform(&r, (uint64_t)b) < in->keep;
+    in->session->branch_open = in->open;
+}
+
+static void before_step(void *ctx, int k, float *x_adv) {
+    vt_inner *in = ctx;
+    if (in->how->prm) mask_patches(in, k, x_adv);
+    if (in->how->ard) drop_branches(in, k);
+}
+
+/* The distribution whose cross entropy the attack raises: the label's, or the prediction at the clean image (the
+ * divergence KL(p || p') of TRADES differs from that cross entropy by a constant). */
+static const float *goal_target(vt_inner *in, const float *x, const float *target) {
+    if (in->goal != VT_INNER_PREDICTION) return target;
+    int k = in->m->config.classes;
+    in->model.logits(in->model.self, x, in->z, false);
+    double top = (double)in->z[vt_argmax_f32(in->z, k)], sum = 0;
+    for (int j = 0; j < k; j++) sum += exp((double)in->z[j] - top);
+    for (int j = 0; j < k; j++) in->target[j] = (float)(exp((double)in->z[j] - top) / sum);
+    return in->target;
+}
+
+vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, int64_t image,
+                       int epoch, int64_t step, double share) {
+    const vt_attack_stage *stage = &in->attack.stages[0];
+    size_t n = pixels(in->m);
+    if (!(eps > 0)) {
+        memcpy(x_adv, x, n * sizeof *x_adv);
+        return VT_OK;
+    }
+    vt_ball ball;
+    vt_ball_init(&ball, in->norm, eps, x, n, in->lo, in->hi);
+    vt_rng rng = {.seed = in->seed,
+                  .purpose = vt_rng_purpose("inner") + (uint32_t)epoch * 2654435761u,
+                  .image = (uint32_t)image};
+    vt_oracle_reset(&in->oracle, &ball, 0, true);
+    vt_oracle_target(&in->oracle, goal_target(in, x, target));
+    memcpy(in->centre, x, n * sizeof *x);
+    const float *start = x;
+    if (in->start_sigma > 0) {
+        vt_rng_normals(&rng, in->start, n);
+        for (size_t i = 0; i < n; i++) {
+            float v = x[i] + (float)in->start_sigma * in->start[i];
+            in->start[i] = v < 0 ? 0 : v > 1 ? 1 : v;
+        }
+        start = in->start;
+    }
+    vt_task t = {.x = start,
+                 .n = n,
+                 .height = in->m->config.image,
+                 .width = in->m->config.image,
+                 .classes = in->m->config.classes,
+                 .ball = &ball,
+                 .rng = rng,
+                 .x_adv = x_adv,
+                 .work = in->work};
+    in->session->branch_open = NULL;
+    if (in->how && (in->how->ard || in->how->prm)) {
+        double ramp = in->how->warm > 0 && share < in->how->warm ? share / in->how->warm : 1;
+        in->keep = ramp * in->how->drop_rate, in->step = step;
+        t.before_step = before_step, t.ctx = in;
+    }
+    return stage->def->run(&in->oracle, stage->params, &t);
+}

@@ -1,0 +1,41 @@
+/* The attack inside adversarial training: an attack of src/attacks on one image at a time, on a thread of its own, with
+ * the weights as they are. Nothing is judged and nothing ends early. */
+#ifndef VT_TRAIN_INNER_H
+#define VT_TRAIN_INNER_H
+
+#include "attacks/attack.h"
+#include "models/session.h"
+#include "train/objective.h"
+#include "train/recipe.h"
+
+/* One thread's attacker. */
+typedef struct vt_inner {
+    const vt_model *m;
+    const vt_recipe_attack *how; /* NULL: no masking (the probe) */
+    vt_norm norm;
+    vt_inner_goal goal;
+    double start_sigma;
+    uint64_t seed;
+    vt_classifier model;
+    vt_session_f32 *session;
+    vt_oracle oracle;
+    vt_attack attack;
+    float *lo, *hi, *work, *start, *z, *target;
+    float *centre;       /* PRM: the clean image of the attack under way */
+    unsigned char *mask; /* [patches] PRM */
+    unsigned char *open; /* [depth] ARD */
+    int64_t step;        /* of training: key of the maskings */
+    double keep;         /* their keep rate now */
+} vt_inner;
+
+/* spec: an attack; goal and start_sigma: of the objective. */
+vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_norm norm, vt_inner_goal goal,
+                        double start_sigma, const vt_recipe_attack *how, uint64_t seed, vt_err *e);
+void vt_inner_close(vt_inner *in);
+
+/* x_adv [pixels] from x with label distribution target [K], in a ball of radius eps. (image, epoch, step) key the
+ * draws; share: of the training done, for the maskings' ramp. */
+vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, int64_t image,
+                       int epoch, int64_t step, double share);
+
+#endif

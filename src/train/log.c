@@ -1,0 +1,98 @@
+/* log.jsonl: one JSON object a line. Times stand here and nowhere else. */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "eval/files.h"
+#include "train/run.h"
+
+/* Does the line tell of something after step `done`? A line that is no JSON was cut by a kill. */
+static bool later(const char *line, int64_t done, int64_t per_epoch) {
+    json_t *o = json_loads(line, 0, NULL);
+    json_int_t step = json_integer_value(json_object_get(o, "step"));
+    json_int_t epoch = json_integer_value(json_object_get(o, "epoch_end"));
+    bool is = !o || step > done || epoch * per_epoch > done;
+    json_decref(o);
+    return is;
+}
+
+static int64_t lines_until(FILE *f, int64_t done, int64_t per_epoch) {
+    char *line = NULL;
+    size_t room = 0;
+    int64_t bytes = 0;
+    ssize_t n;
+    while ((n = getline(&line, &room, f)) > 0 && !later(line, done, per_epoch)) bytes += n;
+    free(line);
+    return bytes;
+}
+
+vt_status vt_log_open(vt_run *run, vt_err *e) {
+    char path[VT_PATH_MAX];
+    if (!vt_path(path, run->t->out, "log.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
+    run->log = run->step ? fopen(path, "r+") : NULL;
+    if (!run->log) run->log = fopen(path, "w+");
+    if (!run->log) return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(errno));
+    int64_t bytes = lines_until(run->log, run->step, run->per_epoch);
+    if (ftruncate(fileno(run->log), bytes) != 0 || fseek(run->log, (long)bytes, SEEK_SET) != 0)
+        return vt_fail(e, VT_E_IO, "%s: cannot be cut to %lld bytes: %s", path, (long long)bytes, strerror(errno));
+    return VT_OK;
+}
+
+static vt_status put(vt_run *run, json_t *o, vt_err *e) {
+    char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(o);
+    if (!text) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
+    bool good = fprintf(run->log, "%s\n", text) > 0;
+    free(text);
+    return good ? VT_OK : vt_fail(e, VT_E_IO, "%s/log.jsonl: cannot be written: %s", run->t->out, strerror(errno));
+}
+
+/* JSON has no NaN and no infinity. */
+static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+static json_t *share(double right, double of) { return number(right / of); }
+static json_t *known(double v) { return v >= 0 ? number(v) : json_null(); }
+
+static void put_penalties(json_t *o, const vt_run *run, const double *values) {
+    for (int i = 0; i < run->n_penalties; i++) {
+        char key[48];
+        snprintf(key, sizeof key, "penalty_%s", run->penalties[i].def->name);
+        json_object_set_new(o, key, number(values ? values[i] : run->penalties[i].last));
+    }
+}
+
+vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_err *e) {
+    const vt_batch_sums *s = &run->batch.sums;
+    json_t *o =
+        json_pack("{s:I,s:o,s:o,s:o,s:o,s:o}", "step", (json_int_t)run->step, "epoch",
+                  number((double)run->step / (double)run->per_epoch), "loss", number(s->loss / (double)s->images), "lr",
+                  number(lr), "grad_norm", number(norm), "seconds", number(seconds));
+    if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
+    put_penalties(o, run, NULL);
+    return put(run, o, e);
+}
+
+vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double robust, double seconds, vt_err *e) {
+    const vt_run_numbers *n = &run->n;
+    bool attacked = run->batch.objective->inner != VT_INNER_NONE;
+    double values[] = {n->penalty0, n->penalty1, n->penalty2, n->penalty3};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) values[i] /= n->steps;
+    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "epoch_end", epoch, "loss", number(n->loss / n->images),
+                          "lr", number(lr), "clean_train", share(n->right_clean, n->clean_images), "robust_train",
+                          attacked ? share(n->right_adv, n->images) : json_null(), "clean_probe", known(clean),
+                          "robust_probe", known(robust), "seconds", number(seconds));
+    if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
+    put_penalties(o, run, values);
+    return put(run, o, e);
+}
+
+vt_status vt_log_event(vt_run *run, const char *kind, const char *text, vt_err *e) {
+    return put(run, json_pack("{s:s,s:I,s:s}", "event", kind, "step", (json_int_t)run->step, "text", text), e);
+}
+
+vt_status vt_log_sync(vt_run *run, vt_err *e) {
+    if (fflush(run->log) != 0 || (fsync(fileno(run->log)) != 0 && errno != EINVAL))
+        return vt_fail(e, VT_E_IO, "%s/log.jsonl: cannot be written: %s", run->t->out, strerror(errno));
+    return VT_OK;
+}

@@ -1,0 +1,32 @@
+/* Optimisers: a file optim_*.c each, compiled for float and for double. A step is elementwise, so a tensor may be cut
+ * into pieces and the pieces done by several threads. Options are recipe keys below the optimiser's name
+ * ("sgd.momentum"). */
+#ifndef VT_TRAIN_OPTIM_H
+#define VT_TRAIN_OPTIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "core/opt.h"
+#include "core/real.h"
+
+#define VT_OPTIM_SLOTS 2
+
+typedef struct VT_R(vt_optim_def) {
+    const char *name, *summary, *reference;
+    size_t params_size;
+    const vt_opt *opts;
+    int slots;                             /* numbers of state for each weight, at most VT_OPTIM_SLOTS */
+    const char *slot_name[VT_OPTIM_SLOTS]; /* in checkpoints: "exp_avg" */
+    bool wide;                             /* state is double in both precisions */
+    /* Fills the state for weights w; NULL: zeros. state[i] [n] is real, or double when wide. */
+    void (*start)(void *const *state, const real *w, size_t n, const void *params);
+    /* w -= ..., in place; g [n] the gradient (already clipped); weight_decay of this tensor; t = 1, 2, ... counts
+     * steps. */
+    void (*step)(real *w, void *const *state, const real *g, size_t n, const void *params, double lr,
+                 double weight_decay, int64_t t);
+} VT_R(vt_optim_def);
+
+const VT_R(vt_optim_def) *const *VT_R(vt_optim_defs)(int *n);
+const VT_R(vt_optim_def) *VT_R(vt_optim_find)(const char *name); /* NULL: unknown */
+
+#endif

@@ -1,0 +1,51 @@
+/* Mirror descent with the potential psi(w) = |w|_p^p / p (Azizan and Hassibi; for attention: Julistiono, Tarzanagh and
+ * Azizan, arXiv 2410.14581), entrywise: theta = grad psi(w) = sgn(w) |w|^(p-1);  theta -= lr g;  w = sgn(theta)
+ * |theta|^(1/(p-1)). Near p = 1 a small weight hardly moves and zero stays zero, which is where the sparsity comes
+ * from: a zero-initialised tensor never learns, so this is for attention matrices.
+ * Ours: theta is the state, in double (a round trip through float w loses 1e-6 of it a step and swallows small ones),
+ * and is never derived from w again after the start; weight decay adds to the gradient, as in SGD. The gradient is not
+ * normalised by its q-norm, as the paper's synthetic runs do it: a step is elementwise here. */
+#include <math.h>
+#include <stddef.h>
+#include "train/optim.h"
+
+typedef struct params {
+    double p;
+} params;
+
+static const vt_opt opts[] = {
+    {"p", "exponent of the potential; 2: plain gradient descent", VT_OPT_REAL, offsetof(params, p), 1.1, 1.05, 4, NULL,
+     NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+/* sgn(x) |x|^e; 0 at 0 */
+static double power(double x, double e) { return x != 0 ? copysign(exp(e * log(fabs(x))), x) : 0; }
+
+static void start(void *const *state, const real *w, size_t n, const void *params_) {
+    double *theta = state[0], e = ((const params *)params_)->p - 1;
+    for (size_t i = 0; i < n; i++) theta[i] = power((double)w[i], e);
+}
+
+static void step(real *w, void *const *state, const real *g, size_t n, const void *params_, double lr,
+                 double weight_decay, int64_t t) {
+    (void)t;
+    double *theta = state[0], e = 1 / (((const params *)params_)->p - 1);
+    for (size_t i = 0; i < n; i++) {
+        theta[i] -= lr * ((double)g[i] + weight_decay * (double)w[i]);
+        w[i] = (real)power(theta[i], e);
+    }
+}
+
+const VT_R(vt_optim_def) VT_R(vt_optim_def_md) = {
+    .name = "md",
+    .summary = "mirror descent with an l_p potential (p near 1: sparse weights)",
+    .reference = "Julistiono et al. 2024, arXiv 2410.14581, l_p-AttGD with a constant step",
+    .params_size = sizeof(params),
+    .opts = opts,
+    .slots = 1,
+    .slot_name = {"dual"},
+    .wide = true,
+    .start = start,
+    .step = step,
+};

@@ -1,0 +1,231 @@
+/* Maximum singular value penalisation: sum over blocks, branches q, k, v and the parts of their matrices of
+ * lambda sigma_max^2 (Hu et al. 2024, eq. 11 and 13). sigma is estimated by power iteration with vectors u, v that live
+ * as long as the run (algorithm 1); they are normalised in every iteration and the penalty is added once, after the
+ * last one, as the authors' code does (the algorithm as printed does neither). u and v count as constants.
+ * Parts: rows are the paper's heads (row h d.. of W, out x in, make head h); columns are what the code cuts; whole is
+ * the matrix. A branch with lambda 0 is left out: no term, and its vectors rest. */
+#include <math.h>
+#include <string.h>
+#include "core/rand.h"
+#include "models/roles.h"
+#include "train/msvp.h"
+#include "train/penalty.h"
+
+enum { ROWS, COLUMNS, WHOLE };
+enum { BRANCHES = 3, LANES = 32 };
+static const vt_role branches[BRANCHES] = {VT_ROLE_Q, VT_ROLE_K, VT_ROLE_V};
+static const double TINY = 1e-12; /* the code's floor of a norm */
+
+typedef struct params {
+    double lambda[BRANCHES];
+    int split, iterations, method;
+} params;
+
+static const vt_opt opts[] = {
+    {"lambda", "weight of sigma_max^2 for W_Q,W_K,W_V", VT_OPT_TRIPLE, offsetof(params, lambda), 0, 0, 1, NULL, NULL},
+    {"split", "what is penalised: heads as output rows (paper) or input columns (released code), or whole matrices",
+     VT_OPT_CHOICE, offsetof(params, split), 0, 0, 0, "rows|columns|whole", NULL},
+    {"iterations", "power iterations a step", VT_OPT_INT, offsetof(params, iterations), 1, 1, 100, NULL, NULL},
+    {"method", "how sigma is found", VT_OPT_CHOICE, offsetof(params, method), 0, 0, 0, "power", NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+/* The parts of one matrix: part h is [rows, cols] at offset + h stride, rows ld apart. */
+typedef struct cut {
+    size_t offset, stride;
+    int parts, rows, cols, ld;
+} cut;
+
+static cut cut_of(const vt_matrix *w, int split) {
+    cut c = {.offset = w->offset, .parts = split == WHOLE ? 1 : w->heads, .rows = w->rows, .cols = w->cols};
+    c.ld = w->cols;
+    if (split == ROWS) c.rows /= c.parts, c.stride = (size_t)c.rows * (size_t)c.ld;
+    if (split == COLUMNS) c.cols /= c.parts, c.stride = (size_t)c.cols;
+    return c;
+}
+
+/* State of a matrix: u [rows], v [cols] of part 0, of part 1, ... */
+static size_t cut_len(const cut *c) { return (size_t)c->parts * (size_t)(c->rows + c->cols); }
+
+static bool active(const void *params_) {
+    const params *p = params_;
+    return p->lambda[0] > 0 || p->lambda[1] > 0 || p->lambda[2] > 0;
+}
+
+static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
+    const params *p = params_;
+    for (int b = 0; b < m->config.depth; b++)
+        for (int k = 0; k < BRANCHES; k++) {
+            vt_matrix w;
+            if (!vt_model_matrix(m, b, branches[k], &w))
+                return vt_fail(e, VT_E_SHAPE, "msvp: block %d of this %s model has no %s to penalise", b,
+                               m->config.arch, vt_role_name(branches[k]));
+            if ((p->split == ROWS && w.rows % w.heads) || (p->split == COLUMNS && w.cols % w.heads))
+                return vt_fail(e, VT_E_SHAPE,
+                               "msvp: %s of block %d is %d x %d, which %d heads do not divide; set msvp.split to whole",
+                               vt_role_name(branches[k]), b, w.rows, w.cols, w.heads);
+        }
+    return VT_OK;
+}
+
+/* One matrix after another, in the order of the state. */
+typedef struct walk {
+    int block, branch;
+    size_t at; /* of its state */
+    cut c;
+} walk;
+
+static bool next(walk *i, const vt_model *m, const params *p) {
+    i->at += cut_len(&i->c);
+    if (++i->branch == BRANCHES) i->branch = 0, i->block++;
+    vt_matrix w;
+    if (i->block >= m->config.depth || !vt_model_matrix(m, i->block, branches[i->branch], &w)) return false;
+    i->c = cut_of(&w, p->split);
+    return true;
+}
+
+static size_t state_len(const void *params_, const vt_model *m) {
+    walk i = {.branch = -1};
+    while (next(&i, m, params_)) continue;
+    return i.at;
+}
+
+/* Room for the draws of one matrix, and for W v of one part. */
+static size_t work_len(const void *params_, const vt_model *m) {
+    size_t most = 0;
+    for (walk i = {.branch = -1}; next(&i, m, params_);)
+        if (cut_len(&i.c) > most) most = cut_len(&i.c);
+    return most;
+}
+
+static real fold(real *lane) {
+    for (int w = LANES / 2; w >= 4; w /= 2)
+        for (int l = 0; l < w; l++) lane[l] += lane[l + w];
+    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
+}
+
+static real dot(const real *a, const real *b, int n) {
+    real s[LANES] = {0};
+    int j = 0;
+    for (; j + LANES <= n; j += LANES)
+        for (int l = 0; l < LANES; l++) s[l] += a[j + l] * b[j + l];
+    for (; j < n; j++) s[j % LANES] += a[j] * b[j];
+    return fold(s);
+}
+
+/* v = W^T u: rows are read as they lie, four at a time so that v is touched less often. */
+static void pull(real *restrict v, const real *restrict w, const real *restrict u, const cut *c) {
+    size_t ld = (size_t)c->ld;
+    memset(v, 0, (size_t)c->cols * sizeof *v);
+    int i = 0;
+    for (; i + 4 <= c->rows; i += 4) {
+        const real *a = w + (size_t)i * ld, *b = a + ld, *d = b + ld, *f = d + ld;
+        real ua = u[i], ub = u[i + 1], ud = u[i + 2], uf = u[i + 3];
+        for (int j = 0; j < c->cols; j++) v[j] += (ua * a[j] + ub * b[j]) + (ud * d[j] + uf * f[j]);
+    }
+    for (; i < c->rows; i++)
+        for (int j = 0; j < c->cols; j++) v[j] += u[i] * w[(size_t)i * ld + (size_t)j];
+}
+
+/* y = W v */
+static void push(real *y, const real *w, const real *v, const cut *c) {
+    for (int i = 0; i < c->rows; i++) y[i] = dot(w + (size_t)i * (size_t)c->ld, v, c->cols);
+}
+
+/* x = y / (|y| + 1e-12); returns |y|. A zero y leaves x as it is: from zero no vector would come back. */
+static double unit(real *x, const real *y, int n) {
+    double size = sqrt((double)dot(y, y, n));
+    if (size == 0) return 0;
+    real inv = (real)(1 / (size + TINY));
+    for (int i = 0; i < n; i++) x[i] = y[i] * inv;
+    return size;
+}
+
+static void start(real *state, real *work, const real *w, const vt_model *m, const void *params_, uint64_t seed) {
+    (void)w;
+    float *draw = (float *)work;
+    for (walk i = {.branch = -1}; next(&i, m, params_);) {
+        const cut *c = &i.c;
+        for (int side = 0; side < 2; side++) { /* u, then v */
+            int n = side ? c->cols : c->rows;
+            vt_rng r = {.seed = seed,
+                        .purpose = vt_rng_purpose(side ? "msvp v" : "msvp u"),
+                        .image = (uint32_t)i.block,
+                        .run = (uint32_t)i.branch};
+            vt_rng_normals(&r, draw, (size_t)c->parts * (size_t)n);
+            for (int h = 0; h < c->parts; h++) {
+                real *x = state + i.at + (size_t)h * (size_t)(c->rows + c->cols) + (side ? c->rows : 0);
+                for (int k = 0; k < n; k++) x[k] = (real)draw[h * n + k];
+                unit(x, x, n);
+            }
+        }
+    }
+}
+
+/* v <- W^T u, u <- W v, each of unit length; returns sigma = u^T W v = |W v|^2 / (|W v| + 1e-12). */
+static double iterate(real *u, real *v, real *work, const real *w, const cut *c, int iterations) {
+    double size = 0;
+    for (int k = 0; k < iterations; k++) {
+        pull(work, w, u, c);
+        unit(v, work, c->cols);
+        push(work, w, v, c);
+        size = unit(u, work, c->rows);
+    }
+    return size * size / (size + TINY);
+}
+
+/* d(lambda sigma^2)/dW = 2 lambda sigma u v^T */
+static void add_outer(real *restrict grad, real scale, const real *restrict u, const real *restrict v, const cut *c) {
+    for (int i = 0; i < c->rows; i++) {
+        real s = scale * u[i];
+        real *g = grad + (size_t)i * (size_t)c->ld;
+        for (int j = 0; j < c->cols; j++) g[j] += s * v[j];
+    }
+}
+
+static double apply(real *grad, real *state, real *work, const real *w, const vt_model *m, const void *params_) {
+    const params *p = params_;
+    double value = 0;
+    for (walk i = {.branch = -1}; next(&i, m, p);) {
+        double lambda = p->lambda[i.branch];
+        if (!(lambda > 0)) continue;
+        for (int h = 0; h < i.c.parts; h++) {
+            size_t at = i.c.offset + (size_t)h * i.c.stride;
+            real *u = state + i.at + (size_t)h * (size_t)(i.c.rows + i.c.cols), *v = u + i.c.rows;
+            double sigma = iterate(u, v, work, w + at, &i.c, p->iterations);
+            value += lambda * sigma * sigma;
+            add_outer(grad + at, (real)(2 * lambda * sigma), u, v, &i.c);
+        }
+    }
+    return value;
+}
+
+int VT_R(vt_msvp_sigmas)(double *sigma, int max, const real *state, const real *w, const vt_model *m,
+                         const void *params_) {
+    const params *p = params_;
+    int n = 0;
+    for (walk i = {.branch = -1}; next(&i, m, p);)
+        for (int h = 0; h < i.c.parts && p->lambda[i.branch] > 0; h++, n++) {
+            if (n >= max) continue;
+            const real *u = state + i.at + (size_t)h * (size_t)(i.c.rows + i.c.cols), *v = u + i.c.rows;
+            const real *part = w + i.c.offset + (size_t)h * i.c.stride;
+            sigma[n] = 0;
+            for (int k = 0; k < i.c.rows; k++)
+                sigma[n] += (double)u[k] * (double)dot(part + (size_t)k * (size_t)i.c.ld, v, i.c.cols);
+        }
+    return n;
+}
+
+const VT_R(vt_penalty_def) VT_R(vt_penalty_def_msvp) = {
+    .name = "msvp",
+    .summary = "maximum singular value penalisation of W_Q, W_K, W_V (SpecFormer)",
+    .reference = "Hu et al. 2024, eq. 11, algorithm 1; one normalised iteration a step as the authors' code",
+    .params_size = sizeof(params),
+    .opts = opts,
+    .active = active,
+    .check = check,
+    .state_len = state_len,
+    .work_len = work_len,
+    .start = start,
+    .apply = apply,
+};

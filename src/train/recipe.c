@@ -1,0 +1,280 @@
+/* A recipe from its birth to the point where training can rely on it. */
+#include "train/recipe.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "attacks/attack.h"
+#include "models/model.h"
+#include "models/session.h"
+#include "train/objective.h"
+#include "train/recipe_keys.h"
+
+/* ---- birth, keys, end ---- */
+
+void **vt_recipe_params(const vt_recipe *r, vt_recipe_family family) {
+    return family == VT_RECIPE_OBJECTIVE ? r->objective_params
+           : family == VT_RECIPE_OPTIM   ? r->optim_params
+           : family == VT_RECIPE_PENALTY ? r->penalty_params
+                                         : NULL;
+}
+
+static int plugins(vt_recipe_family family) {
+    vt_recipe_section s;
+    int n = 0;
+    while (vt_recipe_plugin(family, n, &s)) n++;
+    return n;
+}
+
+static void **new_params(vt_recipe_family family) {
+    vt_recipe_section s;
+    void **p = calloc((size_t)plugins(family) + 1, sizeof *p); /* ends at NULL */
+    for (int i = 0; p && vt_recipe_plugin(family, i, &s); i++) {
+        if (!(p[i] = calloc(1, s.params_size ? s.params_size : 1))) {
+            while (i-- > 0) free(p[i]);
+            free(p);
+            return NULL;
+        }
+    }
+    return p;
+}
+
+static void free_params(void **p) {
+    for (void **i = p; i && *i; i++) free(*i);
+    free(p);
+}
+
+void vt_recipe_free(vt_recipe *r) {
+    if (!r) return;
+    free_params(r->objective_params);
+    free_params(r->optim_params);
+    free_params(r->penalty_params);
+    free(r);
+}
+
+vt_status vt_recipe_new(vt_recipe **out, vt_err *e) {
+    *out = NULL;
+    vt_recipe *r = calloc(1, sizeof *r);
+    if (r) {
+        r->objective_params = new_params(VT_RECIPE_OBJECTIVE);
+        r->optim_params = new_params(VT_RECIPE_OPTIM);
+        r->penalty_params = new_params(VT_RECIPE_PENALTY);
+    }
+    if (!r || !r->objective_params || !r->optim_params || !r->penalty_params) {
+        vt_recipe_free(r);
+        return vt_fail(e, VT_E_MEMORY, "no memory for a recipe");
+    }
+    vt_recipe_section s;
+    for (int i = 0; vt_recipe_section_at(r, i, &s); i++) vt_opt_defaults(s.opts, s.params);
+    *out = r;
+    return VT_OK;
+}
+
+vt_status vt_recipe_set(vt_recipe *r, const char *assignment, vt_err *e) {
+    char key[VT_RECIPE_KEY_MAX];
+    size_t n = strcspn(assignment, "=");
+    if (!assignment[n] || !n) return vt_fail(e, VT_E_USAGE, "--set '%.80s' is not of the form KEY=VALUE", assignment);
+    if (n >= sizeof key)
+        return vt_fail(e, VT_E_UNKNOWN, "--set: the key '%.40s...' has %zu bytes, must have at most %zu", assignment, n,
+                       sizeof key - 1);
+    snprintf(key, sizeof key, "%.*s", (int)n, assignment);
+    return vt_recipe_apply(r, key, assignment + n + 1, "--set", e);
+}
+
+static const void *params_of(const vt_recipe *r, vt_recipe_family family, const char *name) {
+    vt_recipe_section s;
+    for (int i = 0; vt_recipe_plugin(family, i, &s); i++)
+        if (!strcmp(s.name, name)) return vt_recipe_params(r, family)[i];
+    return NULL;
+}
+
+const void *vt_recipe_objective(const vt_recipe *r, const char *name) {
+    return params_of(r, VT_RECIPE_OBJECTIVE, name);
+}
+const void *vt_recipe_optim(const vt_recipe *r, const char *name) { return params_of(r, VT_RECIPE_OPTIM, name); }
+const void *vt_recipe_penalty(const vt_recipe *r, const char *name) { return params_of(r, VT_RECIPE_PENALTY, name); }
+
+/* ---- what training asks ---- */
+
+double vt_recipe_weight_decay(const vt_recipe *r, const char *tensor) {
+    for (int i = 0; i < r->n_groups; i++)
+        if (!fnmatch(r->groups[i].pattern, tensor, 0)) return r->groups[i].weight_decay;
+    return r->top.weight_decay;
+}
+
+enum { CONSTANT, STEP, COSINE }; /* schedule.kind */
+
+double vt_recipe_lr(const vt_recipe *r, double t) {
+    static const double pi = 3.14159265358979323846, first = 1e-3;
+    const vt_recipe_schedule *s = &r->schedule;
+    double lr = r->top.lr;
+    if (s->kind == STEP)
+        for (int i = 0; i < r->n_drops && r->drops[i] <= t; i++) lr *= s->factor;
+    if (s->kind == COSINE) lr = s->min_lr + (lr - s->min_lr) * (1 + cos(pi * t)) / 2;
+    return t < s->warmup ? lr * (first + (1 - first) * t / s->warmup) : lr;
+}
+
+/* ---- resolve: each check fills in or refuses ---- */
+
+/* The name of a plug-in, given as the value of key. */
+static vt_status named(const char *key, const char *name, vt_recipe_family family, const char *also, vt_err *e) {
+    const char *names[64];
+    char list[300] = "";
+    size_t n = 0;
+    vt_recipe_section s;
+    if (also) names[n++] = also;
+    for (int i = 0; n < 64 && vt_recipe_plugin(family, i, &s); i++) names[n++] = s.name;
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(names[i], name)) return VT_OK;
+    const char *near = vt_nearest(name, names, n);
+    if (near) return vt_fail(e, VT_E_UNKNOWN, "%s is '%s', which is unknown; did you mean '%s'?", key, name, near);
+    for (size_t i = 0; i < n; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", names[i]);
+    return vt_fail(e, VT_E_UNKNOWN, "%s is '%s', must be one of %s", key, name, list);
+}
+
+static vt_status check_names(vt_recipe *r, vt_err *e) {
+    const vt_recipe_top *t = &r->top;
+    VT_TRY(named("objective", t->objective, VT_RECIPE_OBJECTIVE, NULL, e));
+    VT_TRY(named("optimiser", t->optimiser, VT_RECIPE_OPTIM, NULL, e));
+    return named("attention_optimiser", t->attention_optimiser, VT_RECIPE_OPTIM, "same", e);
+}
+
+static vt_status check_model(vt_recipe *r, vt_err *e) {
+    vt_recipe_model *m = &r->model;
+    const vt_preset *p;
+    vt_err why = {0};
+    if (*m->preset && vt_preset_named(m->preset, &p, &why) != VT_OK)
+        return vt_fail(e, why.code, "model.preset: %s", why.text);
+    int n;
+    const vt_attn_def_f32 *const *attns = vt_attn_defs_f32(&n);
+    const char *names[32];
+    for (int i = 0; i < n && i < 32; i++) names[i] = attns[i]->name;
+    if (*m->attn && !vt_attn_find_f32(m->attn)) {
+        const char *near = vt_nearest(m->attn, names, (size_t)(n < 32 ? n : 32));
+        return vt_fail(e, VT_E_UNKNOWN, "model.attn is '%s', which is unknown%s%s%s", m->attn,
+                       near ? "; did you mean '" : " (see 'vitrine list models')", near ? near : "", near ? "'?" : "");
+    }
+    if (m->qkv_bias > 1) m->qkv_bias %= 2; /* no|yes|false|true */
+    bool mean = m->mean[0] >= -1000, std = m->std[0] > 0;
+    m->has_norm = mean && std;
+    if (mean != std)
+        return vt_fail(e, VT_E_USAGE, "model.%s is given and model.%s is not: give both or neither",
+                       mean ? "mean" : "std", mean ? "std" : "mean");
+    return VT_OK;
+}
+
+static vt_status check_init(vt_recipe *r, vt_err *e) {
+    const char *h = r->init.sha256;
+    if (!*h || (strlen(h) == 64 && strspn(h, "0123456789abcdef") == 64)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "init.sha256 is '%s', must be 64 hexadecimal digits in lower case, or empty", h);
+}
+
+static vt_status check_batch(vt_recipe *r, vt_err *e) {
+    const vt_recipe_top *t = &r->top;
+    const vt_recipe_augment *a = &r->augment;
+    if (t->micro_batch > t->batch)
+        return vt_fail(e, VT_E_USAGE, "micro_batch is %d, must be at most batch (%d)", t->micro_batch, t->batch);
+    if (t->batch % 2 && a->mix_prob > 0)
+        return vt_fail(e, VT_E_USAGE,
+                       "batch is %d, must be even when augment.mix_prob is above 0 (it is %g): images are mixed with "
+                       "the reversed batch",
+                       t->batch, a->mix_prob);
+    if (!VT_R(vt_objective_find)(t->objective)->hard_labels || !(a->mix_prob > 0 || t->label_smoothing > 0))
+        return VT_OK;
+    return vt_fail(e, VT_E_USAGE,
+                   "objective %s takes one label an image, so set augment.mix_prob=0 (it is %g) and label_smoothing=0 "
+                   "(it is %g)",
+                   t->objective, a->mix_prob, t->label_smoothing);
+}
+
+/* A radius of the linf ball above 1 is a whole number of grey levels whose "/255" was forgotten. */
+static vt_status check_radius(const char *key, double eps, int norm, vt_err *e) {
+    if (norm != VT_LINF || eps <= 1) return VT_OK;
+    return vt_fail(e, VT_E_USAGE,
+                   "%s is %.12g, must be at most 1 with attack.norm linf: pixels are in [0,1]; did you mean %.12g/255?",
+                   key, eps, eps);
+}
+
+static vt_status check_attack(vt_recipe *r, vt_err *e) {
+    vt_recipe_attack *a = &r->attack;
+    const VT_R(vt_objective_def) *o = VT_R(vt_objective_find)(r->top.objective);
+    bool inner = o->inner != VT_INNER_NONE;
+    if (inner && !(a->eps > 0))
+        return vt_fail(e, VT_E_USAGE,
+                       "attack.eps is missing: objective %s needs a radius in pixel units, e.g. --set attack.eps=8/255",
+                       o->name);
+    if (!inner && (a->ard || a->prm))
+        return vt_fail(e, VT_E_USAGE, "attack.%s is 1, must be 0: objective %s has no inner attack",
+                       a->ard ? "ard" : "prm", o->name);
+    if (a->ramp_begin > a->ramp_end)
+        return vt_fail(e, VT_E_USAGE, "attack.ramp_begin is %g, must be at most attack.ramp_end (%g)", a->ramp_begin,
+                       a->ramp_end);
+    return check_radius("attack.eps", a->eps, a->norm, e);
+}
+
+/* Training and probe run one stage, with the model's gradients, in this norm. */
+static vt_status check_spec(const char *key, const char *spec, int norm, vt_err *e) {
+    vt_attack a;
+    vt_err why = {0};
+    if (vt_attack_parse(&a, spec, (vt_norm)norm, &why) != VT_OK) return vt_fail(e, why.code, "%s: %s", key, why.text);
+    int stages = a.n_stages;
+    bool white_box = a.stages[0].def->white_box;
+    vt_attack_free(&a);
+    if (stages == 1 && white_box) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s is '%s', which %s, must be one attack that uses gradients, such as pgd:steps=10",
+                   key, spec, stages > 1 ? "has several stages" : "uses no gradients");
+}
+
+static vt_status check_specs(vt_recipe *r, vt_err *e) {
+    vt_recipe_attack *a = &r->attack;
+    vt_recipe_probe *p = &r->probe;
+    const char *preset = VT_R(vt_objective_find)(r->top.objective)->attack;
+    if (!*a->spec && preset) {
+        if (strlen(preset) >= sizeof a->spec)
+            return vt_fail(e, VT_E_USAGE, "attack.spec of objective %s is longer than %zu bytes", r->top.objective,
+                           sizeof a->spec - 1);
+        snprintf(a->spec, sizeof a->spec, "%s", preset);
+    }
+    if (*a->spec) VT_TRY(check_spec("attack.spec", a->spec, a->norm, e));
+    if (p->eps == 0) p->eps = a->eps;
+    VT_TRY(check_radius("probe.eps", p->eps, a->norm, e));
+    return check_spec("probe.attack", p->attack, a->norm, e);
+}
+
+static vt_status check_drops(vt_recipe *r, vt_err *e) {
+    const char *text = r->schedule.drops, *p = text;
+    r->n_drops = 0;
+    while (*text) {
+        char item[sizeof r->schedule.drops];
+        size_t n = strcspn(p, ",");
+        double v, least = r->n_drops ? r->drops[r->n_drops - 1] : 0;
+        snprintf(item, sizeof item, "%.*s", (int)n, p);
+        if (!vt_parse_real(item, &v) || !(v > least && v < 1))
+            return vt_fail(e, VT_E_USAGE,
+                           "schedule.drops is '%s', must be ascending numbers between 0 and 1 separated by commas",
+                           text);
+        if (r->n_drops == VT_RECIPE_DROPS)
+            return vt_fail(e, VT_E_USAGE, "schedule.drops is '%s', must have at most %d numbers", text,
+                           VT_RECIPE_DROPS);
+        r->drops[r->n_drops++] = v;
+        if (!p[n]) break;
+        p += n + 1;
+    }
+    return VT_OK;
+}
+
+static vt_status check_schedule(vt_recipe *r, vt_err *e) {
+    const vt_recipe_schedule *s = &r->schedule;
+    if (s->kind == COSINE && !(s->min_lr < r->top.lr))
+        return vt_fail(e, VT_E_USAGE, "schedule.min_lr is %g, must be below lr (%g)", s->min_lr, r->top.lr);
+    return check_drops(r, e);
+}
+
+vt_status vt_recipe_resolve(vt_recipe *r, vt_err *e) {
+    static vt_status (*const checks[])(vt_recipe *, vt_err *) = {check_names,  check_model, check_init,    check_batch,
+                                                                 check_attack, check_specs, check_schedule};
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) VT_TRY(checks[i](r, e));
+    return VT_OK;
+}

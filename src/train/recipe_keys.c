@@ -1,0 +1,355 @@
+/* The keys of a recipe as tables, and the way from a key's name to its place. */
+#include "train/recipe_keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "train/objective.h"
+#include "train/optim.h"
+#include "train/penalty.h"
+
+#define IN(field) offsetof(PARAMS, field)
+#define SIZE(field) sizeof(((PARAMS *)0)->field)
+#define INT(key, preset, min, max, help)                                                                               \
+    { #key, help, VT_OPT_INT, IN(key), preset, min, max, NULL, NULL }
+#define REAL(key, preset, min, max, help)                                                                              \
+    { #key, help, VT_OPT_REAL, IN(key), preset, min, max, NULL, NULL }
+#define BOOL(key, preset, help)                                                                                        \
+    { #key, help, VT_OPT_BOOL, IN(key), preset, 0, 1, NULL, NULL }
+#define CHOICE(key, choices, help)                                                                                     \
+    { #key, help, VT_OPT_CHOICE, IN(key), 0, 0, 0, choices, NULL }
+#define TEXT(key, preset, help)                                                                                        \
+    { #key, help, VT_OPT_TEXT, IN(key), 0, 0, (double)SIZE(key), NULL, preset }
+/* What is not given is told by the preset or the data; the stored number lies outside the range. */
+#define AUTO(key, type, unset, min, max, choices, help)                                                                \
+    { #key, help, type, IN(key), unset, min, max, choices, "auto" }
+#define END                                                                                                            \
+    { NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL }
+
+#define PARAMS vt_recipe_top
+static const vt_opt top[] =
+    {TEXT(name, "", "a name of your own, for reports"),
+     INT(seed, 0, 0, 2147483647, "every random draw is a function of it"),
+     INT(epochs, 40, 1, 100000, "passes over the training images"),
+     INT(batch, 64, 1, 1000000, "images of a step"),
+     INT(micro_batch, 8, 1, 4096, "images that one thread handles at once; changes memory and speed"),
+     TEXT(objective, "ce", "what is minimised: the name of an objective"),
+     TEXT(optimiser, "sgd", "the name of an optimiser"),
+     TEXT(attention_optimiser, "same", "of W_Q, W_K, W_V and W_O: same, or the name of an optimiser"),
+     REAL(attention_lr_scale, 1, 1e-6, 1e6, "factor on the learning rate of W_Q, W_K, W_V and W_O"),
+     REAL(lr, 0.1, 1e-9, 1000, "learning rate at its highest"),
+     REAL(weight_decay, 1e-4, 0, 10, "of every tensor that no pattern of groups names"),
+     REAL(clip, 1, 0, 1e6, "largest L2 norm of the whole gradient; 0: no limit"),
+     REAL(ema, 0, 0, 0.99999999, "decay of the averaged weights, which are then what is kept; 0: no averaging"),
+     REAL(label_smoothing, 0, 0, 0.99, "share of the label spread over all classes"),
+     END};
+#undef PARAMS
+
+#define PARAMS vt_recipe_model
+static const vt_opt model[] = {TEXT(preset, "", "shape by name, see vitrine list models"),
+                               TEXT(attn, "", "attention variant, see vitrine list models"),
+                               AUTO(image, VT_OPT_INT, 0, 1, 4096, NULL, "side of the input, pixels"),
+                               AUTO(patch, VT_OPT_INT, 0, 1, 4096, NULL, "side of a patch, pixels"),
+                               AUTO(dim, VT_OPT_INT, 0, 1, 16384, NULL, "width"),
+                               AUTO(depth, VT_OPT_INT, 0, 1, 512, NULL, "blocks"),
+                               AUTO(heads, VT_OPT_INT, 0, 1, 16384, NULL, "attention heads"),
+                               AUTO(hidden, VT_OPT_INT, 0, 1, 131072, NULL, "width of the MLP"),
+                               AUTO(classes, VT_OPT_INT, 0, 2, 100000, NULL, "classes"),
+                               AUTO(qkv_bias, VT_OPT_CHOICE, -1, 0, 0, "0|1|no|yes|false|true",
+                                    "biases on query, key and value"),
+                               AUTO(pool, VT_OPT_CHOICE, -1, 0, 0, "token|avg",
+                                    "what the head reads: the class token, or the mean of the patches"),
+                               BOOL(patch_gate, 0, "a learned factor on every patch embedding"),
+                               AUTO(mean, VT_OPT_TRIPLE, -1e9, -1000, 1000, NULL,
+                                    "of the input normalisation, three channels; only with model.std"),
+                               AUTO(std, VT_OPT_TRIPLE, 0, 2e-6, 1000, NULL,
+                                    "of the input normalisation, three channels; only with model.mean"),
+                               END};
+#undef PARAMS
+
+#define PARAMS vt_recipe_init
+static const vt_opt init[] = {CHOICE(head, "keep|fresh", "classifier of the checkpoint: kept, or drawn anew"),
+                              CHOICE(pos_embed, "bilinear|bicubic", "how its position grid is resized"),
+                              TEXT(sha256, "", "of the checkpoint, 64 hexadecimal digits; filled in by training"), END};
+#undef PARAMS
+
+#define PARAMS vt_recipe_attack
+static const vt_opt attack[] =
+    {REAL(eps, 0, 0, 1e6, "radius in pixel units, 8/255; 0: not given"),
+     CHOICE(norm, "linf|l2", "norm of the ball"),
+     TEXT(spec, "", "attack and its options, one stage with gradients; empty: the objective's own"),
+     BOOL(ard, 0, "ARD: the attack's gradient skips attention branches at random"),
+     BOOL(prm, 0, "PRM: random patches of the perturbation are reset before every step of the attack"),
+     REAL(drop_rate, 1, 0, 1, "ARD and PRM: share kept after the ramp"),
+     REAL(warm, 0.25, 0, 1, "ARD and PRM: length of the ramp, share of the training"),
+     INT(prm_patch, 0, 0, 1024, "PRM: side of its patches, pixels; 0: the model's"),
+     REAL(ramp_begin, 0, 0, 1, "share of the training until which eps is 0"),
+     REAL(ramp_end, 0, 0, 1, "share of the training from which eps is full, growing linearly before"),
+     END};
+#undef PARAMS
+
+#define PARAMS vt_recipe_schedule
+static const vt_opt schedule[] =
+    {{"kind", "of the learning rate", VT_OPT_CHOICE, IN(kind), 1, 0, 0, "constant|step|cosine", NULL},
+     REAL(min_lr, 0, 0, 1000, "cosine: where it ends"),
+     REAL(warmup, 0, 0, 1, "share of the training in which the rate grows linearly from a thousandth"),
+     TEXT(drops, "0.875,0.95", "step: shares of the training after which the rate is multiplied by factor, ascending"),
+     REAL(factor, 0.1, 1e-6, 1, "step: at every drop"),
+     END};
+#undef PARAMS
+
+#define PARAMS vt_recipe_augment
+static const vt_opt augment[] = {INT(crop, 4, 0, 1024, "zero padding of the random crop, pixels; 0: no crop"),
+                                 REAL(flip, 0.5, 0, 1, "probability of a mirrored image"),
+                                 REAL(mix_prob, 0.3, 0, 1,
+                                      "probability that a step mixes its images, with the batch reversed"),
+                                 REAL(mixup_alpha, 0.8, 1e-3, 100, "Mixup: shares are drawn from Beta(alpha, alpha)"),
+                                 REAL(cutmix_alpha, 1, 1e-3, 100, "CutMix: likewise"),
+                                 REAL(cutmix_switch, 0.5, 0, 1,
+                                      "probability of CutMix, else Mixup, in a step that mixes"),
+                                 END};
+#undef PARAMS
+
+#define PARAMS vt_recipe_probe
+static const vt_opt probe[] =
+    {INT(images, 500, 0, 1000000, "evaluated after every epoch; 0: none"),
+     CHOICE(split, "train|test",
+            "the last images of the training split, then held out of training, or of the test split"),
+     REAL(eps, 0, 0, 1e6, "radius in pixel units; 0: attack.eps"),
+     TEXT(attack, "pgd:steps=10,alpha=eps/4", "attack and its options, one stage with gradients"), END};
+#undef PARAMS
+
+static const struct {
+    const char *name, *intro;
+    const vt_opt *opts;
+    size_t offset;
+} own[] = {
+    {"", "the run as a whole", top, offsetof(vt_recipe, top)},
+    {"model", "the shape of the network when training from scratch", model, offsetof(vt_recipe, model)},
+    {"init", "how a given checkpoint is fitted to the shape", init, offsetof(vt_recipe, init)},
+    {"attack", "the inner attack of adversarial training", attack, offsetof(vt_recipe, attack)},
+    {"schedule", "the learning rate over the training", schedule, offsetof(vt_recipe, schedule)},
+    {"augment", "what is done to images before training sees them", augment, offsetof(vt_recipe, augment)},
+    {"probe", "the small robustness check after every epoch", probe, offsetof(vt_recipe, probe)},
+};
+enum { OWN = sizeof own / sizeof *own };
+
+#define PLUGIN(family)                                                                                                 \
+    static bool family##_at(int i, vt_recipe_section *out) {                                                           \
+        int n;                                                                                                         \
+        const VT_R(vt_##family##_def) *const *defs = VT_R(vt_##family##_defs)(&n);                                     \
+        if (i >= n) return false;                                                                                      \
+        out->name = defs[i]->name, out->intro = defs[i]->summary, out->reference = defs[i]->reference;                 \
+        out->opts = defs[i]->opts, out->params_size = defs[i]->params_size;                                            \
+        return true;                                                                                                   \
+    }
+PLUGIN(objective)
+PLUGIN(optim)
+PLUGIN(penalty)
+
+bool vt_recipe_plugin(vt_recipe_family family, int i, vt_recipe_section *out) {
+    static bool (*const at[VT_RECIPE_FAMILIES])(int, vt_recipe_section *) =
+        {[VT_RECIPE_OBJECTIVE] = objective_at, [VT_RECIPE_OPTIM] = optim_at, [VT_RECIPE_PENALTY] = penalty_at};
+    *out = (vt_recipe_section){.family = family, .index = i};
+    return at[family] && at[family](i, out);
+}
+
+bool vt_recipe_section_at(const vt_recipe *r, int i, vt_recipe_section *out) {
+    if (i < OWN) {
+        *out = (vt_recipe_section){.name = own[i].name, .intro = own[i].intro, .opts = own[i].opts, .index = i};
+        out->params = r ? (char *)r + own[i].offset : NULL;
+        return true;
+    }
+    i -= OWN;
+    for (int f = VT_RECIPE_OBJECTIVE; f < VT_RECIPE_FAMILIES; f++) {
+        int n = 0;
+        while (n <= i && vt_recipe_plugin(f, n, out)) n++;
+        if (n > i) {
+            if (r) out->params = vt_recipe_params(r, f)[i];
+            return true;
+        }
+        i -= n;
+    }
+    return false;
+}
+
+bool vt_recipe_section_named(const vt_recipe *r, const char *name, vt_recipe_section *out) {
+    for (int i = 0; vt_recipe_section_at(r, i, out); i++)
+        if (!strcmp(out->name, name)) return true;
+    return false;
+}
+
+bool vt_recipe_in_use(const vt_recipe *r, const vt_recipe_section *s) {
+    const vt_recipe_top *t = &r->top;
+    switch (s->family) {
+    case VT_RECIPE_OBJECTIVE:
+        return !strcmp(s->name, t->objective);
+    case VT_RECIPE_OPTIM:
+        return !strcmp(s->name, t->optimiser) || !strcmp(s->name, t->attention_optimiser);
+    case VT_RECIPE_PENALTY:
+        return VT_R(vt_penalty_find)(s->name)->active(s->params);
+    case VT_RECIPE_OWN:
+    case VT_RECIPE_FAMILIES:
+        break;
+    }
+    if (strcmp(s->name, "attack")) return true;
+    const VT_R(vt_objective_def) *o = VT_R(vt_objective_find)(t->objective);
+    return (o && o->inner != VT_INNER_NONE) || r->attack.eps > 0 || r->probe.eps > 0; /* the probe has its norm */
+}
+
+bool vt_recipe_full_key(char out[VT_RECIPE_KEY_MAX], const char *section, const char *key) {
+    return snprintf(out, VT_RECIPE_KEY_MAX, "%s%s%s", section, *section ? "." : "", key) < VT_RECIPE_KEY_MAX;
+}
+
+const vt_opt *vt_recipe_key(const vt_recipe *r, const char *key, vt_recipe_section *of) {
+    char section[VT_RECIPE_KEY_MAX] = "";
+    const char *dot = strchr(key, '.'), *last = dot ? dot + 1 : key;
+    if (dot == key || (size_t)(last - key) > sizeof section) return NULL;
+    if (dot) snprintf(section, sizeof section, "%.*s", (int)(dot - key), key);
+    if (!vt_recipe_section_named(r, section, of)) return NULL;
+    const vt_opt *o = of->opts;
+    while (o && o->key && strcmp(o->key, last)) o++;
+    return o && o->key ? o : NULL;
+}
+
+bool vt_recipe_takes_list(const vt_opt *o) { return o->type == VT_OPT_TRIPLE || !strcmp(o->key, "drops"); }
+
+/* ---- unknown keys ---- */
+
+enum { KEYS_MAX = 256, SHOWN = 4 };
+
+typedef struct names {
+    char (*text)[VT_RECIPE_KEY_MAX];
+    const char *all[KEYS_MAX];  /* every full key */
+    const char *same[KEYS_MAX]; /* those that end in the same word as the unknown one */
+    size_t n, n_same;
+} names;
+
+static void collect(names *k, const char *key) {
+    vt_recipe_section s;
+    const char *last = strrchr(key, '.') ? strrchr(key, '.') + 1 : key;
+    for (int i = 0; vt_recipe_section_at(NULL, i, &s); i++)
+        for (const vt_opt *o = s.opts; o && o->key && k->n < KEYS_MAX; o++) {
+            if (!vt_recipe_full_key(k->text[k->n], s.name, o->key)) continue;
+            if (!strcmp(o->key, last)) k->same[k->n_same++] = k->text[k->n];
+            k->all[k->n] = k->text[k->n], k->n++;
+        }
+}
+
+static vt_status known_keys(const char *key, const char *where, vt_err *e) {
+    char section[VT_RECIPE_KEY_MAX], list[400] = "";
+    vt_recipe_section s;
+    snprintf(section, sizeof section, "%.*s", (int)strcspn(key, "."), key);
+    if (!strchr(key, '.') || !vt_recipe_section_named(NULL, section, &s))
+        return vt_fail(e, VT_E_UNKNOWN, "%s: there is no key '%.80s' (see 'vitrine help recipe')", where, key);
+    for (const vt_opt *o = s.opts; o && o->key; o++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "", o->key);
+    return vt_fail(e, VT_E_UNKNOWN, "%s: there is no key '%.80s'; %s has: %s", where, key, section,
+                   *list ? list : "no keys");
+}
+
+vt_status vt_recipe_no_section(const char *name, const char *where, vt_err *e) {
+    const char *known[64];
+    size_t n = 0;
+    vt_recipe_section s;
+    for (int i = 0; n < 63 && vt_recipe_section_at(NULL, i, &s); i++) known[n++] = s.name;
+    known[n++] = "groups";
+    const char *near = vt_nearest(name, known + 1, n - 1); /* the first is the top, which has no name */
+    return vt_fail(e, VT_E_UNKNOWN, "%s: there is no section '%.80s'%s%s%s", where, name,
+                   near ? "; did you mean '" : " (see 'vitrine help recipe')", near ? near : "", near ? "'?" : "");
+}
+
+vt_status vt_recipe_unknown(const char *key, const char *where, vt_err *e) {
+    vt_recipe_section s;
+    if (!strcmp(key, "groups") || (*key && vt_recipe_section_named(NULL, key, &s)))
+        return vt_fail(e, VT_E_UNKNOWN, "%s: '%s' is a section, not a key: write %s.KEY", where, key, key);
+    names k = {.text = calloc(KEYS_MAX, sizeof *k.text)};
+    if (!k.text) return vt_fail(e, VT_E_MEMORY, "%s: no memory", where);
+    collect(&k, key);
+    /* the same word in another section is the likelier slip; among several, the most similar whole key */
+    const char *near =
+        k.n_same == 1 ? k.same[0] : vt_nearest(key, k.n_same ? k.same : k.all, k.n_same ? k.n_same : k.n);
+    char list[300] = "";
+    if (near) snprintf(list, sizeof list, "'%s'", near);
+    for (size_t i = 0; !near && i < k.n_same && i < SHOWN; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s'",
+                 !i                 ? ""
+                 : i + 1 < k.n_same ? ", "
+                                    : " or ",
+                 k.same[i]);
+    free(k.text);
+    if (!*list) return known_keys(key, where, e);
+    return vt_fail(e, VT_E_UNKNOWN, "%s: there is no key '%.80s'; did you mean %s?", where, key, list);
+}
+
+/* ---- setting ---- */
+
+/* Length of the UTF-8 character at p, 0 if it is none or may not stand within one line of YAML. */
+static size_t character(const unsigned char *p) {
+    static const struct {
+        unsigned char mask, lead;
+        uint32_t least;
+    } forms[] = {{0x80, 0x00, 0}, {0xE0, 0xC0, 0x80}, {0xF0, 0xE0, 0x800}, {0xF8, 0xF0, 0x10000}};
+    size_t n = 0;
+    while (n < 4 && (*p & forms[n].mask) != forms[n].lead) n++;
+    if (n == 4) return 0;
+    uint32_t c = *p & (unsigned char)~forms[n].mask;
+    for (size_t i = 1; i <= n; i++) {
+        if ((p[i] & 0xC0) != 0x80) return 0;
+        c = c << 6 | (p[i] & 0x3F);
+    }
+    bool control = c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x2028 || c == 0x2029;
+    bool none = c < forms[n].least || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) || c == 0xFEFF || (c | 1) == 0xFFFF;
+    return control || none ? 0 : n + 1;
+}
+
+static vt_status printable(const char *text, const char *key, const char *what, const char *where, vt_err *e) {
+    const unsigned char *p = (const unsigned char *)text;
+    for (size_t n; *p; p += n)
+        if (!(n = character(p)))
+            return vt_fail(e, VT_E_USAGE, "%s: %.80s: byte 0x%02x of the %s is not printable UTF-8 text", where, key,
+                           *p, what);
+    return VT_OK;
+}
+
+static vt_status set_group(vt_recipe *r, const char *key, const char *value, const char *where, vt_err *e) {
+    const char *pattern = strchr(key, '.') + 1;
+    size_t most = sizeof r->groups[0].pattern - 1;
+    if (!*pattern || strlen(pattern) > most)
+        return vt_fail(e, VT_E_USAGE, "%s: the pattern of %.80s has %zu bytes, must have between 1 and %zu", where, key,
+                       strlen(pattern), most);
+    int i = 0;
+    while (i < r->n_groups && strcmp(r->groups[i].pattern, pattern)) i++;
+    if (i == VT_RECIPE_GROUPS)
+        return vt_fail(e, VT_E_USAGE, "%s: %s is one pattern too many, groups takes at most %d", where, key,
+                       VT_RECIPE_GROUPS);
+    double decay;
+    const vt_opt one[] = {{key, "", VT_OPT_REAL, 0, 0, 0, 10, NULL, NULL}, END};
+    VT_TRY(vt_opt_set(one, &decay, key, value, where, e));
+    snprintf(r->groups[i].pattern, sizeof r->groups[i].pattern, "%s", pattern);
+    r->groups[i].weight_decay = decay;
+    if (i == r->n_groups) r->n_groups++;
+    return VT_OK;
+}
+
+vt_status vt_recipe_apply(vt_recipe *r, const char *key, const char *value, const char *where, vt_err *e) {
+    char squeezed[VT_RECIPE_VALUE_MAX];
+    vt_recipe_section s;
+    VT_TRY(printable(key, key, "key", where, e));
+    VT_TRY(printable(value, key, "value", where, e));
+    if (strlen(value) >= VT_RECIPE_VALUE_MAX)
+        return vt_fail(e, VT_E_USAGE, "%s: the value of %.80s has %zu bytes, must have at most %d", where, key,
+                       strlen(value), VT_RECIPE_VALUE_MAX - 1);
+    if (!strncmp(key, "groups.", 7)) return set_group(r, key, value, where, e);
+    const vt_opt *o = vt_recipe_key(r, key, &s);
+    if (!o) return vt_recipe_unknown(key, where, e);
+    if (vt_recipe_takes_list(o)) { /* "1, 2, 3" is as good as "1,2,3" */
+        size_t n = 0;
+        for (const char *p = value; *p; p++)
+            if (*p != ' ') squeezed[n++] = *p;
+        squeezed[n] = 0;
+        value = squeezed;
+    }
+    const vt_opt one[] = {{key, o->help, o->type, o->offset, o->preset, o->min, o->max, o->choices, o->preset_text},
+                          END};
+    return vt_opt_set(one, s.params, key, value, where, e);
+}

@@ -1,0 +1,224 @@
+/* Recipes as text: the canonical YAML of a run, what differs between two of them, and the reference of all keys. */
+#include <stdlib.h>
+#include <string.h>
+#include "train/objective.h"
+#include "train/recipe_keys.h"
+
+/* ---- canonical text ---- */
+
+/* Double-quoted; what is stored holds no control characters (vt_recipe_apply). */
+static void quoted(FILE *f, const char *text) {
+    fputc('"', f);
+    for (const char *p = text; *p; p++) {
+        if (*p == '"' || *p == '\\') fputc('\\', f);
+        fputc(*p, f);
+    }
+    fputc('"', f);
+}
+
+static bool is_word(const char *text) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", more[] = "0123456789_-";
+    if (!*text || !strchr(letters, *text)) return false;
+    while (*text && (strchr(letters, *text) || strchr(more, *text))) text++;
+    return !*text;
+}
+
+static void section_text(FILE *f, const vt_recipe_section *s) {
+    char value[VT_RECIPE_VALUE_MAX];
+    if (*s->name && s->opts && s->opts->key) fprintf(f, "%s:\n", s->name);
+    for (const vt_opt *o = s->opts; o && o->key; o++) {
+        vt_opt_value(o, s->params, value, sizeof value);
+        fprintf(f, "%s%s: ", *s->name ? "  " : "", o->key);
+        if (o->type == VT_OPT_TEXT && !is_word(value))
+            quoted(f, value);
+        else
+            fputs(value, f);
+        fputc('\n', f);
+    }
+}
+
+static void groups_text(FILE *f, const vt_recipe *r) {
+    static const vt_opt decay = {"", "", VT_OPT_REAL, 0, 0, 0, 10, NULL, NULL};
+    if (r->n_groups) fputs("groups:\n", f);
+    for (int i = 0; i < r->n_groups; i++) {
+        char value[64];
+        vt_opt_value(&decay, &r->groups[i].weight_decay, value, sizeof value);
+        fputs("  ", f);
+        quoted(f, r->groups[i].pattern);
+        fprintf(f, ": %s\n", value);
+    }
+}
+
+char *vt_recipe_text(const vt_recipe *r) {
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    if (!f) return NULL;
+    vt_recipe_section s;
+    for (int i = 0; vt_recipe_section_at(r, i, &s); i++)
+        if (vt_recipe_in_use(r, &s)) section_text(f, &s);
+    groups_text(f, r);
+    bool bad = ferror(f);
+    if (fclose(f) || bad) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* ---- difference ---- */
+
+/* Walks over the lines of a canonical text; anything else only gives fewer keys. */
+typedef struct lines {
+    const char *at;
+    char section[VT_RECIPE_KEY_MAX], key[VT_RECIPE_KEY_MAX * 2];
+    const char *value; /* [n], not ended */
+    int n;
+} lines;
+
+/* Where the key that starts at p ends; quotes may hold colons. */
+static size_t key_length(const char *p, size_t n) {
+    size_t i = 0;
+    if (n && *p == '"')
+        for (i = 1; i < n && p[i] != '"'; i++) i += p[i] == '\\';
+    while (i < n && p[i] != ':') i++;
+    return i < n ? i : n;
+}
+
+static bool next_line(lines *l) {
+    while (*l->at) {
+        const char *p = l->at;
+        size_t n = strcspn(p, "\n"), blanks = strspn(p, " "), k;
+        l->at += n + (p[n] == '\n');
+        if (blanks >= n || p[blanks] == '#') continue;
+        p += blanks, n -= blanks, k = key_length(p, n);
+        if (k == n || k >= sizeof l->section) continue;
+        bool inner = blanks && *l->section;
+        snprintf(l->key, sizeof l->key, "%s%s%.*s", inner ? l->section : "", inner ? "." : "", (int)k, p);
+        if (!blanks) l->section[0] = 0;
+        if (!blanks && k + 1 == n) {
+            snprintf(l->section, sizeof l->section, "%.*s", (int)k, p);
+            continue;
+        }
+        l->value = p + k + 1, n -= k + 1;
+        while (n && *l->value == ' ') l->value++, n--;
+        l->n = (int)n;
+        return true;
+    }
+    return false;
+}
+
+static bool find(lines *l, const char *text, const char *key) {
+    *l = (lines){.at = text};
+    while (next_line(l))
+        if (!strcmp(l->key, key)) return true;
+    *l = (lines){.value = "none", .n = 4};
+    return false;
+}
+
+static void append(char *out, size_t size, const lines *key, const lines *a, const lines *b) {
+    char item[400];
+    size_t used = strlen(out), n;
+    snprintf(item, sizeof item, "%s%s (%.*s -> %.*s)", used ? ", " : "", key->key, a->n < 80 ? a->n : 80, a->value,
+             b->n < 80 ? b->n : 80, b->value);
+    n = strlen(item);
+    if (used + n + 6 <= size) /* room for what says that there is more */
+        memcpy(out + used, item, n + 1);
+    else if (used + 6 <= size && (used < 3 || strcmp(out + used - 3, "...")))
+        memcpy(out + used, used ? ", ..." : "...", used ? 6 : 4);
+}
+
+void vt_recipe_diff(const char *before, const char *now, char *out, size_t size) {
+    lines a, b;
+    if (!size) return;
+    out[0] = 0;
+    for (b = (lines){.at = now}; next_line(&b);)
+        if (!find(&a, before, b.key) || a.n != b.n || memcmp(a.value, b.value, (size_t)a.n))
+            append(out, size, &b, &a, &b);
+    for (a = (lines){.at = before}; next_line(&a);)
+        if (!find(&b, now, a.key)) append(out, size, &a, &a, &b);
+}
+
+/* ---- help ---- */
+
+enum { WIDTH = 110, INDENT = 27 };
+
+/* Words of text from column `column` on; further lines are indented. Returns the column behind it. */
+static int wrapped(FILE *f, const char *text, int column, int indent) {
+    while (*text) {
+        int blanks = (int)strspn(text, " "), n = (int)strcspn(text + blanks, " ");
+        if (column + blanks + n > WIDTH && column > indent) {
+            fprintf(f, "\n%*s", indent, "");
+            column = indent, text += blanks, blanks = 0;
+        }
+        fprintf(f, "%.*s", blanks + n, text);
+        column += blanks + n, text += blanks + n;
+    }
+    return column;
+}
+
+static const char *limits(char *buf, size_t size, const vt_opt *o) {
+    if (o->type == VT_OPT_CHOICE)
+        snprintf(buf, size, "%s; ", o->choices);
+    else if (o->type == VT_OPT_BOOL)
+        snprintf(buf, size, "0|1; ");
+    else if (o->type == VT_OPT_TEXT)
+        buf[0] = 0;
+    else
+        snprintf(buf, size, "%.10g to %.10g%s; ", o->min, o->max,
+                 o->type == VT_OPT_TRIPLE ? " (three, or one for all)" : "");
+    return buf;
+}
+
+static void key_help(FILE *f, const vt_recipe_section *s, const vt_opt *o) {
+    char key[VT_RECIPE_KEY_MAX], range[200], preset[VT_RECIPE_VALUE_MAX], text[900];
+    if (!vt_recipe_full_key(key, s->name, o->key)) return;
+    vt_opt_value(o, s->params, preset, sizeof preset);
+    snprintf(text, sizeof text, "%s [%sdefault %s]", o->help, limits(range, sizeof range, o),
+             *preset ? preset : "empty");
+    int n = fprintf(f, "  %-*s ", INDENT - 3, key);
+    if (n > INDENT) fprintf(f, "\n%*s", INDENT, "");
+    wrapped(f, text, INDENT, INDENT);
+    fputc('\n', f);
+}
+
+void vt_recipe_help(FILE *f) {
+    static const char *const titles[] = {[VT_RECIPE_OBJECTIVE] = "\nOBJECTIVES, by the key objective",
+                                         [VT_RECIPE_OPTIM] =
+                                             "\nOPTIMISERS, by the keys optimiser and attention_optimiser",
+                                         [VT_RECIPE_PENALTY] = "\nPENALTIES, each active by its own keys"};
+    vt_recipe *r;
+    vt_recipe_section s;
+    int family = VT_RECIPE_OWN;
+    if (vt_recipe_new(&r, NULL) != VT_OK) return;
+    fputs(
+        "A recipe is YAML: keys at the top, or indented below the name of their section; --set attack.eps=8/255 sets\n"
+        "one key after the file. Sizes are in pixel units and may be fractions; shares of the training lie in [0,1].\n"
+        "\n",
+        f);
+    for (int i = 0; vt_recipe_section_at(r, i, &s); i++) {
+        char intro[600];
+        bool ref = s.reference && strcmp(s.reference, "-");
+        if ((int)s.family != family) fprintf(f, "%s\n", titles[family = s.family]);
+        snprintf(intro, sizeof intro, "%s%s%s%s%s%s", s.name, *s.name ? ": " : "", s.intro, ref ? " (" : "",
+                 ref ? s.reference : "", ref ? ")" : "");
+        if (i) fputc('\n', f);
+        wrapped(f, intro, 0, 2);
+        fputc('\n', f);
+        for (const vt_opt *o = s.opts; o && o->key; o++) key_help(f, &s, o);
+    }
+    vt_recipe_free(r);
+    static const vt_opt group = {"PATTERN",
+                                 "weight decay of the tensors whose names fit this shell pattern, such as \"*.bias\"; "
+                                 "the first that fits counts",
+                                 VT_OPT_REAL,
+                                 0,
+                                 0,
+                                 0,
+                                 10,
+                                 NULL,
+                                 "weight_decay"};
+    const double decay = 0;
+    fputs("\ngroups: weight decay by tensor\n", f);
+    key_help(f, &(vt_recipe_section){.name = "groups", .params = (void *)&decay}, &group);
+}

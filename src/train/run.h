@@ -1,0 +1,73 @@
+/* A training run under way: what the loop (train.c), the files of a run (state.c) and the log (log.c) share. */
+#ifndef VT_TRAIN_RUN_H
+#define VT_TRAIN_RUN_H
+
+#include <stdio.h>
+#include "train/batch.h"
+#include "train/train.h"
+#include "train/update.h"
+#include "train/watch.h"
+
+#define VT_MAX_PENALTIES 16
+#define VT_MAX_FAULTS                                                                                                  \
+    3 /* steps with a non-finite loss or gradient that a run survives, each halving the learning rate */
+
+typedef struct vt_active_penalty {
+    const vt_penalty_def_f32 *def;
+    const void *params;
+    float *state, *work;
+    size_t state_len;
+    double last; /* value at the last step */
+} vt_active_penalty;
+
+/* Numbers that a checkpoint carries besides tensors. Sums are over the steps of the epoch so far. */
+// clang-format off
+#define VT_RUN_NUMBERS(X) \
+    X(loss) X(ortho) X(images) X(right_adv) X(clean_images) X(right_clean) X(steps) X(penalty0) X(penalty1) X(penalty2) \
+    X(penalty3) X(lr_scale) X(faults) X(best) X(best_epoch) X(last_single) X(best_watch) X(overfit)
+// clang-format on
+
+typedef struct vt_run_numbers {
+#define VT_RUN_FIELD(name) double name;
+    VT_RUN_NUMBERS(VT_RUN_FIELD)
+#undef VT_RUN_FIELD
+} vt_run_numbers;
+
+typedef struct vt_run {
+    const vt_train *t;
+    const vt_recipe *r;
+    vt_model *m;
+    char *text; /* canonical recipe */
+    vt_batch batch;
+    vt_update update;
+    vt_watch watch;
+    vt_active_penalty penalties[VT_MAX_PENALTIES];
+    int n_penalties;
+    int64_t images, per_epoch, steps; /* training images, steps of an epoch, of the run */
+    int64_t step;                     /* done so far */
+    vt_run_numbers n;
+    int32_t *order;
+    int order_epoch;
+    FILE *log;
+    double saved_at, shown_at, began;
+    int64_t began_step;
+} vt_run;
+
+/* state.safetensors: everything that a resumed run needs. */
+vt_status vt_state_save(vt_run *run, vt_err *e);
+/* VT_OK and run->step set; or a sentence: no file, other recipe, other data. */
+vt_status vt_state_load(vt_run *run, vt_err *e);
+bool vt_state_exists(const char *out);
+/* NAME.safetensors for others to load: averaged weights when there are any, recipe in the metadata. */
+vt_status vt_state_export(vt_run *run, const char *name, vt_err *e);
+
+/* log.jsonl, without the lines that lie after run->step. */
+vt_status vt_log_open(vt_run *run, vt_err *e);
+vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_err *e);
+vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double robust, double seconds, vt_err *e);
+/* An event in words: {"event": kind, "step": ..., "text": ...}. */
+vt_status vt_log_event(vt_run *run, const char *kind, const char *text, vt_err *e);
+/* On the disk. */
+vt_status vt_log_sync(vt_run *run, vt_err *e);
+
+#endif

@@ -1,0 +1,113 @@
+/* The model before the first step, and what a run will take. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "train/adapt.h"
+#include "train/batch.h"
+#include "train/train.h"
+#include "train/update.h"
+#include "train/watch.h"
+
+static vt_status data_side(const vt_dataset *d, int *side, vt_err *e) {
+    vt_image im = {0};
+    int label;
+    VT_TRY(vt_dataset_read(d, 0, &im, &label, e));
+    vt_status s = VT_OK;
+    if (im.width != im.height)
+        s = vt_fail(e, VT_E_SHAPE, "%s: image 0 is %d x %d pixels, training needs square images", d->path, im.width,
+                    im.height);
+    *side = im.width;
+    vt_image_free(&im);
+    return s;
+}
+
+/* The shape: preset or given checkpoint, then what the recipe says, then what the data say. */
+static vt_status shape(vt_config *c, const vt_recipe *r, const vt_dataset *d, const vt_model *init, vt_err *e) {
+    const vt_recipe_model *m = &r->model;
+    if (init) {
+        *c = init->config;
+    } else {
+        const vt_preset *p;
+        VT_TRY(vt_preset_named(*m->preset ? m->preset : "vit_cifar_dim192_depth9", &p, e));
+        vt_preset_config(p, c);
+    }
+    int old_dim = c->dim;
+    VT_TRY(data_side(d, &c->image, e));
+    if (m->image && m->image != c->image)
+        return vt_fail(e, VT_E_USAGE, "model.image is %d, but the images of %s are %d pixels wide", m->image, d->path,
+                       c->image);
+    if (m->classes && m->classes != d->classes)
+        return vt_fail(e, VT_E_USAGE, "model.classes is %d, but %s has %d classes", m->classes, d->path, d->classes);
+    c->classes = d->classes;
+    if (m->patch) c->patch = m->patch;
+    if (m->dim) c->dim = m->dim, c->hidden = 4 * m->dim;
+    if (m->depth) c->depth = m->depth;
+    if (m->dim && m->dim != old_dim) c->heads = m->dim >= 64 && m->dim % 64 == 0 ? m->dim / 64 : 1;
+    if (m->heads) c->heads = m->heads;
+    if (m->hidden) c->hidden = m->hidden;
+    if (m->qkv_bias >= 0) c->qkv_bias = m->qkv_bias;
+    if (m->pool >= 0) c->pool = m->pool ? VT_POOL_AVG : VT_POOL_TOKEN;
+    if (m->patch_gate) c->patch_gate = true;
+    if (*m->attn) strcpy(c->attn, m->attn);
+    if (m->has_norm) memcpy(c->mean, m->mean, sizeof m->mean), memcpy(c->std, m->std, sizeof m->std);
+    if (!init) c->attn_scale = 1 / sqrt((double)c->dim / c->heads);
+    return VT_OK;
+}
+
+vt_status vt_train_model(vt_model **out, const vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e) {
+    vt_config c;
+    VT_TRY(shape(&c, r, data, init, e));
+    VT_TRY(vt_model_new(out, &c, e));
+    vt_model_init(*out, (uint64_t)r->top.seed);
+    vt_status s = init ? vt_adapt(*out, init, &r->init, (uint64_t)r->top.seed, e) : VT_OK;
+    if (s != VT_OK) {
+        vt_model_close(*out);
+        *out = NULL;
+    }
+    return s;
+}
+
+static size_t penalty_bytes(const vt_recipe *r, const vt_model *m) {
+    int n;
+    const vt_penalty_def_f32 *const *defs = vt_penalty_defs_f32(&n);
+    size_t sum = 0;
+    for (int i = 0; i < n; i++) {
+        const void *p = r->penalty_params[i];
+        if (!defs[i]->active(p)) continue;
+        sum += defs[i]->state_len ? defs[i]->state_len(p, m) : 0;
+        sum += defs[i]->work_len ? defs[i]->work_len(p, m) : 0;
+    }
+    return sum * sizeof(float);
+}
+
+vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
+    const vt_recipe *r = t->recipe;
+    const vt_model *m = t->model;
+    p->watched = t->watch_data ? vt_watch_count(r, t->watch_data) : 0;
+    p->images = t->data->count - (t->watch_data && t->watch_data->split == VT_SPLIT_TRAIN ? p->watched : 0);
+    if (p->images > INT32_MAX) return vt_fail(e, VT_E_RANGE, "%s has more than 2^31 images", t->data->path);
+    p->per_epoch = p->images / r->top.batch;
+    p->steps = p->per_epoch * r->top.epochs;
+    if (!p->per_epoch)
+        return vt_fail(e, VT_E_USAGE, "batch is %d, but %s has %lld images to train on%s", r->top.batch, t->data->path,
+                       (long long)p->images,
+                       p->images < t->data->count ? " (the others are held out: probe.images)" : "");
+    p->bytes = (m->params.total + m->params.t_total) * sizeof(float) + vt_batch_bytes(r, m, t->threads) +
+               vt_update_bytes(m, r) + penalty_bytes(r, m) + (p->watched ? vt_watch_bytes(r, m, t->threads) : 0) +
+               (size_t)p->images * sizeof(int32_t);
+    const vt_objective_def_f32 *o = vt_objective_find_f32(r->top.objective);
+    double forward, gradient;
+    vt_arch_find_f32(m->config.arch)->flops(&m->config, &forward, &gradient);
+    /* a training pass is a forward and twice that backward, for each view */
+    p->flops = (double)r->top.batch * 3 * forward * vt_views_f32(o);
+    if (o->inner != VT_INNER_NONE) {
+        vt_attack a;
+        VT_TRY(vt_attack_parse(&a, r->attack.spec, (vt_norm)r->attack.norm, e));
+        int steps = 1;
+        for (const vt_opt *k = a.stages[0].def->opts; k && k->key; k++)
+            if (!strcmp(k->key, "steps")) steps = *(const int *)((const char *)a.stages[0].params + k->offset);
+        vt_attack_free(&a);
+        p->flops += (double)r->top.batch * steps * gradient;
+    }
+    return VT_OK;
+}

@@ -1,0 +1,161 @@
+/* The files of a run. state.safetensors holds everything that a resumed run needs; it is replaced whole or not at all,
+ * and holds no times, so that two runs that did the same have the same bytes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "core/version.h"
+#include "eval/files.h"
+#include "io/safetensors.h"
+#include "train/run.h"
+
+#define STATE "state.safetensors"
+
+/* Every tensor of the state: where it lives in memory, under which name in the file. */
+typedef struct entry {
+    char name[128];
+    void *data;
+    size_t numel;
+    bool wide;
+} entry;
+
+typedef struct entries {
+    entry *items;
+    int n;
+} entries;
+
+static void add(entries *l, void *data, size_t numel, bool wide, const char *group, const char *name,
+                const char *slot) {
+    entry *x = &l->items[l->n++];
+    snprintf(x->name, sizeof x->name, "%s.%s%s%s", group, name, *slot ? "." : "", slot);
+    x->data = data, x->numel = numel, x->wide = wide;
+}
+
+static vt_status list(entries *l, vt_run *run, vt_err *e) {
+    const vt_param_list *params = &run->m->params;
+    size_t most = (size_t)params->count * (2 + VT_OPTIM_SLOTS) + VT_MAX_PENALTIES;
+    *l = (entries){.items = calloc(most, sizeof *l->items)};
+    if (!l->items) return vt_fail(e, VT_E_MEMORY, "no memory for a checkpoint");
+    for (int i = 0; i < params->count; i++) {
+        const vt_param *p = &params->items[i];
+        const vt_optim_def_f32 *def = run->update.rules[i].def;
+        add(l, run->m->w + p->offset, p->numel, false, "weight", p->name, "");
+        if (run->update.ema) add(l, run->update.ema + p->offset, p->numel, false, "ema", p->name, "");
+        for (int k = 0; k < def->slots; k++)
+            add(l, vt_update_slot(&run->update, i, k), p->numel, def->wide, "optim", p->name, def->slot_name[k]);
+    }
+    for (int i = 0; i < run->n_penalties; i++)
+        if (run->penalties[i].state_len)
+            add(l, run->penalties[i].state, run->penalties[i].state_len, false, "penalty", run->penalties[i].def->name,
+                "");
+    return VT_OK;
+}
+
+/* Numbers as hexadecimal floats: exact. */
+static int number_pairs(const char **meta, char text[][40], const vt_run *run) {
+    int n = 0;
+#define PAIR(field) snprintf(text[n], 40, "%a", run->n.field), meta[2 * n] = #field, meta[2 * n + 1] = text[n], n++;
+    VT_RUN_NUMBERS(PAIR)
+#undef PAIR
+    return n;
+}
+
+vt_status vt_state_save(vt_run *run, vt_err *e) {
+    entries l;
+    const char *meta[2 * 32];
+    char text[32][40], step[32], path[VT_PATH_MAX];
+    VT_TRY(list(&l, run, e));
+    vt_tensor *t = calloc((size_t)l.n + 1, sizeof *t);
+    for (int i = 0; t && i < l.n; i++)
+        t[i] = (vt_tensor){.name = l.items[i].name,
+                           .dtype = l.items[i].wide ? VT_F64 : VT_F32,
+                           .ndim = 1,
+                           .shape = {(int64_t)l.items[i].numel},
+                           .numel = l.items[i].numel,
+                           .data = l.items[i].data};
+    int n = number_pairs(meta, text, run);
+    snprintf(step, sizeof step, "%lld", (long long)run->step);
+    const char *more[] = {"step", step, "recipe", run->text, "data_sha256", run->t->data->hash, "vitrine", VT_VERSION};
+    memcpy(meta + 2 * n, more, sizeof more);
+    vt_status s = t ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a checkpoint");
+    if (s == VT_OK && !vt_path(path, run->t->out, STATE)) s = vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
+    if (s == VT_OK) s = vt_st_write(path, t, l.n, meta, n + 4, e);
+    free(t), free(l.items);
+    return s;
+}
+
+bool vt_state_exists(const char *out) {
+    char path[VT_PATH_MAX];
+    return vt_path(path, out, STATE) && access(path, F_OK) == 0;
+}
+
+static vt_status same_run(const vt_run *run, const vt_st *st, vt_err *e) {
+    const char *recipe = vt_st_meta(st, "recipe"), *data = vt_st_meta(st, "data_sha256");
+    const char *version = vt_st_meta(st, "vitrine");
+    char changed[300];
+    if (!recipe || !data || !version || !vt_st_meta(st, "step"))
+        return vt_fail(e, VT_E_FORMAT, "%s: is not the state of a training run", vt_st_path(st));
+    vt_recipe_diff(recipe, run->text, changed, sizeof changed);
+    if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with another recipe: %s", vt_st_path(st), changed);
+    if (strcmp(data, run->t->data->hash))
+        return vt_fail(e, VT_E_USAGE, "%s was made with other images (sha256 %.12s...) than those in %s (%.12s...)",
+                       vt_st_path(st), data, run->t->data->path, run->t->data->hash);
+    if (strcmp(version, VT_VERSION))
+        return vt_fail(e, VT_E_USAGE, "%s was made by vitrine %s, this is %s", vt_st_path(st), version, VT_VERSION);
+    return VT_OK;
+}
+
+static vt_status load_numbers(vt_run *run, const vt_st *st, vt_err *e) {
+#define READ(field)                                                                                                    \
+    {                                                                                                                  \
+        const char *text = vt_st_meta(st, #field);                                                                     \
+        if (!text) return vt_fail(e, VT_E_FORMAT, "%s: metadata %s is missing", vt_st_path(st), #field);               \
+        run->n.field = strtod(text, NULL);                                                                             \
+    }
+    VT_RUN_NUMBERS(READ)
+#undef READ
+    run->step = strtoll(vt_st_meta(st, "step"), NULL, 10);
+    if (run->step < 0 || run->step > run->steps)
+        return vt_fail(e, VT_E_RANGE, "%s: is at step %lld, the run has %lld", vt_st_path(st), (long long)run->step,
+                       (long long)run->steps);
+    return VT_OK;
+}
+
+static vt_status load(vt_run *run, const vt_st *st, vt_err *e) {
+    entries l;
+    VT_TRY(same_run(run, st, e));
+    VT_TRY(load_numbers(run, st, e));
+    VT_TRY(list(&l, run, e));
+    vt_status s = VT_OK;
+    for (int i = 0; i < l.n && s == VT_OK; i++) {
+        const entry *x = &l.items[i];
+        const vt_tensor *t = vt_st_find(st, x->name);
+        if (!t)
+            s = vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing", vt_st_path(st), x->name);
+        else
+            s = x->wide ? vt_tensor_f64(st, t, x->data, x->numel, e) : vt_tensor_f32(st, t, x->data, x->numel, e);
+    }
+    free(l.items);
+    if (s == VT_OK) vt_model_refresh(run->m);
+    return s;
+}
+
+vt_status vt_state_load(vt_run *run, vt_err *e) {
+    char path[VT_PATH_MAX];
+    vt_st *st;
+    if (!vt_path(path, run->t->out, STATE)) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
+    VT_TRY(vt_st_open(&st, path, e));
+    vt_status s = load(run, st, e);
+    vt_st_close(st);
+    return s;
+}
+
+vt_status vt_state_export(vt_run *run, const char *name, vt_err *e) {
+    char path[VT_PATH_MAX], steps[64];
+    if (!vt_path(path, run->t->out, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
+    snprintf(steps, sizeof steps, "%lld of %lld", (long long)run->step, (long long)run->steps);
+    const char *extra[] = {"recipe",      run->text,          "steps",   steps,
+                           "data_sha256", run->t->data->hash, "vitrine", VT_VERSION};
+    const float *w = run->update.ema ? run->update.ema : run->m->w;
+    return vt_model_save_as(run->m, w, extra, (int)(sizeof extra / sizeof *extra) / 2, path, e);
+}

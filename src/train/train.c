@@ -1,0 +1,257 @@
+#include "train/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/progress.h"
+#include "eval/files.h"
+#include "train/run.h"
+
+#define CHECKPOINT_SECONDS 120 /* at most so much work is lost; when a checkpoint is written changes no result */
+
+static void say(const vt_run *run, bool live, const char *text) {
+    if (run->t->say) run->t->say(run->t->say_ctx, text, live);
+}
+
+/* ---- open and close ---- */
+
+static vt_status open_penalties(vt_run *run, vt_err *e) {
+    int n;
+    const vt_penalty_def_f32 *const *defs = vt_penalty_defs_f32(&n);
+    for (int i = 0; i < n; i++) {
+        const void *params = run->r->penalty_params[i];
+        if (!defs[i]->active(params)) continue;
+        if (defs[i]->check) VT_TRY(defs[i]->check(params, run->m, e));
+        vt_active_penalty *p = &run->penalties[run->n_penalties++];
+        *p = (vt_active_penalty){.def = defs[i], .params = params};
+        p->state_len = defs[i]->state_len ? defs[i]->state_len(params, run->m) : 0;
+        size_t work = defs[i]->work_len ? defs[i]->work_len(params, run->m) : 0;
+        p->state = vt_alloc((p->state_len + 1) * sizeof(float)), p->work = vt_alloc((work + 1) * sizeof(float));
+        if (!p->state || !p->work) return vt_fail(e, VT_E_MEMORY, "no memory for penalty %s", defs[i]->name);
+        if (defs[i]->start) defs[i]->start(p->state, p->work, run->m->w, run->m, params, (uint64_t)run->r->top.seed);
+    }
+    return VT_OK;
+}
+
+static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
+    *run = (vt_run){.t = t, .r = t->recipe, .m = t->model, .order_epoch = -1};
+    run->n.lr_scale = 1, run->n.best = -1, run->n.best_epoch = -1, run->n.last_single = -1, run->n.best_watch = -1;
+    vt_train_plan plan;
+    VT_TRY(vt_train_measure(&plan, t, e));
+    run->images = plan.images, run->per_epoch = plan.per_epoch, run->steps = plan.steps;
+    run->text = vt_recipe_text(t->recipe);
+    run->order = calloc((size_t)run->images, sizeof *run->order);
+    if (!run->text || !run->order) return vt_fail(e, VT_E_MEMORY, "no memory for training");
+    VT_TRY(vt_make_dir(t->out, e));
+    VT_TRY(vt_batch_open(&run->batch, run->r, run->m, t->data, t->threads, e));
+    VT_TRY(vt_update_open(&run->update, run->m, run->r, t->threads, e));
+    VT_TRY(vt_watch_open(&run->watch, run->r, run->m, t->watch_data, t->threads, e));
+    VT_TRY(open_penalties(run, e));
+    bool there = vt_state_exists(t->out);
+    if (there && !t->resume)
+        return vt_fail(e, VT_E_USAGE, "%s holds a training run already: go on with --resume, or choose another --out",
+                       t->out);
+    if (there) VT_TRY(vt_state_load(run, e));
+    return vt_log_open(run, e);
+}
+
+static void close_run(vt_run *run) {
+    vt_batch_close(&run->batch);
+    vt_update_close(&run->update);
+    vt_watch_close(&run->watch);
+    for (int i = 0; i < run->n_penalties; i++) free(run->penalties[i].state), free(run->penalties[i].work);
+    if (run->log) fclose(run->log);
+    free(run->order), free(run->text);
+}
+
+/* ---- one step ---- */
+
+static double *penalty_sum(vt_run *run, int i) {
+    double *const sums[] = {&run->n.penalty0, &run->n.penalty1, &run->n.penalty2, &run->n.penalty3};
+    return i < (int)(sizeof sums / sizeof *sums) ? sums[i] : NULL;
+}
+
+/* Once per step, after the objective's gradient: values and gradients of what is active. */
+static double add_penalties(vt_run *run) {
+    double total = 0;
+    for (int i = 0; i < run->n_penalties; i++) {
+        vt_active_penalty *p = &run->penalties[i];
+        p->last = p->def->apply ? p->def->apply(run->batch.grad, p->state, p->work, run->m->w, run->m, p->params) : 0;
+        if (p->def->attention) p->last += p->def->attention(p->params, run->r->top.batch) * run->batch.sums.ortho;
+        total += p->last;
+    }
+    return total;
+}
+
+static void count_step(vt_run *run) {
+    const vt_batch_sums *s = &run->batch.sums;
+    run->n.loss += s->loss, run->n.images += (double)s->images, run->n.right_adv += (double)s->right_adv;
+    run->n.clean_images += (double)s->clean_images, run->n.right_clean += (double)s->right_clean, run->n.steps++;
+    for (int i = 0; i < run->n_penalties; i++)
+        if (penalty_sum(run, i)) *penalty_sum(run, i) += run->penalties[i].last;
+}
+
+static void forget_epoch(vt_run *run) {
+    vt_run_numbers *n = &run->n;
+    n->loss = n->images = n->right_adv = n->clean_images = n->right_clean = n->steps = 0;
+    n->penalty0 = n->penalty1 = n->penalty2 = n->penalty3 = 0;
+}
+
+/* A loss or gradient that is not finite: the step is left out, the learning rate halved; too often, and the run ends.
+ */
+static vt_status fault(vt_run *run, const int32_t *ids, double loss, double norm, vt_err *e) {
+    char text[300];
+    run->n.faults++, run->n.lr_scale /= 2;
+    snprintf(text, sizeof text,
+             "epoch %lld, step %lld (images %d, %d, %d, ...): loss %g, gradient norm %g or the new weights are not "
+             "finite; the step is left out and the learning rate halved",
+             (long long)(run->step / run->per_epoch) + 1, (long long)run->step + 1, ids[0], ids[1 % run->r->top.batch],
+             ids[2 % run->r->top.batch], loss, norm);
+    say(run, false, text);
+    VT_TRY(vt_log_event(run, "not finite", text, e));
+    if (run->n.faults <= VT_MAX_FAULTS) return VT_OK;
+    VT_TRY(vt_log_sync(run, e));
+    return vt_fail(e, VT_E_NUMERIC,
+                   "training stopped: loss or gradient not finite for the %dth time, at step %lld of %lld; %s/"
+                   "state.safetensors is the last good checkpoint; try a smaller lr (now %g) or clip",
+                   VT_MAX_FAULTS + 1, (long long)run->step + 1, (long long)run->steps, run->t->out, run->r->top.lr);
+}
+
+static void show_progress(vt_run *run, bool now) {
+    double t = vt_now();
+    if (!run->t->say || (!now && t - run->shown_at < (run->t->live ? 0.1 : 30))) return;
+    run->shown_at = t;
+    const vt_run_numbers *n = &run->n;
+    char text[300], robust[32] = "", penalty[64] = "", left[32] = "";
+    double rate = (double)(run->step - run->began_step) / (t - run->began);
+    double seconds = (double)(run->steps - run->step) / rate;
+    if (run->batch.objective->inner != VT_INNER_NONE)
+        snprintf(robust, sizeof robust, ", robust %.1f %%", 100 * n->right_adv / n->images);
+    for (int i = 0; i < run->n_penalties && strlen(penalty) < 40; i++)
+        snprintf(penalty + strlen(penalty), sizeof penalty - strlen(penalty), " + %s %.4g", run->penalties[i].def->name,
+                 run->penalties[i].last);
+    snprintf(left, sizeof left, seconds < 6000 ? "%.0f min left" : "%.1f h left",
+             seconds < 6000 ? seconds / 60 : seconds / 3600);
+    snprintf(text, sizeof text,
+             "epoch %lld/%d step %.0f/%lld  loss %.4f%s  clean %.1f %%%s (training)  %.0f images/s, %s",
+             (long long)((run->step - 1) / run->per_epoch) + 1, run->r->top.epochs, n->steps, (long long)run->per_epoch,
+             n->loss / n->images, penalty, 100 * n->right_clean / (n->clean_images > 0 ? n->clean_images : 1), robust,
+             rate * run->r->top.batch, left);
+    say(run, run->t->live && !now, text);
+}
+
+static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
+    int epoch = (int)(run->step / run->per_epoch);
+    double share = (double)run->step / (double)run->steps, began = vt_now();
+    if (run->order_epoch != epoch) {
+        vt_epoch_order(run->order, run->images, (uint64_t)run->r->top.seed, epoch);
+        run->order_epoch = epoch;
+    }
+    const int32_t *ids = run->order + (run->step % run->per_epoch) * run->r->top.batch;
+    VT_TRY(vt_batch_gradient(&run->batch, ids, epoch, run->step, share, e));
+    double loss = run->batch.sums.loss / run->r->top.batch + add_penalties(run);
+    double norm = vt_update_norm(&run->update, run->batch.grad);
+    double clip = run->r->top.clip, factor = clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1;
+    *lr = vt_recipe_lr(run->r, share) * run->n.lr_scale;
+    if (isfinite(loss) && isfinite(norm) && vt_update_step(&run->update, run->batch.grad, factor, *lr, run->step + 1))
+        count_step(run);
+    else
+        VT_TRY(fault(run, ids, loss, norm, e));
+    run->step++;
+    VT_TRY(vt_log_step(run, *lr, norm, vt_now() - began, e));
+    show_progress(run, false);
+    return VT_OK;
+}
+
+/* ---- one epoch ---- */
+
+/* Single-step training that memorises its attacker (Wong et al. 2020): accuracy on single-step examples rises while
+ * that under PGD on the watched images falls below half of what it was. */
+static vt_status notice_overfitting(vt_run *run, double single, double robust, vt_err *e) {
+    vt_run_numbers *n = &run->n;
+    bool caught = n->overfit == 0 && single > n->last_single && n->best_watch >= 0.05 && robust < n->best_watch / 2;
+    if (caught) {
+        char text[600];
+        n->overfit = 1;
+        snprintf(text, sizeof text,
+                 "catastrophic overfitting: accuracy on training's own adversarial images rose to %.1f %% while that "
+                 "under %s on the watched images fell from %.1f %% to %.1f %%",
+                 100 * single, run->r->probe.attack, 100 * n->best_watch, 100 * robust);
+        say(run, false, text);
+        VT_TRY(vt_log_event(run, "catastrophic overfitting", text, e));
+    }
+    n->last_single = single;
+    if (robust > n->best_watch) n->best_watch = robust;
+    return VT_OK;
+}
+
+static vt_status end_epoch(vt_run *run, double lr, vt_err *e) {
+    int epoch = (int)(run->step / run->per_epoch);
+    double clean, robust, began = vt_now();
+    char text[500], held[340] = "";
+    show_progress(run, true);
+    vt_update_swap_ema(&run->update);
+    vt_status s = vt_watch_run(&run->watch, &clean, &robust, e);
+    vt_update_swap_ema(&run->update);
+    VT_TRY(s);
+    VT_TRY(vt_log_epoch(run, epoch, lr, clean, robust, vt_now() - began, e));
+    double score = robust >= 0 ? robust : clean;
+    if (run->n.images > 0 && robust >= 0 && run->batch.objective->inner != VT_INNER_NONE)
+        VT_TRY(notice_overfitting(run, run->n.right_adv / run->n.images, robust, e));
+    if (clean >= 0) {
+        if (robust >= 0) snprintf(held, sizeof held, ", robust %.1f %%", 100 * robust);
+        snprintf(text, sizeof text, "epoch %d/%d  watched images: clean %.1f %%%s", epoch, run->r->top.epochs,
+                 100 * clean, held);
+        say(run, false, text);
+    }
+    if (score > run->n.best) {
+        run->n.best = score, run->n.best_epoch = epoch;
+        VT_TRY(vt_state_export(run, "best.safetensors", e));
+    }
+    forget_epoch(run);
+    return VT_OK;
+}
+
+static vt_status checkpoint(vt_run *run, vt_err *e) {
+    VT_TRY(vt_log_sync(run, e));
+    VT_TRY(vt_state_export(run, "model.safetensors", e));
+    run->saved_at = vt_now();
+    return vt_state_save(run, e);
+}
+
+static vt_status loop(vt_run *run, vt_err *e) {
+    const vt_train *t = run->t;
+    double lr = 0;
+    run->began = run->saved_at = run->shown_at = vt_now(), run->began_step = run->step;
+    if (!run->step) VT_TRY(checkpoint(run, e)); /* a full disk is noticed now, and a first state is there */
+    while (run->step < run->steps) {
+        VT_TRY(one_step(run, &lr, e));
+        bool end = run->step % run->per_epoch == 0, stop = t->interrupt && *t->interrupt;
+        stop = stop || (t->max_steps && run->step - run->began_step >= t->max_steps);
+        if (end) VT_TRY(end_epoch(run, lr, e));
+        if (end || stop || vt_now() - run->saved_at > CHECKPOINT_SECONDS) VT_TRY(checkpoint(run, e));
+        if (stop && run->step < run->steps)
+            return vt_fail(e, VT_INTERRUPTED,
+                           "stopped after step %lld of %lld; go on with the same command and --resume",
+                           (long long)run->step, (long long)run->steps);
+    }
+    return VT_OK;
+}
+
+vt_status vt_train_run(const vt_train *t, vt_err *e) {
+    vt_run *run = calloc(1, sizeof *run);
+    if (!run) return vt_fail(e, VT_E_MEMORY, "no memory for training");
+    vt_status s = open_run(run, t, e);
+    const char *stuck = s == VT_OK ? vt_update_stuck(&run->update) : NULL;
+    if (stuck && !run->step) {
+        char text[200];
+        snprintf(text, sizeof text, "warning: %s starts at zero, which mirror descent with p < 2 never leaves", stuck);
+        say(run, false, text);
+    }
+    if (s == VT_OK) s = loop(run, e);
+    close_run(run);
+    free(run);
+    return s;
+}

@@ -1,0 +1,45 @@
+/* Training: from a recipe, a model and a data set to a folder with checkpoints and a log. Results depend on the recipe,
+ * the weights and the data alone: not on threads, nor on interruptions. */
+#ifndef VT_TRAIN_TRAIN_H
+#define VT_TRAIN_TRAIN_H
+
+#include <signal.h>
+#include "io/dataset.h"
+#include "models/model.h"
+#include "train/recipe.h"
+
+/* A line for the user; live: the next one may overwrite it. */
+typedef void (*vt_say_fn)(void *ctx, const char *text, bool live);
+
+typedef struct vt_train {
+    const vt_recipe *recipe;      /* resolved */
+    vt_model *model;              /* trained in place */
+    const vt_dataset *data;       /* training split */
+    const vt_dataset *watch_data; /* data of probe.split; may be `data` */
+    const char *out;              /* folder: model, best, state .safetensors, log.jsonl */
+    int threads;
+    bool resume;       /* go on where state.safetensors is, if there is one */
+    int64_t max_steps; /* stop (with a checkpoint) after so many steps of this call; 0: none */
+    vt_say_fn say;     /* NULL: silent */
+    void *say_ctx;
+    bool live; /* a terminal: a line ten times a second instead of every 30 s */
+    const volatile sig_atomic_t *interrupt;
+} vt_train;
+
+/* The model that a recipe describes, before the first step: from scratch (timm's initialisation, seeded) or fitted from
+ * the checkpoint `init` (NULL: none). */
+vt_status vt_train_model(vt_model **out, const vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e);
+
+/* What a run will take. bytes: memory held by weights, gradients, optimiser, sessions and buffers of `threads` threads.
+ */
+typedef struct vt_train_plan {
+    int64_t images, per_epoch, steps, watched;
+    size_t bytes;
+    double flops; /* of matrix products, for one step (inner attack included) */
+} vt_train_plan;
+vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e);
+
+/* VT_INTERRUPTED: stopped on request, after a checkpoint. VT_E_NUMERIC: the guard rails gave up. */
+vt_status vt_train_run(const vt_train *t, vt_err *e);
+
+#endif

@@ -1,0 +1,195 @@
+#include "train/update.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/threads.h"
+#include "models/roles.h"
+
+#define PIECE ((size_t)1 << 15) /* weights; a tensor's pieces fit the cache of a core */
+
+/* Is the tensor one of attention's matrices (W_Q, W_K, W_V, W_O)? */
+static bool in_attention(const vt_model *m, const vt_param *p) {
+    vt_matrix x;
+    for (int b = 0; b < m->config.depth; b++)
+        for (int r = VT_ROLE_Q; r <= VT_ROLE_O; r++)
+            if (vt_model_matrix(m, b, (vt_role)r, &x) && x.offset >= p->offset && x.offset < p->offset + p->numel)
+                return true;
+    return false;
+}
+
+static vt_tensor_rule rule_of(const vt_model *m, const vt_param *p, const vt_recipe *r) {
+    bool own = strcmp(r->top.attention_optimiser, "same") && in_attention(m, p);
+    const char *name = own ? r->top.attention_optimiser : r->top.optimiser;
+    return (vt_tensor_rule){.def = vt_optim_find_f32(name),
+                            .params = vt_recipe_optim(r, name),
+                            .weight_decay = vt_recipe_weight_decay(r, p->name),
+                            .lr_scale = own ? r->top.attention_lr_scale : 1};
+}
+
+static size_t item_size(const vt_tensor_rule *t) { return t->def->wide ? sizeof(double) : sizeof(float); }
+
+static size_t rule_bytes(const vt_tensor_rule *t, const vt_param *p) {
+    size_t room = (p->numel * item_size(t) + 63) / 64 * 64;
+    return room * (size_t)t->def->slots;
+}
+
+size_t vt_update_bytes(const vt_model *m, const vt_recipe *r) {
+    size_t sum = m->params.total * sizeof(float) * (r->top.ema > 0 ? 2 : 1);
+    for (int i = 0; i < m->params.count; i++) {
+        vt_tensor_rule t = rule_of(m, &m->params.items[i], r);
+        sum += rule_bytes(&t, &m->params.items[i]);
+    }
+    return sum;
+}
+
+static void cut(vt_update *u, vt_piece *out) {
+    u->n_pieces = 0;
+    for (int i = 0; i < u->m->params.count; i++) {
+        const vt_param *p = &u->m->params.items[i];
+        for (size_t at = 0; at < p->numel; at += PIECE, u->n_pieces++)
+            if (out)
+                out[u->n_pieces] = (vt_piece){.param = i,
+                                              .offset = p->offset + at,
+                                              .n = p->numel - at < PIECE ? p->numel - at : PIECE};
+    }
+}
+
+void *vt_update_slot(const vt_update *u, int param, int slot) {
+    const vt_tensor_rule *t = &u->rules[param];
+    return u->state + t->at + (size_t)slot * (rule_bytes(t, &u->m->params.items[param]) / (size_t)t->def->slots);
+}
+
+size_t vt_update_slot_item(const vt_update *u, int param) { return item_size(&u->rules[param]); }
+
+vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int threads, vt_err *e) {
+    *u = (vt_update){.m = m, .threads = threads, .ema_decay = r->top.ema};
+    cut(u, NULL);
+    u->rules = calloc((size_t)m->params.count, sizeof *u->rules);
+    u->pieces = calloc((size_t)u->n_pieces, sizeof *u->pieces);
+    u->part = calloc((size_t)u->n_pieces, sizeof *u->part);
+    if (u->rules)
+        for (int i = 0; i < m->params.count; i++) {
+            u->rules[i] = rule_of(m, &m->params.items[i], r);
+            u->rules[i].at = u->state_bytes;
+            u->state_bytes += rule_bytes(&u->rules[i], &m->params.items[i]);
+        }
+    u->state = vt_alloc(u->state_bytes + 64);
+    u->before = vt_alloc(m->params.total * sizeof(float));
+    if (r->top.ema > 0) u->ema = vt_alloc(m->params.total * sizeof(float));
+    if (!u->rules || !u->pieces || !u->part || !u->state || !u->before || (r->top.ema > 0 && !u->ema))
+        return vt_fail(e, VT_E_MEMORY, "no memory for the optimiser's state (%zu bytes)", vt_update_bytes(m, r));
+    cut(u, u->pieces);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        void *slots[VT_OPTIM_SLOTS] = {0};
+        for (int k = 0; k < u->rules[i].def->slots; k++) slots[k] = vt_update_slot(u, i, k);
+        if (u->rules[i].def->start) u->rules[i].def->start(slots, m->w + p->offset, p->numel, u->rules[i].params);
+    }
+    if (u->ema) memcpy(u->ema, m->w, m->params.total * sizeof(float));
+    return VT_OK;
+}
+
+void vt_update_close(vt_update *u) {
+    free(u->rules), free(u->pieces), free(u->part), free(u->state), free(u->ema), free(u->before);
+    memset(u, 0, sizeof *u);
+}
+
+const char *vt_update_stuck(const vt_update *u) {
+    for (int i = 0; i < u->m->params.count; i++) {
+        const vt_param *p = &u->m->params.items[i];
+        bool zero = u->rules[i].def->wide; /* mirror descent: multiplicative */
+        for (size_t k = 0; zero && k < p->numel; k++) zero = u->m->w[p->offset + k] == 0;
+        if (zero) return p->name;
+    }
+    return NULL;
+}
+
+typedef struct pass {
+    vt_update *u;
+    const float *grad_read;
+    float *grad;
+    double lr, factor;
+    int64_t t;
+} pass;
+
+static vt_status square(void *ctx, int thread, size_t item, vt_err *e) {
+    (void)thread, (void)e;
+    pass *a = ctx;
+    const vt_piece *p = &a->u->pieces[item];
+    const float *g = a->grad_read + p->offset;
+    double lane[16] = {0}, sum = 0;
+    size_t i = 0;
+    for (; i + 16 <= p->n; i += 16)
+        for (size_t k = 0; k < 16; k++) lane[k] += (double)g[i + k] * (double)g[i + k];
+    for (; i < p->n; i++) lane[0] += (double)g[i] * (double)g[i];
+    for (int k = 0; k < 16; k++) sum += lane[k];
+    a->u->part[item] = sum;
+    return VT_OK;
+}
+
+double vt_update_norm(vt_update *u, const float *grad) {
+    pass a = {.u = u, .grad_read = grad};
+    vt_for_each((size_t)u->n_pieces, u->threads, square, &a, NULL);
+    double sum = 0;
+    for (int i = 0; i < u->n_pieces; i++) sum += u->part[i];
+    return sqrt(sum);
+}
+
+static vt_status step_piece(void *ctx, int thread, size_t item, vt_err *e) {
+    (void)thread, (void)e;
+    const pass *a = ctx;
+    const vt_update *u = a->u;
+    const vt_piece *p = &u->pieces[item];
+    const vt_tensor_rule *t = &u->rules[p->param];
+    float *w = u->m->w + p->offset, *g = a->grad + p->offset, f = (float)a->factor;
+    size_t skip = (p->offset - u->m->params.items[p->param].offset) * item_size(t);
+    void *slots[VT_OPTIM_SLOTS] = {0};
+    for (int k = 0; k < t->def->slots; k++) slots[k] = (char *)vt_update_slot(u, p->param, k) + skip;
+    if (a->factor != 1)
+        for (size_t i = 0; i < p->n; i++) g[i] *= f;
+    memcpy(u->before + p->offset, w, p->n * sizeof *w);
+    t->def->step(w, slots, g, p->n, t->params, a->lr * t->lr_scale, t->weight_decay, a->t);
+    float bad = 0;
+    for (size_t i = 0; i < p->n; i++) bad += w[i] * 0.0f; /* NaN exactly for NaN and Inf */
+    u->part[item] = (double)bad;
+    return VT_OK;
+}
+
+static vt_status average(void *ctx, int thread, size_t item, vt_err *e) {
+    (void)thread, (void)e;
+    const vt_update *u = ((pass *)ctx)->u;
+    const vt_piece *p = &u->pieces[item];
+    float keep = (float)u->ema_decay, *ema = u->ema + p->offset;
+    const float *w = u->m->w + p->offset;
+    for (size_t i = 0; i < p->n; i++) ema[i] += (1 - keep) * (w[i] - ema[i]);
+    return VT_OK;
+}
+
+static vt_status refresh(void *ctx, int thread, size_t item, vt_err *e) {
+    (void)thread, (void)e;
+    vt_model_refresh_param(((pass *)ctx)->u->m, (int)item);
+    return VT_OK;
+}
+
+bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t t) {
+    pass a = {.u = u, .grad = grad, .factor = factor, .lr = lr, .t = t};
+    double bad = 0;
+    vt_for_each((size_t)u->n_pieces, u->threads, step_piece, &a, NULL);
+    for (int i = 0; i < u->n_pieces; i++) bad += u->part[i];
+    if (bad != 0) {
+        memcpy(u->m->w, u->before, u->m->params.total * sizeof(float));
+        return false;
+    }
+    if (u->ema) vt_for_each((size_t)u->n_pieces, u->threads, average, &a, NULL);
+    vt_for_each((size_t)u->m->params.count, u->threads, refresh, &a, NULL);
+    return true;
+}
+
+void vt_update_swap_ema(vt_update *u) {
+    if (!u->ema) return;
+    float *w = u->m->w;
+    u->m->w = u->ema, u->ema = w;
+    vt_model_refresh(u->m);
+}

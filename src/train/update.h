@@ -1,0 +1,54 @@
+/* From the gradient of a step to new weights: norm, clipping, each tensor's optimiser, averaged weights. Elementwise
+ * work is cut into pieces of fixed size and shared by threads; sums are formed in the order of pieces. */
+#ifndef VT_TRAIN_UPDATE_H
+#define VT_TRAIN_UPDATE_H
+
+#include "models/model.h"
+#include "train/optim.h"
+#include "train/recipe.h"
+
+typedef struct vt_piece {
+    int param;
+    size_t offset, n; /* into the block of all parameters */
+} vt_piece;
+
+typedef struct vt_tensor_rule {
+    const vt_optim_def_f32 *def;
+    const void *params;
+    double weight_decay, lr_scale;
+    size_t at; /* byte offset of its state */
+} vt_tensor_rule;
+
+typedef struct vt_update {
+    vt_model *m;
+    int threads;
+    double ema_decay;
+    vt_piece *pieces;
+    int n_pieces;
+    vt_tensor_rule *rules; /* [params.count] */
+    char *state;           /* slot 0 of a tensor, then slot 1; tensors in order */
+    size_t state_bytes;
+    float *ema;    /* [params.total] averaged weights, or NULL */
+    float *before; /* [params.total] weights before the step under way */
+    double *part;  /* [n_pieces] sums of squares; 0 or NaN: are the new weights finite? */
+} vt_update;
+
+vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int threads, vt_err *e);
+void vt_update_close(vt_update *u);
+/* State of a tensor's slot, and its bytes a weight. */
+void *vt_update_slot(const vt_update *u, int param, int slot);
+size_t vt_update_slot_item(const vt_update *u, int param);
+/* Global L2 norm of grad [params.total], in double. */
+double vt_update_norm(vt_update *u, const float *grad);
+/* One step t = 1, 2, ...; grad is scaled by `factor` first (clipping), in place. Weights and their transposes are
+ * renewed. false: a new weight was not finite, and all weights are as before (the optimiser's averages keep the step).
+ */
+bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t t);
+/* The averaged weights take the place of the model's (or, called again, give it back); nothing without ema. */
+void vt_update_swap_ema(vt_update *u);
+/* Bytes that it will take. */
+size_t vt_update_bytes(const vt_model *m, const vt_recipe *r);
+/* The first tensor that starts at zero under an optimiser that never leaves zero (md), or NULL. */
+const char *vt_update_stuck(const vt_update *u);
+
+#endif

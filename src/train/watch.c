@@ -1,0 +1,73 @@
+#include "train/watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/threads.h"
+#include "train/augment.h"
+
+static size_t pixels(const vt_model *m) { return 3 * (size_t)m->config.image * (size_t)m->config.image; }
+static size_t room(const vt_model *m) { return 2 * pixels(m) + (size_t)m->config.classes; }
+
+int64_t vt_watch_count(const vt_recipe *r, const vt_dataset *d) {
+    int64_t most = d->split == VT_SPLIT_TRAIN ? d->count / 10 : d->count;
+    return r->probe.images < most ? r->probe.images : most;
+}
+
+size_t vt_watch_bytes(const vt_recipe *r, const vt_model *m, int threads) {
+    if (!r->probe.images) return 0;
+    return (size_t)threads * (vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + (10 * pixels(m) + room(m)) * sizeof(float));
+}
+
+vt_status vt_watch_open(vt_watch *w, const vt_recipe *r, const vt_model *m, const vt_dataset *d, int threads,
+                        vt_err *e) {
+    *w = (vt_watch){.r = r, .m = m, .data = d, .threads = threads};
+    w->count = d ? vt_watch_count(r, d) : 0;
+    if (!w->count) return VT_OK;
+    w->first = d->count - w->count;
+    w->inner = calloc((size_t)threads, sizeof *w->inner);
+    w->buffer = vt_alloc((size_t)threads * room(m) * sizeof(float));
+    w->right = vt_alloc(2 * (size_t)w->count);
+    if (!w->inner || !w->buffer || !w->right)
+        return vt_fail(e, VT_E_MEMORY, "no memory to watch %d images", r->probe.images);
+    for (int i = 0; i < threads; i++)
+        VT_TRY(vt_inner_open(&w->inner[i], m, r->probe.attack, (vt_norm)r->attack.norm, VT_INNER_LABEL, 0, NULL,
+                             (uint64_t)r->top.seed, e));
+    return VT_OK;
+}
+
+void vt_watch_close(vt_watch *w) {
+    for (int i = 0; w->inner && i < w->threads; i++) vt_inner_close(&w->inner[i]);
+    free(w->inner), free(w->buffer), free(w->right);
+    memset(w, 0, sizeof *w);
+}
+
+static vt_status watch_image(void *ctx, int thread, size_t item, vt_err *e) {
+    static const vt_recipe_augment none = {0};
+    static const vt_mix unmixed = {.kind = VT_MIX_NONE, .lambda = 1};
+    vt_watch *w = ctx;
+    vt_inner *in = &w->inner[thread];
+    int k = w->m->config.classes, y;
+    float *x = w->buffer + (size_t)thread * room(w->m), *adv = x + pixels(w->m), *target = adv + pixels(w->m);
+    VT_TRY(vt_augment_image(x, &y, w->data, w->first + (int64_t)item, w->m->config.image, &none, 0, 0, e));
+    in->model.logits(in->model.self, x, in->z, false);
+    w->right[item] = vt_argmax_f32(in->z, k) == y;
+    w->right[w->count + (int64_t)item] = 0;
+    if (!w->right[item] || !(w->r->probe.eps > 0)) return VT_OK;
+    vt_mix_target(target, y, y, &unmixed, 0, k);
+    VT_TRY(vt_inner_run(in, adv, x, target, w->r->probe.eps, (int64_t)item, 0, 0, 1));
+    in->model.logits(in->model.self, adv, in->z, false);
+    w->right[w->count + (int64_t)item] = vt_argmax_f32(in->z, k) == y;
+    return VT_OK;
+}
+
+vt_status vt_watch_run(vt_watch *w, double *clean, double *robust, vt_err *e) {
+    *clean = *robust = -1;
+    if (!w->count) return VT_OK;
+    VT_TRY(vt_for_each((size_t)w->count, w->threads, watch_image, w, e));
+    int64_t right = 0, held = 0;
+    for (int64_t i = 0; i < w->count; i++) right += w->right[i], held += w->right[w->count + i];
+    *clean = (double)right / (double)w->count;
+    if (w->r->probe.eps > 0) *robust = (double)held / (double)w->count;
+    return VT_OK;
+}

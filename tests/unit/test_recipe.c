@@ -1,0 +1,618 @@
+/* src/train/recipe*: keys, YAML, refusals, canonical text, difference, schedule. */
+#include "t.h"
+
+#include <glob.h>
+#include <unistd.h>
+#include "attacks/ball.h"
+#include "train/recipe.h"
+#include "train/recipe_keys.h"
+
+static vt_recipe *fresh(void) {
+    vt_recipe *r;
+    vt_err e = {0};
+    assert_int_equal(vt_recipe_new(&r, &e), VT_OK);
+    return r;
+}
+
+static vt_status parse(vt_recipe *r, const char *text, vt_err *e) {
+    return vt_recipe_parse(r, text, strlen(text), "r.yaml", e);
+}
+
+/* A recipe of this YAML; resolved, it must be without fault. */
+static vt_recipe *of(const char *text, bool resolved) {
+    vt_recipe *r = fresh();
+    vt_err e = {0};
+    if (parse(r, text, &e) != VT_OK || (resolved && vt_recipe_resolve(r, &e) != VT_OK))
+        fail_msg("'%s' was refused: %s", text, e.text);
+    return r;
+}
+
+static void set(vt_recipe *r, const char *assignment) {
+    vt_err e = {0};
+    if (vt_recipe_set(r, assignment, &e) != VT_OK) fail_msg("--set %s was refused: %s", assignment, e.text);
+}
+
+/* ---- defaults and values ---- */
+
+static void test_defaults(void **state) {
+    (void)state;
+    vt_recipe *r = fresh();
+    const vt_recipe_top *t = &r->top;
+    assert_true(t->epochs == 40 && t->batch == 64 && t->micro_batch == 8 && t->seed == 0);
+    assert_string_equal(t->objective, "ce");
+    assert_string_equal(t->optimiser, "sgd");
+    assert_string_equal(t->attention_optimiser, "same");
+    assert_true(t->attention_lr_scale == 1 && t->lr == 0.1 && t->weight_decay == 1e-4 && t->clip == 1);
+    assert_true(t->ema == 0 && t->label_smoothing == 0 && !*t->name);
+    const vt_recipe_model *m = &r->model;
+    assert_true(!*m->preset && !*m->attn && !m->patch_gate && !m->has_norm);
+    assert_true(!m->image && !m->patch && !m->dim && !m->depth && !m->heads && !m->hidden && !m->classes);
+    assert_true(m->qkv_bias == -1 && m->pool == -1);
+    assert_true(r->init.head == VT_HEAD_KEEP && r->init.pos_embed == VT_POS_BILINEAR && !*r->init.sha256);
+    const vt_recipe_attack *a = &r->attack;
+    assert_true(a->eps == 0 && a->norm == VT_LINF && !*a->spec && !a->ard && !a->prm && a->drop_rate == 1);
+    assert_true(a->warm == 0.25 && a->prm_patch == 0 && a->ramp_begin == 0 && a->ramp_end == 0);
+    const vt_recipe_schedule *s = &r->schedule;
+    assert_true(s->kind == 1 && s->min_lr == 0 && s->warmup == 0 && s->factor == 0.1);
+    assert_string_equal(s->drops, "0.875,0.95");
+    const vt_recipe_augment *g = &r->augment;
+    assert_true(g->crop == 4 && g->flip == 0.5 && g->mix_prob == 0.3 && g->mixup_alpha == 0.8);
+    assert_true(g->cutmix_alpha == 1 && g->cutmix_switch == 0.5);
+    assert_true(r->probe.images == 500 && r->probe.split == 0 && r->probe.eps == 0);
+    assert_string_equal(r->probe.attack, "pgd:steps=10,alpha=eps/4");
+    vt_err e = {0};
+    assert_int_equal(vt_recipe_resolve(r, &e), VT_OK);
+    assert_true(!*a->spec && r->n_drops == 2 && r->drops[0] == 0.875 && r->drops[1] == 0.95);
+    vt_recipe_free(r);
+    vt_recipe_free(NULL);
+}
+
+static void test_values(void **state) {
+    (void)state;
+    vt_recipe *r = of("# a comment\n"
+                      "name: 'two words'\nepochs: 3\nobjective: at\nclip: 0\n"
+                      "model: {preset: vit_cifar_dim192_depth9, qkv_bias: yes, pool: avg, patch_gate: true,\n"
+                      "        mean: 0.5, std: [0.25, 0.5, 1/3]}\n"
+                      "attack:\n  eps: 8/255   # radius\n  norm: l2\n  ard: 1\n"
+                      "augment:\n"
+                      "schedule:\n  drops: [1/4, 0.5]\n"
+                      "probe.images: 7\n"
+                      "msvp:\n  lambda:\n    - 1e-5\n    - 2e-5\n    - 0\n"
+                      "init: {head: fresh, pos_embed: bicubic}\n",
+                      true);
+    assert_string_equal(r->top.name, "two words");
+    assert_true(r->top.epochs == 3 && r->top.clip == 0 && r->attack.eps == 8.0 / 255 && r->attack.norm == VT_L2);
+    assert_true(r->attack.ard && !r->attack.prm && r->probe.images == 7);
+    assert_true(r->model.has_norm && r->model.mean[2] == 0.5 && r->model.std[0] == 0.25 && r->model.std[2] == 1.0 / 3);
+    assert_true(r->model.qkv_bias == 1 && r->model.pool == 1 && r->model.patch_gate);
+    assert_true(r->init.head == VT_HEAD_FRESH && r->init.pos_embed == VT_POS_BICUBIC);
+    assert_true(r->n_drops == 2 && r->drops[0] == 0.25 && r->drops[1] == 0.5);
+    assert_true(r->probe.eps == 8.0 / 255); /* filled in */
+    assert_string_equal(r->attack.spec, "pgd:steps=10,alpha=eps/4");
+    const double *lambda = vt_recipe_penalty(r, "msvp"); /* its first field */
+    assert_true(lambda[0] == 1e-5 && lambda[1] == 2e-5 && lambda[2] == 0);
+    assert_null(vt_recipe_penalty(r, "sgd"));
+    assert_null(vt_recipe_objective(r, "msvp"));
+    assert_non_null(vt_recipe_objective(r, "at"));
+    assert_true(*(const double *)vt_recipe_optim(r, "sgd") == 0.9);
+    set(r, "epochs=5");
+    set(r, "epochs=6"); /* the later one counts */
+    set(r, "msvp.lambda=1e-3, 1e-4, 1e-5");
+    set(r, "model.qkv_bias=auto");
+    assert_true(r->top.epochs == 6 && lambda[1] == 1e-4 && r->model.qkv_bias == -1);
+    vt_recipe_free(r);
+    vt_recipe_free(of("", true)); /* nothing set: all defaults */
+    vt_recipe_free(of("---\n# nothing\n...\n", true));
+    vt_recipe_free(of("\xef\xbb\xbf"
+                      "epochs: 3\r\nbatch: 4\r\nmicro_batch: 4\r\n",
+                      true));
+}
+
+/* Every key is reached by its full name, every section has its own, and no default is out of its range. */
+static void test_keys(void **state) {
+    (void)state;
+    vt_recipe *r = fresh();
+    vt_recipe_section s, other;
+    vt_err e = {0};
+    int keys = 0;
+    for (int i = 0; vt_recipe_section_at(r, i, &s); i++) {
+        assert_true(vt_recipe_section_named(r, s.name, &other));
+        if (other.params != s.params || other.family != s.family) fail_msg("two sections are named %s", s.name);
+        assert_string_not_equal(s.name, "groups");
+        for (const vt_opt *o = s.opts; o && o->key; o++, keys++) {
+            char key[VT_RECIPE_KEY_MAX], value[256], again[256];
+            assert_true(vt_recipe_full_key(key, s.name, o->key));
+            if (vt_recipe_key(r, key, &other) != o) fail_msg("%s is hidden", key);
+            if (!*s.name && vt_recipe_section_named(r, key, &other)) fail_msg("%s is a key and a section", key);
+            vt_opt_value(o, s.params, value, sizeof value);
+            if (vt_recipe_apply(r, key, value, "test", &e) != VT_OK) fail_msg("default of %s: %s", key, e.text);
+            vt_opt_value(o, s.params, again, sizeof again);
+            assert_string_equal(value, again);
+        }
+    }
+    assert_true(keys > 60 && keys < 250); /* the search for near names holds 256 */
+    vt_recipe_free(r);
+}
+
+/* ---- refusals ---- */
+
+typedef struct refusal {
+    const char *text; /* YAML */
+    vt_status status;
+    const char *a, *b; /* words of the sentence */
+} refusal;
+
+static void refuses(const refusal *all, size_t n, bool resolve) {
+    for (size_t i = 0; i < n; i++) {
+        vt_recipe *r = fresh();
+        vt_err e = {0};
+        vt_status s = parse(r, all[i].text, &e);
+        if (resolve) {
+            if (s != VT_OK) fail_msg("'%s' should parse: %s", all[i].text, e.text);
+            s = vt_recipe_resolve(r, &e);
+        }
+        if (s == VT_OK) fail_msg("'%s' was accepted", all[i].text);
+        t_says(s, all[i].status, &e, all[i].a, all[i].b);
+        vt_recipe_free(r);
+    }
+}
+
+static void test_wrong_values(void **state) {
+    (void)state;
+    static const refusal all[] = {
+        {"seed: 0\nepochs: 0\n", VT_E_USAGE, "r.yaml:2: ", "epochs is 0, must be between 1 and 100000"},
+        {"epochs: 1.5", VT_E_USAGE, "r.yaml:1: ", "epochs is '1.5', must be a whole number between 1 and 100000"},
+        {"epochs:", VT_E_USAGE, "epochs", "no value"},
+        {"seed: 2147483648", VT_E_USAGE, "seed is 2147483648", "0 and 2147483647"},
+        {"batch: 1000001", VT_E_USAGE, "batch is 1000001", "1 and 1000000"},
+        {"micro_batch: 4097", VT_E_USAGE, "micro_batch is 4097", "1 and 4096"},
+        {"lr: 0", VT_E_USAGE, "lr is 0", "and 1000"},
+        {"lr: nan", VT_E_USAGE, "lr is 'nan'", "not a number"},
+        {"weight_decay: -1", VT_E_USAGE, "weight_decay is -1", "0 and 10"},
+        {"clip: 1e7", VT_E_USAGE, "clip is 1e7", "0 and 1000000"},
+        {"ema: 1", VT_E_USAGE, "ema is 1", "0 and 0.99999999"},
+        {"label_smoothing: 1", VT_E_USAGE, "label_smoothing is 1", "0 and 0.99"},
+        {"attack:\n  # why\n  eps: 8/25x\n", VT_E_USAGE, "r.yaml:3: ", "attack.eps is '8/25x'"},
+        {"attack: {eps: -1}", VT_E_USAGE, "attack.eps is -1", "0 and 1000000"},
+        {"attack: {norm: l1}", VT_E_USAGE, "attack.norm is 'l1'", "linf|l2"},
+        {"attack: {ard: 2}", VT_E_USAGE, "attack.ard is '2'", "0 or 1"},
+        {"attack: {warm: 1.1}", VT_E_USAGE, "attack.warm is 1.1", "0 and 1"},
+        {"augment: {flip: 2}", VT_E_USAGE, "augment.flip is 2", "0 and 1"},
+        {"augment: {mix_prob: 2}", VT_E_USAGE, "augment.mix_prob is 2", "0 and 1"},
+        {"augment: {mixup_alpha: 0}", VT_E_USAGE, "augment.mixup_alpha is 0", "0.001 and 100"},
+        {"augment: {crop: 1025}", VT_E_USAGE, "augment.crop is 1025", "0 and 1024"},
+        {"schedule: {kind: linear}", VT_E_USAGE, "schedule.kind is 'linear'", "constant|step|cosine"},
+        {"schedule: {factor: 0}", VT_E_USAGE, "schedule.factor is 0", "and 1"},
+        {"model: {image: 0}", VT_E_USAGE, "model.image is 0", "1 and 4096"},
+        {"model: {std: [1, 1]}", VT_E_USAGE, "model.std is '1,1'", "three numbers"},
+        {"model: {std: [1, 1, 0]}", VT_E_USAGE, "model.std is 1,1,0", "and 1000"},
+        {"msvp.lambda: 2", VT_E_USAGE, "msvp.lambda is 2", "0 and 1"},
+        {"msvp: {lambda: [1, 0, 0, 0]}", VT_E_USAGE, "msvp.lambda", "three numbers"},
+        {"schedule:\n  drops: [0.5,\n    '']\n", VT_E_USAGE, "r.yaml:3: the list of schedule.drops holds ''",
+         "one number"},
+        {"msvp: {lambda: ['1,0', 0]}", VT_E_USAGE, "r.yaml:1: the list of msvp.lambda holds '1,0'", "one number"},
+        {"objective: abcdefghijklmnopqrstuvwxyz", VT_E_USAGE, "objective", "23 bytes"},
+        {"groups: {'*.bias': 11}", VT_E_USAGE, "groups.*.bias is 11", "0 and 10"},
+        {"groups: {'': 1}", VT_E_USAGE, "groups.", "between 1 and 63"},
+        {"name: \"a\\tb\"", VT_E_USAGE, "r.yaml:1: name: byte 0x09", "not printable"},
+        {"name: \"a\\u2028b\"", VT_E_USAGE, "name", "not printable"},
+        {"name: \"a\\0b\"", VT_E_USAGE, "r.yaml:1: name", "NUL"},
+        {"name: |\n  two\n  lines\n", VT_E_USAGE, "name", "not printable"},
+    };
+    refuses(all, T_COUNT(all), false);
+}
+
+static void test_unknown_keys(void **state) {
+    (void)state;
+    static const refusal all[] = {
+        {"seed: 1\nepoch: 3\n", VT_E_UNKNOWN, "r.yaml:2: there is no key 'epoch'", "did you mean 'epochs'?"},
+        {"msvp:\n  lamda: 1\n", VT_E_UNKNOWN, "r.yaml:2: ", "'msvp.lambda'?"},
+        {"msvp.lamda: 1\n", VT_E_UNKNOWN, "'msvp.lamda'", "did you mean 'msvp.lambda'?"},
+        {"eps: 8/255", VT_E_UNKNOWN, "'eps'", "'attack.eps'"},
+        {"augment: {eps: 8/255}", VT_E_UNKNOWN, "'augment.eps'", "'attack.eps'"},
+        {"mix_prob: 0", VT_E_UNKNOWN, "'mix_prob'", "did you mean 'augment.mix_prob'?"},
+        {"training: {epochs: 3}", VT_E_UNKNOWN, "r.yaml:1: there is no section 'training'", "vitrine help recipe"},
+        {"atack:\n  eps: 1\n", VT_E_UNKNOWN, "no section 'atack'", "did you mean 'attack'?"},
+        {"sgdm: {momentum: 0}", VT_E_UNKNOWN, "'sgdm'", "'sgd'"},
+        {"sdg.momentum: 0", VT_E_UNKNOWN, "'sdg.momentum'", "did you mean 'sgd.momentum'?"},
+        {"probe: {zzzzzzzzzzz: 1}", VT_E_UNKNOWN, "'probe.zzzzzzzzzzz'", "probe has: images, split, eps, attack"},
+        {"at: {zzzzzzzzzzz: 1}", VT_E_UNKNOWN, "'at.zzzzzzzzzzz'", "at has: no keys"},
+        {"wholly-different: 1", VT_E_UNKNOWN, "'wholly-different'", "vitrine help recipe"},
+        {".eps: 1", VT_E_UNKNOWN, "'.eps'", "attack.eps"},
+        {"attack.: 1", VT_E_UNKNOWN, "'attack.'", ""},
+        {"'': 1", VT_E_UNKNOWN, "r.yaml:1", "''"},
+        {"<<: 1", VT_E_UNKNOWN, "'<<'", ""},
+    };
+    refuses(all, T_COUNT(all), false);
+    assert_int_equal(vt_exit_code(VT_E_UNKNOWN), 2);
+}
+
+static void test_wrong_yaml(void **state) {
+    (void)state;
+    static const refusal all[] = {
+        {"epochs: 3\nname: 'a\n", VT_E_FORMAT, "r.yaml:", "not YAML: "},
+        {"epochs: '3'\n  batch: 1\n", VT_E_FORMAT, "r.yaml:2: ", "not YAML: "},
+        {"epochs: 3\nname: a\001b\n", VT_E_FORMAT, "r.yaml:2: ", "not YAML: control characters"},
+        {"epochs: 3\nname: \xff\n", VT_E_FORMAT, "r.yaml:2: ", "not YAML: "},
+        {"- epochs\n", VT_E_FORMAT, "r.yaml:1: ", "KEY: VALUE"},
+        {"epochs\n", VT_E_FORMAT, "r.yaml:1: ", "KEY: VALUE"},
+        {"epochs: 3\n---\nepochs: 4\n", VT_E_FORMAT, "r.yaml:2: ", "second document"},
+        {"seed: 1\nepochs: &a 3\n", VT_E_FORMAT, "r.yaml:2: ", "anchors (&a)"},
+        {"seed: 1\nattack: &a {eps: 1}\n", VT_E_FORMAT, "r.yaml:2: ", "anchors (&a)"},
+        {"epochs: *a\n", VT_E_FORMAT, "r.yaml:1: ", "aliases"},
+        {"epochs: !!int 3\n", VT_E_FORMAT, "r.yaml:1: ", "tags"},
+        {"%TAG !e! tag:e,2000:\n---\nepochs: 3\n", VT_E_FORMAT, "r.yaml:", "tags"},
+        {"attack:\n  eps: {a: 1}\n", VT_E_FORMAT, "r.yaml:2: attack.eps", "nested too deeply"},
+        {"msvp: {lambda: [1, [2], 3]}", VT_E_FORMAT, "msvp.lambda", "nested too deeply"},
+        {"[a, b]: 1", VT_E_FORMAT, "r.yaml:1: ", "a key must be a word"},
+        {"attack: 3", VT_E_USAGE, "attack is a section", "attack.KEY"},
+        {"attack: [1]", VT_E_USAGE, "attack is a section", "attack.KEY"},
+        {"epochs: {a: 1}", VT_E_USAGE, "epochs takes a value", "not a section"},
+        {"epochs: [1]", VT_E_USAGE, "epochs takes one value", "not a list"},
+        {"epochs: 3\nbatch: 2\nepochs: 3\n", VT_E_USAGE, "r.yaml:3: epochs is given twice", "line 1"},
+        {"attack:\n  eps: 1\n  eps: 1\n", VT_E_USAGE, "r.yaml:3: attack.eps is given twice", "line 2"},
+        {"attack.eps: 1\nattack:\n  eps: 1\n", VT_E_USAGE, "r.yaml:3: attack.eps is given twice", "line 1"},
+        {"attack: {eps: 1}\nprobe:\nattack: {norm: l2}\n", VT_E_USAGE, "r.yaml:3: attack is given twice", "line 1"},
+        {"groups: {'*.a': 1, '*.a': 2}\n", VT_E_USAGE, "groups.*.a is given twice", "line 1"},
+    };
+    refuses(all, T_COUNT(all), false);
+}
+
+static void test_long(void **state) {
+    (void)state;
+    enum { BIG = (1 << 20) + 1 };
+    char *text = malloc(BIG + 1), path[400], assignment[400];
+    assert_non_null(text);
+    vt_recipe *r = fresh();
+    vt_err e = {0};
+    memset(text, '\n', BIG);
+    assert_int_equal(vt_recipe_parse(r, text, BIG - 1, "r.yaml", &e), VT_OK);
+    t_says(vt_recipe_parse(r, text, BIG, "r.yaml", &e), VT_E_FORMAT, &e, "r.yaml", "1048576 bytes");
+    memset(text, 'k', 900);
+    memcpy(text + 900, ": 1\n", 5);
+    t_says(parse(r, text, &e), VT_E_USAGE, &e, "r.yaml:1: a key has 900 bytes", "at most 95");
+    memset(text, 'k', 5000);
+    memcpy(text, "name: ", 6);
+    memcpy(text + 5000, "\n", 2);
+    t_says(parse(r, text, &e), VT_E_USAGE, &e, "r.yaml:1: name has 4994 bytes", "at most 255");
+    memcpy(text, "schedule.drops: [0.1", 20);
+    for (int i = 20; i < 4996; i += 4) memcpy(text + i, ",0.2", 4);
+    memcpy(text + 4996, "]\n", 3);
+    t_says(parse(r, text, &e), VT_E_USAGE, &e, "schedule.drops", "more than 255 bytes");
+    t_says(vt_recipe_parse(r, "a\0b", 3, "r.yaml", &e), VT_E_FORMAT, &e, "r.yaml:1", "control characters");
+    memset(path, 'p', sizeof path); /* a path that would fill the sentence shows its end */
+    memcpy(path + sizeof path - 8, "/r.yaml", 8);
+    t_says(vt_recipe_parse(r, "epoch: 3", 8, path, &e), VT_E_UNKNOWN, &e, "pp/r.yaml:1: ", "'epochs'?");
+    memset(assignment, 'k', sizeof assignment);
+    memcpy(assignment + sizeof assignment - 3, "=1", 3);
+    t_says(vt_recipe_set(r, assignment, &e), VT_E_UNKNOWN, &e, "397 bytes", "at most 95");
+    memcpy(assignment, "name=", 5);
+    t_says(vt_recipe_set(r, assignment, &e), VT_E_USAGE, &e, "name has 394 bytes", "at most 255");
+    free(text);
+    vt_recipe_free(r);
+}
+
+static void test_set_refusals(void **state) {
+    (void)state;
+    vt_recipe *r = fresh();
+    vt_err e = {0};
+    static const refusal all[] = {
+        {"epochs", VT_E_USAGE, "'epochs'", "KEY=VALUE"},
+        {"=3", VT_E_USAGE, "'=3'", "KEY=VALUE"},
+        {"epochs=", VT_E_USAGE, "--set: ", "epochs has no value"},
+        {"epochs=0", VT_E_USAGE, "--set: ", "epochs is 0, must be between 1 and 100000"},
+        {"epochs =3", VT_E_UNKNOWN, "'epochs '", "'epochs'"},
+        {"epoch=3", VT_E_UNKNOWN, "--set: there is no key 'epoch'", "'epochs'"},
+        {"attack=3", VT_E_UNKNOWN, "'attack' is a section", "attack.KEY"},
+        {"groups=3", VT_E_UNKNOWN, "'groups' is a section", "groups.KEY"},
+        {"groups.=3", VT_E_USAGE, "groups.", "between 1 and 63"},
+        {"name=\xff", VT_E_USAGE, "name", "byte 0xff of the value"},
+        {"name=\xc0\x80", VT_E_USAGE, "name", "byte 0xc0"},
+        {"name=\xed\xa0\x80", VT_E_USAGE, "name", "byte 0xed"},
+        {"name=\xf4\x90\x80\x80", VT_E_USAGE, "name", "byte 0xf4"},
+        {"name=a\xe2\x82", VT_E_USAGE, "name", "byte 0xe2"},
+        {"name=a\nb", VT_E_USAGE, "name", "byte 0x0a"},
+        {"na\xc3me=a", VT_E_USAGE, "byte 0xc3", "of the key"},
+    };
+    for (size_t i = 0; i < T_COUNT(all); i++)
+        t_says(vt_recipe_set(r, all[i].text, &e), all[i].status, &e, all[i].a, all[i].b);
+    vt_recipe_free(r);
+}
+
+static void test_contradictions(void **state) {
+    (void)state;
+#define AT "objective: at\nattack.eps: 8/255\n"
+    static const refusal all[] = {
+        {"objective: trade", VT_E_UNKNOWN, "objective is 'trade'", "'trades'"},
+        {"objective: zzzzzzzzz", VT_E_UNKNOWN, "objective is 'zzzzzzzzz'", "one of at, ce"},
+        {"optimiser: adam", VT_E_UNKNOWN, "optimiser is 'adam'", "'adamw'"},
+        {"optimiser: same", VT_E_UNKNOWN, "optimiser is 'same'", ""},
+        {"attention_optimiser: sane", VT_E_UNKNOWN, "attention_optimiser is 'sane'", "'same'"},
+        {"objective: at", VT_E_USAGE, "attack.eps is missing: objective at needs a radius in pixel units",
+         "--set attack.eps=8/255"},
+        {"objective: at\nattack.eps: 8", VT_E_USAGE, "attack.eps is 8, must be at most 1", "8/255"},
+        {"probe.eps: 8", VT_E_USAGE, "probe.eps is 8, must be at most 1", "8/255"},
+        {AT "attack.spec: pdg", VT_E_UNKNOWN, "attack.spec", "'pgd'"},
+        {AT "attack.spec: 'pgd:steps=0'", VT_E_USAGE, "attack.spec", "steps is 0"},
+        {AT "attack.spec: autoattack", VT_E_USAGE, "attack.spec is 'autoattack'", "several stages"},
+        {AT "attack.spec: square", VT_E_USAGE, "attack.spec is 'square'", "no gradients"},
+        {"attack: {spec: pdg}", VT_E_UNKNOWN, "attack.spec", "'pgd'"},
+        {"probe.attack: autoattack", VT_E_USAGE, "probe.attack is 'autoattack'", "several stages"},
+        {"probe.attack: ''", VT_E_UNKNOWN, "probe.attack", "unknown attack"},
+        {AT "batch: 63", VT_E_USAGE, "batch is 63, must be even", "augment.mix_prob is above 0 (it is 0.3)"},
+        {"objective: trades\nattack.eps: 8/255", VT_E_USAGE, "objective trades", "augment.mix_prob=0 (it is 0.3)"},
+        {"objective: mart\nattack.eps: 8/255\naugment.mix_prob: 0\nlabel_smoothing: 0.1", VT_E_USAGE, "objective mart",
+         "label_smoothing=0 (it is 0.1)"},
+        {"attack.ard: 1", VT_E_USAGE, "attack.ard is 1", "objective ce has no inner attack"},
+        {"attack: {prm: 1, eps: 1/255}", VT_E_USAGE, "attack.prm is 1", "objective ce has no inner attack"},
+        {AT "attack: {ramp_begin: 0.5, ramp_end: 0.25}", VT_E_USAGE, "attack.ramp_begin is 0.5", "(0.25)"},
+        {"batch: 4", VT_E_USAGE, "micro_batch is 8", "batch (4)"},
+        {"schedule: {kind: cosine, min_lr: 0.1}", VT_E_USAGE, "schedule.min_lr is 0.1", "lr (0.1)"},
+        {"schedule.drops: '0.5,0.5'", VT_E_USAGE, "schedule.drops is '0.5,0.5'", "ascending"},
+        {"schedule.drops: '0'", VT_E_USAGE, "schedule.drops is '0'", "between 0 and 1"},
+        {"schedule.drops: '1'", VT_E_USAGE, "schedule.drops is '1'", "between 0 and 1"},
+        {"schedule.drops: '0.5,'", VT_E_USAGE, "schedule.drops is '0.5,'", "commas"},
+        {"schedule.drops: ',0.5'", VT_E_USAGE, "schedule.drops is ',0.5'", "commas"},
+        {"schedule.drops: [.1, .2, .3, .4, .5, .6, .7, .8, .9]", VT_E_USAGE, "schedule.drops", "at most 8"},
+        {"model.mean: 0.5", VT_E_USAGE, "model.mean is given", "model.std is not"},
+        {"model.std: 0.5", VT_E_USAGE, "model.std is given", "model.mean is not"},
+        {"model.preset: vit_cifar_dim192_depth8", VT_E_UNKNOWN, "model.preset", "'vit_cifar_dim192_depth9'"},
+        {"model.attn: dit", VT_E_UNKNOWN, "model.attn is 'dit'", "'dot'"},
+        {"init.sha256: abc", VT_E_USAGE, "init.sha256 is 'abc'", "64 hexadecimal"},
+    };
+#undef AT
+    refuses(all, T_COUNT(all), true);
+    /* neighbours of the above that are fine */
+    static const char *const good[] = {
+        "batch: 63\naugment.mix_prob: 0",
+        "attack.eps: 1",
+        "attack: {eps: 8, norm: l2}",
+        "objective: trades\nattack.eps: 8/255\naugment.mix_prob: 0",
+        "objective: at\nattack: {eps: 8/255, spec: fgsm, ramp_begin: 0.25, ramp_end: 0.25}",
+        "schedule: {kind: step, min_lr: 0.1, drops: ''}",
+        "schedule.drops: [.1, .2, .3, .4, .5, .6, .7, .8]",
+        "schedule.drops: []",
+        "model: {mean: 0, std: 1}",
+        "init.sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+    };
+    for (size_t i = 0; i < T_COUNT(good); i++) vt_recipe_free(of(good[i], true));
+}
+
+/* ---- groups ---- */
+
+static void test_groups(void **state) {
+    (void)state;
+    vt_recipe *r = of("groups:\n  '*.norm?.*': 1e-3\n  '*.bias': 0\n  '*': 0.25\n", true);
+    assert_true(vt_recipe_weight_decay(r, "blocks.0.norm1.bias") == 1e-3); /* the first that fits */
+    assert_true(vt_recipe_weight_decay(r, "head.bias") == 0);
+    assert_true(vt_recipe_weight_decay(r, "head.weight") == 0.25);
+    set(r, "groups.*.bias=0.5"); /* in its place */
+    assert_true(r->n_groups == 3 && vt_recipe_weight_decay(r, "head.bias") == 0.5);
+    vt_recipe_free(r);
+    r = fresh();
+    set(r, "weight_decay=0.125");
+    vt_err e = {0};
+    for (int i = 0; i < VT_RECIPE_GROUPS; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "groups.t%d=%d", i, i % 10);
+        set(r, text);
+    }
+    assert_true(vt_recipe_weight_decay(r, "t7") == 7 && vt_recipe_weight_decay(r, "head.bias") == 0.125);
+    t_says(vt_recipe_set(r, "groups.more=1", &e), VT_E_USAGE, &e, "groups.more", "at most 16");
+    vt_recipe_free(r);
+}
+
+/* ---- text and difference ---- */
+
+static char *text_of(const vt_recipe *r) {
+    char *t = vt_recipe_text(r);
+    assert_non_null(t);
+    return t;
+}
+
+/* Read again and resolved again, the text stays. */
+static void same_again(const char *text) {
+    vt_recipe *r = of(text, true);
+    char *again = text_of(r), diff[200];
+    assert_string_equal(text, again);
+    vt_recipe_diff(text, again, diff, sizeof diff);
+    assert_string_equal(diff, "");
+    free(again);
+    vt_recipe_free(r);
+}
+
+static void test_text(void **state) {
+    (void)state;
+    vt_recipe *r = of("", true);
+    char *t = text_of(r);
+    same_again(t);
+    assert_int_equal(strncmp(t, "name: \"\"\nseed: 0\nepochs: 40\n", 28), 0);
+    assert_non_null(strstr(t, "\nmodel:\n  preset: \"\"\n  attn: \"\"\n  image: auto\n"));
+    assert_non_null(strstr(t, "\n  drops: \"0.875,0.95\"\n"));
+    assert_non_null(strstr(t, "\nsgd:\n  momentum: 0.9\n"));
+    assert_null(strstr(t, "\nattack:")); /* not in use */
+    assert_null(strstr(t, "adamw"));
+    assert_null(strstr(t, "msvp"));
+    assert_null(strstr(t, "groups"));
+    free(t);
+    vt_recipe_free(r);
+    r = of("name: \"\\\"q\\\" \\\\ \\u00e9 \\U0001F600: #\"\nobjective: trades\noptimiser: adamw\nattention_optimiser: "
+           "md\n"
+           "attack: {eps: 8/255}\naugment: {mix_prob: 0}\nlr: 0.1234567890123456789\n"
+           "model: {mean: [0.4914, 0.4822, 0.4465], std: 1/7, qkv_bias: false, pool: token}\n"
+           "msvp: {lambda: [1e-5, 0, 2/255]}\ngate: {l1: 1e-4}\n"
+           "groups: {'a: \"b\" \\': 0, '*': 8/255, '#': 1e-3}\n",
+           true);
+    t = text_of(r);
+    same_again(t);
+    assert_non_null(strstr(t, "name: \"\\\"q\\\" \\\\ \xc3\xa9 \xf0\x9f\x98\x80: #\"\n"));
+    assert_non_null(
+        strstr(t, "\nattack:\n  eps: 8/255\n  norm: linf\n  spec: \"pgd:steps=10,alpha=2/255,random_start=0\"\n"));
+    assert_non_null(strstr(t, "\n  std: 0.14285714285714285,0.14285714285714285,0.14285714285714285\n"));
+    assert_non_null(strstr(t, "\n  qkv_bias: 0\n  pool: token\n"));
+    assert_non_null(strstr(t, "\ngroups:\n  \"a: \\\"b\\\" \\\\\": 0\n  \"*\": 8/255\n  \"#\": 0.001\n"));
+    static const char *const sections[] = {"\ntrades:\n", "\nadamw:\n", "\nmd:\n", "\nmsvp:\n", "\ngate:\n"};
+    for (size_t i = 0; i < T_COUNT(sections); i++) assert_non_null(strstr(t, sections[i]));
+    assert_null(strstr(t, "\nsgd:\n"));
+    free(t);
+    vt_recipe_free(r);
+    r = of("probe: {eps: 2/255}\nattack: {norm: l2}", true); /* the probe's norm stands in the attack's section */
+    t = text_of(r);
+    same_again(t);
+    assert_non_null(strstr(t, "\n  norm: l2\n"));
+    free(t);
+    vt_recipe_free(r);
+}
+
+static void test_diff(void **state) {
+    (void)state;
+    char out[300], small[24];
+    vt_recipe *r = of("objective: at\nattack.eps: 8/255\ngroups: {'a: b': 1}", true), *q = of("seed: 7", true);
+    char *a = text_of(r);
+    set(r, "attack.eps=4/255");
+    set(r, "epochs=9");
+    set(r, "groups.a: b=2");
+    char *b = text_of(r), *c = text_of(q);
+    vt_recipe_diff(a, b, out, sizeof out);
+    assert_string_equal(out, "epochs (40 -> 9), attack.eps (8/255 -> 4/255), groups.\"a: b\" (1 -> 2)");
+    vt_recipe_diff(a, b, small, sizeof small);
+    assert_string_equal(small, "epochs (40 -> 9), ...");
+    vt_recipe_diff(a, b, small, 4);
+    assert_true(strlen(small) < 4);
+    vt_recipe_diff(a, c, out, sizeof out); /* sections that only one has */
+    assert_non_null(strstr(out, "objective (at -> ce)"));
+    assert_non_null(strstr(out, "attack.eps (8/255 -> none)"));
+    vt_recipe_diff("x: 1\n", "y:   2\nno key\n  z: 3", out, sizeof out);
+    assert_string_equal(out, "y (none -> 2), z (none -> 3), x (1 -> none)");
+    vt_recipe_diff("\"x", ":\n", out, sizeof out); /* no canonical text, no harm */
+    vt_recipe_diff("", "", out, 0);
+    free(a), free(b), free(c);
+    vt_recipe_free(r), vt_recipe_free(q);
+}
+
+/* Every key with its limits, in lines of 110 columns. */
+static void test_help(void **state) {
+    (void)state;
+    char *text = NULL, *save = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    assert_non_null(f);
+    vt_recipe_help(f);
+    fclose(f);
+    assert_non_null(
+        strstr(text, "\n  epochs                   passes over the training images [1 to 100000; default 40]\n"));
+    assert_non_null(strstr(text, "[linf|l2; default linf]\n"));
+    vt_recipe_section s;
+    for (int i = 0; vt_recipe_section_at(NULL, i, &s); i++)
+        for (const vt_opt *o = s.opts; o && o->key; o++) {
+            char line[120];
+            snprintf(line, sizeof line, "\n  %s%s%s ", s.name, *s.name ? "." : "", o->key);
+            if (!strstr(text, line)) fail_msg("the help leaves out %s", line + 3);
+        }
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        if (strlen(line) > 110) fail_msg("too wide: %s", line);
+    free(text);
+}
+
+/* ---- schedule ---- */
+
+/* A few roundings of numbers near 0.1. */
+static const double LR_TOL = 1e-16;
+
+static double lr_at(const char *text, double t) {
+    vt_recipe *r = of(text, true);
+    double lr = vt_recipe_lr(r, t);
+    vt_recipe_free(r);
+    return lr;
+}
+
+static void test_schedule(void **state) {
+    (void)state;
+    static const struct {
+        const char *recipe;
+        double t, lr;
+    } all[] = {
+        {"", 0, 0.1}, /* Mo et al.: / 10 at 5 and at 2 epochs of 40 before the end */
+        {"", 34.999 / 40, 0.1},
+        {"", 35.0 / 40, 0.01},
+        {"", 37.999 / 40, 0.01},
+        {"", 38.0 / 40, 0.001},
+        {"", 1, 0.001},
+        {"schedule.kind: constant", 0.99, 0.1},
+        {"schedule: {drops: [0.5], factor: 0.5}\nlr: 0.2", 0.5, 0.1},
+        {"schedule: {drops: []}", 1, 0.1},
+        /* SpecFormer: 1e-4 + (0.1 - 1e-4) (1 + cos(pi t)) / 2 */
+        {"schedule: {kind: cosine, min_lr: 1e-4}", 0, 0.1},
+        {"schedule: {kind: cosine, min_lr: 1e-4}", 0.5, (0.1 + 1e-4) / 2},
+        {"schedule: {kind: cosine, min_lr: 1e-4}", 1.0 / 3, 1e-4 + 0.75 * (0.1 - 1e-4)},
+        {"schedule: {kind: cosine, min_lr: 1e-4}", 1, 1e-4},
+        {"schedule: {kind: cosine}\nlr: 2e-3", 0.5, 1e-3},
+        {"schedule: {kind: constant, warmup: 0.2}", 0, 1e-4}, /* a thousandth */
+        {"schedule: {kind: constant, warmup: 0.2}", 0.1, 0.1 * (1 + 1e-3) / 2},
+        {"schedule: {kind: constant, warmup: 0.2}", 0.2, 0.1},
+        {"schedule: {kind: constant, warmup: 0.2}", 0.3, 0.1},
+        {"schedule: {kind: cosine, warmup: 1}", 0.5, 0.05 * (1 + 1e-3) / 2},
+    };
+    for (size_t i = 0; i < T_COUNT(all); i++)
+        t_le(fabs(lr_at(all[i].recipe, all[i].t) - all[i].lr), LR_TOL, "'%s' at %g", all[i].recipe, all[i].t);
+}
+
+/* ---- files ---- */
+
+static void test_files(void **state) {
+    (void)state;
+    vt_err e = {0};
+    glob_t found;
+    assert_int_equal(glob("recipes/*.yaml", 0, NULL, &found), 0);
+    assert_true(found.gl_pathc >= 8);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        vt_recipe *r = fresh();
+        if (vt_recipe_read(r, found.gl_pathv[i], &e) != VT_OK || vt_recipe_resolve(r, &e) != VT_OK)
+            fail_msg("%s", e.text);
+        assert_true(*r->top.name && r->top.batch == 64);
+        char *t = text_of(r);
+        same_again(t);
+        free(t);
+        vt_recipe_free(r);
+    }
+    globfree(&found);
+    vt_recipe *r = fresh();
+    t_says(vt_recipe_read(r, "recipes/none.yaml", &e), VT_E_IO, &e, "recipes/none.yaml", "No such file");
+    t_says(vt_recipe_read(r, "recipes", &e), VT_E_IO, &e, "recipes", "directory");
+    vt_recipe_free(r);
+}
+
+/* The published settings stand in the recipes that carry their names. */
+static void test_published(void **state) {
+    (void)state;
+    vt_err e = {0};
+    vt_recipe *r = fresh();
+    assert_int_equal(vt_recipe_read(r, "recipes/mo_at_cifar10.yaml", &e), VT_OK);
+    assert_int_equal(vt_recipe_resolve(r, &e), VT_OK);
+    vt_recipe *d = of("objective: at\nattack.eps: 8/255", true); /* the defaults are theirs too */
+    assert_memory_equal(&r->augment, &d->augment, sizeof r->augment);
+    assert_true(r->top.epochs == d->top.epochs && r->top.lr == d->top.lr && r->top.clip == d->top.clip);
+    assert_true(r->n_drops == 2 && r->drops[0] == d->drops[0] && r->drops[1] == d->drops[1]);
+    assert_string_equal(r->attack.spec, "pgd:steps=10,alpha=2/255");
+    vt_recipe_free(d);
+    vt_recipe_free(r);
+    r = fresh();
+    assert_int_equal(vt_recipe_read(r, "recipes/specformer_at_cifar10.yaml", &e), VT_OK);
+    assert_int_equal(vt_recipe_resolve(r, &e), VT_OK);
+    const double *lambda = vt_recipe_penalty(r, "msvp");
+    assert_true(lambda[0] == 1e-5 && lambda[1] == 1e-5 && lambda[2] == 1e-5);
+    t_le(fabs(vt_recipe_lr(r, 1) - 1e-4), LR_TOL, "the end of the cosine");
+    vt_recipe_free(r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_values),       cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_wrong_values), cmocka_unit_test(test_unknown_keys), cmocka_unit_test(test_wrong_yaml),
+        cmocka_unit_test(test_long),         cmocka_unit_test(test_set_refusals), cmocka_unit_test(test_contradictions),
+        cmocka_unit_test(test_groups),       cmocka_unit_test(test_text),         cmocka_unit_test(test_diff),
+        cmocka_unit_test(test_help),         cmocka_unit_test(test_schedule),     cmocka_unit_test(test_files),
+        cmocka_unit_test(test_published),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,295 @@
+/* The training loop as a whole, on drawn images and a tiny ViT: what a run's bytes depend on (recipe, data) and what
+ * not (threads, interruptions), its guard rails, and what it says it will take. */
+#include "t.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+#include "core/threads.h"
+#include "eval/files.h"
+#include "io/draw.h"
+#include "train/train.h"
+
+static char root[] = "/tmp/vitrine-training-XXXXXX";
+
+#define BASE                                                                                                           \
+    "epochs: 3\nbatch: 16\nmicro_batch: 4\nlr: 0.01\noptimiser: adamw\nmodel: {patch: 8, dim: 16, depth: 2, heads: "   \
+    "2, "                                                                                                              \
+    "hidden: 24, mean: 0.5, std: 0.25}\n"
+#define PLAIN BASE "objective: ce\nprobe: {images: 6, split: test, eps: 2/255}\n"
+/* everything that draws random numbers or keeps state */
+#define HARD                                                                                                           \
+    BASE "objective: at\nema: 0.9\nlabel_smoothing: 0.1\nattack: {eps: 8/255, spec: 'pgd:steps=2,alpha=5/255', ard: "  \
+         "1, "                                                                                                         \
+         "prm: 1, drop_rate: 0.7}\naugment: {mix_prob: 0.5}\nmsvp: {lambda: 0.01}\nprobe: {images: 6, split: test}\n"
+#define TRADES                                                                                                         \
+    BASE "objective: trades\nattack: {eps: 8/255, spec: 'pgd:steps=2,alpha=5/255,random_start=0'}\n"                   \
+         "augment: {mix_prob: 0}\nattention_optimiser: md\nprobe: {images: 0}\n"
+
+static const char *in(const char *name) {
+    static char path[4][200];
+    static int k;
+    k = (k + 1) % 4;
+    snprintf(path[k], sizeof path[k], "%s/%s", root, name);
+    return path[k];
+}
+
+static int setup(void **state) {
+    (void)state;
+    vt_err e = {0};
+    if (!mkdtemp(root)) return 1;
+    return vt_draw_write(in("data"), 40, 20, 5, &e) != VT_OK;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    char line[100];
+    snprintf(line, sizeof line, "rm -rf %s", root);
+    return system(line);
+}
+
+typedef struct spoken {
+    char text[4000];
+} spoken;
+
+static void listen(void *ctx, const char *text, bool live) {
+    (void)live;
+    spoken *s = ctx;
+    size_t n = strlen(s->text);
+    snprintf(s->text + n, sizeof s->text - n, "%s\n", text);
+}
+
+typedef struct options {
+    int threads;
+    int64_t max_steps;
+    bool resume;
+    spoken *heard;
+} options;
+
+static vt_recipe *recipe(const char *text, const char *set) {
+    vt_recipe *r;
+    vt_err e = {0};
+    assert_int_equal(vt_recipe_new(&r, &e), VT_OK);
+    if (vt_recipe_parse(r, text, strlen(text), "test", &e) != VT_OK) fail_msg("%s", e.text);
+    if (set && vt_recipe_set(r, set, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_recipe_resolve(r, &e) != VT_OK) fail_msg("%s", e.text);
+    return r;
+}
+
+static vt_status train(const char *text, const char *set, const char *out, options o, vt_err *e) {
+    vt_recipe *r = recipe(text, set);
+    vt_dataset *data, *test;
+    vt_model *m;
+    assert_int_equal(vt_dataset_open(&data, in("data"), VT_SPLIT_TRAIN, e), VT_OK);
+    assert_int_equal(vt_dataset_open(&test, in("data"), VT_SPLIT_TEST, e), VT_OK);
+    assert_int_equal(vt_train_model(&m, r, data, NULL, e), VT_OK);
+    vt_train t = {.recipe = r,
+                  .model = m,
+                  .data = data,
+                  .watch_data = r->probe.images ? test : NULL,
+                  .out = out,
+                  .threads = o.threads ? o.threads : 1,
+                  .max_steps = o.max_steps,
+                  .resume = o.resume,
+                  .say = o.heard ? listen : NULL,
+                  .say_ctx = o.heard};
+    vt_status s = vt_train_run(&t, e);
+    vt_model_close(m);
+    vt_dataset_close(data), vt_dataset_close(test);
+    vt_recipe_free(r);
+    return s;
+}
+
+static void check_train(const char *text, const char *out, options o) {
+    vt_err e = {0};
+    if (train(text, NULL, out, o, &e) != VT_OK) fail_msg("%s", e.text);
+}
+
+static void same_file(const char *a, const char *b, const char *name) {
+    char p[300], q[300], *x, *y;
+    size_t n, k;
+    vt_err e = {0};
+    snprintf(p, sizeof p, "%s/%s", a, name), snprintf(q, sizeof q, "%s/%s", b, name);
+    if (vt_read_file(p, &x, &n, &e) != VT_OK || vt_read_file(q, &y, &k, &e) != VT_OK) fail_msg("%s", e.text);
+    if (n != k || memcmp(x, y, n)) fail_msg("%s and %s differ", p, q);
+    free(x), free(y);
+}
+
+static void same_run(const char *a, const char *b) {
+    same_file(a, b, "model.safetensors");
+    same_file(a, b, "state.safetensors");
+    if (access(in("x"), F_OK)) same_file(a, a, "model.safetensors");
+}
+
+static int lines(const char *dir, const char *with) {
+    char path[300], *text, *at;
+    size_t n;
+    int count = 0;
+    vt_err e = {0};
+    snprintf(path, sizeof path, "%s/log.jsonl", dir);
+    assert_int_equal(vt_read_file(path, &text, &n, &e), VT_OK);
+    for (at = text; (at = strstr(at, with)); at++) count++;
+    free(text);
+    return count;
+}
+
+static const char *const recipes[] = {PLAIN, HARD, TRADES};
+
+static void test_threads(void **state) {
+    (void)state;
+    for (size_t i = 0; i < T_COUNT(recipes); i++) {
+        char one[20], two[20];
+        snprintf(one, sizeof one, "one%zu", i), snprintf(two, sizeof two, "two%zu", i);
+        check_train(recipes[i], in(one), (options){.threads = 1});
+        check_train(recipes[i], in(two), (options){.threads = 2});
+        same_run(in(one), in(two));
+        if (i < 2) same_file(in(one), in(two), "best.safetensors");
+        /* 40 images: two steps an epoch (the odd 8 are left out), six in all */
+        assert_int_equal(lines(in(one), "\"step\""), 6);
+        assert_int_equal(lines(in(one), "\"epoch_end\""), 3);
+    }
+}
+
+/* Stopped after every possible step, gone on with: the same files as in one piece. */
+static void test_resume(void **state) {
+    (void)state;
+    check_train(HARD, in("whole"), (options){.threads = 1});
+    for (int stop = 1; stop < 6; stop++) {
+        char name[20];
+        vt_err e = {0};
+        snprintf(name, sizeof name, "part%d", stop);
+        options o = {.threads = 2, .max_steps = stop};
+        t_says(train(HARD, NULL, in(name), o, &e), VT_INTERRUPTED, &e, "--resume", "of 6");
+        check_train(HARD, in(name), (options){.resume = true});
+        same_run(in("whole"), in(name));
+        same_file(in("whole"), in(name), "best.safetensors");
+        assert_int_equal(lines(in(name), "\"step\""), 6);
+        assert_int_equal(lines(in(name), "\"epoch_end\""), 3);
+        check_train(HARD, in(name), (options){.resume = true}); /* finished: nothing to do, no complaint */
+        same_run(in("whole"), in(name));
+    }
+}
+
+/* Lines that a killed run wrote after its last checkpoint, and a last line cut short, are not there twice. */
+static void test_log_is_cut(void **state) {
+    (void)state;
+    vt_err e = {0};
+    options o = {.max_steps = 3};
+    assert_int_equal(train(PLAIN, NULL, in("cut"), o, &e), VT_INTERRUPTED);
+    FILE *f = fopen(in("cut/log.jsonl"), "a");
+    fprintf(f, "{\"step\":4,\"loss\":1}\n{\"epoch_end\":2}\n{\"step\":5,\"lo");
+    fclose(f);
+    check_train(PLAIN, in("cut"), (options){.resume = true});
+    assert_int_equal(lines(in("cut"), "\"step\""), 6);
+    assert_int_equal(lines(in("cut"), "\"epoch_end\""), 3);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    vt_err e = {0};
+    check_train(PLAIN, in("done"), (options){0});
+    options again = {0}, resume = {.resume = true};
+    t_says(train(PLAIN, NULL, in("done"), again, &e), VT_E_USAGE, &e, "done", "--resume");
+    t_says(train(PLAIN, "lr=0.02", in("done"), resume, &e), VT_E_USAGE, &e, "another recipe", "lr (0.01 -> 0.02)");
+    t_says(train(PLAIN, "batch=42", in("new"), again, &e), VT_E_USAGE, &e, "batch is 42", "40 images");
+    FILE *f = fopen(in("done/state.safetensors"), "r+");
+    assert_int_equal(ftruncate(fileno(f), 500), 0);
+    fclose(f);
+    t_says(train(PLAIN, NULL, in("done"), resume, &e), VT_E_FORMAT, &e, "state.safetensors", "");
+}
+
+/* Weight decay that multiplies the weights by -10^4 a step leaves float's range: steps are left out with halved rates,
+ * named by their images, then the run ends with a sentence; the checkpoint on disk is whole and finite. */
+static void test_guard_rails(void **state) {
+    (void)state;
+    static spoken heard;
+    vt_err e = {0};
+    const char *wild =
+        "epochs: 40\nbatch: 16\nmicro_batch: 4\noptimiser: sgd\nclip: 0\nlr: 1000\nweight_decay: 10\n"
+        "augment: {mix_prob: 0}\nschedule: {kind: constant}\nmodel: {patch: 8, dim: 16, depth: 2, heads: 2, "
+        "hidden: 24, mean: 0.5, std: 0.25}\nprobe: {images: 0}\nsgd: {momentum: 0}\n";
+    options o = {.heard = &heard};
+    t_says(train(wild, NULL, in("wild"), o, &e), VT_E_NUMERIC, &e, "4th time", "last good checkpoint");
+    assert_non_null(strstr(heard.text, "images "));
+    assert_int_equal(lines(in("wild"), "\"not finite\""), 4);
+    vt_model *m; /* NaN and Inf are refused at the door */
+    if (vt_model_open(&m, in("wild/model.safetensors"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
+    vt_model_close(m);
+}
+
+/* The same item order of commits for any number of threads; a failing item ends the loop. */
+static void item_cost(int n) {
+    volatile double x = 0;
+    for (int i = 0; i < n; i++) x += i;
+}
+
+typedef struct trace {
+    size_t order[64], n, fail_at;
+} trace;
+
+static vt_status work(void *ctx, int thread, size_t item, vt_err *e) {
+    (void)thread;
+    trace *t = ctx;
+    item_cost(item % 3 ? 1000 : 200000);
+    return item == t->fail_at ? vt_fail(e, VT_E_IO, "item %zu", item) : VT_OK;
+}
+
+static void commit(void *ctx, int thread, size_t item) {
+    (void)thread;
+    trace *t = ctx;
+    t->order[t->n++] = item;
+}
+
+static void test_commits_in_order(void **state) {
+    (void)state;
+    vt_err e = {0};
+    for (int threads = 1; threads <= 4; threads++) {
+        trace t = {.fail_at = 1000};
+        assert_int_equal(vt_for_each_in_order(64, threads, work, commit, &t, &e), VT_OK);
+        assert_int_equal(t.n, 64);
+        for (size_t i = 0; i < 64; i++) assert_int_equal(t.order[i], i);
+        trace f = {.fail_at = 20};
+        t_says(vt_for_each_in_order(64, threads, work, commit, &f, &e), VT_E_IO, &e, "item 20", "");
+        assert_true(f.n <= 20);
+        for (size_t i = 0; i < f.n; i++) assert_int_equal(f.order[i], i);
+    }
+}
+
+/* Memory follows the micro-batch and the threads, not the batch. */
+static size_t measured(const char *set, int threads) {
+    vt_err e = {0};
+    vt_recipe *r = recipe(HARD, set);
+    vt_dataset *data;
+    vt_model *m;
+    vt_train_plan p;
+    assert_int_equal(vt_dataset_open(&data, in("data"), VT_SPLIT_TRAIN, &e), VT_OK);
+    assert_int_equal(vt_train_model(&m, r, data, NULL, &e), VT_OK);
+    vt_train t = {.recipe = r, .model = m, .data = data, .threads = threads};
+    assert_int_equal(vt_train_measure(&p, &t, &e), VT_OK);
+    vt_model_close(m);
+    vt_dataset_close(data);
+    vt_recipe_free(r);
+    return p.bytes;
+}
+
+static void test_memory(void **state) {
+    (void)state;
+    size_t base = measured("micro_batch=4", 2);
+    assert_int_equal(measured("batch=32", 2), base);
+    size_t twice = measured("micro_batch=8", 2), four = measured("micro_batch=16", 1),
+           one = measured("micro_batch=4", 1);
+    assert_true(twice > base);
+    assert_true(base > one && four > one);
+    /* activations are linear in the micro-batch: m=8 adds to m=4 (two threads) what m=16 adds to m=4 (one thread), less
+     * the difference of 4 images on the one and 12 on the other */
+    t_le(fabs((double)(twice - base) / 8 - (double)(four - one) / 12), 1e-3 * (double)(twice - base),
+         "bytes of an image");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads),          cmocka_unit_test(test_resume), cmocka_unit_test(test_log_is_cut),
+        cmocka_unit_test(test_refusals),         cmocka_unit_test(test_memory), cmocka_unit_test(test_guard_rails),
+        cmocka_unit_test(test_commits_in_order),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
