@@ -5,8 +5,9 @@
 
 #include <stddef.h>
 #include "models/model.h"
-#include "models/session.h"
 #include "nn/loss.h"
+
+struct vt_session_f32;
 
 typedef struct vt_classifier {
     int classes;
@@ -25,7 +26,7 @@ typedef struct vt_classifier {
 vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e);
 /* The same without the double twin, for training, where nothing is judged. *session: the float session, whose training
  * switches the caller may set. */
-vt_status vt_classifier_open_unjudged(vt_classifier *c, vt_session_f32 **session, const vt_model *m, vt_err *e);
+vt_status vt_classifier_open_unjudged(vt_classifier *c, struct vt_session_f32 **session, const vt_model *m, vt_err *e);
 void vt_classifier_close(vt_classifier *c); /* accepts a zeroed one */
 
 #endif

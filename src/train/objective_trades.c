@@ -14,21 +14,20 @@ static const vt_opt opts[] = {
 
 /* With p = softmax(z_clean), q = softmax(z_adv), l_k = log p_k - log q_k, D = KL(p || q) = sum_k p_k l_k:
  * loss = - sum_k t_k log p_k + beta D
- * d/dz_clean_j = (sum_k t_k) p_j - t_j + beta p_j (l_j - D)
+ * d/dz_clean_j = p_j - t_j + beta p_j (l_j - D)
  * d/dz_adv_j = beta (q_j - p_j) */
 static real eval(real *dz_clean, real *dz_adv, const real *z_clean, const real *z_adv, const float *target, int classes,
                  const void *params_) {
-    double beta = ((const params *)params_)->beta, ce = 0, mass = 0, kl = 0;
+    double beta = ((const params *)params_)->beta, ce = 0, kl = 0;
     double at_clean = vt_logsumexp(z_clean, classes), at_adv = vt_logsumexp(z_adv, classes);
     for (int k = 0; k < classes; k++) {
         double lp = (double)z_clean[k] - at_clean, lq = (double)z_adv[k] - at_adv;
-        mass += (double)target[k];
         if (target[k] != 0) ce -= (double)target[k] * lp;
         kl += exp(lp) * (lp - lq);
     }
     for (int k = 0; k < classes; k++) {
         double lp = (double)z_clean[k] - at_clean, lq = (double)z_adv[k] - at_adv, p = exp(lp);
-        if (dz_clean) dz_clean[k] = (real)(mass * p - (double)target[k] + beta * p * (lp - lq - kl));
+        if (dz_clean) dz_clean[k] = (real)(p - (double)target[k] + beta * p * (lp - lq - kl));
         if (dz_adv) dz_adv[k] = (real)(beta * (exp(lq) - p));
     }
     return (real)(ce + beta * kl);

@@ -5,13 +5,16 @@
  * Parts: rows are the paper's heads (row h d.. of W, out x in, make head h); columns are what the code cuts; whole is
  * the matrix. A branch with lambda 0 is left out: no term, and its vectors rest. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "core/rand.h"
+#include "core/svd.h"
 #include "models/roles.h"
 #include "train/msvp.h"
 #include "train/penalty.h"
 
 enum { ROWS, COLUMNS, WHOLE };
+enum { POWER, SVD };
 enum { BRANCHES = 3, LANES = 32 };
 static const vt_role branches[BRANCHES] = {VT_ROLE_Q, VT_ROLE_K, VT_ROLE_V};
 static const double TINY = 1e-12; /* the code's floor of a norm */
@@ -26,7 +29,8 @@ static const vt_opt opts[] = {
     {"split", "what is penalised: heads as output rows (paper) or input columns (released code), or whole matrices",
      VT_OPT_CHOICE, offsetof(params, split), 0, 0, 0, "rows|columns|whole", NULL},
     {"iterations", "power iterations a step", VT_OPT_INT, offsetof(params, iterations), 1, 1, 100, NULL, NULL},
-    {"method", "how sigma is found", VT_OPT_CHOICE, offsetof(params, method), 0, 0, 0, "power", NULL},
+    {"method", "how sigma is found; svd: exact, at every step, slow", VT_OPT_CHOICE, offsetof(params, method), 0, 0, 0,
+     "power|svd", NULL},
     {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 
@@ -174,6 +178,21 @@ static double iterate(real *u, real *v, real *work, const real *w, const cut *c,
     return size * size / (size + TINY);
 }
 
+/* The same by LAPACK, for those who want to know what the iteration leaves out; NaN when it fails. */
+static double exact(real *u, real *v, const real *w, const cut *c) {
+    size_t rows = (size_t)c->rows, cols = (size_t)c->cols;
+    double sigma = NAN, *a = malloc((rows * cols + rows + cols) * sizeof *a), *ud = a + rows * cols, *vd = ud + rows;
+    if (!a) return NAN;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < cols; j++) a[i * cols + j] = (double)w[i * (size_t)c->ld + j];
+    if (vt_svd_largest(&sigma, ud, vd, a, c->rows, c->cols, c->cols, NULL) == VT_OK) {
+        for (size_t i = 0; i < rows; i++) u[i] = (real)ud[i];
+        for (size_t j = 0; j < cols; j++) v[j] = (real)vd[j];
+    }
+    free(a);
+    return sigma;
+}
+
 /* d(lambda sigma^2)/dW = 2 lambda sigma u v^T */
 static void add_outer(real *restrict grad, real scale, const real *restrict u, const real *restrict v, const cut *c) {
     for (int i = 0; i < c->rows; i++) {
@@ -192,7 +211,8 @@ static double apply(real *grad, real *state, real *work, const real *w, const vt
         for (int h = 0; h < i.c.parts; h++) {
             size_t at = i.c.offset + (size_t)h * i.c.stride;
             real *u = state + i.at + (size_t)h * (size_t)(i.c.rows + i.c.cols), *v = u + i.c.rows;
-            double sigma = iterate(u, v, work, w + at, &i.c, p->iterations);
+            double sigma =
+                p->method == SVD ? exact(u, v, w + at, &i.c) : iterate(u, v, work, w + at, &i.c, p->iterations);
             value += lambda * sigma * sigma;
             add_outer(grad + at, (real)(2 * lambda * sigma), u, v, &i.c);
         }

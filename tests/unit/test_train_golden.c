@@ -1,0 +1,3 @@
+/* Training against PyTorch's numbers, in double. */
+#define VT_DOUBLE
+#include "train_golden.h"

@@ -1,0 +1,2 @@
+/* Training against PyTorch's numbers, in float. */
+#include "train_golden.h"

@@ -1,0 +1,395 @@
+/* Training against numbers that PyTorch computed (tools/gen_train_fixtures.py, tests/fixtures/golden/train_*):
+ * optimisers alone, ten steps of a whole model, gradients of TRADES and MART, values and gradients of penalties. One
+ * text for both precisions: test_train_golden.c defines VT_DOUBLE, test_train_golden32.c does not. */
+#ifndef TRAIN_GOLDEN_H
+#define TRAIN_GOLDEN_H
+
+#include "core/real.h"
+#include "options.h"
+#include "t.h"
+
+#include "core/gemm.h"
+#include "io/safetensors.h"
+#include "models/roles.h"
+#include "models/session.h"
+#include "nn/loss.h"
+#include "train/objective.h"
+#include "train/optim.h"
+#include "train/penalty.h"
+
+enum { BATCH = 8, STEPS = 10, CLASSES = 5, DIM = 16, HEADS = 2 };
+
+#define IS64 (sizeof(real) == 8)
+
+/* ---- reading ---- */
+
+static vt_st *open_st(const char *name) {
+    char path[200];
+    vt_err e = {0};
+    vt_st *st = NULL;
+    snprintf(path, sizeof path, "tests/fixtures/golden/train_%s.safetensors", name);
+    if (vt_st_open(&st, path, &e) != VT_OK) fail_msg("%s", e.text);
+    return st;
+}
+
+static double *tensor(const vt_st *st, const char *key, size_t n) {
+    const vt_tensor *t = vt_st_find(st, key);
+    vt_err e = {0};
+    if (!t) fail_msg("%s has no %s", vt_st_path(st), key);
+    double *v = malloc((n + 1) * sizeof *v);
+    assert_non_null(v);
+    if (vt_tensor_f64(st, t, v, n, &e) != VT_OK) fail_msg("%s", e.text);
+    return v;
+}
+
+static real *reals(const vt_st *st, const char *key, size_t n) {
+    double *d = tensor(st, key, n);
+    real *v = malloc((n + 1) * sizeof *v);
+    assert_non_null(v);
+    for (size_t i = 0; i < n; i++) v[i] = (real)d[i];
+    free(d);
+    return v;
+}
+
+/* |got - ref| <= tol of the tensor's largest |ref|; [skip, skip_end) is left out. */
+static void near_but(const real *got, const vt_st *st, const char *key, size_t n, double tol, size_t skip,
+                     size_t skip_end) {
+    double *ref = tensor(st, key, n), top = t_max(ref, n), worst = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i >= skip && i < skip_end) continue;
+        double d = fabs((double)got[i] - ref[i]);
+        if (!(d <= worst)) worst = d;
+    }
+    free(ref);
+    assert_true(top > 0);
+    t_le(worst / top, tol, "%s", key);
+}
+
+static void near(const real *got, const vt_st *st, const char *key, size_t n, double tol) {
+    near_but(got, st, key, n, tol, 0, 0);
+}
+
+/* ---- the model ---- */
+
+typedef struct tiny {
+    vt_model *m;
+    VT_R(vt_session) *s;
+    real *w, *grad, *x; /* [total], [total], [BATCH, 3, 8, 8] */
+    size_t total;
+} tiny;
+
+static void tiny_open(tiny *t) {
+    vt_config c = {.arch = "vit",
+                   .attn = "dot",
+                   .image = 8,
+                   .patch = 4,
+                   .dim = DIM,
+                   .depth = 2,
+                   .heads = HEADS,
+                   .hidden = 32,
+                   .classes = CLASSES,
+                   .qkv_bias = true,
+                   .ln_eps = 1e-6,
+                   .attn_scale = 1 / sqrt(DIM / HEADS),
+                   .mean = {0.4914, 0.4822, 0.4465},
+                   .std = {0.2470, 0.2435, 0.2616}};
+    vt_err e = {0};
+    if (vt_model_new(&t->m, &c, &e) != VT_OK) fail_msg("%s", e.text);
+    if (VT_R(vt_session_open)(&t->s, t->m, BATCH, VT_GRAD_PARAMS, &e) != VT_OK) fail_msg("%s", e.text);
+    t->total = t->m->params.total;
+    t->w = calloc(t->total, sizeof *t->w);
+    t->grad = calloc(t->total, sizeof *t->grad);
+    assert_true(t->w && t->grad);
+    vt_st *st = open_st("model");
+    for (int i = 0; i < t->m->params.count; i++) {
+        const vt_param *p = &t->m->params.items[i];
+        char key[80];
+        snprintf(key, sizeof key, "w.%s", p->name);
+        real *v = reals(st, key, p->numel);
+        memcpy(t->w + p->offset, v, p->numel * sizeof *v);
+        free(v);
+    }
+    t->x = reals(st, "x", BATCH * 3 * 8 * 8);
+    vt_st_close(st);
+    t->s->master = t->w; /* the model's own weights stay zero: a session that read them would fail everything */
+}
+
+static void tiny_close(tiny *t) {
+    VT_R(vt_session_close)(t->s);
+    vt_model_close(t->m);
+    free(t->w), free(t->grad), free(t->x);
+}
+
+static void each_tensor(const tiny *t, const real *got, const vt_st *st, const char *prefix, double tol,
+                        bool but_key_bias) {
+    for (int i = 0; i < t->m->params.count; i++) {
+        const vt_param *p = &t->m->params.items[i];
+        char key[120];
+        snprintf(key, sizeof key, "%s.%s", prefix, p->name);
+        bool bias = but_key_bias && strstr(p->name, "qkv.bias");
+        near_but(got + p->offset, st, key, p->numel, tol, bias ? DIM : 0, bias ? 2 * DIM : 0);
+    }
+}
+
+/* ---- optimisers alone ---- */
+
+/* Ten elementwise steps: a handful of roundings each, of 6e-8 or 1e-16 of the weight or the update, whose sizes are
+ * within a factor of ten of the largest weight's. */
+static void test_optim(void **state_) {
+    (void)state_;
+    static const struct {
+        const char *key, *optim, *options;
+        double lr, weight_decay;
+    } cases[] = {
+        {"sgd", "sgd", "", 0.1, 1e-4},
+        {"nesterov", "sgd", "nesterov=1", 0.1, 1e-4},
+        {"adamw", "adamw", "", 1e-3, 0.05},
+    };
+    enum { N = 40 };
+    vt_st *st = open_st("optim");
+    real *w0 = reals(st, "w0", N), *g = reals(st, "g", STEPS * N);
+    for (size_t c = 0; c < T_COUNT(cases); c++) {
+        const VT_R(vt_optim_def) *d = VT_R(vt_optim_find)(cases[c].optim);
+        assert_non_null(d);
+        void *p = t_params(d->opts, d->params_size, cases[c].options);
+        real w[N], slots[VT_OPTIM_SLOTS][N] = {{0}};
+        double *ref;
+        char key[40];
+        assert_true(!d->wide && !d->start);
+        memcpy(w, w0, sizeof w);
+        snprintf(key, sizeof key, "%s.%s", cases[c].key, IS64 ? "f64" : "f32");
+        ref = tensor(st, key, 2 * N);
+        for (int t = 1; t <= STEPS; t++) {
+            d->step(w, (void *[]){slots[0], slots[1]}, g + (t - 1) * N, N, p, cases[c].lr, cases[c].weight_decay, t);
+            const double *want = t == 1 ? ref : t == STEPS ? ref + N : NULL;
+            for (int i = 0; i < N && want; i++)
+                t_le(fabs((double)w[i] - want[i]) / t_max(want, N), IS64 ? 1e-12 : 1e-6, "%s, step %d [%d]",
+                     cases[c].key, t, i);
+        }
+        free(ref), free(p);
+    }
+    free(w0), free(g);
+    vt_st_close(st);
+}
+
+/* No reference has mirror descent with a wide state: 10000 steps that a float dual (rounding 6e-8 of 0.8) would swallow
+ * one by one add up. The weight is theta^10, rounded once. */
+static void test_md(void **state) {
+    (void)state;
+    const VT_R(vt_optim_def) *d = VT_R(vt_optim_find)("md");
+    void *p = t_params(d->opts, d->params_size, "p=1.1");
+    real w[2] = {(real)0.125, (real)-0.125}, g[2] = {1, 1};
+    double theta[2], first = pow(0.125, 0.1);
+    d->start((void *[]){theta}, w, 2, p);
+    for (int t = 1; t <= 10000; t++) d->step(w, (void *[]){theta}, g, 2, p, 1e-9, 0, t);
+    double want[2] = {pow(first - 1e-5, 10), -pow(first + 1e-5, 10)};
+    for (int i = 0; i < 2; i++) /* 10000 roundings of theta, ten times in w */
+        t_le(fabs((double)w[i] / want[i] - 1), IS64 ? 1e-11 : 1e-7, "md, small steps");
+    free(p);
+}
+
+/* ---- whole model ---- */
+
+/* t->grad <- gradient of the mean cross entropy: every image gives dz / BATCH. */
+static void batch_gradient(tiny *t, const double *target) {
+    float soft[CLASSES];
+    real dz[BATCH * CLASSES];
+    const VT_R(vt_objective_def) *ce = VT_R(vt_objective_find)("ce");
+    const real *z = VT_R(vt_session_forward)(t->s, t->x, BATCH, true);
+    for (int i = 0; i < BATCH; i++) {
+        for (int k = 0; k < CLASSES; k++) soft[k] = (float)target[i * CLASSES + k];
+        ce->eval(dz + i * CLASSES, NULL, z + i * CLASSES, NULL, soft, CLASSES, NULL);
+        for (int k = 0; k < CLASSES; k++) dz[i * CLASSES + k] /= BATCH;
+    }
+    memset(t->grad, 0, t->total * sizeof *t->grad);
+    VT_R(vt_session_backward)(t->s, dz, NULL, t->grad);
+}
+
+/* torch.nn.utils.clip_grad_norm_ at 1; returns the norm. */
+static double clip(tiny *t) {
+    double sum = 0;
+    for (size_t i = 0; i < t->total; i++) sum += (double)t->grad[i] * (double)t->grad[i];
+    double norm = sqrt(sum), factor = fmin(1, 1 / (norm + 1e-6));
+    for (size_t i = 0; i < t->total; i++) t->grad[i] *= (real)factor;
+    return norm;
+}
+
+static void run(const char *optim, double lr, double weight_decay, const char *first, const char *last,
+                double tol_first, double tol, bool but_key_bias) {
+    tiny t;
+    tiny_open(&t);
+    vt_st *data = open_st("model"), *st = open_st("steps");
+    double *targets = tensor(data, "targets", STEPS * BATCH * CLASSES);
+    const VT_R(vt_optim_def) *d = VT_R(vt_optim_find)(optim);
+    void *p = t_params(d->opts, d->params_size, "");
+    real *slots = calloc(VT_OPTIM_SLOTS * t.total, sizeof *slots);
+    assert_non_null(slots);
+    int clipped = 0;
+    for (int k = 0; k < STEPS; k++) {
+        batch_gradient(&t, targets + k * BATCH * CLASSES);
+        clipped += clip(&t) > 1;
+        d->step(t.w, (void *[]){slots, slots + t.total}, t.grad, t.total, p, lr, weight_decay, k + 1);
+        if (k == 0 && first) each_tensor(&t, t.w, st, first, tol_first, but_key_bias);
+    }
+    assert_true(clipped > 0);
+    each_tensor(&t, t.w, st, last, tol, but_key_bias);
+    free(slots), free(p), free(targets);
+    vt_st_close(st), vt_st_close(data);
+    tiny_close(&t);
+}
+
+/* The step is lr times a gradient whose last digits depend on the order of sums (relative 1e-15, or 1e-6 in float), and
+ * later steps amplify what earlier ones differ by. The first step's reference is stored in float32: 6e-8 of a weight.
+ */
+static void test_sgd(void **state) {
+    (void)state;
+    run("sgd", 0.1, 1e-4, "sgd.first", IS64 ? "sgd.f64" : "sgd.f32", IS64 ? 1e-7 : 1e-6, IS64 ? 1e-10 : 1e-5, false);
+}
+
+/* AdamW divides by the gradient's size, so that the rounding of a small gradient counts in full: 1e-8. Ten steps of lr
+ * 1e-3 move a weight by 1e-2 at most; the float run may be off by a thousandth of that. The key part of qkv.bias is
+ * left out: its gradient is zero by mathematics (softmax ignores a shift common to all keys), so that the sign of its
+ * rounding error decides. */
+static void test_adamw(void **state) {
+    (void)state;
+    run("adamw", 1e-3, 0.05, NULL, "adamw.f64", 0, IS64 ? 1e-8 : 1e-5, true);
+}
+
+/* ---- TRADES and MART ---- */
+
+/* Two images' logits and two backward passes: the adversarial one first, then the clean batch again. */
+static double pair_gradient(tiny *t, const VT_R(vt_objective_def) *d, const void *p, const real *x_adv,
+                            const int64_t *labels) {
+    real z_clean[BATCH * CLASSES], dz_clean[BATCH * CLASSES], dz_adv[BATCH * CLASSES];
+    memcpy(z_clean, VT_R(vt_session_forward)(t->s, t->x, BATCH, false), sizeof z_clean);
+    const real *z_adv = VT_R(vt_session_forward)(t->s, x_adv, BATCH, true);
+    double value = 0;
+    for (int i = 0; i < BATCH; i++) {
+        float target[CLASSES] = {0};
+        target[labels[i]] = 1;
+        int at = i * CLASSES;
+        value += (double)d->eval(dz_clean + at, dz_adv + at, z_clean + at, z_adv + at, target, CLASSES, p) / BATCH;
+    }
+    for (int i = 0; i < BATCH * CLASSES; i++) dz_clean[i] /= BATCH, dz_adv[i] /= BATCH;
+    memset(t->grad, 0, t->total * sizeof *t->grad);
+    VT_R(vt_session_backward)(t->s, dz_adv, NULL, t->grad);
+    VT_R(vt_session_forward)(t->s, t->x, BATCH, true);
+    VT_R(vt_session_backward)(t->s, dz_clean, NULL, t->grad);
+    return value;
+}
+
+/* The references of gradients are rounded to float32 (6e-8); float gradients themselves differ by up to 1e-6 or so of
+ * a tensor's largest entry, and 1e-4 leaves room for other kernels, as in test_golden. */
+static void test_objectives(void **state) {
+    (void)state;
+    static const char *const names[] = {"trades", "mart"};
+    tiny t;
+    tiny_open(&t);
+    vt_st *st = open_st("loss");
+    real *x_adv = reals(st, "x_adv", BATCH * 3 * 8 * 8);
+    int64_t labels[BATCH];
+    vt_err e = {0};
+    if (vt_tensor_i64(st, vt_st_find(st, "labels"), labels, BATCH, &e) != VT_OK) fail_msg("%s", e.text);
+    for (size_t i = 0; i < T_COUNT(names); i++) {
+        const VT_R(vt_objective_def) *d = VT_R(vt_objective_find)(names[i]);
+        void *p = t_params(d->opts, d->params_size, "");
+        char key[40];
+        real value = (real)pair_gradient(&t, d, p, x_adv, labels);
+        snprintf(key, sizeof key, "%s.loss", names[i]);
+        near(&value, st, key, 1, IS64 ? 1e-13 : 1e-6);
+        snprintf(key, sizeof key, "%s.grad", names[i]);
+        each_tensor(&t, t.grad, st, key, IS64 ? 1e-7 : 1e-4, false);
+        free(p);
+    }
+    free(x_adv);
+    vt_st_close(st);
+    tiny_close(&t);
+}
+
+/* ---- penalties ---- */
+
+/* MSVP's state as the fixture means it: u [block, branch, part, row] of [2, 3, HEADS, DIM], v anything (an iteration
+ * begins with u). */
+static void fill_state(real *state, const double *u, int parts, int rows, int cols) {
+    for (int b = 0; b < 2 * 3; b++)
+        for (int h = 0; h < parts; h++, state += rows + cols)
+            for (int i = 0; i < rows + cols; i++) state[i] = i < rows ? (real)u[(b * HEADS + h) * DIM + i] : -7;
+}
+
+/* A few products of 16 numbers: rounding of some 1e-7 or 1e-15; gradients are stored in float32. Tensors that the file
+ * does not name get no gradient. */
+static void penalty_case(tiny *t, const vt_st *st, const char *name, const char *penalty, const char *options,
+                         real *state, real *work) {
+    const VT_R(vt_penalty_def) *d = VT_R(vt_penalty_find)(penalty);
+    void *p = t_params(d->opts, d->params_size, options);
+    vt_err e = {0};
+    char key[120];
+    assert_true(d->active(p));
+    if (d->check(p, t->m, &e) != VT_OK) fail_msg("%s", e.text);
+    memset(t->grad, 0, t->total * sizeof *t->grad);
+    double value = d->apply(t->grad, state, work, t->w, t->m, p);
+    snprintf(key, sizeof key, "%s.value", name);
+    double *want = tensor(st, key, 1);
+    t_le(fabs(value - *want) / *want, IS64 ? 1e-13 : 1e-6, "%s", key);
+    free(want), free(p);
+    int named = 0;
+    for (int i = 0; i < t->m->params.count; i++) {
+        const vt_param *q = &t->m->params.items[i];
+        snprintf(key, sizeof key, "%s.grad.%s", name, q->name);
+        if (vt_st_find(st, key))
+            near(t->grad + q->offset, st, key, q->numel, IS64 ? 1e-7 : 1e-5), named++;
+        else
+            for (size_t k = 0; k < q->numel; k++) assert_true(t->grad[q->offset + k] == 0);
+    }
+    assert_true(named >= 2);
+}
+
+static void test_penalties(void **state_) {
+    (void)state_;
+    static const struct {
+        const char *name, *options;
+        int parts, rows, cols;
+    } msvp[] = {
+        {"rows", "split=rows", HEADS, DIM / HEADS, DIM},
+        {"columns", "split=columns", HEADS, DIM, DIM / HEADS},
+        {"whole", "split=whole", 1, DIM, DIM},
+    };
+    static const char *const ortho[][2] = {{"ortho.stack", "variant=LA;lambda=1;la_form=stack"},
+                                           {"ortho.wide", "variant=LA;lambda=1;la_form=wide"},
+                                           {"ortho.each", "variant=LA;lambda=1;la_form=each"},
+                                           {"ortho.lf", "variant=LF;lambda=1"}};
+    tiny t;
+    tiny_open(&t);
+    vt_st *st = open_st("penalty");
+    double *u = tensor(st, "u", 2 * 3 * HEADS * DIM), *lambda = tensor(st, "lambda", 3);
+    real state[2 * 3 * HEADS * 2 * DIM], work[DIM * DIM];
+    const VT_R(vt_penalty_def) *d = VT_R(vt_penalty_find)("msvp");
+    for (size_t i = 0; i < T_COUNT(msvp); i++) {
+        void *p = t_params(d->opts, d->params_size, msvp[i].options);
+        char name[40], options[120];
+        size_t len = (size_t)(2 * 3 * msvp[i].parts * (msvp[i].rows + msvp[i].cols));
+        assert_int_equal(d->state_len(p, t.m), len);
+        assert_true(len <= T_COUNT(state) && d->work_len(p, t.m) <= T_COUNT(work));
+        fill_state(state, u, msvp[i].parts, msvp[i].rows, msvp[i].cols);
+        free(p);
+        snprintf(name, sizeof name, "msvp.%s", msvp[i].name);
+        snprintf(options, sizeof options, "%s;lambda=%.17g,%.17g,%.17g", msvp[i].options, lambda[0], lambda[1],
+                 lambda[2]);
+        penalty_case(&t, st, name, "msvp", options, state, work);
+    }
+    for (size_t i = 0; i < T_COUNT(ortho); i++) penalty_case(&t, st, ortho[i][0], "ortho", ortho[i][1], NULL, work);
+    free(u), free(lambda);
+    vt_st_close(st);
+    tiny_close(&t);
+}
+
+int main(void) {
+    vt_blas_single_thread();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_optim), cmocka_unit_test(test_md),         cmocka_unit_test(test_sgd),
+        cmocka_unit_test(test_adamw), cmocka_unit_test(test_objectives), cmocka_unit_test(test_penalties),
+    };
+    return cmocka_run_group_tests_name(IS64 ? "train golden, double" : "train golden, float", tests, NULL, NULL);
+}
+
+#endif
