@@ -66,12 +66,12 @@ void vt_holm(double *adjusted, const double *p, int n) {
     }
 }
 
-vt_verdict vt_claim(double p_for, double p_against, double alpha) {
+vt_claim_verdict vt_claim(double p_for, double p_against, double alpha) {
     if (p_for <= alpha) return VT_CLAIM_HELD;
     return p_against <= alpha ? VT_CLAIM_NOT : VT_CLAIM_UNDECIDED;
 }
 
-const char *vt_verdict_name(vt_verdict v) {
+const char *vt_claim_name(vt_claim_verdict v) {
     static const char *const names[] =
         {[VT_CLAIM_UNDECIDED] = "undecided", [VT_CLAIM_HELD] = "held", [VT_CLAIM_NOT] = "not"};
     return names[v];

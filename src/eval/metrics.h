@@ -27,8 +27,8 @@ void vt_holm(double *adjusted, const double *p, int n);
 
 /* A claim "A is better than B": held when the one-sided p for it is at most alpha, not when the one against it is,
  * undecided otherwise (also for NaN). p may be adjusted (vt_holm); alpha below 1/2, so that both cannot be. */
-typedef enum vt_verdict { VT_CLAIM_UNDECIDED, VT_CLAIM_HELD, VT_CLAIM_NOT } vt_verdict;
-vt_verdict vt_claim(double p_for, double p_against, double alpha);
-const char *vt_verdict_name(vt_verdict v); /* "held", "not", "undecided" */
+typedef enum vt_claim_verdict { VT_CLAIM_UNDECIDED, VT_CLAIM_HELD, VT_CLAIM_NOT } vt_claim_verdict;
+vt_claim_verdict vt_claim(double p_for, double p_against, double alpha);
+const char *vt_claim_name(vt_claim_verdict v); /* "held", "not", "undecided" */
 
 #endif

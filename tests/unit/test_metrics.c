@@ -185,7 +185,7 @@ static void test_claims(void **state) {
     } cases[] = {{0.05, 0.96, "held"},    {0.0501, 0.96, "undecided"}, {0.96, 0.05, "not"}, {0.5, 0.5, "undecided"},
                  {NAN, 0.5, "undecided"}, {NAN, 0.01, "not"},          {1, 1, "undecided"}, {0, 1, "held"}};
     for (size_t i = 0; i < T_COUNT(cases); i++)
-        assert_string_equal(vt_verdict_name(vt_claim(cases[i].p_for, cases[i].p_against, 0.05)), cases[i].name);
+        assert_string_equal(vt_claim_name(vt_claim(cases[i].p_for, cases[i].p_against, 0.05)), cases[i].name);
     vt_mcnemar r = vt_mcnemar_exact(15, 5);
     assert_int_equal(vt_claim(r.a_better, r.b_better, 0.05), VT_CLAIM_HELD);
     assert_int_equal(vt_claim(r.b_better, r.a_better, 0.05), VT_CLAIM_NOT);

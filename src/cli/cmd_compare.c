@@ -1,0 +1,64 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli/cli.h"
+#include "eval/compare.h"
+#include "core/opt.h"
+
+#define MOST 65 /* rows of a pair: clean and 64 attacks */
+
+static void print_pair(const char *a, const char *b, const vt_pair *rows, int n) {
+    printf("A  %s\nB  %s\n\n%-12s %7s %9s %9s %9s %8s %8s %11s %11s  %s\n", a, b, "", "images", "A right %",
+           "B right %", "B - A", "A alone", "B alone", "p", "p (Holm)", "B better");
+    for (int i = 0; i < n; i++) {
+        const vt_pair *r = &rows[i];
+        double of = (double)r->images;
+        printf("%-12s %7lld %9.2f %9.2f %+9.2f %8lld %8lld %11.3g %11.3g  %s\n", r->name, (long long)r->images,
+               100 * (double)r->right_a / of, 100 * (double)r->right_b / of, 100 * (double)(r->only_b - r->only_a) / of,
+               (long long)r->only_a, (long long)r->only_b, r->test.two_sided, r->adjusted, vt_claim_name(r->b_better));
+    }
+    printf("\n");
+}
+
+static vt_status compare_all(const vt_cli *c, vt_ledger **runs, vt_pair *rows, double alpha, vt_err *e) {
+    int total = 0, count[16] = {0};
+    for (int i = 0; i < c->n_positional; i++) VT_TRY(vt_ledger_open(&runs[i], c->positional[i], e));
+    for (int i = 1; i < c->n_positional; i++, total += count[i - 1])
+        VT_TRY(vt_compare(rows + total, MOST, &count[i], runs[0], runs[i], e));
+    vt_compare_adjust(rows, total, alpha);
+    for (int i = 1, at = 0; i < c->n_positional; at += count[i++])
+        print_pair(c->positional[0], c->positional[i], rows + at, count[i]);
+    printf("McNemar's exact two-sided test on the same images; Holm's correction over all %d rows; level %g.\n", total,
+           alpha);
+    printf("The test compares these checkpoints on these images, not the methods that made them.\n");
+    return VT_OK;
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    vt_ledger *runs[16] = {0};
+    double alpha = 0.05;
+    const char *text = vt_cli_get(c, "alpha");
+    if (text && (!vt_parse_real(text, &alpha) || !(alpha > 0 && alpha < 0.5)))
+        return vt_fail(e, VT_E_USAGE, "--alpha is '%s', must be a number above 0 and below 0.5", text);
+    vt_pair *rows = calloc(16 * MOST, sizeof *rows);
+    if (!rows) return vt_fail(e, VT_E_MEMORY, "no memory to compare runs");
+    vt_status s = compare_all(c, runs, rows, alpha, e);
+    for (int i = 0; i < 16; i++) vt_ledger_close(runs[i]);
+    free(rows);
+    return s;
+}
+
+static const vt_arg args[] = {{"alpha", "X", "level of the verdict (default 0.05)"}, {NULL, NULL, NULL}};
+
+const vt_command vt_command_compare = {
+    .name = "compare",
+    .summary = "two or more evaluations of the same images, paired",
+    .operands = "RUN_A RUN_B ...",
+    .min_operands = 2,
+    .max_operands = 16,
+    .args = args,
+    .details = "RUN is the --out folder of vitrine eval. Every run is compared with RUN_A, on clean images and under "
+               "the attacks\n"
+               "that both ran with the same options. 'held' / 'not' / 'undecided' answers whether B is better.",
+    .run = run,
+};
