@@ -167,12 +167,10 @@ static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
 
 /* ---- one epoch ---- */
 
-/* Single-step training that memorises its attacker (Wong et al. 2020): accuracy on single-step examples rises while
- * that under PGD on the watched images falls below half of what it was. */
+/* Said once a run. */
 static vt_status notice_overfitting(vt_run *run, double single, double robust, vt_err *e) {
     vt_run_numbers *n = &run->n;
-    bool caught = n->overfit == 0 && single > n->last_single && n->best_watch >= 0.05 && robust < n->best_watch / 2;
-    if (caught) {
+    if (n->overfit == 0 && vt_watch_collapsed(single, n->last_single, robust, n->best_watch)) {
         char text[600];
         n->overfit = 1;
         snprintf(text, sizeof text,

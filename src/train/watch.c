@@ -42,6 +42,10 @@ void vt_watch_close(vt_watch *w) {
     memset(w, 0, sizeof *w);
 }
 
+bool vt_watch_collapsed(double single, double single_before, double robust, double robust_best) {
+    return single > single_before && robust_best >= 0.05 && robust < robust_best / 2;
+}
+
 static vt_status watch_image(void *ctx, int thread, size_t item, vt_err *e) {
     static const vt_recipe_augment none = {0};
     static const vt_mix unmixed = {.kind = VT_MIX_NONE, .lambda = 1};

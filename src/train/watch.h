@@ -23,6 +23,10 @@ vt_status vt_watch_open(vt_watch *w, const vt_recipe *r, const vt_model *m, cons
 void vt_watch_close(vt_watch *w);
 /* Shares in [0,1]; *robust is -1 when the recipe names no radius. */
 vt_status vt_watch_run(vt_watch *w, double *clean, double *robust, vt_err *e);
+/* Catastrophic overfitting of single-step training (Wong et al. 2020): since the epoch before, accuracy on training's
+ * own adversarial examples rose, while that under the watch's attack is below half of the best it had (of at least 5
+ * %). */
+bool vt_watch_collapsed(double single, double single_before, double robust, double robust_best);
 size_t vt_watch_bytes(const vt_recipe *r, const vt_model *m, int threads);
 
 #endif

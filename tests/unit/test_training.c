@@ -12,6 +12,7 @@
 #include "models/roles.h"
 #include "train/msvp.h"
 #include "train/train.h"
+#include "train/watch.h"
 
 static char root[] = "/tmp/vitrine-training-XXXXXX";
 
@@ -292,6 +293,14 @@ static void test_commits_in_order(void **state) {
     }
 }
 
+static void test_collapse(void **state) {
+    (void)state;
+    assert_true(vt_watch_collapsed(0.5, 0.4, 0.1, 0.3));
+    assert_false(vt_watch_collapsed(0.5, 0.4, 0.2, 0.3));   /* still above half */
+    assert_false(vt_watch_collapsed(0.4, 0.5, 0.1, 0.3));   /* both fall: ordinary trouble */
+    assert_false(vt_watch_collapsed(0.5, 0.4, 0.01, 0.04)); /* was never robust */
+}
+
 /* Memory follows the micro-batch and the threads, not the batch. */
 static size_t measured(const char *set, int threads) {
     vt_err e = {0};
@@ -325,10 +334,9 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),      cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_msvp_follows), cmocka_unit_test(test_log_is_cut),
-        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_guard_rails),  cmocka_unit_test(test_commits_in_order),
+        cmocka_unit_test(test_threads),    cmocka_unit_test(test_resume),      cmocka_unit_test(test_msvp_follows),
+        cmocka_unit_test(test_log_is_cut), cmocka_unit_test(test_refusals),    cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_collapse),   cmocka_unit_test(test_guard_rails), cmocka_unit_test(test_commits_in_order),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
