@@ -109,6 +109,9 @@ static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Buffers and compiled kernels of oneDNN and OpenBLAS, and thread stacks: what a run takes beside what it asks for. */
+#define LIBRARIES_MB(threads) (4 + 2.0 * (threads))
+
 static double resident_mb(void) {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
@@ -131,8 +134,8 @@ static vt_status dry_run(const job *j, vt_err *e) {
            (long long)p.watched, (long long)p.per_epoch, (long long)p.steps);
     printf("# work: %.3g GFLOP a step, %.3g TFLOP in all\n", p.flops * 1e-9, p.flops * 1e-12 * (double)p.steps);
     printf("# memory: %.0f MB peak with %d threads (%.1f MB of weights, activations and optimiser; micro_batch %d)\n",
-           before + (double)p.bytes / 1048576 - weights, j->t.threads, (double)p.bytes / 1048576,
-           j->recipe->top.micro_batch);
+           before + (double)p.bytes / 1048576 - weights + LIBRARIES_MB(j->t.threads), j->t.threads,
+           (double)p.bytes / 1048576, j->recipe->top.micro_batch);
     free(text);
     return VT_OK;
 }
