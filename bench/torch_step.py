@@ -1,5 +1,6 @@
-"""One measurement for bench/compare_torch: images/s of PyTorch's gradient step with frozen weights (autograd.grad with
-respect to the input alone), on the random checkpoint that vitrine is timed on. Prints one number."""
+"""One measurement for the comparisons beside it: images/s of PyTorch on the shape that vitrine is timed on.
+gradient: frozen weights, autograd.grad with respect to the input alone. train: the step of a plain training loop, forward,
+cross entropy, backward, SGD with momentum and weight decay. Prints one number."""
 import json
 import os
 import sys
@@ -11,26 +12,39 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from vit import ViT  # noqa: E402
 
 
-def build(shape):
-    torch.manual_seed(0)
+def gradient_step(shape, x, y):
     model = ViT(**shape).eval()
     for p in model.parameters():
         p.requires_grad_(False)
-    return model
-
-
-def main():
-    shape, batch, threads, seconds = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-    torch.set_num_threads(threads)
-    model = build(shape)
-    x = torch.rand(batch, 3, shape["img_size"], shape["img_size"])
-    y = torch.zeros(batch, dtype=torch.long)
 
     def step():
         q = x.clone().requires_grad_()
         loss = torch.nn.functional.cross_entropy(model((q - 0.5) / 0.5), y, reduction="sum")
         torch.autograd.grad(loss, q)
 
+    return step
+
+
+def training_step(shape, x, y):
+    model = ViT(**shape).train()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+
+    def step():
+        loss = torch.nn.functional.cross_entropy(model((x - 0.5) / 0.5), y)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+    return step
+
+
+def main():
+    work, shape, batch, threads, seconds = sys.argv[1], json.loads(sys.argv[2]), *map(int, sys.argv[3:5]), float(sys.argv[5])
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    x = torch.rand(batch, 3, shape["img_size"], shape["img_size"])
+    y = torch.arange(batch) % shape["num_classes"]
+    step = {"gradient": gradient_step, "train": training_step}[work](shape, x, y)
     step()
     rates = []
     for _ in range(5):

@@ -54,6 +54,18 @@ static vt_status read_recipe(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Without --init the recipe's section model says what these options say of a checkpoint. */
+static vt_status no_overrides(const vt_cli *c, vt_err *e) {
+    static const vt_arg model_args[] = {VT_MODEL_ARGS};
+    for (size_t i = 0; i < sizeof model_args / sizeof *model_args; i++)
+        if (vt_cli_has(c, model_args[i].name))
+            return vt_fail(e, VT_E_USAGE,
+                           "--%s says how the checkpoint of --init is read, and there is no --init: a model from "
+                           "scratch is described by the recipe (--set model.KEY=VALUE)",
+                           model_args[i].name);
+    return VT_OK;
+}
+
 /* --init: the checkpoint, whose hash stands in the recipe from now on. */
 static vt_status read_init(job *j, const vt_cli *c, vt_err *e) {
     const char *init = vt_cli_get(c, "init");
@@ -61,7 +73,7 @@ static vt_status read_init(job *j, const vt_cli *c, vt_err *e) {
     if (!init && *told)
         return vt_fail(e, VT_E_USAGE, "the recipe starts from the checkpoint with sha256 %s: name it with --init",
                        told);
-    if (!init) return VT_OK;
+    if (!init) return no_overrides(c, e);
     vt_overrides o;
     VT_TRY(vt_cli_overrides(c, &o, e));
     VT_TRY(vt_model_open(&j->init, init, &o, e));

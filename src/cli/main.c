@@ -124,20 +124,24 @@ static vt_status parse(vt_cli *c, int argc, char **argv, vt_err *e) {
     return VT_OK;
 }
 
-/* OpenBLAS older than the CPU falls back to SSE kernels, three to four times slower, and chooses its kernel before main
- * runs: start again with the kernel that fits. Only when the user has not chosen one; if exec fails, go on. */
-static void prefer_fast_blas(char **argv) {
-    const char *better = vt_blas_better_kernel();
-    if (!better || getenv("OPENBLAS_CORETYPE") || getenv("VITRINE_BLAS_CHOSEN")) return;
-    setenv("OPENBLAS_CORETYPE", better, 1);
-    setenv("VITRINE_BLAS_CHOSEN", "1", 1);
+/* Two libraries read their environment before main runs, so a choice means starting again, once. OpenBLAS older than
+ * the CPU falls back to SSE kernels, three to four times slower. OpenMP's threads spin while they wait, which on a
+ * machine with other work costs ten times the processor time of a small run: they shall sleep. What the user has chosen
+ * stays. */
+static void prefer_good_libraries(char **argv) {
+    const char *better = getenv("OPENBLAS_CORETYPE") ? NULL : vt_blas_better_kernel();
+    bool patient = getenv("OMP_WAIT_POLICY") != NULL;
+    if ((!better && patient) || getenv("VITRINE_RESTARTED")) return;
+    if (better) setenv("OPENBLAS_CORETYPE", better, 1);
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+    setenv("VITRINE_RESTARTED", "1", 1);
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n > 0) {
         self[n] = 0;
         execv(self, argv);
     }
-    unsetenv("OPENBLAS_CORETYPE");
+    if (better) unsetenv("OPENBLAS_CORETYPE"); /* exec failed: go on as it is */
 }
 
 static int finish(vt_status s, const vt_err *e) {
@@ -182,7 +186,7 @@ int main(int argc, char **argv) {
     c.command = command, c.argc = argc, c.argv = argv;
     vt_status s = parse(&c, argc - 2, argv + 2, &e);
     if (s == VT_OK) {
-        prefer_fast_blas(argv);
+        prefer_good_libraries(argv);
         vt_blas_single_thread();
         s = command->run(&c, &e);
     }

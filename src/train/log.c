@@ -1,9 +1,11 @@
 /* log.jsonl: one JSON object a line. Times stand here and nowhere else. */
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 #include "eval/files.h"
 #include "train/run.h"
@@ -31,9 +33,14 @@ static int64_t lines_until(FILE *f, int64_t done, int64_t per_epoch) {
 vt_status vt_log_open(vt_run *run, vt_err *e) {
     char path[VT_PATH_MAX];
     if (!vt_path(path, run->t->out, "log.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
-    run->log = run->step ? fopen(path, "r+") : NULL;
-    if (!run->log) run->log = fopen(path, "w+");
-    if (!run->log) return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(errno));
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666); /* nothing is cut before it is locked */
+    run->log = fd < 0 ? NULL : fdopen(fd, "r+");
+    if (!run->log) {
+        int why = errno;
+        if (fd >= 0) close(fd);
+        return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(why));
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return vt_fail(e, VT_E_IO, "%s: another vitrine is writing this run", path);
     int64_t bytes = lines_until(run->log, run->step, run->per_epoch);
     if (ftruncate(fileno(run->log), bytes) != 0 || fseek(run->log, (long)bytes, SEEK_SET) != 0)
         return vt_fail(e, VT_E_IO, "%s: cannot be cut to %lld bytes: %s", path, (long long)bytes, strerror(errno));
@@ -87,8 +94,8 @@ vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double r
     return put(run, o, e);
 }
 
-vt_status vt_log_event(vt_run *run, const char *kind, const char *text, vt_err *e) {
-    return put(run, json_pack("{s:s,s:I,s:s}", "event", kind, "step", (json_int_t)run->step, "text", text), e);
+vt_status vt_log_event(vt_run *run, const char *kind, int64_t step, const char *text, vt_err *e) {
+    return put(run, json_pack("{s:s,s:I,s:s}", "event", kind, "step", (json_int_t)step, "text", text), e);
 }
 
 vt_status vt_log_sync(vt_run *run, vt_err *e) {

@@ -18,6 +18,8 @@ typedef struct VT_R(vt_optim_def) {
     int slots;                             /* numbers of state for each weight, at most VT_OPTIM_SLOTS */
     const char *slot_name[VT_OPTIM_SLOTS]; /* in checkpoints: "exp_avg" */
     bool wide;                             /* state is double in both precisions */
+    /* Would weights that are zero stay (numerically) zero? NULL: no. */
+    bool (*keeps_zero)(const void *params);
     /* Fills the state for weights w; NULL: zeros. state[i] [n] is real, or double when wide. */
     void (*start)(void *const *state, const real *w, size_t n, const void *params);
     /* w -= ..., in place; g [n] the gradient (already clipped); weight_decay of this tensor; t = 1, 2, ... counts

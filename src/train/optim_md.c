@@ -37,6 +37,9 @@ static void step(real *w, void *const *state, const real *g, size_t n, const voi
     }
 }
 
+/* p = 1.1: a gradient of 0.01 takes a zero weight to (0.0005)^10 = 1e-33 */
+static bool keeps_zero(const void *params_) { return ((const params *)params_)->p < 2; }
+
 const VT_R(vt_optim_def) VT_R(vt_optim_def_md) = {
     .name = "md",
     .summary = "mirror descent with an l_p potential (p near 1: sparse weights)",
@@ -46,6 +49,7 @@ const VT_R(vt_optim_def) VT_R(vt_optim_def_md) = {
     .slots = 1,
     .slot_name = {"dual"},
     .wide = true,
+    .keeps_zero = keeps_zero,
     .start = start,
     .step = step,
 };

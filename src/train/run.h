@@ -57,16 +57,20 @@ typedef struct vt_run {
 vt_status vt_state_save(vt_run *run, vt_err *e);
 /* VT_OK and run->step set; or a sentence: no file, other recipe, other data. */
 vt_status vt_state_load(vt_run *run, vt_err *e);
-bool vt_state_exists(const char *out);
+/* Is there a state to go on from? A folder that may not be written to is refused: one that holds a run when run->t does
+ * not resume, one that holds weights of other origin. */
+vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e);
+/* Removes what a killed writer left behind; the log must be open, whose lock keeps other writers out. */
+void vt_state_tidy(const vt_run *run);
 /* NAME.safetensors for others to load: averaged weights when there are any, recipe in the metadata. */
 vt_status vt_state_export(vt_run *run, const char *name, vt_err *e);
 
-/* log.jsonl, without the lines that lie after run->step. */
+/* log.jsonl, without the lines that lie after run->step; locked, so that a run has one writer. */
 vt_status vt_log_open(vt_run *run, vt_err *e);
 vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_err *e);
 vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double robust, double seconds, vt_err *e);
-/* An event in words: {"event": kind, "step": ..., "text": ...}. */
-vt_status vt_log_event(vt_run *run, const char *kind, const char *text, vt_err *e);
+/* An event in words, part of step `step` (1, ...): {"event": kind, "step": ..., "text": ...}. */
+vt_status vt_log_event(vt_run *run, const char *kind, int64_t step, const char *text, vt_err *e);
 /* On the disk. */
 vt_status vt_log_sync(vt_run *run, vt_err *e);
 

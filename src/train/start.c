@@ -67,6 +67,15 @@ vt_status vt_train_model(vt_model **out, const vt_recipe *r, const vt_dataset *d
     return s;
 }
 
+/* Does every active penalty fit the model? */
+static vt_status check_penalties(const vt_recipe *r, const vt_model *m, vt_err *e) {
+    int n;
+    const vt_penalty_def_f32 *const *defs = vt_penalty_defs_f32(&n);
+    for (int i = 0; i < n; i++)
+        if (defs[i]->active(r->penalty_params[i]) && defs[i]->check) VT_TRY(defs[i]->check(r->penalty_params[i], m, e));
+    return VT_OK;
+}
+
 static size_t penalty_bytes(const vt_recipe *r, const vt_model *m) {
     int n;
     const vt_penalty_def_f32 *const *defs = vt_penalty_defs_f32(&n);
@@ -83,6 +92,7 @@ static size_t penalty_bytes(const vt_recipe *r, const vt_model *m) {
 vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
     const vt_recipe *r = t->recipe;
     const vt_model *m = t->model;
+    VT_TRY(check_penalties(r, m, e));
     p->watched = t->watch_data ? vt_watch_count(r, t->watch_data) : 0;
     p->images = t->data->count - (t->watch_data && t->watch_data->split == VT_SPLIT_TRAIN ? p->watched : 0);
     if (p->images > INT32_MAX) return vt_fail(e, VT_E_RANGE, "%s has more than 2^31 images", t->data->path);

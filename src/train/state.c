@@ -1,5 +1,7 @@
 /* The files of a run. state.safetensors holds everything that a resumed run needs; it is replaced whole or not at all,
  * and holds no times, so that two runs that did the same have the same bytes. */
+#include <dirent.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 #include "train/run.h"
 
 #define STATE "state.safetensors"
+#define MODEL_TEXT 500
 
 /* Every tensor of the state: where it lives in memory, under which name in the file. */
 typedef struct entry {
@@ -51,6 +54,14 @@ static vt_status list(entries *l, vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
+/* What the recipe does not say: options of the command that changed how the starting checkpoint was read. */
+static void model_text(char *out, size_t size, const vt_config *c) {
+    snprintf(out, size,
+             "attn: %s\nheads: %d\nattn-scale: %.17g\nln-eps: %.17g\nmean: %.17g,%.17g,%.17g\nstd: %.17g,%.17g,%.17g\n",
+             c->attn, c->heads, c->attn_scale, c->ln_eps, c->mean[0], c->mean[1], c->mean[2], c->std[0], c->std[1],
+             c->std[2]);
+}
+
 /* Numbers as hexadecimal floats: exact. */
 static int number_pairs(const char **meta, char text[][40], const vt_run *run) {
     int n = 0;
@@ -60,10 +71,13 @@ static int number_pairs(const char **meta, char text[][40], const vt_run *run) {
     return n;
 }
 
+/* The images that best.safetensors is chosen on. */
+static const char *watch(const vt_run *run) { return run->t->watch_data ? run->t->watch_data->hash : "none"; }
+
 vt_status vt_state_save(vt_run *run, vt_err *e) {
     entries l;
     const char *meta[2 * 32];
-    char text[32][40], step[32], path[VT_PATH_MAX];
+    char text[32][40], step[32], model[MODEL_TEXT], path[VT_PATH_MAX];
     VT_TRY(list(&l, run, e));
     vt_tensor *t = calloc((size_t)l.n + 1, sizeof *t);
     for (int i = 0; t && i < l.n; i++)
@@ -75,31 +89,62 @@ vt_status vt_state_save(vt_run *run, vt_err *e) {
                            .data = l.items[i].data};
     int n = number_pairs(meta, text, run);
     snprintf(step, sizeof step, "%lld", (long long)run->step);
-    const char *more[] = {"step", step, "recipe", run->text, "data_sha256", run->t->data->hash, "vitrine", VT_VERSION};
+    model_text(model, sizeof model, &run->m->config);
+    const char *more[] = {"step",         step,       "recipe", run->text, "data_sha256", run->t->data->hash,
+                          "watch_sha256", watch(run), "model",  model,     "vitrine",     VT_VERSION};
     memcpy(meta + 2 * n, more, sizeof more);
     vt_status s = t ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a checkpoint");
     if (s == VT_OK && !vt_path(path, run->t->out, STATE)) s = vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
-    if (s == VT_OK) s = vt_st_write(path, t, l.n, meta, n + 4, e);
+    if (s == VT_OK) s = vt_st_write(path, t, l.n, meta, n + (int)(sizeof more / sizeof *more) / 2, e);
     free(t), free(l.items);
     return s;
 }
 
-bool vt_state_exists(const char *out) {
+static bool holds(const vt_run *run, const char *name) {
     char path[VT_PATH_MAX];
-    return vt_path(path, out, STATE) && access(path, F_OK) == 0;
+    return vt_path(path, run->t->out, name) && access(path, F_OK) == 0;
+}
+
+vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
+    const char *out = run->t->out;
+    *there = holds(run, STATE);
+    bool begun = *there || holds(run, "log.jsonl"); /* a run killed before its first checkpoint has a log */
+    if (begun && !run->t->resume)
+        return vt_fail(e, VT_E_USAGE, "%s holds a training run already: go on with --resume, or choose another --out",
+                       out);
+    const char *weights = holds(run, "model.safetensors") ? "model" : holds(run, "best.safetensors") ? "best" : NULL;
+    if (weights && !begun)
+        return vt_fail(e, VT_E_USAGE, "%s holds %s.safetensors and no training run: choose another --out", out,
+                       weights);
+    return VT_OK;
+}
+
+void vt_state_tidy(const vt_run *run) {
+    DIR *d = opendir(run->t->out);
+    for (const struct dirent *x; d && (x = readdir(d));)
+        if (!fnmatch(".vitrine-*.tmp", x->d_name, 0)) vt_remove_in(run->t->out, x->d_name);
+    if (d) closedir(d);
 }
 
 static vt_status same_run(const vt_run *run, const vt_st *st, vt_err *e) {
     const char *recipe = vt_st_meta(st, "recipe"), *data = vt_st_meta(st, "data_sha256");
-    const char *version = vt_st_meta(st, "vitrine");
-    char changed[300];
+    const char *version = vt_st_meta(st, "vitrine"), *model = vt_st_meta(st, "model");
+    char changed[300], text[MODEL_TEXT];
     if (!recipe || !data || !version || !vt_st_meta(st, "step"))
         return vt_fail(e, VT_E_FORMAT, "%s: is not the state of a training run", vt_st_path(st));
     vt_recipe_diff(recipe, run->text, changed, sizeof changed);
     if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with another recipe: %s", vt_st_path(st), changed);
+    model_text(text, sizeof text, &run->m->config);
+    vt_recipe_diff(model ? model : text, text, changed, sizeof changed); /* older states hold none */
+    if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with other options: %s", vt_st_path(st), changed);
     if (strcmp(data, run->t->data->hash))
         return vt_fail(e, VT_E_USAGE, "%s was made with other images (sha256 %.12s...) than those in %s (%.12s...)",
                        vt_st_path(st), data, run->t->data->path, run->t->data->hash);
+    const char *watched = vt_st_meta(st, "watch_sha256");
+    if (watched && strcmp(watched, watch(run)))
+        return vt_fail(e, VT_E_USAGE,
+                       "%s was made with other test images (sha256 %.12s...) to watch than these (%.12s...)",
+                       vt_st_path(st), watched, watch(run));
     if (strcmp(version, VT_VERSION))
         return vt_fail(e, VT_E_USAGE, "%s was made by vitrine %s, this is %s", vt_st_path(st), version, VT_VERSION);
     return VT_OK;
@@ -110,14 +155,19 @@ static vt_status load_numbers(vt_run *run, const vt_st *st, vt_err *e) {
     {                                                                                                                  \
         const char *text = vt_st_meta(st, #field);                                                                     \
         if (!text) return vt_fail(e, VT_E_FORMAT, "%s: metadata %s is missing", vt_st_path(st), #field);               \
-        run->n.field = strtod(text, NULL);                                                                             \
+        char *end;                                                                                                     \
+        run->n.field = strtod(text, &end);                                                                             \
+        if (end == text || *end)                                                                                       \
+            return vt_fail(e, VT_E_FORMAT, "%s: metadata %s is '%.40s', no number", vt_st_path(st), #field, text);     \
     }
     VT_RUN_NUMBERS(READ)
 #undef READ
-    run->step = strtoll(vt_st_meta(st, "step"), NULL, 10);
-    if (run->step < 0 || run->step > run->steps)
-        return vt_fail(e, VT_E_RANGE, "%s: is at step %lld, the run has %lld", vt_st_path(st), (long long)run->step,
+    const char *text = vt_st_meta(st, "step");
+    long long step;
+    if (!vt_parse_int(text, &step) || step < 0 || step > run->steps)
+        return vt_fail(e, VT_E_RANGE, "%s: is at step %.40s, the run has %lld", vt_st_path(st), text,
                        (long long)run->steps);
+    run->step = step;
     return VT_OK;
 }
 

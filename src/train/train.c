@@ -23,7 +23,6 @@ static vt_status open_penalties(vt_run *run, vt_err *e) {
     for (int i = 0; i < n; i++) {
         const void *params = run->r->penalty_params[i];
         if (!defs[i]->active(params)) continue;
-        if (defs[i]->check) VT_TRY(defs[i]->check(params, run->m, e));
         vt_active_penalty *p = &run->penalties[run->n_penalties++];
         *p = (vt_active_penalty){.def = defs[i], .params = params};
         p->state_len = defs[i]->state_len ? defs[i]->state_len(params, run->m) : 0;
@@ -44,17 +43,17 @@ static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
     run->text = vt_recipe_text(t->recipe);
     run->order = calloc((size_t)run->images, sizeof *run->order);
     if (!run->text || !run->order) return vt_fail(e, VT_E_MEMORY, "no memory for training");
-    VT_TRY(vt_make_dir(t->out, e));
+    bool there;
+    VT_TRY(vt_state_exists(run, &there, e));
     VT_TRY(vt_batch_open(&run->batch, run->r, run->m, t->data, t->threads, e));
     VT_TRY(vt_update_open(&run->update, run->m, run->r, t->threads, e));
     VT_TRY(vt_watch_open(&run->watch, run->r, run->m, t->watch_data, t->threads, e));
     VT_TRY(open_penalties(run, e));
-    bool there = vt_state_exists(t->out);
-    if (there && !t->resume)
-        return vt_fail(e, VT_E_USAGE, "%s holds a training run already: go on with --resume, or choose another --out",
-                       t->out);
     if (there) VT_TRY(vt_state_load(run, e));
-    return vt_log_open(run, e);
+    VT_TRY(vt_make_dir(t->out, e)); /* now that nothing is left to refuse */
+    VT_TRY(vt_log_open(run, e));
+    vt_state_tidy(run);
+    return VT_OK;
 }
 
 static void close_run(vt_run *run) {
@@ -110,7 +109,7 @@ static vt_status fault(vt_run *run, const int32_t *ids, double loss, double norm
              (long long)(run->step / run->per_epoch) + 1, (long long)run->step + 1, ids[0], ids[1 % run->r->top.batch],
              ids[2 % run->r->top.batch], loss, norm);
     say(run, false, text);
-    VT_TRY(vt_log_event(run, "not finite", text, e));
+    VT_TRY(vt_log_event(run, "not finite", run->step + 1, text, e));
     if (run->n.faults <= VT_MAX_FAULTS) return VT_OK;
     VT_TRY(vt_log_sync(run, e));
     return vt_fail(e, VT_E_NUMERIC,
@@ -178,7 +177,7 @@ static vt_status notice_overfitting(vt_run *run, double single, double robust, v
                  "under %s on the watched images fell from %.1f %% to %.1f %%",
                  100 * single, run->r->probe.attack, 100 * n->best_watch, 100 * robust);
         say(run, false, text);
-        VT_TRY(vt_log_event(run, "catastrophic overfitting", text, e));
+        VT_TRY(vt_log_event(run, "catastrophic overfitting", run->step, text, e));
     }
     n->last_single = single;
     if (robust > n->best_watch) n->best_watch = robust;
@@ -238,16 +237,24 @@ static vt_status loop(vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
+static vt_status warn_stuck(vt_run *run, vt_err *e) {
+    const char *first;
+    char text[300];
+    int n = vt_update_stuck(&run->update, &first);
+    if (!n) return VT_OK;
+    snprintf(text, sizeof text,
+             "warning: %d tensors start at zero (%s%s), which mirror descent with p < 2 leaves so slowly that they "
+             "stay there",
+             n, first, n > 1 ? ", ..." : "");
+    say(run, false, text);
+    return vt_log_event(run, "stays zero", 0, text, e);
+}
+
 vt_status vt_train_run(const vt_train *t, vt_err *e) {
     vt_run *run = calloc(1, sizeof *run);
     if (!run) return vt_fail(e, VT_E_MEMORY, "no memory for training");
     vt_status s = open_run(run, t, e);
-    const char *stuck = s == VT_OK ? vt_update_stuck(&run->update) : NULL;
-    if (stuck && !run->step) {
-        char text[200];
-        snprintf(text, sizeof text, "warning: %s starts at zero, which mirror descent with p < 2 never leaves", stuck);
-        say(run, false, text);
-    }
+    if (s == VT_OK && !run->step) s = warn_stuck(run, e);
     if (s == VT_OK) s = loop(run, e);
     close_run(run);
     free(run);

@@ -30,7 +30,8 @@ typedef struct vt_train {
  * the checkpoint `init` (NULL: none). */
 vt_status vt_train_model(vt_model **out, const vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e);
 
-/* What a run will take. bytes: memory held by weights, gradients, optimiser, sessions and buffers of `threads` threads.
+/* What a run will take; refuses what cannot work (a batch larger than the set, a penalty that does not fit the model).
+ * bytes: memory held by weights, gradients, optimiser, sessions and buffers of `threads` threads.
  */
 typedef struct vt_train_plan {
     int64_t images, per_epoch, steps, watched;

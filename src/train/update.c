@@ -96,14 +96,16 @@ void vt_update_close(vt_update *u) {
     memset(u, 0, sizeof *u);
 }
 
-const char *vt_update_stuck(const vt_update *u) {
+int vt_update_stuck(const vt_update *u, const char **first) {
+    int count = 0;
     for (int i = 0; i < u->m->params.count; i++) {
         const vt_param *p = &u->m->params.items[i];
-        bool zero = u->rules[i].def->wide; /* mirror descent: multiplicative */
+        const vt_tensor_rule *t = &u->rules[i];
+        bool zero = t->def->keeps_zero && t->def->keeps_zero(t->params);
         for (size_t k = 0; zero && k < p->numel; k++) zero = u->m->w[p->offset + k] == 0;
-        if (zero) return p->name;
+        if (zero && !count++) *first = p->name;
     }
-    return NULL;
+    return count;
 }
 
 typedef struct pass {

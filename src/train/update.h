@@ -48,7 +48,7 @@ bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t
 void vt_update_swap_ema(vt_update *u);
 /* Bytes that it will take. */
 size_t vt_update_bytes(const vt_model *m, const vt_recipe *r);
-/* The first tensor that starts at zero under an optimiser that never leaves zero (md), or NULL. */
-const char *vt_update_stuck(const vt_update *u);
+/* Tensors that are all zero now under an optimiser that never leaves zero: their number, and the first one's name. */
+int vt_update_stuck(const vt_update *u, const char **first);
 
 #endif

@@ -2,7 +2,7 @@
 # The program as such: commands, help, option parsing, output that cannot be written.
 load helpers
 
-COMMANDS="bench draw eval gradcheck info list merge new probe spectrum"
+COMMANDS="bench compare draw eval gradcheck info list merge new probe spectrum train"
 MODEL="heads mean std ln-eps attn-scale preset attn"
 
 options_of() {
@@ -12,9 +12,11 @@ options_of() {
     info) echo "tensors $MODEL" ;;
     probe) echo "input out loss precision param-grads $MODEL" ;;
     gradcheck) echo "images directions seed $MODEL" ;;
-    bench) echo "threads ms $MODEL" ;;
+    bench) echo "threads train ms $MODEL" ;;
+    compare) echo "alpha" ;;
     merge) echo "out allow-mixed" ;;
     spectrum) echo "split all csv plot threads $MODEL" ;;
+    train) echo "data out resume init from set dry-run max-steps threads $MODEL" ;;
     draw) echo "out train test seed" ;;
     esac
 }
@@ -62,6 +64,15 @@ options_of() {
     says $'\n  -o FILE'
 }
 
+@test "help recipe is a page of its own; the help page names it" {
+    good help recipe
+    says "attack.eps" "--set"
+    good help
+    says "vitrine help recipe"
+    good help train
+    says "vitrine help recipe"
+}
+
 @test "COMMAND --help and COMMAND -h are help COMMAND, whatever else is given" {
     good help eval
     page=$output
@@ -74,12 +85,14 @@ options_of() {
 @test "an unknown command is refused, with the nearest one" {
     bad 2 "unknown command 'evla'" "did you mean 'eval'?" -- evla
     bad 2 "unknown command 'gradchek'" "did you mean 'gradcheck'?" -- gradchek
+    bad 2 "unknown command 'trian'" "did you mean 'train'?" -- trian
     bad 2 "unknown command 'xyzzyx'" "vitrine help" -- xyzzyx
     bad 2 "unknown command 'infos'" "did you mean 'info'?" -- help infos
 }
 
 @test "an unknown option is refused, with the nearest one" {
     bad 2 "vitrine eval has no option '--imagse'" "did you mean '--images'?" -- eval w --imagse 0:10
+    bad 2 "vitrine train has no option '--dryrun'" "did you mean '--dry-run'?" -- train r.yaml --dryrun
     bad 2 "vitrine eval has no option '--thread'" "did you mean '--threads'?" -- eval w --thread=2
     bad 2 "vitrine info has no option '--head'" "did you mean '--heads'?" -- info w --head 3
     bad 2 "vitrine list has no option '--all'" -- list attacks --all
@@ -93,6 +106,9 @@ options_of() {
     bad 2 "vitrine info: unexpected operand 'b'" -- info a b
     bad 2 "vitrine probe needs" "--input" "--out" -- probe w
     bad 2 "--all takes no value" -- spectrum w --all=yes
+    bad 2 "--dry-run takes no value" -- train r.yaml --dry-run=1
+    bad 2 "vitrine train: unexpected operand 'b'" -- train a b
+    bad 2 "vitrine train needs a RECIPE.yaml" -- train
     bad 2 "vitrine merge needs --out" -- merge a
     bad 2 "vitrine new needs -o" -- new
     bad 2 "vitrine draw needs --out" -- draw
@@ -111,7 +127,7 @@ options_of() {
 
 @test "a standard output that is full is a failure, with a sentence" {
     [ -w /dev/full ] || skip "no /dev/full"
-    for args in --version "list attacks" "info $W" "eval $W --data $D --images 0:1"; do
+    for args in --version "list attacks" "info $W" "eval $W --data $D --images 0:1" "help recipe"; do
         status=0
         "$VITRINE" $args >/dev/full 2>err || status=$?
         [ "$status" = 1 ] || fail "$args: status $status"

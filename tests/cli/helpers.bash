@@ -2,7 +2,7 @@
 bats_require_minimum_version 1.5.0
 LC_ALL=C
 export LC_ALL
-unset OPENBLAS_CORETYPE VITRINE_BLAS_CHOSEN
+unset OPENBLAS_CORETYPE OMP_WAIT_POLICY VITRINE_RESTARTED
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 VITRINE=$(realpath "${VITRINE:-$ROOT/build/vitrine}")
 export ROOT VITRINE

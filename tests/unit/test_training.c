@@ -2,7 +2,7 @@
  * not (threads, interruptions), its guard rails, and what it says it will take. */
 #include "t.h"
 
-#include <sys/stat.h>
+#include <sys/file.h>
 #include <unistd.h>
 #include "core/threads.h"
 #include "eval/files.h"
@@ -230,6 +230,11 @@ static void test_refusals(void **state) {
     t_says(train(PLAIN, NULL, in("done"), again, &e), VT_E_USAGE, &e, "done", "--resume");
     t_says(train(PLAIN, "lr=0.02", in("done"), resume, &e), VT_E_USAGE, &e, "another recipe", "lr (0.01 -> 0.02)");
     t_says(train(PLAIN, "batch=42", in("new"), again, &e), VT_E_USAGE, &e, "batch is 42", "40 images");
+    FILE *busy = fopen(in("done/log.jsonl"), "r"); /* another process at work on the folder */
+    assert_int_equal(flock(fileno(busy), LOCK_EX), 0);
+    t_says(train(PLAIN, NULL, in("done"), resume, &e), VT_E_IO, &e, "done", "another vitrine");
+    assert_int_equal(lines(in("done"), "\"step\""), 6);
+    fclose(busy);
     FILE *f = fopen(in("done/state.safetensors"), "r+");
     assert_int_equal(ftruncate(fileno(f), 500), 0);
     fclose(f);

@@ -1,0 +1,50 @@
+#!/usr/bin/env bats
+# vitrine compare: two evaluations of the same images, paired.
+load helpers
+
+W=$ROOT/weights/shapes10-vit
+SHAPES=$ROOT/datasets/shapes10
+
+setup_file() {
+    load helpers
+    export A=$BATS_FILE_TMPDIR/a B=$BATS_FILE_TMPDIR/b
+    "$VITRINE" eval "$W" --data "$SHAPES" --images 0:60 --eps 4/255 --attack fgsm --attack pgd:steps=2 --out "$A" >/dev/null
+    # the same weights, read with another mean: other answers
+    "$VITRINE" eval "$W" --mean 0.6 --data "$SHAPES" --images 0:60 --eps 4/255 --attack pgd:steps=2 --attack cw20 --out "$B" >/dev/null
+}
+
+# alone ENTRY_A ENTRY_B: images right in A's ledger and not in B's (entry 0: clean)
+right() { # LEDGER ENTRY: images that are right under it
+    jq -s --argjson k "$2" '[.[] | select(has("image"))] | group_by(.image) | map(select(
+        (map(select(.entry == 0 and .status == "correct")) | length > 0) and
+        (map(select(.entry == $k and .status == "broken")) | length == 0)) | .[0].image) | .[]' "$1/ledger.jsonl" | sort
+}
+
+@test "counts are those of the ledgers, for clean and for what both ran" {
+    good compare "$A" "$B"
+    for row in "clean 0 0" "pgd 2 1"; do
+        set -- $row
+        right "$A" $2 >ra
+        right "$B" $3 >rb
+        read -r only_a only_b < <(echo "$(comm -23 ra rb | wc -l) $(comm -13 ra rb | wc -l)")
+        line=$(grep "^$1 " <<<"$output")
+        [ "$(awk '{print $2, $6, $7}' <<<"$line")" = "60 $only_a $only_b" ] || fail "$line, expected $only_a and $only_b"
+    done
+    [[ $output != *fgsm* && $output != *cw20* ]]
+}
+
+@test "a run with itself: nothing differs, p is 1, undecided" {
+    good compare "$A" "$A"
+    [ "$(grep -c "undecided" <<<"$output")" = 3 ]
+    [[ $(grep "^pgd " <<<"$output") =~ \ 0\ +0\ +1\ +1\ +undecided ]]
+}
+
+@test "runs that do not answer the same question are refused" {
+    good eval "$W" --data "$SHAPES" --images 0:20 --eps 2/255 --attack fgsm --out c
+    bad 2 "eps" "2/255" -- compare "$A" c
+    good eval "$W" --data "$SHAPES" --images 60:80 --eps 4/255 --attack fgsm --out d
+    bad 2 "no image in common" "d" -- compare "$A" d
+    bad 2 "--alpha is '0.7'" "below 0.5" -- compare "$A" "$B" --alpha 0.7
+    bad 2 "needs RUN_A RUN_B" "" -- compare "$A"
+    bad 1 "nowhere" "" -- compare "$A" nowhere
+}
