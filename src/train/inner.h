@@ -8,7 +8,7 @@
 #include "train/objective.h"
 #include "train/recipe.h"
 
-/* One thread's attacker. */
+/* One thread's attacker. It must not be moved: the oracle points to the classifier beside it. */
 typedef struct vt_inner {
     const vt_model *m;
     const vt_recipe_attack *how; /* NULL: no masking (the probe) */

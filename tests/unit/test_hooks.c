@@ -1,0 +1,3 @@
+/* What training hangs into a model, in double. */
+#define VT_DOUBLE
+#include "hooks.h"

@@ -1,0 +1,2 @@
+/* What training hangs into a model, in float. */
+#include "hooks.h"

@@ -1,0 +1,220 @@
+/* train/update: norm, clipping, groups, attention's own optimiser, averaged weights, and weights that are not finite,
+ * on a tiny model, against plain loops over single weights. */
+#include "t.h"
+
+#include "train/update.h"
+
+static vt_model *tiny(void) {
+    vt_config c = {.arch = "vit",
+                   .attn = "dot",
+                   .image = 8,
+                   .patch = 4,
+                   .dim = 8,
+                   .depth = 2,
+                   .heads = 2,
+                   .hidden = 12,
+                   .classes = 3,
+                   .qkv_bias = true,
+                   .ln_eps = 1e-6,
+                   .attn_scale = 0.5,
+                   .std = {1, 1, 1}};
+    vt_model *m;
+    vt_err e = {0};
+    if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s", e.text);
+    vt_model_init(m, 3);
+    return m;
+}
+
+static vt_recipe *recipe(const char *text) {
+    vt_recipe *r;
+    vt_err e = {0};
+    assert_int_equal(vt_recipe_new(&r, &e), VT_OK);
+    if (vt_recipe_parse(r, text, strlen(text), "test", &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_recipe_resolve(r, &e) != VT_OK) fail_msg("%s", e.text);
+    return r;
+}
+
+static float *gradient(const vt_model *m, uint64_t seed) {
+    float *g = calloc(m->params.total, sizeof *g);
+    assert_non_null(g);
+    vt_rng r = {.seed = seed, .purpose = 9};
+    for (int i = 0; i < m->params.count; i++) { /* padding stays zero, as after a backward pass */
+        r.image = (uint32_t)i;
+        vt_rng_normals(&r, g + m->params.items[i].offset, m->params.items[i].numel);
+    }
+    return g;
+}
+
+static void open_update(vt_update *u, vt_model *m, const vt_recipe *r, int threads) {
+    vt_err e = {0};
+    if (vt_update_open(u, m, r, threads, &e) != VT_OK) fail_msg("%s", e.text);
+}
+
+#define SGD "optimiser: sgd\nlr: 0.1\nsgd: {momentum: 0}\naugment: {mix_prob: 0}\n"
+
+/* norm: the plain sum in double; sums of 1e3 squares differ by their order, by 1e3 2^-53 at most */
+static void test_norm(void **state) {
+    (void)state;
+    vt_model *m = tiny();
+    vt_recipe *r = recipe(SGD);
+    vt_update u;
+    open_update(&u, m, r, 2);
+    float *g = gradient(m, 1);
+    double sum = 0;
+    for (size_t i = 0; i < m->params.total; i++) sum += (double)g[i] * (double)g[i];
+    t_le(fabs(vt_update_norm(&u, g) - sqrt(sum)), 1e-12 * sqrt(sum), "norm");
+    g[m->params.items[3].offset] = NAN;
+    assert_true(isnan(vt_update_norm(&u, g)));
+    free(g);
+    vt_update_close(&u);
+    vt_recipe_free(r);
+    vt_model_close(m);
+}
+
+/* w - lr factor g - lr wd w with the weight decay of the first pattern that fits, and the clipping factor on g alone;
+ * two roundings of a float each */
+static void test_groups_and_clip(void **state) {
+    (void)state;
+    vt_model *m = tiny();
+    vt_recipe *r = recipe(SGD "weight_decay: 0.5\ngroups: {'*.bias': 0, 'blocks.1.*': 0.25, pos_embed: 0.125}\n");
+    vt_update u;
+    open_update(&u, m, r, 1);
+    float *g = gradient(m, 2), *w = malloc(m->params.total * sizeof *w);
+    memcpy(w, m->w, m->params.total * sizeof *w);
+    float *given = malloc(m->params.total * sizeof *given);
+    memcpy(given, g, m->params.total * sizeof *given);
+    assert_true(vt_update_step(&u, g, 0.5, 0.1, 1));
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        size_t n = strlen(p->name);
+        double wd = n > 5 && !strcmp(p->name + n - 5, ".bias") ? 0
+                    : !strncmp(p->name, "blocks.1.", 9)        ? 0.25
+                    : !strcmp(p->name, "pos_embed")            ? 0.125
+                                                               : 0.5;
+        for (size_t k = p->offset; k < p->offset + p->numel; k++) {
+            double want = (double)w[k] - 0.1 * (0.5 * (double)given[k] + wd * (double)w[k]);
+            t_le(fabs((double)m->w[k] - want), 4 * 0x1p-24 * (fabs(want) + 0.1 * fabs((double)given[k])), "%s",
+                 p->name);
+        }
+    }
+    /* products read the transposed copies: they follow */
+    float *wt = malloc(m->params.t_total * sizeof *wt);
+    memcpy(wt, m->wt, m->params.t_total * sizeof *wt);
+    vt_model_refresh(m);
+    assert_memory_equal(wt, m->wt, m->params.t_total * sizeof *wt);
+    free(wt), free(g), free(w), free(given);
+    vt_update_close(&u);
+    vt_recipe_free(r);
+    vt_model_close(m);
+}
+
+/* W_Q, W_K, W_V (qkv.weight) and W_O (proj.weight) have their own optimiser and rate; biases and the rest have not. */
+static void test_attention_optimiser(void **state) {
+    (void)state;
+    vt_model *m = tiny();
+    vt_recipe *r = recipe(SGD "weight_decay: 0\nattention_optimiser: adamw\nattention_lr_scale: 0.5\n");
+    vt_update u;
+    open_update(&u, m, r, 1);
+    float *g = gradient(m, 3), *w = malloc(m->params.total * sizeof *w);
+    memcpy(w, m->w, m->params.total * sizeof *w);
+    assert_true(vt_update_step(&u, g, 1, 0.1, 1));
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        bool own = strstr(p->name, "attn.qkv.weight") || strstr(p->name, "attn.proj.weight");
+        for (size_t k = p->offset; k < p->offset + p->numel; k++) { /* AdamW's first step is lr sign(g) */
+            double moved = (double)w[k] - (double)m->w[k],
+                   want = own ? copysign(0.05, (double)g[k]) : 0.1 * (double)g[k];
+            t_le(fabs(moved - want), 1e-5 * (0.1 + fabs(want)), "%s", p->name);
+        }
+        assert_int_equal(u.rules[i].def->slots, own ? 2 : 1);
+    }
+    free(g), free(w);
+    vt_update_close(&u);
+    vt_recipe_free(r);
+    vt_model_close(m);
+}
+
+/* ema: a <- d a + (1 - d) w after every step, starting at the first weights; swapping twice is no swap. */
+static void test_ema(void **state) {
+    (void)state;
+    vt_model *m = tiny();
+    vt_recipe *r = recipe(SGD "ema: 0.75\n");
+    vt_update u;
+    open_update(&u, m, r, 2);
+    size_t n = m->params.total;
+    double *want = malloc(n * sizeof *want);
+    for (size_t i = 0; i < n; i++) want[i] = (double)m->w[i];
+    for (int t = 1; t <= 3; t++) {
+        float *g = gradient(m, 10 + (uint64_t)t);
+        assert_true(vt_update_step(&u, g, 1, 0.1, t));
+        for (size_t i = 0; i < n; i++) want[i] = 0.75 * want[i] + 0.25 * (double)m->w[i];
+        free(g);
+    }
+    float *now = malloc(n * sizeof *now);
+    memcpy(now, m->w, n * sizeof *now);
+    vt_update_swap_ema(&u);
+    for (size_t i = 0; i < n; i++) /* three steps, two roundings each, of numbers up to one */
+        t_le(fabs((double)m->w[i] - want[i]), 6 * 0x1p-24, "average %zu", i);
+    vt_update_swap_ema(&u);
+    assert_memory_equal(now, m->w, n * sizeof *now);
+    free(now), free(want);
+    vt_update_close(&u);
+    vt_recipe_free(r);
+    vt_model_close(m);
+}
+
+/* A step that leaves float's range is taken back: weights, transposed copies and averages are those before. */
+static void test_taken_back(void **state) {
+    (void)state;
+    vt_model *m = tiny();
+    vt_recipe *r = recipe(SGD "ema: 0.5\n");
+    vt_update u;
+    open_update(&u, m, r, 2);
+    size_t n = m->params.total;
+    float *g = gradient(m, 4), *w = malloc(n * sizeof *w), *ema = malloc(n * sizeof *ema);
+    memcpy(w, m->w, n * sizeof *w);
+    memcpy(ema, u.ema, n * sizeof *ema);
+    g[m->params.items[m->params.count - 1].offset] = 3e38f; /* finite, and 10 times it is not */
+    assert_false(vt_update_step(&u, g, 1, 10, 1));
+    assert_memory_equal(w, m->w, n * sizeof *w);
+    assert_memory_equal(ema, u.ema, n * sizeof *ema);
+    free(g), free(w), free(ema);
+    vt_update_close(&u);
+    vt_recipe_free(r);
+    vt_model_close(m);
+}
+
+/* Mirror descent with p < 2 does not move what is zero: the tensors are counted. Biases start at zero (two blocks have
+ * five each that do: qkv, proj, fc1, fc2 and the two norms' make six), so do the last norm's and the head's. */
+static void test_stuck(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int stuck;
+    } cases[] = {
+        {"optimiser: md\naugment: {mix_prob: 0}\n", 2 * 6 + 2},
+        {"optimiser: md\nmd: {p: 3}\naugment: {mix_prob: 0}\n", 0},
+        {SGD "attention_optimiser: md\n", 0}, /* matrices alone */
+        {SGD, 0},
+    };
+    for (size_t i = 0; i < T_COUNT(cases); i++) {
+        vt_model *m = tiny();
+        vt_recipe *r = recipe(cases[i].text);
+        vt_update u;
+        const char *first = NULL;
+        open_update(&u, m, r, 1);
+        assert_int_equal(vt_update_stuck(&u, &first), cases[i].stuck);
+        if (cases[i].stuck) assert_string_equal(first, "blocks.0.norm1.bias");
+        vt_update_close(&u);
+        vt_recipe_free(r);
+        vt_model_close(m);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_norm), cmocka_unit_test(test_groups_and_clip), cmocka_unit_test(test_attention_optimiser),
+        cmocka_unit_test(test_ema),  cmocka_unit_test(test_taken_back),      cmocka_unit_test(test_stuck),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
