@@ -28,6 +28,7 @@ typedef struct vt_attack_def {
     const char *name, *summary, *reference; /* "pgd", one sentence, paper */
     unsigned norms;                         /* VT_CAN_LINF | VT_CAN_L2 */
     bool white_box;                         /* may ask for gradients */
+    bool follows_steps;                     /* calls the task's before_step: ARD and PRM work with it */
     size_t params_size;
     const vt_opt *opts;                                          /* ends at key NULL */
     size_t (*work_len)(const void *params, const vt_task *dims); /* floats; NULL: none (dims: sizes alone are set) */

@@ -65,6 +65,7 @@ const vt_attack_def vt_attack_def_pgd = {
     .reference = "Madry et al. 2018, section 2.1",
     .norms = VT_CAN_LINF | VT_CAN_L2,
     .white_box = true,
+    .follows_steps = true,
     .params_size = sizeof(params),
     .opts = opts,
     .work_len = work_len,

@@ -97,6 +97,8 @@ static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
     VT_TRY(vt_cli_int(c, "max-steps", 1, INT64_MAX, 0, &steps, e));
     VT_TRY(read_recipe(j, c, e));
+    if (!vt_cli_has(c, "out") && !vt_cli_has(c, "dry-run"))
+        return vt_fail(e, VT_E_USAGE, "vitrine train needs --out FOLDER (or --dry-run)");
     VT_TRY(read_init(j, c, e));
     VT_TRY(vt_recipe_resolve(j->recipe, e));
     VT_TRY(open_data(j, c, e));
@@ -121,8 +123,12 @@ static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Buffers and compiled kernels of oneDNN and OpenBLAS, and thread stacks: what a run takes beside what it asks for. */
-#define LIBRARIES_MB(threads) (4 + 2.0 * (threads))
+/* Compiled kernels and buffers of oneDNN and OpenBLAS: what a run takes beside what it asks for. Measured; products too
+ * small for oneDNN (core/gemm.c) take next to nothing. */
+static double libraries_mb(const vt_config *c, int threads) {
+    double product = (double)vt_config_tokens(c) * c->dim * c->dim;
+    return product < 1e6 ? 1 : 4 + 2.0 * threads;
+}
 
 static double resident_mb(void) {
     struct rusage u;
@@ -146,36 +152,30 @@ static vt_status dry_run(const job *j, vt_err *e) {
            (long long)p.watched, (long long)p.per_epoch, (long long)p.steps);
     printf("# work: %.3g GFLOP a step, %.3g TFLOP in all\n", p.flops * 1e-9, p.flops * 1e-12 * (double)p.steps);
     printf("# memory: %.0f MB peak with %d threads (%.1f MB of weights, activations and optimiser; micro_batch %d)\n",
-           before + (double)p.bytes / 1048576 - weights + LIBRARIES_MB(j->t.threads), j->t.threads,
+           before + (double)p.bytes / 1048576 - weights + libraries_mb(c, j->t.threads), j->t.threads,
            (double)p.bytes / 1048576, j->recipe->top.micro_batch);
     free(text);
     return VT_OK;
 }
 
 /* curves.svg, when gnuplot is there. */
-static vt_status plot(const job *j, vt_err *e) {
+static void plot(const job *j) {
     char log[4096], svg[4096];
     vt_err why = {0};
-    if (vt_plot_check(&why) != VT_OK) {
-        fprintf(stderr, "%s: no plot of the log is drawn\n", why.text);
-        return VT_OK;
-    }
-    if (snprintf(log, sizeof log, "%s/log.jsonl", j->t.out) >= (int)sizeof log)
-        return vt_fail(e, VT_E_IO, "%.80s...: path is too long", j->t.out);
-    snprintf(svg, sizeof svg, "%s/curves.svg", j->t.out);
-    return vt_plot_training(log, svg, e);
+    snprintf(log, sizeof log, "%s/log.jsonl", j->t.out), snprintf(svg, sizeof svg, "%s/curves.svg", j->t.out);
+    if (vt_plot_check(&why) != VT_OK || vt_plot_training(log, svg, &why) != VT_OK)
+        fprintf(stderr, "no plot of the log is drawn: %s\n", why.text);
 }
 
 static vt_status train(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(prepare(j, c, e));
     if (vt_cli_has(c, "dry-run")) return dry_run(j, e);
-    if (!j->t.out) return vt_fail(e, VT_E_USAGE, "vitrine train needs --out FOLDER (or --dry-run)");
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     VT_TRY(vt_train_run(&j->t, e));
-    VT_TRY(plot(j, e));
-    printf("%s: model.safetensors, best.safetensors, state.safetensors, log.jsonl; peak memory %.0f MB\n", j->t.out,
-           resident_mb());
+    plot(j);
+    printf("%s: model.safetensors,%s state.safetensors, log.jsonl; peak memory %.0f MB\n", j->t.out,
+           j->t.watch_data ? " best.safetensors," : "", resident_mb());
     return VT_OK;
 }
 
@@ -210,6 +210,8 @@ const vt_command vt_command_train = {
     .args = args,
     .details =
         "'vitrine help recipe' explains every key. DIR gets model.safetensors (the last weights), best.safetensors\n"
-        "(the epoch that was best on the watched images), state.safetensors (for --resume) and log.jsonl.",
+        "(the epoch that was best on the watched images), state.safetensors (for --resume), log.jsonl and, with "
+        "gnuplot,\n"
+        "curves.svg.",
     .run = run,
 };

@@ -67,7 +67,7 @@ static int distance(const char *a, const char *b) {
 
 const char *vt_nearest(const char *word, const char *const *list, size_t n) {
     const char *best = NULL;
-    int least = 4; /* further away is no suggestion */
+    int most = ((int)strlen(word) + 1) / 2, least = (most < 3 ? most : 3) + 1; /* further away is no suggestion */
     for (size_t i = 0; i < n; i++) {
         int d = distance(word, list[i]);
         bool prefix = *word && strlen(word) >= 3 && !strncmp(word, list[i], strlen(word));

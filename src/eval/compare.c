@@ -13,7 +13,7 @@ static bool may_differ(const char *key) {
     return false;
 }
 
-static vt_status same_question(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
+static vt_status covers(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     const char *key;
     json_t *value;
     json_object_foreach(a->header, key, value) {
@@ -27,6 +27,11 @@ static vt_status same_question(const vt_ledger *a, const vt_ledger *b, vt_err *e
         return s;
     }
     return VT_OK;
+}
+
+static vt_status same_question(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
+    VT_TRY(covers(a, b, e));
+    return covers(b, a, e);
 }
 
 /* Per image of a run: 0 not judged, 1 wrong or broken, 2 right under entry (0: clean). An entry that is not finished
@@ -90,7 +95,12 @@ vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const 
             judge(y, images, b, (int)k + 1, stages_of(q));
             rows[*n] = (vt_pair){0};
             snprintf(rows[*n].name, sizeof rows[*n].name, "%s", vt_header_text(p, "name"));
-            count(&rows[(*n)++], x, y, images);
+            count(&rows[*n], x, y, images);
+            if (rows[*n].images < rows[0].images)
+                return free(x), free(y),
+                       vt_fail(e, VT_E_USAGE, "%s or %s is not finished: %s has results for %lld of %lld images",
+                               a->dir, b->dir, rows[*n].name, (long long)rows[*n].images, (long long)rows[0].images);
+            (*n)++;
             break;
         }
     free(x), free(y);

@@ -29,6 +29,9 @@ static inline int vt_config_tokens(const vt_config *c) {
     return vt_config_side(c) * vt_config_side(c) + vt_config_prefix(c);
 }
 
+/* Numbers of one image, [3, image, image]. */
+static inline size_t vt_config_pixels(const vt_config *c) { return 3 * (size_t)c->image * (size_t)c->image; }
+
 /* One sentence if the numbers contradict each other or are out of range (path names the file, or NULL). */
 vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e);
 

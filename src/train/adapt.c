@@ -160,8 +160,26 @@ static bool same_shape(const vt_param *p, const vt_param *q) {
 
 static bool is_head(const char *name) { return !strncmp(name, "head.", 5) || !strncmp(name, "head_dist.", 10); }
 
+/* A tensor whose shape differs is one that has a rule, or a head that is drawn anew: judged before anything is written.
+ */
+static vt_status check_shapes(const vt_model *to, const vt_model *from, const vt_recipe_init *how, vt_err *e) {
+    for (int i = 0; i < to->params.count; i++) {
+        const vt_param *p = &to->params.items[i], *q = vt_model_param(from, p->name);
+        char had[96], wanted[96];
+        if (!q || same_shape(p, q) || (is_head(p->name) && how->head == VT_HEAD_FRESH)) continue;
+        size_t k = 0, n = sizeof flexible / sizeof *flexible;
+        while (k < n && strcmp(flexible[k].name, p->name)) k++;
+        if (k == n)
+            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, the model to train wants %s", path_of(from),
+                           p->name, vt_shape_text(had, sizeof had, q->shape, q->ndim),
+                           vt_shape_text(wanted, sizeof wanted, p->shape, p->ndim));
+    }
+    return VT_OK;
+}
+
 vt_status vt_adapt(vt_model *to, const vt_model *from, const vt_recipe_init *how, uint64_t seed, vt_err *e) {
     VT_TRY(check(to, from, how, e));
+    VT_TRY(check_shapes(to, from, how, e));
     vt_model_init(to, seed);
     for (int i = 0; i < to->params.count; i++) {
         const vt_param *p = &to->params.items[i], *q = vt_model_param(from, p->name);
@@ -172,14 +190,8 @@ vt_status vt_adapt(vt_model *to, const vt_model *from, const vt_recipe_init *how
         while (k < n && strcmp(flexible[k].name, p->name)) k++;
         if (same_shape(p, q))
             memcpy(out, in, p->numel * sizeof *out);
-        else if (k < n)
+        else
             flexible[k].adapt(out, in, &to->config, &from->config, how);
-        else {
-            char had[96], wanted[96];
-            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, the model to train wants %s", path_of(from),
-                           p->name, vt_shape_text(had, sizeof had, q->shape, q->ndim),
-                           vt_shape_text(wanted, sizeof wanted, p->shape, p->ndim));
-        }
     }
     vt_model_refresh(to);
     return VT_OK;

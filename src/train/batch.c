@@ -5,8 +5,6 @@
 #include "core/mem.h"
 #include "core/threads.h"
 
-static size_t pixels(const vt_model *m) { return 3 * (size_t)m->config.image * (size_t)m->config.image; }
-
 double vt_batch_eps(const vt_recipe *r, double share) {
     double a = r->attack.ramp_begin, b = r->attack.ramp_end;
     if (share < a) return 0;
@@ -16,7 +14,7 @@ double vt_batch_eps(const vt_recipe *r, double share) {
 static vt_status worker_open(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
     const vt_objective_def_f32 *o = b->objective;
     int views = vt_views_f32(o);
-    size_t n = (size_t)b->r->top.micro_batch, k = (size_t)b->m->config.classes, px = pixels(b->m);
+    size_t n = (size_t)b->r->top.micro_batch, k = (size_t)b->m->config.classes, px = vt_config_pixels(&b->m->config);
     VT_TRY(vt_session_open_f32(&w->session, b->m, views * b->r->top.micro_batch, VT_GRAD_PARAMS, e));
     w->session->ortho = (float)b->ortho;
     if (o->inner != VT_INNER_NONE)
@@ -41,7 +39,7 @@ vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, cons
     const vt_penalty_def_f32 *const *penalties = vt_penalty_defs_f32(&n);
     for (int i = 0; i < n; i++)
         if (penalties[i]->attention && penalties[i]->active(r->penalty_params[i]))
-            b->ortho += penalties[i]->attention(r->penalty_params[i], r->top.batch);
+            b->ortho += penalties[i]->attention(r->penalty_params[i], r->top.batch * vt_views_f32(b->objective));
     b->grad = vt_alloc(m->params.total * sizeof(float));
     b->workers = calloc((size_t)b->threads, sizeof *b->workers);
     if (!b->grad || !b->workers) return vt_fail(e, VT_E_MEMORY, "no memory for training");
@@ -63,10 +61,10 @@ void vt_batch_close(vt_batch *b) {
 size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads) {
     const vt_objective_def_f32 *o = vt_objective_find_f32(r->top.objective);
     int micros = (r->top.batch + r->top.micro_batch - 1) / r->top.micro_batch;
-    size_t n = (size_t)r->top.micro_batch, k = (size_t)m->config.classes, px = pixels(m);
+    size_t n = (size_t)r->top.micro_batch, k = (size_t)m->config.classes, px = vt_config_pixels(&m->config);
     size_t one = vt_session_bytes_f32(m, vt_views_f32(o) * r->top.micro_batch, VT_GRAD_PARAMS) +
                  sizeof(float) * (m->params.total + (2 * n + 1) * px + 3 * n * k);
-    if (o->inner != VT_INNER_NONE) one += vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + 10 * px * sizeof(float);
+    if (o->inner != VT_INNER_NONE) one += vt_inner_bytes(m, r->attack.spec, (vt_norm)r->attack.norm);
     return (size_t)(threads < micros ? threads : micros) * one + m->params.total * sizeof(float);
 }
 
@@ -98,7 +96,7 @@ static vt_status micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
     const vt_objective_def_f32 *o = b->objective;
     int micro = b->r->top.micro_batch, first = (int)item * micro, k = b->m->config.classes;
     int n = b->r->top.batch - first < micro ? b->r->top.batch - first : micro;
-    size_t px = pixels(b->m);
+    size_t px = vt_config_pixels(&b->m->config);
     float *clean = w->x, *adv = w->x + (size_t)n * px;
     double eps = vt_batch_eps(b->r, b->share);
     for (int i = 0; i < n; i++) {

@@ -5,7 +5,22 @@
 #include <string.h>
 #include "core/mem.h"
 
-static size_t pixels(const vt_model *m) { return 3 * (size_t)m->config.image * (size_t)m->config.image; }
+static size_t work_len(const vt_attack_stage *stage, const vt_model *m) {
+    int side = m->config.image;
+    vt_task dims = {.n = vt_config_pixels(&m->config), .height = side, .width = side, .classes = m->config.classes};
+    return stage->def->work_len ? stage->def->work_len(stage->params, &dims) : 1;
+}
+
+size_t vt_inner_bytes(const vt_model *m, const char *spec, vt_norm norm) {
+    vt_attack a;
+    size_t work = 0, n = vt_config_pixels(&m->config);
+    if (vt_attack_parse(&a, spec, norm, NULL) == VT_OK) {
+        work = work_len(&a.stages[0], m);
+        vt_attack_free(&a);
+    }
+    /* the session; the ball, start, centre, the oracle's two images and the classifier's (in double); masks */
+    return vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + (work + 8 * n) * sizeof(float) + n;
+}
 
 vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_norm norm, vt_inner_goal goal,
                         double start_sigma, const vt_recipe_attack *how, uint64_t seed, vt_err *e) {
@@ -15,10 +30,8 @@ vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_no
     VT_TRY(vt_oracle_open(&in->oracle, &in->model, e));
     in->oracle.judging = false, in->oracle.exhaustive = true;
     const vt_config *c = &m->config;
-    size_t n = pixels(m), k = (size_t)c->classes;
-    const vt_attack_stage *stage = &in->attack.stages[0];
-    vt_task dims = {.n = n, .height = c->image, .width = c->image, .classes = c->classes};
-    size_t work = stage->def->work_len ? stage->def->work_len(stage->params, &dims) : 1;
+    size_t n = vt_config_pixels(&m->config), k = (size_t)c->classes;
+    size_t work = work_len(&in->attack.stages[0], m);
     in->lo = vt_alloc(n * sizeof(float)), in->hi = vt_alloc(n * sizeof(float));
     in->start = vt_alloc(n * sizeof(float)), in->centre = vt_alloc(n * sizeof(float));
     in->work = vt_alloc(work * sizeof(float));
@@ -94,7 +107,7 @@ static const float *goal_target(vt_inner *in, const float *x, const float *targe
 vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, int64_t image,
                        int epoch, int64_t step, double share) {
     const vt_attack_stage *stage = &in->attack.stages[0];
-    size_t n = pixels(in->m);
+    size_t n = vt_config_pixels(&in->m->config);
     if (!(eps > 0)) {
         memcpy(x_adv, x, n * sizeof *x_adv);
         return VT_OK;
@@ -104,7 +117,8 @@ vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *
     vt_rng rng = {.seed = in->seed,
                   .purpose = vt_rng_purpose("inner") + (uint32_t)epoch * 2654435761u,
                   .image = (uint32_t)image};
-    vt_oracle_reset(&in->oracle, &ball, 0, true);
+    int label = vt_argmax_f32(target, in->m->config.classes);
+    vt_oracle_reset(&in->oracle, &ball, label, true);
     vt_oracle_target(&in->oracle, goal_target(in, x, target));
     memcpy(in->centre, x, n * sizeof *x);
     const float *start = x;
@@ -121,6 +135,7 @@ vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *
                  .height = in->m->config.image,
                  .width = in->m->config.image,
                  .classes = in->m->config.classes,
+                 .label = label,
                  .ball = &ball,
                  .rng = rng,
                  .x_adv = x_adv,

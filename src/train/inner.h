@@ -33,6 +33,9 @@ vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_no
                         double start_sigma, const vt_recipe_attack *how, uint64_t seed, vt_err *e);
 void vt_inner_close(vt_inner *in);
 
+/* Bytes that one takes. */
+size_t vt_inner_bytes(const vt_model *m, const char *spec, vt_norm norm);
+
 /* x_adv [pixels] from x with label distribution target [K], in a ball of radius eps. (image, epoch, step) key the
  * draws; share: of the training done, for the maskings' ramp. */
 vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, int64_t image,

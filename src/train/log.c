@@ -61,11 +61,11 @@ static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(
 static json_t *share(double right, double of) { return number(right / of); }
 static json_t *known(double v) { return v >= 0 ? number(v) : json_null(); }
 
-static void put_penalties(json_t *o, const vt_run *run, const double *values) {
+/* Of the last step, or the mean over the epoch's steps. */
+static void put_penalties(json_t *o, const vt_run *run, bool mean) {
     for (int i = 0; i < run->n_penalties; i++) {
-        char key[48];
-        snprintf(key, sizeof key, "penalty_%s", run->penalties[i].def->name);
-        json_object_set_new(o, key, number(values ? values[i] : run->penalties[i].last));
+        json_object_set_new(o, run->penalties[i].key,
+                            number(mean ? run->penalties[i].sum / run->n.steps : run->penalties[i].last));
     }
 }
 
@@ -76,21 +76,19 @@ vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_er
                   number((double)run->step / (double)run->per_epoch), "loss", number(s->loss / (double)s->images), "lr",
                   number(lr), "grad_norm", number(norm), "seconds", number(seconds));
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
-    put_penalties(o, run, NULL);
+    put_penalties(o, run, false);
     return put(run, o, e);
 }
 
 vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double robust, double seconds, vt_err *e) {
     const vt_run_numbers *n = &run->n;
     bool attacked = run->batch.objective->inner != VT_INNER_NONE;
-    double values[] = {n->penalty0, n->penalty1, n->penalty2, n->penalty3};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) values[i] /= n->steps;
     json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "epoch_end", epoch, "loss", number(n->loss / n->images),
                           "lr", number(lr), "clean_train", share(n->right_clean, n->clean_images), "robust_train",
                           attacked ? share(n->right_adv, n->images) : json_null(), "clean_probe", known(clean),
                           "robust_probe", known(robust), "seconds", number(seconds));
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
-    put_penalties(o, run, values);
+    put_penalties(o, run, true);
     return put(run, o, e);
 }
 

@@ -24,8 +24,8 @@ typedef struct VT_R(vt_penalty_def) {
     /* Once per step: advances the state, adds the gradient to grad [params.total] (model layout) and returns the value.
      */
     double (*apply)(real *grad, real *state, real *work, const real *w, const vt_model *m, const void *params);
-    /* Factor of L_AM, which the backward pass injects at the attention probabilities; NULL: 0. batch: images of a step.
-     */
+    /* Factor of L_AM, which the backward pass injects at the attention probabilities; NULL: 0. batch: images that
+     * the model sees in a step (each twice when the objective has two views). */
     double (*attention)(const void *params, int batch);
 } VT_R(vt_penalty_def);
 

@@ -181,8 +181,9 @@ static double iterate(real *u, real *v, real *work, const real *w, const cut *c,
 /* The same by LAPACK, for those who want to know what the iteration leaves out; NaN when it fails. */
 static double exact(real *u, real *v, const real *w, const cut *c) {
     size_t rows = (size_t)c->rows, cols = (size_t)c->cols;
-    double sigma = NAN, *a = malloc((rows * cols + rows + cols) * sizeof *a), *ud = a + rows * cols, *vd = ud + rows;
+    double sigma = NAN, *a = malloc((rows * cols + rows + cols) * sizeof *a);
     if (!a) return NAN;
+    double *ud = a + rows * cols, *vd = ud + rows;
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++) a[i * cols + j] = (double)w[i * (size_t)c->ld + j];
     if (vt_svd_largest(&sigma, ud, vd, a, c->rows, c->cols, c->cols, NULL) == VT_OK) {

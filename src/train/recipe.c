@@ -215,12 +215,18 @@ static vt_status check_attack(vt_recipe *r, vt_err *e) {
 }
 
 /* Training and probe run one stage, with the model's gradients, in this norm. */
-static vt_status check_spec(const char *key, const char *spec, int norm, vt_err *e) {
+typedef struct vt_stage_facts {
+    bool follows_steps, random_start;
+} vt_stage_facts;
+
+static vt_status check_spec(const char *key, const char *spec, int norm, vt_stage_facts *facts, vt_err *e) {
     vt_attack a;
     vt_err why = {0};
     if (vt_attack_parse(&a, spec, (vt_norm)norm, &why) != VT_OK) return vt_fail(e, why.code, "%s: %s", key, why.text);
     int stages = a.n_stages;
     bool white_box = a.stages[0].def->white_box;
+    facts->follows_steps = a.stages[0].def->follows_steps;
+    facts->random_start = strstr(a.stages[0].id, "random_start=1") != NULL;
     vt_attack_free(&a);
     if (stages == 1 && white_box) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s is '%s', which %s, must be one attack that uses gradients, such as pgd:steps=10",
@@ -230,17 +236,28 @@ static vt_status check_spec(const char *key, const char *spec, int norm, vt_err 
 static vt_status check_specs(vt_recipe *r, vt_err *e) {
     vt_recipe_attack *a = &r->attack;
     vt_recipe_probe *p = &r->probe;
-    const char *preset = VT_R(vt_objective_find)(r->top.objective)->attack;
+    const VT_R(vt_objective_def) *o = VT_R(vt_objective_find)(r->top.objective);
+    const char *preset = o->attack;
+    vt_stage_facts facts = {0};
     if (!*a->spec && preset) {
         if (strlen(preset) >= sizeof a->spec)
             return vt_fail(e, VT_E_USAGE, "attack.spec of objective %s is longer than %zu bytes", r->top.objective,
                            sizeof a->spec - 1);
         snprintf(a->spec, sizeof a->spec, "%s", preset);
     }
-    if (*a->spec) VT_TRY(check_spec("attack.spec", a->spec, a->norm, e));
+    if (*a->spec) {
+        VT_TRY(check_spec("attack.spec", a->spec, a->norm, &facts, e));
+        if ((a->ard || a->prm) && !facts.follows_steps)
+            return vt_fail(e, VT_E_USAGE, "attack.%s is 1, but attack.spec '%s' has no steps to mask: use pgd",
+                           a->ard ? "ard" : "prm", a->spec);
+        if (o->start_sigma > 0 && facts.random_start)
+            return vt_fail(e, VT_E_USAGE,
+                           "attack.spec is '%s', but objective %s has its own start (normal, %g): add random_start=0",
+                           a->spec, o->name, o->start_sigma);
+    }
     if (p->eps == 0) p->eps = a->eps;
     VT_TRY(check_radius("probe.eps", p->eps, a->norm, e));
-    return check_spec("probe.attack", p->attack, a->norm, e);
+    return check_spec("probe.attack", p->attack, a->norm, &facts, e);
 }
 
 static vt_status check_drops(vt_recipe *r, vt_err *e) {

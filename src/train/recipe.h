@@ -71,7 +71,7 @@ typedef struct vt_recipe_augment {
 
 typedef struct vt_recipe_probe {
     int images; /* 0: no probe */
-    int split;  /* train (held out of training) | test: the last images of the split */
+    int split;  /* train (held out of training) | test */
     double eps; /* 0: attack.eps */
     char attack[96];
 } vt_recipe_probe;

@@ -31,7 +31,7 @@ static const vt_opt top[] =
      INT(seed, 0, 0, 2147483647, "every random draw is a function of it"),
      INT(epochs, 40, 1, 100000, "passes over the training images"),
      INT(batch, 64, 1, 1000000, "images of a step"),
-     INT(micro_batch, 8, 1, 4096, "images that one thread handles at once; changes memory and speed"),
+     INT(micro_batch, 8, 1, 4096, "images that one thread handles at once; changes memory, speed and last digits"),
      TEXT(objective, "ce", "what is minimised: the name of an objective"),
      TEXT(optimiser, "sgd", "the name of an optimiser"),
      TEXT(attention_optimiser, "same", "of W_Q, W_K, W_V and W_O: same, or the name of an optimiser"),
@@ -58,7 +58,7 @@ static const vt_opt model[] = {TEXT(preset, "", "shape by name, see vitrine list
                                     "biases on query, key and value"),
                                AUTO(pool, VT_OPT_CHOICE, -1, 0, 0, "token|avg",
                                     "what the head reads: the class token, or the mean of the patches"),
-                               BOOL(patch_gate, 0, "a learned factor on every patch embedding"),
+                               BOOL(patch_gate, 0, "a learned factor on every input patch"),
                                AUTO(mean, VT_OPT_TRIPLE, -1e9, -1000, 1000, NULL,
                                     "of the input normalisation, three channels; only with model.std"),
                                AUTO(std, VT_OPT_TRIPLE, 0, 2e-6, 1000, NULL,
@@ -98,22 +98,21 @@ static const vt_opt schedule[] =
 #undef PARAMS
 
 #define PARAMS vt_recipe_augment
-static const vt_opt augment[] = {INT(crop, 4, 0, 1024, "zero padding of the random crop, pixels; 0: no crop"),
-                                 REAL(flip, 0.5, 0, 1, "probability of a mirrored image"),
-                                 REAL(mix_prob, 0.3, 0, 1,
-                                      "probability that a step mixes its images, with the batch reversed"),
-                                 REAL(mixup_alpha, 0.8, 1e-3, 100, "Mixup: shares are drawn from Beta(alpha, alpha)"),
-                                 REAL(cutmix_alpha, 1, 1e-3, 100, "CutMix: likewise"),
-                                 REAL(cutmix_switch, 0.5, 0, 1,
-                                      "probability of CutMix, else Mixup, in a step that mixes"),
-                                 END};
+static const vt_opt augment[] =
+    {INT(crop, 4, 0, 1024, "zero padding of the random crop, pixels; 0: no crop"),
+     REAL(flip, 0.5, 0, 1, "probability of a mirrored image"),
+     REAL(mix_prob, 0.3, 0, 1, "probability that a step mixes its images, with the batch reversed"),
+     REAL(mixup_alpha, 0.8, 0, 100, "Mixup: shares are drawn from Beta(alpha, alpha); 0: no Mixup"),
+     REAL(cutmix_alpha, 1, 0, 100, "CutMix: likewise"),
+     REAL(cutmix_switch, 0.5, 0, 1, "probability of CutMix, else Mixup, in a step that mixes"),
+     END};
 #undef PARAMS
 
 #define PARAMS vt_recipe_probe
 static const vt_opt probe[] =
     {INT(images, 500, 0, 1000000, "evaluated after every epoch; 0: none"),
      CHOICE(split, "train|test",
-            "the last images of the training split, then held out of training, or of the test split"),
+            "from the training split, then held out of training, or from the test split; spread evenly"),
      REAL(eps, 0, 0, 1e6, "radius in pixel units; 0: attack.eps"),
      TEXT(attack, "pgd:steps=10,alpha=eps/4", "attack and its options, one stage with gradients"), END};
 #undef PARAMS

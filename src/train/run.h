@@ -13,18 +13,18 @@
     3 /* steps with a non-finite loss or gradient that a run survives, each halving the learning rate */
 
 typedef struct vt_active_penalty {
+    char key[48]; /* "penalty_msvp", in logs and states */
     const vt_penalty_def_f32 *def;
     const void *params;
     float *state, *work;
     size_t state_len;
-    double last; /* value at the last step */
+    double last, sum; /* value at the last step; over the steps of the epoch so far */
 } vt_active_penalty;
 
 /* Numbers that a checkpoint carries besides tensors. Sums are over the steps of the epoch so far. */
 // clang-format off
 #define VT_RUN_NUMBERS(X) \
-    X(loss) X(ortho) X(images) X(right_adv) X(clean_images) X(right_clean) X(steps) X(penalty0) X(penalty1) X(penalty2) \
-    X(penalty3) X(lr_scale) X(faults) X(best) X(best_epoch) X(last_single) X(best_watch) X(overfit)
+    X(loss) X(ortho) X(images) X(right_adv) X(clean_images) X(right_clean) X(steps) X(lr_scale) X(faults) X(taken) X(best) X(best_epoch) X(last_single) X(best_watch) X(overfit)
 // clang-format on
 
 typedef struct vt_run_numbers {
@@ -44,8 +44,12 @@ typedef struct vt_run {
     vt_active_penalty penalties[VT_MAX_PENALTIES];
     int n_penalties;
     int64_t images, per_epoch, steps; /* training images, steps of an epoch, of the run */
+    int64_t watched;                  /* images of the training split that are held out */
     int64_t step;                     /* done so far */
+    bool sound;                       /* the last step was taken: a checkpoint now is one to go on from */
     vt_run_numbers n;
+    char kernels_before[128]; /* of the matrix products, when the state was written; "": unknown */
+    bool resumed;             /* there was a state to go on from */
     int32_t *order;
     int order_epoch;
     FILE *log;

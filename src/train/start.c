@@ -1,4 +1,5 @@
 /* The model before the first step, and what a run will take. */
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static vt_status shape(vt_config *c, const vt_recipe *r, const vt_dataset *d, co
         return vt_fail(e, VT_E_USAGE, "model.classes is %d, but %s has %d classes", m->classes, d->path, d->classes);
     c->classes = d->classes;
     if (m->patch) c->patch = m->patch;
-    if (m->dim) c->dim = m->dim, c->hidden = 4 * m->dim;
+    if (m->dim && m->dim != old_dim) c->dim = m->dim, c->hidden = 4 * m->dim;
     if (m->depth) c->depth = m->depth;
     if (m->dim && m->dim != old_dim) c->heads = m->dim >= 64 && m->dim % 64 == 0 ? m->dim / 64 : 1;
     if (m->heads) c->heads = m->heads;
@@ -54,15 +55,27 @@ static vt_status shape(vt_config *c, const vt_recipe *r, const vt_dataset *d, co
     return VT_OK;
 }
 
-vt_status vt_train_model(vt_model **out, const vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e) {
+/* What was open in model.* is what the model has: the stored recipe says it all. */
+static void write_back(vt_recipe_model *m, const vt_config *c, bool init) {
+    if (init) *m->preset = 0; /* it decided nothing */
+    snprintf(m->attn, sizeof m->attn, "%s", c->attn);
+    m->image = c->image, m->patch = c->patch, m->dim = c->dim, m->depth = c->depth, m->heads = c->heads;
+    m->hidden = c->hidden, m->classes = c->classes, m->qkv_bias = c->qkv_bias, m->pool = c->pool == VT_POOL_AVG;
+    m->patch_gate = c->patch_gate, m->has_norm = true;
+    memcpy(m->mean, c->mean, sizeof m->mean), memcpy(m->std, c->std, sizeof m->std);
+}
+
+vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e) {
     vt_config c;
     VT_TRY(shape(&c, r, data, init, e));
     VT_TRY(vt_model_new(out, &c, e));
-    vt_model_init(*out, (uint64_t)r->top.seed);
+    if (!init) vt_model_init(*out, (uint64_t)r->top.seed);
     vt_status s = init ? vt_adapt(*out, init, &r->init, (uint64_t)r->top.seed, e) : VT_OK;
     if (s != VT_OK) {
         vt_model_close(*out);
         *out = NULL;
+    } else {
+        write_back(&r->model, &c, init != NULL);
     }
     return s;
 }
@@ -74,6 +87,22 @@ static vt_status check_penalties(const vt_recipe *r, const vt_model *m, vt_err *
     for (int i = 0; i < n; i++)
         if (defs[i]->active(r->penalty_params[i]) && defs[i]->check) VT_TRY(defs[i]->check(r->penalty_params[i], m, e));
     return VT_OK;
+}
+
+/* Keys that only a model can judge: a group without a tensor is a typing error, a mask must fit the image. */
+static vt_status check_keys(const vt_recipe *r, const vt_model *m, vt_err *e) {
+    for (int i = 0; i < r->n_groups; i++) {
+        bool fits = false;
+        for (int k = 0; k < m->params.count && !fits; k++)
+            fits = fnmatch(r->groups[i].pattern, m->params.items[k].name, 0) == 0;
+        if (!fits)
+            return vt_fail(e, VT_E_USAGE, "groups.%s: no tensor of this model has such a name", r->groups[i].pattern);
+    }
+    int side = r->attack.prm_patch;
+    if (r->attack.prm && side && m->config.image % side)
+        return vt_fail(e, VT_E_USAGE, "attack.prm_patch is %d, must divide the image's side (%d)", side,
+                       m->config.image);
+    return check_penalties(r, m, e);
 }
 
 static size_t penalty_bytes(const vt_recipe *r, const vt_model *m) {
@@ -92,7 +121,7 @@ static size_t penalty_bytes(const vt_recipe *r, const vt_model *m) {
 vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
     const vt_recipe *r = t->recipe;
     const vt_model *m = t->model;
-    VT_TRY(check_penalties(r, m, e));
+    VT_TRY(check_keys(r, m, e));
     p->watched = t->watch_data ? vt_watch_count(r, t->watch_data) : 0;
     p->images = t->data->count - (t->watch_data && t->watch_data->split == VT_SPLIT_TRAIN ? p->watched : 0);
     if (p->images > INT32_MAX) return vt_fail(e, VT_E_RANGE, "%s has more than 2^31 images", t->data->path);

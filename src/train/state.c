@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "core/gemm.h"
 #include "core/version.h"
 #include "eval/files.h"
 #include "io/safetensors.h"
@@ -13,6 +14,7 @@
 
 #define STATE "state.safetensors"
 #define MODEL_TEXT 500
+#define PAIRS 64 /* of metadata, at most */
 
 /* Every tensor of the state: where it lives in memory, under which name in the file. */
 typedef struct entry {
@@ -68,6 +70,10 @@ static int number_pairs(const char **meta, char text[][40], const vt_run *run) {
 #define PAIR(field) snprintf(text[n], 40, "%a", run->n.field), meta[2 * n] = #field, meta[2 * n + 1] = text[n], n++;
     VT_RUN_NUMBERS(PAIR)
 #undef PAIR
+    for (int i = 0; i < run->n_penalties; i++, n++) {
+        snprintf(text[n], 40, "%a", run->penalties[i].sum);
+        meta[2 * n] = run->penalties[i].key, meta[2 * n + 1] = text[n];
+    }
     return n;
 }
 
@@ -76,8 +82,8 @@ static const char *watch(const vt_run *run) { return run->t->watch_data ? run->t
 
 vt_status vt_state_save(vt_run *run, vt_err *e) {
     entries l;
-    const char *meta[2 * 32];
-    char text[32][40], step[32], model[MODEL_TEXT], path[VT_PATH_MAX];
+    const char *meta[2 * PAIRS];
+    char text[PAIRS][40], step[32], model[MODEL_TEXT], path[VT_PATH_MAX];
     VT_TRY(list(&l, run, e));
     vt_tensor *t = calloc((size_t)l.n + 1, sizeof *t);
     for (int i = 0; t && i < l.n; i++)
@@ -90,8 +96,11 @@ vt_status vt_state_save(vt_run *run, vt_err *e) {
     int n = number_pairs(meta, text, run);
     snprintf(step, sizeof step, "%lld", (long long)run->step);
     model_text(model, sizeof model, &run->m->config);
-    const char *more[] = {"step",         step,       "recipe", run->text, "data_sha256", run->t->data->hash,
-                          "watch_sha256", watch(run), "model",  model,     "vitrine",     VT_VERSION};
+    char kernels[128];
+    vt_gemm_kernels(kernels, sizeof kernels);
+    const char *more[] = {"step",    step,      "recipe",       run->text,  "data_sha256", run->t->data->hash,
+                          "kernels", kernels,   "watch_sha256", watch(run), "model",       model,
+                          "vitrine", VT_VERSION};
     memcpy(meta + 2 * n, more, sizeof more);
     vt_status s = t ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a checkpoint");
     if (s == VT_OK && !vt_path(path, run->t->out, STATE)) s = vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
@@ -133,6 +142,7 @@ static vt_status same_run(const vt_run *run, const vt_st *st, vt_err *e) {
     if (!recipe || !data || !version || !vt_st_meta(st, "step"))
         return vt_fail(e, VT_E_FORMAT, "%s: is not the state of a training run", vt_st_path(st));
     vt_recipe_diff(recipe, run->text, changed, sizeof changed);
+    if (!*changed && strcmp(recipe, run->text)) snprintf(changed, sizeof changed, "the order of groups");
     if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with another recipe: %s", vt_st_path(st), changed);
     model_text(text, sizeof text, &run->m->config);
     vt_recipe_diff(model ? model : text, text, changed, sizeof changed); /* older states hold none */
@@ -150,24 +160,30 @@ static vt_status same_run(const vt_run *run, const vt_st *st, vt_err *e) {
     return VT_OK;
 }
 
+static vt_status load_number(double *out, const vt_st *st, const char *key, vt_err *e) {
+    const char *text = vt_st_meta(st, key);
+    char *end;
+    if (!text) return vt_fail(e, VT_E_FORMAT, "%s: metadata %s is missing", vt_st_path(st), key);
+    *out = strtod(text, &end);
+    if (end == text || *end)
+        return vt_fail(e, VT_E_FORMAT, "%s: metadata %s is '%.40s', no number", vt_st_path(st), key, text);
+    return VT_OK;
+}
+
 static vt_status load_numbers(vt_run *run, const vt_st *st, vt_err *e) {
-#define READ(field)                                                                                                    \
-    {                                                                                                                  \
-        const char *text = vt_st_meta(st, #field);                                                                     \
-        if (!text) return vt_fail(e, VT_E_FORMAT, "%s: metadata %s is missing", vt_st_path(st), #field);               \
-        char *end;                                                                                                     \
-        run->n.field = strtod(text, &end);                                                                             \
-        if (end == text || *end)                                                                                       \
-            return vt_fail(e, VT_E_FORMAT, "%s: metadata %s is '%.40s', no number", vt_st_path(st), #field, text);     \
-    }
+#define READ(field) VT_TRY(load_number(&run->n.field, st, #field, e));
     VT_RUN_NUMBERS(READ)
 #undef READ
+    for (int i = 0; i < run->n_penalties; i++)
+        VT_TRY(load_number(&run->penalties[i].sum, st, run->penalties[i].key, e));
     const char *text = vt_st_meta(st, "step");
     long long step;
     if (!vt_parse_int(text, &step) || step < 0 || step > run->steps)
         return vt_fail(e, VT_E_RANGE, "%s: is at step %.40s, the run has %lld", vt_st_path(st), text,
                        (long long)run->steps);
     run->step = step;
+    const char *kernels = vt_st_meta(st, "kernels");
+    if (kernels) snprintf(run->kernels_before, sizeof run->kernels_before, "%s", kernels);
     return VT_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/gemm.h"
 #include "core/mem.h"
 #include "core/progress.h"
 #include "eval/files.h"
@@ -25,6 +26,7 @@ static vt_status open_penalties(vt_run *run, vt_err *e) {
         if (!defs[i]->active(params)) continue;
         vt_active_penalty *p = &run->penalties[run->n_penalties++];
         *p = (vt_active_penalty){.def = defs[i], .params = params};
+        snprintf(p->key, sizeof p->key, "penalty_%s", defs[i]->name);
         p->state_len = defs[i]->state_len ? defs[i]->state_len(params, run->m) : 0;
         size_t work = defs[i]->work_len ? defs[i]->work_len(params, run->m) : 0;
         p->state = vt_alloc((p->state_len + 1) * sizeof(float)), p->work = vt_alloc((work + 1) * sizeof(float));
@@ -40,6 +42,7 @@ static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
     vt_train_plan plan;
     VT_TRY(vt_train_measure(&plan, t, e));
     run->images = plan.images, run->per_epoch = plan.per_epoch, run->steps = plan.steps;
+    run->watched = t->data->count - plan.images;
     run->text = vt_recipe_text(t->recipe);
     run->order = calloc((size_t)run->images, sizeof *run->order);
     if (!run->text || !run->order) return vt_fail(e, VT_E_MEMORY, "no memory for training");
@@ -49,6 +52,7 @@ static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
     VT_TRY(vt_update_open(&run->update, run->m, run->r, t->threads, e));
     VT_TRY(vt_watch_open(&run->watch, run->r, run->m, t->watch_data, t->threads, e));
     VT_TRY(open_penalties(run, e));
+    run->resumed = there;
     if (there) VT_TRY(vt_state_load(run, e));
     VT_TRY(vt_make_dir(t->out, e)); /* now that nothing is left to refuse */
     VT_TRY(vt_log_open(run, e));
@@ -67,18 +71,13 @@ static void close_run(vt_run *run) {
 
 /* ---- one step ---- */
 
-static double *penalty_sum(vt_run *run, int i) {
-    double *const sums[] = {&run->n.penalty0, &run->n.penalty1, &run->n.penalty2, &run->n.penalty3};
-    return i < (int)(sizeof sums / sizeof *sums) ? sums[i] : NULL;
-}
-
 /* Once per step, after the objective's gradient: values and gradients of what is active. */
 static double add_penalties(vt_run *run) {
     double total = 0;
     for (int i = 0; i < run->n_penalties; i++) {
         vt_active_penalty *p = &run->penalties[i];
         p->last = p->def->apply ? p->def->apply(run->batch.grad, p->state, p->work, run->m->w, run->m, p->params) : 0;
-        if (p->def->attention) p->last += p->def->attention(p->params, run->r->top.batch) * run->batch.sums.ortho;
+        if (p->def->attention) p->last += run->batch.ortho * run->batch.sums.ortho;
         total += p->last;
     }
     return total;
@@ -87,15 +86,15 @@ static double add_penalties(vt_run *run) {
 static void count_step(vt_run *run) {
     const vt_batch_sums *s = &run->batch.sums;
     run->n.loss += s->loss, run->n.images += (double)s->images, run->n.right_adv += (double)s->right_adv;
-    run->n.clean_images += (double)s->clean_images, run->n.right_clean += (double)s->right_clean, run->n.steps++;
-    for (int i = 0; i < run->n_penalties; i++)
-        if (penalty_sum(run, i)) *penalty_sum(run, i) += run->penalties[i].last;
+    run->n.clean_images += (double)s->clean_images, run->n.right_clean += (double)s->right_clean;
+    run->n.steps++, run->n.taken++;
+    for (int i = 0; i < run->n_penalties; i++) run->penalties[i].sum += run->penalties[i].last;
 }
 
 static void forget_epoch(vt_run *run) {
     vt_run_numbers *n = &run->n;
     n->loss = n->images = n->right_adv = n->clean_images = n->right_clean = n->steps = 0;
-    n->penalty0 = n->penalty1 = n->penalty2 = n->penalty3 = 0;
+    for (int i = 0; i < run->n_penalties; i++) run->penalties[i].sum = 0;
 }
 
 /* A loss or gradient that is not finite: the step is left out, the learning rate halved; too often, and the run ends.
@@ -127,7 +126,7 @@ static void show_progress(vt_run *run, bool now) {
     double rate = (double)(run->step - run->began_step) / (t - run->began);
     double seconds = (double)(run->steps - run->step) / rate;
     if (run->batch.objective->inner != VT_INNER_NONE)
-        snprintf(robust, sizeof robust, ", robust %.1f %%", 100 * n->right_adv / n->images);
+        snprintf(robust, sizeof robust, ", robust %.1f %%", 100 * n->right_adv / fmax(n->images, 1));
     for (int i = 0; i < run->n_penalties && strlen(penalty) < 40; i++)
         snprintf(penalty + strlen(penalty), sizeof penalty - strlen(penalty), " + %s %.4g", run->penalties[i].def->name,
                  run->penalties[i].last);
@@ -136,7 +135,7 @@ static void show_progress(vt_run *run, bool now) {
     snprintf(text, sizeof text,
              "epoch %lld/%d step %.0f/%lld  loss %.4f%s  clean %.1f %%%s (training)  %.0f images/s, %s",
              (long long)((run->step - 1) / run->per_epoch) + 1, run->r->top.epochs, n->steps, (long long)run->per_epoch,
-             n->loss / n->images, penalty, 100 * n->right_clean / (n->clean_images > 0 ? n->clean_images : 1), robust,
+             n->loss / fmax(n->images, 1), penalty, 100 * n->right_clean / fmax(n->clean_images, 1), robust,
              rate * run->r->top.batch, left);
     say(run, run->t->live && !now, text);
 }
@@ -146,6 +145,9 @@ static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
     double share = (double)run->step / (double)run->steps, began = vt_now();
     if (run->order_epoch != epoch) {
         vt_epoch_order(run->order, run->images, (uint64_t)run->r->top.seed, epoch);
+        if (run->watched)
+            for (int64_t i = 0; i < run->images; i++)
+                run->order[i] = (int32_t)vt_unwatched_image(run->order[i], run->watched, run->t->data->count);
         run->order_epoch = epoch;
     }
     const int32_t *ids = run->order + (run->step % run->per_epoch) * run->r->top.batch;
@@ -154,7 +156,9 @@ static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
     double norm = vt_update_norm(&run->update, run->batch.grad);
     double clip = run->r->top.clip, factor = clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1;
     *lr = vt_recipe_lr(run->r, share) * run->n.lr_scale;
-    if (isfinite(loss) && isfinite(norm) && vt_update_step(&run->update, run->batch.grad, factor, *lr, run->step + 1))
+    run->sound = isfinite(loss) && isfinite(norm) &&
+                 vt_update_step(&run->update, run->batch.grad, factor, *lr, (int64_t)run->n.taken + 1);
+    if (run->sound)
         count_step(run);
     else
         VT_TRY(fault(run, ids, loss, norm, e));
@@ -169,7 +173,7 @@ static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
 /* Said once a run. */
 static vt_status notice_overfitting(vt_run *run, double single, double robust, vt_err *e) {
     vt_run_numbers *n = &run->n;
-    if (n->overfit == 0 && vt_watch_collapsed(single, n->last_single, robust, n->best_watch)) {
+    if (n->overfit == 0 && vt_watch_collapsed(single, n->last_single, robust, n->best_watch, run->watch.count)) {
         char text[600];
         n->overfit = 1;
         snprintf(text, sizeof text,
@@ -203,7 +207,7 @@ static vt_status end_epoch(vt_run *run, double lr, vt_err *e) {
                  100 * clean, held);
         say(run, false, text);
     }
-    if (score > run->n.best) {
+    if (run->sound && score > run->n.best) {
         run->n.best = score, run->n.best_epoch = epoch;
         VT_TRY(vt_state_export(run, "best.safetensors", e));
     }
@@ -228,7 +232,7 @@ static vt_status loop(vt_run *run, vt_err *e) {
         bool end = run->step % run->per_epoch == 0, stop = t->interrupt && *t->interrupt;
         stop = stop || (t->max_steps && run->step - run->began_step >= t->max_steps);
         if (end) VT_TRY(end_epoch(run, lr, e));
-        if (end || stop || vt_now() - run->saved_at > CHECKPOINT_SECONDS) VT_TRY(checkpoint(run, e));
+        if (run->sound && (end || stop || vt_now() - run->saved_at > CHECKPOINT_SECONDS)) VT_TRY(checkpoint(run, e));
         if (stop && run->step < run->steps)
             return vt_fail(e, VT_INTERRUPTED,
                            "stopped after step %lld of %lld; go on with the same command and --resume",
@@ -250,11 +254,22 @@ static vt_status warn_stuck(vt_run *run, vt_err *e) {
     return vt_log_event(run, "stays zero", 0, text, e);
 }
 
+/* The promise of equal bytes holds for one set of product kernels. */
+static vt_status warn_kernels(vt_run *run, vt_err *e) {
+    char now[128], text[400];
+    vt_gemm_kernels(now, sizeof now);
+    if (!*run->kernels_before || !strcmp(now, run->kernels_before)) return VT_OK;
+    snprintf(text, sizeof text, "warning: the run was begun with %s, this machine has %s: the last digits may differ",
+             run->kernels_before, now);
+    say(run, false, text);
+    return vt_log_event(run, "other kernels", run->step, text, e);
+}
+
 vt_status vt_train_run(const vt_train *t, vt_err *e) {
     vt_run *run = calloc(1, sizeof *run);
     if (!run) return vt_fail(e, VT_E_MEMORY, "no memory for training");
     vt_status s = open_run(run, t, e);
-    if (s == VT_OK && !run->step) s = warn_stuck(run, e);
+    if (s == VT_OK) s = run->resumed ? warn_kernels(run, e) : warn_stuck(run, e);
     if (s == VT_OK) s = loop(run, e);
     close_run(run);
     free(run);

@@ -27,8 +27,9 @@ typedef struct vt_train {
 } vt_train;
 
 /* The model that a recipe describes, before the first step: from scratch (timm's initialisation, seeded) or fitted from
- * the checkpoint `init` (NULL: none). */
-vt_status vt_train_model(vt_model **out, const vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e);
+ * the checkpoint `init` (NULL: none). What was left open in r->model is
+ * filled in. */
+vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e);
 
 /* What a run will take; refuses what cannot work (a batch larger than the set, a penalty that does not fit the model).
  * bytes: memory held by weights, gradients, optimiser, sessions and buffers of `threads` threads.

@@ -20,12 +20,12 @@ static bool in_attention(const vt_model *m, const vt_param *p) {
 }
 
 static vt_tensor_rule rule_of(const vt_model *m, const vt_param *p, const vt_recipe *r) {
-    bool own = strcmp(r->top.attention_optimiser, "same") && in_attention(m, p);
+    bool attention = in_attention(m, p), own = attention && strcmp(r->top.attention_optimiser, "same");
     const char *name = own ? r->top.attention_optimiser : r->top.optimiser;
     return (vt_tensor_rule){.def = vt_optim_find_f32(name),
                             .params = vt_recipe_optim(r, name),
                             .weight_decay = vt_recipe_weight_decay(r, p->name),
-                            .lr_scale = own ? r->top.attention_lr_scale : 1};
+                            .lr_scale = attention ? r->top.attention_lr_scale : 1};
 }
 
 static size_t item_size(const vt_tensor_rule *t) { return t->def->wide ? sizeof(double) : sizeof(float); }
@@ -39,7 +39,7 @@ size_t vt_update_bytes(const vt_model *m, const vt_recipe *r) {
     size_t sum = m->params.total * sizeof(float) * (r->top.ema > 0 ? 2 : 1);
     for (int i = 0; i < m->params.count; i++) {
         vt_tensor_rule t = rule_of(m, &m->params.items[i], r);
-        sum += rule_bytes(&t, &m->params.items[i]);
+        sum += 2 * rule_bytes(&t, &m->params.items[i]); /* and as it was before a step */
     }
     return sum;
 }
@@ -61,8 +61,6 @@ void *vt_update_slot(const vt_update *u, int param, int slot) {
     return u->state + t->at + (size_t)slot * (rule_bytes(t, &u->m->params.items[param]) / (size_t)t->def->slots);
 }
 
-size_t vt_update_slot_item(const vt_update *u, int param) { return item_size(&u->rules[param]); }
-
 vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int threads, vt_err *e) {
     *u = (vt_update){.m = m, .threads = threads, .ema_decay = r->top.ema};
     cut(u, NULL);
@@ -75,10 +73,11 @@ vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int thre
             u->rules[i].at = u->state_bytes;
             u->state_bytes += rule_bytes(&u->rules[i], &m->params.items[i]);
         }
-    u->state = vt_alloc(u->state_bytes + 64);
+    u->state = vt_alloc(u->state_bytes + 64), u->state_before = vt_alloc(u->state_bytes + 64);
     u->before = vt_alloc(m->params.total * sizeof(float));
     if (r->top.ema > 0) u->ema = vt_alloc(m->params.total * sizeof(float));
-    if (!u->rules || !u->pieces || !u->part || !u->state || !u->before || (r->top.ema > 0 && !u->ema))
+    if (!u->rules || !u->pieces || !u->part || !u->state || !u->state_before || !u->before ||
+        (r->top.ema > 0 && !u->ema))
         return vt_fail(e, VT_E_MEMORY, "no memory for the optimiser's state (%zu bytes)", vt_update_bytes(m, r));
     cut(u, u->pieces);
     for (int i = 0; i < m->params.count; i++) {
@@ -92,7 +91,8 @@ vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int thre
 }
 
 void vt_update_close(vt_update *u) {
-    free(u->rules), free(u->pieces), free(u->part), free(u->state), free(u->ema), free(u->before);
+    free(u->rules), free(u->pieces), free(u->part), free(u->state), free(u->state_before), free(u->ema),
+        free(u->before);
     memset(u, 0, sizeof *u);
 }
 
@@ -139,6 +139,17 @@ double vt_update_norm(vt_update *u, const float *grad) {
     return sqrt(sum);
 }
 
+/* 0, or NaN when one of n numbers is not finite. */
+static double not_finite(const void *numbers, size_t n, bool wide) {
+    const float *f = numbers;
+    const double *d = numbers;
+    float bad = 0;
+    double worse = 0;
+    for (size_t i = 0; !wide && i < n; i++) bad += f[i] * 0.0f;
+    for (size_t i = 0; wide && i < n; i++) worse += d[i] * 0.0;
+    return (double)bad + worse;
+}
+
 static vt_status step_piece(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
     const pass *a = ctx;
@@ -152,10 +163,12 @@ static vt_status step_piece(void *ctx, int thread, size_t item, vt_err *e) {
     if (a->factor != 1)
         for (size_t i = 0; i < p->n; i++) g[i] *= f;
     memcpy(u->before + p->offset, w, p->n * sizeof *w);
+    for (int k = 0; k < t->def->slots; k++)
+        memcpy(u->state_before + ((char *)slots[k] - u->state), slots[k], p->n * item_size(t));
     t->def->step(w, slots, g, p->n, t->params, a->lr * t->lr_scale, t->weight_decay, a->t);
-    float bad = 0;
-    for (size_t i = 0; i < p->n; i++) bad += w[i] * 0.0f; /* NaN exactly for NaN and Inf */
-    u->part[item] = (double)bad;
+    double bad = not_finite(w, p->n, false);
+    for (int k = 0; k < t->def->slots; k++) bad += not_finite(slots[k], p->n, t->def->wide);
+    u->part[item] = bad;
     return VT_OK;
 }
 
@@ -163,9 +176,9 @@ static vt_status average(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
     const vt_update *u = ((pass *)ctx)->u;
     const vt_piece *p = &u->pieces[item];
-    float keep = (float)u->ema_decay, *ema = u->ema + p->offset;
+    float rate = (float)(1 - u->ema_decay), *ema = u->ema + p->offset;
     const float *w = u->m->w + p->offset;
-    for (size_t i = 0; i < p->n; i++) ema[i] += (1 - keep) * (w[i] - ema[i]);
+    for (size_t i = 0; i < p->n; i++) ema[i] += rate * (w[i] - ema[i]);
     return VT_OK;
 }
 
@@ -182,6 +195,7 @@ bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t
     for (int i = 0; i < u->n_pieces; i++) bad += u->part[i];
     if (bad != 0) {
         memcpy(u->m->w, u->before, u->m->params.total * sizeof(float));
+        memcpy(u->state, u->state_before, u->state_bytes);
         return false;
     }
     if (u->ema) vt_for_each((size_t)u->n_pieces, u->threads, average, &a, NULL);

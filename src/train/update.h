@@ -26,6 +26,7 @@ typedef struct vt_update {
     vt_piece *pieces;
     int n_pieces;
     vt_tensor_rule *rules; /* [params.count] */
+    char *state_before;    /* as it was before the step under way */
     char *state;           /* slot 0 of a tensor, then slot 1; tensors in order */
     size_t state_bytes;
     float *ema;    /* [params.total] averaged weights, or NULL */
@@ -35,14 +36,13 @@ typedef struct vt_update {
 
 vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int threads, vt_err *e);
 void vt_update_close(vt_update *u);
-/* State of a tensor's slot, and its bytes a weight. */
+/* State of a tensor's slot. */
 void *vt_update_slot(const vt_update *u, int param, int slot);
-size_t vt_update_slot_item(const vt_update *u, int param);
 /* Global L2 norm of grad [params.total], in double. */
 double vt_update_norm(vt_update *u, const float *grad);
 /* One step t = 1, 2, ...; grad is scaled by `factor` first (clipping), in place. Weights and their transposes are
- * renewed. false: a new weight was not finite, and all weights are as before (the optimiser's averages keep the step).
- */
+ * renewed. false: a new weight was not finite, and all weights are as before, like the
+ * optimiser's state: the step was not taken. */
 bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t t);
 /* The averaged weights take the place of the model's (or, called again, give it back); nothing without ema. */
 void vt_update_swap_ema(vt_update *u);

@@ -1,22 +1,37 @@
 #include "train/watch.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
 #include "core/threads.h"
 #include "train/augment.h"
 
-static size_t pixels(const vt_model *m) { return 3 * (size_t)m->config.image * (size_t)m->config.image; }
-static size_t room(const vt_model *m) { return 2 * pixels(m) + (size_t)m->config.classes; }
+static size_t room(const vt_model *m) { return 2 * vt_config_pixels(&m->config) + (size_t)m->config.classes; }
 
 int64_t vt_watch_count(const vt_recipe *r, const vt_dataset *d) {
     int64_t most = d->split == VT_SPLIT_TRAIN ? d->count / 10 : d->count;
     return r->probe.images < most ? r->probe.images : most;
 }
 
+int64_t vt_watch_image(int64_t k, int64_t watched, int64_t count) { return (2 * k + 1) * count / (2 * watched); }
+
+int64_t vt_unwatched_image(int64_t i, int64_t watched, int64_t count) {
+    int64_t lo = 0, hi = watched; /* the number k of watched images at or before it: image k - k <= i for all of them */
+    while (lo < hi) {
+        int64_t k = (lo + hi) / 2;
+        if (vt_watch_image(k, watched, count) - k <= i)
+            lo = k + 1;
+        else
+            hi = k;
+    }
+    return i + lo;
+}
+
 size_t vt_watch_bytes(const vt_recipe *r, const vt_model *m, int threads) {
     if (!r->probe.images) return 0;
-    return (size_t)threads * (vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + (10 * pixels(m) + room(m)) * sizeof(float));
+    size_t one = vt_inner_bytes(m, r->probe.attack, (vt_norm)r->attack.norm) + room(m) * sizeof(float);
+    return (size_t)threads * one;
 }
 
 vt_status vt_watch_open(vt_watch *w, const vt_recipe *r, const vt_model *m, const vt_dataset *d, int threads,
@@ -24,7 +39,6 @@ vt_status vt_watch_open(vt_watch *w, const vt_recipe *r, const vt_model *m, cons
     *w = (vt_watch){.r = r, .m = m, .data = d, .threads = threads};
     w->count = d ? vt_watch_count(r, d) : 0;
     if (!w->count) return VT_OK;
-    w->first = d->count - w->count;
     w->inner = calloc((size_t)threads, sizeof *w->inner);
     w->buffer = vt_alloc((size_t)threads * room(m) * sizeof(float));
     w->right = vt_alloc(2 * (size_t)w->count);
@@ -42,8 +56,10 @@ void vt_watch_close(vt_watch *w) {
     memset(w, 0, sizeof *w);
 }
 
-bool vt_watch_collapsed(double single, double single_before, double robust, double robust_best) {
-    return single > single_before && robust_best >= 0.05 && robust < robust_best / 2;
+bool vt_watch_collapsed(double single, double single_before, double robust, double robust_best, int64_t images) {
+    double error = sqrt(robust_best * (1 - robust_best) / (double)images);
+    return single > single_before && robust_best >= 0.05 && robust < robust_best / 2 &&
+           robust_best - robust > 3 * error;
 }
 
 static vt_status watch_image(void *ctx, int thread, size_t item, vt_err *e) {
@@ -52,8 +68,10 @@ static vt_status watch_image(void *ctx, int thread, size_t item, vt_err *e) {
     vt_watch *w = ctx;
     vt_inner *in = &w->inner[thread];
     int k = w->m->config.classes, y;
-    float *x = w->buffer + (size_t)thread * room(w->m), *adv = x + pixels(w->m), *target = adv + pixels(w->m);
-    VT_TRY(vt_augment_image(x, &y, w->data, w->first + (int64_t)item, w->m->config.image, &none, 0, 0, e));
+    float *x = w->buffer + (size_t)thread * room(w->m), *adv = x + vt_config_pixels(&w->m->config),
+          *target = adv + vt_config_pixels(&w->m->config);
+    VT_TRY(vt_augment_image(x, &y, w->data, vt_watch_image((int64_t)item, w->count, w->data->count), w->m->config.image,
+                            &none, 0, 0, e));
     in->model.logits(in->model.self, x, in->z, false);
     w->right[item] = vt_argmax_f32(in->z, k) == y;
     w->right[w->count + (int64_t)item] = 0;

@@ -462,7 +462,8 @@ END
     trained "$SHORT" $start --out r --init ten.safetensors --max-steps 100
     vt train "$SHORT" $start --out part --init ten.safetensors --max-steps 1
     refused 2 "made with another recipe" "init.sha256 (" -- "$SHORT" $start $SHAPE --set model.hidden=64 --out part --resume
-    refused 2 "made with other options: heads (2 -> 4)" -- "$SHORT" $start --out part --resume --init ten.safetensors --heads 4
+    refused 2 "another recipe: model.heads (2 -> 4)" -- "$SHORT" $start --out part --resume --init ten.safetensors --heads 4
+    refused 2 "made with other options: attn-scale" -- "$SHORT" $start --out part --resume --init ten.safetensors --attn-scale dim
     trained "$SHORT" $start --out part --init ten.safetensors --resume
     cmp r/state.safetensors part/state.safetensors
 }

@@ -179,7 +179,7 @@ static void test_wrong_values(void **state) {
         {"attack: {warm: 1.1}", VT_E_USAGE, "attack.warm is 1.1", "0 and 1"},
         {"augment: {flip: 2}", VT_E_USAGE, "augment.flip is 2", "0 and 1"},
         {"augment: {mix_prob: 2}", VT_E_USAGE, "augment.mix_prob is 2", "0 and 1"},
-        {"augment: {mixup_alpha: 0}", VT_E_USAGE, "augment.mixup_alpha is 0", "0.001 and 100"},
+        {"augment: {mixup_alpha: -1}", VT_E_USAGE, "augment.mixup_alpha is -1", "0 and 100"},
         {"augment: {crop: 1025}", VT_E_USAGE, "augment.crop is 1025", "0 and 1024"},
         {"schedule: {kind: linear}", VT_E_USAGE, "schedule.kind is 'linear'", "constant|step|cosine"},
         {"schedule: {factor: 0}", VT_E_USAGE, "schedule.factor is 0", "and 1"},

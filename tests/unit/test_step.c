@@ -51,7 +51,7 @@ static vt_recipe *recipe(const char *text, const char *set) {
     return r;
 }
 
-static vt_model *model(const vt_recipe *r) {
+static vt_model *model(vt_recipe *r) {
     vt_model *m;
     vt_err e = {0};
     if (vt_train_model(&m, r, data, NULL, &e) != VT_OK) fail_msg("%s", e.text);

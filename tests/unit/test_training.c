@@ -148,7 +148,7 @@ static void test_threads(void **state) {
         same_run(in(one), in(two));
         if (i < 2) same_file(in(one), in(two), "best.safetensors");
         /* 40 images: two steps an epoch (the odd 8 are left out), six in all */
-        assert_int_equal(lines(in(one), "\"step\""), 6);
+        assert_int_equal(lines(in(one), "{\"step\""), 6);
         assert_int_equal(lines(in(one), "\"epoch_end\""), 3);
     }
 }
@@ -166,7 +166,7 @@ static void test_resume(void **state) {
         check_train(HARD, in(name), (options){.resume = true});
         same_run(in("whole"), in(name));
         same_file(in("whole"), in(name), "best.safetensors");
-        assert_int_equal(lines(in(name), "\"step\""), 6);
+        assert_int_equal(lines(in(name), "{\"step\""), 6);
         assert_int_equal(lines(in(name), "\"epoch_end\""), 3);
         check_train(HARD, in(name), (options){.resume = true}); /* finished: nothing to do, no complaint */
         same_run(in("whole"), in(name));
@@ -218,7 +218,7 @@ static void test_log_is_cut(void **state) {
     fprintf(f, "{\"step\":4,\"loss\":1}\n{\"epoch_end\":2}\n{\"step\":5,\"lo");
     fclose(f);
     check_train(PLAIN, in("cut"), (options){.resume = true});
-    assert_int_equal(lines(in("cut"), "\"step\""), 6);
+    assert_int_equal(lines(in("cut"), "{\"step\""), 6);
     assert_int_equal(lines(in("cut"), "\"epoch_end\""), 3);
 }
 
@@ -233,7 +233,7 @@ static void test_refusals(void **state) {
     FILE *busy = fopen(in("done/log.jsonl"), "r"); /* another process at work on the folder */
     assert_int_equal(flock(fileno(busy), LOCK_EX), 0);
     t_says(train(PLAIN, NULL, in("done"), resume, &e), VT_E_IO, &e, "done", "another vitrine");
-    assert_int_equal(lines(in("done"), "\"step\""), 6);
+    assert_int_equal(lines(in("done"), "{\"step\""), 6);
     fclose(busy);
     FILE *f = fopen(in("done/state.safetensors"), "r+");
     assert_int_equal(ftruncate(fileno(f), 500), 0);
@@ -300,10 +300,11 @@ static void test_commits_in_order(void **state) {
 
 static void test_collapse(void **state) {
     (void)state;
-    assert_true(vt_watch_collapsed(0.5, 0.4, 0.1, 0.3));
-    assert_false(vt_watch_collapsed(0.5, 0.4, 0.2, 0.3));   /* still above half */
-    assert_false(vt_watch_collapsed(0.4, 0.5, 0.1, 0.3));   /* both fall: ordinary trouble */
-    assert_false(vt_watch_collapsed(0.5, 0.4, 0.01, 0.04)); /* was never robust */
+    assert_true(vt_watch_collapsed(0.5, 0.4, 0.1, 0.3, 500));
+    assert_false(vt_watch_collapsed(0.5, 0.4, 0.2, 0.3, 500));   /* still above half */
+    assert_false(vt_watch_collapsed(0.4, 0.5, 0.1, 0.3, 500));   /* both fall: ordinary trouble */
+    assert_false(vt_watch_collapsed(0.5, 0.4, 0.01, 0.04, 500)); /* was never robust */
+    assert_false(vt_watch_collapsed(0.5, 0.4, 0.1, 0.3, 20));    /* two images instead of six: chance */
 }
 
 /* Memory follows the micro-batch and the threads, not the batch. */
