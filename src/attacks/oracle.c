@@ -44,7 +44,7 @@ void vt_oracle_target(vt_oracle *o, const float *target) {
 
 vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind) { return (vt_loss){.kind = kind, .target = o->target}; }
 
-bool vt_oracle_may_end(const vt_oracle *o) { return o->exhaustive && o->has_found; }
+bool vt_oracle_may_end(const vt_oracle *o) { return o->exhaustive && (o->has_found || !o->judging); }
 
 /* Does the double twin agree, by more than the noise of the float logits? */
 static bool confirmed(vt_oracle *o, const float *x) {

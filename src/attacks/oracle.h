@@ -55,7 +55,8 @@ vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, 
 vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind);
 
 /* Exhaustive mode only: has the image been broken in float32 inside the ball, so that an attack whose reference ends
- * here may end? (Otherwise the oracle itself ends it, when the point is good enough.) */
+ * here may end? (Otherwise the oracle itself ends it, when the point is good enough.) Without judging (training) the
+ * attack's own view, that its point is misclassified, is all there is: yes. */
 bool vt_oracle_may_end(const vt_oracle *o);
 
 #endif

@@ -222,6 +222,20 @@ static vt_status checkpoint(vt_run *run, vt_err *e) {
     return vt_state_save(run, e);
 }
 
+/* Finite weights may still be too large for a forward pass, which only the next step would notice: does an image of the
+ * last step have finite logits? Else a checkpoint now would be none to go on from. */
+static vt_status usable(bool *yes, const vt_run *run, vt_err *e) {
+    static const vt_recipe_augment none = {0};
+    const vt_batch_worker *w = &run->batch.workers[0];
+    int32_t id = run->order[(run->step - 1) % run->per_epoch * run->r->top.batch];
+    int label;
+    VT_TRY(vt_augment_image(w->x, &label, run->t->data, id, run->m->config.image, &none, 0, 0, e));
+    const float *z = vt_session_forward_f32(w->session, w->x, 1, false);
+    *yes = true;
+    for (int k = 0; k < run->m->config.classes; k++) *yes = *yes && isfinite(z[k]);
+    return VT_OK;
+}
+
 static vt_status loop(vt_run *run, vt_err *e) {
     const vt_train *t = run->t;
     double lr = 0;
@@ -231,12 +245,19 @@ static vt_status loop(vt_run *run, vt_err *e) {
         VT_TRY(one_step(run, &lr, e));
         bool end = run->step % run->per_epoch == 0, stop = t->interrupt && *t->interrupt;
         stop = stop || (t->max_steps && run->step - run->began_step >= t->max_steps);
+        bool due = end || stop || vt_now() - run->saved_at > CHECKPOINT_SECONDS;
+        if (run->sound && due) VT_TRY(usable(&run->sound, run, e));
         if (end) VT_TRY(end_epoch(run, lr, e));
-        if (run->sound && (end || stop || vt_now() - run->saved_at > CHECKPOINT_SECONDS)) VT_TRY(checkpoint(run, e));
+        if (run->sound && due) VT_TRY(checkpoint(run, e));
         if (stop && run->step < run->steps)
             return vt_fail(e, VT_INTERRUPTED,
                            "stopped after step %lld of %lld; go on with the same command and --resume",
                            (long long)run->step, (long long)run->steps);
+        if (!run->sound && run->step == run->steps)
+            return vt_fail(e, VT_E_NUMERIC,
+                           "the last step's loss, gradient or weights are not finite; %s/state.safetensors is the last "
+                           "good checkpoint; try a smaller lr (now %g) or clip",
+                           t->out, run->r->top.lr);
     }
     return VT_OK;
 }

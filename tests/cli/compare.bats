@@ -48,3 +48,29 @@ right() { # LEDGER ENTRY: images that are right under it
     bad 2 "needs RUN_A RUN_B" "" -- compare "$A"
     bad 1 "nowhere" "" -- compare "$A" nowhere
 }
+
+# header IN OUT JQ-FILTER: a run whose ledger has another header
+header() {
+    cp -r "$1" "$2"
+    { head -n 1 "$1/ledger.jsonl" | jq -c "$3" && tail -n +2 "$1/ledger.jsonl"; } >"$2/ledger.jsonl"
+}
+
+@test "an evaluation that is not finished is refused, first or second" {
+    cp -r "$B" part
+    # its last result of pgd (entry 1) is missing: what a killed run leaves
+    last=$(grep -n '"entry":1[,}]' part/ledger.jsonl | tail -n 1 | cut -d: -f1)
+    [ "$last" -gt 60 ]
+    sed -i "${last}d" part/ledger.jsonl
+    bad 2 "not finished" "pgd" "59 of 60 images" -- compare "$A" part
+    bad 2 "not finished" "pgd" -- compare part "$A"
+    good compare "$A" "$B"
+}
+
+@test "a key that only one header has is refused, in both orders" {
+    header "$A" more '. + {"norm2": "linf"}'
+    bad 2 "norm2" -- compare "$A" more
+    bad 2 "norm2" -- compare more "$A"
+    header "$A" less 'del(.eps)'
+    bad 2 "eps" -- compare "$A" less
+    bad 2 "eps" -- compare less "$A"
+}

@@ -55,7 +55,7 @@ static void direct(float *x_adv, const vt_model *m, const char *spec, vt_norm no
     vt_oracle o;
     vt_attack a;
     vt_err e = {0};
-    float lo[PIXELS], hi[PIXELS], work[4 * PIXELS];
+    float lo[PIXELS], hi[PIXELS];
     vt_ball ball;
     assert_int_equal(vt_attack_parse(&a, spec, norm, &e), VT_OK);
     assert_int_equal(vt_classifier_open(&c, m, &e), VT_OK);
@@ -74,9 +74,12 @@ static void direct(float *x_adv, const vt_model *m, const char *spec, vt_norm no
                  .rng = {.seed = SEED,
                          .purpose = vt_rng_purpose("inner") + (uint32_t)k.epoch * 2654435761u,
                          .image = (uint32_t)k.image},
-                 .x_adv = x_adv,
-                 .work = work};
+                 .x_adv = x_adv};
+    size_t (*room)(const void *, const vt_task *) = a.stages[0].def->work_len;
+    t.work = calloc(room ? room(a.stages[0].params, &t) : 1, sizeof *t.work);
+    assert_non_null(t.work);
     assert_int_equal(a.stages[0].def->run(&o, a.stages[0].params, &t), VT_OK);
+    free(t.work);
     vt_oracle_close(&o), vt_classifier_close(&c), vt_attack_free(&a);
 }
 
@@ -114,6 +117,38 @@ static void test_same_attack(void **state) {
         }
         vt_inner_close(&in);
     }
+    vt_model_close(m);
+}
+
+/* The same for attacks that look at the label, the distance or their own best point: for every label, 0 and others. */
+static void test_same_for_every_attack(void **state) {
+    (void)state;
+    static const char *const specs[] = {"pgd:steps=3,restarts=3", "apgd-ce:steps=10", "apgd-dlr:steps=10",
+                                        "apgd-t:steps=10",        "fab:steps=5",      "fab-t:steps=5"};
+    vt_model *m = toy(VT_POOL_TOKEN, false, true);
+    for (size_t i = 0; i < T_COUNT(specs); i++)
+        for (int l2 = 0; l2 < 2; l2++) {
+            vt_inner in;
+            vt_err e = {0};
+            float x[PIXELS], got[PIXELS], want[PIXELS];
+            vt_norm norm = l2 ? VT_L2 : VT_LINF;
+            double eps = l2 ? 0.5 : EPS;
+            int moved = 0;
+            assert_int_equal(vt_inner_open(&in, m, specs[i], norm, VT_INNER_LABEL, 0, NULL, SEED, &e), VT_OK);
+            for (int k = 0; k < 2 * CLASSES; k++) {
+                float target[CLASSES] = {0};
+                key at = {.image = k, .epoch = k / 2, .step = 100 - k};
+                target[k % CLASSES] = k < CLASSES ? 1 : 0.75f;
+                target[(k + 2) % CLASSES] += k < CLASSES ? 0 : 0.25f;
+                image(x, m, (uint64_t)k, -0.1);
+                attack(&in, got, x, target, eps, at);
+                direct(want, m, specs[i], norm, eps, x, target, at);
+                if (!same(got, want)) fail_msg("%s, norm %d, label %d, image %d", specs[i], l2, k % CLASSES, k);
+                moved += !same(got, x);
+            }
+            assert_true(moved > 0); /* FAB leaves an image that is wrong already */
+            vt_inner_close(&in);
+        }
     vt_model_close(m);
 }
 
@@ -276,8 +311,10 @@ static void test_no_radius(void **state) {
 int main(void) {
     vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_attack), cmocka_unit_test(test_soft_label),   cmocka_unit_test(test_prediction),
-        cmocka_unit_test(test_start),       cmocka_unit_test(test_independence), cmocka_unit_test(test_no_radius),
+        cmocka_unit_test(test_same_attack), cmocka_unit_test(test_same_for_every_attack),
+        cmocka_unit_test(test_soft_label),  cmocka_unit_test(test_prediction),
+        cmocka_unit_test(test_start),       cmocka_unit_test(test_independence),
+        cmocka_unit_test(test_no_radius),
     };
     return cmocka_run_group_tests_name("inner", tests, NULL, NULL);
 }

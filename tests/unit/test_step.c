@@ -19,9 +19,13 @@ enum { BATCH = 10, SIDE = 32, PIXELS = 3 * SIDE * SIDE, CLASSES = 10, EPOCH = 1,
 #define BASE                                                                                                           \
     "epochs: 1\nbatch: 10\nmicro_batch: 4\nlr: 0.5\nschedule: {kind: constant}\nweight_decay: 0\noptimiser: sgd\n"     \
     "sgd: {momentum: 0}\nmodel: {patch: 8, dim: 16, depth: 2, heads: 2, hidden: 24, mean: 0.5, std: 0.25}\n"           \
-    "probe: {images: 0}\nlabel_smoothing: 0.1\naugment: {mix_prob: 1}\n"
-#define PLAIN BASE "objective: ce\n"
-#define ATTACKED BASE "objective: at\nattack: {eps: 8/255, spec: 'pgd:steps=2,alpha=5/255'}\n"
+    "probe: {images: 0}\n"
+#define MIXED BASE "label_smoothing: 0.1\naugment: {mix_prob: 1}\n"
+#define PLAIN MIXED "objective: ce\n"
+#define ATTACKED MIXED "objective: at\nattack: {eps: 8/255, spec: 'pgd:steps=2,alpha=5/255'}\n"
+#define PAIRS                                                                                                          \
+    BASE "label_smoothing: 0\naugment: {mix_prob: 0}\nattack: {eps: 8/255, spec: "                                     \
+         "'pgd:steps=2,alpha=5/255,random_start=0'}\n"
 
 static const int32_t ids[BATCH] = {7, 3, 19, 0, 11, 5, 2, 39, 8, 30};
 
@@ -61,22 +65,23 @@ static vt_model *model(vt_recipe *r) {
 /* ---- the gradient of a batch ---- */
 
 /* Image `at` of the step as training is said to see it: augmented, mixed with the reversed batch, attacked. */
-static void image(float *x, float *target, const vt_recipe *r, const vt_model *m, int at) {
-    static float partner[PIXELS], clean[PIXELS];
+static void image(float *x, float *clean, float *target, const vt_recipe *r, const vt_model *m, int at) {
+    static float partner[PIXELS];
     vt_mix mix = vt_mix_draw(&r->augment, (uint64_t)r->top.seed, STEP, SIDE);
     int y, yr, other = ids[BATCH - 1 - at];
     uint64_t seed = (uint64_t)r->top.seed;
     vt_err e = {0};
     assert_int_equal(vt_augment_image(clean, &y, data, ids[at], SIDE, &r->augment, seed, EPOCH, &e), VT_OK);
     assert_int_equal(vt_augment_image(partner, &yr, data, other, SIDE, &r->augment, seed, EPOCH, &e), VT_OK);
-    assert_true(mix.kind != VT_MIX_NONE);
-    vt_mix_images(clean, partner, &mix, SIDE);
+    assert_true((mix.kind != VT_MIX_NONE) == (r->augment.mix_prob > 0));
+    if (mix.kind != VT_MIX_NONE) vt_mix_images(clean, partner, &mix, SIDE);
     vt_mix_target(target, y, yr, &mix, r->top.label_smoothing, CLASSES);
-    memcpy(x, clean, sizeof clean);
+    memcpy(x, clean, PIXELS * sizeof *x);
     const vt_objective_def_f32 *o = vt_objective_find_f32(r->top.objective);
     if (o->inner == VT_INNER_NONE) return;
     vt_inner in;
-    assert_int_equal(vt_inner_open(&in, m, r->attack.spec, VT_LINF, o->inner, 0, &r->attack, seed, &e), VT_OK);
+    assert_int_equal(vt_inner_open(&in, m, r->attack.spec, VT_LINF, o->inner, o->start_sigma, &r->attack, seed, &e),
+                     VT_OK);
     assert_int_equal(vt_inner_run(&in, x, clean, target, r->attack.eps, ids[at], EPOCH, STEP, 1), VT_OK);
     vt_inner_close(&in);
 }
@@ -89,46 +94,81 @@ static int top(const double *z) {
 }
 
 typedef struct judged {
-    double *grad, loss; /* of the mean; sum */
-    int right;
+    double *grad, loss, ortho; /* of the mean; sums */
+    int right, right_clean;
 } judged;
 
-/* Soft cross entropy by its definition, in double, an image at a time. */
-static judged judge(const vt_recipe *r, const vt_model *m) {
+/* The objectives by their definitions, with soft cross entropy for ce and at (there z is the only view). */
+static double literal(const char *name, const double *z_clean, const double *z, const double *t) {
+    double p[CLASSES], n[CLASSES], sp = 0, sn = 0, ce = 0, kl = 0, rival = 0;
+    int y = top(t);
+    for (int k = 0; k < CLASSES; k++) sp += exp(z[k]), sn += z_clean ? exp(z_clean[k]) : 0;
+    for (int k = 0; k < CLASSES; k++) p[k] = exp(z[k]) / sp, n[k] = z_clean ? exp(z_clean[k]) / sn : 0;
+    if (!strcmp(name, "trades") || !strcmp(name, "mart"))
+        for (int k = 0; k < CLASSES; k++) kl += n[k] * log(n[k] / p[k]);
+    for (int k = 0; k < CLASSES; k++) rival = k != y && p[k] > rival ? p[k] : rival;
+    for (int k = 0; k < CLASSES; k++) ce -= t[k] * log(!strcmp(name, "trades") ? n[k] : p[k]);
+    if (!strcmp(name, "trades")) return ce + 6 * kl;
+    if (!strcmp(name, "mart")) return -log(p[y]) - log(1.0001 - rival) + 6 * (1.0000001 - n[y]) * kl;
+    return ce;
+}
+
+/* In double, an image and a view at a time; the gradient by the logits by central differences (right to 1e-9). */
+static judged judge(const vt_recipe *r, const vt_model *m, double ortho) {
     judged j = {.grad = calloc(m->params.total, sizeof(double))};
     vt_session_f64 *s;
     vt_err e = {0};
-    static float x[PIXELS];
-    static double x64[PIXELS];
+    static float x[PIXELS], clean[PIXELS];
+    static double x64[2][PIXELS];
+    const vt_objective_def_f32 *o = vt_objective_find_f32(r->top.objective);
+    int views = vt_views_f32(o);
     assert_int_equal(vt_session_open_f64(&s, m, 1, VT_GRAD_PARAMS, &e), VT_OK);
+    vt_session_f32 *am; /* for L_AM alone, whose gradient test_hooks.c holds in double */
+    float *g = calloc(m->params.total, sizeof *g), none[CLASSES] = {0};
+    assert_int_equal(vt_session_open_f32(&am, m, 1, VT_GRAD_PARAMS, &e), VT_OK);
+    am->ortho = (float)(ortho / (BATCH * views));
     for (int i = 0; i < BATCH; i++) {
         float target[CLASSES];
-        double t[CLASSES], dz[CLASSES], sum = 0;
-        image(x, target, r, m, i);
-        for (int k = 0; k < PIXELS; k++) x64[k] = (double)x[k];
-        const double *z = vt_session_forward_f64(s, x64, 1, true);
-        for (int k = 0; k < CLASSES; k++) sum += exp(z[k]), t[k] = (double)target[k];
-        for (int k = 0; k < CLASSES; k++) {
-            dz[k] = (exp(z[k]) / sum - t[k]) / BATCH;
-            j.loss -= t[k] * (z[k] - log(sum));
+        double t[CLASSES], z[2][CLASSES], dz[2][CLASSES]; /* 0: what is attacked, 1: clean */
+        image(x, clean, target, r, m, i);
+        for (int k = 0; k < PIXELS; k++) x64[0][k] = (double)x[k], x64[1][k] = (double)clean[k];
+        for (int k = 0; k < CLASSES; k++) t[k] = (double)target[k];
+        for (int v = 0; v < views; v++) memcpy(z[v], vt_session_forward_f64(s, x64[v], 1, false), sizeof z[v]);
+        const double *other = views > 1 ? z[1] : NULL;
+        j.loss += literal(o->name, other, z[0], t);
+        for (int v = 0; v < views; v++)
+            for (int k = 0; k < CLASSES; k++) {
+                double at = z[v][k], up, down;
+                z[v][k] = at + 1e-5, up = literal(o->name, other, z[0], t);
+                z[v][k] = at - 1e-5, down = literal(o->name, other, z[0], t);
+                z[v][k] = at;
+                dz[v][k] = (up - down) / 2e-5 / BATCH;
+            }
+        j.right += top(z[0]) == top(t), j.right_clean += views > 1 && top(z[1]) == top(t);
+        for (int v = 0; v < views; v++) {
+            vt_session_forward_f64(s, x64[v], 1, true);
+            vt_session_backward_f64(s, dz[v], NULL, j.grad);
+            vt_session_forward_f32(am, v ? clean : x, 1, true);
+            vt_session_backward_f32(am, none, NULL, g);
+            j.ortho += am->ortho_value;
         }
-        j.right += top(z) == top(t);
-        vt_session_backward_f64(s, dz, NULL, j.grad);
     }
-    vt_session_close_f64(s);
+    for (size_t i = 0; i < m->params.total; i++) j.grad[i] += (double)g[i];
+    vt_session_close_f64(s), vt_session_close_f32(am);
+    free(g);
     return j;
 }
 
-static void check_gradient(const char *text, const char *set, int threads) {
+static void check_gradient(const char *text, const char *set, int threads, double ortho) {
     vt_recipe *r = recipe(text, set);
     vt_model *m = model(r);
     vt_batch b;
     vt_err e = {0};
     if (vt_batch_open(&b, r, m, data, threads, &e) != VT_OK) fail_msg("%s", e.text);
-    judged j = judge(r, m);
+    judged j = judge(r, m, ortho);
     for (int again = 0; again < 2; again++) { /* nothing of a step stays for the next */
         if (vt_batch_gradient(&b, ids, EPOCH, STEP, 1, &e) != VT_OK) fail_msg("%s", e.text);
-        bool adv = b.objective->inner != VT_INNER_NONE;
+        bool adv = b.objective->inner != VT_INNER_NONE, both = b.objective->needs_clean && adv;
         for (int i = 0; i < m->params.count; i++) {
             const vt_param *p = &m->params.items[i];
             const double *want = j.grad + p->offset;
@@ -144,7 +184,13 @@ static void check_gradient(const char *text, const char *set, int threads) {
         assert_int_equal(b.sums.images, BATCH);
         assert_int_equal(adv ? b.sums.right_adv : b.sums.right_clean, j.right);
         /* clean accuracy under at: the first micro-batch alone */
-        assert_int_equal(b.sums.clean_images, adv ? r->top.micro_batch : BATCH);
+        assert_int_equal(b.sums.clean_images, adv && !both ? r->top.micro_batch : BATCH);
+        if (both) assert_int_equal(b.sums.right_clean, j.right_clean);
+        /* L_AM: the mean over the images that the model sees, each image of a pair one of them */
+        if (ortho > 0) {
+            double want = ortho * j.ortho / (BATCH * vt_views_f32(b.objective));
+            t_le(fabs(b.ortho * b.sums.ortho - want), 1e-5 * want, "L_AM"); /* float probabilities */
+        }
     }
     vt_batch_close(&b);
     vt_model_close(m);
@@ -154,10 +200,26 @@ static void check_gradient(const char *text, const char *set, int threads) {
 
 static void test_gradient(void **state) {
     (void)state;
-    check_gradient(PLAIN, NULL, 1);
-    check_gradient(PLAIN, "micro_batch=10", 1);
-    check_gradient(ATTACKED, NULL, 2);
-    check_gradient(ATTACKED, "micro_batch=1", 1);
+    check_gradient(PLAIN, NULL, 1, 0);
+    check_gradient(PLAIN, "micro_batch=10", 1, 0);
+    check_gradient(ATTACKED, NULL, 2, 0);
+    check_gradient(ATTACKED, "micro_batch=1", 1, 0);
+}
+
+/* Two views of an image, the clean and the attacked. */
+static void test_pairs(void **state) {
+    (void)state;
+    check_gradient(PAIRS "objective: trades\n", NULL, 2, 0);
+    check_gradient(PAIRS "objective: mart\n", NULL, 1, 0);
+}
+
+static void test_attention_penalty(void **state) {
+    (void)state;
+#define AM "ortho: {variant: AM, lambda: 0.125}\n"
+    check_gradient(PLAIN AM, NULL, 1, 0.125);
+    check_gradient(ATTACKED AM, NULL, 1, 0.125);
+    check_gradient(PAIRS AM "objective: trades\n", NULL, 2, 0.125);
+    check_gradient(PAIRS AM "objective: mart\n", "micro_batch=10", 1, 0.125);
 }
 
 /* ---- from the gradient to the weights ---- */
@@ -254,9 +316,8 @@ static void test_clip(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradient),
-        cmocka_unit_test(test_update),
-        cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_gradient), cmocka_unit_test(test_pairs), cmocka_unit_test(test_attention_penalty),
+        cmocka_unit_test(test_update),   cmocka_unit_test(test_clip),
     };
     return cmocka_run_group_tests_name("step", tests, setup, teardown);
 }

@@ -184,6 +184,127 @@ static void test_taken_back(void **state) {
     vt_model_close(m);
 }
 
+/* So is the optimiser's state, whichever it is: bit for bit, after a step that was taken and one that was not; the next
+ * step is then what it would have been without the bad one. */
+static void test_state_taken_back(void **state) {
+    (void)state;
+    static const char *const cases[] = {
+        "optimiser: sgd\nlr: 0.1\nsgd: {momentum: 0.9}\naugment: {mix_prob: 0}\nema: 0.5\n",
+        "optimiser: adamw\nlr: 0.1\naugment: {mix_prob: 0}\n",
+        "optimiser: md\nlr: 0.1\nmd: {p: 1.5}\naugment: {mix_prob: 0}\n",
+        "optimiser: adamw\nlr: 0.1\nattention_optimiser: md\naugment: {mix_prob: 0}\n",
+    };
+    /* the last weight of all, so that every other piece has moved; and one of the first */
+    for (size_t i = 0; i < 2 * T_COUNT(cases); i++) {
+        vt_model *m = tiny();
+        vt_recipe *r = recipe(cases[i / 2]);
+        vt_update u;
+        open_update(&u, m, r, 2);
+        size_t n = m->params.total, bytes = n * sizeof(float);
+        float *g = gradient(m, 4), *w = malloc(bytes), *next = malloc(bytes);
+        char *slots = malloc(u.state_bytes), *slots_next = malloc(u.state_bytes);
+        assert_true(w && next && slots && slots_next);
+        assert_true(vt_update_step(&u, g, 1, 0.1, 1));
+        memcpy(w, m->w, bytes), memcpy(slots, u.state, u.state_bytes);
+        for (int bad = 1; bad >= 0; bad--) {
+            float *h = gradient(m, 5);
+            int at = i % 2 ? 0 : m->params.count - 1;
+            if (bad) {
+                h[m->params.items[at].offset] = INFINITY;
+                assert_false(vt_update_step(&u, h, 1, 0.1, 2));
+                assert_memory_equal(w, m->w, bytes);
+                assert_memory_equal(slots, u.state, u.state_bytes);
+            } else {
+                assert_true(vt_update_step(&u, h, 1, 0.1, 2));
+                memcpy(next, m->w, bytes), memcpy(slots_next, u.state, u.state_bytes);
+            }
+            free(h);
+        }
+        assert_true(memcmp(slots, slots_next, u.state_bytes) != 0); /* or the comparison above says nothing */
+        vt_update_close(&u);
+        /* without the bad step */
+        vt_model *fresh = tiny();
+        open_update(&u, fresh, r, 1);
+        free(g), g = gradient(fresh, 4);
+        assert_true(vt_update_step(&u, g, 1, 0.1, 1));
+        free(g), g = gradient(fresh, 5);
+        assert_true(vt_update_step(&u, g, 1, 0.1, 2));
+        assert_memory_equal(next, fresh->w, bytes);
+        assert_memory_equal(slots_next, u.state, u.state_bytes);
+        vt_update_close(&u);
+        free(g), free(w), free(next), free(slots), free(slots_next);
+        vt_recipe_free(r);
+        vt_model_close(m), vt_model_close(fresh);
+    }
+}
+
+/* AdamW's second moment overflows (the gradient squared) though every new weight is finite: that is no step either. */
+static void test_slot_overflows(void **state) {
+    (void)state;
+    vt_model *m = tiny();
+    vt_recipe *r = recipe("optimiser: adamw\nlr: 0.1\naugment: {mix_prob: 0}\n");
+    vt_update u;
+    open_update(&u, m, r, 1);
+    float *g = gradient(m, 4);
+    size_t bytes = m->params.total * sizeof(float);
+    char *slots = malloc(u.state_bytes), *w = malloc(bytes);
+    memcpy(slots, u.state, u.state_bytes), memcpy(w, m->w, bytes);
+    g[m->params.items[2].offset] = 1e30f;
+    assert_false(vt_update_step(&u, g, 1, 0.1, 1));
+    assert_memory_equal(slots, u.state, u.state_bytes);
+    assert_memory_equal(w, m->w, bytes);
+    free(g), free(slots), free(w);
+    vt_update_close(&u);
+    vt_recipe_free(r);
+    vt_model_close(m);
+}
+
+/* A slow average: 1 - 0.9999 is formed in double (in float it is 1.00017e-4, off by 1.7e-4 of itself). The averages
+ * start at zero here, so that what they gain is not lost in their own rounding. */
+static void test_slow_ema(void **state) {
+    (void)state;
+    vt_model *m = tiny();
+    vt_recipe *r = recipe(SGD "ema: 0.9999\n");
+    vt_update u;
+    open_update(&u, m, r, 1);
+    size_t n = m->params.total;
+    memset(u.ema, 0, n * sizeof *u.ema);
+    float *g = gradient(m, 6);
+    assert_true(vt_update_step(&u, g, 1, 0.1, 1));
+    for (size_t i = 0; i < n; i++) { /* the rate, and the product, are rounded once each */
+        double want = 1e-4 * (double)m->w[i];
+        t_le(fabs((double)u.ema[i] - want), 3 * 0x1p-24 * fabs(want), "average %zu", i);
+    }
+    free(g);
+    vt_update_close(&u);
+    vt_recipe_free(r);
+    vt_model_close(m);
+}
+
+/* attention_lr_scale acts on W_Q, W_K, W_V and W_O also when their optimiser is everyone's. */
+static void test_attention_rate(void **state) {
+    (void)state;
+    vt_model *m = tiny();
+    vt_recipe *r = recipe(SGD "weight_decay: 0\nattention_optimiser: same\nattention_lr_scale: 0.25\n");
+    vt_update u;
+    open_update(&u, m, r, 1);
+    float *g = gradient(m, 3), *w = malloc(m->params.total * sizeof *w);
+    memcpy(w, m->w, m->params.total * sizeof *w);
+    assert_true(vt_update_step(&u, g, 1, 0.5, 1));
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        bool own = strstr(p->name, "attn.qkv.weight") || strstr(p->name, "attn.proj.weight");
+        for (size_t k = p->offset; k < p->offset + p->numel; k++) {
+            double want = (double)w[k] - (own ? 0.125 : 0.5) * (double)g[k];
+            t_le(fabs((double)m->w[k] - want), 2 * 0x1p-24 * (fabs(want) + fabs((double)g[k])), "%s", p->name);
+        }
+    }
+    free(g), free(w);
+    vt_update_close(&u);
+    vt_recipe_free(r);
+    vt_model_close(m);
+}
+
 /* Mirror descent with p < 2 does not move what is zero: the tensors are counted. Biases start at zero (two blocks have
  * five each that do: qkv, proj, fc1, fc2 and the two norms' make six), so do the last norm's and the head's. */
 static void test_stuck(void **state) {
@@ -213,8 +334,16 @@ static void test_stuck(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norm), cmocka_unit_test(test_groups_and_clip), cmocka_unit_test(test_attention_optimiser),
-        cmocka_unit_test(test_ema),  cmocka_unit_test(test_taken_back),      cmocka_unit_test(test_stuck),
+        cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_groups_and_clip),
+        cmocka_unit_test(test_attention_optimiser),
+        cmocka_unit_test(test_ema),
+        cmocka_unit_test(test_taken_back),
+        cmocka_unit_test(test_stuck),
+        cmocka_unit_test(test_state_taken_back),
+        cmocka_unit_test(test_slot_overflows),
+        cmocka_unit_test(test_slow_ema),
+        cmocka_unit_test(test_attention_rate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
