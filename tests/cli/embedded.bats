@@ -13,6 +13,23 @@ EPS=$(sed -n 's/^DEMO ?=.*--eps \([^ ]*\).*/\1/p' "$ROOT/Makefile") # what `make
     [ "$(cat "$ROOT"/weights/shapes10-vit/* "$SHAPES"/* | wc -c)" -lt 3000000 ]
 }
 
+@test "embedded: every checkpoint in weights is what SHA256SUMS says, and needs no option; together under 20 MB" {
+    (cd "$ROOT/weights" && sha256sum --quiet -c SHA256SUMS)
+    [ "$(ls "$ROOT"/weights/*/model.safetensors | wc -l)" = "$(wc -l <"$ROOT/weights/SHA256SUMS")" ]
+    for w in "$ROOT"/weights/*/model.safetensors; do good info "$w"; done
+    [ "$(cat "$ROOT"/weights/*/model.safetensors | wc -c)" -lt 20000000 ]
+}
+
+@test "embedded: a trained checkpoint tells its recipe, which is the one in recipes" {
+    for name in standard standard_msvp at at_msvp; do
+        w=$ROOT/weights/cifar10-${name/_/-}/model.safetensors
+        good train --from "$w" --data "$SHAPES" --dry-run
+        from=$(grep -v '^#' <<<"$output")
+        good train "$ROOT/recipes/cifar10_$name.yaml" --data "$SHAPES" --dry-run
+        [ "$(grep -v '^#' <<<"$output")" = "$from" ] || fail "recipes/cifar10_$name.yaml is not what made $w"
+    done
+}
+
 @test "embedded: clean accuracy is at least 90 %" {
     good eval "$MODEL" --data "$SHAPES" --out r
     truth r/results.json '.clean.total >= 100 and .clean.percent >= 90'
