@@ -70,7 +70,7 @@ const char *vt_nearest(const char *word, const char *const *list, size_t n) {
     int most = ((int)strlen(word) + 1) / 2, least = (most < 3 ? most : 3) + 1; /* further away is no suggestion */
     for (size_t i = 0; i < n; i++) {
         int d = distance(word, list[i]);
-        bool prefix = *word && strlen(word) >= 3 && !strncmp(word, list[i], strlen(word));
+        bool prefix = strlen(word) >= 2 && !strncmp(word, list[i], strlen(word));
         if (prefix && d > 1) d = 1;
         if (d < least) least = d, best = list[i];
     }
