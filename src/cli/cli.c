@@ -66,3 +66,21 @@ vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e) {
     VT_TRY(vt_cli_overrides(c, &o, e));
     return vt_model_open(out, c->positional[0], &o, e);
 }
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number) {
+    interrupted = 1;
+    signal(number, SIG_DFL);
+}
+
+const volatile sig_atomic_t *vt_cli_interruptible(void) {
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    return &interrupted;
+}
+
+void vt_cli_show(void *ctx, const char *text, bool live) {
+    fprintf(stderr, "%s%s%s", *(bool *)ctx ? "\r\033[K" : "", text, live ? "" : "\n");
+    fflush(stderr);
+}

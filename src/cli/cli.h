@@ -3,6 +3,7 @@
 #ifndef VT_CLI_CLI_H
 #define VT_CLI_CLI_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "core/status.h"
@@ -58,5 +59,11 @@ vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long
 vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e);
 /* Opens operand 0 with the model options. */
 vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e);
+
+/* From here on SIGINT and SIGTERM set the flag that is returned; a second one ends the program at once. */
+const volatile sig_atomic_t *vt_cli_interruptible(void);
+/* A line of progress on stderr, for vt_progress_fn; ctx: a bool, is it a terminal? live: the next line may overwrite
+ * it. */
+void vt_cli_show(void *ctx, const char *text, bool live);
 
 #endif

@@ -1,5 +1,4 @@
 #include <jansson.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,19 +22,6 @@ typedef struct job {
     vt_ledger *ledger;
     json_t *header;
 } job;
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number) {
-    interrupted = 1;
-    signal(number, SIG_DFL); /* a second one ends at once */
-}
-
-static void show_progress(void *ctx, const char *text, bool live) {
-    bool tty = *(bool *)ctx;
-    fprintf(stderr, "%s%s%s", tty ? "\r\033[K" : "", text, live ? "" : "\n");
-    fflush(stderr);
-}
 
 static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     const char *spec;
@@ -160,10 +146,8 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(parse(j, c, e));
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
-    j->v.progress = (vt_progress){.show = show_progress, .ctx = &tty, .live = tty};
-    j->v.interrupt = &interrupted;
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
+    j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
+    j->v.interrupt = vt_cli_interruptible();
     double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);
     if (s == VT_INTERRUPTED) return report_partial(j, c, e);

@@ -1,4 +1,3 @@
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,18 +18,6 @@ typedef struct job {
     vt_train t;
     bool tty;
 } job;
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number) {
-    interrupted = 1;
-    signal(number, SIG_DFL); /* a second one ends at once */
-}
-
-static void show(void *ctx, const char *text, bool live) {
-    fprintf(stderr, "%s%s%s", *(bool *)ctx ? "\r\033[K" : "", text, live ? "" : "\n");
-    fflush(stderr);
-}
 
 /* The recipe inside a checkpoint's metadata. */
 static vt_status recipe_of(vt_recipe *r, const char *path, vt_err *e) {
@@ -116,10 +103,9 @@ static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
                       .threads = (int)threads,
                       .resume = vt_cli_has(c, "resume"),
                       .max_steps = steps,
-                      .say = show,
+                      .say = vt_cli_show,
                       .say_ctx = &j->tty,
-                      .live = j->tty,
-                      .interrupt = &interrupted};
+                      .live = j->tty};
     return VT_OK;
 }
 
@@ -170,8 +156,7 @@ static void plot(const job *j) {
 static vt_status train(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(prepare(j, c, e));
     if (vt_cli_has(c, "dry-run")) return dry_run(j, e);
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
+    j->t.interrupt = vt_cli_interruptible();
     VT_TRY(vt_train_run(&j->t, e));
     plot(j);
     printf("%s: model.safetensors,%s state.safetensors, log.jsonl; peak memory %.0f MB\n", j->t.out,

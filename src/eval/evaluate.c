@@ -73,15 +73,10 @@ static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
 static vt_status load_image(const vt_eval *v, int32_t index, float *x, int *label, vt_err *e) {
     vt_image im = {0};
     int side = v->model->config.image;
-    VT_TRY(vt_dataset_read(v->data, index, &im, label, e));
-    vt_status s = VT_OK;
-    if (im.width != side || im.height != side)
-        s = vt_fail(e, VT_E_SHAPE, "%s: image %d is %d x %d pixels, the model wants %d x %d", v->data->path, index,
-                    im.width, im.height, side, side);
-    for (size_t i = 0, n = 3 * (size_t)side * (size_t)side; s == VT_OK && x && i < n; i++)
-        x[i] = (float)im.rgb[i] / 255;
+    VT_TRY(vt_dataset_read_square(v->data, index, side, &im, label, e));
+    for (size_t i = 0, n = 3 * (size_t)side * (size_t)side; x && i < n; i++) x[i] = (float)im.rgb[i] / 255;
     vt_image_free(&im);
-    return s;
+    return VT_OK;
 }
 
 vt_status vt_eval_check(const vt_eval *v, vt_err *e) {

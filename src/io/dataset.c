@@ -64,6 +64,15 @@ vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *lab
     return d->def->read(d, i, im, label, e);
 }
 
+vt_status vt_dataset_read_square(const vt_dataset *d, int64_t i, int side, vt_image *im, int *label, vt_err *e) {
+    VT_TRY(vt_dataset_read(d, i, im, label, e));
+    if (im->width == side && im->height == side) return VT_OK;
+    vt_status s = vt_fail(e, VT_E_SHAPE, "%s: image %lld is %d x %d pixels, the model wants %d x %d", d->path,
+                          (long long)i, im->width, im->height, side, side);
+    vt_image_free(im);
+    return s;
+}
+
 void vt_dataset_close(vt_dataset *d) {
     if (!d) return;
     d->def->close(d); /* also after a failed open: state may be NULL */

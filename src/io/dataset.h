@@ -46,6 +46,8 @@ const vt_dataset_def *const *vt_dataset_defs(int *n); /* the registry */
 /* Opens `path` as whatever format recognises it; a sentence listing the formats when none does. */
 vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e);
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
+/* The same for a model's input: VT_E_SHAPE unless it is side x side. */
+vt_status vt_dataset_read_square(const vt_dataset *d, int64_t i, int side, vt_image *im, int *label, vt_err *e);
 void vt_dataset_close(vt_dataset *d); /* accepts NULL */
 
 /* CIFAR records, `record` bytes each: VT_CIFAR10 (label, pixels) or VT_CIFAR100 (coarse label, fine label,

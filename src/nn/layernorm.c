@@ -1,33 +1,24 @@
 #include "nn/nn.h"
 
 #include <math.h>
-
-/* Sums in many lanes, so that the compiler may vectorise them without the reordering licence of -ffast-math, and by
- * halves at the end of a row. */
-enum { LANES = 32 };
-
-static real fold(real *lane) {
-    for (int w = LANES / 2; w >= 4; w /= 2)
-        for (int l = 0; l < w; l++) lane[l] += lane[l + w];
-    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
-}
+#include "nn/sums.h"
 
 static real sum(const real *x, int c) {
-    real s[LANES] = {0};
+    real s[VT_SUM_LANES] = {0};
     int j = 0;
-    for (; j + LANES <= c; j += LANES)
-        for (int l = 0; l < LANES; l++) s[l] += x[j + l];
-    for (; j < c; j++) s[j % LANES] += x[j];
-    return fold(s);
+    for (; j + VT_SUM_LANES <= c; j += VT_SUM_LANES)
+        for (int l = 0; l < VT_SUM_LANES; l++) s[l] += x[j + l];
+    for (; j < c; j++) s[j % VT_SUM_LANES] += x[j];
+    return vt_sum_fold(s);
 }
 
 static real sum_sq(const real *x, real mean, int c) {
-    real s[LANES] = {0};
+    real s[VT_SUM_LANES] = {0};
     int j = 0;
-    for (; j + LANES <= c; j += LANES)
-        for (int l = 0; l < LANES; l++) s[l] += (x[j + l] - mean) * (x[j + l] - mean);
-    for (; j < c; j++) s[j % LANES] += (x[j] - mean) * (x[j] - mean);
-    return fold(s);
+    for (; j + VT_SUM_LANES <= c; j += VT_SUM_LANES)
+        for (int l = 0; l < VT_SUM_LANES; l++) s[l] += (x[j + l] - mean) * (x[j + l] - mean);
+    for (; j < c; j++) s[j % VT_SUM_LANES] += (x[j] - mean) * (x[j] - mean);
+    return vt_sum_fold(s);
 }
 
 void VT_R(vt_layernorm_forward)(real *y, real *mean, real *rstd, const real *x, const real *g, const real *b, int m,

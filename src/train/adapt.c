@@ -146,13 +146,17 @@ static void adapt_kernel(float *out, const float *in, const vt_config *b, const 
 }
 
 /* Tensors whose shape may differ between the two models, besides the head. */
-static const struct {
+typedef struct resizing {
     const char *name;
     void (*adapt)(float *out, const float *in, const vt_config *b, const vt_config *a, const vt_recipe_init *how);
-} flexible[] = {
-    {"pos_embed", adapt_positions},
-    {"patch_embed.proj.weight", adapt_kernel},
-};
+} resizing;
+
+static const resizing *find_resizing(const char *name) {
+    static const resizing all[] = {{"pos_embed", adapt_positions}, {"patch_embed.proj.weight", adapt_kernel}};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        if (!strcmp(all[k].name, name)) return &all[k];
+    return NULL;
+}
 
 static bool same_shape(const vt_param *p, const vt_param *q) {
     return p->ndim == q->ndim && !memcmp(p->shape, q->shape, (size_t)p->ndim * sizeof *p->shape);
@@ -167,9 +171,7 @@ static vt_status check_shapes(const vt_model *to, const vt_model *from, const vt
         const vt_param *p = &to->params.items[i], *q = vt_model_param(from, p->name);
         char had[96], wanted[96];
         if (!q || same_shape(p, q) || (is_head(p->name) && how->head == VT_HEAD_FRESH)) continue;
-        size_t k = 0, n = sizeof flexible / sizeof *flexible;
-        while (k < n && strcmp(flexible[k].name, p->name)) k++;
-        if (k == n)
+        if (!find_resizing(p->name))
             return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, the model to train wants %s", path_of(from),
                            p->name, vt_shape_text(had, sizeof had, q->shape, q->ndim),
                            vt_shape_text(wanted, sizeof wanted, p->shape, p->ndim));
@@ -186,12 +188,10 @@ vt_status vt_adapt(vt_model *to, const vt_model *from, const vt_recipe_init *how
         if (!q || (is_head(p->name) && how->head == VT_HEAD_FRESH)) continue;
         float *out = to->w + p->offset;
         const float *in = from->w + q->offset;
-        size_t k = 0, n = sizeof flexible / sizeof *flexible;
-        while (k < n && strcmp(flexible[k].name, p->name)) k++;
         if (same_shape(p, q))
             memcpy(out, in, p->numel * sizeof *out);
         else
-            flexible[k].adapt(out, in, &to->config, &from->config, how);
+            find_resizing(p->name)->adapt(out, in, &to->config, &from->config, how);
     }
     vt_model_refresh(to);
     return VT_OK;

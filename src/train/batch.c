@@ -11,6 +11,10 @@ double vt_batch_eps(const vt_recipe *r, double share) {
     return share < b ? r->attack.eps * (share - a) / (b - a) : r->attack.eps;
 }
 
+static int micro_batches(const vt_recipe *r) { return (r->top.batch + r->top.micro_batch - 1) / r->top.micro_batch; }
+
+static int workers(const vt_recipe *r, int threads) { return threads < micro_batches(r) ? threads : micro_batches(r); }
+
 static vt_status worker_open(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
     const vt_objective_def_f32 *o = b->objective;
     int views = vt_views_f32(o);
@@ -31,8 +35,7 @@ static vt_status worker_open(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
 vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, const vt_dataset *data, int threads,
                         vt_err *e) {
     *b = (vt_batch){.r = r, .m = m, .data = data};
-    int micros = (r->top.batch + r->top.micro_batch - 1) / r->top.micro_batch;
-    b->threads = threads < micros ? threads : micros;
+    b->threads = workers(r, threads);
     b->objective = vt_objective_find_f32(r->top.objective);
     b->objective_params = vt_recipe_objective(r, r->top.objective);
     int n;
@@ -60,12 +63,11 @@ void vt_batch_close(vt_batch *b) {
 
 size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads) {
     const vt_objective_def_f32 *o = vt_objective_find_f32(r->top.objective);
-    int micros = (r->top.batch + r->top.micro_batch - 1) / r->top.micro_batch;
     size_t n = (size_t)r->top.micro_batch, k = (size_t)m->config.classes, px = vt_config_pixels(&m->config);
     size_t one = vt_session_bytes_f32(m, vt_views_f32(o) * r->top.micro_batch, VT_GRAD_PARAMS) +
                  sizeof(float) * (m->params.total + (2 * n + 1) * px + 3 * n * k);
     if (o->inner != VT_INNER_NONE) one += vt_inner_bytes(m, r->attack.spec, (vt_norm)r->attack.norm);
-    return (size_t)(threads < micros ? threads : micros) * one + m->params.total * sizeof(float);
+    return (size_t)workers(r, threads) * one + m->params.total * sizeof(float);
 }
 
 /* Image `at` of the batch, mixed with its partner (the reversed batch), and its label distribution. */
@@ -136,6 +138,5 @@ vt_status vt_batch_gradient(vt_batch *b, const int32_t *ids, int epoch, int64_t 
     b->ids = ids, b->epoch = epoch, b->step = step, b->share = share;
     b->mix = vt_mix_draw(&b->r->augment, (uint64_t)b->r->top.seed, step, b->m->config.image);
     b->sums = (vt_batch_sums){.images = b->r->top.batch};
-    size_t micros = (size_t)((b->r->top.batch + b->r->top.micro_batch - 1) / b->r->top.micro_batch);
-    return vt_for_each_in_order(micros, b->threads, micro_batch, add, b, e);
+    return vt_for_each_in_order((size_t)micro_batches(b->r), b->threads, micro_batch, add, b, e);
 }

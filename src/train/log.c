@@ -63,10 +63,9 @@ static json_t *known(double v) { return v >= 0 ? number(v) : json_null(); }
 
 /* Of the last step, or the mean over the epoch's steps. */
 static void put_penalties(json_t *o, const vt_run *run, bool mean) {
-    for (int i = 0; i < run->n_penalties; i++) {
+    for (int i = 0; i < run->n_penalties; i++)
         json_object_set_new(o, run->penalties[i].key,
                             number(mean ? run->penalties[i].sum / run->n.steps : run->penalties[i].last));
-    }
 }
 
 vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_err *e) {

@@ -32,6 +32,10 @@ typedef struct VT_R(vt_objective_def) {
                  const void *params);
 } VT_R(vt_objective_def);
 
+/* An eval: the cross entropy at the adversarial image alone. */
+real VT_R(vt_objective_adversarial)(real *dz_clean, real *dz_adv, const real *z_clean, const real *z_adv,
+                                    const float *target, int classes, const void *params);
+
 const VT_R(vt_objective_def) *const *VT_R(vt_objective_defs)(int *n);
 const VT_R(vt_objective_def) *VT_R(vt_objective_find)(const char *name); /* NULL: unknown */
 

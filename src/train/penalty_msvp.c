@@ -10,12 +10,13 @@
 #include "core/rand.h"
 #include "core/svd.h"
 #include "models/roles.h"
+#include "nn/sums.h"
 #include "train/msvp.h"
 #include "train/penalty.h"
 
 enum { ROWS, COLUMNS, WHOLE };
 enum { POWER, SVD };
-enum { BRANCHES = 3, LANES = 32 };
+enum { BRANCHES = 3 };
 static const vt_role branches[BRANCHES] = {VT_ROLE_Q, VT_ROLE_K, VT_ROLE_V};
 static const double TINY = 1e-12; /* the code's floor of a norm */
 
@@ -102,19 +103,13 @@ static size_t work_len(const void *params_, const vt_model *m) {
     return most;
 }
 
-static real fold(real *lane) {
-    for (int w = LANES / 2; w >= 4; w /= 2)
-        for (int l = 0; l < w; l++) lane[l] += lane[l + w];
-    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
-}
-
 static real dot(const real *a, const real *b, int n) {
-    real s[LANES] = {0};
+    real s[VT_SUM_LANES] = {0};
     int j = 0;
-    for (; j + LANES <= n; j += LANES)
-        for (int l = 0; l < LANES; l++) s[l] += a[j + l] * b[j + l];
-    for (; j < n; j++) s[j % LANES] += a[j] * b[j];
-    return fold(s);
+    for (; j + VT_SUM_LANES <= n; j += VT_SUM_LANES)
+        for (int l = 0; l < VT_SUM_LANES; l++) s[l] += a[j + l] * b[j + l];
+    for (; j < n; j++) s[j % VT_SUM_LANES] += a[j] * b[j];
+    return vt_sum_fold(s);
 }
 
 /* v = W^T u: rows are read as they lie, four at a time so that v is touched less often. */

@@ -13,7 +13,7 @@
 #include "train/run.h"
 
 #define STATE "state.safetensors"
-#define MODEL_TEXT 500
+#define MODEL_TEXT 100
 #define PAIRS 64 /* of metadata, at most */
 
 /* Every tensor of the state: where it lives in memory, under which name in the file. */
@@ -56,12 +56,10 @@ static vt_status list(entries *l, vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
-/* What the recipe does not say: options of the command that changed how the starting checkpoint was read. */
+/* What the recipe does not say of the model: options of the command that changed how the starting checkpoint was read.
+ */
 static void model_text(char *out, size_t size, const vt_config *c) {
-    snprintf(out, size,
-             "attn: %s\nheads: %d\nattn-scale: %.17g\nln-eps: %.17g\nmean: %.17g,%.17g,%.17g\nstd: %.17g,%.17g,%.17g\n",
-             c->attn, c->heads, c->attn_scale, c->ln_eps, c->mean[0], c->mean[1], c->mean[2], c->std[0], c->std[1],
-             c->std[2]);
+    snprintf(out, size, "attn-scale: %.17g\nln-eps: %.17g\n", c->attn_scale, c->ln_eps);
 }
 
 /* Numbers as hexadecimal floats: exact. */

@@ -31,6 +31,15 @@ static inline void set(vt_recipe *r, const char *assignment) {
     if (vt_recipe_set(r, assignment, &e) != VT_OK) fail_msg("--set %s was refused: %s", assignment, e.text);
 }
 
+/* The same, resolved, with one --set (or NULL). */
+static inline vt_recipe *of_set(const char *text, const char *assignment) {
+    vt_recipe *r = of(text, false);
+    vt_err e = {0};
+    if (assignment) set(r, assignment);
+    if (vt_recipe_resolve(r, &e) != VT_OK) fail_msg("'%s' was refused: %s", text, e.text);
+    return r;
+}
+
 typedef struct refusal {
     const char *text; /* YAML */
     vt_status status;

@@ -1,7 +1,7 @@
 /* One step of training, from image numbers to new weights: the gradient of a batch against a double session that is
  * handed the same images one by one, clipping, averaged weights. */
 #include "core/real.h"
-#include "t.h"
+#include "recipe_bench.h"
 
 #include "core/gemm.h"
 #include "io/draw.h"
@@ -43,16 +43,6 @@ static int teardown(void **state) {
     vt_dataset_close(data);
     snprintf(line, sizeof line, "rm -rf %s", root);
     return system(line);
-}
-
-static vt_recipe *recipe(const char *text, const char *set) {
-    vt_recipe *r;
-    vt_err e = {0};
-    assert_int_equal(vt_recipe_new(&r, &e), VT_OK);
-    if (vt_recipe_parse(r, text, strlen(text), "test", &e) != VT_OK) fail_msg("%s", e.text);
-    if (set && vt_recipe_set(r, set, &e) != VT_OK) fail_msg("%s", e.text);
-    if (vt_recipe_resolve(r, &e) != VT_OK) fail_msg("%s", e.text);
-    return r;
 }
 
 static vt_model *model(vt_recipe *r) {
@@ -160,7 +150,7 @@ static judged judge(const vt_recipe *r, const vt_model *m, double ortho) {
 }
 
 static void check_gradient(const char *text, const char *set, int threads, double ortho) {
-    vt_recipe *r = recipe(text, set);
+    vt_recipe *r = of_set(text, set);
     vt_model *m = model(r);
     vt_batch b;
     vt_err e = {0};
@@ -226,7 +216,7 @@ static void test_attention_penalty(void **state) {
 
 static void test_update(void **state) {
     (void)state;
-    vt_recipe *r = recipe(PLAIN, "ema=0.75");
+    vt_recipe *r = of_set(PLAIN, "ema=0.75");
     vt_model *m = model(r);
     vt_update u;
     vt_err e = {0};
@@ -272,7 +262,7 @@ static void test_update(void **state) {
 
 /* Norm of the weights' change over one step of a run; w [total], if not NULL: the new weights. */
 static double moved(const char *set, float *w) {
-    vt_recipe *r = recipe(PLAIN, set);
+    vt_recipe *r = of_set(PLAIN, set);
     vt_model *m = model(r), *start = model(r);
     char out[100], line[120];
     vt_err e = {0};
@@ -295,7 +285,7 @@ static double moved(const char *set, float *w) {
 /* A step is lr min(1, clip / norm) times the gradient. */
 static void test_clip(void **state) {
     (void)state;
-    vt_recipe *r = recipe(PLAIN, NULL);
+    vt_recipe *r = of_set(PLAIN, NULL);
     vt_model *m = model(r);
     size_t n = m->params.total;
     float *free_w = calloc(n, sizeof *free_w), *w = calloc(n, sizeof *w);

@@ -1,6 +1,6 @@
 /* The training loop as a whole, on drawn images and a tiny ViT: what a run's bytes depend on (recipe, data) and what
  * not (threads, interruptions), its guard rails, and what it says it will take. */
-#include "t.h"
+#include "recipe_bench.h"
 
 #include <sys/file.h>
 #include <unistd.h>
@@ -72,18 +72,8 @@ typedef struct options {
     spoken *heard;
 } options;
 
-static vt_recipe *recipe(const char *text, const char *set) {
-    vt_recipe *r;
-    vt_err e = {0};
-    assert_int_equal(vt_recipe_new(&r, &e), VT_OK);
-    if (vt_recipe_parse(r, text, strlen(text), "test", &e) != VT_OK) fail_msg("%s", e.text);
-    if (set && vt_recipe_set(r, set, &e) != VT_OK) fail_msg("%s", e.text);
-    if (vt_recipe_resolve(r, &e) != VT_OK) fail_msg("%s", e.text);
-    return r;
-}
-
 static vt_status train(const char *text, const char *set, const char *out, options o, vt_err *e) {
-    vt_recipe *r = recipe(text, set);
+    vt_recipe *r = of_set(text, set);
     vt_dataset *data, *test;
     vt_model *m;
     assert_int_equal(vt_dataset_open(&data, in("data"), VT_SPLIT_TRAIN, e), VT_OK);
@@ -183,7 +173,7 @@ static void test_msvp_follows(void **state) {
     vt_err e = {0};
     char text[600];
     snprintf(text, sizeof text, "%smsvp: {lambda: 0.001}\n", PLAIN);
-    vt_recipe *r = recipe(text, "epochs=30");
+    vt_recipe *r = of_set(text, "epochs=30");
     vt_st *st;
     vt_model *m;
     double sigma[PARTS];
@@ -470,7 +460,7 @@ static float *weights_after(const char *dir, const char *out, size_t *n) {
     vt_dataset *data;
     vt_model *m;
     vt_recipe *r =
-        recipe("epochs: 2\nbatch: 36\nmicro_batch: 4\nlr: 0.1\nmodel: {patch: 4, dim: 8, depth: 1, heads: 1, "
+        of_set("epochs: 2\nbatch: 36\nmicro_batch: 4\nlr: 0.1\nmodel: {patch: 4, dim: 8, depth: 1, heads: 1, "
                "hidden: 8, mean: 0.5, std: 0.25}\naugment: {crop: 0, mix_prob: 0}\n"
                "probe: {images: 500, split: train}\n",
                NULL);
@@ -520,7 +510,7 @@ static void test_watched_are_not_learned(void **state) {
 /* Memory follows the micro-batch and the threads, not the batch. */
 static size_t measured(const char *set, int threads) {
     vt_err e = {0};
-    vt_recipe *r = recipe(HARD, set);
+    vt_recipe *r = of_set(HARD, set);
     vt_dataset *data;
     vt_model *m;
     vt_train_plan p;

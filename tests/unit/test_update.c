@@ -1,6 +1,6 @@
 /* train/update: norm, clipping, groups, attention's own optimiser, averaged weights, and weights that are not finite,
  * on a tiny model, against plain loops over single weights. */
-#include "t.h"
+#include "recipe_bench.h"
 
 #include "train/update.h"
 
@@ -25,15 +25,6 @@ static vt_model *tiny(void) {
     return m;
 }
 
-static vt_recipe *recipe(const char *text) {
-    vt_recipe *r;
-    vt_err e = {0};
-    assert_int_equal(vt_recipe_new(&r, &e), VT_OK);
-    if (vt_recipe_parse(r, text, strlen(text), "test", &e) != VT_OK) fail_msg("%s", e.text);
-    if (vt_recipe_resolve(r, &e) != VT_OK) fail_msg("%s", e.text);
-    return r;
-}
-
 static float *gradient(const vt_model *m, uint64_t seed) {
     float *g = calloc(m->params.total, sizeof *g);
     assert_non_null(g);
@@ -56,7 +47,7 @@ static void open_update(vt_update *u, vt_model *m, const vt_recipe *r, int threa
 static void test_norm(void **state) {
     (void)state;
     vt_model *m = tiny();
-    vt_recipe *r = recipe(SGD);
+    vt_recipe *r = of(SGD, true);
     vt_update u;
     open_update(&u, m, r, 2);
     float *g = gradient(m, 1);
@@ -76,7 +67,7 @@ static void test_norm(void **state) {
 static void test_groups_and_clip(void **state) {
     (void)state;
     vt_model *m = tiny();
-    vt_recipe *r = recipe(SGD "weight_decay: 0.5\ngroups: {'*.bias': 0, 'blocks.1.*': 0.25, pos_embed: 0.125}\n");
+    vt_recipe *r = of(SGD "weight_decay: 0.5\ngroups: {'*.bias': 0, 'blocks.1.*': 0.25, pos_embed: 0.125}\n", true);
     vt_update u;
     open_update(&u, m, r, 1);
     float *g = gradient(m, 2), *w = malloc(m->params.total * sizeof *w);
@@ -112,7 +103,7 @@ static void test_groups_and_clip(void **state) {
 static void test_attention_optimiser(void **state) {
     (void)state;
     vt_model *m = tiny();
-    vt_recipe *r = recipe(SGD "weight_decay: 0\nattention_optimiser: adamw\nattention_lr_scale: 0.5\n");
+    vt_recipe *r = of(SGD "weight_decay: 0\nattention_optimiser: adamw\nattention_lr_scale: 0.5\n", true);
     vt_update u;
     open_update(&u, m, r, 1);
     float *g = gradient(m, 3), *w = malloc(m->params.total * sizeof *w);
@@ -138,7 +129,7 @@ static void test_attention_optimiser(void **state) {
 static void test_ema(void **state) {
     (void)state;
     vt_model *m = tiny();
-    vt_recipe *r = recipe(SGD "ema: 0.75\n");
+    vt_recipe *r = of(SGD "ema: 0.75\n", true);
     vt_update u;
     open_update(&u, m, r, 2);
     size_t n = m->params.total;
@@ -167,7 +158,7 @@ static void test_ema(void **state) {
 static void test_taken_back(void **state) {
     (void)state;
     vt_model *m = tiny();
-    vt_recipe *r = recipe(SGD "ema: 0.5\n");
+    vt_recipe *r = of(SGD "ema: 0.5\n", true);
     vt_update u;
     open_update(&u, m, r, 2);
     size_t n = m->params.total;
@@ -197,7 +188,7 @@ static void test_state_taken_back(void **state) {
     /* the last weight of all, so that every other piece has moved; and one of the first */
     for (size_t i = 0; i < 2 * T_COUNT(cases); i++) {
         vt_model *m = tiny();
-        vt_recipe *r = recipe(cases[i / 2]);
+        vt_recipe *r = of(cases[i / 2], true);
         vt_update u;
         open_update(&u, m, r, 2);
         size_t n = m->params.total, bytes = n * sizeof(float);
@@ -242,7 +233,7 @@ static void test_state_taken_back(void **state) {
 static void test_slot_overflows(void **state) {
     (void)state;
     vt_model *m = tiny();
-    vt_recipe *r = recipe("optimiser: adamw\nlr: 0.1\naugment: {mix_prob: 0}\n");
+    vt_recipe *r = of("optimiser: adamw\nlr: 0.1\naugment: {mix_prob: 0}\n", true);
     vt_update u;
     open_update(&u, m, r, 1);
     float *g = gradient(m, 4);
@@ -264,7 +255,7 @@ static void test_slot_overflows(void **state) {
 static void test_slow_ema(void **state) {
     (void)state;
     vt_model *m = tiny();
-    vt_recipe *r = recipe(SGD "ema: 0.9999\n");
+    vt_recipe *r = of(SGD "ema: 0.9999\n", true);
     vt_update u;
     open_update(&u, m, r, 1);
     size_t n = m->params.total;
@@ -285,7 +276,7 @@ static void test_slow_ema(void **state) {
 static void test_attention_rate(void **state) {
     (void)state;
     vt_model *m = tiny();
-    vt_recipe *r = recipe(SGD "weight_decay: 0\nattention_optimiser: same\nattention_lr_scale: 0.25\n");
+    vt_recipe *r = of(SGD "weight_decay: 0\nattention_optimiser: same\nattention_lr_scale: 0.25\n", true);
     vt_update u;
     open_update(&u, m, r, 1);
     float *g = gradient(m, 3), *w = malloc(m->params.total * sizeof *w);
@@ -320,7 +311,7 @@ static void test_stuck(void **state) {
     };
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         vt_model *m = tiny();
-        vt_recipe *r = recipe(cases[i].text);
+        vt_recipe *r = of(cases[i].text, true);
         vt_update u;
         const char *first = NULL;
         open_update(&u, m, r, 1);
