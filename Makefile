@@ -129,9 +129,12 @@ deps-build:
 	@tools/deps.sh --install build
 deps-test:
 	@tools/deps.sh --install test
-demo: deps-build ## build, evaluate the embedded checkpoint on the embedded images, print the table
+demo: deps-build ## build, evaluate the embedded pair (plain, SpecFormer) on the embedded images, compare them
 	@$(MAKE) --no-print-directory all
-	$(EXE) eval weights/shapes10-vit/model.safetensors --data datasets/shapes10 $(DEMO)
+	@rm -rf $(BUILD)/demo
+	$(EXE) eval weights/shapes10-plain/model.safetensors --data datasets/shapes10 $(DEMO) --out $(BUILD)/demo/plain
+	$(EXE) eval weights/shapes10-specformer/model.safetensors --data datasets/shapes10 $(DEMO) --out $(BUILD)/demo/specformer
+	$(EXE) compare $(BUILD)/demo/plain $(BUILD)/demo/specformer
 DEMO ?= --images 0:100 --eps 4/255 --attack fgsm --attack pgd --attack cw20 --attack autoattack
 
 clean: ## remove build/

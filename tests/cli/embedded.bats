@@ -21,12 +21,12 @@ EPS=$(sed -n 's/^DEMO ?=.*--eps \([^ ]*\).*/\1/p' "$ROOT/Makefile") # what `make
 }
 
 @test "embedded: a trained checkpoint tells its recipe, which is the one in recipes" {
-    for name in standard standard_msvp at at_msvp; do
-        w=$ROOT/weights/cifar10-${name/_/-}/model.safetensors
+    for name in cifar10_standard cifar10_standard_msvp cifar10_at cifar10_at_msvp shapes10_plain shapes10_specformer; do
+        w=$ROOT/weights/${name//_/-}/model.safetensors
         good train --from "$w" --data "$SHAPES" --dry-run
         from=$(grep -v '^#' <<<"$output")
-        good train "$ROOT/recipes/cifar10_$name.yaml" --data "$SHAPES" --dry-run
-        [ "$(grep -v '^#' <<<"$output")" = "$from" ] || fail "recipes/cifar10_$name.yaml is not what made $w"
+        good train "$ROOT/recipes/$name.yaml" --data "$SHAPES" --dry-run
+        [ "$(grep -v '^#' <<<"$output")" = "$from" ] || fail "recipes/$name.yaml is not what made $w"
     done
 }
 
@@ -39,6 +39,16 @@ EPS=$(sed -n 's/^DEMO ?=.*--eps \([^ ]*\).*/\1/p' "$ROOT/Makefile") # what `make
     [ -n "$EPS" ]
     good eval "$MODEL" --data "$SHAPES" --images 0:12 --eps "$EPS" --attack fgsm --attack autoattack --out r
     truth r/results.json '.clean.correct > 0 and .attacks[1].robust * 2 <= .clean.correct and .attacks[1].robust <= .attacks[0].robust'
+}
+
+@test "embedded: of the pair of make demo, the hardened one keeps at least three times as many images, at some cost in clean accuracy" {
+    good eval "$ROOT/weights/shapes10-plain" --data "$SHAPES" --images 0:60 --eps "$EPS" --attack pgd --out a
+    good eval "$ROOT/weights/shapes10-specformer" --data "$SHAPES" --images 0:60 --eps "$EPS" --attack pgd --out b
+    good compare a b
+    says held
+    truth a/results.json '.clean.percent >= 85'
+    truth b/results.json '.clean.percent >= 70 and .attacks[0].percent >= 30'
+    [ "$(jq .attacks[0].robust b/results.json)" -ge $((3 * $(jq .attacks[0].robust a/results.json))) ]
 }
 
 @test "embedded: the input gradient is exact on this very checkpoint" {
