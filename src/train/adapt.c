@@ -182,7 +182,7 @@ static vt_status check_shapes(const vt_model *to, const vt_model *from, const vt
 vt_status vt_adapt(vt_model *to, const vt_model *from, const vt_recipe_init *how, uint64_t seed, vt_err *e) {
     VT_TRY(check(to, from, how, e));
     VT_TRY(check_shapes(to, from, how, e));
-    vt_model_init(to, seed);
+    if (vt_model_init(to, seed) != VT_OK) return vt_fail(e, VT_E_MEMORY, "no memory for the first weights");
     for (int i = 0; i < to->params.count; i++) {
         const vt_param *p = &to->params.items[i], *q = vt_model_param(from, p->name);
         if (!q || (is_head(p->name) && how->head == VT_HEAD_FRESH)) continue;

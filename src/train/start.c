@@ -69,8 +69,9 @@ vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, c
     vt_config c;
     VT_TRY(shape(&c, r, data, init, e));
     VT_TRY(vt_model_new(out, &c, e));
-    if (!init) vt_model_init(*out, (uint64_t)r->top.seed);
-    vt_status s = init ? vt_adapt(*out, init, &r->init, (uint64_t)r->top.seed, e) : VT_OK;
+    vt_status s =
+        init ? vt_adapt(*out, init, &r->init, (uint64_t)r->top.seed, e) : vt_model_init(*out, (uint64_t)r->top.seed);
+    if (s != VT_OK && !init) vt_fail(e, s, "no memory for the first weights");
     if (s != VT_OK) {
         vt_model_close(*out);
         *out = NULL;

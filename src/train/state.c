@@ -46,7 +46,7 @@ static vt_status list(entries *l, vt_run *run, vt_err *e) {
         const vt_optim_def_f32 *def = run->update.rules[i].def;
         add(l, run->m->w + p->offset, p->numel, false, "weight", p->name, "");
         if (run->update.ema) add(l, run->update.ema + p->offset, p->numel, false, "ema", p->name, "");
-        for (int k = 0; k < def->slots; k++)
+        for (int k = 0; k < def->slots && !p->buffer; k++)
             add(l, vt_update_slot(&run->update, i, k), p->numel, def->wide, "optim", p->name, def->slot_name[k]);
     }
     for (int i = 0; i < run->n_penalties; i++)
