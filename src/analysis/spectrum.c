@@ -64,13 +64,13 @@ static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
 static int most_heads(const vt_model *m) {
     int most = 1;
     vt_matrix x;
-    for (int b = 0; b < m->config.depth; b++)
+    for (int b = 0; b < vt_model_blocks(m); b++)
         if (vt_model_matrix(m, b, VT_ROLE_Q, &x) && x.heads > most) most = x.heads;
     return most;
 }
 
 vt_status vt_spectrum_measure(vt_spectrum *out, const vt_model *m, bool all, int threads, vt_err *e) {
-    *out = (vt_spectrum){.depth = m->config.depth, .heads = most_heads(m)};
+    *out = (vt_spectrum){.depth = vt_model_blocks(m), .heads = most_heads(m)};
     size_t n = (size_t)out->depth * VT_ROLE_COUNT * parts(out); /* depth and heads are bounded by vt_config_check */
     out->sigma = vt_alloc(n * sizeof *out->sigma);
     if (!out->sigma) return vt_fail(e, VT_E_MEMORY, "no memory for %zu singular values", n);

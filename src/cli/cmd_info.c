@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include "cli/cli.h"
 #include "core/gemm.h"
+#include "models/forms.h"
 #include "models/session.h"
 
 static void row(const char *key, const char *value, const char *from) {
@@ -18,7 +19,7 @@ static void print_config(const vt_model *m) {
     char v[VT_FIELD_COUNT][64];
     snprintf(v[VT_FIELD_ARCH], 64, "%s", c->arch);
     snprintf(v[VT_FIELD_IMAGE], 64, "3 x %d x %d", c->image, c->image);
-    snprintf(v[VT_FIELD_PATCH], 64, "%d (%d tokens)", c->patch, vt_config_tokens(c));
+    snprintf(v[VT_FIELD_PATCH], 64, "%d (%d tokens)", c->patch, vt_model_tokens(m));
     snprintf(v[VT_FIELD_DIM], 64, "%d", c->dim);
     snprintf(v[VT_FIELD_DEPTH], 64, "%d", c->depth);
     snprintf(v[VT_FIELD_HEADS], 64, "%d of width %d", c->heads, c->dim / c->heads);
@@ -26,13 +27,24 @@ static void print_config(const vt_model *m) {
     snprintf(v[VT_FIELD_CLASSES], 64, "%d", c->classes);
     snprintf(v[VT_FIELD_QKV_BIAS], 64, "%s", c->qkv_bias ? "yes" : "no");
     snprintf(v[VT_FIELD_DIST], 64, "%s", c->dist_token ? "yes (logits = mean of both heads)" : "no");
-    snprintf(v[VT_FIELD_POOL], 64, "%s", c->pool == VT_POOL_AVG ? "mean of the patch tokens" : "class token");
+    snprintf(v[VT_FIELD_POOL], 64, "%s",
+             c->pool == VT_POOL_TOKEN ? "class token"
+             : c->pool == VT_POOL_AVG ? "mean of the patch tokens"
+                                      : "mean of all tokens");
     snprintf(v[VT_FIELD_ATTN], 64, "%s", c->attn);
     snprintf(v[VT_FIELD_SCALE], 64, "%.9g", c->attn_scale);
     snprintf(v[VT_FIELD_LN_EPS], 64, "%g", c->ln_eps);
     snprintf(v[VT_FIELD_MEAN], 64, "%.6g, %.6g, %.6g", c->mean[0], c->mean[1], c->mean[2]);
     snprintf(v[VT_FIELD_STD], 64, "%.6g, %.6g, %.6g", c->std[0], c->std[1], c->std[2]);
-    for (int i = 0; i < VT_FIELD_COUNT; i++) row(keys[i], v[i], m->source[i]);
+    for (int i = 0; i < VT_FIELD_NORM; i++) row(keys[i], v[i], m->source[i]);
+    int n;
+    const vt_form *forms = vt_forms(&n);
+    for (int i = 0; i < n; i++) { /* forms that timm's ViT has not */
+        const vt_form *f = &forms[i];
+        if (f->field == VT_FIELD_POOL || vt_form_is_default(c, f)) continue;
+        vt_form_text(c, f, v[f->field], sizeof v[0]);
+        row(keys[f->field], f->opt.type == VT_OPT_BOOL ? "yes" : v[f->field], m->source[f->field]);
+    }
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {

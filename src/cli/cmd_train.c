@@ -111,8 +111,8 @@ static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
 
 /* Compiled kernels and buffers of oneDNN and OpenBLAS: what a run takes beside what it asks for. Measured; products too
  * small for oneDNN (core/gemm.c) take next to nothing. */
-static double libraries_mb(const vt_config *c, int threads) {
-    double product = (double)vt_config_tokens(c) * c->dim * c->dim;
+static double libraries_mb(const vt_model *m, int threads) {
+    double product = (double)vt_model_tokens(m) * m->config.dim * m->config.dim;
     return product < 1e6 ? 1 : 4 + 2.0 * threads;
 }
 
@@ -138,7 +138,7 @@ static vt_status dry_run(const job *j, vt_err *e) {
            (long long)p.watched, (long long)p.per_epoch, (long long)p.steps);
     printf("# work: %.3g GFLOP a step, %.3g TFLOP in all\n", p.flops * 1e-9, p.flops * 1e-12 * (double)p.steps);
     printf("# memory: %.0f MB peak with %d threads (%.1f MB of weights, activations and optimiser; micro_batch %d)\n",
-           before + (double)p.bytes / 1048576 - weights + libraries_mb(c, j->t.threads), j->t.threads,
+           before + (double)p.bytes / 1048576 - weights + libraries_mb(j->model, j->t.threads), j->t.threads,
            (double)p.bytes / 1048576, j->recipe->top.micro_batch);
     free(text);
     return VT_OK;

@@ -1,60 +1,104 @@
 /* Vision Transformer and DeiT (Dosovitskiy et al. 2021; Touvron et al. 2021), timm's tensor names and conventions:
- * class token, optional distillation token, learned positions added after concatenation, pre-norm blocks, and either
- * norm -> head on the class token (distilled: the mean of head and head_dist, as timm evaluates) or the mean over the
- * patch tokens -> fc_norm -> head (global_pool='avg'). */
+ * class token, optional distillation and register tokens, patches; learned positions of all tokens or of the patches
+ * alone; blocks of any form (block.h); and either norm -> head on the class token (distilled: the mean of head and
+ * head_dist, as timm evaluates) or a mean over tokens, before the norm (fc_norm, timm's global_pool='avg') or after it
+ * (norm). */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "models/block.h"
+#include "models/detect.h"
 #include "nn/nn.h"
 
-enum { EMBED_W, EMBED_B, CLS, DIST, POS, GATE };                   /* layer 0 */
-enum { NORM_W, NORM_B, HEAD_W, HEAD_B, HEAD_DIST_W, HEAD_DIST_B }; /* layer depth + 1 */
+/* layer 0 */
+enum { EMBED_W, EMBED_B, CLS, DIST, REG, POS, GATE, NORM_PRE, EMBED_SLOTS = NORM_PRE + VT_NORM_SLOTS };
+/* layer depth + 1 */
+enum { NORM, HEAD_W = NORM + VT_NORM_SLOTS, HEAD_B, HEAD_DIST_W, HEAD_DIST_B };
 
 typedef struct state {
-    real *patches;  /* [b*N, 3ps^2] normalised */
-    real *dpatches; /* their gradient; shares the memory of patches unless weight gradients need both */
-    real *gated;    /* patches times the gate, or patches itself */
-    real *embed;    /* [b*N, D]; later its gradient */
+    VT_R(vt_block_shape) shape; /* of every block; b, layer, index and tail are set for each */
+    real *patches;              /* [b*N, 3ps^2] normalised */
+    real *dpatches;             /* their gradient; shares the memory of patches unless weight gradients need both */
+    real *gated;                /* patches times the gate, or patches itself */
+    real *embed;                /* [b*N, D]; later its gradient */
+    real *pre, *pre_mean, *pre_rstd; /* [b*T, D] input of norm_pre, [b*T] */
     VT_R(vt_block_cache) *blocks;
     VT_R(vt_block_scratch) scratch;
-    real *last;                 /* [b*R, D] output of the last block; later the gradient of the stream */
-    real *stream;               /* [b*T, D] gradient */
-    real *pooled;               /* [b*P, D] input of the final norm: class (and distillation) rows, or patch means */
-    real *normed, *mean, *rstd; /* [b*P, D], [b*P] */
-    real *dnormed;              /* [b*P, D] */
-    real *aux;                  /* [b, K] logits of head_dist; later gradient */
+    real *last;   /* [b*R, D] output of the last block; later the gradient of the stream */
+    real *stream; /* [b*T, D] gradient */
+    real *pooled; /* [b*P, D] input of the final norm: class (and distillation) rows, or means of tokens */
+    real *normed, *mean, *rstd; /* [b*P, D], [b*P]; norm_first: of all tokens, b*T rows */
+    real *dnormed;
+    real *read, *dread; /* [b*P, D] what the heads read: normed, or with norm_first its means; gradient */
+    real *aux;          /* [b, K] logits of head_dist; later gradient */
 } state;
 
 static void params(vt_param_list *l, const vt_config *c) {
-    int64_t d = c->dim, k = c->classes, p = c->patch;
-    vt_param_add(l, 0, CLS, false, VT_INIT_TINY, "cls_token", (int64_t[4]){1, 1, d});
+    int64_t d = c->dim, k = c->classes, p = c->patch, n = (int64_t)vt_config_side(c) * vt_config_side(c);
+    int64_t placed = c->no_embed_class ? n : vt_config_tokens(c);
+    if (!c->no_cls) vt_param_add(l, 0, CLS, false, VT_INIT_TINY, "cls_token", (int64_t[4]){1, 1, d});
     if (c->dist_token) vt_param_add(l, 0, DIST, false, VT_INIT_TRUNC02, "dist_token", (int64_t[4]){1, 1, d});
-    vt_param_add(l, 0, POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, vt_config_tokens(c), d});
+    if (c->registers) vt_param_add(l, 0, REG, false, VT_INIT_TINY, "reg_token", (int64_t[4]){1, c->registers, d});
+    vt_param_add(l, 0, POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, placed, d});
     vt_param_add(l, 0, EMBED_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){d, 3, p, p});
-    vt_param_add(l, 0, EMBED_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){d});
-    if (c->patch_gate)
-        vt_param_add(l, 0, GATE, false, VT_INIT_ONE, "patch_gate",
-                     (int64_t[4]){(int64_t)vt_config_side(c) * vt_config_side(c)});
-    for (int i = 0; i < c->depth; i++) VT_R(vt_block_params)(l, c, 1 + i, i);
+    if (!c->no_patch_bias) vt_param_add(l, 0, EMBED_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){d});
+    if (c->patch_gate) vt_param_add(l, 0, GATE, false, VT_INIT_ONE, "patch_gate", (int64_t[4]){n});
+    if (c->norm_pre) vt_param_add_norm(l, 0, NORM_PRE, c->norm, "norm_pre", c->dim);
+    VT_R(vt_block_shape) sh = VT_R(vt_block_of)(c);
+    for (int i = 0; i < c->depth; i++) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "blocks.%d.", i);
+        sh.layer = 1 + i;
+        VT_R(vt_block_params)(l, &sh, prefix);
+    }
     int last = 1 + c->depth;
-    bool avg = c->pool == VT_POOL_AVG;
-    vt_param_add(l, last, NORM_W, false, VT_INIT_ONE, avg ? "fc_norm.weight" : "norm.weight", (int64_t[4]){d});
-    vt_param_add(l, last, NORM_B, false, VT_INIT_ZERO, avg ? "fc_norm.bias" : "norm.bias", (int64_t[4]){d});
-    vt_param_add(l, last, HEAD_W, false, VT_INIT_TRUNC02, "head.weight", (int64_t[4]){k, d});
+    vt_param_add_norm(l, last, NORM, c->final_norm, c->pool != VT_POOL_TOKEN && !c->norm_first ? "fc_norm" : "norm",
+                      c->dim);
+    vt_param_add(l, last, HEAD_W, false, VT_INIT_LINEAR, "head.weight", (int64_t[4]){k, d});
     vt_param_add(l, last, HEAD_B, false, VT_INIT_ZERO, "head.bias", (int64_t[4]){k});
     if (!c->dist_token) return;
-    vt_param_add(l, last, HEAD_DIST_W, false, VT_INIT_TRUNC02, "head_dist.weight", (int64_t[4]){k, d});
+    vt_param_add(l, last, HEAD_DIST_W, false, VT_INIT_LINEAR, "head_dist.weight", (int64_t[4]){k, d});
     vt_param_add(l, last, HEAD_DIST_B, false, VT_INIT_ZERO, "head_dist.bias", (int64_t[4]){k});
 }
 
-/* Rows an image contributes to the final norm, and tokens the last block must deliver (0: all). */
-static int pooled_rows(const vt_config *c) { return c->pool == VT_POOL_AVG ? 1 : vt_config_prefix(c); }
-static int tail(const vt_config *c) { return c->pool == VT_POOL_AVG ? 0 : vt_config_prefix(c); }
+static vt_status check(const vt_config *c, const char *p, vt_err *e) {
+    if (c->no_cls && (c->dist_token || c->pool == VT_POOL_TOKEN))
+        return vt_fail(e, VT_E_SHAPE, "%s: without a class token there is no %s", p,
+                       c->dist_token ? "distillation token" : "pooling by it: pool must be avg or all");
+    if (c->dist_token && c->pool != VT_POOL_TOKEN) /* timm's distilled models refuse it too */
+        return vt_fail(e, VT_E_SHAPE, "%s: a distillation token and mean pooling (fc_norm) exclude each other", p);
+    if (c->dist_token && c->registers)
+        return vt_fail(e, VT_E_SHAPE, "%s: a distillation token and register tokens exclude each other", p);
+    if (c->registers < 0 || c->registers > 1024)
+        return vt_fail(e, VT_E_RANGE, "%s: register tokens are %d, must be between 0 and 1024", p, c->registers);
+    if (c->norm_first && (c->pool == VT_POOL_TOKEN || c->final_norm == VT_NORM_NONE))
+        return vt_fail(e, VT_E_SHAPE, "%s: norm_first needs a mean over tokens and a final norm", p);
+    if (c->norm_pre && c->norm == VT_NORM_NONE)
+        return vt_fail(e, VT_E_SHAPE, "%s: norm_pre and blocks without a norm exclude each other", p);
+    if (c->post_norm && c->norm == VT_NORM_NONE)
+        return vt_fail(e, VT_E_SHAPE, "%s: post_norm and blocks without a norm exclude each other", p);
+    if (c->qk_norm && c->tied_qk)
+        return vt_fail(e, VT_E_SHAPE, "%s: q/k norm and W_Q = W_K exclude each other (two norms would untie them)", p);
+    return VT_OK;
+}
+
+/* Rows of an image that the heads read from tokens, and tokens the last block must deliver (0: all). */
+static int heads_read(const vt_config *c) { return c->pool == VT_POOL_TOKEN ? 1 + c->dist_token : 1; }
+static int tail(const vt_config *c) { return c->pool == VT_POOL_TOKEN ? heads_read(c) : 0; }
+/* First token of a mean. */
+static int mean_from(const vt_config *c) { return c->pool == VT_POOL_ALL ? 0 : vt_config_prefix(c); }
+
+static VT_R(vt_block_shape) block_of(const state *st, const vt_config *c, int i, int b) {
+    VT_R(vt_block_shape) sh = st->shape;
+    sh.attn.b = b, sh.layer = 1 + i, sh.index = i, sh.tail = i == c->depth - 1 ? tail(c) : 0;
+    return sh;
+}
 
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     size_t b = (size_t)s->capacity, d = (size_t)c->dim, n = (size_t)(vt_config_side(c) * vt_config_side(c));
-    size_t rows = b * (size_t)pooled_rows(c), m = b * (size_t)vt_config_tokens(c);
+    size_t rows = b * (size_t)heads_read(c), m = b * (size_t)vt_config_tokens(c), of_norm = c->norm_first ? m : rows;
     st->patches = vt_arena_take(a, b * n * (size_t)(3 * c->patch * c->patch), sizeof(real));
     st->dpatches = s->mode == VT_GRAD_PARAMS ? vt_arena_take(a, b * n * (size_t)(3 * c->patch * c->patch), sizeof(real))
                                              : st->patches;
@@ -62,24 +106,42 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->embed = vt_arena_take(a, b * n * d, sizeof(real));
     st->last = vt_arena_take(a, m * d, sizeof(real));
     st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m * d, sizeof(real));
-    st->pooled = vt_arena_take(a, rows * d, sizeof(real));
-    st->normed = vt_arena_take(a, rows * d, sizeof(real));
-    st->dnormed = vt_arena_take(a, rows * d, sizeof(real));
-    st->mean = vt_arena_take(a, rows, sizeof(real));
-    st->rstd = vt_arena_take(a, rows, sizeof(real));
+    if (c->norm_pre) {
+        st->pre = vt_arena_take(a, m * d, sizeof(real));
+        st->pre_mean = vt_arena_take(a, m, sizeof(real)), st->pre_rstd = vt_arena_take(a, m, sizeof(real));
+    }
+    st->pooled = c->norm_first ? st->last : vt_arena_take(a, rows * d, sizeof(real));
+    st->normed = vt_arena_take(a, of_norm * d, sizeof(real));
+    st->dnormed = vt_arena_take(a, of_norm * d, sizeof(real));
+    st->mean = vt_arena_take(a, of_norm, sizeof(real));
+    st->rstd = vt_arena_take(a, of_norm, sizeof(real));
+    st->read = c->norm_first ? vt_arena_take(a, rows * d, sizeof(real)) : st->normed;
+    st->dread = c->norm_first ? vt_arena_take(a, rows * d, sizeof(real)) : st->dnormed;
     st->aux = vt_arena_take(a, b * (size_t)c->classes, sizeof(real));
-    VT_R(vt_block_plan_scratch)(&st->scratch, s, a);
+    st->shape = VT_R(vt_block_of)(c);
+    VT_R(vt_block_shape) sh = block_of(st, c, 0, s->capacity);
+    VT_R(vt_block_room) room = {0};
+    VT_R(vt_block_measure)(&room, &sh);
+    VT_R(vt_block_plan_scratch)(&st->scratch, &room, a);
     size_t depth = s->mode == VT_GRAD_NONE ? 1 : (size_t)c->depth; /* forward only: one set serves all blocks */
     VT_R(vt_block_cache) *blocks = vt_arena_take(a, depth, sizeof *blocks), measured;
     st->blocks = blocks;
-    for (size_t i = 0; i < depth; i++) VT_R(vt_block_plan_cache)(blocks ? &blocks[i] : &measured, s, a);
+    for (size_t i = 0; i < depth; i++) VT_R(vt_block_plan)(blocks ? &blocks[i] : &measured, &sh, s->mode, a);
+}
+
+/* Tokens before the patches, one after the other: class, distillation, registers. */
+static void put_prefix(VT_R(vt_session) *s, real *out, const real *pos, int d, int registers) {
+    const real *from[3] = {s->w[CLS], s->w[DIST], s->w[REG]};
+    const int rows[3] = {1, 1, registers};
+    for (int k = 0; k < 3; k++)
+        for (int j = 0; from[k] && j < rows[k] * d; j++) *out++ = pos ? from[k][j] + *pos++ : from[k][j];
 }
 
 static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     int side = vt_config_side(c), n = side * side, t = vt_config_tokens(c), d = c->dim, row = 3 * c->patch * c->patch;
-    size_t pixels = (size_t)(3 * c->image * c->image);
+    size_t pixels = (size_t)(3 * c->image * c->image), skip = (size_t)(vt_config_prefix(c) * d), body = (size_t)(n * d);
     VT_R(vt_session_bind)(s, 0);
     for (int i = 0; i < b; i++)
         VT_R(vt_patchify_forward)(st->patches + (size_t)i * (size_t)(n * row), x + (size_t)i * pixels, c->mean, c->std,
@@ -88,32 +150,65 @@ static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
         for (int i = 0; i < b * n; i++)
             for (int j = 0; j < row; j++) st->gated[i * row + j] = s->w[GATE][i % n] * st->patches[i * row + j];
     VT_R(vt_linear_forward)(st->embed, st->gated, s->w[EMBED_W], s->wt[EMBED_W], s->w[EMBED_B], b * n, d, row);
-    const real *pos = s->w[POS];
+    const real *first = c->no_embed_class ? NULL : s->w[POS], *pos = s->w[POS] + (first ? skip : 0);
+    real *to = c->norm_pre ? st->pre : tokens;
     for (int i = 0; i < b; i++) {
-        real *out = tokens + (size_t)i * (size_t)(t * d);
-        for (int j = 0; j < d; j++) out[j] = s->w[CLS][j] + pos[j];
-        if (c->dist_token)
-            for (int j = 0; j < d; j++) out[d + j] = s->w[DIST][j] + pos[d + j];
-        size_t skip = (size_t)(vt_config_prefix(c) * d), body = (size_t)(n * d);
-        for (size_t j = 0; j < body; j++) out[skip + j] = st->embed[(size_t)i * body + j] + pos[skip + j];
+        real *out = to + (size_t)i * (size_t)(t * d);
+        put_prefix(s, out, first, d, c->registers);
+        for (size_t j = 0; j < body; j++) out[skip + j] = st->embed[(size_t)i * body + j] + pos[j];
+    }
+    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM_PRE, c->norm, c->ln_eps);
+    if (c->norm_pre) VT_R(vt_norm_forward)(tokens, st->pre_mean, st->pre_rstd, st->pre, &norm, b * t, d);
+}
+
+/* out [b, D] = means of tokens [b*T, D] */
+static void mean_forward(real *out, const real *tokens, const vt_config *c, int b) {
+    int d = c->dim, t = vt_config_tokens(c), first = mean_from(c);
+    for (int i = 0; i < b; i++, out += d) {
+        memset(out, 0, (size_t)d * sizeof(real));
+        for (int k = first; k < t; k++) VT_R(vt_add_to)(out, tokens + (size_t)(i * t + k) * (size_t)d, (size_t)d);
+        for (int j = 0; j < d; j++) out[j] /= (real)(t - first);
     }
 }
 
-/* st->last -> st->pooled */
-static void pool(VT_R(vt_session) *s, int b) {
+static void mean_backward(real *dtokens, const real *dout, const vt_config *c, int b) {
+    int d = c->dim, t = vt_config_tokens(c), first = mean_from(c);
+    memset(dtokens, 0, (size_t)(b * t * d) * sizeof(real));
+    for (int i = 0; i < b; i++)
+        for (int k = first; k < t; k++)
+            for (int j = 0; j < d; j++)
+                dtokens[(size_t)(i * t + k) * (size_t)d + (size_t)j] = dout[i * d + j] / (real)(t - first);
+}
+
+/* st->last -> st->read, through pooling and the final norm in the configured order */
+static void readout(VT_R(vt_session) *s, int b) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    int d = c->dim, t = vt_config_tokens(c), first = vt_config_prefix(c);
-    if (c->pool == VT_POOL_TOKEN) {
-        memcpy(st->pooled, st->last, (size_t)(b * first * d) * sizeof(real));
-        return;
-    }
-    for (int i = 0; i < b; i++) {
-        real *out = st->pooled + (size_t)(i * d);
-        memset(out, 0, (size_t)d * sizeof(real));
-        for (int k = first; k < t; k++) VT_R(vt_add_to)(out, st->last + (size_t)(i * t + k) * (size_t)d, (size_t)d);
-        for (int j = 0; j < d; j++) out[j] /= (real)(t - first);
-    }
+    int d = c->dim, rows = c->norm_first ? b * vt_config_tokens(c) : b * heads_read(c);
+    if (c->pool == VT_POOL_TOKEN)
+        memcpy(st->pooled, st->last, (size_t)(rows * d) * sizeof(real));
+    else if (!c->norm_first)
+        mean_forward(st->pooled, st->last, c, b);
+    VT_R(vt_session_bind)(s, 1 + c->depth);
+    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM, c->final_norm, c->ln_eps);
+    VT_R(vt_norm_forward)(st->normed, st->mean, st->rstd, st->pooled, &norm, rows, d);
+    if (c->norm_first) mean_forward(st->read, st->normed, c, b);
+}
+
+/* st->dread -> the gradient of st->last [b*R, D], which it returns */
+static real *readout_backward(VT_R(vt_session) *s, int b) {
+    const vt_config *c = &s->model->config;
+    state *st = s->state;
+    int d = c->dim, rows = c->norm_first ? b * vt_config_tokens(c) : b * heads_read(c);
+    bool token = c->pool == VT_POOL_TOKEN;
+    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM, c->final_norm, c->ln_eps);
+    real *dpooled = token ? st->last : st->dnormed;
+    if (c->norm_first) mean_backward(st->dnormed, st->dread, c, b);
+    VT_R(vt_norm_backward)(dpooled, s->dw[NORM + VT_NORM_W], s->dw[NORM + VT_NORM_B], NULL, st->dnormed, st->pooled,
+                           st->mean, st->rstd, &norm, rows, d);
+    if (token || c->norm_first) return dpooled;
+    mean_backward(st->last, dpooled, c, b);
+    return st->last;
 }
 
 /* logits of `rows`-strided normed rows: the class rows (offset 0) or the distillation rows (offset 1). The head has its
@@ -156,19 +251,15 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     state *st = s->state;
     embed(s, st->blocks[0].x, x, b);
     for (int i = 0; i < c->depth; i++) {
-        VT_R(vt_block_cache) *k = &st->blocks[keep ? i : 0];
-        bool end = i == c->depth - 1;
-        real *out = end ? st->last : st->blocks[keep ? i + 1 : 0].x;
-        VT_R(vt_block_forward)(s, out, k, &st->scratch, 1 + i, end ? tail(c) : 0);
+        VT_R(vt_block_shape) sh = block_of(st, c, i, b);
+        real *out = i == c->depth - 1 ? st->last : st->blocks[keep ? i + 1 : 0].x;
+        VT_R(vt_block_forward)(s, out, &st->blocks[keep ? i : 0], &st->scratch, &sh);
     }
-    pool(s, b);
-    VT_R(vt_session_bind)(s, 1 + c->depth);
-    int p = pooled_rows(c), d = c->dim, n = c->classes;
-    VT_R(vt_layernorm_forward)(st->normed, st->mean, st->rstd, st->pooled, s->w[NORM_W], s->w[NORM_B], b * p, d,
-                               c->ln_eps);
-    head_forward(s->logits, st->normed, s->w[HEAD_W], s->w[HEAD_B], b, p, n, d);
+    readout(s, b);
+    int p = heads_read(c), d = c->dim, n = c->classes;
+    head_forward(s->logits, st->read, s->w[HEAD_W], s->w[HEAD_B], b, p, n, d);
     if (!c->dist_token) return;
-    head_forward(st->aux, st->normed + d, s->w[HEAD_DIST_W], s->w[HEAD_DIST_B], b, p, n, d);
+    head_forward(st->aux, st->read + d, s->w[HEAD_DIST_W], s->w[HEAD_DIST_B], b, p, n, d);
     for (int i = 0; i < b * n; i++) s->logits[i] = (s->logits[i] + st->aux[i]) / 2;
 }
 
@@ -184,18 +275,31 @@ static void gate_backward(real *dgate, real *dpatches, const real *patches, cons
     }
 }
 
-static void embed_backward(VT_R(vt_session) *s, real *dx, const real *dtokens) {
+static void prefix_backward(VT_R(vt_session) *s, const real *g, int d, int registers) {
+    real *const to[3] = {s->dw[CLS], s->dw[DIST], s->dw[REG]};
+    const int rows[3] = {1, 1, registers};
+    for (int k = 0; k < 3; k++) {
+        if (!to[k]) continue;
+        VT_R(vt_add_to)(to[k], g, (size_t)(rows[k] * d));
+        g += rows[k] * d;
+    }
+}
+
+static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     int side = vt_config_side(c), n = side * side, t = vt_config_tokens(c), d = c->dim, row = 3 * c->patch * c->patch;
-    int b = s->batch, first = vt_config_prefix(c);
+    int b = s->batch, skip = vt_config_prefix(c) * d, unplaced = c->no_embed_class ? skip : 0;
     VT_R(vt_session_bind)(s, 0);
+    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM_PRE, c->norm, c->ln_eps);
+    if (c->norm_pre)
+        VT_R(vt_norm_backward)(dtokens, s->dw[NORM_PRE + VT_NORM_W], s->dw[NORM_PRE + VT_NORM_B], NULL, dtokens,
+                               st->pre, st->pre_mean, st->pre_rstd, &norm, b * t, d);
     for (int i = 0; i < b; i++) {
         const real *g = dtokens + (size_t)i * (size_t)(t * d);
-        if (s->dw[CLS]) VT_R(vt_add_to)(s->dw[CLS], g, (size_t)d);
-        if (s->dw[DIST]) VT_R(vt_add_to)(s->dw[DIST], g + d, (size_t)d);
-        if (s->dw[POS]) VT_R(vt_add_to)(s->dw[POS], g, (size_t)(t * d));
-        memcpy(st->embed + (size_t)i * (size_t)(n * d), g + (size_t)(first * d), (size_t)(n * d) * sizeof(real));
+        prefix_backward(s, g, d, c->registers);
+        if (s->dw[POS]) VT_R(vt_add_to)(s->dw[POS], g + unplaced, (size_t)(t * d - unplaced));
+        memcpy(st->embed + (size_t)i * (size_t)(n * d), g + skip, (size_t)(n * d) * sizeof(real));
     }
     VT_R(vt_linear_backward)(NULL, s->dw[EMBED_W], s->dw[EMBED_B], st->embed, st->gated, s->w[EMBED_W], b * n, d, row);
     if (!dx && !s->dw[GATE]) return;
@@ -208,38 +312,20 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, const real *dtokens) {
                                    c->image, c->image, c->patch);
 }
 
-/* st->dnormed -> gradient of the pooled rows -> st->last [b*R, D] */
-static void pool_backward(VT_R(vt_session) *s, int b) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    int d = c->dim, t = vt_config_tokens(c), first = vt_config_prefix(c), p = pooled_rows(c);
-    bool avg = c->pool == VT_POOL_AVG;
-    real *dpooled = avg ? st->dnormed : st->last;
-    VT_R(vt_layernorm_backward)(dpooled, s->dw[NORM_W], s->dw[NORM_B], NULL, st->dnormed, st->pooled, s->w[NORM_W],
-                                st->mean, st->rstd, b * p, d);
-    if (!avg) return;
-    memset(st->last, 0, (size_t)(b * t * d) * sizeof(real));
-    for (int i = 0; i < b; i++)
-        for (int k = first; k < t; k++)
-            for (int j = 0; j < d; j++)
-                st->last[(size_t)(i * t + k) * (size_t)d + (size_t)j] = dpooled[i * d + j] / (real)(t - first);
-}
-
 static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    int b = s->batch, p = pooled_rows(c), d = c->dim, n = c->classes;
+    int b = s->batch, p = heads_read(c), d = c->dim, n = c->classes;
     VT_R(vt_session_bind)(s, 1 + c->depth);
     real scale = c->dist_token ? (real)0.5 : 1;
-    head_backward(st->dnormed, s->dw[HEAD_W], s->dw[HEAD_B], dlogits, st->normed, s->w[HEAD_W], scale, b, p, n, d);
+    head_backward(st->dread, s->dw[HEAD_W], s->dw[HEAD_B], dlogits, st->read, s->w[HEAD_W], scale, b, p, n, d);
     if (c->dist_token)
-        head_backward(st->dnormed + d, s->dw[HEAD_DIST_W], s->dw[HEAD_DIST_B], dlogits, st->normed + d,
-                      s->w[HEAD_DIST_W], scale, b, p, n, d);
-    pool_backward(s, b);
-    for (int i = c->depth - 1; i >= 0; i--) {
-        bool end = i == c->depth - 1;
-        VT_R(vt_block_backward)(s, st->stream, end ? st->last : st->stream, &st->blocks[i], &st->scratch, 1 + i,
-                                end ? tail(c) : 0);
+        head_backward(st->dread + d, s->dw[HEAD_DIST_W], s->dw[HEAD_DIST_B], dlogits, st->read + d, s->w[HEAD_DIST_W],
+                      scale, b, p, n, d);
+    real *dy = readout_backward(s, b);
+    for (int i = c->depth - 1; i >= 0; i--, dy = st->stream) {
+        VT_R(vt_block_shape) sh = block_of(st, c, i, b);
+        VT_R(vt_block_backward)(s, st->stream, dy, &st->blocks[i], &st->scratch, &sh);
     }
     embed_backward(s, dx, st->stream);
 }
@@ -251,14 +337,111 @@ static void flops(const vt_config *c, double *forward, double *gradient) {
     double embed = n * 3 * c->patch * c->patch * d, rows = tail(c) ? tail(c) : t;
     double linear = 0, mix = c->depth * 2 * t * t * d;
     for (int i = 0; i < c->depth; i++)
-        linear += t * 3 * d * d + (i == c->depth - 1 ? rows : t) * (d * d + 2 * d * c->hidden);
+        linear += t * (c->tied_qk ? 2 : 3) * d * d + (i == c->depth - 1 ? rows : t) * (d * d + 2 * d * c->hidden);
     *forward = 2 * (embed + linear + mix);
     *gradient = 2 * (2 * embed + 2 * linear + 3 * mix);
 }
 
+/* ---- detection ---- */
+
+/* ConViT has the same embedding; its gate tells. */
+static bool probe(const vt_st *st) {
+    return vt_st_find(st, "patch_embed.proj.weight") && vt_st_find(st, "pos_embed") &&
+           !vt_detect_any(st, "blocks.", ".attn.gating_param");
+}
+
+/* Side of a square grid of n tokens, 0: no square. */
+static int64_t side_of(int64_t n) {
+    int64_t side = (int64_t)llround(sqrt((double)(n > 0 ? n : 0)));
+    return side * side == n ? side : 0;
+}
+
+/* Image side, class token and which tokens have a position: rows of pos_embed less the tokens before the patches make a
+ * square, or rows themselves do (timm's no_embed_class). Where both hold (5 of 9), the file's metadata say. */
+static vt_status detect_tokens(const vt_st *st, vt_config *c, const vt_tensor *pos, vt_err *e) {
+    const vt_tensor *reg = NULL;
+    if (vt_st_find(st, "reg_token")) VT_TRY(vt_detect_need(st, "reg_token", 3, &reg, e));
+    c->registers = reg ? (int)reg->shape[1] : 0;
+    c->dist_token = vt_st_find(st, "dist_token") != NULL;
+    c->no_cls = !vt_st_find(st, "cls_token") && !c->dist_token && side_of(pos->shape[1] - c->registers) > 0;
+    int64_t all = side_of(pos->shape[1]), less = side_of(pos->shape[1] - vt_config_prefix(c));
+    const char *says = vt_st_meta(st, "no_embed_class");
+    c->no_embed_class = vt_config_prefix(c) > 0 && all > 0 && (less == 0 || (says && !strcmp(says, "1")));
+    int64_t side = c->no_embed_class ? all : less;
+    if (side < 1)
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: pos_embed has %lld positions: less %d for the class%s that is not a square of patches",
+                       vt_st_path(st), (long long)pos->shape[1], vt_config_prefix(c),
+                       c->dist_token  ? " and distillation tokens"
+                       : c->registers ? " and register tokens"
+                                      : " token");
+    if (side * c->patch > 4096)
+        return vt_fail(e, VT_E_RANGE, "%s: image side is %lld pixels by pos_embed, must be at most 4096",
+                       vt_st_path(st), (long long)side * c->patch);
+    c->image = (int)side * c->patch;
+    return VT_OK;
+}
+
+/* Norms and factors. That a mean is over all tokens, or that a final norm before the head is followed by one, no tensor
+ * says: models/resolve may change the pool. */
+static void detect_forms(const vt_st *st, vt_config *c, vt_source src) {
+    bool after = vt_detect_norm(st, "fc_norm", "") != VT_NORM_NONE;
+    c->norm = vt_detect_norm(st, "blocks.", ".norm1");
+    c->final_norm = vt_detect_norm(st, after ? "fc_norm" : "norm", "");
+    c->pool = after || c->no_cls ? VT_POOL_AVG : VT_POOL_TOKEN;
+    c->norm_first = !after && c->final_norm != VT_NORM_NONE;
+    c->norm_pre = vt_detect_any(st, "norm_pre.", "");
+    c->no_patch_bias = c->norm_pre && !vt_st_find(st, "patch_embed.proj.bias");
+    c->qk_norm = vt_detect_any(st, "blocks.", ".attn.q_norm.weight");
+    c->factor = vt_detect_any(st, "blocks.", ".ls1.gamma") ? VT_FACTOR_LAYER_SCALE
+                : vt_detect_any(st, "blocks.", ".alpha1")  ? VT_FACTOR_ALPHA
+                                                           : VT_FACTOR_NONE;
+    static const vt_field told[] = {VT_FIELD_ARCH,          VT_FIELD_IMAGE,    VT_FIELD_PATCH,
+                                    VT_FIELD_DIM,           VT_FIELD_DEPTH,    VT_FIELD_HIDDEN,
+                                    VT_FIELD_CLASSES,       VT_FIELD_QKV_BIAS, VT_FIELD_DIST,
+                                    VT_FIELD_POOL,          VT_FIELD_NO_CLS,   VT_FIELD_NORM_PRE,
+                                    VT_FIELD_NO_PATCH_BIAS, VT_FIELD_FACTOR,   VT_FIELD_NO_EMBED_CLASS,
+                                    VT_FIELD_TIED_QK,       VT_FIELD_QK_NORM,  VT_FIELD_NORM_FIRST,
+                                    VT_FIELD_REGISTERS};
+    vt_detect_told(src, told, sizeof told / sizeof *told);
+    if (c->norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_NORM}, 1); /* or CenterNorm */
+    if (c->final_norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_FINAL_NORM}, 1);
+}
+
+static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
+    const vt_tensor *conv = NULL, *pos = NULL, *head = NULL, *fc1 = NULL;
+    VT_TRY(vt_detect_need(st, "patch_embed.proj.weight", 4, &conv, e));
+    VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
+    VT_TRY(vt_detect_need(st, "head.weight", 2, &head, e));
+    VT_TRY(vt_detect_need(st, "blocks.0.mlp.fc1.weight", 2, &fc1, e));
+    if (vt_detect_any(st, "pre_logits.", ""))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: has a representation layer (pre_logits, of in21k heads), which vitrine does not compute; "
+                       "timm drops it when the classes change",
+                       vt_st_path(st));
+    char shape[96];
+    vt_shape_text(shape, sizeof shape, conv->shape, conv->ndim);
+    if (conv->shape[1] != 3 || conv->shape[2] != conv->shape[3])
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
+                       vt_st_path(st), shape);
+    c->dim = (int)conv->shape[0], c->patch = (int)conv->shape[2];
+    c->depth = vt_detect_blocks(st, "blocks.", 6); /* of 7 tensors at least */
+    c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
+    c->qkv_bias = vt_st_find(st, "blocks.0.attn.qkv.bias") != NULL;
+    c->patch_gate = vt_st_find(st, "patch_gate") != NULL;
+    const vt_tensor *qkv = vt_st_find(st, "blocks.0.attn.qkv.weight");
+    c->tied_qk = qkv && qkv->ndim == 2 && qkv->shape[0] == 2 * (int64_t)c->dim;
+    VT_TRY(detect_tokens(st, c, pos, e));
+    detect_forms(st, c, src);
+    return VT_OK;
+}
+
 const VT_R(vt_arch_def) VT_R(vt_arch_def_vit) = {
     .name = "vit",
-    .summary = "Vision Transformer and DeiT (plain, distilled), class token or mean pooling",
+    .summary = "Vision Transformer and DeiT: plain or distilled, pre- or post-norm, class token or mean",
+    .probe = probe,
+    .detect = detect,
+    .check = check,
     .params = params,
     .state_size = sizeof(state),
     .plan = plan,

@@ -4,172 +4,272 @@
 #include <string.h>
 #include "nn/nn.h"
 
-void VT_R(vt_block_params)(vt_param_list *l, const vt_config *c, int layer, int i) {
-    const int64_t d = c->dim, h = c->hidden;
-    const struct {
-        int slot;
-        bool matrix, there;
-        vt_init init;
-        const char *name;
-        int64_t shape[4];
-    } table[] = {
-        {VT_SLOT_NORM1_W, false, true, VT_INIT_ONE, "norm1.weight", {d}},
-        {VT_SLOT_NORM1_B, false, true, VT_INIT_ZERO, "norm1.bias", {d}},
-        {VT_SLOT_QKV_W, true, true, VT_INIT_TRUNC02, "attn.qkv.weight", {3 * d, d}},
-        {VT_SLOT_QKV_B, false, c->qkv_bias, VT_INIT_ZERO, "attn.qkv.bias", {3 * d}},
-        {VT_SLOT_PROJ_W, true, true, VT_INIT_TRUNC02, "attn.proj.weight", {d, d}},
-        {VT_SLOT_PROJ_B, false, true, VT_INIT_ZERO, "attn.proj.bias", {d}},
-        {VT_SLOT_NORM2_W, false, true, VT_INIT_ONE, "norm2.weight", {d}},
-        {VT_SLOT_NORM2_B, false, true, VT_INIT_ZERO, "norm2.bias", {d}},
-        {VT_SLOT_FC1_W, true, true, VT_INIT_TRUNC02, "mlp.fc1.weight", {h, d}},
-        {VT_SLOT_FC1_B, false, true, VT_INIT_ZERO, "mlp.fc1.bias", {h}},
-        {VT_SLOT_FC2_W, true, true, VT_INIT_TRUNC02, "mlp.fc2.weight", {d, h}},
-        {VT_SLOT_FC2_B, false, true, VT_INIT_ZERO, "mlp.fc2.bias", {d}},
-    };
-    char name[64];
-    for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
-        snprintf(name, sizeof name, "blocks.%d.%s", i, table[k].name);
-        if (table[k].there) vt_param_add(l, layer, table[k].slot, table[k].matrix, table[k].init, name, table[k].shape);
+VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c) {
+    return (VT_R(vt_block_shape)){.attn = {.def = VT_R(vt_attn_find)(c->attn),
+                                           .t = vt_config_tokens(c),
+                                           .c = c->dim,
+                                           .heads = c->heads,
+                                           .scale = (real)c->attn_scale},
+                                  .hidden = c->hidden,
+                                  .eps = c->ln_eps,
+                                  .norm = c->norm,
+                                  .act = c->act,
+                                  .factor = c->factor,
+                                  .factor_start = c->factor == VT_FACTOR_ALPHA ? 1 / (float)c->depth
+                                                  : c->factor_start > 0        ? (float)c->factor_start
+                                                                               : 1e-5f,
+                                  .post_norm = c->post_norm,
+                                  .qkv_bias = c->qkv_bias,
+                                  .tied_qk = c->tied_qk,
+                                  .qk_norm = c->qk_norm};
+}
+
+static const VT_R(vt_mixer) *mixer(const VT_R(vt_block_shape) *sh) { return sh->mixer ? sh->mixer : &VT_R(vt_mha); }
+
+static int rows(const VT_R(vt_block_shape) *sh) { return sh->attn.b * sh->attn.t; }
+static int rows_after(const VT_R(vt_block_shape) *sh) { return sh->tail ? sh->attn.b * sh->tail : rows(sh); }
+
+/* ---- tensors ---- */
+
+void VT_R(vt_block_add)(vt_param_list *l, const VT_R(vt_block_shape) *sh, int slot, bool matrix, vt_init init,
+                        const char *prefix, const char *name, int64_t n, int64_t k) {
+    char full[96];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    vt_param *p = vt_param_add(l, sh->layer, slot, matrix, init, full, (int64_t[4]){n, k});
+    if (p && init == VT_INIT_VALUE) p->value = sh->factor_start;
+}
+
+static void add_norm(vt_param_list *l, const VT_R(vt_block_shape) *sh, int slot, vt_norm_kind kind, const char *prefix,
+                     const char *name, int d) {
+    char full[96];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    vt_param_add_norm(l, sh->layer, slot, kind, full, d);
+}
+
+void VT_R(vt_block_params)(vt_param_list *l, const VT_R(vt_block_shape) *sh, const char *prefix) {
+    const int d = sh->attn.c, h = sh->hidden;
+    const bool alpha = sh->factor == VT_FACTOR_ALPHA;
+    add_norm(l, sh, VT_SLOT_NORM1, sh->norm, prefix, "norm1", d);
+    mixer(sh)->params(l, sh, prefix);
+    VT_R(vt_block_add)(l, sh, VT_SLOT_PROJ_W, true, VT_INIT_LINEAR, prefix, "attn.proj.weight", d, d);
+    VT_R(vt_block_add)(l, sh, VT_SLOT_PROJ_B, false, VT_INIT_ZERO, prefix, "attn.proj.bias", d, 0);
+    add_norm(l, sh, VT_SLOT_NORM2, sh->norm, prefix, "norm2", d);
+    VT_R(vt_block_add)(l, sh, VT_SLOT_FC1_W, true, VT_INIT_LINEAR, prefix, "mlp.fc1.weight", h, d);
+    VT_R(vt_block_add)(l, sh, VT_SLOT_FC1_B, false, VT_INIT_ZERO, prefix, "mlp.fc1.bias", h, 0);
+    VT_R(vt_block_add)(l, sh, VT_SLOT_FC2_W, true, VT_INIT_LINEAR, prefix, "mlp.fc2.weight", d, h);
+    VT_R(vt_block_add)(l, sh, VT_SLOT_FC2_B, false, VT_INIT_ZERO, prefix, "mlp.fc2.bias", d, 0);
+    if (sh->factor)
+        VT_R(vt_block_add)(l, sh, VT_SLOT_FACTOR1, false, VT_INIT_VALUE, prefix, alpha ? "alpha1" : "ls1.gamma", d, 0);
+    if (sh->factor)
+        VT_R(vt_block_add)(l, sh, VT_SLOT_FACTOR2, false, VT_INIT_VALUE, prefix, alpha ? "alpha2" : "ls2.gamma", d, 0);
+    const VT_R(vt_attn_def) *def = sh->attn.def;
+    for (int k = 0; def && k < def->n_params; k++)
+        VT_R(vt_block_add)(l, sh, VT_SLOT_ATTN + k, false, def->params[k].init, prefix, def->params[k].name,
+                           def->params[k].per_head ? sh->attn.heads : 1, 0);
+}
+
+/* ---- memory ---- */
+
+static real *take(vt_arena *a, bool wanted, int m, int n) {
+    return wanted ? vt_arena_take(a, (size_t)m * (size_t)n, sizeof(real)) : NULL;
+}
+
+void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
+    int m = rows(sh), d = sh->attn.c;
+    bool params = mode == VT_GRAD_PARAMS, post = sh->post_norm && mode != VT_GRAD_NONE;
+    *k = (VT_R(vt_block_cache)){.x = take(a, true, m, d), .mean1 = take(a, true, m, 1), .rstd1 = take(a, true, m, 1)};
+    mixer(sh)->plan(k, sh, mode, a);
+    k->mid = take(a, true, m, d), k->mean2 = take(a, true, m, 1), k->rstd2 = take(a, true, m, 1);
+    k->slope = take(a, mode != VT_GRAD_NONE, m, sh->hidden);
+    k->o = take(a, params, m, d), k->act = take(a, params, m, sh->hidden);
+    k->sum1 = take(a, post, m, d), k->sum2 = take(a, post, m, d);
+    k->branch1 = take(a, params && sh->factor, m, d), k->branch2 = take(a, params && sh->factor, m, d);
+}
+
+void VT_R(vt_block_measure)(VT_R(vt_block_room) *room, const VT_R(vt_block_shape) *sh) {
+    size_t m = (size_t)rows(sh), d = (size_t)sh->attn.c, h = (size_t)sh->hidden, t = (size_t)sh->attn.t;
+    size_t score = 2 * t * (size_t)vt_attn_ldp((int)t), wide = m * (3 * d > h ? 3 * d : h);
+    if (m * d > room->rows) room->rows = m * d;
+    if (wide > room->wide) room->wide = wide;
+    if (score > room->score) room->score = score;
+}
+
+void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_room) *room, vt_arena *a) {
+    t->norm = vt_arena_take(a, room->rows, sizeof(real));
+    t->full = vt_arena_take(a, room->rows, sizeof(real));
+    t->rows = vt_arena_take(a, room->rows, sizeof(real));
+    t->wide = vt_arena_take(a, room->wide, sizeof(real));
+    t->score = vt_arena_take(a, room->score, sizeof(real));
+}
+
+/* ---- parts ---- */
+
+VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_kind kind, double eps) {
+    return (VT_R(vt_norm)){.kind = kind,
+                           .eps = eps,
+                           .g = s->w[slot + VT_NORM_W],
+                           .b = s->w[slot + VT_NORM_B],
+                           .mean = s->w[slot + VT_NORM_MEAN],
+                           .var = s->w[slot + VT_NORM_VAR]};
+}
+
+void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
+                         int r, int n, int k) {
+    const real *f = s->w[factor];
+    if (!f) {
+        VT_R(vt_linear_residual)(y, res, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
+        return;
     }
-    const VT_R(vt_attn_def) *attn = VT_R(vt_attn_find)(c->attn);
-    for (int k = 0; attn && k < attn->n_params; k++) {
-        snprintf(name, sizeof name, "blocks.%d.%s", i, attn->params[k].name);
-        int64_t shape[4] = {attn->params[k].per_head ? c->heads : 1};
-        vt_param_add(l, layer, VT_SLOT_ATTN + k, false, attn->params[k].init, name, shape);
-    }
+    if (!branch) branch = y;
+    VT_R(vt_linear_forward)(branch, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
+    for (int i = 0; i < r; i++)
+        for (int j = 0; j < n; j++) {
+            size_t at = (size_t)i * (size_t)n + (size_t)j;
+            y[at] = res[at] + f[j] * branch[at];
+        }
 }
 
-static VT_R(vt_attn_shape) attn_shape(const VT_R(vt_session) *s, int b) {
-    const vt_config *c = &s->model->config;
-    return (VT_R(vt_attn_shape)){.def = s->attn,
-                                 .b = b,
-                                 .t = vt_config_tokens(c),
-                                 .c = c->dim,
-                                 .heads = c->heads,
-                                 .scale = (real)c->attn_scale};
+/* y = res + f branch:  df += dy branch,  dbranch = f dy */
+void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, const real *dy, const real *branch,
+                                  const real *x, int w, int factor, int r, int n, int k) {
+    const real *f = s->w[factor];
+    real *df = s->dw[factor];
+    for (int i = 0; f && i < r; i++)
+        for (int j = 0; j < n; j++) {
+            size_t at = (size_t)i * (size_t)n + (size_t)j;
+            if (df) df[j] += dy[at] * branch[at];
+            scratch[at] = f[j] * dy[at];
+        }
+    VT_R(vt_linear_backward)(dx, s->dw[w], s->dw[w + 1], f ? scratch : dy, x, s->w[w], r, n, k);
 }
 
-void VT_R(vt_block_plan_cache)(VT_R(vt_block_cache) *k, VT_R(vt_session) *s, vt_arena *a) {
-    const vt_config *c = &s->model->config;
-    VT_R(vt_attn_shape) sh = attn_shape(s, 1);
-    size_t b = (size_t)s->capacity, m = b * (size_t)vt_config_tokens(c), d = (size_t)c->dim, h = (size_t)c->hidden;
-    k->x = vt_arena_take(a, m * d, sizeof(real));
-    k->mean1 = vt_arena_take(a, m, sizeof(real));
-    k->rstd1 = vt_arena_take(a, m, sizeof(real));
-    k->qkv = vt_arena_take(a, 3 * m * d, sizeof(real));
-    k->p = vt_arena_take(a, b * VT_R(vt_attn_p_len)(&sh), sizeof(real));
-    k->saved = vt_arena_take(a, b * VT_R(vt_attn_saved_len)(&sh), sizeof(real));
-    k->mid = vt_arena_take(a, m * d, sizeof(real));
-    k->mean2 = vt_arena_take(a, m, sizeof(real));
-    k->rstd2 = vt_arena_take(a, m, sizeof(real));
-    k->slope = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m * h, sizeof(real));
-    k->o = s->mode == VT_GRAD_PARAMS ? vt_arena_take(a, m * d, sizeof(real)) : NULL;
-    k->act = s->mode == VT_GRAD_PARAMS ? vt_arena_take(a, m * h, sizeof(real)) : NULL;
+void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                          const real *res, const real *x, int r, const VT_R(vt_block_shape) *sh) {
+    int d = sh->attn.c, h = sh->hidden;
+    real *act = k->act ? k->act : t->wide;
+    VT_R(vt_linear_forward)(t->wide, x, s->w[VT_SLOT_FC1_W], s->wt[VT_SLOT_FC1_W], NULL, r, h, d);
+    VT_R(vt_act_forward)(sh->act, act, s->kept ? k->slope : NULL, t->wide, s->w[VT_SLOT_FC1_B], r, h);
+    VT_R(vt_branch_end)(s, y, k->branch2, res, act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, d, h);
 }
 
-void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *k, VT_R(vt_session) *s, vt_arena *a) {
-    const vt_config *c = &s->model->config;
-    size_t t = (size_t)vt_config_tokens(c), m = (size_t)s->capacity * t, d = (size_t)c->dim, h = (size_t)c->hidden;
-    k->norm = vt_arena_take(a, m * d, sizeof(real));
-    k->wide = vt_arena_take(a, m * (3 * d > h ? 3 * d : h), sizeof(real));
-    k->full = vt_arena_take(a, m * d, sizeof(real));
-    k->score = vt_arena_take(a, 2 * t * (size_t)vt_attn_ldp((int)t), sizeof(real));
+void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                           const real *dy, const real *x, int r, const VT_R(vt_block_shape) *sh) {
+    int d = sh->attn.c, h = sh->hidden;
+    VT_R(vt_branch_end_backward)(s, t->wide, t->rows, dy, k->branch2, k->act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, d, h);
+    VT_R(vt_gelu_backward)(t->wide, t->wide, k->slope, (size_t)r * (size_t)h);
+    VT_R(vt_linear_backward)(dx, s->dw[VT_SLOT_FC1_W], s->dw[VT_SLOT_FC1_B], t->wide, x, s->w[VT_SLOT_FC1_W], r, h, d);
 }
 
-/* Rows of the first `tail` tokens of each image, packed; and back, zero elsewhere. */
-static void gather(real *out, const real *in, int b, int t, int tail, int d) {
-    for (int i = 0; i < b; i++)
-        memmove(out + (size_t)i * (size_t)(tail * d), in + (size_t)i * (size_t)(t * d),
-                (size_t)(tail * d) * sizeof(real));
+/* ---- halves ---- */
+
+/* Rows of the first `tail` tokens of each sequence, packed; and back, zero elsewhere. */
+static void gather(real *out, const real *in, const VT_R(vt_block_shape) *sh) {
+    size_t from = (size_t)sh->attn.t * (size_t)sh->attn.c, to = (size_t)sh->tail * (size_t)sh->attn.c;
+    for (size_t i = 0; i < (size_t)sh->attn.b; i++) memmove(out + i * to, in + i * from, to * sizeof(real));
 }
 
-static void scatter(real *out, const real *in, int b, int t, int tail, int d) {
-    memset(out, 0, (size_t)b * (size_t)t * (size_t)d * sizeof(real));
-    for (int i = 0; i < b; i++)
-        memcpy(out + (size_t)i * (size_t)(t * d), in + (size_t)i * (size_t)(tail * d),
-               (size_t)(tail * d) * sizeof(real));
+static void scatter(real *out, const real *in, const VT_R(vt_block_shape) *sh) {
+    size_t to = (size_t)sh->attn.t * (size_t)sh->attn.c, from = (size_t)sh->tail * (size_t)sh->attn.c;
+    memset(out, 0, (size_t)sh->attn.b * to * sizeof(real));
+    for (size_t i = 0; i < (size_t)sh->attn.b; i++) memcpy(out + i * to, in + i * from, from * sizeof(real));
 }
 
-void VT_R(vt_block_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, int layer,
-                            int tail) {
-    const vt_config *c = &s->model->config;
-    VT_R(vt_attn_shape) sh = attn_shape(s, s->batch);
-    int m = s->batch * sh.t, d = c->dim, h = c->hidden, r = tail ? s->batch * tail : m;
-    VT_R(vt_session_bind)(s, layer);
-    const real *const *w = s->w, *const *wt = s->wt;
+void VT_R(vt_block_attend)(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                           const VT_R(vt_block_shape) *sh) {
+    int d = sh->attn.c, r = rows_after(sh);
+    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
     real *o = k->o ? k->o : t->full;
-
-    VT_R(vt_layernorm_forward)(t->norm, k->mean1, k->rstd1, k->x, w[VT_SLOT_NORM1_W], w[VT_SLOT_NORM1_B], m, d,
-                               c->ln_eps);
-    VT_R(vt_linear_forward)(k->qkv, t->norm, w[VT_SLOT_QKV_W], wt[VT_SLOT_QKV_W], w[VT_SLOT_QKV_B], m, 3 * d, d);
-    VT_R(vt_attention_forward)(o, k->p, k->saved, k->qkv, w + VT_SLOT_ATTN, &sh);
-    const real *res = k->x;
-    if (tail) {
-        gather(o, o, s->batch, sh.t, tail, d);
-        gather(t->norm, k->x, s->batch, sh.t, tail, d);
+    const real *in = sh->post_norm ? k->x : t->norm, *res = k->x;
+    if (!sh->post_norm) VT_R(vt_norm_forward)(t->norm, k->mean1, k->rstd1, k->x, &norm, rows(sh), d);
+    mixer(sh)->forward(s, o, k, t, in, sh);
+    if (sh->tail) {
+        gather(o, o, sh);
+        gather(t->norm, k->x, sh);
         res = t->norm;
     }
-    VT_R(vt_linear_residual)(k->mid, res, o, w[VT_SLOT_PROJ_W], wt[VT_SLOT_PROJ_W], w[VT_SLOT_PROJ_B], r, d, d);
-    VT_R(vt_layernorm_forward)(t->norm, k->mean2, k->rstd2, k->mid, w[VT_SLOT_NORM2_W], w[VT_SLOT_NORM2_B], r, d,
-                               c->ln_eps);
-    VT_R(vt_linear_forward)(t->wide, t->norm, w[VT_SLOT_FC1_W], wt[VT_SLOT_FC1_W], NULL, r, h, d);
-    real *act = k->act ? k->act : t->wide;
-    VT_R(vt_gelu_forward)(act, s->kept ? k->slope : NULL, t->wide, w[VT_SLOT_FC1_B], r, h);
-    VT_R(vt_linear_residual)(y, k->mid, act, w[VT_SLOT_FC2_W], wt[VT_SLOT_FC2_W], w[VT_SLOT_FC2_B], r, d, h);
+    real *sum = k->sum1 ? k->sum1 : k->mid;
+    VT_R(vt_branch_end)(s, sum, k->branch1, res, o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d, d);
+    if (sh->post_norm) VT_R(vt_norm_forward)(k->mid, k->mean1, k->rstd1, sum, &norm, r, d);
 }
 
-/* The normalised rows again, for the weight gradients of the product that read them. */
-static const real *renorm(real *out, const real *x, const real *mean, const real *rstd, const real *g, const real *b,
-                          int m, int d) {
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < d; j++) {
-            size_t at = (size_t)i * (size_t)d + (size_t)j;
-            out[at] = (x[at] - mean[i]) * rstd[i] * g[j] + b[j];
-        }
-    return out;
+void VT_R(vt_block_mlp)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                        const VT_R(vt_block_shape) *sh) {
+    int d = sh->attn.c, r = rows_after(sh);
+    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, sh->norm, sh->eps);
+    if (!sh->post_norm) {
+        VT_R(vt_norm_forward)(t->norm, k->mean2, k->rstd2, k->mid, &norm, r, d);
+        VT_R(vt_mlp_forward)(s, y, k, t, k->mid, t->norm, r, sh);
+        return;
+    }
+    real *sum = k->sum2 ? k->sum2 : y;
+    VT_R(vt_mlp_forward)(s, sum, k, t, k->mid, k->mid, r, sh);
+    VT_R(vt_norm_forward)(y, k->mean2, k->rstd2, sum, &norm, r, d);
+}
+
+void VT_R(vt_block_mlp_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                                 const VT_R(vt_block_shape) *sh) {
+    int d = sh->attn.c, r = rows_after(sh);
+    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, sh->norm, sh->eps);
+    real *dg = s->dw[VT_SLOT_NORM2 + VT_NORM_W], *db = s->dw[VT_SLOT_NORM2 + VT_NORM_B];
+    if (sh->post_norm) { /* y = norm2(sum),  sum = mid + f mlp(mid) */
+        VT_R(vt_norm_backward)(dy, dg, db, NULL, dy, k->sum2, k->mean2, k->rstd2, &norm, r, d);
+        VT_R(vt_mlp_backward)(s, t->full, k, t, dy, k->mid, r, sh);
+        VT_R(vt_add_to)(dy, t->full, (size_t)r * (size_t)d);
+        return;
+    }
+    /* y = mid + f mlp(norm2 mid) */
+    if (s->grad) VT_R(vt_norm_again)(t->norm, k->mean2, k->rstd2, k->mid, &norm, r, d);
+    VT_R(vt_mlp_backward)(s, t->full, k, t, dy, t->norm, r, sh);
+    VT_R(vt_norm_backward)(dy, dg, db, dy, t->full, k->mid, k->mean2, k->rstd2, &norm, r, d);
+}
+
+void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, VT_R(vt_block_cache) *k,
+                                    VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh) {
+    int m = rows(sh), d = sh->attn.c, r = rows_after(sh);
+    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
+    real *dg = s->dw[VT_SLOT_NORM1 + VT_NORM_W], *db = s->dw[VT_SLOT_NORM1 + VT_NORM_B];
+    if (sh->post_norm) VT_R(vt_norm_backward)(dmid, dg, db, NULL, dmid, k->sum1, k->mean1, k->rstd1, &norm, r, d);
+    if (s->branch_open && !s->branch_open[sh->index]) { /* ARD: the skip path alone */
+        if (sh->tail)
+            scatter(dx, dmid, sh);
+        else if (dx != dmid)
+            memcpy(dx, dmid, (size_t)m * (size_t)d * sizeof(real));
+        return;
+    }
+    /* sum = x + f proj(mix(in)), in = norm1 x, or x itself when the norm comes after */
+    const real *res = dmid, *d_o = t->full, *in = NULL;
+    VT_R(vt_branch_end_backward)(s, t->full, t->rows, dmid, k->branch1, k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d, d);
+    if (sh->tail) {
+        scatter(t->rows, t->full, sh);
+        scatter(dx, dmid, sh);
+        res = dx, d_o = t->rows;
+    }
+    if (s->grad && sh->post_norm) in = k->x;
+    if (s->grad && !sh->post_norm) {
+        VT_R(vt_norm_again)(t->norm, k->mean1, k->rstd1, k->x, &norm, m, d);
+        in = t->norm;
+    }
+    mixer(sh)->backward(s, t->full, k, t, d_o, in, sh);
+    if (!sh->post_norm) {
+        VT_R(vt_norm_backward)(dx, dg, db, res, t->full, k->x, k->mean1, k->rstd1, &norm, m, d);
+        return;
+    }
+    if (res != dx) memcpy(dx, res, (size_t)m * (size_t)d * sizeof(real));
+    VT_R(vt_add_to)(dx, t->full, (size_t)m * (size_t)d);
+}
+
+/* ---- whole blocks ---- */
+
+void VT_R(vt_block_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                            const VT_R(vt_block_shape) *sh) {
+    VT_R(vt_session_bind)(s, sh->layer);
+    VT_R(vt_block_attend)(s, k, t, sh);
+    VT_R(vt_block_mlp)(s, y, k, t, sh);
 }
 
 void VT_R(vt_block_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_block_cache) *k,
-                             VT_R(vt_block_scratch) *t, int layer, int tail) {
-    const vt_config *c = &s->model->config;
-    VT_R(vt_attn_shape) sh = attn_shape(s, s->batch);
-    int m = s->batch * sh.t, d = c->dim, h = c->hidden, r = tail ? s->batch * tail : m;
-    VT_R(vt_session_bind)(s, layer);
-    const real *const *w = s->w;
-    real *const *dw = s->dw;
-    bool params = s->grad != NULL;
-
-    /* y = mid + fc2(gelu(fc1(LN2 mid))) */
-    VT_R(vt_linear_backward)(t->wide, dw[VT_SLOT_FC2_W], dw[VT_SLOT_FC2_B], dy, k->act, w[VT_SLOT_FC2_W], r, d, h);
-    VT_R(vt_gelu_backward)(t->wide, t->wide, k->slope, (size_t)r * (size_t)h);
-    const real *n2 =
-        params ? renorm(t->norm, k->mid, k->mean2, k->rstd2, w[VT_SLOT_NORM2_W], w[VT_SLOT_NORM2_B], r, d) : NULL;
-    VT_R(vt_linear_backward)(t->full, dw[VT_SLOT_FC1_W], dw[VT_SLOT_FC1_B], t->wide, n2, w[VT_SLOT_FC1_W], r, h, d);
-    VT_R(vt_layernorm_backward)(dy, dw[VT_SLOT_NORM2_W], dw[VT_SLOT_NORM2_B], dy, t->full, k->mid, w[VT_SLOT_NORM2_W],
-                                k->mean2, k->rstd2, r, d);
-    /* mid = x + proj(attention(LN1 x)) */
-    if (s->branch_open && !s->branch_open[layer - 1]) { /* ARD: the skip path alone */
-        if (tail)
-            scatter(dx, dy, s->batch, sh.t, tail, d);
-        else if (dx != dy)
-            memcpy(dx, dy, (size_t)m * (size_t)d * sizeof(real));
-        return;
-    }
-    const real *dmid = dy;
-    VT_R(vt_linear_backward)(t->full, dw[VT_SLOT_PROJ_W], dw[VT_SLOT_PROJ_B], dy, k->o, w[VT_SLOT_PROJ_W], r, d, d);
-    const real *d_o = t->full;
-    if (tail) {
-        scatter(t->norm, t->full, s->batch, sh.t, tail, d);
-        scatter(dx, dy, s->batch, sh.t, tail, d);
-        d_o = t->norm, dmid = dx;
-    }
-    sh.ortho = s->ortho;
-    VT_R(vt_attention_backward)(t->wide, params ? dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, k->qkv,
-                                w + VT_SLOT_ATTN, &sh);
-    s->ortho_value += sh.ortho_value;
-    const real *n1 =
-        params ? renorm(t->norm, k->x, k->mean1, k->rstd1, w[VT_SLOT_NORM1_W], w[VT_SLOT_NORM1_B], m, d) : NULL;
-    VT_R(vt_linear_backward)(t->full, dw[VT_SLOT_QKV_W], dw[VT_SLOT_QKV_B], t->wide, n1, w[VT_SLOT_QKV_W], m, 3 * d, d);
-    VT_R(vt_layernorm_backward)(dx, dw[VT_SLOT_NORM1_W], dw[VT_SLOT_NORM1_B], dmid, t->full, k->x, w[VT_SLOT_NORM1_W],
-                                k->mean1, k->rstd1, m, d);
+                             VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh) {
+    VT_R(vt_session_bind)(s, sh->layer);
+    VT_R(vt_block_mlp_backward)(s, dy, k, t, sh);
+    VT_R(vt_block_attend_backward)(s, dx, dy, k, t, sh);
 }

@@ -1,56 +1,167 @@
-/* The pre-norm transformer block: x += proj(attention(LN1 x)); x += fc2(GELU(fc1(LN2 x))). */
+/* A transformer block in parts that architectures share:
+ *
+ *   attention half   pre-norm   mid = x + f1 * proj(mix(norm1 x))       post-norm   mid = norm1(x + f1 * proj(mix x))
+ *   MLP half                    y = mid + f2 * mlp(norm2 mid)                       y = norm2(mid + f2 * mlp mid)
+ *   mlp(x) = fc2(act(fc1 x));  f1, f2: factors of each channel, or 1
+ *
+ * mix is a mixer: multi-head attention (vt_mha) unless the architecture brings its own (gated positions, windows,
+ * channels). An architecture fills a shape, adds the tensors, plans caches and scratch, and calls the whole block, its
+ * halves, or the smaller parts below. Slots, not names, tie tensors to their use. */
 #ifndef VT_MODELS_BLOCK_H
 #define VT_MODELS_BLOCK_H
 
 #include "models/session.h"
+#include "nn/nn.h"
 
-/* Slots of a block's tensors within its layer; a variant's own tensors follow. */
+#ifndef VT_MODELS_BLOCK_SLOTS
+#define VT_MODELS_BLOCK_SLOTS
+/* Slots of a block's tensors within its layer. A weight's bias has the next slot. */
 enum vt_block_slot {
-    VT_SLOT_NORM1_W,
-    VT_SLOT_NORM1_B,
-    VT_SLOT_QKV_W,
+    VT_SLOT_NORM1,                                 /* VT_NORM_SLOTS of them */
+    VT_SLOT_NORM2 = VT_SLOT_NORM1 + VT_NORM_SLOTS, /* likewise */
+    VT_SLOT_QKV_W = VT_SLOT_NORM2 + VT_NORM_SLOTS,
     VT_SLOT_QKV_B,
+    VT_SLOT_Q_NORM_W,
+    VT_SLOT_Q_NORM_B,
+    VT_SLOT_K_NORM_W,
+    VT_SLOT_K_NORM_B,
     VT_SLOT_PROJ_W,
     VT_SLOT_PROJ_B,
-    VT_SLOT_NORM2_W,
-    VT_SLOT_NORM2_B,
+    VT_SLOT_FACTOR1,
     VT_SLOT_FC1_W,
     VT_SLOT_FC1_B,
     VT_SLOT_FC2_W,
     VT_SLOT_FC2_B,
-    VT_SLOT_ATTN
+    VT_SLOT_FACTOR2,
+    VT_SLOT_ATTN,                                   /* an attention variant's own tensors */
+    VT_SLOT_OWN = VT_SLOT_ATTN + VT_ATTN_MAX_PARAMS /* the architecture's own, up to VT_MAX_SLOTS */
 };
+#endif
 
-/* Adds the tensors of block i, named blocks.i.*, as layer `layer`. */
-void VT_R(vt_block_params)(vt_param_list *l, const vt_config *c, int layer, int i);
+typedef struct VT_R(vt_mixer) VT_R(vt_mixer);
 
-/* Saved for backward, M = b*t rows of all tokens, R rows after the attention (all, or the first `tail` tokens of
- * each image when nothing later reads the others). */
+/* What a block is. attn.b is the number of sequences: images, or images times windows. */
+typedef struct VT_R(vt_block_shape) {
+    VT_R(vt_attn_shape) attn;    /* sequences b, tokens t, width c, heads, scale, variant, and what attention.h adds */
+    const VT_R(vt_mixer) *mixer; /* NULL: vt_mha */
+    const void *own;             /* what the architecture's mixer wants to know of this block */
+    int hidden;
+    int layer; /* of the parameter table */
+    int index; /* among the model's attention blocks, for branch_open */
+    int tail;  /* 0: all tokens; else the attention half ends with the first `tail` tokens of each sequence, because
+                  nothing later reads the others */
+    double eps;
+    vt_norm_kind norm;
+    vt_act act;
+    vt_factor factor;
+    float factor_start;
+    bool post_norm, qkv_bias, tied_qk, qk_norm;
+} VT_R(vt_block_shape);
+
+/* The shape that a configuration gives all blocks of a ViT; b, tail, layer and index are left 0. */
+VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c);
+
+/* Adds the tensors of a block to layer sh->layer, names behind prefix ("blocks.3."), in timm's order: norm1, the
+ * mixer's, proj, norm2, MLP; then factors and the variant's own. */
+void VT_R(vt_block_params)(vt_param_list *l, const VT_R(vt_block_shape) *sh, const char *prefix);
+/* One of them, [n] or [n, k]; VT_INIT_VALUE: sh->factor_start. For mixers and what an architecture adds of its own. */
+void VT_R(vt_block_add)(vt_param_list *l, const VT_R(vt_block_shape) *sh, int slot, bool matrix, vt_init init,
+                        const char *prefix, const char *name, int64_t n, int64_t k);
+
+/* Saved for backward, M = b t rows of all tokens, R rows after the attention (M, or b tail). Pointers that a mode or
+ * form does not need are NULL. */
 typedef struct VT_R(vt_block_cache) {
     real *x;                   /* [M,D] input */
+    real *sum1, *sum2;         /* [R,D] post-norm: inputs of the two norms */
     real *mean1, *rstd1;       /* [M] */
-    real *qkv, *p, *saved;     /* [M,3D], probabilities, the variant's own */
-    real *o;                   /* [R,D] attention output before proj */
-    real *mid, *mean2, *rstd2; /* [R,D] after the attention branch, [R] */
-    real *slope, *act;         /* [R,hidden]: GELU's derivative; its output (kept only for parameter gradients) */
+    real *qkv, *p, *saved;     /* vt_mha: [M,3D], probabilities, the variant's own */
+    real *qk, *qk_mean, *qk_r; /* vt_mha with q/k norm: [M,2D] before it, [2 M heads] statistics */
+    real *o;                   /* [R,D] mixed values before proj, for parameter gradients */
+    real *mid, *mean2, *rstd2; /* [R,D] after the attention half, [R] */
+    real *slope, *act;         /* [R,hidden]: the activation's derivative; its output, for parameter gradients */
+    real *branch1, *branch2;   /* [R,D] branches before their factors, for parameter gradients */
+    void *own;                 /* the architecture's mixer */
 } VT_R(vt_block_cache);
 
-/* Scratch shared by all blocks of a session. */
+/* Scratch shared by all blocks of a session, and how much the largest of them wants. */
 typedef struct VT_R(vt_block_scratch) {
-    real *norm;  /* [M,D] */
-    real *wide;  /* [M, max(3D, hidden)] */
-    real *full;  /* [M,D] */
-    real *score; /* one head's [2, t, ldp] */
+    real *norm, *full, *rows; /* [M,D] each */
+    real *wide;               /* [M, max(3D, hidden)] */
+    real *score;              /* for attention's backward of one head */
 } VT_R(vt_block_scratch);
 
-void VT_R(vt_block_plan_cache)(VT_R(vt_block_cache) *k, VT_R(vt_session) *s, vt_arena *a);
-void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *k, VT_R(vt_session) *s, vt_arena *a);
+typedef struct VT_R(vt_block_room) {
+    size_t rows, wide, score; /* reals */
+} VT_R(vt_block_room);
 
-/* k->x [M,D] -> y [R,D] (layer `layer` is bound here). tail = 0: all tokens. */
-void VT_R(vt_block_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, int layer,
-                            int tail);
+/* In plan: caches of one block with sh->attn.b sequences; scratch for the largest of several shapes (a mixer that calls
+ * vt_mha with another shape measures that one too). */
+void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a);
+void VT_R(vt_block_measure)(VT_R(vt_block_room) *room, const VT_R(vt_block_shape) *sh);
+void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_room) *room, vt_arena *a);
+
+/* ---- whole blocks; they bind sh->layer ---- */
+
+/* k->x [M,D] -> y [R,D] */
+void VT_R(vt_block_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                            const VT_R(vt_block_shape) *sh);
 /* dy [R,D] -> dx [M,D]; dx may be dy only when tail = 0. dy is overwritten. */
 void VT_R(vt_block_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_block_cache) *k,
-                             VT_R(vt_block_scratch) *t, int layer, int tail);
+                             VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh);
+
+/* ---- halves; the layer must be bound ---- */
+
+/* k->x -> k->mid */
+void VT_R(vt_block_attend)(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                           const VT_R(vt_block_shape) *sh);
+/* k->mid -> y */
+void VT_R(vt_block_mlp)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                        const VT_R(vt_block_shape) *sh);
+/* dy becomes dmid, in place */
+void VT_R(vt_block_mlp_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                                 const VT_R(vt_block_shape) *sh);
+/* dmid [R,D] (overwritten) -> dx [M,D], which may be dmid when tail = 0. Honours s->branch_open. */
+void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, VT_R(vt_block_cache) *k,
+                                    VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh);
+
+/* ---- parts; the layer must be bound ---- */
+
+/* The normalisation whose tensors are bound from `slot` on. */
+VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_kind kind, double eps);
+
+/* y [r,n] = res + f * (x [r,k] w^T + b), w in slot `w`, b in the next, f in slot `factor` (an empty slot: 1). y must
+ * not be res when there is a factor. branch [r,n]: keeps x w^T + b for df, or NULL. */
+void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
+                         int r, int n, int k);
+/* dx [r,k] and parameter gradients from dy [r,n] (which is also res's gradient); x is needed for parameter gradients
+ * alone; scratch [r,n] when there is a factor. */
+void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, const real *dy, const real *branch,
+                                  const real *x, int w, int factor, int r, int n, int k);
+
+/* y [r,c] = res + f2 * fc2(act(fc1 x)); keeps k->slope, k->act, k->branch2. */
+void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                          const real *res, const real *x, int r, const VT_R(vt_block_shape) *sh);
+/* dy [r,c] (also res's gradient) -> dx [r,c], the gradient of x; x again for parameter gradients, else NULL: it may lie
+ * in t->norm, dx in t->full. */
+void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                           const real *dy, const real *x, int r, const VT_R(vt_block_shape) *sh);
+
+/* What stands between norm and output projection. */
+struct VT_R(vt_mixer) {
+    /* Its tensors, at their place among the block's. */
+    void (*params)(vt_param_list *l, const VT_R(vt_block_shape) *sh, const char *prefix);
+    /* Its part of the cache (k->qkv, ..., or k->own). */
+    void (*plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a);
+    /* x [M,D] -> o [M,D]. x may lie in t->norm, o in t->full; t->wide, t->rows and t->score are free. */
+    void (*forward)(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
+                    const VT_R(vt_block_shape) *sh);
+    /* d_o [M,D] -> dx [M,D], which may be the same memory (t->full); x again (it may lie in t->norm), or NULL when no
+     * parameter gradient is wanted; t->wide and t->score are free. */
+    void (*backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
+                     const real *x, const VT_R(vt_block_shape) *sh);
+};
+
+/* Multi-head attention with the variant sh->attn.def: attn.qkv, optional q/k norm, vt_attention_*. */
+extern const VT_R(vt_mixer) VT_R(vt_mha);
 
 #endif

@@ -6,8 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "core/status.h"
+#include "nn/kinds.h"
 
-typedef enum vt_pool { VT_POOL_TOKEN, VT_POOL_AVG } vt_pool;
+/* What the head reads: the class token, the mean over the patch tokens, the mean over all tokens. */
+typedef enum vt_pool { VT_POOL_TOKEN, VT_POOL_AVG, VT_POOL_ALL } vt_pool;
+
+/* A factor for each channel of a residual branch: timm's LayerScale (ls1.gamma, ls2.gamma), or LipsFormer's weighted
+ * residual (alpha1, alpha2; starts at 1/depth). The same computation under two names. */
+typedef enum vt_factor { VT_FACTOR_NONE, VT_FACTOR_LAYER_SCALE, VT_FACTOR_ALPHA } vt_factor;
+
+/* How weights of linear maps and convolutions start: timm's way, or divided by the largest singular value
+ * (LipsFormer). */
+typedef enum vt_init_rule { VT_INIT_RULE_TIMM, VT_INIT_RULE_SPECTRAL } vt_init_rule;
 
 typedef struct vt_config {
     char arch[24], attn[24]; /* registry names: "vit", "dot" */
@@ -16,15 +26,40 @@ typedef struct vt_config {
     bool qkv_bias, dist_token;
     bool patch_gate; /* a learnable factor for each input patch, tensor patch_gate [patches] (global attention, UAM eq.
                         1) */
-    vt_pool pool;    /* class token, or mean over the patch tokens followed by fc_norm (timm global_pool='avg') */
-    double ln_eps;   /* LayerNorm epsilon */
+    vt_pool pool;
+    double ln_eps;          /* of LayerNorm and BatchNorm */
     double attn_scale;      /* multiplies Q K^T */
     double mean[3], std[3]; /* of the normalisation inside the model; images are in [0,1] */
+
+    /* Forms, one row each in forms.c (metadata, --form, presets). All zero is timm's ViT. */
+    vt_norm_kind norm;       /* of the blocks */
+    vt_norm_kind final_norm; /* before the head */
+    vt_act act;
+    bool post_norm;     /* x = norm1(x + attn x), x = norm2(x + mlp x), as torch's TransformerEncoderLayer */
+    bool norm_first;    /* with a mean: the final norm runs over the tokens before it (norm.*), not after (fc_norm.*) */
+    bool norm_pre;      /* a norm before the first block (CLIP) */
+    bool no_patch_bias; /* patch_embed.proj has no bias (CLIP) */
+    bool no_cls;        /* no class token */
+    bool no_embed_class; /* positions for the patches alone */
+    int registers;       /* register tokens, between class token and patches */
+    bool qk_norm;        /* LayerNorm over each head's q and k, before the scale */
+    bool tied_qk;        /* W_Q = W_K, one tensor: attn.qkv.weight is [2D, D], rows q (and k) | v */
+    vt_factor factor;
+    double factor_start; /* of LayerScale, for `vitrine new`; 0: 1e-5 */
+    vt_init_rule init;
+
+    int local_blocks;                                   /* ConViT: GPSA blocks, before the class token joins */
+    int stages, stage_depth[4], stage_heads[4], window; /* Swin */
+    int class_blocks;                                   /* XCiT: class-attention blocks */
+    bool tokens_norm;                                   /* XCiT: they normalise all tokens */
+    double eta;                                         /* XCiT: start of the branch factors */
+    int stem_stride[4];                                 /* XCiT: of the stem's convolutions; 0: by the image */
 } vt_config;
 
-/* Tokens in the sequence, tokens before the patches, patches a side. */
+/* The ViT family: patches a side, tokens before the patches, tokens in the sequence. What vt_model_tokens says for an
+ * architecture may differ. */
 static inline int vt_config_side(const vt_config *c) { return c->image / c->patch; }
-static inline int vt_config_prefix(const vt_config *c) { return c->dist_token ? 2 : 1; }
+static inline int vt_config_prefix(const vt_config *c) { return !c->no_cls + c->dist_token + c->registers; }
 static inline int vt_config_tokens(const vt_config *c) {
     return vt_config_side(c) * vt_config_side(c) + vt_config_prefix(c);
 }
@@ -32,13 +67,24 @@ static inline int vt_config_tokens(const vt_config *c) {
 /* Numbers of one image, [3, image, image]. */
 static inline size_t vt_config_pixels(const vt_config *c) { return 3 * (size_t)c->image * (size_t)c->image; }
 
-/* One sentence if the numbers contradict each other or are out of range (path names the file, or NULL). */
+/* One sentence if the numbers contradict each other or are out of range, for every architecture and (by its own check)
+ * for this one (path names the file, or NULL). */
 vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e);
 
-/* How `vitrine new` initialises a tensor (timm's non-JAX initialisation, algorithms.md B.2). */
-typedef enum vt_init { VT_INIT_ZERO, VT_INIT_ONE, VT_INIT_TRUNC02, VT_INIT_TINY, VT_INIT_CONV } vt_init;
+/* How `vitrine new` initialises a tensor (timm's non-JAX initialisation, algorithms.md B.2). LINEAR is TRUNC02 for the
+ * weights of linear maps, which the spectral rule treats otherwise; VALUE is vt_param.value; CONV is PyTorch's default
+ * of a convolution, whose bias stands right after its weight. */
+typedef enum vt_init {
+    VT_INIT_ZERO,
+    VT_INIT_ONE,
+    VT_INIT_TRUNC02,
+    VT_INIT_TINY,
+    VT_INIT_CONV,
+    VT_INIT_LINEAR,
+    VT_INIT_VALUE
+} vt_init;
 
-/* One weight tensor of an architecture. Layers group tensors that are used together; the slot is the architecture's
+/* One tensor of an architecture. Layers group tensors that are used together; the slot is the architecture's
  * own number of the tensor within its layer. */
 typedef struct vt_param {
     char name[64];
@@ -48,9 +94,11 @@ typedef struct vt_param {
     size_t t_offset;      /* of the transposed copy, into the block of transposed copies; SIZE_MAX: none */
     int layer, slot;
     vt_init init;
+    float value; /* for VT_INIT_VALUE */
+    bool buffer; /* no weight but a statistic (BatchNorm): saved and loaded; no gradient, and no training moves it */
 } vt_param;
 
-#define VT_MAX_SLOTS 24
+#define VT_MAX_SLOTS 64
 
 typedef struct vt_param_list {
     vt_param *items;
@@ -59,9 +107,13 @@ typedef struct vt_param_list {
     bool failed;                      /* out of memory or over a limit */
 } vt_param_list;
 
-/* Appends a tensor; shape ends at the first 0. matrix: a [out, in] weight that wants a transposed copy. */
-void vt_param_add(vt_param_list *l, int layer, int slot, bool matrix, vt_init init, const char *name,
-                  const int64_t shape[4]);
+/* Appends a tensor; shape ends at the first 0. matrix: a [out, in] weight that wants a transposed copy. Returns the
+ * row, whose value and buffer the caller may set at once, or NULL. */
+vt_param *vt_param_add(vt_param_list *l, int layer, int slot, bool matrix, vt_init init, const char *name,
+                       const int64_t shape[4]);
+/* The tensors of a normalisation of d channels, name.weight and so on, in slots slot to slot + VT_NORM_SLOTS - 1. */
+enum { VT_NORM_W, VT_NORM_B, VT_NORM_MEAN, VT_NORM_VAR, VT_NORM_SLOTS };
+void vt_param_add_norm(vt_param_list *l, int layer, int slot, vt_norm_kind kind, const char *name, int d);
 void vt_param_list_free(vt_param_list *l);
 
 #endif

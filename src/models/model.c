@@ -8,7 +8,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/opt.h"
-#include "core/rand.h"
+#include "models/forms.h"
 #include "models/names.h"
 #include "models/resolve.h"
 #include "models/session.h"
@@ -69,8 +69,13 @@ const vt_param *vt_model_param(const vt_model *m, const char *name) {
 
 size_t vt_model_param_count(const vt_model *m) {
     size_t n = 0;
-    for (int i = 0; i < m->params.count; i++) n += m->params.items[i].numel;
+    for (int i = 0; i < m->params.count; i++) n += m->params.items[i].buffer ? 0 : m->params.items[i].numel;
     return n;
+}
+
+int vt_model_tokens(const vt_model *m) {
+    const vt_arch_def_f32 *arch = vt_arch_find_f32(m->config.arch);
+    return arch && arch->tokens ? arch->tokens(&m->config) : vt_config_tokens(&m->config);
 }
 
 void vt_model_refresh_param(vt_model *m, int i) {
@@ -88,24 +93,14 @@ void vt_model_refresh(vt_model *m) {
     for (int i = 0; i < m->params.count; i++) vt_model_refresh_param(m, i);
 }
 
-void vt_model_init(vt_model *m, uint64_t seed) {
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        vt_rng r = {.seed = seed, .purpose = vt_rng_purpose(p->name)};
-        float *w = m->w + p->offset;
-        if (p->init == VT_INIT_TRUNC02 || p->init == VT_INIT_TINY) {
-            float std = p->init == VT_INIT_TINY ? 1e-6f : 0.02f;
-            vt_rng_normals(&r, w, p->numel);
-            for (size_t k = 0; k < p->numel; k++) w[k] = fminf(fmaxf(w[k] * std, -2), 2);
-        } else if (p->init == VT_INIT_CONV) { /* PyTorch's convolution: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) */
-            float bound = 1 / sqrtf((float)(3 * m->config.patch * m->config.patch));
-            vt_rng_uniforms(&r, w, p->numel);
-            for (size_t k = 0; k < p->numel; k++) w[k] = (2 * w[k] - 1) * bound;
-        } else {
-            for (size_t k = 0; k < p->numel; k++) w[k] = p->init == VT_INIT_ONE ? 1 : 0;
-        }
-    }
-    vt_model_refresh(m);
+/* A counter that PyTorch keeps beside BatchNorm's statistics and that changes nothing. */
+static bool is_counter(const char *name, const vt_model *m) {
+    static const char end[] = ".num_batches_tracked";
+    char mean[128];
+    size_t n = strlen(name), k = sizeof end - 1;
+    if (n <= k || n >= sizeof mean - 16 || strcmp(name + n - k, end)) return false;
+    snprintf(mean, sizeof mean, "%.*s.running_mean", (int)(n - k), name);
+    return vt_model_param(m, mean) != NULL;
 }
 
 /* Names in the file that the model does not have: named, with the nearest one it has. */
@@ -116,7 +111,7 @@ static vt_status extra_tensors(const vt_st *st, const vt_model *m, vt_err *e) {
     vt_status s = VT_OK;
     for (int i = 0; i < vt_st_count(st) && s == VT_OK; i++) {
         const char *name = vt_st_at(st, i)->name;
-        if (vt_model_param(m, name)) continue;
+        if (vt_model_param(m, name) || is_counter(name, m)) continue;
         const char *near = vt_nearest(name, known, (size_t)m->params.count);
         s = vt_fail(e, VT_E_FORMAT, "%s: tensor %s does not belong to this architecture (%s%s)", vt_st_path(st), name,
                     near ? "nearest known name: " : "depth ", near ? near : "and names are read off the file");
@@ -145,6 +140,22 @@ static vt_status read_values(float *w, const vt_st *st, const vt_tensor *t, vt_e
     return VT_OK;
 }
 
+/* A variance is not negative. */
+static vt_status check_statistic(const vt_st *st, const vt_tensor *t, const vt_param *p, vt_err *e) {
+    const char *end = strrchr(p->name, '.');
+    if (!end || strcmp(end, ".running_var")) return VT_OK;
+    for (size_t k = 0; k < t->numel; k++) {
+        vt_tensor one = *t;
+        float v;
+        one.data = (const char *)t->data + k * vt_dtype_size(t->dtype), one.numel = 1;
+        VT_TRY(vt_tensor_f32(st, &one, &v, 1, e));
+        if (v < 0)
+            return vt_fail(e, VT_E_NUMERIC, "%s: tensor %s holds %g at element %zu, a variance is at least 0",
+                           vt_st_path(st), t->name, (double)v, k);
+    }
+    return VT_OK;
+}
+
 static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_names_def *names, const vt_param *p, vt_err *e) {
     char buf[128], a[96], b[96];
     const char *name = names->file_name(p->name, buf, sizeof buf);
@@ -165,7 +176,8 @@ static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_names_def *n
     if (!same)
         return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must be %s", vt_st_path(st), name,
                        vt_shape_text(a, sizeof a, t->shape, t->ndim), vt_shape_text(b, sizeof b, p->shape, p->ndim));
-    return read_values(m->w ? m->w + p->offset : NULL, st, t, e);
+    VT_TRY(read_values(m->w ? m->w + p->offset : NULL, st, t, e));
+    return p->buffer ? check_statistic(st, t, p, e) : VT_OK;
 }
 
 static vt_status load(vt_model **out, const vt_st *st, const vt_overrides *o, bool weights, vt_err *e) {
@@ -179,10 +191,18 @@ static vt_status load(vt_model **out, const vt_st *st, const vt_overrides *o, bo
                        "%s: no known naming scheme fits (tensors like patch_embed.proj.weight and pos_embed, as timm "
                        "names a ViT, were not found); vitrine list formats shows what is read",
                        vt_st_path(st));
+    const vt_arch_def_f32 *arch = NULL;
+    const vt_arch_def_f32 *const *archs = vt_arch_defs_f32(&n);
+    for (int i = 0; i < n && !arch; i++)
+        if (archs[i]->probe(st)) arch = archs[i];
+    if (!arch)
+        return vt_fail(e, VT_E_FORMAT, "%s: no known architecture has such tensors (vitrine list models shows them)",
+                       vt_st_path(st));
     vt_config c = {0};
     vt_source src;
     memset(src, 0, sizeof src);
-    VT_TRY(names->detect(st, &c, src, e));
+    snprintf(c.arch, sizeof c.arch, "%s", arch->name);
+    VT_TRY(arch->detect(st, &c, src, e));
     VT_TRY(vt_config_resolve(&c, src, st, o, e));
     vt_model *m;
     VT_TRY(model_new(&m, &c, weights, e));
@@ -232,12 +252,31 @@ vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides 
     return open_file(out, path, o, false, e);
 }
 
-#define OWN_PAIRS 8
+enum { OWN_PAIRS = 8, MOST_FORMS = 32 };
+
+/* What the tensors of a saved file will say of the pool (arch_vit's detection). */
+static vt_pool told_pool(const vt_config *c) {
+    bool after = c->pool != VT_POOL_TOKEN && !c->norm_first && c->final_norm != VT_NORM_NONE;
+    return after || c->no_cls ? VT_POOL_AVG : VT_POOL_TOKEN;
+}
+
+/* Forms that are not at their default, so that files of timm's ViT stay as they have always been. */
+static int form_pairs(const char **meta, char text[MOST_FORMS][64], const vt_config *c) {
+    int count, n = 0;
+    const vt_form *forms = vt_forms(&count);
+    for (int i = 0; i < count && n < MOST_FORMS; i++) {
+        const vt_form *f = &forms[i];
+        if (f->field == VT_FIELD_POOL ? c->pool == told_pool(c) : vt_form_is_default(c, f)) continue;
+        vt_form_text(c, f, text[n], sizeof text[n]);
+        meta[2 * n] = f->opt.key, meta[2 * n + 1] = text[n], n++;
+    }
+    return n;
+}
 
 vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const *extra, int n_extra, const char *path,
                            vt_err *e) {
     const vt_config *c = &m->config;
-    char heads[16], mean[100], std[100], eps[32], scale[32];
+    char heads[16], mean[100], std[100], eps[32], scale[32], form[MOST_FORMS][64];
     snprintf(heads, sizeof heads, "%d", c->heads);
     snprintf(mean, sizeof mean, "%.17g,%.17g,%.17g", c->mean[0], c->mean[1], c->mean[2]);
     snprintf(std, sizeof std, "%.17g,%.17g,%.17g", c->std[0], c->std[1], c->std[2]);
@@ -245,20 +284,21 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
     snprintf(scale, sizeof scale, "%.17g", c->attn_scale);
     const char *own[2 * OWN_PAIRS] = {"format", "pt", "num_heads",  heads, "mean", mean,    "std",          std,
                                       "ln_eps", eps,  "attn_scale", scale, "attn", c->attn, "architecture", c->arch};
-    const char **meta = calloc(2 * ((size_t)OWN_PAIRS + (size_t)n_extra), sizeof *meta);
+    const char **meta = calloc(2 * ((size_t)OWN_PAIRS + MOST_FORMS + (size_t)n_extra), sizeof *meta);
     vt_tensor *t = calloc((size_t)m->params.count + 1, sizeof *t);
     if (!t || !meta) {
         free(t), free(meta);
         return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
     }
     memcpy(meta, own, sizeof own);
-    for (int i = 0; i < 2 * n_extra; i++) meta[2 * OWN_PAIRS + i] = extra[i];
+    int n = OWN_PAIRS + form_pairs(meta + 2 * OWN_PAIRS, form, c);
+    for (int i = 0; i < 2 * n_extra; i++) meta[2 * n + i] = extra[i];
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];
         t[i] = (vt_tensor){.name = p->name, .dtype = VT_F32, .ndim = p->ndim, .numel = p->numel, .data = w + p->offset};
         memcpy(t[i].shape, p->shape, sizeof p->shape);
     }
-    vt_status s = vt_st_write(path, t, m->params.count, meta, OWN_PAIRS + n_extra, e);
+    vt_status s = vt_st_write(path, t, m->params.count, meta, n + n_extra, e);
     free(t), free(meta);
     return s;
 }

@@ -12,7 +12,14 @@
     X(ARCH, "architecture") X(IMAGE, "image") X(PATCH, "patch") X(DIM, "dim") \
     X(DEPTH, "depth") X(HEADS, "heads") X(HIDDEN, "mlp hidden") X(CLASSES, "classes") \
     X(QKV_BIAS, "qkv bias") X(DIST, "distillation token") X(POOL, "pool") X(ATTN, "attention") \
-    X(SCALE, "attention scale") X(LN_EPS, "LayerNorm eps") X(MEAN, "mean") X(STD, "std")
+    X(SCALE, "attention scale") X(LN_EPS, "LayerNorm eps") X(MEAN, "mean") X(STD, "std") \
+    X(NORM, "norm") X(FINAL_NORM, "final norm") X(ACT, "activation") X(POST_NORM, "post-norm") \
+    X(NORM_FIRST, "norm before the mean") X(NORM_PRE, "norm before blocks") X(NO_PATCH_BIAS, "no patch bias") \
+    X(NO_CLS, "no class token") X(NO_EMBED_CLASS, "no class position") X(REGISTERS, "register tokens") \
+    X(QK_NORM, "q/k norm") X(TIED_QK, "W_Q = W_K") X(FACTOR, "branch factors") X(FACTOR_START, "factors start at") \
+    X(INIT, "initialisation") X(LOCAL_BLOCKS, "local blocks") X(STAGES, "stages") X(STAGE_DEPTH, "stage depths") \
+    X(STAGE_HEADS, "stage heads") X(WINDOW, "window") X(CLASS_BLOCKS, "class blocks") X(TOKENS_NORM, "tokens norm") \
+    X(ETA, "eta") X(STEM_STRIDE, "stem strides")
 // clang-format on
 
 typedef enum vt_field {
@@ -45,6 +52,13 @@ typedef struct vt_overrides {
     const char *attn_scale; /* "head", "dim" or a number */
     const char *preset;
     const char *attn;
+    const char *form[16]; /* "key=value", rows of models/forms: what tensors cannot tell */
+    int n_form;
+    /* Pairs key, value that stand before the file's own metadata (and read as that), and what to call them; a map
+     * file's `set` lines. */
+    const char *const *pairs;
+    int n_pairs;
+    const char *pairs_from;
 } vt_overrides;
 
 /* Reads a safetensors checkpoint; a folder means its model.safetensors. `o` may be NULL. Every value is read once: NaN
@@ -54,8 +68,8 @@ vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o,
 vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* Builds the parameter table for config and zero weights (vt_model_init fills them). */
 vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e);
-/* timm's initialisation, seeded. */
-void vt_model_init(vt_model *m, uint64_t seed);
+/* timm's initialisation, or what config.init says, seeded; no memory is the only way to fail. */
+vt_status vt_model_init(vt_model *m, uint64_t seed);
 /* To be called after weights were written by hand: refreshes the transposed copies. */
 void vt_model_refresh(vt_model *m);
 void vt_model_refresh_param(vt_model *m, int i); /* one tensor */
@@ -67,16 +81,18 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
 void vt_model_close(vt_model *m); /* accepts NULL */
 
 const vt_param *vt_model_param(const vt_model *m, const char *name); /* NULL: none */
-size_t vt_model_param_count(const vt_model *m);                      /* scalars */
+size_t vt_model_param_count(const vt_model *m);                      /* scalars, without buffers */
+int vt_model_tokens(const vt_model *m);                              /* that the first block sees */
 
 /* Presets: rows of known shapes, by timm name. */
 typedef struct vt_preset {
     const char *name;
-    const char *attn;
+    const char *arch, *attn;
     int image, patch, dim, depth, heads, hidden, classes;
     bool qkv_bias, dist_token;
     double ln_eps;
-    double mean, std; /* timm's default for the family, all channels; 0: ImageNet mean and std */
+    double mean, std;  /* timm's default for the family, all channels; 0: ImageNet mean and std */
+    const char *forms; /* "key=value key=value" of models/forms, or NULL: everything that has no column */
     const char *note;
 } vt_preset;
 const vt_preset *vt_presets(int *n);

@@ -3,29 +3,30 @@
 #include <string.h>
 #include "core/mem.h"
 #include "models/model.h"
+#include "models/session.h"
 
-void vt_param_add(vt_param_list *l, int layer, int slot, bool matrix, vt_init init, const char *name,
-                  const int64_t shape[4]) {
-    if (l->failed) return;
+vt_param *vt_param_add(vt_param_list *l, int layer, int slot, bool matrix, vt_init init, const char *name,
+                       const int64_t shape[4]) {
+    if (l->failed) return NULL;
     if (l->count == l->capacity) {
         int capacity = l->capacity ? 2 * l->capacity : 64;
         vt_param *items = realloc(l->items, (size_t)capacity * sizeof *items);
         if (!items) {
             l->failed = true;
-            return;
+            return NULL;
         }
         l->items = items, l->capacity = capacity;
     }
     vt_param *p = &l->items[l->count];
     memset(p, 0, sizeof *p);
-    snprintf(p->name, sizeof p->name, "%s", name);
+    if (snprintf(p->name, sizeof p->name, "%s", name) >= (int)sizeof p->name) l->failed = true;
     p->layer = layer, p->slot = slot, p->init = init, p->numel = 1, p->t_offset = SIZE_MAX;
     for (; p->ndim < 4 && shape[p->ndim] > 0; p->ndim++) {
         p->shape[p->ndim] = shape[p->ndim];
         if (!vt_mul(p->numel, (size_t)shape[p->ndim], &p->numel)) l->failed = true;
     }
     if (slot >= VT_MAX_SLOTS || p->numel > ((size_t)1 << 40)) l->failed = true;
-    if (l->failed) return;
+    if (l->failed) return NULL;
     size_t room = (p->numel + 15) / 16 * 16; /* 64-byte alignment of every tensor */
     p->offset = l->total, l->total += room;
     if (matrix) p->t_offset = l->t_total, l->t_total += room;
@@ -34,6 +35,24 @@ void vt_param_add(vt_param_list *l, int layer, int slot, bool matrix, vt_init in
     size_t sum = 0;
     for (int i = l->count - 1; i >= 0 && l->items[i].layer == layer; i--) sum += (l->items[i].numel + 15) / 16 * 16;
     if (sum > l->layer_max) l->layer_max = sum;
+    return p;
+}
+
+void vt_param_add_norm(vt_param_list *l, int layer, int slot, vt_norm_kind kind, const char *name, int d) {
+    static const struct {
+        const char *suffix;
+        vt_init init;
+    } table[VT_NORM_SLOTS] = {{"weight", VT_INIT_ONE},
+                              {"bias", VT_INIT_ZERO},
+                              {"running_mean", VT_INIT_ZERO},
+                              {"running_var", VT_INIT_ONE}};
+    int n = kind == VT_NORM_NONE ? 0 : kind == VT_NORM_BATCH ? VT_NORM_SLOTS : VT_NORM_MEAN;
+    for (int k = 0; k < n; k++) {
+        char full[96];
+        snprintf(full, sizeof full, "%s.%s", name, table[k].suffix);
+        vt_param *p = vt_param_add(l, layer, slot + k, false, table[k].init, full, (int64_t[4]){d});
+        if (p) p->buffer = k >= VT_NORM_MEAN;
+    }
 }
 
 void vt_param_list_free(vt_param_list *l) {
@@ -61,10 +80,10 @@ vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
                        c->patch);
     if (c->dim % c->heads)
         return vt_fail(e, VT_E_SHAPE, "%s%swidth %d is not a multiple of %d heads", p, sep, c->dim, c->heads);
-    if (c->dist_token && c->pool == VT_POOL_AVG) /* timm's distilled models refuse it too */
-        return vt_fail(e, VT_E_SHAPE, "%s%sa distillation token and mean pooling (fc_norm) exclude each other", p, sep);
     if (!(c->ln_eps > 0 && c->ln_eps <= 1))
         return vt_fail(e, VT_E_RANGE, "%s%sLayerNorm eps is %g, must be above 0 and at most 1", p, sep, c->ln_eps);
+    if (c->dim < 2 && (c->norm == VT_NORM_CENTER || c->final_norm == VT_NORM_CENTER)) /* its factor is D / (D - 1) */
+        return vt_fail(e, VT_E_RANGE, "%s%sCenterNorm needs a width of at least 2", p, sep);
     if (!(c->attn_scale > 0 && c->attn_scale <= 1e6))
         return vt_fail(e, VT_E_RANGE, "%s%sattention scale is %g, must be above 0 and at most 1e6", p, sep,
                        c->attn_scale);
@@ -74,5 +93,6 @@ vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
         if (!(c->std[k] > 1e-6 && c->std[k] <= 1000))
             return vt_fail(e, VT_E_RANGE, "%s%sstd is %g, must be above 1e-6 and at most 1000", p, sep, c->std[k]);
     }
-    return VT_OK;
+    const vt_arch_def_f32 *arch = vt_arch_find_f32(c->arch);
+    return arch && arch->check ? arch->check(c, p, e) : VT_OK;
 }

@@ -3,25 +3,27 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/opt.h"
-#include "models/model.h"
+#include "models/forms.h"
 
-/* name, attn, image, patch, dim, depth, heads, hidden, classes, qkv bias, dist, ln_eps, mean/std, note */
+/* name, arch, attn, image, patch, dim, depth, heads, hidden, classes, qkv bias, dist, ln_eps, mean/std, forms, note */
 static const vt_preset presets[] = {
-    {"vit_tiny_patch16_224", "dot", 224, 16, 192, 12, 3, 768, 1000, true, false, 1e-6, 0.5, 0.5, "timm"},
-    {"vit_small_patch16_224", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, false, 1e-6, 0.5, 0.5, "timm >= 0.4.12"},
-    {"vit_base_patch16_224", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, false, 1e-6, 0.5, 0.5, "timm"},
-    {"vit_small_patch16_224_old", "dot", 224, 16, 768, 8, 8, 2304, 1000, false, false, 1e-5, 0.5, 0.5,
+    {"vit_tiny_patch16_224", "vit", "dot", 224, 16, 192, 12, 3, 768, 1000, true, false, 1e-6, 0.5, 0.5, NULL, "timm"},
+    {"vit_small_patch16_224", "vit", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, false, 1e-6, 0.5, 0.5, NULL,
+     "timm >= 0.4.12"},
+    {"vit_base_patch16_224", "vit", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, false, 1e-6, 0.5, 0.5, NULL, "timm"},
+    {"vit_small_patch16_224_old", "vit", "dot", 224, 16, 768, 8, 8, 2304, 1000, false, false, 1e-5, 0.5, 0.5, NULL,
      "timm <= 0.4.9, SpecFormer's ViT-S; scale 96^-0.5 (its pre-trained file: --attn-scale dim)"},
-    {"deit_tiny_patch16_224", "dot", 224, 16, 192, 12, 3, 768, 1000, true, false, 1e-6, 0, 0, "DeiT-Ti"},
-    {"deit_small_patch16_224", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, false, 1e-6, 0, 0, "DeiT-S"},
-    {"deit_base_patch16_224", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, false, 1e-6, 0, 0, "DeiT-B"},
-    {"deit_tiny_distilled_patch16_224", "dot", 224, 16, 192, 12, 3, 768, 1000, true, true, 1e-6, 0, 0,
+    {"deit_tiny_patch16_224", "vit", "dot", 224, 16, 192, 12, 3, 768, 1000, true, false, 1e-6, 0, 0, NULL, "DeiT-Ti"},
+    {"deit_small_patch16_224", "vit", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, false, 1e-6, 0, 0, NULL, "DeiT-S"},
+    {"deit_base_patch16_224", "vit", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, false, 1e-6, 0, 0, NULL, "DeiT-B"},
+    {"deit_tiny_distilled_patch16_224", "vit", "dot", 224, 16, 192, 12, 3, 768, 1000, true, true, 1e-6, 0, 0, NULL,
      "DeiT-Ti distilled"},
-    {"deit_small_distilled_patch16_224", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, true, 1e-6, 0, 0,
+    {"deit_small_distilled_patch16_224", "vit", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, true, 1e-6, 0, 0, NULL,
      "DeiT-S distilled"},
-    {"deit_base_distilled_patch16_224", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, true, 1e-6, 0, 0,
+    {"deit_base_distilled_patch16_224", "vit", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, true, 1e-6, 0, 0, NULL,
      "DeiT-B distilled"},
-    {"vit_cifar_dim192_depth9", "dot", 32, 4, 192, 9, 3, 768, 10, true, false, 1e-6, 0.5, 0.5, "32 x 32, for CIFAR"},
+    {"vit_cifar_dim192_depth9", "vit", "dot", 32, 4, 192, 9, 3, 768, 10, true, false, 1e-6, 0.5, 0.5, NULL,
+     "32 x 32, for CIFAR"},
 };
 
 const vt_preset *vt_presets(int *n) {
@@ -49,7 +51,7 @@ vt_status vt_preset_named(const char *name, const vt_preset **out, vt_err *e) {
 void vt_preset_config(const vt_preset *p, vt_config *c) {
     static const double imagenet_mean[3] = {0.485, 0.456, 0.406}, imagenet_std[3] = {0.229, 0.224, 0.225};
     memset(c, 0, sizeof *c);
-    snprintf(c->arch, sizeof c->arch, "vit");
+    snprintf(c->arch, sizeof c->arch, "%s", p->arch);
     snprintf(c->attn, sizeof c->attn, "%s", p->attn);
     c->image = p->image, c->patch = p->patch, c->dim = p->dim, c->depth = p->depth, c->heads = p->heads;
     c->hidden = p->hidden, c->classes = p->classes, c->qkv_bias = p->qkv_bias, c->dist_token = p->dist_token;
@@ -58,4 +60,5 @@ void vt_preset_config(const vt_preset *p, vt_config *c) {
         c->mean[k] = p->std > 0 ? p->mean : imagenet_mean[k];
         c->std[k] = p->std > 0 ? p->std : imagenet_std[k];
     }
+    if (p->forms) vt_form_parse(c, p->forms, p->name, NULL); /* a unit test reads every row */
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "core/opt.h"
 #include "models/attention.h"
+#include "models/forms.h"
 
 /* The sources in the order in which they win. */
 typedef struct sources {
@@ -46,12 +47,20 @@ static const json_t *config_get(const sources *s, const char *key) {
     return v && !json_is_null(v) ? v : NULL;
 }
 
+/* A value of the metadata, or of the pairs that a map file puts before it; *from names which. */
+static const char *meta_get(const sources *s, const char *key, const char **from) {
+    for (int i = 0; s->o && i < s->o->n_pairs; i++)
+        if (!strcmp(s->o->pairs[2 * i], key)) return *from = s->o->pairs_from, s->o->pairs[2 * i + 1];
+    *from = "safetensors metadata";
+    return vt_st_meta(s->st, key);
+}
+
 /* A number from metadata (any of the keys) or config.json; *from names the source; false: nowhere. */
 static bool find_number(const sources *s, const char *const *keys, double *out, const char **from) {
     for (int i = 0; keys[i]; i++) {
-        const char *m = vt_st_meta(s->st, keys[i]);
+        const char *m = meta_get(s, keys[i], from);
         if (m && !vt_parse_real(m, out)) *out = NAN; /* written, but no number: the range checks refuse it by name */
-        if (m) return *from = "safetensors metadata", true;
+        if (m) return true;
     }
     for (int i = 0; keys[i]; i++) {
         const json_t *v = config_get(s, keys[i]);
@@ -65,6 +74,9 @@ static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
     const char *named = s->o ? s->o->preset : NULL;
     if (named) {
         VT_TRY(vt_preset_named(named, &s->preset, e));
+        if (strcmp(s->preset->arch, c->arch))
+            return vt_fail(e, VT_E_SHAPE, "%s: is a %s, but preset %s is a %s", vt_st_path(s->st), c->arch, named,
+                           s->preset->arch);
         if (s->preset->dim != c->dim || s->preset->depth != c->depth)
             return vt_fail(e, VT_E_SHAPE, "%s: width %d and depth %d, but preset %s has %d and %d", vt_st_path(s->st),
                            c->dim, c->depth, named, s->preset->dim, s->preset->depth);
@@ -74,8 +86,8 @@ static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
     int n;
     const vt_preset *all = vt_presets(&n);
     for (int i = 0; i < n && !s->preset; i++)
-        if (all[i].dim == c->dim && all[i].depth == c->depth && all[i].hidden == c->hidden &&
-            all[i].qkv_bias == c->qkv_bias) {
+        if (!strcmp(all[i].arch, c->arch) && all[i].dim == c->dim && all[i].depth == c->depth &&
+            all[i].hidden == c->hidden && all[i].qkv_bias == c->qkv_bias) {
             s->preset = &all[i];
             snprintf(s->preset_why, sizeof s->preset_why, "shape of preset %s", all[i].name);
         }
@@ -86,6 +98,7 @@ static vt_status resolve_heads(vt_config *c, vt_source src, const sources *s, vt
     static const char *const keys[] = {"num_heads", "heads", NULL};
     double v;
     const char *from;
+    if (*src[VT_FIELD_HEADS]) return VT_OK; /* tensors tell (Swin's tables) */
     if (s->o && s->o->heads) {
         c->heads = s->o->heads;
         told(src, VT_FIELD_HEADS, "--heads");
@@ -115,6 +128,9 @@ static vt_status resolve_heads(vt_config *c, vt_source src, const sources *s, vt
     return VT_OK;
 }
 
+/* timm's order and kind of norm; other forms come from PyTorch's own modules, with their eps. */
+static bool plain_norm(const vt_config *c) { return c->norm == VT_NORM_LAYER && !c->post_norm; }
+
 static void resolve_ln_eps(vt_config *c, vt_source src, const sources *s) {
     static const char *const keys[] = {"ln_eps", "layer_norm_eps", NULL};
     const char *from;
@@ -123,9 +139,14 @@ static void resolve_ln_eps(vt_config *c, vt_source src, const sources *s) {
         told(src, VT_FIELD_LN_EPS, "--ln-eps");
     } else if (find_number(s, keys, &c->ln_eps, &from)) {
         told(src, VT_FIELD_LN_EPS, from);
-    } else if (s->preset) {
+    } else if (s->preset && (s->o && s->o->preset ? true : plain_norm(c))) {
         c->ln_eps = s->preset->ln_eps;
         told(src, VT_FIELD_LN_EPS, s->preset_why);
+    } else if (!plain_norm(c)) {
+        c->ln_eps = 1e-5;
+        told(src, VT_FIELD_LN_EPS, "default of PyTorch's modules");
+    } else if (c->ln_eps > 0) {
+        told(src, VT_FIELD_LN_EPS, "default of the architecture");
     } else {
         c->ln_eps = 1e-6;
         told(src, VT_FIELD_LN_EPS, "default of timm's ViT");
@@ -136,7 +157,7 @@ static void resolve_ln_eps(vt_config *c, vt_source src, const sources *s) {
 static vt_status resolve_scale(vt_config *c, vt_source src, const sources *s, vt_err *e) {
     const char *text = s->o ? s->o->attn_scale : NULL, *from = "--attn-scale";
     char number[40];
-    if (!text && (text = vt_st_meta(s->st, "attn_scale"))) from = "safetensors metadata";
+    if (!text && !(text = meta_get(s, "attn_scale", &from))) from = NULL;
     if (!text) {
         const json_t *v = config_get(s, "qk_scale");
         if (json_is_number(v)) {
@@ -167,13 +188,13 @@ static bool json_triple(const json_t *v, double out[3]) {
 
 static bool resolve_triple(double out[3], char *told_by, const sources *s, const char *key, bool has,
                            const double given[3]) {
-    const char *m = vt_st_meta(s->st, key);
+    const char *from, *m = meta_get(s, key, &from);
     if (has) {
         for (int k = 0; k < 3; k++) out[k] = given[k];
         snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "--%s", key);
     } else if (m) {
         if (!vt_parse_triple(m, out)) out[0] = NAN; /* refused by vt_config_check */
-        snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "safetensors metadata");
+        snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "%s", from);
     } else if (json_triple(config_get(s, key), out)) {
         snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "config.json");
     } else if (s->o && s->o->preset) {
@@ -187,16 +208,68 @@ static bool resolve_triple(double out[3], char *told_by, const sources *s, const
     return true;
 }
 
+/* "key=value" of an option for this form, or NULL. */
+static const char *form_option(const vt_overrides *o, const vt_form *f) {
+    size_t n = strlen(f->opt.key);
+    for (int i = o->n_form - 1; i >= 0; i--)
+        if (!strncmp(o->form[i], f->opt.key, n) && o->form[i][n] == '=') return o->form[i] + n + 1;
+    return NULL;
+}
+
+/* The value that wins for a form, and where it stands; NULL: nowhere. */
+static const char *form_value(const sources *s, const vt_overrides *o, const vt_form *f, const vt_config *preset,
+                              char *buf, size_t size, const char **from) {
+    const char *text = form_option(o, f);
+    if (text) return *from = "--form", text;
+    if ((text = meta_get(s, f->opt.key, from))) return text;
+    const json_t *v = f->json ? config_get(s, f->json) : NULL;
+    if (!v && f->field == VT_FIELD_ACT) v = config_get(s, "hidden_act"); /* transformers */
+    if (json_is_string(v)) return *from = "config.json", json_string_value(v);
+    if (!preset || vt_form_is_default(preset, f)) return NULL;
+    vt_form_text(preset, f, buf, size);
+    return *from = s->preset_why, buf;
+}
+
+/* Forms that tensors do not tell. A preset counts when it was named: that a shape is the same says nothing of them. */
+static vt_status resolve_forms(vt_config *c, vt_source src, const sources *s, const vt_overrides *o, vt_err *e) {
+    vt_config preset, unused = {0};
+    if (o->preset) vt_preset_config(s->preset, &preset);
+    for (int i = 0; i < o->n_form; i++) VT_TRY(vt_form_parse(&unused, o->form[i], "--form", e));
+    int n;
+    const vt_form *forms = vt_forms(&n);
+    for (int i = 0; i < n; i++) {
+        const vt_form *f = &forms[i];
+        const char *from;
+        char buf[64], who[600];
+        const char *text = form_value(s, o, f, o->preset ? &preset : NULL, buf, sizeof buf, &from);
+        if (!text) continue;
+        bool known = !strcmp(src[f->field], "tensors") && f->field != VT_FIELD_POOL; /* which mean, no tensor says */
+        vt_config wish = *c;
+        snprintf(who, sizeof who, "%.500s (%s)", vt_st_path(s->st), from);
+        VT_TRY(vt_form_set(&wish, f, text, who, e));
+        char is[64], wanted[64];
+        vt_form_text(c, f, is, sizeof is), vt_form_text(&wish, f, wanted, sizeof wanted);
+        if (known && form_option(o, f) && strcmp(is, wanted))
+            return vt_fail(e, VT_E_USAGE, "%s: --form %s=%s contradicts the tensors, which say %s", vt_st_path(s->st),
+                           f->opt.key, wanted, is);
+        if (known) continue;
+        *c = wish;
+        told(src, f->field, from);
+    }
+    return VT_OK;
+}
+
 static vt_status resolve_all(vt_config *c, vt_source src, sources *s, vt_err *e) {
     static const vt_overrides none = {0};
     const vt_overrides *o = s->o ? s->o : &none;
     VT_TRY(read_config_json(s, e));
     VT_TRY(find_preset(s, c, e));
     VT_TRY(resolve_heads(c, src, s, e));
+    VT_TRY(resolve_forms(c, src, s, o, e));
     resolve_ln_eps(c, src, s);
     VT_TRY(resolve_scale(c, src, s, e));
     const char *attn = o->attn, *from = "--attn";
-    if (!attn && (attn = vt_st_meta(s->st, "attn"))) from = "safetensors metadata";
+    if (!attn) attn = meta_get(s, "attn", &from);
     if (!attn) attn = "dot", from = "default";
     if (!vt_attn_find_f32(attn))
         return vt_fail(e, VT_E_UNKNOWN, "%s: unknown attention variant '%s' (%s)", vt_st_path(s->st), attn, from);
@@ -222,5 +295,6 @@ vt_status vt_config_resolve(vt_config *c, vt_source src, const vt_st *st, const 
     sources s = {.st = st, .o = o};
     vt_status status = resolve_all(c, src, &s, e);
     json_decref(s.config);
+    if (c->pool == VT_POOL_TOKEN) c->norm_first = false; /* of one token there is no mean */
     return status == VT_OK ? vt_config_check(c, vt_st_path(st), e) : status;
 }

@@ -13,9 +13,18 @@ typedef struct vt_matrix {
     size_t offset;  /* of element [0,0] in reals */
     int rows, cols; /* contiguous: row stride is cols */
     int heads;      /* the block's attention heads */
+    bool again;     /* the same numbers as an earlier role's (W_K = W_Q): who sums over roles counts them once */
 } vt_matrix;
 
-/* The matrix of a block in [0, depth); false: this architecture has none. */
+/* Attention blocks of the model: those of which vt_model_matrix speaks. */
+int vt_model_blocks(const vt_model *m);
+/* The matrix of a block in [0, vt_model_blocks); false: this architecture has none. */
 bool vt_model_matrix(const vt_model *m, int block, vt_role role, vt_matrix *out);
+
+/* For architectures: the row block `part` of `parts` equal ones of a tensor; false: there is no such tensor. */
+bool vt_matrix_part(const vt_model *m, const char *tensor, int part, int parts, int heads, vt_matrix *out);
+/* For architectures: a block whose tensors have timm's ViT names behind prefix ("blocks.3."): qkv packed, or q (and k)
+ * and v when config.tied_qk. */
+bool vt_matrix_packed(const vt_model *m, const char *prefix, int heads, vt_role role, vt_matrix *out);
 
 #endif

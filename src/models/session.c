@@ -105,7 +105,7 @@ void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer) {
         for (int i = s->layer_first[layer]; i < s->layer_first[layer + 1]; i++) {
             const vt_param *p = &s->model->params.items[i];
             s->w[p->slot] = s->master + p->offset;
-            if (s->grad) s->dw[p->slot] = s->grad + p->offset;
+            if (s->grad && !p->buffer) s->dw[p->slot] = s->grad + p->offset;
         }
         return;
     }
@@ -120,7 +120,7 @@ void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer) {
         s->w[p->slot] = from;
         if (p->t_offset != SIZE_MAX && s->model->wt) s->wt[p->slot] = s->model->wt + p->t_offset;
 #endif
-        if (s->grad) s->dw[p->slot] = s->grad + p->offset;
+        if (s->grad && !p->buffer) s->dw[p->slot] = s->grad + p->offset;
     }
 }
 

@@ -6,8 +6,10 @@
 
 #include "core/mem.h"
 #include "core/real.h"
+#include "io/safetensors.h"
 #include "models/attention.h"
 #include "models/model.h"
+#include "models/roles.h"
 
 #ifndef VT_MODELS_GRAD_MODE
 #define VT_MODELS_GRAD_MODE
@@ -17,11 +19,26 @@ typedef enum vt_grad_mode { VT_GRAD_NONE, VT_GRAD_INPUT, VT_GRAD_PARAMS } vt_gra
 
 typedef struct VT_R(vt_session) VT_R(vt_session);
 
-/* An architecture: a file arch_*.c. */
+/* An architecture: a file arch_*.c. Members marked [may be NULL] fall back on what a ViT does. */
 typedef struct VT_R(vt_arch_def) {
     const char *name, *summary;
+    /* Are these the tensors of this architecture, by canonical (timm's) names? True for its own files alone. */
+    bool (*probe)(const vt_st *st);
+    /* Fills what tensors tell and says so in src; leaves zero what they cannot tell (models/resolve does the rest). A
+     * ln_eps set here, with no source, is the architecture's default. */
+    vt_status (*detect)(const vt_st *st, vt_config *c, vt_source src, vt_err *e);
+    /* Combinations that it has not; path is never NULL. [may be NULL] */
+    vt_status (*check)(const vt_config *c, const char *path, vt_err *e);
     /* Parameter table of a configuration. */
     void (*params)(vt_param_list *l, const vt_config *c);
+    /* After the initialisation that the table describes: what it cannot. [may be NULL] */
+    void (*init)(vt_model *m, uint64_t seed);
+    /* Tokens that the first block sees, for people. [may be NULL] */
+    int (*tokens)(const vt_config *c);
+    /* Attention blocks: those that vt_model_matrix and branch_open count. [may be NULL: depth] */
+    int (*blocks)(const vt_config *c);
+    /* Where a role's matrix of such a block lies; false: there is none. [may be NULL: blocks.i.attn.qkv, ...] */
+    bool (*matrix)(const vt_model *m, int block, vt_role role, vt_matrix *out);
     size_t state_size;
     /* Carves all buffers; called twice, first with an arena that only measures. */
     void (*plan)(VT_R(vt_session) *s, vt_arena *a);
@@ -54,10 +71,11 @@ struct VT_R(vt_session) {
     real *layer_w;      /* double only: the bound layer, converted */
     const real *master; /* [params.total] weights to use instead of the model's, or NULL: training in double */
     /* Training alone; off by default. */
-    const unsigned char *branch_open; /* [depth] 0: no gradient through this block's attention branch (ARD), or NULL */
-    real ortho;                       /* adds ortho * sum ||A^T A - I||_F^2 over heads, blocks and images to the loss */
-    double ortho_value;               /* ... and here the sum of the last backward, without the factor */
-    int *layer_first;                 /* [layers + 1]: index of each layer's first tensor */
+    const unsigned char
+        *branch_open;   /* [vt_model_blocks] 0: no gradient through this block's attention branch (ARD), or NULL */
+    real ortho;         /* adds ortho * sum ||A^T A - I||_F^2 over heads, blocks and images to the loss */
+    double ortho_value; /* ... and here the sum of the last backward, without the factor */
+    int *layer_first;   /* [layers + 1]: index of each layer's first tensor */
 };
 
 vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);

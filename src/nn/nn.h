@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include "core/gemm.h"
 #include "core/real.h"
+#include "nn/kinds.h"
 
 #ifdef VT_DOUBLE
 #define VT_GEMM vt_gemm_f64
@@ -28,14 +29,33 @@ void VT_R(vt_linear_backward)(real *dx, real *dw, real *db, const real *dy, cons
 /* y = (x - mean) / sqrt(var + eps) * g + b over rows of c, biased variance; mean, rstd [m] saved. */
 void VT_R(vt_layernorm_forward)(real *y, real *mean, real *rstd, const real *x, const real *g, const real *b, int m,
                                 int c, double eps);
-/* dx = res + the gradient through the normalisation; res [m,c] (the residual path's gradient) may be NULL or dx. */
+/* dx = res + the gradient through the normalisation; res [m,c] (the residual path's gradient) may be NULL or dx; dy may
+ * be dx too. */
 void VT_R(vt_layernorm_backward)(real *dx, real *dg, real *db, const real *res, const real *dy, const real *x,
                                  const real *g, const real *mean, const real *rstd, int m, int c);
+
+/* A normalisation of any kind, eps inside the root. g, b [c]: scale and shift; mean, var [c]: running statistics of
+ * VT_NORM_BATCH, which are constants. What a kind does not have may be NULL. */
+typedef struct VT_R(vt_norm) {
+    vt_norm_kind kind;
+    double eps;
+    const real *g, *b, *mean, *var;
+} VT_R(vt_norm);
+/* y [m,c]; y may be x. mean, rstd [m] are saved by the kinds that look at a row. */
+void VT_R(vt_norm_forward)(real *y, real *mean, real *rstd, const real *x, const VT_R(vt_norm) *n, int m, int c);
+/* y once more, from what was saved: the weight gradients of the product that reads it want it. */
+void VT_R(vt_norm_again)(real *y, const real *mean, const real *rstd, const real *x, const VT_R(vt_norm) *n, int m,
+                         int c);
+/* dx = res + the gradient through it, as vt_layernorm_backward; dg, db accumulate. */
+void VT_R(vt_norm_backward)(real *dx, real *dg, real *db, const real *res, const real *dy, const real *x,
+                            const real *mean, const real *rstd, const VT_R(vt_norm) *n, int m, int c);
 
 /* y = (x + b) Phi(x + b), GELU by the error function; x [m,n], b [n] or NULL. slope [m,n] = dy/dx is saved for
  * backward, or NULL. y may be x. */
 void VT_R(vt_gelu_forward)(real *y, real *slope, const real *x, const real *b, int m, int n);
-/* dx = dy * slope; dx may be dy. */
+/* The same with any activation. */
+void VT_R(vt_act_forward)(vt_act kind, real *y, real *slope, const real *x, const real *b, int m, int n);
+/* dx = dy * slope, whatever the activation; dx may be dy. */
 void VT_R(vt_gelu_backward)(real *dx, const real *dy, const real *slope, size_t count);
 
 /* p[i,:] = softmax(scale * s[i,:]); p may be s. Rows have stride ld. */

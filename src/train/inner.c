@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
+#include "models/roles.h"
 
 static size_t work_len(const vt_attack_stage *stage, const vt_model *m) {
     int side = m->config.image;
@@ -36,7 +37,7 @@ vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_no
     in->start = vt_alloc(n * sizeof(float)), in->centre = vt_alloc(n * sizeof(float));
     in->work = vt_alloc(work * sizeof(float));
     in->z = vt_alloc(k * sizeof(float)), in->target = vt_alloc(k * sizeof(float));
-    in->mask = vt_alloc(n), in->open = vt_alloc((size_t)c->depth);
+    in->mask = vt_alloc(n), in->open = vt_alloc((size_t)vt_model_blocks(m));
     if (in->lo && in->hi && in->start && in->centre && in->work && in->z && in->target && in->mask && in->open)
         return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for the inner attack");
@@ -82,7 +83,7 @@ static void mask_patches(vt_inner *in, int k, float *x_adv) {
 /* ARD (Mo et al. 2022, section 4.1): each block's attention branch passes the gradient with probability keep. */
 static void drop_branches(vt_inner *in, int k) {
     vt_rng r = masking(in, "ard", k);
-    for (int b = 0; b < in->m->config.depth; b++) in->open[b] = (double)vt_rng_uniform(&r, (uint64_t)b) < in->keep;
+    for (int b = 0; b < vt_model_blocks(in->m); b++) in->open[b] = (double)vt_rng_uniform(&r, (uint64_t)b) < in->keep;
     in->session->branch_open = in->open;
 }
 

@@ -59,7 +59,7 @@ static bool active(const void *params_) {
 
 static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
     const params *p = params_;
-    for (int b = 0; b < m->config.depth; b++)
+    for (int b = 0; b < vt_model_blocks(m); b++)
         for (int k = 0; k < BRANCHES; k++) {
             vt_matrix w;
             if (!vt_model_matrix(m, b, branches[k], &w))
@@ -82,9 +82,11 @@ typedef struct walk {
 
 static bool next(walk *i, const vt_model *m, const params *p) {
     i->at += cut_len(&i->c);
-    if (++i->branch == BRANCHES) i->branch = 0, i->block++;
     vt_matrix w;
-    if (i->block >= m->config.depth || !vt_model_matrix(m, i->block, branches[i->branch], &w)) return false;
+    do {
+        if (++i->branch == BRANCHES) i->branch = 0, i->block++;
+        if (i->block >= vt_model_blocks(m) || !vt_model_matrix(m, i->block, branches[i->branch], &w)) return false;
+    } while (w.again); /* W_K = W_Q is one matrix, with the lambda of W_Q */
     i->c = cut_of(&w, p->split);
     return true;
 }

@@ -49,10 +49,13 @@ static group alone(vt_matrix w) { return (group){.w = {w}, .n = 1, .left = w.row
 /* The groups of a block; 0 of them when the model has not all matrices. */
 static int groups(group out[MOST_GROUPS], const params *p, const vt_model *m, int block) {
     int n = 0;
-    group all = {.n = 4, .left = p->la_form == WIDE};
+    group all = {.left = p->la_form == WIDE};
     for (int k = 0; k < 4 && terms[p->variant].la; k++) {
-        if (!vt_model_matrix(m, block, attention_roles[k], &all.w[k])) return 0;
-        if (p->la_form == EACH) out[n++] = alone(all.w[k]);
+        vt_matrix w;
+        if (!vt_model_matrix(m, block, attention_roles[k], &w)) return 0;
+        if (w.again) continue; /* W_K = W_Q counts once */
+        all.w[all.n++] = w;
+        if (p->la_form == EACH) out[n++] = alone(w);
     }
     if (terms[p->variant].la && p->la_form != EACH) out[n++] = all;
     for (int k = 0; k < 2 && terms[p->variant].lf; k++) {
@@ -72,7 +75,7 @@ static bool active(const void *params_) {
 
 static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
     const params *p = params_;
-    for (int b = 0; b < m->config.depth; b++) {
+    for (int b = 0; b < vt_model_blocks(m); b++) {
         for (int r = 0; r < VT_ROLE_COUNT; r++)
             if ((r < VT_ROLE_FC1 ? terms[p->variant].la : terms[p->variant].lf) &&
                 !vt_model_matrix(m, b, (vt_role)r, &(vt_matrix){0}))
@@ -95,7 +98,7 @@ static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
 /* The largest Gram matrix. */
 static size_t work_len(const void *params_, const vt_model *m) {
     size_t most = 0;
-    for (int b = 0; b < m->config.depth; b++) {
+    for (int b = 0; b < vt_model_blocks(m); b++) {
         group g[MOST_GROUPS];
         int n = groups(g, params_, m, b);
         for (int i = 0; i < n; i++)
@@ -137,7 +140,7 @@ static double apply(real *grad, real *state, real *work, const real *w, const vt
     (void)state;
     const params *p = params_;
     double value = 0;
-    for (int b = 0; b < m->config.depth; b++) {
+    for (int b = 0; b < vt_model_blocks(m); b++) {
         group g[MOST_GROUPS];
         int n = groups(g, p, m, b);
         for (int i = 0; i < n; i++) value += term(grad, work, w, &g[i], p->lambda);

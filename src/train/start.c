@@ -47,7 +47,8 @@ static vt_status shape(vt_config *c, const vt_recipe *r, const vt_dataset *d, co
     if (m->heads) c->heads = m->heads;
     if (m->hidden) c->hidden = m->hidden;
     if (m->qkv_bias >= 0) c->qkv_bias = m->qkv_bias;
-    if (m->pool >= 0) c->pool = m->pool ? VT_POOL_AVG : VT_POOL_TOKEN;
+    if (m->pool >= 0) c->pool = (vt_pool)m->pool;
+    if (c->pool == VT_POOL_TOKEN) c->norm_first = false;
     if (m->patch_gate) c->patch_gate = true;
     if (*m->attn) strcpy(c->attn, m->attn);
     if (m->has_norm) memcpy(c->mean, m->mean, sizeof m->mean), memcpy(c->std, m->std, sizeof m->std);
@@ -60,7 +61,7 @@ static void write_back(vt_recipe_model *m, const vt_config *c, bool init) {
     if (init) *m->preset = 0; /* it decided nothing */
     snprintf(m->attn, sizeof m->attn, "%s", c->attn);
     m->image = c->image, m->patch = c->patch, m->dim = c->dim, m->depth = c->depth, m->heads = c->heads;
-    m->hidden = c->hidden, m->classes = c->classes, m->qkv_bias = c->qkv_bias, m->pool = c->pool == VT_POOL_AVG;
+    m->hidden = c->hidden, m->classes = c->classes, m->qkv_bias = c->qkv_bias, m->pool = (int)c->pool;
     m->patch_gate = c->patch_gate, m->has_norm = true;
     memcpy(m->mean, c->mean, sizeof m->mean), memcpy(m->std, c->std, sizeof m->std);
 }
@@ -69,8 +70,9 @@ vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, c
     vt_config c;
     VT_TRY(shape(&c, r, data, init, e));
     VT_TRY(vt_model_new(out, &c, e));
-    if (!init) vt_model_init(*out, (uint64_t)r->top.seed);
-    vt_status s = init ? vt_adapt(*out, init, &r->init, (uint64_t)r->top.seed, e) : VT_OK;
+    vt_status s =
+        init ? vt_adapt(*out, init, &r->init, (uint64_t)r->top.seed, e) : vt_model_init(*out, (uint64_t)r->top.seed);
+    if (s != VT_OK && !init) vt_fail(e, s, "no memory for the first weights");
     if (s != VT_OK) {
         vt_model_close(*out);
         *out = NULL;

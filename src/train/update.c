@@ -12,7 +12,7 @@
 /* Is the tensor one of attention's matrices (W_Q, W_K, W_V, W_O)? */
 static bool in_attention(const vt_model *m, const vt_param *p) {
     vt_matrix x;
-    for (int b = 0; b < m->config.depth; b++)
+    for (int b = 0; b < vt_model_blocks(m); b++)
         for (int r = VT_ROLE_Q; r <= VT_ROLE_O; r++)
             if (vt_model_matrix(m, b, (vt_role)r, &x) && x.offset >= p->offset && x.offset < p->offset + p->numel)
                 return true;
@@ -31,7 +31,7 @@ static vt_tensor_rule rule_of(const vt_model *m, const vt_param *p, const vt_rec
 static size_t item_size(const vt_tensor_rule *t) { return t->def->wide ? sizeof(double) : sizeof(float); }
 
 static size_t rule_bytes(const vt_tensor_rule *t, const vt_param *p) {
-    size_t room = (p->numel * item_size(t) + 63) / 64 * 64;
+    size_t room = p->buffer ? 0 : (p->numel * item_size(t) + 63) / 64 * 64;
     return room * (size_t)t->def->slots;
 }
 
@@ -48,7 +48,7 @@ static void cut(vt_update *u, vt_piece *out) {
     u->n_pieces = 0;
     for (int i = 0; i < u->m->params.count; i++) {
         const vt_param *p = &u->m->params.items[i];
-        for (size_t at = 0; at < p->numel; at += PIECE, u->n_pieces++)
+        for (size_t at = 0; at < p->numel && !p->buffer; at += PIECE, u->n_pieces++)
             if (out)
                 out[u->n_pieces] = (vt_piece){.param = i,
                                               .offset = p->offset + at,
@@ -84,7 +84,8 @@ vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int thre
         const vt_param *p = &m->params.items[i];
         void *slots[VT_OPTIM_SLOTS] = {0};
         for (int k = 0; k < u->rules[i].def->slots; k++) slots[k] = vt_update_slot(u, i, k);
-        if (u->rules[i].def->start) u->rules[i].def->start(slots, m->w + p->offset, p->numel, u->rules[i].params);
+        if (u->rules[i].def->start && !p->buffer)
+            u->rules[i].def->start(slots, m->w + p->offset, p->numel, u->rules[i].params);
     }
     if (u->ema) memcpy(u->ema, m->w, m->params.total * sizeof(float));
     return VT_OK;
@@ -101,7 +102,7 @@ int vt_update_stuck(const vt_update *u, const char **first) {
     for (int i = 0; i < u->m->params.count; i++) {
         const vt_param *p = &u->m->params.items[i];
         const vt_tensor_rule *t = &u->rules[i];
-        bool zero = t->def->keeps_zero && t->def->keeps_zero(t->params);
+        bool zero = !p->buffer && t->def->keeps_zero && t->def->keeps_zero(t->params);
         for (size_t k = 0; zero && k < p->numel; k++) zero = u->m->w[p->offset + k] == 0;
         if (zero && !count++) *first = p->name;
     }
@@ -194,7 +195,10 @@ bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t
     vt_for_each((size_t)u->n_pieces, u->threads, step_piece, &a, NULL);
     for (int i = 0; i < u->n_pieces; i++) bad += u->part[i];
     if (bad != 0) {
-        memcpy(u->m->w, u->before, u->m->params.total * sizeof(float));
+        for (int i = 0; i < u->n_pieces; i++) { /* buffers have no pieces, and were not touched */
+            size_t at = u->pieces[i].offset;
+            memcpy(u->m->w + at, u->before + at, u->pieces[i].n * sizeof(float));
+        }
         memcpy(u->state, u->state_before, u->state_bytes);
         return false;
     }

@@ -1,0 +1,152 @@
+#include "models/forms.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define AT(field) offsetof(vt_config, field)
+#define YES_NO(key, id, help)                                                                                          \
+    { {#key, help, VT_OPT_BOOL, AT(key), 0, 0, 1, NULL, NULL}, VT_FIELD_##id, false, NULL }
+#define COUNT(key, id, max, help)                                                                                      \
+    { {#key, help, VT_OPT_INT, AT(key), 0, 0, max, NULL, NULL}, VT_FIELD_##id, false, NULL }
+#define FOUR(key, id, max, help)                                                                                       \
+    { {#key, help, VT_OPT_INT, AT(key), 0, 0, max, NULL, NULL}, VT_FIELD_##id, true, NULL }
+#define WORD(key, id, json, words, help)                                                                               \
+    { {#key, help, VT_OPT_CHOICE, AT(key), 0, 0, 0, words, NULL}, VT_FIELD_##id, false, json }
+#define NORMS "layer|batch|center|none"
+
+/* The order of metadata. */
+static const vt_form forms[] = {
+    WORD(pool, POOL, "global_pool", "token|avg|all",
+         "what the head reads: class token, mean of patches, of all tokens"),
+    WORD(norm, NORM, NULL, NORMS, "normalisation of the blocks; batch: with frozen statistics"),
+    WORD(final_norm, FINAL_NORM, NULL, NORMS, "normalisation before the head"),
+    WORD(act, ACT, "act_layer", "gelu|gelu_tanh|relu", "activation of the MLP"),
+    YES_NO(post_norm, POST_NORM, "x = norm(x + branch x), as torch's TransformerEncoderLayer"),
+    YES_NO(norm_first, NORM_FIRST, "with a mean: the final norm comes before it"),
+    YES_NO(norm_pre, NORM_PRE, "a norm before the first block"),
+    YES_NO(no_patch_bias, NO_PATCH_BIAS, "the patch embedding has no bias"),
+    YES_NO(no_cls, NO_CLS, "no class token"),
+    YES_NO(no_embed_class, NO_EMBED_CLASS, "positions for the patches alone"),
+    COUNT(registers, REGISTERS, 1024, "register tokens"),
+    YES_NO(qk_norm, QK_NORM, "LayerNorm of each head's q and k"),
+    YES_NO(tied_qk, TIED_QK, "W_Q = W_K, one tensor"),
+    WORD(factor, FACTOR, NULL, "none|layer_scale|alpha", "factors of residual branches: LayerScale, weighted residual"),
+    {{"factor_start", "where LayerScale starts; 0: 1e-5", VT_OPT_REAL, AT(factor_start), 0, 0, 1, NULL, NULL},
+     VT_FIELD_FACTOR_START,
+     false,
+     NULL},
+    WORD(init, INIT, NULL, "timm|spectral", "how new weights start; spectral: of singular value 1 (LipsFormer)"),
+    COUNT(local_blocks, LOCAL_BLOCKS, 512, "ConViT: blocks with positional attention, before the class token joins"),
+    COUNT(stages, STAGES, 4, "Swin: stages"),
+    FOUR(stage_depth, STAGE_DEPTH, 512, "Swin: blocks of each stage"),
+    FOUR(stage_heads, STAGE_HEADS, 4096, "Swin: heads of each stage"),
+    COUNT(window, WINDOW, 512, "Swin: side of a window in tokens"),
+    COUNT(class_blocks, CLASS_BLOCKS, 64, "XCiT: class-attention blocks"),
+    YES_NO(tokens_norm, TOKENS_NORM, "XCiT: class-attention blocks normalise all tokens"),
+    {{"eta", "XCiT: start of the branch factors", VT_OPT_REAL, AT(eta), 0, 0, 1, NULL, NULL},
+     VT_FIELD_ETA,
+     false,
+     NULL},
+    FOUR(stem_stride, STEM_STRIDE, 8, "XCiT: strides of the stem's convolutions"),
+};
+enum { COUNT_OF_FORMS = sizeof forms / sizeof *forms };
+
+const vt_form *vt_forms(int *n) {
+    *n = COUNT_OF_FORMS;
+    return forms;
+}
+
+const vt_form *vt_form_find(const char *key) {
+    for (int i = 0; i < COUNT_OF_FORMS; i++)
+        if (!strcmp(forms[i].opt.key, key)) return &forms[i];
+    return NULL;
+}
+
+/* What PyTorch, timm and transformers call our activations. */
+static const char *our_word(const vt_form *f, const char *value) {
+    static const char *const names[][2] = {{"gelu_erf", "gelu"},
+                                           {"nn.GELU", "gelu"},
+                                           {"gelu_new", "gelu_tanh"},
+                                           {"gelu_pytorch_tanh", "gelu_tanh"},
+                                           {"nn.ReLU", "relu"}};
+    for (size_t i = 0; f->field == VT_FIELD_ACT && i < sizeof names / sizeof *names; i++)
+        if (!strcmp(value, names[i][0])) return names[i][1];
+    return value;
+}
+
+static vt_status set_four(vt_config *c, const vt_form *f, const char *value, const char *who, vt_err *e) {
+    int v[4] = {0}, n = 0;
+    const char *p = value;
+    for (; n < 4; n++) {
+        char item[16];
+        size_t len = strcspn(p, ",");
+        long long number;
+        snprintf(item, sizeof item, "%.*s", (int)(len < 15 ? len : 15), p);
+        if (!vt_parse_int(item, &number) || number < 0 || number > (long long)f->opt.max) break;
+        v[n] = (int)number;
+        p += len;
+        if (!*p++) break;
+    }
+    if (n == 4 || p == value || p[-1])
+        return vt_fail(e, VT_E_USAGE, "%s: option %s is '%.60s', must be up to four whole numbers between 0 and %.0f",
+                       who, f->opt.key, value, f->opt.max);
+    memcpy((char *)c + f->opt.offset, v, sizeof v);
+    return VT_OK;
+}
+
+vt_status vt_form_set(vt_config *c, const vt_form *f, const char *value, const char *who, vt_err *e) {
+    if (f->four) return set_four(c, f, value, who, e);
+    const vt_opt one[2] = {f->opt, {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL}};
+    return vt_opt_set(one, c, f->opt.key, our_word(f, value), who, e);
+}
+
+static vt_status unknown(const char *key, const char *who, vt_err *e) {
+    const char *keys[COUNT_OF_FORMS];
+    for (int i = 0; i < COUNT_OF_FORMS; i++) keys[i] = forms[i].opt.key;
+    const char *near = vt_nearest(key, keys, COUNT_OF_FORMS);
+    return vt_fail(e, VT_E_UNKNOWN, "%s: '%.60s' is no form of a network%s%s%s", who, key,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+vt_status vt_form_parse(vt_config *c, const char *text, const char *who, vt_err *e) {
+    for (const char *p = text + strspn(text, " "); *p; p += strspn(p, " ")) {
+        char item[128];
+        size_t n = strcspn(p, " ");
+        if (n >= sizeof item || !memchr(p, '=', n))
+            return vt_fail(e, VT_E_USAGE, "%s: '%.100s' is not of the form key=value", who, p);
+        memcpy(item, p, n), item[n] = 0;
+        char *value = strchr(item, '=');
+        *value++ = 0;
+        const vt_form *f = vt_form_find(item);
+        if (!f) return unknown(item, who, e);
+        VT_TRY(vt_form_set(c, f, value, who, e));
+        p += n;
+    }
+    return VT_OK;
+}
+
+int vt_form_text(const vt_config *c, const vt_form *f, char *buf, size_t size) {
+    if (!f->four) return vt_opt_value(&f->opt, c, buf, size);
+    const int *v = (const int *)((const char *)c + f->opt.offset);
+    return snprintf(buf, size, "%d,%d,%d,%d", v[0], v[1], v[2], v[3]);
+}
+
+bool vt_form_is_default(const vt_config *c, const vt_form *f) {
+    static const vt_config zero = {.pool = VT_POOL_TOKEN};
+    char now[64], was[64];
+    vt_form_text(c, f, now, sizeof now), vt_form_text(&zero, f, was, sizeof was);
+    return !strcmp(now, was);
+}
+
+int vt_forms_text(const vt_config *c, char *buf, size_t size) {
+    int n = 0;
+    if (size) buf[0] = 0;
+    for (int i = 0; i < COUNT_OF_FORMS; i++) {
+        char v[64];
+        if (vt_form_is_default(c, &forms[i])) continue;
+        vt_form_text(c, &forms[i], v, sizeof v);
+        size_t used = (size_t)n < size ? (size_t)n : size;
+        n += snprintf(buf + used, size - used, "%s%s=%s", n ? " " : "", forms[i].opt.key, v);
+    }
+    return n;
+}

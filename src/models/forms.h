@@ -1,0 +1,28 @@
+/* The forms of a network as a table: one row makes a value of vt_config writable as key=value in presets, in metadata,
+ * in --form and, by its key there, in config.json. Rows at their default are written nowhere. */
+#ifndef VT_MODELS_FORMS_H
+#define VT_MODELS_FORMS_H
+
+#include "core/opt.h"
+#include "models/model.h"
+
+typedef struct vt_form {
+    vt_opt opt;       /* key, help, type, offset into vt_config, default, range */
+    vt_field field;   /* its place in vt_source */
+    bool four;        /* int[4], written "2,2,6,2" (opt.type is INT) */
+    const char *json; /* another key, as config.json files have it, or NULL */
+} vt_form;
+
+const vt_form *vt_forms(int *n);
+const vt_form *vt_form_find(const char *key); /* NULL: none */
+
+/* Sets one; `who` names the owner in errors. Words of other libraries (gelu_new, nn.ReLU) are understood. */
+vt_status vt_form_set(vt_config *c, const vt_form *f, const char *value, const char *who, vt_err *e);
+/* "key=value key=value"; a word of that form with an unknown key is refused with the nearest one. */
+vt_status vt_form_parse(vt_config *c, const char *text, const char *who, vt_err *e);
+int vt_form_text(const vt_config *c, const vt_form *f, char *buf, size_t size);
+bool vt_form_is_default(const vt_config *c, const vt_form *f);
+/* All that are not at their default, "key=value key=value"; returns the length that snprintf would. */
+int vt_forms_text(const vt_config *c, char *buf, size_t size);
+
+#endif
