@@ -84,7 +84,7 @@ vt_status vt_st_begin(vt_st **out, const char *path, const uint8_t *bytes, size_
 void vt_st_close(vt_st *st) {
     if (!st) return;
     for (int i = 0; i < st->shard_count; i++) vt_st_close(st->shards[i]);
-    for (int i = 0; i < st->owned_count; i++) free(st->owned[i]);
+    for (int i = 0; i < st->owned_count; i++) st->owned[i].release(st->owned[i].block);
     json_decref(st->root);
     if (st->mapped) munmap((void *)(uintptr_t)st->bytes, st->size);
     free(st->shards);
@@ -110,9 +110,10 @@ static bool grow(void *array, int n, size_t item) {
 
 static vt_status no_memory(const vt_st *st, vt_err *e) { return vt_fail(e, VT_E_MEMORY, "%s: no memory", st->path); }
 
-vt_status vt_st_own(vt_st *st, void *block, vt_err *e) {
-    if (!block || !grow(&st->owned, st->owned_count, sizeof *st->owned)) return free(block), no_memory(st, e);
-    st->owned[st->owned_count++] = block;
+vt_status vt_st_keep(vt_st *st, void *block, void (*release)(void *), vt_err *e) {
+    if (!block || !grow(&st->owned, st->owned_count, sizeof *st->owned)) return release(block), no_memory(st, e);
+    st->owned[st->owned_count].block = block;
+    st->owned[st->owned_count++].release = release;
     return VT_OK;
 }
 
@@ -130,7 +131,7 @@ static vt_status charge(vt_st *st, size_t bytes, vt_err *e) {
 void *vt_st_take(vt_st *st, size_t bytes, vt_err *e) {
     if (charge(st, bytes, e) != VT_OK) return NULL;
     void *p = malloc(bytes ? bytes : 1);
-    return vt_st_own(st, p, e) == VT_OK ? p : NULL;
+    return vt_st_keep(st, p, free, e) == VT_OK ? p : NULL;
 }
 
 const char *vt_st_text(vt_st *st, vt_err *e, const char *fmt, ...) {

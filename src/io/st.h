@@ -18,7 +18,10 @@ struct vt_st {
     bool mapped;
     size_t left; /* bytes of memory that may still be taken for what the file says (vt_st_take) */
     json_t *root;
-    void **owned;
+    struct {
+        void *block;
+        void (*release)(void *);
+    } * owned;
     vt_st **shards; /* whose tensors are in t */
     int owned_count, shard_count;
     vt_tensor *t;
@@ -36,8 +39,9 @@ vt_status vt_st_begin(vt_st **out, const char *path, const uint8_t *bytes, size_
  * VT_ST_TIMES the size of the file, together for nodes of its pickle, gathered tensors, names and notes. */
 #define VT_ST_SPARE ((size_t)16 << 20)
 #define VT_ST_TIMES 4
-void *vt_st_take(vt_st *st, size_t bytes, vt_err *e);   /* NULL: *e says why */
-vt_status vt_st_own(vt_st *st, void *block, vt_err *e); /* frees it if that fails */
+void *vt_st_take(vt_st *st, size_t bytes, vt_err *e); /* NULL: *e says why */
+/* Calls release(block) when the handle is closed, or at once if this fails. */
+vt_status vt_st_keep(vt_st *st, void *block, void (*release)(void *), vt_err *e);
 __attribute__((format(printf, 3, 4))) const char *vt_st_text(vt_st *st, vt_err *e, const char *fmt, ...);
 
 /* t->name and key, value must live as long as the handle; name and text of a note are copied. */
