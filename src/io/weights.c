@@ -59,7 +59,7 @@ static bool is_index(const vt_st *st) { /* a safetensors file that begins so wou
 static vt_status read_index(vt_st *st, vt_err *e);
 
 static vt_status read_file(vt_st *st, const char *want, bool shard, vt_err *e) {
-    if (is_index(st) && st->mapped && !shard) return read_index(st, e);
+    if (is_index(st) && st->map.bytes && !shard) return read_index(st, e);
     if (begins(st, "PK\3\4", 4, 0) || begins(st, "PK\5\6", 4, 0)) return vt_st_read_zip(st, want, e);
     if (is_legacy(st)) return vt_st_read_legacy(st, want, e);
     VT_TRY(refuse_kind(st, e));
