@@ -12,6 +12,7 @@
 #define ST_FILE "model.safetensors"
 #define BIN_FILE "pytorch_model.bin"
 #define INDEX ".index.json"
+#define INDEX_MAX 100000000u
 
 /* ---- one file ---- */
 
@@ -146,6 +147,8 @@ static vt_status open_shards(vt_st *st, const char *const *files, int n, json_t 
 
 static vt_status read_index(vt_st *st, vt_err *e) {
     json_error_t j;
+    if (st->size > INDEX_MAX)
+        return vt_fail(e, VT_E_FORMAT, "%s: an index of %zu bytes, the limit is %u", st->path, st->size, INDEX_MAX);
     st->root = json_loadb((const char *)st->bytes, st->size, JSON_REJECT_DUPLICATES, &j);
     if (!st->root)
         return vt_fail(e, VT_E_FORMAT, "%s: line %d: its JSON is not valid: %.160s", st->path, j.line, j.text);
