@@ -63,6 +63,18 @@ static vt_status frame(vt_jpeg_outline *o, int code, const uint8_t *s, size_t le
     return VT_OK;
 }
 
+/* Whole Huffman tables of at most 256 codes. stb_image 2.27 does not check that and writes past its own. */
+static vt_status huffman(const uint8_t *s, size_t len, const char *path, vt_err *e) {
+    while (len > 0) {
+        size_t codes = 0;
+        for (size_t i = 1; i <= 16 && i < len; i++) codes += s[i];
+        if (codes > 256 || len < 17 + codes)
+            return vt_fail(e, VT_E_FORMAT, "%s: damaged JPEG: a Huffman table of %zu codes", path, codes);
+        s += 17 + codes, len -= 17 + codes;
+    }
+    return VT_OK;
+}
+
 vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *b, size_t n, const char *path, vt_err *e) {
     *o = (vt_jpeg_outline){0};
     if (!vt_is_jpeg(b, n)) return vt_fail(e, VT_E_FORMAT, "%s: is not a JPEG file", path);
@@ -78,6 +90,7 @@ vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *b, size_t n, const 
         /* SOF0 to SOF15, but for DHT, JPG and DAC */
         if (code >= SOF0 && code < RST0 && code != DHT && code != 0xC8 && code != 0xCC)
             VT_TRY(frame(o, code, b + at + 2, len - 2, n, path, e));
+        if (code == DHT) VT_TRY(huffman(b + at + 2, len - 2, path, e));
         scan = scan || code == SOS;
         at += len;
     }

@@ -5,6 +5,7 @@
 #ifdef VT_JPEG_STB
 
 #include <stdlib.h>
+#include <string.h>
 
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
@@ -17,10 +18,30 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include <stb/stb_image.h>
 
+/* The file with empty Huffman and quantisation tables before its own: stb_image 2.27 does not notice that a damaged
+ * file uses tables which it never defined, and would read memory that nobody wrote. */
+static uint8_t *with_tables(const uint8_t *bytes, size_t n, size_t *all) {
+    enum { DHT = 2 + 8 * 17, DQT = 2 + 4 * 65 };
+    *all = 2 + DHT + 2 + DQT + n;
+    uint8_t *b = calloc(*all, 1), *dht = b + 2, *dqt = dht + 2 + DHT;
+    if (!b) return NULL;
+    memcpy(b, bytes, 2); /* SOI */
+    memcpy(dht, (uint8_t[]){0xFF, 0xC4, DHT >> 8, DHT & 255}, 4);
+    for (int t = 0; t < 8; t++) dht[4 + 17 * t] = (uint8_t)(t < 4 ? t : 16 + t - 4); /* DC 0 to 3, AC 0 to 3 */
+    memcpy(dqt, (uint8_t[]){0xFF, 0xDB, DQT >> 8, DQT & 255}, 4);
+    for (int t = 0; t < 4; t++) dqt[4 + 65 * t] = (uint8_t)t;
+    memcpy(dqt + 2 + DQT, bytes + 2, n - 2);
+    return b;
+}
+
 static vt_status stb_decode(uint8_t *rgb, const vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path,
                             vt_err *e) {
     int w, h, components;
-    uint8_t *px = stbi_load_from_memory(bytes, (int)n, &w, &h, &components, 3); /* n is at most 2^30 */
+    size_t all;
+    uint8_t *file = with_tables(bytes, n, &all);
+    if (!file) return vt_fail(e, VT_E_MEMORY, "%s: no memory to decode it", path);
+    uint8_t *px = stbi_load_from_memory(file, (int)all, &w, &h, &components, 3); /* about 2^30 at most */
+    free(file);
     if (!px) return vt_fail(e, VT_E_FORMAT, "%s: damaged JPEG: %s", path, stbi_failure_reason());
     if (w != o->width || h != o->height) {
         stbi_image_free(px);
