@@ -11,6 +11,10 @@
 #define STB_IMAGE_IMPLEMENTATION
 #define STBI_ONLY_JPEG
 #define STBI_NO_STDIO
+/* what a damaged file leaves out is black, not memory that nobody wrote */
+#define STBI_MALLOC(n) calloc(1, n)
+#define STBI_REALLOC(p, n) realloc(p, n)
+#define STBI_FREE(p) free(p)
 #define STBI_ASSERT(x) ((void)0)
 #define STBI_MAX_DIMENSIONS VT_IMAGE_MAX_SIDE
 /* of the other formats; judged at the end of the file, so not to be popped. A system header's other warnings are
@@ -18,19 +22,16 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include <stb/stb_image.h>
 
-/* The file with empty Huffman and quantisation tables before its own: stb_image 2.27 does not notice that a damaged
- * file uses tables which it never defined, and would read memory that nobody wrote. */
+/* The file with empty Huffman tables before its own: stb_image 2.27 does not notice that a damaged file uses tables
+ * which it never defined, and would search past their end. */
 static uint8_t *with_tables(const uint8_t *bytes, size_t n, size_t *all) {
-    enum { DHT = 2 + 8 * 17, DQT = 2 + 4 * 65 };
-    *all = 2 + DHT + 2 + DQT + n;
-    uint8_t *b = calloc(*all, 1), *dht = b + 2, *dqt = dht + 2 + DHT;
+    enum { EACH = 4, SEGMENT = 2 + 2 * EACH * 17 }; /* DC 0 to 3, AC 0 to 3: number, 16 zero counts */
+    *all = 2 + SEGMENT + n;
+    uint8_t *b = calloc(*all, 1);
     if (!b) return NULL;
-    memcpy(b, bytes, 2); /* SOI */
-    memcpy(dht, (uint8_t[]){0xFF, 0xC4, DHT >> 8, DHT & 255}, 4);
-    for (int t = 0; t < 8; t++) dht[4 + 17 * t] = (uint8_t)(t < 4 ? t : 16 + t - 4); /* DC 0 to 3, AC 0 to 3 */
-    memcpy(dqt, (uint8_t[]){0xFF, 0xDB, DQT >> 8, DQT & 255}, 4);
-    for (int t = 0; t < 4; t++) dqt[4 + 65 * t] = (uint8_t)t;
-    memcpy(dqt + 2 + DQT, bytes + 2, n - 2);
+    memcpy(b, (uint8_t[]){0xFF, 0xD8, 0xFF, 0xC4, SEGMENT >> 8, SEGMENT & 255}, 6);
+    for (int t = 0; t < 2 * EACH; t++) b[6 + 17 * t] = (uint8_t)(t % EACH | t / EACH << 4);
+    memcpy(b + 2 + 2 + SEGMENT, bytes + 2, n - 2);
     return b;
 }
 

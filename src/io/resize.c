@@ -27,7 +27,7 @@ static double hamming(double x) {
     if (x == 0) return 1;
     if (x >= 1) return 0;
     x = x * M_PI;
-    return sin(x) / x * (0.54 + 0.46 * cos(x));
+    return sin(x) / x * (0.54f + 0.46f * cos(x)); /* float constants in Pillow, too */
 }
 
 /* Keys 1981 with a = -0.5 (PyTorch's interpolate without antialias has -0.75) */

@@ -26,10 +26,9 @@ static void nearest(int *at, double *w, int o, int in, int out) {
     w[0] = 1;
 }
 
-/* Source position (o + 0.5) in / out - 0.5; bilinear cuts it at 0, bicubic does not. */
+/* Source position (o + 0.5) in / out - 0.5. PyTorch cuts it at 0 for bilinear, which is what clamped indices do. */
 static void pointwise(int *at, double *w, int o, int in, int out, bool is_cubic) {
     double x = (o + 0.5) * ((double)in / out) - 0.5;
-    if (!is_cubic && x < 0) x = 0;
     int i = (int)floor(x);
     for (int t = 0; t < (is_cubic ? 4 : 2); t++) {
         int j = i + t - is_cubic;
