@@ -16,8 +16,11 @@ OPT_release := -O3 -g1 $(ARCH)
 OPT_debug := -O0 -g
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LINK_asan := -fsanitize=address,undefined
-override CFLAGS += $(BASE) $(OPT_$(MODE))
-override LDLIBS += -lopenblas -ldnnl -ljansson -lpng -lcrypto -lyaml -lzip -lm
+# JPEG pictures: libjpeg-turbo where its header is installed, else stb_image (src/io/image_jpeg.h); JPEG=stb leaves it out
+JPEG ?= $(if $(shell printf '#include <stdio.h>\n#include <jpeglib.h>\n' | $(CC) -E - >/dev/null 2>&1 && echo yes),turbo,stb)
+JPEG := $(JPEG)
+override CFLAGS += -DVT_JPEG_$(JPEG) $(BASE) $(OPT_$(MODE))
+override LDLIBS += -lopenblas -ldnnl -ljansson -lpng $(if $(filter turbo,$(JPEG)),-ljpeg) -lcrypto -lyaml -lzip -lm
 override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
 # Rooms. The numeric files (nn, and what of models and train computes) are compiled twice, float and double.

@@ -53,6 +53,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_model(c, &j->model, e));
+    VT_TRY(
+        vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
     j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
     VT_TRY(vt_eval_check(&j->v, e));
     j->header = vt_eval_header(&j->v);
@@ -168,12 +170,14 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs, one a class"},
+    {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs or JPEGs, one a class"},
     {"attack", "SPEC", "name:key=value,...; repeatable; none: clean accuracy only"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2)"},
     {"norm", "linf|l2", "threat model (default linf)"},
-    {"images", "A:B|FILE", "indices within the split, or a file with one a line (default all)"},
+    {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},
     {"split", "test|train", "which split (default test)"},
+    {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default none"},
+    {"restrict-classes", NULL, "compare only the outputs of the classes present (ImageNet heads)"},
     {"out", "DIR", "folder for ledger, results and tables (default: terminal only)"},
     {"resume", NULL, "go on where a killed run was; may extend --images"},
     {"allow-mixed", NULL, "resume or merge although another BLAS kernel was in use"},

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/opt.h"
+#include "io/imagenet.h"
 
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e) {
     const char *text = vt_cli_get(c, "norm");
@@ -33,14 +34,19 @@ vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e) {
 vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
     const char *path = vt_cli_get(c, "data"), *split = vt_cli_get(c, "split");
     if (!path)
-        return vt_fail(e, VT_E_USAGE, "vitrine %s needs --data FOLDER (CIFAR binary folder, or folders of PNGs)",
+        return vt_fail(e, VT_E_USAGE,
+                       "vitrine %s needs --data FOLDER (CIFAR binary folder, or folders of PNGs or JPEGs)",
                        c->command->name);
     vt_split which = VT_SPLIT_TEST;
     if (split && !strcmp(split, "train"))
         which = VT_SPLIT_TRAIN;
     else if (split && strcmp(split, "test"))
         return vt_fail(e, VT_E_USAGE, "--split is '%s', must be test or train", split);
-    return vt_dataset_open(out, path, which, e);
+    vt_transform transform = {0};
+    if (vt_cli_get(c, "preprocess")) VT_TRY(vt_transform_parse(&transform, vt_cli_get(c, "preprocess"), e));
+    VT_TRY(vt_dataset_open(out, path, which, e));
+    (*out)->transform = transform;
+    return VT_OK;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -109,12 +115,27 @@ static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out,
     return VT_OK;
 }
 
+/* The images that make up Imagenette's first validation set: those of ImageNet's own. */
+static vt_status from_imagenet(const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
+    int64_t count = vt_imagenet_val_count(d);
+    if (count <= 0)
+        return vt_fail(e, VT_E_USAGE,
+                       "--images is imagenette-v1, but %s holds no ILSVRC2012_val_* pictures in folders named by wnids",
+                       d->path);
+    *out = calloc((size_t)count, sizeof **out);
+    if (!*out) return vt_fail(e, VT_E_MEMORY, "no memory for %lld images", (long long)count);
+    for (int64_t i = 0; i < d->count; i++)
+        if (vt_imagenet_is_val(vt_dataset_image_name(d, i))) (*out)[(*n)++] = (int32_t)i;
+    return VT_OK;
+}
+
 vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     const char *text = vt_cli_get(c, "images");
     char all[48];
     *out = NULL, *n = 0;
     if (d->count > INT32_MAX)
         return vt_fail(e, VT_E_RANGE, "%s has %lld images, more than 2^31", d->path, (long long)d->count);
+    if (text && !strcmp(text, "imagenette-v1")) return from_imagenet(d, out, n, e);
     if (!text) {
         snprintf(all, sizeof all, "0:%lld", (long long)d->count);
         text = all;

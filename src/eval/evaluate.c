@@ -8,8 +8,10 @@
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/threads.h"
-#include "models/forms.h"
+#include "eval/describe.h"
+#include "eval/restrict.h"
 #include "eval/verify.h"
+#include "models/forms.h"
 #include "core/version.h"
 
 /* One thread's tools: a classifier, an oracle and buffers. Made once, used for every image. */
@@ -33,12 +35,12 @@ typedef struct stage_run {
     pthread_mutex_t lock; /* progress */
 } stage_run;
 
+/* Outputs that are compared: the model's, or those of the classes present. */
+static int outputs(const vt_eval *v) { return v->data->restricted ? v->data->classes : v->model->config.classes; }
+
 static vt_task task_dims(const vt_eval *v) {
     int side = v->model->config.image;
-    return (vt_task){.n = 3 * (size_t)side * (size_t)side,
-                     .height = side,
-                     .width = side,
-                     .classes = v->model->config.classes};
+    return (vt_task){.n = 3 * (size_t)side * (size_t)side, .height = side, .width = side, .classes = outputs(v)};
 }
 
 static void worker_close(worker *w) {
@@ -58,6 +60,7 @@ static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
             if (need > work) work = need;
         }
     VT_TRY(vt_classifier_open(&w->model, v->model, e));
+    if (v->data->restricted) VT_TRY(vt_classifier_restrict(&w->model, v->data->head, v->data->classes, e));
     VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
     w->oracle.exhaustive = v->exhaustive;
     w->oracle.interrupt = v->interrupt;
@@ -82,7 +85,8 @@ static vt_status load_image(const vt_eval *v, int32_t index, float *x, int *labe
 
 vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
     int classes = v->model->config.classes;
-    if (v->data->classes_open ? v->data->classes > classes : v->data->classes != classes)
+    bool fits = v->data->classes_open ? v->data->classes <= classes : v->data->classes == classes;
+    if (!v->data->head && !fits)
         return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d", v->data->path, v->data->classes,
                        v->model->path ? v->model->path : "", classes);
     int label;
@@ -120,13 +124,15 @@ static json_t *attacks_json(const vt_eval *v) {
 json_t *vt_eval_header(const vt_eval *v) {
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
-    return json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
-                     "vitrine ledger 1", "vitrine", VT_VERSION, "weights", v->model->sha256, "model",
-                     model_json(&v->model->config), "data", "format", v->data->def->name, "split",
-                     vt_split_name(v->data->split), "sha256", v->data->hash, "classes", v->data->classes, "count",
-                     (json_int_t)v->data->count, "norm", vt_norm_name(v->norm), "eps", v->eps_text, "eps_value", v->eps,
-                     "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks", attacks_json(v), "blas",
-                     kernels, "compiler", VT_COMPILER);
+    json_t *header = json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
+                               "vitrine ledger 1", "vitrine", VT_VERSION, "weights", v->model->sha256, "model",
+                               model_json(&v->model->config), "data", "format", v->data->def->name, "split",
+                               vt_split_name(v->data->split), "sha256", v->data->hash, "classes", v->data->classes,
+                               "count", (json_int_t)v->data->count, "norm", vt_norm_name(v->norm), "eps", v->eps_text,
+                               "eps_value", v->eps, "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks",
+                               attacks_json(v), "blas", kernels, "compiler", VT_COMPILER);
+    if (header) vt_describe_data(json_object_get(header, "data"), v->data, v->model->config.classes);
+    return header;
 }
 
 /* ---- one image ---- */

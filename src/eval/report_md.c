@@ -20,6 +20,7 @@ static void write(FILE *f, const vt_summary *s) {
             (long long)json_integer_value(json_object_get(s->header, "seed")), vt_header_text(data, "format"),
             vt_header_text(data, "split"), s->images, vt_header_text(s->header, "weights"),
             vt_header_text(data, "sha256"), vt_header_text(s->header, "vitrine"));
+    for (size_t i = 0; vt_header_note(s->header, i); i++) fprintf(f, "\n* %s", vt_header_note(s->header, i));
     for (int i = 0; i < s->n_entries; i++) fprintf(f, "\n* %s = `%s`", s->entries[i].name, s->entries[i].id);
     fputc('\n', f);
 }

@@ -4,10 +4,12 @@
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
     const json_t *data = json_object_get(s->header, "data");
-    fprintf(f, "\n%s, %s split, images %s; %s eps %s, seed %lld%s\n\n", vt_header_text(data, "format"),
+    fprintf(f, "\n%s, %s split, images %s; %s eps %s, seed %lld%s\n", vt_header_text(data, "format"),
             vt_header_text(data, "split"), s->images, vt_header_text(s->header, "norm"),
             vt_header_text(s->header, "eps"), (long long)json_integer_value(json_object_get(s->header, "seed")),
             json_is_true(json_object_get(s->header, "exhaustive")) ? ", exhaustive" : "");
+    for (size_t i = 0; vt_header_note(s->header, i); i++) fprintf(f, "%s\n", vt_header_note(s->header, i));
+    fputc('\n', f);
     fprintf(f, "%-18s %13s %9s %17s %10s %11s %11s\n", "", "right / all", "%", "95 % interval", "borderline",
             "gradients", "forwards");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {

@@ -26,6 +26,10 @@ const char *vt_header_text(const json_t *header, const char *key) {
     return v ? v : "";
 }
 
+const char *vt_header_note(const json_t *header, size_t i) {
+    return json_string_value(json_array_get(json_object_get(json_object_get(header, "data"), "notes"), i));
+}
+
 void vt_summary_free(vt_summary *s) {
     for (int i = 0; i < s->n_entries; i++) free(s->entries[i].stages);
     free(s->entries);

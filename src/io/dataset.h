@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "core/status.h"
-#include "io/image.h"
+#include "io/transform.h"
 
 typedef enum vt_split { VT_SPLIT_TEST, VT_SPLIT_TRAIN } vt_split;
 const char *vt_split_name(vt_split s); /* "test", "train" */
@@ -25,6 +25,8 @@ typedef struct vt_dataset_def {
     vt_status (*open)(vt_dataset *d, vt_err *e);
     /* Image i in [0, count): pixels into *im (allocated), label in [0, classes). */
     vt_status (*read)(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
+    /* Where image i lies below the split, "n01440764/x.JPEG"; NULL for sources without files of their own. */
+    const char *(*file)(const vt_dataset *d, int64_t i);
     void (*close)(vt_dataset *d);
 } vt_dataset_def;
 
@@ -33,8 +35,15 @@ struct vt_dataset {
     char *path; /* as given */
     vt_split split;
     int64_t count;
-    int classes;       /* number of classes the source declares (10, 100, or folders) */
-    bool classes_open; /* it declares none: classes is one more than the largest label, a model may have more */
+    int classes;              /* number of classes the source declares (10, 100, or folders) */
+    bool classes_open;        /* it declares none: classes is one more than the largest label, a model may have more */
+    const char *const *names; /* [classes], or NULL: the source does not name them */
+    bool jpeg;                /* some images are JPEGs: pixels depend on the decoder */
+    /* Of the caller. transform: done to every image of vt_dataset_read_square. head [classes]: the model's output that
+     * stands for each class, ascending (NULL: class k is output k); set by vt_dataset_fit_head. */
+    vt_transform transform;
+    int *head;
+    bool restricted; /* with head: labels stay 0 to classes-1, and only the outputs in head are looked at */
     /* SHA-256 of the split. CIFAR: the file contents in order. Folders: the class names, each with '/' and a
      * zero byte; then for every image its path below the split, a zero byte, its size (8 bytes,
      * little-endian) and its bytes. NumPy: the file contents, images first. */
@@ -47,9 +56,15 @@ const vt_dataset_def *const *vt_dataset_defs(int *n); /* the registry */
 /* Opens `path` as whatever format recognises it; a sentence listing the formats when none does. */
 vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e);
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
-/* The same for a model's input: VT_E_SHAPE unless it is side x side. */
+/* The same for a model's input: transformed; VT_E_SHAPE unless it is side x side then. */
 vt_status vt_dataset_read_square(const vt_dataset *d, int64_t i, int side, vt_image *im, int *label, vt_err *e);
-void vt_dataset_close(vt_dataset *d); /* accepts NULL */
+const char *vt_dataset_image_name(const vt_dataset *d, int64_t i); /* NULL: none */
+void vt_dataset_close(vt_dataset *d);                              /* accepts NULL */
+
+/* Fits the labels to a model of `outputs` classes. As many classes: nothing to do. A 1000-way head and folders named by
+ * ImageNet's wnids: labels become ImageNet's class indices, so that the arg-max is taken over all outputs; with
+ * `restricted` the labels stay and d->head says which outputs are compared. Anything else is VT_E_SHAPE. */
+vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e);
 
 /* CIFAR records, `record` bytes each: VT_CIFAR10 (label, pixels) or VT_CIFAR100 (coarse label, fine label,
  * pixels). Checks that `bytes`, which start with record number `first` of the file, are whole records whose

@@ -1,4 +1,4 @@
-/* PNG pictures, one sub-folder for each class, in the order of torchvision's ImageFolder: classes by name, in
+/* PNG and JPEG pictures, one sub-folder for each class, in the order of torchvision's ImageFolder: classes by name, in
  * a class folder by folder (walked recursively), then by file name, all by byte value. A class folder without
  * pictures keeps its number, or every later label would shift; names that begin with a dot are skipped. */
 #include <dirent.h>
@@ -12,9 +12,10 @@
 #include <unistd.h>
 #include "core/hash.h"
 #include "io/dataset.h"
+#include "io/image_jpeg.h"
 
 #define MAX_DEPTH 16 /* below a class folder; ends a circle of links */
-#define EXPECTED "expected is a folder with one sub-folder of .png files for each class"
+#define EXPECTED "expected is a folder with one sub-folder of .png, .jpg or .jpeg files for each class"
 
 typedef struct entry {
     char *path; /* below the root: class/.../name.png */
@@ -27,7 +28,7 @@ typedef struct folder {
     char **classes;
     int n_classes;
     entry *e;
-    size_t n, room, jpegs;
+    size_t n, room;
 } folder;
 
 static bool ends_in(const char *name, const char *end) {
@@ -35,8 +36,9 @@ static bool ends_in(const char *name, const char *end) {
     return n > k && !strcasecmp(name + n - k, end);
 }
 
-static bool is_png(const char *name) { return ends_in(name, ".png"); }
-static bool is_jpeg(const char *name) { return ends_in(name, ".jpg") || ends_in(name, ".jpeg"); }
+static bool is_picture(const char *name) {
+    return ends_in(name, ".png") || ends_in(name, ".jpg") || ends_in(name, ".jpeg");
+}
 
 static char *join(const char *a, const char *b) {
     char *p = NULL;
@@ -60,23 +62,22 @@ static const char *next(DIR *dir, bool *is_folder) {
 }
 
 /* What stands directly in a folder. */
-static void tally(const char *path, size_t *folders, size_t *pngs, size_t *jpegs) {
+static void tally(const char *path, size_t *folders, size_t *pictures) {
     DIR *dir = opendir(path);
     bool sub;
-    *folders = *pngs = *jpegs = 0;
+    *folders = *pictures = 0;
     for (const char *name; dir && (name = next(dir, &sub));) {
         *folders += sub;
-        *pngs += !sub && is_png(name);
-        *jpegs += !sub && is_jpeg(name);
+        *pictures += !sub && is_picture(name);
     }
     if (dir) closedir(dir);
 }
 
 static bool folder_probe(const char *path) {
-    size_t folders, pngs, jpegs;
-    if (!is_dir(path)) return is_png(path) || is_jpeg(path);
-    tally(path, &folders, &pngs, &jpegs);
-    return folders || pngs || jpegs;
+    size_t folders, pictures;
+    if (!is_dir(path)) return is_picture(path);
+    tally(path, &folders, &pictures);
+    return folders || pictures;
 }
 
 /* The array with room for item n (doubled when full); NULL, and the array as it was, when there is no memory.
@@ -94,8 +95,7 @@ static vt_status no_memory(const folder *f, vt_err *e) {
 }
 
 static vt_status add_file(folder *f, const char *dir, const char *name, int label, vt_err *e) {
-    f->jpegs += is_jpeg(name);
-    if (!is_png(name)) return VT_OK;
+    if (!is_picture(name)) return VT_OK;
     char *path = join(dir, name);
     entry *all = grow(f->e, f->n, &f->room, sizeof *f->e);
     if (all) f->e = all;
@@ -162,8 +162,8 @@ static vt_status list_classes(folder *f, vt_err *e) {
 }
 
 static bool has_folders(const char *path) {
-    size_t folders, pngs, jpegs;
-    tally(path, &folders, &pngs, &jpegs);
+    size_t folders, pictures;
+    tally(path, &folders, &pictures);
     return folders > 0;
 }
 
@@ -196,45 +196,29 @@ static vt_status pick_root(folder *f, const vt_dataset *d, vt_err *e) {
 }
 
 static vt_status refuse_empty(const folder *f, vt_err *e) {
-    size_t folders, pngs, jpegs;
-    tally(f->root, &folders, &pngs, &jpegs);
-    if (!pngs && jpegs + f->jpegs)
-        return vt_fail(e, VT_E_FORMAT, "%s: holds %zu JPEG pictures and no .png file; JPEG is not read yet", f->root,
-                       jpegs + f->jpegs);
+    size_t folders, pictures;
+    tally(f->root, &folders, &pictures);
     if (!folders) return vt_fail(e, VT_E_FORMAT, "%s: holds no class folder; " EXPECTED, f->root);
-    return vt_fail(e, VT_E_FORMAT, "%s: its %d class folders hold no .png file", f->root, f->n_classes);
+    return vt_fail(e, VT_E_FORMAT, "%s: its %d class folders hold no .png, .jpg or .jpeg file", f->root, f->n_classes);
 }
 
-/* Adds one file to the split's hash; a file that does not begin like a PNG is refused here, before a long
- * run. */
-static vt_status hash_file(vt_sha *sha, const char *path, const char *rel, vt_err *e) {
-    static _Thread_local uint8_t buf[1 << 16];
-    struct stat s;
-    FILE *f = fopen(path, "rb");
-    if (!f || fstat(fileno(f), &s)) {
-        vt_status r = vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
-        if (f) fclose(f);
-        return r;
-    }
-    uint64_t size = (uint64_t)s.st_size, total = 0;
+/* Adds one file to the split's hash. What is wrong with it and can be seen without decoding (another format, a JPEG
+ * that ends too early) is refused here, before a long run. */
+static vt_status hash_file(vt_sha *sha, const char *path, const char *rel, bool *jpeg, vt_err *e) {
+    uint8_t *bytes;
+    size_t n;
+    VT_TRY(vt_image_load(path, &bytes, &n, e));
+    uint64_t size = n;
     vt_sha_update(sha, rel, strlen(rel) + 1);
     vt_sha_update(sha, &size, sizeof size);
-    vt_status r = VT_OK;
-    for (size_t k; r == VT_OK && (k = fread(buf, 1, sizeof buf, f)) > 0; total += k) {
-        if (total == 0 && (k < 8 || memcmp(buf, "\x89PNG\r\n\x1a\n", 8)))
-            r = vt_fail(e, VT_E_FORMAT, "%s: is not a PNG file", path);
-        vt_sha_update(sha, buf, k);
-    }
-    if (r == VT_OK && ferror(f)) r = vt_fail(e, VT_E_IO, "%s: cannot be read", path);
-    if (r == VT_OK && !size) r = vt_fail(e, VT_E_FORMAT, "%s: is empty", path);
-    if (r == VT_OK && total != size)
-        r = vt_fail(e, VT_E_IO, "%s: had %llu bytes, then %llu: it is being changed", path, (unsigned long long)size,
-                    (unsigned long long)total);
-    fclose(f);
+    vt_sha_update(sha, bytes, n);
+    *jpeg = *jpeg || vt_is_jpeg(bytes, n);
+    vt_status r = vt_image_inspect(bytes, n, path, e);
+    free(bytes);
     return r;
 }
 
-static vt_status hash_all(const folder *f, char hex[65], vt_err *e) {
+static vt_status hash_all(const folder *f, char hex[65], bool *jpeg, vt_err *e) {
     vt_sha *sha = vt_sha_new();
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", f->root);
     for (int i = 0; i < f->n_classes; i++) {
@@ -244,7 +228,7 @@ static vt_status hash_all(const folder *f, char hex[65], vt_err *e) {
     vt_status r = VT_OK;
     for (size_t i = 0; r == VT_OK && i < f->n; i++) {
         char *path = join(f->root, f->e[i].path);
-        r = path ? hash_file(sha, path, f->e[i].path, e) : no_memory(f, e);
+        r = path ? hash_file(sha, path, f->e[i].path, jpeg, e) : no_memory(f, e);
         free(path);
     }
     vt_sha_end(sha, hex);
@@ -262,18 +246,21 @@ static vt_status folder_open(vt_dataset *d, vt_err *e) {
     qsort(f->e, f->n, sizeof *f->e, by_place);
     d->count = (int64_t)f->n;
     d->classes = f->n_classes;
-    return hash_all(f, d->hash, e);
+    d->names = (const char *const *)f->classes;
+    return hash_all(f, d->hash, &d->jpeg, e);
 }
 
 static vt_status folder_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const folder *f = d->state;
     char *path = join(f->root, f->e[i].path);
     if (!path) return no_memory(f, e);
-    vt_status r = vt_png_read(path, im, e);
+    vt_status r = vt_image_read(path, im, e);
     *label = f->e[i].label;
     free(path);
     return r;
 }
+
+static const char *folder_file(const vt_dataset *d, int64_t i) { return ((const folder *)d->state)->e[i].path; }
 
 static void folder_close(vt_dataset *d) {
     folder *f = d->state;
@@ -289,9 +276,10 @@ static void folder_close(vt_dataset *d) {
 
 const vt_dataset_def vt_dataset_def_folder = {
     .name = "folder",
-    .summary = "PNG pictures, one sub-folder for each class, under an optional train, test or val",
+    .summary = "PNG or JPEG pictures, one sub-folder for each class, under an optional train, test or val",
     .probe = folder_probe,
     .open = folder_open,
     .read = folder_read,
+    .file = folder_file,
     .close = folder_close,
 };

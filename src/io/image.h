@@ -15,12 +15,24 @@ typedef struct vt_image {
 } vt_image;
 
 void vt_image_free(vt_image *im); /* safe twice */
+/* Sides within the limits above. path: what errors name. */
+vt_status vt_image_check_size(int64_t width, int64_t height, const char *path, vt_err *e);
+
+/* PNG or JPEG, told apart by the first bytes: file names lie (ImageNet has a PNG called .JPEG). */
+vt_status vt_image_read(const char *path, vt_image *out, vt_err *e);
+vt_status vt_image_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);
+/* What can be said of a file without decoding it: format, size limits, and whether a JPEG ends too early. */
+vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_err *e);
+/* A regular file of at most 1 GiB in memory: *bytes to be freed. */
+vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e);
 
 /* PNG of any colour type and depth, converted as Pillow's Image.convert('RGB') does: palette looked up, grey
  * replicated, alpha (and tRNS) dropped without blending, 16-bit samples keep the high byte; but 16-bit grey
  * without alpha is clipped at 255, as by mode I -> RGB in the Pillow 9.4.0 of Debian 12. */
 vt_status vt_png_read(const char *path, vt_image *out, vt_err *e);
 vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);
+/* Signature, IHDR and claimed size alone. */
+vt_status vt_png_inspect(const uint8_t *bytes, size_t n, const char *path, int *width, int *height, vt_err *e);
 /* 8-bit RGB; all of the file or, on failure, nothing (vt_file_replace). */
 vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e);
 

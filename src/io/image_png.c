@@ -4,35 +4,14 @@
  * grey. */
 #include "io/image.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <png.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "io/safetensors.h"
 
-#define FILE_MAX ((size_t)1 << 30) /* twice the raw bytes of the largest picture */
 #define TEXT_MAX 160
-
-void vt_image_free(vt_image *im) {
-    if (!im) return;
-    free(im->rgb);
-    *im = (vt_image){0};
-}
-
-static vt_status check_size(const char *path, uint32_t w, uint32_t h, vt_err *e) {
-    if (!w || !h || w > VT_IMAGE_MAX_SIDE || h > VT_IMAGE_MAX_SIDE)
-        return vt_fail(e, VT_E_RANGE, "%s: a picture of %u x %u, sides must be from 1 to %d", path, w, h,
-                       VT_IMAGE_MAX_SIDE);
-    if ((uint64_t)w * h > VT_IMAGE_MAX_PIXELS)
-        return vt_fail(e, VT_E_RANGE, "%s: a picture of %u x %u has %llu pixels, the limit is %d", path, w, h,
-                       (unsigned long long)w * h, VT_IMAGE_MAX_PIXELS);
-    return VT_OK;
-}
 
 /* ---- reading ---- */
 
@@ -129,17 +108,22 @@ static uint32_t big_endian(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e) {
-    png_job j = {.bytes = bytes, .n = n};
-    *out = (vt_image){0};
-    /* The claimed size is judged before libpng takes memory for it. */
+/* The claimed size is judged before libpng takes memory for it. */
+vt_status vt_png_inspect(const uint8_t *bytes, size_t n, const char *path, int *width, int *height, vt_err *e) {
     if (n < 8 || memcmp(bytes, "\x89PNG\r\n\x1a\n", 8)) return vt_fail(e, VT_E_FORMAT, "%s: is not a PNG file", path);
     if (n < 33) return vt_fail(e, VT_E_FORMAT, "%s: truncated PNG, it ends at byte %zu", path, n);
     if (big_endian(bytes + 8) != 13 || memcmp(bytes + 12, "IHDR", 4))
         return vt_fail(e, VT_E_FORMAT, "%s: damaged PNG: it does not begin with its IHDR chunk", path);
-    VT_TRY(check_size(path, big_endian(bytes + 16), big_endian(bytes + 20), e));
-    j.width = (int)big_endian(bytes + 16);
-    j.height = (int)big_endian(bytes + 20);
+    VT_TRY(vt_image_check_size(big_endian(bytes + 16), big_endian(bytes + 20), path, e));
+    *width = (int)big_endian(bytes + 16);
+    *height = (int)big_endian(bytes + 20);
+    return VT_OK;
+}
+
+vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e) {
+    png_job j = {.bytes = bytes, .n = n};
+    *out = (vt_image){0};
+    VT_TRY(vt_png_inspect(bytes, n, path, &j.width, &j.height, e));
     j.rgb = malloc(3 * (size_t)j.width * (size_t)j.height);
     j.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning);
     j.info = j.png ? png_create_info_struct(j.png) : NULL;
@@ -154,35 +138,12 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
     return vt_fail(e, VT_E_FORMAT, "%s: damaged PNG: %s", path, j.text);
 }
 
-/* The whole regular file in memory, to be freed; *bytes = NULL and *n = 0 on entry. */
-static vt_status read_file(const char *path, uint8_t **bytes, size_t *n, vt_err *e) {
-    struct stat s;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    vt_status r = VT_OK;
-    if (fstat(fd, &s) || !S_ISREG(s.st_mode))
-        r = vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
-    else if ((uint64_t)s.st_size > FILE_MAX)
-        r = vt_fail(e, VT_E_RANGE, "%s: %lld bytes, the limit for a picture is %zu", path, (long long)s.st_size,
-                    FILE_MAX);
-    else if (!(*bytes = malloc((size_t)s.st_size + 1)))
-        r = vt_fail(e, VT_E_MEMORY, "%s: no memory for %lld bytes", path, (long long)s.st_size);
-    while (r == VT_OK && *n < (size_t)s.st_size) {
-        ssize_t k = read(fd, *bytes + *n, (size_t)s.st_size - *n);
-        if (k < 0 && errno != EINTR) r = vt_fail(e, VT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
-        if (k == 0) break; /* became shorter: a truncated PNG */
-        if (k > 0) *n += (size_t)k;
-    }
-    close(fd);
-    return r;
-}
-
 vt_status vt_png_read(const char *path, vt_image *out, vt_err *e) {
-    uint8_t *bytes = NULL;
-    size_t n = 0;
+    uint8_t *bytes;
+    size_t n;
     *out = (vt_image){0};
-    vt_status r = read_file(path, &bytes, &n, e);
-    if (r == VT_OK) r = vt_png_parse(bytes, n, path, out, e);
+    VT_TRY(vt_image_load(path, &bytes, &n, e));
+    vt_status r = vt_png_parse(bytes, n, path, out, e);
     free(bytes);
     return r;
 }
@@ -237,9 +198,8 @@ static bool encode(png_out *o) {
 }
 
 vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e) {
-    uint32_t w = im->width > 0 ? (uint32_t)im->width : 0, h = im->height > 0 ? (uint32_t)im->height : 0;
-    VT_TRY(check_size(path, w, h, e));
-    png_out o = {.im = im, .row = malloc(3 * (size_t)w)};
+    VT_TRY(vt_image_check_size(im->width, im->height, path, e));
+    png_out o = {.im = im, .row = malloc(3 * (size_t)im->width)};
     o.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &o, on_write_error, on_warning);
     o.info = o.png ? png_create_info_struct(o.png) : NULL;
     vt_status r;

@@ -1,0 +1,45 @@
+#include "eval/describe.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include "io/image_jpeg.h"
+#include "io/imagenet.h"
+
+__attribute__((format(printf, 2, 3))) static void note(json_t *notes, const char *format, ...) {
+    char text[300];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    json_array_append_new(notes, json_string(text));
+}
+
+void vt_describe_data(json_t *data, const vt_dataset *d, int outputs) {
+    char text[64];
+    int decoders;
+    json_t *notes = json_array();
+    if (!vt_transform_is_none(&d->transform)) {
+        vt_transform_text(&d->transform, text, sizeof text);
+        json_object_set_new(data, "preprocess", json_string(text));
+        note(notes, "preprocessing %s", text);
+    }
+    if (d->jpeg) json_object_set_new(data, "jpeg", json_string(vt_jpeg_decoders(&decoders)[0]->name));
+    if (d->head) {
+        json_t *present = json_array();
+        for (int k = 0; k < d->classes; k++) json_array_append_new(present, json_integer(d->head[k]));
+        json_object_set_new(data, "head",
+                            json_pack("{s:i,s:o,s:b}", "outputs", outputs, "present", present, "restricted",
+                                      d->restricted));
+        note(notes, "%d classes on a head of %d ImageNet classes: %s", d->classes, outputs,
+             d->restricted ? "only the outputs of the classes present are compared (restricted)"
+                           : "all outputs are compared (not restricted)");
+    }
+    int64_t val = d->split == VT_SPLIT_TEST ? vt_imagenet_val_count(d) : -1;
+    if (val >= 0 && val < d->count)
+        note(notes, "%lld of %lld images are of ImageNet's validation set; the others may have been trained on%s",
+             (long long)val, (long long)d->count, val ? " (--images imagenette-v1 leaves them out)" : "");
+    if (json_array_size(notes))
+        json_object_set_new(data, "notes", notes);
+    else
+        json_decref(notes);
+}

@@ -1,0 +1,86 @@
+/* What pictures of all formats share: limits, files, telling the formats apart. */
+#include "io/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "io/image_jpeg.h"
+
+#define FILE_MAX ((size_t)1 << 30) /* twice the raw bytes of the largest picture */
+
+void vt_image_free(vt_image *im) {
+    if (!im) return;
+    free(im->rgb);
+    *im = (vt_image){0};
+}
+
+vt_status vt_image_check_size(int64_t w, int64_t h, const char *path, vt_err *e) {
+    if (w < 1 || h < 1 || w > VT_IMAGE_MAX_SIDE || h > VT_IMAGE_MAX_SIDE)
+        return vt_fail(e, VT_E_RANGE, "%s: a picture of %lld x %lld, sides must be from 1 to %d", path, (long long)w,
+                       (long long)h, VT_IMAGE_MAX_SIDE);
+    if (w * h > VT_IMAGE_MAX_PIXELS)
+        return vt_fail(e, VT_E_RANGE, "%s: a picture of %lld x %lld has %lld pixels, the limit is %d", path,
+                       (long long)w, (long long)h, (long long)(w * h), VT_IMAGE_MAX_PIXELS);
+    return VT_OK;
+}
+
+vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e) {
+    struct stat s;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    *bytes = NULL, *n = 0;
+    if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    vt_status r = VT_OK;
+    if (fstat(fd, &s) || !S_ISREG(s.st_mode))
+        r = vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
+    else if ((uint64_t)s.st_size > FILE_MAX)
+        r = vt_fail(e, VT_E_RANGE, "%s: %lld bytes, the limit for a picture is %zu", path, (long long)s.st_size,
+                    FILE_MAX);
+    else if (!(*bytes = malloc((size_t)s.st_size + 1)))
+        r = vt_fail(e, VT_E_MEMORY, "%s: no memory for %lld bytes", path, (long long)s.st_size);
+    while (r == VT_OK && *n < (size_t)s.st_size) {
+        ssize_t k = read(fd, *bytes + *n, (size_t)s.st_size - *n);
+        if (k < 0 && errno != EINTR) r = vt_fail(e, VT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
+        if (k == 0) break; /* became shorter: a truncated picture */
+        if (k > 0) *n += (size_t)k;
+    }
+    close(fd);
+    if (r == VT_OK) return VT_OK;
+    free(*bytes);
+    *bytes = NULL, *n = 0;
+    return r;
+}
+
+static bool is_png(const uint8_t *b, size_t n) { return n >= 4 && !memcmp(b, "\x89PNG", 4); }
+
+static vt_status neither(const uint8_t *b, size_t n, const char *path, vt_err *e) {
+    if (!n) return vt_fail(e, VT_E_FORMAT, "%s: is empty", path);
+    return vt_fail(e, VT_E_FORMAT, "%s: is not a PNG or JPEG file, it begins with byte %d", path, b[0]);
+}
+
+vt_status vt_image_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e) {
+    *out = (vt_image){0};
+    if (is_png(bytes, n)) return vt_png_parse(bytes, n, path, out, e);
+    if (vt_is_jpeg(bytes, n)) return vt_jpeg_parse(bytes, n, path, out, e);
+    return neither(bytes, n, path, e);
+}
+
+vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
+    vt_jpeg_outline o;
+    int w, h;
+    if (is_png(bytes, n)) return vt_png_inspect(bytes, n, path, &w, &h, e);
+    if (vt_is_jpeg(bytes, n)) return vt_jpeg_inspect(&o, bytes, n, path, e);
+    return neither(bytes, n, path, e);
+}
+
+vt_status vt_image_read(const char *path, vt_image *out, vt_err *e) {
+    uint8_t *bytes;
+    size_t n;
+    *out = (vt_image){0};
+    VT_TRY(vt_image_load(path, &bytes, &n, e));
+    vt_status r = vt_image_parse(bytes, n, path, out, e);
+    free(bytes);
+    return r;
+}

@@ -1,0 +1,35 @@
+/* What is done to a picture before the model sees it, by torchvision's rules on Pillow pictures. As text, from a
+ * command line or a configuration: words separated by commas,
+ *     none | short:N | squash:N    leave it, Resize(N) of the shorter side, Resize([N, N]) without keeping the aspect
+ *     bilinear | bicubic | ...     the filter (default bilinear, as torchvision's)
+ *     crop:N                       CenterCrop(N)
+ * for example "short:248,bicubic,crop:224" (timm's ViT), "squash:224,bilinear" (Hugging Face's ViT). */
+#ifndef VT_IO_TRANSFORM_H
+#define VT_IO_TRANSFORM_H
+
+#include <stdbool.h>
+#include "io/resize.h"
+
+typedef enum vt_fit { VT_FIT_NONE, VT_FIT_SHORT, VT_FIT_SQUASH } vt_fit;
+
+typedef struct vt_transform { /* zeroed: leave the picture as it is */
+    vt_fit fit;
+    int size;
+    vt_filter filter;
+    int crop; /* 0: none */
+} vt_transform;
+
+vt_status vt_transform_parse(vt_transform *t, const char *text, vt_err *e);
+/* The canonical text; returns the length that snprintf would. */
+int vt_transform_text(const vt_transform *t, char *buf, size_t size);
+bool vt_transform_is_none(const vt_transform *t);
+/* timm's evaluation transform: the side floor(size / crop_pct), then the centre; squash: its crop_mode 'squash'. */
+vt_transform vt_transform_timm(int size, double crop_pct, vt_filter filter, bool squash);
+
+/* In place; path: what errors name. */
+vt_status vt_transform_apply(vt_image *im, const vt_transform *t, const char *path, vt_err *e);
+/* CenterCrop(side): offsets round half to even, as Python does; smaller pictures get black borders first, the odd
+ * line of them right and below. */
+vt_status vt_image_centre_crop(vt_image *im, int side, const char *path, vt_err *e);
+
+#endif

@@ -1,0 +1,96 @@
+/* eval/restrict: a classifier restricted to some outputs is the classifier whose head has only these rows. */
+#include "toy.h"
+
+#include "eval/describe.h"
+#include "eval/restrict.h"
+#include "models/classifier.h"
+
+enum { ALL = 9, SOME = 4 };
+static const int head[SOME] = {1, 4, 5, 8};
+
+/* Every loss at a few points: logits in both precisions, value and gradient, relative to the largest entry. */
+static void same(const vt_classifier *a, const vt_classifier *b, double tol) {
+    size_t n = a->pixels;
+    float *x = malloc(n * sizeof *x), *ga = malloc(n * sizeof *ga), *gb = malloc(n * sizeof *gb);
+    assert_true(x && ga && gb && b->pixels == n && a->classes == SOME && b->classes == SOME);
+    for (uint64_t point = 0; point < 3; point++)
+        for (int kind = 0; kind < VT_LOSS_COUNT; kind++) {
+            float za[SOME], zb[SOME], va, vb, target[SOME] = {0.1f, 0, 0.7f, 0.2f};
+            double wa[SOME], wb[SOME], largest = 0;
+            vt_loss loss = {.kind = (vt_loss_kind)kind, .target = target, .other = 3};
+            vt_rng r = {.seed = point, .purpose = 0x2E57};
+            for (size_t i = 0; i < n; i++) x[i] = vt_rng_uniform(&r, i);
+            a->logits(a->self, x, za, true), b->logits(b->self, x, zb, true);
+            a->logits64(a->self, x, wa), b->logits64(b->self, x, wb);
+            for (int k = 0; k < SOME; k++) {
+                t_le(fabs((double)za[k] - (double)zb[k]), tol * (1 + fabs((double)zb[k])), "logit %d", k);
+                t_le(fabs(wa[k] - wb[k]), tol * (1 + fabs(wb[k])), "logit %d in double", k);
+            }
+            a->backward(a->self, &loss, &va, ga), b->backward(b->self, &loss, &vb, gb);
+            t_le(fabs((double)va - (double)vb), tol * (1 + fabs((double)vb)), "value of loss %d", kind);
+            for (size_t i = 0; i < n; i++) largest = fmax(largest, fabs((double)gb[i]));
+            assert_true(largest > 0);
+            for (size_t i = 0; i < n; i++)
+                t_le(fabs((double)ga[i] - (double)gb[i]), tol * largest, "loss %d, pixel %zu", kind, i);
+        }
+    free(x), free(ga), free(gb);
+}
+
+/* Weights and biases of the head, rows `head` of the one with ALL classes. */
+static void copy_rows(vt_model *to, const vt_model *from) {
+    for (int i = 0; i < from->params.count; i++) {
+        const vt_param *p = &from->params.items[i], *q = vt_model_param(to, p->name);
+        assert_non_null(q);
+        bool rows = p->shape[0] == ALL && q->shape[0] == SOME;
+        size_t row = rows ? p->numel / ALL : p->numel;
+        for (int k = 0; k < (rows ? SOME : 1); k++)
+            memcpy(to->w + q->offset + (size_t)k * row, from->w + p->offset + (rows ? (size_t)head[k] : 0) * row,
+                   row * sizeof *to->w);
+    }
+    vt_model_refresh(to);
+}
+
+static void test_model(void **state) {
+    (void)state;
+    vt_config c = toy_config("dot", VT_POOL_TOKEN, false, true);
+    c.classes = ALL;
+    vt_model *all = toy_model(&c, 1);
+    c.classes = SOME;
+    vt_model *some = toy_model(&c, 2);
+    copy_rows(some, all);
+    vt_classifier a, b;
+    vt_err e = {0};
+    assert_int_equal(vt_classifier_open(&a, all, &e), VT_OK);
+    assert_int_equal(vt_classifier_open(&b, some, &e), VT_OK);
+    assert_int_equal(vt_classifier_restrict(&a, head, SOME, &e), VT_OK);
+    same(&a, &b, 1e-5); /* sums of 12 to 27 float32 terms, possibly in another order, through two blocks */
+    vt_classifier_close(&a), vt_classifier_close(&b);
+    vt_model_close(all), vt_model_close(some);
+}
+
+/* What the header says; the sentences are those of the report. */
+static void test_describe(void **state) {
+    (void)state;
+    const vt_dataset_def def = {.name = "x"};
+    int present[2] = {0, 497};
+    vt_dataset d = {.def = &def, .classes = 2, .count = 5};
+    json_t *data = json_object();
+    vt_describe_data(data, &d, 2);
+    assert_int_equal(json_object_size(data), 0); /* nothing to say, nothing changes */
+    d.head = present, d.restricted = true, d.jpeg = true;
+    d.transform = (vt_transform){VT_FIT_SQUASH, 32, VT_FILTER_BICUBIC, 0};
+    vt_describe_data(data, &d, 1000);
+    assert_string_equal(json_string_value(json_object_get(data, "preprocess")), "squash:32,bicubic");
+    assert_non_null(json_string_value(json_object_get(data, "jpeg")));
+    const json_t *h = json_object_get(data, "head"), *notes = json_object_get(data, "notes");
+    assert_true(json_is_true(json_object_get(h, "restricted")));
+    assert_int_equal(json_integer_value(json_array_get(json_object_get(h, "present"), 1)), 497);
+    assert_int_equal(json_array_size(notes), 2);
+    assert_non_null(strstr(json_string_value(json_array_get(notes, 1)), "(restricted)"));
+    json_decref(data);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_model), cmocka_unit_test(test_describe)};
+    return cmocka_run_group_tests_name("restrict", tests, NULL, NULL);
+}
