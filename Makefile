@@ -17,7 +17,7 @@ OPT_debug := -O0 -g
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LINK_asan := -fsanitize=address,undefined
 override CFLAGS += $(BASE) $(OPT_$(MODE))
-override LDLIBS += -lopenblas -ldnnl -ljansson -lpng -lcrypto -lyaml -lm
+override LDLIBS += -lopenblas -ldnnl -ljansson -lpng -lcrypto -lyaml -lzip -lm
 override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
 # Rooms. The numeric files (nn, and what of models and train computes) are compiled twice, float and double.

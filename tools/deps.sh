@@ -5,7 +5,7 @@
 set -u
 install=0
 [ "${1:-}" = --install ] && install=1 && shift
-build="libopenblas-dev libdnnl-dev libjansson-dev libpng-dev libssl-dev libyaml-dev"
+build="libopenblas-dev libdnnl-dev libjansson-dev libpng-dev libssl-dev libyaml-dev libzip-dev"
 test="libcmocka-dev bats jq patch"
 case "${1:-build}" in
     build) want="$build" ;;

@@ -4,12 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include "core/hash.h"
 #include "core/mem.h"
 #include "core/opt.h"
 #include "core/rand.h"
 #include "core/svd.h"
+#include "io/weights.h"
 #include "models/forms.h"
 #include "models/names.h"
 #include "models/resolve.h"
@@ -274,17 +273,10 @@ static vt_status load(vt_model **out, const vt_st *st, const vt_overrides *o, bo
 static vt_status open_file(vt_model **out, const char *path, const vt_overrides *o, bool weights, vt_err *e) {
     *out = NULL;
     vt_st *st;
-    char inside[4096];
-    struct stat kind;
-    if (stat(path, &kind) == 0 && S_ISDIR(kind.st_mode)) { /* a folder as the hub lays it out */
-        if (snprintf(inside, sizeof inside, "%s/model.safetensors", path) >= (int)sizeof inside)
-            return vt_fail(e, VT_E_IO, "%.80s...: path is longer than %zu bytes", path, sizeof inside - 1);
-        path = inside;
-    }
-    VT_TRY(vt_st_open(&st, path, e));
+    VT_TRY(vt_weights_open(&st, path, NULL, e));
     vt_status s = load(out, st, o, weights, e);
+    if (s == VT_OK) s = vt_weights_sha(st, (*out)->sha256, e);
     vt_st_close(st);
-    if (s == VT_OK) s = vt_sha_file(path, (*out)->sha256, e);
     if (s != VT_OK) {
         vt_model_close(*out);
         *out = NULL;

@@ -1,0 +1,148 @@
+/* The writer of safetensors, and the way in which any result file is replaced. Layout as the reference writer's
+ * (huggingface/safetensors; spec section F.1). */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "core/mem.h"
+#include "io/st.h"
+
+#define HEADER_MAX 100000000u
+#define META "__metadata__"
+
+/* Writes all of it; returns an errno. RLIMIT_FSIZE raises SIGXFSZ, whose default ends the process: held back
+ * here, and taken off the queue, so that the caller sees EFBIG like any other write error. */
+static int write_all(int fd, const uint8_t *p, size_t n) {
+    sigset_t xfsz, old;
+    sigemptyset(&xfsz);
+    sigaddset(&xfsz, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &xfsz, &old);
+    int err = 0;
+    while (n && !err) {
+        ssize_t k = write(fd, p, n < 1 << 30 ? n : 1 << 30);
+        if (k <= 0) err = k == 0 ? EIO : errno == EINTR ? 0 : errno;
+        if (k > 0) p += k, n -= (size_t)k;
+    }
+    if (err == EFBIG && !sigismember(&old, SIGXFSZ)) sigtimedwait(&xfsz, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return err;
+}
+
+/* The parts into a new file of the folder `dir`, on disk, then in `base`'s place. Returns an errno. */
+static int replace_in(const char *dir, const char *base, const vt_span *parts, int n) {
+    static atomic_uint serial;
+    char tmp[64];
+    int fd, err = 0, folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return errno;
+    do {
+        snprintf(tmp, sizeof tmp, ".vitrine-%ld-%u.tmp", (long)getpid(), atomic_fetch_add(&serial, 1));
+        fd = openat(folder, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (fd < 0 && errno == EEXIST);
+    if (fd < 0) return err = errno, close(folder), err;
+    for (int i = 0; i < n && !err; i++) err = write_all(fd, parts[i].data, parts[i].bytes);
+    if (!err && fsync(fd)) err = errno;
+    if (close(fd) && !err) err = errno;
+    if (!err && renameat(folder, tmp, folder, base)) err = errno;
+    if (err) unlinkat(folder, tmp, 0);
+    if (!err && fsync(folder) && errno != EINVAL) err = errno; /* EINVAL: a file system without folder sync */
+    close(folder);
+    return err;
+}
+
+vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err *e) {
+    struct stat s;
+    if (!stat(path, &s) && !S_ISREG(s.st_mode))
+        return vt_fail(e, VT_E_IO, "%s: is not a regular file and is not replaced", path);
+    char *real = realpath(path, NULL); /* a link stays, the file it names is replaced */
+    if (!real && !(real = strdup(path))) return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
+    char *slash = strrchr(real, '/');
+    if (slash) *slash = 0;
+    int err = replace_in(!slash ? "." : slash == real ? "/" : real, slash ? slash + 1 : real, parts, n);
+    free(real);
+    return err ? vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(err)) : VT_OK;
+}
+
+/* As the reference writer: larger items first (dtypes stand in its order), then by name. */
+static int by_layout(const void *pa, const void *pb) {
+    const vt_tensor *a = *(const vt_tensor *const *)pa, *b = *(const vt_tensor *const *)pb;
+    return a->dtype != b->dtype ? (a->dtype > b->dtype ? -1 : 1) : strcmp(a->name, b->name);
+}
+
+static vt_status meta_json(const char *path, json_t *root, const char *const *meta, int n, vt_err *e) {
+    json_t *j = n ? json_object() : NULL;
+    if (n && json_object_set_new(root, META, j)) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
+    for (int i = 0; i < n; i++) {
+        const char *key = meta[2 * i];
+        if (json_object_get(j, key))
+            return vt_fail(e, VT_E_FORMAT, "%s: metadata " VT_NAME " is given twice", path, key);
+        if (json_object_set_new(j, key, json_string(meta[2 * i + 1])))
+            return vt_fail(e, VT_E_FORMAT, "%s: metadata " VT_NAME " is not UTF-8 text", path, key);
+    }
+    return VT_OK;
+}
+
+/* Adds t's entry, whose data begin at *end, and moves *end behind it. */
+static vt_status tensor_json(const char *path, json_t *root, const vt_tensor *t, size_t *end, vt_err *e) {
+    size_t numel, bytes, begin = *end;
+    bool ok = (unsigned)t->dtype < VT_DTYPE_COUNT && t->ndim >= 0 && t->ndim <= VT_ST_MAX_DIMS;
+    for (int i = 0; ok && i < t->ndim; i++) ok = t->shape[i] >= 0;
+    if (!ok || !vt_shape_bytes(t->shape, t->ndim, t->dtype, &numel, &bytes) || numel != t->numel ||
+        !vt_add(begin, bytes, end) || *end > INT64_MAX)
+        return vt_fail(e, VT_E_SHAPE, "%s: dtype, shape and %zu items of tensor " VT_NAME " do not fit", path, t->numel,
+                       t->name);
+    if (!strcmp(t->name, META) || json_object_get(root, t->name))
+        return vt_fail(e, VT_E_FORMAT, "%s: tensor name " VT_NAME " is already taken", path, t->name);
+    json_t *shape = json_array();
+    json_t *j = json_pack("{s:s, s:o, s:[I,I]}", "dtype", vt_dtype_name(t->dtype), "shape", shape, "data_offsets",
+                          (json_int_t)begin, (json_int_t)*end); /* takes shape over */
+    int bad = !j;
+    for (int i = 0; !bad && i < t->ndim; i++) bad = json_array_append_new(shape, json_integer(t->shape[i]));
+    if (bad) return json_decref(j), vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
+    if (json_object_set_new(root, t->name, j))
+        return vt_fail(e, VT_E_FORMAT, "%s: tensor name " VT_NAME " is not UTF-8 text", path, t->name);
+    return VT_OK;
+}
+
+/* Length and JSON text, padded with spaces so that the data begin at a multiple of 8; *out to be freed. */
+static vt_status header_text(const char *path, const json_t *root, char **out, size_t *bytes, vt_err *e) {
+    size_t n = json_dumpb(root, NULL, 0, JSON_COMPACT), padded = (n + 7) / 8 * 8;
+    if (padded > HEADER_MAX)
+        return vt_fail(e, VT_E_RANGE, "%s: header of %zu bytes, the limit is %u", path, padded, HEADER_MAX);
+    char *text = *out = n ? malloc(8 + padded) : NULL;
+    if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
+    memset(text, ' ', 8 + padded);
+    memcpy(text, &(uint64_t){padded}, 8);
+    json_dumpb(root, text + 8, n, JSON_COMPACT);
+    *bytes = 8 + padded;
+    return VT_OK;
+}
+
+vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e) {
+    vt_span *parts = calloc((size_t)n + 1, sizeof *parts);
+    const vt_tensor **order = calloc((size_t)n + 1, sizeof *order);
+    json_t *root = json_object();
+    char *head = NULL;
+    size_t end = 0;
+    vt_status r = VT_OK;
+    if (!parts || !order || !root) r = vt_fail(e, VT_E_MEMORY, "%s: no memory to write %d tensors", path, n);
+    for (int i = 0; r == VT_OK && i < n; i++) order[i] = &t[i];
+    if (r == VT_OK) qsort(order, (size_t)n, sizeof *order, by_layout);
+    if (r == VT_OK) r = meta_json(path, root, meta, n_meta, e);
+    for (int i = 0; r == VT_OK && i < n; i++) {
+        r = tensor_json(path, root, order[i], &end, e);
+        parts[i + 1] = (vt_span){order[i]->data, r == VT_OK ? vt_tensor_bytes(order[i]) : 0};
+    }
+    if (r == VT_OK) r = header_text(path, root, &head, &parts[0].bytes, e);
+    if (r == VT_OK) parts[0].data = head, r = vt_file_replace(path, parts, n + 1, e);
+    free(head);
+    json_decref(root);
+    free(order);
+    free(parts);
+    return r;
+}

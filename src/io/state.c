@@ -1,0 +1,209 @@
+/* Which part of what torch.save wrote is the state dict, and what to say of the rest (spec section F.4). */
+#include "io/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_DEPTH 16
+
+/* Keys under which training scripts put a state dict, in the order in which they win: the plain weights before their
+ * running average, which is another model. */
+static const char *const wrappers[] = {"state_dict", "model",     "model_state_dict", "net", "module",
+                                       "student",    "model_ema", "state_dict_ema",   "ema", "teacher"};
+#define WRAPPERS ((int)(sizeof wrappers / sizeof *wrappers))
+
+typedef struct walk {
+    vt_st *st;
+    const vt_stores *from;
+    vt_err *e;
+} walk;
+
+static vt_node *dict_get(const vt_node *dict, const char *key) {
+    vt_node *hit = NULL;
+    if (dict->kind != VT_NODE_DICT) return NULL;
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) /* of two equal keys the later one counts, as in Python */
+        if (vt_node_is(dict->u.list.v[i], key)) hit = dict->u.list.v[i + 1];
+    return hit;
+}
+
+static bool is_optimizer(const vt_node *n) { return dict_get(n, "state") && dict_get(n, "param_groups"); }
+
+/* Is there a tensor in it, under names? Looked at once: a pickle may name one dictionary in many places. */
+static bool holds(vt_node *n, int depth) {
+    enum { UNKNOWN, NO, YES };
+    if (n->kind == VT_NODE_TENSOR) return true;
+    if (n->kind != VT_NODE_DICT || depth > MAX_DEPTH) return false;
+    if (n->seen == UNKNOWN) {
+        n->seen = NO; /* also while it is looked into: a dictionary may hold itself */
+        bool yes = false;
+        for (uint32_t i = 0; i < n->u.list.n && !yes; i += 2)
+            yes = n->u.list.v[i]->kind == VT_NODE_TEXT && holds(n->u.list.v[i + 1], depth + 1);
+        if (yes && !is_optimizer(n)) n->seen = YES;
+    }
+    return n->seen == YES;
+}
+
+static bool is_state(vt_node *n) { return n && n->kind == VT_NODE_DICT && holds(n, 0); }
+
+/* ---- notes ---- */
+
+static bool plain(const vt_node *n, char *buf, size_t size) {
+    switch (n->kind) {
+    case VT_NODE_NONE:
+        snprintf(buf, size, "None");
+        return true;
+    case VT_NODE_BOOL:
+        snprintf(buf, size, n->u.i ? "True" : "False");
+        return true;
+    case VT_NODE_INT:
+        snprintf(buf, size, "%lld", (long long)n->u.i);
+        return true;
+    case VT_NODE_REAL:
+        snprintf(buf, size, "%.9g", n->u.r);
+        return true;
+    case VT_NODE_TEXT:
+        snprintf(buf, size, "%.*s", (int)(n->u.text.n < 200 ? n->u.text.n : 200), n->u.text.s);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* "prefix.key" of a text or whole-number key. */
+static const char *join(walk *w, const char *prefix, const vt_node *key) {
+    char number[32];
+    vt_node_text k = {number, 0};
+    if (key->kind == VT_NODE_TEXT)
+        k = key->u.text;
+    else
+        k.n = (size_t)snprintf(number, sizeof number, key->kind == VT_NODE_INT ? "%lld" : "?", (long long)key->u.i);
+    if (k.n > 1000 || memchr(k.s, 0, k.n)) {
+        vt_fail(w->e, VT_E_FORMAT, "%s: a name of %zu characters below '" VT_NAME "' is too long or has a zero in it",
+                w->st->path, k.n, prefix);
+        return NULL;
+    }
+    return vt_st_text(w->st, w->e, "%s%s%.*s", prefix, *prefix ? "." : "", (int)k.n, k.s);
+}
+
+/* A note on an entry that is no part of the state dict. */
+static vt_status tell(walk *w, const char *prefix, const vt_node *key, vt_node *n) {
+    char value[256];
+    const char *name = join(w, prefix, key);
+    if (!name) return w->e->code;
+    if (plain(n, value, sizeof value)) return vt_st_add_note(w->st, VT_NOTE_VALUE, name, value, w->e);
+    if (n->kind == VT_NODE_OPAQUE && n->u.list.n > 1 && n->u.list.v[1]->kind == VT_NODE_DICT) { /* argparse's */
+        const vt_node_list *state = &n->u.list.v[1]->u.list;
+        for (uint32_t i = 0; i < state->n; i += 2) {
+            if (!plain(state->v[i + 1], value, sizeof value)) continue;
+            const char *full = join(w, name, state->v[i]);
+            if (!full) return w->e->code;
+            VT_TRY(vt_st_add_note(w->st, VT_NOTE_VALUE, full, value, w->e));
+        }
+        return VT_OK;
+    }
+    snprintf(value, sizeof value, "%s", vt_node_name(n));
+    if (is_optimizer(n))
+        snprintf(value, sizeof value, "optimiser state, its tensors were not read");
+    else if (holds(n, 0))
+        snprintf(value, sizeof value, "%s outside the chosen state dict",
+                 n->kind == VT_NODE_DICT ? "tensors" : "a tensor");
+    return vt_st_add_note(w->st, VT_NOTE_IGNORED, name, value, w->e);
+}
+
+/* ---- the state dict ---- */
+
+/* "a, b, c": the entries of a dictionary that hold tensors. */
+static void list_states(const vt_node *dict, char *buf, size_t size) {
+    size_t at = 0;
+    *buf = 0;
+    for (uint32_t i = 0; i < dict->u.list.n && at + 44 < size; i += 2) {
+        const vt_node *k = dict->u.list.v[i];
+        if (k->kind == VT_NODE_TEXT && is_state(dict->u.list.v[i + 1]))
+            at += (size_t)snprintf(buf + at, size - at, "%s%.*s", at ? ", " : "",
+                                   (int)(k->u.text.n < 40 ? k->u.text.n : 40), k->u.text.s);
+    }
+}
+
+/* The entry of `dict` to go on with; NULL: dict is the state dict itself. why: for the note. */
+static const vt_node *choose(const vt_node *dict, char *why, size_t size) {
+    const vt_node *only = NULL;
+    int states = 0, known = WRAPPERS;
+    bool tensors = false;
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
+        vt_node *key = dict->u.list.v[i], *value = dict->u.list.v[i + 1];
+        tensors = tensors || (key->kind == VT_NODE_TEXT && value->kind == VT_NODE_TENSOR);
+        if (key->kind != VT_NODE_TEXT || !is_state(value)) continue;
+        states++, only = key;
+        for (int k = 0; k < known; k++)
+            if (vt_node_is(key, wrappers[k])) known = k;
+    }
+    char all[200];
+    list_states(dict, all, sizeof all);
+    if (known < WRAPPERS) {
+        for (uint32_t i = 0; i < dict->u.list.n; i += 2)
+            if (vt_node_is(dict->u.list.v[i], wrappers[known])) only = dict->u.list.v[i];
+        snprintf(why, size, states > 1 ? "one of several entries with tensors: %s" : "the entry with tensors", all);
+        return only;
+    }
+    snprintf(why, size, "the only entry with tensors");
+    return !tensors && states == 1 ? only : NULL;
+}
+
+static vt_status descend(walk *w, vt_node **dict, const vt_node *key, const char *why) {
+    char name[100];
+    snprintf(name, sizeof name, "%.*s", (int)(key->u.text.n < 90 ? key->u.text.n : 90), key->u.text.s);
+    VT_TRY(vt_st_add_note(w->st, VT_NOTE_CHOSEN, name, why, w->e));
+    vt_node *inner = NULL;
+    for (uint32_t i = 0; i < (*dict)->u.list.n; i += 2) {
+        vt_node *k = (*dict)->u.list.v[i], *v = (*dict)->u.list.v[i + 1];
+        if (k->kind == VT_NODE_TEXT && k->u.text.n == key->u.text.n && !memcmp(k->u.text.s, key->u.text.s, k->u.text.n))
+            inner = v;
+        else
+            VT_TRY(tell(w, "", k, v));
+    }
+    *dict = inner;
+    return VT_OK;
+}
+
+static vt_status add(walk *w, vt_node *dict, const char *prefix, int depth) {
+    if (depth > MAX_DEPTH)
+        return vt_fail(w->e, VT_E_FORMAT, "%s: " VT_NAME ": dictionaries are nested deeper than %d", w->st->path,
+                       prefix, MAX_DEPTH);
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
+        vt_node *key = dict->u.list.v[i], *value = dict->u.list.v[i + 1];
+        if (key->kind != VT_NODE_TEXT || !holds(value, depth)) {
+            VT_TRY(tell(w, prefix, key, value));
+            continue;
+        }
+        const char *name = join(w, prefix, key);
+        if (!name) return w->e->code;
+        VT_TRY(value->kind == VT_NODE_TENSOR ? vt_state_tensor(w->st, name, value->u.tensor, w->from, w->e)
+                                             : add(w, value, name, depth + 1));
+    }
+    return VT_OK;
+}
+
+static vt_status wanted(walk *w, vt_node **dict, const char *want) {
+    char all[200];
+    const vt_node *key = NULL;
+    for (uint32_t i = 0; i < (*dict)->u.list.n; i += 2)
+        if (vt_node_is((*dict)->u.list.v[i], want) && is_state((*dict)->u.list.v[i + 1])) key = (*dict)->u.list.v[i];
+    if (key) return descend(w, dict, key, "as asked for");
+    list_states(*dict, all, sizeof all);
+    return vt_fail(w->e, VT_E_UNKNOWN, "%s: has no entry '%s' with tensors%s%s", w->st->path, want,
+                   *all ? "; there are: " : "", all);
+}
+
+vt_status vt_state_add(vt_st *st, vt_node *root, const vt_stores *from, const char *want, vt_err *e) {
+    vt_err mine = {0};
+    walk w = {st, from, e ? e : &mine};
+    char why[256];
+    if (root->kind != VT_NODE_DICT)
+        return vt_fail(e, VT_E_FORMAT, "%s: holds %s, not a state dict", st->path, vt_node_name(root));
+    if (want) VT_TRY(wanted(&w, &root, want));
+    const vt_node *key;
+    for (int depth = 0; depth < MAX_DEPTH && (key = choose(root, why, sizeof why)); depth++)
+        VT_TRY(descend(&w, &root, key, why));
+    VT_TRY(add(&w, root, "", 0));
+    return st->count ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: holds no tensors under names", st->path);
+}

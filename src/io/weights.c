@@ -1,0 +1,224 @@
+/* What kind of weights a file or folder holds, by content. */
+#include "io/weights.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "io/st.h"
+
+#define ST_FILE "model.safetensors"
+#define BIN_FILE "pytorch_model.bin"
+#define INDEX ".index.json"
+
+/* ---- one file ---- */
+
+static bool begins(const vt_st *st, const char *bytes, size_t n, size_t at) {
+    return st->size >= at + n && !memcmp(st->bytes + at, bytes, n);
+}
+
+/* Kinds of file that are often taken for weights. */
+static vt_status refuse_kind(const vt_st *st, vt_err *e) {
+    static const struct {
+        const char *bytes;
+        size_t n, at;
+        const char *what;
+    } kinds[] = {
+        {"ustar", 5, 257,
+         "a tar archive (PyTorch before 0.1.10, or a packed folder): unpack it, or load and save it again"},
+        {"\x1f\x8b", 2, 0, "compressed by gzip: unpack it first"},
+        {"\x89HDF", 4, 0, "an HDF5 file (Keras): not read"},
+        {"\x93NUMPY", 6, 0, "a NumPy array, not weights"},
+        {"GGUF", 4, 0, "a GGUF file: not read"},
+        {"\x80\x02", 2, 0, "a Python pickle, but not one that torch.save wrote"},
+        {"\x80\x03", 2, 0, "a Python pickle, but not one that torch.save wrote"},
+        {"\x80\x04", 2, 0, "a Python pickle, but not one that torch.save wrote"},
+        {"\x80\x05", 2, 0, "a Python pickle, but not one that torch.save wrote"},
+        {"version https://git-lfs", 23, 0, "a Git LFS pointer, not the file it stands for: git lfs pull fetches that"},
+        {"<!DOCTYPE", 9, 0, "a web page, not the file that it should have linked to"},
+        {"<html", 5, 0, "a web page, not the file that it should have linked to"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (begins(st, kinds[i].bytes, kinds[i].n, kinds[i].at))
+            return vt_fail(e, VT_E_FORMAT, "%s: is %s", st->path, kinds[i].what);
+    return VT_OK;
+}
+
+/* torch.save before 1.6 wrote this number first, as a pickle of its own. */
+static bool is_legacy(const vt_st *st) {
+    static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+    return begins(st, "\x80", 1, 0) && memmem(st->bytes, st->size < 32 ? st->size : 32, magic, sizeof magic - 1);
+}
+
+static bool is_index(const vt_st *st) { /* a safetensors file that begins so would have a header of 8 GB or more */
+    return begins(st, "{", 1, 0) && memchr(st->bytes, '"', st->size < 64 ? st->size : 64) && !begins(st, "\0", 1, 7);
+}
+
+static vt_status read_index(vt_st *st, vt_err *e);
+
+static vt_status read_file(vt_st *st, const char *want, bool shard, vt_err *e) {
+    if (is_index(st) && !shard) return read_index(st, e);
+    if (begins(st, "PK\3\4", 4, 0) || begins(st, "PK\5\6", 4, 0)) return vt_st_read_zip(st, want, e);
+    if (is_legacy(st)) return vt_st_read_legacy(st, want, e);
+    VT_TRY(refuse_kind(st, e));
+    VT_TRY(vt_st_read_safetensors(st, e));
+    return want ? vt_fail(e, VT_E_UNKNOWN, "%s: has no entry '%s': a safetensors file holds tensors alone", st->path,
+                          want)
+                : VT_OK;
+}
+
+static vt_status make(vt_st **out, const char *path, const uint8_t *bytes, size_t n, const char *want, bool shard,
+                      vt_err *e) {
+    vt_st *st;
+    *out = NULL;
+    VT_TRY(vt_st_begin(&st, path, bytes, n, e));
+    vt_status s = read_file(st, want, shard, e);
+    if (s == VT_OK) s = vt_st_index(st, e);
+    if (s == VT_OK && !shard) s = vt_st_tidy(st, e);
+    if (s != VT_OK) return vt_st_close(st), s;
+    *out = st;
+    return VT_OK;
+}
+
+vt_status vt_weights_parse(vt_st **out, const uint8_t *bytes, size_t n, const char *path, const char *want, vt_err *e) {
+    return make(out, path, bytes, n, want, false, e);
+}
+
+/* ---- shards: {"weight_map": {tensor: file}} (Hugging Face) ---- */
+
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* The files that the map names, each once, sorted; *out to be freed. */
+static vt_status shard_names(const vt_st *st, json_t *map, const char ***out, int *n, vt_err *e) {
+    const char *name;
+    json_t *file;
+    int all = 0;
+    const char **v = *out = calloc(json_object_size(map) + 1, sizeof *v);
+    if (!v) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its shards", st->path);
+    json_object_foreach(map, name, file) {
+        const char *f = json_string_value(file);
+        if (!f || !*f || *f == '.' || strchr(f, '/'))
+            return vt_fail(e, VT_E_FORMAT,
+                           "%s: tensor " VT_NAME " is said to be in '%.80s', which is no file beside it", st->path,
+                           name, f ? f : "");
+        v[all++] = f;
+    }
+    qsort(v, (size_t)all, sizeof *v, by_text);
+    *n = 0;
+    for (int i = 0; i < all; i++)
+        if (!*n || strcmp(v[*n - 1], v[i])) v[(*n)++] = v[i];
+    return VT_OK;
+}
+
+/* Tensors of a shard: just those that the map says are there. */
+static vt_status add_shard(vt_st *st, const vt_st *shard, const char *file, json_t *map, vt_err *e) {
+    for (int i = 0; i < shard->count; i++) {
+        const char *said = json_string_value(json_object_get(map, shard->t[i].name));
+        if (!said || strcmp(said, file))
+            return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " is not in the index %s", shard->path,
+                           shard->t[i].name, st->path);
+        VT_TRY(vt_st_add(st, &shard->t[i], e));
+    }
+    for (int i = 0; i < shard->meta_count; i++)
+        if (!vt_st_meta(st, shard->meta[2 * i]))
+            VT_TRY(vt_st_add_meta(st, shard->meta[2 * i], shard->meta[2 * i + 1], e));
+    return VT_OK;
+}
+
+static vt_status open_shards(vt_st *st, const char *const *files, int n, json_t *map, vt_err *e) {
+    const char *slash = strrchr(st->path, '/');
+    int folder = slash ? (int)(slash - st->path) + 1 : 0;
+    st->shards = calloc((size_t)n + 1, sizeof *st->shards);
+    if (!st->shards) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its shards", st->path);
+    for (int i = 0; i < n; i++) {
+        char path[4096];
+        if (snprintf(path, sizeof path, "%.*s%s", folder, st->path, files[i]) >= (int)sizeof path)
+            return vt_fail(e, VT_E_IO, "%.80s...: path is longer than %zu bytes", path, sizeof path - 1);
+        vt_status s = make(&st->shards[i], path, NULL, 0, NULL, true, e);
+        if (s != VT_OK) return s;
+        st->shard_count++;
+        VT_TRY(add_shard(st, st->shards[i], files[i], map, e));
+    }
+    return VT_OK;
+}
+
+static vt_status read_index(vt_st *st, vt_err *e) {
+    json_error_t j;
+    st->root = json_loadb((const char *)st->bytes, st->size, JSON_REJECT_DUPLICATES, &j);
+    if (!st->root)
+        return vt_fail(e, VT_E_FORMAT, "%s: line %d: its JSON is not valid: %.160s", st->path, j.line, j.text);
+    json_t *map = json_object_get(st->root, "weight_map");
+    if (!json_is_object(map) || !json_object_size(map))
+        return vt_fail(e, VT_E_FORMAT, "%s: is JSON without a weight_map: neither weights nor an index of shards",
+                       st->path);
+    const char **files = NULL, *name;
+    json_t *file;
+    int n = 0;
+    vt_status s = shard_names(st, map, &files, &n, e);
+    if (s == VT_OK) s = open_shards(st, files, n, map, e);
+    free(files);
+    VT_TRY(s);
+    VT_TRY(vt_st_index(st, e));
+    json_object_foreach(map, name, file) {
+        if (!vt_st_find(st, name))
+            return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " is missing in %.80s", st->path, name,
+                           json_string_value(file));
+    }
+    st->format = vt_st_text(st, e, "%d shards, %s", n, st->shards[0]->format);
+    return st->format ? VT_OK : e ? e->code : VT_E_MEMORY;
+}
+
+/* ---- folders ---- */
+
+static bool is_weight_file(const char *name) {
+    static const char *const ends[] = {".safetensors", ".pth", ".pt", ".bin"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (n > strlen(ends[i]) && *name != '.' && !strcmp(name + n - strlen(ends[i]), ends[i])) return true;
+    return false;
+}
+
+/* The file that a folder stands for, its name into file. */
+static vt_status look_into(const char *path, char *file, size_t size, vt_err *e) {
+    static const char *const usual[] = {ST_FILE, ST_FILE INDEX, BIN_FILE, BIN_FILE INDEX};
+    struct stat s;
+    char full[4096];
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        snprintf(file, size, "%s", usual[i]);
+        if (snprintf(full, sizeof full, "%s/%s", path, file) >= (int)sizeof full)
+            return vt_fail(e, VT_E_IO, "%.80s...: path is longer than %zu bytes", path, sizeof full - 1);
+        if (!stat(full, &s)) return VT_OK;
+    }
+    DIR *dir = opendir(path);
+    if (!dir) return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
+    char seen[200] = "";
+    int found = 0;
+    for (struct dirent *d; (d = readdir(dir));) {
+        if (!is_weight_file(d->d_name)) continue;
+        if (!found++) snprintf(file, size, "%s", d->d_name);
+        size_t at = strlen(seen);
+        snprintf(seen + at, sizeof seen - at, "%s%.60s", at ? ", " : "", d->d_name);
+    }
+    closedir(dir);
+    if (found == 1) return VT_OK;
+    if (found) return vt_fail(e, VT_E_USAGE, "%s: holds %d files of weights (%s): name the one", path, found, seen);
+    return vt_fail(e, VT_E_IO,
+                   "%s: is a folder without weights: none of " ST_FILE ", " ST_FILE INDEX ", " BIN_FILE
+                   ", and no file *.safetensors, *.pth, *.pt, *.bin",
+                   path);
+}
+
+vt_status vt_weights_open(vt_st **out, const char *path, const char *want, vt_err *e) {
+    struct stat s;
+    char file[256], full[4096];
+    *out = NULL;
+    if (!stat(path, &s) && S_ISDIR(s.st_mode)) {
+        VT_TRY(look_into(path, file, sizeof file, e));
+        if (snprintf(full, sizeof full, "%s/%s", path, file) >= (int)sizeof full)
+            return vt_fail(e, VT_E_IO, "%.80s...: path is longer than %zu bytes", path, sizeof full - 1);
+        path = full;
+    }
+    return make(out, path, NULL, 0, want, false, e);
+}

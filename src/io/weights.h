@@ -1,0 +1,46 @@
+/* Weights of any kind of file, as one checked handle: tensors, texts and notes on how they were come by. vt_st (the
+ * accessors of safetensors.h) holds them; here is how to open one, whatever its file is. docs/formats.md lists what is
+ * read, what is refused, and why. */
+#ifndef VT_IO_WEIGHTS_H
+#define VT_IO_WEIGHTS_H
+
+#include "io/safetensors.h"
+
+/* `path` is recognised by its content: safetensors, an index of safetensors shards (model.safetensors.index.json), a
+ * PyTorch file (zip or legacy), or a folder that holds such files. A wrapper around the state dict ("state_dict",
+ * "model", ...) is looked through; `want` (NULL: by the table in state.c) names the entry to take instead, say
+ * "model_ema". Prefixes that all names share ("module.", ...) are stripped, and a normalisation layer among the tensors
+ * becomes the texts "mean" and "std" (vt_st_meta). Nothing of a pickle is ever executed. */
+vt_status vt_weights_open(vt_st **out, const char *path, const char *want, vt_err *e);
+/* The same on bytes in memory, which must outlive the handle; `path` only names them. No index, no folder. */
+vt_status vt_weights_parse(vt_st **out, const uint8_t *bytes, size_t n, const char *path, const char *want, vt_err *e);
+
+const char *vt_st_format(const vt_st *st);        /* "safetensors", "PyTorch zip", "PyTorch legacy" ... */
+const char *vt_st_origin(const vt_st *st, int i); /* the name that tensor i has in its file; NULL past the end */
+
+/* What was found in the file besides the tensors, in the order in which it was met; NULL past the end.
+ *   CHOSEN   name: the entry that was taken;               text: why, and what else there was
+ *   IGNORED  name: an entry or tensor that was left out;   text: why
+ *   RENAMED  name: a prefix that was stripped;             text: from how many names
+ *   MEAN_STD name: tensors that became "mean" and "std";   text: the values
+ *   VALUE    name: a plain value ("epoch", "args.heads");  text: the value */
+typedef enum vt_note_kind {
+    VT_NOTE_CHOSEN,
+    VT_NOTE_IGNORED,
+    VT_NOTE_RENAMED,
+    VT_NOTE_MEAN_STD,
+    VT_NOTE_VALUE
+} vt_note_kind;
+typedef struct vt_note {
+    vt_note_kind kind;
+    const char *name, *text;
+} vt_note;
+const vt_note *vt_st_note(const vt_st *st, int i);
+
+/* SHA-256 of the bytes of the file; of several shards, of one after another in the order of their names. */
+vt_status vt_weights_sha(const vt_st *st, char hex[65], vt_err *e);
+/* The tensor's pages of the file may leave memory (they come back when looked at again): call it after a large tensor
+ * has been converted, and the file and its copy are never in memory together. */
+void vt_st_release(const vt_st *st, const vt_tensor *t);
+
+#endif
