@@ -41,7 +41,8 @@ void VT_R(vt_block_params)(vt_param_list *l, const vt_config *c, int layer, int 
 
 static VT_R(vt_attn_shape) attn_shape(const VT_R(vt_session) *s, int b) {
     const vt_config *c = &s->model->config;
-    return (VT_R(vt_attn_shape)){.def = s->attn,
+    return (VT_R(vt_attn_shape)){.def = s->attn.def,
+                                 .options = &s->attn.options,
                                  .b = b,
                                  .t = vt_config_tokens(c),
                                  .c = c->dim,

@@ -9,8 +9,11 @@
 
 typedef enum vt_pool { VT_POOL_TOKEN, VT_POOL_AVG } vt_pool;
 
+#define VT_ATTN_TEXT 64 /* bytes of an attention variant's canonical text, "scsa:tau=10,nu=0,eps=0" */
+
 typedef struct vt_config {
-    char arch[24], attn[24]; /* registry names: "vit", "dot" */
+    char arch[24];           /* registry name: "vit" */
+    char attn[VT_ATTN_TEXT]; /* canonical, see vt_attn_parse: "dot" */
     int image;               /* side of the square input, pixels; 3 channels */
     int patch, dim, depth, heads, hidden, classes;
     bool qkv_bias, dist_token;
