@@ -29,7 +29,7 @@ void VT_R(vt_gpsa_plan_room)(VT_R(vt_gpsa_room) *g, const VT_R(vt_block_shape) *
 static void plan(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
     (void)mode;
     size_t b = (size_t)sh->attn.b, m = b * (size_t)sh->attn.t, d = (size_t)sh->attn.c;
-    VT_R(vt_attn_shape) attn = sh->attn;
+    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     attn.pos = &(real){0}; /* that there will be one makes `saved` longer */
     k->qkv = vt_arena_take(a, 3 * m * d, sizeof(real));
     k->p = vt_arena_take(a, b * VT_R(vt_attn_p_len)(&attn), sizeof(real));
@@ -84,7 +84,7 @@ static void dpositions(real *dw, const real *dpos, const real *pos, int side, in
 /* Positional attention and gates of the bound layer. */
 static VT_R(vt_attn_shape) gated(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
     const VT_R(vt_gpsa_room) *g = sh->own;
-    VT_R(vt_attn_shape) attn = sh->attn;
+    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     const int ldp = vt_attn_ldp(attn.t);
     for (int h = 0; h < attn.heads; h++) {
         positions(g->pos + (size_t)(h * attn.t) * (size_t)ldp, g->line, s->w[VT_SLOT_POS_W] + 3 * h, g->side, ldp);
@@ -109,7 +109,10 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
     const VT_R(vt_attn_shape) attn = gated(s, sh);
     real *v = k->qkv + (in.v - k->qkv);
     VT_R(vt_linear_forward)(k->qkv, x, s->w[VT_SLOT_QK_W], s->wt[VT_SLOT_QK_W], s->w[VT_SLOT_QK_B], m, qk, d);
-    VT_R(vt_linear_forward)(v, x, s->w[VT_SLOT_V_W], s->wt[VT_SLOT_V_W], s->w[VT_SLOT_V_B], m, d, d);
+    if (sh->needs & VT_ATTN_FULL)
+        VT_R(vt_full_values)(k, v, &in, s->w[VT_SLOT_QK_W], s->w[VT_SLOT_V_W], sh);
+    else
+        VT_R(vt_linear_forward)(v, x, s->w[VT_SLOT_V_W], s->wt[VT_SLOT_V_W], s->w[VT_SLOT_V_B], m, d, d);
     VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
 }
 
@@ -141,8 +144,13 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
                            s->w + VT_SLOT_ATTN, &attn);
     s->ortho_value += attn.ortho_value;
     if (s->grad) dgates(s, g, &attn);
+    bool full = sh->needs & VT_ATTN_FULL;
+    if (full)
+        VT_R(vt_full_values_backward)(k, &grad, s->dw[VT_SLOT_QK_W], s->dw[VT_SLOT_V_W], &in, s->w[VT_SLOT_QK_W],
+                                      s->w[VT_SLOT_V_W], sh);
     /* qk = x W_QK^T, v = x W_V^T:  dx = dqk W_QK + dv W_V */
     VT_R(vt_linear_backward)(dx, s->dw[VT_SLOT_QK_W], s->dw[VT_SLOT_QK_B], dqk, x, s->w[VT_SLOT_QK_W], m, qk, d);
+    if (full) return;
     VT_R(vt_linear_backward)(NULL, s->dw[VT_SLOT_V_W], s->dw[VT_SLOT_V_B], dv, x, s->w[VT_SLOT_V_W], m, d, d);
     VT_GEMM(false, false, m, d, d, 1, dv, d, s->w[VT_SLOT_V_W], d, 1, dx, d);
 }
