@@ -14,8 +14,8 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-#define SCANS_MAX 500 /* of a progressive file; sensible ones have about ten, and each costs a pass over the picture   \
-                       */
+/* Of a progressive file; sensible ones have about ten, and each costs a pass over the picture. */
+#define SCANS_MAX 500
 
 #define TEXT(x) TEXT_(x)
 #define TEXT_(x) #x

@@ -63,7 +63,7 @@ png() { # N real 32 x 32 pictures in d/0
     for kind in rgb8 rgb16 rgba8 rgba16 la8 grey1 grey8 grey16 palette2_trns palette8; do
         rm -rf d && ten
         cp "$ROOT/tests/fixtures/png/$kind.png" d/4/
-        unfit "image 0 is $w x $h pixels" "32 x 32"
+        unfit "image 0 (4/$kind.png) is $w x $h pixels" "32 x 32"
     done
 }
 
@@ -79,7 +79,7 @@ png() { # N real 32 x 32 pictures in d/0
     : >$whole
     unfit $whole "is empty"
     head -c 2000 "$W" >$whole
-    unfit $whole "not a PNG file"
+    unfit $whole "not a PNG or JPEG file"
     cp kept $whole
     poke $whole $((size / 2)) '\x00\xff\x00\xff'
     unfit $whole "damaged PNG"
@@ -116,9 +116,9 @@ png() { # N real 32 x 32 pictures in d/0
     mkdir d
     unfit d "not a data set of a known format" cifar folder
     mkdir d/cat d/dog
-    unfit d "2 class folders hold no .png file"
+    unfit d "2 class folders hold no .png, .jpg or .jpeg file"
     printf 'x' >d/cat/a.jpg
-    unfit d JPEG "not read yet"
+    unfit d/cat/a.jpg "not a PNG or JPEG file"
     rm -rf d && mkdir d && cp "$ROOT/tests/fixtures/png/rgb8.png" d/
     unfit d "holds no class folder"
     bad 1 rgb8.png "a single picture has no label" -- eval "$W" --data d/rgb8.png --out r

@@ -709,7 +709,8 @@ static void test_folder_bad(void **state) {
     (void)state;
     make_dirs((const char *const[]){"flat", "jpeg", "jpeg/c", "none", "none/c", "void", "bad", "bad/c", NULL});
     copy_png("rgb8", at("flat/1.png"));
-    refuse_set(at("flat"), VT_SPLIT_TEST, VT_E_FORMAT, at("flat"), "one sub-folder of .png, .jpg or .jpeg files for each class");
+    refuse_set(at("flat"), VT_SPLIT_TEST, VT_E_FORMAT, at("flat"),
+               "one sub-folder of .png, .jpg or .jpeg files for each class");
     refuse_set(at("flat/1.png"), VT_SPLIT_TEST, VT_E_FORMAT, at("flat/1.png"), "has no label");
     put(at("jpeg/c/1.JPEG"), "x", 1);
     refuse_set(at("jpeg"), VT_SPLIT_TEST, VT_E_FORMAT, at("jpeg/c/1.JPEG"), "not a PNG or JPEG file");
