@@ -53,6 +53,7 @@ typedef struct vt_config {
 
     int local_blocks;                                   /* ConViT: GPSA blocks, before the class token joins */
     int stages, stage_depth[4], stage_heads[4], window; /* Swin */
+    bool no_shift;                                      /* Swin: windows stand still (LipsFormer) */
     int class_blocks;                                   /* XCiT: class-attention blocks */
     bool tokens_norm;                                   /* XCiT: they normalise all tokens */
     double eta;                                         /* XCiT: start of the branch factors */

@@ -1,7 +1,10 @@
-/* timm's names of ViT and DeiT, the canonical ones (algorithms.md B.2). */
+/* timm's names of ViT, DeiT and Swin, the canonical ones (algorithms.md B.2). */
 #include "models/names.h"
+#include "models/swin.h"
 
-static bool probe(const vt_st *st) { return vt_st_find(st, "patch_embed.proj.weight") && vt_st_find(st, "pos_embed"); }
+static bool probe(const vt_st *st) {
+    return vt_st_find(st, "patch_embed.proj.weight") && (vt_st_find(st, "pos_embed") || vt_swin_probe(st));
+}
 
 static const char *file_name(const char *canonical, char *buf, size_t size) {
     (void)buf, (void)size;
@@ -10,7 +13,7 @@ static const char *file_name(const char *canonical, char *buf, size_t size) {
 
 const vt_names_def vt_names_def_timm = {
     .name = "timm",
-    .summary = "timm's names of ViT and DeiT (patch_embed.proj, blocks.i.attn.qkv, head)",
+    .summary = "timm's names of ViT, DeiT and Swin (patch_embed.proj, blocks.i.attn.qkv, head)",
     .probe = probe,
     .file_name = file_name,
 };

@@ -6,6 +6,8 @@
 #include "models/attention.h"
 #include "models/forms.h"
 
+#define SWIN "pool=avg norm_first=1 no_cls=1 stages=4 "
+
 /* The systems that SpecFormer's tables compare, on a backbone. The paper names their parts and leaves the constants
  * open: those here are our choice. L2Former: L2 attention with one tensor for W_Q and W_K, values X W_V (what most
  * ports do). LNFormer: LipschitzNorm attention. LipsFormer: scaled cosine similarities as its released code has them
@@ -41,6 +43,14 @@ static const vt_preset presets[] = {
      "DeiT-S distilled"},
     {"deit_base_distilled_patch16_224", "vit", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, true, 1e-6, 0, 0, NULL,
      "DeiT-B distilled"},
+    {"swin_tiny_patch4_window7_224", "swin", "dot", 224, 4, 96, 12, 3, 384, 1000, true, false, 1e-5, 0, 0,
+     SWIN "window=7 stage_depth=2,2,6,2 stage_heads=3,6,12,24", "Swin-T"},
+    {"swin_small_patch4_window7_224", "swin", "dot", 224, 4, 96, 24, 3, 384, 1000, true, false, 1e-5, 0, 0,
+     SWIN "window=7 stage_depth=2,2,18,2 stage_heads=3,6,12,24", "Swin-S"},
+    {"swin_base_patch4_window7_224", "swin", "dot", 224, 4, 128, 24, 4, 512, 1000, true, false, 1e-5, 0, 0,
+     SWIN "window=7 stage_depth=2,2,18,2 stage_heads=4,8,16,32", "Swin-B"},
+    {"swin_tiny_patch2_window4_32", "swin", "dot", 32, 2, 96, 12, 3, 384, 10, true, false, 1e-5, 0.5, 0.5,
+     SWIN "window=4 stage_depth=2,2,6,2 stage_heads=3,6,12,24", "Swin-T's widths, 32 x 32, for CIFAR"},
     {"vit_cifar_dim192_depth9", "vit", "dot", 32, 4, 192, 9, 3, 768, 10, true, false, 1e-6, 0.5, 0.5, NULL,
      "32 x 32, for CIFAR"},
     {"convit_tiny", "convit", "dot", 224, 16, 192, 12, 4, 768, 1000, false, false, 1e-6, 0, 0, "local_blocks=10",

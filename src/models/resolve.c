@@ -64,6 +64,7 @@ static bool find_number(const sources *s, const char *const *keys, double *out, 
     }
     for (int i = 0; keys[i]; i++) {
         const json_t *v = config_get(s, keys[i]);
+        if (json_is_array(v)) v = json_array_get(v, json_array_size(v) - 1); /* [3, 224, 224], [224, 224] */
         if (json_is_number(v)) return *out = json_number_value(v), *from = "config.json", true;
     }
     return false;
@@ -125,6 +126,36 @@ static vt_status resolve_heads(vt_config *c, vt_source src, const sources *s, vt
     if (c->heads < 1 || c->dim % c->heads)
         return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_st_path(s->st), c->dim,
                        c->heads, src[VT_FIELD_HEADS]);
+    return VT_OK;
+}
+
+/* The side of the input, where tensors leave it open (they never do in a ViT); c->image is then a guess. */
+static vt_status resolve_image(vt_config *c, vt_source src, const sources *s, const vt_overrides *o, vt_err *e) {
+    static const char *const keys[] = {"image", "img_size", "image_size", "input_size", NULL};
+    double v = c->image;
+    const char *from, *found;
+    if (*src[VT_FIELD_IMAGE]) {
+        if (o->image && o->image != c->image)
+            return vt_fail(e, VT_E_USAGE, "%s: --image-size %d contradicts the tensors, which say %d",
+                           vt_st_path(s->st), o->image, c->image);
+        return VT_OK;
+    }
+    if (o->image)
+        v = o->image, from = "--image-size";
+    else if (find_number(s, keys, &v, &found))
+        from = found;
+    else if (o->preset)
+        v = s->preset->image, from = s->preset_why;
+    else if (o->shown)
+        v = o->shown, from = "the images given";
+    else
+        from = "a guess: --image-size tells";
+    if (!(v >= 1 && v <= 4096) || v != floor(v))
+        return vt_fail(e, VT_E_RANGE,
+                       "%s: %s says images of %g pixels a side, must be a whole number between 1 and 4096",
+                       vt_st_path(s->st), from, v);
+    c->image = (int)v;
+    told(src, VT_FIELD_IMAGE, from);
     return VT_OK;
 }
 
@@ -264,6 +295,7 @@ static vt_status resolve_all(vt_config *c, vt_source src, sources *s, vt_err *e)
     const vt_overrides *o = s->o ? s->o : &none;
     VT_TRY(read_config_json(s, e));
     VT_TRY(find_preset(s, c, e));
+    VT_TRY(resolve_image(c, src, s, o, e));
     VT_TRY(resolve_heads(c, src, s, e));
     VT_TRY(resolve_forms(c, src, s, o, e));
     resolve_ln_eps(c, src, s);
