@@ -271,9 +271,11 @@ static vt_status resolve_all(vt_config *c, vt_source src, sources *s, vt_err *e)
     const char *attn = o->attn, *from = "--attn";
     if (!attn) attn = meta_get(s, "attn", &from);
     if (!attn) attn = "dot", from = "default";
-    if (!vt_attn_find_f32(attn))
-        return vt_fail(e, VT_E_UNKNOWN, "%s: unknown attention variant '%s' (%s)", vt_st_path(s->st), attn, from);
-    snprintf(c->attn, sizeof c->attn, "%s", attn);
+    vt_attn_spec_f32 spec;
+    vt_err why = {0};
+    if (vt_attn_parse_f32(&spec, attn, &why) != VT_OK)
+        return vt_fail(e, why.code, "%s: %s (%s)", vt_st_path(s->st), why.text, from);
+    snprintf(c->attn, sizeof c->attn, "%s", spec.text);
     told(src, VT_FIELD_ATTN, from);
     bool mean = resolve_triple(c->mean, src[VT_FIELD_MEAN], s, "mean", o->has_mean, o->mean);
     bool std = resolve_triple(c->std, src[VT_FIELD_STD], s, "std", o->has_std, o->std);

@@ -57,7 +57,7 @@ const VT_R(vt_arch_def) *VT_R(vt_arch_find)(const char *name); /* NULL: unknown 
 struct VT_R(vt_session) {
     const vt_model *model;
     const VT_R(vt_arch_def) *arch;
-    const VT_R(vt_attn_def) *attn;
+    VT_R(vt_attn_spec) attn;
     vt_grad_mode mode;
     int capacity, batch; /* images: room for, in the last forward */
     bool kept;           /* the last forward saved what backward needs */
