@@ -24,6 +24,14 @@ static const vt_preset presets[] = {
      "DeiT-B distilled"},
     {"vit_cifar_dim192_depth9", "vit", "dot", 32, 4, 192, 9, 3, 768, 10, true, false, 1e-6, 0.5, 0.5, NULL,
      "32 x 32, for CIFAR"},
+    {"convit_tiny", "convit", "dot", 224, 16, 192, 12, 4, 768, 1000, false, false, 1e-6, 0, 0, "local_blocks=10",
+     "ConViT-Ti"},
+    {"convit_small", "convit", "dot", 224, 16, 432, 12, 9, 1728, 1000, false, false, 1e-6, 0, 0, "local_blocks=10",
+     "ConViT-S"},
+    {"convit_base", "convit", "dot", 224, 16, 768, 12, 16, 3072, 1000, false, false, 1e-6, 0, 0, "local_blocks=10",
+     "ConViT-B"},
+    {"convit_tiny_cifar", "convit", "dot", 32, 4, 192, 12, 4, 768, 10, false, false, 1e-6, 0.5, 0.5, "local_blocks=10",
+     "ConViT-Ti for 32 x 32, for CIFAR"},
 };
 
 const vt_preset *vt_presets(int *n) {

@@ -48,11 +48,7 @@ static vt_status find_parts(VT_R(vt_session) *s, vt_err *e) {
     const vt_config *c = &s->model->config;
     s->arch = VT_R(vt_arch_find)(c->arch);
     if (!s->arch) return vt_fail(e, VT_E_UNKNOWN, "unknown architecture '%s'", c->arch);
-    VT_TRY(VT_R(vt_attn_parse)(&s->attn, c->attn, e));
-    if (s->attn.needs & (VT_ATTN_TIED | VT_ATTN_FULL))
-        return vt_fail(e, VT_E_USAGE, "attention '%s': %s has neither one tensor for W_Q and W_K nor the full form",
-                       s->attn.text, c->arch);
-    return VT_OK;
+    return VT_R(vt_attn_parse)(&s->attn, c->attn, e);
 }
 
 vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e) {
