@@ -54,6 +54,7 @@ typedef struct vt_overrides {
     const char *attn;
     const char *form[16]; /* "key=value", rows of models/forms: what tensors cannot tell */
     int n_form;
+    int side; /* of the images at hand, for a model of which nothing else tells the input; 0: unset */
     /* Pairs key, value that stand before the file's own metadata (and read as that), and what to call them; a map
      * file's `set` lines. */
     const char *const *pairs;
@@ -91,7 +92,7 @@ typedef struct vt_preset {
     int image, patch, dim, depth, heads, hidden, classes;
     bool qkv_bias, dist_token;
     double ln_eps;
-    double mean, std;  /* timm's default for the family, all channels; 0: ImageNet mean and std */
+    double mean, std;  /* timm's default for the family, all channels; 0, 0: ImageNet's; -1, 0: CIFAR-10's */
     const char *forms; /* "key=value key=value" of models/forms, or NULL: everything that has no column */
     const char *note;
 } vt_preset;

@@ -216,6 +216,16 @@ static const char *form_option(const vt_overrides *o, const vt_form *f) {
     return NULL;
 }
 
+/* A value of config.json in the words of a form; NULL: none that it understands. */
+static const char *json_word(const json_t *v, const vt_form *f, char *buf, size_t size) {
+    if (json_is_array(v) && f->field == VT_FIELD_IMAGE) v = json_array_get(v, json_array_size(v) - 1);
+    if (json_is_string(v)) return json_string_value(v);
+    if (json_is_boolean(v)) return json_is_true(v) ? "1" : "0";
+    if (!json_is_integer(v)) return NULL;
+    snprintf(buf, size, "%lld", (long long)json_integer_value(v));
+    return buf;
+}
+
 /* The value that wins for a form, and where it stands; NULL: nowhere. */
 static const char *form_value(const sources *s, const vt_overrides *o, const vt_form *f, const vt_config *preset,
                               char *buf, size_t size, const char **from) {
@@ -224,7 +234,9 @@ static const char *form_value(const sources *s, const vt_overrides *o, const vt_
     if ((text = meta_get(s, f->opt.key, from))) return text;
     const json_t *v = f->json ? config_get(s, f->json) : NULL;
     if (!v && f->field == VT_FIELD_ACT) v = config_get(s, "hidden_act"); /* transformers */
-    if (json_is_string(v)) return *from = "config.json", json_string_value(v);
+    if (!v && f->field == VT_FIELD_IMAGE) v = config_get(s, "image_size");
+    if (!v && f->field == VT_FIELD_IMAGE) v = config_get(s, "input_size"); /* timm: [3, h, w] */
+    if (v && (text = json_word(v, f, buf, size))) return *from = "config.json", text;
     if (!preset || vt_form_is_default(preset, f)) return NULL;
     vt_form_text(preset, f, buf, size);
     return *from = s->preset_why, buf;
@@ -259,6 +271,13 @@ static vt_status resolve_forms(vt_config *c, vt_source src, const sources *s, co
     return VT_OK;
 }
 
+/* An architecture's default (its detection has set it) where nothing told the input's side. */
+static void resolve_image(vt_config *c, vt_source src, const vt_overrides *o) {
+    if (*src[VT_FIELD_IMAGE]) return;
+    if (o->side) c->image = o->side;
+    told(src, VT_FIELD_IMAGE, o->side ? "the images at hand" : "default; else --form image=N");
+}
+
 static vt_status resolve_all(vt_config *c, vt_source src, sources *s, vt_err *e) {
     static const vt_overrides none = {0};
     const vt_overrides *o = s->o ? s->o : &none;
@@ -266,6 +285,7 @@ static vt_status resolve_all(vt_config *c, vt_source src, sources *s, vt_err *e)
     VT_TRY(find_preset(s, c, e));
     VT_TRY(resolve_heads(c, src, s, e));
     VT_TRY(resolve_forms(c, src, s, o, e));
+    resolve_image(c, src, o);
     resolve_ln_eps(c, src, s);
     VT_TRY(resolve_scale(c, src, s, e));
     const char *attn = o->attn, *from = "--attn";
