@@ -19,6 +19,8 @@
 #undef VT_DOUBLE
 #undef real
 
+#define AT_START 0.25
+
 /* What a case is made of. Inputs are normals times a power of two, so that float holds them. */
 typedef struct at_form {
     const char *name;
@@ -31,6 +33,7 @@ typedef struct at_form {
 typedef struct at {
     const char *spec;
     int b, tq, t, heads, d, windows;
+    bool lean; /* no gradients but those of q, k, v */
     bool tied; /* k is q, dk is not there, dq holds both */
     double scale, ortho, ortho_value;
     double *q, *k, *v, *d_o, *bias, *mask, *pos, *gate, *w[VT_ATTN_MAX_PARAMS], *tangent[3];

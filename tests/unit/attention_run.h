@@ -25,11 +25,18 @@ static void VT_R(at_read)(double *x, const real *y, int rows, int c, int ld, boo
     }
 }
 
-static real *VT_R(at_zeros)(bool wanted, size_t n) {
+/* What accumulates begins at AT_START. */
+static real *VT_R(at_sum)(bool wanted, size_t n) {
     if (!wanted) return NULL;
     real *y = VT_R(at_take)(n);
-    memset(y, 0, n * sizeof *y);
+    for (size_t i = 0; i < n; i++) y[i] = (real)AT_START;
     return y;
+}
+
+static void VT_R(at_added)(double *x, const real *y, int rows, int c, int ld) {
+    if (!y) return;
+    VT_R(at_read)(x, y, rows, c, ld, false);
+    for (int i = 0; i < rows * c; i++) x[i] -= AT_START;
 }
 
 static void VT_R(at_backward)(at *a, const VT_R(vt_attn_in) *in, const real *p, const real *saved, real *const *w,
@@ -40,19 +47,19 @@ static void VT_R(at_backward)(at *a, const VT_R(vt_attn_in) *in, const real *p, 
     g.q = VT_R(at_take)((size_t)(nq * g.ldq)), g.v = VT_R(at_take)((size_t)(nk * g.ldv));
     g.k = a->tied ? g.q : VT_R(at_take)((size_t)(nk * g.ldk));
     real *dw[VT_ATTN_MAX_PARAMS] = {0}, *scratch = VT_R(at_take)(VT_R(vt_attn_scratch_len)(s));
-    for (int i = 0; i < s->def->n_params; i++) dw[i] = VT_R(at_zeros)(true, (size_t)a->heads);
-    s->dbias = VT_R(at_zeros)(a->bias, (size_t)(maps * ldp));
-    s->dpos = VT_R(at_zeros)(a->pos, (size_t)(maps * ldp)), s->dgate = VT_R(at_zeros)(a->pos, (size_t)a->heads);
+    const size_t map = (size_t)(maps * ldp);
+    for (int i = 0; i < s->def->n_params; i++) dw[i] = VT_R(at_sum)(true, (size_t)a->heads);
+    s->dbias = VT_R(at_sum)(a->bias && !a->lean, map), s->dpos = VT_R(at_sum)(a->pos && !a->lean, map);
+    s->dgate = VT_R(at_sum)(a->pos && !a->lean, (size_t)a->heads);
     s->ortho = (real)a->ortho;
     const real *d_o = VT_R(at_rows)(a->d_o, nq, c, c);
-    VT_R(vt_attn_backward)(&g, dw, scratch, d_o, p, saved, in, (const real *const *)w, s);
+    VT_R(vt_attn_backward)(&g, a->lean ? NULL : dw, scratch, d_o, p, saved, in, (const real *const *)w, s);
     a->ortho_value = s->ortho_value;
     VT_R(at_read)(a->dq, g.q, nq, c, g.ldq, true), VT_R(at_read)(a->dv, g.v, nk, c, g.ldv, true);
     if (!a->tied) VT_R(at_read)(a->dk, g.k, nk, c, g.ldk, true);
-    if (a->bias) VT_R(at_read)(a->dbias, s->dbias, maps, a->t, ldp, false);
-    if (a->pos) VT_R(at_read)(a->dpos, s->dpos, maps, a->t, ldp, false);
-    if (a->pos) VT_R(at_read)(a->dgate, s->dgate, 1, a->heads, a->heads, false);
-    for (int i = 0; i < s->def->n_params; i++) VT_R(at_read)(a->dw[i], dw[i], 1, a->heads, a->heads, false);
+    VT_R(at_added)(a->dbias, s->dbias, maps, a->t, ldp), VT_R(at_added)(a->dpos, s->dpos, maps, a->t, ldp);
+    VT_R(at_added)(a->dgate, s->dgate, 1, a->heads, a->heads);
+    for (int i = 0; i < s->def->n_params; i++) VT_R(at_added)(a->dw[i], dw[i], 1, a->heads, a->heads);
 }
 
 /* Forward, and what else is asked for: a->o, a->p, gradients, a->to. */
