@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 #include "cli/cli.h"
 #include "core/gemm.h"
 #include "models/forms.h"
@@ -41,9 +42,11 @@ static void print_config(const vt_model *m) {
     const vt_form *forms = vt_forms(&n);
     for (int i = 0; i < n; i++) { /* forms that timm's ViT has not */
         const vt_form *f = &forms[i];
-        if (f->field == VT_FIELD_POOL || vt_form_is_default(c, f)) continue;
+        const char *from = m->source[f->field];
+        if (f->field < VT_FIELD_NORM || (vt_form_is_default(c, f) && (!*from || !strcmp(from, "tensors")))) continue;
         vt_form_text(c, f, v[f->field], sizeof v[0]);
-        row(keys[f->field], f->opt.type == VT_OPT_BOOL ? "yes" : v[f->field], m->source[f->field]);
+        const char *text = f->four && !strncmp(v[f->field], "0,", 2) ? "not given" : v[f->field];
+        row(keys[f->field], f->opt.type != VT_OPT_BOOL ? text : *text == '1' ? "yes" : "no", from);
     }
 }
 

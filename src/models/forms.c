@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "models/session.h"
 
 #define AT(field) offsetof(vt_config, field)
 #define YES_NO(key, id, help)                                                                                          \
@@ -43,12 +44,16 @@ static const vt_form forms[] = {
     COUNT(window, WINDOW, 512, "Swin: side of a window in tokens"),
     YES_NO(no_shift, NO_SHIFT, "Swin: windows are not shifted (LipsFormer)"),
     COUNT(class_blocks, CLASS_BLOCKS, 64, "XCiT: class-attention blocks"),
-    YES_NO(tokens_norm, TOKENS_NORM, "XCiT: class-attention blocks normalise all tokens"),
-    {{"eta", "XCiT: start of the branch factors", VT_OPT_REAL, AT(eta), 0, 0, 1, NULL, NULL},
+    {{"tokens_norm", "XCiT: class-attention blocks normalise all tokens", VT_OPT_BOOL, AT(tokens_norm), 0, 0, 1, NULL,
+      NULL},
+     VT_FIELD_TOKENS_NORM,
+     false,
+     "tokens_norm"},
+    {{"eta", "XCiT: start of the branch factors; 0: 1", VT_OPT_REAL, AT(eta), 0, 0, 1, NULL, NULL},
      VT_FIELD_ETA,
      false,
      NULL},
-    FOUR(stem_stride, STEM_STRIDE, 8, "XCiT: strides of the stem's convolutions"),
+    FOUR(stem_stride, STEM_STRIDE, 8, "XCiT: strides of the stem's convolutions; 0: 1,1,2,2 at 32 pixels, else 2"),
 };
 enum { COUNT_OF_FORMS = sizeof forms / sizeof *forms };
 
@@ -133,9 +138,11 @@ int vt_form_text(const vt_config *c, const vt_form *f, char *buf, size_t size) {
 }
 
 bool vt_form_is_default(const vt_config *c, const vt_form *f) {
-    static const vt_config zero = {.pool = VT_POOL_TOKEN};
+    vt_config base = {.pool = VT_POOL_TOKEN};
+    const vt_arch_def_f32 *arch = vt_arch_find_f32(c->arch);
     char now[64], was[64];
-    vt_form_text(c, f, now, sizeof now), vt_form_text(&zero, f, was, sizeof was);
+    if (arch && arch->defaults) arch->defaults(&base);
+    vt_form_text(c, f, now, sizeof now), vt_form_text(&base, f, was, sizeof was);
     return !strcmp(now, was);
 }
 

@@ -93,7 +93,7 @@ typedef struct vt_preset {
     int image, patch, dim, depth, heads, hidden, classes;
     bool qkv_bias, dist_token;
     double ln_eps;
-    double mean, std;  /* timm's default for the family, all channels; 0: ImageNet mean and std */
+    double mean, std;  /* timm's default for the family, all channels; 0, 0: ImageNet's; -1, 0: CIFAR-10's */
     const char *forms; /* "key=value key=value" of models/forms, or NULL: everything that has no column */
     const char *note;
 } vt_preset;

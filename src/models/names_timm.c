@@ -3,7 +3,8 @@
 #include "models/swin.h"
 
 static bool probe(const vt_st *st) {
-    return vt_st_find(st, "patch_embed.proj.weight") && (vt_st_find(st, "pos_embed") || vt_swin_probe(st));
+    bool xcit = vt_st_find(st, "patch_embed.proj.0.0.weight") && vt_st_find(st, "pos_embed.token_projection.weight");
+    return xcit || (vt_st_find(st, "patch_embed.proj.weight") && (vt_st_find(st, "pos_embed") || vt_swin_probe(st)));
 }
 
 static const char *file_name(const char *canonical, char *buf, size_t size) {
@@ -13,7 +14,7 @@ static const char *file_name(const char *canonical, char *buf, size_t size) {
 
 const vt_names_def vt_names_def_timm = {
     .name = "timm",
-    .summary = "timm's names of ViT, DeiT and Swin (patch_embed.proj, blocks.i.attn.qkv, head)",
+    .summary = "timm's names of ViT, DeiT, ConViT, Swin and XCiT (patch_embed.proj, blocks.i.attn.qkv, head)",
     .probe = probe,
     .file_name = file_name,
 };

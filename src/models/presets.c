@@ -25,6 +25,11 @@
         SYSTEM("lipsformer", "scsa", "norm=center final_norm=center factor=alpha init=spectral",                       \
                "cosine attention, CenterNorm, weighted residual", __VA_ARGS__),                                        \
         SYSTEM("specformer", "dot", "", "the backbone itself; train it with msvp", __VA_ARGS__)
+#define XCIT(name, image, patch, dim, depth, heads, classes, mean, std, forms, note)                                   \
+    {                                                                                                                  \
+        name, "xcit", "dot", image, patch, dim, depth, heads, 4 * dim, classes, true, false, 1e-6, mean, std,          \
+            "class_blocks=2" forms, note                                                                               \
+    }
 
 /* name, arch, attn, image, patch, dim, depth, heads, hidden, classes, qkv bias, dist, ln_eps, mean/std, forms, note */
 static const vt_preset presets[] = {
@@ -67,6 +72,30 @@ static const vt_preset presets[] = {
     SYSTEMS("deit-small", "vit", 16, 384, 12, 6, 1536, true, 1e-6, 0, ""),
     SYSTEMS("convit-tiny", "convit", 16, 192, 12, 4, 768, false, 1e-6, 0, "local_blocks=10 "),
     SYSTEMS("convit-small", "convit", 16, 432, 12, 9, 1728, false, 1e-6, 0, "local_blocks=10 "),
+    XCIT("xcit_nano_12_p16_224", 224, 16, 128, 12, 4, 1000, 0, 0, "", "XCiT-N12/16"),
+    XCIT("xcit_tiny_12_p16_224", 224, 16, 192, 12, 4, 1000, 0, 0, " tokens_norm=1", "XCiT-T12/16"),
+    XCIT("xcit_tiny_24_p16_224", 224, 16, 192, 24, 4, 1000, 0, 0, " tokens_norm=1 eta=1e-5", "XCiT-T24/16"),
+    XCIT("xcit_small_12_p16_224", 224, 16, 384, 12, 8, 1000, 0, 0, " tokens_norm=1", "XCiT-S12/16"),
+    XCIT("xcit_small_24_p16_224", 224, 16, 384, 24, 8, 1000, 0, 0, " tokens_norm=1 eta=1e-5", "XCiT-S24/16"),
+    XCIT("xcit_medium_24_p16_224", 224, 16, 512, 24, 8, 1000, 0, 0, " tokens_norm=1 eta=1e-5", "XCiT-M24/16"),
+    XCIT("xcit_large_24_p16_224", 224, 16, 768, 24, 16, 1000, 0, 0, " tokens_norm=1 eta=1e-5", "XCiT-L24/16"),
+    XCIT("xcit_nano_12_p8_224", 224, 8, 128, 12, 4, 1000, 0, 0, "", "XCiT-N12/8"),
+    XCIT("xcit_tiny_12_p8_224", 224, 8, 192, 12, 4, 1000, 0, 0, " tokens_norm=1", "XCiT-T12/8"),
+    XCIT("xcit_tiny_24_p8_224", 224, 8, 192, 24, 4, 1000, 0, 0, " tokens_norm=1 eta=1e-5", "XCiT-T24/8"),
+    XCIT("xcit_small_12_p8_224", 224, 8, 384, 12, 8, 1000, 0, 0, " tokens_norm=1", "XCiT-S12/8"),
+    XCIT("xcit_small_24_p8_224", 224, 8, 384, 24, 8, 1000, 0, 0, " tokens_norm=1 eta=1e-5", "XCiT-S24/8"),
+    XCIT("xcit_medium_24_p8_224", 224, 8, 512, 24, 8, 1000, 0, 0, " tokens_norm=1 eta=1e-5", "XCiT-M24/8"),
+    XCIT("xcit_large_24_p8_224", 224, 8, 768, 24, 16, 1000, 0, 0, " tokens_norm=1 eta=1e-5", "XCiT-L24/8"),
+    XCIT("xcit_medium_12_p16_224", 224, 16, 512, 12, 8, 1000, 0, 1, " tokens_norm=1",
+         "XCiT-M12/16 of RobustBench, not of timm; no normalisation"),
+    XCIT("xcit_large_12_p16_224", 224, 16, 768, 12, 16, 1000, 0, 1, " tokens_norm=1",
+         "XCiT-L12/16 of RobustBench, not of timm; no normalisation"),
+    XCIT("xcit_small_12_cifar", 32, 16, 384, 12, 8, 10, -1, 0, " tokens_norm=1 stem_stride=1,1,2,2",
+         "RobustBench's on 32 x 32: 8 x 8 tokens"),
+    XCIT("xcit_medium_12_cifar", 32, 16, 512, 12, 8, 10, -1, 0, " tokens_norm=1 stem_stride=1,1,2,2",
+         "RobustBench's on 32 x 32: 8 x 8 tokens"),
+    XCIT("xcit_large_12_cifar", 32, 16, 768, 12, 16, 10, -1, 0, " tokens_norm=1 stem_stride=1,1,2,2",
+         "RobustBench's on 32 x 32: 8 x 8 tokens"),
 };
 
 const vt_preset *vt_presets(int *n) {
@@ -92,7 +121,9 @@ vt_status vt_preset_named(const char *name, const vt_preset **out, vt_err *e) {
 }
 
 void vt_preset_config(const vt_preset *p, vt_config *c) {
-    static const double imagenet_mean[3] = {0.485, 0.456, 0.406}, imagenet_std[3] = {0.229, 0.224, 0.225};
+    static const double means[2][3] = {{0.485, 0.456, 0.406}, {0.4914, 0.4822, 0.4465}}; /* ImageNet, CIFAR-10 */
+    static const double stds[2][3] = {{0.229, 0.224, 0.225}, {0.2471, 0.2435, 0.2616}};
+    const int cifar = p->mean < 0;
     memset(c, 0, sizeof *c);
     snprintf(c->arch, sizeof c->arch, "%s", p->arch);
     vt_attn_spec_f32 attn;
@@ -101,8 +132,8 @@ void vt_preset_config(const vt_preset *p, vt_config *c) {
     c->hidden = p->hidden, c->classes = p->classes, c->qkv_bias = p->qkv_bias, c->dist_token = p->dist_token;
     c->pool = VT_POOL_TOKEN, c->ln_eps = p->ln_eps, c->attn_scale = 1 / sqrt((double)p->dim / p->heads);
     for (int k = 0; k < 3; k++) {
-        c->mean[k] = p->std > 0 ? p->mean : imagenet_mean[k];
-        c->std[k] = p->std > 0 ? p->std : imagenet_std[k];
+        c->mean[k] = p->std > 0 ? p->mean : means[cifar][k];
+        c->std[k] = p->std > 0 ? p->std : stds[cifar][k];
     }
     if (p->forms) vt_form_parse(c, p->forms, p->name, NULL); /* a unit test reads every row */
 }

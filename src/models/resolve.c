@@ -247,6 +247,16 @@ static const char *form_option(const vt_overrides *o, const vt_form *f) {
     return NULL;
 }
 
+/* A value of config.json in the words of a form; NULL: none that it understands. */
+static const char *json_word(const json_t *v, const vt_form *f, char *buf, size_t size) {
+    if (json_is_array(v) && f->field == VT_FIELD_IMAGE) v = json_array_get(v, json_array_size(v) - 1);
+    if (json_is_string(v)) return json_string_value(v);
+    if (json_is_boolean(v)) return json_is_true(v) ? "1" : "0";
+    if (!json_is_integer(v)) return NULL;
+    snprintf(buf, size, "%lld", (long long)json_integer_value(v));
+    return buf;
+}
+
 /* The value that wins for a form, and where it stands; NULL: nowhere. */
 static const char *form_value(const sources *s, const vt_overrides *o, const vt_form *f, const vt_config *preset,
                               char *buf, size_t size, const char **from) {
@@ -255,7 +265,9 @@ static const char *form_value(const sources *s, const vt_overrides *o, const vt_
     if ((text = meta_get(s, f->opt.key, from))) return text;
     const json_t *v = f->json ? config_get(s, f->json) : NULL;
     if (!v && f->field == VT_FIELD_ACT) v = config_get(s, "hidden_act"); /* transformers */
-    if (json_is_string(v)) return *from = "config.json", json_string_value(v);
+    if (!v && f->field == VT_FIELD_IMAGE) v = config_get(s, "image_size");
+    if (!v && f->field == VT_FIELD_IMAGE) v = config_get(s, "input_size"); /* timm: [3, h, w] */
+    if (v && (text = json_word(v, f, buf, size))) return *from = "config.json", text;
     if (!preset || vt_form_is_default(preset, f)) return NULL;
     vt_form_text(preset, f, buf, size);
     return *from = s->preset_why, buf;

@@ -27,6 +27,9 @@ typedef struct VT_R(vt_arch_def) {
     /* Fills what tensors tell and says so in src; leaves zero what they cannot tell (models/resolve does the rest). A
      * ln_eps set here, with no source, is the architecture's default. */
     vt_status (*detect)(const vt_st *st, vt_config *c, vt_source src, vt_err *e);
+    /* Sets what a file leaves open when neither its tensors nor anything else tell: values that are not zero. They are
+     * written to no metadata. [may be NULL] */
+    void (*defaults)(vt_config *c);
     /* Combinations that it has not; path is never NULL. [may be NULL] */
     vt_status (*check)(const vt_config *c, const char *path, vt_err *e);
     /* Parameter table of a configuration. */
@@ -41,6 +44,7 @@ typedef struct VT_R(vt_arch_def) {
     int (*blocks)(const vt_config *c);
     /* Where a role's matrix of such a block lies; false: there is none. [may be NULL: blocks.i.attn.qkv, ...] */
     bool (*matrix)(const vt_model *m, int block, vt_role role, vt_matrix *out);
+    bool no_token_maps; /* no attention of all tokens to all: L_AM has nothing to hold on to */
     size_t state_size;
     /* Carves all buffers; called twice, first with an arena that only measures. */
     void (*plan)(VT_R(vt_session) *s, vt_arena *a);

@@ -50,13 +50,17 @@ static vt_status differs(const vt_model *from, const char *what, const char *had
                    path_of(from), what, had, wanted);
 }
 
-/* Pool, norms, tokens and the like; how new weights start may differ. */
+/* Pool, norms, tokens and the like; how new weights start may differ, and the input with what goes by it. */
 static vt_status same_forms(const vt_model *to, const vt_model *from, vt_err *e) {
     int n;
     const vt_form *forms = vt_forms(&n);
     for (int i = 0; i < n; i++) {
         char had[64], wanted[64];
-        if (forms[i].field == VT_FIELD_INIT || forms[i].field == VT_FIELD_FACTOR_START) continue;
+        const vt_field free[] = {VT_FIELD_INIT, VT_FIELD_FACTOR_START, VT_FIELD_ETA, VT_FIELD_IMAGE,
+                                 VT_FIELD_STEM_STRIDE};
+        bool may_differ = false;
+        for (size_t k = 0; k < sizeof free / sizeof *free; k++) may_differ |= forms[i].field == free[k];
+        if (may_differ) continue;
         vt_form_text(&from->config, &forms[i], had, sizeof had);
         vt_form_text(&to->config, &forms[i], wanted, sizeof wanted);
         if (strcmp(had, wanted)) return differs(from, forms[i].opt.key, had, wanted, e);

@@ -1,0 +1,135 @@
+#include "nn/conv.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include "nn/nn.h"
+
+/* ---- 3 x 3 over all channels: patches as a matrix, then a product ---- */
+
+enum { BAND = 1 << 18 }; /* reals of patches at a time */
+
+static int band_rows(const vt_conv_shape *s) {
+    size_t row = (size_t)vt_conv_side(s->w, s->stride) * 9 * (size_t)s->in, n = BAND / row, h = (size_t)s->h;
+    return n < 1 ? 1 : n > h ? s->h : (int)n;
+}
+
+size_t VT_R(vt_conv_col_len)(const vt_conv_shape *s) {
+    return (size_t)band_rows(s) * (size_t)vt_conv_side(s->w, s->stride) * 9 * (size_t)s->in;
+}
+
+/* Does the patch with its corner there lie in the map as a whole? */
+static bool inside(const vt_conv_shape *s, int y, int x) { return y >= 0 && y + 3 <= s->h && x >= 0 && x + 3 <= s->w; }
+
+/* col [(oy, ox), (channel, ky, kx)], the order of a weight [out, in, 3, 3]; zero outside the map. */
+static void gather(real *col, const real *x, const vt_conv_shape *s, int from, int to) {
+    int wo = vt_conv_side(s->w, s->stride), n = s->in;
+    for (int oy = from; oy < to; oy++)
+        for (int ox = 0; ox < wo; ox++, col += 9 * n) {
+            int y0 = oy * s->stride - 1, x0 = ox * s->stride - 1;
+            bool whole = inside(s, y0, x0);
+            for (int k = 0; k < 9; k++) {
+                int py = y0 + k / 3, px = x0 + k % 3;
+                bool pad = !whole && (py < 0 || py >= s->h || px < 0 || px >= s->w);
+                const real *p = pad ? NULL : x + ((size_t)py * (size_t)s->w + (size_t)px) * (size_t)n;
+                for (int c = 0; c < n; c++) col[c * 9 + k] = p ? p[c] : 0;
+            }
+        }
+}
+
+/* The transpose of gather: dx += what the patches say. */
+static void scatter(real *dx, const real *col, const vt_conv_shape *s, int from, int to) {
+    int wo = vt_conv_side(s->w, s->stride), n = s->in;
+    for (int oy = from; oy < to; oy++)
+        for (int ox = 0; ox < wo; ox++, col += 9 * n) {
+            int y0 = oy * s->stride - 1, x0 = ox * s->stride - 1;
+            bool whole = inside(s, y0, x0);
+            for (int k = 0; k < 9; k++) {
+                int py = y0 + k / 3, px = x0 + k % 3;
+                if (!whole && (py < 0 || py >= s->h || px < 0 || px >= s->w)) continue;
+                real *p = dx + ((size_t)py * (size_t)s->w + (size_t)px) * (size_t)n;
+                for (int c = 0; c < n; c++) p[c] += col[c * 9 + k];
+            }
+        }
+}
+
+void VT_R(vt_conv_forward)(real *y, real *col, const real *x, const real *w, const real *wt, const vt_conv_shape *s) {
+    int ho = vt_conv_side(s->h, s->stride), wo = vt_conv_side(s->w, s->stride), step = band_rows(s);
+    for (int at = 0; at < ho; at += step) {
+        int end = at + step < ho ? at + step : ho;
+        gather(col, x, s, at, end);
+        VT_R(vt_linear_forward)(y + (size_t)at * (size_t)wo * (size_t)s->out, col, w, wt, NULL, (end - at) * wo, s->out,
+                                9 * s->in);
+    }
+}
+
+/* y = col(x) w^T:  dw += dy^T col,  dx = the transpose of col applied to dy w */
+void VT_R(vt_conv_backward)(real *dx, real *dw, real *col, const real *dy, const real *x, const real *w,
+                            const vt_conv_shape *s) {
+    int ho = vt_conv_side(s->h, s->stride), wo = vt_conv_side(s->w, s->stride), step = band_rows(s);
+    if (dx) memset(dx, 0, (size_t)s->h * (size_t)s->w * (size_t)s->in * sizeof(real));
+    for (int at = 0; at < ho; at += step) {
+        int end = at + step < ho ? at + step : ho, m = (end - at) * wo;
+        const real *g = dy + (size_t)at * (size_t)wo * (size_t)s->out;
+        if (dw) {
+            gather(col, x, s, at, end);
+            VT_R(vt_linear_backward)(NULL, dw, NULL, g, col, w, m, s->out, 9 * s->in);
+        }
+        if (!dx) continue;
+        VT_R(vt_linear_backward)(col, NULL, NULL, g, NULL, w, m, s->out, 9 * s->in);
+        scatter(dx, col, s, at, end);
+    }
+}
+
+/* ---- depthwise ---- */
+
+/* w [c, 9] -> taps [9, c], so that channels are the inner loop; turned: the adjoint's kernel, by 180 degrees. */
+static void spread(real *taps, const real *w, bool turned, int c) {
+    for (int k = 0; k < 9; k++)
+        for (int j = 0; j < c; j++) taps[k * c + j] = w[j * 9 + (turned ? 8 - k : k)];
+}
+
+/* y = b + the nine shifted maps times their taps */
+static void correlate(real *y, const real *taps, const real *x, const real *b, int h, int wd, int c) {
+    for (int py = 0; py < h; py++)
+        for (int px = 0; px < wd; px++, y += c) {
+            for (int j = 0; j < c; j++) y[j] = b ? b[j] : 0;
+            for (int k = 0; k < 9; k++) {
+                int qy = py + k / 3 - 1, qx = px + k % 3 - 1;
+                if (qy < 0 || qy >= h || qx < 0 || qx >= wd) continue;
+                const real *t = taps + k * c, *q = x + ((size_t)qy * (size_t)wd + (size_t)qx) * (size_t)c;
+                for (int j = 0; j < c; j++) y[j] += t[j] * q[j];
+            }
+        }
+}
+
+void VT_R(vt_depthwise_forward)(real *y, real *taps, const real *x, const real *w, const real *b, int h, int wd,
+                                int c) {
+    spread(taps, w, false, c);
+    correlate(y, taps, x, b, h, wd, c);
+}
+
+/* dw [c, 9] += sums over pixels of dy times the shifted map, in taps first */
+static void depthwise_dw(real *dw, real *taps, const real *dy, const real *x, int h, int wd, int c) {
+    memset(taps, 0, 9 * (size_t)c * sizeof(real));
+    for (int py = 0; py < h; py++)
+        for (int px = 0; px < wd; px++, dy += c)
+            for (int k = 0; k < 9; k++) {
+                int qy = py + k / 3 - 1, qx = px + k % 3 - 1;
+                if (qy < 0 || qy >= h || qx < 0 || qx >= wd) continue;
+                real *t = taps + k * c;
+                const real *q = x + ((size_t)qy * (size_t)wd + (size_t)qx) * (size_t)c;
+                for (int j = 0; j < c; j++) t[j] += dy[j] * q[j];
+            }
+    for (int j = 0; j < c; j++)
+        for (int k = 0; k < 9; k++) dw[j * 9 + k] += taps[k * c + j];
+}
+
+void VT_R(vt_depthwise_backward)(real *dx, real *dw, real *db, real *taps, const real *dy, const real *x, const real *w,
+                                 int h, int wd, int c) {
+    if (dw) depthwise_dw(dw, taps, dy, x, h, wd, c);
+    for (size_t i = 0, n = (size_t)h * (size_t)wd; db && i < n; i++)
+        for (int j = 0; j < c; j++) db[j] += dy[i * (size_t)c + (size_t)j];
+    if (!dx) return;
+    spread(taps, w, true, c);
+    correlate(dx, taps, dy, NULL, h, wd, c);
+}
