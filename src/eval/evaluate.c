@@ -8,6 +8,7 @@
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/threads.h"
+#include "models/forms.h"
 #include "eval/verify.h"
 #include "core/version.h"
 
@@ -88,13 +89,17 @@ vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
 }
 
 static json_t *model_json(const vt_config *c) {
-    return json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:b,s:s,s:f,s:f,s:[f,f,f],s:[f,f,f],s:s}",
-                     "architecture", c->arch, "attention", c->attn, "image", c->image, "patch", c->patch, "dim", c->dim,
-                     "depth", c->depth, "heads", c->heads, "mlp_hidden", c->hidden, "classes", c->classes, "qkv_bias",
-                     c->qkv_bias, "distillation_token", c->dist_token, "pool", c->pool == VT_POOL_AVG ? "avg" : "token",
-                     "ln_eps", c->ln_eps, "attn_scale", c->attn_scale, "mean", c->mean[0], c->mean[1], c->mean[2],
-                     "std", c->std[0], c->std[1], c->std[2], "input",
-                     "u8/255 in [0,1], then (x - mean) / std inside the model");
+    static const char *const pools[] = {"token", "avg", "all"};
+    char forms[1000];
+    json_t *model =
+        json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:b,s:s,s:f,s:f,s:[f,f,f],s:[f,f,f],s:s}", "architecture",
+                  c->arch, "attention", c->attn, "image", c->image, "patch", c->patch, "dim", c->dim, "depth", c->depth,
+                  "heads", c->heads, "mlp_hidden", c->hidden, "classes", c->classes, "qkv_bias", c->qkv_bias,
+                  "distillation_token", c->dist_token, "pool", pools[c->pool], "ln_eps", c->ln_eps, "attn_scale",
+                  c->attn_scale, "mean", c->mean[0], c->mean[1], c->mean[2], "std", c->std[0], c->std[1], c->std[2],
+                  "input", "u8/255 in [0,1], then (x - mean) / std inside the model");
+    if (vt_forms_text(c, forms, sizeof forms)) json_object_set_new(model, "forms", json_string(forms));
+    return model;
 }
 
 static json_t *attacks_json(const vt_eval *v) {

@@ -6,8 +6,6 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/opt.h"
-#include "core/rand.h"
-#include "core/svd.h"
 #include "io/weights.h"
 #include "models/forms.h"
 #include "models/names.h"
@@ -94,69 +92,6 @@ void vt_model_refresh(vt_model *m) {
     for (int i = 0; i < m->params.count; i++) vt_model_refresh_param(m, i);
 }
 
-/* U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's convolution; a bias takes the fan-in of its weight, the row before. */
-static float conv_bound(const vt_param *p) {
-    const vt_param *w = p->ndim == 1 ? p - 1 : p;
-    return 1 / sqrtf((float)(w->numel / (size_t)w->shape[0]));
-}
-
-/* Weights of linear maps and convolutions [out, -1] divided by their largest singular value (LipsFormer's code divides
- * xavier's normals, whose scale then falls out). */
-static vt_status init_spectral(float *w, const vt_param *p, const vt_rng *r) {
-    size_t rows = (size_t)p->shape[0], cols = p->numel / rows, least = rows < cols ? rows : cols;
-    double *a = vt_alloc((p->numel + least) * sizeof *a);
-    if (!a) return VT_E_MEMORY;
-    vt_rng_normals(r, w, p->numel);
-    for (size_t k = 0; k < p->numel; k++) a[k] = (double)w[k];
-    vt_status s = vt_svd_values(a + p->numel, a, (int)rows, (int)cols, (int)cols, NULL);
-    for (size_t k = 0; k < p->numel && s == VT_OK; k++) w[k] = (float)(a[k] / a[p->numel]);
-    free(a);
-    return s;
-}
-
-static vt_status init_param(float *w, const vt_param *p, const vt_config *c, uint64_t seed) {
-    const vt_rng r = {.seed = seed, .purpose = vt_rng_purpose(p->name)};
-    const float std = p->init == VT_INIT_TINY ? 1e-6f : 0.02f, bound = p->init == VT_INIT_CONV ? conv_bound(p) : 0;
-    switch (p->init) {
-    case VT_INIT_LINEAR:
-    case VT_INIT_CONV:
-        if (c->init == VT_INIT_RULE_SPECTRAL && p->ndim > 1) return init_spectral(w, p, &r);
-        break;
-    default:
-        break;
-    }
-    switch (p->init) {
-    case VT_INIT_TRUNC02:
-    case VT_INIT_LINEAR:
-    case VT_INIT_TINY:
-        vt_rng_normals(&r, w, p->numel);
-        for (size_t k = 0; k < p->numel; k++) w[k] = fminf(fmaxf(w[k] * std, -2), 2);
-        break;
-    case VT_INIT_CONV:
-        vt_rng_uniforms(&r, w, p->numel);
-        for (size_t k = 0; k < p->numel; k++) w[k] = (2 * w[k] - 1) * bound;
-        break;
-    case VT_INIT_ZERO:
-    case VT_INIT_ONE:
-    case VT_INIT_VALUE:
-        for (size_t k = 0; k < p->numel; k++)
-            w[k] = p->init == VT_INIT_VALUE ? p->value : p->init == VT_INIT_ONE ? 1 : 0;
-        break;
-    }
-    return VT_OK;
-}
-
-vt_status vt_model_init(vt_model *m, uint64_t seed) {
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        VT_TRY(init_param(m->w + p->offset, p, &m->config, seed));
-    }
-    const vt_arch_def_f32 *arch = vt_arch_find_f32(m->config.arch);
-    if (arch && arch->init) arch->init(m, seed);
-    vt_model_refresh(m);
-    return VT_OK;
-}
-
 /* A counter that PyTorch keeps beside BatchNorm's statistics and that changes nothing. */
 static bool is_counter(const char *name, const vt_model *m) {
     static const char end[] = ".num_batches_tracked";
@@ -204,6 +139,22 @@ static vt_status read_values(float *w, const vt_st *st, const vt_tensor *t, vt_e
     return VT_OK;
 }
 
+/* A variance is not negative. */
+static vt_status check_statistic(const vt_st *st, const vt_tensor *t, const vt_param *p, vt_err *e) {
+    const char *end = strrchr(p->name, '.');
+    if (!end || strcmp(end, ".running_var")) return VT_OK;
+    for (size_t k = 0; k < t->numel; k++) {
+        vt_tensor one = *t;
+        float v;
+        one.data = (const char *)t->data + k * vt_dtype_size(t->dtype), one.numel = 1;
+        VT_TRY(vt_tensor_f32(st, &one, &v, 1, e));
+        if (v < 0)
+            return vt_fail(e, VT_E_NUMERIC, "%s: tensor %s holds %g at element %zu, a variance is at least 0",
+                           vt_st_path(st), t->name, (double)v, k);
+    }
+    return VT_OK;
+}
+
 static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_names_def *names, const vt_param *p, vt_err *e) {
     char buf[128], a[96], b[96];
     const char *name = names->file_name(p->name, buf, sizeof buf);
@@ -224,7 +175,8 @@ static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_names_def *n
     if (!same)
         return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must be %s", vt_st_path(st), name,
                        vt_shape_text(a, sizeof a, t->shape, t->ndim), vt_shape_text(b, sizeof b, p->shape, p->ndim));
-    return read_values(m->w ? m->w + p->offset : NULL, st, t, e);
+    VT_TRY(read_values(m->w ? m->w + p->offset : NULL, st, t, e));
+    return p->buffer ? check_statistic(st, t, p, e) : VT_OK;
 }
 
 static vt_status load(vt_model **out, const vt_st *st, const vt_overrides *o, bool weights, vt_err *e) {

@@ -2,7 +2,8 @@
 #include "nn/vecmath.h"
 
 /* GELU by tanh: y = v/2 (1 + tanh u) = v sigma(2u), u = sqrt(2/pi) (v + 0.044715 v^3);
- * dy/dv = sigma + v sigma (1 - sigma) 2 du/dv. As a sigmoid nothing cancels, and e^(-2u) is held below overflow. */
+ * dy/dv = sigma + v sigma (1 - sigma) 2 du/dv. Nothing cancels in a sigmoid, nor in 1 - sigma = e^(-2u) sigma; that
+ * exponential is held below overflow. */
 static void tanh_forward(real *y, real *slope, const real *x, const real *b, int m, int n) {
     const real k = (real)1.5957691216057307117, cubic = (real)0.044715; /* 2 sqrt(2/pi) */
     for (int i = 0; i < m; i++) {
@@ -11,9 +12,9 @@ static void tanh_forward(real *y, real *slope, const real *x, const real *b, int
         real *si = slope ? slope + (size_t)i * (size_t)n : NULL;
         for (int j = 0; j < n; j++) {
             real v = b ? xi[j] + b[j] : xi[j];
-            real u = k * (v + cubic * v * v * v), s = 1 / (1 + vt_exp(u < -88 ? 88 : -u));
+            real u = k * (v + cubic * v * v * v), e = vt_exp(u < -88 ? 88 : -u), s = 1 / (1 + e);
             yi[j] = v * s;
-            if (si) si[j] = s + v * s * (1 - s) * k * (1 + 3 * cubic * v * v);
+            if (si) si[j] = s + v * s * (e * s) * k * (1 + 3 * cubic * v * v);
         }
     }
 }

@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 #include "io/safetensors.h"
+#include "models/forms.h"
 
 /* ---- what must agree ---- */
 
-typedef enum kind { INT, YES_NO, POOL, WORD } kind;
+typedef enum kind { INT, YES_NO, WORD } kind;
 
 static const struct {
     const char *name;
@@ -24,7 +25,6 @@ static const struct {
     {"mlp hidden", INT, offsetof(vt_config, hidden)},
     {"qkv bias", YES_NO, offsetof(vt_config, qkv_bias)},
     {"distillation token", YES_NO, offsetof(vt_config, dist_token)},
-    {"pool", POOL, offsetof(vt_config, pool)},
 };
 
 static void value_text(char buf[24], kind k, const vt_config *c, size_t offset) {
@@ -36,9 +36,6 @@ static void value_text(char buf[24], kind k, const vt_config *c, size_t offset) 
     case YES_NO:
         snprintf(buf, 24, "%s", *(const bool *)at ? "yes" : "no");
         break;
-    case POOL:
-        snprintf(buf, 24, "%s", *(const vt_pool *)at == VT_POOL_AVG ? "avg" : "token");
-        break;
     case WORD:
         snprintf(buf, 24, "%s", (const char *)at);
         break;
@@ -47,17 +44,35 @@ static void value_text(char buf[24], kind k, const vt_config *c, size_t offset) 
 
 static const char *path_of(const vt_model *m) { return m->path ? m->path : "the starting checkpoint"; }
 
+static vt_status differs(const vt_model *from, const char *what, const char *had, const char *wanted, vt_err *e) {
+    return vt_fail(e, VT_E_SHAPE,
+                   "%s: %s is %s, but the model to train has %s; only image size, patch and classes may differ",
+                   path_of(from), what, had, wanted);
+}
+
+/* Pool, norms, tokens and the like; how new weights start may differ. */
+static vt_status same_forms(const vt_model *to, const vt_model *from, vt_err *e) {
+    int n;
+    const vt_form *forms = vt_forms(&n);
+    for (int i = 0; i < n; i++) {
+        char had[64], wanted[64];
+        if (forms[i].field == VT_FIELD_INIT || forms[i].field == VT_FIELD_FACTOR_START) continue;
+        vt_form_text(&from->config, &forms[i], had, sizeof had);
+        vt_form_text(&to->config, &forms[i], wanted, sizeof wanted);
+        if (strcmp(had, wanted)) return differs(from, forms[i].opt.key, had, wanted, e);
+    }
+    return VT_OK;
+}
+
 static vt_status check(const vt_model *to, const vt_model *from, const vt_recipe_init *how, vt_err *e) {
     const vt_config *a = &from->config, *b = &to->config;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         char had[24], wanted[24];
         value_text(had, fixed[i].kind, a, fixed[i].offset);
         value_text(wanted, fixed[i].kind, b, fixed[i].offset);
-        if (strcmp(had, wanted))
-            return vt_fail(e, VT_E_SHAPE,
-                           "%s: %s is %s, but the model to train has %s; only image size, patch and classes may differ",
-                           path_of(from), fixed[i].name, had, wanted);
+        if (strcmp(had, wanted)) return differs(from, fixed[i].name, had, wanted, e);
     }
+    VT_TRY(same_forms(to, from, e));
     if (a->patch % b->patch)
         return vt_fail(e, VT_E_SHAPE,
                        "%s: patch is %d, but the model to train has %d; kernels can only shrink, to a divisor",
@@ -124,7 +139,7 @@ static void resize_grid(float *out, int t, const float *in, int s, int d, int po
 
 static void adapt_positions(float *out, const float *in, const vt_config *b, const vt_config *a,
                             const vt_recipe_init *how) {
-    size_t prefix = (size_t)(vt_config_prefix(a) * a->dim);
+    size_t prefix = a->no_embed_class ? 0 : (size_t)(vt_config_prefix(a) * a->dim);
     memcpy(out, in, prefix * sizeof *out);
     resize_grid(out + prefix, vt_config_side(b), in + prefix, vt_config_side(a), a->dim, how->pos_embed);
 }

@@ -10,10 +10,11 @@
 #include "core/version.h"
 #include "eval/files.h"
 #include "io/safetensors.h"
+#include "models/forms.h"
 #include "train/run.h"
 
 #define STATE "state.safetensors"
-#define MODEL_TEXT 100
+#define MODEL_TEXT 1200
 #define PAIRS 64 /* of metadata, at most */
 
 /* Every tensor of the state: where it lives in memory, under which name in the file. */
@@ -59,7 +60,10 @@ static vt_status list(entries *l, vt_run *run, vt_err *e) {
 /* What the recipe does not say of the model: options of the command that changed how the starting checkpoint was read.
  */
 static void model_text(char *out, size_t size, const vt_config *c) {
-    snprintf(out, size, "attn-scale: %.17g\nln-eps: %.17g\n", c->attn_scale, c->ln_eps);
+    char forms[1000];
+    int n = vt_forms_text(c, forms, sizeof forms);
+    snprintf(out, size, "attn-scale: %.17g\nln-eps: %.17g\n%s%s%s", c->attn_scale, c->ln_eps, n ? "forms: " : "", forms,
+             n ? "\n" : "");
 }
 
 /* Numbers as hexadecimal floats: exact. */

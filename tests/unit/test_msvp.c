@@ -2,6 +2,8 @@
  * against a planted spectrum, what rests. */
 #include "penalty_bench.h"
 
+#include "core/svd.h"
+
 #include "train/msvp.h"
 
 enum { ROWS, COLUMNS, WHOLE };
@@ -95,6 +97,26 @@ static void test_msvp_gradient(void **state) {
             t_grad(frozen_value, &f, b.w, b.total, b.last, splits[split]);
             bench_close(&b, "msvp");
         }
+}
+
+/* Tied: W_Q once, with its own lambda; W_K's counts for nothing. */
+static void test_msvp_tied(void **state) {
+    (void)state;
+    vt_config c = toy_config("dot", VT_POOL_TOKEN, false, true);
+    c.tied_qk = true;
+    bench b = bench_open("msvp", "lambda=0.5,0.75,1;split=whole;method=svd", toy_model(&c, 1));
+    double value = bench_apply(&b), want = 0;
+    for (int block = 0; block < c.depth; block++)
+        for (int k = 0; k < 2; k++) {
+            vt_matrix w = matrix(&b, block, k ? VT_ROLE_V : VT_ROLE_Q);
+            double sigma[12];
+            vt_err e = {0};
+            assert_int_equal(vt_svd_values(sigma, b.w + w.offset, w.rows, w.cols, w.cols, &e), VT_OK);
+            want += (k ? 1 : 0.5) * sigma[0] * sigma[0];
+        }
+    t_le(fabs(value - want), 1e-12 * want, "msvp of a tied model");
+    assert_int_equal(b.state_len, 2 * 2 * 24); /* blocks, matrices, u and v */
+    bench_close(&b, "msvp tied");
 }
 
 enum { WIDEST = 39 };
@@ -302,10 +324,10 @@ static void test_msvp_start(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_msvp_gradient, t_drop), cmocka_unit_test_teardown(test_msvp_iteration, t_drop),
-        cmocka_unit_test_teardown(test_msvp_estimate, t_drop), cmocka_unit_test_teardown(test_msvp_planted, t_drop),
-        cmocka_unit_test_teardown(test_msvp_exact, t_drop),    cmocka_unit_test_teardown(test_msvp_rest, t_drop),
-        cmocka_unit_test_teardown(test_msvp_start, t_drop),
+        cmocka_unit_test_teardown(test_msvp_gradient, t_drop),  cmocka_unit_test_teardown(test_msvp_tied, t_drop),
+        cmocka_unit_test_teardown(test_msvp_iteration, t_drop), cmocka_unit_test_teardown(test_msvp_estimate, t_drop),
+        cmocka_unit_test_teardown(test_msvp_planted, t_drop),   cmocka_unit_test_teardown(test_msvp_exact, t_drop),
+        cmocka_unit_test_teardown(test_msvp_rest, t_drop),      cmocka_unit_test_teardown(test_msvp_start, t_drop),
     };
     return cmocka_run_group_tests_name("msvp", tests, NULL, NULL);
 }

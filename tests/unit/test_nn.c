@@ -189,6 +189,142 @@ static void test_layernorm(void **state) {
     norm_case(2, 197);
 }
 
+/* ---- normalisations of other kinds ---- */
+
+typedef struct kinds {
+    int m, c;
+    double *y, *mean, *rstd, *x, *g, *b, *dy, *res;
+    vt_norm_f64 n;
+} kinds;
+
+static double kinds_scalar(void *ctx) {
+    kinds *l = ctx;
+    size_t mc = (size_t)(l->m * l->c);
+    vt_norm_forward_f64(l->y, l->mean, l->rstd, l->x, &l->n, l->m, l->c);
+    return t_dot(l->y, l->dy, mc) + (l->res ? t_dot(l->x, l->res, mc) : 0);
+}
+
+/* The definition of a kind: LayerNorm (x - m) / sqrt(v + eps), BatchNorm the same with a channel's constants,
+ * CenterNorm (x - m) c / (c - 1), none x. */
+static double defined(const kinds *l, int i, int j) {
+    const double *x = l->x + i * l->c;
+    double mean = 0, var = 0, r = 1;
+    for (int k = 0; k < l->c; k++) mean += x[k] / l->c;
+    for (int k = 0; k < l->c; k++) var += (x[k] - mean) * (x[k] - mean) / l->c;
+    if (l->n.kind == VT_NORM_NONE) return x[j];
+    if (l->n.kind == VT_NORM_LAYER) r = 1 / sqrt(var + l->n.eps);
+    if (l->n.kind == VT_NORM_BATCH) mean = l->n.mean[j], r = 1 / sqrt(l->n.var[j] + l->n.eps);
+    if (l->n.kind == VT_NORM_CENTER) r = l->c / (l->c - 1.0);
+    return (x[j] - mean) * r * l->g[j] + l->b[j];
+}
+
+static void kinds_case(vt_norm_kind kind, int m, int c) {
+    size_t mc = (size_t)(m * c), n = (size_t)c, bytes = mc * sizeof(double);
+    kinds l = {.m = m, .c = c, .y = t_doubles(mc, 0, 0), .mean = t_doubles((size_t)m, 0, 0)};
+    l.rstd = t_doubles((size_t)m, 0, 0), l.x = t_doubles(mc, 1, 2), l.dy = t_doubles(mc, 4, 1);
+    l.g = t_doubles(n, 2, 1), l.b = t_doubles(n, 3, 1);
+    double *mean = t_doubles(n, 6, 1), *var = t_doubles(n, 7, 1), *res = t_doubles(mc, 5, 1);
+    double *dx = t_doubles(mc, 0, 0), *dg = t_doubles(n, 0, 0), *db = t_doubles(n, 0, 0), *dx2 = t_doubles(mc, 0, 0);
+    for (size_t j = 0; j < n; j++) var[j] = j % 3 ? fabs(var[j]) : 0; /* eps alone may hold the root */
+    bool affine = kind != VT_NORM_NONE, batch = kind == VT_NORM_BATCH;
+    l.n = (vt_norm_f64){kind, 1e-3, affine ? l.g : NULL, affine ? l.b : NULL, batch ? mean : NULL, batch ? var : NULL};
+    t_freeze(l.x), t_freeze(l.g), t_freeze(l.b), t_freeze(l.dy), t_freeze(res), t_freeze(mean), t_freeze(var);
+    kinds_scalar(&l);
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < c; j++)
+            t_le(fabs(l.y[i * c + j] - defined(&l, i, j)), 1e-12 * (1 + fabs(l.y[i * c + j])), "norm %d", kind);
+    vt_norm_again_f64(dx2, l.mean, l.rstd, l.x, &l.n, m, c);
+    assert_memory_equal(dx2, l.y, bytes);
+    memcpy(dx2, l.x, bytes);
+    vt_norm_forward_f64(dx2, l.mean, l.rstd, dx2, &l.n, m, c); /* in place */
+    assert_memory_equal(dx2, l.y, bytes);
+    for (int with_res = 0; with_res < 2; with_res++) {
+        l.res = with_res ? res : NULL;
+        zero(dg, n), zero(db, n);
+        vt_norm_backward_f64(dx, dg, db, l.res, l.dy, l.x, l.mean, l.rstd, &l.n, m, c);
+        t_grad(kinds_scalar, &l, l.x, mc, dx, "norm dx");
+        if (affine) t_grad(kinds_scalar, &l, l.g, n, dg, "norm dg"), t_grad(kinds_scalar, &l, l.b, n, db, "norm db");
+        kinds_scalar(&l);
+        memcpy(dx2, l.dy, bytes); /* dx over dy, no parameter gradients */
+        vt_norm_backward_f64(dx2, NULL, NULL, l.res, dx2, l.x, l.mean, l.rstd, &l.n, m, c);
+        assert_memory_equal(dx2, dx, bytes);
+    }
+    memcpy(dx2, res, bytes); /* dx over res */
+    vt_norm_backward_f64(dx2, dg, NULL, dx2, l.dy, l.x, l.mean, l.rstd, &l.n, m, c);
+    assert_memory_equal(dx2, dx, bytes);
+    vt_norm_backward_f64(NULL, NULL, db, NULL, l.dy, l.x, l.mean, l.rstd, &l.n, m, c);
+    t_release("norms");
+}
+
+static void test_norms(void **state) {
+    (void)state;
+    for (int kind = VT_NORM_LAYER; kind <= VT_NORM_NONE; kind++) {
+        kinds_case((vt_norm_kind)kind, 1, 3);
+        kinds_case((vt_norm_kind)kind, 7, 5);
+        kinds_case((vt_norm_kind)kind, 2, 65);
+    }
+    kinds_case(VT_NORM_BATCH, 2, 600); /* more than a piece of the row */
+}
+
+/* ---- activations ---- */
+
+typedef struct act {
+    vt_act kind;
+    int m, n;
+    double *y, *x, *b, *dy;
+} act;
+
+static double act_scalar(void *ctx) {
+    act *l = ctx;
+    vt_act_forward_f64(l->kind, l->y, NULL, l->x, l->b, l->m, l->n);
+    return t_dot(l->y, l->dy, (size_t)(l->m * l->n));
+}
+
+static double act_of(vt_act kind, double v) {
+    double u = sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v);
+    return kind == VT_ACT_RELU ? fmax(v, 0) : 0.5 * v * (1 + (kind == VT_ACT_GELU ? erf(v / sqrt(2)) : tanh(u)));
+}
+
+static void act_case(vt_act kind, int m, int n, bool bias) {
+    size_t mn = (size_t)(m * n);
+    act l = {.kind = kind, .m = m, .n = n, .y = t_doubles(mn, 0, 0), .x = t_doubles(mn, 1, 2)};
+    l.b = bias ? t_doubles((size_t)n, 2, 1) : NULL, l.dy = t_doubles(mn, 3, 1);
+    double *slope = t_doubles(mn, 0, 0), *dx = t_doubles(mn, 0, 0), *y = t_doubles(mn, 0, 0);
+    t_freeze(l.x), t_freeze(l.dy);
+    vt_act_forward_f64(kind, y, slope, l.x, l.b, m, n);
+    for (size_t i = 0; i < mn; i++) {
+        double v = l.x[i] + (bias ? l.b[i % (size_t)n] : 0);
+        t_le(fabs(y[i] - act_of(kind, v)), 2e-15 * (1 + fabs(v)), "activation %d of %g", kind, v);
+    }
+    act_scalar(&l); /* without a slope: the same values; and in place */
+    assert_memory_equal(l.y, y, mn * sizeof *y);
+    memcpy(y, l.x, mn * sizeof *y);
+    vt_act_forward_f64(kind, y, slope, y, l.b, m, n);
+    assert_memory_equal(l.y, y, mn * sizeof *y);
+    vt_gelu_backward_f64(dx, l.dy, slope, mn);
+    t_grad(act_scalar, &l, l.x, mn, dx, "activation dx");
+    t_release("activations");
+}
+
+static void test_activations(void **state) {
+    (void)state;
+    for (int kind = VT_ACT_GELU; kind <= VT_ACT_RELU; kind++) {
+        act_case((vt_act)kind, 1, 1, false);
+        act_case((vt_act)kind, 7, 5, true);
+        act_case((vt_act)kind, 3, 65, false);
+    }
+    static const double ends[] = {0, -0.0, 60, -60, 1e4, -1e4, NAN}; /* PyTorch: ReLU's slope at 0 is 0 */
+    static const double relu[] = {0, 0, 1, 0, 1, 0};
+    double y[7], slope[7];
+    vt_act_forward_f64(VT_ACT_RELU, y, slope, ends, NULL, 1, 7);
+    for (int i = 0; i < 6; i++) assert_true(y[i] == fmax(ends[i], 0) && slope[i] == relu[i]);
+    assert_true(isnan(y[6]));
+    vt_act_forward_f64(VT_ACT_GELU_TANH, y, slope, ends, NULL, 1, 7);
+    for (int i = 2; i < 6; i++)
+        t_le(fabs(y[i] - fmax(ends[i], 0)) + fabs(slope[i] - relu[i]), 1e-20, "far out"); /* e^-88 v^3 */
+    assert_true(y[0] == 0 && slope[0] == 0.5 && isnan(y[6]) && isnan(slope[6]));
+}
+
 /* ---- gelu ---- */
 
 typedef struct gelu {
@@ -459,10 +595,11 @@ static void test_dot_values(void **state) {
 int main(void) {
     vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_linear, t_drop),    cmocka_unit_test_teardown(test_layernorm, t_drop),
-        cmocka_unit_test_teardown(test_gelu, t_drop),      cmocka_unit_test_teardown(test_softmax, t_drop),
-        cmocka_unit_test_teardown(test_patchify, t_drop),  cmocka_unit_test_teardown(test_add_to, t_drop),
-        cmocka_unit_test_teardown(test_attention, t_drop), cmocka_unit_test_teardown(test_dot_values, t_drop),
+        cmocka_unit_test_teardown(test_linear, t_drop),      cmocka_unit_test_teardown(test_layernorm, t_drop),
+        cmocka_unit_test_teardown(test_gelu, t_drop),        cmocka_unit_test_teardown(test_norms, t_drop),
+        cmocka_unit_test_teardown(test_activations, t_drop), cmocka_unit_test_teardown(test_softmax, t_drop),
+        cmocka_unit_test_teardown(test_patchify, t_drop),    cmocka_unit_test_teardown(test_add_to, t_drop),
+        cmocka_unit_test_teardown(test_attention, t_drop),   cmocka_unit_test_teardown(test_dot_values, t_drop),
     };
     return cmocka_run_group_tests_name("nn", tests, NULL, NULL);
 }

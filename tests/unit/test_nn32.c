@@ -29,6 +29,7 @@ void vt_layernorm_forward_f64(double *y, double *mean, double *rstd, const doubl
 void vt_layernorm_backward_f64(double *dx, double *dg, double *db, const double *res, const double *dy, const double *x,
                                const double *g, const double *mean, const double *rstd, int m, int c);
 void vt_gelu_forward_f64(double *y, double *slope, const double *x, const double *b, int m, int n);
+void vt_act_forward_f64(vt_act kind, double *y, double *slope, const double *x, const double *b, int m, int n);
 void vt_softmax_forward_f64(double *p, const double *s, double scale, int m, int n, int ld);
 void vt_softmax_backward_f64(double *ds, const double *dp, const double *p, double scale, int m, int n, int ld);
 double vt_loss_eval_f64(double *dz, const vt_loss *loss, const double *z, int classes);
@@ -116,6 +117,27 @@ static void test_gelu(void **state) {
     t_le(worst(y, y64, N / 7 * 7), 4e-7, "gelu with bias");
     t_le(worst(slope, slope64, N / 7 * 7), 5e-7, "slope with bias");
     free(x), free(y), free(slope), free(plain), free(x64), free(y64), free(slope64);
+}
+
+/* GELU by tanh: the argument 2u of the exponential carries 3 2^-24 of itself, which s (1 - s) |2u| < 0.23 and, in the
+ * slope, its like times v du/dv < 1 bring below 2e-7: judged as GELU by erf is. */
+static void test_tanh_gelu(void **state) {
+    (void)state;
+    enum { N = 240001 };
+    float *x = malloc(N * 4), *y = malloc(N * 4), *slope = malloc(N * 4);
+    double *x64 = malloc(N * 8), *y64 = malloc(N * 8), *slope64 = malloc(N * 8);
+    for (int i = 0; i < N; i++) x[i] = -12 + 24 * (float)i / (N - 1), x64[i] = (double)x[i];
+    vt_act_forward_f32(VT_ACT_GELU_TANH, y, slope, x, NULL, 1, N);
+    vt_act_forward_f64(VT_ACT_GELU_TANH, y64, slope64, x64, NULL, 1, N);
+    t_le(worst(y, y64, N), 4e-7, "tanh gelu");
+    t_le(worst(slope, slope64, N), 5e-7, "slope of tanh gelu");
+    static const float ends[] = {-1e9f, 1e9f, -100, 100};
+    vt_act_forward_f32(VT_ACT_GELU_TANH, y, slope, ends, NULL, 1, 4);
+    for (int i = 0; i < 4; i++) { /* e^-88 = 6e-39 times v, and v^3 */
+        t_le(fabs((double)(y[i] - fmaxf(ends[i], 0))), 1e-29, "far out");
+        t_le(fabs((double)(slope[i] - (float)(i % 2))), 1e-10, "slope far out");
+    }
+    free(x), free(y), free(slope), free(x64), free(y64), free(slope64);
 }
 
 /* ---- softmax ---- */
@@ -286,6 +308,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exp),
         cmocka_unit_test(test_gelu),
+        cmocka_unit_test(test_tanh_gelu),
         cmocka_unit_test_teardown(test_softmax, t_drop),
         cmocka_unit_test_teardown(test_layernorm, t_drop),
         cmocka_unit_test(test_losses),

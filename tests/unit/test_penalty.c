@@ -95,6 +95,35 @@ static void test_ortho_gradient(void **state) {
         }
 }
 
+/* Tied: three matrices a block, not four. In the form `each` the value is that of the untied model less W_K's part. */
+static void test_ortho_tied(void **state) {
+    (void)state;
+    vt_config c = toy_config("dot", VT_POOL_TOKEN, false, true);
+    c.tied_qk = true;
+    static const char *const forms[] = {"each", "stack", "wide"};
+    for (size_t k = 0; k < T_COUNT(forms); k++) {
+        char options[80];
+        snprintf(options, sizeof options, "variant=LA;lambda=0.5;la_form=%s", forms[k]);
+        bench b = bench_open("ortho", options, toy_model(&c, 1));
+        double value = bench_scalar(&b), *gradient = t_doubles(b.total, 0, 0), want = 0;
+        memcpy(gradient, b.last, b.total * sizeof *gradient);
+        t_grad(bench_scalar, &b, b.w, b.total, gradient, options);
+        static const vt_role once[] = {VT_ROLE_Q, VT_ROLE_V, VT_ROLE_O};
+        for (int i = 0; k == 0 && i < c.depth * 3; i++) {
+            vt_matrix w = matrix(&b, i / 3, once[i % 3]);
+            for (int p = 0; p < w.cols; p++)
+                for (int q = 0; q < w.cols; q++) {
+                    double sum = p == q ? -1 : 0;
+                    for (int r = 0; r < w.rows; r++)
+                        sum += b.w[w.offset + (size_t)(r * w.cols + p)] * b.w[w.offset + (size_t)(r * w.cols + q)];
+                    want += 0.5 * sum * sum;
+                }
+        }
+        if (k == 0) t_le(fabs(value - want), 1e-12 * want, "LA of a tied model");
+        bench_close(&b, "ortho tied");
+    }
+}
+
 /* Minima: stacked, c_k Q_k with orthogonal Q_k and sum c_k^2 = 1 meet P^T P = I; side by side the same matrices meet
  * P P^T = I, and P^T P, 4 D x 4 D of rank D, stays 3 D away from I; each: orthogonal matrices; the MLP's second matrix,
  * D x hidden, stays hidden - D away. The gradient vanishes there. */
@@ -227,6 +256,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_registry),
         cmocka_unit_test_teardown(test_ortho_gradient, t_drop),
+        cmocka_unit_test_teardown(test_ortho_tied, t_drop),
         cmocka_unit_test_teardown(test_ortho_minima, t_drop),
         cmocka_unit_test_teardown(test_gate, t_drop),
         cmocka_unit_test(test_checks),

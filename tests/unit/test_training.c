@@ -70,6 +70,7 @@ typedef struct options {
     int64_t max_steps;
     bool resume;
     spoken *heard;
+    const vt_model *init;
 } options;
 
 static vt_status train(const char *text, const char *set, const char *out, options o, vt_err *e) {
@@ -78,7 +79,7 @@ static vt_status train(const char *text, const char *set, const char *out, optio
     vt_model *m;
     assert_int_equal(vt_dataset_open(&data, in("data"), VT_SPLIT_TRAIN, e), VT_OK);
     assert_int_equal(vt_dataset_open(&test, in("data"), VT_SPLIT_TEST, e), VT_OK);
-    assert_int_equal(vt_train_model(&m, r, data, NULL, e), VT_OK);
+    assert_int_equal(vt_train_model(&m, r, data, o.init, e), VT_OK);
     vt_train t = {.recipe = r,
                   .model = m,
                   .data = data,
@@ -163,6 +164,56 @@ static void test_resume(void **state) {
         check_train(HARD, in(name), (options){.resume = true}); /* finished: nothing to do, no complaint */
         same_run(in("whole"), in(name));
     }
+}
+
+/* BatchNorm's statistics are the same bytes after training as before: in the weights, in their averages, through kills
+ * and resumes, with a penalty, weight decay, clipping and steps that are left out. The weights beside them did move. */
+#define FROZEN                                                                                                         \
+    "epochs: 3\nbatch: 16\nmicro_batch: 4\nlr: 0.01\noptimiser: adamw\nweight_decay: 0.1\nclip: 0.5\nema: 0.9\n"       \
+    "objective: at\nattack: {eps: 8/255, spec: 'pgd:steps=2,alpha=5/255', ard: 1, drop_rate: 0.7}\n"                   \
+    "msvp: {lambda: 0.01}\ngate: {l2: 0.001}\nprobe: {images: 0}\n"
+
+static vt_model *with_statistics(void) {
+    vt_config c = {.arch = "vit", .attn = "dot", .image = 32, .patch = 8, .dim = 16, .depth = 2, .heads = 2};
+    vt_err e = {0};
+    vt_model *m;
+    c.hidden = 24, c.classes = 10, c.qkv_bias = true, c.ln_eps = 1e-5, c.attn_scale = 0.35;
+    c.norm = c.final_norm = VT_NORM_BATCH, c.pool = VT_POOL_ALL, c.act = VT_ACT_RELU;
+    for (int k = 0; k < 3; k++) c.mean[k] = 0.5, c.std[k] = 0.25;
+    if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(vt_model_init(m, 2), VT_OK);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        for (size_t k = 0; p->buffer && k < p->numel; k++) m->w[p->offset + k] = 0.5f + 0.01f * (float)k;
+    }
+    return m;
+}
+
+static void test_statistics_stay(void **state) {
+    (void)state;
+    vt_model *m = with_statistics(), *out;
+    vt_err e = {0};
+    check_train(FROZEN, in("bn"), (options){.init = m, .threads = 2});
+    char path[300];
+    snprintf(path, sizeof path, "%s/model.safetensors", in("bn"));
+    if (vt_model_open(&out, path, NULL, &e) != VT_OK) fail_msg("%s", e.text);
+    int buffers = 0;
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        bool same = !memcmp(m->w + p->offset, out->w + p->offset, p->numel * sizeof *m->w);
+        if (same != p->buffer) fail_msg("%s %s", p->name, same ? "did not move" : "moved");
+        buffers += p->buffer;
+    }
+    assert_int_equal(buffers, 2 * (2 * m->config.depth + 1));
+    for (int stop = 1; stop < 6; stop += 2) {
+        char name[20];
+        snprintf(name, sizeof name, "bn%d", stop);
+        options o = {.init = m, .max_steps = stop};
+        t_says(train(FROZEN, NULL, in(name), o, &e), VT_INTERRUPTED, &e, "--resume", "of 6");
+        check_train(FROZEN, in(name), (options){.init = m, .resume = true});
+        same_run(in("bn"), in(name));
+    }
+    vt_model_close(m), vt_model_close(out);
 }
 
 /* One power iteration a step follows the weights while they train: after 60 steps every estimate is within 1 % of the
@@ -542,6 +593,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_statistics_stay),
         cmocka_unit_test(test_msvp_follows),
         cmocka_unit_test(test_log_is_cut),
         cmocka_unit_test(test_refusals),

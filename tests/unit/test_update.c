@@ -250,6 +250,44 @@ static void test_slot_overflows(void **state) {
     vt_model_close(m);
 }
 
+/* Buffers: no place in the norm, no step, no state, no decay, no average; and a step that is undone leaves them, even
+ * when they were loaded after the update was opened. */
+static void test_buffers(void **state) {
+    (void)state;
+    vt_model *m = tiny(), *bn;
+    vt_config c = m->config;
+    vt_err e = {0};
+    c.norm = VT_NORM_BATCH;
+    assert_int_equal(vt_model_new(&bn, &c, &e), VT_OK);
+    vt_model_init(bn, 3);
+    vt_recipe *r = of("optimiser: adamw\nlr: 0.1\nweight_decay: 0.5\nema: 0.5\naugment: {mix_prob: 0}\n", true);
+    vt_update u;
+    open_update(&u, bn, r, 2);
+    float *g = gradient(bn, 3), *w = malloc(bn->params.total * sizeof *w);
+    for (int i = 0; i < bn->params.count; i++) {
+        const vt_param *p = &bn->params.items[i];
+        for (size_t k = 0; p->buffer && k < p->numel; k++)
+            g[p->offset + k] = NAN, bn->w[p->offset + k] = u.ema[p->offset + k] = 0.25f * (float)(k + 1);
+    }
+    memcpy(w, bn->w, bn->params.total * sizeof *w);
+    assert_true(isfinite(vt_update_norm(&u, g)));
+    for (int step = 1; step <= 2; step++) { /* the second is undone */
+        if (step == 2) g[bn->params.items[2].offset] = NAN;
+        assert_true(vt_update_step(&u, g, 0.5, 0.1, step) == (step == 1));
+        for (int i = 0; i < bn->params.count; i++) {
+            const vt_param *p = &bn->params.items[i];
+            size_t bytes = p->numel * sizeof *w;
+            bool still = !memcmp(bn->w + p->offset, w + p->offset, bytes);
+            assert_true(still == p->buffer);
+            if (p->buffer) assert_memory_equal(u.ema + p->offset, w + p->offset, bytes);
+        }
+    }
+    free(g), free(w);
+    vt_update_close(&u);
+    vt_recipe_free(r);
+    vt_model_close(m), vt_model_close(bn);
+}
+
 /* A slow average: 1 - 0.9999 is formed in double (in float it is 1.00017e-4, off by 1.7e-4 of itself). The averages
  * start at zero here, so that what they gain is not lost in their own rounding. */
 static void test_slow_ema(void **state) {
@@ -326,6 +364,7 @@ static void test_stuck(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_buffers),
         cmocka_unit_test(test_groups_and_clip),
         cmocka_unit_test(test_attention_optimiser),
         cmocka_unit_test(test_ema),

@@ -1,0 +1,603 @@
+/* Every form of every architecture, one row each: gradients in double against central differences, float against
+ * double, all modes of a session, ARD, save and reload. Then the same forms against what PyTorch computed
+ * (tests/fixtures/gen_forms.py), and the table of forms itself. An architecture adds rows here. */
+#define VT_DOUBLE
+#include "core/real.h"
+#include "t.h"
+
+#include <unistd.h>
+#include "core/gemm.h"
+#include "core/svd.h"
+#include "eval/files.h"
+#include "io/safetensors.h"
+#include "models/attention.h"
+#include "models/forms.h"
+#include "models/roles.h"
+#include "models/session.h"
+
+/* The float twin, as a text that is compiled in double sees it. */
+typedef struct vt_session_f32 vt_session_f32;
+vt_status vt_session_open_f32(vt_session_f32 **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
+void vt_session_close_f32(vt_session_f32 *s);
+const float *vt_session_forward_f32(vt_session_f32 *s, const float *x, int b, bool keep);
+void vt_session_backward_f32(vt_session_f32 *s, const float *dlogits, float *dx, float *grad);
+
+enum { B = 2, MAX_OUT = 64 };
+
+/* ---- the table ---- */
+
+/* A ViT of 8 x 8 pixels, four patches, three heads of width 4. */
+static vt_config small_vit(void) {
+    return (vt_config){.arch = "vit",
+                       .attn = "dot",
+                       .image = 8,
+                       .patch = 4,
+                       .dim = 12,
+                       .depth = 2,
+                       .heads = 3,
+                       .hidden = 10,
+                       .classes = 4,
+                       .qkv_bias = true,
+                       .ln_eps = 1e-5,
+                       .attn_scale = 0.5,
+                       .mean = {0.4914, 0.4822, 0.4465},
+                       .std = {0.247, 0.2435, 0.2616}};
+}
+
+/* The same with nine patches. */
+static vt_config nine_patches(void) {
+    vt_config c = small_vit();
+    c.image = 12;
+    return c;
+}
+
+typedef struct row {
+    const char *forms; /* key=value of models/forms; also the row's name */
+    vt_config (*base)(void);
+    bool dist, no_bias;
+} row;
+
+static const row rows[] = {
+    {"", small_vit, false, false},
+    {"", small_vit, true, true},
+    {"post_norm=1 act=relu", small_vit, false, false},
+    {"post_norm=1 pool=avg final_norm=none", small_vit, false, true},
+    {"post_norm=1 norm=batch pool=all act=gelu_tanh", small_vit, false, false},
+    {"norm=batch final_norm=batch pool=all act=relu", small_vit, false, false},
+    {"norm=batch final_norm=layer norm_pre=1", small_vit, true, false},
+    {"norm=none final_norm=none act=gelu_tanh", small_vit, false, true},
+    {"norm=none final_norm=layer pool=avg norm_first=1", small_vit, false, false},
+    {"norm=center final_norm=center factor=alpha init=spectral", small_vit, false, false},
+    {"norm=center final_norm=center factor=alpha post_norm=1 init=spectral", small_vit, true, false},
+    {"factor=layer_scale factor_start=0.25", small_vit, false, false},
+    {"factor=layer_scale factor_start=0.25 post_norm=1 pool=avg", small_vit, false, true},
+    {"qk_norm=1", small_vit, false, false},
+    {"qk_norm=1 post_norm=1 norm=batch factor=layer_scale factor_start=1", small_vit, false, true},
+    {"registers=3", small_vit, false, false},
+    {"registers=2 no_embed_class=1 pool=avg", small_vit, false, false},
+    /* 9 positions: of 4 patches and 5 tokens before them, or of 9 patches alone */
+    {"registers=4 pool=all norm_first=1", small_vit, false, false},
+    {"registers=4 no_embed_class=1", nine_patches, false, false},
+    {"no_embed_class=1", small_vit, false, false},
+    {"no_cls=1 pool=avg", small_vit, false, false},
+    {"no_cls=1 pool=all norm_first=1 factor=layer_scale factor_start=0.5", small_vit, false, false},
+    {"no_cls=1 registers=1 pool=avg norm_pre=1 no_patch_bias=1", small_vit, false, false},
+    {"norm_pre=1 no_patch_bias=1", small_vit, false, false},
+    {"tied_qk=1", small_vit, false, false},
+    {"tied_qk=1 post_norm=1 act=relu norm=center final_norm=none pool=avg", small_vit, false, true},
+};
+
+/* A model with every tensor random: first weights, a normal of size 0.2 on all; variances stay above 0.5. */
+static vt_model *model_of(const vt_config *c, uint64_t seed) {
+    vt_model *m;
+    vt_err e = {0};
+    if (vt_model_new(&m, c, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(vt_model_init(m, seed), VT_OK);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        double *noise = malloc(p->numel * sizeof *noise);
+        t_normals(noise, p->numel, seed + 1000 * (uint64_t)i, 0.2);
+        bool variance = strstr(p->name, "running_var") != NULL;
+        for (size_t k = 0; k < p->numel; k++)
+            m->w[p->offset + k] = variance ? 0.5f + fabsf((float)noise[k]) : m->w[p->offset + k] + (float)noise[k];
+        free(noise);
+    }
+    vt_model_refresh(m);
+    return m;
+}
+
+/* Runs check on each row with each attention variant that it may have. */
+static void each(void (*check)(vt_model *m, const char *name)) {
+    int n, run = 0;
+    const vt_attn_def_f64 *const *defs = vt_attn_defs_f64(&n);
+    for (size_t i = 0; i < T_COUNT(rows); i++)
+        for (int k = 0; k < n; k++) {
+            char name[160];
+            vt_err e = {0};
+            vt_config c = rows[i].base();
+            snprintf(c.attn, sizeof c.attn, "%s", defs[k]->name);
+            c.dist_token = rows[i].dist, c.qkv_bias = !rows[i].no_bias;
+            if (vt_form_parse(&c, rows[i].forms, "row", &e) != VT_OK) fail_msg("%s", e.text);
+            snprintf(name, sizeof name, "%s %s %s%s%s", c.arch, c.attn, rows[i].forms, c.dist_token ? " dist" : "",
+                     c.qkv_bias ? "" : " no-bias");
+            if (vt_config_check(&c, "row", &e) != VT_OK) { /* only a variant may not fit */
+                if (!strcmp(c.attn, "dot")) fail_msg("%s", e.text);
+                continue;
+            }
+            vt_model *m = model_of(&c, 11 + i);
+            check(m, name);
+            vt_model_close(m);
+            run++;
+        }
+    assert_true(run >= (int)T_COUNT(rows));
+}
+
+static size_t pixels(const vt_model *m) { return vt_config_pixels(&m->config); }
+
+static double *images(const vt_model *m, int n) {
+    size_t len = (size_t)n * pixels(m);
+    double *x = malloc(len * sizeof *x);
+    vt_rng r = {.seed = 5, .purpose = 0x1A6E};
+    for (size_t i = 0; i < len; i++) x[i] = (double)vt_rng_uniform(&r, i);
+    return x;
+}
+
+static vt_session_f64 *open64(const vt_model *m, vt_grad_mode mode) {
+    vt_session_f64 *s;
+    vt_err e = {0};
+    if (vt_session_open_f64(&s, m, B, mode, &e) != VT_OK) fail_msg("%s", e.text);
+    return s;
+}
+
+static vt_session_f32 *open32(const vt_model *m, vt_grad_mode mode) {
+    vt_session_f32 *s;
+    vt_err e = {0};
+    if (vt_session_open_f32(&s, m, B, mode, &e) != VT_OK) fail_msg("%s", e.text);
+    return s;
+}
+
+static float *floats(const double *x, size_t n) {
+    float *f = malloc((n + 1) * sizeof *f);
+    for (size_t i = 0; i < n; i++) f[i] = (float)x[i];
+    return f;
+}
+
+/* ---- gradients: the tolerance of t.h ---- */
+
+typedef struct whole {
+    vt_session_f64 *s;
+    double *x, *w, cot[B * MAX_OUT]; /* images, weights, cotangent of the logits */
+    size_t outputs;
+} whole;
+
+static double scalar(void *ctx) {
+    whole *w = ctx;
+    return t_dot(vt_session_forward_f64(w->s, w->x, B, false), w->cot, w->outputs);
+}
+
+/* One tensor along directions: single entries of small tensors; of larger ones 16 random sign vectors, which every
+ * entry enters, and 16 entries. The step along a sign vector of n entries is shortened by sqrt(n). */
+static void check_param(whole *w, const vt_param *p, const double *grad, double top, const char *name) {
+    enum { ALL = 32, SIGNS = 16, SINGLE = 16 };
+    size_t n = p->numel;
+    int tries = n <= ALL ? (int)n : SIGNS + SINGLE;
+    double num[ALL], ana[ALL], *at = w->w + p->offset, *kept = malloc(n * sizeof *kept), *d = malloc(n * sizeof *d);
+    vt_rng r = {.seed = 77, .purpose = vt_rng_purpose(p->name)};
+    memcpy(kept, at, n * sizeof *kept);
+    for (int k = 0; k < tries; k++) {
+        bool signs = n > ALL && k < SIGNS;
+        double h = T_GRAD_STEP / (signs ? sqrt((double)n) : 1), side[2];
+        r.step = (uint32_t)k;
+        for (size_t i = 0; i < n; i++) d[i] = signs ? (vt_rng_bits(&r, i) & 1 ? 1 : -1) : 0;
+        if (!signs) d[n <= ALL ? (size_t)k : vt_rng_bits(&r, 0) % n] = 1;
+        for (int up = 0; up < 2; up++) {
+            for (size_t i = 0; i < n; i++) at[i] = kept[i] + (up ? h : -h) * d[i];
+            side[up] = scalar(w);
+        }
+        num[k] = (side[1] - side[0]) / (2 * h), ana[k] = t_dot(d, grad + p->offset, n);
+        memcpy(at, kept, n * sizeof *kept);
+    }
+    free(kept), free(d);
+    /* what shifts all keys alike moves no softmax: a gradient of zero, up to rounding */
+    if (!strstr(p->name, "k_norm.bias") && !(t_norm(num, (size_t)tries) > 1e-4 * top))
+        fail_msg("%s: %s has a zero numeric gradient", name, p->name);
+    double diff = 0, size = fmax(t_norm(num, (size_t)tries), 1e-3 * top);
+    for (int k = 0; k < tries; k++) diff += (num[k] - ana[k]) * (num[k] - ana[k]);
+    t_le(sqrt(diff) / size, T_GRAD_TOL, "%s: gradient of %s", name, p->name);
+}
+
+static void check_gradients(vt_model *m, const char *name) {
+    size_t total = m->params.total, len = B * pixels(m);
+    double *grad = calloc(total, sizeof *grad), *dx = malloc(len * sizeof *dx), *w = malloc(total * sizeof *w);
+    for (size_t i = 0; i < total; i++) w[i] = (double)m->w[i];
+    whole a = {.s = open64(m, VT_GRAD_PARAMS), .x = images(m, B), .w = w, .outputs = B * (size_t)m->config.classes};
+    t_normals(a.cot, a.outputs, 4, 1);
+    a.s->master = w;
+    vt_session_forward_f64(a.s, a.x, B, true);
+    vt_session_backward_f64(a.s, a.cot, dx, grad);
+    char what[200];
+    snprintf(what, sizeof what, "%s: dx", name);
+    t_grad(scalar, &a, a.x, len, dx, what);
+    double top = t_max(grad, total);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        for (size_t k = 0; p->buffer && k < p->numel; k++) assert_true(grad[p->offset + k] == 0);
+        if (!p->buffer) check_param(&a, p, grad, top, name);
+    }
+    vt_session_close_f64(a.s);
+    free(a.x), free(grad), free(dx), free(w);
+}
+
+static void test_gradients(void **state) {
+    (void)state;
+    each(check_gradients);
+}
+
+/* ---- sessions ---- */
+
+/* Whatever a session is for: the same logits and dx, bit for bit; a repeated backward, and one for other logits in
+ * between, change nothing. Double against float: as test_model.c has it, 10 products of at most 48 terms (3e-5, three
+ * times that on the way back), and twice that for norms that divide by small deviations. */
+static void check_modes(vt_model *m, const char *name) {
+    size_t n = B * pixels(m), k = B * (size_t)m->config.classes, bytes = n * sizeof(double);
+    double *x = images(m, B), *dx = malloc(bytes), *other = malloc(bytes), z[B * MAX_OUT], cot[B * MAX_OUT];
+    double *grad = calloc(m->params.total, sizeof *grad);
+    float *xf = floats(x, n), *dxf = malloc(n * sizeof *dxf), *cotf;
+    t_normals(cot, k, 4, 1);
+    cotf = floats(cot, k);
+    for (int mode = VT_GRAD_NONE; mode <= VT_GRAD_PARAMS; mode++)
+        for (int keep = 0; keep < 2; keep++) {
+            vt_session_f64 *s = open64(m, (vt_grad_mode)mode);
+            const double *got = vt_session_forward_f64(s, x, B, keep);
+            if (mode == VT_GRAD_NONE && !keep) memcpy(z, got, k * sizeof *z);
+            assert_memory_equal(got, z, k * sizeof *z);
+            if (mode > VT_GRAD_NONE && keep) {
+                vt_session_backward_f64(s, z, other, mode == VT_GRAD_PARAMS ? grad : NULL);
+                vt_session_backward_f64(s, cot, other, mode == VT_GRAD_PARAMS ? grad : NULL);
+                if (mode == VT_GRAD_INPUT) memcpy(dx, other, bytes);
+                assert_memory_equal(dx, other, bytes);
+            }
+            vt_session_close_f64(s);
+        }
+    vt_session_f32 *f = open32(m, VT_GRAD_INPUT);
+    const float *zf = vt_session_forward_f32(f, xf, B, true);
+    for (size_t i = 0; i < k; i++) t_le(fabs((double)zf[i] - z[i]), 6e-5 * (1 + t_max(z, k)), "%s: float logit", name);
+    vt_session_backward_f32(f, cotf, dxf, NULL);
+    for (size_t i = 0; i < n; i++) t_le(fabs((double)dxf[i] - dx[i]), 2e-4 * t_max(dx, n), "%s: float dx", name);
+    vt_session_close_f32(f);
+    free(x), free(dx), free(other), free(grad), free(xf), free(dxf), free(cotf);
+}
+
+static void test_modes(void **state) {
+    (void)state;
+    each(check_modes);
+}
+
+/* ARD: with every branch open nothing changes; with one closed its weights get nothing, and dx does change. */
+static void check_ard(vt_model *m, const char *name) {
+    enum { MOST = 64 };
+    int blocks = vt_model_blocks(m);
+    assert_true(blocks > 0 && blocks <= MOST);
+    size_t n = B * pixels(m), bytes = n * sizeof(double);
+    double *x = images(m, B), *dx = malloc(bytes), *other = malloc(bytes), cot[B * MAX_OUT];
+    double *grad = calloc(m->params.total, sizeof *grad);
+    unsigned char open[MOST];
+    memset(open, 1, sizeof open);
+    t_normals(cot, T_COUNT(cot), 4, 1);
+    vt_session_f64 *s = open64(m, VT_GRAD_PARAMS);
+    vt_session_forward_f64(s, x, B, true);
+    vt_session_backward_f64(s, cot, dx, NULL);
+    s->branch_open = open;
+    vt_session_backward_f64(s, cot, other, NULL);
+    assert_memory_equal(dx, other, bytes);
+    for (int b = 0; b < blocks; b++) {
+        vt_matrix q;
+        open[b] = 0;
+        memset(grad, 0, m->params.total * sizeof *grad);
+        vt_session_backward_f64(s, cot, other, grad);
+        t_le(-t_rel(other, dx, n), -1e-6, "%s: closing block %d; minus the difference", name, b);
+        for (int k = 0; k < blocks; k++) {
+            assert_true(vt_model_matrix(m, k, VT_ROLE_Q, &q));
+            assert_true((t_norm(grad + q.offset, (size_t)q.rows * (size_t)q.cols) > 0) == (k != b));
+        }
+        open[b] = 1;
+    }
+    vt_session_close_f64(s);
+    free(x), free(dx), free(other), free(grad);
+}
+
+static void test_ard(void **state) {
+    (void)state;
+    each(check_ard);
+}
+
+/* ---- files ---- */
+
+static char dir[] = "/tmp/vitrine-forms-XXXXXX";
+
+static const char *in(const char *name) {
+    static char path[2][100];
+    static int k;
+    k = !k;
+    snprintf(path[k], sizeof path[k], "%s/%s", dir, name);
+    return path[k];
+}
+
+static int setup(void **state) {
+    (void)state;
+    vt_blas_single_thread();
+    return mkdtemp(dir) ? 0 : 1;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    char line[100];
+    snprintf(line, sizeof line, "rm -rf %s", dir);
+    return system(line);
+}
+
+/* Same bytes in both files. */
+static void same_file(const char *a, const char *b, const char *name) {
+    char *x, *y;
+    size_t n, k;
+    vt_err e = {0};
+    if (vt_read_file(a, &x, &n, &e) != VT_OK || vt_read_file(b, &y, &k, &e) != VT_OK) fail_msg("%s", e.text);
+    if (n != k || memcmp(x, y, n)) fail_msg("%s: saved again, the file is another", name);
+    free(x), free(y);
+}
+
+/* Saved and read without any option: the same form, the same tensors in the same places, the same bits, the same file.
+ */
+static void check_round_trip(vt_model *m, const char *name) {
+    char a[200], b[200];
+    vt_model *again;
+    vt_err e = {0};
+    if (vt_model_save(m, in("a.safetensors"), &e) != VT_OK) fail_msg("%s: %s", name, e.text);
+    if (vt_model_open(&again, in("a.safetensors"), NULL, &e) != VT_OK) fail_msg("%s: %s", name, e.text);
+    vt_forms_text(&m->config, a, sizeof a), vt_forms_text(&again->config, b, sizeof b);
+    assert_string_equal(a, b);
+    const vt_config *c = &m->config, *d = &again->config;
+    assert_true(!strcmp(c->arch, d->arch) && !strcmp(c->attn, d->attn));
+    assert_true(c->image == d->image && c->depth == d->depth && c->heads == d->heads && c->hidden == d->hidden &&
+                c->dist_token == d->dist_token && c->qkv_bias == d->qkv_bias);
+    assert_true(c->ln_eps == d->ln_eps && c->attn_scale == d->attn_scale);
+    assert_int_equal(m->params.total, again->params.total);
+    assert_memory_equal(m->w, again->w, m->params.total * sizeof *m->w);
+    assert_memory_equal(m->wt, again->wt, m->params.t_total * sizeof *m->wt);
+    assert_int_equal(vt_model_save(again, in("b.safetensors"), &e), VT_OK);
+    same_file(in("a.safetensors"), in("b.safetensors"), name);
+    vt_model_close(again);
+}
+
+static void test_round_trip(void **state) {
+    (void)state;
+    each(check_round_trip);
+}
+
+/* ---- against PyTorch ---- */
+
+static vt_st *ref;
+
+static double *reference(const char *form, const char *what, size_t n) {
+    char name[120];
+    vt_err e = {0};
+    snprintf(name, sizeof name, "%s.%s", form, what);
+    const vt_tensor *t = vt_st_find(ref, name);
+    if (!t || t->numel != n) fail_msg("the fixture has no %s of %zu numbers", name, n);
+    double *v = malloc((n + 1) * sizeof *v);
+    if (vt_tensor_f64(ref, t, v, n, &e) != VT_OK) fail_msg("%s", e.text);
+    return v;
+}
+
+/* The fixture's shape (tests/fixtures/gen_forms.py) and its weights. */
+static vt_model *judged(const char *form) {
+    char key[80];
+    vt_err e = {0};
+    vt_config c = small_vit();
+    c.dim = 8, c.heads = 2, c.hidden = 12, c.classes = 5;
+    snprintf(key, sizeof key, "%s.eps", form);
+    c.ln_eps = atof(vt_st_meta(ref, key));
+    if (vt_form_parse(&c, vt_st_meta(ref, form), form, &e) != VT_OK) fail_msg("%s", e.text);
+    vt_model *m;
+    if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s: %s", form, e.text);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        snprintf(key, sizeof key, "w.%s", p->name);
+        double *w = reference(form, key, p->numel);
+        for (size_t k = 0; k < p->numel; k++) m->w[p->offset + k] = (float)w[k];
+        free(w);
+    }
+    vt_model_refresh(m);
+    return m;
+}
+
+/* Of the tensor's largest value, or of `least` where a gradient is zero by mathematics (k_norm.bias, the key part of
+ * qkv.bias). */
+static void near(const char *form, const char *what, const double *got, size_t n, double tol, double least) {
+    double *want = reference(form, what, n);
+    t_le(t_max_diff(got, want, n) / fmax(t_max(want, n), least), tol, "%s: %s", form, what);
+    free(want);
+}
+
+/* Double against double: both round in other orders only, 1e-9 as test_golden.c has it. Float by the MANIFEST's gates:
+ * logits 2e-5 (1 + max), dx 1e-4 of the largest value. */
+static void check_form(const char *form) {
+    vt_model *m = judged(form);
+    size_t n = B * pixels(m), k = B * (size_t)m->config.classes, total = m->params.total;
+    double *x = reference(form, "x", n), *cot = reference(form, "cot", k), *z = reference(form, "logits", k);
+    double *dx = malloc(n * sizeof *dx), *grad = calloc(total, sizeof *grad), top;
+    float *xf = floats(x, n), *cotf = floats(cot, k), *dxf = malloc(n * sizeof *dxf);
+    vt_session_f64 *s = open64(m, VT_GRAD_PARAMS);
+    near(form, "logits", vt_session_forward_f64(s, x, B, true), k, 1e-9, 0);
+    vt_session_backward_f64(s, cot, dx, grad);
+    near(form, "dx", dx, n, 1e-9, 0);
+    top = t_max(grad, total);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        char what[80];
+        snprintf(what, sizeof what, "grad.%s", p->name);
+        if (!p->buffer) near(form, what, grad + p->offset, p->numel, 1e-9, 1e-3 * top);
+    }
+    vt_session_f32 *f = open32(m, VT_GRAD_INPUT);
+    const float *zf = vt_session_forward_f32(f, xf, B, true);
+    for (size_t i = 0; i < k; i++) t_le(fabs((double)zf[i] - z[i]), 2e-5 * (1 + t_max(z, k)), "%s: float logit", form);
+    vt_session_backward_f32(f, cotf, dxf, NULL);
+    for (size_t i = 0; i < n; i++) t_le(fabs((double)dxf[i] - dx[i]), 1e-4 * t_max(dx, n), "%s: float dx", form);
+    vt_session_close_f64(s), vt_session_close_f32(f);
+    vt_model_close(m);
+    free(x), free(cot), free(z), free(dx), free(grad), free(xf), free(cotf), free(dxf);
+}
+
+static void test_torch(void **state) {
+    (void)state;
+    vt_err e = {0};
+    int forms = 0;
+    if (vt_st_open(&ref, "tests/fixtures/golden/forms.safetensors", &e) != VT_OK) fail_msg("%s", e.text);
+    for (int i = 0; vt_st_meta_key(ref, i); i++) {
+        if (strchr(vt_st_meta_key(ref, i), '.')) continue; /* NAME.eps */
+        check_form(vt_st_meta_key(ref, i));
+        forms++;
+    }
+    vt_st_close(ref);
+    assert_int_equal(forms, 13);
+}
+
+/* ---- the table of forms ---- */
+
+static void test_words(void **state) {
+    (void)state;
+    vt_config c = {.dim = 1}, zero = {.dim = 1};
+    vt_err e = {0};
+    char text[1200];
+    int n;
+    const vt_form *all = vt_forms(&n);
+    assert_int_equal(vt_forms_text(&c, text, sizeof text), 0);
+    for (int i = 0; i < n; i++) {
+        assert_ptr_equal(vt_form_find(all[i].opt.key), &all[i]);
+        assert_true(vt_form_is_default(&c, &all[i]));
+        for (int k = 0; k < i; k++) assert_true(all[k].field != all[i].field);
+    }
+    static const char some[] = "pool=all norm=center act=relu qk_norm=1 registers=4 factor=layer_scale "
+                               "factor_start=0.1 stage_depth=2,2,18,2 stem_stride=1,1,2,2 eta=1e-05";
+    assert_int_equal(vt_form_parse(&c, some, "t", &e), VT_OK);
+    assert_true(c.pool == VT_POOL_ALL && c.norm == VT_NORM_CENTER && c.act == VT_ACT_RELU && c.qk_norm &&
+                c.registers == 4 && c.factor == VT_FACTOR_LAYER_SCALE && c.stage_depth[2] == 18 &&
+                c.stem_stride[1] == 1 && c.stem_stride[3] == 2 && c.eta == 1e-5);
+    vt_forms_text(&c, text, sizeof text);
+    vt_config again = zero;
+    assert_int_equal(vt_form_parse(&again, text, "t", &e), VT_OK);
+    assert_memory_equal(&again, &c, sizeof c);
+    static const char *const acts[][2] = {{"act=gelu_new", "act=gelu_tanh"},
+                                          {"act=nn.ReLU", "act=relu"},
+                                          {"act=gelu_pytorch_tanh", "act=gelu_tanh"}};
+    for (size_t i = 0; i < T_COUNT(acts); i++) {
+        again = zero;
+        assert_int_equal(vt_form_parse(&again, acts[i][0], "t", &e), VT_OK);
+        vt_forms_text(&again, text, sizeof text);
+        assert_string_equal(text, acts[i][1]);
+    }
+    static const struct {
+        const char *text, *a, *b;
+        vt_status status;
+    } bad[] = {{"nrom=batch", "'nrom' is no form", "did you mean 'norm'", VT_E_UNKNOWN},
+               {"norm=batched", "norm is 'batched'", "layer|batch|center|none", VT_E_USAGE},
+               {"act=quick_gelu", "quick_gelu", "gelu|gelu_tanh|relu", VT_E_USAGE},
+               {"pool=map", "'map'", "token|avg|all", VT_E_USAGE},
+               {"norm", "'norm'", "key=value", VT_E_USAGE},
+               {"stage_depth=1,2,3,4,5", "stage_depth", "up to four", VT_E_USAGE},
+               {"stage_depth=2,", "stage_depth", "up to four", VT_E_USAGE},
+               {"stage_depth=", "stage_depth", "up to four", VT_E_USAGE},
+               {"stage_depth=2,-1", "stage_depth", "up to four", VT_E_USAGE},
+               {"stage_depth=2,x", "stage_depth", "up to four", VT_E_USAGE},
+               {"registers=2000", "registers", "1024", VT_E_USAGE}};
+    for (size_t i = 0; i < T_COUNT(bad); i++)
+        t_says(vt_form_parse(&again, bad[i].text, "t", &e), bad[i].status, &e, bad[i].a, bad[i].b);
+}
+
+/* What cannot be is refused in a sentence, for a new model and for a file alike. */
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *forms, *a, *b;
+        bool dist;
+    } bad[] = {{"no_cls=1", "class token", "pool must be avg or all", false},
+               {"no_cls=1 pool=avg", "distillation", "class token", true},
+               {"pool=all", "distillation", "mean pooling", true},
+               {"registers=1", "distillation", "register", true},
+               {"norm_first=1", "norm_first", "mean", false},
+               {"norm_first=1 pool=avg final_norm=none", "norm_first", "final norm", false},
+               {"norm_pre=1 norm=none", "norm_pre", "norm", false},
+               {"post_norm=1 norm=none", "post_norm", "norm", false},
+               {"qk_norm=1 tied_qk=1", "q/k norm", "W_Q = W_K", false}};
+    for (size_t i = 0; i < T_COUNT(bad); i++) {
+        vt_config c = small_vit();
+        vt_model *m;
+        vt_err e = {0};
+        assert_int_equal(vt_form_parse(&c, bad[i].forms, "t", &e), VT_OK);
+        c.dist_token = bad[i].dist;
+        t_says(vt_config_check(&c, "file", &e), VT_E_SHAPE, &e, bad[i].a, bad[i].b);
+        t_says(vt_model_new(&m, &c, &e), VT_E_SHAPE, &e, bad[i].a, "model");
+    }
+    vt_config c = small_vit();
+    vt_err e = {0};
+    c.dim = c.heads = 1, c.norm = VT_NORM_CENTER;
+    t_says(vt_config_check(&c, "file", &e), VT_E_RANGE, &e, "CenterNorm", "width");
+}
+
+/* Linear maps and the patch embedding start with a largest singular value of 1, biases and norms as ever. */
+static void test_spectral(void **state) {
+    (void)state;
+    vt_config c = small_vit();
+    vt_err e = {0};
+    assert_int_equal(vt_form_parse(&c, "init=spectral factor=alpha norm=center", "t", &e), VT_OK);
+    vt_model *m;
+    assert_int_equal(vt_model_new(&m, &c, &e), VT_OK);
+    assert_int_equal(vt_model_init(m, 3), VT_OK);
+    int maps = 0;
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        const float *w = m->w + p->offset;
+        const char *dot = strrchr(p->name, '.');
+        if (strstr(p->name, ".alpha")) assert_true(w[0] == 0.5f && w[p->numel - 1] == 0.5f); /* 1 / depth */
+        if (!dot || strcmp(dot, ".weight") || strstr(p->name, "norm")) continue;
+        double a[1000], sigma[64];
+        int rows_of = (int)p->shape[0], cols = (int)(p->numel / (size_t)p->shape[0]);
+        for (size_t k = 0; k < p->numel; k++) a[k] = (double)w[k];
+        assert_int_equal(vt_svd_values(sigma, a, rows_of, cols, cols, &e), VT_OK);
+        t_le(fabs(sigma[0] - 1), 1e-6, "largest singular value of %s", p->name); /* rounded to float */
+        maps++;
+    }
+    assert_int_equal(maps, 2 + 4 * c.depth);
+    assert_true(t_max((double[]){(double)m->w[vt_model_param(m, "head.bias")->offset]}, 1) == 0);
+    vt_model_close(m);
+}
+
+/* Tied: one matrix for two roles, told by `again`; untied ones are three. */
+static void test_roles(void **state) {
+    (void)state;
+    for (int tied = 0; tied < 2; tied++) {
+        vt_config c = small_vit();
+        c.tied_qk = tied;
+        vt_model *m = model_of(&c, 1);
+        vt_matrix q, k, v;
+        assert_int_equal(vt_model_blocks(m), 2);
+        assert_true(vt_model_matrix(m, 1, VT_ROLE_Q, &q) && vt_model_matrix(m, 1, VT_ROLE_K, &k) &&
+                    vt_model_matrix(m, 1, VT_ROLE_V, &v));
+        const vt_param *qkv = vt_model_param(m, "blocks.1.attn.qkv.weight");
+        assert_int_equal(qkv->shape[0], (tied ? 2 : 3) * 12);
+        assert_true(q.offset == qkv->offset && k.offset == qkv->offset + (tied ? 0 : 144));
+        assert_true(v.offset == qkv->offset + (tied ? 144 : 288) && v.rows == 12 && v.cols == 12 && v.heads == 3);
+        assert_true(!q.again && !v.again && k.again == (tied == 1));
+        assert_false(vt_model_matrix(m, 2, VT_ROLE_Q, &q));
+        vt_model_close(m);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_modes),      cmocka_unit_test(test_ard),
+        cmocka_unit_test(test_torch),     cmocka_unit_test(test_round_trip), cmocka_unit_test(test_words),
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_spectral),   cmocka_unit_test(test_roles),
+    };
+    return cmocka_run_group_tests_name("forms", tests, setup, teardown);
+}
