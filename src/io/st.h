@@ -48,6 +48,8 @@ __attribute__((format(printf, 3, 4))) const char *vt_st_text(vt_st *st, vt_err *
 vt_status vt_st_add(vt_st *st, const vt_tensor *t, vt_err *e);
 vt_status vt_st_add_meta(vt_st *st, const char *key, const char *value, vt_err *e);
 vt_status vt_st_add_note(vt_st *st, vt_note_kind kind, const char *name, const char *text, vt_err *e);
+/* Puts n tensors in place of all that are there. Their names, parts and origins must live as long as the handle. */
+vt_status vt_st_replace(vt_st *st, const vt_tensor *t, const char *const *origin, int n, vt_err *e);
 /* Sorts the names; VT_E_FORMAT when one is there twice. Call again after tensors were renamed or removed. */
 vt_status vt_st_index(vt_st *st, vt_err *e);
 
