@@ -40,7 +40,7 @@ deps-check:
 
 # Registries: one X-macro line for each plug-in file, rewritten only when the list changes.
 # gen/attacks.inc from src/attacks/attack_*.c, and so on; nobody keeps a list by hand.
-plug = $(patsubst $(1)%.c,%,$(wildcard $(1)*.c))
+plug = $(patsubst $(1)%$(or $(2),.c),%,$(wildcard $(1)*$(or $(2),.c)))
 define REGISTRY
 $(OUT)/gen/$(1).inc: FORCE
 	@mkdir -p $$(@D)
@@ -57,6 +57,11 @@ $(eval $(call REGISTRY,objectives,src/train/objective_))
 $(eval $(call REGISTRY,optims,src/train/optim_))
 $(eval $(call REGISTRY,penalties,src/train/penalty_))
 $(eval $(call REGISTRY,commands,src/cli/cmd_))
+# Maps of names (models/names.h), each a row {"X", "its lines"}.
+$(OUT)/gen/maps.inc: FORCE
+	@mkdir -p $(@D)
+	@{ for x in $(call plug,maps/,.map); do echo "{\"$$x\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' maps/$$x.map; echo '},'; done; } >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+GEN += $(OUT)/gen/maps.inc
 FORCE:
 
 # A changed compiler, mode or flag rebuilds everything.

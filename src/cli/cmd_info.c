@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
+#include "cli/explain.h"
 #include "core/gemm.h"
 #include "models/forms.h"
 #include "models/session.h"
@@ -54,11 +55,16 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
     vt_overrides o;
     VT_TRY(vt_cli_overrides(c, &o, e));
-    VT_TRY(vt_model_inspect(&m, c->positional[0], &o, e));
+    vt_status known = vt_model_inspect(&m, c->positional[0], &o, e);
+    if (known != VT_OK) { /* what is known of its tensors helps to write a map */
+        if (vt_cli_has(c, "explain")) (void)vt_cli_explain(c->positional[0], o.names, NULL);
+        return known;
+    }
     printf("%s\n", c->positional[0]);
     row("names", m->naming, "");
     print_config(m);
     char text[64];
+    if (*m->transform) row("preprocessing", m->transform, m->source[VT_FIELD_TRANSFORM]);
     snprintf(text, sizeof text, "%zu in %d tensors", vt_model_param_count(m), m->params.count);
     row("parameters", text, "all finite");
     double fwd, grad;
@@ -68,6 +74,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     printf("  %-20s %s\n", "sha256", m->sha256);
     if (m->recipe)
         printf("\nmade by vitrine train with this recipe (repeat it with vitrine train --from):\n%s", m->recipe);
+    if (vt_cli_has(c, "explain")) known = vt_cli_explain(c->positional[0], o.names, e);
     if (vt_cli_has(c, "tensors"))
         for (int i = 0; i < m->params.count; i++) {
             char shape[96] = "";
@@ -77,10 +84,13 @@ static vt_status run(const vt_cli *c, vt_err *e) {
             printf("  %-36s [%s]\n", p->name, shape);
         }
     vt_model_close(m);
-    return VT_OK;
+    return known;
 }
 
-static const vt_arg args[] = {VT_MODEL_ARGS, {"tensors", NULL, "list every tensor with its shape"}, {NULL, NULL, NULL}};
+static const vt_arg args[] = {VT_MODEL_ARGS,
+                              {"tensors", NULL, "list every tensor with its shape"},
+                              {"explain", NULL, "what every tensor of the file became, or why it was ignored"},
+                              {NULL, NULL, NULL}};
 
 const vt_command vt_command_info = {
     .name = "info",

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "io/dataset.h"
-#include "io/map.h"
+#include "io/mapped.h"
 #include "io/npy.h"
 #include "io/zip.h"
 
@@ -35,7 +35,7 @@ static const struct {
 #define KEYS (sizeof keys / sizeof *keys)
 
 typedef struct arrays {
-    vt_map map[2]; /* the archive; or images and labels */
+    vt_mapped map[2]; /* the archive; or images and labels */
     vt_zip *zip;
     vt_npy images, labels;
     int height, width;
@@ -76,7 +76,7 @@ static vt_status from_folder(vt_dataset *d, arrays *a, size_t k, vt_err *e) {
     for (int part = 0; part < 2; part++) {
         char path[4200];
         snprintf(path, sizeof path, "%.4000s/%s.npy", d->path, part ? keys[k].labels : keys[k].images);
-        VT_TRY(vt_map_open(&a->map[part], path, e));
+        VT_TRY(vt_mapped_open(&a->map[part], path, e));
         VT_TRY(vt_npy_parse(part ? &a->labels : &a->images, a->map[part].bytes, a->map[part].n, path, e));
     }
     return VT_OK;
@@ -151,17 +151,17 @@ static vt_status check_labels(vt_dataset *d, const arrays *a, vt_err *e) {
 /* classes.npy, a single whole number, says how many there are. */
 static vt_status read_classes(vt_dataset *d, const arrays *a, vt_err *e) {
     vt_npy c;
-    vt_map map = {0};
+    vt_mapped map = {0};
     const uint8_t *bytes = NULL;
     size_t n = 0;
     char path[4200];
     snprintf(path, sizeof path, "%.4000s%sclasses.npy", d->path, a->zip ? ": " : "/");
     if (!there(d, a, "classes")) return VT_OK;
     VT_TRY(a->zip ? vt_zip_entry(a->zip, vt_zip_find(a->zip, "classes.npy"), &bytes, &n, e)
-                  : vt_map_open(&map, path, e));
+                  : vt_mapped_open(&map, path, e));
     vt_status s = vt_npy_parse(&c, a->zip ? bytes : map.bytes, a->zip ? n : map.n, path, e);
     int64_t k = s == VT_OK && c.numel == 1 && !vt_npy_is_real(&c) ? vt_npy_whole(&c, 0) : -1;
-    vt_map_close(&map);
+    vt_mapped_close(&map);
     VT_TRY(s);
     if (k < d->classes || k > MAX_CLASSES)
         return vt_fail(e, VT_E_RANGE, "%s: must be one whole number between %d (the largest label and one) and %d",
@@ -212,7 +212,7 @@ static vt_status pixels(const vt_dataset *d, int64_t i, uint8_t *out, vt_err *e)
 static vt_status hash(vt_dataset *d, const arrays *a, vt_err *e) {
     vt_sha *sha = vt_sha_new();
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
-    for (int k = 0; k < 2; k++) vt_map_hash(&a->map[k], sha);
+    for (int k = 0; k < 2; k++) vt_mapped_hash(&a->map[k], sha);
     vt_sha_end(sha, d->hash);
     return VT_OK;
 }
@@ -222,7 +222,7 @@ static vt_status npy_open(vt_dataset *d, vt_err *e) {
     arrays *a = d->state = calloc(1, sizeof *a);
     if (!a) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
     if (stat(d->path, &s) || !S_ISDIR(s.st_mode)) {
-        VT_TRY(vt_map_open(&a->map[0], d->path, e));
+        VT_TRY(vt_mapped_open(&a->map[0], d->path, e));
         VT_TRY(vt_zip_open(&a->zip, a->map[0].bytes, a->map[0].n, d->path, e));
     }
     VT_TRY(find_arrays(d, a, e));
@@ -247,7 +247,7 @@ static void npy_close(vt_dataset *d) {
     arrays *a = d->state;
     if (!a) return;
     vt_zip_close(a->zip);
-    for (int k = 0; k < 2; k++) vt_map_close(&a->map[k]);
+    for (int k = 0; k < 2; k++) vt_mapped_close(&a->map[k]);
     free(a);
     d->state = NULL;
 }

@@ -49,7 +49,7 @@ vt_status vt_st_begin(vt_st **out, const char *path, const uint8_t *bytes, size_
     *out = NULL;
     if (!st || !(st->path = strdup(path)))
         return vt_st_close(st), vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
-    vt_status r = bytes ? VT_OK : vt_map_open(&st->map, path, e);
+    vt_status r = bytes ? VT_OK : vt_mapped_open(&st->map, path, e);
     if (r != VT_OK) return vt_st_close(st), r;
     st->bytes = bytes ? bytes : st->map.bytes, st->size = bytes ? n : st->map.n;
     st->left = st->size > (SIZE_MAX - VT_ST_SPARE) / VT_ST_TIMES ? SIZE_MAX : VT_ST_SPARE + VT_ST_TIMES * st->size;
@@ -62,7 +62,7 @@ void vt_st_close(vt_st *st) {
     for (int i = 0; i < st->shard_count; i++) vt_st_close(st->shards[i]);
     for (int i = 0; i < st->owned_count; i++) st->owned[i].release(st->owned[i].block);
     json_decref(st->root);
-    vt_map_close(&st->map);
+    vt_mapped_close(&st->map);
     free(st->shards);
     free(st->owned);
     free(st->t);
@@ -146,6 +146,20 @@ vt_status vt_st_add_note(vt_st *st, vt_note_kind kind, const char *name, const c
     return VT_OK;
 }
 
+vt_status vt_st_replace(vt_st *st, const vt_tensor *t, const char *const *origin, int n, vt_err *e) {
+    VT_TRY(charge(st, (size_t)n * (sizeof *t + 2 * sizeof(void *)), e));
+    size_t room = 1;
+    while (room < (size_t)n) room *= 2; /* as grow has it */
+    vt_tensor *all = calloc(room, sizeof *all);
+    const char **from = calloc(room, sizeof *from);
+    if (!all || !from) return free(all), free(from), no_memory(st, e);
+    memcpy(all, t, (size_t)n * sizeof *t);
+    memcpy(from, origin, (size_t)n * sizeof *from);
+    free(st->t), free(st->origin);
+    st->t = all, st->origin = from, st->count = n;
+    return vt_st_index(st, e);
+}
+
 static int by_name(const void *pa, const void *pb) {
     const vt_tensor *const *a = pa, *const *b = pb;
     return strcmp((*a)->name, (*b)->name);
@@ -189,18 +203,19 @@ const char *vt_st_meta_key(const vt_st *st, int i) { return i >= 0 && i < st->me
 vt_status vt_weights_sha(const vt_st *st, char hex[65], vt_err *e) {
     vt_sha *sha = vt_sha_new();
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", st->path);
-    if (!st->shard_count && st->map.bytes) vt_map_hash(&st->map, sha);
+    if (!st->shard_count && st->map.bytes) vt_mapped_hash(&st->map, sha);
     if (!st->shard_count && !st->map.bytes) vt_sha_update(sha, st->bytes, st->size);
-    for (int i = 0; i < st->shard_count; i++) vt_map_hash(&st->shards[i]->map, sha);
+    for (int i = 0; i < st->shard_count; i++) vt_mapped_hash(&st->shards[i]->map, sha);
     vt_sha_end(sha, hex);
     return VT_OK;
 }
 
 void vt_st_release(const vt_st *st, const vt_tensor *t) {
     const uint8_t *data = t->data, *map = st->map.bytes;
+    for (int i = 0; i < t->n_parts; i++) vt_st_release(st, &t->parts[i]);
     for (int i = 0; i < st->shard_count; i++) vt_st_release(st->shards[i], t);
     if (map && data >= map && data < map + st->map.n)
-        vt_map_release(&st->map, (size_t)(data - map), vt_tensor_bytes(t));
+        vt_mapped_release(&st->map, (size_t)(data - map), vt_tensor_bytes(t));
 }
 
 /* ---- conversion ---- */
@@ -242,8 +257,15 @@ static vt_status check_real(const vt_st *st, const vt_tensor *t, size_t n, vt_er
     return check_convert(st, t, n, ok, "floating-point numbers (F64, F32, F16 or BF16)", e);
 }
 
+/* A tensor made of several: each part's numbers behind those of the one before. The parts' sizes sum up to numel. */
+#define EACH_PART(convert)                                                                                             \
+    for (int i_ = 0; i_ < t->n_parts; out += t->parts[i_++].numel)                                                     \
+        VT_TRY(convert(st, &t->parts[i_], out, t->parts[i_].numel, e));                                                \
+    if (t->n_parts) return VT_OK
+
 vt_status vt_tensor_f32(const vt_st *st, const vt_tensor *t, float *out, size_t n, vt_err *e) {
     VT_TRY(check_real(st, t, n, e));
+    EACH_PART(vt_tensor_f32);
     if (t->dtype == VT_F32 && n) return memcpy(out, t->data, n * sizeof *out), VT_OK;
     for (size_t i = 0; i < n; i++) out[i] = (float)real_at(t, i);
     return VT_OK;
@@ -251,6 +273,7 @@ vt_status vt_tensor_f32(const vt_st *st, const vt_tensor *t, float *out, size_t 
 
 vt_status vt_tensor_f64(const vt_st *st, const vt_tensor *t, double *out, size_t n, vt_err *e) {
     VT_TRY(check_real(st, t, n, e));
+    EACH_PART(vt_tensor_f64);
     for (size_t i = 0; i < n; i++) out[i] = real_at(t, i);
     return VT_OK;
 }
@@ -259,6 +282,7 @@ vt_status vt_tensor_i64(const vt_st *st, const vt_tensor *t, int64_t *out, size_
     bool ok = t->dtype == VT_BOOL || t->dtype == VT_U8 || t->dtype == VT_I8 || t->dtype == VT_I16 ||
               t->dtype == VT_U16 || t->dtype == VT_I32 || t->dtype == VT_U32 || t->dtype == VT_I64;
     VT_TRY(check_convert(st, t, n, ok, "integers (BOOL, U8, I8, I16, U16, I32, U32 or I64)", e));
+    EACH_PART(vt_tensor_i64);
     size_t size = vt_dtype_size(t->dtype);
     bool is_signed = t->dtype == VT_I8 || t->dtype == VT_I16 || t->dtype == VT_I32;
     for (size_t i = 0; i < n; i++) {

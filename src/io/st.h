@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
-#include "io/map.h"
+#include "io/mapped.h"
 #include "io/weights.h"
 
 /* Names come from the file; cut, so that they do not push the value out of a sentence. */
@@ -14,7 +14,7 @@
 struct vt_st {
     char *path;
     const char *format;
-    vt_map map;           /* empty when the bytes are the caller's */
+    vt_mapped map;           /* empty when the bytes are the caller's */
     const uint8_t *bytes; /* the whole file */
     size_t size;
     size_t left; /* bytes of memory that may still be taken for what the file says (vt_st_take) */
@@ -49,6 +49,8 @@ __attribute__((format(printf, 3, 4))) const char *vt_st_text(vt_st *st, vt_err *
 vt_status vt_st_add(vt_st *st, const vt_tensor *t, vt_err *e);
 vt_status vt_st_add_meta(vt_st *st, const char *key, const char *value, vt_err *e);
 vt_status vt_st_add_note(vt_st *st, vt_note_kind kind, const char *name, const char *text, vt_err *e);
+/* Puts n tensors in place of all that are there. Their names, parts and origins must live as long as the handle. */
+vt_status vt_st_replace(vt_st *st, const vt_tensor *t, const char *const *origin, int n, vt_err *e);
 /* Sorts the names; VT_E_FORMAT when one is there twice. Call again after tensors were renamed or removed. */
 vt_status vt_st_index(vt_st *st, vt_err *e);
 

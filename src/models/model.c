@@ -12,21 +12,6 @@
 #include "models/resolve.h"
 #include "models/session.h"
 
-#define VT_PLUGIN(x) extern const vt_names_def vt_names_def_##x;
-#include "names.inc"
-#undef VT_PLUGIN
-
-static const vt_names_def *const names_defs[] = {
-#define VT_PLUGIN(x) &vt_names_def_##x,
-#include "names.inc"
-#undef VT_PLUGIN
-};
-
-const vt_names_def *const *vt_names_defs(int *n) {
-    *n = (int)(sizeof names_defs / sizeof *names_defs);
-    return names_defs;
-}
-
 static vt_status model_new(vt_model **out, const vt_config *config, bool weights, vt_err *e) {
     *out = NULL;
     const vt_arch_def_f32 *arch = vt_arch_find_f32(config->arch);
@@ -92,16 +77,6 @@ void vt_model_refresh(vt_model *m) {
     for (int i = 0; i < m->params.count; i++) vt_model_refresh_param(m, i);
 }
 
-/* A counter that PyTorch keeps beside BatchNorm's statistics and that changes nothing. */
-static bool is_counter(const char *name, const vt_model *m) {
-    static const char end[] = ".num_batches_tracked";
-    char mean[128];
-    size_t n = strlen(name), k = sizeof end - 1;
-    if (n <= k || n >= sizeof mean - 16 || strcmp(name + n - k, end)) return false;
-    snprintf(mean, sizeof mean, "%.*s.running_mean", (int)(n - k), name);
-    return vt_model_param(m, mean) != NULL;
-}
-
 /* Names in the file that the model does not have: named, with the nearest one it has. */
 static vt_status extra_tensors(const vt_st *st, const vt_model *m, vt_err *e) {
     const char **known = calloc((size_t)m->params.count + 1, sizeof *known);
@@ -110,7 +85,7 @@ static vt_status extra_tensors(const vt_st *st, const vt_model *m, vt_err *e) {
     vt_status s = VT_OK;
     for (int i = 0; i < vt_st_count(st) && s == VT_OK; i++) {
         const char *name = vt_st_at(st, i)->name;
-        if (vt_model_param(m, name) || is_counter(name, m)) continue;
+        if (vt_model_param(m, name)) continue;
         const char *near = vt_nearest(name, known, (size_t)m->params.count);
         s = vt_fail(e, VT_E_FORMAT, "%s: tensor %s does not belong to this architecture (%s%s)", vt_st_path(st), name,
                     near ? "nearest known name: " : "depth ", near ? near : "and names are read off the file");
@@ -119,10 +94,13 @@ static vt_status extra_tensors(const vt_st *st, const vt_model *m, vt_err *e) {
     return s;
 }
 
-/* Every value once, in pieces that stay in cache: converted into w (NULL: only looked at) and finite. */
-static vt_status read_values(float *w, const vt_st *st, const vt_tensor *t, vt_err *e) {
+/* Every value once, in pieces that stay in cache: converted into w (NULL: only looked at), finite, and not negative if
+ * it is a variance. */
+static vt_status read_values(float *w, const vt_st *st, const vt_tensor *t, bool variance, vt_err *e) {
     float buf[4096];
-    for (size_t at = 0; at < t->numel; at += sizeof buf / sizeof *buf) {
+    for (int i = 0; i < t->n_parts; w = w ? w + t->parts[i].numel : w, i++)
+        VT_TRY(read_values(w, st, &t->parts[i], variance, e));
+    for (size_t at = 0; !t->n_parts && at < t->numel; at += sizeof buf / sizeof *buf) {
         vt_tensor piece = *t;
         piece.data = (const char *)t->data + at * vt_dtype_size(t->dtype);
         piece.numel = t->numel - at < sizeof buf / sizeof *buf ? t->numel - at : sizeof buf / sizeof *buf;
@@ -130,83 +108,95 @@ static vt_status read_values(float *w, const vt_st *st, const vt_tensor *t, vt_e
         VT_TRY(vt_tensor_f32(st, &piece, to, piece.numel, e));
         for (size_t k = 0; k < piece.numel; k++)
             bad += to[k] * 0.0f; /* NaN exactly for NaN and Inf, and the sum keeps it */
-        for (size_t k = 0; bad != 0 && k < piece.numel; k++)
+        for (size_t k = 0; (bad != 0 || variance) && k < piece.numel; k++) {
             if (!isfinite(to[k]))
                 return vt_fail(e, VT_E_NUMERIC,
                                "%s: tensor %s holds %f at element %zu; weights must be finite float32 numbers",
                                vt_st_path(st), t->name, (double)to[k], at + k);
+            if (variance && to[k] < 0)
+                return vt_fail(e, VT_E_NUMERIC, "%s: tensor %s holds %g at element %zu, a variance is at least 0",
+                               vt_st_path(st), t->name, (double)to[k], at + k);
+        }
     }
+    vt_st_release(st, t);
     return VT_OK;
 }
 
-/* A variance is not negative. */
-static vt_status check_statistic(const vt_st *st, const vt_tensor *t, const vt_param *p, vt_err *e) {
+/* A tensor under its name here, and in brackets what the file calls it. */
+static const char *both_names(const vt_names *names, const char *name, char *buf, size_t size) {
+    char theirs[400];
+    bool other = vt_map_theirs(names->map, name, theirs, sizeof theirs);
+    snprintf(buf, size, "%s%s%s%s", name, other ? " (of " : "", other ? theirs : "", other ? ")" : "");
+    return buf;
+}
+
+static vt_status missing_tensor(const vt_model *m, const vt_st *st, const vt_names *names, const char *name,
+                                vt_err *e) {
+    char both[500];
+    const char **have = calloc((size_t)vt_st_count(st) + 1, sizeof *have), *near = NULL;
+    for (int i = 0; have && i < vt_st_count(st); i++) {
+        have[i] = vt_st_at(st, i)->name;
+        if (vt_model_param(m, have[i])) have[i] = "";
+    }
+    if (have) near = vt_nearest(name, have, (size_t)vt_st_count(st));
+    free(have);
+    return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s", vt_st_path(st),
+                   both_names(names, name, both, sizeof both), near ? " (the file has the unknown name " : "",
+                   near ? near : "", near ? ")" : "");
+}
+
+/* Equal, sides of 1 aside: those change no element's place. */
+static bool same_shape(const vt_tensor *t, const vt_param *p) {
+    int i = 0, k = 0;
+    for (;; i++, k++) {
+        while (i < t->ndim && t->shape[i] == 1) i++;
+        while (k < p->ndim && p->shape[k] == 1) k++;
+        if (i == t->ndim || k == p->ndim) return i == t->ndim && k == p->ndim;
+        if (t->shape[i] != p->shape[k]) return false;
+    }
+}
+
+static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_names *names, const vt_param *p, vt_err *e) {
+    char a[96], b[96], both[500];
+    const vt_tensor *t = vt_st_find(st, p->name);
+    if (!t) return missing_tensor(m, st, names, p->name, e);
+    if (!same_shape(t, p))
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must be %s", vt_st_path(st),
+                       both_names(names, p->name, both, sizeof both), vt_shape_text(a, sizeof a, t->shape, t->ndim),
+                       vt_shape_text(b, sizeof b, p->shape, p->ndim));
     const char *end = strrchr(p->name, '.');
-    if (!end || strcmp(end, ".running_var")) return VT_OK;
-    for (size_t k = 0; k < t->numel; k++) {
-        vt_tensor one = *t;
-        float v;
-        one.data = (const char *)t->data + k * vt_dtype_size(t->dtype), one.numel = 1;
-        VT_TRY(vt_tensor_f32(st, &one, &v, 1, e));
-        if (v < 0)
-            return vt_fail(e, VT_E_NUMERIC, "%s: tensor %s holds %g at element %zu, a variance is at least 0",
-                           vt_st_path(st), t->name, (double)v, k);
-    }
-    return VT_OK;
+    return read_values(m->w ? m->w + p->offset : NULL, st, t, p->buffer && end && !strcmp(end, ".running_var"), e);
 }
 
-static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_names_def *names, const vt_param *p, vt_err *e) {
-    char buf[128], a[96], b[96];
-    const char *name = names->file_name(p->name, buf, sizeof buf);
-    const vt_tensor *t = vt_st_find(st, name);
-    if (!t) {
-        const char **have = calloc((size_t)vt_st_count(st) + 1, sizeof *have);
-        for (int i = 0; have && i < vt_st_count(st); i++) have[i] = vt_st_at(st, i)->name;
-        const char *near = NULL;
-        for (int i = 0; have && i < vt_st_count(st); i++)
-            if (vt_model_param(m, have[i])) have[i] = "";
-        if (have) near = vt_nearest(name, have, (size_t)vt_st_count(st));
-        free(have);
-        return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s", vt_st_path(st), name,
-                       near ? " (the file has the unknown name " : "", near ? near : "", near ? ")" : "");
-    }
-    bool same = t->ndim == p->ndim;
-    for (int i = 0; same && i < p->ndim; i++) same = t->shape[i] == p->shape[i];
-    if (!same)
-        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must be %s", vt_st_path(st), name,
-                       vt_shape_text(a, sizeof a, t->shape, t->ndim), vt_shape_text(b, sizeof b, p->shape, p->ndim));
-    VT_TRY(read_values(m->w ? m->w + p->offset : NULL, st, t, e));
-    return p->buffer ? check_statistic(st, t, p, e) : VT_OK;
-}
-
-static vt_status load(vt_model **out, const vt_st *st, const vt_overrides *o, bool weights, vt_err *e) {
-    const vt_names_def *names = NULL;
-    int n;
-    const vt_names_def *const *all = vt_names_defs(&n);
-    for (int i = 0; i < n && !names; i++)
-        if (all[i]->probe(st)) names = all[i];
-    if (!names)
-        return vt_fail(e, VT_E_FORMAT,
-                       "%s: no known naming scheme fits (tensors like patch_embed.proj.weight and pos_embed, as timm "
-                       "names a ViT, were not found); vitrine list formats shows what is read",
-                       vt_st_path(st));
+/* The architecture and its configuration, by canonical names and what was said besides. */
+static vt_status describe(vt_config *c, vt_source src, char transform[64], const vt_st *st, const vt_names *names,
+                          const vt_overrides *o, vt_err *e) {
     const vt_arch_def_f32 *arch = NULL;
+    int n;
     const vt_arch_def_f32 *const *archs = vt_arch_defs_f32(&n);
     for (int i = 0; i < n && !arch; i++)
         if (archs[i]->probe(st)) arch = archs[i];
     if (!arch)
         return vt_fail(e, VT_E_FORMAT, "%s: no known architecture has such tensors (vitrine list models shows them)",
                        vt_st_path(st));
-    vt_config c = {0};
+    memset(c, 0, sizeof *c);
+    snprintf(c->arch, sizeof c->arch, "%s", arch->name);
+    VT_TRY(arch->detect(st, c, src, e));
+    return vt_config_resolve(c, src, transform, st, names, o, e);
+}
+
+static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt_overrides *o, bool weights,
+                      vt_err *e) {
+    vt_config c;
     vt_source src;
+    char transform[64] = "";
     memset(src, 0, sizeof src);
-    snprintf(c.arch, sizeof c.arch, "%s", arch->name);
-    VT_TRY(arch->detect(st, &c, src, e));
-    VT_TRY(vt_config_resolve(&c, src, st, o, e));
+    VT_TRY(describe(&c, src, transform, st, names, o, e));
     vt_model *m;
     VT_TRY(model_new(&m, &c, weights, e));
     memcpy(m->source, src, sizeof src);
-    snprintf(m->naming, sizeof m->naming, "%s", names->name);
+    memcpy(m->transform, transform, sizeof transform);
+    snprintf(m->naming, sizeof m->naming, "%s", names->scheme);
     vt_status s = VT_OK;
     for (int i = 0; i < m->params.count && s == VT_OK; i++) s = read_tensor(m, st, names, &m->params.items[i], e);
     if (s == VT_OK) s = extra_tensors(st, m, e);
@@ -226,7 +216,10 @@ static vt_status open_file(vt_model **out, const char *path, const vt_overrides 
     *out = NULL;
     vt_st *st;
     VT_TRY(vt_weights_open(&st, path, NULL, e));
-    vt_status s = load(out, st, o, weights, e);
+    vt_names names;
+    vt_status s = vt_names_apply(&names, st, o ? o->names : NULL, e);
+    if (s == VT_OK) s = load(out, st, &names, o, weights, e);
+    vt_names_close(&names);
     if (s == VT_OK) s = vt_weights_sha(st, (*out)->sha256, e);
     vt_st_close(st);
     if (s != VT_OK) {
@@ -244,7 +237,7 @@ vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides 
     return open_file(out, path, o, false, e);
 }
 
-enum { OWN_PAIRS = 8, MOST_FORMS = 32 };
+enum { OWN_PAIRS = 8, MOST_FORMS = 32 + 1 /* transform */ };
 
 /* What the tensors of a saved file will say of the pool (arch_vit's detection). */
 static vt_pool told_pool(const vt_config *c) {
@@ -256,7 +249,7 @@ static vt_pool told_pool(const vt_config *c) {
 static int form_pairs(const char **meta, char text[MOST_FORMS][64], const vt_config *c) {
     int count, n = 0;
     const vt_form *forms = vt_forms(&count);
-    for (int i = 0; i < count && n < MOST_FORMS; i++) {
+    for (int i = 0; i < count && n < MOST_FORMS - 1; i++) {
         const vt_form *f = &forms[i];
         if (f->field == VT_FIELD_POOL ? c->pool == told_pool(c) : vt_form_is_default(c, f)) continue;
         vt_form_text(c, f, text[n], sizeof text[n]);
@@ -285,7 +278,8 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
     }
     memcpy(meta, own, sizeof own);
     int n = OWN_PAIRS + form_pairs(meta + 2 * OWN_PAIRS, form, c);
-    if (vt_arch_find_f32(c->arch)->any_image) meta[2 * n] = "image", meta[2 * n + 1] = image, n++;
+    if (vt_arch_find_f32(c->arch)->any_image) meta[2 * n] = "image", meta[2 * n++ + 1] = image;
+    if (*m->transform) meta[2 * n] = "transform", meta[2 * n++ + 1] = m->transform;
     for (int i = 0; i < 2 * n_extra; i++) meta[2 * n + i] = extra[i];
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];

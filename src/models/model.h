@@ -19,7 +19,7 @@
     X(QK_NORM, "q/k norm") X(TIED_QK, "W_Q = W_K") X(FACTOR, "branch factors") X(FACTOR_START, "factors start at") \
     X(INIT, "initialisation") X(LOCAL_BLOCKS, "local blocks") X(STAGES, "stages") X(STAGE_DEPTH, "stage depths") \
     X(STAGE_HEADS, "stage heads") X(WINDOW, "window") X(NO_SHIFT, "no shift") X(CLASS_BLOCKS, "class blocks") X(TOKENS_NORM, "tokens norm") \
-    X(ETA, "eta") X(STEM_STRIDE, "stem strides")
+    X(ETA, "eta") X(STEM_STRIDE, "stem strides") X(TRANSFORM, "preprocessing")
 // clang-format on
 
 typedef enum vt_field {
@@ -35,10 +35,11 @@ typedef struct vt_model {
     vt_config config;
     vt_source source;
     vt_param_list params;
-    float *w;        /* all parameters, each aligned to 64 bytes */
-    float *wt;       /* transposed copies of the matrices (14 % faster forward products), or NULL */
-    char sha256[65]; /* of the file; empty for models made in memory */
-    char naming[24]; /* naming scheme recognised: "timm" */
+    float *w;           /* all parameters, each aligned to 64 bytes */
+    float *wt;          /* transposed copies of the matrices (14 % faster forward products), or NULL */
+    char sha256[65];    /* of the file; empty for models made in memory */
+    char naming[80];    /* naming scheme recognised: "timm" (models/names.h) */
+    char transform[64]; /* what is done to a picture first, as io/transform reads it; empty: nobody says */
     char *path;
     char *recipe; /* how vitrine train made it: the text in the file's metadata, or NULL */
 } vt_model;
@@ -61,10 +62,11 @@ typedef struct vt_overrides {
     const char *const *pairs;
     int n_pairs;
     const char *pairs_from;
+    const char *names; /* a map file, or a scheme or map that is compiled in (models/names.h); NULL: recognised */
 } vt_overrides;
 
-/* Reads a safetensors checkpoint; a folder means its model.safetensors. `o` may be NULL. Every value is read once: NaN
- * and Inf are refused. */
+/* Reads a checkpoint (io/weights.h); a folder means its model.safetensors. `o` may be NULL. Every value is read once:
+ * NaN and Inf are refused. */
 vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* The same checks and description without keeping weights (w and wt are NULL): for vitrine info. */
 vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);

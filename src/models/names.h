@@ -1,19 +1,43 @@
-/* Naming schemes of checkpoints: a file names_*.c recognises a state dict and maps its names. timm's names are the
- * canonical ones (the parameter tables and detection of arch_*.c use them). */
+/* Naming schemes of checkpoints. timm's names (>= 0.9) are the canonical ones: the parameter tables and detection of
+ * arch_*.c use them. A file names_*.c recognises a state dict and gives the lines of a map (models/map.h) that rewrite
+ * it; files maps/X.map do the same
+ * without code, for the models of one lab, and --names for a user's own. */
 #ifndef VT_MODELS_NAMES_H
 #define VT_MODELS_NAMES_H
 
-#include "io/safetensors.h"
+#include "models/map.h"
 #include "models/model.h"
 
 typedef struct vt_names_def {
     const char *name, *summary;
-    /* Does the file use these names? */
+    /* Does the file use these names? At most one scheme may say so. */
     bool (*probe)(const vt_st *st);
-    /* Name in the file of a canonical tensor; buf for one that must be composed. */
-    const char *(*file_name)(const char *canonical, char *buf, size_t size);
+    /* Lines of a map. What `set` says there counts less than metadata and config.json. */
+    const char *(*map)(const vt_st *st);
+    /* A sentence if it is a model that vitrine does not compute, or NULL. */
+    vt_status (*check)(const vt_st *st, vt_err *e);
 } vt_names_def;
 
 const vt_names_def *const *vt_names_defs(int *n);
+
+/* The maps that are compiled in. */
+typedef struct vt_names_map {
+    const char *name, *text; /* a comment in the first line is its summary */
+} vt_names_map;
+const vt_names_map *vt_names_maps(int *n);
+
+/* What was done to a state dict. */
+typedef struct vt_names {
+    char scheme[80]; /* for people: "timm", "map vit-postnorm (its patterns cover the file exactly)" */
+    bool asked;      /* by name or file: what the map sets wins over metadata and config.json */
+    vt_map *map;
+    vt_names_row *rows; /* of the tensors as the file had them, in memory of the vt_st */
+    int n_rows;
+} vt_names;
+
+/* Recognises the names of st and rewrites them to timm's. `wish`: NULL, the name of a scheme or of a map that is
+ * compiled in, or a map file. On failure *n holds what was found so far. */
+vt_status vt_names_apply(vt_names *n, vt_st *st, const char *wish, vt_err *e);
+void vt_names_close(vt_names *n);
 
 #endif

@@ -1,20 +1,21 @@
-/* timm's names of ViT, DeiT and Swin, the canonical ones (algorithms.md B.2). */
+/* timm's names, the canonical ones (algorithms.md B.2): ViT, DeiT, ConViT, XCiT and, since 0.9, Swin. */
 #include "models/names.h"
-#include "models/swin.h"
 
 static bool probe(const vt_st *st) {
-    bool xcit = vt_st_find(st, "patch_embed.proj.0.0.weight") && vt_st_find(st, "pos_embed.token_projection.weight");
-    return xcit || (vt_st_find(st, "patch_embed.proj.weight") && (vt_st_find(st, "pos_embed") || vt_swin_probe(st)));
+    bool embedded = vt_st_find(st, "patch_embed.proj.weight") || vt_st_find(st, "patch_embed.proj.0.0.weight");
+    bool old_swin = vt_st_find(st, "layers.0.blocks.0.attn.relative_position_bias_table") &&
+                    !vt_st_find(st, "head.fc.weight"); /* names_swin_old */
+    return embedded && !old_swin && !vt_st_find(st, "pos_embeder.token_projection.weight");
 }
 
-static const char *file_name(const char *canonical, char *buf, size_t size) {
-    (void)buf, (void)size;
-    return canonical;
+static const char *map(const vt_st *st) {
+    (void)st;
+    return "* -> *\n";
 }
 
 const vt_names_def vt_names_def_timm = {
     .name = "timm",
-    .summary = "timm's names of ViT, DeiT, ConViT, Swin and XCiT (patch_embed.proj, blocks.i.attn.qkv, head)",
+    .summary = "timm: ViT, DeiT, ConViT, XCiT, Swin since 0.9 (patch_embed.proj, blocks.i.attn.qkv, head)",
     .probe = probe,
-    .file_name = file_name,
+    .map = map,
 };

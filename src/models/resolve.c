@@ -1,6 +1,5 @@
 #include "models/resolve.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,71 +7,74 @@
 #include "core/opt.h"
 #include "models/attention.h"
 #include "models/forms.h"
+#include "models/hub.h"
 
-/* The sources in the order in which they win. */
+/* The sources in the order in which they win: options, a map that was asked for, metadata, config.json and
+ * preprocessor_config.json, a preset that was asked for, what a naming scheme or a shipped map sets, a preset of the
+ * same shape, defaults. */
 typedef struct sources {
     const vt_st *st;
     const vt_overrides *o;
-    json_t *config; /* config.json, or NULL */
-    char config_path[512];
+    const vt_names *names;
+    vt_hub hub;
     const vt_preset *preset;
     char preset_why[72];
 } sources;
 
 static void told(vt_source src, vt_field f, const char *from) { snprintf(src[f], sizeof src[0], "%s", from); }
 
-static vt_status read_config_json(sources *s, vt_err *e) {
-    const char *path = vt_st_path(s->st), *slash = strrchr(path, '/');
-    snprintf(s->config_path, sizeof s->config_path, "%.*sconfig.json", slash ? (int)(slash - path) + 1 : 0, path);
-    FILE *f = fopen(s->config_path, "rb");
-    if (!f) return VT_OK;
-    json_error_t why;
-    s->config = json_loadf(f, JSON_REJECT_DUPLICATES, &why);
-    fclose(f);
-    if (!s->config) return vt_fail(e, VT_E_FORMAT, "%s: line %d: %s", s->config_path, why.line, why.text);
-    if (!json_is_object(s->config)) return vt_fail(e, VT_E_FORMAT, "%s: is not a JSON object", s->config_path);
-    return VT_OK;
+/* Mean and std of a normalisation layer stand among the metadata too (io/tidy). */
+static const char *meta_name(const vt_st *st, const char *key) {
+    bool pixels = !strcmp(key, "mean") || !strcmp(key, "std");
+    for (int i = 0; pixels && vt_st_note(st, i); i++)
+        if (vt_st_note(st, i)->kind == VT_NOTE_MEAN_STD) return "normalisation layer in the file";
+    return "safetensors metadata";
 }
 
-/* A value of config.json: model_args.<key>, pretrained_cfg.<key>, or <key> at the top (the forms timm puts on the hub).
- */
-static const json_t *config_get(const sources *s, const char *key) {
-    static const char *const groups[] = {"model_args", "pretrained_cfg", "default_cfg"};
-    if (!s->config) return NULL;
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        const json_t *v = json_object_get(json_object_get(s->config, groups[i]), key);
-        if (v && !json_is_null(v)) return v;
-    }
-    const json_t *v = json_object_get(s->config, key);
-    return v && !json_is_null(v) ? v : NULL;
-}
-
-/* A value of the metadata, or of the pairs that a map file puts before it; *from names which. */
+/* A value of the metadata, or of the pairs that stand before it; *from names which. */
 static const char *meta_get(const sources *s, const char *key, const char **from) {
-    for (int i = 0; s->o && i < s->o->n_pairs; i++)
+    for (int i = 0; i < s->o->n_pairs; i++)
         if (!strcmp(s->o->pairs[2 * i], key)) return *from = s->o->pairs_from, s->o->pairs[2 * i + 1];
-    *from = "safetensors metadata";
+    const char *set = s->names->asked ? vt_map_value(s->names->map, key) : NULL;
+    if (set) return *from = s->names->map->who, set;
+    *from = meta_name(s->st, key);
     return vt_st_meta(s->st, key);
+}
+
+/* What the scheme sets if nobody else says. */
+static const char *scheme_get(const sources *s, const char *key, const char **from) {
+    *from = s->names->map->who;
+    return s->names->asked ? NULL : vt_map_value(s->names->map, key);
+}
+
+/* Written, but no number: NaN, which the range checks refuse by name. */
+static bool parse(const char *text, double *out) {
+    if (!vt_parse_real(text, out)) *out = NAN;
+    return true;
 }
 
 /* A number from metadata (any of the keys) or config.json; *from names the source; false: nowhere. */
 static bool find_number(const sources *s, const char *const *keys, double *out, const char **from) {
     for (int i = 0; keys[i]; i++) {
         const char *m = meta_get(s, keys[i], from);
-        if (m && !vt_parse_real(m, out)) *out = NAN; /* written, but no number: the range checks refuse it by name */
-        if (m) return true;
+        if (m) return parse(m, out);
     }
     for (int i = 0; keys[i]; i++) {
-        const json_t *v = config_get(s, keys[i]);
-        if (json_is_array(v)) v = json_array_get(v, json_array_size(v) - 1); /* [3, 224, 224], [224, 224] */
+        const json_t *v = vt_hub_get(&s->hub, keys[i]);
         if (json_is_number(v)) return *out = json_number_value(v), *from = "config.json", true;
     }
     return false;
 }
 
-/* The preset named by an option, by metadata or by config.json, or else the one whose shape is the file's. */
+/* The same from the preset that was asked for or from the scheme. */
+static bool scheme_number(const sources *s, const char *key, double *out, const char **from) {
+    const char *text = s->o->preset ? NULL : scheme_get(s, key, from);
+    return text && parse(text, out);
+}
+
+/* The preset named by an option, or else the one whose shape is the file's. */
 static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
-    const char *named = s->o ? s->o->preset : NULL;
+    const char *named = s->o->preset;
     if (named) {
         VT_TRY(vt_preset_named(named, &s->preset, e));
         if (strcmp(s->preset->arch, c->arch))
@@ -95,15 +97,23 @@ static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
     return VT_OK;
 }
 
+/* The heads of the architecture that config.json names: timm's, unless model_args says otherwise. */
+static bool named_heads(const sources *s, double *out, const char **from) {
+    char name[80];
+    const vt_preset *p = vt_hub_architecture(&s->hub, name, sizeof name) ? vt_preset_find(name) : NULL;
+    if (p) *out = p->heads, *from = "architecture in config.json";
+    return p != NULL;
+}
+
 static vt_status resolve_heads(vt_config *c, vt_source src, const sources *s, vt_err *e) {
-    static const char *const keys[] = {"num_heads", "heads", NULL};
+    static const char *const keys[] = {"heads", "num_heads", "num_attention_heads", NULL};
     double v;
     const char *from;
     if (*src[VT_FIELD_HEADS]) return VT_OK; /* tensors tell (Swin's tables) */
-    if (s->o && s->o->heads) {
+    if (s->o->heads) {
         c->heads = s->o->heads;
         told(src, VT_FIELD_HEADS, "--heads");
-    } else if (find_number(s, keys, &v, &from)) {
+    } else if (find_number(s, keys, &v, &from) || named_heads(s, &v, &from) || scheme_number(s, "heads", &v, &from)) {
         if (!(v >= 1 && v <= c->dim) || v != floor(v))
             return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d",
                            vt_st_path(s->st), from, v, c->dim);
@@ -120,7 +130,7 @@ static vt_status resolve_heads(vt_config *c, vt_source src, const sources *s, vt
         return vt_fail(e, VT_E_USAGE,
                        "%s: the number of attention heads cannot be read off the tensors: give --heads (width %d "
                        "allows %s), "
-                       "--preset, or a config.json beside the file",
+                       "--preset, a map with a line 'set heads N' (--names), or a config.json beside the file",
                        vt_st_path(s->st), c->dim, *list ? list : "1");
     }
     if (c->heads < 1 || c->dim % c->heads)
@@ -129,48 +139,20 @@ static vt_status resolve_heads(vt_config *c, vt_source src, const sources *s, vt
     return VT_OK;
 }
 
-/* The side of the input, where tensors leave it open (they never do in a ViT); c->image is then a guess. */
-static vt_status resolve_image(vt_config *c, vt_source src, const sources *s, const vt_overrides *o, vt_err *e) {
-    static const char *const keys[] = {"image", "img_size", "image_size", "input_size", NULL};
-    double v = c->image;
-    const char *from, *found;
-    if (*src[VT_FIELD_IMAGE]) {
-        if (o->image && o->image != c->image)
-            return vt_fail(e, VT_E_USAGE, "%s: --image-size %d contradicts the tensors, which say %d",
-                           vt_st_path(s->st), o->image, c->image);
-        return VT_OK;
-    }
-    if (o->image)
-        v = o->image, from = "--image-size";
-    else if (find_number(s, keys, &v, &found))
-        from = found;
-    else if (o->preset)
-        v = s->preset->image, from = s->preset_why;
-    else if (o->shown)
-        v = o->shown, from = "the images given";
-    else
-        from = "a guess: --image-size tells";
-    if (!(v >= 1 && v <= 4096) || v != floor(v))
-        return vt_fail(e, VT_E_RANGE,
-                       "%s: %s says images of %g pixels a side, must be a whole number between 1 and 4096",
-                       vt_st_path(s->st), from, v);
-    c->image = (int)v;
-    told(src, VT_FIELD_IMAGE, from);
-    return VT_OK;
-}
-
-/* timm's order and kind of norm; other forms come from PyTorch's own modules, with their eps. */
-static bool plain_norm(const vt_config *c) { return c->norm == VT_NORM_LAYER && !c->post_norm; }
+/* timm's order and kind of norm; other forms, and timm's CLIP models, have PyTorch's own modules, with their eps. */
+static bool plain_norm(const vt_config *c) { return c->norm == VT_NORM_LAYER && !c->post_norm && !c->norm_pre; }
 
 static void resolve_ln_eps(vt_config *c, vt_source src, const sources *s) {
     static const char *const keys[] = {"ln_eps", "layer_norm_eps", NULL};
     const char *from;
-    if (s->o && s->o->ln_eps > 0) {
+    if (s->o->ln_eps > 0) {
         c->ln_eps = s->o->ln_eps;
         told(src, VT_FIELD_LN_EPS, "--ln-eps");
     } else if (find_number(s, keys, &c->ln_eps, &from)) {
         told(src, VT_FIELD_LN_EPS, from);
-    } else if (s->preset && (s->o && s->o->preset ? true : plain_norm(c))) {
+    } else if (scheme_number(s, "ln_eps", &c->ln_eps, &from)) {
+        told(src, VT_FIELD_LN_EPS, from);
+    } else if (s->preset && (s->o->preset || plain_norm(c))) {
         c->ln_eps = s->preset->ln_eps;
         told(src, VT_FIELD_LN_EPS, s->preset_why);
     } else if (!plain_norm(c)) {
@@ -186,16 +168,17 @@ static void resolve_ln_eps(vt_config *c, vt_source src, const sources *s) {
 
 /* The scale that multiplies Q K^T: head (head width ^ -0.5), dim (width ^ -0.5) or a number. */
 static vt_status resolve_scale(vt_config *c, vt_source src, const sources *s, vt_err *e) {
-    const char *text = s->o ? s->o->attn_scale : NULL, *from = "--attn-scale";
+    const char *text = s->o->attn_scale, *from = "--attn-scale";
     char number[40];
     if (!text && !(text = meta_get(s, "attn_scale", &from))) from = NULL;
     if (!text) {
-        const json_t *v = config_get(s, "qk_scale");
+        const json_t *v = vt_hub_get(&s->hub, "qk_scale");
         if (json_is_number(v)) {
             snprintf(number, sizeof number, "%.17g", json_number_value(v));
             text = number, from = "config.json";
         }
     }
+    if (!text) text = scheme_get(s, "attn_scale", &from);
     if (!text) text = "head", from = "default: head width ^ -0.5";
     if (!strcmp(text, "head"))
         c->attn_scale = 1 / sqrt((double)c->dim / c->heads);
@@ -208,35 +191,29 @@ static vt_status resolve_scale(vt_config *c, vt_source src, const sources *s, vt
     return VT_OK;
 }
 
-static bool json_triple(const json_t *v, double out[3]) {
-    if (!json_is_array(v) || json_array_size(v) != 3) return false;
-    for (size_t k = 0; k < 3; k++) {
-        if (!json_is_number(json_array_get(v, k))) return false;
-        out[k] = json_number_value(json_array_get(v, k));
-    }
-    return true;
-}
-
+/* What --mean or --std, metadata, the hub's files, a preset that was asked for, or the scheme says. */
 static bool resolve_triple(double out[3], char *told_by, const sources *s, const char *key, bool has,
                            const double given[3]) {
-    const char *from, *m = meta_get(s, key, &from);
+    const size_t room = sizeof(vt_source) / VT_FIELD_COUNT;
+    const char *from = "", *text = NULL;
+    const bool is_std = !strcmp(key, "std");
+    double hub[2][3];
     if (has) {
-        for (int k = 0; k < 3; k++) out[k] = given[k];
-        snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "--%s", key);
-    } else if (m) {
-        if (!vt_parse_triple(m, out)) out[0] = NAN; /* refused by vt_config_check */
-        snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "%s", from);
-    } else if (json_triple(config_get(s, key), out)) {
-        snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "config.json");
-    } else if (s->o && s->o->preset) {
+        memcpy(out, given, 3 * sizeof *out);
+        return snprintf(told_by, room, "--%s", key), true;
+    }
+    if (!(text = meta_get(s, key, &from)) && vt_hub_normalisation(&s->hub, hub[0], hub[1], &from)) {
+        memcpy(out, hub[is_std], sizeof hub[0]);
+    } else if (!text && s->o->preset) {
         vt_config p;
         vt_preset_config(s->preset, &p);
-        for (int k = 0; k < 3; k++) out[k] = strcmp(key, "mean") ? p.std[k] : p.mean[k];
-        snprintf(told_by, sizeof(vt_source) / VT_FIELD_COUNT, "%s", s->preset_why);
-    } else {
+        memcpy(out, is_std ? p.std : p.mean, sizeof p.std);
+        from = s->preset_why;
+    } else if (!text && !(text = scheme_get(s, key, &from))) {
         return false;
     }
-    return true;
+    if (text && !vt_parse_triple(text, out)) out[0] = NAN; /* refused by vt_config_check */
+    return snprintf(told_by, room, "%s", from), true;
 }
 
 /* "key=value" of an option for this form, or NULL. */
@@ -248,8 +225,7 @@ static const char *form_option(const vt_overrides *o, const vt_form *f) {
 }
 
 /* A value of config.json in the words of a form; NULL: none that it understands. */
-static const char *json_word(const json_t *v, const vt_form *f, char *buf, size_t size) {
-    if (json_is_array(v) && f->field == VT_FIELD_IMAGE) v = json_array_get(v, json_array_size(v) - 1);
+static const char *json_word(const json_t *v, char *buf, size_t size) {
     if (json_is_string(v)) return json_string_value(v);
     if (json_is_boolean(v)) return json_is_true(v) ? "1" : "0";
     if (!json_is_integer(v)) return NULL;
@@ -263,12 +239,11 @@ static const char *form_value(const sources *s, const vt_overrides *o, const vt_
     const char *text = form_option(o, f);
     if (text) return *from = "--form", text;
     if ((text = meta_get(s, f->opt.key, from))) return text;
-    const json_t *v = f->json ? config_get(s, f->json) : NULL;
-    if (!v && f->field == VT_FIELD_ACT) v = config_get(s, "hidden_act"); /* transformers */
-    if (!v && f->field == VT_FIELD_IMAGE) v = config_get(s, "image_size");
-    if (!v && f->field == VT_FIELD_IMAGE) v = config_get(s, "input_size"); /* timm: [3, h, w] */
-    if (v && (text = json_word(v, f, buf, size))) return *from = "config.json", text;
-    if (!preset || vt_form_is_default(preset, f)) return NULL;
+    const json_t *v = f->json ? vt_hub_get(&s->hub, f->json) : NULL;
+    if (!v && f->field == VT_FIELD_ACT) v = vt_hub_get(&s->hub, "hidden_act"); /* transformers */
+    if (v && (text = json_word(v, buf, size))) return *from = "config.json", text;
+    if (!preset) return scheme_get(s, f->opt.key, from);
+    if (vt_form_is_default(preset, f)) return NULL;
     vt_form_text(preset, f, buf, size);
     return *from = s->preset_why, buf;
 }
@@ -302,19 +277,11 @@ static vt_status resolve_forms(vt_config *c, vt_source src, const sources *s, co
     return VT_OK;
 }
 
-static vt_status resolve_all(vt_config *c, vt_source src, sources *s, vt_err *e) {
-    static const vt_overrides none = {0};
-    const vt_overrides *o = s->o ? s->o : &none;
-    VT_TRY(read_config_json(s, e));
-    VT_TRY(find_preset(s, c, e));
-    VT_TRY(resolve_image(c, src, s, o, e));
-    VT_TRY(resolve_heads(c, src, s, e));
-    VT_TRY(resolve_forms(c, src, s, o, e));
-    resolve_ln_eps(c, src, s);
-    VT_TRY(resolve_scale(c, src, s, e));
-    const char *attn = o->attn, *from = "--attn";
+static vt_status resolve_attn(vt_config *c, vt_source src, const sources *s, vt_err *e) {
+    const char *attn = s->o->attn, *from = "--attn";
     if (!attn) attn = meta_get(s, "attn", &from);
-    if (!attn && o->preset) attn = s->preset->attn, from = s->preset_why;
+    if (!attn && s->o->preset) attn = s->preset->attn, from = s->preset_why;
+    if (!attn) attn = scheme_get(s, "attn", &from);
     if (!attn) attn = "dot", from = "default";
     vt_attn_spec_f32 spec;
     vt_err why = {0};
@@ -322,26 +289,90 @@ static vt_status resolve_all(vt_config *c, vt_source src, sources *s, vt_err *e)
         return vt_fail(e, why.code, "%s: %s (%s)", vt_st_path(s->st), why.text, from);
     snprintf(c->attn, sizeof c->attn, "%s", spec.text);
     told(src, VT_FIELD_ATTN, from);
-    bool mean = resolve_triple(c->mean, src[VT_FIELD_MEAN], s, "mean", o->has_mean, o->mean);
-    bool std = resolve_triple(c->std, src[VT_FIELD_STD], s, "std", o->has_std, o->std);
-    if (!mean || !std)
-        return vt_fail(e, VT_E_USAGE,
-                       "%s: the %s of the input normalisation is not known: give --mean and --std (0.5 0.5 timm's ViT; "
-                       "0.485,0.456,0.406 0.229,0.224,0.225 ImageNet; 0.4914,0.4822,0.4465 0.2470,0.2435,0.2616 "
-                       "CIFAR-10; 0 1 "
-                       "none), or a config.json beside the file",
-                       vt_st_path(s->st), mean ? "std" : "mean");
-    const json_t *k = config_get(s, "num_classes");
-    if (json_is_integer(k) && json_integer_value(k) != c->classes)
-        return vt_fail(e, VT_E_SHAPE, "%s: num_classes is %lld, but head.weight in %s has %d rows", s->config_path,
-                       (long long)json_integer_value(k), vt_st_path(s->st), c->classes);
     return VT_OK;
 }
 
-vt_status vt_config_resolve(vt_config *c, vt_source src, const vt_st *st, const vt_overrides *o, vt_err *e) {
-    sources s = {.st = st, .o = o};
-    vt_status status = resolve_all(c, src, &s, e);
-    json_decref(s.config);
+/* The side of the input where tensors leave it open (they never do in a ViT); c->image is then a guess, or 0. */
+static vt_status resolve_image(vt_config *c, vt_source src, const sources *s, vt_err *e) {
+    const char *from, *text = meta_get(s, "image", &from);
+    double v = 0;
+    if (*src[VT_FIELD_IMAGE]) {
+        if (s->o->image && s->o->image != c->image)
+            return vt_fail(e, VT_E_USAGE, "%s: --image-size %d contradicts the tensors, which say %d",
+                           vt_st_path(s->st), s->o->image, c->image);
+        return VT_OK;
+    }
+    if (s->o->image)
+        v = s->o->image, from = "--image-size";
+    else if (text)
+        parse(text, &v);
+    else if ((v = vt_hub_image(&s->hub)) > 0)
+        from = "config.json";
+    else if (s->o->preset)
+        v = s->preset->image, from = s->preset_why;
+    else if (scheme_number(s, "image", &v, &from))
+        ;
+    else if (s->o->shown)
+        v = s->o->shown, from = "the images given";
+    else if (s->preset)
+        v = s->preset->image, from = s->preset_why;
+    else if (c->image > 0)
+        v = c->image, from = "a guess: --image-size tells";
+    else
+        return vt_fail(e, VT_E_USAGE,
+                       "%s: the side of the input image cannot be read off the tensors: give --image-size, --preset, a "
+                       "map with a line 'set image N' (--names), or a config.json beside the file",
+                       vt_st_path(s->st));
+    if (!(v >= 1 && v <= 4096) || v != floor(v))
+        return vt_fail(e, VT_E_RANGE,
+                       "%s: %s says images of %g pixels a side, must be a whole number between 1 and 4096",
+                       vt_st_path(s->st), from, v);
+    c->image = (int)v;
+    told(src, VT_FIELD_IMAGE, from);
+    return VT_OK;
+}
+
+static void resolve_transform(char out[64], vt_source src, const sources *s) {
+    const char *from, *text = meta_get(s, "transform", &from);
+    bool hub = !text && vt_hub_transform(&s->hub, out, 64, &from);
+    if (!text && !hub) text = scheme_get(s, "transform", &from);
+    if (text) snprintf(out, 64, "%.63s", text);
+    if (text || hub) told(src, VT_FIELD_TRANSFORM, from);
+}
+
+static vt_status resolve_pixels(vt_config *c, vt_source src, const sources *s, vt_err *e) {
+    const vt_overrides *o = s->o;
+    bool mean = resolve_triple(c->mean, src[VT_FIELD_MEAN], s, "mean", o->has_mean, o->mean);
+    bool std = resolve_triple(c->std, src[VT_FIELD_STD], s, "std", o->has_std, o->std);
+    if (mean && std) return VT_OK;
+    return vt_fail(e, VT_E_USAGE,
+                   "%s: the %s of the input normalisation is not known: give --mean and --std (0.5 0.5 timm's ViT; "
+                   "0.485,0.456,0.406 0.229,0.224,0.225 ImageNet; 0.4914,0.4822,0.4465 0.2470,0.2435,0.2616 "
+                   "CIFAR-10; 0 1 "
+                   "none), or a config.json beside the file",
+                   vt_st_path(s->st), mean ? "std" : "mean");
+}
+
+static vt_status resolve_all(vt_config *c, vt_source src, char transform[64], sources *s, vt_err *e) {
+    VT_TRY(vt_hub_open(&s->hub, vt_st_path(s->st), e));
+    VT_TRY(find_preset(s, c, e));
+    VT_TRY(resolve_image(c, src, s, e));
+    VT_TRY(resolve_heads(c, src, s, e));
+    VT_TRY(resolve_forms(c, src, s, s->o, e));
+    resolve_ln_eps(c, src, s);
+    VT_TRY(resolve_scale(c, src, s, e));
+    VT_TRY(resolve_attn(c, src, s, e));
+    VT_TRY(resolve_pixels(c, src, s, e));
+    resolve_transform(transform, src, s);
+    return vt_hub_check(&s->hub, c, vt_st_path(s->st), e);
+}
+
+vt_status vt_config_resolve(vt_config *c, vt_source src, char transform[64], const vt_st *st, const vt_names *names,
+                            const vt_overrides *o, vt_err *e) {
+    static const vt_overrides none = {0};
+    sources s = {.st = st, .o = o ? o : &none, .names = names};
+    vt_status status = resolve_all(c, src, transform, &s, e);
+    vt_hub_close(&s.hub);
     if (c->pool == VT_POOL_TOKEN) c->norm_first = false; /* of one token there is no mean */
     return status == VT_OK ? vt_config_check(c, vt_st_path(st), e) : status;
 }

@@ -47,7 +47,7 @@ static void *need(size_t count, size_t item) {
     return p;
 }
 
-static vt_st *golden(const char *name) {
+static UNUSED vt_st *golden(const char *name) {
     vt_st *st;
     vt_err e = {0};
     if (vt_st_open(&st, in_shared("golden/%s.safetensors", name), &e) != VT_OK) fail_msg("%s", e.text);
@@ -76,7 +76,7 @@ static UNUSED int64_t *integers(const vt_st *st, const char *name, size_t n) {
     return v;
 }
 
-static vt_model *checkpoint(const char *name) {
+static UNUSED vt_model *checkpoint(const char *name) {
     vt_model *m;
     vt_err e = {0};
     if (vt_model_open(&m, in_shared("weights/%s/model.safetensors", name), NULL, &e) != VT_OK) fail_msg("%s", e.text);
@@ -124,13 +124,13 @@ typedef struct rig {
 
 enum { RIG_WORK = 12 * PIXELS + 8 * CLASSES + 1000 };
 
-static void rig_close(rig *g) {
+static UNUSED void rig_close(rig *g) {
     vt_oracle_close(&g->o);
     vt_classifier_close(&g->c);
     free(g->lo), free(g->hi), free(g->x_adv), free(g->t.work);
 }
 
-static bool rig_open(rig *g, const vt_model *m) {
+static UNUSED bool rig_open(rig *g, const vt_model *m) {
     memset(g, 0, sizeof *g);
     if (vt_classifier_open(&g->c, m, NULL) != VT_OK || vt_oracle_open(&g->o, &g->c, NULL) != VT_OK) return false;
     g->lo = calloc(PIXELS, sizeof(float)), g->hi = calloc(PIXELS, sizeof(float));
@@ -140,7 +140,7 @@ static bool rig_open(rig *g, const vt_model *m) {
 }
 
 /* The next image. */
-static void rig_aim(rig *g, vt_norm norm, double eps, const float *x, int label, int index, const char *attack) {
+static UNUSED void rig_aim(rig *g, vt_norm norm, double eps, const float *x, int label, int index, const char *attack) {
     float *work = g->t.work;
     vt_ball_init(&g->ball, norm, eps, x, PIXELS, g->lo, g->hi);
     g->t = (vt_task){.x = x, .n = PIXELS, .height = 32, .width = 32, .classes = CLASSES, .label = label};

@@ -1,0 +1,56 @@
+#include "cli/explain.h"
+
+#include <stdio.h>
+#include "models/names.h"
+
+/* Text of a file, on one line. */
+static void put(const char *text, int width) {
+    int n = 0;
+    for (; *text; text++, n++) putchar((unsigned char)*text < 32 || *text == 127 ? '?' : *text);
+    for (; n < width; n++) putchar(' ');
+}
+
+static void put_row(const vt_names_row *r) {
+    char shape[200], what[240];
+    snprintf(what, sizeof what, "%s %s", vt_dtype_name(r->was.dtype),
+             vt_shape_text(shape, sizeof shape, r->was.shape, r->was.ndim));
+    printf("  ");
+    put(r->origin, 48);
+    printf(" %-22s ", what);
+    if (r->became) printf("-> "), put(r->became, 0);
+    if (r->why) printf("ignored: "), put(r->why, 0);
+    if (!r->became && !r->why) printf("not looked at"); /* an error before it */
+    printf("\n");
+}
+
+static void put_notes(const vt_st *st) {
+    static const char *const kinds[] = {[VT_NOTE_CHOSEN] = "chosen",
+                                        [VT_NOTE_IGNORED] = "ignored",
+                                        [VT_NOTE_RENAMED] = "prefix",
+                                        [VT_NOTE_MEAN_STD] = "normalisation",
+                                        [VT_NOTE_VALUE] = "value"};
+    const vt_note *n;
+    for (int i = 0; (n = vt_st_note(st, i)); i++) {
+        printf("  %-14s ", kinds[n->kind]);
+        put(n->name, 0);
+        printf(": ");
+        put(n->text, 0);
+        printf("\n");
+    }
+}
+
+vt_status vt_cli_explain(const char *path, const char *names, vt_err *e) {
+    vt_st *st;
+    vt_names n;
+    VT_TRY(vt_weights_open(&st, path, NULL, e));
+    vt_status s = vt_names_apply(&n, st, names, e);
+    printf("\n%s, %d tensors, names: %s\n", vt_st_format(st), n.n_rows ? n.n_rows : vt_st_count(st),
+           *n.scheme ? n.scheme : "not known");
+    put_notes(st);
+    for (int i = 0; i < n.n_rows; i++) put_row(&n.rows[i]);
+    for (int i = 0; !n.n_rows && i < vt_st_count(st); i++)
+        put_row(&(vt_names_row){.was = *vt_st_at(st, i), .origin = vt_st_origin(st, i), .why = "no scheme fits"});
+    vt_names_close(&n);
+    vt_st_close(st);
+    return s;
+}

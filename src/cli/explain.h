@@ -1,0 +1,10 @@
+/* vitrine info --explain: what became of every tensor of a file, and why. */
+#ifndef VT_CLI_EXPLAIN_H
+#define VT_CLI_EXPLAIN_H
+
+#include "core/status.h"
+
+/* Prints also when names are not understood, and then returns why not. names: --names, or NULL. */
+vt_status vt_cli_explain(const char *path, const char *names, vt_err *e);
+
+#endif

@@ -1,0 +1,22 @@
+/* A whole file, mapped for reading. */
+#ifndef VT_IO_MAPPED_H
+#define VT_IO_MAPPED_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "core/hash.h"
+#include "core/status.h"
+
+typedef struct vt_mapped {
+    const uint8_t *bytes; /* of an empty file: NULL */
+    size_t n;
+} vt_mapped;
+
+vt_status vt_mapped_open(vt_mapped *m, const char *path, vt_err *e); /* regular files only */
+void vt_mapped_close(vt_mapped *m);                                  /* safe twice */
+/* Hashes the bytes; pages leave memory as they are done with. */
+void vt_mapped_hash(const vt_mapped *m, vt_sha *sha);
+/* Bytes [at, at + n) may leave memory until they are looked at again; pages shared with neighbours stay. */
+void vt_mapped_release(const vt_mapped *m, size_t at, size_t n);
+
+#endif

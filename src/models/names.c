@@ -1,0 +1,134 @@
+#include "models/names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/opt.h"
+#include "io/st.h"
+
+#define VT_PLUGIN(x) extern const vt_names_def vt_names_def_##x;
+#include "names.inc"
+#undef VT_PLUGIN
+
+static const vt_names_def *const defs[] = {
+#define VT_PLUGIN(x) &vt_names_def_##x,
+#include "names.inc"
+#undef VT_PLUGIN
+};
+
+static const vt_names_map maps[] = {
+#include "maps.inc"
+};
+enum { DEFS = sizeof defs / sizeof *defs, MAPS = sizeof maps / sizeof *maps, MAX_FILE = 1 << 20 };
+
+const vt_names_def *const *vt_names_defs(int *n) { return *n = DEFS, defs; }
+const vt_names_map *vt_names_maps(int *n) { return *n = MAPS, maps; }
+
+void vt_names_close(vt_names *n) {
+    vt_map_free(n->map);
+    n->map = NULL;
+}
+
+static vt_status use(vt_names *n, vt_st *st, const char *text, size_t size, const char *who, bool all_lines,
+                     vt_err *e) {
+    if (!n->map) VT_TRY(vt_map_parse(&n->map, text, size, who, e));
+    return vt_map_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e);
+}
+
+static vt_status use_def(vt_names *n, vt_st *st, const vt_names_def *d, vt_err *e) {
+    char who[80];
+    snprintf(n->scheme, sizeof n->scheme, "%s", d->name);
+    snprintf(who, sizeof who, "the names of %s", d->name);
+    if (d->check) VT_TRY(d->check(st, e));
+    const char *text = d->map(st);
+    return use(n, st, text, strlen(text), who, false, e);
+}
+
+/* ---- by wish ---- */
+
+static vt_status no_such_file(const char *path, int err, vt_err *e) {
+    const char *known[DEFS + MAPS];
+    for (int i = 0; i < DEFS; i++) known[i] = defs[i]->name;
+    for (int i = 0; i < MAPS; i++) known[DEFS + i] = maps[i].name;
+    const char *near = vt_nearest(path, known, DEFS + MAPS);
+    return vt_fail(e, VT_E_USAGE, "--names is '%.200s', which is neither a file (%s) nor a known scheme%s%s%s", path,
+                   strerror(err), near ? "; did you mean '" : "", near ? near : " (vitrine list formats shows them)",
+                   near ? "'?" : "");
+}
+
+static vt_status use_file(vt_names *n, vt_st *st, const char *path, vt_err *e) {
+    FILE *f = fopen(path, "rb");
+    if (!f) return no_such_file(path, errno, e);
+    char who[300], *text = malloc(MAX_FILE + 1);
+    size_t size = text ? fread(text, 1, MAX_FILE + 1, f) : 0;
+    bool bad = ferror(f) != 0;
+    fclose(f);
+    const char *slash = strrchr(path, '/');
+    snprintf(n->scheme, sizeof n->scheme, "map %.70s", slash ? slash + 1 : path);
+    snprintf(who, sizeof who, "%s", path);
+    vt_status s = !text ? vt_fail(e, VT_E_MEMORY, "%s: no memory", path)
+                  : bad ? vt_fail(e, VT_E_IO, "%s: cannot be read", path)
+                        : use(n, st, text, size, who, true, e);
+    free(text);
+    return s;
+}
+
+static vt_status use_wish(vt_names *n, vt_st *st, const char *wish, vt_err *e) {
+    n->asked = true;
+    for (int i = 0; i < DEFS; i++)
+        if (!strcmp(defs[i]->name, wish)) return use_def(n, st, defs[i], e);
+    for (int i = 0; i < MAPS; i++) {
+        if (strcmp(maps[i].name, wish)) continue;
+        char who[80];
+        snprintf(who, sizeof who, "map %s", wish);
+        snprintf(n->scheme, sizeof n->scheme, "%s", who);
+        return use(n, st, maps[i].text, strlen(maps[i].text), who, true, e);
+    }
+    return use_file(n, st, wish, e);
+}
+
+/* ---- by content ---- */
+
+/* The shipped map that covers st; two of them: refused. */
+static vt_status find_map(vt_names *n, const vt_st *st, vt_err *e) {
+    for (int i = 0; i < MAPS; i++) {
+        char who[80];
+        vt_map *m;
+        snprintf(who, sizeof who, "map %s", maps[i].name);
+        VT_TRY(vt_map_parse(&m, maps[i].text, strlen(maps[i].text), who, e));
+        if (!vt_map_covers(m, st)) {
+            vt_map_free(m);
+        } else if (n->map) {
+            vt_status s = vt_fail(e, VT_E_FORMAT, "%s: %s and %s both cover its tensors: name one with --names",
+                                  vt_st_path(st), n->map->who, who);
+            return vt_map_free(m), s;
+        } else {
+            n->map = m;
+            snprintf(n->scheme, sizeof n->scheme, "map %.40s, whose patterns cover the file", maps[i].name);
+        }
+    }
+    return VT_OK;
+}
+
+static vt_status unknown(const vt_st *st, vt_err *e) {
+    char some[300] = "";
+    for (int i = 0; i < vt_st_count(st) && i < 3; i++) {
+        size_t at = strlen(some);
+        snprintf(some + at, sizeof some - at, "%s%.80s", i ? ", " : "", vt_st_at(st, i)->name);
+    }
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s: no known naming scheme fits its tensors (%s%s): vitrine list formats shows what is known, and "
+                   "--names MAP teaches others",
+                   vt_st_path(st), *some ? some : "there are none", vt_st_count(st) > 3 ? ", ..." : "");
+}
+
+vt_status vt_names_apply(vt_names *n, vt_st *st, const char *wish, vt_err *e) {
+    memset(n, 0, sizeof *n);
+    if (wish) return use_wish(n, st, wish, e);
+    VT_TRY(find_map(n, st, e));
+    if (n->map) return use(n, st, NULL, 0, NULL, false, e);
+    for (int i = 0; i < DEFS; i++)
+        if (defs[i]->probe(st)) return use_def(n, st, defs[i], e);
+    return unknown(st, e);
+}

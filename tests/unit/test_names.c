@@ -1,0 +1,595 @@
+/* Names: every scheme against timm's names of the same numbers (tests/fixtures/gen_names.py), and the language of maps.
+ * Runs from the repository root. */
+#include "core/real.h"
+#include "t.h"
+
+#include <unistd.h>
+#include "models/names.h"
+
+#define FOLDER "tests/fixtures/names/"
+
+static char tmp[] = "/tmp/vitrine-names-XXXXXX";
+
+static const char *at(const char *name) {
+    static char ring[4][300];
+    static int k;
+    snprintf(ring[++k % 4], 300, "%s/%s", tmp, name);
+    return ring[k % 4];
+}
+
+static vt_st *open_file(const char *path) {
+    vt_st *st;
+    vt_err e = {0};
+    if (vt_weights_open(&st, path, NULL, &e) != VT_OK) fail_msg("%s", e.text);
+    return st;
+}
+
+static vt_st *fixture(const char *name) {
+    char path[200];
+    snprintf(path, sizeof path, FOLDER "%s.safetensors", name);
+    return open_file(path);
+}
+
+static void write_text(const char *path, const char *text) {
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* ---- schemes ---- */
+
+static const struct {
+    const char *file, *timm, *scheme, *map;
+} files[] = {{"vit", "vit", "timm", NULL},
+             {"vit_hf4", "vit", "huggingface", NULL},
+             {"vit_hf5", "vit", "huggingface", NULL},
+             {"vit_tv", "vit", "torchvision", NULL},
+             {"vit_tv_old", "vit", "torchvision", NULL},
+             {"vit_home", "vit", "map home.map", "# channels last\n* -> *\nset patch_order hwc\n"},
+             {"deit_hf4", "deit", "huggingface", NULL},
+             {"deit_hf5", "deit", "huggingface", NULL},
+             {"register_hf4", "register", "huggingface", NULL},
+             {"swin", "swin", "timm", NULL},
+             {"swin_old", "swin", "swin-old", NULL},
+             {"swin_hf4", "swin", "huggingface", NULL},
+             {"swin_hf5", "swin", "huggingface", NULL},
+             {"swin_tv", "swin", "torchvision", NULL},
+             {"xcit", "xcit", "timm", NULL},
+             {"xcit_official", "xcit", "xcit-official", NULL}};
+
+/* Same tensors, same shapes, same bits. */
+static void same_tensors(const vt_st *a, const vt_st *b, const char *who) {
+    if (vt_st_count(a) != vt_st_count(b)) fail_msg("%s: %d tensors, not %d", who, vt_st_count(a), vt_st_count(b));
+    for (int i = 0; i < vt_st_count(b); i++) {
+        const vt_tensor *y = vt_st_at(b, i), *x = vt_st_find(a, y->name);
+        float *p = t_take(y->numel * sizeof *p), *q = t_take(y->numel * sizeof *q);
+        if (!x) fail_msg("%s: no tensor %s", who, y->name);
+        if (x->ndim != y->ndim || memcmp(x->shape, y->shape, (size_t)y->ndim * sizeof *y->shape))
+            fail_msg("%s: %s has another shape", who, y->name);
+        assert_int_equal(vt_tensor_f32(a, x, p, x->numel, NULL), VT_OK);
+        assert_int_equal(vt_tensor_f32(b, y, q, y->numel, NULL), VT_OK);
+        if (memcmp(p, q, y->numel * sizeof *p)) fail_msg("%s: %s has other numbers", who, y->name);
+        t_release(y->name);
+    }
+}
+
+static void test_schemes(void **state) {
+    (void)state;
+    for (size_t k = 0; k < T_COUNT(files); k++) {
+        vt_st *a = fixture(files[k].file), *b = fixture(files[k].timm);
+        vt_names n, m;
+        vt_err e = {0};
+        if (files[k].map) write_text(at("home.map"), files[k].map);
+        if (vt_names_apply(&n, a, files[k].map ? at("home.map") : NULL, &e) != VT_OK) fail_msg("%s", e.text);
+        assert_int_equal(vt_names_apply(&m, b, NULL, &e), VT_OK);
+        assert_string_equal(n.scheme, files[k].scheme);
+        assert_string_equal(m.scheme, "timm");
+        assert_int_equal(n.asked, files[k].map != NULL);
+        same_tensors(a, b, files[k].file);
+        for (int i = 0; i < n.n_rows; i++) assert_true(!n.rows[i].became == !!n.rows[i].why);
+        vt_names_close(&n), vt_names_close(&m);
+        vt_st_close(a), vt_st_close(b);
+    }
+}
+
+/* q, k and v are not gathered before they are read: a file must not be in memory twice. */
+static void test_nothing_copied(void **state) {
+    (void)state;
+    vt_st *st = fixture("vit_hf4"), *official = fixture("xcit_official");
+    vt_names n, o;
+    vt_err e = {0};
+    assert_int_equal(vt_names_apply(&n, st, NULL, &e), VT_OK);
+    const vt_tensor *t = vt_st_find(st, "blocks.1.attn.qkv.weight");
+    assert_non_null(t);
+    assert_true(t->n_parts == 3 && !t->data && t->numel == 36 * 12);
+    assert_string_equal(t->parts[1].name, "vit.encoder.layer.1.attention.attention.key.weight");
+    assert_string_equal(vt_st_origin(st, (int)(t - vt_st_at(st, 0))),
+                        "vit.encoder.layer.1.attention.attention.query.weight + "
+                        "vit.encoder.layer.1.attention.attention.key.weight + "
+                        "vit.encoder.layer.1.attention.attention.value.weight");
+    double d[36 * 12];
+    int64_t k[3];
+    assert_int_equal(vt_tensor_f64(st, t, d, 36 * 12, &e), VT_OK);
+    t_says(vt_tensor_f64(st, t, d, 36, &e), VT_E_SHAPE, &e, "blocks.1.attn.qkv.weight", "432 items");
+    t_says(vt_tensor_i64(st, t, k, 36 * 12, &e), VT_E_FORMAT, &e, "blocks.1.attn.qkv.weight", "integers");
+    assert_int_equal(vt_names_apply(&o, official, NULL, &e), VT_OK);
+    const vt_tensor *q = vt_st_find(official, "cls_attn_blocks.0.attn.q.weight");
+    const vt_tensor *v = vt_st_find(official, "cls_attn_blocks.0.attn.v.weight");
+    assert_true(q && v && !v->n_parts && (const char *)v->data == (const char *)q->data + 2 * 64 * sizeof(float));
+    vt_names_close(&n), vt_names_close(&o);
+    vt_st_close(st), vt_st_close(official);
+}
+
+static const vt_names_row *row_of(const vt_names *n, const char *origin) {
+    for (int i = 0; i < n->n_rows; i++)
+        if (!strcmp(n->rows[i].origin, origin)) return &n->rows[i];
+    fail_msg("no row of %s", origin);
+    return NULL;
+}
+
+static void test_rows(void **state) {
+    (void)state;
+    vt_st *st = fixture("vit_hf4"), *x = fixture("xcit_official");
+    vt_names n, m;
+    vt_err e = {0};
+    char theirs[300];
+    assert_int_equal(vt_names_apply(&n, st, NULL, &e), VT_OK);
+    assert_string_equal(row_of(&n, "vit.layernorm.weight")->became, "norm.weight");
+    assert_string_equal(row_of(&n, "vit.encoder.layer.1.attention.attention.value.bias")->became,
+                        "blocks.1.attn.qkv.bias (part 3 of 3)");
+    assert_null(row_of(&n, "vit.pooler.dense.bias")->became);
+    assert_string_equal(row_of(&n, "vit.pooler.dense.bias")->why, "the classifier does not use it");
+    assert_true(vt_map_theirs(n.map, "blocks.3.attn.qkv.bias", theirs, sizeof theirs));
+    assert_non_null(strstr(theirs, "layer.3.attention.attention.key.bias + vit."));
+    assert_false(vt_map_theirs(n.map, "nothing.like.it", theirs, sizeof theirs));
+    assert_int_equal(vt_names_apply(&m, x, NULL, &e), VT_OK);
+    assert_string_equal(row_of(&m, "cls_attn_blocks.0.attn.qkv.bias")->became,
+                        "cls_attn_blocks.0.attn.q.bias + cls_attn_blocks.0.attn.k.bias + "
+                        "cls_attn_blocks.0.attn.v.bias");
+    assert_string_equal(row_of(&m, "patch_embed.proj.2.1.num_batches_tracked")->why,
+                        "counts the batches of a BatchNorm");
+    assert_false(vt_map_theirs(m.map, "norm.weight", theirs, sizeof theirs)); /* the name stays */
+    vt_names_close(&n), vt_names_close(&m);
+    vt_st_close(st), vt_st_close(x);
+}
+
+/* Both as models: what each says of itself, and the weights. */
+static void test_models(void **state) {
+    (void)state;
+    static const char *const pairs[][2] = {{"vit_hf4", "vit"},    {"vit_hf5", "vit"},   {"vit_tv", "vit"},
+                                           {"deit_hf4", "deit"},  {"deit_hf5", "deit"}, {"register_hf4", "register"},
+                                           {"vit_tv_old", "vit"}, {"vit_home", "vit"}};
+    write_text(at("home.map"), "* -> *\nset patch_order hwc\nset heads 3\nset std 0.25\nset mean 0.5,0.25,0.125\n");
+    for (size_t k = 0; k < T_COUNT(pairs); k++) {
+        char path[2][100];
+        vt_model *m[2];
+        vt_err e = {0};
+        bool home = !strcmp(pairs[k][0], "vit_home");
+        for (int i = 0; i < 2; i++) {
+            vt_overrides o = {.ln_eps = 1e-6, .has_mean = true, .has_std = true, .heads = 3};
+            for (int c = 0; c < 3; c++) o.mean[c] = 0.5 / (1 << c), o.std[c] = 0.25;
+            if (home && !i) o = (vt_overrides){.names = at("home.map")};
+            snprintf(path[i], sizeof path[i], FOLDER "%s.safetensors", pairs[k][i]);
+            if (vt_model_open(&m[i], path[i], &o, &e) != VT_OK) fail_msg("%s", e.text);
+        }
+        const vt_config *a = &m[0]->config, *b = &m[1]->config;
+        assert_true(a->heads == b->heads && a->registers == b->registers && a->dist_token == b->dist_token);
+        assert_true(a->ln_eps == b->ln_eps && a->attn_scale == b->attn_scale && a->pool == b->pool);
+        assert_memory_equal(a->mean, b->mean, sizeof a->mean);
+        assert_memory_equal(a->std, b->std, sizeof a->std);
+        assert_int_equal(m[0]->params.total, m[1]->params.total);
+        for (int i = 0; i < m[0]->params.count; i++) {
+            const vt_param *p = &m[0]->params.items[i], *q = &m[1]->params.items[i];
+            assert_string_equal(p->name, q->name);
+            assert_memory_equal(m[0]->w + p->offset, m[1]->w + q->offset, p->numel * sizeof(float));
+        }
+        assert_int_equal(a->registers, !strncmp(pairs[k][0], "register", 8));
+        if (home) assert_string_equal(m[0]->source[VT_FIELD_STD], at("home.map"));
+        vt_model_close(m[0]), vt_model_close(m[1]);
+    }
+}
+
+/* ---- a state dict of names and shapes; numbers count up from 0 through the file ---- */
+
+typedef struct item {
+    const char *name;
+    int ndim;
+    int64_t shape[4];
+    vt_dtype dtype;
+} item;
+
+static vt_st *made(const item *items, int n) {
+    vt_tensor *t = calloc((size_t)n + 1, sizeof *t);
+    double *all = t_take(100000 * sizeof *all);
+    size_t used = 0;
+    vt_err e = {0};
+    for (int i = 0; i < n; i++) {
+        vt_dtype type = items[i].dtype ? items[i].dtype : VT_F64;
+        t[i] = (vt_tensor){.name = items[i].name, .dtype = type, .ndim = items[i].ndim, .numel = 1, .data = all + used};
+        memcpy(t[i].shape, items[i].shape, sizeof items[i].shape);
+        for (int d = 0; d < items[i].ndim; d++) t[i].numel *= (size_t)items[i].shape[d];
+        for (size_t j = 0; j < t[i].numel; j++, used++) all[used] = type == VT_F64 ? (double)used : 0;
+    }
+    assert_true(used <= 100000);
+    if (vt_st_write(at("made.safetensors"), t, n, NULL, 0, &e) != VT_OK) fail_msg("%s", e.text);
+    free(t);
+    t_release("made");
+    return open_file(at("made.safetensors"));
+}
+
+static vt_map *map_of(const char *text) {
+    vt_map *m;
+    vt_err e = {0};
+    if (vt_map_parse(&m, text, strlen(text), "x.map", &e) != VT_OK) fail_msg("%s", e.text);
+    return m;
+}
+
+static double first_of(const vt_st *st, const char *name) {
+    const vt_tensor *t = vt_st_find(st, name);
+    double v[256];
+    if (!t) fail_msg("no tensor %s", name);
+    assert_true(t->numel <= T_COUNT(v));
+    assert_int_equal(vt_tensor_f64(st, t, v, t->numel, NULL), VT_OK);
+    return v[0];
+}
+
+static void test_apply(void **state) {
+    (void)state;
+    static const item items[] = {{"a.0.w", 2, {2, 3}, 0}, {"a.1.w", 2, {2, 3}, 0}, {"b.3.c.x", 1, {6}, 0},
+                                 {"q", 1, {4}, 0},        {"k", 1, {2}, 0},        {"tok", 1, {5}, 0},
+                                 {"pos", 2, {3, 5}, 0},   {"pe", 2, {2, 12}, 0},   {"junk", 1, {1}, 0}};
+    static const char text[] = "a.{i}.* -> blocks.{2i+1}.*  # a comment\n"
+                               "\tb.{i+1}.*.x -> {i}.p* + {i}.q* + {i}.r*\r\n"
+                               "q + k -> qk\n\n"
+                               "tok -> cls_token\npos -> pos_embed\npe -> patch_embed.proj.weight\n"
+                               "drop junk\nset patch_order chw\nset mean 0.1, 0.2, 0.3\n";
+    vt_map *m = map_of(text);
+    vt_st *st = made(items, T_COUNT(items));
+    vt_names_row *rows;
+    int n;
+    vt_err e = {0};
+    assert_true(vt_map_covers(m, st));
+    if (vt_map_apply(m, st, true, &rows, &n, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(n, T_COUNT(items));
+    assert_int_equal(vt_st_count(st), 9);
+    assert_true(vt_st_find(st, "blocks.1.w") && vt_st_find(st, "blocks.3.w"));
+    assert_true(first_of(st, "2.qc") - first_of(st, "2.pc") == 2 && first_of(st, "2.rc") - first_of(st, "2.pc") == 4);
+    const vt_tensor *qk = vt_st_find(st, "qk"), *tok = vt_st_find(st, "cls_token"), *pos = vt_st_find(st, "pos_embed");
+    assert_true(qk && qk->ndim == 1 && qk->shape[0] == 6 && qk->numel == 6);
+    double v[6];
+    assert_int_equal(vt_tensor_f64(st, qk, v, 6, &e), VT_OK);
+    for (int i = 0; i < 6; i++) assert_true(v[i] == v[0] + i); /* all of q, then k, which lies behind it */
+    assert_true(tok && tok->ndim == 3 && tok->shape[0] == 1 && tok->shape[1] == 1 && tok->shape[2] == 5);
+    assert_true(pos && pos->ndim == 3 && pos->shape[0] == 1 && pos->shape[1] == 3 && pos->shape[2] == 5);
+    const vt_tensor *pe = vt_st_find(st, "patch_embed.proj.weight");
+    assert_true(pe && pe->ndim == 4 && pe->shape[1] == 3 && pe->shape[2] == 2 && pe->shape[3] == 2);
+    assert_string_equal(vt_map_value(m, "mean"), "0.1,0.2,0.3");
+    assert_null(vt_map_value(m, "std"));
+    vt_map_free(m), vt_st_close(st);
+}
+
+/* A line that fits nothing, a tensor that no line fits: a shipped map then stays away. */
+static void test_covers(void **state) {
+    (void)state;
+    static const item items[] = {{"a.0.w", 1, {2}, 0}, {"a.1.w", 1, {2}, 0}, {"bn.num_batches_tracked", 1, {1}, 0}};
+    static const struct {
+        const char *map;
+        bool covers;
+    } rows[] = {{"a.{i}.w -> {i}\n", true},
+                {"a.0.w -> x\n", false},
+                {"a.0.w -> x\na.1.w -> y\n", true},
+                {"a.0.w -> x\na.1.w -> y\nz -> z\n", false},
+                {"a.0.w + a.1.w -> x\n", true},
+                {"a.{i}.w + a.{i}.b -> {i}\n", false},
+                {"drop a.*\n", true},
+                {"a.{i}.w -> {i}\na.0.w -> x\n", false}, /* the first line takes it */
+                {"a.0{i}.w -> {i}\na.1.w -> x\n", false}};
+    vt_st *st = made(items, T_COUNT(items));
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        vt_map *m = map_of(rows[i].map);
+        if (vt_map_covers(m, st) != rows[i].covers) fail_msg("row %zu: %s", i, rows[i].map);
+        vt_map_free(m);
+    }
+    vt_st_close(st);
+}
+
+static void test_refused_applications(void **state) {
+    (void)state;
+    static const item items[] = {{"a.0.w", 2, {2, 3}, 0},  {"a.1.w", 2, {4, 3}, 0}, {"a.2.w", 2, {2, 4}, 0},
+                                 {"h", 2, {2, 3}, VT_F32}, {"s", 0, {0}, 0},        {"pe", 2, {2, 13}, 0},
+                                 {"pf", 2, {2, 12}, 0}};
+    static const struct {
+        const char *map, *a, *b;
+        vt_status code;
+    } rows[] = {{"a.0.w -> x\n", "tensor a.1.w and 5 more: no line of x.map fits", "--explain", VT_E_FORMAT},
+                {"* -> *\nb.* -> c.*\n", "x.map: line 2: no tensor of", "fits 'b.*'", VT_E_FORMAT},
+                {"a.{i}.w -> x\n* -> *\n", "a.0.w and a.1.w both become x", "x.map: lines 1 and 1", VT_E_FORMAT},
+                {"h -> a.0.w\n* -> *\n", "both become a.0.w", "lines ", VT_E_FORMAT},
+                {"a.{i}.w + a.{i}.b -> x.{i}\n* -> *\n", "tensor a.0.b is missing", "line 1 joins it with a.0.w",
+                 VT_E_FORMAT},
+                {"a.0.w + a.2.w -> x\n* -> *\n", "a.0.w F64 [2,3] and a.2.w F64 [2,4]", "cannot be joined", VT_E_SHAPE},
+                {"a.0.w + h -> x\n* -> *\n", "F64 [2,3] and h F32 [2,3]", "cannot be joined", VT_E_SHAPE},
+                {"s + s -> x\n* -> *\n", "s F64 [] and s F64 []", "cannot be joined", VT_E_SHAPE},
+                {"a.0.w -> x + y + z\n* -> *\n", "tensor a.0.w [2,3] has no 3 equal parts", "line 1", VT_E_SHAPE},
+                {"s -> x + y\n* -> *\n", "tensor s [] has no 2 equal parts", "line 1", VT_E_SHAPE},
+                {"a.{i}.w -> x.{i-1}\n* -> *\n", "line 1 makes no name", "a.0.w", VT_E_FORMAT},
+                {"pe -> patch_embed.proj.weight\n* -> *\n", "[2,13]", "3 * patch * patch", VT_E_SHAPE},
+                {"pf -> patch_embed.proj.weight\n* -> *\n", "Linear patch embedding", "set patch_order", VT_E_USAGE}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        vt_map *m = map_of(rows[i].map);
+        vt_st *st = made(items, T_COUNT(items));
+        vt_names_row *r;
+        int n;
+        vt_err e = {0};
+        t_says(vt_map_apply(m, st, true, &r, &n, &e), rows[i].code, &e, rows[i].a, rows[i].b);
+        assert_int_equal(n, T_COUNT(items)); /* what explain shows */
+        vt_map_free(m), vt_st_close(st);
+    }
+}
+
+static void test_refused_maps(void **state) {
+    (void)state;
+    static const struct {
+        const char *map, *a, *b;
+        vt_status code;
+    } rows[] = {{"a => b\n", "x.map: line 1: 'a' begins neither", "theirs -> timm", VT_E_FORMAT},
+                {"\n\na -> \n", "line 3", "from 1 to 8 names", VT_E_FORMAT},
+                {"-> b\n", "line 1", "from 1 to 8 names", VT_E_FORMAT},
+                {"a b -> c\n", "joined by +", "near 'b'", VT_E_FORMAT},
+                {"a + -> c\n", "joined by +", "near '+'", VT_E_FORMAT},
+                {"+ a -> c\n", "joined by +", "near '+'", VT_E_FORMAT},
+                {"a + b -> c + d\n", "joins and splits", "line 1", VT_E_FORMAT},
+                {"a + b + c + d + e + f + g + h + i -> x\n", "from 1 to 8", "line 1", VT_E_FORMAT},
+                {"a.{i}.b + a.{j}.c -> {i}\n", "same letters", "a.{j}.c", VT_E_FORMAT},
+                {"a.* + a.b -> c\n", "same letters", "a.b", VT_E_FORMAT},
+                {"a -> b.*\n", "'b.*' has a letter or star", "left side", VT_E_FORMAT},
+                {"a.{i} -> b.{j}\n", "'b.{j}' has a letter or star", "left side", VT_E_FORMAT},
+                {"a** -> b\n", "two side by side", "a**", VT_E_FORMAT},
+                {"*.*.* -> b\n", "more than 2 stars", "*.*.*", VT_E_FORMAT},
+                {"a{ -> b\n", "of the form {i} or {2i+1}", "'a{'", VT_E_FORMAT},
+                {"a} -> b\n", "of the form {i}", "'a}'", VT_E_FORMAT},
+                {"a{0i} -> b\n", "of the form {i}", "{0i}", VT_E_FORMAT},
+                {"a{i+} -> b\n", "of the form {i}", "{i+}", VT_E_FORMAT},
+                {"a{I} -> b\n", "of the form {i}", "{I}", VT_E_FORMAT},
+                {"a{i+1234567} -> b\n", "of the form {i}", "1234567", VT_E_FORMAT},
+                {"set heads\n", "set KEY VALUE", "line 1", VT_E_FORMAT},
+                {"set head 3\n", "'head' is no key", "did you mean 'heads'", VT_E_UNKNOWN},
+                {"set zzzzzzzz 3\n", "'zzzzzzzz' is no key", "set", VT_E_UNKNOWN},
+                {"set heads 0\n", "heads is '0'", "from 1 to 16384", VT_E_USAGE},
+                {"set ln_eps -1\n", "ln_eps is '-1'", "above 0", VT_E_USAGE},
+                {"set attn_scale fast\n", "attn_scale is 'fast'", "head, dim", VT_E_USAGE},
+                {"set mean 1,2\n", "mean is '1,2'", "three numbers", VT_E_USAGE},
+                {"set patch_order cwh\n", "patch_order is 'cwh'", "chw or hwc", VT_E_USAGE},
+                {"set norm bach\n", "x.map: line 1", "norm", VT_E_USAGE},
+                {"set std 1\nset std 2\n", "line 2", "sets std a second time", VT_E_FORMAT},
+                {"drop\n", "must be of the form drop NAME WHY", "line 1", VT_E_FORMAT},
+        {"dropx a\n", "begins neither", "'dropx'", VT_E_FORMAT},
+                {"drop a{\n", "of the form {i}", "line 1", VT_E_FORMAT}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        vt_map *m;
+        vt_err e = {0};
+        t_says(vt_map_parse(&m, rows[i].map, strlen(rows[i].map), "x.map", &e), rows[i].code, &e, rows[i].a, rows[i].b);
+        assert_null(m);
+    }
+    vt_map *m;
+    vt_err e = {0};
+    t_says(vt_map_parse(&m, "a\0b", 3, "x.map", &e), VT_E_FORMAT, &e, "NUL at byte 1", "x.map");
+    char many[20000];
+    memset(many, '\n', sizeof many);
+    t_says(vt_map_parse(&m, many, sizeof many, "x.map", &e), VT_E_FORMAT, &e, "20000 bytes in 20001 lines", "x.map");
+}
+
+static void test_patterns(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern, *name, *to, *out; /* out NULL: does not fit */
+    } rows[] = {{"a", "a", "b", "b"},
+                {"a", "ab", "b", NULL},
+                {"a*", "a", "b*", "b"},
+                {"*a", "aaa", "*", "aa"},
+                {"*.*", "a.b.c", "* *", "a b.c"},
+                {"*x*y", "axbxy", "*|*", "a|bx"},
+                {"l{i}", "l0", "{i}", "0"},
+                {"l{i}", "l00", "{i}", NULL},
+                {"l{i}", "l1234567", "{i}", NULL},
+                {"l{i}", "l999999", "{i+1}", "1000000"},
+                {"l{i}", "l", "{i}", NULL},
+                {"l{i}.{i}", "l1.2", "", NULL},
+                {"l{i}.{i}", "l2.2", "{i}", "2"},
+                {"l{i}.{i+1}", "l2.3", "{3i}", "6"},
+                {"{2i+1}.{b}", "5.7", "{i} {b}", "2 7"},
+                {"{2i+1}", "4", "{i}", NULL},
+                {"{i+3}", "2", "{i}", NULL},
+                {"{i-3}", "2", "{i}", "5"},
+                {"{i}*", "12x", "{i}*", "12x"}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        vt_binding b;
+        char out[VT_NAME_MAX + 1];
+        bool fits = vt_pattern_match(rows[i].pattern, rows[i].name, &b);
+        if (fits != (rows[i].out != NULL)) fail_msg("%s and %s", rows[i].pattern, rows[i].name);
+        if (!fits) continue;
+        assert_true(vt_pattern_expand(rows[i].to, &b, out));
+        assert_string_equal(out, rows[i].out);
+    }
+    vt_binding b;
+    char out[VT_NAME_MAX + 1], name[VT_NAME_MAX + 2];
+    memset(name, 'a', sizeof name), name[VT_NAME_MAX + 1] = 0;
+    assert_false(vt_pattern_match("*", name, &b));
+    name[VT_NAME_MAX] = 0;
+    assert_true(vt_pattern_match("*", name, &b) && vt_pattern_expand("*", &b, out));
+    assert_false(vt_pattern_expand("*b", &b, out));
+    assert_false(vt_pattern_expand("{k}", &b, out));
+    assert_false(vt_pattern_expand("*.*", &b, out));
+}
+
+/* ---- which map, and what is refused by name ---- */
+
+static void test_wishes(void **state) {
+    (void)state;
+    int n_maps, n_defs;
+    vt_names n;
+    vt_err e = {0};
+    const vt_names_map *maps = vt_names_maps(&n_maps);
+    const vt_names_def *const *defs = vt_names_defs(&n_defs);
+    assert_true(n_maps >= 3 && n_defs >= 5);
+    for (int i = 0; i < n_maps; i++) { /* a summary, and no line that is wrong */
+        vt_map_free(map_of(maps[i].text));
+        assert_int_equal(strncmp(maps[i].text, "# ", 2), 0);
+    }
+    vt_st *st = fixture("vit");
+    t_says(vt_names_apply(&n, st, "vit-scrach", &e), VT_E_USAGE, &e, "neither a file", "did you mean 'vit-scratch'");
+    vt_names_close(&n);
+    t_says(vt_names_apply(&n, st, "vit-scratch", &e), VT_E_FORMAT, &e, "no line of map vit-scratch fits", "and 31 more");
+    vt_names_close(&n);
+    assert_int_equal(vt_names_apply(&n, st, "timm", &e), VT_OK);
+    assert_true(n.asked);
+    vt_names_close(&n), vt_st_close(st);
+    /* at most one scheme says that a file is its own */
+    for (size_t k = 0; k < T_COUNT(files); k++) {
+        int said = 0;
+        st = fixture(files[k].file);
+        for (int i = 0; i < n_defs; i++) said += defs[i]->probe(st);
+        if (said != 1) fail_msg("%s: %d schemes", files[k].file, said);
+        vt_st_close(st);
+    }
+}
+
+static void test_refused_models(void **state) {
+    (void)state;
+    static const struct {
+        item items[3];
+        const char *says;
+    } rows[] = {{{{"embeddings.patch_embeddings.projection.weight", 1, {1}, 0}}, "base model without classifier"},
+                {{{"vit.embeddings.patch_embeddings.projection.weight", 1, {1}, 0}}, "base model without classifier"},
+                {{{"deit.embeddings.patch_embeddings.projection.weight", 1, {1}, 0}}, "base model without classifier"},
+                {{{"swin.embeddings.patch_embeddings.projection.weight", 1, {1}, 0},
+                  {"swin.embeddings.position_embeddings", 1, {1}, 0},
+                  {"classifier.weight", 1, {1}, 0}},
+                 "absolute positions"},
+                {{{"conv_proj.weight", 1, {1}, 0}}, "no classifier (heads.head.weight)"},
+                {{{"conv_proj.conv_1.weight", 1, {1}, 0}}, "convolutional stem"},
+                {{{"conv_proj.weight", 1, {1}, 0}, {"heads.pre_logits.weight", 1, {1}, 0}}, "heads.pre_logits"},
+                {{{"features.0.0.weight", 1, {1}, 0},
+                  {"features.1.0.attn.qkv.weight", 1, {1}, 0},
+                  {"features.1.0.attn.logit_scale", 1, {1}, 0}},
+                 "swin_v2"},
+                {{{"layers.0.blocks.0.attn.relative_position_bias_table", 1, {1}, 0},
+                  {"layers.0.blocks.0.attn.logit_scale", 1, {1}, 0}},
+                 "Swin V2"},
+                {{{"layers.0.blocks.0.attn.relative_position_bias_table", 1, {1}, 0}}, "without a classifier"},
+                {{{"foo.weight", 1, {1}, 0}, {"bar", 1, {1}, 0}}, "no known naming scheme"}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        int n = 0;
+        vt_names names;
+        vt_err e = {0};
+        while (n < 3 && rows[i].items[n].name) n++;
+        vt_st *st = made(rows[i].items, n);
+        t_says(vt_names_apply(&names, st, NULL, &e), VT_E_FORMAT, &e, rows[i].says, "made.safetensors");
+        vt_names_close(&names), vt_st_close(st);
+    }
+}
+
+/* What a tensor is called in the file stands in the sentence about it. */
+static void test_sentences(void **state) {
+    (void)state;
+    static const item items[] = {{"class_token", 3, {1, 1, 8}, 0},
+                                 {"encoder.pos_embedding", 3, {1, 5, 8}, 0},
+                                 {"conv_proj.weight", 4, {8, 3, 4, 4}, 0},
+                                 {"conv_proj.bias", 1, {8}, 0},
+                                 {"encoder.layers.encoder_layer_0.mlp.0.weight", 2, {8, 8}, 0},
+                                 {"encoder.layers.encoder_layer_0.mlp.0.bias", 1, {8}, 0},
+                                 {"encoder.layers.encoder_layer_0.mlp.3.weight", 2, {8, 8}, 0},
+                                 {"encoder.layers.encoder_layer_0.mlp.3.bias", 1, {8}, 0},
+                                 {"encoder.layers.encoder_layer_0.ln_1.weight", 1, {8}, 0},
+                                 {"encoder.layers.encoder_layer_0.ln_1.bias", 1, {8}, 0},
+                                 {"encoder.ln.weight", 1, {9}, 0},
+                                 {"heads.head.weight", 2, {3, 8}, 0}};
+    vt_overrides o = {.heads = 2, .has_mean = true, .has_std = true, .std = {1, 1, 1}};
+    vt_model *m;
+    vt_err e = {0};
+    vt_st_close(made(items, T_COUNT(items)));
+    t_says(vt_model_open(&m, at("made.safetensors"), &o, &e), VT_E_FORMAT, &e, "is missing",
+           "(of encoder.layers.encoder_layer_0.");
+    assert_null(m);
+}
+
+/* ---- who wins ---- */
+
+static void test_order_of_sources(void **state) {
+    (void)state;
+    static const char map[] = "* -> *\nset heads 2\nset ln_eps 1e-3\nset mean 0.25\nset std 0.5\nset attn_scale dim\n"
+                              "set act relu\nset transform squash:8,bilinear\n";
+    vt_st *st = fixture("vit");
+    vt_tensor t[64];
+    int n = vt_st_count(st);
+    for (int i = 0; i < n; i++) t[i] = *vt_st_at(st, i);
+    static const char *const meta[] = {"num_heads", "4", "ln_eps", "1e-4", "mean", "0.5", "act", "gelu_tanh"};
+    vt_err e = {0};
+    vt_model *m;
+    assert_int_equal(vt_st_write(at("w.safetensors"), t, n, meta, 4, &e), VT_OK);
+    vt_st_close(st);
+    write_text(at("my.map"), map);
+    /* a map that was asked for, before metadata; an option before both */
+    if (vt_model_open(&m, at("w.safetensors"), &(vt_overrides){.names = at("my.map"), .ln_eps = 1e-2}, &e) != VT_OK)
+        fail_msg("%s", e.text);
+    assert_true(m->config.heads == 2 && m->config.ln_eps == 1e-2 && m->config.mean[1] == 0.25 &&
+                m->config.std[2] == 0.5);
+    assert_true(m->config.act == VT_ACT_RELU && fabs(m->config.attn_scale - 1 / sqrt(12)) < 1e-15);
+    assert_string_equal(m->transform, "squash:8,bilinear");
+    assert_string_equal(m->source[VT_FIELD_TRANSFORM], at("my.map"));
+    vt_model_close(m);
+    /* metadata before config.json before what a scheme says */
+    write_text(at("config.json"), "{\"num_attention_heads\": 3, \"layer_norm_eps\": 1e-5, \"std\": [0.1,0.1,0.1], "
+                                  "\"mean\": [0.1,0.1,0.1], \"hidden_act\": \"relu\"}");
+    assert_int_equal(vt_model_open(&m, at("w.safetensors"), NULL, &e), VT_OK);
+    assert_true(m->config.heads == 4 && m->config.ln_eps == 1e-4 && m->config.mean[0] == 0.5 &&
+                m->config.std[0] == 0.1);
+    assert_true(m->config.act == VT_ACT_GELU_TANH);
+    vt_model_close(m);
+    st = fixture("vit_hf4");
+    n = vt_st_count(st);
+    for (int i = 0; i < n; i++) t[i] = *vt_st_at(st, i);
+    assert_int_equal(vt_st_write(at("w.safetensors"), t, n, NULL, 0, &e), VT_OK);
+    vt_st_close(st);
+    assert_int_equal(vt_model_open(&m, at("w.safetensors"), NULL, &e), VT_OK);
+    assert_true(m->config.heads == 3 && m->config.ln_eps == 1e-5 && m->config.act == VT_ACT_RELU);
+    assert_string_equal(m->source[VT_FIELD_LN_EPS], "config.json");
+    vt_model_close(m);
+    unlink(at("config.json"));
+    vt_overrides o = {.heads = 3, .has_mean = true, .has_std = true, .std = {1, 1, 1}};
+    assert_int_equal(vt_model_open(&m, at("w.safetensors"), &o, &e), VT_OK);
+    assert_true(m->config.ln_eps == 1e-12); /* Hugging Face's default, not timm's */
+    vt_model_close(m);
+}
+
+static int setup(void **state) {
+    (void)state;
+    return mkdtemp(tmp) ? 0 : -1;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    const char *const names[] = {"made.safetensors", "home.map", "my.map", "w.safetensors", "config.json"};
+    for (size_t i = 0; i < T_COUNT(names); i++) unlink(at(names[i]));
+    return rmdir(tmp);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_schemes, t_drop),
+        cmocka_unit_test(test_nothing_copied),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_models),
+        cmocka_unit_test_teardown(test_apply, t_drop),
+        cmocka_unit_test_teardown(test_covers, t_drop),
+        cmocka_unit_test_teardown(test_refused_applications, t_drop),
+        cmocka_unit_test(test_refused_maps),
+        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_wishes),
+        cmocka_unit_test_teardown(test_refused_models, t_drop),
+        cmocka_unit_test_teardown(test_sentences, t_drop),
+        cmocka_unit_test(test_order_of_sources),
+    };
+    return cmocka_run_group_tests_name("names", tests, setup, teardown);
+}
