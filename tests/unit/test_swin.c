@@ -1,6 +1,6 @@
-/* Swin: the order of windows, masks and merging by hand; whole networks against PyTorch (tests/fixtures/gen_swin.py)
- * and, with each attention variant, against central differences; what detection tells, guesses and refuses. The forms
- * of test_forms.c have their gradients, modes and files tested there. */
+/* Swin: the order of windows, masks and merging by hand; whole networks against PyTorch (tests/fixtures/gen_swin.py);
+ * what detection tells, guesses and refuses. Gradients, modes and files of its forms are tested in test_forms.c, those
+ * of its attention variants in test_combinations.c. */
 #include "penalty_bench.h"
 
 #include <unistd.h>
@@ -244,80 +244,21 @@ static void test_torch(void **state) {
     for (size_t i = 0; i < T_COUNT(names); i++) check_form(names[i]);
 }
 
-/* ---- attention variants ---- */
-
-typedef struct whole {
-    vt_session_f64 *s;
-    double *x, *w, cot[B * CLASSES];
-} whole;
-
-/* sum(cot * logits) at t steps along d from `at`, which is put back */
-static double along(whole *a, double *at, const double *d, size_t n, double t) {
-    double *kept = malloc(n * sizeof *kept), value;
-    memcpy(kept, at, n * sizeof *kept);
-    for (size_t i = 0; i < n; i++) at[i] += t * d[i];
-    value = t_dot(vt_session_forward_f64(a->s, a->x, B, false), a->cot, B * CLASSES);
-    memcpy(at, kept, n * sizeof *kept);
-    free(kept);
-    return value;
-}
-
-/* <gradient, d> for random directions d of unit length; the tolerance is t.h's, the step a tenth of its: scsa with eps
- * bends so much that at t.h's step the next term of the series is 4e-6 of the slope (and falls with h^2). */
-static void check_direction(whole *a, double *at, const double *g, size_t n, const char *what) {
-    enum { TRIES = 8 };
-    const double h = T_GRAD_STEP / 10;
-    double num[TRIES], ana[TRIES], *d = malloc(n * sizeof *d);
-    for (int k = 0; k < TRIES; k++) {
-        t_normals(d, n, 50 + (uint64_t)k, 1 / sqrt((double)n));
-        num[k] = (along(a, at, d, n, h) - along(a, at, d, n, -h)) / (2 * h);
-        ana[k] = t_dot(d, g, n);
-    }
-    assert_true(t_norm(num, TRIES) > 0);
-    t_le(t_rel(ana, num, TRIES), T_GRAD_TOL, "%s", what);
-    free(d);
-}
-
-/* Every variant in shifted, padded windows; in float it stays what it is in double; images do not see each other. */
-static void test_variants(void **state) {
+/* The second image of a batch has the logits that it has alone, up to the order of sums in products of another size. */
+static void test_alone(void **state) {
     (void)state;
-    static const struct {
-        const char *attn, *forms;
-        bool bias;
-    } all[] = {{"l2", "", true},
-               {"l2:tied=1", "tied_qk=1", true},
-               {"l2:tied=1,full=1", "tied_qk=1", false},
-               {"lipnorm", "", true},
-               {"lipnorm", "qk_norm=1", true},
-               {"scsa", "norm=center post_norm=1 factor=alpha no_shift=1", true},
-               {"scsa:nu=2,eps=1e-3", "", false}};
-    for (size_t i = 0; i < T_COUNT(all); i++) {
-        vt_config c = config_of("padded");
-        vt_err e = {0};
-        vt_model *m;
-        snprintf(c.attn, sizeof c.attn, "%s", all[i].attn);
-        c.qkv_bias = all[i].bias;
-        assert_int_equal(vt_form_parse(&c, all[i].forms, "t", &e), VT_OK);
-        if (vt_config_check(&c, "t", &e) != VT_OK) fail_msg("%s", e.text);
-        m = toy_model(&c, 3 + i);
-        size_t n = B * vt_config_pixels(&c), total = m->params.total;
-        double *dx = malloc(n * sizeof *dx), *grad = calloc(total, sizeof *grad), *w = malloc(total * sizeof *w);
-        double z[B * CLASSES];
-        for (size_t k = 0; k < total; k++) w[k] = (double)m->w[k];
-        whole a = {.x = toy_images(m, B, 1), .w = w};
-        t_normals(a.cot, B * CLASSES, 4, 1);
-        if (vt_session_open_f64(&a.s, m, B, VT_GRAD_PARAMS, &e) != VT_OK) fail_msg("%s", e.text);
-        a.s->master = w;
-        memcpy(z, vt_session_forward_f64(a.s, a.x, B, true), sizeof z);
-        vt_session_backward_f64(a.s, a.cot, dx, grad);
-        check_direction(&a, a.x, dx, n, all[i].attn);
-        check_direction(&a, w, grad, total, all[i].attn);
-        const double *one = vt_session_forward_f64(a.s, a.x + n / B, 1, false);
-        t_le(t_max_diff(one, z + CLASSES, CLASSES), 1e-12 * (1 + t_max(z, B * CLASSES)), "%s: alone", all[i].attn);
-        vt_session_close_f64(a.s);
-        vt_model_close(m);
-        free(a.x), free(dx), free(grad), free(w);
-    }
+    vt_model *m = judged("padded");
+    size_t n = B * vt_config_pixels(&m->config);
+    double *x = reference("padded", "x", n), z[B * CLASSES];
+    vt_session_f64 *s;
+    vt_err e = {0};
+    assert_int_equal(vt_session_open_f64(&s, m, B, VT_GRAD_NONE, &e), VT_OK);
+    memcpy(z, vt_session_forward_f64(s, x, B, false), sizeof z);
+    const double *one = vt_session_forward_f64(s, x + n / B, 1, false);
+    t_le(t_max_diff(one, z + CLASSES, CLASSES), 1e-13 * (1 + t_max(z, B * CLASSES)), "logits of an image alone");
+    vt_session_close_f64(s);
+    vt_model_close(m);
+    free(x);
 }
 
 /* ---- matrices ---- */
@@ -682,7 +623,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_rows, t_drop),
         cmocka_unit_test_teardown(test_bias, t_drop),
         cmocka_unit_test_setup_teardown(test_torch, open_ref, close_ref),
-        cmocka_unit_test_setup_teardown(test_variants, open_ref, close_ref),
+        cmocka_unit_test_setup_teardown(test_alone, open_ref, close_ref),
         cmocka_unit_test_setup_teardown(test_roles, open_ref, close_ref),
         cmocka_unit_test_setup_teardown(test_penalties, open_ref, close_ref),
         cmocka_unit_test_setup_teardown(test_spectrum, open_ref, close_ref),
