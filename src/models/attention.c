@@ -117,12 +117,15 @@ void VT_R(vt_attn_softmax)(real *p, real scale, const VT_R(vt_attn_head) *h) {
     VT_R(vt_softmax_forward)(p, p, 1, h->tq, h->t, h->ldp);
 }
 
-/* z = scale s + bias + mask:  dbias = dz,  ds = scale dz */
+/* z = scale s + bias + mask:  dbias = dz,  ds = scale dz. In this order whether dbias is wanted or not: ds has the same
+ * bits. */
 void VT_R(vt_attn_dsoftmax)(real *dp, const real *p, real scale, const VT_R(vt_attn_head) *h) {
-    VT_R(vt_softmax_backward)(dp, dp, p, h->dbias ? 1 : scale, h->tq, h->t, h->ldp);
-    for (int i = 0; h->dbias && i < h->tq; i++) {
-        real *g = dp + (size_t)i * (size_t)h->ldp, *to = h->dbias + (size_t)i * (size_t)h->ldp;
-        for (int j = 0; j < h->t; j++) to[j] += g[j], g[j] *= scale;
+    const bool apart = h->bias || h->dbias;
+    VT_R(vt_softmax_backward)(dp, dp, p, apart ? 1 : scale, h->tq, h->t, h->ldp);
+    for (int i = 0; apart && i < h->tq; i++) {
+        real *g = dp + (size_t)i * (size_t)h->ldp, *to = h->dbias ? h->dbias + (size_t)i * (size_t)h->ldp : NULL;
+        for (int j = 0; to && j < h->t; j++) to[j] += g[j];
+        for (int j = 0; j < h->t; j++) g[j] *= scale;
     }
 }
 

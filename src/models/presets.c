@@ -6,8 +6,6 @@
 #include "models/attention.h"
 #include "models/forms.h"
 
-#define SWIN "pool=avg norm_first=1 no_cls=1 stages=4 "
-
 /* The systems that SpecFormer's tables compare, on a backbone. The paper names their parts and leaves the constants
  * open: those here are our choice. L2Former: L2 attention with one tensor for W_Q and W_K, values X W_V (what most
  * ports do). LNFormer: LipschitzNorm attention. LipsFormer: scaled cosine similarities as its released code has them
@@ -25,6 +23,10 @@
         SYSTEM("lipsformer", "scsa", "norm=center final_norm=center factor=alpha init=spectral",                       \
                "cosine attention, CenterNorm, weighted residual", __VA_ARGS__),                                        \
         SYSTEM("specformer", "dot", "", "the backbone itself; train it with msvp", __VA_ARGS__)
+
+/* What every Swin is, and the stages of Swin-T. */
+#define SWIN "pool=avg norm_first=1 no_cls=1 stages=4 "
+#define SWIN_T "stage_depth=2,2,6,2 stage_heads=3,6,12,24"
 #define XCIT(name, image, patch, dim, depth, heads, classes, mean, std, forms, note)                                   \
     {                                                                                                                  \
         name, "xcit", "dot", image, patch, dim, depth, heads, 4 * dim, classes, true, false, 1e-6, mean, std,          \
@@ -48,14 +50,6 @@ static const vt_preset presets[] = {
      "DeiT-S distilled"},
     {"deit_base_distilled_patch16_224", "vit", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, true, 1e-6, 0, 0, NULL,
      "DeiT-B distilled"},
-    {"swin_tiny_patch4_window7_224", "swin", "dot", 224, 4, 96, 12, 3, 384, 1000, true, false, 1e-5, 0, 0,
-     SWIN "window=7 stage_depth=2,2,6,2 stage_heads=3,6,12,24", "Swin-T"},
-    {"swin_small_patch4_window7_224", "swin", "dot", 224, 4, 96, 24, 3, 384, 1000, true, false, 1e-5, 0, 0,
-     SWIN "window=7 stage_depth=2,2,18,2 stage_heads=3,6,12,24", "Swin-S"},
-    {"swin_base_patch4_window7_224", "swin", "dot", 224, 4, 128, 24, 4, 512, 1000, true, false, 1e-5, 0, 0,
-     SWIN "window=7 stage_depth=2,2,18,2 stage_heads=4,8,16,32", "Swin-B"},
-    {"swin_tiny_patch2_window4_32", "swin", "dot", 32, 2, 96, 12, 3, 384, 10, true, false, 1e-5, 0.5, 0.5,
-     SWIN "window=4 stage_depth=2,2,6,2 stage_heads=3,6,12,24", "Swin-T's widths, 32 x 32, for CIFAR"},
     {"vit_cifar_dim192_depth9", "vit", "dot", 32, 4, 192, 9, 3, 768, 10, true, false, 1e-6, 0.5, 0.5, NULL,
      "32 x 32, for CIFAR"},
     {"convit_tiny", "convit", "dot", 224, 16, 192, 12, 4, 768, 1000, false, false, 1e-6, 0, 0, "local_blocks=10",
@@ -66,12 +60,21 @@ static const vt_preset presets[] = {
      "ConViT-B"},
     {"convit_tiny_cifar", "convit", "dot", 32, 4, 192, 12, 4, 768, 10, false, false, 1e-6, 0.5, 0.5, "local_blocks=10",
      "ConViT-Ti for 32 x 32, for CIFAR"},
+    {"swin_tiny_patch4_window7_224", "swin", "dot", 224, 4, 96, 12, 3, 384, 1000, true, false, 1e-5, 0, 0,
+     SWIN "window=7 " SWIN_T, "Swin-T"},
+    {"swin_small_patch4_window7_224", "swin", "dot", 224, 4, 96, 24, 3, 384, 1000, true, false, 1e-5, 0, 0,
+     SWIN "window=7 stage_depth=2,2,18,2 stage_heads=3,6,12,24", "Swin-S"},
+    {"swin_base_patch4_window7_224", "swin", "dot", 224, 4, 128, 24, 4, 512, 1000, true, false, 1e-5, 0, 0,
+     SWIN "window=7 stage_depth=2,2,18,2 stage_heads=4,8,16,32", "Swin-B"},
+    {"swin_tiny_patch2_window4_32", "swin", "dot", 32, 2, 96, 12, 3, 384, 10, true, false, 1e-5, 0.5, 0.5,
+     SWIN "window=4 " SWIN_T, "Swin-T's widths, 32 x 32, for CIFAR"},
     SYSTEMS("vit-small", "vit", 16, 768, 8, 8, 2304, false, 1e-5, 0.5, ""),
     SYSTEMS("vit-base", "vit", 16, 768, 12, 12, 3072, true, 1e-6, 0.5, ""),
     SYSTEMS("deit-tiny", "vit", 16, 192, 12, 3, 768, true, 1e-6, 0, ""),
     SYSTEMS("deit-small", "vit", 16, 384, 12, 6, 1536, true, 1e-6, 0, ""),
     SYSTEMS("convit-tiny", "convit", 16, 192, 12, 4, 768, false, 1e-6, 0, "local_blocks=10 "),
     SYSTEMS("convit-small", "convit", 16, 432, 12, 9, 1728, false, 1e-6, 0, "local_blocks=10 "),
+    SYSTEMS("swin-tiny", "swin", 4, 96, 12, 3, 384, true, 1e-5, 0, SWIN "window=7 " SWIN_T " "),
     XCIT("xcit_nano_12_p16_224", 224, 16, 128, 12, 4, 1000, 0, 0, "", "XCiT-N12/16"),
     XCIT("xcit_tiny_12_p16_224", 224, 16, 192, 12, 4, 1000, 0, 0, " tokens_norm=1", "XCiT-T12/16"),
     XCIT("xcit_tiny_24_p16_224", 224, 16, 192, 24, 4, 1000, 0, 0, " tokens_norm=1 eta=1e-5", "XCiT-T24/16"),

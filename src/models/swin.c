@@ -95,7 +95,7 @@ vt_status vt_swin_check(const vt_config *c, const char *p, vt_err *e) {
 bool vt_swin_matrix(const vt_model *m, int block, vt_role role, vt_matrix *out) {
     const vt_config *c = &m->config;
     for (int s = 0; s < c->stages; s++) {
-        char prefix[32];
+        char prefix[48];
         if (block < c->stage_depth[s]) {
             snprintf(prefix, sizeof prefix, "layers.%d.blocks.%d.", s, block);
             return vt_matrix_packed(m, prefix, c->stage_heads[s], role, out);
@@ -145,7 +145,7 @@ static vt_status detect_table(const vt_st *st, int s, int *heads, int *window, v
  * side of the image. */
 static vt_status detect_stages(const vt_st *st, vt_config *c, bool *sized, vt_err *e) {
     for (int s = 0; s < 4; s++) {
-        char prefix[32];
+        char prefix[48];
         int window = 0;
         snprintf(prefix, sizeof prefix, "layers.%d.blocks.", s);
         int depth = vt_detect_blocks(st, prefix, 6); /* of 8 tensors at least */

@@ -33,6 +33,10 @@ typedef struct arch {
 static const arch archs[] = {
     {.name = "vit", .forms = "", .patch = 8, .depth = 2},
     {.name = "convit", .forms = "local_blocks=1", .patch = 8, .depth = 3},
+    {.name = "swin", /* 4 tokens a side in windows of 3, shifted and padded; then one window of 2 */
+     .forms = "pool=avg norm_first=1 no_cls=1 stages=2 stage_depth=2,2 stage_heads=3,6 window=3",
+     .patch = 8,
+     .depth = 4},
 };
 
 typedef struct variant {
@@ -158,12 +162,12 @@ static double scalar(const whole *a) {
 }
 
 /* at [n] (of input or weights) along random directions of length 1, against its gradient. Differences of fourth order
- * with h = 1e-3: truncation h^4 |f'''''| / 30 ~ 3e-14 |f'''''|, which leaves room for scsa's 1 / |q|^4, and rounding
- * 2^-53 |f| / h ~ 1e-13 |f|. Gradients that are zero by mathematics are measured against `least`. Returns the numeric
- * size. */
+ * with h = 1e-4 (the largest row of lipnorm in a window seldom changes within it): truncation h^4 |f5| / 30 ~ 3e-18
+ * |f5|, which leaves room for scsa's 1 / |q|^4, and rounding 2^-53 |f| / h ~ 1e-12 |f|. Gradients that are zero by
+ * mathematics are measured against `least`. Returns the numeric size. */
 static double check_along(const whole *a, double *at, const double *grad, size_t n, double least, const char *what) {
     enum { TRIES = 4 };
-    static const double step[4] = {1, -1, 2, -2}, weight[4] = {8, -8, -1, 1}, h = 1e-3;
+    static const double step[4] = {1, -1, 2, -2}, weight[4] = {8, -8, -1, 1}, h = 1e-4;
     double *kept = malloc(n * sizeof *kept), *d = malloc(n * sizeof *d), num[TRIES], ana[TRIES];
     memcpy(kept, at, n * sizeof *kept);
     for (int k = 0; k < TRIES; k++) {

@@ -74,6 +74,23 @@ static vt_config small_convit(void) {
     return c;
 }
 
+/* A Swin of two stages, 6 and 3 tokens a side: windows of 4, shifted and padded, then one of 3. */
+static vt_config small_swin(void) {
+    vt_config c = small_vit();
+    strcpy(c.arch, "swin");
+    c.image = 12, c.patch = 2, c.dim = 8, c.depth = 3, c.heads = 2, c.pool = VT_POOL_AVG;
+    c.norm_first = c.no_cls = true, c.stages = 2, c.window = 4;
+    c.stage_depth[0] = c.stage_heads[0] = c.stage_heads[1] = 2, c.stage_depth[1] = 1;
+    return c;
+}
+
+/* The same with whole windows of 3, which leave the side of the image open. */
+static vt_config even_swin(void) {
+    vt_config c = small_swin();
+    c.window = 3;
+    return c;
+}
+
 typedef struct row {
     const char *forms; /* key=value of models/forms; also the row's name */
     vt_config (*base)(void);
@@ -112,6 +129,12 @@ static const row rows[] = {
     {"act=relu final_norm=none local_blocks=1", small_convit, false, false},
     {"norm=center final_norm=center post_norm=1 factor=alpha init=spectral local_blocks=2", small_convit, false, true},
     {"norm=batch tied_qk=1 factor=layer_scale factor_start=0.25 local_blocks=2", small_convit, false, false},
+    {"", small_swin, false, false},
+    {"act=relu stage_heads=2,4", even_swin, false, true},
+    {"norm=batch final_norm=none act=gelu_tanh factor=layer_scale factor_start=0.25", small_swin, false, false},
+    {"norm=center final_norm=center factor=alpha post_norm=1 no_shift=1 init=spectral", small_swin, false, false},
+    {"norm=none final_norm=layer qk_norm=1", even_swin, false, false},
+    {"post_norm=1 tied_qk=1", small_swin, false, true},
     {"class_blocks=2 tokens_norm=1 eta=0.5", small_xcit, false, false},
     {"class_blocks=3 act=gelu_tanh norm=center final_norm=center", small_xcit, false, true},
     {"class_blocks=2 stem_stride=1,1,2,2", fine_xcit, false, false},
