@@ -1,0 +1,330 @@
+/* XCiT: against what PyTorch computed (tests/fixtures/gen_xcit.py, timm's modules), parameter counts, what files and
+ * options tell, where it has no gradients to trust (zero norms), attention variants in its class attention, its start
+ * and its training. Gradients of every tensor, modes, ARD and files: test_forms.c. */
+#define VT_DOUBLE
+#include "core/real.h"
+#include "recipe_bench.h"
+
+#include "io/draw.h"
+#include "io/safetensors.h"
+#include "train/train.h"
+#include "xcit_bench.h"
+
+typedef struct vt_session_f32 vt_session_f32;
+vt_status vt_session_open_f32(vt_session_f32 **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
+void vt_session_close_f32(vt_session_f32 *s);
+const float *vt_session_forward_f32(vt_session_f32 *s, const float *x, int b, bool keep);
+void vt_session_backward_f32(vt_session_f32 *s, const float *dlogits, float *dx, float *grad);
+
+enum { B = 2 };
+
+static vt_session_f64 *open64(const vt_model *m) {
+    vt_session_f64 *s;
+    vt_err e = {0};
+    if (vt_session_open_f64(&s, m, B, VT_GRAD_PARAMS, &e) != VT_OK) fail_msg("%s", e.text);
+    return s;
+}
+
+/* ---- against PyTorch ---- */
+
+static vt_st *ref;
+
+static double *reference(const char *form, const char *what, size_t n) {
+    char name[120];
+    vt_err e = {0};
+    snprintf(name, sizeof name, "%s.%s", form, what);
+    const vt_tensor *t = vt_st_find(ref, name);
+    if (!t || t->numel != n) fail_msg("the fixture has no %s of %zu numbers", name, n);
+    double *v = malloc((n + 1) * sizeof *v);
+    if (vt_tensor_f64(ref, t, v, n, &e) != VT_OK) fail_msg("%s", e.text);
+    return v;
+}
+
+static vt_model *judged(const char *form) {
+    char key[100];
+    vt_err e = {0};
+    int shape[7];
+    vt_config c = {.arch = "xcit", .attn = "dot", .ln_eps = 1e-6};
+    snprintf(key, sizeof key, "%s.shape", form);
+    assert_int_equal(sscanf(vt_st_meta(ref, key), "%d,%d,%d,%d,%d,%d,%d", shape, shape + 1, shape + 2, shape + 3,
+                            shape + 4, shape + 5, shape + 6),
+                     7);
+    c.patch = shape[0], c.dim = shape[1], c.depth = shape[2], c.heads = shape[3], c.hidden = shape[4];
+    c.classes = shape[5], c.qkv_bias = shape[6], c.attn_scale = 1 / sqrt((double)c.dim / c.heads);
+    memcpy(c.mean, (double[]){0.4914, 0.4822, 0.4465}, sizeof c.mean);
+    memcpy(c.std, (double[]){0.2471, 0.2435, 0.2616}, sizeof c.std);
+    if (vt_form_parse(&c, vt_st_meta(ref, form), form, &e) != VT_OK) fail_msg("%s", e.text);
+    vt_model *m;
+    if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s: %s", form, e.text);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        snprintf(key, sizeof key, "w.%s", p->name);
+        double *w = reference(form, key, p->numel);
+        for (size_t k = 0; k < p->numel; k++) m->w[p->offset + k] = (float)w[k];
+        free(w);
+    }
+    vt_model_refresh(m);
+    return m;
+}
+
+/* Of the tensor's largest value, or of `least` where a gradient is zero by mathematics (attn.k.bias). */
+static void near(const char *form, const char *what, const double *got, size_t n, double least) {
+    double *want = reference(form, what, n);
+    t_le(t_max_diff(got, want, n) / fmax(t_max(want, n), least), 1e-9, "%s: %s", form, what);
+    free(want);
+}
+
+/* Double against double: both round in other orders only; 1e-9 as test_golden.c has it. Float by the gates of the
+ * golden files: logits 2e-5 (1 + max), dx 1e-4 of the largest value. */
+static void check_form(const char *form) {
+    vt_model *m = judged(form);
+    size_t n = B * vt_config_pixels(&m->config), k = B * K, total = m->params.total;
+    double *x = reference(form, "x", n), *cot = reference(form, "cot", k), *z = reference(form, "logits", k);
+    double *dx = malloc(n * sizeof *dx), *grad = calloc(total, sizeof *grad);
+    float *xf = malloc(n * sizeof *xf), *dxf = malloc(n * sizeof *dxf), cotf[B * K];
+    for (size_t i = 0; i < n; i++) xf[i] = (float)x[i];
+    for (size_t i = 0; i < k; i++) cotf[i] = (float)cot[i];
+    vt_session_f64 *s = open64(m);
+    near(form, "logits", vt_session_forward_f64(s, x, B, true), k, 0);
+    vt_session_backward_f64(s, cot, dx, grad);
+    near(form, "dx", dx, n, 0);
+    double top = t_max(grad, total);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        char what[80];
+        snprintf(what, sizeof what, "grad.%s", p->name);
+        if (!p->buffer) near(form, what, grad + p->offset, p->numel, 1e-3 * top);
+    }
+    vt_session_f32 *f;
+    assert_int_equal(vt_session_open_f32(&f, m, B, VT_GRAD_INPUT, NULL), VT_OK);
+    const float *zf = vt_session_forward_f32(f, xf, B, true);
+    for (size_t i = 0; i < k; i++) t_le(fabs((double)zf[i] - z[i]), 2e-5 * (1 + t_max(z, k)), "%s: float logit", form);
+    vt_session_backward_f32(f, cotf, dxf, NULL);
+    for (size_t i = 0; i < n; i++) t_le(fabs((double)dxf[i] - dx[i]), 1e-4 * t_max(dx, n), "%s: float dx", form);
+    vt_session_close_f64(s), vt_session_close_f32(f);
+    vt_model_close(m);
+    free(x), free(cot), free(z), free(dx), free(grad), free(xf), free(dxf);
+}
+
+static void test_torch(void **state) {
+    (void)state;
+    vt_err e = {0};
+    int forms = 0;
+    if (vt_st_open(&ref, "tests/fixtures/golden/xcit.safetensors", &e) != VT_OK) fail_msg("%s", e.text);
+    for (int i = 0; vt_st_meta_key(ref, i); i++) {
+        if (strchr(vt_st_meta_key(ref, i), '.')) continue; /* NAME.shape */
+        check_form(vt_st_meta_key(ref, i));
+        forms++;
+    }
+    vt_st_close(ref);
+    assert_int_equal(forms, 4);
+}
+
+/* ---- zero norms ---- */
+
+/* Queries, keys or both zero over all tokens: the floor stands in for their norms; everything stays finite, in float
+ * too, and attention is uniform over the channels, whatever tau. */
+static void test_zero_rows(void **state) {
+    (void)state;
+    vt_config c = small("");
+    for (int zeros = 1; zeros <= 3; zeros++) {
+        vt_model *m = model_of(&c);
+        const vt_param *w = vt_model_param(m, "blocks.0.attn.qkv.weight"),
+                       *b = vt_model_param(m, "blocks.0.attn.qkv.bias");
+        for (int part = 0; part < 2; part++) {
+            if (!(zeros >> part & 1)) continue;
+            memset(m->w + w->offset + (size_t)(part * 64), 0, 64 * sizeof *m->w);
+            memset(m->w + b->offset + (size_t)(part * 8), 0, 8 * sizeof *m->w);
+        }
+        vt_model_refresh(m);
+        size_t n = B * vt_config_pixels(&c);
+        double *x = malloc(n * sizeof *x), *dx = malloc(n * sizeof *dx), *grad = calloc(m->params.total, sizeof *grad);
+        float *xf = malloc(n * sizeof *xf), *dxf = malloc(n * sizeof *dxf),
+              *gradf = calloc(m->params.total, sizeof *gradf);
+        float cotf[B * K];
+        double cot[B * K], z[B * K];
+        t_normals(x, n, 1, 0.2), t_normals(cot, B * K, 2, 1);
+        for (size_t i = 0; i < n; i++) xf[i] = (float)(x[i] = fabs(x[i]));
+        for (int i = 0; i < B * K; i++) cotf[i] = (float)cot[i];
+        vt_session_f64 *s = open64(m);
+        memcpy(z, vt_session_forward_f64(s, x, B, true), sizeof z);
+        vt_session_backward_f64(s, cot, dx, grad);
+        assert_true(isfinite(t_norm(z, B * K)) && isfinite(t_norm(dx, n)) && isfinite(t_norm(grad, m->params.total)));
+        m->w[vt_model_param(m, "blocks.0.attn.temperature")->offset] = 7;
+        t_le(t_max_diff(vt_session_forward_f64(s, x, B, false), z, B * K), 1e-13, "tau beside zero norms");
+        vt_session_f32 *f;
+        assert_int_equal(vt_session_open_f32(&f, m, B, VT_GRAD_PARAMS, NULL), VT_OK);
+        const float *zf = vt_session_forward_f32(f, xf, B, true);
+        for (int i = 0; i < B * K; i++)
+            t_le(fabs((double)zf[i] - z[i]), 2e-5 * (1 + t_max(z, B * K)), "float, zero norms");
+        vt_session_backward_f32(f, cotf, dxf, gradf);
+        for (size_t i = 0; i < n; i++) assert_true(isfinite(dxf[i]));
+        for (size_t i = 0; i < m->params.total; i++) assert_true(isfinite(gradf[i]));
+        vt_session_close_f64(s), vt_session_close_f32(f);
+        vt_model_close(m);
+        free(x), free(dx), free(grad), free(xf), free(dxf), free(gradf);
+    }
+}
+
+/* ---- attention variants, in the class attention alone ---- */
+
+typedef struct whole {
+    vt_session_f64 *s;
+    double *x, *w, cot[B * K];
+} whole;
+
+static double scalar(void *ctx) {
+    whole *a = ctx;
+    return t_dot(vt_session_forward_f64(a->s, a->x, B, false), a->cot, B * K);
+}
+
+/* Central differences of fourth order in h, with h = 1e-3 / sqrt(n) along a random sign vector of each tensor: errors
+ * of h^4 and of 1e-16 / h, both below 1e-10 of the tensor's gradient; 1e-7 leaves room for sharp variants. */
+static void along_signs(whole *a, const vt_param *p, const double *grad, double top, const char *attn) {
+    size_t n = p->numel;
+    double h = 1e-3 / sqrt((double)n), f[4], ana = 0, *w = a->w + p->offset, *kept = malloc(n * sizeof *kept);
+    const double steps[4] = {-2, -1, 1, 2};
+    vt_rng r = {.seed = 5, .purpose = vt_rng_purpose(p->name)};
+    memcpy(kept, w, n * sizeof *kept);
+    for (int k = 0; k < 4; k++) {
+        for (size_t i = 0; i < n; i++) w[i] = kept[i] + steps[k] * h * (vt_rng_bits(&r, i) & 1 ? 1 : -1);
+        f[k] = scalar(a);
+    }
+    for (size_t i = 0; i < n; i++) ana += grad[p->offset + i] * (vt_rng_bits(&r, i) & 1 ? 1 : -1);
+    memcpy(w, kept, n * sizeof *kept);
+    free(kept);
+    double num = (8 * (f[2] - f[1]) - (f[3] - f[0])) / (12 * h);
+    t_le(fabs(num - ana) / fmax(t_norm(grad + p->offset, n), 1e-2 * top), 1e-7, "%s: gradient of %s", attn, p->name);
+}
+
+static void test_variants(void **state) {
+    (void)state;
+    static const struct {
+        const char *attn, *forms;
+        bool no_bias;
+    } all[] = {{"dot", "class_blocks=1", false},
+               {"dot", "tokens_norm=1 tied_qk=1", false},
+               {"l2", "", false},
+               {"l2:tied=1", "tied_qk=1 class_blocks=1", false},
+               {"l2:tied=1,full=1", "tied_qk=1 tokens_norm=1", true},
+               {"lipnorm", "tokens_norm=1", false},
+               {"lipnorm", "tied_qk=1", true},
+               {"scsa", "", false},
+               {"scsa:nu=1", "class_blocks=1 tokens_norm=1", false}};
+    for (size_t i = 0; i < T_COUNT(all); i++) {
+        vt_config c = small(all[i].forms);
+        vt_attn_spec_f64 spec;
+        vt_err e = {0};
+        if (vt_attn_parse_f64(&spec, all[i].attn, &e) != VT_OK) fail_msg("%s", e.text);
+        snprintf(c.attn, sizeof c.attn, "%s", spec.text);
+        c.qkv_bias = !all[i].no_bias;
+        vt_model *m = model_of(&c);
+        size_t n = B * vt_config_pixels(&c), total = m->params.total;
+        whole a = {.s = open64(m), .x = malloc(n * sizeof *a.x), .w = malloc(total * sizeof *a.w)};
+        double *dx = malloc(n * sizeof *dx), *grad = calloc(total, sizeof *grad);
+        for (size_t k = 0; k < total; k++) a.w[k] = (double)m->w[k];
+        t_normals(a.x, n, 1, 0.3), t_normals(a.cot, B * K, 2, 1);
+        a.s->master = a.w;
+        vt_session_forward_f64(a.s, a.x, B, true);
+        vt_session_backward_f64(a.s, a.cot, dx, grad);
+        const double top = t_max(grad, total);
+        for (int k = 0; k < m->params.count; k++)
+            if (!m->params.items[k].buffer) along_signs(&a, &m->params.items[k], grad, top, all[i].attn);
+        vt_param image = {.name = "dx", .numel = n};
+        double *w = a.w;
+        a.w = a.x;
+        along_signs(&a, &image, dx, t_max(dx, n), all[i].attn);
+        a.w = w;
+        vt_session_close_f64(a.s);
+        vt_model_close(m);
+        free(a.x), free(a.w), free(dx), free(grad);
+    }
+}
+
+/* A variant is another function, and it is one of the class attention alone: where gamma1 closes that, all are the same
+ * to the bit. */
+static void test_variants_where(void **state) {
+    (void)state;
+    static const char *const all[] = {"dot", "l2", "lipnorm", "scsa"};
+    double z[T_COUNT(all)][2][B * K], *x = NULL;
+    for (size_t i = 0; i < T_COUNT(all); i++) {
+        vt_config c = small("");
+        snprintf(c.attn, sizeof c.attn, "%s", all[i]);
+        vt_model *m = model_of(&c);
+        size_t n = B * vt_config_pixels(&c);
+        if (!x) t_normals(x = malloc(n * sizeof *x), n, 1, 0.3);
+        for (int closed = 0; closed < 2; closed++) {
+            for (int k = 0; closed && k < c.class_blocks; k++) {
+                char name[64];
+                snprintf(name, sizeof name, "cls_attn_blocks.%d.gamma1", k);
+                memset(m->w + vt_model_param(m, name)->offset, 0, (size_t)c.dim * sizeof *m->w);
+            }
+            vt_session_f64 *s = open64(m);
+            memcpy(z[i][closed], vt_session_forward_f64(s, x, B, false), sizeof z[i][closed]);
+            vt_session_close_f64(s);
+        }
+        vt_model_close(m);
+        if (i) assert_memory_equal(z[i][1], z[0][1], sizeof z[0][1]);
+        for (size_t k = 0; k < i; k++) assert_true(t_max_diff(z[i][0], z[k][0], B * K) > 1e-6);
+    }
+    free(x);
+}
+
+/* ---- training ---- */
+
+#define RECIPE                                                                                                         \
+    "epochs: 1\nbatch: 16\nmicro_batch: 4\nlr: 0.01\noptimiser: adamw\nweight_decay: 0.1\nclip: 0.5\nema: 0.9\n"       \
+    "objective: at\nattack: {eps: 8/255, spec: 'pgd:steps=2,alpha=5/255', ard: 1, drop_rate: 0.5}\n"                   \
+    "msvp: {lambda: 0.01}\northo: {variant: LF, lambda: 0.001}\nprobe: {images: 0}\n"
+
+static vt_status train(const vt_model *from, const char *set, const char *out, vt_err *e) {
+    vt_recipe *r = of_set(RECIPE, set);
+    vt_dataset *data;
+    vt_model *m = NULL;
+    assert_int_equal(vt_dataset_open(&data, in("data"), VT_SPLIT_TRAIN, e), VT_OK);
+    vt_status s = vt_train_model(&m, r, data, from, e);
+    vt_train t = {.recipe = r, .model = m, .data = data, .out = out, .threads = 2};
+    if (s == VT_OK) s = vt_train_run(&t, e);
+    vt_model_close(m);
+    vt_dataset_close(data);
+    vt_recipe_free(r);
+    return s;
+}
+
+/* PGD-2 training with MSVP, L_LF, ARD: every weight moves, no statistic does, and the file needs no options. L_AM is
+ * refused; mirror descent finds the attention's matrices. */
+static void test_training(void **state) {
+    (void)state;
+    vt_config c = small("");
+    c.image = 224, c.patch = 16, c.classes = 10; /* trained at 32, where the stem's strides are others */
+    vt_model *m = model_of(&c), *got;
+    vt_err e = {0};
+    if (train(m, NULL, in("run"), &e) != VT_OK) fail_msg("%s", e.text);
+    char path[300];
+    snprintf(path, sizeof path, "%s/model.safetensors", in("run"));
+    if (vt_model_open(&got, path, NULL, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_true(got->config.image == 32 && vt_model_tokens(got) == 64);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        const float *now = got->w + vt_model_param(got, p->name)->offset;
+        bool same = !memcmp(now, m->w + p->offset, p->numel * sizeof *now);
+        if (same != p->buffer) fail_msg("%s: %s", p->name, same ? "did not move" : "a statistic moved");
+    }
+    vt_model_close(got);
+    t_says(train(m, "ortho.variant=AM", in("am"), &e), VT_E_SHAPE, &e, "L_AM", "xcit");
+    if (train(m, "attention_optimiser=md", in("md"), &e) != VT_OK) fail_msg("%s", e.text);
+    vt_model_close(m);
+}
+
+static int setup(void **state) {
+    vt_err e = {0};
+    return xcit_setup(state) || vt_draw_write(in("data"), 20, 4, 5, &e) != VT_OK;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_torch),          cmocka_unit_test(test_zero_rows), cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_variants_where), cmocka_unit_test(test_training),
+    };
+    return cmocka_run_group_tests(tests, setup, xcit_teardown);
+}
