@@ -185,6 +185,7 @@ vt_status vt_hub_check(const vt_hub *h, const vt_config *c, const char *weights,
                 {"intermediate_size", c->hidden, true}, {"patch_size", c->patch, true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const json_t *v = json_object_get(h->config, rows[i].key);
+        if (!i && !v) v = vt_hub_get(h, rows[i].key); /* timm's pretrained_cfg may be of the model before fine-tuning */
         if (!json_is_integer(v) || (rows[i].vit_alone && strcmp(c->arch, "vit"))) continue;
         if (json_integer_value(v) != rows[i].is)
             return vt_fail(e, VT_E_SHAPE, "%s: %s is %lld, but the tensors of %s say %d", h->config_path, rows[i].key,
