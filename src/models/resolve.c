@@ -197,20 +197,19 @@ static bool resolve_triple(double out[3], char *told_by, const sources *s, const
     const size_t room = sizeof(vt_source) / VT_FIELD_COUNT;
     const char *from = "", *text = NULL;
     const bool is_std = !strcmp(key, "std");
-    double hub[2][3];
     if (has) {
         memcpy(out, given, 3 * sizeof *out);
         return snprintf(told_by, room, "--%s", key), true;
     }
-    if (!(text = meta_get(s, key, &from)) && vt_hub_normalisation(&s->hub, hub[0], hub[1], &from)) {
-        memcpy(out, hub[is_std], sizeof hub[0]);
-    } else if (!text && s->o->preset) {
+    if (!(text = meta_get(s, key, &from)) && !vt_hub_pixels(&s->hub, is_std, out, &from)) {
         vt_config p;
-        vt_preset_config(s->preset, &p);
-        memcpy(out, is_std ? p.std : p.mean, sizeof p.std);
-        from = s->preset_why;
-    } else if (!text && !(text = scheme_get(s, key, &from))) {
-        return false;
+        if (s->o->preset) {
+            vt_preset_config(s->preset, &p);
+            memcpy(out, is_std ? p.std : p.mean, sizeof p.std);
+            from = s->preset_why;
+        } else if (!(text = scheme_get(s, key, &from))) {
+            return false;
+        }
     }
     if (text && !vt_parse_triple(text, out)) out[0] = NAN; /* refused by vt_config_check */
     return snprintf(told_by, room, "%s", from), true;

@@ -83,7 +83,7 @@ static void test_normalisation(void **state) {
         vt_hub h = hub_of(rows[i].config, rows[i].pre);
         double mean[3], std[3];
         const char *from;
-        bool said = vt_hub_normalisation(&h, mean, std, &from);
+        bool said = vt_hub_pixels(&h, false, mean, &from) && vt_hub_pixels(&h, true, std, &from);
         if (said != (rows[i].std > 0)) fail_msg("row %zu", i);
         if (said) { /* quotients of decimal numbers: some roundings of double */
             t_le(fabs(mean[0] - rows[i].mean), 1e-12, "mean of row %zu", i);
@@ -96,7 +96,8 @@ static void test_normalisation(void **state) {
                             "\"rescale_factor\": 0.00392156862745098}");
     double mean[3], std[3];
     const char *from;
-    assert_true(vt_hub_normalisation(&h, mean, std, &from) && mean[0] == 0.485 && std[2] == 0.225);
+    assert_true(vt_hub_pixels(&h, false, mean, &from) && vt_hub_pixels(&h, true, std, &from));
+    assert_true(mean[0] == 0.485 && std[2] == 0.225);
     vt_hub_close(&h);
 }
 
