@@ -93,23 +93,20 @@ static bool is_on(const vt_hub *h, const char *key, bool absent) {
     return json_is_boolean(v) ? json_is_true(v) : absent;
 }
 
-bool vt_hub_normalisation(const vt_hub *h, double mean[3], double std[3], const char **from) {
-    bool m = triple(vt_hub_get(h, "mean"), mean), s = triple(vt_hub_get(h, "std"), std);
+bool vt_hub_pixels(const vt_hub *h, bool std, double out[3], const char **from) {
     *from = "config.json";
-    if (m && s) return true;
+    if (triple(vt_hub_get(h, std ? "std" : "mean"), out)) return true;
     if (!h->pre) return false;
     *from = "preprocessor_config.json";
-    if (!is_on(h, "do_normalize", true)) {
-        for (int k = 0; k < 3; k++) mean[k] = 0, std[k] = 1;
-    } else if (!triple(json_object_get(h->pre, "image_mean"), mean) ||
-               !triple(json_object_get(h->pre, "image_std"), std)) {
+    if (!is_on(h, "do_normalize", true))
+        for (int k = 0; k < 3; k++) out[k] = std;
+    else if (!triple(json_object_get(h->pre, std ? "image_std" : "image_mean"), out))
         return false;
-    }
-    /* Bytes are multiplied by rescale_factor f, usually 1/255, pixels here are bytes / 255: (255 f x - m) / s */
+    /* Bytes are multiplied by rescale_factor f, usually 1/255, pixels here are bytes / 255: (255 f x - mean) / std */
     const json_t *f = json_object_get(h->pre, "rescale_factor");
     double factor = 255 * (!is_on(h, "do_rescale", true) ? 1 : json_is_number(f) ? json_number_value(f) : 1.0 / 255);
     if (fabs(factor - 1) < 1e-9) return true; /* as it is written */
-    for (int k = 0; k < 3; k++) mean[k] /= factor, std[k] /= factor;
+    for (int k = 0; k < 3; k++) out[k] /= factor;
     return true;
 }
 
@@ -185,6 +182,7 @@ vt_status vt_hub_check(const vt_hub *h, const vt_config *c, const char *weights,
                 {"intermediate_size", c->hidden, true}, {"patch_size", c->patch, true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const json_t *v = json_object_get(h->config, rows[i].key);
+        if (!i && !v) v = vt_hub_get(h, rows[i].key); /* timm's pretrained_cfg may be of the model before fine-tuning */
         if (!json_is_integer(v) || (rows[i].vit_alone && strcmp(c->arch, "vit"))) continue;
         if (json_integer_value(v) != rows[i].is)
             return vt_fail(e, VT_E_SHAPE, "%s: %s is %lld, but the tensors of %s say %d", h->config_path, rows[i].key,

@@ -20,9 +20,9 @@ void vt_hub_close(vt_hub *h);
 const json_t *vt_hub_get(const vt_hub *h, const char *key);
 /* timm's name of the architecture, without tag ("vit_tiny_patch16_224"), into out; false: none. */
 bool vt_hub_architecture(const vt_hub *h, char *out, size_t size);
-/* Mean and std of pixels in [0,1], and which file said so; false: none does. Hugging Face's rescale_factor is in them.
+/* Mean, or std, of pixels in [0,1], and which file said so; false: none does. Hugging Face's rescale_factor is in them.
  */
-bool vt_hub_normalisation(const vt_hub *h, double mean[3], double std[3], const char **from);
+bool vt_hub_pixels(const vt_hub *h, bool std, double out[3], const char **from);
 /* Resize and crop as io/transform reads them ("short:248,bicubic,crop:224"); false: nothing, or nothing of that form.
  */
 bool vt_hub_transform(const vt_hub *h, char *out, size_t size, const char **from);

@@ -35,7 +35,7 @@ static const char *meta_name(const vt_st *st, const char *key) {
 static const char *meta_get(const sources *s, const char *key, const char **from) {
     for (int i = 0; i < s->o->n_pairs; i++)
         if (!strcmp(s->o->pairs[2 * i], key)) return *from = s->o->pairs_from, s->o->pairs[2 * i + 1];
-    const char *set = s->names->asked ? vt_map_value(s->names->map, key) : NULL;
+    const char *set = s->names->asked ? vt_rename_value(s->names->map, key) : NULL;
     if (set) return *from = s->names->map->who, set;
     *from = meta_name(s->st, key);
     return vt_st_meta(s->st, key);
@@ -44,7 +44,7 @@ static const char *meta_get(const sources *s, const char *key, const char **from
 /* What the scheme sets if nobody else says. */
 static const char *scheme_get(const sources *s, const char *key, const char **from) {
     *from = s->names->map->who;
-    return s->names->asked ? NULL : vt_map_value(s->names->map, key);
+    return s->names->asked ? NULL : vt_rename_value(s->names->map, key);
 }
 
 /* Written, but no number: NaN, which the range checks refuse by name. */
@@ -197,20 +197,19 @@ static bool resolve_triple(double out[3], char *told_by, const sources *s, const
     const size_t room = sizeof(vt_source) / VT_FIELD_COUNT;
     const char *from = "", *text = NULL;
     const bool is_std = !strcmp(key, "std");
-    double hub[2][3];
     if (has) {
         memcpy(out, given, 3 * sizeof *out);
         return snprintf(told_by, room, "--%s", key), true;
     }
-    if (!(text = meta_get(s, key, &from)) && vt_hub_normalisation(&s->hub, hub[0], hub[1], &from)) {
-        memcpy(out, hub[is_std], sizeof hub[0]);
-    } else if (!text && s->o->preset) {
+    if (!(text = meta_get(s, key, &from)) && !vt_hub_pixels(&s->hub, is_std, out, &from)) {
         vt_config p;
-        vt_preset_config(s->preset, &p);
-        memcpy(out, is_std ? p.std : p.mean, sizeof p.std);
-        from = s->preset_why;
-    } else if (!text && !(text = scheme_get(s, key, &from))) {
-        return false;
+        if (s->o->preset) {
+            vt_preset_config(s->preset, &p);
+            memcpy(out, is_std ? p.std : p.mean, sizeof p.std);
+            from = s->preset_why;
+        } else if (!(text = scheme_get(s, key, &from))) {
+            return false;
+        }
     }
     if (text && !vt_parse_triple(text, out)) out[0] = NAN; /* refused by vt_config_check */
     return snprintf(told_by, room, "%s", from), true;

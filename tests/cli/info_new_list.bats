@@ -85,7 +85,7 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
 @test "config.json that contradicts the tensors, or is none, is refused" {
     bare
     echo '{"num_classes": 7, "num_heads": 2, "mean": [0.5,0.5,0.5], "std": [0.5,0.5,0.5]}' >config.json
-    bad 1 config.json "num_classes is 7" "head.weight" "10 rows" -- info bare.safetensors
+    bad 1 config.json "num_classes is 7" "bare.safetensors say 10" -- info bare.safetensors
     echo '{"num_heads": 3, "mean": [0.5,0.5,0.5], "std": [0.5,0.5,0.5]}' >config.json
     bad 1 "width 16 is not a multiple of 3 heads" config.json -- info bare.safetensors
     echo '{"num_heads": 2.5}' >config.json

@@ -182,9 +182,11 @@ static const float weights[6] = {1, -2, 3.5f, 0, -0.0f, INFINITY};
 static const uint8_t bytes7[7] = {0, 1, 2, 3, 4, 5, 255};
 static const int64_t longs[2] = {-1, INT64_MAX};
 static const vt_tensor sample[] = {
-    {"z.bytes", VT_U8, 1, {7}, 7, bytes7},       {"head.weight", VT_F32, 2, {2, 3}, 6, weights},
-    {"a.longs", VT_I64, 1, {2}, 2, longs},       {"scalar \"q\" \xc3\xa9", VT_F32, 0, {0}, 1, weights + 2},
-    {"empty", VT_F32, 3, {2, 0, 5}, 0, weights},
+    {"z.bytes", VT_U8, 1, {7}, 7, bytes7, NULL, 0},
+    {"head.weight", VT_F32, 2, {2, 3}, 6, weights, NULL, 0},
+    {"a.longs", VT_I64, 1, {2}, 2, longs, NULL, 0},
+    {"scalar \"q\" \xc3\xa9", VT_F32, 0, {0}, 1, weights + 2, NULL, 0},
+    {"empty", VT_F32, 3, {2, 0, 5}, 0, weights, NULL, 0},
 };
 static const char *const sample_meta[] = {"format", "pt", "note", "one \"two\"\nthree"};
 
@@ -245,7 +247,7 @@ static void test_st_convert(void **state) {
     uint8_t *unaligned = malloc(1 + sizeof h);
     memcpy(unaligned + 1, h, sizeof h);
     for (int kind = 0; kind < 2; kind++) { /* F16 has 5 exponent and 10 fraction bits, BF16 8 and 7 */
-        vt_tensor t = {"h", kind ? VT_BF16 : VT_F16, 1, {65536}, 65536, unaligned + 1};
+        vt_tensor t = {"h", kind ? VT_BF16 : VT_F16, 1, {65536}, 65536, unaligned + 1, NULL, 0};
         int frac = kind ? 7 : 10, bias = kind ? 127 : 15, top = kind ? 255 : 31;
         assert_int_equal(vt_tensor_f32(NULL, &t, f, 65536, NULL), VT_OK);
         assert_int_equal(vt_tensor_f64(NULL, &t, d, 65536, NULL), VT_OK);
@@ -260,7 +262,7 @@ static void test_st_convert(void **state) {
     }
     free(unaligned);
     const double wide[3] = {0.1, 1e300, -3};
-    vt_tensor w = {"w", VT_F64, 1, {3}, 3, wide};
+    vt_tensor w = {"w", VT_F64, 1, {3}, 3, wide, NULL, 0};
     assert_int_equal(vt_tensor_f32(NULL, &w, f, 3, NULL), VT_OK);
     assert_true(f[0] == 0.1f && isinf(f[1]) && f[2] == -3);
 }
@@ -286,7 +288,7 @@ static void test_st_integers(void **state) {
     vt_st *st;
     uint8_t *b = st_bytes("{" T("a.b", "U64", "1", 0, 8) "}", 8, &n);
     for (size_t i = 0; i < COUNT(want); i++) {
-        vt_tensor t = {"t", want[i].dtype, 1, {(int64_t)want[i].n}, want[i].n, raw};
+        vt_tensor t = {"t", want[i].dtype, 1, {(int64_t)want[i].n}, want[i].n, raw, NULL, 0};
         assert_int_equal(vt_tensor_i64(NULL, &t, out, want[i].n, &e), VT_OK);
         assert_true(out[0] == want[i].first && out[want[i].n - 1] == want[i].last);
     }
@@ -295,7 +297,7 @@ static void test_st_integers(void **state) {
     float f;
     says(vt_tensor_i64(st, t, out, 1, &e), VT_E_FORMAT, &e, "w.st: tensor a.b", "U64");
     says(vt_tensor_f32(st, t, &f, 1, &e), VT_E_FORMAT, &e, "w.st: tensor a.b", "U64");
-    vt_tensor r = {"r", VT_F32, 1, {2}, 2, raw};
+    vt_tensor r = {"r", VT_F32, 1, {2}, 2, raw, NULL, 0};
     says(vt_tensor_f32(st, &r, &f, 1, &e), VT_E_SHAPE, &e, "w.st: tensor r is [2] with 2 items", "1 are needed");
     vt_st_close(st);
     free(b);
@@ -310,7 +312,7 @@ static void test_st_many_and_large(void **state) {
     vt_st *st;
     for (int i = 0; i < N; i++) {
         snprintf(names[i], 16, "t%d", i * 7919 % N);
-        t[i] = (vt_tensor){names[i], VT_F32, 0, {0}, 1, &weights[i % 6]};
+        t[i] = (vt_tensor){names[i], VT_F32, 0, {0}, 1, &weights[i % 6], NULL, 0};
     }
     assert_int_equal(vt_st_write(at("many.st"), t, N, NULL, 0, &e), VT_OK);
     assert_int_equal(vt_st_open(&st, at("many.st"), &e), VT_OK);
@@ -360,7 +362,7 @@ static void test_write_keeps_old(void **state) {
     (void)state;
     struct rlimit old, small;
     static float big[10000];
-    vt_tensor t = {"big", VT_F32, 1, {10000}, 10000, big};
+    vt_tensor t = {"big", VT_F32, 1, {10000}, 10000, big, NULL, 0};
     static uint8_t rgb[3 * 100 * 100];
     for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * i * 2654435761u >> 13); /* does not compress */
     vt_image im = {100, 100, rgb};

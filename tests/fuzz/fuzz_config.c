@@ -1,0 +1,86 @@
+/* A checkpoint beside which lie any bytes as config.json and, after a NUL, as preprocessor_config.json: opened, or
+ * refused with a sentence; what is accepted is within its limits. */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "io/safetensors.h"
+#include "models/model.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+static char folder[64], weights[100], config[100], pre[120];
+
+static void clean(void) {
+    unlink(weights), unlink(config), unlink(pre);
+    rmdir(folder);
+}
+
+/* A ViT of one block whose metadata say nothing: all has to come from the two files. */
+static void write_weights(void) {
+    const vt_config c = {.arch = "vit",
+                         .attn = "dot",
+                         .image = 4,
+                         .patch = 2,
+                         .dim = 4,
+                         .depth = 1,
+                         .heads = 2,
+                         .hidden = 4,
+                         .classes = 3,
+                         .ln_eps = 1e-6,
+                         .attn_scale = 1,
+                         .std = {1, 1, 1}};
+    vt_model *m;
+    vt_err e = {0};
+    vt_tensor t[64];
+    if (vt_model_new(&m, &c, &e) != VT_OK || m->params.count > 64) abort();
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        t[i] =
+            (vt_tensor){.name = p->name, .dtype = VT_F32, .ndim = p->ndim, .numel = p->numel, .data = m->w + p->offset};
+        memcpy(t[i].shape, p->shape, sizeof p->shape);
+    }
+    if (vt_st_write(weights, t, m->params.count, NULL, 0, &e) != VT_OK) abort();
+    vt_model_close(m);
+}
+
+/* In memory where there is such a folder. */
+static void start(void) {
+    if (*folder) return;
+    snprintf(folder, sizeof folder, "%s/vitrine-fuzz-config-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    if (!mkdtemp(folder)) abort();
+    snprintf(weights, sizeof weights, "%s/w.safetensors", folder);
+    snprintf(config, sizeof config, "%s/config.json", folder);
+    snprintf(pre, sizeof pre, "%s/preprocessor_config.json", folder);
+    atexit(clean);
+    write_weights();
+}
+
+static void put(const char *path, const void *bytes, size_t n) {
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(bytes, 1, n, f) != n || fclose(f)) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
+    const uint8_t *cut = n ? memchr(bytes, 0, n) : NULL;
+    size_t first = cut ? (size_t)(cut - bytes) : n;
+    vt_model *m;
+    vt_err e = {0};
+    start();
+    put(config, bytes, first);
+    unlink(pre);
+    if (cut) put(pre, cut + 1, n - first - 1);
+    if (vt_model_inspect(&m, weights, NULL, &e) != VT_OK) {
+        if (m || e.code == VT_OK || strncmp(e.text, folder, strlen(folder))) abort();
+        return 0;
+    }
+    const vt_config *c = &m->config;
+    if (c->dim % c->heads || !(c->ln_eps > 0) || !isfinite(c->attn_scale) || c->classes != 3) abort();
+    for (int k = 0; k < 3; k++)
+        if (!isfinite(c->mean[k]) || !(c->std[k] > 0)) abort();
+    if (strlen(m->transform) >= sizeof m->transform) abort();
+    vt_model_close(m);
+    return 0;
+}
