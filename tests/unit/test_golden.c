@@ -55,7 +55,7 @@ static double number(const json_t *v) {
 static void open_model(golden *g, const json_t *c) {
     char path[400], scale[40];
     vt_overrides o = {.heads = (int)number(json_object_get(json_object_get(c, "kwargs"), "num_heads")),
-                      .side = (int)number(json_object_get(json_object_get(c, "kwargs"), "img_size")),
+                      .shown = (int)number(json_object_get(json_object_get(c, "kwargs"), "img_size")),
                       .has_mean = true,
                       .has_std = true,
                       .ln_eps = number(json_array_get(json_object_get(c, "ln_eps"), 0))};

@@ -121,12 +121,12 @@ static void test_files(void **state) {
     assert_true(d->class_blocks == 3 && d->qkv_bias && !d->tied_qk && d->ln_eps == 1e-6);
     assert_string_equal(got->source[VT_FIELD_HEADS], "tensors");
     assert_true(d->image == 224 && d->tokens_norm && d->stem_stride[0] == 0);
-    assert_non_null(strstr(got->source[VT_FIELD_IMAGE], "--form image=N"));
+    assert_non_null(strstr(got->source[VT_FIELD_IMAGE], "--image-size"));
     assert_non_null(strstr(got->source[VT_FIELD_TOKENS_NORM], "default"));
     assert_non_null(strstr(got->source[VT_FIELD_STEM_STRIDE], "default"));
     vt_model_close(got);
     /* the images at hand, then metadata, then options */
-    vt_overrides o = {.side = 32};
+    vt_overrides o = {.shown = 32};
     assert_int_equal(vt_model_open(&got, in("plain.safetensors"), &o, &e), VT_OK);
     assert_true(got->config.image == 32 && strstr(got->source[VT_FIELD_IMAGE], "images"));
     assert_int_equal(vt_model_tokens(got), 64);
@@ -138,7 +138,7 @@ static void test_files(void **state) {
     assert_int_equal(vt_model_open(&got, in("told.safetensors"), &o, &e), VT_OK);
     assert_true(got->config.image == 48 && !got->config.tokens_norm && vt_model_tokens(got) == 36);
     vt_model_close(got);
-    o.form[0] = "image=64", o.form[1] = "stem_stride=2,2,2,1", o.form[2] = "tokens_norm=1", o.n_form = 3;
+    o.image = 64, o.form[0] = "stem_stride=2,2,2,1", o.form[1] = "tokens_norm=1", o.n_form = 2;
     assert_int_equal(vt_model_open(&got, in("told.safetensors"), &o, &e), VT_OK);
     assert_true(got->config.image == 64 && got->config.tokens_norm && vt_model_tokens(got) == 64);
     vt_model_close(got);
