@@ -161,8 +161,8 @@ static double scalar(const whole *a) {
 }
 
 /* at [n] (of input or weights) along random directions of length 1, against its gradient. Differences of fourth order
- * with h = 1e-4: truncation h^4 |f'''''| / 30 ~ 3e-18 |f'''''|, which leaves room for scsa's 1 / |q|^4, and rounding
- * 2^-53 |f| / h ~ 1e-12 |f|; a longer step may meet another maximum of lipnorm's. Gradients that are zero by
+ * with h = 1e-4 (the largest row of lipnorm in a window seldom changes within it): truncation h^4 |f5| / 30 ~ 3e-18
+ * |f5|, which leaves room for scsa's 1 / |q|^4, and rounding 2^-53 |f| / h ~ 1e-12 |f|. Gradients that are zero by
  * mathematics are measured against `least`. Returns the numeric size. */
 static double check_along(const whole *a, double *at, const double *grad, size_t n, double least, const char *what) {
     enum { TRIES = 4 };
