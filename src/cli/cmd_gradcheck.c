@@ -7,9 +7,10 @@
 #include "core/rand.h"
 #include "models/probe.h"
 
-/* Truncation of the fourth-order stencil is O(h^4) and rounding O(2^-53 / h): at h = 1e-4 a whole ViT leaves about
- * 1e-9, so 1e-7 fails on any wrong term and passes on none. */
-#define STEP 1e-4
+/* Truncation of the fourth-order stencil is O(h^4) and rounding O(2^-53 |f| / h): at h = 1e-4 a whole ViT leaves about
+ * 1e-9, so 1e-7 fails on any wrong term and passes on none. Where a gradient is small beside the loss (150,000 pixels
+ * and first weights) rounding decides, and the second step is better; a wrong gradient is wrong by both. */
+static const double STEPS[] = {1e-4, 1e-3};
 #define GATE64 1e-7
 /* Float rounding through some tens of layers: PyTorch's own float32 stays within 2.5e-5 of its double. */
 #define GATE32 1e-4
@@ -31,11 +32,11 @@ static vt_status value_at(const point *p, vt_loss_kind kind, double t, double *o
 }
 
 /* Derivative along u by (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h. */
-static vt_status numeric(const point *p, vt_loss_kind kind, double *out, vt_err *e) {
+static vt_status numeric(const point *p, vt_loss_kind kind, double h, double *out, vt_err *e) {
     double f[4];
     static const double at[4] = {1, -1, 2, -2};
-    for (int i = 0; i < 4; i++) VT_TRY(value_at(p, kind, at[i] * STEP, &f[i], e));
-    *out = (8 * (f[0] - f[1]) - (f[2] - f[3])) / (12 * STEP);
+    for (int i = 0; i < 4; i++) VT_TRY(value_at(p, kind, at[i] * h, &f[i], e));
+    *out = (8 * (f[0] - f[1]) - (f[2] - f[3])) / (12 * h);
     return VT_OK;
 }
 
@@ -48,27 +49,39 @@ static double float_error(const double *a, const double *b, size_t n) {
     return top > 0 ? worst / top : INFINITY;
 }
 
-static vt_status check_loss(const point *p, vt_loss_kind kind, int directions, uint64_t seed, bool *good, vt_err *e) {
-    vt_probe g64, g32 = {0};
-    VT_TRY(vt_probe_run(&g64, p->m, p->x, 1, &p->label, &p->target, kind, true, false, e));
-    vt_status s = vt_probe_run(&g32, p->m, p->x, 1, &p->label, &p->target, kind, false, false, e);
+/* Relative error of dx along random directions, by differences of step h; z [n] is scratch. */
+static vt_status against(double *rel, const point *p, const double *dx, float *z, vt_loss_kind kind, int directions,
+                         uint64_t seed, double h, vt_err *e) {
     double off = 0, size = 0, num;
-    float *z = vt_alloc(p->n * sizeof *z);
-    if (s == VT_OK && !z) s = vt_fail(e, VT_E_MEMORY, "no memory");
-    for (int d = 0; d < directions && s == VT_OK; d++) {
+    for (int d = 0; d < directions; d++) {
         vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("gradcheck"), .run = (uint32_t)d};
         vt_rng_normals(&r, z, p->n);
         double dot = 0;
         for (size_t i = 0; i < p->n; i++) {
             p->u[i] = (double)z[i] / sqrt((double)p->n);
-            dot += p->u[i] * g64.dx[i];
+            dot += p->u[i] * dx[i];
         }
-        s = numeric(p, kind, &num, e);
+        VT_TRY(numeric(p, kind, h, &num, e));
         off += (num - dot) * (num - dot);
         size += dot * dot;
     }
+    *rel = size > 0 ? sqrt(off / size) : INFINITY;
+    return VT_OK;
+}
+
+static vt_status check_loss(const point *p, vt_loss_kind kind, int directions, uint64_t seed, bool *good, vt_err *e) {
+    vt_probe g64, g32 = {0};
+    VT_TRY(vt_probe_run(&g64, p->m, p->x, 1, &p->label, &p->target, kind, true, false, e));
+    vt_status s = vt_probe_run(&g32, p->m, p->x, 1, &p->label, &p->target, kind, false, false, e);
+    double rel = INFINITY, now;
+    float *z = vt_alloc(p->n * sizeof *z);
+    if (s == VT_OK && !z) s = vt_fail(e, VT_E_MEMORY, "no memory");
+    for (size_t k = 0; k < sizeof STEPS / sizeof *STEPS && s == VT_OK && !(rel <= GATE64); k++) {
+        s = against(&now, p, g64.dx, z, kind, directions, seed, STEPS[k], e);
+        if (s == VT_OK && !(rel <= now)) rel = now;
+    }
     if (s == VT_OK) {
-        double rel = size > 0 ? sqrt(off / size) : INFINITY, rel32 = float_error(g32.dx, g64.dx, p->n);
+        double rel32 = float_error(g32.dx, g64.dx, p->n);
         bool ok = rel <= GATE64 && rel32 <= GATE32;
         printf("  %-8s loss %12.6f   double against central differences %.1e   float against double %.1e   %s\n",
                vt_loss_names_f32[kind], g64.loss[0], rel, rel32, ok ? "ok" : "FAILED");

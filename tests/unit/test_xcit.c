@@ -53,7 +53,9 @@ static vt_model *judged(const char *form) {
     c.classes = shape[5], c.qkv_bias = shape[6], c.attn_scale = 1 / sqrt((double)c.dim / c.heads);
     memcpy(c.mean, (double[]){0.4914, 0.4822, 0.4465}, sizeof c.mean);
     memcpy(c.std, (double[]){0.2471, 0.2435, 0.2616}, sizeof c.std);
-    if (vt_form_parse(&c, vt_st_meta(ref, form), form, &e) != VT_OK) fail_msg("%s", e.text);
+    int forms; /* "image=48 class_blocks=2 ..." */
+    assert_int_equal(sscanf(vt_st_meta(ref, form), "image=%d %n", &c.image, &forms), 1);
+    if (vt_form_parse(&c, vt_st_meta(ref, form) + forms, form, &e) != VT_OK) fail_msg("%s", e.text);
     vt_model *m;
     if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s: %s", form, e.text);
     for (int i = 0; i < m->params.count; i++) {

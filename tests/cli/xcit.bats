@@ -1,0 +1,34 @@
+#!/usr/bin/env bats
+# XCiT from the outside: what its files do not tell.
+load helpers
+
+small() { good new xcit_small_12_cifar --set dim=16 depth=1 heads=2 hidden=16 --seed 3 -o x.safetensors; }
+
+@test "xcit: a new model, attacked, with an exact gradient" {
+    small
+    good info x.safetensors
+    says "xcit" "(64 tokens)" "2 of width 8" "1,1,2,2" "0.2471, 0.2435, 0.2616"
+    good eval x.safetensors --data "$ROOT/datasets/shapes10" --images 0:40 --attack pgd:steps=2 --eps 8/255 --out r
+    truth r/results.json '.clean.correct > 0 and .attacks[0].robust <= .clean.correct and .attacks[0].gradients > 0'
+    good gradcheck x.safetensors --images 1 --directions 2
+    for attn in l2 lipnorm scsa; do
+        good gradcheck x.safetensors --attn $attn --images 1 --directions 2
+    done
+}
+
+@test "xcit: side and strides are told by options where a file does not" {
+    small
+    st_edit x.safetensors bare.safetensors 'del(.__metadata__)'
+    cifar="--mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616"
+    good info bare.safetensors $cifar
+    says "3 x 224 x 224" "default; else --form image=N" "(196 tokens)" "not given"
+    bad 1 "224" "32" -- eval bare.safetensors $cifar --data "$D"
+    good info bare.safetensors $cifar --form image=32 --form tokens_norm=0
+    says "(64 tokens)" "tokens norm          no"
+    good info bare.safetensors $cifar --form image=32 --form stem_stride=2,2,2,2
+    says "(4 tokens)" "2,2,2,2"
+    bad 1 "stem_stride is 3,2,2,2" "4 strides of 1 or 2" -- info bare.safetensors $cifar --form stem_stride=3,2,2,2
+    good eval x.safetensors --data "$D" --threads 1 --out a
+    good eval bare.safetensors $cifar --form image=32 --data "$D" --threads 1 --out b
+    diff <(jq .clean a/results.json) <(jq .clean b/results.json)
+}
