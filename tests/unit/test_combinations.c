@@ -37,7 +37,12 @@ static const arch archs[] = {
      .forms = "pool=avg norm_first=1 no_cls=1 stages=2 stage_depth=2,2 stage_heads=3,6 window=3",
      .patch = 8,
      .depth = 4},
-    {.name = "xcit", .forms = "class_blocks=2 tokens_norm=1", .patch = 16, .depth = 2},
+    {.name = "xcit",
+     .forms = "class_blocks=2 tokens_norm=1 eta=0.5",
+     .refuses = {"factor", "l2:full"},
+     .ortho = "LA",
+     .patch = 8,
+     .depth = 2},
 };
 
 typedef struct variant {

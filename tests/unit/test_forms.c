@@ -129,16 +129,16 @@ static const row rows[] = {
     {"act=relu final_norm=none local_blocks=1", small_convit, false, false},
     {"norm=center final_norm=center post_norm=1 factor=alpha init=spectral local_blocks=2", small_convit, false, true},
     {"norm=batch tied_qk=1 factor=layer_scale factor_start=0.25 local_blocks=2", small_convit, false, false},
+    {"class_blocks=2 tokens_norm=1 eta=0.5", small_xcit, false, false},
+    {"class_blocks=3 act=gelu_tanh norm=center final_norm=center", small_xcit, false, true},
+    {"class_blocks=2 stem_stride=1,1,2,2", fine_xcit, false, false},
+    {"class_blocks=2 tokens_norm=1 tied_qk=1 stem_stride=2,1,2,1 act=relu", fine_xcit, false, true},
     {"", small_swin, false, false},
     {"act=relu stage_heads=2,4", even_swin, false, true},
     {"norm=batch final_norm=none act=gelu_tanh factor=layer_scale factor_start=0.25", small_swin, false, false},
     {"norm=center final_norm=center factor=alpha post_norm=1 no_shift=1 init=spectral", small_swin, false, false},
     {"norm=none final_norm=layer qk_norm=1", even_swin, false, false},
     {"post_norm=1 tied_qk=1", small_swin, false, true},
-    {"class_blocks=2 tokens_norm=1 eta=0.5", small_xcit, false, false},
-    {"class_blocks=3 act=gelu_tanh norm=center final_norm=center", small_xcit, false, true},
-    {"class_blocks=2 stem_stride=1,1,2,2", fine_xcit, false, false},
-    {"class_blocks=2 tokens_norm=1 tied_qk=1 stem_stride=2,1,2,1 act=relu", fine_xcit, false, true},
 };
 
 /* A model with every tensor random: first weights, a normal of size 0.2 on all; variances stay above 0.5. */
