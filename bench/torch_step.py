@@ -10,10 +10,13 @@ import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 from convit import ConViT  # noqa: E402
+from swin import Swin  # noqa: E402
 from vit import ViT  # noqa: E402
 
 
 def network(shape):
+    if "window_size" in shape:
+        return Swin(**shape)
     return ConViT(**shape) if "local_up_to_layer" in shape else ViT(**shape)
 
 

@@ -25,8 +25,8 @@ typedef struct state {
     stage stages[MOST_STAGES];
     VT_R(vt_block_cache) *blocks; /* [depth]; forward only: the first of each stage serves all of it */
     VT_R(vt_block_scratch) scratch;
-    real *patches,
-        *dpatches; /* [b*N, 3ps^2] normalised; the gradient shares memory unless weight gradients need both */
+    real *patches;             /* [b*N, 3ps^2] normalised */
+    real *dpatches;            /* shares the memory of patches unless weight gradients need both */
     real *embed, *mean, *rstd; /* [b*N, D] before its norm, [b*N] */
     real *out;                 /* what the last block of a stage returns; in the end the final norm's input */
     real *fmean, *frstd;       /* [b * last side^2] */

@@ -261,6 +261,50 @@ static void test_alone(void **state) {
     free(x);
 }
 
+/* L_AM over windows, the padded ones too: the gradient of cot * logits + f * its value, along random directions. */
+typedef struct penalised {
+    vt_session_f64 *s;
+    double *x, *dx, cot[B * CLASSES];
+} penalised;
+
+static double with_ortho(penalised *a) {
+    double z = t_dot(vt_session_forward_f64(a->s, a->x, B, true), a->cot, B * CLASSES);
+    vt_session_backward_f64(a->s, a->cot, a->dx, NULL);
+    return z + a->s->ortho * a->s->ortho_value;
+}
+
+static void test_ortho(void **state) {
+    (void)state;
+    enum { TRIES = 6 };
+    vt_model *m = judged("padded");
+    size_t n = B * vt_config_pixels(&m->config);
+    double num[TRIES], ana[TRIES], *g = malloc(n * sizeof *g), *d = malloc(n * sizeof *d);
+    penalised a = {.x = reference("padded", "x", n), .dx = malloc(n * sizeof *a.dx)};
+    vt_err e = {0};
+    assert_int_equal(vt_session_open_f64(&a.s, m, B, VT_GRAD_INPUT, &e), VT_OK);
+    t_normals(a.cot, B * CLASSES, 4, 1);
+    with_ortho(&a);
+    memcpy(g, a.dx, n * sizeof *g);
+    a.s->ortho = 0.3;
+    with_ortho(&a);
+    assert_true(t_rel(a.dx, g, n) > 1e-3); /* it does count */
+    memcpy(g, a.dx, n * sizeof *g);
+    for (int k = 0; k < TRIES; k++) {
+        double side[2];
+        t_normals(d, n, 60 + (uint64_t)k, 1 / sqrt((double)n));
+        for (int up = 0; up < 2; up++) {
+            for (size_t i = 0; i < n; i++) a.x[i] += (up ? 2 : -1) * T_GRAD_STEP * d[i];
+            side[up] = with_ortho(&a);
+        }
+        for (size_t i = 0; i < n; i++) a.x[i] -= T_GRAD_STEP * d[i];
+        num[k] = (side[1] - side[0]) / (2 * T_GRAD_STEP), ana[k] = t_dot(g, d, n);
+    }
+    t_le(t_rel(ana, num, TRIES), T_GRAD_TOL, "gradient with L_AM");
+    vt_session_close_f64(a.s);
+    vt_model_close(m);
+    free(g), free(d), free(a.x), free(a.dx);
+}
+
 /* ---- matrices ---- */
 
 static void test_roles(void **state) {
@@ -630,6 +674,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_bias, t_drop),
         cmocka_unit_test_setup_teardown(test_torch, open_ref, close_ref),
         cmocka_unit_test_setup_teardown(test_alone, open_ref, close_ref),
+        cmocka_unit_test_setup_teardown(test_ortho, open_ref, close_ref),
         cmocka_unit_test_setup_teardown(test_roles, open_ref, close_ref),
         cmocka_unit_test_setup_teardown(test_penalties, open_ref, close_ref),
         cmocka_unit_test_setup_teardown(test_spectrum, open_ref, close_ref),
