@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "eval/summary.h"
 #include "io/dataset.h"
+#include "models/forms.h"
 #include "models/names.h"
 #include "models/session.h"
 
@@ -54,6 +55,13 @@ static vt_status list_models(void) {
     for (int i = 0; i < n; i++)
         printf("  %-34s %5d %5d %5d %5d %5d %5d %7d  %s\n", p[i].name, p[i].image, p[i].patch, p[i].dim, p[i].depth,
                p[i].heads, p[i].hidden, p[i].classes, p[i].note);
+    const vt_form *f = vt_forms(&n);
+    printf("forms (--form KEY=VALUE: what tensors cannot tell, or, for vitrine new, everything else)\n");
+    for (int i = 0; i < n; i++) {
+        bool yes_no = f[i].opt.type == VT_OPT_BOOL;
+        const char *values = yes_no ? "0|1" : f[i].opt.choices ? f[i].opt.choices : f[i].four ? "N,N,N,N" : "N";
+        printf("  %-16s %-26s %s\n", f[i].opt.key, values, f[i].opt.help);
+    }
     return VT_OK;
 }
 

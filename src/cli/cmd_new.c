@@ -26,7 +26,7 @@ static const vt_opt keys[] = {
     {"qkv_bias", "bias of the q, k, v projection", VT_OPT_CHOICE, offsetof(shape, qkv_bias), -1, 0, 0, "0|1", NULL},
     {"distilled", "distillation token and second head", VT_OPT_CHOICE, offsetof(shape, dist_token), -1, 0, 0, "0|1",
      NULL},
-    {"pool", "what the head reads", VT_OPT_CHOICE, offsetof(shape, pool), -1, 0, 0, "token|avg", NULL},
+    {"pool", "what the head reads", VT_OPT_CHOICE, offsetof(shape, pool), -1, 0, 0, "token|avg|all", NULL},
     {"ln_eps", "LayerNorm epsilon", VT_OPT_REAL, offsetof(shape, ln_eps), 0, 1e-12, 1, NULL, NULL},
     {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
@@ -47,7 +47,7 @@ static void apply(vt_config *c, const shape *s) {
     if (s->hidden) c->hidden = s->hidden;
     if (s->qkv_bias >= 0) c->qkv_bias = s->qkv_bias;
     if (s->dist_token >= 0) c->dist_token = s->dist_token;
-    if (s->pool >= 0) c->pool = s->pool ? VT_POOL_AVG : VT_POOL_TOKEN;
+    if (s->pool >= 0) c->pool = (vt_pool)s->pool;
     if (s->ln_eps > 0) c->ln_eps = s->ln_eps;
     c->attn_scale = 1 / sqrt((double)c->dim / c->heads);
 }

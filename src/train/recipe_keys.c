@@ -45,25 +45,24 @@ static const vt_opt top[] =
 #undef PARAMS
 
 #define PARAMS vt_recipe_model
-static const vt_opt model[] = {TEXT(preset, "", "shape by name, see vitrine list models"),
-                               TEXT(attn, "", "attention variant, see vitrine list models"),
-                               AUTO(image, VT_OPT_INT, 0, 1, 4096, NULL, "side of the input, pixels"),
-                               AUTO(patch, VT_OPT_INT, 0, 1, 4096, NULL, "side of a patch, pixels"),
-                               AUTO(dim, VT_OPT_INT, 0, 1, 16384, NULL, "width"),
-                               AUTO(depth, VT_OPT_INT, 0, 1, 512, NULL, "blocks"),
-                               AUTO(heads, VT_OPT_INT, 0, 1, 16384, NULL, "attention heads"),
-                               AUTO(hidden, VT_OPT_INT, 0, 1, 131072, NULL, "width of the MLP"),
-                               AUTO(classes, VT_OPT_INT, 0, 2, 100000, NULL, "classes"),
-                               AUTO(qkv_bias, VT_OPT_CHOICE, -1, 0, 0, "0|1|no|yes|false|true",
-                                    "biases on query, key and value"),
-                               AUTO(pool, VT_OPT_CHOICE, -1, 0, 0, "token|avg",
-                                    "what the head reads: the class token, or the mean of the patches"),
-                               BOOL(patch_gate, 0, "a learned factor on every input patch"),
-                               AUTO(mean, VT_OPT_TRIPLE, -1e9, -1000, 1000, NULL,
-                                    "of the input normalisation, three channels; only with model.std"),
-                               AUTO(std, VT_OPT_TRIPLE, 0, 2e-6, 1000, NULL,
-                                    "of the input normalisation, three channels; only with model.mean"),
-                               END};
+static const vt_opt model[] =
+    {TEXT(preset, "", "shape by name, see vitrine list models"),
+     TEXT(attn, "", "attention variant, see vitrine list models"),
+     AUTO(image, VT_OPT_INT, 0, 1, 4096, NULL, "side of the input, pixels"),
+     AUTO(patch, VT_OPT_INT, 0, 1, 4096, NULL, "side of a patch, pixels"),
+     AUTO(dim, VT_OPT_INT, 0, 1, 16384, NULL, "width"),
+     AUTO(depth, VT_OPT_INT, 0, 1, 512, NULL, "blocks"),
+     AUTO(heads, VT_OPT_INT, 0, 1, 16384, NULL, "attention heads"),
+     AUTO(hidden, VT_OPT_INT, 0, 1, 131072, NULL, "width of the MLP"),
+     AUTO(classes, VT_OPT_INT, 0, 2, 100000, NULL, "classes"),
+     AUTO(qkv_bias, VT_OPT_CHOICE, -1, 0, 0, "0|1|no|yes|false|true", "biases on query, key and value"),
+     AUTO(pool, VT_OPT_CHOICE, -1, 0, 0, "token|avg|all",
+          "what the head reads: the class token, the mean of the patches, or that of all tokens"),
+     BOOL(patch_gate, 0, "a learned factor on every input patch"),
+     AUTO(mean, VT_OPT_TRIPLE, -1e9, -1000, 1000, NULL,
+          "of the input normalisation, three channels; only with model.std"),
+     AUTO(std, VT_OPT_TRIPLE, 0, 2e-6, 1000, NULL, "of the input normalisation, three channels; only with model.mean"),
+     END};
 #undef PARAMS
 
 #define PARAMS vt_recipe_init

@@ -47,7 +47,8 @@ static vt_status shape(vt_config *c, const vt_recipe *r, const vt_dataset *d, co
     if (m->heads) c->heads = m->heads;
     if (m->hidden) c->hidden = m->hidden;
     if (m->qkv_bias >= 0) c->qkv_bias = m->qkv_bias;
-    if (m->pool >= 0) c->pool = m->pool ? VT_POOL_AVG : VT_POOL_TOKEN;
+    if (m->pool >= 0) c->pool = (vt_pool)m->pool;
+    if (c->pool == VT_POOL_TOKEN) c->norm_first = false;
     if (m->patch_gate) c->patch_gate = true;
     if (*m->attn) strcpy(c->attn, m->attn);
     if (m->has_norm) memcpy(c->mean, m->mean, sizeof m->mean), memcpy(c->std, m->std, sizeof m->std);
@@ -60,7 +61,7 @@ static void write_back(vt_recipe_model *m, const vt_config *c, bool init) {
     if (init) *m->preset = 0; /* it decided nothing */
     snprintf(m->attn, sizeof m->attn, "%s", c->attn);
     m->image = c->image, m->patch = c->patch, m->dim = c->dim, m->depth = c->depth, m->heads = c->heads;
-    m->hidden = c->hidden, m->classes = c->classes, m->qkv_bias = c->qkv_bias, m->pool = c->pool == VT_POOL_AVG;
+    m->hidden = c->hidden, m->classes = c->classes, m->qkv_bias = c->qkv_bias, m->pool = (int)c->pool;
     m->patch_gate = c->patch_gate, m->has_norm = true;
     memcpy(m->mean, c->mean, sizeof m->mean), memcpy(m->std, c->std, sizeof m->std);
 }

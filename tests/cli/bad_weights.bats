@@ -142,7 +142,9 @@ damaged() {
     st_edit "$W" w.safetensors '.["norm.weight"].shape = [4, 4]'
     damaged "tensor norm.weight has shape [4,4], must be [16]"
     st_edit "$W" w.safetensors '.pos_embed.shape = [1, 16, 17]'
-    damaged pos_embed "16 positions" "not a square"
+    damaged "tensor pos_embed has shape [1,16,17], must be [1,16,16]" # positions of patches alone
+    st_edit "$W" w.safetensors '.pos_embed.shape = [1, 34, 8]'
+    damaged pos_embed "34 positions" "not a square"
     st_edit "$W" w.safetensors '.["patch_embed.proj.weight"].shape = [16, 12, 4, 4]'
     damaged "patch_embed.proj.weight has shape [16,12,4,4]" "[dim,3,patch,patch]"
 }

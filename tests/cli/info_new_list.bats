@@ -215,3 +215,20 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
     bad 2 "'weights'" "attacks, models, formats" -- list weights
     bad 2 "vitrine list needs" -- list
 }
+
+@test "forms: new makes them, info names them and where each was read, other commands take them, a contradiction is refused" {
+    good new --set image=8 patch=4 dim=12 depth=2 heads=3 hidden=10 classes=4 --form norm=batch --form final_norm=batch \
+        --form pool=all --form act=relu -o f.safetensors
+    good info f.safetensors
+    row "pool" "mean of all tokens" "safetensors metadata"
+    row "norm" "batch" "tensors"
+    row "activation" "relu" "safetensors metadata"
+    good gradcheck f.safetensors --images 1 --directions 2
+    good info f.safetensors --form act=gelu_tanh
+    row "activation" "gelu_tanh" "--form"
+    bad 2 "--form norm=layer contradicts the tensors, which say batch" -- info f.safetensors --form norm=layer
+    bad 2 "'atc' is no form" "did you mean 'act'" -- info f.safetensors --form atc=relu
+    bad 1 "without a class token" "pool must be avg or all" -- new --form no_cls=1 -o g.safetensors
+    good list models
+    [[ $output == *"--form KEY=VALUE"*"post_norm"* ]]
+}

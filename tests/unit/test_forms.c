@@ -176,7 +176,8 @@ static double scalar(void *ctx) {
 }
 
 /* One tensor along directions: single entries of small tensors; of larger ones 16 random sign vectors, which every
- * entry enters, and 16 entries. The step along a sign vector of n entries is shortened by sqrt(n). */
+ * entry enters, and 16 entries. Of fourth order, because some variants are sharp; the step along a sign vector of n
+ * entries is shortened by sqrt(n). */
 static void check_param(whole *w, const vt_param *p, const double *grad, double top, const char *name) {
     enum { ALL = 32, SIGNS = 16, SINGLE = 16 };
     size_t n = p->numel;
@@ -186,15 +187,16 @@ static void check_param(whole *w, const vt_param *p, const double *grad, double 
     memcpy(kept, at, n * sizeof *kept);
     for (int k = 0; k < tries; k++) {
         bool signs = n > ALL && k < SIGNS;
-        double h = T_GRAD_STEP / (signs ? sqrt((double)n) : 1), side[2];
+        double h = 2 * T_GRAD_STEP / (signs ? sqrt((double)n) : 1), f[4];
+        static const double along[4] = {1, -1, 2, -2};
         r.step = (uint32_t)k;
         for (size_t i = 0; i < n; i++) d[i] = signs ? (vt_rng_bits(&r, i) & 1 ? 1 : -1) : 0;
         if (!signs) d[n <= ALL ? (size_t)k : vt_rng_bits(&r, 0) % n] = 1;
-        for (int up = 0; up < 2; up++) {
-            for (size_t i = 0; i < n; i++) at[i] = kept[i] + (up ? h : -h) * d[i];
-            side[up] = scalar(w);
+        for (int i = 0; i < 4; i++) {
+            for (size_t j = 0; j < n; j++) at[j] = kept[j] + along[i] * h * d[j];
+            f[i] = scalar(w);
         }
-        num[k] = (side[1] - side[0]) / (2 * h), ana[k] = t_dot(d, grad + p->offset, n);
+        num[k] = (8 * (f[0] - f[1]) - (f[2] - f[3])) / (12 * h), ana[k] = t_dot(d, grad + p->offset, n);
         memcpy(at, kept, n * sizeof *kept);
     }
     free(kept), free(d);
@@ -357,7 +359,8 @@ static void check_round_trip(vt_model *m, const char *name) {
     vt_forms_text(&m->config, a, sizeof a), vt_forms_text(&again->config, b, sizeof b);
     assert_string_equal(a, b);
     const vt_config *c = &m->config, *d = &again->config;
-    assert_true(!strcmp(c->arch, d->arch) && !strcmp(c->attn, d->attn));
+    assert_string_equal(c->arch, d->arch);
+    assert_true(!strncmp(c->attn, d->attn, strlen(c->attn))); /* a variant's options may be written out */
     assert_true(c->image == d->image && c->depth == d->depth && c->heads == d->heads && c->hidden == d->hidden &&
                 c->dist_token == d->dist_token && c->qkv_bias == d->qkv_bias);
     assert_true(c->ln_eps == d->ln_eps && c->attn_scale == d->attn_scale);
