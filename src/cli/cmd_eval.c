@@ -36,6 +36,7 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
+    static const char *const needs_out[] = {"save-adv", "save-npz", "resume"};
     long long seed, threads;
     VT_TRY(vt_cli_norm(c, &j->v.norm, e));
     VT_TRY(parse_attacks(j, c, e));
@@ -47,9 +48,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
     j->v.exhaustive = vt_cli_has(c, "exhaustive");
     if (!vt_cli_has(c, "out"))
-        for (int i = 0; i < 2; i++)
-            if (vt_cli_has(c, i ? "resume" : "save-adv"))
-                return vt_fail(e, VT_E_USAGE, "--%s needs --out FOLDER", i ? "resume" : "save-adv");
+        for (int i = 0; i < 3; i++)
+            if (vt_cli_has(c, needs_out[i])) return vt_fail(e, VT_E_USAGE, "--%s needs --out FOLDER", needs_out[i]);
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_model(c, &j->model, e));
@@ -118,7 +118,8 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (out) VT_TRY(vt_ledger_finish(j->ledger, e));
     VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
     vt_status st = vt_reports_write(&s, out, stdout, e);
-    if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, e);
+    if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, false, e);
+    if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
     if (st == VT_OK && out) st = write_run_json(j, c, seconds, e);
     vt_summary_free(&s);
     if (st != VT_OK) return st;
@@ -180,6 +181,7 @@ static const vt_arg args[] = {
     {"threads", "N", "threads (default all cores); never changes a result"},
     {"exhaustive", NULL, "never leave an image early; score fgsm and pgd on the last iterate"},
     {"save-adv", NULL, "write adversarial images: adv.safetensors and adv/NAME/INDEX.png"},
+    {"save-npz", NULL, "write adversarial images for NumPy: adv/NAME.npz (x_adv, labels, indices, preds, status)"},
     {"no-selftest", NULL, "accepted for scripts; there is no self-test yet"},
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},

@@ -67,7 +67,7 @@ static vt_status list_models(void) {
 
 static vt_status list_formats(void) {
     int n;
-    printf("checkpoints (safetensors and PyTorch's .pth, .pt, .bin: F32, F16, BF16, F64), by tensor names\n");
+    printf("checkpoints (safetensors or PyTorch files: F32, F16, BF16, F64), by tensor names\n");
     const vt_names_def *const *names = vt_names_defs(&n);
     for (int i = 0; i < n; i++) printf("  %-16s %s\n", names[i]->name, names[i]->summary);
     const vt_names_map *maps = vt_names_maps(&n);

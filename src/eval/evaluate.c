@@ -81,9 +81,10 @@ static vt_status load_image(const vt_eval *v, int32_t index, float *x, int *labe
 }
 
 vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
-    if (v->data->classes != v->model->config.classes)
+    int classes = v->model->config.classes;
+    if (v->data->classes_open ? v->data->classes > classes : v->data->classes != classes)
         return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d", v->data->path, v->data->classes,
-                       v->model->path ? v->model->path : "", v->model->config.classes);
+                       v->model->path ? v->model->path : "", classes);
     int label;
     return load_image(v, v->images[0], NULL, &label, e);
 }

@@ -9,6 +9,7 @@
 #include "eval/files.h"
 #include "eval/summary.h"
 #include "io/image.h"
+#include "io/npy.h"
 #include "io/safetensors.h"
 
 typedef struct group { /* one attack's stored points */
@@ -92,7 +93,30 @@ static vt_status write_all(const vt_ledger *l, group *groups, size_t n, const ch
     return s;
 }
 
-vt_status vt_save_adv(const vt_ledger *l, vt_err *e) {
+/* adv/NAME.npz for each attack. */
+static vt_status write_npz(const vt_ledger *l, const group *groups, size_t n, const char *adv, int side, vt_err *e) {
+    char dir[VT_PATH_MAX], name[80], path[VT_PATH_MAX];
+    if (!vt_path(dir, l->dir, "adv")) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
+    VT_TRY(vt_make_dir(dir, e));
+    for (size_t k = 0; k < n; k++) {
+        const group *g = &groups[k];
+        int64_t count = (int64_t)g->n;
+        vt_tensor t[] = {
+            {.name = "x_adv", .dtype = VT_F32, .ndim = 4, .shape = {count, 3, side, side}, .numel = g->n * l->pixels},
+            {.name = "indices", .dtype = VT_I64, .ndim = 1, .shape = {count}, .numel = g->n, .data = g->index},
+            {.name = "labels", .dtype = VT_I64, .ndim = 1, .shape = {count}, .numel = g->n, .data = g->label},
+            {.name = "preds", .dtype = VT_I64, .ndim = 1, .shape = {count}, .numel = g->n, .data = g->pred},
+            {.name = "status", .dtype = VT_U8, .ndim = 1, .shape = {count}, .numel = g->n, .data = g->broken},
+        };
+        t[0].data = g->n ? adv + l->records[g->first].adv : adv;
+        snprintf(name, sizeof name, "%s.npz", g->name);
+        if (!vt_path(path, dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
+        VT_TRY(vt_npz_write(path, t, (int)(sizeof t / sizeof *t), e));
+    }
+    return VT_OK;
+}
+
+vt_status vt_save_adv(const vt_ledger *l, bool npz, vt_err *e) {
     const json_t *attacks = json_object_get(l->header, "attacks");
     size_t n = json_array_size(attacks);
     int side = (int)json_integer_value(json_object_get(json_object_get(l->header, "model"), "image"));
@@ -106,7 +130,7 @@ vt_status vt_save_adv(const vt_ledger *l, vt_err *e) {
     char *adv = s == VT_OK && bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, l->adv_fd, 0) : NULL;
     if (s == VT_OK && adv == MAP_FAILED)
         s = vt_fail(e, VT_E_IO, "%s/adv.bin: cannot be read: %s", l->dir, strerror(errno));
-    if (s == VT_OK) s = write_all(l, groups, n, adv, side, e);
+    if (s == VT_OK) s = npz ? write_npz(l, groups, n, adv, side, e) : write_all(l, groups, n, adv, side, e);
     if (adv && adv != MAP_FAILED) munmap(adv, bytes);
     for (size_t g = 0; groups && g < n; g++)
         free(groups[g].index), free(groups[g].label), free(groups[g].pred), free(groups[g].broken);

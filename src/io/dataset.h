@@ -33,10 +33,11 @@ struct vt_dataset {
     char *path; /* as given */
     vt_split split;
     int64_t count;
-    int classes; /* number of classes the source declares (10, 100, or folders) */
+    int classes;       /* number of classes the source declares (10, 100, or folders) */
+    bool classes_open; /* it declares none: classes is one more than the largest label, a model may have more */
     /* SHA-256 of the split. CIFAR: the file contents in order. Folders: the class names, each with '/' and a
      * zero byte; then for every image its path below the split, a zero byte, its size (8 bytes,
-     * little-endian) and its bytes. */
+     * little-endian) and its bytes. NumPy: the file contents, images first. */
     char hash[65];
     void *state;
 };

@@ -1,17 +1,11 @@
 /* vt_st: what every reader of weights fills, and what the rest of the program reads. */
 #include "io/st.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include "core/hash.h"
 #include "core/mem.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -50,32 +44,14 @@ size_t vt_tensor_bytes(const vt_tensor *t) { return t->numel * vt_dtype_size(t->
 
 /* ---- making ---- */
 
-/* Maps the file; `st` then owns the mapping. O_NONBLOCK: a pipe is refused, not waited for. */
-static vt_status map_file(vt_st *st, vt_err *e) {
-    struct stat s;
-    int fd = open(st->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", st->path, strerror(errno));
-    bool regular = !fstat(fd, &s) && S_ISREG(s.st_mode);
-    void *map = NULL; /* an empty file cannot be mapped */
-    if (regular && s.st_size) map = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    int err = errno;
-    close(fd);
-    if (!regular) return vt_fail(e, VT_E_IO, "%s: is not a regular file", st->path);
-    if (map == MAP_FAILED) return vt_fail(e, VT_E_IO, "%s: cannot be mapped: %s", st->path, strerror(err));
-    st->mapped = map != NULL;
-    st->bytes = map;
-    st->size = (size_t)s.st_size;
-    return VT_OK;
-}
-
 vt_status vt_st_begin(vt_st **out, const char *path, const uint8_t *bytes, size_t n, vt_err *e) {
     vt_st *st = calloc(1, sizeof *st);
     *out = NULL;
     if (!st || !(st->path = strdup(path)))
         return vt_st_close(st), vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
-    st->bytes = bytes, st->size = n;
-    vt_status r = bytes ? VT_OK : map_file(st, e);
+    vt_status r = bytes ? VT_OK : vt_map_open(&st->map, path, e);
     if (r != VT_OK) return vt_st_close(st), r;
+    st->bytes = bytes ? bytes : st->map.bytes, st->size = bytes ? n : st->map.n;
     st->left = st->size > (SIZE_MAX - VT_ST_SPARE) / VT_ST_TIMES ? SIZE_MAX : VT_ST_SPARE + VT_ST_TIMES * st->size;
     *out = st;
     return VT_OK;
@@ -86,7 +62,7 @@ void vt_st_close(vt_st *st) {
     for (int i = 0; i < st->shard_count; i++) vt_st_close(st->shards[i]);
     for (int i = 0; i < st->owned_count; i++) st->owned[i].release(st->owned[i].block);
     json_decref(st->root);
-    if (st->mapped) munmap((void *)(uintptr_t)st->bytes, st->size);
+    vt_map_close(&st->map);
     free(st->shards);
     free(st->owned);
     free(st->t);
@@ -224,32 +200,22 @@ const char *vt_st_meta(const vt_st *st, const char *key) {
 
 const char *vt_st_meta_key(const vt_st *st, int i) { return i >= 0 && i < st->meta_count ? st->meta[2 * i] : NULL; }
 
-static void hash_file(const vt_st *st, vt_sha *sha) {
-    const size_t piece = (size_t)4 << 20;
-    for (size_t at = 0; at < st->size; at += piece) { /* page by page out of memory again */
-        size_t n = st->size - at < piece ? st->size - at : piece;
-        vt_sha_update(sha, st->bytes + at, n);
-        if (st->mapped) madvise((void *)(uintptr_t)(st->bytes + at), n, MADV_DONTNEED);
-    }
-}
-
 vt_status vt_weights_sha(const vt_st *st, char hex[65], vt_err *e) {
     vt_sha *sha = vt_sha_new();
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", st->path);
-    if (!st->shard_count) hash_file(st, sha);
-    for (int i = 0; i < st->shard_count; i++) hash_file(st->shards[i], sha);
+    if (!st->shard_count && st->map.bytes) vt_map_hash(&st->map, sha);
+    if (!st->shard_count && !st->map.bytes) vt_sha_update(sha, st->bytes, st->size);
+    for (int i = 0; i < st->shard_count; i++) vt_map_hash(&st->shards[i]->map, sha);
     vt_sha_end(sha, hex);
     return VT_OK;
 }
 
 void vt_st_release(const vt_st *st, const vt_tensor *t) {
-    const uint8_t *data = t->data;
+    const uint8_t *data = t->data, *map = st->map.bytes;
     for (int i = 0; i < t->n_parts; i++) vt_st_release(st, &t->parts[i]);
     for (int i = 0; i < st->shard_count; i++) vt_st_release(st->shards[i], t);
-    if (!st->mapped || data < st->bytes || data >= st->bytes + st->size) return;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), begin = (size_t)(data - st->bytes), end = begin + vt_tensor_bytes(t);
-    begin = (begin + page - 1) / page * page, end = end / page * page; /* neighbours keep their pages */
-    if (begin < end) madvise((void *)(uintptr_t)(st->bytes + begin), end - begin, MADV_DONTNEED);
+    if (map && data >= map && data < map + st->map.n)
+        vt_map_release(&st->map, (size_t)(data - map), vt_tensor_bytes(t));
 }
 
 /* ---- conversion ---- */

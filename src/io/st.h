@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include "io/map.h"
 #include "io/weights.h"
 
 /* Names come from the file; cut, so that they do not push the value out of a sentence. */
@@ -13,9 +14,9 @@
 struct vt_st {
     char *path;
     const char *format;
-    const uint8_t *bytes; /* the whole file: mapped, or the caller's */
+    vt_map map;           /* empty when the bytes are the caller's */
+    const uint8_t *bytes; /* the whole file */
     size_t size;
-    bool mapped;
     size_t left; /* bytes of memory that may still be taken for what the file says (vt_st_take) */
     json_t *root;
     struct {

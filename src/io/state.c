@@ -26,21 +26,21 @@ static vt_node *dict_get(const vt_node *dict, const char *key) {
     return hit;
 }
 
-static bool is_optimizer(const vt_node *n) { return dict_get(n, "state") && dict_get(n, "param_groups"); }
+/* What a node is, found out once: a pickle may name one dictionary in many places. */
+enum { UNKNOWN, NOTHING, STATE, OPTIMIZER };
 
-/* Is there a tensor in it, under names? Looked at once: a pickle may name one dictionary in many places. */
+/* Is there a tensor in it, under names? An optimiser's state does not count. */
 static bool holds(vt_node *n, int depth) {
-    enum { UNKNOWN, NO, YES };
     if (n->kind == VT_NODE_TENSOR) return true;
     if (n->kind != VT_NODE_DICT || depth > MAX_DEPTH) return false;
     if (n->seen == UNKNOWN) {
-        n->seen = NO; /* also while it is looked into: a dictionary may hold itself */
-        bool yes = false;
-        for (uint32_t i = 0; i < n->u.list.n && !yes; i += 2)
+        n->seen = NOTHING; /* also while it is looked into: a dictionary may hold itself */
+        bool optimizer = dict_get(n, "state") && dict_get(n, "param_groups"), yes = false;
+        for (uint32_t i = 0; i < n->u.list.n && !yes && !optimizer; i += 2)
             yes = n->u.list.v[i]->kind == VT_NODE_TEXT && holds(n->u.list.v[i + 1], depth + 1);
-        if (yes && !is_optimizer(n)) n->seen = YES;
+        n->seen = optimizer ? OPTIMIZER : yes ? STATE : NOTHING;
     }
-    return n->seen == YES;
+    return n->seen == STATE;
 }
 
 static bool is_state(vt_node *n) { return n && n->kind == VT_NODE_DICT && holds(n, 0); }
@@ -102,9 +102,10 @@ static vt_status tell(walk *w, const char *prefix, const vt_node *key, vt_node *
         return VT_OK;
     }
     snprintf(value, sizeof value, "%s", vt_node_name(n));
-    if (is_optimizer(n))
+    bool tensors = holds(n, 0);
+    if (n->seen == OPTIMIZER)
         snprintf(value, sizeof value, "optimiser state, its tensors were not read");
-    else if (holds(n, 0))
+    else if (tensors)
         snprintf(value, sizeof value, "%s outside the chosen state dict",
                  n->kind == VT_NODE_DICT ? "tensors" : "a tensor");
     return vt_st_add_note(w->st, VT_NOTE_IGNORED, name, value, w->e);

@@ -12,6 +12,7 @@
 #define ST_FILE "model.safetensors"
 #define BIN_FILE "pytorch_model.bin"
 #define INDEX ".index.json"
+#define INDEX_MAX 100000000u
 
 /* ---- one file ---- */
 
@@ -59,7 +60,7 @@ static bool is_index(const vt_st *st) { /* a safetensors file that begins so wou
 static vt_status read_index(vt_st *st, vt_err *e);
 
 static vt_status read_file(vt_st *st, const char *want, bool shard, vt_err *e) {
-    if (is_index(st) && !shard) return read_index(st, e);
+    if (is_index(st) && st->map.bytes && !shard) return read_index(st, e);
     if (begins(st, "PK\3\4", 4, 0) || begins(st, "PK\5\6", 4, 0)) return vt_st_read_zip(st, want, e);
     if (is_legacy(st)) return vt_st_read_legacy(st, want, e);
     VT_TRY(refuse_kind(st, e));
@@ -146,6 +147,8 @@ static vt_status open_shards(vt_st *st, const char *const *files, int n, json_t 
 
 static vt_status read_index(vt_st *st, vt_err *e) {
     json_error_t j;
+    if (st->size > INDEX_MAX)
+        return vt_fail(e, VT_E_FORMAT, "%s: an index of %zu bytes, the limit is %u", st->path, st->size, INDEX_MAX);
     st->root = json_loadb((const char *)st->bytes, st->size, JSON_REJECT_DUPLICATES, &j);
     if (!st->root)
         return vt_fail(e, VT_E_FORMAT, "%s: line %d: its JSON is not valid: %.160s", st->path, j.line, j.text);

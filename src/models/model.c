@@ -125,7 +125,7 @@ static vt_status read_values(float *w, const vt_st *st, const vt_tensor *t, bool
 /* A tensor under its name here, and in brackets what the file calls it. */
 static const char *both_names(const vt_names *names, const char *name, char *buf, size_t size) {
     char theirs[400];
-    bool other = vt_map_theirs(names->map, name, theirs, sizeof theirs);
+    bool other = vt_rename_theirs(names->map, name, theirs, sizeof theirs);
     snprintf(buf, size, "%s%s%s%s", name, other ? " (of " : "", other ? theirs : "", other ? ")" : "");
     return buf;
 }

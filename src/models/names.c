@@ -26,14 +26,14 @@ const vt_names_def *const *vt_names_defs(int *n) { return *n = DEFS, defs; }
 const vt_names_map *vt_names_maps(int *n) { return *n = MAPS, maps; }
 
 void vt_names_close(vt_names *n) {
-    vt_map_free(n->map);
+    vt_rename_free(n->map);
     n->map = NULL;
 }
 
 static vt_status use(vt_names *n, vt_st *st, const char *text, size_t size, const char *who, bool all_lines,
                      vt_err *e) {
-    if (!n->map) VT_TRY(vt_map_parse(&n->map, text, size, who, e));
-    return vt_map_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e);
+    if (!n->map) VT_TRY(vt_rename_parse(&n->map, text, size, who, e));
+    return vt_rename_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e);
 }
 
 static vt_status use_def(vt_names *n, vt_st *st, const vt_names_def *d, vt_err *e) {
@@ -94,15 +94,15 @@ static vt_status use_wish(vt_names *n, vt_st *st, const char *wish, vt_err *e) {
 static vt_status find_map(vt_names *n, const vt_st *st, vt_err *e) {
     for (int i = 0; i < MAPS; i++) {
         char who[80];
-        vt_map *m;
+        vt_rename *m;
         snprintf(who, sizeof who, "map %s", maps[i].name);
-        VT_TRY(vt_map_parse(&m, maps[i].text, strlen(maps[i].text), who, e));
-        if (!vt_map_covers(m, st)) {
-            vt_map_free(m);
+        VT_TRY(vt_rename_parse(&m, maps[i].text, strlen(maps[i].text), who, e));
+        if (!vt_rename_covers(m, st)) {
+            vt_rename_free(m);
         } else if (n->map) {
             vt_status s = vt_fail(e, VT_E_FORMAT, "%s: %s and %s both cover its tensors: name one with --names",
                                   vt_st_path(st), n->map->who, who);
-            return vt_map_free(m), s;
+            return vt_rename_free(m), s;
         } else {
             n->map = m;
             snprintf(n->scheme, sizeof n->scheme, "map %.40s, whose patterns cover the file", maps[i].name);

@@ -1,11 +1,10 @@
 /* Naming schemes of checkpoints. timm's names (>= 0.9) are the canonical ones: the parameter tables and detection of
- * arch_*.c use them. A file names_*.c recognises a state dict and gives the lines of a map (models/map.h) that rewrite
- * it; files maps/X.map do the same
- * without code, for the models of one lab, and --names for a user's own. */
+ * arch_*.c use them. A file names_*.c recognises a state dict and gives the lines of a map (models/rename.h) that
+ * rewrite it; files maps/X.map do the same without code, for the models of one lab, and --names for a user's own. */
 #ifndef VT_MODELS_NAMES_H
 #define VT_MODELS_NAMES_H
 
-#include "models/map.h"
+#include "models/rename.h"
 #include "models/model.h"
 
 typedef struct vt_names_def {
@@ -30,7 +29,7 @@ const vt_names_map *vt_names_maps(int *n);
 typedef struct vt_names {
     char scheme[80]; /* for people: "timm", "map vit-postnorm (its patterns cover the file exactly)" */
     bool asked;      /* by name or file: what the map sets wins over metadata and config.json */
-    vt_map *map;
+    vt_rename *map;
     vt_names_row *rows; /* of the tensors as the file had them, in memory of the vt_st */
     int n_rows;
 } vt_names;

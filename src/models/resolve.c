@@ -35,7 +35,7 @@ static const char *meta_name(const vt_st *st, const char *key) {
 static const char *meta_get(const sources *s, const char *key, const char **from) {
     for (int i = 0; i < s->o->n_pairs; i++)
         if (!strcmp(s->o->pairs[2 * i], key)) return *from = s->o->pairs_from, s->o->pairs[2 * i + 1];
-    const char *set = s->names->asked ? vt_map_value(s->names->map, key) : NULL;
+    const char *set = s->names->asked ? vt_rename_value(s->names->map, key) : NULL;
     if (set) return *from = s->names->map->who, set;
     *from = meta_name(s->st, key);
     return vt_st_meta(s->st, key);
@@ -44,7 +44,7 @@ static const char *meta_get(const sources *s, const char *key, const char **from
 /* What the scheme sets if nobody else says. */
 static const char *scheme_get(const sources *s, const char *key, const char **from) {
     *from = s->names->map->who;
-    return s->names->asked ? NULL : vt_map_value(s->names->map, key);
+    return s->names->asked ? NULL : vt_rename_value(s->names->map, key);
 }
 
 /* Written, but no number: NaN, which the range checks refuse by name. */

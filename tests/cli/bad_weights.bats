@@ -11,8 +11,8 @@ damaged() {
 
 @test "no file, a folder, an empty file, a pipe" {
     damaged "No such file"
-    mkdir w.safetensors # a folder stands for the model.safetensors in it
-    damaged "w.safetensors/model.safetensors: cannot be opened: No such file"
+    mkdir w.safetensors # a folder stands for the weights in it
+    damaged "a folder without weights" "model.safetensors" "*.pth"
     mkdir w.safetensors/model.safetensors
     damaged "not a regular file"
     rm -r w.safetensors
@@ -120,7 +120,7 @@ damaged() {
     damaged "tensor norm.bias is missing" "norm_bias"
     st_edit "$W" w.safetensors '.["classifier.weight"] = .["head.weight"] | del(.["head.weight"])'
     damaged "tensor head.weight is missing"
-    st_edit "$W" w.safetensors 'with_entries(if .key == "__metadata__" then . else .key |= "backbone." + . end)'
+    st_edit "$W" w.safetensors 'with_entries(if .key == "__metadata__" then . else .key |= "trunk." + . end)'
     damaged "no known naming scheme fits" "patch_embed.proj.weight"
 }
 
@@ -162,6 +162,37 @@ damaged() {
     damaged "LayerNorm eps is -1"
     st_edit "$W" w.safetensors '.__metadata__.attn = "softmix"'
     bad 2 w.safetensors "unknown attention variant 'softmix'" -- info w.safetensors
+}
+
+@test "what torch.save wrote and vitrine does not take: named, with the byte" {
+    local pth=$ROOT/tests/fuzz/corpus/pth
+    bad 1 bad_zip_system "data.pkl, byte" "names posix system" "nothing of it was run" "torch.save(model.state_dict()" -- info "$pth/bad_zip_system"
+    bad 1 "names posix system" -- info "$pth/bad_legacy_system"
+    bad 1 "a whole model as Python code" "torch.save(model.state_dict()" -- info "$pth/bad_legacy_module"
+    bad 1 "TorchScript" -- info "$pth/bad_zip_script"
+    bad 1 "tar archive" -- info "$pth/bad_tar"
+    bad 1 "536870912 items are claimed" -- info "$pth/bad_zip_claim"
+    bad 1 "claims to inflate to 33554432 bytes" -- info "$pth/bad_zip_bomb"
+    bad 1 "leaves storage 0" -- info "$pth/bad_zip_stride"
+    bad 1 "claim more memory" -- info "$pth/bad_zip_expanded"
+    bad 1 "no known naming scheme fits" -- info "$pth/good_zip_plain"
+}
+
+@test "folders, shards and prefixes" {
+    mkdir hub
+    st_edit "$W" hub/model.safetensors 'with_entries(if .key == "__metadata__" then . else .key |= "module.model." + . end)'
+    good info hub
+    mv hub/model.safetensors hub/part.safetensors
+    good info hub
+    st_header hub/part.safetensors | jq '{weight_map: (del(.__metadata__) | map_values("part.safetensors"))}' >hub/model.safetensors.index.json
+    good info hub
+    good eval hub --data "$D" --out r
+    rm hub/part.safetensors
+    bad 1 "hub/part.safetensors" "No such file" -- info hub
+    rm hub/model.safetensors.index.json
+    cp "$W" hub/a.pt
+    cp "$W" hub/b.pth
+    bad 2 "2 files of weights" a.pt b.pth -- info hub
 }
 
 @test "gradcheck, bench and probe refuse what info refuses" {

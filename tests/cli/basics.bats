@@ -7,7 +7,7 @@ MODEL="heads mean std ln-eps attn-scale preset attn"
 
 options_of() {
     case $1 in
-    eval) echo "data attack eps norm images split out resume allow-mixed seed threads exhaustive save-adv no-selftest $MODEL" ;;
+    eval) echo "data attack eps norm images split out resume allow-mixed seed threads exhaustive save-adv save-npz no-selftest $MODEL" ;;
     new) echo "seed set $MODEL" ;;
     info) echo "tensors $MODEL" ;;
     probe) echo "input out loss precision param-grads $MODEL" ;;

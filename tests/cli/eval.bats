@@ -241,3 +241,22 @@ values() { od -An -v -t"$2" -w"${2#?}" -j "$3" -N "$4" "$1"; }
     same_run before runs/first
     schema runs/first/results.json
 }
+
+@test "--save-npz: an archive for each attack; NumPy sets are read back, floats off the grid are not" {
+    quick --eps 1/255 --attack fgsm --attack pgd:steps=2 --exhaustive --save-npz --save-adv --out r --images 2:12
+    [ "$(ls r/adv | tr '\n' ' ')" = "fgsm fgsm.npz pgd pgd.npz " ]
+    # x_adv of the archive is x_adv of adv.safetensors: stored plainly, so its bytes stand in the file
+    span=$(st_header r/adv.safetensors | jq -r '.["pgd.x_adv"].data_offsets | .[1] - .[0]')
+    [ "$span" = $((10 * 12288)) ]
+    at=$(grep -abo "(10, 3, 32, 32)" r/adv/pgd.npz | head -n 1 | cut -d: -f1)
+    head=$(head -c "$at" r/adv/pgd.npz | grep -abo NUMPY | tail -n 1 | cut -d: -f1)
+    tail -c +$((head + 128)) r/adv/pgd.npz | head -c "$span" | cmp - <(tail -c +$((1 + $(st_at r/adv.safetensors pgd.x_adv))) r/adv.safetensors | head -c "$span")
+    bad 2 "--save-npz needs --out" -- eval "$W" --data "$D" --save-npz
+    # float32 images that are no grey levels would be rounded: refused
+    bad 1 r/adv/pgd.npz "away from" "save it as uint8" -- eval "$W" --data r/adv/pgd.npz
+    local set=$ROOT/tests/fuzz/corpus/npy/set.npz
+    good new --set dim=16 depth=1 heads=2 patch=2 image=4 classes=10 --seed 0 -o four.safetensors
+    bad 1 "6 x 4 pixels, the model wants 4 x 4" -- eval four.safetensors --data "$set"
+    bad 1 "has no arrays named images and labels" -- eval four.safetensors --data "$ROOT/tests/fuzz/corpus/npy/bad_keys.npz"
+    bad 1 "claims to inflate to 50331776 bytes" -- eval four.safetensors --data "$ROOT/tests/fuzz/corpus/npy/bad_bomb.npz"
+}

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "models/map.h"
+#include "models/rename.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
@@ -52,9 +52,9 @@ static void check_made(const vt_st *st) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    vt_map *m;
+    vt_rename *m;
     vt_err e = {0};
-    if (vt_map_parse(&m, (const char *)bytes, n, "fuzz", &e) != VT_OK) {
+    if (vt_rename_parse(&m, (const char *)bytes, n, "fuzz", &e) != VT_OK) {
         if (m || e.code == VT_OK || strncmp(e.text, "fuzz: ", 6)) abort();
         return 0;
     }
@@ -62,19 +62,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
         vt_st *st = state_dict();
         vt_names_row *rows;
         int count;
-        bool covers = vt_map_covers(m, st);
+        bool covers = vt_rename_covers(m, st);
         e = (vt_err){0};
-        vt_status s = vt_map_apply(m, st, all, &rows, &count, &e);
+        vt_status s = vt_rename_apply(m, st, all, &rows, &count, &e);
         if ((s == VT_OK) != (e.code == VT_OK) || count != 10) abort();
         if (s == VT_OK) check_made(st);
         if (s == VT_OK && all && !covers) abort(); /* all lines were used, and all tensors taken */
         for (int i = 0; i < count; i++) {
             char theirs[100];
-            if (rows[i].became) vt_map_theirs(m, rows[i].became, theirs, sizeof theirs);
+            if (rows[i].became) vt_rename_theirs(m, rows[i].became, theirs, sizeof theirs);
             if (s == VT_OK && !rows[i].became == !rows[i].why) abort();
         }
         vt_st_close(st);
     }
-    vt_map_free(m);
+    vt_rename_free(m);
     return 0;
 }

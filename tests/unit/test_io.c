@@ -612,8 +612,8 @@ static void test_cifar_bad(void **state) {
     assert_int_equal(truncate(at("one.bin"), 3073 * 3074), 0);
     refuse_set(at("one.bin"), VT_SPLIT_TEST, VT_E_FORMAT, "test_batch.bin (CIFAR-10)", "test.bin (CIFAR-100)");
     refuse_set(at("nowhere"), VT_SPLIT_TEST, VT_E_IO, at("nowhere"), "No such file");
-    put(at("set.npz"), "x", 1);
-    refuse_set(at("set.npz"), VT_SPLIT_TEST, VT_E_FORMAT, "cifar (", "folder (");
+    put(at("set.tar"), "x", 1);
+    refuse_set(at("set.tar"), VT_SPLIT_TEST, VT_E_FORMAT, "cifar (", "folder (");
 }
 
 /* ---- folders ---- */

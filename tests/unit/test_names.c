@@ -140,16 +140,16 @@ static void test_rows(void **state) {
                         "blocks.1.attn.qkv.bias (part 3 of 3)");
     assert_null(row_of(&n, "vit.pooler.dense.bias")->became);
     assert_string_equal(row_of(&n, "vit.pooler.dense.bias")->why, "the classifier does not use it");
-    assert_true(vt_map_theirs(n.map, "blocks.3.attn.qkv.bias", theirs, sizeof theirs));
+    assert_true(vt_rename_theirs(n.map, "blocks.3.attn.qkv.bias", theirs, sizeof theirs));
     assert_non_null(strstr(theirs, "layer.3.attention.attention.key.bias + vit."));
-    assert_false(vt_map_theirs(n.map, "nothing.like.it", theirs, sizeof theirs));
+    assert_false(vt_rename_theirs(n.map, "nothing.like.it", theirs, sizeof theirs));
     assert_int_equal(vt_names_apply(&m, x, NULL, &e), VT_OK);
     assert_string_equal(row_of(&m, "cls_attn_blocks.0.attn.qkv.bias")->became,
                         "cls_attn_blocks.0.attn.q.bias + cls_attn_blocks.0.attn.k.bias + "
                         "cls_attn_blocks.0.attn.v.bias");
     assert_string_equal(row_of(&m, "patch_embed.proj.2.1.num_batches_tracked")->why,
                         "counts the batches of a BatchNorm");
-    assert_false(vt_map_theirs(m.map, "norm.weight", theirs, sizeof theirs)); /* the name stays */
+    assert_false(vt_rename_theirs(m.map, "norm.weight", theirs, sizeof theirs)); /* the name stays */
     vt_names_close(&n), vt_names_close(&m);
     vt_st_close(st), vt_st_close(x);
 }
@@ -218,10 +218,10 @@ static vt_st *made(const item *items, int n) {
     return open_file(at("made.safetensors"));
 }
 
-static vt_map *map_of(const char *text) {
-    vt_map *m;
+static vt_rename *map_of(const char *text) {
+    vt_rename *m;
     vt_err e = {0};
-    if (vt_map_parse(&m, text, strlen(text), "x.map", &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_rename_parse(&m, text, strlen(text), "x.map", &e) != VT_OK) fail_msg("%s", e.text);
     return m;
 }
 
@@ -244,13 +244,13 @@ static void test_apply(void **state) {
                                "q + k -> qk\n\n"
                                "tok -> cls_token\npos -> pos_embed\npe -> patch_embed.proj.weight\n"
                                "drop junk\nset patch_order chw\nset mean 0.1, 0.2, 0.3\n";
-    vt_map *m = map_of(text);
+    vt_rename *m = map_of(text);
     vt_st *st = made(items, T_COUNT(items));
     vt_names_row *rows;
     int n;
     vt_err e = {0};
-    assert_true(vt_map_covers(m, st));
-    if (vt_map_apply(m, st, true, &rows, &n, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_true(vt_rename_covers(m, st));
+    if (vt_rename_apply(m, st, true, &rows, &n, &e) != VT_OK) fail_msg("%s", e.text);
     assert_int_equal(n, T_COUNT(items));
     assert_int_equal(vt_st_count(st), 9);
     assert_true(vt_st_find(st, "blocks.1.w") && vt_st_find(st, "blocks.3.w"));
@@ -264,9 +264,9 @@ static void test_apply(void **state) {
     assert_true(pos && pos->ndim == 3 && pos->shape[0] == 1 && pos->shape[1] == 3 && pos->shape[2] == 5);
     const vt_tensor *pe = vt_st_find(st, "patch_embed.proj.weight");
     assert_true(pe && pe->ndim == 4 && pe->shape[1] == 3 && pe->shape[2] == 2 && pe->shape[3] == 2);
-    assert_string_equal(vt_map_value(m, "mean"), "0.1,0.2,0.3");
-    assert_null(vt_map_value(m, "std"));
-    vt_map_free(m), vt_st_close(st);
+    assert_string_equal(vt_rename_value(m, "mean"), "0.1,0.2,0.3");
+    assert_null(vt_rename_value(m, "std"));
+    vt_rename_free(m), vt_st_close(st);
 }
 
 /* A line that fits nothing, a tensor that no line fits: a shipped map then stays away. */
@@ -287,9 +287,9 @@ static void test_covers(void **state) {
                 {"a.0{i}.w -> {i}\na.1.w -> x\n", false}};
     vt_st *st = made(items, T_COUNT(items));
     for (size_t i = 0; i < T_COUNT(rows); i++) {
-        vt_map *m = map_of(rows[i].map);
-        if (vt_map_covers(m, st) != rows[i].covers) fail_msg("row %zu: %s", i, rows[i].map);
-        vt_map_free(m);
+        vt_rename *m = map_of(rows[i].map);
+        if (vt_rename_covers(m, st) != rows[i].covers) fail_msg("row %zu: %s", i, rows[i].map);
+        vt_rename_free(m);
     }
     vt_st_close(st);
 }
@@ -317,14 +317,14 @@ static void test_refused_applications(void **state) {
                 {"pe -> patch_embed.proj.weight\n* -> *\n", "[2,13]", "3 * patch * patch", VT_E_SHAPE},
                 {"pf -> patch_embed.proj.weight\n* -> *\n", "Linear patch embedding", "set patch_order", VT_E_USAGE}};
     for (size_t i = 0; i < T_COUNT(rows); i++) {
-        vt_map *m = map_of(rows[i].map);
+        vt_rename *m = map_of(rows[i].map);
         vt_st *st = made(items, T_COUNT(items));
         vt_names_row *r;
         int n;
         vt_err e = {0};
-        t_says(vt_map_apply(m, st, true, &r, &n, &e), rows[i].code, &e, rows[i].a, rows[i].b);
+        t_says(vt_rename_apply(m, st, true, &r, &n, &e), rows[i].code, &e, rows[i].a, rows[i].b);
         assert_int_equal(n, T_COUNT(items)); /* what explain shows */
-        vt_map_free(m), vt_st_close(st);
+        vt_rename_free(m), vt_st_close(st);
     }
 }
 
@@ -364,20 +364,21 @@ static void test_refused_maps(void **state) {
                 {"set norm bach\n", "x.map: line 1", "norm", VT_E_USAGE},
                 {"set std 1\nset std 2\n", "line 2", "sets std a second time", VT_E_FORMAT},
                 {"drop\n", "must be of the form drop NAME WHY", "line 1", VT_E_FORMAT},
-        {"dropx a\n", "begins neither", "'dropx'", VT_E_FORMAT},
+                {"dropx a\n", "begins neither", "'dropx'", VT_E_FORMAT},
                 {"drop a{\n", "of the form {i}", "line 1", VT_E_FORMAT}};
     for (size_t i = 0; i < T_COUNT(rows); i++) {
-        vt_map *m;
+        vt_rename *m;
         vt_err e = {0};
-        t_says(vt_map_parse(&m, rows[i].map, strlen(rows[i].map), "x.map", &e), rows[i].code, &e, rows[i].a, rows[i].b);
+        t_says(vt_rename_parse(&m, rows[i].map, strlen(rows[i].map), "x.map", &e), rows[i].code, &e, rows[i].a,
+               rows[i].b);
         assert_null(m);
     }
-    vt_map *m;
+    vt_rename *m;
     vt_err e = {0};
-    t_says(vt_map_parse(&m, "a\0b", 3, "x.map", &e), VT_E_FORMAT, &e, "NUL at byte 1", "x.map");
+    t_says(vt_rename_parse(&m, "a\0b", 3, "x.map", &e), VT_E_FORMAT, &e, "NUL at byte 1", "x.map");
     char many[20000];
     memset(many, '\n', sizeof many);
-    t_says(vt_map_parse(&m, many, sizeof many, "x.map", &e), VT_E_FORMAT, &e, "20000 bytes in 20001 lines", "x.map");
+    t_says(vt_rename_parse(&m, many, sizeof many, "x.map", &e), VT_E_FORMAT, &e, "20000 bytes in 20001 lines", "x.map");
 }
 
 static void test_patterns(void **state) {
@@ -434,13 +435,14 @@ static void test_wishes(void **state) {
     const vt_names_def *const *defs = vt_names_defs(&n_defs);
     assert_true(n_maps >= 3 && n_defs >= 5);
     for (int i = 0; i < n_maps; i++) { /* a summary, and no line that is wrong */
-        vt_map_free(map_of(maps[i].text));
+        vt_rename_free(map_of(maps[i].text));
         assert_int_equal(strncmp(maps[i].text, "# ", 2), 0);
     }
     vt_st *st = fixture("vit");
     t_says(vt_names_apply(&n, st, "vit-scrach", &e), VT_E_USAGE, &e, "neither a file", "did you mean 'vit-scratch'");
     vt_names_close(&n);
-    t_says(vt_names_apply(&n, st, "vit-scratch", &e), VT_E_FORMAT, &e, "no line of map vit-scratch fits", "and 31 more");
+    t_says(vt_names_apply(&n, st, "vit-scratch", &e), VT_E_FORMAT, &e, "no line of map vit-scratch fits",
+           "and 31 more");
     vt_names_close(&n);
     assert_int_equal(vt_names_apply(&n, st, "timm", &e), VT_OK);
     assert_true(n.asked);

@@ -376,7 +376,7 @@ static void test_refused(void **state) {
         {"legacy_short", "storage 0 of 24 items is not all in the file"},
         {"legacy_count", "storage 0 of 24 items is not all in the file"},
         {"legacy_no_keys", "storage 0 is not in the file"},
-        {"legacy_stranger", "leaves storage 1"},
+        {"legacy_stranger", "storage 0 of the list belongs to no tensor"},
         {"zip_half", "not a whole zip archive"},
         {"zip_tail", "not a whole zip archive"},
     };

@@ -1,5 +1,5 @@
 /* The text of a map: lines, words, and what they may say. */
-#include "models/map.h"
+#include "models/rename.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "core/opt.h"
 #include "models/forms.h"
 
-enum { MAX_TEXT = 1 << 20, MAX_LINES = 10000, MAX_WORDS = 2 * VT_MAP_PARTS + 1, VALUE_MAX = 63 };
+enum { MAX_TEXT = 1 << 20, MAX_LINES = 10000, MAX_WORDS = 2 * VT_RENAME_PARTS + 1, VALUE_MAX = 63 };
 
 /* Left out whatever the scheme: what PyTorch and timm keep beside the weights, and SpecFormer's vectors of MSVP. */
 static const char standing[] = "drop *.num_batches_tracked      counts the batches of a BatchNorm\n"
@@ -17,7 +17,7 @@ static const char standing[] = "drop *.num_batches_tracked      counts the batch
                                "drop *.attn.Wk_*                vectors of MSVP's power iteration\n"
                                "drop *.attn.Wv_*                vectors of MSVP's power iteration\n";
 
-const char *const vt_map_keys[][2] = {
+const char *const vt_rename_keys[][2] = {
     {"heads", "attention heads"},
     {"ln_eps", "epsilon of LayerNorm and BatchNorm"},
     {"attn_scale", "factor on Q K^T: head, dim or a number"},
@@ -42,7 +42,7 @@ static vt_status unknown_key(const char *key, const line *l, vt_err *e) {
     const char *known[64];
     size_t n = 0;
     int forms;
-    for (; vt_map_keys[n][0]; n++) known[n] = vt_map_keys[n][0];
+    for (; vt_rename_keys[n][0]; n++) known[n] = vt_rename_keys[n][0];
     const vt_form *f = vt_forms(&forms);
     for (int i = 0; i < forms && n < sizeof known / sizeof *known; i++) known[n++] = f[i].opt.key;
     const char *near = vt_nearest(key, known, n);
@@ -72,15 +72,15 @@ static vt_status check_value(const char *key, const char *value, const line *l, 
 }
 
 /* words: set key value [more of the value] */
-static vt_status read_set(vt_map *m, char **words, int n, const line *l, vt_err *e) {
+static vt_status read_set(vt_rename *m, char **words, int n, const line *l, vt_err *e) {
     if (n < 3) return vt_fail(e, VT_E_FORMAT, "%s: must be of the form set KEY VALUE", l->who);
     char *key = words[1], *value = words[2];
     for (int i = 3; i < n; i++) memmove(value + strlen(value), words[i], strlen(words[i]) + 1); /* 0.5, 0.5, 0.5 */
     const vt_form *form = vt_form_find(key);
     int k = 0;
-    while (!form && vt_map_keys[k][0] && strcmp(vt_map_keys[k][0], key)) k++;
-    if (!form && !vt_map_keys[k][0]) return unknown_key(key, l, e);
-    if (vt_map_value(m, key)) return vt_fail(e, VT_E_FORMAT, "%s: sets %s a second time", l->who, key);
+    while (!form && vt_rename_keys[k][0] && strcmp(vt_rename_keys[k][0], key)) k++;
+    if (!form && !vt_rename_keys[k][0]) return unknown_key(key, l, e);
+    if (vt_rename_value(m, key)) return vt_fail(e, VT_E_FORMAT, "%s: sets %s a second time", l->who, key);
     vt_config unused = {0};
     VT_TRY(form ? vt_form_set(&unused, form, value, l->who, e) : check_value(key, value, l, e));
     m->pairs[2 * m->n_pairs] = key, m->pairs[2 * m->n_pairs++ + 1] = value;
@@ -94,15 +94,15 @@ static vt_status read_sum(const char **out, int *count, char **words, int n, con
     for (int i = 0; i < n; i++)
         if ((i % 2 == 1) != !strcmp(words[i], "+") || (i == n - 1 && i % 2))
             return vt_fail(e, VT_E_FORMAT, "%s: names must be joined by + (near '%.60s')", l->who, words[i]);
-    if (n < 1 || n > 2 * VT_MAP_PARTS - 1)
-        return vt_fail(e, VT_E_FORMAT, "%s: must have from 1 to %d names on each side", l->who, VT_MAP_PARTS);
+    if (n < 1 || n > 2 * VT_RENAME_PARTS - 1)
+        return vt_fail(e, VT_E_FORMAT, "%s: must have from 1 to %d names on each side", l->who, VT_RENAME_PARTS);
     for (int i = 0; i < n; i += 2) out[(*count)++] = words[i];
     return VT_OK;
 }
 
 /* Every name on the left has the same letters and stars, and the right side no others: each binding is then known from
  * any one of the tensors. */
-static vt_status check_patterns(const vt_map_rule *r, const line *l, vt_err *e) {
+static vt_status check_patterns(const vt_rename_rule *r, const line *l, vt_err *e) {
     uint32_t letters, first = 0;
     int stars, most = 0;
     for (int i = 0; i < r->from; i++) {
@@ -121,8 +121,8 @@ static vt_status check_patterns(const vt_map_rule *r, const line *l, vt_err *e) 
     return VT_OK;
 }
 
-static vt_status read_rule(vt_map *m, char **words, int n, const line *l, vt_err *e) {
-    vt_map_rule *r = &m->rules[m->count++];
+static vt_status read_rule(vt_rename *m, char **words, int n, const line *l, vt_err *e) {
+    vt_rename_rule *r = &m->rules[m->count++];
     int arrow = 0;
     r->line = l->number;
     while (arrow < n && strcmp(words[arrow], "->")) arrow++;
@@ -137,15 +137,15 @@ static vt_status read_rule(vt_map *m, char **words, int n, const line *l, vt_err
 }
 
 /* drop PATTERN why, or without why */
-static vt_status read_drop(vt_map *m, char *text, const line *l, vt_err *e) {
-    vt_map_rule *r = &m->rules[m->count++];
+static vt_status read_drop(vt_rename *m, char *text, const line *l, vt_err *e) {
+    vt_rename_rule *r = &m->rules[m->count++];
     text += strspn(text, " \t");
     size_t n = strcspn(text, " \t");
     if (!n) return vt_fail(e, VT_E_FORMAT, "%s: must be of the form drop NAME WHY", l->who);
     r->why = text[n] ? text + n + 1 + strspn(text + n + 1, " \t") : "";
     if (!*r->why) r->why = "the map drops it";
     text[n] = 0;
-    *r = (vt_map_rule){.line = l->number, .from = 1, .theirs = {text}, .why = r->why};
+    *r = (vt_rename_rule){.line = l->number, .from = 1, .theirs = {text}, .why = r->why};
     return check_patterns(r, l, e);
 }
 
@@ -161,7 +161,7 @@ static char *trim(char *text) {
     return text;
 }
 
-static vt_status read_line(vt_map *m, char *text, const line *l, vt_err *e) {
+static vt_status read_line(vt_rename *m, char *text, const line *l, vt_err *e) {
     char *words[2 * MAX_WORDS + 2] = {text}, *save = NULL;
     int n = 0;
     text = trim(text);
@@ -175,7 +175,7 @@ static vt_status read_line(vt_map *m, char *text, const line *l, vt_err *e) {
 }
 
 /* `text` is cut up. */
-static vt_status read_lines(vt_map *m, char *text, bool numbered, vt_err *e) {
+static vt_status read_lines(vt_rename *m, char *text, bool numbered, vt_err *e) {
     for (int i = 1; text; i++) {
         char *next = strchr(text, '\n');
         line l = {.number = numbered ? i : 0};
@@ -187,13 +187,13 @@ static vt_status read_lines(vt_map *m, char *text, bool numbered, vt_err *e) {
     return VT_OK;
 }
 
-void vt_map_free(vt_map *m) {
+void vt_rename_free(vt_rename *m) {
     if (!m) return;
     free(m->who), free(m->text), free(m->rules), free(m->pairs);
     free(m);
 }
 
-vt_status vt_map_parse(vt_map **out, const char *text, size_t n, const char *who, vt_err *e) {
+vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const char *who, vt_err *e) {
     *out = NULL;
     size_t lines = 16;
     for (size_t i = 0; i < n; i++) {
@@ -203,7 +203,7 @@ vt_status vt_map_parse(vt_map **out, const char *text, size_t n, const char *who
     if (n > MAX_TEXT || lines > MAX_LINES)
         return vt_fail(e, VT_E_FORMAT, "%s: has %zu bytes in %zu lines, at most %d in %d are read", who, n, lines - 15,
                        MAX_TEXT, MAX_LINES - 16);
-    vt_map *m = calloc(1, sizeof *m);
+    vt_rename *m = calloc(1, sizeof *m);
     if (m) {
         m->who = strdup(who);
         m->text = malloc(sizeof standing + n + 1);
@@ -211,18 +211,18 @@ vt_status vt_map_parse(vt_map **out, const char *text, size_t n, const char *who
         m->pairs = calloc(2 * lines, sizeof *m->pairs);
     }
     if (!m || !m->who || !m->text || !m->rules || !m->pairs)
-        return vt_map_free(m), vt_fail(e, VT_E_MEMORY, "%s: no memory", who);
+        return vt_rename_free(m), vt_fail(e, VT_E_MEMORY, "%s: no memory", who);
     memcpy(m->text, standing, sizeof standing);
     memcpy(m->text + sizeof standing, text, n);
     m->text[sizeof standing + n] = 0;
     vt_status s = read_lines(m, m->text, false, e);
     if (s == VT_OK) s = read_lines(m, m->text + sizeof standing, true, e);
-    if (s != VT_OK) return vt_map_free(m), s;
+    if (s != VT_OK) return vt_rename_free(m), s;
     *out = m;
     return VT_OK;
 }
 
-const char *vt_map_value(const vt_map *m, const char *key) {
+const char *vt_rename_value(const vt_rename *m, const char *key) {
     for (int i = 0; i < m->n_pairs; i++)
         if (!strcmp(m->pairs[2 * i], key)) return m->pairs[2 * i + 1];
     return NULL;

@@ -4,33 +4,33 @@
  *     q.* + k.* + v.* -> qkv.*        rows of several tensors, one after another
  *     qkv.* -> q.* + k.* + v.*        equal parts of the rows of one
  *     drop pooler.*  why              left out
- *     set heads 4                     what tensors cannot tell: see vt_map_keys
+ *     set heads 4                     what tensors cannot tell: see vt_rename_keys
  *     # comment
  *
  * The first line that fits a tensor counts. Buffers that every scheme leaves out (num_batches_tracked, Swin's index and
  * mask, ...) need no line. */
-#ifndef VT_MODELS_MAP_H
-#define VT_MODELS_MAP_H
+#ifndef VT_MODELS_RENAME_H
+#define VT_MODELS_RENAME_H
 
 #include "io/weights.h"
 #include "models/pattern.h"
 
-enum { VT_MAP_PARTS = 8 };
+enum { VT_RENAME_PARTS = 8 };
 
-typedef struct vt_map_rule {
+typedef struct vt_rename_rule {
     int line;     /* 0: of the standing ones */
     int from, to; /* how many names; to 0: drop. One of both is 1 at least. */
-    const char *theirs[VT_MAP_PARTS], *ours[VT_MAP_PARTS];
+    const char *theirs[VT_RENAME_PARTS], *ours[VT_RENAME_PARTS];
     const char *why; /* of a drop */
-} vt_map_rule;
+} vt_rename_rule;
 
-typedef struct vt_map {
+typedef struct vt_rename {
     char *who, *text; /* "map my.map"; the lines, cut into words */
-    vt_map_rule *rules;
+    vt_rename_rule *rules;
     int count;
     const char **pairs; /* of the set lines: key, value, ... */
     int n_pairs;
-} vt_map;
+} vt_rename;
 
 /* What became of one tensor of the file. */
 typedef struct vt_names_row {
@@ -41,19 +41,19 @@ typedef struct vt_names_row {
 } vt_names_row;
 
 /* `who` names the map in errors. */
-vt_status vt_map_parse(vt_map **out, const char *text, size_t n, const char *who, vt_err *e);
-void vt_map_free(vt_map *m); /* accepts NULL */
+vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const char *who, vt_err *e);
+void vt_rename_free(vt_rename *m); /* accepts NULL */
 /* The value of a set line, or NULL. */
-const char *vt_map_value(const vt_map *m, const char *key);
+const char *vt_rename_value(const vt_rename *m, const char *key);
 /* The keys that a set line may have besides those of models/forms, and their help; ends at NULL. */
-extern const char *const vt_map_keys[][2];
+extern const char *const vt_rename_keys[][2];
 
 /* Do its lines fit every tensor, and has every line a tensor? */
-bool vt_map_covers(const vt_map *m, const vt_st *st);
+bool vt_rename_covers(const vt_rename *m, const vt_st *st);
 /* Rewrites the names, shapes and order of st; rows [number of tensors before], in memory of st, says what became of
  * each (also when it fails, as far as it got). `all_lines`: a line that fits nothing is refused. */
-vt_status vt_map_apply(const vt_map *m, vt_st *st, bool all_lines, vt_names_row **rows, int *n_rows, vt_err *e);
+vt_status vt_rename_apply(const vt_rename *m, vt_st *st, bool all_lines, vt_names_row **rows, int *n_rows, vt_err *e);
 /* What the file calls a canonical tensor ("a + b + c"), or false: no line makes it, or the name stays. */
-bool vt_map_theirs(const vt_map *m, const char *canonical, char *buf, size_t size);
+bool vt_rename_theirs(const vt_rename *m, const char *canonical, char *buf, size_t size);
 
 #endif

@@ -6,17 +6,17 @@
 #include <string.h>
 #include "core/mem.h"
 #include "io/st.h"
-#include "models/map.h"
+#include "models/rename.h"
 
 /* Which line fits a tensor, and which of its names. */
 typedef struct fit {
-    const vt_map_rule *rule; /* NULL: none */
+    const vt_rename_rule *rule; /* NULL: none */
     int item;
     vt_binding b;
 } fit;
 
 typedef struct work {
-    const vt_map *m;
+    const vt_rename *m;
     vt_st *st;
     vt_names_row *rows;
     struct made {
@@ -32,7 +32,7 @@ static vt_status no_memory(const work *w) { return vt_fail(w->e, VT_E_MEMORY, "%
 
 static vt_status refused(const work *w) { return w->e ? w->e->code : VT_E_MEMORY; } /* by vt_st_take */
 
-static bool find_fit(const vt_map *m, const char *name, fit *f) {
+static bool find_fit(const vt_rename *m, const char *name, fit *f) {
     for (int i = 0; i < m->count; i++)
         for (int k = 0; k < m->rules[i].from; k++)
             if (vt_pattern_match(m->rules[i].theirs[k], name, &f->b)) {
@@ -48,7 +48,7 @@ static const vt_tensor *part(const vt_st *st, const fit *f, int k, char missing[
     return vt_pattern_expand(f->rule->theirs[k], &f->b, missing) ? vt_st_find(st, missing) : NULL;
 }
 
-bool vt_map_covers(const vt_map *m, const vt_st *st) {
+bool vt_rename_covers(const vt_rename *m, const vt_st *st) {
     bool *used = calloc((size_t)m->count + 1, sizeof *used), all = used != NULL;
     for (int i = 0; all && i < vt_st_count(st); i++) {
         char name[VT_NAME_MAX + 1];
@@ -89,7 +89,7 @@ static vt_status channels_first(work *w, vt_tensor *t, size_t pixels) {
 
 /* A Linear over the flattened patch is the convolution timm has; which way the patch was flattened no shape says. */
 static vt_status to_convolution(work *w, vt_tensor *t) {
-    const char *order = vt_map_value(w->m, "patch_order");
+    const char *order = vt_rename_value(w->m, "patch_order");
     int64_t pixels = t->shape[1] / 3, side = llround(sqrt((double)pixels));
     if (t->n_parts || side < 1 || 3 * side * side != t->shape[1])
         return vt_fail(w->e, VT_E_SHAPE,
@@ -237,7 +237,7 @@ static vt_status replace(work *w) {
 /* Lines of the map that nothing fits are typing errors. */
 static vt_status find_idle(const work *w, const bool *used) {
     for (int i = 0; i < w->m->count; i++) {
-        const vt_map_rule *r = &w->m->rules[i];
+        const vt_rename_rule *r = &w->m->rules[i];
         if (r->line && !used[i])
             return vt_fail(w->e, VT_E_FORMAT,
                            "%s: line %d: no tensor of %s fits '%.100s' (or a line before takes them all)", w->m->who,
@@ -280,7 +280,7 @@ static vt_status apply(work *w, bool *used, bool all_lines) {
     return replace(w);
 }
 
-vt_status vt_map_apply(const vt_map *m, vt_st *st, bool all_lines, vt_names_row **rows, int *n_rows, vt_err *e) {
+vt_status vt_rename_apply(const vt_rename *m, vt_st *st, bool all_lines, vt_names_row **rows, int *n_rows, vt_err *e) {
     size_t n = (size_t)st->count;
     work w = {.m = m, .st = st, .e = e};
     *n_rows = 0;
@@ -295,9 +295,9 @@ vt_status vt_map_apply(const vt_map *m, vt_st *st, bool all_lines, vt_names_row 
     return s;
 }
 
-bool vt_map_theirs(const vt_map *m, const char *canonical, char *buf, size_t size) {
+bool vt_rename_theirs(const vt_rename *m, const char *canonical, char *buf, size_t size) {
     for (int i = 0; i < m->count; i++) {
-        const vt_map_rule *r = &m->rules[i];
+        const vt_rename_rule *r = &m->rules[i];
         char name[VT_NAME_MAX + 1];
         vt_binding b;
         bool fits = false;

@@ -1,0 +1,262 @@
+/* Images and labels as NumPy arrays: an archive x.npz, or a folder with images.npy and labels.npy. Images are
+ * [N,3,H,W] or [N,H,W,3], uint8, or floats that are the grey levels k/255 of such images; labels are whole numbers [N].
+ *
+ * Pictures are bytes everywhere in vitrine (io/image.h), so floats off that grid are refused and not rounded: rounding
+ * an adversarial example would evaluate another image than the one in the file. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "io/dataset.h"
+#include "io/map.h"
+#include "io/npy.h"
+#include "io/zip.h"
+
+#define MAX_CLASSES 1000000
+/* How far float32 can put k/255 from where it belongs: k * (1/255) is rounded twice, each time by 2^-24 at most. */
+#define GRID_TOLERANCE 0x1p-23
+
+/* Names of the two arrays, those of a split before those of the whole; the first pair that is there counts. */
+static const struct {
+    int split; /* -1: any */
+    const char *images, *labels;
+} keys[] = {
+    {VT_SPLIT_TEST, "x_test", "y_test"},
+    {VT_SPLIT_TEST, "test_images", "test_labels"},
+    {VT_SPLIT_TRAIN, "x_train", "y_train"},
+    {VT_SPLIT_TRAIN, "train_images", "train_labels"},
+    {-1, "images", "labels"},
+    {-1, "x", "y"},
+    {-1, "x_adv", "labels"},
+    {-1, "arr_0", "arr_1"},
+};
+#define KEYS (sizeof keys / sizeof *keys)
+
+typedef struct arrays {
+    vt_map map[2]; /* the archive; or images and labels */
+    vt_zip *zip;
+    vt_npy images, labels;
+    int height, width;
+    size_t step[4]; /* items from an image, a channel, a row, a column to the next */
+} arrays;
+
+static bool file_in(const char *folder, const char *name, char *path, size_t size) {
+    return snprintf(path, size, "%s/%s.npy", folder, name) < (int)size && !access(path, F_OK);
+}
+
+static bool npy_probe(const char *path) {
+    struct stat s;
+    char file[4096];
+    size_t n = strlen(path);
+    if (stat(path, &s)) return false;
+    if (!S_ISDIR(s.st_mode)) return n > 4 && !strcmp(path + n - 4, ".npz");
+    for (size_t i = 0; i < KEYS; i++)
+        if (file_in(path, keys[i].images, file, sizeof file)) return true;
+    return false;
+}
+
+/* ---- finding the two arrays ---- */
+
+static vt_status from_archive(vt_dataset *d, arrays *a, size_t k, vt_err *e) {
+    for (int part = 0; part < 2; part++) {
+        char name[64], path[4200];
+        const uint8_t *bytes;
+        size_t n;
+        snprintf(name, sizeof name, "%s.npy", part ? keys[k].labels : keys[k].images);
+        snprintf(path, sizeof path, "%.4000s: %s", d->path, name);
+        VT_TRY(vt_zip_entry(a->zip, vt_zip_find(a->zip, name), &bytes, &n, e));
+        VT_TRY(vt_npy_parse(part ? &a->labels : &a->images, bytes, n, path, e));
+    }
+    return VT_OK;
+}
+
+static vt_status from_folder(vt_dataset *d, arrays *a, size_t k, vt_err *e) {
+    for (int part = 0; part < 2; part++) {
+        char path[4200];
+        snprintf(path, sizeof path, "%.4000s/%s.npy", d->path, part ? keys[k].labels : keys[k].images);
+        VT_TRY(vt_map_open(&a->map[part], path, e));
+        VT_TRY(vt_npy_parse(part ? &a->labels : &a->images, a->map[part].bytes, a->map[part].n, path, e));
+    }
+    return VT_OK;
+}
+
+static bool there(const vt_dataset *d, const arrays *a, const char *name) {
+    char file[4096];
+    if (!a->zip) return file_in(d->path, name, file, sizeof file);
+    snprintf(file, sizeof file, "%s.npy", name);
+    return vt_zip_find(a->zip, file) >= 0;
+}
+
+static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
+    for (size_t k = 0; k < KEYS; k++) {
+        if (keys[k].split >= 0 && keys[k].split != (int)d->split) continue;
+        if (!there(d, a, keys[k].images) || !there(d, a, keys[k].labels)) continue;
+        return a->zip ? from_archive(d, a, k, e) : from_folder(d, a, k, e);
+    }
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s: has no arrays named images and labels, x and y, x_%s and y_%s, or arr_0 and arr_1", d->path,
+                   vt_split_name(d->split), vt_split_name(d->split));
+}
+
+/* ---- checks ---- */
+
+static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
+    const vt_npy *x = &a->images;
+    char shape[200];
+    vt_shape_text(shape, sizeof shape, x->shape, x->ndim);
+    bool first = x->ndim == 4 && x->shape[1] == 3, last = x->ndim == 4 && x->shape[3] == 3;
+    if (first == last)
+        return vt_fail(e, VT_E_SHAPE, "%s: its images are %s, must be %s", d->path, shape,
+                       first ? "of other sides than 3: [N,3,H,W] and [N,H,W,3] cannot be told apart"
+                             : "[N,3,H,W] or [N,H,W,3]");
+    if (x->dtype != VT_U8 && !vt_npy_is_real(x))
+        return vt_fail(e, VT_E_FORMAT, "%s: its images are %s, must be uint8, or floats in [0,1]", d->path,
+                       vt_dtype_name(x->dtype));
+    int at[4] = {0, first ? 1 : 3, first ? 2 : 1, first ? 3 : 2}; /* image, channel, row, column */
+    int64_t h = x->shape[at[2]], w = x->shape[at[3]];
+    for (int k = 0; k < 4; k++) a->step[k] = x->stride[at[k]];
+    if (h < 1 || w < 1 || h > VT_IMAGE_MAX_SIDE || w > VT_IMAGE_MAX_SIDE || h * w > VT_IMAGE_MAX_PIXELS)
+        return vt_fail(e, VT_E_SHAPE, "%s: its images are %s, sides must be between 1 and %d", d->path, shape,
+                       VT_IMAGE_MAX_SIDE);
+    a->height = (int)h, a->width = (int)w;
+    d->count = x->shape[0];
+    if (!d->count) return vt_fail(e, VT_E_FORMAT, "%s: has no images (%s)", d->path, shape);
+    return VT_OK;
+}
+
+static vt_status check_labels(vt_dataset *d, const arrays *a, vt_err *e) {
+    const vt_npy *y = &a->labels;
+    char shape[200];
+    vt_shape_text(shape, sizeof shape, y->shape, y->ndim);
+    bool flat = y->ndim == 1 || (y->ndim == 2 && y->shape[1] == 1);
+    if (!flat || y->shape[0] != d->count)
+        return vt_fail(e, VT_E_SHAPE, "%s: its labels are %s, must be [%lld], one for each image", d->path, shape,
+                       (long long)d->count);
+    if (vt_npy_is_real(y))
+        return vt_fail(e, VT_E_FORMAT, "%s: its labels are %s, must be whole numbers", d->path,
+                       vt_dtype_name(y->dtype));
+    for (int64_t i = 0; i < d->count; i++) {
+        int64_t label = vt_npy_whole(y, (size_t)i);
+        if (label < 0 || label >= MAX_CLASSES)
+            return vt_fail(e, VT_E_RANGE, "%s: label %lld of image %lld is not between 0 and %d", d->path,
+                           (long long)label, (long long)i, MAX_CLASSES - 1);
+        if (label >= d->classes) d->classes = (int)label + 1;
+    }
+    d->classes_open = true;
+    return VT_OK;
+}
+
+/* classes.npy, a single whole number, says how many there are. */
+static vt_status read_classes(vt_dataset *d, const arrays *a, vt_err *e) {
+    vt_npy c;
+    vt_map map = {0};
+    const uint8_t *bytes = NULL;
+    size_t n = 0;
+    char path[4200];
+    snprintf(path, sizeof path, "%.4000s%sclasses.npy", d->path, a->zip ? ": " : "/");
+    if (!there(d, a, "classes")) return VT_OK;
+    VT_TRY(a->zip ? vt_zip_entry(a->zip, vt_zip_find(a->zip, "classes.npy"), &bytes, &n, e)
+                  : vt_map_open(&map, path, e));
+    vt_status s = vt_npy_parse(&c, a->zip ? bytes : map.bytes, a->zip ? n : map.n, path, e);
+    int64_t k = s == VT_OK && c.numel == 1 && !vt_npy_is_real(&c) ? vt_npy_whole(&c, 0) : -1;
+    vt_map_close(&map);
+    VT_TRY(s);
+    if (k < d->classes || k > MAX_CLASSES)
+        return vt_fail(e, VT_E_RANGE, "%s: must be one whole number between %d (the largest label and one) and %d",
+                       path, d->classes, MAX_CLASSES);
+    d->classes = (int)k, d->classes_open = false;
+    return VT_OK;
+}
+
+/* ---- pixels ---- */
+
+static vt_status off_grid(const vt_dataset *d, int64_t i, const size_t at[3], double v, vt_err *e) {
+    if (!(v >= 0 && v <= 1))
+        return vt_fail(e, VT_E_RANGE,
+                       "%s: image %lld has the value %.9g at channel %zu, row %zu, column %zu; floats must lie in "
+                       "[0,1]",
+                       d->path, (long long)i, v, at[0], at[1], at[2]);
+    return vt_fail(e, VT_E_RANGE,
+                   "%s: image %lld has the value %.9g at channel %zu, row %zu, column %zu, which is %.2g away from "
+                   "%ld/255: "
+                   "pictures are bytes here, and rounding would evaluate another image; save it as uint8",
+                   d->path, (long long)i, v, at[0], at[1], at[2], fabs(v - (double)lrint(v * 255) / 255),
+                   lrint(v * 255));
+}
+
+/* Image i as planes, into out [3,height,width] (NULL: only checked). */
+static vt_status pixels(const vt_dataset *d, int64_t i, uint8_t *out, vt_err *e) {
+    const arrays *a = d->state;
+    const vt_npy *x = &a->images;
+    size_t h = (size_t)a->height, w = (size_t)a->width, at[3];
+    for (at[0] = 0; at[0] < 3; at[0]++)
+        for (at[1] = 0; at[1] < h; at[1]++)
+            for (at[2] = 0; at[2] < w; at[2]++) {
+                size_t k = (size_t)i * a->step[0] + at[0] * a->step[1] + at[1] * a->step[2] + at[2] * a->step[3];
+                uint8_t byte;
+                if (x->dtype == VT_U8) {
+                    byte = x->data[k];
+                } else {
+                    double v = vt_npy_real(x, k);
+                    if (!(v >= 0 && v <= 1) || !(fabs(v - nearbyint(v * 255) / 255) <= GRID_TOLERANCE))
+                        return off_grid(d, i, at, v, e);
+                    byte = (uint8_t)lrint(v * 255);
+                }
+                if (out) *out++ = byte;
+            }
+    return VT_OK;
+}
+
+static vt_status hash(vt_dataset *d, const arrays *a, vt_err *e) {
+    vt_sha *sha = vt_sha_new();
+    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
+    for (int k = 0; k < 2; k++) vt_map_hash(&a->map[k], sha);
+    vt_sha_end(sha, d->hash);
+    return VT_OK;
+}
+
+static vt_status npy_open(vt_dataset *d, vt_err *e) {
+    struct stat s;
+    arrays *a = d->state = calloc(1, sizeof *a);
+    if (!a) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
+    if (stat(d->path, &s) || !S_ISDIR(s.st_mode)) {
+        VT_TRY(vt_map_open(&a->map[0], d->path, e));
+        VT_TRY(vt_zip_open(&a->zip, a->map[0].bytes, a->map[0].n, d->path, e));
+    }
+    VT_TRY(find_arrays(d, a, e));
+    VT_TRY(check_images(d, a, e));
+    VT_TRY(check_labels(d, a, e));
+    VT_TRY(read_classes(d, a, e));
+    for (int64_t i = 0; a->images.dtype != VT_U8 && i < d->count; i++) VT_TRY(pixels(d, i, NULL, e));
+    return hash(d, a, e);
+}
+
+static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
+    const arrays *a = d->state;
+    *im = (vt_image){a->width, a->height, malloc(3 * (size_t)a->width * (size_t)a->height)};
+    if (!im->rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
+    *label = (int)vt_npy_whole(&a->labels, (size_t)i);
+    vt_status s = pixels(d, i, im->rgb, e);
+    if (s != VT_OK) vt_image_free(im);
+    return s;
+}
+
+static void npy_close(vt_dataset *d) {
+    arrays *a = d->state;
+    if (!a) return;
+    vt_zip_close(a->zip);
+    for (int k = 0; k < 2; k++) vt_map_close(&a->map[k]);
+    free(a);
+    d->state = NULL;
+}
+
+const vt_dataset_def vt_dataset_def_npy = {
+    .name = "npy",
+    .summary = "NumPy archive .npz, or a folder with images.npy and labels.npy",
+    .probe = npy_probe,
+    .open = npy_open,
+    .read = npy_read,
+    .close = npy_close,
+};

@@ -1,0 +1,46 @@
+#include "io/map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* O_NONBLOCK: a pipe is refused, not waited for. */
+vt_status vt_map_open(vt_map *m, const char *path, vt_err *e) {
+    struct stat s;
+    *m = (vt_map){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    bool regular = !fstat(fd, &s) && S_ISREG(s.st_mode);
+    void *map = NULL; /* an empty file cannot be mapped */
+    if (regular && s.st_size) map = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    int err = errno;
+    close(fd);
+    if (!regular) return vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
+    if (map == MAP_FAILED) return vt_fail(e, VT_E_IO, "%s: cannot be mapped: %s", path, strerror(err));
+    *m = (vt_map){map, map ? (size_t)s.st_size : 0};
+    return VT_OK;
+}
+
+void vt_map_close(vt_map *m) {
+    if (m->bytes) munmap((void *)(uintptr_t)m->bytes, m->n);
+    *m = (vt_map){0};
+}
+
+void vt_map_release(const vt_map *m, size_t at, size_t n) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), begin = (at + page - 1) / page * page, end = (at + n) / page * page;
+    if (at + n == m->n) end = m->n; /* the last page has no neighbour */
+    if (begin < end) madvise((void *)(uintptr_t)(m->bytes + begin), end - begin, MADV_DONTNEED);
+}
+
+void vt_map_hash(const vt_map *m, vt_sha *sha) {
+    const size_t piece = (size_t)4 << 20;
+    for (size_t at = 0; at < m->n; at += piece) {
+        size_t n = m->n - at < piece ? m->n - at : piece;
+        vt_sha_update(sha, m->bytes + at, n);
+        vt_map_release(m, at, n);
+    }
+}

@@ -1,0 +1,77 @@
+/* Any bytes are refused with a sentence or accepted, as an array and as a data set; every item of an array and every
+ * picture of a set can be read, and an array that is written reads back the same. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "io/dataset.h"
+#include "io/npy.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+static char folder[64], file[80];
+
+static void clean(void) {
+    unlink(file);
+    rmdir(folder);
+}
+
+/* In memory where there is such a folder: the writer syncs at every input. */
+static void start(void) {
+    if (*file) return;
+    snprintf(folder, sizeof folder, "%s/vitrine-fuzz-npy-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    if (!mkdtemp(folder)) abort();
+    snprintf(file, sizeof file, "%s/w.npz", folder);
+    atexit(clean);
+}
+
+static void array(const uint8_t *bytes, size_t n) {
+    vt_npy a, b;
+    vt_err e = {0};
+    if (vt_npy_parse(&a, bytes, n, "fuzz", &e) != VT_OK) {
+        if (e.code == VT_OK || strncmp(e.text, "fuzz: ", 6)) abort();
+        return;
+    }
+    for (size_t i = 0; i < a.numel; i++) vt_npy_real(&a, i);
+    vt_tensor t = {.name = "a", .dtype = a.dtype, .ndim = a.ndim, .numel = a.numel, .data = a.data};
+    memcpy(t.shape, a.shape, sizeof t.shape);
+    if (vt_npy_write(file, &t, &e) != VT_OK) abort();
+    FILE *f = fopen(file, "rb");
+    size_t size = 512 + a.numel * vt_dtype_size(a.dtype), got;
+    uint8_t *back = malloc(size);
+    if (!f || !back) abort();
+    got = fread(back, 1, size, f);
+    fclose(f);
+    if (vt_npy_parse(&b, back, got, "back", &e) != VT_OK || b.dtype != a.dtype || b.numel != a.numel ||
+        memcmp(b.shape, a.shape, sizeof a.shape) ||
+        (a.numel && memcmp(b.data, a.data, a.numel * vt_dtype_size(a.dtype))))
+        abort();
+    free(back);
+}
+
+static void set(const uint8_t *bytes, size_t n, vt_split split) {
+    vt_dataset *d;
+    vt_err e = {0};
+    FILE *f = fopen(file, "wb");
+    if (!f || (n && fwrite(bytes, 1, n, f) != n) || fclose(f)) abort();
+    if (vt_dataset_open(&d, file, split, &e) != VT_OK) {
+        if (d || e.code == VT_OK || strncmp(e.text, file, strlen(file))) abort();
+        return;
+    }
+    for (int64_t i = 0; i < d->count; i++) {
+        vt_image im;
+        int label;
+        if (vt_dataset_read(d, i, &im, &label, &e) != VT_OK || label < 0 || label >= d->classes) abort();
+        vt_image_free(&im);
+    }
+    vt_dataset_close(d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
+    start();
+    array(bytes, n);
+    set(bytes, n, VT_SPLIT_TEST);
+    set(bytes, n, VT_SPLIT_TRAIN);
+    return 0;
+}
