@@ -121,7 +121,7 @@ damaged() {
     st_edit "$W" w.safetensors '.["classifier.weight"] = .["head.weight"] | del(.["head.weight"])'
     damaged "tensor head.weight is missing"
     st_edit "$W" w.safetensors 'with_entries(if .key == "__metadata__" then . else .key |= "trunk." + . end)'
-    damaged "no known naming scheme fits" "patch_embed.proj.weight"
+    damaged "no known naming scheme fits" "trunk.blocks.0.attn.proj.bias" "--names MAP"
 }
 
 @test "extra tensors are named, with the nearest name that the model has" {
