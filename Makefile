@@ -21,8 +21,8 @@ override LDLIBS += -lopenblas -ldnnl -ljansson -lpng -lcrypto -lyaml -lzip -lm
 override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
 # Rooms. The numeric files (nn, and what of models and train computes) are compiled twice, float and double.
-TWICE := $(wildcard src/nn/*.c) $(wildcard src/models/arch_*.c src/models/attn_*.c) src/models/session.c src/models/block.c src/models/mha.c src/models/attention.c \
-         $(wildcard src/train/objective*.c src/train/optim*.c src/train/penalty*.c) $(wildcard src/train/gradient.c)
+TWICE := $(wildcard src/nn/*.c) $(wildcard src/models/arch_*.c src/models/attn_*.c) src/models/session.c src/models/block.c src/models/mha.c src/models/gpsa.c src/models/attention.c \
+         src/models/windowed.c $(wildcard src/train/objective*.c src/train/optim*.c src/train/penalty*.c) $(wildcard src/train/gradient.c)
 ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval train analysis,$(wildcard src/$(room)/*.c)))
 CLI := $(wildcard src/cli/*.c)
 obj = $(patsubst src/%.c,$(OUT)/%$(2).o,$(1))

@@ -23,6 +23,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from convit import ConViT
 from export_timm import save_safetensors
 from train_shapes import load, pixels, read_cifar
 from vit import Normalised, ViT
@@ -40,6 +41,8 @@ MODELS = {
     "deit_dist": ({"distilled": True}, IMAGENET, 2, 3),
     "vit_dimscale": ({"mlp_ratio": 3.0}, HALF, 3, 4),
     "vit_k3": ({"num_classes": 3, "num_heads": 4}, CIFAR, 3, 5),
+    "convit": ({"img_size": 12, "depth": 3, "num_heads": 4, "local_up_to_layer": 2}, IMAGENET, 2, 6),
+    "convit_bias": ({"img_size": 16, "depth": 2, "qkv_bias": True, "local_up_to_layer": 1}, CIFAR, 2, 7),
 }
 
 # name: kind, eps, step size (in 1/255 but for l2), steps
@@ -117,9 +120,8 @@ def parameter_gradients(model, x, y):
     return dict(zip(names, gradients))
 
 
-def golden(model, images, g):
+def golden(model, images, size, g):
     double = copy.deepcopy(model).double()
-    size = BASE["img_size"]
     x = torch.rand(images, 3, size, size, generator=g)
     x64 = x.double()
     z = double(x64)
@@ -142,15 +144,17 @@ def make_models(folder):
     for name, (extra, (mean, std), images, seed) in MODELS.items():
         kwargs = {**BASE, **extra}
         scale = kwargs["embed_dim"] ** -0.5 if name.endswith("_dimscale") else None
-        net = ViT(attn_scale=scale, **kwargs).requires_grad_(False).eval()
+        convit = "local_up_to_layer" in kwargs
+        net = ConViT(**kwargs) if convit else ViT(attn_scale=scale, **kwargs)
+        net.requires_grad_(False).eval()
         g = torch.Generator().manual_seed(seed)
         randomise(net, g)
         model = Normalised(net, mean, std)
-        family = "VisionTransformerDistilled" if net.distilled else "VisionTransformer"
+        family = "ConVit" if convit else "VisionTransformerDistilled" if net.distilled else "VisionTransformer"
         shown = {key: value for key, value in kwargs.items() if key != "distilled"}
         save_safetensors(os.path.join(folder, name + ".weights.safetensors"), net.state_dict(),
                          {"timm_class": family, "kwargs": json.dumps(shown)})
-        out = golden(model, images, g)
+        out = golden(model, images, kwargs["img_size"], g)
         save_safetensors(os.path.join(folder, name + ".golden.safetensors"), out, {"model": name})
         off = {key: float((out[key + "_f32"] - out[key]).abs().max() / out[key].abs().max())
                for key in ("logits", "dx_ce")}

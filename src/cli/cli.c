@@ -47,9 +47,11 @@ static vt_status triple(const vt_cli *c, const char *name, bool *has, double out
 
 vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e) {
     memset(o, 0, sizeof *o);
-    long long heads;
+    long long heads, image;
     VT_TRY(vt_cli_int(c, "heads", 1, 16384, 0, &heads, e));
     o->heads = (int)heads;
+    VT_TRY(vt_cli_int(c, "image-size", 1, 4096, 0, &image, e));
+    o->image = (int)image;
     VT_TRY(triple(c, "mean", &o->has_mean, o->mean, e));
     VT_TRY(triple(c, "std", &o->has_std, o->std, e));
     const char *eps = vt_cli_get(c, "ln-eps");

@@ -50,7 +50,8 @@ vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long
 
 /* The options by which a user tells what tensors cannot; rows for a command's table, and their reading. */
 #define VT_MODEL_ARGS                                                                                                  \
-    {"heads", "N", "number of attention heads"}, {"mean", "A,B,C", "mean of the input normalisation"},                 \
+    {"heads", "N", "number of attention heads"}, {"image-size", "N", "side of the input, where tensors do not tell"},  \
+        {"mean", "A,B,C", "mean of the input normalisation"},                                                          \
         {"std", "A,B,C", "standard deviation of the input normalisation"}, {"ln-eps", "X", "LayerNorm epsilon"},       \
         {"attn-scale", "head|dim|X", "factor on Q K^T"},                                                               \
         {"preset", "NAME", "take heads, eps, mean and std from a preset"}, {"attn", "NAME", "attention variant"},      \

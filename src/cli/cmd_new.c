@@ -64,6 +64,7 @@ static vt_status read_shape(const vt_cli *c, shape *s, int first_operand, vt_err
 static vt_status options(const vt_cli *c, vt_config *config, vt_err *e) {
     vt_overrides o;
     VT_TRY(vt_cli_overrides(c, &o, e));
+    if (o.image) config->image = o.image;
     if (o.heads) {
         config->heads = o.heads;
         config->attn_scale = 1 / sqrt((double)config->dim / o.heads);
@@ -71,8 +72,11 @@ static vt_status options(const vt_cli *c, vt_config *config, vt_err *e) {
     if (o.has_mean) memcpy(config->mean, o.mean, sizeof o.mean);
     if (o.has_std) memcpy(config->std, o.std, sizeof o.std);
     if (o.ln_eps > 0) config->ln_eps = o.ln_eps;
-    if (o.attn && !vt_attn_find_f32(o.attn)) return vt_fail(e, VT_E_UNKNOWN, "unknown attention variant '%s'", o.attn);
-    if (o.attn) snprintf(config->attn, sizeof config->attn, "%s", o.attn);
+    vt_attn_spec_f32 attn;
+    if (o.attn) {
+        VT_TRY(vt_attn_parse_f32(&attn, o.attn, e));
+        snprintf(config->attn, sizeof config->attn, "%s", attn.text);
+    }
     for (int i = 0; i < o.n_form; i++) VT_TRY(vt_form_parse(config, o.form[i], "--form", e));
     if (!o.attn_scale) return VT_OK;
     if (!strcmp(o.attn_scale, "dim"))

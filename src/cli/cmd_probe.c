@@ -98,6 +98,16 @@ static vt_status loss_kind(const char *name, vt_loss_kind *out, vt_err *e) {
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* Where neither tensors nor options nor metadata tell the side of the input, the images do. */
+static vt_status open_model(vt_model **out, const vt_cli *c, const vt_st *input, vt_err *e) {
+    vt_overrides o;
+    VT_TRY(vt_cli_overrides(c, &o, e));
+    const vt_tensor *x = vt_st_find(input, "x");
+    if (x && x->ndim == 4 && x->shape[2] == x->shape[3] && x->shape[2] >= 1 && x->shape[2] <= 4096)
+        o.shown = (int)x->shape[2];
+    return vt_model_open(out, c->positional[0], &o, e);
+}
+
 static vt_status run(const vt_cli *c, vt_err *e) {
     const char *input = vt_cli_get(c, "input"), *out = vt_cli_get(c, "out"), *loss = vt_cli_get(c, "loss");
     const char *precision = vt_cli_get(c, "precision");
@@ -109,12 +119,12 @@ static vt_status run(const vt_cli *c, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "--precision is '%s', must be f32 or f64", precision);
     vt_loss_kind kind = VT_LOSS_CE;
     VT_TRY(loss_kind(loss, &kind, e));
-    vt_model *m;
-    VT_TRY(vt_cli_model(c, &m, e));
+    vt_model *m = NULL;
     vt_st *st = NULL;
     batch b = {0};
     vt_probe p = {0};
     vt_status s = vt_st_open(&st, input, e);
+    if (s == VT_OK) s = open_model(&m, c, st, e);
     if (s == VT_OK) s = read_batch(&b, st, &m->config, kind == VT_LOSS_DLR_T, e);
     if (s == VT_OK) s = vt_probe_run(&p, m, b.x, b.n, b.labels, b.targets, kind, f64, vt_cli_has(c, "param-grads"), e);
     if (s == VT_OK) s = write_results(out, &p, m, loss, f64, e);

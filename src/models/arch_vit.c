@@ -211,41 +211,6 @@ static real *readout_backward(VT_R(vt_session) *s, int b) {
     return st->last;
 }
 
-/* logits of `rows`-strided normed rows: the class rows (offset 0) or the distillation rows (offset 1). The head has its
- * own loop: a product with N = 10 columns sums in an order that depends on its neighbours in BLAS's small kernels. */
-static void head_forward(real *z, const real *normed, const real *w, const real *bias, int b, int stride, int k,
-                         int d) {
-    for (int i = 0; i < b; i++)
-        for (int j = 0; j < k; j++) {
-            const real *x = normed + (size_t)(i * stride) * (size_t)d, *wj = w + (size_t)j * (size_t)d;
-            real lane[16] = {0}, sum = 0;
-            int l = 0;
-            for (; l + 16 <= d; l += 16)
-                for (int q = 0; q < 16; q++) lane[q] += x[l + q] * wj[l + q];
-            for (; l < d; l++) lane[0] += x[l] * wj[l];
-            for (int q = 0; q < 16; q++) sum += lane[q];
-            z[i * k + j] = sum + bias[j];
-        }
-}
-
-/* dnormed = scale dz w;  dw += scale dz^T normed;  db += scale dz */
-static void head_backward(real *dnormed, real *dw, real *db, const real *dz, const real *normed, const real *w,
-                          real scale, int b, int stride, int k, int d) {
-    for (int i = 0; i < b; i++) {
-        real *out = dnormed + (size_t)(i * stride) * (size_t)d;
-        const real *x = normed + (size_t)(i * stride) * (size_t)d;
-        memset(out, 0, (size_t)d * sizeof(real));
-        for (int j = 0; j < k; j++) {
-            real g = scale * dz[i * k + j];
-            const real *wj = w + (size_t)j * (size_t)d;
-            for (int l = 0; l < d; l++) out[l] += g * wj[l];
-            if (dw)
-                for (int l = 0; l < d; l++) dw[(size_t)j * (size_t)d + (size_t)l] += g * x[l];
-            if (db) db[j] += g;
-        }
-    }
-}
-
 static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -257,9 +222,9 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     }
     readout(s, b);
     int p = heads_read(c), d = c->dim, n = c->classes;
-    head_forward(s->logits, st->read, s->w[HEAD_W], s->w[HEAD_B], b, p, n, d);
+    VT_R(vt_head_forward)(s->logits, st->read, s->w[HEAD_W], s->w[HEAD_B], b, p, n, d);
     if (!c->dist_token) return;
-    head_forward(st->aux, st->read + d, s->w[HEAD_DIST_W], s->w[HEAD_DIST_B], b, p, n, d);
+    VT_R(vt_head_forward)(st->aux, st->read + d, s->w[HEAD_DIST_W], s->w[HEAD_DIST_B], b, p, n, d);
     for (int i = 0; i < b * n; i++) s->logits[i] = (s->logits[i] + st->aux[i]) / 2;
 }
 
@@ -318,10 +283,10 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     int b = s->batch, p = heads_read(c), d = c->dim, n = c->classes;
     VT_R(vt_session_bind)(s, 1 + c->depth);
     real scale = c->dist_token ? (real)0.5 : 1;
-    head_backward(st->dread, s->dw[HEAD_W], s->dw[HEAD_B], dlogits, st->read, s->w[HEAD_W], scale, b, p, n, d);
+    VT_R(vt_head_backward)(st->dread, s->dw[HEAD_W], s->dw[HEAD_B], dlogits, st->read, s->w[HEAD_W], scale, b, p, n, d);
     if (c->dist_token)
-        head_backward(st->dread + d, s->dw[HEAD_DIST_W], s->dw[HEAD_DIST_B], dlogits, st->read + d, s->w[HEAD_DIST_W],
-                      scale, b, p, n, d);
+        VT_R(vt_head_backward)(st->dread + d, s->dw[HEAD_DIST_W], s->dw[HEAD_DIST_B], dlogits, st->read + d,
+                               s->w[HEAD_DIST_W], scale, b, p, n, d);
     real *dy = readout_backward(s, b);
     for (int i = c->depth - 1; i >= 0; i--, dy = st->stream) {
         VT_R(vt_block_shape) sh = block_of(st, c, i, b);

@@ -5,11 +5,15 @@
 #include "nn/nn.h"
 
 VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c) {
-    return (VT_R(vt_block_shape)){.attn = {.def = VT_R(vt_attn_find)(c->attn),
+    VT_R(vt_attn_spec) spec;
+    VT_R(vt_attn_parse)(&spec, c->attn, NULL); /* checked by vt_config_check */
+    return (VT_R(vt_block_shape)){.attn = {.def = spec.def,
                                            .t = vt_config_tokens(c),
                                            .c = c->dim,
                                            .heads = c->heads,
                                            .scale = (real)c->attn_scale},
+                                  .options = spec.options,
+                                  .needs = spec.needs,
                                   .hidden = c->hidden,
                                   .eps = c->ln_eps,
                                   .norm = c->norm,
@@ -79,6 +83,7 @@ void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh
     bool params = mode == VT_GRAD_PARAMS, post = sh->post_norm && mode != VT_GRAD_NONE;
     *k = (VT_R(vt_block_cache)){.x = take(a, true, m, d), .mean1 = take(a, true, m, 1), .rstd1 = take(a, true, m, 1)};
     mixer(sh)->plan(k, sh, mode, a);
+    k->mix = take(a, (sh->needs & VT_ATTN_FULL) != 0, 2 * d, d / sh->attn.heads);
     k->mid = take(a, true, m, d), k->mean2 = take(a, true, m, 1), k->rstd2 = take(a, true, m, 1);
     k->slope = take(a, mode != VT_GRAD_NONE, m, sh->hidden);
     k->o = take(a, params, m, d), k->act = take(a, params, m, sh->hidden);
@@ -87,8 +92,9 @@ void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh
 }
 
 void VT_R(vt_block_measure)(VT_R(vt_block_room) *room, const VT_R(vt_block_shape) *sh) {
-    size_t m = (size_t)rows(sh), d = (size_t)sh->attn.c, h = (size_t)sh->hidden, t = (size_t)sh->attn.t;
-    size_t score = 2 * t * (size_t)vt_attn_ldp((int)t), wide = m * (3 * d > h ? 3 * d : h);
+    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    size_t m = (size_t)rows(sh), d = (size_t)sh->attn.c, h = (size_t)sh->hidden;
+    size_t score = VT_R(vt_attn_scratch_len)(&attn), wide = m * (3 * d > h ? 3 * d : h);
     if (m * d > room->rows) room->rows = m * d;
     if (wide > room->wide) room->wide = wide;
     if (score > room->score) room->score = score;
@@ -141,6 +147,24 @@ void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, 
             scratch[at] = f[j] * dy[at];
         }
     VT_R(vt_linear_backward)(dx, s->dw[w], s->dw[w + 1], f ? scratch : dy, x, s->w[w], r, n, k);
+}
+
+void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
+                          const VT_R(vt_block_shape) *sh) {
+    int heads = sh->attn.heads, d = sh->attn.c;
+    VT_R(vt_attn_full_mix)(k->mix, wq, wv, sh->attn.scale, heads, d / heads, d);
+    VT_R(vt_attn_full_values)(v, in->ldv, in->q, in->ldq, k->mix, rows(sh), heads, d / heads);
+}
+
+void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_grad) *g, real *dwq, real *dwv,
+                                   const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
+                                   const VT_R(vt_block_shape) *sh) {
+    int heads = sh->attn.heads, d = sh->attn.c;
+    size_t len = (size_t)(d * (d / heads));
+    real *dmix = dwq ? k->mix + len : NULL;
+    if (dmix) memset(dmix, 0, len * sizeof(real));
+    VT_R(vt_attn_full_dvalues)(g->q, g->ldq, dmix, g->v, g->ldv, in->q, in->ldq, k->mix, rows(sh), heads, d / heads);
+    if (dmix) VT_R(vt_attn_full_dmix)(dwq, dwv, dmix, wq, wv, sh->attn.scale, heads, d / heads, d);
 }
 
 void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,

@@ -43,6 +43,8 @@ typedef struct VT_R(vt_mixer) VT_R(vt_mixer);
 /* What a block is. attn.b is the number of sequences: images, or images times windows. */
 typedef struct VT_R(vt_block_shape) {
     VT_R(vt_attn_shape) attn;    /* sequences b, tokens t, width c, heads, scale, variant, and what attention.h adds */
+    vt_attn_options options;     /* the variant's; vt_block_attn hands them over */
+    unsigned needs;              /* VT_ATTN_*, what they ask for */
     const VT_R(vt_mixer) *mixer; /* NULL: vt_mha */
     const void *own;             /* what the architecture's mixer wants to know of this block */
     int hidden;
@@ -61,6 +63,13 @@ typedef struct VT_R(vt_block_shape) {
 /* The shape that a configuration gives all blocks of a ViT; b, tail, layer and index are left 0. */
 VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c);
 
+/* sh->attn with the variant's options, for vt_attn_*; it points into sh. */
+static inline VT_R(vt_attn_shape) VT_R(vt_block_attn)(const VT_R(vt_block_shape) *sh) {
+    VT_R(vt_attn_shape) attn = sh->attn;
+    attn.options = &sh->options;
+    return attn;
+}
+
 /* Adds the tensors of a block to layer sh->layer, names behind prefix ("blocks.3."), in timm's order: norm1, the
  * mixer's, proj, norm2, MLP; then factors and the variant's own. */
 void VT_R(vt_block_params)(vt_param_list *l, const VT_R(vt_block_shape) *sh, const char *prefix);
@@ -75,6 +84,7 @@ typedef struct VT_R(vt_block_cache) {
     real *sum1, *sum2;         /* [R,D] post-norm: inputs of the two norms */
     real *mean1, *rstd1;       /* [M] */
     real *qkv, *p, *saved;     /* vt_mha: [M,3D], probabilities, the variant's own */
+    real *mix;                 /* VT_ATTN_FULL: [2,heads,D/heads,D/heads] W_Q W_V^T scale and its gradient */
     real *qk, *qk_mean, *qk_r; /* vt_mha with q/k norm: [M,2D] before it, [2 M heads] statistics */
     real *o;                   /* [R,D] mixed values before proj, for parameter gradients */
     real *mid, *mean2, *rstd2; /* [R,D] after the attention half, [R] */
@@ -146,6 +156,15 @@ void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k,
 void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                            const real *dy, const real *x, int r, const VT_R(vt_block_shape) *sh);
 
+/* For mixers, when sh->needs has VT_ATTN_FULL: v = q (W_Q W_V^T scale), head by head, instead of x W_V^T; wq, wv [D,D].
+ * The projections have no bias then. */
+void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
+                          const VT_R(vt_block_shape) *sh);
+/* g->v -> g->q, which accumulates, and dwq, dwv (NULL: not wanted). */
+void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_grad) *g, real *dwq, real *dwv,
+                                   const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
+                                   const VT_R(vt_block_shape) *sh);
+
 /* What stands between norm and output projection. */
 struct VT_R(vt_mixer) {
     /* Its tensors, at their place among the block's. */
@@ -161,7 +180,7 @@ struct VT_R(vt_mixer) {
                      const real *x, const VT_R(vt_block_shape) *sh);
 };
 
-/* Multi-head attention with the variant sh->attn.def: attn.qkv, optional q/k norm, vt_attention_*. */
+/* Multi-head attention with the variant sh->attn.def: attn.qkv, optional q/k norm, vt_attn_*. */
 extern const VT_R(vt_mixer) VT_R(vt_mha);
 
 #endif

@@ -19,8 +19,11 @@ typedef enum vt_factor { VT_FACTOR_NONE, VT_FACTOR_LAYER_SCALE, VT_FACTOR_ALPHA 
  * (LipsFormer). */
 typedef enum vt_init_rule { VT_INIT_RULE_TIMM, VT_INIT_RULE_SPECTRAL } vt_init_rule;
 
+#define VT_ATTN_TEXT 64 /* bytes of an attention variant's canonical text, "scsa:tau=10,nu=0,eps=0" */
+
 typedef struct vt_config {
-    char arch[24], attn[24]; /* registry names: "vit", "dot" */
+    char arch[24];           /* registry name: "vit" */
+    char attn[VT_ATTN_TEXT]; /* canonical, see vt_attn_parse: "dot" */
     int image;               /* side of the square input, pixels; 3 channels */
     int patch, dim, depth, heads, hidden, classes;
     bool qkv_bias, dist_token;
@@ -50,6 +53,7 @@ typedef struct vt_config {
 
     int local_blocks;                                   /* ConViT: GPSA blocks, before the class token joins */
     int stages, stage_depth[4], stage_heads[4], window; /* Swin */
+    bool no_shift;                                      /* Swin: windows stand still (LipsFormer) */
     int class_blocks;                                   /* XCiT: class-attention blocks */
     bool tokens_norm;                                   /* XCiT: they normalise all tokens */
     double eta;                                         /* XCiT: start of the branch factors */

@@ -41,6 +41,7 @@ static const vt_form forms[] = {
     FOUR(stage_depth, STAGE_DEPTH, 512, "Swin: blocks of each stage"),
     FOUR(stage_heads, STAGE_HEADS, 4096, "Swin: heads of each stage"),
     COUNT(window, WINDOW, 512, "Swin: side of a window in tokens"),
+    YES_NO(no_shift, NO_SHIFT, "Swin: windows are not shifted (LipsFormer)"),
     COUNT(class_blocks, CLASS_BLOCKS, 64, "XCiT: class-attention blocks"),
     YES_NO(tokens_norm, TOKENS_NORM, "XCiT: class-attention blocks normalise all tokens"),
     {{"eta", "XCiT: start of the branch factors", VT_OPT_REAL, AT(eta), 0, 0, 1, NULL, NULL},

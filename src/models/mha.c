@@ -1,5 +1,6 @@
 /* Multi-head attention as a block's mixer: one product for q, k, v, an optional LayerNorm of each head's q and k
- * (timm's qk_norm), the variant's attention. With tied q and k one tensor row block serves both. */
+ * (timm's qk_norm), the variant's attention. With tied q and k one row block of the tensor, and of the activations,
+ * serves both. */
 #include <string.h>
 #include "models/block.h"
 #include "nn/nn.h"
@@ -19,10 +20,11 @@ static void params(vt_param_list *l, const VT_R(vt_block_shape) *sh, const char 
 
 static void plan(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
     (void)mode;
+    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     size_t b = (size_t)sh->attn.b, m = b * (size_t)sh->attn.t, d = (size_t)sh->attn.c, h = (size_t)sh->attn.heads;
     k->qkv = vt_arena_take(a, 3 * m * d, sizeof(real));
-    k->p = vt_arena_take(a, b * VT_R(vt_attn_p_len)(&sh->attn), sizeof(real));
-    k->saved = vt_arena_take(a, b * VT_R(vt_attn_saved_len)(&sh->attn), sizeof(real));
+    k->p = vt_arena_take(a, b * VT_R(vt_attn_p_len)(&attn), sizeof(real));
+    k->saved = vt_arena_take(a, b * VT_R(vt_attn_saved_len)(&attn), sizeof(real));
     if (!sh->qk_norm) return;
     k->qk = vt_arena_take(a, 2 * m * d, sizeof(real));
     k->qk_mean = vt_arena_take(a, 2 * m * h, sizeof(real));
@@ -67,42 +69,57 @@ static void norm_backward(VT_R(vt_session) *s, real *dqkv, const VT_R(vt_block_c
         }
 }
 
-static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
-                    const VT_R(vt_block_shape) *sh) {
-    int m = sh->attn.b * sh->attn.t, d = sh->attn.c, n = qkv_parts(sh) * d;
-    real *out = sh->tied_qk ? t->wide : k->qkv;
-    VT_R(vt_linear_forward)(out, x, s->w[VT_SLOT_QKV_W], s->wt[VT_SLOT_QKV_W], s->w[VT_SLOT_QKV_B], m, n, d);
-    size_t row = (size_t)d * sizeof(real);
-    for (int i = 0; sh->tied_qk && i < m; i++) { /* q | v -> q | q | v */
-        const real *from = out + (size_t)i * (size_t)(2 * d);
-        real *to = k->qkv + (size_t)i * (size_t)(3 * d);
-        memcpy(to, from, row), memcpy(to + d, from, row), memcpy(to + 2 * d, from + d, row);
-    }
-    if (sh->qk_norm) norm_forward(s, k, sh, m);
-    VT_R(vt_attention_forward)(o, k->p, k->saved, k->qkv, s->w + VT_SLOT_ATTN, &sh->attn);
+/* Where q, k, v lie: rows of q | k | v, or of q | v when q is also k. In the full form v is no part of the product: it
+ * has rows of its own behind all of the others. */
+static VT_R(vt_attn_in) split(const real *qkv, const VT_R(vt_block_shape) *sh) {
+    int d = sh->attn.c, n = qkv_parts(sh) * d;
+    bool full = sh->needs & VT_ATTN_FULL;
+    size_t m = (size_t)sh->attn.b * (size_t)sh->attn.t;
+    VT_R(vt_attn_in) in = {.q = qkv, .k = sh->tied_qk ? qkv : qkv + d, .v = qkv + n - d, .ldq = n, .ldk = n, .ldv = n};
+    if (full) in.v = qkv + m * (size_t)(n - d), in.ldq = in.ldk = n - d, in.ldv = d;
+    return in;
 }
 
-/* k = q:  dq += dk. [M,3D] becomes [M,2D] in place, front to back. */
-static void fold(real *dqkv, int m, int d) {
-    for (int i = 0; i < m; i++) {
-        const real *from = dqkv + (size_t)i * (size_t)(3 * d);
-        real *to = dqkv + (size_t)i * (size_t)(2 * d);
-        for (int j = 0; j < d; j++) to[j] = from[j] + from[d + j];
-        memmove(to + d, from + 2 * d, (size_t)d * sizeof(real));
+static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
+                    const VT_R(vt_block_shape) *sh) {
+    (void)t;
+    int m = sh->attn.b * sh->attn.t, d = sh->attn.c, n = qkv_parts(sh) * d;
+    const VT_R(vt_attn_in) in = split(k->qkv, sh);
+    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    const real *w = s->w[VT_SLOT_QKV_W];
+    if (sh->needs & VT_ATTN_FULL) {
+        VT_R(vt_linear_forward)(k->qkv, x, w, NULL, NULL, m, n - d, d);
+        VT_R(vt_full_values)(k, k->qkv + (in.v - k->qkv), &in, w, w + (n - d) * d, sh);
+    } else {
+        VT_R(vt_linear_forward)(k->qkv, x, w, s->wt[VT_SLOT_QKV_W], s->w[VT_SLOT_QKV_B], m, n, d);
     }
+    if (sh->qk_norm) norm_forward(s, k, sh, m);
+    VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
 }
 
 static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
                      const real *x, const VT_R(vt_block_shape) *sh) {
     int m = sh->attn.b * sh->attn.t, d = sh->attn.c, n = qkv_parts(sh) * d;
-    VT_R(vt_attn_shape) attn = sh->attn;
+    const VT_R(vt_attn_in) in = split(k->qkv, sh), to = split(t->wide, sh);
+    const VT_R(vt_attn_grad) g = {.q = t->wide,
+                                  .k = t->wide + (to.k - t->wide),
+                                  .v = t->wide + (to.v - t->wide),
+                                  .ldq = to.ldq,
+                                  .ldk = to.ldk,
+                                  .ldv = to.ldv};
+    const real *w = s->w[VT_SLOT_QKV_W];
+    real *dw = s->dw[VT_SLOT_QKV_W];
+    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     attn.ortho = s->ortho, attn.ortho_value = 0;
-    VT_R(vt_attention_backward)(t->wide, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, k->qkv,
-                                s->w + VT_SLOT_ATTN, &attn);
+    VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
+                           s->w + VT_SLOT_ATTN, &attn);
     s->ortho_value += attn.ortho_value;
     if (sh->qk_norm) norm_backward(s, t->wide, k, sh, m);
-    if (sh->tied_qk) fold(t->wide, m, d);
-    VT_R(vt_linear_backward)(dx, s->dw[VT_SLOT_QKV_W], s->dw[VT_SLOT_QKV_B], t->wide, x, s->w[VT_SLOT_QKV_W], m, n, d);
+    if (sh->needs & VT_ATTN_FULL) {
+        VT_R(vt_full_values_backward)(k, &g, dw, dw ? dw + (n - d) * d : NULL, &in, w, w + (n - d) * d, sh);
+        n -= d;
+    }
+    VT_R(vt_linear_backward)(dx, dw, s->dw[VT_SLOT_QKV_B], t->wide, x, w, m, n, d);
 }
 
 const VT_R(vt_mixer) VT_R(vt_mha) = {.params = params, .plan = plan, .forward = forward, .backward = backward};

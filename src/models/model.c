@@ -261,15 +261,16 @@ static int form_pairs(const char **meta, char text[MOST_FORMS][64], const vt_con
 vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const *extra, int n_extra, const char *path,
                            vt_err *e) {
     const vt_config *c = &m->config;
-    char heads[16], mean[100], std[100], eps[32], scale[32], form[MOST_FORMS][64];
+    char heads[16], image[16], mean[100], std[100], eps[32], scale[32], form[MOST_FORMS][64];
     snprintf(heads, sizeof heads, "%d", c->heads);
+    snprintf(image, sizeof image, "%d", c->image);
     snprintf(mean, sizeof mean, "%.17g,%.17g,%.17g", c->mean[0], c->mean[1], c->mean[2]);
     snprintf(std, sizeof std, "%.17g,%.17g,%.17g", c->std[0], c->std[1], c->std[2]);
     snprintf(eps, sizeof eps, "%.17g", c->ln_eps);
     snprintf(scale, sizeof scale, "%.17g", c->attn_scale);
     const char *own[2 * OWN_PAIRS] = {"format", "pt", "num_heads",  heads, "mean", mean,    "std",          std,
                                       "ln_eps", eps,  "attn_scale", scale, "attn", c->attn, "architecture", c->arch};
-    const char **meta = calloc(2 * ((size_t)OWN_PAIRS + MOST_FORMS + (size_t)n_extra), sizeof *meta);
+    const char **meta = calloc(2 * ((size_t)OWN_PAIRS + 1 + MOST_FORMS + (size_t)n_extra), sizeof *meta);
     vt_tensor *t = calloc((size_t)m->params.count + 1, sizeof *t);
     if (!t || !meta) {
         free(t), free(meta);
@@ -278,6 +279,7 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
     memcpy(meta, own, sizeof own);
     int n = OWN_PAIRS + form_pairs(meta + 2 * OWN_PAIRS, form, c);
     if (*m->transform) meta[2 * n] = "transform", meta[2 * n++ + 1] = m->transform;
+    if (vt_arch_find_f32(c->arch)->any_image) meta[2 * n] = "image", meta[2 * n + 1] = image, n++;
     for (int i = 0; i < 2 * n_extra; i++) meta[2 * n + i] = extra[i];
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];

@@ -18,7 +18,7 @@
     X(NO_CLS, "no class token") X(NO_EMBED_CLASS, "no class position") X(REGISTERS, "register tokens") \
     X(QK_NORM, "q/k norm") X(TIED_QK, "W_Q = W_K") X(FACTOR, "branch factors") X(FACTOR_START, "factors start at") \
     X(INIT, "initialisation") X(LOCAL_BLOCKS, "local blocks") X(STAGES, "stages") X(STAGE_DEPTH, "stage depths") \
-    X(STAGE_HEADS, "stage heads") X(WINDOW, "window") X(CLASS_BLOCKS, "class blocks") X(TOKENS_NORM, "tokens norm") \
+    X(STAGE_HEADS, "stage heads") X(WINDOW, "window") X(NO_SHIFT, "no shift") X(CLASS_BLOCKS, "class blocks") X(TOKENS_NORM, "tokens norm") \
     X(ETA, "eta") X(STEM_STRIDE, "stem strides") X(TRANSFORM, "preprocessing")
 // clang-format on
 
@@ -47,6 +47,8 @@ typedef struct vt_model {
 /* Values given on the command line; they win over everything in files. Unset: 0 / false / NULL. */
 typedef struct vt_overrides {
     int heads;
+    int image; /* side of the input, for architectures whose tensors leave it open */
+    int shown; /* side of the images at hand, which counts where nothing else tells (vitrine probe) */
     bool has_mean, has_std;
     double mean[3], std[3];
     double ln_eps;          /* 0: unset */

@@ -66,6 +66,21 @@ static vt_status range(long v, long lo, long hi, const char *what, const char *p
                    what, v, lo, hi);
 }
 
+/* What a variant asks of the block. */
+static vt_status check_attn(const vt_config *c, const char *p, vt_err *e) {
+    vt_attn_spec_f32 a;
+    VT_TRY(vt_attn_parse_f32(&a, c->attn, e));
+    if (a.needs & VT_ATTN_TIED && !c->tied_qk)
+        return vt_fail(e, VT_E_SHAPE, "%s: attention %s needs W_Q and W_K in one tensor (--form tied_qk=1)", p,
+                       c->attn);
+    if (a.needs & VT_ATTN_FULL && (c->qkv_bias || c->qk_norm))
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: attention %s multiplies W_Q and W_V: it goes with no bias of q, k, v and with "
+                       "no q/k norm",
+                       p, c->attn);
+    return VT_OK;
+}
+
 vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
     const char *p = path ? path : "model", *sep = ": ";
     VT_TRY(range(c->image, 1, 4096, "image size", path, e));
@@ -93,6 +108,7 @@ vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
         if (!(c->std[k] > 1e-6 && c->std[k] <= 1000))
             return vt_fail(e, VT_E_RANGE, "%s%sstd is %g, must be above 1e-6 and at most 1000", p, sep, c->std[k]);
     }
+    VT_TRY(check_attn(c, p, e));
     const vt_arch_def_f32 *arch = vt_arch_find_f32(c->arch);
     return arch && arch->check ? arch->check(c, p, e) : VT_OK;
 }

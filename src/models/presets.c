@@ -3,7 +3,30 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/opt.h"
+#include "models/attention.h"
 #include "models/forms.h"
+
+/* The systems that SpecFormer's tables compare, on a backbone. The paper names their parts and leaves the constants
+ * open: those here are our choice. L2Former: L2 attention with one tensor for W_Q and W_K, values X W_V (what most
+ * ports do). LNFormer: LipschitzNorm attention. LipsFormer: scaled cosine similarities as its released code has them
+ * (tau = 10), CenterNorm for every norm in its place, branches weighted from 1 / depth on, spectral initialisation;
+ * without the depthwise convolutions of its Swin. SpecFormer: the backbone itself; what it changes is the loss (recipe
+ * key msvp). X: name, arch, patch, dim, depth, heads, hidden, qkv bias, ln_eps, mean/std, forms */
+#define SYSTEM(system, attn, more, note, name, arch, patch, dim, depth, heads, hidden, bias, eps, mean, forms)         \
+    {                                                                                                                  \
+        system "-" name, arch, attn, 224, patch, dim, depth, heads, hidden, 1000, bias, false, eps, mean, mean,        \
+            forms more, note                                                                                           \
+    }
+#define SYSTEMS(...)                                                                                                   \
+    SYSTEM("l2former", "l2:tied=1", "tied_qk=1", "L2 attention, W_Q = W_K", __VA_ARGS__),                              \
+        SYSTEM("lnformer", "lipnorm", "", "LipschitzNorm attention", __VA_ARGS__),                                     \
+        SYSTEM("lipsformer", "scsa", "norm=center final_norm=center factor=alpha init=spectral",                       \
+               "cosine attention, CenterNorm, weighted residual", __VA_ARGS__),                                        \
+        SYSTEM("specformer", "dot", "", "the backbone itself; train it with msvp", __VA_ARGS__)
+
+/* What every Swin is, and the stages of Swin-T. */
+#define SWIN "pool=avg norm_first=1 no_cls=1 stages=4 "
+#define SWIN_T "stage_depth=2,2,6,2 stage_heads=3,6,12,24"
 
 /* name, arch, attn, image, patch, dim, depth, heads, hidden, classes, qkv bias, dist, ln_eps, mean/std, forms, note */
 static const vt_preset presets[] = {
@@ -24,6 +47,29 @@ static const vt_preset presets[] = {
      "DeiT-B distilled"},
     {"vit_cifar_dim192_depth9", "vit", "dot", 32, 4, 192, 9, 3, 768, 10, true, false, 1e-6, 0.5, 0.5, NULL,
      "32 x 32, for CIFAR"},
+    {"convit_tiny", "convit", "dot", 224, 16, 192, 12, 4, 768, 1000, false, false, 1e-6, 0, 0, "local_blocks=10",
+     "ConViT-Ti"},
+    {"convit_small", "convit", "dot", 224, 16, 432, 12, 9, 1728, 1000, false, false, 1e-6, 0, 0, "local_blocks=10",
+     "ConViT-S"},
+    {"convit_base", "convit", "dot", 224, 16, 768, 12, 16, 3072, 1000, false, false, 1e-6, 0, 0, "local_blocks=10",
+     "ConViT-B"},
+    {"convit_tiny_cifar", "convit", "dot", 32, 4, 192, 12, 4, 768, 10, false, false, 1e-6, 0.5, 0.5, "local_blocks=10",
+     "ConViT-Ti for 32 x 32, for CIFAR"},
+    {"swin_tiny_patch4_window7_224", "swin", "dot", 224, 4, 96, 12, 3, 384, 1000, true, false, 1e-5, 0, 0,
+     SWIN "window=7 " SWIN_T, "Swin-T"},
+    {"swin_small_patch4_window7_224", "swin", "dot", 224, 4, 96, 24, 3, 384, 1000, true, false, 1e-5, 0, 0,
+     SWIN "window=7 stage_depth=2,2,18,2 stage_heads=3,6,12,24", "Swin-S"},
+    {"swin_base_patch4_window7_224", "swin", "dot", 224, 4, 128, 24, 4, 512, 1000, true, false, 1e-5, 0, 0,
+     SWIN "window=7 stage_depth=2,2,18,2 stage_heads=4,8,16,32", "Swin-B"},
+    {"swin_tiny_patch2_window4_32", "swin", "dot", 32, 2, 96, 12, 3, 384, 10, true, false, 1e-5, 0.5, 0.5,
+     SWIN "window=4 " SWIN_T, "Swin-T's widths, 32 x 32, for CIFAR"},
+    SYSTEMS("vit-small", "vit", 16, 768, 8, 8, 2304, false, 1e-5, 0.5, ""),
+    SYSTEMS("vit-base", "vit", 16, 768, 12, 12, 3072, true, 1e-6, 0.5, ""),
+    SYSTEMS("deit-tiny", "vit", 16, 192, 12, 3, 768, true, 1e-6, 0, ""),
+    SYSTEMS("deit-small", "vit", 16, 384, 12, 6, 1536, true, 1e-6, 0, ""),
+    SYSTEMS("convit-tiny", "convit", 16, 192, 12, 4, 768, false, 1e-6, 0, "local_blocks=10 "),
+    SYSTEMS("convit-small", "convit", 16, 432, 12, 9, 1728, false, 1e-6, 0, "local_blocks=10 "),
+    SYSTEMS("swin-tiny", "swin", 4, 96, 12, 3, 384, true, 1e-5, 0, SWIN "window=7 " SWIN_T " "),
 };
 
 const vt_preset *vt_presets(int *n) {
@@ -52,7 +98,8 @@ void vt_preset_config(const vt_preset *p, vt_config *c) {
     static const double imagenet_mean[3] = {0.485, 0.456, 0.406}, imagenet_std[3] = {0.229, 0.224, 0.225};
     memset(c, 0, sizeof *c);
     snprintf(c->arch, sizeof c->arch, "%s", p->arch);
-    snprintf(c->attn, sizeof c->attn, "%s", p->attn);
+    vt_attn_spec_f32 attn;
+    if (vt_attn_parse_f32(&attn, p->attn, NULL) == VT_OK) snprintf(c->attn, sizeof c->attn, "%s", attn.text);
     c->image = p->image, c->patch = p->patch, c->dim = p->dim, c->depth = p->depth, c->heads = p->heads;
     c->hidden = p->hidden, c->classes = p->classes, c->qkv_bias = p->qkv_bias, c->dist_token = p->dist_token;
     c->pool = VT_POOL_TOKEN, c->ln_eps = p->ln_eps, c->attn_scale = 1 / sqrt((double)p->dim / p->heads);

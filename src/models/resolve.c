@@ -61,6 +61,7 @@ static bool find_number(const sources *s, const char *const *keys, double *out, 
     }
     for (int i = 0; keys[i]; i++) {
         const json_t *v = vt_hub_get(&s->hub, keys[i]);
+        if (json_is_array(v)) v = json_array_get(v, json_array_size(v) - 1); /* [3, 224, 224], [224, 224] */
         if (json_is_number(v)) return *out = json_number_value(v), *from = "config.json", true;
     }
     return false;
@@ -136,6 +137,39 @@ static vt_status resolve_heads(vt_config *c, vt_source src, const sources *s, vt
     if (c->heads < 1 || c->dim % c->heads)
         return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_st_path(s->st), c->dim,
                        c->heads, src[VT_FIELD_HEADS]);
+    return VT_OK;
+}
+
+/* The side of the input, where tensors leave it open (they never do in a ViT); c->image is then a guess. */
+static vt_status resolve_image(vt_config *c, vt_source src, const sources *s, vt_err *e) {
+    const vt_overrides *o = s->o;
+    static const char *const keys[] = {"image", "img_size", "image_size", "input_size", NULL};
+    double v = c->image;
+    const char *from, *found;
+    if (*src[VT_FIELD_IMAGE]) {
+        if (o->image && o->image != c->image)
+            return vt_fail(e, VT_E_USAGE, "%s: --image-size %d contradicts the tensors, which say %d",
+                           vt_st_path(s->st), o->image, c->image);
+        return VT_OK;
+    }
+    if (o->image)
+        v = o->image, from = "--image-size";
+    else if (find_number(s, keys, &v, &found))
+        from = found;
+    else if (scheme_number(s, "image", &v, &found))
+        from = found;
+    else if (o->preset)
+        v = s->preset->image, from = s->preset_why;
+    else if (o->shown)
+        v = o->shown, from = "the images given";
+    else
+        from = "a guess: --image-size tells";
+    if (!(v >= 1 && v <= 4096) || v != floor(v))
+        return vt_fail(e, VT_E_RANGE,
+                       "%s: %s says images of %g pixels a side, must be a whole number between 1 and 4096",
+                       vt_st_path(s->st), from, v);
+    c->image = (int)v;
+    told(src, VT_FIELD_IMAGE, from);
     return VT_OK;
 }
 
@@ -270,37 +304,15 @@ static vt_status resolve_forms(vt_config *c, vt_source src, const sources *s, co
 static vt_status resolve_attn(vt_config *c, vt_source src, const sources *s, vt_err *e) {
     const char *attn = s->o->attn, *from = "--attn";
     if (!attn) attn = meta_get(s, "attn", &from);
+    if (!attn && s->o->preset) attn = s->preset->attn, from = s->preset_why;
     if (!attn) attn = scheme_get(s, "attn", &from);
     if (!attn) attn = "dot", from = "default";
-    if (!vt_attn_find_f32(attn))
-        return vt_fail(e, VT_E_UNKNOWN, "%s: unknown attention variant '%s' (%s)", vt_st_path(s->st), attn, from);
-    snprintf(c->attn, sizeof c->attn, "%s", attn);
+    vt_attn_spec_f32 spec;
+    vt_err why = {0};
+    if (vt_attn_parse_f32(&spec, attn, &why) != VT_OK)
+        return vt_fail(e, why.code, "%s: %s (%s)", vt_st_path(s->st), why.text, from);
+    snprintf(c->attn, sizeof c->attn, "%s", spec.text);
     told(src, VT_FIELD_ATTN, from);
-    return VT_OK;
-}
-
-/* Where no tensor tells the image's side. */
-static vt_status resolve_image(vt_config *c, vt_source src, const sources *s, vt_err *e) {
-    const char *from = "config.json", *text = meta_get(s, "image", &from);
-    double v = 0;
-    if (*src[VT_FIELD_IMAGE]) return VT_OK;
-    if (text)
-        parse(text, &v);
-    else if ((v = vt_hub_image(&s->hub)) > 0)
-        from = "config.json";
-    else if (!scheme_number(s, "image", &v, &from) && s->preset)
-        v = s->preset->image, from = s->preset_why;
-    else if (!(v > 0) && c->image > 0)
-        return VT_OK; /* the architecture's guess */
-    if (!(v >= 1 && v <= 4096) || v != floor(v))
-        return vt_fail(e, VT_E_USAGE,
-                       "%s: the side of the input image cannot be read off the tensors, and %s: give --preset, a map "
-                       "with "
-                       "a line 'set image N' (--names), or a config.json beside the file",
-                       vt_st_path(s->st),
-                       v > 0 ? "what is said of it is no whole number from 1 to 4096" : "nothing says it");
-    c->image = (int)v;
-    told(src, VT_FIELD_IMAGE, from);
     return VT_OK;
 }
 

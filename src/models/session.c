@@ -44,21 +44,22 @@ static vt_status index_layers(VT_R(vt_session) *s, vt_err *e) {
     return VT_OK;
 }
 
+static vt_status find_parts(VT_R(vt_session) *s, vt_err *e) {
+    const vt_config *c = &s->model->config;
+    s->arch = VT_R(vt_arch_find)(c->arch);
+    if (!s->arch) return vt_fail(e, VT_E_UNKNOWN, "unknown architecture '%s'", c->arch);
+    return VT_R(vt_attn_parse)(&s->attn, c->attn, e);
+}
+
 vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e) {
     *out = NULL;
     VT_R(vt_session) *s = calloc(1, sizeof *s);
     if (!s) return vt_fail(e, VT_E_MEMORY, "no memory for a model session");
     s->model = m, s->capacity = capacity, s->mode = mode;
-    s->arch = VT_R(vt_arch_find)(m->config.arch);
-    s->attn = VT_R(vt_attn_find)(m->config.attn);
+    vt_status st = find_parts(s, e);
     s->state = s->arch ? calloc(1, s->arch->state_size) : NULL;
-    vt_status st = VT_OK;
-    if (!s->arch || !s->attn)
-        st = vt_fail(e, VT_E_UNKNOWN, "unknown architecture '%s' or attention '%s'", m->config.arch, m->config.attn);
-    else if (!s->state)
-        st = vt_fail(e, VT_E_MEMORY, "no memory for a model session");
-    else
-        st = index_layers(s, e);
+    if (st == VT_OK && !s->state) st = vt_fail(e, VT_E_MEMORY, "no memory for a model session");
+    if (st == VT_OK) st = index_layers(s, e);
     if (st == VT_OK) {
         vt_arena a = {0};
         plan(s, &a);
@@ -78,9 +79,8 @@ vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int c
 
 size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode) {
     VT_R(vt_session) s = {.model = m, .capacity = capacity, .mode = mode};
-    s.arch = VT_R(vt_arch_find)(m->config.arch), s.attn = VT_R(vt_attn_find)(m->config.attn);
     vt_arena a = {0};
-    if (!s.arch || !s.attn || !(s.state = calloc(1, s.arch->state_size))) return 0;
+    if (find_parts(&s, NULL) != VT_OK || !(s.state = calloc(1, s.arch->state_size))) return 0;
     plan(&s, &a);
     free(s.state);
     return a.used;

@@ -33,6 +33,8 @@ typedef struct VT_R(vt_arch_def) {
     void (*params)(vt_param_list *l, const vt_config *c);
     /* After the initialisation that the table describes: what it cannot. [may be NULL] */
     void (*init)(vt_model *m, uint64_t seed);
+    /* Tensors do not always tell the image's side: saved files carry it in their metadata. */
+    bool any_image;
     /* Tokens that the first block sees, for people. [may be NULL] */
     int (*tokens)(const vt_config *c);
     /* Attention blocks: those that vt_model_matrix and branch_open count. [may be NULL: depth] */
@@ -57,7 +59,7 @@ const VT_R(vt_arch_def) *VT_R(vt_arch_find)(const char *name); /* NULL: unknown 
 struct VT_R(vt_session) {
     const vt_model *model;
     const VT_R(vt_arch_def) *arch;
-    const VT_R(vt_attn_def) *attn;
+    VT_R(vt_attn_spec) attn;
     vt_grad_mode mode;
     int capacity, batch; /* images: room for, in the last forward */
     bool kept;           /* the last forward saved what backward needs */

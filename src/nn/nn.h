@@ -26,6 +26,13 @@ void VT_R(vt_linear_residual)(real *y, const real *res, const real *x, const rea
 void VT_R(vt_linear_backward)(real *dx, real *dw, real *db, const real *dy, const real *x, const real *w, int m, int n,
                               int k);
 
+/* A classifier's last product, z[m,n] = x w^T + b, of every stride-th row of x (k columns); an image's logits do not
+ * depend on its neighbours. */
+void VT_R(vt_head_forward)(real *z, const real *x, const real *w, const real *b, int m, int stride, int n, int k);
+/* dx rows overwritten with scale dz w; dw, db accumulate, or NULL. */
+void VT_R(vt_head_backward)(real *dx, real *dw, real *db, const real *dz, const real *x, const real *w, real scale,
+                            int m, int stride, int n, int k);
+
 /* y = (x - mean) / sqrt(var + eps) * g + b over rows of c, biased variance; mean, rstd [m] saved. */
 void VT_R(vt_layernorm_forward)(real *y, real *mean, real *rstd, const real *x, const real *g, const real *b, int m,
                                 int c, double eps);

@@ -27,17 +27,17 @@ static const struct {
     {"distillation token", YES_NO, offsetof(vt_config, dist_token)},
 };
 
-static void value_text(char buf[24], kind k, const vt_config *c, size_t offset) {
+static void value_text(char buf[VT_ATTN_TEXT], kind k, const vt_config *c, size_t offset) {
     const void *at = (const char *)c + offset;
     switch (k) {
     case INT:
-        snprintf(buf, 24, "%d", *(const int *)at);
+        snprintf(buf, VT_ATTN_TEXT, "%d", *(const int *)at);
         break;
     case YES_NO:
-        snprintf(buf, 24, "%s", *(const bool *)at ? "yes" : "no");
+        snprintf(buf, VT_ATTN_TEXT, "%s", *(const bool *)at ? "yes" : "no");
         break;
     case WORD:
-        snprintf(buf, 24, "%s", (const char *)at);
+        snprintf(buf, VT_ATTN_TEXT, "%s", (const char *)at);
         break;
     }
 }
@@ -67,7 +67,7 @@ static vt_status same_forms(const vt_model *to, const vt_model *from, vt_err *e)
 static vt_status check(const vt_model *to, const vt_model *from, const vt_recipe_init *how, vt_err *e) {
     const vt_config *a = &from->config, *b = &to->config;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
-        char had[24], wanted[24];
+        char had[VT_ATTN_TEXT], wanted[VT_ATTN_TEXT];
         value_text(had, fixed[i].kind, a, fixed[i].offset);
         value_text(wanted, fixed[i].kind, b, fixed[i].offset);
         if (strcmp(had, wanted)) return differs(from, fixed[i].name, had, wanted, e);
@@ -139,7 +139,8 @@ static void resize_grid(float *out, int t, const float *in, int s, int d, int po
 
 static void adapt_positions(float *out, const float *in, const vt_config *b, const vt_config *a,
                             const vt_recipe_init *how) {
-    size_t prefix = a->no_embed_class ? 0 : (size_t)(vt_config_prefix(a) * a->dim);
+    bool patches = a->no_embed_class || a->local_blocks; /* no rows for tokens before them (ConViT's joins later) */
+    size_t prefix = patches ? 0 : (size_t)(vt_config_prefix(a) * a->dim);
     memcpy(out, in, prefix * sizeof *out);
     resize_grid(out + prefix, vt_config_side(b), in + prefix, vt_config_side(a), a->dim, how->pos_embed);
 }

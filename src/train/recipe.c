@@ -147,15 +147,10 @@ static vt_status check_model(vt_recipe *r, vt_err *e) {
     vt_err why = {0};
     if (*m->preset && vt_preset_named(m->preset, &p, &why) != VT_OK)
         return vt_fail(e, why.code, "model.preset: %s", why.text);
-    int n;
-    const vt_attn_def_f32 *const *attns = vt_attn_defs_f32(&n);
-    const char *names[32];
-    for (int i = 0; i < n && i < 32; i++) names[i] = attns[i]->name;
-    if (*m->attn && !vt_attn_find_f32(m->attn)) {
-        const char *near = vt_nearest(m->attn, names, (size_t)(n < 32 ? n : 32));
-        return vt_fail(e, VT_E_UNKNOWN, "model.attn is '%s', which is unknown%s%s%s", m->attn,
-                       near ? "; did you mean '" : " (see 'vitrine list models')", near ? near : "", near ? "'?" : "");
-    }
+    vt_attn_spec_f32 attn;
+    if (*m->attn && vt_attn_parse_f32(&attn, m->attn, &why) != VT_OK)
+        return vt_fail(e, why.code, "model.attn is '%s': %s", m->attn, why.text);
+    if (*m->attn) snprintf(m->attn, sizeof m->attn, "%s", attn.text);
     if (m->qkv_bias > 1) m->qkv_bias %= 2; /* no|yes|false|true */
     bool mean = m->mean[0] >= -1000, std = m->std[0] > 0;
     m->has_norm = mean && std;

@@ -11,6 +11,7 @@
 #include "attacks/ball.h"
 #include "core/opt.h"
 #include "core/status.h"
+#include "models/config.h"
 
 typedef struct vt_recipe_top {
     char name[64]; /* free text */
@@ -28,7 +29,7 @@ typedef struct vt_recipe_top {
 
 /* model.*: the shape when training from scratch; 0 / "" / -1 (in recipes "auto"): what the preset or the data say. */
 typedef struct vt_recipe_model {
-    char preset[64], attn[24];
+    char preset[64], attn[VT_ATTN_TEXT];
     int image, patch, dim, depth, heads, hidden, classes;
     int qkv_bias, pool; /* -1, or bool; -1, or vt_pool */
     bool patch_gate;

@@ -1,0 +1,33 @@
+/* What of attention does not depend on the precision. */
+#ifndef VT_MODELS_ATTN_PLAIN_H
+#define VT_MODELS_ATTN_PLAIN_H
+
+#include "core/opt.h"
+#include "models/config.h"
+
+/* Extra parameter of a variant, one tensor per block: name below "blocks.i.", shape in terms of heads. */
+typedef struct vt_attn_param {
+    const char *name; /* "attn.tau" */
+    bool per_head;    /* shape [heads], else [1] */
+    vt_init init;
+} vt_attn_param;
+
+#define VT_ATTN_MAX_PARAMS 4
+
+/* Room for any variant's option struct. */
+typedef union vt_attn_options {
+    double align;
+    char bytes[64];
+} vt_attn_options;
+
+/* What a variant's options ask for. The first two are the block's to provide, the third is done here. */
+enum {
+    VT_ATTN_TIED = 1,       /* one tensor for W_Q and W_K: q and k are the same memory */
+    VT_ATTN_FULL = 2,       /* v = q W_Q^T W_V scale (vt_attn_full_*) instead of x W_V */
+    VT_ATTN_OWN_VALUES = 4, /* P multiplies values(v), not v */
+};
+
+/* Row stride of a [tq, t] matrix of probabilities or scores (rows padded to whole vectors). */
+static inline int vt_attn_ldp(int t) { return (t + 15) / 16 * 16; }
+
+#endif

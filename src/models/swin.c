@@ -1,0 +1,207 @@
+#include "models/swin.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "nn/window.h"
+
+vt_swin_stage vt_swin_stage_of(const vt_config *c, int s) {
+    vt_swin_stage g = {.side = c->image / c->patch >> s,
+                       .dim = c->dim << s,
+                       .heads = c->stage_heads[s],
+                       .hidden = c->hidden << s,
+                       .window = c->window,
+                       .depth = c->stage_depth[s],
+                       .scale = c->attn_scale};
+    for (int k = 0; k < s; k++) g.first += c->stage_depth[k];
+    if (g.window > g.side) g.window = g.side;
+    if (g.window < g.side && !c->no_shift) g.shift = g.window / 2;
+    int across = vt_window_across(g.side, g.window);
+    g.windows = across * across;
+    /* attn_scale is for heads as wide as the first stage's */
+    if (g.heads != c->heads << s) g.scale *= sqrt((double)g.heads * c->dim / ((double)c->heads * g.dim));
+    return g;
+}
+
+/* ---- what it does not have ---- */
+
+static vt_status check_stages(const vt_config *c, const char *p, vt_err *e) {
+    int depth = 0;
+    if (c->stages < 1 || c->stages > 4)
+        return vt_fail(e, VT_E_RANGE, "%s: stages are %d, must be between 1 and 4", p, c->stages);
+    for (int s = 0; s < c->stages; s++) {
+        if (c->stage_depth[s] < 1 || c->stage_depth[s] > 512)
+            return vt_fail(e, VT_E_RANGE, "%s: stage_depth of stage %d is %d, must be between 1 and 512", p, s,
+                           c->stage_depth[s]);
+        if (c->stage_heads[s] < 1 || (c->dim << s) % c->stage_heads[s])
+            return vt_fail(e, VT_E_SHAPE, "%s: stage_heads of stage %d is %d, must divide the stage's width %d", p, s,
+                           c->stage_heads[s], c->dim << s);
+        depth += c->stage_depth[s];
+    }
+    for (int s = c->stages; s < 4; s++)
+        if (c->stage_depth[s] || c->stage_heads[s])
+            return vt_fail(e, VT_E_SHAPE, "%s: stage_depth or stage_heads names a stage %d, but stages are %d", p, s,
+                           c->stages);
+    if (depth != c->depth || c->stage_heads[0] != c->heads)
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: depth %d and %d heads, but stage_depth adds up to %d and stage_heads begins with %d", p,
+                       c->depth, c->heads, depth, c->stage_heads[0]);
+    return VT_OK;
+}
+
+static vt_status check_window(const vt_config *c, const char *p, vt_err *e) {
+    int side = c->image / c->patch, across = 1 << (c->stages - 1);
+    if (side % across) /* as timm does */
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: %d x %d tokens cannot be merged %d times by 2 x 2: the image's side must be a multiple of "
+                       "%d",
+                       p, side, side, c->stages - 1, across * c->patch);
+    if (c->window < 1 || c->window > side)
+        return vt_fail(e, VT_E_RANGE,
+                       "%s: window is %d, must be between 1 and the %d tokens of the first stage's side (a larger one "
+                       "would be the same network)",
+                       p, c->window, side);
+    for (int s = 0; s < c->stages; s++) {
+        vt_swin_stage g = vt_swin_stage_of(c, s);
+        double rows = (double)g.windows * g.window * g.window, wide = 4.0 * g.dim > g.hidden ? 4.0 * g.dim : g.hidden;
+        if (rows * wide > INT_MAX)
+            return vt_fail(e, VT_E_RANGE, "%s: stage %d has %.0f tokens, too many for a width of %d", p, s, rows,
+                           g.dim);
+    }
+    return VT_OK;
+}
+
+vt_status vt_swin_check(const vt_config *c, const char *p, vt_err *e) {
+    const struct {
+        bool bad;
+        const char *what;
+    } table[] = {{c->pool != VT_POOL_AVG || !c->norm_first || !c->no_cls,
+                  "its head reads the mean of the normalised tokens: pool=avg norm_first=1 no_cls=1"},
+                 {c->dist_token, "it has no distillation token"},
+                 {c->registers > 0 || c->no_embed_class, "it has no register tokens and no table of positions"},
+                 {c->patch_gate, "it has no factors of patches (patch_gate)"},
+                 {c->norm_pre || c->no_patch_bias, "its patch embedding has a bias and the blocks' norm"},
+                 {c->post_norm && c->norm == VT_NORM_NONE, "post_norm and blocks without a norm exclude each other"},
+                 {c->qk_norm && c->tied_qk, "q/k norm and W_Q = W_K exclude each other (two norms would untie them)"}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].bad) return vt_fail(e, VT_E_SHAPE, "%s: is a Swin, and %s", p, table[i].what);
+    VT_TRY(check_stages(c, p, e));
+    return check_window(c, p, e);
+}
+
+/* ---- matrices and products ---- */
+
+bool vt_swin_matrix(const vt_model *m, int block, vt_role role, vt_matrix *out) {
+    const vt_config *c = &m->config;
+    for (int s = 0; s < c->stages; s++) {
+        char prefix[48];
+        if (block < c->stage_depth[s]) {
+            snprintf(prefix, sizeof prefix, "layers.%d.blocks.%d.", s, block);
+            return vt_matrix_packed(m, prefix, c->stage_heads[s], role, out);
+        }
+        block -= c->stage_depth[s];
+    }
+    return false;
+}
+
+/* q, k, v and attention run on padded windows, the rest on the tokens themselves. Backward to the input repeats every
+ * product once, attention twice. */
+void vt_swin_flops(const vt_config *c, double *forward, double *gradient) {
+    double side = c->image / c->patch, linear = side * side * 3 * c->patch * c->patch * c->dim, mix = 0;
+    for (int s = 0; s < c->stages; s++) {
+        vt_swin_stage g = vt_swin_stage_of(c, s);
+        double n = (double)g.side * g.side, t = (double)g.window * g.window, m = g.windows * t, d = g.dim;
+        if (s) linear += n * 2 * d * d; /* [n, 4 d/2] to d */
+        linear += g.depth * (m * (c->tied_qk ? 2 : 3) * d * d + n * (d * d + 2 * d * g.hidden));
+        mix += g.depth * 2 * m * t * d;
+    }
+    *forward = 2 * (linear + mix);
+    *gradient = 2 * (2 * linear + 3 * mix);
+}
+
+/* ---- detection ---- */
+
+bool vt_swin_probe(const vt_st *st) {
+    return vt_st_find(st, "patch_embed.proj.weight") &&
+           vt_detect_any(st, "layers.0.blocks.", ".attn.relative_position_bias_table");
+}
+
+/* Heads and window of a stage, by its first table [(2 w - 1)^2, heads]. */
+static vt_status detect_table(const vt_st *st, int s, int *heads, int *window, vt_err *e) {
+    char name[80];
+    const vt_tensor *t = NULL;
+    snprintf(name, sizeof name, "layers.%d.blocks.0.attn.relative_position_bias_table", s);
+    VT_TRY(vt_detect_need(st, name, 2, &t, e));
+    int64_t side = (int64_t)llround(sqrt((double)t->shape[0]));
+    if (side * side != t->shape[0] || side % 2 == 0)
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has %lld rows, must be (2 w - 1)^2 for a window of w x w tokens",
+                       vt_st_path(st), name, (long long)t->shape[0]);
+    *heads = (int)t->shape[1], *window = (int)(side + 1) / 2;
+    return VT_OK;
+}
+
+/* Stages, and what their tables tell. A window smaller than the first stage's is the whole stage, and then tells the
+ * side of the image. */
+static vt_status detect_stages(const vt_st *st, vt_config *c, bool *sized, vt_err *e) {
+    for (int s = 0; s < 4; s++) {
+        char prefix[48];
+        int window = 0;
+        snprintf(prefix, sizeof prefix, "layers.%d.blocks.", s);
+        int depth = vt_detect_blocks(st, prefix, 6); /* of 8 tensors at least */
+        if (!depth) break;
+        c->stages = s + 1, c->stage_depth[s] = depth, c->depth += depth;
+        VT_TRY(detect_table(st, s, &c->stage_heads[s], &window, e));
+        if (s == 0) c->window = window;
+        int64_t image = (int64_t)c->patch * window << s;
+        if (image > 4096)
+            return vt_fail(e, VT_E_RANGE,
+                           "%s: stage %d has windows of %d tokens a side, too many for images of 4096 pixels",
+                           vt_st_path(st), s, window);
+        /* no told side: the smallest image whose last stage holds a whole window, 224 for windows of 7 */
+        if (!*sized) c->image = (int)image;
+        *sized = *sized || window < c->window;
+    }
+    c->heads = c->stage_heads[0];
+    return VT_OK;
+}
+
+vt_status vt_swin_detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
+    const vt_tensor *conv = NULL, *head = NULL, *fc1 = NULL;
+    VT_TRY(vt_detect_need(st, "patch_embed.proj.weight", 4, &conv, e));
+    VT_TRY(vt_detect_need(st, "head.fc.weight", 2, &head, e));
+    VT_TRY(vt_detect_need(st, "layers.0.blocks.0.mlp.fc1.weight", 2, &fc1, e));
+    char shape[96];
+    vt_shape_text(shape, sizeof shape, conv->shape, conv->ndim);
+    if (conv->shape[1] != 3 || conv->shape[2] != conv->shape[3])
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
+                       vt_st_path(st), shape);
+    c->dim = (int)conv->shape[0], c->patch = (int)conv->shape[2];
+    c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
+    c->ln_eps = 1e-5;
+    bool sized = false;
+    VT_TRY(detect_stages(st, c, &sized, e));
+    c->pool = VT_POOL_AVG, c->norm_first = c->no_cls = true;
+    c->qkv_bias = vt_detect_any(st, "layers.0.blocks.0.attn.qkv.bias", "");
+    const vt_tensor *qkv = vt_st_find(st, "layers.0.blocks.0.attn.qkv.weight");
+    c->tied_qk = qkv && qkv->ndim == 2 && qkv->shape[0] == 2 * (int64_t)c->dim;
+    c->qk_norm = vt_detect_any(st, "layers.", ".attn.q_norm.weight");
+    c->factor = vt_detect_any(st, "layers.", ".ls1.gamma") ? VT_FACTOR_LAYER_SCALE
+                : vt_detect_any(st, "layers.", ".alpha1")  ? VT_FACTOR_ALPHA
+                                                           : VT_FACTOR_NONE;
+    c->norm = vt_detect_norm(st, "layers.", ".norm1");
+    c->final_norm = vt_detect_norm(st, "norm", "");
+    static const vt_field told[] = {VT_FIELD_ARCH,        VT_FIELD_PATCH,         VT_FIELD_DIM,
+                                    VT_FIELD_DEPTH,       VT_FIELD_HEADS,         VT_FIELD_HIDDEN,
+                                    VT_FIELD_CLASSES,     VT_FIELD_QKV_BIAS,      VT_FIELD_DIST,
+                                    VT_FIELD_POOL,        VT_FIELD_NORM_FIRST,    VT_FIELD_NO_CLS,
+                                    VT_FIELD_REGISTERS,   VT_FIELD_NORM_PRE,      VT_FIELD_QK_NORM,
+                                    VT_FIELD_TIED_QK,     VT_FIELD_NO_PATCH_BIAS, VT_FIELD_NO_EMBED_CLASS,
+                                    VT_FIELD_FACTOR,      VT_FIELD_STAGES,        VT_FIELD_STAGE_DEPTH,
+                                    VT_FIELD_STAGE_HEADS, VT_FIELD_WINDOW};
+    vt_detect_told(src, told, sizeof told / sizeof *told);
+    if (sized) vt_detect_told(src, &(vt_field){VT_FIELD_IMAGE}, 1);
+    if (c->norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_NORM}, 1); /* or CenterNorm */
+    if (c->final_norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_FINAL_NORM}, 1);
+    return VT_OK;
+}

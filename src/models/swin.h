@@ -1,0 +1,35 @@
+/* What of Swin (Liu et al. 2021) follows from the configuration and the tensors alone, in either precision: the
+ * geometry of its stages, where its matrices lie, and what is computed. config.dim, heads, hidden and attn_scale are
+ * the first stage's; the width and the MLP double from stage to stage, the side halves. */
+#ifndef VT_MODELS_SWIN_H
+#define VT_MODELS_SWIN_H
+
+#include "models/detect.h"
+#include "models/roles.h"
+
+typedef struct vt_swin_stage {
+    int side, dim, heads, hidden; /* tokens a side, width, attention heads, MLP width */
+    int window, shift;            /* tokens a side of a window; shift of the odd blocks, 0: none */
+    int windows;                  /* of an image, the padded ones too */
+    int depth, first;             /* blocks, and the index of the first one among all */
+    double scale;
+} vt_swin_stage;
+
+/* Stage s of config.stages. As timm does: a window is never larger than the stage, and what fits into one window is not
+ * shifted. */
+vt_swin_stage vt_swin_stage_of(const vt_config *c, int s);
+
+/* Layers of the parameter table: patch embedding; for each stage its merging (from the second on) and its blocks; the
+ * norm and the head. */
+static inline int vt_swin_merge_layer(const vt_swin_stage *g, int s) { return g->first + s; }
+static inline int vt_swin_block_layer(const vt_swin_stage *g, int s, int block) { return g->first + s + 1 + block; }
+static inline int vt_swin_head_layer(const vt_config *c) { return c->depth + c->stages; }
+
+/* Members of the architecture's definition (models/session.h). */
+bool vt_swin_probe(const vt_st *st);
+vt_status vt_swin_detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e);
+vt_status vt_swin_check(const vt_config *c, const char *path, vt_err *e);
+bool vt_swin_matrix(const vt_model *m, int block, vt_role role, vt_matrix *out);
+void vt_swin_flops(const vt_config *c, double *forward, double *gradient);
+
+#endif
