@@ -192,6 +192,7 @@ static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt
     char transform[64] = "";
     memset(src, 0, sizeof src);
     VT_TRY(describe(&c, src, transform, st, names, o, e));
+    if (names->def && names->def->check_config) VT_TRY(names->def->check_config(&c, vt_st_path(st), e));
     vt_model *m;
     VT_TRY(model_new(&m, &c, weights, e));
     memcpy(m->source, src, sizeof src);

@@ -30,19 +30,46 @@ void vt_names_close(vt_names *n) {
     n->map = NULL;
 }
 
+/* What a map that was asked for sets, among the metadata: detection looks there (no_embed_class). */
+static vt_status tell(const vt_names *n, vt_st *st, vt_err *e) {
+    for (int i = 0; n->asked && i < n->map->n_pairs; i++) {
+        const char *key = n->map->pairs[2 * i], *value = n->map->pairs[2 * i + 1];
+        if (vt_st_meta(st, key)) continue;
+        const char *k = vt_st_text(st, e, "%s", key), *v = vt_st_text(st, e, "%s", value);
+        if (!k || !v) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_st_path(st));
+        VT_TRY(vt_st_add_meta(st, k, v, e));
+    }
+    return VT_OK;
+}
+
 static vt_status use(vt_names *n, vt_st *st, const char *text, size_t size, const char *who, bool all_lines,
                      vt_err *e) {
     if (!n->map) VT_TRY(vt_rename_parse(&n->map, text, size, who, e));
-    return vt_rename_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e);
+    VT_TRY(vt_rename_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e));
+    return tell(n, st, e);
 }
 
 static vt_status use_def(vt_names *n, vt_st *st, const vt_names_def *d, vt_err *e) {
     char who[80];
     snprintf(n->scheme, sizeof n->scheme, "%s", d->name);
     snprintf(who, sizeof who, "the names of %s", d->name);
+    n->def = d;
     if (d->check) VT_TRY(d->check(st, e));
     const char *text = d->map(st);
     return use(n, st, text, strlen(text), who, false, e);
+}
+
+vt_status vt_names_check_padding(const vt_config *c, const char *path, vt_err *e) {
+    for (int s = 0; s < c->stages; s++) {
+        int side = c->image / c->patch >> s;
+        if (side % c->window)
+            return vt_fail(e, VT_E_SHAPE,
+                           "%s: stage %d has %d x %d tokens, no multiple of the window (%d): such a model pads before "
+                           "it "
+                           "shifts windows, vitrine (as timm) afterwards",
+                           path, s, side, side, c->window);
+    }
+    return VT_OK;
 }
 
 /* ---- by wish ---- */

@@ -15,9 +15,18 @@ typedef struct vt_names_def {
     const char *(*map)(const vt_st *st);
     /* A sentence if it is a model that vitrine does not compute, or NULL. */
     vt_status (*check)(const vt_st *st, vt_err *e);
+    /* The same once the configuration is known, or NULL. */
+    vt_status (*check_config)(const vt_config *c, const char *path, vt_err *e);
 } vt_names_def;
 
 const vt_names_def *const *vt_names_defs(int *n);
+
+/* The probe of names_swin_old: timm's own scheme must not take such a file. */
+bool vt_names_old_swin(const vt_st *st);
+
+/* Swin where a stage is no multiple of its window: timm shifts, then pads; Hugging Face and torchvision pad, then
+ * shift, and other tokens meet. For check_config. */
+vt_status vt_names_check_padding(const vt_config *c, const char *path, vt_err *e);
 
 /* The maps that are compiled in. */
 typedef struct vt_names_map {
@@ -27,8 +36,9 @@ const vt_names_map *vt_names_maps(int *n);
 
 /* What was done to a state dict. */
 typedef struct vt_names {
-    char scheme[80]; /* for people: "timm", "map vit-postnorm (its patterns cover the file exactly)" */
-    bool asked;      /* by name or file: what the map sets wins over metadata and config.json */
+    char scheme[80];         /* for people: "timm", "map vit-postnorm (its patterns cover the file exactly)" */
+    bool asked;              /* by name or file: what the map sets wins over metadata and config.json */
+    const vt_names_def *def; /* NULL: a map alone */
     vt_rename *map;
     vt_names_row *rows; /* of the tensors as the file had them, in memory of the vt_st */
     int n_rows;

@@ -101,4 +101,5 @@ const vt_names_def vt_names_def_huggingface = {
     .probe = probe,
     .map = map,
     .check = check,
+    .check_config = vt_names_check_padding,
 };

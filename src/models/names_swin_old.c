@@ -2,8 +2,10 @@
  * conversion (swin_transformer.py, checkpoint_filter_fn) is the same two lines. */
 #include "models/names.h"
 
-static bool probe(const vt_st *st) {
-    return vt_st_find(st, "layers.0.blocks.0.attn.relative_position_bias_table") && !vt_st_find(st, "head.fc.weight");
+/* Without a head, where the merging stands tells (algorithms.md B.4). */
+bool vt_names_old_swin(const vt_st *st) {
+    return vt_st_find(st, "layers.0.blocks.0.attn.relative_position_bias_table") && !vt_st_find(st, "head.fc.weight") &&
+           (vt_st_find(st, "head.weight") || vt_st_find(st, "layers.0.downsample.reduction.weight"));
 }
 
 static const char *map(const vt_st *st) {
@@ -23,7 +25,7 @@ static vt_status check(const vt_st *st, vt_err *e) {
 const vt_names_def vt_names_def_swin_old = {
     .name = "swin-old",
     .summary = "Swin by its authors and timm before 0.9 (layers.i.downsample after its stage, head)",
-    .probe = probe,
+    .probe = vt_names_old_swin,
     .map = map,
     .check = check,
 };

@@ -3,9 +3,7 @@
 
 static bool probe(const vt_st *st) {
     bool embedded = vt_st_find(st, "patch_embed.proj.weight") || vt_st_find(st, "patch_embed.proj.0.0.weight");
-    bool old_swin = vt_st_find(st, "layers.0.blocks.0.attn.relative_position_bias_table") &&
-                    !vt_st_find(st, "head.fc.weight"); /* names_swin_old */
-    return embedded && !old_swin && !vt_st_find(st, "pos_embeder.token_projection.weight");
+    return embedded && !vt_names_old_swin(st) && !vt_st_find(st, "pos_embeder.token_projection.weight");
 }
 
 static const char *map(const vt_st *st) {

@@ -61,4 +61,5 @@ const vt_names_def vt_names_def_torchvision = {
     .probe = probe,
     .map = map,
     .check = check,
+    .check_config = vt_names_check_padding,
 };

@@ -291,8 +291,9 @@ static vt_status resolve_forms(vt_config *c, vt_source src, const sources *s, co
         VT_TRY(vt_form_set(&wish, f, text, who, e));
         char is[64], wanted[64];
         vt_form_text(c, f, is, sizeof is), vt_form_text(&wish, f, wanted, sizeof wanted);
-        if (known && form_option(o, f) && strcmp(is, wanted))
-            return vt_fail(e, VT_E_USAGE, "%s: --form %s=%s contradicts the tensors, which say %s", vt_st_path(s->st),
+        bool insists = form_option(o, f) || (s->names->asked && vt_rename_value(s->names->map, f->opt.key));
+        if (known && insists && strcmp(is, wanted))
+            return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", vt_st_path(s->st), from,
                            f->opt.key, wanted, is);
         if (known) continue;
         *c = wish;

@@ -159,7 +159,8 @@ static void test_models(void **state) {
     (void)state;
     static const char *const pairs[][2] = {{"vit_hf4", "vit"},    {"vit_hf5", "vit"},   {"vit_tv", "vit"},
                                            {"deit_hf4", "deit"},  {"deit_hf5", "deit"}, {"register_hf4", "register"},
-                                           {"vit_tv_old", "vit"}, {"vit_home", "vit"}};
+                                           {"vit_tv_old", "vit"}, {"vit_home", "vit"},  {"swin_old", "swin"},
+                                           {"swin_hf4", "swin"},  {"swin_hf5", "swin"}, {"swin_tv", "swin"}};
     write_text(at("home.map"), "* -> *\nset patch_order hwc\nset heads 3\nset std 0.25\nset mean 0.5,0.25,0.125\n");
     for (size_t k = 0; k < T_COUNT(pairs); k++) {
         char path[2][100];
@@ -168,6 +169,7 @@ static void test_models(void **state) {
         bool home = !strcmp(pairs[k][0], "vit_home");
         for (int i = 0; i < 2; i++) {
             vt_overrides o = {.ln_eps = 1e-6, .has_mean = true, .has_std = true, .heads = 3};
+            if (!strncmp(pairs[k][0], "swin", 4)) o.heads = 0;
             for (int c = 0; c < 3; c++) o.mean[c] = 0.5 / (1 << c), o.std[c] = 0.25;
             if (home && !i) o = (vt_overrides){.names = at("home.map")};
             snprintf(path[i], sizeof path[i], FOLDER "%s.safetensors", pairs[k][i]);
@@ -477,9 +479,12 @@ static void test_refused_models(void **state) {
                   {"features.1.0.attn.logit_scale", 1, {1}, 0}},
                  "swin_v2"},
                 {{{"layers.0.blocks.0.attn.relative_position_bias_table", 1, {1}, 0},
-                  {"layers.0.blocks.0.attn.logit_scale", 1, {1}, 0}},
+                  {"layers.0.blocks.0.attn.logit_scale", 1, {1}, 0},
+                  {"head.weight", 1, {1}, 0}},
                  "Swin V2"},
-                {{{"layers.0.blocks.0.attn.relative_position_bias_table", 1, {1}, 0}}, "without a classifier"},
+                {{{"layers.0.blocks.0.attn.relative_position_bias_table", 1, {1}, 0},
+                  {"layers.0.downsample.reduction.weight", 1, {1}, 0}},
+                 "without a classifier"},
                 {{{"foo.weight", 1, {1}, 0}, {"bar", 1, {1}, 0}}, "no known naming scheme"}};
     for (size_t i = 0; i < T_COUNT(rows); i++) {
         int n = 0;
@@ -565,6 +570,26 @@ static void test_order_of_sources(void **state) {
     vt_model_close(m);
 }
 
+/* A map that contradicts the tensors is refused; where tensors leave two answers, it decides; windows that do not
+ * divide. */
+static void test_maps_and_tensors(void **state) {
+    (void)state;
+    vt_overrides o = {.heads = 3, .has_mean = true, .has_std = true, .std = {1, 1, 1}, .names = at("my.map")};
+    vt_model *m;
+    vt_err e = {0};
+    write_text(at("my.map"), "* -> *\nset norm center\n");
+    assert_int_equal(vt_model_open(&m, FOLDER "vit.safetensors", &o, &e), VT_OK); /* LayerNorm or CenterNorm: open */
+    vt_model_close(m);
+    write_text(at("my.map"), "* -> *\nset no_cls 1\n");
+    t_says(vt_model_open(&m, FOLDER "vit.safetensors", &o, &e), VT_E_USAGE, &e, "my.map no_cls=1 contradicts", "vit.");
+    o = (vt_overrides){.has_mean = true, .has_std = true, .std = {1, 1, 1}};
+    o.image = 24; /* 12, 6 and 3 tokens a side in windows of 2 */
+    t_says(vt_model_open(&m, FOLDER "swin_hf4.safetensors", &o, &e), VT_E_SHAPE, &e, "stage 2 has 3 x 3 tokens",
+           "window (2)");
+    if (vt_model_open(&m, FOLDER "swin.safetensors", &o, &e) != VT_OK) fail_msg("%s", e.text);
+    vt_model_close(m);
+}
+
 static int setup(void **state) {
     (void)state;
     return mkdtemp(tmp) ? 0 : -1;
@@ -592,6 +617,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_refused_models, t_drop),
         cmocka_unit_test_teardown(test_sentences, t_drop),
         cmocka_unit_test(test_order_of_sources),
+        cmocka_unit_test(test_maps_and_tensors),
     };
     return cmocka_run_group_tests_name("names", tests, setup, teardown);
 }
