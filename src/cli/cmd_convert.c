@@ -14,12 +14,14 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     const size_t n = strlen(out);
     struct stat s;
     vt_model *m;
+    vt_overrides o;
     char source[256];
     if (n < 12 || strcmp(out + n - 12, ".safetensors"))
         return vt_fail(e, VT_E_USAGE, "%s: the converted file must be called *.safetensors", out);
     if (!vt_cli_has(c, "force") && !lstat(out, &s))
         return vt_fail(e, VT_E_USAGE, "%s: is there already: another name, or --force to replace it", out);
-    VT_TRY(vt_cli_model(c, &m, e));
+    VT_TRY(vt_cli_overrides(c, &o, e));
+    VT_TRY(vt_model_open_weights(&m, c->positional[0], &o, e));
     describe(source, sizeof source, m);
     const char *extra[] = {"source", source, "recipe", m->recipe};
     vt_status status = vt_model_save_as(m, m->w, extra, m->recipe ? 2 : 1, out, e);

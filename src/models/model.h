@@ -68,6 +68,8 @@ typedef struct vt_overrides {
 /* Reads a checkpoint (io/weights.h); a folder means its model.safetensors. `o` may be NULL. Every value is read once:
  * NaN and Inf are refused. */
 vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
+/* The same without the transposed copies (wt is NULL): half the memory, for who only writes the weights again. */
+vt_status vt_model_open_weights(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* The same checks and description without keeping weights (w and wt are NULL): for vitrine info. */
 vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* Builds the parameter table for config and zero weights (vt_model_init fills them). */
