@@ -110,7 +110,11 @@ static vt_status resolve_heads(vt_config *c, vt_source src, const sources *s, vt
     static const char *const keys[] = {"heads", "num_heads", "num_attention_heads", NULL};
     double v;
     const char *from;
-    if (*src[VT_FIELD_HEADS]) return VT_OK; /* tensors tell (Swin's tables) */
+    if (*src[VT_FIELD_HEADS]) { /* tensors tell (Swin's tables) */
+        if (!s->o->heads || s->o->heads == c->heads) return VT_OK;
+        return vt_fail(e, VT_E_USAGE, "%s: --heads %d contradicts the tensors, which say %d", vt_st_path(s->st),
+                       s->o->heads, c->heads);
+    }
     if (s->o->heads) {
         c->heads = s->o->heads;
         told(src, VT_FIELD_HEADS, "--heads");

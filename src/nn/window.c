@@ -12,18 +12,19 @@ void VT_R(vt_window_order)(int *from, int side, int window, int shift) {
         }
 }
 
-/* The three slices of an axis of the rolled grid: [0, -window), [-window, -shift), [-shift, end). */
-static int slice(int at, int padded, int window, int shift) { return (at >= padded - window) + (at >= padded - shift); }
+/* Did the roll carry this row or column over the edge? (Of the three slices of the paper's code, [0, -window),
+ * [-window, -shift), [-shift, end), the first two meet between windows.) */
+static bool wrapped(int at, int padded, int shift) { return at >= padded - shift; }
 
 void VT_R(vt_window_mask)(real *mask, int side, int window, int shift, int ld) {
     int across = vt_window_across(side, window), padded = across * window, area = window * window;
     for (int n = 0; n < across * across; n++)
         for (int i = 0; i < area; i++, mask += ld) {
             int top = n / across * window, left = n % across * window;
-            int y = slice(top + i / window, padded, window, shift), x = slice(left + i % window, padded, window, shift);
+            bool y = wrapped(top + i / window, padded, shift), x = wrapped(left + i % window, padded, shift);
             for (int j = 0; j < area; j++) {
-                bool same = slice(top + j / window, padded, window, shift) == y &&
-                            slice(left + j % window, padded, window, shift) == x;
+                bool same =
+                    wrapped(top + j / window, padded, shift) == y && wrapped(left + j % window, padded, shift) == x;
                 mask[j] = same ? 0 : -100;
             }
         }

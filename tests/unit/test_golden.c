@@ -54,7 +54,10 @@ static double number(const json_t *v) {
  * that the default is tested too. */
 static void open_model(golden *g, const json_t *c) {
     char path[400], scale[40];
-    vt_overrides o = {.heads = (int)number(json_object_get(json_object_get(c, "kwargs"), "num_heads")),
+    const json_t *kwargs = json_object_get(c, "kwargs"), *heads = json_object_get(kwargs, "num_heads");
+    const bool list = json_is_array(heads); /* of stages, whose tensors tell */
+    vt_overrides o = {.heads = list ? 0 : (int)number(heads),
+                      .shown = (int)number(json_object_get(kwargs, "img_size")),
                       .has_mean = true,
                       .has_std = true,
                       .ln_eps = number(json_array_get(json_object_get(c, "ln_eps"), 0))};
@@ -63,9 +66,10 @@ static void open_model(golden *g, const json_t *c) {
         o.std[k] = number(json_array_get(json_object_get(c, "std"), k));
     }
     double s = number(json_array_get(json_object_get(c, "attn_scale"), 0)),
-           dim = number(json_object_get(c, "total_embed_dim"));
+           dim = number(json_object_get(c, "total_embed_dim")),
+           first = list ? number(json_array_get(heads, 0)) : o.heads;
     snprintf(scale, sizeof scale, "%.17g", s);
-    if (fabs(s * sqrt(dim / o.heads) - 1) > 1e-12) o.attn_scale = scale;
+    if (fabs(s * sqrt(dim / first) - 1) > 1e-12) o.attn_scale = scale;
     snprintf(path, sizeof path, "%s/%s.weights.safetensors", folder(), g->name);
     vt_err e = {0};
     if (vt_model_open(&g->m, path, &o, &e) != VT_OK) fail_msg("%s", e.text);

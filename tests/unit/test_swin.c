@@ -434,6 +434,12 @@ static void test_image(void **state) {
         assert_true(!strncmp(got->source[VT_FIELD_IMAGE], all[i].from, strlen(all[i].from)));
         vt_model_close(got);
     }
+    unlink(in("config.json"));
+    assert_int_equal(vt_model_save(m, in("w.safetensors"), &e), VT_OK);
+    got = opened(in("w.safetensors"), NULL);
+    assert_int_equal(got->config.image, 20);
+    vt_model_close(got);
+    write_bare(m, in("w.safetensors"), NULL, NULL, 0);
     vt_overrides o = imagenet;
     o.image = 18;
     t_says(vt_model_open(&got, in("w.safetensors"), &o, &e), VT_E_SHAPE, &e, "9 x 9 tokens", "multiple of 4");
