@@ -64,6 +64,7 @@ static vt_status read_shape(const vt_cli *c, shape *s, int first_operand, vt_err
 static vt_status options(const vt_cli *c, vt_config *config, vt_err *e) {
     vt_overrides o;
     VT_TRY(vt_cli_overrides(c, &o, e));
+    if (o.names) return vt_fail(e, VT_E_USAGE, "--names says how a checkpoint is read; vitrine new reads none");
     if (o.image) config->image = o.image;
     if (o.heads) {
         config->heads = o.heads;

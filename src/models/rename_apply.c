@@ -131,7 +131,7 @@ static bool room_for_one(work *w) {
 
 static vt_status add(work *w, vt_tensor *t, const fit *f, int item, const char *origin) {
     char name[VT_NAME_MAX + 1];
-    if (!vt_pattern_expand(f->rule->ours[item], &f->b, name))
+    if (!vt_pattern_expand(f->rule->ours[item], &f->b, name) || !*name)
         return vt_fail(w->e, VT_E_FORMAT, "%s: line %d makes no name of %s's tensor " VT_NAME, w->m->who, f->rule->line,
                        w->st->path, origin);
     TEXT(t->name, "%s", name);

@@ -316,6 +316,7 @@ static void test_refused_applications(void **state) {
                 {"a.0.w -> x + y + z\n* -> *\n", "tensor a.0.w [2,3] has no 3 equal parts", "line 1", VT_E_SHAPE},
                 {"s -> x + y\n* -> *\n", "tensor s [] has no 2 equal parts", "line 1", VT_E_SHAPE},
                 {"a.{i}.w -> x.{i-1}\n* -> *\n", "line 1 makes no name", "a.0.w", VT_E_FORMAT},
+                {"a.0.w* -> *\n* -> *\n", "line 1 makes no name", "a.0.w", VT_E_FORMAT},
                 {"pe -> patch_embed.proj.weight\n* -> *\n", "[2,13]", "3 * patch * patch", VT_E_SHAPE},
                 {"pf -> patch_embed.proj.weight\n* -> *\n", "Linear patch embedding", "set patch_order", VT_E_USAGE}};
     for (size_t i = 0; i < T_COUNT(rows); i++) {
