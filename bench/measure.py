@@ -11,10 +11,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 VITRINE = os.path.join(ROOT, "build", "vitrine")
 PYTHON = "/usr/bin/python3"
-# name: preset of vitrine, batch, arguments of tools/vit.py
+# name: preset of vitrine, batch, arguments of tools/vit.py, or of tools/convit.py where local_up_to_layer is among them
 MODELS = {
     "DeiT-Ti/224": (["deit_tiny_patch16_224"], 16,
                     dict(img_size=224, patch_size=16, num_classes=1000, embed_dim=192, depth=12, num_heads=3, mlp_ratio=4)),
+    "ConViT-Ti/224": (["convit_tiny"], 16,
+                      dict(img_size=224, patch_size=16, num_classes=1000, embed_dim=192, depth=12, num_heads=4, mlp_ratio=4,
+                           local_up_to_layer=10)),
     "ViT 32x32 (192, 9, patch 4)": (["vit_cifar_dim192_depth9"], 64,
                                     dict(img_size=32, patch_size=4, num_classes=10, embed_dim=192, depth=9, num_heads=3,
                                          mlp_ratio=4)),

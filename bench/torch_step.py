@@ -9,11 +9,16 @@ import time
 import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+from convit import ConViT  # noqa: E402
 from vit import ViT  # noqa: E402
 
 
+def network(shape):
+    return ConViT(**shape) if "local_up_to_layer" in shape else ViT(**shape)
+
+
 def gradient_step(shape, x, y):
-    model = ViT(**shape).eval()
+    model = network(shape).eval()
     for p in model.parameters():
         p.requires_grad_(False)
 
@@ -26,7 +31,7 @@ def gradient_step(shape, x, y):
 
 
 def training_step(shape, x, y):
-    model = ViT(**shape).train()
+    model = network(shape).train()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
 
     def step():

@@ -49,7 +49,12 @@ static vt_status list_models(void) {
     for (int i = 0; i < n; i++) printf("  %-12s %s\n", archs[i]->name, archs[i]->summary);
     printf("attention variants\n");
     const vt_attn_def_f32 *const *attns = vt_attn_defs_f32(&n);
-    for (int i = 0; i < n; i++) printf("  %-12s %s (%s)\n", attns[i]->name, attns[i]->summary, attns[i]->reference);
+    for (int i = 0; i < n; i++) {
+        vt_attn_options defaults;
+        vt_opt_defaults(attns[i]->opts, &defaults);
+        printf("  %-12s %s (%s)\n", attns[i]->name, attns[i]->summary, attns[i]->reference);
+        for (const vt_opt *o = attns[i]->opts; o && o->key; o++) list_option(o, &defaults);
+    }
     const vt_preset *p = vt_presets(&n);
     printf("presets%29s image patch   dim depth heads   mlp classes\n", "");
     for (int i = 0; i < n; i++)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/opt.h"
+#include "models/attention.h"
 #include "models/forms.h"
 
 #define XCIT(name, image, patch, dim, depth, heads, classes, mean, std, forms, note)                                   \
@@ -10,6 +11,24 @@
         name, "xcit", "dot", image, patch, dim, depth, heads, 4 * dim, classes, true, false, 1e-6, mean, std,          \
             "class_blocks=2" forms, note                                                                               \
     }
+
+/* The systems that SpecFormer's tables compare, on a backbone. The paper names their parts and leaves the constants
+ * open: those here are our choice. L2Former: L2 attention with one tensor for W_Q and W_K, values X W_V (what most
+ * ports do). LNFormer: LipschitzNorm attention. LipsFormer: scaled cosine similarities as its released code has them
+ * (tau = 10), CenterNorm for every norm in its place, branches weighted from 1 / depth on, spectral initialisation;
+ * without the depthwise convolutions of its Swin. SpecFormer: the backbone itself; what it changes is the loss (recipe
+ * key msvp). X: name, arch, patch, dim, depth, heads, hidden, qkv bias, ln_eps, mean/std, forms */
+#define SYSTEM(system, attn, more, note, name, arch, patch, dim, depth, heads, hidden, bias, eps, mean, forms)         \
+    {                                                                                                                  \
+        system "-" name, arch, attn, 224, patch, dim, depth, heads, hidden, 1000, bias, false, eps, mean, mean,        \
+            forms more, note                                                                                           \
+    }
+#define SYSTEMS(...)                                                                                                   \
+    SYSTEM("l2former", "l2:tied=1", "tied_qk=1", "L2 attention, W_Q = W_K", __VA_ARGS__),                              \
+        SYSTEM("lnformer", "lipnorm", "", "LipschitzNorm attention", __VA_ARGS__),                                     \
+        SYSTEM("lipsformer", "scsa", "norm=center final_norm=center factor=alpha init=spectral",                       \
+               "cosine attention, CenterNorm, weighted residual", __VA_ARGS__),                                        \
+        SYSTEM("specformer", "dot", "", "the backbone itself; train it with msvp", __VA_ARGS__)
 
 /* name, arch, attn, image, patch, dim, depth, heads, hidden, classes, qkv bias, dist, ln_eps, mean/std, forms, note */
 static const vt_preset presets[] = {
@@ -38,6 +57,12 @@ static const vt_preset presets[] = {
      "ConViT-B"},
     {"convit_tiny_cifar", "convit", "dot", 32, 4, 192, 12, 4, 768, 10, false, false, 1e-6, 0.5, 0.5, "local_blocks=10",
      "ConViT-Ti for 32 x 32, for CIFAR"},
+    SYSTEMS("vit-small", "vit", 16, 768, 8, 8, 2304, false, 1e-5, 0.5, ""),
+    SYSTEMS("vit-base", "vit", 16, 768, 12, 12, 3072, true, 1e-6, 0.5, ""),
+    SYSTEMS("deit-tiny", "vit", 16, 192, 12, 3, 768, true, 1e-6, 0, ""),
+    SYSTEMS("deit-small", "vit", 16, 384, 12, 6, 1536, true, 1e-6, 0, ""),
+    SYSTEMS("convit-tiny", "convit", 16, 192, 12, 4, 768, false, 1e-6, 0, "local_blocks=10 "),
+    SYSTEMS("convit-small", "convit", 16, 432, 12, 9, 1728, false, 1e-6, 0, "local_blocks=10 "),
     XCIT("xcit_nano_12_p16_224", 224, 16, 128, 12, 4, 1000, 0, 0, "", "XCiT-N12/16"),
     XCIT("xcit_tiny_12_p16_224", 224, 16, 192, 12, 4, 1000, 0, 0, " tokens_norm=1", "XCiT-T12/16"),
     XCIT("xcit_tiny_24_p16_224", 224, 16, 192, 24, 4, 1000, 0, 0, " tokens_norm=1 eta=1e-5", "XCiT-T24/16"),
@@ -92,7 +117,8 @@ void vt_preset_config(const vt_preset *p, vt_config *c) {
     const int cifar = p->mean < 0;
     memset(c, 0, sizeof *c);
     snprintf(c->arch, sizeof c->arch, "%s", p->arch);
-    snprintf(c->attn, sizeof c->attn, "%s", p->attn);
+    vt_attn_spec_f32 attn;
+    if (vt_attn_parse_f32(&attn, p->attn, NULL) == VT_OK) snprintf(c->attn, sizeof c->attn, "%s", attn.text);
     c->image = p->image, c->patch = p->patch, c->dim = p->dim, c->depth = p->depth, c->heads = p->heads;
     c->hidden = p->hidden, c->classes = p->classes, c->qkv_bias = p->qkv_bias, c->dist_token = p->dist_token;
     c->pool = VT_POOL_TOKEN, c->ln_eps = p->ln_eps, c->attn_scale = 1 / sqrt((double)p->dim / p->heads);

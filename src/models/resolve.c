@@ -290,6 +290,7 @@ static vt_status resolve_all(vt_config *c, vt_source src, sources *s, vt_err *e)
     VT_TRY(resolve_scale(c, src, s, e));
     const char *attn = o->attn, *from = "--attn";
     if (!attn) attn = meta_get(s, "attn", &from);
+    if (!attn && o->preset) attn = s->preset->attn, from = s->preset_why;
     if (!attn) attn = "dot", from = "default";
     vt_attn_spec_f32 spec;
     vt_err why = {0};

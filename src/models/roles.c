@@ -33,9 +33,10 @@ bool vt_matrix_packed(const vt_model *m, const char *prefix, int heads, vt_role 
         [VT_ROLE_V] = {"attn.qkv.weight", 2, 3, 1},  [VT_ROLE_O] = {"attn.proj.weight", 0, 1, 0},
         [VT_ROLE_FC1] = {"mlp.fc1.weight", 0, 1, 0}, [VT_ROLE_FC2] = {"mlp.fc2.weight", 0, 1, 0},
     };
-    bool tied = m->config.tied_qk && where[role].parts == 3;
     char name[96];
     snprintf(name, sizeof name, "%s%s", prefix, where[role].tensor);
+    const vt_param *p = vt_model_param(m, name);
+    bool tied = p && where[role].parts == 3 && p->shape[0] == 2 * p->shape[1];
     if (!vt_matrix_part(m, name, tied ? where[role].tied_part : where[role].part, tied ? 2 : where[role].parts, heads,
                         out))
         return false;
