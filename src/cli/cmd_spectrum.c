@@ -126,7 +126,7 @@ static void print_all(const shown *v) {
     for (int i = 0; i < v->n; i++) {
         const vt_config *c = &v->config[i];
         if (v->n > 1) printf("%s%c  ", i ? "\n" : "", letter(i));
-        printf("%s: %d layers, width %d, %d heads by %s; largest singular values\n", v->path[i], c->depth, c->dim,
+        printf("%s: %d layers, width %d, %d heads by %s; largest singular values\n", v->path[i], v->s[i].depth, c->dim,
                v->s[i].heads, vt_part_name(v->split));
         matrices(&v->s[i], v->roles, v->split);
         for (int r = 0; r < 3; r++) heads(&v->s[i], (vt_role)r, v->split);

@@ -31,7 +31,8 @@ void vt_mapped_close(vt_mapped *m) {
 }
 
 void vt_mapped_release(const vt_mapped *m, size_t at, size_t n) {
-    const size_t around = (size_t)2 << 20; /* a look at a page maps the folio it lies in, also what was released before */
+    const size_t around =
+        (size_t)2 << 20; /* a look at a page maps the folio it lies in, also what was released before */
     size_t page = (size_t)sysconf(_SC_PAGESIZE), begin = (at + page - 1) / page * page, end = (at + n) / page * page;
     if (at + n == m->n) end = m->n; /* the last page has no neighbour */
     begin -= begin < around ? begin : around;

@@ -27,6 +27,7 @@
 /* What every Swin is, and the stages of Swin-T. */
 #define SWIN "pool=avg norm_first=1 no_cls=1 stages=4 "
 #define SWIN_T "stage_depth=2,2,6,2 stage_heads=3,6,12,24"
+
 #define XCIT(name, image, patch, dim, depth, heads, classes, mean, std, forms, note)                                   \
     {                                                                                                                  \
         name, "xcit", "dot", image, patch, dim, depth, heads, 4 * dim, classes, true, false, 1e-6, mean, std,          \

@@ -37,9 +37,10 @@ static const arch archs[] = {
      .forms = "pool=avg norm_first=1 no_cls=1 stages=2 stage_depth=2,2 stage_heads=3,6 window=3",
      .patch = 8,
      .depth = 4},
+    /* factors of its own, pre-norm; the full form multiplies the query of every token, which only a tied one is */
     {.name = "xcit",
      .forms = "class_blocks=2 tokens_norm=1 eta=0.5",
-     .refuses = {"factor", "l2:full"},
+     .refuses = {"factor", "post_norm", "l2:full=1"},
      .ortho = "LA",
      .patch = 8,
      .depth = 2},

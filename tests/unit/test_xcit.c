@@ -206,6 +206,7 @@ static void test_variants(void **state) {
         bool no_bias;
     } all[] = {{"dot", "class_blocks=1", false},
                {"dot", "tokens_norm=1 tied_qk=1", false},
+               {"dot", "image=8 tokens_norm=1", false}, /* a single token: buffers at their smallest */
                {"l2", "", false},
                {"l2:tied=1", "tied_qk=1 class_blocks=1", false},
                {"l2:tied=1,full=1", "tied_qk=1 tokens_norm=1", true},
