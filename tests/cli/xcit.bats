@@ -21,14 +21,14 @@ small() { good new xcit_small_12_cifar --set dim=16 depth=1 heads=2 hidden=16 --
     st_edit x.safetensors bare.safetensors 'del(.__metadata__)'
     cifar="--mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616"
     good info bare.safetensors $cifar
-    says "3 x 224 x 224" "default; else --form image=N" "(196 tokens)" "not given"
+    says "3 x 224 x 224" "a guess: --image-size tells" "(196 tokens)" "not given"
     bad 1 "224" "32" -- eval bare.safetensors $cifar --data "$D"
-    good info bare.safetensors $cifar --form image=32 --form tokens_norm=0
+    good info bare.safetensors $cifar --image-size 32 --form tokens_norm=0
     says "(64 tokens)" "tokens norm          no"
-    good info bare.safetensors $cifar --form image=32 --form stem_stride=2,2,2,2
+    good info bare.safetensors $cifar --image-size 32 --form stem_stride=2,2,2,2
     says "(4 tokens)" "2,2,2,2"
     bad 1 "stem_stride is 3,2,2,2" "4 strides of 1 or 2" -- info bare.safetensors $cifar --form stem_stride=3,2,2,2
     good eval x.safetensors --data "$D" --threads 1 --out a
-    good eval bare.safetensors $cifar --form image=32 --data "$D" --threads 1 --out b
+    good eval bare.safetensors $cifar --image-size 32 --data "$D" --threads 1 --out b
     diff <(jq .clean a/results.json) <(jq .clean b/results.json)
 }

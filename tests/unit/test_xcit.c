@@ -204,18 +204,20 @@ static void test_variants(void **state) {
     static const struct {
         const char *attn, *forms;
         bool no_bias;
-    } all[] = {{"dot", "class_blocks=1", false},
-               {"dot", "tokens_norm=1 tied_qk=1", false},
-               {"dot", "image=8 tokens_norm=1", false}, /* a single token: buffers at their smallest */
-               {"l2", "", false},
-               {"l2:tied=1", "tied_qk=1 class_blocks=1", false},
-               {"l2:tied=1,full=1", "tied_qk=1 tokens_norm=1", true},
-               {"lipnorm", "tokens_norm=1", false},
-               {"lipnorm", "tied_qk=1", true},
-               {"scsa", "", false},
-               {"scsa:nu=1", "class_blocks=1 tokens_norm=1", false}};
+        int image; /* 0: as small() has it */
+    } all[] = {{"dot", "class_blocks=1", false, 0},
+               {"dot", "tokens_norm=1 tied_qk=1", false, 0},
+               {"dot", "tokens_norm=1", false, 8}, /* a single token: buffers at their smallest */
+               {"l2", "", false, 0},
+               {"l2:tied=1", "tied_qk=1 class_blocks=1", false, 0},
+               {"l2:tied=1,full=1", "tied_qk=1 tokens_norm=1", true, 0},
+               {"lipnorm", "tokens_norm=1", false, 0},
+               {"lipnorm", "tied_qk=1", true, 0},
+               {"scsa", "", false, 0},
+               {"scsa:nu=1", "class_blocks=1 tokens_norm=1", false, 0}};
     for (size_t i = 0; i < T_COUNT(all); i++) {
         vt_config c = small(all[i].forms);
+        if (all[i].image) c.image = all[i].image;
         vt_attn_spec_f64 spec;
         vt_err e = {0};
         if (vt_attn_parse_f64(&spec, all[i].attn, &e) != VT_OK) fail_msg("%s", e.text);
