@@ -14,7 +14,7 @@
 struct vt_st {
     char *path;
     const char *format;
-    vt_mapped map;           /* empty when the bytes are the caller's */
+    vt_mapped map;        /* empty when the bytes are the caller's */
     const uint8_t *bytes; /* the whole file */
     size_t size;
     size_t left; /* bytes of memory that may still be taken for what the file says (vt_st_take) */
