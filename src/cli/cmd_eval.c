@@ -1,4 +1,5 @@
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "cli/run_args.h"
 #include "core/gemm.h"
 #include "core/threads.h"
+#include "eval/doctor.h"
 #include "eval/evaluate.h"
 #include "eval/files.h"
 #include "eval/save_adv.h"
@@ -53,6 +55,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_model(c, &j->model, e));
+    VT_TRY(vt_cli_input(c, j->model, j->data, j->images[0], &j->v.input, e));
     VT_TRY(
         vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
     j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
@@ -63,7 +66,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
     const char *out = vt_cli_get(c, "out");
-    size_t pixels = 3 * (size_t)j->model->config.image * (size_t)j->model->config.image;
+    size_t pixels = vt_config_input_pixels(&j->model->config);
     if (!out) return vt_ledger_memory(&j->ledger, j->header, pixels, e);
     if (vt_cli_has(c, "resume") && vt_ledger_exists(out))
         return vt_ledger_resume(&j->ledger, out, j->header, pixels, vt_cli_has(c, "allow-mixed"), e);
@@ -144,12 +147,59 @@ static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
                    vt_cli_has(c, "out") ? "kept: continue with --resume" : "lost, since no --out was given");
 }
 
+/* ---- is the preprocessing right? ---- */
+
+#define HINT_IMAGES 64
+#define HINT_LEAST 50   /* fewer images say nothing */
+#define HINT_BELOW 0.60 /* above this accuracy nothing is gross */
+
+/* Near chance: 1.5 times the share of a guess; of two classes 60 %. */
+static bool near_chance(int64_t right, int64_t total, int classes) {
+    return total >= HINT_LEAST && (double)right <= fmin(1.5 / classes, 0.6) * (double)total;
+}
+
+/* Before hours go into attacks on a wrongly fed model: mean and std, pixel range and channel order on a few images. It
+ * says so on stderr and changes no result; what cannot be tried is passed over. */
+static void hint(const job *j) {
+    int32_t sample[HINT_IMAGES];
+    char options[300];
+    vt_setting present = {j->model->config, j->data->transform};
+    static vt_doctor d;
+    vt_err why = {0};
+    d = (vt_doctor){.model = j->model, .data = j->data, .images = sample, .threads = j->v.threads};
+    d.n_images = vt_doctor_sample(sample, HINT_IMAGES, j->images, j->v.n_images);
+    d.first = d.n_images;
+    if (d.n_images < HINT_LEAST || j->data->restricted) return;
+    if (d.threads > (int)d.n_images) d.threads = (int)d.n_images;
+    vt_status s = vt_doctor_round(&d, &present, &why); /* no aspects: the present setting alone */
+    const vt_trial *now = vt_doctor_present(&d);
+    if (s == VT_OK && (double)now->right < HINT_BELOW * (double)now->images) {
+        bool chance = near_chance(now->right, now->images, j->model->config.classes);
+        long long right = (long long)now->right;
+        d.aspects = 1u << VT_ASPECT_NORM | 1u << VT_ASPECT_RANGE | 1u << VT_ASPECT_CHANNELS;
+        s = vt_doctor_round(&d, &present, &why);
+        const vt_trial *better = s == VT_OK ? vt_doctor_better(&d) : NULL;
+        if (better) vt_setting_options(options, sizeof options, &better->setting, &present);
+        if (better)
+            fprintf(stderr,
+                    "vitrine: hint: %lld of %zu images are right; with %s (%s) it would be %lld: see vitrine doctor\n",
+                    right, d.n_images, options, better->what, (long long)better->right);
+        else if (chance)
+            fprintf(stderr,
+                    "vitrine: hint: %lld of %zu images are right, which is near chance: vitrine doctor tries other "
+                    "preprocessing\n",
+                    right, d.n_images);
+    }
+    vt_doctor_free(&d);
+}
+
 static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
     j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
+    if (!j->ledger->count) hint(j);
     j->v.interrupt = vt_cli_interruptible();
     double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);
@@ -176,7 +226,8 @@ static const vt_arg args[] = {
     {"norm", "linf|l2", "threat model (default linf)"},
     {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},
     {"split", "test|train", "which split (default test)"},
-    {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default none"},
+    {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},
+    VT_ATTACK_AT_ARG,
     {"restrict-classes", NULL, "compare only the outputs of the classes present (ImageNet heads)"},
     {"out", "DIR", "folder for ledger, results and tables (default: terminal only)"},
     {"resume", NULL, "go on where a killed run was; may extend --images"},

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/cli.h"
+#include "cli/run_args.h"
 #include "core/mem.h"
 #include "core/rand.h"
 #include "models/probe.h"
@@ -141,9 +141,11 @@ static vt_status check(const vt_cli *c, point *p, vt_err *e) {
 static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
     VT_TRY(vt_cli_model(c, &m, e));
-    point p = {.m = m, .n = 3 * (size_t)m->config.image * (size_t)m->config.image};
+    vt_status s = vt_cli_attack_at(c, m, 0, e);
+    if (s != VT_OK) return vt_model_close(m), s;
+    point p = {.m = m, .n = vt_config_input_pixels(&m->config)};
     p.x = vt_alloc(p.n * sizeof(double)), p.y = vt_alloc(p.n * sizeof(double)), p.u = vt_alloc(p.n * sizeof(double));
-    vt_status s = p.x && p.y && p.u ? check(c, &p, e) : vt_fail(e, VT_E_MEMORY, "no memory for a gradient check");
+    s = p.x && p.y && p.u ? check(c, &p, e) : vt_fail(e, VT_E_MEMORY, "no memory for a gradient check");
     free(p.x), free(p.y), free(p.u);
     vt_model_close(m);
     return s;
@@ -152,6 +154,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 static const vt_arg args[] = {{"images", "N", "random images to check at (default 2)"},
                               {"directions", "N", "random directions for each loss (default 8)"},
                               {"seed", "N", "seed (default 0)"},
+                              VT_ATTACK_AT_ARG,
                               VT_MODEL_ARGS,
                               {NULL, NULL, NULL}};
 

@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/cli.h"
+#include "cli/run_args.h"
 #include "core/mem.h"
 #include "core/opt.h"
 #include "io/safetensors.h"
@@ -30,14 +30,21 @@ static vt_status ints(const vt_st *st, const char *name, int n, int64_t **out, v
     return vt_tensor_i64(st, t, *out, (size_t)n, e);
 }
 
-static vt_status read_batch(batch *b, const vt_st *st, const vt_config *c, bool targets, vt_err *e) {
+/* Of the images in the file; 0: not square, or none (read_batch says so). */
+static int side_of(const vt_st *st) {
+    const vt_tensor *x = vt_st_find(st, "x");
+    bool square = x && x->ndim == 4 && x->shape[2] == x->shape[3] && x->shape[2] > 0 && x->shape[2] <= 4096;
+    return square ? (int)x->shape[2] : 0;
+}
+
+static vt_status read_batch(batch *b, const vt_st *st, int side, bool targets, vt_err *e) {
     char shape[96];
     const vt_tensor *x = vt_st_find(st, "x");
     if (!x) return vt_fail(e, VT_E_FORMAT, "%s: tensor x [N,3,H,W] is missing", vt_st_path(st));
-    if (x->ndim != 4 || x->shape[0] < 1 || x->shape[0] > 1000000 || x->shape[1] != 3 || x->shape[2] != c->image ||
-        x->shape[3] != c->image)
+    if (x->ndim != 4 || x->shape[0] < 1 || x->shape[0] > 1000000 || x->shape[1] != 3 || x->shape[2] != side ||
+        x->shape[3] != side)
         return vt_fail(e, VT_E_SHAPE, "%s: tensor x has shape %s, the model wants [N,3,%d,%d]", vt_st_path(st),
-                       vt_shape_text(shape, sizeof shape, x->shape, x->ndim), c->image, c->image);
+                       vt_shape_text(shape, sizeof shape, x->shape, x->ndim), side, side);
     b->n = (int)x->shape[0];
     b->x = vt_alloc(x->numel * sizeof *b->x);
     if (!b->x) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d images", vt_st_path(st), b->n);
@@ -53,7 +60,7 @@ static vt_status read_batch(batch *b, const vt_st *st, const vt_config *c, bool 
 /* Results as F32 or F64 tensors, under the names that reference files use. */
 static vt_status write_results(const char *path, const vt_probe *p, const vt_model *m, const char *loss, bool f64,
                                vt_err *e) {
-    const vt_config *c = &m->config;
+    int side = vt_config_input(&m->config);
     int count = 3 + (p->dparams ? m->params.count : 0), k = 0;
     vt_tensor *t = calloc((size_t)count, sizeof *t);
     char(*names)[96] = calloc((size_t)count, sizeof *names);
@@ -69,7 +76,7 @@ static vt_status write_results(const char *path, const vt_probe *p, const vt_mod
             snprintf(names[k], sizeof *names, "loss_%s", loss);
         } else if (k == 2) {
             snprintf(names[k], sizeof *names, "dx_%s", loss);
-            t[k].ndim = 4, t[k].shape[1] = 3, t[k].shape[2] = t[k].shape[3] = c->image, t[k].numel *= p->pixels;
+            t[k].ndim = 4, t[k].shape[1] = 3, t[k].shape[2] = t[k].shape[3] = side, t[k].numel *= p->pixels;
         } else {
             const vt_param *q = &m->params.items[k - 3];
             snprintf(names[k], sizeof *names, "grad.%s", q->name);
@@ -101,10 +108,9 @@ static vt_status loss_kind(const char *name, vt_loss_kind *out, vt_err *e) {
 /* Where neither tensors nor options nor metadata tell the side of the input, the images do. */
 static vt_status open_model(vt_model **out, const vt_cli *c, const vt_st *input, vt_err *e) {
     vt_overrides o;
+    const char *at = vt_cli_get(c, "attack-at");
     VT_TRY(vt_cli_overrides(c, &o, e));
-    const vt_tensor *x = vt_st_find(input, "x");
-    if (x && x->ndim == 4 && x->shape[2] == x->shape[3] && x->shape[2] >= 1 && x->shape[2] <= 4096)
-        o.shown = (int)x->shape[2];
+    if (!at || strcmp(at, "native")) o.shown = side_of(input); /* else the network's side is another */
     return vt_model_open(out, c->positional[0], &o, e);
 }
 
@@ -125,7 +131,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_probe p = {0};
     vt_status s = vt_st_open(&st, input, e);
     if (s == VT_OK) s = open_model(&m, c, st, e);
-    if (s == VT_OK) s = read_batch(&b, st, &m->config, kind == VT_LOSS_DLR_T, e);
+    if (s == VT_OK) s = vt_cli_attack_at(c, m, side_of(st), e);
+    if (s == VT_OK) s = read_batch(&b, st, vt_config_input(&m->config), kind == VT_LOSS_DLR_T, e);
     if (s == VT_OK) s = vt_probe_run(&p, m, b.x, b.n, b.labels, b.targets, kind, f64, vt_cli_has(c, "param-grads"), e);
     if (s == VT_OK) s = write_results(out, &p, m, loss, f64, e);
     if (s == VT_OK) printf("%s: logits, loss_%s and dx_%s of %d images in %s\n", out, loss, loss, b.n, precision);
@@ -142,6 +149,7 @@ static const vt_arg args[] = {{"input", "FILE",
                               {"loss", "NAME", "ce, margin, dlr or dlr_t (default ce)"},
                               {"precision", "P", "f32 or f64 (default f32)"},
                               {"param-grads", NULL, "also the gradients of the mean loss with respect to every weight"},
+                              VT_ATTACK_AT_ARG,
                               VT_MODEL_ARGS,
                               {NULL, NULL, NULL}};
 

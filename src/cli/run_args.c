@@ -151,3 +151,72 @@ vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, siz
     }
     return s;
 }
+
+/* ---- the input ---- */
+
+static void set_native(vt_model *m, int side) {
+    m->config.native = side == m->config.image ? 0 : side;
+    snprintf(m->source[VT_FIELD_NATIVE], sizeof m->source[0], "--attack-at");
+}
+
+vt_status vt_cli_attack_at(const vt_cli *c, vt_model *m, int side, vt_err *e) {
+    const char *at = vt_cli_get(c, "attack-at");
+    if (!at) return VT_OK;
+    if (!strcmp(at, "model")) return set_native(m, m->config.image), VT_OK;
+    if (strcmp(at, "native")) return vt_fail(e, VT_E_USAGE, "--attack-at is '%s', must be native or model", at);
+    if (!side) side = m->config.native;
+    if (!side)
+        return vt_fail(e, VT_E_USAGE,
+                       "--attack-at native: nothing says the side of the images; give it with --form native=32");
+    set_native(m, side);
+    return vt_config_check(&m->config, m->path, e);
+}
+
+static vt_status size_of(const vt_dataset *d, int32_t image, int *width, int *height, vt_err *e) {
+    vt_image im = {0};
+    int label;
+    VT_TRY(vt_dataset_read(d, image, &im, &label, e));
+    vt_status s = vt_transform_apply(&im, &d->transform, d->path, e);
+    *width = im.width, *height = im.height;
+    vt_image_free(&im);
+    return s;
+}
+
+/* What the model carries, where the images are not of its size. */
+static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_input_story *story, vt_err *e) {
+    vt_transform t;
+    vt_err why = {0};
+    if (!*m->transform) return VT_OK;
+    if (vt_transform_parse(&t, m->transform, &why) != VT_OK)
+        return vt_fail(e, VT_E_FORMAT, "%s: %s (%s)", m->path, why.text, m->source[VT_FIELD_TRANSFORM]);
+    int side = vt_config_input(&m->config);
+    bool still = (t.fit == VT_FIT_NONE || t.size == side) && (!t.crop || t.crop == side); /* nothing to do if it fits */
+    if (vt_transform_is_none(&t)) return VT_OK;
+    if (fits) return story->left = still ? NULL : m->transform, VT_OK;
+    d->transform = t;
+    snprintf(story->from, sizeof story->from, "the model's own: %s", m->source[VT_FIELD_TRANSFORM]);
+    return VT_OK;
+}
+
+vt_status vt_cli_input(const vt_cli *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e) {
+    int w, h;
+    const char *at = vt_cli_get(c, "attack-at");
+    bool given = vt_cli_has(c, "preprocess"), native = at && !strcmp(at, "native");
+    *story = (vt_input_story){0};
+    if (given) snprintf(story->from, sizeof story->from, "--preprocess");
+    VT_TRY(size_of(d, first, &w, &h, e));
+    if (native && w != h)
+        return vt_fail(e, VT_E_SHAPE,
+                       "--attack-at native needs square images of one size, but image %d of %s is %d x %d pixels (give "
+                       "--preprocess, or --attack-at model)",
+                       first, d->path, w, h);
+    VT_TRY(vt_cli_attack_at(c, m, w, e));
+    if (native || given) return VT_OK;
+    int side = vt_config_input(&m->config);
+    bool fits = w == side && h == side;
+    VT_TRY(own_transform(d, m, fits, story, e));
+    if (!at || fits || *story->from) return VT_OK;
+    snprintf(story->from, sizeof story->from, "--attack-at model");
+    d->transform = (vt_transform){VT_FIT_SQUASH, side, VT_FILTER_BILINEAR, 0};
+    return VT_OK;
+}

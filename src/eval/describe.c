@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include "io/image_jpeg.h"
 #include "io/imagenet.h"
+#include "models/forms.h"
 
 __attribute__((format(printf, 2, 3))) static void note(json_t *notes, const char *format, ...) {
     char text[300];
@@ -14,6 +15,13 @@ __attribute__((format(printf, 2, 3))) static void note(json_t *notes, const char
     json_array_append_new(notes, json_string(text));
 }
 
+static void keep(json_t *owner, json_t *notes) {
+    if (json_array_size(notes))
+        json_object_set_new(owner, "notes", notes);
+    else
+        json_decref(notes);
+}
+
 void vt_describe_data(json_t *data, const vt_dataset *d, int outputs) {
     char text[64];
     int decoders;
@@ -21,7 +29,6 @@ void vt_describe_data(json_t *data, const vt_dataset *d, int outputs) {
     if (!vt_transform_is_none(&d->transform)) {
         vt_transform_text(&d->transform, text, sizeof text);
         json_object_set_new(data, "preprocess", json_string(text));
-        note(notes, "preprocessing %s", text);
     }
     if (d->jpeg) json_object_set_new(data, "jpeg", json_string(vt_jpeg_decoders(&decoders)[0]->name));
     if (d->head) {
@@ -38,8 +45,28 @@ void vt_describe_data(json_t *data, const vt_dataset *d, int outputs) {
     if (val >= 0 && val < d->count)
         note(notes, "%lld of %lld images are of ImageNet's validation set; the others may have been trained on%s",
              (long long)val, (long long)d->count, val ? " (--images imagenette-v1 leaves them out)" : "");
-    if (json_array_size(notes))
-        json_object_set_new(data, "notes", notes);
-    else
-        json_decref(notes);
+    keep(data, notes);
+}
+
+void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, const vt_input_story *story) {
+    char text[64];
+    int side = vt_config_input(c);
+    json_t *notes = json_array();
+    if (!vt_transform_is_none(&d->transform)) {
+        vt_transform_text(&d->transform, text, sizeof text);
+        note(notes, "preprocessing %s%s%s%s; perturbations live at %d x %d, after it", text, *story->from ? " (" : "",
+             story->from, *story->from ? ")" : "", side, side);
+    } else if (story->left) {
+        note(notes,
+             "the images have the model's size: its own preprocessing %s was left out (--preprocess brings it back)",
+             story->left);
+    }
+    if (c->native) {
+        vt_form_text(c, vt_form_find("native_filter"), text, sizeof text);
+        json_object_set_new(model, "native", json_integer(c->native));
+        json_object_set_new(model, "native_filter", json_string(text));
+        note(notes, "perturbations live at %d x %d; the model resizes that to %d x %d itself (%s)", side, side,
+             c->image, c->image, text);
+    }
+    keep(model, notes);
 }

@@ -4,9 +4,21 @@
 
 #include <jansson.h>
 #include "io/dataset.h"
+#include "models/config.h"
 
 /* Adds to the header's "data", where there is something to say: "preprocess" (text), "jpeg" (the decoder's name),
  * "head" (outputs, present, restricted), and "notes", the sentences that every report shows. outputs: of the model. */
 void vt_describe_data(json_t *data, const vt_dataset *d, int outputs);
+
+/* Where the pixels that the model sees come from. */
+typedef struct vt_input_story {
+    char from[96]; /* who asked for the data's transform: "--preprocess", "the model's own: config.json"; empty: nobody
+                    */
+    const char *left; /* text of the model's own where it was left out, since the images have its size; NULL: none */
+} vt_input_story;
+
+/* Adds to the header's "model": "native" and "native_filter" when the model resizes its input itself, and "notes": at
+ * which resolution perturbations live whenever images and network differ in size, and who chose the preprocessing. */
+void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, const vt_input_story *story);
 
 #endif

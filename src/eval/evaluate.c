@@ -8,7 +8,6 @@
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/threads.h"
-#include "eval/describe.h"
 #include "eval/restrict.h"
 #include "eval/verify.h"
 #include "models/forms.h"
@@ -39,8 +38,9 @@ typedef struct stage_run {
 static int outputs(const vt_eval *v) { return v->data->restricted ? v->data->classes : v->model->config.classes; }
 
 static vt_task task_dims(const vt_eval *v) {
-    int side = v->model->config.image;
-    return (vt_task){.n = 3 * (size_t)side * (size_t)side, .height = side, .width = side, .classes = outputs(v)};
+    int side = vt_config_input(&v->model->config);
+    return (
+        vt_task){.n = vt_config_input_pixels(&v->model->config), .height = side, .width = side, .classes = outputs(v)};
 }
 
 static void worker_close(worker *w) {
@@ -76,9 +76,9 @@ static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
 /* Pixels as float32(u8)/255, torchvision's ToTensor. */
 static vt_status load_image(const vt_eval *v, int32_t index, float *x, int *label, vt_err *e) {
     vt_image im = {0};
-    int side = v->model->config.image;
+    int side = vt_config_input(&v->model->config);
     VT_TRY(vt_dataset_read_square(v->data, index, side, &im, label, e));
-    for (size_t i = 0, n = 3 * (size_t)side * (size_t)side; x && i < n; i++) x[i] = (float)im.rgb[i] / 255;
+    for (size_t i = 0, n = vt_config_input_pixels(&v->model->config); x && i < n; i++) x[i] = (float)im.rgb[i] / 255;
     vt_image_free(&im);
     return VT_OK;
 }
@@ -131,7 +131,9 @@ json_t *vt_eval_header(const vt_eval *v) {
                                "count", (json_int_t)v->data->count, "norm", vt_norm_name(v->norm), "eps", v->eps_text,
                                "eps_value", v->eps, "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks",
                                attacks_json(v), "blas", kernels, "compiler", VT_COMPILER);
-    if (header) vt_describe_data(json_object_get(header, "data"), v->data, v->model->config.classes);
+    if (!header) return NULL;
+    vt_describe_data(json_object_get(header, "data"), v->data, v->model->config.classes);
+    vt_describe_input(json_object_get(header, "model"), &v->model->config, v->data, &v->input);
     return header;
 }
 

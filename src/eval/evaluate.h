@@ -6,6 +6,7 @@
 #include <signal.h>
 #include "attacks/attack.h"
 #include "core/progress.h"
+#include "eval/describe.h"
 #include "eval/ledger.h"
 #include "eval/summary.h"
 #include "io/dataset.h"
@@ -14,6 +15,7 @@
 typedef struct vt_eval {
     const vt_model *model;
     const vt_dataset *data;
+    vt_input_story input;
     const int32_t *images; /* ascending, distinct, each in [0, data->count) */
     size_t n_images;
     vt_norm norm;

@@ -164,6 +164,13 @@ vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good
     return VT_OK; /* without a complete line: no header */
 }
 
+int vt_header_side(const json_t *header) {
+    const json_t *model = json_object_get(header, "model");
+    long long side = 0;
+    if (json_object_get(model, "native")) return get_int(model, "native", 1, 4096, &side) ? (int)side : 0;
+    return get_int(model, "image", 1, 4096, &side) ? (int)side : 0;
+}
+
 /* ---- opening ---- */
 
 static vt_status load(vt_ledger *l, const char *path, vt_err *e) {
@@ -307,11 +314,10 @@ vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e) {
     if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
     vt_status s = open_files(l, O_RDONLY, e);
     if (s == VT_OK) s = load(l, path, e);
-    long long side = 0;
     if (s == VT_OK && !l->header) s = vt_fail(e, VT_E_FORMAT, "%s: has no header line", path);
-    if (s == VT_OK && !get_int(json_object_get(l->header, "model"), "image", 1, 4096, &side))
-        s = vt_fail(e, VT_E_FORMAT, "%s: its header does not state the model's image size", path);
-    l->pixels = (size_t)(3 * side * side);
+    size_t side = s == VT_OK ? (size_t)vt_header_side(l->header) : 0;
+    if (s == VT_OK && !side) s = vt_fail(e, VT_E_FORMAT, "%s: its header does not state the model's image size", path);
+    l->pixels = 3 * side * side;
     if (s != VT_OK) {
         vt_ledger_close(l);
         return s;

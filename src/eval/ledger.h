@@ -69,6 +69,9 @@ vt_status vt_ledger_read_adv(const vt_ledger *l, const vt_record *r, float *x, v
 /* Rewrites both files in canonical order (entry, stage, image). */
 vt_status vt_ledger_finish(vt_ledger *l, vt_err *e);
 
+/* Side in pixels of the images that were attacked (a model may enlarge them inside); 0: not stated, or absurd. */
+int vt_header_side(const json_t *header);
+
 uint64_t vt_sha_prefix(const void *data, size_t bytes);
 /* Keys of two headers that differ, "a, b"; false: none. */
 bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, char *names, size_t size);

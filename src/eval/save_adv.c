@@ -119,7 +119,7 @@ static vt_status write_npz(const vt_ledger *l, const group *groups, size_t n, co
 vt_status vt_save_adv(const vt_ledger *l, bool npz, vt_err *e) {
     const json_t *attacks = json_object_get(l->header, "attacks");
     size_t n = json_array_size(attacks);
-    int side = (int)json_integer_value(json_object_get(json_object_get(l->header, "model"), "image"));
+    int side = vt_header_side(l->header);
     group *groups = calloc(n + 1, sizeof *groups);
     vt_status s = groups ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to save images", l->dir);
     for (size_t g = 0; g < n && s == VT_OK; g++) {

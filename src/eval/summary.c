@@ -27,7 +27,10 @@ const char *vt_header_text(const json_t *header, const char *key) {
 }
 
 const char *vt_header_note(const json_t *header, size_t i) {
-    return json_string_value(json_array_get(json_object_get(json_object_get(header, "data"), "notes"), i));
+    const json_t *data = json_object_get(json_object_get(header, "data"), "notes");
+    size_t n = json_array_size(data);
+    if (i < n) return json_string_value(json_array_get(data, i));
+    return json_string_value(json_array_get(json_object_get(json_object_get(header, "model"), "notes"), i - n));
 }
 
 void vt_summary_free(vt_summary *s) {

@@ -90,8 +90,9 @@ vt_status vt_dataset_read_square(const vt_dataset *d, int64_t i, int side, vt_im
     if (s == VT_OK)
         s = vt_fail(e, VT_E_SHAPE,
                     "%s is %d x %d pixels, the model wants %d x %d (--preprocess short:%d,bicubic,crop:%d would make "
-                    "it so)",
-                    what, w, h, side, side, (int)(side / 0.875), side);
+                    "it so%s)",
+                    what, w, h, side, side, (int)(side / 0.875), side,
+                    w == h ? "; with --attack-at native the model resizes it itself" : "");
     vt_image_free(im);
     return s;
 }

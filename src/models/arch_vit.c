@@ -223,9 +223,10 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     readout(s, b);
     int p = heads_read(c), d = c->dim, n = c->classes;
     VT_R(vt_head_forward)(s->logits, st->read, s->w[HEAD_W], s->w[HEAD_B], b, p, n, d);
-    if (!c->dist_token) return;
+    if (!c->dist_token || c->dist_head == VT_DIST_CLASS) return;
     VT_R(vt_head_forward)(st->aux, st->read + d, s->w[HEAD_DIST_W], s->w[HEAD_DIST_B], b, p, n, d);
-    for (int i = 0; i < b * n; i++) s->logits[i] = (s->logits[i] + st->aux[i]) / 2;
+    bool alone = c->dist_head == VT_DIST_DIST;
+    for (int i = 0; i < b * n; i++) s->logits[i] = alone ? st->aux[i] : (s->logits[i] + st->aux[i]) / 2;
 }
 
 /* gated = gate_n patch_n:  dgate_n += <dgated_n, patch_n>,  dpatch_n = gate_n dgated_n (in place) */
@@ -282,11 +283,12 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     state *st = s->state;
     int b = s->batch, p = heads_read(c), d = c->dim, n = c->classes;
     VT_R(vt_session_bind)(s, 1 + c->depth);
-    real scale = c->dist_token ? (real)0.5 : 1;
-    VT_R(vt_head_backward)(st->dread, s->dw[HEAD_W], s->dw[HEAD_B], dlogits, st->read, s->w[HEAD_W], scale, b, p, n, d);
+    static const real shares[] = {[VT_DIST_MEAN] = (real)0.5, [VT_DIST_CLASS] = 1, [VT_DIST_DIST] = 0};
+    real share = c->dist_token ? shares[c->dist_head] : 1;
+    VT_R(vt_head_backward)(st->dread, s->dw[HEAD_W], s->dw[HEAD_B], dlogits, st->read, s->w[HEAD_W], share, b, p, n, d);
     if (c->dist_token)
         VT_R(vt_head_backward)(st->dread + d, s->dw[HEAD_DIST_W], s->dw[HEAD_DIST_B], dlogits, st->read + d,
-                               s->w[HEAD_DIST_W], scale, b, p, n, d);
+                               s->w[HEAD_DIST_W], 1 - share, b, p, n, d);
     real *dy = readout_backward(s, b);
     for (int i = c->depth - 1; i >= 0; i--, dy = st->stream) {
         VT_R(vt_block_shape) sh = block_of(st, c, i, b);

@@ -47,7 +47,7 @@ static vt_status open(vt_classifier *c, const vt_model *m, bool twin, vt_err *e)
     vit *v = calloc(1, sizeof *v);
     if (!v) return vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
     v->classes = m->config.classes;
-    v->pixels = 3 * (size_t)m->config.image * (size_t)m->config.image;
+    v->pixels = vt_config_input_pixels(&m->config);
     vt_status st = vt_session_open_f32(&v->s, m, 1, VT_GRAD_INPUT, e);
     if (st == VT_OK && twin) st = vt_session_open_f64(&v->s64, m, 1, VT_GRAD_NONE, e);
     if (st == VT_OK &&

@@ -11,6 +11,9 @@
 /* What the head reads: the class token, the mean over the patch tokens, the mean over all tokens. */
 typedef enum vt_pool { VT_POOL_TOKEN, VT_POOL_AVG, VT_POOL_ALL } vt_pool;
 
+/* What a distilled model answers: the mean of both heads (timm, in evaluation), or one of them. */
+typedef enum vt_dist_head { VT_DIST_MEAN, VT_DIST_CLASS, VT_DIST_DIST } vt_dist_head;
+
 /* A factor for each channel of a residual branch: timm's LayerScale (ls1.gamma, ls2.gamma), or LipsFormer's weighted
  * residual (alpha1, alpha2; starts at 1/depth). The same computation under two names. */
 typedef enum vt_factor { VT_FACTOR_NONE, VT_FACTOR_LAYER_SCALE, VT_FACTOR_ALPHA } vt_factor;
@@ -19,12 +22,22 @@ typedef enum vt_factor { VT_FACTOR_NONE, VT_FACTOR_LAYER_SCALE, VT_FACTOR_ALPHA 
  * (LipsFormer). */
 typedef enum vt_init_rule { VT_INIT_RULE_TIMM, VT_INIT_RULE_SPECTRAL } vt_init_rule;
 
+/* How a model resizes its input inside (nn/interpolate, F.interpolate with align_corners=False); _AA: antialias=True.
+ */
+typedef enum vt_native_filter {
+    VT_NATIVE_BILINEAR,
+    VT_NATIVE_BICUBIC,
+    VT_NATIVE_NEAREST,
+    VT_NATIVE_BILINEAR_AA,
+    VT_NATIVE_BICUBIC_AA
+} vt_native_filter;
+
 #define VT_ATTN_TEXT 64 /* bytes of an attention variant's canonical text, "scsa:tau=10,nu=0,eps=0" */
 
 typedef struct vt_config {
     char arch[24];           /* registry name: "vit" */
     char attn[VT_ATTN_TEXT]; /* canonical, see vt_attn_parse: "dot" */
-    int image;               /* side of the square input, pixels; 3 channels */
+    int image;               /* side of the square that is cut into patches, pixels; 3 channels */
     int patch, dim, depth, heads, hidden, classes;
     bool qkv_bias, dist_token;
     bool patch_gate; /* a learnable factor for each input patch, tensor patch_gate [patches] (global attention, UAM eq.
@@ -35,7 +48,10 @@ typedef struct vt_config {
     double mean[3], std[3]; /* of the normalisation inside the model; images are in [0,1] */
 
     /* Forms, one row each in forms.c (metadata, --form, presets). All zero is timm's ViT. */
-    vt_norm_kind norm;       /* of the blocks */
+    int native; /* side of the model's input, which it resizes to image itself; 0: image */
+    vt_native_filter native_filter;
+    bool bgr;          /* the input's channels are reversed before the normalisation: trained on blue, green, red */
+    vt_norm_kind norm; /* of the blocks */
     vt_norm_kind final_norm; /* before the head */
     vt_act act;
     bool post_norm;     /* x = norm1(x + attn x), x = norm2(x + mlp x), as torch's TransformerEncoderLayer */
@@ -45,8 +61,9 @@ typedef struct vt_config {
     bool no_cls;        /* no class token */
     bool no_embed_class; /* positions for the patches alone */
     int registers;       /* register tokens, between class token and patches */
-    bool qk_norm;        /* LayerNorm over each head's q and k, before the scale */
-    bool tied_qk;        /* W_Q = W_K, one tensor: attn.qkv.weight is [2D, D], rows q (and k) | v */
+    vt_dist_head dist_head;
+    bool qk_norm; /* LayerNorm over each head's q and k, before the scale */
+    bool tied_qk; /* W_Q = W_K, one tensor: attn.qkv.weight is [2D, D], rows q (and k) | v */
     vt_factor factor;
     double factor_start; /* of LayerScale, for `vitrine new`; 0: 1e-5 */
     vt_init_rule init;
@@ -68,7 +85,13 @@ static inline int vt_config_tokens(const vt_config *c) {
     return vt_config_side(c) * vt_config_side(c) + vt_config_prefix(c);
 }
 
-/* Numbers of one image, [3, image, image]. */
+/* The model's input, what attacks move: side, and numbers of [3, side, side]. For everybody outside an architecture. */
+static inline int vt_config_input(const vt_config *c) { return c->native ? c->native : c->image; }
+static inline size_t vt_config_input_pixels(const vt_config *c) {
+    return 3 * (size_t)vt_config_input(c) * (size_t)vt_config_input(c);
+}
+
+/* Numbers of one image as an architecture sees it, [3, image, image]. */
 static inline size_t vt_config_pixels(const vt_config *c) { return 3 * (size_t)c->image * (size_t)c->image; }
 
 /* One sentence if the numbers contradict each other or are out of range, for every architecture and (by its own check)

@@ -19,6 +19,11 @@
 static const vt_form forms[] = {
     WORD(pool, POOL, "global_pool", "token|avg|all",
          "what the head reads: class token, mean of patches, of all tokens"),
+    COUNT(native, NATIVE, 4096, "side of the input, which the model resizes to its image itself; 0: the image's"),
+    WORD(native_filter, NATIVE_FILTER, NULL, "bilinear|bicubic|nearest|bilinear_aa|bicubic_aa",
+         "how it resizes: F.interpolate(align_corners=False); _aa: antialias=True"),
+    YES_NO(bgr, BGR, "trained on blue, green, red (OpenCV's order)"),
+    WORD(dist_head, DIST_HEAD, NULL, "mean|class|dist", "distilled: the answer is the mean of both heads, or one"),
     WORD(norm, NORM, NULL, NORMS, "normalisation of the blocks; batch: with frozen statistics"),
     WORD(final_norm, FINAL_NORM, NULL, NORMS, "normalisation before the head"),
     WORD(act, ACT, "act_layer", "gelu|gelu_tanh|relu", "activation of the MLP"),

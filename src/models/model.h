@@ -14,6 +14,7 @@
     X(QKV_BIAS, "qkv bias") X(DIST, "distillation token") X(POOL, "pool") X(ATTN, "attention") \
     X(SCALE, "attention scale") X(LN_EPS, "LayerNorm eps") X(MEAN, "mean") X(STD, "std") \
     X(NORM, "norm") X(FINAL_NORM, "final norm") X(ACT, "activation") X(POST_NORM, "post-norm") \
+    X(NATIVE, "input side") X(NATIVE_FILTER, "resize inside") X(BGR, "channels") X(DIST_HEAD, "heads read") \
     X(NORM_FIRST, "norm before the mean") X(NORM_PRE, "norm before blocks") X(NO_PATCH_BIAS, "no patch bias") \
     X(NO_CLS, "no class token") X(NO_EMBED_CLASS, "no class position") X(REGISTERS, "register tokens") \
     X(QK_NORM, "q/k norm") X(TIED_QK, "W_Q = W_K") X(FACTOR, "branch factors") X(FACTOR_START, "factors start at") \

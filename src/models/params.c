@@ -85,6 +85,9 @@ vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
     const char *p = path ? path : "model", *sep = ": ";
     VT_TRY(range(c->image, 1, 4096, "image size", path, e));
     VT_TRY(range(c->patch, 1, c->image, "patch size", path, e));
+    if (c->dist_head && !c->dist_token)
+        return vt_fail(e, VT_E_SHAPE, "%s%sdist_head is said of a model without distillation token", p, sep);
+    VT_TRY(range(c->native, 0, 4096, "input side (native)", path, e));
     VT_TRY(range(c->dim, 1, 16384, "width (dim)", path, e));
     VT_TRY(range(c->depth, 1, 512, "depth", path, e));
     VT_TRY(range(c->heads, 1, c->dim, "number of heads", path, e));

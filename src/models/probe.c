@@ -84,7 +84,7 @@ vt_status vt_probe_run(vt_probe *out, const vt_model *m, const double *x, int n,
     memset(out, 0, sizeof *out);
     VT_TRY(check_labels(m, n, labels, targets, e));
     out->n = n, out->classes = m->config.classes;
-    out->pixels = 3 * (size_t)m->config.image * (size_t)m->config.image;
+    out->pixels = vt_config_input_pixels(&m->config);
     size_t images;
     if (!vt_mul((size_t)n, out->pixels * 8, &images)) return vt_fail(e, VT_E_RANGE, "%d images are too many", n);
     out->logits = vt_alloc((size_t)n * (size_t)out->classes * 8);

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "nn/interpolate.h"
 
 #define VT_PLUGIN(x) extern const VT_R(vt_arch_def) VT_R(vt_arch_def_##x);
 #include "archs.inc"
@@ -27,11 +28,58 @@ const VT_R(vt_arch_def) *VT_R(vt_arch_find)(const char *name) {
     return NULL;
 }
 
+/* ---- the input: resized, channels reversed ---- */
+
+/* The normalisation comes after the resize, in the architecture. They commute: the weights of every filter sum to 1. */
+static void plan_input(VT_R(vt_session) *s, vt_arena *a) {
+    const vt_config *c = &s->model->config;
+    size_t n = (size_t)s->capacity * vt_config_pixels(c);
+    if (!c->native && !c->bgr) return;
+    s->inside = vt_arena_take(a, n, sizeof(real));
+    s->dinside = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, n, sizeof(real));
+    if (!c->native) return;
+    static const vt_interp_kind kinds[] = {VT_INTERP_BILINEAR, VT_INTERP_BICUBIC, VT_INTERP_NEAREST, VT_INTERP_BILINEAR,
+                                           VT_INTERP_BICUBIC};
+    VT_R(vt_interp) measured, *p = vt_arena_take(a, 1, sizeof *p);
+    s->resize = p;
+    VT_R(vt_interp_plan)(p ? p : &measured, a, kinds[c->native_filter], c->native_filter >= VT_NATIVE_BILINEAR_AA,
+                         c->native, c->native, c->image, c->image);
+}
+
+/* inside = resize(x), plane k of an image from plane 2 - k when reversed */
+static const real *input_forward(VT_R(vt_session) *s, const real *x, int b) {
+    const vt_config *c = &s->model->config;
+    size_t small = vt_config_input_pixels(c) / 3, large = vt_config_pixels(c) / 3;
+    for (int k = 0; s->inside && k < 3 * b; k++) {
+        const real *from = x + (size_t)(c->bgr ? k - k % 3 + 2 - k % 3 : k) * small;
+        real *to = s->inside + (size_t)k * large;
+        if (s->resize)
+            VT_R(vt_interp_forward)(to, s->resize, from, 1);
+        else
+            memcpy(to, from, large * sizeof *to);
+    }
+    return s->inside ? s->inside : x;
+}
+
+static void input_backward(VT_R(vt_session) *s, real *dx, int b) {
+    const vt_config *c = &s->model->config;
+    size_t small = vt_config_input_pixels(c) / 3, large = vt_config_pixels(c) / 3;
+    for (int k = 0; k < 3 * b; k++) {
+        const real *from = s->dinside + (size_t)k * large;
+        real *to = dx + (size_t)(c->bgr ? k - k % 3 + 2 - k % 3 : k) * small;
+        if (s->resize)
+            VT_R(vt_interp_backward)(to, s->resize, from, 1);
+        else
+            memcpy(to, from, large * sizeof *to);
+    }
+}
+
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
     s->logits = vt_arena_take(a, (size_t)s->capacity * (size_t)s->model->config.classes, sizeof(real));
 #ifdef VT_DOUBLE
     s->layer_w = vt_arena_take(a, s->model->params.layer_max, sizeof(real));
 #endif
+    plan_input(s, a);
     s->arch->plan(s, a);
 }
 
@@ -127,7 +175,7 @@ void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer) {
 const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     s->batch = b;
     s->kept = keep && s->mode != VT_GRAD_NONE;
-    s->arch->forward(s, x, b, s->kept);
+    s->arch->forward(s, input_forward(s, x, b), b, s->kept);
     return s->logits;
 }
 
@@ -135,6 +183,7 @@ void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *d
     if (!s->kept) return; /* a programming error; tests assert that dx changes */
     s->grad = s->mode == VT_GRAD_PARAMS ? grad : NULL;
     s->ortho_value = 0;
-    s->arch->backward(s, dlogits, dx);
+    s->arch->backward(s, dlogits, dx && s->inside ? s->dinside : dx);
     s->grad = NULL;
+    if (dx && s->inside) input_backward(s, dx, s->batch);
 }

@@ -65,12 +65,15 @@ struct VT_R(vt_session) {
     const VT_R(vt_arch_def) *arch;
     VT_R(vt_attn_spec) attn;
     vt_grad_mode mode;
-    int capacity, batch; /* images: room for, in the last forward */
-    bool kept;           /* the last forward saved what backward needs */
-    real *logits;        /* [capacity, K] */
-    real *grad;          /* parameter gradients in the model's layout during a backward, or NULL */
-    void *state;         /* the architecture's own buffers */
-    void *block;         /* the arena's memory */
+    int capacity, batch;            /* images: room for, in the last forward */
+    bool kept;                      /* the last forward saved what backward needs */
+    real *logits;                   /* [capacity, K] */
+    struct VT_R(vt_interp) *resize; /* of a native input, or NULL */
+    real *inside, *dinside;         /* [capacity, 3, image, image] what the architecture sees of a native or reversed
+                                       input, and its gradient; NULL: the input itself */
+    real *grad;                     /* parameter gradients in the model's layout during a backward, or NULL */
+    void *state;                    /* the architecture's own buffers */
+    void *block;                    /* the arena's memory */
     /* bound by vt_session_bind: tensors of one layer by slot, NULL where the configuration has none */
     const real *w[VT_MAX_SLOTS], *wt[VT_MAX_SLOTS];
     real *dw[VT_MAX_SLOTS];
@@ -89,8 +92,8 @@ vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int c
 size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode);
 void VT_R(vt_session_close)(VT_R(vt_session) *s); /* accepts NULL */
 
-/* x [b,3,h,w] in [0,1], pixel space. Returns logits [b,K], valid until the next call. keep = false is cheaper: no
- * backward may follow. */
+/* x [b,3,h,w] in [0,1], pixel space, h = w = vt_config_input. Returns logits [b,K], valid until the next call. keep =
+ * false is cheaper: no backward may follow. */
 const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, bool keep);
 /* Logits of the last forward again. */
 static inline const real *VT_R(vt_session_logits)(const VT_R(vt_session) *s) { return s->logits; }

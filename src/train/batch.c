@@ -18,7 +18,8 @@ static int workers(const vt_recipe *r, int threads) { return threads < micro_bat
 static vt_status worker_open(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
     const vt_objective_def_f32 *o = b->objective;
     int views = vt_views_f32(o);
-    size_t n = (size_t)b->r->top.micro_batch, k = (size_t)b->m->config.classes, px = vt_config_pixels(&b->m->config);
+    size_t n = (size_t)b->r->top.micro_batch, k = (size_t)b->m->config.classes,
+           px = vt_config_input_pixels(&b->m->config);
     VT_TRY(vt_session_open_f32(&w->session, b->m, views * b->r->top.micro_batch, VT_GRAD_PARAMS, e));
     w->session->ortho = (float)b->ortho;
     if (o->inner != VT_INNER_NONE)
@@ -63,7 +64,7 @@ void vt_batch_close(vt_batch *b) {
 
 size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads) {
     const vt_objective_def_f32 *o = vt_objective_find_f32(r->top.objective);
-    size_t n = (size_t)r->top.micro_batch, k = (size_t)m->config.classes, px = vt_config_pixels(&m->config);
+    size_t n = (size_t)r->top.micro_batch, k = (size_t)m->config.classes, px = vt_config_input_pixels(&m->config);
     size_t one = vt_session_bytes_f32(m, vt_views_f32(o) * r->top.micro_batch, VT_GRAD_PARAMS) +
                  sizeof(float) * (m->params.total + (2 * n + 1) * px + 3 * n * k);
     if (o->inner != VT_INNER_NONE) one += vt_inner_bytes(m, r->attack.spec, (vt_norm)r->attack.norm);
@@ -73,7 +74,7 @@ size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads) {
 /* Image `at` of the batch, mixed with its partner (the reversed batch), and its label distribution. */
 static vt_status load(vt_batch *b, vt_batch_worker *w, int at, float *x, float *target, vt_err *e) {
     const vt_recipe *r = b->r;
-    int side = b->m->config.image, y, yr;
+    int side = vt_config_input(&b->m->config), y, yr;
     uint64_t seed = (uint64_t)r->top.seed;
     VT_TRY(vt_augment_image(x, &y, b->data, b->ids[at], side, &r->augment, seed, b->epoch, e));
     yr = y;
@@ -98,7 +99,7 @@ static vt_status micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
     const vt_objective_def_f32 *o = b->objective;
     int micro = b->r->top.micro_batch, first = (int)item * micro, k = b->m->config.classes;
     int n = b->r->top.batch - first < micro ? b->r->top.batch - first : micro;
-    size_t px = vt_config_pixels(&b->m->config);
+    size_t px = vt_config_input_pixels(&b->m->config);
     float *clean = w->x, *adv = w->x + (size_t)n * px;
     double eps = vt_batch_eps(b->r, b->share);
     for (int i = 0; i < n; i++) {
@@ -136,7 +137,7 @@ static void add(void *ctx, int thread, size_t item) {
 
 vt_status vt_batch_gradient(vt_batch *b, const int32_t *ids, int epoch, int64_t step, double share, vt_err *e) {
     b->ids = ids, b->epoch = epoch, b->step = step, b->share = share;
-    b->mix = vt_mix_draw(&b->r->augment, (uint64_t)b->r->top.seed, step, b->m->config.image);
+    b->mix = vt_mix_draw(&b->r->augment, (uint64_t)b->r->top.seed, step, vt_config_input(&b->m->config));
     b->sums = (vt_batch_sums){.images = b->r->top.batch};
     return vt_for_each_in_order((size_t)micro_batches(b->r), b->threads, micro_batch, add, b, e);
 }

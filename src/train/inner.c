@@ -7,14 +7,17 @@
 #include "models/roles.h"
 
 static size_t work_len(const vt_attack_stage *stage, const vt_model *m) {
-    int side = m->config.image;
-    vt_task dims = {.n = vt_config_pixels(&m->config), .height = side, .width = side, .classes = m->config.classes};
+    int side = vt_config_input(&m->config);
+    vt_task dims = {.n = vt_config_input_pixels(&m->config),
+                    .height = side,
+                    .width = side,
+                    .classes = m->config.classes};
     return stage->def->work_len ? stage->def->work_len(stage->params, &dims) : 1;
 }
 
 size_t vt_inner_bytes(const vt_model *m, const char *spec, vt_norm norm) {
     vt_attack a;
-    size_t work = 0, n = vt_config_pixels(&m->config);
+    size_t work = 0, n = vt_config_input_pixels(&m->config);
     if (vt_attack_parse(&a, spec, norm, NULL) == VT_OK) {
         work = work_len(&a.stages[0], m);
         vt_attack_free(&a);
@@ -31,7 +34,7 @@ vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_no
     VT_TRY(vt_oracle_open(&in->oracle, &in->model, e));
     in->oracle.judging = false, in->oracle.exhaustive = true;
     const vt_config *c = &m->config;
-    size_t n = vt_config_pixels(&m->config), k = (size_t)c->classes;
+    size_t n = vt_config_input_pixels(&m->config), k = (size_t)c->classes;
     size_t work = work_len(&in->attack.stages[0], m);
     in->lo = vt_alloc(n * sizeof(float)), in->hi = vt_alloc(n * sizeof(float));
     in->start = vt_alloc(n * sizeof(float)), in->centre = vt_alloc(n * sizeof(float));
@@ -64,7 +67,8 @@ static vt_rng masking(const vt_inner *in, const char *purpose, int k) {
 /* PRM (Mo et al. 2022, section 4.2): before every step int(P (1 - keep)) random patches of the perturbation are zeroed,
  * and stay so until a step moves them again. */
 static void mask_patches(vt_inner *in, int k, float *x_adv) {
-    int side = in->m->config.image, ps = in->how->prm_patch ? in->how->prm_patch : in->m->config.patch;
+    const vt_config *cfg = &in->m->config;
+    int side = vt_config_input(cfg), ps = in->how->prm_patch ? in->how->prm_patch : cfg->patch * side / cfg->image;
     int nx = side / ps, n = nx * nx, zeroed = (int)(n * (1 - in->keep));
     vt_rng r = masking(in, "prm", k);
     memset(in->mask, 0, (size_t)n);
@@ -108,7 +112,7 @@ static const float *goal_target(vt_inner *in, const float *x, const float *targe
 vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, int64_t image,
                        int epoch, int64_t step, double share) {
     const vt_attack_stage *stage = &in->attack.stages[0];
-    size_t n = vt_config_pixels(&in->m->config);
+    size_t n = vt_config_input_pixels(&in->m->config);
     if (!(eps > 0)) {
         memcpy(x_adv, x, n * sizeof *x_adv);
         return VT_OK;
@@ -133,8 +137,8 @@ vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *
     }
     vt_task t = {.x = start,
                  .n = n,
-                 .height = in->m->config.image,
-                 .width = in->m->config.image,
+                 .height = vt_config_input(&in->m->config),
+                 .width = vt_config_input(&in->m->config),
                  .classes = in->m->config.classes,
                  .label = label,
                  .ball = &ball,

@@ -31,6 +31,8 @@ typedef struct vt_recipe_top {
 typedef struct vt_recipe_model {
     char preset[64], attn[VT_ATTN_TEXT];
     int image, patch, dim, depth, heads, hidden, classes;
+    int native;         /* -1, or side of the images that the model resizes to image itself (0: it does not) */
+    int native_filter;  /* -1, or vt_native_filter */
     int qkv_bias, pool; /* -1, or bool; -1, or vt_pool */
     bool patch_gate;
     bool has_norm; /* mean and std were given; else they hold no numbers of use */

@@ -49,6 +49,12 @@ static const vt_opt model[] =
     {TEXT(preset, "", "shape by name, see vitrine list models"),
      TEXT(attn, "", "attention variant, see vitrine list models"),
      AUTO(image, VT_OPT_INT, 0, 1, 4096, NULL, "side of the input, pixels"),
+     AUTO(native, VT_OPT_INT, -1, 0, 4096, NULL,
+          "side of the images when the model resizes them to model.image itself, so that perturbations live there; 0: "
+          "it "
+          "does not"),
+     AUTO(native_filter, VT_OPT_CHOICE, -1, 0, 0, "bilinear|bicubic|nearest|bilinear_aa|bicubic_aa",
+          "how it resizes them: F.interpolate(align_corners=False); _aa: antialias=True"),
      AUTO(patch, VT_OPT_INT, 0, 1, 4096, NULL, "side of a patch, pixels"),
      AUTO(dim, VT_OPT_INT, 0, 1, 16384, NULL, "width"),
      AUTO(depth, VT_OPT_INT, 0, 1, 512, NULL, "blocks"),

@@ -22,6 +22,20 @@ static vt_status data_side(const vt_dataset *d, int *side, vt_err *e) {
     return s;
 }
 
+/* The images are the model's, or it resizes them itself (model.native, or a checkpoint that does). */
+static vt_status input_side(vt_config *c, const vt_recipe_model *m, const vt_dataset *d, vt_err *e) {
+    bool resizes = m->native > 0 || (m->native < 0 && c->native);
+    int side, wanted = m->native > 0 ? m->native : resizes ? 0 : m->image;
+    VT_TRY(data_side(d, &side, e));
+    if (wanted && wanted != side)
+        return vt_fail(e, VT_E_USAGE, "model.%s is %d, but the images of %s are %d pixels wide",
+                       m->native > 0 ? "native" : "image", wanted, d->path, side);
+    if (!resizes || m->image) c->image = resizes ? m->image : side;
+    c->native = resizes && side != c->image ? side : 0;
+    if (m->native_filter >= 0) c->native_filter = (vt_native_filter)m->native_filter;
+    return VT_OK;
+}
+
 /* The shape: preset or given checkpoint, then what the recipe says, then what the data say. */
 static vt_status shape(vt_config *c, const vt_recipe *r, const vt_dataset *d, const vt_model *init, vt_err *e) {
     const vt_recipe_model *m = &r->model;
@@ -33,10 +47,7 @@ static vt_status shape(vt_config *c, const vt_recipe *r, const vt_dataset *d, co
         vt_preset_config(p, c);
     }
     int old_dim = c->dim;
-    VT_TRY(data_side(d, &c->image, e));
-    if (m->image && m->image != c->image)
-        return vt_fail(e, VT_E_USAGE, "model.image is %d, but the images of %s are %d pixels wide", m->image, d->path,
-                       c->image);
+    VT_TRY(input_side(c, m, d, e));
     if (m->classes && m->classes != d->classes)
         return vt_fail(e, VT_E_USAGE, "model.classes is %d, but %s has %d classes", m->classes, d->path, d->classes);
     c->classes = d->classes;
@@ -63,6 +74,7 @@ static void write_back(vt_recipe_model *m, const vt_config *c, bool init) {
     m->image = c->image, m->patch = c->patch, m->dim = c->dim, m->depth = c->depth, m->heads = c->heads;
     m->hidden = c->hidden, m->classes = c->classes, m->qkv_bias = c->qkv_bias, m->pool = (int)c->pool;
     m->patch_gate = c->patch_gate, m->has_norm = true;
+    m->native = c->native, m->native_filter = (int)c->native_filter;
     memcpy(m->mean, c->mean, sizeof m->mean), memcpy(m->std, c->std, sizeof m->std);
 }
 
@@ -100,10 +112,15 @@ static vt_status check_keys(const vt_recipe *r, const vt_model *m, vt_err *e) {
         if (!fits)
             return vt_fail(e, VT_E_USAGE, "groups.%s: no tensor of this model has such a name", r->groups[i].pattern);
     }
-    int side = r->attack.prm_patch;
-    if (r->attack.prm && side && m->config.image % side)
-        return vt_fail(e, VT_E_USAGE, "attack.prm_patch is %d, must divide the image's side (%d)", side,
-                       m->config.image);
+    const vt_config *c = &m->config;
+    int side = r->attack.prm_patch, input = vt_config_input(c);
+    if (r->attack.prm && side && input % side)
+        return vt_fail(e, VT_E_USAGE, "attack.prm_patch is %d, must divide the image's side (%d)", side, input);
+    if (r->attack.prm && !side && c->patch * input % c->image)
+        return vt_fail(e, VT_E_USAGE,
+                       "attack.prm_patch must be given: a patch of %d in %d pixels is no whole number of the %d pixels "
+                       "that are attacked",
+                       c->patch, c->image, input);
     return check_penalties(r, m, e);
 }
 

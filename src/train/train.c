@@ -229,7 +229,7 @@ static vt_status usable(bool *yes, const vt_run *run, vt_err *e) {
     const vt_batch_worker *w = &run->batch.workers[0];
     int32_t id = run->order[(run->step - 1) % run->per_epoch * run->r->top.batch];
     int label;
-    VT_TRY(vt_augment_image(w->x, &label, run->t->data, id, run->m->config.image, &none, 0, 0, e));
+    VT_TRY(vt_augment_image(w->x, &label, run->t->data, id, vt_config_input(&run->m->config), &none, 0, 0, e));
     const float *z = vt_session_forward_f32(w->session, w->x, 1, false);
     *yes = true;
     for (int k = 0; k < run->m->config.classes; k++) *yes = *yes && isfinite(z[k]);

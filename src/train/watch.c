@@ -7,7 +7,7 @@
 #include "core/threads.h"
 #include "train/augment.h"
 
-static size_t room(const vt_model *m) { return 2 * vt_config_pixels(&m->config) + (size_t)m->config.classes; }
+static size_t room(const vt_model *m) { return 2 * vt_config_input_pixels(&m->config) + (size_t)m->config.classes; }
 
 int64_t vt_watch_count(const vt_recipe *r, const vt_dataset *d) {
     int64_t most = d->split == VT_SPLIT_TRAIN ? d->count / 10 : d->count;
@@ -68,10 +68,10 @@ static vt_status watch_image(void *ctx, int thread, size_t item, vt_err *e) {
     vt_watch *w = ctx;
     vt_inner *in = &w->inner[thread];
     int k = w->m->config.classes, y;
-    float *x = w->buffer + (size_t)thread * room(w->m), *adv = x + vt_config_pixels(&w->m->config),
-          *target = adv + vt_config_pixels(&w->m->config);
-    VT_TRY(vt_augment_image(x, &y, w->data, vt_watch_image((int64_t)item, w->count, w->data->count), w->m->config.image,
-                            &none, 0, 0, e));
+    float *x = w->buffer + (size_t)thread * room(w->m), *adv = x + vt_config_input_pixels(&w->m->config),
+          *target = adv + vt_config_input_pixels(&w->m->config);
+    VT_TRY(vt_augment_image(x, &y, w->data, vt_watch_image((int64_t)item, w->count, w->data->count),
+                            vt_config_input(&w->m->config), &none, 0, 0, e));
     in->model.logits(in->model.self, x, in->z, false);
     w->right[item] = vt_argmax_f32(in->z, k) == y;
     w->right[w->count + (int64_t)item] = 0;

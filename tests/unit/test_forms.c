@@ -125,12 +125,17 @@ static const row rows[] = {
     {"norm_pre=1 no_patch_bias=1", small_vit, false, false},
     {"tied_qk=1", small_vit, false, false},
     {"tied_qk=1 post_norm=1 act=relu norm=center final_norm=none pool=avg", small_vit, false, true},
+    {"native=5", small_vit, false, false},
+    {"native=11 native_filter=bicubic_aa bgr=1", small_vit, true, false},
+    {"bgr=1", small_vit, false, true},
     {"local_blocks=2", small_convit, false, true},
+    {"native=7 native_filter=bicubic bgr=1 local_blocks=2", small_convit, false, true},
     {"act=relu final_norm=none local_blocks=1", small_convit, false, false},
     {"norm=center final_norm=center post_norm=1 factor=alpha init=spectral local_blocks=2", small_convit, false, true},
     {"norm=batch tied_qk=1 factor=layer_scale factor_start=0.25 local_blocks=2", small_convit, false, false},
     {"class_blocks=2 tokens_norm=1 eta=0.5", small_xcit, false, false},
     {"class_blocks=3 act=gelu_tanh norm=center final_norm=center", small_xcit, false, true},
+    {"native=9 native_filter=bilinear_aa bgr=1 class_blocks=2", small_xcit, false, false},
     {"class_blocks=2 stem_stride=1,1,2,2", fine_xcit, false, false},
     {"class_blocks=2 tokens_norm=1 tied_qk=1 stem_stride=2,1,2,1 act=relu", fine_xcit, false, true},
     {"", small_swin, false, false},
@@ -176,7 +181,7 @@ static void each(void (*check)(vt_model *m, const char *name)) {
     }
 }
 
-static size_t pixels(const vt_model *m) { return vt_config_pixels(&m->config); }
+static size_t pixels(const vt_model *m) { return vt_config_input_pixels(&m->config); }
 
 static double *images(const vt_model *m, int n) {
     size_t len = (size_t)n * pixels(m);

@@ -1,0 +1,210 @@
+/* What is tried, and how a user would ask for it. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "eval/doctor.h"
+#include "models/forms.h"
+
+/* ---- mean and std in use ---- */
+
+typedef struct known {
+    const char *name;
+    double mean[3], std[3];
+} known;
+
+static const known norms[] = {
+    {"no normalisation", {0, 0, 0}, {1, 1, 1}},
+    {"0.5 / 0.5 (timm's ViT)", {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}},
+    {"ImageNet", {0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}},
+    {"CIFAR-10, std .2470", {0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}},
+    {"CIFAR-10, std .2471", {0.4914, 0.4822, 0.4465}, {0.2471, 0.2435, 0.2616}},
+    {"CIFAR-10, std .2023", {0.4914, 0.4822, 0.4465}, {0.2023, 0.1994, 0.2010}},
+    {"CIFAR-100, std .2675", {0.5071, 0.4867, 0.4408}, {0.2675, 0.2565, 0.2761}},
+    {"CLIP", {0.48145466, 0.4578275, 0.40821073}, {0.26862954, 0.26130258, 0.27577711}},
+    {"raw pixels 0 to 255", {0, 0, 0}, {1 / 255.0, 1 / 255.0, 1 / 255.0}},
+};
+
+static bool same_triple(const double *a, const double *b) {
+    for (int k = 0; k < 3; k++)
+        if (!(fabs(a[k] - b[k]) <= 1e-6 * fabs(b[k]))) return false;
+    return true;
+}
+
+static bool same_norm(const vt_config *a, const vt_config *b) {
+    return same_triple(a->mean, b->mean) && same_triple(a->std, b->std);
+}
+
+static bool same_transform(const vt_transform *a, const vt_transform *b) {
+    char x[64], y[64];
+    vt_transform_text(a, x, sizeof x), vt_transform_text(b, y, sizeof y);
+    return !strcmp(x, y);
+}
+
+/* ---- the list ---- */
+
+typedef struct list {
+    const vt_setting *present;
+    unsigned aspects;
+    vt_trial *out;
+    int n, most;
+} list;
+
+/* A trial that so far is the present setting; NULL: not wanted, or no room. */
+static vt_setting *add(list *l, vt_aspect aspect, const char *what) {
+    if (l->n == l->most || !(l->aspects & 1u << aspect)) return NULL;
+    vt_trial *t = &l->out[l->n++];
+    *t = (vt_trial){.aspect = aspect, .setting = *l->present};
+    snprintf(t->what, sizeof t->what, "%s", what);
+    return &t->setting;
+}
+
+static void add_norm(list *l, vt_aspect aspect, const char *what, const double mean[3], const double std[3],
+                     double factor) {
+    vt_config c = l->present->config;
+    for (int k = 0; k < 3; k++) c.mean[k] = mean[k] * factor, c.std[k] = std[k] * factor;
+    if (same_norm(&c, &l->present->config) || vt_config_check(&c, NULL, NULL) != VT_OK) return;
+    vt_setting *s = add(l, aspect, what);
+    if (s) s->config = c;
+}
+
+static void add_norms(list *l) {
+    const vt_config *c = &l->present->config;
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+        add_norm(l, VT_ASPECT_NORM, norms[i].name, norms[i].mean, norms[i].std, 1);
+    add_norm(l, VT_ASPECT_RANGE, "mean and std, on pixels 0 to 255", c->mean, c->std, 1 / 255.0);
+    add_norm(l, VT_ASPECT_RANGE, "mean and std are of pixels 0 to 255", c->mean, c->std, 255);
+}
+
+static void add_bytes(list *l, vt_transform t) {
+    char text[64], what[64];
+    vt_transform_text(&t, text, sizeof text);
+    snprintf(what, sizeof what, "%.63s", text);
+    if (!l->present->config.native && same_transform(&t, &l->present->transform)) return;
+    vt_setting *s = add(l, VT_ASPECT_RESIZE, what);
+    if (s) s->transform = t, s->config.native = 0;
+}
+
+static void add_inside(list *l, vt_native_filter filter, int side, const char *what) {
+    const vt_config *c = &l->present->config;
+    if (c->native && c->native_filter == filter) return;
+    vt_setting *s = add(l, VT_ASPECT_RESIZE, what);
+    if (s) s->config.native = side, s->config.native_filter = filter, s->transform = (vt_transform){0};
+}
+
+/* Only where images and network differ in size, or something is done to them already. */
+static void add_resizes(list *l, int width, int height) {
+    const vt_config *c = &l->present->config;
+    int n = c->image;
+    bool fits = width == n && height == n;
+    if (fits && vt_transform_is_none(&l->present->transform)) return;
+    if (fits) add_bytes(l, (vt_transform){0});
+    for (int f = 0; f < 2; f++) {
+        vt_filter filter = f ? VT_FILTER_BICUBIC : VT_FILTER_BILINEAR;
+        add_bytes(l, (vt_transform){VT_FIT_SQUASH, n, filter, 0});
+        if (width == height && width < n) continue; /* a picture that is enlarged has no border to spare */
+        add_bytes(l, vt_transform_timm(n, 0.875, filter, false));
+        add_bytes(l, vt_transform_timm(n, 0.9, filter, false));
+        add_bytes(l, (vt_transform){VT_FIT_SHORT, n, filter, n});
+    }
+    if (width != height || fits) return;
+    add_inside(l, VT_NATIVE_BILINEAR, width, "resized inside, bilinear");
+    add_inside(l, VT_NATIVE_BICUBIC, width, "resized inside, bicubic");
+    add_inside(l, VT_NATIVE_NEAREST, width, "resized inside, nearest");
+}
+
+static void add_scale(list *l, const char *what, double scale) {
+    if (fabs(scale / l->present->config.attn_scale - 1) <= 1e-6) return;
+    vt_setting *s = add(l, VT_ASPECT_SCALE, what);
+    if (s) s->config.attn_scale = scale;
+}
+
+static void add_network(list *l) {
+    static const double eps[] = {1e-5, 1e-6, 1e-12};
+    static const char *const acts[] = {"activation gelu", "activation gelu_tanh", "activation relu"};
+    static const char *const heads[] = {"mean of both heads", "class head alone", "distillation head alone"};
+    const vt_config *c = &l->present->config;
+    vt_setting *s;
+    char what[64];
+    for (size_t i = 0; i < sizeof eps / sizeof *eps; i++) {
+        snprintf(what, sizeof what, "LayerNorm eps %g", eps[i]);
+        if (fabs(c->ln_eps / eps[i] - 1) > 1e-6 && (s = add(l, VT_ASPECT_EPS, what))) s->config.ln_eps = eps[i];
+    }
+    add_scale(l, "attention scale: head width ^ -0.5", 1 / sqrt((double)c->dim / c->heads));
+    add_scale(l, "attention scale: width ^ -0.5", 1 / sqrt((double)c->dim));
+    for (int a = VT_ACT_GELU; a <= VT_ACT_RELU; a++)
+        if (c->act != (vt_act)a && (s = add(l, VT_ASPECT_ACT, acts[a]))) s->config.act = (vt_act)a;
+    for (int h = VT_DIST_MEAN; c->dist_token && h <= VT_DIST_DIST; h++)
+        if (c->dist_head != (vt_dist_head)h && (s = add(l, VT_ASPECT_HEADS, heads[h])))
+            s->config.dist_head = (vt_dist_head)h;
+}
+
+int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int height, vt_trial *out, int most) {
+    list l = {.present = present, .aspects = d->aspects | 1u << VT_ASPECT_NONE, .out = out, .most = most};
+    add(&l, VT_ASPECT_NONE, "as it is");
+    add_norms(&l);
+    vt_setting *s = add(&l, VT_ASPECT_CHANNELS, present->config.bgr ? "red, green, blue" : "blue, green, red");
+    if (s) s->config.bgr = !present->config.bgr;
+    add_resizes(&l, width, height);
+    add_network(&l);
+    return l.n;
+}
+
+/* ---- options ---- */
+
+typedef struct text {
+    char *buf;
+    size_t size, used;
+} text;
+
+__attribute__((format(printf, 2, 3))) static void say(text *t, const char *format, ...) {
+    va_list ap;
+    size_t room = t->used < t->size ? t->size - t->used : 0;
+    va_start(ap, format);
+    int n = vsnprintf(t->buf + (room ? t->used : 0), room, format, ap);
+    va_end(ap);
+    t->used += n > 0 ? (size_t)n : 0;
+}
+
+static void say_triple(text *t, const char *option, const double *v) {
+    if (v[0] == v[1] && v[1] == v[2])
+        say(t, " --%s %.9g", option, v[0]);
+    else
+        say(t, " --%s %.9g,%.9g,%.9g", option, v[0], v[1], v[2]);
+}
+
+static void say_form(text *t, const char *key, const vt_config *to, const vt_config *from) {
+    char a[64], b[64];
+    vt_form_text(to, vt_form_find(key), a, sizeof a), vt_form_text(from, vt_form_find(key), b, sizeof b);
+    if (strcmp(a, b)) say(t, " --form %s=%s", key, a);
+}
+
+static void say_resize(text *t, const vt_setting *to, const vt_setting *from) {
+    char how[64];
+    bool bytes = !same_transform(&to->transform, &from->transform), inside = to->config.native != from->config.native;
+    vt_transform_text(&to->transform, how, sizeof how);
+    if (inside) say(t, " --attack-at %s", to->config.native ? "native" : "model");
+    if (bytes) say(t, " --preprocess %s", how);
+    if (to->config.native) say_form(t, "native_filter", &to->config, &from->config);
+}
+
+void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from) {
+    const vt_config *a = &to->config, *b = &from->config;
+    text t = {buf, size, 0};
+    buf[0] = 0;
+    if (!same_norm(a, b)) say_triple(&t, "mean", a->mean), say_triple(&t, "std", a->std);
+    say_form(&t, "bgr", a, b);
+    say_resize(&t, to, from);
+    if (a->ln_eps != b->ln_eps) say(&t, " --ln-eps %g", a->ln_eps);
+    if (a->attn_scale != b->attn_scale) {
+        bool head = a->attn_scale == 1 / sqrt((double)a->dim / a->heads),
+             dim = a->attn_scale == 1 / sqrt((double)a->dim);
+        if (head || dim)
+            say(&t, " --attn-scale %s", head ? "head" : "dim");
+        else
+            say(&t, " --attn-scale %.9g", a->attn_scale);
+    }
+    say_form(&t, "act", a, b);
+    say_form(&t, "dist_head", a, b);
+    if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# doctor finds planted mistakes; eval's hint at it.
+load helpers
+
+# MANY: 1500 fresh images for weights/shapes10-vit. REVERSED: what the tiny model says of 400 images whose channels it
+# sees reversed.
+setup_file() {
+    load helpers
+    export MANY=$BATS_FILE_TMPDIR/many REVERSED=$BATS_FILE_TMPDIR/reversed SHAPES=$ROOT/weights/shapes10-vit
+    "$VITRINE" draw --out "$MANY" --train 10 --test 1500 --seed 5 >/dev/null
+    "$VITRINE" draw --out "$REVERSED" --train 10 --test 400 --seed 6 >/dev/null
+    "$VITRINE" eval "$BASE/w.safetensors" --data "$REVERSED" --form bgr=1 --out "$BATS_FILE_TMPDIR/label" >/dev/null 2>&1
+    tail -n +2 "$BATS_FILE_TMPDIR/label/ledger.jsonl" | jq -r '[.image, .pred] | @tsv' | while read -r image pred; do
+        poke "$REVERSED/test_batch.bin" $((image * 3073)) "$(byte "$pred")"
+    done
+}
+
+# first: the row that ranks first
+first() { sed -n '/% right/{n;p}' <<<"$output" | head -1; }
+
+@test "another std than the model's: the right one ranks first, and what to type is said" {
+    good doctor "$SHAPES" --data "$MANY" --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010
+    [[ $(first) == "0.5 / 0.5 (timm's ViT)"*better*"--mean 0.5 --std 0.5" ]] || fail "$output"
+    says "clearly better: 0.5 / 0.5" "use: --mean 0.5 --std 0.5"
+    local told=$output
+    good doctor "$SHAPES" --data "$MANY" --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010 --threads 1
+    [ "$output" = "$told" ]
+}
+
+@test "pixels taken for 0 to 255: found as well" {
+    good doctor "$SHAPES" --data "$MANY" --mean 0.00196078431 --std 0.00196078431
+    [[ $(first) == *better* ]] || fail "$output"
+    grep -qE '^use: --mean 0\.(5|499999999) --std 0\.(5|499999999)$' <<<"$output" || fail "$output"
+}
+
+@test "a right model: nothing clearly better, and the present setting ranks first" {
+    good doctor "$SHAPES" --data "$MANY"
+    says "nothing clearly better than the present setting was found"
+    [[ $(first) == "as it is"* ]] || fail "$output"
+    [[ $output != *"use:"* && $output != *"labels look"* ]]
+}
+
+@test "reversed channels: found; eval gives the hint and the same results" {
+    good doctor "$W" --data "$REVERSED"
+    [[ $(first) == "blue, green, red"*" 100.00 "*better*"--form bgr=1" ]] || fail "$output"
+    says "use: --form bgr=1"
+    good doctor "$W" --data "$REVERSED" --form bgr=1
+    says "nothing clearly better"
+    vt eval "$W" --data "$REVERSED" --images 0:200 --out r
+    [ "$status" = 0 ]
+    if [ "$(jq '.clean.percent < 50' r/results.json)" = true ]; then
+        [[ $stderr == "vitrine: hint: "*"--form bgr=1"*"vitrine doctor"* ]] || fail "stderr: $stderr"
+    fi
+    ! grep -q hint r/*
+    good eval "$W" --data "$REVERSED" --images 0:40 # too few to say anything
+    vt eval "$W" --data "$REVERSED" --images 0:200 --out r --resume # nothing is said twice
+    [ "$status" = 0 ] && [ -z "$stderr" ]
+}
+
+@test "eval hints at gross mistakes only" {
+    vt eval "$SHAPES" --data "$MANY" --images 0:100 --mean 0 --std 1/255
+    [[ $status == 0 && $stderr == "vitrine: hint: "*"right; with --mean"*"see vitrine doctor" ]] || fail "stderr: $stderr"
+    good eval "$SHAPES" --data "$MANY" --images 0:100
+    "$VITRINE" new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=10 --seed 1 -o random.safetensors
+    vt eval random.safetensors --data "$MANY" --images 0:100
+    [[ $status == 0 && $stderr == "vitrine: hint: "*"near chance"* ]] || fail "stderr: $stderr"
+}
+
+@test "labels by another numbering are noticed" {
+    cp -r "$MANY" moved
+    for i in $(seq 0 299); do
+        label=$(od -An -tu1 -j $((i * 3073)) -N 1 moved/test_batch.bin | tr -d ' ')
+        poke moved/test_batch.bin $((i * 3073)) "$(byte $(((label + 9) % 10)))"
+    done
+    good doctor "$SHAPES" --data moved --images 0:300
+    says "labels look shifted: with 1 added to every label (modulo 10)" "nothing clearly better"
+}
+
+@test "images of another size: resizes are tried, on bytes and inside" {
+    "$VITRINE" new --set dim=16 depth=1 heads=2 patch=8 image=48 classes=10 --seed 0 -o large.safetensors
+    good doctor large.safetensors --data "$MANY" --images 0:60 --attack-at native
+    says "squash:48,bilinear" "resized inside, bicubic" "--attack-at model --preprocess squash:48,bicubic"
+    [[ $output != *"short:"* ]] # there is no border to cut
+    bad 1 "the model wants 48 x 48" -- doctor large.safetensors --data "$MANY"
+    bad 2 "needs --data" -- doctor large.safetensors
+}

@@ -1,0 +1,338 @@
+/* The doctor against planted mistakes: a model names the images itself under a true setting, so that only this one is
+ * right on all of them, and is then examined under another. */
+#include "t.h"
+
+#include "eval/doctor.h"
+#include "models/forms.h"
+#include "models/session.h"
+#include "nn/loss.h"
+
+enum { N = 600, SIDE = 8, K = 4 };
+
+/* ---- images: smooth random colours, labels by a model ---- */
+
+static int32_t named[N];
+
+static vt_status read_image(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
+    (void)d, (void)e;
+    float z[12];
+    *im = (vt_image){SIDE, SIDE, malloc(3 * SIDE * SIDE)};
+    vt_rng_normals(&(vt_rng){.seed = 3, .purpose = 0xD0C, .image = (uint32_t)i}, z, 12);
+    for (int c = 0; c < 3; c++)
+        for (int p = 0; p < SIDE * SIDE; p++) {
+            double x = (p % SIDE) / 7.0 - 0.5, y = (p / SIDE) / 7.0 - 0.5;
+            double v = 110 + 40 * ((double)z[c] + 2 * x * (double)z[3 + c] + 2 * y * (double)z[6 + c] +
+                                   4 * x * y * (double)z[9 + c]);
+            im->rgb[c * SIDE * SIDE + p] = (uint8_t)fmin(fmax(v, 0), 255);
+        }
+    *label = named[i];
+    return VT_OK;
+}
+
+static const vt_dataset_def def = {.name = "planted", .read = read_image};
+static vt_dataset data = {.def = &def, .path = (char *)"planted", .count = N, .classes = K};
+static int32_t order[N];
+
+/* Sharp enough that a setting matters: every weight is random and large. */
+static vt_model *model_of(bool dist) {
+    vt_config c = {.arch = "vit",
+                   .attn = "dot",
+                   .image = SIDE,
+                   .patch = 4,
+                   .dim = 12,
+                   .depth = 2,
+                   .heads = 3,
+                   .hidden = 24,
+                   .classes = K,
+                   .qkv_bias = true,
+                   .dist_token = dist,
+                   .ln_eps = 1e-6,
+                   .attn_scale = 0.5,
+                   .mean = {0.4914, 0.4822, 0.4465},
+                   .std = {0.247, 0.2435, 0.2616}};
+    vt_err e = {0};
+    vt_model *m;
+    if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(vt_model_init(m, 1), VT_OK);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        double *noise = malloc(p->numel * sizeof *noise);
+        t_normals(noise, p->numel, 50 + (uint64_t)i, p->ndim == 4 ? 0.3 : 0.5);
+        for (size_t k = 0; k < p->numel; k++) m->w[p->offset + k] += (float)noise[k];
+        free(noise);
+    }
+    vt_model_refresh(m);
+    return m;
+}
+
+/* Logits of all images [N, K] under a setting. */
+static float *answers(const vt_model *m, const vt_setting *truth) {
+    vt_model v = *m;
+    vt_session_f32 *s;
+    vt_err e = {0};
+    static float x[3 * SIDE * SIDE], z[N * K];
+    v.config = truth->config;
+    if (vt_session_open_f32(&s, &v, 1, VT_GRAD_NONE, &e) != VT_OK) fail_msg("%s", e.text);
+    for (int i = 0; i < N; i++) {
+        vt_image im;
+        int label;
+        read_image(&data, i, &im, &label, &e);
+        for (int k = 0; k < 3 * SIDE * SIDE; k++) x[k] = (float)im.rgb[k] / 255;
+        vt_image_free(&im);
+        memcpy(z + i * K, vt_session_forward_f32(s, x, 1, false), K * sizeof *z);
+    }
+    vt_session_close_f32(s);
+    return z;
+}
+
+/* Labels: what the model says under this setting. */
+static void name_images(vt_model *m, const vt_setting *truth) {
+    const float *z = answers(m, truth);
+    const vt_param *p = vt_model_param(m, "head.bias");
+    for (int k = 0; k < K; k++) { /* no class is the answer to everything */
+        double mean = 0;
+        for (int i = 0; i < N; i++) mean += (double)z[i * K + k] / N;
+        m->w[p->offset + (size_t)k] -= (float)mean * (m->config.dist_token ? 2 : 1);
+    }
+    z = answers(m, truth);
+    for (int i = 0; i < N; i++) named[i] = vt_argmax_f32(z + i * K, K);
+}
+
+static vt_doctor *doctor_of(const vt_model *m, size_t n, unsigned aspects) {
+    static vt_doctor d;
+    for (int i = 0; i < N; i++) order[i] = i;
+    d = (vt_doctor){.model = m,
+                    .data = &data,
+                    .images = order,
+                    .n_images = n,
+                    .first = 64,
+                    .threads = 2,
+                    .aspects = aspects};
+    return &d;
+}
+
+static void examine(vt_doctor *d, const vt_setting *present) {
+    vt_err e = {0};
+    if (vt_doctor_round(d, present, &e) != VT_OK) fail_msg("%s", e.text);
+}
+
+/* ---- one mistake at a time ---- */
+
+typedef struct plant {
+    const char *what, *options; /* the row that must come first, what it says to type */
+    void (*change)(vt_setting *s);
+} plant;
+
+static void std_2023(vt_setting *s) {
+    memcpy(s->config.std, (double[3]){0.2023, 0.1994, 0.2010}, sizeof s->config.std);
+}
+static void halves(vt_setting *s) {
+    for (int k = 0; k < 3; k++) s->config.mean[k] = s->config.std[k] = 0.5;
+}
+static void raw(vt_setting *s) {
+    for (int k = 0; k < 3; k++) s->config.mean[k] = 0, s->config.std[k] = 1 / 255.0;
+}
+static void range(vt_setting *s) {
+    for (int k = 0; k < 3; k++) s->config.mean[k] /= 255, s->config.std[k] /= 255;
+}
+static void bgr(vt_setting *s) { s->config.bgr = true; }
+static void relu(vt_setting *s) { s->config.act = VT_ACT_RELU; }
+static void scale(vt_setting *s) { s->config.attn_scale = 1 / sqrt(12); }
+static void one_head(vt_setting *s) { s->config.dist_head = VT_DIST_CLASS; }
+
+static const plant plants[] = {
+    {"CIFAR-10, std .2023", "--mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.201", std_2023},
+    {"0.5 / 0.5 (timm's ViT)", "--mean 0.5 --std 0.5", halves},
+    {"raw pixels 0 to 255", "--mean 0 --std 0.00392156863", raw},
+    {"mean and std, on pixels 0 to 255",
+     "--mean 0.00192705882,0.00189098039,0.00175098039 --std 0.000968627451,0.000954901961,0.00102588235", range},
+    {"blue, green, red", "--form bgr=1", bgr},
+    {"activation relu", "--form act=relu", relu},
+    {"attention scale: width ^ -0.5", "--attn-scale dim", scale},
+    {"class head alone", "--form dist_head=class", one_head},
+};
+
+static void test_plants(void **state) {
+    (void)state;
+    vt_model *m = model_of(true);
+    for (size_t i = 0; i < T_COUNT(plants); i++) {
+        const plant *p = &plants[i];
+        vt_setting present = {.config = m->config}, truth = present;
+        p->change(&truth);
+        name_images(m, &truth);
+        vt_doctor *d = doctor_of(m, N, VT_ASPECT_ALL);
+        examine(d, &present);
+        const vt_trial *t = vt_doctor_better(d);
+        char text[300];
+        if (!t) fail_msg("%s: nothing was found", p->what);
+        assert_string_equal(t->what, p->what);
+        assert_int_equal(t->right, t->images);
+        assert_true(t->gain > 0 && t->only_there == 0);
+        vt_setting_options(text, sizeof text, &t->setting, &present);
+        assert_string_equal(text, p->options);
+        /* seen from the truth, nothing is better, and it comes first */
+        examine(d, &truth);
+        assert_null(vt_doctor_better(d));
+        assert_true(vt_doctor_present(d) == &d->trials[0]);
+        vt_doctor_free(d);
+    }
+    vt_model_close(m);
+}
+
+/* Two mistakes, one after the other. */
+static void test_two(void **state) {
+    (void)state;
+    vt_model *m = model_of(false);
+    vt_setting present = {.config = m->config}, truth = present;
+    bgr(&truth), halves(&truth);
+    name_images(m, &truth);
+    vt_doctor *d = doctor_of(m, N, VT_ASPECT_ALL);
+    for (int i = 0; i < 2; i++) {
+        examine(d, &present);
+        const vt_trial *t = vt_doctor_better(d);
+        assert_non_null(t);
+        d->aspects &= ~(1u << t->aspect);
+        present = t->setting;
+    }
+    assert_true(present.config.bgr && present.config.mean[0] == 0.5 && present.config.std[2] == 0.5);
+    examine(d, &present);
+    assert_null(vt_doctor_better(d));
+    vt_doctor_free(d);
+    vt_model_close(m);
+}
+
+/* Few images: what many would show stays undecided. And numbers do not depend on threads. */
+static void test_undecided(void **state) {
+    (void)state;
+    vt_model *m = model_of(false);
+    vt_setting present = {.config = m->config}, truth = present;
+    std_2023(&truth);
+    name_images(m, &truth);
+    vt_doctor *d = doctor_of(m, 12, 1u << VT_ASPECT_NORM);
+    examine(d, &present);
+    assert_null(vt_doctor_better(d));
+    d = doctor_of(m, 200, 1u << VT_ASPECT_NORM);
+    examine(d, &present);
+    vt_trial first = d->trials[0];
+    first.logits = NULL;
+    vt_doctor_free(d);
+    d->threads = 1;
+    examine(d, &present);
+    assert_true(d->trials[0].gain == first.gain && d->trials[0].error == first.error &&
+                d->trials[0].loss == first.loss);
+    assert_string_equal(d->trials[0].what, first.what);
+    vt_doctor_free(d);
+    vt_model_close(m);
+}
+
+/* A model that is sure of nothing, or of everything, is not preferred for it: a factor on all logits changes neither
+ * gain nor order. */
+static void test_temperature(void **state) {
+    (void)state;
+    vt_model *m = model_of(false);
+    vt_setting present = {.config = m->config}, truth = present;
+    halves(&truth);
+    name_images(m, &truth);
+    for (int i = 0; i < N; i += 7) named[i] = (named[i] + 1) % K; /* so that the best temperature is not 0 */
+    double gain = 0;
+    for (int k = 0; k < 3; k++) {
+        vt_doctor *d = doctor_of(m, N, 1u << VT_ASPECT_NORM);
+        examine(d, &present);
+        const vt_trial *t = vt_doctor_better(d);
+        assert_non_null(t);
+        assert_string_equal(t->what, "0.5 / 0.5 (timm's ViT)");
+        if (!k) gain = t->gain;
+        t_le(fabs(t->gain / gain - 1), 1e-4, "gain at factor 4^%d", k); /* of float logits, bisected to 1e-8 */
+        vt_doctor_free(d);
+        for (int j = 0; j < 2; j++) {
+            const vt_param *p = vt_model_param(m, j ? "head.bias" : "head.weight");
+            for (size_t q = 0; q < p->numel; q++) m->w[p->offset + q] *= 4;
+        }
+        vt_model_refresh(m);
+    }
+    vt_model_close(m);
+}
+
+/* ---- labels ---- */
+
+static void test_labels(void **state) {
+    (void)state;
+    vt_model *m = model_of(false);
+    vt_setting present = {.config = m->config};
+    char text[400];
+    static const int permuted[K] = {2, 1, 3, 0};
+    name_images(m, &present);
+    for (int i = 0; i < N; i += 4) named[i] = i / 4 % K; /* some are wrong anyway */
+    int32_t right[N];
+    memcpy(right, named, sizeof right);
+    vt_doctor *d = doctor_of(m, N, 0);
+    examine(d, &present);
+    assert_false(vt_doctor_labels(d, vt_doctor_present(d), text, sizeof text));
+    for (int i = 0; i < N; i++) named[i] = (right[i] + K - 1) % K;
+    examine(d, &present);
+    assert_true(vt_doctor_labels(d, vt_doctor_present(d), text, sizeof text));
+    assert_non_null(strstr(text, "with 1 added to every label (modulo 4)"));
+    for (int i = 0; i < N; i++) named[i] = permuted[right[i]];
+    examine(d, &present);
+    assert_true(vt_doctor_labels(d, vt_doctor_present(d), text, sizeof text));
+    assert_non_null(strstr(text, "renumbered"));
+    assert_non_null(strstr(text, " 0 as 3, 2 as 0, 3 as 2"));
+    /* a class that is mistaken for another is no renumbering */
+    for (int i = 0; i < N; i++) named[i] = right[i] == 1 && i % 8 ? 2 : right[i];
+    examine(d, &present);
+    assert_false(vt_doctor_labels(d, vt_doctor_present(d), text, sizeof text));
+    vt_doctor_free(d);
+    vt_model_close(m);
+}
+
+/* ---- samples, options ---- */
+
+static void test_sample(void **state) {
+    (void)state;
+    int32_t all[128], out[128];
+    for (int i = 0; i < 128; i++) all[i] = 10 * i;
+    for (size_t n = 1; n <= 120; n += 7) {
+        size_t k = vt_doctor_sample(out, n, all, 100);
+        bool seen[100] = {false};
+        assert_int_equal(k, n < 100 ? n : 100);
+        for (size_t i = 0; i < k; i++) {
+            assert_true(out[i] % 10 == 0 && out[i] >= 0 && out[i] < 1000 && !seen[out[i] / 10]);
+            seen[out[i] / 10] = true;
+        }
+    }
+    vt_doctor_sample(out, 64, all, 128); /* every beginning is spread */
+    for (int i = 0; i < 8; i++) {
+        int inside = 0;
+        for (int k = 0; k < 8; k++) inside += out[k] >= 160 * i && out[k] < 160 * (i + 1);
+        assert_int_equal(inside, 1);
+    }
+}
+
+/* What is to be typed when several things change, and when images are resized. */
+static void test_options(void **state) {
+    (void)state;
+    char text[300];
+    vt_setting a = {.config = {.image = 224, .dim = 12, .heads = 3, .attn_scale = 0.5, .ln_eps = 1e-6}}, b = a;
+    vt_setting_options(text, sizeof text, &b, &a);
+    assert_string_equal(text, "");
+    b.config.native = 32, b.config.native_filter = VT_NATIVE_BICUBIC, b.config.ln_eps = 1e-5,
+    b.config.act = VT_ACT_GELU_TANH;
+    vt_setting_options(text, sizeof text, &b, &a);
+    assert_string_equal(text, "--attack-at native --form native_filter=bicubic --ln-eps 1e-05 --form act=gelu_tanh");
+    a = b, b.config.native = 0, b.transform = (vt_transform){VT_FIT_SHORT, 248, VT_FILTER_BICUBIC, 224};
+    vt_setting_options(text, sizeof text, &b, &a);
+    assert_string_equal(text, "--attack-at model --preprocess short:248,bicubic,crop:224");
+    b.config.attn_scale = 0.25;
+    vt_setting_options(text, sizeof text, &a, &b);
+    assert_string_equal(text, "--attack-at native --preprocess none --attn-scale head");
+    vt_setting_options(text, 8, &a, &b); /* too little room: cut, not overrun */
+    assert_string_equal(text, "--atta");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plants),    cmocka_unit_test(test_two),
+                                       cmocka_unit_test(test_undecided), cmocka_unit_test(test_temperature),
+                                       cmocka_unit_test(test_labels),    cmocka_unit_test(test_sample),
+                                       cmocka_unit_test(test_options)};
+    return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);
+}
