@@ -220,6 +220,7 @@ vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const
 /* The shortest text that reads back equal; 2/255 before 16 digits. */
 static int number_text(double v, char *buf, size_t size) {
     double k = v * 255;
+    if (v == round(v) && fabs(v) < 1e6) return snprintf(buf, size, "%.0f", v); /* not 1e+01 */
     for (int digits = 1; digits < 17; digits++) {
         char t[40];
         snprintf(t, sizeof t, "%.*g", digits, v);
