@@ -211,10 +211,10 @@ static void test_undecided(void **state) {
     vt_doctor *d = doctor_of(m, 12, 1u << VT_ASPECT_NORM);
     examine(d, &present);
     assert_null(vt_doctor_better(d));
+    vt_doctor_free(d);
     d = doctor_of(m, 200, 1u << VT_ASPECT_NORM);
     examine(d, &present);
     vt_trial first = d->trials[0];
-    first.logits = NULL;
     vt_doctor_free(d);
     d->threads = 1;
     examine(d, &present);
@@ -277,8 +277,14 @@ static void test_labels(void **state) {
     assert_true(vt_doctor_labels(d, vt_doctor_present(d), text, sizeof text));
     assert_non_null(strstr(text, "renumbered"));
     assert_non_null(strstr(text, " 0 as 3, 2 as 0, 3 as 2"));
-    /* a class that is mistaken for another is no renumbering */
-    for (int i = 0; i < N; i++) named[i] = right[i] == 1 && i % 8 ? 2 : right[i];
+    /* two labels for which the model mostly says the same: no renumbering */
+    int seen[K] = {0}, often = 0;
+    for (int i = 0; i < N; i++) seen[right[i]]++;
+    for (int k = 1; k < K; k++)
+        if (seen[k] > seen[often]) often = k;
+    int other = (often + 1) % K, third = (often + 2) % K;
+    for (int i = 0; i < N; i++)
+        named[i] = right[i] == often && i % 3 ? other : right[i] == other && i % 5 ? third : right[i];
     examine(d, &present);
     assert_false(vt_doctor_labels(d, vt_doctor_present(d), text, sizeof text));
     vt_doctor_free(d);
