@@ -5,18 +5,15 @@
 #define VT_DOUBLE
 #include "core/real.h"
 #include "recipe_bench.h"
+#include "session32.h"
 
-/* The float twin, as a text that is compiled in double sees it. */
-typedef struct vt_session_f32 vt_session_f32;
 #include "core/gemm.h"
 #include "io/draw.h"
 #include "models/forms.h"
 #include "models/session.h"
 #include "train/inner.h"
 #include "train/train.h"
-vt_status vt_session_open_f32(vt_session_f32 **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
-void vt_session_close_f32(vt_session_f32 *s);
-const float *vt_session_forward_f32(vt_session_f32 *s, const float *x, int b, bool keep);
+
 double vt_loss_eval_f64(double *dz, const vt_loss *loss, const double *z, int classes);
 
 enum { B = 2, SIDE = 32, PIXELS = 3 * SIDE * SIDE, CLASSES = 10 };

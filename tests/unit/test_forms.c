@@ -14,13 +14,8 @@
 #include "models/forms.h"
 #include "models/roles.h"
 #include "models/session.h"
-
-/* The float twin, as a text that is compiled in double sees it. */
-typedef struct vt_session_f32 vt_session_f32;
-vt_status vt_session_open_f32(vt_session_f32 **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
-void vt_session_close_f32(vt_session_f32 *s);
-const float *vt_session_forward_f32(vt_session_f32 *s, const float *x, int b, bool keep);
-void vt_session_backward_f32(vt_session_f32 *s, const float *dlogits, float *dx, float *grad);
+#include "scratch.h"
+#include "session32.h"
 
 enum { B = 2, MAX_OUT = 64 };
 
@@ -365,27 +360,9 @@ static void test_ard(void **state) {
 
 /* ---- files ---- */
 
-static char dir[] = "/tmp/vitrine-forms-XXXXXX";
-
-static const char *in(const char *name) {
-    static char path[2][100];
-    static int k;
-    k = !k;
-    snprintf(path[k], sizeof path[k], "%s/%s", dir, name);
-    return path[k];
-}
-
 static int setup(void **state) {
-    (void)state;
     vt_blas_single_thread();
-    return mkdtemp(dir) ? 0 : 1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    char line[100];
-    snprintf(line, sizeof line, "rm -rf %s", dir);
-    return system(line);
+    return make_tmp(state);
 }
 
 /* Same bytes in both files. */
@@ -404,8 +381,8 @@ static void check_round_trip(vt_model *m, const char *name) {
     char a[200], b[200];
     vt_model *again;
     vt_err e = {0};
-    if (vt_model_save(m, in("a.safetensors"), &e) != VT_OK) fail_msg("%s: %s", name, e.text);
-    if (vt_model_open(&again, in("a.safetensors"), NULL, &e) != VT_OK) fail_msg("%s: %s", name, e.text);
+    if (vt_model_save(m, at("a.safetensors"), &e) != VT_OK) fail_msg("%s: %s", name, e.text);
+    if (vt_model_open(&again, at("a.safetensors"), NULL, &e) != VT_OK) fail_msg("%s: %s", name, e.text);
     vt_forms_text(&m->config, a, sizeof a), vt_forms_text(&again->config, b, sizeof b);
     assert_string_equal(a, b);
     const vt_config *c = &m->config, *d = &again->config;
@@ -417,8 +394,8 @@ static void check_round_trip(vt_model *m, const char *name) {
     assert_int_equal(m->params.total, again->params.total);
     assert_memory_equal(m->w, again->w, m->params.total * sizeof *m->w);
     assert_memory_equal(m->wt, again->wt, m->params.t_total * sizeof *m->wt);
-    assert_int_equal(vt_model_save(again, in("b.safetensors"), &e), VT_OK);
-    same_file(in("a.safetensors"), in("b.safetensors"), name);
+    assert_int_equal(vt_model_save(again, at("b.safetensors"), &e), VT_OK);
+    same_file(at("a.safetensors"), at("b.safetensors"), name);
     vt_model_close(again);
 }
 
@@ -652,5 +629,5 @@ int main(void) {
         cmocka_unit_test(test_torch),     cmocka_unit_test(test_round_trip), cmocka_unit_test(test_words),
         cmocka_unit_test(test_refusals),  cmocka_unit_test(test_spectral),   cmocka_unit_test(test_roles),
     };
-    return cmocka_run_group_tests_name("forms", tests, setup, teardown);
+    return cmocka_run_group_tests_name("forms", tests, setup, remove_tmp);
 }

@@ -8,28 +8,15 @@
 #include "core/hash.h"
 #include "io/image_jpeg.h"
 #include "io/imagenet.h"
+#include "scratch.h"
 
 #define FIXTURES "tests/fixtures/images/"
-
-static char tmp[200];
 
 static uint8_t *get(const char *path, size_t *n) {
     uint8_t *bytes;
     vt_err e = {0};
     if (vt_image_load(path, &bytes, n, &e) != VT_OK) fail_msg("%s", e.text);
     return bytes;
-}
-
-__attribute__((format(printf, 1, 2))) static const char *in(const char *format, ...) {
-    static char ring[4][400];
-    static int k;
-    char *p = ring[k++ % 4];
-    int n = snprintf(p, 400, "%s/", tmp);
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(p + n, 400 - (size_t)n, format, ap);
-    va_end(ap);
-    return p;
 }
 
 /* pixels() of gen_images.py, from interleaved to planes */
@@ -354,11 +341,11 @@ static void copy(const char *from, const char *to) {
 static vt_dataset *open_two(void) {
     static bool made;
     if (!made) {
-        assert_int_equal(mkdir(in("val"), 0700) | mkdir(in("val/" TENCH), 0700) | mkdir(in("val/" CHURCH), 0700), 0);
-        copy(FIXTURES "420.jpg", in("val/" CHURCH "/ILSVRC2012_val_00000001.JPEG"));
-        copy("tests/fixtures/png/rgb8.png", in("val/" CHURCH "/" CHURCH "_22.JPEG"));
-        copy(FIXTURES "grey.jpg", in("val/" TENCH "/ILSVRC2012_val_00000009.JPEG"));
-        copy(FIXTURES "cut.bad", in("val/" TENCH "/.hidden.JPEG"));
+        assert_int_equal(mkdir(at("val"), 0700) | mkdir(at("val/" TENCH), 0700) | mkdir(at("val/" CHURCH), 0700), 0);
+        copy(FIXTURES "420.jpg", at("val/" CHURCH "/ILSVRC2012_val_00000001.JPEG"));
+        copy("tests/fixtures/png/rgb8.png", at("val/" CHURCH "/" CHURCH "_22.JPEG"));
+        copy(FIXTURES "grey.jpg", at("val/" TENCH "/ILSVRC2012_val_00000009.JPEG"));
+        copy(FIXTURES "cut.bad", at("val/" TENCH "/.hidden.JPEG"));
         made = true;
     }
     vt_dataset *d;
@@ -420,13 +407,13 @@ static void test_folder_heads(void **state) {
     assert_true(!d->head && !d->restricted);
     t_says(vt_dataset_fit_head(d, 10, false, "m.st", &e), VT_E_SHAPE, &e, "2 classes", "the model m.st has 10");
     vt_dataset_close(d);
-    assert_int_equal(rename(in("val/" CHURCH), in("val/church")), 0);
+    assert_int_equal(rename(at("val/" CHURCH), at("val/church")), 0);
     assert_int_equal(vt_dataset_open(&d, tmp, VT_SPLIT_TEST, &e), VT_OK);
     t_says(vt_dataset_fit_head(d, 1000, false, "m.st", &e), VT_E_SHAPE, &e, "2 classes",
            "not named by ImageNet's wnids");
     assert_int_equal(vt_imagenet_val_count(d), -1);
     vt_dataset_close(d);
-    assert_int_equal(rename(in("val/church"), in("val/" CHURCH)), 0);
+    assert_int_equal(rename(at("val/church"), at("val/" CHURCH)), 0);
 }
 
 static void test_folder_bad_jpeg(void **state) {
@@ -434,9 +421,9 @@ static void test_folder_bad_jpeg(void **state) {
     vt_dataset *d = open_two();
     vt_dataset_close(d);
     vt_err e = {0};
-    copy(FIXTURES "cut.bad", in("val/" CHURCH "/x.jpg"));
-    t_says(vt_dataset_open(&d, tmp, VT_SPLIT_TEST, &e), VT_E_FORMAT, &e, in("val/" CHURCH "/x.jpg"), "truncated JPEG");
-    assert_int_equal(unlink(in("val/" CHURCH "/x.jpg")), 0);
+    copy(FIXTURES "cut.bad", at("val/" CHURCH "/x.jpg"));
+    t_says(vt_dataset_open(&d, tmp, VT_SPLIT_TEST, &e), VT_E_FORMAT, &e, at("val/" CHURCH "/x.jpg"), "truncated JPEG");
+    assert_int_equal(unlink(at("val/" CHURCH "/x.jpg")), 0);
 }
 
 /* Every 9-character wnid there can be: exactly the 1000 are found, in order, and they are the public list. */
@@ -470,20 +457,6 @@ static void test_imagenet(void **state) {
     assert_string_equal(hex, "70002b0ff5de60a3a17a82dbfcff291931f96225ddf941ad2e182fc39e183d15");
     assert_true(vt_imagenet_is_val("n01440764/ILSVRC2012_val_00000293.JPEG") && vt_imagenet_is_val("ILSVRC2012_val_1"));
     assert_true(!vt_imagenet_is_val("ILSVRC2012_val_x/n01440764_10026.JPEG") && !vt_imagenet_is_val("x"));
-}
-
-static int make_tmp(void **state) {
-    (void)state;
-    const char *base = getenv("TMPDIR");
-    snprintf(tmp, sizeof tmp, "%s/vitrine-test-image-XXXXXX", base ? base : "/tmp");
-    return mkdtemp(tmp) ? 0 : -1;
-}
-
-static int remove_tmp(void **state) {
-    (void)state;
-    char cmd[300];
-    snprintf(cmd, sizeof cmd, "rm -rf '%s'", tmp);
-    return system(cmd);
 }
 
 int main(void) {

@@ -18,25 +18,11 @@
 #include "core/hash.h"
 #include "io/dataset.h"
 #include "io/safetensors.h"
+#include "scratch.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 /* ---- helpers ---- */
-
-static char tmp[200]; /* this program's folder */
-
-/* tmp/`format`; one of eight buffers in turn. */
-__attribute__((format(printf, 1, 2))) static const char *at(const char *format, ...) {
-    static char ring[8][400];
-    static int k;
-    char *p = ring[k++ % 8];
-    int n = snprintf(p, 400, "%s/", tmp);
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(p + n, 400 - (size_t)n, format, ap);
-    va_end(ap);
-    return p;
-}
 
 static void put(const char *path, const void *bytes, size_t n) {
     FILE *f = fopen(path, "wb");
@@ -72,20 +58,6 @@ static int files_in(const char *folder) {
     assert_int_equal(fscanf(p, "%d", &n), 1);
     pclose(p);
     return n;
-}
-
-static int make_tmp(void **state) {
-    (void)state;
-    const char *base = getenv("TMPDIR");
-    snprintf(tmp, sizeof tmp, "%s/vitrine-test-io-XXXXXX", base ? base : "/tmp");
-    return mkdtemp(tmp) ? 0 : -1;
-}
-
-static int remove_tmp(void **state) {
-    (void)state;
-    char cmd[300];
-    snprintf(cmd, sizeof cmd, "rm -rf '%s'", tmp);
-    return system(cmd);
 }
 
 /* ---- safetensors ---- */

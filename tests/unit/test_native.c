@@ -8,14 +8,7 @@
 #include "io/safetensors.h"
 #include "models/forms.h"
 #include "models/session.h"
-
-/* The float twin, as a text that is compiled in double sees it. */
-typedef struct vt_session_f32 vt_session_f32;
-vt_status vt_session_open_f32(vt_session_f32 **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
-void vt_session_close_f32(vt_session_f32 *s);
-const float *vt_session_forward_f32(vt_session_f32 *s, const float *x, int b, bool keep);
-void vt_session_backward_f32(vt_session_f32 *s, const float *dlogits, float *dx, float *grad);
-size_t vt_session_bytes_f32(const vt_model *m, int capacity, vt_grad_mode mode);
+#include "session32.h"
 
 enum { B = 2, MOST = B * 3 * 13 * 13 };
 

@@ -13,11 +13,11 @@
 #include "io/dataset.h"
 #include "io/npy.h"
 #include "io/zip.h"
+#include "scratch.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define CORPUS "tests/fuzz/corpus/npy/"
 
-static char tmp[200];
 static vt_st *judge;
 
 static uint8_t *get(const char *path, size_t *n) {
@@ -279,19 +279,13 @@ static void test_sets_refused(void **state) {
 }
 
 static int start(void **state) {
-    (void)state;
-    const char *base = getenv("TMPDIR");
     vt_err e;
-    snprintf(tmp, sizeof tmp, "%s/vitrine-test-npy-XXXXXX", base ? base : "/tmp");
-    return mkdtemp(tmp) && vt_st_open(&judge, "tests/fixtures/npy.safetensors", &e) == VT_OK ? 0 : -1;
+    return make_tmp(state) == 0 && vt_st_open(&judge, "tests/fixtures/npy.safetensors", &e) == VT_OK ? 0 : -1;
 }
 
 static int end(void **state) {
-    (void)state;
-    char cmd[300];
     vt_st_close(judge);
-    snprintf(cmd, sizeof cmd, "rm -rf '%s'", tmp);
-    return system(cmd);
+    return remove_tmp(state);
 }
 
 int main(void) {

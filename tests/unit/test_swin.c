@@ -11,37 +11,14 @@
 #include "models/session.h"
 #include "models/swin.h"
 #include "nn/window.h"
-
-/* The float twin, as a text that is compiled in double sees it. */
-typedef struct vt_session_f32 vt_session_f32;
-vt_status vt_session_open_f32(vt_session_f32 **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
-void vt_session_close_f32(vt_session_f32 *s);
-const float *vt_session_forward_f32(vt_session_f32 *s, const float *x, int b, bool keep);
-void vt_session_backward_f32(vt_session_f32 *s, const float *dlogits, float *dx, float *grad);
+#include "scratch.h"
+#include "session32.h"
 
 enum { B = 2, CLASSES = 5 };
 
-static char dir[] = "/tmp/vitrine-swin-XXXXXX";
-
-static const char *in(const char *name) {
-    static char path[2][100];
-    static int k;
-    k = !k;
-    snprintf(path[k], sizeof path[k], "%s/%s", dir, name);
-    return path[k];
-}
-
 static int setup(void **state) {
-    (void)state;
     vt_blas_single_thread();
-    return mkdtemp(dir) ? 0 : 1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    char line[100];
-    snprintf(line, sizeof line, "rm -rf %s", dir);
-    return system(line);
+    return make_tmp(state);
 }
 
 /* ---- orders, by hand ---- */
@@ -425,12 +402,12 @@ static void test_detected(void **state) {
     for (size_t i = 0; i < T_COUNT(all); i++) {
         vt_model *m = judged(all[i].name), *got;
         char a[300], b[300];
-        write_bare(m, in("bare.safetensors"), NULL, NULL, 0);
+        write_bare(m, at("bare.safetensors"), NULL, NULL, 0);
         vt_overrides o = imagenet;
         if (!strcmp(all[i].name, "lips")) /* of these no tensor tells */
             o.form[0] = "norm=center", o.form[1] = "final_norm=center", o.form[2] = "post_norm=1",
             o.form[3] = "no_shift=1", o.n_form = 4;
-        got = opened(in("bare.safetensors"), &o);
+        got = opened(at("bare.safetensors"), &o);
         const vt_config *c = &m->config, *d = &got->config;
         vt_forms_text(c, a, sizeof a), vt_forms_text(d, b, sizeof b);
         assert_string_equal(a, b);
@@ -466,35 +443,35 @@ static void test_image(void **state) {
                {0, 36, 36, false, NULL, "the images given"},
                {0, 0, 16, false, NULL, "a guess"}};
     for (size_t i = 0; i < T_COUNT(all); i++) {
-        write_bare(m, in("w.safetensors"), NULL, pairs, all[i].meta);
+        write_bare(m, at("w.safetensors"), NULL, pairs, all[i].meta);
         if (all[i].json)
-            write_text(in("config.json"), all[i].json);
+            write_text(at("config.json"), all[i].json);
         else
-            unlink(in("config.json"));
+            unlink(at("config.json"));
         vt_overrides o = imagenet;
         o.image = all[i].option, o.shown = all[i].shown;
-        got = opened(in("w.safetensors"), &o);
+        got = opened(at("w.safetensors"), &o);
         assert_int_equal(got->config.image, all[i].want);
         assert_true(!strncmp(got->source[VT_FIELD_IMAGE], all[i].from, strlen(all[i].from)));
         vt_model_close(got);
     }
-    unlink(in("config.json"));
-    assert_int_equal(vt_model_save(m, in("w.safetensors"), &e), VT_OK);
-    got = opened(in("w.safetensors"), NULL);
+    unlink(at("config.json"));
+    assert_int_equal(vt_model_save(m, at("w.safetensors"), &e), VT_OK);
+    got = opened(at("w.safetensors"), NULL);
     assert_int_equal(got->config.image, 20);
     vt_model_close(got);
-    write_bare(m, in("w.safetensors"), NULL, NULL, 0);
+    write_bare(m, at("w.safetensors"), NULL, NULL, 0);
     vt_overrides o = imagenet;
     o.image = 18;
-    t_says(vt_model_open(&got, in("w.safetensors"), &o, &e), VT_E_SHAPE, &e, "9 x 9 tokens", "multiple of 4");
+    t_says(vt_model_open(&got, at("w.safetensors"), &o, &e), VT_E_SHAPE, &e, "9 x 9 tokens", "multiple of 4");
     pairs[1] = "20.5";
-    write_bare(m, in("w.safetensors"), NULL, pairs, 1);
-    t_says(vt_model_open(&got, in("w.safetensors"), &imagenet, &e), VT_E_RANGE, &e, "20.5", "whole number");
+    write_bare(m, at("w.safetensors"), NULL, pairs, 1);
+    t_says(vt_model_open(&got, at("w.safetensors"), &imagenet, &e), VT_E_RANGE, &e, "20.5", "whole number");
     vt_model_close(m);
     m = judged("whole");
-    write_bare(m, in("w.safetensors"), NULL, NULL, 0);
+    write_bare(m, at("w.safetensors"), NULL, NULL, 0);
     o.image = 32;
-    t_says(vt_model_open(&got, in("w.safetensors"), &o, &e), VT_E_USAGE, &e, "--image-size 32", "16");
+    t_says(vt_model_open(&got, at("w.safetensors"), &o, &e), VT_E_USAGE, &e, "--image-size 32", "16");
     vt_model_close(m);
 }
 
@@ -534,8 +511,8 @@ static void test_damaged(void **state) {
     vt_model *m = judged("padded"), *got;
     vt_err e = {0};
     for (size_t i = 0; i < T_COUNT(all); i++) {
-        write_bare(m, in("bare.safetensors"), all[i].edit, NULL, 0);
-        t_says(vt_model_open(&got, in("bare.safetensors"), &imagenet, &e), all[i].status, &e, all[i].a, all[i].b);
+        write_bare(m, at("bare.safetensors"), all[i].edit, NULL, 0);
+        t_says(vt_model_open(&got, at("bare.safetensors"), &imagenet, &e), all[i].status, &e, all[i].a, all[i].b);
     }
     vt_model_close(m);
 }
@@ -686,5 +663,5 @@ int main(void) {
         cmocka_unit_test(test_stages),
         cmocka_unit_test_setup_teardown(test_init, open_ref, close_ref),
     };
-    return cmocka_run_group_tests_name("swin", tests, setup, teardown);
+    return cmocka_run_group_tests_name("swin", tests, setup, remove_tmp);
 }

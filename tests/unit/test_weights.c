@@ -14,23 +14,10 @@
 #include <unistd.h>
 #include "core/hash.h"
 #include "io/weights.h"
+#include "scratch.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define CORPUS "tests/fuzz/corpus/pth/"
-
-static char tmp[200];
-
-__attribute__((format(printf, 1, 2))) static const char *at(const char *format, ...) {
-    static char ring[8][400];
-    static int k;
-    char *p = ring[k++ % 8];
-    int n = snprintf(p, 400, "%s/", tmp);
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(p + n, 400 - (size_t)n, format, ap);
-    va_end(ap);
-    return p;
-}
 
 static vt_st *open_good(const char *path, const char *want) {
     vt_st *st;
@@ -427,20 +414,6 @@ static void test_cuts(void **state) {
         }
         free(whole);
     }
-}
-
-static int make_tmp(void **state) {
-    (void)state;
-    const char *base = getenv("TMPDIR");
-    snprintf(tmp, sizeof tmp, "%s/vitrine-test-weights-XXXXXX", base ? base : "/tmp");
-    return mkdtemp(tmp) ? 0 : -1;
-}
-
-static int remove_tmp(void **state) {
-    (void)state;
-    char cmd[300];
-    snprintf(cmd, sizeof cmd, "rm -rf '%s'", tmp);
-    return system(cmd);
 }
 
 int main(void) {

@@ -9,12 +9,7 @@
 #include "io/safetensors.h"
 #include "train/train.h"
 #include "xcit_bench.h"
-
-typedef struct vt_session_f32 vt_session_f32;
-vt_status vt_session_open_f32(vt_session_f32 **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
-void vt_session_close_f32(vt_session_f32 *s);
-const float *vt_session_forward_f32(vt_session_f32 *s, const float *x, int b, bool keep);
-void vt_session_backward_f32(vt_session_f32 *s, const float *dlogits, float *dx, float *grad);
+#include "session32.h"
 
 enum { B = 2 };
 
@@ -286,7 +281,7 @@ static vt_status train(const vt_model *from, const char *set, const char *out, v
     vt_recipe *r = of_set(RECIPE, set);
     vt_dataset *data;
     vt_model *m = NULL;
-    assert_int_equal(vt_dataset_open(&data, in("data"), VT_SPLIT_TRAIN, e), VT_OK);
+    assert_int_equal(vt_dataset_open(&data, at("data"), VT_SPLIT_TRAIN, e), VT_OK);
     vt_status s = vt_train_model(&m, r, data, from, e);
     vt_train t = {.recipe = r, .model = m, .data = data, .out = out, .threads = 2};
     if (s == VT_OK) s = vt_train_run(&t, e);
@@ -304,9 +299,9 @@ static void test_training(void **state) {
     c.image = 224, c.patch = 16, c.classes = 10; /* trained at 32, where the stem's strides are others */
     vt_model *m = model_of(&c), *got;
     vt_err e = {0};
-    if (train(m, NULL, in("run"), &e) != VT_OK) fail_msg("%s", e.text);
+    if (train(m, NULL, at("run"), &e) != VT_OK) fail_msg("%s", e.text);
     char path[300];
-    snprintf(path, sizeof path, "%s/model.safetensors", in("run"));
+    snprintf(path, sizeof path, "%s/model.safetensors", at("run"));
     if (vt_model_open(&got, path, NULL, &e) != VT_OK) fail_msg("%s", e.text);
     assert_true(got->config.image == 32 && vt_model_tokens(got) == 64);
     for (int i = 0; i < m->params.count; i++) {
@@ -316,14 +311,14 @@ static void test_training(void **state) {
         if (same != p->buffer) fail_msg("%s: %s", p->name, same ? "did not move" : "a statistic moved");
     }
     vt_model_close(got);
-    t_says(train(m, "ortho.variant=AM", in("am"), &e), VT_E_SHAPE, &e, "L_AM", "xcit");
-    if (train(m, "attention_optimiser=md", in("md"), &e) != VT_OK) fail_msg("%s", e.text);
+    t_says(train(m, "ortho.variant=AM", at("am"), &e), VT_E_SHAPE, &e, "L_AM", "xcit");
+    if (train(m, "attention_optimiser=md", at("md"), &e) != VT_OK) fail_msg("%s", e.text);
     vt_model_close(m);
 }
 
 static int setup(void **state) {
     vt_err e = {0};
-    return xcit_setup(state) || vt_draw_write(in("data"), 20, 4, 5, &e) != VT_OK;
+    return xcit_setup(state) || vt_draw_write(at("data"), 20, 4, 5, &e) != VT_OK;
 }
 
 int main(void) {
@@ -331,5 +326,5 @@ int main(void) {
         cmocka_unit_test(test_torch),          cmocka_unit_test(test_zero_rows), cmocka_unit_test(test_variants),
         cmocka_unit_test(test_variants_where), cmocka_unit_test(test_training),
     };
-    return cmocka_run_group_tests(tests, setup, xcit_teardown);
+    return cmocka_run_group_tests(tests, setup, remove_tmp);
 }

@@ -114,8 +114,8 @@ static void test_files(void **state) {
     c.patch = 16, c.image = 64, c.depth = 2;
     vt_model *m = model_of(&c), *got;
     vt_err e = {0};
-    write_file(m, in("plain.safetensors"), untold, 2, NULL);
-    if (vt_model_open(&got, in("plain.safetensors"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
+    write_file(m, at("plain.safetensors"), untold, 2, NULL);
+    if (vt_model_open(&got, at("plain.safetensors"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
     const vt_config *d = &got->config;
     assert_true(d->patch == 16 && d->dim == 8 && d->depth == 2 && d->heads == 2 && d->hidden == 12 && d->classes == K);
     assert_true(d->class_blocks == 3 && d->qkv_bias && !d->tied_qk && d->ln_eps == 1e-6);
@@ -127,33 +127,33 @@ static void test_files(void **state) {
     vt_model_close(got);
     /* the images at hand, then metadata, then options */
     vt_overrides o = {.shown = 32};
-    assert_int_equal(vt_model_open(&got, in("plain.safetensors"), &o, &e), VT_OK);
+    assert_int_equal(vt_model_open(&got, at("plain.safetensors"), &o, &e), VT_OK);
     assert_true(got->config.image == 32 && strstr(got->source[VT_FIELD_IMAGE], "images"));
     assert_int_equal(vt_model_tokens(got), 64);
-    assert_int_equal(vt_model_save(got, in("saved.safetensors"), &e), VT_OK);
+    assert_int_equal(vt_model_save(got, at("saved.safetensors"), &e), VT_OK);
     vt_model_close(got);
     static const char *const told[] = {"mean", "0.5",         "std", "0.25",        "image",
                                        "48",   "tokens_norm", "0",   "stem_stride", "1,2,2,2"};
-    write_file(m, in("told.safetensors"), told, 5, NULL);
-    assert_int_equal(vt_model_open(&got, in("told.safetensors"), &o, &e), VT_OK);
+    write_file(m, at("told.safetensors"), told, 5, NULL);
+    assert_int_equal(vt_model_open(&got, at("told.safetensors"), &o, &e), VT_OK);
     assert_true(got->config.image == 48 && !got->config.tokens_norm && vt_model_tokens(got) == 36);
     vt_model_close(got);
     o.image = 64, o.form[0] = "stem_stride=2,2,2,1", o.form[1] = "tokens_norm=1", o.n_form = 2;
-    assert_int_equal(vt_model_open(&got, in("told.safetensors"), &o, &e), VT_OK);
+    assert_int_equal(vt_model_open(&got, at("told.safetensors"), &o, &e), VT_OK);
     assert_true(got->config.image == 64 && got->config.tokens_norm && vt_model_tokens(got) == 64);
     vt_model_close(got);
     /* saved: the side is told, and the other way about */
-    assert_int_equal(vt_model_open(&got, in("saved.safetensors"), NULL, &e), VT_OK);
+    assert_int_equal(vt_model_open(&got, at("saved.safetensors"), NULL, &e), VT_OK);
     assert_true(got->config.image == 32 && got->config.tokens_norm);
     vt_model_close(got);
-    write_file(m, in("counter.safetensors"), untold, 2, "blocks.0.norm1.num_batches_tracked");
-    assert_int_equal(vt_model_open(&got, in("counter.safetensors"), NULL, &e), VT_OK); /* a counter, wherever it is */
+    write_file(m, at("counter.safetensors"), untold, 2, "blocks.0.norm1.num_batches_tracked");
+    assert_int_equal(vt_model_open(&got, at("counter.safetensors"), NULL, &e), VT_OK); /* a counter, wherever it is */
     vt_model_close(got);
-    write_file(m, in("stray.safetensors"), untold, 2, "blocks.0.norm1.running_mode");
-    t_says(vt_model_open(&got, in("stray.safetensors"), NULL, &e), VT_E_FORMAT, &e, "norm1.running_mode",
+    write_file(m, at("stray.safetensors"), untold, 2, "blocks.0.norm1.running_mode");
+    t_says(vt_model_open(&got, at("stray.safetensors"), NULL, &e), VT_E_FORMAT, &e, "norm1.running_mode",
            "does not belong");
     o = (vt_overrides){.form = {"class_blocks=2"}, .n_form = 1};
-    t_says(vt_model_open(&got, in("plain.safetensors"), &o, &e), VT_E_USAGE, &e, "class_blocks=2", "which say 3");
+    t_says(vt_model_open(&got, at("plain.safetensors"), &o, &e), VT_E_USAGE, &e, "class_blocks=2", "which say 3");
     vt_model_close(m);
 }
 
@@ -164,25 +164,25 @@ static void test_config_json(void **state) {
     c.dim = 128, c.hidden = 16;
     vt_model *m = model_of(&c), *got;
     vt_err e = {0};
-    write_file(m, in("nano.safetensors"), untold, 2, NULL);
-    assert_int_equal(vt_model_open(&got, in("nano.safetensors"), NULL, &e), VT_OK);
+    write_file(m, at("nano.safetensors"), untold, 2, NULL);
+    assert_int_equal(vt_model_open(&got, at("nano.safetensors"), NULL, &e), VT_OK);
     assert_true(!got->config.tokens_norm && strstr(got->source[VT_FIELD_TOKENS_NORM], "nano"));
-    assert_int_equal(vt_model_save(got, in("again.safetensors"), &e), VT_OK);
+    assert_int_equal(vt_model_save(got, at("again.safetensors"), &e), VT_OK);
     vt_model_close(got);
     static const char *const texts[] = {"{\"model_args\": {\"img_size\": 40, \"tokens_norm\": true}, "
                                         "\"pretrained_cfg\": {\"input_size\": [3, 224, 224]}}",
                                         "{\"pretrained_cfg\": {\"input_size\": [3, 40, 40]}, \"tokens_norm\": true}",
                                         "{\"image_size\": 40, \"tokens_norm\": true}"};
     for (size_t i = 0; i < T_COUNT(texts); i++) {
-        FILE *f = fopen(in("config.json"), "w");
+        FILE *f = fopen(at("config.json"), "w");
         fputs(texts[i], f), fclose(f);
-        assert_int_equal(vt_model_open(&got, in("nano.safetensors"), NULL, &e), VT_OK);
+        assert_int_equal(vt_model_open(&got, at("nano.safetensors"), NULL, &e), VT_OK);
         assert_true(got->config.image == 40 && got->config.tokens_norm);
         assert_string_equal(got->source[VT_FIELD_IMAGE], "config.json");
         vt_model_close(got);
     }
-    remove(in("config.json"));
-    assert_int_equal(vt_model_open(&got, in("again.safetensors"), NULL, &e), VT_OK);
+    remove(at("config.json"));
+    assert_int_equal(vt_model_open(&got, at("again.safetensors"), NULL, &e), VT_OK);
     assert_true(!got->config.tokens_norm);
     assert_string_equal(got->source[VT_FIELD_TOKENS_NORM], "safetensors metadata");
     vt_model_close(got);
@@ -300,5 +300,5 @@ int main(void) {
         cmocka_unit_test(test_config_json),   cmocka_unit_test(test_refusals), cmocka_unit_test(test_roles),
         cmocka_unit_test(test_first_weights),
     };
-    return cmocka_run_group_tests(tests, xcit_setup, xcit_teardown);
+    return cmocka_run_group_tests(tests, xcit_setup, remove_tmp);
 }

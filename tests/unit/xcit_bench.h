@@ -7,18 +7,9 @@
 #include "models/forms.h"
 #include "models/session.h"
 #include "t.h"
+#include "scratch.h"
 
 enum { K = 5 };
-
-static char dir[] = "/tmp/vitrine-xcit-XXXXXX";
-
-static inline const char *in(const char *name) {
-    static char path[4][200];
-    static int k;
-    k = (k + 1) % 4;
-    snprintf(path[k], sizeof path[k], "%s/%s", dir, name);
-    return path[k];
-}
 
 /* 24 x 24 pixels, 3 x 3 tokens of width 8 behind a stem of three convolutions. */
 static inline vt_config small(const char *forms) {
@@ -48,16 +39,8 @@ static inline vt_model *model_of(const vt_config *c) {
 }
 
 static inline int xcit_setup(void **state) {
-    (void)state;
     vt_blas_single_thread();
-    return mkdtemp(dir) ? 0 : 1;
-}
-
-static inline int xcit_teardown(void **state) {
-    (void)state;
-    char line[100];
-    snprintf(line, sizeof line, "rm -rf %s", dir);
-    return system(line);
+    return make_tmp(state);
 }
 
 #endif
