@@ -73,7 +73,10 @@ vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e) {
 vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e) {
     vt_overrides o;
     VT_TRY(vt_cli_overrides(c, &o, e));
-    return vt_model_open(out, c->positional[0], &o, e);
+    VT_TRY(vt_model_open(out, c->positional[0], &o, e));
+    vt_status s = vt_model_prepare(*out, e);
+    if (s != VT_OK) vt_model_close(*out), *out = NULL;
+    return s;
 }
 
 static volatile sig_atomic_t interrupted;

@@ -21,7 +21,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     if (!vt_cli_has(c, "force") && !lstat(out, &s))
         return vt_fail(e, VT_E_USAGE, "%s: is there already: another name, or --force to replace it", out);
     VT_TRY(vt_cli_overrides(c, &o, e));
-    VT_TRY(vt_model_open_weights(&m, c->positional[0], &o, e));
+    VT_TRY(vt_model_open(&m, c->positional[0], &o, e));
     describe(source, sizeof source, m);
     const char *extra[] = {"source", source, "recipe", m->recipe};
     vt_status status = vt_model_save_as(m, m->w, extra, m->recipe ? 2 : 1, out, e);

@@ -12,10 +12,7 @@
 #include "models/resolve.h"
 #include "models/session.h"
 
-/* What a model holds: nothing, weights, or weights and their transposed copies. */
-typedef enum depth { LOOK, WEIGHTS, ALL } depth;
-
-static vt_status model_new(vt_model **out, const vt_config *config, depth how, vt_err *e) {
+static vt_status model_new(vt_model **out, const vt_config *config, bool weights, vt_err *e) {
     *out = NULL;
     const vt_arch_def_f32 *arch = vt_arch_find_f32(config->arch);
     if (!arch) return vt_fail(e, VT_E_UNKNOWN, "unknown architecture '%s'", config->arch);
@@ -24,11 +21,10 @@ static vt_status model_new(vt_model **out, const vt_config *config, depth how, v
     if (!m) return vt_fail(e, VT_E_MEMORY, "no memory for a model");
     m->config = *config;
     arch->params(&m->params, config);
-    if (!m->params.failed && how >= WEIGHTS) m->w = vt_alloc(m->params.total * sizeof(float));
-    if (!m->params.failed && how == ALL) m->wt = vt_alloc(m->params.t_total * sizeof(float));
-    if (m->params.failed || (how >= WEIGHTS && !m->w) || (how == ALL && !m->wt)) {
+    if (!m->params.failed && weights) m->w = vt_alloc(m->params.total * sizeof(float));
+    if (m->params.failed || (weights && !m->w)) {
         vt_status s = vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters (%.0f MB)", m->params.total,
-                              (double)(m->params.total + m->params.t_total) * 4e-6);
+                              (double)m->params.total * 4e-6);
         vt_model_close(m);
         return s;
     }
@@ -36,7 +32,7 @@ static vt_status model_new(vt_model **out, const vt_config *config, depth how, v
     return VT_OK;
 }
 
-vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e) { return model_new(out, config, ALL, e); }
+vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e) { return model_new(out, config, true, e); }
 
 void vt_model_close(vt_model *m) {
     if (!m) return;
@@ -67,7 +63,7 @@ int vt_model_tokens(const vt_model *m) {
 
 void vt_model_refresh_param(vt_model *m, int i) {
     const vt_param *p = &m->params.items[i];
-    if (p->t_offset == SIZE_MAX) return;
+    if (!m->wt || p->t_offset == SIZE_MAX) return;
     size_t rows = (size_t)p->shape[0], cols = p->numel / rows;
     const float *w = m->w + p->offset;
     float *t = m->wt + p->t_offset;
@@ -78,6 +74,15 @@ void vt_model_refresh_param(vt_model *m, int i) {
 
 void vt_model_refresh(vt_model *m) {
     for (int i = 0; i < m->params.count; i++) vt_model_refresh_param(m, i);
+}
+
+vt_status vt_model_prepare(vt_model *m, vt_err *e) {
+    if (m->wt) return VT_OK;
+    if (!(m->wt = vt_alloc(m->params.t_total * sizeof(float))))
+        return vt_fail(e, VT_E_MEMORY, "no memory for the transposed copies of the weights (%.0f MB)",
+                       (double)m->params.t_total * 4e-6);
+    vt_model_refresh(m);
+    return VT_OK;
 }
 
 /* Names in the file that the model does not have: named, with the nearest one it has. */
@@ -188,7 +193,8 @@ static vt_status describe(vt_config *c, vt_source src, char transform[64], const
     return vt_config_resolve(c, src, transform, st, names, o, e);
 }
 
-static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt_overrides *o, depth how, vt_err *e) {
+static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt_overrides *o, bool weights,
+                      vt_err *e) {
     vt_config c;
     vt_source src;
     char transform[64] = "";
@@ -196,7 +202,7 @@ static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt
     VT_TRY(describe(&c, src, transform, st, names, o, e));
     if (names->def && names->def->check_config) VT_TRY(names->def->check_config(&c, vt_st_path(st), e));
     vt_model *m;
-    VT_TRY(model_new(&m, &c, how, e));
+    VT_TRY(model_new(&m, &c, weights, e));
     memcpy(m->source, src, sizeof src);
     memcpy(m->transform, transform, sizeof transform);
     snprintf(m->naming, sizeof m->naming, "%s", names->scheme);
@@ -210,18 +216,17 @@ static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt
         vt_model_close(m);
         return s;
     }
-    if (how == ALL) vt_model_refresh(m);
     *out = m;
     return VT_OK;
 }
 
-static vt_status open_file(vt_model **out, const char *path, const vt_overrides *o, depth how, vt_err *e) {
+static vt_status open_file(vt_model **out, const char *path, const vt_overrides *o, bool weights, vt_err *e) {
     *out = NULL;
     vt_st *st;
     VT_TRY(vt_weights_open(&st, path, NULL, e));
     vt_names names;
     vt_status s = vt_names_apply(&names, st, o ? o->names : NULL, e);
-    if (s == VT_OK) s = load(out, st, &names, o, how, e);
+    if (s == VT_OK) s = load(out, st, &names, o, weights, e);
     vt_names_close(&names);
     if (s == VT_OK) s = vt_weights_sha(st, (*out)->sha256, e);
     vt_st_close(st);
@@ -233,15 +238,11 @@ static vt_status open_file(vt_model **out, const char *path, const vt_overrides 
 }
 
 vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e) {
-    return open_file(out, path, o, ALL, e);
-}
-
-vt_status vt_model_open_weights(vt_model **out, const char *path, const vt_overrides *o, vt_err *e) {
-    return open_file(out, path, o, WEIGHTS, e);
+    return open_file(out, path, o, true, e);
 }
 
 vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides *o, vt_err *e) {
-    return open_file(out, path, o, LOOK, e);
+    return open_file(out, path, o, false, e);
 }
 
 enum { OWN_PAIRS = 8, MOST_FORMS = 32 + 1 /* transform */ };

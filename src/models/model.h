@@ -37,7 +37,7 @@ typedef struct vt_model {
     vt_source source;
     vt_param_list params;
     float *w;           /* all parameters, each aligned to 64 bytes */
-    float *wt;          /* transposed copies of the matrices (14 % faster forward products), or NULL */
+    float *wt;          /* transposed copies of the matrices, or NULL until vt_model_prepare */
     char sha256[65];    /* of the file; empty for models made in memory */
     char naming[80];    /* naming scheme recognised: "timm" (models/names.h) */
     char transform[64]; /* what is done to a picture first, as io/transform reads it; empty: nobody says */
@@ -67,17 +67,18 @@ typedef struct vt_overrides {
 } vt_overrides;
 
 /* Reads a checkpoint (io/weights.h); a folder means its model.safetensors. `o` may be NULL. Every value is read once:
- * NaN and Inf are refused. */
+ * NaN and Inf are refused. Pages of the file are given back as they are read: the peak is the weights themselves. */
 vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
-/* The same without the transposed copies (wt is NULL): half the memory, for who only writes the weights again. */
-vt_status vt_model_open_weights(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
+/* Before many float32 computations: keeps a transposed copy of every matrix, as much memory again, for forward products
+ * that take 14 % less time. Without it everything works too. Not while sessions of the model are computing. */
+vt_status vt_model_prepare(vt_model *m, vt_err *e);
 /* The same checks and description without keeping weights (w and wt are NULL): for vitrine info. */
 vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* Builds the parameter table for config and zero weights (vt_model_init fills them). */
 vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e);
 /* timm's initialisation, or what config.init says, seeded; no memory is the only way to fail. */
 vt_status vt_model_init(vt_model *m, uint64_t seed);
-/* To be called after weights were written by hand: refreshes the transposed copies. */
+/* To be called after weights were written by hand: refreshes the transposed copies, if there are any. */
 void vt_model_refresh(vt_model *m);
 void vt_model_refresh_param(vt_model *m, int i); /* one tensor */
 /* Writes safetensors with the configuration in the metadata, so that vt_model_open needs no options. */

@@ -85,6 +85,7 @@ vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, c
     vt_status s =
         init ? vt_adapt(*out, init, &r->init, (uint64_t)r->top.seed, e) : vt_model_init(*out, (uint64_t)r->top.seed);
     if (s != VT_OK && !init) vt_fail(e, s, "no memory for the first weights");
+    if (s == VT_OK) s = vt_model_prepare(*out, e);
     if (s != VT_OK) {
         vt_model_close(*out);
         *out = NULL;

@@ -17,7 +17,7 @@ static const vt_recipe_init fresh = {.head = VT_HEAD_FRESH, .pos_embed = VT_POS_
 static vt_model *blank(const vt_config *c) {
     vt_model *m = NULL;
     vt_err e = {0};
-    if (vt_model_new(&m, c, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_model_new(&m, c, &e) != VT_OK || vt_model_prepare(m, &e) != VT_OK) fail_msg("%s", e.text);
     for (size_t i = 0; i < m->params.total; i++) m->w[i] = 7;
     return m;
 }

@@ -242,7 +242,10 @@ static void test_images(void **state) {
 static void check_float(vt_model *m, const char *name) {
     size_t n = toy_pixels(m), k = (size_t)m->config.classes;
     double *x = toy_images(m, 1, 3), *dx = malloc(n * 8), cot[MAX_CLASSES], scale;
-    float *xf = floats(x, n), *dxf = malloc(n * 4), *cotf, *wt = m->wt;
+    float *xf = floats(x, n), *dxf = malloc(n * 4), *cotf, *wt;
+    vt_err e = {0};
+    assert_int_equal(vt_model_prepare(m, &e), VT_OK);
+    wt = m->wt;
     t_normals(cot, k, 4, 1);
     cotf = floats(cot, k);
     vt_session_f64 *s = open64(m, 1, VT_GRAD_INPUT);
