@@ -102,16 +102,16 @@ def draw(exe, folder, images):
     return folder
 
 
-def train_seconds(exe, preset, data, out, threads, steps, sets):
-    """Median seconds of the step lines of log.jsonl, the first one (of cold caches) left out. `steps` is below the run's
-    number, so the run stops with exit status 1. out must not exist."""
+def train_seconds(exe, preset, data, out, threads, steps, sets, of=statistics.median):
+    """Median (or what `of` takes) of the seconds of the step lines of log.jsonl, the first one (of cold caches) left out.
+    `steps` is below the run's number, so the run stops with exit status 1. out must not exist."""
     common = dict(epochs=1000, batch=64, micro_batch=16, optimiser="sgd", lr=0.01, clip=0)
     more = {"model.preset": preset, "probe.images": 0, "augment.mix_prob": 0}
     keys = [word for k, v in {**common, **more, **sets}.items() for word in ("--set", f"{k}={v}")]
     vitrine(exe, "train", os.devnull, *keys, "--data", data, "--out", out, "--threads", threads, "--max-steps", steps + 1,
             codes=(1,))
     lines = [json.loads(line) for line in open(os.path.join(out, "log.jsonl"))]
-    return statistics.median([line["seconds"] for line in lines if line.get("step", 0) > 1])
+    return of([line["seconds"] for line in lines if line.get("step", 0) > 1])
 
 
 # ---- rounds ----
