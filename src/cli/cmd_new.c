@@ -70,7 +70,9 @@ static vt_status agree(const char *option, double a, const char *key, double b, 
 static vt_status options(const vt_cli *c, const shape *s, vt_config *config, vt_err *e) {
     vt_overrides o;
     VT_TRY(vt_cli_overrides(c, &o, e));
-    if (o.names) return vt_fail(e, VT_E_USAGE, "--names says how a checkpoint is read; vitrine new reads none");
+    if (o.names || o.part)
+        return vt_fail(e, VT_E_USAGE, "--%s says how a checkpoint is read; vitrine new reads none",
+                       o.names ? "names" : "part");
     VT_TRY(agree("--image-size", o.image, "image", s->image, e));
     VT_TRY(agree("--heads", o.heads, "heads", s->heads, e));
     VT_TRY(agree("--ln-eps", o.ln_eps, "ln_eps", s->ln_eps, e));
