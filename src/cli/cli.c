@@ -61,6 +61,7 @@ vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e) {
     o->preset = vt_cli_get(c, "preset");
     o->attn = vt_cli_get(c, "attn");
     o->names = vt_cli_get(c, "names");
+    o->part = vt_cli_get(c, "part");
     const char *form;
     for (int i = 0; (form = vt_cli_nth(c, "form", i)); i++) {
         if (o->n_form == sizeof o->form / sizeof *o->form)

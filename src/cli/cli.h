@@ -55,8 +55,9 @@ vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long
         {"std", "A,B,C", "standard deviation of the input normalisation"}, {"ln-eps", "X", "LayerNorm epsilon"},       \
         {"attn-scale", "head|dim|X", "factor on Q K^T"},                                                               \
         {"preset", "NAME", "take heads, eps, mean and std from a preset"}, {"attn", "NAME", "attention variant"},      \
-        {"form", "K=V", "norm, act, post_norm, pool, ... (vitrine list models); repeatable"}, {                        \
-        "names", "MAP", "map file for the tensors' names, or a scheme of vitrine list formats"                         \
+        {"form", "K=V", "norm, act, post_norm, pool, ... (vitrine list models); repeatable"},                          \
+        {"names", "MAP", "map file for the tensors' names, or a scheme of vitrine list formats"}, {                    \
+        "part", "NAME", "which state dict of a .pth file that holds several: ema, model.generator"                     \
     }
 vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e);
 /* Opens operand 0 with the model options. */

@@ -6,7 +6,9 @@
 /* What the new file was made of: the last part of the path, and the hash. */
 static void describe(char *out, size_t size, const vt_model *m) {
     const char *slash = strrchr(m->path, '/');
-    snprintf(out, size, "%.150s, %s", slash ? slash + 1 : m->path, m->sha256);
+    bool several = *m->parts != 0;
+    snprintf(out, size, "%.150s%s%.80s%s, %s", slash ? slash + 1 : m->path, several ? " (" : "", several ? m->part : "",
+             several ? ")" : "", m->sha256);
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
@@ -15,7 +17,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     struct stat s;
     vt_model *m;
     vt_overrides o;
-    char source[256];
+    char source[360];
     if (n < 12 || strcmp(out + n - 12, ".safetensors"))
         return vt_fail(e, VT_E_USAGE, "%s: the converted file must be called *.safetensors", out);
     if (!vt_cli_has(c, "force") && !lstat(out, &s))
@@ -26,8 +28,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     const char *extra[] = {"source", source, "recipe", m->recipe};
     vt_status status = vt_model_save_as(m, m->w, extra, m->recipe ? 2 : 1, out, e);
     if (status == VT_OK)
-        printf("%s: %zu parameters in %d tensors, timm's names, of %s (%s)\n", out, vt_model_param_count(m),
-               m->params.count, c->positional[0], m->naming);
+        printf("%s: %zu parameters in %d tensors, timm's names, of %s%s%s (%s)\n", out, vt_model_param_count(m),
+               m->params.count, c->positional[0], *m->part ? ", part " : "", m->part, m->naming);
     vt_model_close(m);
     return status;
 }

@@ -54,7 +54,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
             if (vt_cli_has(c, needs_out[i])) return vt_fail(e, VT_E_USAGE, "--%s needs --out FOLDER", needs_out[i]);
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_cli_model(c, &j->model, e));
+    VT_TRY(vt_cli_model_for(c, j->data, j->images[0], &j->model, e));
     VT_TRY(vt_cli_input(c, j->model, j->data, j->images[0], &j->v.input, e));
     VT_TRY(
         vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));

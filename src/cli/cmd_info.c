@@ -57,10 +57,15 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_overrides(c, &o, e));
     vt_status known = vt_model_inspect(&m, c->positional[0], &o, e);
     if (known != VT_OK) { /* what is known of its tensors helps to write a map */
-        if (vt_cli_has(c, "explain")) (void)vt_cli_explain(c->positional[0], o.names, NULL);
+        if (vt_cli_has(c, "explain")) (void)vt_cli_explain(c->positional[0], o.part, o.names, NULL);
         return known;
     }
     printf("%s\n", c->positional[0]);
+    if (*m->part) {
+        char from[240];
+        snprintf(from, sizeof from, *m->parts ? "one of %s: --part tells" : "the entry with tensors", m->parts);
+        row("part", m->part, from);
+    }
     row("names", m->naming, "");
     print_config(m);
     char text[64];
@@ -74,7 +79,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     printf("  %-20s %s\n", "sha256", m->sha256);
     if (m->recipe)
         printf("\nmade by vitrine train with this recipe (repeat it with vitrine train --from):\n%s", m->recipe);
-    if (vt_cli_has(c, "explain")) known = vt_cli_explain(c->positional[0], o.names, e);
+    if (vt_cli_has(c, "explain")) known = vt_cli_explain(c->positional[0], o.part, o.names, e);
     if (vt_cli_has(c, "tensors"))
         for (int i = 0; i < m->params.count; i++) {
             char shape[96] = "";

@@ -61,10 +61,21 @@ static vt_status read_shape(const vt_cli *c, shape *s, int first_operand, vt_err
     return VT_OK;
 }
 
-static vt_status options(const vt_cli *c, vt_config *config, vt_err *e) {
+/* An option and a --set that name one thing. */
+static vt_status agree(const char *option, double a, const char *key, double b, vt_err *e) {
+    if (!(a > 0 && b > 0) || a == b) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s is %g, but --set says %s=%g: give one of them", option, a, key, b);
+}
+
+static vt_status options(const vt_cli *c, const shape *s, vt_config *config, vt_err *e) {
     vt_overrides o;
     VT_TRY(vt_cli_overrides(c, &o, e));
-    if (o.names) return vt_fail(e, VT_E_USAGE, "--names says how a checkpoint is read; vitrine new reads none");
+    if (o.names || o.part)
+        return vt_fail(e, VT_E_USAGE, "--%s says how a checkpoint is read; vitrine new reads none",
+                       o.names ? "names" : "part");
+    VT_TRY(agree("--image-size", o.image, "image", s->image, e));
+    VT_TRY(agree("--heads", o.heads, "heads", s->heads, e));
+    VT_TRY(agree("--ln-eps", o.ln_eps, "ln_eps", s->ln_eps, e));
     if (o.image) config->image = o.image;
     if (o.heads) {
         config->heads = o.heads;
@@ -79,12 +90,23 @@ static vt_status options(const vt_cli *c, vt_config *config, vt_err *e) {
         snprintf(config->attn, sizeof config->attn, "%s", attn.text);
     }
     for (int i = 0; i < o.n_form; i++) VT_TRY(vt_form_parse(config, o.form[i], "--form", e));
+    if (s->pool >= 0 && (int)config->pool != s->pool)
+        return vt_fail(e, VT_E_USAGE, "--set and --form name different pools: give one of them");
     if (!o.attn_scale) return VT_OK;
     if (!strcmp(o.attn_scale, "dim"))
         config->attn_scale = 1 / sqrt((double)config->dim);
     else if (strcmp(o.attn_scale, "head") && !vt_parse_real(o.attn_scale, &config->attn_scale))
         return vt_fail(e, VT_E_USAGE, "--attn-scale is '%s', must be head, dim or a number", o.attn_scale);
     return VT_OK;
+}
+
+/* The preset by its name, as operand or as option. */
+static vt_status find_preset(const vt_cli *c, bool named, const vt_preset **out, vt_err *e) {
+    const char *operand = named ? c->positional[0] : NULL, *option = vt_cli_get(c, "preset");
+    if (operand && option && strcmp(operand, option))
+        return vt_fail(e, VT_E_USAGE, "PRESET is '%s' and --preset is '%s': give one of them", operand, option);
+    const char *name = operand ? operand : option;
+    return vt_preset_named(name ? name : "vit_cifar_dim192_depth9", out, e);
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
@@ -95,12 +117,12 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_config config;
     long long seed;
     if (!out) return vt_fail(e, VT_E_USAGE, "vitrine new needs -o FILE.safetensors");
-    VT_TRY(vt_preset_named(named ? c->positional[0] : "vit_cifar_dim192_depth9", &preset, e));
+    VT_TRY(find_preset(c, named, &preset, e));
     VT_TRY(read_shape(c, &s, named ? 1 : 0, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     vt_preset_config(preset, &config);
     apply(&config, &s);
-    VT_TRY(options(c, &config, e));
+    VT_TRY(options(c, &s, &config, e));
     vt_model *m;
     VT_TRY(vt_model_new(&m, &config, e));
     vt_status st = vt_model_init(m, (uint64_t)seed);
@@ -125,7 +147,8 @@ const vt_command vt_command_new = {
     .operands = "[PRESET] [key=value ...]",
     .max_operands = 16,
     .args = args,
-    .details = "Without PRESET the shape starts from vit_cifar_dim192_depth9. Initialised as timm does (normal, std "
+    .details = "Without PRESET (or --preset) the shape starts from vit_cifar_dim192_depth9. Initialised as timm does "
+               "(normal, std "
                "0.02; zero biases).\n"
                "Example: vitrine new --set dim=192 depth=9 patch=4 image=32 classes=10 --seed 0 -o w.safetensors",
     .run = run,

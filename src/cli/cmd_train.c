@@ -53,6 +53,17 @@ static vt_status no_overrides(const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Which state dict of the checkpoint: --part or the recipe's init.part, which then say the same. */
+static vt_status read_part(job *j, vt_overrides *o, vt_err *e) {
+    char set[300];
+    const char *told = j->recipe->init.part;
+    if (o->part && *told && strcmp(o->part, told))
+        return vt_fail(e, VT_E_USAGE, "--part is '%s', but the recipe's init.part is '%s'", o->part, told);
+    if (!o->part) return o->part = *told ? told : NULL, VT_OK;
+    snprintf(set, sizeof set, "init.part=%s", o->part);
+    return vt_recipe_set(j->recipe, set, e);
+}
+
 /* --init: the checkpoint, whose hash stands in the recipe from now on. */
 static vt_status read_init(job *j, const vt_cli *c, vt_err *e) {
     const char *init = vt_cli_get(c, "init");
@@ -60,9 +71,12 @@ static vt_status read_init(job *j, const vt_cli *c, vt_err *e) {
     if (!init && *told)
         return vt_fail(e, VT_E_USAGE, "the recipe starts from the checkpoint with sha256 %s: name it with --init",
                        told);
+    if (!init && *j->recipe->init.part)
+        return vt_fail(e, VT_E_USAGE, "init.part is '%s', and there is no --init", j->recipe->init.part);
     if (!init) return no_overrides(c, e);
     vt_overrides o;
     VT_TRY(vt_cli_overrides(c, &o, e));
+    VT_TRY(read_part(j, &o, e));
     VT_TRY(vt_model_open(&j->init, init, &o, e));
     if (*told && strcmp(told, j->init->sha256))
         return vt_fail(e, VT_E_USAGE, "%s has sha256 %s, but the recipe starts from %s", init, j->init->sha256, told);

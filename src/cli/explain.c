@@ -39,10 +39,10 @@ static void put_notes(const vt_st *st) {
     }
 }
 
-vt_status vt_cli_explain(const char *path, const char *names, vt_err *e) {
+vt_status vt_cli_explain(const char *path, const char *part, const char *names, vt_err *e) {
     vt_st *st;
     vt_names n;
-    VT_TRY(vt_weights_open(&st, path, NULL, e));
+    VT_TRY(vt_weights_open(&st, path, part, e));
     vt_status s = vt_names_apply(&n, st, names, e);
     printf("\n%s, %d tensors, names: %s\n", vt_st_format(st), n.n_rows ? n.n_rows : vt_st_count(st),
            *n.scheme ? n.scheme : "not known");

@@ -5,6 +5,6 @@
 #include "core/status.h"
 
 /* Prints also when names are not understood, and then returns why not. names: --names, or NULL. */
-vt_status vt_cli_explain(const char *path, const char *names, vt_err *e);
+vt_status vt_cli_explain(const char *path, const char *part, const char *names, vt_err *e);
 
 #endif

@@ -132,6 +132,9 @@ json_t *vt_eval_header(const vt_eval *v) {
                                "eps_value", v->eps, "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks",
                                attacks_json(v), "blas", kernels, "compiler", VT_COMPILER);
     if (!header) return NULL;
+    const vt_model *m = v->model;
+    if (m->part && *m->part && *m->parts)
+        json_object_set_new(json_object_get(header, "model"), "part", json_string(m->part));
     vt_describe_data(json_object_get(header, "data"), v->data, v->model->config.classes);
     vt_describe_input(json_object_get(header, "model"), &v->model->config, v->data, &v->input);
     return header;

@@ -51,6 +51,7 @@ vt_status vt_st_begin(vt_st **out, const char *path, const uint8_t *bytes, size_
         return vt_st_close(st), vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
     vt_status r = bytes ? VT_OK : vt_mapped_open(&st->map, path, e);
     if (r != VT_OK) return vt_st_close(st), r;
+    st->part = st->parts = st->inside = "";
     st->bytes = bytes ? bytes : st->map.bytes, st->size = bytes ? n : st->map.n;
     st->left = st->size > (SIZE_MAX - VT_ST_SPARE) / VT_ST_TIMES ? SIZE_MAX : VT_ST_SPARE + VT_ST_TIMES * st->size;
     *out = st;
@@ -181,6 +182,9 @@ vt_status vt_st_index(vt_st *st, vt_err *e) {
 
 const char *vt_st_path(const vt_st *st) { return st->path; }
 const char *vt_st_format(const vt_st *st) { return st->format; }
+const char *vt_st_part(const vt_st *st) { return st->part; }
+const char *vt_st_parts(const vt_st *st) { return st->parts; }
+const char *vt_st_inside(const vt_st *st) { return st->inside; }
 int vt_st_count(const vt_st *st) { return st->count; }
 const vt_tensor *vt_st_at(const vt_st *st, int i) { return i >= 0 && i < st->count ? &st->t[i] : NULL; }
 const char *vt_st_origin(const vt_st *st, int i) { return i >= 0 && i < st->count ? st->origin[i] : NULL; }

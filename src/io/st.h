@@ -30,6 +30,7 @@ struct vt_st {
     const vt_tensor **by_name;
     const char **meta; /* key, value, key, value, ... */
     vt_note *notes;
+    const char *part, *parts, *inside; /* vt_st_part, vt_st_parts, vt_st_inside; never NULL */
     int count, meta_count, note_count;
 };
 

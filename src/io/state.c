@@ -113,45 +113,70 @@ static vt_status tell(walk *w, const char *prefix, const vt_node *key, vt_node *
 
 /* ---- the state dict ---- */
 
-/* "a, b, c": the entries of a dictionary that hold tensors. */
-static void list_states(const vt_node *dict, char *buf, size_t size) {
+/* "a, b, c": the entries of a dictionary that hold tensors, each behind `prefix` and a dot. Returns how many. */
+static int list_states(const vt_node *dict, const char *prefix, char *buf, size_t size) {
     size_t at = 0;
+    int n = 0;
     *buf = 0;
-    for (uint32_t i = 0; i < dict->u.list.n && at + 44 < size; i += 2) {
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
         const vt_node *k = dict->u.list.v[i];
-        if (k->kind == VT_NODE_TEXT && is_state(dict->u.list.v[i + 1]))
-            at += (size_t)snprintf(buf + at, size - at, "%s%.*s", at ? ", " : "",
+        if (k->kind != VT_NODE_TEXT || !is_state(dict->u.list.v[i + 1])) continue;
+        n++;
+        if (at + strlen(prefix) + 44 < size)
+            at += (size_t)snprintf(buf + at, size - at, "%s%s%s%.*s", at ? ", " : "", prefix, *prefix ? "." : "",
                                    (int)(k->u.text.n < 40 ? k->u.text.n : 40), k->u.text.s);
     }
+    return n;
+}
+
+/* The one entry that holds tensors, all that there are; NULL: there are several, or tensors beside it. */
+static const vt_node *sole(const vt_node *dict) {
+    const vt_node *only = NULL;
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
+        vt_node *key = dict->u.list.v[i], *value = dict->u.list.v[i + 1];
+        if (key->kind != VT_NODE_TEXT || !holds(value, 0)) continue;
+        if (only || value->kind == VT_NODE_TENSOR) return NULL;
+        only = key;
+    }
+    return only;
 }
 
 /* The entry of `dict` to go on with; NULL: dict is the state dict itself. why: for the note. */
 static const vt_node *choose(const vt_node *dict, char *why, size_t size) {
     const vt_node *only = NULL;
-    int states = 0, known = WRAPPERS;
-    bool tensors = false;
+    int known = WRAPPERS;
+    char all[200];
     for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
         vt_node *key = dict->u.list.v[i], *value = dict->u.list.v[i + 1];
-        tensors = tensors || (key->kind == VT_NODE_TEXT && value->kind == VT_NODE_TENSOR);
         if (key->kind != VT_NODE_TEXT || !is_state(value)) continue;
-        states++, only = key;
         for (int k = 0; k < known; k++)
             if (vt_node_is(key, wrappers[k])) known = k;
     }
-    char all[200];
-    list_states(dict, all, sizeof all);
     if (known < WRAPPERS) {
         for (uint32_t i = 0; i < dict->u.list.n; i += 2)
             if (vt_node_is(dict->u.list.v[i], wrappers[known])) only = dict->u.list.v[i];
-        snprintf(why, size, states > 1 ? "one of several entries with tensors: %s" : "the entry with tensors", all);
+        bool several = list_states(dict, "", all, sizeof all) > 1;
+        snprintf(why, size, several ? "one of several entries with tensors: %s" : "the entry with tensors", all);
         return only;
     }
     snprintf(why, size, "the only entry with tensors");
-    return !tensors && states == 1 ? only : NULL;
+    return sole(dict);
+}
+
+/* Keeps the list of a dictionary's state dicts, if there are several; the first that is kept counts. */
+static vt_status keep_list(walk *w, const char **list, const vt_node *dict) {
+    char all[200];
+    if (**list || list_states(dict, w->st->part, all, sizeof all) < 2) return VT_OK;
+    const char *text = vt_st_text(w->st, w->e, "%s", all);
+    if (!text) return w->e->code;
+    *list = text;
+    return VT_OK;
 }
 
 static vt_status descend(walk *w, vt_node **dict, const vt_node *key, const char *why) {
     char name[100];
+    VT_TRY(keep_list(w, &w->st->parts, *dict));
+    if (!(w->st->part = join(w, w->st->part, key))) return w->st->part = "", w->e->code;
     snprintf(name, sizeof name, "%.*s", (int)(key->u.text.n < 90 ? key->u.text.n : 90), key->u.text.s);
     VT_TRY(vt_st_add_note(w->st, VT_NOTE_CHOSEN, name, why, w->e));
     vt_node *inner = NULL;
@@ -184,14 +209,36 @@ static vt_status add(walk *w, vt_node *dict, const char *prefix, int depth) {
     return VT_OK;
 }
 
+/* The entry of the first n characters of a name; of two equal keys the later one counts. */
+static const vt_node *entry(const vt_node *dict, const char *name, size_t n) {
+    const vt_node *hit = NULL;
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
+        const vt_node *k = dict->u.list.v[i];
+        bool same = k->kind == VT_NODE_TEXT && k->u.text.n == n && !memcmp(k->u.text.s, name, n);
+        if (same && is_state(dict->u.list.v[i + 1])) hit = k;
+    }
+    return hit;
+}
+
+/* Goes to the entry `want`, or by dots to entries within entries; what holds nothing else is looked through. */
 static vt_status wanted(walk *w, vt_node **dict, const char *want) {
     char all[200];
-    const vt_node *key = NULL;
-    for (uint32_t i = 0; i < (*dict)->u.list.n; i += 2)
-        if (vt_node_is((*dict)->u.list.v[i], want) && is_state((*dict)->u.list.v[i + 1])) key = (*dict)->u.list.v[i];
-    if (key) return descend(w, dict, key, "as asked for");
-    list_states(*dict, all, sizeof all);
-    return vt_fail(w->e, VT_E_UNKNOWN, "%s: has no entry '%s' with tensors%s%s", w->st->path, want,
+    const char *rest = want, *part = w->st->part;
+    const vt_node *level = *dict; /* where the rest is missing, if it is */
+    for (int depth = 0; depth < MAX_DEPTH; depth++) {
+        size_t n = strlen(rest);
+        const vt_node *key = entry(*dict, rest, n);
+        while (!key && n)
+            if (rest[--n] == '.') key = entry(*dict, rest, n);
+        const char *why = key ? "as asked for" : "the only entry with tensors";
+        bool found = key != NULL;
+        if (!key && !(key = sole(*dict))) break;
+        VT_TRY(descend(w, dict, key, why));
+        if (found && !rest[n]) return VT_OK;
+        if (found) rest += n + 1, level = *dict, part = w->st->part;
+    }
+    list_states(level, part, all, sizeof all);
+    return vt_fail(w->e, VT_E_UNKNOWN, "%s: has no entry '%.100s' with tensors%s%s", w->st->path, want,
                    *all ? "; there are: " : "", all);
 }
 
@@ -205,6 +252,9 @@ vt_status vt_state_add(vt_st *st, vt_node *root, const vt_stores *from, const ch
     const vt_node *key;
     for (int depth = 0; depth < MAX_DEPTH && (key = choose(root, why, sizeof why)); depth++)
         VT_TRY(descend(&w, &root, key, why));
+    bool tensors = false;
+    for (uint32_t i = 0; i < root->u.list.n; i += 2) tensors |= root->u.list.v[i + 1]->kind == VT_NODE_TENSOR;
+    if (!tensors) VT_TRY(keep_list(&w, &st->inside, root));
     VT_TRY(add(&w, root, "", 0));
     return st->count ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: holds no tensors under names", st->path);
 }

@@ -59,15 +59,21 @@ static bool is_index(const vt_st *st) { /* a safetensors file that begins so wou
 
 static vt_status read_index(vt_st *st, vt_err *e);
 
+static vt_status no_entries(const vt_st *st, const char *want, vt_err *e) {
+    return vt_fail(e, VT_E_UNKNOWN, "%s: has no entry '%s': %s of tensors alone", st->path, want,
+                   st->shard_count ? "an index speaks" : "a safetensors file consists");
+}
+
 static vt_status read_file(vt_st *st, const char *want, bool shard, vt_err *e) {
-    if (is_index(st) && st->map.bytes && !shard) return read_index(st, e);
+    if (is_index(st) && st->map.bytes && !shard) {
+        VT_TRY(read_index(st, e));
+        return want ? no_entries(st, want, e) : VT_OK;
+    }
     if (begins(st, "PK\3\4", 4, 0) || begins(st, "PK\5\6", 4, 0)) return vt_st_read_zip(st, want, e);
     if (is_legacy(st)) return vt_st_read_legacy(st, want, e);
     VT_TRY(refuse_kind(st, e));
     VT_TRY(vt_st_read_safetensors(st, e));
-    return want ? vt_fail(e, VT_E_UNKNOWN, "%s: has no entry '%s': a safetensors file holds tensors alone", st->path,
-                          want)
-                : VT_OK;
+    return want ? no_entries(st, want, e) : VT_OK;
 }
 
 static vt_status make(vt_st **out, const char *path, const uint8_t *bytes, size_t n, const char *want, bool shard,

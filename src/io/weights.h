@@ -9,14 +9,22 @@
 /* `path` is recognised by its content: safetensors, an index of safetensors shards (model.safetensors.index.json), a
  * PyTorch file (zip or legacy), or a folder that holds such files. A wrapper around the state dict ("state_dict",
  * "model", ...) is looked through; `want` (NULL: by the table in state.c) names the entry to take instead, say
- * "model_ema". Prefixes that all names share ("module.", ...) are stripped, and a normalisation layer among the tensors
- * becomes the texts "mean" and "std" (vt_st_meta). Nothing of a pickle is ever executed. */
+ * "model_ema", or "ema.module" of an entry within one; safetensors have none. Prefixes that all names share ("module.",
+ * ...) are stripped, and a normalisation layer among the tensors becomes the texts "mean" and "std" (vt_st_meta).
+ * Nothing of a pickle is ever executed. */
 vt_status vt_weights_open(vt_st **out, const char *path, const char *want, vt_err *e);
 /* The same on bytes in memory, which must outlive the handle; `path` only names them. No index, no folder. */
 vt_status vt_weights_parse(vt_st **out, const uint8_t *bytes, size_t n, const char *path, const char *want, vt_err *e);
 
 const char *vt_st_format(const vt_st *st);        /* "safetensors", "PyTorch zip", "PyTorch legacy" ... */
 const char *vt_st_origin(const vt_st *st, int i); /* the name that tensor i has in its file; NULL past the end */
+
+/* The entry that was read, "ema.module"; "": the file is no wrapper. Where it was chosen among several state dicts,
+ * their names, "model, ema", else "". Where what was read holds dictionaries with tensors and no tensor beside them,
+ * which may be one model or several, their names: "generator, critic", else "". */
+const char *vt_st_part(const vt_st *st);
+const char *vt_st_parts(const vt_st *st);
+const char *vt_st_inside(const vt_st *st);
 
 /* What was found in the file besides the tensors, in the order in which it was met; NULL past the end.
  *   CHOSEN   name: the entry that was taken;               text: why, and what else there was

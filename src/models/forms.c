@@ -111,6 +111,19 @@ vt_status vt_form_set(vt_config *c, const vt_form *f, const char *value, const c
     return vt_opt_set(one, c, f->opt.key, our_word(f, value), who, e);
 }
 
+/* Forms of one architecture alone, by their place in VT_FIELD_LIST; NULL: of several. */
+static const char *owner(const vt_form *f) {
+    static const struct {
+        vt_field first, last;
+        const char *arch;
+    } own[] = {{VT_FIELD_LOCAL_BLOCKS, VT_FIELD_LOCAL_BLOCKS, "convit"},
+               {VT_FIELD_STAGES, VT_FIELD_NO_SHIFT, "swin"},
+               {VT_FIELD_CLASS_BLOCKS, VT_FIELD_STEM_STRIDE, "xcit"}};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (f->field >= own[i].first && f->field <= own[i].last) return own[i].arch;
+    return NULL;
+}
+
 static vt_status unknown(const char *key, const char *who, vt_err *e) {
     const char *keys[COUNT_OF_FORMS];
     for (int i = 0; i < COUNT_OF_FORMS; i++) keys[i] = forms[i].opt.key;
@@ -130,6 +143,9 @@ vt_status vt_form_parse(vt_config *c, const char *text, const char *who, vt_err 
         *value++ = 0;
         const vt_form *f = vt_form_find(item);
         if (!f) return unknown(item, who, e);
+        const char *of = *c->arch ? owner(f) : NULL;
+        if (of && strcmp(of, c->arch))
+            return vt_fail(e, VT_E_USAGE, "%s: %s is a form of %s alone, and this is a %s", who, item, of, c->arch);
         VT_TRY(vt_form_set(c, f, value, who, e));
         p += n;
     }

@@ -18,7 +18,8 @@ const vt_form *vt_form_find(const char *key); /* NULL: none */
 
 /* Sets one; `who` names the owner in errors. Words of other libraries (gelu_new, nn.ReLU) are understood. */
 vt_status vt_form_set(vt_config *c, const vt_form *f, const char *value, const char *who, vt_err *e);
-/* "key=value key=value"; a word of that form with an unknown key is refused with the nearest one. */
+/* "key=value key=value"; a word of that form with an unknown key is refused with the nearest one, and a form that
+ * another architecture than c->arch has alone ("": not known yet). */
 vt_status vt_form_parse(vt_config *c, const char *text, const char *who, vt_err *e);
 int vt_form_text(const vt_config *c, const vt_form *f, char *buf, size_t size);
 bool vt_form_is_default(const vt_config *c, const vt_form *f);

@@ -40,6 +40,7 @@ void vt_model_close(vt_model *m) {
     free(m->w);
     free(m->wt);
     free(m->path);
+    free(m->part), free(m->parts);
     free(m->recipe);
     free(m);
 }
@@ -210,7 +211,8 @@ static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt
     for (int i = 0; i < m->params.count && s == VT_OK; i++) s = read_tensor(m, st, names, &m->params.items[i], e);
     if (s == VT_OK) s = extra_tensors(st, m, e);
     const char *recipe = vt_st_meta(st, "recipe");
-    if (s == VT_OK && (!(m->path = strdup(vt_st_path(st))) || (recipe && !(m->recipe = strdup(recipe)))))
+    if (s == VT_OK && (!(m->path = strdup(vt_st_path(st))) || !(m->part = strdup(vt_st_part(st))) ||
+                       !(m->parts = strdup(vt_st_parts(st))) || (recipe && !(m->recipe = strdup(recipe)))))
         s = vt_fail(e, VT_E_MEMORY, "no memory");
     if (s != VT_OK) {
         vt_model_close(m);
@@ -223,7 +225,7 @@ static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt
 static vt_status open_file(vt_model **out, const char *path, const vt_overrides *o, bool weights, vt_err *e) {
     *out = NULL;
     vt_st *st;
-    VT_TRY(vt_weights_open(&st, path, NULL, e));
+    VT_TRY(vt_weights_open(&st, path, o ? o->part : NULL, e));
     vt_names names;
     vt_status s = vt_names_apply(&names, st, o ? o->names : NULL, e);
     if (s == VT_OK) s = load(out, st, &names, o, weights, e);

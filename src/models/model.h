@@ -42,14 +42,15 @@ typedef struct vt_model {
     char naming[80];    /* naming scheme recognised: "timm" (models/names.h) */
     char transform[64]; /* what is done to a picture first, as io/transform reads it; empty: nobody says */
     char *path;
-    char *recipe; /* how vitrine train made it: the text in the file's metadata, or NULL */
+    char *part, *parts; /* of a file with several state dicts (io/weights.h): which was read, and of which; or "" */
+    char *recipe;       /* how vitrine train made it: the text in the file's metadata, or NULL */
 } vt_model;
 
 /* Values given on the command line; they win over everything in files. Unset: 0 / false / NULL. */
 typedef struct vt_overrides {
     int heads;
     int image; /* side of the input, for architectures whose tensors leave it open */
-    int shown; /* side of the images at hand, which counts where nothing else tells (vitrine probe) */
+    int shown; /* side of the images at hand, which counts where nothing else tells */
     bool has_mean, has_std;
     double mean[3], std[3];
     double ln_eps;          /* 0: unset */
@@ -63,6 +64,7 @@ typedef struct vt_overrides {
     const char *const *pairs;
     int n_pairs;
     const char *pairs_from;
+    const char *part;  /* which state dict of several in the file; NULL: the usual one (io/weights.h) */
     const char *names; /* a map file, or a scheme or map that is compiled in (models/names.h); NULL: recognised */
 } vt_overrides;
 

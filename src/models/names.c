@@ -144,10 +144,13 @@ static vt_status unknown(const vt_st *st, vt_err *e) {
         size_t at = strlen(some);
         snprintf(some + at, sizeof some - at, "%s%.80s", i ? ", " : "", vt_st_at(st, i)->name);
     }
+    const char *parts = *vt_st_inside(st) ? vt_st_inside(st) : vt_st_parts(st);
     return vt_fail(e, VT_E_FORMAT,
-                   "%s: no known naming scheme fits its tensors (%s%s): vitrine list formats shows what is known, and "
-                   "--names MAP teaches others",
-                   vt_st_path(st), *some ? some : "there are none", vt_st_count(st) > 3 ? ", ..." : "");
+                   "%s: no known naming scheme fits its tensors (%s%s): %s%s%svitrine list formats shows what is "
+                   "known, "
+                   "and --names MAP teaches others",
+                   vt_st_path(st), *some ? some : "there are none", vt_st_count(st) > 3 ? ", ..." : "",
+                   *parts ? "--part NAME reads one of its parts (" : "", parts, *parts ? "); " : "");
 }
 
 vt_status vt_names_apply(vt_names *n, vt_st *st, const char *wish, vt_err *e) {

@@ -255,6 +255,7 @@ static const char *form_value(const sources *s, const vt_overrides *o, const vt_
 static vt_status resolve_forms(vt_config *c, vt_source src, const sources *s, const vt_overrides *o, vt_err *e) {
     vt_config preset, unused = {0};
     if (o->preset) vt_preset_config(s->preset, &preset);
+    memcpy(unused.arch, c->arch, sizeof unused.arch);
     for (int i = 0; i < o->n_form; i++) VT_TRY(vt_form_parse(&unused, o->form[i], "--form", e));
     int n;
     const vt_form *forms = vt_forms(&n);

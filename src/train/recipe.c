@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "attacks/attack.h"
+#include "models/forms.h"
 #include "models/model.h"
 #include "models/session.h"
 #include "train/objective.h"
@@ -141,6 +142,50 @@ static vt_status check_names(vt_recipe *r, vt_err *e) {
     return named("attention_optimiser", t->attention_optimiser, VT_RECIPE_OPTIM, "same", e);
 }
 
+/* How often a form is named in "key=value key=value". */
+static int times_given(const char *text, const char *key) {
+    int times = 0;
+    for (const char *p = text + strspn(text, " "); *p; p += strcspn(p, " "), p += strspn(p, " "))
+        times += strcspn(p, "= ") == strlen(key) && !strncmp(p, key, strlen(key));
+    return times;
+}
+
+/* model.forms in the order and words of the table; what has a key of its own moves there. */
+static vt_status check_forms(vt_recipe_model *m, vt_err *e) {
+    vt_config c = {.pool = VT_POOL_TOKEN};
+    char given[sizeof m->forms], value[64];
+    size_t used = 0;
+    int n;
+    const vt_form *forms = vt_forms(&n);
+    snprintf(given, sizeof given, "%s", m->forms);
+    VT_TRY(vt_form_parse(&c, given, "model.forms", e));
+    for (int i = 0; i < n; i++) {
+        const vt_form *f = &forms[i];
+        int times = times_given(given, f->opt.key), number;
+        if (!times) continue;
+        if (times > 1) return vt_fail(e, VT_E_USAGE, "model.forms: %s is given twice", f->opt.key);
+        int *own = f->field == VT_FIELD_POOL            ? &m->pool
+                   : f->field == VT_FIELD_NATIVE        ? &m->native
+                   : f->field == VT_FIELD_NATIVE_FILTER ? &m->native_filter
+                                                        : NULL;
+        vt_form_text(&c, f, value, sizeof value);
+        if (own) {
+            memcpy(&number, (const char *)&c + f->opt.offset, sizeof number);
+            if (*own >= 0 && *own != number)
+                return vt_fail(e, VT_E_USAGE, "model.forms says %s=%s, but model.%s says otherwise: give one of them",
+                               f->opt.key, value, f->opt.key);
+            *own = number;
+            continue;
+        }
+        used +=
+            (size_t)snprintf(m->forms + used, sizeof m->forms - used, "%s%s=%s", used ? " " : "", f->opt.key, value);
+        if (used >= sizeof m->forms)
+            return vt_fail(e, VT_E_USAGE, "model.forms is longer than %zu bytes", sizeof m->forms - 1);
+    }
+    m->forms[used] = 0;
+    return VT_OK;
+}
+
 static vt_status check_model(vt_recipe *r, vt_err *e) {
     vt_recipe_model *m = &r->model;
     const vt_preset *p;
@@ -151,6 +196,7 @@ static vt_status check_model(vt_recipe *r, vt_err *e) {
     if (*m->attn && vt_attn_parse_f32(&attn, m->attn, &why) != VT_OK)
         return vt_fail(e, why.code, "model.attn is '%s': %s", m->attn, why.text);
     if (*m->attn) snprintf(m->attn, sizeof m->attn, "%s", attn.text);
+    VT_TRY(check_forms(m, e));
     if (m->qkv_bias > 1) m->qkv_bias %= 2; /* no|yes|false|true */
     bool mean = m->mean[0] >= -1000, std = m->std[0] > 0;
     m->has_norm = mean && std;

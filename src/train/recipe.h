@@ -35,7 +35,8 @@ typedef struct vt_recipe_model {
     int native_filter;  /* -1, or vt_native_filter */
     int qkv_bias, pool; /* -1, or bool; -1, or vt_pool */
     bool patch_gate;
-    bool has_norm; /* mean and std were given; else they hold no numbers of use */
+    char forms[224]; /* "key=value key=value" of models/forms; "": none given */
+    bool has_norm;   /* mean and std were given; else they hold no numbers of use */
     double mean[3], std[3];
 } vt_recipe_model;
 
@@ -46,6 +47,7 @@ typedef enum vt_pos_init { VT_POS_BILINEAR, VT_POS_BICUBIC } vt_pos_init;
 typedef struct vt_recipe_init {
     int head;        /* keep | fresh */
     int pos_embed;   /* bilinear | bicubic */
+    char part[96];   /* which state dict of a checkpoint that holds several; "": the usual one */
     char sha256[68]; /* of the checkpoint that training started from; "" : from scratch */
 } vt_recipe_init;
 

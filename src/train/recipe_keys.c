@@ -19,6 +19,9 @@
     { #key, help, VT_OPT_CHOICE, IN(key), 0, 0, 0, choices, NULL }
 #define TEXT(key, preset, help)                                                                                        \
     { #key, help, VT_OPT_TEXT, IN(key), 0, 0, (double)SIZE(key), NULL, preset }
+/* Left out of the resolved text where it is empty. */
+#define TEXT_IF(key, help)                                                                                             \
+    { #key, help, VT_OPT_TEXT, IN(key), 0, 0, (double)SIZE(key), NULL, NULL }
 /* What is not given is told by the preset or the data; the stored number lies outside the range. */
 #define AUTO(key, type, unset, min, max, choices, help)                                                                \
     { #key, help, type, IN(key), unset, min, max, choices, "auto" }
@@ -65,6 +68,8 @@ static const vt_opt model[] =
      AUTO(pool, VT_OPT_CHOICE, -1, 0, 0, "token|avg|all",
           "what the head reads: the class token, the mean of the patches, or that of all tokens"),
      BOOL(patch_gate, 0, "a learned factor on every input patch"),
+     TEXT_IF(forms, "what else a network may be, as --form of vitrine new: \"norm=center act=relu\", or a list of such "
+                    "words; see vitrine list models"),
      AUTO(mean, VT_OPT_TRIPLE, -1e9, -1000, 1000, NULL,
           "of the input normalisation, three channels; only with model.std"),
      AUTO(std, VT_OPT_TRIPLE, 0, 2e-6, 1000, NULL, "of the input normalisation, three channels; only with model.mean"),
@@ -74,6 +79,7 @@ static const vt_opt model[] =
 #define PARAMS vt_recipe_init
 static const vt_opt init[] = {CHOICE(head, "keep|fresh", "classifier of the checkpoint: kept, or drawn anew"),
                               CHOICE(pos_embed, "bilinear|bicubic", "how its position grid is resized"),
+                              TEXT_IF(part, "which state dict of a .pth file that holds several, as --part"),
                               TEXT(sha256, "", "of the checkpoint, 64 hexadecimal digits; filled in by training"), END};
 #undef PARAMS
 
@@ -215,6 +221,7 @@ const vt_opt *vt_recipe_key(const vt_recipe *r, const char *key, vt_recipe_secti
     return o && o->key ? o : NULL;
 }
 
+bool vt_recipe_takes_words(const vt_opt *o) { return !strcmp(o->key, "forms"); }
 bool vt_recipe_takes_list(const vt_opt *o) { return o->type == VT_OPT_TRIPLE || !strcmp(o->key, "drops"); }
 
 /* ---- unknown keys ---- */

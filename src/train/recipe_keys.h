@@ -40,6 +40,8 @@ bool vt_recipe_full_key(char out[VT_RECIPE_KEY_MAX], const char *section, const 
 const vt_opt *vt_recipe_key(const vt_recipe *r, const char *key, vt_recipe_section *of);
 /* Several numbers, which YAML may also give as a sequence. */
 bool vt_recipe_takes_list(const vt_opt *o);
+/* Several words with blanks between them, likewise. */
+bool vt_recipe_takes_words(const vt_opt *o);
 /* Sets a full key; where ("file:3", "--set") begins the sentence of a refusal. */
 vt_status vt_recipe_apply(vt_recipe *r, const char *key, const char *value, const char *where, vt_err *e);
 vt_status vt_recipe_no_section(const char *name, const char *where, vt_err *e);

@@ -28,6 +28,7 @@ static void section_text(FILE *f, const vt_recipe_section *s) {
     if (*s->name && s->opts && s->opts->key) fprintf(f, "%s:\n", s->name);
     for (const vt_opt *o = s->opts; o && o->key; o++) {
         vt_opt_value(o, s->params, value, sizeof value);
+        if (o->type == VT_OPT_TEXT && !o->preset_text && !*value) continue;
         fprintf(f, "%s%s: ", *s->name ? "  " : "", o->key);
         if (o->type == VT_OPT_TEXT && !is_word(value))
             quoted(f, value);

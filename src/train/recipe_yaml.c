@@ -91,12 +91,14 @@ static vt_status apply(reader *d, const char *key, const char *value, int line) 
     return vt_recipe_apply(d->r, key, value, where, d->e);
 }
 
-/* A sequence of scalars, joined with commas. */
+/* A sequence of scalars, joined with commas, or words with blanks. */
 static vt_status list(reader *d, const char *key, int line) {
     char value[VT_RECIPE_VALUE_MAX] = "", item[VT_RECIPE_VALUE_MAX];
     vt_recipe_section s;
     const vt_opt *o = vt_recipe_key(d->r, key, &s);
-    if (o && !vt_recipe_takes_list(o)) return refuse(d, line, VT_E_USAGE, "%s takes one value, not a list", key);
+    const char between = o && vt_recipe_takes_words(o) ? ' ' : ',';
+    if (o && between == ',' && !vt_recipe_takes_list(o))
+        return refuse(d, line, VT_E_USAGE, "%s takes one value, not a list", key);
     for (;;) {
         VT_TRY(next(d));
         if (d->event.type == YAML_SEQUENCE_END_EVENT) return apply(d, key, value, line);
@@ -104,12 +106,12 @@ static vt_status list(reader *d, const char *key, int line) {
             return refuse(d, line_of(d), VT_E_FORMAT, "%s is nested too deeply: its list takes plain values", key);
         VT_TRY(scalar(d, key, item, sizeof item));
         size_t used = strlen(value), n = strlen(item);
-        if (!n || strchr(item, ','))
-            return refuse(d, line_of(d), VT_E_USAGE, "the list of %s holds '%s', must hold one number in each place",
-                          key, item);
+        if (!n || strchr(item, between))
+            return refuse(d, line_of(d), VT_E_USAGE, "the list of %s holds '%s', must hold one %s in each place", key,
+                          item, between == ',' ? "number" : "word");
         if (used + n + 2 > sizeof value)
             return refuse(d, line, VT_E_USAGE, "the list of %s has more than %zu bytes", key, sizeof value - 1);
-        if (used) value[used++] = ',';
+        if (used) value[used++] = between;
         memcpy(value + used, item, n + 1);
     }
 }

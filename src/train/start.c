@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "models/forms.h"
 #include "train/adapt.h"
 #include "train/batch.h"
 #include "train/train.h"
@@ -60,6 +61,7 @@ static vt_status shape(vt_config *c, const vt_recipe *r, const vt_dataset *d, co
     if (m->qkv_bias >= 0) c->qkv_bias = m->qkv_bias;
     if (m->pool >= 0) c->pool = (vt_pool)m->pool;
     if (c->pool == VT_POOL_TOKEN) c->norm_first = false;
+    if (*m->forms) VT_TRY(vt_form_parse(c, m->forms, "model.forms", e));
     if (m->patch_gate) c->patch_gate = true;
     if (*m->attn) strcpy(c->attn, m->attn);
     if (m->has_norm) memcpy(c->mean, m->mean, sizeof m->mean), memcpy(c->std, m->std, sizeof m->std);

@@ -178,6 +178,38 @@ damaged() {
     bad 1 "no known naming scheme fits" -- info "$pth/good_zip_plain"
 }
 
+@test "--part takes one state dict of several; info, ledger and recipe say which" {
+    local pth=$ROOT/tests/fixtures/pth o="--heads 2 --mean 0.5 --std 0.5"
+    good info "$pth/parts_ema.pth" $o
+    says "part                 model " "(one of model, ema: --part tells)"
+    good info "$pth/parts_ema.pth" $o --part ema --explain
+    says "part                 ema.module " "ema: as asked for"
+    good info "$W"
+    [[ $output != *"  part "* ]]
+    bad 1 "no known naming scheme fits" "--part NAME reads one of its parts (first, second)" -- info "$pth/parts_open.pth" $o
+    bad 2 "has no entry 'teacher' with tensors; there are: model, ema" -- eval "$pth/parts_ema.pth" $o --part teacher --data "$D"
+    bad 2 "has no entry 'ema'" "tensors alone" -- info "$W" --part ema
+    bad 2 "--part says how a checkpoint is read" -- new --part ema -o n.safetensors
+    good convert "$pth/parts_ema.pth" a.safetensors $o
+    good convert "$pth/parts_ema.pth" b.safetensors $o --part ema
+    says "part ema.module"
+    good convert "$pth/parts_open.pth" first.safetensors $o --part first
+    good convert "$pth/parts_open.pth" second.safetensors $o --part second
+    cmp <(st_data a.safetensors) <(st_data first.safetensors)
+    cmp <(st_data b.safetensors) <(st_data second.safetensors)
+    ! cmp -s <(st_data a.safetensors) <(st_data b.safetensors) || fail "both parts are one"
+    [[ $(st_header b.safetensors | jq -r .__metadata__.source) == "parts_ema.pth (ema.module), "* ]]
+    # the same file, another network: no run goes on with it
+    good eval "$pth/parts_ema.pth" $o --data "$D" --images 0:4 --out r
+    truth r/results.json '.model.part == "model"'
+    vt eval "$pth/parts_ema.pth" $o --data "$D" --images 0:4 --out r --resume --part ema
+    [ "$status" != 0 ] && [[ $stderr == *model* ]] || fail "resumed with another part: $stderr"
+    for c in spectrum gradcheck "doctor --data $D --images 0:20"; do
+        vt $c "$pth/parts_open.pth" $o --part second
+        [ "$status" = 0 ] || fail "$c: $stderr"
+    done
+}
+
 @test "folders, shards and prefixes" {
     mkdir hub
     st_edit "$W" hub/model.safetensors 'with_entries(if .key == "__metadata__" then . else .key |= "module.model." + . end)'

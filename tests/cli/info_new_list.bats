@@ -146,6 +146,31 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
     row parameters '5717416 in 152 tensors' 'all finite'
 }
 
+@test "new: --preset is the operand PRESET; what is said twice must agree; no option is passed over" {
+    small="--set dim=16 depth=1 heads=2 hidden=16 --seed 3"
+    good new xcit_small_12_cifar $small -o a.safetensors
+    good new --preset xcit_small_12_cifar $small -o b.safetensors
+    good new xcit_small_12_cifar --preset xcit_small_12_cifar $small -o c.safetensors
+    cmp a.safetensors b.safetensors && cmp a.safetensors c.safetensors
+    bad 2 "PRESET is 'deit-tiny'" "--preset is 'deit-small'" -- new deit-tiny --preset deit-small -o n.safetensors
+    bad 2 "unknown preset 'deit_tini'" -- new --preset deit_tini -o n.safetensors
+    bad 2 "--heads is 4, but --set says heads=2" -- new --set heads=2 --heads 4 -o n.safetensors
+    bad 2 "--image-size is 64, but --set says image=32" -- new --set image=32 --image-size 64 -o n.safetensors
+    bad 2 "--ln-eps is 1e-05, but --set says ln_eps=0.001" -- new --set ln_eps=1e-3 --ln-eps 1e-5 -o n.safetensors
+    bad 2 "different pools" -- new --set pool=avg --form pool=all -o n.safetensors
+    bad 2 "--names" -- new --names timm -o n.safetensors
+    bad 2 "window is a form of swin alone, and this is a vit" -- new --form window=4 -o n.safetensors
+    bad 2 "eta is a form of xcit alone, and this is a convit" -- new convit_tiny_cifar --form eta=1e-5 -o n.safetensors
+    bad 2 "local_blocks is a form of convit alone" -- info "$W" --form local_blocks=2
+    [ ! -e n.safetensors ]
+    tiny --set heads=2 --heads 2 --form pool=avg --set pool=avg --mean 0.1 --std 0.2 --ln-eps 1e-3 --attn l2 --attn-scale 0.3 -o n.safetensors
+    good info n.safetensors
+    row attention 'l2:.*' 'safetensors metadata'
+    row mean '0.1, 0.1, 0.1' 'safetensors metadata'
+    row 'LayerNorm eps' 0.001 'safetensors metadata'
+    row 'attention scale' 0.3 'safetensors metadata'
+}
+
 @test "new: shapes that cannot be are refused and write nothing" {
     echo kept >w.safetensors
     bad 2 "unknown preset 'vit_tiny_patch16_244'" "did you mean 'vit_tiny_patch16_224'?" -- new vit_tiny_patch16_244 -o w.safetensors

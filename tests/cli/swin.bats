@@ -56,6 +56,20 @@ bare() { swin -o full.safetensors && st_edit full.safetensors bare.safetensors '
     bad 1 "x has shape [1,3,48,48], the model wants [N,3,32,32]" -- probe full.safetensors --input in.safetensors --out out.safetensors
 }
 
+@test "eval and doctor take the side from their images where nothing else tells" {
+    bare
+    good eval full.safetensors --data "$D" --preprocess squash:48,bilinear --image-size 48 --threads 1 --out a
+    good eval bare.safetensors --mean 0.5 --std 0.5 --data "$D" --preprocess squash:48,bilinear --threads 1 --out b
+    truth b/results.json '.model.image == 48'
+    diff <(tail -n +2 a/ledger.jsonl) <(tail -n +2 b/ledger.jsonl) # the header's hash of weights differs
+    bad 1 "48 x 48" "32 x 32" -- eval full.safetensors --data "$D" --preprocess squash:48,bilinear
+    vt doctor bare.safetensors --mean 0.5 --std 0.5 --data "$D" --preprocess squash:48,bilinear
+    [ "$status" = 0 ] || fail "doctor: $stderr"
+    swin --form window=8 -o w.safetensors # its tables say 32
+    st_edit w.safetensors w8.safetensors 'del(.__metadata__)'
+    bad 1 "48 x 48" "32 x 32" -- eval w8.safetensors --mean 0.5 --std 0.5 --data "$D" --preprocess squash:48,bilinear
+}
+
 @test "impossible Swins are refused and write nothing" {
     local new="new swin_tiny_patch2_window4_32 -o no.safetensors"
     bad 1 "stage_heads of stage 3 is 25" "width 768" -- $new --form stage_heads=3,6,12,25

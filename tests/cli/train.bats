@@ -435,6 +435,51 @@ END
     cmp a/state.safetensors b/state.safetensors
 }
 
+@test "model.forms: other networks than timm's ViT from a recipe, repeated by --from" {
+    # a post-norm ViT, an L2Former in its full form, LipsFormer's forms with a mean
+    local forms=("--set model.forms=post_norm=1" "--set model.attn=l2:tied=1,full=1 --set model.qkv_bias=0 --set model.forms=tied_qk=1"
+        "--set model.attn=scsa --set" "model.forms=norm=center final_norm=center factor=alpha init=spectral pool=avg")
+    short --out a ${forms[0]}
+    good info a/model.safetensors
+    says "post-norm            yes" 'forms: "post_norm=1"'
+    short --out b ${forms[1]}
+    good info b/model.safetensors
+    says "l2:" "W_Q = W_K            yes" 'forms: "tied_qk=1"'
+    short --out c ${forms[2]} "${forms[3]}"
+    good info c/model.safetensors
+    says "norm                 center" "branch factors       alpha" "pool: avg" \
+        'forms: "norm=center final_norm=center factor=alpha init=spectral"'
+    for r in a b c; do
+        trained --from $r/model.safetensors --data "$IMAGES" --out $r.again --threads 2
+        cmp $r/model.safetensors $r.again/model.safetensors
+    done
+    short --out d
+    ! cmp -s a/model.safetensors d/model.safetensors
+    good info d/model.safetensors
+    [[ $output != *forms* ]]
+    refused 2 "model.forms says pool=all, but model.pool says otherwise" -- --from c/model.safetensors --data "$IMAGES" --out o --set model.forms=pool=all
+    refused 2 "model.forms: window is a form of swin alone, and this is a vit" -- "$SHORT" --data "$IMAGES" --out o --set model.forms=window=4
+    refused 1 "act is gelu, but the model to train has relu" -- "$SHORT" --data "$IMAGES" --out o --init "$W" --set model.forms=act=relu
+    untouched
+}
+
+@test "--init of one part of a file: the recipe keeps which" {
+    local pth=$ROOT/tests/fixtures/pth o="--heads 2 --mean 0.5 --std 0.5 --data $IMAGES --threads 1"
+    good convert "$pth/parts_ema.pth" ema.safetensors --heads 2 --mean 0.5 --std 0.5 --part ema
+    trained "$SHORT" $o --out a --init "$pth/parts_ema.pth" --part ema
+    trained "$SHORT" $o --out b --init ema.safetensors
+    cmp <(st_data a/model.safetensors) <(st_data b/model.safetensors)
+    trained --from a/model.safetensors $o --out c --init "$pth/parts_ema.pth"
+    cmp a/model.safetensors c/model.safetensors
+    good info a/model.safetensors
+    says "  part: ema"
+    refused 2 "--part is 'model', but the recipe's init.part is 'ema'" -- --from a/model.safetensors $o --out o --init "$pth/parts_ema.pth" --part model
+    no 2 "--part says how the checkpoint of --init is read" -- --part ema
+    no 2 "init.part is 'ema', and there is no --init" -- --set init.part=ema
+    refused 1 "--part NAME reads one of its parts (first, second)" -- "$SHORT" $o --out o --init "$pth/parts_open.pth"
+    untouched
+}
+
 @test "a recipe file that is missing, a folder, no YAML; no recipe; two" {
     run_of() { refused "${@:2}" -- "$1" --data "$IMAGES" --out o; }
     run_of none.yaml 1 "none.yaml: cannot be opened: No such file"

@@ -22,7 +22,6 @@ small() { good new xcit_small_12_cifar --set dim=16 depth=1 heads=2 hidden=16 --
     cifar="--mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616"
     good info bare.safetensors $cifar
     says "3 x 224 x 224" "a guess: --image-size tells" "(196 tokens)" "not given"
-    bad 1 "224" "32" -- eval bare.safetensors $cifar --data "$D"
     good info bare.safetensors $cifar --image-size 32 --form tokens_norm=0
     says "(64 tokens)" "tokens norm          no"
     good info bare.safetensors $cifar --image-size 32 --form stem_stride=2,2,2,2
@@ -31,4 +30,19 @@ small() { good new xcit_small_12_cifar --set dim=16 depth=1 heads=2 hidden=16 --
     good eval x.safetensors --data "$D" --threads 1 --out a
     good eval bare.safetensors $cifar --image-size 32 --data "$D" --threads 1 --out b
     diff <(jq .clean a/results.json) <(jq .clean b/results.json)
+}
+
+@test "xcit: where nothing tells the side, that of the images counts" {
+    small
+    st_edit x.safetensors bare.safetensors 'del(.__metadata__)'
+    cifar="--mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616"
+    good eval x.safetensors --data "$ROOT/datasets/shapes10" --images 0:40 --attack pgd:steps=1 --eps 2/255 --threads 1 --out a
+    good eval bare.safetensors $cifar --data "$ROOT/datasets/shapes10" --images 0:40 --attack pgd:steps=1 --eps 2/255 --threads 1 --out b
+    truth b/results.json '.model.image == 32'
+    diff <(tail -n +2 a/ledger.jsonl) <(tail -n +2 b/ledger.jsonl) # the header's hash of weights differs
+    bad 1 "64" "32" -- eval bare.safetensors $cifar --image-size 64 --data "$D"
+    good eval bare.safetensors $cifar --data "$D" --preprocess squash:48,bilinear --out c
+    truth c/results.json '.model.image == 48'
+    vt doctor bare.safetensors $cifar --data "$D"
+    [ "$status" = 0 ] || fail "doctor: $stderr"
 }

@@ -41,7 +41,7 @@ static void look(const vt_st *st) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    static const char *const wants[] = {NULL, "model_ema"};
+    static const char *const wants[] = {NULL, "model_ema", "ema.module"};
     start();
     for (size_t k = 0; k < sizeof wants / sizeof *wants; k++) {
         vt_st *st;

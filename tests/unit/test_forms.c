@@ -541,6 +541,21 @@ static void test_words(void **state) {
                {"registers=2000", "registers", "1024", VT_E_USAGE}};
     for (size_t i = 0; i < T_COUNT(bad); i++)
         t_says(vt_form_parse(&again, bad[i].text, "t", &e), bad[i].status, &e, bad[i].a, bad[i].b);
+    static const char *const own[][3] = {/* form, whose alone, of another */
+                                         {"local_blocks=1", "convit", "vit"},
+                                         {"stages=2", "swin", "xcit"},
+                                         {"no_shift=1", "swin", "vit"},
+                                         {"class_blocks=1", "xcit", "convit"},
+                                         {"stem_stride=1,1,2,2", "xcit", "swin"}};
+    for (size_t i = 0; i < T_COUNT(own); i++) {
+        again = zero;
+        snprintf(again.arch, sizeof again.arch, "%s", own[i][1]);
+        assert_int_equal(vt_form_parse(&again, own[i][0], "t", &e), VT_OK);
+        snprintf(again.arch, sizeof again.arch, "%s", own[i][2]);
+        snprintf(text, sizeof text, "a form of %s alone, and this is a %s", own[i][1], own[i][2]);
+        t_says(vt_form_parse(&again, own[i][0], "t", &e), VT_E_USAGE, &e, text, "t: ");
+        assert_int_equal(vt_form_parse(&again, "norm=center init=spectral", "t", &e), VT_OK);
+    }
 }
 
 /* What cannot be is refused in a sentence, for a new model and for a file alike. */

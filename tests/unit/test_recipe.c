@@ -194,6 +194,52 @@ static void test_text(void **state) {
     vt_recipe_free(r);
 }
 
+/* model.forms: the table's words in the table's order, moved to a key of their own where there is one; nothing is
+ * written where it is not used. */
+static void test_model_forms(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *line;
+        int pool, native;
+    } rows[] = {{"", NULL, -1, -1},
+                {"model.forms: ''", NULL, -1, -1},
+                {"model: {forms: [post_norm=1, norm=center]}", "\n  forms: \"norm=center post_norm=1\"\n", -1, -1},
+                {"model.forms: '  act=nn.ReLU   norm=layer '", "\n  forms: \"norm=layer act=relu\"\n", -1, -1},
+                {"model: {forms: ['stage_depth=2,2', eta=1e-5]}", "\n  forms: \"stage_depth=2,2,0,0 eta=1e-05\"\n", -1,
+                 -1},
+                {"model: {forms: pool=avg native=64, pool: avg}", NULL, 1, 64},
+                {"model.forms: pool=token act=relu", "\n  forms: \"act=relu\"\n", 0, -1}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        vt_recipe *r = of(rows[i].text, true);
+        char *t = text_of(r);
+        same_again(t);
+        assert_true(rows[i].line ? strstr(t, rows[i].line) != NULL : !strstr(t, "forms"));
+        assert_null(strstr(t, "\n  part:"));
+        assert_int_equal(r->model.pool, rows[i].pool);
+        assert_int_equal(r->model.native, rows[i].native);
+        free(t);
+        vt_recipe_free(r);
+    }
+    vt_recipe *r = of_set("model.forms: norm=center", "model.forms=norm=none post_norm=0"); /* --set replaces it all */
+    assert_string_equal(r->model.forms, "norm=none post_norm=0");
+    vt_recipe_free(r);
+    static const refusal bad[] =
+        {{"model.forms: nrom=batch", VT_E_UNKNOWN, "model.forms: 'nrom'", "did you mean 'norm'"},
+         {"model.forms: norm=batched", VT_E_USAGE, "norm is 'batched'", "layer|batch|center|none"},
+         {"model.forms: norm", VT_E_USAGE, "model.forms", "key=value"},
+         {"model.forms: norm=none act=relu norm=none", VT_E_USAGE, "model.forms", "norm is given twice"},
+         {"model: {forms: pool=avg, pool: token}", VT_E_USAGE, "model.forms says pool=avg",
+          "model.pool says otherwise"},
+         {"model: {forms: native=32, native: 0}", VT_E_USAGE, "native=32", "model.native says otherwise"},
+         {"model: {forms: native_filter=bicubic, native_filter: nearest}", VT_E_USAGE, "native_filter=bicubic",
+          "model.native_filter"}};
+    refuses(bad, T_COUNT(bad), true);
+    static const refusal lists[] = {{"model: {forms: [norm=none act=relu]}", VT_E_USAGE, "model.forms", "one word"},
+                                    {"model: {forms: {norm: none}}", VT_E_FORMAT, "model.forms", "nested too deeply"},
+                                    {"model: {attn: [dot]}", VT_E_USAGE, "model.attn", "not a list"}};
+    refuses(lists, T_COUNT(lists), false);
+}
+
 static void test_diff(void **state) {
     (void)state;
     char out[300], small[24];
@@ -337,11 +383,11 @@ static void test_published(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),  cmocka_unit_test(test_values),   cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),    cmocka_unit_test(test_keys),
 
-        cmocka_unit_test(test_groups),    cmocka_unit_test(test_text),     cmocka_unit_test(test_diff),
-        cmocka_unit_test(test_help),      cmocka_unit_test(test_schedule), cmocka_unit_test(test_files),
-        cmocka_unit_test(test_published),
+        cmocka_unit_test(test_groups),   cmocka_unit_test(test_text),      cmocka_unit_test(test_model_forms),
+        cmocka_unit_test(test_diff),     cmocka_unit_test(test_help),      cmocka_unit_test(test_schedule),
+        cmocka_unit_test(test_files),    cmocka_unit_test(test_published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,41 @@ static void test_wrapper(void **state) {
     refused("weights/shapes10-vit/model.safetensors", "model", VT_E_UNKNOWN, "tensors alone");
 }
 
+/* Two ViTs in one file (tests/fixtures/gen_parts.py): which was read, and what else there was. */
+static void test_parts(void **state) {
+    (void)state;
+    static const char ema[] = "tests/fixtures/pth/parts_ema.pth", open[] = "tests/fixtures/pth/parts_open.pth";
+    static const struct {
+        const char *path, *want, *part, *parts, *inside;
+        bool second;
+    } rows[] = {{ema, NULL, "model", "model, ema", "", false},
+                {ema, "ema", "ema.module", "model, ema", "", true},
+                {ema, "ema.module", "ema.module", "model, ema", "", true},
+                {open, NULL, "", "", "first, second", false},
+                {open, "first", "first", "first, second", "", false},
+                {open, "second", "second", "first, second", "", true},
+                {CORPUS "good_zip_plain", NULL, "", "", "", false}};
+    float first[10], bias[10];
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        vt_st *st = open_good(rows[i].path, rows[i].want);
+        assert_string_equal(vt_st_part(st), rows[i].part);
+        assert_string_equal(vt_st_parts(st), rows[i].parts);
+        assert_string_equal(vt_st_inside(st), rows[i].inside);
+        if (*rows[i].part) {
+            assert_int_equal(vt_st_count(st), 20);
+            assert_int_equal(vt_tensor_f32(st, vt_st_find(st, "head.bias"), bias, 10, NULL), VT_OK);
+            if (!i) memcpy(first, bias, sizeof first);
+            assert_int_equal(memcmp(first, bias, sizeof first) != 0, rows[i].second);
+        }
+        vt_st_close(st);
+    }
+    refused(ema, "", VT_E_UNKNOWN, "no entry '' with tensors; there are: model, ema");
+    refused(ema, "ema.", VT_E_UNKNOWN, "no entry 'ema.' with tensors; there are: ema.module");
+    refused(ema, "ema.modul", VT_E_UNKNOWN, "there are: ema.module");
+    refused(ema, "epoch", VT_E_UNKNOWN, "there are: model, ema");
+    refused(open, "third", VT_E_UNKNOWN, "there are: first, second");
+}
+
 static void test_normalisation(void **state) {
     (void)state;
     static const struct {
@@ -250,6 +286,7 @@ static void test_shards(void **state) {
         vt_st *st = open_good(whole ? dir : index, NULL);
         assert_string_equal(vt_st_path(st), index);
         assert_string_equal(vt_st_format(st), "2 shards, safetensors");
+        refused(index, "ema", VT_E_UNKNOWN, "has no entry 'ema': an index speaks of tensors alone");
         assert_string_equal(vt_st_meta(st, "format"), "pt");
         assert_int_equal(vt_st_count(st), 3);
         float v[3];
@@ -418,10 +455,10 @@ static void test_cuts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_as_torch), cmocka_unit_test(test_rarer_forms),   cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_wrapper),       cmocka_unit_test(test_normalisation), cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_shards),        cmocka_unit_test(test_folder),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_other_kinds),   cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_same_as_torch), cmocka_unit_test(test_rarer_forms), cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_wrapper),       cmocka_unit_test(test_parts),       cmocka_unit_test(test_normalisation),
+        cmocka_unit_test(test_prefixes),      cmocka_unit_test(test_shards),      cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_other_kinds), cmocka_unit_test(test_cuts),
     };
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
 }
