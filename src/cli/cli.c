@@ -71,13 +71,17 @@ vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e) {
-    vt_overrides o;
-    VT_TRY(vt_cli_overrides(c, &o, e));
-    VT_TRY(vt_model_open(out, c->positional[0], &o, e));
+vt_status vt_cli_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e) {
+    VT_TRY(vt_model_open(out, path, o, e));
     vt_status s = vt_model_prepare(*out, e);
     if (s != VT_OK) vt_model_close(*out), *out = NULL;
     return s;
+}
+
+vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e) {
+    vt_overrides o;
+    VT_TRY(vt_cli_overrides(c, &o, e));
+    return vt_cli_open(out, c->positional[0], &o, e);
 }
 
 static volatile sig_atomic_t interrupted;

@@ -60,7 +60,9 @@ vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long
         "part", "NAME", "which state dict of a .pth file that holds several: ema, model.generator"                     \
     }
 vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e);
-/* Opens operand 0 with the model options. */
+/* Opens a checkpoint for long computations (vt_model_prepare). */
+vt_status vt_cli_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
+/* The same: operand 0 with the model options. */
 vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e);
 
 /* From here on SIGINT and SIGTERM set the flag that is returned; a second one ends the program at once. */

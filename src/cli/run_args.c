@@ -189,7 +189,7 @@ vt_status vt_cli_model_for(const vt_cli *c, const vt_dataset *d, int32_t first, 
     /* an image that cannot be read is reported by who needs it */
     bool seen = !vt_cli_has(c, "attack-at") && size_of(d, first, &w, &h, NULL) == VT_OK;
     if (seen && w == h && w <= 4096) o.shown = w;
-    return vt_model_open(out, c->positional[0], &o, e);
+    return vt_cli_open(out, c->positional[0], &o, e);
 }
 
 /* What the model carries, where the images are not of its size. */
