@@ -175,8 +175,10 @@ vt_status vt_cli_attack_at(const vt_cli *c, vt_model *m, int side, vt_err *e) {
 static vt_status size_of(const vt_dataset *d, int32_t image, int *width, int *height, vt_err *e) {
     vt_image im = {0};
     int label;
+    char what[400];
     VT_TRY(vt_dataset_read(d, image, &im, &label, e));
-    vt_status s = vt_transform_apply(&im, &d->transform, d->path, e);
+    snprintf(what, sizeof what, "%.360s: image %d", d->path, image);
+    vt_status s = vt_transform_apply(&im, &d->transform, what, e);
     *width = im.width, *height = im.height;
     vt_image_free(&im);
     return s;

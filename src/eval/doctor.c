@@ -71,7 +71,7 @@ static vt_status one_image(void *ctx, int thread, size_t item, vt_err *e) {
     int label;
     if (l->d->interrupt && *l->d->interrupt) return VT_INTERRUPTED;
     VT_TRY(vt_dataset_read_square(&l->data, l->d->images[at], vt_config_input(c), &im, &label, e));
-    for (size_t i = 0; i < pixels; i++) x[i] = (float)im.rgb[i] / 255;
+    for (size_t i = 0; i < pixels; i++) x[i] = vt_image_at(&im, i);
     vt_image_free(&im);
     const float *z = vt_session_forward_f32(l->sessions[thread], x, 1, false);
     bool finite = true;

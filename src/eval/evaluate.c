@@ -73,12 +73,11 @@ static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
 
 /* ---- checks and header ---- */
 
-/* Pixels as float32(u8)/255, torchvision's ToTensor. */
 static vt_status load_image(const vt_eval *v, int32_t index, float *x, int *label, vt_err *e) {
     vt_image im = {0};
     int side = vt_config_input(&v->model->config);
     VT_TRY(vt_dataset_read_square(v->data, index, side, &im, label, e));
-    for (size_t i = 0, n = vt_config_input_pixels(&v->model->config); x && i < n; i++) x[i] = (float)im.rgb[i] / 255;
+    for (size_t i = 0, n = vt_config_input_pixels(&v->model->config); x && i < n; i++) x[i] = vt_image_at(&im, i);
     vt_image_free(&im);
     return VT_OK;
 }

@@ -102,6 +102,7 @@ const char *vt_dataset_image_name(const vt_dataset *d, int64_t i) { return d->de
 vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e) {
     free(d->head);
     d->head = NULL, d->restricted = false;
+    if (d->classes_open && d->classes < outputs) d->classes = outputs;
     if (d->classes == outputs) return VT_OK;
     bool imagenet = outputs == VT_IMAGENET_CLASSES && d->names;
     for (int k = 0; imagenet && k < d->classes; k++) imagenet = vt_imagenet_index(d->names[k]) >= 0;

@@ -38,6 +38,7 @@ struct vt_dataset {
     int classes;              /* number of classes the source declares (10, 100, or folders) */
     bool classes_open;        /* it declares none: classes is one more than the largest label, a model may have more */
     const char *const *names; /* [classes], or NULL: the source does not name them */
+    bool floats;              /* images are the floats of the file, not bytes */
     bool jpeg;                /* some images are JPEGs: pixels depend on the decoder */
     /* Of the caller. transform: done to every image of vt_dataset_read_square. head [classes]: the model's output that
      * stands for each class, ascending (NULL: class k is output k); set by vt_dataset_fit_head. */
@@ -61,9 +62,10 @@ vt_status vt_dataset_read_square(const vt_dataset *d, int64_t i, int side, vt_im
 const char *vt_dataset_image_name(const vt_dataset *d, int64_t i); /* NULL: none */
 void vt_dataset_close(vt_dataset *d);                              /* accepts NULL */
 
-/* Fits the labels to a model of `outputs` classes. As many classes: nothing to do. A 1000-way head and folders named by
- * ImageNet's wnids: labels become ImageNet's class indices, so that the arg-max is taken over all outputs; with
- * `restricted` the labels stay and d->head says which outputs are compared. Anything else is VT_E_SHAPE. */
+/* Fits the labels to a model of `outputs` classes. As many classes: nothing to do; a source that declares
+ * none has the model's, if no label is beyond them. A 1000-way head and folders named by ImageNet's wnids: labels become
+ * ImageNet's class indices, so that the arg-max is taken over all outputs; with `restricted` the labels stay and d->head
+ * says which outputs are compared. Anything else is VT_E_SHAPE. */
 vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e);
 
 /* CIFAR records, `record` bytes each: VT_CIFAR10 (label, pixels) or VT_CIFAR100 (coarse label, fine label,

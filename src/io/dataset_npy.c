@@ -1,9 +1,8 @@
 /* Images and labels as NumPy arrays: an archive x.npz, or a folder with images.npy and labels.npy. Images are
- * [N,3,H,W] or [N,H,W,3], uint8, or floats that are the grey levels k/255 of such images; labels are whole numbers [N].
+ * [N,3,H,W] or [N,H,W,3], uint8, or floats in [0,1]; labels are whole numbers [N].
  *
- * Pictures are bytes everywhere in vitrine (io/image.h), so floats off that grid are refused and not rounded: rounding
- * an adversarial example would evaluate another image than the one in the file. */
-#include <math.h>
+ * Floats stay floats (io/image.h): made bytes, an adversarial example would be another image than the one in the file.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +14,6 @@
 #include "io/zip.h"
 
 #define MAX_CLASSES 1000000
-/* How far float32 can put k/255 from where it belongs: k * (1/255) is rounded twice, each time by 2^-24 at most. */
-#define GRID_TOLERANCE 0x1p-23
 
 /* Names of the two arrays, those of a split before those of the whole; the first pair that is there counts. */
 static const struct {
@@ -122,6 +119,7 @@ static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
                        VT_IMAGE_MAX_SIDE);
     a->height = (int)h, a->width = (int)w;
     d->count = x->shape[0];
+    d->floats = x->dtype != VT_U8;
     if (!d->count) return vt_fail(e, VT_E_FORMAT, "%s: has no images (%s)", d->path, shape);
     return VT_OK;
 }
@@ -172,22 +170,14 @@ static vt_status read_classes(vt_dataset *d, const arrays *a, vt_err *e) {
 
 /* ---- pixels ---- */
 
-static vt_status off_grid(const vt_dataset *d, int64_t i, const size_t at[3], double v, vt_err *e) {
-    if (!(v >= 0 && v <= 1))
-        return vt_fail(e, VT_E_RANGE,
-                       "%s: image %lld has the value %.9g at channel %zu, row %zu, column %zu; floats must lie in "
-                       "[0,1]",
-                       d->path, (long long)i, v, at[0], at[1], at[2]);
+static vt_status outside(const vt_dataset *d, int64_t i, const size_t at[3], double v, vt_err *e) {
     return vt_fail(e, VT_E_RANGE,
-                   "%s: image %lld has the value %.9g at channel %zu, row %zu, column %zu, which is %.2g away from "
-                   "%ld/255: "
-                   "pictures are bytes here, and rounding would evaluate another image; save it as uint8",
-                   d->path, (long long)i, v, at[0], at[1], at[2], fabs(v - (double)lrint(v * 255) / 255),
-                   lrint(v * 255));
+                   "%s: image %lld has the value %.17g at channel %zu, row %zu, column %zu; floats must lie in [0,1]",
+                   d->path, (long long)i, v, at[0], at[1], at[2]);
 }
 
-/* Image i as planes, into out [3,height,width] (NULL: only checked). */
-static vt_status pixels(const vt_dataset *d, int64_t i, uint8_t *out, vt_err *e) {
+/* Image i as planes [3,height,width]: into rgb where the file has bytes, else into f (both NULL: only checked). */
+static vt_status pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, vt_err *e) {
     const arrays *a = d->state;
     const vt_npy *x = &a->images;
     size_t h = (size_t)a->height, w = (size_t)a->width, at[3];
@@ -195,16 +185,13 @@ static vt_status pixels(const vt_dataset *d, int64_t i, uint8_t *out, vt_err *e)
         for (at[1] = 0; at[1] < h; at[1]++)
             for (at[2] = 0; at[2] < w; at[2]++) {
                 size_t k = (size_t)i * a->step[0] + at[0] * a->step[1] + at[1] * a->step[2] + at[2] * a->step[3];
-                uint8_t byte;
-                if (x->dtype == VT_U8) {
-                    byte = x->data[k];
-                } else {
-                    double v = vt_npy_real(x, k);
-                    if (!(v >= 0 && v <= 1) || !(fabs(v - nearbyint(v * 255) / 255) <= GRID_TOLERANCE))
-                        return off_grid(d, i, at, v, e);
-                    byte = (uint8_t)lrint(v * 255);
+                if (!d->floats) {
+                    *rgb++ = x->data[k];
+                    continue;
                 }
-                if (out) *out++ = byte;
+                double v = vt_npy_real(x, k);
+                if (!(v >= 0 && v <= 1)) return outside(d, i, at, v, e);
+                if (f) *f++ = (float)v; /* rounds f8, nothing else */
             }
     return VT_OK;
 }
@@ -229,16 +216,21 @@ static vt_status npy_open(vt_dataset *d, vt_err *e) {
     VT_TRY(check_images(d, a, e));
     VT_TRY(check_labels(d, a, e));
     VT_TRY(read_classes(d, a, e));
-    for (int64_t i = 0; a->images.dtype != VT_U8 && i < d->count; i++) VT_TRY(pixels(d, i, NULL, e));
+    for (int64_t i = 0; d->floats && i < d->count; i++) VT_TRY(pixels(d, i, NULL, NULL, e));
     return hash(d, a, e);
 }
 
 static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const arrays *a = d->state;
-    *im = (vt_image){a->width, a->height, malloc(3 * (size_t)a->width * (size_t)a->height)};
-    if (!im->rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
+    size_t n = 3 * (size_t)a->width * (size_t)a->height;
+    *im = (vt_image){.width = a->width, .height = a->height};
+    if (d->floats)
+        im->f = malloc(n * sizeof *im->f);
+    else
+        im->rgb = malloc(n);
+    if (!im->f && !im->rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
     *label = (int)vt_npy_whole(&a->labels, (size_t)i);
-    vt_status s = pixels(d, i, im->rgb, e);
+    vt_status s = pixels(d, i, im->rgb, im->f, e);
     if (s != VT_OK) vt_image_free(im);
     return s;
 }

@@ -3,18 +3,41 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "io/image_jpeg.h"
 
+/* How far float32 can put k/255 from where it belongs: k * (1/255) is rounded twice, each time by 2^-24 at most. */
+#define GREY_TOLERANCE 0x1p-23
 #define FILE_MAX ((size_t)1 << 30) /* twice the raw bytes of the largest picture */
 
 void vt_image_free(vt_image *im) {
     if (!im) return;
-    free(im->rgb);
+    free(im->rgb), free(im->f);
     *im = (vt_image){0};
+}
+
+vt_status vt_image_to_bytes(vt_image *im, const char *path, vt_err *e) {
+    size_t area = (size_t)im->width * (size_t)im->height, w = (size_t)im->width;
+    if (!im->f) return VT_OK;
+    uint8_t *rgb = malloc(3 * area);
+    if (!rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its bytes", path);
+    for (size_t i = 0; i < 3 * area; i++) {
+        double v = (double)im->f[i], k = nearbyint(v * 255);
+        rgb[i] = (uint8_t)k;
+        if (fabs(v - k / 255) <= GREY_TOLERANCE) continue;
+        free(rgb);
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s has the value %.9g at channel %zu, row %zu, column %zu, %.2g away from %g/255: pictures are "
+                       "resized and cropped as bytes, so floats must have the model's size already",
+                       path, v, i / area, i % area / w, i % w, fabs(v - k / 255), k);
+    }
+    free(im->f);
+    im->f = NULL, im->rgb = rgb;
+    return VT_OK;
 }
 
 vt_status vt_image_check_size(int64_t w, int64_t h, const char *path, vt_err *e) {

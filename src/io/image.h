@@ -1,4 +1,5 @@
-/* Pictures as bytes: u8 RGB, planar CHW (all red rows, then green, then blue), row-major. */
+/* Pictures: RGB, planar CHW (all red rows, then green, then blue), row-major; as bytes, or as the floats of a file that
+ * holds floats, which are kept as they are. */
 #ifndef VT_IO_IMAGE_H
 #define VT_IO_IMAGE_H
 
@@ -11,10 +12,16 @@
 
 typedef struct vt_image {
     int width, height;
-    uint8_t *rgb; /* [3*height*width], owned: free() */
+    uint8_t *rgb; /* [3*height*width], owned: free(); NULL: floats */
+    float *f;     /* the same in [0,1], owned; NULL: bytes */
 } vt_image;
 
 void vt_image_free(vt_image *im); /* safe twice */
+/* Value i in [0,1]; a byte is float32(u8) / 255, as torchvision's ToTensor has it. */
+static inline float vt_image_at(const vt_image *im, size_t i) { return im->f ? im->f[i] : (float)im->rgb[i] / 255; }
+/* Makes floats bytes, which is what resizes and crops work on. VT_E_SHAPE where a value is no grey level k/255 (up to
+ * float32's rounding): it would have to be rounded, and the picture be another one. */
+vt_status vt_image_to_bytes(vt_image *im, const char *path, vt_err *e);
 /* Sides within the limits above. path: what errors name. */
 vt_status vt_image_check_size(int64_t width, int64_t height, const char *path, vt_err *e);
 

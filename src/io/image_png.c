@@ -131,7 +131,7 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
     bool ok = !j.no_memory && decode(&j);
     png_destroy_read_struct(&j.png, &j.info, NULL);
     free(j.raw);
-    if (ok) return *out = (vt_image){j.width, j.height, j.rgb}, VT_OK;
+    if (ok) return *out = (vt_image){j.width, j.height, j.rgb, NULL}, VT_OK;
     free(j.rgb);
     if (j.no_memory) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d x %d", path, j.width, j.height);
     if (j.ended) return vt_fail(e, VT_E_FORMAT, "%s: truncated PNG, it ends at byte %zu", path, n);

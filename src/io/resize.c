@@ -135,7 +135,7 @@ static bool horizontal(vt_image *im, int width, vt_filter filter) {
     if (ok) {
         across(rgb, im->rgb, &t, rows, im->width, width);
         free(im->rgb);
-        *im = (vt_image){width, im->height, rgb};
+        *im = (vt_image){width, im->height, rgb, NULL};
     } else
         free(rgb);
     taps_free(&t);
@@ -153,7 +153,7 @@ static bool vertical(vt_image *im, int height, vt_filter filter) {
         for (size_t c = 0; c < 3; c++)
             down(rgb + c * w * (size_t)height, im->rgb + c * w * (size_t)im->height, &t, im->width, height, sum);
         free(im->rgb);
-        *im = (vt_image){im->width, height, rgb};
+        *im = (vt_image){im->width, height, rgb, NULL};
     } else
         free(rgb);
     free(sum);
@@ -181,7 +181,7 @@ static bool nearest(vt_image *im, int width, int height) {
     free(xs), free(ys);
     if (ok) {
         free(im->rgb);
-        *im = (vt_image){width, height, rgb};
+        *im = (vt_image){width, height, rgb, NULL};
     } else
         free(rgb);
     return ok;
@@ -191,6 +191,7 @@ vt_status vt_image_resize(vt_image *im, int width, int height, vt_filter filter,
     VT_TRY(vt_image_check_size(width, height, path, e));
     VT_TRY(vt_image_check_size(width, im->height, path, e)); /* between the passes */
     if (width == im->width && height == im->height) return VT_OK;
+    VT_TRY(vt_image_to_bytes(im, path, e));
     bool ok = filter == VT_FILTER_NEAREST ? nearest(im, width, height)
                                           : horizontal(im, width, filter) && vertical(im, height, filter);
     return ok ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to resize it to %d x %d", path, width, height);

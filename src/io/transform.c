@@ -103,6 +103,7 @@ vt_status vt_image_centre_crop(vt_image *im, int side, const char *path, vt_err 
     int left, top, x0, y0;
     if (im->width == side && im->height == side) return VT_OK;
     VT_TRY(vt_image_check_size(side, side, path, e));
+    VT_TRY(vt_image_to_bytes(im, path, e));
     place(im->width, side, &left, &x0);
     place(im->height, side, &top, &y0);
     size_t n = (size_t)side, w = (size_t)im->width, h = (size_t)im->height;
@@ -114,7 +115,7 @@ vt_status vt_image_centre_crop(vt_image *im, int side, const char *path, vt_err 
             memcpy(rgb + (c * n + (size_t)top + y) * n + (size_t)left,
                    im->rgb + (c * h + (size_t)y0 + y) * w + (size_t)x0, columns);
     free(im->rgb);
-    *im = (vt_image){side, side, rgb};
+    *im = (vt_image){side, side, rgb, NULL};
     return VT_OK;
 }
 

@@ -1,6 +1,26 @@
+#include <stdbool.h>
 #include "nn/lanes.h"
 #include "nn/nn.h"
 #include "nn/vecmath.h"
+
+/* Past this size neighbouring numbers are 1 apart or more. The multiply-adds below do not round scale s_j, as their
+ * `top` was: what is 0 for the largest score may then be half such a gap, and at 128 (floats near 2^31) its exponential
+ * is infinite, or, with all others, 0. */
+#ifdef VT_DOUBLE
+#define HUGE_SCORE 0x1p53
+#else
+#define HUGE_SCORE 0x1p24f
+#endif
+
+/* p_j = exp(scale (s_j - best)) / sum: nothing to round before the difference, and no exponent above 0. */
+static void huge_row(real *p, const real *s, real scale, int n) {
+    real best = s[0], total = 0;
+    for (int j = 1; j < n; j++) best = (scale > 0 ? s[j] > best : s[j] < best) ? s[j] : best;
+    for (int j = 0; j < n; j++) total += p[j] = vt_exp(scale * (s[j] - best));
+    for (int j = 0; j < n; j++) p[j] /= total;
+}
+
+static bool is_huge(real top) { return top >= HUGE_SCORE || top <= -HUGE_SCORE; }
 
 /* p_j = exp(scale s_j - max) / sum */
 #ifdef VT_DOUBLE
@@ -9,6 +29,10 @@ void VT_R(vt_softmax_forward)(real *p, const real *s, real scale, int m, int n, 
         const real *si = s + (size_t)i * (size_t)ld;
         real *pi = p + (size_t)i * (size_t)ld, top = scale * si[0], total = 0;
         for (int j = 1; j < n; j++) top = scale * si[j] > top ? scale * si[j] : top;
+        if (is_huge(top)) {
+            huge_row(pi, si, scale, n);
+            continue;
+        }
         for (int j = 0; j < n; j++) total += pi[j] = vt_exp(scale * si[j] - top);
         for (int j = 0; j < n; j++) pi[j] /= total;
     }
@@ -25,6 +49,10 @@ void VT_R(vt_softmax_forward)(real *p, const real *s, real scale, int m, int n, 
         vt_lanes tail = vt_lanes_load(end), top = tail;
         for (int j = 0; j < full; j += 16) top = vt_lanes_max(vt_lanes_load(si + j) * scale, top);
         float most = vt_lanes_largest(top);
+        if (is_huge(most)) {
+            huge_row(pi, si, scale, n);
+            continue;
+        }
         tail = vt_lanes_exp(tail - most);
         vt_lanes sum = tail;
         for (int j = 0; j < full; j += 16) {

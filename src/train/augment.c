@@ -108,17 +108,15 @@ void vt_mix_target(float *target, int y, int yr, const vt_mix *m, double smoothi
 enum { AT_CROP_ROW, AT_CROP_COLUMN, AT_FLIP };
 
 /* x [3, side, side] = window of the image at (dy, dx) (negative: into the zero padding), mirrored when flip. Pixels are
- * float32(u8) / 255 as in evaluation. */
+ * those of evaluation. */
 static void window(float *x, const vt_image *im, int side, int dy, int dx, bool flip) {
     for (int c = 0; c < 3; c++)
         for (int i = 0; i < side; i++)
             for (int j = 0; j < side; j++) {
                 int row = i + dy, column = (flip ? side - 1 - j : j) + dx;
                 bool inside = row >= 0 && row < side && column >= 0 && column < side;
-                *x++ =
-                    inside
-                        ? (float)im->rgb[((size_t)c * (size_t)side + (size_t)row) * (size_t)side + (size_t)column] / 255
-                        : 0;
+                size_t at = ((size_t)c * (size_t)side + (size_t)row) * (size_t)side + (size_t)column;
+                *x++ = inside ? vt_image_at(im, at) : 0;
             }
 }
 

@@ -242,7 +242,7 @@ values() { od -An -v -t"$2" -w"${2#?}" -j "$3" -N "$4" "$1"; }
     schema runs/first/results.json
 }
 
-@test "--save-npz: an archive for each attack; NumPy sets are read back, floats off the grid are not" {
+@test "--save-npz: an archive for each attack; NumPy sets that are unfit are refused" {
     quick --eps 1/255 --attack fgsm --attack pgd:steps=2 --exhaustive --save-npz --save-adv --out r --images 2:12
     [ "$(ls r/adv | tr '\n' ' ')" = "fgsm fgsm.npz pgd pgd.npz " ]
     # x_adv of the archive is x_adv of adv.safetensors: stored plainly, so its bytes stand in the file
@@ -252,11 +252,56 @@ values() { od -An -v -t"$2" -w"${2#?}" -j "$3" -N "$4" "$1"; }
     head=$(head -c "$at" r/adv/pgd.npz | grep -abo NUMPY | tail -n 1 | cut -d: -f1)
     tail -c +$((head + 128)) r/adv/pgd.npz | head -c "$span" | cmp - <(tail -c +$((1 + $(st_at r/adv.safetensors pgd.x_adv))) r/adv.safetensors | head -c "$span")
     bad 2 "--save-npz needs --out" -- eval "$W" --data "$D" --save-npz
-    # float32 images that are no grey levels would be rounded: refused
-    bad 1 r/adv/pgd.npz "away from" "save it as uint8" -- eval "$W" --data r/adv/pgd.npz
     local set=$ROOT/tests/fuzz/corpus/npy/set.npz
     good new --set dim=16 depth=1 heads=2 patch=2 image=4 classes=10 --seed 0 -o four.safetensors
     bad 1 "6 x 4 pixels, the model wants 4 x 4" -- eval four.safetensors --data "$set"
     bad 1 "has no arrays named images and labels" -- eval four.safetensors --data "$ROOT/tests/fuzz/corpus/npy/bad_keys.npz"
     bad 1 "claims to inflate to 50331776 bytes" -- eval four.safetensors --data "$ROOT/tests/fuzz/corpus/npy/bad_bomb.npz"
+}
+
+# lines RUN ENTRY FIELDS: what a ledger says of an entry, a line an image
+lines() { tail -n +2 "$1/ledger.jsonl" | jq -c "select(.entry == $2) | [$3]"; }
+
+@test "floats are evaluated as they are: what --save-npz wrote has the same pixels, logits and predictions again" {
+    local k=0 name seen='.label, .pred, .margin, .sha'
+    quick --eps 1/255 --attack fgsm --attack pgd:steps=3 --attack apgd-ce:steps=5 --exhaustive --save-npz --out r
+    truth r/results.json '.attacks | any(.broken > 0) and any(.robust > 0)'
+    for name in fgsm pgd apgd-ce; do
+        k=$((k + 1))
+        good eval "$W" --data r/adv/$name.npz --out again-$name
+        [ "$(jq ".attacks[$((k - 1))].robust" r/results.json)" = "$(jq .clean.correct again-$name/results.json)" ]
+        [ "$(lines again-$name 0 .image | wc -l)" = 20 ]
+        cmp <(lines r $k "$seen") <(lines again-$name 0 "$seen")
+        cmp <(jq -r .data.sha256 again-$name/results.json) <(sha256sum r/adv/$name.npz | cut -d' ' -f1)
+        truth again-$name/results.json '.model.input | startswith("float32 as stored")'
+    done
+    # broken images alone: none is right
+    quick --eps 1/255 --attack pgd:steps=3 --save-npz --out s
+    good eval "$W" --data s/adv/pgd.npz --out again
+    truth again/results.json ".clean.correct == 0 and .clean.total == $(jq .attacks[0].broken s/results.json)"
+    # attacks start from the floats, the doctor and the training read them
+    good eval "$W" --data r/adv/pgd.npz --eps 1/255 --attack pgd:steps=3 --attack square:queries=20 --norm l2 --out t
+    schema t/results.json
+    good eval "$W" --data r/adv/pgd.npz --eps 1/255 --attack fgsm --attack fab-t:steps=2 --out u
+    schema u/results.json
+    good doctor "$W" --data r/adv/pgd.npz
+    says "CIFAR-10, std .2470"
+    vt train "$ROOT/recipes/shapes10_plain.yaml" --data r/adv/pgd.npz --set epochs=1 --set micro_batch=5 --set batch=10 \
+        --set model.depth=1 --set probe.images=4 --out v
+    [ "$status" = 0 ]
+}
+
+@test "floats are not resized: refused with file, image and value; the model may do it itself" {
+    quick --eps 1/255 --attack pgd:steps=2 --exhaustive --save-npz --out r --images 0:6
+    good new --set dim=16 depth=1 heads=2 patch=8 image=48 classes=10 --seed 0 -o large.safetensors
+    bad 1 "r/adv/pgd.npz: image 2 has the value 0." "/255: pictures are resized and cropped as bytes" -- \
+        eval large.safetensors --data r/adv/pgd.npz --preprocess squash:48 --images 2:4
+    bad 1 "r/adv/pgd.npz: image 0 has the value 0." -- eval large.safetensors --data r/adv/pgd.npz --attack-at model
+    good eval large.safetensors --data r/adv/pgd.npz --attack-at native
+    good doctor large.safetensors --data r/adv/pgd.npz --attack-at native
+    [[ $output != *squash* ]] # bytes are no trial
+    bad 1 "bad_nan.npz: image 0 has the value nan at channel 0, row 0, column 0; floats must lie in [0,1]" -- \
+        eval "$W" --data "$ROOT/tests/fuzz/corpus/npy/bad_nan.npz"
+    bad 1 "bad_above.npz: image 2 has the value 1.0000000000000002 at channel 2" -- \
+        eval "$W" --data "$ROOT/tests/fuzz/corpus/npy/bad_above.npz"
 }

@@ -63,6 +63,10 @@ static void set(const uint8_t *bytes, size_t n, vt_split split) {
         vt_image im;
         int label;
         if (vt_dataset_read(d, i, &im, &label, &e) != VT_OK || label < 0 || label >= d->classes) abort();
+        for (size_t k = 0; k < 3 * (size_t)im.width * (size_t)im.height; k++)
+            if (!(vt_image_at(&im, k) >= 0 && vt_image_at(&im, k) <= 1)) abort();
+        vt_status s = vt_image_to_bytes(&im, "fuzz", &e);
+        if (s == VT_OK ? !im.rgb || im.f : s != VT_E_SHAPE || im.rgb || !im.f) abort();
         vt_image_free(&im);
     }
     vt_dataset_close(d);

@@ -22,7 +22,7 @@ static uint8_t *get(const char *path, size_t *n) {
 /* pixels() of gen_images.py, from interleaved to planes */
 static vt_image drawn(uint32_t seed, int width, int height) {
     size_t plane = (size_t)width * (size_t)height;
-    vt_image im = {width, height, malloc(3 * plane)};
+    vt_image im = {width, height, malloc(3 * plane), NULL};
     assert_non_null(im.rgb);
     uint32_t x = seed;
     for (size_t i = 0; i < 3 * plane; i++) {
@@ -66,7 +66,7 @@ static void test_resize_rows(void **state) {
     };
     for (size_t i = 0; i < T_COUNT(cases); i++)
         for (int upright = 0; upright < 2; upright++) { /* the same numbers down a column */
-            vt_image im = {upright ? 1 : 10, upright ? 10 : 1, malloc(30)};
+            vt_image im = {upright ? 1 : 10, upright ? 10 : 1, malloc(30), NULL};
             int n = cases[i].width;
             for (int c = 0; c < 3; c++) memcpy(im.rgb + 10 * c, row, 10);
             assert_int_equal(vt_image_resize(&im, upright ? 1 : n, upright ? n : 1, cases[i].filter, "x", NULL), VT_OK);

@@ -337,7 +337,7 @@ static void test_write_keeps_old(void **state) {
     vt_tensor t = {"big", VT_F32, 1, {10000}, 10000, big, NULL, 0};
     static uint8_t rgb[3 * 100 * 100];
     for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * i * 2654435761u >> 13); /* does not compress */
-    vt_image im = {100, 100, rgb};
+    vt_image im = {100, 100, rgb, NULL};
     vt_err e = {0};
     size_t n;
     assert_int_equal(mkdir(at("keep"), 0700), 0);
@@ -451,7 +451,8 @@ static void test_png_claims(void **state) {
 
 static void test_png_write(void **state) {
     (void)state;
-    vt_image im = {3, 2, (uint8_t[]){0, 1, 2, 3, 4, 5, 60, 70, 80, 90, 100, 110, 255, 254, 253, 252, 251, 250}}, back;
+    vt_image im = {3, 2, (uint8_t[]){0, 1, 2, 3, 4, 5, 60, 70, 80, 90, 100, 110, 255, 254, 253, 252, 251, 250}, NULL},
+             back;
     vt_err e = {0};
     assert_int_equal(vt_png_write(at("w.png"), &im, &e), VT_OK);
     assert_int_equal(vt_png_read(at("w.png"), &back, &e), VT_OK);

@@ -182,6 +182,56 @@ static void test_softmax(void **state) {
     for (size_t i = 0; i < T_COUNT(n); i++) softmax_case(n[i], 8), softmax_case(n[i], 16);
 }
 
+/* exp(v_j - max) / sum for exact products v_j = scale s_j. */
+static void judge_row(long double *want, const long double *v, int n) {
+    long double top = v[0], sum = 0;
+    for (int j = 1; j < n; j++) top = v[j] > top ? v[j] : top;
+    for (int j = 0; j < n; j++) sum += want[j] = expl(v[j] - top);
+    for (int j = 0; j < n; j++) want[j] /= sum;
+}
+
+/* Scores whose products with the scale are near +-2^e, many of them neighbours or equal. The exponent v is rounded
+ * twice, |v| e^v 2^-u <= 2^-u / 2 (u the bits of a number), exp is within 2 units, and the sum adds one for each term.
+ * Up to 2^24 (2^53) machines without multiply-add round the products first: there only the sum is judged. */
+static void huge_case(int n, int e, double sign) {
+    float *s = t_take(208 * 4), *p = t_take(208 * 4);
+    double *s64 = t_doubles(208, (uint64_t)(e + 100 * n), 1), *p64 = t_take(208 * 8), sum = 0, sum64 = 0;
+    double scale64 = ldexp(1.0 / 3, e - 20) * sign;
+    float scale = (float)ldexp(1.0 / 3, e / 2) * (float)sign;
+    long double v[208], v64[208], want[208];
+    for (int j = 0; j < n; j++) {
+        int k = (int)(fabs(s64[j]) * 4); /* equal ones are common */
+        s[j] = (float)(ldexp(3, e - e / 2) * (1 + k * 0x1p-23) * (j % 3 ? 1 : -1));
+        v[j] = (long double)scale * (long double)s[j]; /* 48 bits */
+        s64[j] = ldexp(1500 + k, 9) * (j % 3 ? 1 : -1);
+        v64[j] = (long double)scale64 * (long double)s64[j]; /* 53 + 11 bits */
+    }
+    t_freeze(s), t_freeze(s64);
+    vt_softmax_forward_f32(p, s, scale, 1, n, 208);
+    judge_row(want, v, n);
+    for (int j = 0; j < n; j++) {
+        sum += (double)p[j];
+        if (e > 24) t_le(fabs((double)p[j] - (double)want[j]), (n + 4) * 0x1p-24, "p[%d] of %d near 2^%d", j, n, e);
+    }
+    t_le(fabs(sum - 1), (n + 4) * 0x1p-24, "sum of %d near 2^%d", n, e);
+    vt_softmax_forward_f64(p64, s64, scale64, 1, n, 208);
+    judge_row(want, v64, n);
+    for (int j = 0; j < n; j++) {
+        sum64 += p64[j];
+        if (e > 53) t_le(fabs(p64[j] - (double)want[j]), (n + 4) * 0x1p-53, "double p[%d] of %d near 2^%d", j, n, e);
+    }
+    t_le(fabs(sum64 - 1), (n + 4) * 0x1p-53, "double sum of %d near 2^%d", n, e);
+    t_release("huge");
+}
+
+/* From 1e6 past 1e12 to where the products of floats overflow. */
+static void test_huge_scores(void **state) {
+    (void)state;
+    static const int n[] = {1, 2, 16, 17, 65, 197};
+    for (size_t i = 0; i < T_COUNT(n); i++)
+        for (int e = 20; e <= 160; e++) huge_case(n[i], e, 1), huge_case(n[i], e, -1);
+}
+
 /* ---- layer norm ---- */
 
 /* Rows of c standard numbers around an offset of 4: the mean's error, c/8 additions in 8 lanes, is 4 (c/8 +
@@ -310,6 +360,7 @@ int main(void) {
         cmocka_unit_test(test_gelu),
         cmocka_unit_test(test_tanh_gelu),
         cmocka_unit_test_teardown(test_softmax, t_drop),
+        cmocka_unit_test_teardown(test_huge_scores, t_drop),
         cmocka_unit_test_teardown(test_layernorm, t_drop),
         cmocka_unit_test(test_losses),
         cmocka_unit_test(test_nan),
