@@ -2,19 +2,18 @@
  * what detection tells, guesses and refuses. Gradients, modes and files of its forms are tested in test_forms.c, those
  * of its attention variants in test_combinations.c. */
 #include "penalty_bench.h"
+#include "judge.h"
 
 #include <unistd.h>
 #include "analysis/spectrum.h"
 #include "core/gemm.h"
-#include "io/safetensors.h"
 #include "models/forms.h"
 #include "models/session.h"
 #include "models/swin.h"
 #include "nn/window.h"
 #include "scratch.h"
-#include "session32.h"
 
-enum { B = 2, CLASSES = 5 };
+enum { CLASSES = 5 };
 
 static int setup(void **state) {
     vt_blas_single_thread();
@@ -111,19 +110,6 @@ static void test_bias(void **state) {
 
 /* ---- against PyTorch ---- */
 
-static vt_st *ref;
-
-static double *reference(const char *form, const char *what, size_t n) {
-    char name[160];
-    vt_err e = {0};
-    snprintf(name, sizeof name, "%s.%s", form, what);
-    const vt_tensor *t = vt_st_find(ref, name);
-    if (!t || t->numel != n) fail_msg("the fixture has no %s of %zu numbers", name, n);
-    double *v = malloc((n + 1) * sizeof *v);
-    if (vt_tensor_f64(ref, t, v, n, &e) != VT_OK) fail_msg("%s", e.text);
-    return v;
-}
-
 /* The fixture's configuration NAME, with what its shape line says. */
 static vt_config config_of(const char *form) {
     vt_config c = {.arch = "swin",
@@ -149,55 +135,10 @@ static vt_model *judged(const char *form) {
     vt_model *m;
     vt_err e = {0};
     if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s: %s", form, e.text);
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        char key[80];
-        snprintf(key, sizeof key, "w.%s", p->name);
-        double *w = reference(form, key, p->numel);
-        for (size_t k = 0; k < p->numel; k++) m->w[p->offset + k] = (float)w[k];
-        free(w);
-    }
-    vt_model_refresh(m);
+    char weights[40];
+    snprintf(weights, sizeof weights, "%s.w", form);
+    judge_weights(m, weights);
     return m;
-}
-
-static void near(const char *form, const char *what, const double *got, size_t n, double tol, double least) {
-    double *want = reference(form, what, n);
-    t_le(t_max_diff(got, want, n) / fmax(t_max(want, n), least), tol, "%s: %s", form, what);
-    free(want);
-}
-
-/* As test_forms.c: double against double 1e-9 of the largest value (rounding in another order), of a thousandth of the
- * largest gradient where one is zero by mathematics; float by the gates 2e-5 (1 + max) and 1e-4. */
-static void check_form(const char *form) {
-    vt_model *m = judged(form);
-    size_t n = B * vt_config_pixels(&m->config), k = B * CLASSES, total = m->params.total;
-    double *x = reference(form, "x", n), *cot = reference(form, "cot", k), *z = reference(form, "logits", k);
-    double *want = reference(form, "dx", n), *dx = malloc(n * sizeof *dx), *grad = calloc(total, sizeof *grad);
-    float *xf = malloc(n * sizeof *xf), *dxf = malloc(n * sizeof *dxf), cotf[B * CLASSES];
-    vt_session_f64 *s;
-    vt_session_f32 *f;
-    vt_err e = {0};
-    assert_true(vt_session_open_f64(&s, m, B, VT_GRAD_PARAMS, &e) == VT_OK &&
-                vt_session_open_f32(&f, m, B, VT_GRAD_INPUT, &e) == VT_OK);
-    near(form, "logits", vt_session_forward_f64(s, x, B, true), k, 1e-9, 0);
-    vt_session_backward_f64(s, cot, dx, grad);
-    near(form, "dx", dx, n, 1e-9, 0);
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        char what[80];
-        snprintf(what, sizeof what, "grad.%s", p->name);
-        near(form, what, grad + p->offset, p->numel, 1e-9, 1e-3 * t_max(grad, total));
-    }
-    for (size_t i = 0; i < n; i++) xf[i] = (float)x[i];
-    for (size_t i = 0; i < k; i++) cotf[i] = (float)cot[i];
-    const float *zf = vt_session_forward_f32(f, xf, B, true);
-    for (size_t i = 0; i < k; i++) t_le(fabs((double)zf[i] - z[i]), 2e-5 * (1 + t_max(z, k)), "%s: float logit", form);
-    vt_session_backward_f32(f, cotf, dxf, NULL);
-    for (size_t i = 0; i < n; i++) t_le(fabs((double)dxf[i] - want[i]), 1e-4 * t_max(want, n), "%s: float dx", form);
-    vt_session_close_f64(s), vt_session_close_f32(f);
-    vt_model_close(m);
-    free(x), free(cot), free(z), free(want), free(dx), free(grad), free(xf), free(dxf);
 }
 
 static int open_ref(void **state) {
@@ -208,17 +149,14 @@ static int open_ref(void **state) {
     return 1;
 }
 
-static int close_ref(void **state) {
-    (void)state;
-    vt_st_close(ref);
-    ref = NULL;
-    return 0;
-}
-
 static void test_torch(void **state) {
     (void)state;
     static const char *const names[] = {"whole", "shifted", "padded", "lips"};
-    for (size_t i = 0; i < T_COUNT(names); i++) check_form(names[i]);
+    for (size_t i = 0; i < T_COUNT(names); i++) {
+        vt_model *m = judged(names[i]);
+        judge(m, names[i], VT_GRAD_PARAMS);
+        vt_model_close(m);
+    }
 }
 
 /* The second image of a batch has the logits that it has alone, up to the order of sums in products of another size. */
@@ -226,7 +164,7 @@ static void test_alone(void **state) {
     (void)state;
     vt_model *m = judged("padded");
     size_t n = B * vt_config_pixels(&m->config);
-    double *x = reference("padded", "x", n), z[B * CLASSES];
+    double *x = reference(ref, n, "padded.x"), z[B * CLASSES];
     vt_session_f64 *s;
     vt_err e = {0};
     assert_int_equal(vt_session_open_f64(&s, m, B, VT_GRAD_NONE, &e), VT_OK);
@@ -256,7 +194,7 @@ static void test_ortho(void **state) {
     vt_model *m = judged("padded");
     size_t n = B * vt_config_pixels(&m->config);
     double num[TRIES], ana[TRIES], *g = malloc(n * sizeof *g), *d = malloc(n * sizeof *d);
-    penalised a = {.x = reference("padded", "x", n), .dx = malloc(n * sizeof *a.dx)};
+    penalised a = {.x = reference(ref, n, "padded.x"), .dx = malloc(n * sizeof *a.dx)};
     vt_err e = {0};
     assert_int_equal(vt_session_open_f64(&a.s, m, B, VT_GRAD_INPUT, &e), VT_OK);
     t_normals(a.cot, B * CLASSES, 4, 1);
