@@ -3,6 +3,7 @@
  * the losses. */
 #include "nn_bench.h"
 
+#include "core/gemm.h"
 #include "models/attention.h"
 #include "nn/nn.h"
 
@@ -310,6 +311,7 @@ static void test_dot_values(void **state) {
 }
 
 int main(void) {
+    vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_linear, t_drop),    cmocka_unit_test_teardown(test_softmax, t_drop),
         cmocka_unit_test_teardown(test_patchify, t_drop),  cmocka_unit_test_teardown(test_add_to, t_drop),

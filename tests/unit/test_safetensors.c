@@ -331,6 +331,8 @@ static void test_write_keeps_old(void **state) {
 }
 
 int main(void) {
+    char root[400];
+    if (!getcwd(root, sizeof root) || setenv("VT_TEST_ROOT", root, 1)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_st_refused),       cmocka_unit_test(test_st_claims),
         cmocka_unit_test(test_st_round_trip),    cmocka_unit_test(test_st_convert),
