@@ -1,8 +1,15 @@
 #include "nn/conv.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 #include "nn/nn.h"
+
+/* The pixel of an h x w map under tap k of a 3 x 3 kernel around (y, x); -1 outside. */
+static inline ptrdiff_t pixel(int y, int x, int k, int h, int w) {
+    y += k / 3 - 1, x += k % 3 - 1;
+    return y < 0 || y >= h || x < 0 || x >= w ? -1 : (ptrdiff_t)y * w + x;
+}
 
 /* ---- 3 x 3 over all channels: patches as a matrix, then a product ---- */
 
@@ -17,39 +24,27 @@ size_t VT_R(vt_conv_col_len)(const vt_conv_shape *s) {
     return (size_t)band_rows(s) * (size_t)vt_conv_side(s->w, s->stride) * 9 * (size_t)s->in;
 }
 
-/* Does the patch with its corner there lie in the map as a whole? */
-static bool inside(const vt_conv_shape *s, int y, int x) { return y >= 0 && y + 3 <= s->h && x >= 0 && x + 3 <= s->w; }
-
 /* col [(oy, ox), (channel, ky, kx)], the order of a weight [out, in, 3, 3]; zero outside the map. */
 static void gather(real *col, const real *x, const vt_conv_shape *s, int from, int to) {
     int wo = vt_conv_side(s->w, s->stride), n = s->in;
     for (int oy = from; oy < to; oy++)
-        for (int ox = 0; ox < wo; ox++, col += 9 * n) {
-            int y0 = oy * s->stride - 1, x0 = ox * s->stride - 1;
-            bool whole = inside(s, y0, x0);
+        for (int ox = 0; ox < wo; ox++, col += 9 * n)
             for (int k = 0; k < 9; k++) {
-                int py = y0 + k / 3, px = x0 + k % 3;
-                bool pad = !whole && (py < 0 || py >= s->h || px < 0 || px >= s->w);
-                const real *p = pad ? NULL : x + ((size_t)py * (size_t)s->w + (size_t)px) * (size_t)n;
-                for (int c = 0; c < n; c++) col[c * 9 + k] = p ? p[c] : 0;
+                ptrdiff_t q = pixel(oy * s->stride, ox * s->stride, k, s->h, s->w);
+                for (int c = 0; c < n; c++) col[c * 9 + k] = q < 0 ? 0 : x[q * n + c];
             }
-        }
 }
 
 /* The transpose of gather: dx += what the patches say. */
 static void scatter(real *dx, const real *col, const vt_conv_shape *s, int from, int to) {
     int wo = vt_conv_side(s->w, s->stride), n = s->in;
     for (int oy = from; oy < to; oy++)
-        for (int ox = 0; ox < wo; ox++, col += 9 * n) {
-            int y0 = oy * s->stride - 1, x0 = ox * s->stride - 1;
-            bool whole = inside(s, y0, x0);
+        for (int ox = 0; ox < wo; ox++, col += 9 * n)
             for (int k = 0; k < 9; k++) {
-                int py = y0 + k / 3, px = x0 + k % 3;
-                if (!whole && (py < 0 || py >= s->h || px < 0 || px >= s->w)) continue;
-                real *p = dx + ((size_t)py * (size_t)s->w + (size_t)px) * (size_t)n;
-                for (int c = 0; c < n; c++) p[c] += col[c * 9 + k];
+                ptrdiff_t q = pixel(oy * s->stride, ox * s->stride, k, s->h, s->w);
+                if (q < 0) continue;
+                for (int c = 0; c < n; c++) dx[q * n + c] += col[c * 9 + k];
             }
-        }
 }
 
 void VT_R(vt_conv_forward)(real *y, real *col, const real *x, const real *w, const real *wt, const vt_conv_shape *s) {
@@ -94,10 +89,9 @@ static void correlate(real *y, const real *taps, const real *x, const real *b, i
         for (int px = 0; px < wd; px++, y += c) {
             for (int j = 0; j < c; j++) y[j] = b ? b[j] : 0;
             for (int k = 0; k < 9; k++) {
-                int qy = py + k / 3 - 1, qx = px + k % 3 - 1;
-                if (qy < 0 || qy >= h || qx < 0 || qx >= wd) continue;
-                const real *t = taps + k * c, *q = x + ((size_t)qy * (size_t)wd + (size_t)qx) * (size_t)c;
-                for (int j = 0; j < c; j++) y[j] += t[j] * q[j];
+                ptrdiff_t q = pixel(py, px, k, h, wd);
+                if (q < 0) continue;
+                for (int j = 0; j < c; j++) y[j] += taps[k * c + j] * x[q * c + j];
             }
         }
 }
@@ -114,11 +108,9 @@ static void depthwise_dw(real *dw, real *taps, const real *dy, const real *x, in
     for (int py = 0; py < h; py++)
         for (int px = 0; px < wd; px++, dy += c)
             for (int k = 0; k < 9; k++) {
-                int qy = py + k / 3 - 1, qx = px + k % 3 - 1;
-                if (qy < 0 || qy >= h || qx < 0 || qx >= wd) continue;
-                real *t = taps + k * c;
-                const real *q = x + ((size_t)qy * (size_t)wd + (size_t)qx) * (size_t)c;
-                for (int j = 0; j < c; j++) t[j] += dy[j] * q[j];
+                ptrdiff_t q = pixel(py, px, k, h, wd);
+                if (q < 0) continue;
+                for (int j = 0; j < c; j++) taps[k * c + j] += dy[j] * x[q * c + j];
             }
     for (int j = 0; j < c; j++)
         for (int k = 0; k < 9; k++) dw[j * 9 + k] += taps[k * c + j];

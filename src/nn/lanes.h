@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include <string.h>
+#include "nn/vecmath.h"
 
 /* Sixteen floats at once (the compiler splits them on narrower machines), with memory at any alignment. */
 typedef float vt_lanes __attribute__((vector_size(64)));
@@ -37,22 +38,12 @@ static inline float vt_lanes_largest(vt_lanes v) {
     return x > y ? x : y;
 }
 
-/* vt_expf of each lane, the same operations. */
+/* vt_expf of each lane, to the bit. */
 static inline vt_lanes vt_lanes_exp(vt_lanes x) {
     vt_lanes_mask under = x < -87.0f;
     vt_lanes c = vt_lanes_pick(under, x - x - 87.0f, x); /* x - x is NaN for -Inf; the product below is masked */
-    vt_lanes t = c * 1.44269504f + 12582912.0f;
-    vt_lanes n = t - 12582912.0f;
-    vt_lanes r = c - n * 0.693359375f;
-    r = r + n * 2.12194440e-4f;
-    vt_lanes p = r * (1.0f / 5040) + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    vt_lanes_bits scale = ((vt_lanes_bits)t - (0x4B400000u - 127u)) << 23;
+    VT_EXP_PARTS(vt_lanes, t, p, c);
+    vt_lanes_bits scale = VT_EXP_SCALE((vt_lanes_bits)t);
     return (vt_lanes)((vt_lanes_mask)(p * (vt_lanes)scale) & ~under);
 }
 

@@ -9,26 +9,31 @@
 #include "core/real.h"
 
 /* e^x, x <= 88: Cody-Waite reduction x = n ln2 + r, |r| <= ln2/2, Taylor to r^7 (remainder r^8/8! <= 5e-9 relative),
- * about 1 ulp; 0 below -87, where the softmax and the normal density no longer see it. */
+ * about 1 ulp; 0 below -87, where the softmax and the normal density no longer see it. From c = max(x, -87): n in the
+ * low bits of t, and p = e^r. A macro, for T is float here and sixteen of them in nn/lanes.h. */
+#define VT_EXP_PARTS(T, t, p, c)                                                                                       \
+    T t = (c)*1.44269504f + 12582912.0f; /* 1.5 * 2^23: the integer n lands in the low bits */                         \
+    T vt_n = t - 12582912.0f;                                                                                          \
+    T vt_r = (c)-vt_n * 0.693359375f;                                                                                  \
+    vt_r = vt_r + vt_n * 2.12194440e-4f;                                                                               \
+    T p = vt_r * (1.0f / 5040) + 1.0f / 720;                                                                           \
+    p = p * vt_r + 1.0f / 120;                                                                                         \
+    p = p * vt_r + 1.0f / 24;                                                                                          \
+    p = p * vt_r + 1.0f / 6;                                                                                           \
+    p = p * vt_r + 0.5f;                                                                                               \
+    p = p * vt_r + 1.0f;                                                                                               \
+    p = p * vt_r + 1.0f
+
+/* The bits of 2^n from those of t. Unsigned: a NaN shifts whatever it holds, and p keeps it NaN. */
+#define VT_EXP_SCALE(bits) (((bits) - (0x4B400000u - 127u)) << 23)
+
 static inline float vt_expf(float x) {
-    float c = x < -87.0f ? -87.0f : x;
-    float t = c * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: the integer n lands in the low bits */
-    float n = t - 12582912.0f;
-    float r = c - n * 0.693359375f;
-    r = r + n * 2.12194440e-4f;
-    float p = 1.0f / 5040;
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    uint32_t bits; /* unsigned: a NaN shifts whatever it holds, and p keeps it NaN */
+    float c = x < -87.0f ? -87.0f : x, s;
+    VT_EXP_PARTS(float, t, p, c);
+    uint32_t bits;
     memcpy(&bits, &t, 4);
-    uint32_t scale = (bits - 0x4B400000u + 127u) << 23;
-    float s;
-    memcpy(&s, &scale, 4);
+    bits = VT_EXP_SCALE(bits);
+    memcpy(&s, &bits, 4);
     return x < -87.0f ? 0.0f : p * s;
 }
 

@@ -4,27 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "io/dataset.h"
 #include "io/npy.h"
+#include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-static char folder[64], file[80];
-
-static void clean(void) {
-    unlink(file);
-    rmdir(folder);
-}
-
-/* In memory where there is such a folder: the writer syncs at every input. */
-static void start(void) {
-    if (*file) return;
-    snprintf(folder, sizeof folder, "%s/vitrine-fuzz-npy-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
-    if (!mkdtemp(folder)) abort();
-    snprintf(file, sizeof file, "%s/w.npz", folder);
-    atexit(clean);
-}
+static const char *file;
 
 static void array(const uint8_t *bytes, size_t n) {
     vt_npy a, b;
@@ -53,8 +39,7 @@ static void array(const uint8_t *bytes, size_t n) {
 static void set(const uint8_t *bytes, size_t n, vt_split split) {
     vt_dataset *d;
     vt_err e = {0};
-    FILE *f = fopen(file, "wb");
-    if (!f || (n && fwrite(bytes, 1, n, f) != n) || fclose(f)) abort();
+    scratch_write(file, bytes, n);
     if (vt_dataset_open(&d, file, split, &e) != VT_OK) {
         if (d || e.code == VT_OK || strncmp(e.text, file, strlen(file))) abort();
         return;
@@ -73,7 +58,7 @@ static void set(const uint8_t *bytes, size_t n, vt_split split) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    start();
+    if (!file) file = scratch("w.npz");
     array(bytes, n);
     set(bytes, n, VT_SPLIT_TEST);
     set(bytes, n, VT_SPLIT_TRAIN);

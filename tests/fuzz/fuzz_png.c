@@ -5,28 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "io/image.h"
+#include "scratch.h"
 
 #define PIXELS_MAX (1 << 18) /* larger claims inside the reader's limits only make fuzzing slow */
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-static char folder[64], file[80];
-
-static void clean(void) {
-    unlink(file);
-    rmdir(folder);
-}
-
-/* In memory where there is such a folder: the writer syncs at every input. */
-static void start(void) {
-    if (*file) return;
-    snprintf(folder, sizeof folder, "%s/vitrine-fuzz-png-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
-    if (!mkdtemp(folder)) abort();
-    snprintf(file, sizeof file, "%s/w.png", folder);
-    atexit(clean);
-}
+static const char *file;
 
 static uint32_t get32(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
@@ -63,7 +49,7 @@ static void one(const uint8_t *bytes, size_t n) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    start();
+    if (!file) file = scratch("w.png");
     if (n >= 24) {
         uint32_t w = get32(bytes + 16), h = get32(bytes + 20);
         if (w <= VT_IMAGE_MAX_SIDE && h <= VT_IMAGE_MAX_SIDE && w * h > PIXELS_MAX) return 0;

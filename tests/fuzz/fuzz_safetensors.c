@@ -4,26 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "io/safetensors.h"
+#include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-static char folder[64], file[80];
-
-static void clean(void) {
-    unlink(file);
-    rmdir(folder);
-}
-
-/* In memory where there is such a folder: the writer syncs at every input. */
-static void start(void) {
-    if (*file) return;
-    snprintf(folder, sizeof folder, "%s/vitrine-fuzz-st-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
-    if (!mkdtemp(folder)) abort();
-    snprintf(file, sizeof file, "%s/w.st", folder);
-    atexit(clean);
-}
+static const char *file;
 
 static size_t bytes_of(const vt_tensor *t) { return t->numel * vt_dtype_size(t->dtype); }
 
@@ -94,7 +80,7 @@ static void check_cover(const vt_st *st, const uint8_t *bytes, size_t n) {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     vt_st *st;
     vt_err e = {0};
-    start();
+    if (!file) file = scratch("w.st");
     if (vt_st_parse(&st, bytes, n, "fuzz", &e) != VT_OK) {
         if (st || e.code == VT_OK || strncmp(e.text, "fuzz: ", 6)) abort();
         return 0;

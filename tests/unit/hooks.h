@@ -6,10 +6,9 @@
 #define HOOKS_H
 
 #include "core/real.h"
-#include "t.h"
+#include "reference.h"
 
 #include "core/gemm.h"
-#include "io/safetensors.h"
 #include "models/session.h"
 #include "nn/loss.h"
 
@@ -39,24 +38,14 @@ static int teardown(void **state) {
 
 /* ---- reading ---- */
 
-static double *tensor(const char *name, size_t n) {
-    const vt_tensor *t = vt_st_find(ref, name);
-    vt_err e = {0};
-    if (!t) fail_msg("%s has no %s", FIXTURE, name);
-    double *v = malloc((n + 1) * sizeof *v);
-    assert_non_null(v);
-    if (vt_tensor_f64(ref, t, v, n, &e) != VT_OK) fail_msg("%s", e.text);
-    return v;
-}
-
 static void floats(float *out, size_t n, const char *name) {
-    double *v = tensor(name, n);
+    double *v = reference(ref, n, "%s", name);
     for (size_t i = 0; i < n; i++) out[i] = (float)v[i];
     free(v);
 }
 
 static void images(real *x) {
-    double *v = tensor("x", IMAGES * PIXELS);
+    double *v = reference(ref, IMAGES * PIXELS, "x");
     for (int i = 0; i < IMAGES * PIXELS; i++) x[i] = (real)v[i];
     free(v);
 }
@@ -149,7 +138,7 @@ static void run_once(answer *a, const vt_model *m, int n, vt_grad_mode mode, hoo
 static void compare(const char *pool, const char *what, const real *got, size_t n) {
     char name[120];
     snprintf(name, sizeof name, "%s.%s", pool, what);
-    double *want = tensor(name, n), worst = 0;
+    double *want = reference(ref, n, "%s", name), worst = 0;
     for (size_t i = 0; i < n; i++) {
         double d = fabs((double)got[i] - want[i]);
         if (!(d <= worst)) worst = d;

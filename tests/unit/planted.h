@@ -42,7 +42,7 @@ struct planted {
 
 enum { PLANTED_HIDDEN = 6 };
 
-static void planted_logits(void *self, const float *x, float *z, bool keep) {
+static inline void planted_logits(void *self, const float *x, float *z, bool keep) {
     planted *p = self;
     double d[PLANTED_MOST];
     p->logits(p, x, d);
@@ -54,13 +54,13 @@ static void planted_logits(void *self, const float *x, float *z, bool keep) {
     if (p->flag_after && p->forwards >= p->flag_after) p->flag = 1;
 }
 
-static void planted_logits64(void *self, const float *x, double *z) {
+static inline void planted_logits64(void *self, const float *x, double *z) {
     planted *p = self;
     p->logits(p, x, z);
     p->forwards64++;
 }
 
-static void planted_backward(void *self, const vt_loss *loss, float *value, float *dx) {
+static inline void planted_backward(void *self, const vt_loss *loss, float *value, float *dx) {
     planted *p = self;
     double d[PLANTED_MOST];
     float z[PLANTED_MOST], dz[PLANTED_MOST];
@@ -72,7 +72,7 @@ static void planted_backward(void *self, const vt_loss *loss, float *value, floa
     if (p->watch_gradient) p->watch_gradient(p->arg, p->backwards - 1, value, dx);
 }
 
-static bool planted_init(planted *p, int classes, int height, int width) {
+static inline bool planted_init(planted *p, int classes, int height, int width) {
     *p = (planted){.classes = classes, .height = height, .width = width, .n = 3 * (size_t)height * (size_t)width};
     p->c = (vt_classifier){.classes = classes, .pixels = p->n, .self = p, .logits = planted_logits};
     p->c.logits64 = planted_logits64, p->c.backward = planted_backward;
@@ -80,10 +80,10 @@ static bool planted_init(planted *p, int classes, int height, int width) {
     return p->kept != NULL;
 }
 
-static void planted_free(planted *p) { free(p->w), free(p->b), free(p->a), free(p->kept); }
+static inline void planted_free(planted *p) { free(p->w), free(p->b), free(p->a), free(p->kept); }
 
 /* Weights from the house's generator, so that every machine plants the same. */
-static double *planted_normals(uint64_t seed, uint32_t image, size_t n, double scale) {
+static inline double *planted_normals(uint64_t seed, uint32_t image, size_t n, double scale) {
     float *f = calloc(n, sizeof *f);
     double *d = calloc(n, sizeof *d);
     vt_rng_normals(&(vt_rng){.seed = seed, .purpose = vt_rng_purpose("planted"), .image = image}, f, n);
@@ -94,14 +94,14 @@ static double *planted_normals(uint64_t seed, uint32_t image, size_t n, double s
 
 /* ---- linear: z = W x + b ---- */
 
-static void linear_logits(planted *p, const float *x, double *z) {
+static inline void linear_logits(planted *p, const float *x, double *z) {
     for (int k = 0; k < p->classes; k++) {
         z[k] = p->b[k];
         for (size_t i = 0; i < p->n; i++) z[k] += p->w[(size_t)k * p->n + i] * (double)x[i];
     }
 }
 
-static void linear_pull(planted *p, const float *x, const float *dz, float *dx) {
+static inline void linear_pull(planted *p, const float *x, const float *dz, float *dx) {
     (void)x;
     for (size_t i = 0; i < p->n; i++) {
         double s = 0;
@@ -110,7 +110,7 @@ static void linear_pull(planted *p, const float *x, const float *dz, float *dx) 
     }
 }
 
-static bool planted_linear(planted *p, int classes, int height, int width, uint64_t seed) {
+static inline bool planted_linear(planted *p, int classes, int height, int width, uint64_t seed) {
     if (!planted_init(p, classes, height, width)) return false;
     p->w = planted_normals(seed, 0, (size_t)classes * p->n, 1);
     p->b = planted_normals(seed, 1, (size_t)classes, 0.1);
@@ -120,7 +120,7 @@ static bool planted_linear(planted *p, int classes, int height, int width, uint6
 
 /* ---- mlp: z = A tanh(W x + b), smooth and not convex ---- */
 
-static void hidden(planted *p, const float *x, double *h) {
+static inline void hidden(planted *p, const float *x, double *h) {
     for (int j = 0; j < PLANTED_HIDDEN; j++) {
         h[j] = p->b[j];
         for (size_t i = 0; i < p->n; i++) h[j] += p->w[(size_t)j * p->n + i] * ((double)x[i] - 0.5);
@@ -128,7 +128,7 @@ static void hidden(planted *p, const float *x, double *h) {
     }
 }
 
-static void mlp_logits(planted *p, const float *x, double *z) {
+static inline void mlp_logits(planted *p, const float *x, double *z) {
     double h[PLANTED_HIDDEN];
     hidden(p, x, h);
     for (int k = 0; k < p->classes; k++) {
@@ -137,7 +137,7 @@ static void mlp_logits(planted *p, const float *x, double *z) {
     }
 }
 
-static void mlp_pull(planted *p, const float *x, const float *dz, float *dx) {
+static inline void mlp_pull(planted *p, const float *x, const float *dz, float *dx) {
     double h[PLANTED_HIDDEN], dh[PLANTED_HIDDEN] = {0};
     hidden(p, x, h);
     for (int j = 0; j < PLANTED_HIDDEN; j++) {
@@ -151,7 +151,7 @@ static void mlp_pull(planted *p, const float *x, const float *dz, float *dx) {
     }
 }
 
-static bool planted_mlp(planted *p, int classes, int height, int width, uint64_t seed) {
+static inline bool planted_mlp(planted *p, int classes, int height, int width, uint64_t seed) {
     if (!planted_init(p, classes, height, width)) return false;
     p->w = planted_normals(seed, 2, PLANTED_HIDDEN * p->n, 1 / sqrt((double)p->n));
     p->b = planted_normals(seed, 3, PLANTED_HIDDEN, 0.3);
@@ -163,13 +163,13 @@ static bool planted_mlp(planted *p, int classes, int height, int width, uint64_t
 /* ---- ridge: every logit is a function of s = scale (w.x - s0) alone; slopes are what backward claims ----
  */
 
-static void ridge_logits(planted *p, const float *x, double *z) {
+static inline void ridge_logits(planted *p, const float *x, double *z) {
     double s = 0, slope[PLANTED_MOST];
     for (size_t i = 0; i < p->n; i++) s += p->w[i] * (double)x[i];
     p->profile(p->scale * (s - p->s0), z, slope);
 }
 
-static void ridge_pull(planted *p, const float *x, const float *dz, float *dx) {
+static inline void ridge_pull(planted *p, const float *x, const float *dz, float *dx) {
     double s = 0, z[PLANTED_MOST], slope[PLANTED_MOST], d = 0;
     for (size_t i = 0; i < p->n; i++) s += p->w[i] * (double)x[i];
     p->profile(p->scale * (s - p->s0), z, slope);
@@ -179,8 +179,8 @@ static void ridge_pull(planted *p, const float *x, const float *dz, float *dx) {
 
 /* s = 0 at the ball's centre and 1 at the ball's best point, where the box does not bind. Weights of last row
  * and column are zero: Square's windows never reach them. */
-static bool planted_ridge(planted *p, int classes, int height, int width, uint64_t seed,
-                          void (*profile)(double, double *, double *), const vt_ball *ball) {
+static inline bool planted_ridge(planted *p, int classes, int height, int width, uint64_t seed,
+                                 void (*profile)(double, double *, double *), const vt_ball *ball) {
     if (!planted_init(p, classes, height, width)) return false;
     p->w = planted_normals(seed, 5, p->n, 1);
     p->logits = ridge_logits, p->pull = ridge_pull, p->profile = profile;

@@ -1,10 +1,10 @@
 /* src/train/adapt: resized position grids and shrunken kernels against PyTorch (tests/fixtures/golden/adapt, made by
  * tools/gen_adapt_fixture.py), the law that the shrunken kernel obeys, what is copied and what is refused. */
 #include "core/real.h"
+#include "reference.h"
 #include "toy.h"
 
 #include "core/gemm.h"
-#include "io/safetensors.h"
 #include "models/session64.h"
 #include "train/adapt.h"
 
@@ -53,22 +53,6 @@ static void check_fresh_copies(vt_model *m) {
 
 /* ---- against PyTorch ---- */
 
-static vt_st *fixture(void) {
-    vt_st *st;
-    vt_err e = {0};
-    if (vt_st_open(&st, FIXTURE, &e) != VT_OK) fail_msg("%s", e.text);
-    return st;
-}
-
-static double *reference(const vt_st *st, const char *name, size_t n) {
-    const vt_tensor *t = vt_st_find(st, name);
-    vt_err e = {0};
-    if (!t) fail_msg("%s has no %s", FIXTURE, name);
-    double *v = malloc(n * sizeof *v);
-    if (!v || vt_tensor_f64(st, t, v, n, &e) != VT_OK) fail_msg("%s: %s", name, e.text);
-    return v;
-}
-
 static void fill(float *w, const vt_st *st, const char *name, size_t n) {
     vt_err e = {0};
     const vt_tensor *t = vt_st_find(st, name);
@@ -97,7 +81,7 @@ static void test_positions(void **state) {
                  {14, 8, VT_POS_BICUBIC, "pos14", "pos14.bicubic8"},
                  {4, 7, VT_POS_BILINEAR, "pos4", "pos4.bilinear7"},
                  {4, 7, VT_POS_BICUBIC, "pos4", "pos4.bicubic7"}};
-    vt_st *st = fixture();
+    vt_st *st = reference_open(FIXTURE);
     for (size_t k = 0; k < 2 * T_COUNT(cases); k++) {
         int i = (int)k / 2, dist = (int)k % 2;
         vt_config a = shape(4 * cases[i].old, 4, dist), b = shape(4 * cases[i].new, 4, dist);
@@ -108,7 +92,7 @@ static void test_positions(void **state) {
         vt_recipe_init how = {.pos_embed = cases[i].mode};
         adapt(to, from, &how, 1);
         const float *pos = weights(to, "pos_embed", &m);
-        double *want = reference(st, cases[i].to, m - prefix);
+        double *want = reference(st, m - prefix, "%s", cases[i].to);
         assert_memory_equal(pos, old, prefix * sizeof *pos);
         check_rounded(pos + prefix, want, m - prefix, cases[i].to);
         free(want);
@@ -124,7 +108,7 @@ static void test_kernels(void **state) {
         int patch;
         const char *name;
     } cases[] = {{8, "kernel16.to8"}, {4, "kernel16.to4"}};
-    vt_st *st = fixture();
+    vt_st *st = reference_open(FIXTURE);
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         vt_config a = shape(32, 16, false), b = shape(2 * cases[i].patch, cases[i].patch, false);
         vt_model *from = toy_model(&a, 3), *to = blank(&b);
@@ -133,7 +117,7 @@ static void test_kernels(void **state) {
         fill(w, st, "kernel16", n);
         adapt(to, from, &keep, 1);
         w = weights(to, "patch_embed.proj.weight", &n);
-        double *want = reference(st, cases[i].name, n);
+        double *want = reference(st, n, "%s", cases[i].name);
         check_rounded(w, want, n, cases[i].name);
         check_fresh_copies(to);
         free(want);

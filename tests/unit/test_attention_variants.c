@@ -1,8 +1,7 @@
 /* What the attention variants are, one by one: PyTorch's numbers, closed forms, invariances, and what happens at kinks
  * and zeros. What holds for every variant is in test_attention.c. */
 #include "attention_bench.h"
-
-#include "io/safetensors.h"
+#include "reference.h"
 
 /* ---- PyTorch, in double (tests/fixtures/gen_attention.py) ---- */
 
@@ -23,27 +22,15 @@ static int teardown(void **state) {
     return 0;
 }
 
-static double *tensor(const char *name, const char *part, size_t n) {
-    char key[64];
-    vt_err e = {0};
-    snprintf(key, sizeof key, "%s.%s", name, part);
-    const vt_tensor *t = vt_st_find(ref, key);
-    if (!t) fail_msg("the fixture has no %s", key);
-    double *v = malloc((n + 1) * sizeof *v);
-    assert_non_null(v);
-    if (vt_tensor_f64(ref, t, v, n, &e) != VT_OK) fail_msg("%s", e.text);
-    return v;
-}
-
 static void load(double *to, const char *name, const char *part, size_t n) {
-    double *v = tensor(name, part, n);
+    double *v = reference(ref, n, "%s.%s", name, part);
     memcpy(to, v, n * sizeof *v);
     free(v);
 }
 
 /* 1e-12 of the largest: some thousand roundings of another order of sums. */
 static void same(const double *got, const char *name, const char *part, size_t n) {
-    double *want = tensor(name, part, n);
+    double *want = reference(ref, n, "%s.%s", name, part);
     assert_true(t_max(want, n) > 0);
     t_le(t_max_diff(got, want, n), 1e-12 * t_max(want, n), "%s.%s against PyTorch", name, part);
     free(want);
@@ -154,8 +141,8 @@ static void test_l2_offset(void **state) {
 static void test_l2_full(void **state) {
     (void)state;
     enum { B = 2, T = 4, H = 2, D = 3, DIM = 7, C = H * D, ROWS = B * T };
-    double *x = tensor("full", "x", ROWS * DIM), *wq = tensor("full", "wq", C * DIM),
-           *wv = tensor("full", "wv", C * DIM);
+    double *x = reference(ref, ROWS * DIM, "full.x"), *wq = reference(ref, C * DIM, "full.wq"),
+           *wv = reference(ref, C * DIM, "full.wv");
     double m[H * D * D], dm[H * D * D] = {0}, dx[ROWS * DIM], dwq[C * DIM] = {0}, dwv[C * DIM] = {0}, q[ROWS * C];
     const at_form form = {"full", .b = B, .t = T, .heads = H, .d = D, .tied = true};
     at a = at_make("l2", &form, 1);

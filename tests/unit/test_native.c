@@ -3,25 +3,10 @@
  * differences are rows of test_forms.c. */
 #define VT_DOUBLE
 #include "core/real.h"
-#include "t.h"
+#include "judge.h"
 
-#include "io/safetensors.h"
 #include "models/forms.h"
 #include "models/session.h"
-#include "session32.h"
-
-enum { B = 2, MOST = B * 3 * 13 * 13 };
-
-static vt_st *ref;
-
-static void reference(double *v, const char *form, const char *what, size_t n) {
-    char name[120];
-    vt_err e = {0};
-    snprintf(name, sizeof name, "%s.%s", form, what);
-    const vt_tensor *t = vt_st_find(ref, name);
-    if (!t || t->numel != n) fail_msg("the fixture has no %s of %zu numbers", name, n);
-    if (vt_tensor_f64(ref, t, v, n, &e) != VT_OK) fail_msg("%s", e.text);
-}
 
 static vt_model *model_of(const char *form) {
     vt_config c = {.arch = "vit",
@@ -44,49 +29,16 @@ static vt_model *model_of(const char *form) {
     return m;
 }
 
-/* Tolerances as in test_forms.c: double 1e-9 (other orders of sums only); float: logits 2e-5 (1 + max), dx 1e-4 of the
- * largest. */
-static void check_form(const char *name, const char *form) {
-    vt_model *m = model_of(form);
-    size_t n = B * vt_config_input_pixels(&m->config), k = B * 5;
-    static double x[MOST], dx[MOST], got[MOST], z[B * 5], cot[B * 5];
-    static float xf[MOST], dxf[MOST], cotf[B * 5];
-    vt_err e = {0};
-    assert_true(n <= MOST);
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        double *w = malloc(p->numel * sizeof *w);
-        reference(w, "w", p->name, p->numel);
-        for (size_t j = 0; j < p->numel; j++) m->w[p->offset + j] = (float)w[j];
-        free(w);
-    }
-    vt_model_refresh(m);
-    reference(x, name, "x", n), reference(dx, name, "dx", n);
-    reference(z, name, "logits", k), reference(cot, name, "cot", k);
-    vt_session_f64 *s;
-    vt_session_f32 *f;
-    assert_int_equal(vt_session_open_f64(&s, m, B, VT_GRAD_INPUT, &e), VT_OK);
-    assert_int_equal(vt_session_open_f32(&f, m, B, VT_GRAD_INPUT, &e), VT_OK);
-    t_le(t_max_diff(vt_session_forward_f64(s, x, B, true), z, k), 1e-9 * t_max(z, k), "%s: logits", name);
-    vt_session_backward_f64(s, cot, got, NULL);
-    t_le(t_max_diff(got, dx, n), 1e-9 * t_max(dx, n), "%s: dx", name);
-    for (size_t i = 0; i < n; i++) xf[i] = (float)x[i];
-    for (size_t i = 0; i < k; i++) cotf[i] = (float)cot[i];
-    const float *zf = vt_session_forward_f32(f, xf, B, true);
-    for (size_t i = 0; i < k; i++) t_le(fabs((double)zf[i] - z[i]), 2e-5 * (1 + t_max(z, k)), "%s: float logit", name);
-    vt_session_backward_f32(f, cotf, dxf, NULL);
-    for (size_t i = 0; i < n; i++) t_le(fabs((double)dxf[i] - dx[i]), 1e-4 * t_max(dx, n), "%s: float dx", name);
-    vt_session_close_f64(s), vt_session_close_f32(f);
-    vt_model_close(m);
-}
-
 static void test_torch(void **state) {
     (void)state;
-    vt_err e = {0};
     int forms = 0;
-    if (vt_st_open(&ref, "tests/fixtures/golden/native.safetensors", &e) != VT_OK) fail_msg("%s", e.text);
-    for (const char *key; (key = vt_st_meta_key(ref, forms)); forms++) check_form(key, vt_st_meta(ref, key));
-    vt_st_close(ref);
+    ref = reference_open("tests/fixtures/golden/native.safetensors");
+    for (const char *key; (key = vt_st_meta_key(ref, forms)); forms++) {
+        vt_model *m = model_of(vt_st_meta(ref, key));
+        judge_weights(m, "w");
+        judge(m, key, VT_GRAD_INPUT);
+        vt_model_close(m);
+    }
     assert_int_equal(forms, 7);
 }
 
@@ -168,7 +120,8 @@ static void test_bytes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_torch), cmocka_unit_test(test_commutes),
-                                       cmocka_unit_test(test_heads), cmocka_unit_test(test_bytes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(test_torch, close_ref),
+                                       cmocka_unit_test(test_commutes), cmocka_unit_test(test_heads),
+                                       cmocka_unit_test(test_bytes)};
     return cmocka_run_group_tests_name("native", tests, NULL, NULL);
 }

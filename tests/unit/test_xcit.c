@@ -4,14 +4,11 @@
 #define VT_DOUBLE
 #include "core/real.h"
 #include "recipe_bench.h"
+#include "judge.h"
 
 #include "io/draw.h"
-#include "io/safetensors.h"
 #include "train/train.h"
 #include "xcit_bench.h"
-#include "session32.h"
-
-enum { B = 2 };
 
 static vt_session_f64 *open64(const vt_model *m) {
     vt_session_f64 *s;
@@ -21,19 +18,6 @@ static vt_session_f64 *open64(const vt_model *m) {
 }
 
 /* ---- against PyTorch ---- */
-
-static vt_st *ref;
-
-static double *reference(const char *form, const char *what, size_t n) {
-    char name[120];
-    vt_err e = {0};
-    snprintf(name, sizeof name, "%s.%s", form, what);
-    const vt_tensor *t = vt_st_find(ref, name);
-    if (!t || t->numel != n) fail_msg("the fixture has no %s of %zu numbers", name, n);
-    double *v = malloc((n + 1) * sizeof *v);
-    if (vt_tensor_f64(ref, t, v, n, &e) != VT_OK) fail_msg("%s", e.text);
-    return v;
-}
 
 static vt_model *judged(const char *form) {
     char key[100];
@@ -53,67 +37,22 @@ static vt_model *judged(const char *form) {
     if (vt_form_parse(&c, vt_st_meta(ref, form) + forms, form, &e) != VT_OK) fail_msg("%s", e.text);
     vt_model *m;
     if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s: %s", form, e.text);
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        snprintf(key, sizeof key, "w.%s", p->name);
-        double *w = reference(form, key, p->numel);
-        for (size_t k = 0; k < p->numel; k++) m->w[p->offset + k] = (float)w[k];
-        free(w);
-    }
-    vt_model_refresh(m);
+    snprintf(key, sizeof key, "%s.w", form);
+    judge_weights(m, key);
     return m;
-}
-
-/* Of the tensor's largest value, or of `least` where a gradient is zero by mathematics (attn.k.bias). */
-static void near(const char *form, const char *what, const double *got, size_t n, double least) {
-    double *want = reference(form, what, n);
-    t_le(t_max_diff(got, want, n) / fmax(t_max(want, n), least), 1e-9, "%s: %s", form, what);
-    free(want);
-}
-
-/* Double against double: both round in other orders only; 1e-9 as test_golden.c has it. Float by the gates of the
- * golden files: logits 2e-5 (1 + max), dx 1e-4 of the largest value. */
-static void check_form(const char *form) {
-    vt_model *m = judged(form);
-    size_t n = B * vt_config_pixels(&m->config), k = B * K, total = m->params.total;
-    double *x = reference(form, "x", n), *cot = reference(form, "cot", k), *z = reference(form, "logits", k);
-    double *dx = malloc(n * sizeof *dx), *grad = calloc(total, sizeof *grad);
-    float *xf = malloc(n * sizeof *xf), *dxf = malloc(n * sizeof *dxf), cotf[B * K];
-    for (size_t i = 0; i < n; i++) xf[i] = (float)x[i];
-    for (size_t i = 0; i < k; i++) cotf[i] = (float)cot[i];
-    vt_session_f64 *s = open64(m);
-    near(form, "logits", vt_session_forward_f64(s, x, B, true), k, 0);
-    vt_session_backward_f64(s, cot, dx, grad);
-    near(form, "dx", dx, n, 0);
-    double top = t_max(grad, total);
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        char what[80];
-        snprintf(what, sizeof what, "grad.%s", p->name);
-        if (!p->buffer) near(form, what, grad + p->offset, p->numel, 1e-3 * top);
-    }
-    vt_session_f32 *f;
-    assert_int_equal(vt_session_open_f32(&f, m, B, VT_GRAD_INPUT, NULL), VT_OK);
-    const float *zf = vt_session_forward_f32(f, xf, B, true);
-    for (size_t i = 0; i < k; i++) t_le(fabs((double)zf[i] - z[i]), 2e-5 * (1 + t_max(z, k)), "%s: float logit", form);
-    vt_session_backward_f32(f, cotf, dxf, NULL);
-    for (size_t i = 0; i < n; i++) t_le(fabs((double)dxf[i] - dx[i]), 1e-4 * t_max(dx, n), "%s: float dx", form);
-    vt_session_close_f64(s), vt_session_close_f32(f);
-    vt_model_close(m);
-    free(x), free(cot), free(z), free(dx), free(grad), free(xf), free(dxf);
 }
 
 static void test_torch(void **state) {
     (void)state;
-    vt_err e = {0};
     int forms = 0;
-    if (vt_st_open(&ref, "tests/fixtures/golden/xcit.safetensors", &e) != VT_OK) fail_msg("%s", e.text);
+    ref = reference_open("tests/fixtures/golden/xcit.safetensors");
     for (int i = 0; vt_st_meta_key(ref, i); i++) {
         if (strchr(vt_st_meta_key(ref, i), '.')) continue; /* NAME.shape */
-        check_form(vt_st_meta_key(ref, i));
+        vt_model *m = judged(vt_st_meta_key(ref, i));
+        judge(m, vt_st_meta_key(ref, i), VT_GRAD_PARAMS);
+        vt_model_close(m);
         forms++;
     }
-    vt_st_close(ref);
     assert_int_equal(forms, 4);
 }
 
@@ -323,8 +262,11 @@ static int setup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_torch),          cmocka_unit_test(test_zero_rows), cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_variants_where), cmocka_unit_test(test_training),
+        cmocka_unit_test_teardown(test_torch, close_ref),
+        cmocka_unit_test(test_zero_rows),
+        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_variants_where),
+        cmocka_unit_test(test_training),
     };
     return cmocka_run_group_tests(tests, setup, remove_tmp);
 }

@@ -6,10 +6,9 @@
 
 #include "core/real.h"
 #include "options.h"
-#include "t.h"
+#include "reference.h"
 
 #include "core/gemm.h"
-#include "io/safetensors.h"
 #include "models/roles.h"
 #include "models/session.h"
 #include "nn/loss.h"
@@ -25,25 +24,12 @@ enum { BATCH = 8, STEPS = 10, CLASSES = 5, DIM = 16, HEADS = 2 };
 
 static vt_st *open_st(const char *name) {
     char path[200];
-    vt_err e = {0};
-    vt_st *st = NULL;
     snprintf(path, sizeof path, "tests/fixtures/golden/train_%s.safetensors", name);
-    if (vt_st_open(&st, path, &e) != VT_OK) fail_msg("%s", e.text);
-    return st;
-}
-
-static double *tensor(const vt_st *st, const char *key, size_t n) {
-    const vt_tensor *t = vt_st_find(st, key);
-    vt_err e = {0};
-    if (!t) fail_msg("%s has no %s", vt_st_path(st), key);
-    double *v = malloc((n + 1) * sizeof *v);
-    assert_non_null(v);
-    if (vt_tensor_f64(st, t, v, n, &e) != VT_OK) fail_msg("%s", e.text);
-    return v;
+    return reference_open(path);
 }
 
 static real *reals(const vt_st *st, const char *key, size_t n) {
-    double *d = tensor(st, key, n);
+    double *d = reference(st, n, "%s", key);
     real *v = malloc((n + 1) * sizeof *v);
     assert_non_null(v);
     for (size_t i = 0; i < n; i++) v[i] = (real)d[i];
@@ -54,7 +40,7 @@ static real *reals(const vt_st *st, const char *key, size_t n) {
 /* |got - ref| <= tol of the tensor's largest |ref|; [skip, skip_end) is left out. */
 static void near_but(const real *got, const vt_st *st, const char *key, size_t n, double tol, size_t skip,
                      size_t skip_end) {
-    double *ref = tensor(st, key, n), top = t_max(ref, n), worst = 0;
+    double *ref = reference(st, n, "%s", key), top = t_max(ref, n), worst = 0;
     for (size_t i = 0; i < n; i++) {
         if (i >= skip && i < skip_end) continue;
         double d = fabs((double)got[i] - ref[i]);
@@ -158,7 +144,7 @@ static void test_optim(void **state_) {
         assert_true(!d->wide && !d->start);
         memcpy(w, w0, sizeof w);
         snprintf(key, sizeof key, "%s.%s", cases[c].key, IS64 ? "f64" : "f32");
-        ref = tensor(st, key, 2 * N);
+        ref = reference(st, 2 * N, "%s", key);
         for (int t = 1; t <= STEPS; t++) {
             d->step(w, (void *[]){slots[0], slots[1]}, g + (t - 1) * N, N, p, cases[c].lr, cases[c].weight_decay, t);
             const double *want = t == 1 ? ref : t == STEPS ? ref + N : NULL;
@@ -219,7 +205,7 @@ static void run(const char *optim, double lr, double weight_decay, const char *f
     tiny t;
     tiny_open(&t);
     vt_st *data = open_st("model"), *st = open_st("steps");
-    double *targets = tensor(data, "targets", STEPS * BATCH * CLASSES);
+    double *targets = reference(data, STEPS * BATCH * CLASSES, "targets");
     const VT_R(vt_optim_def) *d = VT_R(vt_optim_find)(optim);
     void *p = t_params(d->opts, d->params_size, "");
     real *slots = calloc(VT_OPTIM_SLOTS * t.total, sizeof *slots);
@@ -329,7 +315,7 @@ static void penalty_case(tiny *t, const vt_st *st, const char *name, const char 
     memset(t->grad, 0, t->total * sizeof *t->grad);
     double value = d->apply(t->grad, state, work, t->w, t->m, p);
     snprintf(key, sizeof key, "%s.value", name);
-    double *want = tensor(st, key, 1);
+    double *want = reference(st, 1, "%s", key);
     t_le(fabs(value - *want) / *want, IS64 ? 1e-13 : 1e-6, "%s", key);
     free(want), free(p);
     int named = 0;
@@ -361,7 +347,7 @@ static void test_penalties(void **state_) {
     tiny t;
     tiny_open(&t);
     vt_st *st = open_st("penalty");
-    double *u = tensor(st, "u", 2 * 3 * HEADS * DIM), *lambda = tensor(st, "lambda", 3);
+    double *u = reference(st, 2 * 3 * HEADS * DIM, "u"), *lambda = reference(st, 3, "lambda");
     real state[2 * 3 * HEADS * 2 * DIM], work[DIM * DIM];
     const VT_R(vt_penalty_def) *d = VT_R(vt_penalty_find)("msvp");
     for (size_t i = 0; i < T_COUNT(msvp); i++) {

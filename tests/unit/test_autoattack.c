@@ -1,0 +1,87 @@
+/* AutoAttack: for each stage a classifier that this stage alone breaks. */
+#include "attack_bench.h"
+
+enum { STAGE_CLASSES = 12, REACH_PERCENT = 60 };
+
+static void constants(double *z, double *slope) { /* label 0 */
+    for (int k = 0; k < STAGE_CLASSES; k++) z[k] = k ? 0.5 - 0.001 * k : 1, slope[k] = 0;
+}
+
+/* The class that can win is the last of twelve by the clean logits, out of reach of nine targets, and hidden
+ * behind constant ones: only cross-entropy feels it, as a class among all; a score attack sees no change of
+ * the margin. */
+static void ce_profile(double s, double *z, double *slope) {
+    constants(z, slope);
+    z[11] = -1 + 2.5 * s, slope[11] = 2.5;
+}
+
+/* Class 1 leads cross-entropy and the margin away from s > 0, where it can never win. Class 4 wins beyond s =
+ * 0.6, but shows this by sawteeth: its slope points there and is so steep that FAB's linear steps stay tiny.
+ * A target of its own follows the slope's sign over the whole ball in one step. */
+static void t_profile(double s, double *z, double *slope) {
+    const double tooth = 2.5e-5, steep = 20000;
+    for (int k = 0; k < STAGE_CLASSES; k++) z[k] = -30 - k, slope[k] = 0;
+    z[0] = 0, z[2] = -10, z[3] = -11;
+    z[1] = -5 - 3 * s, slope[1] = -3;
+    z[4] = s < 0.6 ? -20 + steep * (s - tooth * floor(s / tooth)) : 3, slope[4] = steep;
+}
+
+/* A saturated staircase with a straight-through slope: cross-entropy is exactly 0 in float, all wrong logits
+ * are tied, so DLR is exactly -1 (160 squared is exact in float, and the two terms of its gradient cancel),
+ * and the margin is flat. The difference of logits has a gradient, and its plane lies at s = 0.75. */
+static void fab_profile(double s, double *z, double *slope) {
+    for (int k = 0; k < STAGE_CLASSES; k++) z[k] = 0, slope[k] = 0;
+    z[0] = s < 0.6 ? 160 : -10, slope[0] = -160 / 0.75;
+}
+
+/* Fine stairs with their true slope, zero: gradients are masked, scores are not. */
+static void square_profile(double s, double *z, double *slope) {
+    for (int k = 0; k < STAGE_CLASSES; k++) z[k] = -5 - k, slope[k] = 0;
+    z[0] = 0, z[1] = floor(1000 * (s - 0.6)) / 1000;
+}
+
+static void break_by_stage(int expect, vt_norm norm, uint32_t image) {
+    static void (*const profiles[])(double, double *, double *) = {ce_profile, t_profile, fab_profile, square_profile};
+    planted p;
+    bench b;
+    assert_true(planted_init(&p, STAGE_CLASSES, 8, 8));
+    bench_open(&b, &p, image, true);
+    bench_ball(&b, norm, norm == VT_LINF ? 0.1 : 0.25);
+    free(p.kept);
+    assert_true(planted_ridge(&p, STAGE_CLASSES, 8, 8, image, profiles[expect], &b.ball));
+    assert_int_equal(predicted(&p, b.x), 0);
+    vt_attack a;
+    assert_int_equal(vt_attack_parse(&a, "autoattack", norm, NULL), VT_OK);
+    assert_int_equal(a.n_stages, 4);
+    int broken_at = -1;
+    for (int k = 0; k < 4; k++) {
+        b.o.exhaustive = false;
+        vt_status st = bench_run(&b, &a.stages[k], true);
+        if ((st == VT_STOP) != (k == expect))
+            fail_msg("%s on the model for stage %d: %s", a.stages[k].id, expect, vt_status_name(st));
+        assert_int_equal(b.o.has_found, k == expect);
+        assert_found(&b, st);
+        if (st == VT_OK) assert_int_equal(predicted(&p, b.x_adv), 0);
+        if (st == VT_STOP && broken_at < 0) broken_at = k; /* the ensemble ends the image here */
+    }
+    assert_int_equal(broken_at, expect);
+    vt_attack_free(&a);
+    bench_close(&b);
+    planted_free(&p);
+}
+
+static void test_stages(void **state) {
+    (void)state;
+    for (uint32_t image = 0; image < 3; image++)
+        for (int k = 0; k < 4; k++) {
+            break_by_stage(k, VT_LINF, image);
+            if (k < 3) break_by_stage(k, VT_L2, image); /* Square's l2 shapes do not fit a random pattern of weights */
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stages),
+    };
+    return cmocka_run_group_tests_name("autoattack", tests, NULL, NULL);
+}
