@@ -69,6 +69,8 @@ static void test_groups_and_clip(void **state) {
     vt_model *m = tiny();
     vt_recipe *r = of(SGD "weight_decay: 0.5\ngroups: {'*.bias': 0, 'blocks.1.*': 0.25, pos_embed: 0.125}\n", true);
     vt_update u;
+    vt_err e = {0};
+    assert_int_equal(vt_model_prepare(m, &e), VT_OK);
     open_update(&u, m, r, 1);
     float *g = gradient(m, 2), *w = malloc(m->params.total * sizeof *w);
     memcpy(w, m->w, m->params.total * sizeof *w);
