@@ -32,10 +32,12 @@ static vt_status no_memory(const work *w) { return vt_fail(w->e, VT_E_MEMORY, "%
 
 static vt_status refused(const work *w) { return w->e ? w->e->code : VT_E_MEMORY; } /* by vt_st_take */
 
-static bool find_fit(const vt_rename *m, const char *name, fit *f) {
+/* Lines may be written with or without what all names of the file begin with ("net."). */
+static bool find_fit(const vt_rename *m, const vt_st *st, int t, fit *f) {
     for (int i = 0; i < m->count; i++)
         for (int k = 0; k < m->rules[i].from; k++)
-            if (vt_pattern_match(m->rules[i].theirs[k], name, &f->b)) {
+            if (vt_pattern_match(m->rules[i].theirs[k], st->t[t].name, &f->b) ||
+                vt_pattern_match(m->rules[i].theirs[k], st->origin[t], &f->b)) {
                 f->rule = &m->rules[i], f->item = k;
                 return true;
             }
@@ -45,7 +47,11 @@ static bool find_fit(const vt_rename *m, const char *name, fit *f) {
 
 /* The other tensors that a line joins with this one; NULL: one is missing, its name into `missing`. */
 static const vt_tensor *part(const vt_st *st, const fit *f, int k, char missing[VT_NAME_MAX + 1]) {
-    return vt_pattern_expand(f->rule->theirs[k], &f->b, missing) ? vt_st_find(st, missing) : NULL;
+    if (!vt_pattern_expand(f->rule->theirs[k], &f->b, missing)) return NULL;
+    const vt_tensor *t = vt_st_find(st, missing);
+    for (int i = 0; !t && i < st->count; i++)
+        if (!strcmp(st->origin[i], missing)) t = &st->t[i];
+    return t;
 }
 
 bool vt_rename_covers(const vt_rename *m, const vt_st *st) {
@@ -53,7 +59,7 @@ bool vt_rename_covers(const vt_rename *m, const vt_st *st) {
     for (int i = 0; all && i < vt_st_count(st); i++) {
         char name[VT_NAME_MAX + 1];
         fit f;
-        all = find_fit(m, vt_st_at(st, i)->name, &f);
+        all = find_fit(m, st, i, &f);
         if (all) used[f.rule - m->rules] = true;
         for (int k = 0; all && f.rule->from > 1 && k < f.rule->from; k++) all = part(st, &f, k, name) != NULL;
     }
@@ -251,9 +257,9 @@ static vt_status each(work *w, bool *used, const char **stranger, int *strangers
     for (int i = 0; i < w->st->count; i++) {
         vt_names_row *row = &w->rows[i];
         fit f;
-        if (!find_fit(w->m, row->was.name, &f)) {
+        if (!find_fit(w->m, w->st, i, &f)) {
             row->why = "NO LINE FITS IT";
-            if (!(*strangers)++) *stranger = row->was.name;
+            if (!(*strangers)++) *stranger = row->origin;
             continue;
         }
         used[f.rule - w->m->rules] = true;

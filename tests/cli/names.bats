@@ -119,6 +119,24 @@ END
     says "names: map my.map" "ignored: NO LINE FITS IT" "-> head.bias"
 }
 
+@test "a map's lines with and without the prefix that all names of the file have" {
+    st_edit "$N/vit_tv.safetensors" odd.safetensors 'with_entries(if .key == "__metadata__" then . else .key |= "net." + . end)'
+    good info odd.safetensors --names torchvision --heads 3 $PIXELS
+    for p in net. ''; do
+        printf '%s -> %s\n' "${p}class_token" cls_token "${p}encoder.pos_embedding" pos_embed "${p}conv_proj.*" 'patch_embed.proj.*' \
+            "${p}encoder.ln.*" 'norm.*' "${p}heads.head.*" 'head.*' \
+            "net.encoder.layers.encoder_layer_{i}.self_attention.in_proj_*" 'blocks.{i}.attn.qkv.*' \
+            "${p}encoder.layers.encoder_layer_{i}.self_attention.out_proj.*" 'blocks.{i}.attn.proj.*' \
+            "encoder.layers.encoder_layer_{i}.ln_{j}.*" 'blocks.{i}.norm{j}.*' \
+            "${p}encoder.layers.encoder_layer_{i}.mlp.0.*" 'blocks.{i}.mlp.fc1.*' \
+            "${p}encoder.layers.encoder_layer_{i}.mlp.3.*" 'blocks.{i}.mlp.fc2.*' >my.map
+        good convert odd.safetensors "with$p.safetensors" --names my.map --heads 3 $PIXELS
+    done
+    cmp <(st_data withnet..safetensors) <(st_data with.safetensors)
+    printf 'head.* -> head.*\n' >one.map
+    bad 1 "tensor net." "no line of one.map fits" -- info odd.safetensors --names one.map
+}
+
 @test "maps that are wrong: file, line, what and why" {
     f=$N/vit_tv.safetensors
     bad 2 "neither a file" "No such file" -- info "$f" --names no-such.map

@@ -1,4 +1,5 @@
 /* The language of maps of names: what lines do to tensors, which maps and applications are refused, patterns. */
+#include "io/st.h"
 #include "names_bench.h"
 
 static double first_of(const vt_st *st, const char *name) {
@@ -68,6 +69,27 @@ static void test_covers(void **state) {
         vt_rename_free(m);
     }
     vt_st_close(st);
+}
+
+/* What all names of the file begin with may stand in a line, of joined tensors too. */
+static void test_common_prefix(void **state) {
+    (void)state;
+    static const item items[] = {{"a.w", 1, {2}, 0}, {"b.w", 1, {3}, 0}};
+    static const char *const maps[] = {"net.a.w + net.b.w -> x\n", "a.w + net.b.w -> x\n", "a.w + b.w -> x\n"};
+    for (size_t i = 0; i < T_COUNT(maps); i++) {
+        vt_st *st = made(items, T_COUNT(items));
+        vt_rename *m = map_of(maps[i]);
+        vt_names_row *rows;
+        int n;
+        vt_err e = {0};
+        st->origin[0] = "net.a.w", st->origin[1] = "net.b.w";
+        assert_true(vt_rename_covers(m, st));
+        if (vt_rename_apply(m, st, true, &rows, &n, &e) != VT_OK) fail_msg("%s", e.text);
+        const vt_tensor *x = vt_st_find(st, "x");
+        assert_true(vt_st_count(st) == 1 && x && x->numel == 5);
+        assert_string_equal(vt_st_origin(st, 0), "net.a.w + net.b.w");
+        vt_rename_free(m), vt_st_close(st);
+    }
 }
 
 static void test_refused_applications(void **state) {
@@ -205,6 +227,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_apply, t_drop),
         cmocka_unit_test_teardown(test_covers, t_drop),
+        cmocka_unit_test_teardown(test_common_prefix, t_drop),
         cmocka_unit_test_teardown(test_refused_applications, t_drop),
         cmocka_unit_test(test_refused_maps),
         cmocka_unit_test(test_patterns),
