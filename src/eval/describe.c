@@ -54,8 +54,9 @@ void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, c
     json_t *notes = json_array();
     if (d->floats)
         json_object_set_new(model, "input",
-                            json_string("float32 as stored, in [0,1] (bytes / 255 where preprocessing changes the size), "
-                                        "then (x - mean) / std inside the model"));
+                            json_string(
+                                "float32 as stored, in [0,1] (bytes / 255 where preprocessing changes the size), "
+                                "then (x - mean) / std inside the model"));
     if (!vt_transform_is_none(&d->transform)) {
         vt_transform_text(&d->transform, text, sizeof text);
         note(notes, "preprocessing %s%s%s%s; perturbations live at %d x %d, after it", text, *story->from ? " (" : "",

@@ -17,8 +17,9 @@ typedef struct vt_input_story {
     const char *left; /* text of the model's own where it was left out, since the images have its size; NULL: none */
 } vt_input_story;
 
-/* Adds to the header's "model": "input" where images are floats, "native" and "native_filter" when the model resizes its input itself, and "notes": at
- * which resolution perturbations live whenever images and network differ in size, and who chose the preprocessing. */
+/* Adds to the header's "model": "input" where images are floats, "native" and "native_filter" when the model resizes
+ * its input itself, and "notes": at which resolution perturbations live whenever images and network differ in size, and
+ * who chose the preprocessing. */
 void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, const vt_input_story *story);
 
 #endif

@@ -63,9 +63,9 @@ const char *vt_dataset_image_name(const vt_dataset *d, int64_t i); /* NULL: none
 void vt_dataset_close(vt_dataset *d);                              /* accepts NULL */
 
 /* Fits the labels to a model of `outputs` classes. As many classes: nothing to do; a source that declares
- * none has the model's, if no label is beyond them. A 1000-way head and folders named by ImageNet's wnids: labels become
- * ImageNet's class indices, so that the arg-max is taken over all outputs; with `restricted` the labels stay and d->head
- * says which outputs are compared. Anything else is VT_E_SHAPE. */
+ * none has the model's, if no label is beyond them. A 1000-way head and folders named by ImageNet's wnids: labels
+ * become ImageNet's class indices, so that the arg-max is taken over all outputs; with `restricted` the labels stay and
+ * d->head says which outputs are compared. Anything else is VT_E_SHAPE. */
 vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e);
 
 /* CIFAR records, `record` bytes each: VT_CIFAR10 (label, pixels) or VT_CIFAR100 (coarse label, fine label,
