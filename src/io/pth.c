@@ -24,6 +24,25 @@ static vt_status check_span(const vt_st *st, const char *name, const vt_node_ten
     return VT_OK;
 }
 
+/* Could two elements be one item of the storage? Sides in the order of their strides: each has to step over all that
+ * the smaller ones reach. No layer has such weights, and a stride of 0 makes gigabytes of a few bytes. */
+static vt_status check_apart(const vt_st *st, const char *name, const vt_node_tensor *t, vt_err *e) {
+    bool done[VT_ST_MAX_DIMS] = {0};
+    for (int64_t reach = 0;;) {
+        int next = -1;
+        for (int i = 0; i < t->ndim; i++)
+            if (t->shape[i] > 1 && !done[i] && (next < 0 || t->stride[i] < t->stride[next])) next = i;
+        if (next < 0) return VT_OK;
+        if (t->stride[next] <= reach)
+            return vt_fail(e, VT_E_FORMAT,
+                           "%s: tensor " VT_NAME " of shape %s overlaps itself: a step of %lld along side %d meets "
+                           "items that other sides reach; save it with .contiguous()",
+                           st->path, name, VT_SHAPE(t), (long long)t->stride[next], next);
+        reach += (t->shape[next] - 1) * t->stride[next]; /* inside the storage: check_span */
+        done[next] = true;
+    }
+}
+
 /* Row-major without gaps? Sides of one item may have any stride. */
 static bool contiguous(const vt_node_tensor *t) {
     int64_t want = 1;
@@ -60,6 +79,7 @@ vt_status vt_state_tensor(vt_st *st, const char *name, const vt_node_tensor *t, 
                        VT_SHAPE(t), name);
     if (!out.numel) return vt_st_add(st, &out, e);
     VT_TRY(check_span(st, name, t, out.numel, &base, e));
+    VT_TRY(check_apart(st, name, t, e));
     VT_TRY(from->find(from->ctx, s, &data, &have, e));
     if (!vt_mul((size_t)s->numel, vt_dtype_size(s->dtype), &need) || have < need)
         return vt_fail(e, VT_E_FORMAT,

@@ -98,8 +98,8 @@ vt_status vt_st_keep(vt_st *st, void *block, void (*release)(void *), vt_err *e)
 static vt_status charge(vt_st *st, size_t bytes, vt_err *e) {
     if (bytes > st->left)
         return vt_fail(e, VT_E_FORMAT,
-                       "%s: its %zu bytes claim more memory than %d times the file and %zu MB: tensors that repeat "
-                       "(expanded) or overlap must be saved as .clone()",
+                       "%s: its %zu bytes claim more memory than %d times the file and %zu MB: tensors that are "
+                       "views of one storage must be saved as .clone()",
                        st->path, st->size, VT_ST_TIMES, VT_ST_SPARE >> 20);
     st->left -= bytes;
     return VT_OK;

@@ -174,7 +174,8 @@ damaged() {
     bad 1 "536870912 items are claimed" -- info "$pth/bad_zip_claim"
     bad 1 "claims to inflate to 33554432 bytes" -- info "$pth/bad_zip_bomb"
     bad 1 "leaves storage 0" -- info "$pth/bad_zip_stride"
-    bad 1 "claim more memory" -- info "$pth/bad_zip_expanded"
+    bad 1 "overlaps itself" -- info "$pth/bad_zip_expanded"
+    bad 1 "overlaps itself" "save it with .contiguous()" -- info "$pth/bad_zip_overlap"
     bad 1 "no known naming scheme fits" -- info "$pth/good_zip_plain"
 }
 

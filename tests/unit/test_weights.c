@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/hash.h"
+#include "io/st.h"
 #include "io/weights.h"
 #include "scratch.h"
 
@@ -109,6 +110,10 @@ static void test_in_place(void **state) {
     assert_ptr_equal(part, base + 20);
     assert_true(turned < bytes || turned >= bytes + n);
     assert_string_equal(vt_st_format(st), "PyTorch zip");
+    /* copies are bounded by the file: 16 MB and 4 times its size, of which a little is taken */
+    assert_null(vt_st_take(st, (16u << 20) + 4 * n, &e));
+    assert_true(e.code == VT_E_FORMAT && strstr(e.text, "claim more memory than 4 times the file"));
+    assert_non_null(vt_st_take(st, 15u << 20, &e));
     vt_st_close(st);
 }
 
@@ -368,7 +373,9 @@ static void test_refused(void **state) {
         {"zip_stride_overflow", "leaves storage 0"},
         {"zip_offset_overflow", "leaves storage 0"},
         {"zip_claim", "has 96 bytes in the file, but 536870912 items are claimed"},
-        {"zip_expanded", "claim more memory than 4 times the file"},
+        {"zip_expanded", "tensor a of shape [1048576,512] overlaps itself: a step of 0 along side 0"},
+        {"zip_repeated", "tensor a of shape [2,5] overlaps itself: a step of 0 along side 1"},
+        {"zip_overlap", "tensor a of shape [3,4] overlaps itself: a step of 2 along side 0"},
         {"zip_dims", "9 dimensions, the limit is 8"},
         {"zip_ranks", "2 sizes and 1 strides"},
         {"zip_no_storage", "no entry w/data/9"},
