@@ -76,6 +76,7 @@ vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err
     VT_TRY(split(spec, out->name, &out->def, &options, e));
     const char *self[] = {out->def->name, NULL};
     const char *const *list = out->def->stages ? out->def->stages : self;
+    if (norm == VT_L1 && out->def->stages_l1) list = out->def->stages_l1;
     int n = 0;
     while (list[n]) n++;
     /* an alias (one stage) hands its options on; an ensemble is a fixed thing and takes none */
