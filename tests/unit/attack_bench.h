@@ -93,9 +93,9 @@ static inline double distance(vt_norm norm, const float *a, const float *b, size
     for (size_t i = 0; i < n; i++) {
         double d = (double)a[i] - (double)b[i];
         most = fmax(most, fabs(d));
-        sum += d * d;
+        sum += norm == VT_L1 ? fabs(d) : d * d;
     }
-    return norm == VT_LINF ? most : sqrt(sum);
+    return norm == VT_LINF ? most : norm == VT_L2 ? sqrt(sum) : sum;
 }
 
 /* In ball and box by this file's own arithmetic: double, no tolerance. */

@@ -188,10 +188,13 @@ static inline bool planted_ridge(planted *p, int classes, int height, int width,
     for (size_t i = 0; i < p->n; i++) {
         size_t row = i / (size_t)width % (size_t)height, column = i % (size_t)width;
         if (row == (size_t)height - 1 || column == (size_t)width - 1) p->w[i] = 0;
-        length += ball->norm == VT_LINF ? fabs(p->w[i]) : p->w[i] * p->w[i];
+        if (ball->norm == VT_L1)
+            length = fmax(length, fabs(p->w[i]));
+        else
+            length += ball->norm == VT_LINF ? fabs(p->w[i]) : p->w[i] * p->w[i];
         p->s0 += p->w[i] * (double)ball->x[i];
     }
-    p->scale = 1 / (ball->eps * (ball->norm == VT_LINF ? length : sqrt(length)));
+    p->scale = 1 / (ball->eps * (ball->norm == VT_L2 ? sqrt(length) : length));
     return true;
 }
 
