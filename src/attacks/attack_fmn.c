@@ -3,6 +3,7 @@
  * decay by a cosine. The last step's point is never looked at, as in the authors' code. */
 #include <math.h>
 #include <stddef.h>
+#include "attacks/l1.h"
 #include "attacks/nearest.h"
 
 enum { ONTO_BALL, ONTO_SPHERE };
@@ -33,43 +34,35 @@ static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
     return vt_target_check(((const params *)p)->target, dims, e);
 }
 
-/* Length in the norm dual to the attack's: how fast a linear margin can rise. */
-static double dual_length(vt_norm norm, const float *g, size_t n) {
-    if (norm == VT_L2) return vt_length(VT_L2, g, n);
-    double s = 0;
-    for (size_t i = 0; i < n; i++) s += fabs((double)g[i]);
-    return s;
-}
-
 /* Before any adversarial point is known, at distance d: where the linearised margin is zero, and no less than eps and
  * the share by which it grows later. (The authors take the former alone. On a linear classifier it is reached in one
  * step and never crossed; and what the box cuts off the steps keeps d below eps for ever.) */
 static double first_radius(vt_norm norm, double d, double margin, const float *g, size_t n, double eps, double gamma) {
-    double linear = d + fabs(margin) / fmax(dual_length(norm, g, n), 1e-12);
+    double linear = d + fabs(margin) / fmax(vt_length(vt_norm_dual(norm), g, n), 1e-12);
     return isinf(eps) ? linear : fmax(linear, eps * (1 + gamma));
 }
 
-/* d [n] <- its projection onto the ball of radius eps around 0. */
+/* d [n] <- its projection onto the ball of radius eps around 0 (linf, l2). */
 static void project(vt_norm norm, bool sphere, float *d, size_t n, double eps) {
-    if (norm == VT_LINF) {
-        float e = (float)eps;
-        for (size_t i = 0; i < n; i++) d[i] = d[i] > e ? e : d[i] < -e ? -e : d[i];
-        return;
-    }
-    double f = eps / fmax(vt_length(VT_L2, d, n), 1e-12);
-    if (f > 1 && !sphere) return;
-    for (size_t i = 0; i < n; i++) d[i] = (float)(f * (double)d[i]);
+    float e = (float)eps;
+    double f = norm == VT_L2 ? eps / fmax(vt_length(VT_L2, d, n), 1e-12) : 1;
+    if (f > 1 && !sphere) f = 1;
+    for (size_t i = 0; i < n; i++)
+        d[i] = norm == VT_L2 ? (float)(f * (double)d[i]) : d[i] > e ? e : d[i] < -e ? -e : d[i];
 }
 
-/* x1 <- x + clip(project(x1 - x + alpha g/|g|_2)); the box only shrinks any norm, so it comes last. g is used up. */
+/* x1 <- x + clip(project(x1 - x + alpha g/|g|_2)); the box only shrinks any norm, so it comes last. l1: onto ball and
+ * box at once, exactly. g is used up. */
 static void step(const vt_task *t, const params *p, double alpha, double eps, float *x1, float *g) {
+    vt_norm norm = t->ball->norm;
     double f = alpha / fmax(vt_length(VT_L2, g, t->n), 1e-12);
     for (size_t i = 0; i < t->n; i++) g[i] = (float)((double)x1[i] - (double)t->x[i] + f * (double)g[i]);
-    project(t->ball->norm, p->projection == ONTO_SPHERE, g, t->n, eps);
+    if (norm != VT_L1) project(norm, p->projection == ONTO_SPHERE, g, t->n, eps);
     for (size_t i = 0; i < t->n; i++) {
         float v = t->x[i] + g[i];
-        x1[i] = v > 0 ? (v < 1 ? v : 1) : 0;
+        x1[i] = norm == VT_L1 || (v > 0 && v < 1) ? v : v > 0 ? 1 : 0;
     }
+    if (norm == VT_L1) vt_l1_project(x1, t->x, t->n, eps);
 }
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
@@ -101,7 +94,7 @@ const vt_attack_def vt_attack_def_fmn = {
     .name = "fmn",
     .summary = "minimum-norm attack: projected gradient steps on a ball that adapts",
     .reference = "Pintor et al. 2021 (NeurIPS), 'Fast minimum-norm adversarial attacks', algorithm 1",
-    .norms = VT_CAN_LINF | VT_CAN_L2,
+    .norms = VT_CAN_ALL,
     .white_box = true,
     .minimum_norm = true,
     .params_size = sizeof(params),

@@ -47,9 +47,9 @@ double vt_box_radius(vt_norm norm, const float *x, size_t n) {
     double s = 0;
     for (size_t i = 0; i < n; i++) {
         double d = fmax((double)x[i], 1 - (double)x[i]);
-        s = norm == VT_LINF ? fmax(s, d) : s + d * d;
+        s = norm == VT_LINF ? fmax(s, d) : s + (norm == VT_L2 ? d * d : d);
     }
-    return norm == VT_LINF ? s : sqrt(s);
+    return norm == VT_L2 ? sqrt(s) : s;
 }
 
 vt_status vt_target_check(int target, const vt_task *dims, vt_err *e) {

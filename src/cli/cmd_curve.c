@@ -117,7 +117,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
         vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
     j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
     double pixels = (double)vt_config_input_pixels(&j->model->config);
-    j->v.eps = j->v.norm == VT_LINF ? 1 : sqrt(pixels);
+    j->v.eps = j->v.norm == VT_LINF ? 1 : j->v.norm == VT_L2 ? sqrt(pixels) : pixels;
     snprintf(j->eps_text, sizeof j->eps_text, "%.17g", j->v.eps);
     j->v.eps_text = j->eps_text;
     VT_TRY(vt_eval_check(&j->v, e));
@@ -158,7 +158,8 @@ static void print_all(const vt_curve *c) {
     static const vt_radius linf[] = {{1 / 255., "1/255"}, {2 / 255., "2/255"},   {4 / 255., "4/255"},
                                      {8 / 255., "8/255"}, {16 / 255., "16/255"}, {0, NULL}};
     static const vt_radius l2[] = {{0.1, "0.1"}, {0.25, "0.25"}, {0.5, "0.5"}, {1, "1"}, {2, "2"}, {0, NULL}};
-    const vt_radius *grid = c->norm == VT_LINF ? linf : l2;
+    static const vt_radius l1[] = {{1, "1"}, {2, "2"}, {4, "4"}, {8, "8"}, {12, "12"}, {16, "16"}, {0, NULL}};
+    const vt_radius *grid = c->norm == VT_LINF ? linf : c->norm == VT_L2 ? l2 : l1;
     char median[40];
     printf("%s, %zu images, %zu right\n\n%-16s %13s  %-20s %10s %10s\n", vt_norm_name(c->norm), c->n, c->right,
            "attack", "broken", "median norm", "gradients", "forwards");
@@ -197,7 +198,7 @@ static void write_script(FILE *f, const vt_curve *c) {
                 100 * (double)vt_curve_unconfirmed(c, p->eps) / (double)c->n, p->confirmed);
         last = p->eps;
     }
-    if (!(last > 0)) last = c->norm == VT_LINF ? 1 / 255. : 0.1;
+    if (!(last > 0)) last = c->norm == VT_LINF ? 1 / 255. : c->norm == VT_L2 ? 0.1 : 1;
     fprintf(f,
             "EOD\nset xrange [0:%.9g]\nset yrange [0:100]\nset xlabel 'eps (%s)'\nset ylabel 'robust accuracy (%%)'\n"
             "set key top right\n"
@@ -264,7 +265,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 
 static const vt_arg args[] = {
     {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs or JPEGs, one a class"},
-    {"norm", "linf|l2", "threat model (default linf)"},
+    {"norm", "linf|l2|l1", "threat model (default linf)"},
     {"attacks", "LIST", "minimum-norm attacks, as fmn:steps=200,deepfool (default fmn)"},
     {"confirm", "EPS,EPS,...", "radii at which fixed-eps attacks try the images that still stand there"},
     {"confirm-with", "LIST", "those attacks (default apgd-ce,apgd-t)"},

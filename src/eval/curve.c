@@ -7,6 +7,10 @@
 #include "eval/metrics.h"
 #include "eval/summary.h"
 
+double vt_curve_norm(const vt_record *r, vt_norm norm) {
+    return norm == VT_LINF ? r->linf : norm == VT_L2 ? r->l2 : r->l1;
+}
+
 /* ---- from the ledger ---- */
 
 static vt_status read_entries(vt_curve *c, vt_err *e) {
@@ -35,7 +39,7 @@ static void note(vt_curve *c, size_t i, const vt_record *r) {
     double *norm = &c->norms[i * (size_t)c->n_entries + (size_t)r->entry - 1];
     entry->tried += r->stage == 0, entry->gradients += r->gradients, entry->forwards += r->forwards;
     if (r->status != VT_RECORD_BROKEN) return;
-    *norm = c->norm == VT_LINF ? r->linf : r->l2;
+    *norm = vt_curve_norm(r, c->norm);
     entry->found++;
     if (isinf(entry->eps)) im->unconfirmed = fmin(im->unconfirmed, *norm);
     /* of equal norms the earlier entry's, whatever the order of lines */
@@ -136,7 +140,7 @@ static vt_status make_points(vt_curve *c, vt_err *e) {
 
 vt_status vt_curve_make(vt_curve *c, const vt_ledger *l, vt_err *e) {
     *c = (vt_curve){.header = l->header};
-    c->norm = strcmp(vt_header_text(l->header, "norm"), vt_norm_name(VT_L2)) ? VT_LINF : VT_L2;
+    vt_norm_find(vt_header_text(l->header, "norm"), &c->norm);
     vt_status s = read_entries(c, e);
     if (s == VT_OK) s = read_images(c, l, e);
     if (s == VT_OK) s = make_points(c, e);

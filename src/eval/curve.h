@@ -44,6 +44,9 @@ typedef struct vt_curve {
     vt_curve_point *points; /* ascending eps, from 0 */
 } vt_curve;
 
+/* A line's perturbation in the norm. */
+double vt_curve_norm(const vt_record *r, vt_norm norm);
+
 vt_status vt_curve_make(vt_curve *c, const vt_ledger *l, vt_err *e);
 void vt_curve_free(vt_curve *c);
 

@@ -8,6 +8,7 @@
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/threads.h"
+#include "eval/curve.h"
 #include "eval/restrict.h"
 #include "eval/verify.h"
 #include "models/forms.h"
@@ -157,8 +158,7 @@ json_t *vt_eval_header(const vt_eval *v) {
 
 static void from_verdict(vt_record *r, const vt_verdict *d) {
     r->pred = d->pred, r->pred64 = d->pred64, r->margin = d->margin, r->margin64 = d->margin64, r->linf = d->linf,
-    r->l2 = d->l2;
-    r->borderline = d->borderline;
+    r->l2 = d->l2, r->l1 = d->l1, r->borderline = d->borderline;
 }
 
 static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
@@ -199,7 +199,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
         return vt_fail(e, s, "image %d: attack %s failed: %s", image, st->def->name, vt_status_name(s));
     const float *candidate = w->oracle.has_found && !v->exhaustive ? w->oracle.found : w->x_adv;
     vt_verdict d;
-    vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm == VT_L2, eps, w->z, w->z64);
+    vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm, eps, w->z, w->z64);
     if (!d.finite)
         return vt_fail(e, VT_E_NUMERIC, "image %d: attack %s met logits that are not finite", image, st->def->name);
     from_verdict(&r, &d);
@@ -279,8 +279,7 @@ static vt_status fill_board(board *b, const vt_eval *v, const vt_ledger *l, size
             return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", l->dir,
                            r->image, r->entry, r->stage);
         *cell = r->status;
-        if (r->entry && r->status == VT_RECORD_BROKEN)
-            b->nearest[at] = fmin(b->nearest[at], v->norm == VT_LINF ? r->linf : r->l2);
+        if (r->entry && r->status == VT_RECORD_BROKEN) b->nearest[at] = fmin(b->nearest[at], vt_curve_norm(r, v->norm));
     }
     return VT_OK;
 }
