@@ -188,24 +188,27 @@ static void print_all(const vt_curve *c) {
 
 /* ---- picture ---- */
 
-/* Steps: the value between two points is the left one's. */
+/* Steps: the value between two points is the left one's. What the minimum-norm attacks say alone is drawn where attacks
+ * at chosen eps said more. */
 static void write_script(FILE *f, const vt_curve *c) {
-    double last = 0;
+    double last = 0, unit = c->norm == VT_LINF ? 255 : 1;
+    bool confirmed = false;
     fprintf(f, "$curve << EOD\n");
     for (size_t i = 0; i < c->n_points; i++) {
         const vt_curve_point *p = &c->points[i];
-        fprintf(f, "%.9g %.9g %.9g %d\n", p->eps, 100 * (double)p->robust / (double)c->n,
+        fprintf(f, "%.9g %.9g %.9g %d\n", unit * p->eps, 100 * (double)p->robust / (double)c->n,
                 100 * (double)vt_curve_unconfirmed(c, p->eps) / (double)c->n, p->confirmed);
-        last = p->eps;
+        last = unit * p->eps, confirmed = confirmed || p->confirmed;
     }
-    if (!(last > 0)) last = c->norm == VT_LINF ? 1 / 255. : c->norm == VT_L2 ? 0.1 : 1;
     fprintf(f,
             "EOD\nset xrange [0:%.9g]\nset yrange [0:100]\nset xlabel 'eps (%s)'\nset ylabel 'robust accuracy (%%)'\n"
-            "set key top right\n"
-            "plot $curve using 1:2 with steps ls 1 title 'robust', "
-            "$curve using 1:3 with steps ls 8 dt 2 title 'by minimum-norm attacks alone', "
-            "$curve using ($4 > 0 ? $1 : NaN):2 with points ls 2 ps 1.2 title 'confirmed by attacks at this eps'\n",
-            1.05 * last, vt_norm_name(c->norm));
+            "set key top right\nplot $curve using 1:2 with steps ls 1 title 'robust'",
+            last > 0 ? 1.05 * last : 1, c->norm == VT_LINF ? "linf, in 1/255" : vt_norm_name(c->norm));
+    if (confirmed)
+        fprintf(f,
+                ", $curve using 1:3 with steps ls 8 dt 2 title 'by minimum-norm attacks alone', "
+                "$curve using ($4 > 0 ? $1 : NaN):2 with points ls 2 ps 1.2 title 'confirmed by attacks at this eps'");
+    fprintf(f, "\n");
 }
 
 static vt_status plot(const vt_curve *c, const char *dir, vt_err *e) {
