@@ -8,9 +8,10 @@ size_t vt_nearest_len(const vt_task *dims) { return dims->n + (size_t)dims->clas
 bool vt_nearest_open(vt_nearest_point *p, const vt_task *t, int target, float *work) {
     *p = (vt_nearest_point){.task = t, .target = target, .best = work, .onehot = work + t->n, .distance = INFINITY};
     memcpy(t->x_adv, t->x, t->n * sizeof(float));
+    if (target == t->label || target >= t->classes) return false;
     memset(p->onehot, 0, (size_t)t->classes * sizeof(float));
     p->onehot[target < 0 ? t->label : target] = 1;
-    return target != t->label;
+    return true;
 }
 
 bool vt_nearest_hit(const vt_nearest_point *p, const float *z) {

@@ -19,7 +19,8 @@ typedef struct vt_nearest_point {
 } vt_nearest_point;
 
 size_t vt_nearest_len(const vt_task *dims); /* floats of work that vt_nearest_open takes */
-/* false: the image is of the target's class already, so there is nothing to do. x_adv becomes x. */
+/* x_adv becomes x. false: there is nothing to do, the image is of the target's class (or the model has no such class,
+ * which vt_target_check refuses beforehand). */
 bool vt_nearest_open(vt_nearest_point *p, const vt_task *t, int target, float *work);
 
 /* Is a point of logits z [K] adversarial? */

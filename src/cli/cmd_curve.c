@@ -149,9 +149,9 @@ static void print_row(const vt_curve *c, const char *name, double eps, bool conf
     double low, high;
     int64_t robust = vt_curve_robust(c, eps);
     vt_wilson(robust, (int64_t)c->n, &low, &high);
-    printf("%-10s %6lld / %-6zu %6.2f %%  [%6.2f, %6.2f]  %6lld  %s\n", name, (long long)robust, c->n,
+    printf("%-10s %6lld / %-6zu %6.2f %%  [%6.2f, %6.2f]  %6lld%s\n", name, (long long)robust, c->n,
            100 * (double)robust / (double)c->n, low, high, (long long)vt_curve_unconfirmed(c, eps),
-           confirmed ? "confirmed" : "");
+           confirmed ? "  confirmed" : "");
 }
 
 static void print_all(const vt_curve *c) {

@@ -73,8 +73,7 @@ same_curve() { # A B
     if command -v gnuplot >/dev/null; then
         grep -q '</svg>' c/curve.svg
     fi
-    mkdir bin
-    PATH=$PWD/bin vt curve "$W" --data "$D" --attacks deepfool --images 0:4 --out d
+    run --separate-stderr env PATH=/nowhere "$VITRINE" curve "$W" --data "$D" --attacks deepfool --images 0:4 --out d
     [ "$status" = 0 ] && [ ! -e d/curve.svg ]
     says "needs gnuplot"
 }
