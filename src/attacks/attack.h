@@ -34,10 +34,13 @@ typedef struct vt_attack_def {
     const char *name, *summary, *reference; /* "pgd", one sentence, paper */
     unsigned norms;                         /* VT_CAN_LINF | VT_CAN_L2 | VT_CAN_L1 */
     bool white_box;                         /* may ask for gradients */
+    bool minimum_norm;                      /* looks for the nearest adversarial point, whatever the ball */
     bool follows_steps;                     /* calls the task's before_step: ARD and PRM work with it */
     size_t params_size;
     const vt_opt *opts;                                          /* ends at key NULL */
     size_t (*work_len)(const void *params, const vt_task *dims); /* floats; NULL: none (dims: sizes alone are set) */
+    /* Refuses options that do not fit the model (dims: sizes alone are set); NULL: all do. */
+    vt_status (*check)(const void *params, const vt_task *dims, vt_err *e);
     vt_status (*run)(vt_oracle *o, const void *params, const vt_task *t);
     /* Instead of run: specs of other attacks, each on the survivors of the one before (one spec: an alias). Options
      * given to the whole are not taken. NULL-terminated. */

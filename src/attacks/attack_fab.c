@@ -29,6 +29,7 @@ const vt_attack_def vt_attack_def_fab = {
     .reference = "Croce and Hein 2020 (ICML), 'Minimally distorted adversarial examples', algorithm 1",
     .norms = VT_CAN_ALL,
     .white_box = true,
+    .minimum_norm = true,
     .params_size = sizeof(vt_fab_params),
     .opts = opts,
     .work_len = work_len,

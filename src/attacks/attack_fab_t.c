@@ -40,6 +40,7 @@ const vt_attack_def vt_attack_def_fab_t = {
     .reference = "Croce and Hein 2020 (ICML), AutoAttack, section 5",
     .norms = VT_CAN_ALL,
     .white_box = true,
+    .minimum_norm = true,
     .params_size = sizeof(vt_fab_params),
     .opts = opts,
     .work_len = work_len,

@@ -44,7 +44,7 @@ void vt_oracle_target(vt_oracle *o, const float *target) {
 
 vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind) { return (vt_loss){.kind = kind, .target = o->target}; }
 
-bool vt_oracle_may_end(const vt_oracle *o) { return o->exhaustive && (o->has_found || !o->judging); }
+bool vt_oracle_may_end(const vt_oracle *o) { return o->exhaustive && !o->closest && (o->has_found || !o->judging); }
 
 /* Does the double twin agree, by more than the noise of the float logits? */
 static bool confirmed(vt_oracle *o, const float *x) {
@@ -56,6 +56,14 @@ static bool confirmed(vt_oracle *o, const float *x) {
     return vt_argmax_f64(o->z64, k) != o->label && vt_margin_f64(o->z64, o->label, k) > VT_CONFIRM_FACTOR * noise;
 }
 
+/* x is misclassified in float32 and lies in the ball. */
+static void keep_closest(vt_oracle *o, const float *x) {
+    double d = vt_distance(o->ball->norm, x, o->ball->x, o->model->pixels);
+    if ((o->has_found && d > VT_CLOSER * o->found_distance) || !confirmed(o, x)) return;
+    memcpy(o->found, x, o->model->pixels * sizeof(float));
+    o->has_found = true, o->found_distance = d;
+}
+
 /* o->z holds the logits of x. */
 static vt_status judge(vt_oracle *o, const float *x) {
     int k = o->model->classes;
@@ -63,6 +71,7 @@ static vt_status judge(vt_oracle *o, const float *x) {
     for (int i = 0; i < k; i++)
         if (!isfinite(o->z[i])) return VT_E_NUMERIC;
     if (vt_argmax_f32(o->z, k) == o->label || !vt_ball_contains(o->ball, x)) return VT_OK;
+    if (o->closest) return keep_closest(o, x), VT_OK;
     float margin = vt_margin_f32(o->z, o->label, k);
     bool better = !o->has_found || margin > o->found_margin;
     if (better) {

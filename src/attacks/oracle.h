@@ -1,7 +1,9 @@
 /* The oracle: an attack's only door to the model. Every call is counted; a call names the loss and its target vector;
  * gradients are refused to black-box attacks. It ends an image (VT_STOP) only when a query lies in ball and box, is
  * misclassified in float32, confirmed in double, and its margin exceeds the float32 noise of its own logits by
- * VT_CONFIRM_FACTOR; the attack passes the status up. With `exhaustive` it never ends an image. */
+ * VT_CONFIRM_FACTOR; the attack passes the status up. With `exhaustive` it never ends an image. With `closest` neither:
+ * of the queries that would have ended it, it keeps the one nearest to the ball's centre, for accuracy-versus-eps
+ * curves. */
 #ifndef VT_ATTACKS_ORACLE_H
 #define VT_ATTACKS_ORACLE_H
 
@@ -15,11 +17,14 @@
  * final only when its double margin is this many times the largest float32-double difference of its logits. */
 #define VT_CONFIRM_FACTOR 4.0
 
+/* A nearer query is confirmed when it is nearer by at least a thousandth: a double forward costs several float ones. */
+#define VT_CLOSER 0.999
+
 typedef struct vt_oracle {
     const vt_classifier *model;
     const vt_ball *ball;
     int label;
-    bool gradients_allowed, exhaustive;
+    bool gradients_allowed, exhaustive, closest;
     bool judging; /* false: nobody asks whether an image is broken (training), and logits that nobody reads are not
                      computed */
     const volatile sig_atomic_t *interrupt; /* nonzero: calls return VT_INTERRUPTED; NULL: never */
@@ -27,9 +32,11 @@ typedef struct vt_oracle {
     int64_t
         gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x) */
     int64_t confirmations; /* double forwards of the stop rule */
-    float *found;          /* [n] in-ball query misclassified in float32, of the largest margin so far */
+    float *found;          /* [n] in-ball query misclassified in float32, of the largest margin so far; closest: the
+                              nearest of those confirmed */
     bool has_found;
     float found_margin;
+    double found_distance; /* closest: of found, in the ball's norm */
     /* buffers: one-hot label [K], logits [K] float and double, last kept input [n] */
     float *target, *z, *kept; /* target: the label's one-hot vector, or what vt_oracle_target set */
     double *z64;

@@ -8,6 +8,7 @@
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/threads.h"
+#include "eval/curve.h"
 #include "eval/restrict.h"
 #include "eval/verify.h"
 #include "models/forms.h"
@@ -82,12 +83,25 @@ static vt_status load_image(const vt_eval *v, int32_t index, float *x, int *labe
     return VT_OK;
 }
 
+static vt_status check_attacks(const vt_eval *v, vt_err *e) {
+    vt_task dims = task_dims(v);
+    for (int i = 0; i < v->n_attacks; i++)
+        for (int k = 0; k < v->attacks[i].n_stages; k++) {
+            const vt_attack_stage *s = &v->attacks[i].stages[k];
+            vt_err why = {0};
+            vt_status st = s->def->check ? s->def->check(s->params, &dims, &why) : VT_OK;
+            if (st != VT_OK) return vt_fail(e, st, "attack %s: %s", s->def->name, why.text);
+        }
+    return VT_OK;
+}
+
 vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
     int classes = v->model->config.classes;
     bool fits = v->data->classes_open ? v->data->classes <= classes : v->data->classes == classes;
     if (!v->data->head && !fits)
         return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d", v->data->path, v->data->classes,
                        v->model->path ? v->model->path : "", classes);
+    VT_TRY(check_attacks(v, e));
     int label;
     return load_image(v, v->images[0], NULL, &label, e);
 }
@@ -114,8 +128,11 @@ static json_t *attacks_json(const vt_eval *v) {
         for (int k = 0; k < a->n_stages; k++)
             json_array_append_new(stages,
                                   json_pack("{s:s,s:s}", "name", a->stages[k].def->name, "id", a->stages[k].id));
-        json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s,s:o}", "name", a->name, "id", a->id, "summary",
-                                              a->def->summary, "reference", a->def->reference, "stages", stages));
+        json_t *entry = json_pack("{s:s,s:s,s:s,s:s,s:o}", "name", a->name, "id", a->id, "summary", a->def->summary,
+                                  "reference", a->def->reference, "stages", stages);
+        if (v->radii && isfinite(v->radii[i].eps))
+            json_object_set_new(entry, "at", json_pack("{s:s,s:f}", "eps", v->radii[i].text, "value", v->radii[i].eps));
+        json_array_append_new(list, entry);
     }
     return list;
 }
@@ -169,7 +186,9 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     VT_TRY(load_image(v, image, w->x, &r.label, e));
     vt_task t = task_dims(v);
     vt_ball ball;
-    vt_ball_init(&ball, v->norm, v->eps, w->x, t.n, w->lo, w->hi);
+    w->oracle.closest = v->radii && isinf(v->radii[run->entry - 1].eps);
+    double eps = v->radii && !w->oracle.closest ? v->radii[run->entry - 1].eps : v->eps;
+    vt_ball_init(&ball, v->norm, eps, w->x, t.n, w->lo, w->hi);
     vt_oracle_reset(&w->oracle, &ball, r.label, st->def->white_box);
     t.x = w->x, t.x_adv = w->x_adv, t.work = w->work, t.ball = &ball, t.label = r.label;
     t.rng = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
@@ -182,7 +201,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
         return vt_fail(e, s, "image %d: attack %s failed: %s", image, st->def->name, vt_status_name(s));
     const float *candidate = w->oracle.has_found && !v->exhaustive ? w->oracle.found : w->x_adv;
     vt_verdict d;
-    vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm, v->eps, w->z, w->z64);
+    vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm, eps, w->z, w->z64);
     if (!d.finite)
         return vt_fail(e, VT_E_NUMERIC, "image %d: attack %s met logits that are not finite", image, st->def->name);
     from_verdict(&r, &d);
@@ -218,6 +237,7 @@ static vt_status one_image(void *ctx, int thread, size_t item, vt_err *e) {
  * of all entries in order. */
 typedef struct board {
     uint8_t *cells;
+    double *nearest; /* [n] smallest norm of a broken point so far; curves alone ask */
     int columns;
     size_t n;
 } board;
@@ -261,6 +281,7 @@ static vt_status fill_board(board *b, const vt_eval *v, const vt_ledger *l, size
             return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", l->dir,
                            r->image, r->entry, r->stage);
         *cell = r->status;
+        if (r->entry && r->status == VT_RECORD_BROKEN) b->nearest[at] = fmin(b->nearest[at], vt_curve_norm(r, v->norm));
     }
     return VT_OK;
 }
@@ -269,6 +290,7 @@ static vt_status fill_board(board *b, const vt_eval *v, const vt_ledger *l, size
 static size_t collect(const board *b, const vt_eval *v, int entry, int stage, int32_t *todo, size_t *eligible,
                       size_t *robust) {
     int column = column_of(v, entry, stage);
+    double radius = v->radii && entry && stage == 0 ? v->radii[entry - 1].eps : INFINITY;
     size_t n = 0;
     *eligible = *robust = 0;
     for (size_t i = 0; i < b->n; i++) {
@@ -277,7 +299,7 @@ static size_t collect(const board *b, const vt_eval *v, int entry, int stage, in
                                       : b->cells[(size_t)(column - 1) * b->n + i];
         bool in =
             entry == 0 || before == (stage == 0 ? VT_RECORD_CORRECT : VT_RECORD_ROBUST) || before == VT_RECORD_INVALID;
-        if (!in) continue;
+        if (!in || (isfinite(radius) && b->nearest[i] <= radius)) continue;
         uint8_t now = b->cells[(size_t)column * b->n + i];
         (*eligible)++;
         *robust += now == VT_RECORD_ROBUST || now == VT_RECORD_CORRECT || now == VT_RECORD_INVALID;
@@ -318,6 +340,7 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, boar
 
 static vt_status run_all(const vt_eval *v, vt_ledger *l, worker *workers, board *b, int32_t *todo, vt_err *e) {
     memset(b->cells, 0xFF, (size_t)b->columns * b->n);
+    for (size_t i = 0; i < b->n; i++) b->nearest[i] = INFINITY;
     VT_TRY(fill_board(b, v, l, 0, e));
     for (int i = 0; i < v->threads; i++) VT_TRY(worker_open(&workers[i], v, e));
     VT_TRY(run_stage(v, l, workers, b, todo, 0, 0, e));
@@ -332,11 +355,13 @@ vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     board b = {.columns = 1, .n = v.n_images};
     for (int i = 0; i < v.n_attacks; i++) b.columns += v.attacks[i].n_stages;
     b.cells = malloc((size_t)b.columns * b.n);
+    b.nearest = calloc(b.n, sizeof *b.nearest);
     worker *workers = calloc((size_t)v.threads, sizeof *workers);
     int32_t *todo = calloc(v.n_images, sizeof *todo);
-    vt_status s = b.cells && workers && todo ? run_all(&v, l, workers, &b, todo, e)
-                                             : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v.n_images);
+    vt_status s = b.cells && b.nearest && workers && todo
+                      ? run_all(&v, l, workers, &b, todo, e)
+                      : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v.n_images);
     for (int i = 0; workers && i < v.threads; i++) worker_close(&workers[i]);
-    free(b.cells), free(workers), free(todo);
+    free(b.cells), free(b.nearest), free(workers), free(todo);
     return s;
 }

@@ -12,6 +12,13 @@
 #include "io/dataset.h"
 #include "models/model.h"
 
+/* The radius of one entry of a curve, as a number and as typed. INFINITY: a minimum-norm attack, which looks for the
+ * nearest point of the whole box. */
+typedef struct vt_radius {
+    double eps;
+    const char *text;
+} vt_radius;
+
 typedef struct vt_eval {
     const vt_model *model;
     const vt_dataset *data;
@@ -26,6 +33,9 @@ typedef struct vt_eval {
     bool exhaustive;
     const vt_attack *attacks;
     int n_attacks;
+    /* A curve: [n_attacks], instead of eps, which is then the box's diameter. An entry of finite radius takes the
+     * images that no entry before it broke within that radius. NULL: an evaluation at eps. */
+    const vt_radius *radii;
     vt_progress progress;
     const volatile sig_atomic_t *interrupt;
 } vt_eval;

@@ -50,7 +50,7 @@ attack() { # SPEC TEXT...
     attack auto-attack "unknown attack 'auto-attack'" "did you mean 'autoattack'?"
     attack cw "unknown attack 'cw'" "did you mean 'cw20'?"
     attack apgdt:steps=3 "unknown attack 'apgdt'" "did you mean 'apgd-t'?"
-    attack deepfoolish "unknown attack 'deepfoolish'" "vitrine list attacks"
+    attack zeroth-order "unknown attack 'zeroth-order'" "vitrine list attacks"
     attack '' "unknown attack ''"
     attack :steps=3 "unknown attack ''"
     attack "$(repeat 5000 a)" "unknown attack"

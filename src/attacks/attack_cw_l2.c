@@ -1,0 +1,128 @@
+/* Carlini and Wagner's L2 attack: Adam in tanh space on |x' - x|^2 + c max(0, kappa - margin), c found by binary
+ * search. Constants and order of operations are their code's; the early abort looks at this image alone, theirs at the
+ * batch. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#include "attacks/nearest.h"
+
+typedef struct params {
+    int steps, search, target;
+    double lr, c, kappa;
+    bool abort_early;
+} params;
+
+static const vt_opt opts[] = {
+    {"steps", "Adam steps for each c, at most (1000: a tenth of the cost)", VT_OPT_INT, offsetof(params, steps), 10000,
+     1, 1000000, NULL, NULL},
+    {"search", "values of c that the binary search tries", VT_OPT_INT, offsetof(params, search), 9, 1, 100, NULL, NULL},
+    {"lr", "Adam's learning rate", VT_OPT_REAL, offsetof(params, lr), 0.01, 1e-9, 10, NULL, NULL},
+    {"c", "first weight of the margin", VT_OPT_REAL, offsetof(params, c), 1e-3, 1e-12, 1e10, NULL, NULL},
+    {"kappa", "margin that counts as success", VT_OPT_REAL, offsetof(params, kappa), 0, 0, 1e6, NULL, NULL},
+    {"abort_early", "end a c when a tenth of the steps brought less than 0.01 %", VT_OPT_BOOL,
+     offsetof(params, abort_early), 1, 0, 1, NULL, NULL},
+    VT_TARGET_OPT(offsetof(params, target)),
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+/* Saturated pixels keep a slope in tanh space. */
+static const double inner = 0.999999;
+
+typedef struct space {
+    float *w, *m, *v;  /* [n] the variable (0: the image) and Adam's moments */
+    float *x1, *g, *z; /* [n], [n], [K] */
+} space;
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return vt_nearest_len(t) + 5 * t->n + (size_t)t->classes;
+}
+
+static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
+    return vt_target_check(((const params *)p)->target, dims, e);
+}
+
+/* x1 = (tanh(atanh(inner (2x - 1)) + w) + 1) / 2; returns |x1 - x~|^2 with x~ = x1 at w = 0. */
+static double place(const vt_task *t, const space *s) {
+    double sum = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        double a = inner * (2 * (double)t->x[i] - 1), b = tanh((double)s->w[i]);
+        double v = (a + b) / (1 + a * b), d = (v - a) / 2; /* tanh(atanh(a) + w) */
+        s->x1[i] = (float)((v + 1) / 2);
+        sum += d * d;
+    }
+    return sum;
+}
+
+/* Adam on w at step k (from 1). dL/dw = (2 (x' - x~) - c dmargin/dx) (1 - tanh^2)/2; g holds dmargin/dx. */
+static void descend(const vt_task *t, const params *p, const space *s, double c, int k) {
+    double fix1 = 1 - pow(0.9, k), fix2 = 1 - pow(0.999, k);
+    for (size_t i = 0; i < t->n; i++) {
+        double a = inner * (2 * (double)t->x[i] - 1), b = tanh((double)s->w[i]), v = (a + b) / (1 + a * b);
+        double g = (v - a - c * (double)s->g[i]) * (1 - v * v) / 2;
+        s->m[i] = (float)(0.9 * (double)s->m[i] + 0.1 * g);
+        s->v[i] = (float)(0.999 * (double)s->v[i] + 0.001 * g * g);
+        s->w[i] -= (float)(p->lr * ((double)s->m[i] / fix1) / (sqrt((double)s->v[i] / fix2) + 1e-8));
+    }
+}
+
+/* One c. *reached: was any point adversarial by the margin kappa? */
+static vt_status minimise(vt_oracle *o, const params *p, const vt_task *t, vt_nearest_point *near, const space *s,
+                          double c, bool *reached) {
+    int every = (p->steps + 9) / 10;
+    double before = INFINITY;
+    *reached = false;
+    memset(s->w, 0, 3 * t->n * sizeof(float)); /* w, m, v */
+    for (int k = 0; k < p->steps; k++) {
+        float margin;
+        double loss = place(t, s);
+        VT_TRY(vt_nearest_gradient(near, o, VT_LOSS_MARGIN, s->x1, s->z, &margin, s->g));
+        double gap = p->kappa - (double)margin;
+        if (gap > 0)
+            loss += c * gap;
+        else
+            memset(s->g, 0, t->n * sizeof(float));
+        if (p->kappa > 0 ? gap < 0 : vt_nearest_hit(near, s->z)) *reached = true, vt_nearest_note(near, s->x1, s->z);
+        descend(t, p, s, c, k + 1);
+        if (!p->abort_early || k % every) continue;
+        if (!(loss <= 0.9999 * before)) break;
+        before = loss;
+    }
+    return VT_OK;
+}
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    const params *p = params_;
+    float *work = t->work + vt_nearest_len(t);
+    size_t n = t->n;
+    space s = {work, work + n, work + 2 * n, work + 3 * n, work + 4 * n, work + 5 * n};
+    vt_nearest_point near;
+    if (!vt_nearest_open(&near, t, p->target, t->work)) return VT_OK;
+    double c = p->c, lower = 0, upper = INFINITY;
+    for (int k = 0; k < p->search; k++) {
+        bool reached;
+        if (p->search >= 10 && k == p->search - 1) c = fmin(upper, 1e10);
+        VT_TRY(minimise(o, p, t, &near, &s, c, &reached));
+        if (reached)
+            upper = c;
+        else
+            lower = c;
+        c = isinf(upper) ? 10 * c : (lower + upper) / 2;
+    }
+    vt_nearest_finish(&near);
+    return VT_OK;
+}
+
+const vt_attack_def vt_attack_def_cw_l2 = {
+    .name = "cw-l2",
+    .summary = "minimum-norm attack: Adam in tanh space, weight of the margin by binary search",
+    .reference = "Carlini and Wagner 2017 (S&P), section V.A; constants of their code",
+    .norms = VT_CAN_L2,
+    .white_box = true,
+    .minimum_norm = true,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .check = check,
+    .run = run,
+};

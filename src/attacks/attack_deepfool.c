@@ -1,0 +1,105 @@
+/* DeepFool: steps to the nearest of the linearised class boundaries until one is crossed. Of the three references
+ * (authors', foolbox, adversarial-library) the default is foolbox's, which is the authors' clipped to [0,1]: the nine
+ * classes next to the label by the clean logits, the overshoot on the whole path. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#include "attacks/nearest.h"
+#include "attacks/rank.h"
+
+enum { OVERSHOOT_PATH, OVERSHOOT_STEP };
+
+typedef struct params {
+    int steps, candidates, overshoot_of;
+    double overshoot;
+} params;
+
+static const vt_opt opts[] = {
+    {"steps", "iterations", VT_OPT_INT, offsetof(params, steps), 50, 1, 100000, NULL, NULL},
+    {"candidates", "classes looked at, the label and the next by the clean logits (0: all)", VT_OPT_INT,
+     offsetof(params, candidates), 10, 0, 1000000, NULL, NULL},
+    {"overshoot", "share added beyond the boundary", VT_OPT_REAL, offsetof(params, overshoot), 0.02, 0, 10, NULL, NULL},
+    {"of", "what it is a share of: the whole path (authors, foolbox) or each step (adversarial-library)", VT_OPT_CHOICE,
+     offsetof(params, overshoot_of), OVERSHOOT_PATH, 0, 0, "path|step", NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return vt_nearest_len(t) + 4 * t->n + 3 * (size_t)t->classes;
+}
+
+/* w [n] = grad of z_k - z_y for the candidate whose linearised boundary is nearest to x1 (the first among equals);
+ * *distance to it. z [K]: the logits of x1, which was just evaluated. */
+static vt_status nearest_boundary(vt_oracle *o, const vt_task *t, int candidates, const float *clean, const float *x1,
+                                  const float *z, float *cotangent, float *trial, float *w, double *length,
+                                  double *distance) {
+    bool linf = t->ball->norm == VT_LINF;
+    *distance = INFINITY;
+    for (int r = 2; r <= candidates; r++) {
+        int k = vt_target_of_rank(clean, t->classes, t->label, r);
+        memset(cotangent, 0, (size_t)t->classes * sizeof(float));
+        cotangent[k] = 1, cotangent[t->label] = -1;
+        vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
+        float value;
+        VT_TRY(vt_oracle_gradient(o, x1, &loss, NULL, &value, trial));
+        double s = 0;
+        for (size_t i = 0; i < t->n; i++) s += linf ? fabs((double)trial[i]) : (double)trial[i] * (double)trial[i];
+        s = (linf ? s : sqrt(s)) + 1e-8;
+        double d = fabs((double)z[k] - (double)z[t->label]) / s;
+        if (!(d < *distance)) continue;
+        *distance = d, *length = s;
+        memcpy(w, trial, t->n * sizeof(float));
+    }
+    return VT_OK;
+}
+
+/* x1 <- clip(x + (1 + o) path) with path += r, or clip(x1 + (1 + o) r). As in the references 1e-4 is added to the
+ * distance, not to the gap; but at most a hundredth of the whole way, which for a boundary nearer than 0.01 is less. */
+static void step(const vt_task *t, const params *p, const float *w, double length, double distance, float *path,
+                 float *x1) {
+    double way = distance + vt_distance(t->ball->norm, x1, t->x, t->n);
+    double far = 1 + p->overshoot, d = distance + fmin(1e-4, 0.01 * way);
+    for (size_t i = 0; i < t->n; i++) {
+        double r = t->ball->norm == VT_LINF ? (w[i] > 0 ? d : w[i] < 0 ? -d : 0) : d / length * (double)w[i];
+        path[i] += (float)r;
+        double v =
+            p->overshoot_of == OVERSHOOT_PATH ? (double)t->x[i] + far * (double)path[i] : (double)x1[i] + far * r;
+        x1[i] = (float)(v > 0 ? (v < 1 ? v : 1) : 0);
+    }
+}
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    const params *p = params_;
+    float *x1 = t->work + vt_nearest_len(t), *w = x1 + t->n, *trial = w + t->n, *path = trial + t->n;
+    float *z = path + t->n, *clean = z + t->classes, *cotangent = clean + t->classes;
+    int candidates = p->candidates >= 2 && p->candidates < t->classes ? p->candidates : t->classes;
+    vt_nearest_point near;
+    vt_nearest_open(&near, t, -1, t->work);
+    memcpy(x1, t->x, t->n * sizeof(float));
+    memset(path, 0, t->n * sizeof(float));
+    VT_TRY(vt_oracle_logits_first(o, x1, z));
+    memcpy(clean, z, (size_t)t->classes * sizeof(float));
+    for (int k = 0; k < p->steps && !vt_nearest_note(&near, x1, z); k++) {
+        double distance, length = 1;
+        VT_TRY(nearest_boundary(o, t, candidates, clean, x1, z, cotangent, trial, w, &length, &distance));
+        step(t, p, w, length, distance, path, x1);
+        VT_TRY(vt_oracle_logits_first(o, x1, z));
+    }
+    vt_nearest_note(&near, x1, z); /* of the last step */
+    vt_nearest_finish(&near);
+    return VT_OK;
+}
+
+const vt_attack_def vt_attack_def_deepfool = {
+    .name = "deepfool",
+    .summary = "minimum-norm attack: steps to the nearest linearised class boundary",
+    .reference = "Moosavi-Dezfooli et al. 2016 (CVPR), 'DeepFool', algorithm 2; box as foolbox does",
+    .norms = VT_CAN_LINF | VT_CAN_L2,
+    .white_box = true,
+    .minimum_norm = true,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .run = run,
+};

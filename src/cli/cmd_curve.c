@@ -1,0 +1,303 @@
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "cli/plot.h"
+#include "cli/run_args.h"
+#include "core/opt.h"
+#include "core/threads.h"
+#include "eval/curve.h"
+#include "eval/evaluate.h"
+#include "eval/files.h"
+#include "eval/metrics.h"
+
+enum { MOST = 64 }; /* attacks times radii */
+
+/* Everything a run holds; freed in one place. */
+typedef struct job {
+    vt_eval v;
+    vt_model *model;
+    vt_dataset *data;
+    int32_t *images;
+    vt_attack attacks[MOST];
+    vt_radius radii[MOST];
+    char eps_text[40], *texts; /* texts: --confirm, cut into pieces */
+    vt_ledger *ledger;
+    json_t *header;
+} job;
+
+/* ---- options ---- */
+
+/* The next attack of "fmn:steps=200,alpha=1,ddn": a piece that sets an option ("alpha=1") belongs to the attack before
+ * it. false: no more. */
+static bool next_spec(const char **list, char out[200]) {
+    size_t n = 0;
+    if (!**list) return false;
+    do {
+        n += strcspn(*list + n, ",");
+        size_t piece = strcspn(*list + n + ((*list)[n] != 0), ",:=");
+        if (!(*list)[n] || (*list)[n + 1 + piece] != '=') break;
+        n++;
+    } while (true);
+    snprintf(out, 200, "%.*s", (int)(n < 199 ? n : 199), *list);
+    *list += n + ((*list)[n] != 0);
+    return true;
+}
+
+/* One entry for every attack of the list, at that radius (text NULL: the minimum-norm attacks). */
+static vt_status add(job *j, const char *option, const char *list, double eps, const char *text, vt_err *e) {
+    char spec[200];
+    while (next_spec(&list, spec)) {
+        int i = j->v.n_attacks;
+        vt_attack *a = &j->attacks[i];
+        if (i == MOST)
+            return vt_fail(e, VT_E_USAGE, "at most %d attacks in one curve, each eps of --confirm counted", MOST);
+        VT_TRY(vt_attack_parse(a, spec, j->v.norm, e));
+        j->v.n_attacks++;
+        j->radii[i] = (vt_radius){eps, text ? text : ""};
+        if (text) {
+            size_t n = strlen(a->name);
+            snprintf(a->name + n, sizeof a->name - n, "@%s", text);
+        } else if (!a->stages[0].def->minimum_norm || a->n_stages > 1) {
+            return vt_fail(e, VT_E_USAGE,
+                           "--%s takes minimum-norm attacks (fmn, deepfool, ddn, cw-l2, fab), but %s attacks at a "
+                           "fixed "
+                           "eps: give it to --confirm-with",
+                           option, a->name);
+        }
+    }
+    return VT_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = ((const vt_radius *)a)->eps, y = ((const vt_radius *)b)->eps;
+    return (x > y) - (x < y);
+}
+
+static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
+    const char *attacks = vt_cli_get(c, "attacks"), *with = vt_cli_get(c, "confirm-with");
+    const char *confirm = vt_cli_get(c, "confirm");
+    vt_radius at[MOST];
+    int n = 0;
+    VT_TRY(add(j, "attacks", attacks ? attacks : "fmn", INFINITY, NULL, e));
+    if (!j->v.n_attacks) return vt_fail(e, VT_E_USAGE, "--attacks names no attack");
+    if (with && !confirm) return vt_fail(e, VT_E_USAGE, "--confirm-with needs --confirm EPS,EPS,...");
+    j->texts = strdup(confirm ? confirm : "");
+    if (!j->texts) return vt_fail(e, VT_E_MEMORY, "no memory for --confirm");
+    char *save = NULL;
+    for (char *t = strtok_r(j->texts, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
+        if (n == MOST) return vt_fail(e, VT_E_USAGE, "--confirm takes at most %d eps", MOST);
+        VT_TRY(vt_cli_eps(t, j->v.norm, &at[n].eps, e));
+        at[n++].text = t;
+    }
+    qsort(at, (size_t)n, sizeof *at, ascending);
+    for (int i = 0; i < n; i++) {
+        if (i && at[i].eps == at[i - 1].eps) return vt_fail(e, VT_E_USAGE, "--confirm names %s twice", at[i].text);
+        VT_TRY(add(j, "confirm-with", with ? with : "apgd-ce,apgd-t", at[i].eps, at[i].text, e));
+    }
+    j->v.attacks = j->attacks, j->v.radii = j->radii;
+    return VT_OK;
+}
+
+static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
+    long long seed, threads;
+    VT_TRY(vt_cli_norm(c, &j->v.norm, e));
+    VT_TRY(parse_attacks(j, c, e));
+    VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
+    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    if (!vt_cli_has(c, "out")) return vt_fail(e, VT_E_USAGE, "vitrine curve needs --out FOLDER");
+    j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
+    VT_TRY(vt_cli_data(c, &j->data, e));
+    VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
+    VT_TRY(vt_cli_model(c, &j->model, e));
+    VT_TRY(vt_cli_input(c, j->model, j->data, j->images[0], &j->v.input, e));
+    VT_TRY(
+        vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
+    j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
+    double pixels = (double)vt_config_input_pixels(&j->model->config);
+    j->v.eps = j->v.norm == VT_LINF ? 1 : j->v.norm == VT_L2 ? sqrt(pixels) : pixels;
+    snprintf(j->eps_text, sizeof j->eps_text, "%.17g", j->v.eps);
+    j->v.eps_text = j->eps_text;
+    VT_TRY(vt_eval_check(&j->v, e));
+    j->header = vt_eval_header(&j->v);
+    return j->header ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+}
+
+static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
+    const char *out = vt_cli_get(c, "out");
+    size_t pixels = vt_config_input_pixels(&j->model->config);
+    if (vt_cli_has(c, "resume") && vt_ledger_exists(out))
+        return vt_ledger_resume(&j->ledger, out, j->header, pixels, vt_cli_has(c, "allow-mixed"), e);
+    return vt_ledger_create(&j->ledger, out, j->header, pixels, e);
+}
+
+/* ---- terminal ---- */
+
+/* "0.00412 (1.05/255)"; "none". */
+static void norm_text(const vt_curve *c, double d, char out[40]) {
+    if (!isfinite(d))
+        snprintf(out, 40, "none");
+    else if (c->norm == VT_LINF)
+        snprintf(out, 40, "%.5f (%.3g/255)", d, 255 * d);
+    else
+        snprintf(out, 40, "%.5f", d);
+}
+
+static void print_row(const vt_curve *c, const char *name, double eps, bool confirmed) {
+    double low, high;
+    int64_t robust = vt_curve_robust(c, eps);
+    vt_wilson(robust, (int64_t)c->n, &low, &high);
+    printf("%-10s %6lld / %-6zu %6.2f %%  [%6.2f, %6.2f]  %6lld%s\n", name, (long long)robust, c->n,
+           100 * (double)robust / (double)c->n, low, high, (long long)vt_curve_unconfirmed(c, eps),
+           confirmed ? "  confirmed" : "");
+}
+
+static void print_all(const vt_curve *c) {
+    static const vt_radius linf[] = {{1 / 255., "1/255"}, {2 / 255., "2/255"},   {4 / 255., "4/255"},
+                                     {8 / 255., "8/255"}, {16 / 255., "16/255"}, {0, NULL}};
+    static const vt_radius l2[] = {{0.1, "0.1"}, {0.25, "0.25"}, {0.5, "0.5"}, {1, "1"}, {2, "2"}, {0, NULL}};
+    static const vt_radius l1[] = {{1, "1"}, {2, "2"}, {4, "4"}, {8, "8"}, {12, "12"}, {16, "16"}, {0, NULL}};
+    const vt_radius *grid = c->norm == VT_LINF ? linf : c->norm == VT_L2 ? l2 : l1;
+    char median[40];
+    printf("%s, %zu images, %zu right\n\n%-16s %13s  %-20s %10s %10s\n", vt_norm_name(c->norm), c->n, c->right,
+           "attack", "broken", "median norm", "gradients", "forwards");
+    for (int k = 0; k < c->n_entries; k++) {
+        const vt_curve_entry *a = &c->entries[k];
+        norm_text(c, isinf(a->eps) ? vt_curve_median(c, k) : INFINITY, median);
+        printf("%-16s %6lld/%-6lld  %-20s %10lld %10lld\n", a->name, (long long)a->found, (long long)a->tried,
+               isinf(a->eps) ? median : "", (long long)a->gradients, (long long)a->forwards);
+    }
+    printf("\n%-10s %15s %9s  %16s  %s\n", "eps", "robust", "", "95 %", "by minimum norm alone");
+    print_row(c, "0", 0, false);
+    const vt_curve_point *p = c->points, *end = p + c->n_points;
+    for (;;) { /* the grid and the confirmed eps, merged */
+        while (p < end && !p->confirmed) p++;
+        if (p == end && !grid->text) break;
+        bool at_point = p < end && (!grid->text || p->eps <= grid->eps);
+        const char *name = grid->text;
+        for (int k = 0; at_point && k < c->n_entries; k++)
+            if (c->entries[k].eps == p->eps) name = c->entries[k].eps_text;
+        double eps = at_point ? p->eps : grid->eps;
+        print_row(c, name, eps, at_point);
+        if (grid->text && grid->eps == eps) grid++;
+        p += at_point;
+    }
+}
+
+/* ---- picture ---- */
+
+/* Steps: the value between two points is the left one's. What the minimum-norm attacks say alone is drawn where attacks
+ * at chosen eps said more. */
+static void write_script(FILE *f, const vt_curve *c) {
+    double last = 0, unit = c->norm == VT_LINF ? 255 : 1;
+    bool confirmed = false;
+    fprintf(f, "$curve << EOD\n");
+    for (size_t i = 0; i < c->n_points; i++) {
+        const vt_curve_point *p = &c->points[i];
+        fprintf(f, "%.9g %.9g %.9g %d\n", unit * p->eps, 100 * (double)p->robust / (double)c->n,
+                100 * (double)vt_curve_unconfirmed(c, p->eps) / (double)c->n, p->confirmed);
+        last = unit * p->eps, confirmed = confirmed || p->confirmed;
+    }
+    fprintf(f,
+            "EOD\nset xrange [0:%.9g]\nset yrange [0:100]\nset xlabel 'eps (%s)'\nset ylabel 'robust accuracy (%%)'\n"
+            "set key top right\nplot $curve using 1:2 with steps ls 1 title 'robust'",
+            last > 0 ? 1.05 * last : 1, c->norm == VT_LINF ? "linf, in 1/255" : vt_norm_name(c->norm));
+    if (confirmed)
+        fprintf(f,
+                ", $curve using 1:3 with steps ls 8 dt 2 title 'by minimum-norm attacks alone', "
+                "$curve using ($4 > 0 ? $1 : NaN):2 with points ls 2 ps 1.2 title 'confirmed by attacks at this eps'");
+    fprintf(f, "\n");
+}
+
+static vt_status plot(const vt_curve *c, const char *dir, vt_err *e) {
+    char *script = NULL, path[VT_PATH_MAX];
+    size_t size;
+    if (!vt_path(path, dir, "curve.svg")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    FILE *f = open_memstream(&script, &size);
+    if (f) write_script(f, c);
+    bool good = f && !ferror(f);
+    if (f && fclose(f) != 0) good = false;
+    vt_status s = good ? vt_plot_svg(path, script, e) : vt_fail(e, VT_E_MEMORY, "%s: no memory to plot it", path);
+    free(script);
+    return s;
+}
+
+/* ---- the command ---- */
+
+static vt_status report(job *j, const char *out, vt_err *e) {
+    vt_curve c;
+    VT_TRY(vt_ledger_finish(j->ledger, e));
+    VT_TRY(vt_curve_make(&c, j->ledger, e));
+    print_all(&c);
+    vt_status s = vt_curve_write(&c, out, e);
+    bool picture = vt_plot_available();
+    if (s == VT_OK && picture) s = plot(&c, out, e);
+    if (s == VT_OK)
+        printf("\n%s: curve.csv, curve.json,%s ledger.jsonl, adv.bin%s\n", out, picture ? " curve.svg," : "",
+               picture ? "" : " (curve.svg needs gnuplot)");
+    vt_curve_free(&c);
+    return s;
+}
+
+static vt_status measure(job *j, const vt_cli *c, vt_err *e) {
+    static bool tty;
+    VT_TRY(parse(j, c, e));
+    VT_TRY(open_ledger(j, c, e));
+    tty = isatty(STDERR_FILENO);
+    j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
+    j->v.interrupt = vt_cli_interruptible();
+    vt_status s = vt_eval_run(&j->v, j->ledger, e);
+    if (s == VT_INTERRUPTED)
+        return vt_fail(e, s, "interrupted; %zu ledger lines are kept: continue with --resume", j->ledger->count);
+    return s == VT_OK ? report(j, vt_cli_get(c, "out"), e) : s;
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    static job j;
+    vt_status s = measure(&j, c, e);
+    vt_ledger_close(j.ledger);
+    json_decref(j.header);
+    for (int i = 0; i < j.v.n_attacks; i++) vt_attack_free(&j.attacks[i]);
+    free(j.images), free(j.texts);
+    vt_dataset_close(j.data);
+    vt_model_close(j.model);
+    return s;
+}
+
+static const vt_arg args[] = {
+    {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs or JPEGs, one a class"},
+    {"norm", "linf|l2|l1", "threat model (default linf)"},
+    {"attacks", "LIST", "minimum-norm attacks, as fmn:steps=200,deepfool (default fmn)"},
+    {"confirm", "EPS,EPS,...", "radii at which fixed-eps attacks try the images that still stand there"},
+    {"confirm-with", "LIST", "those attacks (default apgd-ce,apgd-t)"},
+    {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},
+    {"split", "test|train", "which split (default test)"},
+    {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},
+    VT_ATTACK_AT_ARG,
+    {"restrict-classes", NULL, "compare only the outputs of the classes present (ImageNet heads)"},
+    {"out", "DIR", "folder for curve.csv, curve.json, curve.svg and the ledger"},
+    {"resume", NULL, "go on where a killed run was; may extend --images"},
+    {"allow-mixed", NULL, "resume although another BLAS kernel was in use"},
+    {"seed", "N", "seed of every random draw (default 0)"},
+    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_MODEL_ARGS,
+    {NULL, NULL, NULL},
+};
+
+const vt_command vt_command_curve = {
+    .name = "curve",
+    .summary = "robust accuracy over eps, from the smallest perturbation of every image",
+    .operands = "WEIGHTS",
+    .min_operands = 1,
+    .max_operands = 1,
+    .args = args,
+    .details =
+        "Every right image is attacked without a radius; the nearest point that breaks it (confirmed in double, and\n"
+        "measured again by separate code) says at which eps it falls. What a minimum-norm attack misses, attacks of\n"
+        "a fixed eps may find: --confirm runs them on the images that stand at those eps, in ascending order. An "
+        "image\n"
+        "broken at one eps is broken at all larger ones, so the curve never rises.",
+    .run = run,
+};
