@@ -94,6 +94,8 @@ vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z) {
     return judge(o, x);
 }
 
+void vt_oracle_forget(vt_oracle *o) { o->has_kept = false; }
+
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx) {
     if (!o->gradients_allowed) return VT_E_FORBIDDEN;
     bool same = o->has_kept && !memcmp(o->kept, x, o->model->pixels * sizeof(float));

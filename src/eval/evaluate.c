@@ -134,6 +134,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     if (!header) return NULL;
     vt_describe_data(json_object_get(header, "data"), v->data, v->model->config.classes);
     vt_describe_input(json_object_get(header, "model"), &v->model->config, v->data, &v->input);
+    vt_describe_attacks(json_object_get(header, "model"), v->attacks, v->n_attacks, outputs(v));
     return header;
 }
 
