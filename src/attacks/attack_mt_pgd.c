@@ -2,7 +2,6 @@
  * image, then from random points of the ball; every query may break the image, towards whichever class. */
 #include <stddef.h>
 #include <string.h>
-#include "attacks/l1.h"
 #include "attacks/rank.h"
 
 typedef struct params {
@@ -34,7 +33,6 @@ static vt_status ascend(vt_oracle *o, const params *p, const vt_task *t, const v
     for (int k = 0; k < p->steps; k++) {
         double decay = 4LL * k >= 3LL * p->steps ? 0.01 : 2LL * k >= p->steps ? 0.1 : 1;
         VT_TRY(vt_oracle_gradient(o, t->x_adv, loss, NULL, &value, g));
-        if (t->ball->norm == VT_L1) vt_l1_drop_blocked(g, t->x_adv, t->n);
         vt_ball_step(t->ball, step, g, alpha * decay);
         for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
         vt_ball_project(t->ball, t->x_adv);
@@ -67,7 +65,7 @@ const vt_attack_def vt_attack_def_mt_pgd = {
     .name = "mt-pgd",
     .summary = "multi-targeted PGD: ascent on z_target - z_label, class by class",
     .reference = "Gowal et al. 2019, 'An Alternative Surrogate Loss for PGD-based Adversarial Testing'",
-    .norms = VT_CAN_ALL,
+    .norms = VT_CAN_LINF | VT_CAN_L2,
     .white_box = true,
     .params_size = sizeof(params),
     .opts = opts,

@@ -1,12 +1,11 @@
 /* PMA, ascent on the probability margin p_other - p_label in two passes: the first begins by lowering p_label, the
  * second by raising the largest wrong probability; both end on the margin itself (attacks-more.md 5.3, the released
- * schedule; its first step, which raises p_label, is kept). Ours: the start is clipped to the box, and in l2 and l1 the
- * step has the ball's own shape. */
+ * schedule; its first step, which raises p_label, is kept). Ours: the start is clipped to the box, and l2, with steps
+ * along the gradient. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 #include "attacks/attack.h"
-#include "attacks/l1.h"
 
 typedef struct params {
     int steps, restarts;
@@ -39,6 +38,14 @@ static double length(double eps, int i, int half, int steps) {
     return eps * (1 + cos(since * pi / (steps - half)));
 }
 
+/* To unit size: these gradients are as small as exp(-gap of the logits), and the step divides by their length + 1e-12.
+ */
+static void rescale(float *g, size_t n) {
+    float most = 0;
+    for (size_t i = 0; i < n; i++) most = fmaxf(most, fabsf(g[i]));
+    for (size_t i = 0; i < n && most > 0; i++) g[i] /= most;
+}
+
 static vt_status ascend(vt_oracle *o, const params *p, const vt_task *t, int pass, float *z, const float *opposite) {
     float *g = t->work, *step = g + t->n, value;
     int half = p->steps / 2;
@@ -46,7 +53,7 @@ static vt_status ascend(vt_oracle *o, const params *p, const vt_task *t, int pas
         vt_loss loss = stage(o, opposite, i, half, pass);
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, z, &value, g));
         if (vt_argmax_f32(z, t->classes) != t->label && vt_oracle_may_end(o)) return VT_OK;
-        if (t->ball->norm == VT_L1) vt_l1_drop_blocked(g, t->x_adv, t->n);
+        rescale(g, t->n);
         vt_ball_step(t->ball, step, g, length(t->ball->eps, i, half, p->steps));
         for (size_t k = 0; k < t->n; k++) t->x_adv[k] += step[k];
         vt_ball_project(t->ball, t->x_adv);
@@ -74,7 +81,7 @@ const vt_attack_def vt_attack_def_pma = {
     .name = "pma",
     .summary = "PGD on the margin of probabilities, in two passes",
     .reference = "Xie et al. 2024, arXiv 2411.15210; schedule: their released code",
-    .norms = VT_CAN_ALL,
+    .norms = VT_CAN_LINF | VT_CAN_L2,
     .white_box = true,
     .params_size = sizeof(params),
     .opts = opts,
