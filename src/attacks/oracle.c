@@ -42,6 +42,8 @@ void vt_oracle_target(vt_oracle *o, const float *target) {
     memcpy(o->target, target, (size_t)o->model->classes * sizeof(float));
 }
 
+void vt_oracle_forget(vt_oracle *o) { o->has_kept = false; }
+
 vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind) { return (vt_loss){.kind = kind, .target = o->target}; }
 
 bool vt_oracle_may_end(const vt_oracle *o) { return o->exhaustive && (o->has_found || !o->judging); }
@@ -93,8 +95,6 @@ vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z) {
     o->forwards++;
     return judge(o, x);
 }
-
-void vt_oracle_forget(vt_oracle *o) { o->has_kept = false; }
 
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx) {
     if (!o->gradients_allowed) return VT_E_FORBIDDEN;

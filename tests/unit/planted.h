@@ -180,7 +180,7 @@ static void ridge_pull(planted *p, const float *x, const float *dz, float *dx) {
 /* s = 0 at the ball's centre and 1 at the ball's best point, where the box does not bind. Weights of last row
  * and column are zero: Square's windows never reach them. */
 static inline bool planted_ridge(planted *p, int classes, int height, int width, uint64_t seed,
-                          void (*profile)(double, double *, double *), const vt_ball *ball) {
+                                 void (*profile)(double, double *, double *), const vt_ball *ball) {
     if (!planted_init(p, classes, height, width)) return false;
     p->w = planted_normals(seed, 5, p->n, 1);
     p->logits = ridge_logits, p->pull = ridge_pull, p->profile = profile;
