@@ -36,7 +36,20 @@ static bool checkpoint(schedule *s, const float *hist, int steps, int i, double 
 
 size_t vt_apgd_work_len(const void *params, const vt_task *t) {
     const vt_apgd_params *p = params;
-    return 7 * t->n + (size_t)t->classes + (size_t)p->steps;
+    return (p->eot > 1 ? 8 : 7) * t->n + (size_t)t->classes + (size_t)p->steps;
+}
+
+vt_status vt_apgd_gradient(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const float *x, const vt_loss *loss,
+                           float *z, float *value, float *g) {
+    if (p->eot == 1) return vt_oracle_gradient(o, x, loss, z, value, g);
+    float *draw = t->work + 7 * t->n + (size_t)t->classes + (size_t)p->steps;
+    for (int k = 0; k < p->eot; k++) {
+        vt_oracle_forget(o);
+        VT_TRY(vt_oracle_gradient(o, x, loss, z, value, k ? draw : g));
+        for (size_t i = 0; k && i < t->n; i++) g[i] += draw[i];
+    }
+    for (size_t i = 0; i < t->n; i++) g[i] /= (float)p->eot;
+    return VT_OK;
 }
 
 /* next = cur + a (z - cur) + (1 - a)(cur - prev), z = project(cur + eta direction); then projected. */
@@ -61,7 +74,7 @@ vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, c
     if (p->random_start) vt_ball_start_surface(t->ball, rng, cur);
     memcpy(prev, cur, bytes);
     memcpy(t->x_adv, cur, bytes);
-    VT_TRY(vt_oracle_gradient(o, cur, loss, z, &value, g));
+    VT_TRY(vt_apgd_gradient(o, p, t, cur, loss, z, &value, g));
     *broken = vt_argmax_f32(z, t->classes) != t->label;
     memcpy(x_best, cur, bytes);
     memcpy(g_best, g, bytes);
@@ -72,7 +85,7 @@ vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, c
         advance(t->ball, next, tmp, cur, prev, g, eta, i == 0 ? 1.0f : 0.75f);
         memcpy(prev, cur, bytes);
         memcpy(cur, next, bytes);
-        VT_TRY(vt_oracle_gradient(o, cur, loss, z, &value, g));
+        VT_TRY(vt_apgd_gradient(o, p, t, cur, loss, z, &value, g));
         if (vt_argmax_f32(z, t->classes) != t->label) {
             *broken = true;
             memcpy(t->x_adv, cur, bytes); /* the latest misclassified iterate, whatever its loss */

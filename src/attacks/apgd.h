@@ -5,7 +5,7 @@
 #include "attacks/attack.h"
 
 typedef struct vt_apgd_params {
-    int steps, restarts, targets; /* targets: apgd-t only */
+    int steps, restarts, eot, targets, choose; /* targets and choose (rank.h): apgd-t only */
     double rho;
     bool random_start, large_eps; /* large_eps: l1 only */
 } vt_apgd_params;
@@ -29,12 +29,21 @@ typedef struct vt_apgd_params {
          1,                                                                                                            \
          NULL,                                                                                                         \
          NULL},                                                                                                        \
+        {"eot",      "gradients averaged at each point, each with a forward of its own: for randomised models",        \
+         VT_OPT_INT, offsetof(vt_apgd_params, eot),                                                                    \
+         1,          1,                                                                                                \
+         10000,      NULL,                                                                                             \
+         NULL},                                                                                                        \
     {                                                                                                                  \
         "large_eps", "in l1: 3 eps and 2 eps first, for 0.3 of the steps each", VT_OPT_BOOL,                           \
             offsetof(vt_apgd_params, large_eps), 1, 0, 1, NULL, NULL                                                   \
     }
 
 size_t vt_apgd_work_len(const void *params, const vt_task *t);
+/* At x [n]: logits z [K], *value and gradient g [n]. With eot > 1 g is the mean of so many draws, z and *value are the
+ * last one's, as in the authors' code. */
+vt_status vt_apgd_gradient(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const float *x, const vt_loss *loss,
+                           float *z, float *value, float *g);
 /* One run: maximises `loss`; t->x_adv = the latest misclassified iterate, or the best one. *broken: any iterate was
  * misclassified (wherever it lies: iterates are in the ball by construction). */
 vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss, const vt_rng *rng,

@@ -18,8 +18,8 @@ static size_t two_thirds(size_t entries) { return entries < 2 ? 1 : 2 * entries 
 
 /* One run inside `ball` from cur = t->work, where it leaves its best point. sparse: the start says how many entries a
  * step shall change, else a fifth of all. */
-static vt_status run_in(vt_oracle *o, const vt_task *t, const vt_loss *loss, const vt_ball *ball, int steps,
-                        bool sparse, bool *broken) {
+static vt_status run_in(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss,
+                        const vt_ball *ball, int steps, bool sparse, bool *broken) {
     size_t n = t->n, bytes = n * sizeof(float), old = sparse ? moved(t->work, t->x, n) : n;
     float *cur = t->work, *step = cur + n, *g = step + n, *best = g + n, *g_best = best + n, *z = g_best + n, value,
           most;
@@ -28,7 +28,7 @@ static vt_status run_in(vt_oracle *o, const vt_task *t, const vt_loss *loss, con
     double length = ball->eps;
     memcpy(t->x_adv, cur, bytes);
     memcpy(best, cur, bytes);
-    VT_TRY(vt_oracle_gradient(o, cur, loss, z, &value, g));
+    VT_TRY(vt_apgd_gradient(o, p, t, cur, loss, z, &value, g));
     *broken = vt_argmax_f32(z, t->classes) != t->label;
     memcpy(g_best, g, bytes);
     most = value;
@@ -37,7 +37,7 @@ static vt_status run_in(vt_oracle *o, const vt_task *t, const vt_loss *loss, con
         vt_l1_sparse_step(step, g, n, count, length);
         for (size_t j = 0; j < n; j++) cur[j] += step[j];
         vt_ball_project(ball, cur);
-        VT_TRY(vt_oracle_gradient(o, cur, loss, z, &value, g));
+        VT_TRY(vt_apgd_gradient(o, p, t, cur, loss, z, &value, g));
         if (vt_argmax_f32(z, t->classes) != t->label) {
             *broken = true;
             memcpy(t->x_adv, cur, bytes); /* the latest misclassified iterate, whatever its loss */
@@ -73,7 +73,7 @@ vt_status vt_apgd_l1_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t
     for (int k = wide ? 3 : 1; k >= 1; k--) {
         ball.eps = k * t->ball->eps;
         vt_ball_project(&ball, cur);
-        VT_TRY(run_in(o, t, loss, &ball, k > 1 ? wide : last, sparse, broken));
+        VT_TRY(run_in(o, p, t, loss, &ball, k > 1 ? wide : last, sparse, broken));
         sparse = true;
     }
     if (!*broken) memcpy(t->x_adv, cur, t->n * sizeof(float));

@@ -70,26 +70,111 @@ static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *ex
     return VT_OK;
 }
 
+/* "ensemble:version=V" names another ensemble, "ensemble-V". */
+static vt_status version_of(char name[32], const vt_attack_def **def, const char **options, vt_err *e) {
+    static const char key[] = "version=";
+    if (!(*def)->stages || !(*def)->stages[1] || strncmp(*options, key, sizeof key - 1) != 0) return VT_OK;
+    const char *version = *options + sizeof key - 1;
+    char whole[80];
+    snprintf(whole, sizeof whole, "%s%s%.40s", name, strcmp(version, "standard") ? "-" : "",
+             strcmp(version, "standard") ? version : "");
+    const vt_attack_def *other = vt_attack_find(whole);
+    if (!other) return unknown(whole, e);
+    *def = other, *options = "";
+    snprintf(name, 32, "%s", other->name);
+    return VT_OK;
+}
+
+static const vt_attack_def list_def = {.name = "list",
+                                       .summary = "each attack on the survivors of the one before",
+                                       .reference = "a list of one's own",
+                                       .norms = VT_CAN_ALL,
+                                       .white_box = true};
+
+/* The name of a list: "a+b+c", or "a+b+..." where the rest does not fit. */
+static void add_name(vt_attack *a, const char *name) {
+    static const char more[] = "+...";
+    size_t at = strlen(a->name), room = sizeof a->name - at;
+    if (at >= sizeof more && !strcmp(a->name + at - (sizeof more - 1), more)) return;
+    bool fits = !at || strlen(name) + 1 + sizeof more <= room;
+    snprintf(a->name + at, room, "%s%s", !at ? "" : fits ? "+" : more, fits ? name : "");
+}
+
+/* Appends what one part of a list stands for. */
+static vt_status append(vt_attack *out, const char *part, vt_norm norm, vt_err *e) {
+    char name[32];
+    const vt_attack_def *def;
+    const char *options;
+    VT_TRY(split(part, name, &def, &options, e));
+    VT_TRY(version_of(name, &def, &options, e));
+    const char *self[] = {def->name, NULL};
+    const char *const *list = def->stages ? def->stages : self;
+    if (norm == VT_L1 && def->stages_l1) list = def->stages_l1;
+    if (!(def->norms & 1u << norm))
+        return vt_fail(e, VT_E_USAGE, "attack %s does not support --norm %s", name, vt_norm_name(norm));
+    /* an alias (one stage) hands its options on; an ensemble is a fixed thing and takes none */
+    if (list[1] && *options)
+        return vt_fail(e, VT_E_USAGE, "attack %s takes no options (it is defined as a whole); got '%s'", name, options);
+    add_name(out, name);
+    out->def = out->def ? &list_def : def;
+    for (int k = 0; list[k]; k++) {
+        if (out->n_stages == VT_ATTACK_STAGES)
+            return vt_fail(e, VT_E_USAGE, "a list of attacks has at most %d stages", VT_ATTACK_STAGES);
+        VT_TRY(make_stage(&out->stages[out->n_stages++], list[k], options, norm, e));
+    }
+    return VT_OK;
+}
+
+/* Where the part at spec ends: at a "+" before a name (1e+5 is a number). */
+static size_t part_length(const char *spec) {
+    size_t n = strcspn(spec, "+");
+    while (spec[n] && (spec[n + 1] == '.' || (spec[n + 1] >= '0' && spec[n + 1] <= '9')))
+        n += 1 + strcspn(spec + n + 1, "+");
+    return n;
+}
+
 vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e) {
     memset(out, 0, sizeof *out);
-    const char *options;
-    VT_TRY(split(spec, out->name, &out->def, &options, e));
-    const char *self[] = {out->def->name, NULL};
-    const char *const *list = out->def->stages ? out->def->stages : self;
-    if (norm == VT_L1 && out->def->stages_l1) list = out->def->stages_l1;
-    int n = 0;
-    while (list[n]) n++;
-    /* an alias (one stage) hands its options on; an ensemble is a fixed thing and takes none */
-    if (n > 1 && *options)
-        return vt_fail(e, VT_E_USAGE, "attack %s takes no options (it is defined as a whole); got '%s'", out->name,
-                       options);
-    out->stages = calloc((size_t)n, sizeof *out->stages);
-    if (!out->stages) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", out->name);
-    out->n_stages = n;
-    vt_status st = VT_OK;
-    for (int i = 0; i < n && st == VT_OK; i++) st = make_stage(&out->stages[i], list[i], options, norm, e);
-    for (int i = 0; i < n && st == VT_OK; i++)
+    out->stages = calloc(VT_ATTACK_STAGES, sizeof *out->stages);
+    vt_status st = out->stages ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for attack %.40s", spec);
+    for (bool more = true; more && st == VT_OK;) {
+        size_t n = part_length(spec);
+        char *part = strndup(spec, n);
+        st = part ? append(out, part, norm, e) : vt_fail(e, VT_E_MEMORY, "no memory for attack %.40s", spec);
+        free(part);
+        more = spec[n] == '+';
+        spec += n + more;
+    }
+    for (int i = 0; i < out->n_stages && st == VT_OK; i++)
         snprintf(out->id + strlen(out->id), sizeof out->id - strlen(out->id), "%s%s", i ? "+" : "", out->stages[i].id);
     if (st != VT_OK) vt_attack_free(out);
     return st;
+}
+
+vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e) {
+    *out = (vt_attack){.def = a->stages[k].def, .n_stages = 1, .stages = calloc(1, sizeof *out->stages)};
+    if (!out->stages) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", out->def->name);
+    out->stages[0] = a->stages[k];
+    a->stages[k].params = NULL;
+    snprintf(out->name, sizeof out->name, "%s", out->def->name);
+    snprintf(out->id, sizeof out->id, "%s", out->stages[0].id);
+    return VT_OK;
+}
+
+bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, size_t size) {
+    if (classes < s->def->dlr_classes) {
+        snprintf(text, size,
+                 "%s: with %d classes there is no such difference-of-logits ratio; the plain difference is used",
+                 s->def->name, classes);
+        return true;
+    }
+    for (const vt_opt *o = s->def->opts; o && o->key; o++) {
+        if (strcmp(o->key, "targets") != 0) continue;
+        int targets = *(const int *)((const char *)s->params + o->offset);
+        if (targets < classes) continue;
+        snprintf(text, size, "%s: with %d classes there are %d targets, not %d", s->def->name, classes, classes - 1,
+                 targets);
+        return true;
+    }
+    return false;
 }

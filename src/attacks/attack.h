@@ -46,6 +46,7 @@ typedef struct vt_attack_def {
      * given to the whole are not taken. NULL-terminated. */
     const char *const *stages;
     const char *const *stages_l1; /* in l1 instead of these, or NULL */
+    int dlr_classes; /* fewest classes of its difference-of-logits ratio, 0: it has none; below, there is no ratio */
 } vt_attack_def;
 
 const vt_attack_def *const *vt_attack_defs(int *n);
@@ -58,16 +59,24 @@ typedef struct vt_attack_stage {
     char id[200]; /* canonical "name:key=value,..." */
 } vt_attack_stage;
 
+enum { VT_ATTACK_STAGES = 16 };
+
 /* A parsed `--attack` spec. */
 typedef struct vt_attack {
-    const vt_attack_def *def;
-    char name[32], id[800]; /* as typed; canonical: stages joined by "+" for ensembles */
+    const vt_attack_def *def;        /* of a list: one that says so, without a run of its own */
+    char name[32];                   /* "pgd"; of a list its parts, "apgd-ce+fab-t", cut with "+..." */
+    char id[VT_ATTACK_STAGES * 200]; /* canonical: the stages joined by "+", which parses as a list */
     vt_attack_stage *stages;
     int n_stages;
 } vt_attack;
 
-/* "name" or "name:key=value,...". Checks that every stage supports the norm. */
+/* "name" or "name:key=value,..."; "ENSEMBLE:version=V" is the ensemble ENSEMBLE-V (standard: ENSEMBLE); or a list of
+ * these joined by "+", each attack on the survivors of the one before. Checks that every stage supports the norm. */
 vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e);
+/* Stage k of a as an attack of its own, which takes the stage's parameters with it. */
+vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e);
+/* Why stage s cannot run as it is set with so few classes, and what it does instead; false: nothing to say. */
+bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, size_t size);
 void vt_attack_free(vt_attack *a);
 
 #endif

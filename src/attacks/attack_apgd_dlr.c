@@ -16,6 +16,7 @@ const vt_attack_def vt_attack_def_apgd_dlr = {
     .white_box = true,
     .params_size = sizeof(vt_apgd_params),
     .opts = opts,
+    .dlr_classes = 3,
     .work_len = vt_apgd_work_len,
     .run = run,
 };

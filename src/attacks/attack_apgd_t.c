@@ -1,4 +1,5 @@
-/* APGD-T: targeted DLR towards the classes ranked 2, 3, ... by the clean logits; success is untargeted. */
+/* APGD-T: targeted DLR towards the classes ranked 2, 3, ... by the clean logits, or in MALT's order; success is
+ * untargeted. */
 #include <stddef.h>
 #include "attacks/apgd.h"
 #include "attacks/rank.h"
@@ -7,21 +8,22 @@ static const vt_opt opts[] = {
     VT_APGD_OPTS(1),
     {"targets", "target classes, at most classes - 1", VT_OPT_INT, offsetof(vt_apgd_params, targets), 9, 1, 100000,
      NULL, NULL},
+    VT_CHOOSE_OPT(vt_apgd_params, VT_BY_LOGIT),
     {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 
 static size_t work_len(const void *params, const vt_task *t) {
-    return vt_apgd_work_len(params, t) + (size_t)t->classes;
+    return vt_apgd_work_len(params, t) + vt_target_work_len(t);
 }
 
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     const vt_apgd_params *p = params;
-    float *clean = t->work + vt_apgd_work_len(params, t);
+    float *merit = t->work + vt_apgd_work_len(params, t);
     int targets = p->targets < t->classes - 1 ? p->targets : t->classes - 1;
-    VT_TRY(vt_oracle_logits(o, t->x, clean));
+    VT_TRY(vt_target_merits(o, t, p->choose, merit));
     vt_loss loss = vt_oracle_loss(o, VT_LOSS_DLR_T);
     for (int r = 0; r < targets; r++) {
-        loss.other = vt_target_of_rank(clean, t->classes, t->label, r + 2);
+        loss.other = vt_target_of_rank(merit, t->classes, t->label, r + 2);
         for (int k = 0; k < p->restarts; k++) {
             vt_rng rng = t->rng;
             rng.run = (uint32_t)(r * p->restarts + k);
@@ -41,6 +43,7 @@ const vt_attack_def vt_attack_def_apgd_t = {
     .white_box = true,
     .params_size = sizeof(vt_apgd_params),
     .opts = opts,
+    .dlr_classes = 4,
     .work_len = work_len,
     .run = run,
 };

@@ -42,6 +42,8 @@ void vt_oracle_target(vt_oracle *o, const float *target) {
     memcpy(o->target, target, (size_t)o->model->classes * sizeof(float));
 }
 
+void vt_oracle_forget(vt_oracle *o) { o->has_kept = false; }
+
 vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind) { return (vt_loss){.kind = kind, .target = o->target}; }
 
 bool vt_oracle_may_end(const vt_oracle *o) { return o->exhaustive && !o->closest && (o->has_found || !o->judging); }

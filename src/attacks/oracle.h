@@ -55,6 +55,8 @@ void vt_oracle_target(vt_oracle *o, const float *target);
 vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z);
 /* The same, when a gradient at this x is likely to follow: it will then need no second forward. */
 vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z);
+/* The next call makes a forward of its own, though it be at the same point: another draw of a randomised model. */
+void vt_oracle_forget(vt_oracle *o);
 /* z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks. */
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx);
 

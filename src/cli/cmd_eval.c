@@ -25,14 +25,25 @@ typedef struct job {
     json_t *header;
 } job;
 
+/* One entry, or with --individual one for each stage. */
+static vt_status add_attack(job *j, const char *spec, bool individual, vt_err *e) {
+    vt_attack a;
+    VT_TRY(vt_attack_parse(&a, spec, j->v.norm, e));
+    int most = (int)(sizeof j->attacks / sizeof *j->attacks), n = individual ? a.n_stages : 1;
+    vt_status s = j->v.n_attacks + n <= most ? VT_OK : vt_fail(e, VT_E_USAGE, "at most %d attacks in one run", most);
+    for (int k = 0; k < n && s == VT_OK && individual; k++) {
+        s = vt_attack_single(&j->attacks[j->v.n_attacks], &a, k, e);
+        j->v.n_attacks += s == VT_OK;
+    }
+    if (s == VT_OK && !individual) return j->attacks[j->v.n_attacks++] = a, VT_OK;
+    vt_attack_free(&a);
+    return s;
+}
+
 static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     const char *spec;
-    for (int i = 0; (spec = vt_cli_nth(c, "attack", i)); i++) {
-        if (i == (int)(sizeof j->attacks / sizeof *j->attacks))
-            return vt_fail(e, VT_E_USAGE, "at most 64 attacks in one run");
-        VT_TRY(vt_attack_parse(&j->attacks[i], spec, j->v.norm, e));
-        j->v.n_attacks = i + 1;
-    }
+    bool individual = vt_cli_has(c, "individual");
+    for (int i = 0; (spec = vt_cli_nth(c, "attack", i)); i++) VT_TRY(add_attack(j, spec, individual, e));
     j->v.attacks = j->attacks;
     return VT_OK;
 }
@@ -221,7 +232,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 
 static const vt_arg args[] = {
     {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs or JPEGs, one a class"},
-    {"attack", "SPEC", "name:key=value,...; repeatable; none: clean accuracy only"},
+    {"attack", "SPEC", "name:key=value,..., or a list A+B+C; repeatable; none: clean accuracy only"},
+    {"individual", NULL, "run each attack of a list or ensemble on every image, as a row of its own"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
     {"norm", "linf|l2|l1", "threat model (default linf)"},
     {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},

@@ -42,7 +42,9 @@ static vt_status list_attacks(vt_err *e) {
         free(defaults);
     }
     printf("\nUse: --attack NAME or --attack NAME:key=value,key=value; sizes are in pixel units, fractions like 2/255 "
-           "are exact.\n");
+           "are exact.\nLists: --attack A+B+C runs each on the survivors of the one before; --attack "
+           "autoattack:version=plus "
+           "is autoattack-plus;\n--individual runs every part on all images.\n");
     return VT_OK;
 }
 

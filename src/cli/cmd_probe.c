@@ -101,7 +101,7 @@ static vt_status loss_kind(const char *name, vt_loss_kind *out, vt_err *e) {
     for (int k = 0; k < VT_LOSS_LINEAR; k++)
         if (!strcmp(vt_loss_names_f32[k], name)) return *out = (vt_loss_kind)k, VT_OK;
     const char *near = vt_nearest(name, vt_loss_names_f32, VT_LOSS_LINEAR);
-    return vt_fail(e, VT_E_UNKNOWN, "unknown loss '%s', must be ce, margin, dlr or dlr_t%s%s%s", name,
+    return vt_fail(e, VT_E_UNKNOWN, "unknown loss '%s', must be ce, margin, dlr, dlr_t, pm or po%s%s%s", name,
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 

@@ -75,3 +75,17 @@ void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, c
     }
     keep(model, notes);
 }
+
+void vt_describe_attacks(json_t *model, const vt_attack *attacks, int n, int classes) {
+    char text[200];
+    json_t *notes = json_object_get(model, "notes");
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < attacks[i].n_stages; k++) {
+            if (!vt_attack_few_classes(&attacks[i].stages[k], classes, text, sizeof text)) continue;
+            if (!notes) {
+                notes = json_array();
+                json_object_set_new(model, "notes", notes);
+            }
+            note(notes, "%s", text);
+        }
+}

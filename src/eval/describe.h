@@ -3,6 +3,7 @@
 #define VT_EVAL_DESCRIBE_H
 
 #include <jansson.h>
+#include "attacks/attack.h"
 #include "io/dataset.h"
 #include "models/config.h"
 
@@ -21,5 +22,8 @@ typedef struct vt_input_story {
  * its input itself, and "notes": at which resolution perturbations live whenever images and network differ in size, and
  * who chose the preprocessing. */
 void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, const vt_input_story *story);
+
+/* Adds to the "notes" of the header's "model" what the attacks do differently because there are so few classes. */
+void vt_describe_attacks(json_t *model, const vt_attack *attacks, int n, int classes);
 
 #endif

@@ -153,6 +153,7 @@ json_t *vt_eval_header(const vt_eval *v) {
         json_object_set_new(json_object_get(header, "model"), "part", json_string(m->part));
     vt_describe_data(json_object_get(header, "data"), v->data, v->model->config.classes);
     vt_describe_input(json_object_get(header, "model"), &v->model->config, v->data, &v->input);
+    vt_describe_attacks(json_object_get(header, "model"), v->attacks, v->n_attacks, outputs(v));
     return header;
 }
 

@@ -78,6 +78,24 @@ static real ratio(real *dz, const real *z, int y, int m, int a, int b, int c) {
     return -num / den;
 }
 
+/* p_m - w p_y of the softmax, m the largest wrong class:
+ * dz_j = p_m ([j = m] - p_j) - w p_y ([j = y] - p_j). In double as ce is, and 1 - p is the sum of the other entries:
+ * of a confident image p_y rounds to 1. */
+static real probability(real *dz, const real *z, int y, int classes, double w) {
+    int m = best_other(z, y, classes);
+    double top = (double)z[VT_R(vt_argmax)(z, classes)], sum = 0, rest = 0;
+    for (int k = 0; k < classes; k++) sum += exp((double)z[k] - top);
+    double pm = exp((double)z[m] - top) / sum, py = exp((double)z[y] - top) / sum;
+    for (int k = 0; dz && k < classes; k++) {
+        if (k == m || k == y) continue;
+        double p = exp((double)z[k] - top) / sum;
+        dz[k] = (real)(p * (w * py - pm));
+        rest += p;
+    }
+    if (dz) dz[m] = (real)(pm * (rest + py + w * py)), dz[y] = (real)(-py * (pm + w * (rest + pm)));
+    return (real)(pm - w * py);
+}
+
 real VT_R(vt_loss_eval)(real *dz, const vt_loss *loss, const real *z, int classes) {
     if (loss->kind == VT_LOSS_CE) return ce(dz, loss->target, z, classes);
     if (dz)
@@ -97,6 +115,9 @@ real VT_R(vt_loss_eval)(real *dz, const vt_loss *loss, const real *z, int classe
         return ratio(dz, z, y, best_other(z, y, classes), classes >= 3 ? pi[0] : -1, pi[2], pi[2]);
     case VT_LOSS_DLR_T:
         return ratio(dz, z, y, loss->other, classes >= 4 ? pi[0] : -1, pi[2], pi[3]);
+    case VT_LOSS_PM:
+    case VT_LOSS_PO:
+        return probability(dz, z, y, classes, loss->kind == VT_LOSS_PM ? 1 : 0);
     default:
         return ratio(dz, z, y, best_other(z, y, classes), -1, 0, 0);
     }

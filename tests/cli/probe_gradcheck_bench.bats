@@ -19,7 +19,7 @@ probe() { good probe "$W" --out got.safetensors "$@"; }
 
 @test "probe writes logits, loss and input gradient under the names of reference files" {
     batch b.safetensors 2 "$HALF" 3 7
-    for loss in ce margin dlr dlr_t; do
+    for loss in ce margin dlr dlr_t pm po; do
         probe --input b.safetensors --loss $loss
         st_header got.safetensors >h.json
         truth h.json '(del(.__metadata__) | keys) == (["dx_'$loss'", "logits", "loss_'$loss'"] | sort)'
@@ -99,7 +99,7 @@ probe() { good probe "$W" --out got.safetensors "$@"; }
     rm b.safetensors
     probe_bad b.safetensors "cannot be opened"
     cp ok.safetensors b.safetensors
-    bad 2 "unknown loss 'dlrt'" "ce, margin, dlr or dlr_t" "did you mean 'dlr'?" -- probe "$W" --input b.safetensors --out got.safetensors --loss dlrt
+    bad 2 "unknown loss 'dlrt'" "ce, margin, dlr, dlr_t, pm or po" "did you mean 'dlr'?" -- probe "$W" --input b.safetensors --out got.safetensors --loss dlrt
     bad 2 "--precision is 'f16'" "f32 or f64" -- probe "$W" --input b.safetensors --out got.safetensors --precision f16
     st_edit ok.safetensors b.safetensors '.t = .targets | del(.targets)'
     bad 1 "tensor targets" -- probe "$W" --input b.safetensors --out got.safetensors --loss dlr_t

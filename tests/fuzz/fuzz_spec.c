@@ -23,10 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             if (!e.text[0] || strchr(e.text, '\n')) abort(); /* one sentence */
             continue;
         }
-        if (a.n_stages == 1) {
-            if (vt_attack_parse(&b, a.id, (vt_norm)norm, &e) != VT_OK || strcmp(a.id, b.id) != 0) abort();
-            vt_attack_free(&b);
-        }
+        if (vt_attack_parse(&b, a.id, (vt_norm)norm, &e) != VT_OK || strcmp(a.id, b.id) != 0) abort();
+        vt_attack_free(&b);
         vt_attack_free(&a);
     }
     free(text);

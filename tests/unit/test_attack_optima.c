@@ -55,6 +55,9 @@ static void test_linear_optimum(void **state) {
                                         "apgd-ce",
                                         "apgd-dlr",
                                         "apgd-t:targets=1", /* without it, x_adv is that of the last target */
+                                        "apgd-malt:targets=1",
+                                        "mt-pgd:targets=1",
+                                        "apgd-ce:eot=2,steps=50",
                                         "apgd-ce:restarts=3,steps=50"};
     for (size_t s = 0; s < COUNT(specs); s++)
         for (int c = 0; c < 12; c++) {

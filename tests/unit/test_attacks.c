@@ -23,9 +23,7 @@ static vt_attack parse_small(const vt_attack_def *def, vt_norm norm, bool restar
     return a;
 }
 
-static bool can(const vt_attack_def *d, vt_norm norm) {
-    return (d->norms & 1u << norm) != 0;
-}
+static bool can(const vt_attack_def *d, vt_norm norm) { return (d->norms & 1u << norm) != 0; }
 
 /* Calls f for every stage of every attack and every norm. Long ensembles run their stages at full budget once
  * only. */
@@ -255,6 +253,20 @@ static void test_parse(void **state) {
         {"cw20:alpha=2/255", VT_OK},
         {"autoattack", VT_OK},
         {"autoattack:steps=3", VT_E_USAGE},
+        {"autoattack:version=standard", VT_OK},
+        {"autoattack:version=plus", VT_OK},
+        {"autoattack:version=rand", VT_OK},
+        {"autoattack:version=", VT_E_UNKNOWN},
+        {"autoattack:version=fast", VT_E_UNKNOWN},
+        {"pgd:version=plus", VT_E_UNKNOWN},
+        {"apgd-ce+fab-t:steps=5+square", VT_OK},
+        {"pgd:alpha=1e+0+fgsm", VT_OK},
+        {"autoattack+mt-pgd", VT_OK},
+        {"apgd-ce+", VT_E_UNKNOWN},
+        {"+apgd-ce", VT_E_UNKNOWN},
+        {"apgd-ce++square", VT_E_UNKNOWN},
+        {"autoattack+autoattack+autoattack+autoattack", VT_OK},
+        {"autoattack+autoattack+autoattack+autoattack+fgsm", VT_E_USAGE},
         {"pgdd", VT_E_UNKNOWN},
         {"", VT_E_UNKNOWN},
         {"pgd:", VT_E_USAGE},
@@ -263,7 +275,8 @@ static void test_parse(void **state) {
     for (size_t i = 0; i < COUNT(rows); i++) {
         vt_attack a;
         vt_err e = {0};
-        assert_int_equal(vt_attack_parse(&a, rows[i].spec, VT_LINF, &e), rows[i].want);
+        vt_status got = vt_attack_parse(&a, rows[i].spec, VT_LINF, &e);
+        if (got != rows[i].want) fail_msg("%s: %s", rows[i].spec, vt_status_name(got));
         assert_int_equal(e.text[0] == 0, rows[i].want == VT_OK);
         if (rows[i].want == VT_OK) vt_attack_free(&a);
     }

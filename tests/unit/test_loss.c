@@ -42,6 +42,10 @@ static double loss_value(const loss_case *l, int y) {
     case VT_LOSS_DLR_T:
         num = l->z[l->loss.other] - l->z[y];
         return num / (l->classes >= 4 ? pi[0] - (pi[2] + pi[3]) / 2 + 1e-12 : 1);
+    case VT_LOSS_PM:
+        return (exp(other) - exp(l->z[y])) / sum;
+    case VT_LOSS_PO:
+        return exp(other) / sum;
     default:
         return other - l->z[y];
     }

@@ -275,11 +275,9 @@ static void test_layernorm(void **state) {
 static void test_losses(void **state) {
     (void)state;
     enum { K = 10 };
-    static const double tol[VT_LOSS_COUNT] = {[VT_LOSS_CE] = 0x1p-23,
-                                              [VT_LOSS_MARGIN] = 0x1p-22,
-                                              [VT_LOSS_DLR] = 2e-4,
-                                              [VT_LOSS_DLR_T] = 2e-4,
-                                              [VT_LOSS_LINEAR] = 0x1p-22};
+    static const double tol[VT_LOSS_COUNT] = {[VT_LOSS_CE] = 0x1p-23, [VT_LOSS_MARGIN] = 0x1p-22, [VT_LOSS_DLR] = 2e-4,
+                                              [VT_LOSS_DLR_T] = 2e-4, [VT_LOSS_PM] = 0x1p-23, /* in double, as ce */
+                                              [VT_LOSS_PO] = 0x1p-23, [VT_LOSS_LINEAR] = 0x1p-22};
     for (uint64_t seed = 0; seed < 20; seed++) {
         double z64[K], dz64[K];
         float z[K], dz[K], target[K] = {0};

@@ -1,0 +1,74 @@
+/* Multi-targeted PGD: for one target class after another, gradient ascent on z_target - z_label, first from the clean
+ * image, then from random points of the ball; every query may break the image, towards whichever class. */
+#include <stddef.h>
+#include <string.h>
+#include "attacks/rank.h"
+
+typedef struct params {
+    int steps, restarts, targets, choose;
+    double alpha;
+} params;
+
+static const vt_opt opts[] = {
+    {"steps", "gradient steps", VT_OPT_INT, offsetof(params, steps), 100, 1, 100000, NULL, NULL},
+    {"alpha",
+     "first step size in pixel units; a tenth of it from half of the steps on, a hundredth in the last quarter",
+     VT_OPT_REAL, offsetof(params, alpha), 0, 0, 1000, NULL, "eps/5"},
+    {"restarts", "runs towards each target; all but the first start at a random point", VT_OPT_INT,
+     offsetof(params, restarts), 2, 1, 1000, NULL, NULL},
+    {"targets", "target classes, at most classes - 1", VT_OPT_INT, offsetof(params, targets), 9, 1, 100000, NULL, NULL},
+    VT_CHOOSE_OPT(params, VT_BY_LOGIT),
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return 2 * t->n + 2 * (size_t)t->classes + vt_target_work_len(t);
+}
+
+/* One run from t->x_adv, and the logits z of its last iterate. */
+static vt_status ascend(vt_oracle *o, const params *p, const vt_task *t, const vt_loss *loss, float *z) {
+    float *g = t->work, *step = g + t->n, value;
+    double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 5;
+    for (int k = 0; k < p->steps; k++) {
+        double decay = 4LL * k >= 3LL * p->steps ? 0.01 : 2LL * k >= p->steps ? 0.1 : 1;
+        VT_TRY(vt_oracle_gradient(o, t->x_adv, loss, NULL, &value, g));
+        vt_ball_step(t->ball, step, g, alpha * decay);
+        for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
+        vt_ball_project(t->ball, t->x_adv);
+    }
+    return vt_oracle_logits(o, t->x_adv, z);
+}
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    const params *p = params_;
+    float *z = t->work + 2 * t->n, *cotangent = z + t->classes, *merit = cotangent + t->classes;
+    vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
+    int targets = p->targets < t->classes - 1 ? p->targets : t->classes - 1;
+    memcpy(t->x_adv, t->x, t->n * sizeof(float));
+    VT_TRY(vt_target_merits(o, t, p->choose, merit));
+    for (int k = 0; k < targets * p->restarts; k++) {
+        vt_rng rng = t->rng;
+        rng.run = (uint32_t)k;
+        memset(cotangent, 0, (size_t)t->classes * sizeof(float));
+        cotangent[vt_target_of_rank(merit, t->classes, t->label, k / p->restarts + 2)] = 1;
+        cotangent[t->label] = -1;
+        memcpy(t->x_adv, t->x, t->n * sizeof(float));
+        if (k % p->restarts) vt_ball_start_inside(t->ball, &rng, t->x_adv);
+        VT_TRY(ascend(o, p, t, &loss, z));
+        if (vt_argmax_f32(z, t->classes) != t->label && vt_oracle_may_end(o)) return VT_OK;
+    }
+    return VT_OK;
+}
+
+const vt_attack_def vt_attack_def_mt_pgd = {
+    .name = "mt-pgd",
+    .summary = "multi-targeted PGD: ascent on z_target - z_label, class by class",
+    .reference = "Gowal et al. 2019, 'An Alternative Surrogate Loss for PGD-based Adversarial Testing'",
+    .norms = VT_CAN_LINF | VT_CAN_L2,
+    .white_box = true,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .run = run,
+};
