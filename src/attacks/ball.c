@@ -81,7 +81,15 @@ void vt_ball_project(const vt_ball *b, float *x) {
     }
 }
 
+/* Of a box that is wider than the image is far from its border: uniform in it. */
+static void start_in_box(const vt_ball *b, const vt_rng *r, float *out) {
+    vt_rng_uniforms(r, out, b->n);
+    for (size_t i = 0; i < b->n; i++) out[i] = b->lo[i] + out[i] * (b->hi[i] - b->lo[i]);
+    clamp(b, out);
+}
+
 void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out) {
+    if (b->squares) return start_in_box(b, r, out);
     if (b->norm == VT_LINF) {
         vt_rng_uniforms(r, out, b->n);
         for (size_t i = 0; i < b->n; i++) out[i] = 2 * out[i] - 1;
@@ -94,6 +102,7 @@ void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out) {
 }
 
 void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out) {
+    if (b->squares) return start_in_box(b, r, out);
     double f = b->eps;
     if (b->norm == VT_LINF) {
         vt_rng_uniforms(r, out, b->n);

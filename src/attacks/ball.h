@@ -14,8 +14,9 @@ typedef struct vt_ball {
     vt_norm norm;
     double eps;
     size_t n;
-    const float *x;       /* [n] centre */
-    const float *lo, *hi; /* [n] largest box of floats inside: linf ball and [0,1] (l2: [0,1] alone) */
+    const float *x;                   /* [n] centre */
+    const float *lo, *hi;             /* [n] largest box of floats inside: linf ball and [0,1] (l2: [0,1] alone) */
+    const struct vt_squares *squares; /* a patch threat's, in which lo and hi are 0 and 1 (attacks/patch.h), or NULL */
 } vt_ball;
 
 /* lo, hi: [n] buffers that the ball keeps. */
@@ -33,7 +34,8 @@ void vt_ball_project(const vt_ball *b, float *x);
 /* out = a point of the ball: linf x + eps t / max|t| (t uniform in [-1,1]); l2 x + eps t / |t| (t normal); projected.
  * APGD's start (algorithms.md A.4). */
 void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out);
-/* out = x + uniform in [-eps, eps] per element; l2: normal direction, radius eps U[0,1] (torchattacks' convention). */
+/* Both, with squares: uniform in them.
+ * out = x + uniform in [-eps, eps] per element; l2: normal direction, radius eps U[0,1] (torchattacks' convention). */
 void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out);
 
 /* The steepest ascent direction: out = sign(g) (0 stays 0) or g / (|g| + 1e-12); times step. */
