@@ -150,7 +150,8 @@ static void check_attack(const vt_attack_def *def, int shape, int k) {
                       : planted_linear(&p, 5, hw[0], hw[1], (uint64_t)k));
     vt_patch patch = {.size = 2 + k % 2, .count = 1 + k % 3, .grid = k % 4 == 3 ? 2 + k % 2 : 1};
     char spec[160];
-    snprintf(spec, sizeof spec, "%s:steps=6,where=%s,places=%d", def->name, wheres[k % 5], 1 + k % 2);
+    const char *budget = def->white_box ? "steps=6" : "queries=40", *where = wheres[def->white_box ? k % 5 : 2 + k % 3];
+    snprintf(spec, sizeof spec, "%s:%s,where=%s,places=%d", def->name, budget, where, 1 + k % 2);
     bench b;
     bench_open(&b, &p.c, hw[0], hw[1], patch, k % 5, (uint64_t)k);
     float *first = floats(b.n);
@@ -177,7 +178,7 @@ static void test_every_attack(void **state) {
             check_attack(defs[i], k % 4, k);
             known += k == 0;
         }
-    assert_true(known >= 7);
+    assert_true(known >= 8);
 }
 
 /* ---- where ---- */
@@ -278,7 +279,8 @@ static void test_optimum(void **state) {
     } rows[] = {{"pgd:steps=20,where=corner", 1},
                 {"apgd-ce:steps=30,where=corner", 1},
                 {"patch-fool:attention=0,where=corner", 0.999},
-                {"attention-fool:lambda=0", 0.999}};
+                {"attention-fool:lambda=0", 0.999},
+                {"square:queries=3000,where=corner", 0.999}};
     for (size_t r = 0; r < T_COUNT(rows); r++)
         for (uint64_t k = 0; k < 5; k++) {
             planted p;
@@ -449,7 +451,9 @@ static void test_words(void **state) {
     c.native = 18;
     t_says(vt_patch_fit(&p, &c, NULL, &e), VT_E_USAGE, &e, "whole pixels", "4 tokens");
     vt_attack a;
-    static const char *const specs[] = {"square", "fab", "autoattack", "pgd:where=left", "pgd:places=0"};
+    e = (vt_err){0};
+    t_says(vt_attack_parse_patch(&a, "square:where=saliency", &e), VT_E_USAGE, &e, "black-box", "random");
+    static const char *const specs[] = {"fgsm", "fab", "autoattack", "pgd:where=left", "pgd:places=0"};
     for (size_t i = 0; i < T_COUNT(specs); i++) assert_int_not_equal(vt_attack_parse_patch(&a, specs[i], NULL), VT_OK);
     static const char *const norms[] = {"patch-fool", "attention-fool", "pgd:where=corner"};
     for (size_t i = 0; i < T_COUNT(norms); i++)
