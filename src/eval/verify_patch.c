@@ -37,17 +37,15 @@ static bool next_open(const cover *c, vt_square *out) {
     return false;
 }
 
-static int at_most(int v, int most) { return v < most ? v : most; }
-
-/* Nothing open lies above the first open pixel, so its square may as well begin in its row (or as low as the grid and
- * the image allow); every column from which it reaches the pixel is tried, the pixel's own first. */
+/* Nothing open lies above the first open pixel, so its square may as well begin in its row (or as low as the grid
+ * allows); every column from which it reaches the pixel is tried, the pixel's own first. A square that hangs over the
+ * border covers no more than one that is moved inside. */
 static bool fits(cover *c, int left) {
     vt_square open;
     if (!next_open(c, &open)) return true;
     if (!left) return false;
-    int y = at_most(open.y / c->grid * c->grid, c->height - c->size);
-    for (int x = at_most(open.x / c->grid * c->grid, c->width - c->size); x >= 0 && x > open.x - c->size;
-         x -= c->grid) {
+    int y = open.y / c->grid * c->grid;
+    for (int x = open.x / c->grid * c->grid; x >= 0 && x > open.x - c->size; x -= c->grid) {
         if (++c->nodes > NODES_MOST) return false;
         c->placed[c->n++] = (vt_square){y, x};
         bool done = fits(c, left - 1);
