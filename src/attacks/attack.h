@@ -8,8 +8,14 @@
 #include "attacks/patch.h"
 #include "core/opt.h"
 
-enum { VT_CAN_LINF = 1, VT_CAN_L2 = 2 };
-#define VT_CAN_PATCH (1u << 16) /* works in the box of chosen squares (attacks/patch.h) */
+/* Threats an attack knows: norms, a bit each, and the box of chosen squares (attacks/patch.h). */
+enum {
+    VT_CAN_LINF = 1u << VT_LINF,
+    VT_CAN_L2 = 1u << VT_L2,
+    VT_CAN_L1 = 1u << VT_L1,
+    VT_CAN_ALL = VT_CAN_LINF | VT_CAN_L2 | VT_CAN_L1,
+    VT_CAN_PATCH = 1u << VT_NORM_COUNT
+};
 
 /* One image. */
 typedef struct vt_task {
@@ -29,7 +35,7 @@ typedef struct vt_task {
 
 typedef struct vt_attack_def {
     const char *name, *summary, *reference; /* "pgd", one sentence, paper */
-    unsigned norms;                         /* VT_CAN_LINF | VT_CAN_L2 */
+    unsigned norms;                         /* VT_CAN_* */
     bool white_box;                         /* may ask for gradients */
     bool looks;                             /* asks for attention: models without a view of it are refused */
     vt_where where;                         /* patch threat: what chooses the squares by default */
