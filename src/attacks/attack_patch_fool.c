@@ -65,7 +65,7 @@ static vt_status direction(vt_oracle *o, const params *p, const vt_task *t, floa
     vt_attn_loss a = {.kind = VT_ATTN_LOSS_LOG, .weight = 1, .alone = true};
     a.patch = vt_patch_token(tokens, s->at[0], s->size, t->height, t->width); /* the first of several */
     loss.attention = &a;
-    /* as the authors' code does: the first half without the first block; in a model of one or two the last */
+    /* as the authors' code does: the first half without the first block; where that leaves none, the last */
     int last = tokens->layers / 2 - 1, first = last > 0 ? 1 : tokens->layers - 1;
     for (int l = first; l <= (last > first ? last : first); l++) {
         a.first = a.last = l;
