@@ -91,7 +91,7 @@ static vt_status place_fits(const vt_attack_stage *s, vt_err *e) {
 
 static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *extra, const vt_attack_def *whole,
                             threat t, vt_err *e) {
-    char name[32], who[48], options[160];
+    char name[32], who[48], options[360];
     const char *given;
     vt_opt opts[MOST_OPTS];
     VT_TRY(split(spec, name, &s->def, &given, e));

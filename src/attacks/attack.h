@@ -57,7 +57,7 @@ typedef struct vt_attack_stage {
     const vt_attack_def *def;
     void *params;
     const vt_place *place; /* patch threat: where (behind params); else NULL */
-    char id[200];          /* canonical "name:key=value,..." */
+    char id[400];          /* canonical "name:key=value,..." */
 } vt_attack_stage;
 
 /* A parsed `--attack` spec. */

@@ -461,6 +461,14 @@ static void test_words(void **state) {
     t_says(vt_attack_parse_patch(&a, "square:where=saliency", &e), VT_E_USAGE, &e, "black-box", "random");
     static const char *const specs[] = {"fgsm", "fab", "autoattack", "pgd:where=left", "pgd:places=0"};
     for (size_t i = 0; i < T_COUNT(specs); i++) assert_int_not_equal(vt_attack_parse_patch(&a, specs[i], NULL), VT_OK);
+    assert_int_equal(vt_attack_parse_patch(&a,
+                                           "attention-fool:alpha=0.0313725490196078,momentum=0.12345678,lambda=123456."
+                                           "75,"
+                                           "key=65535,query=class,where=attention,places=64",
+                                           NULL),
+                     VT_OK);
+    assert_non_null(strstr(a.id, ",where=attention,places=64")); /* nothing is cut */
+    vt_attack_free(&a);
     static const char *const norms[] = {"patch-fool", "attention-fool", "pgd:where=corner"};
     for (size_t i = 0; i < T_COUNT(norms); i++)
         for (vt_norm n = VT_LINF; n <= VT_L2; n++) assert_int_not_equal(vt_attack_parse(&a, norms[i], n, NULL), VT_OK);
