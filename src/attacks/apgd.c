@@ -51,6 +51,7 @@ static void advance(const vt_ball *b, float *next, float *z, const float *cur, c
 
 vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss, const vt_rng *rng,
                       bool *broken) {
+    if (t->ball->norm == VT_L1) return vt_apgd_l1_run(o, p, t, loss, rng, broken);
     size_t n = t->n, bytes = n * sizeof(float);
     float *cur = t->work, *prev = cur + n, *next = prev + n, *g = next + n, *x_best = g + n, *g_best = x_best + n,
           *tmp = g_best + n;

@@ -1,4 +1,4 @@
-/* Auto-PGD (Croce and Hein 2020, algorithm 1; algorithms.md A.4): shared by apgd-ce, apgd-dlr and apgd-t. */
+/* Auto-PGD (Croce and Hein 2020, algorithm 1; algorithms.md A.4, in l1 A.6): shared by apgd-ce, apgd-dlr and apgd-t. */
 #ifndef VT_ATTACKS_APGD_H
 #define VT_ATTACKS_APGD_H
 
@@ -7,7 +7,7 @@
 typedef struct vt_apgd_params {
     int steps, restarts, targets; /* targets: apgd-t only */
     double rho;
-    bool random_start;
+    bool random_start, large_eps; /* large_eps: l1 only */
 } vt_apgd_params;
 
 #define VT_APGD_OPTS(restarts_)                                                                                        \
@@ -20,9 +20,18 @@ typedef struct vt_apgd_params {
          0.75,        0,                                                                                               \
          1,           NULL,                                                                                            \
          NULL},                                                                                                        \
+        {"random_start",                                                                                               \
+         "start at a random point of the ball's surface",                                                              \
+         VT_OPT_BOOL,                                                                                                  \
+         offsetof(vt_apgd_params, random_start),                                                                       \
+         1,                                                                                                            \
+         0,                                                                                                            \
+         1,                                                                                                            \
+         NULL,                                                                                                         \
+         NULL},                                                                                                        \
     {                                                                                                                  \
-        "random_start", "start at a random point of the ball's surface", VT_OPT_BOOL,                                  \
-            offsetof(vt_apgd_params, random_start), 1, 0, 1, NULL, NULL                                                \
+        "large_eps", "in l1: 3 eps and 2 eps first, for 0.3 of the steps each", VT_OPT_BOOL,                           \
+            offsetof(vt_apgd_params, large_eps), 1, 0, 1, NULL, NULL                                                   \
     }
 
 size_t vt_apgd_work_len(const void *params, const vt_task *t);
@@ -30,6 +39,9 @@ size_t vt_apgd_work_len(const void *params, const vt_task *t);
  * misclassified (wherever it lies: iterates are in the ball by construction). */
 vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss, const vt_rng *rng,
                       bool *broken);
+/* The same in l1, which vt_apgd_run calls there: L1-APGD (apgd_l1.c). */
+vt_status vt_apgd_l1_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss,
+                         const vt_rng *rng, bool *broken);
 /* All restarts of an untargeted loss. */
 vt_status vt_apgd_restarts(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, vt_loss_kind kind);
 

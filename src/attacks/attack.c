@@ -118,6 +118,7 @@ static vt_status parse(vt_attack *out, const char *spec, threat t, vt_err *e) {
     VT_TRY(supports(out->def, t, e));
     const char *self[] = {out->def->name, NULL};
     const char *const *list = out->def->stages ? out->def->stages : self;
+    if (t.norm == VT_L1 && !t.patch && out->def->stages_l1) list = out->def->stages_l1;
     int n = 0;
     while (list[n]) n++;
     /* an alias (one stage) hands its options on; an ensemble is a fixed thing and takes none */

@@ -47,6 +47,7 @@ typedef struct vt_attack_def {
     /* Instead of run: specs of other attacks, each on the survivors of the one before (one spec: an alias). Options
      * given to the whole are not taken. NULL-terminated. */
     const char *const *stages;
+    const char *const *stages_l1; /* in l1 instead of these, or NULL */
 } vt_attack_def;
 
 const vt_attack_def *const *vt_attack_defs(int *n);

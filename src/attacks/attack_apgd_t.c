@@ -36,8 +36,8 @@ static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
 const vt_attack_def vt_attack_def_apgd_t = {
     .name = "apgd-t",
     .summary = "Auto-PGD on the targeted difference-of-logits ratio, class by class",
-    .reference = "Croce and Hein 2020 (ICML), algorithm 1 and eq. 7",
-    .norms = VT_CAN_LINF | VT_CAN_L2 | VT_CAN_PATCH,
+    .reference = "Croce and Hein 2020 (ICML), algorithm 1 and eq. 7; l1: Croce and Hein 2021, section 3",
+    .norms = VT_CAN_ALL | VT_CAN_PATCH,
     .white_box = true,
     .params_size = sizeof(vt_apgd_params),
     .opts = opts,

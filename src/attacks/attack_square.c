@@ -31,7 +31,7 @@ static int side_linf(double p, int h, int w) {
     return s < 1 ? 1 : s > most ? most : s;
 }
 
-static int side_l2(double p, int h, int w) {
+static int side_odd(double p, int h, int w) {
     int s = (int)nearbyint(sqrt(p * h * w)), most = h < w ? h : w;
     if (s < 3) s = 3;
     if (s % 2 == 0) s++;
@@ -83,8 +83,12 @@ static void propose_linf(const vt_task *t, const vt_rng *r, double p, float *x) 
     vt_ball_project(t->ball, x);
 }
 
-/* A pyramid of centred rectangles in [rows, cols] (stride ld), of unit l2 norm. */
-static void pyramid(float *out, int rows, int cols, int ld, float sign) {
+/* What one entry adds to a norm: its square in l2, its size in l1; and the norm of the sum. */
+static double part(vt_norm norm, double v) { return norm == VT_L2 ? v * v : fabs(v); }
+static double whole(vt_norm norm, double sum) { return norm == VT_L2 ? sqrt(sum) : sum; }
+
+/* A pyramid of centred rectangles in [rows, cols] (stride ld), of unit norm; in l1 it is steeper. */
+static void pyramid(vt_norm norm, float *out, int rows, int cols, int ld, float sign) {
     double sum = 0;
     int levels = (rows / 2 > cols / 2 ? rows / 2 : cols / 2) + 1;
     for (int y = 0; y < rows; y++)
@@ -92,24 +96,25 @@ static void pyramid(float *out, int rows, int cols, int ld, float sign) {
             double v = 0;
             for (int c = 0; c < levels; c++) {
                 int top = rows / 2 - c, bottom = rows / 2 + c + 1, left = cols / 2 - c, right = cols / 2 + c + 1;
+                double step = 1.0 / ((double)(c + 1) * (double)(c + 1));
                 if (y >= (top > 0 ? top : 0) && y < (bottom < rows ? bottom : rows) && x >= (left > 0 ? left : 0) &&
                     x < (right < cols ? right : cols))
-                    v += 1.0 / ((double)(c + 1) * (double)(c + 1));
+                    v += norm == VT_L2 ? step : step * step;
             }
             out[y * ld + x] = (float)v;
-            sum += v * v;
+            sum += part(norm, v);
         }
     for (int y = 0; y < rows; y++)
-        for (int x = 0; x < cols; x++) out[y * ld + x] *= sign * (float)(1 / sqrt(sum));
+        for (int x = 0; x < cols; x++) out[y * ld + x] *= sign * (float)(1 / whole(norm, sum));
 }
 
 /* The s x s update shape: a bump above its negative, of unit norm, turned with probability one half. */
-static void eta(float *out, int s, bool turned) {
-    pyramid(out, s / 2, s, s, 1);
-    pyramid(out + (s / 2) * s, s - s / 2, s, s, -1);
+static void eta(vt_norm norm, float *out, int s, bool turned) {
+    pyramid(norm, out, s / 2, s, s, 1);
+    pyramid(norm, out + (s / 2) * s, s - s / 2, s, s, -1);
     double sum = 0;
-    for (int i = 0; i < s * s; i++) sum += (double)out[i] * (double)out[i];
-    for (int i = 0; i < s * s; i++) out[i] *= (float)(1 / sqrt(sum));
+    for (int i = 0; i < s * s; i++) sum += part(norm, (double)out[i]);
+    for (int i = 0; i < s * s; i++) out[i] *= (float)(1 / whole(norm, sum));
     for (int y = 0; turned && y < s; y++)
         for (int x = 0; x < y; x++) {
             float v = out[y * s + x];
@@ -118,19 +123,22 @@ static void eta(float *out, int s, bool turned) {
         }
 }
 
-/* x = x0 + eps delta / |delta|, clipped. */
-static void on_sphere(const vt_task *t, float *x, const float *delta) {
-    double f = t->ball->eps / (vt_length(VT_L2, delta, t->n) + 1e-12);
+/* x = x0 + eps delta / |delta|, clipped; in l1 the point nearest to x0 + delta of a ball that is smaller by 1e-6, as
+ * the authors' code has it. */
+static void land(const vt_task *t, float *x, const float *delta) {
+    vt_ball b = *t->ball;
+    double f = b.norm == VT_L2 ? b.eps / (vt_length(VT_L2, delta, t->n) + 1e-12) : 1;
+    if (b.norm == VT_L1) b.eps *= 1 - 1e-6;
     for (size_t i = 0; i < t->n; i++) x[i] = (float)((double)t->x[i] + f * (double)delta[i]);
-    vt_ball_project(t->ball, x);
+    vt_ball_project(&b, x);
 }
 
-static void start_l2(const vt_task *t, const vt_rng *r, float *x, float *delta, float *shape) {
+static void start_tiles(const vt_task *t, const vt_rng *r, float *x, float *delta, float *shape) {
     int w = t->width, h = t->height, s = h / 5 > 0 ? h / 5 : 1, draw = 0;
     memset(delta, 0, t->n * sizeof(float));
     for (int y0 = (h - 5 * s) / 2 > 0 ? (h - 5 * s) / 2 : 0, row = 0; row < h / s && y0 + s <= h; row++, y0 += s)
         for (int x0 = (w - 5 * s) / 2 > 0 ? (w - 5 * s) / 2 : 0, col = 0; col < w / s && x0 + s <= w; col++, x0 += s) {
-            eta(shape, s, vt_rng_uniform(r, (uint64_t)draw++) > 0.5f);
+            eta(t->ball->norm, shape, s, vt_rng_uniform(r, (uint64_t)draw++) > 0.5f);
             for (int c = 0; c < 3; c++) {
                 float sign = sign_at(r, draw++);
                 for (int y = 0; y < s; y++)
@@ -139,39 +147,41 @@ static void start_l2(const vt_task *t, const vt_rng *r, float *x, float *delta, 
                             sign * shape[y * s + i];
             }
         }
-    on_sphere(t, x, delta);
+    land(t, x, delta);
 }
 
-static double window_sq(const float *delta, int w, int y0, int x0, int s, int y1, int x1, int s1) {
-    double v = 0; /* of window 0, leaving out what lies in window 1 (s1 = 0: nothing) */
+/* Sum of parts in window 0, leaving out what lies in window 1 (s1 = 0: nothing). */
+static double window(vt_norm norm, const float *delta, int w, int y0, int x0, int s, int y1, int x1, int s1) {
+    double v = 0;
     for (int y = y0; y < y0 + s; y++)
         for (int i = x0; i < x0 + s; i++)
-            if (!(y >= y1 && y < y1 + s1 && i >= x1 && i < x1 + s1))
-                v += (double)delta[y * w + i] * (double)delta[y * w + i];
+            if (!(y >= y1 && y < y1 + s1 && i >= x1 && i < x1 + s1)) v += part(norm, (double)delta[y * w + i]);
     return v;
 }
 
-/* Mass of window 2 and the unused budget moves into window 1. */
-static void propose_l2(const vt_task *t, const vt_rng *r, double p, float *x, float *delta, float *shape) {
-    int w = t->width, h = t->height, s = side_l2(p, h, w);
+/* Mass of window 2 and the unused budget (a third of it for each channel; in l1 the authors' code gives each channel
+ * three times its own mass on top, and the projection takes back what is too much) move into window 1. */
+static void propose_tiles(const vt_task *t, const vt_rng *r, double p, float *x, float *delta, float *shape) {
+    vt_norm norm = t->ball->norm;
+    int w = t->width, h = t->height, s = side_odd(p, h, w);
     int y1 = origin(r, 0, h, s), x1 = origin(r, 1, w, s), y2 = origin(r, 2, h, s), x2 = origin(r, 3, w, s);
-    eta(shape, s, vt_rng_uniform(r, 4) > 0.5f);
+    eta(norm, shape, s, vt_rng_uniform(r, 4) > 0.5f);
     double all = 0;
     for (size_t i = 0; i < t->n; i++) {
         delta[i] = x[i] - t->x[i];
-        all += (double)delta[i] * (double)delta[i];
+        all += part(norm, (double)delta[i]);
     }
-    double spare = t->ball->eps * t->ball->eps - all;
+    double spare = part(norm, t->ball->eps) - all;
     for (int c = 0; c < 3; c++) {
         float *d = delta + (size_t)c * (size_t)h * (size_t)w, sign = sign_at(r, 5 + c);
-        double n1 = window_sq(d, w, y1, x1, s, 0, 0, 0), n_union = n1 + window_sq(d, w, y2, x2, s, y1, x1, s), q2 = 0;
-        float into = (float)(1 / (1e-12 + sqrt(n1)));
+        double n1 = window(norm, d, w, y1, x1, s, 0, 0, 0), n_union = n1 + window(norm, d, w, y2, x2, s, y1, x1, s);
+        double q_sum = 0;
+        float into = (float)(1 / (1e-12 + whole(norm, n1)));
         for (int y = 0; y < s; y++)
-            for (int i = 0; i < s; i++) {
-                float q = shape[y * s + i] * sign + d[(y1 + y) * w + x1 + i] * into;
-                q2 += (double)q * (double)q;
-            }
-        float scale = (float)(sqrt((spare > 0 ? spare : 0) / 3 + n_union) / (1e-12 + sqrt(q2)));
+            for (int i = 0; i < s; i++)
+                q_sum += part(norm, (double)(shape[y * s + i] * sign + d[(y1 + y) * w + x1 + i] * into));
+        double goal = whole(norm, (spare > 0 ? spare : 0) / 3 + n_union) * (norm == VT_L1 ? 3 : 1);
+        float scale = (float)(goal / (1e-12 + whole(norm, q_sum)));
         /* q reads window 1, so it is written after window 2 is cleared, from a copy in the order of the authors' code
          */
         float *q = shape + s * s;
@@ -181,7 +191,7 @@ static void propose_l2(const vt_task *t, const vt_rng *r, double p, float *x, fl
         for (int y = 0; y < s; y++) memset(d + (y2 + y) * w + x2, 0, (size_t)s * sizeof(float));
         for (int y = 0; y < s; y++) memcpy(d + (y1 + y) * w + x1, q + y * s, (size_t)s * sizeof(float));
     }
-    on_sphere(t, x, delta);
+    land(t, x, delta);
 }
 
 static size_t work_len(const void *p, const vt_task *t) {
@@ -199,7 +209,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         if (linf)
             start_linf(t, &r, t->x_adv);
         else
-            start_l2(t, &r, t->x_adv, delta, shape);
+            start_tiles(t, &r, t->x_adv, delta, shape);
         VT_TRY(vt_oracle_logits(o, t->x_adv, z));
         float best = -vt_margin_f32(z, t->label, t->classes);
         for (int i = 0; i < p->queries && !vt_oracle_may_end(o); i++) {
@@ -208,7 +218,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
             if (linf)
                 propose_linf(t, &r, share(p->p_init, i), next);
             else
-                propose_l2(t, &r, share(p->p_init, i), next, delta, shape);
+                propose_tiles(t, &r, share(p->p_init, i), next, delta, shape);
             VT_TRY(vt_oracle_logits(o, next, z));
             float now = -vt_margin_f32(z, t->label, t->classes);
             if (now < best || now <= 0) memcpy(t->x_adv, next, t->n * sizeof(float));
@@ -222,8 +232,8 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
 const vt_attack_def vt_attack_def_square = {
     .name = "square",
     .summary = "random search with squares; black-box, scores only",
-    .reference = "Andriushchenko et al. 2020, algorithms 1 to 3",
-    .norms = VT_CAN_LINF | VT_CAN_L2 | VT_CAN_PATCH,
+    .reference = "Andriushchenko et al. 2020, algorithms 1 to 3; l1: Croce and Hein 2021, section 4",
+    .norms = VT_CAN_ALL | VT_CAN_PATCH,
     .white_box = false,
     .where = VT_WHERE_RANDOM,
     .params_size = sizeof(params),

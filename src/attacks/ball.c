@@ -4,8 +4,6 @@
 #include <string.h>
 #include "attacks/l1.h"
 
-#define SLIDE_SHARE 0.01f
-
 static const struct {
     const char *name;
     vt_norm dual;
@@ -148,7 +146,7 @@ void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out) {
 
 void vt_ball_step(const vt_ball *b, float *out, const float *g, double step) {
     if (b->norm == VT_L1) {
-        vt_l1_sparse_step(out, g, b->n, SLIDE_SHARE, step);
+        vt_l1_sparse_step(out, g, b->n, b->n < 100 ? 1 : b->n / 100, step);
         return;
     }
     float s = (float)step;

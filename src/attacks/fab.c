@@ -22,8 +22,44 @@ static void travelled(vt_norm norm, const float *u, const float *w, double flip,
     *slope = (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* Newton's method from lambda = 0: the function is concave and piecewise linear, so the iterates rise to the root and
- * end on the piece that holds it. */
+/* Sum of |w| r over the entries with |w| above tau: how far the plane value falls when they move all the way. */
+static double reach_above(const float *u, const float *w, double flip, size_t n, float tau) {
+    double v[4] = {0};
+    for (size_t i = 0; i < n; i++) {
+        float wi = (float)flip * w[i];
+        v[i % 4] += fabsf(wi) > tau ? fabs((double)wi) * room(wi, u[i]) : 0;
+    }
+    return (v[0] + v[1]) + (v[2] + v[3]);
+}
+
+/* l1: entries move all the way in the order of decreasing |w|, the last one as far as is needed; those with |w| <= 1e-8
+ * stay. Instead of sorting, the smallest tau with reach_above(tau) < c is found by bisection on its bits: floats above
+ * 0 are ordered as their bits are. */
+static void project_l1(float *d, const float *u, const float *w, double flip, double c, size_t n, bool reachable) {
+    uint32_t low = 0, high = 0x7f800000; /* infinity */
+    while (reachable && low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        float tau;
+        memcpy(&tau, &middle, sizeof tau);
+        if (reach_above(u, w, flip, n, tau) < c)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    float tau = -1; /* not reachable: all */
+    if (reachable) memcpy(&tau, &low, sizeof tau);
+    double left = reachable ? c - reach_above(u, w, flip, n, tau) : 0;
+    for (size_t i = 0; i < n; i++) {
+        float wi = (float)flip * w[i], a = fabsf(wi);
+        double m = a > tau ? room(wi, u[i]) : a == tau && a > 0 ? fmin(left / (double)a, room(wi, u[i])) : 0;
+        if (a == tau) left -= (double)a * m;
+        if (a <= 1e-8f) m = 0;
+        d[i] = wi > 0 ? -(float)m : (float)m;
+    }
+}
+
+/* linf and l2: Newton's method from lambda = 0: the function is concave and piecewise linear, so the iterates rise to
+ * the root and end on the piece that holds it. */
 void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, double b, size_t n) {
     double c = -b;
     for (size_t i = 0; i < n; i++) c += (double)w[i] * (double)u[i];
@@ -31,6 +67,10 @@ void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, doub
     c = fabs(c);
     for (size_t i = 0; i < n; i++) reach += fabs((double)w[i]) * room((float)flip * w[i], u[i]);
     bool reachable = reach > c;
+    if (norm == VT_L1) {
+        project_l1(d, u, w, flip, c, n, reachable);
+        return;
+    }
     for (int k = 0; reachable && k < 200; k++) {
         travelled(norm, u, w, flip, n, lambda, &value, &slope);
         if (!(slope > 0) || value >= c) break;
@@ -58,7 +98,7 @@ size_t vt_fab_work_len(const void *params, const vt_task *t) {
 static vt_status boundary(vt_oracle *o, const vt_task *t, int target, const float *x1, float *z, float *w, float *trial,
                           float *cotangent, double *df) {
     double nearest = INFINITY;
-    vt_norm dual = t->ball->norm;
+    vt_norm dual = vt_norm_dual(t->ball->norm);
     for (int k = 0; k < t->classes; k++) {
         if (k == t->label || (target >= 0 && k != target)) continue;
         memset(cotangent, 0, (size_t)t->classes * sizeof(float));
@@ -66,11 +106,8 @@ static vt_status boundary(vt_oracle *o, const vt_task *t, int target, const floa
         vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
         float value;
         VT_TRY(vt_oracle_gradient(o, x1, &loss, z, &value, trial));
-        double length = 0, diff = (double)z[k] - (double)z[t->label];
-        for (size_t i = 0; i < t->n; i++)
-            length += dual == VT_LINF ? fabs((double)trial[i]) : (double)trial[i] * (double)trial[i];
-        if (dual == VT_L2) length = sqrt(length);
-        double distance = fabs(diff) / (1e-12 + length);
+        double diff = (double)z[k] - (double)z[t->label];
+        double distance = fabs(diff) / (1e-12 + vt_length(dual, trial, t->n));
         if (target < 0 && !(distance < nearest)) continue;
         nearest = distance, *df = diff;
         memcpy(w, trial, t->n * sizeof(float));

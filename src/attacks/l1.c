@@ -91,14 +91,12 @@ static float select_value(float *v, size_t n, size_t k) {
     return v[at];
 }
 
-void vt_l1_sparse_step(float *out, const float *g, size_t n, float share, double step) {
-    float at = (1.0f - share) * (float)n, last = (float)(n - 1);
-    at = at > 0 ? (at < last ? at : last) : 0;
+void vt_l1_sparse_step(float *out, const float *g, size_t n, size_t count, double step) {
     for (size_t i = 0; i < n; i++) {
         float a = fabsf(g[i]);
         out[i] = a >= 0 ? a : 0;
     }
-    float least = select_value(out, n, (size_t)at);
+    float least = select_value(out, n, n - count);
     size_t chosen = 0;
     for (size_t i = 0; i < n; i++) chosen += fabsf(g[i]) >= least && g[i] != 0;
     float s = (float)(step / ((double)chosen + 1e-10));

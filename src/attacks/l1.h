@@ -10,9 +10,9 @@
  * "Mind the box", proposition 2.1, solved without sorting. NaN goes to the centre. */
 void vt_l1_project(float *x, const float *centre, size_t n, double eps);
 
-/* out [n] = step sign(g) / k on the k entries with |g| >= the value at index floor((1 - share) n) of |g| in ascending
- * order, 0 elsewhere; of these k only entries other than 0 count. Index and share in float, as the authors' code. */
-void vt_l1_sparse_step(float *out, const float *g, size_t n, float share, double step);
+/* out [n] = step sign(g) / k on the `count` (1 to n) entries of largest |g|, more where the last of them are tied, 0
+ * elsewhere; k of them are not 0. */
+void vt_l1_sparse_step(float *out, const float *g, size_t n, size_t count, double step);
 
 /* g [n] <- 0 where a step along sign(g) from x [n] would leave the box at once: else a sparse step spends itself there
  * again and again. */

@@ -44,6 +44,8 @@ static vt_status list_attacks(vt_err *e) {
         if (d->norms & VT_CAN_PATCH) printf("%spatch", named ? ", " : "");
         printf("; %s\n", d->white_box ? "uses gradients" : "black-box");
         for (int k = 0; d->stages && d->stages[k]; k++) printf("    %s %s\n", k ? "then" : "=   ", d->stages[k]);
+        for (int k = 0; d->stages_l1 && d->stages_l1[k]; k++)
+            printf("    %s %s\n", k ? "then" : "l1: ", d->stages_l1[k]);
         void *defaults = calloc(1, d->params_size + 1);
         if (!defaults) return vt_fail(e, VT_E_MEMORY, "no memory");
         vt_opt_defaults(d->opts, defaults);

@@ -185,7 +185,7 @@ static void mlp_pull(planted *p, const float *x, const float *dz, float *dx) {
     }
 }
 
-static bool planted_mlp(planted *p, int classes, int height, int width, uint64_t seed) {
+static inline bool planted_mlp(planted *p, int classes, int height, int width, uint64_t seed) {
     if (!planted_init(p, classes, height, width)) return false;
     p->w = planted_normals(seed, 2, PLANTED_HIDDEN * p->n, 1 / sqrt((double)p->n));
     p->b = planted_normals(seed, 3, PLANTED_HIDDEN, 0.3);
@@ -214,7 +214,7 @@ static void ridge_pull(planted *p, const float *x, const float *dz, float *dx) {
 /* s = 0 at the ball's centre and 1 at the ball's best point, where the box does not bind. Weights of last row
  * and column are zero: Square's windows never reach them. */
 static inline bool planted_ridge(planted *p, int classes, int height, int width, uint64_t seed,
-                          void (*profile)(double, double *, double *), const vt_ball *ball) {
+                                 void (*profile)(double, double *, double *), const vt_ball *ball) {
     if (!planted_init(p, classes, height, width)) return false;
     p->w = planted_normals(seed, 5, p->n, 1);
     p->logits = ridge_logits, p->pull = ridge_pull, p->profile = profile;
@@ -222,10 +222,13 @@ static inline bool planted_ridge(planted *p, int classes, int height, int width,
     for (size_t i = 0; i < p->n; i++) {
         size_t row = i / (size_t)width % (size_t)height, column = i % (size_t)width;
         if (row == (size_t)height - 1 || column == (size_t)width - 1) p->w[i] = 0;
-        length += ball->norm == VT_LINF ? fabs(p->w[i]) : p->w[i] * p->w[i];
+        if (ball->norm == VT_L1)
+            length = fmax(length, fabs(p->w[i]));
+        else
+            length += ball->norm == VT_LINF ? fabs(p->w[i]) : p->w[i] * p->w[i];
         p->s0 += p->w[i] * (double)ball->x[i];
     }
-    p->scale = 1 / (ball->eps * (ball->norm == VT_LINF ? length : sqrt(length)));
+    p->scale = 1 / (ball->eps * (ball->norm == VT_L2 ? sqrt(length) : length));
     return true;
 }
 

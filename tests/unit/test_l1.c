@@ -135,33 +135,34 @@ static int by_size(const void *a, const void *b) {
 
 static void test_sparse_step(void **state) {
     (void)state;
-    static const float shares[] = {0, 0.01f, 0.2f, 0.4f, 0.9f, 1};
-    for (uint32_t seed = 0; seed < 200; seed++)
-        for (size_t k = 0; k < sizeof shares / sizeof *shares; k++) {
-            vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("sparse")};
-            size_t n = 1 + vt_rng_bits(&r, 9999) % N;
-            float g[N], sorted[N], out[N];
-            vt_rng_normals(&r, g, n);
-            for (size_t i = 0; i < n; i++) {
-                if (seed % 4 == 1) g[i] = roundf(2 * g[i]);          /* ties and zeros */
-                if (seed % 4 == 2 && i % 3) g[i] = 0;                /* fewer entries than the share asks for */
-                if (seed % 4 == 3) g[i] = (float)i - (float)(n / 3); /* in order */
-                sorted[i] = fabsf(g[i]);
-            }
-            qsort(sorted, n, sizeof *sorted, by_size);
-            float at = (1 - shares[k]) * (float)n;
-            float least = sorted[at < (float)(n - 1) ? (size_t)at : n - 1];
-            int chosen = 0;
-            for (size_t i = 0; i < n; i++) chosen += fabsf(g[i]) >= least && g[i] != 0;
-            vt_l1_sparse_step(out, g, n, shares[k], 3);
-            for (size_t i = 0; i < n; i++) {
-                double want = fabsf(g[i]) >= least && g[i] != 0 ? (g[i] > 0 ? 3.0 : -3.0) / chosen : 0;
-                t_near((double)out[i], want, 3 * 0x1p-24, "entry %zu", i); /* rounded to float */
-            }
+    for (uint32_t seed = 0; seed < 1000; seed++) {
+        vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("sparse")};
+        size_t n = 1 + vt_rng_bits(&r, 9999) % N, count = 1 + vt_rng_bits(&r, 9998) % n;
+        float g[N], sorted[N], out[N];
+        vt_rng_normals(&r, g, n);
+        for (size_t i = 0; i < n; i++) {
+            if (seed % 4 == 1) g[i] = roundf(2 * g[i]);          /* ties and zeros */
+            if (seed % 4 == 2 && i % 3) g[i] = 0;                /* fewer entries than are asked for */
+            if (seed % 4 == 3) g[i] = (float)i - (float)(n / 3); /* in order */
+            sorted[i] = fabsf(g[i]);
         }
+        qsort(sorted, n, sizeof *sorted, by_size);
+        float least = sorted[n - count];
+        int chosen = 0;
+        for (size_t i = 0; i < n; i++) chosen += fabsf(g[i]) >= least && g[i] != 0;
+        vt_l1_sparse_step(out, g, n, count, 3);
+        for (size_t i = 0; i < n; i++) {
+            double want = fabsf(g[i]) >= least && g[i] != 0 ? (g[i] > 0 ? 3.0 : -3.0) / chosen : 0;
+            t_near((double)out[i], want, 3 * 0x1p-24, "entry %zu", i); /* rounded to float */
+        }
+    }
     float g[3] = {NAN, 1, -2}, out[3];
-    vt_l1_sparse_step(out, g, 3, 1, 1);
+    vt_l1_sparse_step(out, g, 3, 3, 1);
     assert_true(out[0] == 0 && out[1] == 0.5f && out[2] == -0.5f);
+    float x[6] = {0, 1, 0.5f, 0, 1, 1}, d[6] = {-1, 1, -1, 1, -1, 0};
+    vt_l1_drop_blocked(d, x, 6);
+    static const float kept[6] = {0, 0, -1, 1, -1, 0};
+    assert_memory_equal(d, kept, sizeof d);
 }
 
 static void test_starts(void **state) {
