@@ -53,19 +53,60 @@ static vt_status split(const char *spec, char name[32], const vt_attack_def **de
     return VT_OK;
 }
 
-static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *extra, vt_norm norm, vt_err *e) {
-    char name[32], who[48], options[160];
+/* What is attacked, as the parser wants to know it. */
+typedef struct threat {
+    vt_norm norm;
+    bool patch;
+} threat;
+
+static vt_status supports(const vt_attack_def *d, threat t, vt_err *e) {
+    if (t.patch && !(d->norms & VT_CAN_PATCH))
+        return vt_fail(e, VT_E_USAGE, "attack %s does not support --threat patch", d->name);
+    if (!t.patch && !(d->norms & 1u << t.norm))
+        return vt_fail(e, VT_E_USAGE, "attack %s does not support --norm %s%s", d->name, vt_norm_name(t.norm),
+                       d->norms == VT_CAN_PATCH ? " (it is for --threat patch:size=N)" : "");
+    return VT_OK;
+}
+
+/* The definition's options; under the patch threat those of the place behind them, at `at` in the same memory. */
+enum { MOST_OPTS = 40 };
+static void all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, bool patch, size_t at, vt_where where) {
+    int n = 0;
+    for (const vt_opt *o = d->opts; o && o->key && n < MOST_OPTS - 3; o++) out[n++] = *o;
+    for (const vt_opt *o = vt_place_opts; patch && o->key; o++) {
+        out[n] = *o;
+        out[n].offset += at;
+        if (!strcmp(o->key, "where")) out[n].preset = where;
+        n++;
+    }
+    out[n] = (vt_opt){0};
+}
+
+/* What chooses must be what the attack may see. */
+static vt_status place_fits(const vt_attack_stage *s, vt_err *e) {
+    bool looks = s->place->where == VT_WHERE_ATTENTION || s->place->where == VT_WHERE_SALIENCY;
+    if (!looks || s->def->white_box) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "attack %s is black-box: where must be random, centre or corner", s->def->name);
+}
+
+static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *extra, const vt_attack_def *whole,
+                            threat t, vt_err *e) {
+    char name[32], who[48], options[360];
     const char *given;
+    vt_opt opts[MOST_OPTS];
     VT_TRY(split(spec, name, &s->def, &given, e));
-    if (!(s->def->norms & 1u << norm))
-        return vt_fail(e, VT_E_USAGE, "attack %s does not support --norm %s", name, vt_norm_name(norm));
-    s->params = calloc(1, s->def->params_size ? s->def->params_size : 1);
+    VT_TRY(supports(s->def, t, e));
+    size_t at = (s->def->params_size + 15) / 16 * 16;
+    s->params = calloc(1, at + sizeof *s->place);
     if (!s->params) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", name);
-    vt_opt_defaults(s->def->opts, s->params);
+    if (t.patch) s->place = (const vt_place *)(const void *)((char *)s->params + at);
+    all_options(opts, s->def, t.patch, at, whole->where);
+    vt_opt_defaults(opts, s->params);
     snprintf(who, sizeof who, "attack %s", name);
-    VT_TRY(vt_opt_parse(s->def->opts, s->params, given, who, e));
-    VT_TRY(vt_opt_parse(s->def->opts, s->params, extra, who, e));
-    vt_opt_text(s->def->opts, s->params, options, sizeof options);
+    VT_TRY(vt_opt_parse(opts, s->params, given, who, e));
+    VT_TRY(vt_opt_parse(opts, s->params, extra, who, e));
+    if (t.patch) VT_TRY(place_fits(s, e));
+    vt_opt_text(opts, s->params, options, sizeof options);
     snprintf(s->id, sizeof s->id, "%s%s%s", name, *options ? ":" : "", options);
     return VT_OK;
 }
@@ -101,7 +142,7 @@ static void add_name(vt_attack *a, const char *name) {
 }
 
 /* Appends what one part of a list stands for. */
-static vt_status append(vt_attack *out, const char *part, vt_norm norm, vt_err *e) {
+static vt_status append(vt_attack *out, const char *part, threat t, vt_err *e) {
     char name[32];
     const vt_attack_def *def;
     const char *options;
@@ -109,9 +150,8 @@ static vt_status append(vt_attack *out, const char *part, vt_norm norm, vt_err *
     VT_TRY(version_of(name, &def, &options, e));
     const char *self[] = {def->name, NULL};
     const char *const *list = def->stages ? def->stages : self;
-    if (norm == VT_L1 && def->stages_l1) list = def->stages_l1;
-    if (!(def->norms & 1u << norm))
-        return vt_fail(e, VT_E_USAGE, "attack %s does not support --norm %s", name, vt_norm_name(norm));
+    if (t.norm == VT_L1 && !t.patch && def->stages_l1) list = def->stages_l1;
+    VT_TRY(supports(def, t, e));
     /* an alias (one stage) hands its options on; an ensemble is a fixed thing and takes none */
     if (list[1] && *options)
         return vt_fail(e, VT_E_USAGE, "attack %s takes no options (it is defined as a whole); got '%s'", name, options);
@@ -120,7 +160,7 @@ static vt_status append(vt_attack *out, const char *part, vt_norm norm, vt_err *
     for (int k = 0; list[k]; k++) {
         if (out->n_stages == VT_ATTACK_STAGES)
             return vt_fail(e, VT_E_USAGE, "a list of attacks has at most %d stages", VT_ATTACK_STAGES);
-        VT_TRY(make_stage(&out->stages[out->n_stages++], list[k], options, norm, e));
+        VT_TRY(make_stage(&out->stages[out->n_stages++], list[k], options, def, t, e));
     }
     return VT_OK;
 }
@@ -133,14 +173,14 @@ static size_t part_length(const char *spec) {
     return n;
 }
 
-vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e) {
+static vt_status parse(vt_attack *out, const char *spec, threat t, vt_err *e) {
     memset(out, 0, sizeof *out);
     out->stages = calloc(VT_ATTACK_STAGES, sizeof *out->stages);
     vt_status st = out->stages ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for attack %.40s", spec);
     for (bool more = true; more && st == VT_OK;) {
         size_t n = part_length(spec);
         char *part = strndup(spec, n);
-        st = part ? append(out, part, norm, e) : vt_fail(e, VT_E_MEMORY, "no memory for attack %.40s", spec);
+        st = part ? append(out, part, t, e) : vt_fail(e, VT_E_MEMORY, "no memory for attack %.40s", spec);
         free(part);
         more = spec[n] == '+';
         spec += n + more;
@@ -149,6 +189,14 @@ vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err
         snprintf(out->id + strlen(out->id), sizeof out->id - strlen(out->id), "%s%s", i ? "+" : "", out->stages[i].id);
     if (st != VT_OK) vt_attack_free(out);
     return st;
+}
+
+vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e) {
+    return parse(out, spec, (threat){.norm = norm}, e);
+}
+
+vt_status vt_attack_parse_patch(vt_attack *out, const char *spec, vt_err *e) {
+    return parse(out, spec, (threat){.patch = true}, e);
 }
 
 vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e) {
@@ -177,4 +225,15 @@ bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, si
         return true;
     }
     return false;
+}
+
+/* ---- running ---- */
+
+size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims) {
+    size_t own = s->def->work_len ? s->def->work_len(s->params, dims) : 0;
+    return own + (s->place ? vt_patch_work_len(dims) : 0);
+}
+
+vt_status vt_attack_stage_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
+    return s->place ? vt_patch_run(o, s, t) : s->def->run(o, s->params, t);
 }

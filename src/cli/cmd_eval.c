@@ -28,7 +28,7 @@ typedef struct job {
 /* One entry, or with --individual one for each stage. */
 static vt_status add_attack(job *j, const char *spec, bool individual, vt_err *e) {
     vt_attack a;
-    VT_TRY(vt_attack_parse(&a, spec, j->v.norm, e));
+    VT_TRY(j->v.patch.size ? vt_attack_parse_patch(&a, spec, e) : vt_attack_parse(&a, spec, j->v.norm, e));
     int most = (int)(sizeof j->attacks / sizeof *j->attacks), n = individual ? a.n_stages : 1;
     vt_status s = j->v.n_attacks + n <= most ? VT_OK : vt_fail(e, VT_E_USAGE, "at most %d attacks in one run", most);
     for (int k = 0; k < n && s == VT_OK && individual; k++) {
@@ -48,12 +48,22 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* A norm, or squares: a patch is free in [0,1], which is linf 1 as far as its pixels go. */
+static vt_status parse_threat(job *j, const vt_cli *c, vt_err *e) {
+    const char *threat = vt_cli_get(c, "threat");
+    if (!threat) return vt_cli_norm(c, &j->v.norm, e);
+    if (vt_cli_has(c, "norm") || vt_cli_has(c, "eps"))
+        return vt_fail(e, VT_E_USAGE, "--threat %.60s stands in place of --norm and --eps: give one or the other",
+                       threat);
+    return vt_patch_parse(&j->v.patch, threat, e);
+}
+
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     static const char *const needs_out[] = {"save-adv", "save-npz", "resume"};
     long long seed, threads;
-    VT_TRY(vt_cli_norm(c, &j->v.norm, e));
+    VT_TRY(parse_threat(j, c, e));
     VT_TRY(parse_attacks(j, c, e));
-    j->v.eps_text = vt_cli_get(c, "eps");
+    j->v.eps_text = j->v.patch.size ? "1" : vt_cli_get(c, "eps");
     if (j->v.n_attacks || j->v.eps_text) VT_TRY(vt_cli_eps(j->v.eps_text, j->v.norm, &j->v.eps, e));
     if (!j->v.eps_text) j->v.eps_text = "0";
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
@@ -67,6 +77,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_model_for(c, j->data, j->images[0], &j->model, e));
     VT_TRY(vt_cli_input(c, j->model, j->data, j->images[0], &j->v.input, e));
+    if (j->v.patch.size) VT_TRY(vt_patch_fit(&j->v.patch, &j->model->config, j->model->path, e));
     VT_TRY(
         vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
     j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
@@ -236,6 +247,8 @@ static const vt_arg args[] = {
     {"individual", NULL, "run each attack of a list or ensemble on every image, as a row of its own"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
     {"norm", "linf|l2|l1", "threat model (default linf)"},
+    {"threat", "patch:size=N,count=N",
+     "instead: any such squares, free inside (aligned=1: on tokens; default anywhere)"},
     {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},
     {"split", "test|train", "which split (default test)"},
     {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},

@@ -23,6 +23,7 @@ static vt_attack parse_small(const vt_attack_def *def, vt_norm norm, bool restar
     return a;
 }
 
+/* The patch threat has a file of its own. */
 static bool can(const vt_attack_def *d, vt_norm norm) { return (d->norms & 1u << norm) != 0; }
 
 /* Calls f for every stage of every attack and every norm. Long ensembles run their stages at full budget once
@@ -52,6 +53,8 @@ static void assert_counts(const bench *b, const vt_attack_stage *s, vt_status st
     assert_int_equal(b->o.confirmations, p->forwards64);
     if (!strcmp(s->def->name, "deepfool"))
         assert_int_equal(b->o.forwards, p->forwards);
+    else if (s->def->looks)
+        assert_in_range(b->o.forwards, alone, alone + 1); /* attention on the clean image */
     else if (strncmp(s->def->name, "fab", 3))
         assert_int_equal(b->o.forwards, alone);
     else if (st == VT_OK)

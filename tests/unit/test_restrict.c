@@ -14,10 +14,13 @@ static void same(const vt_classifier *a, const vt_classifier *b, double tol) {
     float *x = malloc(n * sizeof *x), *ga = malloc(n * sizeof *ga), *gb = malloc(n * sizeof *gb);
     assert_true(x && ga && gb && b->pixels == n && a->classes == SOME && b->classes == SOME);
     for (uint64_t point = 0; point < 3; point++)
-        for (int kind = 0; kind < VT_LOSS_COUNT; kind++) {
+        for (int kind = 0; kind < 3 * VT_LOSS_COUNT;
+             kind++) { /* as it is, with a loss of attention, without the logits */
             float za[SOME], zb[SOME], va, vb, target[SOME] = {0.1f, 0, 0.7f, 0.2f};
             double wa[SOME], wb[SOME], largest = 0;
-            vt_loss loss = {.kind = (vt_loss_kind)kind, .target = target, .other = 3};
+            vt_attn_loss look = {.kind = VT_ATTN_LOSS_LOG, .weight = 0.3, .alone = kind / VT_LOSS_COUNT == 2};
+            vt_loss loss = {.kind = (vt_loss_kind)(kind % VT_LOSS_COUNT), .target = target, .other = 3};
+            if (kind >= VT_LOSS_COUNT) loss.attention = &look;
             vt_rng r = {.seed = point, .purpose = 0x2E57};
             for (size_t i = 0; i < n; i++) x[i] = vt_rng_uniform(&r, i);
             a->logits(a->self, x, za, true), b->logits(b->self, x, zb, true);
