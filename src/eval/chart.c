@@ -71,7 +71,7 @@ double vt_chart_step(double low, double high, int count) {
 
 /* ---- bars ---- */
 
-enum { WIDE = 640, LABEL = 150, BAR = 24, BARS = 360 };
+enum { WIDE = 640, LABEL = 164, BAR = 24, BARS = 340 };
 
 void vt_chart_bars(FILE *f, const char *title, const vt_bar *bars, size_t n) {
     double most = 0;
@@ -90,7 +90,7 @@ void vt_chart_bars(FILE *f, const char *title, const vt_bar *bars, size_t n) {
 
 /* ---- axes ---- */
 
-enum { LEFT = 44, RIGHT = 14, TOP = 12, BOTTOM = 44, HIGH = 300 };
+enum { LEFT = 52, RIGHT = 14, TOP = 12, BOTTOM = 44, HIGH = 300 };
 
 typedef struct frame {
     double x0, x1, y1; /* ranges: x0 to x1, 0 to y1 */

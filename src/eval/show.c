@@ -52,7 +52,7 @@ static void tile(FILE *f, const char *name, int64_t count, int64_t total) {
     double low, high;
     vt_wilson(count, total, &low, &high);
     fprintf(f,
-            "<div class=\"tile\"><span class=\"faint\">%s</span><b>%.2f %%</b>%lld of %lld <span class=\"faint\">95 "
+            "<div class=\"tile\"><span class=\"faint\">%s</span><b>%.2f %%</b>%lld of %lld, <span class=\"faint\">95 "
             "%%: "
             "%.1f to %.1f</span></div>\n",
             name, total ? 100 * (double)count / (double)total : 0, (long long)count, (long long)total, low, high);
