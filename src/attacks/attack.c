@@ -57,7 +57,7 @@ static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *ex
     char name[32], who[48], options[160];
     const char *given;
     VT_TRY(split(spec, name, &s->def, &given, e));
-    if (!(s->def->norms & (norm == VT_LINF ? VT_CAN_LINF : VT_CAN_L2)))
+    if (!(s->def->norms & 1u << norm))
         return vt_fail(e, VT_E_USAGE, "attack %s does not support --norm %s", name, vt_norm_name(norm));
     s->params = calloc(1, s->def->params_size ? s->def->params_size : 1);
     if (!s->params) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", name);

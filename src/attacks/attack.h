@@ -7,7 +7,13 @@
 #include "attacks/oracle.h"
 #include "core/opt.h"
 
-enum { VT_CAN_LINF = 1, VT_CAN_L2 = 2 };
+/* Norms an attack knows, a bit each. */
+enum {
+    VT_CAN_LINF = 1u << VT_LINF,
+    VT_CAN_L2 = 1u << VT_L2,
+    VT_CAN_L1 = 1u << VT_L1,
+    VT_CAN_ALL = VT_CAN_LINF | VT_CAN_L2 | VT_CAN_L1
+};
 
 /* One image. */
 typedef struct vt_task {
@@ -26,7 +32,7 @@ typedef struct vt_task {
 
 typedef struct vt_attack_def {
     const char *name, *summary, *reference; /* "pgd", one sentence, paper */
-    unsigned norms;                         /* VT_CAN_LINF | VT_CAN_L2 */
+    unsigned norms;                         /* VT_CAN_LINF | VT_CAN_L2 | VT_CAN_L1 */
     bool white_box;                         /* may ask for gradients */
     bool follows_steps;                     /* calls the task's before_step: ARD and PRM work with it */
     size_t params_size;

@@ -28,9 +28,10 @@ static vt_status list_attacks(vt_err *e) {
     const vt_attack_def *const *defs = vt_attack_defs(&n);
     for (int i = 0; i < n; i++) {
         const vt_attack_def *d = defs[i];
-        printf("%-12s %s\n    %s; %s%s%s; %s\n", d->name, d->summary, d->reference,
-               d->norms & VT_CAN_LINF ? "linf" : "", d->norms == (VT_CAN_LINF | VT_CAN_L2) ? ", " : "",
-               d->norms & VT_CAN_L2 ? "l2" : "", d->white_box ? "uses gradients" : "black-box");
+        printf("%-12s %s\n    %s; ", d->name, d->summary, d->reference);
+        for (int k = 0, named = 0; k < VT_NORM_COUNT; k++)
+            if (d->norms & 1u << k) printf("%s%s", named++ ? ", " : "", vt_norm_name((vt_norm)k));
+        printf("; %s\n", d->white_box ? "uses gradients" : "black-box");
         for (int k = 0; d->stages && d->stages[k]; k++) printf("    %s %s\n", k ? "then" : "=   ", d->stages[k]);
         void *defaults = calloc(1, d->params_size + 1);
         if (!defaults) return vt_fail(e, VT_E_MEMORY, "no memory");

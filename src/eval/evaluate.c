@@ -141,8 +141,7 @@ json_t *vt_eval_header(const vt_eval *v) {
 
 static void from_verdict(vt_record *r, const vt_verdict *d) {
     r->pred = d->pred, r->pred64 = d->pred64, r->margin = d->margin, r->margin64 = d->margin64, r->linf = d->linf,
-    r->l2 = d->l2;
-    r->borderline = d->borderline;
+    r->l2 = d->l2, r->l1 = d->l1, r->borderline = d->borderline;
 }
 
 static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
@@ -181,7 +180,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
         return vt_fail(e, s, "image %d: attack %s failed: %s", image, st->def->name, vt_status_name(s));
     const float *candidate = w->oracle.has_found && !v->exhaustive ? w->oracle.found : w->x_adv;
     vt_verdict d;
-    vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm == VT_L2, v->eps, w->z, w->z64);
+    vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm, v->eps, w->z, w->z64);
     if (!d.finite)
         return vt_fail(e, VT_E_NUMERIC, "image %d: attack %s met logits that are not finite", image, st->def->name);
     from_verdict(&r, &d);

@@ -93,12 +93,14 @@ static double median(double *v, size_t n) {
 }
 
 static void medians(vt_entry_summary *en, const vt_ledger *l, int entry, double *scratch) {
-    for (int which = 0; which < 2; which++) {
+    static const size_t from[] = {offsetof(vt_record, linf), offsetof(vt_record, l2), offsetof(vt_record, l1)};
+    double *const to[] = {&en->median_linf, &en->median_l2, &en->median_l1};
+    for (int which = 0; which < 3; which++) {
         size_t n = 0;
         for (size_t i = 0; i < l->count; i++)
             if (l->records[i].entry == entry && l->records[i].status == VT_RECORD_BROKEN)
-                scratch[n++] = which ? l->records[i].l2 : l->records[i].linf;
-        *(which ? &en->median_l2 : &en->median_linf) = median(scratch, n);
+                scratch[n++] = *(const double *)((const char *)&l->records[i] + from[which]);
+        *to[which] = median(scratch, n);
     }
 }
 

@@ -14,7 +14,7 @@ typedef struct vt_stage_summary {
 typedef struct vt_entry_summary {
     const char *name, *id;
     int64_t robust, broken, borderline, invalid, gradients, forwards, pending;
-    double median_linf, median_l2; /* of the broken images' perturbations; NaN: none */
+    double median_linf, median_l2, median_l1; /* of the broken images' perturbations; NaN: none */
     vt_stage_summary *stages;
     int n_stages;
 } vt_entry_summary;
