@@ -96,6 +96,7 @@ static vt_status collect(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status open_runs(job *j, const vt_cli *c, vt_err *e) {
     for (int i = 0; i < c->n_positional; i++, j->n++) {
+        VT_TRY(vt_run_has_tensors(c->positional[i], e));
         VT_TRY(vt_ledger_open(&j->runs[i], c->positional[i], e));
         vt_status s = vt_summary_make(&j->summary[i], j->runs[i], 0, e);
         if (s != VT_OK) return vt_ledger_close(j->runs[i]), s;

@@ -57,6 +57,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_again *run, vt_findings *fou
         if (vt_cli_has(c, foreign[i]))
             return vt_fail(e, VT_E_USAGE, "--%s goes with --adv FILE; of a run, %s says it", foreign[i], dir);
     VT_TRY(threads_of(c, &r.threads, e));
+    VT_TRY(vt_run_has_tensors(dir, e));
     VT_TRY(vt_ledger_open(&l, dir, e));
     vt_status s = vt_seal_check(l, found, e);
     vt_ledger_close(l);
@@ -269,7 +270,7 @@ static const vt_arg args[] = {
     {"adv", "FILE", "adversarial images of any tool: .safetensors, .npy or .npz, [N,3,H,W] in [0,1] or uint8"},
     {"tensor", "NAME", "which tensor of FILE (default x_adv, else the only one of four sides)"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (with --adv)"},
-    {"norm", "linf|l2", "threat model (with --adv; default linf)"},
+    {"norm", "linf|l2|l1", "threat model (with --adv; default linf)"},
     {"indices", "A:B|LIST|FILE", "which image each point is, in this order (default: FILE's adv_index)"},
     {"images", "A:B|FILE", "the same in ascending order, as in vitrine eval"},
     {"allowance", "X", "rounding in the other tool, a pixel: added to eps (default 2^-24; 0: none)"},

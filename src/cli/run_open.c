@@ -128,8 +128,15 @@ static vt_status open_all(vt_run_again *r, vt_err *e) {
     return s;
 }
 
+vt_status vt_run_has_tensors(const char *dir, vt_err *e) {
+    char path[VT_PATH_MAX];
+    if (!vt_ledger_exists(dir) || (vt_path(path, dir, "adv.bin") && access(path, F_OK) == 0)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s has no adv.bin: the tensors of its broken images are missing", dir);
+}
+
 vt_status vt_run_open(vt_run_again *r, const char *dir, const vt_cli *c, vt_err *e) {
     *r = (vt_run_again){0};
+    VT_TRY(vt_run_has_tensors(dir, e));
     VT_TRY(vt_ledger_open(&r->ledger, dir, e));
     VT_TRY(read_command(r, dir, c, e));
     VT_TRY(complete(r, dir, c, e));

@@ -25,6 +25,8 @@ typedef struct vt_run_again {
  * by their hashes. */
 vt_status vt_run_open(vt_run_again *r, const char *dir, const vt_cli *c, vt_err *e);
 void vt_run_close(vt_run_again *r);
+/* VT_E_USAGE for a run whose tensors, adv.bin, are gone. */
+vt_status vt_run_has_tensors(const char *dir, vt_err *e);
 
 #define VT_RUN_ARGS                                                                                                    \
     {"weights", "FILE", "the checkpoint, where it is not where run.json says"},                                        \

@@ -58,11 +58,10 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     vt_predict(&clean, &j->model, j->x, p->label, j->z);
     p->clean = clean.pred;
     count_values(p, j->x_adv, j->model.pixels);
-    vt_verify(&p->v, &j->model, j->x, j->x_adv, p->label, f->norm == VT_L2, f->eps + vt_foreign_allowance(f), j->z,
-              j->z64);
+    vt_verify(&p->v, &j->model, j->x, j->x_adv, p->label, f->norm, f->eps + vt_foreign_allowance(f), j->z, j->z64);
     if (!p->not_finite && !p->v.finite)
         return vt_fail(e, VT_E_NUMERIC, "image %lld: the model's logits are not finite", (long long)p->image);
-    p->excess = fmax(0, (f->norm == VT_L2 ? p->v.l2 : p->v.linf) - f->eps);
+    p->excess = fmax(0, (f->norm == VT_L1 ? p->v.l1 : f->norm == VT_L2 ? p->v.l2 : p->v.linf) - f->eps);
     p->status = status_of(p);
     pthread_mutex_lock(&k->lock);
     vt_progress_step(&f->progress, ++k->done, "");
@@ -123,8 +122,8 @@ static void rows(FILE *out, const vt_foreign *f, bool violations, int64_t most) 
         const vt_foreign_point *p = &f->result[i];
         if ((p->status == VT_FOREIGN_VIOLATION) != violations) continue;
         remark(f, p, why, sizeof why);
-        fprintf(out, "%8lld %6d %6d %6d %11.4g %12.7g %12.7g  %s%s%s\n", (long long)p->image, p->label, p->clean,
-                p->v.pred, p->v.margin, p->v.linf, p->v.l2, vt_foreign_name(p->status), *why ? ": " : "", why);
+        fprintf(out, "%8lld %6d %6d %6d %11.4g %12.7g %12.7g %12.7g  %s%s%s\n", (long long)p->image, p->label, p->clean,
+                p->v.pred, p->v.margin, p->v.linf, p->v.l2, p->v.l1, vt_foreign_name(p->status), *why ? ": " : "", why);
         shown++;
     }
 }
@@ -133,8 +132,8 @@ void vt_foreign_table(FILE *out, const vt_foreign *f, int64_t most) {
     long long n = (long long)f->points->n, left = (long long)(most && n > most ? n - most : 0);
     long long bad = (long long)f->count[VT_FOREIGN_VIOLATION];
     if (!most) most = n;
-    fprintf(out, "%8s %6s %6s %6s %11s %12s %12s  %s\n", "image", "label", "clean", "pred", "margin", "linf", "l2",
-            "status");
+    fprintf(out, "%8s %6s %6s %6s %11s %12s %12s %12s  %s\n", "image", "label", "clean", "pred", "margin", "linf", "l2",
+            "l1", "status");
     rows(out, f, true, most);
     if (bad < most) rows(out, f, false, most - bad);
     if (left) fprintf(out, "... and %lld more (--csv FILE writes all)\n", left);
@@ -150,13 +149,14 @@ void vt_foreign_table(FILE *out, const vt_foreign *f, int64_t most) {
 }
 
 void vt_foreign_csv(FILE *out, const vt_foreign *f) {
-    fprintf(out, "image,label,clean_pred,pred,pred64,margin,margin64,linf,l2,excess,outside,not_finite,status,"
+    fprintf(out, "image,label,clean_pred,pred,pred64,margin,margin64,linf,l2,l1,excess,outside,not_finite,status,"
                  "borderline\n");
     for (int64_t i = 0; i < f->points->n; i++) {
         const vt_foreign_point *p = &f->result[i];
-        fprintf(out, "%lld,%d,%d,%d,%d,%.9g,%.17g,%.17g,%.17g,%.9g,%lld,%lld,%s,%d\n", (long long)p->image, p->label,
-                p->clean, p->v.pred, p->v.pred64, p->v.margin, p->v.margin64, p->v.linf, p->v.l2, p->excess,
-                (long long)p->outside, (long long)p->not_finite, vt_foreign_name(p->status), p->v.borderline);
+        fprintf(out, "%lld,%d,%d,%d,%d,%.9g,%.17g,%.17g,%.17g,%.17g,%.9g,%lld,%lld,%s,%d\n", (long long)p->image,
+                p->label, p->clean, p->v.pred, p->v.pred64, p->v.margin, p->v.margin64, p->v.linf, p->v.l2, p->v.l1,
+                p->excess, (long long)p->outside, (long long)p->not_finite, vt_foreign_name(p->status),
+                p->v.borderline);
     }
 }
 
@@ -166,13 +166,14 @@ void vt_foreign_json(FILE *out, const vt_foreign *f) {
     json_t *list = json_array(), *o;
     for (int64_t i = 0; i < f->points->n; i++) {
         const vt_foreign_point *p = &f->result[i];
-        json_array_append_new(list, json_pack("{s:I,s:i,s:i,s:i,s:i,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:s,s:b}", "image",
-                                              (json_int_t)p->image, "label", p->label, "clean_pred", p->clean, "pred",
-                                              p->v.pred, "pred64", p->v.pred64, "margin", or_null(p->v.margin),
-                                              "margin64", or_null(p->v.margin64), "linf", or_null(p->v.linf), "l2",
-                                              or_null(p->v.l2), "excess", or_null(p->excess), "outside",
-                                              (json_int_t)p->outside, "not_finite", (json_int_t)p->not_finite, "status",
-                                              vt_foreign_name(p->status), "borderline", p->v.borderline));
+        json_array_append_new(list,
+                              json_pack("{s:I,s:i,s:i,s:i,s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:I,s:s,s:b}", "image",
+                                        (json_int_t)p->image, "label", p->label, "clean_pred", p->clean, "pred",
+                                        p->v.pred, "pred64", p->v.pred64, "margin", or_null(p->v.margin), "margin64",
+                                        or_null(p->v.margin64), "linf", or_null(p->v.linf), "l2", or_null(p->v.l2),
+                                        "l1", or_null(p->v.l1), "excess", or_null(p->excess), "outside",
+                                        (json_int_t)p->outside, "not_finite", (json_int_t)p->not_finite, "status",
+                                        vt_foreign_name(p->status), "borderline", p->v.borderline));
     }
     o = json_pack("{s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o}", "weights", f->model->sha256, "data",
                   f->data->hash, "norm", vt_norm_name(f->norm), "eps", f->eps_text, "eps_value", f->eps, "allowance",

@@ -29,9 +29,3 @@ vt_status vt_judge_image(vt_judge *j, int64_t image, int *label, vt_err *e) {
     vt_image_free(&im);
     return VT_OK;
 }
-
-bool vt_judge_norm(vt_norm *out, const char *name) {
-    for (int k = 0; k <= (int)VT_L2; k++)
-        if (!strcmp(name, vt_norm_name((vt_norm)k))) return *out = (vt_norm)k, true;
-    return false;
-}

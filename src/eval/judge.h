@@ -2,7 +2,6 @@
 #ifndef VT_EVAL_JUDGE_H
 #define VT_EVAL_JUDGE_H
 
-#include "attacks/ball.h"
 #include "eval/verify.h"
 #include "io/dataset.h"
 #include "models/model.h"
@@ -21,8 +20,5 @@ void vt_judge_close(vt_judge *j); /* accepts a zeroed one */
 
 /* j->x = float32(u8)/255 of an image of the data, as an evaluation sees it. */
 vt_status vt_judge_image(vt_judge *j, int64_t image, int *label, vt_err *e);
-
-/* The norm that a text of --norm or of a ledger's header names; false: none. */
-bool vt_judge_norm(vt_norm *out, const char *name);
 
 #endif

@@ -79,9 +79,9 @@ static void compare(worker *w, const vt_recheck *c, const vt_record *r, const vt
     else if (v->pred != r->pred || v->pred64 != r->pred64)
         snprintf(w->text, TEXT, "%s is taken for class %d (%d in double), the ledger says %d (%d)", at, v->pred,
                  v->pred64, r->pred, r->pred64);
-    else if (r->entry && (v->linf != r->linf || v->l2 != r->l2))
-        snprintf(w->text, TEXT, "%s lies at linf %.9g, l2 %.9g, the ledger says %.9g and %.9g", at, v->linf, v->l2,
-                 r->linf, r->l2);
+    else if (r->entry && (v->linf != r->linf || v->l2 != r->l2 || (v->l1 != r->l1 && !isnan(r->l1))))
+        snprintf(w->text, TEXT, "%s lies at linf %.9g, l2 %.9g, l1 %.9g, the ledger says %.9g, %.9g, %.9g", at, v->linf,
+                 v->l2, v->l1, r->linf, r->l2, r->l1);
     else if (!near(c, v->margin, r->margin, wide) || !near(c, v->margin64, r->margin64, narrow))
         snprintf(w->text, TEXT, "%s has margin %.9g (%.9g in double), the ledger says %.9g (%.9g)", at, v->margin,
                  v->margin64, r->margin, r->margin64);
@@ -115,7 +115,7 @@ static void judge_point(worker *w, const job *k, const vt_record *r) {
         snprintf(w->text, TEXT, "%.239s", why.text);
         return;
     }
-    vt_verify(&v, &j->model, j->x, j->x_adv, r->label, k->norm == VT_L2, radius(k, r), j->z, j->z64);
+    vt_verify(&v, &j->model, j->x, j->x_adv, r->label, k->norm, radius(k, r), j->z, j->z64);
     w->broken = v.broken, w->borderline = v.borderline;
     compare(w, k->r, r, &v, !v.inside ? VT_RECORD_INVALID : v.broken ? VT_RECORD_BROKEN : VT_RECORD_ROBUST);
 }
@@ -188,7 +188,7 @@ static vt_status prepare(job *k, vt_err *e) {
     vt_gemm_kernels(kernels, sizeof kernels);
     k->r->exact = !strcmp(kernels, vt_header_text(l->header, "blas")) &&
                   !strcmp(VT_COMPILER, vt_header_text(l->header, "compiler"));
-    if (!json_is_number(eps) || !vt_judge_norm(&k->norm, vt_header_text(l->header, "norm")))
+    if (!json_is_number(eps) || !vt_norm_find(vt_header_text(l->header, "norm"), &k->norm))
         return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its header does not state norm and eps", l->dir);
     k->eps = json_number_value(eps);
     k->items = calloc(l->count + 1, sizeof *k->items);
