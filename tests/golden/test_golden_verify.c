@@ -22,7 +22,7 @@ static void check(const char *name, const char *weights, double eps) {
     assert_true(p.n_index >= POINTS); /* the first N count */
     if (vt_points_fit(&p, file, 32, m->config.mean, m->config.std, &e) != VT_OK) fail_msg("%s", e.text);
     int64_t *pred = integers(st, "y_adv", (size_t)p.n_index);
-    float *distance = floats(st, "distance", (size_t)p.n_index);
+    double *distance = doubles(st, "distance", (size_t)p.n_index);
     vt_foreign f = {.model = m, .data = d, .points = &p, .images = p.index, .eps = eps, .threads = 2};
     f.eps_text = "", f.allowance = 0x1p-24;
     if (vt_foreign_run(&f, &e) != VT_OK) fail_msg("%s", e.text);
@@ -34,7 +34,7 @@ static void check(const char *name, const char *weights, double eps) {
     for (int i = 0; i < POINTS; i++) {
         assert_int_equal(f.result[i].v.pred, pred[i]);
         /* torch subtracts in float32: one rounding of a number below 1/16 */
-        assert_true(fabs(f.result[i].v.linf - (double)distance[i]) <= 0x1p-29);
+        assert_true(fabs(f.result[i].v.linf - distance[i]) <= 0x1p-29);
     }
     int64_t allowed = f.allowed;
     vt_foreign_free(&f);
