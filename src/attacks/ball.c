@@ -113,7 +113,18 @@ static void land(const vt_ball *b, float *out, double f) {
     vt_ball_project(b, out);
 }
 
+/* Of a box that is wider than the image is far from its border: uniform in it. */
+static void start_in_box(const vt_ball *b, const vt_rng *r, float *out) {
+    vt_rng_uniforms(r, out, b->n);
+    for (size_t i = 0; i < b->n; i++) out[i] = b->lo[i] + out[i] * (b->hi[i] - b->lo[i]);
+    clamp(b, out);
+}
+
 void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out) {
+    if (b->squares) {
+        start_in_box(b, r, out);
+        return;
+    }
     draw(b, r, out);
     land(b, out, b->eps / (vt_length(b->norm, out, b->n) + 1e-12));
 }
@@ -124,6 +135,10 @@ void vt_ball_start_projected(const vt_ball *b, const vt_rng *r, float *out) {
 }
 
 void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out) {
+    if (b->squares) {
+        start_in_box(b, r, out);
+        return;
+    }
     double f = b->eps;
     draw(b, r, out);
     if (b->norm != VT_LINF)

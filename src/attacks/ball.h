@@ -18,6 +18,7 @@ typedef struct vt_ball {
     size_t n;
     const float *x;       /* [n] centre */
     const float *lo, *hi; /* [n] largest box of floats inside: linf ball and [0,1] (other norms: [0,1] alone) */
+    const struct vt_squares *squares; /* a patch threat's, in which lo and hi are 0 and 1 (attacks/patch.h), or NULL */
 } vt_ball;
 
 /* lo, hi: [n] buffers that the ball keeps. */
@@ -33,7 +34,8 @@ bool vt_ball_contains(const vt_ball *b, const float *x);
 void vt_ball_project(const vt_ball *b, float *x);
 
 /* out = a point of the ball: linf x + eps t / max|t| (t uniform in [-1,1]); l2 and l1 x + eps t / |t| (t normal);
- * projected. APGD's start in linf and l2 (algorithms.md A.4), FAB's at half the radius in all (A.7.1). */
+ * projected. APGD's start in linf and l2 (algorithms.md A.4), FAB's at half the radius in all (A.7.1). In squares,
+ * here and in start_inside: uniform. */
 void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out);
 /* out = x + t (t normal), projected: APGD's start in l1 (A.6). */
 void vt_ball_start_projected(const vt_ball *b, const vt_rng *r, float *out);

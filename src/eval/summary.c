@@ -26,6 +26,18 @@ const char *vt_header_text(const json_t *header, const char *key) {
     return v ? v : "";
 }
 
+const char *vt_header_threat(const json_t *header, char *buf, size_t size) {
+    const json_t *patch = json_object_get(json_object_get(header, "threat"), "patch");
+    int side = (int)json_integer_value(json_object_get(patch, "size"));
+    if (patch)
+        snprintf(buf, size, "patch %d x %d, count %d, %s", side, side,
+                 (int)json_integer_value(json_object_get(patch, "count")),
+                 json_is_true(json_object_get(patch, "aligned")) ? "on tokens" : "anywhere");
+    else
+        snprintf(buf, size, "%s eps %s", vt_header_text(header, "norm"), vt_header_text(header, "eps"));
+    return buf;
+}
+
 const char *vt_header_note(const json_t *header, size_t i) {
     const json_t *data = json_object_get(json_object_get(header, "data"), "notes");
     size_t n = json_array_size(data);
