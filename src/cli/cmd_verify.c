@@ -38,7 +38,8 @@ static void show_findings(const vt_findings *f, size_t from) {
 
 static void show_checked(const vt_recheck *r) {
     const json_t *h = r->ledger->header;
-    printf("%s eps %s, weights %.12s..., data %.12s...\n", vt_header_text(h, "norm"), vt_header_text(h, "eps"),
+    char threat[120];
+    printf("%s, weights %.12s..., data %.12s...\n", vt_header_threat(h, threat, sizeof threat),
            vt_header_text(h, "weights"), vt_header_text(json_object_get(h, "data"), "sha256"));
     printf("clean predictions made again   %lld\n", (long long)r->clean);
     printf("stored points judged again     %lld: %lld broken (%lld borderline)\n", (long long)r->points,
@@ -49,7 +50,8 @@ static void show_checked(const vt_recheck *r) {
 }
 
 static vt_status verify_run(const vt_cli *c, vt_run_again *run, vt_findings *found, vt_err *e) {
-    static const char *const foreign[] = {"tensor", "eps", "norm", "images", "indices", "allowance", "csv", "json"};
+    static const char *const foreign[] = {"tensor",  "eps",       "norm", "threat", "images",
+                                          "indices", "allowance", "csv",  "json"};
     const char *dir = c->positional[0];
     vt_ledger *l;
     vt_recheck r = {.progress = progress()};
@@ -205,8 +207,13 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     vt_input_story story;
     const char *file = vt_cli_get(c, "adv");
     vt_foreign *f = &j->f;
+    const char *threat = vt_cli_get(c, "threat");
+    if (threat && (vt_cli_has(c, "norm") || vt_cli_has(c, "eps")))
+        return vt_fail(e, VT_E_USAGE, "--threat %.60s stands in place of --norm and --eps: give one or the other",
+                       threat);
+    if (threat) VT_TRY(vt_patch_parse(&f->patch, threat, e));
     VT_TRY(vt_cli_norm(c, &f->norm, e));
-    f->eps_text = vt_cli_get(c, "eps");
+    f->eps_text = threat ? "1" : vt_cli_get(c, "eps");
     VT_TRY(vt_cli_eps(f->eps_text, f->norm, &f->eps, e));
     VT_TRY(allowance(c, &f->allowance, e));
     VT_TRY(threads_of(c, &f->threads, e));
@@ -221,6 +228,7 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     VT_TRY(
         vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
     const vt_config *m = &j->model->config;
+    if (f->patch.size) VT_TRY(vt_patch_fit(&f->patch, m, j->model->path, e));
     return vt_points_fit(&j->points, file, vt_config_input(m), m->mean, m->std, e);
 }
 
@@ -271,6 +279,7 @@ static const vt_arg args[] = {
     {"tensor", "NAME", "which tensor of FILE (default x_adv, else the only one of four sides)"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (with --adv)"},
     {"norm", "linf|l2|l1", "threat model (with --adv; default linf)"},
+    {"threat", "patch:size=N,count=N", "instead of --norm and --eps: squares in which pixels are free (with --adv)"},
     {"indices", "A:B|LIST|FILE", "which image each point is, in this order (default: FILE's adv_index)"},
     {"images", "A:B|FILE", "the same in ascending order, as in vitrine eval"},
     {"allowance", "X", "rounding in the other tool, a pixel: added to eps (default 2^-24; 0: none)"},

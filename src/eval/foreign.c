@@ -17,7 +17,7 @@ const char *vt_foreign_name(vt_foreign_status s) { return s < VT_FOREIGN_COUNT ?
 
 double vt_foreign_allowance(const vt_foreign *f) {
     double n = (double)vt_config_input_pixels(&f->model->config);
-    return f->allowance * (f->norm == VT_LINF ? 1 : f->norm == VT_L2 ? sqrt(n) : n);
+    return f->allowance * (f->norm == VT_LINF ? !f->patch.size : f->norm == VT_L2 ? sqrt(n) : n);
 }
 
 typedef struct job {
@@ -59,6 +59,7 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     p->clean = clean.pred;
     count_values(p, j->x_adv, j->model.pixels);
     vt_verify(&p->v, &j->model, j->x, j->x_adv, p->label, f->norm, f->eps + vt_foreign_allowance(f), j->z, j->z64);
+    if (f->patch.size) vt_verify_patch(&p->v, j->x, j->x_adv, j->side, j->side, &f->patch);
     if (!p->not_finite && !p->v.finite)
         return vt_fail(e, VT_E_NUMERIC, "image %lld: the model's logits are not finite", (long long)p->image);
     p->excess = fmax(0, (f->norm == VT_L1 ? p->v.l1 : f->norm == VT_L2 ? p->v.l2 : p->v.linf) - f->eps);
@@ -111,6 +112,8 @@ static void remark(const vt_foreign *f, const vt_foreign_point *p, char *buf, si
         snprintf(buf, size, "%lld values outside [0,1]", (long long)p->outside);
     else if (far)
         snprintf(buf, size, "%.3g beyond eps", p->excess);
+    else if (p->status == VT_FOREIGN_VIOLATION)
+        snprintf(buf, size, "more has changed than fits into the squares");
     else if (p->status == VT_FOREIGN_BROKEN && p->v.borderline)
         snprintf(buf, size, "borderline");
 }

@@ -42,6 +42,7 @@ typedef struct vt_foreign {
     vt_norm norm;
     double eps;
     const char *eps_text;
+    vt_patch patch; /* size > 0: the patch threat, in place of norm and eps (which are linf and 1) */
     /* How far rounding in another program may have moved each pixel: added to eps as it is for linf, times sqrt of the
      * number of pixels for l2, times that number for l1. The box has none. */
     double allowance;

@@ -48,6 +48,7 @@ typedef struct job {
     worker *workers;
     vt_norm norm;
     double eps;
+    vt_patch patch;   /* size 0: a norm's ball */
     size_t *items, n; /* records to look at */
 } job;
 
@@ -116,6 +117,7 @@ static void judge_point(worker *w, const job *k, const vt_record *r) {
         return;
     }
     vt_verify(&v, &j->model, j->x, j->x_adv, r->label, k->norm, radius(k, r), j->z, j->z64);
+    if (k->patch.size) vt_verify_patch(&v, j->x, j->x_adv, j->side, j->side, &k->patch);
     w->broken = v.broken, w->borderline = v.borderline;
     compare(w, k->r, r, &v, !v.inside ? VT_RECORD_INVALID : v.broken ? VT_RECORD_BROKEN : VT_RECORD_ROBUST);
 }
@@ -181,16 +183,28 @@ static vt_status finished(const vt_ledger *l, vt_err *e) {
     return VT_OK;
 }
 
+/* Norm and radius, or squares, as the header has them. */
+static bool read_threat(job *k, const json_t *header) {
+    const json_t *eps = json_object_get(header, "eps_value");
+    const json_t *patch = json_object_get(json_object_get(header, "threat"), "patch");
+    if (!json_is_number(eps)) return false;
+    k->eps = json_number_value(eps);
+    if (!patch) return vt_norm_find(vt_header_text(header, "norm"), &k->norm);
+    k->patch = (vt_patch){.size = (int)json_integer_value(json_object_get(patch, "size")),
+                          .count = (int)json_integer_value(json_object_get(patch, "count")),
+                          .aligned = json_is_true(json_object_get(patch, "aligned"))};
+    return k->patch.size > 0 && k->patch.count > 0 && k->patch.count <= VT_PATCH_MOST;
+}
+
 static vt_status prepare(job *k, vt_err *e) {
     const vt_ledger *l = k->r->ledger;
-    const json_t *eps = json_object_get(l->header, "eps_value");
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
     k->r->exact = !strcmp(kernels, vt_header_text(l->header, "blas")) &&
                   !strcmp(VT_COMPILER, vt_header_text(l->header, "compiler"));
-    if (!json_is_number(eps) || !vt_norm_find(vt_header_text(l->header, "norm"), &k->norm))
+    if (!read_threat(k, l->header))
         return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its header does not state norm and eps", l->dir);
-    k->eps = json_number_value(eps);
+    if (k->patch.size) VT_TRY(vt_patch_fit(&k->patch, &k->r->model->config, k->r->model->path, e));
     k->items = calloc(l->count + 1, sizeof *k->items);
     k->workers = calloc((size_t)k->r->threads, sizeof *k->workers);
     if (!k->items || !k->workers) return vt_fail(e, VT_E_MEMORY, "%s: no memory to check it", l->dir);

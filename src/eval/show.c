@@ -80,6 +80,7 @@ static void tiles(FILE *f, const vt_summary *s) {
 }
 
 static void head(FILE *f, const vt_show *s) {
+    char threat[120];
     const json_t *h = s->summary->header, *m = json_object_get(h, "model"), *d = json_object_get(h, "data");
     fputs("<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head><meta charset=\"utf-8\"/>"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
@@ -89,9 +90,7 @@ static void head(FILE *f, const vt_show *s) {
             " - vitrine</title>\n<style>\n%s</style></head><body><main>\n<p class=\"brow\">vitrine · adversarial "
             "robustness</p>\n<h1>",
             style);
-    put(f, h, "norm");
-    fputs(" eps ", f);
-    put(f, h, "eps");
+    vt_html(f, vt_header_threat(h, threat, sizeof threat));
     fputs(", ", f);
     put(f, d, "format");
     fputc(' ', f);

@@ -144,3 +144,19 @@ reseal() { (cd "$1" && sha256sum $(sed 's/^.\{66\}//' SHA256SUMS) >sums && mv su
     good eval "$W" --data "$D" --images 0:5 --eps 2/255 --attack pgd:steps=2 --exhaustive --out x
     good verify x
 }
+
+@test "squares: a patch run is verified by squares, and its export too" {
+    quick --images 0:10 --threat patch:size=8,count=1 --attack pgd:steps=5 --out r
+    good verify r
+    says "patch 8 x 8"
+    truth r/results.json '.worst_case.robust < .clean.correct'
+    good export r --format npz --out x.npz
+    good verify --adv x.npz --weights "$W" --data "$D" --threat patch:size=8,count=1
+    says "0 violations"
+    vt verify --adv x.npz --weights "$W" --data "$D" --threat patch:size=4,count=1
+    [ "$status" = 1 ]
+    says "more has changed than fits into the squares"
+    bad 2 "stands in place of" -- verify --adv x.npz --weights "$W" --data "$D" --threat patch:size=4,count=1 --eps 1/255
+    bad 2 "patch" -- verify --adv x.npz --weights "$W" --data "$D" --threat patch:size=64,count=1
+    good show r
+}
