@@ -85,7 +85,8 @@ static vt_status collect(job *j, const vt_cli *c, vt_err *e) {
             add_mark(j, j->series[i], 0, r.percent, r.low, r.high);
         }
         VT_TRY(read_curve(j, c->positional[i], j->series[same], e));
-        if (!s->n_entries || !(eps > 0)) continue;
+        bool own = json_object_get(json_array_get(json_object_get(s->header, "attacks"), 0), "at"); /* a curve's run */
+        if (!s->n_entries || !(eps > 0) || own) continue;
         double percent = s->total ? 100 * (double)s->worst_robust / (double)s->total : 0;
         vt_wilson(s->worst_robust, s->total, &low, &high);
         add_mark(j, j->series[same], eps, percent, low, high);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "core/hash.h"
 #include "eval/files.h"
 #include "eval/summary.h"
@@ -50,6 +51,8 @@ static vt_status add_all(FILE *out, const char *dir, vt_err *e) {
     VT_TRY(add_file(out, dir, "adv.bin", e));
     VT_TRY(add_file(out, dir, "adv.safetensors", e));
     VT_TRY(add_folder(out, dir, "adv", 2, e));
+    VT_TRY(add_file(out, dir, "curve.csv", e));
+    VT_TRY(add_file(out, dir, "curve.json", e));
     VT_TRY(add_file(out, dir, "ledger.jsonl", e));
     for (int i = 0; i < n; i++)
         if (defs[i]->file) VT_TRY(add_file(out, dir, defs[i]->file, e));
@@ -142,6 +145,7 @@ static vt_status check_reports(const vt_ledger *l, vt_findings *found, vt_err *e
         size_t have = 0, want = 0;
         vt_err why = {0};
         if (!defs[i]->file || !vt_path(path, l->dir, defs[i]->file)) continue;
+        if (access(path, F_OK) != 0) continue; /* check_sums has said so if it was there once */
         if (vt_read_file(path, &then, &have, &why) != VT_OK) {
             vt_findings_add(found, "%s", why.text);
             continue;

@@ -66,6 +66,10 @@ static void tiles(FILE *f, const vt_summary *s) {
     }
     fputs("<div class=\"tiles\">\n", f);
     tile(f, "Right without perturbation", s->correct, s->total);
+    if (!s->n_entries) { /* clean accuracy alone */
+        fputs("</div>\n", f);
+        return;
+    }
     tile(f, "Robust against every attack", s->worst_robust, s->total);
     fprintf(f,
             "<div class=\"tile\"><span class=\"faint\">Broken</span><b>%lld</b><span class=\"faint\">images, each "
