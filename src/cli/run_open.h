@@ -29,8 +29,8 @@ void vt_run_close(vt_run_again *r);
 vt_status vt_run_has_tensors(const char *dir, vt_err *e);
 
 #define VT_RUN_ARGS                                                                                                    \
-    {"weights", "FILE", "the checkpoint, where it is not where run.json says"},                                        \
-        {"data", "FOLDER", "the data, where they are not where run.json says"},                                        \
+    {"weights", "FILE", "the checkpoint; of a run, where it is not as run.json says"},                                 \
+        {"data", "FOLDER", "the data; of a run, where they are not as run.json says"},                                 \
         {"split", "test|train", "which split"}, {"preprocess", "TEXT", "as in vitrine eval"}, VT_ATTACK_AT_ARG, {      \
         "restrict-classes", NULL, "as in vitrine eval"                                                                 \
     }
