@@ -38,6 +38,8 @@ typedef struct vt_command {
 } vt_command;
 
 const vt_command *const *vt_commands(int *n);
+/* The words after the command's name, by its table: c->command is set, given and positional are filled. */
+vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e);
 
 /* Last value given for an option, or NULL; whether a flag or option was given; the i-th value of a repeated one. */
 const char *vt_cli_get(const vt_cli *c, const char *name);

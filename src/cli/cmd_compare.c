@@ -8,14 +8,30 @@
 #define MOST 65 /* rows of a pair: clean and 64 attacks */
 
 static void print_pair(const char *a, const char *b, const vt_pair *rows, int n) {
-    printf("A  %s\nB  %s\n\n%-12s %7s %9s %9s %9s %8s %8s %11s %11s  %s\n", a, b, "", "images", "A right %",
-           "B right %", "B - A", "A alone", "B alone", "p", "p (Holm)", "B better");
+    printf("A  %s\nB  %s\n\n%-12s %7s %9s %9s %9s %8s %8s %11s %11s  %-9s  %16s %8s\n", a, b, "", "images", "A right %",
+           "B right %", "B - A", "A alone", "B alone", "p", "p (Holm)", "B better", "95 % of B - A", "agree %");
     for (int i = 0; i < n; i++) {
         const vt_pair *r = &rows[i];
         double of = (double)r->images;
-        printf("%-12s %7lld %9.2f %9.2f %+9.2f %8lld %8lld %11.3g %11.3g  %s\n", r->name, (long long)r->images,
-               100 * (double)r->right_a / of, 100 * (double)r->right_b / of, 100 * (double)(r->only_b - r->only_a) / of,
-               (long long)r->only_a, (long long)r->only_b, r->test.two_sided, r->adjusted, vt_claim_name(r->b_better));
+        printf("%-12s %7lld %9.2f %9.2f %+9.2f %8lld %8lld %11.3g %11.3g  %-9s  [%+6.2f, %+6.2f] %8.2f\n", r->name,
+               (long long)r->images, 100 * (double)r->right_a / of, 100 * (double)r->right_b / of,
+               100 * (double)(r->only_b - r->only_a) / of, (long long)r->only_a, (long long)r->only_b,
+               r->test.two_sided, r->adjusted, vt_claim_name(r->b_better), 100 * r->low, 100 * r->high,
+               100 - 100 * (double)(r->only_a + r->only_b) / of);
+    }
+    printf("\n");
+}
+
+static void print_images(const char *row, const char *who, const int32_t *images, int64_t n) {
+    printf("%s, right under %s alone:", row, who);
+    for (int64_t i = 0; i < n; i++) printf(" %d", images[i]);
+    printf("%s\n", n ? "" : " none");
+}
+
+static void print_changed(const vt_pair *rows, int n) {
+    for (int i = 0; i < n; i++) {
+        print_images(rows[i].name, "A", rows[i].changed, rows[i].only_a);
+        print_images(rows[i].name, "B", rows[i].changed + rows[i].only_a, rows[i].only_b);
     }
     printf("\n");
 }
@@ -24,12 +40,15 @@ static vt_status compare_all(const vt_cli *c, vt_ledger **runs, vt_pair *rows, d
     int total = 0, count[16] = {0};
     for (int i = 0; i < c->n_positional; i++) VT_TRY(vt_ledger_open(&runs[i], c->positional[i], e));
     for (int i = 1; i < c->n_positional; i++, total += count[i - 1])
-        VT_TRY(vt_compare(rows + total, MOST, &count[i], runs[0], runs[i], e));
+        VT_TRY(vt_compare(rows + total, MOST, &count[i], runs[0], runs[i], vt_cli_has(c, "common"), e));
     vt_compare_adjust(rows, total, alpha);
-    for (int i = 1, at = 0; i < c->n_positional; at += count[i++])
+    for (int i = 1, at = 0; i < c->n_positional; at += count[i++]) {
         print_pair(c->positional[0], c->positional[i], rows + at, count[i]);
+        if (vt_cli_has(c, "changed")) print_changed(rows + at, count[i]);
+    }
     printf("McNemar's exact two-sided test on the same images; Holm's correction over all %d rows; level %g.\n", total,
            alpha);
+    printf("The interval of B - A is Tango's score interval for paired shares, in points.\n");
     printf("The test compares these checkpoints on these images, not the methods that made them.\n");
     return VT_OK;
 }
@@ -44,11 +63,15 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     if (!rows) return vt_fail(e, VT_E_MEMORY, "no memory to compare runs");
     vt_status s = compare_all(c, runs, rows, alpha, e);
     for (int i = 0; i < 16; i++) vt_ledger_close(runs[i]);
+    vt_pairs_free(rows, 16 * MOST);
     free(rows);
     return s;
 }
 
-static const vt_arg args[] = {{"alpha", "X", "level of the verdict (default 0.05)"}, {NULL, NULL, NULL}};
+static const vt_arg args[] = {{"alpha", "X", "level of the verdict (default 0.05)"},
+                              {"changed", NULL, "also list the images that are right under one run alone"},
+                              {"common", NULL, "compare the images that both runs have, where they differ"},
+                              {NULL, NULL, NULL}};
 
 const vt_command vt_command_compare = {
     .name = "compare",

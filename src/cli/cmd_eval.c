@@ -6,13 +6,16 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+#include "cli/eval_seeds.h"
 #include "cli/run_args.h"
 #include "core/gemm.h"
 #include "core/threads.h"
 #include "eval/doctor.h"
 #include "eval/evaluate.h"
+#include "eval/expect.h"
 #include "eval/files.h"
 #include "eval/save_adv.h"
+#include "eval/seal.h"
 
 /* Everything a run holds; freed in one place. */
 typedef struct job {
@@ -70,6 +73,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
     j->v.exhaustive = vt_cli_has(c, "exhaustive");
+    if (vt_cli_has(c, "expect-robust") && !j->v.n_attacks)
+        return vt_fail(e, VT_E_USAGE, "--expect-robust needs at least one --attack");
     if (!vt_cli_has(c, "out"))
         for (int i = 0; i < 3; i++)
             if (vt_cli_has(c, needs_out[i])) return vt_fail(e, VT_E_USAGE, "--%s needs --out FOLDER", needs_out[i]);
@@ -119,6 +124,7 @@ static vt_status write_run_json(const job *j, const vt_cli *c, double seconds, v
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
+    char cwd[VT_PATH_MAX];
     json_t *argv = json_array();
     for (int i = 0; i < c->argc; i++) json_array_append_new(argv, json_string(c->argv[i]));
     json_t *o = json_pack("{s:o,s:s,s:f,s:f,s:i,s:s,s:s,s:s,s:s,s:s,s:I}", "command", argv, "finished", stamp,
@@ -129,11 +135,14 @@ static vt_status write_run_json(const job *j, const vt_cli *c, double seconds, v
                           vt_blas_config(), "kernels", kernels, "peak_resident_kb", (json_int_t)u.ru_maxrss);
     vt_file f;
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
+    if (getcwd(cwd, sizeof cwd)) json_object_set_new(o, "directory", json_string(cwd));
     vt_status s = vt_file_begin(&f, vt_cli_get(c, "out"), "run.json", e);
     if (s == VT_OK) {
-        json_dumpf(o, f.stream, JSON_INDENT(1));
-        fputc('\n', f.stream);
-        s = vt_file_commit(&f, e);
+        s = vt_seal_json(o, f.stream, e);
+        if (s == VT_OK)
+            s = vt_file_commit(&f, e);
+        else
+            vt_file_abandon(&f);
     }
     json_decref(o);
     return s;
@@ -148,6 +157,7 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, false, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
     if (st == VT_OK && out) st = write_run_json(j, c, seconds, e);
+    if (st == VT_OK && out) st = vt_seal_write(out, e);
     vt_summary_free(&s);
     if (st != VT_OK) return st;
     char kernels[128];
@@ -155,7 +165,7 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     printf("\n%.1f s, %d thread%s, %s on %s\n", seconds, j->v.threads, j->v.threads == 1 ? "" : "s", kernels,
            vt_cpu_isa());
     if (out) printf("%s: results.json, table.md, table.csv, table.tex, ledger.jsonl, run.json\n", out);
-    return VT_OK;
+    return vt_cli_has(c, "expect-robust") ? vt_expect_robust(j->ledger, e) : VT_OK;
 }
 
 /* What is done so far, on the terminal alone: the ledger goes on from here. */
@@ -229,8 +239,9 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     return s == VT_OK ? report(j, c, vt_now() - began, e) : s;
 }
 
-static vt_status run(const vt_cli *c, vt_err *e) {
+static vt_status run_once(const vt_cli *c, vt_err *e) {
     static job j;
+    j = (job){0};
     vt_status s = evaluate(&j, c, e);
     vt_ledger_close(j.ledger);
     json_decref(j.header);
@@ -239,6 +250,10 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_dataset_close(j.data);
     vt_model_close(j.model);
     return s;
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    return vt_cli_has(c, "seeds") ? vt_eval_seeds(c, run_once, e) : run_once(c, e);
 }
 
 static const vt_arg args[] = {
@@ -258,6 +273,8 @@ static const vt_arg args[] = {
     {"resume", NULL, "go on where a killed run was; may extend --images"},
     {"allow-mixed", NULL, "resume or merge although another BLAS kernel was in use"},
     {"seed", "N", "seed of every random draw (default 0)"},
+    {"seeds", "A,B,...", "once with each seed, into OUT/seed-N; prints mean and range"},
+    {"expect-robust", NULL, "exit status 1, naming the image, if any attack succeeds (certified images)"},
     {"threads", "N", "threads (default all cores); never changes a result"},
     {"exhaustive", NULL, "never leave an image early; score fgsm and pgd on the last iterate"},
     {"save-adv", NULL, "write adversarial images: adv.safetensors and adv/NAME/INDEX.png"},

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "core/mem.h"
 #include "eval/ledger.h"
+#include "eval/seal.h"
 #include "eval/summary.h"
 
 static vt_status add_part(vt_ledger *to, const vt_ledger *part, float *x, vt_err *e) {
@@ -58,6 +59,7 @@ static vt_status finish(vt_ledger *l, const char *out, vt_err *e) {
     VT_TRY(vt_summary_make(&s, l, 0, e));
     vt_status st = vt_reports_write(&s, out, stdout, e);
     vt_summary_free(&s);
+    if (st == VT_OK) st = vt_seal_write(out, e);
     if (st == VT_OK) printf("\n%s: results.json, table.md, table.csv, table.tex, ledger.jsonl\n", out);
     return st;
 }

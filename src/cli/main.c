@@ -89,7 +89,7 @@ static vt_status unknown_arg(const vt_command *c, const char *given, vt_err *e) 
 }
 
 /* --name value, --name=value, -o value; everything else is an operand; "--" ends options. */
-static vt_status parse(vt_cli *c, int argc, char **argv, vt_err *e) {
+vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e) {
     bool options = true;
     for (int i = 0; i < argc; i++) {
         const char *t = argv[i];
@@ -184,7 +184,7 @@ int main(int argc, char **argv) {
     }
     static vt_cli c;
     c.command = command, c.argc = argc, c.argv = argv;
-    vt_status s = parse(&c, argc - 2, argv + 2, &e);
+    vt_status s = vt_cli_parse(&c, argc - 2, argv + 2, &e);
     if (s == VT_OK) {
         prefer_good_libraries(argv);
         vt_blas_single_thread();

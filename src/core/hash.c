@@ -47,3 +47,15 @@ vt_status vt_sha_file(const char *path, char hex[65], vt_err *e) {
     vt_sha_end(s, hex);
     return bad ? vt_fail(e, VT_E_IO, "%s: read error while hashing", path) : VT_OK;
 }
+
+size_t vt_base64(char *out, const void *data, size_t bytes) {
+    const unsigned char *from = data;
+    size_t done = 0;
+    enum { PIECE = 3 << 20 }; /* libcrypto counts in int */
+    do {
+        size_t n = bytes < PIECE ? bytes : PIECE;
+        done += (size_t)EVP_EncodeBlock((unsigned char *)out + done, from, (int)n);
+        from += n, bytes -= n;
+    } while (bytes);
+    return done;
+}

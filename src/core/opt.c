@@ -71,8 +71,9 @@ const char *vt_nearest(const char *word, const char *const *list, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int d = distance(word, list[i]);
         bool prefix = strlen(word) >= 2 && !strncmp(word, list[i], strlen(word));
+        bool cut = prefix && d == 1; /* of two as near the one that only lost its last letter */
         if (prefix && d > 1) d = 1;
-        if (d < least) least = d, best = list[i];
+        if (d < least || (d == least && cut)) least = d, best = list[i];
     }
     return best;
 }

@@ -59,6 +59,34 @@ static void count(vt_pair *p, const uint8_t *a, const uint8_t *b, size_t n) {
         p->only_a += a[i] == 2 && b[i] == 1, p->only_b += a[i] == 1 && b[i] == 2;
     }
     p->test = vt_mcnemar_exact(p->only_a, p->only_b);
+    vt_paired_interval(p->only_a, p->only_b, p->images, VT_Z_TWO_SIDED, &p->low, &p->high);
+    p->changed = calloc((size_t)(p->only_a + p->only_b) + 1, sizeof *p->changed);
+    for (size_t i = 0, at_a = 0, at_b = (size_t)p->only_a; p->changed && i < n; i++) {
+        if (a[i] == 2 && b[i] == 1) p->changed[at_a++] = (int32_t)i;
+        if (a[i] == 1 && b[i] == 2) p->changed[at_b++] = (int32_t)i;
+    }
+}
+
+void vt_pairs_free(vt_pair *rows, int n) {
+    for (int i = 0; i < n; i++) {
+        free(rows[i].changed);
+        rows[i].changed = NULL;
+    }
+}
+
+/* Both looked at the same images. */
+static vt_status same_images(const vt_ledger *a, const vt_ledger *b, const uint8_t *x, const uint8_t *y, size_t n,
+                             vt_err *e) {
+    size_t both = 0, in_a = 0, in_b = 0, first = n;
+    for (size_t i = n; i-- > 0;) {
+        both += x[i] && y[i], in_a += x[i] != 0, in_b += y[i] != 0;
+        if (!x[i] != !y[i]) first = i;
+    }
+    if (!both || first == n) return VT_OK; /* nothing in common is said by the caller */
+    return vt_fail(e, VT_E_USAGE,
+                   "%s and %s are over different images: %zu and %zu, of which %zu are in both (image %zu is not); "
+                   "--common compares those",
+                   a->dir, b->dir, in_a, in_b, both, first);
 }
 
 static size_t room(const vt_ledger *l) {
@@ -74,7 +102,7 @@ static const json_t *attack_at(const vt_ledger *l, size_t i) {
 
 static int stages_of(const json_t *attack) { return (int)json_array_size(json_object_get(attack, "stages")); }
 
-vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, vt_err *e) {
+vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common, vt_err *e) {
     *n = 0;
     VT_TRY(same_question(a, b, e));
     size_t images = room(a) > room(b) ? room(a) : room(b);
@@ -85,6 +113,8 @@ vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const 
     }
     judge(x, images, a, 0, 1);
     judge(y, images, b, 0, 1);
+    vt_status same = common ? VT_OK : same_images(a, b, x, y, images, e);
+    if (same != VT_OK) return free(x), free(y), same;
     rows[0] = (vt_pair){.name = "clean"};
     count(&rows[(*n)++], x, y, images);
     for (size_t i = 0; attack_at(a, i); i++)
@@ -95,12 +125,12 @@ vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const 
             judge(y, images, b, (int)k + 1, stages_of(q));
             rows[*n] = (vt_pair){0};
             snprintf(rows[*n].name, sizeof rows[*n].name, "%s", vt_header_text(p, "name"));
-            count(&rows[*n], x, y, images);
-            if (rows[*n].images < rows[0].images)
+            vt_pair *row = &rows[(*n)++];
+            count(row, x, y, images);
+            if (row->images < rows[0].images)
                 return free(x), free(y),
                        vt_fail(e, VT_E_USAGE, "%s or %s is not finished: %s has results for %lld of %lld images",
-                               a->dir, b->dir, rows[*n].name, (long long)rows[*n].images, (long long)rows[0].images);
-            (*n)++;
+                               a->dir, b->dir, row->name, (long long)row->images, (long long)rows[0].images);
             break;
         }
     free(x), free(y);

@@ -51,6 +51,38 @@ vt_mcnemar vt_mcnemar_exact(int64_t b, int64_t c) {
     return r;
 }
 
+/* ---- paired difference ---- */
+
+/* Tango's statistic of the hypothesis B - A = d: (b - a - n d) over its standard deviation at the likeliest shares that
+ * have this difference, of which q, right under A alone, solves 2n q^2 + (-a-b + (2n-b+a) d) q - a d (1-d) = 0. */
+static double tango(double a, double b, double n, double d) {
+    double p = (2 * n - b + a) * d - a - b, c = -a * d * (1 - d);
+    double root = sqrt(fmax(0, p * p - 8 * n * c));
+    double q = p > 0 ? -2 * c / (p + root) : (root - p) / (4 * n); /* without cancellation */
+    return (b - a - n * d) / sqrt(n * fmax(0, 2 * q + d * (1 - d)));
+}
+
+/* Where the statistic, which falls with d, crosses `level`. */
+static double crossing(double a, double b, double n, double level, double low, double high) {
+    for (int i = 0; i < 200 && high > low; i++) {
+        double mid = (low + high) / 2;
+        if (mid == low || mid == high) break;
+        if (tango(a, b, n, mid) > level)
+            low = mid;
+        else
+            high = mid;
+    }
+    return (low + high) / 2;
+}
+
+void vt_paired_interval(int64_t a, int64_t b, int64_t n, double z, double *low, double *high) {
+    *low = -1, *high = 1;
+    if (n <= 0) return;
+    double d = (double)(b - a) / (double)n;
+    if (a < n) *low = crossing((double)a, (double)b, (double)n, z, -1, d);
+    if (b < n) *high = crossing((double)a, (double)b, (double)n, -z, d, 1);
+}
+
 /* ---- families and claims ---- */
 
 /* adjusted = running maximum of min(1, (n - rank) p) in increasing order of p; quadratic, for tens of tests. */

@@ -21,6 +21,11 @@ typedef struct vt_mcnemar {
 } vt_mcnemar;
 vt_mcnemar vt_mcnemar_exact(int64_t b, int64_t c);
 
+/* 95 % interval of the difference of two shares on the same n images, B - A: a are right under A alone, b under B
+ * alone. The score interval of Tango (1998, "Equivalence test and confidence interval for the difference in proportions
+ * for the paired-sample design"), which keeps its level where counts are small and never leaves [-1, 1]. */
+void vt_paired_interval(int64_t a, int64_t b, int64_t n, double z, double *low, double *high);
+
 /* Holm's adjusted p [n] of a family of n tests (Holm 1979): rejecting where adjusted <= alpha keeps the chance of any
  * false rejection below alpha under any dependence. A p that is NaN (a test that could not be made) counts as 1. */
 void vt_holm(double *adjusted, const double *p, int n);

@@ -40,7 +40,9 @@ vt_status vt_png_read(const char *path, vt_image *out, vt_err *e);
 vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);
 /* Signature, IHDR and claimed size alone. */
 vt_status vt_png_inspect(const uint8_t *bytes, size_t n, const char *path, int *width, int *height, vt_err *e);
-/* 8-bit RGB; all of the file or, on failure, nothing (vt_file_replace). */
+/* 8-bit RGB in memory: *bytes to be freed; path: what errors name. */
+vt_status vt_png_encode(uint8_t **bytes, size_t *n, const vt_image *im, const char *path, vt_err *e);
+/* The same as a file; all of it or, on failure, nothing (vt_file_replace). */
 vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e);
 
 #endif

@@ -197,18 +197,25 @@ static bool encode(png_out *o) {
     return true;
 }
 
-vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e) {
+vt_status vt_png_encode(uint8_t **bytes, size_t *n, const vt_image *im, const char *path, vt_err *e) {
+    *bytes = NULL, *n = 0;
     VT_TRY(vt_image_check_size(im->width, im->height, path, e));
     png_out o = {.im = im, .row = malloc(3 * (size_t)im->width)};
     o.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &o, on_write_error, on_warning);
     o.info = o.png ? png_create_info_struct(o.png) : NULL;
-    vt_status r;
-    if (!o.row || !o.info || !encode(&o))
-        r = vt_fail(e, VT_E_MEMORY, "%s: cannot be encoded: %s", path, *o.text ? o.text : "no memory");
-    else
-        r = vt_file_replace(path, &(vt_span){o.bytes, o.n}, 1, e);
+    bool good = o.row && o.info && encode(&o);
     png_destroy_write_struct(&o.png, &o.info);
     free(o.row);
+    if (good) return *bytes = o.bytes, *n = o.n, VT_OK;
     free(o.bytes);
+    return vt_fail(e, VT_E_MEMORY, "%s: cannot be encoded: %s", path, *o.text ? o.text : "no memory");
+}
+
+vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e) {
+    uint8_t *bytes;
+    size_t n;
+    VT_TRY(vt_png_encode(&bytes, &n, im, path, e));
+    vt_status r = vt_file_replace(path, &(vt_span){bytes, n}, 1, e);
+    free(bytes);
     return r;
 }

@@ -74,3 +74,47 @@ header() {
     bad 2 "eps" -- compare "$A" less
     bad 2 "eps" -- compare less "$A"
 }
+
+@test "runs over different images are refused; --common takes those that both have" {
+    good eval "$W" --mean 0.6 --data "$SHAPES" --images 20:50 --eps 4/255 --attack pgd:steps=2 --out part
+    bad 2 "over different images: 60 and 30, of which 30 are in both" "image 0" "--common" -- compare "$A" part
+    bad 2 "over different images: 30 and 60" -- compare part "$A"
+    good compare "$A" part --common
+    [ "$(awk '/^pgd /{print $2}' <<<"$output")" = 30 ]
+}
+
+@test "the images that changed, the agreement and the interval" {
+    good compare "$A" "$B" --changed
+    right "$A" 2 | sort -n >ra && right "$B" 1 | sort -n >rb
+    only() { grep -vxFf "$2" "$1" | xargs | grep . || echo none; }
+    [ "$(grep '^pgd, right under A alone:' <<<"$output")" = "pgd, right under A alone: $(only ra rb)" ]
+    [ "$(grep '^pgd, right under B alone:' <<<"$output")" = "pgd, right under B alone: $(only rb ra)" ]
+    n=$(cat <(grep -vxFf ra rb) <(grep -vxFf rb ra) | wc -l)
+    [ "$n" -gt 0 ]
+    [ "$(awk '/^pgd /{print $NF}' <<<"$output")" = "$(awk "BEGIN{printf \"%.2f\", 100 - 100 * $n / 60}")" ]
+    # the interval holds the difference
+    line=$(grep '^pgd ' <<<"$output")
+    awk -F'[][,]' '{split($1, w, " "); d = w[5]; if (!($2 < d && d < $3)) exit 1}' <<<"$line" || fail "$line"
+    good compare "$A" "$A" --changed
+    says "pgd, right under A alone: none"
+}
+
+@test "eval --seeds: each seed is a run of its own; mean and range" {
+    good eval "$W" --data "$SHAPES" --images 0:40 --eps 3/255 --attack pgd:steps=3 --seeds 0,3,7 --out s
+    for k in 0 3 7; do
+        good eval "$W" --data "$SHAPES" --images 0:40 --eps 3/255 --attack pgd:steps=3 --seed $k --out alone-$k
+        same_run s/seed-$k alone-$k
+    done
+    counts=$(for k in 0 3 7; do jq .worst_case.robust alone-$k/results.json; done | xargs)
+    truth s/seeds.json ".seeds == [0,3,7] and (.rows[] | select(.row == \"pgd\") | .counts) == [${counts// /,}]"
+    jq -e '.rows[] | select(.row == "pgd") | ((.counts | add) / 3 / 0.4 - .mean | fabs) < 1e-9
+        and .low == (.counts | min) / 0.4 and .high == (.counts | max) / 0.4' s/seeds.json
+    # images whose verdict depends on the seed
+    for k in 0 3 7; do right alone-$k 1; done | sort | uniq -c | awk '$1 < 3' | wc -l >depends
+    truth s/seeds.json ".depends_on_seed == $(cat depends)"
+    good compare s/seed-0 s/seed-0
+    bad 2 "needs --out" -- eval "$W" --data "$SHAPES" --eps 1/255 --attack fgsm --seeds 0,1
+    for bad in 1 0,x 1,1 -1,2 ""; do bad 2 "--seeds" -- eval "$W" --data "$SHAPES" --eps 1/255 --attack fgsm --seeds "$bad" --out t; done
+    bad 2 "--seed or --seeds" -- eval "$W" --data "$SHAPES" --eps 1/255 --attack fgsm --seeds 0,1 --seed 3 --out t
+    [ ! -e t ]
+}

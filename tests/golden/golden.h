@@ -92,7 +92,7 @@ typedef struct images {
 } images;
 
 /* CIFAR-10 test images lo .. hi-1 in official order. */
-static images cifar_test(int lo, int hi) {
+static UNUSED images cifar_test(int lo, int hi) {
     images im = {hi - lo, need((size_t)(hi - lo) * PIXELS, sizeof(float)), need((size_t)(hi - lo), sizeof(int))};
     vt_dataset *d;
     vt_err e = {0};
@@ -108,7 +108,7 @@ static images cifar_test(int lo, int hi) {
     return im;
 }
 
-static void images_free(images *im) {
+static UNUSED void images_free(images *im) {
     free(im->x);
     free(im->label);
 }

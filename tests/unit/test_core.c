@@ -284,12 +284,12 @@ static void test_opt_text(void **state) {
 
 static void test_nearest(void **state) {
     (void)state;
-    static const char *const list[] = {"pgd", "apgd-ce", "apgd-dlr", "square", "autoattack"};
+    static const char *const list[] = {"pgd", "apgd-ce", "apgd-dlr", "square", "autoattack", "threat", "threads"};
     static const struct {
         const char *word, *near;
-    } cases[] = {{"pgd", "pgd"},         {"pdg", "pgd"},          {"apgd-c", "apgd-ce"},
-                 {"sqare", "square"},    {"auto", "autoattack"},  {"apgd", "pgd"},
-                 {"apgd-d", "apgd-dlr"}, {"entirely-else", NULL}, {"zzzzzzzz", NULL}};
+    } cases[] = {{"pgd", "pgd"},         {"pdg", "pgd"},        {"apgd-c", "apgd-ce"},  {"sqare", "square"},
+                 {"auto", "autoattack"}, {"apgd", "pgd"},       {"apgd-d", "apgd-dlr"}, {"entirely-else", NULL},
+                 {"zzzzzzzz", NULL},     {"thread", "threads"}, {"threaz", "threat"}};
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         const char *got = vt_nearest(cases[i].word, list, T_COUNT(list));
         if (!cases[i].near ? got != NULL : !got || strcmp(got, cases[i].near))

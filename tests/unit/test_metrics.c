@@ -192,11 +192,54 @@ static void test_claims(void **state) {
     assert_int_equal(vt_claim(r.a_better, r.b_better, 0.02), VT_CLAIM_UNDECIDED);
 }
 
+/* ---- paired difference ---- */
+
+/* Roots of the score whose q maximises the likelihood, found by bisecting its derivative (an own program, in Python);
+ * (12, 2, 50) is Newcombe's example (Statistics in Medicine 17, 1998), for which he prints 0.0611 to 0.3447. */
+static void test_paired(void **state) {
+    (void)state;
+    static const struct {
+        int64_t a, b, n;
+        double low, high;
+    } cases[] = {
+        {12, 2, 50, -0.344708748, -0.061112406},   {15, 5, 100, -0.192396505, -0.013446761},
+        {0, 7, 20, 0.132481037, 0.567145723},      {3, 9, 1000, -0.000932063, 0.014376330},
+        {40, 20, 160, -0.218064244, -0.030864533}, {4, 4, 30, -0.199297394, 0.199297394},
+        {0, 1, 5, -0.321378958, 0.624465370},
+    };
+    for (size_t i = 0; i < T_COUNT(cases); i++) {
+        double low, high, swapped_low, swapped_high;
+        vt_paired_interval(cases[i].a, cases[i].b, cases[i].n, VT_Z_TWO_SIDED, &low, &high);
+        t_le(fabs(low - cases[i].low), 1e-9, "case %zu: low", i); /* printed with nine decimals */
+        t_le(fabs(high - cases[i].high), 1e-9, "case %zu: high", i);
+        vt_paired_interval(cases[i].b, cases[i].a, cases[i].n, VT_Z_TWO_SIDED, &swapped_low, &swapped_high);
+        t_le(fabs(swapped_low + high), 1e-14, "case %zu: exchanged", i);
+        t_le(fabs(swapped_high + low), 1e-14, "case %zu: exchanged", i);
+    }
+}
+
+/* Nothing changed: d / (1 - d) = z^2 / n at the end. Everything: the end is 1. No image: nothing is known. */
+static void test_paired_ends(void **state) {
+    (void)state;
+    double low, high, z2 = VT_Z_TWO_SIDED * VT_Z_TWO_SIDED;
+    for (int64_t n = 1; n <= 10000000; n *= 10) {
+        double end = z2 / ((double)n + z2);
+        vt_paired_interval(0, 0, n, VT_Z_TWO_SIDED, &low, &high);
+        t_le(fabs(high - end), 1e-12, "n %lld", (long long)n);
+        t_le(fabs(low + end), 1e-12, "n %lld", (long long)n);
+        vt_paired_interval(0, n, n, VT_Z_TWO_SIDED, &low, &high);
+        assert_true(high == 1 && low > -1 && low < 1);
+    }
+    vt_paired_interval(0, 0, 0, VT_Z_TWO_SIDED, &low, &high);
+    assert_true(low == -1 && high == 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wilson),       cmocka_unit_test(test_wilson_equation), cmocka_unit_test(test_mcnemar),
         cmocka_unit_test(test_mcnemar_sums), cmocka_unit_test(test_mcnemar_large),   cmocka_unit_test(test_holm),
-        cmocka_unit_test(test_holm_steps),   cmocka_unit_test(test_claims),
+        cmocka_unit_test(test_holm_steps),   cmocka_unit_test(test_claims),          cmocka_unit_test(test_paired),
+        cmocka_unit_test(test_paired_ends),
     };
     return cmocka_run_group_tests_name("metrics", tests, NULL, NULL);
 }

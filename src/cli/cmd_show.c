@@ -1,0 +1,169 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli/run_args.h"
+#include "cli/run_open.h"
+#include "eval/files.h"
+#include "eval/metrics.h"
+#include "eval/show.h"
+
+enum { RUNS = 16, POINTS = 4096 };
+
+typedef struct job {
+    vt_run_again first;
+    vt_ledger *runs[RUNS];
+    vt_summary summary[RUNS];
+    int n;
+    vt_mark marks[POINTS];
+    char series[RUNS][80];
+    size_t n_marks;
+    double unit; /* of the x axis: 255 for linf, whose radii are spoken of as k/255 */
+} job;
+
+static void add_mark(job *j, const char *series, double eps, double percent, double low, double high) {
+    if (j->n_marks < POINTS && isfinite(eps) && isfinite(percent))
+        j->marks[j->n_marks++] = (vt_mark){series, eps * j->unit, percent, low, high};
+}
+
+/* ---- curve.csv: columns by name, in any order ---- */
+
+static char *field(char **rest) {
+    char *word = *rest, *end = word ? strchr(word, ',') : NULL;
+    *rest = end ? end + 1 : NULL;
+    if (end) *end = 0;
+    return word;
+}
+
+static vt_status read_curve(job *j, const char *dir, const char *series, vt_err *e) {
+    static const char *const names[] = {"eps", "percent", "low95", "high95"};
+    char path[VT_PATH_MAX], line[4096], *rest, *word;
+    int column[4] = {-1, -1, -1, -1};
+    FILE *f = vt_path(path, dir, "curve.csv") ? fopen(path, "r") : NULL;
+    if (!f) return VT_OK;
+    for (int row = 0; fgets(line, sizeof line, f); row++) {
+        double v[4] = {NAN, NAN, 1, 0};
+        line[strcspn(line, "\r\n")] = 0;
+        rest = line;
+        for (int i = 0; (word = field(&rest)); i++)
+            for (int k = 0; k < 4; k++) {
+                if (row == 0 && !strcmp(word, names[k])) column[k] = i;
+                if (row > 0 && column[k] == i) v[k] = strtod(word, NULL);
+            }
+        if (row == 0 && (column[0] < 0 || column[1] < 0)) {
+            fclose(f);
+            return vt_fail(e, VT_E_FORMAT, "%s: has no columns eps and percent", path);
+        }
+        if (row > 0) add_mark(j, series, v[0], v[1], v[2], v[3]);
+    }
+    fclose(f);
+    return VT_OK;
+}
+
+/* ---- what the runs say together ---- */
+
+static int by_series(const void *a, const void *b) {
+    const vt_mark *x = a, *y = b;
+    if (x->series != y->series) return x->series < y->series ? -1 : 1;
+    return x->x != y->x ? (x->x < y->x ? -1 : 1) : (x->y < y->y) - (x->y > y->y);
+}
+
+static const char *weights_of(const vt_ledger *l) { return vt_header_text(l->header, "weights"); }
+
+/* A line for each checkpoint, through its runs; and one for each curve. */
+static vt_status collect(job *j, const vt_cli *c, vt_err *e) {
+    for (int i = 0; i < j->n; i++) {
+        int same = 0;
+        const vt_summary *s = &j->summary[i];
+        double eps = json_number_value(json_object_get(s->header, "eps_value")), low, high;
+        while (strcmp(weights_of(j->runs[same]), weights_of(j->runs[i]))) same++;
+        if (same == i) { /* the first of its checkpoint gives the name, and the accuracy at eps 0 */
+            const char *slash = strrchr(c->positional[i], '/');
+            snprintf(j->series[i], sizeof j->series[i], "%.70s", slash && slash[1] ? slash + 1 : c->positional[i]);
+            vt_row r;
+            vt_summary_row(s, 0, &r);
+            add_mark(j, j->series[i], 0, r.percent, r.low, r.high);
+        }
+        VT_TRY(read_curve(j, c->positional[i], j->series[same], e));
+        bool own = json_object_get(json_array_get(json_object_get(s->header, "attacks"), 0), "at"); /* a curve's run */
+        if (!s->n_entries || !(eps > 0) || own) continue;
+        double percent = s->total ? 100 * (double)s->worst_robust / (double)s->total : 0;
+        vt_wilson(s->worst_robust, s->total, &low, &high);
+        add_mark(j, j->series[same], eps, percent, low, high);
+    }
+    qsort(j->marks, j->n_marks, sizeof *j->marks, by_series);
+    return VT_OK;
+}
+
+static vt_status open_runs(job *j, const vt_cli *c, vt_err *e) {
+    for (int i = 0; i < c->n_positional; i++, j->n++) {
+        VT_TRY(vt_run_has_tensors(c->positional[i], e));
+        VT_TRY(vt_ledger_open(&j->runs[i], c->positional[i], e));
+        vt_status s = vt_summary_make(&j->summary[i], j->runs[i], 0, e);
+        if (s != VT_OK) return vt_ledger_close(j->runs[i]), s;
+        const char *norm = vt_header_text(j->runs[i]->header, "norm"),
+                   *first = vt_header_text(j->runs[0]->header, "norm");
+        if (!strcmp(norm, first)) continue;
+        j->n++;
+        return vt_fail(e, VT_E_USAGE, "%s is of norm %s, %s of %s: they have no common eps", c->positional[0], first,
+                       c->positional[i], norm);
+    }
+    j->unit = strcmp(vt_header_text(j->runs[0]->header, "norm"), "linf") ? 1 : 255;
+    return VT_OK;
+}
+
+static vt_status show(const vt_cli *c, job *j, vt_err *e) {
+    char path[VT_PATH_MAX];
+    const char *out = vt_cli_get(c, "out");
+    long long pictures;
+    VT_TRY(vt_cli_int(c, "pictures", 0, 1000, 24, &pictures, e));
+    VT_TRY(open_runs(j, c, e));
+    VT_TRY(collect(j, c, e));
+    if (pictures) VT_TRY(vt_run_open(&j->first, c->positional[0], c, e));
+    if (out ? snprintf(path, sizeof path, "%s", out) >= (int)sizeof path
+            : !vt_path(path, c->positional[0], "show.html"))
+        return vt_fail(e, VT_E_USAGE, "%s: path is too long", out ? out : c->positional[0]);
+    vt_show s = {.ledger = j->runs[0], .summary = &j->summary[0], .data = j->first.data, .pictures = (int)pictures};
+    s.side = vt_header_side(j->runs[0]->header);
+    s.curve = j->marks, s.n_curve = j->n_marks > 2 ? j->n_marks : 0; /* two points are the tiles above */
+    s.axis = j->unit > 1 ? "eps, in units of 1/255" : "eps";
+    vt_file f;
+    VT_TRY(vt_file_begin_path(&f, path, e));
+    vt_status st = vt_show_write(f.stream, &s, e);
+    if (st != VT_OK) return vt_file_abandon(&f), st;
+    VT_TRY(vt_file_commit(&f, e));
+    printf("%s\n", path);
+    return VT_OK;
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    job *j = calloc(1, sizeof *j);
+    if (!j) return vt_fail(e, VT_E_MEMORY, "no memory for a page");
+    vt_status s = show(c, j, e);
+    for (int i = 0; i < j->n; i++) vt_summary_free(&j->summary[i]), vt_ledger_close(j->runs[i]);
+    vt_run_close(&j->first);
+    free(j);
+    return s;
+}
+
+static const vt_arg args[] = {
+    {"out", "FILE.html", "default: show.html in RUNDIR"},
+    {"pictures", "N", "broken images to show (default 24; 0: none, and then no data are needed)"},
+    VT_RUN_ARGS,
+    VT_MODEL_ARGS,
+    {NULL, NULL, NULL},
+};
+
+const vt_command vt_command_show = {
+    .name = "show",
+    .summary = "a run as one self-contained HTML page",
+    .operands = "RUNDIR [RUN ...]",
+    .min_operands = 1,
+    .max_operands = RUNS,
+    .args = args,
+    .details =
+        "Table, survivors and cost of each stage, margins, and the broken images with their perturbation, without\n"
+        "network or script. More RUNs (other eps, other checkpoints), and a curve.csv in any of them, give the\n"
+        "curve of accuracy over eps; all else is of the first.",
+    .run = run,
+};

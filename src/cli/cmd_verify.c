@@ -1,0 +1,310 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "cli/run_open.h"
+#include "cli/run_args.h"
+#include "core/opt.h"
+#include "core/threads.h"
+#include "eval/files.h"
+#include "eval/foreign.h"
+#include "eval/judge.h"
+#include "eval/recheck.h"
+#include "eval/seal.h"
+#include "eval/summary.h"
+
+enum { SHOWN = 100 }; /* points or findings on the terminal */
+
+static vt_status threads_of(const vt_cli *c, int *out, vt_err *e) {
+    long long n;
+    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &n, e));
+    *out = (int)n;
+    return VT_OK;
+}
+
+static bool terminal; /* read by vt_cli_show */
+static vt_progress progress(void) {
+    terminal = isatty(STDERR_FILENO);
+    return (vt_progress){.show = vt_cli_show, .ctx = &terminal, .live = terminal};
+}
+
+/* ---- a run of ours ---- */
+
+static void show_findings(const vt_findings *f, size_t from) {
+    for (size_t i = from; i < f->n && i < SHOWN; i++) printf("not as it was: %s\n", f->text[i]);
+    if (f->n > SHOWN && from < f->n) printf("... and %zu more\n", f->n - SHOWN);
+}
+
+static void show_checked(const vt_recheck *r) {
+    const json_t *h = r->ledger->header;
+    char threat[120];
+    printf("%s, weights %.12s..., data %.12s...\n", vt_header_threat(h, threat, sizeof threat),
+           vt_header_text(h, "weights"), vt_header_text(json_object_get(h, "data"), "sha256"));
+    printf("clean predictions made again   %lld\n", (long long)r->clean);
+    printf("stored points judged again     %lld: %lld broken (%lld borderline)\n", (long long)r->points,
+           (long long)r->broken, (long long)r->borderline);
+    printf("margins                        %s\n", r->exact
+                                                      ? "to the last bit (the same build and product kernels)"
+                                                      : "within float noise (another build or other product kernels)");
+}
+
+static vt_status verify_run(const vt_cli *c, vt_run_again *run, vt_findings *found, vt_err *e) {
+    static const char *const foreign[] = {"tensor",  "eps",       "norm", "threat", "images",
+                                          "indices", "allowance", "csv",  "json"};
+    const char *dir = c->positional[0];
+    vt_ledger *l;
+    vt_recheck r = {.progress = progress()};
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (vt_cli_has(c, foreign[i]))
+            return vt_fail(e, VT_E_USAGE, "--%s goes with --adv FILE; of a run, %s says it", foreign[i], dir);
+    VT_TRY(threads_of(c, &r.threads, e));
+    VT_TRY(vt_run_has_tensors(dir, e));
+    VT_TRY(vt_ledger_open(&l, dir, e));
+    vt_status s = vt_seal_check(l, found, e);
+    vt_ledger_close(l);
+    show_findings(found, 0); /* the next step may fail by what was found here */
+    size_t before = found->n;
+    if (s == VT_OK) s = vt_run_open(run, dir, c, e);
+    VT_TRY(s);
+    r.ledger = run->ledger, r.model = run->model, r.data = run->data, r.interrupt = vt_cli_interruptible();
+    VT_TRY(vt_recheck_run(&r, found, e));
+    show_findings(found, before);
+    show_checked(&r);
+    if (found->n)
+        return vt_fail(e, VT_E_FORMAT, "%s: %zu thing%s not as %s, the first: %.300s", dir, found->n,
+                       found->n == 1 ? " is" : "s are", found->n == 1 ? "it was" : "they were", found->text[0]);
+    printf("everything is as the ledger, the results and the hashes say\n");
+    return VT_OK;
+}
+
+/* ---- tensors of any tool ---- */
+
+static vt_status add_number(int64_t **out, int64_t *n, int64_t *room, int64_t v, vt_err *e) {
+    if (*n == *room) {
+        *room = *room ? 2 * *room : 256;
+        int64_t *more = realloc(*out, (size_t)*room * sizeof **out);
+        if (!more) return vt_fail(e, VT_E_MEMORY, "no memory for %lld image numbers", (long long)*room);
+        *out = more;
+    }
+    (*out)[(*n)++] = v;
+    return VT_OK;
+}
+
+/* --indices: A:B, "3,1,4", or a file with one a line; unlike --images in the order given. */
+static vt_status parse_indices(const char *text, int64_t **out, int64_t *n, vt_err *e) {
+    char *words = NULL, *rest, *word;
+    size_t length;
+    int64_t room = 0;
+    long long a, b;
+    char *colon = strchr(text, ':'), first[32];
+    if (colon && colon - text < 32 && snprintf(first, sizeof first, "%.*s", (int)(colon - text), text) &&
+        vt_parse_int(first, &a) && vt_parse_int(colon + 1, &b)) {
+        if (a < 0 || b <= a || b - a > INT32_MAX)
+            return vt_fail(e, VT_E_USAGE, "--indices is '%s': A must be at least 0 and below B (images A to B-1)",
+                           text);
+        for (; a < b; a++) VT_TRY(add_number(out, n, &room, a, e));
+        return VT_OK;
+    }
+    bool list = strspn(text, "0123456789,") == strlen(text) && *text;
+    vt_err why = {0};
+    if (list)
+        words = strdup(text);
+    else if (vt_read_file(text, &words, &length, &why) != VT_OK)
+        return vt_fail(e, VT_E_USAGE,
+                       "--indices is '%s', must be A:B, numbers with commas, or a file with one a line (%s)", text,
+                       why.text);
+    vt_status s = words ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for --indices");
+    for (word = words ? strtok_r(words, ",\n\r\t ", &rest) : NULL; word && s == VT_OK;
+         word = strtok_r(NULL, ",\n\r\t ", &rest))
+        s = vt_parse_int(word, &a) ? add_number(out, n, &room, a, e)
+                                   : vt_fail(e, VT_E_USAGE, "--indices: '%.40s' is not an image number", word);
+    free(words);
+    return s;
+}
+
+/* Which image each point belongs to; *from says who told. */
+static vt_status numbers(const vt_cli *c, const vt_dataset *d, vt_points *p, int64_t **out, const char **from,
+                         vt_err *e) {
+    const char *indices = vt_cli_get(c, "indices"), *file = vt_cli_get(c, "adv");
+    int64_t n = 0, room = 0;
+    if (indices && vt_cli_has(c, "images")) return vt_fail(e, VT_E_USAGE, "give --indices or --images, not both");
+    if (indices) {
+        *from = "--indices";
+        VT_TRY(parse_indices(indices, out, &n, e));
+    } else if (vt_cli_has(c, "images") || (!p->index && p->n == d->count)) {
+        int32_t *list;
+        size_t count;
+        *from = vt_cli_has(c, "images") ? "--images" : "the whole split";
+        VT_TRY(vt_cli_images(c, d, &list, &count, e));
+        vt_status s = VT_OK;
+        for (size_t i = 0; i < count && s == VT_OK; i++) s = add_number(out, &n, &room, list[i], e);
+        free(list);
+        VT_TRY(s);
+    } else if (p->index) {
+        *from = "the file's own numbers";
+        *out = p->index, n = p->n_index, p->index = NULL;
+    } else {
+        return vt_fail(e, VT_E_USAGE,
+                       "%s has %lld images and no tensor adv_index that says which: give --indices A:B "
+                       "(of %lld)",
+                       file, (long long)p->n, (long long)d->count);
+    }
+    if (n < p->n)
+        return vt_fail(e, VT_E_USAGE, "%s has %lld images, but %s names %lld", file, (long long)p->n, *from,
+                       (long long)n);
+    for (int64_t i = 0; i < p->n; i++)
+        if ((*out)[i] < 0 || (*out)[i] >= d->count)
+            return vt_fail(e, VT_E_USAGE, "%s: point %lld belongs to image %lld by %s, but %s has images 0 to %lld",
+                           file, (long long)i, (long long)(*out)[i], *from, d->path, (long long)d->count - 1);
+    if (n > p->n) printf("the first %lld of %lld numbers of %s count\n", (long long)p->n, (long long)n, *from);
+    return VT_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static vt_status distinct(const int64_t *images, int64_t n, const char *file, vt_err *e) {
+    int64_t twice = -1, *sorted = malloc((size_t)n * sizeof *sorted);
+    if (!sorted) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its image numbers", file);
+    memcpy(sorted, images, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    for (int64_t i = 1; i < n; i++)
+        if (sorted[i] == sorted[i - 1]) twice = sorted[i];
+    free(sorted);
+    return twice < 0 ? VT_OK : vt_fail(e, VT_E_USAGE, "%s: image %lld has two points", file, (long long)twice);
+}
+
+static vt_status allowance(const vt_cli *c, double *out, vt_err *e) {
+    const char *text = vt_cli_get(c, "allowance");
+    *out = 0x1p-24;
+    if (!text || !strcmp(text, "2^-24")) return VT_OK;
+    if (!vt_parse_real(text, out) || !(*out >= 0) || !(*out <= 1e-5))
+        return vt_fail(e, VT_E_USAGE, "--allowance is '%s', must be a number from 0 to 1e-5, or 2^-24", text);
+    return VT_OK;
+}
+
+static vt_status write_file(const char *path, const vt_foreign *f, void (*write)(FILE *, const vt_foreign *),
+                            vt_err *e) {
+    vt_file out;
+    if (!path) return VT_OK;
+    VT_TRY(vt_file_begin_path(&out, path, e));
+    write(out.stream, f);
+    return vt_file_commit(&out, e);
+}
+
+typedef struct job {
+    vt_model *model;
+    vt_dataset *data;
+    vt_points points;
+    int64_t *images;
+    vt_foreign f;
+} job;
+
+static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
+    vt_input_story story;
+    const char *file = vt_cli_get(c, "adv");
+    vt_foreign *f = &j->f;
+    const char *threat = vt_cli_get(c, "threat");
+    if (threat && (vt_cli_has(c, "norm") || vt_cli_has(c, "eps")))
+        return vt_fail(e, VT_E_USAGE, "--threat %.60s stands in place of --norm and --eps: give one or the other",
+                       threat);
+    if (threat) VT_TRY(vt_patch_parse(&f->patch, threat, e));
+    VT_TRY(vt_cli_norm(c, &f->norm, e));
+    f->eps_text = threat ? "1" : vt_cli_get(c, "eps");
+    VT_TRY(vt_cli_eps(f->eps_text, f->norm, &f->eps, e));
+    VT_TRY(allowance(c, &f->allowance, e));
+    VT_TRY(threads_of(c, &f->threads, e));
+    c->positional[0] = vt_cli_get(c, "weights"), c->n_positional = 1;
+    if (!c->positional[0]) return vt_fail(e, VT_E_USAGE, "vitrine verify --adv needs --weights FILE");
+    VT_TRY(vt_cli_data(c, &j->data, e));
+    VT_TRY(vt_points_open(&j->points, file, vt_cli_get(c, "tensor"), e));
+    VT_TRY(numbers(c, j->data, &j->points, &j->images, from, e));
+    VT_TRY(distinct(j->images, j->points.n, file, e));
+    VT_TRY(vt_cli_model(c, &j->model, e));
+    VT_TRY(vt_cli_input(c, j->model, j->data, (int32_t)j->images[0], &story, e));
+    VT_TRY(
+        vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
+    const vt_config *m = &j->model->config;
+    if (f->patch.size) VT_TRY(vt_patch_fit(&f->patch, m, j->model->path, e));
+    return vt_points_fit(&j->points, file, vt_config_input(m), m->mean, m->std, e);
+}
+
+static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
+    const char *from = "", *file = vt_cli_get(c, "adv");
+    vt_foreign *f = &j->f;
+    VT_TRY(open_job(j, c, &from, e));
+    f->model = j->model, f->data = j->data, f->points = &j->points, f->images = j->images;
+    f->progress = progress(), f->interrupt = vt_cli_interruptible();
+    VT_TRY(vt_foreign_run(f, e));
+    VT_TRY(write_file(vt_cli_get(c, "csv"), f, vt_foreign_csv, e));
+    VT_TRY(write_file(vt_cli_get(c, "json"), f, vt_foreign_json, e));
+    printf("%s%s%s, %s, values %.6g to %.6g; images by %s\n\n", file, *j->points.name ? ": " : "", j->points.name,
+           vt_dtype_name(j->points.dtype), j->points.low, j->points.high, from);
+    vt_foreign_table(stdout, f, SHOWN);
+    long long bad = (long long)f->count[VT_FOREIGN_VIOLATION], first = -1;
+    for (int64_t i = 0; i < j->points.n && first < 0; i++)
+        if (f->result[i].status == VT_FOREIGN_VIOLATION) first = (long long)f->result[i].image;
+    if (!bad) return VT_OK;
+    return vt_fail(e, VT_E_RANGE, "%s: %lld of %lld points violate the threat model, the first that of image %lld",
+                   file, bad, (long long)j->points.n, first);
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    static job j;
+    static vt_run_again again;
+    static vt_cli copy;
+    vt_findings found = {0};
+    bool adv = vt_cli_has(c, "adv");
+    if (adv == (c->n_positional == 1))
+        return vt_fail(e, VT_E_USAGE,
+                       adv ? "give RUNDIR or --adv FILE, not both"
+                           : "vitrine verify needs RUNDIR, or --adv FILE --weights W --data D --eps E");
+    copy = *c;
+    vt_status s = adv ? verify_adv(&j, &copy, e) : verify_run(c, &again, &found, e);
+    vt_foreign_free(&j.f);
+    free(j.images);
+    vt_points_close(&j.points);
+    vt_dataset_close(j.data);
+    vt_model_close(j.model);
+    vt_run_close(&again);
+    vt_findings_free(&found);
+    return s;
+}
+
+static const vt_arg args[] = {
+    {"adv", "FILE", "adversarial images of any tool: .safetensors, .npy or .npz, [N,3,H,W] in [0,1] or uint8"},
+    {"tensor", "NAME", "which tensor of FILE (default x_adv, else the only one of four sides)"},
+    {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (with --adv)"},
+    {"norm", "linf|l2|l1", "threat model (with --adv; default linf)"},
+    {"threat", "patch:size=N,count=N", "instead of --norm and --eps: squares in which pixels are free (with --adv)"},
+    {"indices", "A:B|LIST|FILE", "which image each point is, in this order (default: FILE's adv_index)"},
+    {"images", "A:B|FILE", "the same in ascending order, as in vitrine eval"},
+    {"allowance", "X", "rounding in the other tool, a pixel: added to eps (default 2^-24; 0: none)"},
+    {"csv", "FILE", "writes one line a point"},
+    {"json", "FILE", "writes totals and points"},
+    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_RUN_ARGS,
+    VT_MODEL_ARGS,
+    {NULL, NULL, NULL},
+};
+
+const vt_command vt_command_verify = {
+    .name = "verify",
+    .summary = "check a run's proof again, or the adversarial images of any other tool",
+    .operands = "[RUNDIR]",
+    .min_operands = 0,
+    .max_operands = 1,
+    .args = args,
+    .details =
+        "vitrine verify RUNDIR: every clean prediction and every broken image is judged again from the stored tensor,\n"
+        "with nothing but weights and data (found by run.json, or --weights and --data); hashes tell any changed byte "
+        "of\n"
+        "ledger, tensors, results, weights and data. Exit status 1 when something is not as it was.\n"
+        "vitrine verify --adv FILE --weights W --data D --eps E: label, distance and box of every point of another "
+        "tool;\n"
+        "exit status 1 when a point leaves the ball or [0,1]. The first N image numbers count for N points.",
+    .run = run,
+};

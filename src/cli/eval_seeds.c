@@ -1,0 +1,142 @@
+#include "cli/eval_seeds.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/opt.h"
+#include "eval/files.h"
+#include "eval/summary.h"
+
+enum { MOST = 64 };
+
+typedef struct seeds {
+    long long seed[MOST];
+    char text[MOST][24], out[MOST][VT_PATH_MAX];
+    vt_ledger *ledger[MOST];
+    vt_summary summary[MOST];
+    int n, opened;
+} seeds;
+
+static vt_status parse(seeds *s, const char *text, const char *out, vt_err *e) {
+    char buf[1024], *rest;
+    if (snprintf(buf, sizeof buf, "%s", text) >= (int)sizeof buf)
+        return vt_fail(e, VT_E_USAGE, "--seeds is longer than %zu characters", sizeof buf - 1);
+    for (char *word = strtok_r(buf, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+        if (s->n == MOST) return vt_fail(e, VT_E_USAGE, "--seeds names more than %d seeds", MOST);
+        if (!vt_parse_int(word, &s->seed[s->n]) || s->seed[s->n] < 0)
+            return vt_fail(e, VT_E_USAGE, "--seeds is '%s', must be whole numbers from 0, separated by commas", text);
+        for (int i = 0; i < s->n; i++)
+            if (s->seed[i] == s->seed[s->n])
+                return vt_fail(e, VT_E_USAGE, "--seeds is '%s', which names %lld twice", text, s->seed[i]);
+        snprintf(s->text[s->n], sizeof s->text[0], "%lld", s->seed[s->n]);
+        if (snprintf(s->out[s->n], sizeof s->out[0], "%s/seed-%lld", out, s->seed[s->n]) >= (int)sizeof s->out[0])
+            return vt_fail(e, VT_E_USAGE, "%s: path is too long", out);
+        s->n++;
+    }
+    return s->n > 1 ? VT_OK : vt_fail(e, VT_E_USAGE, "--seeds is '%s', must name at least two seeds", text);
+}
+
+static void set(vt_cli *c, const char *name, const char *value) {
+    for (const vt_arg *a = c->command->args; a->name; a++)
+        if (!strcmp(a->name, name)) c->given[c->n_given].arg = a, c->given[c->n_given++].value = value;
+}
+
+static vt_status run_all(seeds *s, const vt_cli *c, vt_status (*once)(const vt_cli *c, vt_err *e), vt_err *e) {
+    static vt_cli one;
+    if (c->n_given + 2 > (int)(sizeof c->given / sizeof *c->given)) return vt_fail(e, VT_E_USAGE, "too many options");
+    for (int i = 0; i < s->n; i++) {
+        one = *c;
+        set(&one, "seed", s->text[i]);
+        set(&one, "out", s->out[i]);
+        printf("\n---- seed %s ----\n", s->text[i]);
+        VT_TRY(once(&one, e));
+    }
+    for (int i = 0; i < s->n; i++, s->opened++) {
+        VT_TRY(vt_ledger_open(&s->ledger[i], s->out[i], e));
+        vt_status st = vt_summary_make(&s->summary[i], s->ledger[i], 0, e);
+        if (st != VT_OK) return vt_ledger_close(s->ledger[i]), st;
+    }
+    return VT_OK;
+}
+
+/* Under how many seeds each image is broken or wrong: broken[image]. */
+static void tally(const vt_ledger *l, uint8_t *seen, uint8_t *broken, size_t n) {
+    memset(seen, 0, n);
+    for (size_t i = 0; i < l->count; i++) {
+        const vt_record *r = &l->records[i];
+        bool bad = r->status == VT_RECORD_BROKEN || r->status == VT_RECORD_WRONG;
+        if ((size_t)r->image < n && bad && !seen[r->image]) seen[r->image] = 1, broken[r->image]++;
+    }
+}
+
+/* Images that some seeds break and others do not, and those that none breaks. */
+static vt_status across(const seeds *s, int64_t *depends, int64_t *robust, vt_err *e) {
+    size_t n = 0;
+    const vt_ledger *first = s->ledger[0];
+    for (size_t i = 0; i < first->count; i++)
+        if ((size_t)first->records[i].image >= n) n = (size_t)first->records[i].image + 1;
+    uint8_t *seen = calloc(2 * n + 1, 1), *broken = seen + n;
+    if (!seen) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
+    for (int i = 0; i < s->n; i++) tally(s->ledger[i], seen, broken, n);
+    *depends = *robust = 0;
+    for (size_t i = 0; i < first->count; i++) {
+        const vt_record *r = &first->records[i];
+        if (r->entry) continue;
+        *robust += !broken[r->image];
+        *depends += broken[r->image] && broken[r->image] < s->n;
+    }
+    free(seen);
+    return VT_OK;
+}
+
+static vt_status report(const seeds *s, const char *out, vt_err *e) {
+    vt_row r;
+    int64_t depends = 0, robust = 0;
+    json_t *rows = json_array(), *list = json_array();
+    VT_TRY(across(s, &depends, &robust, e));
+    printf("\n---- %d seeds ----\n%-18s %9s %9s %9s %9s\n", s->n, "", "mean %", "least %", "most %", "range");
+    for (int i = 0; vt_summary_row(&s->summary[0], i, &r); i++) {
+        double sum = 0, low = 101, high = -1;
+        char label[64];
+        json_t *counts = json_array();
+        for (int k = 0; k < s->n; k++) {
+            vt_summary_row(&s->summary[k], i, &r);
+            sum += r.percent;
+            low = r.percent < low ? r.percent : low, high = r.percent > high ? r.percent : high;
+            json_array_append_new(counts, json_integer((json_int_t)r.count));
+        }
+        snprintf(label, sizeof label, "%s%s", r.level ? "  " : "", r.label);
+        printf("%-18s %9.2f %9.2f %9.2f %9.2f\n", label, sum / s->n, low, high, high - low);
+        json_array_append_new(rows, json_pack("{s:s,s:i,s:o,s:I,s:f,s:f,s:f}", "row", r.label, "level", r.level,
+                                              "counts", counts, "total", (json_int_t)r.total, "mean", sum / s->n, "low",
+                                              low, "high", high));
+    }
+    printf("\n%lld of %lld images are broken under some seeds and not under others; %lld under none\n",
+           (long long)depends, (long long)s->summary[0].total, (long long)robust);
+    for (int k = 0; k < s->n; k++) json_array_append_new(list, json_integer(s->seed[k]));
+    json_t *o = json_pack("{s:o,s:o,s:I,s:I}", "seeds", list, "rows", rows, "depends_on_seed", (json_int_t)depends,
+                          "robust_under_all", (json_int_t)robust);
+    vt_file f;
+    vt_status st = o ? vt_file_begin(&f, out, "seeds.json", e) : vt_fail(e, VT_E_MEMORY, "no memory for seeds.json");
+    if (st == VT_OK) {
+        json_dumpf(o, f.stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+        fputc('\n', f.stream);
+        st = vt_file_commit(&f, e);
+    }
+    json_decref(o);
+    return st;
+}
+
+vt_status vt_eval_seeds(const vt_cli *c, vt_status (*once)(const vt_cli *c, vt_err *e), vt_err *e) {
+    const char *out = vt_cli_get(c, "out");
+    if (!out) return vt_fail(e, VT_E_USAGE, "--seeds needs --out FOLDER");
+    if (vt_cli_has(c, "seed")) return vt_fail(e, VT_E_USAGE, "give --seed or --seeds, not both");
+    seeds *s = calloc(1, sizeof *s);
+    if (!s) return vt_fail(e, VT_E_MEMORY, "no memory for --seeds");
+    vt_status st = parse(s, vt_cli_get(c, "seeds"), out, e);
+    if (st == VT_OK) st = run_all(s, c, once, e);
+    if (st == VT_OK) st = report(s, out, e);
+    for (int i = 0; i < s->opened; i++) vt_summary_free(&s->summary[i]), vt_ledger_close(s->ledger[i]);
+    free(s);
+    return st;
+}

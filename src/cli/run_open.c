@@ -1,0 +1,152 @@
+#include "cli/run_open.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "cli/run_args.h"
+#include "eval/evaluate.h"
+#include "eval/files.h"
+
+extern const vt_command vt_command_eval;
+
+/* ---- the command line of run.json ---- */
+
+/* Whatever command made the run: its options of the same name mean the same. */
+static const vt_command *command_named(const char *name) {
+    int n;
+    const vt_command *const *all = vt_commands(&n);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(all[i]->name, name)) return all[i];
+    return &vt_command_eval;
+}
+
+static vt_status read_command(vt_run_again *r, const char *dir, const vt_cli *c, vt_err *e) {
+    char path[VT_PATH_MAX], *argv[1024];
+    bool told = vt_cli_has(c, "weights") && vt_cli_has(c, "data");
+    if (!vt_path(path, dir, "run.json")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    r->cli.command = &vt_command_eval;
+    if (access(path, F_OK) != 0) { /* a merged run */
+        if (told) return VT_OK;
+        return vt_fail(e, VT_E_USAGE,
+                       "%s does not exist, so nothing says where the weights and the data are: give "
+                       "--weights and --data",
+                       path);
+    }
+    json_error_t why;
+    r->command = json_load_file(path, 0, &why);
+    const json_t *list = json_object_get(r->command, "command");
+    const char *name = json_string_value(json_array_get(list, 1));
+    size_t n = json_array_size(list), k = 0;
+    r->cli.command = command_named(name ? name : "");
+    for (size_t i = 2; i < n && k < sizeof argv / sizeof *argv; i++) {
+        const char *word = json_string_value(json_array_get(list, i));
+        argv[k++] = (char *)(uintptr_t)(word ? word : "");
+    }
+    if (k && r->cli.command->max_operands > 0 && vt_cli_parse(&r->cli, (int)k, argv, NULL) == VT_OK) return VT_OK;
+    if (!told)
+        return vt_fail(e, VT_E_FORMAT, "%s: does not hold the command of an evaluation: give --weights and --data",
+                       path);
+    r->cli = (vt_cli){.command = &vt_command_eval};
+    return VT_OK;
+}
+
+static void append(vt_cli *cli, const char *name, const char *value) {
+    for (const vt_arg *a = cli->command->args; a->name; a++)
+        if (!strcmp(a->name, name) && cli->n_given < (int)(sizeof cli->given / sizeof *cli->given)) {
+            cli->given[cli->n_given].arg = a;
+            cli->given[cli->n_given++].value = value;
+            return;
+        }
+}
+
+/* A relative path that is not there from here may be from where the evaluation ran. */
+static const char *placed(const vt_run_again *r, const char *path, char buf[4096]) {
+    const char *from = json_string_value(json_object_get(r->command, "directory"));
+    if (*path == '/' || !from || access(path, F_OK) == 0) return path;
+    if (snprintf(buf, 4096, "%s/%s", from, path) >= 4096 || access(buf, F_OK) != 0) return path;
+    return buf;
+}
+
+static vt_status complete(vt_run_again *r, const char *dir, const vt_cli *c, vt_err *e) {
+    const char *weights = vt_cli_get(c, "weights"), *data = vt_cli_get(&r->cli, "data");
+    if (!weights && r->cli.n_positional) weights = placed(r, r->cli.positional[0], r->weights);
+    if (!vt_cli_has(c, "data") && data) append(&r->cli, "data", placed(r, data, r->folder));
+    for (int i = 0; i < c->n_given; i++) append(&r->cli, c->given[i].arg->name, c->given[i].value);
+    if (!weights || !vt_cli_has(&r->cli, "data"))
+        return vt_fail(e, VT_E_USAGE, "%s: give --weights and --data, run.json does not name them", dir);
+    r->cli.positional[0] = weights, r->cli.n_positional = 1;
+    return VT_OK;
+}
+
+/* ---- weights and data ---- */
+
+static vt_status same(const vt_run_again *r, const json_t *now, vt_err *e) {
+    const json_t *then = r->ledger->header, *a = json_object_get(then, "data"), *b = json_object_get(now, "data");
+    const char *dir = r->ledger->dir, *w = vt_header_text(then, "weights"), *d = vt_header_text(a, "sha256");
+    char names[200];
+    if (strcmp(w, r->model->sha256))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s is not the checkpoint of %s: its SHA-256 is %.16s..., the ledger says %.16s...",
+                       r->model->path, dir, r->model->sha256, w);
+    if (strcmp(d, r->data->hash))
+        return vt_fail(e, VT_E_FORMAT, "%s are not the data of %s: their SHA-256 is %.16s..., the ledger says %.16s...",
+                       r->data->path, dir, r->data->hash, d);
+    const char *what = "data";
+    bool differ = vt_header_difference(a, b, false, names, sizeof names);
+    if (!differ) {
+        what = "model";
+        differ =
+            vt_header_difference(json_object_get(then, what), json_object_get(now, what), false, names, sizeof names);
+    }
+    if (!differ) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: its ledger describes the %s otherwise (%s): give the options of that evaluation",
+                   dir, what, names);
+}
+
+static int32_t first_image(const vt_ledger *l) {
+    int32_t first = INT32_MAX;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->records[i].image < first) first = l->records[i].image;
+    return l->count ? first : 0;
+}
+
+static vt_status open_all(vt_run_again *r, vt_err *e) {
+    int32_t first = first_image(r->ledger);
+    VT_TRY(vt_cli_data(&r->cli, &r->data, e));
+    VT_TRY(vt_cli_model(&r->cli, &r->model, e));
+    if (strcmp(r->data->hash, vt_header_text(json_object_get(r->ledger->header, "data"), "sha256")) == 0) {
+        VT_TRY(vt_cli_input(&r->cli, r->model, r->data, first, &r->input, e));
+        VT_TRY(vt_dataset_fit_head(r->data, r->model->config.classes, vt_cli_has(&r->cli, "restrict-classes"),
+                                   r->model->path, e));
+    }
+    vt_eval v = {.model = r->model, .data = r->data, .input = r->input, .eps_text = ""};
+    json_t *now = vt_eval_header(&v);
+    if (!now) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", r->ledger->dir);
+    vt_status s = same(r, now, e);
+    json_decref(now);
+    return s;
+}
+
+vt_status vt_run_has_tensors(const char *dir, vt_err *e) {
+    char path[VT_PATH_MAX];
+    if (!vt_ledger_exists(dir) || (vt_path(path, dir, "adv.bin") && access(path, F_OK) == 0)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s has no adv.bin: the tensors of its broken images are missing", dir);
+}
+
+vt_status vt_run_open(vt_run_again *r, const char *dir, const vt_cli *c, vt_err *e) {
+    *r = (vt_run_again){0};
+    VT_TRY(vt_run_has_tensors(dir, e));
+    VT_TRY(vt_ledger_open(&r->ledger, dir, e));
+    VT_TRY(read_command(r, dir, c, e));
+    VT_TRY(complete(r, dir, c, e));
+    return open_all(r, e);
+}
+
+void vt_run_close(vt_run_again *r) {
+    vt_ledger_close(r->ledger);
+    vt_dataset_close(r->data);
+    vt_model_close(r->model);
+    json_decref(r->command);
+    *r = (vt_run_again){0};
+}

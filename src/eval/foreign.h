@@ -1,0 +1,66 @@
+/* Adversarial images of any tool, judged as ours are: norms in double on the float32 values, the box, the label by
+ * fresh forwards in float and in double. */
+#ifndef VT_EVAL_FOREIGN_H
+#define VT_EVAL_FOREIGN_H
+
+#include <signal.h>
+#include <stdio.h>
+#include "attacks/ball.h"
+#include "core/progress.h"
+#include "eval/verify.h"
+#include "io/dataset.h"
+#include "io/points.h"
+#include "models/model.h"
+
+#define VT_FOREIGN_LIST(X)                                                                                             \
+    X(BROKEN, "broken")       /* inside, right without perturbation and wrong with it */                               \
+    X(ROBUST, "robust")       /* inside, right with it */                                                              \
+    X(WRONG, "wrong")         /* the clean image is misclassified already */                                           \
+    X(VIOLATION, "violation") /* outside of the ball or of [0,1], or not finite */
+typedef enum vt_foreign_status {
+#define VT_FOREIGN_ENUM(id, text) VT_FOREIGN_##id,
+    VT_FOREIGN_LIST(VT_FOREIGN_ENUM)
+#undef VT_FOREIGN_ENUM
+        VT_FOREIGN_COUNT
+} vt_foreign_status;
+const char *vt_foreign_name(vt_foreign_status s);
+
+typedef struct vt_foreign_point {
+    int64_t image;
+    int label, clean; /* class of the clean image */
+    vt_verdict v;
+    double excess;               /* norm - eps, 0 when inside without allowance */
+    int64_t outside, not_finite; /* values below 0 or above 1; NaN or infinite */
+    vt_foreign_status status;
+} vt_foreign_point;
+
+typedef struct vt_foreign {
+    const vt_model *model;
+    const vt_dataset *data;
+    const vt_points *points;
+    const int64_t *images; /* [points->n], which image each point belongs to */
+    vt_norm norm;
+    double eps;
+    const char *eps_text;
+    vt_patch patch; /* size > 0: the patch threat, in place of norm and eps (which are linf and 1) */
+    /* How far rounding in another program may have moved each pixel: added to eps as it is for linf, times sqrt of the
+     * number of pixels for l2, times that number for l1. The box has none. */
+    double allowance;
+    int threads;
+    vt_progress progress;
+    const volatile sig_atomic_t *interrupt;
+    vt_foreign_point *result;                             /* [points->n], by vt_foreign_run */
+    int64_t count[VT_FOREIGN_COUNT], borderline, allowed; /* allowed: inside by the allowance alone */
+} vt_foreign;
+
+vt_status vt_foreign_run(vt_foreign *f, vt_err *e);
+void vt_foreign_free(vt_foreign *f);
+double vt_foreign_allowance(const vt_foreign *f); /* on the norm */
+
+/* Table of the points and totals; the same as CSV; the same as JSON. most: points in the table, those with violations
+ * first to be shown (0: all). */
+void vt_foreign_table(FILE *out, const vt_foreign *f, int64_t most);
+void vt_foreign_csv(FILE *out, const vt_foreign *f);
+void vt_foreign_json(FILE *out, const vt_foreign *f);
+
+#endif

@@ -1,0 +1,230 @@
+#include "eval/recheck.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/gemm.h"
+#include "core/threads.h"
+#include "core/version.h"
+#include "eval/judge.h"
+#include "eval/summary.h"
+
+#define TEXT 240
+
+void vt_findings_add(vt_findings *f, const char *format, ...) {
+    char text[600];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    if (f->n == f->capacity) {
+        size_t capacity = f->capacity ? 2 * f->capacity : 16;
+        char **more = realloc(f->text, capacity * sizeof *more);
+        if (!more) return; /* one finding fails a check, and there are some already */
+        f->text = more, f->capacity = capacity;
+    }
+    char *copy = strdup(text);
+    if (copy) f->text[f->n++] = copy;
+}
+
+void vt_findings_free(vt_findings *f) {
+    for (size_t i = 0; i < f->n; i++) free(f->text[i]);
+    free(f->text);
+    *f = (vt_findings){0};
+}
+
+/* One thread: what it found of its item. */
+typedef struct worker {
+    vt_judge judge;
+    char text[TEXT];
+    bool broken, borderline;
+} worker;
+
+typedef struct job {
+    vt_recheck *r;
+    vt_findings *found;
+    worker *workers;
+    vt_norm norm;
+    double eps;
+    vt_patch patch;   /* size 0: a norm's ball */
+    size_t *items, n; /* records to look at */
+} job;
+
+/* "image 7 after pgd" */
+static const char *where(const vt_ledger *l, const vt_record *r, char buf[100]) {
+    const json_t *attack = json_array_get(json_object_get(l->header, "attacks"), (size_t)r->entry - 1);
+    const json_t *stage = json_array_get(json_object_get(attack, "stages"), (size_t)r->stage);
+    if (r->entry)
+        snprintf(buf, 100, "image %d after %.32s", r->image, vt_header_text(stage, "name"));
+    else
+        snprintf(buf, 100, "image %d", r->image);
+    return buf;
+}
+
+/* Another build multiplies in another order. A logit then moves by about its float noise, which the verdict itself has
+ * measured; in double by 1e-11 of its size. */
+static bool near(const vt_recheck *r, double now, double then, double slack) {
+    if (isnan(now) && isnan(then)) return true;
+    return r->exact ? now == then : fabs(now - then) <= slack;
+}
+
+static void compare(worker *w, const vt_recheck *c, const vt_record *r, const vt_verdict *v, uint8_t status) {
+    char at[100];
+    where(c->ledger, r, at);
+    double wide = 8 * v->noise + 1e-4, narrow = 1e-9 * (1 + fabs(v->margin64));
+    if (status != r->status)
+        snprintf(w->text, TEXT, "%s is %s, the ledger says %s", at, vt_record_status_name((vt_record_status)status),
+                 vt_record_status_name((vt_record_status)r->status));
+    else if (v->pred != r->pred || v->pred64 != r->pred64)
+        snprintf(w->text, TEXT, "%s is taken for class %d (%d in double), the ledger says %d (%d)", at, v->pred,
+                 v->pred64, r->pred, r->pred64);
+    else if (r->entry && (v->linf != r->linf || v->l2 != r->l2 || (v->l1 != r->l1 && !isnan(r->l1))))
+        snprintf(w->text, TEXT, "%s lies at linf %.9g, l2 %.9g, l1 %.9g, the ledger says %.9g, %.9g, %.9g", at, v->linf,
+                 v->l2, v->l1, r->linf, r->l2, r->l1);
+    else if (!near(c, v->margin, r->margin, wide) || !near(c, v->margin64, r->margin64, narrow))
+        snprintf(w->text, TEXT, "%s has margin %.9g (%.9g in double), the ledger says %.9g (%.9g)", at, v->margin,
+                 v->margin64, r->margin, r->margin64);
+    else if (c->exact && (v->broken && v->borderline) != r->borderline)
+        snprintf(w->text, TEXT, "%s is %sborderline, the ledger says otherwise", at, r->borderline ? "not " : "");
+}
+
+static void judge_clean(worker *w, const vt_recheck *c, const vt_record *r) {
+    vt_verdict v;
+    vt_judge *j = &w->judge;
+    if (vt_sha_prefix(j->x, j->model.pixels * sizeof(float)) != r->sha) {
+        snprintf(w->text, TEXT, "image %d: its pixels are not those that were evaluated", r->image);
+        return;
+    }
+    vt_predict(&v, &j->model, j->x, r->label, j->z);
+    compare(w, c, r, &v, v.pred == r->label ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
+}
+
+/* An attack may have had a radius of its own (a curve's points). */
+static double radius(const job *k, const vt_record *r) {
+    const json_t *attack = json_array_get(json_object_get(k->r->ledger->header, "attacks"), (size_t)r->entry - 1);
+    const json_t *own = json_object_get(json_object_get(attack, "at"), "value");
+    return json_is_number(own) ? json_number_value(own) : k->eps;
+}
+
+static void judge_point(worker *w, const job *k, const vt_record *r) {
+    vt_verdict v;
+    vt_err why = {0};
+    vt_judge *j = &w->judge;
+    if (vt_ledger_read_adv(k->r->ledger, r, j->x_adv, &why) != VT_OK) {
+        snprintf(w->text, TEXT, "%.239s", why.text);
+        return;
+    }
+    vt_verify(&v, &j->model, j->x, j->x_adv, r->label, k->norm, radius(k, r), j->z, j->z64);
+    if (k->patch.size) vt_verify_patch(&v, j->x, j->x_adv, j->side, j->side, &k->patch);
+    w->broken = v.broken, w->borderline = v.borderline;
+    compare(w, k->r, r, &v, !v.inside ? VT_RECORD_INVALID : v.broken ? VT_RECORD_BROKEN : VT_RECORD_ROBUST);
+}
+
+static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
+    job *k = ctx;
+    worker *w = &k->workers[thread];
+    const vt_record *r = &k->r->ledger->records[k->items[item]];
+    int label;
+    if (k->r->interrupt && *k->r->interrupt) return VT_INTERRUPTED;
+    *w->text = 0, w->broken = w->borderline = false;
+    VT_TRY(vt_judge_image(&w->judge, r->image, &label, e));
+    if (label != r->label)
+        snprintf(w->text, TEXT, "image %d has label %d, the ledger says %d", r->image, label, r->label);
+    else if (r->entry)
+        judge_point(w, k, r);
+    else
+        judge_clean(w, k->r, r);
+    return VT_OK;
+}
+
+static void commit(void *ctx, int thread, size_t item) {
+    job *k = ctx;
+    const worker *w = &k->workers[thread];
+    const vt_record *r = &k->r->ledger->records[k->items[item]];
+    if (*w->text) vt_findings_add(k->found, "%s", w->text);
+    k->r->clean += r->entry == 0, k->r->points += r->entry > 0;
+    k->r->broken += w->broken, k->r->borderline += w->borderline;
+    char note[48];
+    snprintf(note, sizeof note, "findings %zu", k->found->n);
+    vt_progress_step(&k->r->progress, item + 1, note);
+}
+
+/* Before any work: is every tensor there that a broken image needs? */
+static vt_status tensors_there(const vt_ledger *l, vt_findings *found, vt_err *e) {
+    int64_t bytes = (int64_t)(l->pixels * sizeof(float)), stored = 0;
+    char at[100];
+    for (size_t i = 0; i < l->count; i++) {
+        const vt_record *r = &l->records[i];
+        if (r->status == VT_RECORD_BROKEN && r->adv < 0)
+            return vt_fail(e, VT_E_USAGE, "%s/ledger.jsonl: %s is broken, but its line names no tensor in adv.bin",
+                           l->dir, where(l, r, at));
+        if (r->adv > l->adv_length - bytes && r->adv >= 0)
+            return vt_fail(e, VT_E_USAGE, "%s/adv.bin has %lld bytes: the tensor of %s, at byte %lld, is missing",
+                           l->dir, (long long)l->adv_length, where(l, r, at), (long long)r->adv);
+        stored += r->adv >= 0;
+    }
+    if (l->adv_length != stored * bytes)
+        vt_findings_add(found, "adv.bin has %lld bytes, %lld tensors take %lld", (long long)l->adv_length,
+                        (long long)stored, (long long)(stored * bytes));
+    return VT_OK;
+}
+
+static vt_status finished(const vt_ledger *l, vt_err *e) {
+    vt_summary s;
+    VT_TRY(vt_summary_make(&s, l, 0, e));
+    long long pending = (long long)s.pending;
+    int64_t total = s.total;
+    vt_summary_free(&s);
+    if (pending || !total)
+        return vt_fail(e, VT_E_USAGE, "%s is not finished: %lld image-stages are missing; go on with --resume", l->dir,
+                       pending);
+    return VT_OK;
+}
+
+/* Norm and radius, or squares, as the header has them. */
+static bool read_threat(job *k, const json_t *header) {
+    const json_t *eps = json_object_get(header, "eps_value");
+    const json_t *patch = json_object_get(json_object_get(header, "threat"), "patch");
+    if (!json_is_number(eps)) return false;
+    k->eps = json_number_value(eps);
+    if (!patch) return vt_norm_find(vt_header_text(header, "norm"), &k->norm);
+    k->patch = (vt_patch){.size = (int)json_integer_value(json_object_get(patch, "size")),
+                          .count = (int)json_integer_value(json_object_get(patch, "count")),
+                          .aligned = json_is_true(json_object_get(patch, "aligned"))};
+    return k->patch.size > 0 && k->patch.count > 0 && k->patch.count <= VT_PATCH_MOST;
+}
+
+static vt_status prepare(job *k, vt_err *e) {
+    const vt_ledger *l = k->r->ledger;
+    char kernels[128];
+    vt_gemm_kernels(kernels, sizeof kernels);
+    k->r->exact = !strcmp(kernels, vt_header_text(l->header, "blas")) &&
+                  !strcmp(VT_COMPILER, vt_header_text(l->header, "compiler"));
+    if (!read_threat(k, l->header))
+        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its header does not state norm and eps", l->dir);
+    if (k->patch.size) VT_TRY(vt_patch_fit(&k->patch, &k->r->model->config, k->r->model->path, e));
+    k->items = calloc(l->count + 1, sizeof *k->items);
+    k->workers = calloc((size_t)k->r->threads, sizeof *k->workers);
+    if (!k->items || !k->workers) return vt_fail(e, VT_E_MEMORY, "%s: no memory to check it", l->dir);
+    for (size_t i = 0; i < l->count; i++)
+        if (l->records[i].entry == 0 || l->records[i].adv >= 0) k->items[k->n++] = i;
+    for (int i = 0; i < k->r->threads; i++) VT_TRY(vt_judge_open(&k->workers[i].judge, k->r->model, k->r->data, e));
+    return VT_OK;
+}
+
+vt_status vt_recheck_run(vt_recheck *r, vt_findings *found, vt_err *e) {
+    job k = {.r = r, .found = found};
+    VT_TRY(finished(r->ledger, e));
+    VT_TRY(tensors_there(r->ledger, found, e));
+    vt_status s = prepare(&k, e);
+    if (s == VT_OK) {
+        vt_progress_begin(&r->progress, "verify", 0, k.n);
+        s = vt_for_each_in_order(k.n, r->threads, one, commit, &k, e);
+        vt_progress_end(&r->progress, "done");
+    }
+    for (int i = 0; k.workers && i < r->threads; i++) vt_judge_close(&k.workers[i].judge);
+    free(k.workers), free(k.items);
+    return s;
+}

@@ -1,0 +1,20 @@
+/* SHA256SUMS: what the files of a finished run were when it ended, in the form that `sha256sum -c` reads; and run.json,
+ * which differs from machine to machine and so carries its own hash. A byte changed later is noticed by either. */
+#ifndef VT_EVAL_SEAL_H
+#define VT_EVAL_SEAL_H
+
+#include <jansson.h>
+#include <stdio.h>
+#include "eval/ledger.h"
+#include "eval/recheck.h"
+
+/* Names the ledger, adv.bin, every report, and what --save-adv and --save-npz wrote. Call it last. */
+vt_status vt_seal_write(const char *dir, vt_err *e);
+/* Findings: files that are not as SHA256SUMS says, or are missing; reports that are not what the ledger gives; a
+ * changed run.json. A folder without SHA256SUMS is a finding too. */
+vt_status vt_seal_check(const vt_ledger *l, vt_findings *found, vt_err *e);
+
+/* o as text with its hash as the last key, "sha256": of the text itself, with zeros in the hash's place. */
+vt_status vt_seal_json(json_t *o, FILE *f, vt_err *e);
+
+#endif

@@ -1,0 +1,27 @@
+/* A run as one HTML page for people: no network, no script, pictures as data URIs, light and dark. Well-formed XML too,
+ * so that any parser can check it. */
+#ifndef VT_EVAL_SHOW_H
+#define VT_EVAL_SHOW_H
+
+#include "eval/chart.h"
+#include "eval/ledger.h"
+#include "eval/summary.h"
+#include "io/dataset.h"
+
+typedef struct vt_show {
+    const vt_ledger *ledger;
+    const vt_summary *summary;
+    const vt_dataset *data; /* NULL: no pictures */
+    int side;               /* of the model's input */
+    int pictures;           /* at most this many images in the grid */
+    const vt_mark *curve;   /* accuracy over eps, x in units of the ledger's eps; less than two points: no chart */
+    size_t n_curve;
+    const char *axis; /* of the curve */
+} vt_show;
+
+vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e);
+
+/* show_grid.c: the grid of clean, adversarial and magnified difference images. */
+vt_status vt_show_grid(FILE *f, const vt_show *s, vt_err *e);
+
+#endif

@@ -1,0 +1,93 @@
+#!/usr/bin/env bats
+# vitrine show: a run as one self-contained HTML page.
+load helpers
+
+setup_file() {
+    load helpers
+    export R=$BATS_FILE_TMPDIR/run
+    cd "$ROOT"
+    "$VITRINE" eval weights/shapes10-vit --data datasets/shapes10 --images 0:40 --eps 4/255 --attack fgsm --attack pgd:steps=5 \
+        --out "$R" >/dev/null
+    "$VITRINE" eval weights/shapes10-vit --data datasets/shapes10 --images 0:40 --eps 1/255 --attack pgd:steps=5 --out "$R-1" >/dev/null
+}
+
+@test "the page stands alone: well-formed, no script, no address but the namespace" {
+    good show "$R" --out p.html
+    [ "$output" = p.html ]
+    xmllint --noout p.html
+    [ "$(xmllint --xpath 'count(//*[local-name()="script" or local-name()="link" or local-name()="iframe"])' p.html)" = 0 ]
+    [ "$(grep -o 'https\?://[^"]*' p.html | sort -u)" = http://www.w3.org/1999/xhtml ]
+    [ "$(grep -o 'src="[^:]*:' p.html | sort -u)" = 'src="data:' ]
+    good show "$R" --out q.html
+    cmp p.html q.html
+}
+
+@test "the numbers are those of results.json" {
+    good show "$R" --out p.html
+    cell() { xmllint --xpath "string(//*[local-name()='tr'][*[1]='$1']/*[$2])" p.html; }
+    for a in fgsm pgd; do
+        jq -r ".attacks[] | select(.name == \"$a\") | [\"\(.robust) / \(.total)\", .borderline, .gradients, .forwards] | @tsv" "$R/results.json" >want
+        [ "$(cell $a 2)"$'\t'"$(cell $a 5)"$'\t'"$(cell $a 6)"$'\t'"$(cell $a 7)" = "$(cat want)" ]
+    done
+    [ "$(cell clean 2)" = "$(jq -r '.clean | "\(.correct) / \(.total)"' "$R/results.json")" ]
+    [ "$(cell 'worst case' 2)" = "$(jq -r '.worst_case | "\(.robust) / \(.total)"' "$R/results.json")" ]
+    grep -q "$(jq -r .weights "$R/results.json")" p.html
+}
+
+@test "three pictures for each broken image, and they are PNGs of its pixels" {
+    good show "$R" --out p.html --pictures 1000
+    broken=$(jq -s '[.[] | select(.status == "broken") | .image] | unique | length' "$R/ledger.jsonl")
+    [ "$broken" -gt 5 ]
+    [ "$(xmllint --xpath 'count(//*[local-name()="figure"])' p.html)" = "$broken" ]
+    [ "$(grep -o '<img ' p.html | wc -l)" = $((3 * broken)) ]
+    good show "$R" --out few.html --pictures 4
+    [ "$(xmllint --xpath 'count(//*[local-name()="figure"])' few.html)" = 4 ]
+    grep -o 'base64,[A-Za-z0-9+/=]*' p.html | head -n 1 | cut -c8- | base64 -d >first.png
+    [ "$(head -c 8 first.png | od -An -tx1 | tr -d ' ')" = 89504e470d0a1a0a ]
+    # the clean picture of the first broken image, as the data set has it
+    image=$(jq -s '[.[] | select(.status == "broken") | .image] | min' "$R/ledger.jsonl")
+    mkdir -p d/test/a d/test/b && cp first.png d/test/a/x.png && cp first.png d/test/b/x.png
+    tail -c +$((image * 3073 + 2)) "$ROOT/datasets/shapes10/test_batch.bin" | head -c 3072 >want
+    good new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=2 --seed 0 -o w.safetensors
+    good eval w.safetensors --data d --out e
+    # the hash of its float32 pixels is that of the run's clean line
+    [ "$(jq -r 'select(.image == 0) | .sha' e/ledger.jsonl)" = "$(jq -r "select(.image == $image and .entry == 0) | .sha" "$R/ledger.jsonl")" ]
+    good show "$R" --out none.html --pictures 0
+    ! grep -q '<img ' none.html
+}
+
+@test "several runs, or a curve.csv, give the curve over eps" {
+    good show "$R" --out one.html
+    ! grep -q "Accuracy over eps" one.html
+    good show "$R" "$R-1" --out two.html
+    xmllint --noout two.html
+    grep -q "Accuracy over eps" two.html
+    a=$(jq .worst_case.percent "$R/results.json") b=$(jq .worst_case.percent "$R-1/results.json") c=$(jq .clean.percent "$R/results.json")
+    [ "$(grep -o '<circle[^>]*><title>[^<]*' two.html | sed 's/.*<title>//' | xargs -d '\n')" = "$(printf '0: %.2f %% 1: %.2f %% 4: %.2f %%' "$c" "$b" "$a")" ]
+    cp -r "$R" r
+    printf 'robust,eps,percent,attack\n9,0.00392156862745098,50,x\n4,0.00784313725490196,25,y\n' >r/curve.csv
+    good show r --out curve.html
+    grep -q '<title>2: 25.00 %' curve.html
+    printf 'a,b\n1,2\n' >r/curve.csv
+    bad 1 "curve.csv" "no columns eps and percent" -- show r --out bad.html
+    [ ! -e bad.html ]
+}
+
+@test "names from outside are escaped" {
+    name='<b>&"q"'$'\xff'
+    cp -r "$R" "$name"
+    good show "$name" --out p.html
+    xmllint --noout p.html
+    ! grep -q '<b>&' p.html
+    grep -qF '&lt;b&gt;&amp;&quot;q&quot;?' p.html
+}
+
+@test "wrong usage of show" {
+    bad 2 "needs RUNDIR" -- show
+    bad 1 "nowhere" -- show nowhere
+    bad 2 "--pictures" -- show "$R" --pictures -1
+    quick --images 0:5 --norm l2 --eps 0.5 --attack fgsm --out r2
+    bad 2 "no common eps" -- show "$R" r2 --out p.html
+    bad 1 "is not the checkpoint" -- show "$R" --weights "$W" --out p.html
+    [ ! -e p.html ]
+}

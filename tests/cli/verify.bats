@@ -1,0 +1,162 @@
+#!/usr/bin/env bats
+# vitrine verify RUNDIR: a run judged again from what it left, and any byte that changed since.
+load helpers
+
+setup_file() {
+    load helpers
+    export R=$BATS_FILE_TMPDIR/run
+    cd "$ROOT"
+    "$VITRINE" eval weights/shapes10-vit --data datasets/shapes10 --images 0:30 --eps 4/255 --attack fgsm --attack pgd:steps=3 \
+        --save-npz --out "$R" >/dev/null
+}
+
+# flip FILE OFFSET: changes the lowest bit of one byte
+flip() {
+    local b
+    b=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
+    poke "$1" "$2" "$(byte $((b ^ 1)))"
+}
+
+# reseal DIR: what somebody does who wants a change to stay unnoticed
+reseal() { (cd "$1" && sha256sum $(sed 's/^.\{66\}//' SHA256SUMS) >sums && mv sums SHA256SUMS); }
+
+@test "a run is as it was: every stored point is judged again, nothing is written" {
+    before=$(sums "$R")
+    good verify "$R"
+    says "everything is as the ledger" "clean predictions made again   30" "to the last bit"
+    n=$(grep -c '"status":"broken"' "$R/ledger.jsonl")
+    [ "$n" -gt 10 ]
+    says "$n: $n broken"
+    [ "$(sums "$R")" = "$before" ]
+    (cd "$R" && sha256sum -c --quiet SHA256SUMS) # anybody's tool reads it
+    good verify "$R" --threads 1
+}
+
+@test "the paths of run.json also count from where the run was made" {
+    good verify "$R" # the run was made in another folder than this one
+    bad 1 "nowhere" -- verify "$R" --weights nowhere
+    bad 2 "--eps goes with --adv" -- verify "$R" --eps 4/255
+}
+
+@test "one changed bit of any file is noticed, and the file is named" {
+    for f in adv.bin ledger.jsonl results.json table.csv table.md table.tex run.json adv/pgd.npz; do
+        size=$(stat -c %s "$R/$f")
+        for part in 10 50 97; do
+            rm -rf c && cp -r "$R" c
+            flip "c/$f" $((size * part / 100))
+            vt verify c
+            [ "$status" = 1 ] || fail "$f, byte at $part %: status $status, $stderr"
+            [[ "$output$stderr" == *"$f"* ]] || fail "$f is not named: $output$stderr"
+        done
+    done
+    size=$(stat -c %s "$R/SHA256SUMS")
+    for at in 3 65 70 $((size - 1)); do
+        rm -rf c && cp -r "$R" c
+        flip c/SHA256SUMS "$at"
+        vt verify c
+        [ "$status" = 1 ] || fail "SHA256SUMS, byte $at: status $status"
+    done
+}
+
+@test "files that are missing or were added to are named" {
+    cp -r "$R" c
+    rm c/table.md
+    bad 1 "table.md" -- verify c
+    cp -r "$R" d
+    rm d/SHA256SUMS
+    bad 1 "SHA256SUMS" -- verify d
+    cp -r "$R" f
+    printf x >>f/adv.bin
+    bad 1 "adv.bin" -- verify f
+}
+
+@test "what was sealed anew after a change is noticed by the judge" {
+    cp -r "$R" c # a claim that is better than the truth: a broken image called robust
+    line=$(grep -n '"entry":1.*"status":"broken"' c/ledger.jsonl | head -n 1 | cut -d: -f1)
+    image=$(sed -n "${line}p" c/ledger.jsonl | jq .image)
+    sed -i "${line}s/\"broken\"/\"robust\"/" c/ledger.jsonl
+    reseal c
+    vt verify c
+    [ "$status" = 1 ]
+    says "image $image after fgsm is broken, the ledger says robust" "results.json is not what the ledger gives"
+    cp -r "$R" d # another distance
+    sed -i "${line}s/\"linf\":0\.0/\"linf\":0.1/" d/ledger.jsonl
+    reseal d
+    bad 1 "image $image after fgsm lies at linf" -- verify d
+    cp -r "$R" f # another clean class
+    row=$(grep -n '"status":"wrong"' f/ledger.jsonl | head -n 1 | cut -d: -f1)
+    pred=$(sed -n "${row}p" f/ledger.jsonl | jq .pred)
+    sed -i "${row}s/\"pred\":$pred/\"pred\":$(((pred + 1) % 10))/" f/ledger.jsonl
+    reseal f
+    bad 1 "is taken for class $pred" -- verify f
+    cp -r "$R" g # a tensor and its hash
+    poke g/adv.bin 100 "$HALF"
+    sha=$(head -c 12288 g/adv.bin | sha256sum | head -c 16)
+    row=$(grep -n '"adv":0,' g/ledger.jsonl | cut -d: -f1)
+    sed -i "${row}s/\"sha\":\"[0-9a-f]*\"/\"sha\":\"$sha\"/" g/ledger.jsonl
+    reseal g
+    bad 1 "image $(sed -n "${row}p" g/ledger.jsonl | jq .image) after fgsm is invalid" -- verify g
+}
+
+@test "other weights and other data are refused by their hashes" {
+    cp "$ROOT/weights/shapes10-vit/model.safetensors" w.safetensors
+    cp "$ROOT/weights/shapes10-vit/config.json" .
+    good verify "$R" --weights w.safetensors
+    flip w.safetensors $(($(stat -c %s w.safetensors) - 3))
+    bad 1 "w.safetensors is not the checkpoint" "SHA-256" -- verify "$R" --weights w.safetensors
+    cp -r "$ROOT/datasets/shapes10" d
+    flip d/test_batch.bin 200000 # an image that the run did not look at
+    bad 1 "d are not the data" "SHA-256" -- verify "$R" --data d
+    bad 2 "describes the model otherwise" "mean" -- verify "$R" --mean 0.6
+}
+
+@test "a missing tensor: one sentence, exit status 2, nothing changed" {
+    cp -r "$R" c
+    rm c/adv.bin
+    before=$(sums c)
+    for command in verify export show; do bad 2 "c has no adv.bin" -- $command c; done
+    [ "$(sums c)" = "$before" ]
+    cp -r "$R" d
+    truncate -s -12288 d/adv.bin
+    bad 2 "d/adv.bin" "is missing" -- verify d
+    cp -r "$R" f
+    sed -i '0,/"adv":0,/s///' f/ledger.jsonl
+    bad 2 "is broken, but its line names no tensor" -- verify f
+    cp -r "$R" g
+    last=$(wc -l <g/ledger.jsonl)
+    sed -i "${last}d" g/ledger.jsonl
+    bad 2 "not finished" -- verify g
+}
+
+@test "a merged run has no command: weights and data have to be given" {
+    quick --images 0:10 --eps 2/255 --attack fgsm --out a
+    quick --images 10:20 --eps 2/255 --attack fgsm --out b
+    good merge a b --out m
+    bad 2 "give --weights and --data" -- verify m
+    good verify m --weights "$W" --data "$D"
+    says "clean predictions made again   20"
+}
+
+@test "norms and options of the run are taken from it" {
+    quick --images 0:10 --norm l2 --eps 0.5 --attack pgd:steps=3 --mean 0.4 --out r
+    good verify r
+    says "l2 eps 0.5"
+    good eval "$W" --data "$D" --images 0:5 --eps 2/255 --attack pgd:steps=2 --exhaustive --out x
+    good verify x
+}
+
+@test "squares: a patch run is verified by squares, and its export too" {
+    quick --images 0:10 --threat patch:size=8,count=1 --attack pgd:steps=5 --out r
+    good verify r
+    says "patch 8 x 8"
+    truth r/results.json '.worst_case.robust < .clean.correct'
+    good export r --format npz --out x.npz
+    good verify --adv x.npz --weights "$W" --data "$D" --threat patch:size=8,count=1
+    says "0 violations"
+    vt verify --adv x.npz --weights "$W" --data "$D" --threat patch:size=4,count=1
+    [ "$status" = 1 ]
+    says "more has changed than fits into the squares"
+    bad 2 "stands in place of" -- verify --adv x.npz --weights "$W" --data "$D" --threat patch:size=4,count=1 --eps 1/255
+    bad 2 "patch" -- verify --adv x.npz --weights "$W" --data "$D" --threat patch:size=64,count=1
+    good show r
+}
