@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "cli/run_args.h"
+#include "cli/selftest.h"
 #include "core/gemm.h"
 #include "core/threads.h"
 #include "eval/doctor.h"
@@ -21,6 +22,7 @@ typedef struct job {
     vt_dataset *data;
     int32_t *images;
     vt_attack attacks[64];
+    vt_wrap wrap;
     vt_ledger *ledger;
     json_t *header;
 } job;
@@ -55,6 +57,9 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_model(c, &j->model, e));
+    if (vt_cli_get(c, "wrap")) VT_TRY(vt_wrap_parse(&j->wrap, vt_cli_get(c, "wrap"), e));
+    VT_TRY(vt_wrap_model(&j->wrap, j->model, e));
+    j->v.wrap = &j->wrap;
     VT_TRY(vt_cli_input(c, j->model, j->data, j->images[0], &j->v.input, e));
     VT_TRY(
         vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
@@ -136,6 +141,17 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     return VT_OK;
 }
 
+/* An ensemble's evaluation tests itself; after a smaller one a line says how. */
+static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
+    if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks) return VT_OK;
+    for (int i = 0; i < j->v.n_attacks; i++)
+        if (!strcmp(j->attacks[i].def->name, "autoattack"))
+            return vt_cli_selftest(c, &j->v, &j->attacks[i], j->ledger, i + 1, e);
+    printf("are these gradients to be believed? vitrine selftest %s --data %s --eps %s\n", c->positional[0],
+           vt_cli_get(c, "data"), j->v.eps_text);
+    return VT_OK;
+}
+
 /* What is done so far, on the terminal alone: the ledger goes on from here. */
 static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
     vt_summary s;
@@ -204,7 +220,8 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);
     if (s == VT_INTERRUPTED) return report_partial(j, c, e);
-    return s == VT_OK ? report(j, c, vt_now() - began, e) : s;
+    if (s == VT_OK) s = report(j, c, vt_now() - began, e);
+    return s == VT_OK ? test_itself(j, c, e) : s;
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
@@ -213,6 +230,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_ledger_close(j.ledger);
     json_decref(j.header);
     for (int i = 0; i < j.v.n_attacks; i++) vt_attack_free(&j.attacks[i]);
+    vt_wrap_free(&j.wrap);
     free(j.images);
     vt_dataset_close(j.data);
     vt_model_close(j.model);
@@ -237,7 +255,8 @@ static const vt_arg args[] = {
     {"exhaustive", NULL, "never leave an image early; score fgsm and pgd on the last iterate"},
     {"save-adv", NULL, "write adversarial images: adv.safetensors and adv/NAME/INDEX.png"},
     {"save-npz", NULL, "write adversarial images for NumPy: adv/NAME.npz (x_adv, labels, indices, preds, status)"},
-    {"no-selftest", NULL, "accepted for scripts; there is no self-test yet"},
+    {"no-selftest", NULL, "leave out the self-test at the end of a run with autoattack"},
+    VT_WRAP_ARG,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},
 };
