@@ -122,8 +122,8 @@ static const vt_arg args[] = {{NULL, NULL, NULL}};
 
 const vt_command vt_command_list = {
     .name = "list",
-    .summary = "attacks with their options, models, file formats",
-    .operands = "attacks|models|formats",
+    .summary = "attacks with their options, models, file formats, wraps",
+    .operands = "attacks|models|formats|wraps",
     .min_operands = 1,
     .max_operands = 1,
     .args = args,

@@ -10,8 +10,9 @@
 
 enum { DIRECT_MOST = 32, ATTACKED_MOST = 32, ACTIVE_MOST = 96, LEAST = 4, AGAIN_MOST = 16 };
 #define SHARE 0.10 /* of the attack's cost, for everything but an escalation */
-/* Forward-equivalents of an image in the parts, from counts: a survivor of part 2 (10 + 25 + 100 + 150 + 40 gradients,
- * 1000 queries and 100 random points), one that falls, an image of the active test. */
+/* Forward-equivalents of an image in the parts, from counts: an image of part 1, a survivor of part 2 (10 + 25 + 100 +
+ * 150 + 40 gradients, 1000 queries and 100 random points), one that falls, an image of the active test. */
+#define COST_DIRECT(ratio) (6 + 3 * (ratio))
 #define COST_SURVIVOR(ratio) (1100 + 325 * (ratio))
 #define COST_FALLEN(ratio) (60 * (ratio))
 #define COST_ACTIVE(ratio) (VT_ACTIVE_INNER + VT_ACTIVE_RANDOM + 6 + 60 * (ratio))
@@ -69,7 +70,7 @@ static vt_status one_item(void *ctx, int thread, size_t i, vt_err *e) {
         VT_TRY(vt_found_again(g, p->tools, image, &p->found[i], e));
     }
     pthread_mutex_lock(&p->lock);
-    vt_progress_step(&p->progress, ++p->done, "");
+    vt_progress_step(&p->progress, ++p->done, NULL);
     pthread_mutex_unlock(&p->lock);
     return VT_OK;
 }
@@ -89,12 +90,14 @@ static vt_status run_part(part *p, int kind, const int32_t *images, size_t n, do
         s = vt_gear_open(&p->gears[i], p->t, i ? &p->gears[0] : NULL, kind == 2 || kind == 4, kind == 3, e);
     vt_progress_begin(&p->progress, names[kind], 0, n);
     if (s == VT_OK) s = vt_for_each(n, threads, one_item, p, e);
-    vt_progress_end(&p->progress, "");
+    vt_progress_end(&p->progress, NULL);
+    double forwards = 0, gradients = 0; /* sums of halves: the same for any number of threads */
     for (int i = threads; i-- > 0;) {
-        *cost += p->gears[i].forwards + p->t->ratio * p->gears[i].gradients;
+        forwards += p->gears[i].forwards, gradients += p->gears[i].gradients;
         vt_gear_close(&p->gears[i]);
     }
     free(p->gears);
+    *cost += forwards + p->t->ratio * gradients;
     return s;
 }
 
@@ -245,9 +248,9 @@ static size_t within(double wanted, size_t least, size_t most, size_t available)
     return n < available ? n : available;
 }
 
-/* How many images part 2 takes: what 40 % of the allowance pays for; without a run to measure, a fifth. */
+/* How many images part 2 takes: what 40 % of the allowance pays for; without a run to measure, a sixth. */
 static size_t attacked(const vt_selftest *t, size_t right, size_t left) {
-    if (!t->ledger) return within((double)right / 5, 8, ATTACKED_MOST, right);
+    if (!t->ledger) return within((double)right / 6, 8, ATTACKED_MOST, right);
     double stand = (double)left / (double)right;
     double each = stand * COST_SURVIVOR(t->ratio) + (1 - stand) * COST_FALLEN(t->ratio);
     size_t n = left ? within(0.4 * (SHARE * t->reference - t->cost) / each, 0, ATTACKED_MOST, right) : 0;
@@ -281,7 +284,7 @@ static vt_status run_all(part *p, int32_t *images, vt_err *e) {
     VT_TRY(find_right(p, images, &right, e));
     if (!right) return VT_OK;
     if (t->ledger) measure(t, &left);
-    size_t n = right < DIRECT_MOST ? right : DIRECT_MOST;
+    size_t n = within(t->ledger ? SHARE * t->reference / COST_DIRECT(t->ratio) : DIRECT_MOST, 8, DIRECT_MOST, right);
     VT_TRY(run_part(p, 1, images, n, &t->cost, e));
     count_direct(t, p, images, n);
     n = attacked(t, right, left);
