@@ -5,9 +5,17 @@
 
 #include "attacks/ball.h"
 #include "attacks/oracle.h"
+#include "attacks/patch.h"
 #include "core/opt.h"
 
-enum { VT_CAN_LINF = 1, VT_CAN_L2 = 2 };
+/* Threats an attack knows: norms, a bit each, and the box of chosen squares (attacks/patch.h). */
+enum {
+    VT_CAN_LINF = 1u << VT_LINF,
+    VT_CAN_L2 = 1u << VT_L2,
+    VT_CAN_L1 = 1u << VT_L1,
+    VT_CAN_ALL = VT_CAN_LINF | VT_CAN_L2 | VT_CAN_L1,
+    VT_CAN_PATCH = 1u << VT_NORM_COUNT
+};
 
 /* One image. */
 typedef struct vt_task {
@@ -15,9 +23,10 @@ typedef struct vt_task {
     size_t n;
     int height, width, classes, label;
     const vt_ball *ball;
-    vt_rng rng;   /* keyed by seed, attack and image: run and step are the attack's to set */
-    float *x_adv; /* [n] result: a point of the ball; in exhaustive mode it is what is judged */
-    float *work;  /* work_len floats */
+    const vt_patch *patch; /* the patch threat, for vt_attack_stage_run, or NULL */
+    vt_rng rng;            /* keyed by seed, attack and image: run and step are the attack's to set */
+    float *x_adv;          /* [n] result: a point of the ball; in exhaustive mode it is what is judged */
+    float *work;           /* work_len floats */
     /* Called before gradient step k of an attack that follows gradients (pgd), when not NULL: training's maskings (PRM
      * edits x_adv, ARD sets the gradient's path). */
     void (*before_step)(void *ctx, int k, float *x_adv);
@@ -26,8 +35,10 @@ typedef struct vt_task {
 
 typedef struct vt_attack_def {
     const char *name, *summary, *reference; /* "pgd", one sentence, paper */
-    unsigned norms;                         /* VT_CAN_LINF | VT_CAN_L2 */
+    unsigned norms;                         /* VT_CAN_* */
     bool white_box;                         /* may ask for gradients */
+    bool looks;                             /* asks for attention: models without a view of it are refused */
+    vt_where where;                         /* patch threat: what chooses the squares by default */
     bool follows_steps;                     /* calls the task's before_step: ARD and PRM work with it */
     size_t params_size;
     const vt_opt *opts;                                          /* ends at key NULL */
@@ -45,7 +56,8 @@ const vt_attack_def *vt_attack_find(const char *name); /* NULL: unknown */
 typedef struct vt_attack_stage {
     const vt_attack_def *def;
     void *params;
-    char id[200]; /* canonical "name:key=value,..." */
+    const vt_place *place; /* patch threat: where (behind params); else NULL */
+    char id[200];          /* canonical "name:key=value,..." */
 } vt_attack_stage;
 
 /* A parsed `--attack` spec. */
@@ -58,6 +70,13 @@ typedef struct vt_attack {
 
 /* "name" or "name:key=value,...". Checks that every stage supports the norm. */
 vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e);
+/* The same under the patch threat, where every attack takes `where` and `places` too. */
+vt_status vt_attack_parse_patch(vt_attack *out, const char *spec, vt_err *e);
 void vt_attack_free(vt_attack *a);
+
+/* Floats of task->work that a stage needs. */
+size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims);
+/* A stage on one image: its run(), under the patch threat in chosen squares. */
+vt_status vt_attack_stage_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t);
 
 #endif

@@ -1,8 +1,10 @@
-/* PGD-k: x <- project(x + alpha sign(grad)) (linf), x + alpha grad/|grad| (l2). The last iterate of the first restart
- * that breaks the image is the result, else the last iterate of the last restart. */
+/* PGD-k: x <- project(x + alpha sign(grad)) (linf), x + alpha grad/|grad| (l2), x + alpha sign(grad)/k on the
+ * k largest entries that the box lets move (l1, SLIDE). The last iterate of the first restart that breaks the image is
+ * the result, else the last iterate of the last restart. */
 #include <stddef.h>
 #include <string.h>
 #include "attacks/attack.h"
+#include "attacks/l1.h"
 
 typedef struct params {
     int steps, restarts, loss;
@@ -37,6 +39,7 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, bool 
         if (t->before_step) t->before_step(t->ctx, k, t->x_adv);
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, z, &value, g));
         if (loss.kind == VT_LOSS_MARGIN && (double)value > p->kappa) continue; /* min(margin, kappa) is flat here */
+        if (t->ball->norm == VT_L1) vt_l1_drop_blocked(g, t->x_adv, t->n);
         vt_ball_step(t->ball, step, g, alpha);
         for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
         vt_ball_project(t->ball, t->x_adv);
@@ -62,8 +65,8 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
 const vt_attack_def vt_attack_def_pgd = {
     .name = "pgd",
     .summary = "projected gradient ascent on a loss",
-    .reference = "Madry et al. 2018, section 2.1",
-    .norms = VT_CAN_LINF | VT_CAN_L2,
+    .reference = "Madry et al. 2018, section 2.1; l1: Tramer and Boneh 2019, SLIDE",
+    .norms = VT_CAN_ALL | VT_CAN_PATCH,
     .white_box = true,
     .follows_steps = true,
     .params_size = sizeof(params),

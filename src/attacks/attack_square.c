@@ -60,8 +60,20 @@ static void start_linf(const vt_task *t, const vt_rng *r, float *x) {
     vt_ball_project(t->ball, x);
 }
 
+/* Where the window of an iteration may lie: the image, or one of the patch threat's squares, whose last origin is drawn
+ * too (in a small square it is too large a share). */
+static void window_linf(const vt_task *t, const vt_rng *r, double p, int *y0, int *x0, int *s) {
+    const vt_squares *in = t->ball->squares;
+    int h = in ? in->size : t->height, w = in ? in->size : t->width;
+    vt_square at = {0, 0};
+    if (in) at = in->at[vt_rng_bits(r, 5) % (uint32_t)in->n];
+    *s = side_linf(p, h, w);
+    *y0 = at.y + origin(r, 0, h + (in != NULL), *s), *x0 = at.x + origin(r, 1, w + (in != NULL), *s);
+}
+
 static void propose_linf(const vt_task *t, const vt_rng *r, double p, float *x) {
-    int w = t->width, h = t->height, s = side_linf(p, h, w), y0 = origin(r, 0, h, s), x0 = origin(r, 1, w, s);
+    int w = t->width, h = t->height, y0, x0, s;
+    window_linf(t, r, p, &y0, &x0, &s);
     float eps2 = (float)(2 * t->ball->eps);
     for (int c = 0; c < 3; c++) {
         float d = eps2 * sign_at(r, 2 + c);
@@ -211,8 +223,9 @@ const vt_attack_def vt_attack_def_square = {
     .name = "square",
     .summary = "random search with squares; black-box, scores only",
     .reference = "Andriushchenko et al. 2020, algorithms 1 to 3",
-    .norms = VT_CAN_LINF | VT_CAN_L2,
+    .norms = VT_CAN_LINF | VT_CAN_L2 | VT_CAN_PATCH,
     .white_box = false,
+    .where = VT_WHERE_RANDOM,
     .params_size = sizeof(params),
     .opts = opts,
     .work_len = work_len,

@@ -1,8 +1,24 @@
 #include "attacks/ball.h"
 
 #include <math.h>
+#include <string.h>
+#include "attacks/l1.h"
 
-const char *vt_norm_name(vt_norm n) { return n == VT_LINF ? "linf" : "l2"; }
+#define SLIDE_SHARE 0.01f
+
+static const struct {
+    const char *name;
+    vt_norm dual;
+} norms[VT_NORM_COUNT] = {[VT_LINF] = {"linf", VT_L1}, [VT_L2] = {"l2", VT_L2}, [VT_L1] = {"l1", VT_LINF}};
+
+const char *vt_norm_name(vt_norm n) { return norms[n].name; }
+vt_norm vt_norm_dual(vt_norm n) { return norms[n].dual; }
+
+bool vt_norm_find(const char *name, vt_norm *out) {
+    for (int n = 0; n < VT_NORM_COUNT; n++)
+        if (!strcmp(norms[n].name, name)) return *out = (vt_norm)n, true;
+    return false;
+}
 
 /* The float nearest below (above) the real bound, so that the stored value satisfies it in double. */
 static float upper(double x, double eps) {
@@ -25,34 +41,29 @@ void vt_ball_init(vt_ball *b, vt_norm norm, double eps, const float *x, size_t n
     }
 }
 
+/* One more entry of length d in a norm's sum. */
+static inline double add(vt_norm norm, double sum, double d) {
+    if (norm == VT_L2) return sum + d * d;
+    if (norm == VT_L1) return sum + fabs(d);
+    return fabs(d) > sum || isnan(d) ? fabs(d) : sum; /* NaN stays */
+}
+
 double vt_distance(vt_norm norm, const float *a, const float *b, size_t n) {
     double s = 0;
-    for (size_t i = 0; i < n; i++) {
-        double d = (double)a[i] - (double)b[i];
-        if (norm == VT_L2)
-            s += d * d;
-        else if (!(fabs(d) <= s))
-            s = fabs(d); /* NaN stays */
-    }
+    for (size_t i = 0; i < n; i++) s = add(norm, s, (double)a[i] - (double)b[i]);
     return norm == VT_L2 ? sqrt(s) : s;
 }
 
 double vt_length(vt_norm norm, const float *v, size_t n) {
     double s = 0;
-    for (size_t i = 0; i < n; i++) {
-        double d = (double)v[i];
-        if (norm == VT_L2)
-            s += d * d;
-        else if (!(fabs(d) <= s))
-            s = fabs(d);
-    }
+    for (size_t i = 0; i < n; i++) s = add(norm, s, (double)v[i]);
     return norm == VT_L2 ? sqrt(s) : s;
 }
 
 bool vt_ball_contains(const vt_ball *b, const float *x) {
     for (size_t i = 0; i < b->n; i++)
         if (!(x[i] >= b->lo[i] && x[i] <= b->hi[i])) return false;
-    return b->norm == VT_LINF || vt_distance(VT_L2, x, b->x, b->n) <= b->eps;
+    return b->norm == VT_LINF || vt_distance(b->norm, x, b->x, b->n) <= b->eps;
 }
 
 static void clamp(const vt_ball *b, float *x) {
@@ -66,11 +77,7 @@ static void scale_to(const vt_ball *b, float *x, double factor) {
     for (size_t i = 0; i < b->n; i++) x[i] = (float)((double)b->x[i] + factor * ((double)x[i] - (double)b->x[i]));
 }
 
-void vt_ball_project(const vt_ball *b, float *x) {
-    if (b->norm == VT_LINF) {
-        clamp(b, x);
-        return;
-    }
+static void project_l2(const vt_ball *b, float *x) {
     double d = vt_distance(VT_L2, x, b->x, b->n);
     if (d > b->eps) scale_to(b, x, b->eps / d);
     clamp(b, x);
@@ -81,32 +88,69 @@ void vt_ball_project(const vt_ball *b, float *x) {
     }
 }
 
-void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out) {
-    if (b->norm == VT_LINF) {
-        vt_rng_uniforms(r, out, b->n);
-        for (size_t i = 0; i < b->n; i++) out[i] = 2 * out[i] - 1;
-    } else {
-        vt_rng_normals(r, out, b->n);
+void vt_ball_project(const vt_ball *b, float *x) {
+    if (b->norm == VT_LINF)
+        clamp(b, x);
+    else if (b->norm == VT_L2)
+        project_l2(b, x);
+    else
+        vt_l1_project(x, b->x, b->n, b->eps);
+}
+
+/* t [n]: uniform in [-1,1] in linf, else normal. */
+static void draw(const vt_ball *b, const vt_rng *r, float *t) {
+    if (b->norm != VT_LINF) {
+        vt_rng_normals(r, t, b->n);
+        return;
     }
-    double f = b->eps / (vt_length(b->norm, out, b->n) + 1e-12);
+    vt_rng_uniforms(r, t, b->n);
+    for (size_t i = 0; i < b->n; i++) t[i] = 2 * t[i] - 1;
+}
+
+/* out = project(x + f out). */
+static void land(const vt_ball *b, float *out, double f) {
     for (size_t i = 0; i < b->n; i++) out[i] = (float)((double)b->x[i] + f * (double)out[i]);
     vt_ball_project(b, out);
+}
+
+/* Of a box that is wider than the image is far from its border: uniform in it. */
+static void start_in_box(const vt_ball *b, const vt_rng *r, float *out) {
+    vt_rng_uniforms(r, out, b->n);
+    for (size_t i = 0; i < b->n; i++) out[i] = b->lo[i] + out[i] * (b->hi[i] - b->lo[i]);
+    clamp(b, out);
+}
+
+void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out) {
+    if (b->squares) {
+        start_in_box(b, r, out);
+        return;
+    }
+    draw(b, r, out);
+    land(b, out, b->eps / (vt_length(b->norm, out, b->n) + 1e-12));
+}
+
+void vt_ball_start_projected(const vt_ball *b, const vt_rng *r, float *out) {
+    vt_rng_normals(r, out, b->n);
+    land(b, out, 1);
 }
 
 void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out) {
-    double f = b->eps;
-    if (b->norm == VT_LINF) {
-        vt_rng_uniforms(r, out, b->n);
-        for (size_t i = 0; i < b->n; i++) out[i] = 2 * out[i] - 1;
-    } else {
-        vt_rng_normals(r, out, b->n);
-        f *= (double)vt_rng_uniform(r, (uint64_t)b->n * 2) / (vt_length(VT_L2, out, b->n) + 1e-12);
+    if (b->squares) {
+        start_in_box(b, r, out);
+        return;
     }
-    for (size_t i = 0; i < b->n; i++) out[i] = (float)((double)b->x[i] + f * (double)out[i]);
-    vt_ball_project(b, out);
+    double f = b->eps;
+    draw(b, r, out);
+    if (b->norm != VT_LINF)
+        f *= (double)vt_rng_uniform(r, (uint64_t)b->n * 2) / (vt_length(b->norm, out, b->n) + 1e-12);
+    land(b, out, f);
 }
 
 void vt_ball_step(const vt_ball *b, float *out, const float *g, double step) {
+    if (b->norm == VT_L1) {
+        vt_l1_sparse_step(out, g, b->n, SLIDE_SHARE, step);
+        return;
+    }
     float s = (float)step;
     if (b->norm == VT_LINF)
         for (size_t i = 0; i < b->n; i++) out[i] = g[i] > 0 ? s : g[i] < 0 ? -s : 0;

@@ -7,15 +7,18 @@
 #include <stddef.h>
 #include "core/rand.h"
 
-typedef enum vt_norm { VT_LINF, VT_L2 } vt_norm;
-const char *vt_norm_name(vt_norm n); /* "linf", "l2" */
+typedef enum vt_norm { VT_LINF, VT_L2, VT_L1, VT_NORM_COUNT } vt_norm;
+const char *vt_norm_name(vt_norm n); /* "linf", "l2", "l1" */
+bool vt_norm_find(const char *name, vt_norm *out);
+vt_norm vt_norm_dual(vt_norm n); /* linf and l1 are each other's, l2 is its own */
 
 typedef struct vt_ball {
     vt_norm norm;
     double eps;
     size_t n;
     const float *x;       /* [n] centre */
-    const float *lo, *hi; /* [n] largest box of floats inside: linf ball and [0,1] (l2: [0,1] alone) */
+    const float *lo, *hi; /* [n] largest box of floats inside: linf ball and [0,1] (other norms: [0,1] alone) */
+    const struct vt_squares *squares; /* a patch threat's, in which lo and hi are 0 and 1 (attacks/patch.h), or NULL */
 } vt_ball;
 
 /* lo, hi: [n] buffers that the ball keeps. */
@@ -27,16 +30,21 @@ double vt_length(vt_norm norm, const float *v, size_t n);
 bool vt_ball_contains(const vt_ball *b, const float *x);
 
 /* x <- nearest point by the attacks' convention: linf clamps; l2 scales the difference to length eps, then clips to
- * the box, then removes what rounding to float32 left outside. */
+ * the box, then removes what rounding to float32 left outside; l1 the nearest point of ball and box (attacks/l1.h). */
 void vt_ball_project(const vt_ball *b, float *x);
 
-/* out = a point of the ball: linf x + eps t / max|t| (t uniform in [-1,1]); l2 x + eps t / |t| (t normal); projected.
- * APGD's start (algorithms.md A.4). */
+/* out = a point of the ball: linf x + eps t / max|t| (t uniform in [-1,1]); l2 and l1 x + eps t / |t| (t normal);
+ * projected. APGD's start in linf and l2 (algorithms.md A.4), FAB's at half the radius in all (A.7.1). In squares,
+ * here and in start_inside: uniform. */
 void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out);
-/* out = x + uniform in [-eps, eps] per element; l2: normal direction, radius eps U[0,1] (torchattacks' convention). */
+/* out = x + t (t normal), projected: APGD's start in l1 (A.6). */
+void vt_ball_start_projected(const vt_ball *b, const vt_rng *r, float *out);
+/* out = x + uniform in [-eps, eps] per element; l2 and l1: normal direction, radius eps U[0,1] (torchattacks'
+ * convention for l2). */
 void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out);
 
-/* The steepest ascent direction: out = sign(g) (0 stays 0) or g / (|g| + 1e-12); times step. */
+/* The ascent direction: out = sign(g) (0 stays 0), or g / (|g| + 1e-12), or for l1 sign(g) / k on the k entries of the
+ * largest hundredth of |g| (Tramer and Boneh 2019, SLIDE, their 99th percentile); times step. */
 void vt_ball_step(const vt_ball *b, float *out, const float *g, double step);
 
 #endif

@@ -94,6 +94,15 @@ vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z) {
     return judge(o, x);
 }
 
+vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *mean) {
+    const vt_tokens *t = &o->model->tokens;
+    if (!o->gradients_allowed || layer >= t->layers) return VT_E_FORBIDDEN;
+    if (!o->has_kept || memcmp(o->kept, x, o->model->pixels * sizeof(float)))
+        VT_TRY(vt_oracle_logits_first(o, x, NULL));
+    t->mean(t->self, layer, mean);
+    return VT_OK;
+}
+
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx) {
     if (!o->gradients_allowed) return VT_E_FORBIDDEN;
     bool same = o->has_kept && !memcmp(o->kept, x, o->model->pixels * sizeof(float));

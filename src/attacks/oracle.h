@@ -51,6 +51,10 @@ vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z);
 /* z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks. */
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx);
 
+/* mean [side*side]: the attention of a block to every patch at x (vt_tokens.mean). One forward, unless x is the point
+ * evaluated last for a gradient. VT_E_FORBIDDEN for black-box attacks, and where no attention can be looked at. */
+vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *mean);
+
 /* Untargeted losses on the true label (or the target set). */
 vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind);
 

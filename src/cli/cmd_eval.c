@@ -32,19 +32,30 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     for (int i = 0; (spec = vt_cli_nth(c, "attack", i)); i++) {
         if (i == (int)(sizeof j->attacks / sizeof *j->attacks))
             return vt_fail(e, VT_E_USAGE, "at most 64 attacks in one run");
-        VT_TRY(vt_attack_parse(&j->attacks[i], spec, j->v.norm, e));
+        VT_TRY(j->v.patch.size ? vt_attack_parse_patch(&j->attacks[i], spec, e)
+                               : vt_attack_parse(&j->attacks[i], spec, j->v.norm, e));
         j->v.n_attacks = i + 1;
     }
     j->v.attacks = j->attacks;
     return VT_OK;
 }
 
+/* A norm, or squares: a patch is free in [0,1], which is linf 1 as far as its pixels go. */
+static vt_status parse_threat(job *j, const vt_cli *c, vt_err *e) {
+    const char *threat = vt_cli_get(c, "threat");
+    if (!threat) return vt_cli_norm(c, &j->v.norm, e);
+    if (vt_cli_has(c, "norm") || vt_cli_has(c, "eps"))
+        return vt_fail(e, VT_E_USAGE, "--threat %.60s stands in place of --norm and --eps: give one or the other",
+                       threat);
+    return vt_patch_parse(&j->v.patch, threat, e);
+}
+
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     static const char *const needs_out[] = {"save-adv", "save-npz", "resume"};
     long long seed, threads;
-    VT_TRY(vt_cli_norm(c, &j->v.norm, e));
+    VT_TRY(parse_threat(j, c, e));
     VT_TRY(parse_attacks(j, c, e));
-    j->v.eps_text = vt_cli_get(c, "eps");
+    j->v.eps_text = j->v.patch.size ? "1" : vt_cli_get(c, "eps");
     if (j->v.n_attacks || j->v.eps_text) VT_TRY(vt_cli_eps(j->v.eps_text, j->v.norm, &j->v.eps, e));
     if (!j->v.eps_text) j->v.eps_text = "0";
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
@@ -61,6 +72,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_wrap_model(&j->wrap, j->model, e));
     j->v.wrap = &j->wrap;
     VT_TRY(vt_cli_input(c, j->model, j->data, j->images[0], &j->v.input, e));
+    if (j->v.patch.size) VT_TRY(vt_patch_fit(&j->v.patch, &j->model->config, j->model->path, e));
     VT_TRY(
         vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
     j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
@@ -143,7 +155,7 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
 
 /* An ensemble's evaluation tests itself; after a smaller one a line says how. */
 static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
-    if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks) return VT_OK;
+    if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks || j->v.patch.size) return VT_OK;
     for (int i = 0; i < j->v.n_attacks; i++)
         if (!strcmp(j->attacks[i].def->name, "autoattack"))
             return vt_cli_selftest(c, &j->v, &j->attacks[i], j->ledger, i + 1, e);
@@ -240,8 +252,10 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 static const vt_arg args[] = {
     {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs or JPEGs, one a class"},
     {"attack", "SPEC", "name:key=value,...; repeatable; none: clean accuracy only"},
-    {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2)"},
-    {"norm", "linf|l2", "threat model (default linf)"},
+    {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
+    {"norm", "linf|l2|l1", "threat model (default linf)"},
+    {"threat", "patch:size=N,count=N",
+     "instead: any such squares, free inside (aligned=1: on tokens; default anywhere)"},
     {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},
     {"split", "test|train", "which split (default test)"},
     {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},

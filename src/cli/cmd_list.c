@@ -24,14 +24,26 @@ static void list_option(const vt_opt *o, const void *defaults) {
     printf(" (default %s)\n", p);
 }
 
+/* What every attack that knows patches takes under that threat. */
+static void list_places(void) {
+    vt_place defaults;
+    vt_opt_defaults(vt_place_opts, &defaults);
+    printf("under --threat patch:size=N,count=N every attack that knows patches also takes\n");
+    for (const vt_opt *o = vt_place_opts; o->key; o++) list_option(o, &defaults);
+    printf("      (where is attention in patch-fool, corner in attention-fool)\n");
+}
+
 static vt_status list_attacks(vt_err *e) {
     int n;
     const vt_attack_def *const *defs = vt_attack_defs(&n);
     for (int i = 0; i < n; i++) {
         const vt_attack_def *d = defs[i];
-        printf("%-12s %s\n    %s; %s%s%s; %s\n", d->name, d->summary, d->reference,
-               d->norms & VT_CAN_LINF ? "linf" : "", d->norms == (VT_CAN_LINF | VT_CAN_L2) ? ", " : "",
-               d->norms & VT_CAN_L2 ? "l2" : "", d->white_box ? "uses gradients" : "black-box");
+        printf("%-12s %s\n    %s; ", d->name, d->summary, d->reference);
+        int named = 0;
+        for (int k = 0; k < VT_NORM_COUNT; k++)
+            if (d->norms & 1u << k) printf("%s%s", named++ ? ", " : "", vt_norm_name((vt_norm)k));
+        if (d->norms & VT_CAN_PATCH) printf("%spatch", named ? ", " : "");
+        printf("; %s\n", d->white_box ? "uses gradients" : "black-box");
         for (int k = 0; d->stages && d->stages[k]; k++) printf("    %s %s\n", k ? "then" : "=   ", d->stages[k]);
         void *defaults = calloc(1, d->params_size + 1);
         if (!defaults) return vt_fail(e, VT_E_MEMORY, "no memory");
@@ -39,6 +51,7 @@ static vt_status list_attacks(vt_err *e) {
         for (const vt_opt *o = d->opts; o && o->key; o++) list_option(o, defaults);
         free(defaults);
     }
+    list_places();
     printf("\nUse: --attack NAME or --attack NAME:key=value,key=value; sizes are in pixel units, fractions like 2/255 "
            "are exact.\n");
     return VT_OK;

@@ -48,8 +48,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 
 static const vt_arg args[] = {
     {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs or JPEGs, one a class"},
-    {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2)"},
-    {"norm", "linf|l2", "threat model (default linf)"},
+    {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
+    {"norm", "linf|l2|l1", "threat model (default linf)"},
     {"attack", "SPEC", "the attack whose evaluation is tested (default autoattack)"},
     {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},
     {"split", "test|train", "which split (default test)"},

@@ -9,13 +9,14 @@
 
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e) {
     const char *text = vt_cli_get(c, "norm");
-    if (!text || !strcmp(text, "linf")) return *out = VT_LINF, VT_OK;
-    if (!strcmp(text, "l2")) return *out = VT_L2, VT_OK;
-    return vt_fail(e, VT_E_USAGE, "--norm is '%s', must be linf or l2", text);
+    *out = VT_LINF;
+    if (!text || vt_norm_find(text, out)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "--norm is '%s', must be linf, l2 or l1", text);
 }
 
 vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e) {
-    if (!text) return vt_fail(e, VT_E_USAGE, "attacks need --eps, in pixel units: 8/255, 0.031 (linf) or 0.5 (l2)");
+    if (!text)
+        return vt_fail(e, VT_E_USAGE, "attacks need --eps, in pixel units: 8/255, 0.031 (linf), 0.5 (l2) or 12 (l1)");
     if (!vt_parse_real(text, out))
         return vt_fail(e, VT_E_USAGE, "--eps is '%s', which is neither a fraction like 8/255 nor a number like 0.031",
                        text);
@@ -27,6 +28,12 @@ vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e) {
                            text, text);
         return vt_fail(e, VT_E_USAGE, "--eps is %s, but linf eps is in pixel units of [0,1] and at most 1", text);
     }
+    /* 0.1 is a change of 25 grey levels in one value of one pixel, and none elsewhere */
+    if (norm == VT_L1 && *out < 0.1)
+        return vt_fail(e, VT_E_USAGE,
+                       "--eps is %s, but an l1 radius is the sum over all values of an image and at least 0.1 (12 is "
+                       "usual for 32x32 pixels); did you mean --norm linf?",
+                       text);
     if (!(*out <= 1e6)) return vt_fail(e, VT_E_USAGE, "--eps is %s, must be at most 1e6", text);
     return VT_OK;
 }

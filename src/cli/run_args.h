@@ -8,7 +8,7 @@
 #include "io/dataset.h"
 
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e);
-/* eps in pixel units: above 0; linf at most 1 (8 suggests 8/255). */
+/* eps in pixel units: above 0; linf at most 1 (8 suggests 8/255); l1 at least 0.1 (less suggests linf). */
 vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e);
 /* --data, --split, --preprocess */
 vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e);

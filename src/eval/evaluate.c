@@ -11,6 +11,7 @@
 #include "eval/restrict.h"
 #include "eval/verify.h"
 #include "models/forms.h"
+#include "models/session.h"
 #include "core/version.h"
 
 /* One thread's tools: a classifier, an oracle and buffers. Made once, used for every image. */
@@ -39,8 +40,11 @@ static int outputs(const vt_eval *v) { return v->data->restricted ? v->data->cla
 
 static vt_task task_dims(const vt_eval *v) {
     int side = vt_config_input(&v->model->config);
-    return (
-        vt_task){.n = vt_config_input_pixels(&v->model->config), .height = side, .width = side, .classes = outputs(v)};
+    return (vt_task){.n = vt_config_input_pixels(&v->model->config),
+                     .height = side,
+                     .width = side,
+                     .classes = outputs(v),
+                     .patch = v->patch.size ? &v->patch : NULL};
 }
 
 static void worker_close(worker *w) {
@@ -56,7 +60,7 @@ static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
     for (int i = 0; i < v->n_attacks; i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++) {
             const vt_attack_stage *s = &v->attacks[i].stages[k];
-            size_t need = s->def->work_len ? s->def->work_len(s->params, &dims) : 0;
+            size_t need = vt_attack_work_len(s, &dims);
             if (need > work) work = need;
         }
     VT_TRY(vt_classifier_open(&w->model, v->model, e));
@@ -84,12 +88,29 @@ vt_status vt_eval_image(const vt_eval *v, int32_t index, float *x, int *label, v
     return VT_OK;
 }
 
+/* Attacks that ask for attention, or whose squares it chooses, need a model that shows it. */
+static vt_status can_look(const vt_eval *v, vt_err *e) {
+    const vt_arch_def_f32 *arch = vt_arch_find_f32(v->model->config.arch);
+    for (int i = 0; i < v->n_attacks && !(arch && arch->view); i++)
+        for (int k = 0; k < v->attacks[i].n_stages; k++) {
+            const vt_attack_stage *s = &v->attacks[i].stages[k];
+            bool places = s->place && s->place->where == VT_WHERE_ATTENTION;
+            if (s->def->looks || places)
+                return vt_fail(e, VT_E_USAGE,
+                               "attack %s looks at attention between all tokens, which %s models do not have%s",
+                               s->def->name, v->model->config.arch,
+                               places && !s->def->looks ? " (where=saliency needs none)" : "");
+        }
+    return VT_OK;
+}
+
 vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
     int classes = v->model->config.classes;
     bool fits = v->data->classes_open ? v->data->classes <= classes : v->data->classes == classes;
     if (!v->data->head && !fits)
         return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d", v->data->path, v->data->classes,
                        v->model->path ? v->model->path : "", classes);
+    VT_TRY(can_look(v, e));
     int label;
     return vt_eval_image(v, v->images[0], NULL, &label, e);
 }
@@ -138,15 +159,20 @@ static void describe_wrap(json_t *header, const vt_eval *v) {
 json_t *vt_eval_header(const vt_eval *v) {
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
-    json_t *header = json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
-                               "vitrine ledger 1", "vitrine", VT_VERSION, "weights", v->model->sha256, "model",
-                               model_json(&v->model->config), "data", "format", v->data->def->name, "split",
-                               vt_split_name(v->data->split), "sha256", v->data->hash, "classes", v->data->classes,
-                               "count", (json_int_t)v->data->count, "norm", vt_norm_name(v->norm), "eps", v->eps_text,
-                               "eps_value", v->eps, "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks",
-                               attacks_json(v), "blas", kernels, "compiler", VT_COMPILER);
+    json_t *header =
+        json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
+                  "vitrine ledger 1", "vitrine", VT_VERSION, "weights", v->model->sha256, "model",
+                  model_json(&v->model->config), "data", "format", v->data->def->name, "split",
+                  vt_split_name(v->data->split), "sha256", v->data->hash, "classes", v->data->classes, "count",
+                  (json_int_t)v->data->count, "norm", v->patch.size ? "patch" : vt_norm_name(v->norm), "eps",
+                  v->eps_text, "eps_value", v->eps, "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks",
+                  attacks_json(v), "blas", kernels, "compiler", VT_COMPILER);
     if (!header) return NULL;
     vt_describe_data(json_object_get(header, "data"), v->data, v->model->config.classes);
+    if (v->patch.size)
+        json_object_set_new(header, "threat",
+                            json_pack("{s:{s:i,s:i,s:b}}", "patch", "size", v->patch.size, "count", v->patch.count,
+                                      "aligned", v->patch.aligned));
     vt_describe_input(json_object_get(header, "model"), &v->model->config, v->data, &v->input);
     describe_wrap(header, v);
     return header;
@@ -156,8 +182,7 @@ json_t *vt_eval_header(const vt_eval *v) {
 
 static void from_verdict(vt_record *r, const vt_verdict *d) {
     r->pred = d->pred, r->pred64 = d->pred64, r->margin = d->margin, r->margin64 = d->margin64, r->linf = d->linf,
-    r->l2 = d->l2;
-    r->borderline = d->borderline;
+    r->l2 = d->l2, r->l1 = d->l1, r->borderline = d->borderline;
 }
 
 static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
@@ -191,7 +216,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     t.rng = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
     vt_classifier_begin(&w->model, &t.rng);
     memcpy(w->x_adv, w->x, t.n * sizeof(float));
-    vt_status s = st->def->run(&w->oracle, st->params, &t);
+    vt_status s = vt_attack_stage_run(&w->oracle, st, &t);
     if (s == VT_INTERRUPTED) return s;
     if (s == VT_E_NUMERIC)
         return vt_fail(e, s, "image %d: attack %s met logits that are not finite", image, st->def->name);
@@ -199,7 +224,8 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
         return vt_fail(e, s, "image %d: attack %s failed: %s", image, st->def->name, vt_status_name(s));
     const float *candidate = w->oracle.has_found && !v->exhaustive ? w->oracle.found : w->x_adv;
     vt_verdict d;
-    vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm == VT_L2, v->eps, w->z, w->z64);
+    vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm, v->eps, w->z, w->z64);
+    if (v->patch.size) vt_verify_patch(&d, w->x, candidate, t.height, t.width, &v->patch);
     if (!d.finite)
         return vt_fail(e, VT_E_NUMERIC, "image %d: attack %s met logits that are not finite", image, st->def->name);
     from_verdict(&r, &d);

@@ -21,6 +21,7 @@ typedef struct vt_eval {
     const int32_t *images; /* ascending, distinct, each in [0, data->count) */
     size_t n_images;
     vt_norm norm;
+    vt_patch patch; /* size > 0: the patch threat, in place of norm and eps (which are linf and 1) */
     double eps;
     const char *eps_text; /* as typed */
     uint64_t seed;

@@ -79,20 +79,22 @@ static void number(char *buf, size_t size, double v) {
 }
 
 static int line_text(char *buf, size_t size, const vt_record *r) {
-    char m[32], m64[32], li[32], l2[32], adv[32] = "";
+    char m[32], m64[32], li[32], l2[32], l1[32], adv[32] = "";
     number(m, sizeof m, r->margin);
     number(m64, sizeof m64, r->margin64);
     number(li, sizeof li, r->linf);
     number(l2, sizeof l2, r->l2);
+    number(l1, sizeof l1, r->l1);
     if (r->adv >= 0) snprintf(adv, sizeof adv, ",\"adv\":%lld", (long long)r->adv);
-    return snprintf(
-        buf, size,
-        "{\"image\":%d,\"entry\":%d,\"stage\":%d,\"status\":\"%s\",\"borderline\":%s,\"label\":%d,\"pred\":%d,"
-        "\"pred64\":%d,\"margin\":%s,\"margin64\":%s,\"linf\":%s,\"l2\":%s,\"gradients\":%lld,\"forwards\":%lld%s,"
-        "\"sha\":\"%016llx\"}\n",
-        r->image, r->entry, r->stage, vt_record_status_name((vt_record_status)r->status),
-        r->borderline ? "true" : "false", r->label, r->pred, r->pred64, m, m64, li, l2, (long long)r->gradients,
-        (long long)r->forwards, adv, (unsigned long long)r->sha);
+    return snprintf(buf, size,
+                    "{\"image\":%d,\"entry\":%d,\"stage\":%d,\"status\":\"%s\",\"borderline\":%s,\"label\":%d,\"pred\":"
+                    "%d,"
+                    "\"pred64\":%d,\"margin\":%s,\"margin64\":%s,\"linf\":%s,\"l2\":%s,\"l1\":%s,\"gradients\":%lld,"
+                    "\"forwards\":%lld%s,"
+                    "\"sha\":\"%016llx\"}\n",
+                    r->image, r->entry, r->stage, vt_record_status_name((vt_record_status)r->status),
+                    r->borderline ? "true" : "false", r->label, r->pred, r->pred64, m, m64, li, l2, l1,
+                    (long long)r->gradients, (long long)r->forwards, adv, (unsigned long long)r->sha);
 }
 
 static bool get_int(const json_t *o, const char *key, long long min, long long max, long long *out) {
@@ -130,6 +132,7 @@ static bool parse_record(const json_t *o, vt_record *r) {
                      .margin64 = get_real(o, "margin64"),
                      .linf = get_real(o, "linf"),
                      .l2 = get_real(o, "l2"),
+                     .l1 = get_real(o, "l1"),
                      .gradients = grads,
                      .forwards = fwds,
                      .adv = adv,

@@ -27,7 +27,7 @@ typedef struct vt_record {
     int32_t image, entry, stage;
     int32_t label, pred, pred64; /* pred64 -1: not computed (clean lines) */
     uint8_t status, borderline;
-    double margin, margin64, linf, l2;
+    double margin, margin64, linf, l2, l1; /* l1: NaN in ledgers written before there was one */
     int64_t gradients, forwards;
     int64_t adv;  /* byte offset in adv.bin, -1: none */
     uint64_t sha; /* first 64 bits of SHA-256: of the stored x' (attacks), of the clean image (entry 0) */

@@ -26,12 +26,13 @@ static json_t *entry_json(const vt_entry_summary *en, int64_t total) {
                                         (json_int_t)st->borderline, "invalid", (json_int_t)st->invalid, "gradients",
                                         (json_int_t)st->gradients, "forwards", (json_int_t)st->forwards));
     }
-    return json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:I,s:I,s:o,s:o,s:o}", "name", en->name, "id", en->id,
+    return json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:I,s:I,s:o,s:o,s:o,s:o}", "name", en->name, "id", en->id,
                      "robust", (json_int_t)en->robust, "broken", (json_int_t)en->broken, "borderline",
                      (json_int_t)en->borderline, "invalid", (json_int_t)en->invalid, "total", (json_int_t)total,
                      "percent", share(en->robust, total), "interval95", interval(en->robust, total), "gradients",
                      (json_int_t)en->gradients, "forwards", (json_int_t)en->forwards, "median_linf",
-                     real_or_null(en->median_linf), "median_l2", real_or_null(en->median_l2), "stages", stages);
+                     real_or_null(en->median_linf), "median_l2", real_or_null(en->median_l2), "median_l1",
+                     real_or_null(en->median_l1), "stages", stages);
 }
 
 /* Header keys that belong to run.json, or that follow with their results. */

@@ -3,6 +3,7 @@
 
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
+    char threat[120];
     const json_t *data = json_object_get(s->header, "data");
     fprintf(f, "| | right / all | %% | 95 %% interval | borderline | gradients | forwards "
                "|\n|---|---:|---:|---:|---:|---:|---:|\n");
@@ -15,8 +16,8 @@ static void write(FILE *f, const vt_summary *s) {
         else
             fprintf(f, " | | |\n");
     }
-    fprintf(f, "\n%s eps %s, seed %lld, %s %s images %s, weights %.12s, data %.12s, vitrine %s.\n",
-            vt_header_text(s->header, "norm"), vt_header_text(s->header, "eps"),
+    fprintf(f, "\n%s, seed %lld, %s %s images %s, weights %.12s, data %.12s, vitrine %s.\n",
+            vt_header_threat(s->header, threat, sizeof threat),
             (long long)json_integer_value(json_object_get(s->header, "seed")), vt_header_text(data, "format"),
             vt_header_text(data, "split"), s->images, vt_header_text(s->header, "weights"),
             vt_header_text(data, "sha256"), vt_header_text(s->header, "vitrine"));

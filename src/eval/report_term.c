@@ -3,10 +3,11 @@
 
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
+    char threat[120];
     const json_t *data = json_object_get(s->header, "data");
-    fprintf(f, "\n%s, %s split, images %s; %s eps %s, seed %lld%s\n", vt_header_text(data, "format"),
-            vt_header_text(data, "split"), s->images, vt_header_text(s->header, "norm"),
-            vt_header_text(s->header, "eps"), (long long)json_integer_value(json_object_get(s->header, "seed")),
+    fprintf(f, "\n%s, %s split, images %s; %s, seed %lld%s\n", vt_header_text(data, "format"),
+            vt_header_text(data, "split"), s->images, vt_header_threat(s->header, threat, sizeof threat),
+            (long long)json_integer_value(json_object_get(s->header, "seed")),
             json_is_true(json_object_get(s->header, "exhaustive")) ? ", exhaustive" : "");
     for (size_t i = 0; vt_header_note(s->header, i); i++) fprintf(f, "%s\n", vt_header_note(s->header, i));
     fputc('\n', f);

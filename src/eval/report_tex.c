@@ -3,8 +3,9 @@
 
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
-    fprintf(f, "%% vitrine %s, weights %.12s, %s eps %s\n", vt_header_text(s->header, "vitrine"),
-            vt_header_text(s->header, "weights"), vt_header_text(s->header, "norm"), vt_header_text(s->header, "eps"));
+    char threat[120];
+    fprintf(f, "%% vitrine %s, weights %.12s, %s\n", vt_header_text(s->header, "vitrine"),
+            vt_header_text(s->header, "weights"), vt_header_threat(s->header, threat, sizeof threat));
     for (size_t i = 0; vt_header_note(s->header, i); i++) fprintf(f, "%% %s\n", vt_header_note(s->header, i));
     fprintf(f, "\\begin{tabular}{lrrr}\n\\toprule\n & right / all & \\%% & 95\\,\\%% interval \\\\\n\\midrule\n");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {

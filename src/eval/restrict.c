@@ -30,7 +30,10 @@ static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
     float linear;
     *value = vt_loss_eval_f32(f->dz_few, loss, f->z_few, f->n);
     for (int k = 0; k < f->n; k++) f->dz[f->head[k]] = f->dz_few[k];
-    f->all.backward(f->all.self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = f->dz}, &linear, dx);
+    const vt_attn_loss *a = loss->attention;
+    if (a && a->alone) *value = 0;
+    if (a) *value += f->all.tokens.loss(f->all.tokens.self, a);
+    f->all.backward(f->all.self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = f->dz, .attention = a}, &linear, dx);
 }
 
 static void begin(void *self, const vt_rng *rng) { vt_classifier_begin(&((few *)self)->all, rng); }

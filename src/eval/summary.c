@@ -26,6 +26,18 @@ const char *vt_header_text(const json_t *header, const char *key) {
     return v ? v : "";
 }
 
+const char *vt_header_threat(const json_t *header, char *buf, size_t size) {
+    const json_t *patch = json_object_get(json_object_get(header, "threat"), "patch");
+    int side = (int)json_integer_value(json_object_get(patch, "size"));
+    if (patch)
+        snprintf(buf, size, "patch %d x %d, count %d, %s", side, side,
+                 (int)json_integer_value(json_object_get(patch, "count")),
+                 json_is_true(json_object_get(patch, "aligned")) ? "on tokens" : "anywhere");
+    else
+        snprintf(buf, size, "%s eps %s", vt_header_text(header, "norm"), vt_header_text(header, "eps"));
+    return buf;
+}
+
 const char *vt_header_note(const json_t *header, size_t i) {
     const json_t *data = json_object_get(json_object_get(header, "data"), "notes");
     size_t n = json_array_size(data);
@@ -93,12 +105,14 @@ static double median(double *v, size_t n) {
 }
 
 static void medians(vt_entry_summary *en, const vt_ledger *l, int entry, double *scratch) {
-    for (int which = 0; which < 2; which++) {
+    static const size_t from[] = {offsetof(vt_record, linf), offsetof(vt_record, l2), offsetof(vt_record, l1)};
+    double *const to[] = {&en->median_linf, &en->median_l2, &en->median_l1};
+    for (int which = 0; which < 3; which++) {
         size_t n = 0;
         for (size_t i = 0; i < l->count; i++)
             if (l->records[i].entry == entry && l->records[i].status == VT_RECORD_BROKEN)
-                scratch[n++] = which ? l->records[i].l2 : l->records[i].linf;
-        *(which ? &en->median_l2 : &en->median_linf) = median(scratch, n);
+                scratch[n++] = *(const double *)((const char *)&l->records[i] + from[which]);
+        *to[which] = median(scratch, n);
     }
 }
 

@@ -14,7 +14,7 @@ typedef struct vt_stage_summary {
 typedef struct vt_entry_summary {
     const char *name, *id;
     int64_t robust, broken, borderline, invalid, gradients, forwards, pending;
-    double median_linf, median_l2; /* of the broken images' perturbations; NaN: none */
+    double median_linf, median_l2, median_l1; /* of the broken images' perturbations; NaN: none */
     vt_stage_summary *stages;
     int n_stages;
 } vt_entry_summary;
@@ -53,6 +53,8 @@ bool vt_summary_row(const vt_summary *s, int i, vt_row *r);
 
 /* Header values as text: "linf 8/255", weights hash and so on. */
 const char *vt_header_text(const json_t *header, const char *key);
+/* What was allowed: "linf eps 8/255", "patch 16 x 16, count 1, anywhere". */
+const char *vt_header_threat(const json_t *header, char *buf, size_t size);
 /* Sentence i that every report has to say of data and model (preprocessing, classes, resolution of the attack); NULL
  * past the end. */
 const char *vt_header_note(const json_t *header, size_t i);

@@ -2,18 +2,19 @@
 
 #include <math.h>
 
-static void measure(vt_verdict *v, const float *x, const float *y, size_t n, bool l2_norm, double eps) {
-    long double sum = 0;
+static void measure(vt_verdict *v, const float *x, const float *y, size_t n, vt_norm norm, double eps) {
+    long double squares = 0, sum = 0;
     double largest = 0;
     bool fine = true;
     for (size_t i = 0; i < n; i++) {
         double d = (double)y[i] - (double)x[i];
         fine = fine && y[i] >= 0 && y[i] <= 1 && isfinite(d);
-        sum += (long double)d * (long double)d;
+        squares += (long double)d * (long double)d;
+        sum += (long double)fabs(d);
         if (fabs(d) > largest) largest = fabs(d);
     }
-    v->linf = largest, v->l2 = (double)sqrtl(sum);
-    v->inside = fine && (l2_norm ? v->l2 : v->linf) <= eps;
+    v->linf = largest, v->l2 = (double)sqrtl(squares), v->l1 = (double)sum;
+    v->inside = fine && (norm == VT_LINF ? v->linf : norm == VT_L2 ? v->l2 : v->l1) <= eps;
 }
 
 void vt_predict(vt_verdict *v, const vt_classifier *m, const float *x, int label, float *z) {
@@ -26,10 +27,10 @@ void vt_predict(vt_verdict *v, const vt_classifier *m, const float *x, int label
     }
 }
 
-void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, bool l2_norm,
+void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
                double eps, float *z, double *z64) {
     int classes = m->classes;
-    measure(v, x, x_adv, m->pixels, l2_norm, eps);
+    measure(v, x, x_adv, m->pixels, norm, eps);
     m->logits(m->self, x_adv, z, false);
     m->logits64(m->self, x_adv, z64);
     v->pred = v->pred64 = 0, v->noise = 0;

@@ -4,11 +4,12 @@
 #define VT_EVAL_VERIFY_H
 
 #include <stdbool.h>
+#include "attacks/patch.h"
 #include "models/classifier.h"
 
 typedef struct vt_verdict {
     bool inside;             /* norm <= eps and 0 <= x' <= 1, every value finite */
-    double linf, l2;         /* |x' - x| */
+    double linf, l2, l1;     /* |x' - x| */
     int pred, pred64;        /* argmax in float, in double */
     double margin, margin64; /* max_{j!=label} z_j - z_label; above 0: misclassified */
     double noise;            /* largest |z_float - z_double| */
@@ -20,8 +21,11 @@ typedef struct vt_verdict {
 /* The float prediction alone (for clean images, where the field's convention is float): pred, margin; the double fields
  * are -1 and NaN. z [K]: scratch. */
 void vt_predict(vt_verdict *v, const vt_classifier *m, const float *x, int label, float *z);
-/* z [K], z64 [K]: scratch. l2_norm selects which norm eps bounds. */
-void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, bool l2_norm,
+/* z [K], z64 [K]: scratch. norm: which one eps bounds. */
+void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
                double eps, float *z, double *z64);
+/* The same for a patch threat, after vt_verify with linf 1 (which judges the box): do the pixels that changed fit into
+ * its squares? Else the point is not inside, and not broken. x, x_adv [3, height, width] */
+void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, int height, int width, const vt_patch *p);
 
 #endif

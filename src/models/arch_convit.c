@@ -202,7 +202,8 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, const real *dtokens) {
                                    c->std, c->image, c->image, c->patch);
 }
 
-static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
+/* dlogits -> the gradient of the last block's output, which it returns */
+static real *head_backward(VT_R(vt_session) *s, const real *dlogits) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     int b = s->batch, d = c->dim;
@@ -213,12 +214,39 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     real *dy = st->dnormed;
     VT_R(vt_norm_backward)(dy, s->dw[NORM + VT_NORM_W], s->dw[NORM + VT_NORM_B], NULL, dy, st->last, st->mean, st->rstd,
                            &norm, b, d);
-    for (int i = c->depth - 1; i >= 0; i--, dy = st->stream) {
+    return dy;
+}
+
+/* Nothing comes from above block `top`: zeros where its backward reads. */
+static real *no_gradient(VT_R(vt_session) *s, int top) {
+    const vt_config *c = &s->model->config;
+    state *st = s->state;
+    bool last = top == c->depth - 1;
+    real *dy = last ? st->dnormed : st->stream;
+    memset(dy, 0, (size_t)(s->batch * (last ? 1 : patch_count(c) + 1) * c->dim) * sizeof(real));
+    return dy;
+}
+
+static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
+    const vt_config *c = &s->model->config;
+    state *st = s->state;
+    int b = s->batch, top = dlogits ? c->depth - 1 : s->pull_last;
+    real *dy = dlogits ? head_backward(s, dlogits) : no_gradient(s, top);
+    for (int i = top; i >= 0; i--, dy = st->stream) {
         VT_R(vt_block_shape) sh = block_of(&st->shape, &st->gpsa, c, i, b);
         VT_R(vt_block_backward)(s, st->stream, dy, &st->blocks[i], &st->scratch, &sh);
         if (i == c->local_blocks) part(s, st->stream, b);
     }
     embed_backward(s, dx, st->stream);
+}
+
+/* The class token stands in front once it has joined. */
+static void view(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v) {
+    const vt_config *c = &s->model->config;
+    state *st = s->state;
+    const VT_R(vt_block_shape) sh = block_of(&st->shape, &st->gpsa, c, block, s->batch);
+    VT_R(vt_block_view)(v, &st->blocks[block], &sh);
+    v->prefix = block >= c->local_blocks;
 }
 
 /* Matrix products that are really executed; the last block ends with the class token alone. Backward to the input
@@ -332,4 +360,5 @@ const VT_R(vt_arch_def) VT_R(vt_arch_def_convit) = {
     .forward = forward,
     .backward = backward,
     .flops = flops,
+    .view = view,
 };

@@ -278,7 +278,8 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
                                    c->image, c->image, c->patch);
 }
 
-static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
+/* dlogits -> the gradient of the last block's output, which it returns */
+static real *heads_backward(VT_R(vt_session) *s, const real *dlogits) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     int b = s->batch, p = heads_read(c), d = c->dim, n = c->classes;
@@ -289,12 +290,36 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     if (c->dist_token)
         VT_R(vt_head_backward)(st->dread + d, s->dw[HEAD_DIST_W], s->dw[HEAD_DIST_B], dlogits, st->read + d,
                                s->w[HEAD_DIST_W], 1 - share, b, p, n, d);
-    real *dy = readout_backward(s, b);
-    for (int i = c->depth - 1; i >= 0; i--, dy = st->stream) {
+    return readout_backward(s, b);
+}
+
+/* Nothing comes from above block `top`: zeros where its backward reads. */
+static real *no_gradient(VT_R(vt_session) *s, int top) {
+    const vt_config *c = &s->model->config;
+    state *st = s->state;
+    bool few = top == c->depth - 1 && tail(c);
+    real *dy = few ? st->dnormed : st->stream;
+    memset(dy, 0, (size_t)(s->batch * (few ? tail(c) : vt_config_tokens(c)) * c->dim) * sizeof(real));
+    return dy;
+}
+
+static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
+    const vt_config *c = &s->model->config;
+    state *st = s->state;
+    int b = s->batch, top = dlogits ? c->depth - 1 : s->pull_last;
+    real *dy = dlogits ? heads_backward(s, dlogits) : no_gradient(s, top);
+    for (int i = top; i >= 0; i--, dy = st->stream) {
         VT_R(vt_block_shape) sh = block_of(st, c, i, b);
         VT_R(vt_block_backward)(s, st->stream, dy, &st->blocks[i], &st->scratch, &sh);
     }
     embed_backward(s, dx, st->stream);
+}
+
+static void view(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v) {
+    const state *st = s->state;
+    const VT_R(vt_block_shape) sh = block_of(st, &s->model->config, block, s->batch);
+    VT_R(vt_block_view)(v, &st->blocks[block], &sh);
+    v->prefix = vt_config_prefix(&s->model->config);
 }
 
 /* Matrix products that are really executed: the last block's output projection and MLP run on the tokens that the
@@ -415,4 +440,5 @@ const VT_R(vt_arch_def) VT_R(vt_arch_def_vit) = {
     .forward = forward,
     .backward = backward,
     .flops = flops,
+    .view = view,
 };

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "models/attention_loss.h"
 #include "nn/nn.h"
 
 #define VT_PLUGIN(x) extern const VT_R(vt_attn_def) VT_R(vt_attn_def_##x);
@@ -309,7 +310,9 @@ void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *
             if (r.own_values) s->def->dvalues(gh.v, gh.ldv, own, &l.h);
             real *behind = scratch + (size_t)r.tq * (size_t)r.ldp;
             if (s->ortho > 0) s->ortho_value += add_ortho(scratch, behind, a, s->ortho, r.tq, r.t, r.ldp);
+            if (s->pull) VT_R(vt_attn_pull_probs)(scratch, s->pull, &l.h);
             backward_probs(&gh, dw, scratch, a, own, &l, &r);
+            if (s->pull) VT_R(vt_attn_pull_scores)(&gh, s->pull, &l.h);
         }
 }
 

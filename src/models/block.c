@@ -184,6 +184,10 @@ void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *
     VT_R(vt_linear_backward)(dx, s->dw[VT_SLOT_FC1_W], s->dw[VT_SLOT_FC1_B], t->wide, x, s->w[VT_SLOT_FC1_W], r, h, d);
 }
 
+void VT_R(vt_block_view)(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {
+    mixer(sh)->view(v, k, sh);
+}
+
 /* ---- halves ---- */
 
 /* Rows of the first `tail` tokens of each sequence, packed; and back, zero elsewhere. */

@@ -178,7 +178,13 @@ struct VT_R(vt_mixer) {
      * parameter gradient is wanted; t->wide and t->score are free. */
     void (*backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
                      const real *x, const VT_R(vt_block_shape) *sh);
+    /* q, k and P of the first image, after a kept forward; `prefix` is the caller's to set. NULL: no attention of all
+     * tokens to all. */
+    void (*view)(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh);
 };
+
+/* The attention of a block (attention_loss.h), by its mixer. */
+void VT_R(vt_block_view)(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh);
 
 /* Multi-head attention with the variant sh->attn.def: attn.qkv, optional q/k norm, vt_attn_*. */
 extern const VT_R(vt_mixer) VT_R(vt_mha);

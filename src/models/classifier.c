@@ -29,8 +29,33 @@ static void logits64(void *self, const float *x, double *z) {
 
 static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
     vit *v = self;
-    *value = vt_loss_eval_f32(v->dz, loss, vt_session_logits_f32(v->s), v->classes);
-    vt_session_backward_f32(v->s, v->dz, dx, NULL);
+    const vt_attn_loss *a = loss->attention;
+    bool alone = a && a->alone;
+    *value = alone ? 0 : vt_loss_eval_f32(v->dz, loss, vt_session_logits_f32(v->s), v->classes);
+    if (a) *value += (float)vt_session_attention_loss_f32(v->s, a);
+    vt_session_backward_f32(v->s, alone ? NULL : v->dz, dx, NULL);
+}
+
+static void attention_mean(void *self, int layer, float *out) {
+    vit *v = self;
+    vt_session_attention_mean_f32(v->s, layer, out);
+}
+
+static float attention_loss(void *self, const vt_attn_loss *a) {
+    vit *v = self;
+    return (float)vt_session_attention_loss_f32(v->s, a);
+}
+
+static vt_tokens tokens(vit *v) {
+    const vt_config *c = &v->s->model->config;
+    if (!v->s->arch->view) return (vt_tokens){0};
+    return (vt_tokens){.layers = v->s->pull_blocks,
+                       .side = vt_config_side(c),
+                       .prefix = vt_config_prefix(c),
+                       .std = {c->std[0], c->std[1], c->std[2]},
+                       .self = v,
+                       .mean = attention_mean,
+                       .loss = attention_loss};
 }
 
 static void close(void *self) {
@@ -63,6 +88,7 @@ static vt_status open(vt_classifier *c, const vt_model *m, bool twin, vt_err *e)
                          .logits = logits,
                          .logits64 = twin ? logits64 : NULL,
                          .backward = backward,
+                         .tokens = tokens(v),
                          .close = close};
     return VT_OK;
 }

@@ -5,10 +5,22 @@
 
 #include <stddef.h>
 #include "core/rand.h"
+#include "models/attention_loss.h"
 #include "models/model.h"
 #include "nn/loss.h"
 
 struct vt_session_f32;
+
+/* A model's attention, as far as it can be looked at; all zero: it cannot. Wrappers of a classifier leave it as it is:
+ * `self` is the network's own. */
+typedef struct vt_tokens {
+    int layers, side, prefix; /* blocks; patches a side; tokens before the patches in the last block */
+    double std[3];            /* of the normalisation inside the model */
+    void *self;
+    /* After a kept call: out [side*side] = mean attention that heads and queries of a block pay to each patch. */
+    void (*mean)(void *self, int layer, float *out);
+    float (*loss)(void *self, const vt_attn_loss *a);
+} vt_tokens;
 
 typedef struct vt_classifier {
     int classes;
@@ -20,6 +32,7 @@ typedef struct vt_classifier {
     void (*logits64)(void *self, const float *x, double *z);
     /* after a kept call: *value = loss, dx [pixels] = d loss / dx, as often as wanted */
     void (*backward)(void *self, const vt_loss *loss, float *value, float *dx);
+    vt_tokens tokens;
     /* A new image begins, with this key: a classifier that draws random numbers (wrap_noise) starts anew. [may be NULL]
      */
     void (*begin)(void *self, const vt_rng *rng);

@@ -134,7 +134,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     real *dqk = t->wide, *dv = t->wide + (to.v - t->wide);
     VT_R(vt_attn_grad) grad = {.q = dqk, .k = dqk + qk - d, .v = dv, .ldq = qk, .ldk = qk, .ldv = d};
     VT_R(vt_attn_shape) attn = gated(s, sh);
-    attn.ortho = s->ortho, attn.ortho_value = 0;
+    attn.ortho = s->ortho, attn.ortho_value = 0, attn.pull = VT_R(vt_session_pull)(s, sh->index);
     if (s->grad) {
         attn.dpos = g->dpos, attn.dgate = g->dgate;
         memset(g->dpos, 0, VT_R(vt_attn_p_len)(&attn) * sizeof(real));
@@ -155,4 +155,14 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     VT_GEMM(false, false, m, d, d, 1, dv, d, s->w[VT_SLOT_V_W], d, 1, dx, d);
 }
 
-const VT_R(vt_mixer) VT_R(vt_gpsa) = {.params = params, .plan = plan, .forward = forward, .backward = backward};
+static void view(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {
+    *v = (VT_R(vt_attn_view)){.in = split(k->qkv, sh),
+                              .p = k->p,
+                              .t = sh->attn.t,
+                              .d = sh->attn.c / sh->attn.heads,
+                              .heads = sh->attn.heads,
+                              .scale = sh->attn.scale};
+}
+
+const VT_R(vt_mixer)
+    VT_R(vt_gpsa) = {.params = params, .plan = plan, .forward = forward, .backward = backward, .view = view};

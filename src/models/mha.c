@@ -110,7 +110,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     const real *w = s->w[VT_SLOT_QKV_W];
     real *dw = s->dw[VT_SLOT_QKV_W];
     VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    attn.ortho = s->ortho, attn.ortho_value = 0;
+    attn.ortho = s->ortho, attn.ortho_value = 0, attn.pull = VT_R(vt_session_pull)(s, sh->index);
     VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
                            s->w + VT_SLOT_ATTN, &attn);
     s->ortho_value += attn.ortho_value;
@@ -122,4 +122,14 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     VT_R(vt_linear_backward)(dx, dw, s->dw[VT_SLOT_QKV_B], t->wide, x, w, m, n, d);
 }
 
-const VT_R(vt_mixer) VT_R(vt_mha) = {.params = params, .plan = plan, .forward = forward, .backward = backward};
+static void view(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {
+    *v = (VT_R(vt_attn_view)){.in = split(k->qkv, sh),
+                              .p = k->p,
+                              .t = sh->attn.t,
+                              .d = sh->attn.c / sh->attn.heads,
+                              .heads = sh->attn.heads,
+                              .scale = sh->attn.scale};
+}
+
+const VT_R(vt_mixer)
+    VT_R(vt_mha) = {.params = params, .plan = plan, .forward = forward, .backward = backward, .view = view};

@@ -80,6 +80,13 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     s->layer_w = vt_arena_take(a, s->model->params.layer_max, sizeof(real));
 #endif
     plan_input(s, a);
+    if (s->arch->view && s->mode != VT_GRAD_NONE) {
+        const vt_config *c = &s->model->config;
+        int blocks = vt_model_blocks(s->model), tokens = vt_config_tokens(c);
+        s->pull_blocks = blocks, s->pull_len = tokens > c->heads ? tokens : c->heads;
+        s->pull = vt_arena_take(a, (size_t)blocks, sizeof *s->pull);
+        s->pull_room = vt_arena_take(a, (size_t)blocks * (size_t)s->pull_len, sizeof(real));
+    }
     s->arch->plan(s, a);
 }
 
@@ -173,7 +180,7 @@ void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer) {
 }
 
 const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, bool keep) {
-    s->batch = b;
+    s->batch = b, s->pulling = false;
     s->kept = keep && s->mode != VT_GRAD_NONE;
     s->arch->forward(s, input_forward(s, x, b), b, s->kept);
     return s->logits;
@@ -185,5 +192,6 @@ void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *d
     s->ortho_value = 0;
     s->arch->backward(s, dlogits, dx && s->inside ? s->dinside : dx);
     s->grad = NULL;
+    s->pulling = false;
     if (dx && s->inside) input_backward(s, dx, s->batch);
 }

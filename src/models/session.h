@@ -8,6 +8,7 @@
 #include "core/real.h"
 #include "io/safetensors.h"
 #include "models/attention.h"
+#include "models/attention_loss.h"
 #include "models/model.h"
 #include "models/roles.h"
 
@@ -44,13 +45,17 @@ typedef struct VT_R(vt_arch_def) {
     int (*blocks)(const vt_config *c);
     /* Where a role's matrix of such a block lies; false: there is none. [may be NULL: blocks.i.attn.qkv, ...] */
     bool (*matrix)(const vt_model *m, int block, vt_role role, vt_matrix *out);
+    /* Attention of one of those blocks after a kept forward of one image (attention_loss.h), when queries of all tokens
+     * see keys of all. [may be NULL: it cannot be looked at] */
+    void (*view)(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v);
     bool no_token_maps; /* no attention of all tokens to all: L_AM has nothing to hold on to */
     size_t state_size;
     /* Carves all buffers; called twice, first with an arena that only measures. */
     void (*plan)(VT_R(vt_session) *s, vt_arena *a);
     /* x [b,3,h,w] -> s->logits [b,K]; keep: save for backward. */
     void (*forward)(VT_R(vt_session) *s, const real *x, int b, bool keep);
-    /* dlogits [b,K] -> dx [b,3,h,w] (NULL: not wanted), parameter gradients into s->grad (NULL: not wanted). */
+    /* dlogits [b,K] -> dx [b,3,h,w] (NULL: not wanted), parameter gradients into s->grad (NULL: not wanted). dlogits
+     * NULL, with a `view` alone: the loss is s->pull's, whose last block is s->pull_last. */
     void (*backward)(VT_R(vt_session) *s, const real *dlogits, real *dx);
     /* Floating-point operations (2 per multiply-add) of the matrix products of one image's forward, and of a gradient
      * step with respect to the input. */
@@ -84,7 +89,12 @@ struct VT_R(vt_session) {
         *branch_open;   /* [vt_model_blocks] 0: no gradient through this block's attention branch (ARD), or NULL */
     real ortho;         /* adds ortho * sum ||A^T A - I||_F^2 over heads, blocks and images to the loss */
     double ortho_value; /* ... and here the sum of the last backward, without the factor */
-    int *layer_first;   /* [layers + 1]: index of each layer's first tensor */
+    /* vt_session_attention_loss: what the next backward adds in each block (attention_loss.h). */
+    VT_R(vt_attn_pull) *pull; /* [pull_blocks] */
+    real *pull_room;          /* [pull_blocks, pull_len]: their weights */
+    int pull_blocks, pull_len, pull_last;
+    bool pulling;
+    int *layer_first; /* [layers + 1]: index of each layer's first tensor */
 };
 
 vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
@@ -95,10 +105,15 @@ void VT_R(vt_session_close)(VT_R(vt_session) *s); /* accepts NULL */
 /* x [b,3,h,w] in [0,1], pixel space, h = w = vt_config_input. Returns logits [b,K], valid until the next call. keep =
  * false is cheaper: no backward may follow. */
 const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, bool keep);
+/* The pull on a block's attention in this backward, or NULL. */
+static inline const VT_R(vt_attn_pull) *VT_R(vt_session_pull)(const VT_R(vt_session) *s, int block) {
+    return s->pulling && s->pull[block].key >= 0 ? &s->pull[block] : NULL;
+}
 /* Logits of the last forward again. */
 static inline const real *VT_R(vt_session_logits)(const VT_R(vt_session) *s) { return s->logits; }
 /* After a kept forward: dx [b,3,h,w] overwritten (NULL: not wanted); grad [params.total] accumulated (NULL: not
- * wanted, and then no weight gradient is computed). May be repeated for other dlogits. */
+ * wanted, and then no weight gradient is computed). May be repeated for other dlogits. dlogits NULL: of the attention
+ * loss alone that was asked for since. */
 void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *dx, real *grad);
 
 /* For architectures: makes s->w, s->wt, s->dw point at the tensors of a layer. */

@@ -78,7 +78,7 @@ static bool make_head(vt_gear *g, double *head, double bias[2]) {
 static bool planted_counts(vt_gear *g) {
     vt_verdict d;
     const vt_eval *v = g->t->v;
-    vt_verify(&d, &g->two, g->x, g->planted, 0, v->norm == VT_L2, v->eps, g->z, g->z64);
+    vt_verify(&d, &g->two, g->x, g->planted, 0, v->norm, v->eps, g->z, g->z64);
     bool good = d.broken && !d.borderline;
     vt_predict(&d, &g->two, g->x, 0, g->z);
     g->forwards += 2;

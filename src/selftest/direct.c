@@ -1,4 +1,5 @@
 /* Part 1: what the gradients are at single points. About twelve forwards an image. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include "selftest/tools.h"
@@ -59,6 +60,26 @@ static bool mispredicts(vt_gear *g, int label, float m0, const float *dx, int32_
     return !(error < change);
 }
 
+/* Is the median row of attention one-hot to float32, in the network as it is? */
+static bool saturated(vt_gear *g) {
+    const vt_arch_def_f32 *arch = g->look ? g->look->arch : NULL;
+    int64_t rows = 0, one_hot = 0;
+    if (!arch) return false;
+    vt_session_forward_f32(g->look, g->x, 1, true);
+    g->forwards++;
+    for (int block = 0; block < vt_model_blocks(g->t->v->model); block++) {
+        vt_attn_view_f32 view;
+        arch->view(g->look, block, &view);
+        for (int row = 0; row < view.heads * view.t; row++) {
+            const float *p = view.p + (size_t)row * (size_t)vt_attn_ldp(view.t);
+            float most = 0;
+            for (int k = 0; k < view.t; k++) most = fmaxf(most, p[k]);
+            rows++, one_hot += most >= 1 - FLT_EPSILON;
+        }
+    }
+    return 2 * one_hot > rows;
+}
+
 vt_status vt_direct_image(vt_gear *g, int32_t image, unsigned *bits, vt_err *e) {
     const vt_eval *v = g->t->v;
     size_t bytes = (size_t)g->classes * sizeof(float);
@@ -76,11 +97,12 @@ vt_status vt_direct_image(vt_gear *g, int32_t image, unsigned *bits, vt_err *e) 
     if (!memcmp(g->z, again, bytes)) *bits |= 1u << VT_CHECK_FLAT;
     if (fabsf(vt_margin_f32(g->z, label, g->classes)) > UNDERFLOW) *bits |= 1u << VT_CHECK_SATURATED;
     g->forwards += 3;
+    if (saturated(g)) *bits |= 1u << VT_CHECK_ATTENTION;
     float m0 = margin_gradient(g, g->x, label, g->dx);
     loss_gradient(g, g->dy);
     if (all_zero(g->dy, g->pixels)) *bits |= 1u << VT_CHECK_ZERO;
-    double h = (v->norm == VT_LINF ? v->eps : v->eps / sqrt((double)g->pixels)) / 10;
-    if (mispredicts(g, label, m0, g->dx, image, fmin(h, STEP))) *bits |= 1u << VT_CHECK_WRONG;
+    double n = (double)g->pixels, each = v->norm == VT_LINF ? 1 : v->norm == VT_L2 ? sqrt(n) : n;
+    if (mispredicts(g, label, m0, g->dx, image, fmin(v->eps / each / 10, STEP))) *bits |= 1u << VT_CHECK_WRONG;
     move(g, &r, 1 / 255.0, g->y);
     margin_gradient(g, g->y, label, g->dy);
     if (!memcmp(g->dx, g->dy, g->pixels * sizeof(float))) *bits |= 1u << VT_CHECK_CONSTANT;

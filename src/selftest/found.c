@@ -19,7 +19,10 @@ vt_status vt_attack_tools(vt_attack tools[8], vt_norm norm, double eps, vt_err *
 }
 
 /* The radius at which the ball holds the whole box. */
-static double whole(const vt_gear *g) { return g->t->v->norm == VT_LINF ? 1 : sqrt((double)g->pixels); }
+static double whole(const vt_gear *g) {
+    double n = (double)g->pixels;
+    return g->t->v->norm == VT_LINF ? 1 : g->t->v->norm == VT_L2 ? sqrt(n) : n;
+}
 
 static vt_status one(vt_gear *g, const vt_attack *tool, double eps, int label, int32_t image, const char *purpose,
                      bool *broken, vt_err *e) {

@@ -20,6 +20,9 @@ static const struct {
     [VT_CHECK_SATURATED] = {"saturated-logits",
                             "no logit gap exceeds 87.3, where softmax underflows in float32 (at most 1 % of images)",
                             "images beyond it", "pgd:loss=margin,steps=100,restarts=5"},
+    [VT_CHECK_ATTENTION] = {"saturated-attention",
+                            "the median row of attention is not one-hot to float32 (at most 1 % of images)",
+                            "images in which it is", "square:queries=20000"},
     [VT_CHECK_WRONG] = {"wrong-gradient",
                         "over a step of a tenth of a grey level (or of eps) the gradient predicts the margin's change "
                         "better than 'no change' does (at most 10 % of images excepted)",

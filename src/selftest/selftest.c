@@ -12,7 +12,7 @@ enum { DIRECT_MOST = 32, ATTACKED_MOST = 32, ACTIVE_MOST = 96, LEAST = 4, AGAIN_
 #define SHARE 0.10 /* of the attack's cost, for everything but an escalation */
 /* Forward-equivalents of an image in the parts, from counts: an image of part 1, a survivor of part 2 (10 + 25 + 100 +
  * 150 + 40 gradients, 1000 queries and 100 random points), one that falls, an image of the active test. */
-#define COST_DIRECT(ratio) (6 + 3 * (ratio))
+#define COST_DIRECT(ratio) (7 + 3 * (ratio))
 #define COST_SURVIVOR(ratio) (1100 + 325 * (ratio))
 #define COST_FALLEN(ratio) (60 * (ratio))
 #define COST_ACTIVE(ratio) (VT_ACTIVE_INNER + VT_ACTIVE_RANDOM + 6 + 60 * (ratio))
@@ -87,7 +87,7 @@ static vt_status run_part(part *p, int kind, const int32_t *images, size_t n, do
     if (!p->gears) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
     p->kind = kind, p->images = images, p->done = 0, p->progress = v->progress;
     for (int i = 0; s == VT_OK && i < threads; i++)
-        s = vt_gear_open(&p->gears[i], p->t, i ? &p->gears[0] : NULL, kind == 2 || kind == 4, kind == 3, e);
+        s = vt_gear_open(&p->gears[i], p->t, i ? &p->gears[0] : NULL, kind == 1, kind == 2 || kind == 4, kind == 3, e);
     vt_progress_begin(&p->progress, names[kind], 0, n);
     if (s == VT_OK) s = vt_for_each(n, threads, one_item, p, e);
     vt_progress_end(&p->progress, NULL);
@@ -194,8 +194,10 @@ static void hit(vt_check *c, bool against, int32_t image) {
 }
 
 static void count_direct(vt_selftest *t, const part *p, const int32_t *images, size_t n) {
+    const vt_arch_def_f32 *arch = vt_arch_find_f32(t->v->model->config.arch);
     for (size_t i = 0; i < n; i++)
-        for (int k = VT_CHECK_RANDOM; k <= VT_CHECK_WRONG; k++) hit(&t->checks[k], p->bits[i] >> k & 1, images[i]);
+        for (int k = VT_CHECK_RANDOM; k <= VT_CHECK_WRONG; k++)
+            if (k != VT_CHECK_ATTENTION || arch->view) hit(&t->checks[k], p->bits[i] >> k & 1, images[i]);
     t->direct = (int64_t)n;
 }
 
@@ -305,10 +307,10 @@ static vt_status run_all(part *p, int32_t *images, vt_err *e) {
 
 static void set_rates(vt_selftest *t) {
     static const double rates[VT_CHECK_COUNT] =
-        {[VT_CHECK_RANDOM] = 0.01,    [VT_CHECK_FLAT] = 0.01,  [VT_CHECK_ZERO] = 0.01,   [VT_CHECK_CONSTANT] = 0.01,
-         [VT_CHECK_SATURATED] = 0.01, [VT_CHECK_WRONG] = 0.1,  [VT_CHECK_STEPS] = 0.5,   [VT_CHECK_RADIUS] = 0.5,
-         [VT_CHECK_WHOLE] = 0.05,     [VT_CHECK_NOISE] = 0.05, [VT_CHECK_SQUARE] = 0.05, [VT_CHECK_TWIN] = 0.05,
-         [VT_CHECK_ACTIVE] = 0.05};
+        {[VT_CHECK_RANDOM] = 0.01,    [VT_CHECK_FLAT] = 0.01,      [VT_CHECK_ZERO] = 0.01,  [VT_CHECK_CONSTANT] = 0.01,
+         [VT_CHECK_SATURATED] = 0.01, [VT_CHECK_ATTENTION] = 0.01, [VT_CHECK_WRONG] = 0.1,  [VT_CHECK_STEPS] = 0.5,
+         [VT_CHECK_RADIUS] = 0.5,     [VT_CHECK_WHOLE] = 0.05,     [VT_CHECK_NOISE] = 0.05, [VT_CHECK_SQUARE] = 0.05,
+         [VT_CHECK_TWIN] = 0.05,      [VT_CHECK_ACTIVE] = 0.05};
     for (int i = 0; i < VT_CHECK_COUNT; i++) t->checks[i] = (vt_check){.rate = rates[i], .p = 1, .adjusted = 1};
 }
 

@@ -15,6 +15,7 @@ typedef enum vt_check_id {
     VT_CHECK_ZERO,
     VT_CHECK_CONSTANT,
     VT_CHECK_SATURATED,
+    VT_CHECK_ATTENTION,
     VT_CHECK_WRONG,
     VT_CHECK_STEPS,
     VT_CHECK_RADIUS,

@@ -84,8 +84,7 @@ static size_t largest_work(const vt_selftest *t, const vt_task *dims, vt_err *e,
     for (int i = -1; *s == VT_OK && i < 8; i++) {
         const vt_attack *a = i < 0 ? t->attack : &tools[i];
         for (int k = 0; a && k < a->n_stages; k++) {
-            const vt_attack_def *d = a->stages[k].def;
-            size_t need = d->work_len ? d->work_len(a->stages[k].params, dims) : 0;
+            size_t need = vt_attack_work_len(&a->stages[k], dims);
             if (need > most) most = need;
         }
     }
@@ -118,7 +117,8 @@ static vt_status open_active(vt_gear *g, const vt_gear *first, vt_err *e) {
     return g->points && g->fit ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the active test");
 }
 
-vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, bool attacks, bool active, vt_err *e) {
+vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, bool look, bool attacks, bool active,
+                       vt_err *e) {
     const vt_eval *v = t->v;
     int side = vt_config_input(&v->model->config);
     vt_status s;
@@ -139,6 +139,8 @@ vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, b
     if (v->data->restricted) VT_TRY(vt_classifier_restrict(&g->model, v->data->head, v->data->classes, e));
     VT_TRY(vt_oracle_open(&g->o_model, &g->model, e));
     g->o_model.interrupt = v->interrupt;
+    const vt_arch_def_f32 *arch = vt_arch_find_f32(v->model->config.arch);
+    if (look && arch && arch->view) VT_TRY(vt_session_open_f32(&g->look, v->model, 1, VT_GRAD_INPUT, e));
     if (attacks) {
         if (!first) VT_TRY(make_twin(&g->m_twin, v->model, v->seed, e));
         VT_TRY(vt_classifier_open(&g->twin, first ? first->m_twin : g->m_twin, e));
@@ -155,6 +157,7 @@ void vt_gear_close(vt_gear *g) {
     vt_oracle_close(&g->o_model), vt_oracle_close(&g->o_twin), vt_oracle_close(&g->o_two);
     vt_classifier_close(&g->model), vt_classifier_close(&g->twin);
     vt_classifier_close(&g->features), vt_classifier_close(&g->two);
+    vt_session_close_f32(g->look);
     vt_model_close(g->m_twin), vt_model_close(g->m_features), vt_model_close(g->m_two);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) free(blocks[i]);
     *g = (vt_gear){0};
@@ -178,7 +181,7 @@ vt_status vt_try_attack(vt_gear *g, const vt_attack_stage *stage, const vt_trial
     task.rng = vt_selftest_key(g->t, t->purpose, t->image);
     vt_classifier_begin(t->o->model, &task.rng);
     memcpy(g->x_adv, g->x, g->pixels * sizeof(float));
-    vt_status s = stage->def->run(t->o, stage->params, &task);
+    vt_status s = vt_attack_stage_run(t->o, stage, &task);
     g->forwards += (double)t->o->forwards, g->gradients += (double)t->o->gradients;
     if (s == VT_INTERRUPTED) return s;
     if (s != VT_OK && s != VT_STOP)
@@ -186,7 +189,7 @@ vt_status vt_try_attack(vt_gear *g, const vt_attack_stage *stage, const vt_trial
     const float *candidate = t->o->has_found && !t->to_the_end ? t->o->found : g->x_adv;
     vt_verdict d;
     if (t->judge != t->o->model) vt_classifier_begin(t->judge, &task.rng);
-    vt_verify(&d, t->judge, g->x, candidate, t->label, v->norm == VT_L2, t->eps, g->z, g->z64);
+    vt_verify(&d, t->judge, g->x, candidate, t->label, v->norm, t->eps, g->z, g->z64);
     g->forwards += t->judge != t->o->model;
     *broken = d.broken && d.finite;
     return VT_OK;

@@ -2,6 +2,7 @@
 #ifndef VT_SELFTEST_TOOLS_H
 #define VT_SELFTEST_TOOLS_H
 
+#include "models/session.h"
 #include "selftest/selftest.h"
 
 typedef struct vt_gear {
@@ -9,6 +10,7 @@ typedef struct vt_gear {
     int classes;
     vt_classifier model, twin, features, two; /* two: with a head of two classes */
     vt_oracle o_model, o_twin, o_two;
+    vt_session_f32 *look; /* to see the attention of the network itself; NULL: its architecture does not show it */
     vt_model *m_twin, *m_features, *m_two;
     size_t pixels, phi; /* phi: features */
     float *x, *y, *x_adv, *lo, *hi, *z, *dx, *dy, *work;
@@ -20,9 +22,11 @@ typedef struct vt_gear {
     double forwards, gradients;
 } vt_gear;
 
-/* Opens what the parts need: the model; with `attacks` the twin; with `active` the nets of other heads. Twin and
- * features of the first thread serve all (first: NULL for that one), which must be closed last. */
-vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, bool attacks, bool active, vt_err *e);
+/* Opens what the parts need: the model; with `look` a session of its own; with `attacks` the twin; with `active` the
+ * nets of other heads. Twin and features of the first thread serve all (first: NULL for that one), which must be closed
+ * last. */
+vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, bool look, bool attacks, bool active,
+                       vt_err *e);
 void vt_gear_close(vt_gear *g); /* accepts a zeroed one */
 
 /* A copy of m with another head of `classes` outputs, all zero; everything else the same. */

@@ -40,7 +40,7 @@ attack() { # SPEC TEXT...
 }
 
 @test "an unknown norm" {
-    wrong "--norm is 'l1'" "linf or l2" -- --norm l1 --eps 8/255 --attack fgsm
+    wrong "--norm is 'l0'" "linf, l2 or l1" -- --norm l0 --eps 8/255 --attack fgsm
     wrong "--norm is ''" -- --norm '' --eps 8/255 --attack fgsm
     wrong "--norm is 'Linf'" -- --norm Linf
 }

@@ -170,6 +170,25 @@ values() { od -An -v -t"$2" -w"${2#?}" -j "$3" -N "$4" "$1"; }
     truth lines.json 'all(.l2 <= 1.5) and any(.l2 > 1.4)'
 }
 
+@test "l1: the ball is l1, and a radius of another norm is noticed" {
+    quick --images 0:6 --norm l1 --eps 40 --attack pgd:steps=5 --out r
+    truth r/results.json '.norm == "l1" and .eps_value == 40 and .attacks[0].broken > 0 and .attacks[0].median_l1 <= 40'
+    schema r/results.json
+    tail -n +2 r/ledger.jsonl | jq -s . >lines.json
+    truth lines.json 'all(.l1 <= 40) and any(.l1 > 39)'
+    bad 2 "--eps is 8/255" "sum over all values" "did you mean --norm linf?" -- eval "$W" --data "$D" --norm l1 --eps 8/255 --attack pgd
+    bad 2 "attack fgsm does not support --norm l1" -- eval "$W" --data "$D" --norm l1 --eps 12 --attack fgsm
+}
+
+@test "ledgers written before l1 distances stood in them are read" {
+    quick --images 0:4 --eps 2/255 --attack fgsm --out r
+    cp -r r old
+    sed -i 's/"l1":[^,]*,//' old/ledger.jsonl
+    good eval "$W" --data "$D" --threads 1 --images 0:4 --eps 2/255 --attack fgsm --out old --resume
+    truth old/results.json '.attacks[0].median_l1 == null and .attacks[0].median_l2 > 0'
+    [ "$(jq .attacks[0].robust r/results.json)" = "$(jq .attacks[0].robust old/results.json)" ]
+}
+
 @test "every attack runs, in both norms" {
     for norm in linf l2; do
         quick --images 0:2 --norm $norm --eps 2/255 --attack fgsm --attack pgd:steps=2,restarts=2,loss=dlr --attack pgd:loss=margin,kappa=0,steps=2 --attack cw20 \

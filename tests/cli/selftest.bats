@@ -13,7 +13,7 @@ test_shapes() { vt selftest "$MODEL" --data "$SHAPES" --images 0:24 --eps 1/255 
 
 # what every selftest.json obeys
 schema() {
-    truth "$1" '.checks | length == 13 and all((.null_hypothesis | length) > 20)'
+    truth "$1" '.checks | length == 14 and all((.null_hypothesis | length) > 20)'
     truth "$1" '[.checks[] | select(.made)] | all(.hits >= 0 and .hits <= .trials and .p >= 0 and .p <= .p_holm and .p_holm <= 1 and (.images | length) <= 6 and (.images | length) <= .hits)'
     truth "$1" '(.verdict == "sound") == ([.checks[] | select(.made and .p_holm <= 0.05)] == [])'
     truth "$1" '.checks | all(has("settle") == (.made and .p_holm <= 0.05))'
@@ -44,7 +44,7 @@ logit-scale zero-gradient
 quantise quantised-forward
 quantise active-test
 noise random-forward
-saturate wrong-gradient
+saturate saturated-attention
 END
 }
 

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     long long i;
     if (vt_parse_real(text, &v) && !(v - v == 0)) abort(); /* what parses is finite */
     vt_parse_int(text, &i);
-    for (int norm = 0; norm < 2; norm++) {
+    for (int norm = 0; norm < VT_NORM_COUNT; norm++) {
         vt_err e = {0};
         vt_attack a, b;
         if (vt_attack_parse(&a, text, (vt_norm)norm, &e) != VT_OK) {

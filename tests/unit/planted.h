@@ -60,6 +60,28 @@ static void planted_logits64(void *self, const float *x, double *z) {
     p->forwards64++;
 }
 
+/* Attention of 2 x 2 tokens (1 x 1 in an image of one line), planted: a token is looked at as much as its pixels are
+ * bright. */
+static int planted_token(const planted *p, size_t i) {
+    int side = p->c.tokens.side, at = (int)(i % (p->n / 3)), y = at / p->width, x = at % p->width;
+    return y * side / p->height * side + x * side / p->width;
+}
+
+static void planted_mean(void *self, int layer, float *out) {
+    planted *p = self;
+    int tokens = p->c.tokens.side * p->c.tokens.side;
+    for (int k = 0; k < tokens; k++) out[k] = 0;
+    for (size_t i = 0; i < p->n; i++) out[planted_token(p, i)] += p->kept[i] * (float)(layer + 1);
+}
+
+static float planted_attention_loss(void *self, const vt_attn_loss *a) {
+    planted *p = self;
+    double sum = 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (planted_token(p, i) == a->patch) sum += (double)p->kept[i];
+    return (float)(a->weight * sum / (double)p->n);
+}
+
 static void planted_backward(void *self, const vt_loss *loss, float *value, float *dx) {
     planted *p = self;
     double d[PLANTED_MOST];
@@ -67,7 +89,12 @@ static void planted_backward(void *self, const vt_loss *loss, float *value, floa
     p->logits(p, p->kept, d);
     for (int k = 0; k < p->classes; k++) z[k] = (float)d[k];
     *value = vt_loss_eval_f32(dz, loss, z, p->classes);
+    const vt_attn_loss *a = loss->attention;
+    if (a && a->alone) memset(dz, 0, sizeof dz), *value = 0;
     p->pull(p, p->kept, dz, dx);
+    if (a) *value += planted_attention_loss(p, a);
+    for (size_t i = 0; a && i < p->n; i++)
+        if (planted_token(p, i) == a->patch) dx[i] += (float)(a->weight / (double)p->n);
     p->groups += !p->has_backward, p->has_backward = true, p->backwards++;
     if (p->watch_gradient) p->watch_gradient(p->arg, p->backwards - 1, value, dx);
 }
@@ -76,6 +103,13 @@ static bool planted_init(planted *p, int classes, int height, int width) {
     *p = (planted){.classes = classes, .height = height, .width = width, .n = 3 * (size_t)height * (size_t)width};
     p->c = (vt_classifier){.classes = classes, .pixels = p->n, .self = p, .logits = planted_logits};
     p->c.logits64 = planted_logits64, p->c.backward = planted_backward;
+    p->c.tokens = (vt_tokens){.layers = 3,
+                              .side = height > 1 && width > 1 ? 2 : 1,
+                              .prefix = 1,
+                              .std = {0.25, 0.25, 0.25},
+                              .self = p,
+                              .mean = planted_mean,
+                              .loss = planted_attention_loss};
     p->kept = calloc(p->n, sizeof(float));
     return p->kept != NULL;
 }
@@ -179,7 +213,7 @@ static void ridge_pull(planted *p, const float *x, const float *dz, float *dx) {
 
 /* s = 0 at the ball's centre and 1 at the ball's best point, where the box does not bind. Weights of last row
  * and column are zero: Square's windows never reach them. */
-static bool planted_ridge(planted *p, int classes, int height, int width, uint64_t seed,
+static inline bool planted_ridge(planted *p, int classes, int height, int width, uint64_t seed,
                           void (*profile)(double, double *, double *), const vt_ball *ball) {
     if (!planted_init(p, classes, height, width)) return false;
     p->w = planted_normals(seed, 5, p->n, 1);

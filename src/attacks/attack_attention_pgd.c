@@ -1,0 +1,125 @@
+/* PGD on cross entropy plus attention's scores (Lovisotto et al. 2022): every query shall look at one key token, in the
+ * heads that are nearest to doing so (log-sum-exp over blocks and heads). The scores are taken before the softmax,
+ * whose gradient vanishes where attention is peaked. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#include "attacks/attack.h"
+
+typedef struct params {
+    int steps, restarts, loss, query, key, layers, decay;
+    double alpha, lambda, momentum;
+    bool normalise, random_start;
+} params;
+
+static const vt_opt opts[] = {
+    {"steps", "gradient steps", VT_OPT_INT, offsetof(params, steps), 100, 1, 100000, NULL, NULL},
+    {"alpha", "first step in pixel units", VT_OPT_REAL, offsetof(params, alpha), 0, 0, 1000, NULL, "eps/4"},
+    {"decay", "how steps shrink", VT_OPT_CHOICE, offsetof(params, decay), 0, 0, 0, "cosine|none", NULL},
+    {"momentum", "share of the direction kept (0: none)", VT_OPT_REAL, offsetof(params, momentum), 0.9, 0, 0.999, NULL,
+     NULL},
+    {"loss", "what is maximised besides attention", VT_OPT_CHOICE, offsetof(params, loss), 0, 0, 0,
+     "ce|margin|dlr|none", NULL},
+    {"lambda", "factor of attention's loss", VT_OPT_REAL, offsetof(params, lambda), 1, 0, 1e6, NULL, NULL},
+    {"query", "queries that count; class: the first token, where it is no patch", VT_OPT_CHOICE,
+     offsetof(params, query), 0, 0, 0, "all|class", NULL},
+    {"key", "patch whose token is looked at (-1: the patch threat's, else the one that gets most attention)",
+     VT_OPT_INT, offsetof(params, key), -1, -1, 65535, NULL, NULL},
+    {"normalise", "queries and keys are divided by their mean length", VT_OPT_BOOL, offsetof(params, normalise), 1, 0,
+     1, NULL, NULL},
+    {"layers", "the last so many blocks (0: all)", VT_OPT_INT, offsetof(params, layers), 0, 0, 1000, NULL, NULL},
+    {"random_start", "start at a random point of the ball", VT_OPT_BOOL, offsetof(params, random_start), 1, 0, 1, NULL,
+     NULL},
+    {"restarts", "independent runs", VT_OPT_INT, offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return 3 * t->n;
+}
+
+/* The key token: as asked for, under the patch, or the clean image's most looked-at one. scratch [n] */
+static vt_status key_token(vt_oracle *o, const params *p, const vt_task *t, int *out, float *scratch) {
+    const vt_tokens *tokens = &o->model->tokens;
+    const vt_squares *s = t->ball->squares;
+    int count = tokens->side * tokens->side;
+    *out = p->key < count ? p->key : count - 1;
+    if (p->key >= 0) return VT_OK;
+    if (s) {
+        *out = vt_patch_token(tokens, s->at[0], s->size, t->height, t->width);
+        return VT_OK;
+    }
+    VT_TRY(vt_oracle_attention(o, t->x, vt_patch_layer(tokens), scratch));
+    *out = 0;
+    for (int k = 1; k < count; k++)
+        if (scratch[k] > scratch[*out]) *out = k;
+    return VT_OK;
+}
+
+static vt_attn_loss attention_of(const vt_tokens *tokens, const params *p, int key) {
+    return (vt_attn_loss){.kind = VT_ATTN_LOSS_SCORE,
+                          .patch = key,
+                          .first = p->layers && p->layers < tokens->layers ? tokens->layers - p->layers : 0,
+                          .last = tokens->layers - 1,
+                          .class_query = p->query == 1 && tokens->prefix > 0,
+                          .normalise = p->normalise,
+                          .alone = p->loss == 3,
+                          .weight = p->lambda};
+}
+
+/* m <- momentum m + (1 - momentum) g / |g| */
+static void average(float *m, const float *g, double momentum, size_t n) {
+    float keep = (float)momentum, add = (float)((1 - momentum) / (vt_length(VT_L2, g, n) + 1e-12));
+    for (size_t i = 0; i < n; i++) m[i] = keep * m[i] + add * g[i];
+}
+
+static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const vt_loss *loss) {
+    static const double pi = 3.14159265358979323846;
+    float *g = t->work, *m = g + t->n, *step = m + t->n, value;
+    double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;
+    memset(m, 0, t->n * sizeof *m);
+    for (int k = 0; k < p->steps; k++) {
+        VT_TRY(vt_oracle_gradient(o, t->x_adv, loss, NULL, &value, g));
+        for (size_t i = 0; i < t->n; i++) /* what cannot move has no say in the direction's length */
+            if (!(t->ball->lo[i] < t->ball->hi[i])) g[i] = 0;
+        average(m, g, p->momentum, t->n);
+        vt_ball_step(t->ball, step, m, p->decay ? alpha : alpha * (1 + cos(pi * k / p->steps)) / 2);
+        for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
+        vt_ball_project(t->ball, t->x_adv);
+    }
+    return vt_oracle_logits(o, t->x_adv, NULL);
+}
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR, VT_LOSS_CE};
+    const params *p = params_;
+    int key;
+    if (!o->gradients_allowed || !o->model->tokens.layers) return VT_E_FORBIDDEN;
+    VT_TRY(key_token(o, p, t, &key, t->work));
+    vt_attn_loss a = attention_of(&o->model->tokens, p, key);
+    vt_loss loss = vt_oracle_loss(o, kinds[p->loss]);
+    loss.attention = &a;
+    for (int r = 0; r < p->restarts; r++) {
+        vt_rng rng = t->rng;
+        rng.run = (uint32_t)r;
+        memcpy(t->x_adv, t->x, t->n * sizeof(float));
+        if (p->random_start) vt_ball_start_inside(t->ball, &rng, t->x_adv);
+        VT_TRY(run_once(o, p, t, &loss));
+        if (vt_oracle_may_end(o)) break;
+    }
+    return VT_OK;
+}
+
+const vt_attack_def vt_attack_def_attention_pgd = {
+    .name = "attention-pgd",
+    .summary = "PGD that also drives the queries of all heads to one key token",
+    .reference = "Lovisotto et al. 2022 (CVPR), Attention-Fool, section 4",
+    .norms = VT_CAN_LINF | VT_CAN_L2 | VT_CAN_PATCH,
+    .white_box = true,
+    .looks = true,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .run = run,
+};

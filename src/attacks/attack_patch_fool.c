@@ -1,0 +1,126 @@
+/* Patch-Fool (Fu et al. 2022): Adam on the pixels of the patch that attention chooses, along the gradient of the cross
+ * entropy and, projected so that they do not fight it, those of attention's own loss: all queries of the early blocks
+ * shall look at that patch. Steps are in the units of the model's normalised input. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#include "attacks/attack.h"
+
+typedef struct params {
+    int steps, restarts, every, beta, batch;
+    double lr, decay, attention;
+} params;
+
+static const vt_opt opts[] = {
+    {"steps", "Adam steps", VT_OPT_INT, offsetof(params, steps), 250, 1, 100000, NULL, NULL},
+    {"lr", "Adam's rate, in units of the normalised input", VT_OPT_REAL, offsetof(params, lr), 0.22, 0, 1000, NULL,
+     NULL},
+    {"decay", "factor of the rate", VT_OPT_REAL, offsetof(params, decay), 0.95, 0, 1, NULL, NULL},
+    {"every", "... every so many steps", VT_OPT_INT, offsetof(params, every), 10, 1, 100000, NULL, NULL},
+    {"attention", "factor of attention's gradients; 0: cross entropy alone", VT_OPT_REAL, offsetof(params, attention),
+     0.002, 0, 1000, NULL, NULL},
+    {"beta", "projection off the cross entropy's gradient", VT_OPT_CHOICE, offsetof(params, beta), 0, 0, 0,
+     "paper|reference", NULL},
+    {"batch", "with beta=reference: the batch that its projection depends on", VT_OPT_INT, offsetof(params, batch), 64,
+     1, 100000, NULL, NULL},
+    {"restarts", "independent runs", VT_OPT_INT, offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return 5 * t->n;
+}
+
+/* g [n] of pixels -> of the normalised input, and nothing outside the squares: there nothing can move. */
+static void normalise(float *g, const vt_task *t, const double *std) {
+    const vt_ball *b = t->ball;
+    for (size_t i = 0; i < t->n; i++) g[i] = b->lo[i] < b->hi[i] ? g[i] * (float)std[i / (t->n / 3)] : 0;
+}
+
+static double dot(const float *a, const float *b, size_t n) {
+    double s = 0;
+    for (size_t i = 0; i < n; i++) s += (double)a[i] * (double)b[i];
+    return s;
+}
+
+/* sum += factor * (g - beta ce) where g works against ce (PCGrad). paper: beta = <g,ce>/|ce|^2, which removes the part
+ * along ce; reference: <g,ce>/|ce| of gradients that are means over a batch. */
+static void add_projected(float *sum, float *g, const float *ce, size_t n, const params *p) {
+    double inner = dot(g, ce, n), square = dot(ce, ce, n), beta = 0;
+    if (inner < 0) beta = p->beta ? inner / (sqrt(square) * p->batch) : inner / square;
+    for (size_t i = 0; i < n; i++) sum[i] += (float)(p->attention * ((double)g[i] - beta * (double)ce[i]));
+}
+
+/* sum [n] = the direction at t->x_adv: one forward, and a backward for each loss. */
+static vt_status direction(vt_oracle *o, const params *p, const vt_task *t, float *sum, float *ce, float *g) {
+    const vt_tokens *tokens = &o->model->tokens;
+    vt_loss loss = vt_oracle_loss(o, VT_LOSS_CE);
+    float value;
+    VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, NULL, &value, ce));
+    normalise(ce, t, tokens->std);
+    memcpy(sum, ce, t->n * sizeof *sum);
+    if (p->attention == 0) return VT_OK;
+    const vt_squares *s = t->ball->squares;
+    vt_attn_loss a = {.kind = VT_ATTN_LOSS_LOG, .weight = 1, .alone = true};
+    a.patch = vt_patch_token(tokens, s->at[0], s->size, t->height, t->width); /* the first of several */
+    loss.attention = &a;
+    /* as the authors' code does: the first half without the first block; in a model of one or two the last */
+    int last = tokens->layers / 2 - 1, first = last > 0 ? 1 : tokens->layers - 1;
+    for (int l = first; l <= (last > first ? last : first); l++) {
+        a.first = a.last = l;
+        VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, NULL, &value, g));
+        normalise(g, t, tokens->std);
+        add_projected(sum, g, ce, t->n, p);
+    }
+    return VT_OK;
+}
+
+/* Adam (Kingma and Ba 2015) upwards, betas 0.9 and 0.999, 1e-8; the step is times std in pixels. */
+static void adam(const vt_task *t, float *m, float *v, const float *g, int step, double lr, const double *std) {
+    double c1 = 1 - pow(0.9, step + 1), c2 = 1 - pow(0.999, step + 1);
+    for (size_t i = 0; i < t->n; i++) {
+        m[i] = 0.9f * m[i] + 0.1f * g[i];
+        v[i] = 0.999f * v[i] + 0.001f * g[i] * g[i];
+        t->x_adv[i] += (float)(lr * std[i / (t->n / 3)] * ((double)m[i] / c1) / (sqrt((double)v[i] / c2) + 1e-8));
+    }
+    vt_ball_project(t->ball, t->x_adv);
+}
+
+static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t) {
+    float *m = t->work, *v = m + t->n, *sum = v + t->n, *ce = sum + t->n, *g = ce + t->n;
+    memset(m, 0, 2 * t->n * sizeof *m);
+    for (int i = 0; i < p->steps; i++) {
+        VT_TRY(direction(o, p, t, sum, ce, g));
+        double lr = p->lr * pow(p->decay, (double)(i / p->every));
+        adam(t, m, v, sum, i, lr, o->model->tokens.std);
+    }
+    return vt_oracle_logits(o, t->x_adv, NULL);
+}
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    const params *p = params_;
+    if (!o->gradients_allowed || !o->model->tokens.layers) return VT_E_FORBIDDEN;
+    for (int r = 0; r < p->restarts; r++) {
+        vt_rng rng = t->rng;
+        rng.run = (uint32_t)r;
+        vt_ball_start_inside(t->ball, &rng, t->x_adv);
+        VT_TRY(run_once(o, p, t));
+        if (vt_oracle_may_end(o)) break;
+    }
+    return VT_OK;
+}
+
+const vt_attack_def vt_attack_def_patch_fool = {
+    .name = "patch-fool",
+    .summary = "Adam on the patch that attention chooses, with attention's own loss in the early blocks",
+    .reference = "Fu et al. 2022 (ICLR), Patch-Fool, eq. 3 to 8",
+    .norms = VT_CAN_PATCH,
+    .white_box = true,
+    .looks = true,
+    .where = VT_WHERE_ATTENTION,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .run = run,
+};

@@ -1,0 +1,21 @@
+/* What the l1 ball needs and the others do not: the projection onto ball and box together, and sparse steps. */
+#ifndef VT_ATTACKS_L1_H
+#define VT_ATTACKS_L1_H
+
+#include <stddef.h>
+
+/* x [n] <- its nearest point (Euclidean) of {|x' - centre|_1 <= eps, 0 <= x' <= 1}; centre [n] in [0,1]. Solved in
+ * double, each value rounded to the nearest float; what the sum then lies above eps is taken off in single units in the
+ * last place. eps is kept by a margin that covers the rounding of a sum of n doubles in any order. Croce and Hein 2021,
+ * "Mind the box", proposition 2.1, solved without sorting. NaN goes to the centre. */
+void vt_l1_project(float *x, const float *centre, size_t n, double eps);
+
+/* out [n] = step sign(g) / k on the k entries with |g| >= the value at index floor((1 - share) n) of |g| in ascending
+ * order, 0 elsewhere; of these k only entries other than 0 count. Index and share in float, as the authors' code. */
+void vt_l1_sparse_step(float *out, const float *g, size_t n, float share, double step);
+
+/* g [n] <- 0 where a step along sign(g) from x [n] would leave the box at once: else a sparse step spends itself there
+ * again and again. */
+void vt_l1_drop_blocked(float *g, const float *x, size_t n);
+
+#endif

@@ -1,0 +1,191 @@
+#include "attacks/patch.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include "attacks/attack.h"
+
+/* ---- the threat ---- */
+
+static const vt_opt patch_opts[] = {
+    {"size", "side of a square in pixels", VT_OPT_INT, offsetof(vt_patch, size), 0, 1, 4096, NULL, NULL},
+    {"count", "squares", VT_OPT_INT, offsetof(vt_patch, count), 1, 1, VT_PATCH_MOST, NULL, NULL},
+    {"aligned", "squares begin at tokens", VT_OPT_BOOL, offsetof(vt_patch, aligned), 0, 0, 1, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+vt_status vt_patch_parse(vt_patch *out, const char *text, vt_err *e) {
+    *out = (vt_patch){0};
+    if (strcspn(text, ":") != 5 || strncmp(text, "patch", 5))
+        return vt_fail(e, VT_E_USAGE, "--threat is '%.60s', must be patch:size=N,count=N,aligned=0|1", text);
+    vt_opt_defaults(patch_opts, out);
+    VT_TRY(vt_opt_parse(patch_opts, out, text[5] ? text + 6 : "", "threat patch", e));
+    return out->size ? VT_OK : vt_fail(e, VT_E_USAGE, "--threat patch needs a size in pixels: patch:size=16");
+}
+
+vt_status vt_patch_fit(vt_patch *p, const vt_config *c, const char *path, vt_err *e) {
+    int side = vt_config_input(c), token = c->patch * side / c->image;
+    p->grid = 1;
+    if (p->size > side)
+        return vt_fail(e, VT_E_USAGE, "--threat patch: size is %d pixels, but the images of %s are %d x %d", p->size,
+                       path ? path : "the model", side, side);
+    if (!p->aligned) return VT_OK;
+    if (c->patch * side % c->image || token < 1)
+        return vt_fail(e, VT_E_USAGE,
+                       "--threat patch: aligned=1 needs tokens of whole pixels, but %s cuts images of %d pixels into "
+                       "%d "
+                       "tokens a side",
+                       path ? path : "the model", side, c->image / c->patch);
+    if (p->size % token)
+        return vt_fail(e, VT_E_USAGE,
+                       "--threat patch: with aligned=1 size must be a multiple of the token's %d pixels; got %d", token,
+                       p->size);
+    p->grid = token;
+    return VT_OK;
+}
+
+void vt_ball_squares(vt_ball *b, const vt_squares *s, int height, int width, const float *x, float *lo, float *hi) {
+    size_t area = (size_t)height * (size_t)width;
+    *b = (vt_ball){.norm = VT_LINF, .eps = 1, .n = 3 * area, .x = x, .lo = lo, .hi = hi, .squares = s};
+    memcpy(lo, x, 3 * area * sizeof *lo);
+    memcpy(hi, x, 3 * area * sizeof *hi);
+    for (int k = 0; k < s->n; k++)
+        for (int c = 0; c < 3; c++)
+            for (int y = s->at[k].y; y < s->at[k].y + s->size; y++)
+                for (int i = s->at[k].x; i < s->at[k].x + s->size; i++) {
+                    size_t at = (size_t)c * area + (size_t)y * (size_t)width + (size_t)i;
+                    lo[at] = 0, hi[at] = 1;
+                }
+}
+
+/* ---- where ---- */
+
+const vt_opt vt_place_opts[] = {
+    {"where", "patch threat: what chooses the squares", VT_OPT_CHOICE, offsetof(vt_place, where), 0, 0, 0,
+     "saliency|attention|random|centre|corner", NULL},
+    {"places", "patch threat: places tried one after the other", VT_OPT_INT, offsetof(vt_place, places), 1, 1,
+     VT_PLACES_MOST, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+int vt_patch_layer(const vt_tokens *t) { return t->layers >= 5 ? 4 : t->layers / 3; }
+
+int vt_patch_token(const vt_tokens *t, vt_square s, int size, int height, int width) {
+    int y = (s.y + size / 2) * t->side / height, x = (s.x + size / 2) * t->side / width;
+    return y * t->side + x;
+}
+
+/* map [h, w]: what a pixel is worth: its gradient in normalised units, or the attention that its token gets. */
+static vt_status pixel_map(vt_oracle *o, const vt_task *t, int where, float *map, float *scratch) {
+    const vt_tokens *tokens = &o->model->tokens;
+    size_t area = t->n / 3;
+    if (where == VT_WHERE_ATTENTION) {
+        VT_TRY(vt_oracle_attention(o, t->x, vt_patch_layer(tokens), scratch));
+        for (int y = 0; y < t->height; y++)
+            for (int x = 0; x < t->width; x++)
+                map[y * t->width + x] = scratch[vt_patch_token(tokens, (vt_square){y, x}, 0, t->height, t->width)];
+        return VT_OK;
+    }
+    float value;
+    vt_loss ce = vt_oracle_loss(o, VT_LOSS_CE);
+    VT_TRY(vt_oracle_gradient(o, t->x, &ce, NULL, &value, scratch));
+    memset(map, 0, area * sizeof *map);
+    for (size_t i = 0; i < t->n; i++) {
+        double std = tokens->std[i / area];
+        map[i % area] += (float)(std > 0 ? std : 1) * fabsf(scratch[i]);
+    }
+    return VT_OK;
+}
+
+/* score [h, w] of the square that begins at each pixel: the sum of the map inside it. */
+static void box_sums(float *score, const float *map, float *rows, int h, int w, int size) {
+    for (int y = 0; y < h; y++)
+        for (int x = 0; x + size <= w; x++) {
+            double sum = 0;
+            for (int i = 0; i < size; i++) sum += (double)map[y * w + x + i];
+            rows[y * w + x] = (float)sum;
+        }
+    for (int y = 0; y + size <= h; y++)
+        for (int x = 0; x + size <= w; x++) {
+            double sum = 0;
+            for (int i = 0; i < size; i++) sum += (double)rows[(y + i) * w + x];
+            score[y * w + x] = (float)sum;
+        }
+}
+
+/* score [h, w] without looking at the model. */
+static void fixed_scores(float *score, const vt_task *t, int where, int size) {
+    vt_rng rng = t->rng;
+    rng.purpose = vt_rng_purpose("patch place");
+    for (int y = 0; y < t->height; y++)
+        for (int x = 0; x < t->width; x++) {
+            int at = y * t->width + x;
+            float down = (float)(2 * y + size - t->height), right = (float)(2 * x + size - t->width);
+            score[at] = where == VT_WHERE_RANDOM   ? vt_rng_uniform(&rng, (uint64_t)at)
+                        : where == VT_WHERE_CENTRE ? -(down * down + right * right)
+                                                   : -(float)at;
+        }
+}
+
+static bool overlap(vt_square a, vt_square b, int size) { return abs(a.y - b.y) < size && abs(a.x - b.x) < size; }
+
+/* The best squares of the grid that overlap none before them, the first among equals; returns how many, at most `most`.
+ */
+static int best_squares(vt_square *out, int most, const float *score, const vt_task *t, const vt_patch *p) {
+    int n = 0;
+    for (; n < most; n++) {
+        bool found = false;
+        for (int y = 0; y + p->size <= t->height; y += p->grid)
+            for (int x = 0; x + p->size <= t->width; x += p->grid) {
+                bool is_free = true;
+                for (int k = 0; k < n && is_free; k++) is_free = !overlap(out[k], (vt_square){y, x}, p->size);
+                if (!is_free || (found && !(score[y * t->width + x] > score[out[n].y * t->width + out[n].x]))) continue;
+                out[n] = (vt_square){y, x};
+                found = true;
+            }
+        if (!found) break;
+    }
+    return n;
+}
+
+/* work: 2 n floats */
+static vt_status choose(vt_oracle *o, const vt_place *place, const vt_task *t, vt_square *out, int *n, float *work) {
+    float *scratch = work, *map = work + t->n, *rows = map + t->n / 3, *score = rows + t->n / 3;
+    if (place->where == VT_WHERE_ATTENTION || place->where == VT_WHERE_SALIENCY) {
+        VT_TRY(pixel_map(o, t, place->where, map, scratch));
+        box_sums(score, map, rows, t->height, t->width, t->patch->size);
+    } else {
+        fixed_scores(score, t, place->where, t->patch->size);
+    }
+    *n = best_squares(out, place->places * t->patch->count, score, t, t->patch);
+    return VT_OK;
+}
+
+/* ---- a stage ---- */
+
+size_t vt_patch_work_len(const vt_task *dims) { return 4 * dims->n; }
+
+vt_status vt_patch_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
+    float *lo = t->work, *hi = lo + t->n, *rest = hi + t->n;
+    vt_square all[VT_PATCH_MOST * VT_PLACES_MOST];
+    int n, count = t->patch->count;
+    VT_TRY(choose(o, s->place, t, all, &n, rest));
+    const vt_ball *whole = o->ball;
+    vt_squares here = {.size = t->patch->size};
+    vt_ball ball;
+    vt_task in = *t;
+    in.work = rest, in.ball = &ball, o->ball = &ball;
+    vt_status st = VT_OK;
+    for (int at = 0; at < n && st == VT_OK; at += count) {
+        here.n = n - at < count ? n - at : count;
+        memcpy(here.at, all + at, (size_t)here.n * sizeof *all);
+        vt_ball_squares(&ball, &here, t->height, t->width, t->x, lo, hi);
+        in.rng.purpose = t->rng.purpose + (uint32_t)(at / count) * 0x9E3779B9u; /* draws of its own in every place */
+        memcpy(in.x_adv, t->x, t->n * sizeof(float));
+        st = s->def->run(o, s->params, &in);
+        if (st == VT_OK && vt_oracle_may_end(o)) break;
+    }
+    o->ball = whole;
+    return st;
+}

@@ -1,0 +1,65 @@
+/* The patch threat: any `count` squares of `size` pixels; inside them pixels are free in [0,1], outside nothing moves.
+ * Once its squares are chosen it is a box, and attacks that work in boxes work in it unchanged: where the squares lie
+ * is decided here, by options that every such attack takes (`where`, `places`), through the oracle. */
+#ifndef VT_ATTACKS_PATCH_H
+#define VT_ATTACKS_PATCH_H
+
+#include "core/opt.h"
+#include "attacks/ball.h"
+#include "attacks/oracle.h"
+
+enum { VT_PATCH_MOST = 16, VT_PLACES_MOST = 64 };
+
+/* size 0: no patch threat. */
+typedef struct vt_patch {
+    int size, count;
+    bool aligned; /* squares begin at tokens, else anywhere */
+    int grid;     /* multiples of this many pixels; vt_patch_fit sets it */
+} vt_patch;
+
+/* "patch:size=16,count=1,aligned=0" */
+vt_status vt_patch_parse(vt_patch *out, const char *text, vt_err *e);
+/* Sets the grid for a model; refuses squares larger than its images, and those that are aligned and no whole tokens. */
+vt_status vt_patch_fit(vt_patch *p, const vt_config *c, const char *path, vt_err *e);
+
+typedef struct vt_square {
+    int y, x;
+} vt_square;
+
+typedef struct vt_squares {
+    int size, n;
+    vt_square at[VT_PATCH_MOST];
+} vt_squares;
+
+/* The ball of given squares: lo = 0 and hi = 1 inside, lo = hi = x outside; linf of radius 1. lo, hi, squares: kept. */
+void vt_ball_squares(vt_ball *b, const vt_squares *s, int height, int width, const float *x, float *lo, float *hi);
+
+/* ---- where ---- */
+
+typedef enum vt_where {
+    VT_WHERE_SALIENCY,
+    VT_WHERE_ATTENTION,
+    VT_WHERE_RANDOM,
+    VT_WHERE_CENTRE,
+    VT_WHERE_CORNER
+} vt_where;
+
+typedef struct vt_place {
+    int where, places;
+} vt_place;
+
+extern const vt_opt vt_place_opts[]; /* two rows and the end; offsets into vt_place */
+
+/* Patch-Fool's rule for the block whose attention chooses: the fifth, or a third of the way in shorter models. */
+int vt_patch_layer(const vt_tokens *t);
+/* The patch token under the middle of a square. */
+int vt_patch_token(const vt_tokens *t, vt_square s, int size, int height, int width);
+
+struct vt_attack_stage;
+struct vt_task;
+/* Floats beyond the attack's own. */
+size_t vt_patch_work_len(const struct vt_task *dims);
+/* Chooses squares on t->x and runs the stage in each place until one breaks the image. */
+vt_status vt_patch_run(vt_oracle *o, const struct vt_attack_stage *s, const struct vt_task *t);
+
+#endif
