@@ -252,7 +252,7 @@ static size_t within(double wanted, size_t least, size_t most, size_t available)
 
 /* How many images part 2 takes: what 40 % of the allowance pays for; without a run to measure, a sixth. */
 static size_t attacked(const vt_selftest *t, size_t right, size_t left) {
-    if (!t->ledger) return within((double)right / 6, 8, ATTACKED_MOST, right);
+    if (!t->ledger) return within((double)right / 6, 6, ATTACKED_MOST, right);
     double stand = (double)left / (double)right;
     double each = stand * COST_SURVIVOR(t->ratio) + (1 - stand) * COST_FALLEN(t->ratio);
     size_t n = left ? within(0.4 * (SHARE * t->reference - t->cost) / each, 0, ATTACKED_MOST, right) : 0;
@@ -261,7 +261,7 @@ static size_t attacked(const vt_selftest *t, size_t right, size_t left) {
 
 static size_t active(const vt_selftest *t, size_t right, size_t left) {
     double n = (SHARE * t->reference - t->cost) / COST_ACTIVE(t->ratio);
-    if (!t->ledger) return within(n, 12, ACTIVE_MOST, right);
+    if (!t->ledger) return within(n, 8, ACTIVE_MOST, right);
     return !left || n < LEAST ? 0 : within(n, 0, ACTIVE_MOST, right);
 }
 
