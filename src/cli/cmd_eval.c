@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "cli/eval_seeds.h"
 #include "cli/run_args.h"
+#include "cli/selftest.h"
 #include "core/gemm.h"
 #include "core/threads.h"
 #include "eval/doctor.h"
@@ -24,6 +25,7 @@ typedef struct job {
     vt_dataset *data;
     int32_t *images;
     vt_attack attacks[64];
+    vt_wrap wrap;
     vt_ledger *ledger;
     json_t *header;
 } job;
@@ -81,6 +83,9 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_model_for(c, j->data, j->images[0], &j->model, e));
+    if (vt_cli_get(c, "wrap")) VT_TRY(vt_wrap_parse(&j->wrap, vt_cli_get(c, "wrap"), e));
+    VT_TRY(vt_wrap_model(&j->wrap, j->model, e));
+    j->v.wrap = &j->wrap;
     VT_TRY(vt_cli_input(c, j->model, j->data, j->images[0], &j->v.input, e));
     if (j->v.patch.size) VT_TRY(vt_patch_fit(&j->v.patch, &j->model->config, j->model->path, e));
     VT_TRY(
@@ -157,7 +162,6 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, false, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
     if (st == VT_OK && out) st = write_run_json(j, c, seconds, e);
-    if (st == VT_OK && out) st = vt_seal_write(out, e);
     vt_summary_free(&s);
     if (st != VT_OK) return st;
     char kernels[128];
@@ -165,7 +169,18 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     printf("\n%.1f s, %d thread%s, %s on %s\n", seconds, j->v.threads, j->v.threads == 1 ? "" : "s", kernels,
            vt_cpu_isa());
     if (out) printf("%s: results.json, table.md, table.csv, table.tex, ledger.jsonl, run.json\n", out);
-    return vt_cli_has(c, "expect-robust") ? vt_expect_robust(j->ledger, e) : VT_OK;
+    return VT_OK;
+}
+
+/* An ensemble's evaluation tests itself; after a smaller one a line says how. */
+static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
+    if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks || j->v.patch.size) return VT_OK;
+    for (int i = 0; i < j->v.n_attacks; i++)
+        if (!strcmp(j->attacks[i].def->name, "autoattack"))
+            return vt_cli_selftest(c, &j->v, &j->attacks[i], j->ledger, i + 1, e);
+    printf("are these gradients to be believed? vitrine selftest %s --data %s --eps %s\n", c->positional[0],
+           vt_cli_get(c, "data"), j->v.eps_text);
+    return VT_OK;
 }
 
 /* What is done so far, on the terminal alone: the ledger goes on from here. */
@@ -236,7 +251,11 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);
     if (s == VT_INTERRUPTED) return report_partial(j, c, e);
-    return s == VT_OK ? report(j, c, vt_now() - began, e) : s;
+    VT_TRY(s);
+    VT_TRY(report(j, c, vt_now() - began, e));
+    VT_TRY(test_itself(j, c, e));
+    if (vt_cli_get(c, "out")) VT_TRY(vt_seal_write(vt_cli_get(c, "out"), e)); /* after the last file */
+    return vt_cli_has(c, "expect-robust") ? vt_expect_robust(j->ledger, e) : VT_OK;
 }
 
 static vt_status run_once(const vt_cli *c, vt_err *e) {
@@ -246,6 +265,7 @@ static vt_status run_once(const vt_cli *c, vt_err *e) {
     vt_ledger_close(j.ledger);
     json_decref(j.header);
     for (int i = 0; i < j.v.n_attacks; i++) vt_attack_free(&j.attacks[i]);
+    vt_wrap_free(&j.wrap);
     free(j.images);
     vt_dataset_close(j.data);
     vt_model_close(j.model);
@@ -279,7 +299,8 @@ static const vt_arg args[] = {
     {"exhaustive", NULL, "never leave an image early; score fgsm and pgd on the last iterate"},
     {"save-adv", NULL, "write adversarial images: adv.safetensors and adv/NAME/INDEX.png"},
     {"save-npz", NULL, "write adversarial images for NumPy: adv/NAME.npz (x_adv, labels, indices, preds, status)"},
-    {"no-selftest", NULL, "accepted for scripts; there is no self-test yet"},
+    {"no-selftest", NULL, "leave out the self-test at the end of a run with autoattack"},
+    VT_WRAP_ARG,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},
 };

@@ -9,6 +9,7 @@
 #include "models/forms.h"
 #include "models/names.h"
 #include "models/session.h"
+#include "models/wrap.h"
 
 static void list_option(const vt_opt *o, const void *defaults) {
     char text[600], *p = text;
@@ -110,20 +111,36 @@ static vt_status list_formats(void) {
     return VT_OK;
 }
 
+static vt_status list_wraps(vt_err *e) {
+    int n;
+    const vt_wrap_def *const *defs = vt_wrap_defs(&n);
+    for (int i = 0; i < n; i++) {
+        vt_wrap w;
+        VT_TRY(vt_wrap_parse(&w, defs[i]->name, e));
+        printf("%-12s %s\n    %s\n", defs[i]->name, defs[i]->summary, defs[i]->reference);
+        for (const vt_opt *o = defs[i]->opts; o->key; o++) list_option(o, w.params);
+        vt_wrap_free(&w);
+    }
+    printf(
+        "\nUse: vitrine selftest or eval --wrap NAME:key=value; a wrap is a cheat that the self-test must notice.\n");
+    return VT_OK;
+}
+
 static vt_status run(const vt_cli *c, vt_err *e) {
     const char *what = c->positional[0];
     if (!strcmp(what, "attacks")) return list_attacks(e);
     if (!strcmp(what, "models")) return list_models();
     if (!strcmp(what, "formats")) return list_formats();
-    return vt_fail(e, VT_E_USAGE, "vitrine list: '%s' is not one of attacks, models, formats", what);
+    if (!strcmp(what, "wraps")) return list_wraps(e);
+    return vt_fail(e, VT_E_USAGE, "vitrine list: '%s' is not one of attacks, models, formats, wraps", what);
 }
 
 static const vt_arg args[] = {{NULL, NULL, NULL}};
 
 const vt_command vt_command_list = {
     .name = "list",
-    .summary = "attacks with their options, models, file formats",
-    .operands = "attacks|models|formats",
+    .summary = "attacks with their options, models, file formats, wraps",
+    .operands = "attacks|models|formats|wraps",
     .min_operands = 1,
     .max_operands = 1,
     .args = args,

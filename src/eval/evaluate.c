@@ -65,6 +65,7 @@ static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
             if (need > work) work = need;
         }
     VT_TRY(vt_classifier_open(&w->model, v->model, e));
+    VT_TRY(vt_wrap_classifier(v->wrap, &w->model, false, e));
     if (v->data->restricted) VT_TRY(vt_classifier_restrict(&w->model, v->data->head, v->data->classes, e));
     VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
     w->oracle.exhaustive = v->exhaustive;
@@ -78,7 +79,7 @@ static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
 
 /* ---- checks and header ---- */
 
-static vt_status load_image(const vt_eval *v, int32_t index, float *x, int *label, vt_err *e) {
+vt_status vt_eval_image(const vt_eval *v, int32_t index, float *x, int *label, vt_err *e) {
     vt_image im = {0};
     int side = vt_config_input(&v->model->config);
     VT_TRY(vt_dataset_read_square(v->data, index, side, &im, label, e));
@@ -124,7 +125,7 @@ vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
     VT_TRY(check_attacks(v, e));
     VT_TRY(can_look(v, e));
     int label;
-    return load_image(v, v->images[0], NULL, &label, e);
+    return vt_eval_image(v, v->images[0], NULL, &label, e);
 }
 
 static json_t *model_json(const vt_config *c) {
@@ -158,6 +159,19 @@ static json_t *attacks_json(const vt_eval *v) {
     return list;
 }
 
+/* A wrapped checkpoint is another model: it has a name and a hash of its own, and every report says so. */
+static void describe_wrap(json_t *header, const vt_eval *v) {
+    if (!v->wrap || !v->wrap->def) return;
+    char text[400], hash[17];
+    int n = snprintf(text, sizeof text, "%s\n%s", v->model->sha256, v->wrap->id);
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)vt_sha_prefix(text, (size_t)n));
+    json_object_set_new(header, "wrap", json_pack("{s:s,s:s}", "id", v->wrap->id, "sha256_64", hash));
+    snprintf(text, sizeof text, "WRAPPED: not the checkpoint itself, but a known cheat around it (%s)", v->wrap->id);
+    json_t *model = json_object_get(header, "model"), *notes = json_object_get(model, "notes");
+    if (!notes) json_object_set_new(model, "notes", notes = json_array());
+    json_array_append_new(notes, json_string(text));
+}
+
 json_t *vt_eval_header(const vt_eval *v) {
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
@@ -180,6 +194,7 @@ json_t *vt_eval_header(const vt_eval *v) {
                                       "aligned", v->patch.aligned));
     vt_describe_input(json_object_get(header, "model"), &v->model->config, v->data, &v->input);
     vt_describe_attacks(json_object_get(header, "model"), v->attacks, v->n_attacks, outputs(v));
+    describe_wrap(header, v);
     return header;
 }
 
@@ -194,7 +209,9 @@ static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e
     const vt_eval *v = run->v;
     vt_record r = {.image = image, .forwards = 1};
     vt_verdict d;
-    VT_TRY(load_image(v, image, w->x, &r.label, e));
+    VT_TRY(vt_eval_image(v, image, w->x, &r.label, e));
+    vt_classifier_begin(&w->model,
+                        &(vt_rng){.seed = v->seed, .purpose = vt_rng_purpose("clean"), .image = (uint32_t)image});
     vt_predict(&d, &w->model, w->x, r.label, w->z);
     if (!isfinite(d.margin)) return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
     from_verdict(&r, &d);
@@ -210,7 +227,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     const vt_eval *v = run->v;
     const vt_attack_stage *st = &v->attacks[run->entry - 1].stages[run->stage];
     vt_record r = {.image = image, .entry = run->entry, .stage = run->stage};
-    VT_TRY(load_image(v, image, w->x, &r.label, e));
+    VT_TRY(vt_eval_image(v, image, w->x, &r.label, e));
     vt_task t = task_dims(v);
     vt_ball ball;
     w->oracle.closest = v->radii && isinf(v->radii[run->entry - 1].eps);
@@ -219,6 +236,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     vt_oracle_reset(&w->oracle, &ball, r.label, st->def->white_box);
     t.x = w->x, t.x_adv = w->x_adv, t.work = w->work, t.ball = &ball, t.label = r.label;
     t.rng = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
+    vt_classifier_begin(&w->model, &t.rng);
     memcpy(w->x_adv, w->x, t.n * sizeof(float));
     vt_status s = vt_attack_stage_run(&w->oracle, st, &t);
     if (s == VT_INTERRUPTED) return s;

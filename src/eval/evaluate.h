@@ -11,6 +11,7 @@
 #include "eval/summary.h"
 #include "io/dataset.h"
 #include "models/model.h"
+#include "models/wrap.h"
 
 /* The radius of one entry of a curve, as a number and as typed. INFINITY: a minimum-norm attack, which looks for the
  * nearest point of the whole box. */
@@ -21,6 +22,7 @@ typedef struct vt_radius {
 
 typedef struct vt_eval {
     const vt_model *model;
+    const vt_wrap *wrap; /* a known cheat around it, whose other half has altered the model; NULL: none */
     const vt_dataset *data;
     vt_input_story input;
     const int32_t *images; /* ascending, distinct, each in [0, data->count) */
@@ -45,6 +47,8 @@ typedef struct vt_eval {
 vt_status vt_eval_check(const vt_eval *v, vt_err *e);
 /* The ledger header of this evaluation; NULL: no memory. */
 json_t *vt_eval_header(const vt_eval *v);
+/* x [pixels] (NULL: not wanted) and label of an image, as every attack sees it. */
+vt_status vt_eval_image(const vt_eval *v, int32_t index, float *x, int *label, vt_err *e);
 /* Does what the ledger does not hold yet. l may hold a part of it (resumed). VT_INTERRUPTED: stopped on request, all
  * finished lines are in the ledger. */
 vt_status vt_eval_run(const vt_eval *v, vt_ledger *l, vt_err *e);

@@ -36,6 +36,8 @@ static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
     f->all.backward(f->all.self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = f->dz, .attention = a}, &linear, dx);
 }
 
+static void begin(void *self, const vt_rng *rng) { vt_classifier_begin(&((few *)self)->all, rng); }
+
 static void release(few *f) {
     free(f->z), free(f->z_few), free(f->dz_few), free(f->dz), free(f->z64);
     free(f);
@@ -65,6 +67,6 @@ vt_status vt_classifier_restrict(vt_classifier *c, const int *head, int n, vt_er
     }
     c->classes = n;
     c->self = f;
-    c->logits = logits, c->logits64 = logits64, c->backward = backward, c->close = close;
+    c->logits = logits, c->logits64 = logits64, c->backward = backward, c->begin = begin, c->close = close;
     return VT_OK;
 }

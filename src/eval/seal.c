@@ -56,7 +56,7 @@ static vt_status add_all(FILE *out, const char *dir, vt_err *e) {
     VT_TRY(add_file(out, dir, "ledger.jsonl", e));
     for (int i = 0; i < n; i++)
         if (defs[i]->file) VT_TRY(add_file(out, dir, defs[i]->file, e));
-    return VT_OK;
+    return add_file(out, dir, "selftest.json", e);
 }
 
 static vt_status sums_text(char **text, const char *dir, vt_err *e) {

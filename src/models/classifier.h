@@ -4,6 +4,7 @@
 #define VT_MODELS_CLASSIFIER_H
 
 #include <stddef.h>
+#include "core/rand.h"
 #include "models/attention_loss.h"
 #include "models/model.h"
 #include "nn/loss.h"
@@ -32,8 +33,15 @@ typedef struct vt_classifier {
     /* after a kept call: *value = loss, dx [pixels] = d loss / dx, as often as wanted */
     void (*backward)(void *self, const vt_loss *loss, float *value, float *dx);
     vt_tokens tokens;
+    /* A new image begins, with this key: a classifier that draws random numbers (wrap_noise) starts anew. [may be NULL]
+     */
+    void (*begin)(void *self, const vt_rng *rng);
     void (*close)(void *self);
 } vt_classifier;
+
+static inline void vt_classifier_begin(const vt_classifier *c, const vt_rng *rng) {
+    if (c->begin) c->begin(c->self, rng);
+}
 
 /* A float session with input gradients and a forward-only double session on m (which must outlive it). */
 vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e);

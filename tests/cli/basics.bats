@@ -2,12 +2,13 @@
 # The program as such: commands, help, option parsing, output that cannot be written.
 load helpers
 
-COMMANDS="bench compare draw eval gradcheck info list merge new probe spectrum train"
+COMMANDS="bench compare draw eval gradcheck info list merge new probe selftest spectrum train"
 MODEL="heads mean std ln-eps attn-scale preset attn"
 
 options_of() {
     case $1 in
-    eval) echo "data attack eps norm images split out resume allow-mixed seed threads exhaustive save-adv save-npz no-selftest $MODEL" ;;
+    eval) echo "data attack eps norm images split out resume allow-mixed seed threads exhaustive save-adv save-npz no-selftest wrap $MODEL" ;;
+    selftest) echo "data eps norm attack images split out seed threads wrap $MODEL" ;;
     new) echo "seed set $MODEL" ;;
     info) echo "tensors $MODEL" ;;
     probe) echo "input out loss precision param-grads $MODEL" ;;

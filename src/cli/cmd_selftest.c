@@ -1,0 +1,83 @@
+#include <stdlib.h>
+#include "cli/run_args.h"
+#include "cli/selftest.h"
+#include "core/threads.h"
+
+typedef struct job {
+    vt_eval v;
+    vt_model *model;
+    vt_dataset *data;
+    int32_t *images;
+    vt_attack attack;
+    vt_wrap wrap;
+} job;
+
+static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
+    const char *spec = vt_cli_get(c, "attack");
+    long long seed, threads;
+    VT_TRY(vt_cli_norm(c, &j->v.norm, e));
+    VT_TRY(vt_cli_eps(vt_cli_get(c, "eps"), j->v.norm, &j->v.eps, e));
+    VT_TRY(vt_attack_parse(&j->attack, spec ? spec : "autoattack", j->v.norm, e));
+    if (vt_cli_get(c, "wrap")) VT_TRY(vt_wrap_parse(&j->wrap, vt_cli_get(c, "wrap"), e));
+    j->v.eps_text = vt_cli_get(c, "eps");
+    VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
+    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
+    VT_TRY(vt_cli_data(c, &j->data, e));
+    VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
+    VT_TRY(vt_cli_model(c, &j->model, e));
+    VT_TRY(vt_wrap_model(&j->wrap, j->model, e));
+    VT_TRY(vt_cli_input(c, j->model, j->data, j->images[0], &j->v.input, e));
+    VT_TRY(
+        vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
+    j->v.data = j->data, j->v.model = j->model, j->v.images = j->images, j->v.wrap = &j->wrap;
+    return vt_eval_check(&j->v, e);
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    static job j;
+    vt_status s = parse(&j, c, e);
+    if (s == VT_OK) s = vt_cli_selftest(c, &j.v, &j.attack, NULL, 0, e);
+    vt_attack_free(&j.attack);
+    vt_wrap_free(&j.wrap);
+    free(j.images);
+    vt_dataset_close(j.data);
+    vt_model_close(j.model);
+    return s;
+}
+
+static const vt_arg args[] = {
+    {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs or JPEGs, one a class"},
+    {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
+    {"norm", "linf|l2|l1", "threat model (default linf)"},
+    {"attack", "SPEC", "the attack whose evaluation is tested (default autoattack)"},
+    {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},
+    {"split", "test|train", "which split (default test)"},
+    {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},
+    VT_ATTACK_AT_ARG,
+    {"restrict-classes", NULL, "compare only the outputs of the classes present (ImageNet heads)"},
+    {"out", "DIR", "folder for selftest.json (default: terminal only)"},
+    {"seed", "N", "seed of every random draw (default 0)"},
+    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_WRAP_ARG,
+    VT_MODEL_ARGS,
+    {NULL, NULL, NULL},
+};
+
+const vt_command vt_command_selftest = {
+    .name = "selftest",
+    .summary = "may the gradients that an evaluation follows be believed?",
+    .operands = "WEIGHTS",
+    .min_operands = 1,
+    .max_operands = 1,
+    .args = args,
+    .details =
+        "Three parts on samples of the images that are right: what gradients are at single points; what attacks of\n"
+        "different kinds find on the same images; and the active test, in which an adversarial image is known to "
+        "exist.\n"
+        "Each check is an exact test of a stated null hypothesis, with Holm's correction over all: a sound model is\n"
+        "called doubtful with probability at most 0.05, masked with at most 0.01 (docs/selftest.md). The verdict is\n"
+        "'sound', 'doubtful' or 'gradients are masked', and the exit status 0 for each: it is a finding, not a "
+        "failure.",
+    .run = run,
+};

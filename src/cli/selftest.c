@@ -1,0 +1,49 @@
+#include "cli/selftest.h"
+
+#include <string.h>
+#include <unistd.h>
+#include "eval/files.h"
+
+/* "vitrine eval W --data D --eps E ...": the options that choose model, images and threat, as they were given. */
+static void command(char *out, size_t size, const vt_cli *c) {
+    static const char *const kept[] = {"data",       "eps",       "norm",   "images",          "split",
+                                       "preprocess", "attack-at", "wrap",   "heads",           "image-size",
+                                       "mean",       "std",       "ln-eps", "attn-scale",      "preset",
+                                       "attn",       "form",      "names",  "restrict-classes"};
+    size_t at = (size_t)snprintf(out, size, "vitrine eval %s", c->positional[0]);
+    for (int i = 0; i < c->n_given && at < size; i++)
+        for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
+            if (at < size && !strcmp(c->given[i].arg->name, kept[k]))
+                at += (size_t)snprintf(out + at, size - at, " --%s%s%s", kept[k], c->given[i].value ? " " : "",
+                                       c->given[i].value ? c->given[i].value : "");
+}
+
+static vt_status write_json(const vt_selftest *t, const char *dir, vt_err *e) {
+    json_t *o = vt_selftest_json(t);
+    vt_file f;
+    if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for selftest.json");
+    vt_status s = vt_make_dir(dir, e);
+    if (s == VT_OK) s = vt_file_begin(&f, dir, "selftest.json", e);
+    if (s == VT_OK) {
+        json_dumpf(o, f.stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+        fputc('\n', f.stream);
+        s = vt_file_commit(&f, e);
+    }
+    json_decref(o);
+    return s;
+}
+
+vt_status vt_cli_selftest(const vt_cli *c, const vt_eval *v_, const vt_attack *attack, const vt_ledger *ledger,
+                          int entry, vt_err *e) {
+    static bool tty;
+    char text[1000];
+    vt_eval v = *v_;
+    tty = isatty(STDERR_FILENO);
+    v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
+    v.interrupt = vt_cli_interruptible();
+    vt_selftest t = {.v = &v, .attack = attack, .ledger = ledger, .entry = entry, .command = text};
+    command(text, sizeof text, c);
+    VT_TRY(vt_selftest_run(&t, e));
+    vt_selftest_print(stdout, &t);
+    return vt_cli_has(c, "out") ? write_json(&t, vt_cli_get(c, "out"), e) : VT_OK;
+}

@@ -1,0 +1,16 @@
+/* Running the self-test and writing what it found: shared by selftest and eval. */
+#ifndef VT_CLI_SELFTEST_H
+#define VT_CLI_SELFTEST_H
+
+#include "cli/cli.h"
+#include "selftest/selftest.h"
+
+#define VT_WRAP_ARG                                                                                                    \
+    { "wrap", "SPEC", "put a known cheat around the model, to test the tester (vitrine list wraps)" }
+
+/* The verdict on the terminal and, with --out, in selftest.json. ledger, entry: a finished run of the attack, or
+ * NULL. */
+vt_status vt_cli_selftest(const vt_cli *c, const vt_eval *v, const vt_attack *attack, const vt_ledger *ledger,
+                          int entry, vt_err *e);
+
+#endif

@@ -1,0 +1,112 @@
+/* Part 3, the active test (Zimmermann et al. 2022, "Increasing confidence in adversarial robustness evaluations"): a
+ * two-class head for each image, such that a point of the ball is known to be misclassified, in the logits' original
+ * range. The attack under test runs on it with its own settings. Inner points 0.95 eps, one planted corner, closeness
+ * 0.999, adaptive rescale. */
+#include <math.h>
+#include <string.h>
+#include "eval/verify.h"
+#include "selftest/tools.h"
+
+#define ETA 0.95
+#define CLOSENESS 0.999
+
+static void feature(vt_gear *g, const float *x, int point) {
+    g->features.logits(g->features.self, x, g->points + (size_t)point * g->phi, false);
+    g->forwards++;
+}
+
+/* Rows 0: x, 1..INNER: inner points, last: the planted one, kept in g->planted. */
+static void make_points(vt_gear *g, int32_t image) {
+    const vt_eval *v = g->t->v;
+    vt_ball inner, ball;
+    vt_rng r = vt_selftest_key(g->t, "selftest inner", image);
+    feature(g, g->x, 0);
+    vt_ball_init(&inner, v->norm, ETA * v->eps, g->x, g->pixels, g->lo, g->hi);
+    for (int i = 0; i < VT_ACTIVE_INNER; i++) {
+        r.step = (uint32_t)i;
+        if (v->norm == VT_LINF)
+            vt_ball_start_inside(&inner, &r, g->y);
+        else
+            vt_ball_start_surface(&inner, &r, g->y);
+        vt_ball_project(&inner, g->y);
+        feature(g, g->y, 1 + i);
+    }
+    vt_ball_init(&ball, v->norm, v->eps, g->x, g->pixels, g->lo, g->hi);
+    r.purpose = vt_rng_purpose("selftest planted");
+    if (v->norm == VT_LINF)
+        for (size_t i = 0; i < g->pixels; i++) g->planted[i] = vt_rng_bits(&r, i) >> 31 ? ball.hi[i] : ball.lo[i];
+    else
+        vt_ball_start_surface(&ball, &r, g->planted);
+    vt_ball_project(&ball, g->planted);
+    feature(g, g->planted, VT_ACTIVE_INNER + 1);
+}
+
+/* Largest and smallest logit of the model itself on the clean and the planted point. */
+static void original_range(vt_gear *g, double *low, double *range) {
+    double high = -INFINITY;
+    *low = INFINITY;
+    for (int i = 0; i < 2; i++) {
+        g->model.logits(g->model.self, i ? g->planted : g->x, g->z, false);
+        g->forwards++;
+        for (int k = 0; k < g->classes; k++) *low = fmin(*low, (double)g->z[k]), high = fmax(high, (double)g->z[k]);
+    }
+    *range = high - *low;
+}
+
+/* Logits -(w.f + b), +(w.f + b); then the plane is moved to just inside the planted point, and both logits are brought
+ * into the original range (attacks-more.md 8.2). head [2 phi], bias [2]. */
+static bool make_head(vt_gear *g, double *head, double bias[2]) {
+    int n = VT_ACTIVE_INNER + 2;
+    double *w = head + 2 * g->phi, b, most = 0, planted = 0, low, range;
+    if (!vt_separate(w, &b, g->points, n, g->phi, w + g->phi)) return false;
+    for (int i = 0; i < n; i++) {
+        double f = b;
+        for (size_t k = 0; k < g->phi; k++) f += w[k] * (double)g->points[(size_t)i * g->phi + k];
+        most = fmax(most, fabs(f));
+        planted = f; /* of the last */
+    }
+    original_range(g, &low, &range);
+    if (!(planted > 0 && most > 0 && range > 0)) return false;
+    double s = 2 * most / range; /* binary range: max over points and both signs */
+    for (size_t k = 0; k < g->phi; k++) head[k] = -w[k] / s, head[g->phi + k] = w[k] / s;
+    double offset = low + most / s, shift = CLOSENESS * planted;
+    bias[0] = (-b + shift) / s + offset, bias[1] = (b - shift) / s + offset;
+    return isfinite(bias[0]) && isfinite(bias[1]);
+}
+
+/* The planted point must count by the same rules as any other: inside, misclassified in both precisions; and x not. */
+static bool planted_counts(vt_gear *g) {
+    vt_verdict d;
+    const vt_eval *v = g->t->v;
+    vt_verify(&d, &g->two, g->x, g->planted, 0, v->norm, v->eps, g->z, g->z64);
+    bool good = d.broken && !d.borderline;
+    vt_predict(&d, &g->two, g->x, 0, g->z);
+    g->forwards += 2;
+    return good && d.pred == 0;
+}
+
+vt_status vt_active_image(vt_gear *g, int32_t image, vt_active_bits *bits, vt_err *e) {
+    const vt_eval *v = g->t->v;
+    const vt_attack *a = g->t->attack;
+    int label;
+    double bias[2];
+    *bits = (vt_active_bits){0};
+    VT_TRY(vt_eval_image(v, image, g->x, &label, e));
+    vt_rng r = vt_selftest_key(g->t, "selftest active", image);
+    vt_classifier_begin(&g->features, &r);
+    vt_classifier_begin(&g->model, &r);
+    vt_classifier_begin(&g->two, &r);
+    make_points(g, image);
+    if (!make_head(g, g->fit, bias)) return VT_OK;
+    vt_head_set(g->m_two, g->fit, bias, 2, g->phi);
+    if (!planted_counts(g)) return VT_OK;
+    bits->setup = true;
+    VT_TRY(vt_try_noise(g, &g->two, 0, 2, image, VT_ACTIVE_RANDOM / 2, false, &bits->surface));
+    if (v->norm == VT_LINF) VT_TRY(vt_try_noise(g, &g->two, 0, 2, image, VT_ACTIVE_RANDOM / 2, true, &bits->corner));
+    for (int k = 0; k < a->n_stages && !bits->found; k++) {
+        if (!a->stages[k].def->white_box) continue;
+        vt_trial_of t = {&g->o_two, &g->two, v->eps, 0, 2, image, a->stages[k].def->name, false};
+        VT_TRY(vt_try_attack(g, &a->stages[k], &t, &bits->found, e));
+    }
+    return VT_OK;
+}

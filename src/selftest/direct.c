@@ -1,0 +1,110 @@
+/* Part 1: what the gradients are at single points. About twelve forwards an image. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+#include "selftest/tools.h"
+
+#define TINY 1e-5 /* of [0,1]: far below a grey level, far above float32's steps */
+#define UNDERFLOW                                                                                                      \
+    87.3 /* -log of the smallest normal float32: softmax rounds to one-hot, and its derivative to zero                 \
+          */
+#define DIRECTIONS 3
+#define STEP (1 / 2550.0) /* at most a tenth of a grey level: where a smooth network is linear, whatever eps is */
+
+static float margin_gradient(vt_gear *g, const float *x, int label, float *dx) {
+    float value;
+    memset(g->o_model.target, 0, (size_t)g->classes * sizeof(float));
+    g->o_model.target[label] = 1;
+    g->model.logits(g->model.self, x, g->z, true);
+    g->model.backward(g->model.self, &(vt_loss){.kind = VT_LOSS_MARGIN, .target = g->o_model.target}, &value, dx);
+    g->gradients++;
+    return value;
+}
+
+static float loss_gradient(vt_gear *g, float *dx) {
+    float value;
+    g->model.backward(g->model.self, &(vt_loss){.kind = VT_LOSS_CE, .target = g->o_model.target}, &value, dx);
+    g->gradients += 0.5; /* the forward is there already */
+    return value;
+}
+
+static bool all_zero(const float *v, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (v[i] != 0) return false;
+    return true;
+}
+
+/* x + h sign, in the box */
+static void move(const vt_gear *g, const vt_rng *r, double h, float *y) {
+    for (size_t i = 0; i < g->pixels; i++) {
+        double to = (double)g->x[i] + (vt_rng_bits(r, i) >> 31 ? h : -h);
+        y[i] = (float)fmin(fmax(to, 0), 1);
+    }
+}
+
+/* Does the gradient dx at x (margin m0) say more of the margin at x + h d than "no change"? Over random directions: the
+ * sum of squared errors against the sum of squared changes. */
+static bool mispredicts(vt_gear *g, int label, float m0, const float *dx, int32_t image, double h) {
+    vt_rng r = vt_selftest_key(g->t, "selftest direction", image);
+    double error = 0, change = 0;
+    for (int k = 0; k < DIRECTIONS; k++) {
+        double promised = 0, real_change;
+        r.step = (uint32_t)k;
+        move(g, &r, h, g->y);
+        for (size_t i = 0; i < g->pixels; i++) promised += (double)dx[i] * ((double)g->y[i] - (double)g->x[i]);
+        g->model.logits(g->model.self, g->y, g->z, false);
+        g->forwards++;
+        real_change = (double)vt_margin_f32(g->z, label, g->classes) - (double)m0;
+        error += (real_change - promised) * (real_change - promised), change += real_change * real_change;
+    }
+    return !(error < change);
+}
+
+/* Is the median row of attention one-hot to float32, in the network as it is? */
+static bool saturated(vt_gear *g) {
+    const vt_arch_def_f32 *arch = g->look ? g->look->arch : NULL;
+    int64_t rows = 0, one_hot = 0;
+    if (!arch) return false;
+    vt_session_forward_f32(g->look, g->x, 1, true);
+    g->forwards++;
+    for (int block = 0; block < vt_model_blocks(g->t->v->model); block++) {
+        vt_attn_view_f32 view;
+        arch->view(g->look, block, &view);
+        for (int row = 0; row < view.heads * view.t; row++) {
+            const float *p = view.p + (size_t)row * (size_t)vt_attn_ldp(view.t);
+            float most = 0;
+            for (int k = 0; k < view.t; k++) most = fmaxf(most, p[k]);
+            rows++, one_hot += most >= 1 - FLT_EPSILON;
+        }
+    }
+    return 2 * one_hot > rows;
+}
+
+vt_status vt_direct_image(vt_gear *g, int32_t image, unsigned *bits, vt_err *e) {
+    const vt_eval *v = g->t->v;
+    size_t bytes = (size_t)g->classes * sizeof(float);
+    int label;
+    float *again = g->z + g->classes + 1;
+    VT_TRY(vt_eval_image(v, image, g->x, &label, e));
+    vt_rng r = vt_selftest_key(g->t, "selftest direct", image);
+    vt_classifier_begin(&g->model, &r);
+    *bits = 0;
+    g->model.logits(g->model.self, g->x, g->z, false);
+    g->model.logits(g->model.self, g->x, again, false);
+    if (memcmp(g->z, again, bytes) != 0) *bits |= 1u << VT_CHECK_RANDOM;
+    move(g, &r, TINY, g->y);
+    g->model.logits(g->model.self, g->y, again, false);
+    if (!memcmp(g->z, again, bytes)) *bits |= 1u << VT_CHECK_FLAT;
+    if (fabsf(vt_margin_f32(g->z, label, g->classes)) > UNDERFLOW) *bits |= 1u << VT_CHECK_SATURATED;
+    g->forwards += 3;
+    if (saturated(g)) *bits |= 1u << VT_CHECK_ATTENTION;
+    float m0 = margin_gradient(g, g->x, label, g->dx);
+    loss_gradient(g, g->dy);
+    if (all_zero(g->dy, g->pixels)) *bits |= 1u << VT_CHECK_ZERO;
+    double n = (double)g->pixels, each = v->norm == VT_LINF ? 1 : v->norm == VT_L2 ? sqrt(n) : n;
+    if (mispredicts(g, label, m0, g->dx, image, fmin(v->eps / each / 10, STEP))) *bits |= 1u << VT_CHECK_WRONG;
+    move(g, &r, 1 / 255.0, g->y);
+    margin_gradient(g, g->y, label, g->dy);
+    if (!memcmp(g->dx, g->dy, g->pixels * sizeof(float))) *bits |= 1u << VT_CHECK_CONSTANT;
+    return VT_OK;
+}

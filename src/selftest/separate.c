@@ -1,0 +1,73 @@
+/* The two-class head of the active test: a linear SVM with C = 1e6 on standardised features, by coordinate descent on
+ * the dual (Hsieh et al. 2008, algorithm 1, with the bias as a constant feature). Plain, deterministic, and ends as
+ * soon as the planted point lies on one side and all others on the other. */
+#include <math.h>
+#include <string.h>
+#include "selftest/tools.h"
+
+#define COST 1e6
+#define EPOCHS 2000
+
+/* mean, 1/deviation of each feature; a feature that does not vary counts nothing */
+static void standardise(double *mean, double *inverse, const float *x, int n, size_t d) {
+    for (size_t j = 0; j < d; j++) {
+        double s = 0, s2 = 0;
+        for (int i = 0; i < n; i++) s += (double)x[(size_t)i * d + j];
+        mean[j] = s / n;
+        for (int i = 0; i < n; i++)
+            s2 += ((double)x[(size_t)i * d + j] - mean[j]) * ((double)x[(size_t)i * d + j] - mean[j]);
+        inverse[j] = s2 > 0 ? 1 / sqrt(s2 / n) : 0;
+    }
+}
+
+/* gram [n, n] of the standardised rows, plus the constant feature */
+static void products(double *gram, const float *x, const double *mean, const double *inverse, int n, size_t d) {
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k <= i; k++) {
+            double s = 1;
+            for (size_t j = 0; j < d; j++)
+                s += ((double)x[(size_t)i * d + j] - mean[j]) * ((double)x[(size_t)k * d + j] - mean[j]) * inverse[j] *
+                     inverse[j];
+            gram[i * n + k] = gram[k * n + i] = s;
+        }
+}
+
+/* alpha [n], f [n] = decision values; false: not separated */
+static bool descend(double *alpha, double *f, const double *gram, int n) {
+    memset(alpha, 0, (size_t)n * sizeof *alpha);
+    memset(f, 0, (size_t)n * sizeof *f);
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        double worst = 0;
+        for (int i = 0; i < n; i++) {
+            double y = i == n - 1 ? 1 : -1, slope = y * f[i] - 1;
+            double next = fmin(fmax(alpha[i] - slope / gram[i * n + i], 0), COST), step = next - alpha[i];
+            if (step == 0) continue;
+            alpha[i] = next;
+            for (int k = 0; k < n; k++) f[k] += step * y * gram[i * n + k];
+            worst = fmax(worst, fabs(slope));
+        }
+        if (worst < 1e-3) break;
+    }
+    for (int i = 0; i < n - 1; i++)
+        if (!(f[i] < f[n - 1])) return false;
+    return f[n - 1] > 0;
+}
+
+bool vt_separate(double *w, double *b, const float *x, int n, size_t d, double *scratch) {
+    double *gram = scratch, *alpha = gram + (size_t)n * (size_t)n, *f = alpha + n, *mean = f + n, *inverse = mean + d;
+    standardise(mean, inverse, x, n, d);
+    products(gram, x, mean, inverse, n, d);
+    if (!descend(alpha, f, gram, n)) return false;
+    memset(w, 0, d * sizeof *w);
+    *b = 0;
+    for (int i = 0; i < n; i++) {
+        double a = i == n - 1 ? alpha[i] : -alpha[i];
+        *b += a;
+        for (size_t j = 0; a != 0 && j < d; j++) w[j] += a * ((double)x[(size_t)i * d + j] - mean[j]) * inverse[j];
+    }
+    for (size_t j = 0; j < d; j++) { /* w.(x - mean) inverse + b, as a function of x */
+        w[j] *= inverse[j];
+        *b -= w[j] * mean[j];
+    }
+    return true;
+}

@@ -1,0 +1,222 @@
+#include "selftest/tools.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "eval/restrict.h"
+#include "eval/verify.h"
+
+/* ---- nets with other heads ---- */
+
+static bool is_head(const vt_param *p) { return !strncmp(p->name, "head", 4); }
+
+int vt_head_count(const vt_model *m) {
+    int n = 0;
+    for (int i = 0; i < m->params.count; i++) n += is_head(&m->params.items[i]) && m->params.items[i].ndim == 2;
+    return n;
+}
+
+/* Every other tensor keeps name, order and size. */
+vt_status vt_other_head(vt_model **out, const vt_model *m, int classes, vt_err *e) {
+    vt_config c = m->config;
+    c.classes = classes;
+    VT_TRY(vt_model_new(out, &c, e));
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *from = &m->params.items[i], *to = &(*out)->params.items[i];
+        if (!is_head(from)) memcpy((*out)->w + to->offset, m->w + from->offset, from->numel * sizeof(float));
+    }
+    return vt_model_prepare(*out, e);
+}
+
+/* A head's features stand behind those of the heads before it; the share of each head in the logits is part of its
+ * features, since they are what a unit row makes visible. */
+void vt_head_set(vt_model *m, const double *w, const double *b, int rows, size_t phi) {
+    size_t at = 0;
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        if (!is_head(p)) continue;
+        float *to = m->w + p->offset;
+        if (p->ndim == 1) {
+            for (int r = 0; r < rows; r++) to[r] = b ? (float)b[r] : 0;
+            continue;
+        }
+        size_t d = (size_t)p->shape[1];
+        for (int r = 0; r < rows; r++)
+            for (size_t k = 0; k < d; k++)
+                to[(size_t)r * d + k] = w ? (float)w[(size_t)r * phi + at + k] : (size_t)r == at + k;
+        at += d;
+        vt_model_refresh_param(m, i);
+    }
+}
+
+/* ---- the twin ---- */
+
+/* The same network seen a little out of focus: weights moved by 1 % of their tensor's size, attention at the usual
+ * 1/sqrt(width of a head) where it is sharper, and nothing around it. */
+static vt_status make_twin(vt_model **out, const vt_model *m, uint64_t seed, vt_err *e) {
+    vt_config c = m->config;
+    double usual = 1 / sqrt((double)c.dim / c.heads);
+    if (c.attn_scale > 4 * usual) c.attn_scale = usual;
+    VT_TRY(vt_model_new(out, &c, e));
+    memcpy((*out)->w, m->w, m->params.total * sizeof(float));
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        float *w = (*out)->w + p->offset;
+        float *noise = p->ndim >= 2 && !p->buffer ? vt_alloc((p->numel + 1) * sizeof *noise) : NULL;
+        double s = 0;
+        if (!noise) continue;
+        vt_rng_normals(&(vt_rng){.seed = seed, .purpose = vt_rng_purpose("selftest twin"), .image = (uint32_t)i}, noise,
+                       p->numel);
+        for (size_t k = 0; k < p->numel; k++) s += (double)w[k] * (double)w[k];
+        for (size_t k = 0; k < p->numel; k++) w[k] += (float)(0.01 * sqrt(s / (double)p->numel) * (double)noise[k]);
+        free(noise);
+    }
+    return vt_model_prepare(*out, e);
+}
+
+/* ---- gear ---- */
+
+static size_t largest_work(const vt_selftest *t, const vt_task *dims, vt_err *e, vt_status *s) {
+    vt_attack tools[8] = {0};
+    size_t most = 1;
+    *s = vt_attack_tools(tools, t->v->norm, t->v->eps, e);
+    for (int i = -1; *s == VT_OK && i < 8; i++) {
+        const vt_attack *a = i < 0 ? t->attack : &tools[i];
+        for (int k = 0; a && k < a->n_stages; k++) {
+            size_t need = vt_attack_work_len(&a->stages[k], dims);
+            if (need > most) most = need;
+        }
+    }
+    for (int i = 0; i < 8; i++) vt_attack_free(&tools[i]);
+    return most;
+}
+
+static vt_status open_active(vt_gear *g, const vt_gear *first, vt_err *e) {
+    const vt_eval *v = g->t->v;
+    int heads = vt_head_count(v->model), points = VT_ACTIVE_INNER + 2;
+    for (int i = 0; i < v->model->params.count; i++)
+        if (is_head(&v->model->params.items[i]) && v->model->params.items[i].ndim == 2)
+            g->phi += (size_t)v->model->params.items[i].shape[1];
+    if (!heads)
+        return vt_fail(e, VT_E_UNKNOWN, "%s: no head to replace", v->model->path ? v->model->path : "the model");
+    if (!first) {
+        VT_TRY(vt_other_head(&g->m_features, v->model, (int)g->phi, e));
+        vt_head_set(g->m_features, NULL, NULL, (int)g->phi, g->phi);
+    }
+    VT_TRY(vt_other_head(&g->m_two, v->model, 2, e));
+    VT_TRY(vt_classifier_open(&g->features, first ? first->m_features : g->m_features, e));
+    VT_TRY(vt_wrap_classifier(v->wrap, &g->features, true, e));
+    VT_TRY(vt_classifier_open(&g->two, g->m_two, e));
+    VT_TRY(vt_wrap_classifier(v->wrap, &g->two, true, e));
+    VT_TRY(vt_oracle_open(&g->o_two, &g->two, e));
+    g->o_two.interrupt = v->interrupt;
+    size_t n = (size_t)points;
+    g->points = vt_alloc(n * g->phi * sizeof *g->points);
+    g->fit = vt_alloc((n * n + 4 * n + 8 * g->phi + 16) * sizeof *g->fit);
+    return g->points && g->fit ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the active test");
+}
+
+vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, bool look, bool attacks, bool active,
+                       vt_err *e) {
+    const vt_eval *v = t->v;
+    int side = vt_config_input(&v->model->config);
+    vt_status s;
+    *g = (vt_gear){.t = t, .pixels = vt_config_input_pixels(&v->model->config)};
+    g->classes = v->data->restricted ? v->data->classes : v->model->config.classes;
+    vt_task dims = {.n = g->pixels, .height = side, .width = side, .classes = g->classes};
+    size_t work = largest_work(t, &dims, e, &s), bytes = g->pixels * sizeof(float);
+    size_t k = (size_t)v->model->config.classes + 2;
+    VT_TRY(s);
+    float **pixels[] = {&g->x, &g->y, &g->x_adv, &g->lo, &g->hi, &g->dx, &g->dy, &g->planted};
+    for (int i = 0; i < 8; i++)
+        if (!(*pixels[i] = vt_alloc(bytes))) return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
+    g->z = vt_alloc(3 * k * sizeof *g->z), g->z64 = vt_alloc(k * sizeof *g->z64),
+    g->work = vt_alloc(work * sizeof(float));
+    if (!g->z || !g->z64 || !g->work) return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
+    VT_TRY(vt_classifier_open(&g->model, v->model, e));
+    VT_TRY(vt_wrap_classifier(v->wrap, &g->model, false, e));
+    if (v->data->restricted) VT_TRY(vt_classifier_restrict(&g->model, v->data->head, v->data->classes, e));
+    VT_TRY(vt_oracle_open(&g->o_model, &g->model, e));
+    g->o_model.interrupt = v->interrupt;
+    const vt_arch_def_f32 *arch = vt_arch_find_f32(v->model->config.arch);
+    if (look && arch && arch->view) VT_TRY(vt_session_open_f32(&g->look, v->model, 1, VT_GRAD_INPUT, e));
+    if (attacks) {
+        if (!first) VT_TRY(make_twin(&g->m_twin, v->model, v->seed, e));
+        VT_TRY(vt_classifier_open(&g->twin, first ? first->m_twin : g->m_twin, e));
+        if (v->data->restricted) VT_TRY(vt_classifier_restrict(&g->twin, v->data->head, v->data->classes, e));
+        VT_TRY(vt_oracle_open(&g->o_twin, &g->twin, e));
+        g->o_twin.interrupt = v->interrupt;
+    }
+    return active ? open_active(g, first, e) : VT_OK;
+}
+
+void vt_gear_close(vt_gear *g) {
+    void *blocks[] = {g->x, g->y,   g->x_adv, g->lo,     g->hi,  g->dx,     g->dy,
+                      g->z, g->z64, g->work,  g->points, g->fit, g->planted};
+    vt_oracle_close(&g->o_model), vt_oracle_close(&g->o_twin), vt_oracle_close(&g->o_two);
+    vt_classifier_close(&g->model), vt_classifier_close(&g->twin);
+    vt_classifier_close(&g->features), vt_classifier_close(&g->two);
+    vt_session_close_f32(g->look);
+    vt_model_close(g->m_twin), vt_model_close(g->m_features), vt_model_close(g->m_two);
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) free(blocks[i]);
+    *g = (vt_gear){0};
+}
+
+vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image) {
+    return (vt_rng){.seed = t->v->seed, .purpose = vt_rng_purpose(purpose), .image = (uint32_t)image};
+}
+
+/* ---- attacks ---- */
+
+vt_status vt_try_attack(vt_gear *g, const vt_attack_stage *stage, const vt_trial_of *t, bool *broken, vt_err *e) {
+    const vt_eval *v = g->t->v;
+    int side = vt_config_input(&v->model->config);
+    vt_ball ball;
+    vt_ball_init(&ball, v->norm, t->eps, g->x, g->pixels, g->lo, g->hi);
+    vt_oracle_reset(t->o, &ball, t->label, stage->def->white_box);
+    t->o->exhaustive = t->to_the_end;
+    vt_task task = {.x = g->x, .n = g->pixels, .height = side, .width = side, .classes = t->classes};
+    task.label = t->label, task.ball = &ball, task.x_adv = g->x_adv, task.work = g->work;
+    task.rng = vt_selftest_key(g->t, t->purpose, t->image);
+    vt_classifier_begin(t->o->model, &task.rng);
+    memcpy(g->x_adv, g->x, g->pixels * sizeof(float));
+    vt_status s = vt_attack_stage_run(t->o, stage, &task);
+    g->forwards += (double)t->o->forwards, g->gradients += (double)t->o->gradients;
+    if (s == VT_INTERRUPTED) return s;
+    if (s != VT_OK && s != VT_STOP)
+        return vt_fail(e, s, "image %d: %s failed in the self-test: %s", t->image, stage->def->name, vt_status_name(s));
+    const float *candidate = t->o->has_found && !t->to_the_end ? t->o->found : g->x_adv;
+    vt_verdict d;
+    if (t->judge != t->o->model) vt_classifier_begin(t->judge, &task.rng);
+    vt_verify(&d, t->judge, g->x, candidate, t->label, v->norm, t->eps, g->z, g->z64);
+    g->forwards += t->judge != t->o->model;
+    *broken = d.broken && d.finite;
+    return VT_OK;
+}
+
+/* Corners: each coordinate by +eps or -eps, then into the box. */
+static void corner(const vt_ball *b, const vt_rng *r, float *out) {
+    for (size_t i = 0; i < b->n; i++) out[i] = vt_rng_bits(r, i) >> 31 ? b->hi[i] : b->lo[i];
+}
+
+vt_status vt_try_noise(vt_gear *g, const vt_classifier *c, int label, int classes, int32_t image, int q, bool corners,
+                       bool *broken) {
+    const vt_eval *v = g->t->v;
+    vt_ball ball;
+    vt_ball_init(&ball, v->norm, v->eps, g->x, g->pixels, g->lo, g->hi);
+    vt_rng r = vt_selftest_key(g->t, corners ? "selftest corners" : "selftest surface", image);
+    *broken = false;
+    for (int i = 0; i < q && !*broken; i++) {
+        if (v->interrupt && *v->interrupt) return VT_INTERRUPTED;
+        r.step = (uint32_t)i + 1;
+        if (corners && v->norm == VT_LINF)
+            corner(&ball, &r, g->y);
+        else
+            vt_ball_start_surface(&ball, &r, g->y);
+        c->logits(c->self, g->y, g->z, false);
+        g->forwards++;
+        *broken = vt_argmax_f32(g->z, classes) != label;
+    }
+    return VT_OK;
+}

@@ -1,0 +1,53 @@
+/* From counts to a verdict. */
+#include <math.h>
+#include "eval/metrics.h"
+#include "selftest/selftest.h"
+
+static double log_choose(int64_t n, int64_t k) {
+    int sign; /* lgamma would write a global */
+    return lgamma_r((double)n + 1, &sign) - lgamma_r((double)k + 1, &sign) - lgamma_r((double)(n - k) + 1, &sign);
+}
+
+double vt_binomial_tail(int64_t k, int64_t n, double rate) {
+    double sum = 0;
+    if (k <= 0) return 1;
+    for (int64_t i = n; i >= k; i--) /* the small terms first */
+        sum += exp(log_choose(n, i) + (double)i * log(rate) + (double)(n - i) * log1p(-rate));
+    return fmin(1, sum);
+}
+
+const char *vt_grade_name(vt_grade g) {
+    static const char *const names[] =
+        {[VT_GRADE_SOUND] = "sound", [VT_GRADE_DOUBTFUL] = "doubtful", [VT_GRADE_MASKED] = "gradients are masked"};
+    return names[g];
+}
+
+static void judge_active(vt_active *a) {
+    int64_t valid = a->images - a->setup_failed, random = a->random_corner;
+    if (a->random_surface > random) random = a->random_surface;
+    vt_wilson_at(a->found, valid, VT_Z_TWO_SIDED, &a->low, &a->high);
+    a->passed = valid > 0 && a->low >= 0.95 && 2 * random <= valid && 20 * a->setup_failed <= a->images;
+}
+
+void vt_selftest_judge(vt_selftest *t) {
+    double p[VT_CHECK_COUNT], adjusted[VT_CHECK_COUNT];
+    int made[VT_CHECK_COUNT], n = 0;
+    judge_active(&t->active);
+    t->grade = VT_GRADE_SOUND;
+    for (int i = 0; i < VT_CHECK_COUNT; i++) {
+        vt_check *c = &t->checks[i];
+        c->p = c->adjusted = 1;
+        if (!c->trials) continue;
+        c->p = vt_binomial_tail(c->hits, c->trials, c->rate);
+        made[n] = i, p[n++] = c->p;
+    }
+    vt_holm(adjusted, p, n);
+    for (int i = 0; i < n; i++) {
+        vt_check *c = &t->checks[made[i]];
+        c->adjusted = adjusted[i];
+        vt_grade g = c->adjusted <= VT_ALPHA_MASKED     ? VT_GRADE_MASKED
+                     : c->adjusted <= VT_ALPHA_DOUBTFUL ? VT_GRADE_DOUBTFUL
+                                                        : VT_GRADE_SOUND;
+        if (g > t->grade) t->grade = g;
+    }
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# selftest and --wrap: a sound model is called sound, every known cheat is noticed, and who put a cheat on reads so.
+load helpers
+
+MODEL=$ROOT/weights/shapes10-vit/model.safetensors
+SHAPES=$ROOT/datasets/shapes10
+
+# verdict DIR: what selftest.json says
+verdict() { jq -r .verdict "$1/selftest.json"; }
+# doubts DIR: names of the checks that speak against the model
+doubts() { jq -r '[.checks[] | select(.made and .p_holm <= 0.05) | .name] | join(" ")' "$1/selftest.json"; }
+test_shapes() { vt selftest "$MODEL" --data "$SHAPES" --images 0:24 --eps 1/255 --out r "$@" && [ "$status" = 0 ] || fail "status $status: $stderr"; }
+
+# what every selftest.json obeys
+schema() {
+    truth "$1" '.checks | length == 14 and all((.null_hypothesis | length) > 20)'
+    truth "$1" '[.checks[] | select(.made)] | all(.hits >= 0 and .hits <= .trials and .p >= 0 and .p <= .p_holm and .p_holm <= 1 and (.images | length) <= 6 and (.images | length) <= .hits)'
+    truth "$1" '(.verdict == "sound") == ([.checks[] | select(.made and .p_holm <= 0.05)] == [])'
+    truth "$1" '.checks | all(has("settle") == (.made and .p_holm <= 0.05))'
+    truth "$1" '.active | .found <= .images - .setup_failed and .random_corner <= .images'
+    truth "$1" '.cost.forwards > 0 and .escalation.further_broken <= .escalation.images'
+}
+
+@test "selftest: the shipped checkpoint is sound, at the cost that was allowed" {
+    test_shapes
+    schema r/selftest.json
+    [ "$(verdict r)" = sound ] || fail "accused: $(doubts r)"
+    says "self-test: sound" "active test: found" "cost:" "of autoattack on the same images"
+    truth r/selftest.json '.cost.forwards <= 0.1 * .cost.attack and .escalation.made == false'
+    truth r/selftest.json '.active.found == .active.images and .active.random_corner * 2 <= .active.images'
+}
+
+@test "selftest: each known cheat is noticed, by the checks that are made for it, with the command that settles it" {
+    local wrap check
+    while read -r wrap check; do
+        test_shapes --wrap "$wrap"
+        schema r/selftest.json
+        [ "$(verdict r)" = "gradients are masked" ] || fail "$wrap is called $(verdict r)"
+        [[ " $(doubts r) " == *" $check "* ]] || fail "$wrap: $(doubts r), without $check"
+        truth r/selftest.json ".wrap | startswith(\"$wrap:\")"
+        says "to settle it: vitrine eval $MODEL --data $SHAPES" "--wrap $wrap"
+    done <<'END'
+logit-scale zero-gradient
+quantise quantised-forward
+quantise active-test
+noise random-forward
+saturate saturated-attention
+END
+}
+
+@test "selftest: nothing depends on the number of threads, also where the forward is random" {
+    local extra
+    for extra in "" "--wrap noise:sigma=0.02"; do
+        for n in 1 2; do
+            vt selftest "$W" --data "$D" --eps 2/255 --threads $n --out "t$n" $extra
+            [ "$status" = 0 ] || fail "$stderr"
+        done
+        cmp t1/selftest.json t2/selftest.json
+    done
+}
+
+@test "eval: autoattack is followed by the self-test, unless --no-selftest; smaller runs say how to run it" {
+    good eval "$W" --data "$D" --eps 2/255 --attack autoattack --images 0:8 --out a
+    says "self-test: sound" "(measured)"
+    schema a/selftest.json
+    truth a/selftest.json '.cost.attack_measured'
+    [ "$(jq '.attacks[0].gradients' a/results.json)" -gt 0 ]
+    good eval "$W" --data "$D" --eps 2/255 --attack autoattack --images 0:8 --out b --no-selftest
+    [ ! -e b/selftest.json ]
+    [[ $output != *self-test:* ]]
+    same_run a b
+    good eval "$W" --data "$D" --eps 2/255 --attack fgsm --images 0:4
+    says "vitrine selftest $W --data $D --eps 2/255"
+}
+
+@test "eval --wrap: ledger, results and table name the cheat and its hash; another run may not go on with it" {
+    good eval "$W" --data "$D" --eps 2/255 --attack fgsm --images 0:4 --out a --wrap quantise:levels=16
+    truth a/results.json '.wrap.id == "quantise:levels=16,gradient=zero" and (.wrap.sha256_64 | length) == 16'
+    [ "$(head -n 1 a/ledger.jsonl | jq -r .wrap.id)" = "quantise:levels=16,gradient=zero" ]
+    says "WRAPPED" "quantise:levels=16,gradient=zero"
+    grep -q WRAPPED a/table.md
+    bad 2 wrap -- eval "$W" --data "$D" --eps 2/255 --attack fgsm --images 0:4 --out a --resume
+    good eval "$W" --data "$D" --eps 2/255 --attack fgsm --images 0:4 --out b --wrap quantise:levels=32
+    [ "$(jq .wrap.sha256_64 a/results.json)" != "$(jq .wrap.sha256_64 b/results.json)" ]
+    # zero gradients: FGSM moves nothing, and the points stay where they are
+    truth a/results.json '.attacks[0].broken == 0'
+    good eval "$W" --data "$D" --eps 2/255 --attack fgsm --images 0:4 --out c
+    truth c/results.json 'has("wrap") | not'
+}
+
+@test "a random forward repeats itself to the bit for any number of threads" {
+    good eval "$W" --data "$D" --eps 2/255 --attack pgd:steps=3 --out a --wrap noise:sigma=0.02 --threads 1
+    good eval "$W" --data "$D" --eps 2/255 --attack pgd:steps=3 --out b --wrap noise:sigma=0.02 --threads 2
+    same_run a b
+    good eval "$W" --data "$D" --eps 2/255 --attack pgd:steps=3 --out c --wrap noise:sigma=0.02 --threads 2 --seed 1
+    ! cmp -s a/ledger.jsonl c/ledger.jsonl
+}
+
+@test "list wraps names every cheat with its options" {
+    good list wraps
+    says logit-scale quantise noise saturate "(default 1000)" "(default 8)" "zero|through"
+}
+
+@test "bad wraps and missing options: one sentence, nothing written" {
+    bad 2 "unknown wrap 'quantize'" quantise -- selftest "$W" --data "$D" --eps 1/255 --wrap quantize --out r
+    bad 2 "unknown wrap 'x'" "list wraps" -- eval "$W" --data "$D" --eps 1/255 --attack fgsm --wrap x --out r
+    bad 2 levels -- eval "$W" --data "$D" --eps 1/255 --attack fgsm --wrap quantise:levels=1 --out r
+    bad 2 "attacks need --eps" -- selftest "$W" --data "$D" --out r
+    bad 2 "--data" -- selftest "$W" --eps 1/255 --out r
+    bad 2 "unknown attack" -- selftest "$W" --data "$D" --eps 1/255 --attack autoatack --out r
+    [ ! -e r ]
+}

@@ -1,0 +1,146 @@
+/* selftest: exact tails, the separating head, nets with other heads, the grades. The verdicts on real networks are
+ * tests/cli/selftest.bats. */
+#include "toy.h"
+
+#include "models/classifier.h"
+#include "selftest/tools.h"
+
+static void test_tail(void **state) {
+    (void)state;
+    /* from Python's fractions */
+    static const struct {
+        int k, n;
+        double rate, tail;
+    } rows[] = {{3, 30, 0.01, 0.0033177093188826385},
+                {1, 32, 0.01, 0.27501966404214634},
+                {14, 29, 0.1, 1.7931274079675632e-07},
+                {2, 12, 0.05, 0.11835985697148706},
+                {5, 9, 0.5, 0.5},
+                {44, 44, 0.05, 5.684341886080801e-58},
+                {700, 1000, 0.5, 8.832839003975068e-38}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) /* logarithms of 1000!, 6e3, in double: 1e-12 relative */
+        t_le(fabs(vt_binomial_tail(rows[i].k, rows[i].n, rows[i].rate) / rows[i].tail - 1), 1e-10, "row %zu", i);
+    assert_true(vt_binomial_tail(0, 10, 0.3) == 1);
+    assert_true(vt_binomial_tail(11, 10, 0.3) == 0);
+}
+
+/* The last point on one side, all others on the other; and no such plane where it lies among them. */
+static void test_separate(void **state) {
+    (void)state;
+    enum { POINTS = 40, D = 24 };
+    float x[POINTS * D], spread[POINTS * D];
+    double w[D], b, *scratch = malloc((POINTS * POINTS + 4 * POINTS + 2 * D) * sizeof *scratch);
+    assert_non_null(scratch);
+    vt_rng_normals(&(vt_rng){.seed = 2, .purpose = 0x5E9A}, spread, POINTS * D);
+    /* features of very different sizes, one of them constant; the last point a little outside along one of them */
+    for (int i = 0; i < POINTS; i++)
+        for (int k = 0; k < D; k++) x[i * D + k] = k == 3 ? 5 : 100 + spread[i * D + k] * powf(10, (float)(k % 7 - 3));
+    x[(POINTS - 1) * D + 1] += 8 * 0.01f;
+    assert_true(vt_separate(w, &b, x, POINTS, D, scratch));
+    for (int i = 0; i < POINTS; i++) {
+        double f = b;
+        for (int k = 0; k < D; k++) f += w[k] * (double)x[i * D + k];
+        assert_true(i == POINTS - 1 ? f > 0 : f < 0);
+    }
+    memcpy(x + (POINTS - 1) * D, x, D * sizeof *x); /* equal to the first */
+    assert_false(vt_separate(w, &b, x, POINTS, D, scratch));
+    free(scratch);
+}
+
+/* Features under the model's own head are its logits; a head w, b of two classes gives w.phi + b. */
+static void test_heads(void **state) {
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        vt_model *m = toy(form == 1 ? VT_POOL_AVG : VT_POOL_TOKEN, form == 2, true), *features, *two;
+        size_t d = (size_t)m->config.dim, heads = (size_t)vt_head_count(m), phi = heads * d;
+        vt_classifier a, f, t;
+        vt_err e = {0};
+        float z[5], z2[2], *seen = calloc(phi, sizeof *seen), *x = calloc(toy_pixels(m), sizeof *x);
+        double *w = calloc(2 * phi, sizeof *w), b[2] = {0.25, -0.5}, *images = toy_images(m, 1, 3);
+        assert_int_equal(heads, form == 2 ? 2 : 1);
+        for (size_t i = 0; i < toy_pixels(m); i++) x[i] = (float)images[i];
+        assert_int_equal(vt_other_head(&features, m, (int)phi, &e), VT_OK);
+        vt_head_set(features, NULL, NULL, (int)phi, phi);
+        assert_int_equal(vt_other_head(&two, m, 2, &e), VT_OK);
+        t_normals(w, 2 * phi, 11, 0.5);
+        vt_head_set(two, w, b, 2, phi);
+        assert_int_equal(vt_classifier_open(&a, m, &e), VT_OK);
+        assert_int_equal(vt_classifier_open(&f, features, &e), VT_OK);
+        assert_int_equal(vt_classifier_open(&t, two, &e), VT_OK);
+        a.logits(a.self, x, z, false);
+        f.logits(f.self, x, seen, false);
+        t.logits(t.self, x, z2, false);
+        const vt_param *hw = vt_model_param(m, "head.weight"), *hb = vt_model_param(m, "head.bias");
+        const vt_param *dw = vt_model_param(m, "head_dist.weight"), *db = vt_model_param(m, "head_dist.bias");
+        for (int k = 0; k < 5; k++) { /* float sums of 12 or 24 terms of size one */
+            double want = (double)m->w[hb->offset + (size_t)k];
+            if (form == 2) want = (want + (double)m->w[db->offset + (size_t)k]) / 2;
+            for (size_t i = 0; i < d; i++) want += (double)m->w[hw->offset + (size_t)k * d + i] * (double)seen[i];
+            for (size_t i = 0; form == 2 && i < d; i++)
+                want += (double)m->w[dw->offset + (size_t)k * d + i] * (double)seen[d + i];
+            t_le(fabs((double)z[k] - want), 2e-5, "form %d, logit %d", form, k);
+        }
+        for (int r = 0; r < 2; r++) {
+            double want = b[r];
+            for (size_t i = 0; i < phi; i++) want += w[(size_t)r * phi + i] * (double)seen[i];
+            t_le(fabs((double)z2[r] - want), 2e-5, "form %d, two %d", form, r);
+        }
+        vt_classifier_close(&a), vt_classifier_close(&f), vt_classifier_close(&t);
+        vt_model_close(m), vt_model_close(features), vt_model_close(two);
+        free(seen), free(x), free(w), free(images);
+    }
+}
+
+static vt_grade grade(vt_check_id id, int hits, int trials, double rate) {
+    vt_selftest t = {0};
+    for (int i = 0; i < VT_CHECK_COUNT; i++) t.checks[i].rate = 0.01;
+    t.checks[VT_CHECK_RANDOM].trials = t.checks[VT_CHECK_FLAT].trials = 30; /* nothing against these two */
+    t.checks[id] = (vt_check){.hits = hits, .trials = trials, .rate = rate};
+    vt_selftest_judge(&t);
+    return t.grade;
+}
+
+/* Three tests in the family: Holm multiplies the smallest p by 3. */
+static void test_grades(void **state) {
+    (void)state;
+    assert_int_equal(grade(VT_CHECK_ZERO, 0, 0, 0.01), VT_GRADE_SOUND); /* not made */
+    assert_int_equal(grade(VT_CHECK_ZERO, 0, 30, 0.01), VT_GRADE_SOUND);
+    assert_int_equal(grade(VT_CHECK_ZERO, 1, 30, 0.01), VT_GRADE_SOUND);   /* p = 0.26 */
+    assert_int_equal(grade(VT_CHECK_ZERO, 3, 30, 0.01), VT_GRADE_MASKED);  /* 3 x 0.0033 */
+    assert_int_equal(grade(VT_CHECK_STEPS, 7, 7, 0.5), VT_GRADE_DOUBTFUL); /* 3 / 128 = 0.023 */
+    assert_int_equal(grade(VT_CHECK_STEPS, 5, 5, 0.5), VT_GRADE_SOUND);    /* 3 / 32 */
+    assert_int_equal(grade(VT_CHECK_STEPS, 9, 9, 0.5), VT_GRADE_MASKED);   /* 3 / 512 */
+    assert_int_equal(grade(VT_CHECK_ACTIVE, 1, 40, 0.05), VT_GRADE_SOUND); /* p = 0.87 */
+    assert_string_equal(vt_grade_name(VT_GRADE_MASKED), "gradients are masked");
+}
+
+/* Wilson's lower bound reaches 95 % at 73 of 73; random search and failed set-ups have their own limits. */
+static void test_active_rule(void **state) {
+    (void)state;
+    static const struct {
+        vt_active a;
+        bool passed;
+    } rows[] = {{{.images = 73, .found = 73}, true},
+                {{.images = 72, .found = 72}, false},
+                {{.images = 100, .found = 99}, false}, /* lower bound 94.6 % */
+                {{.images = 200, .found = 196}, false}, /* 94.97 % */
+                {{.images = 200, .found = 197}, true},
+                {{.images = 100, .found = 100, .random_corner = 50}, true},
+                {{.images = 100, .found = 100, .random_surface = 51}, false},
+                {{.images = 100, .found = 95, .setup_failed = 5}, true},
+                {{.images = 100, .found = 94, .setup_failed = 6}, false},
+                {{.images = 0}, false}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        vt_selftest t = {.active = rows[i].a};
+        vt_selftest_judge(&t);
+        if (t.active.passed != rows[i].passed) fail_msg("row %zu: low %.6f", i, t.active.low);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tail),   cmocka_unit_test(test_separate),    cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_grades), cmocka_unit_test(test_active_rule),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
