@@ -9,6 +9,7 @@
 
 #include "attacks/apgd.h"
 #include "attacks/fab.h"
+#include "eval/verify.h"
 #include "planted.h"
 #include "t.h"
 
@@ -171,7 +172,7 @@ static void test_optimum(void **state) {
         {"fab", 1.02, 10},
         {"fab-t", 1.02, 10},
         {"pgd:steps=200", 1.05, 2},
-        {"square", 2, 10},
+        {"square", 2.5, 10},
     };
     for (size_t i = 0; i < T_COUNT(bars); i++) each_scene(check_bar, (void *)(uintptr_t)&bars[i]);
 }
@@ -306,12 +307,34 @@ static void test_phases(void **state) {
     scene_close(&s);
 }
 
+/* The judge has its own norm: the same float32 point is inside at the sum of its changes, and not just below. */
+static void test_judge(void **state) {
+    (void)state;
+    static scene s;
+    scene_open(&s, 4, 9, false, 2);
+    memcpy(s.x_adv, s.x, sizeof s.x);
+    s.x_adv[3] = s.x[3] + 0.25f, s.x_adv[80] = s.x[80] - 0.125f, s.x_adv[191] = s.x[191] + 0.0625f;
+    double sum = 0, squares = 0;
+    for (int i = 0; i < N; i++) {
+        double d = (double)s.x_adv[i] - (double)s.x[i];
+        sum += fabs(d), squares += d * d;
+    }
+    float z[PLANTED_MOST];
+    double z64[PLANTED_MOST];
+    vt_verdict v;
+    vt_verify(&v, &s.p.c, s.x, s.x_adv, s.label, VT_L1, sum, z, z64);
+    assert_true(v.inside && v.l1 == sum && fabs(v.l2 - sqrt(squares)) <= 1e-15);
+    vt_verify(&v, &s.p.c, s.x, s.x_adv, s.label, VT_L1, nextafter(sum, 0), z, z64);
+    assert_false(v.inside || v.broken);
+    vt_verify(&v, &s.p.c, s.x, s.x_adv, s.label, VT_L2, 0.3, z, z64);
+    assert_true(v.inside); /* 0.2864 in l2 */
+    scene_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimum),
-        cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_fab_projection),
-        cmocka_unit_test(test_phases),
+        cmocka_unit_test(test_optimum), cmocka_unit_test(test_targets), cmocka_unit_test(test_fab_projection),
+        cmocka_unit_test(test_phases),  cmocka_unit_test(test_judge),
     };
     return cmocka_run_group_tests_name("l1 attacks", tests, NULL, NULL);
 }
