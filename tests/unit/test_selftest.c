@@ -122,7 +122,7 @@ static void test_active_rule(void **state) {
         bool passed;
     } rows[] = {{{.images = 73, .found = 73}, true},
                 {{.images = 72, .found = 72}, false},
-                {{.images = 100, .found = 99}, false}, /* lower bound 94.6 % */
+                {{.images = 100, .found = 99}, false},  /* lower bound 94.6 % */
                 {{.images = 200, .found = 196}, false}, /* 94.97 % */
                 {{.images = 200, .found = 197}, true},
                 {{.images = 100, .found = 100, .random_corner = 50}, true},
