@@ -9,6 +9,7 @@
 #include "core/opt.h"
 #include "core/threads.h"
 #include "eval/curve.h"
+#include "eval/seal.h"
 #include "eval/evaluate.h"
 #include "eval/files.h"
 #include "eval/metrics.h"
@@ -234,6 +235,7 @@ static vt_status report(job *j, const char *out, vt_err *e) {
     vt_status s = vt_curve_write(&c, out, e);
     bool picture = vt_plot_available();
     if (s == VT_OK && picture) s = plot(&c, out, e);
+    if (s == VT_OK) s = vt_seal_write(out, e);
     if (s == VT_OK)
         printf("\n%s: curve.csv, curve.json,%s ledger.jsonl, adv.bin%s\n", out, picture ? " curve.svg," : "",
                picture ? "" : " (curve.svg needs gnuplot)");
