@@ -49,20 +49,24 @@ bool vt_parse_triple(const char *text, double out[3]) {
     return n == 1 || n == 3;
 }
 
+/* Letters to insert, leave out or change, or neighbours to swap (each once). */
 static int distance(const char *a, const char *b) {
-    int row[64], n = (int)strlen(b);
+    int rows[3][64], n = (int)strlen(b);
     if (n > 62 || strlen(a) > 62) return 99;
-    for (int j = 0; j <= n; j++) row[j] = j;
+    for (int j = 0; j <= n; j++) rows[0][j] = j;
     for (int i = 1; a[i - 1]; i++) {
-        int diag = row[0];
-        row[0] = i;
+        int *now = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        now[0] = i;
         for (int j = 1; j <= n; j++) {
-            int subst = diag + (a[i - 1] != b[j - 1]), best = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-            diag = row[j];
-            row[j] = subst < best ? subst : best;
+            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            if (last[j] + 1 < best) best = last[j] + 1;
+            if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && before[j - 2] + 1 < best) best = before[j - 2] + 1;
+            now[j] = best;
         }
     }
-    return row[n];
+    return rows[strlen(a) % 3][n];
 }
 
 const char *vt_nearest(const char *word, const char *const *list, size_t n) {

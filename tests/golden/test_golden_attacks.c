@@ -215,7 +215,7 @@ static int follow(const trial *t, const path *p, double eps, float *loss, bool *
             wrapped.logits64 = rec_logits64, wrapped.backward = rec_backward;
             g.o.model = &wrapped;
             rig_aim(&g, p->norm, eps, t->im.x + (size_t)t->index[i] * PIXELS, (int)t->label[i], i, "apgd");
-            vt_apgd_params params = {.steps = CALLS - 1, .restarts = 1, .rho = 0.75};
+            vt_apgd_params params = {.steps = CALLS - 1, .restarts = 1, .eot = 1, .rho = 0.75};
             vt_loss l = vt_oracle_loss(&g.o, p->kind);
             l.other = (int)t->target[i];
             failures += vt_apgd_run(&g.o, &params, &g.t, &l, &g.t.rng, &broken[i]) != VT_OK || r.calls != CALLS;

@@ -284,7 +284,8 @@ static void test_opt_text(void **state) {
 
 static void test_nearest(void **state) {
     (void)state;
-    static const char *const list[] = {"pgd", "apgd-ce", "apgd-dlr", "square", "autoattack", "threat", "threads"};
+    static const char *const list[] = {"ddn",    "pgd",        "apgd-ce", "apgd-dlr",
+                                       "square", "autoattack", "threat",  "threads"};
     static const struct {
         const char *word, *near;
     } cases[] = {{"pgd", "pgd"},         {"pdg", "pgd"},        {"apgd-c", "apgd-ce"},  {"sqare", "square"},

@@ -180,7 +180,7 @@ static void test_optimum(void **state) {
 /* Towards one class: APGD's loss reaches it within a ball 2 % wider than its distance, and FAB's point lies there. */
 static void check_targets(scene *s, double goal, void *arg) {
     (void)goal, (void)arg;
-    vt_apgd_params apgd = {.steps = 100, .restarts = 1, .rho = 0.75, .random_start = true, .large_eps = true};
+    vt_apgd_params apgd = {.steps = 100, .restarts = 1, .eot = 1, .rho = 0.75, .random_start = true, .large_eps = true};
     vt_fab_params fab = {.steps = 100, .restarts = 1, .alpha_max = 0.1, .eta = 1.05, .beta = 0.9};
     for (s->target = 0; s->target < s->p.classes; s->target++) {
         double want = to_class(&s->p, s->x, s->label, s->target), got;
