@@ -68,6 +68,16 @@ same_curve() { # A B
     same_curve one cut
 }
 
+@test "verify judges a curve again, though confirmation left images out, and notices a digit that changed" {
+    curve --attacks fmn:steps=30 --confirm 1/255,8/255 --confirm-with pgd:steps=5 --out c
+    good verify c --weights "$W" --data "$D"
+    says "everything is as the ledger"
+    sed -i '2s/0/1/' c/curve.csv
+    vt verify c --weights "$W" --data "$D"
+    [ "$status" = 1 ]
+    says "curve.csv"
+}
+
 @test "the picture is there with gnuplot, and its absence no failure" {
     curve --attacks deepfool --images 0:4 --out c
     if command -v gnuplot >/dev/null; then
