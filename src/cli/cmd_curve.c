@@ -112,10 +112,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_cli_model(c, &j->model, e));
-    VT_TRY(vt_cli_input(c, j->model, j->data, j->images[0], &j->v.input, e));
-    VT_TRY(
-        vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
+    VT_TRY(vt_cli_model_for(c, j->data, j->images[0], &j->model, e));
+    VT_TRY(vt_cli_fit(c, j->model, j->data, j->images[0], &j->v.input, e));
     j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
     double pixels = (double)vt_config_input_pixels(&j->model->config);
     j->v.eps = j->v.norm == VT_LINF ? 1 : j->v.norm == VT_L2 ? sqrt(pixels) : pixels;
@@ -269,16 +267,12 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs or JPEGs, one a class"},
+    VT_DATA_ARG,
     {"norm", "linf|l2|l1", "threat model (default linf)"},
     {"attacks", "LIST", "minimum-norm attacks, as fmn:steps=200,deepfool (default fmn)"},
     {"confirm", "EPS,EPS,...", "radii at which fixed-eps attacks try the images that still stand there"},
     {"confirm-with", "LIST", "those attacks (default apgd-ce,apgd-t)"},
-    {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},
-    {"split", "test|train", "which split (default test)"},
-    {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},
-    VT_ATTACK_AT_ARG,
-    {"restrict-classes", NULL, "compare only the outputs of the classes present (ImageNet heads)"},
+    VT_IMAGES_ARGS,
     {"out", "DIR", "folder for curve.csv, curve.json, curve.svg and the ledger"},
     {"resume", NULL, "go on where a killed run was; may extend --images"},
     {"allow-mixed", NULL, "resume although another BLAS kernel was in use"},

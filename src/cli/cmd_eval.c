@@ -86,10 +86,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (vt_cli_get(c, "wrap")) VT_TRY(vt_wrap_parse(&j->wrap, vt_cli_get(c, "wrap"), e));
     VT_TRY(vt_wrap_model(&j->wrap, j->model, e));
     j->v.wrap = &j->wrap;
-    VT_TRY(vt_cli_input(c, j->model, j->data, j->images[0], &j->v.input, e));
+    VT_TRY(vt_cli_fit(c, j->model, j->data, j->images[0], &j->v.input, e));
     if (j->v.patch.size) VT_TRY(vt_patch_fit(&j->v.patch, &j->model->config, j->model->path, e));
-    VT_TRY(
-        vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
     j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
     VT_TRY(vt_eval_check(&j->v, e));
     j->header = vt_eval_header(&j->v);
@@ -277,18 +275,14 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs or JPEGs, one a class"},
+    VT_DATA_ARG,
     {"attack", "SPEC", "name:key=value,..., or a list A+B+C; repeatable; none: clean accuracy only"},
     {"individual", NULL, "run each attack of a list or ensemble on every image, as a row of its own"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
     {"norm", "linf|l2|l1", "threat model (default linf)"},
     {"threat", "patch:size=N,count=N",
      "instead: any such squares, free inside (aligned=1: on tokens; default anywhere)"},
-    {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},
-    {"split", "test|train", "which split (default test)"},
-    {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},
-    VT_ATTACK_AT_ARG,
-    {"restrict-classes", NULL, "compare only the outputs of the classes present (ImageNet heads)"},
+    VT_IMAGES_ARGS,
     {"out", "DIR", "folder for ledger, results and tables (default: terminal only)"},
     {"resume", NULL, "go on where a killed run was; may extend --images"},
     {"allow-mixed", NULL, "resume or merge although another BLAS kernel was in use"},

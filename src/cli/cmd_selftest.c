@@ -25,11 +25,9 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_cli_model(c, &j->model, e));
+    VT_TRY(vt_cli_model_for(c, j->data, j->images[0], &j->model, e));
     VT_TRY(vt_wrap_model(&j->wrap, j->model, e));
-    VT_TRY(vt_cli_input(c, j->model, j->data, j->images[0], &j->v.input, e));
-    VT_TRY(
-        vt_dataset_fit_head(j->data, j->model->config.classes, vt_cli_has(c, "restrict-classes"), j->model->path, e));
+    VT_TRY(vt_cli_fit(c, j->model, j->data, j->images[0], &j->v.input, e));
     j->v.data = j->data, j->v.model = j->model, j->v.images = j->images, j->v.wrap = &j->wrap;
     return vt_eval_check(&j->v, e);
 }
@@ -47,15 +45,11 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs or JPEGs, one a class"},
+    VT_DATA_ARG,
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
     {"norm", "linf|l2|l1", "threat model (default linf)"},
     {"attack", "SPEC", "the attack whose evaluation is tested (default autoattack)"},
-    {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},
-    {"split", "test|train", "which split (default test)"},
-    {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},
-    VT_ATTACK_AT_ARG,
-    {"restrict-classes", NULL, "compare only the outputs of the classes present (ImageNet heads)"},
+    VT_IMAGES_ARGS,
     {"out", "DIR", "folder for selftest.json (default: terminal only)"},
     {"seed", "N", "seed of every random draw (default 0)"},
     {"threads", "N", "threads (default all cores); never changes a result"},

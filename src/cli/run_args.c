@@ -239,3 +239,8 @@ vt_status vt_cli_input(const vt_cli *c, vt_model *m, vt_dataset *d, int32_t firs
     d->transform = (vt_transform){VT_FIT_SQUASH, side, VT_FILTER_BILINEAR, 0};
     return VT_OK;
 }
+
+vt_status vt_cli_fit(const vt_cli *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e) {
+    VT_TRY(vt_cli_input(c, m, d, first, story, e));
+    return vt_dataset_fit_head(d, m->config.classes, vt_cli_has(c, "restrict-classes"), m->path, e);
+}

@@ -21,10 +21,22 @@ vt_status vt_cli_model_for(const vt_cli *c, const vt_dataset *d, int32_t first, 
 /* The input after data and model are open: sets d->transform and m->config.native from --preprocess, --attack-at and
  * what the model carries; `first` is an image of the run, whose size decides. story: for the report. */
 vt_status vt_cli_input(const vt_cli *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e);
+/* The same, and the outputs that are compared: the data's classes within the model's, --restrict-classes. */
+vt_status vt_cli_fit(const vt_cli *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e);
 /* --attack-at alone, for commands without a data set: native (a file, an option or `side` must say the side; 0:
  * unknown), model, or absent. */
 vt_status vt_cli_attack_at(const vt_cli *c, vt_model *m, int side, vt_err *e);
 #define VT_ATTACK_AT_ARG                                                                                               \
     { "attack-at", "native|model", "perturb images before or after they are resized for the model" }
+/* What commands that attack images are given of them. */
+#define VT_DATA_ARG                                                                                                    \
+    { "data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs or JPEGs, one a class" }
+#define VT_IMAGES_ARGS                                                                                                 \
+    {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},        \
+        {"split", "test|train", "which split (default test)"},                                                         \
+        {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},  \
+        VT_ATTACK_AT_ARG, {                                                                                            \
+        "restrict-classes", NULL, "compare only the outputs of the classes present (ImageNet heads)"                   \
+    }
 
 #endif

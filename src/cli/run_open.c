@@ -114,12 +114,9 @@ static int32_t first_image(const vt_ledger *l) {
 static vt_status open_all(vt_run_again *r, vt_err *e) {
     int32_t first = first_image(r->ledger);
     VT_TRY(vt_cli_data(&r->cli, &r->data, e));
-    VT_TRY(vt_cli_model(&r->cli, &r->model, e));
-    if (strcmp(r->data->hash, vt_header_text(json_object_get(r->ledger->header, "data"), "sha256")) == 0) {
-        VT_TRY(vt_cli_input(&r->cli, r->model, r->data, first, &r->input, e));
-        VT_TRY(vt_dataset_fit_head(r->data, r->model->config.classes, vt_cli_has(&r->cli, "restrict-classes"),
-                                   r->model->path, e));
-    }
+    bool known = strcmp(r->data->hash, vt_header_text(json_object_get(r->ledger->header, "data"), "sha256")) == 0;
+    VT_TRY(known ? vt_cli_model_for(&r->cli, r->data, first, &r->model, e) : vt_cli_model(&r->cli, &r->model, e));
+    if (known) VT_TRY(vt_cli_fit(&r->cli, r->model, r->data, first, &r->input, e));
     vt_eval v = {.model = r->model, .data = r->data, .input = r->input, .eps_text = ""};
     json_t *now = vt_eval_header(&v);
     if (!now) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", r->ledger->dir);
