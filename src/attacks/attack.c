@@ -1,5 +1,6 @@
 #include "attacks/attack.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,20 @@ static const vt_attack_def *const defs[] = {
 #include "attacks.inc"
 #undef VT_PLUGIN
 };
+
+static const char *const scorings[] = {
+#define VT_SCORING_TEXT(id, text) text,
+    VT_SCORING_LIST(VT_SCORING_TEXT)
+#undef VT_SCORING_TEXT
+};
+
+const char *vt_scoring_name(vt_scoring s) { return s < VT_SCORING_COUNT ? scorings[s] : "?"; }
+
+vt_scoring vt_scoring_find(const char *name) {
+    for (int s = 0; s < VT_SCORING_COUNT; s++)
+        if (!strcmp(name, scorings[s])) return (vt_scoring)s;
+    return VT_SCORE_BALL;
+}
 
 const vt_attack_def *const *vt_attack_defs(int *n) {
     *n = (int)(sizeof defs / sizeof *defs);
@@ -68,18 +83,37 @@ static vt_status supports(const vt_attack_def *d, threat t, vt_err *e) {
     return VT_OK;
 }
 
-/* The definition's options; under the patch threat those of the place behind them, at `at` in the same memory. */
+/* What every stage has besides its own options, behind them in the same memory. */
+typedef struct common {
+    double share;
+    vt_place place; /* under the patch threat */
+} common;
+
+static const vt_opt share_opt = {"share",
+                                 "run on this random share of the survivors; the report bounds what it leaves open",
+                                 VT_OPT_REAL,
+                                 offsetof(common, share),
+                                 1,
+                                 1e-6,
+                                 1,
+                                 NULL,
+                                 NULL};
+
+/* The definition's options, under the patch threat those of the place, last the share; offsets into memory where the
+ * common part stands at `at`. Returns how many stand before the share. */
 enum { MOST_OPTS = 40 };
-static void all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, bool patch, size_t at, vt_where where) {
+static int all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, bool patch, size_t at, vt_where where) {
     int n = 0;
-    for (const vt_opt *o = d->opts; o && o->key && n < MOST_OPTS - 3; o++) out[n++] = *o;
+    for (const vt_opt *o = d->opts; o && o->key && n < MOST_OPTS - 4; o++) out[n++] = *o;
     for (const vt_opt *o = vt_place_opts; patch && o->key; o++) {
         out[n] = *o;
-        out[n].offset += at;
+        out[n].offset += at + offsetof(common, place);
         if (!strcmp(o->key, "where")) out[n].preset = where;
         n++;
     }
-    out[n] = (vt_opt){0};
+    out[n] = share_opt, out[n].offset += at;
+    out[n + 1] = (vt_opt){0};
+    return n;
 }
 
 /* What chooses must be what the attack may see. */
@@ -97,15 +131,18 @@ static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *ex
     VT_TRY(split(spec, name, &s->def, &given, e));
     VT_TRY(supports(s->def, t, e));
     size_t at = (s->def->params_size + 15) / 16 * 16;
-    s->params = calloc(1, at + sizeof *s->place);
+    s->params = calloc(1, at + sizeof(common));
     if (!s->params) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", name);
-    if (t.patch) s->place = (const vt_place *)(const void *)((char *)s->params + at);
-    all_options(opts, s->def, t.patch, at, whole->where);
+    const common *shared = (const common *)(const void *)((char *)s->params + at);
+    if (t.patch) s->place = &shared->place;
+    int own = all_options(opts, s->def, t.patch, at, whole->where);
     vt_opt_defaults(opts, s->params);
     snprintf(who, sizeof who, "attack %s", name);
     VT_TRY(vt_opt_parse(opts, s->params, given, who, e));
     VT_TRY(vt_opt_parse(opts, s->params, extra, who, e));
     if (t.patch) VT_TRY(place_fits(s, e));
+    s->share = shared->share;
+    if (s->share >= 1) opts[own] = (vt_opt){0}; /* all of them: not worth a word in every report */
     vt_opt_text(opts, s->params, options, sizeof options);
     snprintf(s->id, sizeof s->id, "%s%s%s", name, *options ? ":" : "", options);
     return VT_OK;
@@ -148,19 +185,34 @@ static vt_status append(vt_attack *out, const char *part, threat t, vt_err *e) {
     const char *options;
     VT_TRY(split(part, name, &def, &options, e));
     VT_TRY(version_of(name, &def, &options, e));
+    const vt_attack_def *named = def, *whole;
+    while (def->stages && !def->stages[1] && (whole = vt_attack_find(def->stages[0])) && whole->stages)
+        def = whole; /* a second name of an ensemble */
     const char *self[] = {def->name, NULL};
     const char *const *list = def->stages ? def->stages : self;
     if (t.norm == VT_L1 && !t.patch && def->stages_l1) list = def->stages_l1;
-    VT_TRY(supports(def, t, e));
+    VT_TRY(supports(named, t, e));
     /* an alias (one stage) hands its options on; an ensemble is a fixed thing and takes none */
     if (list[1] && *options)
         return vt_fail(e, VT_E_USAGE, "attack %s takes no options (it is defined as a whole); got '%s'", name, options);
     add_name(out, name);
-    out->def = out->def ? &list_def : def;
+    out->def = out->def ? &list_def : named;
     for (int k = 0; list[k]; k++) {
         if (out->n_stages == VT_ATTACK_STAGES)
             return vt_fail(e, VT_E_USAGE, "a list of attacks has at most %d stages", VT_ATTACK_STAGES);
-        VT_TRY(make_stage(&out->stages[out->n_stages++], list[k], options, def, t, e));
+        VT_TRY(make_stage(&out->stages[out->n_stages++], list[k], options, named, t, e));
+    }
+    return VT_OK;
+}
+
+/* What a sample leaves open can be bounded when all that follows is run on the same sample. */
+static vt_status shares_fit(const vt_attack *a, vt_err *e) {
+    for (int k = 1; k < a->n_stages; k++) {
+        const vt_attack_stage *before = &a->stages[k - 1], *s = &a->stages[k];
+        if (before->share < 1 && s->share != before->share)
+            return vt_fail(e, VT_E_USAGE,
+                           "attack %s runs on a share %g of the survivors, %s after it on %g: give it the same",
+                           before->def->name, before->share, s->def->name, s->share);
     }
     return VT_OK;
 }
@@ -185,6 +237,7 @@ static vt_status parse(vt_attack *out, const char *spec, threat t, vt_err *e) {
         more = spec[n] == '+';
         spec += n + more;
     }
+    if (st == VT_OK) st = shares_fit(out, e);
     for (int i = 0; i < out->n_stages && st == VT_OK; i++)
         snprintf(out->id + strlen(out->id), sizeof out->id - strlen(out->id), "%s%s", i ? "+" : "", out->stages[i].id);
     if (st != VT_OK) vt_attack_free(out);
@@ -204,6 +257,10 @@ vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e) {
     if (!out->stages) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", out->def->name);
     out->stages[0] = a->stages[k];
     a->stages[k].params = NULL;
+    char *share = strstr(out->stages[0].id, ",share="); /* the last of the options */
+    if (out->stages[0].share < 1 && !share) share = strstr(out->stages[0].id, ":share=");
+    if (out->stages[0].share < 1 && share) *share = 0;
+    out->stages[0].share = 1;
     snprintf(out->name, sizeof out->name, "%s", out->def->name);
     snprintf(out->id, sizeof out->id, "%s", out->stages[0].id);
     return VT_OK;

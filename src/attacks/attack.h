@@ -6,6 +6,7 @@
 #include "attacks/ball.h"
 #include "attacks/oracle.h"
 #include "attacks/patch.h"
+#include "attacks/scoring.h"
 #include "core/opt.h"
 
 /* Threats an attack knows: norms, a bit each, and the box of chosen squares (attacks/patch.h). */
@@ -51,6 +52,7 @@ typedef struct vt_attack_def {
      * given to the whole are not taken. NULL-terminated. */
     const char *const *stages;
     const char *const *stages_l1; /* in l1 instead of these, or NULL */
+    bool profile;                 /* an ensemble that reports what its sampled stages leave open (--profile) */
     int dlr_classes; /* fewest classes of its difference-of-logits ratio, 0: it has none; below, there is no ratio */
 } vt_attack_def;
 
@@ -62,7 +64,8 @@ typedef struct vt_attack_stage {
     const vt_attack_def *def;
     void *params;
     const vt_place *place; /* patch threat: where (behind params); else NULL */
-    char id[400];          /* canonical "name:key=value,..." */
+    double share;          /* of the survivors, drawn at random, that it is run on; 1: all */
+    char id[400];          /* canonical "name:key=value,..."; the share is named where it is not 1 */
 } vt_attack_stage;
 
 enum { VT_ATTACK_STAGES = 16 };
@@ -74,12 +77,13 @@ typedef struct vt_attack {
     char id[VT_ATTACK_STAGES * 400]; /* canonical: the stages joined by "+", which parses as a list */
     vt_attack_stage *stages;
     int n_stages;
+    vt_scoring scoring;
 } vt_attack;
 
 /* "name" or "name:key=value,..."; "ENSEMBLE:version=V" is the ensemble ENSEMBLE-V (standard: ENSEMBLE); or a list of
  * these joined by "+", each attack on the survivors of the one before. Checks that every stage supports the norm. */
 vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e);
-/* Stage k of a as an attack of its own, which takes the stage's parameters with it. */
+/* Stage k of a as an attack of its own on all images, which takes the stage's parameters with it. */
 vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e);
 /* Why stage s cannot run as it is set with so few classes, and what it does instead; false: nothing to say. */
 bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, size_t size);

@@ -58,6 +58,8 @@ static vt_status add(job *j, const char *option, const char *list, double eps, c
         VT_TRY(vt_attack_parse(a, spec, j->v.norm, e));
         j->v.n_attacks++;
         j->radii[i] = (vt_radius){eps, text ? text : ""};
+        if (a->stages[a->n_stages - 1].share < 1)
+            return vt_fail(e, VT_E_USAGE, "--%s %s: a curve is made of all images, so share must be 1", option, a->id);
         if (text) {
             size_t n = strlen(a->name);
             snprintf(a->name + n, sizeof a->name - n, "@%s", text);

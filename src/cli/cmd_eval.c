@@ -45,9 +45,26 @@ static vt_status add_attack(job *j, const char *spec, bool individual, vt_err *e
     return s;
 }
 
+static vt_status unknown_profile(const char *name, vt_err *e) {
+    const char *names[16];
+    size_t n = 0;
+    int count;
+    const vt_attack_def *const *defs = vt_attack_defs(&count);
+    for (int i = 0; i < count && n < 16; i++)
+        if (defs[i]->profile) names[n++] = defs[i]->name;
+    const char *near = vt_nearest(name, names, n);
+    return vt_fail(e, VT_E_USAGE, "unknown profile '%.60s'%s%s%s: there are quick, standard and paranoid", name,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
 static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     const char *spec;
     bool individual = vt_cli_has(c, "individual");
+    for (int i = 0; (spec = vt_cli_nth(c, "profile", i)); i++) {
+        const vt_attack_def *def = vt_attack_find(spec);
+        if (!def || !def->profile) return unknown_profile(spec, e);
+        VT_TRY(add_attack(j, spec, individual, e));
+    }
     for (int i = 0; (spec = vt_cli_nth(c, "attack", i)); i++) VT_TRY(add_attack(j, spec, individual, e));
     j->v.attacks = j->attacks;
     return VT_OK;
@@ -170,11 +187,11 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     return VT_OK;
 }
 
-/* An ensemble's evaluation tests itself; after a smaller one a line says how. */
+/* The evaluation of AutoAttack or a profile tests itself; after a smaller one a line says how. */
 static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
     if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks || j->v.patch.size) return VT_OK;
     for (int i = 0; i < j->v.n_attacks; i++)
-        if (!strcmp(j->attacks[i].def->name, "autoattack"))
+        if (!strcmp(j->attacks[i].def->name, "autoattack") || j->attacks[i].def->profile)
             return vt_cli_selftest(c, &j->v, &j->attacks[i], j->ledger, i + 1, e);
     printf("are these gradients to be believed? vitrine selftest %s --data %s --eps %s\n", c->positional[0],
            vt_cli_get(c, "data"), j->v.eps_text);
@@ -277,6 +294,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 static const vt_arg args[] = {
     VT_DATA_ARG,
     {"attack", "SPEC", "name:key=value,..., or a list A+B+C; repeatable; none: clean accuracy only"},
+    {"profile", "quick|standard|paranoid", "AutoAttack for less with a bound, AutoAttack, AutoAttack and more"},
     {"individual", NULL, "run each attack of a list or ensemble on every image, as a row of its own"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
     {"norm", "linf|l2|l1", "threat model (default linf)"},
@@ -293,7 +311,7 @@ static const vt_arg args[] = {
     {"exhaustive", NULL, "never leave an image early; score fgsm and pgd on the last iterate"},
     {"save-adv", NULL, "write adversarial images: adv.safetensors and adv/NAME/INDEX.png"},
     {"save-npz", NULL, "write adversarial images for NumPy: adv/NAME.npz (x_adv, labels, indices, preds, status)"},
-    {"no-selftest", NULL, "leave out the self-test at the end of a run with autoattack"},
+    {"no-selftest", NULL, "leave out the self-test at the end of a run with autoattack or a profile"},
     VT_WRAP_ARG,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},

@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "eval/board.h"
 #include "eval/summary.h"
 
 /* What may differ between two runs that are compared: the model, and what it was run with. */
 static bool may_differ(const char *key) {
-    static const char *const keys[] = {"weights", "model", "attacks", "blas", "compiler", "vitrine", "exhaustive"};
+    static const char *const keys[] = {"weights",  "model",   "attacks",    "blas",
+                                       "compiler", "vitrine", "exhaustive", "gradient_cost"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i])) return true;
     return false;
@@ -36,19 +38,11 @@ static vt_status same_question(const vt_ledger *a, const vt_ledger *b, vt_err *e
 
 /* Per image of a run: 0 not judged, 1 wrong or broken, 2 right under entry (0: clean). An entry that is not finished
  * for an image (killed runs) leaves it out. */
-static void judge(uint8_t *state, size_t n, const vt_ledger *l, int entry, int stages) {
+static void judge(uint8_t *state, size_t n, const vt_board *b, int entry) {
     memset(state, 0, n);
-    for (size_t i = 0; i < l->count; i++) {
-        const vt_record *r = &l->records[i];
-        if ((size_t)r->image >= n) continue;
-        if (r->entry == 0 && (entry == 0 || r->status == VT_RECORD_WRONG))
-            state[r->image] = r->status == VT_RECORD_CORRECT ? 2 : 1;
-        if (entry == 0 || r->entry != entry) continue;
-        if (r->status == VT_RECORD_BROKEN)
-            state[r->image] = 1;
-        else if (r->stage == stages - 1)
-            state[r->image] = 2;
-    }
+    for (size_t i = 0; i < b->n; i++)
+        if ((size_t)b->images[i] < n && vt_board_done(b, entry, i))
+            state[b->images[i]] = vt_board_right(b, entry, i) ? 2 : 1;
 }
 
 static void count(vt_pair *p, const uint8_t *a, const uint8_t *b, size_t n) {
@@ -100,41 +94,72 @@ static const json_t *attack_at(const vt_ledger *l, size_t i) {
     return json_array_get(json_object_get(l->header, "attacks"), i);
 }
 
-static int stages_of(const json_t *attack) { return (int)json_array_size(json_object_get(attack, "stages")); }
+static bool same_attack(const json_t *a, const json_t *b) {
+    return !strcmp(vt_header_text(a, "id"), vt_header_text(b, "id")) &&
+           !strcmp(vt_header_text(a, "scoring"), vt_header_text(b, "scoring"));
+}
+
+/* Two runs and the states of their images. */
+typedef struct side {
+    const vt_ledger *ledger;
+    vt_board board;
+    int32_t *images;
+    uint8_t *state;
+} side;
+
+static vt_status side_open(side *s, const vt_ledger *l, size_t images, vt_err *e) {
+    s->ledger = l;
+    s->state = calloc(images + 1, 1);
+    s->images = calloc(l->count + 1, sizeof *s->images);
+    if (!s->state || !s->images) return vt_fail(e, VT_E_MEMORY, "no memory to compare %zu images", images);
+    VT_TRY(vt_board_open(&s->board, l->header, s->images, vt_board_images(l, s->images), e));
+    return vt_board_note(&s->board, l, 0, e);
+}
+
+static void side_close(side *s) {
+    vt_board_close(&s->board);
+    free(s->images), free(s->state);
+}
+
+static void one_row(vt_pair *row, const char *name, side *a, int i, side *b, int k, size_t images) {
+    judge(a->state, images, &a->board, i);
+    judge(b->state, images, &b->board, k);
+    *row = (vt_pair){0};
+    snprintf(row->name, sizeof row->name, "%s", name);
+    count(row, a->state, b->state, images);
+}
+
+static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, size_t images, bool common, vt_err *e) {
+    judge(a->state, images, &a->board, 0);
+    judge(b->state, images, &b->board, 0);
+    if (!common) VT_TRY(same_images(a->ledger, b->ledger, a->state, b->state, images, e));
+    one_row(&rows[(*n)++], "clean", a, 0, b, 0, images);
+    for (int i = 0; i < a->board.n_entries; i++)
+        for (int k = 0; k < b->board.n_entries && *n < most; k++) {
+            const json_t *p = attack_at(a->ledger, (size_t)i);
+            if (!same_attack(p, attack_at(b->ledger, (size_t)k))) continue;
+            vt_pair *row = &rows[(*n)++];
+            one_row(row, vt_header_text(p, "name"), a, i + 1, b, k + 1, images);
+            if (row->images < rows[0].images)
+                return vt_fail(e, VT_E_USAGE, "%s or %s is not finished: %s has results for %lld of %lld images",
+                               a->ledger->dir, b->ledger->dir, row->name, (long long)row->images,
+                               (long long)rows[0].images);
+            break;
+        }
+    if (rows[0].images) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s and %s have no image in common", a->ledger->dir, b->ledger->dir);
+}
 
 vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common, vt_err *e) {
+    side x = {0}, y = {0};
     *n = 0;
     VT_TRY(same_question(a, b, e));
     size_t images = room(a) > room(b) ? room(a) : room(b);
-    uint8_t *x = calloc(images + 1, 1), *y = calloc(images + 1, 1);
-    if (!x || !y) {
-        free(x), free(y);
-        return vt_fail(e, VT_E_MEMORY, "no memory to compare %zu images", images);
-    }
-    judge(x, images, a, 0, 1);
-    judge(y, images, b, 0, 1);
-    vt_status same = common ? VT_OK : same_images(a, b, x, y, images, e);
-    if (same != VT_OK) return free(x), free(y), same;
-    rows[0] = (vt_pair){.name = "clean"};
-    count(&rows[(*n)++], x, y, images);
-    for (size_t i = 0; attack_at(a, i); i++)
-        for (size_t k = 0; attack_at(b, k) && *n < most; k++) {
-            const json_t *p = attack_at(a, i), *q = attack_at(b, k);
-            if (strcmp(vt_header_text(p, "id"), vt_header_text(q, "id"))) continue;
-            judge(x, images, a, (int)i + 1, stages_of(p));
-            judge(y, images, b, (int)k + 1, stages_of(q));
-            rows[*n] = (vt_pair){0};
-            snprintf(rows[*n].name, sizeof rows[*n].name, "%s", vt_header_text(p, "name"));
-            vt_pair *row = &rows[(*n)++];
-            count(row, x, y, images);
-            if (row->images < rows[0].images)
-                return free(x), free(y),
-                       vt_fail(e, VT_E_USAGE, "%s or %s is not finished: %s has results for %lld of %lld images",
-                               a->dir, b->dir, row->name, (long long)row->images, (long long)rows[0].images);
-            break;
-        }
-    free(x), free(y);
-    return rows[0].images ? VT_OK : vt_fail(e, VT_E_USAGE, "%s and %s have no image in common", a->dir, b->dir);
+    vt_status s = side_open(&x, a, images, e);
+    if (s == VT_OK) s = side_open(&y, b, images, e);
+    if (s == VT_OK) s = all_rows(rows, most, n, &x, &y, images, common, e);
+    side_close(&x), side_close(&y);
+    return s;
 }
 
 void vt_compare_adjust(vt_pair *rows, int n, double alpha) {

@@ -8,7 +8,7 @@
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/threads.h"
-#include "eval/curve.h"
+#include "eval/board.h"
 #include "eval/restrict.h"
 #include "eval/verify.h"
 #include "models/forms.h"
@@ -142,18 +142,25 @@ static json_t *model_json(const vt_config *c) {
     return model;
 }
 
+static json_t *stage_json(const vt_attack_stage *s) {
+    json_t *o = json_pack("{s:s,s:s}", "name", s->def->name, "id", s->id);
+    if (s->share < 1) json_object_set_new(o, "share", json_real(s->share));
+    return o;
+}
+
 static json_t *attacks_json(const vt_eval *v) {
     json_t *list = json_array();
     for (int i = 0; i < v->n_attacks; i++) {
         const vt_attack *a = &v->attacks[i];
         json_t *stages = json_array();
-        for (int k = 0; k < a->n_stages; k++)
-            json_array_append_new(stages,
-                                  json_pack("{s:s,s:s}", "name", a->stages[k].def->name, "id", a->stages[k].id));
+        for (int k = 0; k < a->n_stages; k++) json_array_append_new(stages, stage_json(&a->stages[k]));
         json_t *entry = json_pack("{s:s,s:s,s:s,s:s,s:o}", "name", a->name, "id", a->id, "summary", a->def->summary,
                                   "reference", a->def->reference, "stages", stages);
         if (v->radii && isfinite(v->radii[i].eps))
             json_object_set_new(entry, "at", json_pack("{s:s,s:f}", "eps", v->radii[i].text, "value", v->radii[i].eps));
+        if (a->scoring != VT_SCORE_BALL)
+            json_object_set_new(entry, "scoring", json_string(vt_scoring_name(a->scoring)));
+        if (a->def->profile) json_object_set_new(entry, "profile", json_true());
         json_array_append_new(list, entry);
     }
     return list;
@@ -195,6 +202,9 @@ json_t *vt_eval_header(const vt_eval *v) {
     vt_describe_input(json_object_get(header, "model"), &v->model->config, v->data, &v->input);
     vt_describe_attacks(json_object_get(header, "model"), v->attacks, v->n_attacks, outputs(v));
     describe_wrap(header, v);
+    double forward, gradient;
+    vt_arch_find_f32(m->config.arch)->flops(&m->config, &forward, &gradient);
+    json_object_set_new(header, "gradient_cost", json_real(gradient / forward));
     return header;
 }
 
@@ -225,11 +235,13 @@ static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e
 /* The attack's word, turned into a line: which point is judged, and what the judge says. */
 static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
     const vt_eval *v = run->v;
-    const vt_attack_stage *st = &v->attacks[run->entry - 1].stages[run->stage];
+    const vt_attack *attack = &v->attacks[run->entry - 1];
+    const vt_attack_stage *st = &attack->stages[run->stage];
     vt_record r = {.image = image, .entry = run->entry, .stage = run->stage};
     VT_TRY(vt_eval_image(v, image, w->x, &r.label, e));
     vt_task t = task_dims(v);
     vt_ball ball;
+    w->oracle.judging = attack->scoring != VT_SCORE_PUBLISHED;
     w->oracle.closest = v->radii && isinf(v->radii[run->entry - 1].eps);
     double eps = v->radii && !w->oracle.closest ? v->radii[run->entry - 1].eps : v->eps;
     vt_ball_init(&ball, v->norm, eps, w->x, t.n, w->lo, w->hi);
@@ -248,6 +260,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     vt_verdict d;
     vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm, eps, w->z, w->z64);
     if (v->patch.size) vt_verify_patch(&d, w->x, candidate, t.height, t.width, &v->patch);
+    if (attack->scoring == VT_SCORE_PUBLISHED) vt_verify_published(&d, r.label);
     if (!d.finite)
         return vt_fail(e, VT_E_NUMERIC, "image %d: attack %s met logits that are not finite", image, st->def->name);
     from_verdict(&r, &d);
@@ -279,82 +292,21 @@ static vt_status one_image(void *ctx, int thread, size_t item, vt_err *e) {
 
 /* ---- stages ---- */
 
-/* Where the ledger's lines are: status of (column, image index), 0xFF: no line yet. Column 0 is clean, then the stages
- * of all entries in order. */
-typedef struct board {
-    uint8_t *cells;
-    double *nearest; /* [n] smallest norm of a broken point so far; curves alone ask */
-    int columns;
-    size_t n;
-} board;
-
-static int column_of(const vt_eval *v, int entry, int stage) {
-    int c = entry ? 1 + stage : 0;
-    for (int i = 0; i + 1 < entry; i++) c += v->attacks[i].n_stages;
-    return c;
-}
-
-static size_t position(const vt_eval *v, int32_t image) {
-    size_t lo = 0, hi = v->n_images;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (v->images[mid] < image)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < v->n_images && v->images[lo] == image ? lo : SIZE_MAX;
-}
-
-static vt_status fill_board(board *b, const vt_eval *v, const vt_ledger *l, size_t from, vt_err *e) {
-    for (size_t i = from; i < l->count; i++) {
-        const vt_record *r = &l->records[i];
-        size_t at = position(v, r->image);
-        if (at == SIZE_MAX)
-            return vt_fail(e, VT_E_USAGE,
-                           "%s/ledger.jsonl holds image %d, which --images leaves out: a resumed run may extend the "
-                           "set, "
-                           "not shrink it",
-                           l->dir, r->image);
-        if (r->entry > v->n_attacks || (r->entry && r->stage >= v->attacks[r->entry - 1].n_stages) ||
-            (!r->entry && r->stage))
-            return vt_fail(e, VT_E_FORMAT,
-                           "%s/ledger.jsonl: a line of image %d names entry %d, stage %d, which the header does not "
-                           "have",
-                           l->dir, r->image, r->entry, r->stage);
-        uint8_t *cell = &b->cells[(size_t)column_of(v, r->entry, r->stage) * b->n + at];
-        if (*cell != 0xFF)
-            return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", l->dir,
-                           r->image, r->entry, r->stage);
-        *cell = r->status;
-        if (r->entry && r->status == VT_RECORD_BROKEN) b->nearest[at] = fmin(b->nearest[at], vt_curve_norm(r, v->norm));
-    }
-    return VT_OK;
-}
-
-/* Images whose previous column lets them into this one. */
-static size_t collect(const board *b, const vt_eval *v, int entry, int stage, int32_t *todo, size_t *eligible,
-                      size_t *robust) {
-    int column = column_of(v, entry, stage);
-    double radius = v->radii && entry && stage == 0 ? v->radii[entry - 1].eps : INFINITY;
+/* Images of this stage that have no line yet, into todo; *total: of the stage, *robust: of those that are done. */
+static size_t collect(const vt_board *b, int entry, int stage, int32_t *todo, size_t *total, size_t *robust) {
     size_t n = 0;
-    *eligible = *robust = 0;
+    *total = *robust = 0;
     for (size_t i = 0; i < b->n; i++) {
-        uint8_t before = entry == 0   ? VT_RECORD_CORRECT
-                         : stage == 0 ? b->cells[i]
-                                      : b->cells[(size_t)(column - 1) * b->n + i];
-        bool in =
-            entry == 0 || before == (stage == 0 ? VT_RECORD_CORRECT : VT_RECORD_ROBUST) || before == VT_RECORD_INVALID;
-        if (!in || (isfinite(radius) && b->nearest[i] <= radius)) continue;
-        uint8_t now = b->cells[(size_t)column * b->n + i];
-        (*eligible)++;
+        if (!vt_board_takes(b, entry, stage, i)) continue;
+        uint8_t now = vt_board_cell(b, entry, stage, i);
+        (*total)++;
         *robust += now == VT_RECORD_ROBUST || now == VT_RECORD_CORRECT || now == VT_RECORD_INVALID;
-        if (now == 0xFF) todo[n++] = v->images[i];
+        if (now == VT_BOARD_NONE) todo[n++] = b->images[i];
     }
     return n;
 }
 
-static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, board *b, int32_t *todo, int entry,
+static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, vt_board *b, int32_t *todo, int entry,
                            int stage, vt_err *e) {
     stage_run run = {.v = v,
                      .ledger = l,
@@ -364,7 +316,7 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, boar
                      .todo = todo,
                      .progress = v->progress};
     size_t robust, before = l->count;
-    run.n = collect(b, v, entry, stage, todo, &run.total, &robust);
+    run.n = collect(b, entry, stage, todo, &run.total, &robust);
     if (!run.n) return VT_OK;
     run.done_before = run.total - run.n;
     atomic_init(&run.robust, robust);
@@ -381,13 +333,12 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, boar
         vt_status t = vt_ledger_sync(l, &sync);
         if (s == VT_OK && t != VT_OK) s = vt_fail(e, t, "%s", sync.text);
     }
-    return s == VT_OK ? fill_board(b, v, l, before, e) : s;
+    return s == VT_OK ? vt_board_note(b, l, before, e) : s;
 }
 
-static vt_status run_all(const vt_eval *v, vt_ledger *l, worker *workers, board *b, int32_t *todo, vt_err *e) {
-    memset(b->cells, 0xFF, (size_t)b->columns * b->n);
-    for (size_t i = 0; i < b->n; i++) b->nearest[i] = INFINITY;
-    VT_TRY(fill_board(b, v, l, 0, e));
+static vt_status run_all(const vt_eval *v, vt_ledger *l, worker *workers, vt_board *b, int32_t *todo, vt_err *e) {
+    VT_TRY(vt_board_open(b, l->header, v->images, v->n_images, e));
+    VT_TRY(vt_board_note(b, l, 0, e));
     for (int i = 0; i < v->threads; i++) VT_TRY(worker_open(&workers[i], v, e));
     VT_TRY(run_stage(v, l, workers, b, todo, 0, 0, e));
     for (int entry = 1; entry <= v->n_attacks; entry++)
@@ -397,17 +348,14 @@ static vt_status run_all(const vt_eval *v, vt_ledger *l, worker *workers, board 
 
 vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     vt_eval v = *v_;
+    vt_board b = {0};
     if ((size_t)v.threads > v.n_images) v.threads = (int)v.n_images;
-    board b = {.columns = 1, .n = v.n_images};
-    for (int i = 0; i < v.n_attacks; i++) b.columns += v.attacks[i].n_stages;
-    b.cells = malloc((size_t)b.columns * b.n);
-    b.nearest = calloc(b.n, sizeof *b.nearest);
     worker *workers = calloc((size_t)v.threads, sizeof *workers);
     int32_t *todo = calloc(v.n_images, sizeof *todo);
-    vt_status s = b.cells && b.nearest && workers && todo
-                      ? run_all(&v, l, workers, &b, todo, e)
-                      : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v.n_images);
+    vt_status s = workers && todo ? run_all(&v, l, workers, &b, todo, e)
+                                  : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v.n_images);
     for (int i = 0; workers && i < v.threads; i++) worker_close(&workers[i]);
-    free(b.cells), free(b.nearest), free(workers), free(todo);
+    vt_board_close(&b);
+    free(workers), free(todo);
     return s;
 }

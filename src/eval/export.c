@@ -12,9 +12,11 @@
 
 /* ---- which point of each image ---- */
 
-/* Of the records [n] of one image those that count: the broken one of the largest margin, else the clean line. */
-static const vt_record *better(const vt_record *old, const vt_record *r, int entry) {
+/* Of the records [n] of one image those that count: the broken one of the largest margin, else the clean line. Of all
+ * entries (0) those count that are about the ball. */
+static const vt_record *better(const vt_record *old, const vt_record *r, int entry, const json_t *header) {
     if (r->entry == 0) return old ? old : r;
+    if (!entry && vt_header_scoring(header, r->entry) != VT_SCORE_BALL) return old;
     if (r->status != VT_RECORD_BROKEN || r->adv < 0 || (entry && r->entry != entry)) return old;
     if (!old || old->entry == 0 || r->margin > old->margin) return r;
     return old;
@@ -55,7 +57,7 @@ static vt_status fill(vt_export *x, const vt_record **r, size_t n, const vt_data
     for (size_t i = 0, j; i < n; i = j, at++) {
         const vt_record *best = NULL;
         if (r[i]->entry) return vt_fail(e, VT_E_FORMAT, "%s: image %d has no clean line", x->ledger->dir, r[i]->image);
-        for (j = i; j < n && r[j]->image == r[i]->image; j++) best = better(best, r[j], entry);
+        for (j = i; j < n && r[j]->image == r[i]->image; j++) best = better(best, r[j], entry, x->ledger->header);
         float *to = x->x_adv + (size_t)at * x->pixels;
         VT_TRY(clean_image(to, x, r[i], d, e));
         bool broken = best->entry > 0 && r[i]->status == VT_RECORD_CORRECT;

@@ -108,3 +108,28 @@ const char *vt_claim_name(vt_claim_verdict v) {
         {[VT_CLAIM_UNDECIDED] = "undecided", [VT_CLAIM_HELD] = "held", [VT_CLAIM_NOT] = "not"};
     return names[v];
 }
+
+/* ln C(n, k); -infinity where there is no such choice */
+static double ln_choose(int64_t n, int64_t k) {
+    if (k < 0 || k > n) return -INFINITY;
+    return log_gamma((double)n + 1) - log_gamma((double)k + 1) - log_gamma((double)(n - k) + 1);
+}
+
+/* P(X <= black): fewer black balls than a draw of `drawn` must hold are impossible and count as nothing. */
+static double hypergeometric_below(int64_t all, int64_t drawn, int64_t black, int64_t k) {
+    double p = 0, whole = ln_choose(all, drawn);
+    for (int64_t i = 0; i <= black; i++) p += exp(ln_choose(k, i) + ln_choose(all - k, drawn - i) - whole);
+    return p;
+}
+
+int64_t vt_hypergeometric_upper(int64_t all, int64_t drawn, int64_t black, double alpha) {
+    int64_t lo = black, hi = all - drawn + black; /* the bound lies in [lo, hi]; P falls as k grows */
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo + 1) / 2;
+        if (hypergeometric_below(all, drawn, black, mid) > alpha)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo;
+}

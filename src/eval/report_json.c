@@ -16,23 +16,40 @@ static json_t *share(int64_t count, int64_t total) {
 
 static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
-static json_t *entry_json(const vt_entry_summary *en, int64_t total) {
+/* What a profile's samples leave open. */
+static json_t *open_json(const vt_entry_summary *en, const char *text) {
+    const vt_sample_summary *p = &en->sample;
+    return json_pack("{s:f,s:I,s:I,s:I,s:I,s:f,s:s}", "share", p->share, "survivors", (json_int_t)p->survivors,
+                     "sampled", (json_int_t)p->sampled, "broken", (json_int_t)p->broken, "further95",
+                     (json_int_t)p->further, "points95", p->points, "text", text);
+}
+
+static json_t *entry_json(const vt_summary *s, const vt_entry_summary *en) {
+    int64_t total = s->total;
     json_t *stages = json_array();
     for (int k = 0; k < en->n_stages; k++) {
         const vt_stage_summary *st = &en->stages[k];
-        json_array_append_new(stages,
-                              json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "name", st->name, "id", st->id, "robust",
-                                        (json_int_t)st->robust, "broken", (json_int_t)st->broken, "borderline",
-                                        (json_int_t)st->borderline, "invalid", (json_int_t)st->invalid, "gradients",
-                                        (json_int_t)st->gradients, "forwards", (json_int_t)st->forwards));
+        json_t *stage =
+            json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "name", st->name, "id", st->id, "tried",
+                      (json_int_t)st->tried, "robust", (json_int_t)st->robust, "broken", (json_int_t)st->broken,
+                      "borderline", (json_int_t)st->borderline, "invalid", (json_int_t)st->invalid, "gradients",
+                      (json_int_t)st->gradients, "forwards", (json_int_t)st->forwards);
+        if (st->share < 1) json_object_set_new(stage, "share", json_real(st->share));
+        json_array_append_new(stages, stage);
     }
-    return json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:I,s:I,s:o,s:o,s:o,s:o}", "name", en->name, "id", en->id,
-                     "robust", (json_int_t)en->robust, "broken", (json_int_t)en->broken, "borderline",
-                     (json_int_t)en->borderline, "invalid", (json_int_t)en->invalid, "total", (json_int_t)total,
-                     "percent", share(en->robust, total), "interval95", interval(en->robust, total), "gradients",
-                     (json_int_t)en->gradients, "forwards", (json_int_t)en->forwards, "median_linf",
-                     real_or_null(en->median_linf), "median_l2", real_or_null(en->median_l2), "median_l1",
-                     real_or_null(en->median_l1), "stages", stages);
+    json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:I,s:I,s:o,s:o,s:o,s:o}", "name", en->name, "id",
+                          en->id, "robust", (json_int_t)en->robust, "broken", (json_int_t)en->broken, "borderline",
+                          (json_int_t)en->borderline, "invalid", (json_int_t)en->invalid, "total", (json_int_t)total,
+                          "percent", share(en->robust, total), "interval95", interval(en->robust, total), "gradients",
+                          (json_int_t)en->gradients, "forwards", (json_int_t)en->forwards, "median_linf",
+                          real_or_null(en->median_linf), "median_l2", real_or_null(en->median_l2), "median_l1",
+                          real_or_null(en->median_l1), "stages", stages);
+    char text[600];
+    if (s->gradient_cost > 0) json_object_set_new(o, "cost", json_real(en->cost));
+    if (en->scoring != VT_SCORE_BALL) json_object_set_new(o, "scoring", json_string(vt_scoring_name(en->scoring)));
+    if (vt_entry_open_text(s, en, text, sizeof text)) json_object_set_new(o, "open", open_json(en, text));
+    if (en->profile) json_object_set_new(o, "claim", json_string(vt_entry_claim(en)));
+    return o;
 }
 
 /* Header keys that belong to run.json, or that follow with their results. */
@@ -56,12 +73,16 @@ static void write(FILE *f, const vt_summary *s) {
                                   "percent", share(s->correct, s->total), "interval95",
                                   interval(s->correct, s->total)));
     json_t *attacks = json_array();
-    for (int i = 0; i < s->n_entries; i++) json_array_append_new(attacks, entry_json(&s->entries[i], s->total));
+    for (int i = 0; i < s->n_entries; i++) json_array_append_new(attacks, entry_json(s, &s->entries[i]));
     json_object_set_new(o, "attacks", attacks);
     json_object_set_new(o, "worst_case",
                         json_pack("{s:I,s:I,s:o,s:o}", "robust", (json_int_t)s->worst_robust, "total",
                                   (json_int_t)s->total, "percent", share(s->worst_robust, s->total), "interval95",
                                   interval(s->worst_robust, s->total)));
+    if (s->worst_eight_bit >= 0)
+        json_object_set_new(o, "worst_case_8bit",
+                            json_pack("{s:I,s:I,s:o}", "robust", (json_int_t)s->worst_eight_bit, "total",
+                                      (json_int_t)s->total, "percent", share(s->worst_eight_bit, s->total)));
     json_dumpf(o, f, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     fputc('\n', f);
     json_decref(o);

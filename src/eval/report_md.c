@@ -23,6 +23,9 @@ static void write(FILE *f, const vt_summary *s) {
             vt_header_text(data, "sha256"), vt_header_text(s->header, "vitrine"));
     for (size_t i = 0; vt_header_note(s->header, i); i++) fprintf(f, "\n* %s", vt_header_note(s->header, i));
     for (int i = 0; i < s->n_entries; i++) fprintf(f, "\n* %s = `%s`", s->entries[i].name, s->entries[i].id);
+    char text[600];
+    for (int i = 0; i < s->n_entries; i++)
+        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) fprintf(f, "\n* %s", text);
     fputc('\n', f);
 }
 

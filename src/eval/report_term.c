@@ -1,4 +1,5 @@
 /* The table on the terminal. */
+#include <string.h>
 #include "eval/summary.h"
 
 static void write(FILE *f, const vt_summary *s) {
@@ -11,14 +12,17 @@ static void write(FILE *f, const vt_summary *s) {
             json_is_true(json_object_get(s->header, "exhaustive")) ? ", exhaustive" : "");
     for (size_t i = 0; vt_header_note(s->header, i); i++) fprintf(f, "%s\n", vt_header_note(s->header, i));
     fputc('\n', f);
-    fprintf(f, "%-18s %13s %9s %17s %10s %11s %11s\n", "", "right / all", "%", "95 % interval", "borderline",
+    int width = 18;
+    for (int i = 0; vt_summary_row(s, i, &r); i++)
+        if ((int)strlen(r.label) + 2 * r.level > width) width = (int)strlen(r.label) + 2 * r.level;
+    fprintf(f, "%-*s %13s %9s %17s %10s %11s %11s\n", width, "", "right / all", "%", "95 % interval", "borderline",
             "gradients", "forwards");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
         char label[64], count[40], interval[40];
         snprintf(label, sizeof label, "%s%s", r.level ? "  " : "", r.label);
         snprintf(count, sizeof count, "%lld / %lld", (long long)r.count, (long long)r.total);
         snprintf(interval, sizeof interval, "[%.2f, %.2f]", r.low, r.high);
-        fprintf(f, "%-18s %13s %9.2f %17s", label, count, r.percent, interval);
+        fprintf(f, "%-*s %13s %9.2f %17s", width, label, count, r.percent, interval);
         if (r.has_attack)
             fprintf(f, " %10lld %11lld %11lld", (long long)r.borderline, (long long)r.gradients, (long long)r.forwards);
         fputc('\n', f);
@@ -34,6 +38,14 @@ static void write(FILE *f, const vt_summary *s) {
         if (s->entries[i].invalid)
             fprintf(f, "  WARNING: %lld points of %s left the ball: an error of the attack; counted as robust\n",
                     (long long)s->entries[i].invalid, s->entries[i].name);
+    }
+    char text[600];
+    for (int i = 0; i < s->n_entries; i++) {
+        if (!vt_entry_open_text(s, &s->entries[i], text, sizeof text)) continue;
+        fprintf(f, "\n%s\n", text);
+        if (s->gradient_cost > 0)
+            fprintf(f, "%s cost %.0f forward-equivalents, a gradient counted as %.2f forwards\n", s->entries[i].name,
+                    s->entries[i].cost, s->gradient_cost);
     }
     if (s->pending) fprintf(f, "\nincomplete: %lld image-stages are still to be done\n", (long long)s->pending);
 }

@@ -1,4 +1,5 @@
 /* table.tex (booktabs) */
+#include <string.h>
 #include "eval/summary.h"
 
 static void write(FILE *f, const vt_summary *s) {
@@ -7,10 +8,13 @@ static void write(FILE *f, const vt_summary *s) {
     fprintf(f, "%% vitrine %s, weights %.12s, %s\n", vt_header_text(s->header, "vitrine"),
             vt_header_text(s->header, "weights"), vt_header_threat(s->header, threat, sizeof threat));
     for (size_t i = 0; vt_header_note(s->header, i); i++) fprintf(f, "%% %s\n", vt_header_note(s->header, i));
+    char text[600];
+    for (int i = 0; i < s->n_entries; i++)
+        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) fprintf(f, "%% %s\n", text);
     fprintf(f, "\\begin{tabular}{lrrr}\n\\toprule\n & right / all & \\%% & 95\\,\\%% interval \\\\\n\\midrule\n");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
         fputs(r.level ? "\\quad " : "", f);
-        for (const char *p = r.label; *p; p++) fprintf(f, "%s%c", *p == '_' || *p == '#' ? "\\" : "", *p);
+        for (const char *p = r.label; *p; p++) fprintf(f, "%s%c", strchr("_#%", *p) ? "\\" : "", *p);
         fprintf(f, " & %lld / %lld & %.2f & [%.2f, %.2f] \\\\\n", (long long)r.count, (long long)r.total, r.percent,
                 r.low, r.high);
     }

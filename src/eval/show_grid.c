@@ -112,7 +112,8 @@ static int by_image(const void *a, const void *b) {
 static size_t choose(const vt_ledger *l, const vt_record **broken) {
     size_t n = 0, kept = 0;
     for (size_t i = 0; i < l->count; i++)
-        if (l->records[i].entry && l->records[i].status == VT_RECORD_BROKEN && l->records[i].adv >= 0)
+        if (l->records[i].entry && l->records[i].status == VT_RECORD_BROKEN && l->records[i].adv >= 0 &&
+            vt_header_scoring(l->header, l->records[i].entry) == VT_SCORE_BALL)
             broken[n++] = &l->records[i];
     qsort(broken, n, sizeof *broken, by_image);
     for (size_t i = 0; i < n; i++)

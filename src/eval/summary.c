@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "eval/board.h"
 #include "eval/files.h"
 #include "eval/metrics.h"
 
@@ -24,6 +25,12 @@ const vt_report_def *const *vt_report_defs(int *n) {
 const char *vt_header_text(const json_t *header, const char *key) {
     const char *v = json_string_value(json_object_get(header, key));
     return v ? v : "";
+}
+
+vt_scoring vt_header_scoring(const json_t *header, int entry) {
+    if (entry < 1) return VT_SCORE_BALL;
+    const json_t *attack = json_array_get(json_object_get(header, "attacks"), (size_t)entry - 1);
+    return vt_scoring_find(vt_header_text(attack, "scoring"));
 }
 
 const char *vt_header_threat(const json_t *header, char *buf, size_t size) {
@@ -56,14 +63,8 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static int by_int(const void *a, const void *b) {
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* "A:B" for runs of indices, cut with "..." when there are too many. */
-static void ranges(char *out, size_t size, int32_t *images, size_t n) {
-    qsort(images, n, sizeof *images, by_int);
+/* "A:B" for runs of ascending indices, cut with "..." when there are too many. */
+static void ranges(char *out, size_t size, const int32_t *images, size_t n) {
     size_t used = 0;
     out[0] = 0;
     for (size_t i = 0; i < n;) {
@@ -78,21 +79,25 @@ static void ranges(char *out, size_t size, int32_t *images, size_t n) {
     }
 }
 
-static vt_status allocate(vt_summary *s, vt_err *e) {
+static vt_status allocate(vt_summary *s, const vt_board *b, vt_err *e) {
     const json_t *attacks = json_object_get(s->header, "attacks");
-    s->entries = calloc(json_array_size(attacks) + 1, sizeof *s->entries);
+    s->gradient_cost = json_number_value(json_object_get(s->header, "gradient_cost"));
+    s->entries = calloc((size_t)b->n_entries + 1, sizeof *s->entries);
     if (!s->entries) return vt_fail(e, VT_E_MEMORY, "no memory for a summary");
-    for (size_t i = 0; i < json_array_size(attacks); i++) {
-        const json_t *a = json_array_get(attacks, i), *stages = json_object_get(a, "stages");
+    for (int i = 0; i < b->n_entries; i++) {
+        const json_t *a = json_array_get(attacks, (size_t)i), *stages = json_object_get(a, "stages");
         vt_entry_summary *en = &s->entries[i];
         en->name = vt_header_text(a, "name"), en->id = vt_header_text(a, "id");
-        en->n_stages = (int)json_array_size(stages);
-        en->stages = calloc(json_array_size(stages) + 1, sizeof *en->stages);
+        en->scoring = b->entries[i].scoring, en->profile = json_is_true(json_object_get(a, "profile"));
+        en->sample.share = 1;
+        en->n_stages = b->entries[i].n_stages;
+        en->stages = calloc((size_t)en->n_stages + 1, sizeof *en->stages);
         s->n_entries++;
         if (!en->stages) return vt_fail(e, VT_E_MEMORY, "no memory for a summary");
         for (int k = 0; k < en->n_stages; k++) {
             en->stages[k].name = vt_header_text(json_array_get(stages, (size_t)k), "name");
             en->stages[k].id = vt_header_text(json_array_get(stages, (size_t)k), "id");
+            en->stages[k].share = b->entries[i].share[k];
         }
     }
     return VT_OK;
@@ -116,30 +121,37 @@ static void medians(vt_entry_summary *en, const vt_ledger *l, int entry, double 
     }
 }
 
-static vt_status add_line(vt_summary *s, const vt_record *r, const char *dir, vt_err *e) {
+static void add_line(vt_summary *s, const vt_record *r) {
     if (r->entry == 0) {
         s->total++;
         s->correct += r->status == VT_RECORD_CORRECT;
-        return VT_OK;
+        return;
     }
-    if (r->entry > s->n_entries || r->stage >= s->entries[r->entry - 1].n_stages)
-        return vt_fail(e, VT_E_FORMAT, "%s: a ledger line names entry %d, stage %d, which the header does not have",
-                       dir, r->entry, r->stage);
     vt_stage_summary *st = &s->entries[r->entry - 1].stages[r->stage];
+    st->tried++;
     st->broken += r->status == VT_RECORD_BROKEN;
-    st->robust += r->status == VT_RECORD_ROBUST || r->status == VT_RECORD_INVALID;
     st->invalid += r->status == VT_RECORD_INVALID;
     st->borderline += r->status == VT_RECORD_BROKEN && r->borderline;
     st->gradients += r->gradients;
     st->forwards += r->forwards;
-    return VT_OK;
 }
 
-static void total_entry(vt_summary *s, vt_entry_summary *en) {
-    int64_t left = s->correct;
+static int64_t pending(const vt_board *b, int entry, int stage) {
+    int64_t n = 0;
+    for (size_t i = 0; i < b->n; i++)
+        n += vt_board_takes(b, entry, stage, i) && vt_board_cell(b, entry, stage, i) == VT_BOARD_NONE;
+    return n;
+}
+
+static void total_entry(vt_summary *s, const vt_board *b, int entry) {
+    vt_entry_summary *en = &s->entries[entry - 1];
+    int64_t left = en->scoring == VT_SCORE_PUBLISHED ? s->total : s->correct;
     for (int k = 0; k < en->n_stages; k++) {
         vt_stage_summary *st = &en->stages[k];
-        st->pending = left - (st->broken + st->robust);
+        st->pending = pending(b, entry, k);
+        if (st->share < 1 && en->sample.share >= 1)
+            en->sample = (vt_sample_summary){.share = st->share, .survivors = left, .sampled = st->tried};
+        if (st->share < 1) en->sample.broken += st->broken;
         left -= st->broken;
         st->robust = left; /* images a later stage still has to try count as robust so far */
         en->broken += st->broken, en->borderline += st->borderline, en->invalid += st->invalid;
@@ -147,44 +159,97 @@ static void total_entry(vt_summary *s, vt_entry_summary *en) {
         en->pending += st->pending;
     }
     en->robust = left;
+    en->cost = (double)en->forwards + s->gradient_cost * (double)en->gradients;
     s->pending += en->pending;
+    vt_sample_summary *p = &en->sample;
+    if (p->share < 1) p->further = vt_hypergeometric_upper(p->survivors, p->sampled, p->broken, 0.05) - p->broken;
+    p->points = s->total ? 100 * (double)p->further / (double)s->total : 0;
 }
 
-/* Images that no entry broke. */
-static void worst_case(vt_summary *s, const vt_ledger *l, int32_t *broken) {
-    size_t n = 0;
-    for (size_t i = 0; i < l->count; i++)
-        if (l->records[i].entry > 0 && l->records[i].status == VT_RECORD_BROKEN) broken[n++] = l->records[i].image;
-    qsort(broken, n, sizeof *broken, by_int);
-    int64_t distinct = 0;
-    for (size_t i = 0; i < n; i++) distinct += i == 0 || broken[i] != broken[i - 1];
-    s->worst_robust = s->correct - distinct;
+/* Images that are right and that no entry of this scoring broke; -1: there is no such entry. */
+static int64_t worst_case(const vt_summary *s, const vt_board *b, vt_scoring scoring) {
+    bool any = scoring == VT_SCORE_BALL;
+    int64_t left = 0;
+    for (int k = 0; k < s->n_entries; k++) any = any || s->entries[k].scoring == scoring;
+    for (size_t i = 0; i < b->n; i++) {
+        bool stands = vt_board_cell(b, 0, 0, i) == VT_RECORD_CORRECT;
+        for (int k = 1; k <= s->n_entries && stands; k++)
+            stands = s->entries[k - 1].scoring != scoring || !vt_board_broke(b, k, i);
+        left += stands;
+    }
+    return any ? left : -1;
+}
+
+static vt_status fill(vt_summary *s, const vt_ledger *l, const vt_board *b, int64_t images, vt_err *e) {
+    double *scratch = calloc(l->count + 1, sizeof *scratch);
+    vt_status st = scratch ? allocate(s, b, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
+    for (size_t i = 0; i < l->count && st == VT_OK; i++) add_line(s, &l->records[i]);
+    if (st == VT_OK) {
+        ranges(s->images, sizeof s->images, b->images, b->n);
+        s->pending = images > s->total ? images - s->total : 0;
+        for (int i = 0; i < s->n_entries; i++) {
+            total_entry(s, b, i + 1);
+            medians(&s->entries[i], l, i + 1, scratch);
+        }
+        s->worst_robust = worst_case(s, b, VT_SCORE_BALL);
+        s->worst_eight_bit = worst_case(s, b, VT_SCORE_EIGHT_BIT);
+    }
+    free(scratch);
+    return st;
 }
 
 vt_status vt_summary_make(vt_summary *s, const vt_ledger *l, int64_t images, vt_err *e) {
     memset(s, 0, sizeof *s);
     s->header = l->header;
-    double *scratch = calloc(l->count + 1, sizeof *scratch);
+    vt_board b = {0};
     int32_t *ids = calloc(l->count + 1, sizeof *ids);
-    vt_status st = scratch && ids ? allocate(s, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
-    size_t n = 0;
-    for (size_t i = 0; i < l->count && st == VT_OK; i++) {
-        st = add_line(s, &l->records[i], l->dir, e);
-        if (l->records[i].entry == 0) ids[n++] = l->records[i].image;
-    }
-    if (st == VT_OK) {
-        ranges(s->images, sizeof s->images, ids, n);
-        s->pending = images > s->total ? images - s->total : 0;
-        for (int i = 0; i < s->n_entries; i++) {
-            total_entry(s, &s->entries[i]);
-            medians(&s->entries[i], l, i + 1, scratch);
-        }
-        worst_case(s, l, ids);
-    }
-    free(scratch);
+    size_t n = ids ? vt_board_images(l, ids) : 0;
+    vt_status st = ids ? vt_board_open(&b, l->header, ids, n, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
+    if (st == VT_OK) st = vt_board_note(&b, l, 0, e);
+    if (st == VT_OK) st = fill(s, l, &b, images, e);
+    vt_board_close(&b);
     free(ids);
     if (st != VT_OK) vt_summary_free(s);
     return st;
+}
+
+const char *vt_entry_claim(const vt_entry_summary *en) {
+    return en->sample.points <= VT_EQUIVALENT_POINTS ? "AutoAttack-equivalent" : "quick estimate";
+}
+
+bool vt_entry_open_text(const vt_summary *s, const vt_entry_summary *en, char *text, size_t size) {
+    const vt_sample_summary *p = &en->sample;
+    size_t at = 0;
+    if (p->share >= 1) {
+        if (en->profile)
+            snprintf(text, size, "%s: every stage was run on all survivors: 0.00 points are open (95 %%); %s", en->name,
+                     vt_entry_claim(en));
+        return en->profile;
+    }
+    for (int k = 0; k < en->n_stages && at < size; k++)
+        if (en->stages[k].share < 1)
+            at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", en->stages[k].name);
+    char names[200];
+    snprintf(names, sizeof names, "%.199s", text);
+    snprintf(text, size,
+             "%s: %s tried a random %lld of %lld survivors and broke %lld; on all, with 95 %% confidence, at most %lld "
+             "more "
+             "of %lld images would fall (%.2f points)%s%s",
+             en->name, names, (long long)p->sampled, (long long)p->survivors, (long long)p->broken,
+             (long long)p->further, (long long)s->total, p->points, en->profile ? ": " : "",
+             en->profile ? vt_entry_claim(en) : "");
+    return true;
+}
+
+static bool special_row(const vt_summary *s, int past, vt_row *r) {
+    int balls = 0;
+    for (int k = 0; k < s->n_entries; k++) balls += s->entries[k].scoring == VT_SCORE_BALL;
+    if (balls < 2) past += 1; /* one entry is its own worst case */
+    bool eight = past == 1 && balls > 1 && s->worst_eight_bit >= 0;
+    if (past != 0 && !eight) return false;
+    snprintf(r->label, sizeof r->label, "%s", eight ? "worst case, 8-bit" : "worst case");
+    r->count = eight ? s->worst_eight_bit : s->worst_robust;
+    return true;
 }
 
 bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
@@ -207,7 +272,9 @@ bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
             } else if (i <= at + parts) {
                 found = true;
                 const vt_stage_summary *st = &en->stages[i - at - 1];
-                snprintf(r->label, sizeof r->label, "after %s", st->name);
+                snprintf(r->label, sizeof r->label, "after %.32s", st->name);
+                if (st->share < 1)
+                    snprintf(r->label, sizeof r->label, "after %.24s (%g %%)", st->name, 100 * st->share);
                 r->level = 1;
                 r->count = st->robust, r->borderline = st->borderline, r->gradients = st->gradients,
                 r->forwards = st->forwards;
@@ -215,11 +282,7 @@ bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
             at += 1 + parts;
         }
         r->has_attack = found;
-        if (!found && (i > at || s->n_entries < 2)) return false;
-        if (!found) {
-            snprintf(r->label, sizeof r->label, "worst case");
-            r->count = s->worst_robust;
-        }
+        if (!found && !special_row(s, i - at, r)) return false;
     }
     r->percent = r->total ? 100 * (double)r->count / (double)r->total : 0;
     vt_wilson(r->count, r->total, &r->low, &r->high);

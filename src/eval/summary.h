@@ -2,17 +2,34 @@
 #ifndef VT_EVAL_SUMMARY_H
 #define VT_EVAL_SUMMARY_H
 
+#include "attacks/scoring.h"
 #include "eval/ledger.h"
 
 typedef struct vt_stage_summary {
     const char *name, *id;                       /* from the header */
+    double share;                                /* of the survivors that it was run on; 1: all */
+    int64_t tried;                               /* images with a line */
     int64_t robust, broken, borderline, invalid; /* robust: left after this stage */
     int64_t gradients, forwards;
     int64_t pending; /* images whose line is not there yet */
 } vt_stage_summary;
 
+/* Stages that were run on a random sample of an entry's survivors: what they could still have broken among the rest. */
+typedef struct vt_sample_summary {
+    double share;
+    int64_t survivors, sampled, broken; /* of the stages before; in the sample; of those */
+    int64_t further;                    /* exact one-sided 95 % upper bound on further breaks, in images */
+    double points;                      /* the same in points of accuracy */
+} vt_sample_summary;
+/* Below this many points of accuracy a profile may call itself equivalent to AutoAttack. */
+#define VT_EQUIVALENT_POINTS 0.3
+
 typedef struct vt_entry_summary {
     const char *name, *id;
+    vt_scoring scoring;
+    bool profile;             /* says what its samples leave open, even nothing */
+    vt_sample_summary sample; /* share 1: every stage was run on all survivors, nothing is open */
+    double cost;              /* forward-equivalents: forwards + gradients times the header's gradient_cost */
     int64_t robust, broken, borderline, invalid, gradients, forwards, pending;
     double median_linf, median_l2, median_l1; /* of the broken images' perturbations; NaN: none */
     vt_stage_summary *stages;
@@ -23,6 +40,8 @@ typedef struct vt_summary {
     const json_t *header;
     char images[400]; /* "0:100,150:200" */
     int64_t total, correct, worst_robust, pending;
+    int64_t worst_eight_bit; /* images that no 8-bit entry broke; -1: there is none */
+    double gradient_cost;    /* forwards that a gradient costs, by its products; 0: not in the header */
     vt_entry_summary *entries;
     int n_entries;
 } vt_summary;
@@ -51,8 +70,15 @@ typedef struct vt_row {
 } vt_row;
 bool vt_summary_row(const vt_summary *s, int i, vt_row *r);
 
+/* What a profile's samples leave open, in a sentence; false: the entry is no profile and has no sample. */
+bool vt_entry_open_text(const vt_summary *s, const vt_entry_summary *en, char *text, size_t size);
+/* "AutoAttack-equivalent" or "quick estimate". */
+const char *vt_entry_claim(const vt_entry_summary *en);
+
 /* Header values as text: "linf 8/255", weights hash and so on. */
 const char *vt_header_text(const json_t *header, const char *key);
+/* What the verdicts of an entry (1, 2, ...) are about; entry 0, clean: VT_SCORE_BALL. */
+vt_scoring vt_header_scoring(const json_t *header, int entry);
 /* What was allowed: "linf eps 8/255", "patch 16 x 16, count 1, anywhere". */
 const char *vt_header_threat(const json_t *header, char *buf, size_t size);
 /* Sentence i that every report has to say of data and model (preprocessing, classes, resolution of the attack); NULL

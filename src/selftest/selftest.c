@@ -173,15 +173,16 @@ static double full_cost(const vt_selftest *t, int classes) {
     return sum;
 }
 
-static void measure(vt_selftest *t, size_t *left) {
-    *left = 0;
+static void measure(vt_selftest *t, size_t right, size_t *left) {
+    size_t broken = 0;
     t->reference_measured = true;
     for (size_t i = 0; i < t->ledger->count; i++) {
         const vt_record *r = &t->ledger->records[i];
         if (r->entry != t->entry) continue;
         t->reference += (double)r->forwards + t->ratio * (double)r->gradients;
-        *left += r->stage == t->attack->n_stages - 1 && r->status == VT_RECORD_ROBUST;
+        broken += r->status == VT_RECORD_BROKEN;
     }
+    *left = right - broken; /* a profile's last stages see a sample of them */
 }
 
 /* ---- evidence ---- */
@@ -285,7 +286,7 @@ static vt_status run_all(part *p, int32_t *images, vt_err *e) {
     int classes = t->v->data->restricted ? t->v->data->classes : t->v->model->config.classes;
     VT_TRY(find_right(p, images, &right, e));
     if (!right) return VT_OK;
-    if (t->ledger) measure(t, &left);
+    if (t->ledger) measure(t, right, &left);
     size_t n = within(t->ledger ? SHARE * t->reference / COST_DIRECT(t->ratio) : DIRECT_MOST, 8, DIRECT_MOST, right);
     VT_TRY(run_part(p, 1, images, n, &t->cost, e));
     count_direct(t, p, images, n);

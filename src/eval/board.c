@@ -1,0 +1,163 @@
+#include "eval/board.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "eval/curve.h"
+#include "eval/summary.h"
+
+bool vt_in_share(uint64_t seed, int32_t image, double share) {
+    vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("sample of survivors"), .image = (uint32_t)image};
+    return (double)vt_rng_bits(&r, 0) < share * 4294967296.0;
+}
+
+static void read_entry(vt_board_entry *en, const json_t *a, int column) {
+    const json_t *at = json_object_get(json_object_get(a, "at"), "value"), *stages = json_object_get(a, "stages");
+    size_t n = json_array_size(stages);
+    *en = (vt_board_entry){.radius = json_is_number(at) ? json_number_value(at) : INFINITY, .column = column};
+    en->n_stages = n < VT_ATTACK_STAGES ? (int)n : VT_ATTACK_STAGES;
+    en->scoring = vt_scoring_find(vt_header_text(a, "scoring"));
+    for (int k = 0; k < en->n_stages; k++) {
+        const json_t *share = json_object_get(json_array_get(stages, (size_t)k), "share");
+        en->share[k] = json_is_number(share) ? json_number_value(share) : 1;
+    }
+}
+
+vt_status vt_board_open(vt_board *b, const json_t *header, const int32_t *images, size_t n, vt_err *e) {
+    const json_t *attacks = json_object_get(header, "attacks");
+    bool curve = false;
+    *b = (vt_board){.images = images, .n = n, .n_entries = (int)json_array_size(attacks), .columns = 1};
+    b->seed = (uint64_t)json_integer_value(json_object_get(header, "seed"));
+    b->entries = calloc((size_t)b->n_entries + 1, sizeof *b->entries);
+    if (!b->entries) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
+    for (int i = 0; i < b->n_entries; i++) {
+        read_entry(&b->entries[i], json_array_get(attacks, (size_t)i), b->columns);
+        b->columns += b->entries[i].n_stages;
+        curve = curve || isfinite(b->entries[i].radius);
+        if (i == 0 && b->entries[0].scoring == VT_SCORE_EIGHT_BIT) { /* whose images the entry before it broke */
+            vt_board_close(b);
+            return vt_fail(e, VT_E_FORMAT, "the ledger's header begins with an 8-bit entry, which needs one before it");
+        }
+    }
+    if (!vt_norm_find(vt_header_text(header, "norm"), &b->norm)) b->norm = VT_LINF; /* patches: no curve asks */
+    b->cells = malloc((size_t)b->columns * n + 1);
+    b->norms = curve ? malloc(((size_t)b->n_entries * n + 1) * sizeof *b->norms) : NULL;
+    if (!b->cells || (curve && !b->norms)) {
+        vt_board_close(b);
+        return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
+    }
+    memset(b->cells, VT_BOARD_NONE, (size_t)b->columns * n);
+    for (size_t i = 0; curve && i < (size_t)b->n_entries * n; i++) b->norms[i] = INFINITY;
+    return VT_OK;
+}
+
+void vt_board_close(vt_board *b) {
+    free(b->entries), free(b->cells), free(b->norms);
+    memset(b, 0, sizeof *b);
+}
+
+static size_t position(const vt_board *b, int32_t image) {
+    size_t lo = 0, hi = b->n;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (b->images[mid] < image)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < b->n && b->images[lo] == image ? lo : SIZE_MAX;
+}
+
+static uint8_t *cell(const vt_board *b, int entry, int stage, size_t i) {
+    return &b->cells[(size_t)(entry ? b->entries[entry - 1].column + stage : 0) * b->n + i];
+}
+
+uint8_t vt_board_cell(const vt_board *b, int entry, int stage, size_t i) { return *cell(b, entry, stage, i); }
+
+vt_status vt_board_note(vt_board *b, const vt_ledger *l, size_t from, vt_err *e) {
+    for (size_t k = from; k < l->count; k++) {
+        const vt_record *r = &l->records[k];
+        size_t i = position(b, r->image);
+        if (i == SIZE_MAX)
+            return vt_fail(e, VT_E_USAGE,
+                           "%s/ledger.jsonl holds image %d, which --images leaves out: a resumed run may extend the "
+                           "set, not shrink it",
+                           l->dir, r->image);
+        if (r->entry > b->n_entries || r->stage >= (r->entry ? b->entries[r->entry - 1].n_stages : 1))
+            return vt_fail(e, VT_E_FORMAT,
+                           "%s/ledger.jsonl: a line of image %d names entry %d, stage %d, which the header does not "
+                           "have",
+                           l->dir, r->image, r->entry, r->stage);
+        uint8_t *at = cell(b, r->entry, r->stage, i);
+        if (*at != VT_BOARD_NONE)
+            return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", l->dir,
+                           r->image, r->entry, r->stage);
+        *at = r->status;
+        if (!b->norms || !r->entry || r->status != VT_RECORD_BROKEN) continue;
+        double *norm = &b->norms[(size_t)(r->entry - 1) * b->n + i];
+        *norm = fmin(*norm, vt_curve_norm(r, b->norm));
+    }
+    return VT_OK;
+}
+
+static bool broken_before(const vt_board *b, int entry, int stage, size_t i) {
+    for (int k = 0; k < stage; k++)
+        if (*cell(b, entry, k, i) == VT_RECORD_BROKEN) return true;
+    return false;
+}
+
+bool vt_board_broke(const vt_board *b, int entry, size_t i) {
+    return broken_before(b, entry, b->entries[entry - 1].n_stages, i);
+}
+
+/* A curve's confirmation leaves out what an entry before it broke within its radius. */
+static bool fell_within(const vt_board *b, int entry, size_t i) {
+    double radius = b->entries[entry - 1].radius;
+    if (!b->norms || isinf(radius)) return false;
+    for (int k = 0; k < entry - 1; k++)
+        if (b->norms[(size_t)k * b->n + i] <= radius) return true;
+    return false;
+}
+
+bool vt_board_takes(const vt_board *b, int entry, int stage, size_t i) {
+    if (!entry) return true;
+    const vt_board_entry *en = &b->entries[entry - 1];
+    uint8_t clean = *cell(b, 0, 0, i);
+    if (broken_before(b, entry, stage, i) || clean == VT_BOARD_NONE) return false;
+    switch (en->scoring) {
+    case VT_SCORE_PUBLISHED: /* the papers' evaluators run on every image */
+        return true;
+    case VT_SCORE_EIGHT_BIT: /* what no float point broke, no 8-bit point does */
+        return vt_board_broke(b, entry - 1, i);
+    default:
+        return clean == VT_RECORD_CORRECT && !fell_within(b, entry, i) &&
+               vt_in_share(b->seed, b->images[i], en->share[stage]);
+    }
+}
+
+bool vt_board_right(const vt_board *b, int entry, size_t i) {
+    bool clean = *cell(b, 0, 0, i) == VT_RECORD_CORRECT;
+    if (!entry) return clean;
+    return (clean || b->entries[entry - 1].scoring == VT_SCORE_PUBLISHED) && !vt_board_broke(b, entry, i);
+}
+
+bool vt_board_done(const vt_board *b, int entry, size_t i) {
+    bool done = *cell(b, 0, 0, i) != VT_BOARD_NONE;
+    for (int k = 0; entry && k < b->entries[entry - 1].n_stages; k++)
+        done = done && !(vt_board_takes(b, entry, k, i) && *cell(b, entry, k, i) == VT_BOARD_NONE);
+    return done;
+}
+
+static int by_number(const void *a, const void *b) {
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+size_t vt_board_images(const vt_ledger *l, int32_t *images) {
+    size_t n = 0;
+    for (size_t i = 0; i < l->count; i++) images[i] = l->records[i].image;
+    qsort(images, l->count, sizeof *images, by_number);
+    for (size_t i = 0; i < l->count; i++)
+        if (!n || images[i] != images[n - 1]) images[n++] = images[i];
+    return n;
+}

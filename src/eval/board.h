@@ -1,0 +1,51 @@
+/* Which image has which line of a ledger, and which images a stage takes: rules that the evaluation follows and that
+ * reports read again, so that both agree on what is still to be done. A pure function of header and lines. */
+#ifndef VT_EVAL_BOARD_H
+#define VT_EVAL_BOARD_H
+
+#include "attacks/attack.h"
+#include "eval/ledger.h"
+
+typedef struct vt_board_entry {
+    vt_scoring scoring;
+    double radius; /* of a curve's confirmation, else INFINITY */
+    int n_stages;
+    int column;                     /* of its first stage */
+    double share[VT_ATTACK_STAGES]; /* of the survivors that a stage takes; 1: all */
+} vt_board_entry;
+
+typedef struct vt_board {
+    const int32_t *images; /* [n] ascending; borrowed */
+    size_t n;
+    vt_board_entry *entries; /* [n_entries], entry k of the ledger at k - 1 */
+    int n_entries, columns;  /* column 0: clean */
+    uint8_t *cells;          /* [columns, n] status, VT_BOARD_NONE: no line yet */
+    double *norms;           /* [n_entries, n] of broken points, else INFINITY; curves alone, else NULL */
+    uint64_t seed;
+    vt_norm norm;
+} vt_board;
+enum { VT_BOARD_NONE = 0xFF };
+
+vt_status vt_board_open(vt_board *b, const json_t *header, const int32_t *images, size_t n, vt_err *e);
+void vt_board_close(vt_board *b);
+/* Notes the lines from number `from` on. Refuses images that are not on the board, entries that the header does not
+ * have, and two lines for one place. */
+vt_status vt_board_note(vt_board *b, const vt_ledger *l, size_t from, vt_err *e);
+
+uint8_t vt_board_cell(const vt_board *b, int entry, int stage, size_t i);
+/* Does the stage take image i, as far as lines of earlier entries and stages tell? Entry 0: the clean prediction. */
+bool vt_board_takes(const vt_board *b, int entry, int stage, size_t i);
+/* Did a stage of the entry break it? */
+bool vt_board_broke(const vt_board *b, int entry, size_t i);
+
+/* Is image i right under the entry (0: clean), as far as lines tell; is no stage without a line that it takes? */
+bool vt_board_right(const vt_board *b, int entry, size_t i);
+bool vt_board_done(const vt_board *b, int entry, size_t i);
+/* The distinct images of a ledger, ascending, into images [l->count]; returns how many. */
+size_t vt_board_images(const vt_ledger *l, int32_t *images);
+
+/* Is an image in the random share? Each image by itself, by seed and number: of any set of images those that are in
+ * are, given how many they are, a uniform sample without replacement; a shard or a longer run changes none. */
+bool vt_in_share(uint64_t seed, int32_t image, double share);
+
+#endif
