@@ -11,6 +11,7 @@
 #include "cli/selftest.h"
 #include "core/gemm.h"
 #include "core/threads.h"
+#include "eval/cost.h"
 #include "eval/doctor.h"
 #include "eval/evaluate.h"
 #include "eval/expect.h"
@@ -134,7 +135,7 @@ static void cpu_name(char *out, size_t size) {
 }
 
 /* What depends on the machine and the moment, kept out of the deterministic files. */
-static vt_status write_run_json(const job *j, const vt_cli *c, double seconds, vt_err *e) {
+static vt_status write_run_json(const job *j, const vt_cli *c, double seconds, double gradient_cost, vt_err *e) {
     char cpu[200], host[128] = "", stamp[32], kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
     cpu_name(cpu, sizeof cpu);
@@ -155,6 +156,7 @@ static vt_status write_run_json(const job *j, const vt_cli *c, double seconds, v
                           vt_blas_config(), "kernels", kernels, "peak_resident_kb", (json_int_t)u.ru_maxrss);
     vt_file f;
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
+    if (isfinite(gradient_cost)) json_object_set_new(o, "gradient_cost_measured", json_real(gradient_cost));
     if (getcwd(cwd, sizeof cwd)) json_object_set_new(o, "directory", json_string(cwd));
     vt_status s = vt_file_begin(&f, vt_cli_get(c, "out"), "run.json", e);
     if (s == VT_OK) {
@@ -176,11 +178,15 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     vt_status st = vt_reports_write(&s, out, stdout, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, false, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
-    if (st == VT_OK && out) st = write_run_json(j, c, seconds, e);
+    double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */
+    for (int i = 0; i < j->v.n_attacks && isnan(cost); i++)
+        if (j->attacks[i].def->profile) cost = vt_measure_gradient_cost(j->model);
+    if (st == VT_OK && out) st = write_run_json(j, c, seconds, cost, e);
     vt_summary_free(&s);
     if (st != VT_OK) return st;
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
+    if (isfinite(cost)) printf("measured here, a gradient costs %.2f forwards\n", cost);
     printf("\n%.1f s, %d thread%s, %s on %s\n", seconds, j->v.threads, j->v.threads == 1 ? "" : "s", kernels,
            vt_cpu_isa());
     if (out) printf("%s: results.json, table.md, table.csv, table.tex, ledger.jsonl, run.json\n", out);

@@ -37,7 +37,7 @@ vt_claim_verdict vt_claim(double p_for, double p_against, double alpha);
 const char *vt_claim_name(vt_claim_verdict v); /* "held", "not", "undecided" */
 
 /* Largest number of black balls in an urn of `all` of which `drawn` were drawn without replacement and `black` of them
- * were black, that is not refuted at level alpha: max { K : P(X <= black | K) > alpha }, X hypergeometric. The exact
+ * were black, that is not refuted at level alpha: max { K : P(X <= black | K) >= alpha }, X hypergeometric. The exact
  * one-sided upper bound at confidence 1 - alpha. */
 int64_t vt_hypergeometric_upper(int64_t all, int64_t drawn, int64_t black, double alpha);
 
