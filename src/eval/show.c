@@ -132,7 +132,15 @@ static void table(FILE *f, const vt_summary *s) {
         else
             fputs("<td></td><td></td><td></td></tr>\n", f);
     }
-    fputs("</table></div></section>\n", f);
+    fputs("</table></div>\n", f);
+    char text[600];
+    for (int i = 0; i < s->n_entries; i++) { /* what samples leave open belongs beside the numbers */
+        if (!vt_entry_open_text(s, &s->entries[i], text, sizeof text)) continue;
+        fputs("<p>", f);
+        vt_html(f, text);
+        fputs("</p>\n", f);
+    }
+    fputs("</section>\n", f);
 }
 
 /* Survivors (full) of those that came in (light), or gradients (full) and forwards (light), a bar for each stage. */
