@@ -116,10 +116,14 @@ static int all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, bool patch
     return n;
 }
 
-/* What chooses must be what the attack may see. */
+/* What chooses must be what the attack may see: one that has a surrogate sees that one's saliency. */
 static vt_status place_fits(const vt_attack_stage *s, vt_err *e) {
-    bool looks = s->place->where == VT_WHERE_ATTENTION || s->place->where == VT_WHERE_SALIENCY;
-    if (!looks || s->def->white_box) return VT_OK;
+    bool saliency = s->place->where == VT_WHERE_SALIENCY, looks = saliency || s->place->where == VT_WHERE_ATTENTION;
+    if (!looks || s->def->white_box || (saliency && s->def->surrogate)) return VT_OK;
+    if (s->def->surrogate)
+        return vt_fail(e, VT_E_USAGE,
+                       "attack %s is black-box: where must be saliency (the surrogate's), random, centre or corner",
+                       s->def->name);
     return vt_fail(e, VT_E_USAGE, "attack %s is black-box: where must be random, centre or corner", s->def->name);
 }
 
@@ -282,6 +286,12 @@ bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, si
         return true;
     }
     return false;
+}
+
+bool vt_attack_needs_surrogate(const vt_attack *a) {
+    bool any = false;
+    for (int i = 0; i < a->n_stages; i++) any = any || a->stages[i].def->surrogate;
+    return any;
 }
 
 /* ---- running ---- */

@@ -37,7 +37,8 @@ typedef struct vt_task {
 typedef struct vt_attack_def {
     const char *name, *summary, *reference; /* "pgd", one sentence, paper */
     unsigned norms;                         /* VT_CAN_* */
-    bool white_box;                         /* may ask for gradients */
+    bool white_box;                         /* may ask for the model's gradients */
+    bool surrogate;                         /* asks for those of the oracle's surrogate, which it needs */
     bool minimum_norm;                      /* looks for the nearest adversarial point, whatever the ball */
     bool looks;                             /* asks for attention: models without a view of it are refused */
     vt_where where;                         /* patch threat: what chooses the squares by default */
@@ -90,6 +91,9 @@ bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, si
 /* The same under the patch threat, where every attack takes `where` and `places` too. */
 vt_status vt_attack_parse_patch(vt_attack *out, const char *spec, vt_err *e);
 void vt_attack_free(vt_attack *a);
+
+/* Does a stage of a need a surrogate? */
+bool vt_attack_needs_surrogate(const vt_attack *a);
 
 /* Floats of task->work that a stage needs. */
 size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims);

@@ -15,8 +15,9 @@ vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e) {
     o->kept = vt_alloc(m->pixels * sizeof(float));
     o->target = vt_alloc(k * sizeof(float));
     o->z = vt_alloc(k * sizeof(float));
+    o->z_surrogate = vt_alloc(k * sizeof(float));
     o->z64 = vt_alloc(k * sizeof(double));
-    if (o->found && o->kept && o->target && o->z && o->z64) return VT_OK;
+    if (o->found && o->kept && o->target && o->z && o->z_surrogate && o->z64) return VT_OK;
     vt_oracle_close(o);
     return vt_fail(e, VT_E_MEMORY, "no memory for an oracle");
 }
@@ -26,6 +27,7 @@ void vt_oracle_close(vt_oracle *o) {
     free(o->kept);
     free(o->target);
     free(o->z);
+    free(o->z_surrogate);
     free(o->z64);
     memset(o, 0, sizeof *o);
 }
@@ -124,4 +126,16 @@ vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, 
     o->model->backward(o->model->self, loss, value, dx);
     o->gradients++;
     return same ? VT_OK : judge(o, x); /* the same point was judged when it was kept */
+}
+
+vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *value, float *dx) {
+    const vt_classifier *s = o->surrogate;
+    if (!s) return VT_E_FORBIDDEN;
+    if (o->interrupt && *o->interrupt) return VT_INTERRUPTED;
+    s->logits(s->self, x, o->z_surrogate, true);
+    for (int i = 0; i < s->classes; i++)
+        if (!isfinite(o->z_surrogate[i])) return VT_E_NUMERIC;
+    s->backward(s->self, loss, value, dx);
+    o->gradients++;
+    return VT_OK;
 }

@@ -3,7 +3,8 @@
  * misclassified in float32, confirmed in double, and its margin exceeds the float32 noise of its own logits by
  * VT_CONFIRM_FACTOR; the attack passes the status up. With `exhaustive` it never ends an image. With `closest` neither:
  * of the queries that would have ended it, it keeps the one nearest to the ball's centre, for accuracy-versus-eps
- * curves. */
+ * curves. A surrogate, where there is one, is another classifier whose gradients are given instead of the model's own:
+ * an attack that transfers from it asks the model for logits alone. */
 #ifndef VT_ATTACKS_ORACLE_H
 #define VT_ATTACKS_ORACLE_H
 
@@ -22,6 +23,7 @@
 
 typedef struct vt_oracle {
     const vt_classifier *model;
+    const vt_classifier *surrogate; /* of the same classes and pixels, set after opening; NULL: none */
     const vt_ball *ball;
     int label;
     bool gradients_allowed, exhaustive, closest;
@@ -30,7 +32,8 @@ typedef struct vt_oracle {
     const volatile sig_atomic_t *interrupt; /* nonzero: calls return VT_INTERRUPTED; NULL: never */
     int64_t forwards;                       /* forward passes asked for by themselves */
     int64_t
-        gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x) */
+        gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x), the
+                      surrogate's among them */
     int64_t confirmations; /* double forwards of the stop rule */
     float *found;          /* [n] in-ball query misclassified in float32, of the largest margin so far; closest: the
                               nearest of those confirmed */
@@ -38,6 +41,7 @@ typedef struct vt_oracle {
     float found_margin;
     double found_distance; /* closest: of found, in the ball's norm */
     /* buffers: one-hot label [K], logits [K] float and double, last kept input [n] */
+    float *z_surrogate;
     float *target, *z, *kept; /* target: the label's one-hot vector, or what vt_oracle_target set */
     double *z64;
     bool has_kept;
@@ -59,6 +63,10 @@ vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z);
 void vt_oracle_forget(vt_oracle *o);
 /* z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks. */
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx);
+
+/* *value and dx [n] of a loss of the surrogate at x; one gradient, whatever the model allows. Nothing is judged: x is
+ * not a query of the model. VT_E_FORBIDDEN without a surrogate, VT_E_NUMERIC where its logits are not finite. */
+vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *value, float *dx);
 
 /* mean [side*side]: the attention of a block to every patch at x (vt_tokens.mean). One forward, unless x is the point
  * evaluated last for a gradient. VT_E_FORBIDDEN for black-box attacks, and where no attention can be looked at. */

@@ -76,8 +76,9 @@ int vt_patch_token(const vt_tokens *t, vt_square s, int size, int height, int wi
     return y * t->side + x;
 }
 
-/* map [h, w]: what a pixel is worth: its gradient in normalised units, or the attention that its token gets. */
-static vt_status pixel_map(vt_oracle *o, const vt_task *t, int where, float *map, float *scratch) {
+/* map [h, w]: what a pixel is worth: its gradient (the surrogate's, for attacks that have one) in normalised units, or
+ * the attention that its token gets. */
+static vt_status pixel_map(vt_oracle *o, const vt_task *t, int where, bool surrogate, float *map, float *scratch) {
     const vt_tokens *tokens = &o->model->tokens;
     size_t area = t->n / 3;
     if (where == VT_WHERE_ATTENTION) {
@@ -89,7 +90,11 @@ static vt_status pixel_map(vt_oracle *o, const vt_task *t, int where, float *map
     }
     float value;
     vt_loss ce = vt_oracle_loss(o, VT_LOSS_CE);
-    VT_TRY(vt_oracle_gradient(o, t->x, &ce, NULL, &value, scratch));
+    if (surrogate)
+        VT_TRY(vt_oracle_surrogate_gradient(o, t->x, &ce, &value, scratch));
+    else
+        VT_TRY(vt_oracle_gradient(o, t->x, &ce, NULL, &value, scratch));
+    if (surrogate) tokens = &o->surrogate->tokens;
     memset(map, 0, area * sizeof *map);
     for (size_t i = 0; i < t->n; i++) {
         double std = tokens->std[i / area];
@@ -150,10 +155,11 @@ static int best_squares(vt_square *out, int most, const float *score, const vt_t
 }
 
 /* work: 2 n floats */
-static vt_status choose(vt_oracle *o, const vt_place *place, const vt_task *t, vt_square *out, int *n, float *work) {
+static vt_status choose(vt_oracle *o, const vt_attack_stage *s, const vt_task *t, vt_square *out, int *n, float *work) {
+    const vt_place *place = s->place;
     float *scratch = work, *map = work + t->n, *rows = map + t->n / 3, *score = rows + t->n / 3;
     if (place->where == VT_WHERE_ATTENTION || place->where == VT_WHERE_SALIENCY) {
-        VT_TRY(pixel_map(o, t, place->where, map, scratch));
+        VT_TRY(pixel_map(o, t, place->where, s->def->surrogate, map, scratch));
         box_sums(score, map, rows, t->height, t->width, t->patch->size);
     } else {
         fixed_scores(score, t, place->where, t->patch->size);
@@ -170,7 +176,7 @@ vt_status vt_patch_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t)
     float *lo = t->work, *hi = lo + t->n, *rest = hi + t->n;
     vt_square all[VT_PATCH_MOST * VT_PLACES_MOST];
     int n, count = t->patch->count;
-    VT_TRY(choose(o, s->place, t, all, &n, rest));
+    VT_TRY(choose(o, s, t, all, &n, rest));
     const vt_ball *whole = o->ball;
     vt_squares here = {.size = t->patch->size};
     vt_ball ball;

@@ -43,7 +43,9 @@ static vt_status list_attacks(vt_err *e) {
         for (int k = 0; k < VT_NORM_COUNT; k++)
             if (d->norms & 1u << k) printf("%s%s", named++ ? ", " : "", vt_norm_name((vt_norm)k));
         if (d->norms & VT_CAN_PATCH) printf("%spatch", named ? ", " : "");
-        printf("; %s\n", d->white_box ? "uses gradients" : "black-box");
+        printf("; %s\n", d->white_box   ? "uses gradients"
+                         : d->surrogate ? "black-box, uses a surrogate's gradients"
+                                        : "black-box");
         for (int k = 0; d->stages && d->stages[k]; k++) printf("    %s %s\n", k ? "then" : "=   ", d->stages[k]);
         for (int k = 0; d->stages_l1 && d->stages_l1[k]; k++)
             printf("    %s %s\n", k ? "then" : "l1: ", d->stages_l1[k]);

@@ -217,11 +217,13 @@ static void count_found(vt_selftest *t, const part *p, const int32_t *images, si
     t->attacked = (int64_t)n;
 }
 
-/* The evaluation's own black-box stage saw all survivors of its white-box ones, at full strength. */
+/* The evaluation's own black-box stage saw all survivors of its white-box ones, at full strength; one that follows a
+ * surrogate's gradients is no random search. */
 static void count_square(vt_selftest *t) {
     vt_check c = {.rate = 0.02};
     for (int k = 1; k < t->attack->n_stages; k++) {
-        if (t->attack->stages[k].def->white_box) continue;
+        const vt_attack_def *d = t->attack->stages[k].def;
+        if (d->white_box || d->surrogate) continue;
         for (size_t i = 0; i < t->ledger->count; i++) {
             const vt_record *r = &t->ledger->records[i];
             if (r->entry == t->entry && r->stage == k) hit(&c, r->status == VT_RECORD_BROKEN, r->image);

@@ -6,6 +6,7 @@
 #include "core/mem.h"
 #include "eval/restrict.h"
 #include "eval/verify.h"
+#include "models/twin.h"
 
 /* ---- nets with other heads ---- */
 
@@ -48,31 +49,6 @@ void vt_head_set(vt_model *m, const double *w, const double *b, int rows, size_t
         at += d;
         vt_model_refresh_param(m, i);
     }
-}
-
-/* ---- the twin ---- */
-
-/* The same network seen a little out of focus: weights moved by 1 % of their tensor's size, attention at the usual
- * 1/sqrt(width of a head) where it is sharper, and nothing around it. */
-static vt_status make_twin(vt_model **out, const vt_model *m, uint64_t seed, vt_err *e) {
-    vt_config c = m->config;
-    double usual = 1 / sqrt((double)c.dim / c.heads);
-    if (c.attn_scale > 4 * usual) c.attn_scale = usual;
-    VT_TRY(vt_model_new(out, &c, e));
-    memcpy((*out)->w, m->w, m->params.total * sizeof(float));
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        float *w = (*out)->w + p->offset;
-        float *noise = p->ndim >= 2 && !p->buffer ? vt_alloc((p->numel + 1) * sizeof *noise) : NULL;
-        double s = 0;
-        if (!noise) continue;
-        vt_rng_normals(&(vt_rng){.seed = seed, .purpose = vt_rng_purpose("selftest twin"), .image = (uint32_t)i}, noise,
-                       p->numel);
-        for (size_t k = 0; k < p->numel; k++) s += (double)w[k] * (double)w[k];
-        for (size_t k = 0; k < p->numel; k++) w[k] += (float)(0.01 * sqrt(s / (double)p->numel) * (double)noise[k]);
-        free(noise);
-    }
-    return vt_model_prepare(*out, e);
 }
 
 /* ---- gear ---- */
@@ -142,7 +118,7 @@ vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, b
     const vt_arch_def_f32 *arch = vt_arch_find_f32(v->model->config.arch);
     if (look && arch && arch->view) VT_TRY(vt_session_open_f32(&g->look, v->model, 1, VT_GRAD_INPUT, e));
     if (attacks) {
-        if (!first) VT_TRY(make_twin(&g->m_twin, v->model, v->seed, e));
+        if (!first) VT_TRY(vt_model_twin(&g->m_twin, v->model, v->seed, e));
         VT_TRY(vt_classifier_open(&g->twin, first ? first->m_twin : g->m_twin, e));
         if (v->data->restricted) VT_TRY(vt_classifier_restrict(&g->twin, v->data->head, v->data->classes, e));
         VT_TRY(vt_oracle_open(&g->o_twin, &g->twin, e));

@@ -1,0 +1,160 @@
+/* Transfer: the momentum iterative method (Dong et al. 2018, "Boosting Adversarial Attacks with Momentum", algorithm 1,
+ * MI-FGSM) along a surrogate's gradients; the model itself is asked for logits alone. g <- mu g + grad / |grad|_1, then
+ * x <- project(x + alpha sign(g)) in linf, x + alpha g / |g| in l2 (their section 3.3), SLIDE's sparse step in l1, as in
+ * pgd. The result is the point, of those that the model was asked about, of its largest margin. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#include "attacks/attack.h"
+#include "attacks/l1.h"
+
+enum { ASK_ALL, ASK_LAST };
+
+typedef struct params {
+    int steps, restarts, loss, ask;
+    double alpha, momentum, diversity;
+} params;
+
+static const vt_opt opts[] = {
+    {"steps", "gradient steps on the surrogate", VT_OPT_INT, offsetof(params, steps), 50, 1, 100000, NULL, NULL},
+    {"restarts", "runs: the first from the clean image, others from random points", VT_OPT_INT,
+     offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
+    {"alpha", "step size in pixel units", VT_OPT_REAL, offsetof(params, alpha), 0, 0, 1000, NULL, "eps/10"},
+    {"momentum", "share of the gradients before that is kept", VT_OPT_REAL, offsetof(params, momentum), 1, 0, 10, NULL,
+     NULL},
+    {"loss", "what is maximised on the surrogate", VT_OPT_CHOICE, offsetof(params, loss), 0, 0, 0, "ce|margin|dlr",
+     NULL},
+    {"ask", "which points the model is asked about: all, or the last of each run", VT_OPT_CHOICE, offsetof(params, ask),
+     ASK_ALL, 0, 0, "all|last", NULL},
+    {"diversity", "probability that the surrogate sees the image shrunk by up to a tenth, on black", VT_OPT_REAL,
+     offsetof(params, diversity), 0, 0, 1, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+/* One image's buffers, in task->work; [n] each but z [K]. */
+typedef struct flight {
+    const params *p;
+    const vt_task *t;
+    float *g, *momentum, *step, *seen, *best, *z;
+    float margin; /* of best */
+} flight;
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return 5 * t->n + (size_t)t->classes;
+}
+
+/* ---- input diversity (Xie et al. 2019, "Improving Transferability of Adversarial Examples with Input Diversity") ----
+ */
+
+/* The image as h x w pixels at (top, left), black around it: nearest pixels, as in the authors' code (which enlarges
+ * where we shrink: a surrogate has one size of input). h = 0: as it is. */
+typedef struct frame {
+    int h, w, top, left;
+} frame;
+
+static int shrunk(const vt_rng *r, uint64_t i, int size) {
+    return size - (int)(vt_rng_uniform(r, i) * (float)(size / 10 + 1));
+}
+
+static frame draw(const flight *f, const vt_rng *r) {
+    frame d = {0};
+    if (!(f->p->diversity > 0) || (double)vt_rng_uniform(r, 0) >= f->p->diversity) return d;
+    d.h = shrunk(r, 1, f->t->height), d.w = shrunk(r, 2, f->t->width);
+    d.top = (int)(vt_rng_uniform(r, 3) * (float)(f->t->height - d.h + 1));
+    d.left = (int)(vt_rng_uniform(r, 4) * (float)(f->t->width - d.w + 1));
+    return d;
+}
+
+/* out <- the frame of x; back: out += the frame's adjoint at x. */
+static void apply(const vt_task *t, frame d, bool back, float *out, const float *x) {
+    memset(out, 0, t->n * sizeof *out);
+    for (int c = 0; c < 3; c++)
+        for (int y = 0; y < d.h; y++)
+            for (int i = 0; i < d.w; i++) {
+                int from = (c * t->height + y * t->height / d.h) * t->width + i * t->width / d.w;
+                int to = (c * t->height + d.top + y) * t->width + d.left + i;
+                if (back)
+                    out[from] += x[to];
+                else
+                    out[to] = x[from];
+            }
+}
+
+/* ---- the attack ---- */
+
+/* g <- gradient of the surrogate's loss at x_adv */
+static vt_status gradient(vt_oracle *o, flight *f, const vt_rng *r) {
+    static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR};
+    vt_loss loss = vt_oracle_loss(o, kinds[f->p->loss]);
+    float value;
+    frame d = draw(f, r);
+    if (!d.h) return vt_oracle_surrogate_gradient(o, f->t->x_adv, &loss, &value, f->g);
+    apply(f->t, d, false, f->seen, f->t->x_adv);
+    VT_TRY(vt_oracle_surrogate_gradient(o, f->seen, &loss, &value, f->step));
+    apply(f->t, d, true, f->g, f->step);
+    return VT_OK;
+}
+
+/* The sum runs in double: gradients of a confident surrogate are small, and so are products with 1 / |grad|_1. */
+static void accumulate(flight *f) {
+    double length = vt_length(VT_L1, f->g, f->t->n), scale = length > 0 ? 1 / length : 0;
+    for (size_t i = 0; i < f->t->n; i++)
+        f->momentum[i] = (float)(f->p->momentum * (double)f->momentum[i] + scale * (double)f->g[i]);
+}
+
+static vt_status ask(vt_oracle *o, flight *f) {
+    VT_TRY(vt_oracle_logits(o, f->t->x_adv, f->z));
+    float margin = vt_margin_f32(f->z, f->t->label, f->t->classes);
+    if (!(margin > f->margin)) return VT_OK;
+    f->margin = margin;
+    memcpy(f->best, f->t->x_adv, f->t->n * sizeof(float));
+    return VT_OK;
+}
+
+static vt_status run_once(vt_oracle *o, flight *f, vt_rng rng) {
+    const vt_task *t = f->t;
+    double alpha = f->p->alpha > 0 ? f->p->alpha : t->ball->eps / 10;
+    memset(f->momentum, 0, t->n * sizeof(float));
+    for (int k = 0; k < f->p->steps; k++) {
+        rng.step = (uint32_t)k + 1;
+        VT_TRY(gradient(o, f, &rng));
+        accumulate(f);
+        memcpy(f->g, f->momentum, t->n * sizeof(float));
+        if (t->ball->norm == VT_L1) vt_l1_drop_blocked(f->g, t->x_adv, t->n);
+        vt_ball_step(t->ball, f->step, f->g, alpha);
+        for (size_t i = 0; i < t->n; i++) t->x_adv[i] += f->step[i];
+        vt_ball_project(t->ball, t->x_adv);
+        if (f->p->ask == ASK_ALL || k == f->p->steps - 1) VT_TRY(ask(o, f));
+    }
+    return VT_OK;
+}
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    float *w = t->work;
+    size_t n = t->n;
+    flight f = {params_, t, w, w + n, w + 2 * n, w + 3 * n, w + 4 * n, w + 5 * n, -INFINITY};
+    memcpy(f.best, t->x, n * sizeof(float));
+    for (int r = 0; r < f.p->restarts && !vt_oracle_may_end(o); r++) {
+        vt_rng rng = t->rng;
+        rng.run = (uint32_t)r;
+        memcpy(t->x_adv, t->x, n * sizeof(float));
+        if (r > 0) vt_ball_start_inside(t->ball, &rng, t->x_adv);
+        VT_TRY(run_once(o, &f, rng));
+    }
+    memcpy(t->x_adv, f.best, n * sizeof(float));
+    return VT_OK;
+}
+
+const vt_attack_def vt_attack_def_transfer = {
+    .name = "transfer",
+    .summary = "momentum ascent on a surrogate (--surrogate WEIGHTS; without it a twin of the model)",
+    .reference = "Dong et al. 2018, algorithm 1 (MI-FGSM); diversity: Xie et al. 2019",
+    .norms = VT_CAN_ALL | VT_CAN_PATCH,
+    .white_box = false,
+    .surrogate = true,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .run = run,
+};

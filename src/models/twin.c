@@ -1,0 +1,41 @@
+#include "models/twin.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/rand.h"
+
+/* w [numel] of tensor i <- w + share rms(w) n */
+static vt_status move(float *w, size_t numel, int i, uint64_t seed, vt_err *e) {
+    /* the self-test's name for it, older than this file: its draws stay what they were */
+    vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("selftest twin"), .image = (uint32_t)i};
+    float *noise = vt_alloc((numel + 1) * sizeof *noise);
+    double s = 0;
+    if (!noise) return vt_fail(e, VT_E_MEMORY, "no memory for a twin of the model");
+    vt_rng_normals(&r, noise, numel);
+    for (size_t k = 0; k < numel; k++) s += (double)w[k] * (double)w[k];
+    double scale = VT_TWIN_SHARE * sqrt(s / (double)numel);
+    for (size_t k = 0; k < numel; k++) w[k] += (float)(scale * (double)noise[k]);
+    free(noise);
+    return VT_OK;
+}
+
+static vt_status fill(vt_model *out, const vt_model *m, uint64_t seed, vt_err *e) {
+    memcpy(out->w, m->w, m->params.total * sizeof(float));
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        if (p->ndim >= 2 && !p->buffer) VT_TRY(move(out->w + p->offset, p->numel, i, seed, e));
+    }
+    return vt_model_prepare(out, e);
+}
+
+vt_status vt_model_twin(vt_model **out, const vt_model *m, uint64_t seed, vt_err *e) {
+    vt_config c = m->config;
+    double usual = 1 / sqrt((double)c.dim / c.heads);
+    if (c.attn_scale > 4 * usual) c.attn_scale = usual;
+    VT_TRY(vt_model_new(out, &c, e));
+    vt_status s = fill(*out, m, seed, e);
+    if (s != VT_OK) vt_model_close(*out), *out = NULL;
+    return s;
+}
