@@ -1,7 +1,7 @@
 /* Transfer: the momentum iterative method (Dong et al. 2018, "Boosting Adversarial Attacks with Momentum", algorithm 1,
  * MI-FGSM) along a surrogate's gradients; the model itself is asked for logits alone. g <- mu g + grad / |grad|_1, then
- * x <- project(x + alpha sign(g)) in linf, x + alpha g / |g| in l2 (their section 3.3), SLIDE's sparse step in l1, as in
- * pgd. The result is the point, of those that the model was asked about, of its largest margin. */
+ * x <- project(x + alpha sign(g)) in linf, x + alpha g / |g| in l2 (their section 3.3), SLIDE's sparse step in l1, as
+ * in pgd. The result is the point, of those that the model was asked about, of its largest margin. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

@@ -31,9 +31,8 @@ typedef struct vt_oracle {
                      computed */
     const volatile sig_atomic_t *interrupt; /* nonzero: calls return VT_INTERRUPTED; NULL: never */
     int64_t forwards;                       /* forward passes asked for by themselves */
-    int64_t
-        gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x), the
-                      surrogate's among them */
+    int64_t gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x),
+                          the surrogate's among them */
     int64_t confirmations; /* double forwards of the stop rule */
     float *found;          /* [n] in-ball query misclassified in float32, of the largest margin so far; closest: the
                               nearest of those confirmed */

@@ -9,6 +9,7 @@
 #include "cli/eval_seeds.h"
 #include "cli/run_args.h"
 #include "cli/selftest.h"
+#include "cli/surrogate.h"
 #include "core/gemm.h"
 #include "core/threads.h"
 #include "eval/cost.h"
@@ -23,6 +24,7 @@
 typedef struct job {
     vt_eval v;
     vt_model *model;
+    vt_cli_surrogate surrogate;
     vt_dataset *data;
     int32_t *images;
     vt_attack attacks[64];
@@ -58,15 +60,18 @@ static vt_status unknown_profile(const char *name, vt_err *e) {
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* A surrogate that no attack of the run asks gets one that does. */
 static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     const char *spec;
-    bool individual = vt_cli_has(c, "individual");
+    bool individual = vt_cli_has(c, "individual"), used = !vt_cli_has(c, "surrogate");
     for (int i = 0; (spec = vt_cli_nth(c, "profile", i)); i++) {
         const vt_attack_def *def = vt_attack_find(spec);
         if (!def || !def->profile) return unknown_profile(spec, e);
         VT_TRY(add_attack(j, spec, individual, e));
     }
     for (int i = 0; (spec = vt_cli_nth(c, "attack", i)); i++) VT_TRY(add_attack(j, spec, individual, e));
+    for (int i = 0; i < j->v.n_attacks; i++) used = used || vt_attack_needs_surrogate(&j->attacks[i]);
+    if (!used) VT_TRY(add_attack(j, "transfer", false, e));
     j->v.attacks = j->attacks;
     return VT_OK;
 }
@@ -105,6 +110,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_wrap_model(&j->wrap, j->model, e));
     j->v.wrap = &j->wrap;
     VT_TRY(vt_cli_fit(c, j->model, j->data, j->images[0], &j->v.input, e));
+    VT_TRY(vt_cli_surrogate_open(&j->surrogate, c, vt_config_input(&j->model->config), e));
+    j->v.surrogate = j->surrogate.model, j->v.surrogate_name = j->surrogate.name;
     if (j->v.patch.size) VT_TRY(vt_patch_fit(&j->v.patch, &j->model->config, j->model->path, e));
     j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
     VT_TRY(vt_eval_check(&j->v, e));
@@ -289,6 +296,7 @@ static vt_status run_once(const vt_cli *c, vt_err *e) {
     vt_wrap_free(&j.wrap);
     free(j.images);
     vt_dataset_close(j.data);
+    vt_cli_surrogate_close(&j.surrogate);
     vt_model_close(j.model);
     return s;
 }
@@ -301,6 +309,8 @@ static const vt_arg args[] = {
     VT_DATA_ARG,
     {"attack", "SPEC", "name:key=value,..., or a list A+B+C; repeatable; none: clean accuracy only"},
     {"profile", "quick|standard|paranoid", "AutoAttack for less with a bound, AutoAttack, AutoAttack and more"},
+    {"surrogate", "WEIGHTS",
+     "another checkpoint, whose gradients transfer follows (an entry of its own if no --attack asks for it)"},
     {"individual", NULL, "run each attack of a list or ensemble on every image, as a row of its own"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
     {"norm", "linf|l2|l1", "threat model (default linf)"},

@@ -5,6 +5,7 @@
 #include "io/image_jpeg.h"
 #include "io/imagenet.h"
 #include "models/forms.h"
+#include "models/twin.h"
 
 __attribute__((format(printf, 2, 3))) static void note(json_t *notes, const char *format, ...) {
     char text[300];
@@ -88,4 +89,18 @@ void vt_describe_attacks(json_t *model, const vt_attack *attacks, int n, int cla
             }
             note(notes, "%s", text);
         }
+}
+
+void vt_describe_surrogate(json_t *header, const vt_model *surrogate, const char *name) {
+    json_t *notes = json_array(), *o;
+    if (surrogate) {
+        o = json_pack("{s:s,s:s}", "name", name ? name : "", "sha256", surrogate->sha256);
+        note(notes, "transfer: from %.100s (SHA-256 %s)", name ? name : "another model", surrogate->sha256);
+    } else {
+        o = json_pack("{s:s,s:f}", "name", "twin", "moved", VT_TWIN_SHARE);
+        note(notes, "transfer: from a twin of the checkpoint itself (weights moved by %g %%), no --surrogate given",
+             100 * VT_TWIN_SHARE);
+    }
+    keep(o, notes);
+    json_object_set_new(header, "surrogate", o);
 }

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include "attacks/attack.h"
 #include "io/dataset.h"
-#include "models/config.h"
+#include "models/model.h"
 
 /* Adds to the header's "data", where there is something to say: "preprocess" (text), "jpeg" (the decoder's name),
  * "head" (outputs, present, restricted), and "notes", the sentences that every report shows. outputs: of the model. */
@@ -25,5 +25,10 @@ void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, c
 
 /* Adds to the "notes" of the header's "model" what the attacks do differently because there are so few classes. */
 void vt_describe_attacks(json_t *model, const vt_attack *attacks, int n, int classes);
+
+/* Adds the header's "surrogate": whose gradients a transfer follows (NULL: the model's own twin), with the sentence
+ * that every report shows. A key of its own: "model" describes what is judged, and a run is verified without the
+ * surrogate. */
+void vt_describe_surrogate(json_t *header, const vt_model *surrogate, const char *name);
 
 #endif

@@ -13,11 +13,12 @@
 #include "eval/verify.h"
 #include "models/forms.h"
 #include "models/session.h"
+#include "models/twin.h"
 #include "core/version.h"
 
 /* One thread's tools: a classifier, an oracle and buffers. Made once, used for every image. */
 typedef struct worker {
-    vt_classifier model;
+    vt_classifier model, surrogate;
     vt_oracle oracle;
     float *x, *x_adv, *lo, *hi, *z, *work;
     double *z64;
@@ -50,9 +51,23 @@ static vt_task task_dims(const vt_eval *v) {
 
 static void worker_close(worker *w) {
     vt_oracle_close(&w->oracle);
-    vt_classifier_close(&w->model);
+    vt_classifier_close(&w->model), vt_classifier_close(&w->surrogate);
     free(w->x), free(w->x_adv), free(w->lo), free(w->hi), free(w->z), free(w->work), free(w->z64);
     memset(w, 0, sizeof *w);
+}
+
+/* Does an attack of the run need a surrogate? */
+static bool transfers(const vt_eval *v) {
+    bool any = false;
+    for (int i = 0; i < v->n_attacks; i++) any = any || vt_attack_needs_surrogate(&v->attacks[i]);
+    return any;
+}
+
+static vt_status open_surrogate(worker *w, const vt_eval *v, vt_err *e) {
+    VT_TRY(vt_classifier_open(&w->surrogate, v->surrogate, e));
+    if (v->data->restricted) VT_TRY(vt_classifier_restrict(&w->surrogate, v->data->head, v->data->classes, e));
+    w->oracle.surrogate = &w->surrogate;
+    return VT_OK;
 }
 
 static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
@@ -70,6 +85,7 @@ static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
     VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
     w->oracle.exhaustive = v->exhaustive;
     w->oracle.interrupt = v->interrupt;
+    if (transfers(v)) VT_TRY(open_surrogate(w, v, e));
     size_t bytes = dims.n * sizeof(float), k = (size_t)dims.classes;
     w->x = vt_alloc(bytes), w->x_adv = vt_alloc(bytes), w->lo = vt_alloc(bytes), w->hi = vt_alloc(bytes);
     w->z = vt_alloc(k * sizeof(float)), w->z64 = vt_alloc(k * sizeof(double)), w->work = vt_alloc(work * sizeof(float));
@@ -116,12 +132,28 @@ static vt_status can_look(const vt_eval *v, vt_err *e) {
     return VT_OK;
 }
 
+/* The surrogate is asked about the same pixels and the same label. */
+static vt_status check_surrogate(const vt_eval *v, vt_err *e) {
+    const vt_model *s = v->surrogate, *m = v->model;
+    if (!s) return VT_OK;
+    const char *path = s->path ? s->path : "the surrogate", *whose = m->path ? m->path : "the model";
+    int side = vt_config_input(&s->config), want = vt_config_input(&m->config);
+    if (s->config.classes != m->config.classes)
+        return vt_fail(e, VT_E_USAGE, "--surrogate %s has %d classes, must have %d, as %s", path, s->config.classes,
+                       m->config.classes, whose);
+    if (side != want)
+        return vt_fail(e, VT_E_USAGE, "--surrogate %s takes images of %d x %d pixels, must take %d x %d, as %s", path,
+                       side, side, want, want, whose);
+    return VT_OK;
+}
+
 vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
     int classes = v->model->config.classes;
     bool fits = v->data->classes_open ? v->data->classes <= classes : v->data->classes == classes;
     if (!v->data->head && !fits)
         return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d", v->data->path, v->data->classes,
                        v->model->path ? v->model->path : "", classes);
+    VT_TRY(check_surrogate(v, e));
     VT_TRY(check_attacks(v, e));
     VT_TRY(can_look(v, e));
     int label;
@@ -205,6 +237,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     double forward, gradient;
     vt_arch_find_f32(m->config.arch)->flops(&m->config, &forward, &gradient);
     json_object_set_new(header, "gradient_cost", json_real(gradient / forward));
+    if (transfers(v)) vt_describe_surrogate(header, v->surrogate, v->surrogate_name);
     return header;
 }
 
@@ -346,7 +379,7 @@ static vt_status run_all(const vt_eval *v, vt_ledger *l, worker *workers, vt_boa
     return VT_OK;
 }
 
-vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
+static vt_status run_with(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     vt_eval v = *v_;
     vt_board b = {0};
     if ((size_t)v.threads > v.n_images) v.threads = (int)v.n_images;
@@ -357,5 +390,17 @@ vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     for (int i = 0; workers && i < v.threads; i++) worker_close(&workers[i]);
     vt_board_close(&b);
     free(workers), free(todo);
+    return s;
+}
+
+vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
+    vt_eval v = *v_;
+    vt_model *twin = NULL;
+    if (!v.surrogate && transfers(v_)) {
+        VT_TRY(vt_model_twin(&twin, v.model, v.seed, e));
+        v.surrogate = twin;
+    }
+    vt_status s = run_with(&v, l, e);
+    vt_model_close(twin);
     return s;
 }

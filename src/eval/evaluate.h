@@ -23,6 +23,10 @@ typedef struct vt_radius {
 typedef struct vt_eval {
     const vt_model *model;
     const vt_wrap *wrap; /* a known cheat around it, whose other half has altered the model; NULL: none */
+    /* Another checkpoint, for attacks that transfer from one (transfer): of the same classes and input, seen without
+     * the wrap; and its name in reports. NULL: they transfer from a twin of the model (models/twin.h). */
+    const vt_model *surrogate;
+    const char *surrogate_name;
     const vt_dataset *data;
     vt_input_story input;
     const int32_t *images; /* ascending, distinct, each in [0, data->count) */

@@ -46,10 +46,13 @@ const char *vt_header_threat(const json_t *header, char *buf, size_t size) {
 }
 
 const char *vt_header_note(const json_t *header, size_t i) {
-    const json_t *data = json_object_get(json_object_get(header, "data"), "notes");
-    size_t n = json_array_size(data);
-    if (i < n) return json_string_value(json_array_get(data, i));
-    return json_string_value(json_array_get(json_object_get(json_object_get(header, "model"), "notes"), i - n));
+    static const char *const owners[] = {"data", "model", "surrogate"};
+    for (size_t k = 0; k < sizeof owners / sizeof *owners; k++) {
+        const json_t *notes = json_object_get(json_object_get(header, owners[k]), "notes");
+        if (i < json_array_size(notes)) return json_string_value(json_array_get(notes, i));
+        i -= json_array_size(notes);
+    }
+    return NULL;
 }
 
 void vt_summary_free(vt_summary *s) {

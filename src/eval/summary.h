@@ -81,8 +81,8 @@ const char *vt_header_text(const json_t *header, const char *key);
 vt_scoring vt_header_scoring(const json_t *header, int entry);
 /* What was allowed: "linf eps 8/255", "patch 16 x 16, count 1, anywhere". */
 const char *vt_header_threat(const json_t *header, char *buf, size_t size);
-/* Sentence i that every report has to say of data and model (preprocessing, classes, resolution of the attack); NULL
- * past the end. */
+/* Sentence i that every report has to say of data, model (preprocessing, classes, resolution of the attack) and
+ * surrogate; NULL past the end. */
 const char *vt_header_note(const json_t *header, size_t i);
 
 #endif
