@@ -21,6 +21,7 @@ static const float guard_word = -12345.5f;
 
 typedef struct bench {
     planted *p;
+    planted surrogate; /* the same function with counters of its own, without watchers and faults */
     vt_oracle o;
     vt_ball ball;
     float *x, *x_copy, *lo, *hi, *x_adv; /* x and x_adv have GUARD words behind them */
@@ -76,6 +77,8 @@ static inline void bench_open(bench *b, planted *p, uint32_t image, bool interio
     assert_int_equal(vt_oracle_open(&b->o, &p->c, NULL), VT_OK);
     b->o.interrupt = &p->flag;
     b->o.exhaustive = true;
+    b->surrogate.kept = floats(n);
+    b->o.surrogate = &b->surrogate.c;
     if (p->logits) b->label = predicted(p, b->x);
 }
 
@@ -85,7 +88,7 @@ static inline void bench_ball(bench *b, vt_norm norm, double eps) {
 
 static inline void bench_close(bench *b) {
     vt_oracle_close(&b->o);
-    free(b->x), free(b->x_copy), free(b->lo), free(b->hi), free(b->x_adv);
+    free(b->x), free(b->x_copy), free(b->lo), free(b->hi), free(b->x_adv), free(b->surrogate.kept);
 }
 
 static inline double distance(vt_norm norm, const float *a, const float *b, size_t n) {
@@ -104,10 +107,20 @@ static inline void assert_inside(const bench *b, const float *v) {
     for (size_t i = 0; i < b->p->n; i++) assert_true(v[i] >= 0 && v[i] <= 1);
 }
 
-/* One stage; checks what holds whatever the outcome: the input and the words behind every buffer are as
- * before, and the result is feasible when there is one. Buffers start as NaN, so that nothing is read before
- * it is written. */
-static inline vt_status bench_run(bench *b, const vt_attack_stage *s, bool gradients) {
+/* The surrogate becomes p as it stands now; its weights stay p's. */
+static inline void bench_surrogate(bench *b, const planted *p) {
+    float *kept = b->surrogate.kept;
+    b->surrogate = *p;
+    b->surrogate.kept = kept, b->surrogate.c.self = &b->surrogate, b->surrogate.c.tokens.self = &b->surrogate;
+    b->surrogate.watch = NULL, b->surrogate.watch_gradient = NULL;
+    b->surrogate.forwards = b->surrogate.keeps = b->surrogate.groups = b->surrogate.backwards = 0;
+    b->surrogate.forwards64 = b->surrogate.poison_after = b->surrogate.flag_after = 0;
+}
+
+/* One stage, from the surrogate that bench_surrogate made; checks what holds whatever the outcome: the input and the
+ * words behind every buffer are as before, and the result is feasible when there is one. Buffers start as NaN, so that
+ * nothing is read before it is written. */
+static inline vt_status bench_run_from(bench *b, const vt_attack_stage *s, bool gradients) {
     size_t n = b->p->n;
     vt_task t = {.x = b->x, .n = n, .height = b->p->height, .width = b->p->width, .classes = b->p->classes};
     t.label = b->label, t.ball = &b->ball, t.x_adv = b->x_adv;
@@ -129,6 +142,12 @@ static inline vt_status bench_run(bench *b, const vt_attack_stage *s, bool gradi
     if (st == VT_OK) assert_inside(b, b->x_adv);
     free(t.work);
     return st;
+}
+
+/* The same from a surrogate that is the classifier itself. */
+static inline vt_status bench_run(bench *b, const vt_attack_stage *s, bool gradients) {
+    bench_surrogate(b, b->p);
+    return bench_run_from(b, s, gradients);
 }
 
 /* A point that the oracle kept lies in the ball and is misclassified in float; after VT_STOP in double as

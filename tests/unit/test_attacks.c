@@ -49,7 +49,8 @@ static void each_stage(void (*f)(const vt_attack_stage *s, vt_norm norm, void *a
 static void assert_counts(const bench *b, const vt_attack_stage *s, vt_status st) {
     const planted *p = b->p;
     int64_t alone = p->forwards - p->keeps;
-    assert_int_equal(b->o.gradients, p->backwards);
+    assert_int_equal(b->o.gradients, p->backwards + b->surrogate.backwards);
+    assert_int_equal(s->def->surrogate ? p->backwards : b->surrogate.backwards, 0); /* one or the other */
     assert_int_equal(b->o.confirmations, p->forwards64);
     if (!strcmp(s->def->name, "deepfool"))
         assert_int_equal(b->o.forwards, p->forwards);
@@ -149,7 +150,8 @@ static void same_seed(const vt_attack_stage *s, vt_norm norm, void *arg) {
     assert_memory_equal(first, b.x_adv, p.n * sizeof(float));
     assert_true(hash == first_hash);
     bool random = strcmp(s->def->name, "fgsm") != 0 && !s->def->minimum_norm;
-    if (!strncmp(s->def->name, "fab", 3)) random = strstr(s->id, "restarts=2") != NULL; /* all but the first run */
+    if (!strncmp(s->def->name, "fab", 3) || s->def->surrogate)
+        random = strstr(s->id, "restarts=2") != NULL; /* all but the first run */
     b.seed++;
     assert_int_equal(bench_run(&b, s, true), VT_OK);
     assert_int_equal(hash != first_hash, random);
@@ -175,7 +177,11 @@ static void without_gradients(const vt_attack_stage *s, vt_norm norm, void *arg)
     bench_ball(&b, norm, 0.001);
     assert_int_equal(bench_run(&b, s, false), s->def->white_box ? VT_E_FORBIDDEN : VT_OK);
     assert_int_equal(p.backwards, 0);
-    assert_int_equal(b.o.gradients, 0);
+    assert_int_equal(b.o.gradients, b.surrogate.backwards);
+    assert_true(s->def->surrogate || !b.surrogate.backwards);
+    b.o.surrogate = NULL;
+    assert_int_equal(bench_run(&b, s, false), s->def->white_box || s->def->surrogate ? VT_E_FORBIDDEN : VT_OK);
+    assert_int_equal(p.backwards, 0);
     bench_close(&b);
     planted_free(&p);
 }

@@ -33,6 +33,7 @@ static void bench_open(bench *b, const vt_classifier *c, int h, int w, vt_patch 
     vt_ball_init(&b->ball, VT_LINF, 1, b->x, n, b->lo, b->hi);
     assert_int_equal(vt_oracle_open(&b->o, c, NULL), VT_OK);
     b->o.exhaustive = true;
+    b->o.surrogate = c; /* a planted classifier keeps one point, which a gradient is asked of at once */
     b->patch = patch;
     if (!patch.grid) b->patch.grid = 1;
     b->t = (vt_task){.x = b->x, .n = n, .height = h, .width = w, .classes = c->classes, .label = label};
@@ -150,7 +151,10 @@ static void check_attack(const vt_attack_def *def, int shape, int k) {
                       : planted_linear(&p, 5, hw[0], hw[1], (uint64_t)k));
     vt_patch patch = {.size = 2 + k % 2, .count = 1 + k % 3, .grid = k % 4 == 3 ? 2 + k % 2 : 1};
     char spec[160];
-    const char *budget = def->white_box ? "steps=6" : "queries=40", *where = wheres[def->white_box ? k % 5 : 2 + k % 3];
+    const char *budget = def->white_box || def->surrogate ? "steps=6" : "queries=40";
+    const char *where = wheres[def->white_box                 ? k % 5
+                               : def->surrogate && k % 4 == 0 ? 0 /* its saliency */
+                                                              : 2 + k % 3];
     snprintf(spec, sizeof spec, "%s:%s,where=%s,places=%d", def->name, budget, where, 1 + k % 2);
     bench b;
     bench_open(&b, &p.c, hw[0], hw[1], patch, k % 5, (uint64_t)k);
