@@ -130,6 +130,21 @@ from() {
     bad 2 "need --eps" -- eval "$W" --data "$D" --surrogate "$W"
 }
 
+@test "--restrict-classes restricts the surrogate too" {
+    p=photos/val f=$ROOT/tests/fixtures/images
+    mkdir -p $p/{n01440764,n03028079}
+    cp "$f/420.jpg" $p/n01440764/a.JPEG
+    cp "$f/grey.jpg" $p/n03028079/b.JPEG
+    for seed in 0 1; do
+        "$VITRINE" new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=1000 --seed $seed -o big$seed.safetensors >/dev/null
+    done
+    good eval big0.safetensors --data photos --preprocess squash:32 --restrict-classes --eps 64/255 --surrogate big0.safetensors --out r
+    says "(restricted)" "transfer: from big0.safetensors"
+    truth r/results.json '.clean.correct > 0 and .attacks[0].broken > 0'
+    [ "$(tail -n +2 r/ledger.jsonl | jq -s 'map(.pred) | max <= 1')" = true ]
+    good eval big0.safetensors --data photos --preprocess squash:32 --restrict-classes --eps 64/255 --surrogate big1.safetensors
+}
+
 @test "training and curves: transfer is no inner attack; a curve confirms from a twin" {
     bad 2 "attack.spec is 'transfer'" "uses no gradients" -- train "$ROOT/recipes/cifar10_at.yaml" --data "$SHAPES" --set attack.spec=transfer --out t
     good curve "$W" --data "$D" --images 0:5 --attacks fmn:steps=5 --confirm 8/255 --confirm-with transfer:steps=5 --out c
