@@ -13,6 +13,7 @@ static const char *const stages[] = {"apgd-ce:steps=100,restarts=5",
                                      "apgd-t:steps=200,targets=20,restarts=3,choose=malt",
                                      "fab:steps=100,restarts=5",
                                      "square:queries=20000,p_init=0.8,restarts=1",
+                                     "transfer:restarts=5",
                                      NULL};
 static const char *const stages_l1[] = {"apgd-ce:steps=100,restarts=5,large_eps=1",
                                         "apgd-t:steps=100,targets=9,restarts=1,large_eps=1",
@@ -23,11 +24,12 @@ static const char *const stages_l1[] = {"apgd-ce:steps=100,restarts=5,large_eps=
                                         "apgd-t:steps=200,targets=20,restarts=3,large_eps=1,choose=malt",
                                         "fab:steps=100,restarts=5",
                                         "square:queries=20000,p_init=0.8,restarts=1",
+                                        "transfer:restarts=5",
                                         NULL};
 
 const vt_attack_def vt_attack_def_paranoid = {
     .name = "paranoid",
-    .summary = "profile: AutoAttack, then more starts, targets, losses and queries",
+    .summary = "profile: AutoAttack, then more starts, targets, losses, queries, and transfer",
     .reference = "the list is ours; sources of its attacks as listed",
     .norms = VT_CAN_ALL,
     .white_box = true,

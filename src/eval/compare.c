@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "attacks/attack.h"
 #include "eval/board.h"
 #include "eval/summary.h"
 
@@ -99,6 +100,17 @@ static bool same_attack(const json_t *a, const json_t *b) {
            !strcmp(vt_header_text(a, "scoring"), vt_header_text(b, "scoring"));
 }
 
+/* The same id is the same attack only if it follows the same surrogate, where it follows one. */
+static bool same_source(const vt_ledger *a, const vt_ledger *b, const json_t *attack) {
+    const json_t *stages = json_object_get(attack, "stages");
+    if (json_equal(json_object_get(a->header, "surrogate"), json_object_get(b->header, "surrogate"))) return true;
+    for (size_t i = 0; i < json_array_size(stages); i++) {
+        const vt_attack_def *d = vt_attack_find(vt_header_text(json_array_get(stages, i), "name"));
+        if (d && d->surrogate) return false;
+    }
+    return true;
+}
+
 /* Two runs and the states of their images. */
 typedef struct side {
     const vt_ledger *ledger;
@@ -137,7 +149,7 @@ static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, siz
     for (int i = 0; i < a->board.n_entries; i++)
         for (int k = 0; k < b->board.n_entries && *n < most; k++) {
             const json_t *p = attack_at(a->ledger, (size_t)i);
-            if (!same_attack(p, attack_at(b->ledger, (size_t)k))) continue;
+            if (!same_attack(p, attack_at(b->ledger, (size_t)k)) || !same_source(a->ledger, b->ledger, p)) continue;
             vt_pair *row = &rows[(*n)++];
             one_row(row, vt_header_text(p, "name"), a, i + 1, b, k + 1, images);
             if (row->images < rows[0].images)

@@ -130,6 +130,16 @@ from() {
     bad 2 "need --eps" -- eval "$W" --data "$D" --surrogate "$W"
 }
 
+@test "compare: transfer from one surrogate is another attack than transfer from another; the rest is compared" {
+    from "$P" --attack fgsm --attack transfer:steps=3 --out a
+    from "$V" --attack fgsm --attack transfer:steps=3 --out b
+    good eval "$P" --data "$SHAPES" --images 0:20 --eps 8/255 --surrogate "$P" --attack fgsm --attack transfer:steps=3 --out c
+    good compare a b
+    [[ $output == *fgsm* && $output != *transfer* ]]
+    good compare a c
+    [[ $output == *fgsm* && $output == *transfer* ]]
+}
+
 @test "--restrict-classes restricts the surrogate too" {
     p=photos/val f=$ROOT/tests/fixtures/images
     mkdir -p $p/{n01440764,n03028079}
