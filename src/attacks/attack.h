@@ -42,7 +42,9 @@ typedef struct vt_attack_def {
     bool minimum_norm;                      /* looks for the nearest adversarial point, whatever the ball */
     bool looks;                             /* asks for attention: models without a view of it are refused */
     vt_where where;                         /* patch threat: what chooses the squares by default */
-    bool follows_steps;                     /* calls the task's before_step: ARD and PRM work with it */
+    bool
+        published; /* what a paper's released code ran: scored as there (VT_SCORE_PUBLISHED), wherever its point lies */
+    bool follows_steps; /* calls the task's before_step: ARD and PRM work with it */
     size_t params_size;
     const vt_opt *opts;                                          /* ends at key NULL */
     size_t (*work_len)(const void *params, const vt_task *dims); /* floats; NULL: none (dims: sizes alone are set) */

@@ -58,7 +58,7 @@ static vt_status direction(vt_oracle *o, const params *p, const vt_task *t, floa
     vt_loss loss = vt_oracle_loss(o, VT_LOSS_CE);
     float value;
     VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, NULL, &value, ce));
-    normalise(ce, t, tokens->std);
+    normalise(ce, t, o->model->std);
     memcpy(sum, ce, t->n * sizeof *sum);
     if (p->attention == 0) return VT_OK;
     const vt_squares *s = t->ball->squares;
@@ -70,7 +70,7 @@ static vt_status direction(vt_oracle *o, const params *p, const vt_task *t, floa
     for (int l = first; l <= (last > first ? last : first); l++) {
         a.first = a.last = l;
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, NULL, &value, g));
-        normalise(g, t, tokens->std);
+        normalise(g, t, o->model->std);
         add_projected(sum, g, ce, t->n, p);
     }
     return VT_OK;
@@ -93,7 +93,7 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t) {
     for (int i = 0; i < p->steps; i++) {
         VT_TRY(direction(o, p, t, sum, ce, g));
         double lr = p->lr * pow(p->decay, (double)(i / p->every));
-        adam(t, m, v, sum, i, lr, o->model->tokens.std);
+        adam(t, m, v, sum, i, lr, o->model->std);
     }
     return vt_oracle_logits(o, t->x_adv, NULL);
 }

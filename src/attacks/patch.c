@@ -97,8 +97,8 @@ static vt_status pixel_map(vt_oracle *o, const vt_task *t, int where, bool surro
     if (surrogate) tokens = &o->surrogate->tokens;
     memset(map, 0, area * sizeof *map);
     for (size_t i = 0; i < t->n; i++) {
-        double std = tokens->std[i / area];
-        map[i % area] += (float)(std > 0 ? std : 1) * fabsf(scratch[i]);
+        double std = tokens->layers ? o->model->std[i / area] : 1;
+        map[i % area] += (float)std * fabsf(scratch[i]);
     }
     return VT_OK;
 }

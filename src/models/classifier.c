@@ -52,7 +52,6 @@ static vt_tokens tokens(vit *v) {
     return (vt_tokens){.layers = v->s->pull_blocks,
                        .side = vt_config_side(c),
                        .prefix = vt_config_prefix(c),
-                       .std = {c->std[0], c->std[1], c->std[2]},
                        .self = v,
                        .mean = attention_mean,
                        .loss = attention_loss};
@@ -82,6 +81,7 @@ static vt_status open(vt_classifier *c, const vt_model *m, bool twin, vt_err *e)
         close(v);
         return st;
     }
+    const vt_config *f = &m->config;
     *c = (vt_classifier){.classes = v->classes,
                          .pixels = v->pixels,
                          .self = v,
@@ -90,6 +90,10 @@ static vt_status open(vt_classifier *c, const vt_model *m, bool twin, vt_err *e)
                          .backward = backward,
                          .tokens = tokens(v),
                          .close = close};
+    for (int k = 0; k < 3; k++) {
+        int inside = f->bgr ? 2 - k : k; /* the plane that is normalised is reversed before */
+        c->mean[k] = f->mean[inside], c->std[k] = f->std[inside];
+    }
     return VT_OK;
 }
 

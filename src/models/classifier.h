@@ -15,7 +15,6 @@ struct vt_session_f32;
  * `self` is the network's own. */
 typedef struct vt_tokens {
     int layers, side, prefix; /* blocks; patches a side; tokens before the patches in the last block */
-    double std[3];            /* of the normalisation inside the model */
     void *self;
     /* After a kept call: out [side*side] = mean attention that heads and queries of a block pay to each patch. */
     void (*mean)(void *self, int layer, float *out);
@@ -32,6 +31,7 @@ typedef struct vt_classifier {
     void (*logits64)(void *self, const float *x, double *z);
     /* after a kept call: *value = loss, dx [pixels] = d loss / dx, as often as wanted */
     void (*backward)(void *self, const vt_loss *loss, float *value, float *dx);
+    double mean[3], std[3]; /* of the normalisation inside the model, for each plane of x; std 0: there is none */
     vt_tokens tokens;
     /* A new image begins, with this key: a classifier that draws random numbers (wrap_noise) starts anew. [may be NULL]
      */

@@ -103,10 +103,10 @@ static inline bool planted_init(planted *p, int classes, int height, int width) 
     *p = (planted){.classes = classes, .height = height, .width = width, .n = 3 * (size_t)height * (size_t)width};
     p->c = (vt_classifier){.classes = classes, .pixels = p->n, .self = p, .logits = planted_logits};
     p->c.logits64 = planted_logits64, p->c.backward = planted_backward;
+    for (int k = 0; k < 3; k++) p->c.mean[k] = 0.4 + 0.05 * k, p->c.std[k] = 0.25;
     p->c.tokens = (vt_tokens){.layers = 3,
                               .side = height > 1 && width > 1 ? 2 : 1,
                               .prefix = 1,
-                              .std = {0.25, 0.25, 0.25},
                               .self = p,
                               .mean = planted_mean,
                               .loss = planted_attention_loss};

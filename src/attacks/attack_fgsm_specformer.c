@@ -1,0 +1,56 @@
+/* FGSM as SpecFormer's released evaluator runs it: its loader hands out normalised images X = (x - mean) / std, and on
+ * those it uses the eps and the box of pixels,
+ *     X' = clip_[0,1]( clip_[X - eps, X + eps]( X + eps sgn(dCE/dX) ) ).
+ * So a pixel moves by std * eps (a quarter of it), and all that is darker than the mean becomes the mean, all that is
+ * brighter than mean + std becomes mean + std, adversarial or not. Its point, in pixels again, may lie anywhere: it is
+ * scored as published. algorithms.md A.1.4. */
+#include <stddef.h>
+#include <string.h>
+#include "attacks/attack.h"
+
+typedef struct params {
+    double eps;
+} params;
+
+static const vt_opt opts[] = {
+    {"eps", "radius, in normalised units, as released; 0: the run's", VT_OPT_REAL, offsetof(params, eps), 0, 0, 1, NULL,
+     NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return t->n;
+}
+
+static double within(double v, double lo, double hi) { return v < lo ? lo : v > hi ? hi : v; }
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    const params *p = params_;
+    const vt_classifier *m = o->model;
+    float *g = t->work, value;
+    double eps = p->eps > 0 ? p->eps : t->ball->eps;
+    vt_loss ce = vt_oracle_loss(o, VT_LOSS_CE);
+    if (!(m->std[0] > 0)) return VT_E_FORBIDDEN; /* no normalisation that could be seen */
+    VT_TRY(vt_oracle_gradient(o, t->x, &ce, NULL, &value, g));
+    for (size_t i = 0; i < t->n; i++) {
+        double mean = m->mean[i / (t->n / 3)], std = m->std[i / (t->n / 3)];
+        /* std > 0, so that the gradient's sign is that of the normalised input */
+        double x = ((double)t->x[i] - mean) / std, sign = g[i] > 0 ? 1 : g[i] < 0 ? -1 : 0;
+        t->x_adv[i] = (float)(within(within(x + eps * sign, x - eps, x + eps), 0, 1) * std + mean);
+    }
+    return vt_oracle_logits(o, t->x_adv, NULL);
+}
+
+const vt_attack_def vt_attack_def_fgsm_specformer = {
+    .name = "fgsm-specformer",
+    .summary = "SpecFormer's released FGSM: eps and box of pixels on the normalised image",
+    .reference = "Hu et al. 2024 (ECCV), SpecFormer, released evaluator",
+    .norms = VT_CAN_LINF,
+    .white_box = true,
+    .published = true,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .run = run,
+};

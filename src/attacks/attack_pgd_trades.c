@@ -1,0 +1,56 @@
+/* PGD-20 as TRADES' released evaluator runs it: eps 0.031 (8/255 = 0.03137 rounded down) with steps of 0.003; a start
+ * uniform in the ball that may leave the box, where the first gradient is taken; the last iterate alone is scored. The
+ * start is pgd's draw, so that beside pgd the evaluator is all that differs. */
+#include <stddef.h>
+#include <string.h>
+#include "attacks/attack.h"
+
+typedef struct params {
+    int steps;
+    double alpha, eps;
+} params;
+
+static const vt_opt opts[] = {
+    {"steps", "gradient steps", VT_OPT_INT, offsetof(params, steps), 20, 1, 100000, NULL, NULL},
+    {"alpha", "step size in pixel units", VT_OPT_REAL, offsetof(params, alpha), 0.003, 0, 1, NULL, NULL},
+    {"eps", "radius; 0: the run's", VT_OPT_REAL, offsetof(params, eps), 0.031, 0, 1, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return 4 * t->n;
+}
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    const params *p = params_;
+    float *g = t->work, *step = g + t->n, *lo = step + t->n, *hi = lo + t->n, value;
+    vt_loss ce = vt_oracle_loss(o, VT_LOSS_CE);
+    vt_ball ball;
+    vt_ball_init(&ball, VT_LINF, p->eps > 0 ? p->eps : t->ball->eps, t->x, t->n, lo, hi);
+    vt_rng rng = t->rng;
+    rng.purpose = vt_rng_purpose("pgd"), rng.run = 0;
+    vt_rng_uniforms(&rng, t->x_adv, t->n);
+    for (size_t i = 0; i < t->n; i++) t->x_adv[i] = t->x[i] + (float)ball.eps * (2 * t->x_adv[i] - 1); /* no box */
+    for (int k = 0; k < p->steps; k++) {
+        if (t->before_step) t->before_step(t->ctx, k, t->x_adv);
+        VT_TRY(vt_oracle_gradient(o, t->x_adv, &ce, NULL, &value, g));
+        vt_ball_step(&ball, step, g, p->alpha);
+        for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
+        vt_ball_project(&ball, t->x_adv);
+    }
+    return vt_oracle_logits(o, t->x_adv, NULL);
+}
+
+const vt_attack_def vt_attack_def_pgd_trades = {
+    .name = "pgd-trades",
+    .summary = "TRADES' released PGD-20: eps 0.031, the last iterate scored",
+    .reference = "Zhang et al. 2019 (ICML), TRADES, released evaluator",
+    .norms = VT_CAN_LINF,
+    .white_box = true,
+    .published = true,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .run = run,
+};
