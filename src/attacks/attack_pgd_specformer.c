@@ -34,7 +34,7 @@ static size_t work_len(const void *p, const vt_task *t) {
     return 5 * t->n + (size_t)t->classes;
 }
 
-/* Ascends from t->x_adv until the image is misclassified; *loss: where it ends. */
+/* Ascends from t->x_adv until the image is misclassified; *loss: where it ends (not clamped: below 0 is below 0). */
 static vt_status climb(vt_oracle *o, const params *p, const vt_task *t, const vt_ball *ball, float *loss) {
     float *g = t->work, *step = g + t->n, *z = t->work + 5 * t->n;
     bool cw = p->loss == 1, frozen = false;
@@ -54,7 +54,6 @@ static vt_status climb(vt_oracle *o, const params *p, const vt_task *t, const vt
         VT_TRY(vt_oracle_logits(o, t->x_adv, z));
         *loss = vt_loss_eval_f32(NULL, &kind, z, t->classes);
     }
-    if (cw && *loss < CLAMP) *loss = CLAMP;
     return VT_OK;
 }
 

@@ -48,7 +48,8 @@ static vt_model *fixture_model(double gain) {
 
 /* The task's before_step: sets where a restart begins, and compares all that follows with the reference. */
 typedef struct replay {
-    const double *starts, *path; /* of this image: start r at r * stride, point k of r at (r * (STEPS + 1) + k) * stride */
+    const double *starts,
+        *path; /* of this image: start r at r * stride, point k of r at (r * (STEPS + 1) + k) * stride */
     size_t stride;
     int restart, k;
     const char *name;
@@ -346,7 +347,8 @@ static void test_normalised_fgsm(void **state) {
     assert_int_equal(vt_attack_parse(&a, "fgsm-specformer", VT_LINF, NULL), VT_OK);
     assert_int_equal(vt_attack_parse(&plain, "fgsm", VT_LINF, NULL), VT_OK);
     float work[4 * PIXELS], adv[PIXELS], g[PIXELS];
-    vt_task t = {.x = b.x, .n = PIXELS, .height = SIDE, .width = SIDE, .classes = 10, .label = b.label, .ball = &b.ball};
+    vt_task t =
+        {.x = b.x, .n = PIXELS, .height = SIDE, .width = SIDE, .classes = 10, .label = b.label, .ball = &b.ball};
     t.work = work, t.x_adv = adv;
     b.o.judging = false;
     vt_oracle_reset(&b.o, &b.ball, b.label, true);
@@ -358,7 +360,7 @@ static void test_normalised_fgsm(void **state) {
         double mean = p.c.mean[i / 64], std = p.c.std[i / 64], v = ((double)b.x[i] - mean) / std;
         double moved = fmin(fmax(v + 8.0 / 255 * (g[i] > 0 ? 1 : -1), 0), 1);
         t_le(fabs((double)adv[i] - (mean + std * moved)), 1e-7, "pixel %d", i); /* one rounding to float */
-        dark += (double)b.x[i] < mean - 0.01, bright += (double)b.x[i] > mean + std + 0.01;
+        dark += (double)b.x[i]<mean - 0.01, bright += (double)b.x[i]> mean + std + 0.01;
         between += moved > 0 && moved < 1;
         assert_true((double)adv[i] >= mean - 1e-7 && (double)adv[i] <= mean + std + 1e-7);
     }
@@ -397,10 +399,10 @@ static void test_reversed_channels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),       cmocka_unit_test(test_clamp),
-        cmocka_unit_test(test_bookkeeping),     cmocka_unit_test(test_frozen),
-        cmocka_unit_test(test_last_iterate),    cmocka_unit_test(test_beside_pgd),
-        cmocka_unit_test(test_wild_start),      cmocka_unit_test(test_normalised_fgsm),
+        cmocka_unit_test(test_reference),         cmocka_unit_test(test_clamp),
+        cmocka_unit_test(test_bookkeeping),       cmocka_unit_test(test_frozen),
+        cmocka_unit_test(test_last_iterate),      cmocka_unit_test(test_beside_pgd),
+        cmocka_unit_test(test_wild_start),        cmocka_unit_test(test_normalised_fgsm),
         cmocka_unit_test(test_reversed_channels),
     };
     return cmocka_run_group_tests_name("published", tests, NULL, NULL);
