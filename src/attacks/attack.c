@@ -229,6 +229,18 @@ static size_t part_length(const char *spec) {
     return n;
 }
 
+/* A published evaluator is a whole evaluation: it has no survivors to leave to others, and takes no others'. */
+static vt_status score(vt_attack *a, vt_err *e) {
+    const vt_attack_stage *s = a->stages;
+    while (s < a->stages + a->n_stages && !s->def->published) s++;
+    if (s == a->stages + a->n_stages) return VT_OK;
+    if (a->n_stages > 1 || s->share < 1)
+        return vt_fail(e, VT_E_USAGE, "attack %s is scored as published, on all images: it stands in no list%s",
+                       s->def->name, s->share < 1 ? " and takes no share" : "");
+    a->scoring = VT_SCORE_PUBLISHED;
+    return VT_OK;
+}
+
 static vt_status parse(vt_attack *out, const char *spec, threat t, vt_err *e) {
     memset(out, 0, sizeof *out);
     out->stages = calloc(VT_ATTACK_STAGES, sizeof *out->stages);
@@ -242,6 +254,7 @@ static vt_status parse(vt_attack *out, const char *spec, threat t, vt_err *e) {
         spec += n + more;
     }
     if (st == VT_OK) st = shares_fit(out, e);
+    if (st == VT_OK) st = score(out, e);
     for (int i = 0; i < out->n_stages && st == VT_OK; i++)
         snprintf(out->id + strlen(out->id), sizeof out->id - strlen(out->id), "%s%s", i ? "+" : "", out->stages[i].id);
     if (st != VT_OK) vt_attack_free(out);
@@ -258,6 +271,7 @@ vt_status vt_attack_parse_patch(vt_attack *out, const char *spec, vt_err *e) {
 
 vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e) {
     *out = (vt_attack){.def = a->stages[k].def, .n_stages = 1, .stages = calloc(1, sizeof *out->stages)};
+    out->scoring = a->scoring;
     if (!out->stages) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", out->def->name);
     out->stages[0] = a->stages[k];
     a->stages[k].params = NULL;

@@ -58,6 +58,9 @@ static vt_status add(job *j, const char *option, const char *list, double eps, c
         VT_TRY(vt_attack_parse(a, spec, j->v.norm, e));
         j->v.n_attacks++;
         j->radii[i] = (vt_radius){eps, text ? text : ""};
+        if (a->scoring != VT_SCORE_BALL)
+            return vt_fail(e, VT_E_USAGE, "--%s %s: a curve is made of points of balls, not of a paper's evaluator",
+                           option, a->id);
         if (a->stages[a->n_stages - 1].share < 1)
             return vt_fail(e, VT_E_USAGE, "--%s %s: a curve is made of all images, so share must be 1", option, a->id);
         if (text) {

@@ -17,6 +17,7 @@
 #include "eval/evaluate.h"
 #include "eval/expect.h"
 #include "eval/files.h"
+#include "eval/published.h"
 #include "eval/save_adv.h"
 #include "eval/seal.h"
 
@@ -31,6 +32,8 @@ typedef struct job {
     vt_wrap wrap;
     vt_ledger *ledger;
     json_t *header;
+    const vt_paper *paper;               /* --as-published, or NULL */
+    int published[VT_PUBLISHED_ROWS][2]; /* its rows' entries, as published and corrected */
 } job;
 
 /* One entry, or with --individual one for each stage. */
@@ -60,6 +63,43 @@ static vt_status unknown_profile(const char *name, vt_err *e) {
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* The entry of this attack under the row's name: one of those from `first` on, or a new one. */
+static vt_status paper_entry(job *j, const char *spec, const char *label, int first, int *entry, vt_err *e) {
+    VT_TRY(add_attack(j, spec, false, e));
+    vt_attack *a = &j->attacks[j->v.n_attacks - 1];
+    *entry = j->v.n_attacks;
+    snprintf(a->name, sizeof a->name, "%s", label);
+    for (int i = first; i < j->v.n_attacks - 1; i++) {
+        if (strcmp(j->attacks[i].id, a->id) || j->attacks[i].scoring != a->scoring) continue;
+        *entry = i + 1;
+        vt_attack_free(a);
+        j->v.n_attacks--;
+        break;
+    }
+    return VT_OK;
+}
+
+/* --as-published PAPER: for each row of its tables the evaluator that was run, and the corrected one. */
+static vt_status parse_paper(job *j, const vt_cli *c, vt_err *e) {
+    const char *name = vt_cli_get(c, "as-published"), *eps_text = vt_cli_get(c, "eps");
+    double eps = 0;
+    if (!name) return VT_OK;
+    VT_TRY(vt_paper_find(&j->paper, name, e));
+    if (vt_cli_nth(c, "as-published", 1)) return vt_fail(e, VT_E_USAGE, "give --as-published once: one paper a run");
+    if (vt_cli_has(c, "exhaustive"))
+        return vt_fail(e, VT_E_USAGE, "--as-published %s compares with a scoring that --exhaustive changes: give one",
+                       name);
+    if (j->v.norm == VT_LINF && !j->v.patch.size) VT_TRY(vt_cli_eps(eps_text, j->v.norm, &eps, e));
+    VT_TRY(vt_paper_fits(j->paper, j->v.norm, vt_cli_get(c, "threat"), eps, eps_text, e));
+    int first = j->v.n_attacks;
+    for (int i = 0; i < VT_PUBLISHED_ROWS && j->paper->rows[i].label; i++) {
+        const vt_published_row *r = &j->paper->rows[i];
+        VT_TRY(paper_entry(j, r->published, r->label, first, &j->published[i][0], e));
+        VT_TRY(paper_entry(j, r->corrected, r->label, first, &j->published[i][1], e));
+    }
+    return VT_OK;
+}
+
 /* A surrogate that no attack of the run asks gets one that does. */
 static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     const char *spec;
@@ -72,6 +112,7 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     for (int i = 0; (spec = vt_cli_nth(c, "attack", i)); i++) VT_TRY(add_attack(j, spec, individual, e));
     for (int i = 0; i < j->v.n_attacks; i++) used = used || vt_attack_needs_surrogate(&j->attacks[i]);
     if (!used) VT_TRY(add_attack(j, "transfer", false, e));
+    VT_TRY(parse_paper(j, c, e));
     j->v.attacks = j->attacks;
     return VT_OK;
 }
@@ -116,7 +157,9 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
     VT_TRY(vt_eval_check(&j->v, e));
     j->header = vt_eval_header(&j->v);
-    return j->header ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    if (!j->header) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    if (j->paper) vt_published_describe(j->header, j->paper, j->published);
+    return VT_OK;
 }
 
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
@@ -311,6 +354,8 @@ static const vt_arg args[] = {
     {"profile", "quick|standard|paranoid", "AutoAttack for less with a bound, AutoAttack, AutoAttack and more"},
     {"surrogate", "WEIGHTS",
      "another checkpoint, whose gradients transfer follows (an entry of its own if no --attack asks for it)"},
+    {"as-published", "PAPER",
+     "what it ran, beside the same corrected: specformer, mo2022 (-imagenet: its steps), trades"},
     {"individual", NULL, "run each attack of a list or ensemble on every image, as a row of its own"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
     {"norm", "linf|l2|l1", "threat model (default linf)"},

@@ -18,6 +18,9 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_norm(c, &j->v.norm, e));
     VT_TRY(vt_cli_eps(vt_cli_get(c, "eps"), j->v.norm, &j->v.eps, e));
     VT_TRY(vt_attack_parse(&j->attack, spec ? spec : "autoattack", j->v.norm, e));
+    if (j->attack.scoring != VT_SCORE_BALL)
+        return vt_fail(e, VT_E_USAGE, "attack %s is a paper's evaluator, scored as published: it tests no gradients",
+                       j->attack.name);
     if (vt_cli_get(c, "wrap")) VT_TRY(vt_wrap_parse(&j->wrap, vt_cli_get(c, "wrap"), e));
     j->v.eps_text = vt_cli_get(c, "eps");
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));

@@ -233,6 +233,7 @@ json_t *vt_eval_header(const vt_eval *v) {
                                       "aligned", v->patch.aligned));
     vt_describe_input(json_object_get(header, "model"), &v->model->config, v->data, &v->input);
     vt_describe_attacks(json_object_get(header, "model"), v->attacks, v->n_attacks, outputs(v));
+    if (!v->radii && !v->patch.size) vt_describe_radius(json_object_get(header, "model"), v->norm, v->eps);
     describe_wrap(header, v);
     double forward, gradient;
     vt_arch_find_f32(m->config.arch)->flops(&m->config, &forward, &gradient);

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "eval/metrics.h"
-#include "eval/summary.h"
+#include "eval/published.h"
 
 static json_t *interval(int64_t count, int64_t total) {
     double low, high;
@@ -60,6 +60,24 @@ static bool elsewhere(const char *key) {
     return false;
 }
 
+/* As published beside corrected. */
+static json_t *published_json(const vt_summary *s) {
+    json_t *o = json_copy(json_object_get(s->header, "as_published")), *rows = json_array();
+    vt_published_pair p;
+    for (int i = 0; vt_published_pair_at(s, i, &p); i++) {
+        json_t *row = json_copy(json_array_get(json_object_get(o, "rows"), (size_t)i));
+        json_object_set_new(row, "published_right", json_integer((json_int_t)p.published));
+        json_object_set_new(row, "corrected_right", json_integer((json_int_t)p.corrected));
+        json_object_set_new(row, "total", json_integer((json_int_t)p.total));
+        json_object_set_new(row, "published_percent", share(p.published, p.total));
+        json_object_set_new(row, "corrected_percent", share(p.corrected, p.total));
+        json_object_set_new(row, "points", json_real(p.points));
+        json_array_append_new(rows, row);
+    }
+    json_object_set_new(o, "rows", rows);
+    return o;
+}
+
 static void write(FILE *f, const vt_summary *s) {
     json_t *o = json_object();
     const char *key;
@@ -83,6 +101,7 @@ static void write(FILE *f, const vt_summary *s) {
         json_object_set_new(o, "worst_case_8bit",
                             json_pack("{s:I,s:I,s:o}", "robust", (json_int_t)s->worst_eight_bit, "total",
                                       (json_int_t)s->total, "percent", share(s->worst_eight_bit, s->total)));
+    if (json_object_get(s->header, "as_published")) json_object_set_new(o, "as_published", published_json(s));
     json_dumpf(o, f, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     fputc('\n', f);
     json_decref(o);

@@ -1,6 +1,22 @@
 /* The table on the terminal. */
 #include <string.h>
-#include "eval/summary.h"
+#include "eval/published.h"
+
+/* As published beside corrected. */
+static void published(FILE *f, const vt_summary *s) {
+    char title[200], a[40], b[40];
+    vt_published_pair p;
+    if (!vt_published_title(s, title, sizeof title)) return;
+    fprintf(f, "\n%s\n%-8s %15s %8s %15s %8s %11s\n", title, "", "as published", "%", "corrected", "%", "difference");
+    for (int i = 0; vt_published_pair_at(s, i, &p); i++) {
+        double all = p.total ? (double)p.total : 1;
+        snprintf(a, sizeof a, "%lld / %lld", (long long)p.published, (long long)p.total);
+        snprintf(b, sizeof b, "%lld / %lld", (long long)p.corrected, (long long)p.total);
+        fprintf(f, "%-8s %15s %8.2f %15s %8.2f %+11.2f\n", p.label, a, 100 * (double)p.published / all, b,
+                100 * (double)p.corrected / all, p.points);
+    }
+    for (int i = 0; vt_published_pair_at(s, i, &p); i++) fprintf(f, "%s%s: %s\n", i ? "" : "\n", p.label, p.why);
+}
 
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
@@ -27,19 +43,19 @@ static void write(FILE *f, const vt_summary *s) {
             fprintf(f, " %10lld %11lld %11lld", (long long)r.borderline, (long long)r.gradients, (long long)r.forwards);
         fputc('\n', f);
     }
+    char text[600];
     for (int i = 0; i < s->n_entries; i++) {
         fprintf(f, "%s%s", i ? "" : "\n", s->entries[i].n_stages > 1 ? "" : "  ");
         if (s->entries[i].n_stages > 1) {
             fprintf(f, "  %s:\n", s->entries[i].name);
             for (int k = 0; k < s->entries[i].n_stages; k++) fprintf(f, "    %s\n", s->entries[i].stages[k].id);
         } else {
-            fprintf(f, "%s%s%s\n", s->entries[i].name, " = ", s->entries[i].id);
+            fprintf(f, "%s = %s\n", vt_entry_label(&s->entries[i], text, sizeof text), s->entries[i].id);
         }
         if (s->entries[i].invalid)
             fprintf(f, "  WARNING: %lld points of %s left the ball: an error of the attack; counted as robust\n",
                     (long long)s->entries[i].invalid, s->entries[i].name);
     }
-    char text[600];
     for (int i = 0; i < s->n_entries; i++) {
         if (!vt_entry_open_text(s, &s->entries[i], text, sizeof text)) continue;
         fprintf(f, "\n%s\n", text);
@@ -47,6 +63,7 @@ static void write(FILE *f, const vt_summary *s) {
             fprintf(f, "%s cost %.0f forward-equivalents, a gradient counted as %.2f forwards\n", s->entries[i].name,
                     s->entries[i].cost, s->gradient_cost);
     }
+    published(f, s);
     if (s->pending) fprintf(f, "\nincomplete: %lld image-stages are still to be done\n", (long long)s->pending);
 }
 

@@ -244,6 +244,11 @@ bool vt_entry_open_text(const vt_summary *s, const vt_entry_summary *en, char *t
     return true;
 }
 
+const char *vt_entry_label(const vt_entry_summary *en, char *text, size_t size) {
+    snprintf(text, size, "%.31s%s", en->name, en->scoring == VT_SCORE_PUBLISHED ? ", as published" : "");
+    return text;
+}
+
 static bool special_row(const vt_summary *s, int past, vt_row *r) {
     int balls = 0;
     for (int k = 0; k < s->n_entries; k++) balls += s->entries[k].scoring == VT_SCORE_BALL;
@@ -269,7 +274,7 @@ bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
             int parts = en->n_stages > 1 ? en->n_stages : 0;
             if (i == at) {
                 found = true;
-                snprintf(r->label, sizeof r->label, "%s", en->name);
+                vt_entry_label(en, r->label, sizeof r->label);
                 r->count = en->robust, r->borderline = en->borderline, r->gradients = en->gradients,
                 r->forwards = en->forwards;
             } else if (i <= at + parts) {

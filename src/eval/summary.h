@@ -70,6 +70,8 @@ typedef struct vt_row {
 } vt_row;
 bool vt_summary_row(const vt_summary *s, int i, vt_row *r);
 
+/* The entry's name, and what its verdicts are about where that is not the ball. */
+const char *vt_entry_label(const vt_entry_summary *en, char *text, size_t size);
 /* What a profile's samples leave open, in a sentence; false: the entry is no profile and has no sample. */
 bool vt_entry_open_text(const vt_summary *s, const vt_entry_summary *en, char *text, size_t size);
 /* "AutoAttack-equivalent" or "quick estimate". */

@@ -266,10 +266,14 @@ static vt_status check_spec(const char *key, const char *spec, int norm, vt_stag
     if (vt_attack_parse(&a, spec, (vt_norm)norm, &why) != VT_OK) return vt_fail(e, why.code, "%s: %s", key, why.text);
     int stages = a.n_stages;
     bool white_box = a.stages[0].def->white_box, sampled = a.stages[0].share < 1;
+    bool published = a.scoring != VT_SCORE_BALL;
     facts->follows_steps = a.stages[0].def->follows_steps;
     facts->random_start = strstr(a.stages[0].id, "random_start=1") != NULL;
     vt_attack_free(&a);
-    if (stages == 1 && white_box && !sampled) return VT_OK;
+    if (stages == 1 && white_box && !sampled && !published) return VT_OK;
+    if (published)
+        return vt_fail(e, VT_E_USAGE,
+                       "%s is '%s', a paper's evaluator, which is no training attack: such as pgd:steps=10", key, spec);
     if (sampled)
         return vt_fail(e, VT_E_USAGE, "%s is '%s', but training attacks every image: share must be 1", key, spec);
     return vt_fail(e, VT_E_USAGE, "%s is '%s', which %s, must be one attack that uses gradients, such as pgd:steps=10",
