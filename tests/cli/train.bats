@@ -382,6 +382,7 @@ END
     no 2 "probe.eps is 2," "did you mean 2/255?" -- --set probe.images=4 --set probe.eps=2
     no 2 "attack.ard is 1, must be 0" "no inner attack" -- --set attack.ard=1
     no 2 "objective mart takes one label" "label_smoothing=0 (it is 0.1)" -- --set objective=mart --set attack.eps=8/255 --set label_smoothing=0.1
+    no 2 "attack.spec" "a paper's evaluator" -- --set objective=at --set attack.eps=8/255 --set attack.spec=pgd-trades
     no 2 "attack.spec" "uses no gradients" -- --set objective=at --set attack.eps=8/255 --set attack.spec=square
     no 2 "attack.spec" "pgdd" -- --set objective=at --set attack.eps=8/255 --set attack.spec=pgdd
     no 2 "schedule.drops is '0.9,0.5'" -- --set schedule.drops=0.9,0.5
