@@ -9,7 +9,8 @@
     "published: on the normalised image with the eps and box of pixels, so that a pixel moves by std * eps and every " \
     "one darker than the mean or brighter than mean + std is replaced"
 #define WHY_PGD                                                                                                        \
-    "published: an image is left alone from its first misclassified iterate on, and every image counts, also one that " \
+    "published: an image is left alone from its first misclassified iterate on, and every image counts, also one "     \
+    "that "                                                                                                            \
     "is wrong when clean; corrected: images that are right when clean, every query in the ball counts"
 #define WHY_CW                                                                                                         \
     "published: no gradient where an image is right by more than 10, and an image that is right at the end is scored " \
@@ -30,10 +31,7 @@
 #define MO "Mo et al. 2022 (NeurIPS), When adversarial training meets vision transformers"
 
 static const vt_paper papers[] = {
-    {"specformer",
-     HU,
-     0,
-     {ROW_FGSM, ROW_PGD("2", "2/255"), ROW_CW("2/255"), ROW_PGD("20", "2/255")}},
+    {"specformer", HU, 0, {ROW_FGSM, ROW_PGD("2", "2/255"), ROW_CW("2/255"), ROW_PGD("20", "2/255")}},
     {"specformer-imagenet",
      HU ", its ImageNet scripts",
      0,
@@ -64,8 +62,8 @@ vt_status vt_paper_find(const vt_paper **out, const char *name, vt_err *e) {
     return vt_fail(e, VT_E_USAGE, "unknown paper '%.60s': --as-published knows %s", name, list);
 }
 
-vt_status vt_paper_fits(const vt_paper *p, vt_norm norm, const char *patch, double eps,
- const char *eps_text, vt_err *e) {
+vt_status vt_paper_fits(const vt_paper *p, vt_norm norm, const char *patch, double eps, const char *eps_text,
+                        vt_err *e) {
     if (patch)
         return vt_fail(e, VT_E_USAGE, "--as-published %s is about linf: it cannot be combined with --threat %.60s",
                        p->name, patch);

@@ -1,5 +1,6 @@
-/* Papers whose released evaluators can be run beside corrected ones (`vitrine eval --as-published PAPER`): which attacks
- * a row of the paper's tables is, as published and corrected, and the table of both, a pure function of the ledger. */
+/* Papers whose released evaluators can be run beside corrected ones (`vitrine eval --as-published PAPER`): which
+ * attacks a row of the paper's tables is, as published and corrected, and the table of both, a pure function of the
+ * ledger. */
 #ifndef VT_EVAL_PUBLISHED_H
 #define VT_EVAL_PUBLISHED_H
 
@@ -15,7 +16,7 @@ enum { VT_PUBLISHED_ROWS = 5 };
 
 typedef struct vt_paper {
     const char *name, *citation;
-    double eps; /* the radius that its evaluator has built in; 0: the run's */
+    double eps;                               /* the radius that its evaluator has built in; 0: the run's */
     vt_published_row rows[VT_PUBLISHED_ROWS]; /* ends at label NULL, or at the end */
 } vt_paper;
 
