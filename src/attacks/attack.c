@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "attacks/repair.h"
 #include "core/mem.h"
 
 #define VT_PLUGIN(x) extern const vt_attack_def vt_attack_def_##x;
@@ -315,6 +316,13 @@ size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims) {
     return own + (s->place ? vt_patch_work_len(dims) : 0);
 }
 
+vt_status vt_attack_run_in_ball(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
+    if (!o->eight_bit) return s->def->run(o, s->params, t);
+    VT_TRY(vt_lattice_aim(o->eight_bit, t->ball));
+    VT_TRY(s->def->run(o, s->params, t));
+    return vt_repair(o, t);
+}
+
 vt_status vt_attack_stage_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
-    return s->place ? vt_patch_run(o, s, t) : s->def->run(o, s->params, t);
+    return s->place ? vt_patch_run(o, s, t) : vt_attack_run_in_ball(o, s, t);
 }

@@ -68,21 +68,42 @@ static void keep_closest(vt_oracle *o, const float *x) {
     o->has_found = true, o->found_distance = d;
 }
 
-/* o->z holds the logits of x. */
-static vt_status judge(vt_oracle *o, const float *x) {
-    int k = o->model->classes;
-    if (!o->judging) return VT_OK; /* training looks at its own loss */
-    for (int i = 0; i < k; i++)
-        if (!isfinite(o->z[i])) return VT_E_NUMERIC;
-    if (vt_argmax_f32(o->z, k) == o->label || !vt_ball_contains(o->ball, x)) return VT_OK;
-    if (o->closest) return keep_closest(o, x), VT_OK;
-    float margin = vt_margin_f32(o->z, o->label, k);
+/* x is misclassified and lies in the threat. */
+static vt_status keep_found(vt_oracle *o, const float *x, float margin) {
     bool better = !o->has_found || margin > o->found_margin;
     if (better) {
         memcpy(o->found, x, o->model->pixels * sizeof(float));
         o->has_found = true, o->found_margin = margin;
     }
     return better && !o->exhaustive && confirmed(o, x) ? VT_STOP : VT_OK;
+}
+
+static bool all_finite(const vt_oracle *o) {
+    for (int i = 0; i < o->model->classes; i++)
+        if (!isfinite(o->z[i])) return false;
+    return true;
+}
+
+/* x is misclassified in the float ball: worth a try in 8 bits if it is the best so far. o->z is another point's
+ * afterwards, and nothing is kept. */
+static vt_status try_rounded(vt_oracle *o, const float *x, float margin) {
+    vt_lattice *l = o->eight_bit;
+    if (l->searching || (l->has_best && !(margin > l->best_margin))) return VT_OK;
+    memcpy(l->best, x, l->n * sizeof(float));
+    l->has_best = true, l->best_margin = margin;
+    vt_lattice_round(l, l->q, x, VT_ROUND_NEAREST, NULL);
+    return vt_oracle_levels(o, l->q, false, &margin);
+}
+
+/* o->z holds the logits of x. */
+static vt_status judge(vt_oracle *o, const float *x) {
+    int k = o->model->classes;
+    if (!o->judging) return VT_OK; /* training looks at its own loss */
+    if (!all_finite(o)) return VT_E_NUMERIC;
+    if (vt_argmax_f32(o->z, k) == o->label || !vt_ball_contains(o->ball, x)) return VT_OK;
+    if (o->closest) return keep_closest(o, x), VT_OK;
+    float margin = vt_margin_f32(o->z, o->label, k);
+    return o->eight_bit && !o->exhaustive ? try_rounded(o, x, margin) : keep_found(o, x, margin);
 }
 
 static vt_status forward(vt_oracle *o, const float *x, float *z, bool keep) {
@@ -107,11 +128,30 @@ vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z) {
     return judge(o, x);
 }
 
+vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *margin) {
+    vt_lattice *l = o->eight_bit;
+    vt_lattice_floats(l, l->x, q);
+    VT_TRY(forward(o, l->x, NULL, keep));
+    o->forwards++;
+    if (!all_finite(o)) return VT_E_NUMERIC;
+    *margin = vt_margin_f32(o->z, o->label, o->model->classes);
+    if (!l->has_point || *margin > l->point_margin) {
+        memmove(l->point, q, l->n);
+        l->has_point = true, l->point_margin = *margin;
+    }
+    bool wrong = vt_argmax_f32(o->z, o->model->classes) != o->label;
+    return wrong && vt_lattice_contains(l, q) ? keep_found(o, l->x, *margin) : VT_OK;
+}
+
 vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *mean) {
     const vt_tokens *t = &o->model->tokens;
     if (!o->gradients_allowed || layer >= t->layers) return VT_E_FORBIDDEN;
     if (!o->has_kept || memcmp(o->kept, x, o->model->pixels * sizeof(float)))
         VT_TRY(vt_oracle_logits_first(o, x, NULL));
+    if (!o->has_kept) { /* its rounding was tried in between */
+        VT_TRY(forward(o, x, NULL, true));
+        o->forwards++;
+    }
     t->mean(t->self, layer, mean);
     return VT_OK;
 }

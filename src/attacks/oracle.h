@@ -4,13 +4,15 @@
  * VT_CONFIRM_FACTOR; the attack passes the status up. With `exhaustive` it never ends an image. With `closest` neither:
  * of the queries that would have ended it, it keeps the one nearest to the ball's centre, for accuracy-versus-eps
  * curves. A surrogate, where there is one, is another classifier whose gradients are given instead of the model's own:
- * an attack that transfers from it asks the model for logits alone. */
+ * an attack that transfers from it asks the model for logits alone. With `eight_bit` a query that would have ended it is rounded to 8 bits first, and what ends the image is the
+ * rounded point (attacks/lattice.h), by the same rule. */
 #ifndef VT_ATTACKS_ORACLE_H
 #define VT_ATTACKS_ORACLE_H
 
 #include <signal.h>
 #include <stdint.h>
 #include "attacks/ball.h"
+#include "attacks/lattice.h"
 #include "core/status.h"
 #include "models/classifier.h"
 
@@ -29,13 +31,14 @@ typedef struct vt_oracle {
     bool gradients_allowed, exhaustive, closest;
     bool judging; /* false: nobody asks whether an image is broken (training), and logits that nobody reads are not
                      computed */
+    vt_lattice *eight_bit; /* the 8-bit threat around this image; NULL: any float counts. vt_oracle_reset leaves it */
     const volatile sig_atomic_t *interrupt; /* nonzero: calls return VT_INTERRUPTED; NULL: never */
     int64_t forwards;                       /* forward passes asked for by themselves */
     int64_t gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x),
                           the surrogate's among them */
     int64_t confirmations; /* double forwards of the stop rule */
     float *found;          /* [n] in-ball query misclassified in float32, of the largest margin so far; closest: the
-                              nearest of those confirmed */
+                              nearest of those confirmed; eight_bit (not exhaustive): the lattice point of the largest */
     bool has_found;
     float found_margin;
     double found_distance; /* closest: of found, in the ball's norm */
@@ -66,6 +69,10 @@ vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, 
 /* *value and dx [n] of a loss of the surrogate at x; one gradient, whatever the model allows. Nothing is judged: x is
  * not a query of the model. VT_E_FORBIDDEN without a surrogate, VT_E_NUMERIC where its logits are not finite. */
 vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *value, float *dx);
+
+/* eight_bit: one forward at the lattice point q [n]; *margin: above 0 it is misclassified. keep: a gradient at the same
+ * point is likely to follow. */
+vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *margin);
 
 /* mean [side*side]: the attention of a block to every patch at x (vt_tokens.mean). One forward, unless x is the point
  * evaluated last for a gradient. VT_E_FORBIDDEN for black-box attacks, and where no attention can be looked at. */
