@@ -1,7 +1,7 @@
 /* The 8-bit threat: adversarial images whose every value is k/255, as a picture file holds them. A point is bytes [n];
- * distances are counted in levels, in whole numbers: two neighbours k/255 and (k+1)/255 as float32 are often 1/255 apart
- * only up to 2^-25, so that half of the points at eps = n/255 would fall out of the float ball. eps is in pixel units:
- * linf |k' - k| <= 255 eps, l2 the sum of (k' - k)^2 <= (255 eps)^2, l1 the sum of |k' - k| <= 255 eps. */
+ * distances are counted in levels, in whole numbers: two neighbours k/255 and (k+1)/255 as float32 are often 1/255
+ * apart only up to 2^-25, so that half of the points at eps = n/255 would fall out of the float ball. eps is in pixel
+ * units: linf |k' - k| <= 255 eps, l2 the sum of (k' - k)^2 <= (255 eps)^2, l1 the sum of |k' - k| <= 255 eps. */
 #ifndef VT_ATTACKS_LATTICE_H
 #define VT_ATTACKS_LATTICE_H
 
@@ -22,17 +22,17 @@ typedef struct vt_level_move {
 typedef struct vt_lattice {
     size_t n;
     vt_norm norm;
-    int64_t most;              /* of the norm's sum: levels, squared levels, levels */
-    int reach;                 /* levels that one entry may be away from the centre */
-    uint8_t *clean, *lo, *hi;  /* [n] centre, and the box: linf ball or free squares, within 0 and 255 */
-    float *best, best_margin;  /* [n] the misclassified float query of the largest margin */
-    uint8_t *point;            /* [n] the lattice point of the largest margin */
-    float point_margin;        /* of point */
+    int64_t most;             /* of the norm's sum: levels, squared levels, levels */
+    int reach;                /* levels that one entry may be away from the centre */
+    uint8_t *clean, *lo, *hi; /* [n] centre, and the box: linf ball or free squares, within 0 and 255 */
+    float *best, best_margin; /* [n] the misclassified float query of the largest margin */
+    uint8_t *point;           /* [n] the lattice point of the largest margin */
+    float point_margin;       /* of point */
     bool has_best, has_point;
-    bool searching;            /* vt_repair is at work: its own points are not rounded again */
-    uint8_t *q, *p;            /* [n] scratch */
-    float *x, *slope;          /* [n] scratch: q as floats; what an entry's move is worth */
-    vt_level_move *moves;      /* [n] scratch */
+    bool searching;       /* vt_repair is at work: its own points are not rounded again */
+    uint8_t *q, *p;       /* [n] scratch */
+    float *x, *slope;     /* [n] scratch: q as floats; what an entry's move is worth */
+    vt_level_move *moves; /* [n] scratch */
 } vt_lattice;
 
 vt_status vt_lattice_open(vt_lattice *l, size_t n, vt_err *e);
@@ -52,8 +52,9 @@ typedef enum vt_rounding {
     VT_ROUND_DRAWN /* up with the fraction's probability */
 } vt_rounding;
 
-/* q = x rounded, inside: linf clamps; in l2 and l1 entries go back towards the centre level by level while q is outside,
- * those first that lose least (squared distance to x) for what they gain (in the norm's sum). rng: of VT_ROUND_DRAWN. */
+/* q = x rounded, inside: linf clamps; in l2 and l1 entries go back towards the centre level by level while q is
+ * outside, those first that lose least (squared distance to x) for what they gain (in the norm's sum). rng: of
+ * VT_ROUND_DRAWN. */
 void vt_lattice_round(vt_lattice *l, uint8_t *q, const float *x, vt_rounding how, const vt_rng *rng);
 /* q = p after a step that shall raise a function of gradient g [n]: t >= 1: every entry by t levels in its sign's
  * direction; below, the share t of the entries that can move, by one level, those of the largest |g|. Inside, as above,

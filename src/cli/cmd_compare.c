@@ -8,13 +8,17 @@
 #define MOST 65 /* rows of a pair: clean and 64 attacks */
 
 static void print_pair(const char *a, const char *b, const vt_pair *rows, int n) {
-    printf("A  %s\nB  %s\n\n%-12s %7s %9s %9s %9s %8s %8s %11s %11s  %-9s  %16s %8s\n", a, b, "", "images", "A right %",
-           "B right %", "B - A", "A alone", "B alone", "p", "p (Holm)", "B better", "95 % of B - A", "agree %");
+    int width = 12;
+    for (int i = 0; i < n; i++)
+        if ((int)strlen(rows[i].name) > width) width = (int)strlen(rows[i].name);
+    printf("A  %s\nB  %s\n\n%-*s %7s %9s %9s %9s %8s %8s %11s %11s  %-9s  %16s %8s\n", a, b, width, "", "images",
+           "A right %", "B right %", "B - A", "A alone", "B alone", "p", "p (Holm)", "B better", "95 % of B - A",
+           "agree %");
     for (int i = 0; i < n; i++) {
         const vt_pair *r = &rows[i];
         double of = (double)r->images;
-        printf("%-12s %7lld %9.2f %9.2f %+9.2f %8lld %8lld %11.3g %11.3g  %-9s  [%+6.2f, %+6.2f] %8.2f\n", r->name,
-               (long long)r->images, 100 * (double)r->right_a / of, 100 * (double)r->right_b / of,
+        printf("%-*s %7lld %9.2f %9.2f %+9.2f %8lld %8lld %11.3g %11.3g  %-9s  [%+6.2f, %+6.2f] %8.2f\n", width,
+               r->name, (long long)r->images, 100 * (double)r->right_a / of, 100 * (double)r->right_b / of,
                100 * (double)(r->only_b - r->only_a) / of, (long long)r->only_a, (long long)r->only_b,
                r->test.two_sided, r->adjusted, vt_claim_name(r->b_better), 100 * r->low, 100 * r->high,
                100 - 100 * (double)(r->only_a + r->only_b) / of);

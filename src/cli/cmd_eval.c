@@ -14,6 +14,7 @@
 #include "core/threads.h"
 #include "eval/cost.h"
 #include "eval/doctor.h"
+#include "eval/eight_bit.h"
 #include "eval/evaluate.h"
 #include "eval/expect.h"
 #include "eval/files.h"
@@ -36,19 +37,37 @@ typedef struct job {
     int published[VT_PUBLISHED_ROWS][2]; /* its rows' entries, as published and corrected */
 } job;
 
-/* One entry, or with --individual one for each stage. */
-static vt_status add_attack(job *j, const char *spec, bool individual, vt_err *e) {
+/* One more entry: the whole attack, or with --individual its stage k. */
+static vt_status add_entry(job *j, const char *spec, bool individual, int k, vt_scoring scoring, vt_err *e) {
+    int most = (int)(sizeof j->attacks / sizeof *j->attacks);
+    vt_attack a, *to = &j->attacks[j->v.n_attacks];
+    if (j->v.n_attacks == most) return vt_fail(e, VT_E_USAGE, "at most %d attacks in one run", most);
+    VT_TRY(j->v.patch.size ? vt_attack_parse_patch(&a, spec, e) : vt_attack_parse(&a, spec, j->v.norm, e));
+    vt_status s = VT_OK;
+    if (individual) {
+        s = vt_attack_single(to, &a, k, e);
+        vt_attack_free(&a);
+    } else {
+        *to = a;
+    }
+    if (s == VT_OK && scoring == VT_SCORE_EIGHT_BIT) to->scoring = scoring; /* else the attack says it */
+    j->v.n_attacks += s == VT_OK;
+    return s;
+}
+
+/* One entry, or with --individual one for each stage; with --eight-bit another one behind each. */
+static vt_status add_attack(job *j, const char *spec, const vt_cli *c, vt_err *e) {
+    bool individual = vt_cli_has(c, "individual"), eight = vt_cli_has(c, "eight-bit");
     vt_attack a;
     VT_TRY(j->v.patch.size ? vt_attack_parse_patch(&a, spec, e) : vt_attack_parse(&a, spec, j->v.norm, e));
-    int most = (int)(sizeof j->attacks / sizeof *j->attacks), n = individual ? a.n_stages : 1;
-    vt_status s = j->v.n_attacks + n <= most ? VT_OK : vt_fail(e, VT_E_USAGE, "at most %d attacks in one run", most);
-    for (int k = 0; k < n && s == VT_OK && individual; k++) {
-        s = vt_attack_single(&j->attacks[j->v.n_attacks], &a, k, e);
-        j->v.n_attacks += s == VT_OK;
-    }
-    if (s == VT_OK && !individual) return j->attacks[j->v.n_attacks++] = a, VT_OK;
+    int n = individual ? a.n_stages : 1;
     vt_attack_free(&a);
-    return s;
+    for (int k = 0; k < n; k++) {
+        VT_TRY(add_entry(j, spec, individual, k, VT_SCORE_BALL, e));
+        if (eight && j->attacks[j->v.n_attacks - 1].scoring == VT_SCORE_BALL)
+            VT_TRY(add_entry(j, spec, individual, k, VT_SCORE_EIGHT_BIT, e));
+    }
+    return VT_OK;
 }
 
 static vt_status unknown_profile(const char *name, vt_err *e) {
@@ -65,7 +84,7 @@ static vt_status unknown_profile(const char *name, vt_err *e) {
 
 /* The entry of this attack under the row's name: one of those from `first` on, or a new one. */
 static vt_status paper_entry(job *j, const char *spec, const char *label, int first, int *entry, vt_err *e) {
-    VT_TRY(add_attack(j, spec, false, e));
+    VT_TRY(add_entry(j, spec, false, 0, VT_SCORE_BALL, e));
     vt_attack *a = &j->attacks[j->v.n_attacks - 1];
     *entry = j->v.n_attacks;
     snprintf(a->name, sizeof a->name, "%s", label);
@@ -103,15 +122,15 @@ static vt_status parse_paper(job *j, const vt_cli *c, vt_err *e) {
 /* A surrogate that no attack of the run asks gets one that does. */
 static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     const char *spec;
-    bool individual = vt_cli_has(c, "individual"), used = !vt_cli_has(c, "surrogate");
+    bool used = !vt_cli_has(c, "surrogate");
     for (int i = 0; (spec = vt_cli_nth(c, "profile", i)); i++) {
         const vt_attack_def *def = vt_attack_find(spec);
         if (!def || !def->profile) return unknown_profile(spec, e);
-        VT_TRY(add_attack(j, spec, individual, e));
+        VT_TRY(add_attack(j, spec, c, e));
     }
-    for (int i = 0; (spec = vt_cli_nth(c, "attack", i)); i++) VT_TRY(add_attack(j, spec, individual, e));
+    for (int i = 0; (spec = vt_cli_nth(c, "attack", i)); i++) VT_TRY(add_attack(j, spec, c, e));
     for (int i = 0; i < j->v.n_attacks; i++) used = used || vt_attack_needs_surrogate(&j->attacks[i]);
-    if (!used) VT_TRY(add_attack(j, "transfer", false, e));
+    if (!used) VT_TRY(add_attack(j, "transfer", c, e));
     VT_TRY(parse_paper(j, c, e));
     j->v.attacks = j->attacks;
     return VT_OK;
@@ -141,6 +160,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     j->v.exhaustive = vt_cli_has(c, "exhaustive");
     if (vt_cli_has(c, "expect-robust") && !j->v.n_attacks)
         return vt_fail(e, VT_E_USAGE, "--expect-robust needs at least one --attack");
+    if (vt_cli_has(c, "eight-bit") && !vt_eight_bit_wanted(&j->v))
+        return vt_fail(e, VT_E_USAGE, "--eight-bit needs at least one --attack");
     if (!vt_cli_has(c, "out"))
         for (int i = 0; i < 3; i++)
             if (vt_cli_has(c, needs_out[i])) return vt_fail(e, VT_E_USAGE, "--%s needs --out FOLDER", needs_out[i]);
@@ -356,6 +377,7 @@ static const vt_arg args[] = {
      "another checkpoint, whose gradients transfer follows (an entry of its own if no --attack asks for it)"},
     {"as-published", "PAPER",
      "what it ran, beside the same corrected: specformer, mo2022 (-imagenet: its steps), trades"},
+    {"eight-bit", NULL, "after each attack, a row for 8-bit images: every value k/255 (docs/attacks.md)"},
     {"individual", NULL, "run each attack of a list or ensemble on every image, as a row of its own"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
     {"norm", "linf|l2|l1", "threat model (default linf)"},

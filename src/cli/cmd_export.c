@@ -14,17 +14,22 @@ static vt_status format_of(const vt_cli *c, const vt_export_format **out, vt_err
     return *out ? VT_OK : vt_fail(e, VT_E_USAGE, "--format is '%s', must be npz, npy, safetensors or png", name);
 }
 
-/* Number of the attack of that name; 0: none asked for. */
-static vt_status entry_of(const vt_cli *c, const vt_ledger *l, int *entry, vt_err *e) {
+/* Number of the attack of that name and scoring; 0: none asked for. */
+static vt_status entry_of(const vt_cli *c, const vt_ledger *l, vt_scoring scoring, int *entry, vt_err *e) {
     const json_t *attacks = json_object_get(l->header, "attacks");
     const char *want = vt_cli_get(c, "attack"), *names[64];
-    size_t n = json_array_size(attacks) < 64 ? json_array_size(attacks) : 64;
+    size_t n = json_array_size(attacks) < 64 ? json_array_size(attacks) : 64, scored = 0;
     *entry = 0;
-    for (size_t i = 0; i < n && want; i++) {
-        names[i] = vt_header_text(json_array_get(attacks, i), "name");
-        if (!*entry && (!strcmp(want, names[i]) || !strcmp(want, vt_header_text(json_array_get(attacks, i), "id"))))
+    for (size_t i = 0; i < n; i++) {
+        const json_t *a = json_array_get(attacks, i);
+        bool fits = vt_scoring_find(vt_header_text(a, "scoring")) == scoring;
+        names[i] = vt_header_text(a, "name");
+        scored += fits;
+        if (!*entry && want && fits && (!strcmp(want, names[i]) || !strcmp(want, vt_header_text(a, "id"))))
             *entry = (int)i + 1;
     }
+    if (!scored && scoring == VT_SCORE_EIGHT_BIT)
+        return vt_fail(e, VT_E_USAGE, "%s has no 8-bit rows: it was evaluated without --eight-bit", l->dir);
     if (*entry || !want) return VT_OK;
     const char *near = vt_nearest(want, names, n);
     return vt_fail(e, VT_E_USAGE, "%s has no attack '%s'%s%s%s", l->dir, want, near ? "; did you mean '" : "",
@@ -42,12 +47,14 @@ static vt_status export_run(const vt_cli *c, vt_run_again *r, vt_export *x, vt_e
     if (!vt_cli_has(c, "force") && access(path, F_OK) == 0)
         return vt_fail(e, VT_E_USAGE, "%s exists: choose another --out, or --force", path);
     VT_TRY(vt_run_open(r, dir, c, e));
-    VT_TRY(entry_of(c, r->ledger, &entry, e));
-    VT_TRY(vt_export_make(x, r->ledger, r->model, r->data, entry, e));
+    vt_scoring scoring = vt_cli_has(c, "eight-bit") ? VT_SCORE_EIGHT_BIT : VT_SCORE_BALL;
+    VT_TRY(entry_of(c, r->ledger, scoring, &entry, e));
+    VT_TRY(vt_export_make(x, r->ledger, r->model, r->data, entry, scoring, e));
     VT_TRY(format->write(x, path, e));
-    printf("%s: %lld images, %lld of them adversarial (%s), the others clean\n", path, (long long)x->n,
-           (long long)x->broken, entry ? vt_cli_get(c, "attack") : "the point of the largest margin of any attack");
-    if (!strcmp(format->name, "png"))
+    printf("%s: %lld images, %lld of them adversarial (%s%s), the others clean\n", path, (long long)x->n,
+           (long long)x->broken, scoring == VT_SCORE_EIGHT_BIT ? "8-bit: " : "",
+           entry ? vt_cli_get(c, "attack") : "the point of the largest margin of any attack");
+    if (!strcmp(format->name, "png") && scoring != VT_SCORE_EIGHT_BIT)
         printf("pictures are rounded to 8 bits, which can leave the ball or undo an attack: they are no proof\n");
     return VT_OK;
 }
@@ -65,6 +72,7 @@ static const vt_arg args[] = {
     {"format", "npz|npy|safetensors|png", "default npz"},
     {"out", "PATH", "file or folder (default: export.npz, export.safetensors, export/ or export-png/ in RUNDIR)"},
     {"attack", "NAME", "the points of one attack of the run (default: of all, the largest margin)"},
+    {"eight-bit", NULL, "the 8-bit points (of a run with --eight-bit), which a PNG holds to the last bit"},
     {"force", NULL, "overwrite what is there"},
     VT_RUN_ARGS,
     VT_MODEL_ARGS,

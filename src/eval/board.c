@@ -143,6 +143,7 @@ bool vt_board_right(const vt_board *b, int entry, size_t i) {
 
 bool vt_board_done(const vt_board *b, int entry, size_t i) {
     bool done = *cell(b, 0, 0, i) != VT_BOARD_NONE;
+    if (entry && b->entries[entry - 1].scoring == VT_SCORE_EIGHT_BIT) done = vt_board_done(b, entry - 1, i);
     for (int k = 0; entry && k < b->entries[entry - 1].n_stages; k++)
         done = done && !(vt_board_takes(b, entry, k, i) && *cell(b, entry, k, i) == VT_BOARD_NONE);
     return done;

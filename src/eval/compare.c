@@ -9,8 +9,8 @@
 
 /* What may differ between two runs that are compared: the model, and what it was run with. */
 static bool may_differ(const char *key) {
-    static const char *const keys[] = {"weights",  "model",   "attacks",    "surrogate",    "blas",
-                                       "compiler", "vitrine", "exhaustive", "gradient_cost"};
+    static const char *const keys[] = {"weights",  "model",   "attacks",    "surrogate",     "blas",
+                                       "compiler", "vitrine", "exhaustive", "gradient_cost", "notes"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i])) return true;
     return false;
@@ -151,7 +151,8 @@ static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, siz
             const json_t *p = attack_at(a->ledger, (size_t)i);
             if (!same_attack(p, attack_at(b->ledger, (size_t)k)) || !same_source(a->ledger, b->ledger, p)) continue;
             vt_pair *row = &rows[(*n)++];
-            one_row(row, vt_header_text(p, "name"), a, i + 1, b, k + 1, images);
+            char name[56];
+            one_row(row, vt_attack_label(p, name, sizeof name), a, i + 1, b, k + 1, images);
             if (row->images < rows[0].images)
                 return vt_fail(e, VT_E_USAGE, "%s or %s is not finished: %s has results for %lld of %lld images",
                                a->ledger->dir, b->ledger->dir, row->name, (long long)row->images,

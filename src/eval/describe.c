@@ -78,24 +78,24 @@ void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, c
     keep(model, notes);
 }
 
-void vt_describe_attacks(json_t *model, const vt_attack *attacks, int n, int classes) {
+void vt_describe_attacks(json_t *header, const vt_attack *attacks, int n, int classes) {
     char text[200];
-    json_t *notes = json_object_get(model, "notes");
+    json_t *notes = json_object_get(header, "notes");
     for (int i = 0; i < n; i++)
         for (int k = 0; k < attacks[i].n_stages; k++) {
             if (!vt_attack_few_classes(&attacks[i].stages[k], classes, text, sizeof text)) continue;
             if (!notes) {
                 notes = json_array();
-                json_object_set_new(model, "notes", notes);
+                json_object_set_new(header, "notes", notes);
             }
             note(notes, "%s", text);
         }
 }
 
-void vt_describe_radius(json_t *model, vt_norm norm, double eps) {
+void vt_describe_radius(json_t *header, vt_norm norm, double eps) {
     if (norm != VT_LINF || fabs(eps - 0.031) > 1e-12) return;
-    json_t *notes = json_object_get(model, "notes");
-    if (!notes) json_object_set_new(model, "notes", notes = json_array());
+    json_t *notes = json_object_get(header, "notes");
+    if (!notes) json_object_set_new(header, "notes", notes = json_array());
     note(notes, "eps 0.031 is what papers write for 8/255 = 0.031373: it is 1.2 %% smaller");
 }
 

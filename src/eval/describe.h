@@ -23,11 +23,11 @@ typedef struct vt_input_story {
  * who chose the preprocessing. */
 void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, const vt_input_story *story);
 
-/* Adds to the "notes" of the header's "model" what the attacks do differently because there are so few classes. */
-void vt_describe_attacks(json_t *model, const vt_attack *attacks, int n, int classes);
+/* Adds to the "notes" of the header itself what the attacks do differently because there are so few classes. */
+void vt_describe_attacks(json_t *header, const vt_attack *attacks, int n, int classes);
 
 /* Adds to them that eps is a published rounding of 8/255. */
-void vt_describe_radius(json_t *model, vt_norm norm, double eps);
+void vt_describe_radius(json_t *header, vt_norm norm, double eps);
 
 /* Adds the header's "surrogate": whose gradients a transfer follows (NULL: the model's own twin), with the sentence
  * that every report shows. A key of its own: "model" describes what is judged, and a run is verified without the

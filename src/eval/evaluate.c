@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/threads.h"
 #include "eval/board.h"
+#include "eval/eight_bit.h"
 #include "eval/restrict.h"
 #include "eval/verify.h"
 #include "models/forms.h"
@@ -20,6 +21,7 @@
 typedef struct worker {
     vt_classifier model, surrogate;
     vt_oracle oracle;
+    vt_lattice lattice; /* of 8-bit entries, where there are any */
     float *x, *x_adv, *lo, *hi, *z, *work;
     double *z64;
 } worker;
@@ -51,6 +53,7 @@ static vt_task task_dims(const vt_eval *v) {
 
 static void worker_close(worker *w) {
     vt_oracle_close(&w->oracle);
+    vt_lattice_close(&w->lattice);
     vt_classifier_close(&w->model), vt_classifier_close(&w->surrogate);
     free(w->x), free(w->x_adv), free(w->lo), free(w->hi), free(w->z), free(w->work), free(w->z64);
     memset(w, 0, sizeof *w);
@@ -83,6 +86,7 @@ static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
     VT_TRY(vt_wrap_classifier(v->wrap, &w->model, false, e));
     if (v->data->restricted) VT_TRY(vt_classifier_restrict(&w->model, v->data->head, v->data->classes, e));
     VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
+    if (vt_eight_bit_wanted(v)) VT_TRY(vt_lattice_open(&w->lattice, dims.n, e));
     w->oracle.exhaustive = v->exhaustive;
     w->oracle.interrupt = v->interrupt;
     if (transfers(v)) VT_TRY(open_surrogate(w, v, e));
@@ -156,6 +160,7 @@ vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
     VT_TRY(check_surrogate(v, e));
     VT_TRY(check_attacks(v, e));
     VT_TRY(can_look(v, e));
+    VT_TRY(vt_eight_bit_check(v, e));
     int label;
     return vt_eval_image(v, v->images[0], NULL, &label, e);
 }
@@ -174,9 +179,9 @@ static json_t *model_json(const vt_config *c) {
     return model;
 }
 
-static json_t *stage_json(const vt_attack_stage *s) {
+static json_t *stage_json(const vt_attack_stage *s, vt_scoring scoring) {
     json_t *o = json_pack("{s:s,s:s}", "name", s->def->name, "id", s->id);
-    if (s->share < 1) json_object_set_new(o, "share", json_real(s->share));
+    if (s->share < 1 && scoring == VT_SCORE_BALL) json_object_set_new(o, "share", json_real(s->share));
     return o;
 }
 
@@ -185,14 +190,14 @@ static json_t *attacks_json(const vt_eval *v) {
     for (int i = 0; i < v->n_attacks; i++) {
         const vt_attack *a = &v->attacks[i];
         json_t *stages = json_array();
-        for (int k = 0; k < a->n_stages; k++) json_array_append_new(stages, stage_json(&a->stages[k]));
+        for (int k = 0; k < a->n_stages; k++) json_array_append_new(stages, stage_json(&a->stages[k], a->scoring));
         json_t *entry = json_pack("{s:s,s:s,s:s,s:s,s:o}", "name", a->name, "id", a->id, "summary", a->def->summary,
                                   "reference", a->def->reference, "stages", stages);
         if (v->radii && isfinite(v->radii[i].eps))
             json_object_set_new(entry, "at", json_pack("{s:s,s:f}", "eps", v->radii[i].text, "value", v->radii[i].eps));
         if (a->scoring != VT_SCORE_BALL)
             json_object_set_new(entry, "scoring", json_string(vt_scoring_name(a->scoring)));
-        if (a->def->profile) json_object_set_new(entry, "profile", json_true());
+        if (a->def->profile && a->scoring == VT_SCORE_BALL) json_object_set_new(entry, "profile", json_true());
         json_array_append_new(list, entry);
     }
     return list;
@@ -232,8 +237,9 @@ json_t *vt_eval_header(const vt_eval *v) {
                             json_pack("{s:{s:i,s:i,s:b}}", "patch", "size", v->patch.size, "count", v->patch.count,
                                       "aligned", v->patch.aligned));
     vt_describe_input(json_object_get(header, "model"), &v->model->config, v->data, &v->input);
-    vt_describe_attacks(json_object_get(header, "model"), v->attacks, v->n_attacks, outputs(v));
-    if (!v->radii && !v->patch.size) vt_describe_radius(json_object_get(header, "model"), v->norm, v->eps);
+    vt_describe_attacks(header, v->attacks, v->n_attacks, outputs(v));
+    if (!v->radii && !v->patch.size) vt_describe_radius(header, v->norm, v->eps);
+    vt_eight_bit_describe(header, v);
     describe_wrap(header, v);
     double forward, gradient;
     vt_arch_find_f32(m->config.arch)->flops(&m->config, &forward, &gradient);
@@ -271,11 +277,13 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     const vt_eval *v = run->v;
     const vt_attack *attack = &v->attacks[run->entry - 1];
     const vt_attack_stage *st = &attack->stages[run->stage];
+    bool eight = attack->scoring == VT_SCORE_EIGHT_BIT;
     vt_record r = {.image = image, .entry = run->entry, .stage = run->stage};
     VT_TRY(vt_eval_image(v, image, w->x, &r.label, e));
     vt_task t = task_dims(v);
     vt_ball ball;
     w->oracle.judging = attack->scoring != VT_SCORE_PUBLISHED;
+    w->oracle.eight_bit = eight ? &w->lattice : NULL;
     w->oracle.closest = v->radii && isinf(v->radii[run->entry - 1].eps);
     double eps = v->radii && !w->oracle.closest ? v->radii[run->entry - 1].eps : v->eps;
     vt_ball_init(&ball, v->norm, eps, w->x, t.n, w->lo, w->hi);
@@ -292,8 +300,9 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
         return vt_fail(e, s, "image %d: attack %s failed: %s", image, st->def->name, vt_status_name(s));
     const float *candidate = w->oracle.has_found && !v->exhaustive ? w->oracle.found : w->x_adv;
     vt_verdict d;
-    vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm, eps, w->z, w->z64);
+    vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm, eight ? INFINITY : eps, w->z, w->z64);
     if (v->patch.size) vt_verify_patch(&d, w->x, candidate, t.height, t.width, &v->patch);
+    if (eight) vt_verify_eight_bit(&d, w->x, candidate, t.n, v->norm, eps);
     if (attack->scoring == VT_SCORE_PUBLISHED) vt_verify_published(&d, r.label);
     if (!d.finite)
         return vt_fail(e, VT_E_NUMERIC, "image %d: attack %s met logits that are not finite", image, st->def->name);

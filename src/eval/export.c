@@ -12,12 +12,21 @@
 
 /* ---- which point of each image ---- */
 
-/* Of the records [n] of one image those that count: the broken one of the largest margin, else the clean line. Of all
- * entries (0) those count that are about the ball. */
-static const vt_record *better(const vt_record *old, const vt_record *r, int entry, const json_t *header) {
+/* Whose points are exported: one entry's (1, 2, ...), or those of every entry of a scoring. */
+typedef struct choice {
+    const json_t *header;
+    int entry;
+    vt_scoring scoring;
+} choice;
+
+static bool counts(const choice *c, const vt_record *r) {
+    return c->entry ? r->entry == c->entry : vt_header_scoring(c->header, r->entry) == c->scoring;
+}
+
+/* Of the records [n] of one image those that count: the broken one of the largest margin, else the clean line. */
+static const vt_record *better(const vt_record *old, const vt_record *r, const choice *c) {
     if (r->entry == 0) return old ? old : r;
-    if (!entry && vt_header_scoring(header, r->entry) != VT_SCORE_BALL) return old;
-    if (r->status != VT_RECORD_BROKEN || r->adv < 0 || (entry && r->entry != entry)) return old;
+    if (r->status != VT_RECORD_BROKEN || r->adv < 0 || !counts(c, r)) return old;
     if (!old || old->entry == 0 || r->margin > old->margin) return r;
     return old;
 }
@@ -44,7 +53,7 @@ static vt_status clean_image(float *to, const vt_export *x, const vt_record *cle
     vt_image im;
     int label;
     VT_TRY(vt_dataset_read_square(d, clean->image, x->side, &im, &label, e));
-    for (size_t i = 0; i < x->pixels; i++) to[i] = (float)im.rgb[i] / 255;
+    for (size_t i = 0; i < x->pixels; i++) to[i] = vt_image_at(&im, i);
     vt_image_free(&im);
     if (label == clean->label && vt_sha_prefix(to, x->pixels * sizeof *to) == clean->sha) return VT_OK;
     return vt_fail(e, VT_E_FORMAT, "%s: image %d is not the one that %s evaluated", d->path, clean->image,
@@ -52,12 +61,12 @@ static vt_status clean_image(float *to, const vt_export *x, const vt_record *cle
 }
 
 /* Records in the order of images; each image begins with its clean line. */
-static vt_status fill(vt_export *x, const vt_record **r, size_t n, const vt_dataset *d, int entry, vt_err *e) {
+static vt_status fill(vt_export *x, const vt_record **r, size_t n, const vt_dataset *d, const choice *c, vt_err *e) {
     int64_t at = 0;
     for (size_t i = 0, j; i < n; i = j, at++) {
         const vt_record *best = NULL;
         if (r[i]->entry) return vt_fail(e, VT_E_FORMAT, "%s: image %d has no clean line", x->ledger->dir, r[i]->image);
-        for (j = i; j < n && r[j]->image == r[i]->image; j++) best = better(best, r[j], entry, x->ledger->header);
+        for (j = i; j < n && r[j]->image == r[i]->image; j++) best = better(best, r[j], c);
         float *to = x->x_adv + (size_t)at * x->pixels;
         VT_TRY(clean_image(to, x, r[i], d, e));
         bool broken = best->entry > 0 && r[i]->status == VT_RECORD_CORRECT;
@@ -82,7 +91,8 @@ static vt_status finished(const vt_ledger *l, int64_t *total, vt_err *e) {
 }
 
 vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, const vt_dataset *d, int entry,
-                         vt_err *e) {
+                         vt_scoring scoring, vt_err *e) {
+    choice c = {.header = l->header, .entry = entry, .scoring = scoring};
     *x = (vt_export){.ledger = l, .side = vt_config_input(&m->config), .pixels = vt_config_input_pixels(&m->config)};
     VT_TRY(finished(l, &x->n, e));
     VT_TRY(allocate(x, e));
@@ -90,7 +100,7 @@ vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, co
     if (!order) return vt_fail(e, VT_E_MEMORY, "%s: no memory to export it", l->dir);
     for (size_t i = 0; i < l->count; i++) order[i] = &l->records[i];
     qsort(order, l->count, sizeof *order, by_image);
-    vt_status s = fill(x, order, l->count, d, entry, e);
+    vt_status s = fill(x, order, l->count, d, &c, e);
     free(order);
     return s;
 }

@@ -3,6 +3,7 @@
 #ifndef VT_EVAL_EXPORT_H
 #define VT_EVAL_EXPORT_H
 
+#include "attacks/scoring.h"
 #include "eval/ledger.h"
 #include "io/dataset.h"
 #include "models/model.h"
@@ -17,10 +18,10 @@ typedef struct vt_export {
     uint8_t *status;                   /* [n] 1: broken */
 } vt_export;
 
-/* entry: 1 for the run's first attack, 2 ...; 0: of all attacks' points the one of the largest margin. Clean images are
- * read from the data and held against the ledger's hashes. Free also after a failure. */
+/* entry: 1 for the run's first attack, 2 ...; 0: of all entries of that scoring the point of the largest margin. Clean
+ * images are read from the data and held against the ledger's hashes. Free also after a failure. */
 vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, const vt_dataset *d, int entry,
-                         vt_err *e);
+                         vt_scoring scoring, vt_err *e);
 void vt_export_free(vt_export *x);
 
 typedef struct vt_export_format {

@@ -25,7 +25,7 @@ void vt_judge_close(vt_judge *j) {
 vt_status vt_judge_image(vt_judge *j, int64_t image, int *label, vt_err *e) {
     vt_image im;
     VT_TRY(vt_dataset_read_square(j->data, image, j->side, &im, label, e));
-    for (size_t i = 0; i < j->model.pixels; i++) j->x[i] = (float)im.rgb[i] / 255;
+    for (size_t i = 0; i < j->model.pixels; i++) j->x[i] = vt_image_at(&im, i);
     vt_image_free(&im);
     return VT_OK;
 }

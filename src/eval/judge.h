@@ -18,7 +18,7 @@ typedef struct vt_judge {
 vt_status vt_judge_open(vt_judge *j, const vt_model *m, const vt_dataset *d, vt_err *e);
 void vt_judge_close(vt_judge *j); /* accepts a zeroed one */
 
-/* j->x = float32(u8)/255 of an image of the data, as an evaluation sees it. */
+/* j->x = an image of the data, as an evaluation sees it. */
 vt_status vt_judge_image(vt_judge *j, int64_t image, int *label, vt_err *e);
 
 #endif

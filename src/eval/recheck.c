@@ -116,9 +116,12 @@ static void judge_point(worker *w, const job *k, const vt_record *r) {
         snprintf(w->text, TEXT, "%.239s", why.text);
         return;
     }
-    vt_verify(&v, &j->model, j->x, j->x_adv, r->label, k->norm, radius(k, r), j->z, j->z64);
+    vt_scoring scoring = vt_header_scoring(k->r->ledger->header, r->entry);
+    bool eight = scoring == VT_SCORE_EIGHT_BIT;
+    vt_verify(&v, &j->model, j->x, j->x_adv, r->label, k->norm, eight ? INFINITY : radius(k, r), j->z, j->z64);
     if (k->patch.size) vt_verify_patch(&v, j->x, j->x_adv, j->side, j->side, &k->patch);
-    if (vt_header_scoring(k->r->ledger->header, r->entry) == VT_SCORE_PUBLISHED) vt_verify_published(&v, r->label);
+    if (eight) vt_verify_eight_bit(&v, j->x, j->x_adv, j->model.pixels, k->norm, radius(k, r));
+    if (scoring == VT_SCORE_PUBLISHED) vt_verify_published(&v, r->label);
     w->broken = v.broken, w->borderline = v.borderline;
     compare(w, k->r, r, &v, !v.inside ? VT_RECORD_INVALID : v.broken ? VT_RECORD_BROKEN : VT_RECORD_ROBUST);
 }

@@ -40,7 +40,8 @@ static void write(FILE *f, const vt_summary *s) {
     for (size_t i = 0; vt_header_note(s->header, i); i++) fprintf(f, "\n* %s", vt_header_note(s->header, i));
     char text[600];
     for (int i = 0; i < s->n_entries; i++)
-        fprintf(f, "\n* %s = `%s`", vt_entry_label(&s->entries[i], text, sizeof text), s->entries[i].id);
+        if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT)
+            fprintf(f, "\n* %s = `%s`", vt_entry_label(&s->entries[i], text, sizeof text), s->entries[i].id);
     for (int i = 0; i < s->n_entries; i++)
         if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) fprintf(f, "\n* %s", text);
     published(f, s);

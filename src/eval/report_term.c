@@ -18,6 +18,15 @@ static void published(FILE *f, const vt_summary *s) {
     for (int i = 0; vt_published_pair_at(s, i, &p); i++) fprintf(f, "%s%s: %s\n", i ? "" : "\n", p.label, p.why);
 }
 
+static void definition(FILE *f, const vt_entry_summary *en) {
+    if (en->n_stages == 1) {
+        fprintf(f, "  %s = %s\n", en->label, en->id);
+        return;
+    }
+    fprintf(f, "  %s:\n", en->name);
+    for (int k = 0; k < en->n_stages; k++) fprintf(f, "    %s\n", en->stages[k].id);
+}
+
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
     char threat[120];
@@ -43,18 +52,13 @@ static void write(FILE *f, const vt_summary *s) {
             fprintf(f, " %10lld %11lld %11lld", (long long)r.borderline, (long long)r.gradients, (long long)r.forwards);
         fputc('\n', f);
     }
+    if (s->n_entries) fputc('\n', f);
     char text[600];
     for (int i = 0; i < s->n_entries; i++) {
-        fprintf(f, "%s%s", i ? "" : "\n", s->entries[i].n_stages > 1 ? "" : "  ");
-        if (s->entries[i].n_stages > 1) {
-            fprintf(f, "  %s:\n", s->entries[i].name);
-            for (int k = 0; k < s->entries[i].n_stages; k++) fprintf(f, "    %s\n", s->entries[i].stages[k].id);
-        } else {
-            fprintf(f, "%s = %s\n", vt_entry_label(&s->entries[i], text, sizeof text), s->entries[i].id);
-        }
+        if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT) definition(f, &s->entries[i]); /* else it is the one above */
         if (s->entries[i].invalid)
             fprintf(f, "  WARNING: %lld points of %s left the ball: an error of the attack; counted as robust\n",
-                    (long long)s->entries[i].invalid, s->entries[i].name);
+                    (long long)s->entries[i].invalid, s->entries[i].label);
     }
     for (int i = 0; i < s->n_entries; i++) {
         if (!vt_entry_open_text(s, &s->entries[i], text, sizeof text)) continue;

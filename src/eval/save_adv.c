@@ -19,16 +19,28 @@ typedef struct group { /* one attack's stored points */
     uint8_t *broken;
 } group;
 
+/* "pgd", "pgd-8-bit" */
+static void file_name(char out[56], const json_t *attack) {
+    size_t n = 0;
+    vt_attack_label(attack, out, 56);
+    for (const char *p = out; *p; p++)
+        if (*p != ',') out[n++] = (char)(*p == ' ' ? '-' : *p);
+    out[n] = 0;
+}
+
 /* The attack's name, with #k when an earlier one has it too. */
 static void group_name(char out[64], const json_t *attacks, size_t k) {
-    const char *name = vt_header_text(json_array_get(attacks, k), "name");
+    char name[56], other[56];
     bool repeated = false;
-    for (size_t i = 0; i < k; i++)
-        repeated = repeated || !strcmp(name, vt_header_text(json_array_get(attacks, i), "name"));
+    file_name(name, json_array_get(attacks, k));
+    for (size_t i = 0; i < k; i++) {
+        file_name(other, json_array_get(attacks, i));
+        repeated = repeated || !strcmp(name, other);
+    }
     if (repeated)
-        snprintf(out, 64, "%.32s#%zu", name, k + 1);
+        snprintf(out, 64, "%.40s#%zu", name, k + 1);
     else
-        snprintf(out, 64, "%.32s", name);
+        snprintf(out, 64, "%.40s", name);
 }
 
 static vt_status fill_group(group *g, const vt_ledger *l, size_t entry, vt_err *e) {

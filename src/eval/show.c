@@ -155,9 +155,9 @@ static size_t stage_bars(vt_bar *bars, const vt_summary *s, bool cost) {
             *b = (vt_bar){.full = (double)(cost ? st->gradients : st->robust),
                           .light = (double)(cost ? st->forwards : in - st->robust)};
             if (en->n_stages > 1)
-                snprintf(b->label, sizeof b->label, "%.14s %s%.14s", k ? "" : en->name, k ? "then " : "· ", st->name);
+                snprintf(b->label, sizeof b->label, "%.14s %s%.14s", k ? "" : en->label, k ? "then " : "· ", st->name);
             else
-                snprintf(b->label, sizeof b->label, "%.30s", en->name);
+                snprintf(b->label, sizeof b->label, "%.30s", en->label);
             b->level = k > 0;
             if (cost)
                 snprintf(b->text, sizeof b->text, "%lld + %lld", (long long)st->gradients, (long long)st->forwards);

@@ -78,7 +78,7 @@ static vt_status figure(FILE *f, const vt_show *s, canvas *c, const vt_record *c
     char right[48], wrong[48];
     const json_t *attack = json_array_get(json_object_get(s->summary->header, "attacks"), (size_t)adv->entry - 1);
     VT_TRY(vt_dataset_read_square(s->data, adv->image, s->side, &im, &label, e));
-    for (size_t i = 0; i < c->pixels; i++) c->clean[i] = (float)im.rgb[i] / 255;
+    for (size_t i = 0; i < c->pixels; i++) c->clean[i] = vt_image_at(&im, i);
     vt_image_free(&im);
     VT_TRY(vt_ledger_read_adv(s->ledger, adv, c->adv, e));
     double gain = gain_of(c, s->summary->header);
@@ -97,7 +97,8 @@ static vt_status figure(FILE *f, const vt_show *s, canvas *c, const vt_record *c
     vt_html(f, wrong);
     fprintf(f, "</em><br/><span class=\"faint\">lead %.2f → %.2f, difference × %.3g, ", -clean->margin, -adv->margin,
             gain);
-    vt_html(f, vt_header_text(attack, "name"));
+    char by[56];
+    vt_html(f, vt_attack_label(attack, by, sizeof by));
     fputs("</span></figcaption></figure>\n", f);
     return VT_OK;
 }

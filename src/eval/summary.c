@@ -33,6 +33,12 @@ vt_scoring vt_header_scoring(const json_t *header, int entry) {
     return vt_scoring_find(vt_header_text(attack, "scoring"));
 }
 
+const char *vt_attack_label(const json_t *attack, char *buf, size_t size) {
+    const char *scoring = vt_header_text(attack, "scoring");
+    snprintf(buf, size, "%.32s%s%s", vt_header_text(attack, "name"), *scoring ? ", " : "", scoring);
+    return buf;
+}
+
 const char *vt_header_threat(const json_t *header, char *buf, size_t size) {
     const json_t *patch = json_object_get(json_object_get(header, "threat"), "patch");
     int side = (int)json_integer_value(json_object_get(patch, "size"));
@@ -46,9 +52,10 @@ const char *vt_header_threat(const json_t *header, char *buf, size_t size) {
 }
 
 const char *vt_header_note(const json_t *header, size_t i) {
-    static const char *const owners[] = {"data", "model", "surrogate"};
-    for (size_t k = 0; k < sizeof owners / sizeof *owners; k++) {
-        const json_t *notes = json_object_get(json_object_get(header, owners[k]), "notes");
+    const json_t *of[] = {json_object_get(header, "data"), json_object_get(header, "model"),
+                          json_object_get(header, "surrogate"), header};
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        const json_t *notes = json_object_get(of[k], "notes");
         if (i < json_array_size(notes)) return json_string_value(json_array_get(notes, i));
         i -= json_array_size(notes);
     }
@@ -91,6 +98,7 @@ static vt_status allocate(vt_summary *s, const vt_board *b, vt_err *e) {
         const json_t *a = json_array_get(attacks, (size_t)i), *stages = json_object_get(a, "stages");
         vt_entry_summary *en = &s->entries[i];
         en->name = vt_header_text(a, "name"), en->id = vt_header_text(a, "id");
+        vt_attack_label(a, en->label, sizeof en->label);
         en->scoring = b->entries[i].scoring, en->profile = json_is_true(json_object_get(a, "profile"));
         en->sample.share = 1;
         en->n_stages = b->entries[i].n_stages;
@@ -245,7 +253,7 @@ bool vt_entry_open_text(const vt_summary *s, const vt_entry_summary *en, char *t
 }
 
 const char *vt_entry_label(const vt_entry_summary *en, char *text, size_t size) {
-    snprintf(text, size, "%.31s%s", en->name, en->scoring == VT_SCORE_PUBLISHED ? ", as published" : "");
+    snprintf(text, size, "%s", en->label);
     return text;
 }
 

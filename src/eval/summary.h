@@ -26,6 +26,7 @@ typedef struct vt_sample_summary {
 
 typedef struct vt_entry_summary {
     const char *name, *id;
+    char label[56]; /* vt_attack_label */
     vt_scoring scoring;
     bool profile;             /* says what its samples leave open, even nothing */
     vt_sample_summary sample; /* share 1: every stage was run on all survivors, nothing is open */
@@ -62,7 +63,7 @@ vt_status vt_reports_write(const vt_summary *s, const char *dir, FILE *terminal,
 /* Rows that all tables share: label, count and total of row i (0: clean; then each entry followed by its stages when
  * it has several; then the worst case when there are several entries). false past the end. */
 typedef struct vt_row {
-    char label[48];
+    char label[56];
     int64_t count, total, borderline, gradients, forwards;
     double percent, low, high;
     int level;       /* 0: clean, entry or worst case; 1: stage */
@@ -81,6 +82,8 @@ const char *vt_entry_claim(const vt_entry_summary *en);
 const char *vt_header_text(const json_t *header, const char *key);
 /* What the verdicts of an entry (1, 2, ...) are about; entry 0, clean: VT_SCORE_BALL. */
 vt_scoring vt_header_scoring(const json_t *header, int entry);
+/* An entry of the header's attacks by its name and, unless it is scored in the ball, how: "pgd", "pgd, 8-bit". */
+const char *vt_attack_label(const json_t *attack, char *buf, size_t size);
 /* What was allowed: "linf eps 8/255", "patch 16 x 16, count 1, anywhere". */
 const char *vt_header_threat(const json_t *header, char *buf, size_t size);
 /* Sentence i that every report has to say of data, model (preprocessing, classes, resolution of the attack) and

@@ -54,7 +54,7 @@ load helpers
     says "eps 0.031, which is 8/255 rounded down"
     quick --images 0:2 --eps 0.031 --attack fgsm --out s
     says "eps 0.031 is what papers write for 8/255"
-    truth s/results.json '.model.notes | any(contains("1.2 %"))'
+    truth s/results.json '.notes | any(contains("1.2 %"))'
     quick --images 0:2 --eps 8/255 --attack fgsm
     [[ $output != *"1.2 %"* ]]
 }

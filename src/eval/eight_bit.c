@@ -1,0 +1,57 @@
+#include "eval/eight_bit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "core/mem.h"
+
+bool vt_eight_bit_wanted(const vt_eval *v) {
+    for (int i = 0; i < v->n_attacks; i++)
+        if (v->attacks[i].scoring == VT_SCORE_EIGHT_BIT) return true;
+    return false;
+}
+
+static vt_status on_levels(const vt_eval *v, int32_t image, const float *x, vt_err *e) {
+    for (size_t i = 0; i < vt_config_input_pixels(&v->model->config); i++)
+        if ((float)rintf(255 * x[i]) / 255 != x[i])
+            return vt_fail(e, VT_E_USAGE,
+                           "--eight-bit needs 8-bit images: image %d of %s has the value %.9g, which is no k/255",
+                           image, v->data->path, (double)x[i]);
+    return VT_OK;
+}
+
+vt_status vt_eight_bit_check(const vt_eval *v, vt_err *e) {
+    if (!vt_eight_bit_wanted(v)) return VT_OK;
+    if (vt_lattice_most(v->norm, v->eps) < 1)
+        return vt_fail(e, VT_E_USAGE,
+                       "--eight-bit: --eps %s is below one grey level (1/255): no other 8-bit image lies in that ball",
+                       v->eps_text);
+    if (!v->data->floats) return VT_OK;
+    float *x = vt_alloc(vt_config_input_pixels(&v->model->config) * sizeof *x);
+    vt_status s = x ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for an image");
+    int label;
+    for (size_t i = 0; i < v->n_images && s == VT_OK; i++) {
+        s = vt_eval_image(v, v->images[i], x, &label, e);
+        if (s == VT_OK) s = on_levels(v, v->images[i], x, e);
+    }
+    free(x);
+    return s;
+}
+
+void vt_eight_bit_describe(json_t *header, const vt_eval *v) {
+    char bound[80], text[240];
+    long long most = (long long)vt_lattice_most(v->norm, v->eps);
+    if (!vt_eight_bit_wanted(v)) return;
+    if (v->patch.size)
+        snprintf(bound, sizeof bound, "free in the squares");
+    else if (v->norm == VT_LINF)
+        snprintf(bound, sizeof bound, "at most %lld level%s from the clean byte", most, most == 1 ? "" : "s");
+    else
+        snprintf(bound, sizeof bound, "the %s of their differences at most %lld",
+                 v->norm == VT_L2 ? "sum of squares" : "sum", most);
+    snprintf(text, sizeof text, "8-bit rows: the adversarial image is bytes too, %s; tried on what the row above broke",
+             bound);
+    json_t *notes = json_object_get(header, "notes");
+    if (!notes) json_object_set_new(header, "notes", notes = json_array());
+    json_array_append_new(notes, json_string(text));
+}

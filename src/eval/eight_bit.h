@@ -1,0 +1,16 @@
+/* The 8-bit threat in an evaluation (attacks/lattice.h): what it needs of radius and data, and what reports say of it.
+ */
+#ifndef VT_EVAL_EIGHT_BIT_H
+#define VT_EVAL_EIGHT_BIT_H
+
+#include "eval/evaluate.h"
+
+/* Is there an entry of 8 bits? */
+bool vt_eight_bit_wanted(const vt_eval *v);
+/* Refuses a radius below one level (in every norm the nearest other point is 1/255 away), and images whose values are
+ * not all k/255. */
+vt_status vt_eight_bit_check(const vt_eval *v, vt_err *e);
+/* A note of the header itself. */
+void vt_eight_bit_describe(json_t *header, const vt_eval *v);
+
+#endif
