@@ -22,10 +22,10 @@ typedef struct bench {
 
 static bench b;
 
-/* A run of pgd on drawn images, finished and sealed. */
+/* A run of pgd on drawn images, in floats and in 8 bits, finished and sealed. */
 static int open_bench(void **state) {
     vt_err e = {0};
-    vt_attack a;
+    vt_attack a[2];
     vt_summary s;
     if (make_tmp(state)) return -1;
     vt_config c = toy_config("dot", VT_POOL_TOKEN, false, true);
@@ -35,9 +35,10 @@ static int open_bench(void **state) {
     for (int i = 0; i < IMAGES; i++) b.images[i] = i;
     assert_int_equal(vt_draw_write(at("d"), 10, IMAGES, 1, &e), VT_OK);
     assert_int_equal(vt_dataset_open(&b.data, at("d"), VT_SPLIT_TEST, &e), VT_OK);
-    assert_int_equal(vt_attack_parse(&a, "pgd:steps=3", VT_LINF, &e), VT_OK);
+    for (int i = 0; i < 2; i++) assert_int_equal(vt_attack_parse(&a[i], "pgd:steps=3", VT_LINF, &e), VT_OK);
+    a[1].scoring = VT_SCORE_EIGHT_BIT;
     vt_eval v = {.model = b.model, .data = b.data, .images = b.images, .n_images = IMAGES, .eps = 8.0 / 255};
-    v.eps_text = "8/255", v.threads = 2, v.attacks = &a, v.n_attacks = 1;
+    v.eps_text = "8/255", v.threads = 2, v.attacks = a, v.n_attacks = 2;
     json_t *header = vt_eval_header(&v);
     if (vt_ledger_create(&b.ledger, b.dir, header, 3 * SIDE * SIDE, &e) != VT_OK) fail_msg("%s", e.text);
     if (vt_eval_run(&v, b.ledger, &e) != VT_OK) fail_msg("%s", e.text);
@@ -49,7 +50,7 @@ static int open_bench(void **state) {
     struct stat st;
     b.ledger->adv_length = stat(at("run/adv.bin"), &st) == 0 ? (int64_t)st.st_size : -1;
     json_decref(header);
-    vt_attack_free(&a);
+    vt_attack_free(&a[0]), vt_attack_free(&a[1]);
     return 0;
 }
 
@@ -129,6 +130,25 @@ static void test_changes(void **state) {
 #undef CHANGED
 }
 
+/* The float point of the same image in place of an 8-bit one: inside for floats, but no point of whole levels. */
+static void test_eight_bit(void **state) {
+    (void)state;
+    vt_record *eight = NULL, *plain = NULL;
+    for (size_t i = 0; i < b.ledger->count; i++) {
+        vt_record *r = &b.ledger->records[i];
+        if (r->entry == 2 && r->status == VT_RECORD_BROKEN && !eight) eight = r;
+    }
+    assert_non_null(eight);
+    for (size_t i = 0; i < b.ledger->count; i++) {
+        vt_record *r = &b.ledger->records[i];
+        if (r->entry == 1 && r->image == eight->image) plain = r;
+    }
+    assert_true(plain && plain->status == VT_RECORD_BROKEN && plain->sha != eight->sha);
+    vt_record c = *plain;
+    c.entry = 2;
+    found_once(eight, &c, "is invalid, the ledger says broken");
+}
+
 /* Missing tensors and unfinished runs are no findings but refusals. */
 static void test_refusals(void **state) {
     (void)state;
@@ -173,10 +193,8 @@ static void test_expect(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_untouched),
-        cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_expect),
+        cmocka_unit_test(test_untouched), cmocka_unit_test(test_changes), cmocka_unit_test(test_eight_bit),
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_expect),
     };
     return cmocka_run_group_tests_name("recheck", tests, open_bench, close_bench);
 }
