@@ -149,6 +149,7 @@ static bool check_repair(vt_norm norm, double eps, uint64_t k, bool black_box) {
         assert_eight_bit(&s, s.b.o.found);
         assert_true(s.b.o.gradients <= VT_REPAIR_GRADIENTS);
     } else {
+        assert_true(st == VT_OK || st == VT_STOP);
         assert_int_equal(s.b.o.gradients, 0);
         assert_int_equal(s.b.o.forwards, st == VT_STOP ? s.p.forwards : 2 + 1 + VT_REPAIR_DRAWS);
     }
