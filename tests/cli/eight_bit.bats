@@ -160,3 +160,11 @@ records() { tail -n +2 "$1/ledger.jsonl"; }
     bad 2 "made with another attacks" -- eval "$W" --data "$D" --eps 2/255 $ATTACKS --out r --resume
     [ "$(sums r)" = "$before" ]
 }
+
+@test "a paper's evaluators have no 8-bit rows, other attacks of the same run do" {
+    quick --eps 8/255 --as-published mo2022 --attack fgsm --eight-bit --images 0:6 --out r
+    truth r/results.json '[.attacks[] | select(.scoring == "8-bit") | .name] == ["fgsm"] and any(.attacks[]; .scoring == "as published")'
+    vt verify r
+    [ "$status" = 0 ] || fail "$stderr"
+    bad 2 "--eight-bit needs at least one --attack" -- eval "$W" --data "$D" --eps 8/255 --as-published mo2022 --eight-bit
+}
