@@ -41,6 +41,7 @@ static void show_checked(const vt_recheck *r) {
     char threat[120];
     printf("%s, weights %.12s..., data %.12s...\n", vt_header_threat(h, threat, sizeof threat),
            vt_header_text(h, "weights"), vt_header_text(json_object_get(h, "data"), "sha256"));
+    if (r->wrap && r->wrap->def) printf("WRAPPED: judged under the same known cheat (%s)\n", r->wrap->id);
     printf("clean predictions made again   %lld\n", (long long)r->clean);
     printf("stored points judged again     %lld: %lld broken (%lld borderline)\n", (long long)r->points,
            (long long)r->broken, (long long)r->borderline);
@@ -67,7 +68,8 @@ static vt_status verify_run(const vt_cli *c, vt_run_again *run, vt_findings *fou
     size_t before = found->n;
     if (s == VT_OK) s = vt_run_open(run, dir, c, e);
     VT_TRY(s);
-    r.ledger = run->ledger, r.model = run->model, r.data = run->data, r.interrupt = vt_cli_interruptible();
+    r.ledger = run->ledger, r.model = run->model, r.wrap = &run->wrap, r.data = run->data;
+    r.interrupt = vt_cli_interruptible();
     VT_TRY(vt_recheck_run(&r, found, e));
     show_findings(found, before);
     show_checked(&r);

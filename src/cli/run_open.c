@@ -99,6 +99,12 @@ static vt_status same(const vt_run_again *r, const json_t *now, vt_err *e) {
         differ =
             vt_header_difference(json_object_get(then, what), json_object_get(now, what), false, names, sizeof names);
     }
+    if (!differ) {
+        what = "wrap";
+        differ = !json_equal(json_object_get(then, what), json_object_get(now, what)) &&
+                 (json_object_get(then, what) || json_object_get(now, what));
+        snprintf(names, sizeof names, "its hash");
+    }
     if (!differ) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s: its ledger describes the %s otherwise (%s): give the options of that evaluation",
                    dir, what, names);
@@ -111,13 +117,25 @@ static int32_t first_image(const vt_ledger *l) {
     return l->count ? first : 0;
 }
 
+/* The cheat that the ledger's header names is put around the checkpoint again, before anything is opened on it. */
+static vt_status wrap(vt_run_again *r, vt_err *e) {
+    const json_t *w = json_object_get(r->ledger->header, "wrap");
+    vt_err why = {0};
+    if (!w) return VT_OK;
+    if (vt_wrap_parse(&r->wrap, vt_header_text(w, "id"), &why) != VT_OK)
+        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its wrap '%.80s' is none of this program: %s", r->ledger->dir,
+                       vt_header_text(w, "id"), why.text);
+    return vt_wrap_model(&r->wrap, r->model, e);
+}
+
 static vt_status open_all(vt_run_again *r, vt_err *e) {
     int32_t first = first_image(r->ledger);
     VT_TRY(vt_cli_data(&r->cli, &r->data, e));
     bool known = strcmp(r->data->hash, vt_header_text(json_object_get(r->ledger->header, "data"), "sha256")) == 0;
     VT_TRY(known ? vt_cli_model_for(&r->cli, r->data, first, &r->model, e) : vt_cli_model(&r->cli, &r->model, e));
+    VT_TRY(wrap(r, e));
     if (known) VT_TRY(vt_cli_fit(&r->cli, r->model, r->data, first, &r->input, e));
-    vt_eval v = {.model = r->model, .data = r->data, .input = r->input, .eps_text = ""};
+    vt_eval v = {.model = r->model, .data = r->data, .input = r->input, .eps_text = "", .wrap = &r->wrap};
     json_t *now = vt_eval_header(&v);
     if (!now) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", r->ledger->dir);
     vt_status s = same(r, now, e);
@@ -144,6 +162,7 @@ void vt_run_close(vt_run_again *r) {
     vt_ledger_close(r->ledger);
     vt_dataset_close(r->data);
     vt_model_close(r->model);
+    vt_wrap_free(&r->wrap);
     json_decref(r->command);
     *r = (vt_run_again){0};
 }

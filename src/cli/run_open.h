@@ -8,11 +8,12 @@
 #include "eval/describe.h"
 #include "eval/ledger.h"
 #include "io/dataset.h"
-#include "models/model.h"
+#include "models/wrap.h"
 
 typedef struct vt_run_again {
     vt_ledger *ledger;
     vt_model *model;
+    vt_wrap wrap; /* the ledger's; its other half has altered the model */
     vt_dataset *data;
     vt_input_story input;
     json_t *command; /* run.json */

@@ -260,8 +260,8 @@ static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e
     vt_record r = {.image = image, .forwards = 1};
     vt_verdict d;
     VT_TRY(vt_eval_image(v, image, w->x, &r.label, e));
-    vt_classifier_begin(&w->model,
-                        &(vt_rng){.seed = v->seed, .purpose = vt_rng_purpose("clean"), .image = (uint32_t)image});
+    vt_rng key = vt_verdict_key(v->seed, image, 0, 0);
+    vt_classifier_begin(&w->model, &key);
     vt_predict(&d, &w->model, w->x, r.label, w->z);
     if (!isfinite(d.margin)) return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
     from_verdict(&r, &d);
@@ -300,6 +300,8 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
         return vt_fail(e, s, "image %d: attack %s failed: %s", image, st->def->name, vt_status_name(s));
     const float *candidate = w->oracle.has_found && !v->exhaustive ? w->oracle.found : w->x_adv;
     vt_verdict d;
+    vt_rng key = vt_verdict_key(v->seed, image, run->entry, run->stage);
+    vt_classifier_begin(&w->model, &key);
     vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm, eight ? INFINITY : eps, w->z, w->z64);
     if (v->patch.size) vt_verify_patch(&d, w->x, candidate, t.height, t.width, &v->patch);
     if (eight) vt_verify_eight_bit(&d, w->x, candidate, t.n, v->norm, eps);

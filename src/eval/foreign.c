@@ -75,7 +75,7 @@ vt_status vt_foreign_run(vt_foreign *f, vt_err *e) {
     f->result = calloc((size_t)f->points->n, sizeof *f->result);
     vt_status s =
         k.judges && f->result ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %lld points", (long long)f->points->n);
-    for (int i = 0; i < f->threads && s == VT_OK; i++) s = vt_judge_open(&k.judges[i], f->model, f->data, e);
+    for (int i = 0; i < f->threads && s == VT_OK; i++) s = vt_judge_open(&k.judges[i], f->model, NULL, f->data, e);
     pthread_mutex_init(&k.lock, NULL);
     if (s == VT_OK) {
         vt_progress_begin(&f->progress, "verify", 0, (size_t)f->points->n);

@@ -5,9 +5,10 @@
 #include "core/mem.h"
 #include "eval/restrict.h"
 
-vt_status vt_judge_open(vt_judge *j, const vt_model *m, const vt_dataset *d, vt_err *e) {
+vt_status vt_judge_open(vt_judge *j, const vt_model *m, const vt_wrap *w, const vt_dataset *d, vt_err *e) {
     *j = (vt_judge){.data = d, .side = vt_config_input(&m->config)};
     VT_TRY(vt_classifier_open(&j->model, m, e));
+    VT_TRY(vt_wrap_classifier(w, &j->model, false, e));
     if (d->restricted) VT_TRY(vt_classifier_restrict(&j->model, d->head, d->classes, e));
     size_t bytes = j->model.pixels * sizeof(float), k = (size_t)j->model.classes;
     j->x = vt_alloc(bytes), j->x_adv = vt_alloc(bytes);

@@ -4,7 +4,7 @@
 
 #include "eval/verify.h"
 #include "io/dataset.h"
-#include "models/model.h"
+#include "models/wrap.h"
 
 typedef struct vt_judge {
     vt_classifier model;
@@ -14,8 +14,9 @@ typedef struct vt_judge {
     double *z64;          /* [classes] */
 } vt_judge;
 
-/* m and d must outlive it; of a restricted data set only the outputs of its classes are seen. */
-vt_status vt_judge_open(vt_judge *j, const vt_model *m, const vt_dataset *d, vt_err *e);
+/* m, w and d must outlive it; w (NULL: none) stands around m as it did when the points were found; of a restricted data
+ * set only the outputs of its classes are seen. */
+vt_status vt_judge_open(vt_judge *j, const vt_model *m, const vt_wrap *w, const vt_dataset *d, vt_err *e);
 void vt_judge_close(vt_judge *j); /* accepts a zeroed one */
 
 /* j->x = an image of the data, as an evaluation sees it. */

@@ -48,6 +48,7 @@ typedef struct job {
     worker *workers;
     vt_norm norm;
     double eps;
+    uint64_t seed;
     vt_patch patch;   /* size 0: a norm's ball */
     size_t *items, n; /* records to look at */
 } job;
@@ -90,15 +91,17 @@ static void compare(worker *w, const vt_recheck *c, const vt_record *r, const vt
         snprintf(w->text, TEXT, "%s is %sborderline, the ledger says otherwise", at, r->borderline ? "not " : "");
 }
 
-static void judge_clean(worker *w, const vt_recheck *c, const vt_record *r) {
+static void judge_clean(worker *w, const job *k, const vt_record *r) {
     vt_verdict v;
     vt_judge *j = &w->judge;
     if (vt_sha_prefix(j->x, j->model.pixels * sizeof(float)) != r->sha) {
         snprintf(w->text, TEXT, "image %d: its pixels are not those that were evaluated", r->image);
         return;
     }
+    vt_rng key = vt_verdict_key(k->seed, r->image, 0, 0);
+    vt_classifier_begin(&j->model, &key);
     vt_predict(&v, &j->model, j->x, r->label, j->z);
-    compare(w, c, r, &v, v.pred == r->label ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
+    compare(w, k->r, r, &v, v.pred == r->label ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
 }
 
 /* An attack may have had a radius of its own (a curve's points). */
@@ -118,6 +121,8 @@ static void judge_point(worker *w, const job *k, const vt_record *r) {
     }
     vt_scoring scoring = vt_header_scoring(k->r->ledger->header, r->entry);
     bool eight = scoring == VT_SCORE_EIGHT_BIT;
+    vt_rng key = vt_verdict_key(k->seed, r->image, r->entry, r->stage);
+    vt_classifier_begin(&j->model, &key);
     vt_verify(&v, &j->model, j->x, j->x_adv, r->label, k->norm, eight ? INFINITY : radius(k, r), j->z, j->z64);
     if (k->patch.size) vt_verify_patch(&v, j->x, j->x_adv, j->side, j->side, &k->patch);
     if (eight) vt_verify_eight_bit(&v, j->x, j->x_adv, j->model.pixels, k->norm, radius(k, r));
@@ -139,7 +144,7 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     else if (r->entry)
         judge_point(w, k, r);
     else
-        judge_clean(w, k->r, r);
+        judge_clean(w, k, r);
     return VT_OK;
 }
 
@@ -187,12 +192,13 @@ static vt_status finished(const vt_ledger *l, vt_err *e) {
     return VT_OK;
 }
 
-/* Norm and radius, or squares, as the header has them. */
+/* Norm and radius, or squares, and the seed, as the header has them. */
 static bool read_threat(job *k, const json_t *header) {
     const json_t *eps = json_object_get(header, "eps_value");
     const json_t *patch = json_object_get(json_object_get(header, "threat"), "patch");
     if (!json_is_number(eps)) return false;
     k->eps = json_number_value(eps);
+    k->seed = (uint64_t)json_integer_value(json_object_get(header, "seed"));
     if (!patch) return vt_norm_find(vt_header_text(header, "norm"), &k->norm);
     k->patch = (vt_patch){.size = (int)json_integer_value(json_object_get(patch, "size")),
                           .count = (int)json_integer_value(json_object_get(patch, "count")),
@@ -214,7 +220,8 @@ static vt_status prepare(job *k, vt_err *e) {
     if (!k->items || !k->workers) return vt_fail(e, VT_E_MEMORY, "%s: no memory to check it", l->dir);
     for (size_t i = 0; i < l->count; i++)
         if (l->records[i].entry == 0 || l->records[i].adv >= 0) k->items[k->n++] = i;
-    for (int i = 0; i < k->r->threads; i++) VT_TRY(vt_judge_open(&k->workers[i].judge, k->r->model, k->r->data, e));
+    for (int i = 0; i < k->r->threads; i++)
+        VT_TRY(vt_judge_open(&k->workers[i].judge, k->r->model, k->r->wrap, k->r->data, e));
     return VT_OK;
 }
 

@@ -17,6 +17,12 @@ static void measure(vt_verdict *v, const float *x, const float *y, size_t n, vt_
     v->inside = fine && (norm == VT_LINF ? v->linf : norm == VT_L2 ? v->l2 : v->l1) <= eps;
 }
 
+vt_rng vt_verdict_key(uint64_t seed, int32_t image, int entry, int stage) {
+    const char *purpose = entry ? "verdict" : "clean";
+    uint32_t run = (uint32_t)entry << 16 | (uint32_t)stage;
+    return (vt_rng){.seed = seed, .purpose = vt_rng_purpose(purpose), .image = (uint32_t)image, .run = run};
+}
+
 static void conclude(vt_verdict *v, int label) {
     v->broken = v->inside && v->pred != label;
     v->borderline = v->broken && (v->pred64 == label || !(v->margin > v->noise));

@@ -18,6 +18,11 @@ typedef struct vt_verdict {
     bool borderline;         /* broken, but the double verdict disagrees or its margin is within the noise */
 } vt_verdict;
 
+/* What vt_classifier_begin is told before a verdict, so that a model that draws random numbers (wrap_noise) is judged
+ * by the same draws whenever a stored point is judged again, however many calls the attack made before. Entry 0: the
+ * clean prediction; else the entry's stage. */
+vt_rng vt_verdict_key(uint64_t seed, int32_t image, int entry, int stage);
+
 /* The float prediction alone (for clean images, where the field's convention is float): pred, margin; the double fields
  * are -1 and NaN. z [K]: scratch. */
 void vt_predict(vt_verdict *v, const vt_classifier *m, const float *x, int label, float *z);

@@ -160,3 +160,49 @@ reseal() { (cd "$1" && sha256sum $(sed 's/^.\{66\}//' SHA256SUMS) >sums && mv su
     bad 2 "patch" -- verify --adv x.npz --weights "$W" --data "$D" --threat patch:size=64,count=1
     good show r
 }
+
+# points: the last verify judged at least one stored point
+points() { [ "$(awk '/^stored points/{print $5 + 0}' <<<"$output")" -gt 0 ] || fail "no point was judged: $output"; }
+
+@test "a wrapped run is judged under the same known cheat, its noise included" {
+    local w=$ROOT/weights/shapes10-vit d=$ROOT/datasets/shapes10
+    # each with an attack that gets through it, so that there are points to judge
+    for row in "logit-scale pgd:loss=margin,steps=5" "quantise:levels=12 square:queries=100" \
+        "noise:sigma=0.0612345678 pgd:steps=5" "saturate pgd:steps=5"; do
+        set -- $row
+        rm -rf r c
+        good eval "$w" --data "$d" --images 0:20 --eps 4/255 --attack "$2" --wrap "$1" --seed 5 --threads 2 --out r
+        before=$(sums r)
+        good verify r --threads 1
+        says "WRAPPED: judged under the same known cheat ($1" "everything is as the ledger" "to the last bit"
+        points
+        [ "$(sums r)" = "$before" ]
+        good verify r --threads 3
+        # the header says it, not the command line: a merged run has none
+        cp -r r c && rm c/run.json
+        bad 2 "give --weights and --data" -- verify c
+        vt verify c --weights "$w" --data "$d"
+        says "WRAPPED: judged under the same known cheat ($1" "to the last bit"
+        # a claim sealed anew with another cheat, or with none, is not believed
+        head -n 1 r/ledger.jsonl | jq -c '.wrap.id |= sub("=[0-9.e+-]+"; "=77")' >head
+        cp -r r d0 && { cat head && tail -n +2 r/ledger.jsonl; } >d0/ledger.jsonl && reseal d0
+        vt verify d0
+        [ "$status" != 0 ] || fail "$1: another cheat was believed"
+        head -n 1 r/ledger.jsonl | jq -c 'del(.wrap)' >head
+        rm -rf d0 && cp -r r d0 && { cat head && tail -n +2 r/ledger.jsonl; } >d0/ledger.jsonl && reseal d0
+        bad 2 "describes the model otherwise" -- verify d0
+        rm -rf d0
+    done
+    # noise is drawn by the run's seed: with another one, other verdicts
+    good eval "$w" --data "$d" --images 0:20 --eps 4/255 --attack pgd:steps=5 --wrap noise --seed 5 --out n
+    head -n 1 n/ledger.jsonl | jq -c '.seed = 6' >head
+    cp -r n m && { cat head && tail -n +2 n/ledger.jsonl; } >m/ledger.jsonl && reseal m
+    vt verify m
+    [ "$status" = 1 ]
+    says "has margin"
+    head -n 1 n/ledger.jsonl | jq -c '.wrap.id = "mirror:x=1"' >head
+    { cat head && tail -n +2 n/ledger.jsonl; } >m/ledger.jsonl && reseal m
+    bad 1 "its wrap 'mirror:x=1' is none of this program" -- verify m
+    good export n --format npz --out n.npz
+    good show n
+}

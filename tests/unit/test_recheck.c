@@ -166,6 +166,46 @@ static void test_refusals(void **state) {
     b.ledger->count++;
 }
 
+/* A model that draws noise at every call: how many calls an attack made is written nowhere, and yet the same verdicts
+ * come out, for any number of threads; with another seed, or without the noise, they do not. */
+static void test_noise(void **state) {
+    (void)state;
+    vt_findings found = {0};
+    vt_err e = {0};
+    vt_attack a;
+    vt_wrap w;
+    assert_int_equal(vt_attack_parse(&a, "pgd:steps=3", VT_LINF, &e), VT_OK);
+    assert_int_equal(vt_wrap_parse(&w, "noise:sigma=0.1", &e), VT_OK);
+    vt_eval v = {.model = b.model, .data = b.data, .images = b.images, .n_images = IMAGES, .eps = 8.0 / 255};
+    v.eps_text = "8/255", v.threads = 2, v.attacks = &a, v.n_attacks = 1, v.wrap = &w, v.seed = 9;
+    json_t *header = vt_eval_header(&v);
+    vt_ledger *l;
+    if (vt_ledger_create(&l, at("noisy"), header, 3 * SIDE * SIDE, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_eval_run(&v, l, &e) != VT_OK || vt_ledger_finish(l, &e) != VT_OK) fail_msg("%s", e.text);
+    struct stat st;
+    l->adv_length = stat(at("noisy/adv.bin"), &st) == 0 ? (int64_t)st.st_size : -1;
+    vt_recheck r = {.ledger = l, .model = b.model, .wrap = &w, .data = b.data};
+    for (r.threads = 1; r.threads <= 3; r.threads += 2, r.points = 0) {
+        if (vt_recheck_run(&r, &found, &e) != VT_OK) fail_msg("%s", e.text);
+        if (found.n) fail_msg("%s", found.text[0]);
+        assert_true(r.exact && r.points > 0);
+    }
+    r.threads = 2;
+    json_object_set_new(l->header, "seed", json_integer(8));
+    assert_int_equal(vt_recheck_run(&r, &found, &e), VT_OK);
+    assert_true(found.n > 0);
+    vt_findings_free(&found);
+    json_object_set_new(l->header, "seed", json_integer(9));
+    r.wrap = NULL;
+    assert_int_equal(vt_recheck_run(&r, &found, &e), VT_OK);
+    assert_true(found.n > 0);
+    vt_findings_free(&found);
+    vt_ledger_close(l);
+    json_decref(header);
+    vt_attack_free(&a);
+    vt_wrap_free(&w);
+}
+
 /* The first image that fails is named, whatever the order of the lines; others follow, each once. */
 static void test_expect(void **state) {
     (void)state;
@@ -194,7 +234,7 @@ static void test_expect(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_untouched), cmocka_unit_test(test_changes), cmocka_unit_test(test_eight_bit),
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_expect),
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_noise),   cmocka_unit_test(test_expect),
     };
     return cmocka_run_group_tests_name("recheck", tests, open_bench, close_bench);
 }
