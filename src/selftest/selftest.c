@@ -9,7 +9,7 @@
 #include "selftest/tools.h"
 
 enum { DIRECT_MOST = 32, ATTACKED_MOST = 32, ACTIVE_MOST = 96, LEAST = 4, AGAIN_MOST = 16 };
-#define SHARE 0.10 /* of the attack's cost, for everything but an escalation */
+#define MAINSTREAM 0.1 /* of the right images stand to the end: sizes are chosen so that the share is kept there */
 /* Forward-equivalents of an image in the parts, from counts: an image of part 1, a survivor of part 2 (10 + 25 + 100 +
  * 150 + 40 gradients, 1000 queries and 100 random points), one that falls, an image of the active test. */
 #define COST_DIRECT(ratio) (7 + 3 * (ratio))
@@ -253,19 +253,29 @@ static size_t within(double wanted, size_t least, size_t most, size_t available)
     return n < available ? n : available;
 }
 
-/* How many images part 2 takes: what 40 % of the allowance pays for; without a run to measure, a sixth. */
+/* How many images part 2 takes: what 40 % of the allowance pays for; without a run to measure, an eighth, which costs 4
+ * % of an attack that leaves a tenth of the images and less of one that leaves more. */
 static size_t attacked(const vt_selftest *t, size_t right, size_t left) {
-    if (!t->ledger) return within((double)right / 6, 6, ATTACKED_MOST, right);
+    if (!t->ledger) return within((double)right / 8, LEAST, ATTACKED_MOST, right);
     double stand = (double)left / (double)right;
     double each = stand * COST_SURVIVOR(t->ratio) + (1 - stand) * COST_FALLEN(t->ratio);
-    size_t n = left ? within(0.4 * (SHARE * t->reference - t->cost) / each, 0, ATTACKED_MOST, right) : 0;
+    size_t n = left ? within(0.4 * (VT_SELFTEST_SHARE * t->reference - t->cost) / each, 0, ATTACKED_MOST, right) : 0;
     return n < LEAST ? 0 : n;
 }
 
+/* What the attack under test would cost on all right images if that share of them stood to the end. */
+static double estimate(const vt_selftest *t, size_t right, double stand) {
+    int classes = t->v->data->restricted ? t->v->data->classes : t->v->model->config.classes;
+    return (double)right * (stand * full_cost(t, classes) + (1 - stand) * COST_FALLEN(t->ratio) / 2);
+}
+
+/* Where nothing of a sample stood, a tenth of all may still: what that would pay for is spent. */
 static size_t active(const vt_selftest *t, size_t right, size_t left) {
-    double n = (SHARE * t->reference - t->cost) / COST_ACTIVE(t->ratio);
-    if (!t->ledger) return within(n, 8, ACTIVE_MOST, right);
-    return !left || n < LEAST ? 0 : within(n, 0, ACTIVE_MOST, right);
+    bool none = !t->ledger && !t->survivors;
+    double reference = none ? estimate(t, right, MAINSTREAM) : t->reference;
+    double n = (VT_SELFTEST_SHARE * reference - t->cost) / COST_ACTIVE(t->ratio);
+    if (!t->ledger && t->survivors) return within(n, LEAST, ACTIVE_MOST, right);
+    return (t->ledger && !left) || n < LEAST ? 0 : within(n, 0, ACTIVE_MOST, right);
 }
 
 /* Doubtful: the survivors of part 2 are tried again, harder. */
@@ -285,19 +295,18 @@ static vt_status escalate(part *p, const int32_t *images, vt_err *e) {
 static vt_status run_all(part *p, int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t right, left = 0;
-    int classes = t->v->data->restricted ? t->v->data->classes : t->v->model->config.classes;
     VT_TRY(find_right(p, images, &right, e));
     if (!right) return VT_OK;
     if (t->ledger) measure(t, right, &left);
-    size_t n = within(t->ledger ? SHARE * t->reference / COST_DIRECT(t->ratio) : DIRECT_MOST, 8, DIRECT_MOST, right);
+    double pays = t->ledger ? VT_SELFTEST_SHARE * t->reference / COST_DIRECT(t->ratio) : DIRECT_MOST;
+    size_t n = within(pays, LEAST, DIRECT_MOST, right);
     VT_TRY(run_part(p, 1, images, n, &t->cost, e));
     count_direct(t, p, images, n);
     n = attacked(t, right, left);
     VT_TRY(run_part(p, 2, images, n, &t->cost, e));
     count_found(t, p, images, n);
     if (!t->ledger && n) {
-        double stand = (double)t->survivors / (double)n;
-        t->reference = (double)right * (stand * full_cost(t, classes) + (1 - stand) * COST_FALLEN(t->ratio) / 2);
+        t->reference = estimate(t, right, (double)t->survivors / (double)n);
     } else if (t->ledger) {
         count_square(t);
     }

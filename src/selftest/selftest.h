@@ -43,6 +43,9 @@ const char *vt_grade_name(vt_grade g); /* "sound", "doubtful", "gradients are ma
 #define VT_ALPHA_DOUBTFUL 0.05
 #define VT_ALPHA_MASKED 0.01
 
+/* What the self-test may cost, as a share of the attack under test; an escalation comes on top. */
+#define VT_SELFTEST_SHARE 0.10
+
 /* The active test's account. */
 typedef struct vt_active {
     int64_t images, setup_failed, found;   /* found: of images - setup_failed */
@@ -73,6 +76,8 @@ typedef struct vt_selftest {
 vt_status vt_selftest_run(vt_selftest *t, vt_err *e);
 /* What is in selftest.json; NULL: no memory. */
 json_t *vt_selftest_json(const vt_selftest *t);
+/* Why it cost more than its share, in words; NULL: it did not. */
+const char *vt_selftest_excess(const vt_selftest *t);
 void vt_selftest_print(FILE *f, const vt_selftest *t);
 
 /* P(X >= k), X ~ Binomial(n, rate): exact, by summation. */

@@ -9,7 +9,7 @@ SHAPES=$ROOT/datasets/shapes10
 verdict() { jq -r .verdict "$1/selftest.json"; }
 # doubts DIR: names of the checks that speak against the model
 doubts() { jq -r '[.checks[] | select(.made and .p_holm <= 0.05) | .name] | join(" ")' "$1/selftest.json"; }
-test_shapes() { vt selftest "$MODEL" --data "$SHAPES" --images 0:24 --eps 1/255 --out r "$@" && [ "$status" = 0 ] || fail "status $status: $stderr"; }
+test_shapes() { vt selftest "$MODEL" --data "$SHAPES" --images 0:24 --out r --eps 1/255 "$@" && [ "$status" = 0 ] || fail "status $status: $stderr"; }
 
 # what every selftest.json obeys
 schema() {
@@ -26,7 +26,7 @@ schema() {
     schema r/selftest.json
     [ "$(verdict r)" = sound ] || fail "accused: $(doubts r)"
     says "self-test: sound" "active test: found" "cost:" "of autoattack on the same images"
-    truth r/selftest.json '.cost.forwards <= 0.1 * .cost.attack and .escalation.made == false'
+    truth r/selftest.json '.cost.forwards <= 0.1 * .cost.attack and .cost.excess == null and .escalation.made == false'
     truth r/selftest.json '.active.found == .active.images and .active.random_corner * 2 <= .active.images'
 }
 
@@ -46,6 +46,14 @@ quantise active-test
 noise random-forward
 saturate saturated-attention
 END
+}
+
+@test "selftest: where the attacks leave nothing, the cost exceeds its share, and why is said" {
+    test_shapes --eps 32/255
+    schema r/selftest.json
+    [ "$(verdict r)" = sound ] || fail "accused: $(doubts r)"
+    says "more than the 10 % aimed at: nothing was left of the images attacked here"
+    truth r/selftest.json '.samples.survivors == 0 and .cost.forwards > 0.1 * .cost.attack and (.cost.excess | startswith("nothing was left"))'
 }
 
 @test "selftest: nothing depends on the number of threads, also where the forward is random" {

@@ -137,10 +137,37 @@ static void test_active_rule(void **state) {
     }
 }
 
+/* More than the share is said, and why; no reference, nothing to say. */
+static void test_excess(void **state) {
+    (void)state;
+    static const vt_active none = {0}, all = {.images = 4, .found = 4},
+                           missed = {.images = 5, .found = 3, .setup_failed = 1};
+    static const struct {
+        double cost, reference;
+        bool measured;
+        int64_t attacked, survivors;
+        const vt_active *active;
+        const char *words;
+    } rows[] = {{10, 100, true, 4, 2, &all, NULL},
+                {10, 0, false, 0, 0, &all, NULL},
+                {10.01, 100, false, 4, 1, &all, "so few images"},
+                {10.01, 100, false, 4, 0, &all, "nothing was left"},
+                {10.01, 100, true, 4, 0, &all, "so few images"},
+                {10.01, 100, true, 4, 2, &missed, "ran to their end"},
+                {10.01, 100, true, 0, 0, &none, "soon done"}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        vt_selftest t = {.cost = rows[i].cost, .reference = rows[i].reference, .active = *rows[i].active};
+        t.reference_measured = rows[i].measured, t.attacked = rows[i].attacked, t.survivors = rows[i].survivors;
+        const char *said = vt_selftest_excess(&t);
+        if (!said != !rows[i].words || (said && !strstr(said, rows[i].words)))
+            fail_msg("row %zu: %s", i, said ? said : "(nothing)");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tail),   cmocka_unit_test(test_separate),    cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_grades), cmocka_unit_test(test_active_rule),
+        cmocka_unit_test(test_grades), cmocka_unit_test(test_active_rule), cmocka_unit_test(test_excess),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
