@@ -5,7 +5,17 @@
 #include "eval/compare.h"
 #include "core/opt.h"
 
-#define MOST 65 /* rows of a pair: clean and 64 attacks */
+#define MOST 130 /* rows of a pair: clean and 64 attacks, or the eps of two curves and their norms */
+
+static void print_norms(const vt_pair *r) {
+    long long of = (long long)r->images, a = (long long)r->only_a, b = (long long)r->only_b;
+    printf("\n%-12s %7lld images: larger under A on %lld, under B on %lld, equal on %lld; median %.5g under A, %.5g "
+           "under "
+           "B\n%20s sign test p %.3g, p (Holm) %.3g, B better: %s; larger under B minus under A, of all: 95 %% "
+           "[%+.2f, %+.2f]\n",
+           r->name, of, a, b, of - a - b, r->median_a, r->median_b, "", r->test.two_sided, r->adjusted,
+           vt_claim_name(r->b_better), 100 * r->low, 100 * r->high);
+}
 
 static void print_pair(const char *a, const char *b, const vt_pair *rows, int n) {
     int width = 12;
@@ -17,12 +27,17 @@ static void print_pair(const char *a, const char *b, const vt_pair *rows, int n)
     for (int i = 0; i < n; i++) {
         const vt_pair *r = &rows[i];
         double of = (double)r->images;
+        if (r->norms) continue;
         printf("%-*s %7lld %9.2f %9.2f %+9.2f %8lld %8lld %11.3g %11.3g  %-9s  [%+6.2f, %+6.2f] %8.2f\n", width,
                r->name, (long long)r->images, 100 * (double)r->right_a / of, 100 * (double)r->right_b / of,
                100 * (double)(r->only_b - r->only_a) / of, (long long)r->only_a, (long long)r->only_b,
                r->test.two_sided, r->adjusted, vt_claim_name(r->b_better), 100 * r->low, 100 * r->high,
                100 - 100 * (double)(r->only_a + r->only_b) / of);
     }
+    for (int i = 0; i < n; i++)
+        if (rows[i].norms) print_norms(&rows[i]);
+    for (int i = 0; i < n; i++)
+        if (rows[i].remark) printf("%s: %s\n", rows[i].name, rows[i].remark);
     printf("\n");
 }
 
@@ -34,6 +49,7 @@ static void print_images(const char *row, const char *who, const int32_t *images
 
 static void print_changed(const vt_pair *rows, int n) {
     for (int i = 0; i < n; i++) {
+        if (rows[i].norms) continue;
         print_images(rows[i].name, "A", rows[i].changed, rows[i].only_a);
         print_images(rows[i].name, "B", rows[i].changed + rows[i].only_a, rows[i].only_b);
     }
@@ -79,13 +95,16 @@ static const vt_arg args[] = {{"alpha", "X", "level of the verdict (default 0.05
 
 const vt_command vt_command_compare = {
     .name = "compare",
-    .summary = "two or more evaluations of the same images, paired",
+    .summary = "two or more evaluations, or curves, of the same images, paired",
     .operands = "RUN_A RUN_B ...",
     .min_operands = 2,
     .max_operands = 16,
     .args = args,
     .details = "RUN is the --out folder of vitrine eval. Every run is compared with RUN_A, on clean images and under "
                "the attacks\n"
-               "that both ran with the same options. 'held' / 'not' / 'undecided' answers whether B is better.",
+               "that both ran with the same options. 'held' / 'not' / 'undecided' answers whether B is better.\n"
+               "Curves (vitrine curve) are compared at every eps that one of them was confirmed at, and by the norms "
+               "that the\n"
+               "same minimum-norm attacks found, image by image (exact sign test; a wrong image has norm 0).",
     .run = run,
 };

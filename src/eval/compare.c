@@ -5,6 +5,7 @@
 #include <string.h>
 #include "attacks/attack.h"
 #include "eval/board.h"
+#include "eval/curve.h"
 #include "eval/summary.h"
 
 /* What may differ between two runs that are compared: the model, and what it was run with. */
@@ -32,7 +33,12 @@ static vt_status covers(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status same_question(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
+vt_status vt_compare_question(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
+    bool curve = vt_is_curve(a->header);
+    if (curve != vt_is_curve(b->header))
+        return vt_fail(e, VT_E_USAGE,
+                       "%s and %s cannot be compared: %s is a curve over eps, the other an evaluation at one eps",
+                       a->dir, b->dir, curve ? a->dir : b->dir);
     VT_TRY(covers(a, b, e));
     return covers(b, a, e);
 }
@@ -46,7 +52,7 @@ static void judge(uint8_t *state, size_t n, const vt_board *b, int entry) {
             state[b->images[i]] = vt_board_right(b, entry, i) ? 2 : 1;
 }
 
-static void count(vt_pair *p, const uint8_t *a, const uint8_t *b, size_t n) {
+void vt_pair_count(vt_pair *p, const uint8_t *a, const uint8_t *b, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (!a[i] || !b[i]) continue;
         p->images++;
@@ -70,8 +76,8 @@ void vt_pairs_free(vt_pair *rows, int n) {
 }
 
 /* Both looked at the same images. */
-static vt_status same_images(const vt_ledger *a, const vt_ledger *b, const uint8_t *x, const uint8_t *y, size_t n,
-                             vt_err *e) {
+vt_status vt_compare_images(const vt_ledger *a, const vt_ledger *b, const uint8_t *x, const uint8_t *y, size_t n,
+                            vt_err *e) {
     size_t both = 0, in_a = 0, in_b = 0, first = n;
     for (size_t i = n; i-- > 0;) {
         both += x[i] && y[i], in_a += x[i] != 0, in_b += y[i] != 0;
@@ -138,13 +144,13 @@ static void one_row(vt_pair *row, const char *name, side *a, int i, side *b, int
     judge(b->state, images, &b->board, k);
     *row = (vt_pair){0};
     snprintf(row->name, sizeof row->name, "%s", name);
-    count(row, a->state, b->state, images);
+    vt_pair_count(row, a->state, b->state, images);
 }
 
 static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, size_t images, bool common, vt_err *e) {
     judge(a->state, images, &a->board, 0);
     judge(b->state, images, &b->board, 0);
-    if (!common) VT_TRY(same_images(a->ledger, b->ledger, a->state, b->state, images, e));
+    if (!common) VT_TRY(vt_compare_images(a->ledger, b->ledger, a->state, b->state, images, e));
     one_row(&rows[(*n)++], "clean", a, 0, b, 0, images);
     for (int i = 0; i < a->board.n_entries; i++)
         for (int k = 0; k < b->board.n_entries && *n < most; k++) {
@@ -166,7 +172,8 @@ static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, siz
 vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common, vt_err *e) {
     side x = {0}, y = {0};
     *n = 0;
-    VT_TRY(same_question(a, b, e));
+    VT_TRY(vt_compare_question(a, b, e));
+    if (vt_is_curve(a->header)) return vt_compare_curves(rows, most, n, a, b, common, e);
     size_t images = room(a) > room(b) ? room(a) : room(b);
     vt_status s = side_open(&x, a, images, e);
     if (s == VT_OK) s = side_open(&y, b, images, e);

@@ -7,6 +7,14 @@
 #include "eval/metrics.h"
 #include "eval/summary.h"
 
+bool vt_is_curve(const json_t *header) {
+    const json_t *attack;
+    size_t i;
+    bool at = json_is_true(json_object_get(header, "curve"));
+    json_array_foreach(json_object_get(header, "attacks"), i, attack) at = at || json_object_get(attack, "at");
+    return at;
+}
+
 double vt_curve_norm(const vt_record *r, vt_norm norm) {
     return norm == VT_LINF ? r->linf : norm == VT_L2 ? r->l2 : r->l1;
 }

@@ -44,6 +44,8 @@ typedef struct vt_curve {
     vt_curve_point *points; /* ascending eps, from 0 */
 } vt_curve;
 
+/* Was the run made by vitrine curve? The header says so. */
+bool vt_is_curve(const json_t *header);
 /* A line's perturbation in the norm. */
 double vt_curve_norm(const vt_record *r, vt_norm norm);
 

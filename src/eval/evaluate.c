@@ -232,6 +232,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     if (m->part && *m->part && *m->parts)
         json_object_set_new(json_object_get(header, "model"), "part", json_string(m->part));
     vt_describe_data(json_object_get(header, "data"), v->data, v->model->config.classes);
+    if (v->radii) json_object_set_new(header, "curve", json_true());
     if (v->patch.size)
         json_object_set_new(header, "threat",
                             json_pack("{s:{s:i,s:i,s:b}}", "patch", "size", v->patch.size, "count", v->patch.count,

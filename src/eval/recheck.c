@@ -8,6 +8,7 @@
 #include "core/gemm.h"
 #include "core/threads.h"
 #include "core/version.h"
+#include "eval/curve.h"
 #include "eval/judge.h"
 #include "eval/summary.h"
 

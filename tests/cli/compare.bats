@@ -118,3 +118,47 @@ header() {
     bad 2 "--seed or --seeds" -- eval "$W" --data "$SHAPES" --eps 1/255 --attack fgsm --seeds 0,1 --seed 3 --out t
     [ ! -e t ]
 }
+
+# curve OUT ARGS: a short curve
+curve() { good curve "$W" --data "$SHAPES" --images 0:40 --attacks fmn:steps=15 --confirm-with pgd:steps=3 --out "$@"; }
+
+@test "two curves: counts at every confirmed eps, and the norms, are those of curve.json" {
+    curve a --confirm 2/255,4/255
+    curve b --confirm 4/255,8/255 --mean 0.6
+    good compare a b
+    for row in 2:2/255 4:4/255 8:8/255; do
+        for run in a b; do
+            jq --argjson k "${row%%:*}" '.images[] | select(.right and (.distance == null or .distance > $k / 255)) | .image' $run/curve.json | sort >right-$run
+        done
+        line=$(awk -v eps="${row#*:}" '$1 == eps && $2 == 40' <<<"$output")
+        want="40 $(comm -23 right-a right-b | wc -l) $(comm -13 right-a right-b | wc -l)"
+        [ "$(awk '{print $2, $6, $7}' <<<"$line")" = "$want" ] || fail "$line, expected $want"
+    done
+    says "2/255: attacks of this eps ran in A alone" "8/255: attacks of this eps ran in B alone"
+    [[ $output != *"4/255: attacks"* ]]
+    larger() { # RUN OTHER: images whose norm by fmn is larger under RUN
+        jq -n --slurpfile a "$1/curve.json" --slurpfile b "$2/curve.json" '
+            def norms: [.[0].images[] | if .right then (.norms[0] // 1e9) else 0 end];
+            [($a | norms), ($b | norms)] | transpose | map(select(.[0] > .[1])) | length'
+    }
+    says "norms             40 images: larger under A on $(larger a b), under B on $(larger b a)," "over all 5 rows"
+    good compare a a --changed
+    [ "$(grep -c "undecided" <<<"$output")" = 4 ]
+    says "sign test p 1, p (Holm) 1, B better: undecided" "2/255, right under A alone: none"
+}
+
+@test "curves of other images, other attacks, and curves against evaluations" {
+    curve a --confirm 4/255
+    curve part --confirm 4/255 --images 10:30
+    bad 2 "over different images: 40 and 20" "--common" -- compare a part
+    good compare a part --common
+    [ "$(awk '/^clean /{print $2}' <<<"$output")" = 20 ]
+    bad 2 "a is a curve over eps, the other an evaluation at one eps" -- compare a "$A"
+    bad 2 "part is a curve over eps" -- compare "$A" part
+    good curve "$W" --data "$SHAPES" --images 0:40 --attacks deepfool --out f
+    good compare a f
+    says "norms are not compared"
+    last=$(grep -n '"entry":1[,}]' a/ledger.jsonl | tail -n 1 | cut -d: -f1)
+    sed -i "${last}d" a/ledger.jsonl
+    bad 2 "a is not finished: fmn has results for" -- compare f a
+}
