@@ -5,25 +5,14 @@
 #include "attacks/apgd.h"
 #include "attacks/l1.h"
 
-/* Entries that differ by more than rounding leaves; the authors' code counts that too. */
-static size_t moved(const float *a, const float *b, size_t n) {
-    size_t k = 0;
-    for (size_t i = 0; i < n; i++) k += fabsf(a[i] - b[i]) > 1e-6f;
-    return k;
-}
-
-/* How many entries a step changes: of those changed so far, two thirds. Rounded down; rounded up, as in the authors'
- * code, two entries would stay two for ever. */
-static size_t two_thirds(size_t entries) { return entries < 2 ? 1 : 2 * entries / 3; }
-
 /* One run inside `ball` from cur = t->work, where it leaves its best point. sparse: the start says how many entries a
  * step shall change, else a fifth of all. */
 static vt_status run_in(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss,
                         const vt_ball *ball, int steps, bool sparse, bool *broken) {
-    size_t n = t->n, bytes = n * sizeof(float), old = sparse ? moved(t->work, t->x, n) : n;
+    size_t n = t->n, bytes = n * sizeof(float), old = sparse ? vt_l1_moved(t->work, t->x, n) : n;
     float *cur = t->work, *step = cur + n, *g = step + n, *best = g + n, *g_best = best + n, *z = g_best + n, value,
           most;
-    size_t count = sparse ? two_thirds(old) : (n + 4) / 5;
+    size_t count = sparse ? vt_l1_two_thirds(old) : (n + 4) / 5;
     int every = steps >= 50 ? (int)(0.04 * steps) : 1;
     double length = ball->eps;
     memcpy(t->x_adv, cur, bytes);
@@ -48,9 +37,9 @@ static vt_status run_in(vt_oracle *o, const vt_apgd_params *p, const vt_task *t,
             memcpy(g_best, g, bytes);
         }
         if (i % every) continue;
-        size_t now = moved(best, t->x, n);
+        size_t now = vt_l1_moved(best, t->x, n);
         bool sparser = (double)now < 0.95 * (double)old;
-        count = two_thirds(now), old = now;
+        count = vt_l1_two_thirds(now), old = now;
         length = sparser ? ball->eps : fmax(length / 1.5, ball->eps / 10);
         if (!sparser) continue;
         memcpy(cur, best, bytes);

@@ -1,6 +1,7 @@
 /* PGD-k: x <- project(x + alpha sign(grad)) (linf), x + alpha grad/|grad| (l2), x + alpha sign(grad)/k on the
- * k largest entries that the box lets move (l1, SLIDE). The last iterate of the first restart that breaks the image is
- * the result, else the last iterate of the last restart. */
+ * k largest entries that the box lets move (l1: SLIDE, with a k that adapts). The last iterate of the first restart
+ * that breaks the image is the result, else the last iterate of the last restart. */
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 #include "attacks/attack.h"
@@ -29,20 +30,36 @@ static size_t work_len(const void *p, const vt_task *t) {
     return 2 * t->n + (size_t)t->classes;
 }
 
+/* l1: entries that a step changes at most. SLIDE's hundredth of all; but pixels can move by a half on average, so that
+ * a point at eps changes twice eps entries, and steps of far fewer never fill them. */
+static size_t widest(const vt_task *t) {
+    double k = fmax((double)(t->n / 100), ceil(2 * t->ball->eps));
+    return k < (double)t->n ? (size_t)k : t->n;
+}
+
 /* last: no other restart will ask whether this one broke the image. */
 static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, bool last) {
     float *g = t->work, *step = g + t->n, *z = step + t->n, value;
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR};
     vt_loss loss = vt_oracle_loss(o, kinds[p->loss]);
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;
+    bool sparse = t->ball->norm == VT_L1;
+    size_t most = widest(t), count = most;
     for (int k = 0; k < p->steps; k++) {
         if (t->before_step) t->before_step(t->ctx, k, t->x_adv);
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, z, &value, g));
         if (loss.kind == VT_LOSS_MARGIN && (double)value > p->kappa) continue; /* min(margin, kappa) is flat here */
-        if (t->ball->norm == VT_L1) vt_l1_drop_blocked(g, t->x_adv, t->n);
-        vt_ball_step(t->ball, step, g, alpha);
+        if (sparse) {
+            vt_l1_drop_blocked(g, t->x_adv, t->n);
+            vt_l1_sparse_step(step, g, t->n, count, alpha);
+        } else {
+            vt_ball_step(t->ball, step, g, alpha);
+        }
         for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
         vt_ball_project(t->ball, t->x_adv);
+        if (!sparse) continue;
+        count = vt_l1_two_thirds(vt_l1_moved(t->x_adv, t->x, t->n)); /* where fewer do, the steps get sparser */
+        if (count > most) count = most;
     }
     return vt_oracle_logits(o, t->x_adv, last ? NULL : z);
 }

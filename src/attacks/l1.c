@@ -103,6 +103,14 @@ void vt_l1_sparse_step(float *out, const float *g, size_t n, size_t count, doubl
     for (size_t i = 0; i < n; i++) out[i] = !(fabsf(g[i]) >= least) ? 0 : g[i] > 0 ? s : g[i] < 0 ? -s : 0;
 }
 
+size_t vt_l1_moved(const float *a, const float *b, size_t n) {
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) k += fabsf(a[i] - b[i]) > 1e-6f;
+    return k;
+}
+
+size_t vt_l1_two_thirds(size_t entries) { return entries < 2 ? 1 : 2 * entries / 3; }
+
 void vt_l1_drop_blocked(float *g, const float *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         if ((g[i] > 0 && x[i] >= 1) || (g[i] < 0 && x[i] <= 0)) g[i] = 0;

@@ -18,4 +18,10 @@ void vt_l1_sparse_step(float *out, const float *g, size_t n, size_t count, doubl
  * again and again. */
 void vt_l1_drop_blocked(float *g, const float *x, size_t n);
 
+/* Entries that differ by more than rounding leaves; the authors' code of L1-APGD counts that too. */
+size_t vt_l1_moved(const float *a, const float *b, size_t n);
+/* How many entries a step changes: of those changed so far, two thirds (Croce and Hein 2021, section 3). Rounded down;
+ * rounded up, as in the authors' code, two entries would stay two for ever. */
+size_t vt_l1_two_thirds(size_t entries);
+
 #endif

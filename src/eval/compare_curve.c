@@ -81,10 +81,10 @@ static double next_eps(const two *t, double last) {
 static void name_radius(vt_pair *row, const two *t, double eps) {
     const vt_curve_entry *a = entry_at(&t->a, eps), *b = entry_at(&t->b, eps);
     snprintf(row->name, sizeof row->name, "%s", a ? a->eps_text : b->eps_text);
-    row->remark = !b ? "attacks of this eps ran in A alone, which can only lower A"
-                  : !a                            ? "attacks of this eps ran in B alone, which can only lower B"
+    row->remark = !b                                 ? "attacks of this eps ran in A alone, which can only lower A"
+                  : !a                               ? "attacks of this eps ran in B alone, which can only lower B"
                   : !same_attacks(&t->a, &t->b, eps) ? "attacks of this eps are not the same in A and B"
-                                                  : NULL;
+                                                     : NULL;
 }
 
 static int ascending(const void *a, const void *b) {

@@ -52,8 +52,7 @@ static vt_ledger *curve(int side, json_t *h, const double *eps, int n_eps, int f
         bool fell = false;
         for (int k = 0; k < n_eps; k++) {
             bool breaks = side && rows[i].image == 6 && eps[k] == 0.2;
-            if (d > eps[k] && !fell)
-                put(l, rows[i].image, k + 2, breaks ? VT_RECORD_BROKEN : VT_RECORD_ROBUST, eps[k]);
+            if (d > eps[k] && !fell) put(l, rows[i].image, k + 2, breaks ? VT_RECORD_BROKEN : VT_RECORD_ROBUST, eps[k]);
             fell = fell || breaks;
         }
     }
@@ -138,8 +137,8 @@ static void test_refusals(void **state) {
     b->count++;
     json_object_set_new(b->header, "norm", json_string("l2"));
     t_says(vt_compare(p, 10, &n, a, b, true, &e), VT_E_USAGE, &e, "norm", "l2");
-    vt_ledger *c = curve(0, json_pack("{s:s,s:[{s:s,s:s}]}", "norm", "linf", "attacks", "name", "fmn", "id", "fmn:1"),
-                         at_a, 0, 0);
+    vt_ledger *c =
+        curve(0, json_pack("{s:s,s:[{s:s,s:s}]}", "norm", "linf", "attacks", "name", "fmn", "id", "fmn:1"), at_a, 0, 0);
     t_says(vt_compare(p, 10, &n, a, c, false, &e), VT_E_USAGE, &e, "is a curve over eps", "one eps");
     t_says(vt_compare(p, 10, &n, c, a, false, &e), VT_E_USAGE, &e, "is a curve over eps", "one eps");
     vt_ledger_close(a), vt_ledger_close(b), vt_ledger_close(c);
