@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.." || exit 1
 rules='
 BEGIN {
     # a file includes its own room and rooms of a lower level (docs/ARCHITECTURE.md, "Includes point downwards only")
-    n = split("core 0 nn 1 io 1 models 2 attacks 3 eval 4 selftest 5 train 5 analysis 5 table 6 cli 7", r, " ")
+    n = split("core 0 nn 1 io 1 models 2 attacks 3 eval 4 selftest 5 train 5 analysis 5 table 6 lab 6 cli 7", r, " ")
     for (i = 1; i < n; i += 2) level[r[i]] = r[i + 1] + 0
     MOST = 600
 }
@@ -86,6 +86,8 @@ self_test() {
         plant src/models/model.c '#include "attacks/ball.h"\n' 'does not lie below'
         plant src/attacks/ball.c '#include "eval/ledger.h"\n' 'does not lie below'
         plant src/train/optim.c '#include "analysis/spectrum.h"\n' 'does not lie below'
+        plant src/train/optim.c '#include "lab/lab.h"\n' 'does not lie below'
+        plant src/lab/lab.c '#include "cli/plot.h"\n' 'does not lie below'
         plant src/nn/gelu.c '#include "nowhere/x.h"\n' 'does not lie below'
         plant src/nn/gelu.c '#include "nn.h"\n' 'does not begin with a room'
         plant src/shed/x.c 'int x;\n' 'is not a room'

@@ -24,6 +24,8 @@ typedef struct vt_cli {
         const char *value;
     } given[256];
     int n_given;
+    vt_arg more[64]; /* options that the command's `find` added, and how many */
+    int n_more;
     int argc; /* the whole command line, for run.json */
     char **argv;
 } vt_cli;
@@ -35,6 +37,9 @@ typedef struct vt_command {
     const vt_arg *args;  /* ends at name NULL */
     const char *details; /* paragraphs after the options, or NULL */
     vt_status (*run)(const vt_cli *c, vt_err *e);
+    /* Options that depend on the operands before them (a lab's own): describes --name in *out, whose texts outlive the
+     * command, or refuses it with a sentence. NULL: what args lists is all there is. */
+    vt_status (*find)(const vt_cli *c, const char *name, vt_arg *out, vt_err *e);
 } vt_command;
 
 const vt_command *const *vt_commands(int *n);

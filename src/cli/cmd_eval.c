@@ -3,11 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 #include "cli/eval_seeds.h"
 #include "cli/run_args.h"
+#include "cli/run_json.h"
 #include "cli/selftest.h"
 #include "cli/surrogate.h"
 #include "core/gemm.h"
@@ -192,55 +191,6 @@ static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
     return vt_ledger_create(&j->ledger, out, j->header, pixels, e);
 }
 
-static void cpu_name(char *out, size_t size) {
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    char line[256];
-    snprintf(out, size, "unknown");
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
-            line[strcspn(line, "\n")] = 0;
-            snprintf(out, size, "%s", strchr(line, ':') + 2);
-            break;
-        }
-    if (f) fclose(f);
-}
-
-/* What depends on the machine and the moment, kept out of the deterministic files. */
-static vt_status write_run_json(const job *j, const vt_cli *c, double seconds, double gradient_cost, vt_err *e) {
-    char cpu[200], host[128] = "", stamp[32], kernels[128];
-    vt_gemm_kernels(kernels, sizeof kernels);
-    cpu_name(cpu, sizeof cpu);
-    gethostname(host, sizeof host - 1);
-    time_t now = time(NULL);
-    struct tm utc;
-    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    char cwd[VT_PATH_MAX];
-    json_t *argv = json_array();
-    for (int i = 0; i < c->argc; i++) json_array_append_new(argv, json_string(c->argv[i]));
-    json_t *o = json_pack("{s:o,s:s,s:f,s:f,s:i,s:s,s:s,s:s,s:s,s:s,s:I}", "command", argv, "finished", stamp,
-                          "seconds", seconds, "cpu_seconds",
-                          (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-                              1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec),
-                          "threads", j->v.threads, "host", host, "cpu", cpu, "cpu_isa", vt_cpu_isa(), "blas",
-                          vt_blas_config(), "kernels", kernels, "peak_resident_kb", (json_int_t)u.ru_maxrss);
-    vt_file f;
-    if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
-    if (isfinite(gradient_cost)) json_object_set_new(o, "gradient_cost_measured", json_real(gradient_cost));
-    if (getcwd(cwd, sizeof cwd)) json_object_set_new(o, "directory", json_string(cwd));
-    vt_status s = vt_file_begin(&f, vt_cli_get(c, "out"), "run.json", e);
-    if (s == VT_OK) {
-        s = vt_seal_json(o, f.stream, e);
-        if (s == VT_OK)
-            s = vt_file_commit(&f, e);
-        else
-            vt_file_abandon(&f);
-    }
-    json_decref(o);
-    return s;
-}
-
 static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     const char *out = vt_cli_get(c, "out");
     vt_summary s;
@@ -252,7 +202,7 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */
     for (int i = 0; i < j->v.n_attacks && isnan(cost); i++)
         if (j->attacks[i].def->profile) cost = vt_measure_gradient_cost(j->model);
-    if (st == VT_OK && out) st = write_run_json(j, c, seconds, cost, e);
+    if (st == VT_OK && out) st = vt_cli_run_json(c, out, j->v.threads, seconds, e);
     vt_summary_free(&s);
     if (st != VT_OK) return st;
     char kernels[128];

@@ -6,6 +6,7 @@
 #include "eval/summary.h"
 #include "io/dataset.h"
 #include "io/image_jpeg.h"
+#include "lab/lab.h"
 #include "models/forms.h"
 #include "models/names.h"
 #include "models/session.h"
@@ -128,21 +129,38 @@ static vt_status list_wraps(vt_err *e) {
     return VT_OK;
 }
 
+static vt_status list_labs(vt_err *e) {
+    int n;
+    const vt_lab_def *const *defs = vt_lab_defs(&n);
+    for (int i = 0; i < n; i++) {
+        void *defaults = calloc(1, defs[i]->params_size + 1);
+        if (!defaults) return vt_fail(e, VT_E_MEMORY, "no memory");
+        vt_opt_defaults(defs[i]->opts, defaults);
+        printf("%-12s %s\n    %s\n", defs[i]->name, defs[i]->summary, defs[i]->source);
+        for (const vt_opt *o = defs[i]->opts; o && o->key; o++) list_option(o, defaults);
+        free(defaults);
+    }
+    printf(
+        "\nUse: vitrine lab NAME --key value, or --set key=value; an option that is 0 or 1 is also a flag: --key.\n");
+    return VT_OK;
+}
+
 static vt_status run(const vt_cli *c, vt_err *e) {
     const char *what = c->positional[0];
     if (!strcmp(what, "attacks")) return list_attacks(e);
     if (!strcmp(what, "models")) return list_models();
     if (!strcmp(what, "formats")) return list_formats();
     if (!strcmp(what, "wraps")) return list_wraps(e);
-    return vt_fail(e, VT_E_USAGE, "vitrine list: '%s' is not one of attacks, models, formats, wraps", what);
+    if (!strcmp(what, "labs")) return list_labs(e);
+    return vt_fail(e, VT_E_USAGE, "vitrine list: '%s' is not one of attacks, models, formats, wraps, labs", what);
 }
 
 static const vt_arg args[] = {{NULL, NULL, NULL}};
 
 const vt_command vt_command_list = {
     .name = "list",
-    .summary = "attacks with their options, models, file formats, wraps",
-    .operands = "attacks|models|formats|wraps",
+    .summary = "attacks with their options, models, file formats, wraps, labs",
+    .operands = "attacks|models|formats|wraps|labs",
     .min_operands = 1,
     .max_operands = 1,
     .args = args,

@@ -88,6 +88,19 @@ static vt_status unknown_arg(const vt_command *c, const char *given, vt_err *e) 
                    near ? "; did you mean '--" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* An option that the command itself must find; kept in c->more, so that c->given may point at it. */
+static vt_status find_more(vt_cli *c, const char *given, size_t len, const vt_arg **out, vt_err *e) {
+    char name[64];
+    vt_arg *a = &c->more[c->n_more];
+    if (!c->command->find || len >= sizeof name) return unknown_arg(c->command, given, e);
+    if (c->n_more == (int)(sizeof c->more / sizeof *c->more)) return vt_fail(e, VT_E_USAGE, "too many options");
+    snprintf(name, sizeof name, "%.*s", (int)len, given);
+    VT_TRY(c->command->find(c, name, a, e));
+    c->n_more++;
+    *out = a;
+    return VT_OK;
+}
+
 /* --name value, --name=value, -o value; everything else is an operand; "--" ends options. */
 vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e) {
     bool options = true;
@@ -99,7 +112,7 @@ vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e) {
             const char *name = t + (t[1] == '-' ? 2 : 1);
             size_t len = strcspn(name, "=");
             const vt_arg *a = find_arg(c->command, name, len);
-            if (!a) return unknown_arg(c->command, name, e);
+            if (!a) VT_TRY(find_more(c, name, len, &a, e));
             const char *value = name[len] == '=' ? name + len + 1 : NULL;
             if (!a->metavar && value)
                 return vt_fail(e, VT_E_USAGE, "--%s takes no value, but '%s' was given", a->name, value);

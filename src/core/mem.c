@@ -1,8 +1,10 @@
 #include "core/mem.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool vt_mul(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
 bool vt_add(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
@@ -13,6 +15,22 @@ void *vt_alloc(size_t bytes) {
     void *p = aligned_alloc(64, rounded ? rounded : 64);
     if (p) memset(p, 0, rounded ? rounded : 64);
     return p;
+}
+
+/* A control group's limit; "max" and absent files leave `most`. */
+static size_t group_limit(const char *path, size_t most) {
+    FILE *f = fopen(path, "r");
+    unsigned long long n;
+    if (f && fscanf(f, "%llu", &n) == 1 && (!most || n < most)) most = (size_t)n;
+    if (f) fclose(f);
+    return most;
+}
+
+size_t vt_memory(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    size_t most = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : 0;
+    most = group_limit("/sys/fs/cgroup/memory.max", most);
+    return group_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes", most);
 }
 
 void *vt_arena_take(vt_arena *a, size_t count, size_t item) {

@@ -13,6 +13,9 @@ bool vt_add(size_t a, size_t b, size_t *out);
 /* Zeroed block aligned to 64 bytes, NULL when there is no memory; free() releases it. */
 void *vt_alloc(size_t bytes);
 
+/* Bytes that this process may ever hold: the machine's memory, or its control group's share of it; 0: unknown. */
+size_t vt_memory(void);
+
 /* One block carved from the front. With base NULL it only measures: vt_arena_take returns NULL and adds up
  * `used`, so the same carving code first plans and then runs. */
 typedef struct vt_arena {

@@ -28,8 +28,9 @@ static void show(vt_progress *p, const char *note, bool last) {
         else
             snprintf(left, sizeof left, ", %.1f h left", s / 3600);
     }
-    snprintf(text, sizeof text, "%-12s %zu of %zu images%s%s, %.3g images/s%s", p->stage, p->done, p->total,
-             note ? ", " : "", note ? note : "", rate, left);
+    const char *unit = p->unit ? p->unit : "images";
+    snprintf(text, sizeof text, "%-12s %zu of %zu %s%s%s, %.3g %s/s%s", p->stage, p->done, p->total, unit,
+             note ? ", " : "", note ? note : "", rate, unit, left);
     p->show(p->ctx, text, p->live && !last);
 }
 

@@ -16,6 +16,7 @@ typedef struct vt_progress {
     void *ctx;
     bool live; /* refresh ten times a second instead of every 30 s */
     char stage[64];
+    const char *unit;          /* what is counted; NULL: images */
     size_t done, total, start; /* items; items done before this run's clock started */
     double began, shown;
 } vt_progress;

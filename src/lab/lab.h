@@ -1,0 +1,72 @@
+/* Experiments of the papers behind vitrine, small enough to run while one waits: `vitrine lab NAME`. A lab is one file
+ * lab_X.c with a vt_lab_def; it prints tables to a stream that it is handed, fills a JSON object with the same numbers,
+ * and states, claim by claim, what its paper says and what was found here. Random numbers are keyed by the seed
+ * (core/rand), sums are formed in order: what a lab writes never depends on threads. */
+#ifndef VT_LAB_LAB_H
+#define VT_LAB_LAB_H
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "core/opt.h"
+#include "core/progress.h"
+#include "core/status.h"
+
+typedef enum vt_finding {
+    VT_SUPPORTED,    /* what was measured here agrees with the claim */
+    VT_WEAKENED,     /* it holds, but by less or for less than the paper says */
+    VT_CONTRADICTED, /* it does not hold here */
+    VT_NOT_TESTED,   /* this run was too small, or had no means, to say */
+    VT_FINDING_COUNT
+} vt_finding;
+const char *vt_finding_name(vt_finding f); /* "supports", "weakens", "contradicts", "does not test" */
+
+typedef struct vt_lab {
+    uint64_t seed;
+    int threads;
+    const volatile sig_atomic_t *interrupt; /* or NULL */
+    FILE *out;                              /* tables, in the order in which they are ready; no times */
+    json_t *json;                           /* the lab's own results, an object: deterministic values only */
+    json_t *claims;                         /* filled by vt_lab_claim */
+    const char *dir;                        /* --out, which exists; NULL: terminal only */
+    vt_progress progress;
+    /* Draws a figure DIR/name.svg from a gnuplot script (cli/plot.h says of which form); NULL: nobody wants figures. */
+    vt_status (*figure)(void *ctx, const char *name, const char *script, vt_err *e);
+    void *figure_ctx;
+} vt_lab;
+
+typedef struct vt_lab_def {
+    const char *name, *summary;
+    const char *source; /* the paper */
+    const vt_opt *opts; /* each is also a flag of the command: --key value; a BOOL one takes no value */
+    size_t params_size;
+    vt_status (*run)(const void *params, vt_lab *lab, vt_err *e);
+} vt_lab_def;
+
+/* The registry ends at NULL. */
+const vt_lab_def *const *vt_lab_defs(int *n);
+vt_status vt_lab_find(const vt_lab_def **out, const char *name, vt_err *e);
+
+/* The whole document of a run in *doc: lab, source, seed, options, results and claims. The lab's own part goes to
+ * lab->out, and at its end the verdict. params: of params_size. */
+vt_status vt_lab_run(const vt_lab_def *def, const void *params, vt_lab *lab, json_t **doc, vt_err *e);
+
+/* ---- for labs ---- */
+
+/* A claim of the paper, and what was found: shown in the verdict, kept in lab.json. */
+vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, const char *evidence, ...)
+    __attribute__((format(printf, 5, 6)));
+/* VT_INTERRUPTED with its sentence when the user asked to stop; to be asked between pieces of work. */
+vt_status vt_lab_alive(const vt_lab *lab, vt_err *e);
+/* Has `write` put a gnuplot script together and passes it on; does nothing where nobody wants figures. */
+vt_status vt_lab_figure(vt_lab *lab, const char *name, void (*write)(FILE *script, const void *data), const void *data,
+                        vt_err *e);
+/* Stores value (stolen) under key; VT_E_MEMORY when value is NULL. For results: vt_lab_put(lab->json, "x", ...). */
+vt_status vt_lab_put(json_t *object, const char *key, json_t *value, vt_err *e);
+/* Refuses what the machine cannot hold, before any of it is allocated: `what` ("the Gram matrix of 5000 images") would
+ * need `bytes`. */
+vt_status vt_lab_memory(const char *what, size_t bytes, vt_err *e);
+
+#endif
