@@ -1,0 +1,62 @@
+/* l_p mirror descent on one attention layer (Julistiono, Tarzanagh and Azizan, arXiv 2410.14581): the problem, its
+ * loss and gradient, the step, and the quantities in which the paper states its lemmas. All in double.
+ *
+ * The problem: n samples of T tokens X_i [T,d], queries z_i [d], labels y_i = +-1, a decoder v [d]; attention s_i =
+ * softmax(h_i), h_i = X_i W z_i; loss (1/n) sum_i log(1 + exp(-gamma_i^T s_i)) with the token scores gamma_i = y_i X_i
+ * v. The potential is psi(w) = |w|_p^p / p, entrywise; q = p / (p - 1). */
+#ifndef VT_LAB_ATTGD_H
+#define VT_LAB_ATTGD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "core/status.h"
+
+/* ---- l_p ---- */
+
+/* out = sgn(x) |x|^e, 0 at 0; in place is allowed. */
+void vt_lp_power(double *out, const double *x, size_t n, double e);
+/* |x|_p without overflow of its powers. */
+double vt_lp_norm(const double *x, size_t n, double p);
+/* D_psi(u, w) = psi(u) - psi(w) - <grad psi(w), u - w>. */
+double vt_lp_bregman(const double *u, const double *w, size_t n, double p);
+/* The directional one, D_psi(u / |u|_p, w / |w|_p) = 1 - sum u_i sgn(w_i) |w_i|^(p-1) of unit vectors. */
+double vt_lp_direction(const double *u, const double *w, size_t n, double p);
+/* (sqrt(n) - |w|_1 / |w|_2) / (sqrt(n) - 1): 0 where all entries are as large, 1 for a single one (Hoyer 2004). */
+double vt_lp_sparsity(const double *w, size_t n);
+
+/* ---- the problem ---- */
+
+typedef struct vt_att {
+    int n, t, d;
+    double *x, *z, *y, *v; /* [n,t,d], [n,d], [n] of +-1, [d] */
+    double *s;             /* [n,t] attention of the last loss or gradient */
+    double *work;          /* scratch: one thread at a time */
+} vt_att;
+vt_status vt_att_open(vt_att *a, int n, int t, int d, vt_err *e);
+void vt_att_close(vt_att *a);
+
+double vt_att_loss(const vt_att *a, const double *w);
+/* How the row s * (gamma - s^T gamma) of softmax's derivative is formed. PLAIN as automatic differentiation does it:
+ * where the chosen token's s rounds to 1 its own share is lost. EXACT sums s_t s_u (gamma_t - gamma_u) and loses
+ * nothing, down to the smallest double. */
+typedef enum vt_att_form { VT_ATT_PLAIN, VT_ATT_EXACT } vt_att_form;
+/* dw [d,d] = (1/n) sum_i l'(gamma_i^T s_i) X_i^T (diag(s_i) - s_i s_i^T) gamma_i z_i^T; dv [d] or NULL. Returns the
+ * loss. */
+double vt_att_gradient(const vt_att *a, const double *w, vt_att_form form, double *dw, double *dv);
+/* gamma_it */
+double vt_att_score(const vt_att *a, int i, int t);
+/* The token that sample i attends to most, by a->s. */
+int vt_att_chosen(const vt_att *a, int i);
+
+/* ---- descent ---- */
+
+typedef struct vt_mirror {
+    double p, eta;
+    bool normalised; /* g / (|g|_q + floor) in g's place, as the paper's synthetic runs do */
+    double floor;    /* 2.2e-16 in the released code */
+} vt_mirror;
+/* theta = grad psi(w) = sgn(w) |w|^(p-1) is the state: theta -= eta g, w = sgn(theta) |theta|^(1/(p-1)). Returns
+ * |g|_q (0 where it is not normalised: nobody asked). A zero gradient moves nothing, without a floor too. */
+double vt_mirror_step(const vt_mirror *m, double *theta, double *w, const double *g, size_t n);
+
+#endif
