@@ -56,12 +56,17 @@ double vt_lp_norm(const double *x, size_t n, double p) {
     return ldexp(pow(power_sum(x, n, ldexp(1, -k < 1022 ? -k : 1022), p), 1 / p), k > -1022 ? k : -1022);
 }
 
+/* ((1 + r)^p - 1 - p r) / p: by its series where the terms would cancel; the first one left out is 1e-13 of the sum. */
+static double bregman_ratio(double r, double p) {
+    if (fabs(r) > 1e-3) return (pow(fabs(1 + r), p) - 1) / p - r;
+    double c = (p - 2) * r;
+    return (p - 1) * r * r * (0.5 + c / 6 * (1 + (p - 3) * r / 4 * (1 + (p - 4) * r / 5)));
+}
+
 double vt_lp_bregman(const double *u, const double *w, size_t n, double p) {
     double d = 0;
-    for (size_t i = 0; i < n; i++) {
-        double slope = sign_pow(w[i], p - 1);
-        d += pow(fabs(u[i]), p) / p - pow(fabs(w[i]), p) / p - slope * (u[i] - w[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        d += w[i] != 0 ? pow(fabs(w[i]), p) * bregman_ratio((u[i] - w[i]) / w[i], p) : pow(fabs(u[i]), p) / p;
     return d;
 }
 
@@ -143,6 +148,19 @@ static double logistic_slope(double u) { return -1 / (1 + exp(u)); }
 double vt_att_loss(const vt_att *a, const double *w) {
     double sum = 0;
     for (int i = 0; i < a->n; i++) sum += logistic(attend(a, w, i, a->work));
+    return sum / a->n;
+}
+
+double vt_att_loss_above(const vt_att *a, const double *w, const int *alpha) {
+    double *gamma = a->work, sum = 0;
+    for (int i = 0; i < a->n; i++) {
+        attend(a, w, i, gamma);
+        const double *s = a->s + (size_t)i * (size_t)a->t;
+        double best = gamma[alpha[i]], less = 0; /* gamma^T s = best - less */
+        for (int t = 0; t < a->t; t++) less += s[t] * (best - gamma[t]);
+        /* log(1 + e^(less - best)) - log(1 + e^-best) */
+        sum += log1p(expm1(less) / (1 + exp(best)));
+    }
     return sum / a->n;
 }
 

@@ -36,6 +36,9 @@ vt_status vt_att_open(vt_att *a, int n, int t, int d, vt_err *e);
 void vt_att_close(vt_att *a);
 
 double vt_att_loss(const vt_att *a, const double *w);
+/* L(w) less what the loss would be with all attention on the tokens alpha [n], without cancellation: near that limit
+ * differences of losses are far below the rounding of L. */
+double vt_att_loss_above(const vt_att *a, const double *w, const int *alpha);
 /* How the row s * (gamma - s^T gamma) of softmax's derivative is formed. PLAIN as automatic differentiation does it:
  * where the chosen token's s rounds to 1 its own share is lost. EXACT sums s_t s_u (gamma_t - gamma_u) and loses
  * nothing, down to the smallest double. */

@@ -171,8 +171,8 @@ static json_t *run_json(const vt_joint *o, int k, int p) {
                   "p", vt_attgd_paths[p].p, "tokens", o->alpha[0], o->alpha[1], "w", vt_attgd_numbers(o->w, 4), "v",
                   vt_attgd_numbers(o->v, 2), "w_mm", vt_attgd_numbers(o->w_mm, 4), "v_mm", vt_attgd_numbers(o->v_mm, 2),
                   "divergence_w", o->d_w, "divergence_v", o->d_v, "norm_w", o->norm_w, "norm_v", o->norm_v,
-                  "duality_gap", o->gap, "gradient_below_constant_from", o->tiny, "softmax_one_from", o->one,
-                  "gradient_zero_from", o->zero);
+                  "duality_gap", o->gap, "gradient_below_constant_from", o->tiny, "softmax_one_at", o->one,
+                  "gradient_zero_from", o->zero, "stall", o->stall);
     if (x && k == 0) {
         json_object_set_new(x, "max_softmax", vt_attgd_numbers(o->most, FIRST));
         json_object_set_new(x, "probability", vt_attgd_numbers(o->right, FIRST));
