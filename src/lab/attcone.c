@@ -117,18 +117,17 @@ static void towards(vt_onestep *o, const double *g, const double *theta, const d
 }
 
 vt_status vt_att_onestep(vt_onestep *o, const vt_att *a, const double *w, double *next, const int *alpha,
-                         const double *w_mm, double p, double eta, vt_err *e) {
+                         const double *w_mm, double p, double eta, double shift, vt_err *e) {
     size_t n = (size_t)a->d * (size_t)a->d;
     double *g = malloc(3 * n * sizeof *g), *theta = g + n;
     if (!g) return vt_fail(e, VT_E_MEMORY, "no memory for a step of %d x %d", a->d, a->d);
     vt_mirror m = {.p = p, .eta = eta};
     *o = (vt_onestep){.a = vt_lp_norm(w, n, p)};
-    vt_att_gradient(a, w, VT_ATT_EXACT, g, NULL);
-    o->loss = vt_att_loss_above(a, w, alpha);
+    o->loss = vt_att_near(a, w, alpha, shift, g);
     vt_lp_power(theta, w, n, p - 1);
     memcpy(theta + n, theta, n * sizeof *theta);
     vt_mirror_step(&m, theta + n, next, g, n);
-    o->next = vt_att_loss_above(a, next, alpha);
+    o->next = vt_att_near(a, next, alpha, shift, NULL);
     o->b = vt_lp_norm(next, n, p);
     for (size_t i = 0; i < n; i++) o->gw += g[i] * w[i];
     o->excess = vt_att_excess(a, next, w, g, o->next - o->loss, p, eta);

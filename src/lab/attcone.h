@@ -33,10 +33,11 @@ void vt_cone_member(double *w, const double *w_mm, const double *noise, size_t s
 double vt_att_excess(const vt_att *a, const double *u, const double *w, const double *g, double rise, double p,
                      double eta);
 
-/* One un-normalised step and what Lemmas 21 to 27 say of it. */
+/* One un-normalised step and what Lemmas 21 to 27 say of it. Everything that holds the gradient or the loss is times
+ * e^shift (vt_att_near), and eta is what the step multiplies that with: eta e^shift is the step size. */
 typedef struct vt_onestep {
     double a, b;          /* |W(k)|_p, |W(k+1)|_p */
-    double loss, next;    /* L(W(k)), L(W(k+1)), both less one constant (vt_att_loss_above) */
+    double loss, next;    /* L(W(k)), L(W(k+1)), less the loss at the limit */
     double gw, gm;        /* <grad L, W(k)>, <grad L, W_mm / |W_mm|> */
     double excess;        /* D_{psi - eta L}(W(k+1), W(k)) */
     double moved;         /* <grad psi(W(k+1)) - grad psi(W(k)), W_mm / |W_mm|> */
@@ -44,9 +45,8 @@ typedef struct vt_onestep {
     double slack;         /* what rounding may do to the sides below */
     double cost, bracket; /* Lemma 24: cost <= -eta gw; Lemma 27: moved >= bracket / (1 + pi) */
 } vt_onestep;
-/* From w (left as it is); next [d d]: W(k+1). alpha: tokens of the constant in loss and next. w_mm may be NULL: gm,
- * moved, pi and bracket are then 0. */
+/* From w (left as it is); next [d d]: W(k+1). w_mm may be NULL: gm, moved, pi and bracket are then 0. */
 vt_status vt_att_onestep(vt_onestep *o, const vt_att *a, const double *w, double *next, const int *alpha,
-                         const double *w_mm, double p, double eta, vt_err *e);
+                         const double *w_mm, double p, double eta, double shift, vt_err *e);
 
 #endif

@@ -122,10 +122,10 @@ int vt_att_chosen(const vt_att *a, int i) {
     return best;
 }
 
-/* s_i = softmax(X_i W z_i), gamma_i; returns gamma_i^T s_i. */
-static double attend(const vt_att *a, const double *w, int i, double *gamma) {
+/* s_i = X_i W z_i (not yet softmax) and gamma_i; returns the largest of s_i. */
+static double logits(const vt_att *a, const double *w, int i, double *gamma) {
     const double *x = a->x + (size_t)i * (size_t)a->t * (size_t)a->d, *z = a->z + (size_t)i * (size_t)a->d;
-    double *s = a->s + (size_t)i * (size_t)a->t, *wz = a->work + 3 * a->t, most = -INFINITY, sum = 0, out = 0;
+    double *s = a->s + (size_t)i * (size_t)a->t, *wz = a->work + 3 * a->t, most = -INFINITY;
     for (int r = 0; r < a->d; r++) {
         wz[r] = 0;
         for (int c = 0; c < a->d; c++) wz[r] += w[r * a->d + c] * z[c];
@@ -136,6 +136,12 @@ static double attend(const vt_att *a, const double *w, int i, double *gamma) {
         s[t] = h, gamma[t] = a->y[i] * g;
         if (h > most) most = h;
     }
+    return most;
+}
+
+/* s_i = softmax(X_i W z_i), gamma_i; returns gamma_i^T s_i. */
+static double attend(const vt_att *a, const double *w, int i, double *gamma) {
+    double *s = a->s + (size_t)i * (size_t)a->t, most = logits(a, w, i, gamma), sum = 0, out = 0;
     for (int t = 0; t < a->t; t++) sum += s[t] = exp(s[t] - most);
     for (int t = 0; t < a->t; t++) s[t] /= sum, out += gamma[t] * s[t];
     return out;
@@ -148,19 +154,6 @@ static double logistic_slope(double u) { return -1 / (1 + exp(u)); }
 double vt_att_loss(const vt_att *a, const double *w) {
     double sum = 0;
     for (int i = 0; i < a->n; i++) sum += logistic(attend(a, w, i, a->work));
-    return sum / a->n;
-}
-
-double vt_att_loss_above(const vt_att *a, const double *w, const int *alpha) {
-    double *gamma = a->work, sum = 0;
-    for (int i = 0; i < a->n; i++) {
-        attend(a, w, i, gamma);
-        const double *s = a->s + (size_t)i * (size_t)a->t;
-        double best = gamma[alpha[i]], less = 0; /* gamma^T s = best - less */
-        for (int t = 0; t < a->t; t++) less += s[t] * (best - gamma[t]);
-        /* log(1 + e^(less - best)) - log(1 + e^-best) */
-        sum += log1p(expm1(less) / (1 + exp(best)));
-    }
     return sum / a->n;
 }
 
@@ -177,24 +170,65 @@ static void through_softmax(const vt_att *a, const double *s, const double *gamm
     }
 }
 
+/* dw += slope X_i^T g z_i^T; xg [d]: scratch */
+static void add_outer(const vt_att *a, int i, double slope, const double *g, double *xg, double *dw) {
+    int d = a->d;
+    const double *x = a->x + (size_t)i * (size_t)a->t * (size_t)d, *z = a->z + (size_t)i * (size_t)d;
+    memset(xg, 0, (size_t)d * sizeof *xg);
+    for (int t = 0; t < a->t; t++)
+        for (int r = 0; r < d; r++) xg[r] += x[t * d + r] * g[t];
+    for (int r = 0; r < d; r++)
+        for (int c = 0; c < d; c++) dw[r * d + c] += slope * xg[r] * z[c];
+}
+
 double vt_att_gradient(const vt_att *a, const double *w, vt_att_form form, double *dw, double *dv) {
     int d = a->d;
     double *gamma = a->work, *g = a->work + a->t, *xg = a->work + 3 * a->t + d, loss = 0;
     memset(dw, 0, (size_t)d * (size_t)d * sizeof *dw);
     if (dv) memset(dv, 0, (size_t)d * sizeof *dv);
     for (int i = 0; i < a->n; i++) {
-        const double *x = a->x + (size_t)i * (size_t)a->t * (size_t)d, *z = a->z + (size_t)i * (size_t)d;
+        const double *x = a->x + (size_t)i * (size_t)a->t * (size_t)d;
         const double *s = a->s + (size_t)i * (size_t)a->t;
         double u = attend(a, w, i, gamma), slope = logistic_slope(u) / a->n;
         loss += logistic(u);
         through_softmax(a, s, gamma, u, form, g);
-        memset(xg, 0, (size_t)d * sizeof *xg);
-        for (int t = 0; t < a->t; t++)
-            for (int r = 0; r < d; r++) xg[r] += x[t * d + r] * g[t];
-        for (int r = 0; r < d; r++)
-            for (int c = 0; c < d; c++) dw[r * d + c] += slope * xg[r] * z[c];
+        add_outer(a, i, slope, g, xg, dw);
         for (int t = 0; dv && t < a->t; t++) /* u = y_i v^T X_i^T s_i */
             for (int r = 0; r < d; r++) dv[r] += slope * a->y[i] * s[t] * x[t * d + r];
+    }
+    return loss / a->n;
+}
+
+/* e^shift times a sample's loss above its limit: log(1 + e^(less - best)) - log(1 + e^-best), where less e^-shift is
+ * best - gamma^T s. */
+static double above(double less, double best, double shift) {
+    double real = less * exp(-shift), part = 1 / (1 + exp(best));
+    return fabs(real) < 1e-12 ? less * part : log1p(expm1(real) * part) * exp(shift);
+}
+
+/* (diag(s) - s s^T) gamma of sample i, times e^shift; *less: gamma_alpha - gamma^T s, times e^shift. */
+static void near_row(const vt_att *a, const double *w, int i, int alpha, double shift, double *gamma, double *g,
+                     double *less) {
+    double *s = a->s + (size_t)i * (size_t)a->t, most = logits(a, w, i, gamma), sum = 0;
+    for (int t = 0; t < a->t; t++) sum += exp(s[t] - most);
+    *less = 0;
+    for (int t = 0; t < a->t; t++) {
+        g[t] = t == alpha ? 0 : exp(s[t] - most + shift) / sum;
+        *less += g[t] * (gamma[alpha] - gamma[t]);
+        s[t] = exp(s[t] - most) / sum;
+    }
+    double mean = gamma[alpha] - *less * exp(-shift);
+    for (int t = 0; t < a->t; t++) g[t] = t == alpha ? s[t] * *less : g[t] * (gamma[t] - mean);
+}
+
+double vt_att_near(const vt_att *a, const double *w, const int *alpha, double shift, double *dw) {
+    int d = a->d;
+    double *gamma = a->work, *g = a->work + a->t, *xg = a->work + 3 * a->t + d, loss = 0, less;
+    if (dw) memset(dw, 0, (size_t)d * (size_t)d * sizeof *dw);
+    for (int i = 0; i < a->n; i++) {
+        near_row(a, w, i, alpha[i], shift, gamma, g, &less);
+        loss += above(less, gamma[alpha[i]], shift);
+        if (dw) add_outer(a, i, logistic_slope(gamma[alpha[i]] - less * exp(-shift)) / a->n, g, xg, dw);
     }
     return loss / a->n;
 }

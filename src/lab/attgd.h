@@ -36,9 +36,6 @@ vt_status vt_att_open(vt_att *a, int n, int t, int d, vt_err *e);
 void vt_att_close(vt_att *a);
 
 double vt_att_loss(const vt_att *a, const double *w);
-/* L(w) less what the loss would be with all attention on the tokens alpha [n], without cancellation: near that limit
- * differences of losses are far below the rounding of L. */
-double vt_att_loss_above(const vt_att *a, const double *w, const int *alpha);
 /* How the row s * (gamma - s^T gamma) of softmax's derivative is formed. PLAIN as automatic differentiation does it:
  * where the chosen token's s rounds to 1 its own share is lost. EXACT sums s_t s_u (gamma_t - gamma_u) and loses
  * nothing, down to the smallest double. */
@@ -46,6 +43,10 @@ typedef enum vt_att_form { VT_ATT_PLAIN, VT_ATT_EXACT } vt_att_form;
 /* dw [d,d] = (1/n) sum_i l'(gamma_i^T s_i) X_i^T (diag(s_i) - s_i s_i^T) gamma_i z_i^T; dv [d] or NULL. Returns the
  * loss. */
 double vt_att_gradient(const vt_att *a, const double *w, vt_att_form form, double *dw, double *dv);
+/* Near the limit in which all attention is on the tokens alpha [n], exact in the relative sense and times e^shift, so
+ * that neither cancellation nor underflow hides what is left of it. Returns L(w) less the limit's loss; dw (may be
+ * NULL): the gradient. With shift 0 it is right anywhere; else all attention must be nearly on alpha. */
+double vt_att_near(const vt_att *a, const double *w, const int *alpha, double shift, double *dw);
 /* gamma_it */
 double vt_att_score(const vt_att *a, int i, int t);
 /* The token that sample i attends to most, by a->s. */
