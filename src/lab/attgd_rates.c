@@ -349,7 +349,7 @@ static vt_status claims(const job *j, vt_err *e) {
     VT_TRY(vt_lab_claim(j->lab, slowest > 0.25 ? VT_SUPPORTED : VT_CONTRADICTED, "Lemma 30: |W(k)|_p >= c log k", e,
                         "in the last decade |W|_p gains at least %.2f |W_mm|_p for each unit of log k", slowest));
     return vt_lab_claim(j->lab, breaches ? VT_CONTRADICTED : VT_SUPPORTED,
-                        "Lemmas 20, 21, 27, 28: in a cone, far enough out, descent stays and closes in", e,
+                        "Lemmas 20, 21, 27, 28: in a cone, far enough out, descent stays", e,
                         "%d breaches in %d steps looked at, from %.0f, %.0f, %.0f, %.0f times |W_mm|_p (constants of "
                         "our own "
                         "where the paper's are open); from Lemma 20's radius the cone is left",

@@ -6,6 +6,7 @@
 
 enum { MOST_SWEEPS = 200000 };
 static const double enough = 1e-12;  /* relative gap at which to stop; rounding alone leaves 1e-15 */
+static const double longest = 1e9;   /* |w|_p beyond which rows count as contradictory */
 static const double at_least = 1e-6; /* what is accepted when the sweeps are used up */
 
 typedef struct dual {
@@ -117,9 +118,10 @@ static vt_status solve(dual *d, double *w, vt_svm *out, double p, vt_err *e) {
         if (out->sweeps % 5) continue; /* judging costs a third of a sweep */
         judge(d, w, out, p);
         if (out->gap <= enough) return VT_OK;
+        /* lambda^T 1 <= lambda^T A w = u^T w <= |u|_q |w|_p: no shorter w is feasible */
         double total = 0;
         for (int j = 0; j < d->m; j++) total += d->lambda[j];
-        if (!(total < 1e100)) break; /* the dual is unbounded: nothing is feasible */
+        if (!(total < longest * vt_lp_norm(d->u, (size_t)d->n, d->q))) break;
     }
     if (out->gap <= at_least) return VT_OK;
     if (!(out->margin > 0))
