@@ -71,9 +71,12 @@ double vt_lp_bregman(const double *u, const double *w, size_t n, double p) {
 }
 
 double vt_lp_direction(const double *u, const double *w, size_t n, double p) {
-    double nu = vt_lp_norm(u, n, p), nw = vt_lp_norm(w, n, p), s = 0;
-    for (size_t i = 0; i < n; i++) s += u[i] / nu * sign_pow(w[i] / nw, p - 1);
-    return 1 - s;
+    double nu = vt_lp_norm(u, n, p), nw = vt_lp_norm(w, n, p), d = 0;
+    for (size_t i = 0; i < n; i++) { /* and not 1 - sum, which would leave 1e-16 of any size */
+        double a = u[i] / nu, b = w[i] / nw;
+        d += b != 0 ? pow(fabs(b), p) * bregman_ratio((a - b) / b, p) : pow(fabs(a), p) / p;
+    }
+    return d;
 }
 
 double vt_lp_sparsity(const double *w, size_t n) {
