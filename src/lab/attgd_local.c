@@ -257,13 +257,13 @@ static void figure(FILE *f, const void *data) {
     }
     fprintf(f,
             "set multiplot layout 1,3 margins 0.08,0.98,0.12,0.92 spacing 0.06\nset logscale xy\nset yrange [1e-3:2]\n"
-            "set xlabel 'step'\nset format y '10^{%%T}'\n");
+            "set xlabel 'step'\nset format xy '10^{%%T}'\n");
     for (int p = 0; p < PATHS; p++) {
         fprintf(f, "set title 'descent with p = %.3g'\n%s\n%s\nplot ", vt_attgd_paths[p].p,
                 p ? "unset ylabel" : "set ylabel 'D_{/Symbol y}, same tokens'",
                 p ? "unset key" : "set key bottom left");
         for (int k = 0; k < PATHS; k++)
-            fprintf(f, "%s$path%d using 1:%d with linespoints ls %d title 'l_{%.3g} SVM'", k ? ", " : "", p, k + 2,
+            fprintf(f, "%s$path%d using 1:%d with linespoints ls %d title 'l_{%.3g}-SVM'", k ? ", " : "", p, k + 2,
                     k + 1, vt_attgd_paths[k].p);
         fprintf(f, "\n");
     }

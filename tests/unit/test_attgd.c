@@ -100,6 +100,9 @@ static void test_bregman(void **state) {
             want += pow(fabs(u[i]), p) / p - pow(fabs(w[i]), p) / p -
                     (w[i] ? copysign(pow(fabs(w[i]), p - 1), w[i]) : 0) * (u[i] - w[i]);
         t_le(fabs(vt_lp_bregman(u, w, 12, p) - want), 1e-13 * 12, "D_psi, p %g", p);
+        double nu = vt_lp_norm(u, 12, p), nw = vt_lp_norm(w, 12, p), dot = 0;
+        for (int i = 0; i < 12; i++) dot += u[i] / nu * (w[i] ? copysign(pow(fabs(w[i]) / nw, p - 1), w[i]) : 0);
+        t_le(fabs(vt_lp_direction(u, w, 12, p) - (1 - dot)), 1e-14, "the directional one, p %g", p);
         /* near by, the definition cancels; the second derivative does not: (p-1) |w|^(p-2) / 2 and h = 1e-6 */
         want = 0, w[3] = 1;
         for (int i = 0; i < 12; i++) u[i] = w[i] * (1 + 1e-6), want += (p - 1) / 2 * pow(fabs(w[i]), p) * 1e-12;
