@@ -231,8 +231,10 @@ static void print_all(FILE *f, const summary *s, int seeds) {
     for (int k = 0; k < PATHS; k++) fprintf(f, " %.3g", vt_attgd_paths[k].p);
     fprintf(f, "\n");
     for (int p = 0; p < PATHS; p++) {
-        fprintf(f, "p = %-8.3g %8d %10.2f %12.4f %12.1f %% %12.1f %% %12.1f  ", vt_attgd_paths[p].p,
-                vt_attgd_paths[p].steps, s->norm[p], s->most[p], 100 * s->best[p], 100 * s->local[p], s->stall[p]);
+        char stall[24] = "never";
+        if (s->stall[p] <= vt_attgd_paths[p].steps) snprintf(stall, sizeof stall, "%.1f", s->stall[p]);
+        fprintf(f, "p = %-8.3g %8d %10.2f %12.4f %12.1f %% %12.1f %% %12s  ", vt_attgd_paths[p].p,
+                vt_attgd_paths[p].steps, s->norm[p], s->most[p], 100 * s->best[p], 100 * s->local[p], stall);
         for (int k = 0; k < PATHS; k++) fprintf(f, " %.1f %%", 100 * s->agree[p][k]);
         fprintf(f, "\n");
     }
