@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -117,16 +118,29 @@ static vt_status figure(void *ctx, const char *name, const char *script, vt_err 
     return VT_OK;
 }
 
+static bool is_empty(const char *dir) {
+    DIR *d = opendir(dir);
+    int n = 0;
+    for (struct dirent *f; d && (f = readdir(d));) n += strcmp(f->d_name, ".") && strcmp(f->d_name, "..");
+    if (d) closedir(d);
+    return d && n == 0;
+}
+
 static vt_status open_out(job *j, const char *dir, vt_err *e) {
-    char path[VT_PATH_MAX];
     if (!dir) return VT_OK;
     VT_TRY(vt_make_dir(dir, e));
-    if (!vt_path(path, dir, "lab.json")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
-    if (access(path, F_OK) == 0)
-        return vt_fail(e, VT_E_USAGE, "%s exists: choose another folder, nothing is overwritten", path);
+    if (!is_empty(dir)) /* figures have names of their own: whatever is there is not ours to replace */
+        return vt_fail(e, VT_E_USAGE, "%s is not an empty folder: choose another one, nothing is overwritten", dir);
     j->lab.dir = dir;
     if (vt_plot_available()) j->lab.figure = figure, j->lab.figure_ctx = j;
     return vt_file_begin(&j->tables, dir, "tables.txt", e);
+}
+
+/* The folder was empty: what a failed run leaves in it is half of something. */
+static void clear_out(const job *j) {
+    static const char *const files[] = {"tables.txt", "run.json", "lab.json"};
+    for (int i = 0; i < j->n_figures; i++) vt_remove_in(j->lab.dir, j->figures[i]);
+    for (int i = 0; i < 3; i++) vt_remove_in(j->lab.dir, files[i]);
 }
 
 static vt_status write_json(const job *j, vt_err *e) {
@@ -175,6 +189,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_status s = experiment(&j, c, e);
     if (j.lab.out) fclose(j.lab.out);
     if (j.tables.stream) vt_file_abandon(&j.tables);
+    if (s != VT_OK && j.lab.dir) clear_out(&j);
     json_decref(j.doc);
     for (int i = 0; i < j.n_figures; i++) free(j.figures[i]);
     free(j.params);

@@ -59,8 +59,12 @@ without_gnuplot() { run --separate-stderr env PATH=/nowhere "$VITRINE" "$@"; }
 @test "nothing is overwritten" {
     good lab attgd --part joint --out o
     sums o >before
-    bad 2 "o/lab.json exists" "nothing is overwritten" -- lab attgd --part joint --out o
+    bad 2 "o is not an empty folder" "nothing is overwritten" -- lab attgd --part joint --out o
     sums o | cmp - before
+    mkdir p && touch p/joint.svg
+    bad 2 "p is not an empty folder" -- lab attgd --part joint --out p
+    mkdir q
+    good lab attgd --part joint --out q
     bad 1 "exists and is not a folder" -- lab attgd --part joint --out before
     bad 1 "cannot be made" -- lab attgd --part joint --out /proc/x
 }
@@ -97,6 +101,10 @@ without_gnuplot() { run --separate-stderr env PATH=/nowhere "$VITRINE" "$@"; }
     grep -q 'probability of the selected token' scripts
     fake_gnuplot 'echo "line 3: no" >&2; exit 1'
     bad 1 "p/joint.svg: gnuplot failed with status 1: line 3: no" -- lab attgd --part joint --out p
+    [ -z "$(ls p)" ]
+    fake_gnuplot 'grep -q "W(k)" && exit 1; echo "<svg>drawn by none</svg>"' # the figure of the rates alone
+    vt lab attgd --quick --seeds 2 --out p
+    [ "$status" = 1 ] && [[ $stderr == *"p/rates.svg: gnuplot failed"* ]] || fail "$stderr"
     [ -z "$(ls p)" ] # no half of a run
 }
 
@@ -116,7 +124,7 @@ without_gnuplot() { run --separate-stderr env PATH=/nowhere "$VITRINE" "$@"; }
     wait $pid && status=0 || status=$?
     [ "$status" = 1 ] && grep -q "vitrine: interrupted" err || fail "status $status, $(cat err)"
     [ -z "$(ls o)" ]
-    (ulimit -f 2 && exec "$VITRINE" lab attgd --part joint --out p >/dev/null 2>err) || status=$?
+    (ulimit -f 2 && exec env PATH=/nowhere "$VITRINE" lab attgd --part joint --out p >/dev/null 2>err) || status=$?
     [ "$status" = 1 ] && grep -q "p/tables.txt: cannot be written" err && [ -z "$(ls p)" ] || fail "$(cat err) $(ls p)"
 }
 
