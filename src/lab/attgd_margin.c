@@ -28,7 +28,7 @@ typedef struct job {
 
 /* x normal; the teacher sees 5 of 200 coordinates with weights of either sign. */
 static void data(job *j) {
-    static float f[POINTS * DIM];
+    float f[POINTS * DIM];
     float teacher[ACTIVE];
     vt_rng r = {.seed = j->lab->seed, .purpose = vt_rng_purpose("lab attgd margin")};
     vt_rng_normals(&r, f, POINTS * DIM);
