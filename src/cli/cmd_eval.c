@@ -202,7 +202,9 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */
     for (int i = 0; i < j->v.n_attacks && isnan(cost); i++)
         if (j->attacks[i].def->profile) cost = vt_measure_gradient_cost(j->model);
-    if (st == VT_OK && out) st = vt_cli_run_json(c, out, j->v.threads, seconds, e);
+    json_t *more = isfinite(cost) ? json_pack("{s:f}", "gradient_cost_measured", cost) : NULL;
+    if (st == VT_OK && out) st = vt_cli_run_json(c, out, j->v.threads, seconds, more, e);
+    json_decref(more);
     vt_summary_free(&s);
     if (st != VT_OK) return st;
     char kernels[128];

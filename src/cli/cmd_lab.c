@@ -158,7 +158,7 @@ static vt_status write_json(const job *j, vt_err *e) {
 static vt_status keep(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (!j->lab.dir) return VT_OK;
     vt_status s = vt_file_commit(&j->tables, e);
-    if (s == VT_OK) s = vt_cli_run_json(c, j->lab.dir, j->lab.threads, seconds, e);
+    if (s == VT_OK) s = vt_cli_run_json(c, j->lab.dir, j->lab.threads, seconds, NULL, e);
     if (s == VT_OK) s = write_json(j, e);
     if (s != VT_OK) return s;
     printf("%s: lab.json, tables.txt, run.json", j->lab.dir);

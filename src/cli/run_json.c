@@ -23,7 +23,8 @@ static void cpu_name(char *out, size_t size) {
     if (f) fclose(f);
 }
 
-vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double seconds, vt_err *e) {
+vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double seconds, const json_t *more,
+                          vt_err *e) {
     char cpu[200], host[128] = "", stamp[32], kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
     cpu_name(cpu, sizeof cpu);
@@ -44,6 +45,7 @@ vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double 
                           vt_blas_config(), "kernels", kernels, "peak_resident_kb", (json_int_t)u.ru_maxrss);
     vt_file f;
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
+    if (more) json_object_update(o, (json_t *)more);
     if (getcwd(cwd, sizeof cwd)) json_object_set_new(o, "directory", json_string(cwd));
     vt_status s = vt_file_begin(&f, dir, "run.json", e);
     if (s == VT_OK) {

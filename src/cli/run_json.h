@@ -3,8 +3,10 @@
 #ifndef VT_CLI_RUN_JSON_H
 #define VT_CLI_RUN_JSON_H
 
+#include <jansson.h>
 #include "cli/cli.h"
 
-vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double seconds, vt_err *e);
+/* more: further keys, or NULL. */
+vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double seconds, const json_t *more, vt_err *e);
 
 #endif
