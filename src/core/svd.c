@@ -11,6 +11,12 @@
 extern void dgesdd_(const char *jobz, const int *m, const int *n, double *a, const int *lda, double *s, double *u,
                     const int *ldu, double *vt, const int *ldvt, double *work, const int *lwork, int *iwork, int *info,
                     size_t jobz_len);
+/* Divide and conquer again: symmetric, and symmetric tridiagonal. */
+extern void dsyevd_(const char *jobz, const char *uplo, const int *n, double *a, const int *lda, double *w,
+                    double *work, const int *lwork, int *iwork, const int *liwork, int *info, size_t jobz_len,
+                    size_t uplo_len);
+extern void dstevd_(const char *jobz, const int *n, double *d, double *e, double *z, const int *ldz, double *work,
+                    const int *lwork, int *iwork, const int *liwork, int *info, size_t jobz_len);
 
 /* Row-major A [rows, cols] is LAPACK's A^T [m = cols, n = rows], so A = U S V^T arrives as A^T = V S U^T. */
 typedef struct plan {
@@ -100,4 +106,73 @@ vt_status vt_svd_largest(double *sigma, double *u, double *v, const double *a, i
     }
     free(block);
     return s;
+}
+
+/* ---- symmetric eigenvalues ---- */
+
+/* What dsyevd and dstevd ask for, from their manual pages, for n >= 1 and all vectors. */
+typedef struct eigen {
+    int n, lwork, liwork;
+    double *a, *d, *b, *work; /* [n][n], [n], [n], [1 + 6 n + 2 n^2] */
+    int *iwork;               /* [3 + 5 n] */
+} eigen;
+
+static void carve_eigen(eigen *p, vt_arena *r) {
+    size_t n = (size_t)p->n;
+    p->a = vt_arena_take(r, n * n, sizeof *p->a);
+    p->d = vt_arena_take(r, n, sizeof *p->d);
+    p->b = vt_arena_take(r, n, sizeof *p->b);
+    p->work = vt_arena_take(r, (size_t)p->lwork, sizeof *p->work);
+    p->iwork = vt_arena_take(r, (size_t)p->liwork, sizeof *p->iwork);
+}
+
+static vt_status open_eigen(eigen *p, void **block, int n, vt_err *e) {
+    enum { MOST = 20000 }; /* 2 n^2 must fit LAPACK's 32-bit sizes; this is 3 GB of matrix */
+    if (n < 1 || n > MOST)
+        return vt_fail(e, VT_E_RANGE, "eigenvalues of a %d x %d matrix; the side must be 1 to %d", n, n, MOST);
+    *p = (eigen){.n = n, .lwork = 1 + 6 * n + 2 * n * n, .liwork = 3 + 5 * n};
+    vt_arena r = {0};
+    carve_eigen(p, &r);
+    r = (vt_arena){.base = *block = vt_alloc(r.used), .size = r.used};
+    if (!r.base) return vt_fail(e, VT_E_MEMORY, "no memory for the eigenvalues of a %d x %d matrix", n, n);
+    carve_eigen(p, &r);
+    return VT_OK;
+}
+
+/* LAPACK's values rise, its vectors are columns in column-major order, which is rows here. */
+static vt_status close_eigen(eigen *p, void *block, int info, double *values, double *vectors, vt_err *e) {
+    size_t n = (size_t)p->n;
+    for (size_t i = 0; i < n && info == 0; i++) {
+        values[i] = p->d[n - 1 - i];
+        if (vectors) memcpy(vectors + i * n, p->a + (n - 1 - i) * n, n * sizeof *vectors);
+    }
+    free(block);
+    if (info == 0) return VT_OK;
+    return vt_fail(e, VT_E_NUMERIC, "the eigenvalues of a %d x %d matrix did not converge", (int)n, (int)n);
+}
+
+vt_status vt_eigen_symmetric(double *values, double *vectors, const double *a, int n, vt_err *e) {
+    eigen p;
+    void *block;
+    int info = 0;
+    if (n > 0) VT_TRY(check(a, n, n, n, e));
+    VT_TRY(open_eigen(&p, &block, n, e));
+    memcpy(p.a, a, (size_t)n * (size_t)n * sizeof *a);
+    /* the row-major lower triangle is the column-major upper one */
+    dsyevd_(vectors ? "V" : "N", "U", &p.n, p.a, &p.n, p.d, p.work, &p.lwork, p.iwork, &p.liwork, &info, 1, 1);
+    return close_eigen(&p, block, info, values, vectors, e);
+}
+
+vt_status vt_eigen_tridiagonal(double *values, double *vectors, const double *diagonal, const double *beside, int n,
+                               vt_err *e) {
+    eigen p;
+    void *block;
+    int info = 0;
+    if (n > 0) VT_TRY(check(diagonal, 1, n, n, e));
+    if (n > 1) VT_TRY(check(beside, 1, n - 1, n - 1, e));
+    VT_TRY(open_eigen(&p, &block, n, e));
+    memcpy(p.d, diagonal, (size_t)n * sizeof *diagonal);
+    if (n > 1) memcpy(p.b, beside, (size_t)(n - 1) * sizeof *beside);
+    dstevd_(vectors ? "V" : "N", &p.n, p.d, p.b, p.a, &p.n, p.work, &p.lwork, p.iwork, &p.liwork, &info, 1);
+    return close_eigen(&p, block, info, values, vectors, e);
 }
