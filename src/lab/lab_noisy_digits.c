@@ -145,8 +145,11 @@ static vt_status prepare(plan *j, const params *p, vt_lab *lab, vt_err *e) {
     j->fig7 = p->fig7 ? p->fig7 : p->full ? 400000 : 20000;
     j->net =
         (vt_two_layer){VT_FRONT_PLAIN, .in = p->side * p->side, .hidden = p->hidden, .out = 10, .fit = VT_FIT_CLASSES};
-    size_t bytes = (size_t)j->n_sizes * vt_digits_bytes(p->side, j->train + p->test);
-    VT_TRY(vt_lab_memory("the pictures", bytes, e));
+    vt_two_layer with = j->net;
+    with.front = VT_FRONT_MASK;
+    size_t net = sizeof(float) * (2 * vt_two_layer_at(&with, VT_AT_END) + vt_two_layer_work_f32(&with, p->batch, 0));
+    size_t bytes = (size_t)j->n_sizes * vt_digits_bytes(p->side, j->train + p->test) + (size_t)lab->threads * net;
+    VT_TRY(vt_lab_memory("the pictures, and a network for every thread,", bytes, e));
     for (int k = 0; k < j->n_sizes; k++) {
         VT_TRY(vt_digits_open(&j->digits[k], p->side, j->sizes[k], 0, j->train, lab, e));
         VT_TRY(vt_digits_open(&j->tests[k], p->side, j->sizes[k], j->train, p->test, lab, e));

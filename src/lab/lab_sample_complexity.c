@@ -53,6 +53,8 @@ static const vt_variant self_variants[] = {
     {NULL, VT_FRONT_PLAIN, 0, 0, false},
 };
 
+enum { MOST = 1000000000 };
+
 static vt_status read_sizes(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
     const char *text = strcmp(p->sizes, "0") ? p->sizes
                        : p->model            ? p->full ? "1000+2000+5000+10000+20000+50000" : "2000+5000+20000"
@@ -61,9 +63,9 @@ static vt_status read_sizes(vt_complexity_run *r, const vt_complexity *p, vt_err
     for (;;) {
         char *end;
         long n = strtol(text, &end, 10);
-        if (end == text || n < 1 || n > 10000000 || (*end && *end != '+') || r->n_sizes == VT_COMPLEXITY_SIZES)
-            return vt_fail(e, VT_E_USAGE, "sizes must be at most %d numbers, 1 to 10000000, as 10000+20000, not '%s'",
-                           VT_COMPLEXITY_SIZES, p->sizes);
+        if (end == text || n < 1 || n > MOST || (*end && *end != '+') || r->n_sizes == VT_COMPLEXITY_SIZES)
+            return vt_fail(e, VT_E_USAGE, "sizes must be at most %d numbers, 1 to %d, as 10000+20000, not '%s'",
+                           VT_COMPLEXITY_SIZES, MOST, p->sizes);
         if (r->n_sizes && n <= r->sizes[r->n_sizes - 1])
             return vt_fail(e, VT_E_USAGE, "sizes must rise, but %ld follows %d", n, r->sizes[r->n_sizes - 1]);
         r->sizes[r->n_sizes++] = (int)n;

@@ -61,7 +61,8 @@ static void table(const vt_complexity_run *r, FILE *out, const char *title, pick
 
 /* Fig. 7: test error along the training at the smallest size, first run. */
 static void curves(const vt_complexity_run *r, FILE *out) {
-    fprintf(out, "\ntest error after so many steps, n = %d, first run (Fig. 7)\n%8s", r->sizes[0], "steps");
+    fprintf(out, "\ntest error after so many steps, n = %d, first run%s\n%8s", r->sizes[0],
+            r->p->model ? "" : " (Fig. 7)", "steps");
     for (int v = 0; v < r->n_variants; v++) fprintf(out, " %*s", COLUMN, r->variants[v].name);
     fprintf(out, "\n");
     for (int m = 1; m < VT_COMPLEXITY_MARKS; m += 2) {
@@ -130,8 +131,8 @@ static void figure(FILE *f, const void *data) {
         fprintf(f, "EOD\n");
     }
     fprintf(f, "set multiplot layout 1,2\nset logscale y\nset format y '%%g'\nset tics nomirror\n");
-    static const char *const panels[2][3] = {{"size", "training points", "test error (Table 1)"},
-                                             {"curve", "steps", "test error at the smallest size (Fig. 7)"}};
+    static const char *const panels[2][3] = {{"size", "training points", "test error"},
+                                             {"curve", "steps", "test error at the smallest size"}};
     for (int k = 0; k < 2; k++) {
         fprintf(f, "set xlabel '%s'\nset title '%s'\n", panels[k][1], panels[k][2]);
         for (int v = 0; v < r->n_variants; v++)
@@ -146,7 +147,9 @@ vt_status vt_complexity_report(const vt_complexity_run *r, vt_lab *lab, vt_err *
     FILE *out = lab->out;
     char title[200];
     preface(r, out);
-    table(r, out, "test error: mean over points of the sum over outputs of (f - y)^2 (Table 1)", test_error, 4);
+    snprintf(title, sizeof title, "test error: mean over points of the sum over outputs of (f - y)^2 (Table %s)",
+             r->p->model ? "2's twin" : "1");
+    table(r, out, title, test_error, 4);
     table(r, out, "training error, the same", train_error, 4);
     curves(r, out);
     table(r, out, "|W1|_F", norm_w1, 2);
@@ -232,7 +235,7 @@ static vt_status norms(const vt_complexity_run *r, int attention, vt_lab *lab, v
         w2 = fmax(w2, mean(r, s, attention, norm_w2) / mean(r, s, 0, norm_w2));
     }
     vt_finding f = w1 <= 1.1 && w2 <= 1.1 ? VT_SUPPORTED : w1 * w2 <= 2 ? VT_WEAKENED : VT_CONTRADICTED;
-    return vt_lab_claim(lab, f, "Theorem 1 compares networks of the same weight bounds C1, C2", e,
+    return vt_lab_claim(lab, f, "Theorem 1's premise: both networks keep to the same weight bounds C1, C2", e,
                         "|W1|_F with attention is at most %.2f, |w2| %.2f times the baseline's", w1, w2);
 }
 
