@@ -14,7 +14,7 @@ typedef struct params {
 static const vt_opt opts[] = {
     {"p", "inputs of the network without attention", VT_OPT_INT, AT(p), 100, 2, 1000, NULL, NULL},
     {"s0", "inputs that a mask leaves", VT_OPT_INT, AT(s0), 10, 1, 999, NULL, NULL},
-    {"most", "largest number of hidden units in the figure", VT_OPT_INT, AT(most), 400, 10, 100000, NULL, NULL},
+    {"most", "largest number of hidden units in the figure", VT_OPT_INT, AT(most), 400, 10, 10000, NULL, NULL},
     {"draws", "random layers counted for each size", VT_OPT_INT, AT(draws), 20, 1, 10000, NULL, NULL},
     {NULL, NULL, VT_OPT_INT, 0, 0, 0, 0, NULL, NULL},
 };

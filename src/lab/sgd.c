@@ -53,6 +53,9 @@ vt_status vt_two_layer_measure(vt_measure *out, const vt_points *p, const float 
         judge(out, f + (size_t)i * (size_t)n->out, p->y + (size_t)i * (size_t)n->out, n);
     free(f);
     out->loss /= p->n, out->error /= p->n;
+    if (s == VT_OK && !isfinite(out->loss))
+        return vt_fail(e, VT_E_NUMERIC, "the mean loss of %d points is %g: take a lower learning rate", p->n,
+                       out->loss);
     return s;
 }
 

@@ -32,6 +32,7 @@ typedef struct vt_sgd {
  * A loss that is not finite ends it with VT_E_NUMERIC. */
 vt_status vt_sgd_run(float *theta, vt_measure (*curve)[2], const vt_sgd *s, const vt_lab *lab, vt_err *e);
 
+/* VT_E_NUMERIC when the mean loss is not finite. */
 vt_status vt_two_layer_measure(vt_measure *out, const vt_points *p, const float *theta, const vt_two_layer *n,
                                vt_err *e);
 /* f [n, out] of x [n, in]. */

@@ -218,6 +218,10 @@ static void test_learning(void **state) {
     assert_true(curve[3][0].error < 0.2 * t.power && curve[3][1].error < 0.7 * t.power);
     s.rate = 5;
     t_says(vt_sgd_run(theta, curve, &s, &lab, &e), VT_E_NUMERIC, &e, "learning rate of 5", "lower");
+    again[0] = INFINITY;
+    vt_points test = vt_teacher_test(&t);
+    t_says(vt_two_layer_measure(curve[0], &test, again, &mask, &e), VT_E_NUMERIC, &e, "mean loss of 300", "rate");
+    again[0] = 1;
     volatile sig_atomic_t stop = 1;
     vt_lab stopped = lab;
     stopped.interrupt = &stop, s.rate = 0.01;
