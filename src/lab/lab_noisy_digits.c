@@ -243,7 +243,8 @@ static void figure(FILE *f, const void *data) {
             fprintf(f, "%lld %.9g\n", (long long)j->steps * (m + 1) / MARKS, j->r[i].curve[m][1].loss);
         fprintf(f, "EOD\n");
     }
-    fprintf(f, "set multiplot layout 1,%d\nset tics nomirror\nset xlabel 'steps'\n", j->n_sizes);
+    fprintf(f, "set multiplot layout 1,%d\nset tics nomirror\nset xlabel 'steps'\nset key below maxcols 1\n",
+            j->n_sizes);
     for (int s = 0; s < j->n_sizes; s++) {
         fprintf(f, "set title 's = %d, test loss'\n", j->sizes[s]);
         for (int k = 0; k < j->n_rates * NETS; k++)

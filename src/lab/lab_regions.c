@@ -155,13 +155,14 @@ static void figure(FILE *f, const void *data) {
                 vt_regions_most(n, p->p));
     }
     double where = vt_regions_condition(p->p, p->s0);
-    fprintf(
-        f,
-        "EOD\nset xlabel 'hidden units n1'\nset ylabel 'log10 of the number of regions'\nset key left top\nset tics "
-        "nomirror\nset arrow 1 from %.9g, graph 0 to %.9g, graph 1 nohead dt 2\nplot $units using 1:2 with lines ls 1 "
-        "title 'bound, s0 = %d', $units using 1:3 with lines ls 2 title 'bound, p = %d', $units using 1:4 with "
-        "lines ls 3 title 'exact maximum, s0', $units using 1:5 with lines ls 4 title 'exact maximum, p'\n",
-        where, where, p->s0, p->p);
+    fprintf(f,
+            "EOD\nset xlabel 'hidden units n1; broken line: the condition of Theorem 3'\nset ylabel 'log10 of the "
+            "number of regions'\nset key left top\nset tics "
+            "nomirror\nset arrow 1 from %.9g, graph 0 to %.9g, graph 1 nohead dt 2\nplot $units using 1:2 with lines "
+            "ls 1 "
+            "title 'bound, s0 = %d', $units using 1:3 with lines ls 2 title 'bound, p = %d', $units using 1:4 with "
+            "lines ls 3 title 'exact maximum, s0', $units using 1:5 with lines ls 4 title 'exact maximum, p'\n",
+            where, where, p->s0, p->p);
 }
 
 static vt_status claims(const params *p, const counted *c, vt_lab *lab, vt_err *e) {
