@@ -23,7 +23,7 @@ static void add(double *y, double c, const double *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += c * x[i];
 }
 
-/* y[m] = V x, and x -= V^T y, for the m rows of V. */
+/* x -= V^T (V x), for the m rows of V. */
 static void project_out(double *x, const double *v, int m, size_t n) {
     for (int pass = 0; pass < 2; pass++) /* twice is enough (Parlett, after Kahan) */
         for (int j = 0; j < m; j++) add(x, -dot(v + (size_t)j * n, x, n), v + (size_t)j * n, n);

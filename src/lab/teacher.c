@@ -98,7 +98,7 @@ bool vt_teacher_relevant(const vt_teacher *t, int input) {
 
 /* ---- PGD ---- */
 
-/* d [in]: inputs that may not move set to zero, then onto the l2 sphere of radius `to` if outside (or always). */
+/* d [in]: inputs that may not move set to zero, then into the ball. */
 static void project(float *d, const vt_robust *r, const vt_teacher *t) {
     double sum = 0;
     for (int i = 0; i < t->net.in; i++) {
