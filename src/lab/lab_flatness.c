@@ -16,7 +16,7 @@
 enum { SIDE = 24, MOST_RUNS = 20, NETS = 2, MOST_K = 400, SCALES = 4 };
 
 typedef struct params {
-    int k, steps, train, samples, s, runs, self_steps, probes;
+    int k, steps, train, samples, s, runs, self_steps, self_points, probes;
     double rate, tol;
 } params;
 
@@ -30,6 +30,8 @@ static const vt_opt opts[] = {
     {"train", "pictures to train on", VT_OPT_INT, AT(train), 4000, 1, 1e6, NULL, NULL},
     {"samples", "of them in the Hessian, the first ones", VT_OPT_INT, AT(samples), 2000, 1, 1e6, NULL, NULL},
     {"self_steps", "SGD steps of the self-attention student", VT_OPT_INT, AT(self_steps), 10000, 1, 1e8, NULL, NULL},
+    {"self_points", "points that it is trained on, all of them in its Hessian", VT_OPT_INT, AT(self_points), 1000, 1,
+     1e5, NULL, NULL},
     {"probes", "random vectors for the trace", VT_OPT_INT, AT(probes), 20, 2, 10000, NULL, NULL},
     {"tol", "residual of an eigenvalue, relative to the largest", VT_OPT_REAL, AT(tol), 1e-6, 1e-14, 0.1, NULL, NULL},
     {NULL, NULL, VT_OPT_INT, 0, 0, 0, 0, NULL, NULL},
@@ -198,26 +200,27 @@ static vt_status study(trained *out, const vt_sgd *s, const double *x, const dou
     return got;
 }
 
-/* Theorem 4 for self-attention: a student of eq. 3 on 1,000 points of its teacher. */
+/* Theorem 4 for self-attention: a student of eq. 3 on points of its teacher. */
 static vt_status self_student(job *j, vt_err *e) {
-    enum { POINTS = 1000, TESTS = 1000 };
+    enum { TESTS = 1000 };
+    int points = j->p->self_points;
     vt_two_layer net = {VT_FRONT_SELF, .in = 64, .hidden = 128, .out = 10, .tokens = 8, .d = 8};
     vt_teacher t;
     vt_lab own = *j->lab;
     own.threads = 1; /* this is one item of a parallel loop */
-    VT_TRY(vt_teacher_open(&t, &net, net.in, 1, POINTS, TESTS, 0, &own, e));
-    double *x = vt_alloc(POINTS * (size_t)(net.in + net.out) * sizeof *x), *y = x + POINTS * net.in;
-    vt_status s = x ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d points", POINTS);
+    VT_TRY(vt_teacher_open(&t, &net, net.in, 1, points, TESTS, 0, &own, e));
+    double *x = vt_alloc((size_t)points * (size_t)(net.in + net.out) * sizeof *x), *y = x + points * net.in;
+    vt_status s = x ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d points", points);
     if (s == VT_OK) {
-        for (int i = 0; i < POINTS * net.in; i++) x[i] = (double)t.x[i];
-        for (int i = 0; i < POINTS * net.out; i++) y[i] = (double)t.y[i];
+        for (int i = 0; i < points * net.in; i++) x[i] = (double)t.x[i];
+        for (int i = 0; i < points * net.out; i++) y[i] = (double)t.y[i];
         vt_sgd sgd = {.net = net,
-                      .train = vt_teacher_train(&t, POINTS),
+                      .train = vt_teacher_train(&t, points),
                       .test = vt_teacher_test(&t),
                       .batch = 32,
                       .steps = j->p->self_steps,
                       .rate = 0.001};
-        s = study(&j->self, &sgd, x, y, POINTS, true, j, e);
+        s = study(&j->self, &sgd, x, y, points, true, j, e);
     }
     free(x);
     vt_teacher_close(&t);

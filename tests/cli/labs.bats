@@ -4,7 +4,7 @@ load helpers
 
 SAMPLES="--sizes 200+400 --steps 200 --test 100 --attack-points 20 --attack-steps 3"
 DIGITS="--steps 20 --train 60 --test 40 --side 16 --hidden 8 --s 5 --fig7 20"
-FLAT="--steps 200 --runs 1 --k 5 --train 200 --samples 100 --self-steps 50 --probes 3"
+FLAT="--steps 200 --runs 1 --k 5 --train 200 --samples 100 --self-steps 50 --self-points 40 --probes 3"
 
 # twice NAME OPTIONS: the same bytes for one seed and any threads, others for another seed; lab.json is whole.
 twice() {
