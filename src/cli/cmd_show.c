@@ -4,6 +4,7 @@
 #include <string.h>
 #include "cli/run_args.h"
 #include "cli/run_open.h"
+#include "eval/curve.h"
 #include "eval/files.h"
 #include "eval/metrics.h"
 #include "eval/show.h"
@@ -68,7 +69,12 @@ static int by_series(const void *a, const void *b) {
     return x->x != y->x ? (x->x < y->x ? -1 : 1) : (x->y < y->y) - (x->y > y->y);
 }
 
-static const char *weights_of(const vt_ledger *l) { return vt_header_text(l->header, "weights"); }
+/* A wrap makes another model of the same weights. */
+static bool same_model(const vt_ledger *a, const vt_ledger *b) {
+    const json_t *x = json_object_get(a->header, "wrap"), *y = json_object_get(b->header, "wrap");
+    return !strcmp(vt_header_text(a->header, "weights"), vt_header_text(b->header, "weights")) &&
+           (x && y ? json_equal(x, y) : x == y);
+}
 
 /* A line for each checkpoint, through its runs; and one for each curve. */
 static vt_status collect(job *j, const vt_cli *c, vt_err *e) {
@@ -76,17 +82,19 @@ static vt_status collect(job *j, const vt_cli *c, vt_err *e) {
         int same = 0;
         const vt_summary *s = &j->summary[i];
         double eps = json_number_value(json_object_get(s->header, "eps_value")), low, high;
-        while (strcmp(weights_of(j->runs[same]), weights_of(j->runs[i]))) same++;
+        while (!same_model(j->runs[same], j->runs[i])) same++;
         if (same == i) { /* the first of its checkpoint gives the name, and the accuracy at eps 0 */
             const char *slash = strrchr(c->positional[i], '/');
-            snprintf(j->series[i], sizeof j->series[i], "%.70s", slash && slash[1] ? slash + 1 : c->positional[i]);
+            const json_t *wrap = json_object_get(s->header, "wrap");
+            snprintf(j->series[i], sizeof j->series[i], "%s%.40s%s%.20s", wrap ? "WRAPPED " : "",
+                     slash && slash[1] ? slash + 1 : c->positional[i], wrap ? ", " : "",
+                     wrap ? vt_header_text(wrap, "id") : "");
             vt_row r;
             vt_summary_row(s, 0, &r);
             add_mark(j, j->series[i], 0, r.percent, r.low, r.high);
         }
         VT_TRY(read_curve(j, c->positional[i], j->series[same], e));
-        bool own = json_object_get(json_array_get(json_object_get(s->header, "attacks"), 0), "at"); /* a curve's run */
-        if (!s->n_entries || !(eps > 0) || own) continue;
+        if (!s->n_entries || !(eps > 0) || vt_is_curve(s->header)) continue; /* a curve's eps is the whole box */
         double percent = s->total ? 100 * (double)s->worst_robust / (double)s->total : 0;
         vt_wilson(s->worst_robust, s->total, &low, &high);
         add_mark(j, j->series[same], eps, percent, low, high);

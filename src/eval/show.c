@@ -1,5 +1,7 @@
 #include "eval/show.h"
 
+#include "eval/curve.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +113,6 @@ static void head(FILE *f, const vt_show *s) {
         vt_html(f, vt_header_note(h, i));
         fputs("</p>\n", f);
     }
-    tiles(f, s->summary);
 }
 
 /* ---- table and charts ---- */
@@ -262,8 +263,13 @@ static void proof(FILE *f, const vt_show *s) {
 
 vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e) {
     head(f, s);
-    table(f, s->summary);
-    VT_TRY(stages(f, s->summary, e));
+    if (vt_is_curve(s->summary->header)) {
+        VT_TRY(vt_show_curve(f, s, e));
+    } else {
+        tiles(f, s->summary);
+        table(f, s->summary);
+        VT_TRY(stages(f, s->summary, e));
+    }
     bool curve = s->n_curve > 1;
     if (curve) {
         fputs("<div class=\"pair\"><section><h2>Accuracy over eps</h2><p class=\"faint\">share of all images that stay "

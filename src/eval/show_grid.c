@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/hash.h"
+#include "eval/curve.h"
 #include "eval/files.h"
 #include "eval/show.h"
 #include "io/image.h"
@@ -64,11 +65,12 @@ static void class_name(char buf[48], const canvas *c, const vt_dataset *d, int l
         snprintf(buf, 48, "class %d", label);
 }
 
-/* The run's eps fills the range of grey levels, for norms without a bound a pixel the largest difference does. */
+/* The run's eps fills the range of grey levels; for norms without a bound a pixel, and on curves, whose eps is the
+ * whole box, the largest difference does. */
 static double gain_of(const canvas *c, const json_t *header) {
     double most = 0, eps = json_number_value(json_object_get(header, "eps_value"));
     for (size_t i = 0; i < c->pixels; i++) most = fmax(most, fabs((double)c->adv[i] - (double)c->clean[i]));
-    if (!strcmp(vt_header_text(header, "norm"), "linf") && eps >= most) most = eps;
+    if (!strcmp(vt_header_text(header, "norm"), "linf") && !vt_is_curve(header) && eps >= most) most = eps;
     return most > 0 ? 0.5 / most : 1;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "eval/board.h"
+#include "eval/curve.h"
 #include "eval/files.h"
 #include "eval/metrics.h"
 
@@ -46,6 +47,8 @@ const char *vt_header_threat(const json_t *header, char *buf, size_t size) {
         snprintf(buf, size, "patch %d x %d, count %d, %s", side, side,
                  (int)json_integer_value(json_object_get(patch, "count")),
                  json_is_true(json_object_get(patch, "aligned")) ? "on tokens" : "anywhere");
+    else if (vt_is_curve(header))
+        snprintf(buf, size, "%s, curve over eps", vt_header_text(header, "norm"));
     else
         snprintf(buf, size, "%s eps %s", vt_header_text(header, "norm"), vt_header_text(header, "eps"));
     return buf;

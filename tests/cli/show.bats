@@ -73,6 +73,39 @@ setup_file() {
     [ ! -e bad.html ]
 }
 
+@test "a curve's page: its confirmed eps and its attacks, no verdict at the eps of the whole box" {
+    cd "$ROOT" && dir=$BATS_TEST_TMPDIR/here
+    good curve weights/shapes10-vit --data datasets/shapes10 --images 0:30 --attacks fmn:steps=15 --confirm 1/255,4/255 \
+        --confirm-with pgd:steps=3 --out "$dir/c"
+    good show "$dir/c" --weights weights/shapes10-vit --data datasets/shapes10 --out "$dir/p.html"
+    cd "$dir"
+    xmllint --noout p.html
+    grep -q '<h1>linf, curve over eps, cifar test split, images 0:30</h1>' p.html
+    cell() { xmllint --xpath "string(//*[local-name()='tr'][*[1]='$1']/*[$2])" p.html; }
+    for k in 0 1 4; do
+        n=$(jq "[.images[] | select(.right and (.distance == null or .distance > $k / 255))] | length" c/curve.json)
+        name=$k/255
+        [ $k = 0 ] && name=0
+        [ "$(cell $name 2)" = "$n / 30" ] || fail "$name: $(cell $name 2), not $n"
+    done
+    [ "$(cell fmn 2)" = "$(jq -r '.attacks[0] | "\(.found) / \(.tried)"' c/curve.json)" ]
+    ! grep -q "Robust against every attack" p.html
+    # the curve ends where the last image falls, far below 1
+    ! grep -q '<title>255: ' p.html
+    # nor is a difference of a few grey levels shown at half its size
+    [ "$(grep -o 'difference × [0-9.e+]*' p.html | awk '$3 <= 1' | wc -l)" = 0 ]
+}
+
+@test "a wrapped run is a line of its own, and says so" {
+    good eval "$ROOT/weights/shapes10-vit" --data "$ROOT/datasets/shapes10" --images 0:40 --eps 4/255 --attack fgsm --wrap saturate --out w
+    good show "$R" "$R-1" w --out p.html
+    grep -q 'WRAPPED w, saturate' p.html
+    # without it the line of the checkpoint itself is the same
+    good show "$R" "$R-1" --out q.html
+    grep -o '<circle[^>]*><title>[^<]*' q.html | sed 's/.*<title>//' | while read -r mark; do grep -qF "<title>$mark" p.html; done
+    [ "$(grep -o '<circle' p.html | wc -l)" = $(($(grep -o '<circle' q.html | wc -l) + 2)) ]
+}
+
 @test "names from outside are escaped" {
     name='<b>&"q"'$'\xff'
     cp -r "$R" "$name"

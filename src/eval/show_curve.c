@@ -1,0 +1,54 @@
+/* A curve's run in numbers, for the page of vitrine show. */
+#include <math.h>
+#include <string.h>
+#include "eval/curve.h"
+#include "eval/metrics.h"
+#include "eval/show.h"
+
+/* "0.0111 (2.83/255)"; "none". */
+static void put_norm(FILE *f, const vt_curve *c, double d) {
+    if (!isfinite(d))
+        fputs("none", f);
+    else if (c->norm == VT_LINF)
+        fprintf(f, "%.4g (%.3g/255)", d, 255 * d);
+    else
+        fprintf(f, "%.4g", d);
+}
+
+static void attack_row(FILE *f, const vt_curve *c, int k) {
+    const vt_curve_entry *a = &c->entries[k];
+    fputs("<tr><td>", f);
+    vt_html(f, a->name);
+    fprintf(f, "</td><td>%lld / %lld</td><td>", (long long)a->found, (long long)a->tried);
+    if (isinf(a->eps)) put_norm(f, c, vt_curve_median(c, k));
+    fprintf(f, "</td><td>%lld</td><td>%lld</td></tr>\n", (long long)a->gradients, (long long)a->forwards);
+}
+
+static void eps_row(FILE *f, const vt_curve *c, const char *name, double eps) {
+    double low, high;
+    int64_t robust = vt_curve_robust(c, eps);
+    vt_wilson(robust, (int64_t)c->n, &low, &high);
+    fputs("<tr><td>", f);
+    vt_html(f, name);
+    fprintf(f, "</td><td>%lld / %zu</td><td>%.2f</td><td>%.2f to %.2f</td><td>%lld</td></tr>\n", (long long)robust, c->n,
+            100 * (double)robust / (double)c->n, low, high, (long long)vt_curve_unconfirmed(c, eps));
+}
+
+vt_status vt_show_curve(FILE *f, const vt_show *s, vt_err *e) {
+    vt_curve c;
+    VT_TRY(vt_curve_make(&c, s->ledger, e));
+    fputs("<section><h2>Results</h2><div class=\"wide\"><table>\n<tr><th>eps</th><th>right / all</th><th>%</th><th>95 % "
+          "interval</th><th>by minimum norm alone</th></tr>\n",
+          f);
+    if (c.n) eps_row(f, &c, "0", 0);
+    for (int k = 0; k < c.n_entries; k++) /* ascending; several attacks may share an eps */
+        if (c.n && isfinite(c.entries[k].eps) && (k == 0 || c.entries[k - 1].eps != c.entries[k].eps))
+            eps_row(f, &c, c.entries[k].eps_text, c.entries[k].eps);
+    fputs("</table></div></section>\n<section><h2>Attacks</h2><div class=\"wide\"><table>\n<tr><th></th><th>broken / "
+          "tried</th><th>median norm</th><th>gradients</th><th>forwards</th></tr>\n",
+          f);
+    for (int k = 0; k < c.n_entries; k++) attack_row(f, &c, k);
+    fputs("</table></div></section>\n", f);
+    vt_curve_free(&c);
+    return VT_OK;
+}
