@@ -77,18 +77,18 @@ json_t *vt_selftest_json(const vt_selftest *t) {
     json_t *checks = json_array();
     for (int i = 0; i < VT_CHECK_COUNT; i++) json_array_append_new(checks, check_json(t, i));
     const char *excess = vt_selftest_excess(t);
-    json_t *o =
-        json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:f,s:f,s:{s:I,s:I,s:I},s:o,s:o,s:{s:b,s:I,s:I},s:{s:f,s:f,"
-                  "s:f,s:b,s:f,s:s?}}",
-                  "verdict", vt_grade_name(t->grade), "attack", t->attack->id, "weights", t->v->model->sha256, "data",
-                  t->v->data->hash, "norm", vt_norm_name(t->v->norm), "eps", t->v->eps_text, "seed",
-                  (json_int_t)t->v->seed, "correct", (json_int_t)t->correct, "alpha_doubtful", VT_ALPHA_DOUBTFUL,
-                  "alpha_masked", VT_ALPHA_MASKED, "samples", "gradients", (json_int_t)t->direct, "attacks",
-                  (json_int_t)t->attacked, "survivors", (json_int_t)t->survivors, "checks", checks, "active",
-                  active_json(&t->active), "escalation", "made", t->escalated, "images",
-                  (json_int_t)t->escalated_images, "further_broken", (json_int_t)t->further, "cost", "forwards",
-                  t->cost, "escalation", t->escalation_cost, "attack", t->reference, "attack_measured",
-                  t->reference_measured, "share", VT_SELFTEST_SHARE, "excess", excess);
+    json_t *o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:f,s:f,s:{s:I,s:I,s:I},s:o,s:o,s:{s:b,s:I,s:I},s:{s:f,s:f,"
+                          "s:f,s:b,s:f,s:f,s:s?}}",
+                          "verdict", vt_grade_name(t->grade), "attack", t->attack->id, "weights", t->v->model->sha256,
+                          "data", t->v->data->hash, "norm", vt_norm_name(t->v->norm), "eps", t->v->eps_text, "seed",
+                          (json_int_t)t->v->seed, "correct", (json_int_t)t->correct, "alpha_doubtful",
+                          VT_ALPHA_DOUBTFUL, "alpha_masked", VT_ALPHA_MASKED, "samples", "gradients",
+                          (json_int_t)t->direct, "attacks", (json_int_t)t->attacked, "survivors",
+                          (json_int_t)t->survivors, "checks", checks, "active", active_json(&t->active), "escalation",
+                          "made", t->escalated, "images", (json_int_t)t->escalated_images, "further_broken",
+                          (json_int_t)t->further, "cost", "forwards", t->cost, "escalation", t->escalation_cost,
+                          "attack", t->reference, "attack_measured", t->reference_measured, "attack_if_tenth_left",
+                          t->reference_tenth, "share", VT_SELFTEST_SHARE, "excess", excess);
     if (o && t->v->wrap && t->v->wrap->def) json_object_set_new(o, "wrap", json_string(t->v->wrap->id));
     return o;
 }
@@ -149,4 +149,7 @@ void vt_selftest_print(FILE *f, const vt_selftest *t) {
                 t->reference_measured ? "measured" : "estimated");
     if (vt_selftest_excess(t))
         fprintf(f, "  that is more than the %.0f %% aimed at: %s\n", 100 * VT_SELFTEST_SHARE, vt_selftest_excess(t));
+    if (!t->reference_measured && !t->survivors && t->reference_tenth > 0)
+        fprintf(f, "  should it leave a tenth of all right images nevertheless: %.1f %%\n",
+                100 * t->cost / t->reference_tenth);
 }

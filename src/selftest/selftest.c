@@ -272,7 +272,7 @@ static double estimate(const vt_selftest *t, size_t right, double stand) {
 /* Where nothing of a sample stood, a tenth of all may still: what that would pay for is spent. */
 static size_t active(const vt_selftest *t, size_t right, size_t left) {
     bool none = !t->ledger && !t->survivors;
-    double reference = none ? estimate(t, right, MAINSTREAM) : t->reference;
+    double reference = none ? t->reference_tenth : t->reference;
     double n = (VT_SELFTEST_SHARE * reference - t->cost) / COST_ACTIVE(t->ratio);
     if (!t->ledger && t->survivors) return within(n, LEAST, ACTIVE_MOST, right);
     return (t->ledger && !left) || n < LEAST ? 0 : within(n, 0, ACTIVE_MOST, right);
@@ -307,6 +307,7 @@ static vt_status run_all(part *p, int32_t *images, vt_err *e) {
     count_found(t, p, images, n);
     if (!t->ledger && n) {
         t->reference = estimate(t, right, (double)t->survivors / (double)n);
+        t->reference_tenth = estimate(t, right, MAINSTREAM);
     } else if (t->ledger) {
         count_square(t);
     }
