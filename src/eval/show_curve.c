@@ -30,14 +30,15 @@ static void eps_row(FILE *f, const vt_curve *c, const char *name, double eps) {
     vt_wilson(robust, (int64_t)c->n, &low, &high);
     fputs("<tr><td>", f);
     vt_html(f, name);
-    fprintf(f, "</td><td>%lld / %zu</td><td>%.2f</td><td>%.2f to %.2f</td><td>%lld</td></tr>\n", (long long)robust, c->n,
-            100 * (double)robust / (double)c->n, low, high, (long long)vt_curve_unconfirmed(c, eps));
+    fprintf(f, "</td><td>%lld / %zu</td><td>%.2f</td><td>%.2f to %.2f</td><td>%lld</td></tr>\n", (long long)robust,
+            c->n, 100 * (double)robust / (double)c->n, low, high, (long long)vt_curve_unconfirmed(c, eps));
 }
 
 vt_status vt_show_curve(FILE *f, const vt_show *s, vt_err *e) {
     vt_curve c;
     VT_TRY(vt_curve_make(&c, s->ledger, e));
-    fputs("<section><h2>Results</h2><div class=\"wide\"><table>\n<tr><th>eps</th><th>right / all</th><th>%</th><th>95 % "
+    fputs("<section><h2>Results</h2><div class=\"wide\"><table>\n<tr><th>eps</th><th>right / all</th><th>%</th><th>95 "
+          "% "
           "interval</th><th>by minimum norm alone</th></tr>\n",
           f);
     if (c.n) eps_row(f, &c, "0", 0);
