@@ -59,6 +59,7 @@ $(eval $(call REGISTRY,objectives,src/train/objective_))
 $(eval $(call REGISTRY,optims,src/train/optim_))
 $(eval $(call REGISTRY,penalties,src/train/penalty_))
 $(eval $(call REGISTRY,labs,src/lab/lab_))
+$(eval $(call REGISTRY,analyses,src/analysis/analyze_))
 $(eval $(call REGISTRY,commands,src/cli/cmd_))
 # Maps of names (models/names.h), each a row {"X", "its lines"}.
 $(OUT)/gen/maps.inc: FORCE

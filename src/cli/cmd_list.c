@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "analysis/analyze.h"
 #include "attacks/attack.h"
 #include "cli/cli.h"
 #include "eval/summary.h"
@@ -145,6 +146,26 @@ static vt_status list_labs(vt_err *e) {
     return VT_OK;
 }
 
+static vt_status list_analyses(vt_err *e) {
+    int n;
+    const vt_analysis_def *const *defs = vt_analysis_defs(&n);
+    for (int i = 0; i < n; i++) {
+        unsigned w = defs[i]->wants;
+        void *defaults = calloc(1, defs[i]->params_size + 1);
+        if (!defaults) return vt_fail(e, VT_E_MEMORY, "no memory");
+        vt_opt_defaults(defs[i]->opts, defaults);
+        printf("%-13s %s\n    %s\n    looks at weights%s%s\n", defs[i]->name, defs[i]->summary, defs[i]->source,
+               w & VT_WANTS_IMAGES ? " and images" : "",
+               (w & VT_WANTS_ATTACK) == VT_WANTS_ATTACK ? ", which are attacked (--eps)"
+               : w & VT_TAKES_ATTACK                    ? ", which may be attacked (--eps)"
+                                                        : "");
+        for (const vt_opt *o = defs[i]->opts; o && o->key; o++) list_option(o, defaults);
+        free(defaults);
+    }
+    printf("\nUse: vitrine analyze KIND WEIGHTS... --key value (docs/analysis.md).\n");
+    return VT_OK;
+}
+
 static vt_status run(const vt_cli *c, vt_err *e) {
     const char *what = c->positional[0];
     if (!strcmp(what, "attacks")) return list_attacks(e);
@@ -152,15 +173,17 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     if (!strcmp(what, "formats")) return list_formats();
     if (!strcmp(what, "wraps")) return list_wraps(e);
     if (!strcmp(what, "labs")) return list_labs(e);
-    return vt_fail(e, VT_E_USAGE, "vitrine list: '%s' is not one of attacks, models, formats, wraps, labs", what);
+    if (!strcmp(what, "analyses")) return list_analyses(e);
+    return vt_fail(e, VT_E_USAGE, "vitrine list: '%s' is not one of attacks, models, formats, wraps, labs, analyses",
+                   what);
 }
 
 static const vt_arg args[] = {{NULL, NULL, NULL}};
 
 const vt_command vt_command_list = {
     .name = "list",
-    .summary = "attacks with their options, models, file formats, wraps, labs",
-    .operands = "attacks|models|formats|wraps|labs",
+    .summary = "attacks with their options, models, file formats, wraps, labs, analyses",
+    .operands = "attacks|models|formats|wraps|labs|analyses",
     .min_operands = 1,
     .max_operands = 1,
     .args = args,

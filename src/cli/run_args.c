@@ -192,13 +192,18 @@ static vt_status size_of(const vt_dataset *d, int32_t image, int *width, int *he
 }
 
 vt_status vt_cli_model_for(const vt_cli *c, const vt_dataset *d, int32_t first, vt_model **out, vt_err *e) {
+    return vt_cli_model_at(c, c->positional[0], d, first, out, e);
+}
+
+vt_status vt_cli_model_at(const vt_cli *c, const char *path, const vt_dataset *d, int32_t first, vt_model **out,
+                          vt_err *e) {
     vt_overrides o;
     int w, h;
     VT_TRY(vt_cli_overrides(c, &o, e));
     /* an image that cannot be read is reported by who needs it */
     bool seen = !vt_cli_has(c, "attack-at") && size_of(d, first, &w, &h, NULL) == VT_OK;
     if (seen && w == h && w <= 4096) o.shown = w;
-    return vt_cli_open(out, c->positional[0], &o, e);
+    return vt_cli_open(out, path, &o, e);
 }
 
 /* What the model carries, where the images are not of its size. */

@@ -18,6 +18,9 @@ vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, siz
 /* Opens operand 0 with the model options. Where neither tensors nor options nor metadata tell the side of its input,
  * that of image `first` counts, if it is square; --attack-at says that the network's side is another. */
 vt_status vt_cli_model_for(const vt_cli *c, const vt_dataset *d, int32_t first, vt_model **out, vt_err *e);
+/* The same for a checkpoint that is another operand. */
+vt_status vt_cli_model_at(const vt_cli *c, const char *path, const vt_dataset *d, int32_t first, vt_model **out,
+                          vt_err *e);
 /* The input after data and model are open: sets d->transform and m->config.native from --preprocess, --attack-at and
  * what the model carries; `first` is an image of the run, whose size decides. story: for the report. */
 vt_status vt_cli_input(const vt_cli *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e);

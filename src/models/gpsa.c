@@ -101,6 +101,32 @@ static VT_R(vt_attn_in) split(const real *qkv, const VT_R(vt_block_shape) *sh) {
     return (VT_R(vt_attn_in)){.q = qkv, .k = qkv + qk - d, .v = qkv + m * (size_t)qk, .ldq = qk, .ldk = qk, .ldv = d};
 }
 
+/* For the session's watcher: x after the forward, d_o before the backward. */
+static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const VT_R(vt_attn_shape) *attn,
+                 const VT_R(vt_attn_in) *in, const real *x, const real *d_o, const VT_R(vt_block_shape) *sh) {
+    size_t d = (size_t)sh->attn.c;
+    const real *w = s->w[VT_SLOT_QK_W], *b = s->w[VT_SLOT_QK_B];
+    VT_R(vt_attn_seen)
+    a = {.block = sh->index,
+         .shape = attn,
+         .in = in,
+         .x = x,
+         .p = k->p,
+         .saved = k->saved,
+         .d_o = d_o,
+         .w_q = w,
+         .w_k = sh->tied_qk ? w : w + d * d,
+         .w_v = s->w[VT_SLOT_V_W],
+         .w_o = s->w[VT_SLOT_PROJ_W],
+         .b_q = b,
+         .b_k = b && !sh->tied_qk ? b + d : b,
+         .b_v = s->w[VT_SLOT_V_B],
+         .w = s->w + VT_SLOT_ATTN,
+         .tied = sh->tied_qk,
+         .full = (sh->needs & VT_ATTN_FULL) != 0};
+    s->watch(s->watch_ctx, &a);
+}
+
 static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
                     const VT_R(vt_block_shape) *sh) {
     (void)t;
@@ -114,6 +140,7 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
     else
         VT_R(vt_linear_forward)(v, x, s->w[VT_SLOT_V_W], s->wt[VT_SLOT_V_W], s->w[VT_SLOT_V_B], m, d, d);
     VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
+    if (s->watch) show(s, k, &attn, &in, x, NULL, sh);
 }
 
 /* g = sigmoid(u):  du = g (1 - g) dg */
@@ -135,6 +162,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     VT_R(vt_attn_grad) grad = {.q = dqk, .k = dqk + qk - d, .v = dv, .ldq = qk, .ldk = qk, .ldv = d};
     VT_R(vt_attn_shape) attn = gated(s, sh);
     attn.ortho = s->ortho, attn.ortho_value = 0, attn.pull = VT_R(vt_session_pull)(s, sh->index);
+    if (s->watch) show(s, k, &attn, &in, NULL, d_o, sh);
     if (s->grad) {
         attn.dpos = g->dpos, attn.dgate = g->dgate;
         memset(g->dpos, 0, VT_R(vt_attn_p_len)(&attn) * sizeof(real));

@@ -20,6 +20,24 @@ typedef enum vt_grad_mode { VT_GRAD_NONE, VT_GRAD_INPUT, VT_GRAD_PARAMS } vt_gra
 
 typedef struct VT_R(vt_session) VT_R(vt_session);
 
+/* What a session's watcher is shown of a block's attention of all tokens to all, while its tensors are bound: after its
+ * forward (d_o NULL) and before its backward (d_o set). q = x w_q^T + b_q, then its norm where there is one; k and v
+ * likewise; o = P v, and o w_o^T joins the stream (with its bias and factor). */
+typedef struct VT_R(vt_attn_seen) {
+    int block;
+    const VT_R(vt_attn_shape) *shape; /* tokens t, width c, heads, scale, variant; ConViT's positions and gates */
+    const VT_R(vt_attn_in) *in;       /* q, k, v */
+    const real *x;                    /* [b*t, c] what is projected; NULL in backward */
+    const real *p, *saved;            /* vt_attn_forward's */
+    const real *d_o;                  /* [b*t, c] the loss's gradient of o */
+    const real *w_q, *w_k, *w_v, *w_o, *b_q, *b_k, *b_v; /* [c, c] out x in, [c]; no bias: NULL; VT_ATTN_FULL: w_v is
+                                                            the W_V of v = q W_Q W_V^T scale */
+    const real *const *w;                                /* the variant's own tensors */
+    const real *q_norm[2], *k_norm[2];                   /* LayerNorm of each head's q and k: scale, shift; or NULL */
+    double eps;                                          /* theirs */
+    bool tied, full;
+} VT_R(vt_attn_seen);
+
 /* An architecture: a file arch_*.c. Members marked [may be NULL] fall back on what a ViT does. */
 typedef struct VT_R(vt_arch_def) {
     const char *name, *summary;
@@ -94,6 +112,9 @@ struct VT_R(vt_session) {
     real *pull_room;          /* [pull_blocks, pull_len]: their weights */
     int pull_blocks, pull_len, pull_last;
     bool pulling;
+    /* Analysis alone: called for every block whose mixer shows its attention (vt_mha, ConViT's), or NULL. */
+    void (*watch)(void *ctx, const VT_R(vt_attn_seen) *a);
+    void *watch_ctx;
     int *layer_first; /* [layers + 1]: index of each layer's first tensor */
 };
 

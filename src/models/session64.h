@@ -9,6 +9,7 @@
 typedef struct vt_session_f64 vt_session_f64;
 
 vt_status vt_session_open_f64(vt_session_f64 **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
+size_t vt_session_bytes_f64(const vt_model *m, int capacity, vt_grad_mode mode);
 void vt_session_close_f64(vt_session_f64 *s);
 const double *vt_session_forward_f64(vt_session_f64 *s, const double *x, int b, bool keep);
 void vt_session_backward_f64(vt_session_f64 *s, const double *dlogits, double *dx, double *grad);

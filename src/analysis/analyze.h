@@ -1,0 +1,91 @@
+/* Figures and diagnostics of checkpoints: `vitrine analyze KIND WEIGHTS...`. A kind is one file analyze_X.c with a
+ * vt_analysis_def; it prints tables to a stream that it is handed and fills a JSON object with the same numbers. Random
+ * numbers are keyed by the seed (core/rand), images are shared out over threads and put together in their order: what a
+ * kind writes never depends on threads. */
+#ifndef VT_ANALYSIS_ANALYZE_H
+#define VT_ANALYSIS_ANALYZE_H
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "attacks/attack.h"
+#include "core/opt.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "io/dataset.h"
+#include "models/model.h"
+
+enum { VT_ANALYZE_MOST = 8 }; /* checkpoints side by side */
+
+/* A checkpoint, and the images as it sees them (labels are its classes). */
+typedef struct vt_subject {
+    const char *path;
+    vt_model *model;
+    vt_dataset *data; /* NULL: the kind looks at weights alone */
+} vt_subject;
+
+typedef struct vt_analyze {
+    vt_subject subjects[VT_ANALYZE_MOST];
+    int n;
+    int32_t *images; /* the same for all checkpoints */
+    size_t n_images;
+    const vt_attack *attack; /* or NULL: nobody attacks */
+    vt_norm norm;
+    double eps;
+    const char *eps_text;
+    uint64_t seed;
+    int threads;
+    const volatile sig_atomic_t *interrupt; /* or NULL */
+    vt_progress *progress;                  /* or NULL */
+    /* Draws a figure from a gnuplot script (cli/plot.h says of which form); NULL: nobody wants figures. */
+    vt_status (*figure)(void *ctx, const char *name, const char *script, vt_err *e);
+    void *figure_ctx;
+} vt_analyze;
+
+/* What a kind wants. */
+enum {
+    VT_WANTS_IMAGES = 1,    /* --data and --images */
+    VT_TAKES_ATTACK = 2,    /* --attack and --eps, if they are given */
+    VT_WANTS_ATTACK = 6,    /* they must be */
+    VT_WANTS_ATTENTION = 8, /* architectures whose blocks show their attention (analysis/layers.h) */
+};
+
+typedef struct vt_analysis_def {
+    const char *name, *summary;
+    const char *source; /* papers and theorems */
+    unsigned wants;
+    const vt_opt *opts; /* each is also a flag of the command: --key value; a BOOL one takes no value */
+    size_t params_size;
+    /* Whether options and what was given go together. NULL: always. */
+    vt_status (*check)(const vt_analyze *a, const void *params, vt_err *e);
+    /* Bytes of memory that it takes beyond models and sessions, of one checkpoint. NULL: little. */
+    size_t (*bytes)(const vt_analyze *a, const vt_subject *s, const void *params);
+    vt_status (*run)(const vt_analyze *a, const void *params, FILE *out, json_t *json, vt_err *e);
+} vt_analysis_def;
+
+/* The registry ends at NULL. */
+const vt_analysis_def *const *vt_analysis_defs(int *n);
+vt_status vt_analysis_find(const vt_analysis_def **out, const char *name, vt_err *e);
+
+/* Checks needs and memory, runs, and puts the whole document of a run into *doc: kind, source, options, weights, data,
+ * attack and results. params: of params_size. */
+vt_status vt_analyze_run(const vt_analysis_def *def, const void *params, const vt_analyze *a, FILE *out, json_t **doc,
+                         vt_err *e);
+
+/* ---- for kinds ---- */
+
+/* Stores value (stolen) as what was found of a checkpoint, under its letter; VT_E_MEMORY when value is NULL. */
+vt_status vt_analyze_put(json_t *results, int subject, json_t *value, vt_err *e);
+json_t *vt_analyze_real(double x); /* null where x is no finite number */
+/* Has `write` put a gnuplot script together and passes it on; does nothing where nobody wants figures. */
+vt_status vt_analyze_figure(const vt_analyze *a, const char *name, void (*write)(FILE *script, const void *data),
+                            const void *data, vt_err *e);
+/* "A", "B", ... where there are several checkpoints; the first line of a checkpoint's tables. */
+void vt_analyze_title(FILE *out, const vt_analyze *a, int subject);
+/* At most 10 characters, five digits; "-" for NaN. */
+void vt_analyze_number(double x, char out[16]);
+void vt_analyze_cell(FILE *out, double x); /* the same behind a blank, in 10 columns */
+
+#endif
