@@ -46,34 +46,13 @@ typedef struct job {
     row *rows;          /* [images, depth] */
 } job;
 
-static vt_head_at head_at(const vt_layer *l, int h) {
-    size_t w = (size_t)(h * l->d) * (size_t)l->c;
-    return (vt_head_at){.t = l->t,
-                        .d = l->d,
-                        .c = l->c,
-                        .scale = l->scale,
-                        .x = l->x,
-                        .q = l->q + h * l->d,
-                        .k = l->k + h * l->d,
-                        .v = l->v + h * l->d,
-                        .p = l->p + (size_t)h * (size_t)l->t * (size_t)l->ldp,
-                        .w_q = l->w_q + w,
-                        .w_k = l->w_k + w,
-                        .w_v = l->w_v + w,
-                        .b_q = l->b_q ? l->b_q + h * l->d : NULL,
-                        .ldq = l->ldq,
-                        .ldk = l->ldk,
-                        .ldv = l->ldv,
-                        .ldp = l->ldp};
-}
-
 /* The weights' norms, once. */
 static vt_status weigh(void *ctx, const vt_layer *l, vt_err *e) {
     job *j = ctx;
     layer_norms *n = &j->norms[l->block];
     VT_TRY(vt_matrix_norm(&n->o, l->w_o, l->c, l->c, l->c, e));
     for (int h = 0; h < l->heads && l->dot; h++) {
-        vt_head_at at = head_at(l, h);
+        vt_head_at at = vt_layer_head(l, h);
         VT_TRY(vt_head_norms_of(&n->heads[h], &at, e));
     }
     return VT_OK;
@@ -120,7 +99,7 @@ static vt_status pointwise(double *out, const job *j, const vt_layer *l, vt_err 
     double sum = 0, one;
     const layer_norms *n = &j->norms[l->block];
     for (int h = 0; h < l->heads; h++) {
-        vt_head_at at = head_at(l, h);
+        vt_head_at at = vt_layer_head(l, h);
         VT_TRY(vt_lipschitz_pointwise(&one, &at, &n->heads[h], e));
         sum += one * one;
     }

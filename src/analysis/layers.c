@@ -24,6 +24,27 @@ vt_status vt_layers_check(const vt_model *m, vt_err *e) {
 
 int vt_layers_tokens(const vt_model *m) { return vt_config_tokens(&m->config); }
 
+vt_head_at vt_layer_head(const vt_layer *l, int h) {
+    size_t w = (size_t)(h * l->d) * (size_t)l->c;
+    return (vt_head_at){.t = l->t,
+                        .d = l->d,
+                        .c = l->c,
+                        .scale = l->scale,
+                        .x = l->x,
+                        .q = l->q + h * l->d,
+                        .k = l->k + h * l->d,
+                        .v = l->v + h * l->d,
+                        .p = l->p + (size_t)h * (size_t)l->t * (size_t)l->ldp,
+                        .w_q = l->w_q + w,
+                        .w_k = l->w_k + w,
+                        .w_v = l->w_v + w,
+                        .b_q = l->b_q ? l->b_q + h * l->d : NULL,
+                        .ldq = l->ldq,
+                        .ldk = l->ldk,
+                        .ldv = l->ldv,
+                        .ldp = l->ldp};
+}
+
 /* ---- looking ---- */
 
 typedef struct watcher {
@@ -60,7 +81,8 @@ static void watch(void *ctx, const vt_attn_seen_f64 *a) {
                   .ldv = a->in->ldv,
                   .ldp = vt_attn_ldp(s->t),
                   .seen = a};
-    l.dot = !strcmp(s->def->name, "dot") && !s->pos && !a->q_norm[0];
+    l.plain = !strcmp(s->def->name, "dot") && !s->pos;
+    l.dot = l.plain && !a->q_norm[0];
     w->status = w->fn(w->ctx, &l, w->e);
 }
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include "core/rand.h"
 #include "core/status.h"
+#include "analysis/lipschitz.h"
 #include "analysis/operator.h"
 #include "models/model.h"
 
@@ -25,7 +26,8 @@ typedef struct vt_layer {
     const double *b_q;                   /* [c] or NULL */
     const double *d_o;                   /* backward alone: [t, c] the loss's gradient of P v */
     int ldq, ldk, ldv, ldp;
-    bool dot;         /* softmax(scale q k^T) of affine q, k, v: what the theorems are about */
+    bool plain;       /* p = softmax(scale q k^T), whatever q and k are made of */
+    bool dot;         /* and they are affine in x: what the theorems are about */
     const void *seen; /* vt_attn_seen_f64 */
 } vt_layer;
 
@@ -40,6 +42,9 @@ vt_status vt_layers_forward(struct vt_session_f64 *s, const double *x, bool keep
                             const double **z, vt_err *e);
 /* fn for every block from the last to the first, x NULL, d_o set. */
 vt_status vt_layers_backward(struct vt_session_f64 *s, const double *dlogits, vt_layer_fn fn, void *ctx, vt_err *e);
+
+/* One head of a layer whose attention is `dot`. */
+vt_head_at vt_layer_head(const vt_layer *l, int head);
 
 /* ---- the map of a block, its Jacobian at l->x ---- */
 
