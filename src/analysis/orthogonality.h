@@ -1,0 +1,22 @@
+/* How far matrices are from orthogonal: |W^T W - I|_F^2, and how much of it no weights could remove. */
+#ifndef VT_ANALYSIS_ORTHOGONALITY_H
+#define VT_ANALYSIS_ORTHOGONALITY_H
+
+#include "models/roles.h"
+
+typedef struct vt_gap {
+    double loss;  /* |W^T W - I|_F^2 */
+    double floor; /* of W [m, n] with n > m: n - m, since W^T W has rank m at most */
+    double gap;   /* loss - floor: |W W^T - I|_F^2 where W is wide */
+} vt_gap;
+
+/* Of a row-major W [m, n]. */
+vt_status vt_gap_of(vt_gap *out, const double *w, int m, int n, vt_err *e);
+
+/* A block's matrices alone, and its W_Q, W_K, W_V, W_O (each tensor once) below each other and side by side. */
+enum { VT_GAP_STACK = VT_ROLE_COUNT, VT_GAP_WIDE, VT_GAP_COUNT };
+const char *vt_gap_name(int which); /* "W_Q", ..., "stack", "wide" */
+/* Gaps of one block; NaN: there is no such matrix. */
+vt_status vt_gaps_of_block(vt_gap out[VT_GAP_COUNT], const vt_model *m, int block, vt_err *e);
+
+#endif
