@@ -228,7 +228,7 @@ static void write_script(FILE *f, const void *data) {
         }
         fprintf(f, "EOD\n");
     }
-    fprintf(f, "set logscale x\nset yrange [0:*]\nset xlabel 'sigma_max of the input-logit Jacobian'\n"
+    fprintf(f, "set logscale x\nset yrange [0:*]\nset xlabel 'sigma max of the input-logit Jacobian'\n"
                "set ylabel 'l2 distance that DDN finds'\nset key top right noenhanced\n");
     for (int s = 0; s < c->a->n; s++)
         fprintf(f, "%s$points%d using 1:2 with points ls %d title '%c'", s ? ", " : "plot ", s, s + 2, 'A' + s);

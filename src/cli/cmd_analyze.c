@@ -148,9 +148,6 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
     j->a.seed = (uint64_t)seed, j->a.threads = (int)threads;
     VT_TRY(parse_attack(j, c, e));
-    if (c->n_positional - 1 > VT_ANALYZE_MOST)
-        return vt_fail(e, VT_E_USAGE, "vitrine analyze compares at most %d checkpoints, %d were given", VT_ANALYZE_MOST,
-                       c->n_positional - 1);
     for (; j->a.n < c->n_positional - 1; j->a.n++) {
         j->a.subjects[j->a.n].path = c->positional[1 + j->a.n];
         vt_status s = open_subject(j, c, &j->a.subjects[j->a.n], e);

@@ -281,6 +281,7 @@ const vt_command vt_command_spectrum = {
     .details =
         "Several checkpoints are compared side by side, as in Fig. 2(a) of SpecFormer (Hu et al. 2024). Layers and\n"
         "heads count from 0, as in tensor names. --split rows: head h is the rows of W that make its outputs (the\n"
-        "paper); columns: the same range of input columns (the released code). The CSV holds both.",
+        "paper); columns: the same range of input columns (the released code). The CSV holds both.\n"
+        "All singular values: vitrine analyze spectrum.",
     .run = run,
 };

@@ -1,0 +1,143 @@
+#!/usr/bin/env bats
+# vitrine analyze: every kind on the embedded checkpoints, what it writes, what it refuses.
+load helpers
+
+PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES=$ROOT/datasets/shapes10
+
+@test "analyze: lipschitz measures what bounds hold, and says nothing of Theorem 4.2 that is not so" {
+    good analyze lipschitz "$PLAIN" "$SPEC" --data "$IMAGES" --images 0:3 --eps 8/255 --out a
+    says "A  $PLAIN" "B  $SPEC" "attacked by pgd, linf eps 8/255" "violations at 3 images x 4 layers: pointwise and closed form 0, Theorem 4.2 0"
+    truth a/analysis.json '.analysis == "lipschitz" and .attack.eps == "8/255" and (.weights | length) == 2
+        and ([.results.A, .results.B] | all(.images | length == 3)) and (.weights[0].sha256 | length) == 64'
+    # the order that is proved; delta0 is what the attack did, and the map moved no faster than the closed form
+    truth a/analysis.json '[.results[].images[].layers[]] | length == 24 and all(.converged and .guaranteed
+        and .true <= .pointwise * 1.000001 and .true_attacked <= .pointwise_attacked * 1.000001
+        and .pointwise <= .closed and .closed < .specformer and .delta0 > 0 and .moved <= .closed)'
+}
+
+@test "analyze: lipschitz takes delta0 as it is given, and flags where Theorem 4.2 guarantees nothing" {
+    good analyze lipschitz "$PLAIN" --data "$IMAGES" --images 0:1 --delta0 0.25 --out a
+    truth a/analysis.json '[.results.A.images[].layers[]] | all(.delta0 == 0.25 and .true_attacked == null and .guaranteed)'
+    # queries, keys and values of tiny inputs: LayerNorm scaled to nearly nothing
+    good new --set dim=12 depth=1 heads=1 patch=16 image=32 classes=10 --seed 1 -o w.safetensors
+    st_edit w.safetensors x.safetensors .
+    local at
+    at=$(st_at x.safetensors blocks.0.norm1.weight)
+    for k in $(seq 0 11); do poke x.safetensors $((at + 4 * k)) '\x0a\xd7\x23\x3b'; done # 0.0025
+    good analyze lipschitz x.safetensors --data "$IMAGES" --images 0:2 --delta0 0.01 --out b
+    says "not guaranteed: |X|_F + delta0 < 1 at 2 images"
+    truth b/analysis.json '[.results.A.images[].layers[]] | all(.guaranteed == false and .true <= .closed)'
+}
+
+@test "analyze: jacobian beside DDN's distance" {
+    good analyze jacobian "$PLAIN" "$SPEC" --data "$IMAGES" --images 0:4 --eps 4/255 --points 2 --out a
+    says "sigma_max" "DDN l2" "rank correlation with DDN's distance"
+    truth a/analysis.json '[.results[].images[]] | length == 8 and all(.converged and .sigma_max > 0
+        and .sigma_max_ball >= .sigma_max and .ratio_small <= .sigma_max * 1.01 and .d_l2 > 0)'
+    truth a/analysis.json '[.results[].images[] | select(.predicted != .label)] | all(.ddn == 0 and .first_order == 0)'
+    good analyze jacobian "$PLAIN" --data "$IMAGES" --images 0:2 --ddn-steps 0 --out b
+    truth b/analysis.json '[.results.A.images[]] | all(.ddn == null and .ratio == null and .sigma_max_ball == .sigma_max)'
+}
+
+@test "analyze: affinity keeps Theorem 2.1 and its tight forms" {
+    good analyze affinity "$PLAIN" --data "$IMAGES" --images 0:3 --eps 8/255 --out a
+    truth a/analysis.json '[.results.A.layers[]] | length == 4 and all(.rows == 3 * 2 * 65 and .ratio_paper <= 0.25
+        and .ratio_half <= .ratio_centred * 1.000001 and .ratio_centred <= 1 and .ratio_l1 <= 1 and .ratio_extended <= 1
+        and .fixed_mean > 0 and .bound_centred_mean < .bound_paper_mean)'
+    [ "$(awk '{if (length > m) m = length} END {print m}' <<<"$output")" -le 130 ]
+}
+
+@test "analyze: attention; a choice changes only outside its radius" {
+    good analyze attention "$PLAIN" "$SPEC" --data "$IMAGES" --images 0:4 --eps 1/255 --k 3 --out a
+    says "top 3" "certified" "impossible"
+    truth a/analysis.json '[.results[].layers[]] | length == 8 and all(.impossible_flips == 0 and .flips <= 1 - .certified_share
+        and .entropy > 0 and .effective_tokens <= 65 and .norm >= 0.9999999 and .norm * .norm <= 1 + .orthogonality_gap
+        and .margin > 0 and .radius > 0 and .moved > 0 and .optimal_share >= 0)'
+    truth a/analysis.json '[.results[].layers[]] | (map(.certified_share) | add) > 0 and (map(.flips) | add) > 0'
+    good analyze attention "$PLAIN" --data "$IMAGES" --images 0:1 --out b
+    truth b/analysis.json '[.results.A.layers[]] | all(.flips == null and .moved == null and .margin > 0)'
+}
+
+@test "analyze: spectrum agrees with vitrine spectrum, value for value" {
+    good spectrum "$PLAIN" --all --csv s.csv
+    good analyze spectrum "$PLAIN" --out a
+    says "stable rank" "power iteration: within"
+    jq -r '.results.A.matrices[] | [.layer, .matrix, .values[0]] | @tsv' a/analysis.json | sort >a.txt
+    awk -F, '$4 == "whole" {printf "%s\t%s\t%s\n", $2, $3, $5}' s.csv | sort >b.txt
+    [ "$(wc -l <a.txt)" = 24 ]
+    paste a.txt b.txt | awk '{d = $3 - $6; if (d < 0) d = -d; if ($1 != $4 || $2 != $5 || d > 1e-12 * $3) exit 1}' || fail "they differ"
+    # LAPACK's values and the matrix have one Frobenius norm; the power iteration is within 1e-6
+    truth a/analysis.json '[.results.A.matrices[]] | all(.converged and ((.values | map(. * .) | add) / (.frobenius * .frobenius) - 1 | fabs) < 1e-12
+        and (.sigma_power / .values[0] - 1 | fabs) < 1e-6 and .values == (.values | sort | reverse))'
+    truth a/analysis.json '[.results.A.matrices[] | select(.matrix == "W_V")] | all((.heads | length) == 2
+        and ((.heads | flatten | map(. * .) | add) / (.frobenius * .frobenius) - 1 | fabs) < 1e-12)'
+}
+
+@test "analyze: orthogonality keeps the floors of wide matrices apart" {
+    good analyze orthogonality "$PLAIN" "$SPEC" --out a
+    truth a/analysis.json '[.results[].blocks[]] | length == 8 and all(.FC2.floor == 64 and .wide.floor == 192 and .stack.floor == 0
+        and ([.W_Q, .W_O, .FC1, .FC2, .stack, .wide] | all(.gap > 0 and (.loss - .floor - .gap | fabs) < 1e-9)))'
+}
+
+@test "analyze: threads change nothing, and the figures are drawn" {
+    local kind
+    for kind in lipschitz jacobian affinity attention; do
+        good analyze "$kind" "$SPEC" --data "$IMAGES" --images 2:5 --eps 4/255 --threads 1 --out "$kind-1"
+        good analyze "$kind" "$SPEC" --data "$IMAGES" --images 2:5 --eps 4/255 --threads 3 --out "$kind-3"
+        cmp "$kind-1/analysis.json" "$kind-3/analysis.json"
+        cmp "$kind-1/tables.txt" "$kind-3/tables.txt"
+        if command -v gnuplot >/dev/null; then
+            grep -q '</svg>' "$kind-1/$kind.svg" || fail "no figure of $kind"
+        fi
+    done
+}
+
+@test "analyze: without gnuplot there is everything but figures" {
+    run --separate-stderr env PATH=/nowhere "$VITRINE" analyze orthogonality "$PLAIN" --out a
+    [ "$status" = 0 ] && [ -z "$stderr" ]
+    says "(figures need gnuplot)"
+    [ -f a/analysis.json ] && [ -f a/tables.txt ] && [ ! -e a/orthogonality.svg ]
+}
+
+@test "analyze: ConViT and a variant of attention: measured, and no bound that is not theirs" {
+    good new convit_tiny_cifar --set dim=16 depth=3 heads=4 patch=8 --form local_blocks=2 --seed 1 -o c.safetensors
+    good analyze lipschitz c.safetensors --data "$IMAGES" --images 0:1 --eps 8/255 --out a
+    truth a/analysis.json '[.results.A.images[].layers[]] | length == 3 and all(.true > 0 and .converged)
+        and .[0].closed == null and .[1].specformer == null and .[2].closed > .[2].true'
+    good new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=10 --attn l2 --seed 1 -o l.safetensors
+    good analyze attention l.safetensors --data "$IMAGES" --images 0:1 --eps 8/255 --out b
+    truth b/analysis.json '.results.A.layers[0] | .entropy > 0 and .margin == null and .certified_share == null and .flips >= 0'
+}
+
+@test "analyze: what cannot be is refused in one sentence" {
+    bad 2 "unknown analysis 'lipshitz'" "did you mean 'lipschitz'?" -- analyze lipshitz "$W"
+    bad 2 "there are: affinity, attention" -- analyze zzzzzzzzz "$W"
+    bad 2 "--eps" -- analyze affinity "$W" --data "$D"
+    bad 2 "--eps" "--delta0" -- analyze lipschitz "$W" --data "$D"
+    bad 2 "--data" -- analyze attention "$W"
+    bad 2 "looks at weights alone" "--data" -- analyze spectrum "$W" --data "$D"
+    bad 2 "attacks nothing" "--eps" -- analyze orthogonality "$W" --eps 8/255
+    bad 2 "has no option 'delta1'" "did you mean 'delta0'?" -- analyze lipschitz "$W" --data "$D" --delta1 1
+    bad 2 "name the kind before its options" -- analyze --delta0 1 lipschitz "$W"
+    bad 2 "option k is 0, must be between 1 and" -- analyze attention "$W" --data "$D" --k 0
+    bad 2 "unexpected operand" -- analyze spectrum "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W"
+    bad 1 "nowhere.safetensors" -- analyze spectrum "$W" nowhere.safetensors
+    mkdir there && touch there/analysis.json
+    bad 2 "nothing is overwritten" -- analyze spectrum "$W" --out there
+    [ ! -s there/analysis.json ] && [ "$(ls there)" = analysis.json ]
+    good new swin_tiny_patch2_window4_32 --set dim=8 depth=2 heads=2 patch=4 --form stages=2 --form stage_depth=1,1 \
+        --form stage_heads=1,2 --seed 1 -o s.safetensors
+    bad 2 "architecture swin has no attention of all tokens to all" "convit, vit" -- analyze attention s.safetensors --data "$D"
+}
+
+@test "analyze: what the machine's memory cannot hold is said before it starts" {
+    good new --set dim=8 depth=1 heads=1 patch=4 image=2048 classes=10 --seed 1 -o huge.safetensors
+    bad 1 "would need" "GiB of memory" "this machine has" -- analyze lipschitz huge.safetensors --data "$D" --attack-at model --delta0 1 --images 0:1
+}
+
+@test "analyze: list analyses names every kind with its options" {
+    good list analyses
+    says "affinity" "attention" "jacobian" "lipschitz" "orthogonality" "spectrum" "delta0" "ddn_steps" "looks at weights and images"
+    vt list nothing
+    judge 2 "labs, analyses"
+}
