@@ -35,6 +35,11 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
     truth a/analysis.json '[.results[].images[]] | length == 8 and all(.converged and .sigma_max > 0
         and .sigma_max_ball >= .sigma_max and .ratio_small <= .sigma_max * 1.01 and .d_l2 > 0)'
     truth a/analysis.json '[.results[].images[] | select(.predicted != .label)] | all(.ddn == 0 and .first_order == 0)'
+    # the distances are those of an evaluation by the same attack
+    good curve "$PLAIN" --data "$IMAGES" --images 0:4 --norm l2 --attacks ddn:steps=100 --out c
+    jq -r 'select(.entry == 1 and .status == "broken") | [.image, .l2] | @tsv' c/ledger.jsonl >c.txt
+    jq -r '.results.A.images[] | select(.ddn > 0) | [.image, .ddn] | @tsv' a/analysis.json >a.txt
+    [ -s a.txt ] && paste a.txt c.txt | awk '{d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || d > 1e-12) exit 1}' || fail "not curve's distances"
     good analyze jacobian "$PLAIN" --data "$IMAGES" --images 0:2 --ddn-steps 0 --out b
     truth b/analysis.json '[.results.A.images[]] | all(.ddn == null and .ratio == null and .sigma_max_ball == .sigma_max)'
 }
