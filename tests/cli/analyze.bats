@@ -131,7 +131,7 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
     bad 2 "nothing is overwritten" -- analyze spectrum "$W" --out there
     [ ! -s there/analysis.json ] && [ "$(ls there)" = analysis.json ]
     good new swin_tiny_patch2_window4_32 --set dim=8 depth=2 heads=2 patch=4 --form stages=2 --form stage_depth=1,1 \
-        --form stage_heads=1,2 --seed 1 -o s.safetensors
+        --form stage_heads=2,2 --seed 1 -o s.safetensors
     bad 2 "architecture swin has no attention of all tokens to all" "convit, vit" -- analyze attention s.safetensors --data "$D"
 }
 
