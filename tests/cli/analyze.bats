@@ -128,7 +128,7 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
     bad 2 "unexpected operand" -- analyze spectrum "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W"
     bad 1 "nowhere.safetensors" -- analyze spectrum "$W" nowhere.safetensors
     mkdir there && touch there/analysis.json
-    bad 2 "nothing is overwritten" -- analyze spectrum "$W" --out there
+    bad 2 "not an empty folder" "nothing is overwritten" -- analyze spectrum "$W" --out there
     [ ! -s there/analysis.json ] && [ "$(ls there)" = analysis.json ]
     good new swin_tiny_patch2_window4_32 --set dim=8 depth=2 heads=2 patch=4 --form stages=2 --form stage_depth=1,1 \
         --form stage_heads=2,2 --seed 1 -o s.safetensors

@@ -1,0 +1,84 @@
+#include "cli/folder.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli/plot.h"
+#include "cli/run_json.h"
+
+static ssize_t tee(void *cookie, const char *text, size_t n) {
+    vt_folder *f = cookie;
+    size_t done = fwrite(text, 1, n, stdout);
+    fflush(stdout);
+    if (f->tables.stream && fwrite(text, 1, n, f->tables.stream) != n) return 0;
+    return (ssize_t)done;
+}
+
+static bool is_empty(const char *dir) {
+    DIR *d = opendir(dir);
+    int n = 0;
+    for (struct dirent *f; d && (f = readdir(d));) n += strcmp(f->d_name, ".") && strcmp(f->d_name, "..");
+    if (d) closedir(d);
+    return d && n == 0;
+}
+
+static vt_status open_dir(vt_folder *f, const char *dir, vt_err *e) {
+    VT_TRY(vt_make_dir(dir, e));
+    if (!is_empty(dir))
+        return vt_fail(e, VT_E_USAGE, "%s is not an empty folder: choose another one, nothing is overwritten", dir);
+    f->dir = dir, f->draws = vt_plot_available();
+    return vt_file_begin(&f->tables, dir, "tables.txt", e);
+}
+
+vt_status vt_folder_open(vt_folder *f, const char *dir, const char *document, vt_err *e) {
+    *f = (vt_folder){.document = document};
+    if (dir) VT_TRY(open_dir(f, dir, e));
+    f->out = fopencookie(f, "w", (cookie_io_functions_t){.write = tee});
+    if (!f->out) return vt_fail(e, VT_E_MEMORY, "no memory for tables");
+    setvbuf(f->out, NULL, _IOLBF, BUFSIZ);
+    return VT_OK;
+}
+
+vt_status vt_folder_figure(void *ctx, const char *name, const char *script, vt_err *e) {
+    vt_folder *f = ctx;
+    char path[VT_PATH_MAX], file[100];
+    snprintf(file, sizeof file, "%s.svg", name);
+    if (!vt_path(path, f->dir, file)) return vt_fail(e, VT_E_IO, "%s: path is too long", f->dir);
+    VT_TRY(vt_plot_svg(path, script, e));
+    if (f->n_figures < VT_FOLDER_FIGURES && (f->figures[f->n_figures] = strdup(file))) f->n_figures++;
+    return VT_OK;
+}
+
+static vt_status write_document(const vt_folder *f, const json_t *doc, vt_err *e) {
+    vt_file to;
+    VT_TRY(vt_file_begin(&to, f->dir, f->document, e));
+    if (json_dumpf(doc, to.stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) != 0) {
+        vt_file_abandon(&to);
+        return vt_fail(e, VT_E_IO, "%s/%s cannot be written", f->dir, f->document);
+    }
+    fputc('\n', to.stream);
+    return vt_file_commit(&to, e);
+}
+
+vt_status vt_folder_keep(vt_folder *f, const vt_cli *c, const json_t *doc, int threads, double seconds, vt_err *e) {
+    if (!f->dir) return VT_OK;
+    fflush(f->out);
+    VT_TRY(vt_file_commit(&f->tables, e));
+    VT_TRY(vt_cli_run_json(c, f->dir, threads, seconds, NULL, e));
+    VT_TRY(write_document(f, doc, e));
+    printf("%s: %s, tables.txt, run.json", f->dir, f->document);
+    for (int i = 0; i < f->n_figures; i++) printf(", %s", f->figures[i]);
+    printf("%s\n", f->draws ? "" : " (figures need gnuplot)");
+    return VT_OK;
+}
+
+void vt_folder_close(vt_folder *f, bool done) {
+    if (f->out) fclose(f->out);
+    if (f->tables.stream) vt_file_abandon(&f->tables);
+    if (f->dir && !done) {
+        for (int i = 0; i < f->n_figures; i++) vt_remove_in(f->dir, f->figures[i]);
+        vt_remove_in(f->dir, "tables.txt"), vt_remove_in(f->dir, "run.json"), vt_remove_in(f->dir, f->document);
+    }
+    for (int i = 0; i < f->n_figures; i++) free(f->figures[i]);
+    *f = (vt_folder){0};
+}
