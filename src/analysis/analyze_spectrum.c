@@ -130,7 +130,7 @@ static void table(const job *j, int blocks, FILE *out) {
         open += !p->converged;
         if (p->converged && p->values[0] > 0) off = fmax(off, fabs(p->power - p->values[0]) / p->values[0]);
     }
-    fprintf(out, "power iteration: within %.1e of LAPACK's largest value%s", off, open ? "" : "\n");
+    fprintf(out, "power iteration: within %.1e of the largest value%s", off, open ? "" : "\n");
     if (open) fprintf(out, "; %d matrices had not converged (--steps)\n", open);
 }
 
