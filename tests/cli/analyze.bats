@@ -84,6 +84,22 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
         and ([.W_Q, .W_O, .FC1, .FC2, .stack, .wide] | all(.gap > 0 and (.loss - .floor - .gap | fabs) < 1e-9)))'
 }
 
+# tests/fixtures/analyze.json is PyTorch's, by autograd (tools/gen_analyze_fixture.py). 1e-6 for what is iterated, 1e-9 for
+# the rest: both sides compute in double.
+@test "analyze: what PyTorch says of the same network at the same image" {
+    local theirs=$ROOT/tests/fixtures/analyze.json
+    good analyze jacobian "$PLAIN" --data "$IMAGES" --images 0:1 --ddn-steps 0 --out j
+    good analyze lipschitz "$PLAIN" --data "$IMAGES" --images 0:1 --delta0 1 --out l
+    good analyze attention "$PLAIN" --data "$IMAGES" --images 0:1 --out a
+    jq -s '{j: .[0].results.A.images[0], l: .[1].results.A.images[0].layers, a: .[2].results.A.layers, t: .[3]}' \
+        j/analysis.json l/analysis.json a/analysis.json "$theirs" >all.json
+    truth all.json 'def near(b; tol): (. / b - 1 | fabs) <= tol; . as $x | (.j.sigma_max | near($x.t.sigma_max; 1e-6))
+        and (.t.layers | length) == 4 and all(range(4); . as $k | $x.t.layers[$k] as $t
+            | ($x.l[$k].true | near($t.true; 1e-6)) and ($x.l[$k].frobenius | near($t.frobenius; 1e-9))
+            and ($x.a[$k].entropy | near($t.entropy; 1e-9)) and ($x.a[$k].norm | near($t.norm; 1e-9))
+            and ($x.a[$k].orthogonality_gap | near($t.orthogonality_gap; 1e-9)))'
+}
+
 @test "analyze: threads change nothing, and the figures are drawn" {
     local kind
     for kind in lipschitz jacobian affinity attention; do
