@@ -101,7 +101,7 @@ static VT_R(vt_attn_in) split(const real *qkv, const VT_R(vt_block_shape) *sh) {
     return (VT_R(vt_attn_in)){.q = qkv, .k = qkv + qk - d, .v = qkv + m * (size_t)qk, .ldq = qk, .ldk = qk, .ldv = d};
 }
 
-/* For the session's watcher: x after the forward, d_o before the backward. */
+/* For the session's watcher: x after the forward, d_o after attention's backward, which leaves it as it is. */
 static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const VT_R(vt_attn_shape) *attn,
                  const VT_R(vt_attn_in) *in, const real *x, const real *d_o, const VT_R(vt_block_shape) *sh) {
     size_t d = (size_t)sh->attn.c;
@@ -162,7 +162,6 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     VT_R(vt_attn_grad) grad = {.q = dqk, .k = dqk + qk - d, .v = dv, .ldq = qk, .ldk = qk, .ldv = d};
     VT_R(vt_attn_shape) attn = gated(s, sh);
     attn.ortho = s->ortho, attn.ortho_value = 0, attn.pull = VT_R(vt_session_pull)(s, sh->index);
-    if (s->watch) show(s, k, &attn, &in, NULL, d_o, sh);
     if (s->grad) {
         attn.dpos = g->dpos, attn.dgate = g->dgate;
         memset(g->dpos, 0, VT_R(vt_attn_p_len)(&attn) * sizeof(real));
@@ -171,6 +170,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     VT_R(vt_attn_backward)(&grad, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
                            s->w + VT_SLOT_ATTN, &attn);
     s->ortho_value += attn.ortho_value;
+    if (s->watch) show(s, k, &attn, &in, NULL, d_o, sh);
     if (s->grad) dgates(s, g, &attn);
     bool full = sh->needs & VT_ATTN_FULL;
     if (full)

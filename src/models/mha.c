@@ -80,7 +80,7 @@ static VT_R(vt_attn_in) split(const real *qkv, const VT_R(vt_block_shape) *sh) {
     return in;
 }
 
-/* For the session's watcher: x after the forward, d_o before the backward. */
+/* For the session's watcher: x after the forward, d_o after attention's backward, which leaves it as it is. */
 static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const VT_R(vt_attn_shape) *attn,
                  const VT_R(vt_attn_in) *in, const real *x, const real *d_o, const VT_R(vt_block_shape) *sh) {
     size_t d = (size_t)sh->attn.c, square = d * d;
@@ -139,10 +139,10 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     real *dw = s->dw[VT_SLOT_QKV_W];
     VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     attn.ortho = s->ortho, attn.ortho_value = 0, attn.pull = VT_R(vt_session_pull)(s, sh->index);
-    if (s->watch) show(s, k, &attn, &in, NULL, d_o, sh);
     VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
                            s->w + VT_SLOT_ATTN, &attn);
     s->ortho_value += attn.ortho_value;
+    if (s->watch) show(s, k, &attn, &in, NULL, d_o, sh);
     if (sh->qk_norm) norm_backward(s, t->wide, k, sh, m);
     if (sh->needs & VT_ATTN_FULL) {
         VT_R(vt_full_values_backward)(k, &g, dw, dw ? dw + (n - d) * d : NULL, &in, w, w + (n - d) * d, sh);

@@ -21,7 +21,7 @@ typedef enum vt_grad_mode { VT_GRAD_NONE, VT_GRAD_INPUT, VT_GRAD_PARAMS } vt_gra
 typedef struct VT_R(vt_session) VT_R(vt_session);
 
 /* What a session's watcher is shown of a block's attention of all tokens to all, while its tensors are bound: after its
- * forward (d_o NULL) and before its backward (d_o set). q = x w_q^T + b_q, then its norm where there is one; k and v
+ * forward (d_o NULL) and in its backward (d_o set). q = x w_q^T + b_q, then its norm where there is one; k and v
  * likewise; o = P v, and o w_o^T joins the stream (with its bias and factor). */
 typedef struct VT_R(vt_attn_seen) {
     int block;
