@@ -28,7 +28,7 @@ TWICE := $(wildcard src/nn/*.c) $(wildcard src/models/arch_*.c src/models/attn_*
          src/models/windowed.c $(wildcard src/train/objective*.c src/train/optim*.c src/train/penalty*.c) $(wildcard src/train/gradient.c)
 TWICE += $(addprefix src/models/,conv_stem.c xca.c lpi.c class_attention.c)
 TWICE += src/lab/two_layer.c
-ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train analysis lab,$(wildcard src/$(room)/*.c)))
+ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train analysis lab table,$(wildcard src/$(room)/*.c)))
 CLI := $(wildcard src/cli/*.c)
 obj = $(patsubst src/%.c,$(OUT)/%$(2).o,$(1))
 LIB_OBJ := $(call obj,$(ONCE),) $(call obj,$(TWICE),.f32) $(call obj,$(TWICE),.f64)

@@ -1,0 +1,41 @@
+/* Published numbers: a CSV file whose columns are keys (table, training, backbone, method, dataset, attack, ...) and,
+ * last, one number: `accuracy` in percent, `points` of accuracy, or `relative_time`. Lines that begin with # are
+ * comments. Facts, never changed: what is odd about them is said beside them (table/consistency.h). */
+#ifndef VT_TABLE_PUBLISHED_H
+#define VT_TABLE_PUBLISHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "core/status.h"
+
+enum { VT_PUBLISHED_KEYS = 12 };
+typedef enum vt_published_unit { VT_PERCENT, VT_POINTS, VT_FACTOR } vt_published_unit;
+
+typedef struct vt_published {
+    char *path, *text; /* the file, cut into the strings that the cells point at */
+    const char *keys[VT_PUBLISHED_KEYS];
+    int n_keys;
+    vt_published_unit unit;
+    struct vt_published_cell {
+        const char *at[VT_PUBLISHED_KEYS];
+        const char *shown; /* the number as printed */
+        double value;
+        int line;
+    } * cells;
+    int n;
+} vt_published;
+
+/* VT_E_USAGE for what is no such file: another unit (accuracies from 0 to 1), a number out of range, a cell given
+ * twice.
+ */
+vt_status vt_published_open(vt_published **out, const char *path, vt_err *e);
+/* The same from text; path names it in errors. */
+vt_status vt_published_parse(vt_published **out, const char *text, size_t n, const char *path, vt_err *e);
+void vt_published_close(vt_published *p); /* accepts NULL */
+
+/* Number of a key column, -1: none. */
+int vt_published_key(const vt_published *p, const char *key);
+/* Value of cell i under a key; "": there is no such column, or it is empty. */
+const char *vt_published_at(const vt_published *p, int i, const char *key);
+
+#endif
