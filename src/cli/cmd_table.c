@@ -1,6 +1,27 @@
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 #include "cli/cli.h"
+#include "cli/spawn.h"
+#include "core/gemm.h"
+#include "core/progress.h"
+#include "core/threads.h"
 #include "table/published_show.h"
+#include "table/report.h"
+#include "table/schedule.h"
+
+enum { LIST_MOST = 256 };
+
+typedef struct job {
+    vt_manifest *m;
+    vt_plan plan;
+    vt_table table;
+    vt_plan_ask ask;
+    const char *only[LIST_MOST], *paths[LIST_MOST];
+    long long jobs, threads;
+} job;
 
 /* --published FILE: what a paper printed, and what cannot all be right about it. */
 static vt_status show_published(const vt_cli *c, vt_err *e) {
@@ -15,13 +36,205 @@ static vt_status show_published(const vt_cli *c, vt_err *e) {
     return s;
 }
 
+/* ---- options ---- */
+
+static vt_status list(const vt_cli *c, const char *name, const char **out, int *n, vt_err *e) {
+    const char *value;
+    for (*n = 0; (value = vt_cli_nth(c, name, *n)); out[(*n)++] = value)
+        if (*n == LIST_MOST) return vt_fail(e, VT_E_USAGE, "--%s is given more than %d times", name, LIST_MOST);
+    return VT_OK;
+}
+
+static vt_status parse_shard(const vt_cli *c, vt_plan_ask *ask, vt_err *e) {
+    const char *text = vt_cli_get(c, "shard");
+    char end;
+    if (!text) return VT_OK;
+    if (sscanf(text, "%d/%d%c", &ask->shard, &ask->shards, &end) != 2 || ask->shards < 1 || ask->shards > 100000 ||
+        ask->shard < 1 || ask->shard > ask->shards)
+        return vt_fail(e, VT_E_USAGE, "--shard is '%s', must be K/N with 1 <= K <= N, like 2/4", text);
+    return VT_OK;
+}
+
+static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
+    if (!c->n_positional) return vt_fail(e, VT_E_USAGE, "vitrine table needs a MANIFEST.yaml, or --published FILE");
+    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &j->threads, e));
+    VT_TRY(vt_cli_int(c, "jobs", 1, 256, 1, &j->jobs, e));
+    VT_TRY(parse_shard(c, &j->ask, e));
+    VT_TRY(list(c, "only", j->only, &j->ask.n_only, e));
+    VT_TRY(list(c, "data", j->paths, &j->ask.n_paths, e));
+    j->ask.only = j->only, j->ask.paths = j->paths, j->ask.out = vt_cli_get(c, "out");
+    if (!j->ask.out && !vt_cli_has(c, "dry-run"))
+        return vt_fail(e, VT_E_USAGE, "vitrine table needs --out FOLDER (or --dry-run)");
+    VT_TRY(vt_manifest_open(&j->m, c->positional[0], e));
+    return vt_plan_make(&j->plan, j->m, &j->ask, e);
+}
+
+/* Options that a manifest passes on are refused before hours are spent, not in the middle. */
+static vt_status check_words(const job *j, int cell, vt_err *e) {
+    static vt_cli cli;
+    char **words = vt_plan_command(&j->plan, cell, 1), name[200];
+    int n, count = 0;
+    vt_err why = {0};
+    const vt_command *const *all = vt_commands(&n);
+    vt_status s = VT_E_MEMORY;
+    while (words && words[count]) count++;
+    for (int i = 0; words && i < n; i++)
+        if (!strcmp(all[i]->name, words[0])) {
+            cli = (vt_cli){.command = all[i]};
+            s = vt_cli_parse(&cli, count - 1, words + 1, &why);
+        }
+    vt_plan_command_free(words);
+    vt_plan_name(&j->plan, cell, name, sizeof name);
+    return s == VT_OK ? s : vt_fail(e, VT_E_USAGE, "%s: to %s: %s", j->m->path, name, why.text);
+}
+
+/* ---- dry run ---- */
+
+/* Multiply-adds of a large product on one thread, as vitrine bench measures them: GFLOP/s. */
+static double product_rate(void) {
+    enum { SIDE = 512, TIMES = 6 };
+    float *a = calloc(3 * SIDE * SIDE, sizeof *a), *b = a + SIDE * SIDE, *c = b + SIDE * SIDE;
+    double best = 0;
+    for (int i = 0; a && i < 2 * SIDE * SIDE; i++) a[i] = (float)(i % 97) / 97;
+    for (int i = 0; a && i < TIMES; i++) {
+        double began = vt_now();
+        vt_gemm_f32(false, false, SIDE, SIDE, SIDE, 1, a, SIDE, b, SIDE, 0, c, SIDE);
+        if (i) best = fmax(best, 2e-9 * SIDE * SIDE * SIDE / (vt_now() - began)); /* the first prepares */
+    }
+    free(a);
+    return best;
+}
+
+typedef struct sums {
+    int trainings, evaluations, unknown;
+    double training, evaluation, disk; /* TFLOP, bytes */
+} sums;
+
+static sums sum(const vt_plan *p, int row) {
+    sums s = {0};
+    for (int i = 0; i < p->n; i++) {
+        const vt_plan_cell *c = &p->cells[i];
+        if ((row >= 0 && c->row != row) || !vt_plan_needs(p, i)) continue;
+        *(c->train ? &s.trainings : &s.evaluations) += 1;
+        s.disk += c->disk;
+        if (isnan(c->tflop)) s.unknown++;
+        if (!isnan(c->tflop)) *(c->train ? &s.training : &s.evaluation) += c->tflop;
+    }
+    return s;
+}
+
+static void lacking(const vt_plan *p) {
+    for (int i = 0; i < p->n; i++) {
+        bool said = !*p->cells[i].lacks || !p->cells[i].chosen;
+        for (int k = 0; k < i && !said; k++) said = !strcmp(p->cells[k].lacks, p->cells[i].lacks);
+        if (!said) printf("not here: %s\n", p->cells[i].lacks);
+    }
+}
+
+static void dry_run(const job *j) {
+    const vt_plan *p = &j->plan;
+    char name[200];
+    sums all = sum(p, -1);
+    double rate = product_rate(), total = all.training + all.evaluation;
+    printf("%s\n\n%-30s %9s %14s %11s %14s\n", j->m->title ? j->m->title : j->m->name, "missing", "trainings", "TFLOP",
+           "evaluations", "TFLOP at most");
+    for (int r = 0; r < j->m->n_rows; r++) {
+        sums s = sum(p, r);
+        if (s.trainings + s.evaluations)
+            printf("%-30.30s %9d %14.4g %11d %14.4g\n", j->m->rows[r].name, s.trainings, s.training, s.evaluations,
+                   s.evaluation);
+    }
+    printf("%-30s %9d %14.4g %11d %14.4g\n\n", "all", all.trainings, all.training, all.evaluations, all.evaluation);
+    for (int i = 0; i < p->n; i++)
+        if (vt_plan_needs(p, i)) {
+            vt_plan_name(p, i, name, sizeof name);
+            printf("missing: %s%s%.12s\n", name, *p->cells[i].hash ? ", cell " : "", p->cells[i].hash);
+        }
+    lacking(p);
+    if (all.unknown) printf("%d cells could not be counted: their checkpoint or data are not here\n", all.unknown);
+    printf("\nwork: %.4g TFLOP of matrix products at most (an attack ends early on images that it breaks)\n", total);
+    printf("time: %.3g hours at the %.0f GFLOP/s that large products reach here on each of %lld threads; smaller ones "
+           "reach "
+           "a third to two thirds of that\n",
+           total * 1e3 / (rate * (double)j->threads) / 3600, rate, j->threads);
+    printf("disk: %.3g GB\n", all.disk * 1e-9);
+    if (all.trainings + all.evaluations > 1)
+        printf("several machines: each with --shard K/N and an --out of its own, then --merge DIR for each of them\n");
+}
+
+/* ---- runs ---- */
+
+static void say(void *ctx, const char *text) {
+    double *shown = ctx;
+    bool tty = isatty(STDERR_FILENO);
+    if (!tty && vt_now() - *shown < 30) return; /* as every command: a line each 30 s where nobody looks on */
+    *shown = vt_now();
+    fprintf(stderr, "%s\n", text);
+}
+
+static vt_status merge(const job *j, const vt_cli *c, vt_err *e) {
+    const char *from;
+    int n;
+    VT_TRY(vt_cache_make(j->ask.out, e));
+    for (int i = 0; (from = vt_cli_nth(c, "merge", i)); i++) {
+        VT_TRY(vt_cache_merge(j->ask.out, from, &n, e));
+        printf("%s: %d cells taken\n", from, n);
+    }
+    return VT_OK;
+}
+
+static vt_status report(job *j, vt_err *e) {
+    VT_TRY(vt_table_make(&j->table, &j->plan, e));
+    VT_TRY(vt_table_write(&j->table, j->ask.out, stdout, e));
+    printf("\n%s: %s.md, .tex, .html, .csv, .json\n", j->ask.out, j->m->name);
+    return VT_OK;
+}
+
+static vt_status run_cells(job *j, vt_err *e) {
+    double shown = vt_now();
+    vt_runner r = {.ctx = &shown, .start = vt_spawn, .wait = vt_spawn_wait, .say = say};
+    for (int i = 0; i < j->plan.n; i++)
+        if (vt_plan_needs(&j->plan, i)) VT_TRY(check_words(j, i, e));
+    VT_TRY(vt_plan_ready(&j->plan, e));
+    VT_TRY(vt_cache_make(j->ask.out, e));
+    r.interrupt = vt_cli_interruptible();
+    return vt_schedule(&j->plan, &r, (int)j->jobs, (int)j->threads, e);
+}
+
+static vt_status table(job *j, const vt_cli *c, vt_err *e) {
+    if (vt_cli_has(c, "merge")) {
+        VT_TRY(parse(j, c, e)); /* a manifest that is wrong takes nothing over */
+        VT_TRY(merge(j, c, e));
+        vt_plan_free(&j->plan);
+        VT_TRY(vt_plan_make(&j->plan, j->m, &j->ask, e));
+        return report(j, e);
+    }
+    VT_TRY(parse(j, c, e));
+    if (vt_cli_has(c, "dry-run")) return dry_run(j), VT_OK;
+    VT_TRY(run_cells(j, e));
+    return report(j, e);
+}
+
 static vt_status run(const vt_cli *c, vt_err *e) {
     if (vt_cli_get(c, "published")) return show_published(c, e);
-    return vt_fail(e, VT_E_USAGE, "vitrine table needs --published FILE");
+    static job j;
+    vt_status s = table(&j, c, e);
+    if (j.table.plan) vt_table_free(&j.table);
+    if (j.plan.m) vt_plan_free(&j.plan);
+    vt_manifest_close(j.m);
+    return s;
 }
 
 static const vt_arg args[] = {
-    {"published", "FILE.csv", "show published numbers, with what is inconsistent about them"},
+    {"out", "DIR", "cache of trainings and evaluations, and the table's files; may be shared by manifests"},
+    {"dry-run", NULL, "list what is missing and what it costs; run nothing"},
+    {"data", "NAME=FOLDER", "where a data set of the manifest lies; repeatable"},
+    {"only", "ROW", "run only this row's cells; repeatable"},
+    {"jobs", "N", "cells at a time, which share the threads (default 1)"},
+    {"threads", "N", "threads (default all cores); never changes a result"},
+    {"shard", "K/N", "run only the K-th of N parts"},
+    {"merge", "DIR", "take finished cells over from another cache, and print; repeatable"},
+    {"published", "FILE.csv", "instead: show published numbers, with what is inconsistent about them"},
     {"claims", "FILE.csv", "with --published: averages that the paper's text states"},
     {"number", "N", "with --published: only this table"},
     {NULL, NULL, NULL},
@@ -33,5 +246,10 @@ const vt_command vt_command_table = {
     .operands = "[MANIFEST.yaml]",
     .max_operands = 1,
     .args = args,
+    .details = "Trains and evaluates what DIR does not hold yet, each cell in a folder named by the hash of all that "
+               "determines\n"
+               "it, then prints the table and writes it as Markdown, LaTeX, HTML, CSV and JSON. A killed table goes on "
+               "where it\n"
+               "was; a changed recipe reruns its own cells. Manifests: docs/tables.md, recipes/tables/.",
     .run = run,
 };

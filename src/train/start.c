@@ -24,10 +24,9 @@ static vt_status data_side(const vt_dataset *d, int *side, vt_err *e) {
 }
 
 /* The images are the model's, or it resizes them itself (model.native, or a checkpoint that does). */
-static vt_status input_side(vt_config *c, const vt_recipe_model *m, const vt_dataset *d, vt_err *e) {
+static vt_status input_side(vt_config *c, const vt_recipe_model *m, const vt_train_images *d, vt_err *e) {
     bool resizes = m->native > 0 || (m->native < 0 && c->native);
-    int side, wanted = m->native > 0 ? m->native : resizes ? 0 : m->image;
-    VT_TRY(data_side(d, &side, e));
+    int side = d->side, wanted = m->native > 0 ? m->native : resizes ? 0 : m->image;
     if (wanted && wanted != side)
         return vt_fail(e, VT_E_USAGE, "model.%s is %d, but the images of %s are %d pixels wide",
                        m->native > 0 ? "native" : "image", wanted, d->path, side);
@@ -37,8 +36,7 @@ static vt_status input_side(vt_config *c, const vt_recipe_model *m, const vt_dat
     return VT_OK;
 }
 
-/* The shape: preset or given checkpoint, then what the recipe says, then what the data say. */
-static vt_status shape(vt_config *c, const vt_recipe *r, const vt_dataset *d, const vt_model *init, vt_err *e) {
+vt_status vt_train_config(vt_config *c, const vt_recipe *r, const vt_train_images *d, const vt_model *init, vt_err *e) {
     const vt_recipe_model *m = &r->model;
     if (init) {
         *c = init->config;
@@ -82,7 +80,9 @@ static void write_back(vt_recipe_model *m, const vt_config *c, bool init) {
 
 vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e) {
     vt_config c;
-    VT_TRY(shape(&c, r, data, init, e));
+    vt_train_images d = {.path = data->path, .classes = data->classes};
+    VT_TRY(data_side(data, &d.side, e));
+    VT_TRY(vt_train_config(&c, r, &d, init, e));
     VT_TRY(vt_model_new(out, &c, e));
     vt_status s =
         init ? vt_adapt(*out, init, &r->init, (uint64_t)r->top.seed, e) : vt_model_init(*out, (uint64_t)r->top.seed);
@@ -140,6 +140,23 @@ static size_t penalty_bytes(const vt_recipe *r, const vt_model *m) {
     return sum * sizeof(float);
 }
 
+vt_status vt_train_flops(double *flops, const vt_recipe *r, const vt_config *c, vt_err *e) {
+    const vt_objective_def_f32 *o = vt_objective_find_f32(r->top.objective);
+    double forward, gradient;
+    vt_arch_find_f32(c->arch)->flops(c, &forward, &gradient);
+    /* a training pass is a forward and twice that backward, for each view */
+    *flops = (double)r->top.batch * 3 * forward * vt_views_f32(o);
+    if (o->inner == VT_INNER_NONE) return VT_OK;
+    vt_attack a;
+    VT_TRY(vt_attack_parse(&a, r->attack.spec, (vt_norm)r->attack.norm, e));
+    int steps = 1;
+    for (const vt_opt *k = a.stages[0].def->opts; k && k->key; k++)
+        if (!strcmp(k->key, "steps")) steps = *(const int *)((const char *)a.stages[0].params + k->offset);
+    vt_attack_free(&a);
+    *flops += (double)r->top.batch * steps * gradient;
+    return VT_OK;
+}
+
 vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
     const vt_recipe *r = t->recipe;
     const vt_model *m = t->model;
@@ -156,19 +173,5 @@ vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
     p->bytes = (m->params.total + m->params.t_total) * sizeof(float) + vt_batch_bytes(r, m, t->threads) +
                vt_update_bytes(m, r) + penalty_bytes(r, m) + (p->watched ? vt_watch_bytes(r, m, t->threads) : 0) +
                (size_t)p->images * sizeof(int32_t);
-    const vt_objective_def_f32 *o = vt_objective_find_f32(r->top.objective);
-    double forward, gradient;
-    vt_arch_find_f32(m->config.arch)->flops(&m->config, &forward, &gradient);
-    /* a training pass is a forward and twice that backward, for each view */
-    p->flops = (double)r->top.batch * 3 * forward * vt_views_f32(o);
-    if (o->inner != VT_INNER_NONE) {
-        vt_attack a;
-        VT_TRY(vt_attack_parse(&a, r->attack.spec, (vt_norm)r->attack.norm, e));
-        int steps = 1;
-        for (const vt_opt *k = a.stages[0].def->opts; k && k->key; k++)
-            if (!strcmp(k->key, "steps")) steps = *(const int *)((const char *)a.stages[0].params + k->offset);
-        vt_attack_free(&a);
-        p->flops += (double)r->top.batch * steps * gradient;
-    }
-    return VT_OK;
+    return vt_train_flops(&p->flops, r, &m->config, e);
 }

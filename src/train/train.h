@@ -31,6 +31,16 @@ typedef struct vt_train {
  * filled in. */
 vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e);
 
+/* The shape of that model, where the images themselves need not be there: preset or given checkpoint, then what the
+ * recipe says, then what the data say. */
+typedef struct vt_train_images {
+    const char *path; /* for sentences */
+    int side, classes;
+} vt_train_images;
+vt_status vt_train_config(vt_config *c, const vt_recipe *r, const vt_train_images *d, const vt_model *init, vt_err *e);
+/* Of the matrix products of one step, inner attack included. */
+vt_status vt_train_flops(double *flops, const vt_recipe *r, const vt_config *c, vt_err *e);
+
 /* What a run will take; refuses what cannot work (a batch larger than the set, a penalty that does not fit the model).
  * bytes: memory held by weights, gradients, optimiser, sessions and buffers of `threads` threads.
  */

@@ -1,0 +1,11 @@
+/* This program again, as a child: how vitrine table trains and evaluates. */
+#ifndef VT_CLI_SPAWN_H
+#define VT_CLI_SPAWN_H
+
+#include "core/status.h"
+
+/* vt_runner.start and vt_runner.wait (table/schedule.h). A child ends with its parent, however that ends. */
+vt_status vt_spawn(void *ctx, char *const *words, const char *log, long *id, vt_err *e);
+vt_status vt_spawn_wait(void *ctx, long *id, int *code, vt_err *e);
+
+#endif

@@ -1,0 +1,200 @@
+#include "core/yaml.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_MAX = 1 << 20, SCALAR_MAX = 4096 };
+
+vt_status vt_yaml_refuse(vt_yaml *y, int line, vt_status s, const char *format, ...) {
+    char what[500];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(what, sizeof what, format, ap);
+    va_end(ap);
+    return vt_fail(y->e, s, "%s:%d: %s", y->path, line, what);
+}
+
+int vt_yaml_line(const vt_yaml *y) { return (int)y->event.start_mark.line + 1; }
+
+static vt_status not_yaml(vt_yaml *y) {
+    const yaml_parser_t *p = &y->parser;
+    if (p->error == YAML_MEMORY_ERROR) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
+    int line = (int)p->problem_mark.line + 1;
+    if (p->error == YAML_READER_ERROR) { /* has an offset only */
+        line = 1;
+        for (size_t i = 0; i < p->problem_offset && i < y->n; i++) line += y->text[i] == '\n';
+    }
+    return vt_yaml_refuse(y, line, VT_E_FORMAT, "not YAML: %s%s%s%s", p->problem ? p->problem : "unknown problem",
+                          p->context ? " (" : "", p->context ? p->context : "", p->context ? ")" : "");
+}
+
+vt_status vt_yaml_next(vt_yaml *y) {
+    yaml_event_delete(&y->event);
+    if (!yaml_parser_parse(&y->parser, &y->event)) return not_yaml(y);
+    const yaml_event_t *v = &y->event;
+    const yaml_char_t *anchor = NULL, *tag = NULL;
+    int line = vt_yaml_line(y);
+    if (v->type == YAML_ALIAS_EVENT)
+        return vt_yaml_refuse(y, line, VT_E_FORMAT, "a %s takes no aliases (*name)", y->noun);
+    if (v->type == YAML_SCALAR_EVENT) anchor = v->data.scalar.anchor, tag = v->data.scalar.tag;
+    if (v->type == YAML_SEQUENCE_START_EVENT) anchor = v->data.sequence_start.anchor, tag = v->data.sequence_start.tag;
+    if (v->type == YAML_MAPPING_START_EVENT) anchor = v->data.mapping_start.anchor, tag = v->data.mapping_start.tag;
+    if (anchor)
+        return vt_yaml_refuse(y, line, VT_E_FORMAT, "a %s takes no anchors (&%.40s)", y->noun, (const char *)anchor);
+    if (tag) return vt_yaml_refuse(y, line, VT_E_FORMAT, "a %s takes no tags (%.80s)", y->noun, (const char *)tag);
+    return VT_OK;
+}
+
+vt_status vt_yaml_scalar(vt_yaml *y, const char *what, char *out, size_t size) {
+    const char *text = (const char *)y->event.data.scalar.value;
+    size_t n = y->event.data.scalar.length;
+    if (n >= size)
+        return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_USAGE, "%s has %zu bytes, must have at most %zu: %.40s...", what,
+                              n, size - 1, text);
+    if (memchr(text, 0, n)) return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_USAGE, "%s holds a NUL character", what);
+    snprintf(out, size, "%s", text);
+    return VT_OK;
+}
+
+vt_status vt_yaml_open(vt_yaml *y, const char *text, size_t n, const char *path, const char *noun, vt_err *e) {
+    *y = (vt_yaml){.noun = noun, .e = e};
+    if (n > FILE_MAX)
+        return vt_fail(e, VT_E_FORMAT, "%.200s: larger than %d bytes, which no %s is", path, FILE_MAX, noun);
+    if (!yaml_parser_initialize(&y->parser)) return vt_fail(e, VT_E_MEMORY, "%.200s: no memory", path);
+    if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) text += 3, n -= 3; /* libyaml takes a byte order mark for a word */
+    size_t len = strlen(path), most = sizeof y->path - 1;
+    snprintf(y->path, sizeof y->path, "%s%s", len > most ? "..." : "", path + (len > most ? len - most + 3 : 0));
+    y->text = text, y->n = n;
+    yaml_parser_set_encoding(&y->parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&y->parser, (const unsigned char *)text, n);
+    return VT_OK;
+}
+
+void vt_yaml_close(vt_yaml *y) {
+    yaml_event_delete(&y->event);
+    yaml_parser_delete(&y->parser);
+}
+
+vt_status vt_yaml_file(char **text, size_t *n, const char *path, vt_err *e) {
+    FILE *f = fopen(path, "rb");
+    if (!f) return vt_fail(e, VT_E_IO, "%.300s: cannot be opened: %s", path, strerror(errno));
+    *text = malloc(FILE_MAX + 1);
+    *n = *text ? fread(*text, 1, FILE_MAX + 1, f) : 0; /* one byte more shows a file that is too large */
+    int why = !*text ? ENOMEM : ferror(f) ? errno : 0;
+    fclose(f);
+    if (!why) return VT_OK;
+    free(*text);
+    *text = NULL;
+    return vt_fail(e, why == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%.300s: cannot be read: %s", path, strerror(why));
+}
+
+/* ---- trees ---- */
+
+static void clear(vt_yaml_node *x) {
+    for (int i = 0; i < x->n; i++) clear(&x->items[i]);
+    free(x->items), free(x->key), free(x->value);
+    *x = (vt_yaml_node){0};
+}
+
+void vt_yaml_free(vt_yaml_node *root) {
+    if (root) clear(root);
+    free(root);
+}
+
+const vt_yaml_node *vt_yaml_get(const vt_yaml_node *map, const char *key) {
+    for (int i = 0; i < map->n; i++)
+        if (map->items[i].key && !strcmp(map->items[i].key, key)) return &map->items[i];
+    return NULL;
+}
+
+static vt_status text_of(vt_yaml *y, const char *what, char **out) {
+    char buf[SCALAR_MAX];
+    VT_TRY(vt_yaml_scalar(y, what, buf, sizeof buf));
+    *out = strdup(buf);
+    return *out ? VT_OK : vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
+}
+
+static vt_status add(vt_yaml *y, vt_yaml_node *to, vt_yaml_node **child) {
+    vt_yaml_node *more = realloc(to->items, (size_t)(to->n + 1) * sizeof *more);
+    if (!more) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
+    to->items = more;
+    *child = &more[to->n++];
+    **child = (vt_yaml_node){.line = vt_yaml_line(y)};
+    return VT_OK;
+}
+
+static vt_status value(vt_yaml *y, vt_yaml_node *x, int depth);
+
+static vt_status list(vt_yaml *y, vt_yaml_node *x, int depth) {
+    vt_yaml_node *child = NULL;
+    for (x->kind = VT_YAML_LIST;;) {
+        VT_TRY(vt_yaml_next(y));
+        if (y->event.type == YAML_SEQUENCE_END_EVENT) return VT_OK;
+        VT_TRY(add(y, x, &child));
+        VT_TRY(value(y, child, depth));
+    }
+}
+
+static vt_status map(vt_yaml *y, vt_yaml_node *x, int depth) {
+    vt_yaml_node *child = NULL;
+    for (x->kind = VT_YAML_MAP;;) {
+        VT_TRY(vt_yaml_next(y));
+        if (y->event.type == YAML_MAPPING_END_EVENT) return VT_OK;
+        int line = vt_yaml_line(y);
+        if (y->event.type != YAML_SCALAR_EVENT)
+            return vt_yaml_refuse(y, line, VT_E_FORMAT, "a key must be a word, not a list or mapping");
+        VT_TRY(add(y, x, &child));
+        VT_TRY(text_of(y, "a key", &child->key));
+        for (int i = 0; i + 1 < x->n; i++)
+            if (!strcmp(x->items[i].key, child->key))
+                return vt_yaml_refuse(y, line, VT_E_USAGE, "%.80s is given twice, first in line %d", child->key,
+                                      x->items[i].line);
+        VT_TRY(vt_yaml_next(y));
+        VT_TRY(value(y, child, depth));
+    }
+}
+
+/* What the current event begins. */
+static vt_status value(vt_yaml *y, vt_yaml_node *x, int depth) {
+    if (y->event.type == YAML_SCALAR_EVENT)
+        return x->kind = VT_YAML_SCALAR, text_of(y, x->key ? x->key : "a value", &x->value);
+    if (depth <= 1)
+        return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_FORMAT, "%s is nested too deeply", x->key ? x->key : "a value");
+    return y->event.type == YAML_SEQUENCE_START_EVENT ? list(y, x, depth - 1) : map(y, x, depth - 1);
+}
+
+static vt_status document(vt_yaml *y, vt_yaml_node *root, int depth) {
+    const yaml_event_t *v = &y->event;
+    root->kind = VT_YAML_MAP;
+    VT_TRY(vt_yaml_next(y)); /* the stream's start */
+    VT_TRY(vt_yaml_next(y));
+    if (v->type == YAML_STREAM_END_EVENT) return VT_OK;
+    VT_TRY(vt_yaml_next(y));
+    if (v->type == YAML_MAPPING_START_EVENT)
+        VT_TRY(map(y, root, depth));
+    else if (v->type != YAML_SCALAR_EVENT || v->data.scalar.length)
+        return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_FORMAT, "a %s must be lines of the form KEY: VALUE", y->noun);
+    VT_TRY(vt_yaml_next(y)); /* the document's end */
+    VT_TRY(vt_yaml_next(y));
+    if (v->type == YAML_STREAM_END_EVENT) return VT_OK;
+    return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_FORMAT, "a second document begins, a %s is one", y->noun);
+}
+
+vt_status vt_yaml_tree(vt_yaml_node **out, const char *text, size_t n, const char *path, const char *noun, int depth,
+                       vt_err *e) {
+    vt_yaml y;
+    *out = NULL;
+    vt_yaml_node *root = calloc(1, sizeof *root);
+    if (!root) return vt_fail(e, VT_E_MEMORY, "%.200s: no memory", path);
+    vt_status s = vt_yaml_open(&y, text, n, path, noun, e);
+    if (s == VT_OK) {
+        s = document(&y, root, depth);
+        vt_yaml_close(&y);
+    }
+    if (s != VT_OK) return vt_yaml_free(root), s;
+    *out = root;
+    return VT_OK;
+}

@@ -1,0 +1,365 @@
+#include "table/manifest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/opt.h"
+#include "eval/files.h"
+
+/* ---- schema ---- */
+
+enum { MOST = 512 }; /* data sets, attacks, rows */
+
+typedef enum kind { TEXT, NUMBER, WORDS, KEYED, NODE, RECORDS } kind;
+typedef struct field {
+    const char *key;
+    kind kind;
+    size_t offset;
+} field;
+
+#define AT(type, member) offsetof(type, member)
+static const field data_fields[] = {{"path", TEXT, AT(vt_manifest_data, path)},
+                                    {"images", TEXT, AT(vt_manifest_data, images)},
+                                    {"split", TEXT, AT(vt_manifest_data, split)},
+                                    {"published", TEXT, AT(vt_manifest_data, label)},
+                                    {"side", NUMBER, AT(vt_manifest_data, side)},
+                                    {"classes", NUMBER, AT(vt_manifest_data, classes)},
+                                    {"train", NUMBER, AT(vt_manifest_data, train)},
+                                    {"test", NUMBER, AT(vt_manifest_data, test)},
+                                    {"set", WORDS, AT(vt_manifest_data, set)},
+                                    {"options", WORDS, AT(vt_manifest_data, options)},
+                                    {NULL, TEXT, 0}};
+static const field attack_fields[] = {{"spec", TEXT, AT(vt_manifest_attack, spec)},
+                                      {"eps", TEXT, AT(vt_manifest_attack, eps)},
+                                      {"norm", TEXT, AT(vt_manifest_attack, norm)},
+                                      {"published", TEXT, AT(vt_manifest_attack, label)},
+                                      {"data", WORDS, AT(vt_manifest_attack, data)},
+                                      {NULL, TEXT, 0}};
+static const field row_fields[] = {{"recipe", TEXT, AT(vt_manifest_row, recipe)},
+                                   {"checkpoint", TEXT, AT(vt_manifest_row, checkpoint)},
+                                   {"init", TEXT, AT(vt_manifest_row, init)},
+                                   {"weights", TEXT, AT(vt_manifest_row, weights)},
+                                   {"set", WORDS, AT(vt_manifest_row, set)},
+                                   {"set_for", NODE, AT(vt_manifest_row, set_for)},
+                                   {"options", WORDS, AT(vt_manifest_row, options)},
+                                   {"init_options", WORDS, AT(vt_manifest_row, init_options)},
+                                   {"attacks", WORDS, AT(vt_manifest_row, attacks)},
+                                   {"data", WORDS, AT(vt_manifest_row, data)},
+                                   {"seeds", WORDS, AT(vt_manifest_row, seed_words)},
+                                   {"published", KEYED, AT(vt_manifest_row, published)},
+                                   {NULL, TEXT, 0}};
+static const field top_fields[] = {{"name", TEXT, AT(vt_manifest, name)},
+                                   {"title", TEXT, AT(vt_manifest, title)},
+                                   {"table", TEXT, AT(vt_manifest, table)},
+                                   {"published", TEXT, AT(vt_manifest, published_file)},
+                                   {"claims", TEXT, AT(vt_manifest, claims_file)},
+                                   {"match", KEYED, AT(vt_manifest, match)},
+                                   {"subject", TEXT, AT(vt_manifest, subject)},
+                                   {"orderings", WORDS, AT(vt_manifest, orderings)},
+                                   {"notes", WORDS, AT(vt_manifest, notes)},
+                                   {"seeds", WORDS, AT(vt_manifest, seed_words)},
+                                   {"data", RECORDS, 0},
+                                   {"attacks", RECORDS, 1},
+                                   {"rows", RECORDS, 2},
+                                   {NULL, TEXT, 0}};
+
+static const struct {
+    const char *name;
+    const field *fields;
+    size_t size;
+} records[] = {{"data", data_fields, sizeof(vt_manifest_data)},
+               {"attacks", attack_fields, sizeof(vt_manifest_attack)},
+               {"rows", row_fields, sizeof(vt_manifest_row)}};
+
+/* ---- reading by the schema ---- */
+
+static vt_status no_memory(const vt_manifest *m, vt_err *e) {
+    return vt_fail(e, VT_E_MEMORY, "%s: no memory", m->path);
+}
+
+static vt_status wrong(const vt_manifest *m, const vt_yaml_node *x, const char *what, vt_err *e) {
+    return vt_fail(e, VT_E_USAGE, "%s:%d: %s %s", m->path, x->line, x->key ? x->key : "this", what);
+}
+
+/* A list of words, or one word alone. */
+static vt_status read_words(const vt_manifest *m, vt_words *w, const vt_yaml_node *x, vt_err *e) {
+    int n = x->kind == VT_YAML_LIST ? x->n : 1;
+    const vt_yaml_node *items = x->kind == VT_YAML_LIST ? x->items : x;
+    if (x->kind == VT_YAML_MAP) return wrong(m, x, "takes a word or a list of words", e);
+    w->word = calloc((size_t)n + 1, sizeof *w->word);
+    if (!w->word) return no_memory(m, e);
+    for (int i = 0; i < n; i++) {
+        if (items[i].kind != VT_YAML_SCALAR || !*items[i].value) return wrong(m, x, "must hold plain words", e);
+        w->word[w->n++] = items[i].value;
+    }
+    return VT_OK;
+}
+
+static vt_status read_keyed(const vt_manifest *m, vt_keyed *k, const vt_yaml_node *x, vt_err *e) {
+    if (x->kind != VT_YAML_MAP) return wrong(m, x, "takes lines of the form KEY: VALUE", e);
+    k->pair = calloc((size_t)x->n + 1, sizeof *k->pair);
+    if (!k->pair) return no_memory(m, e);
+    for (int i = 0; i < x->n; i++) {
+        if (x->items[i].kind != VT_YAML_SCALAR) return wrong(m, &x->items[i], "takes one value", e);
+        k->pair[k->n].key = x->items[i].key;
+        k->pair[k->n++].value = x->items[i].value;
+    }
+    return VT_OK;
+}
+
+static vt_status read_number(const vt_manifest *m, int64_t *out, const vt_yaml_node *x, vt_err *e) {
+    long long v;
+    if (x->kind != VT_YAML_SCALAR || !vt_parse_int(x->value, &v) || v < 1 || v > INT32_MAX)
+        return wrong(m, x, "must be a whole number from 1", e);
+    *out = v;
+    return VT_OK;
+}
+
+static const field *find(const field *fields, const char *key) {
+    for (; fields->key; fields++)
+        if (!strcmp(fields->key, key)) return fields;
+    return NULL;
+}
+
+static vt_status unknown(const vt_manifest *m, const field *fields, const vt_yaml_node *x, const char *of, vt_err *e) {
+    const char *names[32];
+    size_t n = 0;
+    for (; fields[n].key && n < 32; n++) names[n] = fields[n].key;
+    const char *near = vt_nearest(x->key, names, n);
+    return vt_fail(e, VT_E_USAGE, "%s:%d: unknown key '%.60s' of %.60s%s%s%s", m->path, x->line, x->key, of,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static vt_status read_record(vt_manifest *m, const field *fields, void *to, const vt_yaml_node *x, vt_err *e);
+
+static vt_status read_records(vt_manifest *m, int which, const vt_yaml_node *x, vt_err *e) {
+    if (x->kind != VT_YAML_MAP || !x->n) return wrong(m, x, "takes names, each with its keys indented below it", e);
+    if (x->n > MOST) return wrong(m, x, "holds more than 512 names", e);
+    char *items = calloc((size_t)x->n, records[which].size);
+    if (!items) return no_memory(m, e);
+    if (which == 0) m->data = (vt_manifest_data *)(void *)items;
+    if (which == 1) m->attacks = (vt_manifest_attack *)(void *)items;
+    if (which == 2) m->rows = (vt_manifest_row *)(void *)items;
+    int *n = which == 0 ? &m->n_data : which == 1 ? &m->n_attacks : &m->n_rows;
+    for (int i = 0; i < x->n; i++) {
+        void *to = items + (size_t)i * records[which].size;
+        *n = i + 1;
+        *(const char **)to = x->items[i].key; /* name comes first in each */
+        bool empty = x->items[i].kind == VT_YAML_SCALAR && !*x->items[i].value;
+        if (!empty && x->items[i].kind != VT_YAML_MAP) return wrong(m, &x->items[i], "takes keys indented below it", e);
+        if (strlen(x->items[i].key) > 60) return wrong(m, &x->items[i], "is longer than 60 bytes", e);
+        if (!empty) VT_TRY(read_record(m, records[which].fields, to, &x->items[i], e));
+    }
+    return VT_OK;
+}
+
+static vt_status read_record(vt_manifest *m, const field *fields, void *to, const vt_yaml_node *x, vt_err *e) {
+    for (int i = 0; i < x->n; i++) {
+        const vt_yaml_node *v = &x->items[i];
+        const field *f = find(fields, v->key);
+        if (!f) return unknown(m, fields, v, x->key ? x->key : "a manifest", e);
+        void *at = (char *)to + f->offset;
+        if (f->kind == TEXT) {
+            if (v->kind != VT_YAML_SCALAR || !*v->value) return wrong(m, v, "takes one value", e);
+            *(const char **)at = v->value;
+        }
+        if (f->kind == NUMBER) VT_TRY(read_number(m, at, v, e));
+        if (f->kind == WORDS) VT_TRY(read_words(m, at, v, e));
+        if (f->kind == KEYED) VT_TRY(read_keyed(m, at, v, e));
+        if (f->kind == NODE) *(const vt_yaml_node **)at = v;
+        if (f->kind == RECORDS) VT_TRY(read_records(m, (int)f->offset, v, e));
+    }
+    return VT_OK;
+}
+
+/* ---- what the schema cannot say ---- */
+
+bool vt_words_have(const vt_words *w, const char *word) {
+    for (int i = 0; i < w->n; i++)
+        if (!strcmp(w->word[i], word)) return true;
+    return false;
+}
+
+/* Paths of recipes and published numbers are from where the manifest lies. */
+static vt_status from_here(vt_manifest *m, const char **path, vt_err *e) {
+    char buf[VT_PATH_MAX];
+    if (!*path || **path == '/') return VT_OK;
+    if (!vt_path(buf, m->dir, *path)) return vt_fail(e, VT_E_USAGE, "%s: the path %.80s is too long", m->path, *path);
+    char **more = realloc(m->joined, (size_t)(m->n_joined + 1) * sizeof *more);
+    if (!more) return no_memory(m, e);
+    m->joined = more;
+    if (!(more[m->n_joined] = strdup(buf))) return no_memory(m, e);
+    *path = more[m->n_joined++];
+    return VT_OK;
+}
+
+static vt_status read_seeds(const vt_manifest *m, vt_manifest_row *r, vt_err *e) {
+    const vt_words *w = r->seed_words.n ? &r->seed_words : &m->seed_words;
+    r->seeds = calloc((size_t)w->n + 1, sizeof *r->seeds);
+    if (!r->seeds) return no_memory(m, e);
+    r->n_seeds = w->n ? w->n : 1; /* none named: seed 0 */
+    for (int i = 0; i < w->n; i++) {
+        long long v;
+        if (!vt_parse_int(w->word[i], &v) || v < 0 || v > INT32_MAX)
+            return vt_fail(e, VT_E_USAGE, "%s: row %s has the seed '%.40s', must be a whole number from 0", m->path,
+                           r->name, w->word[i]);
+        for (int k = 0; k < i; k++)
+            if (r->seeds[k] == (uint64_t)v)
+                return vt_fail(e, VT_E_USAGE, "%s: row %s has the seed %lld twice", m->path, r->name, v);
+        r->seeds[i] = (uint64_t)v;
+    }
+    return VT_OK;
+}
+
+/* A name of data, attacks or rows; `where` begins the sentence. */
+static vt_status named(const vt_manifest *m, int which, const char *name, const char *where, int *out, vt_err *e) {
+    static const char *const nouns[] = {"data set", "attack", "row"};
+    const char *list[MOST];
+    size_t n = 0;
+    int count = which == 0 ? m->n_data : which == 1 ? m->n_attacks : m->n_rows;
+    for (int i = 0; i < count && i < MOST; i++)
+        list[n++] = which == 0 ? m->data[i].name : which == 1 ? m->attacks[i].name : m->rows[i].name;
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(list[i], name)) {
+            if (out) *out = (int)i;
+            return VT_OK;
+        }
+    const char *near = vt_nearest(name, list, n);
+    return vt_fail(e, VT_E_USAGE, "%s: unknown %s '%.60s'%s%s%s", where, nouns[which], name,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+vt_status vt_manifest_row_named(const vt_manifest *m, const char *name, const char *where, int *row, vt_err *e) {
+    return named(m, 2, name, where, row, e);
+}
+
+static vt_status all_named(const vt_manifest *m, int which, const vt_words *w, const char *where, vt_err *e) {
+    for (int i = 0; i < w->n; i++) VT_TRY(named(m, which, w->word[i], where, NULL, e));
+    return VT_OK;
+}
+
+static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
+    char where[400];
+    snprintf(where, sizeof where, "%.300s: row %.60s", m->path, r->name);
+    if (!r->recipe == !r->checkpoint)
+        return vt_fail(e, VT_E_USAGE, "%s needs a recipe or a checkpoint%s", where, r->recipe ? ", not both" : "");
+    if (r->checkpoint && (r->set.n || r->set_for || r->init || r->weights || r->init_options.n))
+        return vt_fail(e, VT_E_USAGE, "%s is a checkpoint: set, set_for, init, init_options and weights are of recipes",
+                       where);
+    if (!r->init && r->init_options.n) return vt_fail(e, VT_E_USAGE, "%s has init_options, and no init", where);
+    if (r->weights && strcmp(r->weights, "last") && strcmp(r->weights, "best"))
+        return vt_fail(e, VT_E_USAGE, "%s: weights is '%.40s', must be last or best", where, r->weights);
+    VT_TRY(all_named(m, 1, &r->attacks, where, e));
+    VT_TRY(all_named(m, 0, &r->data, where, e));
+    if (r->set_for && r->set_for->kind != VT_YAML_MAP)
+        return wrong(m, r->set_for, "takes data sets, each with recipe keys", e);
+    for (int i = 0; r->set_for && i < r->set_for->n; i++) {
+        const vt_yaml_node *x = &r->set_for->items[i];
+        VT_TRY(named(m, 0, x->key, where, NULL, e));
+        vt_words w = {0};
+        vt_status s = read_words(m, &w, x, e);
+        free(w.word);
+        VT_TRY(s);
+    }
+    VT_TRY(from_here(m, &r->recipe, e));
+    return read_seeds(m, r, e);
+}
+
+bool vt_ordering_cut(const char *text, char above[80], char below[80]) {
+    const char *cut = strstr(text, " > ");
+    if (!cut || cut == text || !cut[3] || cut - text > 79 || strlen(cut + 3) > 79) return false;
+    snprintf(above, 80, "%.*s", (int)(cut - text), text);
+    snprintf(below, 80, "%s", cut + 3);
+    return true;
+}
+
+static vt_status check_orderings(const vt_manifest *m, vt_err *e) {
+    char above[80], below[80];
+    if (m->subject) VT_TRY(named(m, 2, m->subject, m->path, NULL, e));
+    for (int i = 0; i < m->orderings.n; i++) {
+        if (!vt_ordering_cut(m->orderings.word[i], above, below))
+            return vt_fail(e, VT_E_USAGE, "%s: the ordering '%.80s' is not of the form ROW > ROW", m->path,
+                           m->orderings.word[i]);
+        VT_TRY(named(m, 2, above, m->path, NULL, e));
+        VT_TRY(named(m, 2, below, m->path, NULL, e));
+    }
+    return VT_OK;
+}
+
+static vt_status check(vt_manifest *m, vt_err *e) {
+    if (!m->name ||
+        strspn(m->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(m->name) ||
+        *m->name == '.')
+        return vt_fail(e, VT_E_USAGE, "%s: name must be a word of letters, digits, '.', '_' and '-'", m->path);
+    for (int i = 0; i < 3; i++)
+        if (!vt_yaml_get(m->tree, records[i].name))
+            return vt_fail(e, VT_E_USAGE, "%s: has no %s", m->path, records[i].name);
+    for (int i = 0; i < m->n_data; i++)
+        if (!m->data[i].path) return vt_fail(e, VT_E_USAGE, "%s: data %s has no path", m->path, m->data[i].name);
+    for (int i = 0; i < m->n_attacks; i++) {
+        const vt_manifest_attack *a = &m->attacks[i];
+        if (!a->spec != !a->eps)
+            return vt_fail(e, VT_E_USAGE, "%s: attack %s needs spec and eps (or neither: clean accuracy)", m->path,
+                           a->name);
+        VT_TRY(all_named(m, 0, &a->data, m->path, e));
+    }
+    for (int i = 0; i < m->n_rows; i++) VT_TRY(check_row(m, &m->rows[i], e));
+    VT_TRY(from_here(m, &m->published_file, e));
+    VT_TRY(from_here(m, &m->claims_file, e));
+    return check_orderings(m, e);
+}
+
+bool vt_manifest_has(const vt_manifest *m, int row, int data, int attack) {
+    const vt_manifest_row *r = &m->rows[row];
+    const vt_manifest_attack *a = &m->attacks[attack];
+    return (!r->attacks.n || vt_words_have(&r->attacks, a->name)) &&
+           (!r->data.n || vt_words_have(&r->data, m->data[data].name)) &&
+           (!a->data.n || vt_words_have(&a->data, m->data[data].name));
+}
+
+void vt_manifest_close(vt_manifest *m) {
+    if (!m) return;
+    for (int i = 0; i < m->n_rows; i++) {
+        vt_manifest_row *r = &m->rows[i];
+        free(r->set.word), free(r->options.word), free(r->init_options.word), free(r->attacks.word), free(r->data.word);
+        free(r->seed_words.word), free(r->seeds), free(r->published.pair);
+    }
+    for (int i = 0; i < m->n_attacks; i++) free(m->attacks[i].data.word);
+    for (int i = 0; i < m->n_data; i++) free(m->data[i].set.word), free(m->data[i].options.word);
+    for (int i = 0; i < m->n_joined; i++) free(m->joined[i]);
+    free(m->joined), free(m->rows), free(m->attacks), free(m->data), free(m->match.pair);
+    free(m->seed_words.word), free(m->orderings.word), free(m->notes.word);
+    vt_yaml_free(m->tree);
+    free(m->path), free(m->dir);
+    free(m);
+}
+
+vt_status vt_manifest_parse(vt_manifest **out, const char *text, size_t n, const char *path, vt_err *e) {
+    vt_err why = {0};
+    *out = NULL;
+    vt_manifest *m = calloc(1, sizeof *m);
+    const char *slash = strrchr(path, '/');
+    if (m)
+        m->path = strdup(path), m->dir = slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : strdup(".");
+    if (!m || !m->path || !m->dir) {
+        vt_manifest_close(m);
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
+    }
+    vt_status s = vt_yaml_tree(&m->tree, text, n, path, "manifest", 5, &why);
+    if (s == VT_OK) s = read_record(m, top_fields, m, m->tree, &why);
+    if (s == VT_OK) s = check(m, &why);
+    if (s == VT_OK) return *out = m, VT_OK;
+    vt_manifest_close(m); /* a manifest is a way to use vitrine: what is wrong with it is wrong usage */
+    return vt_fail(e, s == VT_E_MEMORY ? s : VT_E_USAGE, "%s", why.text);
+}
+
+vt_status vt_manifest_open(vt_manifest **out, const char *path, vt_err *e) {
+    char *text;
+    size_t n;
+    vt_err why = {0};
+    *out = NULL;
+    if (vt_yaml_file(&text, &n, path, &why) != VT_OK) return vt_fail(e, VT_E_USAGE, "%s", why.text);
+    vt_status s = vt_manifest_parse(out, text, n, path, e);
+    free(text);
+    return s;
+}

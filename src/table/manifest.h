@@ -1,0 +1,72 @@
+/* A table's manifest: which rows, columns, seeds and images, and where the published numbers are (docs/tables.md). YAML
+ * with a schema; unknown keys and names are refused with the nearest one. */
+#ifndef VT_TABLE_MANIFEST_H
+#define VT_TABLE_MANIFEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "core/status.h"
+#include "core/yaml.h"
+
+typedef struct vt_words {
+    const char **word;
+    int n;
+} vt_words;
+
+typedef struct vt_keyed { /* key: value lines */
+    struct {
+        const char *key, *value;
+    } * pair;
+    int n;
+} vt_keyed;
+
+/* Images, and what --dry-run may know of them without seeing them. */
+typedef struct vt_manifest_data {
+    const char *name, *path, *images, *split, *label; /* label: in the published file; NULL: name */
+    int64_t side, classes, train, test;               /* 0: not said */
+    vt_words set;                                     /* recipe keys of every row trained on it */
+    vt_words options;                                 /* of vitrine eval, "preprocess=short:248" */
+} vt_manifest_data;
+
+typedef struct vt_manifest_attack {
+    const char *name, *spec, *eps, *norm, *label; /* spec NULL: clean accuracy */
+    vt_words data;                                /* only these data sets; none: all */
+} vt_manifest_attack;
+
+typedef struct vt_manifest_row {
+    const char *name, *recipe, *checkpoint, *init, *weights; /* recipe: a file's path; weights: "last" or "best" */
+    vt_words set, options, init_options, attacks, data;
+    vt_words seed_words;
+    uint64_t *seeds;
+    int n_seeds;
+    vt_keyed published;          /* keys of the published file; method: the row's name unless said */
+    const vt_yaml_node *set_for; /* data set: recipe keys; NULL: none */
+} vt_manifest_row;
+
+typedef struct vt_manifest {
+    char *path, *dir;
+    vt_yaml_node *tree; /* all strings point into it */
+    const char *name, *title, *table, *published_file, *claims_file, *subject;
+    vt_words seed_words, orderings, notes;
+    vt_keyed match; /* keys of the published file that all cells share */
+    vt_manifest_data *data;
+    vt_manifest_attack *attacks;
+    vt_manifest_row *rows;
+    int n_data, n_attacks, n_rows;
+    char **joined; /* paths made here */
+    int n_joined;
+} vt_manifest;
+
+vt_status vt_manifest_open(vt_manifest **out, const char *path, vt_err *e);
+vt_status vt_manifest_parse(vt_manifest **out, const char *text, size_t n, const char *path, vt_err *e);
+void vt_manifest_close(vt_manifest *m); /* accepts NULL */
+
+/* Index of a row; VT_E_USAGE with the nearest name. where: "--only". */
+vt_status vt_manifest_row_named(const vt_manifest *m, const char *name, const char *where, int *row, vt_err *e);
+/* Does the row have a cell there? */
+bool vt_manifest_has(const vt_manifest *m, int row, int data, int attack);
+bool vt_words_have(const vt_words *w, const char *word);
+/* "A > B" cut at " > "; false: not of that form. */
+bool vt_ordering_cut(const char *text, char above[80], char below[80]);
+
+#endif

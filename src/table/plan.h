@@ -1,0 +1,70 @@
+/* From a manifest to its cells: every training and every evaluation that the table needs, what determines each (its
+ * key, whose hash is its folder's name), what is there already, what it will cost, and the command that makes it. */
+#ifndef VT_TABLE_PLAN_H
+#define VT_TABLE_PLAN_H
+
+#include <jansson.h>
+#include "io/dataset.h"
+#include "table/cache.h"
+#include "table/manifest.h"
+
+typedef struct vt_plan_cell {
+    bool train;
+    int row, data, attack; /* attack -1: of a training */
+    uint64_t seed;
+    int model;       /* the training whose weights an evaluation takes, -1: the row's checkpoint */
+    json_t *key;     /* NULL while something is not there */
+    char hash[65];   /* of key, or "" */
+    char lacks[300]; /* what is not there: "data CIFAR-10: cifar-10-batches-bin does not exist"; "": nothing */
+    char *recipe;    /* of a training: canonical text */
+    vt_cell_state state;
+    bool chosen;  /* by only and shard */
+    double tflop; /* at most; NAN: cannot be known without its checkpoint */
+    double disk;  /* bytes, about */
+} vt_plan_cell;
+
+typedef struct vt_plan_data {
+    char *path;                 /* after --data NAME=PATH */
+    vt_dataset *images, *train; /* the split that is evaluated; the one that is trained on. NULL: not there */
+    int64_t n_images;           /* of a cell; 0: not known */
+    char images_key[80];        /* "0:200", "all", or the list's hash */
+} vt_plan_data;
+
+typedef struct vt_plan {
+    const vt_manifest *m;
+    const char *out;    /* NULL: none */
+    vt_plan_data *data; /* [m->n_data] */
+    vt_plan_cell *cells;
+    int n;
+} vt_plan;
+
+typedef struct vt_plan_ask {
+    const char *out;
+    const char *const *paths; /* "NAME=PATH" of data, [n_paths] */
+    int n_paths;
+    const char *const *only; /* rows, [n_only]; 0: all */
+    int n_only;
+    int shard, shards; /* 1 to shards; 0: everything. Cells that share a training stay together */
+} vt_plan_ask;
+
+/* Trainings stand before their evaluations. Reads recipes, data and the cache; writes nothing. */
+vt_status vt_plan_make(vt_plan *p, const vt_manifest *m, const vt_plan_ask *ask, vt_err *e);
+void vt_plan_free(vt_plan *p);
+/* The evaluation of a place in the table; NULL: there is none. */
+const vt_plan_cell *vt_plan_find(const vt_plan *p, int row, int data, int attack, uint64_t seed);
+/* Must it be run now? A training is needed only by an evaluation that is. */
+bool vt_plan_needs(const vt_plan *p, int cell);
+/* Refuses a plan of which something that must be run lacks something. */
+vt_status vt_plan_ready(const vt_plan *p, vt_err *e);
+/* The words of the command that makes a cell, "eval", ..., NULL; malloc'ed, each word and the list. NULL: no memory. */
+char **vt_plan_command(const vt_plan *p, int cell, int threads);
+void vt_plan_command_free(char **words);
+/* "SpecFormer, CIFAR-10, AutoAttack, seed 0" */
+void vt_plan_name(const vt_plan *p, int cell, char *out, size_t size);
+
+/* ---- for plan*.c ---- */
+vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e);     /* text, cost of a training */
+vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e); /* cost of an evaluation */
+json_t *vt_words_json(const vt_words *w);
+
+#endif
