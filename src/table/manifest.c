@@ -39,6 +39,7 @@ static const field row_fields[] = {{"recipe", TEXT, AT(vt_manifest_row, recipe)}
                                    {"checkpoint", TEXT, AT(vt_manifest_row, checkpoint)},
                                    {"init", TEXT, AT(vt_manifest_row, init)},
                                    {"weights", TEXT, AT(vt_manifest_row, weights)},
+                                   {"group", TEXT, AT(vt_manifest_row, group)},
                                    {"set", WORDS, AT(vt_manifest_row, set)},
                                    {"set_for", NODE, AT(vt_manifest_row, set_for)},
                                    {"options", WORDS, AT(vt_manifest_row, options)},
@@ -54,7 +55,7 @@ static const field top_fields[] = {{"name", TEXT, AT(vt_manifest, name)},
                                    {"published", TEXT, AT(vt_manifest, published_file)},
                                    {"claims", TEXT, AT(vt_manifest, claims_file)},
                                    {"match", KEYED, AT(vt_manifest, match)},
-                                   {"subject", TEXT, AT(vt_manifest, subject)},
+                                   {"subject", WORDS, AT(vt_manifest, subjects)},
                                    {"orderings", WORDS, AT(vt_manifest, orderings)},
                                    {"notes", WORDS, AT(vt_manifest, notes)},
                                    {"seeds", WORDS, AT(vt_manifest, seed_words)},
@@ -275,7 +276,7 @@ bool vt_ordering_cut(const char *text, char above[80], char below[80]) {
 
 static vt_status check_orderings(const vt_manifest *m, vt_err *e) {
     char above[80], below[80];
-    if (m->subject) VT_TRY(named(m, 2, m->subject, m->path, NULL, e));
+    VT_TRY(all_named(m, 2, &m->subjects, m->path, e));
     for (int i = 0; i < m->orderings.n; i++) {
         if (!vt_ordering_cut(m->orderings.word[i], above, below))
             return vt_fail(e, VT_E_USAGE, "%s: the ordering '%.80s' is not of the form ROW > ROW", m->path,
@@ -328,7 +329,7 @@ void vt_manifest_close(vt_manifest *m) {
     for (int i = 0; i < m->n_data; i++) free(m->data[i].set.word), free(m->data[i].options.word);
     for (int i = 0; i < m->n_joined; i++) free(m->joined[i]);
     free(m->joined), free(m->rows), free(m->attacks), free(m->data), free(m->match.pair);
-    free(m->seed_words.word), free(m->orderings.word), free(m->notes.word);
+    free(m->seed_words.word), free(m->orderings.word), free(m->notes.word), free(m->subjects.word);
     vt_yaml_free(m->tree);
     free(m->path), free(m->dir);
     free(m);

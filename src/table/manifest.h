@@ -34,7 +34,9 @@ typedef struct vt_manifest_attack {
 } vt_manifest_attack;
 
 typedef struct vt_manifest_row {
-    const char *name, *recipe, *checkpoint, *init, *weights; /* recipe: a file's path; weights: "last" or "best" */
+    const char *name, *recipe, *checkpoint, *init, *weights,
+        *group; /* recipe: a file's path; weights: "last" or "best"; group: rows
+                 that are compared; NULL: all without one */
     vt_words set, options, init_options, attacks, data;
     vt_words seed_words;
     uint64_t *seeds;
@@ -46,8 +48,8 @@ typedef struct vt_manifest_row {
 typedef struct vt_manifest {
     char *path, *dir;
     vt_yaml_node *tree; /* all strings point into it */
-    const char *name, *title, *table, *published_file, *claims_file, *subject;
-    vt_words seed_words, orderings, notes;
+    const char *name, *title, *table, *published_file, *claims_file;
+    vt_words seed_words, subjects, orderings, notes;
     vt_keyed match; /* keys of the published file that all cells share */
     vt_manifest_data *data;
     vt_manifest_attack *attacks;

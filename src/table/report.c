@@ -90,9 +90,11 @@ static const char *const fixed[] = {
     "Numbers are percent: mean over seeds; [95 % Wilson interval of the mean share on these images: which images were "
     "drawn]; "
     "least to most of the seeds: how training varies.",
-    "Bold: better than every other row of the column by an exact paired test on the same images (images right in more "
+    "Bold: better than every other row of its group in the column by an exact paired test on the same images (images "
+    "right in more "
     "of the "
-    "common seeds; one seed: McNemar's), Holm's correction within the column, level 0.05. Training's own variation is "
+    "common seeds; one seed: McNemar's; without a common seed the first of each), Holm's correction within these, "
+    "level 0.05. Training's own variation is "
     "not in this "
     "test.",
 };

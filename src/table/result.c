@@ -143,6 +143,9 @@ vt_mcnemar vt_table_test(const vt_table_cell *a, const uint64_t *seeds_a, int n_
     for (int i = 0; i < n_a; i++)
         for (int k = 0; k < n_b && n < 64; k++)
             if (seeds_a[i] == seeds_b[k] && a->right[i] && b->right[k]) pairs[n][0] = i, pairs[n++][1] = k;
+    for (int i = 0; i < n_a && !n; i++) /* no common seed (checkpoints have none of training's): the first of each */
+        for (int k = 0; k < n_b && !n; k++)
+            if (a->right[i] && b->right[k]) pairs[n][0] = i, pairs[n++][1] = k;
     *more_a = *more_b = 0, *seeds = a->total == b->total ? n : 0;
     for (int64_t i = 0; *seeds && i < a->total; i++) {
         int lead = 0;
@@ -159,26 +162,36 @@ static vt_mcnemar test(const vt_table *t, int a, int b, int data, int attack, in
                          y->seeds, y->n_seeds, more_a, more_b, seeds);
 }
 
-/* The best of a column, if it is better than every other row by the paired test with Holm's correction. */
-static vt_status mark_best(vt_table *t, int data, int attack, vt_err *e) {
-    int best = -1, n = 0, seeds;
+static bool same_group(const vt_manifest *m, int a, int b) {
+    const char *x = m->rows[a].group, *y = m->rows[b].group;
+    return x && y ? !strcmp(x, y) : x == y;
+}
+
+/* Is row r, whose mean is the highest of its group, better than each other one by the paired test with Holm's
+ * correction? */
+static bool ahead_of_all(const vt_table *t, int r, int data, int attack, double *p, double *adjusted) {
+    int n = 0, seeds;
     int64_t a, b;
-    for (int r = 0; r < t->m->n_rows; r++) {
-        double mean = vt_table_at(t, r, data, attack)->mean;
-        if (!isnan(mean) && (best < 0 || mean > vt_table_at(t, best, data, attack)->mean)) best = r;
-    }
-    double *p = calloc(2 * (size_t)t->m->n_rows, sizeof *p), *adjusted = p + t->m->n_rows;
-    bool ahead = best >= 0;
-    if (!p) return no_memory(t, e);
-    for (int r = 0; r < t->m->n_rows && ahead; r++) {
-        if (r == best || isnan(vt_table_at(t, r, data, attack)->mean)) continue;
-        vt_mcnemar x = test(t, best, r, data, attack, &a, &b, &seeds);
-        ahead = seeds && a > b;
-        p[n++] = x.two_sided;
+    for (int k = 0; k < t->m->n_rows; k++) {
+        double mean = vt_table_at(t, k, data, attack)->mean;
+        if (k == r || !same_group(t->m, k, r) || isnan(mean)) continue;
+        if (mean >= vt_table_at(t, r, data, attack)->mean) return false;
+        p[n++] = test(t, r, k, data, attack, &a, &b, &seeds).two_sided;
+        if (!seeds || a <= b) return false;
     }
     vt_holm(adjusted, p, n);
-    for (int i = 0; i < n && ahead; i++) ahead = adjusted[i] <= VT_TABLE_ALPHA;
-    if (best >= 0) vt_table_at(t, best, data, attack)->best = ahead && n;
+    for (int i = 0; i < n; i++)
+        if (!(adjusted[i] <= VT_TABLE_ALPHA)) return false;
+    return n > 0;
+}
+
+static vt_status mark_best(vt_table *t, int data, int attack, vt_err *e) {
+    double *p = calloc(2 * (size_t)t->m->n_rows, sizeof *p);
+    if (!p) return no_memory(t, e);
+    for (int r = 0; r < t->m->n_rows; r++) {
+        vt_table_cell *c = vt_table_at(t, r, data, attack);
+        c->best = !isnan(c->mean) && ahead_of_all(t, r, data, attack, p, p + t->m->n_rows);
+    }
     free(p);
     return VT_OK;
 }
@@ -195,15 +208,27 @@ static vt_status add_ordering(vt_table *t, vt_table_ordering o, vt_err *e) {
     return VT_OK;
 }
 
-/* The subject against each row that the paper has a number for, in the paper's direction. */
-static vt_status published_orderings(vt_table *t, int data, int attack, vt_err *e) {
+/* Published cells of one block: they differ in the method, and in what belongs to it, alone. */
+static bool comparable(const vt_published *p, int a, int b) {
+    static const char *const own[] = {"method", "lambda_q", "lambda_k", "lambda_v", NULL};
+    for (int k = 0; k < p->n_keys; k++) {
+        bool of_method = false;
+        for (int i = 0; own[i]; i++) of_method = of_method || !strcmp(own[i], p->keys[k]);
+        if (!of_method && strcmp(p->cells[a].at[k], p->cells[b].at[k])) return false;
+    }
+    return true;
+}
+
+/* A subject against each row that the paper has a number for in the same block, in the paper's direction. */
+static vt_status published_orderings(vt_table *t, int data, int attack, const char *name, vt_err *e) {
     int subject;
-    if (!t->m->subject || !t->published) return VT_OK;
-    VT_TRY(vt_manifest_row_named(t->m, t->m->subject, t->m->path, &subject, e));
+    if (!t->published) return VT_OK;
+    VT_TRY(vt_manifest_row_named(t->m, name, t->m->path, &subject, e));
     const vt_table_cell *s = vt_table_at(t, subject, data, attack);
     for (int r = 0; r < t->m->n_rows; r++) {
         const vt_table_cell *c = vt_table_at(t, r, data, attack);
         if (r == subject || s->published < 0 || c->published < 0) continue;
+        if (!comparable(t->published, s->published, c->published)) continue;
         double gap = t->published->cells[s->published].value - t->published->cells[c->published].value;
         if (fabs(gap) < 1e-9) continue; /* the paper orders nothing */
         vt_table_ordering o = {.above = gap > 0 ? subject : r,
@@ -262,7 +287,7 @@ vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e) {
     for (int d = 0; d < m->n_data; d++)
         for (int a = 0; a < m->n_attacks; a++) {
             VT_TRY(mark_best(t, d, a, e));
-            VT_TRY(published_orderings(t, d, a, e));
+            for (int i = 0; i < m->subjects.n; i++) VT_TRY(published_orderings(t, d, a, m->subjects.word[i], e));
             VT_TRY(asked_orderings(t, d, a, e));
         }
     return decide(t, e);

@@ -1,0 +1,259 @@
+#!/usr/bin/env bats
+# vitrine table: a table runs, resumes and is merged to the same bytes; a change reruns its own cells; bad input leaves
+# the cache as it was; published numbers carry their footnotes.
+load helpers
+
+FORMS="tiny.md tiny.tex tiny.html tiny.csv tiny.json"
+
+# PLACE: a manifest of six trainings and evaluations by the dozen, and WHOLE, its table in one piece.
+setup_file() {
+    load helpers
+    export PLACE=$BATS_FILE_TMPDIR/place WHOLE=$BATS_FILE_TMPDIR/whole
+    mkdir "$PLACE"
+    cp "$ROOT/weights/shapes10-plain/model.safetensors" "$PLACE/w.safetensors"
+    "$VITRINE" draw --out "$PLACE/images" --train 64 --test 40 --seed 3 >/dev/null
+    cat >"$PLACE/tiny.yaml" <<END
+epochs: 2
+batch: 16
+micro_batch: 4
+objective: ce
+optimiser: adamw
+lr: 1e-3
+model: {dim: 16, depth: 2, heads: 2, hidden: 24, patch: 16}
+augment: {mix_prob: 0}
+END
+    cat >"$PLACE/t.yaml" <<END
+name: tiny
+title: "Twin <1> & 5 % | of"
+table: 4
+published: pub.csv
+match: {training: adversarial, backbone: ViT-S}
+subject: SpecFormer
+orderings: ["File > TransFormer"]
+notes: ["corrected: nothing"]
+data:
+  CIFAR-10: {path: images, images: "0:40", side: 32, classes: 10, train: 64, test: 40}
+attacks:
+  clean: {}
+  PGD-20: {spec: "pgd:steps=3", eps: 8/255}
+  AutoAttack: {spec: fgsm+pgd:steps=2, eps: 8/255}
+rows:
+  TransFormer: {recipe: tiny.yaml, seeds: [0, 1]}
+  SpecFormer: {recipe: tiny.yaml, set: [msvp.lambda=1e-3]}
+  File: {checkpoint: w.safetensors}
+END
+    cat >"$PLACE/pub.csv" <<END
+table,training,backbone,method,dataset,attack,accuracy
+4,adversarial,ViT-S,TransFormer,CIFAR-10,clean,71.76
+4,adversarial,ViT-S,TransFormer,CIFAR-10,PGD-20,35.49
+4,adversarial,ViT-S,TransFormer,CIFAR-10,AutoAttack,46.32
+4,adversarial,ViT-S,SpecFormer,CIFAR-10,clean,72.73
+4,adversarial,ViT-S,SpecFormer,CIFAR-10,PGD-20,31.90
+END
+    cd "$PLACE" && "$VITRINE" table t.yaml --out "$WHOLE" >"$BATS_FILE_TMPDIR/whole.txt"
+}
+
+# Every test has the manifest's place to itself.
+place() { cp -r "$PLACE" p && cd p; }
+same_table() { # A B
+    local f
+    for f in $FORMS; do cmp "$1/$f" "$2/$f" || fail "$f differs" || return 1; done
+}
+cells() { ls "$1/cells"; }
+
+@test "a table in six forms: ours with interval and seeds, published, difference, footnote, verdicts, bold where it may be" {
+    output=$(<"$BATS_FILE_TMPDIR/whole.txt")
+    says "[1] inconsistent as published: Table 4, adversarial, ViT-S" "46.32 [1]" "corrected: nothing"
+    says "SpecFormer above TransFormer, CIFAR-10, clean (published: by 0.97 points): undecided here"
+    says "TransFormer above SpecFormer, CIFAR-10, PGD-20 (published: by 3.59 points)"
+    says "File above TransFormer, CIFAR-10, clean: held here"
+    for f in $FORMS; do [ -s "$WHOLE/$f" ] || fail "$f"; done
+    # the checkpoint was trained to the end, the others for eight steps; attacked nobody is ahead
+    truth "$WHOLE/tiny.json" '[.cells[] | select(.best) | .row + " " + .attack] == ["File clean"]'
+    truth "$WHOLE/tiny.json" '.evaluations == 12 and .done == 12 and (.cells | length) == 9'
+    truth "$WHOLE/tiny.json" '.cells[] | select(.row == "TransFormer" and .attack == "clean")
+        | ((.accuracy - ([.seeds[].right] | add) / 80 * 100) | fabs) < 1e-9
+        and .published == 71.76 and ((.difference - (.accuracy - 71.76)) | fabs) < 1e-9 and .low < .accuracy and .accuracy < .high'
+    [ "$(wc -l <"$WHOLE/tiny.csv")" = 10 ]
+    grep -q '\*\*' "$WHOLE/tiny.md" && grep -qF '\toprule' "$WHOLE/tiny.tex" && grep -qF '\textbf{' "$WHOLE/tiny.tex"
+    grep -qF 'Twin &lt;1&gt; &amp; 5 % | of' "$WHOLE/tiny.html" && grep -qF 'Twin \<1\> & 5 % \| of' "$WHOLE/tiny.md"
+}
+
+@test "an evaluation by the same options outside a table says the same" {
+    place
+    good eval w.safetensors --data images --images 0:40 --attack fgsm+pgd:steps=2 --eps 8/255 --out e
+    count=$(jq '.cells[] | select(.row == "File" and .attack == "AutoAttack") | .seeds[0].right' "$WHOLE/tiny.json")
+    truth e/results.json "[.. | objects | select(has(\"robust\")) | .robust] | index($count) != null"
+}
+
+@test "from cache, after a deleted cell, with other threads and jobs: the same bytes" {
+    place
+    cp -r "$WHOLE" o
+    good table t.yaml --out o
+    same_table o "$WHOLE"
+    before=$(cells o)
+    rm -r "o/cells/$(cells o | head -1)" "o/cells/$(cells o | tail -1)" o/tiny.*
+    good table t.yaml --out o
+    [ "$(cells o)" = "$before" ]
+    same_table o "$WHOLE"
+    good table t.yaml --out other --jobs 3 --threads 3
+    same_table other "$WHOLE"
+}
+
+@test "killed, it goes on, to the same bytes, and its children end with it" {
+    place
+    sed -i 's/^epochs: 2/epochs: 2000/' tiny.yaml
+    "$VITRINE" table t.yaml --out o --only TransFormer >/dev/null 2>&1 3>&- &
+    pid=$!
+    for _ in $(seq 200); do
+        child=$(pgrep -P $pid || true)
+        [ -n "$child" ] && [ -s "$(echo o/cells/*/run/state.safetensors)" ] && break
+        sleep 0.1
+    done
+    kill -9 $pid
+    wait $pid || true
+    for _ in $(seq 50); do kill -0 "$child" 2>/dev/null || break; sleep 0.1; done
+    ! kill -0 "$child" 2>/dev/null || fail "the training goes on without its table"
+    [ -s o/cells/*/run/state.safetensors ] || fail "nothing was begun"
+    # a whole table is killed in its middle
+    sed -i 's/^epochs: 2000/epochs: 2/' tiny.yaml
+    "$VITRINE" table t.yaml --out k >/dev/null 2>&1 3>&- &
+    pid=$!
+    for _ in $(seq 200); do
+        [ "$(ls k/cells/*/done.json 2>/dev/null | wc -l)" -ge 3 ] && break
+        sleep 0.02
+    done
+    kill -9 $pid
+    wait $pid || true
+    good table t.yaml --out k
+    same_table k "$WHOLE"
+}
+
+@test "a changed recipe reruns its own cells" {
+    place
+    cp -r "$WHOLE" o
+    before=$(cells o)
+    sed -i 's/msvp.lambda=1e-3/msvp.lambda=2e-3/' t.yaml
+    good table t.yaml --out o
+    [ "$(comm -13 <(echo "$before") <(cells o) | wc -l)" = 4 ] || fail "not one training and three evaluations"
+    # a comment, another way to write a number, another order of keys: the same recipe
+    place
+    cp -r "$WHOLE" o
+    sed -i 's/^lr: 1e-3/lr: 0.001 # as before/; 1{h;d};$G' tiny.yaml
+    good table t.yaml --out o
+    [ "$(cells o)" = "$before" ]
+    same_table o "$WHOLE"
+}
+
+@test "shards and merge make the whole table; --only runs a row" {
+    place
+    for k in 1 2 3; do good table t.yaml --out "s$k" --shard "$k/3"; done
+    n=0
+    for k in 1 2 3; do n=$((n + $(cells "s$k" | wc -l))); done
+    [ $n = "$(cells "$WHOLE" | wc -l)" ] || fail "shards hold $n cells"
+    good table t.yaml --out all --merge s1 --merge s2 --merge s3
+    same_table all "$WHOLE"
+    good table t.yaml --out one --only File
+    [ "$(cells one | wc -l)" = 3 ]
+    says "Incomplete: 3 of 12 evaluations are there"
+    bad 2 "--shard is '4/3'" -- table t.yaml --out one --shard 4/3
+    bad 2 "--only: unknown row 'Fill'" "did you mean 'File'?" -- table t.yaml --out one --only Fill
+    bad 2 "exists and is not a folder" -- table t.yaml --out images/data_batch_1.bin --merge s1
+    bad 2 "nowhere: is no cache" -- table t.yaml --out all --merge nowhere
+}
+
+@test "a dry run needs no data, weights or folder, and says what is missing and what it costs" {
+    place
+    rm -r images w.safetensors
+    good table t.yaml --dry-run
+    says "missing: train TransFormer, CIFAR-10, seed 1" "missing: evaluate File, CIFAR-10, AutoAttack, seed 0"
+    says "not here: data CIFAR-10: images does not exist" "not here: checkpoint of File: w.safetensors does not exist"
+    says "TFLOP" "hours" "disk" "--shard"
+    [ "$(ls | sort | xargs)" = "pub.csv t.yaml tiny.yaml" ] || fail "it left something: $(ls)"
+    good table "$PLACE/t.yaml" --dry-run --out "$WHOLE" --data CIFAR-10="$PLACE/images"
+    [[ $output != *"missing: train"* ]] || fail "trained cells are missing"
+}
+
+@test "bad manifests, published files and caches: one sentence, status 2, the cache untouched" {
+    place
+    cp -r "$WHOLE" o
+    before=$(sums o)
+    refuse() { # SED TEXT...
+        local edit=$1
+        shift
+        sed "$edit" t.yaml >bad.yaml
+        ! cmp -s bad.yaml t.yaml || fail "nothing planted: $edit" || return 1
+        bad 2 "$@" -- table bad.yaml --out o || return 1
+        [ "$(sums o)" = "$before" ] || fail "the cache changed: $edit"
+    }
+    refuse 's/subject: SpecFormer/subject: SpecForma/' "unknown row 'SpecForma'" "did you mean 'SpecFormer'?"
+    refuse 's/File > TransFormer/File > Transformer/' "unknown row 'Transformer'"
+    refuse 's/File > TransFormer/File, TransFormer/' "is not of the form ROW > ROW"
+    refuse 's/w.safetensors/gone.safetensors/' "checkpoint of File: gone.safetensors does not exist"
+    refuse 's/  File: /  SpecFormer: /' "bad.yaml:" "SpecFormer is given twice"
+    refuse 's/path: images/path: gone/' "data CIFAR-10: gone does not exist"
+    refuse 's/recipe: tiny.yaml, seeds/recipe: tany.yaml, seeds/' "tany.yaml: cannot be opened"
+    refuse 's/recipe: tiny.yaml, seeds/recipy: tiny.yaml, seeds/' "unknown key 'recipy'" "did you mean 'recipe'?"
+    refuse 's/msvp.lambda=1e-3/msvp.lamda=1e-3/' "row SpecFormer on CIFAR-10" "did you mean"
+    refuse 's/msvp.lambda=1e-3/msvp.lambda=-1/' "row SpecFormer on CIFAR-10" "msvp.lambda"
+    refuse 's/pgd:steps=3/pdg:steps=3/' "attack PGD-20" "pdg"
+    refuse 's,eps: 8/255},eps: 8/0},' "attack PGD-20 has eps '8/0'"
+    refuse 's/seeds: \[0, 1\]/seeds: [0, 0]/' "seed 0 twice"
+    refuse 's/seeds: \[0, 1\]/seeds: [-1]/' "seed '-1'"
+    refuse 's/"0:40"/"0:41"/' "images of CIFAR-10 is 0:41"
+    refuse 's/name: tiny/name: a\/b/' "name must be a word"
+    refuse 's/checkpoint: w.safetensors/checkpoint: w.safetensors, options: [attm=dot]/' "no option '--attm'"
+    refuse 's/^title:.*/title: [a/' "not YAML"
+    refuse 's/pub.csv/gone.csv/' "gone.csv: cannot be opened"
+    awk -F, -v OFS=, 'NR > 1 { $7 /= 100 } 1' pub.csv >shares.csv
+    refuse 's/pub.csv/shares.csv/' "shares.csv" "must be in percent"
+    bad 2 "needs a MANIFEST" -- table
+    bad 2 "--out FOLDER" -- table t.yaml
+    bad 2 "holds files and is no cache" -- table t.yaml --out images
+    [ "$(sums o)" = "$before" ]
+    sed -i 's/"vitrine": "[^"]*"/"vitrine": "0.0.1"/' o/cache.json
+    before=$(sums o)
+    bad 2 "o/cache.json: this cache was written by vitrine 0.0.1" -- table t.yaml --out o
+    bad 2 "o/cache.json" -- table t.yaml --out n --merge o
+    [ "$(sums o)" = "$before" ]
+}
+
+@test "a damaged cell is named, not taken" {
+    place
+    cp -r "$WHOLE" o
+    cell=$(grep -l '"attack": "pgd' o/cells/*/cell.json | head -1)
+    sed -i 's/8\/255/9\/255/' "$cell"
+    bad 1 "cell.json: is damaged" -- table t.yaml --out o
+    rm -r "$(dirname "$cell")"
+    cell=$(grep -l '"attack": "pgd' o/cells/*/cell.json | head -1)
+    [ -n "$cell" ] && : >"$(dirname "$cell")/run/ledger.jsonl"
+    vt table t.yaml --out o
+    judge 1 "ledger.jsonl"
+}
+
+@test "a cell that fails says why" {
+    place
+    sed -i 's/checkpoint: w.safetensors/checkpoint: x.safetensors/' t.yaml
+    head -c 1000 w.safetensors >x.safetensors
+    vt table t.yaml --out o --only File
+    judge 1 "evaluate File, CIFAR-10, clean, seed 0 failed" "x.safetensors"
+}
+
+@test "published numbers with their footnotes" {
+    cd "$ROOT"
+    good table --published recipes/published/specformer_tables.csv --claims recipes/published/specformer_claims.csv
+    says "47.07 [1]" "inconsistent as published: Table 4, adversarial, ViT-S: in 10 of 15 rows" "126 of 163"
+    says "8.96 comes out when Table 2's FGSM column is averaged with Table 3's PGD-2 column"
+    good table --published recipes/published/specformer_times.csv
+    says "4 of 4 factors are larger under adversarial training"
+    good table --published recipes/published/uam_table2.csv
+    bad 2 "has no table '77'" -- table --published recipes/published/specformer_tables.csv --number 77
+}
+
+@test "every shipped manifest can be counted" {
+    cd "$ROOT"
+    for f in recipes/tables/*.yaml; do
+        good table "$f" --dry-run
+        says "TFLOP of matrix products" || fail "$f"
+    done
+}
