@@ -123,11 +123,23 @@ static sums sum(const vt_plan *p, int row) {
     return s;
 }
 
+/* Files and folders that are not here, each once, with the first that needs it. */
 static void lacking(const vt_plan *p) {
     for (int i = 0; i < p->n; i++) {
-        bool said = !*p->cells[i].lacks || !p->cells[i].chosen;
-        for (int k = 0; k < i && !said; k++) said = !strcmp(p->cells[k].lacks, p->cells[i].lacks);
-        if (!said) printf("not here: %s\n", p->cells[i].lacks);
+        const vt_plan_cell *c = &p->cells[i];
+        const char *what = strstr(c->lacks, ": ");
+        int others = 0;
+        bool said = !what || !c->chosen;
+        for (int k = 0; k < p->n && !said; k++) {
+            const char *same = p->cells[k].chosen ? strstr(p->cells[k].lacks, ": ") : NULL;
+            if (!same || strcmp(same, what)) continue;
+            said = k < i;
+            others += k > i && p->cells[k].train && c->train;
+        }
+        if (said) continue;
+        printf("not here: %s", c->lacks);
+        if (others) printf(" (%d other trainings need it)", others);
+        putchar('\n');
     }
 }
 

@@ -1,0 +1,243 @@
+/* What of a table is not a run: manifests, YAML as a tree, the hash of a key, published numbers found, paired tests
+ * over seeds, the plan of every shipped manifest. Judges: sha256sum, binomial tails by hand, counts from the papers'
+ * tables. */
+#include "t.h"
+#include "table/plan.h"
+#include "table/report.h"
+
+static vt_yaml_node *tree(const char *text) {
+    vt_yaml_node *root;
+    vt_err e = {0};
+    if (vt_yaml_tree(&root, text, strlen(text), "x.yaml", "manifest", 4, &e) != VT_OK) fail_msg("%s", e.text);
+    return root;
+}
+
+static void trees(void **state) {
+    (void)state;
+    vt_yaml_node *root = tree("a: 1\nb: [x, [y, z]]\nc:\n  d: {e: f}\n");
+    const vt_yaml_node *b = vt_yaml_get(root, "b"), *d = vt_yaml_get(vt_yaml_get(root, "c"), "d");
+    assert_string_equal(vt_yaml_get(root, "a")->value, "1");
+    assert_int_equal(b->kind, VT_YAML_LIST);
+    assert_string_equal(b->items[1].items[1].value, "z");
+    assert_string_equal(vt_yaml_get(d, "e")->value, "f");
+    assert_int_equal(d->line, 4);
+    assert_null(vt_yaml_get(root, "d"));
+    vt_yaml_free(root);
+    root = tree("");
+    assert_int_equal(root->n, 0);
+    vt_yaml_free(root);
+    static const char *const bad[][2] = {{"a: 1\na: 2\n", "x.yaml:2"},
+                                         {"a: &x 1\n", "anchors"},
+                                         {"a: *x\n", "aliases"},
+                                         {"a: !t 1\n", "tags"},
+                                         {"[a]\n", "KEY: VALUE"},
+                                         {"a: 1\n---\nb: 2\n", "second"},
+                                         {"a: {b: {c: {d: {e: 1}}}}\n", "deeply"},
+                                         {"a: [\n", "not YAML"},
+                                         {"? [a]\n: 1\n", "must be a word"}};
+    for (size_t i = 0; i < T_COUNT(bad); i++) {
+        vt_err e = {0};
+        if (vt_yaml_tree(&root, bad[i][0], strlen(bad[i][0]), "x.yaml", "manifest", 4, &e) == VT_OK ||
+            !strstr(e.text, bad[i][1]))
+            fail_msg("%s: '%s'", bad[i][0], e.text);
+        assert_null(root);
+    }
+}
+
+#define DATA "data: {C: {path: /nowhere, side: 32, classes: 10, train: 640, test: 100}}\n"
+#define ATTACKS "attacks: {clean: {}, P: {spec: 'pgd:steps=7', eps: 8/255, published: PGD}}\n"
+#define ROWS "rows: {A: {checkpoint: /nowhere/a}, B: {recipe: /nowhere/b, seeds: [3, 1]}}\n"
+
+static vt_manifest *manifest(const char *text) {
+    vt_manifest *m;
+    vt_err e = {0};
+    if (vt_manifest_parse(&m, text, strlen(text), "docs/x.yaml", &e) != VT_OK) fail_msg("%s", e.text);
+    return m;
+}
+
+static void manifests(void **state) {
+    (void)state;
+    vt_manifest *m = manifest("name: n\nseeds: [5]\npublished: p.csv\n" DATA ATTACKS ROWS);
+    assert_int_equal(m->rows[0].seeds[0], 5);
+    assert_int_equal(m->rows[1].n_seeds, 2);
+    assert_int_equal(m->rows[1].seeds[0], 3);
+    assert_string_equal(m->published_file, "docs/p.csv"); /* from where the manifest lies */
+    assert_true(vt_manifest_has(m, 1, 0, 1));
+    vt_manifest_close(m);
+    static const char *const bad[][2] = {
+        {DATA ATTACKS ROWS, "name must be"},
+        {"name: n\n" ATTACKS ROWS, "has no data"},
+        {"name: n\n" DATA ROWS, "has no attacks"},
+        {"name: n\n" DATA ATTACKS, "has no rows"},
+        {"name: n\nsubject: b\n" DATA ATTACKS ROWS, "unknown row 'b'"},
+        {"name: n\n" DATA ATTACKS "rows: {A: {}}\n", "needs a recipe or a checkpoint"},
+        {"name: n\n" DATA ATTACKS "rows: {A: {recipe: a, checkpoint: b}}\n", "not both"},
+        {"name: n\n" DATA ATTACKS "rows: {A: {checkpoint: b, set: [a=1]}}\n", "are of recipes"},
+        {"name: n\n" DATA ATTACKS "rows: {A: {recipe: a, weights: first}}\n", "last or best"},
+        {"name: n\n" DATA ATTACKS "rows: {A: {checkpoint: b, attacks: [Q]}}\n", "unknown attack 'Q'"},
+        {"name: n\n" DATA ATTACKS "rows: {A: {checkpoint: b, data: [Q]}}\n", "unknown data set 'Q'"},
+        {"name: n\n" DATA "attacks: {P: {spec: fgsm}}\n" ROWS, "needs spec and eps"},
+        {"name: n\ndata: {C: {side: 3}}\n" ATTACKS ROWS, "has no path"},
+        {"name: n\ndata: {C: {path: a, side: -3}}\n" ATTACKS ROWS, "whole number from 1"},
+        {"name: n\ndata: [C]\n" ATTACKS ROWS, "takes names"},
+    };
+    for (size_t i = 0; i < T_COUNT(bad); i++) {
+        vt_err e = {0};
+        t_says(vt_manifest_parse(&m, bad[i][0], strlen(bad[i][0]), "docs/x.yaml", &e), VT_E_USAGE, &e, "docs/x.yaml",
+               bad[i][1]);
+        assert_null(m);
+    }
+}
+
+static void hashes(void **state) {
+    (void)state;
+    char hex[65];
+    json_t *a = json_pack("{s:[s,s],s:s}", "b", "1", "2", "a", "x");
+    assert_true(vt_cell_hash(a, hex)); /* printf '{"a":"x","b":["1","2"]}' | sha256sum */
+    assert_string_equal(hex, "d31d38e16045fdba50c1987da226bad29dc75ea6b16dff20ada1b68541f28349");
+    json_decref(a);
+}
+
+static void finds_published(void **state) {
+    (void)state;
+    static const char csv[] =
+        "table,training,method,lambda_q,dataset,attack,accuracy\n4,adv,A,,C,clean,70\n4,adv,A,0.1,C,clean,71\n"
+        "4,adv,A,,C,PGD,30\n5,adv,A,,C,PGD,31\n4,std,B,,X,PGD,32\n";
+    vt_published *p;
+    vt_err e = {0};
+    assert_int_equal(vt_published_parse(&p, csv, sizeof csv - 1, "x.csv", &e), VT_OK);
+    vt_manifest *m =
+        manifest("name: n\ntable: 4\nmatch: {training: adv}\n"
+                 "data: {C: {path: /n}, D: {path: /n, published: X}}\n" ATTACKS
+                 "rows: {A: {checkpoint: a}, L: {checkpoint: a, published: {method: A, lambda_q: '0.1'}},\n"
+                 "  B: {checkpoint: a, published: {training: std}}}\n");
+    assert_int_equal(vt_table_published(p, m, 0, 0, 0), 0);
+    assert_int_equal(vt_table_published(p, m, 1, 0, 0), 1);
+    assert_int_equal(vt_table_published(p, m, 0, 0, 1), 2); /* by the attack's published name */
+    assert_int_equal(vt_table_published(p, m, 2, 1, 1), 4); /* by the row's training and the data's name */
+    assert_int_equal(vt_table_published(p, m, 2, 0, 1), -1);
+    assert_int_equal(vt_table_published(p, m, 0, 1, 0), -1);
+    vt_manifest_close(m);
+    vt_published_close(p);
+}
+
+/* Seeds 0 and 1 of A, 1 and 2 of B: they share seed 1. Two-sided exact p of 0 against 6 is 2/64. */
+static void tests_over_seeds(void **state) {
+    (void)state;
+    uint8_t one[8] = {1, 1, 1, 1, 1, 1, 1, 0}, none[8] = {0, 0, 0, 0, 0, 0, 1, 0}, half[8] = {1, 1, 1, 0, 0, 0, 1, 1};
+    uint8_t *a[] = {none, one}, *b[] = {none, half}, *c[] = {none}, *gone[] = {NULL};
+    static const uint64_t sa[] = {0, 1}, sb[] = {1, 2}, same[] = {0, 1}, other[] = {7};
+    vt_table_cell x = {.total = 8, .right = a}, y = {.total = 8, .right = b}, z = {.total = 8, .right = c},
+                  g = {.total = 8, .right = gone};
+    int64_t for_a, for_b;
+    int seeds;
+    vt_mcnemar m = vt_table_test(&x, sa, 2, &y, sb, 2, &for_a, &for_b, &seeds);
+    assert_int_equal(seeds, 1);
+    assert_int_equal(for_a, 6);
+    assert_int_equal(for_b, 0);
+    t_le(fabs(m.two_sided - 2.0 / 64), 1e-12, "p");
+    /* both seeds in common: seed 0 is equal, seed 1 is one against half: 3 images for A, 1 against */
+    m = vt_table_test(&x, same, 2, &y, same, 2, &for_a, &for_b, &seeds);
+    assert_int_equal(seeds, 2);
+    assert_int_equal(for_a, 3);
+    assert_int_equal(for_b, 1);
+    t_le(fabs(m.two_sided - 10.0 / 16), 1e-12, "p");
+    /* no common seed: the first that each has */
+    vt_table_test(&y, sb, 2, &z, other, 1, &for_a, &for_b, &seeds);
+    assert_int_equal(seeds, 1);
+    assert_int_equal(for_a + for_b, 0);
+    vt_table_test(&y, sb, 2, &g, other, 1, &for_a, &for_b, &seeds);
+    assert_int_equal(seeds, 0);
+}
+
+static void orderings_are_cut(void **state) {
+    (void)state;
+    char a[80], b[80];
+    assert_true(vt_ordering_cut("OC VAR-III > patch gate + L1", a, b));
+    assert_string_equal(a, "OC VAR-III");
+    assert_string_equal(b, "patch gate + L1");
+    assert_false(vt_ordering_cut("A>B", a, b));
+    assert_false(vt_ordering_cut(" > B", a, b));
+    assert_false(vt_ordering_cut("A > ", a, b));
+}
+
+/* Without data: everything is missing, nothing has a hash, and the work is what the shapes say. */
+static void plans(void **state) {
+    (void)state;
+    static const char text[] = "name: n\n" DATA ATTACKS "rows: {A: {recipe: ../recipes/mo_at_cifar10.yaml"
+                               ", seeds: [0, 1]}, B: {checkpoint: /nowhere/b, attacks: [clean]}}\n";
+    vt_manifest *m = manifest(text);
+    vt_plan p;
+    vt_plan_ask ask = {0};
+    vt_err e = {0};
+    if (vt_plan_make(&p, m, &ask, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(p.n, 2 * 3 + 1);
+    const vt_plan_cell *clean = vt_plan_find(&p, 0, 0, 0, 1), *pgd = vt_plan_find(&p, 0, 0, 1, 1);
+    for (int i = 0; i < p.n; i++) {
+        assert_true(vt_plan_needs(&p, i));
+        assert_string_equal(p.cells[i].hash, "");
+        assert_int_not_equal(*p.cells[i].lacks, 0);
+    }
+    assert_true(p.cells[0].train && p.cells[1].model == 0 && p.cells[2].model == 0 && p.cells[4].model == 3);
+    assert_true(pgd->tflop > clean->tflop && clean->tflop > 0);
+    assert_true(isnan(p.cells[6].tflop)); /* its checkpoint is not here */
+    /* 7 gradients of which each is a forward and a backward to the input: 15 to 22 forwards and the clean one */
+    double ratio = pgd->tflop / clean->tflop;
+    assert_true(ratio > 14 && ratio < 23);
+    t_says(vt_plan_ready(&p, &e), VT_E_USAGE, &e, "data C", "/nowhere does not exist");
+    vt_plan_free(&p);
+    /* every cell is in one shard, with its training */
+    int count[7] = {0};
+    for (ask.shards = 3, ask.shard = 1; ask.shard <= 3; ask.shard++) {
+        assert_int_equal(vt_plan_make(&p, m, &ask, &e), VT_OK);
+        for (int i = 0; i < p.n; i++) {
+            count[i] += p.cells[i].chosen;
+            if (p.cells[i].model >= 0) assert_int_equal(p.cells[i].chosen, p.cells[p.cells[i].model].chosen);
+        }
+        vt_plan_free(&p);
+    }
+    for (int i = 0; i < 7; i++) assert_int_equal(count[i], 1);
+    vt_manifest_close(m);
+}
+
+/* Every cell of the paper's tables has its place in the shipped manifest, once. */
+static void shipped(void **state) {
+    (void)state;
+    static const struct {
+        const char *path;
+        int cells; /* of that table in specformer_tables.csv */
+    } cases[] = {{"recipes/tables/specformer_table2.yaml", 180}, {"recipes/tables/specformer_table3.yaml", 180},
+                 {"recipes/tables/specformer_table4.yaml", 240}, {"recipes/tables/specformer_table5.yaml", 180},
+                 {"recipes/tables/specformer_table6.yaml", 35},  {"recipes/tables/specformer_table8.yaml", 72}};
+    vt_published *p;
+    vt_err e = {0};
+    assert_int_equal(vt_published_open(&p, "recipes/published/specformer_tables.csv", &e), VT_OK);
+    for (size_t i = 0; i < T_COUNT(cases); i++) {
+        vt_manifest *m;
+        int found = 0;
+        bool *seen = calloc((size_t)p->n, 1);
+        if (vt_manifest_open(&m, cases[i].path, &e) != VT_OK) fail_msg("%s", e.text);
+        for (int r = 0; r < m->n_rows; r++)
+            for (int d = 0; d < m->n_data; d++)
+                for (int a = 0; a < m->n_attacks; a++) {
+                    int at = vt_manifest_has(m, r, d, a) ? vt_table_published(p, m, r, d, a) : -1;
+                    if (at < 0) continue;
+                    assert_false(seen[at]);
+                    assert_string_equal(vt_published_at(p, at, "table"), m->table);
+                    seen[at] = true, found++;
+                }
+        if (found != cases[i].cells) fail_msg("%s: %d cells instead of %d", cases[i].path, found, cases[i].cells);
+        free(seen);
+        vt_manifest_close(m);
+    }
+    vt_published_close(p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trees),           cmocka_unit_test(manifests),        cmocka_unit_test(hashes),
+        cmocka_unit_test(finds_published), cmocka_unit_test(tests_over_seeds), cmocka_unit_test(orderings_are_cut),
+        cmocka_unit_test(plans),           cmocka_unit_test(shipped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
