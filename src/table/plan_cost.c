@@ -55,11 +55,12 @@ static bool images_of(const vt_plan *p, int data, vt_train_images *d, int64_t *c
 /* Weights, averages and what optimisers keep: state.safetensors, beside model and best. */
 static double disk_of(const vt_config *c) {
     enum { COPIES = 6 };
-    vt_model *m;
-    if (vt_model_new(&m, c, NULL) != VT_OK) return 0;
-    double bytes = 4.0 * COPIES * (double)vt_model_param_count(m);
-    vt_model_close(m);
-    return bytes;
+    vt_param_list l = {0};
+    double numbers = 0;
+    vt_arch_find_f32(c->arch)->params(&l, c);
+    for (int i = 0; i < l.count; i++) numbers += (double)l.items[i].numel;
+    vt_param_list_free(&l);
+    return 4.0 * COPIES * numbers;
 }
 
 vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
@@ -74,6 +75,7 @@ vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     if (s == VT_OK && !(c->recipe = vt_recipe_text(r))) s = VT_E_MEMORY;
     if (s == VT_OK && images_of(p, c->data, &d, &count)) {
         s = vt_train_config(&config, r, &d, NULL, &why);
+        if (s == VT_OK) s = vt_config_check(&config, NULL, &why);
         if (s == VT_OK) s = vt_train_flops(&step, r, &config, &why);
         if (s == VT_OK) {
             c->tflop = step * (double)(count / r->top.batch) * r->top.epochs * 1e-12;
@@ -127,7 +129,8 @@ static bool shape_of(const vt_plan *p, const vt_plan_cell *c, vt_config *config)
     bool ok = false;
     if (row->recipe) {
         if (!images_of(p, c->data, &d, &count) || vt_recipe_new(&r, NULL) != VT_OK) return false;
-        ok = build(p, c, r, NULL) == VT_OK && vt_train_config(config, r, &d, NULL, NULL) == VT_OK;
+        ok = build(p, c, r, NULL) == VT_OK && vt_train_config(config, r, &d, NULL, NULL) == VT_OK &&
+             vt_config_check(config, NULL, NULL) == VT_OK;
         vt_recipe_free(r);
         return ok;
     }

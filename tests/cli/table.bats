@@ -195,6 +195,7 @@ cells() { ls "$1/cells"; }
     refuse 's/recipe: tiny.yaml, seeds/recipe: tany.yaml, seeds/' "tany.yaml: cannot be opened"
     refuse 's/recipe: tiny.yaml, seeds/recipy: tiny.yaml, seeds/' "unknown key 'recipy'" "did you mean 'recipe'?"
     refuse 's/msvp.lambda=1e-3/msvp.lamda=1e-3/' "row SpecFormer on CIFAR-10" "did you mean"
+    refuse 's/msvp.lambda=1e-3/model.patch=5/' "row SpecFormer on CIFAR-10" "patch"
     refuse 's/msvp.lambda=1e-3/msvp.lambda=-1/' "row SpecFormer on CIFAR-10" "msvp.lambda"
     refuse 's/pgd:steps=3/pdg:steps=3/' "attack PGD-20" "pdg"
     refuse 's,eps: 8/255},eps: 8/0},' "attack PGD-20 has eps '8/0'"
