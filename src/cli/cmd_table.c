@@ -207,6 +207,10 @@ static vt_status run_cells(job *j, vt_err *e) {
     vt_runner r = {.ctx = &shown, .start = vt_spawn, .wait = vt_spawn_wait, .say = say};
     for (int i = 0; i < j->plan.n; i++)
         if (vt_plan_needs(&j->plan, i)) VT_TRY(check_words(j, i, e));
+    for (int i = 0; i < j->plan.n && j->jobs > 1; i++)
+        if (vt_plan_needs(&j->plan, i) && j->plan.cells[i].timed)
+            return vt_fail(e, VT_E_USAGE, "--jobs is %lld, but %s times training steps: one cell at a time", j->jobs,
+                           j->m->path);
     VT_TRY(vt_plan_ready(&j->plan, e));
     VT_TRY(vt_cache_make(j->ask.out, e));
     r.interrupt = vt_cli_interruptible();

@@ -34,6 +34,7 @@ static const field attack_fields[] = {{"spec", TEXT, AT(vt_manifest_attack, spec
                                       {"norm", TEXT, AT(vt_manifest_attack, norm)},
                                       {"published", TEXT, AT(vt_manifest_attack, label)},
                                       {"data", WORDS, AT(vt_manifest_attack, data)},
+                                      {"steps", NUMBER, AT(vt_manifest_attack, steps)},
                                       {NULL, TEXT, 0}};
 static const field row_fields[] = {{"recipe", TEXT, AT(vt_manifest_row, recipe)},
                                    {"checkpoint", TEXT, AT(vt_manifest_row, checkpoint)},
@@ -252,6 +253,10 @@ static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "%s: weights is '%.40s', must be last or best", where, r->weights);
     VT_TRY(all_named(m, 1, &r->attacks, where, e));
     VT_TRY(all_named(m, 0, &r->data, where, e));
+    for (int a = 0; r->checkpoint && a < m->n_attacks; a++)
+        if (m->attacks[a].steps && (!r->attacks.n || vt_words_have(&r->attacks, m->attacks[a].name)))
+            return vt_fail(e, VT_E_USAGE, "%s is a checkpoint, which has no training steps to time (%s)", where,
+                           m->attacks[a].name);
     if (r->set_for && r->set_for->kind != VT_YAML_MAP)
         return wrong(m, r->set_for, "takes data sets, each with recipe keys", e);
     for (int i = 0; r->set_for && i < r->set_for->n; i++) {
@@ -302,6 +307,9 @@ static vt_status check(vt_manifest *m, vt_err *e) {
         if (!a->spec != !a->eps)
             return vt_fail(e, VT_E_USAGE, "%s: attack %s needs spec and eps (or neither: clean accuracy)", m->path,
                            a->name);
+        if (a->steps && (a->spec || a->norm))
+            return vt_fail(e, VT_E_USAGE, "%s: attack %s has steps, which are timed: spec, eps and norm are of attacks",
+                           m->path, a->name);
         VT_TRY(all_named(m, 0, &a->data, m->path, e));
     }
     for (int i = 0; i < m->n_rows; i++) VT_TRY(check_row(m, &m->rows[i], e));

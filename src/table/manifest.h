@@ -31,6 +31,7 @@ typedef struct vt_manifest_data {
 typedef struct vt_manifest_attack {
     const char *name, *spec, *eps, *norm, *label; /* spec NULL: clean accuracy */
     vt_words data;                                /* only these data sets; none: all */
+    int64_t steps; /* instead: the time of so many training steps, relative to the group's first row */
 } vt_manifest_attack;
 
 typedef struct vt_manifest_row {

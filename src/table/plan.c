@@ -119,7 +119,7 @@ static bool file_hash(vt_plan_cell *c, const char *what, const char *name, const
     return false;
 }
 
-/* What determines a training. */
+/* What determines a training, or a timing (but for the machine, of which no key speaks). */
 static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     const vt_plan_data *d = &p->data[c->data];
@@ -130,6 +130,10 @@ static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     if (*c->lacks) return VT_OK;
     c->key = json_pack("{s:s,s:s,s:s,s:s,s:s,s:o}", "kind", "train", "recipe", c->recipe, "train", d->train->hash,
                        "watched", d->images->hash, "init", init, "init options", vt_words_json(&r->init_options));
+    if (c->key && c->timed) {
+        json_object_set_new(c->key, "kind", json_string("time"));
+        json_object_set_new(c->key, "steps", json_integer(c->timed));
+    }
     return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : no_memory(p->m, e);
 }
 
@@ -182,10 +186,9 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
     const vt_manifest *m = p->m;
     vt_plan_cell c = {.row = row, .data = data, .attack = -1, .seed = seed, .model = -1, .train = true, .tflop = NAN};
     int model = -1;
-    bool any = false;
-    for (int a = 0; a < m->n_attacks; a++) any = any || vt_manifest_has(m, row, data, a);
-    if (!any) return VT_OK;
-    if (m->rows[row].recipe) {
+    bool any = false; /* something to evaluate: timings train nothing to its end */
+    for (int a = 0; a < m->n_attacks; a++) any = any || (vt_manifest_has(m, row, data, a) && !m->attacks[a].steps);
+    if (m->rows[row].recipe && any) {
         vt_status s = training_key(p, &c, e);
         model = p->n;
         if (!add(p, &c)) return free(c.recipe), json_decref(c.key), no_memory(m, e);
@@ -193,9 +196,16 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
     }
     for (int a = 0; a < m->n_attacks; a++) {
         if (!vt_manifest_has(m, row, data, a)) continue;
-        c = (vt_plan_cell){.row = row, .data = data, .attack = a, .seed = seed, .model = model, .tflop = NAN};
-        vt_status s = evaluation_key(p, &c, e);
-        if (!add(p, &c)) return json_decref(c.key), no_memory(m, e);
+        int64_t timed = m->attacks[a].steps;
+        c = (vt_plan_cell){.row = row,
+                           .data = data,
+                           .attack = a,
+                           .seed = seed,
+                           .model = timed ? -1 : model,
+                           .timed = timed,
+                           .tflop = NAN};
+        vt_status s = timed ? training_key(p, &c, e) : evaluation_key(p, &c, e);
+        if (!add(p, &c)) return free(c.recipe), json_decref(c.key), no_memory(m, e);
         VT_TRY(s);
     }
     return VT_OK;
@@ -278,9 +288,12 @@ vt_status vt_plan_ready(const vt_plan *p, vt_err *e) {
 
 void vt_plan_name(const vt_plan *p, int cell, char *out, size_t size) {
     const vt_plan_cell *c = &p->cells[cell];
-    snprintf(out, size, "%s%s, %s%s%s, seed %llu", c->train ? "train " : "evaluate ", p->m->rows[c->row].name,
-             p->m->data[c->data].name, c->train ? "" : ", ", c->train ? "" : p->m->attacks[c->attack].name,
-             (unsigned long long)c->seed);
+    snprintf(out, size, "%s%s, %s%s%s, seed %llu",
+             c->train   ? "train "
+             : c->timed ? "time "
+                        : "evaluate ",
+             p->m->rows[c->row].name, p->m->data[c->data].name, c->train ? "" : ", ",
+             c->train ? "" : p->m->attacks[c->attack].name, (unsigned long long)c->seed);
 }
 
 /* ---- commands ---- */
@@ -314,6 +327,7 @@ static void train_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
     word(w, "--data"), word(w, "%s", p->data[c->data].path);
     if (r->init) word(w, "--init"), word(w, "%s", r->init);
     options(w, &r->init_options);
+    if (c->timed) word(w, "--max-steps"), word(w, "%lld", (long long)c->timed + VT_TIME_FIRST);
 }
 
 static void eval_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
@@ -339,7 +353,7 @@ static void eval_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
 char **vt_plan_command(const vt_plan *p, int cell, int threads) {
     const vt_plan_cell *c = &p->cells[cell];
     words w = {.ok = true};
-    (c->train ? train_words : eval_words)(&w, p, c);
+    (c->train || c->timed ? train_words : eval_words)(&w, p, c);
     word(&w, "--out"), word(&w, "%s/cells/%s/run", p->out, c->hash);
     word(&w, "--resume"), word(&w, "--threads"), word(&w, "%d", threads);
     if (w.ok) return w.list;

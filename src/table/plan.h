@@ -8,6 +8,8 @@
 #include "table/cache.h"
 #include "table/manifest.h"
 
+enum { VT_TIME_FIRST = 2 }; /* steps that are not timed: they prepare products and fill caches */
+
 typedef struct vt_plan_cell {
     bool train;
     int row, data, attack; /* attack -1: of a training */
@@ -16,7 +18,8 @@ typedef struct vt_plan_cell {
     json_t *key;     /* NULL while something is not there */
     char hash[65];   /* of key, or "" */
     char lacks[300]; /* what is not there: "data CIFAR-10: cifar-10-batches-bin does not exist"; "": nothing */
-    char *recipe;    /* of a training: canonical text */
+    char *recipe;    /* of a training, and of what times its steps: canonical text */
+    int64_t timed;   /* steps; 0: no timing */
     vt_cell_state state;
     bool chosen;  /* by only and shard */
     double tflop; /* at most; NAN: cannot be known without its checkpoint */

@@ -78,7 +78,8 @@ vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
         if (s == VT_OK) s = vt_config_check(&config, NULL, &why);
         if (s == VT_OK) s = vt_train_flops(&step, r, &config, &why);
         if (s == VT_OK) {
-            c->tflop = step * (double)(count / r->top.batch) * r->top.epochs * 1e-12;
+            double steps = c->timed ? (double)c->timed + VT_TIME_FIRST : (double)(count / r->top.batch) * r->top.epochs;
+            c->tflop = step * steps * 1e-12;
             c->disk = disk_of(&config);
         }
     }

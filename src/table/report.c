@@ -80,7 +80,12 @@ static void data_sentence(const vt_table *t, int i, char *buf, size_t size) {
 
 static void attack_sentence(const vt_table *t, int i, char *buf, size_t size) {
     const vt_manifest_attack *a = &t->m->attacks[i];
-    if (!a->spec)
+    if (a->steps)
+        snprintf(buf, size,
+                 "%s: median time of %lld training steps after the first %d, relative to the first row of the group "
+                 "[quartiles]; of this machine and moment, another run gives other numbers",
+                 a->name, (long long)a->steps, VT_TIME_FIRST);
+    else if (!a->spec)
         snprintf(buf, size, "%s: accuracy without an attack", a->name);
     else
         snprintf(buf, size, "%s: %s, %s eps %s", a->name, a->spec, a->norm ? a->norm : "linf", a->eps);
@@ -99,8 +104,14 @@ static const char *const fixed[] = {
     "test.",
 };
 
+static bool shares(const vt_table *t) {
+    for (int a = 0; a < t->m->n_attacks; a++)
+        if (!t->m->attacks[a].steps) return true;
+    return false;
+}
+
 bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
-    int n_fixed = (int)(sizeof fixed / sizeof *fixed);
+    int n_fixed = shares(t) ? (int)(sizeof fixed / sizeof *fixed) : 0; /* none for times alone */
     if (i < t->m->n_data) return data_sentence(t, i, buf, size), true;
     i -= t->m->n_data;
     if (i < t->m->n_attacks) return attack_sentence(t, i, buf, size), true;
@@ -109,9 +120,9 @@ bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
     i -= n_fixed;
     if (i < t->m->notes.n) return snprintf(buf, size, "%s", t->m->notes.word[i]), true;
     i -= t->m->notes.n;
-    if (i == 0 && t->done)
+    if (i == 0 && *t->version)
         return snprintf(buf, size, "Made by vitrine %s, products by %s.", t->version, t->kernels), true;
-    i -= t->done != 0;
+    i -= *t->version != 0;
     if (i == 0 && t->done < t->wanted)
         return snprintf(buf, size, "Incomplete: %d of %d evaluations are there.", t->done, t->wanted), true;
     return false;

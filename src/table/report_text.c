@@ -45,8 +45,8 @@ void vt_table_term(FILE *f, const vt_table *t, const vt_table_notes *notes) {
         for (int a = 0; a < m->n_attacks; a++) {
             if (!vt_table_column(t, d, a)) continue;
             snprintf(text, sizeof text, "%s, %s", m->data[d].name, m->attacks[a].name);
-            fprintf(f, "\n%-28.60s %10s %-17s %-18s %12s %8s\n", text, "ours    ", "95 % interval", "seeds",
-                    "published", "diff");
+            fprintf(f, "\n%-28.60s %10s %-17s %-18s %12s %8s\n", text, "ours    ",
+                    m->attacks[a].steps ? "quartiles" : "95 % interval", "seeds", "published", "diff");
             for (int r = 0; r < m->n_rows; r++) {
                 const vt_table_cell *c = vt_table_at(t, r, d, a);
                 if (c->wanted) term_cell(f, t, notes, m->rows[r].name, c);

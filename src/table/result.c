@@ -7,6 +7,7 @@
 #include "eval/board.h"
 #include "eval/files.h"
 #include "eval/summary.h"
+#include "table/times.h"
 
 vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack) {
     return &t->cells[((size_t)row * (size_t)t->m->n_data + (size_t)data) * (size_t)t->m->n_attacks + (size_t)attack];
@@ -60,6 +61,37 @@ static vt_status read_cell(vt_table *t, const vt_plan_cell *c, vt_table_cell *ce
     return s;
 }
 
+static bool same_group(const vt_manifest *m, int a, int b) {
+    const char *x = m->rows[a].group, *y = m->rows[b].group;
+    return x && y ? !strcmp(x, y) : x == y;
+}
+
+/* Times as factors of those of the group's first row. */
+static void relative(vt_table *t, int data, int attack) {
+    for (int r = 0; r < t->m->n_rows; r++) {
+        vt_table_cell *c = vt_table_at(t, r, data, attack);
+        int first = 0;
+        while (first < r && !(same_group(t->m, first, r) && vt_table_at(t, first, data, attack)->wanted)) first++;
+        const vt_table_cell *by = vt_table_at(t, first, data, attack);
+        if (!c->done || !by->done) continue;
+        c->mean = c->seconds[1] / by->seconds[1];
+        c->low = c->seconds[0] / by->seconds[1], c->high = c->seconds[2] / by->seconds[1];
+        if (c->published >= 0) c->difference = c->mean - t->published->cells[c->published].value;
+    }
+}
+
+/* One seed is timed: what is drawn changes no time. */
+static vt_status read_times(vt_table *t, const vt_plan_cell *of, vt_table_cell *c, vt_err *e) {
+    c->timed = of->timed, c->seeds = 1;
+    c->mean = c->low = c->high = c->least = c->most = NAN;
+    t->wanted++;
+    if (of->state != VT_CELL_DONE) return VT_OK;
+    VT_TRY(vt_times_read(t->plan, of, c->seconds, e));
+    c->total = c->timed, c->done = 1;
+    t->done++;
+    return VT_OK;
+}
+
 static void numbers(vt_table_cell *c) {
     double sum = 0;
     c->mean = c->least = c->most = c->low = c->high = NAN;
@@ -85,6 +117,8 @@ static vt_status fill(vt_table *t, int row, int data, int attack, vt_err *e) {
     c->seeds = r->n_seeds;
     c->right = calloc((size_t)c->seeds, sizeof *c->right);
     if (!c->right) return no_memory(t, e);
+    if (t->published) c->published = vt_table_published(t->published, t->m, row, data, attack);
+    if (t->m->attacks[attack].steps) return read_times(t, vt_plan_find(t->plan, row, data, attack, r->seeds[0]), c, e);
     for (int s = 0; s < r->n_seeds; s++) {
         const vt_plan_cell *of = vt_plan_find(t->plan, row, data, attack, r->seeds[s]);
         t->wanted++;
@@ -92,7 +126,6 @@ static vt_status fill(vt_table *t, int row, int data, int attack, vt_err *e) {
     }
     numbers(c);
     t->done += c->done;
-    if (t->published) c->published = vt_table_published(t->published, t->m, row, data, attack);
     if (c->published >= 0) c->difference = c->mean - t->published->cells[c->published].value;
     return VT_OK;
 }
@@ -160,11 +193,6 @@ static vt_mcnemar test(const vt_table *t, int a, int b, int data, int attack, in
     const vt_manifest_row *x = &t->m->rows[a], *y = &t->m->rows[b];
     return vt_table_test(vt_table_at(t, a, data, attack), x->seeds, x->n_seeds, vt_table_at(t, b, data, attack),
                          y->seeds, y->n_seeds, more_a, more_b, seeds);
-}
-
-static bool same_group(const vt_manifest *m, int a, int b) {
-    const char *x = m->rows[a].group, *y = m->rows[b].group;
-    return x && y ? !strcmp(x, y) : x == y;
 }
 
 /* Is row r, whose mean is the highest of its group, better than each other one by the paired test with Holm's
@@ -286,6 +314,10 @@ vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e) {
             for (int a = 0; a < m->n_attacks; a++) VT_TRY(fill(t, r, d, a, e));
     for (int d = 0; d < m->n_data; d++)
         for (int a = 0; a < m->n_attacks; a++) {
+            if (m->attacks[a].steps) { /* factors: no images to test on */
+                relative(t, d, a);
+                continue;
+            }
             VT_TRY(mark_best(t, d, a, e));
             for (int i = 0; i < m->subjects.n; i++) VT_TRY(published_orderings(t, d, a, m->subjects.word[i], e));
             VT_TRY(asked_orderings(t, d, a, e));

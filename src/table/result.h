@@ -15,7 +15,9 @@ typedef struct vt_table_cell {
     double least, most; /* over the seeds: how training varies */
     int published;      /* index in the published file, -1: none */
     double difference;  /* mean - published; NAN */
-    bool best;          /* significantly better than every other row of its column */
+    int64_t timed;     /* steps: mean is a factor (of median times, to the group's first row), low and high quartiles */
+    double seconds[3]; /* of a timed step: first quartile, median, third */
+    bool best;         /* significantly better than every other row of its column */
     /* [seeds] by seed: right under the attack, one byte an image; NULL: not there */
     uint8_t **right;
 } vt_table_cell;

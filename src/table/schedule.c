@@ -5,6 +5,7 @@
 #include <string.h>
 #include "core/progress.h"
 #include "eval/files.h"
+#include "table/times.h"
 
 enum { JOBS_MOST = 256 };
 
@@ -65,7 +66,7 @@ static vt_status start(work *w, int cell, vt_err *e) {
     VT_TRY(vt_cell_look(w->p->out, c->hash, c->key, &c->state, e)); /* another place may have asked the same */
     if (c->state == VT_CELL_DONE) return w->done++, VT_OK;
     VT_TRY(vt_cell_begin(w->p->out, c->hash, c->key, e));
-    if (c->train) VT_TRY(write_recipe(w->p, c, e));
+    if (c->recipe) VT_TRY(write_recipe(w->p, c, e));
     VT_TRY(vt_cell_path(log, w->p->out, c->hash, "log.txt", e));
     char **words = vt_plan_command(w->p, cell, w->threads);
     if (!words) return vt_fail(e, VT_E_MEMORY, "no memory for a command");
@@ -109,6 +110,9 @@ static vt_status wait_one(work *w, vt_err *e) {
     w->slots[i] = w->slots[--w->running];
     vt_plan_cell *c = &w->p->cells[s.cell];
     if (code && asked_to_stop(w)) return VT_INTERRUPTED;
+    double times[3];
+    if (code == 1 && c->timed && vt_times_read(w->p, c, times, NULL) == VT_OK)
+        code = 0; /* it stops half-way on purpose */
     if (code) return failed(w, s.cell, code, e);
     w->done++;
     VT_TRY(vt_cell_end(w->p->out, c->hash, vt_now() - s.began, e));

@@ -240,6 +240,21 @@ cells() { ls "$1/cells"; }
     judge 1 "evaluate File, CIFAR-10, clean, seed 0 failed" "x.safetensors"
 }
 
+@test "times of training steps, relative to the first row" {
+    place
+    sed -i 's/^  PGD-20:.*/  time: {steps: 3, published: clean}/; /AutoAttack:/d; /File/d' t.yaml
+    good table t.yaml --out o
+    says "time of 3 training steps" "quartiles"
+    truth o/tiny.json '[.cells[] | select(.attack == "time")] | length == 2 and .[0].accuracy == 1 and .[1].accuracy > 0 and (map(.best) | any | not)'
+    truth o/tiny.json 'all(.orderings[]; .attack == "clean")'
+    cp o/tiny.json first.json
+    good table t.yaml --out o # a time that is there is not taken again
+    cmp first.json o/tiny.json
+    bad 2 "one cell at a time" -- table t.yaml --out n --jobs 2
+    sed -i 's/^rows:/rows:\n  Fixed: {checkpoint: w.safetensors}/' t.yaml
+    bad 2 "row Fixed is a checkpoint, which has no training steps" -- table t.yaml --out n
+}
+
 @test "published numbers with their footnotes" {
     cd "$ROOT"
     good table --published recipes/published/specformer_tables.csv --claims recipes/published/specformer_claims.csv
