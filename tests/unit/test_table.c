@@ -222,6 +222,9 @@ static void shipped(void **state) {
                 for (int a = 0; a < m->n_attacks; a++) {
                     int at = vt_manifest_has(m, r, d, a) ? vt_table_published(p, m, r, d, a) : -1;
                     if (at < 0) continue;
+                    /* a column of the released evaluator shows the number that the corrected one shows */
+                    if (strstr(m->attacks[a].name, " released")) assert_true(seen[at]);
+                    if (strstr(m->attacks[a].name, " released")) continue;
                     assert_false(seen[at]);
                     assert_string_equal(vt_published_at(p, at, "table"), m->table);
                     seen[at] = true, found++;
