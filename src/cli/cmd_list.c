@@ -61,7 +61,11 @@ static vt_status list_attacks(vt_err *e) {
     printf("\nUse: --attack NAME or --attack NAME:key=value,key=value; sizes are in pixel units, fractions like 2/255 "
            "are exact.\nLists: --attack A+B+C runs each on the survivors of the one before; --attack "
            "autoattack:version=plus "
-           "is autoattack-plus;\n--individual runs every part on all images.\n");
+           "is autoattack-plus;\n--individual runs every part on all images.\nEvery attack takes share=P (0 to 1), "
+           "last in a "
+           "list: it is run on that random share of the survivors, and the report\nbounds what the rest may hold. "
+           "Profiles "
+           "(--profile) are quick, standard and paranoid.\n");
     return VT_OK;
 }
 

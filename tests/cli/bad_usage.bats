@@ -62,7 +62,7 @@ attack() { # SPEC TEXT...
     attack pgd:restart=3 "did you mean 'restarts'?"
     attack pgd:colour=3 "its options are: steps, alpha"
     attack square:querys=3 "did you mean 'queries'?"
-    attack fgsm:steps=3 "attack fgsm has no option 'steps'" none
+    attack fgsm:steps=3 "attack fgsm has no option 'steps'" "its options are: share"
     attack autoattack:steps=3 "autoattack takes no options" "steps=3"
 }
 
