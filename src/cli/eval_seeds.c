@@ -64,9 +64,7 @@ static void tally(const vt_ledger *l, uint8_t *seen, uint8_t *broken, size_t n) 
     memset(seen, 0, n);
     for (size_t i = 0; i < l->count; i++) {
         const vt_record *r = &l->records[i];
-        bool bad = (r->status == VT_RECORD_BROKEN && vt_header_scoring(l->header, r->entry) == VT_SCORE_BALL) ||
-                   r->status == VT_RECORD_WRONG;
-        if ((size_t)r->image < n && bad && !seen[r->image]) seen[r->image] = 1, broken[r->image]++;
+        if ((size_t)r->image < n && vt_record_fails(l, r) && !seen[r->image]) seen[r->image] = 1, broken[r->image]++;
     }
 }
 

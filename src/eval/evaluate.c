@@ -278,13 +278,12 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     const vt_eval *v = run->v;
     const vt_attack *attack = &v->attacks[run->entry - 1];
     const vt_attack_stage *st = &attack->stages[run->stage];
-    bool eight = attack->scoring == VT_SCORE_EIGHT_BIT;
     vt_record r = {.image = image, .entry = run->entry, .stage = run->stage};
     VT_TRY(vt_eval_image(v, image, w->x, &r.label, e));
     vt_task t = task_dims(v);
     vt_ball ball;
     w->oracle.judging = attack->scoring != VT_SCORE_PUBLISHED;
-    w->oracle.eight_bit = eight ? &w->lattice : NULL;
+    w->oracle.eight_bit = attack->scoring == VT_SCORE_EIGHT_BIT ? &w->lattice : NULL;
     w->oracle.closest = v->radii && isinf(v->radii[run->entry - 1].eps);
     double eps = v->radii && !w->oracle.closest ? v->radii[run->entry - 1].eps : v->eps;
     vt_ball_init(&ball, v->norm, eps, w->x, t.n, w->lo, w->hi);
@@ -302,16 +301,13 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     const float *candidate = w->oracle.has_found && !v->exhaustive ? w->oracle.found : w->x_adv;
     vt_verdict d;
     vt_rng key = vt_verdict_key(v->seed, image, run->entry, run->stage);
-    vt_classifier_begin(&w->model, &key);
-    vt_verify(&d, &w->model, w->x, candidate, r.label, v->norm, eight ? INFINITY : eps, w->z, w->z64);
-    if (v->patch.size) vt_verify_patch(&d, w->x, candidate, t.height, t.width, &v->patch);
-    if (eight) vt_verify_eight_bit(&d, w->x, candidate, t.n, v->norm, eps);
-    if (attack->scoring == VT_SCORE_PUBLISHED) vt_verify_published(&d, r.label);
+    vt_terms terms = {v->norm, eps, v->patch, attack->scoring};
+    vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, t.height, r.label, w->z, w->z64);
     if (!d.finite)
         return vt_fail(e, VT_E_NUMERIC, "image %d: attack %s met logits that are not finite", image, st->def->name);
     from_verdict(&r, &d);
     r.gradients = w->oracle.gradients, r.forwards = w->oracle.forwards;
-    r.status = !d.inside ? VT_RECORD_INVALID : d.broken ? VT_RECORD_BROKEN : VT_RECORD_ROBUST;
+    r.status = (uint8_t)vt_verdict_status(&d);
     bool keep = d.broken || !d.inside || v->exhaustive;
     if (!d.broken) {
         r.borderline = 0;

@@ -4,23 +4,11 @@
 #include <stdlib.h>
 #include "eval/summary.h"
 
-/* A point of the ball, that is: not what a paper's evaluator took for one. */
-static bool fails(const vt_ledger *l, const vt_record *r) {
-    return (r->status == VT_RECORD_BROKEN && vt_header_scoring(l->header, r->entry) == VT_SCORE_BALL) ||
-           r->status == VT_RECORD_WRONG;
-}
-
-static int by_image(const void *a, const void *b) {
-    const vt_record *x = *(const vt_record *const *)a, *y = *(const vt_record *const *)b;
-    if (x->image != y->image) return x->image < y->image ? -1 : 1;
-    return x->entry != y->entry ? (x->entry < y->entry ? -1 : 1) : x->stage - y->stage;
-}
-
 static vt_status name(const vt_ledger *l, const vt_record *const *failed, size_t n, vt_err *e) {
     char others[200] = "";
     size_t used = 0, count = 1;
     const vt_record *r = failed[0];
-    const json_t *attack = json_array_get(json_object_get(l->header, "attacks"), (size_t)r->entry - 1);
+    const json_t *attack = vt_header_attack(l->header, r->entry);
     for (size_t i = 1; i < n; i++) {
         if (failed[i]->image == failed[i - 1]->image) continue;
         count++;
@@ -41,8 +29,8 @@ vt_status vt_expect_robust(const vt_ledger *l, vt_err *e) {
     size_t n = 0;
     if (!failed) return vt_fail(e, VT_E_MEMORY, "%s: no memory to look at it", l->dir);
     for (size_t i = 0; i < l->count; i++)
-        if (fails(l, &l->records[i])) failed[n++] = &l->records[i];
-    qsort(failed, n, sizeof *failed, by_image);
+        if (vt_record_fails(l, &l->records[i])) failed[n++] = &l->records[i];
+    qsort(failed, n, sizeof *failed, vt_record_by_image);
     vt_status s = n ? name(l, failed, n, e) : VT_OK;
     free(failed);
     return s;

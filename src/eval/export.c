@@ -31,12 +31,6 @@ static const vt_record *better(const vt_record *old, const vt_record *r, const c
     return old;
 }
 
-static int by_image(const void *a, const void *b) {
-    const vt_record *x = *(const vt_record *const *)a, *y = *(const vt_record *const *)b;
-    if (x->image != y->image) return x->image < y->image ? -1 : 1;
-    return x->entry != y->entry ? (x->entry < y->entry ? -1 : 1) : x->stage - y->stage;
-}
-
 static vt_status allocate(vt_export *x, vt_err *e) {
     size_t values, bytes;
     if (!vt_mul((size_t)x->n, x->pixels, &values) || !vt_mul(values, sizeof(float), &bytes))
@@ -79,27 +73,16 @@ static vt_status fill(vt_export *x, const vt_record **r, size_t n, const vt_data
     return VT_OK;
 }
 
-static vt_status finished(const vt_ledger *l, int64_t *total, vt_err *e) {
-    vt_summary s;
-    VT_TRY(vt_summary_make(&s, l, 0, e));
-    long long pending = (long long)s.pending;
-    *total = s.total;
-    vt_summary_free(&s);
-    if (!pending && *total) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "%s is not finished: %lld image-stages are missing; go on with --resume", l->dir,
-                   pending);
-}
-
 vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, const vt_dataset *d, int entry,
                          vt_scoring scoring, vt_err *e) {
     choice c = {.header = l->header, .entry = entry, .scoring = scoring};
     *x = (vt_export){.ledger = l, .side = vt_config_input(&m->config), .pixels = vt_config_input_pixels(&m->config)};
-    VT_TRY(finished(l, &x->n, e));
+    VT_TRY(vt_summary_finished(l, &x->n, e));
     VT_TRY(allocate(x, e));
     const vt_record **order = calloc(l->count + 1, sizeof *order);
     if (!order) return vt_fail(e, VT_E_MEMORY, "%s: no memory to export it", l->dir);
     for (size_t i = 0; i < l->count; i++) order[i] = &l->records[i];
-    qsort(order, l->count, sizeof *order, by_image);
+    qsort(order, l->count, sizeof *order, vt_record_by_image);
     vt_status s = fill(x, order, l->count, d, &c, e);
     free(order);
     return s;

@@ -423,6 +423,12 @@ static vt_status rewrite(vt_ledger *l, FILE *lines, FILE *adv, vt_err *e) {
     return s;
 }
 
+int vt_record_by_image(const void *a, const void *b) {
+    const vt_record *x = *(const vt_record *const *)a, *y = *(const vt_record *const *)b;
+    if (x->image != y->image) return x->image < y->image ? -1 : 1;
+    return x->entry != y->entry ? (x->entry < y->entry ? -1 : 1) : x->stage - y->stage;
+}
+
 vt_status vt_ledger_finish(vt_ledger *l, vt_err *e) {
     qsort(l->records, l->count, sizeof *l->records, by_place);
     vt_file lines, adv;

@@ -68,6 +68,8 @@ vt_status vt_ledger_sync(vt_ledger *l, vt_err *e);
 vt_status vt_ledger_read_adv(const vt_ledger *l, const vt_record *r, float *x, vt_err *e);
 /* Rewrites both files in canonical order (entry, stage, image). */
 vt_status vt_ledger_finish(vt_ledger *l, vt_err *e);
+/* For qsort of pointers to records: image, entry, stage. */
+int vt_record_by_image(const void *a, const void *b);
 
 /* Side in pixels of the images that were attacked (a model may enlarge them inside); 0: not stated, or absurd. */
 int vt_header_side(const json_t *header);

@@ -56,7 +56,7 @@ typedef struct job {
 
 /* "image 7 after pgd" */
 static const char *where(const vt_ledger *l, const vt_record *r, char buf[100]) {
-    const json_t *attack = json_array_get(json_object_get(l->header, "attacks"), (size_t)r->entry - 1);
+    const json_t *attack = vt_header_attack(l->header, r->entry);
     const json_t *stage = json_array_get(json_object_get(attack, "stages"), (size_t)r->stage);
     if (r->entry)
         snprintf(buf, 100, "image %d after %.32s", r->image, vt_header_text(stage, "name"));
@@ -107,7 +107,7 @@ static void judge_clean(worker *w, const job *k, const vt_record *r) {
 
 /* An attack may have had a radius of its own (a curve's points). */
 static double radius(const job *k, const vt_record *r) {
-    const json_t *attack = json_array_get(json_object_get(k->r->ledger->header, "attacks"), (size_t)r->entry - 1);
+    const json_t *attack = vt_header_attack(k->r->ledger->header, r->entry);
     const json_t *own = json_object_get(json_object_get(attack, "at"), "value");
     return json_is_number(own) ? json_number_value(own) : k->eps;
 }
@@ -120,16 +120,11 @@ static void judge_point(worker *w, const job *k, const vt_record *r) {
         snprintf(w->text, TEXT, "%.239s", why.text);
         return;
     }
-    vt_scoring scoring = vt_header_scoring(k->r->ledger->header, r->entry);
-    bool eight = scoring == VT_SCORE_EIGHT_BIT;
+    vt_terms terms = {k->norm, radius(k, r), k->patch, vt_header_scoring(k->r->ledger->header, r->entry)};
     vt_rng key = vt_verdict_key(k->seed, r->image, r->entry, r->stage);
-    vt_classifier_begin(&j->model, &key);
-    vt_verify(&v, &j->model, j->x, j->x_adv, r->label, k->norm, eight ? INFINITY : radius(k, r), j->z, j->z64);
-    if (k->patch.size) vt_verify_patch(&v, j->x, j->x_adv, j->side, j->side, &k->patch);
-    if (eight) vt_verify_eight_bit(&v, j->x, j->x_adv, j->model.pixels, k->norm, radius(k, r));
-    if (scoring == VT_SCORE_PUBLISHED) vt_verify_published(&v, r->label);
+    vt_verify_by(&v, &terms, &j->model, &key, j->x, j->x_adv, j->side, r->label, j->z, j->z64);
     w->broken = v.broken, w->borderline = v.borderline;
-    compare(w, k->r, r, &v, !v.inside ? VT_RECORD_INVALID : v.broken ? VT_RECORD_BROKEN : VT_RECORD_ROBUST);
+    compare(w, k->r, r, &v, (uint8_t)vt_verdict_status(&v));
 }
 
 static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
@@ -181,18 +176,6 @@ static vt_status tensors_there(const vt_ledger *l, vt_findings *found, vt_err *e
     return VT_OK;
 }
 
-static vt_status finished(const vt_ledger *l, vt_err *e) {
-    vt_summary s;
-    VT_TRY(vt_summary_make(&s, l, 0, e));
-    long long pending = (long long)s.pending;
-    int64_t total = s.total;
-    vt_summary_free(&s);
-    if (pending || !total)
-        return vt_fail(e, VT_E_USAGE, "%s is not finished: %lld image-stages are missing; go on with --resume", l->dir,
-                       pending);
-    return VT_OK;
-}
-
 /* Norm and radius, or squares, and the seed, as the header has them. */
 static bool read_threat(job *k, const json_t *header) {
     const json_t *eps = json_object_get(header, "eps_value");
@@ -228,7 +211,8 @@ static vt_status prepare(job *k, vt_err *e) {
 
 vt_status vt_recheck_run(vt_recheck *r, vt_findings *found, vt_err *e) {
     job k = {.r = r, .found = found};
-    VT_TRY(finished(r->ledger, e));
+    int64_t images;
+    VT_TRY(vt_summary_finished(r->ledger, &images, e));
     VT_TRY(tensors_there(r->ledger, found, e));
     vt_status s = prepare(&k, e);
     if (s == VT_OK) {

@@ -78,7 +78,7 @@ static vt_status figure(FILE *f, const vt_show *s, canvas *c, const vt_record *c
     vt_image im;
     int label;
     char right[48], wrong[48];
-    const json_t *attack = json_array_get(json_object_get(s->summary->header, "attacks"), (size_t)adv->entry - 1);
+    const json_t *attack = vt_header_attack(s->summary->header, adv->entry);
     VT_TRY(vt_dataset_read_square(s->data, adv->image, s->side, &im, &label, e));
     for (size_t i = 0; i < c->pixels; i++) c->clean[i] = vt_image_at(&im, i);
     vt_image_free(&im);
@@ -115,8 +115,7 @@ static int by_image(const void *a, const void *b) {
 static size_t choose(const vt_ledger *l, const vt_record **broken) {
     size_t n = 0, kept = 0;
     for (size_t i = 0; i < l->count; i++)
-        if (l->records[i].entry && l->records[i].status == VT_RECORD_BROKEN && l->records[i].adv >= 0 &&
-            vt_header_scoring(l->header, l->records[i].entry) == VT_SCORE_BALL)
+        if (l->records[i].entry && l->records[i].adv >= 0 && vt_record_fails(l, &l->records[i]))
             broken[n++] = &l->records[i];
     qsort(broken, n, sizeof *broken, by_image);
     for (size_t i = 0; i < n; i++)

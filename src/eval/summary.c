@@ -28,10 +28,28 @@ const char *vt_header_text(const json_t *header, const char *key) {
     return v ? v : "";
 }
 
+const json_t *vt_header_attack(const json_t *header, int entry) {
+    return json_array_get(json_object_get(header, "attacks"), (size_t)entry - 1);
+}
+
 vt_scoring vt_header_scoring(const json_t *header, int entry) {
-    if (entry < 1) return VT_SCORE_BALL;
-    const json_t *attack = json_array_get(json_object_get(header, "attacks"), (size_t)entry - 1);
-    return vt_scoring_find(vt_header_text(attack, "scoring"));
+    return vt_scoring_find(vt_header_text(vt_header_attack(header, entry), "scoring"));
+}
+
+bool vt_record_fails(const vt_ledger *l, const vt_record *r) {
+    if (r->status == VT_RECORD_BROKEN) return vt_header_scoring(l->header, r->entry) == VT_SCORE_BALL;
+    return r->status == VT_RECORD_WRONG;
+}
+
+vt_status vt_summary_finished(const vt_ledger *l, int64_t *total, vt_err *e) {
+    vt_summary s;
+    VT_TRY(vt_summary_make(&s, l, 0, e));
+    long long pending = (long long)s.pending;
+    *total = s.total;
+    vt_summary_free(&s);
+    if (!pending && *total) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s is not finished: %lld image-stages are missing; go on with --resume", l->dir,
+                   pending);
 }
 
 const char *vt_attack_label(const json_t *attack, char *buf, size_t size) {

@@ -80,8 +80,15 @@ const char *vt_entry_claim(const vt_entry_summary *en);
 
 /* Header values as text: "linf 8/255", weights hash and so on. */
 const char *vt_header_text(const json_t *header, const char *key);
+/* The header's entry 1, 2, ... of "attacks"; NULL where there is none. */
+const json_t *vt_header_attack(const json_t *header, int entry);
 /* What the verdicts of an entry (1, 2, ...) are about; entry 0, clean: VT_SCORE_BALL. */
 vt_scoring vt_header_scoring(const json_t *header, int entry);
+/* Does this line show that its image is not robust: wrong as it is, or broken by a point of the ball (not by what a
+ * paper's evaluator took for one)? */
+bool vt_record_fails(const vt_ledger *l, const vt_record *r);
+/* Refuses a run that has no images or work left; *total: its images. */
+vt_status vt_summary_finished(const vt_ledger *l, int64_t *total, vt_err *e);
 /* An entry of the header's attacks by its name and, unless it is scored in the ball, how: "pgd", "pgd, 8-bit". */
 const char *vt_attack_label(const json_t *attack, char *buf, size_t size);
 /* What was allowed: "linf eps 8/255", "patch 16 x 16, count 1, anywhere". */

@@ -62,3 +62,17 @@ void vt_verify_published(vt_verdict *v, int label) {
     v->inside = true;
     conclude(v, label);
 }
+
+void vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, const vt_rng *key, const float *x,
+                  const float *x_adv, int side, int label, float *z, double *z64) {
+    bool eight = t->scoring == VT_SCORE_EIGHT_BIT;
+    vt_classifier_begin(m, key);
+    vt_verify(v, m, x, x_adv, label, t->norm, eight ? INFINITY : t->eps, z, z64);
+    if (t->patch.size) vt_verify_patch(v, x, x_adv, side, side, &t->patch);
+    if (eight) vt_verify_eight_bit(v, x, x_adv, m->pixels, t->norm, t->eps);
+    if (t->scoring == VT_SCORE_PUBLISHED) vt_verify_published(v, label);
+}
+
+vt_record_status vt_verdict_status(const vt_verdict *v) {
+    return !v->inside ? VT_RECORD_INVALID : v->broken ? VT_RECORD_BROKEN : VT_RECORD_ROBUST;
+}

@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 #include "attacks/patch.h"
+#include "attacks/scoring.h"
+#include "eval/ledger.h"
 #include "models/classifier.h"
 
 typedef struct vt_verdict {
@@ -38,5 +40,20 @@ void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, int heig
  * the box) and, for patches, vt_verify_patch: is every value of x and x_adv [n] exactly float32(k)/255, and are they,
  * counted in whole levels, no further apart than eps? Else the point is not inside, and not broken. */
 void vt_verify_eight_bit(vt_verdict *v, const float *x, const float *x_adv, size_t n, vt_norm norm, double eps);
+
+/* What a run judges the points of an entry by. */
+typedef struct vt_terms {
+    vt_norm norm;
+    double eps;
+    vt_patch patch; /* size > 0: the patch threat, with linf and 1 as norm and eps */
+    vt_scoring scoring;
+} vt_terms;
+
+/* All of that in its order: the verdict on a point, the same when it is found and whenever it is judged again. key:
+ * what the model draws by (vt_verdict_key). x, x_adv [3, side, side]; z [K], z64 [K]: scratch. */
+void vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, const vt_rng *key, const float *x,
+                  const float *x_adv, int side, int label, float *z, double *z64);
+/* What the ledger calls the point of such a verdict. */
+vt_record_status vt_verdict_status(const vt_verdict *v);
 
 #endif
