@@ -7,6 +7,7 @@
 #include "analysis/bench.h"
 #include "analysis/layers.h"
 #include "core/mem.h"
+#include "core/written.h"
 
 #define VT_PLUGIN(x) extern const vt_analysis_def vt_analysis_def_##x;
 #include "analyses.inc"
@@ -27,15 +28,11 @@ const vt_analysis_def *const *vt_analysis_defs(int *n) {
 
 vt_status vt_analysis_find(const vt_analysis_def **out, const char *name, vt_err *e) {
     const char *names[COUNT + 1] = {NULL};
-    char all[300] = "";
     for (int i = 0; i < COUNT; i++) {
         if (!strcmp(defs[i]->name, name)) return *out = defs[i], VT_OK;
         names[i] = defs[i]->name;
-        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", names[i]);
     }
-    const char *near = vt_nearest(name, names, COUNT);
-    if (near) return vt_fail(e, VT_E_UNKNOWN, "unknown analysis '%s'; did you mean '%s'?", name, near);
-    return vt_fail(e, VT_E_UNKNOWN, "unknown analysis '%s'; there are: %s", name, all);
+    return vt_unknown("analysis", name, names, COUNT, NULL, e);
 }
 
 /* ---- for kinds ---- */
@@ -51,14 +48,9 @@ json_t *vt_analyze_real(double x) { return isfinite(x) ? json_real(x) : json_nul
 vt_status vt_analyze_figure(const vt_analyze *a, const char *name, void (*write)(FILE *script, const void *data),
                             const void *data, vt_err *e) {
     if (!a->figure) return VT_OK;
-    char *script = NULL;
-    size_t size;
-    FILE *f = open_memstream(&script, &size);
-    if (f) write(f, data);
-    bool good = f && !ferror(f);
-    if (f && fclose(f) != 0) good = false;
-    vt_status s = good ? a->figure(a->figure_ctx, name, script, e)
-                       : vt_fail(e, VT_E_MEMORY, "%s.svg: no memory to draw it", name);
+    char *script;
+    VT_TRY(vt_written(&script, write, data, name, e));
+    vt_status s = a->figure(a->figure_ctx, name, script, e);
     free(script);
     return s;
 }

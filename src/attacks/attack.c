@@ -52,9 +52,7 @@ static vt_status unknown(const char *name, vt_err *e) {
     const char *names[64];
     size_t n = 0;
     for (size_t i = 0; i < sizeof defs / sizeof *defs && n < 64; i++) names[n++] = defs[i]->name;
-    const char *near = vt_nearest(name, names, n);
-    return vt_fail(e, VT_E_UNKNOWN, "unknown attack '%s'%s%s%s", name,
-                   near ? "; did you mean '" : " (see 'vitrine list attacks')", near ? near : "", near ? "'?" : "");
+    return vt_unknown("attack", name, names, n, "vitrine list attacks", e);
 }
 
 /* Splits "name:options" into *def and *options ("" when there are none). */

@@ -194,7 +194,8 @@ static void print_all(const vt_curve *c) {
 
 /* Steps: the value between two points is the left one's. What the minimum-norm attacks say alone is drawn where attacks
  * at chosen eps said more. */
-static void write_script(FILE *f, const vt_curve *c) {
+static void write_script(FILE *f, const void *data) {
+    const vt_curve *c = data;
     double last = 0, unit = c->norm == VT_LINF ? 255 : 1;
     bool confirmed = false;
     fprintf(f, "$curve << EOD\n");
@@ -216,16 +217,9 @@ static void write_script(FILE *f, const vt_curve *c) {
 }
 
 static vt_status plot(const vt_curve *c, const char *dir, vt_err *e) {
-    char *script = NULL, path[VT_PATH_MAX];
-    size_t size;
+    char path[VT_PATH_MAX];
     if (!vt_path(path, dir, "curve.svg")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
-    FILE *f = open_memstream(&script, &size);
-    if (f) write_script(f, c);
-    bool good = f && !ferror(f);
-    if (f && fclose(f) != 0) good = false;
-    vt_status s = good ? vt_plot_svg(path, script, e) : vt_fail(e, VT_E_MEMORY, "%s: no memory to plot it", path);
-    free(script);
-    return s;
+    return vt_plot_written(path, write_script, c, e);
 }
 
 /* ---- the command ---- */

@@ -173,7 +173,8 @@ static vt_status write_csv(const shown *v, const char *path, vt_err *e) {
 }
 
 /* Three panels, W_Q, W_K and W_V, on one scale; a line for each checkpoint. */
-static void write_script(FILE *f, const shown *v) {
+static void write_script(FILE *f, const void *data) {
+    const shown *v = data;
     for (int i = 0; i < v->n; i++) {
         fprintf(f, "$sigma%d << EOD\n", i);
         for (int b = 0; b < v->s[i].depth; b++) {
@@ -207,18 +208,6 @@ static void write_script(FILE *f, const shown *v) {
         fprintf(f, "\nunset key\n");
     }
     fprintf(f, "unset multiplot\n");
-}
-
-static vt_status plot(const shown *v, const char *out_svg, vt_err *e) {
-    char *script = NULL;
-    size_t size;
-    FILE *f = open_memstream(&script, &size);
-    if (f) write_script(f, v);
-    bool good = f && !ferror(f);
-    if (f && fclose(f) != 0) good = false;
-    vt_status s = good ? vt_plot_svg(out_svg, script, e) : vt_fail(e, VT_E_MEMORY, "%s: no memory to plot it", out_svg);
-    free(script);
-    return s;
 }
 
 /* ---- the command ---- */
@@ -258,7 +247,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_status s = measure(&v, c, (int)threads, e);
     if (s == VT_OK) print_all(&v);
     if (s == VT_OK && csv) s = write_csv(&v, csv, e);
-    if (s == VT_OK && svg) s = plot(&v, svg, e);
+    if (s == VT_OK && svg) s = vt_plot_written(svg, write_script, &v, e);
     for (int i = 0; i < v.n; i++) vt_spectrum_free(&v.s[i]);
     return s;
 }

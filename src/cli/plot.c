@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "core/written.h"
 #include "eval/files.h"
 
 extern char **environ;
@@ -148,5 +149,14 @@ vt_status vt_plot_svg(const char *out_svg, const char *script_body, vt_err *e) {
     free(script);
     if (s == VT_OK) return vt_file_commit(&f, e);
     vt_file_abandon(&f);
+    return s;
+}
+
+vt_status vt_plot_written(const char *out_svg, void (*write)(FILE *script, const void *data), const void *data,
+                          vt_err *e) {
+    char *script;
+    VT_TRY(vt_written(&script, write, data, out_svg, e));
+    vt_status s = vt_plot_svg(out_svg, script, e);
+    free(script);
     return s;
 }

@@ -15,6 +15,10 @@ bool vt_plot_available(void);
  * complete or not at all. */
 vt_status vt_plot_svg(const char *out_svg, const char *script_body, vt_err *e);
 
+/* The same of a script that write(f, data) puts together. */
+vt_status vt_plot_written(const char *out_svg, void (*write)(FILE *script, const void *data), const void *data,
+                          vt_err *e);
+
 /* Text (a path) as a string of gnuplot's, in which nothing is special. */
 void vt_plot_quote(FILE *script, const char *text);
 

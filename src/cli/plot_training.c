@@ -96,7 +96,8 @@ static void write_panel(FILE *f, const training_log *l, bool accuracy) {
     fputc('\n', f);
 }
 
-static void write_script(FILE *f, const training_log *l) {
+static void write_script(FILE *f, const void *data) {
+    const training_log *l = data;
     write_data(f, l);
     fprintf(f,
             "set multiplot layout 2,1\n"
@@ -115,18 +116,10 @@ static void write_script(FILE *f, const training_log *l) {
 }
 
 static vt_status plot(const training_log *l, const char *log_jsonl, const char *out_svg, vt_err *e) {
-    size_t points = 0, size;
-    char *script = NULL;
+    size_t points = 0;
     for (int c = 0; c < CURVES; c++) points += l->count[c];
     if (!points) return vt_fail(e, VT_E_FORMAT, "%s: holds nothing that could be plotted", log_jsonl);
-    FILE *f = open_memstream(&script, &size);
-    if (f) write_script(f, l);
-    bool good = f && !ferror(f);
-    if (f && fclose(f) != 0) good = false;
-    vt_status s =
-        good ? vt_plot_svg(out_svg, script, e) : vt_fail(e, VT_E_MEMORY, "%s: no memory to plot it", log_jsonl);
-    free(script);
-    return s;
+    return vt_plot_written(out_svg, write_script, l, e);
 }
 
 vt_status vt_plot_training(const char *log_jsonl, const char *out_svg, vt_err *e) {

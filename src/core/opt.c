@@ -82,6 +82,23 @@ const char *vt_nearest(const char *word, const char *const *list, size_t n) {
     return best;
 }
 
+/* "a, b, c", cut off where it does not fit. */
+static void join(char *out, size_t size, const char *const *list, size_t n) {
+    *out = 0;
+    for (size_t i = 0, at = 0; i < n && at < size; at = strlen(out), i++)
+        snprintf(out + at, size - at, "%s%s", i ? ", " : "", list[i]);
+}
+
+vt_status vt_unknown(const char *what, const char *word, const char *const *list, size_t n, const char *look,
+                     vt_err *e) {
+    char all[300];
+    const char *near = vt_nearest(word, list, n);
+    if (near) return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s'; did you mean '%s'?", what, word, near);
+    if (look) return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s' (see '%s')", what, word, look);
+    join(all, sizeof all, list, n);
+    return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s'; there are: %s", what, word, all);
+}
+
 static void *field(const vt_opt *o, void *params) { return (char *)params + o->offset; }
 
 static void store(const vt_opt *o, void *params, double v) {
@@ -192,9 +209,8 @@ static vt_status unknown(const vt_opt *opts, const char *key, const char *who, v
     for (const vt_opt *o = opts; o && o->key && n < 32; o++) names[n++] = o->key;
     const char *near = vt_nearest(key, names, n);
     if (near) return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; did you mean '%s'?", who, key, near);
-    char all[256] = "";
-    for (size_t i = 0; i < n; i++)
-        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", names[i]);
+    char all[256];
+    join(all, sizeof all, names, n);
     return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; its options are: %s", who, key, n ? all : "none");
 }
 

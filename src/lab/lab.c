@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
+#include "core/written.h"
 
 #define VT_PLUGIN(x) extern const vt_lab_def vt_lab_def_##x;
 #include "labs.inc"
@@ -25,15 +26,11 @@ const vt_lab_def *const *vt_lab_defs(int *n) {
 
 vt_status vt_lab_find(const vt_lab_def **out, const char *name, vt_err *e) {
     const char *names[COUNT + 1] = {NULL};
-    char all[300] = "";
     for (int i = 0; i < COUNT; i++) {
         if (!strcmp(defs[i]->name, name)) return *out = defs[i], VT_OK;
         names[i] = defs[i]->name;
-        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", names[i]);
     }
-    const char *near = vt_nearest(name, names, COUNT);
-    if (near) return vt_fail(e, VT_E_UNKNOWN, "unknown lab '%s'; did you mean '%s'?", name, near);
-    return vt_fail(e, VT_E_UNKNOWN, "unknown lab '%s'; there are: %s", name, all);
+    return vt_unknown("lab", name, names, COUNT, NULL, e);
 }
 
 const char *vt_finding_name(vt_finding f) {
@@ -67,14 +64,9 @@ vt_status vt_lab_alive(const vt_lab *lab, vt_err *e) {
 vt_status vt_lab_figure(vt_lab *lab, const char *name, void (*write)(FILE *script, const void *data), const void *data,
                         vt_err *e) {
     if (!lab->figure) return VT_OK;
-    char *script = NULL;
-    size_t size;
-    FILE *f = open_memstream(&script, &size);
-    if (f) write(f, data);
-    bool good = f && !ferror(f);
-    if (f && fclose(f) != 0) good = false;
-    vt_status s = good ? lab->figure(lab->figure_ctx, name, script, e)
-                       : vt_fail(e, VT_E_MEMORY, "%s.svg: no memory to draw it", name);
+    char *script;
+    VT_TRY(vt_written(&script, write, data, name, e));
+    vt_status s = lab->figure(lab->figure_ctx, name, script, e);
     free(script);
     return s;
 }

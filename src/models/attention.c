@@ -33,9 +33,7 @@ static vt_status unknown(const char *text, vt_err *e) {
     size_t n = 0;
     for (; n < sizeof defs / sizeof *defs; n++) names[n] = defs[n]->name;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ":"), text);
-    const char *near = vt_nearest(name, names, n);
-    return vt_fail(e, VT_E_UNKNOWN, "unknown attention variant '%s'%s%s%s", name,
-                   near ? "; did you mean '" : " (see 'vitrine list models')", near ? near : "", near ? "'?" : "");
+    return vt_unknown("attention variant", name, names, n, "vitrine list models", e);
 }
 
 vt_status VT_R(vt_attn_parse)(VT_R(vt_attn_spec) *out, const char *text, vt_err *e) {

@@ -118,10 +118,7 @@ vt_status vt_preset_named(const char *name, const vt_preset **out, vt_err *e) {
     const char *names[sizeof presets / sizeof *presets];
     for (size_t i = 0; i < n; i++) names[i] = presets[i].name;
     *out = vt_preset_find(name);
-    const char *near = vt_nearest(name, names, n);
-    if (*out) return VT_OK;
-    return vt_fail(e, VT_E_UNKNOWN, "unknown preset '%s'%s%s%s", name,
-                   near ? "; did you mean '" : " (see 'vitrine list models')", near ? near : "", near ? "'?" : "");
+    return *out ? VT_OK : vt_unknown("preset", name, names, n, "vitrine list models", e);
 }
 
 void vt_preset_config(const vt_preset *p, vt_config *c) {
