@@ -274,9 +274,8 @@ vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e) {
     if (!out->stages) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", out->def->name);
     out->stages[0] = a->stages[k];
     a->stages[k].params = NULL;
-    char *share = strstr(out->stages[0].id, ",share="); /* the last of the options */
-    if (out->stages[0].share < 1 && !share) share = strstr(out->stages[0].id, ":share=");
-    if (out->stages[0].share < 1 && share) *share = 0;
+    char *share = strstr(out->stages[0].id, "share="); /* the last of the options */
+    if (out->stages[0].share < 1 && share) share[-1] = 0;
     out->stages[0].share = 1;
     snprintf(out->name, sizeof out->name, "%s", out->def->name);
     snprintf(out->id, sizeof out->id, "%s", out->stages[0].id);

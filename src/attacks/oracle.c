@@ -78,9 +78,9 @@ static vt_status keep_found(vt_oracle *o, const float *x, float margin) {
     return better && !o->exhaustive && confirmed(o, x) ? VT_STOP : VT_OK;
 }
 
-static bool all_finite(const vt_oracle *o) {
-    for (int i = 0; i < o->model->classes; i++)
-        if (!isfinite(o->z[i])) return false;
+static bool all_finite(const float *z, int classes) {
+    for (int i = 0; i < classes; i++)
+        if (!isfinite(z[i])) return false;
     return true;
 }
 
@@ -99,7 +99,7 @@ static vt_status try_rounded(vt_oracle *o, const float *x, float margin) {
 static vt_status judge(vt_oracle *o, const float *x) {
     int k = o->model->classes;
     if (!o->judging) return VT_OK; /* training looks at its own loss */
-    if (!all_finite(o)) return VT_E_NUMERIC;
+    if (!all_finite(o->z, k)) return VT_E_NUMERIC;
     if (vt_argmax_f32(o->z, k) == o->label || !vt_ball_contains(o->ball, x)) return VT_OK;
     if (o->closest) return keep_closest(o, x), VT_OK;
     float margin = vt_margin_f32(o->z, o->label, k);
@@ -133,7 +133,7 @@ vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *mar
     vt_lattice_floats(l, l->x, q);
     VT_TRY(forward(o, l->x, NULL, keep));
     o->forwards++;
-    if (!all_finite(o)) return VT_E_NUMERIC;
+    if (!all_finite(o->z, o->model->classes)) return VT_E_NUMERIC;
     *margin = vt_margin_f32(o->z, o->label, o->model->classes);
     if (!l->has_point || *margin > l->point_margin) {
         memmove(l->point, q, l->n);
@@ -173,8 +173,7 @@ vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_lo
     if (!s) return VT_E_FORBIDDEN;
     if (o->interrupt && *o->interrupt) return VT_INTERRUPTED;
     s->logits(s->self, x, o->z_surrogate, true);
-    for (int i = 0; i < s->classes; i++)
-        if (!isfinite(o->z_surrogate[i])) return VT_E_NUMERIC;
+    if (!all_finite(o->z_surrogate, s->classes)) return VT_E_NUMERIC;
     s->backward(s->self, loss, value, dx);
     o->gradients++;
     return VT_OK;

@@ -149,6 +149,18 @@ void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, 
     VT_R(vt_linear_backward)(dx, s->dw[w], s->dw[w + 1], f ? scratch : dy, x, s->w[w], r, n, k);
 }
 
+void VT_R(vt_block_show)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_seen) *a,
+                         const VT_R(vt_block_shape) *sh) {
+    size_t d = (size_t)sh->attn.c;
+    a->block = sh->index, a->p = k->p, a->saved = k->saved;
+    a->w_k = sh->tied_qk ? a->w_q : a->w_q + d * d;
+    a->b_k = sh->tied_qk || !a->b_q ? a->b_q : a->b_q + d;
+    a->w_o = s->w[VT_SLOT_PROJ_W], a->w = s->w + VT_SLOT_ATTN;
+    for (int i = 0; i < 2; i++) a->q_norm[i] = s->w[VT_SLOT_Q_NORM_W + i], a->k_norm[i] = s->w[VT_SLOT_K_NORM_W + i];
+    a->eps = sh->eps, a->tied = sh->tied_qk, a->full = (sh->needs & VT_ATTN_FULL) != 0;
+    s->watch(s->watch_ctx, a);
+}
+
 void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                           const VT_R(vt_block_shape) *sh) {
     int heads = sh->attn.heads, d = sh->attn.c;

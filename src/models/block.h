@@ -165,6 +165,11 @@ void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_g
                                    const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                                    const VT_R(vt_block_shape) *sh);
 
+/* For mixers, when the session has a watcher: shows it `a`, of which the mixer has said shape, in, x or d_o, and where
+ * the rows of W_Q (those of W_K follow, unless they are the same) and W_V lie. */
+void VT_R(vt_block_show)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_seen) *a,
+                         const VT_R(vt_block_shape) *sh);
+
 /* What stands between norm and output projection. */
 struct VT_R(vt_mixer) {
     /* Its tensors, at their place among the block's. */

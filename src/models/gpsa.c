@@ -101,30 +101,20 @@ static VT_R(vt_attn_in) split(const real *qkv, const VT_R(vt_block_shape) *sh) {
     return (VT_R(vt_attn_in)){.q = qkv, .k = qkv + qk - d, .v = qkv + m * (size_t)qk, .ldq = qk, .ldk = qk, .ldv = d};
 }
 
-/* For the session's watcher: x after the forward, d_o after attention's backward, which leaves it as it is. */
+/* x after the forward, d_o after attention's backward, which leaves it as it is. */
 static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const VT_R(vt_attn_shape) *attn,
                  const VT_R(vt_attn_in) *in, const real *x, const real *d_o, const VT_R(vt_block_shape) *sh) {
-    size_t d = (size_t)sh->attn.c;
-    const real *w = s->w[VT_SLOT_QK_W], *b = s->w[VT_SLOT_QK_B];
-    VT_R(vt_attn_seen)
-    a = {.block = sh->index,
-         .shape = attn,
-         .in = in,
-         .x = x,
-         .p = k->p,
-         .saved = k->saved,
-         .d_o = d_o,
-         .w_q = w,
-         .w_k = sh->tied_qk ? w : w + d * d,
-         .w_v = s->w[VT_SLOT_V_W],
-         .w_o = s->w[VT_SLOT_PROJ_W],
-         .b_q = b,
-         .b_k = b && !sh->tied_qk ? b + d : b,
-         .b_v = s->w[VT_SLOT_V_B],
-         .w = s->w + VT_SLOT_ATTN,
-         .tied = sh->tied_qk,
-         .full = (sh->needs & VT_ATTN_FULL) != 0};
-    s->watch(s->watch_ctx, &a);
+    VT_R(vt_block_show)
+    (s, k,
+     &(VT_R(vt_attn_seen)){.shape = attn,
+                           .in = in,
+                           .x = x,
+                           .d_o = d_o,
+                           .w_q = s->w[VT_SLOT_QK_W],
+                           .w_v = s->w[VT_SLOT_V_W],
+                           .b_q = s->w[VT_SLOT_QK_B],
+                           .b_v = s->w[VT_SLOT_V_B]},
+     sh);
 }
 
 static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,

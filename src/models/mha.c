@@ -80,31 +80,22 @@ static VT_R(vt_attn_in) split(const real *qkv, const VT_R(vt_block_shape) *sh) {
     return in;
 }
 
-/* For the session's watcher: x after the forward, d_o after attention's backward, which leaves it as it is. */
+/* x after the forward, d_o after attention's backward, which leaves it as it is. */
 static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const VT_R(vt_attn_shape) *attn,
                  const VT_R(vt_attn_in) *in, const real *x, const real *d_o, const VT_R(vt_block_shape) *sh) {
-    size_t d = (size_t)sh->attn.c, square = d * d;
+    size_t d = (size_t)sh->attn.c, v = (size_t)(qkv_parts(sh) - 1) * d;
     const real *w = s->w[VT_SLOT_QKV_W], *b = s->w[VT_SLOT_QKV_B];
-    int n = qkv_parts(sh);
-    VT_R(vt_attn_seen)
-    a = {.block = sh->index,
-         .shape = attn,
-         .in = in,
-         .x = x,
-         .p = k->p,
-         .saved = k->saved,
-         .d_o = d_o,
-         .w_q = w,
-         .w_k = sh->tied_qk ? w : w + square,
-         .w_v = w + (size_t)(n - 1) * square,
-         .w_o = s->w[VT_SLOT_PROJ_W],
-         .w = s->w + VT_SLOT_ATTN,
-         .eps = sh->eps,
-         .tied = sh->tied_qk,
-         .full = (sh->needs & VT_ATTN_FULL) != 0};
-    if (b) a.b_q = b, a.b_k = sh->tied_qk ? b : b + d, a.b_v = b + (size_t)(n - 1) * d;
-    for (int i = 0; i < 2; i++) a.q_norm[i] = s->w[VT_SLOT_Q_NORM_W + i], a.k_norm[i] = s->w[VT_SLOT_K_NORM_W + i];
-    s->watch(s->watch_ctx, &a);
+    VT_R(vt_block_show)
+    (s, k,
+     &(VT_R(vt_attn_seen)){.shape = attn,
+                           .in = in,
+                           .x = x,
+                           .d_o = d_o,
+                           .w_q = w,
+                           .w_v = w + v * d,
+                           .b_q = b,
+                           .b_v = b ? b + v : NULL},
+     sh);
 }
 
 static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
