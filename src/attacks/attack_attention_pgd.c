@@ -85,8 +85,7 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const
             if (!(t->ball->lo[i] < t->ball->hi[i])) g[i] = 0;
         average(m, g, p->momentum, t->n);
         vt_ball_step(t->ball, step, m, p->decay ? alpha : alpha * (1 + cos(pi * k / p->steps)) / 2);
-        for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
-        vt_ball_project(t->ball, t->x_adv);
+        vt_ball_move(t->ball, t->x_adv, step);
     }
     return vt_oracle_logits(o, t->x_adv, NULL);
 }

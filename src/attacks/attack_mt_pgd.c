@@ -34,8 +34,7 @@ static vt_status ascend(vt_oracle *o, const params *p, const vt_task *t, const v
         double decay = 4LL * k >= 3LL * p->steps ? 0.01 : 2LL * k >= p->steps ? 0.1 : 1;
         VT_TRY(vt_oracle_gradient(o, t->x_adv, loss, NULL, &value, g));
         vt_ball_step(t->ball, step, g, alpha * decay);
-        for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
-        vt_ball_project(t->ball, t->x_adv);
+        vt_ball_move(t->ball, t->x_adv, step);
     }
     return vt_oracle_logits(o, t->x_adv, z);
 }

@@ -55,8 +55,7 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, bool 
         } else {
             vt_ball_step(t->ball, step, g, alpha);
         }
-        for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
-        vt_ball_project(t->ball, t->x_adv);
+        vt_ball_move(t->ball, t->x_adv, step);
         if (!sparse) continue;
         count = vt_l1_two_thirds(vt_l1_moved(t->x_adv, t->x, t->n)); /* where fewer do, the steps get sparser */
         if (count > most) count = most;

@@ -47,8 +47,7 @@ static vt_status climb(vt_oracle *o, const params *p, const vt_task *t, const vt
          * hands on half of it: the same sign. */
         if (frozen || (cw && *loss < CLAMP)) break;
         vt_ball_step(ball, step, g, p->alpha);
-        for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
-        vt_ball_project(ball, t->x_adv);
+        vt_ball_move(ball, t->x_adv, step);
     }
     if (!frozen) {
         VT_TRY(vt_oracle_logits(o, t->x_adv, z));

@@ -36,8 +36,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         if (t->before_step) t->before_step(t->ctx, k, t->x_adv);
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &ce, NULL, &value, g));
         vt_ball_step(&ball, step, g, p->alpha);
-        for (size_t i = 0; i < t->n; i++) t->x_adv[i] += step[i];
-        vt_ball_project(&ball, t->x_adv);
+        vt_ball_move(&ball, t->x_adv, step);
     }
     return vt_oracle_logits(o, t->x_adv, NULL);
 }

@@ -123,8 +123,7 @@ static vt_status run_once(vt_oracle *o, flight *f, vt_rng rng) {
         memcpy(f->g, f->momentum, t->n * sizeof(float));
         if (t->ball->norm == VT_L1) vt_l1_drop_blocked(f->g, t->x_adv, t->n);
         vt_ball_step(t->ball, f->step, f->g, alpha);
-        for (size_t i = 0; i < t->n; i++) t->x_adv[i] += f->step[i];
-        vt_ball_project(t->ball, t->x_adv);
+        vt_ball_move(t->ball, t->x_adv, f->step);
         if (f->p->ask == ASK_ALL || k == f->p->steps - 1) VT_TRY(ask(o, f));
     }
     return VT_OK;

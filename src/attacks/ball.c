@@ -95,6 +95,11 @@ void vt_ball_project(const vt_ball *b, float *x) {
         vt_l1_project(x, b->x, b->n, b->eps);
 }
 
+void vt_ball_move(const vt_ball *b, float *x, const float *step) {
+    for (size_t i = 0; i < b->n; i++) x[i] += step[i];
+    vt_ball_project(b, x);
+}
+
 /* t [n]: uniform in [-1,1] in linf, else normal. */
 static void draw(const vt_ball *b, const vt_rng *r, float *t) {
     if (b->norm != VT_LINF) {

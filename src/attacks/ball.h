@@ -32,6 +32,8 @@ bool vt_ball_contains(const vt_ball *b, const float *x);
 /* x <- nearest point by the attacks' convention: linf clamps; l2 scales the difference to length eps, then clips to
  * the box, then removes what rounding to float32 left outside; l1 the nearest point of ball and box (attacks/l1.h). */
 void vt_ball_project(const vt_ball *b, float *x);
+/* x <- x + step, projected. */
+void vt_ball_move(const vt_ball *b, float *x, const float *step);
 
 /* out = a point of the ball: linf x + eps t / max|t| (t uniform in [-1,1]); l2 and l1 x + eps t / |t| (t normal);
  * projected. APGD's start in linf and l2 (algorithms.md A.4), FAB's at half the radius in all (A.7.1). In squares,

@@ -73,15 +73,33 @@ static void row_is(const vt_pair *p, const char *name, int64_t images, int64_t o
         fail_msg("%s: remark '%s'", name, p->remark ? p->remark : "");
 }
 
+/* A, with fmn:1 and pgd:1 at at_a, and another curve; compared where both have all images. */
+typedef struct two {
+    vt_ledger *a, *b;
+    vt_pair p[10];
+    int n;
+    vt_err e;
+} two;
+
+static two open_two(vt_ledger *b) {
+    return (two){.a = curve(0, header("fmn:1", at_a, 2, "pgd:1"), at_a, 2, 0), .b = b};
+}
+
+static void rows_of(two *t, int n) {
+    if (vt_compare(t->p, 10, &t->n, t->a, t->b, false, &t->e) != VT_OK) fail_msg("%s", t->e.text);
+    assert_int_equal(t->n, n);
+}
+
+static void close_two(two *t) {
+    vt_pairs_free(t->p, t->n);
+    vt_ledger_close(t->a), vt_ledger_close(t->b);
+}
+
 static void test_rows(void **state) {
     (void)state;
-    vt_err e = {0};
-    vt_pair p[10] = {0};
-    int n;
-    vt_ledger *a = curve(0, header("fmn:1", at_a, 2, "pgd:1"), at_a, 2, 0);
-    vt_ledger *b = curve(1, header("fmn:1", at_b, 2, "pgd:1"), at_b, 2, 0);
-    if (vt_compare(p, 10, &n, a, b, false, &e) != VT_OK) fail_msg("%s", e.text);
-    assert_int_equal(n, 5);
+    two t = open_two(curve(1, header("fmn:1", at_b, 2, "pgd:1"), at_b, 2, 0));
+    vt_pair *p = t.p;
+    rows_of(&t, 5);
     row_is(&p[0], "clean", 10, 0, 1, 8, 9, NULL);
     /* A: 3 4 5 6 7 9 above 0.12; B: 1 to 9 */
     row_is(&p[1], "0.12", 10, 0, 3, 6, 9, "in A alone");
@@ -96,35 +114,28 @@ static void test_rows(void **state) {
     /* A: 0 0 .05 .1 .15 .15 .2 .3 .4 inf; B: 0 .2 .25 .3 .3 .4 .5 .6 inf inf */
     assert_true(p[4].median_a == 0.15 && p[4].median_b == (0.3 + 0.4) / 2);
     assert_true(fabs(p[4].test.two_sided - 2 * (1 + 7) / 128.0) <= 1e-12); /* 7 signs, 1 against */
-    vt_compare_adjust(p, n, 0.2);
+    vt_compare_adjust(p, t.n, 0.2);
     assert_true(fabs(p[4].adjusted - 5 * 2 * 8 / 128.0) <= 1e-12); /* Holm over all five */
-    vt_pairs_free(p, n);
-    vt_ledger_close(a), vt_ledger_close(b);
+    close_two(&t);
 }
 
 /* Other attacks are said; norms of other minimum-norm attacks are not compared. */
 static void test_other_attacks(void **state) {
     (void)state;
-    vt_err e = {0};
-    vt_pair p[10] = {0};
-    int n;
-    vt_ledger *a = curve(0, header("fmn:1", at_a, 2, "pgd:1"), at_a, 2, 0);
-    vt_ledger *b = curve(1, header("fmn:2", at_a, 2, "pgd:2"), at_a, 2, 0);
-    if (vt_compare(p, 10, &n, a, b, false, &e) != VT_OK) fail_msg("%s", e.text);
-    assert_int_equal(n, 3);
-    row_is(&p[0], "clean", 10, 0, 1, 8, 9, "norms are not compared");
-    row_is(&p[1], "0.12", 10, 0, 3, 6, 9, "not the same in A and B");
-    vt_pairs_free(p, n);
-    vt_ledger_close(a), vt_ledger_close(b);
+    two t = open_two(curve(1, header("fmn:2", at_a, 2, "pgd:2"), at_a, 2, 0));
+    rows_of(&t, 3);
+    row_is(&t.p[0], "clean", 10, 0, 1, 8, 9, "norms are not compared");
+    row_is(&t.p[1], "0.12", 10, 0, 3, 6, 9, "not the same in A and B");
+    close_two(&t);
 }
 
 static void test_refusals(void **state) {
     (void)state;
+    two t = open_two(curve(1, header("fmn:1", at_a, 2, "pgd:1"), at_a, 2, 4));
+    vt_ledger *a = t.a, *b = t.b;
+    vt_pair *p = t.p;
     vt_err e = {0};
-    vt_pair p[10] = {0};
     int n;
-    vt_ledger *a = curve(0, header("fmn:1", at_a, 2, "pgd:1"), at_a, 2, 0);
-    vt_ledger *b = curve(1, header("fmn:1", at_a, 2, "pgd:1"), at_a, 2, 4);
     t_says(vt_compare(p, 10, &n, a, b, false, &e), VT_E_USAGE, &e, "over different images: 10 and 6", "--common");
     vt_pairs_free(p, n);
     assert_int_equal(vt_compare(p, 10, &n, a, b, true, &e), VT_OK);
