@@ -90,14 +90,14 @@ static vt_status pixel_map(vt_oracle *o, const vt_task *t, int where, bool surro
     }
     float value;
     vt_loss ce = vt_oracle_loss(o, VT_LOSS_CE);
+    const vt_classifier *asked = surrogate ? o->surrogate : o->model;
     if (surrogate)
         VT_TRY(vt_oracle_surrogate_gradient(o, t->x, &ce, &value, scratch));
     else
         VT_TRY(vt_oracle_gradient(o, t->x, &ce, NULL, &value, scratch));
-    if (surrogate) tokens = &o->surrogate->tokens;
     memset(map, 0, area * sizeof *map);
     for (size_t i = 0; i < t->n; i++) {
-        double std = tokens->layers ? o->model->std[i / area] : 1;
+        double std = asked->tokens.layers ? asked->std[i / area] : 1;
         map[i % area] += (float)std * fabsf(scratch[i]);
     }
     return VT_OK;

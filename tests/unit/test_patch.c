@@ -187,29 +187,41 @@ static void test_every_attack(void **state) {
 
 /* ---- where ---- */
 
-/* On a linear model of two classes the saliency of a pixel is |w_1 - w_0| times one number. */
+/* On a linear model of two classes the saliency of a pixel is |w_1 - w_0| in normalised units, times one number. */
+static vt_square salient(const planted *p, int grid) {
+    double best = -1;
+    vt_square at = {0, 0};
+    for (int y = 0; y + 3 <= 9; y += grid)
+        for (int x = 0; x + 3 <= 7; x += grid) {
+            double sum = 0;
+            for (int i = 0; i < 27; i++) {
+                size_t k = (size_t)(i / 9 * 63 + (y + i / 3 % 3) * 7 + x + i % 3);
+                sum += p->c.std[i / 9] * fabs(p->w[63 * 3 + k] - p->w[k]);
+            }
+            if (sum > best) best = sum, at = (vt_square){y, x};
+        }
+    return at;
+}
+
+/* The square lies where it is most salient: to the model or, where a surrogate is attacked, to that one, which has a
+ * normalisation of its own. */
 static void test_saliency(void **state) {
     (void)state;
     for (uint64_t k = 0; k < 20; k++) {
-        planted p;
-        assert_true(planted_linear(&p, 2, 9, 7, k));
+        planted p, other;
+        assert_true(planted_linear(&p, 2, 9, 7, k) && planted_linear(&other, 2, 9, 7, 100 + k));
+        for (int c = 0; c < 3; c++) other.c.std[c] = 0.05 + 0.4 * (double)((k + (uint64_t)c) % 3);
         bench b;
         bench_open(&b, &p.c, 9, 7, (vt_patch){.size = 3, .count = 1, .grid = 1 + (int)(k % 2)}, 0, k);
-        double best = -1;
-        vt_square want = {0, 0}, got;
-        for (int y = 0; y + 3 <= 9; y += b.patch.grid)
-            for (int x = 0; x + 3 <= 7; x += b.patch.grid) {
-                double sum = 0;
-                for (int i = 0; i < 27; i++) {
-                    size_t at = (size_t)(i / 9 * 63 + (y + i / 3 % 3) * 7 + x + i % 3);
-                    sum += fabs(p.w[63 * 3 + at] - p.w[at]);
-                }
-                if (sum > best) best = sum, want = (vt_square){y, x};
-            }
-        assert_int_equal(bench_spec(&b, "pgd:steps=1", k, 0), VT_OK);
-        assert_true(changed_at(&b, &got));
-        assert_true(got.y == want.y && got.x == want.x);
-        bench_close(&b), planted_free(&p);
+        b.o.surrogate = &other.c;
+        for (int surrogate = 0; surrogate < 2; surrogate++) {
+            vt_square want = salient(surrogate ? &other : &p, b.patch.grid), got;
+            assert_int_equal(bench_spec(&b, surrogate ? "transfer:steps=1,where=saliency" : "pgd:steps=1", k, 0),
+                             VT_OK);
+            assert_true(changed_at(&b, &got));
+            assert_true(got.y == want.y && got.x == want.x);
+        }
+        bench_close(&b), planted_free(&p), planted_free(&other);
     }
 }
 
