@@ -93,21 +93,26 @@ static void attack_sentence(const vt_table *t, int i, char *buf, size_t size) {
 
 static const char *const fixed[] = {
     "Numbers are percent: mean over seeds; [95 % Wilson interval of the mean share on these images: which images were "
-    "drawn]; "
-    "least to most of the seeds: how training varies.",
+    "drawn]; least to most of the seeds: how training varies.",
     "Bold: better than every other row of its group in the column by an exact paired test on the same images (images "
-    "right in more "
-    "of the "
-    "common seeds; one seed: McNemar's; without a common seed the first of each), Holm's correction within these, "
-    "level 0.05. Training's own variation is "
-    "not in this "
-    "test.",
+    "right in more of the common seeds; one seed: McNemar's; without a common seed the first of each), Holm's "
+    "correction within these, level 0.05. Training's own variation is not in this test.",
 };
 
 static bool shares(const vt_table *t) {
     for (int a = 0; a < t->m->n_attacks; a++)
         if (!t->m->attacks[a].steps) return true;
     return false;
+}
+
+static void verdicts_sentence(const vt_table *t, char *buf, size_t size) {
+    int held = 0, against = 0;
+    for (int i = 0; i < t->n_orderings; i++) {
+        held += t->orderings[i].verdict == VT_CLAIM_HELD;
+        against += t->orderings[i].verdict == VT_CLAIM_NOT;
+    }
+    snprintf(buf, size, "Orderings: of %d tested %d held, %d are the other way round, %d undecided.", t->n_orderings,
+             held, against, t->n_orderings - held - against);
 }
 
 bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
@@ -118,6 +123,8 @@ bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
     i -= t->m->n_attacks;
     if (i < n_fixed) return snprintf(buf, size, "%s", fixed[i]), true;
     i -= n_fixed;
+    if (i == 0 && t->n_orderings) return verdicts_sentence(t, buf, size), true;
+    i -= t->n_orderings != 0;
     if (i < t->m->notes.n) return snprintf(buf, size, "%s", t->m->notes.word[i]), true;
     i -= t->m->notes.n;
     if (i == 0 && *t->version)

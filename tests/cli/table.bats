@@ -70,6 +70,8 @@ cells() { ls "$1/cells"; }
     for f in $FORMS; do [ -s "$WHOLE/$f" ] || fail "$f"; done
     # the checkpoint was trained to the end, the others for eight steps; attacked nobody is ahead
     truth "$WHOLE/tiny.json" '[.cells[] | select(.best) | .row + " " + .attack] == ["File clean"]'
+    truth "$WHOLE/tiny.json" '(.orderings | group_by(.verdict) | map({(.[0].verdict): length}) | add) as $n | (.orderings | length) as $all
+        | .footer | index("Orderings: of \($all) tested \($n.held) held, \($n.not // 0) are the other way round, \($n.undecided) undecided.")'
     truth "$WHOLE/tiny.json" '.evaluations == 12 and .done == 12 and (.cells | length) == 9'
     truth "$WHOLE/tiny.json" '.cells[] | select(.row == "TransFormer" and .attack == "clean")
         | ((.accuracy - ([.seeds[].right] | add) / 80 * 100) | fabs) < 1e-9
