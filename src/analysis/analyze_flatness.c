@@ -142,7 +142,7 @@ static vt_status sharp(job *j, int which, double *logits, vt_err *e) {
     VT_TRY(eigenvalues(&s->relative, &relative, j, NULL, e));
     VT_TRY(vt_hessian_examine(&s->check, h, j->vectors, j->a->seed, e));
     s->there = true, s->gradients = h->gradients;
-    if (h->progress) vt_progress_end(h->progress, "");
+    if (h->progress) vt_progress_end(h->progress, NULL);
     return VT_OK;
 }
 
