@@ -13,13 +13,13 @@
 
 /* H v = |v| (g(theta + t u) - g(theta - t u)) / 2t with u = v / |v|, t = step (1 + |theta|).
  *
- * Truncation: g is analytic (softmax, GELU, LayerNorm), so what is left out is t^2/6 |D^3 g [u, u, u]| = (t/L)^2/6 |H
- * u|, where L is the length over which H changes along u. Rounding: a gradient of size G carries 2^-53 c G (c: a few,
- * from sums over tokens), and theta +- t u is itself rounded by 2^-54 |theta|, which H makes a gradient of: together
- * 2^-53 R / t with R = c G + |H||theta|. Trained ViTs (142,026 and 546,186 parameters, |theta| about 30) have L = 0.009
- * and |H u| = 100 to 700 along the first eigenvector, R = 30 and |H u| = 1 to 5 along random directions: at t = 3e-6
- * truncation is 2e-8 of |H u| along the one, rounding 1e-9 along the other. Fourth order would reach 4e-10 along both
- * for twice the gradients; nobody needs that here. */
+ * Truncation: g is analytic (softmax, GELU, LayerNorm), so what is left out is t^2/6 |D^3 g [u, u, u]|, or (t/L)^2/6
+ * of |H u|, where L is the length over which H changes along u. Rounding: a gradient of size G carries 2^-53 c G (c: a
+ * few, from sums over tokens), and theta +- t u is itself rounded by 2^-54 |theta|, which H makes a gradient of:
+ * together 2^-53 R / t with R = c G + |H||theta|. Trained ViTs (142,026 and 546,186 parameters, |theta| 30 and 50) have
+ * L = 0.009 and |H u| = 100 to 700 along the first eigenvector, R = 30 and |H u| = 1 to 5 along random directions: at
+ * t = 3e-6 truncation is 2e-8 of |H u| along the one, rounding 1e-9 along the other. Fourth order with t = 3e-5 should,
+ * by the same terms, reach 1e-10 along both for twice the gradients; nobody needs that here. */
 #define STEP 1e-7
 
 typedef struct vt_hessian_worker { /* one thread's */

@@ -193,6 +193,7 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
 
 @test "analyze: what the machine's memory cannot hold is said before it starts" {
     good new --set dim=8 depth=1 heads=1 patch=4 image=2048 classes=10 --seed 1 -o huge.safetensors
+    bad 1 "analysis flatness would need" "GiB of memory" -- analyze flatness "$PLAIN" --data "$IMAGES" --images 0:1 --most 100000
     bad 1 "would need" "GiB of memory" "this machine has" -- analyze lipschitz huge.safetensors --data "$D" --attack-at model --delta0 1 --images 0:1
 }
 

@@ -171,7 +171,7 @@ static const struct kind {
 } kinds[] = {
     {"vit", "dot", "", 2},
     {"vit", "dot", "pool=avg qk_norm=1 registers=1", 1},
-    {"vit", "dot", "act=relu", 2}, /* kinks: a few of 500 directions' lines cross one, none of these */
+    {"vit", "dot", "act=relu", 2}, /* kinks, none within a step along these lines */
     {"vit", "l2", "", 1},
     {"vit", "lipnorm", "", 1},
     {"vit", "scsa", "norm=center final_norm=center factor=alpha", 1},
