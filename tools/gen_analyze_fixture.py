@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What PyTorch says of the embedded checkpoint weights/shapes10-plain at the first embedded test image, in double:
 sigma_max of the input-logit Jacobian, and for every block the spectral norm of the attention sublayer's Jacobian
-(power iteration on autograd's products), row entropy, |A| and |A^T A - I|_F. The network is written down here once more,
-from its tensors' names. Run from the root of the repository; writes tests/fixtures/analyze.json.
+(power iteration on autograd's products), row entropy, |A| and |A^T A - I|_F; and at the first four images the mean
+cross-entropy and its Hessian's largest and lowest eigenvalues, by autograd's exact Hessian-vector products, as they are and
+in relative coordinates. The network is written down here once more, from its tensors' names. Run from the root of the repository; writes tests/fixtures/analyze.json.
 Needs python3-torch and python3-numpy; nothing else does."""
 import json
 import struct
@@ -76,6 +77,38 @@ for i, x in enumerate(inputs):
                    "entropy": -(p * p.log()).sum(-1).mean().item(),
                    "norm": torch.linalg.matrix_norm(p, 2).mean().item(),
                    "orthogonality_gap": torch.linalg.matrix_norm(gram).mean().item()})
+
+
+def extremes(product, n):
+    """Power iteration, then the same beside what was found: here the largest, then the lowest."""
+    found = []
+    for _ in range(2):
+        v, last, value = torch.randn(n), 0, 1
+        while abs(value - last) > 1e-13 * abs(value):
+            v = v / v.norm()
+            w = product(v) - sum(a * (u @ v) * u for a, u in found)
+            last, value, v = value, (v @ w).item(), w
+        found.append((value, v / v.norm()))
+    assert found[0][0] > 0 > found[1][0]
+    return [a for a, _ in found]
+
+
+IMAGES = 4
+with open("datasets/shapes10/test_batch.bin", "rb") as f:
+    rows = np.frombuffer(f.read(3073 * IMAGES), dtype=np.uint8).reshape(IMAGES, 3073)
+images = torch.tensor((rows[:, 1:].astype(np.float32) / np.float32(255)).astype(np.float64)).reshape(IMAGES, 1, 3, 32, 32)
+weights = [t.requires_grad_() for t in W.values()]
+loss = F.cross_entropy(torch.stack([network(x) for x in images]), torch.tensor(rows[:, 0].astype(np.int64)))
+gradient = torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, weights, create_graph=True)])
+size = torch.cat([w.detach().abs().reshape(-1) for w in weights])
+
+
+def product(v):
+    return torch.cat([h.reshape(-1) for h in torch.autograd.grad(gradient @ v, weights, retain_graph=True)])
+
+
+hessian = {"loss": loss.item(), "raw": extremes(product, len(size)),
+           "relative": extremes(lambda v: size * product(size * v), len(size))}
 with open("tests/fixtures/analyze.json", "w") as f:
-    json.dump({"sigma_max": torch.linalg.svdvals(jacobian)[0].item(), "layers": layers}, f, indent=1)
+    json.dump({"sigma_max": torch.linalg.svdvals(jacobian)[0].item(), "layers": layers, "hessian": hessian}, f, indent=1)
     f.write("\n")

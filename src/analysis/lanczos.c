@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "core/rand.h"
 #include "core/svd.h"
 
 static double dot(const double *a, const double *b, size_t n) {
@@ -173,6 +172,10 @@ vt_status vt_lanczos_run(vt_lanczos_result *out, const vt_operator *a, const vt_
 
 /* ---- trace ---- */
 
+void vt_random_signs(double *z, size_t n, const vt_rng *key) {
+    for (size_t i = 0; i < n; i++) z[i] = vt_rng_bits(key, i / 32) >> (i % 32) & 1 ? 1 : -1;
+}
+
 vt_status vt_hutchinson_trace(double *trace, double *error, const vt_operator *a, int samples, uint64_t seed,
                               vt_err *e) {
     if (a->n < 1 || samples < 1)
@@ -184,7 +187,7 @@ vt_status vt_hutchinson_trace(double *trace, double *error, const vt_operator *a
     vt_status s = VT_OK;
     for (int k = 0; k < samples && s == VT_OK; k++) {
         key.step = (uint32_t)k;
-        for (size_t i = 0; i < a->n; i++) z[i] = vt_rng_bits(&key, i / 32) >> (i % 32) & 1 ? 1 : -1;
+        vt_random_signs(z, a->n, &key);
         s = a->apply(a->ctx, z, z + a->n, e);
         double x = dot(z, z + a->n, a->n), mean = k ? sum / k : 0;
         squares += k ? (x - mean) * (x - mean) * k / (k + 1) : 0; /* Welford */

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "core/rand.h"
 #include "core/status.h"
 
 typedef struct vt_operator {
@@ -37,6 +38,9 @@ size_t vt_lanczos_bytes(size_t n, const vt_lanczos *p);
  * tells. One start vector sees one direction of a multiple eigenvalue's space; its further copies are found for certain
  * only when the recurrence vanishes and starts again at right angles, as it does when few values are different. */
 vt_status vt_lanczos_run(vt_lanczos_result *out, const vt_operator *a, const vt_lanczos *p, vt_err *e);
+
+/* z [n] of +1 and -1, a function of the key. */
+void vt_random_signs(double *z, size_t n, const vt_rng *key);
 
 /* trace(A) as the mean of z^T A z over `samples` vectors of random signs, and that mean's standard error (NaN for one
  * sample). For a diagonal A both are exact. */

@@ -100,6 +100,43 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
             and ($x.a[$k].orthogonality_gap | near($t.orthogonality_gap; 1e-9)))'
 }
 
+# 1e-7 for the largest: what is left out of a difference of gradients is 2e-8 of it (src/analysis/hessian.c).
+@test "analyze: flatness, and what PyTorch's double backward says of the same Hessian" {
+    good analyze flatness "$PLAIN" --data "$IMAGES" --images 0:4 --k 1 --most 20 --tol 1e-12 --probes 2 --out a
+    says "142026 parameters" "eigenvalue 1" "lowest Ritz value" "asymmetry"
+    [[ $output != *"not smooth"* ]]
+    jq -s '{h: .[0].results.A.clean, t: .[1].hessian}' a/analysis.json "$ROOT/tests/fixtures/analyze.json" >all.json
+    truth all.json 'def near(b; tol): (. / b - 1 | fabs) <= tol; . as $x | (.h.loss | near($x.t.loss; 1e-9))
+        and all("raw", "relative"; . as $k | ($x.h[$k].eigenvalues[0] | near($x.t[$k][0]; 1e-7))
+            and ($x.h[$k].lowest | near($x.t[$k][1]; 1e-7)) and $x.h[$k].products == 20 and $x.h[$k].trace_error > 0)'
+    truth all.json '.h.asymmetry <= 1e-6 and .h.halved <= 1e-6 and .h.gradients == 4 * 2 * (20 + 20 + 2 + 2 + 4)'
+}
+
+@test "analyze: flatness; a change of scale moves raw eigenvalues alone, an attack that moves nothing neither, threads no bit" {
+    good analyze flatness "$PLAIN" --data "$IMAGES" --images 0:2 --k 2 --most 10 --probes 2 --rescale 10 --eps 4/255 --threads 1 --out a
+    good analyze flatness "$PLAIN" --data "$IMAGES" --images 0:2 --k 2 --most 10 --probes 2 --rescale 10 --eps 4/255 --threads 2 --out b
+    says "W_V times 10, W_O over it"
+    [[ $output != *"another function"* ]]
+    cmp a/analysis.json b/analysis.json
+    cmp a/tables.txt b/tables.txt
+    if command -v gnuplot >/dev/null; then grep -q '</svg>' a/flatness.svg && grep -q '</svg>' a/flatness_relative.svg; fi
+    truth a/analysis.json '.results.A | (.logits_moved <= 1e-12) and (.rescaled.raw.eigenvalues[0] > 5 * .clean.raw.eigenvalues[0])
+        and ((.rescaled.relative.eigenvalues[0] / .clean.relative.eigenvalues[0] - 1 | fabs) <= 1e-6)
+        and ((.rescaled.relative.trace / .clean.relative.trace - 1 | fabs) <= 1e-6) and .attacked.loss > 2 * .clean.loss
+        and all(.clean, .attacked, .rescaled; .asymmetry <= 1e-6 and .raw.eigenvalues[0] >= .raw.eigenvalues[1])'
+    good analyze flatness "$PLAIN" --data "$IMAGES" --images 0:1 --k 1 --most 3 --probes 2 --eps 1e-12 --out c
+    truth c/analysis.json '.results.A | .clean == .attacked and .rescaled == null'
+}
+
+@test "analyze: flatness doubts numbers taken across the kinks of ReLU" {
+    good new --set dim=64 depth=4 heads=2 patch=4 image=32 classes=10 --form act=relu --seed 1 -o relu.safetensors
+    good analyze flatness relu.safetensors --data "$IMAGES" --images 0:8 --k 1 --most 12 --probes 2
+    says "clean: the products are not those of one symmetric matrix"
+    good new --set dim=8 depth=1 heads=2 patch=8 image=32 classes=10 --attn lipnorm --seed 1 -o l.safetensors
+    good analyze flatness l.safetensors --data "$IMAGES" --images 0:1 --k 1 --most 4 --probes 2 --rescale 10
+    says "that is another function"
+}
+
 @test "analyze: threads change nothing, and the figures are drawn" {
     local kind
     for kind in lipschitz jacobian affinity attention; do
@@ -132,7 +169,7 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
 
 @test "analyze: what cannot be is refused in one sentence" {
     bad 2 "unknown analysis 'lipshitz'" "did you mean 'lipschitz'?" -- analyze lipshitz "$W"
-    bad 2 "there are: affinity, attention" -- analyze zzzzzzzzz "$W"
+    bad 2 "there are: affinity, attention, flatness" -- analyze zzzzzzzzz "$W"
     bad 2 "--eps" -- analyze affinity "$W" --data "$D"
     bad 2 "--eps" "--delta0" -- analyze lipschitz "$W" --data "$D"
     bad 2 "--data" -- analyze attention "$W"
@@ -141,6 +178,9 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
     bad 2 "has no option 'delta1'" "did you mean 'delta0'?" -- analyze lipschitz "$W" --data "$D" --delta1 1
     bad 2 "name the kind before its options" -- analyze --delta0 1 lipschitz "$W"
     bad 2 "option k is 0, must be between 1 and" -- analyze attention "$W" --data "$D" --k 0
+    bad 2 "--most 3 products cannot tell --k 4 eigenvalues" -- analyze flatness "$W" --data "$D" --images 0:1 --k 4 --most 3
+    bad 2 "option rescale is 0, must be between 0.001 and 1000" -- analyze flatness "$W" --data "$D" --rescale 0
+    bad 2 "--data" -- analyze flatness "$W"
     bad 2 "unexpected operand" -- analyze spectrum "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W" "$W"
     bad 1 "nowhere.safetensors" -- analyze spectrum "$W" nowhere.safetensors
     mkdir there && touch there/analysis.json
@@ -153,12 +193,13 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
 
 @test "analyze: what the machine's memory cannot hold is said before it starts" {
     good new --set dim=8 depth=1 heads=1 patch=4 image=2048 classes=10 --seed 1 -o huge.safetensors
+    bad 1 "analysis flatness would need" "GiB of memory" -- analyze flatness "$PLAIN" --data "$IMAGES" --images 0:1 --most 100000
     bad 1 "would need" "GiB of memory" "this machine has" -- analyze lipschitz huge.safetensors --data "$D" --attack-at model --delta0 1 --images 0:1
 }
 
 @test "analyze: list analyses names every kind with its options" {
     good list analyses
-    says "affinity" "attention" "jacobian" "lipschitz" "orthogonality" "spectrum" "delta0" "ddn_steps" "looks at weights and images"
+    says "affinity" "attention" "flatness" "jacobian" "lipschitz" "orthogonality" "spectrum" "delta0" "ddn_steps" "looks at weights and images"
     vt list nothing
     judge 2 "labs, analyses"
 }
