@@ -42,6 +42,9 @@ typedef struct vt_analyze {
     /* Draws a figure from a gnuplot script (cli/plot.h says of which form); NULL: nobody wants figures. */
     vt_status (*figure)(void *ctx, const char *name, const char *script, vt_err *e);
     void *figure_ctx;
+    /* Keeps a matrix of numbers [rows, cols] as name.npy; NULL: nobody wants it. */
+    vt_status (*array)(void *ctx, const char *name, const double *values, size_t rows, size_t cols, vt_err *e);
+    void *array_ctx;
 } vt_analyze;
 
 /* What a kind wants. */

@@ -118,6 +118,7 @@ static vt_status analyze(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(parse(j, c, e));
     VT_TRY(vt_folder_open(&j->folder, vt_cli_get(c, "out"), "analysis.json", e));
     if (j->folder.draws) j->a.figure = vt_folder_figure, j->a.figure_ctx = &j->folder;
+    if (j->folder.dir) j->a.array = vt_folder_array, j->a.array_ctx = &j->folder;
     tty = isatty(STDERR_FILENO);
     j->progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
     j->a.progress = &j->progress;
@@ -147,7 +148,7 @@ static const vt_arg args[] = {
     {"attack", "SPEC", "the attack, for kinds that attack (default pgd); it is never left early"},
     {"eps", "A/B", "its radius in pixel units: 8/255, 0.5 (l2), 12 (l1)"},
     {"norm", "linf|l2|l1", "threat model (default linf)"},
-    {"out", "DIR", "folder for analysis.json, tables.txt, run.json and, with gnuplot, figures"},
+    {"out", "DIR", "folder for analysis.json, tables.txt, run.json, arrays and, with gnuplot, figures"},
     {"seed", "N", "seed of every random draw (default 0)"},
     {"threads", "N", "threads (default all cores); never changes a result"},
     VT_MODEL_ARGS,
@@ -156,7 +157,7 @@ static const vt_arg args[] = {
 
 const vt_command vt_command_analyze = {
     .name = "analyze",
-    .summary = "figures and diagnostics of checkpoints: Lipschitz constants, attention, spectra",
+    .summary = "figures and diagnostics of checkpoints: Lipschitz constants, attention, features, spectra",
     .operands = "KIND WEIGHTS...",
     .min_operands = 2,
     .max_operands = 1 + VT_ANALYZE_MOST,

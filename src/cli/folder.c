@@ -5,6 +5,7 @@
 #include <string.h>
 #include "cli/plot.h"
 #include "cli/run_json.h"
+#include "io/npy.h"
 
 static ssize_t tee(void *cookie, const char *text, size_t n) {
     vt_folder *f = cookie;
@@ -39,13 +40,33 @@ vt_status vt_folder_open(vt_folder *f, const char *dir, const char *document, vt
     return VT_OK;
 }
 
+static void keep_name(vt_folder *f, const char *file) {
+    if (f->n_files < VT_FOLDER_FILES && (f->files[f->n_files] = strdup(file))) f->n_files++;
+}
+
 vt_status vt_folder_figure(void *ctx, const char *name, const char *script, vt_err *e) {
     vt_folder *f = ctx;
     char path[VT_PATH_MAX], file[100];
     snprintf(file, sizeof file, "%s.svg", name);
     if (!vt_path(path, f->dir, file)) return vt_fail(e, VT_E_IO, "%s: path is too long", f->dir);
     VT_TRY(vt_plot_svg(path, script, e));
-    if (f->n_figures < VT_FOLDER_FIGURES && (f->figures[f->n_figures] = strdup(file))) f->n_figures++;
+    keep_name(f, file);
+    return VT_OK;
+}
+
+vt_status vt_folder_array(void *ctx, const char *name, const double *values, size_t rows, size_t cols, vt_err *e) {
+    vt_folder *f = ctx;
+    char path[VT_PATH_MAX], file[100];
+    snprintf(file, sizeof file, "%s.npy", name);
+    if (!vt_path(path, f->dir, file)) return vt_fail(e, VT_E_IO, "%s: path is too long", f->dir);
+    const vt_tensor t = {.name = name,
+                         .dtype = VT_F64,
+                         .ndim = 2,
+                         .shape = {(int64_t)rows, (int64_t)cols},
+                         .numel = rows * cols,
+                         .data = values};
+    VT_TRY(vt_npy_write(path, &t, e));
+    keep_name(f, file);
     return VT_OK;
 }
 
@@ -67,7 +88,7 @@ vt_status vt_folder_keep(vt_folder *f, const vt_cli *c, const json_t *doc, int t
     VT_TRY(vt_cli_run_json(c, f->dir, threads, seconds, NULL, e));
     VT_TRY(write_document(f, doc, e));
     printf("%s: %s, tables.txt, run.json", f->dir, f->document);
-    for (int i = 0; i < f->n_figures; i++) printf(", %s", f->figures[i]);
+    for (int i = 0; i < f->n_files; i++) printf(", %s", f->files[i]);
     printf("%s\n", f->draws ? "" : " (figures need gnuplot)");
     return VT_OK;
 }
@@ -76,9 +97,9 @@ void vt_folder_close(vt_folder *f, bool done) {
     if (f->out) fclose(f->out);
     if (f->tables.stream) vt_file_abandon(&f->tables);
     if (f->dir && !done) {
-        for (int i = 0; i < f->n_figures; i++) vt_remove_in(f->dir, f->figures[i]);
+        for (int i = 0; i < f->n_files; i++) vt_remove_in(f->dir, f->files[i]);
         vt_remove_in(f->dir, "tables.txt"), vt_remove_in(f->dir, "run.json"), vt_remove_in(f->dir, f->document);
     }
-    for (int i = 0; i < f->n_figures; i++) free(f->figures[i]);
+    for (int i = 0; i < f->n_files; i++) free(f->files[i]);
     *f = (vt_folder){0};
 }

@@ -1,5 +1,5 @@
-/* What a command that prints tables as it goes (lab, analyze) leaves in --out: tables.txt, figures, run.json, and last
- * a document. */
+/* What a command that prints tables as it goes (lab, analyze) leaves in --out: tables.txt, figures, arrays, run.json,
+ * and last a document. */
 #ifndef VT_CLI_FOLDER_H
 #define VT_CLI_FOLDER_H
 
@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "eval/files.h"
 
-enum { VT_FOLDER_FIGURES = 32 };
+enum { VT_FOLDER_FILES = 32 };
 
 typedef struct vt_folder {
     const char *dir;      /* NULL: terminal only */
@@ -16,8 +16,8 @@ typedef struct vt_folder {
     FILE *out;            /* for tables: the terminal as they come, and tables.txt */
     bool draws;           /* gnuplot is there, and a folder for figures */
     vt_file tables;
-    char *figures[VT_FOLDER_FIGURES]; /* names of those drawn */
-    int n_figures;
+    char *files[VT_FOLDER_FILES]; /* names of figures and arrays that are there */
+    int n_files;
 } vt_folder;
 
 /* dir (NULL: none) is made, or must be empty: figures have names of their own, whatever is there is not ours to
@@ -25,6 +25,8 @@ typedef struct vt_folder {
 vt_status vt_folder_open(vt_folder *f, const char *dir, const char *document, vt_err *e);
 /* DIR/name.svg from a gnuplot script; ctx: a vt_folder. */
 vt_status vt_folder_figure(void *ctx, const char *name, const char *script, vt_err *e);
+/* DIR/name.npy, doubles [rows, cols]; ctx: a vt_folder with a folder. */
+vt_status vt_folder_array(void *ctx, const char *name, const double *values, size_t rows, size_t cols, vt_err *e);
 /* Writes what is left to write, the document last: a folder that has it is complete. Does nothing without one. */
 vt_status vt_folder_keep(vt_folder *f, const vt_cli *c, const json_t *doc, int threads, double seconds, vt_err *e);
 /* done false: what a failed run left is removed. Accepts one that was never opened, zeroed. */

@@ -18,6 +18,10 @@ extern void dsyevd_(const char *jobz, const char *uplo, const int *n, double *a,
 extern void dstevd_(const char *jobz, const int *n, double *d, double *e, double *z, const int *ldz, double *work,
                     const int *lwork, int *iwork, const int *liwork, int *info, size_t jobz_len);
 
+/* Cholesky's factors, and a system with them. */
+extern void dposv_(const char *uplo, const int *n, const int *nrhs, double *a, const int *lda, double *b,
+                   const int *ldb, int *info, size_t uplo_len);
+
 /* Row-major A [rows, cols] is LAPACK's A^T [m = cols, n = rows], so A = U S V^T arrives as A^T = V S U^T. */
 typedef struct plan {
     const char *jobz; /* "N": values alone, "S": the vectors of all of them too */
@@ -175,4 +179,15 @@ vt_status vt_eigen_tridiagonal(double *values, double *vectors, const double *di
     if (n > 1) memcpy(p.b, beside, (size_t)(n - 1) * sizeof *beside);
     dstevd_(vectors ? "V" : "N", &p.n, p.d, p.b, p.a, &p.n, p.work, &p.lwork, p.iwork, &p.liwork, &info, 1);
     return close_eigen(&p, block, info, values, vectors, e);
+}
+
+/* ---- symmetric positive definite systems ---- */
+
+vt_status vt_solve_positive(double *x, double *a, int n, vt_err *e) {
+    int info = 0, one = 1;
+    if (n > 0) VT_TRY(check(a, n, n, n, e));
+    if (n > 0) VT_TRY(check(x, 1, n, n, e));
+    if (n > 0) dposv_("U", &n, &one, a, &n, x, &n, &info, 1); /* the row-major lower triangle again */
+    if (n > 0 && info == 0) return VT_OK;
+    return vt_fail(e, VT_E_NUMERIC, "a %d x %d matrix is not positive definite", n, n);
 }

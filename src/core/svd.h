@@ -1,6 +1,6 @@
-/* Singular values and symmetric eigenvalues: the only door to LAPACK. Exact (to rounding: an error of a few units of
- * 2^-53 times the largest one), for measuring; what a training step needs is a power iteration. Allocates its own
- * workspace. */
+/* Singular values, symmetric eigenvalues, positive definite systems: the only door to LAPACK. Exact (to rounding: an
+ * error of a few units of 2^-53 times the largest one), for measuring; what a training step needs is a power iteration.
+ * Allocates its own workspace. */
 #ifndef VT_CORE_SVD_H
 #define VT_CORE_SVD_H
 
@@ -18,5 +18,9 @@ vt_status vt_eigen_symmetric(double *values, double *vectors, const double *a, i
 /* The same for a tridiagonal matrix: diagonal [n], beside [n - 1] (NULL when n is 1). */
 vt_status vt_eigen_tridiagonal(double *values, double *vectors, const double *diagonal, const double *beside, int n,
                                vt_err *e);
+
+/* Solves A x = b for a symmetric positive definite A [n, n] (row-major; its lower triangle counts; overwritten): x [n]
+ * holds b and receives the solution. VT_E_NUMERIC: A is not positive definite. */
+vt_status vt_solve_positive(double *x, double *a, int n, vt_err *e);
 
 #endif

@@ -110,6 +110,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->patches = vt_arena_take(a, b * n * row, sizeof(real));
     st->dpatches = s->mode == VT_GRAD_PARAMS ? vt_arena_take(a, b * n * row, sizeof(real)) : st->patches;
     st->last = vt_arena_take(a, b * d, sizeof(real)), st->normed = vt_arena_take(a, b * d, sizeof(real));
+    s->features = st->normed, s->feature_len = s->feature_stride = c->dim;
     st->dnormed = vt_arena_take(a, b * d, sizeof(real));
     st->mean = vt_arena_take(a, b, sizeof(real)), st->rstd = vt_arena_take(a, b, sizeof(real));
     st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, b * (n + 1) * d, sizeof(real));

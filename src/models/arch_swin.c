@@ -156,6 +156,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->fmean = vt_arena_take(a, rows, sizeof(real)), st->frstd = vt_arena_take(a, rows, sizeof(real));
     st->read = vt_arena_take(a, b * (size_t)last->dim, sizeof(real));
     st->dread = vt_arena_take(a, b * (size_t)last->dim, sizeof(real));
+    s->features = st->read, s->feature_len = s->feature_stride = last->dim;
 }
 
 /* ---- forward ---- */

@@ -94,6 +94,16 @@ static VT_R(vt_block_shape) block_of(const state *st, const vt_config *c, int i,
     return sh;
 }
 
+/* A distilled model's logits see both rows, or one of them alone. */
+static void plan_features(VT_R(vt_session) *s) {
+    const vt_config *c = &s->model->config;
+    const state *st = s->state;
+    int rows = heads_read(c);
+    bool second = rows > 1 && c->dist_head == VT_DIST_DIST, both = rows > 1 && c->dist_head == VT_DIST_MEAN;
+    s->feature_stride = rows * c->dim, s->feature_len = both ? rows * c->dim : c->dim;
+    s->features = st->read && second ? st->read + c->dim : st->read;
+}
+
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -117,6 +127,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->rstd = vt_arena_take(a, of_norm, sizeof(real));
     st->read = c->norm_first ? vt_arena_take(a, rows * d, sizeof(real)) : st->normed;
     st->dread = c->norm_first ? vt_arena_take(a, rows * d, sizeof(real)) : st->dnormed;
+    plan_features(s);
     st->aux = vt_arena_take(a, b * (size_t)c->classes, sizeof(real));
     st->shape = VT_R(vt_block_of)(c);
     VT_R(vt_block_shape) sh = block_of(st, c, 0, s->capacity);

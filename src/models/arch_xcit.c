@@ -128,6 +128,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     for (int k = 0; k < 2; k++) st->rows[k] = vt_arena_take(a, b * d, sizeof(real));
     st->patches = vt_arena_take(a, b * n * d, sizeof(real));
     st->last = vt_arena_take(a, b * d, sizeof(real)), st->normed = vt_arena_take(a, b * d, sizeof(real));
+    s->features = st->normed, s->feature_len = s->feature_stride = c->dim;
     st->mean = vt_arena_take(a, b, sizeof(real)), st->rstd = vt_arena_take(a, b, sizeof(real));
     if (s->mode == VT_GRAD_NONE) return;
     st->dnormed = vt_arena_take(a, b * d, sizeof(real));

@@ -132,13 +132,22 @@ vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int c
     return VT_OK;
 }
 
-size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode) {
-    VT_R(vt_session) s = {.model = m, .capacity = capacity, .mode = mode};
+/* What a session would be; its memory is not there. */
+static size_t measure(VT_R(vt_session) *s) {
     vt_arena a = {0};
-    if (find_parts(&s, NULL) != VT_OK || !(s.state = calloc(1, s.arch->state_size))) return 0;
-    plan(&s, &a);
-    free(s.state);
+    if (find_parts(s, NULL) != VT_OK || !(s->state = calloc(1, s->arch->state_size))) return 0;
+    plan(s, &a);
+    free(s->state);
     return a.used;
+}
+
+size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode) {
+    return measure(&(VT_R(vt_session)){.model = m, .capacity = capacity, .mode = mode});
+}
+
+int VT_R(vt_session_feature_len)(const vt_model *m) {
+    VT_R(vt_session) s = {.model = m, .capacity = 1, .mode = VT_GRAD_NONE};
+    return measure(&s) ? s.feature_len : 0;
 }
 
 void VT_R(vt_session_close)(VT_R(vt_session) *s) {
@@ -184,6 +193,11 @@ const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, 
     s->kept = keep && s->mode != VT_GRAD_NONE;
     s->arch->forward(s, input_forward(s, x, b), b, s->kept);
     return s->logits;
+}
+
+const real *VT_R(vt_session_features)(const VT_R(vt_session) *s, int i, int *len) {
+    *len = s->feature_len;
+    return s->features + (size_t)i * (size_t)s->feature_stride;
 }
 
 void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *dx, real *grad) {

@@ -88,9 +88,13 @@ struct VT_R(vt_session) {
     const VT_R(vt_arch_def) *arch;
     VT_R(vt_attn_spec) attn;
     vt_grad_mode mode;
-    int capacity, batch;            /* images: room for, in the last forward */
-    bool kept;                      /* the last forward saved what backward needs */
-    real *logits;                   /* [capacity, K] */
+    int capacity, batch; /* images: room for, in the last forward */
+    bool kept;           /* the last forward saved what backward needs */
+    real *logits;        /* [capacity, K] */
+    /* What the heads read, behind final norm and pooling: image i's at features + i feature_stride, feature_len numbers
+     * (several heads that count: one behind the other). Set by the architecture's plan, computed by every forward. */
+    const real *features;
+    int feature_len, feature_stride;
     struct VT_R(vt_interp) *resize; /* of a native input, or NULL */
     real *inside, *dinside;         /* [capacity, 3, image, image] what the architecture sees of a native or reversed
                                        input, and its gradient; NULL: the input itself */
@@ -121,7 +125,8 @@ struct VT_R(vt_session) {
 vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
 /* Bytes that a session takes. */
 size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode);
-void VT_R(vt_session_close)(VT_R(vt_session) *s); /* accepts NULL */
+int VT_R(vt_session_feature_len)(const vt_model *m); /* of vt_session_features */
+void VT_R(vt_session_close)(VT_R(vt_session) *s);    /* accepts NULL */
 
 /* x [b,3,h,w] in [0,1], pixel space, h = w = vt_config_input. Returns logits [b,K], valid until the next call. keep =
  * false is cheaper: no backward may follow. */
@@ -132,6 +137,9 @@ static inline const VT_R(vt_attn_pull) *VT_R(vt_session_pull)(const VT_R(vt_sess
 }
 /* Logits of the last forward again. */
 static inline const real *VT_R(vt_session_logits)(const VT_R(vt_session) *s) { return s->logits; }
+/* Features of image i of the last forward, *len numbers, valid until the next call: the logits are the heads' affine
+ * functions of them alone. */
+const real *VT_R(vt_session_features)(const VT_R(vt_session) *s, int i, int *len);
 /* After a kept forward: dx [b,3,h,w] overwritten (NULL: not wanted); grad [params.total] accumulated (NULL: not
  * wanted, and then no weight gradient is computed). May be repeated for other dlogits. dlogits NULL: of the attention
  * loss alone that was asked for since. */

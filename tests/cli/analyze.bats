@@ -84,6 +84,54 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
         and ([.W_Q, .W_O, .FC1, .FC2, .stack, .wide] | all(.gap > 0 and (.loss - .floor - .gap | fabs) < 1e-9)))'
 }
 
+@test "analyze: features of clean and attacked images, in the plane and told apart" {
+    good analyze features "$PLAIN" "$SPEC" --data "$IMAGES" --images 0:20 --eps 8/255 --perplexity 5 --steps 300 --out a
+    says "A-distance" "t-SNE KL" "64 numbers that the head reads, of 40 points"
+    truth a/analysis.json '.results | length == 2 and all(.width == 64 and .points == 40 and (.images | length) == 20
+        and .a_distance.value == 2 * (1 - 2 * .a_distance.error) and (.a_distance.folds | length) == 5
+        and .a_distance.gradient_left <= 1e-10 and .moved_mean > 0.1 and .attacked_accuracy < .clean_accuracy
+        and .tsne.kl > 0 and .tsne.without_perplexity == 0 and (.variance_shares | length) == 10 and .variance_shares == (.variance_shares | sort))'
+    # accuracies are those of the images; the first coordinate holds the first component's share, as the second does its own
+    truth a/analysis.json '.results | all(. as $r | ([.images[] | select(.label == .predicted)] | length) * 5 == .clean_accuracy
+        and ([.images[] | select(.label == .attacked_predicted)] | length) * 5 == .attacked_accuracy
+        and (([0, 1] | map(. as $k | [$r.images[] | .pca[$k], .attacked_pca[$k]] | map(. * .) | add) | .[0] / (.[0] + .[1]))
+            - .variance_shares[0] / .variance_shares[1] | fabs) < 1e-12)'
+    [ "$(stat -c %s a/features_A.npy)" = $((128 + 40 * 64 * 8)) ] && [ -f a/features_B.npy ]
+    if command -v gnuplot >/dev/null; then
+        grep -q 'B: t-SNE of features, A-distance' a/tsne_B.svg && grep -q 'of the variance' a/pca_A.svg
+    fi
+    good analyze features "$PLAIN" "$SPEC" --data "$IMAGES" --images 0:20 --eps 8/255 --perplexity 5 --steps 300 --threads 3 --out b
+    for f in analysis.json tables.txt features_A.npy features_B.npy; do cmp "a/$f" "b/$f"; done
+}
+
+@test "analyze: features of clean images alone, and of an attack that does nothing" {
+    good analyze features "$PLAIN" --data "$IMAGES" --images 0:20 --perplexity 5 --steps 20 --out a
+    truth a/analysis.json '.results.A | .points == 20 and .a_distance == null and .attacked_accuracy == null
+        and (.images | all(has("attacked_tsne") | not))'
+    [ "$(stat -c %s a/features.npy)" = $((128 + 20 * 64 * 8)) ]
+    good analyze features "$PLAIN" --data "$IMAGES" --images 0:20 --perplexity 5 --steps 20 --eps 1e-12 --out b
+    truth b/analysis.json '.results.A | .points == 40 and .a_distance.value == 0 and .a_distance.spread == 0
+        and .moved_mean < 1e-9 and .attacked_accuracy == .clean_accuracy'
+}
+
+@test "analyze: features of architectures that show no attention" {
+    good new swin_tiny_patch2_window4_32 --set dim=8 depth=2 heads=2 patch=4 --form stages=2 --form stage_depth=1,1 \
+        --form stage_heads=2,2 --seed 1 -o s.safetensors
+    good analyze features s.safetensors --data "$IMAGES" --images 0:4 --eps 8/255 --perplexity 2 --steps 10 --folds 2 --out a
+    truth a/analysis.json '.results.A | .width == 16 and .points == 8'
+}
+
+@test "analyze: features are refused where they say nothing" {
+    bad 2 "perplexity 30 needs more than 31 points" "there are 6 (3 images, clean and attacked)" -- \
+        analyze features "$PLAIN" --data "$IMAGES" --images 0:3 --eps 8/255
+    bad 2 "perplexity 5 needs more than 6 points, there are 4 (4 images)" -- \
+        analyze features "$PLAIN" --data "$IMAGES" --images 0:4 --perplexity 5
+    bad 2 "5 folds of 4 images" -- analyze features "$PLAIN" --data "$IMAGES" --images 0:4 --eps 8/255 --perplexity 3
+    bad 2 "option perplexity is 1, must be between 2 and" -- analyze features "$PLAIN" --data "$IMAGES" --perplexity 1
+    bad 2 "has no option 'perplex'" "did you mean 'perplexity'?" -- analyze features "$PLAIN" --data "$IMAGES" --perplex 5
+    bad 2 "--data" -- analyze features "$PLAIN"
+}
+
 # tests/fixtures/analyze.json is PyTorch's, by autograd (tools/gen_analyze_fixture.py). 1e-6 for what is iterated, 1e-9 for
 # the rest: both sides compute in double.
 @test "analyze: what PyTorch says of the same network at the same image" {
@@ -199,7 +247,7 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
 
 @test "analyze: list analyses names every kind with its options" {
     good list analyses
-    says "affinity" "attention" "flatness" "jacobian" "lipschitz" "orthogonality" "spectrum" "delta0" "ddn_steps" "looks at weights and images"
+    says "affinity" "attention" "features" "flatness" "jacobian" "lipschitz" "orthogonality" "spectrum" "delta0" "ddn_steps" "looks at weights and images"
     vt list nothing
     judge 2 "labs, analyses"
 }

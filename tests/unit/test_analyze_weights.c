@@ -87,7 +87,8 @@ static void test_registry(void **state) {
     (void)state;
     int n;
     const vt_analysis_def *const *defs = vt_analysis_defs(&n), *d;
-    static const char *const names[] = {"affinity", "attention", "jacobian", "lipschitz", "orthogonality", "spectrum"};
+    static const char *const names[] = {"affinity",  "attention",     "features", "jacobian",
+                                        "lipschitz", "orthogonality", "spectrum"};
     vt_err e = {0};
     assert_null(defs[n]);
     for (size_t i = 0; i < T_COUNT(names); i++) {

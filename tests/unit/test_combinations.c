@@ -226,6 +226,37 @@ static void test_gradients(void **state) {
     each(check_gradients);
 }
 
+/* ---- features ---- */
+
+/* The head's affine function of what a session calls features is the logits, for every image of a batch. */
+static void check_features(vt_model *m, const char *name) {
+    vt_session_f64 *s;
+    vt_err e = {0};
+    const vt_param *w = vt_model_param(m, "head.weight"), *b = vt_model_param(m, "head.bias");
+    if (!w) w = vt_model_param(m, "head.fc.weight"), b = vt_model_param(m, "head.fc.bias");
+    int len = 0;
+    double *x = malloc(B * PIXELS * sizeof *x);
+    t_normals(x, B * PIXELS, 1, 0.3);
+    if (vt_session_open_f64(&s, m, B, VT_GRAD_NONE, &e) != VT_OK) fail_msg("%s: %s", name, e.text);
+    const double *z = vt_session_forward_f64(s, x, B, false);
+    for (int i = 0; i < B; i++) {
+        const double *f = vt_session_features_f64(s, i, &len);
+        assert_true(len == w->shape[1] && len == vt_session_feature_len_f64(m));
+        for (int k = 0; k < CLASSES; k++) {
+            double sum = (double)m->w[b->offset + (size_t)k];
+            for (int j = 0; j < len; j++) sum += (double)m->w[w->offset + (size_t)(k * len + j)] * f[j];
+            t_le(fabs(sum - z[i * CLASSES + k]), 1e-13 * (1 + fabs(sum)), "%s: logit %d of image %d", name, k, i);
+        }
+        assert_true(t_norm(f, (size_t)len) > 0);
+    }
+    vt_session_close_f64(s), free(x);
+}
+
+static void test_features(void **state) {
+    (void)state;
+    each(check_features);
+}
+
 /* ---- attack, training, files ---- */
 
 static char root[] = "/tmp/vitrine-combinations-XXXXXX";
@@ -415,8 +446,9 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_registry), cmocka_unit_test(test_gradients), cmocka_unit_test(test_attack),
-        cmocka_unit_test(test_training), cmocka_unit_test(test_options),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_registry), cmocka_unit_test(test_gradients), cmocka_unit_test(test_features),
+        cmocka_unit_test(test_attack),   cmocka_unit_test(test_training),  cmocka_unit_test(test_options),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests_name("combinations", tests, setup, teardown);
 }

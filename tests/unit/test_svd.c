@@ -275,6 +275,33 @@ static void test_trained(void **state) {
     vt_model_close(m);
 }
 
+/* ---- positive definite systems ---- */
+
+static void test_positive(void **state) {
+    (void)state;
+    static const int sides[] = {1, 2, 7, 40};
+    vt_err e = {0};
+    for (size_t k = 0; k < T_COUNT(sides); k++) {
+        int n = sides[k];
+        size_t m = (size_t)n;
+        double *b = t_doubles(m * m, 60 + k, 1), *a = t_doubles(m * m, 0, 0), *kept = t_doubles(m * m, 0, 0),
+               *x = t_doubles(m, 70, 1), *right = t_doubles(m, 0, 0);
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++) kept[i * n + j] = (i == j) + t_dot(b + i * n, b + j * n, m) / n;
+        memcpy(right, x, m * sizeof *x);
+        for (int i = 0; i < n; i++) /* what lies above the diagonal nobody reads */
+            for (int j = 0; j < n; j++) a[i * n + j] = j > i ? 1e6 : kept[i * n + j];
+        assert_int_equal(vt_solve_positive(x, a, n, &e), VT_OK);
+        for (int i = 0; i < n; i++) /* eigenvalues are 1 to about 5 */
+            t_le(fabs(t_dot(kept + i * n, x, m) - right[i]), 1e-13 * n, "row %d of %d", i, n);
+        t_release("positive");
+    }
+    double a[4] = {1, 2, 2, 1}, x[2] = {1, 1}; /* eigenvalues 3 and -1 */
+    t_says(vt_solve_positive(x, a, 2, &e), VT_E_NUMERIC, &e, "2 x 2", "not positive definite");
+    a[0] = NAN;
+    t_says(vt_solve_positive(x, a, 2, &e), VT_E_NUMERIC, &e, "nan", "must be finite");
+}
+
 int main(void) {
     vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
@@ -286,6 +313,7 @@ int main(void) {
         cmocka_unit_test(test_splits),
         cmocka_unit_test(test_nan_weight),
         cmocka_unit_test(test_trained),
+        cmocka_unit_test_teardown(test_positive, t_drop),
     };
     return cmocka_run_group_tests_name("svd", tests, NULL, NULL);
 }

@@ -1,0 +1,37 @@
+/* The A-distance of two clouds of features (Ben-David et al. 2007, 2010): 2 (1 - 2 err), err the error of a linear
+ * classifier told to tell them apart, on points that it was not trained on. 0: it cannot (less, by chance or worse:
+ * below 0, to -2); 2: it always can. */
+#ifndef VT_ANALYSIS_ADISTANCE_H
+#define VT_ANALYSIS_ADISTANCE_H
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "core/status.h"
+
+enum { VT_ADISTANCE_FOLDS = 100 };
+
+typedef struct vt_adistance {
+    int folds; /* 2 to VT_ADISTANCE_FOLDS, and no more than pairs */
+    double lambda;
+    uint64_t seed; /* decides which pair is in which fold */
+    int threads;
+    const volatile sig_atomic_t *interrupt; /* or NULL */
+} vt_adistance;
+
+typedef struct vt_adistance_result {
+    double value;                       /* of all points, each tested once */
+    double spread;                      /* standard deviation over folds */
+    double of_fold[VT_ADISTANCE_FOLDS]; /* of its own test points */
+    double gradient;                    /* the largest that a fit left */
+    size_t wrong;                       /* of 2 n */
+} vt_adistance_result;
+
+size_t vt_adistance_bytes(size_t n, size_t d, int threads);
+/* x [2 n, d]: n points of one cloud, then n of the other; x_i and x_{n+i} are always in the same fold. Logistic
+ * regression (analysis/logistic) on features standardised by the training folds; one that does not vary there counts
+ * nothing. */
+vt_status vt_adistance_run(vt_adistance_result *r, const double *x, size_t n, size_t d, const vt_adistance *o,
+                           vt_err *e);
+
+#endif

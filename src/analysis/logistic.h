@@ -1,0 +1,28 @@
+/* Logistic regression with a quadratic penalty, to the end: the objective is strictly convex, so its one minimum is the
+ * answer, by whatever way. Newton's method with LAPACK's Cholesky. */
+#ifndef VT_ANALYSIS_LOGISTIC_H
+#define VT_ANALYSIS_LOGISTIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "core/status.h"
+
+/* The largest partial derivative that is called zero. */
+#define VT_LOGISTIC_TOL 1e-10
+
+/* Rows x [n, m], the last column 1 throughout: its weight is the bias, which is not penalised. */
+typedef struct vt_logistic {
+    const double *x;
+    const bool *yes; /* [n]; both answers must occur */
+    size_t n, m;
+    double lambda; /* > 0 */
+} vt_logistic;
+
+size_t vt_logistic_bytes(size_t n, size_t m);
+/* w [m] minimises mean_i log(1 + exp(-+ x_i w)) + lambda/2 sum_{k < m - 1} w_k^2, minus for yes. *gradient: what is
+ * left of it, at most VT_LOGISTIC_TOL. */
+vt_status vt_logistic_fit(double *w, double *gradient, const vt_logistic *l, vt_err *e);
+/* The objective at w and, where wanted, its gradient [m]. f [n]: scratch. */
+double vt_logistic_objective(double *gradient, double *f, const vt_logistic *l, const double *w);
+
+#endif
