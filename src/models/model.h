@@ -72,7 +72,9 @@ typedef struct vt_overrides {
  * NaN and Inf are refused. Pages of the file are given back as they are read: the peak is the weights themselves. */
 vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* Before many float32 computations: keeps a transposed copy of every matrix, as much memory again, for forward products
- * that take 14 % less time. Without it everything works too. Not while sessions of the model are computing. */
+ * that take 14 % less time. Without it everything works too; the last bits of logits may be others, as some kernels (of
+ * OpenBLAS for Cooperlake, for one) add small products up in another order then. Not while sessions of the model are
+ * computing. */
 vt_status vt_model_prepare(vt_model *m, vt_err *e);
 /* The same checks and description without keeping weights (w and wt are NULL): for vitrine info. */
 vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
