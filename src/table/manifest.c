@@ -231,6 +231,13 @@ static vt_status named(const vt_manifest *m, int which, const char *name, const 
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+int vt_manifest_row_width(const vt_manifest *m) {
+    int width = 26;
+    for (int r = 0; r < m->n_rows; r++)
+        if ((int)strlen(m->rows[r].name) > width) width = (int)strlen(m->rows[r].name);
+    return width;
+}
+
 vt_status vt_manifest_row_named(const vt_manifest *m, const char *name, const char *where, int *row, vt_err *e) {
     return named(m, 2, name, where, row, e);
 }

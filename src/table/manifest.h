@@ -64,6 +64,8 @@ vt_status vt_manifest_open(vt_manifest **out, const char *path, vt_err *e);
 vt_status vt_manifest_parse(vt_manifest **out, const char *text, size_t n, const char *path, vt_err *e);
 void vt_manifest_close(vt_manifest *m); /* accepts NULL */
 
+/* Bytes of the longest row name, 26 at least: the width of a column. */
+int vt_manifest_row_width(const vt_manifest *m);
 /* Index of a row; VT_E_USAGE with the nearest name. where: "--only". */
 vt_status vt_manifest_row_named(const vt_manifest *m, const char *name, const char *where, int *row, vt_err *e);
 /* Does the row have a cell there? */

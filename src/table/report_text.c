@@ -12,7 +12,7 @@ static void seeds_text(const vt_table_cell *c, char *buf, size_t size) {
 
 /* ---- terminal ---- */
 
-static void term_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, const char *row,
+static void term_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, int width, const char *row,
                       const vt_table_cell *c) {
     char ours[40], mean[32], interval[40] = "", seeds[60], published[90] = "", marks[40], difference[32] = "", num[32];
     snprintf(ours, sizeof ours, "%s%s", vt_table_number(c->mean, mean), c->best ? " *" : "  ");
@@ -24,7 +24,7 @@ static void term_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, c
         snprintf(published, sizeof published, "%s%s%s%s", num, *marks ? " [" : "", marks, *marks ? "]" : "");
         if (c->done) snprintf(difference, sizeof difference, "%+.2f", c->difference);
     }
-    fprintf(f, "  %-26.26s %10s %-17s %-18s %12s %8s\n", row, ours, interval, seeds, published, difference);
+    fprintf(f, "  %-*s %10s %-17s %-18s %12s %8s\n", width, row, ours, interval, seeds, published, difference);
 }
 
 static void term_orderings(FILE *f, const vt_table *t) {
@@ -40,16 +40,17 @@ static void term_orderings(FILE *f, const vt_table *t) {
 void vt_table_term(FILE *f, const vt_table *t, const vt_table_notes *notes) {
     char text[700];
     const vt_manifest *m = t->m;
+    int width = vt_manifest_row_width(m);
     fprintf(f, "%s\n", m->title ? m->title : m->name);
     for (int d = 0; d < m->n_data; d++)
         for (int a = 0; a < m->n_attacks; a++) {
             if (!vt_table_column(t, d, a)) continue;
             snprintf(text, sizeof text, "%s, %s", m->data[d].name, m->attacks[a].name);
-            fprintf(f, "\n%-28.60s %10s %-17s %-18s %12s %8s\n", text, "ours    ",
+            fprintf(f, "\n%-*s %10s %-17s %-18s %12s %8s\n", width + 2, text, "ours    ",
                     m->attacks[a].steps ? "quartiles" : "95 % interval", "seeds", "published", "diff");
             for (int r = 0; r < m->n_rows; r++) {
                 const vt_table_cell *c = vt_table_at(t, r, d, a);
-                if (c->wanted) term_cell(f, t, notes, m->rows[r].name, c);
+                if (c->wanted) term_cell(f, t, notes, width, m->rows[r].name, c);
             }
         }
     term_orderings(f, t);
