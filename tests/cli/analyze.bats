@@ -217,7 +217,7 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
 
 @test "analyze: what cannot be is refused in one sentence" {
     bad 2 "unknown analysis 'lipshitz'" "did you mean 'lipschitz'?" -- analyze lipshitz "$W"
-    bad 2 "there are: affinity, attention, flatness" -- analyze zzzzzzzzz "$W"
+    bad 2 "there are: affinity, attention, features, flatness" -- analyze zzzzzzzzz "$W"
     bad 2 "--eps" -- analyze affinity "$W" --data "$D"
     bad 2 "--eps" "--delta0" -- analyze lipschitz "$W" --data "$D"
     bad 2 "--data" -- analyze attention "$W"
