@@ -245,9 +245,12 @@ vt_status vt_plan_make(vt_plan *p, const vt_manifest *m, const vt_plan_ask *ask,
     for (int r = 0; r < m->n_rows && !ask->n_only; r++) rows[r] = true;
     VT_TRY(check_eps(m, e));
     VT_TRY(open_all(p, ask, e));
-    for (int r = 0; r < m->n_rows; r++)
-        for (int d = 0; d < m->n_data; d++)
-            for (int s = 0; s < m->rows[r].n_seeds; s++) VT_TRY(add_model(p, r, d, m->rows[r].seeds[s], e));
+    for (int s = 0, more = 1; more; s++) { /* every row's first seed, then their second: rounds, for what is timed */
+        more = 0;
+        for (int r = 0; r < m->n_rows; r++)
+            for (int d = 0; d < m->n_data && s < m->rows[r].n_seeds; d++, more = 1)
+                VT_TRY(add_model(p, r, d, m->rows[r].seeds[s], e));
+    }
     choose(p, ask, rows);
     return look(p, e);
 }

@@ -82,8 +82,9 @@ static void attack_sentence(const vt_table *t, int i, char *buf, size_t size) {
     const vt_manifest_attack *a = &t->m->attacks[i];
     if (a->steps)
         snprintf(buf, size,
-                 "%s: median time of %lld training steps after the first %d, relative to the first row of the group "
-                 "[quartiles]; of this machine and moment, another run gives other numbers",
+                 "%s: median time of %lld training steps after the first %d, relative to the first row of the group in "
+                 "the same round, one round a seed: median over rounds, [quartiles of the steps], least to most of the "
+                 "rounds; of this machine and moment, another run gives other numbers",
                  a->name, (long long)a->steps, VT_TIME_FIRST);
     else if (!a->spec)
         snprintf(buf, size, "%s: accuracy without an attack", a->name);

@@ -66,29 +66,55 @@ static bool same_group(const vt_manifest *m, int a, int b) {
     return x && y ? !strcmp(x, y) : x == y;
 }
 
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Quartile q of a row's times as a factor of the first row's median, round by round, in order; returns how many. */
+static int factors(double *f, const vt_table_cell *c, const vt_table_cell *by, int q) {
+    int n = 0;
+    for (int s = 0; s < c->seeds && s < by->seeds; s++)
+        if (!isnan(c->seconds[s][q] / by->seconds[s][1])) f[n++] = c->seconds[s][q] / by->seconds[s][1];
+    qsort(f, (size_t)n, sizeof *f, ascending);
+    return n;
+}
+
+static double middle(const double *f, int n) { return (f[(n - 1) / 2] + f[n / 2]) / 2; }
+
 /* Times as factors of those of the group's first row. */
-static void relative(vt_table *t, int data, int attack) {
+static vt_status relative(vt_table *t, int data, int attack, vt_err *e) {
     for (int r = 0; r < t->m->n_rows; r++) {
         vt_table_cell *c = vt_table_at(t, r, data, attack);
         int first = 0;
         while (first < r && !(same_group(t->m, first, r) && vt_table_at(t, first, data, attack)->wanted)) first++;
         const vt_table_cell *by = vt_table_at(t, first, data, attack);
         if (!c->done || !by->done) continue;
-        c->mean = c->seconds[1] / by->seconds[1];
-        c->low = c->seconds[0] / by->seconds[1], c->high = c->seconds[2] / by->seconds[1];
+        double *f = calloc((size_t)c->seeds, sizeof *f);
+        if (!f) return no_memory(t, e);
+        int n = factors(f, c, by, 1);
+        if (n) c->mean = middle(f, n), c->least = f[0], c->most = f[n - 1];
+        if (n) c->low = middle(f, factors(f, c, by, 0)), c->high = middle(f, factors(f, c, by, 2));
+        free(f);
         if (c->published >= 0) c->difference = c->mean - t->published->cells[c->published].value;
     }
+    return VT_OK;
 }
 
-/* One seed is timed: what is drawn changes no time. */
-static vt_status read_times(vt_table *t, const vt_plan_cell *of, vt_table_cell *c, vt_err *e) {
-    c->timed = of->timed, c->seeds = 1;
+/* A round of timings for each seed: what is drawn changes no time, what else the machine does may. */
+static vt_status read_times(vt_table *t, int row, int data, int attack, vt_table_cell *c, vt_err *e) {
+    c->timed = t->m->attacks[attack].steps;
     c->mean = c->low = c->high = c->least = c->most = NAN;
-    t->wanted++;
-    if (of->state != VT_CELL_DONE) return VT_OK;
-    VT_TRY(vt_times_read(t->plan, of, c->seconds, e));
-    c->total = c->timed, c->done = 1;
-    t->done++;
+    c->seconds = calloc((size_t)c->seeds, sizeof *c->seconds);
+    if (!c->seconds) return no_memory(t, e);
+    for (int s = 0; s < c->seeds; s++) {
+        const vt_plan_cell *of = vt_plan_find(t->plan, row, data, attack, t->m->rows[row].seeds[s]);
+        for (int q = 0; q < 3; q++) c->seconds[s][q] = NAN;
+        t->wanted++;
+        if (of->state != VT_CELL_DONE) continue;
+        VT_TRY(vt_times_read(t->plan, of, c->seconds[s], e));
+        c->total = c->timed, c->done++, t->done++;
+    }
     return VT_OK;
 }
 
@@ -118,7 +144,7 @@ static vt_status fill(vt_table *t, int row, int data, int attack, vt_err *e) {
     c->right = calloc((size_t)c->seeds, sizeof *c->right);
     if (!c->right) return no_memory(t, e);
     if (t->published) c->published = vt_table_published(t->published, t->m, row, data, attack);
-    if (t->m->attacks[attack].steps) return read_times(t, vt_plan_find(t->plan, row, data, attack, r->seeds[0]), c, e);
+    if (t->m->attacks[attack].steps) return read_times(t, row, data, attack, c, e);
     for (int s = 0; s < r->n_seeds; s++) {
         const vt_plan_cell *of = vt_plan_find(t->plan, row, data, attack, r->seeds[s]);
         t->wanted++;
@@ -315,7 +341,7 @@ vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e) {
     for (int d = 0; d < m->n_data; d++)
         for (int a = 0; a < m->n_attacks; a++) {
             if (m->attacks[a].steps) { /* factors: no images to test on */
-                relative(t, d, a);
+                VT_TRY(relative(t, d, a, e));
                 continue;
             }
             VT_TRY(mark_best(t, d, a, e));
@@ -329,7 +355,7 @@ void vt_table_free(vt_table *t) {
     size_t n = t->cells ? (size_t)t->m->n_rows * (size_t)t->m->n_data * (size_t)t->m->n_attacks : 0;
     for (size_t i = 0; i < n; i++) {
         for (int s = 0; t->cells[i].right && s < t->cells[i].seeds; s++) free(t->cells[i].right[s]);
-        free(t->cells[i].right);
+        free(t->cells[i].right), free(t->cells[i].seconds);
     }
     free(t->cells), free(t->orderings);
     vt_oddities_free(&t->odd);

@@ -15,9 +15,11 @@ typedef struct vt_table_cell {
     double least, most; /* over the seeds: how training varies */
     int published;      /* index in the published file, -1: none */
     double difference;  /* mean - published; NAN */
-    int64_t timed;     /* steps: mean is a factor (of median times, to the group's first row), low and high quartiles */
-    double seconds[3]; /* of a timed step: first quartile, median, third */
-    bool best;         /* significantly better than every other row of its column */
+    /* steps, if times are meant: mean is the median over rounds, one a seed, of a factor (of median times, to the same
+     * round of the group's first row), low and high that of the steps' quartiles, least and most are of the rounds */
+    int64_t timed;
+    double (*seconds)[3]; /* [seeds] of a timed step: first quartile, median, third; NaN: not there */
+    bool best;            /* significantly better than every other row of its column */
     /* [seeds] by seed: right under the attack, one byte an image; NULL: not there */
     uint8_t **right;
 } vt_table_cell;

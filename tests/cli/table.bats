@@ -257,6 +257,27 @@ cells() { ls "$1/cells"; }
     bad 2 "row Fixed is a checkpoint, which has no training steps" -- table t.yaml --out n
 }
 
+@test "times: the median over rounds of what a row takes beside the first row in the same round" {
+    local c seed rounds
+    place
+    sed -i 's/^  PGD-20:.*/  time: {steps: 3}/; /AutoAttack:/d; /clean:/d; /File/d; s/lambda=1e-3]/&, seeds: [0, 1, 2]/; s/seeds: \[0, 1]/seeds: [0, 1, 2]/' t.yaml
+    good table t.yaml --out o
+    # the seconds of TransFormer's and SpecFormer's steps, seed by seed, are put in their logs
+    for c in o/cells/*; do
+        seed=$(jq -r .recipe "$c/cell.json" | sed -n 's/^seed: //p')
+        rounds=(1 2 4)
+        [[ $(jq -r .recipe "$c/cell.json") != *"lambda: 0.001"* ]] || rounds=(3 1 8)
+        jq -c --argjson s "${rounds[seed]}" 'if .step then .seconds = $s * (1 + (.step - 4) / 10) else . end' "$c/run/log.jsonl" >log
+        mv log "$c/run/log.jsonl"
+    done
+    good table t.yaml --out o
+    # factors 3, 0.5, 2 of the steps in the middle; the others take a tenth less and more
+    awk -F, '$1 == "SpecFormer" {print $6, $7, $8, $9, $10}' o/tiny.csv >said
+    [ "$(cat said)" = "2.0000 1.8000 2.0000 0.5000 3.0000" ] || fail "$(cat said)"
+    awk -F, '$1 == "TransFormer" {print $6, $7, $8, $9, $10}' o/tiny.csv >said
+    [ "$(cat said)" = "1.0000 0.9000 1.0000 1.0000 1.0000" ] || fail "$(cat said)"
+}
+
 @test "published numbers with their footnotes" {
     cd "$ROOT"
     good table --published recipes/published/specformer_tables.csv --claims recipes/published/specformer_claims.csv
