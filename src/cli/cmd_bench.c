@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/progress.h"
 #include "core/rand.h"
+#include "core/sort.h"
 #include "core/threads.h"
 #include "models/session.h"
 
@@ -121,16 +122,6 @@ static vt_status measure(bench *b, work what, double *rate, vt_err *e) {
     return VT_OK;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v) {
-    qsort(v, ROUNDS, sizeof *v, ascending);
-    return v[ROUNDS / 2];
-}
-
 /* Rounds interleave everything, so that a machine that slows down slows all of it. The ceiling of a round is the faster
  * of the two libraries at a large square product. */
 static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
@@ -152,7 +143,7 @@ static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
            vt_cpu_isa(), ROUNDS, b->seconds);
     printf("%-15s %12s %12s %12s %10s\n", "", "images/s", "GFLOP/image", "GFLOP/s", "% ceiling");
     for (int w = 0; w < b->works; w++) {
-        double r = median(rate[w]), s = median(share[w]);
+        double r = vt_median(rate[w], ROUNDS), s = vt_median(share[w], ROUNDS);
         if (w < FORWARD)
             printf("%-15s %12s %12s %12.1f %10.1f\n", names[w], "", "", r * flop[w] * 1e-9, 100 * s);
         else

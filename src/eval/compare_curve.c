@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "eval/compare.h"
+#include "core/sort.h"
 #include "eval/curve.h"
 
 typedef struct two {
@@ -87,17 +88,6 @@ static void name_radius(vt_pair *row, const two *t, double eps) {
                                                      : NULL;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Of n > 0 values, which are sorted. */
-static double median(double *d, size_t n) {
-    qsort(d, n, sizeof *d, ascending);
-    return n % 2 ? d[n / 2] : (d[n / 2 - 1] + d[n / 2]) / 2;
-}
-
 /* By the minimum-norm attacks alone: what attacks of a chosen eps found says nothing below that eps. */
 static vt_status norms_row(vt_pair *row, const two *t, vt_err *e) {
     double *a = malloc((t->a.n + 1) * sizeof *a), *b = malloc((t->a.n + 1) * sizeof *b);
@@ -114,7 +104,7 @@ static vt_status norms_row(vt_pair *row, const two *t, vt_err *e) {
     row->test = vt_mcnemar_exact(row->only_a, row->only_b); /* the sign test: ties say nothing */
     vt_paired_interval(row->only_a, row->only_b, row->images, VT_Z_TWO_SIDED, &row->low, &row->high);
     bool good = a && b;
-    if (good && n) row->median_a = median(a, n), row->median_b = median(b, n);
+    if (good && n) row->median_a = vt_median(a, n), row->median_b = vt_median(b, n);
     free(a), free(b);
     return good ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory to compare %zu norms", t->a.n);
 }

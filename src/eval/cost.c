@@ -4,15 +4,11 @@
 #include <stdlib.h>
 #include "core/mem.h"
 #include "core/progress.h"
+#include "core/sort.h"
 #include "models/classifier.h"
 
 enum { PAIRS_MOST = 201, PAIRS_LEAST = 3 };
 #define SECONDS 0.3
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* A forward alone, then a gradient, which is a forward and a backward. */
 static double pair(const vt_classifier *c, const float *x, float *z, float *dx, const float *target) {
@@ -40,8 +36,7 @@ double vt_measure_gradient_cost(const vt_model *m) {
     began = vt_now();
     while (ready && n < PAIRS_MOST && (n < PAIRS_LEAST || vt_now() - began < SECONDS))
         ratios[n++] = pair(&c, x, z, dx, target);
-    qsort(ratios, (size_t)n, sizeof *ratios, ascending);
     free(x), free(dx), free(z), free(target);
     vt_classifier_close(&c);
-    return n ? ratios[n / 2] : NAN;
+    return vt_median(ratios, (size_t)n);
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/sort.h"
 #include "eval/files.h"
 #include "eval/metrics.h"
 #include "eval/summary.h"
@@ -94,20 +95,12 @@ int64_t vt_curve_unconfirmed(const vt_curve *c, double eps) {
     return n;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double vt_curve_median(const vt_curve *c, int k) {
-    double *d = malloc((c->n + 1) * sizeof *d), median = NAN;
+    double *d = malloc((c->n + 1) * sizeof *d);
     size_t n = 0;
     for (size_t i = 0; d && i < c->n; i++)
         if (c->images[i].right) d[n++] = c->norms[i * (size_t)c->n_entries + (size_t)k];
-    if (n) {
-        qsort(d, n, sizeof *d, ascending);
-        median = n % 2 ? d[n / 2] : (d[n / 2 - 1] + d[n / 2]) / 2;
-    }
+    double median = vt_median(d, n);
     free(d);
     return median;
 }
@@ -134,7 +127,7 @@ static vt_status make_points(vt_curve *c, vt_err *e) {
             if (isfinite(c->images[i].distance)) eps[n++] = c->images[i].distance;
         for (int k = 0; k < c->n_entries; k++)
             if (isfinite(c->entries[k].eps)) eps[n++] = c->entries[k].eps;
-        qsort(eps, n, sizeof *eps, ascending);
+        vt_sort(eps, n);
         for (size_t i = 0; i < n; i++) {
             if (i && eps[i] == eps[i - 1]) continue;
             int64_t before = c->n_points ? c->points[c->n_points - 1].robust : (int64_t)c->n;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/sort.h"
 #include "eval/board.h"
 #include "eval/curve.h"
 #include "eval/files.h"
@@ -89,11 +90,6 @@ void vt_summary_free(vt_summary *s) {
     memset(s, 0, sizeof *s);
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* "A:B" for runs of ascending indices, cut with "..." when there are too many. */
 static void ranges(char *out, size_t size, const int32_t *images, size_t n) {
     size_t used = 0;
@@ -135,12 +131,6 @@ static vt_status allocate(vt_summary *s, const vt_board *b, vt_err *e) {
     return VT_OK;
 }
 
-static double median(double *v, size_t n) {
-    if (!n) return NAN;
-    qsort(v, n, sizeof *v, by_value);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 static void medians(vt_entry_summary *en, const vt_ledger *l, int entry, double *scratch) {
     static const size_t from[] = {offsetof(vt_record, linf), offsetof(vt_record, l2), offsetof(vt_record, l1)};
     double *const to[] = {&en->median_linf, &en->median_l2, &en->median_l1};
@@ -149,7 +139,7 @@ static void medians(vt_entry_summary *en, const vt_ledger *l, int entry, double 
         for (size_t i = 0; i < l->count; i++)
             if (l->records[i].entry == entry && l->records[i].status == VT_RECORD_BROKEN)
                 scratch[n++] = *(const double *)((const char *)&l->records[i] + from[which]);
-        *to[which] = median(scratch, n);
+        *to[which] = vt_median(scratch, n);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/sort.h"
 #include "eval/board.h"
 #include "eval/files.h"
 #include "eval/summary.h"
@@ -66,21 +67,14 @@ static bool same_group(const vt_manifest *m, int a, int b) {
     return x && y ? !strcmp(x, y) : x == y;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Quartile q of a row's times as a factor of the first row's median, round by round, in order; returns how many. */
 static int factors(double *f, const vt_table_cell *c, const vt_table_cell *by, int q) {
     int n = 0;
     for (int s = 0; s < c->seeds && s < by->seeds; s++)
         if (!isnan(c->seconds[s][q] / by->seconds[s][1])) f[n++] = c->seconds[s][q] / by->seconds[s][1];
-    qsort(f, (size_t)n, sizeof *f, ascending);
+    vt_sort(f, (size_t)n);
     return n;
 }
-
-static double middle(const double *f, int n) { return (f[(n - 1) / 2] + f[n / 2]) / 2; }
 
 /* Times as factors of those of the group's first row. */
 static vt_status relative(vt_table *t, int data, int attack, vt_err *e) {
@@ -93,8 +87,9 @@ static vt_status relative(vt_table *t, int data, int attack, vt_err *e) {
         double *f = calloc((size_t)c->seeds, sizeof *f);
         if (!f) return no_memory(t, e);
         int n = factors(f, c, by, 1);
-        if (n) c->mean = middle(f, n), c->least = f[0], c->most = f[n - 1];
-        if (n) c->low = middle(f, factors(f, c, by, 0)), c->high = middle(f, factors(f, c, by, 2));
+        if (n) c->mean = vt_median(f, (size_t)n), c->least = f[0], c->most = f[n - 1];
+        if (n)
+            c->low = vt_median(f, (size_t)factors(f, c, by, 0)), c->high = vt_median(f, (size_t)factors(f, c, by, 2));
         free(f);
         if (c->published >= 0) c->difference = c->mean - t->published->cells[c->published].value;
     }

@@ -2,12 +2,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include "core/sort.h"
 #include "eval/files.h"
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartiles[3], vt_err *e) {
     char log[VT_PATH_MAX], line[2000];
@@ -23,7 +19,7 @@ vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartile
         json_decref(o);
     }
     if (f) fclose(f);
-    qsort(s, (size_t)n, sizeof *s, ascending);
+    vt_sort(s, (size_t)n);
     for (int q = 0; q < 3 && n == c->timed; q++) quartiles[q] = s[(n - 1) * (q + 1) / 4];
     free(s);
     if (n == c->timed) return VT_OK;
