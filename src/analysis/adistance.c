@@ -6,6 +6,7 @@
 #include <string.h>
 #include "analysis/logistic.h"
 #include "core/mem.h"
+#include "core/progress.h"
 #include "core/rand.h"
 #include "core/threads.h"
 
@@ -118,8 +119,7 @@ static vt_status one_fold(void *ctx, int thread, size_t item, vt_err *e) {
     gear g;
     vt_arena a = {0};
     (void)thread;
-    if (j->o->interrupt && *j->o->interrupt)
-        return vt_fail(e, VT_INTERRUPTED, "interrupted; an analysis keeps nothing half done");
+    VT_TRY(vt_alive(j->o->interrupt, "an analysis", e));
     carve(&g, &a, j->n, j->d);
     a = (vt_arena){.base = vt_alloc(a.used), .size = a.used};
     if (!a.base) return vt_fail(e, VT_E_MEMORY, "no memory for a fold of %zu x %zu features", 2 * j->n, j->d);

@@ -343,7 +343,7 @@ static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params
     const params *p = params_;
     size_t n = points_of(a), d = (size_t)vt_session_feature_len_f64(s->model), x;
     int threads = a->threads < p->folds ? a->threads : p->folds;
-    size_t most = vt_tsne_bytes(n), pca = vt_pca_bytes(n, d), folds = vt_adistance_bytes(a->n_images, d, threads);
+    size_t most = vt_tsne_bytes(n), pca = vt_pca_bytes(d), folds = vt_adistance_bytes(a->n_images, d, threads);
     if (pca > most) most = pca;
     if (a->attack && folds > most) most = folds;
     if (!vt_mul(n, d * sizeof(double), &x) || !vt_add(x, most, &most)) return SIZE_MAX;

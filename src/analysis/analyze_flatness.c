@@ -112,7 +112,7 @@ static vt_status collect(void *ctx, vt_bench *b, size_t i, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status eigenvalues(spectrum *out, const vt_operator *a, const job *j, double *vectors, vt_err *e) {
+static vt_status eigenvalues(spectrum *out, const vt_symmetric *a, const job *j, double *vectors, vt_err *e) {
     const vt_lanczos l = plan(j->p, j->a->seed);
     vt_lanczos_result got = {.values = out->values, .residuals = out->residuals, .vectors = vectors};
     VT_TRY(vt_lanczos_run(&got, a, &l, e));
@@ -129,9 +129,9 @@ static size_t most_gradients(const job *j) {
 static vt_status sharp(job *j, int which, double *logits, vt_err *e) {
     vt_hessian *h = &j->h;
     sharpness *s = &j->s[which];
-    vt_operator raw = vt_hessian_operator(h);
+    vt_symmetric raw = vt_hessian_operator(h);
     vt_relative r = {raw, j->size, j->scratch};
-    vt_operator relative = vt_relative_operator(&r);
+    vt_symmetric relative = vt_relative_operator(&r);
     char stage[64];
     snprintf(stage, sizeof stage, "Hessian, %s", names[which]);
     h->x = which == ATTACKED ? j->adv : j->x, h->labels = j->labels, h->images = j->a->n_images, h->gradients = 0;

@@ -115,8 +115,7 @@ static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
     job *j = ctx;
     vt_bench *b = &j->benches[thread];
     vt_image im = {0};
-    if (j->a->interrupt && *j->a->interrupt)
-        return vt_fail(e, VT_INTERRUPTED, "interrupted; an analysis keeps nothing half done");
+    VT_TRY(vt_alive(j->a->interrupt, "an analysis", e));
     b->image = j->a->images[i];
     VT_TRY(vt_dataset_read_square(b->s->data, b->image, b->side, &im, &b->label, e));
     for (size_t k = 0; k < b->pixels; k++) b->x[k] = vt_image_at(&im, k), b->x64[k] = (double)b->x[k];

@@ -97,8 +97,7 @@ static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
     const vt_hessian *h = p->h;
     worker *w = &h->workers[thread];
     size_t pixels = vt_config_input_pixels(&h->model->config), k = (size_t)h->model->config.classes;
-    if (h->interrupt && *h->interrupt)
-        return vt_fail(e, VT_INTERRUPTED, "interrupted; an analysis keeps nothing half done");
+    VT_TRY(vt_alive(h->interrupt, "an analysis", e));
     for (size_t j = 0; j < pixels; j++) w->x[j] = (double)h->x[i * pixels + j];
     memset(w->grad, 0, h->model->params.total * sizeof *w->grad);
     memset(w->target, 0, k * sizeof *w->target);
@@ -146,19 +145,11 @@ vt_status vt_hessian_loss(vt_hessian *h, double *loss, double *gradient, double 
 
 /* ---- the Hessian ---- */
 
-static double dot(const double *a, const double *b, size_t n) {
-    double s = 0;
-    for (size_t i = 0; i < n; i++) s += a[i] * b[i];
-    return s;
-}
-
-static double length(const double *v, size_t n) { return sqrt(dot(v, v, n)); }
-
 static double length_of_weights(const vt_hessian *h) {
     double s = 0;
     for (int i = 0; i < h->model->params.count; i++) {
         const vt_param *p = &h->model->params.items[i];
-        if (!p->buffer) s += dot(h->theta + p->offset, h->theta + p->offset, p->numel);
+        if (!p->buffer) s += vt_dot(h->theta + p->offset, h->theta + p->offset, p->numel);
     }
     return sqrt(s);
 }
@@ -180,7 +171,7 @@ static void move(vt_hessian *h, const double *v, double t) {
 
 static vt_status product(void *ctx, const double *v, double *y, vt_err *e) {
     vt_hessian *h = ctx;
-    double size = length(v, h->n);
+    double size = vt_norm2(v, h->n);
     memset(y, 0, h->n * sizeof *y);
     if (!(size > 0)) return VT_OK;
     double t = h->step * (1 + length_of_weights(h)) / size;
@@ -190,7 +181,7 @@ static vt_status product(void *ctx, const double *v, double *y, vt_err *e) {
     return vt_for_each_in_order(h->images, h->threads, item, commit, &p, e);
 }
 
-vt_operator vt_hessian_operator(vt_hessian *h) { return (vt_operator){h->n, product, h}; }
+vt_symmetric vt_hessian_operator(vt_hessian *h) { return (vt_symmetric){h->n, product, h}; }
 
 void vt_hessian_size(const vt_hessian *h, double *d) {
     for (int i = 0; i < h->model->params.count; i++) {
@@ -207,14 +198,14 @@ vt_status vt_hessian_examine(vt_hessian_check *out, vt_hessian *h, const double 
     vt_random_signs(v, n, &(vt_rng){.seed = seed, .purpose = vt_rng_purpose("hessian"), .step = 1});
     vt_status s = product(h, u, hu, e);
     if (s == VT_OK) s = product(h, v, hv, e);
-    if (s == VT_OK) out->symmetry = fabs(dot(u, hv, n) - dot(v, hu, n)) / (length(u, n) * length(hv, n));
+    if (s == VT_OK) out->symmetry = fabs(vt_dot(u, hv, n) - vt_dot(v, hu, n)) / (vt_norm2(u, n) * vt_norm2(hv, n));
     if (s == VT_OK) s = product(h, along, hu, e);
     h->step = whole / 2;
     if (s == VT_OK) s = product(h, along, hv, e);
     h->step = whole;
-    double size = length(hu, n);
+    double size = vt_norm2(hu, n);
     for (size_t i = 0; i < n; i++) hv[i] -= hu[i];
-    out->halved = length(hv, n) / size;
+    out->halved = vt_norm2(hv, n) / size;
     free(u);
     return s;
 }
@@ -226,10 +217,11 @@ static double *bias_of(vt_hessian *h, const vt_matrix *m) {
     const vt_param_list *l = &h->model->params;
     for (int i = 0; i < l->count; i++) {
         const vt_param *p = &l->items[i];
-        size_t stem = strlen(p->name) - strlen("weight");
         char name[sizeof p->name];
         if (m->offset < p->offset || m->offset >= p->offset + p->numel) continue;
-        if (strlen(p->name) < strlen("weight") || strcmp(p->name + stem, "weight") != 0) return NULL;
+        if (strlen(p->name) < strlen("weight")) return NULL;
+        size_t stem = strlen(p->name) - strlen("weight");
+        if (strcmp(p->name + stem, "weight") != 0) return NULL;
         snprintf(name, sizeof name, "%.*sbias", (int)stem, p->name);
         const vt_param *b = vt_model_param(h->model, name);
         return b ? h->theta + b->offset + (m->offset - p->offset) / (size_t)m->cols : NULL;

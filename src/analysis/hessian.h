@@ -36,7 +36,7 @@ size_t vt_hessian_bytes(const vt_model *m, size_t images, int threads);
 /* Mean cross-entropy; its gradient [n] or NULL; the images' logits [images, K] or NULL. */
 vt_status vt_hessian_loss(vt_hessian *h, double *loss, double *gradient, double *logits, vt_err *e);
 /* y = H v. Two gradients of every image. */
-vt_operator vt_hessian_operator(vt_hessian *h);
+vt_symmetric vt_hessian_operator(vt_hessian *h);
 void vt_hessian_size(const vt_hessian *h, double *d); /* d [n] = |theta|, for vt_relative */
 
 /* How good the products are. */

@@ -7,7 +7,7 @@
 #include "core/mem.h"
 #include "core/svd.h"
 
-static double dot(const double *a, const double *b, size_t n) {
+double vt_dot(const double *a, const double *b, size_t n) {
     double s[8] = {0}; /* eight sums: the loop vectorises, and the order is fixed */
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
@@ -16,7 +16,7 @@ static double dot(const double *a, const double *b, size_t n) {
     return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
-static double norm(const double *a, size_t n) { return sqrt(dot(a, a, n)); }
+double vt_norm2(const double *a, size_t n) { return sqrt(vt_dot(a, a, n)); }
 
 static void add(double *y, double c, const double *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += c * x[i];
@@ -25,11 +25,11 @@ static void add(double *y, double c, const double *x, size_t n) {
 /* x -= V^T (V x), for the m rows of V. */
 static void project_out(double *x, const double *v, int m, size_t n) {
     for (int pass = 0; pass < 2; pass++) /* twice is enough (Parlett, after Kahan) */
-        for (int j = 0; j < m; j++) add(x, -dot(v + (size_t)j * n, x, n), v + (size_t)j * n, n);
+        for (int j = 0; j < m; j++) add(x, -vt_dot(v + (size_t)j * n, x, n), v + (size_t)j * n, n);
 }
 
 typedef struct run {
-    const vt_operator *a;
+    const vt_symmetric *a;
     const vt_lanczos *p;
     int most, m;          /* products allowed, basis vectors so far */
     double *v;            /* [most][n] */
@@ -73,9 +73,9 @@ static bool fresh(run *r) {
         vt_rng_normals(&key, z, k);
         for (size_t j = 0; j < k; j++) r->w[i + j] = (double)z[j];
     }
-    double before = norm(r->w, n);
+    double before = vt_norm2(r->w, n);
     project_out(r->w, r->v, r->m, n);
-    double after = norm(r->w, n);
+    double after = vt_norm2(r->w, n);
     if (!(after > 1e-10 * before)) return false;
     for (size_t i = 0; i < n; i++) r->w[i] /= after;
     return true;
@@ -104,12 +104,12 @@ static vt_status step(run *r, vt_err *e) {
     double *v = r->v + (size_t)r->m * n;
     memcpy(v, r->w, n * sizeof *v);
     VT_TRY(r->a->apply(r->a->ctx, v, r->w, e));
-    double alpha = dot(v, r->w, n), size = norm(r->w, n);
+    double alpha = vt_dot(v, r->w, n), size = vt_norm2(r->w, n);
     if (!isfinite(size))
         return vt_fail(e, VT_E_NUMERIC, "product %d of the operator [%zu x %zu] is not finite", r->m + 1, n, n);
     r->alpha[r->m++] = alpha;
     project_out(r->w, r->v, r->m, n);
-    double beta = norm(r->w, n);
+    double beta = vt_norm2(r->w, n);
     /* what is left after cancellation this deep is rounding: the space is invariant */
     if (beta <= 64 * 0x1p-53 * size * sqrt((double)n)) beta = 0;
     r->beta[r->m - 1] = beta;
@@ -141,7 +141,7 @@ static void vectors(const run *r, int have, double *out) {
     }
 }
 
-static vt_status check(const vt_operator *a, const vt_lanczos *p, vt_err *e) {
+static vt_status check(const vt_symmetric *a, const vt_lanczos *p, vt_err *e) {
     if (a->n < 1 || p->k < 1 || (size_t)p->k > a->n)
         return vt_fail(e, VT_E_RANGE, "%d eigenvalues of a %zu x %zu operator; there must be 1 to %zu", p->k, a->n,
                        a->n, a->n);
@@ -152,7 +152,7 @@ static vt_status check(const vt_operator *a, const vt_lanczos *p, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_lanczos_run(vt_lanczos_result *out, const vt_operator *a, const vt_lanczos *p, vt_err *e) {
+vt_status vt_lanczos_run(vt_lanczos_result *out, const vt_symmetric *a, const vt_lanczos *p, vt_err *e) {
     VT_TRY(check(a, p, e));
     run r = {.a = a, .p = p, .most = products(a->n, p)};
     vt_arena arena = {0};
@@ -176,7 +176,7 @@ void vt_random_signs(double *z, size_t n, const vt_rng *key) {
     for (size_t i = 0; i < n; i++) z[i] = vt_rng_bits(key, i / 32) >> (i % 32) & 1 ? 1 : -1;
 }
 
-vt_status vt_hutchinson_trace(double *trace, double *error, const vt_operator *a, int samples, uint64_t seed,
+vt_status vt_hutchinson_trace(double *trace, double *error, const vt_symmetric *a, int samples, uint64_t seed,
                               vt_err *e) {
     if (a->n < 1 || samples < 1)
         return vt_fail(e, VT_E_RANGE, "trace of a %zu x %zu operator from %d samples; both must be at least 1", a->n,
@@ -189,7 +189,7 @@ vt_status vt_hutchinson_trace(double *trace, double *error, const vt_operator *a
         key.step = (uint32_t)k;
         vt_random_signs(z, a->n, &key);
         s = a->apply(a->ctx, z, z + a->n, e);
-        double x = dot(z, z + a->n, a->n), mean = k ? sum / k : 0;
+        double x = vt_dot(z, z + a->n, a->n), mean = k ? sum / k : 0;
         squares += k ? (x - mean) * (x - mean) * k / (k + 1) : 0; /* Welford */
         sum += x;
     }
@@ -211,4 +211,4 @@ static vt_status relative(void *ctx, const double *x, double *y, vt_err *e) {
     return VT_OK;
 }
 
-vt_operator vt_relative_operator(vt_relative *r) { return (vt_operator){r->inner.n, relative, r}; }
+vt_symmetric vt_relative_operator(vt_relative *r) { return (vt_symmetric){r->inner.n, relative, r}; }

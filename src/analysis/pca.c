@@ -11,10 +11,7 @@
 enum { ROWS = 256 }; /* that are centred at a time */
 
 /* LAPACK's own copy, vectors and workspace: 4 d^2 and little more (core/svd). */
-size_t vt_pca_bytes(size_t n, size_t d) {
-    (void)n;
-    return (7 * d * d + (ROWS + 16) * d) * sizeof(double);
-}
+size_t vt_pca_bytes(size_t d) { return (7 * d * d + (ROWS + 16) * d) * sizeof(double); }
 
 static void centre(double *to, const double *x, const double *mean, size_t rows, size_t d) {
     for (size_t i = 0; i < rows; i++)

@@ -12,7 +12,7 @@ typedef struct vt_pca {
     double *axes;   /* [d, d] rows: unit vectors, the entry that is largest in absolute value positive */
 } vt_pca;
 
-size_t vt_pca_bytes(size_t n, size_t d);
+size_t vt_pca_bytes(size_t d);
 /* Of the rows of x [n, d], n >= 2. vt_pca_close. */
 vt_status vt_pca_open(vt_pca *p, const double *x, size_t n, size_t d, vt_err *e);
 void vt_pca_close(vt_pca *p); /* accepts a zeroed one */

@@ -79,9 +79,9 @@ int vt_patch_token(const vt_tokens *t, vt_square s, int size, int height, int wi
 /* map [h, w]: what a pixel is worth: its gradient (the surrogate's, for attacks that have one) in normalised units, or
  * the attention that its token gets. */
 static vt_status pixel_map(vt_oracle *o, const vt_task *t, int where, bool surrogate, float *map, float *scratch) {
-    const vt_tokens *tokens = &o->model->tokens;
     size_t area = t->n / 3;
     if (where == VT_WHERE_ATTENTION) {
+        const vt_tokens *tokens = &o->model->tokens;
         VT_TRY(vt_oracle_attention(o, t->x, vt_patch_layer(tokens), scratch));
         for (int y = 0; y < t->height; y++)
             for (int x = 0; x < t->width; x++)

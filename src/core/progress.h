@@ -3,8 +3,10 @@
 #ifndef VT_CORE_PROGRESS_H
 #define VT_CORE_PROGRESS_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include "core/status.h"
 
 double vt_now(void); /* seconds, monotonic */
 
@@ -25,5 +27,8 @@ void vt_progress_begin(vt_progress *p, const char *stage, size_t done, size_t to
 /* `note` is free text ("robust 41"). */
 void vt_progress_step(vt_progress *p, size_t done, const char *note);
 void vt_progress_end(vt_progress *p, const char *note);
+
+/* VT_INTERRUPTED once the flag is set (NULL: never): "interrupted; WHAT keeps nothing half done". */
+vt_status vt_alive(const volatile sig_atomic_t *interrupt, const char *what, vt_err *e);
 
 #endif

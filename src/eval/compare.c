@@ -97,10 +97,6 @@ static size_t room(const vt_ledger *l) {
     return n;
 }
 
-static const json_t *attack_at(const vt_ledger *l, size_t i) {
-    return json_array_get(json_object_get(l->header, "attacks"), i);
-}
-
 static bool same_attack(const json_t *a, const json_t *b) {
     return !strcmp(vt_header_text(a, "id"), vt_header_text(b, "id")) &&
            !strcmp(vt_header_text(a, "scoring"), vt_header_text(b, "scoring"));
@@ -154,8 +150,9 @@ static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, siz
     one_row(&rows[(*n)++], "clean", a, 0, b, 0, images);
     for (int i = 0; i < a->board.n_entries; i++)
         for (int k = 0; k < b->board.n_entries && *n < most; k++) {
-            const json_t *p = attack_at(a->ledger, (size_t)i);
-            if (!same_attack(p, attack_at(b->ledger, (size_t)k)) || !same_source(a->ledger, b->ledger, p)) continue;
+            const json_t *p = vt_header_attack(a->ledger->header, i + 1);
+            if (!same_attack(p, vt_header_attack(b->ledger->header, k + 1)) || !same_source(a->ledger, b->ledger, p))
+                continue;
             vt_pair *row = &rows[(*n)++];
             char name[56];
             one_row(row, vt_attack_label(p, name, sizeof name), a, i + 1, b, k + 1, images);

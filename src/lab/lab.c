@@ -56,10 +56,7 @@ vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, 
     return vt_fail(e, VT_E_MEMORY, "no memory for a claim of a lab");
 }
 
-vt_status vt_lab_alive(const vt_lab *lab, vt_err *e) {
-    return lab->interrupt && *lab->interrupt ? vt_fail(e, VT_INTERRUPTED, "interrupted; a lab keeps nothing half done")
-                                             : VT_OK;
-}
+vt_status vt_lab_alive(const vt_lab *lab, vt_err *e) { return vt_alive(lab->interrupt, "a lab", e); }
 
 vt_status vt_lab_figure(vt_lab *lab, const char *name, void (*write)(FILE *script, const void *data), const void *data,
                         vt_err *e) {

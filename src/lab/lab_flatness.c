@@ -112,9 +112,9 @@ static vt_status sharp(sharpness *out, hessian *h, const params *p, uint64_t see
     size_t count = vt_two_layer_at(&h->net, VT_AT_END);
     double value, residual;
     for (size_t i = 0; i < count; i++) h->size[i] = fabs(h->theta[i]);
-    vt_operator raw = {count, product, h};
+    vt_symmetric raw = {count, product, h};
     vt_relative r = {raw, h->size, h->scratch};
-    vt_operator relative = vt_relative_operator(&r);
+    vt_symmetric relative = vt_relative_operator(&r);
     vt_lanczos one = {.k = 1, .tol = p->tol, .seed = seed};
     vt_lanczos_result got = {.values = &value, .residuals = &residual};
     out->loss = vt_two_layer_loss_f64(NULL, NULL, NULL, h->x, h->y, h->theta, h->n, &h->net, h->work);
@@ -131,8 +131,8 @@ static vt_status spectrum(trained *out, hessian *h, const params *p, uint64_t se
     double residuals[MOST_K];
     int k = (size_t)p->k < count ? p->k : (int)count;
     vt_lanczos_result got = {.values = out->values, .residuals = residuals};
-    VT_TRY(
-        vt_lanczos_run(&got, &(vt_operator){count, product, h}, &(vt_lanczos){.k = k, .tol = p->tol, .seed = seed}, e));
+    VT_TRY(vt_lanczos_run(&got, &(vt_symmetric){count, product, h}, &(vt_lanczos){.k = k, .tol = p->tol, .seed = seed},
+                          e));
     out->converged = got.converged;
     return VT_OK;
 }

@@ -35,7 +35,7 @@ static bench open_bench(vt_model *m, int threads) {
 }
 
 /* The bench has moved to where it stays: its Hessian may point at its labels. */
-static vt_operator operator_of(bench *b) {
+static vt_symmetric operator_of(bench *b) {
     b->h.x = b->x, b->h.labels = b->labels, b->h.images = IMAGES;
     return vt_hessian_operator(&b->h);
 }
@@ -113,7 +113,7 @@ static double *dense_hessian(const bench *b) {
 }
 
 /* Largest eigenvalues of dense a by LAPACK and of op by Lanczos; the trace within five standard errors. */
-static void same_spectrum(const double *a, const vt_operator *op, const char *what) {
+static void same_spectrum(const double *a, const vt_symmetric *op, const char *what) {
     int n = (int)op->n;
     double *lapack = malloc(op->n * sizeof *lapack), found[K], residuals[K], trace, error, sum = 0;
     vt_err e = {0};
@@ -136,7 +136,7 @@ static void same_spectrum(const double *a, const vt_operator *op, const char *wh
 static void test_dense(void **state) {
     (void)state;
     bench b = open_bench(small("vit", "dot", "", 1, 3), 2);
-    vt_operator op = operator_of(&b);
+    vt_symmetric op = operator_of(&b);
     size_t n = op.n;
     double *a = dense_hessian(&b), *v = malloc(3 * n * sizeof *v), *y = v + n, *want = y + n, skew = 0, size = 0;
     for (size_t i = 0; i < n; i++)
@@ -157,7 +157,7 @@ static void test_dense(void **state) {
     vt_hessian_size(&b.h, d);
     for (size_t i = 0; i < n * n; i++) a[i] *= d[i / n] * d[i % n];
     vt_relative r = {op, d, d + n};
-    vt_operator relative = vt_relative_operator(&r);
+    vt_symmetric relative = vt_relative_operator(&r);
     same_spectrum(a, &relative, "relative");
     free(a), free(v), free(d);
     close_bench(&b);
@@ -200,7 +200,7 @@ static void test_curvature(void **state) {
     for (size_t i = 0; i < T_COUNT(kinds); i++) {
         const struct kind *q = &kinds[i];
         bench b = open_bench(small(q->arch, q->attn, q->forms, q->depth, 3 + i), 1);
-        vt_operator op = operator_of(&b);
+        vt_symmetric op = operator_of(&b);
         size_t n = op.n, *place = places(b.m);
         double *v = malloc(2 * n * sizeof *v), *y = v + n, most = 0;
         for (uint64_t t = 0; t < 4; t++) {
@@ -259,7 +259,7 @@ static void closed_form(double *y, const double *v, const double *phi, const dou
 static void test_head(void **state) {
     (void)state;
     bench b = open_bench(small("vit", "dot", "", 2, 9), 2);
-    vt_operator op = operator_of(&b);
+    vt_symmetric op = operator_of(&b);
     enum { D = 4, PLACES = K * (D + 1) };
     double phi[IMAGES * (D + 1)], z[IMAGES * K], v[PLACES], want[PLACES], got[PLACES], loss;
     double *whole = malloc(2 * op.n * sizeof *whole), *y = whole + op.n;
@@ -296,10 +296,10 @@ typedef struct top {
 static top top_of(bench *b) {
     top t;
     double residual, loss, *d = malloc(2 * b->h.n * sizeof *d);
-    vt_operator op = operator_of(b);
+    vt_symmetric op = operator_of(b);
     vt_hessian_size(&b->h, d);
     vt_relative r = {op, d, d + op.n};
-    vt_operator relative = vt_relative_operator(&r);
+    vt_symmetric relative = vt_relative_operator(&r);
     const vt_lanczos one = {.k = 1, .tol = 1e-9, .seed = 1};
     vt_lanczos_result got = {.values = &t.raw, .residuals = &residual};
     assert_int_equal(vt_hessian_loss(&b->h, &loss, NULL, t.logits, NULL), VT_OK);
@@ -352,7 +352,7 @@ static void test_threads(void **state) {
     double *y[3], loss[3];
     for (int i = 0; i < 3; i++) {
         b[i] = open_bench(small("vit", "dot", "", 2, 4), i + 1);
-        vt_operator op = operator_of(&b[i]);
+        vt_symmetric op = operator_of(&b[i]);
         assert_int_equal(b[i].h.threads, i + 1);
         double *v = malloc(op.n * sizeof *v);
         y[i] = malloc(2 * op.n * sizeof **y);
@@ -376,7 +376,7 @@ static void test_refusals(void **state) {
     vt_err e = {0};
     bench b = open_bench(small("vit", "l2", "tied_qk=1", 1, 4), 1);
     t_says(vt_hessian_can_rescale(b.m, VT_ROLE_Q, VT_ROLE_K, &e), VT_E_USAGE, &e, "block 0", "W_Q and W_K of its own");
-    vt_operator op = operator_of(&b);
+    vt_symmetric op = operator_of(&b);
     double *v = calloc(2 * op.n, sizeof *v);
     assert_int_equal(op.apply(op.ctx, v, v + op.n, &e), VT_OK); /* zero: no direction, and no division by its length */
     assert_int_equal(b.h.gradients, 0);

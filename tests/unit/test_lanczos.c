@@ -50,7 +50,7 @@ static void test_dense_500(void **state) {
     assert_int_equal(vt_eigen_symmetric(lapack, NULL, d.a, N, &e), VT_OK);
     double *vectors = t_doubles((size_t)K * N, 0, 0), *av = t_doubles(N, 0, 0);
     vt_lanczos_result r = {.values = found, .residuals = residuals, .vectors = vectors};
-    assert_int_equal(vt_lanczos_run(&r, &(vt_operator){N, times, &d}, &(vt_lanczos){.k = K, .tol = 1e-10, .seed = 3},
+    assert_int_equal(vt_lanczos_run(&r, &(vt_symmetric){N, times, &d}, &(vt_lanczos){.k = K, .tol = 1e-10, .seed = 3},
                                     &e),
                      VT_OK);
     assert_int_equal(r.converged, K);
@@ -79,7 +79,7 @@ static void test_random(void **state) {
     vt_err e = {0};
     assert_int_equal(vt_eigen_symmetric(lapack, NULL, a, N, &e), VT_OK);
     vt_lanczos_result r = {.values = found, .residuals = residuals};
-    assert_int_equal(vt_lanczos_run(&r, &(vt_operator){N, times, &d}, &(vt_lanczos){.k = K, .tol = 1e-9, .seed = 1},
+    assert_int_equal(vt_lanczos_run(&r, &(vt_symmetric){N, times, &d}, &(vt_lanczos){.k = K, .tol = 1e-9, .seed = 1},
                                     &e),
                      VT_OK);
     assert_int_equal(r.converged, K);
@@ -98,12 +98,12 @@ static void test_multiple(void **state) {
     vt_err e = {0};
     vt_lanczos_result r = {.values = found, .residuals = residuals};
     vt_lanczos p = {.k = K, .most = N, .tol = 1e-10, .seed = 2};
-    assert_int_equal(vt_lanczos_run(&r, &(vt_operator){N, times, &d}, &p, &e), VT_OK);
+    assert_int_equal(vt_lanczos_run(&r, &(vt_symmetric){N, times, &d}, &p, &e), VT_OK);
     for (int i = 0; i < K; i++) t_le(fabs(found[i] - values[i]), 1e-12, "eigenvalue %d of a multiple spectrum", i);
     double *zero = t_doubles((size_t)N * N, 0, 0);
     memset(zero, 0, (size_t)N * N * sizeof *zero);
     d.a = zero;
-    assert_int_equal(vt_lanczos_run(&r, &(vt_operator){N, times, &d}, &p, &e), VT_OK);
+    assert_int_equal(vt_lanczos_run(&r, &(vt_symmetric){N, times, &d}, &p, &e), VT_OK);
     assert_true(found[0] == 0 && found[K - 1] == 0 && r.lowest == 0);
     t_release("lanczos");
 }
@@ -118,7 +118,7 @@ static void test_unfinished(void **state) {
     vt_err e = {0};
     vt_lanczos p = {.k = K, .most = 15, .tol = 1e-10, .seed = 4};
     vt_lanczos_result r = {.values = found, .residuals = residuals};
-    assert_int_equal(vt_lanczos_run(&r, &(vt_operator){N, times, &d}, &p, &e), VT_OK);
+    assert_int_equal(vt_lanczos_run(&r, &(vt_symmetric){N, times, &d}, &p, &e), VT_OK);
     assert_int_equal(r.products, 15);
     assert_true(r.converged < K);
     for (int i = 0; i < K; i++) {
@@ -128,7 +128,7 @@ static void test_unfinished(void **state) {
         assert_true(nearest <= residuals[i] + 1e-12); /* some eigenvalue lies within the residual */
     }
     memcpy(again, found, sizeof found);
-    assert_int_equal(vt_lanczos_run(&r, &(vt_operator){N, times, &d}, &p, &e), VT_OK);
+    assert_int_equal(vt_lanczos_run(&r, &(vt_symmetric){N, times, &d}, &p, &e), VT_OK);
     assert_memory_equal(again, found, sizeof found);
     t_release("lanczos");
 }
@@ -140,7 +140,7 @@ static void test_trace(void **state) {
     for (int i = 0; i < N; i++) want += values[i] = spectrum_of(i, N);
     dense d = {.n = N, .a = planted(N, values, 41)};
     vt_err e = {0};
-    assert_int_equal(vt_hutchinson_trace(&trace, &error, &(vt_operator){N, times, &d}, 400, 6, &e), VT_OK);
+    assert_int_equal(vt_hutchinson_trace(&trace, &error, &(vt_symmetric){N, times, &d}, 400, 6, &e), VT_OK);
     t_le(fabs(trace - want), 4 * error, "trace"); /* four standard errors: one seed in 16,000 would miss */
     double spread = 0;                            /* variance of z^T A z is 2 sum over i != j of a_ij^2 */
     for (int i = 0; i < N * N; i++) spread += i / N == i % N ? 0 : 2 * d.a[i] * d.a[i];
@@ -148,7 +148,7 @@ static void test_trace(void **state) {
     double *diagonal = t_doubles((size_t)N * N, 0, 0);
     for (int i = 0; i < N * N; i++) diagonal[i] = i / N == i % N ? values[i / N] : 0;
     d.a = diagonal;
-    assert_int_equal(vt_hutchinson_trace(&trace, &error, &(vt_operator){N, times, &d}, 3, 6, &e), VT_OK);
+    assert_int_equal(vt_hutchinson_trace(&trace, &error, &(vt_symmetric){N, times, &d}, 3, 6, &e), VT_OK);
     t_le(fabs(trace - want), 1e-10, "trace of a diagonal");
     t_le(error, 1e-12 * want, "its error");
     t_release("trace");
@@ -169,7 +169,7 @@ static void test_relative(void **state) {
     vt_err e = {0};
     vt_lanczos p = {.k = K, .most = N, .tol = 1e-12, .seed = 1};
     vt_relative ra = {{N, times, &da}, d, scratch}, rb = {{N, times, &db}, d2, scratch};
-    vt_operator first = vt_relative_operator(&ra), second = vt_relative_operator(&rb);
+    vt_symmetric first = vt_relative_operator(&ra), second = vt_relative_operator(&rb);
     assert_int_equal(vt_lanczos_run(&(vt_lanczos_result){.values = found, .residuals = residuals}, &first, &p, &e),
                      VT_OK);
     assert_int_equal(vt_lanczos_run(&(vt_lanczos_result){.values = moved, .residuals = residuals}, &second, &p, &e),
@@ -232,7 +232,7 @@ static void test_refusals(void **state) {
     int some = 0;
     vt_lanczos_result r = {.values = values, .residuals = residuals};
     vt_err e = {0};
-    vt_operator a = {4, broken, NULL}, nan = {4, broken, &some};
+    vt_symmetric a = {4, broken, NULL}, nan = {4, broken, &some};
     t_says(vt_lanczos_run(&r, &a, &(vt_lanczos){.k = 5, .tol = 1e-6}, &e), VT_E_RANGE, &e, "5 eigenvalues", "4 x 4");
     t_says(vt_lanczos_run(&r, &a, &(vt_lanczos){.k = 0, .tol = 1e-6}, &e), VT_E_RANGE, &e, "0 eigenvalues", "1 to 4");
     t_says(vt_lanczos_run(&r, &a, &(vt_lanczos){.k = 3, .most = 2, .tol = 1e-6}, &e), VT_E_RANGE, &e, "3",
