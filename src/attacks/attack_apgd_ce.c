@@ -14,6 +14,7 @@ const vt_attack_def vt_attack_def_apgd_ce = {
     .reference = "Croce and Hein 2020 (ICML), algorithm 1; l1: Croce and Hein 2021, section 3",
     .norms = VT_CAN_ALL | VT_CAN_PATCH,
     .white_box = true,
+    .tested = true,
     .params_size = sizeof(vt_apgd_params),
     .opts = opts,
     .work_len = vt_apgd_work_len,

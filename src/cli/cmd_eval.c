@@ -216,14 +216,25 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     return VT_OK;
 }
 
-/* The evaluation of AutoAttack or a profile tests itself; after a smaller one a line says how. */
-static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
-    if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks || j->v.patch.size) return VT_OK;
+/* The first entry whose survivors would be reported as robust (vt_attack_def.tested), or NULL. */
+static const vt_attack *to_be_tested(const job *j) {
     for (int i = 0; i < j->v.n_attacks; i++)
-        if (!strcmp(j->attacks[i].def->name, "autoattack") || j->attacks[i].def->profile)
-            return vt_cli_selftest(c, &j->v, &j->attacks[i], j->ledger, i + 1, e);
-    printf("are these gradients to be believed? vitrine selftest %s --data %s --eps %s\n", c->positional[0],
-           vt_cli_get(c, "data"), j->v.eps_text);
+        for (int k = 0; k < j->attacks[i].n_stages; k++)
+            if (j->attacks[i].stages[k].def->tested && j->attacks[i].scoring == VT_SCORE_BALL) return &j->attacks[i];
+    return NULL;
+}
+
+/* A run with Auto-PGD tests itself; after a smaller one a line says how. */
+static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
+    const vt_attack *a = to_be_tested(j);
+    char text[1000];
+    if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks) return VT_OK;
+    if (a) return vt_cli_selftest(c, &j->v, a, j->ledger, j->v.patch.size > 0, e);
+    vt_cli_subject(text, sizeof text, c);
+    if (j->v.patch.size)
+        printf("are these gradients to be believed? an entry with apgd-ce or apgd-t is followed by the self-test\n");
+    else
+        printf("are these gradients to be believed? vitrine selftest %s --eps %s\n", text, j->v.eps_text);
     return VT_OK;
 }
 

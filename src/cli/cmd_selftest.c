@@ -38,7 +38,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
     vt_status s = parse(&j, c, e);
-    if (s == VT_OK) s = vt_cli_selftest(c, &j.v, &j.attack, NULL, 0, e);
+    if (s == VT_OK) s = vt_cli_selftest(c, &j.v, &j.attack, NULL, false, e);
     vt_attack_free(&j.attack);
     vt_wrap_free(&j.wrap);
     free(j.images);

@@ -4,13 +4,30 @@
 #include <unistd.h>
 #include "eval/files.h"
 
-/* "vitrine eval W --data D --eps E ...": the options that choose model, images and threat, as they were given. */
-static void command(char *out, size_t size, const vt_cli *c) {
-    static const char *const kept[] = {"data",       "eps",       "norm",   "images",          "split",
-                                       "preprocess", "attack-at", "wrap",   "heads",           "image-size",
-                                       "mean",       "std",       "ln-eps", "attn-scale",      "preset",
-                                       "attn",       "form",      "names",  "restrict-classes"};
-    size_t at = (size_t)snprintf(out, size, "vitrine eval %s", c->positional[0]);
+/* "W --data D --norm N ...": the options that choose model, images and threat but for its radius, as they were given.
+ */
+void vt_cli_subject(char *out, size_t size, const vt_cli *c) {
+    static const char *const kept[] = {"data",
+                                       "norm",
+                                       "threat",
+                                       "images",
+                                       "split",
+                                       "preprocess",
+                                       "attack-at",
+                                       "wrap",
+                                       "heads",
+                                       "image-size",
+                                       "mean",
+                                       "std",
+                                       "ln-eps",
+                                       "attn-scale",
+                                       "preset",
+                                       "attn",
+                                       "form",
+                                       "names",
+                                       "restrict-classes",
+                                       "part"};
+    size_t at = (size_t)snprintf(out, size, "%s", c->positional[0]);
     for (int i = 0; i < c->n_given && at < size; i++)
         for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
             if (at < size && !strcmp(c->given[i].arg->name, kept[k]))
@@ -34,15 +51,15 @@ static vt_status write_json(const vt_selftest *t, const char *dir, vt_err *e) {
 }
 
 vt_status vt_cli_selftest(const vt_cli *c, const vt_eval *v_, const vt_attack *attack, const vt_ledger *ledger,
-                          int entry, vt_err *e) {
+                          bool points_only, vt_err *e) {
     static bool tty;
     char text[1000];
     vt_eval v = *v_;
     tty = isatty(STDERR_FILENO);
     v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
     v.interrupt = vt_cli_interruptible();
-    vt_selftest t = {.v = &v, .attack = attack, .ledger = ledger, .entry = entry, .command = text};
-    command(text, sizeof text, c);
+    vt_selftest t = {.v = &v, .attack = attack, .ledger = ledger, .points_only = points_only, .command = text};
+    vt_cli_subject(text, sizeof text, c);
     VT_TRY(vt_selftest_run(&t, e));
     vt_selftest_print(stdout, &t);
     return vt_cli_has(c, "out") ? write_json(&t, vt_cli_get(c, "out"), e) : VT_OK;

@@ -8,9 +8,11 @@
 #define VT_WRAP_ARG                                                                                                    \
     { "wrap", "SPEC", "put a known cheat around the model, to test the tester (vitrine list wraps)" }
 
-/* The verdict on the terminal and, with --out, in selftest.json. ledger, entry: a finished run of the attack, or
- * NULL. */
+/* The verdict on the terminal and, with --out, in selftest.json. ledger: a finished run of v, or NULL. points_only:
+ * what gradients are, nothing of what attacks find. */
 vt_status vt_cli_selftest(const vt_cli *c, const vt_eval *v, const vt_attack *attack, const vt_ledger *ledger,
-                          int entry, vt_err *e);
+                          bool points_only, vt_err *e);
+/* "W --data D --norm N ...": the options that choose model, data and threat but for its radius, as they were given. */
+void vt_cli_subject(char *out, size_t size, const vt_cli *c);
 
 #endif

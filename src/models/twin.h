@@ -5,7 +5,7 @@
 
 #include "models/model.h"
 
-/* How far the weights of a matrix are moved: normal, this share of the root mean square of its entries. */
+/* How far the weights of a matrix are moved: normal, this share of the root mean square of the row. */
 #define VT_TWIN_SHARE 0.01
 
 /* *out is a model of its own (prepared; free to outlive m): m seen a little out of focus. Matrices are moved by

@@ -21,17 +21,25 @@ static float margin_gradient(vt_gear *g, const float *x, int label, float *dx) {
     return value;
 }
 
-static float loss_gradient(vt_gear *g, float *dx) {
-    float value;
-    g->model.backward(g->model.self, &(vt_loss){.kind = VT_LOSS_CE, .target = g->o_model.target}, &value, dx);
-    g->gradients += 0.5; /* the forward is there already */
-    return value;
-}
-
 static bool all_zero(const float *v, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (v[i] != 0) return false;
     return true;
+}
+
+/* Which losses have a gradient of zero in every pixel at the point of the last kept forward. */
+static void zero_losses(vt_gear *g, int label, vt_direct *d) {
+    static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR, VT_LOSS_DLR_T};
+    int other = label ? 0 : 1;
+    for (int k = 0; k < g->classes; k++)
+        if (k != label && g->z[k] > g->z[other]) other = k;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        float value;
+        vt_loss loss = {.kind = kinds[i], .target = g->o_model.target, .other = other};
+        g->model.backward(g->model.self, &loss, &value, g->dy);
+        g->gradients += 0.5; /* the forward is there already */
+        d->zero[kinds[i]] = all_zero(g->dy, g->pixels);
+    }
 }
 
 /* x + h sign, in the box */
@@ -80,7 +88,22 @@ static bool saturated(vt_gear *g) {
     return 2 * one_hot > rows;
 }
 
-vt_status vt_direct_image(vt_gear *g, int32_t image, unsigned *bits, vt_err *e) {
+/* Of the losses that the attacks under test follow: the margin, which stands in for cross-entropy where that underflows
+ * (attacks/oracle.h), and the ratio if one of them has it. */
+static bool zero_gradient(const vt_gear *g, const vt_direct *d) {
+    bool ratio = false;
+    for (int i = 0; i < g->t->attack->n_stages; i++) {
+        int least = g->t->attack->stages[i].def->dlr_classes;
+        ratio = ratio || (least && g->classes >= least);
+    }
+    return d->zero[VT_LOSS_MARGIN] || (ratio && (d->zero[VT_LOSS_DLR] || d->zero[VT_LOSS_DLR_T]));
+}
+
+static void set(vt_direct *d, vt_check_id id, bool against) {
+    if (against) d->bits |= 1u << id;
+}
+
+vt_status vt_direct_image(vt_gear *g, int32_t image, vt_direct *d, vt_err *e) {
     const vt_eval *v = g->t->v;
     size_t bytes = (size_t)g->classes * sizeof(float);
     int label;
@@ -88,23 +111,23 @@ vt_status vt_direct_image(vt_gear *g, int32_t image, unsigned *bits, vt_err *e) 
     VT_TRY(vt_eval_image(v, image, g->x, &label, e));
     vt_rng r = vt_selftest_key(g->t, "selftest direct", image);
     vt_classifier_begin(&g->model, &r);
-    *bits = 0;
+    *d = (vt_direct){0};
     g->model.logits(g->model.self, g->x, g->z, false);
     g->model.logits(g->model.self, g->x, again, false);
-    if (memcmp(g->z, again, bytes) != 0) *bits |= 1u << VT_CHECK_RANDOM;
+    set(d, VT_CHECK_RANDOM, memcmp(g->z, again, bytes) != 0);
     move(g, &r, TINY, g->y);
     g->model.logits(g->model.self, g->y, again, false);
-    if (!memcmp(g->z, again, bytes)) *bits |= 1u << VT_CHECK_FLAT;
-    if (fabsf(vt_margin_f32(g->z, label, g->classes)) > UNDERFLOW) *bits |= 1u << VT_CHECK_SATURATED;
+    set(d, VT_CHECK_FLAT, !memcmp(g->z, again, bytes));
+    d->saturated = fabsf(vt_margin_f32(g->z, label, g->classes)) > UNDERFLOW;
     g->forwards += 3;
-    if (saturated(g)) *bits |= 1u << VT_CHECK_ATTENTION;
+    set(d, VT_CHECK_ATTENTION, saturated(g));
     float m0 = margin_gradient(g, g->x, label, g->dx);
-    loss_gradient(g, g->dy);
-    if (all_zero(g->dy, g->pixels)) *bits |= 1u << VT_CHECK_ZERO;
+    zero_losses(g, label, d);
+    set(d, VT_CHECK_ZERO, zero_gradient(g, d));
     double n = (double)g->pixels, each = v->norm == VT_LINF ? 1 : v->norm == VT_L2 ? sqrt(n) : n;
-    if (mispredicts(g, label, m0, g->dx, image, fmin(v->eps / each / 10, STEP))) *bits |= 1u << VT_CHECK_WRONG;
+    set(d, VT_CHECK_WRONG, mispredicts(g, label, m0, g->dx, image, fmin(v->eps / each / 10, STEP)));
     move(g, &r, 1 / 255.0, g->y);
     margin_gradient(g, g->y, label, g->dy);
-    if (!memcmp(g->dx, g->dy, g->pixels * sizeof(float))) *bits |= 1u << VT_CHECK_CONSTANT;
+    set(d, VT_CHECK_CONSTANT, !memcmp(g->dx, g->dy, g->pixels * sizeof(float)));
     return VT_OK;
 }

@@ -1,21 +1,27 @@
-/* Part 2: what attacks of different kinds find on the same images. */
+/* Parts 3 and 4: what attacks of different kinds find on the same images. */
 #include <math.h>
 #include <string.h>
 #include "selftest/tools.h"
 
-enum { HALF, BRIEF, WHITE_CE, WHITE_T, WHOLE, SQUARE, TWIN, LONG };
-
-static const char *const specs[] = {
-    [HALF] = "apgd-ce:steps=25",           [BRIEF] = "apgd-ce:steps=10",
-    [WHITE_CE] = "apgd-ce:steps=100",      [WHITE_T] = "apgd-t:steps=50,targets=3",
-    [WHOLE] = "apgd-t:steps=50,targets=3", [SQUARE] = "square:queries=1000",
-    [TWIN] = "pgd:loss=margin,steps=40",   [LONG] = "square:queries=5000",
+static const char *const specs[VT_TOOL_COUNT] = {
+    [VT_TOOL_HALF] = "apgd-ce:steps=25",
+    [VT_TOOL_BRIEF] = "apgd-ce:steps=10",
+    [VT_TOOL_CE] = "apgd-ce:steps=100",
+    [VT_TOOL_T] = "apgd-t:steps=50,targets=3",
+    [VT_TOOL_WHOLE] = "apgd-t:steps=50,targets=3",
+    [VT_TOOL_SQUARE] = "square:queries=1000",
+    [VT_TOOL_TRANSFER] = "pgd:loss=margin,steps=20",
+    [VT_TOOL_SMOOTH] = "smooth-pgd:steps=8,draws=6",
+    [VT_TOOL_LONG] = "square:queries=5000",
 };
 
-vt_status vt_attack_tools(vt_attack tools[8], vt_norm norm, double eps, vt_err *e) {
-    (void)eps;
-    for (int i = 0; i < 8; i++) VT_TRY(vt_attack_parse(&tools[i], specs[i], norm, e));
+vt_status vt_tools_parse(vt_attack tools[VT_TOOL_COUNT], vt_norm norm, vt_err *e) {
+    for (int i = 0; i < VT_TOOL_COUNT; i++) VT_TRY(vt_attack_parse(&tools[i], specs[i], norm, e));
     return VT_OK;
+}
+
+void vt_tools_free(vt_attack tools[VT_TOOL_COUNT]) {
+    for (int i = 0; i < VT_TOOL_COUNT; i++) vt_attack_free(&tools[i]);
 }
 
 /* The radius at which the ball holds the whole box. */
@@ -30,37 +36,78 @@ static vt_status one(vt_gear *g, const vt_attack *tool, double eps, int label, i
     return vt_try_attack(g, &tool->stages[0], &t, broken, e);
 }
 
-static vt_status transfer(vt_gear *g, const vt_attack *tool, int label, int32_t image, const char *purpose,
-                          bool *broken, vt_err *e) {
-    vt_trial_of t = {&g->o_twin, &g->model, g->t->v->eps, label, g->classes, image, purpose, true};
+/* Along another network's gradients, whose oracle is o. */
+static vt_status transfer(vt_gear *g, vt_oracle *o, const vt_attack *tool, int label, int32_t image,
+                          const char *purpose, bool *broken, vt_err *e) {
+    vt_trial_of t = {o, &g->model, g->t->v->eps, label, g->classes, image, purpose, true};
     return vt_try_attack(g, &tool->stages[0], &t, broken, e);
 }
 
-vt_status vt_found_image(vt_gear *g, const vt_attack *tools, int32_t image, bool witness, vt_found *f, vt_err *e) {
+vt_status vt_strength_image(vt_gear *g, const vt_attack *tools, int32_t image, bool witness, vt_strength *f,
+                            vt_err *e) {
     double eps = g->t->v->eps;
     int label;
-    *f = (vt_found){.whole_tried = witness};
+    *f = (vt_strength){.whole_tried = witness};
     VT_TRY(vt_eval_image(g->t->v, image, g->x, &label, e));
-    VT_TRY(one(g, &tools[HALF], eps / 2, label, image, "selftest half", &f->half, e));
-    VT_TRY(one(g, &tools[BRIEF], eps, label, image, "selftest brief", &f->brief, e));
-    VT_TRY(one(g, &tools[WHITE_CE], eps, label, image, "selftest ce", &f->white, e));
-    if (!f->white) VT_TRY(one(g, &tools[WHITE_T], eps, label, image, "selftest t", &f->white, e));
-    if (witness) VT_TRY(one(g, &tools[WHOLE], whole(g), label, image, "selftest whole", &f->whole, e));
-    if (f->white) return VT_OK;
+    VT_TRY(one(g, &tools[VT_TOOL_HALF], eps / 2, label, image, "selftest half", &f->half, e));
+    VT_TRY(one(g, &tools[VT_TOOL_BRIEF], eps, label, image, "selftest brief", &f->brief, e));
+    VT_TRY(one(g, &tools[VT_TOOL_CE], eps, label, image, "selftest ce", &f->white, e));
+    if (!f->white) VT_TRY(one(g, &tools[VT_TOOL_T], eps, label, image, "selftest t", &f->white, e));
+    return witness ? one(g, &tools[VT_TOOL_WHOLE], whole(g), label, image, "selftest whole", &f->whole, e) : VT_OK;
+}
+
+/* How far the logits move from x to x_adv, as a share of what they span at x. */
+static double moved(vt_gear *g, const vt_classifier *c) {
+    float *z = g->z, *to = g->z + g->classes + 1, low = INFINITY, high = -INFINITY;
+    double most = 0;
+    c->logits(c->self, g->x, z, false);
+    c->logits(c->self, g->x_adv, to, false);
+    g->forwards += 2;
+    for (int k = 0; k < g->classes; k++) {
+        low = fminf(low, z[k]), high = fmaxf(high, z[k]);
+        most = fmax(most, fabs((double)to[k] - (double)z[k]));
+    }
+    return most / ((double)high - (double)low);
+}
+
+/* The point of g->x_adv was found on a head fitted to the features that the model's own head reads: where it moves that
+ * head by a tenth at least, does it move the model's? */
+static void compare_heads(vt_gear *g, vt_ways *w) {
+    double fitted = moved(g, &g->probe[0]);
+    w->head_tried = fitted >= 0.1;
+    if (w->head_tried) w->head = 1 - moved(g, &g->model) / fitted;
+}
+
+vt_status vt_ways_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
+    int label;
+    *w = (vt_ways){0};
+    VT_TRY(vt_eval_image(g->t->v, image, g->x, &label, e));
     vt_rng r = vt_selftest_key(g->t, "selftest noise", image);
     vt_classifier_begin(&g->model, &r);
-    VT_TRY(vt_try_noise(g, &g->model, label, g->classes, image, 50, false, &f->noise));
-    if (!f->noise) VT_TRY(vt_try_noise(g, &g->model, label, g->classes, image, 50, true, &f->noise));
-    VT_TRY(transfer(g, &tools[TWIN], label, image, "selftest twin", &f->twin, e));
-    return one(g, &tools[SQUARE], eps, label, image, "selftest square", &f->square, e);
+    VT_TRY(vt_try_noise(g, &g->model, label, g->classes, image, 30, false, &w->noise));
+    if (!w->noise) VT_TRY(vt_try_noise(g, &g->model, label, g->classes, image, 30, true, &w->noise));
+    VT_TRY(transfer(g, &g->o_twin, &tools[VT_TOOL_TRANSFER], label, image, "selftest twin", &w->twin, e));
+    for (int i = 0; i < VT_PROBES && !w->probe; i++) {
+        if (!g->probe[i].self) continue;
+        VT_TRY(transfer(g, &g->o_probe[i], &tools[VT_TOOL_TRANSFER], label, image, "selftest probe", &w->probe, e));
+        if (!i) compare_heads(g, w);
+    }
+    return one(g, &tools[VT_TOOL_SMOOTH], g->t->v->eps, label, image, "selftest smooth", &w->smooth, e);
+}
+
+vt_status vt_square_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
+    int label;
+    VT_TRY(vt_eval_image(g->t->v, image, g->x, &label, e));
+    return one(g, &tools[VT_TOOL_SQUARE], g->t->v->eps, label, image, "selftest square", &w->square, e);
 }
 
 /* Survivors of everything: the margin's ascent from three starts on the twin, a long random search. */
-vt_status vt_found_again(vt_gear *g, const vt_attack *tools, int32_t image, vt_found *f, vt_err *e) {
+vt_status vt_again_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
     static const char *const starts[] = {"selftest again 1", "selftest again 2", "selftest again 3"};
     int label;
     VT_TRY(vt_eval_image(g->t->v, image, g->x, &label, e));
-    f->again = f->noise || f->square || f->twin;
-    for (int i = 0; i < 3 && !f->again; i++) VT_TRY(transfer(g, &tools[TWIN], label, image, starts[i], &f->again, e));
-    return f->again ? VT_OK : one(g, &tools[LONG], g->t->v->eps, label, image, "selftest again", &f->again, e);
+    w->again = w->noise || w->square || w->twin || w->probe || w->smooth;
+    for (int i = 0; i < 3 && !w->again; i++)
+        VT_TRY(transfer(g, &g->o_twin, &tools[VT_TOOL_TRANSFER], label, image, starts[i], &w->again, e));
+    return w->again ? VT_OK : one(g, &tools[VT_TOOL_LONG], g->t->v->eps, label, image, "selftest again", &w->again, e);
 }

@@ -1,6 +1,10 @@
 /* The verdict in words and as JSON. */
+#include <math.h>
 #include <string.h>
 #include "selftest/selftest.h"
+
+#define PARANOID "--profile paranoid"
+#define SEARCH "--attack square:queries=20000"
 
 /* A check in words: what it is called, what soundness implies (the null hypothesis), what the hits are, and the attack
  * whose run would settle a doubt. */
@@ -8,45 +12,97 @@ static const struct {
     const char *name, *null, *hits, *settle;
 } words[VT_CHECK_COUNT] = {
     [VT_CHECK_RANDOM] = {"random-forward", "two forwards of one image agree to the bit (at most 1 % of images differ)",
-                         "images whose logits differ between two calls", "square:queries=20000"},
+                         "images whose logits differ between two calls", "--attack autoattack:version=rand"},
     [VT_CHECK_FLAT] = {"quantised-forward",
                        "a random change of 1e-5 of every pixel changes the logits (at most 1 % of images do not)",
-                       "images whose logits ignore it", "square:queries=20000"},
-    [VT_CHECK_ZERO] = {"zero-gradient", "the gradient of cross-entropy is not zero (at most 1 % of images)",
-                       "images whose gradient is zero in every pixel", "pgd:loss=margin,steps=100,restarts=5"},
+                       "images whose logits ignore it", SEARCH},
+    [VT_CHECK_ZERO] = {"zero-gradient",
+                       "the losses that the attacks follow have a gradient that is not zero (at most 1 % of images)",
+                       "images on which the gradient of one of them is zero in every pixel", SEARCH},
     [VT_CHECK_CONSTANT] = {"constant-gradient",
                            "the margin's gradient changes from a point to its neighbour (at most 1 % of images do not)",
-                           "images with the same gradient at both points", "square:queries=20000"},
-    [VT_CHECK_SATURATED] = {"saturated-logits",
-                            "no logit gap exceeds 87.3, where softmax underflows in float32 (at most 1 % of images)",
-                            "images beyond it", "pgd:loss=margin,steps=100,restarts=5"},
+                           "images with the same gradient at both points", SEARCH},
     [VT_CHECK_ATTENTION] = {"saturated-attention",
-                            "the median row of attention is not one-hot to float32 (at most 1 % of images)",
-                            "images in which it is", "square:queries=20000"},
+                            "the median row of attention, over blocks and heads, is not one-hot to float32 (at most 1 "
+                            "% of images)",
+                            "images in which it is", SEARCH},
     [VT_CHECK_WRONG] = {"wrong-gradient",
                         "over a step of a tenth of a grey level (or of eps) the gradient predicts the margin's change "
                         "better than 'no change' does (at most 10 % of images excepted)",
-                        "images on which it does not", "square:queries=20000"},
+                        "images on which it does not", SEARCH},
+    [VT_CHECK_SEGMENT] = {"jump",
+                          "no 1024th of the way to an image of another class makes a twentieth of the difference (at "
+                          "most 10 % of images excepted)",
+                          "images with such a jump", PARANOID},
+    [VT_CHECK_PATH] =
+        {"path",
+         "on the way to an image of another class the gradients add up to the difference, within 40 % (at "
+         "most 20 % of images excepted)",
+         "images on which they do not", PARANOID},
+    [VT_CHECK_SCALE] = {"scale",
+                        "steps of 1/16, 1/4 and 1 of eps along the gradient change the logits as it says, within the "
+                        "bounds of docs/selftest.md (at most 10 % of images excepted)",
+                        "images on which they do not", PARANOID},
+    [VT_CHECK_ROUGH] = {"rough-gradient",
+                        "the gradients at random points 1/16, 1/4 and 1 of eps away point the same way, within the "
+                        "bounds of docs/selftest.md (at most 10 % of images excepted)",
+                        "images on which they do not", PARANOID},
+    [VT_CHECK_BACKWARD] = {"backward",
+                           "the gradient in float32 is that in double, to a cosine and a share of signs of 0.9 (at "
+                           "most 5 % of images excepted)",
+                           "images on which it is not", SEARCH},
     [VT_CHECK_STEPS] = {"steps", "10 steps break no image that 100 steps leave, more often than the reverse",
-                        "images broken by the shorter attack alone", "apgd-ce:steps=100,restarts=5"},
+                        "images broken by the shorter attack alone", "--attack apgd-ce:steps=100,restarts=5"},
     [VT_CHECK_RADIUS] = {"radius", "eps/2 breaks no image that eps leaves, more often than the reverse",
-                         "images broken at the smaller radius alone", "apgd-ce:steps=100,restarts=5"},
+                         "images broken at the smaller radius alone", "--attack apgd-ce:steps=100,restarts=5"},
     [VT_CHECK_WHOLE] = {"whole-box",
                         "where every picture lies in the ball, and one that the model gives another class is known, "
                         "gradients find a way (at most 5 % missed)",
-                        "images that stand even there", "apgd-t:steps=100"},
-    [VT_CHECK_NOISE] = {"noise", "100 random points break at most 5 % of what gradients left",
-                        "images broken by noise alone", "square:queries=20000"},
-    [VT_CHECK_SQUARE] = {"square",
-                         "Square Attack breaks almost nothing of what gradients left (at most the rate given)",
-                         "images broken by Square alone", "square:queries=20000"},
+                        "images that stand even there", "--attack apgd-t:steps=100"},
+    [VT_CHECK_NOISE] = {"noise", "60 random points break at most 5 % of what gradients left",
+                        "images broken by noise alone", SEARCH},
     [VT_CHECK_TWIN] = {"transfer",
                        "points found on a slightly moved twin of the network break at most 5 % of what gradients left",
-                       "images broken by transfer alone", "square:queries=20000"},
+                       "images broken by transfer alone", "--attack transfer:restarts=5"},
+    [VT_CHECK_PROBE] = {"probe",
+                        "points found on the network cut off behind a block, with a head fitted to its answers, break "
+                        "at most 5 % of what gradients left",
+                        "images broken by that alone", PARANOID},
+    [VT_CHECK_HEAD] = {"head",
+                       "what moves a head fitted to the same features moves the model's own logits, by a twentieth of "
+                       "that at least (at most 10 % of images excepted)",
+                       "images on which it does not", PARANOID},
+    [VT_CHECK_SMOOTH] = {"smoothed",
+                         "gradients averaged over noise of the ball's size break at most 5 % of what plain ones left",
+                         "images broken by that alone", "--attack smooth-pgd:steps=50,draws=32"},
+    [VT_CHECK_SQUARE] = {"square",
+                         "Square Attack breaks almost nothing of what gradients left (at most the rate given)",
+                         "images broken by Square alone", SEARCH},
+    [VT_CHECK_SETUP] = {"set-up",
+                        "a head can be put on the network for which a planted point is known to be adversarial (at "
+                        "most 10 % of images excepted)",
+                        "images on which none can", PARANOID},
     [VT_CHECK_ACTIVE] = {"active-test",
                          "the attack finds an adversarial image known to exist in at least 95 % of cases",
-                         "images on which it does not", "apgd-t:steps=1000"},
+                         "images on which it does not", "--attack apgd-t:steps=1000"},
 };
+
+/* The command that would settle a doubt, of the same model, data and threat; whole-box at the radius that holds every
+ * picture. */
+static void settle(char *out, size_t size, const vt_selftest *t, int i) {
+    double n = (double)vt_config_input_pixels(&t->v->model->config);
+    size_t at = (size_t)snprintf(out, size, "vitrine eval %s", t->command);
+    if (at < size && i == VT_CHECK_WHOLE)
+        at += (size_t)snprintf(out + at, size - at, " --eps %.6g",
+                               t->v->norm == VT_LINF ? 1
+                               : t->v->norm == VT_L2 ? ceil(sqrt(n))
+                                                     : n);
+    else if (at < size && !t->v->patch.size)
+        at += (size_t)snprintf(out + at, size - at, " --eps %s", t->v->eps_text);
+    if (at < size) snprintf(out + at, size - at, " %s", words[i].settle);
+}
+
+static bool doubted(const vt_check *c) { return c->trials && c->adjusted <= VT_ALPHA_DOUBTFUL; }
 
 static json_t *check_json(const vt_selftest *t, int i) {
     const vt_check *c = &t->checks[i];
@@ -58,9 +114,13 @@ static json_t *check_json(const vt_selftest *t, int i) {
     json_object_update_new(o, json_pack("{s:I,s:I,s:s,s:f,s:f,s:f,s:o}", "hits", (json_int_t)c->hits, "trials",
                                         (json_int_t)c->trials, "hits_are", words[i].hits, "null_rate", c->rate, "p",
                                         c->p, "p_holm", c->adjusted, "images", images));
-    if (c->adjusted <= VT_ALPHA_DOUBTFUL) {
+    if (c->bound > 0)
+        json_object_update_new(o,
+                               json_pack("{s:o,s:f}", "median_value",
+                                         isfinite(c->median) ? json_real(c->median) : json_null(), "bound", c->bound));
+    if (doubted(c)) {
         char text[1500];
-        snprintf(text, sizeof text, "%s --attack %s", t->command, words[i].settle);
+        settle(text, sizeof text, t, i);
         json_object_set_new(o, "settle", json_string(text));
     }
     return o;
@@ -73,33 +133,52 @@ static json_t *active_json(const vt_active *a) {
                      a->high, "passed", a->passed);
 }
 
+static json_t *flags_json(const vt_flags *f) {
+    json_t *zero = json_object();
+    for (int k = 0; k < VT_LOSS_COUNT; k++)
+        if (f->zero[k]) json_object_set_new(zero, vt_loss_names_f32[k], json_integer((json_int_t)f->zero[k]));
+    return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I}", "looked_at", (json_int_t)f->looked, "zero_gradient", zero,
+                     "saturated_logits", (json_int_t)f->saturated, "random", (json_int_t)f->random, "square_alone",
+                     (json_int_t)f->square, "images", (json_int_t)f->images);
+}
+
+static json_t *untested_json(const vt_selftest *t) {
+    json_t *o = json_array();
+    for (int i = 0; i < VT_CHECK_COUNT; i++)
+        if (t->untested >> i & 1) json_array_append_new(o, json_string(words[i].name));
+    return o;
+}
+
+static json_t *cost_json(const vt_selftest *t) {
+    return json_pack("{s:f,s:f,s:f,s:b,s:f,s:f,s:i,s:f,s:s?}", "forwards", t->cost, "escalation", t->escalation_cost,
+                     "attack", t->reference, "attack_measured", t->reference_measured, "attack_if_tenth_left",
+                     t->reference_tenth, "share", VT_SELFTEST_SHARE, "least_an_image", VT_SELFTEST_LEAST, "allowance",
+                     t->allowance, "excess", vt_selftest_excess(t));
+}
+
 json_t *vt_selftest_json(const vt_selftest *t) {
     json_t *checks = json_array();
     for (int i = 0; i < VT_CHECK_COUNT; i++) json_array_append_new(checks, check_json(t, i));
-    const char *excess = vt_selftest_excess(t);
-    json_t *o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:f,s:f,s:{s:I,s:I,s:I},s:o,s:o,s:{s:b,s:I,s:I},s:{s:f,s:f,"
-                          "s:f,s:b,s:f,s:f,s:s?}}",
-                          "verdict", vt_grade_name(t->grade), "attack", t->attack->id, "weights", t->v->model->sha256,
-                          "data", t->v->data->hash, "norm", vt_norm_name(t->v->norm), "eps", t->v->eps_text, "seed",
-                          (json_int_t)t->v->seed, "correct", (json_int_t)t->correct, "alpha_doubtful",
-                          VT_ALPHA_DOUBTFUL, "alpha_masked", VT_ALPHA_MASKED, "samples", "gradients",
-                          (json_int_t)t->direct, "attacks", (json_int_t)t->attacked, "survivors",
-                          (json_int_t)t->survivors, "checks", checks, "active", active_json(&t->active), "escalation",
-                          "made", t->escalated, "images", (json_int_t)t->escalated_images, "further_broken",
-                          (json_int_t)t->further, "cost", "forwards", t->cost, "escalation", t->escalation_cost,
-                          "attack", t->reference, "attack_measured", t->reference_measured, "attack_if_tenth_left",
-                          t->reference_tenth, "share", VT_SELFTEST_SHARE, "excess", excess);
+    json_t *o = json_pack("{s:s,s:o,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:f,s:f,s:{s:I,s:I,s:I,s:I,s:I},s:o,s:o,s:o,s:{s:b,s:I,"
+                          "s:I},s:o}",
+                          "verdict", vt_grade_name(t->grade), "not_tested", untested_json(t), "attack", t->attack->id,
+                          "weights", t->v->model->sha256, "data", t->v->data->hash, "norm", vt_norm_name(t->v->norm),
+                          "eps", t->v->eps_text, "seed", (json_int_t)t->v->seed, "correct", (json_int_t)t->correct,
+                          "alpha_doubtful", VT_ALPHA_DOUBTFUL, "alpha_masked", VT_ALPHA_MASKED, "samples", "gradients",
+                          (json_int_t)t->direct, "scale", (json_int_t)t->scaled, "attacks", (json_int_t)t->attacked,
+                          "survivors", (json_int_t)t->survivors, "other_ways", (json_int_t)t->other, "checks", checks,
+                          "flags", flags_json(&t->flags), "active", active_json(&t->active), "escalation", "made",
+                          t->escalated, "images", (json_int_t)t->escalated_images, "further_broken",
+                          (json_int_t)t->further, "cost", cost_json(t));
     if (o && t->v->wrap && t->v->wrap->def) json_object_set_new(o, "wrap", json_string(t->v->wrap->id));
     return o;
 }
 
 const char *vt_selftest_excess(const vt_selftest *t) {
     const vt_active *a = &t->active;
-    if (!(t->reference > 0 && t->cost > VT_SELFTEST_SHARE * t->reference)) return NULL;
+    if (!(t->cost > t->allowance)) return NULL;
     if (a->found < a->images - a->setup_failed)
         return "the active test's attacks ran to their end where they found nothing";
-    if (t->reference_measured && !t->attacked && !a->images)
-        return "the attack was soon done with every image, and less than these single points would say nothing";
     if (!t->reference_measured && !t->survivors)
         return "nothing was left of the images attacked here, so the attack itself would soon be done with all, which "
                "cannot be known before";
@@ -111,7 +190,10 @@ static void print_doubt(FILE *f, const vt_selftest *t, int i) {
     fprintf(f, "  %s: %lld of %lld %s (null: %s; p = %.2g, Holm %.2g)", words[i].name, (long long)c->hits,
             (long long)c->trials, words[i].hits, words[i].null, c->p, c->adjusted);
     for (int k = 0; k < c->n_images; k++) fprintf(f, "%s%d", k ? ", " : "; images ", (int)c->images[k]);
-    fprintf(f, "\n    to settle it: %s --attack %s\n", t->command, words[i].settle);
+    if (c->bound > 0) fprintf(f, "; median %.3g, bound %.3g", c->median, c->bound);
+    char text[1500];
+    settle(text, sizeof text, t, i);
+    fprintf(f, "\n    to settle it: %s\n", text);
 }
 
 static void print_active(FILE *f, const vt_active *a) {
@@ -123,7 +205,8 @@ static void print_active(FILE *f, const vt_active *a) {
             (long long)a->found, valid, 100 * a->low, 100 * a->high,
             (long long)(a->random_corner > a->random_surface ? a->random_corner : a->random_surface),
             (long long)a->setup_failed,
-            a->passed ? "passed"
+            a->passed                          ? "passed"
+            : 20 * a->setup_failed > a->images ? "not passed: set-ups failed"
             : valid && a->found == valid && valid < 73 && 2 * a->random_corner <= valid &&
                     2 * a->random_surface <= valid
                 ? "nothing against it (73 images would prove 95 %)"
@@ -131,25 +214,67 @@ static void print_active(FILE *f, const vt_active *a) {
                                          : "not passed");
 }
 
+/* Warnings as AutoAttack prints them: they call for another attack, whatever the verdict. */
+static void print_flags(FILE *f, const vt_selftest *t) {
+    const vt_flags *g = &t->flags;
+    static const char *const follow[VT_LOSS_COUNT] = {[VT_LOSS_CE] = ": attacks followed the margin's there",
+                                                      [VT_LOSS_MARGIN] = "",
+                                                      [VT_LOSS_DLR] = "",
+                                                      [VT_LOSS_DLR_T] = ""};
+    for (int k = 0; k < VT_LOSS_COUNT; k++)
+        if (g->zero[k])
+            fprintf(f, "  warning: the gradient of %s is zero in every pixel on %lld of %lld images%s\n",
+                    vt_loss_names_f32[k], (long long)g->zero[k], (long long)g->looked, follow[k] ? follow[k] : "");
+    if (g->saturated)
+        fprintf(f, "  warning: cross-entropy underflows on %lld of %lld images (logits further apart than 87.3)\n",
+                (long long)g->saturated, (long long)g->looked);
+    if (g->random)
+        fprintf(f, "  warning: the model is random: --attack autoattack:version=rand averages over its draws\n");
+    if (500 * g->square > g->images)
+        fprintf(f,
+                "  warning: Square alone lowers robust accuracy by %.2f points (%lld of %lld images); more than 0.2 "
+                "points point at gradients that mislead\n",
+                100 * (double)g->square / (double)g->images, (long long)g->square, (long long)g->images);
+}
+
+static void print_untested(FILE *f, const vt_selftest *t) {
+    const char *between = " (not tested: ";
+    for (int i = 0; i < VT_CHECK_COUNT; i++)
+        if (t->untested >> i & 1) fprintf(f, "%s%s", between, words[i].name), between = ", ";
+    if (t->untested) fputc(')', f);
+}
+
+static void print_cost(FILE *f, const vt_selftest *t) {
+    fprintf(f, "  cost: %.0f forwards%s", t->cost, t->reference > 0 ? ", " : "\n");
+    if (t->reference > 0)
+        fprintf(f, "%.1f %% of %s on the same images (%s)\n", 100 * t->cost / t->reference,
+                t->reference_measured ? "the run" : t->attack->name, t->reference_measured ? "measured" : "estimated");
+    if (t->cost <= t->allowance && t->cost > VT_SELFTEST_SHARE * t->reference)
+        fprintf(f, "  (%d forwards an image are allowed)\n", VT_SELFTEST_LEAST);
+    if (vt_selftest_excess(t))
+        fprintf(f, "  that is more than the %.0f %% aimed at (or %d forwards an image): %s\n", 100 * VT_SELFTEST_SHARE,
+                VT_SELFTEST_LEAST, vt_selftest_excess(t));
+    if (!t->reference_measured && !t->survivors && t->reference_tenth > 0)
+        fprintf(f, "  should it leave a tenth of all right images nevertheless: %.1f %%\n",
+                100 * t->cost / t->reference_tenth);
+}
+
 void vt_selftest_print(FILE *f, const vt_selftest *t) {
     int made = 0;
     for (int i = 0; i < VT_CHECK_COUNT; i++) made += t->checks[i].trials > 0;
-    fprintf(f, "\nself-test: %s (%d checks, %lld images right; %lld looked at, %lld attacked, %lld of them left)\n",
-            vt_grade_name(t->grade), made, (long long)t->correct, (long long)t->direct, (long long)t->attacked,
-            (long long)t->survivors);
+    fprintf(f, "\nself-test: %s", vt_grade_name(t->grade));
+    print_untested(f, t);
+    fprintf(f,
+            "\n  %d checks, %lld images right; %lld looked at, %lld at the ball's scale, %lld attacked, %lld of them "
+            "left; %lld survivors tried otherwise\n",
+            made, (long long)t->correct, (long long)t->direct, (long long)t->scaled, (long long)t->attacked,
+            (long long)t->survivors, (long long)t->other);
     for (int i = 0; i < VT_CHECK_COUNT; i++)
-        if (t->checks[i].trials && t->checks[i].adjusted <= VT_ALPHA_DOUBTFUL) print_doubt(f, t, i);
+        if (doubted(&t->checks[i])) print_doubt(f, t, i);
+    print_flags(f, t);
     print_active(f, &t->active);
     if (t->escalated)
         fprintf(f, "  tried harder on %lld survivors: %lld more are broken\n", (long long)t->escalated_images,
                 (long long)t->further);
-    fprintf(f, "  cost: %.0f forwards%s", t->cost, t->reference > 0 ? ", " : "\n");
-    if (t->reference > 0)
-        fprintf(f, "%.1f %% of %s on the same images (%s)\n", 100 * t->cost / t->reference, t->attack->name,
-                t->reference_measured ? "measured" : "estimated");
-    if (vt_selftest_excess(t))
-        fprintf(f, "  that is more than the %.0f %% aimed at: %s\n", 100 * VT_SELFTEST_SHARE, vt_selftest_excess(t));
-    if (!t->reference_measured && !t->survivors && t->reference_tenth > 0)
-        fprintf(f, "  should it leave a tenth of all right images nevertheless: %.1f %%\n",
-                100 * t->cost / t->reference_tenth);
+    print_cost(f, t);
 }

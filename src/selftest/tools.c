@@ -8,73 +8,27 @@
 #include "eval/verify.h"
 #include "models/twin.h"
 
-/* ---- nets with other heads ---- */
-
-static bool is_head(const vt_param *p) { return !strncmp(p->name, "head", 4); }
-
-int vt_head_count(const vt_model *m) {
-    int n = 0;
-    for (int i = 0; i < m->params.count; i++) n += is_head(&m->params.items[i]) && m->params.items[i].ndim == 2;
-    return n;
-}
-
-/* Every other tensor keeps name, order and size. */
-vt_status vt_other_head(vt_model **out, const vt_model *m, int classes, vt_err *e) {
-    vt_config c = m->config;
-    c.classes = classes;
-    VT_TRY(vt_model_new(out, &c, e));
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *from = &m->params.items[i], *to = &(*out)->params.items[i];
-        if (!is_head(from)) memcpy((*out)->w + to->offset, m->w + from->offset, from->numel * sizeof(float));
-    }
-    return vt_model_prepare(*out, e);
-}
-
-/* A head's features stand behind those of the heads before it; the share of each head in the logits is part of its
- * features, since they are what a unit row makes visible. */
-void vt_head_set(vt_model *m, const double *w, const double *b, int rows, size_t phi) {
-    size_t at = 0;
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        if (!is_head(p)) continue;
-        float *to = m->w + p->offset;
-        if (p->ndim == 1) {
-            for (int r = 0; r < rows; r++) to[r] = b ? (float)b[r] : 0;
-            continue;
-        }
-        size_t d = (size_t)p->shape[1];
-        for (int r = 0; r < rows; r++)
-            for (size_t k = 0; k < d; k++)
-                to[(size_t)r * d + k] = w ? (float)w[(size_t)r * phi + at + k] : (size_t)r == at + k;
-        at += d;
-        vt_model_refresh_param(m, i);
-    }
-}
-
 /* ---- gear ---- */
 
 static size_t largest_work(const vt_selftest *t, const vt_task *dims, vt_err *e, vt_status *s) {
-    vt_attack tools[8] = {0};
+    vt_attack tools[VT_TOOL_COUNT] = {0};
     size_t most = 1;
-    *s = vt_attack_tools(tools, t->v->norm, t->v->eps, e);
-    for (int i = -1; *s == VT_OK && i < 8; i++) {
+    *s = vt_tools_parse(tools, t->v->norm, e);
+    for (int i = -1; *s == VT_OK && i < VT_TOOL_COUNT; i++) {
         const vt_attack *a = i < 0 ? t->attack : &tools[i];
         for (int k = 0; a && k < a->n_stages; k++) {
             size_t need = vt_attack_work_len(&a->stages[k], dims);
             if (need > most) most = need;
         }
     }
-    for (int i = 0; i < 8; i++) vt_attack_free(&tools[i]);
+    vt_tools_free(tools);
     return most;
 }
 
 static vt_status open_active(vt_gear *g, const vt_gear *first, vt_err *e) {
     const vt_eval *v = g->t->v;
-    int heads = vt_head_count(v->model), points = VT_ACTIVE_INNER + 2;
-    for (int i = 0; i < v->model->params.count; i++)
-        if (is_head(&v->model->params.items[i]) && v->model->params.items[i].ndim == 2)
-            g->phi += (size_t)v->model->params.items[i].shape[1];
-    if (!heads)
+    int points = VT_ACTIVE_INNER + 2;
+    if (!g->phi)
         return vt_fail(e, VT_E_UNKNOWN, "%s: no head to replace", v->model->path ? v->model->path : "the model");
     if (!first) {
         VT_TRY(vt_other_head(&g->m_features, v->model, (int)g->phi, e));
@@ -93,47 +47,79 @@ static vt_status open_active(vt_gear *g, const vt_gear *first, vt_err *e) {
     return g->points && g->fit ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the active test");
 }
 
-vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, bool look, bool attacks, bool active,
-                       vt_err *e) {
-    const vt_eval *v = t->v;
-    int side = vt_config_input(&v->model->config);
-    vt_status s;
-    *g = (vt_gear){.t = t, .pixels = vt_config_input_pixels(&v->model->config)};
-    g->classes = v->data->restricted ? v->data->classes : v->model->config.classes;
-    vt_task dims = {.n = g->pixels, .height = side, .width = side, .classes = g->classes};
-    size_t work = largest_work(t, &dims, e, &s), bytes = g->pixels * sizeof(float);
-    size_t k = (size_t)v->model->config.classes + 2;
-    VT_TRY(s);
+int vt_gear_class(const vt_gear *g, int k) { return g->t->v->data->restricted ? g->t->v->data->head[k] : k; }
+
+static vt_status buffers(vt_gear *g, size_t work, vt_err *e) {
+    size_t bytes = g->pixels * sizeof(float), k = (size_t)g->t->v->model->config.classes + 2;
     float **pixels[] = {&g->x, &g->y, &g->x_adv, &g->lo, &g->hi, &g->dx, &g->dy, &g->planted};
     for (int i = 0; i < 8; i++)
         if (!(*pixels[i] = vt_alloc(bytes))) return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
-    g->z = vt_alloc(3 * k * sizeof *g->z), g->z64 = vt_alloc(k * sizeof *g->z64),
-    g->work = vt_alloc(work * sizeof(float));
-    if (!g->z || !g->z64 || !g->work) return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
+    g->z = vt_alloc(3 * k * sizeof *g->z), g->z64 = vt_alloc(k * sizeof *g->z64);
+    g->work = vt_alloc(work * sizeof(float)), g->wide = vt_alloc(g->pixels * sizeof *g->wide);
+    return g->z && g->z64 && g->work && g->wide ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
+}
+
+/* A classifier of a network of our own, and its oracle. */
+static vt_status open_other(vt_gear *g, vt_classifier *c, vt_oracle *o, const vt_model *m, bool restrict_it,
+                            vt_err *e) {
+    const vt_eval *v = g->t->v;
+    VT_TRY(vt_classifier_open(c, m, e));
+    if (restrict_it && v->data->restricted) VT_TRY(vt_classifier_restrict(c, v->data->head, v->data->classes, e));
+    VT_TRY(vt_oracle_open(o, c, e));
+    o->interrupt = v->interrupt;
+    return VT_OK;
+}
+
+static vt_status open_probes(vt_gear *g, const vt_gear *first, vt_err *e) {
+    if (!first) VT_TRY(vt_probes_make(g->m_probe, g, e));
+    for (int i = 0; i < VT_PROBES; i++) {
+        const vt_model *m = first ? first->m_probe[i] : g->m_probe[i];
+        if (m) VT_TRY(open_other(g, &g->probe[i], &g->o_probe[i], m, false, e));
+    }
+    return VT_OK;
+}
+
+vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, unsigned needs, vt_err *e) {
+    const vt_eval *v = t->v;
+    int side = vt_config_input(&v->model->config);
+    vt_status s;
+    *g = (vt_gear){.t = t, .pixels = vt_config_input_pixels(&v->model->config), .phi = vt_feature_count(v->model)};
+    g->classes = v->data->restricted ? v->data->classes : v->model->config.classes;
+    vt_task dims = {.n = g->pixels, .height = side, .width = side, .classes = g->classes};
+    size_t work = largest_work(t, &dims, e, &s);
+    VT_TRY(s);
+    VT_TRY(buffers(g, work, e));
     VT_TRY(vt_classifier_open(&g->model, v->model, e));
     VT_TRY(vt_wrap_classifier(v->wrap, &g->model, false, e));
     if (v->data->restricted) VT_TRY(vt_classifier_restrict(&g->model, v->data->head, v->data->classes, e));
     VT_TRY(vt_oracle_open(&g->o_model, &g->model, e));
     g->o_model.interrupt = v->interrupt;
     const vt_arch_def_f32 *arch = vt_arch_find_f32(v->model->config.arch);
-    if (look && arch && arch->view) VT_TRY(vt_session_open_f32(&g->look, v->model, 1, VT_GRAD_INPUT, e));
-    if (attacks) {
+    if (needs & VT_NEED_LOOK && arch && arch->view)
+        VT_TRY(vt_session_open_f32(&g->look, v->model, 1, VT_GRAD_INPUT, e));
+    bool covered = v->wrap && v->wrap->def && v->wrap->def->cover;
+    if (needs & VT_NEED_DOUBLE && !covered) VT_TRY(vt_session_open_f64(&g->look64, v->model, 1, VT_GRAD_INPUT, e));
+    if (needs & VT_NEED_TWIN) {
         if (!first) VT_TRY(vt_model_twin(&g->m_twin, v->model, v->seed, e));
-        VT_TRY(vt_classifier_open(&g->twin, first ? first->m_twin : g->m_twin, e));
-        if (v->data->restricted) VT_TRY(vt_classifier_restrict(&g->twin, v->data->head, v->data->classes, e));
-        VT_TRY(vt_oracle_open(&g->o_twin, &g->twin, e));
-        g->o_twin.interrupt = v->interrupt;
+        VT_TRY(open_other(g, &g->twin, &g->o_twin, first ? first->m_twin : g->m_twin, true, e));
     }
-    return active ? open_active(g, first, e) : VT_OK;
+    if (needs & VT_NEED_PROBES) VT_TRY(open_probes(g, first, e));
+    return needs & VT_NEED_ACTIVE ? open_active(g, first, e) : VT_OK;
 }
 
 void vt_gear_close(vt_gear *g) {
-    void *blocks[] = {g->x, g->y,   g->x_adv, g->lo,     g->hi,  g->dx,     g->dy,
-                      g->z, g->z64, g->work,  g->points, g->fit, g->planted};
+    void *blocks[] = {g->x, g->y,   g->x_adv, g->lo,     g->hi,  g->dx,      g->dy,
+                      g->z, g->z64, g->work,  g->points, g->fit, g->planted, g->wide};
+    for (int i = 0; i < VT_PROBES; i++) {
+        vt_oracle_close(&g->o_probe[i]);
+        vt_classifier_close(&g->probe[i]);
+        vt_model_close(g->m_probe[i]);
+    }
     vt_oracle_close(&g->o_model), vt_oracle_close(&g->o_twin), vt_oracle_close(&g->o_two);
     vt_classifier_close(&g->model), vt_classifier_close(&g->twin);
     vt_classifier_close(&g->features), vt_classifier_close(&g->two);
     vt_session_close_f32(g->look);
+    vt_session_close_f64(g->look64);
     vt_model_close(g->m_twin), vt_model_close(g->m_features), vt_model_close(g->m_two);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) free(blocks[i]);
     *g = (vt_gear){0};

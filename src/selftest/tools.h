@@ -3,18 +3,28 @@
 #define VT_SELFTEST_TOOLS_H
 
 #include "models/session.h"
+#include "models/session64.h"
 #include "selftest/selftest.h"
+
+/* What a double gradient costs, in float32 forwards: its loops are plain. */
+#define VT_COST_DOUBLE 12
+
+enum { VT_PROBES = 6 };
+
+/* What a part needs open, beside the model. */
+enum { VT_NEED_LOOK = 1, VT_NEED_DOUBLE = 2, VT_NEED_TWIN = 4, VT_NEED_PROBES = 8, VT_NEED_ACTIVE = 16 };
 
 typedef struct vt_gear {
     const vt_selftest *t;
     int classes;
-    vt_classifier model, twin, features, two; /* two: with a head of two classes */
-    vt_oracle o_model, o_twin, o_two;
-    vt_session_f32 *look; /* to see the attention of the network itself; NULL: its architecture does not show it */
-    vt_model *m_twin, *m_features, *m_two;
+    vt_classifier model, twin, features, two, probe[VT_PROBES]; /* two: with a head of two classes */
+    vt_oracle o_model, o_twin, o_two, o_probe[VT_PROBES];
+    vt_session_f32 *look;   /* to see the attention of the network itself; NULL: its architecture does not show it */
+    vt_session_f64 *look64; /* its gradients in double; NULL where a wrap stands around it */
+    vt_model *m_twin, *m_features, *m_two, *m_probe[VT_PROBES];
     size_t pixels, phi; /* phi: features */
     float *x, *y, *x_adv, *lo, *hi, *z, *dx, *dy, *work;
-    double *z64;
+    double *z64, *wide; /* wide [pixels] */
     /* active test: features of all points [points, phi] and its scratch */
     float *points;
     double *fit;
@@ -22,23 +32,48 @@ typedef struct vt_gear {
     double forwards, gradients;
 } vt_gear;
 
-/* Opens what the parts need: the model; with `look` a session of its own; with `attacks` the twin; with `active` the
- * nets of other heads. Twin and features of the first thread serve all (first: NULL for that one), which must be closed
- * last. */
-vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, bool look, bool attacks, bool active,
-                       vt_err *e);
+/* Opens the model and what `needs` names. Twin, probes and features of the first thread serve all (first: NULL for that
+ * one), which must be closed last. */
+vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, unsigned needs, vt_err *e);
 void vt_gear_close(vt_gear *g); /* accepts a zeroed one */
+/* The model's output that stands for class k of the data. */
+int vt_gear_class(const vt_gear *g, int k);
 
 /* A copy of m with another head of `classes` outputs, all zero; everything else the same. */
 vt_status vt_other_head(vt_model **out, const vt_model *m, int classes, vt_err *e);
-/* Rows of the copies' heads from w [rows, phi] and b [rows]; phi is what vt_features_head makes visible. */
+/* The same without the blocks behind the first `depth`; the norm before the head is then the one that the next block
+ * begins with. *out NULL: this network cannot be cut there. */
+vt_status vt_cut_behind(vt_model **out, const vt_model *m, int depth, int classes, vt_err *e);
+/* Rows of the copies' heads from w [rows, phi] and b [rows]; phi is what vt_feature_count counts. w NULL: each row
+ * shows one feature. */
 void vt_head_set(vt_model *m, const double *w, const double *b, int rows, size_t phi);
-int vt_head_count(const vt_model *m); /* 2 for a distilled model */
+int vt_head_count(const vt_model *m);       /* 2 for a distilled model */
+size_t vt_feature_count(const vt_model *m); /* what all heads read, one behind the other */
+
+/* Probes of the model (g is open): networks behind some of its blocks with fitted heads, from the last block down; NULL
+ * where it cannot be cut. */
+vt_status vt_probes_make(vt_model *probes[VT_PROBES], vt_gear *g, vt_err *e);
 
 vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image);
 
+/* Attacks that the self-test runs. */
+typedef enum vt_tool {
+    VT_TOOL_HALF,
+    VT_TOOL_BRIEF,
+    VT_TOOL_CE,
+    VT_TOOL_T,
+    VT_TOOL_WHOLE,
+    VT_TOOL_SQUARE,
+    VT_TOOL_TRANSFER,
+    VT_TOOL_SMOOTH,
+    VT_TOOL_LONG,
+    VT_TOOL_COUNT
+} vt_tool;
+vt_status vt_tools_parse(vt_attack tools[VT_TOOL_COUNT], vt_norm norm, vt_err *e);
+void vt_tools_free(vt_attack tools[VT_TOOL_COUNT]);
+
 /* Runs one stage against `o` and lets the separate code judge the point on `judge`. g->x is the image; o's classifier
- * may be another one (a twin). */
+ * may be another one (a twin). The point stays in g->x_adv where it runs to the end. */
 typedef struct vt_trial_of {
     vt_oracle *o;
     const vt_classifier *judge;
@@ -54,19 +89,41 @@ vt_status vt_try_attack(vt_gear *g, const vt_attack_stage *stage, const vt_trial
 vt_status vt_try_noise(vt_gear *g, const vt_classifier *c, int label, int classes, int32_t image, int q, bool corners,
                        bool *broken);
 
-/* Part 1: bits of one image (1u << vt_check_id). */
-vt_status vt_direct_image(vt_gear *g, int32_t image, unsigned *bits, vt_err *e);
+/* Part 1: single points of one image. */
+typedef struct vt_direct {
+    unsigned bits; /* 1u << vt_check_id */
+    bool zero[VT_LOSS_COUNT];
+    bool saturated; /* a logit gap beyond which cross-entropy underflows */
+} vt_direct;
+vt_status vt_direct_image(vt_gear *g, int32_t image, vt_direct *d, vt_err *e);
 
-/* Part 2: which attacks broke one image. */
-typedef struct vt_found {
-    bool half, brief, white, whole, whole_tried, noise, square, twin, again;
-} vt_found;
-vt_status vt_attack_tools(vt_attack tools[8], vt_norm norm, double eps, vt_err *e);
-vt_status vt_found_image(vt_gear *g, const vt_attack *tools, int32_t image, bool witness, vt_found *f, vt_err *e);
+/* Part 2: gradients at the scale of the ball. value: the larger the worse. */
+enum { VT_SCALE_SEGMENT, VT_SCALE_PATH, VT_SCALE_STEP, VT_SCALE_ROUGH, VT_SCALE_BACKWARD, VT_SCALE_COUNT };
+typedef struct vt_scale {
+    double value[VT_SCALE_COUNT];
+    bool backward; /* whether that was made */
+} vt_scale;
+/* partner: another image of the data, best of another predicted class. */
+vt_status vt_scale_image(vt_gear *g, int32_t image, int32_t partner, vt_scale *s, vt_err *e);
+
+/* Part 3: which of the white-box attacks broke one image. */
+typedef struct vt_strength {
+    bool half, brief, white, whole, whole_tried;
+} vt_strength;
+vt_status vt_strength_image(vt_gear *g, const vt_attack *tools, int32_t image, bool witness, vt_strength *f, vt_err *e);
+
+/* Part 4: which other ways lead to an image that white-box attacks left. */
+typedef struct vt_ways {
+    bool noise, twin, probe, smooth, square, again;
+    bool head_tried;
+    double head; /* 1 - (how far the model's logits move) / (how far the fitted head's do), as shares of their span */
+} vt_ways;
+vt_status vt_ways_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
+vt_status vt_square_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
 /* The same survivors once more, with more of everything. */
-vt_status vt_found_again(vt_gear *g, const vt_attack *tools, int32_t image, vt_found *f, vt_err *e);
+vt_status vt_again_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
 
-/* Part 3: one image of the active test. */
+/* Part 5: one image of the active test. */
 enum { VT_ACTIVE_INNER = 199, VT_ACTIVE_RANDOM = 100 };
 typedef struct vt_active_bits {
     bool setup, found, surface, corner;

@@ -13,10 +13,12 @@ test_shapes() { vt selftest "$MODEL" --data "$SHAPES" --images 0:24 --out r --ep
 
 # what every selftest.json obeys
 schema() {
-    truth "$1" '.checks | length == 14 and all((.null_hypothesis | length) > 20)'
+    truth "$1" '.checks | length == 22 and all((.null_hypothesis | length) > 20)'
     truth "$1" '[.checks[] | select(.made)] | all(.hits >= 0 and .hits <= .trials and .p >= 0 and .p <= .p_holm and .p_holm <= 1 and (.images | length) <= 6 and (.images | length) <= .hits)'
     truth "$1" '(.verdict == "sound") == ([.checks[] | select(.made and .p_holm <= 0.05)] == [])'
     truth "$1" '.checks | all(has("settle") == (.made and .p_holm <= 0.05))'
+    truth "$1" '[.checks[] | select(has("bound"))] | length >= 4 and all(.bound > 0)'
+    truth "$1" '[.checks[] | select(.made) | .name] as $made | .not_tested | all(. as $n | $made | index($n) | not)'
     truth "$1" '.active | .found <= .images - .setup_failed and .random_corner <= .images'
     truth "$1" '.cost.forwards > 0 and .escalation.further_broken <= .escalation.images'
 }
@@ -26,7 +28,7 @@ schema() {
     schema r/selftest.json
     [ "$(verdict r)" = sound ] || fail "accused: $(doubts r)"
     says "self-test: sound" "active test: found" "cost:" "of autoattack on the same images"
-    truth r/selftest.json '.cost.forwards <= 0.1 * .cost.attack and .cost.excess == null and .escalation.made == false'
+    truth r/selftest.json '.cost.forwards <= .cost.allowance and .cost.excess == null and .escalation.made == false'
     truth r/selftest.json '.active.found == .active.images and .active.random_corner * 2 <= .active.images'
 }
 
@@ -40,7 +42,6 @@ schema() {
         truth r/selftest.json ".wrap | startswith(\"$wrap:\")"
         says "to settle it: vitrine eval $MODEL --data $SHAPES" "--wrap $wrap"
     done <<'END'
-logit-scale zero-gradient
 quantise quantised-forward
 quantise active-test
 noise random-forward
@@ -48,12 +49,20 @@ saturate saturated-attention
 END
 }
 
-@test "selftest: where the attacks leave nothing, the cost exceeds its share, and why is said" {
+@test "selftest: a scale of the logits is no mask, since attacks follow the margin where cross-entropy is flat: it is said" {
+    test_shapes --wrap logit-scale
+    schema r/selftest.json
+    [ "$(verdict r)" = sound ] || fail "accused: $(doubts r)"
+    says "warning: the gradient of ce is zero" "warning: cross-entropy underflows"
+    truth r/selftest.json '.flags.saturated_logits == .flags.looked_at and .flags.zero_gradient.ce == .flags.looked_at'
+}
+
+@test "selftest: where the attacks leave nothing, the cost keeps to 100 forwards an image, and so it says" {
     test_shapes --eps 32/255
     schema r/selftest.json
     [ "$(verdict r)" = sound ] || fail "accused: $(doubts r)"
-    says "more than the 10 % aimed at: nothing was left of the images attacked here" "should it leave a tenth of all right images nevertheless:"
-    truth r/selftest.json '.samples.survivors == 0 and .cost.forwards > 0.1 * .cost.attack and (.cost.excess | startswith("nothing was left"))'
+    says "(100 forwards an image are allowed)" "should it leave a tenth of all right images nevertheless:"
+    truth r/selftest.json '.samples.survivors == 0 and .cost.forwards <= .cost.allowance and .cost.forwards > 0.1 * .cost.attack and .cost.excess == null and .cost.allowance == 2400'
 }
 
 @test "selftest: nothing depends on the number of threads, also where the forward is random" {
@@ -78,7 +87,7 @@ END
     [[ $output != *self-test:* ]]
     same_run a b
     good eval "$W" --data "$D" --eps 2/255 --attack fgsm --images 0:4
-    says "vitrine selftest $W --data $D --eps 2/255"
+    says "vitrine selftest $W --data $D --images 0:4 --eps 2/255"
 }
 
 @test "eval --wrap: ledger, results and table name the cheat and its hash; another run may not go on with it" {
