@@ -1,5 +1,6 @@
 /* The paranoid profile: AutoAttack's stages, then more of everything on what is left: starts, losses (ratio, margin,
- * probability margin), targets, Square's queries, and the gradients of another network. About six times AutoAttack's
+ * probability margin), targets, Square's queries, gradients and
+ * differences averaged over noise, and the gradients of another network. About six times AutoAttack's
  * cost on an image that stands to the end. */
 #include "attacks/attack.h"
 
@@ -13,6 +14,8 @@ static const char *const stages[] = {"apgd-ce:steps=100,restarts=5",
                                      "apgd-t:steps=200,targets=20,restarts=3,choose=malt",
                                      "fab:steps=100,restarts=5",
                                      "square:queries=20000,p_init=0.8,restarts=1",
+                                     "smooth-pgd:steps=50,draws=16",
+                                     "nes:steps=50,draws=50",
                                      "transfer:restarts=5",
                                      NULL};
 static const char *const stages_l1[] = {"apgd-ce:steps=100,restarts=5,large_eps=1",
@@ -24,12 +27,14 @@ static const char *const stages_l1[] = {"apgd-ce:steps=100,restarts=5,large_eps=
                                         "apgd-t:steps=200,targets=20,restarts=3,large_eps=1,choose=malt",
                                         "fab:steps=100,restarts=5",
                                         "square:queries=20000,p_init=0.8,restarts=1",
+                                        "smooth-pgd:steps=50,draws=16",
+                                        "nes:steps=50,draws=50",
                                         "transfer:restarts=5",
                                         NULL};
 
 const vt_attack_def vt_attack_def_paranoid = {
     .name = "paranoid",
-    .summary = "profile: AutoAttack, then more starts, targets, losses, queries, and transfer",
+    .summary = "profile: AutoAttack, then more starts, targets, losses, queries, smoothing, and transfer",
     .reference = "the list is ours; sources of its attacks as listed",
     .norms = VT_CAN_ALL,
     .white_box = true,

@@ -1,18 +1,14 @@
 /* PGD along the gradient of the loss averaged over noise of the ball's size, E_u grad L(x + u), for networks whose
  * gradient at a point says nothing of the loss a little further away (shattered gradients: Balduzzi et al. 2017; the
- * averaging: Smilkov et al. 2017, SmoothGrad; as an attack: Athalye et al. 2018, expectation over transformation). With
- * mode=difference no gradient is asked for: E_u (L(x + u) - L(x - u)) u / 2 |u|^2 (Ilyas et al. 2018, NES, antithetic),
- * which sees steps whose gradient is zero. Steps as in pgd; the result is the last iterate. */
-#include <math.h>
+ * averaging: Smilkov et al. 2017, SmoothGrad; as an attack: Athalye et al. 2018, expectation over transformation).
+ * Steps as in pgd; the result is the last iterate. */
 #include <stddef.h>
 #include <string.h>
-#include "attacks/attack.h"
 #include "attacks/l1.h"
-
-enum { GRADIENT, DIFFERENCE };
+#include "attacks/noise.h"
 
 typedef struct params {
-    int steps, restarts, draws, loss, mode;
+    int steps, restarts, draws, loss;
     double alpha, reach;
 } params;
 
@@ -21,8 +17,6 @@ static const vt_opt opts[] = {
     {"restarts", "independent runs", VT_OPT_INT, offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
     {"draws", "noises that a step averages over", VT_OPT_INT, offsetof(params, draws), 8, 1, 100000, NULL, NULL},
     {"reach", "size of the noise as a share of eps", VT_OPT_REAL, offsetof(params, reach), 1, 0, 100, NULL, NULL},
-    {"mode", "average gradients, or differences of the loss", VT_OPT_CHOICE, offsetof(params, mode), GRADIENT, 0, 0,
-     "gradient|difference", NULL},
     {"loss", "what is maximised", VT_OPT_CHOICE, offsetof(params, loss), 0, 0, 0, "margin|ce|dlr", NULL},
     {"alpha", "step size in pixel units", VT_OPT_REAL, offsetof(params, alpha), 0, 0, 1000, NULL, "eps/4"},
     {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
@@ -34,49 +28,13 @@ static size_t work_len(const void *p, const vt_task *t) {
     return 4 * t->n + (size_t)t->classes;
 }
 
-/* u [n] inside the ball of radius eps around 0: of the cube in linf, else of a random direction and a uniform length */
-static void draw(const vt_task *t, const vt_rng *r, double eps, float *u) {
-    double f = eps;
-    if (t->ball->norm == VT_LINF) {
-        vt_rng_uniforms(r, u, t->n);
-        for (size_t i = 0; i < t->n; i++) u[i] = 2 * u[i] - 1;
-    } else {
-        vt_rng_normals(r, u, t->n);
-        double length = vt_length(t->ball->norm, u, t->n);
-        f = length > 0 ? eps * (double)vt_rng_uniform(r, (uint64_t)t->n * 2) / length : 0;
-    }
-    for (size_t i = 0; i < t->n; i++) u[i] = (float)(f * (double)u[i]);
-}
-
-/* y = x + sign u in the box */
-static const float *beside(const vt_task *t, const float *u, float sign, float *y) {
-    for (size_t i = 0; i < t->n; i++) y[i] = fminf(fmaxf(t->x_adv[i] + sign * u[i], 0), 1);
-    return y;
-}
-
-/* sum += (L(x + u) - L(x - u)) u: the step needs no factor */
-static vt_status add_difference(vt_oracle *o, const vt_task *t, const vt_loss *loss, const float *u, float *y,
-                                float *sum) {
-    float *z = t->work + 4 * t->n;
-    VT_TRY(vt_oracle_logits(o, beside(t, u, 1, y), z));
-    float d = vt_loss_eval_f32(NULL, loss, z, t->classes);
-    VT_TRY(vt_oracle_logits(o, beside(t, u, -1, y), z));
-    d -= vt_loss_eval_f32(NULL, loss, z, t->classes);
-    for (size_t i = 0; i < t->n; i++) sum[i] += d * u[i];
-    return VT_OK;
-}
-
 static vt_status smoothed(vt_oracle *o, const params *p, const vt_task *t, vt_rng *r, float *sum) {
     float *u = sum + t->n, *y = u + t->n, *g = y + t->n, value;
     vt_loss loss = vt_oracle_loss(o, kinds[p->loss]);
     memset(sum, 0, t->n * sizeof *sum);
     for (int i = 0; i < p->draws; i++, r->step++) {
-        draw(t, r, p->reach * t->ball->eps, u);
-        if (p->mode == DIFFERENCE) {
-            VT_TRY(add_difference(o, t, &loss, u, y, sum));
-            continue;
-        }
-        VT_TRY(vt_oracle_gradient(o, beside(t, u, 1, y), &loss, NULL, &value, g));
+        vt_noise_draw(t, r, p->reach * t->ball->eps, u);
+        VT_TRY(vt_oracle_gradient(o, vt_noise_beside(t, u, 1, y), &loss, NULL, &value, g));
         for (size_t k = 0; k < t->n; k++) sum[k] += g[k];
     }
     return VT_OK;
@@ -106,8 +64,8 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
 
 const vt_attack_def vt_attack_def_smooth_pgd = {
     .name = "smooth-pgd",
-    .summary = "PGD along gradients, or differences, averaged over noise of the ball's size",
-    .reference = "Athalye et al. 2018 (EOT), Smilkov et al. 2017 (SmoothGrad); differences: Ilyas et al. 2018 (NES)",
+    .summary = "PGD along gradients averaged over noise of the ball's size",
+    .reference = "Athalye, Carlini and Wagner 2018 (EOT); Smilkov et al. 2017 (SmoothGrad)",
     .norms = VT_CAN_ALL,
     .white_box = true,
     .params_size = sizeof(params),

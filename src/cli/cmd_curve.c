@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "cli/plot.h"
 #include "cli/run_args.h"
+#include "cli/selftest.h"
 #include "core/opt.h"
 #include "core/threads.h"
 #include "eval/curve.h"
@@ -224,14 +225,26 @@ static vt_status plot(const vt_curve *c, const char *dir, vt_err *e) {
 
 /* ---- the command ---- */
 
-static vt_status report(job *j, const char *out, vt_err *e) {
+/* The self-test's first parts, at the scale of a usual ball: a curve has no eps of its own. */
+static vt_status test_itself(const job *j, const vt_cli *c, vt_err *e) {
+    static const char *const usual[] = {[VT_LINF] = "4/255", [VT_L2] = "0.5", [VT_L1] = "12"};
+    vt_eval v = j->v;
+    if (vt_cli_has(c, "no-selftest") || !v.n_attacks) return VT_OK;
+    v.eps_text = usual[v.norm], v.radii = NULL;
+    VT_TRY(vt_cli_eps(v.eps_text, v.norm, &v.eps, e));
+    return vt_cli_selftest(c, &v, &j->attacks[0], j->ledger, true, e);
+}
+
+static vt_status report(job *j, const vt_cli *cli, vt_err *e) {
     vt_curve c;
+    const char *out = vt_cli_get(cli, "out");
     VT_TRY(vt_ledger_finish(j->ledger, e));
     VT_TRY(vt_curve_make(&c, j->ledger, e));
     print_all(&c);
     vt_status s = vt_curve_write(&c, out, e);
     bool picture = vt_plot_available();
     if (s == VT_OK && picture) s = plot(&c, out, e);
+    if (s == VT_OK) s = test_itself(j, cli, e);
     if (s == VT_OK) s = vt_seal_write(out, e);
     if (s == VT_OK)
         printf("\n%s: curve.csv, curve.json,%s ledger.jsonl, adv.bin%s\n", out, picture ? " curve.svg," : "",
@@ -250,7 +263,7 @@ static vt_status measure(job *j, const vt_cli *c, vt_err *e) {
     vt_status s = vt_eval_run(&j->v, j->ledger, e);
     if (s == VT_INTERRUPTED)
         return vt_fail(e, s, "interrupted; %zu ledger lines are kept: continue with --resume", j->ledger->count);
-    return s == VT_OK ? report(j, vt_cli_get(c, "out"), e) : s;
+    return s == VT_OK ? report(j, c, e) : s;
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
@@ -274,6 +287,7 @@ static const vt_arg args[] = {
     VT_IMAGES_ARGS,
     {"out", "DIR", "folder for curve.csv, curve.json, curve.svg and the ledger"},
     {"resume", NULL, "go on where a killed run was; may extend --images"},
+    {"no-selftest", NULL, "leave out the self-test of single points and of the ball's scale"},
     {"allow-mixed", NULL, "resume although another BLAS kernel was in use"},
     {"seed", "N", "seed of every random draw (default 0)"},
     {"threads", "N", "threads (default all cores); never changes a result"},

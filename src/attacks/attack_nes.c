@@ -1,0 +1,67 @@
+/* NES: PGD along differences of the margin over noise, sum_u (L(x + u) - L(x - u)) u, which asks for logits alone and
+ * sees steps whose gradient is zero (Ilyas et al. 2018, "Black-box Adversarial Attacks with Limited Queries and
+ * Information", section 2.1: antithetic pairs; there the noise is normal, here of the ball's shape). The result is the
+ * last iterate. */
+#include <stddef.h>
+#include <string.h>
+#include "attacks/l1.h"
+#include "attacks/noise.h"
+
+typedef struct params {
+    int steps, draws;
+    double alpha, reach;
+} params;
+
+static const vt_opt opts[] = {
+    {"steps", "steps", VT_OPT_INT, offsetof(params, steps), 20, 1, 100000, NULL, NULL},
+    {"draws", "pairs of queries that a step averages over", VT_OPT_INT, offsetof(params, draws), 50, 1, 100000, NULL,
+     NULL},
+    {"reach", "size of the noise as a share of eps", VT_OPT_REAL, offsetof(params, reach), 1, 0, 100, NULL, NULL},
+    {"alpha", "step size in pixel units", VT_OPT_REAL, offsetof(params, alpha), 0, 0, 1000, NULL, "eps/4"},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return 3 * t->n + (size_t)t->classes;
+}
+
+static vt_status margin(vt_oracle *o, const vt_task *t, const float *x, float *z, float *out) {
+    VT_TRY(vt_oracle_logits(o, x, z));
+    *out = vt_margin_f32(z, t->label, t->classes);
+    return VT_OK;
+}
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    const params *p = params_;
+    double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;
+    float *sum = t->work, *u = sum + t->n, *y = u + t->n, *z = y + t->n, up, down;
+    vt_rng r = t->rng;
+    memcpy(t->x_adv, t->x, t->n * sizeof(float));
+    for (int i = 0; i < p->steps; i++) {
+        memset(sum, 0, t->n * sizeof *sum);
+        for (int k = 0; k < p->draws; k++) {
+            r.step = (uint32_t)(i * p->draws + k);
+            vt_noise_draw(t, &r, p->reach * t->ball->eps, u);
+            VT_TRY(margin(o, t, vt_noise_beside(t, u, 1, y), z, &up));
+            VT_TRY(margin(o, t, vt_noise_beside(t, u, -1, y), z, &down));
+            for (size_t j = 0; j < t->n; j++) sum[j] += (up - down) * u[j];
+        }
+        if (t->ball->norm == VT_L1) vt_l1_drop_blocked(sum, t->x_adv, t->n);
+        vt_ball_step(t->ball, u, sum, alpha);
+        vt_ball_move(t->ball, t->x_adv, u);
+        VT_TRY(vt_oracle_logits(o, t->x_adv, z));
+    }
+    return VT_OK;
+}
+
+const vt_attack_def vt_attack_def_nes = {
+    .name = "nes",
+    .summary = "black-box: PGD along differences of the margin over noise of the ball's size",
+    .reference = "Ilyas, Engstrom, Athalye and Lin 2018, section 2.1",
+    .norms = VT_CAN_ALL,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .run = run,
+};
