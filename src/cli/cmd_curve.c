@@ -7,12 +7,12 @@
 #include "cli/plot.h"
 #include "cli/run_args.h"
 #include "cli/selftest.h"
+#include "core/files.h"
 #include "core/opt.h"
 #include "core/threads.h"
 #include "eval/curve.h"
 #include "eval/seal.h"
 #include "eval/evaluate.h"
-#include "eval/files.h"
 #include "eval/metrics.h"
 
 enum { MOST = 64 }; /* attacks times radii */

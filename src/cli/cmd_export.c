@@ -3,9 +3,9 @@
 #include <unistd.h>
 #include "cli/run_args.h"
 #include "cli/run_open.h"
+#include "core/files.h"
 #include "core/opt.h"
 #include "eval/export.h"
-#include "eval/files.h"
 #include "eval/summary.h"
 
 static vt_status format_of(const vt_cli *c, const vt_export_format **out, vt_err *e) {

@@ -2,14 +2,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "cli/run_args.h"
 #include "cli/run_open.h"
+#include "core/files.h"
 #include "eval/curve.h"
-#include "eval/files.h"
 #include "eval/metrics.h"
 #include "eval/show.h"
 
-enum { RUNS = 16, POINTS = 4096 };
+enum { RUNS = 16, POINTS = 4096, CURVE_MOST = 1 << 24 };
 
 typedef struct job {
     vt_run_again first;
@@ -22,9 +23,12 @@ typedef struct job {
     double unit; /* of the x axis: 255 for linf, whose radii are spoken of as k/255 */
 } job;
 
+/* Only what can be drawn: a curve.csv may hold any number. */
 static void add_mark(job *j, const char *series, double eps, double percent, double low, double high) {
-    if (j->n_marks < POINTS && isfinite(eps) && isfinite(percent))
-        j->marks[j->n_marks++] = (vt_mark){series, eps * j->unit, percent, low, high};
+    double x = eps * j->unit;
+    bool known = low >= 0 && low <= high && high <= 100;
+    if (j->n_marks < POINTS && x >= 0 && isfinite(x) && percent >= 0 && percent <= 100)
+        j->marks[j->n_marks++] = (vt_mark){series, x, percent, known ? low : 1, known ? high : 0};
 }
 
 /* ---- curve.csv: columns by name, in any order ---- */
@@ -36,29 +40,32 @@ static char *field(char **rest) {
     return word;
 }
 
-static vt_status read_curve(job *j, const char *dir, const char *series, vt_err *e) {
+static bool read_row(job *j, const char *series, char *line, int row, int column[4]) {
     static const char *const names[] = {"eps", "percent", "low95", "high95"};
-    char path[VT_PATH_MAX], line[4096], *rest, *word;
-    int column[4] = {-1, -1, -1, -1};
-    FILE *f = vt_path(path, dir, "curve.csv") ? fopen(path, "r") : NULL;
-    if (!f) return VT_OK;
-    for (int row = 0; fgets(line, sizeof line, f); row++) {
-        double v[4] = {NAN, NAN, 1, 0};
-        line[strcspn(line, "\r\n")] = 0;
-        rest = line;
-        for (int i = 0; (word = field(&rest)); i++)
-            for (int k = 0; k < 4; k++) {
-                if (row == 0 && !strcmp(word, names[k])) column[k] = i;
-                if (row > 0 && column[k] == i) v[k] = strtod(word, NULL);
-            }
-        if (row == 0 && (column[0] < 0 || column[1] < 0)) {
-            fclose(f);
-            return vt_fail(e, VT_E_FORMAT, "%s: has no columns eps and percent", path);
+    double v[4] = {NAN, NAN, 1, 0};
+    char *rest = line, *word;
+    line[strcspn(line, "\r")] = 0;
+    for (int i = 0; (word = field(&rest)); i++)
+        for (int k = 0; k < 4; k++) {
+            if (row == 0 && !strcmp(word, names[k])) column[k] = i;
+            if (row > 0 && column[k] == i) v[k] = strtod(word, NULL);
         }
-        if (row > 0) add_mark(j, series, v[0], v[1], v[2], v[3]);
-    }
-    fclose(f);
-    return VT_OK;
+    if (row > 0) add_mark(j, series, v[0], v[1], v[2], v[3]);
+    return column[0] >= 0 && column[1] >= 0;
+}
+
+static vt_status read_curve(job *j, const char *dir, const char *series, vt_err *e) {
+    char path[VT_PATH_MAX], *text;
+    int column[4] = {-1, -1, -1, -1}, row = 0;
+    size_t n;
+    if (!vt_path(path, dir, "curve.csv") || access(path, F_OK) != 0) return VT_OK;
+    VT_TRY(vt_file_read(path, CURVE_MOST, &text, &n, e));
+    vt_status s = VT_OK;
+    for (char *line, *rest = text; s == VT_OK && (line = strsep(&rest, "\n"));)
+        if (*line && !read_row(j, series, line, row++, column))
+            s = vt_fail(e, VT_E_FORMAT, "%s: has no columns eps and percent", path);
+    free(text);
+    return s;
 }
 
 /* ---- what the runs say together ---- */

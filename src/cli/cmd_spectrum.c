@@ -6,8 +6,8 @@
 #include "analysis/spectrum.h"
 #include "cli/cli.h"
 #include "cli/plot.h"
+#include "core/files.h"
 #include "core/threads.h"
-#include "eval/files.h"
 
 enum { MOST = 16, WIDTH = 118 }; /* checkpoints; characters in a line */
 

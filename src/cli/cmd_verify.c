@@ -5,16 +5,16 @@
 #include <unistd.h>
 #include "cli/run_open.h"
 #include "cli/run_args.h"
+#include "core/files.h"
 #include "core/opt.h"
 #include "core/threads.h"
-#include "eval/files.h"
 #include "eval/foreign.h"
 #include "eval/judge.h"
 #include "eval/recheck.h"
 #include "eval/seal.h"
 #include "eval/summary.h"
 
-enum { SHOWN = 100 }; /* points or findings on the terminal */
+enum { SHOWN = 100, LIST_MOST = 1 << 26 }; /* points or findings on the terminal; bytes of --indices FILE */
 
 static vt_status threads_of(const vt_cli *c, int *out, vt_err *e) {
     long long n;
@@ -112,7 +112,7 @@ static vt_status parse_indices(const char *text, int64_t **out, int64_t *n, vt_e
     vt_err why = {0};
     if (list)
         words = strdup(text);
-    else if (vt_read_file(text, &words, &length, &why) != VT_OK)
+    else if (vt_file_read(text, LIST_MOST, &words, &length, &why) != VT_OK)
         return vt_fail(e, VT_E_USAGE,
                        "--indices is '%s', must be A:B, numbers with commas, or a file with one a line (%s)", text,
                        why.text);

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include "cli/cli.h"
-#include "eval/files.h"
+#include "core/files.h"
 
 enum { VT_FOLDER_FILES = 32 };
 

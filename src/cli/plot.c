@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "core/files.h"
 #include "core/written.h"
-#include "eval/files.h"
 
 extern char **environ;
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/plot.h"
+#include "core/files.h"
 #include "core/mem.h"
-#include "eval/files.h"
 
 /* What is drawn: y of the lines that have both keys, against x, in a panel. */
 static const struct {
@@ -61,7 +61,7 @@ static vt_status parse(training_log *l, const char *text, size_t n, const char *
 static vt_status read_log(training_log *l, const char *path, vt_err *e) {
     char *text;
     size_t n, lines = 1, bytes;
-    VT_TRY(vt_read_file(path, &text, &n, e));
+    VT_TRY(vt_file_read(path, VT_FILE_ANY, &text, &n, e));
     for (size_t i = 0; i < n; i++) lines += text[i] == '\n';
     bool room = vt_mul(lines, sizeof(point), &bytes);
     for (int c = 0; c < CURVES; c++) room = room && (l->points[c] = malloc(bytes));

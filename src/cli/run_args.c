@@ -1,9 +1,10 @@
 #include "cli/run_args.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "core/files.h"
 #include "core/opt.h"
 #include "io/imagenet.h"
 
@@ -56,6 +57,8 @@ vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
     return VT_OK;
 }
 
+enum { LIST_MOST = 1 << 26 }; /* bytes of a list of images */
+
 static int ascending(const void *a, const void *b) {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
@@ -100,20 +103,21 @@ static vt_status add_index(const char *path, int line, const char *text, const v
 }
 
 static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
-    FILE *f = fopen(path, "r");
-    if (!f)
-        return vt_fail(e, VT_E_USAGE, "--images is '%s', which is neither A:B nor a readable file (%s)", path,
-                       strerror(errno));
-    char text[256];
+    char *text;
     size_t cap = 0;
+    vt_err why = {0};
+    if (vt_file_read(path, LIST_MOST, &text, &(size_t){0}, &why) != VT_OK)
+        return vt_fail(e, VT_E_USAGE, "--images is '%s', which is neither A:B nor a readable file (%s)", path,
+                       why.text);
     vt_status s = VT_OK;
-    for (int line = 1; s == VT_OK && fgets(text, sizeof text, f); line++) {
-        text[strcspn(text, "\r\n")] = 0;
-        char *start = text + strspn(text, " \t"), *end = start + strlen(start);
-        while (end > start && (end[-1] == ' ' || end[-1] == '\t')) *--end = 0;
+    char *rest = text, *start;
+    for (int line = 1; s == VT_OK && (start = strsep(&rest, "\n")); line++) {
+        start += strspn(start, " \t\r");
+        char *end = start + strlen(start);
+        while (end > start && strchr(" \t\r", end[-1])) *--end = 0;
         if (*start && *start != '#') s = add_index(path, line, start, d, out, n, &cap, e);
     }
-    fclose(f);
+    free(text);
     if (s == VT_OK && !*n) s = vt_fail(e, VT_E_USAGE, "%s: holds no image index", path);
     if (s != VT_OK) return s;
     qsort(*out, *n, sizeof **out, ascending);
@@ -149,9 +153,8 @@ vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, siz
     }
     const char *colon = strchr(text, ':');
     bool range = colon && strspn(text, "+-0123456789:") == strlen(text);
-    FILE *f = range ? NULL : fopen(text, "r");
-    if (f) fclose(f);
-    vt_status s = colon && !f ? from_range(text, colon, d, out, n, e) : from_file(text, d, out, n, e);
+    bool file = !range && access(text, F_OK) == 0;
+    vt_status s = colon && !file ? from_range(text, colon, d, out, n, e) : from_file(text, d, out, n, e);
     if (s != VT_OK) {
         free(*out);
         *out = NULL;

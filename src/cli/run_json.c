@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+#include "core/files.h"
 #include "core/gemm.h"
-#include "eval/files.h"
 #include "eval/seal.h"
 
 static void cpu_name(char *out, size_t size) {

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/run_args.h"
+#include "core/files.h"
 #include "eval/evaluate.h"
-#include "eval/files.h"
 
 extern const vt_command vt_command_eval;
 

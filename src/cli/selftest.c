@@ -2,7 +2,7 @@
 
 #include <string.h>
 #include <unistd.h>
-#include "eval/files.h"
+#include "core/files.h"
 
 /* "W --data D --norm N ...": the options that choose model, images and threat but for its radius, as they were given.
  */

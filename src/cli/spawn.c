@@ -30,7 +30,7 @@ vt_status vt_spawn(void *ctx, char *const *words, const char *log, long *id, vt_
     (void)ctx;
     for (; words[n] && n < WORDS_MOST; n++) argv[n + 1] = words[n];
     if (words[n]) return vt_fail(e, VT_E_USAGE, "a cell's command has more than %d words", WORDS_MOST);
-    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", log, strerror(errno));
     pid_t parent = getpid();
     fflush(NULL);

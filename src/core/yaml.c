@@ -1,10 +1,10 @@
 #include "core/yaml.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/files.h"
 
 enum { FILE_MAX = 1 << 20, SCALAR_MAX = 4096 };
 
@@ -79,16 +79,7 @@ void vt_yaml_close(vt_yaml *y) {
 }
 
 vt_status vt_yaml_file(char **text, size_t *n, const char *path, vt_err *e) {
-    FILE *f = fopen(path, "rb");
-    if (!f) return vt_fail(e, VT_E_IO, "%.300s: cannot be opened: %s", path, strerror(errno));
-    *text = malloc(FILE_MAX + 1);
-    *n = *text ? fread(*text, 1, FILE_MAX + 1, f) : 0; /* one byte more shows a file that is too large */
-    int why = !*text ? ENOMEM : ferror(f) ? errno : 0;
-    fclose(f);
-    if (!why) return VT_OK;
-    free(*text);
-    *text = NULL;
-    return vt_fail(e, why == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%.300s: cannot be read: %s", path, strerror(why));
+    return vt_file_read(path, FILE_MAX, text, n, e);
 }
 
 /* ---- trees ---- */

@@ -21,7 +21,7 @@ typedef struct vt_yaml {
 /* text must outlive it. Needs vt_yaml_close, after a failure not. */
 vt_status vt_yaml_open(vt_yaml *y, const char *text, size_t n, const char *path, const char *noun, vt_err *e);
 void vt_yaml_close(vt_yaml *y);
-/* The whole of a file, malloc'ed, at most one byte more than is allowed. */
+/* The whole of a file, malloc'ed (vt_file_read). */
 vt_status vt_yaml_file(char **text, size_t *n, const char *path, vt_err *e);
 vt_status vt_yaml_next(vt_yaml *y);
 int vt_yaml_line(const vt_yaml *y);

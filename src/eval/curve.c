@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/files.h"
 #include "core/sort.h"
-#include "eval/files.h"
 #include "eval/metrics.h"
 #include "eval/summary.h"
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/files.h"
 #include "core/mem.h"
-#include "eval/files.h"
 #include "eval/summary.h"
 #include "io/image.h"
 #include "io/npy.h"

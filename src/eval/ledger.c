@@ -9,9 +9,9 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/files.h"
 #include "core/hash.h"
 #include "core/progress.h"
-#include "eval/files.h"
 
 static const char *const status_names[] = {
 #define VT_RECORD_NAME(id, text) text,
@@ -179,7 +179,7 @@ int vt_header_side(const json_t *header) {
 static vt_status load(vt_ledger *l, const char *path, vt_err *e) {
     char *text;
     size_t n, good = 0;
-    VT_TRY(vt_read_file(path, &text, &n, e));
+    VT_TRY(vt_file_read(path, VT_FILE_ANY, &text, &n, e));
     vt_status s = vt_ledger_parse(l, text, n, &good, path, e);
     static const char start[] = "{\"format\":\"vitrine ledger";
     size_t known = n < sizeof start - 1 ? n : sizeof start - 1;
@@ -190,19 +190,30 @@ static vt_status load(vt_ledger *l, const char *path, vt_err *e) {
     return s;
 }
 
+/* Only regular files; what is written to must not be a link, which may lead out of the folder. */
+static vt_status open_file(int *fd, const char *path, int flags, vt_err *e) {
+    struct stat s;
+    bool writes = (flags & O_ACCMODE) != O_RDONLY;
+    if (writes) VT_TRY(vt_file_place(path, e));
+    *fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | (writes ? O_NOFOLLOW : 0), 0666);
+    if (*fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    if (fstat(*fd, &s) == 0 && S_ISREG(s.st_mode)) return VT_OK;
+    close(*fd);
+    *fd = -1;
+    return vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
+}
+
 static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
     char path[VT_PATH_MAX];
     if (!vt_path(path, l->dir, "ledger.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
-    l->fd = open(path, flags, 0666);
-    if (l->fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    VT_TRY(open_file(&l->fd, path, flags, e));
     if ((flags & O_ACCMODE) != O_RDONLY && flock(l->fd, LOCK_EX | LOCK_NB) != 0) {
         close(l->fd);
         l->fd = -1;
         return vt_fail(e, VT_E_IO, "%s: another vitrine is writing this run", path);
     }
     vt_path(path, l->dir, "adv.bin");
-    l->adv_fd = open(path, flags & ~O_EXCL, 0666);
-    if (l->adv_fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    VT_TRY(open_file(&l->adv_fd, path, flags & ~O_EXCL, e));
     struct stat st;
     if (fstat(l->adv_fd, &st) == 0) l->adv_length = (int64_t)st.st_size;
     return VT_OK;
@@ -290,6 +301,7 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *heade
         l->header = json_deep_copy(header);
         s = write_header(l, e);
     }
+    if (s == VT_OK) vt_file_tidy(dir, 3); /* adv/NAME/ is the deepest */
     if (s == VT_OK && vt_header_difference(l->header, header, allow_mixed, names, sizeof names))
         s = vt_fail(e, VT_E_USAGE, "%s: cannot be resumed, it was made with another %s%s", path, names,
                     strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "eval/files.h"
+#include "core/files.h"
 #include "eval/summary.h"
 #include "io/image.h"
 #include "io/npy.h"

@@ -5,12 +5,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/files.h"
 #include "core/hash.h"
-#include "eval/files.h"
 #include "eval/summary.h"
 
 #define SUMS "SHA256SUMS"
 #define DIGITS 64
+enum { TEXT_MOST = 1 << 26 }; /* bytes of a list, a report, run.json */
 static const char zeros[] = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /* ---- the list ---- */
@@ -27,7 +28,8 @@ static vt_status add_file(FILE *out, const char *dir, const char *name, vt_err *
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
-/* Files of dir/name and of its folders, two levels at most: adv/NAME.npz, adv/NAME/INDEX.png. */
+/* Files of dir/name and of its folders, two levels at most: adv/NAME.npz, adv/NAME/INDEX.png. A leading dot is no
+ * result: what a killed writer left, or a desktop put there. */
 static vt_status add_folder(FILE *out, const char *dir, const char *name, int levels, vt_err *e) {
     char path[VT_PATH_MAX], inner[VT_PATH_MAX];
     struct dirent **list = NULL;
@@ -35,7 +37,7 @@ static vt_status add_folder(FILE *out, const char *dir, const char *name, int le
     int n = vt_path(path, dir, name) ? scandir(path, &list, NULL, by_name) : -1;
     for (int i = 0; i < n; i++) {
         const char *item = list[i]->d_name;
-        if (s == VT_OK && strcmp(item, ".") && strcmp(item, "..") && vt_path(inner, name, item)) {
+        if (s == VT_OK && item[0] != '.' && vt_path(inner, name, item)) {
             s = add_file(out, dir, inner, e);
             if (s == VT_OK && levels > 1) s = add_folder(out, dir, inner, levels - 1, e);
         }
@@ -121,7 +123,7 @@ static vt_status check_sums(const char *dir, vt_findings *found, vt_err *e) {
     size_t n;
     vt_err why = {0};
     if (!vt_path(path, dir, SUMS)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
-    if (vt_read_file(path, &then, &n, &why) != VT_OK) return vt_findings_add(found, "%s", why.text), VT_OK;
+    if (vt_file_read(path, TEXT_MOST, &then, &n, &why) != VT_OK) return vt_findings_add(found, "%s", why.text), VT_OK;
     vt_status s = sums_text(&now, dir, e);
     if (s == VT_OK && (strlen(then) != n || strcmp(now, then))) {
         size_t before = found->n;
@@ -146,7 +148,7 @@ static vt_status check_reports(const vt_ledger *l, vt_findings *found, vt_err *e
         vt_err why = {0};
         if (!defs[i]->file || !vt_path(path, l->dir, defs[i]->file)) continue;
         if (access(path, F_OK) != 0) continue; /* check_sums has said so if it was there once */
-        if (vt_read_file(path, &then, &have, &why) != VT_OK) {
+        if (vt_file_read(path, TEXT_MOST, &then, &have, &why) != VT_OK) {
             vt_findings_add(found, "%s", why.text);
             continue;
         }
@@ -168,7 +170,11 @@ static void check_json(const char *dir, vt_findings *found) {
     size_t n;
     vt_err why = {0};
     static const char key[] = "\"sha256\": \"";
-    if (!vt_path(path, dir, "run.json") || vt_read_file(path, &text, &n, &why) != VT_OK) return; /* a merged run */
+    if (!vt_path(path, dir, "run.json") || access(path, F_OK) != 0) return; /* a merged run */
+    if (vt_file_read(path, TEXT_MOST, &text, &n, &why) != VT_OK) {
+        vt_findings_add(found, "%s", why.text);
+        return;
+    }
     char *at = NULL;
     for (char *p = text; (p = strstr(p, key)); p++) at = p;
     at = at ? at + sizeof key - 1 : NULL;

@@ -1,9 +1,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/files.h"
 #include "core/hash.h"
 #include "eval/curve.h"
-#include "eval/files.h"
 #include "eval/show.h"
 #include "io/image.h"
 
@@ -42,16 +42,16 @@ static void to_bytes(canvas *c, const float *x, double gain) {
 /* batches.meta.txt or fine_label_names.txt of the official sets: a class a line. Another number of lines: no names. */
 static void read_names(canvas *c, const vt_dataset *d) {
     static const char *const files[] = {"batches.meta.txt", "fine_label_names.txt"};
-    char path[VT_PATH_MAX], line[200];
-    for (size_t i = 0; i < 2 && !c->n_names; i++) {
-        FILE *f = vt_path(path, d->path, files[i]) ? fopen(path, "r") : NULL;
+    char path[VT_PATH_MAX], *text, *line;
+    for (size_t i = 0, size; i < 2 && !c->n_names; i++) {
         int n = 0;
-        while (f && fgets(line, sizeof line, f)) {
-            line[strcspn(line, "\r\n")] = 0;
+        if (!vt_path(path, d->path, files[i]) || vt_file_read(path, 1 << 16, &text, &size, NULL) != VT_OK) continue;
+        for (char *rest = text; (line = strsep(&rest, "\n"));) {
+            line[strcspn(line, "\r")] = 0;
             if (*line && n < VT_NAMES) snprintf(c->names[n], sizeof c->names[0], "%.39s", line);
             n += *line != 0;
         }
-        if (f) fclose(f);
+        free(text);
         if (n == d->classes && n <= VT_NAMES) c->n_names = n;
     }
 }

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/files.h"
 #include "core/sort.h"
 #include "eval/board.h"
 #include "eval/curve.h"
-#include "eval/files.h"
 #include "eval/metrics.h"
 
 #define VT_PLUGIN(x) extern const vt_report_def vt_report_def_##x;

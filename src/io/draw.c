@@ -1,13 +1,13 @@
 #include "io/draw.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/files.h"
 #include "core/rand.h"
 
 /* Lengths are in 1/256 pixel, directions in 1/16384, angles in steps of 3 degrees (120 a turn). Negative
@@ -276,70 +276,45 @@ typedef struct output {
     const char *name;
     uint64_t (*index)(int64_t i); /* NULL: the class names */
     int64_t count;
-    char *path, *temporary;
-    bool written, placed;
+    vt_file file;
+    bool begun, placed;
 } output;
 
-static vt_status put_images(FILE *f, const output *o, uint64_t seed) {
-    for (int64_t i = 0; i < o->count; i++) {
+static void put_images(FILE *f, const output *o, uint64_t seed) {
+    for (int64_t i = 0; i < o->count && !ferror(f); i++) {
         uint8_t record[1 + VT_DRAW_BYTES];
         uint64_t index = o->index(i);
         int label = vt_draw_label(seed, index);
         record[0] = (uint8_t)label;
         vt_draw_image(record + 1, label, seed, index);
-        if (fwrite(record, sizeof record, 1, f) != 1) return VT_E_IO;
+        fwrite(record, sizeof record, 1, f);
     }
-    return VT_OK;
 }
 
-static vt_status put_names(FILE *f) {
-    for (int k = 0; k < VT_DRAW_CLASSES; k++)
-        if (fprintf(f, "%s\n", kinds[k].name) < 0) return VT_E_IO;
-    return VT_OK;
-}
-
-static vt_status write_temporary(output *o, uint64_t seed, vt_err *e) {
-    int fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) return vt_fail(e, VT_E_IO, "cannot create %s: %s", o->temporary, strerror(errno));
-    o->written = true;
-    FILE *f = fdopen(fd, "wb");
-    if (!f) {
-        int why = errno;
-        close(fd);
-        return vt_fail(e, VT_E_IO, "cannot write %s: %s", o->temporary, strerror(why));
-    }
-    vt_status s = o->index ? put_images(f, o, seed) : put_names(f);
-    if (!s && (fflush(f) || fsync(fd))) s = VT_E_IO;
-    int why = errno;
-    if (fclose(f) && !s) s = VT_E_IO, why = errno;
-    return s ? vt_fail(e, s, "cannot write %s: %s", o->path, strerror(why)) : VT_OK;
-}
-
-/* link() and not rename(): it fails when the name has been taken in the meantime. Some file systems know no
- * links; there the check made at the start has to do. */
-static vt_status place(output *o, vt_err *e) {
-    if (link(o->temporary, o->path)) {
-        if (errno == EEXIST) return vt_fail(e, VT_E_IO, "%s exists already and is not overwritten", o->path);
-        if (rename(o->temporary, o->path))
-            return vt_fail(e, VT_E_IO, "cannot rename %s to %s: %s", o->temporary, o->path, strerror(errno));
-        o->written = false;
-    }
-    o->placed = true;
-    return VT_OK;
+static void put_names(FILE *f) {
+    for (int k = 0; k < VT_DRAW_CLASSES; k++) fprintf(f, "%s\n", kinds[k].name);
 }
 
 static vt_status write_all(output *o, int n, const char *dir, uint64_t seed, vt_err *e) {
+    char path[VT_PATH_MAX];
     if (mkdir(dir, 0777) && errno != EEXIST)
         return vt_fail(e, VT_E_IO, "cannot make the folder %s: %s", dir, strerror(errno));
     for (int k = 0; k < n; k++) {
-        struct stat st;
-        if (asprintf(&o[k].path, "%s/%s", dir, o[k].name) < 0) o[k].path = NULL;
-        if (o[k].path && asprintf(&o[k].temporary, "%s.%ld.tmp", o[k].path, (long)getpid()) < 0) o[k].temporary = NULL;
-        if (!o[k].temporary) return vt_fail(e, VT_E_MEMORY, "out of memory for the name of %s", o[k].name);
-        if (!lstat(o[k].path, &st)) return vt_fail(e, VT_E_IO, "%s exists already and is not overwritten", o[k].path);
+        if (!vt_path(path, dir, o[k].name)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+        VT_TRY(vt_file_begin_new(&o[k].file, path, e));
+        o[k].begun = true;
     }
-    for (int k = 0; k < n; k++) VT_TRY(write_temporary(&o[k], seed, e));
-    for (int k = 0; k < n; k++) VT_TRY(place(&o[k], e));
+    for (int k = 0; k < n; k++) { /* the commit tells what could not be written */
+        if (o[k].index)
+            put_images(o[k].file.stream, &o[k], seed);
+        else
+            put_names(o[k].file.stream);
+    }
+    for (int k = 0; k < n; k++) {
+        o[k].begun = false;
+        VT_TRY(vt_file_commit(&o[k].file, e));
+        o[k].placed = true;
+    }
     return VT_OK;
 }
 
@@ -356,10 +331,8 @@ vt_status vt_draw_write(const char *dir, int64_t train, int64_t test, uint64_t s
     int n = sizeof out / sizeof *out;
     vt_status s = write_all(out, n, dir, seed, e);
     for (int k = 0; k < n; k++) {
-        if (out[k].written) unlink(out[k].temporary);
-        if (s && out[k].placed) unlink(out[k].path);
-        free(out[k].path);
-        free(out[k].temporary);
+        if (out[k].begun) vt_file_abandon(&out[k].file);
+        if (s && out[k].placed) unlink(out[k].file.path);
     }
     return s;
 }

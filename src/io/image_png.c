@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "io/safetensors.h"
+#include "core/files.h"
 
 #define TEXT_MAX 160
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zip.h>
+#include "core/files.h"
 #include "core/mem.h"
 #include "io/st.h"
 
@@ -220,19 +221,29 @@ static vt_status add_entry(zip_t *z, const char *path, const vt_tensor *t, char 
     return VT_OK;
 }
 
-vt_status vt_npz_write(const char *path, const vt_tensor *t, int n, vt_err *e) {
-    char(*heads)[512] = calloc((size_t)n + 1, sizeof *heads);
+/* The archive as the file `path`, which libzip replaces by one of its own. */
+static vt_status write_archive(const char *temp, const char *path, const vt_tensor *t, int n, char (*heads)[512],
+                               vt_err *e) {
     int code;
-    if (!heads) return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
-    zip_t *z = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &code);
-    vt_status s = z ? VT_OK : vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(errno));
+    vt_status s = VT_OK;
+    zip_t *z = zip_open(temp, ZIP_CREATE | ZIP_TRUNCATE, &code);
+    if (!z) return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(errno));
     for (int i = 0; i < n && s == VT_OK; i++) s = add_entry(z, path, &t[i], heads[i], e);
-    if (s == VT_OK && zip_close(z)) { /* writes beside it and renames */
-        s = vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, zip_strerror(z));
-        zip_discard(z);
-    } else if (s != VT_OK && z) {
-        zip_discard(z);
-    }
+    if (s == VT_OK && zip_close(z) == 0) return VT_OK;
+    if (s == VT_OK) s = vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, zip_strerror(z));
+    zip_discard(z);
+    return s;
+}
+
+vt_status vt_npz_write(const char *path, const vt_tensor *t, int n, vt_err *e) {
+    vt_file f;
+    VT_TRY(vt_file_begin_path(&f, path, e));
+    char(*heads)[512] = calloc((size_t)n + 1, sizeof *heads);
+    vt_status s = heads ? write_archive(f.temp, path, t, n, heads, e)
+                        : vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
     free(heads);
+    if (s == VT_OK) s = vt_file_reopen(&f, e);
+    if (s == VT_OK) return vt_file_commit(&f, e);
+    vt_file_abandon(&f);
     return s;
 }

@@ -66,18 +66,9 @@ vt_status vt_tensor_i64(const vt_st *st, const vt_tensor *t, int64_t *out, size_
 /* "[3,64,64]" into buf; returns buf. */
 const char *vt_shape_text(char *buf, size_t size, const int64_t *shape, int ndim);
 
-/* Writes a whole file: to a temporary name beside `path`, fsync, rename; on failure (full disk) the old file
- * is untouched and the temporary one is removed. Tensors are laid out as the reference writer does: by dtype
- * (larger items first, VT_DTYPE_LIST backwards), then name. meta: n_meta pairs key, value. */
+/* Writes a whole file (vt_file_replace): on failure (full disk) the old one is untouched. Tensors are laid out as the
+ * reference writer does: by dtype (larger items first, VT_DTYPE_LIST backwards), then name. meta: n_meta pairs key,
+ * value. */
 vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e);
-
-/* The parts, one after another, become the file `path`: all of them or, on any failure, none (see
- * vt_st_write). A link stays and the file it names is replaced; what is not a regular file (/dev/null) is
- * refused. */
-typedef struct vt_span {
-    const void *data;
-    size_t bytes;
-} vt_span;
-vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err *e);
 
 #endif

@@ -1,72 +1,12 @@
-/* The writer of safetensors, and the way in which any result file is replaced. Layout as the reference writer's
- * (huggingface/safetensors; spec section F.1). */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
+/* The writer of safetensors. Layout as the reference writer's (huggingface/safetensors; spec section F.1). */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
+#include "core/files.h"
 #include "core/mem.h"
 #include "io/st.h"
 
 #define HEADER_MAX 100000000u
 #define META "__metadata__"
-
-/* Writes all of it; returns an errno. RLIMIT_FSIZE raises SIGXFSZ, whose default ends the process: held back
- * here, and taken off the queue, so that the caller sees EFBIG like any other write error. */
-static int write_all(int fd, const uint8_t *p, size_t n) {
-    sigset_t xfsz, old;
-    sigemptyset(&xfsz);
-    sigaddset(&xfsz, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &xfsz, &old);
-    int err = 0;
-    while (n && !err) {
-        ssize_t k = write(fd, p, n < 1 << 30 ? n : 1 << 30);
-        if (k <= 0) err = k == 0 ? EIO : errno == EINTR ? 0 : errno;
-        if (k > 0) p += k, n -= (size_t)k;
-    }
-    if (err == EFBIG && !sigismember(&old, SIGXFSZ)) sigtimedwait(&xfsz, NULL, &(struct timespec){0});
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return err;
-}
-
-/* The parts into a new file of the folder `dir`, on disk, then in `base`'s place. Returns an errno. */
-static int replace_in(const char *dir, const char *base, const vt_span *parts, int n) {
-    static atomic_uint serial;
-    char tmp[64];
-    int fd, err = 0, folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) return errno;
-    do {
-        snprintf(tmp, sizeof tmp, ".vitrine-%ld-%u.tmp", (long)getpid(), atomic_fetch_add(&serial, 1));
-        fd = openat(folder, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (fd < 0 && errno == EEXIST);
-    if (fd < 0) return err = errno, close(folder), err;
-    for (int i = 0; i < n && !err; i++) err = write_all(fd, parts[i].data, parts[i].bytes);
-    if (!err && fsync(fd)) err = errno;
-    if (close(fd) && !err) err = errno;
-    if (!err && renameat(folder, tmp, folder, base)) err = errno;
-    if (err) unlinkat(folder, tmp, 0);
-    if (!err && fsync(folder) && errno != EINVAL) err = errno; /* EINVAL: a file system without folder sync */
-    close(folder);
-    return err;
-}
-
-vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err *e) {
-    struct stat s;
-    if (!stat(path, &s) && !S_ISREG(s.st_mode))
-        return vt_fail(e, VT_E_IO, "%s: is not a regular file and is not replaced", path);
-    char *real = realpath(path, NULL); /* a link stays, the file it names is replaced */
-    if (!real && !(real = strdup(path))) return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
-    char *slash = strrchr(real, '/');
-    if (slash) *slash = 0;
-    int err = replace_in(!slash ? "." : slash == real ? "/" : real, slash ? slash + 1 : real, parts, n);
-    free(real);
-    return err ? vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(err)) : VT_OK;
-}
 
 /* As the reference writer: larger items first (dtypes stand in its order), then by name. */
 static int by_layout(const void *pa, const void *pb) {

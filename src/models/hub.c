@@ -1,11 +1,11 @@
 #include "models/hub.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
+#include "core/files.h"
 #include "models/model.h"
 
 #define MAX_BYTES ((size_t)16 << 20) /* id2label of ImageNet-21k takes 1 MB */
@@ -23,21 +23,14 @@ vt_status vt_hub_parse(json_t **out, const char *bytes, size_t n, const char *pa
 }
 
 static vt_status read_file(json_t **out, const char *path, vt_err *e) {
-    struct stat s;
+    char *bytes;
+    size_t n;
     *out = NULL;
-    if (stat(path, &s)) return VT_OK;
-    FILE *f = S_ISREG(s.st_mode) ? fopen(path, "rb") : NULL;
-    if (!f)
-        return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", path,
-                       S_ISREG(s.st_mode) ? strerror(errno) : "is not a regular file");
-    char *bytes = malloc(MAX_BYTES + 1);
-    size_t n = bytes ? fread(bytes, 1, MAX_BYTES + 1, f) : 0;
-    fclose(f);
-    vt_status status = !bytes          ? vt_fail(e, VT_E_MEMORY, "%s: no memory", path)
-                       : n > MAX_BYTES ? vt_fail(e, VT_E_FORMAT, "%s: is longer than %zu bytes", path, MAX_BYTES)
-                                       : vt_hub_parse(out, bytes, n, path, e);
+    if (access(path, F_OK) != 0) return VT_OK;
+    VT_TRY(vt_file_read(path, MAX_BYTES, &bytes, &n, e));
+    vt_status s = vt_hub_parse(out, bytes, n, path, e);
     free(bytes);
-    return status;
+    return s;
 }
 
 vt_status vt_hub_open(vt_hub *h, const char *weights, vt_err *e) {

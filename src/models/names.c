@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "core/files.h"
 #include "core/opt.h"
 #include "io/st.h"
 
@@ -85,18 +87,13 @@ static vt_status no_such_file(const char *path, int err, vt_err *e) {
 }
 
 static vt_status use_file(vt_names *n, vt_st *st, const char *path, vt_err *e) {
-    FILE *f = fopen(path, "rb");
-    if (!f) return no_such_file(path, errno, e);
-    char who[300], *text = malloc(MAX_FILE + 1);
-    size_t size = text ? fread(text, 1, MAX_FILE + 1, f) : 0;
-    bool bad = ferror(f) != 0;
-    fclose(f);
+    char *text;
+    size_t size;
+    if (access(path, F_OK) != 0) return no_such_file(path, errno, e);
+    VT_TRY(vt_file_read(path, MAX_FILE, &text, &size, e));
     const char *slash = strrchr(path, '/');
     snprintf(n->scheme, sizeof n->scheme, "map %.70s", slash ? slash + 1 : path);
-    snprintf(who, sizeof who, "%s", path);
-    vt_status s = !text ? vt_fail(e, VT_E_MEMORY, "%s: no memory", path)
-                  : bad ? vt_fail(e, VT_E_IO, "%s: cannot be read", path)
-                        : use(n, st, text, size, who, true, e);
+    vt_status s = use(n, st, text, size, path, true, e);
     free(text);
     return s;
 }

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/files.h"
 #include "core/hash.h"
 #include "core/version.h"
-#include "eval/files.h"
 
 enum { FORMAT = 1 }; /* of this folder; a change of what determines a cell raises it */
 

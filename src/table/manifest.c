@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/files.h"
 #include "core/opt.h"
-#include "eval/files.h"
 
 /* ---- schema ---- */
 

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "attacks/attack.h"
+#include "core/files.h"
 #include "core/hash.h"
 #include "core/opt.h"
-#include "eval/files.h"
 
 /* ---- data ---- */
 

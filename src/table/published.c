@@ -2,10 +2,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/files.h"
 #include "core/opt.h"
-#include "eval/files.h"
 
-enum { CELLS_MOST = 100000 };
+enum { CELLS_MOST = 100000, FILE_MOST = 1 << 24 };
 
 /* Value columns: what they hold and between which numbers. */
 static const struct {
@@ -147,7 +147,7 @@ vt_status vt_published_open(vt_published **out, const char *path, vt_err *e) {
     size_t n;
     *out = NULL;
     vt_err why = {0};
-    if (vt_read_file(path, &text, &n, &why) != VT_OK) return vt_fail(e, VT_E_USAGE, "%s", why.text);
+    if (vt_file_read(path, FILE_MOST, &text, &n, &why) != VT_OK) return vt_fail(e, VT_E_USAGE, "%s", why.text);
     vt_status s = vt_published_parse(out, text, n, path, e);
     free(text);
     return s;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "eval/files.h"
+#include "core/files.h"
 
 static const vt_table_report reports[] = {
     {"term", NULL, vt_table_term},    {"md", ".md", vt_table_md},    {"tex", ".tex", vt_table_tex},

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/files.h"
 #include "core/sort.h"
 #include "eval/board.h"
-#include "eval/files.h"
 #include "eval/summary.h"
 #include "table/times.h"
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/files.h"
 #include "core/progress.h"
-#include "eval/files.h"
 #include "table/times.h"
 
 enum { JOBS_MOST = 256 };

@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include "core/files.h"
 #include "core/sort.h"
-#include "eval/files.h"
 
 vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartiles[3], vt_err *e) {
     char log[VT_PATH_MAX], line[2000];

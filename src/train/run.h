@@ -62,10 +62,8 @@ vt_status vt_state_save(vt_run *run, vt_err *e);
 /* VT_OK and run->step set; or a sentence: no file, other recipe, other data. */
 vt_status vt_state_load(vt_run *run, vt_err *e);
 /* Is there a state to go on from? A folder that may not be written to is refused: one that holds a run when run->t does
- * not resume, one that holds weights of other origin. */
+ * not resume, one that holds weights of other origin, one with links where files are to be written. */
 vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e);
-/* Removes what a killed writer left behind; the log must be open, whose lock keeps other writers out. */
-void vt_state_tidy(const vt_run *run);
 /* NAME.safetensors for others to load: averaged weights when there are any, recipe in the metadata. */
 vt_status vt_state_export(vt_run *run, const char *name, vt_err *e);
 

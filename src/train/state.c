@@ -1,14 +1,12 @@
 /* The files of a run. state.safetensors holds everything that a resumed run needs; it is replaced whole or not at all,
  * and holds no times, so that two runs that did the same have the same bytes. */
-#include <dirent.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "core/files.h"
 #include "core/gemm.h"
 #include "core/version.h"
-#include "eval/files.h"
 #include "io/safetensors.h"
 #include "models/forms.h"
 #include "train/run.h"
@@ -127,14 +125,12 @@ vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
     if (weights && !begun)
         return vt_fail(e, VT_E_USAGE, "%s holds %s.safetensors and no training run: choose another --out", out,
                        weights);
+    static const char *const names[] = {STATE, "model.safetensors", "best.safetensors"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[VT_PATH_MAX];
+        if (vt_path(path, out, names[i])) VT_TRY(vt_file_place(path, e));
+    }
     return VT_OK;
-}
-
-void vt_state_tidy(const vt_run *run) {
-    DIR *d = opendir(run->t->out);
-    for (const struct dirent *x; d && (x = readdir(d));)
-        if (!fnmatch(".vitrine-*.tmp", x->d_name, 0)) vt_remove_in(run->t->out, x->d_name);
-    if (d) closedir(d);
 }
 
 static vt_status same_run(const vt_run *run, const vt_st *st, vt_err *e) {

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/files.h"
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/progress.h"
-#include "eval/files.h"
 #include "train/run.h"
 
 #define CHECKPOINT_SECONDS 120 /* at most so much work is lost; when a checkpoint is written changes no result */
@@ -56,7 +56,7 @@ static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
     if (there) VT_TRY(vt_state_load(run, e));
     VT_TRY(vt_make_dir(t->out, e)); /* now that nothing is left to refuse */
     VT_TRY(vt_log_open(run, e));
-    vt_state_tidy(run);
+    vt_file_tidy(t->out, 1); /* the log's lock keeps other writers out */
     return VT_OK;
 }
 

@@ -3,7 +3,7 @@
  * (tests/fixtures/gen_forms.py). An architecture adds rows here. The table of forms itself: test_form_table.c. */
 #include "forms_bench.h"
 
-#include "eval/files.h"
+#include "core/files.h"
 #include "models/forms.h"
 #include "models/roles.h"
 #include "models/session.h"

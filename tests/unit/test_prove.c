@@ -2,6 +2,7 @@
 #include "scratch.h"
 #include "toy.h"
 
+#include "core/files.h"
 #include "core/hash.h"
 #include "eval/chart.h"
 #include "eval/foreign.h"

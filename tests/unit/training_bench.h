@@ -5,7 +5,7 @@
 #include "recipe_bench.h"
 #include "scratch.h"
 
-#include "eval/files.h"
+#include "core/files.h"
 #include "io/draw.h"
 #include "train/train.h"
 

@@ -1,0 +1,249 @@
+#include "core/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+bool vt_path(char out[VT_PATH_MAX], const char *dir, const char *name) {
+    return snprintf(out, VT_PATH_MAX, "%s/%s", dir, name) < VT_PATH_MAX;
+}
+
+vt_status vt_make_dir(const char *dir, vt_err *e) {
+    char path[VT_PATH_MAX];
+    struct stat s;
+    if (!*dir || snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
+        return vt_fail(e, VT_E_IO, "'%.80s' cannot be used as a folder: its path is empty or longer than %d bytes", dir,
+                       VT_PATH_MAX - 1);
+    for (char *p = path + 1;; p++) {
+        if (*p && *p != '/') continue;
+        char kept = *p;
+        *p = 0;
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            return vt_fail(e, VT_E_IO, "%s: the folder cannot be made: %s", path, strerror(errno));
+        *p = kept;
+        if (!kept) break;
+    }
+    if (stat(dir, &s) != 0 || !S_ISDIR(s.st_mode)) return vt_fail(e, VT_E_IO, "%s: exists and is not a folder", dir);
+    return VT_OK;
+}
+
+/* ---- reading ---- */
+
+/* What stands for "no more now" where nothing waits: until there is more. */
+static bool wait_for_more(int fd) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return errno == EINTR || (errno == EAGAIN && (poll(&p, 1, -1) >= 0 || errno == EINTR));
+}
+
+/* At most `most` bytes of fd and one more, which shows that it is too long; an errno. */
+static int read_all(int fd, size_t room, size_t most, char **text, size_t *n) {
+    for (;;) {
+        char *more = realloc(*text, room + 1);
+        if (!more) return ENOMEM;
+        *text = more;
+        while (*n < room) {
+            ssize_t k = read(fd, *text + *n, room - *n);
+            if (k < 0 && !wait_for_more(fd)) return errno;
+            if (k == 0) return (*text)[*n] = 0, 0;
+            if (k > 0) *n += (size_t)k;
+        }
+        if (*n > most) return EFBIG;
+        room = room <= most / 2 ? 2 * room : most + 1;
+    }
+}
+
+/* O_NONBLOCK: a pipe without a writer is at its end at once. */
+vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt_err *e) {
+    struct stat s = {0};
+    *text = NULL, *n = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    int why = fstat(fd, &s) ? errno : EFBIG;
+    size_t size = S_ISREG(s.st_mode) ? (size_t)s.st_size : 0;
+    if (why == EFBIG && size <= most) why = read_all(fd, size < 4096 ? 4096 : size + 1, most, text, n);
+    close(fd);
+    bool unfed = !why && !*n && S_ISFIFO(s.st_mode);
+    if (!why && *n <= most && !unfed) return VT_OK;
+    free(*text);
+    *text = NULL, *n = 0;
+    if (unfed) return vt_fail(e, VT_E_IO, "%s: is a pipe that nobody writes to", path);
+    if (!why || why == EFBIG) return vt_fail(e, VT_E_FORMAT, "%s: is longer than %zu bytes, the limit", path, most);
+    return vt_fail(e, why == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%s: cannot be read: %s", path, strerror(why));
+}
+
+/* ---- writing ---- */
+
+vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const char *dir, const char *name,
+                      vt_err *e) {
+    size_t done = 0;
+    int why = 0;
+    while (done < n && !why) { /* a second turn only after a short write, to learn why it was short */
+        ssize_t k = pwrite(fd, (const char *)data + done, n - done, offset + (int64_t)done);
+        if (k > 0)
+            done += (size_t)k;
+        else if (k == 0 || errno != EINTR)
+            why = k == 0 ? ENOSPC : errno;
+    }
+    if (!why) return VT_OK;
+    if (done > 0 && ftruncate(fd, offset) != 0) why = errno;
+    return vt_fail(e, VT_E_IO, "%s/%s: %zu bytes at %lld cannot be written: %s", dir, name, n, (long long)offset,
+                   strerror(why));
+}
+
+void vt_remove_in(const char *dir, const char *name) {
+    char path[VT_PATH_MAX];
+    if (vt_path(path, dir, name)) unlink(path);
+}
+
+/* ---- whole files ---- */
+
+#define TEMPORARY ".vitrine-*.tmp*" /* libzip puts seven characters behind a name that it is given */
+
+vt_status vt_file_place(const char *path, vt_err *e) {
+    struct stat s;
+    if (lstat(path, &s) != 0 || S_ISREG(s.st_mode)) return VT_OK;
+    if (S_ISLNK(s.st_mode))
+        return vt_fail(e, VT_E_IO, "%s: is a link and is not written through: name the file itself", path);
+    return vt_fail(e, VT_E_IO, "%s: is not a regular file and is not replaced", path);
+}
+
+static const char *base(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static vt_status begin(vt_file *f, vt_err *e) {
+    static atomic_uint serial;
+    VT_TRY(vt_file_place(f->path, e));
+    char *slash = strrchr(f->path, '/');
+    int dir = slash ? (int)(slash - f->path) + 1 : 0, fd, why;
+    f->stream = NULL;
+    snprintf(f->temp, sizeof f->temp, "%.*s", dir ? dir : 1, dir ? f->path : ".");
+    f->folder = open(f->temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (f->folder < 0) return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->path, strerror(errno));
+    do {
+        snprintf(f->temp + dir, sizeof f->temp - (size_t)dir, ".vitrine-%ld-%u.tmp", (long)getpid(),
+                 atomic_fetch_add(&serial, 1));
+        fd = openat(f->folder, f->temp + dir, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    } while (fd < 0 && errno == EEXIST);
+    if (fd >= 0 && (f->stream = fdopen(fd, "w"))) return VT_OK;
+    why = errno;
+    if (fd >= 0) close(fd), unlink(f->temp);
+    close(f->folder);
+    return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->path, strerror(why));
+}
+
+vt_status vt_file_begin(vt_file *f, const char *dir, const char *name, vt_err *e) {
+    f->fresh = false;
+    if (!vt_path(f->path, dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    return begin(f, e);
+}
+
+vt_status vt_file_begin_path(vt_file *f, const char *path, vt_err *e) {
+    f->fresh = false;
+    if (!*path || snprintf(f->path, sizeof f->path, "%s", path) >= (int)sizeof f->path)
+        return vt_fail(e, VT_E_IO, "'%.80s' cannot be written: its path is empty or longer than %d bytes", path,
+                       VT_PATH_MAX - 1);
+    return begin(f, e);
+}
+
+static vt_status taken(const char *path, vt_err *e) {
+    return vt_fail(e, VT_E_IO, "%s exists already and is not overwritten", path);
+}
+
+vt_status vt_file_begin_new(vt_file *f, const char *path, vt_err *e) {
+    struct stat s;
+    if (lstat(path, &s) == 0) return taken(path, e);
+    VT_TRY(vt_file_begin_path(f, path, e));
+    f->fresh = true;
+    return VT_OK;
+}
+
+vt_status vt_file_reopen(vt_file *f, vt_err *e) {
+    int fd = openat(f->folder, base(f->temp), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    FILE *now = fd >= 0 ? fdopen(fd, "r+") : NULL;
+    if (!now) {
+        int why = errno;
+        if (fd >= 0) close(fd);
+        return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->path, strerror(why));
+    }
+    fclose(f->stream);
+    f->stream = now;
+    return VT_OK;
+}
+
+void vt_file_abandon(vt_file *f) {
+    if (f->stream) fclose(f->stream);
+    f->stream = NULL;
+    unlinkat(f->folder, base(f->temp), 0);
+    close(f->folder);
+}
+
+/* A fresh name may have been taken in the meantime; file systems that cannot tell leave it at the look at the start. */
+static int put_in_place(const vt_file *f) {
+    const char *from = base(f->temp), *to = base(f->path);
+    if (f->fresh) {
+        if (renameat2(f->folder, from, f->folder, to, RENAME_NOREPLACE) == 0) return 0;
+        if (errno != EINVAL && errno != ENOSYS) return errno;
+    }
+    return renameat(f->folder, from, f->folder, to) ? errno : 0;
+}
+
+vt_status vt_file_commit(vt_file *f, vt_err *e) {
+    bool whole = fflush(f->stream) == 0 && !ferror(f->stream);
+    int why = whole ? 0 : errno ? errno : EIO;
+    if (!why && fsync(fileno(f->stream)) != 0 && errno != EINVAL) why = errno;
+    if (fclose(f->stream) != 0 && !why) why = errno;
+    f->stream = NULL;
+    if (!why) why = put_in_place(f);
+    if (why) {
+        vt_file_abandon(f);
+        if (f->fresh && why == EEXIST) return taken(f->path, e);
+        return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->path, strerror(why));
+    }
+    if (fsync(f->folder) != 0 && errno != EINVAL) why = errno; /* EINVAL: a file system without folder sync */
+    close(f->folder);
+    return why ? vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->path, strerror(why)) : VT_OK;
+}
+
+static vt_status write_parts(const char *path, const vt_span *parts, int n, vt_err *e) {
+    vt_file f;
+    VT_TRY(vt_file_begin_path(&f, path, e));
+    for (int i = 0; i < n && !ferror(f.stream); i++)
+        if (parts[i].bytes) fwrite(parts[i].data, 1, parts[i].bytes, f.stream);
+    return vt_file_commit(&f, e);
+}
+
+/* RLIMIT_FSIZE raises SIGXFSZ, whose default ends the process: held back here, and taken off the queue, so that
+ * the caller sees EFBIG like any other write error. */
+vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err *e) {
+    sigset_t xfsz, old;
+    sigemptyset(&xfsz);
+    sigaddset(&xfsz, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &xfsz, &old);
+    vt_status s = write_parts(path, parts, n, e);
+    if (s != VT_OK && !sigismember(&old, SIGXFSZ)) sigtimedwait(&xfsz, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return s;
+}
+
+void vt_file_tidy(const char *dir, int levels) {
+    char path[VT_PATH_MAX];
+    struct stat s;
+    DIR *d = opendir(dir);
+    for (const struct dirent *x; d && (x = readdir(d));) {
+        if (!vt_path(path, dir, x->d_name) || lstat(path, &s) != 0) continue;
+        if (S_ISREG(s.st_mode) && !fnmatch(TEMPORARY, x->d_name, 0)) unlink(path);
+        if (S_ISDIR(s.st_mode) && levels > 1 && x->d_name[0] != '.') vt_file_tidy(path, levels - 1);
+    }
+    if (d) closedir(d);
+}

@@ -1,0 +1,57 @@
+/* Files: paths, files read whole, and files that appear complete or not at all. */
+#ifndef VT_CORE_FILES_H
+#define VT_CORE_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "core/status.h"
+
+#define VT_PATH_MAX 4096
+
+bool vt_path(char out[VT_PATH_MAX], const char *dir, const char *name); /* false: too long */
+/* Makes dir and its parents. */
+vt_status vt_make_dir(const char *dir, vt_err *e);
+
+/* All of a file, malloc'ed, with a 0 behind; more than `most` bytes are refused. A pipe is read to its end; one that
+ * nobody writes to is refused, and not waited for. */
+vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt_err *e);
+#define VT_FILE_ANY ((size_t)1 << 40) /* no limit of ours: memory is */
+
+/* All of data at an offset, or nothing: a partial write (full disk) is cut off again. */
+vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const char *dir, const char *name, vt_err *e);
+void vt_remove_in(const char *dir, const char *name);
+
+/* ---- whole files ---- */
+
+/* A file written beside its place under a name of its own, which nobody can have prepared, then made durable and
+ * renamed; it is there complete or, on any failure, as before. What is in its place and no regular file (a link, a
+ * device) is refused: a link is neither followed, out of the folder, nor lost. */
+typedef struct vt_file {
+    FILE *stream;
+    int folder;
+    bool fresh; /* replaces nothing */
+    char path[VT_PATH_MAX], temp[VT_PATH_MAX + 64];
+} vt_file;
+vt_status vt_file_begin(vt_file *f, const char *dir, const char *name, vt_err *e);
+vt_status vt_file_begin_path(vt_file *f, const char *path, vt_err *e); /* the same, for a path in one piece */
+vt_status vt_file_begin_new(vt_file *f, const char *path, vt_err *e);  /* refuses whatever is in its place */
+/* For a library that writes (and may replace) `temp` by its name: goes on with what it left there. */
+vt_status vt_file_reopen(vt_file *f, vt_err *e);
+vt_status vt_file_commit(vt_file *f, vt_err *e);
+void vt_file_abandon(vt_file *f);
+
+/* The parts, one after another, as a whole file. */
+typedef struct vt_span {
+    const void *data;
+    size_t bytes;
+} vt_span;
+vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err *e);
+
+/* VT_OK where a whole file may be put: nothing is there, or a regular file. */
+vt_status vt_file_place(const char *path, vt_err *e);
+/* Removes what killed writers left in dir and, `levels` - 1 deep, in its folders. Only for who has locked dir. */
+void vt_file_tidy(const char *dir, int levels);
+
+#endif
