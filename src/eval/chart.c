@@ -99,14 +99,19 @@ typedef struct frame {
 static double at_x(const frame *a, double x) { return LEFT + (x - a->x0) / (a->x1 - a->x0) * (WIDE - LEFT - RIGHT); }
 static double at_y(const frame *a, double y) { return HIGH - BOTTOM - y / a->y1 * (HIGH - BOTTOM - TOP); }
 
+enum { TICKS = 50 }; /* far more than the steps make */
+
 static void axes(FILE *f, const frame *a, const char *axis, const char *unit) {
-    double sx = vt_chart_step(a->x0, a->x1, 8), sy = vt_chart_step(0, a->y1, 5);
-    for (double y = 0; y <= a->y1 * 1.0001; y += sy) {
+    double sx = vt_chart_step(a->x0, a->x1, 8), sy = vt_chart_step(0, a->y1, 5), first = ceil(a->x0 / sx - 1e-9) + 0.0;
+    for (int k = 0; k <= TICKS && k * sy <= a->y1 * 1.0001; k++) {
+        double y = k * sy;
         line(f, "grid", LEFT, at_y(a, y), WIDE - RIGHT, at_y(a, y));
         text(f, LEFT - 6, at_y(a, y) + 4, " class=\"num faint\" text-anchor=\"end\"", "%g%s", y, unit);
     }
-    for (double k = ceil(a->x0 / sx - 1e-9) + 0.0; k * sx <= a->x1 * (1 + 1e-9); k++)
-        text(f, at_x(a, k * sx), HIGH - BOTTOM + 17, " class=\"num faint\" text-anchor=\"middle\"", "%g", k * sx + 0.0);
+    for (int k = 0; k <= TICKS && (first + k) * sx <= a->x1 * (1 + 1e-9); k++) {
+        double x = (first + k) * sx;
+        text(f, at_x(a, x), HIGH - BOTTOM + 17, " class=\"num faint\" text-anchor=\"middle\"", "%g", x + 0.0);
+    }
     line(f, "axis", LEFT, at_y(a, 0), WIDE - RIGHT, at_y(a, 0));
     text(f, (LEFT + WIDE - RIGHT) / 2.0, HIGH - 8, " class=\"faint\" text-anchor=\"middle\"", "%s", axis);
 }
@@ -151,12 +156,15 @@ void vt_chart_lines(FILE *f, const char *title, const char *axis, const vt_mark 
 
 enum { BINS = 40 };
 
+/* A value of a file as one whose differences are finite. */
+static double held(double x) { return fmin(fmax(x, -1e300), 1e300); }
+
 static double fill(double bins[BINS], const frame *a, const double *v, size_t n) {
     double most = 0;
     memset(bins, 0, BINS * sizeof *bins);
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(v[i])) continue;
-        int k = (int)((v[i] - a->x0) / (a->x1 - a->x0) * BINS);
+        int k = (int)((held(v[i]) - a->x0) / (a->x1 - a->x0) * BINS);
         bins[k < 0 ? 0 : k >= BINS ? BINS - 1 : k]++;
     }
     for (int k = 0; k < BINS; k++) most = fmax(most, bins[k]);
@@ -177,7 +185,7 @@ void vt_chart_histogram(FILE *f, const char *title, const char *axis, const doub
     frame a = {0, 0, 1};
     for (size_t i = 0; i < n_v + n_w; i++) {
         double x = i < n_v ? v[i] : w[i - n_v];
-        if (isfinite(x)) a.x0 = fmin(a.x0, x), a.x1 = fmax(a.x1, x);
+        if (isfinite(x)) a.x0 = fmin(a.x0, held(x)), a.x1 = fmax(a.x1, held(x));
     }
     /* whole bins on either side of 0: none holds both kinds of verdict */
     double bin = (a.x1 - a.x0) > 0 ? (a.x1 - a.x0) / (BINS - 2) : 1.0 / BINS;
