@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "core/opt.h"
 
 const char *vt_cli_nth(const vt_cli *c, const char *name, int i) {
@@ -98,6 +99,7 @@ const volatile sig_atomic_t *vt_cli_interruptible(void) {
 }
 
 void vt_cli_show(void *ctx, const char *text, bool live) {
-    fprintf(stderr, "%s%s%s", *(bool *)ctx ? "\r\033[K" : "", text, live ? "" : "\n");
+    if (*(bool *)ctx) dprintf(STDERR_FILENO, "\r\033[K"); /* the one thing that the terminal shall obey */
+    fprintf(stderr, "%s%s", text, live ? "" : "\n");
     fflush(stderr);
 }

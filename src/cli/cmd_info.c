@@ -3,12 +3,14 @@
 #include "cli/cli.h"
 #include "cli/explain.h"
 #include "core/gemm.h"
+#include "core/text.h"
 #include "models/forms.h"
 #include "models/session.h"
 
 static void row(const char *key, const char *value, const char *from) {
-    printf("  %-20s %-40s %s%s%s\n", key, value, from && *from ? "(" : "", from && *from ? from : "",
-           from && *from ? ")" : "");
+    char a[400], b[400]; /* parts and preprocessing are the file's own words: no line of ours is theirs to write */
+    from = from ? vt_text_line(b, sizeof b, from) : "";
+    printf("  %-20s %-40s %s%s%s\n", key, vt_text_line(a, sizeof a, value), *from ? "(" : "", from, *from ? ")" : "");
 }
 
 static void print_config(const vt_model *m) {

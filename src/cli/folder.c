@@ -11,7 +11,11 @@ static ssize_t tee(void *cookie, const char *text, size_t n) {
     vt_folder *f = cookie;
     size_t done = fwrite(text, 1, n, stdout);
     fflush(stdout);
-    if (f->tables.stream && fwrite(text, 1, n, f->tables.stream) != n) return 0;
+    for (size_t i = 0; f->tables.stream && i < n; i++) {
+        char c = text[i];
+        vt_text_plain(&c, 1, "\n\t", &f->at);
+        if (putc(c, f->tables.stream) == EOF) return 0;
+    }
     return (ssize_t)done;
 }
 

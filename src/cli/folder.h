@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include "cli/cli.h"
 #include "core/files.h"
+#include "core/text.h"
 
 enum { VT_FOLDER_FILES = 32 };
 
@@ -16,6 +17,7 @@ typedef struct vt_folder {
     FILE *out;            /* for tables: the terminal as they come, and tables.txt */
     bool draws;           /* gnuplot is there, and a folder for figures */
     vt_file tables;
+    vt_text_at at;                /* in tables.txt, which somebody will look at in a terminal */
     char *files[VT_FOLDER_FILES]; /* names of figures and arrays that are there */
     int n_files;
 } vt_folder;

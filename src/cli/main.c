@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "cli/streams.h"
 #include "core/gemm.h"
 #include "core/opt.h"
 #include "core/version.h"
@@ -168,6 +169,7 @@ static int finish(vt_status s, const vt_err *e) {
 
 int main(int argc, char **argv) {
     vt_err e = {0};
+    vt_streams_open();
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write error with a sentence, not the end of the process */
     if (argc < 2) {
         help_all(stderr);

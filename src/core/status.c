@@ -2,6 +2,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include "core/text.h"
 
 const char *vt_status_name(vt_status s) {
     static const char *const names[] = {
@@ -19,8 +21,7 @@ vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(e->text, sizeof e->text, fmt, ap);
     va_end(ap);
-    for (unsigned char *p = (unsigned char *)e->text; *p; p++) /* names from files and users stay on one line */
-        if (*p < 32 || *p == 127) *p = '?';
+    vt_text_plain(e->text, strlen(e->text), "", NULL); /* names from files and users stay on one line */
     return s;
 }
 

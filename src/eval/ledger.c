@@ -12,6 +12,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/progress.h"
+#include "core/text.h"
 
 static const char *const status_names[] = {
 #define VT_RECORD_NAME(id, text) text,
@@ -142,6 +143,27 @@ static bool parse_record(const json_t *o, vt_record *r) {
     return r->status < VT_RECORD_STATUS_COUNT;
 }
 
+/* What a header says is printed, and stands in reports: the first text of it that is not one line, or NULL. */
+static const char *odd_text(const json_t *o) {
+    const char *key,
+        *found = json_is_string(o) && !vt_text_is_plain(json_string_value(o)) ? json_string_value(o) : NULL;
+    json_t *v;
+    size_t i;
+    json_object_foreach((json_t *)(uintptr_t)o, key, v) {
+        if (!found) found = vt_text_is_plain(key) ? odd_text(v) : key;
+    }
+    json_array_foreach(o, i, v) {
+        if (!found) found = odd_text(v);
+    }
+    return found;
+}
+
+static vt_status check_texts(const json_t *header, const char *path, vt_err *e) {
+    const char *odd = odd_text(header);
+    if (!odd) return VT_OK;
+    return vt_fail(e, VT_E_FORMAT, "%s: the header's text '%.100s' holds control characters", path, odd);
+}
+
 vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good, const char *path, vt_err *e) {
     size_t at = 0;
     *good = 0;
@@ -160,6 +182,7 @@ vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good
         if (bad)
             return vt_fail(e, VT_E_FORMAT, "%s: line %d is not a %s", path, line,
                            line == 1 ? "ledger header" : "ledger line");
+        if (line == 1) VT_TRY(check_texts(l->header, path, e));
         if (line > 1) VT_TRY(add_record(l, &r, e));
         at += len + 1;
         *good = at;

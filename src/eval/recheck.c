@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/gemm.h"
+#include "core/text.h"
 #include "core/threads.h"
 #include "core/version.h"
 #include "eval/curve.h"
@@ -20,6 +21,7 @@ void vt_findings_add(vt_findings *f, const char *format, ...) {
     va_start(ap, format);
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
+    vt_text_plain(text, strlen(text), "", NULL); /* names of files are part of it */
     if (f->n == f->capacity) {
         size_t capacity = f->capacity ? 2 * f->capacity : 16;
         char **more = realloc(f->text, capacity * sizeof *more);

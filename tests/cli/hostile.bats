@@ -147,3 +147,134 @@ none() {
     bad 2 "Is a directory" -- eval "$W" --data "$D" --images .
     bad 1 "longer than 1048576 bytes, the limit" -- train /dev/zero --data "$D" --out o
 }
+
+# no_escapes FILE...: nothing that a terminal obeys, of C0 but for line feeds and tabs, nor of C1
+no_escapes() { none -a -n -P '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|(?<![\x80-\xff])[\x80-\x9f]' "$@"; }
+ODD=$'\e[2J\e]0;PWN\a\x9b31m\xc2\x9b31m' # a cleared screen, a title, colours by C1 as a byte and as UTF-8
+
+@test "finding 11: info prints a recipe, a part's name and a path as text" {
+    st_edit "$W" "$ODD.safetensors" '.__metadata__.recipe = "seed: 1\n\u001b[2J\u001b]0;PWN\u0007\u009b31m# é À"'
+    vt info "$ODD.safetensors" --explain --tensors
+    [ "$status" = 0 ] || fail "$stderr"
+    says "seed: 1" "PWN" "é À" # the letters stay
+    "$VITRINE" info "$ODD.safetensors" >out 2>err
+    "$VITRINE" analyze orthogonality "$ODD.safetensors" >>out 2>>err || true
+    "$VITRINE" analyze orthogonality "$ODD.none" >>out 2>>err || true
+    "$VITRINE" spectrum "$ODD.safetensors" --out tables >>out 2>>err || true
+    grep -q PWN err
+    no_escapes out err
+}
+
+@test "finding 11: verify prints SHA256SUMS and names of files as text, a line each" {
+    foreign
+    printf 'deadbeef %s\n' "$ODD" >>foreign/SHA256SUMS
+    mkdir foreign/adv && : >"foreign/adv/x$ODD"$'\neverything is as the ledger, the results and the hashes say'
+    "$VITRINE" verify foreign >out 2>err || status=$?
+    [ "$status" = 1 ]
+    grep -q "a line is damaged: deadbeef" out
+    no_escapes out err
+    none '^everything is as' out
+}
+
+@test "finding 11: a run whose header holds control characters is refused by all that read it" {
+    local n=0
+    for text in '\u001b[2J' 'x\u009by' 'two\nlines' 'a\rb'; do
+        for where in '.attacks[0].name' '.attacks[0].stages[0].id' '.eps' '.data.format' '.notes[0]' '.data.notes[0]' '.["k\u001b"]'; do
+            d=f$((n += 1))
+            foreign $d
+            { head -1 $d/ledger.jsonl | jq -c "$where = \"$text\"" && tail -n +2 $d/ledger.jsonl; } >l && mv l $d/ledger.jsonl
+            bad 1 "$d/ledger.jsonl: the header's text '" "control characters" -- merge $d --out m
+        done
+    done
+    for command in "show $d" "verify $d" "compare $d $d" "export $d --format npz --out e.npz"; do
+        vt $command
+        judge 1 "control characters"
+    done
+    [ ! -e m ]
+    cp "$W" "odd$ODD.safetensors" # what a run of ours takes from names is plain when it is written
+    good eval "$W" --data "$D" --images 0:2 --eps 4/255 --attack transfer --surrogate "odd$ODD.safetensors" --out o
+    good merge o --out m
+}
+
+@test "finding 11: a table's title and names reach the terminal as text" {
+    cat >m.yaml <<END
+name: m
+title: "T\e[2J\x9b31m"
+data: {"d\e[31m": {path: $D, images: "0:2", side: 32, classes: 10, train: 10, test: 20}}
+attacks: {"clean\e[32m": {}}
+rows: {"r\e[33m": {checkpoint: $W}}
+END
+    "$VITRINE" table m.yaml --out t >out 2>err || status=$?
+    [ "${status:-0}" = 0 ] || fail "$(cat err)"
+    grep -q '?\[33m' out
+    no_escapes out err
+}
+
+@test "finding 20: with closed descriptors no message goes into a run's files" {
+    local recipe="$ROOT/recipes/shapes10_plain.yaml" o="--data $ROOT/datasets/shapes10 --max-steps 1 --threads 1"
+    o+=" --set model.dim=16 --set model.depth=1 --set model.hidden=32 --set model.heads=2 --set model.patch=8"
+    "$VITRINE" train "$recipe" $o --out t 0<&- 1>&- 2>&- && status=0 || status=$?
+    [ "$status" = 1 ] || fail "status $status" # what was printed is lost, and that is no success
+    [ -s t/log.jsonl ]
+    none -v '^{' t/log.jsonl
+    "$VITRINE" eval "$W" --data "$D" --images 0:2 --out r 0<&- 1>&- 2>&- && status=0 || status=$?
+    [ "$status" = 1 ]
+    none -v '^{' r/ledger.jsonl
+    "$VITRINE" eval "$W" --data "$D" --images 0:2 --out s >/dev/null
+    cmp s/ledger.jsonl r/ledger.jsonl
+    "$VITRINE" info "$W" 1>&- 2>err && status=0 || status=$?
+    [ "$status" = 1 ] && grep -q '^vitrine: standard output could not be written' err || fail "status $status: $(cat err)"
+    "$VITRINE" info "$W" 0<&- 2>&- >out
+    grep -q sha256 out
+}
+
+# spoil DIR FILTER: another header
+spoil() {
+    { head -1 "$1/ledger.jsonl" | jq -c "$2" && tail -n +2 "$1/ledger.jsonl"; } >l && mv l "$1/ledger.jsonl"
+}
+
+@test "finding 12: names, ids, notes and eps of a foreign ledger are text in LaTeX, Markdown and CSV" {
+    foreign
+    spoil foreign '.attacks[0].name = "=HYPERLINK(\"http://evil\",\"x\"),a" | .eps = "4/255 \\input{/etc/passwd}" |
+        .attacks[0].id = "`<script>x</script>`" | .notes = ["\\immediate\\write18{touch PWN}", "<img onerror=x> ![a](http://evil/?q) $x^2$ ~"]'
+    vt merge foreign --out m
+    [ "$status" = 0 ] || fail "$stderr"
+    none -E '\\(input|immediate|write)' m/table.tex
+    none -E '(^|[^\\])[{}$^~&_#]' <(sed -E 's/\\(begin|end)\{tabular\}(\{lrrr\})?|\\text[a-z]*\{\}|\{\[\}|\{\*\}| & //g' m/table.tex)
+    grep -qF '\textbackslash{}input\{/etc/passwd\}' m/table.tex
+    none -E '(^|[^\\])<(script|img)|(^|[^\\])\[a' <(sed -E 's/`[^`]*`//g' m/table.md)
+    grep -qF '\<img onerror=x\> !\[a\](http://evil/?q)' m/table.md
+    grep -qF "= \`'<script>x</script>'\`" m/table.md # code, and nothing in it ends it
+    grep -qF "\"'=HYPERLINK(\"\"http://evil\"\",\"\"x\"\"),a\"," m/table.csv || fail "$(cat m/table.csv)"
+}
+
+@test "finding 12: the fields that a spreadsheet would run are defused, ours are as they were" {
+    local n=0 name
+    for name in '=1+1' '+1' '-1' '@SUM(1)'; do
+        foreign c$((n += 1))
+        spoil c$n ".attacks[0].name = \"$name\""
+        vt merge c$n --out n$n
+        grep -qF "'$name," n$n/table.csv || fail "$(cat n$n/table.csv)"
+        none -E '^"?[=+@-]' n$n/table.csv
+    done
+    grep -q '^fgsm,0,' "$BATS_FILE_TMPDIR/run/table.csv"
+}
+
+@test "finding 12: a manifest's names are text in every form of a table" {
+    cat >m.yaml <<END
+name: m
+title: "T\e[2J 'q' & <b>"
+data: {"d\e[31m": {path: $D, images: "0:2", side: 32, classes: 10, train: 10, test: 20}}
+attacks: {"clean\n| x": {}}
+rows: {"=r\e[33m": {checkpoint: $W}, "[5pt] *": {checkpoint: $W}, "[a](http://evil)": {checkpoint: $W}}
+END
+    good table m.yaml --out t
+    no_escapes t/m.tex t/m.md t/m.html t/m.csv
+    grep -q "^'=r" t/m.csv
+    none -E '^=' t/m.csv
+    none -E '^(\[|\*)' t/m.tex # behind \\ they would be its options
+    grep -qF '{[}5pt] {*}' t/m.tex
+    none -F '| [a](' t/m.md
+    [ "$(grep -c '^| *=r' t/m.md)" = 1 ]
+    grep -q '<title>T?\[2J &#39;q&#39; &amp; &lt;b&gt;</title>' t/m.html
+}

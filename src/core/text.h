@@ -1,0 +1,22 @@
+/* Text that files bring along, made safe to show: a terminal obeys control characters, those of C1 (U+0080 to U+009F)
+ * too, as UTF-8 or as single bytes. */
+#ifndef VT_CORE_TEXT_H
+#define VT_CORE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Where in a UTF-8 sequence a piece of text ended; zero at its start. */
+typedef struct vt_text_at {
+    unsigned char lead;
+    int left;
+} vt_text_at;
+
+/* Control characters become '?', but for those of `keep`. at: the text goes on from there; NULL: this is all of it. */
+void vt_text_plain(char *text, size_t n, const char *keep, vt_text_at *at);
+/* The same of a copy, as one line, cut to fit; returns buf. */
+const char *vt_text_line(char *buf, size_t size, const char *text);
+/* Has it no control characters? */
+bool vt_text_is_plain(const char *text);
+
+#endif
