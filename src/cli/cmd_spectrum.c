@@ -8,6 +8,7 @@
 #include "cli/plot.h"
 #include "core/files.h"
 #include "core/threads.h"
+#include "eval/markup.h"
 
 enum { MOST = 16, WIDTH = 118 }; /* checkpoints; characters in a line */
 
@@ -138,21 +139,10 @@ static void print_all(const shown *v) {
 
 /* ---- files ---- */
 
-/* A field of RFC 4180. */
-static void csv_text(FILE *f, const char *text) {
-    if (!text[strcspn(text, ",\"\r\n")]) {
-        fputs(text, f);
-        return;
-    }
-    fputc('"', f);
-    for (; *text; text++) fprintf(f, "%s%c", *text == '"' ? "\"" : "", *text);
-    fputc('"', f);
-}
-
 static void csv_row(FILE *f, const shown *v, int i, int block, vt_role role, vt_part part, int head) {
     double x = vt_spectrum_get(&v->s[i], block, role, part, head);
     if (isnan(x)) return;
-    csv_text(f, v->path[i]);
+    vt_csv(f, v->path[i]);
     fprintf(f, ",%d,%s,%s", block, vt_role_name(role), vt_part_name(part));
     if (part != VT_PART_WHOLE) fprintf(f, ":%d", head);
     fprintf(f, ",%.17g\n", x);

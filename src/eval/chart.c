@@ -3,37 +3,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
-
-/* Length of the UTF-8 sequence at p, 0 if it is none (Unicode 15, table 3-7; the end of the text ends it). */
-static size_t sequence(const unsigned char *p) {
-    size_t n = *p < 0xC2 ? 0 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : *p < 0xF5 ? 4 : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xC0) != 0x80) return 0;
-    if ((*p == 0xE0 && p[1] < 0xA0) || (*p == 0xED && p[1] > 0x9F) || (*p == 0xF0 && p[1] < 0x90) ||
-        (*p == 0xF4 && p[1] > 0x8F))
-        return 0;
-    if (*p == 0xEF && p[1] == 0xBF && p[2] >= 0xBE) return 0; /* U+FFFE and U+FFFF, which XML does not have */
-    return n;
-}
-
-void vt_html(FILE *f, const char *text) {
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        const char *special = *p == '&'    ? "&amp;"
-                              : *p == '<'  ? "&lt;"
-                              : *p == '>'  ? "&gt;"
-                              : *p == '"'  ? "&quot;"
-                              : *p == '\'' ? "&#39;"
-                                           : NULL;
-        size_t n = *p < 0x80 ? 1 : sequence(p);
-        if (special)
-            fputs(special, f);
-        else if (!n || *p < 32 || *p == 127)
-            fputc('?', f);
-        else
-            fwrite(p, 1, n, f);
-        p += n ? n : 1;
-    }
-}
+#include "eval/markup.h"
 
 static void begin(FILE *f, const char *title, int width, int height) {
     fprintf(f, "<svg viewBox=\"0 0 %d %d\" role=\"img\"><title>", width, height);

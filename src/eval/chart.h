@@ -7,9 +7,6 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Text of files and users inside an element or attribute: escaped, and well-formed whatever its bytes are. */
-void vt_html(FILE *f, const char *text);
-
 /* Horizontal bars on one scale: a full part, behind it a light one. */
 typedef struct vt_bar {
     char label[64], text[64]; /* on the left; at the end */

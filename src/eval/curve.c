@@ -5,6 +5,7 @@
 #include <string.h>
 #include "core/files.h"
 #include "core/sort.h"
+#include "eval/markup.h"
 #include "eval/metrics.h"
 #include "eval/summary.h"
 
@@ -166,8 +167,10 @@ static void write_csv(FILE *f, const vt_curve *c) {
     fprintf(f, "eps,robust,images,percent,low95,high95,broken,attack,confirmed\n");
     for (size_t i = 0; i < c->n_points; i++) {
         const vt_curve_point *p = &c->points[i];
-        fprintf(f, "%.17g,%lld,%zu,%.4f,%.4f,%.4f,%lld,%s,%d\n", p->eps, (long long)p->robust, c->n,
-                percent(c, p->robust), p->low, p->high, (long long)p->broken, by(c, p), p->confirmed);
+        fprintf(f, "%.17g,%lld,%zu,%.4f,%.4f,%.4f,%lld,", p->eps, (long long)p->robust, c->n, percent(c, p->robust),
+                p->low, p->high, (long long)p->broken);
+        vt_csv(f, by(c, p));
+        fprintf(f, ",%d\n", p->confirmed);
     }
 }
 

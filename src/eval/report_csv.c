@@ -1,5 +1,5 @@
 /* table.csv */
-#include <string.h>
+#include "eval/markup.h"
 #include "eval/summary.h"
 
 static void write(FILE *f, const vt_summary *s) {
@@ -7,9 +7,9 @@ static void write(FILE *f, const vt_summary *s) {
     int side = vt_header_side(s->header);
     fprintf(f, "row,level,count,total,percent,low95,high95,borderline,gradients,forwards,attacked_at\n");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
-        const char *quote = strchr(r.label, ',') ? "\"" : "";
-        fprintf(f, "%s%s%s,%d,%lld,%lld,%.4f,%.4f,%.4f,", quote, r.label, quote, r.level, (long long)r.count,
-                (long long)r.total, r.percent, r.low, r.high);
+        vt_csv(f, r.label);
+        fprintf(f, ",%d,%lld,%lld,%.4f,%.4f,%.4f,", r.level, (long long)r.count, (long long)r.total, r.percent, r.low,
+                r.high);
         if (r.has_attack)
             fprintf(f, "%lld,%lld,%lld,", (long long)r.borderline, (long long)r.gradients, (long long)r.forwards);
         else

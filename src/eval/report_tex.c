@@ -1,20 +1,23 @@
 /* table.tex (booktabs) */
-#include <string.h>
+#include "eval/markup.h"
 #include "eval/summary.h"
+
+static void comment(FILE *f, const char *text) { fputs("% ", f), vt_tex(f, text), fputc('\n', f); }
 
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
     char threat[120];
-    fprintf(f, "%% vitrine %s, weights %.12s, %s\n", vt_header_text(s->header, "vitrine"),
-            vt_header_text(s->header, "weights"), vt_header_threat(s->header, threat, sizeof threat));
-    for (size_t i = 0; vt_header_note(s->header, i); i++) fprintf(f, "%% %s\n", vt_header_note(s->header, i));
     char text[600];
+    snprintf(text, sizeof text, "vitrine %.40s, weights %.12s, %s", vt_header_text(s->header, "vitrine"),
+             vt_header_text(s->header, "weights"), vt_header_threat(s->header, threat, sizeof threat));
+    comment(f, text);
+    for (size_t i = 0; vt_header_note(s->header, i); i++) comment(f, vt_header_note(s->header, i));
     for (int i = 0; i < s->n_entries; i++)
-        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) fprintf(f, "%% %s\n", text);
+        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) comment(f, text);
     fprintf(f, "\\begin{tabular}{lrrr}\n\\toprule\n & right / all & \\%% & 95\\,\\%% interval \\\\\n\\midrule\n");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
         fputs(r.level ? "\\quad " : "", f);
-        for (const char *p = r.label; *p; p++) fprintf(f, "%s%c", strchr("_#%", *p) ? "\\" : "", *p);
+        vt_tex(f, r.label);
         fprintf(f, " & %lld / %lld & %.2f & [%.2f, %.2f] \\\\\n", (long long)r.count, (long long)r.total, r.percent,
                 r.low, r.high);
     }

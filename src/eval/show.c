@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "eval/markup.h"
 #include "eval/metrics.h"
 
 static const char style[] =

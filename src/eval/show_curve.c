@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "eval/curve.h"
+#include "eval/markup.h"
 #include "eval/metrics.h"
 #include "eval/show.h"
 

@@ -4,6 +4,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "eval/curve.h"
+#include "eval/markup.h"
 #include "eval/show.h"
 #include "io/image.h"
 

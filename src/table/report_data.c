@@ -2,17 +2,8 @@
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
+#include "eval/markup.h"
 #include "table/report.h"
-
-static void field(FILE *f, const char *s) {
-    bool quote = strpbrk(s, ",\"\n") != NULL;
-    if (quote) fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"') fputc('"', f);
-        fputc(*s, f);
-    }
-    if (quote) fputc('"', f);
-}
 
 static void number(FILE *f, double v) {
     fputc(',', f);
@@ -28,14 +19,14 @@ void vt_table_csv(FILE *f, const vt_table *t, const vt_table_notes *notes) {
             for (int a = 0; a < m->n_attacks; a++) {
                 const vt_table_cell *c = vt_table_at(t, r, d, a);
                 if (!c->wanted) continue;
-                field(f, m->rows[r].name), fputc(',', f), field(f, m->data[d].name), fputc(',', f),
-                    field(f, m->attacks[a].name);
+                vt_csv(f, m->rows[r].name), fputc(',', f), vt_csv(f, m->data[d].name), fputc(',', f),
+                    vt_csv(f, m->attacks[a].name);
                 fprintf(f, ",%d,%lld", c->done, (long long)c->total);
                 number(f, c->mean), number(f, c->low), number(f, c->high), number(f, c->least), number(f, c->most);
                 fprintf(f, ",%d", c->best);
                 number(f, c->published >= 0 ? t->published->cells[c->published].value : NAN);
                 number(f, c->difference);
-                fputc(',', f), field(f, vt_table_marks(t, notes, c->published, marks, sizeof marks)), fputc('\n', f);
+                fputc(',', f), vt_csv(f, vt_table_marks(t, notes, c->published, marks, sizeof marks)), fputc('\n', f);
             }
 }
 

@@ -1,42 +1,10 @@
 /* LaTeX (booktabs) and HTML. */
 #include <math.h>
 #include <string.h>
+#include "eval/markup.h"
 #include "table/report.h"
 
-typedef struct escape {
-    char c;
-    const char *text;
-} escape;
-
-static void escaped(FILE *f, const char *s, const escape *list) {
-    for (; *s; s++) {
-        const escape *x = list;
-        while (x->c && x->c != *s) x++;
-        if (x->c)
-            fputs(x->text, f);
-        else
-            fputc(*s, f);
-    }
-}
-
 /* ---- LaTeX ---- */
-
-static void tex(FILE *f, const char *s) {
-    static const escape list[] = {{'&', "\\&"},
-                                  {'%', "\\%"},
-                                  {'$', "\\$"},
-                                  {'#', "\\#"},
-                                  {'_', "\\_"},
-                                  {'{', "\\{"},
-                                  {'}', "\\}"},
-                                  {'~', "\\textasciitilde{}"},
-                                  {'^', "\\textasciicircum{}"},
-                                  {'\\', "\\textbackslash{}"},
-                                  {'<', "\\textless{}"},
-                                  {'>', "\\textgreater{}"},
-                                  {0, NULL}};
-    escaped(f, s, list);
-}
 
 static void tex_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, const vt_table_cell *c) {
     char mean[32], marks[40];
@@ -62,9 +30,9 @@ static void tex_block(FILE *f, const vt_table *t, const vt_table_notes *notes, i
     if (!columns) return;
     fputs("\\begin{tabular}{l", f);
     for (int k = 0; k < columns; k++) fputs(" rrr", f);
-    fputs("}\n\\toprule\n", f), tex(f, m->data[d].name);
+    fputs("}\n\\toprule\n", f), vt_tex(f, m->data[d].name);
     for (int a = 0; a < m->n_attacks; a++)
-        if (vt_table_column(t, d, a)) fputs(" & \\multicolumn{3}{c}{", f), tex(f, m->attacks[a].name), fputc('}', f);
+        if (vt_table_column(t, d, a)) fputs(" & \\multicolumn{3}{c}{", f), vt_tex(f, m->attacks[a].name), fputc('}', f);
     fputs(" \\\\\n", f);
     for (int k = 0; k < columns; k++) fputs(" & ours & published & diff.", f);
     fputs(" \\\\\n\\midrule\n", f);
@@ -72,7 +40,7 @@ static void tex_block(FILE *f, const vt_table *t, const vt_table_notes *notes, i
         bool any = false;
         for (int a = 0; a < m->n_attacks; a++) any = any || vt_table_at(t, r, d, a)->wanted;
         if (!any) continue;
-        tex(f, m->rows[r].name);
+        vt_tex(f, m->rows[r].name);
         for (int a = 0; a < m->n_attacks; a++)
             if (vt_table_column(t, d, a)) tex_cell(f, t, notes, vt_table_at(t, r, d, a));
         fputs(" \\\\\n", f);
@@ -82,26 +50,21 @@ static void tex_block(FILE *f, const vt_table *t, const vt_table_notes *notes, i
 
 void vt_table_tex(FILE *f, const vt_table *t, const vt_table_notes *notes) {
     char text[700], how[400];
-    fputs("% needs \\usepackage{booktabs}\n% ", f), tex(f, t->m->title ? t->m->title : t->m->name), fputc('\n', f);
+    fputs("% needs \\usepackage{booktabs}\n% ", f), vt_tex(f, t->m->title ? t->m->title : t->m->name), fputc('\n', f);
     for (int d = 0; d < t->m->n_data; d++) tex_block(f, t, notes, d);
     fputs("{\\footnotesize\n", f);
     for (int i = 0; i < t->n_orderings; i++) {
         vt_table_ordering_text(t, &t->orderings[i], text, sizeof text, how, sizeof how);
-        tex(f, text), fputs(": ", f), tex(f, how), fputs(".\\par\n", f);
+        vt_tex(f, text), fputs(": ", f), vt_tex(f, how), fputs(".\\par\n", f);
     }
-    for (int i = 0; vt_table_footer(t, i, text, sizeof text); i++) tex(f, text), fputs("\\par\n", f);
+    for (int i = 0; vt_table_footer(t, i, text, sizeof text); i++) vt_tex(f, text), fputs("\\par\n", f);
     for (int k = 0; k < notes->n; k++)
         fprintf(f, "\\textsuperscript{%d} inconsistent as published: ", k + 1),
-            tex(f, t->odd.items[notes->odd[k]].text), fputs(".\\par\n", f);
+            vt_tex(f, t->odd.items[notes->odd[k]].text), fputs(".\\par\n", f);
     fputs("}\n", f);
 }
 
 /* ---- HTML ---- */
-
-static void html(FILE *f, const char *s) {
-    static const escape list[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {0, NULL}};
-    escaped(f, s, list);
-}
 
 static void html_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, const vt_table_cell *c) {
     char mean[32], marks[40];
@@ -126,9 +89,9 @@ static void html_block(FILE *f, const vt_table *t, const vt_table_notes *notes, 
     int columns = 0;
     for (int a = 0; a < m->n_attacks; a++) columns += vt_table_column(t, d, a);
     if (!columns) return;
-    fputs("<table>\n<tr><th rowspan=\"2\">", f), html(f, m->data[d].name), fputs("</th>", f);
+    fputs("<table>\n<tr><th rowspan=\"2\">", f), vt_html(f, m->data[d].name), fputs("</th>", f);
     for (int a = 0; a < m->n_attacks; a++)
-        if (vt_table_column(t, d, a)) fputs("<th colspan=\"3\">", f), html(f, m->attacks[a].name), fputs("</th>", f);
+        if (vt_table_column(t, d, a)) fputs("<th colspan=\"3\">", f), vt_html(f, m->attacks[a].name), fputs("</th>", f);
     fputs("</tr>\n<tr>", f);
     for (int k = 0; k < columns; k++) fputs("<th>ours</th><th>published</th><th>diff</th>", f);
     fputs("</tr>\n", f);
@@ -136,7 +99,7 @@ static void html_block(FILE *f, const vt_table *t, const vt_table_notes *notes, 
         bool any = false;
         for (int a = 0; a < m->n_attacks; a++) any = any || vt_table_at(t, r, d, a)->wanted;
         if (!any) continue;
-        fputs("<tr><td>", f), html(f, m->rows[r].name), fputs("</td>", f);
+        fputs("<tr><td>", f), vt_html(f, m->rows[r].name), fputs("</td>", f);
         for (int a = 0; a < m->n_attacks; a++)
             if (vt_table_column(t, d, a)) html_cell(f, t, notes, vt_table_at(t, r, d, a));
         fputs("</tr>\n", f);
@@ -147,21 +110,22 @@ static void html_block(FILE *f, const vt_table *t, const vt_table_notes *notes, 
 void vt_table_html(FILE *f, const vt_table *t, const vt_table_notes *notes) {
     char text[700], how[400];
     const char *title = t->m->title ? t->m->title : t->m->name;
-    fputs("<!doctype html>\n<meta charset=\"utf-8\">\n<title>", f), html(f, title), fputs("</title>\n", f);
+    fputs("<!doctype html>\n<meta charset=\"utf-8\">\n<title>", f), vt_html(f, title), fputs("</title>\n", f);
     fputs("<style>body{font-family:sans-serif}table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em "
           ".6em;border-bottom:1px solid "
           "#ccc;text-align:right}td:first-child{text-align:left}small{color:#666}</style>\n<h1>",
           f);
-    html(f, title), fputs("</h1>\n", f);
+    vt_html(f, title), fputs("</h1>\n", f);
     for (int d = 0; d < t->m->n_data; d++) html_block(f, t, notes, d);
     if (t->n_orderings) fputs("<ul>\n", f);
     for (int i = 0; i < t->n_orderings; i++) {
         vt_table_ordering_text(t, &t->orderings[i], text, sizeof text, how, sizeof how);
-        fputs("<li>", f), html(f, text), fputs(": ", f), html(f, how), fputs("</li>\n", f);
+        fputs("<li>", f), vt_html(f, text), fputs(": ", f), vt_html(f, how), fputs("</li>\n", f);
     }
     if (t->n_orderings) fputs("</ul>\n", f);
-    for (int i = 0; vt_table_footer(t, i, text, sizeof text); i++) fputs("<p>", f), html(f, text), fputs("</p>\n", f);
+    for (int i = 0; vt_table_footer(t, i, text, sizeof text); i++)
+        fputs("<p>", f), vt_html(f, text), fputs("</p>\n", f);
     for (int k = 0; k < notes->n; k++)
-        fprintf(f, "<p><sup>%d</sup> inconsistent as published: ", k + 1), html(f, t->odd.items[notes->odd[k]].text),
+        fprintf(f, "<p><sup>%d</sup> inconsistent as published: ", k + 1), vt_html(f, t->odd.items[notes->odd[k]].text),
             fputs("</p>\n", f);
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "eval/markup.h"
 #include "table/report.h"
 
 static void seeds_text(const vt_table_cell *c, char *buf, size_t size) {
@@ -63,14 +64,6 @@ void vt_table_term(FILE *f, const vt_table *t, const vt_table_notes *notes) {
 
 /* ---- Markdown ---- */
 
-/* Names and sentences of a manifest, without what would end a cell. */
-static void md(FILE *f, const char *s) {
-    for (; *s; s++) {
-        if (strchr("|\\`*_<>", *s)) fputc('\\', f);
-        fputc(*s, f);
-    }
-}
-
 static void md_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, const vt_table_cell *c) {
     char mean[32], seeds[60], marks[40];
     if (!c->wanted) {
@@ -95,9 +88,9 @@ static void md_block(FILE *f, const vt_table *t, const vt_table_notes *notes, in
     int columns = 0;
     for (int a = 0; a < m->n_attacks; a++) columns += vt_table_column(t, d, a);
     if (!columns) return;
-    fputs("\n| ", f), md(f, m->data[d].name), fputs(" |", f);
+    fputs("\n| ", f), vt_md(f, m->data[d].name), fputs(" |", f);
     for (int a = 0; a < m->n_attacks; a++)
-        if (vt_table_column(t, d, a)) fputc(' ', f), md(f, m->attacks[a].name), fputs(" |", f);
+        if (vt_table_column(t, d, a)) fputc(' ', f), vt_md(f, m->attacks[a].name), fputs(" |", f);
     fputs("\n|---|", f);
     while (columns--) fputs("---|", f);
     fputc('\n', f);
@@ -105,7 +98,7 @@ static void md_block(FILE *f, const vt_table *t, const vt_table_notes *notes, in
         bool any = false;
         for (int a = 0; a < m->n_attacks; a++) any = any || vt_table_at(t, r, d, a)->wanted;
         if (!any) continue;
-        fputs("| ", f), md(f, m->rows[r].name), fputs(" |", f);
+        fputs("| ", f), vt_md(f, m->rows[r].name), fputs(" |", f);
         for (int a = 0; a < m->n_attacks; a++)
             if (vt_table_column(t, d, a)) md_cell(f, t, notes, vt_table_at(t, r, d, a));
         fputc('\n', f);
@@ -114,18 +107,18 @@ static void md_block(FILE *f, const vt_table *t, const vt_table_notes *notes, in
 
 void vt_table_md(FILE *f, const vt_table *t, const vt_table_notes *notes) {
     char text[700], how[400];
-    fputs("# ", f), md(f, t->m->title ? t->m->title : t->m->name), fputc('\n', f);
+    fputs("# ", f), vt_md(f, t->m->title ? t->m->title : t->m->name), fputc('\n', f);
     for (int d = 0; d < t->m->n_data; d++) md_block(f, t, notes, d);
     if (t->n_orderings)
         fputs("\nOrderings, by the paired test with Holm's correction over all of them, level 0.05:\n\n", f);
     for (int i = 0; i < t->n_orderings; i++) {
         vt_table_ordering_text(t, &t->orderings[i], text, sizeof text, how, sizeof how);
-        fputs("- ", f), md(f, text), fputs(": ", f), md(f, how), fputc('\n', f);
+        fputs("- ", f), vt_md(f, text), fputs(": ", f), vt_md(f, how), fputc('\n', f);
     }
     fputc('\n', f);
-    for (int i = 0; vt_table_footer(t, i, text, sizeof text); i++) fputs("- ", f), md(f, text), fputc('\n', f);
+    for (int i = 0; vt_table_footer(t, i, text, sizeof text); i++) fputs("- ", f), vt_md(f, text), fputc('\n', f);
     fputs("- {} holds least to most of the seeds.\n", f);
     for (int k = 0; k < notes->n; k++)
-        fprintf(f, "- <sup>%d</sup> inconsistent as published: ", k + 1), md(f, t->odd.items[notes->odd[k]].text),
+        fprintf(f, "- <sup>%d</sup> inconsistent as published: ", k + 1), vt_md(f, t->odd.items[notes->odd[k]].text),
             fputc('\n', f);
 }

@@ -1,4 +1,5 @@
 /* What others' tensors and pages go through: io/points, eval/foreign, eval/chart, base64. */
+#include "eval/markup.h"
 #include "scratch.h"
 #include "toy.h"
 
