@@ -12,6 +12,8 @@ extern const vt_command vt_command_eval;
 
 /* ---- the command line of run.json ---- */
 
+enum { COMMAND_MOST = 1 << 24 }; /* bytes of it */
+
 /* Whatever command made the run: its options of the same name mean the same. */
 static const vt_command *command_named(const char *name) {
     int n;
@@ -33,8 +35,11 @@ static vt_status read_command(vt_run_again *r, const char *dir, const vt_cli *c,
                        "--weights and --data",
                        path);
     }
-    json_error_t why;
-    r->command = json_load_file(path, 0, &why);
+    char *text;
+    size_t bytes;
+    VT_TRY(vt_file_read(path, COMMAND_MOST, &text, &bytes, e));
+    r->command = json_loadb(text, bytes, 0, NULL);
+    free(text);
     const json_t *list = json_object_get(r->command, "command");
     const char *name = json_string_value(json_array_get(list, 1));
     size_t n = json_array_size(list), k = 0;

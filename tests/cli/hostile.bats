@@ -128,10 +128,12 @@ none() {
         [ "$status" != 137 ] || fail "waits: $line"
         judge "$status" "is a pipe that nobody writes to"
     done
-    for name in ledger.jsonl SHA256SUMS curve.csv adv.bin; do
+    for name in ledger.jsonl SHA256SUMS curve.csv adv.bin run.json results.json; do
         foreign "f$name" && rm -f "f$name/$name" && mkfifo "f$name/$name"
         brief show "f$name" --pictures 0
         [ "$status" != 137 ] || fail "show waits for $name"
+        brief show "f$name"
+        [ "$status" != 137 ] || fail "show with pictures waits for $name"
         brief verify "f$name"
         [ "$status" = 1 ] || [ $name = curve.csv ] || fail "verify of $name: $status" # no file of an evaluation
     done
