@@ -117,3 +117,10 @@ vt_status vt_apgd_restarts(vt_oracle *o, const vt_apgd_params *p, const vt_task 
     }
     return VT_OK;
 }
+
+/* Points of a run: the start and every step; in l1 a start in each of the three balls. */
+vt_passes vt_apgd_cost(const void *params, const vt_cost_dims *d) {
+    const vt_apgd_params *p = params;
+    bool wide = d->norm == VT_L1 && p->large_eps && p->steps > 2 * (int)ceil(0.3 * p->steps);
+    return (vt_passes){.gradients = (double)p->restarts * p->eot * (p->steps + (wide ? 3 : 1))};
+}

@@ -40,6 +40,7 @@ typedef struct vt_apgd_params {
     }
 
 size_t vt_apgd_work_len(const void *params, const vt_task *t);
+vt_passes vt_apgd_cost(const void *params, const vt_cost_dims *d); /* of vt_apgd_restarts */
 /* At x [n]: logits z [K], *value and gradient g [n]. With eot > 1 g is the mean of so many draws, z and *value are the
  * last one's, as in the authors' code. */
 vt_status vt_apgd_gradient(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const float *x, const vt_loss *loss,

@@ -306,6 +306,30 @@ bool vt_attack_needs_surrogate(const vt_attack *a) {
     return any;
 }
 
+/* ---- what it costs ---- */
+
+/* Of one stage; under the patch threat in every place, and once to choose the places. */
+static vt_passes stage_cost(const vt_attack_stage *s, vt_cost_dims d) {
+    d.patch = s->place != NULL;
+    vt_passes c = s->def->cost(s->params, &d);
+    if (!s->place) return c;
+    double places = s->place->places;
+    return (vt_passes){.forwards = places * c.forwards + (s->place->where == VT_WHERE_ATTENTION),
+                       .gradients = places * c.gradients + (s->place->where == VT_WHERE_SALIENCY),
+                       .unread = places * c.unread};
+}
+
+vt_passes vt_attack_cost(const vt_attack *a, const vt_cost_dims *d) {
+    vt_passes sum = {0};
+    for (int k = 0; k < a->n_stages; k++) {
+        vt_passes c = stage_cost(&a->stages[k], *d);
+        sum.forwards += a->stages[k].share * c.forwards;
+        sum.gradients += a->stages[k].share * c.gradients;
+        sum.unread += a->stages[k].share * c.unread;
+    }
+    return sum;
+}
+
 /* ---- running ---- */
 
 size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims) {

@@ -34,6 +34,21 @@ typedef struct vt_task {
     void *ctx;
 } vt_task;
 
+/* What one image is worth: passes that it asks for, counted as the oracle counts them. (A gradient at the point of the
+ * forward before it shares that forward: FAB takes less time than these say.) */
+typedef struct vt_passes {
+    double forwards, gradients;
+    double
+        unread; /* of the forwards those whose logits the attack does not look at: without a judge they are left out */
+} vt_passes;
+
+/* What these depend on besides an attack's options. */
+typedef struct vt_cost_dims {
+    int classes, layers; /* layers: blocks whose attention can be looked at */
+    vt_norm norm;
+    bool patch; /* vt_attack_cost sets it */
+} vt_cost_dims;
+
 typedef struct vt_attack_def {
     const char *name, *summary, *reference; /* "pgd", one sentence, paper */
     unsigned norms;                         /* VT_CAN_* */
@@ -52,6 +67,9 @@ typedef struct vt_attack_def {
     /* Refuses options that do not fit the model (dims: sizes alone are set); NULL: all do. */
     vt_status (*check)(const void *params, const vt_task *dims, vt_err *e);
     vt_status (*run)(vt_oracle *o, const void *params, const vt_task *t);
+    /* Passes of an image that stands to the end: the most that run() asks for, and exactly that where no rule of the
+     * attack's own ends it before (tests/unit/test_attacks.c counts). */
+    vt_passes (*cost)(const void *params, const vt_cost_dims *d);
     /* Instead of run: specs of other attacks, each on the survivors of the one before (one spec: an alias). Options
      * given to the whole are not taken. NULL-terminated. */
     const char *const *stages;
@@ -97,6 +115,10 @@ void vt_attack_free(vt_attack *a);
 
 /* Does a stage of a need a surrogate? */
 bool vt_attack_needs_surrogate(const vt_attack *a);
+
+/* Passes of an image that stands to the end of all stages; a stage's share counts as the mean of those drawn and not.
+ */
+vt_passes vt_attack_cost(const vt_attack *a, const vt_cost_dims *d);
 
 /* Floats of task->work that a stage needs. */
 size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims);

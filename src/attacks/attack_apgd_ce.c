@@ -19,4 +19,5 @@ const vt_attack_def vt_attack_def_apgd_ce = {
     .opts = opts,
     .work_len = vt_apgd_work_len,
     .run = run,
+    .cost = vt_apgd_cost,
 };

@@ -20,4 +20,5 @@ const vt_attack_def vt_attack_def_apgd_dlr = {
     .dlr_classes = 3,
     .work_len = vt_apgd_work_len,
     .run = run,
+    .cost = vt_apgd_cost,
 };

@@ -35,6 +35,13 @@ static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     return VT_OK;
 }
 
+static vt_passes cost(const void *params, const vt_cost_dims *d) {
+    const vt_apgd_params *p = params;
+    vt_passes c = vt_target_cost(p->choose, d->classes);
+    c.gradients += vt_target_count(p->targets, d->classes) * vt_apgd_cost(p, d).gradients;
+    return c;
+}
+
 const vt_attack_def vt_attack_def_apgd_t = {
     .name = "apgd-t",
     .summary = "Auto-PGD on the targeted difference-of-logits ratio, class by class",
@@ -47,4 +54,5 @@ const vt_attack_def vt_attack_def_apgd_t = {
     .dlr_classes = 4,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

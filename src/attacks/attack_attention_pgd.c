@@ -110,6 +110,13 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    bool looks = p->key < 0 && !d->patch; /* for the key token */
+    return (
+        vt_passes){.forwards = looks + p->restarts, .gradients = (double)p->restarts * p->steps, .unread = p->restarts};
+}
+
 const vt_attack_def vt_attack_def_attention_pgd = {
     .name = "attention-pgd",
     .summary = "PGD that also drives the queries of all heads to one key token",
@@ -121,4 +128,5 @@ const vt_attack_def vt_attack_def_attention_pgd = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

@@ -113,6 +113,13 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+/* abort_early ends a c sooner. */
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    (void)d;
+    return (vt_passes){.gradients = (double)p->search * p->steps};
+}
+
 const vt_attack_def vt_attack_def_cw_l2 = {
     .name = "cw-l2",
     .summary = "minimum-norm attack: Adam in tanh space, weight of the margin by binary search",
@@ -125,4 +132,5 @@ const vt_attack_def vt_attack_def_cw_l2 = {
     .work_len = work_len,
     .check = check,
     .run = run,
+    .cost = cost,
 };

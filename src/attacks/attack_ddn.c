@@ -82,6 +82,12 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+/* Where the gradient of cross-entropy vanishes a step asks for two. */
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    (void)d;
+    return (vt_passes){.gradients = ((const params *)params_)->steps};
+}
+
 const vt_attack_def vt_attack_def_ddn = {
     .name = "ddn",
     .summary = "minimum-norm attack: decoupled direction and norm",
@@ -94,4 +100,5 @@ const vt_attack_def vt_attack_def_ddn = {
     .work_len = work_len,
     .check = check,
     .run = run,
+    .cost = cost,
 };

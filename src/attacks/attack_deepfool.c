@@ -91,6 +91,13 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+/* Crossing a boundary, inside the ball or not, ends it sooner. */
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    int candidates = p->candidates >= 2 && p->candidates < d->classes ? p->candidates : d->classes;
+    return (vt_passes){.forwards = 1 + (double)p->steps, .gradients = (double)p->steps * (candidates - 1)};
+}
+
 const vt_attack_def vt_attack_def_deepfool = {
     .name = "deepfool",
     .summary = "minimum-norm attack: steps to the nearest linearised class boundary",
@@ -102,4 +109,5 @@ const vt_attack_def vt_attack_def_deepfool = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

@@ -23,6 +23,12 @@ static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     return VT_OK;
 }
 
+static vt_passes cost(const void *params, const vt_cost_dims *d) {
+    const vt_fab_params *p = params;
+    double steps = (double)p->restarts * p->steps;
+    return (vt_passes){.forwards = steps, .gradients = steps * (d->classes - 1)};
+}
+
 const vt_attack_def vt_attack_def_fab = {
     .name = "fab",
     .summary = "minimum-norm attack by projection on linearised class boundaries",
@@ -34,4 +40,5 @@ const vt_attack_def vt_attack_def_fab = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

@@ -34,6 +34,12 @@ static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     return VT_OK;
 }
 
+static vt_passes cost(const void *params, const vt_cost_dims *d) {
+    const vt_fab_params *p = params;
+    double steps = (double)vt_target_count(p->targets, d->classes) * p->restarts * p->steps;
+    return (vt_passes){.forwards = 1 + steps, .gradients = steps};
+}
+
 const vt_attack_def vt_attack_def_fab_t = {
     .name = "fab-t",
     .summary = "FAB towards one class at a time",
@@ -45,4 +51,5 @@ const vt_attack_def vt_attack_def_fab_t = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

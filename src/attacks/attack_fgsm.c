@@ -19,6 +19,11 @@ static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     return vt_oracle_logits(o, t->x_adv, NULL);
 }
 
+static vt_passes cost(const void *params, const vt_cost_dims *d) {
+    (void)params, (void)d;
+    return (vt_passes){.forwards = 1, .gradients = 1, .unread = 1};
+}
+
 const vt_attack_def vt_attack_def_fgsm = {
     .name = "fgsm",
     .summary = "one signed gradient step of length eps",
@@ -27,4 +32,5 @@ const vt_attack_def vt_attack_def_fgsm = {
     .white_box = true,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

@@ -42,6 +42,11 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return vt_oracle_logits(o, t->x_adv, NULL);
 }
 
+static vt_passes cost(const void *p, const vt_cost_dims *d) {
+    (void)p, (void)d;
+    return (vt_passes){.forwards = 1, .gradients = 1, .unread = 1};
+}
+
 const vt_attack_def vt_attack_def_fgsm_specformer = {
     .name = "fgsm-specformer",
     .summary = "SpecFormer's released FGSM: eps and box of pixels on the normalised image",
@@ -53,4 +58,5 @@ const vt_attack_def vt_attack_def_fgsm_specformer = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

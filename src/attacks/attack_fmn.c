@@ -90,6 +90,11 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    (void)d;
+    return (vt_passes){.gradients = ((const params *)params_)->steps};
+}
+
 const vt_attack_def vt_attack_def_fmn = {
     .name = "fmn",
     .summary = "minimum-norm attack: projected gradient steps on a ball that adapts",
@@ -102,4 +107,5 @@ const vt_attack_def vt_attack_def_fmn = {
     .work_len = work_len,
     .check = check,
     .run = run,
+    .cost = cost,
 };

@@ -43,7 +43,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *z = t->work + 2 * t->n, *cotangent = z + t->classes, *merit = cotangent + t->classes;
     vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
-    int targets = p->targets < t->classes - 1 ? p->targets : t->classes - 1;
+    int targets = vt_target_count(p->targets, t->classes);
     memcpy(t->x_adv, t->x, t->n * sizeof(float));
     VT_TRY(vt_target_merits(o, t, p->choose, merit));
     for (int k = 0; k < targets * p->restarts; k++) {
@@ -60,6 +60,13 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    double runs = (double)vt_target_count(p->targets, d->classes) * p->restarts;
+    vt_passes c = vt_target_cost(p->choose, d->classes);
+    return (vt_passes){.forwards = c.forwards + runs, .gradients = c.gradients + runs * p->steps};
+}
+
 const vt_attack_def vt_attack_def_mt_pgd = {
     .name = "mt-pgd",
     .summary = "multi-targeted PGD: ascent on z_target - z_label, class by class",
@@ -70,4 +77,5 @@ const vt_attack_def vt_attack_def_mt_pgd = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

@@ -52,6 +52,14 @@ static void add_projected(float *sum, float *g, const float *ce, size_t n, const
     for (size_t i = 0; i < n; i++) sum[i] += (float)(p->attention * ((double)g[i] - beta * (double)ce[i]));
 }
 
+/* The blocks whose attention counts, *first to the one returned: as the authors' code does, the first half without the
+ * first block; where that leaves none, the last. */
+static int attended(int layers, int *first) {
+    int last = layers / 2 - 1;
+    *first = last > 0 ? 1 : layers - 1;
+    return last > *first ? last : *first;
+}
+
 /* sum [n] = the direction at t->x_adv: one forward, and a backward for each loss. */
 static vt_status direction(vt_oracle *o, const params *p, const vt_task *t, float *sum, float *ce, float *g) {
     const vt_tokens *tokens = &o->model->tokens;
@@ -65,9 +73,8 @@ static vt_status direction(vt_oracle *o, const params *p, const vt_task *t, floa
     vt_attn_loss a = {.kind = VT_ATTN_LOSS_LOG, .weight = 1, .alone = true};
     a.patch = vt_patch_token(tokens, s->at[0], s->size, t->height, t->width); /* the first of several */
     loss.attention = &a;
-    /* as the authors' code does: the first half without the first block; where that leaves none, the last */
-    int last = tokens->layers / 2 - 1, first = last > 0 ? 1 : tokens->layers - 1;
-    for (int l = first; l <= (last > first ? last : first); l++) {
+    int first, last = attended(tokens->layers, &first);
+    for (int l = first; l <= last; l++) {
         a.first = a.last = l;
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, NULL, &value, g));
         normalise(g, t, o->model->std);
@@ -111,6 +118,15 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    int first, last = attended(d->layers, &first);
+    double losses = 1 + (p->attention == 0 ? 0 : last - first + 1);
+    return (vt_passes){.forwards = p->restarts,
+                       .gradients = (double)p->restarts * p->steps * losses,
+                       .unread = p->restarts};
+}
+
 const vt_attack_def vt_attack_def_patch_fool = {
     .name = "patch-fool",
     .summary = "Adam on the patch that attention chooses, with attention's own loss in the early blocks",
@@ -123,4 +139,5 @@ const vt_attack_def vt_attack_def_patch_fool = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

@@ -78,6 +78,12 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    (void)d;
+    return (vt_passes){.forwards = p->restarts, .gradients = (double)p->restarts * p->steps, .unread = 1};
+}
+
 const vt_attack_def vt_attack_def_pgd = {
     .name = "pgd",
     .summary = "projected gradient ascent on a loss",
@@ -89,4 +95,5 @@ const vt_attack_def vt_attack_def_pgd = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

@@ -76,6 +76,13 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+/* With loss=cw an image that is right by more than the clamp is left after one gradient. */
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    (void)d;
+    return (vt_passes){.forwards = p->restarts, .gradients = (double)p->restarts * p->steps};
+}
+
 const vt_attack_def vt_attack_def_pgd_specformer = {
     .name = "pgd-specformer",
     .summary = "the released PGD and CW evaluators of Mo et al. and SpecFormer",
@@ -87,4 +94,5 @@ const vt_attack_def vt_attack_def_pgd_specformer = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

@@ -41,6 +41,11 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return vt_oracle_logits(o, t->x_adv, NULL);
 }
 
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    (void)d;
+    return (vt_passes){.forwards = 1, .gradients = ((const params *)params_)->steps, .unread = 1};
+}
+
 const vt_attack_def vt_attack_def_pgd_trades = {
     .name = "pgd-trades",
     .summary = "TRADES' released PGD-20: eps 0.031, the last iterate scored",
@@ -52,4 +57,5 @@ const vt_attack_def vt_attack_def_pgd_trades = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

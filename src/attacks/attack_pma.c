@@ -77,6 +77,12 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    (void)d;
+    return (vt_passes){.forwards = 2.0 * p->restarts, .gradients = 2.0 * p->restarts * p->steps};
+}
+
 const vt_attack_def vt_attack_def_pma = {
     .name = "pma",
     .summary = "PGD on the margin of probabilities, in two passes",
@@ -87,4 +93,5 @@ const vt_attack_def vt_attack_def_pma = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

@@ -229,6 +229,12 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    (void)d;
+    return (vt_passes){.forwards = p->restarts * (1 + (double)p->queries)};
+}
+
 const vt_attack_def vt_attack_def_square = {
     .name = "square",
     .summary = "random search with squares; black-box, scores only",
@@ -240,4 +246,5 @@ const vt_attack_def vt_attack_def_square = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

@@ -145,6 +145,13 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    double steps = (double)p->restarts * p->steps;
+    (void)d;
+    return (vt_passes){.forwards = p->ask == ASK_ALL ? steps : p->restarts, .gradients = steps};
+}
+
 const vt_attack_def vt_attack_def_transfer = {
     .name = "transfer",
     .summary = "momentum ascent on a surrogate (--surrogate WEIGHTS; without it a twin of the model)",
@@ -156,4 +163,5 @@ const vt_attack_def vt_attack_def_transfer = {
     .opts = opts,
     .work_len = work_len,
     .run = run,
+    .cost = cost,
 };

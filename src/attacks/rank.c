@@ -48,3 +48,10 @@ vt_status vt_target_merits(vt_oracle *o, const vt_task *t, int choose, float *me
     if (choose == VT_BY_MALT) return malt(o, t, merit, merit + t->classes);
     return vt_oracle_logits(o, t->x, merit);
 }
+
+vt_passes vt_target_cost(int choose, int classes) {
+    int others = classes - 1;
+    return (vt_passes){.forwards = 1, .gradients = choose == VT_BY_MALT ? fmin(others, VT_MALT_CANDIDATES) : 0};
+}
+
+int vt_target_count(int asked, int classes) { return asked < classes - 1 ? asked : classes - 1; }

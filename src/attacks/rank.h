@@ -23,5 +23,7 @@ enum { VT_BY_LOGIT, VT_BY_MALT, VT_MALT_CANDIDATES = 100 };
  * without gradient comes last of these, and other classes after them. merit has room for vt_target_work_len floats. */
 vt_status vt_target_merits(vt_oracle *o, const vt_task *t, int choose, float *merit);
 size_t vt_target_work_len(const vt_task *t);
+vt_passes vt_target_cost(int choose, int classes); /* of vt_target_merits */
+int vt_target_count(int asked, int classes);       /* there are no more than classes - 1 */
 
 #endif

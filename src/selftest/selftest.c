@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/threads.h"
+#include "models/roles.h"
 #include "models/session.h"
 #include "selftest/evidence.h"
 #include "selftest/sample.h"
@@ -135,24 +136,11 @@ static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, d
 
 /* ---- what the attack under test costs ---- */
 
-static long long option(const vt_attack_stage *s, const char *key, long long absent) {
-    for (const vt_opt *o = s->def->opts; o && o->key; o++)
-        if (o->type == VT_OPT_INT && !strcmp(o->key, key)) return *(const int *)((const char *)s->params + o->offset);
-    return absent;
-}
-
 /* Of one image that stands to the end, in forward-equivalents. */
 static double full_cost(const vt_selftest *t, int classes) {
-    double sum = 0;
-    for (int i = 0; i < t->attack->n_stages; i++) {
-        const vt_attack_stage *s = &t->attack->stages[i];
-        double runs = (double)option(s, "restarts", 1), targets = (double)option(s, "targets", 1);
-        double steps = (double)option(s, "steps", 1);
-        if (targets > classes - 1) targets = classes - 1;
-        bool fab = !strncmp(s->def->name, "fab", 3); /* a forward beside each gradient */
-        sum += s->def->white_box ? runs * targets * steps * (t->ratio + fab) : runs * (double)option(s, "queries", 1);
-    }
-    return sum;
+    vt_cost_dims d = {.classes = classes, .layers = vt_model_blocks(t->v->model), .norm = t->v->norm};
+    vt_passes p = vt_attack_cost(t->attack, &d);
+    return p.forwards + t->ratio * p.gradients;
 }
 
 /* What the attack under test would cost on all right images if that share of them stood to the end. */

@@ -91,35 +91,6 @@ vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
 
 /* ---- evaluation ---- */
 
-/* Value of a stage's option, 1 if it has none. */
-static double option(const vt_attack_stage *s, const char *key) {
-    for (const vt_opt *o = s->def->opts; o && o->key; o++)
-        if (!strcmp(o->key, key) && o->type == VT_OPT_INT) return *(const int *)((const char *)s->params + o->offset);
-    return 1;
-}
-
-static bool has_option(const vt_attack_stage *s, const char *key) {
-    for (const vt_opt *o = s->def->opts; o && o->key; o++)
-        if (!strcmp(o->key, key)) return true;
-    return false;
-}
-
-/* Flops of an attack on an image that survives all of it: no image costs more, most cost less. */
-static double attack_flops(const vt_attack *a, int classes, double forward, double gradient) {
-    double sum = 0;
-    for (int k = 0; k < a->n_stages; k++) {
-        const vt_attack_stage *s = &a->stages[k];
-        double runs = option(s, "restarts"), targets = option(s, "targets");
-        if (has_option(s, "targets") && targets > classes - 1) targets = classes - 1;
-        if (has_option(s, "targets")) runs *= targets;
-        if (has_option(s, "eot")) runs *= option(s, "eot");
-        /* FAB asks for two gradients at a point: its two classes' */
-        double each = s->def->white_box ? gradient * (strncmp(s->def->name, "fab", 3) ? 1 : 1.5) : forward;
-        sum += s->share * runs * option(s, s->def->white_box ? "steps" : "queries") * each;
-    }
-    return sum;
-}
-
 /* The shape that is evaluated: a training's, or the checkpoint's if it is there. */
 static bool shape_of(const vt_plan *p, const vt_plan_cell *c, vt_config *config) {
     const vt_manifest_row *row = &p->m->rows[c->row];
@@ -157,7 +128,9 @@ vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     if (a->spec) {
         if (a->norm && !vt_norm_find(a->norm, &norm)) return VT_OK; /* said by who makes the key */
         if (vt_attack_parse(&attack, a->spec, norm, NULL) != VT_OK) return VT_OK;
-        each += attack_flops(&attack, config.classes, forward, gradient);
+        vt_cost_dims dims = {.classes = config.classes, .layers = config.depth, .norm = norm};
+        vt_passes passes = vt_attack_cost(&attack, &dims);
+        each += passes.forwards * forward + passes.gradients * gradient; /* no image costs more, most cost less */
         c->disk += 4.0 * 3 * vt_config_input(&config) * vt_config_input(&config) * (double)n; /* adv.bin, at most */
         vt_attack_free(&attack);
     }

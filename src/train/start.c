@@ -149,11 +149,12 @@ vt_status vt_train_flops(double *flops, const vt_recipe *r, const vt_config *c, 
     if (o->inner == VT_INNER_NONE) return VT_OK;
     vt_attack a;
     VT_TRY(vt_attack_parse(&a, r->attack.spec, (vt_norm)r->attack.norm, e));
-    int steps = 1;
-    for (const vt_opt *k = a.stages[0].def->opts; k && k->key; k++)
-        if (!strcmp(k->key, "steps")) steps = *(const int *)((const char *)a.stages[0].params + k->offset);
+    vt_cost_dims dims = {.classes = c->classes, .layers = c->depth, .norm = (vt_norm)r->attack.norm};
+    vt_passes passes = vt_attack_cost(&a, &dims);
     vt_attack_free(&a);
-    *flops += (double)r->top.batch * steps * gradient;
+    if (o->inner == VT_INNER_PREDICTION)
+        passes.forwards++; /* at the clean image, for what the attack moves away from */
+    *flops += (double)r->top.batch * ((passes.forwards - passes.unread) * forward + passes.gradients * gradient);
     return VT_OK;
 }
 

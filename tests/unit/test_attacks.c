@@ -253,6 +253,113 @@ static void test_few_classes(void **state) {
     each_stage(few_classes, NULL, false);
 }
 
+/* ---- what an attack costs ---- */
+
+/* Right by a margin of `gap` in the whole box, with gradients that are small and nowhere zero: nothing ends early. */
+static void robust(planted *p, int classes, double gap) {
+    assert_true(planted_linear(p, classes, 6, 6, 5));
+    for (size_t i = 0; i < (size_t)classes * p->n; i++) p->w[i] *= 1e-4;
+    p->b[0] += gap;
+}
+
+/* What a run to the end asks for is what the definition says, to the call: judged, and without a judge (training),
+ * where logits that nobody reads are not computed. less: the attack ends early by a rule of its own. */
+static void counted(const vt_attack_stage *s, vt_norm norm, int classes, double gap, bool less) {
+    planted p;
+    bench b;
+    robust(&p, classes, gap);
+    bench_open(&b, &p, 1, true);
+    bench_ball(&b, norm, 0.1);
+    vt_attack whole = {.stages = (vt_attack_stage *)(uintptr_t)s, .n_stages = 1};
+    vt_passes c =
+        vt_attack_cost(&whole, &(vt_cost_dims){.classes = classes, .layers = p.c.tokens.layers, .norm = norm});
+    assert_true(c.unread >= 0 && c.unread <= c.forwards);
+    for (int judged = 0; judged < 2; judged++) {
+        b.o.judging = b.o.exhaustive = judged;
+        assert_int_equal(bench_run(&b, s, true), VT_OK);
+        assert_false(b.o.has_found);
+        double f = s->share * (double)b.o.forwards, g = s->share * (double)b.o.gradients;
+        double want = c.forwards - (judged ? 0 : c.unread);
+        if (less ? f > want || !(g < c.gradients) : fabs(f - want) > 1e-9 * want || fabs(g - c.gradients) > 1e-9 * g)
+            fail_msg("%s, %d classes, %s: %g forwards and %g gradients, cost says %g and %g", s->id, classes,
+                     vt_norm_name(norm), f, g, want, c.gradients);
+    }
+    bench_close(&b);
+    planted_free(&p);
+}
+
+/* cw-l2 ends a c when a tenth of the steps brought nothing. */
+static void default_cost(const vt_attack_stage *s, vt_norm norm, void *arg) {
+    (void)arg;
+    bool full = strstr(s->id, "steps=100") || strstr(s->id, "steps=200") || strstr(s->id, "queries=5000");
+    for (int classes = 2; classes <= 10; classes += full ? 8 : 4)
+        counted(s, norm, classes, 5, !strcmp(s->def->name, "cw-l2"));
+}
+
+static void test_costs(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec;
+        double gap;
+        bool less;
+    } rows[] = {
+        {"apgd-ce:steps=1", 5, false},
+        {"apgd-ce:steps=2,eot=3", 5, false},
+        {"apgd-dlr:steps=3,eot=2,restarts=3", 5, false},
+        {"apgd-ce:steps=7,large_eps=0", 5, false},
+        {"apgd-t:steps=3,targets=2,restarts=2,eot=2", 5, false},
+        {"apgd-t:steps=3,targets=30,choose=malt", 5, false},
+        {"mt-pgd:steps=3,targets=2,restarts=3,choose=malt", 5, false},
+        {"fab:steps=3,restarts=3", 5, false},
+        {"fab-t:steps=3,targets=2,restarts=3", 5, false},
+        {"pgd:steps=5,restarts=3,loss=margin,kappa=0", 5, false},
+        {"pgd-specformer:steps=5,loss=cw", 5, false},
+        {"pgd-specformer:steps=5,loss=cw", 20, true}, /* right by more than 10: no gradient, no step */
+        {"deepfool:steps=4,candidates=3", 5, false},
+        {"deepfool:steps=4,candidates=0", 5, false},
+        {"cw-l2:steps=30,search=3,abort_early=0", 5, false},
+        {"cw-l2:steps=30,search=3,lr=1e-9", 5, true},
+        {"transfer:steps=4,restarts=2,ask=last", 5, false},
+        {"attention-pgd:steps=4,key=1,restarts=2", 5, false},
+        {"pma:steps=5,restarts=2", 5, false},
+        {"pgd:steps=8,share=0.25", 5, false},
+        {"square:queries=20,restarts=3,share=0.1", 5, false},
+    };
+    int n;
+    const vt_attack_def *const *defs = vt_attack_defs(&n);
+    for (int i = 0; i < n; i++) assert_true(!defs[i]->run == !defs[i]->cost);
+    each_stage(default_cost, NULL, true);
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (vt_norm norm = VT_LINF; norm < VT_NORM_COUNT; norm++) {
+            vt_attack a;
+            if (vt_attack_parse(&a, rows[i].spec, norm, NULL) != VT_OK) continue; /* not in this norm */
+            counted(&a.stages[0], norm, 10, rows[i].gap, rows[i].less);
+            vt_attack_free(&a);
+        }
+}
+
+/* By hand: AutoAttack's stages on ten classes, and a profile's, of which some are run on a tenth alone. */
+static void test_whole_costs(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec;
+        double forwards, gradients;
+    } rows[] = {
+        {"autoattack", 1 + (1 + 900) + 5001, 101 + 9 * 101 + 900},
+        {"autoattack-rand", 0, 2 * 20 * 101},
+        {"quick", 1 + 1 + 1 + 0.1 * (1 + 901 + 5001), 10 + 10 + 101 + (9 + 3 * 101) + 0.1 * (9 * 101 + 900)},
+        {"fgsm+square:queries=10", 1 + 11, 1},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        vt_attack a;
+        assert_int_equal(vt_attack_parse(&a, rows[i].spec, VT_LINF, NULL), VT_OK);
+        vt_passes c = vt_attack_cost(&a, &(vt_cost_dims){.classes = 10, .layers = 12, .norm = VT_LINF});
+        assert_true(fabs(c.forwards - rows[i].forwards) <= 1e-9 * rows[i].forwards);
+        assert_true(fabs(c.gradients - rows[i].gradients) <= 1e-9 * rows[i].gradients);
+        vt_attack_free(&a);
+    }
+}
+
 /* ---- specs ---- */
 
 static void test_parse(void **state) {
@@ -306,9 +413,9 @@ static void test_parse(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_attack), cmocka_unit_test(test_zero_eps), cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_black_box),    cmocka_unit_test(test_faults),   cmocka_unit_test(test_few_classes),
-        cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_every_attack), cmocka_unit_test(test_zero_eps),    cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_black_box),    cmocka_unit_test(test_faults),      cmocka_unit_test(test_few_classes),
+        cmocka_unit_test(test_costs),        cmocka_unit_test(test_whole_costs), cmocka_unit_test(test_parse),
     };
     return cmocka_run_group_tests_name("attacks", tests, NULL, NULL);
 }

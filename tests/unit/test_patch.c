@@ -287,6 +287,41 @@ static void test_more_places(void **state) {
     bench_close(&b), planted_free(&p);
 }
 
+/* What a run to the end asks for is what the attack's cost says, in every place and to choose the places; with layers
+ * as few and as many as Patch-Fool's rule tells apart. */
+static void test_cost(void **state) {
+    (void)state;
+    static const char *const specs[] = {"pgd:steps=2,places=2",
+                                        "pgd:steps=3,where=attention",
+                                        "apgd-t:steps=2,where=corner,places=3",
+                                        "square:queries=5",
+                                        "transfer:steps=3,where=saliency,places=2",
+                                        "attention-fool:steps=2",
+                                        "attention-pgd:steps=3,restarts=2,where=random",
+                                        "patch-fool:steps=3,restarts=2",
+                                        "patch-fool:steps=2,attention=0,where=saliency"};
+    static const int layers[] = {1, 2, 3, 4, 8, 12};
+    planted p;
+    bench b;
+    assert_true(planted_linear(&p, 5, 8, 8, 9));
+    bench_open(&b, &p.c, 8, 8, (vt_patch){.size = 3, .count = 1}, 0, 2);
+    for (size_t i = 0; i < 5 * p.n; i++) p.w[i] *= 1e-4; /* nothing breaks */
+    p.b[0] += 5;
+    for (size_t k = 0; k < T_COUNT(specs) * T_COUNT(layers); k++) {
+        const char *spec = specs[k / T_COUNT(layers)];
+        vt_attack a;
+        p.c.tokens.layers = layers[k % T_COUNT(layers)];
+        assert_int_equal(vt_attack_parse_patch(&a, spec, NULL), VT_OK);
+        vt_passes c = vt_attack_cost(&a, &(vt_cost_dims){.classes = 5, .layers = p.c.tokens.layers});
+        vt_attack_free(&a);
+        assert_int_equal(bench_spec(&b, spec, 1, 0), VT_OK);
+        if ((double)b.o.forwards != c.forwards || (double)b.o.gradients != c.gradients)
+            fail_msg("%s, %d layers: %g forwards and %g gradients, cost says %g and %g", spec, p.c.tokens.layers,
+                     (double)b.o.forwards, (double)b.o.gradients, c.forwards, c.gradients);
+    }
+    bench_close(&b), planted_free(&p);
+}
+
 /* ---- closed forms: a linear model's best patch is a corner of the cube ---- */
 
 static void test_optimum(void **state) {
@@ -498,9 +533,10 @@ static int setup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_judge),      cmocka_unit_test(test_every_attack),    cmocka_unit_test(test_saliency),
-        cmocka_unit_test(test_places),     cmocka_unit_test(test_more_places),     cmocka_unit_test(test_optimum),
-        cmocka_unit_test(test_projection), cmocka_unit_test(test_attention_rises), cmocka_unit_test(test_words),
+        cmocka_unit_test(test_judge),   cmocka_unit_test(test_every_attack), cmocka_unit_test(test_saliency),
+        cmocka_unit_test(test_places),  cmocka_unit_test(test_more_places),  cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_optimum), cmocka_unit_test(test_projection),   cmocka_unit_test(test_attention_rises),
+        cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests_name("patch", tests, setup, NULL);
 }

@@ -353,7 +353,9 @@ static void test_normalised_fgsm(void **state) {
     b.o.judging = false;
     vt_oracle_reset(&b.o, &b.ball, b.label, true);
     assert_int_equal(vt_attack_stage_run(&b.o, &a.stages[0], &t), VT_OK);
+    vt_passes c = vt_attack_cost(&a, &(vt_cost_dims){.classes = 10});
     assert_int_equal(b.o.gradients, 1);
+    assert_true((double)b.o.gradients == c.gradients && (double)b.o.forwards == c.forwards - c.unread);
     memcpy(g, work, sizeof g); /* a linear model's gradient is the same everywhere, up to the softmax */
     int dark = 0, bright = 0, between = 0;
     for (int i = 0; i < PIXELS; i++) {

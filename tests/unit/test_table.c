@@ -161,6 +161,35 @@ static void orderings_are_cut(void **state) {
     assert_false(vt_ordering_cut("A > ", a, b));
 }
 
+/* An evaluation's work is what its attack asks for on an image that stands to the end, and the clean forward: counts by
+ * hand, beside a forward and a gradient of the same model. */
+static void attacks_are_priced(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        double forwards, gradients;
+    } rows[] = {{"clean", 0, 0}, {"G", 1, 1}, {"S", 2 * 11, 0}, {"F", 1 + 18, 18}, {"P", 2, 6}, {"M", 1, 9 + 9 * 4}};
+    static const char text[] = "name: n\n" DATA "attacks: {clean: {}, G: {spec: fgsm, eps: 1/255},"
+                               " S: {spec: 'square:queries=10,restarts=2', eps: 1/255},"
+                               " F: {spec: 'fab-t:steps=2,targets=30', eps: 1/255},"
+                               " P: {spec: 'pgd:steps=3,restarts=2', eps: 1/255},"
+                               " M: {spec: 'apgd-t:steps=3,choose=malt', eps: 1/255}}\n"
+                               "rows: {A: {recipe: ../recipes/mo_at_cifar10.yaml}}\n";
+    vt_manifest *m = manifest(text);
+    vt_plan p;
+    vt_plan_ask ask = {0};
+    vt_err e = {0};
+    if (vt_plan_make(&p, m, &ask, &e) != VT_OK) fail_msg("%s", e.text);
+    double forward = vt_plan_find(&p, 0, 0, 0, 0)->tflop, gradient = vt_plan_find(&p, 0, 0, 1, 0)->tflop - 2 * forward;
+    assert_true(forward > 0 && gradient > 0);
+    for (int k = 0; k < (int)T_COUNT(rows); k++) {
+        double want = forward * (1 + rows[k].forwards) + gradient * rows[k].gradients;
+        t_le(fabs(vt_plan_find(&p, 0, 0, k, 0)->tflop / want - 1), 1e-12, "%s", rows[k].name);
+    }
+    vt_plan_free(&p);
+    vt_manifest_close(m);
+}
+
 /* Without data: everything is missing, nothing has a hash, and the work is what the shapes say. */
 static void plans(void **state) {
     (void)state;
@@ -256,9 +285,9 @@ static void shipped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trees),           cmocka_unit_test(manifests),        cmocka_unit_test(hashes),
-        cmocka_unit_test(finds_published), cmocka_unit_test(tests_over_seeds), cmocka_unit_test(orderings_are_cut),
-        cmocka_unit_test(plans),           cmocka_unit_test(shipped),
+        cmocka_unit_test(trees),           cmocka_unit_test(manifests),          cmocka_unit_test(hashes),
+        cmocka_unit_test(finds_published), cmocka_unit_test(tests_over_seeds),   cmocka_unit_test(orderings_are_cut),
+        cmocka_unit_test(plans),           cmocka_unit_test(attacks_are_priced), cmocka_unit_test(shipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

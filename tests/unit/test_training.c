@@ -8,6 +8,7 @@
 #include "core/threads.h"
 #include "io/safetensors.h"
 #include "models/roles.h"
+#include "models/session.h"
 #include "train/msvp.h"
 
 #define BASE                                                                                                           \
@@ -220,6 +221,44 @@ static void test_commits_in_order(void **state) {
     }
 }
 
+/* A step's work is its three passes for each view, and for each image what the attack asks for: by hand, in forwards
+ * and gradients. The logits at the last iterate are read by nobody and not computed; trades looks at the clean image
+ * first. */
+static void test_work(void **state) {
+    (void)state;
+    static const struct {
+        const char *objective, *spec;
+        double forwards, gradients;
+    } rows[] = {
+        {"at", "pgd:steps=3", 0, 3},
+        {"at", "pgd:steps=3,restarts=2", 1, 6},
+        {"at", "apgd-ce:steps=5", 0, 6},
+        {"at", "apgd-ce:steps=5,eot=2", 0, 12},
+        {"at", "mt-pgd:steps=2,targets=3,restarts=1", 1 + 3, 6},
+        {"at", "fgsm", 0, 1},
+        {"trades", "pgd:steps=3,random_start=0", 1, 3},
+    };
+    vt_config c;
+    const vt_train_images d = {.path = "data", .side = 32, .classes = 10};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        char text[400];
+        double got, forward, gradient;
+        vt_err e = {0};
+        snprintf(text, sizeof text,
+                 "epochs: 1\nbatch: 8\nobjective: %s\nmodel: {preset: vit_cifar_dim192_depth9}\n"
+                 "attack: {eps: 8/255, spec: '%s'}\naugment: {mix_prob: 0}\n",
+                 rows[i].objective, rows[i].spec);
+        vt_recipe *r = of(text, true);
+        assert_int_equal(vt_train_config(&c, r, &d, NULL, &e), VT_OK);
+        assert_int_equal(vt_train_flops(&got, r, &c, &e), VT_OK);
+        vt_arch_find_f32(c.arch)->flops(&c, &forward, &gradient);
+        int views = strcmp(rows[i].objective, "trades") ? 1 : 2;
+        double want = 8 * ((3 * views + rows[i].forwards) * forward + rows[i].gradients * gradient);
+        t_le(fabs(got / want - 1), 1e-12, "%s, %s", rows[i].objective, rows[i].spec);
+        vt_recipe_free(r);
+    }
+}
+
 /* Memory follows the micro-batch and the threads, not the batch. */
 static size_t measured(const char *set, int threads) {
     vt_err e = {0};
@@ -253,10 +292,9 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),         cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_statistics_stay), cmocka_unit_test(test_msvp_follows),
-        cmocka_unit_test(test_log_is_cut),      cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_memory),          cmocka_unit_test(test_commits_in_order),
+        cmocka_unit_test(test_threads),      cmocka_unit_test(test_resume),     cmocka_unit_test(test_statistics_stay),
+        cmocka_unit_test(test_msvp_follows), cmocka_unit_test(test_log_is_cut), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_memory),       cmocka_unit_test(test_work),       cmocka_unit_test(test_commits_in_order),
     };
     return cmocka_run_group_tests_name("training", tests, setup, remove_tmp);
 }
