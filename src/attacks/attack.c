@@ -289,15 +289,11 @@ bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, si
                  s->def->name, classes);
         return true;
     }
-    for (const vt_opt *o = s->def->opts; o && o->key; o++) {
-        if (strcmp(o->key, "targets") != 0) continue;
-        int targets = *(const int *)((const char *)s->params + o->offset);
-        if (targets < classes) continue;
-        snprintf(text, size, "%s: with %d classes there are %d targets, not %d", s->def->name, classes, classes - 1,
-                 targets);
-        return true;
-    }
-    return false;
+    int targets;
+    if (!vt_opt_int(s->def->opts, s->params, "targets", &targets) || targets < classes) return false;
+    snprintf(text, size, "%s: with %d classes there are %d targets, not %d", s->def->name, classes, classes - 1,
+             targets);
+    return true;
 }
 
 bool vt_attack_needs_surrogate(const vt_attack *a) {

@@ -214,10 +214,22 @@ static vt_status unknown(const vt_opt *opts, const char *key, const char *who, v
     return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; its options are: %s", who, key, n ? all : "none");
 }
 
+static const vt_opt *find(const vt_opt *opts, const char *key) {
+    for (; opts && opts->key; opts++)
+        if (!strcmp(opts->key, key)) return opts;
+    return NULL;
+}
+
 vt_status vt_opt_set(const vt_opt *opts, void *params, const char *key, const char *value, const char *who, vt_err *e) {
-    const vt_opt *o = opts;
-    while (o && o->key && strcmp(o->key, key)) o++;
-    return o && o->key ? set(o, params, value, who, e) : unknown(opts, key, who, e);
+    const vt_opt *o = find(opts, key);
+    return o ? set(o, params, value, who, e) : unknown(opts, key, who, e);
+}
+
+bool vt_opt_int(const vt_opt *opts, const void *params, const char *key, int *out) {
+    const vt_opt *o = find(opts, key);
+    if (!o || o->type != VT_OPT_INT) return false;
+    *out = *(const int *)((const char *)params + o->offset);
+    return true;
 }
 
 vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const char *who, vt_err *e) {

@@ -45,6 +45,8 @@ void vt_opt_defaults(const vt_opt *opts, void *params);
 vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const char *who, vt_err *e);
 /* Sets one option; a key that opts does not have is refused with the nearest one. */
 vt_status vt_opt_set(const vt_opt *opts, void *params, const char *key, const char *value, const char *who, vt_err *e);
+/* Is there an option `key` that is a whole number? *out: its value. */
+bool vt_opt_int(const vt_opt *opts, const void *params, const char *key, int *out);
 /* Canonical text of one option's value. */
 int vt_opt_value(const vt_opt *o, const void *params, char *buf, size_t size);
 /* Canonical "key=value,..." of all options, in table order; returns the length that snprintf would. */

@@ -200,6 +200,22 @@ static void test_opt_values(void **state) {
     }
 }
 
+/* Only a whole number is read as one: no share, no choice, no switch, and no option that is not there. */
+static void test_opt_int(void **state) {
+    (void)state;
+    int kinds[VT_OPT_TEXT + 1] = {0};
+    params p;
+    vt_opt_defaults(opts, &p);
+    for (const vt_opt *o = opts; o->key; o++) {
+        int v = -77;
+        assert_int_equal(vt_opt_int(opts, &p, o->key, &v), o->type == VT_OPT_INT);
+        assert_int_equal(v, o->type == VT_OPT_INT ? (int)o->preset : -77);
+        kinds[o->type]++;
+    }
+    assert_true(kinds[VT_OPT_INT] && kinds[VT_OPT_REAL] && kinds[VT_OPT_BOOL] && kinds[VT_OPT_CHOICE]);
+    assert_false(vt_opt_int(opts, &p, "nothing", kinds) || vt_opt_int(NULL, NULL, "steps", kinds));
+}
+
 static void test_opt_refusals(void **state) {
     (void)state;
     static const struct {
@@ -438,12 +454,12 @@ static void test_sha(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status),       cmocka_unit_test(test_fail),      cmocka_unit_test(test_products),
-        cmocka_unit_test(test_alloc),        cmocka_unit_test(test_arena),     cmocka_unit_test(test_arena_overflow),
-        cmocka_unit_test(test_parse_real),   cmocka_unit_test(test_parse_int), cmocka_unit_test(test_opt_values),
-        cmocka_unit_test(test_opt_refusals), cmocka_unit_test(test_opt_text),  cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_philox),       cmocka_unit_test(test_moments),   cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_keys),         cmocka_unit_test(test_sha),
+        cmocka_unit_test(test_status),     cmocka_unit_test(test_fail),         cmocka_unit_test(test_products),
+        cmocka_unit_test(test_alloc),      cmocka_unit_test(test_arena),        cmocka_unit_test(test_arena_overflow),
+        cmocka_unit_test(test_parse_real), cmocka_unit_test(test_parse_int),    cmocka_unit_test(test_opt_values),
+        cmocka_unit_test(test_opt_int),    cmocka_unit_test(test_opt_refusals), cmocka_unit_test(test_opt_text),
+        cmocka_unit_test(test_nearest),    cmocka_unit_test(test_philox),       cmocka_unit_test(test_moments),
+        cmocka_unit_test(test_prefix),     cmocka_unit_test(test_keys),         cmocka_unit_test(test_sha),
     };
     return cmocka_run_group_tests_name("core", tests, NULL, NULL);
 }

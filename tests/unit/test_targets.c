@@ -199,6 +199,18 @@ static void test_class_notes(void **state) {
     }
 }
 
+/* A share called "targets" is no number of classes, whatever its bytes say when they are read as one. */
+static void test_class_notes_look_at_types(void **state) {
+    (void)state;
+    static const vt_opt opts[] = {{"targets", "a share", VT_OPT_REAL, 0, 0.3, 0, 1, NULL, NULL},
+                                  {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL}};
+    static const vt_attack_def def = {.name = "shares", .opts = opts};
+    double share = 0.3; /* its lower half is 858993459 */
+    char text[200] = "";
+    if (vt_attack_few_classes(&(vt_attack_stage){.def = &def, .params = &share}, 10, text, sizeof text))
+        fail_msg("%s", text);
+}
+
 /* ---- expectation over draws ---- */
 
 /* Noise a hundred times the gradient, of opposite signs in any two calls that follow each other. */
@@ -441,9 +453,16 @@ static void test_pma(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),    cmocka_unit_test(test_lists),         cmocka_unit_test(test_few_classes),
-        cmocka_unit_test(test_class_notes), cmocka_unit_test(test_draws),         cmocka_unit_test(test_malt),
-        cmocka_unit_test(test_malt_many),   cmocka_unit_test(test_probabilities), cmocka_unit_test(test_mt_pgd),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_few_classes),
+        cmocka_unit_test(test_class_notes),
+        cmocka_unit_test(test_class_notes_look_at_types),
+        cmocka_unit_test(test_draws),
+        cmocka_unit_test(test_malt),
+        cmocka_unit_test(test_malt_many),
+        cmocka_unit_test(test_probabilities),
+        cmocka_unit_test(test_mt_pgd),
         cmocka_unit_test(test_pma),
     };
     return cmocka_run_group_tests_name("targets", tests, NULL, NULL);
