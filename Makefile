@@ -114,8 +114,10 @@ fuzz-replay: $(FUZZ) ## every fuzz target on its corpus and on N damaged copies 
 	@for t in $(FUZZ); do echo "== $$t"; $$t -mutate $(N) -seed 1 tests/fuzz/corpus/$${t##*replay_} || exit 1; done
 cli: $(EXE) ## tests of the command line (bats)
 	VITRINE=$(abspath $(EXE)) bats tests/cli
-lint: ## house rules that the compiler does not check
+lint: $(LIB) ## house rules that the compiler does not check
 	tests/lint.sh
+	tests/lint.sh --archive $(LIB)
+	@tests/lint.sh --self-test | { ! grep -v '^finds'; }
 unit-quick: $(QUICK)
 	$(call RUN,$(QUICK))
 golden-quick: $(filter-out %_slow,$(GOLDEN))

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Rules of the house that a compiler does not check. Usage: tests/lint.sh [FILE ...]   one line a finding, exit 1 if any
 #                                                           tests/lint.sh --self-test  every rule must find a planted breach
+#                                                           tests/lint.sh --archive LIB  its objects keep no state of their own
 # FILEs are of the form src/ROOM/NAME; without any, all of src is read. Comments are stripped before the search, so they
 # may name what code may not.
 cd "$(dirname "$0")/.." || exit 1
@@ -68,6 +69,22 @@ END { exit bad }'
 
 check() { awk "$rules" "$@"; }
 
+# LIB: writable objects (.data and .bss; what a linker relocates and then write-protects is .data.rel.ro) of the library.
+# Allowed is what changes no result (docs/ARCHITECTURE.md, rule 1): the thread's memory of compiled products, the number
+# in the names of temporary files, and the thread's last error of stb_image.
+state() {
+    objdump -t "$1" | awk '
+    /file format/ { file = $1; sub(/:$/, "", file) }
+    / (\.t?data|\.t?bss|\*COM\*)[ \t]/ && $NF !~ /^(\.|__)/ { # sections, and what a sanitizer adds
+        name = $NF; sub(/\.[0-9]+$/, "", name)
+        if (file == "onednn.o" && (name == "key" || name == "once")) next
+        if (file == "safetensors_write.o" && name == "serial") next
+        if (file == "image_jpeg_stb.o" && name == "stbi__g_failure_reason") next
+        print file ": " name " is a mutable global"; bad = 1
+    }
+    END { exit bad }'
+}
+
 # FILE TEXT WORDS: with TEXT put after a copy of FILE, the findings must hold WORDS
 plant() {
     mkdir -p "$tmp/$(dirname "$1")"
@@ -108,8 +125,16 @@ self_test() {
         plant src/attacks/fab.c '# pragma  omp simd\n' 'OpenMP'
         plant src/nn/loss.h "$(yes '\n' | head -600 | tr -d '\n')" 'longer than 600'
     } >"$tmp/results"
+    # state: a global, a static of a function, one of a thread; and no constant
+    for text in 'int shelf;' 'int f(void) { static int calls; return calls++; }' '_Thread_local int own = 1;' 'double w[3] = {1};'; do
+        echo "$text" | ${CC:-gcc} -x c -fPIE -c - -o "$tmp/x.o"
+        if state "$tmp/x.o" | grep -q 'mutable global'; then echo "finds $text"; else echo "BLIND $text"; fi
+    done >>"$tmp/results"
+    echo 'const int n = 3; static const char *const names[] = {"a"}; const char *f(void) { return names[n - 3]; }' |
+        ${CC:-gcc} -x c -fPIE -c - -o "$tmp/x.o"
     cat "$tmp/results"
     ! grep -q BLIND "$tmp/results" || exit 1
+    state "$tmp/x.o" || { echo "BLAMES constants"; exit 1; }
     # and what is allowed stays allowed: words in comments, snprintf, longer names, a stream handed in
     mkdir -p "$tmp/src/models" && cat >"$tmp/src/models/x.c" <<'END'
 /* exit(1) printf( cblas dgesdd_(
@@ -124,6 +149,7 @@ END
 
 case $1 in
 --self-test) self_test ;;
+--archive) state "$2" ;;
 '') find src -name '*.[ch]' | LC_ALL=C sort | xargs awk "$rules" ;;
 *) check "$@" ;;
 esac
