@@ -94,9 +94,10 @@ UNIT := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c)
 QUICK := $(filter-out %/test_attacks %/test_model %/test_training %/test_guard_rails %/test_watch %/test_forms %/test_combinations %/test_min_norm %/test_l1_attacks %/test_l1 %/test_msvp %/test_plot %/test_attgd %/test_attgd_lemmas,$(UNIT))
 GOLDEN := $(patsubst tests/golden/%.c,$(OUT)/tests/%,$(wildcard tests/golden/test_*.c))
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(wildcard tests/fuzz/fuzz_*.c))
+$(OUT)/tests/test_plot: $(OUT)/cli/plot.o $(OUT)/cli/plot_training.o
 $(OUT)/tests/%: tests/unit/%.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
-	$(Q)$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(LIB) -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(filter %.o,$^) $(LIB) -lcmocka $(LDLIBS)
 $(OUT)/tests/%: tests/golden/%.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
 	$(Q)$(CC) $(CFLAGS) -Itests/unit -Itests/golden $(LDFLAGS) -MF $@.d -o $@ $< $(LIB) -lcmocka $(LDLIBS)

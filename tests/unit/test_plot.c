@@ -1,11 +1,12 @@
-/* Running gnuplot, and the figure of a training log. src/cli is not in the library, so its files are compiled in. A
+/* Running gnuplot, and the figure of a training log. src/cli is not in the library: its objects are linked beside. A
  * fake gnuplot in PATH keeps the script it is given; where the real one is installed, it must accept what we write. */
-#include "cli/plot.c"
-#include "cli/plot_training.c"
 #include "t.h"
 
 #include <glob.h>
+#include "cli/plot.h"
+
 #include <sys/stat.h>
+#include <unistd.h>
 
 static char dir[64], *path_before;
 
