@@ -68,7 +68,6 @@ static vt_status stage_run(vt_bench *b, const vt_attack_stage *stage, const vt_b
     task.x = b->x, task.label = b->label, task.ball = ball, task.x_adv = b->x_adv, task.work = b->work;
     task.rng = (vt_rng){.seed = b->a->seed, .purpose = vt_rng_purpose(stage->def->name), .image = (uint32_t)b->image};
     vt_classifier_begin(&b->model, &task.rng);
-    memcpy(b->x_adv, b->x, b->pixels * sizeof(float));
     vt_status s = vt_attack_stage_run(&b->oracle, stage, &task);
     if (s == VT_INTERRUPTED) return vt_fail(e, s, "interrupted; an analysis keeps nothing half done");
     if (s == VT_OK || s == VT_STOP) return VT_OK;

@@ -26,7 +26,8 @@ typedef struct vt_task {
     const vt_ball *ball;
     const vt_patch *patch; /* the patch threat, for vt_attack_stage_run, or NULL */
     vt_rng rng;            /* keyed by seed, attack and image: run and step are the attack's to set */
-    float *x_adv;          /* [n] result: a point of the ball; in exhaustive mode it is what is judged */
+    float *x_adv;          /* [n] result after VT_OK: a point of the ball; in exhaustive mode it is what is judged. On
+                              entry it holds anything: run() does not read what it has not written */
     float *work;           /* work_len floats */
     /* Called before gradient step k of an attack that follows gradients (pgd), when not NULL: training's maskings (PRM
      * edits x_adv, ARD sets the gradient's path). */

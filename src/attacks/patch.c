@@ -188,7 +188,6 @@ vt_status vt_patch_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t)
         memcpy(here.at, all + at, (size_t)here.n * sizeof *all);
         vt_ball_squares(&ball, &here, t->height, t->width, t->x, lo, hi);
         in.rng.purpose = t->rng.purpose + (uint32_t)(at / count) * 0x9E3779B9u; /* draws of its own in every place */
-        memcpy(in.x_adv, t->x, t->n * sizeof(float));
         st = vt_attack_run_in_ball(o, s, &in);
         if (st == VT_OK && vt_oracle_may_end(o)) break;
     }

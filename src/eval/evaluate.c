@@ -291,7 +291,6 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     t.x = w->x, t.x_adv = w->x_adv, t.work = w->work, t.ball = &ball, t.label = r.label;
     t.rng = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
     vt_classifier_begin(&w->model, &t.rng);
-    memcpy(w->x_adv, w->x, t.n * sizeof(float));
     vt_status s = vt_attack_stage_run(&w->oracle, st, &t);
     if (s == VT_INTERRUPTED) return s;
     if (s == VT_E_NUMERIC)

@@ -56,7 +56,7 @@ static vt_status bench_spec(bench *b, const char *spec, uint64_t seed, uint32_t 
     b->t.work[len] = -7;
     b->t.rng = (vt_rng){.seed = seed, .purpose = vt_rng_purpose(a.stages[0].def->name), .image = image};
     vt_oracle_reset(&b->o, &b->ball, b->t.label, a.stages[0].def->white_box);
-    memcpy(b->x_adv, b->x, b->n * sizeof(float));
+    for (size_t i = 0; i < b->n; i++) b->x_adv[i] = NAN;
     vt_status st = vt_attack_stage_run(&b->o, &a.stages[0], &b->t);
     assert_true(b->t.work[len] == -7);
     assert_ptr_equal(b->o.ball, &b->ball);
