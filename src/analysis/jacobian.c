@@ -65,7 +65,7 @@ static void difference(vt_jacobian *j, double *y, const double *v) {
     }
 }
 
-void vt_jacobian_apply(void *self, double *y, const double *v) {
+static void apply(void *self, double *y, const double *v) {
     vt_jacobian *j = self;
     if (!j->dense) {
         difference(j, y, v);
@@ -74,7 +74,7 @@ void vt_jacobian_apply(void *self, double *y, const double *v) {
     for (int k = 0; k < j->classes; k++) y[k] = vt_dot64(j->rows + (size_t)k * j->pixels, v, j->pixels);
 }
 
-void vt_jacobian_transposed(void *self, double *x, const double *u) {
+static void transposed(void *self, double *x, const double *u) {
     vt_jacobian *j = self;
     if (j->dense) {
         memset(x, 0, j->pixels * sizeof *x);
@@ -89,11 +89,7 @@ void vt_jacobian_transposed(void *self, double *x, const double *u) {
 }
 
 vt_operator vt_jacobian_operator(vt_jacobian *j) {
-    return (vt_operator){.n = j->pixels,
-                         .m = (size_t)j->classes,
-                         .apply = vt_jacobian_apply,
-                         .transposed = vt_jacobian_transposed,
-                         .ctx = j};
+    return (vt_operator){.n = j->pixels, .m = (size_t)j->classes, .apply = apply, .transposed = transposed, .ctx = j};
 }
 
 double vt_jacobian_ratio(vt_jacobian *j, const double *to, double t) {

@@ -27,9 +27,7 @@ vt_status vt_jacobian_open(vt_jacobian *j, struct vt_session_f64 *s, const vt_mo
 void vt_jacobian_close(vt_jacobian *j); /* accepts a zeroed one */
 /* Takes it at x [pixels]. */
 void vt_jacobian_at(vt_jacobian *j, const double *x);
-/* y [classes] = J v, x [pixels] = J^T u: the two products of vt_operator. */
-void vt_jacobian_apply(void *j, double *y, const double *v);
-void vt_jacobian_transposed(void *j, double *x, const double *u);
+/* Its two products, y [classes] = J v and x [pixels] = J^T u. */
 vt_operator vt_jacobian_operator(vt_jacobian *j);
 
 /* |f(x + d) - f(x)|_2 / |d|_2 with d = t (to - x): Proposition 1's ratio; 0 when to is x. */

@@ -39,7 +39,8 @@ vt_status vt_own_find(const vt_own *own, const vt_cli *c, const char *key, vt_ar
     return VT_OK;
 }
 
-vt_status vt_own_set(const vt_own *own, const vt_cli *c, void *params, const char *key, const char *value, vt_err *e) {
+/* Sets one in params; key with - or _. */
+static vt_status set(const vt_own *own, const vt_cli *c, void *params, const char *key, const char *value, vt_err *e) {
     char who[80];
     const vt_opt *o = find_opt(own, key);
     snprintf(who, sizeof who, "%s %s", own->what, own->name);
@@ -52,7 +53,7 @@ static vt_status set_pair(const vt_own *own, const vt_cli *c, void *params, cons
     if (!pair[n] || n == 0 || n >= sizeof key)
         return vt_fail(e, VT_E_USAGE, "--set takes key=value, but '%s' was given", pair);
     snprintf(key, sizeof key, "%.*s", (int)n, pair);
-    return vt_own_set(own, c, params, key, pair + n + 1, e);
+    return set(own, c, params, key, pair + n + 1, e);
 }
 
 vt_status vt_own_parse(const vt_own *own, const vt_cli *c, size_t size, void **params, vt_err *e) {
@@ -62,7 +63,7 @@ vt_status vt_own_parse(const vt_own *own, const vt_cli *c, size_t size, void **p
     for (int i = 0; i < c->n_given; i++) {
         const vt_arg *a = c->given[i].arg;
         const char *value = a->metavar ? c->given[i].value : "1";
-        if (a >= c->more && a < c->more + c->n_more) VT_TRY(vt_own_set(own, c, *params, a->name, value, e));
+        if (a >= c->more && a < c->more + c->n_more) VT_TRY(set(own, c, *params, a->name, value, e));
         if (!strcmp(a->name, "set")) VT_TRY(set_pair(own, c, *params, value, e));
     }
     return VT_OK;

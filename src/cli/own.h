@@ -12,8 +12,6 @@ typedef struct vt_own {
 
 /* For vt_command.find: --key as an option of the command; refused with the nearest of its own and the command's. */
 vt_status vt_own_find(const vt_own *o, const vt_cli *c, const char *key, vt_arg *out, vt_err *e);
-/* Sets one in params; key with - or _. */
-vt_status vt_own_set(const vt_own *o, const vt_cli *c, void *params, const char *key, const char *value, vt_err *e);
 /* *params: allocated, with the defaults, then what was given as a flag or (where the command has it) by --set
  * key=value, in the order of the command line, so that the last one counts. */
 vt_status vt_own_parse(const vt_own *o, const vt_cli *c, size_t size, void **params, vt_err *e);

@@ -33,7 +33,7 @@ static vt_status covers(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_compare_question(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
+static vt_status same_question(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     bool curve = vt_is_curve(a->header);
     if (curve != vt_is_curve(b->header))
         return vt_fail(e, VT_E_USAGE,
@@ -169,7 +169,7 @@ static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, siz
 vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common, vt_err *e) {
     side x = {0}, y = {0};
     *n = 0;
-    VT_TRY(vt_compare_question(a, b, e));
+    VT_TRY(same_question(a, b, e));
     if (vt_is_curve(a->header)) return vt_compare_curves(rows, most, n, a, b, common, e);
     size_t images = room(a) > room(b) ? room(a) : room(b);
     vt_status s = side_open(&x, a, images, e);

@@ -31,7 +31,6 @@ vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const 
 void vt_pairs_free(vt_pair *rows, int n);
 
 /* What both kinds share, with one state for each image (index): 0 not judged, 1 wrong or broken, 2 right. */
-vt_status vt_compare_question(const vt_ledger *a, const vt_ledger *b, vt_err *e);
 vt_status vt_compare_images(const vt_ledger *a, const vt_ledger *b, const uint8_t *x, const uint8_t *y, size_t n,
                             vt_err *e);
 void vt_pair_count(vt_pair *p, const uint8_t *a, const uint8_t *b, size_t n);

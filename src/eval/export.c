@@ -165,12 +165,8 @@ static const vt_export_format formats[] = {
     {"png", "export-png", "a folder of pictures rounded to 8 bits, and labels.csv", write_png},
 };
 
-const vt_export_format *vt_export_at(int i) {
-    return i >= 0 && (size_t)i < sizeof formats / sizeof *formats ? &formats[i] : NULL;
-}
-
 const vt_export_format *vt_export_find(const char *name) {
-    for (int i = 0; vt_export_at(i); i++)
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(formats[i].name, name)) return &formats[i];
     return NULL;
 }

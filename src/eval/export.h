@@ -29,6 +29,5 @@ typedef struct vt_export_format {
     vt_status (*write)(const vt_export *x, const char *path, vt_err *e);
 } vt_export_format;
 const vt_export_format *vt_export_find(const char *name); /* NULL: not there */
-const vt_export_format *vt_export_at(int i);              /* NULL past the end */
 
 #endif

@@ -13,7 +13,7 @@ static const char *const names[] = {
 #undef VT_FOREIGN_NAME
 };
 
-const char *vt_foreign_name(vt_foreign_status s) { return s < VT_FOREIGN_COUNT ? names[s] : "?"; }
+static const char *status_name(vt_foreign_status s) { return s < VT_FOREIGN_COUNT ? names[s] : "?"; }
 
 double vt_foreign_allowance(const vt_foreign *f) {
     double n = (double)vt_config_input_pixels(&f->model->config);
@@ -126,7 +126,7 @@ static void rows(FILE *out, const vt_foreign *f, bool violations, int64_t most) 
         if ((p->status == VT_FOREIGN_VIOLATION) != violations) continue;
         remark(f, p, why, sizeof why);
         fprintf(out, "%8lld %6d %6d %6d %11.4g %12.7g %12.7g %12.7g  %s%s%s\n", (long long)p->image, p->label, p->clean,
-                p->v.pred, p->v.margin, p->v.linf, p->v.l2, p->v.l1, vt_foreign_name(p->status), *why ? ": " : "", why);
+                p->v.pred, p->v.margin, p->v.linf, p->v.l2, p->v.l1, status_name(p->status), *why ? ": " : "", why);
         shown++;
     }
 }
@@ -158,8 +158,7 @@ void vt_foreign_csv(FILE *out, const vt_foreign *f) {
         const vt_foreign_point *p = &f->result[i];
         fprintf(out, "%lld,%d,%d,%d,%d,%.9g,%.17g,%.17g,%.17g,%.17g,%.9g,%lld,%lld,%s,%d\n", (long long)p->image,
                 p->label, p->clean, p->v.pred, p->v.pred64, p->v.margin, p->v.margin64, p->v.linf, p->v.l2, p->v.l1,
-                p->excess, (long long)p->outside, (long long)p->not_finite, vt_foreign_name(p->status),
-                p->v.borderline);
+                p->excess, (long long)p->outside, (long long)p->not_finite, status_name(p->status), p->v.borderline);
     }
 }
 
@@ -176,7 +175,7 @@ void vt_foreign_json(FILE *out, const vt_foreign *f) {
                                         or_null(p->v.margin64), "linf", or_null(p->v.linf), "l2", or_null(p->v.l2),
                                         "l1", or_null(p->v.l1), "excess", or_null(p->excess), "outside",
                                         (json_int_t)p->outside, "not_finite", (json_int_t)p->not_finite, "status",
-                                        vt_foreign_name(p->status), "borderline", p->v.borderline));
+                                        status_name(p->status), "borderline", p->v.borderline));
     }
     o = json_pack("{s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o}", "weights", f->model->sha256, "data",
                   f->data->hash, "norm", vt_norm_name(f->norm), "eps", f->eps_text, "eps_value", f->eps, "allowance",

@@ -23,7 +23,6 @@ typedef enum vt_foreign_status {
 #undef VT_FOREIGN_ENUM
         VT_FOREIGN_COUNT
 } vt_foreign_status;
-const char *vt_foreign_name(vt_foreign_status s);
 
 typedef struct vt_foreign_point {
     int64_t image;

@@ -58,7 +58,8 @@ void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const floa
     conclude(v, label);
 }
 
-void vt_verify_published(vt_verdict *v, int label) {
+/* After vt_verify, for a paper's evaluator: the point counts wherever it lies, as the paper counted it. */
+static void as_published(vt_verdict *v, int label) {
     v->inside = true;
     conclude(v, label);
 }
@@ -70,7 +71,7 @@ void vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, cons
     vt_verify(v, m, x, x_adv, label, t->norm, eight ? INFINITY : t->eps, z, z64);
     if (t->patch.size) vt_verify_patch(v, x, x_adv, side, side, &t->patch);
     if (eight) vt_verify_eight_bit(v, x, x_adv, m->pixels, t->norm, t->eps);
-    if (t->scoring == VT_SCORE_PUBLISHED) vt_verify_published(v, label);
+    if (t->scoring == VT_SCORE_PUBLISHED) as_published(v, label);
 }
 
 vt_record_status vt_verdict_status(const vt_verdict *v) {

@@ -31,8 +31,6 @@ void vt_predict(vt_verdict *v, const vt_classifier *m, const float *x, int label
 /* z [K], z64 [K]: scratch. norm: which one eps bounds. */
 void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
                double eps, float *z, double *z64);
-/* The same for a paper's evaluator, after vt_verify: the point counts wherever it lies, as the paper counted it. */
-void vt_verify_published(vt_verdict *v, int label);
 /* The same for a patch threat, after vt_verify with linf 1 (which judges the box): do the pixels that changed fit into
  * its squares? Else the point is not inside, and not broken. x, x_adv [3, height, width] */
 void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, int height, int width, const vt_patch *p);

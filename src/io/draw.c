@@ -122,8 +122,6 @@ static const struct kind {
     {"checkerboard", in_checks, 0, 6, 1, 650, 1450, 0, 200, true},
 };
 
-const char *vt_draw_class_name(int label) { return label >= 0 && label < VT_DRAW_CLASSES ? kinds[label].name : NULL; }
-
 /* A colour at distance `contrast` from `from` in one channel at least, and at most in the others. A contrast
  * up to 127 fits on one side of any level. */
 static void recolour(dice *d, int to[3], const int from[3], int contrast) {
@@ -227,7 +225,8 @@ static void grain(canvas *p, int amount, vt_rng key) {
         }
 }
 
-void vt_draw_image(uint8_t rgb[VT_DRAW_BYTES], int label, uint64_t seed, uint64_t index) {
+/* Picture `index` of a seed, as class `label` (in [0, VT_DRAW_CLASSES)); rgb is planar (3, 32, 32). */
+static void draw_image(uint8_t rgb[VT_DRAW_BYTES], int label, uint64_t seed, uint64_t index) {
     dice d = {.key = key_of(seed, index, KEY_SCENE)};
     int back[3];
     for (int c = 0; c < 3; c++) back[c] = roll(&d, 48, 207);
@@ -254,7 +253,8 @@ void vt_draw_image(uint8_t rgb[VT_DRAW_BYTES], int label, uint64_t seed, uint64_
         }
 }
 
-int vt_draw_label(uint64_t seed, uint64_t index) {
+/* Label of picture `index`: every ten consecutive indices hold each class once, in an order of their own. */
+static int label_of(uint64_t seed, uint64_t index) {
     dice d = {.key = key_of(seed, index - index % VT_DRAW_CLASSES, KEY_LABEL)};
     int order[VT_DRAW_CLASSES];
     for (int k = 0; k < VT_DRAW_CLASSES; k++) order[k] = k;
@@ -267,8 +267,9 @@ int vt_draw_label(uint64_t seed, uint64_t index) {
 
 #define TEST_BASE 10000000000u /* a multiple of VT_DRAW_CLASSES beyond every index of the training split */
 
-uint64_t vt_draw_train_index(int64_t i) { return (uint64_t)i; }
-uint64_t vt_draw_test_index(int64_t i) { return TEST_BASE + (uint64_t)i; }
+/* Index of image i of a split; the two splits never meet. */
+static uint64_t train_index(int64_t i) { return (uint64_t)i; }
+static uint64_t test_index(int64_t i) { return TEST_BASE + (uint64_t)i; }
 
 /* ---- files ---- */
 
@@ -284,9 +285,9 @@ static void put_images(FILE *f, const output *o, uint64_t seed) {
     for (int64_t i = 0; i < o->count && !ferror(f); i++) {
         uint8_t record[1 + VT_DRAW_BYTES];
         uint64_t index = o->index(i);
-        int label = vt_draw_label(seed, index);
+        int label = label_of(seed, index);
         record[0] = (uint8_t)label;
-        vt_draw_image(record + 1, label, seed, index);
+        draw_image(record + 1, label, seed, index);
         fwrite(record, sizeof record, 1, f);
     }
 }
@@ -325,8 +326,8 @@ vt_status vt_draw_write(const char *dir, int64_t train, int64_t test, uint64_t s
     if (test < 1 || test > VT_DRAW_MAX)
         return vt_fail(e, VT_E_RANGE, "the number of test images is %lld, not in 1..%d", (long long)test, VT_DRAW_MAX);
 
-    output out[] = {{.name = "data_batch_1.bin", .index = vt_draw_train_index, .count = train},
-                    {.name = "test_batch.bin", .index = vt_draw_test_index, .count = test},
+    output out[] = {{.name = "data_batch_1.bin", .index = train_index, .count = train},
+                    {.name = "test_batch.bin", .index = test_index, .count = test},
                     {.name = "batches.meta.txt"}};
     int n = sizeof out / sizeof *out;
     vt_status s = write_all(out, n, dir, seed, e);

@@ -27,7 +27,6 @@ vt_status vt_image_check_size(int64_t width, int64_t height, const char *path, v
 
 /* PNG or JPEG, told apart by the first bytes: file names lie (ImageNet has a PNG called .JPEG). */
 vt_status vt_image_read(const char *path, vt_image *out, vt_err *e);
-vt_status vt_image_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);
 /* What can be said of a file without decoding it: format, size limits, and whether a JPEG ends too early. */
 vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 /* A regular file of at most 1 GiB in memory: *bytes to be freed. */

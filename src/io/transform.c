@@ -99,7 +99,9 @@ static void place(int n, int side, int *pad, int *skip) {
     *skip = n > side ? half_even(n - side) : 0;
 }
 
-vt_status vt_image_centre_crop(vt_image *im, int side, const char *path, vt_err *e) {
+/* CenterCrop(side): offsets round half to even, as Python does; smaller pictures get black borders first, the odd
+ * line of them right and below. */
+static vt_status centre_crop(vt_image *im, int side, const char *path, vt_err *e) {
     int left, top, x0, y0;
     if (im->width == side && im->height == side) return VT_OK;
     VT_TRY(vt_image_check_size(side, side, path, e));
@@ -128,5 +130,5 @@ vt_status vt_transform_apply(vt_image *im, const vt_transform *t, const char *pa
         *(im->width <= im->height ? &h : &w) = (int)longer;
     }
     if (t->fit != VT_FIT_NONE) VT_TRY(vt_image_resize(im, w, h, t->filter, path, e));
-    return t->crop ? vt_image_centre_crop(im, t->crop, path, e) : VT_OK;
+    return t->crop ? centre_crop(im, t->crop, path, e) : VT_OK;
 }

@@ -28,8 +28,5 @@ vt_transform vt_transform_timm(int size, double crop_pct, vt_filter filter, bool
 
 /* In place; path: what errors name. */
 vt_status vt_transform_apply(vt_image *im, const vt_transform *t, const char *path, vt_err *e);
-/* CenterCrop(side): offsets round half to even, as Python does; smaller pictures get black borders first, the odd
- * line of them right and below. */
-vt_status vt_image_centre_crop(vt_image *im, int side, const char *path, vt_err *e);
 
 #endif

@@ -95,8 +95,10 @@ void vt_cone_member(double *w, const double *w_mm, const double *noise, size_t s
     for (size_t i = 0; i < size; i++) w[i] *= by;
 }
 
-double vt_att_excess(const vt_att *a, const double *u, const double *w, const double *g, double rise, double p,
-                     double eta) {
+/* D_{psi - eta L}(u, w) = D_psi(u, w) - eta (L(u) - L(w) - <grad L(w), u - w>); g = grad L(w), rise = L(u) - L(w).
+ * Lemmas 24 and 25 need it to be >= 0. */
+static double excess_of(const vt_att *a, const double *u, const double *w, const double *g, double rise, double p,
+                        double eta) {
     size_t n = (size_t)a->d * (size_t)a->d;
     double along = 0;
     for (size_t i = 0; i < n; i++) along += g[i] * (u[i] - w[i]);
@@ -130,7 +132,7 @@ vt_status vt_att_onestep(vt_onestep *o, const vt_att *a, const double *w, double
     o->next = vt_att_near(a, next, alpha, shift, NULL);
     o->b = vt_lp_norm(next, n, p);
     for (size_t i = 0; i < n; i++) o->gw += g[i] * w[i];
-    o->excess = vt_att_excess(a, next, w, g, o->next - o->loss, p, eta);
+    o->excess = excess_of(a, next, w, g, o->next - o->loss, p, eta);
     o->cost = (p - 1) / p * (pow(o->b, p) - pow(o->a, p)) + eta * (o->next - o->loss);
     /* some ten operations on terms of these sizes */
     o->slack = 1e-14 * (pow(o->a, p) + pow(o->b, p) + eta * (fabs(o->loss) + fabs(o->next)) + eta * fabs(o->gw));

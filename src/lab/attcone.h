@@ -28,11 +28,6 @@ void vt_cone_close(vt_cone *c);
 void vt_cone_member(double *w, const double *w_mm, const double *noise, size_t size, double p, double mu,
                     double length);
 
-/* D_{psi - eta L}(u, w) = D_psi(u, w) - eta (L(u) - L(w) - <grad L(w), u - w>); g = grad L(w), rise = L(u) - L(w).
- * Lemmas 24 and 25 need it to be >= 0. */
-double vt_att_excess(const vt_att *a, const double *u, const double *w, const double *g, double rise, double p,
-                     double eta);
-
 /* One un-normalised step and what Lemmas 21 to 27 say of it. Everything that holds the gradient or the loss is times
  * e^shift (vt_att_near), and eta is what the step multiplies that with: eta e^shift is the step size. */
 typedef struct vt_onestep {

@@ -33,7 +33,7 @@ vt_status vt_lab_find(const vt_lab_def **out, const char *name, vt_err *e) {
     return vt_unknown("lab", name, names, COUNT, NULL, e);
 }
 
-const char *vt_finding_name(vt_finding f) {
+static const char *finding_name(vt_finding f) {
     static const char *const names[VT_FINDING_COUNT] = {"supports", "weakens", "contradicts", "does not test"};
     return names[f];
 }
@@ -51,7 +51,7 @@ vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, 
     va_start(ap, evidence);
     vsnprintf(text, sizeof text, evidence, ap);
     va_end(ap);
-    json_t *o = json_pack("{s:s,s:s,s:s}", "claim", claim, "finding", vt_finding_name(f), "evidence", text);
+    json_t *o = json_pack("{s:s,s:s,s:s}", "claim", claim, "finding", finding_name(f), "evidence", text);
     if (json_array_append_new(lab->claims, o) == 0) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for a claim of a lab");
 }
@@ -85,7 +85,7 @@ static void verdict(const vt_lab *lab) {
     fprintf(lab->out, "\nwhat was found here, claim by claim\n");
     json_array_foreach(lab->claims, i, c) {
         const char *finding = json_string_value(json_object_get(c, "finding"));
-        for (int f = 0; f < VT_FINDING_COUNT; f++) count[f] += !strcmp(finding, vt_finding_name((vt_finding)f));
+        for (int f = 0; f < VT_FINDING_COUNT; f++) count[f] += !strcmp(finding, finding_name((vt_finding)f));
         fprintf(lab->out, "  %-13s %s: %s\n", finding, json_string_value(json_object_get(c, "claim")),
                 json_string_value(json_object_get(c, "evidence")));
     }
@@ -93,7 +93,7 @@ static void verdict(const vt_lab *lab) {
     bool first = true;
     for (int f = 0; f < VT_FINDING_COUNT; f++)
         if (count[f]) {
-            fprintf(lab->out, "%s %s %d", first ? "" : ",", vt_finding_name((vt_finding)f), count[f]);
+            fprintf(lab->out, "%s %s %d", first ? "" : ",", finding_name((vt_finding)f), count[f]);
             first = false;
         }
     fprintf(lab->out, "%s\n", first ? " judges none" : "");

@@ -21,7 +21,6 @@ typedef enum vt_finding {
     VT_NOT_TESTED,   /* this run was too small, or had no means, to say */
     VT_FINDING_COUNT
 } vt_finding;
-const char *vt_finding_name(vt_finding f); /* "supports", "weakens", "contradicts", "does not test" */
 
 typedef struct vt_lab {
     uint64_t seed;

@@ -17,7 +17,8 @@ static const char standing[] = "drop *.num_batches_tracked      counts the batch
                                "drop *.attn.Wk_*                vectors of MSVP's power iteration\n"
                                "drop *.attn.Wv_*                vectors of MSVP's power iteration\n";
 
-const char *const vt_rename_keys[][2] = {
+/* The keys that a set line may have besides those of models/forms, and what they are; ends at NULL. */
+static const char *const keys[][2] = {
     {"heads", "attention heads"},
     {"ln_eps", "epsilon of LayerNorm and BatchNorm"},
     {"attn_scale", "factor on Q K^T: head, dim or a number"},
@@ -42,7 +43,7 @@ static vt_status unknown_key(const char *key, const line *l, vt_err *e) {
     const char *known[64];
     size_t n = 0;
     int forms;
-    for (; vt_rename_keys[n][0]; n++) known[n] = vt_rename_keys[n][0];
+    for (; keys[n][0]; n++) known[n] = keys[n][0];
     const vt_form *f = vt_forms(&forms);
     for (int i = 0; i < forms && n < sizeof known / sizeof *known; i++) known[n++] = f[i].opt.key;
     const char *near = vt_nearest(key, known, n);
@@ -78,8 +79,8 @@ static vt_status read_set(vt_rename *m, char **words, int n, const line *l, vt_e
     for (int i = 3; i < n; i++) memmove(value + strlen(value), words[i], strlen(words[i]) + 1); /* 0.5, 0.5, 0.5 */
     const vt_form *form = vt_form_find(key);
     int k = 0;
-    while (!form && vt_rename_keys[k][0] && strcmp(vt_rename_keys[k][0], key)) k++;
-    if (!form && !vt_rename_keys[k][0]) return unknown_key(key, l, e);
+    while (!form && keys[k][0] && strcmp(keys[k][0], key)) k++;
+    if (!form && !keys[k][0]) return unknown_key(key, l, e);
     if (vt_rename_value(m, key)) return vt_fail(e, VT_E_FORMAT, "%s: sets %s a second time", l->who, key);
     vt_config unused = {0};
     VT_TRY(form ? vt_form_set(&unused, form, value, l->who, e) : check_value(key, value, l, e));

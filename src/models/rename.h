@@ -4,7 +4,7 @@
  *     q.* + k.* + v.* -> qkv.*        rows of several tensors, one after another
  *     qkv.* -> q.* + k.* + v.*        equal parts of the rows of one
  *     drop pooler.*  why              left out
- *     set heads 4                     what tensors cannot tell: see vt_rename_keys
+ *     set heads 4                     what tensors cannot tell: see `keys` in rename.c
  *     # comment
  *
  * The first line that fits a tensor counts. Buffers that every scheme leaves out (num_batches_tracked, Swin's index and
@@ -45,8 +45,6 @@ vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const cha
 void vt_rename_free(vt_rename *m); /* accepts NULL */
 /* The value of a set line, or NULL. */
 const char *vt_rename_value(const vt_rename *m, const char *key);
-/* The keys that a set line may have besides those of models/forms, and their help; ends at NULL. */
-extern const char *const vt_rename_keys[][2];
 
 /* Do its lines fit every tensor, and has every line a tensor? */
 bool vt_rename_covers(const vt_rename *m, const vt_st *st);

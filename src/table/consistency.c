@@ -145,7 +145,8 @@ static bool attack_order(vt_oddities *f, const vt_published *p, const order *o) 
 
 /* ---- grains: which number of images makes a number like this ---- */
 
-bool vt_grain(double percent, int images) {
+/* Is it a share of so many images, as printed with two decimals? */
+static bool is_grain(double percent, int images) {
     double k = round(percent * images / 100);
     return fabs(round(1e4 * k / images) / 100 - percent) < 1e-6; /* as printed, two decimals */
 }
@@ -162,15 +163,15 @@ static bool batches(vt_oddities *f, const vt_published *p) {
         int all = 0, of128 = 0, sure = 0, first = -1;
         for (int i = 0; i < p->n; i++) {
             if (group[i] != g) continue;
-            bool yes = vt_grain(p->cells[i].value, 128);
-            all++, of128 += yes, sure += yes && !vt_grain(p->cells[i].value, 500);
+            bool yes = is_grain(p->cells[i].value, 128);
+            all++, of128 += yes, sure += yes && !is_grain(p->cells[i].value, 500);
             if (first < 0) first = i;
         }
         if (of128 < LEAST || sure < SURE || of128 + 1 < all) continue;
         vt_oddity *found = vt_oddity_add(f, "batch", false);
         ok = found != NULL;
         for (int i = 0; ok && i < p->n; i++)
-            if (group[i] == g && vt_grain(p->cells[i].value, 128)) ok = vt_oddity_cell(found, i);
+            if (group[i] == g && is_grain(p->cells[i].value, 128)) ok = vt_oddity_cell(found, i);
         if (ok)
             snprintf(found->text, sizeof found->text,
                      "%s: %d of %d cells are multiples of 1/128: probably one batch of 128 images",
@@ -187,11 +188,11 @@ static bool odd_grain(vt_oddities *f, const vt_published *p, int i) {
     double v = p->cells[i].value;
     vt_oddity *found = vt_oddity_add(f, "grain", false);
     if (!found || !vt_oddity_cell(found, i)) return false;
-    if (vt_grain(v, 128)) snprintf(other, sizeof other, "%.0f/128: one batch of 128 images", round(v * 128 / 100));
+    if (is_grain(v, 128)) snprintf(other, sizeof other, "%.0f/128: one batch of 128 images", round(v * 128 / 100));
     snprintf(found->text, sizeof found->text,
              "%s: %s is no multiple of 0.2 %% as the data set's other cells are, but %s",
              vt_place(p, i, keys, where, sizeof where), p->cells[i].shown, other);
-    if (!vt_grain(v, 128)) { /* "but no multiple" reads badly */
+    if (!is_grain(v, 128)) { /* "but no multiple" reads badly */
         snprintf(found->text, sizeof found->text,
                  "%s: %s is no multiple of 0.2 %% as the data set's other cells are, and %s", where, p->cells[i].shown,
                  other);
@@ -207,7 +208,7 @@ static bool grains(vt_oddities *f, const vt_published *p) {
     for (int g = 0; ok && g < n; g++) {
         int all = 0, of500 = 0, first = -1;
         for (int i = 0; i < p->n; i++)
-            if (group[i] == g) all++, of500 += vt_grain(p->cells[i].value, 500), first = first < 0 ? i : first;
+            if (group[i] == g) all++, of500 += is_grain(p->cells[i].value, 500), first = first < 0 ? i : first;
         if (all < 20 || of500 < 0.9 * all) continue;
         vt_oddity *found = vt_oddity_add(f, "grain", true);
         ok = found != NULL;
@@ -217,7 +218,7 @@ static bool grains(vt_oddities *f, const vt_published *p) {
                      of500, all, name,
                      !strcmp(name, "Imagenette") ? ", which is version 1's validation set (version 2 has 3,925)" : "");
         for (int i = 0; ok && i < p->n; i++)
-            if (group[i] == g && !vt_grain(p->cells[i].value, 500)) ok = odd_grain(f, p, i);
+            if (group[i] == g && !is_grain(p->cells[i].value, 500)) ok = odd_grain(f, p, i);
     }
     free(group);
     return ok;

@@ -12,8 +12,6 @@ vt_oddity *vt_oddity_add(vt_oddities *f, const char *check, bool note); /* NULL:
 bool vt_oddity_cell(vt_oddity *f, int cell);
 /* "Table 4, adversarial, ViT-S" */
 const char *vt_place(const vt_published *p, int i, const char *const *keys, char *buf, size_t size);
-/* Is it a share of so many images, as printed with two decimals? */
-bool vt_grain(double percent, int images);
 
 /* Each adds its findings; false: no memory. */
 bool vt_check_claims(vt_oddities *f, const vt_published *p, const vt_published *claims);

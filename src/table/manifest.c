@@ -176,7 +176,7 @@ static vt_status read_record(vt_manifest *m, const field *fields, void *to, cons
 
 /* ---- what the schema cannot say ---- */
 
-bool vt_words_have(const vt_words *w, const char *word) {
+static bool have(const vt_words *w, const char *word) {
     for (int i = 0; i < w->n; i++)
         if (!strcmp(w->word[i], word)) return true;
     return false;
@@ -261,7 +261,7 @@ static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
     VT_TRY(all_named(m, 1, &r->attacks, where, e));
     VT_TRY(all_named(m, 0, &r->data, where, e));
     for (int a = 0; r->checkpoint && a < m->n_attacks; a++)
-        if (m->attacks[a].steps && (!r->attacks.n || vt_words_have(&r->attacks, m->attacks[a].name)))
+        if (m->attacks[a].steps && (!r->attacks.n || have(&r->attacks, m->attacks[a].name)))
             return vt_fail(e, VT_E_USAGE, "%s is a checkpoint, which has no training steps to time (%s)", where,
                            m->attacks[a].name);
     if (r->set_for && r->set_for->kind != VT_YAML_MAP)
@@ -328,9 +328,8 @@ static vt_status check(vt_manifest *m, vt_err *e) {
 bool vt_manifest_has(const vt_manifest *m, int row, int data, int attack) {
     const vt_manifest_row *r = &m->rows[row];
     const vt_manifest_attack *a = &m->attacks[attack];
-    return (!r->attacks.n || vt_words_have(&r->attacks, a->name)) &&
-           (!r->data.n || vt_words_have(&r->data, m->data[data].name)) &&
-           (!a->data.n || vt_words_have(&a->data, m->data[data].name));
+    return (!r->attacks.n || have(&r->attacks, a->name)) && (!r->data.n || have(&r->data, m->data[data].name)) &&
+           (!a->data.n || have(&a->data, m->data[data].name));
 }
 
 void vt_manifest_close(vt_manifest *m) {

@@ -70,7 +70,6 @@ int vt_manifest_row_width(const vt_manifest *m);
 vt_status vt_manifest_row_named(const vt_manifest *m, const char *name, const char *where, int *row, vt_err *e);
 /* Does the row have a cell there? */
 bool vt_manifest_has(const vt_manifest *m, int row, int data, int attack);
-bool vt_words_have(const vt_words *w, const char *word);
 /* "A > B" cut at " > "; false: not of that form. */
 bool vt_ordering_cut(const char *text, char above[80], char below[80]);
 

@@ -107,7 +107,7 @@ static void lacks(vt_plan_cell *c, const char *what, const char *name, const cha
     if (!*c->lacks) snprintf(c->lacks, sizeof c->lacks, "%s %.60s: %.200s does not exist", what, name, path);
 }
 
-json_t *vt_words_json(const vt_words *w) {
+static json_t *words_json(const vt_words *w) {
     json_t *list = json_array();
     for (int i = 0; i < w->n; i++) json_array_append_new(list, json_string(w->word[i]));
     return list;
@@ -129,7 +129,7 @@ static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     if (!d->train) lacks(c, "data", p->m->data[c->data].name, d->path);
     if (*c->lacks) return VT_OK;
     c->key = json_pack("{s:s,s:s,s:s,s:s,s:s,s:o}", "kind", "train", "recipe", c->recipe, "train", d->train->hash,
-                       "watched", d->images->hash, "init", init, "init options", vt_words_json(&r->init_options));
+                       "watched", d->images->hash, "init", init, "init options", words_json(&r->init_options));
     if (c->key && c->timed) {
         json_object_set_new(c->key, "kind", json_string("time"));
         json_object_set_new(c->key, "steps", json_integer(c->timed));
@@ -166,7 +166,7 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
                   "trained", c->model >= 0 ? p->cells[c->model].hash : "", "which",
                   c->model >= 0 && r->weights ? r->weights : "last", "data", d->images->hash, "images", d->images_key,
                   "attack", id, "norm", vt_norm_name(norm), "eps", a->eps ? a->eps : "", "seed", (json_int_t)c->seed,
-                  "options", vt_words_json(&r->options), "data options", vt_words_json(&p->m->data[c->data].options));
+                  "options", words_json(&r->options), "data options", words_json(&p->m->data[c->data].options));
     return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : no_memory(p->m, e);
 }
 

@@ -68,6 +68,5 @@ void vt_plan_name(const vt_plan *p, int cell, char *out, size_t size);
 /* ---- for plan*.c ---- */
 vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e);     /* text, cost of a training */
 vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e); /* cost of an evaluation */
-json_t *vt_words_json(const vt_words *w);
 
 #endif

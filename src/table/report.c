@@ -5,15 +5,15 @@
 #include <string.h>
 #include "core/files.h"
 
-static const vt_table_report reports[] = {
-    {"term", NULL, vt_table_term},    {"md", ".md", vt_table_md},    {"tex", ".tex", vt_table_tex},
-    {"html", ".html", vt_table_html}, {"csv", ".csv", vt_table_csv}, {"json", ".json", vt_table_json},
-};
+typedef struct form {
+    const char *suffix; /* NULL: the terminal */
+    void (*write)(FILE *f, const vt_table *t, const vt_table_notes *notes);
+} form;
 
-const vt_table_report *vt_table_reports(int *n) {
-    *n = (int)(sizeof reports / sizeof *reports);
-    return reports;
-}
+static const form reports[] = {
+    {NULL, vt_table_term},    {".md", vt_table_md},   {".tex", vt_table_tex},
+    {".html", vt_table_html}, {".csv", vt_table_csv}, {".json", vt_table_json},
+};
 
 /* ---- footnotes ---- */
 
@@ -138,8 +138,7 @@ bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
 
 /* ---- files ---- */
 
-static vt_status write_file(const vt_table *t, const vt_table_notes *notes, const vt_table_report *r, const char *out,
-                            vt_err *e) {
+static vt_status write_file(const vt_table *t, const vt_table_notes *notes, const form *r, const char *out, vt_err *e) {
     char name[200];
     vt_file f;
     snprintf(name, sizeof name, "%.150s%s", t->m->name, r->suffix);

@@ -11,12 +11,6 @@ typedef struct vt_table_notes {
     int n;
 } vt_table_notes;
 
-typedef struct vt_table_report {
-    const char *name, *suffix; /* "md", ".md"; NULL: the terminal */
-    void (*write)(FILE *f, const vt_table *t, const vt_table_notes *notes);
-} vt_table_report;
-const vt_table_report *vt_table_reports(int *n);
-
 /* Every form that is a file as OUT/NAME.suffix, and the terminal's to `terminal` (NULL: not). out NULL: no files. */
 vt_status vt_table_write(const vt_table *t, const char *out, FILE *terminal, vt_err *e);
 

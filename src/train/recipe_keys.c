@@ -269,7 +269,7 @@ vt_status vt_recipe_no_section(const char *name, const char *where, vt_err *e) {
                    near ? "; did you mean '" : " (see 'vitrine help recipe')", near ? near : "", near ? "'?" : "");
 }
 
-vt_status vt_recipe_unknown(const char *key, const char *where, vt_err *e) {
+static vt_status no_key(const char *key, const char *where, vt_err *e) {
     vt_recipe_section s;
     if (!strcmp(key, "groups") || (*key && vt_recipe_section_named(NULL, key, &s)))
         return vt_fail(e, VT_E_UNKNOWN, "%s: '%s' is a section, not a key: write %s.KEY", where, key, key);
@@ -352,7 +352,7 @@ vt_status vt_recipe_apply(vt_recipe *r, const char *key, const char *value, cons
                        strlen(value), VT_RECIPE_VALUE_MAX - 1);
     if (!strncmp(key, "groups.", 7)) return set_group(r, key, value, where, e);
     const vt_opt *o = vt_recipe_key(r, key, &s);
-    if (!o) return vt_recipe_unknown(key, where, e);
+    if (!o) return no_key(key, where, e);
     if (vt_recipe_takes_list(o)) { /* "1, 2, 3" is as good as "1,2,3" */
         size_t n = 0;
         for (const char *p = value; *p; p++)

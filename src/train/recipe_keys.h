@@ -45,6 +45,5 @@ bool vt_recipe_takes_words(const vt_opt *o);
 /* Sets a full key; where ("file:3", "--set") begins the sentence of a refusal. */
 vt_status vt_recipe_apply(vt_recipe *r, const char *key, const char *value, const char *where, vt_err *e);
 vt_status vt_recipe_no_section(const char *name, const char *where, vt_err *e);
-vt_status vt_recipe_unknown(const char *key, const char *where, vt_err *e);
 
 #endif
