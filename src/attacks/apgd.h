@@ -1,4 +1,5 @@
-/* Auto-PGD (Croce and Hein 2020, algorithm 1; algorithms.md A.4, in l1 A.6): shared by apgd-ce, apgd-dlr and apgd-t. */
+/* Auto-PGD (Croce and Hein 2020, algorithm 1; in l1 Croce and Hein 2021; what the papers leave open is
+ * AutoAttack's autopgd_base.py, a392200): shared by apgd-ce, apgd-dlr and apgd-t. */
 #ifndef VT_ATTACKS_APGD_H
 #define VT_ATTACKS_APGD_H
 

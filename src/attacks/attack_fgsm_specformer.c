@@ -3,7 +3,7 @@
  *     X' = clip_[0,1]( clip_[X - eps, X + eps]( X + eps sgn(dCE/dX) ) ).
  * So a pixel moves by std * eps (a quarter of it), and all that is darker than the mean becomes the mean, all that is
  * brighter than mean + std becomes mean + std, adversarial or not. Its point, in pixels again, may lie anywhere: it is
- * scored as published. algorithms.md A.1.4. */
+ * scored as published. (microsoft/robustlearn, specformer/robust_evaluate/fgsm.py, 31580cd.) */
 #include <stddef.h>
 #include <string.h>
 #include "attacks/attack.h"

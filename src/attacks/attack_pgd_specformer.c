@@ -1,4 +1,6 @@
-/* PGD and "CW" as the released evaluators of Mo et al. and SpecFormer run them (algorithms.md A.1.4):
+/* PGD and "CW" as the released evaluators of Mo et al. and SpecFormer run them
+ * (github.com/mo666666/When-Adversarial-Training-Meets-Vision-Transformers, b826030; microsoft/robustlearn,
+ * specformer/, 31580cd):
  *  - uniform start, clamped to the box;
  *  - an image is left alone from the first iterate on that is misclassified;
  *  - loss=cw is max(max_{j!=y} z_j - z_y, -10): an image that is right by more than 10 has no gradient and never moves;

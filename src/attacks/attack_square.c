@@ -1,4 +1,5 @@
-/* Square Attack: random search with square-shaped updates, scores only (algorithms.md A.7.2). */
+/* Square Attack: random search with square-shaped updates, scores only (Andriushchenko et al. 2020,
+ * "Square Attack", algorithms 1 to 3; constants of AutoAttack's square.py, a392200). */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* FAB (Croce and Hein 2020, "Minimally distorted adversarial examples", algorithm 1; algorithms.md A.7.1): shared by
- * fab (nearest of all class boundaries) and fab-t (one target class at a time). */
+/* FAB (Croce and Hein 2020, "Minimally distorted adversarial examples", algorithm 1; order of operations as
+ * AutoAttack's fab_base.py, a392200): shared by fab (nearest of all class boundaries) and fab-t (one target class at a
+ * time). */
 #ifndef VT_ATTACKS_FAB_H
 #define VT_ATTACKS_FAB_H
 

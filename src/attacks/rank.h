@@ -5,11 +5,12 @@
 #include "attacks/attack.h"
 
 /* Class at rank r (1 = the largest logit) of z; among equal logits the higher index ranks first, as the reference's
- * sort does. If that class is the label, the class at rank 1 stands in (algorithms.md A.5). */
+ * sort does. If that class is the label, the class at rank 1 stands in (ours: AutoAttack would aim at
+ * the label itself). */
 int vt_target_of_rank(const float *z, int classes, int label, int rank);
 
 /* Orders of targets: by the clean logits, or MALT's, by the distance of the boundary if the model were linear (Melamed,
- * Yehudai and Vardi 2024, "MALT Powers Up Adversarial Attacks", algorithm 1; attacks-more.md 5.1). */
+ * Yehudai and Shamir 2024, "MALT Powers Up Adversarial Attacks", algorithm 1). */
 enum { VT_BY_LOGIT, VT_BY_MALT, VT_MALT_CANDIDATES = 100 };
 #define VT_CHOOSE_OPT(params_, preset_)                                                                                \
     {                                                                                                                  \

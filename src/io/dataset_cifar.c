@@ -1,6 +1,6 @@
-/* CIFAR-10 and CIFAR-100 in their official binary form (spec section F.5): a folder with data_batch_1..5.bin
- * and test_batch.bin (CIFAR-10) or train.bin and test.bin (CIFAR-100, fine labels), or one such file. The
- * files may hold any number of records. Pixels are stored as planes, rows first: already the layout of
+/* CIFAR-10 and CIFAR-100 in their official binary form (cs.toronto.edu/~kriz/cifar.html, "Binary version"): a folder
+ * with data_batch_1..5.bin and test_batch.bin (CIFAR-10) or train.bin and test.bin (CIFAR-100, fine labels), or one
+ * such file. The files may hold any number of records. Pixels are stored as planes, rows first: already the layout of
  * vt_image. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* NumPy's files: one array (.npy, versions 1 to 3) and zip archives of them (.npz). Format: numpy/lib/format.py (spec
- * section F.5). Arrays are used in place; object arrays, which are pickles, are refused. */
+/* NumPy's files: one array (.npy, versions 1 to 3) and zip archives of them (.npz). Format: numpy/lib/format.py. Arrays
+ * are used in place; object arrays, which are pickles, are refused. */
 #ifndef VT_IO_NPY_H
 #define VT_IO_NPY_H
 

@@ -1,6 +1,7 @@
-/* A reader of pickles that executes nothing: it knows the opcodes and names that a saved state dict needs (spec
- * sections F.2, F.3), builds a tree of plain nodes and refuses everything else with its name and byte offset. What
- * training leaves beside the weights (argparse's Namespace, numpy scalars, ...) becomes opaque nodes. */
+/* A reader of pickles that executes nothing: it knows the opcodes and names that a saved state dict needs
+ * (torch/serialization.py, docs/formats.md), builds a tree of plain nodes and refuses everything else with its name and
+ * byte offset. What training leaves beside the weights (argparse's Namespace, numpy scalars, ...) becomes opaque nodes.
+ */
 #ifndef VT_IO_PICKLE_H
 #define VT_IO_PICKLE_H
 

@@ -1,4 +1,4 @@
-/* The names that a pickle may use and what each of them means here: spec sections F.2 and F.3, and two that training
+/* The names that a pickle may use and what each of them means here: those of docs/formats.md, and two that training
  * scripts leave (collections.Counter: torch's MultiStepLR; yacs.config.CfgNode: Swin's official training checkpoints).
  * How torch builds a tensor: torch/_utils.py and torch/serialization.py (1.13, 2.x). */
 #include <inttypes.h>

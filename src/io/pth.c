@@ -1,4 +1,5 @@
-/* PyTorch's two file formats: the zip archive (since 1.6; spec section F.2) and the older stream of pickles (F.3). */
+/* PyTorch's two file formats: the zip archive (since 1.6) and the older stream of pickles (_load and _legacy_load of
+ * its torch/serialization.py). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* safetensors reader. Format and checks: huggingface/safetensors, "Format" (spec section F.1). */
+/* safetensors reader. Format and checks: huggingface/safetensors, README, "Format". */
 #include <stdlib.h>
 #include <string.h>
 #include "io/st.h"

@@ -1,4 +1,4 @@
-/* The writer of safetensors. Layout as the reference writer's (huggingface/safetensors; spec section F.1). */
+/* The writer of safetensors. Layout as the reference writer's (huggingface/safetensors, README, "Format"). */
 #include <stdlib.h>
 #include <string.h>
 #include "core/files.h"

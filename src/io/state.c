@@ -1,4 +1,4 @@
-/* Which part of what torch.save wrote is the state dict, and what to say of the rest (spec section F.4). */
+/* Which part of what torch.save wrote is the state dict, and what to say of the rest (docs/formats.md). */
 #include "io/state.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What training wraps around the names of a model, taken off again (spec section F.4): prefixes that all names share,
+/* What training wraps around the names of a model, taken off again (docs/formats.md): prefixes that all names share,
  * copies and counters, and a normalisation layer, which becomes the texts "mean" and "std". */
 #include <stdio.h>
 #include <stdlib.h>

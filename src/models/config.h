@@ -98,9 +98,9 @@ static inline size_t vt_config_pixels(const vt_config *c) { return 3 * (size_t)c
  * for this one (path names the file, or NULL). */
 vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e);
 
-/* How `vitrine new` initialises a tensor (timm's non-JAX initialisation, algorithms.md B.2). LINEAR is TRUNC02 for the
- * weights of linear maps, which the spectral rule treats otherwise; VALUE is vt_param.value; CONV is PyTorch's default
- * of a convolution, whose bias stands right after its weight. */
+/* How `vitrine new` initialises a tensor (timm's non-JAX initialisation, init_weights_vit_timm of its
+ * vision_transformer.py). LINEAR is TRUNC02 for the weights of linear maps, which the spectral rule treats otherwise;
+ * VALUE is vt_param.value; CONV is PyTorch's default of a convolution, whose bias stands right after its weight. */
 typedef enum vt_init {
     VT_INIT_ZERO,
     VT_INIT_ONE,

@@ -2,7 +2,8 @@
  * conversion (swin_transformer.py, checkpoint_filter_fn) is the same two lines. */
 #include "models/names.h"
 
-/* Without a head, where the merging stands tells (algorithms.md B.4). */
+/* Without a head, where the merging stands tells: after the blocks of stage 0 in Microsoft's swin_transformer.py
+ * (BasicLayer.downsample). */
 bool vt_names_old_swin(const vt_st *st) {
     return vt_st_find(st, "layers.0.blocks.0.attn.relative_position_bias_table") && !vt_st_find(st, "head.fc.weight") &&
            (vt_st_find(st, "head.weight") || vt_st_find(st, "layers.0.downsample.reduction.weight"));

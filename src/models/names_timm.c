@@ -1,4 +1,5 @@
-/* timm's names, the canonical ones (algorithms.md B.2): ViT, DeiT, ConViT, XCiT and, since 0.9, Swin. */
+/* timm's names, the canonical ones (those of its vision_transformer.py, deit.py, convit.py, xcit.py,
+ * swin_transformer.py): ViT, DeiT, ConViT, XCiT and, since 0.9, Swin. */
 #include "models/names.h"
 
 static bool probe(const vt_st *st) {

@@ -1,8 +1,7 @@
 /* XCiT's rooms (El-Nouby et al. 2021, "XCiT: Cross-Covariance Image Transformers"), by timm 0.9.16's xcit.py and
- * cait.py (algorithms.md B.4b): conv_stem         image -> stem of 3 x 3 convolutions -> tokens + Fourier encoding of
- * their places xca               a block's mixer: attention between channels lpi               local patch interaction:
- * two depthwise convolutions over the grid of tokens class_attention   blocks in which the class token alone asks
- * arch_xcit binds them together. */
+ * cait.py. conv_stem: the image through a stem of 3 x 3 convolutions, tokens and a Fourier encoding of their places.
+ * xca: a block's mixer, attention between channels. lpi: local patch interaction, two depthwise convolutions over the
+ * grid of tokens. class_attention: blocks in which the class token alone asks. arch_xcit binds them together. */
 #ifndef VT_MODELS_XCIT_H
 #define VT_MODELS_XCIT_H
 

@@ -1,4 +1,5 @@
-/* APGD's schedule and result (algorithms.md A.4), on a classifier whose losses and gradients follow a script. */
+/* APGD's schedule and result (Croce and Hein 2020, algorithm 1), on a classifier whose losses and gradients follow a
+ * script. */
 #include "attack_bench.h"
 
 enum { MOST_CALLS = 101, SCRIPT_N = 12 };
@@ -53,7 +54,7 @@ static void ascend(const bench *b, double *v, const double *cur, const float *g,
     constrain(b, v);
 }
 
-/* algorithms.md A.4 with the fired checkpoints given (0 ends the list): the greatest distance of any queried
+/* Algorithm 1 with the fired checkpoints given (0 ends the list): the greatest distance of any queried
  * point. */
 static double replay(const bench *b, const script *s, int steps, const int *fires) {
     double cur[SCRIPT_N], prev[SCRIPT_N], top[SCRIPT_N], z[SCRIPT_N], next[SCRIPT_N], eta = 2 * b->ball.eps, worst = 0;

@@ -24,7 +24,7 @@ static void test_one_step_is_fgsm(void **state) {
 }
 
 /* z_1 - z_0 = 2 w.x + const, further classes constant and far below, so that CE, margin, DLR and targeted DLR
- * rise together with w.x (derivatives: algorithms.md A.4). Label 0; the margin at x is `margin` (below 0). */
+ * rise together with w.x (Croce and Hein 2020, eq. 6 and 7). Label 0; the margin at x is `margin` (below 0). */
 static double plant_two_sided(planted *p, bench *b, int classes, double margin) {
     for (size_t i = 0; i < p->n; i++) {
         p->w[i] = -p->w[p->n + i];

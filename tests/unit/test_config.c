@@ -32,7 +32,8 @@ static void test_config_check(void **state) {
 #undef BAD
 }
 
-/* algorithms.md B.1: 224 pixels, patches of 16, 1000 classes; and 32 pixels, patches of 4, 10 classes. */
+/* What timm's models of these names hold (the old ViT-S: up to 0.4.9): 224 pixels, patches of 16, 1000 classes; and 32
+ * pixels, patches of 4, 10 classes. */
 static void test_counts(void **state) {
     (void)state;
     static const struct {

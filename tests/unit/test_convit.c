@@ -183,7 +183,8 @@ static void test_am(void **state) {
 /* ---- another image size ---- */
 
 /* 3 x 3 positions stretched to 5 x 5, channel 0 the row and channel 1 the column: bilinearly that is the clamped source
- * coordinate (algorithms.md B.7), and there is no row for the class token. Everything else is carried over. */
+ * coordinate (bilinear without aligned corners, as Mo et al. resize), and there is no row for the class token.
+ * Everything else is carried over. */
 static void test_resize(void **state) {
     (void)state;
     vt_config small = config(12), large = config(20);

@@ -1,5 +1,5 @@
-/* FAB (algorithms.md A.7.1): its optimum on linear classifiers, its projection against bisection, every step foretold
- * from the one before. */
+/* FAB (Croce and Hein 2020, "Minimally distorted adversarial examples", algorithm 1): its optimum on linear
+ * classifiers, its projection against bisection, every step foretold from the one before. */
 #include "attack_bench.h"
 #include "attacks/fab.h"
 
@@ -67,7 +67,7 @@ static double reached(vt_norm norm, const double *w, const double *r, size_t n, 
     return s;
 }
 
-/* algorithms.md A.7.1, lambda by bisection */
+/* The projection onto hyperplane and box (fab_projections.py of AutoAttack, a392200), lambda by bisection. */
 static void project_slowly(vt_norm norm, double *d, const float *u, const float *weights, double b, size_t n) {
     double c = -b, w[64], r[64], low = 0, high = 1;
     for (size_t i = 0; i < n; i++) c += (double)weights[i] * (double)u[i];
@@ -144,8 +144,8 @@ static double norm_of(vt_norm norm, const double *v) {
     return norm == VT_LINF ? most : sqrt(sum);
 }
 
-/* The hyperplane w.v = b to go to from x1: the target's, or the nearest in the dual norm (A.7.1, steps 1 to
- * 3). */
+/* The hyperplane w.v = b to go to from x1: the target's, or the nearest in the dual norm, as
+ * algorithm 1 chooses it. */
 static double nearest_plane(const bench *b, const float *x1, int target, float *w) {
     double z[PLANTED_MOST], nearest = INFINITY, plane = 0;
     b->p->logits(b->p, x1, z);

@@ -31,7 +31,7 @@ static long double l1_of(const float *a, const float *b) {
     return s;
 }
 
-/* The projection in the form of the authors' closed form (algorithms.md A.6): r = clip(lambda, lo, hi), sum r = T,
+/* The projection in closed form (Croce and Hein 2021, proposition 2.1): r = clip(lambda, lo, hi), sum r = T,
  * by bisection. */
 static void project_slowly(long double *out, const float *y, const float *x, long double eps) {
     long double lo[N], hi[N], sum = 0, least = 0, low = 0, high = 1e4L;

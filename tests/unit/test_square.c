@@ -1,4 +1,4 @@
-/* Square (algorithms.md A.7.2): its windows, its start, its optimum on a linear margin. */
+/* Square (Andriushchenko et al. 2020, algorithms 1 to 3): its windows, its start, its optimum on a linear margin. */
 #include "attack_bench.h"
 
 /* Square on a linear margin whose weights vanish in the last row and column (its windows never reach them).

@@ -204,8 +204,8 @@ static void test_refusals(void **state) {
 
 /* ---- presets ---- */
 
-/* algorithms.md B.1, and 10 classes; the CIFAR row as timm's SwinTransformer counts it. Products by hand: what Liu et
- * al. print as 4.5, 8.7 and 15.4 GFLOP are multiply-adds. */
+/* timm's counts for 1000 classes, and 10 classes; the CIFAR row as timm's SwinTransformer counts it. Products by hand:
+ * what Liu et al. print as 4.5, 8.7 and 15.4 GFLOP are multiply-adds. */
 static void test_presets(void **state) {
     (void)state;
     static const struct {
