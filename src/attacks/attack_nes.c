@@ -26,6 +26,12 @@ static size_t work_len(const void *p, const vt_task *t) {
     return 3 * t->n + (size_t)t->classes;
 }
 
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    (void)d;
+    return (vt_passes){.forwards = p->steps * (1 + 2.0 * p->draws)};
+}
+
 static vt_status margin(vt_oracle *o, const vt_task *t, const float *x, float *z, float *out) {
     VT_TRY(vt_oracle_logits(o, x, z));
     *out = vt_margin_f32(z, t->label, t->classes);
@@ -63,5 +69,6 @@ const vt_attack_def vt_attack_def_nes = {
     .params_size = sizeof(params),
     .opts = opts,
     .work_len = work_len,
+    .cost = cost,
     .run = run,
 };

@@ -28,6 +28,13 @@ static size_t work_len(const void *p, const vt_task *t) {
     return 4 * t->n + (size_t)t->classes;
 }
 
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    double steps = (double)p->restarts * p->steps;
+    (void)d;
+    return (vt_passes){.forwards = steps, .gradients = steps * p->draws};
+}
+
 static vt_status smoothed(vt_oracle *o, const params *p, const vt_task *t, vt_rng *r, float *sum) {
     float *u = sum + t->n, *y = u + t->n, *g = y + t->n, value;
     vt_loss loss = vt_oracle_loss(o, kinds[p->loss]);
@@ -71,5 +78,6 @@ const vt_attack_def vt_attack_def_smooth_pgd = {
     .params_size = sizeof(params),
     .opts = opts,
     .work_len = work_len,
+    .cost = cost,
     .run = run,
 };
