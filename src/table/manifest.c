@@ -247,6 +247,25 @@ static vt_status all_named(const vt_manifest *m, int which, const vt_words *w, c
     return VT_OK;
 }
 
+/* Options pass through to the command that makes a cell, behind its own words, and there the last word counts: one that
+ * says again what the manifest or the cell says would make the table say what was not measured. */
+static vt_status check_options(const vt_words *w, const char *where, vt_err *e) {
+    static const char *const taken[] = {"data",        "images",       "split",     "attack",        "profile",
+                                        "surrogate",   "as-published", "eight-bit", "eps",           "individual",
+                                        "norm",        "threat",       "seed",      "seeds",         "wrap",
+                                        "out",         "resume",       "threads",   "init",          "from",
+                                        "no-selftest", "set",          "dry-run",   "expect-robust", "max-steps",
+                                        "exhaustive"};
+    for (int i = 0; i < w->n; i++)
+        for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
+            if (strcspn(w->word[i], "=") == strlen(taken[k]) && !strncmp(w->word[i], taken[k], strlen(taken[k])))
+                return vt_fail(e, VT_E_USAGE,
+                               "%s: the option '%.60s' is refused: what is asked of a cell is for the manifest's own "
+                               "keys, options say how a model and its images are read",
+                               where, w->word[i]);
+    return VT_OK;
+}
+
 static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
     char where[400];
     snprintf(where, sizeof where, "%.300s: row %.60s", m->path, r->name);
@@ -258,6 +277,8 @@ static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
     if (!r->init && r->init_options.n) return vt_fail(e, VT_E_USAGE, "%s has init_options, and no init", where);
     if (r->weights && strcmp(r->weights, "last") && strcmp(r->weights, "best"))
         return vt_fail(e, VT_E_USAGE, "%s: weights is '%.40s', must be last or best", where, r->weights);
+    VT_TRY(check_options(&r->options, where, e));
+    VT_TRY(check_options(&r->init_options, where, e));
     VT_TRY(all_named(m, 1, &r->attacks, where, e));
     VT_TRY(all_named(m, 0, &r->data, where, e));
     for (int a = 0; r->checkpoint && a < m->n_attacks; a++)
@@ -307,8 +328,12 @@ static vt_status check(vt_manifest *m, vt_err *e) {
     for (int i = 0; i < 3; i++)
         if (!vt_yaml_get(m->tree, records[i].name))
             return vt_fail(e, VT_E_USAGE, "%s: has no %s", m->path, records[i].name);
-    for (int i = 0; i < m->n_data; i++)
-        if (!m->data[i].path) return vt_fail(e, VT_E_USAGE, "%s: data %s has no path", m->path, m->data[i].name);
+    for (int i = 0; i < m->n_data; i++) {
+        char where[400];
+        snprintf(where, sizeof where, "%.300s: data %.60s", m->path, m->data[i].name);
+        if (!m->data[i].path) return vt_fail(e, VT_E_USAGE, "%s has no path", where);
+        VT_TRY(check_options(&m->data[i].options, where, e));
+    }
     for (int i = 0; i < m->n_attacks; i++) {
         const vt_manifest_attack *a = &m->attacks[i];
         if (!a->spec != !a->eps)

@@ -234,6 +234,35 @@ cells() { ls "$1/cells"; }
     judge 1 "ledger.jsonl"
 }
 
+cell_of() { # KIND FILTER: the first cell of o whose cell.json is so
+    local c
+    for c in o/cells/*; do jq -e "$1" "$c/cell.json" >/dev/null && echo "$c" && return; done
+    fail "no cell: $1"
+}
+
+@test "finding 1: options say how a model is read; what is asked of a cell they may not say again" {
+    place
+    # every option of eval and train that is not of the model or of reading images is refused, with any value, at every place
+    may="preprocess attack-at restrict-classes allow-mixed save-adv save-npz heads image-size mean std ln-eps attn-scale preset attn form names part"
+    for command in eval train; do
+        for name in $("$VITRINE" help $command | sed -n 's/^  --\([a-z-]*\).*/\1/p'); do
+            [[ " $may " != *" $name "* ]] || continue
+            sed "s/checkpoint: w.safetensors/&, options: [\"$name=1\"]/" t.yaml >bad.yaml
+            bad 2 "bad.yaml: row File: the option '$name=1' is refused" -- table bad.yaml --out o || return 1
+        done
+    done
+    sed 's/side: 32/options: [eps=1\/255], &/' t.yaml >bad.yaml
+    bad 2 "bad.yaml: data CIFAR-10: the option 'eps=1/255' is refused" -- table bad.yaml --dry-run
+    sed 's/set: \[msvp/init: w.safetensors, init_options: [max-steps=1], &/' t.yaml >bad.yaml
+    bad 2 "bad.yaml: row SpecFormer: the option 'max-steps=1' is refused" -- table bad.yaml --dry-run
+    [ ! -e o ]
+    # what says how a model is read stays: it is in the cell's key and changes the result
+    sed 's/checkpoint: w.safetensors/&, options: [mean=0.6, save-npz]/' t.yaml >other.yaml
+    good table other.yaml --out o --only File
+    truth o/tiny.json '[.cells[] | select(.row == "File" and .seeds[0].right != null)] | length == 3'
+    [ -f "$(cell_of '.options == ["mean=0.6", "save-npz"] and .eps != ""')/run/adv/pgd.npz" ] || fail "no npz"
+}
+
 @test "a cell that fails says why" {
     place
     sed -i 's/checkpoint: w.safetensors/checkpoint: x.safetensors/' t.yaml
