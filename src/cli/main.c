@@ -171,6 +171,7 @@ int main(int argc, char **argv) {
     vt_err e = {0};
     vt_streams_open();
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write error with a sentence, not the end of the process */
+    signal(SIGCHLD, SIG_DFL); /* ignored by whoever started this, it would hide the end of a child from vt_spawn_wait */
     if (argc < 2) {
         help_all(stderr);
         return 2;

@@ -103,7 +103,8 @@ static vt_status failed(const work *w, int cell, int code, vt_err *e) {
 static vt_status wait_one(work *w, vt_err *e) {
     long id;
     int code, i = 0;
-    VT_TRY(w->r->wait(w->r->ctx, &id, &code, e));
+    vt_status st = w->r->wait(w->r->ctx, &id, &code, e);
+    if (st != VT_OK) return w->running = 0, st; /* nor will any later wait tell */
     while (i < w->running && w->slots[i].id != id) i++;
     if (i == w->running) return vt_fail(e, VT_E_IO, "process %ld was not begun here", id);
     slot s = w->slots[i];
@@ -133,8 +134,7 @@ static vt_status run(work *w, int jobs, vt_err *e) {
             break;
     }
     vt_err ignored = {0};
-    while (w->running) /* what has begun ends in its own time, or by the same signal */
-        if (wait_one(w, &ignored) != VT_OK && ignored.code == VT_E_IO && !w->running) break;
+    while (w->running) wait_one(w, &ignored); /* what has begun ends in its own time, or by the same signal */
     if (s == VT_OK && asked_to_stop(w)) s = VT_INTERRUPTED;
     if (s == VT_INTERRUPTED)
         return vt_fail(e, s, "interrupted; %d of %d cells are kept: the same command goes on", w->done, w->total);

@@ -263,6 +263,13 @@ cell_of() { # KIND FILTER: the first cell of o whose cell.json is so
     [ -f "$(cell_of '.options == ["mean=0.6", "save-npz"] and .eps != ""')/run/adv/pgd.npz" ] || fail "no npz"
 }
 
+@test "finding 13: started with SIGCHLD ignored, a table runs" {
+    place
+    run --separate-stderr timeout -s KILL 60 env --ignore-signal=CHLD "$VITRINE" table t.yaml --out o --only File
+    [ "$status" = 0 ] && [ -z "$stderr" ] || fail "status $status: $stderr"
+    says "Incomplete: 3 of 12 evaluations are there"
+}
+
 @test "a cell that fails says why" {
     place
     sed -i 's/checkpoint: w.safetensors/checkpoint: x.safetensors/' t.yaml

@@ -2,8 +2,12 @@
  * over seeds, the plan of every shipped manifest. Judges: sha256sum, binomial tails by hand, counts from the papers'
  * tables. */
 #include "t.h"
+
+#include <unistd.h>
+#include "scratch.h"
 #include "table/plan.h"
 #include "table/report.h"
+#include "table/schedule.h"
 
 static vt_yaml_node *tree(const char *text) {
     vt_yaml_node *root;
@@ -231,6 +235,36 @@ static void plans(void **state) {
     vt_manifest_close(m);
 }
 
+static vt_status begins(void *ctx, char *const *words, const char *log, long *id, vt_err *e) {
+    (void)ctx, (void)words, (void)log, (void)e;
+    *id = 7;
+    return VT_OK;
+}
+
+static vt_status knows_no_child(void *ctx, long *id, int *code, vt_err *e) {
+    (void)ctx, (void)id, (void)code;
+    return vt_fail(e, VT_E_IO, "No child processes");
+}
+
+/* Finding 13: nothing is waited for a second time once waiting itself has failed. */
+static void finding_13_a_failed_wait_ends_it(void **state) {
+    (void)state;
+    char path[] = "/nowhere";
+    vt_manifest *m = manifest("name: n\n" DATA ATTACKS ROWS);
+    vt_plan_data data = {.path = path};
+    vt_plan_cell cell = {.model = -1, .chosen = true, .key = json_pack("{s:s}", "kind", "evaluate")};
+    vt_plan p = {.m = m, .out = at("cache"), .data = &data, .cells = &cell, .n = 1};
+    vt_runner r = {.start = begins, .wait = knows_no_child};
+    vt_err e = {0};
+    assert_true(vt_cell_hash(cell.key, cell.hash));
+    assert_int_equal(vt_cache_make(p.out, &e), VT_OK);
+    alarm(20); /* instead of for ever */
+    t_says(vt_schedule(&p, &r, 1, 1, &e), VT_E_IO, &e, "No child processes", "");
+    alarm(0);
+    json_decref(cell.key);
+    vt_manifest_close(m);
+}
+
 /* Every cell of the paper's tables has its place in the shipped manifest, once. */
 static void shipped(void **state) {
     (void)state;
@@ -288,6 +322,15 @@ int main(void) {
         cmocka_unit_test(trees),           cmocka_unit_test(manifests),          cmocka_unit_test(hashes),
         cmocka_unit_test(finds_published), cmocka_unit_test(tests_over_seeds),   cmocka_unit_test(orderings_are_cut),
         cmocka_unit_test(plans),           cmocka_unit_test(attacks_are_priced), cmocka_unit_test(shipped),
+        cmocka_unit_test(trees),
+        cmocka_unit_test(manifests),
+        cmocka_unit_test(hashes),
+        cmocka_unit_test(finds_published),
+        cmocka_unit_test(tests_over_seeds),
+        cmocka_unit_test(orderings_are_cut),
+        cmocka_unit_test(plans),
+        cmocka_unit_test(shipped),
+        cmocka_unit_test(finding_13_a_failed_wait_ends_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
 }
