@@ -108,6 +108,13 @@ without_gnuplot() { run --separate-stderr env PATH=/nowhere "$VITRINE" "$@"; }
     [ -z "$(ls p)" ] # no half of a run
 }
 
+@test "finding 13: figures where whoever starts vitrine ignores SIGCHLD" {
+    fake_gnuplot 'cat >>scripts; echo "<svg>drawn by none</svg>"'
+    run --separate-stderr env --ignore-signal=CHLD "$VITRINE" lab attgd --part joint --out o
+    [ "$status" = 0 ] || fail "status $status: $stderr"
+    [ "$(cat o/joint.svg)" = "<svg>drawn by none</svg>" ]
+}
+
 @test "figures: the real gnuplot accepts every part's" {
     command -v gnuplot >/dev/null || skip "gnuplot is not installed"
     vt lab attgd --quick --seeds 2 --out o
