@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/files.h"
+#include <unistd.h>
 #include "core/progress.h"
 #include "table/times.h"
 
@@ -11,7 +12,7 @@ enum { JOBS_MOST = 256 };
 
 typedef struct slot {
     long id;
-    int cell;
+    int cell, lock;
     double began;
 } slot;
 
@@ -59,23 +60,36 @@ static void say(const work *w, int cell) {
     if (w->r->say) w->r->say(w->r->ctx, text);
 }
 
+static void let_go(const slot *s) {
+    if (s->lock >= 0) close(s->lock);
+}
+
+static vt_status launch(work *w, slot *s, vt_err *e) {
+    const vt_plan_cell *c = &w->p->cells[s->cell];
+    char log[VT_PATH_MAX];
+    if (c->recipe) VT_TRY(write_recipe(w->p, c, e));
+    VT_TRY(vt_cell_path(log, w->p->out, c->hash, "log.txt", e));
+    char **words = vt_plan_command(w->p, s->cell, w->threads);
+    if (!words) return vt_fail(e, VT_E_MEMORY, "no memory for a command");
+    say(w, s->cell);
+    vt_status st = w->r->start(w->r->ctx, words, log, &s->id, e);
+    vt_plan_command_free(words);
+    return st;
+}
+
 static vt_status start(work *w, int cell, vt_err *e) {
     vt_plan_cell *c = &w->p->cells[cell];
-    char log[VT_PATH_MAX];
+    slot *s = &w->slots[w->running];
+    *s = (slot){.cell = cell, .began = vt_now()};
     w->started[cell] = true;
     VT_TRY(vt_cell_look(w->p->out, c->hash, c->key, &c->state, e)); /* another place may have asked the same */
     if (c->state == VT_CELL_DONE) return w->done++, VT_OK;
-    VT_TRY(vt_cell_begin(w->p->out, c->hash, c->key, e));
-    if (c->recipe) VT_TRY(write_recipe(w->p, c, e));
-    VT_TRY(vt_cell_path(log, w->p->out, c->hash, "log.txt", e));
-    char **words = vt_plan_command(w->p, cell, w->threads);
-    if (!words) return vt_fail(e, VT_E_MEMORY, "no memory for a command");
-    say(w, cell);
-    slot *s = &w->slots[w->running];
-    *s = (slot){.cell = cell, .began = vt_now()};
-    vt_status st = w->r->start(w->r->ctx, words, log, &s->id, e);
-    vt_plan_command_free(words);
-    if (st == VT_OK) w->running++;
+    VT_TRY(vt_cell_begin(w->p->out, c->hash, c->key, &s->lock, e));
+    vt_status st = launch(w, s, e);
+    if (st == VT_OK)
+        w->running++;
+    else
+        let_go(s);
     return st;
 }
 
@@ -100,26 +114,35 @@ static vt_status failed(const work *w, int cell, int code, vt_err *e) {
                    w->p->cells[cell].hash, line);
 }
 
+static vt_status ended(work *w, const slot *s, int code, vt_err *e) {
+    vt_plan_cell *c = &w->p->cells[s->cell];
+    double times[3];
+    if (code && asked_to_stop(w)) return VT_INTERRUPTED;
+    if (code == 1 && c->timed && vt_times_read(w->p, c, times, NULL) == VT_OK)
+        code = 0; /* it stops half-way on purpose */
+    if (code) return failed(w, s->cell, code, e);
+    w->done++;
+    VT_TRY(vt_cell_end(w->p->out, c->hash, vt_now() - s->began, e));
+    for (int k = 0; k < w->p->n; k++)
+        if (!strcmp(w->p->cells[k].hash, c->hash)) w->p->cells[k].state = VT_CELL_DONE;
+    return VT_OK;
+}
+
 static vt_status wait_one(work *w, vt_err *e) {
     long id;
     int code, i = 0;
     vt_status st = w->r->wait(w->r->ctx, &id, &code, e);
-    if (st != VT_OK) return w->running = 0, st; /* nor will any later wait tell */
+    if (st != VT_OK) { /* nor will any later wait tell */
+        while (w->running) let_go(&w->slots[--w->running]);
+        return st;
+    }
     while (i < w->running && w->slots[i].id != id) i++;
     if (i == w->running) return vt_fail(e, VT_E_IO, "process %ld was not begun here", id);
     slot s = w->slots[i];
     w->slots[i] = w->slots[--w->running];
-    vt_plan_cell *c = &w->p->cells[s.cell];
-    if (code && asked_to_stop(w)) return VT_INTERRUPTED;
-    double times[3];
-    if (code == 1 && c->timed && vt_times_read(w->p, c, times, NULL) == VT_OK)
-        code = 0; /* it stops half-way on purpose */
-    if (code) return failed(w, s.cell, code, e);
-    w->done++;
-    VT_TRY(vt_cell_end(w->p->out, c->hash, vt_now() - s.began, e));
-    for (int k = 0; k < w->p->n; k++)
-        if (!strcmp(w->p->cells[k].hash, c->hash)) w->p->cells[k].state = VT_CELL_DONE;
-    return VT_OK;
+    st = ended(w, &s, code, e);
+    let_go(&s);
+    return st;
 }
 
 static vt_status run(work *w, int jobs, vt_err *e) {

@@ -234,6 +234,15 @@ cells() { ls "$1/cells"; }
     judge 1 "ledger.jsonl"
 }
 
+# reseal CELL: done.json as if the cell's files had been like this when it was finished
+reseal() {
+    local f h
+    for f in run/ledger.jsonl run/log.jsonl run/model.safetensors; do
+        [ -f "$1/$f" ] || continue
+        h=$(sha256sum <"$1/$f" | cut -d' ' -f1)
+        jq --arg f "$f" --arg h "$h" '.sha256[$f] = $h' "$1/done.json" >sealed && mv sealed "$1/done.json"
+    done
+}
 cell_of() { # KIND FILTER: the first cell of o whose cell.json is so
     local c
     for c in o/cells/*; do jq -e "$1" "$c/cell.json" >/dev/null && echo "$c" && return; done
@@ -263,10 +272,67 @@ cell_of() { # KIND FILTER: the first cell of o whose cell.json is so
     [ -f "$(cell_of '.options == ["mean=0.6", "save-npz"] and .eps != ""')/run/adv/pgd.npz" ] || fail "no npz"
 }
 
+@test "finding 9: --merge takes regular files and folders alone, and no more than a cell can hold" {
+    place
+    echo secret >secret
+    cp -r "$WHOLE" o
+    c=$(cell_of '.attack == "" and .weights != ""')
+    planted() { # TEXT...: refused at once, and nothing of the cell is taken
+        vt_limited() { run --separate-stderr timeout 20 "$VITRINE" "$@"; }
+        rm -rf n
+        vt_limited table t.yaml --out n --merge o
+        judge 1 "$@" || return 1
+        [ ! -e "n/cells/$(basename "$c")" ] || fail "it was begun: $(ls "n/cells/$(basename "$c")")"
+    }
+    ln -s "$PWD/secret" "$c/run/extra"
+    planted "$c/run/extra" "neither a regular file nor a folder"
+    rm "$c/run/extra" && ln -s /dev/zero "$c/zero"
+    planted "$c/zero" "neither a regular file nor a folder"
+    rm "$c/zero" && ln -s "$PWD" "$c/run/folder"
+    planted "$c/run/folder" "neither a regular file nor a folder"
+    rm "$c/run/folder" && mkfifo "$c/run/pipe"
+    planted "$c/run/pipe" "neither a regular file nor a folder"
+    rm "$c/run/pipe" && truncate -s 300G "$c/run/large"
+    planted "$c" "GB"
+    rm "$c/run/large"
+    mv "$c" real && ln -s "$PWD/real" "$c"
+    planted "$c" "neither a regular file nor a folder"
+    rm "$c" && mv real "$c"
+    for f in cell.json done.json run/ledger.jsonl; do
+        mv "$c/$f" kept && mkfifo "$c/$f"
+        planted "$c/$f" "neither a regular file nor a folder"
+        rm "$c/$f" && mv kept "$c/$f"
+    done
+    mv o/cache.json kept && mkfifo o/cache.json
+    run --separate-stderr timeout 20 "$VITRINE" table t.yaml --out n --merge o
+    judge 2 "o/cache.json" "is damaged"
+    rm o/cache.json && mv kept o/cache.json
+    rm -rf n
+    good table t.yaml --out n --merge o
+    same_table n "$WHOLE"
+}
+
 @test "finding 13: started with SIGCHLD ignored, a table runs" {
     place
     run --separate-stderr timeout -s KILL 60 env --ignore-signal=CHLD "$VITRINE" table t.yaml --out o --only File
     [ "$status" = 0 ] && [ -z "$stderr" ] || fail "status $status: $stderr"
+    says "Incomplete: 3 of 12 evaluations are there"
+}
+
+@test "two tables started at one instant on one --out: one works, the other says that it is not alone" {
+    place
+    for k in 1 2 3 4 5 6; do
+        rm -rf o
+        for i in a b c; do
+            (timeout 100 "$VITRINE" table t.yaml --out o --only File --threads 1 >/dev/null 2>"said-$i" && echo 0 >"ended-$i" || echo 1 >"ended-$i") 3>&- &
+        done
+        wait
+        grep -qx 0 ended-? || fail "none worked: $(cat said-?)"
+        for i in a b c; do
+            [ "$(cat ended-$i)" = 0 ] || grep -q "another vitrine" "said-$i" || fail "$(cat "said-$i")"
+        done
+    done
+    good table t.yaml --out o --only File
     says "Incomplete: 3 of 12 evaluations are there"
 }
 
@@ -305,6 +371,7 @@ cell_of() { # KIND FILTER: the first cell of o whose cell.json is so
         [[ $(jq -r .recipe "$c/cell.json") != *"lambda: 0.001"* ]] || rounds=(3 1 8)
         jq -c --argjson s "${rounds[seed]}" 'if .step then .seconds = $s * (1 + (.step - 4) / 10) else . end' "$c/run/log.jsonl" >log
         mv log "$c/run/log.jsonl"
+        reseal "$c"
     done
     good table t.yaml --out o
     # factors 3, 0.5, 2 of the steps in the middle; the others take a tenth less and more

@@ -322,14 +322,6 @@ int main(void) {
         cmocka_unit_test(trees),           cmocka_unit_test(manifests),          cmocka_unit_test(hashes),
         cmocka_unit_test(finds_published), cmocka_unit_test(tests_over_seeds),   cmocka_unit_test(orderings_are_cut),
         cmocka_unit_test(plans),           cmocka_unit_test(attacks_are_priced), cmocka_unit_test(shipped),
-        cmocka_unit_test(trees),
-        cmocka_unit_test(manifests),
-        cmocka_unit_test(hashes),
-        cmocka_unit_test(finds_published),
-        cmocka_unit_test(tests_over_seeds),
-        cmocka_unit_test(orderings_are_cut),
-        cmocka_unit_test(plans),
-        cmocka_unit_test(shipped),
         cmocka_unit_test(finding_13_a_failed_wait_ends_it),
     };
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
