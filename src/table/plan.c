@@ -40,6 +40,7 @@ static vt_status choose_images(const vt_plan *p, int i, vt_err *e) {
     char first[32], hex[65];
     const char *colon = d->images ? strchr(d->images, ':') : NULL;
     int64_t all = x->images ? x->images->count : d->test;
+    x->first = d->images ? -1 : 0;
     if (!d->images) return snprintf(x->images_key, sizeof x->images_key, "all"), x->n_images = all, VT_OK;
     snprintf(x->images_key, sizeof x->images_key, "%s", d->images);
     if (!strcmp(d->images, "imagenette-v1")) return x->n_images = 500, VT_OK;
@@ -51,7 +52,7 @@ static vt_status choose_images(const vt_plan *p, int i, vt_err *e) {
         if (all && b > all)
             return vt_fail(e, VT_E_USAGE, "%s: images of %s is %s, but there are %lld", p->m->path, d->name, d->images,
                            (long long)all);
-        return x->n_images = b - a, VT_OK;
+        return x->first = a, x->n_images = b - a, VT_OK;
     }
     vt_err why = {0};
     if (vt_sha_file(d->images, hex, &why) != VT_OK)
@@ -333,6 +334,11 @@ static void train_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
     if (c->timed) word(w, "--max-steps"), word(w, "%lld", (long long)c->timed + VT_TIME_FIRST);
 }
 
+const char *vt_plan_weights(const vt_plan *p, const vt_plan_cell *c) {
+    const char *which = p->m->rows[c->row].weights;
+    return which && !strcmp(which, "best") ? "run/best.safetensors" : "run/model.safetensors";
+}
+
 static void eval_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     const vt_manifest_data *d = &p->m->data[c->data];
@@ -341,8 +347,7 @@ static void eval_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
     if (c->model < 0)
         word(w, "%s", r->checkpoint);
     else
-        word(w, "%s/cells/%s/run/%s.safetensors", p->out, p->cells[c->model].hash,
-             r->weights && !strcmp(r->weights, "best") ? "best" : "model");
+        word(w, "%s/cells/%s/%s", p->out, p->cells[c->model].hash, vt_plan_weights(p, c));
     word(w, "--data"), word(w, "%s", p->data[c->data].path);
     if (d->images) word(w, "--images"), word(w, "%s", d->images);
     if (d->split) word(w, "--split"), word(w, "%s", d->split);

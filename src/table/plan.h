@@ -4,6 +4,7 @@
 #define VT_TABLE_PLAN_H
 
 #include <jansson.h>
+#include "eval/ledger.h"
 #include "io/dataset.h"
 #include "table/cache.h"
 #include "table/manifest.h"
@@ -30,6 +31,7 @@ typedef struct vt_plan_data {
     char *path;                 /* after --data NAME=PATH */
     vt_dataset *images, *train; /* the split that is evaluated; the one that is trained on. NULL: not there */
     int64_t n_images;           /* of a cell; 0: not known */
+    int64_t first;              /* they are first, first + 1, ...; -1: they are listed */
     char images_key[80];        /* "0:200", "all", or the list's hash */
 } vt_plan_data;
 
@@ -59,6 +61,10 @@ const vt_plan_cell *vt_plan_find(const vt_plan *p, int row, int data, int attack
 bool vt_plan_needs(const vt_plan *p, int cell);
 /* Refuses a plan of which something that must be run lacks something. */
 vt_status vt_plan_ready(const vt_plan *p, vt_err *e);
+/* Refuses a ledger of other weights, data, images [n], seed, norm, eps or attack than the cell asks for, or of more
+ * than it asks for: a wrapped model. c->key is there. */
+vt_status vt_plan_answers(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, const int32_t *images, size_t n,
+                          vt_err *e);
 /* The words of the command that makes a cell, "eval", ..., NULL; malloc'ed, each word and the list. NULL: no memory. */
 char **vt_plan_command(const vt_plan *p, int cell, int threads);
 void vt_plan_command_free(char **words);
@@ -68,5 +74,7 @@ void vt_plan_name(const vt_plan *p, int cell, char *out, size_t size);
 /* ---- for plan*.c ---- */
 vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e);     /* text, cost of a training */
 vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e); /* cost of an evaluation */
+/* What of its training's folder an evaluation takes. */
+const char *vt_plan_weights(const vt_plan *p, const vt_plan_cell *c);
 
 #endif

@@ -21,26 +21,28 @@ static vt_status no_memory(const vt_table *t, vt_err *e) {
 /* ---- what a ledger says ---- */
 
 /* Right under the last entry (the attack, or the clean prediction where there is none), image by image. */
-static vt_status judge(vt_table_cell *cell, uint8_t **right, const vt_ledger *l, vt_err *e) {
+static vt_status judge(uint8_t *right, const vt_ledger *l, const int32_t *images, size_t n, vt_err *e) {
     vt_board b = {0};
-    int32_t *images = calloc(l->count + 1, sizeof *images);
-    if (!images) return vt_fail(e, VT_E_MEMORY, "%s: no memory", l->dir);
-    size_t n = vt_board_images(l, images);
     vt_status s = vt_board_open(&b, l->header, images, n, e);
     if (s == VT_OK) s = vt_board_note(&b, l, 0, e);
-    if (s == VT_OK && cell->total && (int64_t)n != cell->total)
-        s = vt_fail(e, VT_E_FORMAT, "%s: has %zu images, another seed's has %lld", l->dir, n, (long long)cell->total);
-    if (s == VT_OK && !(*right = calloc(n + 1, 1))) s = vt_fail(e, VT_E_MEMORY, "%s: no memory", l->dir);
     for (size_t i = 0; s == VT_OK && i < n; i++) {
         if (!vt_board_done(&b, b.n_entries, i))
             s = vt_fail(e, VT_E_FORMAT, "%s: image %d is not finished, though the cell is", l->dir, images[i]);
         else
-            (*right)[i] = vt_board_right(&b, b.n_entries, i);
+            right[i] = vt_board_right(&b, b.n_entries, i);
     }
-    if (s == VT_OK) cell->total = (int64_t)n;
     vt_board_close(&b);
-    free(images);
     return s;
+}
+
+/* The first seed's images are the cell's. */
+static vt_status take_images(vt_table_cell *cell, const vt_ledger *l, int32_t *images, size_t n, vt_err *e) {
+    if (!cell->images) return cell->images = images, cell->total = (int64_t)n, VT_OK;
+    bool same = (int64_t)n == cell->total && !memcmp(images, cell->images, n * sizeof *images);
+    free(images);
+    return same ? VT_OK
+                : vt_fail(e, VT_E_FORMAT, "%s: has %zu images, which are not the %lld of another seed", l->dir, n,
+                          (long long)cell->total);
 }
 
 static void same_text(char *all, size_t size, const char *one) {
@@ -50,6 +52,18 @@ static void same_text(char *all, size_t size, const char *one) {
         snprintf(all, size, "several");
 }
 
+static vt_status read_ledger(vt_table *t, const vt_plan_cell *c, vt_table_cell *cell, int seed, const vt_ledger *l,
+                             vt_err *e) {
+    int32_t *images = calloc(l->count + 1, sizeof *images);
+    if (!images) return no_memory(t, e);
+    size_t n = vt_board_images(l, images);
+    vt_status s = vt_plan_answers(t->plan, c, l, images, n, e);
+    if (s != VT_OK) return free(images), s;
+    VT_TRY(take_images(cell, l, images, n, e));
+    if (!(cell->right[seed] = calloc(n + 1, 1))) return no_memory(t, e);
+    return judge(cell->right[seed], l, cell->images, n, e);
+}
+
 static vt_status read_cell(vt_table *t, const vt_plan_cell *c, vt_table_cell *cell, int seed, vt_err *e) {
     char run[VT_PATH_MAX];
     vt_ledger *l;
@@ -57,7 +71,7 @@ static vt_status read_cell(vt_table *t, const vt_plan_cell *c, vt_table_cell *ce
     VT_TRY(vt_ledger_open(&l, run, e));
     same_text(t->kernels, sizeof t->kernels, vt_header_text(l->header, "blas"));
     same_text(t->version, sizeof t->version, vt_header_text(l->header, "vitrine"));
-    vt_status s = judge(cell, &cell->right[seed], l, e);
+    vt_status s = read_ledger(t, c, cell, seed, l, e);
     vt_ledger_close(l);
     return s;
 }
@@ -191,6 +205,11 @@ static vt_status open_published(vt_table *t, vt_err *e) {
 
 /* ---- tests ---- */
 
+static bool same_images(const vt_table_cell *a, const vt_table_cell *b) {
+    return a->total == b->total &&
+           (a->images == b->images || !memcmp(a->images, b->images, (size_t)a->total * sizeof *a->images));
+}
+
 vt_mcnemar vt_table_test(const vt_table_cell *a, const uint64_t *seeds_a, int n_a, const vt_table_cell *b,
                          const uint64_t *seeds_b, int n_b, int64_t *more_a, int64_t *more_b, int *seeds) {
     int pairs[64][2], n = 0;
@@ -200,7 +219,7 @@ vt_mcnemar vt_table_test(const vt_table_cell *a, const uint64_t *seeds_a, int n_
     for (int i = 0; i < n_a && !n; i++) /* no common seed (checkpoints have none of training's): the first of each */
         for (int k = 0; k < n_b && !n; k++)
             if (a->right[i] && b->right[k]) pairs[n][0] = i, pairs[n++][1] = k;
-    *more_a = *more_b = 0, *seeds = a->total == b->total ? n : 0;
+    *more_a = *more_b = 0, *seeds = n && same_images(a, b) ? n : 0;
     for (int64_t i = 0; *seeds && i < a->total; i++) {
         int lead = 0;
         for (int s = 0; s < n; s++) lead += a->right[pairs[s][0]][i] - b->right[pairs[s][1]][i];
@@ -350,7 +369,7 @@ void vt_table_free(vt_table *t) {
     size_t n = t->cells ? (size_t)t->m->n_rows * (size_t)t->m->n_data * (size_t)t->m->n_attacks : 0;
     for (size_t i = 0; i < n; i++) {
         for (int s = 0; t->cells[i].right && s < t->cells[i].seeds; s++) free(t->cells[i].right[s]);
-        free(t->cells[i].right), free(t->cells[i].seconds);
+        free(t->cells[i].right), free(t->cells[i].seconds), free(t->cells[i].images);
     }
     free(t->cells), free(t->orderings);
     vt_oddities_free(&t->odd);

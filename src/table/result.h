@@ -20,6 +20,7 @@ typedef struct vt_table_cell {
     int64_t timed;
     double (*seconds)[3]; /* [seeds] of a timed step: first quartile, median, third; NaN: not there */
     bool best;            /* significantly better than every other row of its column */
+    int32_t *images;      /* [total] numbers, ascending, the same for each seed */
     /* [seeds] by seed: right under the attack, one byte an image; NULL: not there */
     uint8_t **right;
 } vt_table_cell;
@@ -57,7 +58,7 @@ vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack);
 int vt_table_published(const vt_published *p, const vt_manifest *m, int row, int data, int attack);
 
 /* Paired test of two cells: images right in more seeds (of those that both have) under the one than under the other,
- * an exact sign test; with one seed it is McNemar's. */
+ * an exact sign test; with one seed it is McNemar's. Cells over other images have no seed in common. */
 vt_mcnemar vt_table_test(const vt_table_cell *a, const uint64_t *seeds_a, int n_a, const vt_table_cell *b,
                          const uint64_t *seeds_b, int n_b, int64_t *more_a, int64_t *more_b, int *seeds);
 

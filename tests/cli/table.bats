@@ -272,6 +272,75 @@ cell_of() { # KIND FILTER: the first cell of o whose cell.json is so
     [ -f "$(cell_of '.options == ["mean=0.6", "save-npz"] and .eps != ""')/run/adv/pgd.npz" ] || fail "no npz"
 }
 
+@test "finding 1: a ledger that answers another question is named, not shown" {
+    place
+    differs() { # TEXT JQ-FILTER of the header
+        local c
+        rm -rf o && cp -r "$WHOLE" o
+        c=$(cell_of '.attack[:9] == "pgd:steps" and .weights != ""')
+        { head -n 1 "$c/run/ledger.jsonl" | jq -c "$2" && tail -n +2 "$c/run/ledger.jsonl"; } >ledger
+        ! cmp -s ledger "$c/run/ledger.jsonl" || fail "nothing planted: $2" || return 1
+        mv ledger "$c/run/ledger.jsonl"
+        reseal "$c"
+        bad 1 "$c/run" "$1" -- table t.yaml --out o || return 1
+        same_table o "$WHOLE"
+    }
+    differs "eps must be 8/255" '.eps = "0.01/255"'
+    differs "norm must be linf" '.norm = "l2"'
+    differs "seed must be 0" '.seed = 5'
+    differs "the data's SHA-256" '.data.sha256 = ("0" * 64)'
+    differs "the weights' SHA-256" '.weights = ("0" * 64)'
+    differs "attack must be pgd:steps=3" '.attacks[0].id = "fgsm"'
+    differs "the number of attacks must be 1" '.attacks += .attacks'
+    differs "wrap" '.wrap = {"id": "noise:sigma=0.05"}'
+    differs "exhaustive" '.exhaustive = true'
+    # a training's weights are those that its evaluations saw
+    rm -r o && cp -r "$WHOLE" o
+    c=$(cell_of '.attack == "" and .trained != ""')
+    { head -n 1 "$c/run/ledger.jsonl" | jq -c '.weights = ("0" * 64)' && tail -n +2 "$c/run/ledger.jsonl"; } >ledger
+    mv ledger "$c/run/ledger.jsonl" && reseal "$c"
+    bad 1 "$c/run" "weights" -- table t.yaml --out o
+    # other images than the column's
+    rm -r o && cp -r "$WHOLE" o
+    c=$(cell_of '.attack == "" and .weights != ""')
+    sed -i 's/"image":39,/"image":40,/' "$c/run/ledger.jsonl" && reseal "$c"
+    bad 1 "$c/run" "images must be 0:40" -- table t.yaml --out o
+}
+
+@test "finding 6: a file of a finished cell that was changed is named, not believed; --merge looks, too" {
+    place
+    cp -r "$WHOLE" o
+    # a ledger that answers the same question with other lines
+    c=$(cell_of '.attack == "" and .weights != ""')
+    cp -r "$c" kept
+    sed -i '0,/"correct"/s//"wrong"/' "$c/run/ledger.jsonl"
+    ! cmp -s kept/run/ledger.jsonl "$c/run/ledger.jsonl" || fail "nothing planted"
+    bad 1 "$c/run/ledger.jsonl" "SHA-256" "remove" -- table t.yaml --out o
+    bad 1 "$c/run/ledger.jsonl" "SHA-256" -- table t.yaml --out n --merge o
+    [ ! -e "n/cells/$(basename "$c")" ] || fail "it was taken over"
+    # in a cache of before, whose done.json holds no hashes, the run's own SHA256SUMS tell
+    jq '{seconds}' kept/done.json >"$c/done.json"
+    bad 1 "$c/run/ledger.jsonl" "SHA-256" -- table t.yaml --out o
+    rm -r "$c" && mv kept "$c"
+    good table t.yaml --out o
+    same_table o "$WHOLE"
+    # a trained model: refused before a new column takes it
+    c=$(cell_of '.kind == "train"')
+    truth "$c/done.json" '.seconds >= 0 and (.sha256["run/model.safetensors"] | length) == 64'
+    [ "$(jq -r '.sha256["run/model.safetensors"]' "$c/done.json")" = "$(sha256sum <"$c/run/model.safetensors" | cut -d' ' -f1)" ]
+    poke "$c/run/model.safetensors" $(($(stat -c %s "$c/run/model.safetensors") - 2)) '\x40'
+    sed 's/^  clean: {}/&\n  F: {spec: fgsm, eps: 1\/255}/' t.yaml >more.yaml
+    bad 1 "$c/run/model.safetensors" "SHA-256" -- table more.yaml --out o
+    # of a cache of before, the evaluations of these weights tell
+    for c in o/cells/*; do jq '{seconds}' "$c/done.json" >old && mv old "$c/done.json"; done
+    bad 1 "weights" -- table t.yaml --out o
+    # and one that is whole is taken
+    rm -r o && cp -r "$WHOLE" o
+    for c in o/cells/*; do jq '{seconds}' "$c/done.json" >old && mv old "$c/done.json"; done
+    good table t.yaml --out o
+    same_table o "$WHOLE"
+}
+
 @test "finding 9: --merge takes regular files and folders alone, and no more than a cell can hold" {
     place
     echo secret >secret

@@ -154,6 +154,24 @@ static void tests_over_seeds(void **state) {
     assert_int_equal(seeds, 0);
 }
 
+/* Finding 1: as many images are not the same images. */
+static void finding_1_tests_on_the_same_images(void **state) {
+    (void)state;
+    int32_t here[] = {0, 1, 2, 3}, there[] = {4, 5, 6, 7}, again[] = {0, 1, 2, 3};
+    uint8_t one[] = {1, 1, 1, 1}, none[] = {0, 0, 0, 0}, *a[] = {one}, *b[] = {none};
+    vt_table_cell x = {.total = 4, .images = here, .right = a}, y = {.total = 4, .images = there, .right = b};
+    static const uint64_t seed[] = {0};
+    int64_t for_a, for_b;
+    int seeds;
+    vt_mcnemar m = vt_table_test(&x, seed, 1, &y, seed, 1, &for_a, &for_b, &seeds);
+    assert_int_equal(seeds, 0);
+    assert_true(for_a == 0 && for_b == 0 && m.two_sided == 1);
+    y.images = again;
+    vt_table_test(&x, seed, 1, &y, seed, 1, &for_a, &for_b, &seeds);
+    assert_int_equal(seeds, 1);
+    assert_int_equal(for_a, 4);
+}
+
 static void orderings_are_cut(void **state) {
     (void)state;
     char a[80], b[80];
@@ -322,6 +340,7 @@ int main(void) {
         cmocka_unit_test(trees),           cmocka_unit_test(manifests),          cmocka_unit_test(hashes),
         cmocka_unit_test(finds_published), cmocka_unit_test(tests_over_seeds),   cmocka_unit_test(orderings_are_cut),
         cmocka_unit_test(plans),           cmocka_unit_test(attacks_are_priced), cmocka_unit_test(shipped),
+        cmocka_unit_test(finding_1_tests_on_the_same_images),
         cmocka_unit_test(finding_13_a_failed_wait_ends_it),
     };
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
