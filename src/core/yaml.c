@@ -1,5 +1,6 @@
 #include "core/yaml.h"
 
+#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,23 +130,39 @@ static vt_status list(vt_yaml *y, vt_yaml_node *x, int depth) {
     }
 }
 
-static vt_status map(vt_yaml *y, vt_yaml_node *x, int depth) {
+static int by_text(const void *a, const void *b) { return strcmp(a, b); }
+static void keep(void *key) { (void)key; } /* it is the node's */
+
+/* seen: the keys so far, a tree of <search.h>. */
+static vt_status new_key(vt_yaml *y, const vt_yaml_node *x, const vt_yaml_node *child, void **seen) {
+    const char *key = child->key, *const *in = tsearch(key, seen, by_text);
+    if (!in) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
+    if (*in == key) return VT_OK;
+    return vt_yaml_refuse(y, child->line, VT_E_USAGE, "%.80s is given twice, first in line %d", key,
+                          vt_yaml_get(x, key)->line);
+}
+
+static vt_status children(vt_yaml *y, vt_yaml_node *x, int depth, void **seen) {
     vt_yaml_node *child = NULL;
-    for (x->kind = VT_YAML_MAP;;) {
+    for (;;) {
         VT_TRY(vt_yaml_next(y));
         if (y->event.type == YAML_MAPPING_END_EVENT) return VT_OK;
-        int line = vt_yaml_line(y);
         if (y->event.type != YAML_SCALAR_EVENT)
-            return vt_yaml_refuse(y, line, VT_E_FORMAT, "a key must be a word, not a list or mapping");
+            return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_FORMAT, "a key must be a word, not a list or mapping");
         VT_TRY(add(y, x, &child));
         VT_TRY(text_of(y, "a key", &child->key));
-        for (int i = 0; i + 1 < x->n; i++)
-            if (!strcmp(x->items[i].key, child->key))
-                return vt_yaml_refuse(y, line, VT_E_USAGE, "%.80s is given twice, first in line %d", child->key,
-                                      x->items[i].line);
+        VT_TRY(new_key(y, x, child, seen));
         VT_TRY(vt_yaml_next(y));
         VT_TRY(value(y, child, depth));
     }
+}
+
+static vt_status map(vt_yaml *y, vt_yaml_node *x, int depth) {
+    void *seen = NULL;
+    x->kind = VT_YAML_MAP;
+    vt_status s = children(y, x, depth, &seen);
+    tdestroy(seen, keep);
+    return s;
 }
 
 /* What the current event begins. */

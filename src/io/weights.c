@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,8 +120,12 @@ static vt_status shard_names(const vt_st *st, json_t *map, const char ***out, in
     return VT_OK;
 }
 
-/* Tensors of a shard: just those that the map says are there. */
-static vt_status add_shard(vt_st *st, const vt_st *shard, const char *file, json_t *map, vt_err *e) {
+static int by_key(const void *a, const void *b) { return strcmp(a, b); }
+static void keep(void *key) { (void)key; } /* it is the shard's */
+
+/* Tensors of a shard: just those that the map says are there; and its metadata, of a key the first shard's. keys: those
+ * so far, a tree of <search.h>. */
+static vt_status add_shard(vt_st *st, const vt_st *shard, const char *file, json_t *map, void **keys, vt_err *e) {
     for (int i = 0; i < shard->count; i++) {
         const char *said = json_string_value(json_object_get(map, shard->t[i].name));
         if (!said || strcmp(said, file))
@@ -128,13 +133,15 @@ static vt_status add_shard(vt_st *st, const vt_st *shard, const char *file, json
                            shard->t[i].name, st->path);
         VT_TRY(vt_st_add(st, &shard->t[i], e));
     }
-    for (int i = 0; i < shard->meta_count; i++)
-        if (!vt_st_meta(st, shard->meta[2 * i]))
-            VT_TRY(vt_st_add_meta(st, shard->meta[2 * i], shard->meta[2 * i + 1], e));
+    for (int i = 0; i < shard->meta_count; i++) {
+        const char *key = shard->meta[2 * i], *const *in = tsearch(key, keys, by_key);
+        if (!in) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its metadata", shard->path);
+        if (*in == key) VT_TRY(vt_st_add_meta(st, key, shard->meta[2 * i + 1], e));
+    }
     return VT_OK;
 }
 
-static vt_status open_shards(vt_st *st, const char *const *files, int n, json_t *map, vt_err *e) {
+static vt_status open_shards(vt_st *st, const char *const *files, int n, json_t *map, void **keys, vt_err *e) {
     const char *slash = strrchr(st->path, '/');
     int folder = slash ? (int)(slash - st->path) + 1 : 0;
     st->shards = calloc((size_t)n + 1, sizeof *st->shards);
@@ -146,7 +153,7 @@ static vt_status open_shards(vt_st *st, const char *const *files, int n, json_t 
         vt_status s = make(&st->shards[i], path, NULL, 0, NULL, true, e);
         if (s != VT_OK) return s;
         st->shard_count++;
-        VT_TRY(add_shard(st, st->shards[i], files[i], map, e));
+        VT_TRY(add_shard(st, st->shards[i], files[i], map, keys, e));
     }
     return VT_OK;
 }
@@ -164,10 +171,11 @@ static vt_status read_index(vt_st *st, vt_err *e) {
                        st->path);
     const char **files = NULL, *name;
     json_t *file;
+    void *keys = NULL;
     int n = 0;
     vt_status s = shard_names(st, map, &files, &n, e);
-    if (s == VT_OK) s = open_shards(st, files, n, map, e);
-    free(files);
+    if (s == VT_OK) s = open_shards(st, files, n, map, &keys, e);
+    free(files), tdestroy(keys, keep);
     VT_TRY(s);
     VT_TRY(vt_st_index(st, e));
     json_object_foreach(map, name, file) {

@@ -13,6 +13,7 @@ typedef struct view {
     const vt_oddities *f;
     int *block, *column, *row; /* group of each cell */
     int blocks, columns, rows;
+    int *first; /* [columns] the block's first cell of each, -1: none */
 } view;
 
 static void label(const view *v, int i, char *out, size_t size) {
@@ -46,29 +47,23 @@ static int find(const view *v, int block, int row, int column) {
         if (v->block[i] == block && v->row[i] == row && (column < 0 || v->column[i] == column)) return i;
     return -1;
 }
-static int first_of(const view *v, int block, int column) {
-    for (int i = 0; i < v->p->n; i++)
-        if (v->block[i] == block && v->column[i] == column) return i;
-    return -1;
-}
 
 enum { ROW_WIDTH = 30, WIDTH = 16, COLUMNS = 6 };
 
 /* A line of headings, left out where no column has one. */
-static void headings(FILE *out, const view *v, int b, const int *columns, int n, const char *key) {
+static void headings(FILE *out, const view *v, const int *columns, int n, const char *key) {
     bool any = false;
-    for (int k = 0; k < n; k++) any = any || *vt_published_at(v->p, first_of(v, b, columns[k]), key);
+    for (int k = 0; k < n; k++) any = any || *vt_published_at(v->p, v->first[columns[k]], key);
     if (!any) return;
     fprintf(out, "%-*s", ROW_WIDTH, "");
-    for (int k = 0; k < n; k++)
-        fprintf(out, " %*.*s", WIDTH, WIDTH, vt_published_at(v->p, first_of(v, b, columns[k]), key));
+    for (int k = 0; k < n; k++) fprintf(out, " %*.*s", WIDTH, WIDTH, vt_published_at(v->p, v->first[columns[k]], key));
     fputc('\n', out);
 }
 
 /* So many columns side by side as fit a terminal; a block with more goes on below. */
 static void part(FILE *out, const view *v, int b, const int *columns, int n) {
     char text[80];
-    for (int k = 0; column_keys[k]; k++) headings(out, v, b, columns, n, column_keys[k]);
+    for (int k = 0; column_keys[k]; k++) headings(out, v, columns, n, column_keys[k]);
     for (int r = 0; r < v->rows; r++) {
         int any = find(v, b, r, -1);
         if (any < 0) continue;
@@ -87,14 +82,16 @@ static void part(FILE *out, const view *v, int b, const int *columns, int n) {
 static void block(FILE *out, const view *v, int b, int *columns) {
     char where[160];
     int n = 0, i = 0;
+    for (int c = 0; c < v->columns; c++) v->first[c] = -1;
+    for (int k = v->p->n; k-- > 0;)
+        if (v->block[k] == b) v->first[v->column[k]] = k;
     while (v->block[i] != b) i++;
     fprintf(out, "%s\n", vt_place(v->p, i, block_keys, where, sizeof where));
     for (int c = 0; c < v->columns; c++) { /* columns of one data set stand together */
-        int here = first_of(v, b, c), at = n;
+        int here = v->first[c], at = n;
         if (here < 0) continue;
         for (int k = 0; k < n; k++)
-            if (!strcmp(vt_published_at(v->p, first_of(v, b, columns[k]), "dataset"),
-                        vt_published_at(v->p, here, "dataset")))
+            if (!strcmp(vt_published_at(v->p, v->first[columns[k]], "dataset"), vt_published_at(v->p, here, "dataset")))
                 at = k + 1;
         memmove(columns + at + 1, columns + at, (size_t)(n++ - at) * sizeof *columns);
         columns[at] = c;
@@ -115,7 +112,8 @@ static vt_status open_view(view *v, vt_err *e) {
     v->block = vt_published_group(v->p, block_keys, false, &v->blocks);
     v->column = vt_published_group(v->p, column_keys, false, &v->columns);
     v->row = vt_published_group(v->p, not_row, true, &v->rows);
-    if (v->block && v->column && v->row) return VT_OK;
+    v->first = calloc((size_t)v->columns + 1, sizeof *v->first);
+    if (v->block && v->column && v->row && v->first) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "%s: no memory to show it", v->p->path);
 }
 
@@ -133,7 +131,7 @@ vt_status vt_published_show(FILE *out, const vt_published *p, const vt_oddities 
     for (int k = 0; s == VT_OK && any && k < f->n; k++)
         if (shown(p, &f->items[k], table))
             fprintf(out, "[%d] %s%s\n", k + 1, f->items[k].note ? "" : "inconsistent as published: ", f->items[k].text);
-    free(v.block), free(v.column), free(v.row), free(columns);
+    free(v.block), free(v.column), free(v.row), free(v.first), free(columns);
     if (s == VT_OK && !any) s = vt_fail(e, VT_E_USAGE, "%s: has no table '%.40s'", p->path, table);
     return s;
 }

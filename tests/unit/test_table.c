@@ -48,6 +48,31 @@ static void trees(void **state) {
     }
 }
 
+/* Finding 17: what a megabyte may hold is read, or refused, in seconds. */
+static void finding_17_many_keys_and_cells(void **state) {
+    (void)state;
+    enum { KEYS = 100000, CELLS = 100000 };
+    char *text = malloc(16 * KEYS), *p = text;
+    vt_yaml_node *root;
+    vt_published *published;
+    vt_err e = {0};
+    assert_non_null(text);
+    alarm(20);
+    for (int i = 0; i < KEYS; i++) p += sprintf(p, "%x:\n", i);
+    if (vt_yaml_tree(&root, text, (size_t)(p - text), "x.yaml", "manifest", 4, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(root->n, KEYS);
+    vt_yaml_free(root);
+    p += sprintf(p, "%x:\n", 4711);
+    t_says(vt_yaml_tree(&root, text, (size_t)(p - text), "x.yaml", "manifest", 4, &e), VT_E_USAGE, &e,
+           "x.yaml:100001: 1267 is given twice", "first in line 4712");
+    p = text + sprintf(text, "method,accuracy\n");
+    for (int i = 0; i < CELLS; i++) p += sprintf(p, "%x,%d\n", i, i % 90 + 2);
+    t_says(vt_published_parse(&published, text, (size_t)(p - text), "x.csv", &e), VT_E_USAGE, &e, "x.csv:4002",
+           "more than 4000 cells");
+    alarm(0);
+    free(text);
+}
+
 #define DATA "data: {C: {path: /nowhere, side: 32, classes: 10, train: 640, test: 100}}\n"
 #define ATTACKS "attacks: {clean: {}, P: {spec: 'pgd:steps=7', eps: 8/255, published: PGD}}\n"
 #define ROWS "rows: {A: {checkpoint: /nowhere/a}, B: {recipe: /nowhere/b, seeds: [3, 1]}}\n"
@@ -341,6 +366,7 @@ int main(void) {
         cmocka_unit_test(finds_published), cmocka_unit_test(tests_over_seeds),   cmocka_unit_test(orderings_are_cut),
         cmocka_unit_test(plans),           cmocka_unit_test(attacks_are_priced), cmocka_unit_test(shipped),
         cmocka_unit_test(finding_1_tests_on_the_same_images),
+        cmocka_unit_test(finding_17_many_keys_and_cells),
         cmocka_unit_test(finding_13_a_failed_wait_ends_it),
     };
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);

@@ -332,6 +332,31 @@ static void test_shards(void **state) {
     refused(index, NULL, VT_E_FORMAT, "JSON is not valid");
 }
 
+/* Finding 17: shards with many metadata keys are opened in seconds, and of a key the first shard's text counts. */
+static void test_finding_17_shards_with_many_keys(void **state) {
+    (void)state;
+    enum { KEYS = 200000 };
+    static char text[KEYS][8];
+    static const char *meta[2 * KEYS];
+    const char *index = at("many.index.json"), *one[] = {"a"}, *two[] = {"b"};
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(text[i], sizeof text[i], "k%d", i % KEYS);
+        meta[2 * i] = text[i], meta[2 * i + 1] = "first";
+    }
+    write_st(at("many-1.safetensors"), one, 1, meta, KEYS);
+    meta[1] = meta[3] = "second", meta[2] = "more";
+    write_st(at("many-2.safetensors"), two, 1, meta, 2);
+    put(index, "{\"weight_map\":{\"a\":\"many-1.safetensors\",\"b\":\"many-2.safetensors\"}}");
+    alarm(15);
+    vt_st *st = open_good(index, NULL);
+    alarm(0);
+    assert_string_equal(vt_st_meta(st, "k0"), "first");
+    assert_string_equal(vt_st_meta(st, "more"), "second");
+    assert_string_equal(vt_st_meta_key(st, KEYS), "more");
+    assert_null(vt_st_meta_key(st, KEYS + 1));
+    vt_st_close(st);
+}
+
 static void test_folder(void **state) {
     (void)state;
     const char *dir = at("one"), *names[] = {"a"};
@@ -462,10 +487,19 @@ static void test_cuts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_as_torch), cmocka_unit_test(test_rarer_forms), cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_wrapper),       cmocka_unit_test(test_parts),       cmocka_unit_test(test_normalisation),
-        cmocka_unit_test(test_prefixes),      cmocka_unit_test(test_shards),      cmocka_unit_test(test_folder),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_other_kinds), cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_same_as_torch),
+        cmocka_unit_test(test_rarer_forms),
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_wrapper),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_normalisation),
+        cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_finding_17_shards_with_many_keys),
+        cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_other_kinds),
+        cmocka_unit_test(test_cuts),
     };
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
 }
