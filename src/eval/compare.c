@@ -43,17 +43,45 @@ static vt_status same_question(const vt_ledger *a, const vt_ledger *b, vt_err *e
     return covers(b, a, e);
 }
 
-/* Per image of a run: 0 not judged, 1 wrong or broken, 2 right under entry (0: clean). An entry that is not finished
- * for an image (killed runs) leaves it out. */
-static void judge(uint8_t *state, size_t n, const vt_board *b, int entry) {
-    memset(state, 0, n);
-    for (size_t i = 0; i < b->n; i++)
-        if ((size_t)b->images[i] < n && vt_board_done(b, entry, i))
-            state[b->images[i]] = vt_board_right(b, entry, i) ? 2 : 1;
+static int by_number(const void *a, const void *b) {
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
 }
 
-void vt_pair_count(vt_pair *p, const uint8_t *a, const uint8_t *b, size_t n) {
-    for (size_t i = 0; i < n; i++) {
+vt_status vt_compared_open(vt_compared *c, const vt_ledger *a, const vt_ledger *b, vt_err *e) {
+    size_t all = 0;
+    *c = (vt_compared){.images = calloc(a->count + b->count + 1, sizeof *c->images)};
+    if (!c->images) return vt_fail(e, VT_E_MEMORY, "no memory to compare %s and %s", a->dir, b->dir);
+    all = vt_board_images(a, c->images);
+    all += vt_board_images(b, c->images + all);
+    qsort(c->images, all, sizeof *c->images, by_number);
+    for (size_t i = 0; i < all; i++)
+        if (!c->n || c->images[i] != c->images[c->n - 1]) c->images[c->n++] = c->images[i];
+    return VT_OK;
+}
+
+void vt_compared_close(vt_compared *c) {
+    free(c->images);
+    *c = (vt_compared){0};
+}
+
+size_t vt_compared_place(const vt_compared *c, int32_t image, size_t from) {
+    while (c->images[from] != image) from++;
+    return from;
+}
+
+/* Per image of a run: 0 not judged, 1 wrong or broken, 2 right under entry (0: clean). An entry that is not finished
+ * for an image (killed runs) leaves it out. */
+static void judge(uint8_t *state, const vt_compared *c, const vt_board *b, int entry) {
+    memset(state, 0, c->n);
+    for (size_t i = 0, at = 0; i < b->n; i++) {
+        at = vt_compared_place(c, b->images[i], at);
+        if (vt_board_done(b, entry, i)) state[at] = vt_board_right(b, entry, i) ? 2 : 1;
+    }
+}
+
+void vt_pair_count(vt_pair *p, const uint8_t *a, const uint8_t *b, const vt_compared *c) {
+    for (size_t i = 0; i < c->n; i++) {
         if (!a[i] || !b[i]) continue;
         p->images++;
         p->right_a += a[i] == 2, p->right_b += b[i] == 2;
@@ -62,9 +90,9 @@ void vt_pair_count(vt_pair *p, const uint8_t *a, const uint8_t *b, size_t n) {
     p->test = vt_mcnemar_exact(p->only_a, p->only_b);
     vt_paired_interval(p->only_a, p->only_b, p->images, VT_Z_TWO_SIDED, &p->low, &p->high);
     p->changed = calloc((size_t)(p->only_a + p->only_b) + 1, sizeof *p->changed);
-    for (size_t i = 0, at_a = 0, at_b = (size_t)p->only_a; p->changed && i < n; i++) {
-        if (a[i] == 2 && b[i] == 1) p->changed[at_a++] = (int32_t)i;
-        if (a[i] == 1 && b[i] == 2) p->changed[at_b++] = (int32_t)i;
+    for (size_t i = 0, at_a = 0, at_b = (size_t)p->only_a; p->changed && i < c->n; i++) {
+        if (a[i] == 2 && b[i] == 1) p->changed[at_a++] = c->images[i];
+        if (a[i] == 1 && b[i] == 2) p->changed[at_b++] = c->images[i];
     }
 }
 
@@ -76,25 +104,18 @@ void vt_pairs_free(vt_pair *rows, int n) {
 }
 
 /* Both looked at the same images. */
-vt_status vt_compare_images(const vt_ledger *a, const vt_ledger *b, const uint8_t *x, const uint8_t *y, size_t n,
-                            vt_err *e) {
-    size_t both = 0, in_a = 0, in_b = 0, first = n;
-    for (size_t i = n; i-- > 0;) {
+vt_status vt_compare_images(const vt_ledger *a, const vt_ledger *b, const uint8_t *x, const uint8_t *y,
+                            const vt_compared *c, vt_err *e) {
+    size_t both = 0, in_a = 0, in_b = 0, first = c->n;
+    for (size_t i = c->n; i-- > 0;) {
         both += x[i] && y[i], in_a += x[i] != 0, in_b += y[i] != 0;
         if (!x[i] != !y[i]) first = i;
     }
-    if (!both || first == n) return VT_OK; /* nothing in common is said by the caller */
+    if (!both || first == c->n) return VT_OK; /* nothing in common is said by the caller */
     return vt_fail(e, VT_E_USAGE,
-                   "%s and %s are over different images: %zu and %zu, of which %zu are in both (image %zu is not); "
+                   "%s and %s are over different images: %zu and %zu, of which %zu are in both (image %d is not); "
                    "--common compares those",
-                   a->dir, b->dir, in_a, in_b, both, first);
-}
-
-static size_t room(const vt_ledger *l) {
-    size_t n = 0;
-    for (size_t i = 0; i < l->count; i++)
-        if ((size_t)l->records[i].image + 1 > n) n = (size_t)l->records[i].image + 1;
-    return n;
+                   a->dir, b->dir, in_a, in_b, both, c->images[first]);
 }
 
 static bool same_attack(const json_t *a, const json_t *b) {
@@ -121,11 +142,11 @@ typedef struct side {
     uint8_t *state;
 } side;
 
-static vt_status side_open(side *s, const vt_ledger *l, size_t images, vt_err *e) {
+static vt_status side_open(side *s, const vt_ledger *l, const vt_compared *c, vt_err *e) {
     s->ledger = l;
-    s->state = calloc(images + 1, 1);
+    s->state = calloc(c->n + 1, 1);
     s->images = calloc(l->count + 1, sizeof *s->images);
-    if (!s->state || !s->images) return vt_fail(e, VT_E_MEMORY, "no memory to compare %zu images", images);
+    if (!s->state || !s->images) return vt_fail(e, VT_E_MEMORY, "no memory to compare %zu images", c->n);
     VT_TRY(vt_board_open(&s->board, l->header, s->images, vt_board_images(l, s->images), e));
     return vt_board_note(&s->board, l, 0, e);
 }
@@ -135,19 +156,20 @@ static void side_close(side *s) {
     free(s->images), free(s->state);
 }
 
-static void one_row(vt_pair *row, const char *name, side *a, int i, side *b, int k, size_t images) {
-    judge(a->state, images, &a->board, i);
-    judge(b->state, images, &b->board, k);
+static void one_row(vt_pair *row, const char *name, side *a, int i, side *b, int k, const vt_compared *c) {
+    judge(a->state, c, &a->board, i);
+    judge(b->state, c, &b->board, k);
     *row = (vt_pair){0};
     snprintf(row->name, sizeof row->name, "%s", name);
-    vt_pair_count(row, a->state, b->state, images);
+    vt_pair_count(row, a->state, b->state, c);
 }
 
-static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, size_t images, bool common, vt_err *e) {
-    judge(a->state, images, &a->board, 0);
-    judge(b->state, images, &b->board, 0);
-    if (!common) VT_TRY(vt_compare_images(a->ledger, b->ledger, a->state, b->state, images, e));
-    one_row(&rows[(*n)++], "clean", a, 0, b, 0, images);
+static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, const vt_compared *c, bool common,
+                          vt_err *e) {
+    judge(a->state, c, &a->board, 0);
+    judge(b->state, c, &b->board, 0);
+    if (!common) VT_TRY(vt_compare_images(a->ledger, b->ledger, a->state, b->state, c, e));
+    one_row(&rows[(*n)++], "clean", a, 0, b, 0, c);
     for (int i = 0; i < a->board.n_entries; i++)
         for (int k = 0; k < b->board.n_entries && *n < most; k++) {
             const json_t *p = vt_header_attack(a->ledger->header, i + 1);
@@ -155,7 +177,7 @@ static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, siz
                 continue;
             vt_pair *row = &rows[(*n)++];
             char name[56];
-            one_row(row, vt_attack_label(p, name, sizeof name), a, i + 1, b, k + 1, images);
+            one_row(row, vt_attack_label(p, name, sizeof name), a, i + 1, b, k + 1, c);
             if (row->images < rows[0].images)
                 return vt_fail(e, VT_E_USAGE, "%s or %s is not finished: %s has results for %lld of %lld images",
                                a->ledger->dir, b->ledger->dir, row->name, (long long)row->images,
@@ -168,14 +190,16 @@ static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, siz
 
 vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common, vt_err *e) {
     side x = {0}, y = {0};
+    vt_compared c = {0};
     *n = 0;
     VT_TRY(same_question(a, b, e));
     if (vt_is_curve(a->header)) return vt_compare_curves(rows, most, n, a, b, common, e);
-    size_t images = room(a) > room(b) ? room(a) : room(b);
-    vt_status s = side_open(&x, a, images, e);
-    if (s == VT_OK) s = side_open(&y, b, images, e);
-    if (s == VT_OK) s = all_rows(rows, most, n, &x, &y, images, common, e);
+    vt_status s = vt_compared_open(&c, a, b, e);
+    if (s == VT_OK) s = side_open(&x, a, &c, e);
+    if (s == VT_OK) s = side_open(&y, b, &c, e);
+    if (s == VT_OK) s = all_rows(rows, most, n, &x, &y, &c, common, e);
     side_close(&x), side_close(&y);
+    vt_compared_close(&c);
     return s;
 }
 

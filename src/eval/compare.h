@@ -30,10 +30,19 @@ typedef struct vt_pair {
 vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common, vt_err *e);
 void vt_pairs_free(vt_pair *rows, int n);
 
-/* What both kinds share, with one state for each image (index): 0 not judged, 1 wrong or broken, 2 right. */
-vt_status vt_compare_images(const vt_ledger *a, const vt_ledger *b, const uint8_t *x, const uint8_t *y, size_t n,
-                            vt_err *e);
-void vt_pair_count(vt_pair *p, const uint8_t *a, const uint8_t *b, size_t n);
+/* What both kinds share: the images of either run, ascending, and one state for each (by its place, a number may be
+ * any): 0 not judged, 1 wrong or broken, 2 right. */
+typedef struct vt_compared {
+    int32_t *images;
+    size_t n;
+} vt_compared;
+vt_status vt_compared_open(vt_compared *c, const vt_ledger *a, const vt_ledger *b, vt_err *e);
+void vt_compared_close(vt_compared *c);
+/* The place of an image of either, from `from` on. */
+size_t vt_compared_place(const vt_compared *c, int32_t image, size_t from);
+vt_status vt_compare_images(const vt_ledger *a, const vt_ledger *b, const uint8_t *x, const uint8_t *y,
+                            const vt_compared *c, vt_err *e);
+void vt_pair_count(vt_pair *p, const uint8_t *a, const uint8_t *b, const vt_compared *c);
 vt_status vt_compare_curves(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common,
                             vt_err *e);
 

@@ -9,8 +9,8 @@
 
 typedef struct two {
     vt_curve a, b;
-    uint8_t *x, *y; /* [n] states */
-    size_t n;
+    vt_compared all;
+    uint8_t *x, *y; /* [all.n] states */
 } two;
 
 /* ---- is it all there? ---- */
@@ -39,16 +39,18 @@ static vt_status finished(const vt_curve *c, const char *dir, vt_err *e) {
 
 /* ---- rows ---- */
 
-static void states(uint8_t *state, size_t n, const vt_curve *c, double eps) {
-    memset(state, 0, n);
-    for (size_t i = 0; i < c->n; i++)
-        state[c->images[i].image] = c->images[i].right && c->images[i].distance > eps ? 2 : 1;
+static void states(uint8_t *state, const vt_compared *all, const vt_curve *c, double eps) {
+    memset(state, 0, all->n);
+    for (size_t i = 0, at = 0; i < c->n; i++) {
+        at = vt_compared_place(all, c->images[i].image, at);
+        state[at] = c->images[i].right && c->images[i].distance > eps ? 2 : 1;
+    }
 }
 
 static void radius_row(vt_pair *row, two *t, double eps) {
-    states(t->x, t->n, &t->a, eps);
-    states(t->y, t->n, &t->b, eps);
-    vt_pair_count(row, t->x, t->y, t->n);
+    states(t->x, &t->all, &t->a, eps);
+    states(t->y, &t->all, &t->b, eps);
+    vt_pair_count(row, t->x, t->y, &t->all);
 }
 
 /* Did the same attacks run, in the same order, at this eps (INFINITY: those of minimum norm)? */
@@ -113,13 +115,13 @@ static vt_status compare(two *t, vt_pair *rows, int most, int *n, const vt_ledge
                          vt_err *e) {
     VT_TRY(finished(&t->a, a->dir, e));
     VT_TRY(finished(&t->b, b->dir, e));
-    t->n = (size_t)fmax(t->a.images[t->a.n - 1].image, t->b.images[t->b.n - 1].image) + 1;
-    t->x = calloc(t->n, 1), t->y = calloc(t->n, 1);
-    if (!t->x || !t->y) return vt_fail(e, VT_E_MEMORY, "no memory to compare %zu images", t->n);
+    VT_TRY(vt_compared_open(&t->all, a, b, e));
+    t->x = calloc(t->all.n, 1), t->y = calloc(t->all.n, 1);
+    if (!t->x || !t->y) return vt_fail(e, VT_E_MEMORY, "no memory to compare %zu images", t->all.n);
     rows[0] = (vt_pair){.name = "clean"};
     radius_row(&rows[(*n)++], t, 0); /* a point at distance 0 would be the image itself, which is right */
     if (!rows[0].images) return vt_fail(e, VT_E_USAGE, "%s and %s have no image in common", a->dir, b->dir);
-    if (!common) VT_TRY(vt_compare_images(a, b, t->x, t->y, t->n, e));
+    if (!common) VT_TRY(vt_compare_images(a, b, t->x, t->y, &t->all, e));
     for (double eps = next_eps(t, 0); isfinite(eps) && *n < most - 1; eps = next_eps(t, eps)) {
         rows[*n] = (vt_pair){0};
         name_radius(&rows[*n], t, eps);
@@ -139,6 +141,7 @@ vt_status vt_compare_curves(vt_pair *rows, int most, int *n, const vt_ledger *a,
     if (s == VT_OK) s = vt_curve_make(&t.b, b, e);
     if (s == VT_OK) s = compare(&t, rows, most, n, a, b, common, e);
     vt_curve_free(&t.a), vt_curve_free(&t.b);
+    vt_compared_close(&t.all);
     free(t.x), free(t.y);
     return s;
 }

@@ -162,3 +162,31 @@ curve() { good curve "$W" --data "$SHAPES" --images 0:40 --attacks fmn:steps=15 
     sed -i "${last}d" a/ledger.jsonl
     bad 2 "a is not finished: fmn has results for" -- compare f a
 }
+
+@test "finding 16: the number of an image costs no memory" {
+    far() { # IN OUT IMAGE: that image has the largest number there is
+        cp -r "$1" "$2"
+        sed -i "s/\"image\":$3,\"entry\"/\"image\":2147483646,\"entry\"/" "$2/ledger.jsonl"
+        ! cmp -s "$1/ledger.jsonl" "$2/ledger.jsonl" || fail "nothing planted"
+    }
+    within() { # ARGS: vitrine in 2 GB
+        run --separate-stderr bash -c 'ulimit -v 2000000; exec "$@"' - "$VITRINE" "$@"
+    }
+    equal() { # A B C D IMAGE: C and D are A and B but for the number
+        good compare "$1" "$2" --changed
+        want=$(sed "s#^A  .*#A  $3#; s#^B  .*#B  $4#; s/ $5\$/ 2147483646/" <<<"$output")
+        within compare "$3" "$4" --changed
+        [ "$status" = 0 ] || fail "$stderr"
+        [ "$output" = "$want" ] || fail "$(diff <(echo "$want") <(echo "$output"))"
+    }
+    far "$A" a 59 && far "$B" b 59
+    equal "$A" "$B" a b 59
+    within compare "$A" a
+    judge 2 "over different images: 60 and 60, of which 59 are in both (image 59 is not)"
+    within compare "$A" a --common
+    [ "$(awk '/^clean /{print $2}' <<<"$output")" = 59 ]
+    curve c --confirm 2/255
+    curve d --confirm 4/255 --mean 0.6
+    far c e 39 && far d f 39
+    equal c d e f 39
+}
