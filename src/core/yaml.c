@@ -110,10 +110,12 @@ static vt_status text_of(vt_yaml *y, const char *what, char **out) {
 }
 
 static vt_status add(vt_yaml *y, vt_yaml_node *to, vt_yaml_node **child) {
-    vt_yaml_node *more = realloc(to->items, (size_t)(to->n + 1) * sizeof *more);
-    if (!more) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
-    to->items = more;
-    *child = &more[to->n++];
+    if ((to->n & (to->n - 1)) == 0) { /* room doubles */
+        vt_yaml_node *more = realloc(to->items, (to->n ? 2 * (size_t)to->n : 1) * sizeof *more);
+        if (!more) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
+        to->items = more;
+    }
+    *child = &to->items[to->n++];
     **child = (vt_yaml_node){.line = vt_yaml_line(y)};
     return VT_OK;
 }
