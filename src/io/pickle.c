@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define ARENA ((size_t)64 << 10)
+#define MARKS_MAX (1u << 16) /* open at once: one for each level of nesting, which Python ends at some thousands */
 
 vt_status vt_pickle_bad(vt_pickle *u, const char *fmt, ...) {
     char why[400];
@@ -69,6 +70,7 @@ static vt_status top(vt_pickle *u, vt_node **out) {
 }
 
 static vt_status push_mark(vt_pickle *u) {
+    if (u->n_marks == MARKS_MAX) return vt_pickle_bad(u, "more than %u open marks", MARKS_MAX);
     if (u->n_marks == u->marks_room) {
         uint32_t room = u->marks_room ? 2 * u->marks_room : 16;
         uint32_t *more = vt_pickle_take(u, room * sizeof *more);

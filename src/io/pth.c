@@ -9,7 +9,8 @@
 
 /* ---- tensors ---- */
 
-/* Where the tensor lies in its storage: *first item, *bytes of the part of the storage that is meant, from *base on. */
+/* Where the tensor lies in its storage: the part of the storage that is meant begins at byte *base. Its last item fits
+ * an int64_t, so that sums of steps, which are smaller, do too. */
 static vt_status check_span(const vt_st *st, const char *name, const vt_node_tensor *t, size_t numel, size_t *base,
                             vt_err *e) {
     const vt_node_store *s = t->store->u.store;
@@ -17,7 +18,7 @@ static vt_status check_span(const vt_st *st, const char *name, const vt_node_ten
     bool ok = vt_mul((size_t)s->view_numel, store_item, &bytes) && vt_mul((size_t)s->view, store_item, base);
     for (int i = 0; ok && i < t->ndim; i++)
         ok = vt_mul((size_t)t->shape[i] - 1, (size_t)t->stride[i], &reach) && vt_add(last, reach, &last);
-    if (!ok || last >= bytes / item)
+    if (!ok || last >= bytes / item || last > INT64_MAX)
         return vt_fail(e, VT_E_FORMAT,
                        "%s: tensor " VT_NAME " (%zu items from item %lld on, with its strides) leaves storage %.*s of "
                        "%lld items",

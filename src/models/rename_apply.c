@@ -171,7 +171,12 @@ static vt_status join(work *w, const fit *f, vt_names_row *row) {
                            vt_dtype_name(t->dtype), VT_SHAPE(t));
         if (f->item) continue;
         if (!k) whole = *t, whole.numel = 0, whole.shape[0] = 0;
-        whole.shape[0] += t->shape[0], whole.numel += t->numel; /* each within the file's size */
+        whole.numel += t->numel; /* each within the file's size; sides of empty tensors are not */
+        if (__builtin_add_overflow(whole.shape[0], t->shape[0], &whole.shape[0]))
+            return vt_fail(w->e, VT_E_SHAPE,
+                           "%s: tensors %.100s %s %s and those joined with it have more rows together than %lld",
+                           w->st->path, row->was.name, vt_dtype_name(row->was.dtype), VT_SHAPE(&row->was),
+                           (long long)INT64_MAX);
         parts[k] = *t;
         size_t at = strlen(origin);
         snprintf(origin + at, sizeof origin - at, "%s%.180s", k ? " + " : "", w->st->origin[t - w->st->t]);

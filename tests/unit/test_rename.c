@@ -223,6 +223,26 @@ static void test_patterns(void **state) {
     assert_false(vt_pattern_expand("*.*", &b, out));
 }
 
+/* Finding 18: empty tensors take no bytes, so their sides may be as large as 64 bits are; two of them have more rows
+ * together than a side can say. */
+static void test_finding_18_join(void **state) {
+    (void)state;
+    static const char header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[9223372036854775807,0],\"data_offsets\":[0,0]},"
+                                 "\"b\":{\"dtype\":\"F32\",\"shape\":[9223372036854775807,0],\"data_offsets\":[0,0]}}";
+    uint8_t bytes[8 + sizeof header - 1];
+    memcpy(bytes, &(uint64_t){sizeof header - 1}, 8);
+    memcpy(bytes + 8, header, sizeof header - 1);
+    vt_rename *m = map_of("a + b -> c\n");
+    vt_names_row *rows;
+    vt_st *st;
+    vt_err e = {0};
+    int n;
+    assert_int_equal(vt_st_parse(&st, bytes, sizeof bytes, "join.safetensors", &e), VT_OK);
+    t_says(vt_rename_apply(m, st, true, &rows, &n, &e), VT_E_SHAPE, &e, "join.safetensors: tensors a F32",
+           "have more rows together than 9223372036854775807");
+    vt_st_close(st), vt_rename_free(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_apply, t_drop),
@@ -231,6 +251,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_refused_applications, t_drop),
         cmocka_unit_test(test_refused_maps),
         cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_finding_18_join),
     };
     return cmocka_run_group_tests_name("rename", tests, make_tmp, remove_tmp);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "core/hash.h"
 #include "io/st.h"
+#include "io/state.h"
 #include "io/weights.h"
 #include "scratch.h"
 
@@ -485,6 +486,48 @@ static void test_cuts(void **state) {
     }
 }
 
+static vt_status no_storage(void *ctx, const vt_node_store *s, const uint8_t **bytes, size_t *n, vt_err *e) {
+    (void)ctx, (void)s, (void)bytes, (void)n;
+    return vt_fail(e, VT_E_FORMAT, "the storage was asked for");
+}
+
+/* Finding 18: a storage of 2-byte items that claims 2^63 - 1 of them, read as bytes: strides that lead near 2^64 leave
+ * it, before any sum of them is formed in 64 signed bits. */
+static void test_finding_18_span(void **state) {
+    (void)state;
+    vt_node_store store = {.key = {"0", 1}, .dtype = VT_F16, .numel = INT64_MAX, .view_numel = INT64_MAX};
+    vt_node node = {.kind = VT_NODE_STORE, .u.store = &store};
+    vt_node_tensor t = {.store = &node,
+                        .dtype = VT_U8,
+                        .ndim = 2,
+                        .shape = {2, 2},
+                        .stride = {INT64_MAX, INT64_MAX - 1}};
+    const uint8_t bytes[8] = {0};
+    vt_st *st;
+    vt_err e = {0};
+    assert_int_equal(vt_st_begin(&st, "span.pth", bytes, sizeof bytes, &e), VT_OK);
+    assert_int_equal(vt_state_tensor(st, "w", &t, &(vt_stores){.find = no_storage}, &e), VT_E_FORMAT);
+    if (!strstr(e.text, "leaves storage 0")) fail_msg("%s", e.text);
+    vt_st_close(st);
+}
+
+/* Finding 19: marks that are open at once are counted before their array doubles without end. */
+static void test_finding_19_marks(void **state) {
+    (void)state;
+    const size_t n = ((size_t)1 << 16) + 1;
+    uint8_t *bytes = malloc(n);
+    memset(bytes, '(', n);
+    vt_st *st;
+    vt_node *root;
+    vt_err e = {0};
+    size_t at = 0;
+    assert_int_equal(vt_st_begin(&st, "marks.pth", bytes, n, &e), VT_OK);
+    assert_int_equal(vt_pickle_read(&root, st, bytes, n, &at, "", NULL, &e), VT_E_FORMAT);
+    if (!strstr(e.text, "marks.pth: byte 65536: more than 65536 open marks")) fail_msg("%s", e.text);
+    vt_st_close(st);
+    free(bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_as_torch),
@@ -500,6 +543,13 @@ int main(void) {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_other_kinds),
         cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_same_as_torch),   cmocka_unit_test(test_rarer_forms),
+        cmocka_unit_test(test_in_place),        cmocka_unit_test(test_wrapper),
+        cmocka_unit_test(test_parts),           cmocka_unit_test(test_normalisation),
+        cmocka_unit_test(test_prefixes),        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_folder),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_other_kinds),     cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_finding_18_span), cmocka_unit_test(test_finding_19_marks),
     };
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
 }
