@@ -28,6 +28,7 @@ typedef struct jpeg_job {
     jmp_buf back;
     const uint8_t *bytes;
     size_t n;
+    const vt_jpeg_outline *outline; /* what rgb has room for */
     uint8_t *rgb, *row;
     int code; /* of the error */
     char text[JMSG_LENGTH_MAX];
@@ -88,6 +89,11 @@ static bool decode(jpeg_job *j) {
     int k = j->c.num_components;
     j->c.out_color_space = k == 1 ? JCS_GRAYSCALE : k == 3 ? JCS_RGB : JCS_CMYK;
     jpeg_start_decompress(&j->c);
+    if (j->c.output_width != (unsigned)j->outline->width || j->c.output_height != (unsigned)j->outline->height) {
+        snprintf(j->text, sizeof j->text, "%u x %u pixels were decoded of %d x %d", j->c.output_width,
+                 j->c.output_height, j->outline->width, j->outline->height);
+        return false;
+    }
     j->row = malloc((size_t)j->c.output_width * (size_t)j->c.output_components);
     if (!j->row) ERREXIT1(&j->c, JERR_OUT_OF_MEMORY, 0);
     for (size_t y = 0; y < j->c.output_height; y++) {
@@ -100,7 +106,6 @@ static bool decode(jpeg_job *j) {
 
 static vt_status turbo_decode(uint8_t *rgb, const vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path,
                               vt_err *e) {
-    (void)o;
     jpeg_job *j = calloc(1, sizeof *j);
     if (!j) return vt_fail(e, VT_E_MEMORY, "%s: no memory to decode it", path);
     j->c.err = jpeg_std_error(&j->errors);
@@ -108,7 +113,7 @@ static vt_status turbo_decode(uint8_t *rgb, const vt_jpeg_outline *o, const uint
     j->errors.emit_message = on_message;
     j->progress.progress_monitor = on_progress;
     j->c.client_data = j;
-    j->bytes = bytes, j->n = n, j->rgb = rgb;
+    j->bytes = bytes, j->n = n, j->outline = o, j->rgb = rgb;
     vt_status r = VT_OK;
     if (!decode(j))
         r = j->code == JERR_OUT_OF_MEMORY ? vt_fail(e, VT_E_MEMORY, "%s: no memory to decode it", path)
