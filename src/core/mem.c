@@ -40,6 +40,7 @@ void *vt_arena_take(vt_arena *a, size_t count, size_t item) {
         a->used = most; /* makes the later allocation fail instead of the arithmetic */
         return NULL;
     }
+    if (count > a->longest) a->longest = count;
     void *p = a->base ? a->base + a->used : NULL;
     a->used += (bytes + 63) / 64 * 64;
     return p;

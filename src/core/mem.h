@@ -20,7 +20,7 @@ size_t vt_memory(void);
  * `used`, so the same carving code first plans and then runs. */
 typedef struct vt_arena {
     char *base;
-    size_t used, size;
+    size_t used, size, longest; /* longest: items of the longest piece */
 } vt_arena;
 void *vt_arena_take(vt_arena *a, size_t count, size_t item);
 

@@ -12,7 +12,18 @@
 #include "models/resolve.h"
 #include "models/session.h"
 
-static vt_status model_new(vt_model **out, const vt_config *config, bool weights, vt_err *e) {
+static vt_status no_room(const vt_model *m, vt_err *e) {
+    return vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters (%.0f MB)", m->params.total,
+                   (double)m->params.total * 4e-6);
+}
+
+static vt_status take_weights(vt_model *m, vt_err *e) {
+    m->w = vt_alloc(m->params.total * sizeof(float));
+    return m->w ? VT_OK : no_room(m, e);
+}
+
+/* The table of parameters, without their memory. */
+static vt_status model_new(vt_model **out, const vt_config *config, vt_err *e) {
     *out = NULL;
     const vt_arch_def_f32 *arch = vt_arch_find_f32(config->arch);
     if (!arch) return vt_fail(e, VT_E_UNKNOWN, "unknown architecture '%s'", config->arch);
@@ -21,18 +32,17 @@ static vt_status model_new(vt_model **out, const vt_config *config, bool weights
     if (!m) return vt_fail(e, VT_E_MEMORY, "no memory for a model");
     m->config = *config;
     arch->params(&m->params, config);
-    if (!m->params.failed && weights) m->w = vt_alloc(m->params.total * sizeof(float));
-    if (m->params.failed || (weights && !m->w)) {
-        vt_status s = vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters (%.0f MB)", m->params.total,
-                              (double)m->params.total * 4e-6);
-        vt_model_close(m);
-        return s;
-    }
+    if (m->params.failed) return no_room(m, e), vt_model_close(m), VT_E_MEMORY;
     *out = m;
     return VT_OK;
 }
 
-vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e) { return model_new(out, config, true, e); }
+vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e) {
+    VT_TRY(model_new(out, config, e));
+    vt_status s = take_weights(*out, e);
+    if (s != VT_OK) vt_model_close(*out), *out = NULL;
+    return s;
+}
 
 void vt_model_close(vt_model *m) {
     if (!m) return;
@@ -165,16 +175,25 @@ static bool same_shape(const vt_tensor *t, const vt_param *p) {
     }
 }
 
-static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_names *names, const vt_param *p, vt_err *e) {
+/* All tensors are there, in their shapes, and no others: what the parameters take is then what the file holds. */
+static vt_status check_tensors(const vt_model *m, const vt_st *st, const vt_names *names, vt_err *e) {
     char a[96], b[96], both[500];
-    const vt_tensor *t = vt_st_find(st, p->name);
-    if (!t) return missing_tensor(m, st, names, p->name, e);
-    if (!same_shape(t, p))
-        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must be %s", vt_st_path(st),
-                       both_names(names, p->name, both, sizeof both), vt_shape_text(a, sizeof a, t->shape, t->ndim),
-                       vt_shape_text(b, sizeof b, p->shape, p->ndim));
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        const vt_tensor *t = vt_st_find(st, p->name);
+        if (!t) return missing_tensor(m, st, names, p->name, e);
+        if (!same_shape(t, p))
+            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must be %s", vt_st_path(st),
+                           both_names(names, p->name, both, sizeof both), vt_shape_text(a, sizeof a, t->shape, t->ndim),
+                           vt_shape_text(b, sizeof b, p->shape, p->ndim));
+    }
+    return extra_tensors(st, m, e);
+}
+
+static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_param *p, vt_err *e) {
     const char *end = strrchr(p->name, '.');
-    return read_values(m->w ? m->w + p->offset : NULL, st, t, p->buffer && end && !strcmp(end, ".running_var"), e);
+    return read_values(m->w ? m->w + p->offset : NULL, st, vt_st_find(st, p->name),
+                       p->buffer && end && !strcmp(end, ".running_var"), e);
 }
 
 /* The architecture and its configuration, by canonical names and what was said besides. */
@@ -203,13 +222,13 @@ static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt
     VT_TRY(describe(&c, src, transform, st, names, o, e));
     if (names->def && names->def->check_config) VT_TRY(names->def->check_config(&c, vt_st_path(st), e));
     vt_model *m;
-    VT_TRY(model_new(&m, &c, weights, e));
+    VT_TRY(model_new(&m, &c, e));
     memcpy(m->source, src, sizeof src);
     memcpy(m->transform, transform, sizeof transform);
     snprintf(m->naming, sizeof m->naming, "%s", names->scheme);
-    vt_status s = VT_OK;
-    for (int i = 0; i < m->params.count && s == VT_OK; i++) s = read_tensor(m, st, names, &m->params.items[i], e);
-    if (s == VT_OK) s = extra_tensors(st, m, e);
+    vt_status s = check_tensors(m, st, names, e);
+    if (s == VT_OK && weights) s = take_weights(m, e);
+    for (int i = 0; i < m->params.count && s == VT_OK; i++) s = read_tensor(m, st, &m->params.items[i], e);
     const char *recipe = vt_st_meta(st, "recipe");
     if (s == VT_OK && (!(m->path = strdup(vt_st_path(st))) || !(m->part = strdup(vt_st_part(st))) ||
                        !(m->parts = strdup(vt_st_parts(st))) || (recipe && !(m->recipe = strdup(recipe)))))

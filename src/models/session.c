@@ -3,6 +3,7 @@
 #include "models/session64.h"
 #endif
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include "nn/interpolate.h"
@@ -77,7 +78,7 @@ static void input_backward(VT_R(vt_session) *s, real *dx, int b) {
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
     s->logits = vt_arena_take(a, (size_t)s->capacity * (size_t)s->model->config.classes, sizeof(real));
 #ifdef VT_DOUBLE
-    s->layer_w = vt_arena_take(a, s->model->params.layer_max, sizeof(real));
+    s->layer_w = vt_arena_take(a, s->model->params.layer_max / 16, 16 * sizeof(real)); /* tensors of 16 k numbers */
 #endif
     plan_input(s, a);
     if (s->arch->view && s->mode != VT_GRAD_NONE) {
@@ -118,8 +119,10 @@ vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int c
     if (st == VT_OK) {
         vt_arena a = {0};
         plan(s, &a);
-        s->block = vt_alloc(a.used);
-        if (!s->block)
+        if (a.longest > INT_MAX) /* rows and places inside a buffer are counted in int */
+            st = vt_fail(e, VT_E_RANGE, "a session of %d images has %zu numbers in one buffer, the limit is %d",
+                         capacity, a.longest, INT_MAX);
+        else if (!(s->block = vt_alloc(a.used)))
             st = vt_fail(e, VT_E_MEMORY, "no memory for a session of %d images (%zu bytes)", capacity, a.used);
         else
             plan(s, &(vt_arena){.base = s->block, .size = a.used});
