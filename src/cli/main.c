@@ -141,13 +141,15 @@ vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e) {
 /* Two libraries read their environment before main runs, so a choice means starting again, once. OpenBLAS older than
  * the CPU falls back to SSE kernels, three to four times slower. OpenMP's threads spin while they wait, which on a
  * machine with other work costs ten times the processor time of a small run: they shall sleep. What the user has chosen
- * stays. */
+ * stays. OpenBLAS starts a thread of its own for each processor, with 128 MB, none of which has ever work here. */
 static void prefer_good_libraries(char **argv) {
     const char *better = getenv("OPENBLAS_CORETYPE") ? NULL : vt_blas_better_kernel();
-    bool patient = getenv("OMP_WAIT_POLICY") != NULL;
-    if ((!better && patient) || getenv("VITRINE_RESTARTED")) return;
+    const char *threads = getenv("OPENBLAS_NUM_THREADS");
+    bool patient = getenv("OMP_WAIT_POLICY") != NULL, alone = threads && !strcmp(threads, "1");
+    if ((!better && patient && alone) || getenv("VITRINE_RESTARTED")) return;
     if (better) setenv("OPENBLAS_CORETYPE", better, 1);
     setenv("OMP_WAIT_POLICY", "passive", 0);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
     setenv("VITRINE_RESTARTED", "1", 1);
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include "core/status.h"
 
 /* C[m,n] (ldc) = alpha * op(A)[m,k] * op(B)[k,n] + beta * C; ta/tb: the stored matrix is transposed. */
 void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
@@ -21,6 +22,10 @@ void vt_gemm_naive_f64(bool ta, bool tb, int m, int n, int k, double alpha, cons
 
 /* Puts BLAS on one thread; called once by whoever starts threads. */
 void vt_blas_single_thread(void);
+/* OpenBLAS's buffers for products on so many threads at once, taken once and kept: VT_E_MEMORY when there is no memory
+ * for them. Without it a thread's first product waits for its buffer in a loop without end. Loops over items
+ * (core/threads), sessions and core/svd call it; whoever multiplies without those calls it first. */
+vt_status vt_blas_reserve(int threads, vt_err *e);
 const char *vt_blas_kernel(void); /* OpenBLAS's: "SkylakeX" */
 const char *vt_blas_config(void);
 /* "OpenBLAS SkylakeX, oneDNN 2.6.3 avx512": everything that decides the bytes of a product. */

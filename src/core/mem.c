@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 bool vt_mul(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
@@ -15,6 +16,11 @@ void *vt_alloc(size_t bytes) {
     void *p = aligned_alloc(64, rounded ? rounded : 64);
     if (p) memset(p, 0, rounded ? rounded : 64);
     return p;
+}
+
+bool vt_has_room(size_t bytes) {
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p != MAP_FAILED && munmap(p, bytes) == 0;
 }
 
 /* A control group's limit; "max" and absent files leave `most`. */

@@ -13,6 +13,10 @@ bool vt_add(size_t a, size_t b, size_t *out);
 /* Zeroed block aligned to 64 bytes, NULL when there is no memory; free() releases it. */
 void *vt_alloc(size_t bytes);
 
+/* Could this process take so many bytes more, as things are? Limits on addresses (ulimit -v) count, what the machine is
+ * short of does not. */
+bool vt_has_room(size_t bytes);
+
 /* Bytes that this process may ever hold: the machine's memory, or its control group's share of it; 0: unknown. */
 size_t vt_memory(void);
 

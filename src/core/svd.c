@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/gemm.h"
 #include "core/mem.h"
 
 /* Divide and conquer (Gu and Eisenstat 1995). LAPACK's Fortran symbols are part of libopenblas, its C interface is not.
@@ -48,6 +49,7 @@ static void carve(plan *p, vt_arena *r) {
     p->iwork = vt_arena_take(r, 8 * k, sizeof *p->iwork);
 }
 
+/* A matrix of finite numbers, and memory for the products inside LAPACK. */
 static vt_status check(const double *a, int rows, int cols, int ld, vt_err *e) {
     if (rows < 1 || cols < 1 || ld < cols)
         return vt_fail(e, VT_E_SHAPE,
@@ -60,7 +62,7 @@ static vt_status check(const double *a, int rows, int cols, int ld, vt_err *e) {
             if (!isfinite(a[(size_t)i * (size_t)ld + (size_t)j]))
                 return vt_fail(e, VT_E_NUMERIC, "element [%d,%d] of a %d x %d matrix is %g, must be finite", i, j, rows,
                                cols, a[(size_t)i * (size_t)ld + (size_t)j]);
-    return VT_OK;
+    return vt_blas_reserve(1, e);
 }
 
 /* Asks LAPACK for the workspace it wants. */

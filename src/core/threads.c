@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include "core/gemm.h"
+#include "core/mem.h"
 
 int vt_cpu_count(void) { return omp_get_num_procs(); }
 
@@ -41,10 +43,29 @@ vt_status vt_for_each_in_order(size_t n, int threads, vt_item_fn fn, vt_commit_f
     return s;
 }
 
+/* OpenMP ends the process when it cannot start a thread. Its threads stay, so each number is tried once. */
+static vt_status reserve(int threads, vt_err *e) {
+    static atomic_int started = 1;
+    pthread_attr_t attr;
+    size_t stack = 0;
+    VT_TRY(vt_blas_reserve(threads, e));
+    if (threads <= atomic_load(&started)) return VT_OK;
+    if (pthread_attr_init(&attr) == 0) {
+        pthread_attr_getstacksize(&attr, &stack);
+        pthread_attr_destroy(&attr);
+    }
+    if (stack && !vt_has_room((size_t)(threads - 1) * stack))
+        return vt_fail(e, VT_E_MEMORY, "no memory for the stacks of %d threads, %zu MB each (fewer --threads help)",
+                       threads, stack >> 20);
+    atomic_store(&started, threads);
+    return VT_OK;
+}
+
 vt_status vt_for_each(size_t n, int threads, vt_item_fn fn, void *ctx, vt_err *e) {
     atomic_size_t next = 0;
     atomic_int first = VT_OK;
     if ((size_t)threads > n) threads = n ? (int)n : 1;
+    if (e) VT_TRY(reserve(threads, e));
 #pragma omp parallel num_threads(threads)
     {
         size_t i;

@@ -9,7 +9,9 @@
 int vt_cpu_count(void);
 
 /* fn(ctx, thread, item) for every item in [0, n); thread in [0, threads). The first status that is not VT_OK ends the
- * loop (items already running finish) and is returned; e receives that call's sentence. */
+ * loop (items already running finish) and is returned; e receives that call's sentence. VT_E_MEMORY before the first
+ * item when there is no memory for the stacks of so many threads or for their products (vt_blas_reserve). With e NULL
+ * the loop is one that cannot fail, whose items multiply no matrices: nothing is asked for. */
 typedef vt_status (*vt_item_fn)(void *ctx, int thread, size_t item, vt_err *e);
 vt_status vt_for_each(size_t n, int threads, vt_item_fn fn, void *ctx, vt_err *e);
 

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/gemm.h"
 #include "nn/interpolate.h"
 
 #define VT_PLUGIN(x) extern const VT_R(vt_arch_def) VT_R(vt_arch_def_##x);
@@ -116,6 +117,7 @@ vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int c
     s->state = s->arch ? calloc(1, s->arch->state_size) : NULL;
     if (st == VT_OK && !s->state) st = vt_fail(e, VT_E_MEMORY, "no memory for a model session");
     if (st == VT_OK) st = index_layers(s, e);
+    if (st == VT_OK) st = vt_blas_reserve(1, e);
     if (st == VT_OK) {
         vt_arena a = {0};
         plan(s, &a);

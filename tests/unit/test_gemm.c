@@ -3,7 +3,11 @@
 #include "t.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "core/gemm.h"
+#include "core/threads.h"
 
 typedef enum road { F64, F32, F32_OPENBLAS } road;
 
@@ -165,6 +169,55 @@ static void test_better_kernel(void **state) {
         assert_null(better);
 }
 
+/* ---- little memory ---- */
+
+static vt_status nothing(void *ctx, int thread, size_t item, vt_err *e) {
+    (void)ctx, (void)thread, (void)item, (void)e;
+    return VT_OK;
+}
+
+/* A child with buffers for `before` threads and then room for so many MB more starts `threads`: its sentence. */
+static void start_in(int mb, int before, int threads, vt_err *e) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        unsigned long pages = 0;
+        vt_err mine = {0};
+        vt_status s = vt_blas_reserve(before, &mine);
+        FILE *f = fopen("/proc/self/statm", "r");
+        if (s != VT_OK || !f || fscanf(f, "%lu", &pages) != 1) _exit(2);
+        fclose(f);
+        rlim_t most = pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)mb << 20);
+        if (setrlimit(RLIMIT_AS, &(struct rlimit){most, most})) _exit(3);
+        vt_for_each(64, threads, nothing, NULL, &mine);
+        _exit(write(ends[1], &mine, sizeof mine) != sizeof mine);
+    }
+    int status;
+    close(ends[1]);
+    assert_int_equal(read(ends[0], e, sizeof *e), sizeof *e);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(ends[0]);
+}
+
+/* Finding 4: threads for whose buffers or stacks there is no memory are not started. OpenBLAS would wait without end,
+ * OpenMP would end the process. */
+static void test_finding_4_reserve(void **state) {
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip(); /* it needs terabytes of addresses */
+#endif
+    vt_err e = {0};
+    start_in(300, 1, 16, &e);
+    t_says(e.code, VT_E_MEMORY, &e, "no memory for the matrix products of 16 threads", "128 MB for each");
+    start_in(24, 16, 16, &e);
+    t_says(e.code, VT_E_MEMORY, &e, "no memory for the stacks of 16 threads", "MB each");
+    start_in(1000, 4, 4, &e);
+    assert_int_equal(e.code, VT_OK);
+}
+
 int main(void) {
     vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
@@ -175,6 +228,7 @@ int main(void) {
         cmocka_unit_test(test_threads),
         cmocka_unit_test_teardown(test_many_shapes, t_drop),
         cmocka_unit_test(test_better_kernel),
+        cmocka_unit_test(test_finding_4_reserve),
     };
     return cmocka_run_group_tests_name("gemm", tests, NULL, NULL);
 }

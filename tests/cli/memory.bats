@@ -1,0 +1,34 @@
+#!/usr/bin/env bats
+# Little memory: every command ends within seconds, with a sentence or with its work done.
+load helpers
+
+# within MB COMMAND...: under that limit on addresses; 0 and 1 are answers, a signal, a hang or silence is none.
+within() {
+    local mb=$1 status=0
+    shift
+    (ulimit -v $((mb << 10)) && exec timeout -s KILL 30 "$VITRINE" "$@") >out 2>err || status=$?
+    [ "$status" = 0 ] || { [ "$status" = 1 ] && [ -s err ]; } ||
+        fail "status $status under $mb MB: vitrine $*" "stderr: $(cat err)"
+    echo "$status" >>all
+}
+
+@test "finding 4: without memory for OpenBLAS's buffers no command waits for it" {
+    ! nm "$VITRINE" 2>/dev/null | grep -q __asan_init || skip "an address sanitizer takes memory of its own"
+    quick --images 0:4 --eps 2/255 --attack pgd:steps=3 --out r
+    good draw --out small --train 16 --test 4
+    printf 'epochs: 1\nbatch: 16\nmicro_batch: 4\nobjective: at\nattack: {eps: 2/255}\nmodel: {dim: 16, depth: 2, heads: 2, hidden: 24, patch: 16}\nprobe: {images: 0}\n' >recipe.yaml
+    for mb in 130 170 260 400 1600; do
+        within $mb eval "$W" --data "$D" --images 0:4 --eps 2/255 --attack pgd:steps=3 --threads 2
+        within $mb verify r --weights "$W" --data "$D" --threads 2
+        within $mb gradcheck "$W"
+    done
+    for mb in 170 400; do
+        within $mb curve "$W" --data "$D" --images 0:2 --threads 2 --out c$mb
+        within $mb selftest "$W" --data "$D" --images 0:4 --eps 2/255 --threads 2
+        within $mb spectrum "$W"
+        within $mb train recipe.yaml --data small --threads 2 --out t$mb
+    done
+    grep -q 0 all && grep -q 1 all || fail "no limit was too low, or none was high enough: $(tr '\n' ' ' <all)"
+    (ulimit -v 409600 && "$VITRINE" eval "$W" --data "$D" --images 0:4 --eps 2/255 --threads 4) 2>err && fail "4 threads in 400 MB"
+    grep -q "^vitrine: no memory for the matrix products of 4 threads: .* 128 MB for each" err || fail "$(cat err)"
+}
