@@ -199,7 +199,7 @@ static vt_status pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, 
 static vt_status hash(vt_dataset *d, const arrays *a, vt_err *e) {
     vt_sha *sha = vt_sha_new();
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
-    for (int k = 0; k < 2; k++) vt_mapped_hash(&a->map[k], sha);
+    for (int k = 0; k < 2; k++) vt_mapped_hash(&a->map[k], 0, sha);
     vt_sha_end(sha, d->hash);
     return VT_OK;
 }

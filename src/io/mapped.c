@@ -39,9 +39,9 @@ void vt_mapped_release(const vt_mapped *m, size_t at, size_t n) {
     if (begin < end) madvise((void *)(uintptr_t)(m->bytes + begin), end - begin, MADV_DONTNEED);
 }
 
-void vt_mapped_hash(const vt_mapped *m, vt_sha *sha) {
+void vt_mapped_hash(const vt_mapped *m, size_t from, vt_sha *sha) {
     const size_t piece = (size_t)4 << 20;
-    for (size_t at = 0; at < m->n; at += piece) {
+    for (size_t at = from; at < m->n; at += piece) {
         size_t n = m->n - at < piece ? m->n - at : piece;
         vt_sha_update(sha, m->bytes + at, n);
         vt_mapped_release(m, at, n);

@@ -14,8 +14,8 @@ typedef struct vt_mapped {
 
 vt_status vt_mapped_open(vt_mapped *m, const char *path, vt_err *e); /* regular files only */
 void vt_mapped_close(vt_mapped *m);                                  /* safe twice */
-/* Hashes the bytes; pages leave memory as they are done with. */
-void vt_mapped_hash(const vt_mapped *m, vt_sha *sha);
+/* Hashes the bytes from `from` on; pages leave memory as they are done with. */
+void vt_mapped_hash(const vt_mapped *m, size_t from, vt_sha *sha);
 /* Bytes [at, at + n) may leave memory until they are looked at again; pages shared with neighbours stay. */
 void vt_mapped_release(const vt_mapped *m, size_t at, size_t n);
 

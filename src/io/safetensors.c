@@ -149,6 +149,27 @@ vt_status vt_st_read_safetensors(vt_st *st, vt_err *e) {
     return s;
 }
 
+vt_status vt_st_check(const vt_st *st, vt_err *e) {
+    char hex[65];
+    const char *want = st->shard_count ? NULL : vt_st_meta(st, VT_ST_SHA);
+    for (int i = 0; i < st->shard_count; i++) VT_TRY(vt_st_check(st->shards[i], e));
+    if (!want || strcmp(st->format, "safetensors")) return VT_OK;
+    vt_sha *sha = vt_sha_new();
+    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", st->path);
+    uint64_t len;
+    memcpy(&len, st->bytes, 8);
+    if (st->map.bytes)
+        vt_mapped_hash(&st->map, 8 + (size_t)len, sha);
+    else
+        vt_sha_update(sha, st->bytes + 8 + len, st->size - 8 - (size_t)len);
+    vt_sha_end(sha, hex);
+    if (!strcmp(hex, want)) return VT_OK;
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s: its tensors are not those that were written: their SHA-256 is %.12s..., its "
+                   "metadata's " VT_ST_SHA " %.12s... (damaged, or changed by a program that kept the metadata)",
+                   st->path, hex, want);
+}
+
 static vt_status make(vt_st **out, const char *path, const uint8_t *bytes, size_t n, vt_err *e) {
     vt_st *st;
     *out = NULL;

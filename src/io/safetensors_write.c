@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/files.h"
+#include "core/hash.h"
 #include "core/mem.h"
 #include "io/st.h"
 
@@ -14,14 +15,29 @@ static int by_layout(const void *pa, const void *pb) {
     return a->dtype != b->dtype ? (a->dtype > b->dtype ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-static vt_status meta_json(const char *path, json_t *root, const char *const *meta, int n, vt_err *e) {
+/* SHA-256 of the tensors in the order of the file. */
+static vt_status sum_up(const char *path, const vt_tensor *const *order, int n, char hex[65], vt_err *e) {
+    vt_sha *sha = vt_sha_new();
+    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", path);
+    for (int i = 0; i < n; i++) vt_sha_update(sha, order[i]->data, vt_tensor_bytes(order[i]));
+    vt_sha_end(sha, hex);
+    return VT_OK;
+}
+
+static vt_status meta_json(const char *path, json_t *root, const char *const *meta, int n,
+                           const vt_tensor *const *order, int n_tensors, vt_err *e) {
+    char hex[65];
     json_t *j = n ? json_object() : NULL;
     if (n && json_object_set_new(root, META, j)) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
     for (int i = 0; i < n; i++) {
-        const char *key = meta[2 * i];
+        const char *key = meta[2 * i], *value = meta[2 * i + 1];
         if (json_object_get(j, key))
             return vt_fail(e, VT_E_FORMAT, "%s: metadata " VT_NAME " is given twice", path, key);
-        if (json_object_set_new(j, key, json_string(meta[2 * i + 1])))
+        if (!value && !strcmp(key, VT_ST_SHA)) {
+            VT_TRY(sum_up(path, order, n_tensors, hex, e));
+            value = hex;
+        }
+        if (json_object_set_new(j, key, json_string(value)))
             return vt_fail(e, VT_E_FORMAT, "%s: metadata " VT_NAME " is not UTF-8 text", path, key);
     }
     return VT_OK;
@@ -73,7 +89,7 @@ vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *c
     if (!parts || !order || !root) r = vt_fail(e, VT_E_MEMORY, "%s: no memory to write %d tensors", path, n);
     for (int i = 0; r == VT_OK && i < n; i++) order[i] = &t[i];
     if (r == VT_OK) qsort(order, (size_t)n, sizeof *order, by_layout);
-    if (r == VT_OK) r = meta_json(path, root, meta, n_meta, e);
+    if (r == VT_OK) r = meta_json(path, root, meta, n_meta, order, n, e);
     for (int i = 0; r == VT_OK && i < n; i++) {
         r = tensor_json(path, root, order[i], &end, e);
         parts[i + 1] = (vt_span){order[i]->data, r == VT_OK ? vt_tensor_bytes(order[i]) : 0};

@@ -207,9 +207,9 @@ const char *vt_st_meta_key(const vt_st *st, int i) { return i >= 0 && i < st->me
 vt_status vt_weights_sha(const vt_st *st, char hex[65], vt_err *e) {
     vt_sha *sha = vt_sha_new();
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", st->path);
-    if (!st->shard_count && st->map.bytes) vt_mapped_hash(&st->map, sha);
+    if (!st->shard_count && st->map.bytes) vt_mapped_hash(&st->map, 0, sha);
     if (!st->shard_count && !st->map.bytes) vt_sha_update(sha, st->bytes, st->size);
-    for (int i = 0; i < st->shard_count; i++) vt_mapped_hash(&st->shards[i]->map, sha);
+    for (int i = 0; i < st->shard_count; i++) vt_mapped_hash(&st->shards[i]->map, 0, sha);
     vt_sha_end(sha, hex);
     return VT_OK;
 }

@@ -249,6 +249,7 @@ static vt_status open_file(vt_model **out, const char *path, const vt_overrides 
     vt_status s = vt_names_apply(&names, st, o ? o->names : NULL, e);
     if (s == VT_OK) s = load(out, st, &names, o, weights, e);
     vt_names_close(&names);
+    if (s == VT_OK) s = vt_st_check(st, e);
     if (s == VT_OK) s = vt_weights_sha(st, (*out)->sha256, e);
     vt_st_close(st);
     if (s != VT_OK) {

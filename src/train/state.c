@@ -98,9 +98,9 @@ vt_status vt_state_save(vt_run *run, vt_err *e) {
     model_text(model, sizeof model, &run->m->config);
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
-    const char *more[] = {"step",    step,      "recipe",       run->text,  "data_sha256", run->t->data->hash,
-                          "kernels", kernels,   "watch_sha256", watch(run), "model",       model,
-                          "vitrine", VT_VERSION};
+    const char *more[] = {"step",    step,       "recipe",       run->text,  "data_sha256", run->t->data->hash,
+                          "kernels", kernels,    "watch_sha256", watch(run), "model",       model,
+                          "vitrine", VT_VERSION, VT_ST_SHA,      NULL};
     memcpy(meta + 2 * n, more, sizeof more);
     vt_status s = t ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a checkpoint");
     if (s == VT_OK && !vt_path(path, run->t->out, STATE)) s = vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
@@ -210,6 +210,7 @@ vt_status vt_state_load(vt_run *run, vt_err *e) {
     if (!vt_path(path, run->t->out, STATE)) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
     VT_TRY(vt_st_open(&st, path, e));
     vt_status s = load(run, st, e);
+    if (s == VT_OK) s = vt_st_check(st, e); /* states of earlier versions hold no checksum */
     vt_st_close(st);
     return s;
 }
@@ -218,8 +219,8 @@ vt_status vt_state_export(vt_run *run, const char *name, vt_err *e) {
     char path[VT_PATH_MAX], steps[64];
     if (!vt_path(path, run->t->out, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
     snprintf(steps, sizeof steps, "%lld of %lld", (long long)run->step, (long long)run->steps);
-    const char *extra[] = {"recipe",      run->text,          "steps",   steps,
-                           "data_sha256", run->t->data->hash, "vitrine", VT_VERSION};
+    const char *extra[] = {"recipe",           run->text, "steps",    steps,     "data_sha256",
+                           run->t->data->hash, "vitrine", VT_VERSION, VT_ST_SHA, NULL};
     const float *w = run->update.ema ? run->update.ema : run->m->w;
     return vt_model_save_as(run->m, w, extra, (int)(sizeof extra / sizeof *extra) / 2, path, e);
 }

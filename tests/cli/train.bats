@@ -296,6 +296,29 @@ END
     same_run "$WHOLE" r
 }
 
+@test "finding 7: a checkpoint with other bytes than were written is not resumed, one without a checksum is" {
+    run_short() { vt train "$SHORT" --data "$IMAGES" $SHAPE --threads 1 "$@" && [ "$status" = 0 ] || fail "$stderr"; }
+    run_short --out whole
+    vt train "$SHORT" --data "$IMAGES" $SHAPE --threads 1 --out r --max-steps 1
+    cp r/state.safetensors kept
+    at=$(st_at kept weight.head.weight)
+    for k in 0 21 400; do # the lowest bit of a number, which nothing else could notice
+        cp kept r/state.safetensors
+        poke r/state.safetensors $((at + 4 * k)) "$(byte $(($(od -An -tu1 -j $((at + 4 * k)) -N 1 kept) ^ 1)))"
+        sums r >before
+        bad 1 "r/state.safetensors: its tensors are not those that were written" "tensors_sha256" -- train "$SHORT" --data "$IMAGES" $SHAPE --threads 1 --out r --resume
+        [ "$(sums r)" = "$(cat before)" ] || fail "the refused run changed something"
+    done
+    st_edit kept r/state.safetensors 'del(.__metadata__.tensors_sha256)' # of an earlier version
+    run_short --out r --resume
+    cmp r/model.safetensors whole/model.safetensors
+    at=$(st_at whole/model.safetensors head.weight) # what training leaves is checked where it is used
+    good info whole/model.safetensors
+    poke whole/model.safetensors "$at" "$(byte $(($(od -An -tu1 -j "$at" -N 1 whole/model.safetensors) ^ 1)))"
+    bad 1 "whole/model.safetensors: its tensors are not those that were written" -- eval whole/model.safetensors --data "$IMAGES" --out e
+    [ ! -e e ] || fail "the refused run left something behind"
+}
+
 # ---- recipes ----
 
 @test "every recipe runs, with the model made small" {

@@ -543,12 +543,6 @@ int main(void) {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_other_kinds),
         cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_same_as_torch),   cmocka_unit_test(test_rarer_forms),
-        cmocka_unit_test(test_in_place),        cmocka_unit_test(test_wrapper),
-        cmocka_unit_test(test_parts),           cmocka_unit_test(test_normalisation),
-        cmocka_unit_test(test_prefixes),        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_folder),          cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_other_kinds),     cmocka_unit_test(test_cuts),
         cmocka_unit_test(test_finding_18_span), cmocka_unit_test(test_finding_19_marks),
     };
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
