@@ -1,9 +1,9 @@
 /* The figure of a training run, from its log. */
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli/plot.h"
 #include "core/files.h"
+#include "core/json.h"
 #include "core/mem.h"
 
 /* What is drawn: y of the lines that have both keys, against x, in a panel. */
@@ -47,7 +47,7 @@ static vt_status parse(training_log *l, const char *text, size_t n, const char *
         const char *newline = memchr(p, '\n', (size_t)(end - p));
         next = newline ? newline + 1 : end;
         json_error_t why;
-        json_t *line = json_loadb(p, (size_t)((newline ? newline : end) - p), JSON_REJECT_DUPLICATES, &why);
+        json_t *line = vt_json(p, (size_t)((newline ? newline : end) - p), &why);
         bool object = json_is_object(line);
         if (object) take(l, line);
         json_decref(line);

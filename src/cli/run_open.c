@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "cli/run_args.h"
 #include "core/files.h"
+#include "core/json.h"
 #include "eval/evaluate.h"
 
 extern const vt_command vt_command_eval;
@@ -38,7 +39,7 @@ static vt_status read_command(vt_run_again *r, const char *dir, const vt_cli *c,
     char *text;
     size_t bytes;
     VT_TRY(vt_file_read(path, COMMAND_MOST, &text, &bytes, e));
-    r->command = json_loadb(text, bytes, 0, NULL);
+    r->command = vt_json(text, bytes, NULL);
     free(text);
     const json_t *list = json_object_get(r->command, "command");
     const char *name = json_string_value(json_array_get(list, 1));

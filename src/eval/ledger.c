@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "core/progress.h"
 #include "core/text.h"
 
@@ -171,8 +172,7 @@ vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good
         const char *end = memchr(text + at, '\n', n - at);
         if (!end) break; /* cut in half by a kill: dropped, that image is done again */
         size_t len = (size_t)(end - text) - at;
-        json_error_t why;
-        json_t *o = json_loadb(text + at, len, JSON_REJECT_DUPLICATES, &why);
+        json_t *o = vt_json(text + at, len, NULL);
         vt_record r;
         bool bad = !json_is_object(o) || (line > 1 && !parse_record(o, &r));
         if (!bad && line == 1)

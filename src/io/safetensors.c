@@ -1,6 +1,7 @@
 /* safetensors reader. Format and checks: huggingface/safetensors, README, "Format". */
 #include <stdlib.h>
 #include <string.h>
+#include "core/json.h"
 #include "io/st.h"
 
 #define HEADER_MAX 100000000u
@@ -137,7 +138,7 @@ vt_status vt_st_read_safetensors(vt_st *st, vt_err *e) {
     json_error_t j;
     body b = {st->path, bytes + 8 + len, n - 8 - (size_t)len};
     st->format = "safetensors";
-    st->root = json_loadb((const char *)bytes + 8, (size_t)len, JSON_REJECT_DUPLICATES, &j);
+    st->root = vt_json((const char *)bytes + 8, (size_t)len, &j);
     if (!st->root)
         return vt_fail(e, json_error_code(&j) == json_error_out_of_memory ? VT_E_MEMORY : VT_E_FORMAT,
                        "%s: its JSON is not valid near byte %d: %.160s", st->path, j.position, j.text);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "core/json.h"
 #include "io/st.h"
 
 #define ST_FILE "model.safetensors"
@@ -162,7 +163,7 @@ static vt_status read_index(vt_st *st, vt_err *e) {
     json_error_t j;
     if (st->size > INDEX_MAX)
         return vt_fail(e, VT_E_FORMAT, "%s: an index of %zu bytes, the limit is %u", st->path, st->size, INDEX_MAX);
-    st->root = json_loadb((const char *)st->bytes, st->size, JSON_REJECT_DUPLICATES, &j);
+    st->root = vt_json((const char *)st->bytes, st->size, &j);
     if (!st->root)
         return vt_fail(e, VT_E_FORMAT, "%s: line %d: its JSON is not valid: %.160s", st->path, j.line, j.text);
     json_t *map = json_object_get(st->root, "weight_map");

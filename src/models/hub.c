@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "core/files.h"
+#include "core/json.h"
 #include "models/model.h"
 
 #define MAX_BYTES ((size_t)16 << 20) /* id2label of ImageNet-21k takes 1 MB */
@@ -14,7 +15,7 @@
 
 vt_status vt_hub_parse(json_t **out, const char *bytes, size_t n, const char *path, vt_err *e) {
     json_error_t why;
-    *out = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &why);
+    *out = vt_json(bytes, n, &why);
     if (!*out) return vt_fail(e, VT_E_FORMAT, "%s: line %d: %s", path, why.line, why.text);
     if (json_is_object(*out)) return VT_OK;
     json_decref(*out);

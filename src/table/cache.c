@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/files.h"
+#include "core/json.h"
 #include "core/hash.h"
 #include "core/version.h"
 
@@ -40,7 +41,7 @@ static bool regular(const char *path, off_t most) {
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= most;
 }
 
-static json_t *load(const char *path) { return regular(path, JSON_MOST) ? json_load_file(path, 0, NULL) : NULL; }
+static json_t *load(const char *path) { return regular(path, JSON_MOST) ? vt_json_file(path) : NULL; }
 
 /* Keeps others from a folder (LOCK_EX) or from changing it (LOCK_SH). Closing the descriptor lets go, and so does the
  * end of the process, however it comes. -1: it is not held. */

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include "core/json.h"
 #include "core/files.h"
 #include "core/sort.h"
 
@@ -13,7 +15,7 @@ vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartile
     if (!s) return vt_fail(e, VT_E_MEMORY, "%s: no memory", log);
     FILE *f = fopen(log, "r");
     while (f && n < c->timed && fgets(line, sizeof line, f)) {
-        json_t *o = json_loads(line, 0, NULL);
+        json_t *o = vt_json(line, strlen(line), NULL);
         double seconds = json_number_value(json_object_get(o, "seconds"));
         if (json_integer_value(json_object_get(o, "step")) > VT_TIME_FIRST && seconds > 0) s[n++] = seconds;
         json_decref(o);

@@ -1,19 +1,19 @@
 /* log.jsonl: one JSON object a line. Times stand here and nowhere else. */
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/json.h"
 #include "core/files.h"
 #include "train/run.h"
 
 /* Does the line tell of something after step `done`? A line that is no JSON was cut by a kill. */
 static bool later(const char *line, int64_t done, int64_t per_epoch) {
-    json_t *o = json_loads(line, 0, NULL);
+    json_t *o = vt_json(line, strlen(line), NULL);
     json_int_t step = json_integer_value(json_object_get(o, "step"));
     json_int_t epoch = json_integer_value(json_object_get(o, "epoch_end"));
     bool is = !o || step > done || epoch * per_epoch > done;

@@ -1,0 +1,118 @@
+/* src/core/json.c: what a text of JSON may take of memory, at every door that reads one. */
+#include "scratch.h"
+#include "t.h"
+
+#include "core/json.h"
+#include "eval/ledger.h"
+#include "io/weights.h"
+#include "models/hub.h"
+
+/* "begin", then the item so often that there are `bytes` or more, then "end"; %d in the item counts. */
+static char *text_of(const char *begin, const char *item, const char *end, size_t bytes, size_t *n) {
+    char *text = malloc(bytes + 1000), *p = text;
+    assert_non_null(text);
+    p += sprintf(p, "%s", begin);
+    for (int i = 0; p < text + bytes; i++) {
+        if (i) *p++ = ',';
+        const char *d = strchr(item, '#');
+        p += d ? sprintf(p, "%.*s%d%s", (int)(d - item), item, i, d + 1) : sprintf(p, "%s", item);
+    }
+    p += sprintf(p, "%s", end);
+    *n = (size_t)(p - text);
+    return text;
+}
+
+/* ---- what jansson really takes ---- */
+
+static size_t taken, peak;
+
+static void *count(size_t n) {
+    size_t *p = malloc(n + 16);
+    if (!p) return NULL;
+    *p = n;
+    taken += n + 16; /* as malloc counts */
+    if (taken > peak) peak = taken;
+    return p + 2;
+}
+
+static void uncount(void *q) {
+    size_t *p = q;
+    if (!p) return;
+    taken -= p[-2] + 16;
+    free(p - 2);
+}
+
+/* Whatever is parsed takes no more than the limit says, and what the formats hold is parsed. */
+static void test_finding_8_bound(void **state) {
+    (void)state;
+    static const struct {
+        const char *begin, *item, *end;
+        bool fits;
+    } rows[] = {{"[", "{}", "]", false},
+                {"[", "[]", "]", false},
+                {"[", "[{}]", "]", false},
+                {"[", "0", "]", false},
+                {"[", "\"\"", "]", false},
+                {"[", "\"\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[{{{{{{{{\"", "]", true},
+                {"{", "\"#\":0", "}", false},
+                {"{", "\"#\":\"\"", "}", false},
+                {"{", "\"#\":{}", "}", false},
+                {"{", "\"blocks.#.weight\":\"model-00001-of-00002.safetensors\"", "}", true},
+                {"{", "\"#\":\"n00004475, organism, being\"", "}", true},
+                {"{",
+                 "\"encoder.layer.#.attention.weight\":{\"dtype\":\"F32\",\"shape\":[192,192],\"data_offsets\":["
+                 "1234567,2345678]}",
+                 "}", true}};
+    json_set_alloc_funcs(count, uncount);
+    for (size_t i = 0; i < T_COUNT(rows); i++)
+        for (size_t bytes = 1000; bytes < 20000000; bytes *= 100) {
+            size_t n;
+            json_error_t why;
+            char *text = text_of(rows[i].begin, rows[i].item, rows[i].end, bytes, &n);
+            peak = taken;
+            size_t before = taken;
+            json_t *o = vt_json(text, n, &why);
+            if (!o && (rows[i].fits || bytes == 1000)) fail_msg("%s is refused: %s", rows[i].item, why.text);
+            if (!o && !strstr(why.text, "MB of memory")) fail_msg("%s: %s", rows[i].item, why.text);
+            if (peak - before > VT_JSON_SPARE + VT_JSON_TIMES * n)
+                fail_msg("%s: %zu bytes take %zu", rows[i].item, n, peak - before);
+            json_decref(o);
+            assert_int_equal(taken, before);
+            free(text);
+        }
+    json_set_alloc_funcs(malloc, free);
+}
+
+/* ---- the doors ---- */
+
+static void test_finding_8_doors(void **state) {
+    (void)state;
+    vt_err e = {0};
+    vt_st *st;
+    json_t *o, *none = json_object();
+    vt_ledger *l;
+    size_t n, good;
+    char *text = text_of("{\"x\":[", "{}", "]}", 5000000, &n);
+    t_says(vt_hub_parse(&o, text, n, "config.json", &e), VT_E_FORMAT, &e, "config.json: line 1: ", "MB of memory");
+    uint8_t *file = malloc(n + 8);
+    memcpy(file, &(uint64_t){n}, 8), memcpy(file + 8, text, n);
+    t_says(vt_st_parse(&st, file, n + 8, "x.safetensors", &e), VT_E_FORMAT, &e, "x.safetensors: its JSON",
+           "MB of memory");
+    FILE *f = fopen(at("model.safetensors.index.json"), "wb");
+    assert_true(f && fwrite(text, 1, n, f) == n && !fclose(f));
+    t_says(vt_weights_open(&st, at("model.safetensors.index.json"), NULL, &e), VT_E_FORMAT, &e, "index.json: line 1",
+           "MB of memory");
+    assert_int_equal(vt_ledger_memory(&l, none, 3, &e), VT_OK);
+    json_decref(none), json_decref(l->header);
+    l->header = NULL;
+    free(text);
+    text = text_of("{\"x\":[", "{}", "]}\n", 5000000, &n);
+    t_says(vt_ledger_parse(l, text, n, &good, "ledger.jsonl", &e), VT_E_FORMAT, &e, "ledger.jsonl: line 1", "header");
+    vt_ledger_close(l);
+    free(text), free(file);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_finding_8_bound), cmocka_unit_test(test_finding_8_doors)};
+    return cmocka_run_group_tests_name("json", tests, make_tmp, remove_tmp);
+}
