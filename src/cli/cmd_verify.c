@@ -71,6 +71,8 @@ static vt_status verify_run(const vt_cli *c, vt_run_again *run, vt_findings *fou
     r.ledger = run->ledger, r.model = run->model, r.wrap = &run->wrap, r.data = run->data;
     r.interrupt = vt_cli_interruptible();
     VT_TRY(vt_recheck_run(&r, found, e));
+    vt_err altered;
+    if (vt_ledger_check(run->ledger, &altered) != VT_OK) vt_findings_add(found, "%s", altered.text);
     show_findings(found, before);
     show_checked(&r);
     if (found->n)

@@ -221,7 +221,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     vt_gemm_kernels(kernels, sizeof kernels);
     json_t *header =
         json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
-                  "vitrine ledger 1", "vitrine", VT_VERSION, "weights", v->model->sha256, "model",
+                  VT_LEDGER_FORMAT, "vitrine", VT_VERSION, "weights", v->model->sha256, "model",
                   model_json(&v->model->config), "data", "format", v->data->def->name, "split",
                   vt_split_name(v->data->split), "sha256", v->data->hash, "classes", v->data->classes, "count",
                   (json_int_t)v->data->count, "norm", v->patch.size ? "patch" : vt_norm_name(v->norm), "eps",

@@ -14,14 +14,7 @@
 #include "core/json.h"
 #include "core/progress.h"
 #include "core/text.h"
-
-static const char *const status_names[] = {
-#define VT_RECORD_NAME(id, text) text,
-    VT_RECORD_STATUS_LIST(VT_RECORD_NAME)
-#undef VT_RECORD_NAME
-};
-
-const char *vt_record_status_name(vt_record_status s) { return s < VT_RECORD_STATUS_COUNT ? status_names[s] : "?"; }
+#include "eval/ledger_line.h"
 
 uint64_t vt_sha_prefix(const void *data, size_t bytes) {
     char hex[65];
@@ -73,75 +66,24 @@ static vt_status add_record(vt_ledger *l, const vt_record *r, vt_err *e) {
 
 /* ---- lines ---- */
 
-static void number(char *buf, size_t size, double v) {
-    if (isfinite(v))
-        snprintf(buf, size, "%.17g", v);
-    else
-        snprintf(buf, size, "null");
+/* What the header says of lines. */
+static vt_status bind(vt_ledger *l, vt_err *e) {
+    const char *format = json_string_value(json_object_get(l->header, "format"));
+    char *text = json_dumps(l->header, JSON_COMPACT);
+    if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the header", l->dir);
+    l->checked = format && !strcmp(format, VT_LEDGER_FORMAT);
+    l->bound = vt_sha_prefix(text, strlen(text));
+    free(text);
+    return VT_OK;
 }
 
-static int line_text(char *buf, size_t size, const vt_record *r) {
-    char m[32], m64[32], li[32], l2[32], l1[32], adv[32] = "";
-    number(m, sizeof m, r->margin);
-    number(m64, sizeof m64, r->margin64);
-    number(li, sizeof li, r->linf);
-    number(l2, sizeof l2, r->l2);
-    number(l1, sizeof l1, r->l1);
-    if (r->adv >= 0) snprintf(adv, sizeof adv, ",\"adv\":%lld", (long long)r->adv);
-    return snprintf(buf, size,
-                    "{\"image\":%d,\"entry\":%d,\"stage\":%d,\"status\":\"%s\",\"borderline\":%s,\"label\":%d,\"pred\":"
-                    "%d,"
-                    "\"pred64\":%d,\"margin\":%s,\"margin64\":%s,\"linf\":%s,\"l2\":%s,\"l1\":%s,\"gradients\":%lld,"
-                    "\"forwards\":%lld%s,"
-                    "\"sha\":\"%016llx\"}\n",
-                    r->image, r->entry, r->stage, vt_record_status_name((vt_record_status)r->status),
-                    r->borderline ? "true" : "false", r->label, r->pred, r->pred64, m, m64, li, l2, l1,
-                    (long long)r->gradients, (long long)r->forwards, adv, (unsigned long long)r->sha);
-}
-
-static bool get_int(const json_t *o, const char *key, long long min, long long max, long long *out) {
-    const json_t *v = json_object_get(o, key);
-    if (!json_is_integer(v)) return false;
-    *out = (long long)json_integer_value(v);
-    return *out >= min && *out <= max;
-}
-
-static double get_real(const json_t *o, const char *key) {
-    const json_t *v = json_object_get(o, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
-static bool parse_record(const json_t *o, vt_record *r) {
-    long long image, entry, stage, label, pred, pred64, grads, fwds, adv = -1;
-    const char *status = json_string_value(json_object_get(o, "status")),
-               *sha = json_string_value(json_object_get(o, "sha"));
-    if (!get_int(o, "image", 0, INT32_MAX, &image) || !get_int(o, "entry", 0, 1000, &entry) ||
-        !get_int(o, "stage", 0, 1000, &stage) || !get_int(o, "label", 0, 1000000, &label) ||
-        !get_int(o, "pred", 0, 1000000, &pred) || !get_int(o, "pred64", -1, 1000000, &pred64) ||
-        !get_int(o, "gradients", 0, INT64_MAX, &grads) || !get_int(o, "forwards", 0, INT64_MAX, &fwds) || !status ||
-        !sha || strlen(sha) != 16)
-        return false;
-    if (json_object_get(o, "adv") && !get_int(o, "adv", 0, INT64_MAX, &adv)) return false;
-    *r = (vt_record){.image = (int32_t)image,
-                     .entry = (int32_t)entry,
-                     .stage = (int32_t)stage,
-                     .label = (int32_t)label,
-                     .pred = (int32_t)pred,
-                     .pred64 = (int32_t)pred64,
-                     .status = VT_RECORD_STATUS_COUNT,
-                     .borderline = json_is_true(json_object_get(o, "borderline")),
-                     .margin = get_real(o, "margin"),
-                     .margin64 = get_real(o, "margin64"),
-                     .linf = get_real(o, "linf"),
-                     .l2 = get_real(o, "l2"),
-                     .l1 = get_real(o, "l1"),
-                     .gradients = grads,
-                     .forwards = fwds,
-                     .adv = adv,
-                     .sha = strtoull(sha, NULL, 16)};
-    for (uint8_t s = 0; s < VT_RECORD_STATUS_COUNT; s++)
-        if (!strcmp(status, status_names[s])) r->status = s;
-    return r->status < VT_RECORD_STATUS_COUNT;
+vt_status vt_ledger_check(const vt_ledger *l, vt_err *e) {
+    if (!l->altered) return VT_OK;
+    const vt_record *r = &l->records[l->altered - 2];
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s/ledger.jsonl: line %d (image %d, entry %d, stage %d) is not as it was written, or the header is "
+                   "not: its checksum is another one; without the line the image is done again",
+                   l->dir, l->altered, r->image, r->entry, r->stage);
 }
 
 /* What a header says is printed, and stands in reports: the first text of it that is not one line, or NULL. */
@@ -174,7 +116,8 @@ vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good
         size_t len = (size_t)(end - text) - at;
         json_t *o = vt_json(text + at, len, NULL);
         vt_record r;
-        bool bad = !json_is_object(o) || (line > 1 && !parse_record(o, &r));
+        bool bad = !json_is_object(o) || (line > 1 && !vt_line_parse(&r, o));
+        if (!bad && line > 1 && !l->altered && !vt_line_is_as_written(l, o, &r)) l->altered = line;
         if (!bad && line == 1)
             l->header = o;
         else
@@ -183,18 +126,11 @@ vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good
             return vt_fail(e, VT_E_FORMAT, "%s: line %d is not a %s", path, line,
                            line == 1 ? "ledger header" : "ledger line");
         if (line == 1) VT_TRY(check_texts(l->header, path, e));
-        if (line > 1) VT_TRY(add_record(l, &r, e));
+        VT_TRY(line > 1 ? add_record(l, &r, e) : bind(l, e));
         at += len + 1;
         *good = at;
     }
     return VT_OK; /* without a complete line: no header */
-}
-
-int vt_header_side(const json_t *header) {
-    const json_t *model = json_object_get(header, "model");
-    long long side = 0;
-    if (json_object_get(model, "native")) return get_int(model, "native", 1, 4096, &side) ? (int)side : 0;
-    return get_int(model, "image", 1, 4096, &side) ? (int)side : 0;
 }
 
 /* ---- opening ---- */
@@ -243,6 +179,7 @@ static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
 }
 
 static vt_status write_header(vt_ledger *l, vt_err *e) {
+    VT_TRY(bind(l, e));
     char *text = json_dumps(l->header, JSON_COMPACT);
     if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the header", l->dir);
     size_t n = strlen(text);
@@ -291,7 +228,7 @@ bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, ch
     json_t *value;
     names[0] = 0;
     for (int side = 0; side < 2; side++) json_object_foreach((json_t *)(side ? b : a), key, value) {
-            if (allow_mixed && !strcmp(key, "blas")) continue;
+            if (!strcmp(key, "format") || (allow_mixed && !strcmp(key, "blas"))) continue;
             const json_t *other = json_object_get(side ? a : b, key);
             if (side ? other != NULL : json_equal(value, other)) continue;
             size_t used = strlen(names);
@@ -328,6 +265,7 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *heade
     if (s == VT_OK && vt_header_difference(l->header, header, allow_mixed, names, sizeof names))
         s = vt_fail(e, VT_E_USAGE, "%s: cannot be resumed, it was made with another %s%s", path, names,
                     strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
+    if (s == VT_OK) s = vt_ledger_check(l, e);
     if (s == VT_OK && ftruncate(l->fd, l->length) != 0)
         s = vt_fail(e, VT_E_IO, "%s: its cut last line cannot be dropped: %s", path, strerror(errno));
     if (s != VT_OK) {
@@ -383,7 +321,7 @@ vt_status vt_ledger_sync(vt_ledger *l, vt_err *e) {
 }
 
 static vt_status append_locked(vt_ledger *l, vt_record *r, const float *x_adv, vt_err *e) {
-    char line[600];
+    char line[VT_LINE_ROOM];
     size_t bytes = l->pixels * sizeof(float);
     if (l->fd < 0) return add_record(l, r, e);
     if (x_adv) {
@@ -391,7 +329,7 @@ static vt_status append_locked(vt_ledger *l, vt_record *r, const float *x_adv, v
         r->adv = l->adv_length;
         l->adv_length += (int64_t)bytes;
     }
-    int n = line_text(line, sizeof line, r);
+    int n = vt_line_text(line, l, r);
     VT_TRY(add_record(l, r, e));
     vt_status s = vt_write_at(l->fd, line, (size_t)n, l->length, l->dir, "ledger.jsonl", e);
     if (s != VT_OK) {
@@ -438,7 +376,7 @@ static int by_place(const void *a, const void *b) {
 
 static vt_status rewrite(vt_ledger *l, FILE *lines, FILE *adv, vt_err *e) {
     float *x = malloc(l->pixels * sizeof *x);
-    char *text = json_dumps(l->header, JSON_COMPACT), line[600];
+    char *text = json_dumps(l->header, JSON_COMPACT), line[VT_LINE_ROOM];
     int64_t at = 0;
     vt_status s = x && text ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to finish the ledger", l->dir);
     if (s == VT_OK) fprintf(lines, "%s\n", text);
@@ -450,7 +388,7 @@ static vt_status rewrite(vt_ledger *l, FILE *lines, FILE *adv, vt_err *e) {
             at += (int64_t)(l->pixels * sizeof *x);
         }
         l->records[i].adv = r.adv;
-        line_text(line, sizeof line, &r);
+        vt_line_text(line, l, &r);
         fputs(line, lines);
     }
     free(text);

@@ -1,7 +1,11 @@
 /* The run on disk: ledger.jsonl, a header line and one line for each image and stage, appended with one write(2) each,
  * and adv.bin, the adversarial images it points at (float32, appended first). Both are fsynced every second and at the
  * end of a stage, so that a killed run loses at most the images in flight. A finished run is rewritten in canonical
- * order, so that its bytes depend on nothing but the header and the images. */
+ * order, so that its bytes depend on nothing but the header and the images.
+ *
+ * Since format 2 every line ends in a checksum of the header and of what it says, its place in adv.bin (which the hash
+ * finds) apart. It is of one line, not of those before it, because lines change their order. Ledgers of format 1 are
+ * read, continued and merged as they were, without. */
 #ifndef VT_EVAL_LEDGER_H
 #define VT_EVAL_LEDGER_H
 
@@ -14,6 +18,8 @@
 
 #define VT_RECORD_STATUS_LIST(X)                                                                                       \
     X(CORRECT, "correct") X(WRONG, "wrong") X(ROBUST, "robust") X(BROKEN, "broken") X(INVALID, "invalid")
+#define VT_LEDGER_FORMAT "vitrine ledger 2"
+
 typedef enum vt_record_status {
 #define VT_RECORD_ENUM(id, text) VT_RECORD_##id,
     VT_RECORD_STATUS_LIST(VT_RECORD_ENUM)
@@ -42,6 +48,9 @@ typedef struct vt_ledger {
     int fd, adv_fd;
     int64_t length, adv_length; /* bytes that are good */
     double synced;
+    bool checked;   /* lines have checksums */
+    uint64_t bound; /* first 64 bits of the header's SHA-256: part of every checksum */
+    int altered;    /* the first line that was read and is not as it was written; 0: none */
     pthread_mutex_t lock;
 } vt_ledger;
 
@@ -58,6 +67,8 @@ vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e);
 /* Parses the text of a ledger: header (NULL if there is no complete line) and complete lines; *good = bytes of them. */
 vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good, const char *path, vt_err *e);
 void vt_ledger_close(vt_ledger *l); /* accepts NULL; syncs */
+/* VT_E_FORMAT, with its number, when a line was read that is not as it was written. vt_ledger_resume asks by itself. */
+vt_status vt_ledger_check(const vt_ledger *l, vt_err *e);
 
 bool vt_ledger_exists(const char *dir);
 
@@ -75,7 +86,7 @@ int vt_record_by_image(const void *a, const void *b);
 int vt_header_side(const json_t *header);
 
 uint64_t vt_sha_prefix(const void *data, size_t bytes);
-/* Keys of two headers that differ, "a, b"; false: none. */
+/* Keys of two headers that differ, "a, b"; false: none. The format's number is none of them. */
 bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, char *names, size_t size);
 
 #endif

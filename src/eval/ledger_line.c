@@ -1,0 +1,119 @@
+#include "eval/ledger_line.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const status_names[] = {
+#define VT_RECORD_NAME(id, text) text,
+    VT_RECORD_STATUS_LIST(VT_RECORD_NAME)
+#undef VT_RECORD_NAME
+};
+
+const char *vt_record_status_name(vt_record_status s) { return s < VT_RECORD_STATUS_COUNT ? status_names[s] : "?"; }
+
+static void number(char *buf, size_t size, double v) {
+    if (isfinite(v))
+        snprintf(buf, size, "%.17g", v);
+    else
+        snprintf(buf, size, "null");
+}
+
+static int line_text(char *buf, size_t size, const vt_record *r) {
+    char m[32], m64[32], li[32], l2[32], l1[32], adv[32] = "";
+    number(m, sizeof m, r->margin);
+    number(m64, sizeof m64, r->margin64);
+    number(li, sizeof li, r->linf);
+    number(l2, sizeof l2, r->l2);
+    number(l1, sizeof l1, r->l1);
+    if (r->adv >= 0) snprintf(adv, sizeof adv, ",\"adv\":%lld", (long long)r->adv);
+    return snprintf(buf, size,
+                    "{\"image\":%d,\"entry\":%d,\"stage\":%d,\"status\":\"%s\",\"borderline\":%s,\"label\":%d,\"pred\":"
+                    "%d,"
+                    "\"pred64\":%d,\"margin\":%s,\"margin64\":%s,\"linf\":%s,\"l2\":%s,\"l1\":%s,\"gradients\":%lld,"
+                    "\"forwards\":%lld%s,"
+                    "\"sha\":\"%016llx\"}\n",
+                    r->image, r->entry, r->stage, vt_record_status_name((vt_record_status)r->status),
+                    r->borderline ? "true" : "false", r->label, r->pred, r->pred64, m, m64, li, l2, l1,
+                    (long long)r->gradients, (long long)r->forwards, adv, (unsigned long long)r->sha);
+}
+
+/* Of what the line says, whatever its numbers look like. */
+static uint64_t checksum(const vt_ledger *l, const vt_record *r) {
+    char text[VT_LINE_ROOM];
+    vt_record c = *r;
+    c.adv = -1;
+    c.margin += 0.0, c.margin64 += 0.0, c.linf += 0.0, c.l2 += 0.0, c.l1 += 0.0; /* JSON's -0 is an integer, 0 */
+    int n = snprintf(text, sizeof text, "%016llx", (unsigned long long)l->bound);
+    n += line_text(text + n, sizeof text - (size_t)n, &c);
+    return vt_sha_prefix(text, (size_t)n);
+}
+
+int vt_line_text(char buf[VT_LINE_ROOM], const vt_ledger *l, const vt_record *r) {
+    int n = line_text(buf, VT_LINE_ROOM, r);
+    if (!l->checked) return n;
+    n -= (int)strlen("}\n");
+    return n +
+           snprintf(buf + n, VT_LINE_ROOM - (size_t)n, ",\"check\":\"%016llx\"}\n", (unsigned long long)checksum(l, r));
+}
+
+static bool get_int(const json_t *o, const char *key, long long min, long long max, long long *out) {
+    const json_t *v = json_object_get(o, key);
+    if (!json_is_integer(v)) return false;
+    *out = (long long)json_integer_value(v);
+    return *out >= min && *out <= max;
+}
+
+static double get_real(const json_t *o, const char *key) {
+    const json_t *v = json_object_get(o, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+bool vt_line_parse(vt_record *r, const json_t *o) {
+    long long image, entry, stage, label, pred, pred64, grads, fwds, adv = -1;
+    const char *status = json_string_value(json_object_get(o, "status")),
+               *sha = json_string_value(json_object_get(o, "sha"));
+    if (!get_int(o, "image", 0, INT32_MAX, &image) || !get_int(o, "entry", 0, 1000, &entry) ||
+        !get_int(o, "stage", 0, 1000, &stage) || !get_int(o, "label", 0, 1000000, &label) ||
+        !get_int(o, "pred", 0, 1000000, &pred) || !get_int(o, "pred64", -1, 1000000, &pred64) ||
+        !get_int(o, "gradients", 0, INT64_MAX, &grads) || !get_int(o, "forwards", 0, INT64_MAX, &fwds) || !status ||
+        !sha || strlen(sha) != 16)
+        return false;
+    if (json_object_get(o, "adv") && !get_int(o, "adv", 0, INT64_MAX, &adv)) return false;
+    *r = (vt_record){.image = (int32_t)image,
+                     .entry = (int32_t)entry,
+                     .stage = (int32_t)stage,
+                     .label = (int32_t)label,
+                     .pred = (int32_t)pred,
+                     .pred64 = (int32_t)pred64,
+                     .status = VT_RECORD_STATUS_COUNT,
+                     .borderline = json_is_true(json_object_get(o, "borderline")),
+                     .margin = get_real(o, "margin"),
+                     .margin64 = get_real(o, "margin64"),
+                     .linf = get_real(o, "linf"),
+                     .l2 = get_real(o, "l2"),
+                     .l1 = get_real(o, "l1"),
+                     .gradients = grads,
+                     .forwards = fwds,
+                     .adv = adv,
+                     .sha = strtoull(sha, NULL, 16)};
+    for (uint8_t s = 0; s < VT_RECORD_STATUS_COUNT; s++)
+        if (!strcmp(status, status_names[s])) r->status = s;
+    return r->status < VT_RECORD_STATUS_COUNT;
+}
+
+bool vt_line_is_as_written(const vt_ledger *l, const json_t *o, const vt_record *r) {
+    const char *check = json_string_value(json_object_get(o, "check"));
+    char want[17];
+    if (!check) return !l->checked;
+    snprintf(want, sizeof want, "%016llx", (unsigned long long)checksum(l, r));
+    return !strcmp(check, want);
+}
+
+int vt_header_side(const json_t *header) {
+    const json_t *model = json_object_get(header, "model");
+    long long side = 0;
+    if (json_object_get(model, "native")) return get_int(model, "native", 1, 4096, &side) ? (int)side : 0;
+    return get_int(model, "image", 1, 4096, &side) ? (int)side : 0;
+}
