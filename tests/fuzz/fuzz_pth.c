@@ -9,14 +9,14 @@
 #define MEMORY ((rlim_t)1 << 30) /* of the process; a sanitizer needs more, and watches by itself */
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+/* Present when a sanitizer is linked in, of gcc or of clang, which says so by other macros. */
+extern void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
 static void start(void) {
-#ifndef __SANITIZE_ADDRESS__
     struct rlimit r;
-    if (getrlimit(RLIMIT_AS, &r) || r.rlim_cur == MEMORY) return;
+    if (__sanitizer_set_death_callback || getrlimit(RLIMIT_AS, &r) || r.rlim_cur == MEMORY) return;
     r.rlim_cur = MEMORY;
     setrlimit(RLIMIT_AS, &r);
-#endif
 }
 
 static volatile uint64_t sink; /* so that the reads happen */

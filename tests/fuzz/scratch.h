@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SCRATCH_FILES = 4 };
+enum { SCRATCH_FILES = 12 };
 
 static char scratch_folder[64], scratch_files[SCRATCH_FILES][96];
 static int scratch_count;
