@@ -84,9 +84,17 @@ static vt_status supports(const vt_attack_def *d, threat t, vt_err *e) {
 
 /* What every stage has besides its own options, behind them in the same memory. */
 typedef struct common {
-    double share;
+    double floor, share;
     vt_place place; /* under the patch threat */
 } common;
+
+/* For comparison: on confident networks this shortens steps, down to nothing. */
+static const vt_opt floor_opt =
+    {"floor",     "l2: added to the gradient's length that a step divides by (most authors' code: 1e-12)",
+     VT_OPT_REAL, offsetof(common, floor),
+     0,           0,
+     1,           NULL,
+     NULL};
 
 static const vt_opt share_opt = {"share",
                                  "run on this random share of the survivors; the report bounds what it leaves open",
@@ -98,21 +106,28 @@ static const vt_opt share_opt = {"share",
                                  NULL,
                                  NULL};
 
-/* The definition's options, under the patch threat those of the place, last the share; offsets into memory where the
- * common part stands at `at`. Returns how many stand before the share. */
+/* Does it take steps along a gradient by vt_ball_step? */
+static bool has_floor(const vt_attack_def *d, threat t) {
+    return t.norm == VT_L2 && !t.patch && (d->white_box || d->surrogate) && !d->minimum_norm;
+}
+
+/* The definition's options, under the patch threat those of the place; then, unless `told` are given and they are at
+ * their defaults (not worth a word in every report), the floor and last the share. Offsets into memory where the common
+ * part stands at `at`. */
 enum { MOST_OPTS = 40 };
-static int all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, bool patch, size_t at, vt_where where) {
+static void all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, threat t, size_t at, vt_where where,
+                        const common *told) {
     int n = 0;
-    for (const vt_opt *o = d->opts; o && o->key && n < MOST_OPTS - 4; o++) out[n++] = *o;
-    for (const vt_opt *o = vt_place_opts; patch && o->key; o++) {
+    for (const vt_opt *o = d->opts; o && o->key && n < MOST_OPTS - 5; o++) out[n++] = *o;
+    for (const vt_opt *o = vt_place_opts; t.patch && o->key; o++) {
         out[n] = *o;
         out[n].offset += at + offsetof(common, place);
         if (!strcmp(o->key, "where")) out[n].preset = where;
         n++;
     }
-    out[n] = share_opt, out[n].offset += at;
-    out[n + 1] = (vt_opt){0};
-    return n;
+    if (told ? told->floor > 0 : has_floor(d, t)) out[n] = floor_opt, out[n++].offset += at;
+    if (told ? told->share < 1 : true) out[n] = share_opt, out[n++].offset += at;
+    out[n] = (vt_opt){0};
 }
 
 /* What chooses must be what the attack may see: one that has a surrogate sees that one's saliency. */
@@ -138,14 +153,14 @@ static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *ex
     if (!s->params) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", name);
     const common *shared = (const common *)(const void *)((char *)s->params + at);
     if (t.patch) s->place = &shared->place;
-    int own = all_options(opts, s->def, t.patch, at, whole->where);
+    all_options(opts, s->def, t, at, whole->where, NULL);
     vt_opt_defaults(opts, s->params);
     snprintf(who, sizeof who, "attack %s", name);
     VT_TRY(vt_opt_parse(opts, s->params, given, who, e));
     VT_TRY(vt_opt_parse(opts, s->params, extra, who, e));
     if (t.patch) VT_TRY(place_fits(s, e));
-    s->share = shared->share;
-    if (s->share >= 1) opts[own] = (vt_opt){0}; /* all of them: not worth a word in every report */
+    s->share = shared->share, s->floor = shared->floor;
+    all_options(opts, s->def, t, at, whole->where, shared);
     vt_opt_text(opts, s->params, options, sizeof options);
     snprintf(s->id, sizeof s->id, "%s%s%s", name, *options ? ":" : "", options);
     return VT_OK;
@@ -341,5 +356,11 @@ vt_status vt_attack_run_in_ball(vt_oracle *o, const vt_attack_stage *s, const vt
 }
 
 vt_status vt_attack_stage_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
+    if (s->floor > 0) { /* in l2 alone: no places */
+        vt_ball ball = *t->ball;
+        vt_task in = *t;
+        ball.floor = s->floor, in.ball = &ball;
+        return vt_attack_run_in_ball(o, s, &in);
+    }
     return s->place ? vt_patch_run(o, s, t) : vt_attack_run_in_ball(o, s, t);
 }

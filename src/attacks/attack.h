@@ -88,7 +88,8 @@ typedef struct vt_attack_stage {
     void *params;
     const vt_place *place; /* patch threat: where (behind params); else NULL */
     double share;          /* of the survivors, drawn at random, that it is run on; 1: all */
-    char id[400];          /* canonical "name:key=value,..."; the share is named where it is not 1 */
+    double floor;          /* of the lengths that its steps in l2 divide by; 0: none */
+    char id[400];          /* canonical "name:key=value,..."; floor and share are named where they are not 0 and 1 */
 } vt_attack_stage;
 
 enum { VT_ATTACK_STAGES = 16 };

@@ -70,8 +70,8 @@ static vt_attn_loss attention_of(const vt_tokens *tokens, const params *p, int k
 
 /* m <- momentum m + (1 - momentum) g / |g| */
 static void average(float *m, const float *g, double momentum, size_t n) {
-    float keep = (float)momentum, add = (float)((1 - momentum) / (vt_length(VT_L2, g, n) + 1e-12));
-    for (size_t i = 0; i < n; i++) m[i] = keep * m[i] + add * g[i];
+    double length = vt_length(VT_L2, g, n), add = length > 0 ? (1 - momentum) / length : 0;
+    for (size_t i = 0; i < n; i++) m[i] = (float)(momentum * (double)m[i] + add * (double)g[i]);
 }
 
 static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const vt_loss *loss) {

@@ -4,6 +4,9 @@
 
 static const char *const stages[] = {"apgd-ce:steps=100,restarts=1,eot=20", "apgd-dlr:steps=100,restarts=1,eot=20",
                                      NULL};
+/* set_version('rand') leaves the larger balls of L1-APGD off */
+static const char *const stages_l1[] = {"apgd-ce:steps=100,restarts=1,eot=20,large_eps=0",
+                                        "apgd-dlr:steps=100,restarts=1,eot=20,large_eps=0", NULL};
 
 const vt_attack_def vt_attack_def_autoattack_rand = {
     .name = "autoattack-rand",
@@ -12,4 +15,5 @@ const vt_attack_def vt_attack_def_autoattack_rand = {
     .norms = VT_CAN_ALL,
     .white_box = true,
     .stages = stages,
+    .stages_l1 = stages_l1,
 };

@@ -1,6 +1,6 @@
 /* Carlini and Wagner's L2 attack: Adam in tanh space on |x' - x|^2 + c max(0, kappa - margin), c found by binary
  * search. Constants and order of operations are their code's; the early abort looks at this image alone, theirs at the
- * batch. */
+ * batch, and where their first c is of no use for logits of this size the search begins elsewhere. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -17,7 +17,8 @@ static const vt_opt opts[] = {
      1, 1000000, NULL, NULL},
     {"search", "values of c that the binary search tries", VT_OPT_INT, offsetof(params, search), 9, 1, 100, NULL, NULL},
     {"lr", "Adam's learning rate", VT_OPT_REAL, offsetof(params, lr), 0.01, 1e-9, 10, NULL, NULL},
-    {"c", "first weight of the margin", VT_OPT_REAL, offsetof(params, c), 1e-3, 1e-12, 1e10, NULL, NULL},
+    {"c", "first weight of the margin; auto: 0.001, or what the size of the logits asks for", VT_OPT_REAL,
+     offsetof(params, c), 0, 0, 1e10, NULL, "auto"},
     {"kappa", "margin that counts as success", VT_OPT_REAL, offsetof(params, kappa), 0, 0, 1e6, NULL, NULL},
     {"abort_early", "end a c when a tenth of the steps brought less than 0.01 %", VT_OPT_BOOL,
      offsetof(params, abort_early), 1, 0, 1, NULL, NULL},
@@ -91,6 +92,16 @@ static vt_status minimise(vt_oracle *o, const params *p, const vt_task *t, vt_ne
     return VT_OK;
 }
 
+/* *c: the authors' 1e-3, where the search reaches from there what a linear model of this margin m and gradient g needs
+ * (2 |x' - x| = c |g| at |x' - x| = |m| / |g|) with values left to bisect; else a tenth of that. One gradient. */
+static vt_status first_weight(vt_oracle *o, const vt_task *t, vt_nearest_point *near, const space *s, double *c) {
+    float margin;
+    VT_TRY(vt_nearest_gradient(near, o, VT_LOSS_MARGIN, t->x, s->z, &margin, s->g));
+    double length = vt_length(VT_L2, s->g, t->n), need = length > 0 ? 2 * fabs((double)margin) / length / length : 0;
+    *c = !(need > 0) || (need >= 1e-3 && need <= 1) ? 1e-3 : need / 10;
+    return VT_OK;
+}
+
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *work = t->work + vt_nearest_len(t);
@@ -99,9 +110,11 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     vt_nearest_point near;
     if (!vt_nearest_open(&near, t, p->target, t->work)) return VT_OK;
     double c = p->c, lower = 0, upper = INFINITY;
+    if (p->c == 0) VT_TRY(first_weight(o, t, &near, &s, &c));
+    double most = 1e13 * c; /* 1e10 from 1e-3, as in their code */
     for (int k = 0; k < p->search; k++) {
         bool reached;
-        if (p->search >= 10 && k == p->search - 1) c = fmin(upper, 1e10);
+        if (p->search >= 10 && k == p->search - 1) c = fmin(upper, most);
         VT_TRY(minimise(o, p, t, &near, &s, c, &reached));
         if (reached)
             upper = c;

@@ -29,34 +29,23 @@ static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
     return vt_target_check(((const params *)p)->target, dims, e);
 }
 
-/* Below this length the references divide by it instead: a step of nearly nothing. */
-static const double vanished = 1e-12;
-
-/* Of cross-entropy; where that vanishes (logits some 28 apart) of the margin, its direction in the limit. */
-static vt_status gradient(vt_nearest_point *near, vt_oracle *o, const float *x1, float *z, float *g) {
-    float value;
-    VT_TRY(vt_nearest_gradient(near, o, VT_LOSS_CE, x1, z, &value, g));
-    if (vt_length(VT_L2, g, near->task->n) > vanished) return VT_OK;
-    return vt_nearest_gradient(near, o, VT_LOSS_MARGIN, x1, z, &value, g);
-}
-
 /* x1 + alpha g/|g|, rescaled (up or down) to radius eps around x, clipped to the box, rounded to the grid. A gradient
  * that is zero is replaced by a random direction before it is normalised (foolbox). */
 static void step(const vt_task *t, const params *p, int k, double alpha, double eps, float *x1, float *g) {
     double length = vt_length(VT_L2, g, t->n), sum = 0;
-    if (!(length > vanished)) {
+    if (!(length > 0)) {
         vt_rng rng = t->rng;
         rng.step = (uint32_t)k;
         vt_rng_normals(&rng, g, t->n);
         length = vt_length(VT_L2, g, t->n);
     }
-    double f = alpha / fmax(length, vanished);
+    double f = alpha / length;
     for (size_t i = 0; i < t->n; i++) {
         double d = (double)x1[i] - (double)t->x[i] + f * (double)g[i];
         g[i] = (float)d;
         sum += d * d;
     }
-    double scale = eps / fmax(sqrt(sum), vanished), levels = p->levels - 1;
+    double scale = sum > 0 ? eps / sqrt(sum) : 0, levels = p->levels - 1;
     for (size_t i = 0; i < t->n; i++) {
         double v = (double)t->x[i] + scale * (double)g[i];
         v = v > 0 ? (v < 1 ? v : 1) : 0;
@@ -66,13 +55,13 @@ static void step(const vt_task *t, const params *p, int k, double alpha, double 
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *x1 = t->work + vt_nearest_len(t), *g = x1 + t->n, *z = g + t->n;
+    float *x1 = t->work + vt_nearest_len(t), *g = x1 + t->n, *z = g + t->n, value;
     vt_nearest_point near;
     if (!vt_nearest_open(&near, t, p->target, t->work)) return VT_OK;
     double eps = p->radius, widest = vt_box_radius(VT_L2, t->x, t->n);
     for (size_t i = 0; i < t->n; i++) x1[i] = t->x[i];
     for (int k = 0; k < p->steps; k++) {
-        VT_TRY(gradient(&near, o, x1, z, g));
+        VT_TRY(vt_nearest_gradient(&near, o, VT_LOSS_CE, x1, z, &value, g));
         eps *= vt_nearest_note(&near, x1, z) ? 1 - p->gamma : 1 + p->gamma;
         eps = fmin(eps, widest);
         double alpha = 0.01 + 0.99 * (1 + cos(M_PI * k / p->steps)) / 2;

@@ -30,7 +30,7 @@ static size_t work_len(const void *p, const vt_task *t) {
 }
 
 /* w [n] = grad of z_k - z_y for the candidate whose linearised boundary is nearest to x1 (the first among equals);
- * *distance to it. z [K]: the logits of x1, which was just evaluated. */
+ * *distance to it, INFINITY where no candidate has a gradient. z [K]: the logits of x1, which was just evaluated. */
 static vt_status nearest_boundary(vt_oracle *o, const vt_task *t, int candidates, const float *clean, const float *x1,
                                   const float *z, float *cotangent, float *trial, float *w, double *length,
                                   double *distance) {
@@ -45,9 +45,9 @@ static vt_status nearest_boundary(vt_oracle *o, const vt_task *t, int candidates
         VT_TRY(vt_oracle_gradient(o, x1, &loss, NULL, &value, trial));
         double s = 0;
         for (size_t i = 0; i < t->n; i++) s += linf ? fabs((double)trial[i]) : (double)trial[i] * (double)trial[i];
-        s = (linf ? s : sqrt(s)) + 1e-8;
+        s = linf ? s : sqrt(s);
         double d = fabs((double)z[k] - (double)z[t->label]) / s;
-        if (!(d < *distance)) continue;
+        if (!(s > 0 && d < *distance)) continue;
         *distance = d, *length = s;
         memcpy(w, trial, t->n * sizeof(float));
     }
@@ -83,6 +83,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     for (int k = 0; k < p->steps && !vt_nearest_note(&near, x1, z); k++) {
         double distance, length = 1;
         VT_TRY(nearest_boundary(o, t, candidates, clean, x1, z, cotangent, trial, w, &length, &distance));
+        if (isinf(distance)) break;
         step(t, p, w, length, distance, path, x1);
         VT_TRY(vt_oracle_logits_first(o, x1, z));
     }

@@ -1,6 +1,7 @@
 /* FMN: gradient steps on the margin, projected onto a ball whose radius eps shrinks while the point is adversarial and
  * grows while it is not; until a first one is found eps is where the linearised margin would be zero. Step and share
  * decay by a cosine. The last step's point is never looked at, as in the authors' code. */
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include "attacks/l1.h"
@@ -38,7 +39,7 @@ static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
  * the share by which it grows later. (The authors take the former alone. On a linear classifier it is reached in one
  * step and never crossed; and what the box cuts off the steps keeps d below eps for ever.) */
 static double first_radius(vt_norm norm, double d, double margin, const float *g, size_t n, double eps, double gamma) {
-    double linear = d + fabs(margin) / fmax(vt_length(vt_norm_dual(norm), g, n), 1e-12);
+    double length = vt_length(vt_norm_dual(norm), g, n), linear = length > 0 ? d + fabs(margin) / length : DBL_MAX;
     return isinf(eps) ? linear : fmax(linear, eps * (1 + gamma));
 }
 
@@ -55,7 +56,7 @@ static void project(vt_norm norm, bool sphere, float *d, size_t n, double eps) {
  * box at once, exactly. g is used up. */
 static void step(const vt_task *t, const params *p, double alpha, double eps, float *x1, float *g) {
     vt_norm norm = t->ball->norm;
-    double f = alpha / fmax(vt_length(VT_L2, g, t->n), 1e-12);
+    double length = vt_length(VT_L2, g, t->n), f = length > 0 ? alpha / length : 0;
     for (size_t i = 0; i < t->n; i++) g[i] = (float)((double)x1[i] - (double)t->x[i] + f * (double)g[i]);
     if (norm != VT_L1) project(norm, p->projection == ONTO_SPHERE, g, t->n, eps);
     for (size_t i = 0; i < t->n; i++) {

@@ -83,6 +83,13 @@ static vt_status direction(vt_oracle *o, const params *p, const vt_task *t, floa
     return VT_OK;
 }
 
+/* g /= the largest entry of the run's first gradient that is not zero (*unit, 0 before): Adam's 1e-8 and the squares
+ * that it averages are then as small as they look, whatever the size of the logits. */
+static void in_units(float *g, size_t n, double *unit) {
+    if (!(*unit > 0)) *unit = vt_length(VT_LINF, g, n);
+    for (size_t i = 0; i<n && * unit> 0; i++) g[i] = (float)((double)g[i] / *unit);
+}
+
 /* Adam (Kingma and Ba 2015) upwards, betas 0.9 and 0.999, 1e-8; the step is times std in pixels. */
 static void adam(const vt_task *t, float *m, float *v, const float *g, int step, double lr, const double *std) {
     double c1 = 1 - pow(0.9, step + 1), c2 = 1 - pow(0.999, step + 1);
@@ -96,9 +103,11 @@ static void adam(const vt_task *t, float *m, float *v, const float *g, int step,
 
 static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t) {
     float *m = t->work, *v = m + t->n, *sum = v + t->n, *ce = sum + t->n, *g = ce + t->n;
+    double unit = 0;
     memset(m, 0, 2 * t->n * sizeof *m);
     for (int i = 0; i < p->steps; i++) {
         VT_TRY(direction(o, p, t, sum, ce, g));
+        in_units(sum, t->n, &unit);
         double lr = p->lr * pow(p->decay, (double)(i / p->every));
         adam(t, m, v, sum, i, lr, o->model->std);
     }

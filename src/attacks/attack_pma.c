@@ -20,15 +20,14 @@ static const vt_opt opts[] = {
 
 static size_t work_len(const void *p, const vt_task *t) {
     (void)p;
-    return 2 * t->n + 2 * (size_t)t->classes;
+    return 2 * t->n + (size_t)t->classes;
 }
 
-/* What step i of a pass ascends. p_label and 1 - p_label rise with minus and plus cross-entropy, in the same direction
- * and without underflow. opposite [K]: the label's negative. */
-static vt_loss stage(const vt_oracle *o, const float *opposite, int i, int half, int pass) {
+/* What step i of a pass ascends (the first one descends it: p_label rises). 1 - p_label rises with cross-entropy, in
+ * the same direction. */
+static vt_loss stage(const vt_oracle *o, int i, int half, int pass) {
     if (i >= half) return vt_oracle_loss(o, VT_LOSS_PM);
-    if (i == 0) return (vt_loss){.kind = VT_LOSS_CE, .target = opposite};
-    return vt_oracle_loss(o, pass ? VT_LOSS_PO : VT_LOSS_CE);
+    return vt_oracle_loss(o, pass && i ? VT_LOSS_PO : VT_LOSS_CE);
 }
 
 /* Each half begins with steps of 2 eps and ends near 0. */
@@ -38,22 +37,15 @@ static double length(double eps, int i, int half, int steps) {
     return eps * (1 + cos(since * pi / (steps - half)));
 }
 
-/* To unit size: these gradients are as small as exp(-gap of the logits), and the step divides by their length + 1e-12.
- */
-static void rescale(float *g, size_t n) {
-    float most = 0;
-    for (size_t i = 0; i < n; i++) most = fmaxf(most, fabsf(g[i]));
-    for (size_t i = 0; i < n && most > 0; i++) g[i] /= most;
-}
-
-static vt_status ascend(vt_oracle *o, const params *p, const vt_task *t, int pass, float *z, const float *opposite) {
+static vt_status ascend(vt_oracle *o, const params *p, const vt_task *t, int pass, float *z) {
     float *g = t->work, *step = g + t->n, value;
     int half = p->steps / 2;
     for (int i = 0; i < p->steps; i++) {
-        vt_loss loss = stage(o, opposite, i, half, pass);
+        vt_loss loss = stage(o, i, half, pass);
+        bool down = i == 0 && half > 0;
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, z, &value, g));
         if (vt_argmax_f32(z, t->classes) != t->label && vt_oracle_may_end(o)) return VT_OK;
-        rescale(g, t->n);
+        for (size_t k = 0; k < t->n && down; k++) g[k] = -g[k];
         vt_ball_step(t->ball, step, g, length(t->ball->eps, i, half, p->steps));
         for (size_t k = 0; k < t->n; k++) t->x_adv[k] += step[k];
         vt_ball_project(t->ball, t->x_adv);
@@ -63,15 +55,13 @@ static vt_status ascend(vt_oracle *o, const params *p, const vt_task *t, int pas
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *z = t->work + 2 * t->n, *opposite = z + t->classes;
-    memset(opposite, 0, (size_t)t->classes * sizeof(float));
-    opposite[t->label] = -1;
+    float *z = t->work + 2 * t->n;
     for (int r = 0; r < 2 * p->restarts; r++) {
         vt_rng rng = t->rng;
         rng.run = (uint32_t)r;
         memcpy(t->x_adv, t->x, t->n * sizeof(float));
         vt_ball_start_inside(t->ball, &rng, t->x_adv);
-        VT_TRY(ascend(o, p, t, r % 2, z, opposite));
+        VT_TRY(ascend(o, p, t, r % 2, z));
         if (vt_argmax_f32(z, t->classes) != t->label && vt_oracle_may_end(o)) return VT_OK;
     }
     return VT_OK;

@@ -158,7 +158,7 @@ void vt_ball_step(const vt_ball *b, float *out, const float *g, double step) {
     if (b->norm == VT_LINF)
         for (size_t i = 0; i < b->n; i++) out[i] = g[i] > 0 ? s : g[i] < 0 ? -s : 0;
     else {
-        float f = (float)(step / (vt_length(VT_L2, g, b->n) + 1e-12));
-        for (size_t i = 0; i < b->n; i++) out[i] = g[i] * f;
+        double length = vt_length(VT_L2, g, b->n) + b->floor, f = length > 0 ? step / length : 0;
+        for (size_t i = 0; i < b->n; i++) out[i] = (float)((double)g[i] * f);
     }
 }

@@ -18,6 +18,7 @@ typedef struct vt_ball {
     size_t n;
     const float *x;       /* [n] centre */
     const float *lo, *hi; /* [n] largest box of floats inside: linf ball and [0,1] (other norms: [0,1] alone) */
+    double floor;         /* added to the length that vt_ball_step divides by in l2: 0, or what an authors' code adds */
     const struct vt_squares *squares; /* a patch threat's, in which lo and hi are 0 and 1 (attacks/patch.h), or NULL */
 } vt_ball;
 
@@ -45,8 +46,9 @@ void vt_ball_start_projected(const vt_ball *b, const vt_rng *r, float *out);
  * convention for l2). */
 void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out);
 
-/* The ascent direction: out = sign(g) (0 stays 0), or g / (|g| + 1e-12), or for l1 sign(g) / k on the k entries of the
- * largest hundredth of |g| (Tramer and Boneh 2019, SLIDE, their 99th percentile); times step. */
+/* The ascent direction: out = sign(g) (0 stays 0), or g / |g| whatever its length (0 where that is 0), or for l1
+ * sign(g) / k on the k entries of the largest hundredth of |g| (Tramer and Boneh 2019, SLIDE, their 99th percentile);
+ * times step. */
 void vt_ball_step(const vt_ball *b, float *out, const float *g, double step);
 
 #endif

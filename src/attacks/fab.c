@@ -1,5 +1,6 @@
 #include "attacks/fab.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -32,9 +33,14 @@ static double reach_above(const float *u, const float *w, double flip, size_t n,
     return (v[0] + v[1]) + (v[2] + v[3]);
 }
 
-/* l1: entries move all the way in the order of decreasing |w|, the last one as far as is needed; those with |w| <= 1e-8
- * stay. Instead of sorting, the smallest tau with reach_above(tau) < c is found by bisection on its bits: floats above
- * 0 are ordered as their bits are. */
+/* Entries that are this much smaller than the largest stay where they are (l2, l1): the authors' 1e-8, as a share. */
+#define NOTHING 1e-8
+
+static double largest(const float *w, size_t n) { return vt_length(VT_LINF, w, n); }
+
+/* l1: entries move all the way in the order of decreasing |w|, the last one as far as is needed; those of nearly
+ * nothing stay. Instead of sorting, the smallest tau with reach_above(tau) < c is found by bisection on its bits:
+ * floats above 0 are ordered as their bits are. */
 static void project_l1(float *d, const float *u, const float *w, double flip, double c, size_t n, bool reachable) {
     uint32_t low = 0, high = 0x7f800000; /* infinity */
     while (reachable && low < high) {
@@ -48,12 +54,12 @@ static void project_l1(float *d, const float *u, const float *w, double flip, do
     }
     float tau = -1; /* not reachable: all */
     if (reachable) memcpy(&tau, &low, sizeof tau);
-    double left = reachable ? c - reach_above(u, w, flip, n, tau) : 0;
+    double left = reachable ? c - reach_above(u, w, flip, n, tau) : 0, least = NOTHING * largest(w, n);
     for (size_t i = 0; i < n; i++) {
         float wi = (float)flip * w[i], a = fabsf(wi);
         double m = a > tau ? room(wi, u[i]) : a == tau && a > 0 ? fmin(left / (double)a, room(wi, u[i])) : 0;
         if (a == tau) left -= (double)a * m;
-        if (a <= 1e-8f) m = 0;
+        if ((double)a <= least) m = 0;
         d[i] = wi > 0 ? -(float)m : (float)m;
     }
 }
@@ -78,12 +84,13 @@ void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, doub
         if (!(next > lambda)) break;
         lambda = next;
     }
+    double least = NOTHING * largest(w, n);
     for (size_t i = 0; i < n; i++) {
         float wi = (float)flip * w[i];
         double a = fabs((double)wi), r = room(wi, u[i]), m = norm == VT_LINF ? lambda : lambda * a;
         if (!reachable) m = r;
         if (m > r) m = r;
-        if (norm == VT_L2 && a <= 1e-8) m = 0;
+        if (norm == VT_L2 && a <= least) m = 0;
         d[i] = wi > 0 ? -(float)m : wi < 0 ? (float)m : 0;
     }
 }
@@ -107,7 +114,7 @@ static vt_status boundary(vt_oracle *o, const vt_task *t, int target, const floa
         float value;
         VT_TRY(vt_oracle_gradient(o, x1, &loss, z, &value, trial));
         double diff = (double)z[k] - (double)z[t->label];
-        double distance = fabs(diff) / (1e-12 + vt_length(dual, trial, t->n));
+        double length = vt_length(dual, trial, t->n), distance = length > 0 ? fabs(diff) / length : DBL_MAX;
         if (target < 0 && !(distance < nearest)) continue;
         nearest = distance, *df = diff;
         memcpy(w, trial, t->n * sizeof(float));

@@ -15,9 +15,9 @@ vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e) {
     o->kept = vt_alloc(m->pixels * sizeof(float));
     o->target = vt_alloc(k * sizeof(float));
     o->z = vt_alloc(k * sizeof(float));
-    o->z_surrogate = vt_alloc(k * sizeof(float));
+    o->z_surrogate = vt_alloc(k * sizeof(float)), o->dz = vt_alloc(k * sizeof(float));
     o->z64 = vt_alloc(k * sizeof(double));
-    if (o->found && o->kept && o->target && o->z && o->z_surrogate && o->z64) return VT_OK;
+    if (o->found && o->kept && o->target && o->z && o->z_surrogate && o->dz && o->z64) return VT_OK;
     vt_oracle_close(o);
     return vt_fail(e, VT_E_MEMORY, "no memory for an oracle");
 }
@@ -28,13 +28,14 @@ void vt_oracle_close(vt_oracle *o) {
     free(o->target);
     free(o->z);
     free(o->z_surrogate);
+    free(o->dz);
     free(o->z64);
     memset(o, 0, sizeof *o);
 }
 
 void vt_oracle_reset(vt_oracle *o, const vt_ball *ball, int label, bool gradients_allowed) {
     o->ball = ball, o->label = label, o->gradients_allowed = gradients_allowed;
-    o->forwards = o->gradients = o->confirmations = 0;
+    o->forwards = o->gradients = o->vanished = o->confirmations = 0;
     o->has_found = o->has_kept = false;
     memset(o->target, 0, (size_t)o->model->classes * sizeof(float));
     o->target[label] = 1;
@@ -156,6 +157,17 @@ vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *me
     return VT_OK;
 }
 
+/* The loss whose gradient is given at logits z where `asked` is asked for. */
+static vt_loss followed(vt_oracle *o, const vt_loss *asked, const float *z) {
+    bool softmax = asked->kind == VT_LOSS_CE || asked->kind == VT_LOSS_PM || asked->kind == VT_LOSS_PO;
+    if (!o->judging || !softmax || (asked->attention && asked->attention->alone)) return *asked;
+    vt_loss_eval_f32(o->dz, asked, z, o->model->classes);
+    for (int k = 0; k < o->model->classes; k++)
+        if (!(fabsf(o->dz[k]) < VT_VANISHED)) return *asked; /* NaN is not small */
+    o->vanished++;
+    return (vt_loss){.kind = VT_LOSS_MARGIN, .target = asked->target, .attention = asked->attention};
+}
+
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx) {
     if (!o->gradients_allowed) return VT_E_FORBIDDEN;
     bool same = o->has_kept && !memcmp(o->kept, x, o->model->pixels * sizeof(float));
@@ -163,7 +175,8 @@ vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, 
         VT_TRY(forward(o, x, z, true));
     else if (z)
         memcpy(z, o->z, (size_t)o->model->classes * sizeof(float));
-    o->model->backward(o->model->self, loss, value, dx);
+    vt_loss given = followed(o, loss, o->z);
+    o->model->backward(o->model->self, &given, value, dx);
     o->gradients++;
     return same ? VT_OK : judge(o, x); /* the same point was judged when it was kept */
 }
@@ -174,7 +187,8 @@ vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_lo
     if (o->interrupt && *o->interrupt) return VT_INTERRUPTED;
     s->logits(s->self, x, o->z_surrogate, true);
     if (!all_finite(o->z_surrogate, s->classes)) return VT_E_NUMERIC;
-    s->backward(s->self, loss, value, dx);
+    vt_loss given = followed(o, loss, o->z_surrogate);
+    s->backward(s->self, &given, value, dx);
     o->gradients++;
     return VT_OK;
 }

@@ -20,6 +20,11 @@
  * final only when its double margin is this many times the largest float32-double difference of its logits. */
 #define VT_CONFIRM_FACTOR 4.0
 
+/* Where no entry of the gradient of a softmax loss by the logits reaches this (a class leads by 32), what is left of it
+ * is rounding: 1 - p is known to a hundredth, then not at all, though computed in double, and float comes to its end on
+ * the way to the pixels. The margin's gradient, its direction in the limit, is given. */
+#define VT_VANISHED 1e-14f
+
 /* A nearer query is confirmed when it is nearer by at least a thousandth: a double forward costs several float ones. */
 #define VT_CLOSER 0.999
 
@@ -36,6 +41,7 @@ typedef struct vt_oracle {
     int64_t forwards;                       /* forward passes asked for by themselves */
     int64_t gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x),
                           the surrogate's among them */
+    int64_t vanished;  /* of the gradients those that were the margin's, in place of a softmax loss's */
     int64_t confirmations; /* double forwards of the stop rule */
     float *found;          /* [n] in-ball query misclassified in float32, of the largest margin so far; closest: the
                               nearest of those confirmed; eight_bit (not exhaustive): the lattice point of the largest */
@@ -45,6 +51,7 @@ typedef struct vt_oracle {
     /* buffers: one-hot label [K], logits [K] float and double, last kept input [n] */
     float *z_surrogate;
     float *target, *z, *kept; /* target: the label's one-hot vector, or what vt_oracle_target set */
+    float *dz;
     double *z64;
     bool has_kept;
 } vt_oracle;
@@ -63,7 +70,10 @@ vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z);
 vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z);
 /* The next call makes a forward of its own, though it be at the same point: another draw of a randomised model. */
 void vt_oracle_forget(vt_oracle *o);
-/* z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks. */
+/* z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks. With
+ * judging, where the loss is of the softmax (ce, pm, po) and has vanished (VT_VANISHED), value and dx are the margin's:
+ * below 0 where the image is right, so that of two points the one nearer to falling still has the larger value.
+ * (Without judging everything is as asked for: training, and papers' evaluators.) */
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx);
 
 /* *value and dx [n] of a loss of the surrogate at x; one gradient, whatever the model allows. Nothing is judged: x is

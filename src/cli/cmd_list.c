@@ -65,7 +65,8 @@ static vt_status list_attacks(vt_err *e) {
            "last in a "
            "list: it is run on that random share of the survivors, and the report\nbounds what the rest may hold. "
            "Profiles "
-           "(--profile) are quick, standard and paranoid.\n");
+           "(--profile) are quick, standard and paranoid.\nIn l2 those that step along a gradient take floor=F: added "
+           "to the length that a step divides by, 0; authors' code has 1e-12.\n");
     return VT_OK;
 }
 

@@ -60,16 +60,18 @@ static real ce(real *dz, const float *t, const real *z, int classes) {
     return (real)value;
 }
 
-/* -(z_y - z_m) / D with D = z[a] - (z[b] + z[c])/2 + 1e-12 (b = c: one entry); D = 1 when a < 0.
+/* -(z_y - z_m) / D with D = z[a] - (z[b] + z[c])/2 (b = c: one entry), or 1e-12 where that is 0 (the authors add it
+ * everywhere, which logits of that size would feel and others do not); D = 1 when a < 0.
  * With N = z_y - z_m:  d/dz = -(e_y - e_m)/D + N/D^2 (e_a - e_b/2 - e_c/2); indices may coincide, so accumulate. */
 static real ratio(real *dz, const real *z, int y, int m, int a, int b, int c) {
     real num = z[y] - z[m];
-    real den = a < 0 ? 1 : z[a] - (real)0.5 * (z[b] + z[c]) + (real)1e-12;
+    real den = a < 0 ? 1 : z[a] - (real)0.5 * (z[b] + z[c]);
+    if (den == 0) den = (real)1e-12;
     if (dz) {
         dz[y] -= 1 / den;
         dz[m] += 1 / den;
         if (a >= 0) {
-            real s = num / (den * den);
+            real s = num / den / den; /* a square could underflow */
             dz[a] += s;
             dz[b] -= (real)0.5 * s;
             dz[c] -= (real)0.5 * s;

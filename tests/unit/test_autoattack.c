@@ -51,12 +51,13 @@ static void t_profile(double s, double *z, double *slope) {
     z[4] = s < 0.6 ? -20 + steep * (s - tooth * floor(s / tooth)) : 3, slope[4] = steep;
 }
 
-/* A saturated staircase with a straight-through slope: cross-entropy is exactly 0 in float, all wrong logits
- * are tied, so DLR is exactly -1 (160 squared is exact in float, and the two terms of its gradient cancel),
- * and the margin is flat. The difference of logits has a gradient, and its plane lies at s = 0.75. */
+/* A saturated staircase with a straight-through slope: cross-entropy is nothing in float, all wrong logits are tied, so
+ * DLR is exactly -1 and the two terms of its gradient by the label's logit cancel. The best wrong class claims the
+ * label's slope: the margin, which stands in for cross-entropy, has no gradient, and ratios towards that class go the
+ * wrong way. Any other difference of logits has one, and its plane lies at s = 0.75. */
 static void fab_profile(double s, double *z, double *slope) {
     for (int k = 0; k < STAGE_CLASSES; k++) z[k] = 0, slope[k] = 0;
-    z[0] = s < 0.6 ? 160 : -10, slope[0] = -160 / 0.75;
+    z[0] = s < 0.6 ? 160 : -10, slope[0] = slope[1] = -160 / 0.75;
     decoy(z, slope, 11, 0.1); /* for untargeted FAB */
 }
 

@@ -69,11 +69,12 @@ static double reached(vt_norm norm, const double *w, const double *r, size_t n, 
 
 /* The projection onto hyperplane and box (fab_projections.py of AutoAttack, a392200), lambda by bisection. */
 static void project_slowly(vt_norm norm, double *d, const float *u, const float *weights, double b, size_t n) {
-    double c = -b, w[64], r[64], low = 0, high = 1;
+    double c = -b, w[64], r[64], low = 0, high = 1, most = 0;
     for (size_t i = 0; i < n; i++) c += (double)weights[i] * (double)u[i];
     for (size_t i = 0; i < n; i++) {
         w[i] = (c < 0 ? -1 : 1) * (double)weights[i];
         r[i] = w[i] > 0 ? (double)u[i] : 1 - (double)u[i];
+        most = fmax(most, fabs(w[i]));
     }
     c = fabs(c);
     bool far = reached(VT_LINF, w, r, n, 2) <= c;
@@ -85,7 +86,7 @@ static void project_slowly(vt_norm norm, double *d, const float *u, const float 
     for (size_t i = 0; i < n; i++) {
         double m = fmin(norm == VT_LINF ? low : low * fabs(w[i]), r[i]);
         if (far) m = r[i];
-        if (norm == VT_L2 && fabs(w[i]) <= 1e-8) m = 0;
+        if (norm == VT_L2 && fabs(w[i]) <= 1e-8 * most) m = 0;
         d[i] = w[i] > 0 ? -m : w[i] < 0 ? m : 0;
     }
 }

@@ -38,10 +38,10 @@ static double loss_value(const loss_case *l, int y) {
         for (int k = 0; k < l->classes; k++) value += (double)l->loss.target[k] * l->z[k];
         return value;
     case VT_LOSS_DLR:
-        return (other - l->z[y]) / (l->classes >= 3 ? pi[0] - pi[2] + 1e-12 : 1);
+        return (other - l->z[y]) / (l->classes >= 3 ? pi[0] - pi[2] : 1);
     case VT_LOSS_DLR_T:
         num = l->z[l->loss.other] - l->z[y];
-        return num / (l->classes >= 4 ? pi[0] - (pi[2] + pi[3]) / 2 + 1e-12 : 1);
+        return num / (l->classes >= 4 ? pi[0] - (pi[2] + pi[3]) / 2 : 1);
     case VT_LOSS_PM:
         return (exp(other) - exp(l->z[y])) / sum;
     case VT_LOSS_PO:

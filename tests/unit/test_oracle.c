@@ -114,6 +114,44 @@ static void test_stop(void **state) {
     }
 }
 
+/* F3: where the label leads by so much that cross-entropy has no gradient left, the margin's is given and counted, the
+ * surrogate's too; not in training and in papers' evaluators, and not for losses that are flat by themselves. */
+static void test_vanished(void **state) {
+    (void)state;
+    static const struct {
+        double lead;
+        vt_loss_kind kind;
+        bool judging, vanished;
+    } cases[] = {
+        {31, VT_LOSS_CE, true, false},       {34, VT_LOSS_CE, true, true},     {1000, VT_LOSS_CE, true, true},
+        {1000, VT_LOSS_CE, false, false},    {31, VT_LOSS_PM, true, false},    {1e6, VT_LOSS_PM, true, true},
+        {1e6, VT_LOSS_PO, true, true},       {-1000, VT_LOSS_CE, true, false}, {-1000, VT_LOSS_PM, true, true},
+        {1000, VT_LOSS_MARGIN, true, false}, {1000, VT_LOSS_DLR, true, false},
+    };
+    for (size_t i = 0; i < T_COUNT(cases); i++) {
+        scene s;
+        float got[N], want[N], value, margin, z[K];
+        scene_open(&s, VT_LINF, 0.1);
+        s.o.surrogate = &s.c, s.o.judging = cases[i].judging, s.o.exhaustive = true;
+        for (int k = 0; k < N; k++) s.t.w[0][k] = 0.01 * k, s.t.w[1][k] = 0.02 * (k % 3), s.t.w[2][k] = -0.01;
+        s.t.b[0] = cases[i].lead, s.t.b[2] = -100;
+        vt_loss asked = vt_oracle_loss(&s.o, cases[i].kind), other = vt_oracle_loss(&s.o, VT_LOSS_MARGIN);
+        assert_int_equal(vt_oracle_gradient(&s.o, s.x, &asked, z, &value, got), VT_OK);
+        assert_int_equal(s.o.vanished, cases[i].vanished);
+        assert_int_equal(s.o.gradients, 1);
+        toy_logits(&s.t, s.x, z, true);
+        toy_backward(&s.t, cases[i].vanished ? &other : &asked, &margin, want);
+        assert_memory_equal(got, want, sizeof want);
+        assert_true(value == margin);
+        assert_int_equal(vt_oracle_surrogate_gradient(&s.o, s.x, &asked, &value, got), VT_OK);
+        assert_memory_equal(got, want, sizeof want);
+        assert_int_equal(s.o.vanished, 2 * cases[i].vanished);
+        vt_oracle_reset(&s.o, &s.ball, 0, true);
+        assert_int_equal(s.o.vanished, 0);
+        vt_oracle_close(&s.o);
+    }
+}
+
 /* sign(0) = 0: a pixel without gradient does not move. */
 static void test_step(void **state) {
     (void)state;
@@ -185,10 +223,8 @@ static void test_fab_two_steps(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_step),
-        cmocka_unit_test(test_pgd_restarts),
-        cmocka_unit_test(test_fab_two_steps),
+        cmocka_unit_test(test_stop),         cmocka_unit_test(test_vanished),      cmocka_unit_test(test_step),
+        cmocka_unit_test(test_pgd_restarts), cmocka_unit_test(test_fab_two_steps),
     };
     return cmocka_run_group_tests_name("oracle", tests, NULL, NULL);
 }

@@ -92,6 +92,11 @@ static void test_versions(void **state) {
                     fail_msg("%s has not %s", a.stages[k].id, rows[r].stages[k][i]);
         vt_attack_free(&a);
     }
+    vt_attack a; /* in l1 the authors' rand leaves out the larger balls (F10) */
+    vt_err e = {0};
+    assert_int_equal(vt_attack_parse(&a, "autoattack-rand", VT_L1, &e), VT_OK);
+    for (int k = 0; k < 2; k++) assert_non_null(strstr(a.stages[k].id, "eot=20,large_eps=0"));
+    vt_attack_free(&a);
 }
 
 static void test_lists(void **state) {
