@@ -36,7 +36,7 @@ void vt_oracle_close(vt_oracle *o) {
 void vt_oracle_reset(vt_oracle *o, const vt_ball *ball, int label, bool gradients_allowed) {
     o->ball = ball, o->label = label, o->gradients_allowed = gradients_allowed;
     o->forwards = o->gradients = o->vanished = o->confirmations = 0;
-    o->has_found = o->has_kept = false;
+    o->has_found = o->has_kept = o->not_finite = false;
     memset(o->target, 0, (size_t)o->model->classes * sizeof(float));
     o->target[label] = 1;
 }
@@ -85,6 +85,13 @@ static bool all_finite(const float *z, int classes) {
     return true;
 }
 
+/* Ends the image: no attack knows its way from here. */
+static vt_status undefined(vt_oracle *o, const float *x) {
+    if (!o->has_found) memcpy(o->found, x, o->model->pixels * sizeof(float));
+    o->not_finite = true;
+    return VT_E_NUMERIC;
+}
+
 /* x is misclassified in the float ball: worth a try in 8 bits if it is the best so far. o->z is another point's
  * afterwards, and nothing is kept. */
 static vt_status try_rounded(vt_oracle *o, const float *x, float margin) {
@@ -100,7 +107,7 @@ static vt_status try_rounded(vt_oracle *o, const float *x, float margin) {
 static vt_status judge(vt_oracle *o, const float *x) {
     int k = o->model->classes;
     if (!o->judging) return VT_OK; /* training looks at its own loss */
-    if (!all_finite(o->z, k)) return VT_E_NUMERIC;
+    if (!all_finite(o->z, k)) return undefined(o, x);
     if (vt_argmax_f32(o->z, k) == o->label || !vt_ball_contains(o->ball, x)) return VT_OK;
     if (o->closest) return keep_closest(o, x), VT_OK;
     float margin = vt_margin_f32(o->z, o->label, k);
@@ -134,7 +141,7 @@ vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *mar
     vt_lattice_floats(l, l->x, q);
     VT_TRY(forward(o, l->x, NULL, keep));
     o->forwards++;
-    if (!all_finite(o->z, o->model->classes)) return VT_E_NUMERIC;
+    if (!all_finite(o->z, o->model->classes)) return undefined(o, l->x);
     *margin = vt_margin_f32(o->z, o->label, o->model->classes);
     if (!l->has_point || *margin > l->point_margin) {
         memmove(l->point, q, l->n);
@@ -168,6 +175,20 @@ static vt_loss followed(vt_oracle *o, const vt_loss *asked, const float *z) {
     return (vt_loss){.kind = VT_LOSS_MARGIN, .target = asked->target, .attention = asked->attention};
 }
 
+/* dx of a loss at finite logits z; where it leaves float's range, of a loss 2^100 times smaller: no attack asks for its
+ * length. */
+static void gradient(vt_oracle *o, const vt_classifier *m, const vt_loss *loss, const float *z, float *value,
+                     float *dx) {
+    float least;
+    m->backward(m->self, loss, value, dx);
+    o->gradients++;
+    if (!o->judging || loss->attention || all_finite(dx, (int)m->pixels) || !all_finite(z, m->classes)) return;
+    vt_loss_eval_f32(o->dz, loss, z, m->classes);
+    for (int k = 0; k < m->classes; k++) o->dz[k] *= 0x1p-100f;
+    m->backward(m->self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = o->dz}, &least, dx);
+    o->gradients++;
+}
+
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx) {
     if (!o->gradients_allowed) return VT_E_FORBIDDEN;
     bool same = o->has_kept && !memcmp(o->kept, x, o->model->pixels * sizeof(float));
@@ -176,8 +197,7 @@ vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, 
     else if (z)
         memcpy(z, o->z, (size_t)o->model->classes * sizeof(float));
     vt_loss given = followed(o, loss, o->z);
-    o->model->backward(o->model->self, &given, value, dx);
-    o->gradients++;
+    gradient(o, o->model, &given, o->z, value, dx);
     return same ? VT_OK : judge(o, x); /* the same point was judged when it was kept */
 }
 
@@ -188,7 +208,6 @@ vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_lo
     s->logits(s->self, x, o->z_surrogate, true);
     if (!all_finite(o->z_surrogate, s->classes)) return VT_E_NUMERIC;
     vt_loss given = followed(o, loss, o->z_surrogate);
-    s->backward(s->self, &given, value, dx);
-    o->gradients++;
+    gradient(o, s, &given, o->z_surrogate, value, dx);
     return VT_OK;
 }

@@ -3,7 +3,7 @@
  * misclassified in float32, confirmed in double, and its margin exceeds the float32 noise of its own logits by
  * VT_CONFIRM_FACTOR; the attack passes the status up. With `exhaustive` it never ends an image. With `closest` neither:
  * of the queries that would have ended it, it keeps the one nearest to the ball's centre, for accuracy-versus-eps
- * curves. A surrogate, where there is one, is another classifier whose gradients are given instead of the model's own:
+ * curves. A query whose logits are not finite ends an image too, with VT_E_NUMERIC. A surrogate, where there is one, is another classifier whose gradients are given instead of the model's own:
  * an attack that transfers from it asks the model for logits alone. With `eight_bit` a query that would have ended it
  * is rounded to 8 bits first, and what ends the image is the rounded point (attacks/lattice.h), by the same rule. */
 #ifndef VT_ATTACKS_ORACLE_H
@@ -46,6 +46,7 @@ typedef struct vt_oracle {
     float *found;          /* [n] in-ball query misclassified in float32, of the largest margin so far; closest: the
                               nearest of those confirmed; eight_bit (not exhaustive): the lattice point of the largest */
     bool has_found;
+    bool not_finite; /* a query's logits were not; found is that query where nothing was found before */
     float found_margin;
     double found_distance; /* closest: of found, in the ball's norm */
     /* buffers: one-hot label [K], logits [K] float and double, last kept input [n] */

@@ -174,6 +174,12 @@ static void print_all(const vt_curve *c) {
         printf("%-16s %6lld/%-6lld  %-20s %10lld %10lld\n", a->name, (long long)a->found, (long long)a->tried,
                isinf(a->eps) ? median : "", (long long)a->gradients, (long long)a->forwards);
     }
+    for (int k = 0; k < c->n_entries; k++) {
+        const vt_curve_entry *a = &c->entries[k];
+        char text[300];
+        for (int i = 0; vt_remark(a->name, a->vanished, a->not_finite, i, text, sizeof text); i++)
+            printf("NOTE: %s\n", text);
+    }
     printf("\n%-10s %15s %9s  %16s  %s\n", "eps", "robust", "", "95 %", "by minimum norm alone");
     print_row(c, "0", 0, false);
     const vt_curve_point *p = c->points, *end = p + c->n_points;

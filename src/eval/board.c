@@ -93,7 +93,7 @@ vt_status vt_board_note(vt_board *b, const vt_ledger *l, size_t from, vt_err *e)
             return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", l->dir,
                            r->image, r->entry, r->stage);
         *at = r->status;
-        if (!b->norms || !r->entry || r->status != VT_RECORD_BROKEN) continue;
+        if (!b->norms || !r->entry || !vt_record_ends(r->status)) continue;
         double *norm = &b->norms[(size_t)(r->entry - 1) * b->n + i];
         *norm = fmin(*norm, vt_curve_norm(r, b->norm));
     }
@@ -102,7 +102,7 @@ vt_status vt_board_note(vt_board *b, const vt_ledger *l, size_t from, vt_err *e)
 
 static bool broken_before(const vt_board *b, int entry, int stage, size_t i) {
     for (int k = 0; k < stage; k++)
-        if (*cell(b, entry, k, i) == VT_RECORD_BROKEN) return true;
+        if (vt_record_ends(*cell(b, entry, k, i))) return true;
     return false;
 }
 

@@ -18,6 +18,7 @@ bool vt_is_curve(const json_t *header) {
 }
 
 double vt_curve_norm(const vt_record *r, vt_norm norm) {
+    if (r->status == VT_RECORD_NOT_FINITE) return 0; /* the search ended unfinished: robust at no radius */
     return norm == VT_LINF ? r->linf : norm == VT_L2 ? r->l2 : r->l1;
 }
 
@@ -48,13 +49,14 @@ static void note(vt_curve *c, size_t i, const vt_record *r) {
     vt_curve_entry *entry = &c->entries[r->entry - 1];
     double *norm = &c->norms[i * (size_t)c->n_entries + (size_t)r->entry - 1];
     entry->tried += r->stage == 0, entry->gradients += r->gradients, entry->forwards += r->forwards;
-    if (r->status != VT_RECORD_BROKEN) return;
-    *norm = vt_curve_norm(r, c->norm);
-    entry->found++;
-    if (isinf(entry->eps)) im->unconfirmed = fmin(im->unconfirmed, *norm);
+    entry->vanished += r->vanished > 0, entry->not_finite += r->status == VT_RECORD_NOT_FINITE;
+    if (!vt_record_ends(r->status)) return;
+    double d = vt_curve_norm(r, c->norm);
+    if (r->status == VT_RECORD_BROKEN) *norm = d, entry->found++;
+    if (isinf(entry->eps)) im->unconfirmed = fmin(im->unconfirmed, d);
     /* of equal norms the earlier entry's, whatever the order of lines */
-    if (*norm < im->distance || (*norm == im->distance && r->entry - 1 < im->entry))
-        im->distance = *norm, im->entry = r->entry - 1, im->borderline = r->borderline;
+    if (d < im->distance || (d == im->distance && r->entry - 1 < im->entry))
+        im->distance = d, im->entry = r->entry - 1, im->borderline = r->borderline;
 }
 
 static vt_status read_images(vt_curve *c, const vt_ledger *l, vt_err *e) {
@@ -178,9 +180,13 @@ static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(
 
 static json_t *entry_json(const vt_curve *c, int k) {
     const vt_curve_entry *a = &c->entries[k];
-    return json_pack("{s:s,s:s,s:o,s:I,s:I,s:o,s:I,s:I}", "name", a->name, "id", a->id, "eps", number(a->eps), "tried",
-                     (json_int_t)a->tried, "found", (json_int_t)a->found, "median", number(vt_curve_median(c, k)),
-                     "gradients", (json_int_t)a->gradients, "forwards", (json_int_t)a->forwards);
+    json_t *o =
+        json_pack("{s:s,s:s,s:o,s:I,s:I,s:o,s:I,s:I}", "name", a->name, "id", a->id, "eps", number(a->eps), "tried",
+                  (json_int_t)a->tried, "found", (json_int_t)a->found, "median", number(vt_curve_median(c, k)),
+                  "gradients", (json_int_t)a->gradients, "forwards", (json_int_t)a->forwards);
+    if (a->vanished) json_object_set_new(o, "vanished", json_integer((json_int_t)a->vanished));
+    if (a->not_finite) json_object_set_new(o, "not_finite", json_integer((json_int_t)a->not_finite));
+    return o;
 }
 
 static json_t *image_json(const vt_curve *c, size_t i) {

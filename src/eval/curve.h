@@ -13,6 +13,7 @@ typedef struct vt_curve_entry {
     double eps;            /* INFINITY: a minimum-norm attack */
     int64_t tried, found;
     int64_t gradients, forwards;
+    int64_t vanished, not_finite; /* images, as in vt_record */
 } vt_curve_entry;
 
 typedef struct vt_curve_image {
@@ -46,7 +47,8 @@ typedef struct vt_curve {
 
 /* Was the run made by vitrine curve? The header says so. */
 bool vt_is_curve(const json_t *header);
-/* A line's perturbation in the norm. */
+/* A line's perturbation in the norm; 0 where a point's logits were not finite, which leaves the image robust nowhere.
+ */
 double vt_curve_norm(const vt_record *r, vt_norm norm);
 
 vt_status vt_curve_make(vt_curve *c, const vt_ledger *l, vt_err *e);

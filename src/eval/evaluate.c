@@ -273,6 +273,16 @@ static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e
     return vt_ledger_append(run->ledger, &r, NULL, e);
 }
 
+/* What an attack must not end with. A query of the model without finite logits ends its image alone. */
+static vt_status refuse(vt_status s, const vt_oracle *o, int32_t image, const char *name, vt_err *e) {
+    if (s == VT_E_NUMERIC)
+        return o->not_finite ? VT_OK
+                             : vt_fail(e, s, "image %d: attack %s: the surrogate's logits are not finite", image, name);
+    if (s == VT_INTERRUPTED) return s;
+    return s == VT_OK || s == VT_STOP ? VT_OK
+                                      : vt_fail(e, s, "image %d: attack %s failed: %s", image, name, vt_status_name(s));
+}
+
 /* The attack's word, turned into a line: which point is judged, and what the judge says. */
 static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
     const vt_eval *v = run->v;
@@ -291,28 +301,24 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     t.x = w->x, t.x_adv = w->x_adv, t.work = w->work, t.ball = &ball, t.label = r.label;
     t.rng = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
     vt_classifier_begin(&w->model, &t.rng);
-    vt_status s = vt_attack_stage_run(&w->oracle, st, &t);
-    if (s == VT_INTERRUPTED) return s;
-    if (s == VT_E_NUMERIC)
-        return vt_fail(e, s, "image %d: attack %s met logits that are not finite", image, st->def->name);
-    if (s != VT_OK && s != VT_STOP)
-        return vt_fail(e, s, "image %d: attack %s failed: %s", image, st->def->name, vt_status_name(s));
-    const float *candidate = w->oracle.has_found && !v->exhaustive ? w->oracle.found : w->x_adv;
+    VT_TRY(refuse(vt_attack_stage_run(&w->oracle, st, &t), &w->oracle, image, st->def->name, e));
+    bool found = w->oracle.not_finite || (w->oracle.has_found && !v->exhaustive);
+    const float *candidate = found ? w->oracle.found : w->x_adv;
     vt_verdict d;
     vt_rng key = vt_verdict_key(v->seed, image, run->entry, run->stage);
     vt_terms terms = {v->norm, eps, v->patch, attack->scoring};
     vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, t.height, r.label, w->z, w->z64);
-    if (!d.finite)
-        return vt_fail(e, VT_E_NUMERIC, "image %d: attack %s met logits that are not finite", image, st->def->name);
     from_verdict(&r, &d);
-    r.gradients = w->oracle.gradients, r.forwards = w->oracle.forwards;
+    r.gradients = w->oracle.gradients, r.forwards = w->oracle.forwards, r.vanished = w->oracle.vanished;
     r.status = (uint8_t)vt_verdict_status(&d);
-    bool keep = d.broken || !d.inside || v->exhaustive;
+    if (w->oracle.not_finite && !d.broken)
+        r.status = VT_RECORD_NOT_FINITE; /* a random model may answer otherwise now */
+    bool keep = vt_record_ends(r.status) || !d.inside || v->exhaustive;
     if (!d.broken) {
         r.borderline = 0;
         r.sha = vt_sha_prefix(candidate, t.n * sizeof(float));
-        atomic_fetch_add(&run->robust, 1);
     }
+    if (!vt_record_ends(r.status)) atomic_fetch_add(&run->robust, 1);
     return vt_ledger_append(run->ledger, &r, keep ? candidate : NULL, e);
 }
 

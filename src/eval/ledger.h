@@ -17,7 +17,8 @@
 #include "core/status.h"
 
 #define VT_RECORD_STATUS_LIST(X)                                                                                       \
-    X(CORRECT, "correct") X(WRONG, "wrong") X(ROBUST, "robust") X(BROKEN, "broken") X(INVALID, "invalid")
+    X(CORRECT, "correct")                                                                                              \
+    X(WRONG, "wrong") X(ROBUST, "robust") X(BROKEN, "broken") X(INVALID, "invalid") X(NOT_FINITE, "not-finite")
 #define VT_LEDGER_FORMAT "vitrine ledger 2"
 
 typedef enum vt_record_status {
@@ -27,16 +28,22 @@ typedef enum vt_record_status {
         VT_RECORD_STATUS_COUNT
 } vt_record_status;
 const char *vt_record_status_name(vt_record_status s);
+/* Does a line of this status take its image out of the entry: broken, or not finite? */
+static inline bool vt_record_ends(uint8_t status) {
+    return status == VT_RECORD_BROKEN || status == VT_RECORD_NOT_FINITE;
+}
 
-/* One line. entry 0 is the clean prediction, entry k the k-th --attack; stage counts within it. */
+/* not-finite: the attack met a point (stored) whose logits are not; it ended there, and the image is neither robust nor
+ * broken. One line. entry 0 is the clean prediction, entry k the k-th --attack; stage counts within it. */
 typedef struct vt_record {
     int32_t image, entry, stage;
     int32_t label, pred, pred64; /* pred64 -1: not computed (clean lines) */
     uint8_t status, borderline;
     double margin, margin64, linf, l2, l1; /* l1: NaN in ledgers written before there was one */
     int64_t gradients, forwards;
-    int64_t adv;  /* byte offset in adv.bin, -1: none */
-    uint64_t sha; /* first 64 bits of SHA-256: of the stored x' (attacks), of the clean image (entry 0) */
+    int64_t vanished; /* of the gradients: the margin's, where cross-entropy had none left; written where not 0 */
+    int64_t adv;      /* byte offset in adv.bin, -1: none */
+    uint64_t sha;     /* first 64 bits of SHA-256: of the stored x' (attacks), of the clean image (entry 0) */
 } vt_record;
 
 typedef struct vt_ledger {

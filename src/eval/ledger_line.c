@@ -21,22 +21,23 @@ static void number(char *buf, size_t size, double v) {
 }
 
 static int line_text(char *buf, size_t size, const vt_record *r) {
-    char m[32], m64[32], li[32], l2[32], l1[32], adv[32] = "";
+    char m[32], m64[32], li[32], l2[32], l1[32], adv[32] = "", vanished[40] = "";
     number(m, sizeof m, r->margin);
     number(m64, sizeof m64, r->margin64);
     number(li, sizeof li, r->linf);
     number(l2, sizeof l2, r->l2);
     number(l1, sizeof l1, r->l1);
+    if (r->vanished) snprintf(vanished, sizeof vanished, ",\"vanished\":%lld", (long long)r->vanished);
     if (r->adv >= 0) snprintf(adv, sizeof adv, ",\"adv\":%lld", (long long)r->adv);
     return snprintf(buf, size,
                     "{\"image\":%d,\"entry\":%d,\"stage\":%d,\"status\":\"%s\",\"borderline\":%s,\"label\":%d,\"pred\":"
                     "%d,"
                     "\"pred64\":%d,\"margin\":%s,\"margin64\":%s,\"linf\":%s,\"l2\":%s,\"l1\":%s,\"gradients\":%lld,"
-                    "\"forwards\":%lld%s,"
+                    "\"forwards\":%lld%s%s,"
                     "\"sha\":\"%016llx\"}\n",
                     r->image, r->entry, r->stage, vt_record_status_name((vt_record_status)r->status),
                     r->borderline ? "true" : "false", r->label, r->pred, r->pred64, m, m64, li, l2, l1,
-                    (long long)r->gradients, (long long)r->forwards, adv, (unsigned long long)r->sha);
+                    (long long)r->gradients, (long long)r->forwards, vanished, adv, (unsigned long long)r->sha);
 }
 
 /* Of what the line says, whatever its numbers look like. */
@@ -71,7 +72,7 @@ static double get_real(const json_t *o, const char *key) {
 }
 
 bool vt_line_parse(vt_record *r, const json_t *o) {
-    long long image, entry, stage, label, pred, pred64, grads, fwds, adv = -1;
+    long long image, entry, stage, label, pred, pred64, grads, fwds, vanished = 0, adv = -1;
     const char *status = json_string_value(json_object_get(o, "status")),
                *sha = json_string_value(json_object_get(o, "sha"));
     if (!get_int(o, "image", 0, INT32_MAX, &image) || !get_int(o, "entry", 0, 1000, &entry) ||
@@ -80,6 +81,7 @@ bool vt_line_parse(vt_record *r, const json_t *o) {
         !get_int(o, "gradients", 0, INT64_MAX, &grads) || !get_int(o, "forwards", 0, INT64_MAX, &fwds) || !status ||
         !sha || strlen(sha) != 16)
         return false;
+    if (json_object_get(o, "vanished") && !get_int(o, "vanished", 1, INT64_MAX, &vanished)) return false;
     if (json_object_get(o, "adv") && !get_int(o, "adv", 0, INT64_MAX, &adv)) return false;
     *r = (vt_record){.image = (int32_t)image,
                      .entry = (int32_t)entry,
@@ -96,6 +98,7 @@ bool vt_line_parse(vt_record *r, const json_t *o) {
                      .l1 = get_real(o, "l1"),
                      .gradients = grads,
                      .forwards = fwds,
+                     .vanished = vanished,
                      .adv = adv,
                      .sha = strtoull(sha, NULL, 16)};
     for (uint8_t s = 0; s < VT_RECORD_STATUS_COUNT; s++)

@@ -4,7 +4,7 @@
 
 #include "eval/ledger.h"
 
-enum { VT_LINE_ROOM = 700 };
+enum { VT_LINE_ROOM = 760 };
 
 /* The line as it stands in the file, with its checksum where the ledger has them; returns its length. */
 int vt_line_text(char buf[VT_LINE_ROOM], const vt_ledger *l, const vt_record *r);

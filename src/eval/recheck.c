@@ -164,9 +164,9 @@ static vt_status tensors_there(const vt_ledger *l, vt_findings *found, vt_err *e
     char at[100];
     for (size_t i = 0; i < l->count; i++) {
         const vt_record *r = &l->records[i];
-        if (r->status == VT_RECORD_BROKEN && r->adv < 0)
-            return vt_fail(e, VT_E_USAGE, "%s/ledger.jsonl: %s is broken, but its line names no tensor in adv.bin",
-                           l->dir, where(l, r, at));
+        if (vt_record_ends(r->status) && r->adv < 0)
+            return vt_fail(e, VT_E_USAGE, "%s/ledger.jsonl: %s is %s, but its line names no tensor in adv.bin", l->dir,
+                           where(l, r, at), vt_record_status_name((vt_record_status)r->status));
         if (r->adv > l->adv_length - bytes && r->adv >= 0)
             return vt_fail(e, VT_E_USAGE, "%s/adv.bin has %lld bytes: the tensor of %s, at byte %lld, is missing",
                            l->dir, (long long)l->adv_length, where(l, r, at), (long long)r->adv);

@@ -35,6 +35,8 @@ static json_t *entry_json(const vt_summary *s, const vt_entry_summary *en) {
                       "borderline", (json_int_t)st->borderline, "invalid", (json_int_t)st->invalid, "gradients",
                       (json_int_t)st->gradients, "forwards", (json_int_t)st->forwards);
         if (st->share < 1) json_object_set_new(stage, "share", json_real(st->share));
+        if (st->not_finite) json_object_set_new(stage, "not_finite", json_integer((json_int_t)st->not_finite));
+        if (st->vanished) json_object_set_new(stage, "vanished", json_integer((json_int_t)st->vanished));
         json_array_append_new(stages, stage);
     }
     json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:I,s:I,s:o,s:o,s:o,s:o}", "name", en->name, "id",
@@ -45,6 +47,11 @@ static json_t *entry_json(const vt_summary *s, const vt_entry_summary *en) {
                           real_or_null(en->median_linf), "median_l2", real_or_null(en->median_l2), "median_l1",
                           real_or_null(en->median_l1), "stages", stages);
     char text[600];
+    if (en->not_finite) json_object_set_new(o, "not_finite", json_integer((json_int_t)en->not_finite));
+    json_t *remarks = json_array();
+    for (int k = 0; vt_entry_remark(en, k, text, sizeof text); k++) json_array_append_new(remarks, json_string(text));
+    if (json_array_size(remarks)) json_object_set(o, "remarks", remarks);
+    json_decref(remarks);
     if (s->gradient_cost > 0) json_object_set_new(o, "cost", json_real(en->cost));
     if (en->scoring != VT_SCORE_BALL) json_object_set_new(o, "scoring", json_string(vt_scoring_name(en->scoring)));
     if (vt_entry_open_text(s, en, text, sizeof text)) json_object_set_new(o, "open", open_json(en, text));

@@ -49,8 +49,10 @@ static void write(FILE *f, const vt_summary *s) {
         if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT)
             item(f, vt_entry_label(&s->entries[i], text, sizeof text)), fputs(" = ", f),
                 vt_md_code(f, s->entries[i].id);
-    for (int i = 0; i < s->n_entries; i++)
+    for (int i = 0; i < s->n_entries; i++) {
+        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) item(f, text);
         if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) item(f, text);
+    }
     published(f, s);
     fputc('\n', f);
 }

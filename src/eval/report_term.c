@@ -56,6 +56,7 @@ static void write(FILE *f, const vt_summary *s) {
     char text[600];
     for (int i = 0; i < s->n_entries; i++) {
         if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT) definition(f, &s->entries[i]); /* else it is the one above */
+        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) fprintf(f, "  NOTE: %s\n", text);
         if (s->entries[i].invalid)
             fprintf(f, "  WARNING: %lld points of %s left the ball: an error of the attack; counted as robust\n",
                     (long long)s->entries[i].invalid, s->entries[i].label);

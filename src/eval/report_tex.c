@@ -12,8 +12,10 @@ static void write(FILE *f, const vt_summary *s) {
              vt_header_text(s->header, "weights"), vt_header_threat(s->header, threat, sizeof threat));
     comment(f, text);
     for (size_t i = 0; vt_header_note(s->header, i); i++) comment(f, vt_header_note(s->header, i));
-    for (int i = 0; i < s->n_entries; i++)
+    for (int i = 0; i < s->n_entries; i++) {
+        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) comment(f, text);
         if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) comment(f, text);
+    }
     fprintf(f, "\\begin{tabular}{lrrr}\n\\toprule\n & right / all & \\%% & 95\\,\\%% interval \\\\\n\\midrule\n");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
         fputs(r.level ? "\\quad " : "", f);

@@ -118,6 +118,12 @@ static void head(FILE *f, const vt_show *s) {
 
 /* ---- table and charts ---- */
 
+static void paragraph(FILE *f, const char *text) {
+    fputs("<p>", f);
+    vt_html(f, text);
+    fputs("</p>\n", f);
+}
+
 static void table(FILE *f, const vt_summary *s) {
     vt_row r;
     fputs("<section><h2>Results</h2><div class=\"wide\"><table>\n<tr><th></th><th>right / all</th><th>%</th><th>95 % "
@@ -137,10 +143,8 @@ static void table(FILE *f, const vt_summary *s) {
     fputs("</table></div>\n", f);
     char text[600];
     for (int i = 0; i < s->n_entries; i++) { /* what samples leave open belongs beside the numbers */
-        if (!vt_entry_open_text(s, &s->entries[i], text, sizeof text)) continue;
-        fputs("<p>", f);
-        vt_html(f, text);
-        fputs("</p>\n", f);
+        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) paragraph(f, text);
+        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) paragraph(f, text);
     }
     fputs("</section>\n", f);
 }

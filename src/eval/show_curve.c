@@ -50,7 +50,17 @@ vt_status vt_show_curve(FILE *f, const vt_show *s, vt_err *e) {
           "tried</th><th>median norm</th><th>gradients</th><th>forwards</th></tr>\n",
           f);
     for (int k = 0; k < c.n_entries; k++) attack_row(f, &c, k);
-    fputs("</table></div></section>\n", f);
+    fputs("</table></div>\n", f);
+    for (int k = 0; k < c.n_entries; k++) {
+        const vt_curve_entry *a = &c.entries[k];
+        char text[300];
+        for (int i = 0; vt_remark(a->name, a->vanished, a->not_finite, i, text, sizeof text); i++) {
+            fputs("<p>", f);
+            vt_html(f, text);
+            fputs("</p>\n", f);
+        }
+    }
+    fputs("</section>\n", f);
     vt_curve_free(&c);
     return VT_OK;
 }

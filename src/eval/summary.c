@@ -38,7 +38,7 @@ vt_scoring vt_header_scoring(const json_t *header, int entry) {
 }
 
 bool vt_record_fails(const vt_ledger *l, const vt_record *r) {
-    if (r->status == VT_RECORD_BROKEN) return vt_header_scoring(l->header, r->entry) == VT_SCORE_BALL;
+    if (vt_record_ends(r->status)) return vt_header_scoring(l->header, r->entry) == VT_SCORE_BALL;
     return r->status == VT_RECORD_WRONG;
 }
 
@@ -153,6 +153,8 @@ static void add_line(vt_summary *s, const vt_record *r) {
     st->tried++;
     st->broken += r->status == VT_RECORD_BROKEN;
     st->invalid += r->status == VT_RECORD_INVALID;
+    st->not_finite += r->status == VT_RECORD_NOT_FINITE;
+    st->vanished += r->vanished > 0;
     st->borderline += r->status == VT_RECORD_BROKEN && r->borderline;
     st->gradients += r->gradients;
     st->forwards += r->forwards;
@@ -173,11 +175,12 @@ static void total_entry(vt_summary *s, const vt_board *b, int entry) {
         st->pending = pending(b, entry, k);
         if (st->share < 1 && en->sample.share >= 1)
             en->sample = (vt_sample_summary){.share = st->share, .survivors = left, .sampled = st->tried};
-        if (st->share < 1) en->sample.broken += st->broken;
-        left -= st->broken;
+        if (st->share < 1) en->sample.broken += st->broken + st->not_finite;
+        left -= st->broken + st->not_finite;
         st->robust = left; /* images a later stage still has to try count as robust so far */
         en->broken += st->broken, en->borderline += st->borderline, en->invalid += st->invalid;
         en->gradients += st->gradients, en->forwards += st->forwards;
+        en->not_finite += st->not_finite;
         en->pending += st->pending;
     }
     en->robust = left;
@@ -263,6 +266,34 @@ bool vt_entry_open_text(const vt_summary *s, const vt_entry_summary *en, char *t
     return true;
 }
 
+bool vt_remark(const char *name, int64_t vanished, int64_t not_finite, int k, char *text, size_t size) {
+    if (vanished && k-- == 0) {
+        snprintf(text, size,
+                 "%s: cross-entropy's gradient vanished on %lld image%s (softmax leaves nothing of it); the margin's "
+                 "was "
+                 "followed there",
+                 name, (long long)vanished, vanished == 1 ? "" : "s");
+        return true;
+    }
+    if (!not_finite || k) return false;
+    snprintf(text, size,
+             "%s: on %lld image%s it met logits that are not finite: counted apart, as neither robust nor broken", name,
+             (long long)not_finite, not_finite == 1 ? "" : "s");
+    return true;
+}
+
+bool vt_entry_remark(const vt_entry_summary *en, int k, char *text, size_t size) {
+    for (int i = 0; i < en->n_stages; i++) {
+        const vt_stage_summary *st = &en->stages[i];
+        char name[100];
+        snprintf(name, sizeof name, "%s%s%.32s", en->label, en->n_stages > 1 ? ", " : "",
+                 en->n_stages > 1 ? st->name : "");
+        if (vt_remark(name, st->vanished, st->not_finite, k, text, size)) return true;
+        k -= (st->vanished > 0) + (st->not_finite > 0);
+    }
+    return false;
+}
+
 const char *vt_entry_label(const vt_entry_summary *en, char *text, size_t size) {
     snprintf(text, size, "%s", en->label);
     return text;
@@ -279,6 +310,27 @@ static bool special_row(const vt_summary *s, int past, vt_row *r) {
     return true;
 }
 
+/* Stages that have a row of their own, and whether images that are neither have one, last. */
+static int stage_rows(const vt_entry_summary *en) { return en->n_stages > 1 ? en->n_stages : 0; }
+static int rows(const vt_entry_summary *en) { return 1 + stage_rows(en) + (en->not_finite > 0); }
+
+/* Row k of an entry: itself, its stages, the images without a verdict. */
+static void entry_row(const vt_entry_summary *en, int k, vt_row *r) {
+    r->level = k > 0, r->has_attack = true;
+    if (k == 0) {
+        vt_entry_label(en, r->label, sizeof r->label);
+        r->count = en->robust, r->borderline = en->borderline, r->gradients = en->gradients, r->forwards = en->forwards;
+    } else if (k <= stage_rows(en)) {
+        const vt_stage_summary *st = &en->stages[k - 1];
+        snprintf(r->label, sizeof r->label, "after %.32s", st->name);
+        if (st->share < 1) snprintf(r->label, sizeof r->label, "after %.24s (%g %%)", st->name, 100 * st->share);
+        r->count = st->robust, r->borderline = st->borderline, r->gradients = st->gradients, r->forwards = st->forwards;
+    } else {
+        snprintf(r->label, sizeof r->label, "logits not finite");
+        r->count = en->not_finite, r->has_attack = false;
+    }
+}
+
 bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
     memset(r, 0, sizeof *r);
     r->total = s->total;
@@ -286,30 +338,12 @@ bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
         snprintf(r->label, sizeof r->label, "clean");
         r->count = s->correct;
     } else {
-        int at = 1;
-        bool found = false;
-        for (int k = 0; k < s->n_entries && !found; k++) {
-            const vt_entry_summary *en = &s->entries[k];
-            int parts = en->n_stages > 1 ? en->n_stages : 0;
-            if (i == at) {
-                found = true;
-                vt_entry_label(en, r->label, sizeof r->label);
-                r->count = en->robust, r->borderline = en->borderline, r->gradients = en->gradients,
-                r->forwards = en->forwards;
-            } else if (i <= at + parts) {
-                found = true;
-                const vt_stage_summary *st = &en->stages[i - at - 1];
-                snprintf(r->label, sizeof r->label, "after %.32s", st->name);
-                if (st->share < 1)
-                    snprintf(r->label, sizeof r->label, "after %.24s (%g %%)", st->name, 100 * st->share);
-                r->level = 1;
-                r->count = st->robust, r->borderline = st->borderline, r->gradients = st->gradients,
-                r->forwards = st->forwards;
-            }
-            at += 1 + parts;
-        }
-        r->has_attack = found;
-        if (!found && !special_row(s, i - at, r)) return false;
+        int at = 1, k = 0;
+        while (k < s->n_entries && i >= at + rows(&s->entries[k])) at += rows(&s->entries[k++]);
+        if (k < s->n_entries)
+            entry_row(&s->entries[k], i - at, r);
+        else if (!special_row(s, i - at, r))
+            return false;
     }
     r->percent = r->total ? 100 * (double)r->count / (double)r->total : 0;
     vt_wilson(r->count, r->total, &r->low, &r->high);

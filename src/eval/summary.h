@@ -10,8 +10,10 @@ typedef struct vt_stage_summary {
     double share;                                /* of the survivors that it was run on; 1: all */
     int64_t tried;                               /* images with a line */
     int64_t robust, broken, borderline, invalid; /* robust: left after this stage */
+    int64_t not_finite;                          /* neither robust nor broken */
     int64_t gradients, forwards;
-    int64_t pending; /* images whose line is not there yet */
+    int64_t vanished; /* images on which cross-entropy's gradient vanished somewhere */
+    int64_t pending;  /* images whose line is not there yet */
 } vt_stage_summary;
 
 /* Stages that were run on a random sample of an entry's survivors: what they could still have broken among the rest. */
@@ -31,7 +33,7 @@ typedef struct vt_entry_summary {
     bool profile;             /* says what its samples leave open, even nothing */
     vt_sample_summary sample; /* share 1: every stage was run on all survivors, nothing is open */
     double cost;              /* forward-equivalents: forwards + gradients times the header's gradient_cost */
-    int64_t robust, broken, borderline, invalid, gradients, forwards, pending;
+    int64_t robust, broken, borderline, invalid, not_finite, gradients, forwards, pending;
     double median_linf, median_l2, median_l1; /* of the broken images' perturbations; NaN: none */
     vt_stage_summary *stages;
     int n_stages;
@@ -75,6 +77,10 @@ bool vt_summary_row(const vt_summary *s, int i, vt_row *r);
 const char *vt_entry_label(const vt_entry_summary *en, char *text, size_t size);
 /* What a profile's samples leave open, in a sentence; false: the entry is no profile and has no sample. */
 bool vt_entry_open_text(const vt_summary *s, const vt_entry_summary *en, char *text, size_t size);
+/* What else must be said of an entry beside its numbers, sentence k = 0, 1, ...; false past the last. */
+bool vt_entry_remark(const vt_entry_summary *en, int k, char *text, size_t size);
+/* The same sentences, for any count of images. */
+bool vt_remark(const char *name, int64_t vanished, int64_t not_finite, int k, char *text, size_t size);
 /* "AutoAttack-equivalent" or "quick estimate". */
 const char *vt_entry_claim(const vt_entry_summary *en);
 

@@ -24,7 +24,7 @@ vt_rng vt_verdict_key(uint64_t seed, int32_t image, int entry, int stage) {
 }
 
 static void conclude(vt_verdict *v, int label) {
-    v->broken = v->inside && v->pred != label;
+    v->broken = v->inside && v->finite && v->pred != label;
     v->borderline = v->broken && (v->pred64 == label || !(v->margin > v->noise));
 }
 
@@ -45,16 +45,20 @@ void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const floa
     m->logits(m->self, x_adv, z, false);
     m->logits64(m->self, x_adv, z64);
     v->pred = v->pred64 = 0, v->noise = 0;
-    v->margin = v->margin64 = -INFINITY, v->finite = true;
+    v->margin = v->margin64 = -INFINITY;
+    bool good = true, good64 = true;
     for (int k = 0; k < classes; k++) {
         if (z[k] > z[v->pred]) v->pred = k;
         if (z64[k] > z64[v->pred64]) v->pred64 = k;
-        v->finite = v->finite && isfinite(z[k]) && isfinite(z64[k]);
+        good = good && isfinite(z[k]), good64 = good64 && isfinite(z64[k]);
         v->noise = fmax(v->noise, fabs((double)z[k] - z64[k]));
         if (k == label) continue;
         v->margin = fmax(v->margin, (double)z[k] - (double)z[label]);
         v->margin64 = fmax(v->margin64, z64[k] - z64[label]);
     }
+    v->finite = good && good64;
+    if (!good) v->margin = NAN;
+    if (!good64) v->margin64 = NAN;
     conclude(v, label);
 }
 
@@ -75,5 +79,8 @@ void vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, cons
 }
 
 vt_record_status vt_verdict_status(const vt_verdict *v) {
-    return !v->inside ? VT_RECORD_INVALID : v->broken ? VT_RECORD_BROKEN : VT_RECORD_ROBUST;
+    return !v->finite   ? VT_RECORD_NOT_FINITE
+           : !v->inside ? VT_RECORD_INVALID
+           : v->broken  ? VT_RECORD_BROKEN
+                        : VT_RECORD_ROBUST;
 }

@@ -15,8 +15,8 @@ typedef struct vt_verdict {
     int pred, pred64;        /* argmax in float, in double */
     double margin, margin64; /* max_{j!=label} z_j - z_label; above 0: misclassified */
     double noise;            /* largest |z_float - z_double| */
-    bool finite;             /* every logit, in both precisions */
-    bool broken;             /* inside and misclassified in float: the field's convention */
+    bool finite;             /* every logit, in both precisions; a margin of those that are not is NaN */
+    bool broken;             /* inside, finite and misclassified in float: the field's convention */
     bool borderline;         /* broken, but the double verdict disagrees or its margin is within the noise */
 } vt_verdict;
 

@@ -152,6 +152,25 @@ static void test_vanished(void **state) {
     }
 }
 
+/* A gradient beyond float's range keeps its direction: it is asked for again, and counted again. */
+static void test_gradient_beyond_float(void **state) {
+    (void)state;
+    for (int judging = 0; judging < 2; judging++) {
+        scene s;
+        float got[N], value;
+        scene_open(&s, VT_LINF, 0.1);
+        memset(s.x, 0, sizeof s.x);
+        s.o.judging = judging, s.t.b[0] = 3, s.t.b[1] = 1, s.t.b[2] = -1;
+        for (int k = 0; k < N; k++) s.t.w[0][k] = k % 2 ? 3e38 : -3e38, s.t.w[1][k] = -s.t.w[0][k];
+        vt_loss asked = vt_oracle_loss(&s.o, VT_LOSS_MARGIN);
+        assert_int_equal(vt_oracle_gradient(&s.o, s.x, &asked, NULL, &value, got), VT_OK);
+        assert_true(value == -2);
+        assert_int_equal(s.o.gradients, 1 + judging);
+        for (int k = 0; k < N; k++) assert_true(isfinite(got[k]) == judging && (got[k] > 0) == (k % 2 == 0));
+        vt_oracle_close(&s.o);
+    }
+}
+
 /* sign(0) = 0: a pixel without gradient does not move. */
 static void test_step(void **state) {
     (void)state;
@@ -223,7 +242,8 @@ static void test_fab_two_steps(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stop),         cmocka_unit_test(test_vanished),      cmocka_unit_test(test_step),
+        cmocka_unit_test(test_stop),         cmocka_unit_test(test_vanished),
+        cmocka_unit_test(test_step),         cmocka_unit_test(test_gradient_beyond_float),
         cmocka_unit_test(test_pgd_restarts), cmocka_unit_test(test_fab_two_steps),
     };
     return cmocka_run_group_tests_name("oracle", tests, NULL, NULL);
