@@ -146,6 +146,8 @@ vt_status vt_try_attack(vt_gear *g, const vt_attack_stage *stage, const vt_trial
     vt_status s = vt_attack_stage_run(t->o, stage, &task);
     g->forwards += (double)t->o->forwards, g->gradients += (double)t->o->gradients;
     if (s == VT_INTERRUPTED) return s;
+    *broken = false;
+    if (s == VT_E_NUMERIC) return VT_OK; /* beyond float's range: says nothing of gradients */
     if (s != VT_OK && s != VT_STOP)
         return vt_fail(e, s, "image %d: %s failed in the self-test: %s", t->image, stage->def->name, vt_status_name(s));
     const float *candidate = t->o->has_found && !t->to_the_end ? t->o->found : g->x_adv;
