@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "eval/files.h"
+#include "core/files.h"
 #include "eval/seal.h"
 #include "eval/summary.h"
 #include "scratch.h"
@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
         scratch("ledger.jsonl"), scratch("adv.bin"), scratch("table.md"), scratch("table.tex");
         run_of_two(&e);
         for (int i = 0; i < 4; i++)
-            if (vt_read_file(path[i], &was[i], &size[i], &e) != VT_OK) abort();
+            if (vt_file_read(path[i], (size_t)1 << 28, &was[i], &size[i], &e) != VT_OK) abort();
     }
     if (!n) return 0;
     int k = bytes[0] % 4;

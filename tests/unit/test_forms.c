@@ -319,7 +319,8 @@ static void same_file(const char *a, const char *b, const char *name) {
     char *x, *y;
     size_t n, k;
     vt_err e = {0};
-    if (vt_read_file(a, &x, &n, &e) != VT_OK || vt_read_file(b, &y, &k, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_file_read(a, (size_t)1 << 28, &x, &n, &e) != VT_OK || vt_file_read(b, (size_t)1 << 28, &y, &k, &e) != VT_OK)
+        fail_msg("%s", e.text);
     if (n != k || memcmp(x, y, n)) fail_msg("%s: saved again, the file is another", name);
     free(x), free(y);
 }

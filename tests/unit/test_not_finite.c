@@ -10,7 +10,7 @@
 #include "eval/curve.h"
 #include "eval/evaluate.h"
 #include "eval/expect.h"
-#include "eval/files.h"
+#include "core/files.h"
 #include "eval/recheck.h"
 
 enum { SIDE = 32, FIRST = 40, ENTRIES = 3 };
@@ -90,7 +90,7 @@ static int close_bench(void **state) {
 static char *text_of(const char *dir, const char *name, size_t *n) {
     char *text;
     vt_err e = {0};
-    if (vt_read_file(at("%s/%s", dir, name), &text, n, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_file_read(at("%s/%s", dir, name), (size_t)1 << 28, &text, n, &e) != VT_OK) fail_msg("%s", e.text);
     return text;
 }
 
@@ -147,25 +147,23 @@ static void test_counted_apart(void **state) {
     vt_ledger *l = run("run", false);
     assert_int_equal(vt_summary_make(&s, l, b.n, &e), VT_OK);
     int apart = count(l, 1, VT_RECORD_NOT_FINITE);
-                  assert_true(apart > 0 && count(l, 1, VT_RECORD_BROKEN) > 0 && !s.pending);
-                  for (int k = 0; k < ENTRIES; k++) {
-                      const vt_entry_summary *en = &s.entries[k];
-                      assert_int_equal(en->not_finite, count(l, k + 1, VT_RECORD_NOT_FINITE));
-                      assert_int_equal(en->robust + en->broken + en->not_finite, s.correct);
-                  }
-                  assert_true(s.worst_robust <= s.entries[0].robust && s.worst_eight_bit <= s.correct - apart);
-                  vt_summary_free(&s);
-                  snprintf(words, sizeof words, "on %d image%s it met logits that are not finite", apart,
-                           apart > 1 ? "s" : "");
-                  holds("run", "table.md", words), holds("run", "table.tex", words),
-                      holds("run", "results.json", words);
-                  snprintf(words, sizeof words, "logits not finite,1,%d,%d,", apart, b.n);
-                  holds("run", "table.csv", words);
-                  snprintf(words, sizeof words, "\"not_finite\": %d", apart);
-                  holds("run", "results.json", words);
-                  holds("run", "ledger.jsonl", "\"status\":\"not-finite\"");
-                  assert_int_equal(vt_expect_robust(l, &e), VT_E_RANGE);
-                  vt_ledger_close(l);
+    assert_true(apart > 0 && count(l, 1, VT_RECORD_BROKEN) > 0 && !s.pending);
+    for (int k = 0; k < ENTRIES; k++) {
+        const vt_entry_summary *en = &s.entries[k];
+        assert_int_equal(en->not_finite, count(l, k + 1, VT_RECORD_NOT_FINITE));
+        assert_int_equal(en->robust + en->broken + en->not_finite, s.correct);
+    }
+    assert_true(s.worst_robust <= s.entries[0].robust && s.worst_eight_bit <= s.correct - apart);
+    vt_summary_free(&s);
+    snprintf(words, sizeof words, "on %d image%s it met logits that are not finite", apart, apart > 1 ? "s" : "");
+    holds("run", "table.md", words), holds("run", "table.tex", words), holds("run", "results.json", words);
+    snprintf(words, sizeof words, "logits not finite,1,%d,%d,", apart, b.n);
+    holds("run", "table.csv", words);
+    snprintf(words, sizeof words, "\"not_finite\": %d", apart);
+    holds("run", "results.json", words);
+    holds("run", "ledger.jsonl", "\"status\":\"not-finite\"");
+    assert_int_equal(vt_expect_robust(l, &e), VT_E_RANGE);
+    vt_ledger_close(l);
 }
 
 static void test_judged_again(void **state) {

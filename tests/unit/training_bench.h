@@ -69,7 +69,8 @@ static inline void same_file(const char *a, const char *b, const char *name) {
     size_t n, k;
     vt_err e = {0};
     snprintf(p, sizeof p, "%s/%s", a, name), snprintf(q, sizeof q, "%s/%s", b, name);
-    if (vt_read_file(p, &x, &n, &e) != VT_OK || vt_read_file(q, &y, &k, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_file_read(p, (size_t)1 << 28, &x, &n, &e) != VT_OK || vt_file_read(q, (size_t)1 << 28, &y, &k, &e) != VT_OK)
+        fail_msg("%s", e.text);
     if (n != k || memcmp(x, y, n)) fail_msg("%s and %s differ", p, q);
     free(x), free(y);
 }
@@ -85,7 +86,7 @@ static inline int lines(const char *dir, const char *with) {
     int count = 0;
     vt_err e = {0};
     snprintf(path, sizeof path, "%s/log.jsonl", dir);
-    assert_int_equal(vt_read_file(path, &text, &n, &e), VT_OK);
+    assert_int_equal(vt_file_read(path, (size_t)1 << 28, &text, &n, &e), VT_OK);
     for (at = text; (at = strstr(at, with)); at++) count++;
     free(text);
     return count;
