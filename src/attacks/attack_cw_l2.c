@@ -130,7 +130,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
 static vt_passes cost(const void *params_, const vt_cost_dims *d) {
     const params *p = params_;
     (void)d;
-    return (vt_passes){.gradients = (double)p->search * p->steps};
+    return (vt_passes){.gradients = (double)p->search * p->steps + !(p->c > 0)}; /* c=auto looks at the logits once */
 }
 
 const vt_attack_def vt_attack_def_cw_l2 = {

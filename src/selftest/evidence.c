@@ -105,7 +105,8 @@ void vt_count_active(vt_selftest *t, const vt_active_bits *b, const int32_t *ima
         t->active.setup_failed += !b[i].setup;
         t->active.random_surface += b[i].surface, t->active.random_corner += b[i].corner;
         hit(&t->checks[VT_CHECK_SETUP], !b[i].setup, images[i]);
-        if (!b[i].setup) continue;
+        t->active.attacked += b[i].attacked;
+        if (!b[i].attacked) continue;
         t->active.found += b[i].found;
         hit(&t->checks[VT_CHECK_ACTIVE], !b[i].found, images[i]);
     }

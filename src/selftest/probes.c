@@ -10,7 +10,7 @@
 #include "selftest/tools.h"
 
 #define RIDGE 0.01 /* times the mean squared length of the standardised features */
-enum { IMAGES = 96, MIXES = 64, SAMPLES = IMAGES + MIXES };
+enum { IMAGES = 64, MIXES = 32, SAMPLES = IMAGES + MIXES };
 
 typedef struct fit {
     int n, classes;

@@ -126,10 +126,10 @@ static json_t *check_json(const vt_selftest *t, int i) {
 }
 
 static json_t *active_json(const vt_active *a) {
-    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:[f,f],s:b}", "images", (json_int_t)a->images, "setup_failed",
-                     (json_int_t)a->setup_failed, "found", (json_int_t)a->found, "random_surface",
-                     (json_int_t)a->random_surface, "random_corner", (json_int_t)a->random_corner, "wilson95", a->low,
-                     a->high, "passed", a->passed);
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:[f,f],s:b}", "images", (json_int_t)a->images, "setup_failed",
+                     (json_int_t)a->setup_failed, "attacked", (json_int_t)a->attacked, "found", (json_int_t)a->found,
+                     "random_surface", (json_int_t)a->random_surface, "random_corner", (json_int_t)a->random_corner,
+                     "wilson95", a->low, a->high, "passed", a->passed);
 }
 
 static json_t *flags_json(const vt_flags *f) {
@@ -176,8 +176,7 @@ json_t *vt_selftest_json(const vt_selftest *t) {
 const char *vt_selftest_excess(const vt_selftest *t) {
     const vt_active *a = &t->active;
     if (!(t->cost > t->allowance)) return NULL;
-    if (a->found < a->images - a->setup_failed)
-        return "the active test's attacks ran to their end where they found nothing";
+    if (a->found < a->attacked) return "the active test's attacks ran to their end where they found nothing";
     if (!t->reference_measured && !t->survivors)
         return "nothing was left of the images attacked here, so the attack itself would soon be done with all, which "
                "cannot be known before";
@@ -196,7 +195,7 @@ static void print_doubt(FILE *f, const vt_selftest *t, int i) {
 }
 
 static void print_active(FILE *f, const vt_active *a) {
-    long long valid = (long long)(a->images - a->setup_failed);
+    long long valid = (long long)a->attacked;
     if (!a->images) return;
     fprintf(f,
             "  active test: found %lld of %lld known adversarial images [%.1f, %.1f] %%, random search %lld; %lld "

@@ -19,6 +19,8 @@ enum {
     ACTIVE_MOST = 96,
     LEAST = 4,
     LEAST_SCALE = 8,
+    SETUPS_LEAST = 5,
+    SETUPS_MOST = 16,
     AGAIN_MOST = 16
 };
 #define MAINSTREAM 0.1 /* of the right images stand to the end: sizes are chosen so that the share is kept there */
@@ -32,18 +34,17 @@ enum {
 #define COST_FALLEN(ratio) (60 * (ratio))
 #define COST_OTHER(ratio) (70 + (20 + 10 * VT_PROBES + 48) * (ratio))
 #define COST_SQUARE 1000
-#define COST_ACTIVE(ratio) (VT_ACTIVE_INNER + VT_ACTIVE_RANDOM + 6 + 60 * (ratio))
+#define COST_SETUP (VT_ACTIVE_INNER + 6)
+#define COST_ACTIVE(ratio) (COST_SETUP + VT_ACTIVE_RANDOM + 60 * (ratio))
 
-typedef enum kind { CLEAN, DIRECT, SCALE, STRENGTH, OTHER, SEARCH, ACTIVE, AGAIN } kind;
-static const unsigned needs[] = {[DIRECT] = VT_NEED_LOOK,
-                                 [SCALE] = VT_NEED_DOUBLE,
-                                 [OTHER] = VT_NEED_TWIN | VT_NEED_PROBES,
-                                 [ACTIVE] = VT_NEED_ACTIVE,
-                                 [AGAIN] = VT_NEED_TWIN};
+typedef enum kind { CLEAN, DIRECT, SCALE, STRENGTH, OTHER, SEARCH, SETUP, ACTIVE, AGAIN } kind;
+static const unsigned needs[] =
+    {[DIRECT] = VT_NEED_LOOK,  [SCALE] = VT_NEED_DOUBLE,  [OTHER] = VT_NEED_TWIN | VT_NEED_PROBES,
+     [SETUP] = VT_NEED_ACTIVE, [ACTIVE] = VT_NEED_ACTIVE, [AGAIN] = VT_NEED_TWIN};
 static const char *const names[] =
     {[CLEAN] = "self-test: clean",      [DIRECT] = "self-test: points",    [SCALE] = "self-test: scale",
      [STRENGTH] = "self-test: attacks", [OTHER] = "self-test: other ways", [SEARCH] = "self-test: square",
-     [ACTIVE] = "self-test: active",    [AGAIN] = "self-test: harder"};
+     [SETUP] = "self-test: set-ups",    [ACTIVE] = "self-test: active",    [AGAIN] = "self-test: harder"};
 
 typedef struct part {
     vt_selftest *t;
@@ -57,6 +58,7 @@ typedef struct part {
     vt_strength *strength;
     vt_ways *ways;
     vt_active_bits *active;
+    size_t n_setups;    /* images of the active test that went no further */
     int32_t *survivors; /* left by the run, or by part 3 */
     size_t n_survivors;
     kind kind;
@@ -93,8 +95,9 @@ static vt_status one_image(part *p, vt_gear *g, int32_t image, size_t i, vt_err 
         return vt_ways_image(g, p->tools, image, &p->ways[i], e);
     case SEARCH:
         return vt_square_image(g, p->tools, image, &p->ways[i], e);
+    case SETUP:
     case ACTIVE:
-        return vt_active_image(g, image, &p->active[i], e);
+        return vt_active_image(g, image, p->kind == ACTIVE, &p->active[i], e);
     default:
         return vt_again_image(g, p->tools, image, &p->ways[i], e);
     }
@@ -186,7 +189,7 @@ static vt_status find_right(part *p, vt_err *e) {
 
 static vt_status points(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
-    size_t n = within(t->ledger ? 0.15 * t->allowance : INFINITY, COST_DIRECT(t->ratio), LEAST, DIRECT_MOST,
+    size_t n = within(t->ledger ? 0.1 * t->allowance : INFINITY, COST_DIRECT(t->ratio), LEAST, DIRECT_MOST,
                       (size_t)t->correct, true);
     VT_TRY(run_part(p, DIRECT, images, n, &t->cost, e));
     vt_count_direct(t, p->direct, images, n);
@@ -196,7 +199,7 @@ static vt_status points(part *p, const int32_t *images, vt_err *e) {
 /* Survivors first: where an attack got through, its gradients were good enough. */
 static vt_status scale(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
-    size_t n = within(0.5 * rest(t), COST_SCALE(t->ratio), LEAST_SCALE, SCALE_MOST, (size_t)t->correct, true);
+    size_t n = within(0.33 * rest(t), COST_SCALE(t->ratio), LEAST_SCALE, SCALE_MOST, (size_t)t->correct, true);
     VT_TRY(run_part(p, SCALE, images, n, &t->cost, e));
     return vt_count_scale(t, p->scale, images, n, e);
 }
@@ -236,10 +239,21 @@ static vt_status strength(part *p, const int32_t *images, vt_err *e) {
     return VT_OK;
 }
 
+/* The active test's set-ups alone, where the run pays for no more than these: features that do not move in the ball are
+ * the surest sign of a plateau. */
+static vt_status setups(part *p, const int32_t *images, vt_err *e) {
+    vt_selftest *t = p->t;
+    if (!t->left || 0.25 * rest(t) >= SETUPS_LEAST * COST_ACTIVE(t->ratio)) return VT_OK;
+    p->n_setups = within(0.4 * rest(t), COST_SETUP, SETUPS_LEAST, SETUPS_MOST, (size_t)t->correct, false);
+    VT_TRY(run_part(p, SETUP, images, p->n_setups, &t->cost, e));
+    vt_count_active(t, p->active, images, p->n_setups);
+    return VT_OK;
+}
+
 /* Ways to a survivor that ask nothing of the model's gradients, or not at a point. */
 static vt_status other_ways(part *p, vt_err *e) {
     vt_selftest *t = p->t;
-    double fit = 160 * (1 + (VT_PROBES + 1) / 2.0); /* probes.c: samples, forward through each of them */
+    double fit = 96 * (1 + (VT_PROBES + 1) / 2.0); /* probes.c: samples, forward through each of them */
     size_t n = within(0.6 * rest(t) - fit, COST_OTHER(t->ratio), LEAST, OTHER_MOST, p->n_survivors, true);
     VT_TRY(run_part(p, OTHER, p->survivors, n, &t->cost, e));
     size_t searched =
@@ -254,10 +268,11 @@ static vt_status active(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     double pays = rest(t);
     if (!t->ledger && !t->survivors) pays = VT_SELFTEST_SHARE * t->reference_tenth - t->cost;
-    size_t n = within(pays, COST_ACTIVE(t->ratio), LEAST, ACTIVE_MOST, (size_t)t->correct, !t->ledger && t->survivors);
+    size_t n = within(pays, COST_ACTIVE(t->ratio), LEAST, ACTIVE_MOST, (size_t)t->correct - p->n_setups,
+                      !t->ledger && t->survivors);
     if (t->ledger && !t->left) n = 0;
-    VT_TRY(run_part(p, ACTIVE, images, n, &t->cost, e));
-    vt_count_active(t, p->active, images, n);
+    VT_TRY(run_part(p, ACTIVE, images + p->n_setups, n, &t->cost, e));
+    vt_count_active(t, p->active, images + p->n_setups, n);
     return VT_OK;
 }
 
@@ -284,7 +299,8 @@ static void find_untested(part *p) {
     if (!t->attacked) leave_out(t, VT_CHECK_STEPS, p->witness ? VT_CHECK_WHOLE : VT_CHECK_RADIUS);
     if (!t->other) leave_out(t, VT_CHECK_NOISE, VT_CHECK_SQUARE);
     if (!t->checks[VT_CHECK_SQUARE].trials) leave_out(t, VT_CHECK_SQUARE, VT_CHECK_SQUARE);
-    if (!t->active.images) leave_out(t, VT_CHECK_SETUP, VT_CHECK_ACTIVE);
+    if (!t->active.images) leave_out(t, VT_CHECK_SETUP, VT_CHECK_SETUP);
+    if (!t->active.attacked) leave_out(t, VT_CHECK_ACTIVE, VT_CHECK_ACTIVE);
 }
 
 static vt_status run_all(part *p, int32_t *images, int32_t *first, vt_err *e) {
@@ -300,6 +316,7 @@ static vt_status run_all(part *p, int32_t *images, int32_t *first, vt_err *e) {
     VT_TRY(scale(p, first, e));
     if (!t->points_only) {
         if (t->ledger) memcpy(p->survivors, first, (size_t)t->left * sizeof *first), p->n_survivors = (size_t)t->left;
+        if (t->ledger) VT_TRY(setups(p, images, e));
         VT_TRY(other_ways(p, e));
         if (t->ledger) VT_TRY(strength(p, images, e));
         VT_TRY(active(p, images, e));

@@ -59,7 +59,8 @@ const char *vt_grade_name(vt_grade g); /* "sound", "doubtful", "gradients are ma
 
 /* The active test's account. */
 typedef struct vt_active {
-    int64_t images, setup_failed, found;   /* found: of images - setup_failed */
+    int64_t images, setup_failed;          /* set-ups */
+    int64_t attacked, found;               /* of those that did not fail */
     int64_t random_surface, random_corner; /* images on which random search found an adversarial point too */
     double low, high;                      /* Wilson's 95 % interval of the success rate */
     bool passed;                           /* low >= 0.95, random <= 0.5, setup failures <= 5 % */

@@ -126,9 +126,10 @@ vt_status vt_again_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_w
 /* Part 5: one image of the active test. */
 enum { VT_ACTIVE_INNER = 199, VT_ACTIVE_RANDOM = 100 };
 typedef struct vt_active_bits {
-    bool setup, found, surface, corner;
+    bool setup, attacked, found, surface, corner;
 } vt_active_bits;
-vt_status vt_active_image(vt_gear *g, int32_t image, vt_active_bits *bits, vt_err *e);
+/* attack: otherwise the set-up is all. */
+vt_status vt_active_image(vt_gear *g, int32_t image, bool attack, vt_active_bits *bits, vt_err *e);
 
 /* Maximal-margin direction that separates point `last` from all others: w [d], b with w.x + b > 0 for it alone.
  * x [n, d] rows; scratch [n * n + 4 n + 2 d]. false: not separated. */

@@ -23,7 +23,7 @@ const char *vt_grade_name(vt_grade g) {
 }
 
 static void judge_active(vt_active *a) {
-    int64_t valid = a->images - a->setup_failed, random = a->random_corner;
+    int64_t valid = a->attacked, random = a->random_corner;
     if (a->random_surface > random) random = a->random_surface;
     vt_wilson_at(a->found, valid, VT_Z_TWO_SIDED, &a->low, &a->high);
     a->passed = valid > 0 && a->low >= 0.95 && 2 * random <= valid && 20 * a->setup_failed <= a->images;

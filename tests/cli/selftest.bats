@@ -19,7 +19,7 @@ schema() {
     truth "$1" '.checks | all(has("settle") == (.made and .p_holm <= 0.05))'
     truth "$1" '[.checks[] | select(has("bound"))] | length >= 4 and all(.bound > 0)'
     truth "$1" '[.checks[] | select(.made) | .name] as $made | .not_tested | all(. as $n | $made | index($n) | not)'
-    truth "$1" '.active | .found <= .images - .setup_failed and .random_corner <= .images'
+    truth "$1" '.active | .found <= .attacked and .attacked <= .images - .setup_failed and .random_corner <= .images'
     truth "$1" '.cost.forwards > 0 and .escalation.further_broken <= .escalation.images'
 }
 

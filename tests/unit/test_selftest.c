@@ -132,6 +132,7 @@ static void test_active_rule(void **state) {
                 {{.images = 0}, false}};
     for (size_t i = 0; i < T_COUNT(rows); i++) {
         vt_selftest t = {.active = rows[i].a};
+        t.active.attacked = t.active.images - t.active.setup_failed;
         vt_selftest_judge(&t);
         if (t.active.passed != rows[i].passed) fail_msg("row %zu: low %.6f", i, t.active.low);
     }
@@ -140,7 +141,8 @@ static void test_active_rule(void **state) {
 /* More than the allowance is said, and why. */
 static void test_excess(void **state) {
     (void)state;
-    static const vt_active all = {.images = 4, .found = 4}, missed = {.images = 5, .found = 3, .setup_failed = 1};
+    static const vt_active all = {.images = 4, .attacked = 4, .found = 4},
+                           missed = {.images = 5, .attacked = 4, .found = 3, .setup_failed = 1};
     static const struct {
         double cost;
         bool measured;
