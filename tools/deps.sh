@@ -6,7 +6,7 @@ set -u
 install=0
 [ "${1:-}" = --install ] && install=1 && shift
 build="libopenblas-dev libdnnl-dev libjansson-dev libpng-dev libjpeg-dev libstb-dev libssl-dev libyaml-dev libzip-dev"
-test="libcmocka-dev bats jq patch libxml2-utils"
+test="libcmocka-dev bats jq patch libxml2-utils python3 python3-numpy"
 case "${1:-build}" in
     build) want="$build" ;;
     test) want="$build $test" ;;

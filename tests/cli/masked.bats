@@ -1,0 +1,36 @@
+#!/usr/bin/env bats
+# tools/masked_networks.py: networks whose gradients mislead. One of each family loads without options, answers as its
+# source, and is broken by the source's gradients where its own leave it standing.
+load helpers
+
+SHAPES=$ROOT/datasets/shapes10 P=$ROOT/weights/shapes10-plain
+MASKED=$ROOT/tools/masked_networks.py
+
+preds() { jq -c 'select(.entry == 0) | [.image, .pred]' "$1/ledger.jsonl"; }
+robust() { jq '.attacks[0].robust' "$1/results.json"; }
+
+@test "one of each family: loads, agrees with its source, misleads its own gradients and not the source's" {
+    families="plateau staircase shatter routing underflow rounding mirror moat saw"
+    # shellcheck disable=SC2086
+    run "$MASKED" --make $families --images 60 -o nets
+    [ "$status" = 0 ] || fail "$output"
+    good eval "$P" --data "$SHAPES" --images 0:12 --eps 2/255 --attack pgd --out source
+    for n in $families; do
+        good info "nets/$n"
+        says "architecture         vit" "(all finite)"
+        good eval "nets/$n" --data "$SHAPES" --images 0:12 --eps 2/255 --attack pgd --out "$n"
+        good eval "nets/$n" --data "$SHAPES" --images 0:12 --eps 2/255 --surrogate "$P" --attack transfer --out "$n.true"
+        same=$(diff <(preds source) <(preds "$n") | grep -c '^>' || true)
+        [ "$same" -le 1 ] || fail "$n answers otherwise than its source on $same of 12 images"
+        [ "$(robust "$n.true")" -lt "$(robust "$n")" ] || fail "$n: $(robust "$n") by its own gradients, $(robust "$n.true") in truth"
+        [ "$(robust "$n.true")" -le $(($(robust source) + 1)) ] || fail "$n is more robust than its source"
+    done
+}
+
+@test "what is made is the same to the byte; names that are none are refused" {
+    "$MASKED" --make plateau --images 60 -o a
+    "$MASKED" --make plateau --images 60 -o b
+    cmp a/plateau/model.safetensors b/plateau/model.safetensors
+    run "$MASKED" --make nosuch -o c
+    [ "$status" = 2 ] && [[ $output == *nosuch* ]] && [ ! -e c ]
+}
