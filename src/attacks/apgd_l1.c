@@ -1,4 +1,4 @@
-/* L1-APGD (Croce and Hein 2021, "Mind the box", section 3; algorithms.md A.6): sparse steps of adapted width, projected
+/* L1-APGD (Croce and Hein 2021, "Mind the box", section 3): sparse steps of adapted width, projected
  * onto ball and box together; by default first in balls of 3 eps and 2 eps. */
 #include <math.h>
 #include <string.h>

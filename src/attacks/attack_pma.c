@@ -1,7 +1,7 @@
 /* PMA, ascent on the probability margin p_other - p_label in two passes: the first begins by lowering p_label, the
- * second by raising the largest wrong probability; both end on the margin itself (attacks-more.md 5.3, the released
- * schedule; its first step, which raises p_label, is kept). Ours: the start is clipped to the box, and l2, with steps
- * along the gradient. */
+ * second by raising the largest wrong probability; both end on the margin itself (Xie et al. 2024, arXiv 2411.15210;
+ * the schedule as released; its first step, which raises p_label, is kept). Ours: the start is clipped to the box, and
+ * l2, with steps along the gradient. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

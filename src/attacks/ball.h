@@ -37,10 +37,10 @@ void vt_ball_project(const vt_ball *b, float *x);
 void vt_ball_move(const vt_ball *b, float *x, const float *step);
 
 /* out = a point of the ball: linf x + eps t / max|t| (t uniform in [-1,1]); l2 and l1 x + eps t / |t| (t normal);
- * projected. APGD's start in linf and l2 (algorithms.md A.4), FAB's at half the radius in all (A.7.1). In squares,
- * here and in start_inside: uniform. */
+ * projected. APGD's start in linf and l2 (AutoAttack's autopgd_base.py), FAB's at half the radius in all (its
+ * fab_base.py). In squares, here and in start_inside: uniform. */
 void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out);
-/* out = x + t (t normal), projected: APGD's start in l1 (A.6). */
+/* out = x + t (t normal), projected: APGD's start in l1 (Croce and Hein 2021, section 3). */
 void vt_ball_start_projected(const vt_ball *b, const vt_rng *r, float *out);
 /* out = x + uniform in [-eps, eps] per element; l2 and l1: normal direction, radius eps U[0,1] (torchattacks'
  * convention for l2). */

@@ -54,7 +54,8 @@ static void original_range(vt_gear *g, double *low, double *range) {
 }
 
 /* Logits -(w.f + b), +(w.f + b); then the plane is moved to just inside the planted point, and both logits are brought
- * into the original range (attacks-more.md 8.2). head [2 phi], bias [2]. */
+ * into the original range (the binarisation test of Zimmermann et al. 2022; closeness and range as in their released
+ * code). head [2 phi], bias [2]. */
 static bool make_head(vt_gear *g, double *head, double bias[2]) {
     int n = VT_ACTIVE_INNER + 2;
     double *w = head + 2 * g->phi, b, most = 0, planted = 0, low, range;
