@@ -27,6 +27,32 @@ robust() { jq '.attacks[0].robust' "$1/results.json"; }
     done
 }
 
+@test "each of them is called masked by the self-test, and by an evaluation with Auto-PGD; a scaled head is not" {
+    families="plateau staircase shatter routing underflow rounding mirror moat saw"
+    # shellcheck disable=SC2086
+    run "$MASKED" --make $families --images 60 -o nets
+    [ "$status" = 0 ] || fail "$output"
+    for n in $families; do
+        good selftest "nets/$n" --data "$SHAPES" --images 0:16 --eps 2/255 --out "$n"
+        [ "$(jq -r .verdict "$n/selftest.json")" = "gradients are masked" ] || fail "$n: $output"
+    done
+    good eval nets/staircase --data "$SHAPES" --images 0:12 --eps 2/255 --attack pgd+apgd-ce --out e
+    says "self-test: gradients are masked"
+    for scale in 1e-6 1e6; do
+        /usr/bin/python3 - "$ROOT/tools" "$P/model.safetensors" "h$scale.safetensors" "$scale" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+from widened import load, save
+w, meta = load(sys.argv[2])
+for name in "head.weight", "head.bias":
+    w[name] = w[name] * float(sys.argv[4])
+save(sys.argv[3], w, {k: v for k, v in meta.items() if k != "tensors_sha256"})
+END
+        good selftest "h$scale.safetensors" --data "$SHAPES" --images 0:16 --eps 2/255 --out "h$scale"
+        [ "$(jq -r .verdict "h$scale/selftest.json")" = sound ] || fail "head x $scale: $output"
+    done
+}
+
 @test "what is made is the same to the byte; names that are none are refused" {
     "$MASKED" --make plateau --images 60 -o a
     "$MASKED" --make plateau --images 60 -o b

@@ -280,7 +280,7 @@ static void counted(const vt_attack_stage *s, vt_norm norm, int classes, double 
         assert_false(b.o.has_found);
         double f = s->share * (double)b.o.forwards, g = s->share * (double)b.o.gradients;
         double want = c.forwards - (judged ? 0 : c.unread);
-        if (less ? f > want || !(g < c.gradients) : fabs(f - want) > 1e-9 * want || fabs(g - c.gradients) > 1e-9 * g)
+        if (less ? f > want || g > c.gradients : fabs(f - want) > 1e-9 * want || fabs(g - c.gradients) > 1e-9 * g)
             fail_msg("%s, %d classes, %s: %g forwards and %g gradients, cost says %g and %g", s->id, classes,
                      vt_norm_name(norm), f, g, want, c.gradients);
     }
