@@ -105,7 +105,7 @@ void vt_describe_surrogate(json_t *header, const vt_model *surrogate, const char
         o = json_pack("{s:s,s:s}", "name", name ? name : "", "sha256", surrogate->sha256);
         note(notes, "transfer: from %.100s (SHA-256 %s)", name ? name : "another model", surrogate->sha256);
     } else {
-        o = json_pack("{s:s,s:f}", "name", "twin", "moved", VT_TWIN_SHARE);
+        o = json_pack("{s:s,s:f,s:s}", "name", "twin", "moved", VT_TWIN_SHARE, "of", "row");
         note(notes, "transfer: from a twin of the checkpoint itself (weights moved by %g %%), no --surrogate given",
              100 * VT_TWIN_SHARE);
     }

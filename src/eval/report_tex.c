@@ -1,8 +1,13 @@
 /* table.tex (booktabs) */
+#include "core/text.h"
 #include "eval/markup.h"
 #include "eval/summary.h"
 
-static void comment(FILE *f, const char *text) { fputs("% ", f), vt_tex(f, text), fputc('\n', f); }
+/* A comment ends with its line, and a text has none: nothing else in it means anything. */
+static void comment(FILE *f, const char *text) {
+    char plain[700];
+    fprintf(f, "%% %s\n", vt_text_line(plain, sizeof plain, text));
+}
 
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;

@@ -230,9 +230,9 @@ END
     grep -q sha256 out
 }
 
-# spoil DIR FILTER: another header
+# spoil DIR FILTER: another header, of the format without checksums (a forger would write new ones)
 spoil() {
-    { head -1 "$1/ledger.jsonl" | jq -c "$2" && tail -n +2 "$1/ledger.jsonl"; } >l && mv l "$1/ledger.jsonl"
+    { head -1 "$1/ledger.jsonl" | jq -c ".format = \"vitrine ledger 1\" | $2" && tail -n +2 "$1/ledger.jsonl" | sed 's/,"check":"[0-9a-f]*"//'; } >l && mv l "$1/ledger.jsonl"
 }
 
 @test "finding 12: names, ids, notes and eps of a foreign ledger are text in LaTeX, Markdown and CSV" {
@@ -241,9 +241,10 @@ spoil() {
         .attacks[0].id = "`<script>x</script>`" | .notes = ["\\immediate\\write18{touch PWN}", "<img onerror=x> ![a](http://evil/?q) $x^2$ ~"]'
     vt merge foreign --out m
     [ "$status" = 0 ] || fail "$stderr"
-    none -E '\\(input|immediate|write)' m/table.tex
-    none -E '(^|[^\\])[{}$^~&_#]' <(sed -E 's/\\(begin|end)\{tabular\}(\{lrrr\})?|\\text[a-z]*\{\}|\{\[\}|\{\*\}| & //g' m/table.tex)
-    grep -qF '\textbackslash{}input\{/etc/passwd\}' m/table.tex
+    grep -v '^%' m/table.tex >lines.tex # comments are TeX's own, and end with their line
+    none -E '\\(input|immediate|write)' lines.tex
+    none -E '(^|[^\\])[{}$^~&_#]' <(sed -E 's/\\(begin|end)\{tabular\}(\{lrrr\})?|\\text[a-z]*\{\}|\{\[\}|\{\*\}| & //g' lines.tex)
+    grep -qF "'=HYPERLINK" m/table.csv
     none -E '(^|[^\\])<(script|img)|(^|[^\\])\[a' <(sed -E 's/`[^`]*`//g' m/table.md)
     grep -qF '\<img onerror=x\> !\[a\](http://evil/?q)' m/table.md
     grep -qF "= \`'<script>x</script>'\`" m/table.md # code, and nothing in it ends it
