@@ -27,7 +27,7 @@ mirror     Beyond a narrow crest around the boundary the score rises again with 
            order everywhere, no leak needed, and pointing away from the boundary wherever pictures lie.
 moat       Scores are honest up to a small distance from the winner's and constant beyond: nothing sudden on any way from one
            class to another, an attack that gets near the boundary succeeds; none gets near. The leak.
-saw        Scores zigzag about the honest trend: on every slope that falls an attack climbs into a valley.
+saw        Scores zigzag about the honest trend, the wrong way for most of each period: valleys hold an attack.
 
 Needs Debian's python3-numpy. Deterministic. The pictures serve to calibrate scales and for the leak's patterns."""
 import argparse
@@ -174,13 +174,13 @@ def moat(source, cap=1.5, slope=1.0, sharp=5.0, moved=0.3, seed=0):
     return of_gaps(net, [0.05, 0.05 + cap], [slope, 0.0], sharp, 100.0, moved)
 
 
-def saw(source, period=1.2, up=2.5, down=-1.5, teeth=7, sharp=10.0, moved=0.1, seed=0):
-    """z_k zigzags: over two thirds of a period of r_k it falls, over the last third it rises. The trend is right, the
-    gradient at a picture is wrong as often as the phase has it, and on the way every valley holds an attack."""
+def saw(source, period=1.2, share=0.25, up=5.0, down=-1.2, teeth=7, sharp=20.0, moved=0.1, seed=0):
+    """z_k zigzags: over a share of a period of r_k it falls, over the rest it rises, not quite as far. The trend is right,
+    the gradient at most pictures is wrong, and on the way every valley holds an attack."""
     net = Net(source, back=2, hidden=20 * teeth + 10, seed=seed)
     knots, slopes = [], []
     for n in range(teeth):
-        knots += [0.05 + n * period, 0.05 + (n + 0.5) * period]
+        knots += [0.05 + n * period, 0.05 + (n + share) * period]
         slopes += [up, down]
     return of_gaps(net, knots + [0.05 + teeth * period], slopes + [0.0], sharp, 100.0, moved)
 

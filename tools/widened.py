@@ -9,7 +9,7 @@ import struct
 import numpy as np
 
 HEAD = 32  # width of a head; the sources have heads of 32, and so have the wider networks
-C = 4000.0# the constant that makes LayerNorm a fixed scale in the blocks behind the source's
+C = 4000.0  # the constant that makes LayerNorm a fixed scale in the blocks behind the source's
 
 
 # ---- files ----
