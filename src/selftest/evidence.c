@@ -10,11 +10,11 @@ void vt_selftest_rates(vt_selftest *t) {
     } rows[VT_CHECK_COUNT] =
         {[VT_CHECK_RANDOM] = {0.01, 0},    [VT_CHECK_FLAT] = {0.01, 0},       [VT_CHECK_ZERO] = {0.01, 0},
          [VT_CHECK_CONSTANT] = {0.01, 0},  [VT_CHECK_ATTENTION] = {0.01, 0},  [VT_CHECK_WRONG] = {0.1, 0},
-         [VT_CHECK_SEGMENT] = {0.1, 0.05}, [VT_CHECK_PATH] = {0.25, 0.5},     [VT_CHECK_SCALE] = {0.1, 1},
+         [VT_CHECK_SEGMENT] = {0.1, 0.05}, [VT_CHECK_PATH] = {0.35, 0.5},     [VT_CHECK_SCALE] = {0.1, 1},
          [VT_CHECK_ROUGH] = {0.1, 1},      [VT_CHECK_BACKWARD] = {0.05, 0.1}, [VT_CHECK_STEPS] = {0.5, 0},
          [VT_CHECK_RADIUS] = {0.5, 0},     [VT_CHECK_WHOLE] = {0.05, 0},      [VT_CHECK_NOISE] = {0.05, 0},
          [VT_CHECK_TWIN] = {0.05, 0},      [VT_CHECK_PROBE] = {0.05, 0},      [VT_CHECK_HEAD] = {0.1, 0.95},
-         [VT_CHECK_SMOOTH] = {0.05, 0},    [VT_CHECK_SQUARE] = {0.05, 0},     [VT_CHECK_SETUP] = {0.1, 0},
+         [VT_CHECK_SMOOTH] = {0.05, 0},    [VT_CHECK_SQUARE] = {0.05, 0},     [VT_CHECK_SETUP] = {0.05, 0},
          [VT_CHECK_ACTIVE] = {0.05, 0}};
     for (int i = 0; i < VT_CHECK_COUNT; i++)
         t->checks[i] = (vt_check){.rate = rows[i].rate, .bound = rows[i].bound, .p = 1, .adjusted = 1};

@@ -36,7 +36,7 @@ static const struct {
                           "images with such a jump", PARANOID},
     [VT_CHECK_PATH] = {"path",
                        "on the way to an image of another class the gradients add up to the difference, within half of "
-                       "it (at most 25 % of images excepted)",
+                       "it (at most 35 % of images excepted)",
                        "images on which they do not", PARANOID},
     [VT_CHECK_SCALE] = {"scale",
                         "steps of 1/16, 1/4 and 1 of eps along the gradient change the logits as it says, within the "
@@ -79,7 +79,7 @@ static const struct {
                          "images broken by Square alone", SEARCH},
     [VT_CHECK_SETUP] = {"set-up",
                         "a head can be put on the network for which a planted point is known to be adversarial (at "
-                        "most 10 % of images excepted)",
+                        "most 5 % of images excepted)",
                         "images on which none can", PARANOID},
     [VT_CHECK_ACTIVE] = {"active-test",
                          "the attack finds an adversarial image known to exist in at least 95 % of cases",

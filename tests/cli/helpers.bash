@@ -113,3 +113,6 @@ st_floats() { # FILE TENSOR TYPE(f4|f8|d8): its numbers, one a line
     span=$(st_header "$1" | jq --arg t "$2" '.[$t].data_offsets | .[1] - .[0]')
     od -An -v -t"$3" -w"${3#?}" -j "$(st_at "$1" "$2")" -N "$span" "$1" | tr -d ' '
 }
+
+# said DIR: what a ledger says of images, without the checksums, which its header is part of
+said() { tail -n +2 "$1/ledger.jsonl" | sed 's/,"check":"[0-9a-f]*"//'; }

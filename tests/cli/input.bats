@@ -92,9 +92,6 @@ large() { good eval "$LARGE" --data "$SHAPES" --images 0:30 --eps 4/255 --attack
     says "input side" "3 x 48 x 48"
 }
 
-# lines DIR: what a ledger says of images, without the checksums, which its header is part of
-lines() { tail -n +2 "$1/ledger.jsonl" | sed 's/,"check":"[0-9a-f]*"//'; }
-
 # carry OUT TEXT: the model of 48 pixels with preprocessing in its metadata
 carry() { st_edit "$LARGE" "$1" ".__metadata__.transform = \"$2\""; }
 
@@ -104,7 +101,7 @@ carry() { st_edit "$LARGE" "$1" ".__metadata__.transform = \"$2\""; }
     says "preprocessing short:50,bicubic,crop:48 (the model's own: safetensors metadata); perturbations live at 48 x 48, after it"
     truth r/results.json '.data.preprocess == "short:50,bicubic,crop:48" and (.model.notes[0] | contains("metadata"))'
     good eval "$LARGE" --data "$SHAPES" --images 0:6 --preprocess short:50,bicubic,crop:48 --out s
-    cmp <(lines r) <(lines s)
+    cmp <(said r) <(said s)
     good compare r s # the same pixels, whoever asked for them
     # an option wins, for bytes and for the resize inside
     good eval own.safetensors --data "$SHAPES" --images 0:6 --preprocess squash:48
@@ -121,7 +118,7 @@ carry() { st_edit "$LARGE" "$1" ".__metadata__.transform = \"$2\""; }
     good eval own.safetensors --data "$D" --images 0:6 --out r
     says "its own preprocessing short:36,crop:32 was left out"
     quick --images 0:6 --out s
-    cmp <(lines r) <(lines s)
+    cmp <(said r) <(said s)
     good eval own.safetensors --data "$D" --images 0:6 --preprocess short:36,crop:32
     says "preprocessing short:36,bilinear,crop:32 (--preprocess)"
     st_edit "$W" own.safetensors '.__metadata__.transform = "short:32,bicubic,crop:32"' # nothing to leave out

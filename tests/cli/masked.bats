@@ -33,7 +33,7 @@ robust() { jq '.attacks[0].robust' "$1/results.json"; }
     run "$MASKED" --make $families --images 60 -o nets
     [ "$status" = 0 ] || fail "$output"
     for n in $families; do
-        good selftest "nets/$n" --data "$SHAPES" --images 0:16 --eps 2/255 --out "$n"
+        good selftest "nets/$n" --data "$SHAPES" --images 0:24 --eps 2/255 --out "$n"
         [ "$(jq -r .verdict "$n/selftest.json")" = "gradients are masked" ] || fail "$n: $output"
     done
     good eval nets/staircase --data "$SHAPES" --images 0:12 --eps 2/255 --attack pgd+apgd-ce --out e
