@@ -61,7 +61,7 @@ typedef struct vt_attack_def {
     bool
         published; /* what a paper's released code ran: scored as there (VT_SCORE_PUBLISHED), wherever its point lies */
     bool follows_steps; /* calls the task's before_step: ARD and PRM work with it */
-    bool tested; /* what it leaves is reported as robust: a run with it ends in the self-test */
+    bool tested;        /* what it leaves is reported as robust: a run with it ends in the self-test */
     size_t params_size;
     const vt_opt *opts;                                          /* ends at key NULL */
     size_t (*work_len)(const void *params, const vt_task *dims); /* floats; NULL: none (dims: sizes alone are set) */

@@ -3,9 +3,10 @@
  * misclassified in float32, confirmed in double, and its margin exceeds the float32 noise of its own logits by
  * VT_CONFIRM_FACTOR; the attack passes the status up. With `exhaustive` it never ends an image. With `closest` neither:
  * of the queries that would have ended it, it keeps the one nearest to the ball's centre, for accuracy-versus-eps
- * curves. A query whose logits are not finite ends an image too, with VT_E_NUMERIC. A surrogate, where there is one, is another classifier whose gradients are given instead of the model's own:
- * an attack that transfers from it asks the model for logits alone. With `eight_bit` a query that would have ended it
- * is rounded to 8 bits first, and what ends the image is the rounded point (attacks/lattice.h), by the same rule. */
+ * curves. A query whose logits are not finite ends an image too, with VT_E_NUMERIC. A surrogate, where there is one, is
+ * another classifier whose gradients are given instead of the model's own: an attack that transfers from it asks the
+ * model for logits alone. With `eight_bit` a query that would have ended it is rounded to 8 bits first, and what ends
+ * the image is the rounded point (attacks/lattice.h), by the same rule. */
 #ifndef VT_ATTACKS_ORACLE_H
 #define VT_ATTACKS_ORACLE_H
 

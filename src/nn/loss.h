@@ -8,8 +8,8 @@
 #define VT_LOSS_LIST(X)                                                                                                \
     X(CE, "ce", "sum_k t_k (logsumexp(z) - z_k); t may be soft")                                                       \
     X(MARGIN, "margin", "max_{j!=y} z_j - z_y")                                                                        \
-    X(DLR, "dlr", "-(z_y - max_{j!=y} z_j) / (pi1 - pi3); Croce and Hein 2020, eq. 6")                         \
-    X(DLR_T, "dlr_t", "-(z_y - z_t) / (pi1 - (pi3 + pi4)/2); Croce and Hein 2020, eq. 7")                      \
+    X(DLR, "dlr", "-(z_y - max_{j!=y} z_j) / (pi1 - pi3); Croce and Hein 2020, eq. 6")                                 \
+    X(DLR_T, "dlr_t", "-(z_y - z_t) / (pi1 - (pi3 + pi4)/2); Croce and Hein 2020, eq. 7")                              \
     X(PM, "pm", "max_{j!=y} p_j - p_y with p = softmax(z)")                                                            \
     X(PO, "po", "max_{j!=y} p_j")                                                                                      \
     X(LINEAR, "linear", "sum_k t_k z_k: any cotangent of the logits (FAB, Jacobians)")

@@ -260,7 +260,8 @@ static void test_fab_projection(void **state) {
             }
             continue;
         }
-        /* each d is off by half a unit in the last place of 1 at most, and weights of 1e-8 of the largest are left out */
+        /* each d is off by half a unit in the last place of 1 at most, and weights of 1e-8 of the largest are left out
+         */
         t_le(fabs(there - gap), size * 0x1p-25 + 64e-8, "plane of case %u", i);
         if (size > 1e-6) t_le(fabs(length - want), (double)n * 0x1p-25 + 1e-6, "length of case %u", i);
     }

@@ -362,9 +362,15 @@ static void shipped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trees),           cmocka_unit_test(manifests),          cmocka_unit_test(hashes),
-        cmocka_unit_test(finds_published), cmocka_unit_test(tests_over_seeds),   cmocka_unit_test(orderings_are_cut),
-        cmocka_unit_test(plans),           cmocka_unit_test(attacks_are_priced), cmocka_unit_test(shipped),
+        cmocka_unit_test(trees),
+        cmocka_unit_test(manifests),
+        cmocka_unit_test(hashes),
+        cmocka_unit_test(finds_published),
+        cmocka_unit_test(tests_over_seeds),
+        cmocka_unit_test(orderings_are_cut),
+        cmocka_unit_test(plans),
+        cmocka_unit_test(attacks_are_priced),
+        cmocka_unit_test(shipped),
         cmocka_unit_test(finding_1_tests_on_the_same_images),
         cmocka_unit_test(finding_17_many_keys_and_cells),
         cmocka_unit_test(finding_13_a_failed_wait_ends_it),

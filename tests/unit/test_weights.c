@@ -543,7 +543,8 @@ int main(void) {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_other_kinds),
         cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_finding_18_span), cmocka_unit_test(test_finding_19_marks),
+        cmocka_unit_test(test_finding_18_span),
+        cmocka_unit_test(test_finding_19_marks),
     };
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
 }
