@@ -127,3 +127,59 @@ END
     bad 2 "unknown attack" -- selftest "$W" --data "$D" --eps 1/255 --attack autoatack --out r
     [ ! -e r ]
 }
+
+# run_printed TEXT: runs what the output offers behind TEXT, each line of it, as a user would paste it
+run_printed() {
+    local line offers
+    mapfile -t offers < <(sed -n "s/.*$1vitrine //p" <<<"$output")
+    [ "${#offers[@]}" -gt 0 ] || fail "nothing behind '$1' in $output"
+    for line in "${offers[@]}"; do
+        eval "vt $line"
+        [ "$status" = 0 ] || fail "vitrine $line: status $status: $stderr"
+    done
+}
+
+@test "F4: the hint after a small run is the self-test of the same model, data and threat, and runs as printed" {
+    good eval "$W" --data "$D" --images 0:3 --norm l1 --eps 12 --wrap quantise --attack pgd:steps=2
+    says "vitrine selftest $W --data $D --images 0:3 --norm l1 --wrap quantise --eps 12"
+    run_printed "to be believed? "
+    says "self-test: "
+}
+
+@test "F8: every run with Auto-PGD is followed by the self-test: lists, versions, single attacks, patches, curves" {
+    local n=0 extra
+    for extra in "--attack apgd-ce:steps=3" "--attack pgd:steps=2+apgd-t:steps=3+square:queries=5" \
+        "--attack apgd-ce:steps=3+square:queries=5 --individual" "--attack autoattack:version=rand" "--attack autoattack-plus" \
+        "--attack fgsm --attack apgd-dlr:steps=3"; do
+        # shellcheck disable=SC2086
+        good eval "$W" --data "$D" --images 0:3 --eps 2/255 $extra --out r$((n += 1))
+        says "self-test: "
+        schema r$n/selftest.json
+    done
+    good eval "$W" --data "$D" --images 0:3 --threat patch:size=8 --attack apgd-ce:steps=3 --out p
+    says "self-test: " "(not tested: steps"
+    truth p/selftest.json '.not_tested | index("active-test")'
+    good curve "$W" --data "$D" --images 0:3 --attacks fmn:steps=5 --out c
+    says "self-test: " "(not tested: steps"
+    schema c/selftest.json
+    grep -q selftest.json c/SHA256SUMS
+    good curve "$W" --data "$D" --images 0:3 --attacks fmn:steps=5 --out d --no-selftest
+    [ ! -e d/selftest.json ]
+}
+
+@test "F9: the commands that would settle a doubt can, and run as printed: of a random model, of a flat one" {
+    good selftest "$W" --data "$D" --images 0:6 --eps 2/255 --wrap noise
+    says "random-forward" "--wrap noise --eps 2/255 --attack autoattack:version=rand" "warning: the model is random"
+    run_printed "to settle it: "
+    good selftest "$W" --data "$D" --images 0:6 --eps 2/255 --wrap quantise
+    says "to settle it: "
+    run_printed "to settle it: "
+}
+
+@test "F1, F5: survivors are tried in other ways whatever the budget, and AutoAttack's own flags stand beside the verdict" {
+    good eval "$MODEL" --data "$SHAPES" --images 0:12 --eps 4/255 --wrap quantise --attack apgd-ce:steps=5+square:queries=200 --out r
+    schema r/selftest.json
+    truth r/selftest.json '.samples.other_ways >= 4 and .cost.allowance >= 1200 and ([.checks[] | select(.name == "probe") | .trials] == [.samples.other_ways])'
+    says "warning: Square alone lowers robust accuracy by" "warning: the gradient of margin is zero in every pixel on" "warning: the gradient of ce is zero in every pixel on"
+    truth r/selftest.json '.flags.square > 0 and .flags.images == 12 and .flags.zero_gradient.margin == .flags.looked_at'
+}
