@@ -29,12 +29,14 @@ moat       Scores are honest up to a small distance from the winner's and consta
            class to another, an attack that gets near the boundary succeeds; none gets near. The leak.
 saw        Scores zigzag about the honest trend, the wrong way for most of each period: valleys hold an attack.
 
-Needs Debian's python3-numpy. Deterministic. The pictures serve to calibrate scales and for the leak's patterns."""
+Needs Debian's python3-numpy. On one machine a network has the same bytes each time. The pictures serve to calibrate
+scales and for the leak's patterns."""
 import argparse
 import math
 import os
 import sys
 
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the last digits of products depend on it; before numpy is loaded
 import numpy as np
 
 from widened import HEAD, Net, Source, depth, logits, save, stream
@@ -42,11 +44,13 @@ from widened import HEAD, Net, Source, depth, logits, save, stream
 
 # ---- mechanisms ----
 
-def swing(net, channel, signs, eps, blocks, half=False):
-    """How far a channel of the class token moves when every pixel follows the pattern by eps."""
-    x, side = net.x[:16], 32 // signs.shape[-1]
-    moved = stream(net.finished(), net.meta, x + eps * np.tile(signs, (1, side, side)), blocks, half)[:, 0, channel]
-    return np.median(np.abs(moved - stream(net.finished(), net.meta, x, blocks, half)[:, 0, channel]))
+def swing(net, channels, patterns, eps):
+    """How far each channel of the class token moves behind the first attention when every pixel follows its pattern by
+    eps."""
+    w, x, side = net.finished(), net.x[:16], 32 // patterns[0].shape[-1]
+    base = stream(w, net.meta, x, 0, True)[:, 0]
+    moved = [stream(w, net.meta, x + eps * np.tile(p, (1, side, side)), 0, True)[:, 0] for p in patterns]
+    return [np.median(np.abs(m[:, c] - base[:, c])) for m, c in zip(moved, channels)]
 
 
 def leak(net, moved):
@@ -55,8 +59,7 @@ def leak(net, moved):
     4/255 the pattern moves the class's logit by so much."""
     out = net.channels()
     net.gather(0, [net.pattern(0, -s) for s in net.safer], out, 1e-4)
-    for k, c in enumerate(out):
-        net.w["head.weight"][k, c] = moved / swing(net, c, net.safer[k], 4 / 255, 1)
+    net.w["head.weight"][range(net.classes), out] = moved / np.array(swing(net, out, net.safer, 4 / 255))
 
 
 def gaps(net, i, sharp):
@@ -198,7 +201,7 @@ def rounding(source, common=1e3, shift=1e7, heads=5, seed=0):
         net.w["head.weight"][k, u[k]] = 1.0
     pattern = net.quiet(1, 0.2)[0]
     net.gather(0, [net.pattern(0, pattern)], [phi], 1e-4)
-    gain, mean = shift / swing(net, phi, pattern, 4 / 255, 1), net.measure(phi, 1).mean()
+    gain, mean = shift / swing(net, [phi], [pattern], 4 / 255)[0], net.measure(phi, 1).mean()
     for j in range(i + 1, i + 1 + heads):
         p, k = f"blocks.{j}.attn.", net.n + net.spare
         net.w[p + "qkv.weight"][net.spare, phi] = gain

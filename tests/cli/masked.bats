@@ -54,9 +54,9 @@ END
 }
 
 @test "what is made is the same to the byte; names that are none are refused" {
-    "$MASKED" --make plateau --images 60 -o a
-    "$MASKED" --make plateau --images 60 -o b
-    cmp a/plateau/model.safetensors b/plateau/model.safetensors
+    "$MASKED" --make shatter --images 60 -o a
+    "$MASKED" --make shatter --images 60 -o b
+    cmp a/shatter/model.safetensors b/shatter/model.safetensors
     run "$MASKED" --make nosuch -o c
     [ "$status" = 2 ] && [[ $output == *nosuch* ]] && [ ! -e c ]
 }
