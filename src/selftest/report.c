@@ -215,16 +215,14 @@ static void print_active(FILE *f, const vt_active *a) {
 /* Warnings as AutoAttack prints them: they call for another attack, whatever the verdict. */
 static void print_flags(FILE *f, const vt_selftest *t) {
     const vt_flags *g = &t->flags;
-    static const char *const follow[VT_LOSS_COUNT] = {[VT_LOSS_CE] = ": attacks followed the margin's there",
-                                                      [VT_LOSS_MARGIN] = "",
-                                                      [VT_LOSS_DLR] = "",
-                                                      [VT_LOSS_DLR_T] = ""};
     for (int k = 0; k < VT_LOSS_COUNT; k++)
         if (g->zero[k])
-            fprintf(f, "  warning: the gradient of %s is zero in every pixel on %lld of %lld images%s\n",
-                    vt_loss_names_f32[k], (long long)g->zero[k], (long long)g->looked, follow[k] ? follow[k] : "");
+            fprintf(f, "  warning: the gradient of %s is zero in every pixel on %lld of %lld images\n",
+                    vt_loss_names_f32[k], (long long)g->zero[k], (long long)g->looked);
     if (g->saturated)
-        fprintf(f, "  warning: cross-entropy underflows on %lld of %lld images (logits further apart than 87.3)\n",
+        fprintf(f,
+                "  warning: cross-entropy underflows on %lld of %lld images (logits further apart than 87.3), where "
+                "attacks follow the margin's gradient\n",
                 (long long)g->saturated, (long long)g->looked);
     if (g->random)
         fprintf(f, "  warning: the model is random: --attack autoattack:version=rand averages over its draws\n");

@@ -181,5 +181,5 @@ run_printed() {
     schema r/selftest.json
     truth r/selftest.json '.samples.other_ways >= 4 and .cost.allowance >= 1200 and ([.checks[] | select(.name == "probe") | .trials] == [.samples.other_ways])'
     says "warning: Square alone lowers robust accuracy by" "warning: the gradient of margin is zero in every pixel on" "warning: the gradient of ce is zero in every pixel on"
-    truth r/selftest.json '.flags.square > 0 and .flags.images == 12 and .flags.zero_gradient.margin == .flags.looked_at'
+    truth r/selftest.json '.flags.square_alone > 0 and .flags.images == 12 and .flags.zero_gradient.margin == .flags.looked_at'
 }
