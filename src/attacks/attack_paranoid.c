@@ -1,6 +1,6 @@
 /* The paranoid profile: AutoAttack's stages, then more of everything on what is left: starts, losses (ratio, margin,
  * probability margin), targets, Square's queries, gradients and
- * differences averaged over noise, and the gradients of another network. About six times AutoAttack's
+ * differences averaged over noise, and the gradients of another network. About seven times AutoAttack's
  * cost on an image that stands to the end. */
 #include "attacks/attack.h"
 

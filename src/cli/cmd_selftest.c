@@ -69,9 +69,11 @@ const vt_command vt_command_selftest = {
     .max_operands = 1,
     .args = args,
     .details =
-        "Three parts on samples of the images that are right: what gradients are at single points; what attacks of\n"
-        "different kinds find on the same images; and the active test, in which an adversarial image is known to "
-        "exist.\n"
+        "Five parts on samples of the images that are right: what gradients are at single points, and at the scale of\n"
+        "the ball; what white-box attacks of several strengths find; which other ways lead to what they left (random\n"
+        "points, a moved copy, probes inside the network, smoothed gradients, Square); and the active test, in which "
+        "an\n"
+        "adversarial image is known to exist. What the budget leaves out is named beside the verdict.\n"
         "Each check is an exact test of a stated null hypothesis, with Holm's correction over all: a sound model is\n"
         "called doubtful with probability at most 0.05, masked with at most 0.01 (docs/selftest.md). The verdict is\n"
         "'sound', 'doubtful' or 'gradients are masked', and the exit status 0 for each: it is a finding, not a "
