@@ -99,6 +99,16 @@ static bool zero_gradient(const vt_gear *g, const vt_direct *d) {
     return d->zero[VT_LOSS_MARGIN] || (ratio && (d->zero[VT_LOSS_DLR] || d->zero[VT_LOSS_DLR_T]));
 }
 
+/* Are the logits a distribution already? As AutoAttack's check_range_output. */
+static bool probabilities(const float *z, int classes) {
+    double sum = 0;
+    for (int k = 0; k < classes; k++) {
+        if (!(z[k] > -1e-5f && z[k] < 1 + 1e-5f)) return false;
+        sum += (double)z[k];
+    }
+    return fabs(sum - 1) < 1e-5;
+}
+
 static void set(vt_direct *d, vt_check_id id, bool against) {
     if (against) d->bits |= 1u << id;
 }
@@ -118,6 +128,7 @@ vt_status vt_direct_image(vt_gear *g, int32_t image, vt_direct *d, vt_err *e) {
     move(g, &r, TINY, g->y);
     g->model.logits(g->model.self, g->y, again, false);
     set(d, VT_CHECK_FLAT, !memcmp(g->z, again, bytes));
+    d->softmax = probabilities(g->z, g->classes);
     d->saturated = fabsf(vt_margin_f32(g->z, label, g->classes)) > UNDERFLOW;
     g->forwards += 3;
     set(d, VT_CHECK_ATTENTION, saturated(g));

@@ -43,6 +43,7 @@ void vt_count_direct(vt_selftest *t, const vt_direct *d, const int32_t *images, 
             if (k != VT_CHECK_ATTENTION || arch->view) hit(&t->checks[k], d[i].bits >> k & 1, images[i]);
         for (int k = 0; k < VT_LOSS_COUNT; k++) t->flags.zero[k] += d[i].zero[k];
         t->flags.saturated += d[i].saturated;
+        t->flags.softmax += d[i].softmax;
         t->flags.random += d[i].bits >> VT_CHECK_RANDOM & 1;
     }
     t->flags.looked = t->direct = (int64_t)n;

@@ -136,9 +136,9 @@ static json_t *flags_json(const vt_flags *f) {
     json_t *zero = json_object();
     for (int k = 0; k < VT_LOSS_COUNT; k++)
         if (f->zero[k]) json_object_set_new(zero, vt_loss_names_f32[k], json_integer((json_int_t)f->zero[k]));
-    return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I}", "looked_at", (json_int_t)f->looked, "zero_gradient", zero,
-                     "saturated_logits", (json_int_t)f->saturated, "random", (json_int_t)f->random, "square_alone",
-                     (json_int_t)f->square, "images", (json_int_t)f->images);
+    return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I,s:I}", "looked_at", (json_int_t)f->looked, "zero_gradient", zero,
+                     "saturated_logits", (json_int_t)f->saturated, "probabilities", (json_int_t)f->softmax, "random",
+                     (json_int_t)f->random, "square_alone", (json_int_t)f->square, "images", (json_int_t)f->images);
 }
 
 static json_t *untested_json(const vt_selftest *t) {
@@ -224,6 +224,8 @@ static void print_flags(FILE *f, const vt_selftest *t) {
                 "  warning: cross-entropy underflows on %lld of %lld images (logits further apart than 87.3), where "
                 "attacks follow the margin's gradient\n",
                 (long long)g->saturated, (long long)g->looked);
+    if (g->softmax && g->softmax == g->looked)
+        fprintf(f, "  warning: the logits are probabilities: a softmax at the network's end hides gradients\n");
     if (g->random)
         fprintf(f, "  warning: the model is random: --attack autoattack:version=rand averages over its draws\n");
     if (500 * g->square > g->images)

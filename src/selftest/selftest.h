@@ -72,6 +72,7 @@ typedef struct vt_flags {
     int64_t looked;              /* images */
     int64_t zero[VT_LOSS_COUNT]; /* where the gradient of a loss is zero in every pixel */
     int64_t saturated;           /* where the logits are further apart than cross-entropy can tell in float32 */
+    int64_t softmax;             /* where the logits are probabilities */
     int64_t random;              /* where two forwards differ */
     int64_t square, images;      /* broken by the run's random search alone; of so many images of the run */
 } vt_flags;

@@ -93,6 +93,7 @@ vt_status vt_try_noise(vt_gear *g, const vt_classifier *c, int label, int classe
 typedef struct vt_direct {
     unsigned bits; /* 1u << vt_check_id */
     bool zero[VT_LOSS_COUNT];
+    bool softmax;   /* the logits are probabilities: a softmax too many */
     bool saturated; /* a logit gap beyond which cross-entropy underflows */
 } vt_direct;
 vt_status vt_direct_image(vt_gear *g, int32_t image, vt_direct *d, vt_err *e);
