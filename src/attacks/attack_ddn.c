@@ -71,7 +71,6 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
-/* Where the gradient of cross-entropy vanishes a step asks for two. */
 static vt_passes cost(const void *params_, const vt_cost_dims *d) {
     (void)d;
     return (vt_passes){.gradients = ((const params *)params_)->steps};

@@ -56,16 +56,16 @@ void vt_board_close(vt_board *b) {
     memset(b, 0, sizeof *b);
 }
 
-static size_t position(const vt_board *b, int32_t image) {
-    size_t lo = 0, hi = b->n;
+size_t vt_image_place(const int32_t *images, size_t n, int32_t image) {
+    size_t lo = 0, hi = n;
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
-        if (b->images[mid] < image)
+        if (images[mid] < image)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < b->n && b->images[lo] == image ? lo : SIZE_MAX;
+    return lo < n && images[lo] == image ? lo : SIZE_MAX;
 }
 
 static uint8_t *cell(const vt_board *b, int entry, int stage, size_t i) {
@@ -77,7 +77,7 @@ uint8_t vt_board_cell(const vt_board *b, int entry, int stage, size_t i) { retur
 vt_status vt_board_note(vt_board *b, const vt_ledger *l, size_t from, vt_err *e) {
     for (size_t k = from; k < l->count; k++) {
         const vt_record *r = &l->records[k];
-        size_t i = position(b, r->image);
+        size_t i = vt_image_place(b->images, b->n, r->image);
         if (i == SIZE_MAX)
             return vt_fail(e, VT_E_USAGE,
                            "%s/ledger.jsonl holds image %d, which --images leaves out: a resumed run may extend the "

@@ -48,4 +48,7 @@ size_t vt_board_images(const vt_ledger *l, int32_t *images);
  * are, given how many they are, a uniform sample without replacement; a shard or a longer run changes none. */
 bool vt_in_share(uint64_t seed, int32_t image, double share);
 
+/* Where an image stands among n of ascending numbers; SIZE_MAX: nowhere. */
+size_t vt_image_place(const int32_t *images, size_t n, int32_t image);
+
 #endif

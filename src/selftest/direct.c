@@ -30,9 +30,7 @@ static bool all_zero(const float *v, size_t n) {
 /* Which losses have a gradient of zero in every pixel at the point of the last kept forward. */
 static void zero_losses(vt_gear *g, int label, vt_direct *d) {
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR, VT_LOSS_DLR_T};
-    int other = label ? 0 : 1;
-    for (int k = 0; k < g->classes; k++)
-        if (k != label && g->z[k] > g->z[other]) other = k;
+    int other = vt_runner_up(g->z, g->classes, label);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         float value;
         vt_loss loss = {.kind = kinds[i], .target = g->o_model.target, .other = other};

@@ -1,19 +1,8 @@
 #include "selftest/sample.h"
 
 #include <stdlib.h>
+#include "eval/board.h"
 #include "selftest/tools.h"
-
-static size_t place(const vt_eval *v, int32_t image) {
-    size_t lo = 0, hi = v->n_images;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (v->images[mid] < image)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < v->n_images && v->images[lo] == image ? lo : SIZE_MAX;
-}
 
 static void count(const vt_eval *v, const vt_record *r, vt_standing *s) {
     const vt_attack *a = &v->attacks[r->entry - 1];
@@ -30,7 +19,7 @@ void vt_standings(const vt_selftest *t, vt_standing *s, double *cost) {
     *cost = 0;
     for (size_t i = 0; i < t->ledger->count; i++) {
         const vt_record *r = &t->ledger->records[i];
-        size_t k = place(v, r->image);
+        size_t k = vt_image_place(v->images, v->n_images, r->image);
         if (k == SIZE_MAX || r->entry > v->n_attacks) continue;
         if (r->entry) {
             count(v, r, &s[k]);
@@ -69,11 +58,13 @@ vt_status vt_sample(const vt_selftest *t, const vt_standing *s, bool survivors_f
     return VT_OK;
 }
 
-vt_standing *vt_standing_of(const vt_selftest *t, vt_standing *s, int32_t image) { return &s[place(t->v, image)]; }
+vt_standing *vt_standing_of(const vt_selftest *t, vt_standing *s, int32_t image) {
+    return &s[vt_image_place(t->v->images, t->v->n_images, image)];
+}
 
 int32_t vt_partner(const vt_selftest *t, const vt_standing *s, int32_t image) {
     const vt_eval *v = t->v;
-    size_t n = v->n_images, own = place(v, image);
+    size_t n = v->n_images, own = vt_image_place(v->images, v->n_images, image);
     vt_rng r = vt_selftest_key(t, "selftest partner", image);
     size_t first = (size_t)(vt_rng_uniform(&r, 0) * (float)n);
     for (size_t i = 0; i < n; i++)

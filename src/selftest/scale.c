@@ -37,13 +37,6 @@ static const float *along(const vt_gear *g, const float *y, double t, float *to)
     return to;
 }
 
-static int runner_up(const float *z, int classes, int than) {
-    int best = than ? 0 : 1;
-    for (int k = 0; k < classes; k++)
-        if (k != than && z[k] > z[best]) best = k;
-    return best;
-}
-
 /* The segment from x to y at 33 points: f, and slope, the derivative along it that the gradient claims. */
 typedef struct walk {
     double f[POINTS], slope[POINTS];
@@ -162,12 +155,12 @@ vt_status vt_scale_image(vt_gear *g, int32_t image, int32_t partner, vt_scale *s
     vt_ball_init(&ball, v->norm, fmin(fmax(v->eps, NEAREST * each), FURTHEST * each), g->x, g->pixels, g->lo, g->hi);
     difference(g, y, 0, 1, NULL);
     b = vt_argmax_f32(g->z, g->classes);
-    if (b == label) b = runner_up(g->z, g->classes, label);
+    if (b == label) b = vt_runner_up(g->z, g->classes, label);
     take(&w, g, y, label, b);
     s->value[VT_SCALE_SEGMENT] = jump(&w, g, y, label, b);
     s->value[VT_SCALE_PATH] = path_error(&w);
     difference(g, g->x, 0, 1, NULL);
-    b = runner_up(g->z, g->classes, label);
+    b = vt_runner_up(g->z, g->classes, label);
     double f0 = difference(g, g->x, label, b, g->dx);
     s->value[VT_SCALE_STEP] = scale_error(g, &ball, label, b, f0);
     s->value[VT_SCALE_ROUGH] = roughness(g, &ball, label, b, r);

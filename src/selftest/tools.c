@@ -47,6 +47,13 @@ static vt_status open_active(vt_gear *g, const vt_gear *first, vt_err *e) {
     return g->points && g->fit ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the active test");
 }
 
+int vt_runner_up(const float *z, int classes, int than) {
+    int best = than ? 0 : 1;
+    for (int k = 0; k < classes; k++)
+        if (k != than && z[k] > z[best]) best = k;
+    return best;
+}
+
 int vt_gear_class(const vt_gear *g, int k) { return g->t->v->data->restricted ? g->t->v->data->head[k] : k; }
 
 static vt_status buffers(vt_gear *g, size_t work, vt_err *e) {

@@ -37,6 +37,8 @@ typedef struct vt_gear {
  * one), which must be closed last. */
 vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, unsigned needs, vt_err *e);
 void vt_gear_close(vt_gear *g); /* accepts a zeroed one */
+/* The largest of the logits z [classes], that of `than` left out. */
+int vt_runner_up(const float *z, int classes, int than);
 /* The model's output that stands for class k of the data. */
 int vt_gear_class(const vt_gear *g, int k);
 
