@@ -8,15 +8,22 @@
 #include "eval/metrics.h"
 #include "models/session.h"
 
-enum { LEAST = 500, MOST = 8192, FIRST = 128, ROUNDS = 4 };
+enum { LEAST = 500, MOST = 8192, FIRST = 128, ROUNDS = 5 };
+
+static double flops_of(const vt_model *m) {
+    double forward, gradient;
+    vt_arch_find_f32(m->config.arch)->flops(&m->config, &forward, &gradient);
+    return forward;
+}
 
 /* Images of a sample that --images does not name: as many as 2 TFLOP of forward passes are, within limits. */
 static size_t sample_size(const vt_model *m) {
-    double forward, gradient;
-    vt_arch_find_f32(m->config.arch)->flops(&m->config, &forward, &gradient);
-    double n = 2e12 / forward;
+    double n = 2e12 / flops_of(m);
     return n < LEAST ? LEAST : n > MOST ? MOST : (size_t)n;
 }
+
+/* Of the first look, which everything that is tried has: fewer where a forward pass takes long. */
+static size_t first_look(const vt_model *m) { return flops_of(m) > 2e9 ? FIRST / 2 : FIRST; }
 
 /* Everything a run holds; freed in one place. */
 typedef struct job {
@@ -27,7 +34,8 @@ typedef struct job {
     vt_input_story story;
     vt_doctor d;
     vt_setting first; /* what was asked for */
-    bool tty;
+    char found[300];  /* what was clearly better, one after the other */
+    bool tty, verbose;
 } job;
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
@@ -42,13 +50,13 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (vt_cli_has(c, "images") || n > j->n_images) n = j->n_images;
     if (!(j->sample = calloc(n, sizeof *j->sample))) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
     vt_doctor_sample(j->sample, n, j->images, j->n_images);
-    j->tty = isatty(STDERR_FILENO);
+    j->tty = isatty(STDERR_FILENO), j->verbose = vt_cli_has(c, "verbose");
     j->first = (vt_setting){j->model->config, j->data->transform};
     j->d = (vt_doctor){.model = j->model,
                        .data = j->data,
                        .images = j->sample,
                        .n_images = n,
-                       .first = FIRST,
+                       .first = first_look(j->model),
                        .threads = (int)threads < (int)n ? (int)threads : (int)n,
                        .aspects = VT_ASPECT_ALL,
                        .progress = {.show = vt_cli_show, .ctx = &j->tty, .live = j->tty},
@@ -68,78 +76,96 @@ static void print_setting(const job *j) {
     printf("up to %zu of %lld images, spread evenly\n", j->d.n_images, (long long)j->data->count);
 }
 
-static void print_row(const vt_trial *t, const vt_setting *from) {
-    char rate[40], gain[40] = "", options[400];
+static double percent(const vt_trial *t) { return 100 * (double)t->right / (double)t->images; }
+
+/* Within 80 columns. */
+static void print_row(const vt_trial *t) {
+    char gain[40] = "";
+    bool present = t->aspect == VT_ASPECT_NONE;
+    if (!present) snprintf(gain, sizeof gain, "%+.4f +- %.4f", t->gain, t->error);
+    printf("%-37.37s %6lld %7.2f%s%s", t->what, (long long)t->images, percent(t), present ? "" : "  ", gain);
+    printf("%s%s\n", present ? "" : "  ", present ? "" : vt_judgement_name(t->judgement));
+}
+
+static void print_details(const vt_trial *t, const vt_setting *from) {
+    char options[400];
     double low, high;
     vt_wilson(t->right, t->images, &low, &high);
-    snprintf(rate, sizeof rate, "[%.1f, %.1f]", low, high);
     vt_setting_options(options, sizeof options, &t->setting, from);
-    if (t->aspect != VT_ASPECT_NONE) snprintf(gain, sizeof gain, "%+.4f +- %.4f", t->gain, t->error);
-    printf("%-36s %6lld %7.2f %14s %7.1f %8.4f %8.4f", t->what, (long long)t->images,
-           100 * (double)t->right / (double)t->images, rate, 100 * t->confidence, t->loss, t->best_loss);
-    if (t->aspect == VT_ASPECT_NONE)
-        printf("\n");
-    else
-        printf(" %18s %8.1e  %-9s  %s\n", gain, t->mcnemar, vt_judgement_name(t->judgement), options);
+    printf("    right [%.1f, %.1f] %%, confidence %.1f %%, loss %.4f, at its best temperature %.4f", low, high,
+           100 * t->confidence, t->loss, t->best_loss);
+    if (t->aspect != VT_ASPECT_NONE) printf("\n    McNemar's p %.1e, %s", t->mcnemar, options);
+    printf("\n");
+}
+
+/* Worth a line: the present one, and what is better or might be. */
+static bool counts(const vt_trial *t) {
+    bool open = t->judgement == VT_JUDGE_UNDECIDED && !t->settled;
+    return t->aspect == VT_ASPECT_NONE || t->judgement == VT_JUDGE_BETTER || open;
 }
 
 static void print_table(const job *j) {
-    printf("\n%-36s %6s %7s %14s %7s %8s %8s %18s %8s  %-9s  %s\n", "", "images", "% right", "95 % interval", "conf. %",
-           "loss", "at best", "gain", "McNemar", "", "options");
-    for (int i = 0; i < j->d.n_trials; i++) print_row(&j->d.trials[i], &j->first);
+    int left_out = 0;
+    bool open = false;
+    printf("\n%-37s %6s %7s  %17s\n", "", "images", "% right", "gain, nats");
+    for (int i = 0; i < j->d.n_trials; i++) {
+        const vt_trial *t = &j->d.trials[i];
+        open = open || (counts(t) && t->judgement == VT_JUDGE_UNDECIDED && t->aspect != VT_ASPECT_NONE);
+        if (j->verbose || counts(t))
+            print_row(t);
+        else
+            left_out++;
+        if (j->verbose) print_details(t, &j->first);
+    }
+    if (left_out) printf("%d others are worse than the first, or as it is (--verbose shows them)\n", left_out);
+    if (open) printf("undecided on these images: --images takes more\n");
 }
 
-/* What more images might decide. */
-static void print_open(const vt_doctor *d, const vt_trial *better) {
-    bool any = false;
-    for (int i = 0; i < d->n_trials; i++) {
-        const vt_trial *t = &d->trials[i];
-        if (t == better || t->settled || t->aspect == VT_ASPECT_NONE || t->judgement != VT_JUDGE_UNDECIDED) continue;
-        printf("%s%s", any ? "; " : "undecided on these images: ", t->what);
-        any = true;
-    }
-    if (any) printf(" (--images takes more)\n");
-    any = false;
-    for (int i = 1; better && i < d->n_trials; i++) {
-        const vt_trial *t = &d->trials[i];
-        if (t->settled || t->aspect != better->aspect || t->judgement != VT_JUDGE_BETTER) continue;
-        printf("%s%s", any ? "; " : "not told from the first: ", t->what);
-        any = true;
-    }
-    if (any) printf("\n");
+/* At chance nothing that is a little better is a finding: noise, or a wrong network that says one class more often. */
+static bool print_chance(const job *j, const vt_trial *t) {
+    int classes = j->d.outputs;
+    if (!vt_doctor_chance(t->right, t->images, classes)) return false;
+    printf("the model does not know these images: %.1f %% are right at best, where guessing is right on %.3g %%.\n"
+           "Its architecture, its classes or its weights are likely read wrongly: 'vitrine info %s'\n"
+           "shows what was read and where each value came from.\n",
+           percent(t), 100.0 / classes, j->model->path);
+    return true;
 }
 
-static void print_end(const job *j, const vt_setting *now, int changes) {
+static void print_end(const job *j, const vt_setting *now) {
     char options[400], labels[400];
     const vt_trial *t = vt_doctor_present(&j->d);
     printf("\n");
-    if (vt_doctor_labels(&j->d, t, labels, sizeof labels)) printf("%s\n", labels);
-    if (!changes) {
-        printf("nothing clearly better than the present setting was found\n");
-        return;
-    }
+    bool renumbered = vt_doctor_labels(&j->d, t, labels, sizeof labels);
+    if (renumbered) printf("%s\n", labels);
+    if (!renumbered && print_chance(j, t)) return;
+    if (*j->found) printf("clearly better: %s\n", j->found);
     vt_setting_options(options, sizeof options, now, &j->first);
-    printf("use: %s\n", options);
+    printf(*j->found ? "use: %s\n" : "nothing clearly better than the present setting was found\n", options);
 }
 
 /* ---- rounds ---- */
 
+static void note(job *j, const vt_trial *better) {
+    size_t n = strlen(j->found);
+    snprintf(j->found + n, sizeof j->found - n, "%s%s", n ? "; on top of that: " : "", better->what);
+}
+
 /* One change after the other, the best first, until nothing is clearly better; an aspect is changed once. */
 static vt_status examine(job *j, vt_err *e) {
     vt_setting now = j->first;
-    int changes = 0;
     print_setting(j);
-    for (;; changes++) {
+    for (int changes = 0;; changes++) {
         VT_TRY(vt_doctor_round(&j->d, &now, e));
-        const vt_trial *better = vt_doctor_better(&j->d);
+        const vt_trial *better = changes < ROUNDS ? vt_doctor_better(&j->d) : NULL;
         if (!changes || better) print_table(j);
-        print_open(&j->d, better);
-        if (!better || changes == ROUNDS) break;
-        printf("%s: %s\n", changes ? "and on top of that" : "clearly better", better->what);
+        if (!better) break;
+        printf("then, on top of: %s\n", better->what);
+        note(j, better);
         now = better->setting;
         j->d.aspects &= ~(1u << better->aspect);
     }
-    print_end(j, &now, changes);
+    print_end(j, &now);
     return VT_OK;
 }
 
@@ -160,6 +186,7 @@ static const vt_arg args[] = {
     {"images", "A:B|FILE", "as in eval (default: 500 to 8192 by the model's size, spread evenly)"},
     {"split", "test|train", "which split (default test)"},
     {"preprocess", "TEXT", "the present preprocessing, as in eval"},
+    {"verbose", NULL, "every trial, with its interval, losses, McNemar's p and options"},
     VT_ATTACK_AT_ARG,
     {"threads", "N", "threads (default all cores); never changes a result"},
     VT_MODEL_ARGS,
@@ -168,17 +195,16 @@ static const vt_arg args[] = {
 
 const vt_command vt_command_doctor = {
     .name = "doctor",
-    .summary = "is the preprocessing right? tries the usual ones on labelled images",
+    .summary = "is a checkpoint read as it was made? tries heads, norms, pixels on labelled images",
     .operands = "WEIGHTS",
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
-    .details = "Tried, one change at a time and then combined: mean and std, pixels 0 to 255, channel order, resize "
-               "and crop,\n"
-               "LayerNorm eps, attention scale, activation, a distilled model's heads; labels are checked for another "
-               "numbering.\n"
-               "'gain' is how much the mean loss (nats) falls against the present setting on the same images, each "
-               "setting at\n"
-               "its best temperature (docs/images.md); 'better' and 'worse' hold with 1 % error over the whole table.",
+    .details = "Tried, one change at a time and then combined: number of heads, pre- or post-norm and\n"
+               "GELU or ReLU (each with each), pooling, LayerNorm eps, attention scale, a distilled\n"
+               "model's heads; mean and std, pixels 0 to 255, channel order, resize and crop. Labels are\n"
+               "checked for another numbering. 'gain' is how much the mean loss (nats) falls against the\n"
+               "present setting on the same images, each setting at its best temperature\n"
+               "(docs/images.md); 'better' and 'worse' hold with 1 % error over the whole table.",
     .run = run,
 };

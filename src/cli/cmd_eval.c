@@ -255,11 +255,6 @@ static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
 #define HINT_LEAST 50   /* fewer images say nothing */
 #define HINT_BELOW 0.60 /* above this accuracy nothing is gross */
 
-/* Near chance: 1.5 times the share of a guess; of two classes 60 %. */
-static bool near_chance(int64_t right, int64_t total, int classes) {
-    return total >= HINT_LEAST && (double)right <= fmin(1.5 / classes, 0.6) * (double)total;
-}
-
 /* Before hours go into attacks on a wrongly fed model: mean and std, pixel range and channel order on a few images. It
  * says so on stderr and changes no result; what cannot be tried is passed over. */
 static void hint(const job *j) {
@@ -276,11 +271,12 @@ static void hint(const job *j) {
     vt_status s = vt_doctor_round(&d, &present, &why); /* no aspects: the present setting alone */
     const vt_trial *now = vt_doctor_present(&d);
     if (s == VT_OK && (double)now->right < HINT_BELOW * (double)now->images) {
-        bool chance = near_chance(now->right, now->images, j->model->config.classes);
+        bool chance = vt_doctor_chance(now->right, now->images, j->model->config.classes);
         long long right = (long long)now->right;
         d.aspects = 1u << VT_ASPECT_NORM | 1u << VT_ASPECT_RANGE | 1u << VT_ASPECT_CHANNELS;
         s = vt_doctor_round(&d, &present, &why);
-        const vt_trial *better = s == VT_OK ? vt_doctor_better(&d) : NULL;
+        const vt_trial *better = s == VT_OK ? vt_doctor_hint(&d) : NULL;
+        if (better && vt_doctor_chance(better->right, better->images, j->model->config.classes)) better = NULL;
         if (better) vt_setting_options(options, sizeof options, &better->setting, &present);
         if (better)
             fprintf(stderr,
@@ -288,8 +284,8 @@ static void hint(const job *j) {
                     right, d.n_images, options, better->what, (long long)better->right);
         else if (chance)
             fprintf(stderr,
-                    "vitrine: hint: %lld of %zu images are right, which is near chance: vitrine doctor tries other "
-                    "preprocessing\n",
+                    "vitrine: hint: %lld of %zu images are right, which is near chance: vitrine doctor tries what "
+                    "may have been read wrongly\n",
                     right, d.n_images);
     }
     vt_doctor_free(&d);

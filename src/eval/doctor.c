@@ -164,7 +164,8 @@ static void sum_up(const vt_doctor *d, vt_trial *t) {
 static double tail(double mean, double error) { return erfc(mean / error / sqrt(2)) / 2; }
 
 /* Fills what `a` has of a comparison with b, on the images that both have seen. */
-static vt_judgement compare(vt_trial *a, const vt_trial *b, const int32_t *labels, double alpha) {
+static vt_judgement compare(const vt_doctor *d, vt_trial *a, const vt_trial *b, double alpha) {
+    const int32_t *labels = d->labels;
     int64_t n = a->images < b->images ? a->images : b->images;
     double sum = 0, square = 0;
     a->only_here = a->only_there = 0;
@@ -180,25 +181,28 @@ static vt_judgement compare(vt_trial *a, const vt_trial *b, const int32_t *label
     a->error = n > 1 ? sqrt(fmax(0, square / (double)n - a->gain * a->gain) / (double)(n - 1)) : INFINITY;
     if (fabs(a->gain) + 2 * a->error <= NEGLIGIBLE && m.two_sided > alpha) return VT_JUDGE_SAME;
     double better = a->error > 0 ? tail(a->gain, a->error) : 1, worse = a->error > 0 ? tail(-a->gain, a->error) : 1;
-    /* accuracy speaks where the loss does not contradict it: near chance, being wrong is no sign of anything */
-    if ((better <= alpha && m.b_better > alpha) || (m.a_better <= alpha && a->gain > 0)) return VT_JUDGE_BETTER;
-    if ((worse <= alpha && m.a_better > alpha) || (m.b_better <= alpha && a->gain < 0)) return VT_JUDGE_WORSE;
+    /* accuracy speaks where the loss does not contradict it, and not at chance, where being wrong is no sign of
+     * anything */
+    bool right = m.a_better <= alpha && a->gain > 0 && !vt_doctor_chance(a->right, a->images, d->outputs);
+    bool wrong = m.b_better <= alpha && a->gain < 0 && !vt_doctor_chance(b->right, b->images, d->outputs);
+    if ((better <= alpha && m.b_better > alpha) || right) return VT_JUDGE_BETTER;
+    if ((worse <= alpha && m.a_better > alpha) || wrong) return VT_JUDGE_WORSE;
     return VT_JUDGE_UNDECIDED;
 }
 
 static int class_of(const vt_trial *t) {
-    if (t->aspect == VT_ASPECT_NONE) return 2;
+    if (t->aspect == VT_ASPECT_NONE) return 3;
     switch (t->judgement) {
-    case VT_JUDGE_BETTER:
-        return 0;
+    case VT_JUDGE_BETTER: /* settled: another was clearly better than this one */
+        return t->settled ? 1 : 0;
     case VT_JUDGE_UNDECIDED:
-        return t->gain > 2 * t->error ? 1 : 4;
+        return t->gain > 2 * t->error ? 2 : 5;
     case VT_JUDGE_SAME:
-        return 3;
+        return 4;
     case VT_JUDGE_WORSE:
         break;
     }
-    return 5;
+    return 6;
 }
 
 static int rank(const void *x, const void *y) {
@@ -217,13 +221,13 @@ static bool judge(vt_doctor *d, double alpha) {
     for (int i = 1; i < d->n_trials; i++) {
         vt_trial *t = &d->trials[i];
         if (t->settled) continue;
-        t->judgement = compare(t, present, d->labels, alpha);
+        t->judgement = compare(d, t, present, alpha);
         if (t->judgement == VT_JUDGE_BETTER && (leader == present || t->gain > leader->gain)) leader = t;
     }
     for (int i = 1; i < d->n_trials; i++) {
         vt_trial *t = &d->trials[i], against = *t;
         if (t->settled || t == leader) continue;
-        vt_judgement j = compare(&against, leader, d->labels, alpha);
+        vt_judgement j = compare(d, &against, leader, alpha);
         t->settled = j == VT_JUDGE_WORSE || t->judgement == VT_JUDGE_SAME;
         open = open || (!t->settled && (j != VT_JUDGE_SAME || t->judgement == VT_JUDGE_UNDECIDED));
     }
@@ -291,4 +295,22 @@ const vt_trial *vt_doctor_present(const vt_doctor *d) {
     for (int i = 0; i < d->n_trials; i++)
         if (d->trials[i].aspect == VT_ASPECT_NONE) return &d->trials[i];
     return NULL;
+}
+
+bool vt_doctor_chance(int64_t right, int64_t total, int classes) {
+    double chance = 1.0 / classes;
+    return (double)right < fmin(2 * chance, (1 + chance) / 2) * (double)total;
+}
+
+const vt_trial *vt_doctor_hint(const vt_doctor *d) {
+    const vt_trial *now = vt_doctor_present(d), *best = NULL;
+    for (int i = 0; i < d->n_trials; i++) { /* in the order of their gains */
+        const vt_trial *t = &d->trials[i];
+        if (t->judgement != VT_JUDGE_BETTER || t->images != now->images || t->right <= now->right) continue;
+        bool own = vt_doctor_own_norm(d->data, &t->setting);
+        if (!best || t->right > best->right ||
+            (t->right == best->right && own && !vt_doctor_own_norm(d->data, &best->setting)))
+            best = t;
+    }
+    return best;
 }

@@ -20,7 +20,10 @@ typedef enum vt_aspect {
     VT_ASPECT_EPS,      /* LayerNorm's */
     VT_ASPECT_SCALE,    /* of Q K^T */
     VT_ASPECT_ACT,      /* of the MLP */
-    VT_ASPECT_HEADS,    /* a distilled model's */
+    VT_ASPECT_DIST,     /* which of a distilled model's heads answer */
+    VT_ASPECT_NETWORK, /* number of attention heads, pre- or post-norm, GELU or ReLU: together, since one alone may help
+                          nothing */
+    VT_ASPECT_POOL,    /* what the head reads */
     VT_ASPECT_COUNT
 } vt_aspect;
 #define VT_ASPECT_ALL (~0u)
@@ -52,7 +55,7 @@ typedef struct vt_trial {
     bool settled; /* clearly worse than another, or the same as the present one: looked at no further */
 } vt_trial;
 
-enum { VT_DOCTOR_TRIALS = 40 };
+enum { VT_DOCTOR_TRIALS = 160 };
 
 typedef struct vt_doctor {
     const vt_model *model;
@@ -78,10 +81,18 @@ void vt_doctor_free(vt_doctor *d);
 const vt_trial *vt_doctor_better(const vt_doctor *d); /* NULL: none */
 const vt_trial *vt_doctor_present(const vt_doctor *d);
 
-/* Would other labels fit what this trial predicts? One sentence, or false. */
+/* What a run of few images may be told: of the trials that are clearly better and right more often than the present one
+ * the one right most often, on a tie the data set's own mean and std, then the larger gain. NULL: none. */
+const vt_trial *vt_doctor_hint(const vt_doctor *d);
+/* Does a model of `classes` outputs that is right on `right` of `total` images know nothing of them? Less than twice
+ * chance, or for few classes less than halfway from chance to always right. */
+bool vt_doctor_chance(int64_t right, int64_t total, int classes);
+
+/* Would other labels fit what this trial predicts, beyond chance? One sentence, or false. */
 bool vt_doctor_labels(const vt_doctor *d, const vt_trial *t, char *text, size_t size);
 
 /* doctor_trials.c: the list of what is tried (returns how many), and the options that turn `from` into `to`. */
+bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s); /* mean and std that are in use for this data */
 int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int height, vt_trial *out, int most);
 void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from);
 

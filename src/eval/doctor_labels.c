@@ -80,9 +80,10 @@ bool vt_doctor_labels(const vt_doctor *d, const vt_trial *t, char *text, size_t 
     int32_t *wanted = calloc((size_t)n + (size_t)k, sizeof *wanted), *table = wanted + n;
     if (!wanted) return false;
     int offset = shift(d, t, wanted, &shifted);
+    if (vt_doctor_chance(shifted, n, k)) offset = 0;
     bool enough = k <= 1000 && n >= 10 * (int64_t)k; /* of each class, to say what it is called */
     bool renumbered = enough && renumber(d, t, wanted, table) && one_to_one(table, k) &&
-                      against(d, t, wanted, &right) <= ALPHA && right > shifted;
+                      against(d, t, wanted, &right) <= ALPHA && right > shifted && !vt_doctor_chance(right, n, k);
     if (renumbered)
         say_table(table, k, 100 * (double)right / (double)n, text, size);
     else if (offset)

@@ -5,24 +5,27 @@
 #include <string.h>
 #include "eval/doctor.h"
 #include "models/forms.h"
+#include "models/session.h"
 
 /* ---- mean and std in use ---- */
 
 typedef struct known {
     const char *name;
     double mean[3], std[3];
+    const char *data; /* whose they are: a data source (vt_dataset_def.name) */
+    int classes;      /* of it; 0: any number */
 } known;
 
 static const known norms[] = {
-    {"no normalisation", {0, 0, 0}, {1, 1, 1}},
-    {"0.5 / 0.5 (timm's ViT)", {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}},
-    {"ImageNet", {0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}},
-    {"CIFAR-10, std .2470", {0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}},
-    {"CIFAR-10, std .2471", {0.4914, 0.4822, 0.4465}, {0.2471, 0.2435, 0.2616}},
-    {"CIFAR-10, std .2023", {0.4914, 0.4822, 0.4465}, {0.2023, 0.1994, 0.2010}},
-    {"CIFAR-100, std .2675", {0.5071, 0.4867, 0.4408}, {0.2675, 0.2565, 0.2761}},
-    {"CLIP", {0.48145466, 0.4578275, 0.40821073}, {0.26862954, 0.26130258, 0.27577711}},
-    {"raw pixels 0 to 255", {0, 0, 0}, {1 / 255.0, 1 / 255.0, 1 / 255.0}},
+    {"no normalisation", {0, 0, 0}, {1, 1, 1}, NULL, 0},
+    {"0.5 / 0.5 (timm's ViT)", {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}, NULL, 0},
+    {"ImageNet", {0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}, "folder", 0},
+    {"CIFAR-10, std .2470", {0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}, "cifar", 10},
+    {"CIFAR-10, std .2471", {0.4914, 0.4822, 0.4465}, {0.2471, 0.2435, 0.2616}, "cifar", 10},
+    {"CIFAR-10, std .2023", {0.4914, 0.4822, 0.4465}, {0.2023, 0.1994, 0.2010}, "cifar", 10},
+    {"CIFAR-100, std .2675", {0.5071, 0.4867, 0.4408}, {0.2675, 0.2565, 0.2761}, "cifar", 100},
+    {"CLIP", {0.48145466, 0.4578275, 0.40821073}, {0.26862954, 0.26130258, 0.27577711}, NULL, 0},
+    {"raw pixels 0 to 255", {0, 0, 0}, {1 / 255.0, 1 / 255.0, 1 / 255.0}, NULL, 0},
 };
 
 static bool same_triple(const double *a, const double *b) {
@@ -35,6 +38,16 @@ static bool same_norm(const vt_config *a, const vt_config *b) {
     return same_triple(a->mean, b->mean) && same_triple(a->std, b->std);
 }
 
+bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s) {
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
+        const known *n = &norms[i];
+        if (n->data && !strcmp(n->data, data->def->name) && (!n->classes || n->classes == data->classes) &&
+            same_triple(s->config.mean, n->mean) && same_triple(s->config.std, n->std))
+            return true;
+    }
+    return false;
+}
+
 static bool same_transform(const vt_transform *a, const vt_transform *b) {
     char x[64], y[64];
     vt_transform_text(a, x, sizeof x), vt_transform_text(b, y, sizeof y);
@@ -44,6 +57,7 @@ static bool same_transform(const vt_transform *a, const vt_transform *b) {
 /* ---- the list ---- */
 
 typedef struct list {
+    const vt_model *model;
     const vt_setting *present;
     unsigned aspects;
     vt_trial *out;
@@ -119,9 +133,103 @@ static void add_scale(list *l, const char *what, double scale) {
     if (s) s->config.attn_scale = scale;
 }
 
+/* ---- the network: what no tensor tells ---- */
+
+/* May the weights be read by this configuration: is it sound, and are its tensors the same ones? */
+static bool readable(const vt_model *m, const vt_config *c) {
+    vt_param_list l = {0};
+    if (vt_config_check(c, NULL, NULL) != VT_OK) return false;
+    vt_arch_find_f32(c->arch)->params(&l, c);
+    bool same = !l.failed && l.count == m->params.count;
+    for (int i = 0; same && i < l.count; i++) {
+        const vt_param *a = &l.items[i], *b = &m->params.items[i];
+        same = !strcmp(a->name, b->name) && a->offset == b->offset && a->numel == b->numel;
+    }
+    vt_param_list_free(&l);
+    return same;
+}
+
+/* What the tensors tell is not doubted. */
+static bool told_by_tensors(const vt_model *m, vt_field f) { return !strcmp(m->source[f], "tensors"); }
+
+static vt_config with_heads(const vt_config *c, int heads) {
+    vt_config to = *c;
+    bool by_width = fabs(c->attn_scale / (1 / sqrt((double)c->dim / c->heads)) - 1) <= 1e-6;
+    to.heads = heads;
+    if (by_width) to.attn_scale = 1 / sqrt((double)c->dim / heads);
+    return to;
+}
+
+static void add_shape(list *l, const vt_config *c) {
+    const vt_config *now = &l->present->config;
+    char what[64] = "";
+    size_t n = 0;
+    if (c->heads != now->heads)
+        n += (size_t)snprintf(what, sizeof what, ", %d head%s", c->heads, c->heads > 1 ? "s" : "");
+    if (c->post_norm != now->post_norm)
+        n += (size_t)snprintf(what + n, sizeof what - n, ", %s-norm", c->post_norm ? "post" : "pre");
+    if (c->act != now->act) snprintf(what + n, sizeof what - n, ", %s", c->act == VT_ACT_RELU ? "ReLU" : "GELU");
+    if (!*what || !readable(l->model, c)) return;
+    vt_setting *s = add(l, VT_ASPECT_NETWORK, what + 2);
+    if (s) s->config = *c;
+}
+
+/* The one activation that is tried with the heads. */
+static vt_act counterpart(const vt_config *c) { return c->act == VT_ACT_RELU ? VT_ACT_GELU : VT_ACT_RELU; }
+
+/* Number of heads (of 16 to 128 channels, as in all that is published), order of the norms and activation, each with
+ * each: a model whose three values are all wrong is at chance until all three are right. */
+static void add_shapes(list *l) {
+    enum { NARROW = 16, WIDE = 128 };
+    const vt_config *c = &l->present->config;
+    bool heads = !told_by_tensors(l->model, VT_FIELD_HEADS);
+    for (int h = 1; h <= c->dim; h++) {
+        bool usual = heads && c->dim % h == 0 && c->dim / h >= NARROW && c->dim / h <= WIDE;
+        if (h != c->heads && !usual) continue;
+        for (int k = 0; k < 4; k++) {
+            vt_config to = with_heads(c, h);
+            if (k & 1) to.post_norm = !c->post_norm;
+            if (k & 2) to.act = counterpart(c);
+            add_shape(l, &to);
+        }
+    }
+}
+
+/* With a mean the final norm stands where its name says: norm before it, fc_norm behind it (timm). */
+static void add_pools(list *l) {
+    static const char *const names[] = {"head reads the class token", "head reads the mean of the patches",
+                                        "head reads the mean of all tokens"};
+    const vt_config *c = &l->present->config;
+    bool before = vt_model_param(l->model, "norm.weight") != NULL;
+    for (int p = VT_POOL_TOKEN; p <= VT_POOL_ALL; p++) {
+        vt_config to = *c;
+        to.pool = (vt_pool)p, to.norm_first = p != VT_POOL_TOKEN && before;
+        bool other = p != (int)c->pool && (p != VT_POOL_ALL || vt_config_prefix(c));
+        vt_setting *s = other && readable(l->model, &to) ? add(l, VT_ASPECT_POOL, names[p]) : NULL;
+        if (s) s->config = to;
+    }
+}
+
+/* GELU's other forms, on top of GELU: of ReLU each would look like an answer. */
+static void add_acts(list *l) {
+    const vt_config *c = &l->present->config;
+    if (c->act == VT_ACT_RELU) return;
+    const vt_form *f = vt_form_find("act");
+    int n = 1;
+    for (const char *p = f->opt.choices; *p; p++) n += *p == '|';
+    for (int a = 0; a < n; a++) {
+        vt_config to = *c;
+        char word[32], what[64];
+        to.act = (vt_act)a;
+        vt_form_text(&to, f, word, sizeof word);
+        snprintf(what, sizeof what, "activation %s", word);
+        vt_setting *s = to.act != c->act && to.act != counterpart(c) ? add(l, VT_ASPECT_ACT, what) : NULL;
+        if (s) s->config = to;
+    }
+}
+
 static void add_network(list *l) {
     static const double eps[] = {1e-5, 1e-6, 1e-12};
-    static const char *const acts[] = {"activation gelu", "activation gelu_tanh", "activation relu"};
     static const char *const heads[] = {"mean of both heads", "class head alone", "distillation head alone"};
     const vt_config *c = &l->present->config;
     vt_setting *s;
@@ -132,21 +240,26 @@ static void add_network(list *l) {
     }
     add_scale(l, "attention scale: head width ^ -0.5", 1 / sqrt((double)c->dim / c->heads));
     add_scale(l, "attention scale: width ^ -0.5", 1 / sqrt((double)c->dim));
-    for (int a = VT_ACT_GELU; a <= VT_ACT_RELU; a++)
-        if (c->act != (vt_act)a && (s = add(l, VT_ASPECT_ACT, acts[a]))) s->config.act = (vt_act)a;
+    add_acts(l);
     for (int h = VT_DIST_MEAN; c->dist_token && h <= VT_DIST_DIST; h++)
-        if (c->dist_head != (vt_dist_head)h && (s = add(l, VT_ASPECT_HEADS, heads[h])))
+        if (c->dist_head != (vt_dist_head)h && (s = add(l, VT_ASPECT_DIST, heads[h])))
             s->config.dist_head = (vt_dist_head)h;
 }
 
 int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int height, vt_trial *out, int most) {
-    list l = {.present = present, .aspects = d->aspects | 1u << VT_ASPECT_NONE, .out = out, .most = most};
+    list l = {.model = d->model,
+              .present = present,
+              .aspects = d->aspects | 1u << VT_ASPECT_NONE,
+              .out = out,
+              .most = most};
     add(&l, VT_ASPECT_NONE, "as it is");
     add_norms(&l);
     vt_setting *s = add(&l, VT_ASPECT_CHANNELS, present->config.bgr ? "red, green, blue" : "blue, green, red");
     if (s) s->config.bgr = !present->config.bgr;
     add_resizes(&l, width, height);
     add_network(&l);
+    add_shapes(&l);
+    add_pools(&l);
     return l.n;
 }
 
@@ -195,10 +308,13 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     if (!same_norm(a, b)) say_triple(&t, "mean", a->mean), say_triple(&t, "std", a->std);
     say_form(&t, "bgr", a, b);
     say_resize(&t, to, from);
+    if (a->heads != b->heads) say(&t, " --heads %d", a->heads);
+    say_form(&t, "post_norm", a, b);
     if (a->ln_eps != b->ln_eps) say(&t, " --ln-eps %g", a->ln_eps);
-    if (a->attn_scale != b->attn_scale) {
-        bool head = a->attn_scale == 1 / sqrt((double)a->dim / a->heads),
-             dim = a->attn_scale == 1 / sqrt((double)a->dim);
+    bool head = a->attn_scale == 1 / sqrt((double)a->dim / a->heads);
+    bool was = b->attn_scale == 1 / sqrt((double)b->dim / b->heads); /* by head width, as it is by itself */
+    if (a->attn_scale != b->attn_scale && !(head && was)) {
+        bool dim = a->attn_scale == 1 / sqrt((double)a->dim);
         if (head || dim)
             say(&t, " --attn-scale %s", head ? "head" : "dim");
         else
@@ -206,5 +322,6 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     }
     say_form(&t, "act", a, b);
     say_form(&t, "dist_head", a, b);
+    say_form(&t, "pool", a, b);
     if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
 }

@@ -34,6 +34,22 @@ static vt_dataset data = {.def = &def, .path = (char *)"planted", .count = N, .c
 static int32_t order[N];
 
 /* Sharp enough that a setting matters: every weight is random and large. */
+static vt_model *model_as(const vt_config *c) {
+    vt_err e = {0};
+    vt_model *m;
+    if (vt_model_new(&m, c, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(vt_model_init(m, 1), VT_OK);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        double *noise = malloc(p->numel * sizeof *noise);
+        t_normals(noise, p->numel, 50 + (uint64_t)i, p->ndim == 4 ? 0.3 : 0.5);
+        for (size_t k = 0; k < p->numel; k++) m->w[p->offset + k] += (float)noise[k];
+        free(noise);
+    }
+    vt_model_refresh(m);
+    return m;
+}
+
 static vt_model *model_of(bool dist) {
     vt_config c = {.arch = "vit",
                    .attn = "dot",
@@ -50,19 +66,7 @@ static vt_model *model_of(bool dist) {
                    .attn_scale = 0.5,
                    .mean = {0.4914, 0.4822, 0.4465},
                    .std = {0.247, 0.2435, 0.2616}};
-    vt_err e = {0};
-    vt_model *m;
-    if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s", e.text);
-    assert_int_equal(vt_model_init(m, 1), VT_OK);
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        double *noise = malloc(p->numel * sizeof *noise);
-        t_normals(noise, p->numel, 50 + (uint64_t)i, p->ndim == 4 ? 0.3 : 0.5);
-        for (size_t k = 0; k < p->numel; k++) m->w[p->offset + k] += (float)noise[k];
-        free(noise);
-    }
-    vt_model_refresh(m);
-    return m;
+    return model_as(&c);
 }
 
 /* Logits of all images [N, K] under a setting. */
@@ -147,7 +151,7 @@ static const plant plants[] = {
     {"mean and std, on pixels 0 to 255",
      "--mean 0.00192705882,0.00189098039,0.00175098039 --std 0.000968627451,0.000954901961,0.00102588235", range},
     {"blue, green, red", "--form bgr=1", bgr},
-    {"activation relu", "--form act=relu", relu},
+    {"ReLU", "--form act=relu", relu},
     {"attention scale: width ^ -0.5", "--attn-scale dim", scale},
     {"class head alone", "--form dist_head=class", one_head},
 };
@@ -177,6 +181,156 @@ static void test_plants(void **state) {
         vt_doctor_free(d);
     }
     vt_model_close(m);
+}
+
+/* ---- the network: heads, order of the norms, activation, all of them wrong at once; pooling ---- */
+
+static vt_model *wide(vt_pool pool, bool mean_first) {
+    vt_config c = {.arch = "vit",
+                   .attn = "dot",
+                   .image = SIDE,
+                   .patch = 4,
+                   .dim = 64,
+                   .depth = 2,
+                   .heads = 4,
+                   .hidden = 24,
+                   .classes = K,
+                   .qkv_bias = true,
+                   .pool = pool,
+                   .norm_first = pool != VT_POOL_TOKEN && !mean_first,
+                   .ln_eps = 1e-6,
+                   .attn_scale = 0.25,
+                   .mean = {0.5, 0.5, 0.5},
+                   .std = {0.25, 0.25, 0.25}};
+    vt_model *m = model_as(&c);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        /* attention that is no choice of one token, and MLPs whose inputs are near 0, where GELU is not ReLU */
+        float f = strstr(p->name, "qkv") ? 0.3f : strstr(p->name, "fc1") ? 0.1f : strstr(p->name, "fc2") ? 8.0f : 1.0f;
+        for (size_t k = 0; k < p->numel; k++) m->w[p->offset + k] *= f;
+    }
+    vt_model_refresh(m);
+    return m;
+}
+
+/* 2 orders, 2 activations, 2 numbers of heads, each true once: read all wrong, with one wrong and as it is, the truth
+ * stands in the first row. */
+static void test_network(void **state) {
+    (void)state;
+    vt_model *m = wide(VT_POOL_TOKEN, false);
+    for (int truth = 0; truth < 8; truth++)
+        for (int k = 0; k < 3; k++) {
+            int read = truth ^ (k == 0 ? 7 : k == 1 ? 1 << truth % 3 : 0);
+            vt_setting s[2] = {{.config = m->config}, {.config = m->config}};
+            for (int i = 0; i < 2; i++) {
+                int bits = i ? read : truth;
+                s[i].config.heads = bits & 1 ? 2 : 4;
+                s[i].config.attn_scale = 1 / sqrt(64.0 / s[i].config.heads);
+                s[i].config.post_norm = bits & 2, s[i].config.act = bits & 4 ? VT_ACT_RELU : VT_ACT_GELU;
+            }
+            name_images(m, &s[0]);
+            vt_doctor *d = doctor_of(m, 128, VT_ASPECT_ALL);
+            examine(d, &s[1]);
+            const vt_trial *t = &d->trials[0];
+            if (t->aspect != (truth == read ? VT_ASPECT_NONE : VT_ASPECT_NETWORK) ||
+                t->setting.config.heads != s[0].config.heads || t->setting.config.post_norm != s[0].config.post_norm ||
+                t->setting.config.act != s[0].config.act)
+                fail_msg("truth %d read as %d: '%s' comes first", truth, read, t->what);
+            assert_int_equal(t->right, t->images);
+            vt_doctor_free(d);
+        }
+    vt_model_close(m);
+}
+
+/* What tensors tell is not tried. */
+static void test_told(void **state) {
+    (void)state;
+    vt_model *m = wide(VT_POOL_TOKEN, false);
+    vt_setting present = {.config = m->config};
+    name_images(m, &present);
+    snprintf(m->source[VT_FIELD_HEADS], sizeof m->source[0], "tensors");
+    vt_doctor *d = doctor_of(m, 20, 1u << VT_ASPECT_NETWORK);
+    examine(d, &present);
+    assert_int_equal(d->n_trials, 4);
+    for (int i = 0; i < d->n_trials; i++) assert_int_equal(d->trials[i].setting.config.heads, 4);
+    vt_doctor_free(d);
+    vt_model_close(m);
+}
+
+static void test_pool(void **state) {
+    (void)state;
+    static const struct {
+        vt_pool truth, read;
+        bool mean_first;
+        const char *options;
+    } rows[] = {{VT_POOL_AVG, VT_POOL_TOKEN, false, "--form pool=avg"},
+                {VT_POOL_ALL, VT_POOL_TOKEN, false, "--form pool=all"},
+                {VT_POOL_TOKEN, VT_POOL_AVG, false, "--form pool=token"},
+                {VT_POOL_ALL, VT_POOL_AVG, true, "--form pool=all"}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        vt_model *m = wide(rows[i].mean_first ? VT_POOL_AVG : VT_POOL_TOKEN, rows[i].mean_first);
+        vt_setting truth = {.config = m->config}, present = truth;
+        char text[300];
+        truth.config.pool = rows[i].truth, present.config.pool = rows[i].read;
+        truth.config.norm_first = rows[i].truth != VT_POOL_TOKEN && !rows[i].mean_first;
+        present.config.norm_first = rows[i].read != VT_POOL_TOKEN && !rows[i].mean_first;
+        name_images(m, &truth);
+        vt_doctor *d = doctor_of(m, 300, VT_ASPECT_ALL);
+        examine(d, &present);
+        const vt_trial *t = vt_doctor_better(d);
+        assert_non_null(t);
+        vt_setting_options(text, sizeof text, &t->setting, &present);
+        assert_string_equal(text, rows[i].options);
+        assert_int_equal(t->right, t->images);
+        vt_doctor_free(d);
+        vt_model_close(m);
+    }
+}
+
+/* ---- chance, and what a run is told ---- */
+
+static void test_chance(void **state) {
+    (void)state;
+    assert_true(vt_doctor_chance(19, 100, 10) && !vt_doctor_chance(20, 100, 10));
+    assert_true(vt_doctor_chance(1, 1000, 1000) && !vt_doctor_chance(2, 1000, 1000));
+    assert_true(vt_doctor_chance(74, 100, 2) && !vt_doctor_chance(75, 100, 2)); /* always right would be below twice */
+    vt_model *m = model_of(false);
+    vt_setting present = {.config = m->config};
+    char text[400];
+    for (int i = 0; i < N; i++) named[i] = i * 7 / 3 % K; /* labels that nothing explains */
+    vt_doctor *d = doctor_of(m, N, 0);
+    examine(d, &present);
+    assert_true(vt_doctor_chance(vt_doctor_present(d)->right, N, K));
+    assert_false(vt_doctor_labels(d, vt_doctor_present(d), text, sizeof text));
+    vt_doctor_free(d);
+    vt_model_close(m);
+}
+
+static vt_trial row(const vt_setting *s, vt_aspect a, int right, vt_judgement j) {
+    return (vt_trial){.aspect = a, .setting = *s, .images = 64, .right = right, .judgement = j};
+}
+
+/* Nothing that gains no image; the most right, and on a tie the data set's own constants. */
+static void test_hint(void **state) {
+    (void)state;
+    static const vt_dataset_def cifar = {.name = "cifar"};
+    vt_dataset ten = {.def = &cifar, .classes = 10}, hundred = {.def = &cifar, .classes = 100};
+    vt_setting clip = {.config = {.mean = {0.48145466, 0.4578275, 0.40821073},
+                                  .std = {0.26862954, 0.26130258, 0.27577711}}},
+               own = {.config = {.mean = {0.4914, 0.4822, 0.4465}, .std = {0.2470, 0.2435, 0.2616}}};
+    vt_doctor d = {.data = &ten, .n_trials = 3};
+    d.trials[0] = row(&clip, VT_ASPECT_NORM, 40, VT_JUDGE_BETTER);
+    d.trials[1] = row(&own, VT_ASPECT_NORM, 40, VT_JUDGE_BETTER);
+    d.trials[2] = row(&clip, VT_ASPECT_NONE, 20, VT_JUDGE_SAME);
+    assert_ptr_equal(vt_doctor_hint(&d), &d.trials[1]);
+    d.data = &hundred;
+    assert_ptr_equal(vt_doctor_hint(&d), &d.trials[0]);
+    d.trials[1].right = 41;
+    assert_ptr_equal(vt_doctor_hint(&d), &d.trials[1]);
+    d.trials[2].right = 41;
+    assert_null(vt_doctor_hint(&d));
+    d.trials[2].right = 20, d.trials[0].judgement = d.trials[1].judgement = VT_JUDGE_UNDECIDED;
+    assert_null(vt_doctor_hint(&d));
 }
 
 /* Two mistakes, one after the other. */
@@ -336,9 +490,11 @@ static void test_options(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plants),    cmocka_unit_test(test_two),
-                                       cmocka_unit_test(test_undecided), cmocka_unit_test(test_temperature),
-                                       cmocka_unit_test(test_labels),    cmocka_unit_test(test_sample),
-                                       cmocka_unit_test(test_options)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plants),      cmocka_unit_test(test_two),
+                                       cmocka_unit_test(test_network),     cmocka_unit_test(test_told),
+                                       cmocka_unit_test(test_pool),        cmocka_unit_test(test_chance),
+                                       cmocka_unit_test(test_hint),        cmocka_unit_test(test_undecided),
+                                       cmocka_unit_test(test_temperature), cmocka_unit_test(test_labels),
+                                       cmocka_unit_test(test_sample),      cmocka_unit_test(test_options)};
     return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);
 }
