@@ -151,7 +151,8 @@ static void note(job *j, const vt_trial *better) {
     snprintf(j->found + n, sizeof j->found - n, "%s%s", n ? "; on top of that: " : "", better->what);
 }
 
-/* One change after the other, the best first, until nothing is clearly better; an aspect is changed once. */
+/* One change after the other, the best first, until nothing is clearly better; an aspect is changed once, but for
+ * the network, of which a later round may tell more. */
 static vt_status examine(job *j, vt_err *e) {
     vt_setting now = j->first;
     print_setting(j);
@@ -163,7 +164,7 @@ static vt_status examine(job *j, vt_err *e) {
         printf("then, on top of: %s\n", better->what);
         note(j, better);
         now = better->setting;
-        j->d.aspects &= ~(1u << better->aspect);
+        j->d.aspects &= ~(1u << better->aspect) | 1u << VT_ASPECT_NETWORK;
     }
     print_end(j, &now);
     return VT_OK;

@@ -268,6 +268,30 @@ static vt_status look_at(vt_doctor *d, size_t n, vt_err *e) {
     return VT_OK;
 }
 
+static int changes(const vt_config *a, const vt_config *b) {
+    return (a->heads != b->heads) + (a->post_norm != b->post_norm) + (a->act != b->act);
+}
+
+/* Of networks that are clearly better the one with the fewest changes, where the first is no more than noise (two
+ * standard errors) ahead of it: a small network hardly tells GELU from ReLU, and then nothing speaks against what was
+ * read. */
+static void prefer_fewer(vt_doctor *d, const vt_config *present) {
+    vt_trial *first = &d->trials[0];
+    int best = 0;
+    if (first->aspect != VT_ASPECT_NETWORK || first->judgement != VT_JUDGE_BETTER) return;
+    for (int i = 1; i < d->n_trials; i++) {
+        const vt_trial *t = &d->trials[i];
+        vt_trial ahead = *first;
+        if (t->aspect != VT_ASPECT_NETWORK || t->judgement != VT_JUDGE_BETTER || t->images != first->images) continue;
+        compare(d, &ahead, t, ALPHA);
+        bool noise = ahead.gain <= 2 * ahead.error;
+        if (noise && changes(&t->setting.config, present) < changes(&d->trials[best].setting.config, present)) best = i;
+    }
+    vt_trial found = d->trials[best];
+    memmove(&d->trials[1], &d->trials[0], (size_t)best * sizeof found);
+    d->trials[0] = found;
+}
+
 vt_status vt_doctor_round(vt_doctor *d, const vt_setting *present, vt_err *e) {
     int width, height, looks = 1;
     vt_doctor_free(d);
@@ -284,6 +308,7 @@ vt_status vt_doctor_round(vt_doctor *d, const vt_setting *present, vt_err *e) {
         if (!judge(d, alpha) || n == d->n_images) break;
     }
     qsort(d->trials, (size_t)d->n_trials, sizeof *d->trials, rank);
+    prefer_fewer(d, &present->config);
     return VT_OK;
 }
 

@@ -242,6 +242,25 @@ static void test_network(void **state) {
     vt_model_close(m);
 }
 
+/* Where GELU and ReLU answer alike, nothing speaks against what was read. */
+static void test_fewest(void **state) {
+    (void)state;
+    vt_model *m = wide(VT_POOL_TOKEN, false);
+    for (int b = 0; b < 2; b++) {
+        const vt_param *p = vt_model_param(m, b ? "blocks.1.mlp.fc1.bias" : "blocks.0.mlp.fc1.bias");
+        for (size_t k = 0; k < p->numel; k++) m->w[p->offset + k] += 20; /* GELU(x) = ReLU(x) = x in floats */
+    }
+    vt_setting truth = {.config = m->config}, read = truth;
+    read.config.heads = 2, read.config.attn_scale = 1 / sqrt(32.0), read.config.act = VT_ACT_RELU;
+    name_images(m, &truth);
+    vt_doctor *d = doctor_of(m, 128, 1u << VT_ASPECT_NETWORK);
+    examine(d, &read);
+    assert_string_equal(d->trials[0].what, "4 heads");
+    assert_int_equal(d->trials[0].judgement, VT_JUDGE_BETTER);
+    vt_doctor_free(d);
+    vt_model_close(m);
+}
+
 /* What tensors tell is not tried. */
 static void test_told(void **state) {
     (void)state;
@@ -490,11 +509,12 @@ static void test_options(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plants),      cmocka_unit_test(test_two),
-                                       cmocka_unit_test(test_network),     cmocka_unit_test(test_told),
-                                       cmocka_unit_test(test_pool),        cmocka_unit_test(test_chance),
-                                       cmocka_unit_test(test_hint),        cmocka_unit_test(test_undecided),
-                                       cmocka_unit_test(test_temperature), cmocka_unit_test(test_labels),
-                                       cmocka_unit_test(test_sample),      cmocka_unit_test(test_options)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plants),    cmocka_unit_test(test_two),
+                                       cmocka_unit_test(test_network),   cmocka_unit_test(test_told),
+                                       cmocka_unit_test(test_fewest),    cmocka_unit_test(test_pool),
+                                       cmocka_unit_test(test_chance),    cmocka_unit_test(test_hint),
+                                       cmocka_unit_test(test_undecided), cmocka_unit_test(test_temperature),
+                                       cmocka_unit_test(test_labels),    cmocka_unit_test(test_sample),
+                                       cmocka_unit_test(test_options)};
     return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);
 }
