@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include "cli/streams.h"
 #include "core/opt.h"
 
 const char *vt_cli_nth(const vt_cli *c, const char *name, int i) {
@@ -99,7 +99,10 @@ const volatile sig_atomic_t *vt_cli_interruptible(void) {
 }
 
 void vt_cli_show(void *ctx, const char *text, bool live) {
-    if (*(bool *)ctx) dprintf(STDERR_FILENO, "\r\033[K"); /* the one thing that the terminal shall obey */
-    fprintf(stderr, "%s%s", text, live ? "" : "\n");
-    fflush(stderr);
+    (void)ctx;
+    vt_streams_live(text, !live);
+}
+
+vt_look vt_cli_look(const vt_cli *c) {
+    return (vt_look){vt_cli_has(c, "verbose") ? 0 : vt_streams_width(), vt_streams_style};
 }

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "core/columns.h"
 #include "core/status.h"
 #include "models/model.h"
 
@@ -34,8 +35,9 @@ typedef struct vt_command {
     const char *name, *summary;
     const char *operands; /* "WEIGHTS" in the usage line */
     int min_operands, max_operands;
-    const vt_arg *args;  /* ends at name NULL */
-    const char *details; /* paragraphs after the options, or NULL */
+    const vt_arg *args;      /* ends at name NULL */
+    const char *details;     /* paragraphs after the options, or NULL */
+    const char *examples[8]; /* commands that run as they stand from the repository's root, one after the other */
     vt_status (*run)(const vt_cli *c, vt_err *e);
     /* Options that depend on the operands before them (a lab's own): describes --name in *out, whose texts outlive the
      * command, or refuses it with a sentence. NULL: what args lists is all there is. */
@@ -74,8 +76,11 @@ vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e);
 
 /* From here on SIGINT and SIGTERM set the flag that is returned; a second one ends the program at once. */
 const volatile sig_atomic_t *vt_cli_interruptible(void);
-/* A line of progress on stderr, for vt_progress_fn; ctx: a bool, is it a terminal? live: the next line may overwrite
- * it. */
+/* A line of progress on stderr, for vt_progress_fn; live: the next line may overwrite it. */
 void vt_cli_show(void *ctx, const char *text, bool live);
+/* How tables are shown: within the terminal's width, unless --verbose wants every column. */
+vt_look vt_cli_look(const vt_cli *c);
+#define VT_VERBOSE_ARG                                                                                                 \
+    { "verbose", NULL, "every column of the tables, however wide" }
 
 #endif

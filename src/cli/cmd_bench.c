@@ -188,5 +188,7 @@ const vt_command vt_command_bench = {
     .details = "Timed on the path that attacks use (the oracle, one image a thread). GFLOP counts the matrix products "
                "that are\n"
                "really executed: the last block's projection and MLP run on the tokens that the head reads.",
+    .examples = {"vitrine bench weights/shapes10-vit --ms 50",
+                 "vitrine bench weights/shapes10-vit --ms 50 --threads 1 --train"},
     .run = run,
 };

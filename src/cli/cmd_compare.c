@@ -106,5 +106,10 @@ const vt_command vt_command_compare = {
                "Curves (vitrine curve) are compared at every eps that one of them was confirmed at, and by the norms "
                "that the\n"
                "same minimum-norm attacks found, image by image (exact sign test; a wrong image has norm 0).",
+    .examples = {"vitrine eval weights/shapes10-plain --data datasets/shapes10 --images 0:20 --eps 2/255 --attack pgd "
+                 "--out plain",
+                 "vitrine eval weights/shapes10-specformer --data datasets/shapes10 --images 0:20 --eps 2/255 --attack "
+                 "pgd --out specformer",
+                 "vitrine compare plain specformer", "vitrine compare plain specformer --changed --alpha 0.01"},
     .run = run,
 };

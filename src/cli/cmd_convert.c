@@ -46,5 +46,7 @@ const vt_command vt_command_convert = {
     .details =
         "OUT needs no options: heads, norms, mean, std and the like stand in its metadata. It evaluates to the same "
         "bits;\nhalf-precision weights become F32. vitrine info --explain shows what each tensor becomes.",
+    .examples = {"vitrine convert weights/shapes10-vit timm.safetensors",
+                 "vitrine convert weights/shapes10-vit narrow.safetensors --ln-eps 1e-5 --attn-scale dim"},
     .run = run,
 };

@@ -314,5 +314,8 @@ const vt_command vt_command_curve = {
         "a fixed eps may find: --confirm runs them on the images that stand at those eps, in ascending order. An "
         "image\n"
         "broken at one eps is broken at all larger ones, so the curve never rises.",
+    .examples = {"vitrine curve weights/shapes10-vit --data datasets/shapes10 --images 0:10 --out curve",
+                 "vitrine curve weights/shapes10-vit --data datasets/shapes10 --images 0:10 --norm l2 --attacks "
+                 "fmn:steps=20,deepfool --confirm 0.25,0.5 --confirm-with pgd --out l2"},
     .run = run,
 };

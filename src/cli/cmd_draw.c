@@ -25,5 +25,7 @@ const vt_command vt_command_draw = {
     .summary = "draw a ten-class set of 32 x 32 shapes and textures in CIFAR-10 format",
     .args = args,
     .details = "The embedded datasets/shapes10 is of this kind; a larger set for training comes from another seed.",
+    .examples = {"vitrine draw --out shapes --train 100 --test 50",
+                 "vitrine draw --out others --train 100 --test 50 --seed 7"},
     .run = run,
 };

@@ -370,5 +370,10 @@ const vt_command vt_command_eval = {
         "Every image counted as broken was checked again by separate code: norm and box in double on the stored\n"
         "float32 values, label by a fresh forward in float and in double. 'borderline' counts those whose double\n"
         "verdict disagrees or whose margin is below the float noise. 'vitrine list attacks' shows attacks and options.",
+    .examples =
+        {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:50",
+         "vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd --attack "
+         "cw20 --out run",
+         "vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:8 --norm l2 --eps 0.5 --profile quick"},
     .run = run,
 };

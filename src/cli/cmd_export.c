@@ -91,5 +91,8 @@ const vt_command vt_command_export = {
         "for\n"
         "every evaluated image in the order of their numbers; where nothing broke an image the clean one stands, as\n"
         "leaderboards want it. tools/check_export.py judges an export again in PyTorch.",
+    .examples =
+        {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd --out run",
+         "vitrine export run", "vitrine export run --format png --out pictures"},
     .run = run,
 };

@@ -168,5 +168,7 @@ const vt_command vt_command_gradcheck = {
     .details =
         "The double gradient is held against fourth-order central differences along random directions, the float\n"
         "gradient that attacks use against the double one; exit status 1 if either is off.",
+    .examples = {"vitrine gradcheck weights/shapes10-vit",
+                 "vitrine gradcheck weights/shapes10-vit --images 1 --directions 4 --seed 3"},
     .run = run,
 };

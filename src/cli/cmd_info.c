@@ -106,5 +106,7 @@ const vt_command vt_command_info = {
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
+    .examples = {"vitrine info weights/shapes10-vit", "vitrine info weights/shapes10-vit --tensors",
+                 "vitrine info weights/cifar10-at --explain"},
     .run = run,
 };

@@ -85,6 +85,8 @@ const vt_command vt_command_lab = {
         "a\n"
         "failure, so the exit status is 0. lab.json and tables.txt depend on seed and options alone; times and the\n"
         "machine are in run.json (docs/labs.md).",
+    .examples = {"vitrine lab regions --most 50 --draws 2",
+                 "vitrine lab attgd --part margin --quick --seed 1 --out margin"},
     .run = run,
     .find = find,
 };

@@ -4,6 +4,7 @@
 #include "analysis/analyze.h"
 #include "attacks/attack.h"
 #include "cli/cli.h"
+#include "cli/streams.h"
 #include "eval/summary.h"
 #include "io/dataset.h"
 #include "io/image_jpeg.h"
@@ -173,6 +174,7 @@ static vt_status list_analyses(vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     const char *what = c->positional[0];
+    vt_streams_wrap();
     if (!strcmp(what, "attacks")) return list_attacks(e);
     if (!strcmp(what, "models")) return list_models();
     if (!strcmp(what, "formats")) return list_formats();
@@ -192,5 +194,6 @@ const vt_command vt_command_list = {
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
+    .examples = {"vitrine list attacks", "vitrine list formats"},
     .run = run,
 };

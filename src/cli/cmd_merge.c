@@ -110,5 +110,11 @@ const vt_command vt_command_merge = {
     .args = args,
     .details =
         "The runs must agree in weights, data and options; the result is byte-identical to one run over all images.",
+    .examples = {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:10 --eps 4/255 --attack pgd "
+                 "--out first",
+                 "vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 10:20 --eps 4/255 --attack pgd "
+                 "--out second",
+                 "vitrine merge first second --out both",
+                 "vitrine verify both --weights weights/shapes10-vit --data datasets/shapes10"},
     .run = run,
 };

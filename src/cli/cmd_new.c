@@ -149,7 +149,8 @@ const vt_command vt_command_new = {
     .args = args,
     .details = "Without PRESET (or --preset) the shape starts from vit_cifar_dim192_depth9. Initialised as timm does "
                "(normal, std "
-               "0.02; zero biases).\n"
-               "Example: vitrine new --set dim=192 depth=9 patch=4 image=32 classes=10 --seed 0 -o w.safetensors",
+               "0.02; zero biases).",
+    .examples = {"vitrine new vit_tiny_patch16_224 -o tiny.safetensors",
+                 "vitrine new --set dim=192 depth=9 patch=4 image=32 classes=10 --seed 0 -o small.safetensors"},
     .run = run,
 };

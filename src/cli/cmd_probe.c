@@ -162,5 +162,11 @@ const vt_command vt_command_probe = {
     .args = args,
     .details = "dx_NAME is the gradient of the sum over images, grad.TENSOR that of the mean; losses are defined in "
                "src/nn/loss.h.",
+    .examples =
+        {"vitrine probe tests/fixtures/golden/vit_cls.weights.safetensors --heads 2 --mean 0.5 --std 0.5 --input "
+         "tests/fixtures/golden/vit_cls.golden.safetensors --out probe.safetensors",
+         "vitrine probe tests/fixtures/golden/vit_cls.weights.safetensors --heads 2 --mean 0.5 --std 0.5 --input "
+         "tests/fixtures/golden/vit_cls.golden.safetensors --out double.safetensors --loss margin --precision "
+         "f64 --param-grads"},
     .run = run,
 };

@@ -78,5 +78,9 @@ const vt_command vt_command_selftest = {
         "called doubtful with probability at most 0.05, masked with at most 0.01 (docs/selftest.md). The verdict is\n"
         "'sound', 'doubtful' or 'gradients are masked', and the exit status 0 for each: it is a finding, not a "
         "failure.",
+    .examples =
+        {"vitrine selftest weights/shapes10-vit --data datasets/shapes10 --images 0:10 --eps 4/255 --attack pgd",
+         "vitrine selftest weights/shapes10-vit --data datasets/shapes10 --images 0:10 --norm l2 --eps 0.5 --attack "
+         "pgd --wrap saturate"},
     .run = run,
 };

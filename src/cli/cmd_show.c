@@ -180,5 +180,8 @@ const vt_command vt_command_show = {
         "Table, survivors and cost of each stage, margins, and the broken images with their perturbation, without\n"
         "network or script. More RUNs (other eps, other checkpoints), and a curve.csv in any of them, give the\n"
         "curve of accuracy over eps; all else is of the first.",
+    .examples =
+        {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd --out run",
+         "vitrine show run", "vitrine show run --pictures 4 --out page.html"},
     .run = run,
 };

@@ -262,5 +262,7 @@ const vt_command vt_command_spectrum = {
         "heads count from 0, as in tensor names. --split rows: head h is the rows of W that make its outputs (the\n"
         "paper); columns: the same range of input columns (the released code). The CSV holds both.\n"
         "All singular values: vitrine analyze spectrum.",
+    .examples = {"vitrine spectrum weights/shapes10-vit",
+                 "vitrine spectrum weights/shapes10-plain weights/shapes10-specformer --all --csv sigma.csv"},
     .run = run,
 };

@@ -269,5 +269,8 @@ const vt_command vt_command_table = {
                "it, then prints the table and writes it as Markdown, LaTeX, HTML, CSV and JSON. A killed table goes on "
                "where it\n"
                "was; a changed recipe reruns its own cells. Manifests: docs/tables.md, recipes/tables/.",
+    .examples = {"vitrine table recipes/tables/specformer_table2_small.yaml --dry-run",
+                 "vitrine table --published recipes/published/specformer_tables.csv --claims "
+                 "recipes/published/specformer_claims.csv --number 2"},
     .run = run,
 };

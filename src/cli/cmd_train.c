@@ -171,7 +171,9 @@ static vt_status train(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(prepare(j, c, e));
     if (vt_cli_has(c, "dry-run")) return dry_run(j, e);
     j->t.interrupt = vt_cli_interruptible();
-    VT_TRY(vt_train_run(&j->t, e));
+    vt_status s = vt_train_run(&j->t, e);
+    if (s == VT_INTERRUPTED && !*j->t.interrupt) return printf("%s\n", e->text), VT_OK; /* --max-steps: as planned */
+    VT_TRY(s);
     plot(j);
     printf("%s: model.safetensors,%s state.safetensors, log.jsonl; peak memory %.0f MB\n", j->t.out,
            j->t.watch_data ? " best.safetensors," : "", resident_mb());
@@ -212,5 +214,8 @@ const vt_command vt_command_train = {
         "(the epoch that was best on the watched images), state.safetensors (for --resume), log.jsonl and, with "
         "gnuplot,\n"
         "curves.svg.",
+    .examples = {"vitrine train recipes/shapes10_plain.yaml --data datasets/shapes10 --dry-run",
+                 "vitrine train recipes/shapes10_plain.yaml --data datasets/shapes10 --max-steps 2 --out run",
+                 "vitrine train recipes/shapes10_plain.yaml --data datasets/shapes10 --max-steps 4 --out run --resume"},
     .run = run,
 };

@@ -308,5 +308,10 @@ const vt_command vt_command_verify = {
         "vitrine verify --adv FILE --weights W --data D --eps E: label, distance and box of every point of another "
         "tool;\n"
         "exit status 1 when a point leaves the ball or [0,1]. The first N image numbers count for N points.",
+    .examples = {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd "
+                 "--save-npz --out run",
+                 "vitrine verify run",
+                 "vitrine verify --adv run/adv/pgd.npz --weights weights/shapes10-vit --data datasets/shapes10 "
+                 "--eps 4/255"},
     .run = run,
 };

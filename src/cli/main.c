@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "cli/help.h"
 #include "cli/streams.h"
 #include "core/gemm.h"
 #include "core/opt.h"
@@ -24,37 +25,6 @@ static const vt_command *const commands[] = {
 const vt_command *const *vt_commands(int *n) {
     *n = (int)(sizeof commands / sizeof *commands);
     return commands;
-}
-
-static void help_all(FILE *f) {
-    fprintf(f,
-            "vitrine %s: adversarial robustness of Vision Transformers\n\nUsage: vitrine COMMAND "
-            "[OPTIONS]\n\nCommands:\n",
-            VT_VERSION);
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        fprintf(f, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("  help       this page; 'vitrine help COMMAND' for one command, 'vitrine help recipe' for the keys of a "
-          "recipe\n\n"
-          "Examples:\n"
-          "  vitrine info  weights/shapes10-vit/model.safetensors\n"
-          "  vitrine eval  weights/shapes10-vit/model.safetensors --data datasets/shapes10 --eps 8/255 --attack "
-          "autoattack\n"
-          "  vitrine list  attacks\n"
-          "eps and steps are in units of pixels in [0,1]; exit status 0 ok, 1 failed, 2 wrong usage.\n",
-          f);
-}
-
-static void help_command(FILE *f, const vt_command *c) {
-    fprintf(f, "Usage: vitrine %s%s%s [OPTIONS]\n\n%s\n", c->name, c->operands ? " " : "",
-            c->operands ? c->operands : "", c->summary);
-    if (c->args && c->args[0].name) fputs("\nOptions:\n", f);
-    for (const vt_arg *a = c->args; a && a->name; a++) {
-        char left[64];
-        snprintf(left, sizeof left, "%s%s%s%s", strlen(a->name) == 1 ? "-" : "--", a->name, a->metavar ? " " : "",
-                 a->metavar ? a->metavar : "");
-        fprintf(f, "  %-26s %s\n", left, a->help);
-    }
-    if (c->details) fprintf(f, "\n%s\n", c->details);
 }
 
 static const vt_command *find_command(const char *name) {
@@ -175,7 +145,7 @@ int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write error with a sentence, not the end of the process */
     signal(SIGCHLD, SIG_DFL); /* ignored by whoever started this, it would hide the end of a child from vt_spawn_wait */
     if (argc < 2) {
-        help_all(stderr);
+        vt_help_all(stderr);
         return 2;
     }
     const char *name = argv[1];
@@ -185,10 +155,11 @@ int main(int argc, char **argv) {
         return finish(VT_OK, &e);
     }
     if (help && argc == 2) {
-        help_all(stdout);
+        vt_help_all(stdout);
         return finish(VT_OK, &e);
     }
     if (help && !strcmp(argv[2], "recipe")) {
+        vt_streams_wrap();
         vt_recipe_help(stdout);
         return finish(VT_OK, &e);
     }
@@ -197,7 +168,7 @@ int main(int argc, char **argv) {
     for (int i = 2; i < argc && !help && strcmp(argv[i], "--"); i++)
         help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
     if (help) {
-        help_command(stdout, command);
+        vt_help_command(stdout, command);
         return finish(VT_OK, &e);
     }
     static vt_cli c;

@@ -3,14 +3,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include "core/text.h"
 
+enum { NARROW = 40, USUAL = 80, HANG_MOST = 32 };
+
 typedef struct sink {
     int fd;
+    bool tty;
     vt_text_at at;
+    int width;     /* lines are broken at it; 0: not */
+    int col, hang; /* where the line stands, where its continuation begins */
+    int gap;       /* spaces that stand before the next word */
+    size_t n;
+    char piece[4096];
 } sink;
+
+static sink out = {.fd = STDOUT_FILENO}, err = {.fd = STDERR_FILENO};
+static int live; /* characters of the line of progress that stands on the terminal */
 
 static size_t write_all(int fd, const char *text, size_t n) {
     size_t done = 0;
@@ -22,30 +35,157 @@ static size_t write_all(int fd, const char *text, size_t n) {
     return done;
 }
 
+static bool flush(sink *s) {
+    bool whole = write_all(s->fd, s->piece, s->n) == s->n;
+    s->n = 0;
+    return whole;
+}
+
+/* ---- lines that end before the terminal's right edge ---- */
+
+static bool add(sink *s, const char *text, size_t n) {
+    if (s->n + n > sizeof s->piece && !flush(s)) return false;
+    if (n > sizeof s->piece) return write_all(s->fd, text, n) == n;
+    memcpy(s->piece + s->n, text, n);
+    s->n += n;
+    return true;
+}
+
+static bool spaces(sink *s, int n) {
+    bool good = true;
+    for (int i = 0; i < n && good; i++) good = add(s, " ", 1);
+    s->col += n;
+    return good;
+}
+
+static bool newline(sink *s) {
+    s->col = s->gap = 0;
+    return add(s, "\n", 1);
+}
+
+/* Bytes of UTF-8 that begin a character. */
+static int columns(const char *text, size_t n) {
+    int width = 0;
+    for (size_t i = 0; i < n; i++) width += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return width;
+}
+
+/* What follows two spaces near the left, as in a list of terms, is where the line goes on; else its first word is. */
+static void set_hang(sink *s) {
+    if (!s->col)
+        s->hang = s->gap;
+    else if (s->gap >= 2 && s->col + s->gap <= HANG_MOST)
+        s->hang = s->col + s->gap;
+    if (s->hang > s->width / 2) s->hang = s->width / 2;
+}
+
+static bool word(sink *s, const char *text, size_t n) {
+    bool good = true;
+    if (s->col + s->gap + columns(text, n) > s->width && s->col > s->hang)
+        good = newline(s) && spaces(s, s->hang);
+    else
+        good = spaces(s, s->gap);
+    s->gap = 0;
+    s->col += columns(text, n);
+    return good && add(s, text, n);
+}
+
+/* A word that no line could hold is broken behind its commas. */
+static bool broken(sink *s, const char *text, size_t n) {
+    set_hang(s);
+    for (size_t at = 0, k; at < n; at += k) {
+        const char *comma = memchr(text + at, ',', n - at);
+        bool whole = columns(text + at, n - at) <= s->width - s->hang;
+        k = whole || !comma ? n - at : (size_t)(comma - text) - at + 1;
+        if (!word(s, text + at, k)) return false;
+    }
+    return true;
+}
+
+static bool wrap(sink *s, const char *text, size_t n) {
+    bool good = true;
+    for (size_t i = 0, k; i < n && good; i += k) {
+        k = 1;
+        if (text[i] == '\n') {
+            good = newline(s);
+        } else if (text[i] == ' ') {
+            s->gap++;
+        } else {
+            while (i + k < n && text[i + k] != ' ' && text[i + k] != '\n') k++;
+            good = broken(s, text + i, k);
+        }
+    }
+    return good && flush(s);
+}
+
+/* ---- the two streams ---- */
+
+/* A line of progress that stands ends before anything else is said on its terminal. */
+static void end_live(const sink *s) {
+    if (live && s->tty) write_all(STDERR_FILENO, "\n", 1), live = 0;
+}
+
 static ssize_t put(void *cookie, const char *text, size_t n) {
     sink *s = cookie;
     char piece[4096];
+    if (n) end_live(s);
     for (size_t done = 0, k; done < n; done += k) {
         k = n - done < sizeof piece ? n - done : sizeof piece;
         memcpy(piece, text + done, k);
         vt_text_plain(piece, k, "\n\t", &s->at);
-        if (write_all(s->fd, piece, k) < k) return 0;
+        if (s->width ? !wrap(s, piece, k) : write_all(s->fd, piece, k) < k) return 0;
     }
     return (ssize_t)n;
 }
 
 /* In place of `before`, which has printed nothing yet. */
-static FILE *plain(sink *s, FILE *before, int buffering) {
+static FILE *plain(sink *s, FILE *before) {
     FILE *f = fopencookie(s, "w", (cookie_io_functions_t){.write = put});
+    s->tty = isatty(s->fd);
     if (!f) return before;
-    setvbuf(f, NULL, buffering, BUFSIZ);
+    setvbuf(f, NULL, s == &err ? _IONBF : s->tty ? _IOLBF : _IOFBF, BUFSIZ);
     return f;
 }
 
 void vt_streams_open(void) {
-    static sink out = {.fd = STDOUT_FILENO}, err = {.fd = STDERR_FILENO};
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", fd ? O_RDONLY : O_WRONLY); /* the lowest that is free */
-    stdout = plain(&out, stdout, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
-    stderr = plain(&err, stderr, _IONBF);
+    stdout = plain(&out, stdout);
+    stderr = plain(&err, stderr);
+    if (out.tty) out.width = vt_streams_width();
+}
+
+int vt_streams_width(void) {
+    struct winsize w;
+    if (ioctl(out.tty ? STDOUT_FILENO : STDERR_FILENO, TIOCGWINSZ, &w) != 0 || !w.ws_col) return USUAL;
+    return w.ws_col < NARROW ? NARROW : w.ws_col;
+}
+
+void vt_streams_wrap(void) {
+    int width = out.tty ? vt_streams_width() : USUAL;
+    out.width = width < USUAL ? width : USUAL;
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* so that no word is cut by a full buffer */
+}
+
+/* ---- what a terminal shall obey ---- */
+
+void vt_streams_style(FILE *f, vt_style style) {
+    static const char *const codes[] = {"\033[0m", "\033[1m", "\033[32m", "\033[31m"};
+    const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
+    if (f != stdout || !out.tty || (none && *none) || !term || !*term || !strcmp(term, "dumb")) return;
+    fflush(f);
+    write_all(out.fd, codes[style], strlen(codes[style]));
+}
+
+void vt_streams_live(const char *text, bool last) {
+    char line[512];
+    int width = vt_streams_width() - 1; /* a full line would put the cursor into the next one */
+    if (!err.tty) {
+        fprintf(stderr, "%s\n", text);
+        return;
+    }
+    vt_text_line(line, sizeof line, text);
+    int n = (int)strlen(line) < width ? (int)strlen(line) : width;
+    dprintf(STDERR_FILENO, "\r%.*s%*s%s", n, line, live > n ? live - n : 0, "", last ? "\n" : "");
+    live = last ? 0 : n;
 }

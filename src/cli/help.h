@@ -1,0 +1,18 @@
+/* What help prints, and what an option is about. */
+#ifndef VT_CLI_HELP_H
+#define VT_CLI_HELP_H
+
+#include <stdio.h>
+#include "cli/cli.h"
+
+/* Options that say the same in every command; model, data and threat are what a printed command must repeat. */
+typedef enum vt_group { VT_GROUP_MODEL, VT_GROUP_DATA, VT_GROUP_THREAT, VT_GROUP_OUTPUT, VT_GROUP_RUN } vt_group;
+#define VT_GROUPS 5
+
+/* The group of this command's option; VT_GROUP_RUN for all that the table in help.c does not name. */
+vt_group vt_arg_group(const vt_command *c, const char *name);
+
+void vt_help_all(FILE *f);
+void vt_help_command(FILE *f, const vt_command *c);
+
+#endif

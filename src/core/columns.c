@@ -1,0 +1,108 @@
+#include "core/columns.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 32, GAP = 2 };
+
+void vt_columns_begin(vt_columns *t, const vt_column *column, int n) {
+    *t = (vt_columns){.column = column, .n = n < MOST ? n : MOST};
+    t->cells = open_memstream(&t->text, &t->bytes);
+}
+
+static void put(vt_columns *t, vt_style style, const char *format, va_list values) {
+    if (!t->cells) return;
+    fputc((int)style + 1, t->cells);
+    vfprintf(t->cells, format, values);
+    fputc(0, t->cells);
+}
+
+void vt_columns_cell(vt_columns *t, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    put(t, VT_STYLE_NONE, format, values);
+    va_end(values);
+}
+
+void vt_columns_styled(vt_columns *t, vt_style style, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    put(t, style, format, values);
+    va_end(values);
+}
+
+/* Characters of UTF-8. */
+static int length(const char *text) {
+    int n = 0;
+    for (; *text; text++) n += ((unsigned char)*text & 0xC0) != 0x80;
+    return n;
+}
+
+static void measure(const vt_columns *t, int *width) {
+    const char *end = t->text + t->bytes;
+    for (int k = 0; k < t->n; k++) width[k] = length(t->column[k].title);
+    int k = 0;
+    for (const char *p = t->text; p < end; p += strlen(p) + 1, k = (k + 1) % t->n)
+        if (length(p + 1) > width[k]) width[k] = length(p + 1);
+}
+
+/* Takes columns away (width -1) until the rest fits. */
+static void fit(const vt_columns *t, int *width, int most) {
+    for (;;) {
+        int sum = -GAP, last = -1;
+        for (int k = 0; k < t->n; k++) {
+            if (width[k] < 0) continue;
+            sum += width[k] + GAP;
+            if (t->column[k].rank && (last < 0 || t->column[k].rank >= t->column[last].rank)) last = k;
+        }
+        if (!most || sum <= most || last < 0) return;
+        width[last] = -1;
+    }
+}
+
+/* Cell k of a row; no space is printed behind the last text of a line. */
+static void cell(FILE *f, const vt_columns *t, const vt_look *look, int k, int width, int *pending, const char *text,
+                 vt_style style) {
+    int n = length(text), before = t->column[k].left ? 0 : width - n;
+    if (!n) {
+        *pending += width + GAP;
+        return;
+    }
+    fprintf(f, "%*s", *pending + before, "");
+    if (style && look->style) look->style(f, style);
+    fputs(text, f);
+    if (style && look->style) look->style(f, VT_STYLE_NONE);
+    *pending = width - n - before + GAP;
+}
+
+static void print(FILE *f, const vt_columns *t, const vt_look *look, const int *width) {
+    bool titled = false;
+    int pending = 0, k = 0;
+    for (int i = 0; i < t->n; i++) titled = titled || *t->column[i].title;
+    for (int i = 0; i < t->n && titled; i++)
+        if (width[i] >= 0) cell(f, t, look, i, width[i], &pending, t->column[i].title, VT_STYLE_NONE);
+    if (titled) fputc('\n', f);
+    pending = 0;
+    for (const char *p = t->text, *end = p + t->bytes; p < end; p += strlen(p) + 1) {
+        if (width[k] >= 0) cell(f, t, look, k, width[k], &pending, p + 1, (vt_style)(*p - 1));
+        if (++k < t->n) continue;
+        fputc('\n', f);
+        k = pending = 0;
+    }
+}
+
+void vt_columns_end(vt_columns *t, FILE *f, const vt_look *look) {
+    int width[MOST];
+    bool bad = !t->cells || ferror(t->cells);
+    if (t->cells && fclose(t->cells) != 0) bad = true;
+    if (!bad && t->text) {
+        measure(t, width);
+        fit(t, width, look->width);
+        print(f, t, look, width);
+    } else {
+        fputs("(no memory for this table)\n", f);
+    }
+    free(t->text);
+    *t = (vt_columns){0};
+}

@@ -1,0 +1,38 @@
+/* Tables of text. A column is as wide as its longest cell; where a table is wider than it may be, whole columns leave,
+ * those of the largest rank first. */
+#ifndef VT_CORE_COLUMNS_H
+#define VT_CORE_COLUMNS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+typedef enum vt_style { VT_STYLE_NONE, VT_STYLE_BOLD, VT_STYLE_GOOD, VT_STYLE_BAD } vt_style;
+
+/* Where a table is shown: {0} stands for a file, which gets everything, without styles. */
+typedef struct vt_look {
+    int width;                              /* columns that may be used; 0: any number */
+    void (*style)(FILE *f, vt_style style); /* sets what follows; NULL: never */
+} vt_look;
+
+typedef struct vt_column {
+    const char *title;
+    bool left; /* text begins at the left edge; numbers end at the right one */
+    int rank;  /* 0: always shown; the larger, the sooner it leaves */
+} vt_column;
+
+typedef struct vt_columns {
+    const vt_column *column;
+    int n;
+    FILE *cells; /* into text: each a byte of style, its text, a zero */
+    char *text;
+    size_t bytes;
+} vt_columns;
+
+void vt_columns_begin(vt_columns *t, const vt_column *column, int n);
+/* The next cell, row by row; "" leaves one empty. */
+void vt_columns_cell(vt_columns *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void vt_columns_styled(vt_columns *t, vt_style style, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Prints titles (unless all are empty) and rows to f, and frees the table. Without memory for it, says so in place. */
+void vt_columns_end(vt_columns *t, FILE *f, const vt_look *look);
+
+#endif
