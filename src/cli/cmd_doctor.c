@@ -207,5 +207,7 @@ const vt_command vt_command_doctor = {
                "checked for another numbering. 'gain' is how much the mean loss (nats) falls against the\n"
                "present setting on the same images, each setting at its best temperature\n"
                "(docs/images.md); 'better' and 'worse' hold with 1 % error over the whole table.",
+    .examples = {"vitrine doctor weights/shapes10-vit --data datasets/shapes10 --images 0:60",
+                 "vitrine doctor weights/shapes10-vit --data datasets/shapes10 --images 0:60 --heads 4"},
     .run = run,
 };
