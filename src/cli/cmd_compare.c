@@ -7,33 +7,51 @@
 
 #define MOST 130 /* rows of a pair: clean and 64 attacks, or the eps of two curves and their norms */
 
+/* Whether B is better: where the test is significant the other way, it is worse. */
+static const char *verdict(const vt_pair *r) {
+    return r->b_better == VT_CLAIM_NOT ? "worse" : vt_claim_name(r->b_better);
+}
+
 static void print_norms(const vt_pair *r) {
     long long of = (long long)r->images, a = (long long)r->only_a, b = (long long)r->only_b;
     printf("\n%-12s %7lld images: larger under A on %lld, under B on %lld, equal on %lld; median %.5g under A, %.5g "
            "under "
            "B\n%20s sign test p %.3g, p (Holm) %.3g, B better: %s; larger under B minus under A, of all: 95 %% "
            "[%+.2f, %+.2f]\n",
-           r->name, of, a, b, of - a - b, r->median_a, r->median_b, "", r->test.two_sided, r->adjusted,
-           vt_claim_name(r->b_better), 100 * r->low, 100 * r->high);
+           r->name, of, a, b, of - a - b, r->median_a, r->median_b, "", r->test.two_sided, r->adjusted, verdict(r),
+           100 * r->low, 100 * r->high);
 }
 
-static void print_pair(const char *a, const char *b, const vt_pair *rows, int n) {
-    int width = 12;
+static const vt_column columns[] =
+    {{"", true, 0},          {"images", false, 6},  {"A right %", false, 0},     {"B right %", false, 0},
+     {"B - A", false, 0},    {"A alone", false, 5}, {"B alone", false, 4},       {"p", false, 3},
+     {"p (Holm)", false, 1}, {"B better", true, 0}, {"95 % of B - A", false, 2}, {"agree %", false, 7}};
+
+static void print_row(vt_columns *t, const vt_pair *r) {
+    static const vt_style styles[] =
+        {[VT_CLAIM_UNDECIDED] = VT_STYLE_NONE, [VT_CLAIM_HELD] = VT_STYLE_GOOD, [VT_CLAIM_NOT] = VT_STYLE_BAD};
+    double of = (double)r->images;
+    vt_columns_cell(t, "%s", r->name);
+    vt_columns_cell(t, "%lld", (long long)r->images);
+    vt_columns_cell(t, "%.2f", 100 * (double)r->right_a / of);
+    vt_columns_cell(t, "%.2f", 100 * (double)r->right_b / of);
+    vt_columns_cell(t, "%+.2f", 100 * (double)(r->only_b - r->only_a) / of);
+    vt_columns_cell(t, "%lld", (long long)r->only_a);
+    vt_columns_cell(t, "%lld", (long long)r->only_b);
+    vt_columns_cell(t, "%.3g", r->test.two_sided);
+    vt_columns_cell(t, "%.3g", r->adjusted);
+    vt_columns_styled(t, styles[r->b_better], "%s", verdict(r));
+    vt_columns_cell(t, "[%+.2f, %+.2f]", 100 * r->low, 100 * r->high);
+    vt_columns_cell(t, "%.2f", 100 - 100 * (double)(r->only_a + r->only_b) / of);
+}
+
+static void print_pair(const char *a, const char *b, const vt_pair *rows, int n, const vt_look *look) {
+    vt_columns t;
+    printf("A  %s\nB  %s\n\n", a, b);
+    vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));
     for (int i = 0; i < n; i++)
-        if ((int)strlen(rows[i].name) > width) width = (int)strlen(rows[i].name);
-    printf("A  %s\nB  %s\n\n%-*s %7s %9s %9s %9s %8s %8s %11s %11s  %-9s  %16s %8s\n", a, b, width, "", "images",
-           "A right %", "B right %", "B - A", "A alone", "B alone", "p", "p (Holm)", "B better", "95 % of B - A",
-           "agree %");
-    for (int i = 0; i < n; i++) {
-        const vt_pair *r = &rows[i];
-        double of = (double)r->images;
-        if (r->norms) continue;
-        printf("%-*s %7lld %9.2f %9.2f %+9.2f %8lld %8lld %11.3g %11.3g  %-9s  [%+6.2f, %+6.2f] %8.2f\n", width,
-               r->name, (long long)r->images, 100 * (double)r->right_a / of, 100 * (double)r->right_b / of,
-               100 * (double)(r->only_b - r->only_a) / of, (long long)r->only_a, (long long)r->only_b,
-               r->test.two_sided, r->adjusted, vt_claim_name(r->b_better), 100 * r->low, 100 * r->high,
-               100 - 100 * (double)(r->only_a + r->only_b) / of);
-    }
+        if (!rows[i].norms) print_row(&t, &rows[i]);
+    vt_columns_end(&t, stdout, look);
     for (int i = 0; i < n; i++)
         if (rows[i].norms) print_norms(&rows[i]);
     for (int i = 0; i < n; i++)
@@ -58,12 +76,13 @@ static void print_changed(const vt_pair *rows, int n) {
 
 static vt_status compare_all(const vt_cli *c, vt_ledger **runs, vt_pair *rows, double alpha, vt_err *e) {
     int total = 0, count[16] = {0};
+    vt_look look = vt_cli_look(c);
     for (int i = 0; i < c->n_positional; i++) VT_TRY(vt_ledger_open(&runs[i], c->positional[i], e));
     for (int i = 1; i < c->n_positional; i++, total += count[i - 1])
         VT_TRY(vt_compare(rows + total, MOST, &count[i], runs[0], runs[i], vt_cli_has(c, "common"), e));
     vt_compare_adjust(rows, total, alpha);
     for (int i = 1, at = 0; i < c->n_positional; at += count[i++]) {
-        print_pair(c->positional[0], c->positional[i], rows + at, count[i]);
+        print_pair(c->positional[0], c->positional[i], rows + at, count[i], &look);
         if (vt_cli_has(c, "changed")) print_changed(rows + at, count[i]);
     }
     printf("McNemar's exact two-sided test on the same images; Holm's correction over all %d rows; level %g.\n", total,
@@ -91,6 +110,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 static const vt_arg args[] = {{"alpha", "X", "level of the verdict (default 0.05)"},
                               {"changed", NULL, "also list the images that are right under one run alone"},
                               {"common", NULL, "compare the images that both runs have, where they differ"},
+                              VT_VERBOSE_ARG,
                               {NULL, NULL, NULL}};
 
 const vt_command vt_command_compare = {
@@ -102,7 +122,7 @@ const vt_command vt_command_compare = {
     .args = args,
     .details = "RUN is the --out folder of vitrine eval. Every run is compared with RUN_A, on clean images and under "
                "the attacks\n"
-               "that both ran with the same options. 'held' / 'not' / 'undecided' answers whether B is better.\n"
+               "that both ran with the same options. 'held', 'worse' or 'undecided' answers whether B is better.\n"
                "Curves (vitrine curve) are compared at every eps that one of them was confirmed at, and by the norms "
                "that the\n"
                "same minimum-norm attacks found, image by image (exact sign test; a wrong image has norm 0).",

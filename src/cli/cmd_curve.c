@@ -150,38 +150,64 @@ static void norm_text(const vt_curve *c, double d, char out[40]) {
         snprintf(out, 40, "%.5f", d);
 }
 
-static void print_row(const vt_curve *c, const char *name, double eps, bool confirmed) {
+static void print_row(vt_columns *t, const vt_curve *c, const char *name, double eps, bool confirmed) {
     double low, high;
     int64_t robust = vt_curve_robust(c, eps);
     vt_wilson(robust, (int64_t)c->n, &low, &high);
-    printf("%-10s %6lld / %-6zu %6.2f %%  [%6.2f, %6.2f]  %6lld%s\n", name, (long long)robust, c->n,
-           100 * (double)robust / (double)c->n, low, high, (long long)vt_curve_unconfirmed(c, eps),
-           confirmed ? "  confirmed" : "");
+    vt_columns_cell(t, "%s", name);
+    vt_columns_cell(t, "%lld / %zu", (long long)robust, c->n);
+    vt_columns_cell(t, "%.2f", 100 * (double)robust / (double)c->n);
+    vt_columns_cell(t, "[%.2f, %.2f]", low, high);
+    vt_columns_cell(t, "%lld", (long long)vt_curve_unconfirmed(c, eps));
+    vt_columns_cell(t, "%s", confirmed ? "confirmed" : "");
 }
 
-static void print_all(const vt_curve *c) {
+static void print_attacks(const vt_curve *c, const vt_look *look) {
+    static const vt_column columns[] = {{"attack", true, 0},
+                                        {"broken", false, 0},
+                                        {"median norm", true, 0},
+                                        {"gradients", false, 1},
+                                        {"forwards", false, 2}};
+    vt_columns t;
+    char median[40];
+    vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));
+    for (int k = 0; k < c->n_entries; k++) {
+        const vt_curve_entry *a = &c->entries[k];
+        norm_text(c, isinf(a->eps) ? vt_curve_median(c, k) : INFINITY, median);
+        vt_columns_cell(&t, "%s", a->name);
+        vt_columns_cell(&t, "%lld/%lld", (long long)a->found, (long long)a->tried);
+        vt_columns_cell(&t, "%s", isinf(a->eps) ? median : "");
+        vt_columns_cell(&t, "%lld", (long long)a->gradients);
+        vt_columns_cell(&t, "%lld", (long long)a->forwards);
+    }
+    vt_columns_end(&t, stdout, look);
+}
+
+static const vt_column columns[] = {{"eps", true, 0},
+                                    {"robust", false, 0},
+                                    {"%", false, 0},
+                                    {"95 %", false, 0},
+                                    {"by minimum norm alone", false, 0},
+                                    {"", true, 0}};
+
+static void print_all(const vt_curve *c, const vt_look *look) {
     static const vt_radius linf[] = {{1 / 255., "1/255"}, {2 / 255., "2/255"},   {4 / 255., "4/255"},
                                      {8 / 255., "8/255"}, {16 / 255., "16/255"}, {0, NULL}};
     static const vt_radius l2[] = {{0.1, "0.1"}, {0.25, "0.25"}, {0.5, "0.5"}, {1, "1"}, {2, "2"}, {0, NULL}};
     static const vt_radius l1[] = {{1, "1"}, {2, "2"}, {4, "4"}, {8, "8"}, {12, "12"}, {16, "16"}, {0, NULL}};
     const vt_radius *grid = c->norm == VT_LINF ? linf : c->norm == VT_L2 ? l2 : l1;
-    char median[40];
-    printf("%s, %zu images, %zu right\n\n%-16s %13s  %-20s %10s %10s\n", vt_norm_name(c->norm), c->n, c->right,
-           "attack", "broken", "median norm", "gradients", "forwards");
-    for (int k = 0; k < c->n_entries; k++) {
-        const vt_curve_entry *a = &c->entries[k];
-        norm_text(c, isinf(a->eps) ? vt_curve_median(c, k) : INFINITY, median);
-        printf("%-16s %6lld/%-6lld  %-20s %10lld %10lld\n", a->name, (long long)a->found, (long long)a->tried,
-               isinf(a->eps) ? median : "", (long long)a->gradients, (long long)a->forwards);
-    }
+    vt_columns t;
+    printf("%s, %zu images, %zu right\n\n", vt_norm_name(c->norm), c->n, c->right);
+    print_attacks(c, look);
     for (int k = 0; k < c->n_entries; k++) {
         const vt_curve_entry *a = &c->entries[k];
         char text[300];
         for (int i = 0; vt_remark(a->name, a->vanished, a->not_finite, i, text, sizeof text); i++)
             printf("NOTE: %s\n", text);
     }
-    printf("\n%-10s %15s %9s  %16s  %s\n", "eps", "robust", "", "95 %", "by minimum norm alone");
-    print_row(c, "0", 0, false);
+    printf("\n");
+    vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));
+    print_row(&t, c, "0", 0, false);
     const vt_curve_point *p = c->points, *end = p + c->n_points;
     for (;;) { /* the grid and the confirmed eps, merged */
         while (p < end && !p->confirmed) p++;
@@ -191,10 +217,11 @@ static void print_all(const vt_curve *c) {
         for (int k = 0; at_point && k < c->n_entries; k++)
             if (c->entries[k].eps == p->eps) name = c->entries[k].eps_text;
         double eps = at_point ? p->eps : grid->eps;
-        print_row(c, name, eps, at_point);
+        print_row(&t, c, name, eps, at_point);
         if (grid->text && grid->eps == eps) grid++;
         p += at_point;
     }
+    vt_columns_end(&t, stdout, look);
 }
 
 /* ---- picture ---- */
@@ -246,7 +273,8 @@ static vt_status report(job *j, const vt_cli *cli, vt_err *e) {
     const char *out = vt_cli_get(cli, "out");
     VT_TRY(vt_ledger_finish(j->ledger, e));
     VT_TRY(vt_curve_make(&c, j->ledger, e));
-    print_all(&c);
+    vt_look look = vt_cli_look(cli);
+    print_all(&c, &look);
     vt_status s = vt_curve_write(&c, out, e);
     bool picture = vt_plot_available();
     if (s == VT_OK && picture) s = plot(&c, out, e);
@@ -297,6 +325,7 @@ static const vt_arg args[] = {
     {"allow-mixed", NULL, "resume although another BLAS kernel was in use"},
     {"seed", "N", "seed of every random draw (default 0)"},
     {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_VERBOSE_ARG,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},
 };

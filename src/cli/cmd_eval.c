@@ -196,6 +196,7 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     vt_summary s;
     if (out) VT_TRY(vt_ledger_finish(j->ledger, e));
     VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
+    s.look = vt_cli_look(c);
     vt_status st = vt_reports_write(&s, out, stdout, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, false, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
@@ -242,6 +243,7 @@ static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
 static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
     vt_summary s;
     VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
+    s.look = vt_cli_look(c);
     vt_status st = vt_reports_write(&s, NULL, stdout, e);
     vt_summary_free(&s);
     if (st != VT_OK) return st;
@@ -354,6 +356,7 @@ static const vt_arg args[] = {
     {"save-adv", NULL, "write adversarial images: adv.safetensors and adv/NAME/INDEX.png"},
     {"save-npz", NULL, "write adversarial images for NumPy: adv/NAME.npz (x_adv, labels, indices, preds, status)"},
     {"no-selftest", NULL, "leave out the self-test at the end of a run with autoattack or a profile"},
+    VT_VERBOSE_ARG,
     VT_WRAP_ARG,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},

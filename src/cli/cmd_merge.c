@@ -53,10 +53,11 @@ static vt_status complete(vt_ledger *const *parts, int n, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status finish(vt_ledger *l, const char *out, vt_err *e) {
+static vt_status finish(vt_ledger *l, const char *out, vt_look look, vt_err *e) {
     vt_summary s;
     VT_TRY(vt_ledger_finish(l, e));
     VT_TRY(vt_summary_make(&s, l, 0, e));
+    s.look = look;
     vt_status st = vt_reports_write(&s, out, stdout, e);
     vt_summary_free(&s);
     if (st == VT_OK) st = vt_seal_write(out, e);
@@ -84,7 +85,7 @@ static vt_status merge(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float
     if (!*x) return vt_fail(e, VT_E_MEMORY, "no memory for an image");
     VT_TRY(vt_ledger_create(to, out, header ? header : parts[0]->header, parts[0]->pixels, e));
     for (int i = 0; i < c->n_positional; i++) VT_TRY(add_part(*to, parts[i], *x, e));
-    return finish(*to, out, e);
+    return finish(*to, out, vt_cli_look(c), e);
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
@@ -99,6 +100,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 
 static const vt_arg args[] = {{"out", "DIR", "folder for the merged run"},
                               {"allow-mixed", NULL, "merge although another BLAS kernel was in use"},
+                              VT_VERBOSE_ARG,
                               {NULL, NULL, NULL}};
 
 const vt_command vt_command_merge = {

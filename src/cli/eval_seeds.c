@@ -88,15 +88,22 @@ static vt_status across(const seeds *s, int64_t *depends, int64_t *robust, vt_er
     return VT_OK;
 }
 
-static vt_status report(const seeds *s, const char *out, vt_err *e) {
+static const vt_column columns[] = {{"", true, 0},
+                                    {"mean %", false, 0},
+                                    {"least %", false, 0},
+                                    {"most %", false, 0},
+                                    {"range", false, 0}};
+
+static vt_status report(const seeds *s, const char *out, vt_look look, vt_err *e) {
     vt_row r;
     int64_t depends = 0, robust = 0;
     json_t *rows = json_array(), *list = json_array();
     VT_TRY(across(s, &depends, &robust, e));
-    printf("\n---- %d seeds ----\n%-18s %9s %9s %9s %9s\n", s->n, "", "mean %", "least %", "most %", "range");
+    vt_columns t;
+    vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));
+    printf("\n---- %d seeds ----\n", s->n);
     for (int i = 0; vt_summary_row(&s->summary[0], i, &r); i++) {
         double sum = 0, low = 101, high = -1;
-        char label[64];
         json_t *counts = json_array();
         for (int k = 0; k < s->n; k++) {
             vt_summary_row(&s->summary[k], i, &r);
@@ -104,12 +111,14 @@ static vt_status report(const seeds *s, const char *out, vt_err *e) {
             low = r.percent < low ? r.percent : low, high = r.percent > high ? r.percent : high;
             json_array_append_new(counts, json_integer((json_int_t)r.count));
         }
-        snprintf(label, sizeof label, "%s%s", r.level ? "  " : "", r.label);
-        printf("%-18s %9.2f %9.2f %9.2f %9.2f\n", label, sum / s->n, low, high, high - low);
+        double values[] = {sum / s->n, low, high, high - low};
+        vt_columns_cell(&t, "%s%s", r.level ? "  " : "", r.label);
+        for (int k = 0; k < 4; k++) vt_columns_cell(&t, "%.2f", values[k]);
         json_array_append_new(rows, json_pack("{s:s,s:i,s:o,s:I,s:f,s:f,s:f}", "row", r.label, "level", r.level,
                                               "counts", counts, "total", (json_int_t)r.total, "mean", sum / s->n, "low",
                                               low, "high", high));
     }
+    vt_columns_end(&t, stdout, &look);
     printf("\n%lld of %lld images are broken under some seeds and not under others; %lld under none\n",
            (long long)depends, (long long)s->summary[0].total, (long long)robust);
     for (int k = 0; k < s->n; k++) json_array_append_new(list, json_integer(s->seed[k]));
@@ -134,7 +143,7 @@ vt_status vt_eval_seeds(const vt_cli *c, vt_status (*once)(const vt_cli *c, vt_e
     if (!s) return vt_fail(e, VT_E_MEMORY, "no memory for --seeds");
     vt_status st = parse(s, vt_cli_get(c, "seeds"), out, e);
     if (st == VT_OK) st = run_all(s, c, once, e);
-    if (st == VT_OK) st = report(s, out, e);
+    if (st == VT_OK) st = report(s, out, vt_cli_look(c), e);
     for (int i = 0; i < s->opened; i++) vt_summary_free(&s->summary[i]), vt_ledger_close(s->ledger[i]);
     free(s);
     return st;

@@ -17,18 +17,43 @@ static bool may_differ(const char *key) {
     return false;
 }
 
+/* Values of the header that a sentence can name: text as it is, of an object the keys that differ. */
+static void differing(const json_t *a, const json_t *b, char *text, size_t size) {
+    char names[200];
+    if (json_is_object(a) && json_is_object(b) && vt_header_difference(a, b, false, names, sizeof names))
+        snprintf(text, size, "not the same (%s)", names);
+    else if (!a || !b)
+        snprintf(text, size, "stated in one of them alone");
+    else {
+        char *x = json_dumps(a, JSON_COMPACT | JSON_ENCODE_ANY), *y = json_dumps(b, JSON_COMPACT | JSON_ENCODE_ANY);
+        snprintf(text, size, "%.80s in the one and %.80s in the other", x ? x : "?", y ? y : "?");
+        free(x), free(y);
+    }
+}
+
+static vt_status other_data(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
+    const json_t *x = json_object_get(a->header, "data"), *y = json_object_get(b->header, "data");
+    char names[200] = "";
+    bool same = !strcmp(vt_header_text(x, "sha256"), vt_header_text(y, "sha256"));
+    if (same) vt_header_difference(x, y, false, names, sizeof names);
+    return vt_fail(e, VT_E_USAGE,
+                   "%s and %s cannot be compared: %s%s (%.20s, %.10s split, SHA-256 %.12s... and %.20s, %.10s split, "
+                   "%.12s...)",
+                   a->dir, b->dir, same ? "they took the same data otherwise: " : "they are over different data sets",
+                   names, vt_header_text(x, "format"), vt_header_text(x, "split"), vt_header_text(x, "sha256"),
+                   vt_header_text(y, "format"), vt_header_text(y, "split"), vt_header_text(y, "sha256"));
+}
+
 static vt_status covers(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     const char *key;
     json_t *value;
     json_object_foreach(a->header, key, value) {
-        if (may_differ(key) || json_equal(value, json_object_get(b->header, key))) continue;
-        char *x = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-        char *y = json_dumps(json_object_get(b->header, key), JSON_COMPACT | JSON_ENCODE_ANY);
-        vt_status s =
-            vt_fail(e, VT_E_USAGE, "%s and %s cannot be compared: %s is %.80s in the one and %.80s in the other",
-                    a->dir, b->dir, key, x ? x : "?", y ? y : "missing");
-        free(x), free(y);
-        return s;
+        const json_t *other = json_object_get(b->header, key);
+        if (may_differ(key) || json_equal(value, other)) continue;
+        if (!strcmp(key, "data")) return other_data(a, b, e);
+        char text[300];
+        differing(value, other, text, sizeof text);
+        return vt_fail(e, VT_E_USAGE, "%s and %s cannot be compared: %s is %s", a->dir, b->dir, key, text);
     }
     return VT_OK;
 }

@@ -27,8 +27,47 @@ static void definition(FILE *f, const vt_entry_summary *en) {
     for (int k = 0; k < en->n_stages; k++) fprintf(f, "    %s\n", en->stages[k].id);
 }
 
-static void write(FILE *f, const vt_summary *s) {
+static const vt_column columns[] = {{"", true, 0},
+                                    {"right / all", false, 0},
+                                    {"%", false, 0},
+                                    {"95 % interval", false, 0},
+                                    {"borderline", false, 1},
+                                    {"gradients", false, 2},
+                                    {"forwards", false, 3}};
+enum { VALUES = 6, COSTS = 3 }; /* columns behind the label; the last of them, of attacks alone */
+
+static void numbers(vt_columns *t, const vt_row *r, vt_style style) {
+    const int64_t costs[COSTS] = {r->borderline, r->gradients, r->forwards};
+    vt_columns_styled(t, style, "%s%lld / %lld", r->open ? "at most " : "", (long long)r->count, (long long)r->total);
+    vt_columns_styled(t, style, "%.2f", r->percent);
+    if (r->open)
+        vt_columns_cell(t, "-");
+    else
+        vt_columns_cell(t, "[%.2f, %.2f]", r->low, r->high);
+    for (int i = 0; i < COSTS; i++)
+        if (r->has_attack)
+            vt_columns_cell(t, "%lld", (long long)costs[i]);
+        else
+            vt_columns_cell(t, "%s", "");
+}
+
+/* Of an interrupted run, what was not begun has no numbers, and what is not done an upper bound. */
+static void row(vt_columns *t, const vt_row *r) {
+    vt_style style = r->verdict ? VT_STYLE_BOLD : VT_STYLE_NONE;
+    vt_columns_styled(t, style, "%s%s", r->level ? "  " : "", r->label);
+    if (r->reached) numbers(t, r, style);
+    for (int i = 0; i < VALUES && !r->reached; i++) vt_columns_cell(t, "-");
+}
+
+static void table(FILE *f, const vt_summary *s) {
+    vt_columns t;
     vt_row r;
+    vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));
+    for (int i = 0; vt_summary_row(s, i, &r); i++) row(&t, &r);
+    vt_columns_end(&t, f, &s->look);
+}
+
+static void write(FILE *f, const vt_summary *s) {
     char threat[120];
     const json_t *data = json_object_get(s->header, "data");
     fprintf(f, "\n%s, %s split, images %s; %s, seed %lld%s\n", vt_header_text(data, "format"),
@@ -37,21 +76,7 @@ static void write(FILE *f, const vt_summary *s) {
             json_is_true(json_object_get(s->header, "exhaustive")) ? ", exhaustive" : "");
     for (size_t i = 0; vt_header_note(s->header, i); i++) fprintf(f, "%s\n", vt_header_note(s->header, i));
     fputc('\n', f);
-    int width = 18;
-    for (int i = 0; vt_summary_row(s, i, &r); i++)
-        if ((int)strlen(r.label) + 2 * r.level > width) width = (int)strlen(r.label) + 2 * r.level;
-    fprintf(f, "%-*s %13s %9s %17s %10s %11s %11s\n", width, "", "right / all", "%", "95 % interval", "borderline",
-            "gradients", "forwards");
-    for (int i = 0; vt_summary_row(s, i, &r); i++) {
-        char label[64], count[40], interval[40];
-        snprintf(label, sizeof label, "%s%s", r.level ? "  " : "", r.label);
-        snprintf(count, sizeof count, "%lld / %lld", (long long)r.count, (long long)r.total);
-        snprintf(interval, sizeof interval, "[%.2f, %.2f]", r.low, r.high);
-        fprintf(f, "%-*s %13s %9.2f %17s", width, label, count, r.percent, interval);
-        if (r.has_attack)
-            fprintf(f, " %10lld %11lld %11lld", (long long)r.borderline, (long long)r.gradients, (long long)r.forwards);
-        fputc('\n', f);
-    }
+    table(f, s);
     if (s->n_entries) fputc('\n', f);
     char text[600];
     for (int i = 0; i < s->n_entries; i++) {
@@ -62,7 +87,7 @@ static void write(FILE *f, const vt_summary *s) {
                     (long long)s->entries[i].invalid, s->entries[i].label);
     }
     for (int i = 0; i < s->n_entries; i++) {
-        if (!vt_entry_open_text(s, &s->entries[i], text, sizeof text)) continue;
+        if (s->entries[i].open || !vt_entry_open_text(s, &s->entries[i], text, sizeof text)) continue;
         fprintf(f, "\n%s\n", text);
         if (s->gradient_cost > 0)
             fprintf(f, "%s cost %.0f forward-equivalents, a gradient counted as %.2f forwards\n", s->entries[i].name,

@@ -59,6 +59,44 @@ const char *vt_attack_label(const json_t *attack, char *buf, size_t size) {
     return buf;
 }
 
+static double share_of(const json_t *stage) {
+    const json_t *share = json_object_get(stage, "share");
+    return share ? json_number_value(share) : 1;
+}
+
+/* Does the id "pgd:steps=10,loss=ce" hold this option? */
+static bool has_option(const char *id, const char *option, size_t n) {
+    for (id += strcspn(id, ":"); *id; id += 1 + strcspn(id + 1, ","))
+        if (strcspn(id + 1, ",") == n && !strncmp(id + 1, option, n)) return true;
+    return false;
+}
+
+/* The options of `id` that `other` does not have. */
+static void differences(const char *id, const char *other, char *buf, size_t size) {
+    size_t at = 0;
+    for (id += strcspn(id, ":"); *id && at < size; id += 1 + strcspn(id + 1, ",")) {
+        size_t n = strcspn(id + 1, ",");
+        if (!has_option(other, id + 1, n))
+            at += (size_t)snprintf(buf + at, size - at, "%s%.*s", at ? ", " : " (", (int)n, id + 1);
+    }
+    if (at && at < size) snprintf(buf + at, size - at, ")");
+}
+
+const char *vt_stage_label(const json_t *attack, int k, char *buf, size_t size) {
+    const json_t *stages = json_object_get(attack, "stages"), *me = json_array_get(stages, (size_t)k);
+    double share = share_of(me);
+    char more[48] = "";
+    for (size_t i = 0; i < json_array_size(stages) && !*more; i++) {
+        const json_t *other = json_array_get(stages, i);
+        if ((int)i != k && !strcmp(vt_header_text(me, "name"), vt_header_text(other, "name")) &&
+            share == share_of(other))
+            differences(vt_header_text(me, "id"), vt_header_text(other, "id"), more, sizeof more);
+    }
+    if (share < 1) snprintf(more, sizeof more, " (%g %%)", 100 * share);
+    snprintf(buf, size, "%.24s%s", vt_header_text(me, "name"), more);
+    return buf;
+}
+
 const char *vt_header_threat(const json_t *header, char *buf, size_t size) {
     const json_t *patch = json_object_get(json_object_get(header, "threat"), "patch");
     int side = (int)json_integer_value(json_object_get(patch, "size"));
@@ -126,6 +164,7 @@ static vt_status allocate(vt_summary *s, const vt_board *b, vt_err *e) {
             en->stages[k].name = vt_header_text(json_array_get(stages, (size_t)k), "name");
             en->stages[k].id = vt_header_text(json_array_get(stages, (size_t)k), "id");
             en->stages[k].share = b->entries[i].share[k];
+            vt_stage_label(a, k, en->stages[k].label, sizeof en->stages[k].label);
         }
     }
     return VT_OK;
@@ -170,9 +209,11 @@ static int64_t pending(const vt_board *b, int entry, int stage) {
 static void total_entry(vt_summary *s, const vt_board *b, int entry) {
     vt_entry_summary *en = &s->entries[entry - 1];
     int64_t left = en->scoring == VT_SCORE_PUBLISHED ? s->total : s->correct;
+    en->open = s->missing > 0 || (en->scoring == VT_SCORE_EIGHT_BIT && s->entries[entry - 2].open);
     for (int k = 0; k < en->n_stages; k++) {
         vt_stage_summary *st = &en->stages[k];
         st->pending = pending(b, entry, k);
+        st->open = en->open = en->open || st->pending > 0;
         if (st->share < 1 && en->sample.share >= 1)
             en->sample = (vt_sample_summary){.share = st->share, .survivors = left, .sampled = st->tried};
         if (st->share < 1) en->sample.broken += st->broken + st->not_finite;
@@ -211,7 +252,7 @@ static vt_status fill(vt_summary *s, const vt_ledger *l, const vt_board *b, int6
     for (size_t i = 0; i < l->count && st == VT_OK; i++) add_line(s, &l->records[i]);
     if (st == VT_OK) {
         ranges(s->images, sizeof s->images, b->images, b->n);
-        s->pending = images > s->total ? images - s->total : 0;
+        s->missing = s->pending = images > s->total ? images - s->total : 0;
         for (int i = 0; i < s->n_entries; i++) {
             total_entry(s, b, i + 1);
             medians(&s->entries[i], l, i + 1, scratch);
@@ -286,8 +327,8 @@ bool vt_entry_remark(const vt_entry_summary *en, int k, char *text, size_t size)
     for (int i = 0; i < en->n_stages; i++) {
         const vt_stage_summary *st = &en->stages[i];
         char name[100];
-        snprintf(name, sizeof name, "%s%s%.32s", en->label, en->n_stages > 1 ? ", " : "",
-                 en->n_stages > 1 ? st->name : "");
+        snprintf(name, sizeof name, "%s%s%.42s", en->label, en->n_stages > 1 ? ", " : "",
+                 en->n_stages > 1 ? st->label : "");
         if (vt_remark(name, st->vanished, st->not_finite, k, text, size)) return true;
         k -= (st->vanished > 0) + (st->not_finite > 0);
     }
@@ -299,12 +340,21 @@ const char *vt_entry_label(const vt_entry_summary *en, char *text, size_t size) 
     return text;
 }
 
+static int balls(const vt_summary *s) {
+    int n = 0;
+    for (int k = 0; k < s->n_entries; k++) n += s->entries[k].scoring == VT_SCORE_BALL;
+    return n;
+}
+
 static bool special_row(const vt_summary *s, int past, vt_row *r) {
-    int balls = 0;
-    for (int k = 0; k < s->n_entries; k++) balls += s->entries[k].scoring == VT_SCORE_BALL;
-    if (balls < 2) past += 1; /* one entry is its own worst case */
-    bool eight = past == 1 && balls > 1 && s->worst_eight_bit >= 0;
+    int one = balls(s) < 2; /* one entry is its own worst case */
+    past += one;
+    bool eight = past == 1 && !one && s->worst_eight_bit >= 0;
     if (past != 0 && !eight) return false;
+    r->verdict = r->reached = true;
+    for (int k = 0; k < s->n_entries; k++)
+        if (s->entries[k].scoring == (eight ? VT_SCORE_EIGHT_BIT : VT_SCORE_BALL))
+            r->open = r->open || s->entries[k].open;
     snprintf(r->label, sizeof r->label, "%s", eight ? "worst case, 8-bit" : "worst case");
     r->count = eight ? s->worst_eight_bit : s->worst_robust;
     return true;
@@ -316,14 +366,16 @@ static int rows(const vt_entry_summary *en) { return 1 + stage_rows(en) + (en->n
 
 /* Row k of an entry: itself, its stages, the images without a verdict. */
 static void entry_row(const vt_entry_summary *en, int k, vt_row *r) {
-    r->level = k > 0, r->has_attack = true;
+    bool begun = false;
+    for (int i = 0; i < en->n_stages; i++) begun = begun || en->stages[i].tried > 0;
+    r->level = k > 0, r->has_attack = true, r->open = en->open, r->reached = begun || !en->open;
     if (k == 0) {
         vt_entry_label(en, r->label, sizeof r->label);
         r->count = en->robust, r->borderline = en->borderline, r->gradients = en->gradients, r->forwards = en->forwards;
     } else if (k <= stage_rows(en)) {
         const vt_stage_summary *st = &en->stages[k - 1];
-        snprintf(r->label, sizeof r->label, "after %.32s", st->name);
-        if (st->share < 1) snprintf(r->label, sizeof r->label, "after %.24s (%g %%)", st->name, 100 * st->share);
+        snprintf(r->label, sizeof r->label, "after %s", st->label);
+        r->open = st->open, r->reached = st->tried > 0 || !st->open;
         r->count = st->robust, r->borderline = st->borderline, r->gradients = st->gradients, r->forwards = st->forwards;
     } else {
         snprintf(r->label, sizeof r->label, "logits not finite");
@@ -337,11 +389,13 @@ bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
     if (i == 0) {
         snprintf(r->label, sizeof r->label, "clean");
         r->count = s->correct;
+        r->reached = true, r->verdict = !s->n_entries;
     } else {
         int at = 1, k = 0;
         while (k < s->n_entries && i >= at + rows(&s->entries[k])) at += rows(&s->entries[k++]);
         if (k < s->n_entries)
-            entry_row(&s->entries[k], i - at, r);
+            entry_row(&s->entries[k], i - at, r),
+                r->verdict = i == at && s->entries[k].scoring == VT_SCORE_BALL && balls(s) == 1;
         else if (!special_row(s, i - at, r))
             return false;
     }

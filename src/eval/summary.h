@@ -3,10 +3,12 @@
 #define VT_EVAL_SUMMARY_H
 
 #include "attacks/scoring.h"
+#include "core/columns.h"
 #include "eval/ledger.h"
 
 typedef struct vt_stage_summary {
     const char *name, *id;                       /* from the header */
+    char label[72];                              /* vt_stage_label */
     double share;                                /* of the survivors that it was run on; 1: all */
     int64_t tried;                               /* images with a line */
     int64_t robust, broken, borderline, invalid; /* robust: left after this stage */
@@ -14,6 +16,7 @@ typedef struct vt_stage_summary {
     int64_t gradients, forwards;
     int64_t vanished; /* images on which cross-entropy's gradient vanished somewhere */
     int64_t pending;  /* images whose line is not there yet */
+    bool open;        /* there are such, here or before: its count is at most what is left */
 } vt_stage_summary;
 
 /* Stages that were run on a random sample of an entry's survivors: what they could still have broken among the rest. */
@@ -32,6 +35,7 @@ typedef struct vt_entry_summary {
     vt_scoring scoring;
     bool profile;             /* says what its samples leave open, even nothing */
     vt_sample_summary sample; /* share 1: every stage was run on all survivors, nothing is open */
+    bool open;                /* as of its last stage */
     double cost;              /* forward-equivalents: forwards + gradients times the header's gradient_cost */
     int64_t robust, broken, borderline, invalid, not_finite, gradients, forwards, pending;
     double median_linf, median_l2, median_l1; /* of the broken images' perturbations; NaN: none */
@@ -43,10 +47,12 @@ typedef struct vt_summary {
     const json_t *header;
     char images[400]; /* "0:100,150:200" */
     int64_t total, correct, worst_robust, pending;
+    int64_t missing;         /* of pending: images without a clean prediction */
     int64_t worst_eight_bit; /* images that no 8-bit entry broke; -1: there is none */
     double gradient_cost;    /* forwards that a gradient costs, by its products; 0: not in the header */
     vt_entry_summary *entries;
     int n_entries;
+    vt_look look; /* of the terminal's table; set by who prints it */
 } vt_summary;
 
 /* images: number of images the run wants (0: those of the ledger). */
@@ -65,11 +71,14 @@ vt_status vt_reports_write(const vt_summary *s, const char *dir, FILE *terminal,
 /* Rows that all tables share: label, count and total of row i (0: clean; then each entry followed by its stages when
  * it has several; then the worst case when there are several entries). false past the end. */
 typedef struct vt_row {
-    char label[56];
+    char label[96];
     int64_t count, total, borderline, gradients, forwards;
     double percent, low, high;
     int level;       /* 0: clean, entry or worst case; 1: stage */
     bool has_attack; /* borderline and costs are meaningful */
+    bool verdict;    /* what the run says in the end: the worst case, or its one entry */
+    bool open;       /* of an interrupted run: at most `count`, images are still to be tried */
+    bool reached;    /* something of it has been done; else its numbers say nothing */
 } vt_row;
 bool vt_summary_row(const vt_summary *s, int i, vt_row *r);
 
@@ -97,6 +106,8 @@ bool vt_record_fails(const vt_ledger *l, const vt_record *r);
 vt_status vt_summary_finished(const vt_ledger *l, int64_t *total, vt_err *e);
 /* An entry of the header's attacks by its name and, unless it is scored in the ball, how: "pgd", "pgd, 8-bit". */
 const char *vt_attack_label(const json_t *attack, char *buf, size_t size);
+/* Stage k of it: its name, and what tells it from another stage of that name: "pgd (loss=ce)", "apgd-t (10 %)". */
+const char *vt_stage_label(const json_t *attack, int k, char *buf, size_t size);
 /* What was allowed: "linf eps 8/255", "patch 16 x 16, count 1, anywhere". */
 const char *vt_header_threat(const json_t *header, char *buf, size_t size);
 /* Sentence i that every report has to say of data, model (preprocessing, classes, resolution of the attack) and

@@ -21,7 +21,7 @@ right() { # LEDGER ENTRY: images that are right under it
 }
 
 @test "counts are those of the ledgers, for clean and for what both ran" {
-    good compare "$A" "$B"
+    good compare --verbose "$A" "$B"
     for row in "clean 0 0" "pgd 2 1"; do
         set -- $row
         right "$A" $2 >ra
@@ -34,7 +34,7 @@ right() { # LEDGER ENTRY: images that are right under it
 }
 
 @test "a run with itself: nothing differs, p is 1, undecided" {
-    good compare "$A" "$A"
+    good compare --verbose "$A" "$A"
     [ "$(grep -c "undecided" <<<"$output")" = 3 ]
     [[ $(grep "^pgd " <<<"$output") =~ \ 0\ +0\ +1\ +1\ +undecided ]]
 }
@@ -63,7 +63,7 @@ header() {
     sed -i "${last}d" part/ledger.jsonl
     bad 2 "not finished" "pgd" "59 of 60 images" -- compare "$A" part
     bad 2 "not finished" "pgd" -- compare part "$A"
-    good compare "$A" "$B"
+    good compare --verbose "$A" "$B"
 }
 
 @test "a key that only one header has is refused, in both orders" {
@@ -79,12 +79,12 @@ header() {
     good eval "$W" --mean 0.6 --data "$SHAPES" --images 20:50 --eps 4/255 --attack pgd:steps=2 --out part
     bad 2 "over different images: 60 and 30, of which 30 are in both" "image 0" "--common" -- compare "$A" part
     bad 2 "over different images: 30 and 60" -- compare part "$A"
-    good compare "$A" part --common
+    good compare --verbose "$A" part --common
     [ "$(awk '/^pgd /{print $2}' <<<"$output")" = 30 ]
 }
 
 @test "the images that changed, the agreement and the interval" {
-    good compare "$A" "$B" --changed
+    good compare --verbose "$A" "$B" --changed
     right "$A" 2 | sort -n >ra && right "$B" 1 | sort -n >rb
     only() { grep -vxFf "$2" "$1" | xargs | grep . || echo none; }
     [ "$(grep '^pgd, right under A alone:' <<<"$output")" = "pgd, right under A alone: $(only ra rb)" ]
@@ -95,7 +95,7 @@ header() {
     # the interval holds the difference
     line=$(grep '^pgd ' <<<"$output")
     awk -F'[][,]' '{split($1, w, " "); d = w[5]; if (!($2 < d && d < $3)) exit 1}' <<<"$line" || fail "$line"
-    good compare "$A" "$A" --changed
+    good compare --verbose "$A" "$A" --changed
     says "pgd, right under A alone: none"
 }
 
@@ -112,7 +112,7 @@ header() {
     # images whose verdict depends on the seed
     for k in 0 3 7; do right alone-$k 1; done | sort | uniq -c | awk '$1 < 3' | wc -l >depends
     truth s/seeds.json ".depends_on_seed == $(cat depends)"
-    good compare s/seed-0 s/seed-0
+    good compare --verbose s/seed-0 s/seed-0
     bad 2 "needs --out" -- eval "$W" --data "$SHAPES" --eps 1/255 --attack fgsm --seeds 0,1
     for bad in 1 0,x 1,1 -1,2 ""; do bad 2 "--seeds" -- eval "$W" --data "$SHAPES" --eps 1/255 --attack fgsm --seeds "$bad" --out t; done
     bad 2 "--seed or --seeds" -- eval "$W" --data "$SHAPES" --eps 1/255 --attack fgsm --seeds 0,1 --seed 3 --out t
@@ -125,7 +125,7 @@ curve() { good curve "$W" --data "$SHAPES" --images 0:40 --attacks fmn:steps=15 
 @test "two curves: counts at every confirmed eps, and the norms, are those of curve.json" {
     curve a --confirm 2/255,4/255
     curve b --confirm 4/255,8/255 --mean 0.6
-    good compare a b
+    good compare --verbose a b
     for row in 2:2/255 4:4/255 8:8/255; do
         for run in a b; do
             jq --argjson k "${row%%:*}" '.images[] | select(.right and (.distance == null or .distance > $k / 255)) | .image' $run/curve.json | sort >right-$run
@@ -142,7 +142,7 @@ curve() { good curve "$W" --data "$SHAPES" --images 0:40 --attacks fmn:steps=15 
             [($a | norms), ($b | norms)] | transpose | map(select(.[0] > .[1])) | length'
     }
     says "norms             40 images: larger under A on $(larger a b), under B on $(larger b a)," "over all 5 rows"
-    good compare a a --changed
+    good compare --verbose a a --changed
     [ "$(grep -c "undecided" <<<"$output")" = 4 ]
     says "sign test p 1, p (Holm) 1, B better: undecided" "2/255, right under A alone: none"
 }
@@ -151,12 +151,12 @@ curve() { good curve "$W" --data "$SHAPES" --images 0:40 --attacks fmn:steps=15 
     curve a --confirm 4/255
     curve part --confirm 4/255 --images 10:30
     bad 2 "over different images: 40 and 20" "--common" -- compare a part
-    good compare a part --common
+    good compare --verbose a part --common
     [ "$(awk '/^clean /{print $2}' <<<"$output")" = 20 ]
     bad 2 "a is a curve over eps, the other an evaluation at one eps" -- compare a "$A"
     bad 2 "part is a curve over eps" -- compare "$A" part
     good curve "$W" --data "$SHAPES" --images 0:40 --attacks deepfool --out f
-    good compare a f
+    good compare --verbose a f
     says "norms are not compared"
     last=$(grep -n '"entry":1[,}]' a/ledger.jsonl | tail -n 1 | cut -d: -f1)
     sed -i "${last}d" a/ledger.jsonl
@@ -173,20 +173,42 @@ curve() { good curve "$W" --data "$SHAPES" --images 0:40 --attacks fmn:steps=15 
         run --separate-stderr bash -c 'ulimit -v 2000000; exec "$@"' - "$VITRINE" "$@"
     }
     equal() { # A B C D IMAGE: C and D are A and B but for the number
-        good compare "$1" "$2" --changed
+        good compare --verbose "$1" "$2" --changed
         want=$(sed "s#^A  .*#A  $3#; s#^B  .*#B  $4#; s/ $5\$/ 2147483646/" <<<"$output")
-        within compare "$3" "$4" --changed
+        within compare --verbose "$3" "$4" --changed
         [ "$status" = 0 ] || fail "$stderr"
         [ "$output" = "$want" ] || fail "$(diff <(echo "$want") <(echo "$output"))"
     }
     far "$A" a 59 && far "$B" b 59
     equal "$A" "$B" a b 59
-    within compare "$A" a
+    within compare --verbose "$A" a
     judge 2 "over different images: 60 and 60, of which 59 are in both (image 59 is not)"
-    within compare "$A" a --common
+    within compare --verbose "$A" a --common
     [ "$(awk '/^clean /{print $2}' <<<"$output")" = 59 ]
     curve c --confirm 2/255
     curve d --confirm 4/255 --mean 0.6
     far c e 39 && far d f 39
     equal c d e f 39
+}
+
+@test "a loss is worse, the gain the other way held" {
+    for m in plain specformer; do
+        good eval "$ROOT/weights/shapes10-$m" --data "$SHAPES" --images 0:60 --eps 4/255 --attack pgd:steps=3 --out $m
+    done
+    good compare specformer plain # on clean images it is the other way round
+    [[ $(grep "^pgd " <<<"$output") == *"  worse  "* ]]
+    good compare plain specformer
+    [[ $(grep "^pgd " <<<"$output") == *"  held  "* ]]
+    # 80 columns, whatever leaves; --verbose has it all
+    [ "$(awk 'length > 80' <<<"$(grep -B1 -A1 "^clean" <<<"$output")")" = "" ]
+    [[ $output != *"agree %"* ]]
+    good compare plain specformer --verbose
+    says "agree %" "A alone"
+}
+
+@test "runs over two data sets: a sentence names both" {
+    "$VITRINE" draw --out other --train 10 --test 60 --seed 4 >/dev/null
+    vt eval "$W" --data other --images 0:60 --eps 4/255 --attack pgd:steps=2 --out o
+    bad 2 "over different data sets" "$(jq -r .data.sha256 "$A/results.json" | cut -c1-12)..." "$(jq -r .data.sha256 o/results.json | cut -c1-12)..." -- compare "$A" o
+    [[ $stderr != *[{}]* ]]
 }

@@ -7,7 +7,7 @@ setup_file() {
     cd "$BATS_FILE_TMPDIR"
     export RUN=$BATS_FILE_TMPDIR/run
     "$VITRINE" eval "$BASE/w.safetensors" --data "$BASE/data" --eps 2/255 --attack fgsm --attack pgd:steps=4 --attack cw20 \
-        --attack autoattack --images 0:8 --out "$RUN" --threads 2 >table.txt
+        --attack autoattack --verbose --images 0:8 --out "$RUN" --threads 2 >table.txt
 }
 
 # The rules that every results.json obeys.

@@ -84,7 +84,7 @@ foreign() {
 }
 
 @test "Ctrl-C and SIGTERM without --out: what is done is printed, and that it is lost" {
-    "$VITRINE" eval "$W" --data "$D" $SLOW --threads 1 >out 2>err 3>&- &
+    "$VITRINE" eval "$W" --data "$D" $SLOW --attack fgsm --threads 1 >out 2>err 3>&- &
     pid=$!
     # until it listens to SIGTERM (signal 15)
     until [ "$(cat /proc/$pid/comm)" = vitrine ] && (((0x$(sed -n 's/^SigCgt:\t//p' /proc/$pid/status) >> 14) & 1)); do sleep 0.02; done
@@ -94,6 +94,9 @@ foreign() {
     output=$(cat out) stderr=$(cat err)
     judge 1 interrupted "lost, since no --out was given"
     says "incomplete: "
+    # what was not reached has no number, what is not done an upper bound
+    grep -qE "^fgsm +- +- +- " out
+    grep -qE "^worst case +at most [0-9]+ / [0-9]+ +[0-9.]+ +-" out
 }
 
 @test "two processes on one --out: the second is refused, the first goes on" {
