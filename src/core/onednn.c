@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if DNNL_VERSION_MAJOR == 2
-
 #define SLOTS 64 /* shapes a thread keeps; a network has about twenty */
 
 typedef struct slot {
@@ -60,33 +58,83 @@ static cache *cache_here(void) {
     return c;
 }
 
-/* rows x cols, stored with row stride ld, or transposed. */
-static bool matrix(dnnl_memory_desc_t *d, int rows, int cols, int ld, bool transposed) {
+/* What the library's versions 2 and 3 say otherwise: a matrix (a struct of the caller's, then an object), a sum with
+ * what is there, and a product of three matrices. */
+#if DNNL_VERSION_MAJOR < 3
+
+typedef const dnnl_memory_desc_t *description;
+#define SEEN(d) (&(d))
+
+static dnnl_status_t describe(dnnl_memory_desc_t *d, const dnnl_dims_t dims, const dnnl_dims_t strides) {
+    return dnnl_memory_desc_init_by_strides(d, 2, dims, dnnl_f32, strides);
+}
+static void forget(dnnl_memory_desc_t d) { (void)d; }
+static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1); }
+static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, description a, description b,
+                            description out, dnnl_primitive_attr_t attr) {
+    dnnl_matmul_desc_t desc;
+    dnnl_status_t s = dnnl_matmul_desc_init(&desc, a, b, NULL, out);
+    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &desc, attr, engine, NULL) : s;
+}
+
+#else
+
+typedef dnnl_memory_desc_t description;
+#define SEEN(d) (d)
+
+static dnnl_status_t describe(dnnl_memory_desc_t *d, const dnnl_dims_t dims, const dnnl_dims_t strides) {
+    return dnnl_memory_desc_create_with_strides(d, 2, dims, dnnl_f32, strides);
+}
+static void forget(dnnl_memory_desc_t d) {
+    if (d) dnnl_memory_desc_destroy(d);
+}
+static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_f32); }
+static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, description a, description b,
+                            description out, dnnl_primitive_attr_t attr) {
+    return dnnl_matmul_primitive_desc_create(pd, engine, a, b, NULL, out, attr);
+}
+
+#endif
+
+/* rows x cols, stored with row stride ld, or transposed; and memory of that form, without data yet. */
+static bool matrix(dnnl_memory_desc_t *d, dnnl_memory_t *m, dnnl_engine_t engine, int rows, int cols, int ld,
+                   bool transposed) {
     dnnl_dims_t dims = {rows, cols}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
-    return dnnl_memory_desc_init_by_strides(d, 2, dims, dnnl_f32, strides) == dnnl_success;
+    return describe(d, dims, strides) == dnnl_success &&
+           dnnl_memory_create(m, SEEN(*d), engine, DNNL_MEMORY_NONE) == dnnl_success;
+}
+
+/* A row times a matrix, or a matrix times a column, whose numbers do not lie side by side: oneDNN 3.7.2 takes them as
+ * if they did (A where m is 1, C where n is 1), and the product is wrong. OpenBLAS does these. */
+static bool scattered_vector(const vt_product *p) {
+    return (p->m == 1 && p->ta && p->lda > 1) || (p->n == 1 && p->ldc > 1);
+}
+
+/* Where oneDNN has no kernels of a processor it multiplies by plain loops, which are slower than OpenBLAS. */
+static bool plain_loops(dnnl_primitive_desc_t pd) {
+    const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return !strncmp(name, "ref", 3);
 }
 
 static void build(cache *c, slot *s) {
     const vt_product *p = &s->shape;
-    dnnl_memory_desc_t a, b, out;
-    dnnl_matmul_desc_t desc;
+    dnnl_memory_desc_t a = {0}, b = {0}, out = {0};
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_post_ops_t ops = NULL;
-    bool ok = matrix(&a, p->m, p->k, p->lda, p->ta) && matrix(&b, p->k, p->n, p->ldb, p->tb) &&
-              matrix(&out, p->m, p->n, p->ldc, false) &&
-              dnnl_matmul_desc_init(&desc, &a, &b, NULL, &out) == dnnl_success &&
+    bool ok = !scattered_vector(p) && matrix(&a, &s->a, c->engine, p->m, p->k, p->lda, p->ta) &&
+              matrix(&b, &s->b, c->engine, p->k, p->n, p->ldb, p->tb) &&
+              matrix(&out, &s->c, c->engine, p->m, p->n, p->ldc, false) &&
               dnnl_primitive_attr_create(&attr) == dnnl_success && dnnl_post_ops_create(&ops) == dnnl_success &&
-              (!p->add || dnnl_post_ops_append_sum(ops, 1) == dnnl_success) &&
+              (!p->add || append_sum(ops) == dnnl_success) &&
               dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success &&
-              dnnl_primitive_desc_create(&pd, &desc, attr, c->engine, NULL) == dnnl_success &&
-              dnnl_memory_create(&s->a, &a, c->engine, DNNL_MEMORY_NONE) == dnnl_success &&
-              dnnl_memory_create(&s->b, &b, c->engine, DNNL_MEMORY_NONE) == dnnl_success &&
-              dnnl_memory_create(&s->c, &out, c->engine, DNNL_MEMORY_NONE) == dnnl_success;
+              matmul(&pd, c->engine, SEEN(a), SEEN(b), SEEN(out), attr) == dnnl_success && !plain_loops(pd);
     if (ok && dnnl_primitive_create(&s->primitive, pd) != dnnl_success) s->primitive = NULL;
     if (pd) dnnl_primitive_desc_destroy(pd);
     if (ops) dnnl_post_ops_destroy(ops);
     if (attr) dnnl_primitive_attr_destroy(attr);
+    forget(a), forget(b), forget(out);
 }
 
 static slot *find(cache *c, const vt_product *p) {
@@ -126,40 +174,21 @@ bool vt_onednn_product(const vt_product *p, const float *a, const float *b, floa
     return done;
 }
 
-#else /* oneDNN 3 changed the interface: until this file speaks it, OpenBLAS does all products */
-
-bool vt_onednn_product(const vt_product *p, const float *a, const float *b, float *c) {
-    (void)p, (void)a, (void)b, (void)c;
-    return false;
+/* The widest registers of what the processor has: finer names differ between versions, but each is a set of bits. */
+static const char *registers(unsigned has) {
+    static const struct {
+        unsigned bits;
+        const char *name;
+    } sets[] = {{dnnl_cpu_isa_avx512_core, "avx512"},
+                {dnnl_cpu_isa_avx2, "avx2"},
+                {dnnl_cpu_isa_avx, "avx"},
+                {dnnl_cpu_isa_sse41, "sse41"}};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if ((has & sets[i].bits) == sets[i].bits) return sets[i].name;
+    return "baseline";
 }
 
-#endif
-
 void vt_onednn_version(char *text, size_t size) {
-#if DNNL_VERSION_MAJOR == 2
-    const char *isa = "baseline";
-    switch (dnnl_get_effective_cpu_isa()) {
-    case dnnl_cpu_isa_sse41:
-        isa = "sse41";
-        break;
-    case dnnl_cpu_isa_avx:
-        isa = "avx";
-        break;
-    case dnnl_cpu_isa_avx2:
-        isa = "avx2";
-        break;
-    case dnnl_cpu_isa_avx512_core:
-    case dnnl_cpu_isa_avx512_core_vnni:
-    case dnnl_cpu_isa_avx512_core_bf16:
-    case dnnl_cpu_isa_avx512_core_amx:
-        isa = "avx512";
-        break;
-    default:
-        break;
-    }
-#else
-    const char *isa = "(not used)";
-#endif
     const dnnl_version_t *v = dnnl_version();
-    snprintf(text, size, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch, isa);
+    snprintf(text, size, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch, registers(dnnl_get_effective_cpu_isa()));
 }

@@ -54,20 +54,18 @@ static void center_forward(real *y, real *mean, const real *x, const VT_R(vt_nor
     }
 }
 
-/* With h = dy g:  dx = f (h - mean_j(h)). */
+/* With h = dy g:  dx = f (h - mean_j(h)). The sum has a loop of its own: beside dg and db it would be compiled once
+ * with and once without them, rounded in two ways, and dx would depend on who asks for gradients of parameters. */
 static void center_backward(real *dx, real *dg, real *db, const real *res, const real *dy, const real *x,
                             const real *mean, const VT_R(vt_norm) *n, int m, int c) {
     real f = (real)c / (real)(c - 1);
     for (int i = 0; i < m; i++) {
         size_t row = (size_t)i * (size_t)c;
         real sum = 0;
-        for (int j = 0; j < c; j++) {
-            real d = dy[row + (size_t)j];
-            sum += d * n->g[j];
-            if (dg) dg[j] += d * (x[row + (size_t)j] - mean[i]) * f;
-            if (db) db[j] += d;
-        }
+        for (int j = 0; j < c; j++) sum += dy[row + (size_t)j] * n->g[j];
         sum /= (real)c;
+        for (int j = 0; dg && j < c; j++) dg[j] += dy[row + (size_t)j] * (x[row + (size_t)j] - mean[i]) * f;
+        for (int j = 0; db && j < c; j++) db[j] += dy[row + (size_t)j];
         for (int j = 0; dx && j < c; j++) {
             real d = f * (dy[row + (size_t)j] * n->g[j] - sum);
             dx[row + (size_t)j] = res ? res[row + (size_t)j] + d : d;
