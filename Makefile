@@ -1,7 +1,12 @@
 # vitrine. `make` builds build/vitrine; `make help` lists the targets.
 MODE ?= release
-CC ?= gcc
-ARCH ?= -march=native
+# make itself sets CC to cc, which a machine without a compiler lacks and which gcc's package alone does not promise
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+# tuned for this machine, unless the compiler (CC=aarch64-linux-gnu-gcc) builds for another
+ARCH ?= $(if $(filter $(shell uname -m)-%,$(shell $(CC) -dumpmachine 2>/dev/null)),-march=native)
+ARCH := $(ARCH)
 V ?= 0
 Q = $(if $(filter 1,$(V)),,@)
 
@@ -35,9 +40,9 @@ LIB_OBJ := $(call obj,$(ONCE),) $(call obj,$(TWICE),.f32) $(call obj,$(TWICE),.f
 CLI_OBJ := $(call obj,$(CLI),)
 LIB := $(OUT)/libvitrine.a
 
-all: deps-check $(EXE) ## build build/vitrine (default)
+all: $(EXE) ## build build/vitrine (default)
 deps-check:
-	@tools/deps.sh build
+	@CC='$(CC)' tools/deps.sh build
 
 # Registries: one X-macro line for each plug-in file, rewritten only when the list changes.
 # gen/attacks.inc from src/attacks/attack_*.c, and so on; nobody keeps a list by hand.
@@ -69,7 +74,7 @@ GEN += $(OUT)/gen/maps.inc
 FORCE:
 
 # A changed compiler, mode or flag rebuilds everything.
-$(OUT)/flags: FORCE
+$(OUT)/flags: FORCE | deps-check
 	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(LDFLAGS) $(LDLIBS)' >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # The numeric files contract a*b+c to one fused operation; everything that judges (ball, verify) does not.
@@ -104,17 +109,36 @@ $(OUT)/tests/%: tests/golden/%.c $(LIB) $(OUT)/flags
 $(OUT)/tests/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay_main.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $< tests/fuzz/replay_main.c $(LIB) $(LDLIBS)
-# runs every program of a list, all of them even when one fails
+# Each program, corpus and file of command-line tests is a part: parts run beside each other, as many as there are
+# processors (or as make's own -j says), all of them even when one fails, and a table tells what each took.
+JOBS ?= $(shell nproc)
+parallel = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 define RUN
-@status=0; for t in $(1); do echo "== $$t"; $$t $(2) || { status=1; echo "FAILED: $$t"; }; done; exit $$status
+@rm -rf $(OUT)/parts/$@
+@$(MAKE) --no-print-directory -k $(parallel) PARTS=$(OUT)/parts/$@ $(addprefix part-,$(notdir $(1))); status=$$?; \
+tests/part.sh --table $(OUT)/parts/$@ && exit $$status
 endef
+# the longest first, so that none is left alone at the end
+CLI_PARTS := $(patsubst tests/cli/%.bats,cli_%,$(shell ls -S tests/cli/*.bats))
+part-test_%:
+	@tests/part.sh $(PARTS) test_$* $(EMULATE) $(OUT)/tests/test_$*
+part-test_golden_%:
+	@tests/part.sh $(PARTS) test_golden_$* $(OUT)/tests/test_golden_$* $(SHARED)
+part-replay_%:
+	@tests/part.sh $(PARTS) replay_$* $(EMULATE) $(OUT)/tests/replay_$* -mutate $(N) -seed 1 tests/fuzz/corpus/$*
+part-cli_%:
+	@VITRINE=$(abspath $(EXE)) tests/part.sh $(PARTS) cli_$* bats tests/cli/$*.bats
+part-lint:
+	@tests/part.sh $(PARTS) lint $(MAKE) lint
 
 unit: $(UNIT) ## unit tests
 	$(call RUN,$(UNIT))
 fuzz-replay: $(FUZZ) ## every fuzz target on its corpus and on N damaged copies (N=3000)
-	@for t in $(FUZZ); do echo "== $$t"; $$t -mutate $(N) -seed 1 tests/fuzz/corpus/$${t##*replay_} || exit 1; done
+	$(call RUN,$(FUZZ))
 cli: $(EXE) ## tests of the command line (bats)
-	VITRINE=$(abspath $(EXE)) bats tests/cli
+	$(call RUN,$(CLI_PARTS))
+all-parts: $(EXE) $(UNIT) $(FUZZ)
+	$(call RUN,$(CLI_PARTS) $(filter-out $(QUICK),$(UNIT)) $(FUZZ) $(QUICK) lint)
 lint: $(LIB) ## house rules that the compiler does not check
 	tests/lint.sh
 	tests/lint.sh --archive $(LIB)
@@ -122,16 +146,15 @@ lint: $(LIB) ## house rules that the compiler does not check
 unit-quick: $(QUICK)
 	$(call RUN,$(QUICK))
 golden-quick: $(filter-out %_slow,$(GOLDEN))
-	$(call RUN,$(filter-out %_slow,$(GOLDEN)),$(SHARED))
+	$(call RUN,$(filter-out %_slow,$(GOLDEN)))
 golden: $(GOLDEN) ## against the reference files in SHARED (../shared), minutes
-	$(call RUN,$(GOLDEN),$(SHARED))
+	$(call RUN,$(GOLDEN))
 mutants: deps-test ## plants bugs one by one; fails if the unit tests miss one
 	tests/mutants/run.sh
-quick: deps-test lint ## under 20 s: lint and the fast unit tests
-	@$(MAKE) --no-print-directory unit-quick
+quick: deps-test ## under 20 s: lint and the fast unit tests
+	@$(MAKE) --no-print-directory $(parallel) lint unit-quick
 test: deps-test ## all tests that need nothing but this repository
-	@$(MAKE) --no-print-directory all $(UNIT) $(FUZZ)
-	@$(MAKE) --no-print-directory lint unit fuzz-replay cli
+	@$(MAKE) --no-print-directory $(parallel) all-parts
 	@echo "all tests passed (MODE=$(MODE))"
 N ?= 3000
 SHARED ?= ../shared
@@ -142,11 +165,11 @@ format-check:
 
 # ---- first steps ----
 deps-build:
-	@tools/deps.sh --install build
+	@CC='$(CC)' tools/deps.sh --install build
 deps-test:
-	@tools/deps.sh --install test
+	@CC='$(CC)' tools/deps.sh --install test
 demo: deps-build ## build, evaluate the embedded pair (plain, SpecFormer) on the embedded images, compare them
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(parallel) all
 	@rm -rf $(BUILD)/demo
 	$(EXE) eval weights/shapes10-plain/model.safetensors --data datasets/shapes10 $(DEMO) --out $(BUILD)/demo/plain
 	$(EXE) eval weights/shapes10-specformer/model.safetensors --data datasets/shapes10 $(DEMO) --out $(BUILD)/demo/specformer
@@ -157,6 +180,6 @@ clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: all deps-check unit fuzz-replay cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo clean help FORCE
+.PHONY: all all-parts deps-check unit fuzz-replay cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo clean help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)
