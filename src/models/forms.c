@@ -26,7 +26,8 @@ static const vt_form forms[] = {
     WORD(dist_head, DIST_HEAD, NULL, "mean|class|dist", "distilled: the answer is the mean of both heads, or one"),
     WORD(norm, NORM, NULL, NORMS, "normalisation of the blocks; batch: with frozen statistics"),
     WORD(final_norm, FINAL_NORM, NULL, NORMS, "normalisation before the head"),
-    WORD(act, ACT, "act_layer", "gelu|gelu_tanh|relu", "activation of the MLP"),
+    WORD(act, ACT, "act_layer", "gelu|gelu_tanh|relu|quick_gelu",
+         "activation of the MLP; quick_gelu: x sigmoid(1.702 x), of OpenAI's CLIP"),
     YES_NO(post_norm, POST_NORM, "x = norm(x + branch x), as torch's TransformerEncoderLayer"),
     YES_NO(norm_first, NORM_FIRST, "with a mean: the final norm comes before it"),
     YES_NO(norm_pre, NORM_PRE, "a norm before the first block"),
@@ -75,11 +76,10 @@ const vt_form *vt_form_find(const char *key) {
 
 /* What PyTorch, timm and transformers call our activations. */
 static const char *our_word(const vt_form *f, const char *value) {
-    static const char *const names[][2] = {{"gelu_erf", "gelu"},
-                                           {"nn.GELU", "gelu"},
-                                           {"gelu_new", "gelu_tanh"},
-                                           {"gelu_pytorch_tanh", "gelu_tanh"},
-                                           {"nn.ReLU", "relu"}};
+    static const char *const names[][2] = {{"gelu_erf", "gelu"},       {"nn.GELU", "gelu"},
+                                           {"gelu_new", "gelu_tanh"},  {"gelu_pytorch_tanh", "gelu_tanh"},
+                                           {"nn.ReLU", "relu"},        {"quickgelu", "quick_gelu"},
+                                           {"QuickGELU", "quick_gelu"}};
     for (size_t i = 0; f->field == VT_FIELD_ACT && i < sizeof names / sizeof *names; i++)
         if (!strcmp(value, names[i][0])) return names[i][1];
     return value;

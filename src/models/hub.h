@@ -20,6 +20,8 @@ void vt_hub_close(vt_hub *h);
 const json_t *vt_hub_get(const vt_hub *h, const char *key);
 /* timm's name of the architecture, without tag ("vit_tiny_patch16_224"), into out; false: none. */
 bool vt_hub_architecture(const vt_hub *h, char *out, size_t size);
+/* Does that name say OpenAI's activation (timm's vit_*_clip_quickgelu_*)? */
+bool vt_hub_quick_gelu(const vt_hub *h);
 /* Mean, or std, of pixels in [0,1], and which file said so; false: none does. Hugging Face's rescale_factor is in them.
  */
 bool vt_hub_pixels(const vt_hub *h, bool std, double out[3], const char **from);

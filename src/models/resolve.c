@@ -244,6 +244,8 @@ static const char *form_value(const sources *s, const vt_overrides *o, const vt_
     if ((text = meta_get(s, f->opt.key, from))) return text;
     const json_t *v = f->json ? vt_hub_get(&s->hub, f->json) : NULL;
     if (!v && f->field == VT_FIELD_ACT) v = vt_hub_get(&s->hub, "hidden_act"); /* transformers */
+    if (!v && f->field == VT_FIELD_ACT && vt_hub_quick_gelu(&s->hub))
+        return *from = "architecture in config.json", "quick_gelu";
     if (v && (text = json_word(v, buf, size))) return *from = "config.json", text;
     if (!preset) return scheme_get(s, f->opt.key, from);
     if (vt_form_is_default(preset, f)) return NULL;

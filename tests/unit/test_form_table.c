@@ -30,7 +30,8 @@ static void test_words(void **state) {
     assert_memory_equal(&again, &c, sizeof c);
     static const char *const acts[][2] = {{"act=gelu_new", "act=gelu_tanh"},
                                           {"act=nn.ReLU", "act=relu"},
-                                          {"act=gelu_pytorch_tanh", "act=gelu_tanh"}};
+                                          {"act=gelu_pytorch_tanh", "act=gelu_tanh"},
+                                          {"act=quickgelu", "act=quick_gelu"}};
     for (size_t i = 0; i < T_COUNT(acts); i++) {
         again = zero;
         assert_int_equal(vt_form_parse(&again, acts[i][0], "t", &e), VT_OK);
@@ -42,7 +43,7 @@ static void test_words(void **state) {
         vt_status status;
     } bad[] = {{"nrom=batch", "'nrom' is no form", "did you mean 'norm'", VT_E_UNKNOWN},
                {"norm=batched", "norm is 'batched'", "layer|batch|center|none", VT_E_USAGE},
-               {"act=quick_gelu", "quick_gelu", "gelu|gelu_tanh|relu", VT_E_USAGE},
+               {"act=silu", "silu", "gelu|gelu_tanh|relu|quick_gelu", VT_E_USAGE},
                {"pool=map", "'map'", "token|avg|all", VT_E_USAGE},
                {"norm", "'norm'", "key=value", VT_E_USAGE},
                {"stage_depth=1,2,3,4,5", "stage_depth", "up to four", VT_E_USAGE},

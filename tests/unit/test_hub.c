@@ -117,7 +117,7 @@ static void test_check(void **state) {
                 {"{\"num_hidden_layers\": 11}", "num_hidden_layers is 11", "say 12", VT_E_SHAPE},
                 {"{\"id2label\": {\"0\": \"a\", \"1\": \"b\"}}", "id2label names 2", "has 10", VT_E_SHAPE},
                 {"{\"architecture\": \"vit_tiny_patch16_224.augreg_in21k\"}", NULL, NULL, VT_OK},
-                {"{\"architecture\": \"vit_base_patch32_clip_quickgelu_224\"}", "quickgelu", "1.702", VT_E_FORMAT}};
+                {"{\"architecture\": \"vit_base_patch32_clip_quickgelu_224\"}", NULL, NULL, VT_OK}};
     for (size_t i = 0; i < T_COUNT(rows); i++) {
         vt_hub h = hub_of(rows[i].config, NULL);
         vt_err e = {0};

@@ -78,6 +78,12 @@ static void test_form_sources(void **state) {
     assert_string_equal(m->source[VT_FIELD_ACT], "config.json");
     vt_model_close(m);
     begin_form(&f, "");
+    f.config_json = "{\"architecture\": \"vit_base_patch32_clip_quickgelu_224.openai\"}"; /* no preset: a name */
+    opened(&f, &m);
+    assert_true(m->config.act == VT_ACT_QUICK_GELU);
+    assert_string_equal(m->source[VT_FIELD_ACT], "architecture in config.json");
+    vt_model_close(m);
+    begin_form(&f, "");
     f.config_json = "{\"hidden_act\": \"gelu_new\"}", f.extra_key = "act", f.extra_value = "relu";
     opened(&f, &m);
     assert_true(m->config.act == VT_ACT_RELU);
