@@ -7,9 +7,11 @@
 
 #define MAX_PASSES 16 /* of prefixes, one around another */
 
-/* Stripped when every name has it: DataParallel and DistributedDataParallel, torch.compile, Lightning and RobustBench,
- * then what people call their model, and the second stage of nn.Sequential(Normalize(...), model). */
-static const char *const prefixes[] = {"module.", "_orig_mod.", "model.", "backbone.", "net.", "encoder.", "1."};
+/* Stripped when every name has it: DataParallel and DistributedDataParallel, torch.compile, the module around a model
+ * that attacks its inputs in training (nmndeep/revisiting-at), Lightning and RobustBench, then what people call their
+ * model, and the second stage of nn.Sequential(Normalize(...), model). */
+static const char *const prefixes[] = {"module.",   "_orig_mod.", "base_model.", "model.",
+                                       "backbone.", "net.",       "encoder.",    "1."};
 
 /* A normalisation layer's two tensors, by the last part of their names: RobustBench and nn.Sequential(Normalize,
  * model); the robustness library; home-made ones. */

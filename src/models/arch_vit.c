@@ -1,12 +1,12 @@
 /* Vision Transformer and DeiT (Dosovitskiy et al. 2021; Touvron et al. 2021), timm's tensor names and conventions:
- * class token, optional distillation and register tokens, patches; learned positions of all tokens or of the patches
- * alone; blocks of any form (block.h); and either norm -> head on the class token (distilled: the mean of head and
- * head_dist, as timm evaluates) or a mean over tokens, before the norm (fc_norm, timm's global_pool='avg') or after it
- * (norm). */
+ * class token, optional distillation and register tokens, patches (or the pixels of a convolutional stem's last map);
+ * learned positions of all tokens or of the patches alone; blocks of any form (block.h); and either norm -> head on the
+ * class token (distilled: the mean of head and head_dist, as timm evaluates) or a mean over tokens, before the norm
+ * (fc_norm, timm's global_pool='avg') or after it (norm). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "models/block.h"
+#include "models/conv_stem.h"
 #include "models/detect.h"
 #include "nn/nn.h"
 
@@ -17,7 +17,8 @@ enum { NORM, HEAD_W = NORM + VT_NORM_SLOTS, HEAD_B, HEAD_DIST_W, HEAD_DIST_B };
 
 typedef struct state {
     VT_R(vt_block_shape) shape; /* of every block; b, layer, index and tail are set for each */
-    real *patches;              /* [b*N, 3ps^2] normalised */
+    VT_R(vt_stem_maps) stem;    /* of conv_stem */
+    real *patches;              /* [b*N, row] normalised, row = 3ps^2; or the stem's last map */
     real *dpatches;             /* their gradient; shares the memory of patches unless weight gradients need both */
     real *gated;                /* patches times the gate, or patches itself */
     real *embed;                /* [b*N, D]; later its gradient */
@@ -33,6 +34,13 @@ typedef struct state {
     real *aux;          /* [b, K] logits of head_dist; later gradient */
 } state;
 
+/* Numbers of a patch, or channels of the stem's last map. */
+static int row_of(const vt_config *c) {
+    if (!c->conv_stem) return 3 * c->patch * c->patch;
+    const vt_stem stem = vt_conv_stem_of(c);
+    return stem.widths[stem.convs];
+}
+
 static void params(vt_param_list *l, const vt_config *c) {
     int64_t d = c->dim, k = c->classes, p = c->patch, n = (int64_t)vt_config_side(c) * vt_config_side(c);
     int64_t placed = c->no_embed_class ? n : vt_config_tokens(c);
@@ -40,8 +48,11 @@ static void params(vt_param_list *l, const vt_config *c) {
     if (c->dist_token) vt_param_add(l, 0, DIST, false, VT_INIT_TRUNC02, "dist_token", (int64_t[4]){1, 1, d});
     if (c->registers) vt_param_add(l, 0, REG, false, VT_INIT_TINY, "reg_token", (int64_t[4]){1, c->registers, d});
     vt_param_add(l, 0, POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, placed, d});
-    vt_param_add(l, 0, EMBED_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){d, 3, p, p});
-    if (!c->no_patch_bias) vt_param_add(l, 0, EMBED_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){d});
+    if (c->conv_stem) vt_conv_stem_params(l, c, EMBED_W);
+    if (!c->conv_stem)
+        vt_param_add(l, 0, EMBED_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){d, 3, p, p});
+    if (!c->conv_stem && !c->no_patch_bias)
+        vt_param_add(l, 0, EMBED_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){d});
     if (c->patch_gate) vt_param_add(l, 0, GATE, false, VT_INIT_ONE, "patch_gate", (int64_t[4]){n});
     if (c->norm_pre) vt_param_add_norm(l, 0, NORM_PRE, c->norm, "norm_pre", c->dim);
     VT_R(vt_block_shape) sh = VT_R(vt_block_of)(c);
@@ -79,7 +90,7 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
         return vt_fail(e, VT_E_SHAPE, "%s: post_norm and blocks without a norm exclude each other", p);
     if (c->qk_norm && c->tied_qk)
         return vt_fail(e, VT_E_SHAPE, "%s: q/k norm and W_Q = W_K exclude each other (two norms would untie them)", p);
-    return VT_OK;
+    return c->conv_stem ? vt_conv_stem_check(c, p, e) : VT_OK;
 }
 
 /* Rows of an image that the heads read from tokens, and tokens the last block must deliver (0: all). */
@@ -108,11 +119,13 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     size_t b = (size_t)s->capacity, d = (size_t)c->dim, n = (size_t)(vt_config_side(c) * vt_config_side(c));
-    size_t rows = b * (size_t)heads_read(c), m = b * (size_t)vt_config_tokens(c), of_norm = c->norm_first ? m : rows;
-    st->patches = vt_arena_take(a, b * n * (size_t)(3 * c->patch * c->patch), sizeof(real));
-    st->dpatches = s->mode == VT_GRAD_PARAMS ? vt_arena_take(a, b * n * (size_t)(3 * c->patch * c->patch), sizeof(real))
-                                             : st->patches;
-    st->gated = c->patch_gate ? vt_arena_take(a, b * n * (size_t)(3 * c->patch * c->patch), sizeof(real)) : st->patches;
+    size_t rows = b * (size_t)heads_read(c), m = b * (size_t)vt_config_tokens(c), row = (size_t)row_of(c),
+           of_norm = c->norm_first ? m : rows;
+    const vt_stem stem = vt_conv_stem_of(c);
+    if (c->conv_stem) VT_R(vt_stem_maps_plan)(&st->stem, &stem, s->capacity, s->mode, a);
+    st->patches = vt_arena_take(a, b * n * row, sizeof(real));
+    st->dpatches = s->mode == VT_GRAD_PARAMS ? vt_arena_take(a, b * n * row, sizeof(real)) : st->patches;
+    st->gated = c->patch_gate ? vt_arena_take(a, b * n * row, sizeof(real)) : st->patches;
     st->embed = vt_arena_take(a, b * n * d, sizeof(real));
     st->last = vt_arena_take(a, m * d, sizeof(real));
     st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m * d, sizeof(real));
@@ -151,10 +164,11 @@ static void put_prefix(VT_R(vt_session) *s, real *out, const real *pos, int d, i
 static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    int side = vt_config_side(c), n = side * side, t = vt_config_tokens(c), d = c->dim, row = 3 * c->patch * c->patch;
+    int side = vt_config_side(c), n = side * side, t = vt_config_tokens(c), d = c->dim, row = row_of(c);
     size_t pixels = (size_t)(3 * c->image * c->image), skip = (size_t)(vt_config_prefix(c) * d), body = (size_t)(n * d);
     VT_R(vt_session_bind)(s, 0);
-    for (int i = 0; i < b; i++)
+    if (c->conv_stem) VT_R(vt_stem_maps_forward)(s, st->patches, &st->stem, x, b);
+    for (int i = 0; i < b && !c->conv_stem; i++)
         VT_R(vt_patchify_forward)(st->patches + (size_t)i * (size_t)(n * row), x + (size_t)i * pixels, c->mean, c->std,
                                   c->image, c->image, c->patch);
     if (c->patch_gate)
@@ -265,7 +279,7 @@ static void prefix_backward(VT_R(vt_session) *s, const real *g, int d, int regis
 static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    int side = vt_config_side(c), n = side * side, t = vt_config_tokens(c), d = c->dim, row = 3 * c->patch * c->patch;
+    int side = vt_config_side(c), n = side * side, t = vt_config_tokens(c), d = c->dim, row = row_of(c);
     int b = s->batch, skip = vt_config_prefix(c) * d, unplaced = c->no_embed_class ? skip : 0;
     VT_R(vt_session_bind)(s, 0);
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM_PRE, c->norm, c->ln_eps);
@@ -279,10 +293,11 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
         memcpy(st->embed + (size_t)i * (size_t)(n * d), g + skip, (size_t)(n * d) * sizeof(real));
     }
     VT_R(vt_linear_backward)(NULL, s->dw[EMBED_W], s->dw[EMBED_B], st->embed, st->gated, s->w[EMBED_W], b * n, d, row);
-    if (!dx && !s->dw[GATE]) return;
+    if (!dx && !s->dw[GATE] && !(c->conv_stem && s->grad)) return;
     VT_R(vt_linear_backward)(st->dpatches, NULL, NULL, st->embed, NULL, s->w[EMBED_W], b * n, d, row);
     if (c->patch_gate) gate_backward(s->dw[GATE], st->dpatches, st->patches, s->w[GATE], b, n, row);
-    if (!dx) return;
+    if (c->conv_stem) VT_R(vt_stem_maps_backward)(s, dx, &st->stem, st->dpatches, b);
+    if (!dx || c->conv_stem) return;
     size_t pixels = (size_t)(3 * c->image * c->image);
     for (int i = 0; i < b; i++)
         VT_R(vt_patchify_backward)(dx + (size_t)i * pixels, st->dpatches + (size_t)i * (size_t)(n * row), c->std,
@@ -337,7 +352,8 @@ static void view(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v) {
  * head reads alone. Backward to the input repeats every product once, attention twice. */
 static void flops(const vt_config *c, double *forward, double *gradient) {
     double n = (double)vt_config_side(c) * vt_config_side(c), t = vt_config_tokens(c), d = c->dim;
-    double embed = n * 3 * c->patch * c->patch * d, rows = tail(c) ? tail(c) : t;
+    const vt_stem stem = vt_conv_stem_of(c);
+    double embed = n * row_of(c) * d + (c->conv_stem ? vt_stem_products(&stem) : 0), rows = tail(c) ? tail(c) : t;
     double linear = 0, mix = c->depth * 2 * t * t * d;
     for (int i = 0; i < c->depth; i++)
         linear += t * (c->tied_qk ? 2 : 3) * d * d + (i == c->depth - 1 ? rows : t) * (d * d + 2 * d * c->hidden);
@@ -349,7 +365,7 @@ static void flops(const vt_config *c, double *forward, double *gradient) {
 
 /* ConViT has the same embedding; its gate tells. */
 static bool probe(const vt_st *st) {
-    return vt_st_find(st, "patch_embed.proj.weight") && vt_st_find(st, "pos_embed") &&
+    return (vt_st_find(st, "patch_embed.proj.weight") || vt_conv_stem_probe(st)) && vt_st_find(st, "pos_embed") &&
            !vt_detect_any(st, "blocks.", ".attn.gating_param");
 }
 
@@ -405,15 +421,28 @@ static void detect_forms(const vt_st *st, vt_config *c, vt_source src) {
                                     VT_FIELD_POOL,          VT_FIELD_NO_CLS,   VT_FIELD_NORM_PRE,
                                     VT_FIELD_NO_PATCH_BIAS, VT_FIELD_FACTOR,   VT_FIELD_NO_EMBED_CLASS,
                                     VT_FIELD_TIED_QK,       VT_FIELD_QK_NORM,  VT_FIELD_NORM_FIRST,
-                                    VT_FIELD_REGISTERS};
+                                    VT_FIELD_REGISTERS,     VT_FIELD_CONV_STEM};
     vt_detect_told(src, told, sizeof told / sizeof *told);
     if (c->norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_NORM}, 1); /* or CenterNorm */
     if (c->final_norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_FINAL_NORM}, 1);
 }
 
+/* A convolution over patches. */
+static vt_status detect_patches(const vt_st *st, vt_config *c, vt_err *e) {
+    const vt_tensor *w = NULL;
+    char shape[96];
+    VT_TRY(vt_detect_need(st, "patch_embed.proj.weight", 4, &w, e));
+    vt_shape_text(shape, sizeof shape, w->shape, w->ndim);
+    if (w->shape[1] != 3 || w->shape[2] != w->shape[3])
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
+                       vt_st_path(st), shape);
+    c->dim = (int)w->shape[0], c->patch = (int)w->shape[2];
+    return VT_OK;
+}
+
 static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
-    const vt_tensor *conv = NULL, *pos = NULL, *head = NULL, *fc1 = NULL;
-    VT_TRY(vt_detect_need(st, "patch_embed.proj.weight", 4, &conv, e));
+    const vt_tensor *pos = NULL, *head = NULL, *fc1 = NULL;
+    VT_TRY(vt_conv_stem_probe(st) ? vt_conv_stem_detect(st, c, e) : detect_patches(st, c, e));
     VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
     VT_TRY(vt_detect_need(st, "head.weight", 2, &head, e));
     VT_TRY(vt_detect_need(st, "blocks.0.mlp.fc1.weight", 2, &fc1, e));
@@ -422,12 +451,6 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
                        "%s: has a representation layer (pre_logits, of in21k heads), which vitrine does not compute; "
                        "timm drops it when the classes change",
                        vt_st_path(st));
-    char shape[96];
-    vt_shape_text(shape, sizeof shape, conv->shape, conv->ndim);
-    if (conv->shape[1] != 3 || conv->shape[2] != conv->shape[3])
-        return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
-                       vt_st_path(st), shape);
-    c->dim = (int)conv->shape[0], c->patch = (int)conv->shape[2];
     c->depth = vt_detect_blocks(st, "blocks.", 6); /* of 7 tensors at least */
     c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
     c->qkv_bias = vt_st_find(st, "blocks.0.attn.qkv.bias") != NULL;

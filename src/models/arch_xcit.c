@@ -115,7 +115,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     state *st = s->state;
     VT_R(vt_stem_plan)(&st->stem, c, s->capacity, s->mode, a);
     st->shape = common(c);
-    st->side = st->stem.stem.sides[st->stem.stem.convs], st->tokens = st->side * st->side;
+    st->side = st->stem.maps.stem.sides[st->stem.maps.stem.convs], st->tokens = st->side * st->side;
     size_t b = (size_t)s->capacity, d = (size_t)c->dim, n = (size_t)st->tokens, head = d / (size_t)c->heads;
     VT_R(vt_block_room) room = {0};
     VT_R(vt_class_shape) classes = class_block(&st->shape, c, st->tokens, 0, s->capacity);
@@ -227,9 +227,8 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
  * once, those of an attention twice. */
 static void flops(const vt_config *c, double *forward, double *gradient) {
     const vt_stem stem = vt_stem_of(c);
-    double n = vt_stem_tokens(&stem), d = c->dim, h = c->hidden, linear = 0, mix = 0, once = n * 64 * d;
-    for (int k = 0; k < stem.convs; k++)
-        linear += 9.0 * stem.sides[k + 1] * stem.sides[k + 1] * stem.widths[k] * stem.widths[k + 1];
+    double n = vt_stem_tokens(&stem), d = c->dim, h = c->hidden, mix = 0, once = n * 64 * d;
+    double linear = vt_stem_products(&stem);
     linear += c->depth * (n * (4 * d * d + 2 * d * h) + 2 * 9 * n * d);
     mix += c->depth * 2 * n * d * d / c->heads;
     linear += c->class_blocks * (2 * (n + 1) * d * d + (c->tied_qk ? 0 : d * d) + d * d + 2 * d * h);

@@ -61,6 +61,8 @@ typedef struct vt_config {
     bool no_cls;        /* no class token */
     bool no_embed_class; /* positions for the patches alone */
     int registers;       /* register tokens, between class token and patches */
+    int conv_stem; /* channels of the first of log2(patch) convolutions, which stand before a 1 x 1 patch embedding; 0:
+                      none */
     vt_dist_head dist_head;
     bool qk_norm; /* LayerNorm over each head's q and k, before the scale */
     bool tied_qk; /* W_Q = W_K, one tensor: attn.qkv.weight is [2D, D], rows q (and k) | v */

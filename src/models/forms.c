@@ -43,6 +43,8 @@ static const vt_form forms[] = {
      false,
      NULL},
     WORD(init, INIT, NULL, "timm|spectral", "how new weights start; spectral: of singular value 1 (LipsFormer)"),
+    COUNT(conv_stem, CONV_STEM, 2048,
+          "ViT: channels of the first convolution of a stem in the patches' place (48); 0: none"),
     COUNT(local_blocks, LOCAL_BLOCKS, 512, "ConViT: blocks with positional attention, before the class token joins"),
     COUNT(stages, STAGES, 4, "Swin: stages"),
     FOUR(stage_depth, STAGE_DEPTH, 512, "Swin: blocks of each stage"),
@@ -116,7 +118,8 @@ static const char *owner(const vt_form *f) {
     static const struct {
         vt_field first, last;
         const char *arch;
-    } own[] = {{VT_FIELD_LOCAL_BLOCKS, VT_FIELD_LOCAL_BLOCKS, "convit"},
+    } own[] = {{VT_FIELD_CONV_STEM, VT_FIELD_CONV_STEM, "vit"},
+               {VT_FIELD_LOCAL_BLOCKS, VT_FIELD_LOCAL_BLOCKS, "convit"},
                {VT_FIELD_STAGES, VT_FIELD_NO_SHIFT, "swin"},
                {VT_FIELD_CLASS_BLOCKS, VT_FIELD_STEM_STRIDE, "xcit"}};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)

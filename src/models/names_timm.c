@@ -3,7 +3,8 @@
 #include "models/names.h"
 
 static bool probe(const vt_st *st) {
-    bool embedded = vt_st_find(st, "patch_embed.proj.weight") || vt_st_find(st, "patch_embed.proj.0.0.weight");
+    bool embedded = vt_st_find(st, "patch_embed.proj.weight") || vt_st_find(st, "patch_embed.proj.0.0.weight") ||
+                    vt_st_find(st, "patch_embed.proj.stem.0.weight");
     return embedded && !vt_names_old_swin(st) && !vt_st_find(st, "pos_embeder.token_projection.weight");
 }
 

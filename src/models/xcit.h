@@ -1,38 +1,22 @@
 /* XCiT's rooms (El-Nouby et al. 2021, "XCiT: Cross-Covariance Image Transformers"), by timm 0.9.16's xcit.py and
- * cait.py. conv_stem: the image through a stem of 3 x 3 convolutions, tokens and a Fourier encoding of their places.
+ * cait.py. xcit_stem: the image through a stem of 3 x 3 convolutions, tokens and a Fourier encoding of their places.
  * xca: a block's mixer, attention between channels. lpi: local patch interaction, two depthwise convolutions over the
  * grid of tokens. class_attention: blocks in which the class token alone asks. arch_xcit binds them together. */
 #ifndef VT_MODELS_XCIT_H
 #define VT_MODELS_XCIT_H
 
-#include "models/block.h"
-#include "nn/conv.h"
+#include "models/conv_stem.h"
 
 #ifndef VT_MODELS_XCIT_PLAIN
 #define VT_MODELS_XCIT_PLAIN
 
 #define VT_XCIT_BN_EPS 1e-5 /* BatchNorm's, whatever LayerNorm's */
 
-enum { VT_STEM_CONVS = 4 };
-
-/* The stem: 4 convolutions (patch 16) or 3 (patch 8), map k [sides[k], sides[k], widths[k]], image first. */
-typedef struct vt_stem {
-    int convs, sides[VT_STEM_CONVS + 1], widths[VT_STEM_CONVS + 1];
-    vt_conv_shape conv[VT_STEM_CONVS];
-} vt_stem;
+/* 4 convolutions (patch 16) or 3 (patch 8), from slot 0 on. */
 vt_stem vt_stem_of(const vt_config *c);
-/* Tokens of an image: the last map's pixels. */
-static inline int vt_stem_tokens(const vt_stem *s) { return s->sides[s->convs] * s->sides[s->convs]; }
 
-/* Slots of layer 0: convolution k in VT_STEM_SLOT + VT_STEM_SLOTS k, followed by its BatchNorm. */
-enum {
-    VT_STEM_W,
-    VT_STEM_NORM,
-    VT_STEM_SLOTS = VT_STEM_NORM + VT_NORM_SLOTS,
-    VT_STEM_POS_W = VT_STEM_CONVS * VT_STEM_SLOTS,
-    VT_STEM_POS_B,
-    VT_STEM_CLS
-};
+/* Slots of layer 0 behind those of the convolutions. */
+enum { VT_STEM_POS_W = VT_STEM_CONVS * VT_STEM_SLOTS, VT_STEM_POS_B, VT_STEM_CLS };
 
 /* Slots of an XCA block beyond a block's. */
 enum {
@@ -53,14 +37,9 @@ enum { VT_CLASS_Q_W = VT_SLOT_OWN, VT_CLASS_Q_B, VT_CLASS_K_W, VT_CLASS_K_B, VT_
 /* ---- stem ---- */
 
 typedef struct VT_R(vt_stem_state) {
-    vt_stem stem;
-    real *maps[VT_STEM_CONVS];  /* inputs of the convolutions; without parameter gradients two buffers take turns */
-    real *sums[VT_STEM_CONVS];  /* parameter gradients: inputs of BatchNorm */
-    real *slope[VT_STEM_CONVS]; /* the activation's derivative, of all but the last */
-    real *flip[2];              /* maps that nobody keeps, gradients of maps */
-    real *col;                  /* patches of a band */
-    real *places, *encoded;     /* [N, 64] sines and cosines, constant; [N, D] after the projection */
-    bool placed;                /* `places` is filled */
+    VT_R(vt_stem_maps) maps;
+    real *places, *encoded; /* [N, 64] sines and cosines, constant; [N, D] after the projection */
+    bool placed;            /* `places` is filled */
 } VT_R(vt_stem_state);
 
 void VT_R(vt_stem_params)(vt_param_list *l, const vt_config *c);

@@ -21,10 +21,12 @@ static inline int vt_conv_side(int n, int stride) { return (n - 1) / stride + 1;
  * their size. */
 size_t VT_R(vt_conv_col_len)(const vt_conv_shape *s);
 
-/* y [ho*wo, out] from x [h*w, in]; w [out, in, 3, 3], wt its transpose [in*9, out] or NULL; col: scratch. */
-void VT_R(vt_conv_forward)(real *y, real *col, const real *x, const real *w, const real *wt, const vt_conv_shape *s);
-/* dx overwritten, dw accumulates, either may be NULL; x is needed for dw alone. */
-void VT_R(vt_conv_backward)(real *dx, real *dw, real *col, const real *dy, const real *x, const real *w,
+/* y [ho*wo, out] from x [h*w, in]; w [out, in, 3, 3], wt its transpose [in*9, out] or NULL; b [out] or NULL; col:
+ * scratch. */
+void VT_R(vt_conv_forward)(real *y, real *col, const real *x, const real *w, const real *wt, const real *b,
+                           const vt_conv_shape *s);
+/* dx overwritten, dw, db accumulate, each may be NULL; x is needed for dw alone. */
+void VT_R(vt_conv_backward)(real *dx, real *dw, real *db, real *col, const real *dy, const real *x, const real *w,
                             const vt_conv_shape *s);
 
 /* Each channel with its own kernel, stride 1: y [h*w, c] from x [h*w, c]; w [c, 1, 3, 3], b [c]; taps: 9 c reals of

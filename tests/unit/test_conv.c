@@ -12,13 +12,14 @@ static double at(const double *x, int h, int w, int c, int y, int px, int j) {
     return y < 0 || y >= h || px < 0 || px >= w ? 0 : x[((size_t)y * (size_t)w + (size_t)px) * (size_t)c + (size_t)j];
 }
 
-/* The definition: y[o] = sum over channels and taps of w[o, j, ky, kx] x[stride oy + ky - 1, stride ox + kx - 1, j] */
-static void naive(double *y, const double *x, const double *w, const vt_conv_shape *s) {
+/* The definition: y[o] = b[o] + sum over channels and taps of w[o, j, ky, kx] x[stride oy + ky - 1, stride ox + kx - 1,
+ * j] */
+static void naive(double *y, const double *x, const double *w, const double *b, const vt_conv_shape *s) {
     int ho = (s->h - 1) / s->stride + 1, wo = (s->w - 1) / s->stride + 1;
     for (int oy = 0; oy < ho; oy++)
         for (int ox = 0; ox < wo; ox++)
             for (int o = 0; o < s->out; o++, y++) {
-                *y = 0;
+                *y = b ? b[o] : 0;
                 for (int j = 0; j < s->in; j++)
                     for (int k = 0; k < 9; k++)
                         *y += w[(o * s->in + j) * 9 + k] *
@@ -27,33 +28,42 @@ static void naive(double *y, const double *x, const double *w, const vt_conv_sha
 }
 
 /* Sums of 9 in terms of size 1 round by less than 1e-14 times their number. */
-static void conv_case(const vt_conv_shape s) {
+static void conv_case(const vt_conv_shape s, bool bias) {
     size_t rows = (size_t)vt_conv_side(s.h, s.stride) * (size_t)vt_conv_side(s.w, s.stride), ny = rows * (size_t)s.out;
     size_t nx = (size_t)(s.h * s.w * s.in), nw = (size_t)(9 * s.in * s.out);
     double *x = t_doubles(nx, 1, 1), *w = t_doubles(nw, 2, 1), *wt = t_doubles(nw, 0, 0), *dy = t_doubles(ny, 3, 1);
     double *y = t_doubles(ny, 0, 0), *want = t_doubles(ny, 0, 0), *col = t_doubles(vt_conv_col_len_f64(&s), 0, 0);
     double *dx = t_doubles(nx, 0, 0), *dw = t_doubles(nw, 4, 1), *was = t_doubles(nw, 4, 1);
-    double tol = 9e-14 * s.in;
+    double *b = bias ? t_doubles((size_t)s.out, 5, 1) : NULL, *db = bias ? t_doubles((size_t)s.out, 6, 1) : NULL;
+    double tol = 9e-14 * s.in, constant = 0;
     for (int o = 0; o < s.out; o++)
         for (int k = 0; k < 9 * s.in; k++) wt[k * s.out + o] = w[o * 9 * s.in + k];
     t_freeze(x), t_freeze(w), t_freeze(wt), t_freeze(dy);
-    naive(want, x, w, &s);
+    naive(want, x, w, b, &s);
     for (int turn = 0; turn < 2; turn++) {
-        vt_conv_forward_f64(y, col, x, w, turn ? wt : NULL, &s);
+        vt_conv_forward_f64(y, col, x, w, turn ? wt : NULL, b, &s);
         t_le(t_max_diff(y, want, ny), tol, "%d x %d x %d, stride %d: forward", s.h, s.w, s.in, s.stride);
     }
-    /* y is linear in x and in w: <dy, y> = <dx, x> = <dw, w>, sums of ny terms of size sqrt(9 in) */
-    double sum = t_dot(dy, y, ny), room = tol * sqrt((double)ny) * 10;
-    vt_conv_backward_f64(dx, dw, col, dy, x, w, &s);
+    if (bias) t_freeze(b);
+    double *start_b = bias ? t_doubles((size_t)s.out, 6, 1) : NULL; /* what db begins with */
+    for (size_t i = 0; bias && i < ny; i++) constant += b[i % (size_t)s.out] * dy[i];
+    /* y - b is linear in x and in w: <dy, y - b> = <dx, x> = <dw, w>, sums of ny terms of size sqrt(9 in) */
+    double sum = t_dot(dy, y, ny) - constant, room = tol * sqrt((double)ny) * 10;
+    vt_conv_backward_f64(dx, dw, db, col, dy, x, w, &s);
     for (size_t i = 0; i < nw; i++) dw[i] -= was[i];
     t_le(fabs(t_dot(dx, x, nx) - sum), room, "%d x %d x %d, stride %d: adjoint in x", s.h, s.w, s.in, s.stride);
     t_le(fabs(t_dot(dw, w, nw) - sum), room, "%d x %d x %d, stride %d: adjoint in w", s.h, s.w, s.in, s.stride);
     assert_true(fabs(sum) > 1e3 * room);
+    for (size_t o = 0; bias && o < (size_t)s.out; o++) {
+        double want_b = start_b[o];
+        for (size_t i = o; i < ny; i += (size_t)s.out) want_b += dy[i];
+        t_le(fabs(db[o] - want_b), room, "%d x %d x %d, stride %d: db", s.h, s.w, s.in, s.stride);
+    }
     double *other = t_doubles(nx, 0, 0);
-    vt_conv_backward_f64(other, NULL, col, dy, NULL, w, &s);
+    vt_conv_backward_f64(other, NULL, NULL, col, dy, NULL, w, &s);
     assert_memory_equal(other, dx, nx * sizeof *dx);
     double *start = t_doubles(nw, 4, 1);
-    vt_conv_backward_f64(NULL, was, col, dy, x, w, &s);
+    vt_conv_backward_f64(NULL, was, NULL, col, dy, x, w, &s);
     for (size_t i = 0; i < nw; i++) /* the difference above lost what `was` is larger than dw */
         t_le(fabs(was[i] - start[i] - dw[i]), 1e-15 * (10 + fabs(dw[i])), "dw accumulates");
     t_release("conv");
@@ -65,7 +75,7 @@ static void test_conv(void **state) {
                                            {1, 1, 2, 2, 1},    {1, 1, 2, 2, 2},    {2, 1, 3, 1, 2}, {3, 3, 1, 1, 1},
                                            {8, 8, 3, 17, 2},   {23, 64, 64, 2, 1}, /* four bands of rows */
                                            {47, 128, 64, 2, 2}};
-    for (size_t i = 0; i < T_COUNT(shapes); i++) conv_case(shapes[i]);
+    for (size_t i = 0; i < T_COUNT(shapes); i++) conv_case(shapes[i], i % 2);
     assert_true(vt_conv_col_len_f64(&shapes[9]) < 23 * 64 * 9 * 64);
 }
 
@@ -77,17 +87,17 @@ static void test_each_weight(void **state) {
     enum { NX = 4 * 5 * 2, NW = 9 * 2 * 3, NY = 2 * 3 * 3 };
     double x[NX], w[NW], dy[NY], y[NY], dx[NX], dw[NW] = {0}, *col = malloc(vt_conv_col_len_f64(&s) * sizeof *col);
     t_normals(x, NX, 1, 1), t_normals(w, NW, 2, 1), t_normals(dy, NY, 3, 1);
-    vt_conv_backward_f64(dx, dw, col, dy, x, w, &s);
+    vt_conv_backward_f64(dx, dw, NULL, col, dy, x, w, &s);
     for (int i = 0; i < NW; i++) {
         double unit[NW] = {0};
         unit[i] = 1;
-        naive(y, x, unit, &s);
+        naive(y, x, unit, NULL, &s);
         t_le(fabs(dw[i] - t_dot(dy, y, NY)), 1e-13, "dw[%d]", i);
     }
     for (int i = 0; i < NX; i++) {
         double unit[NX] = {0};
         unit[i] = 1;
-        naive(y, unit, w, &s);
+        naive(y, unit, w, NULL, &s);
         t_le(fabs(dx[i] - t_dot(dy, y, NY)), 1e-13, "dx[%d]", i);
     }
     free(col);

@@ -19,6 +19,13 @@ static vt_config nine_patches(void) {
     return c;
 }
 
+/* The same with patches of 2: a stem of one convolution. */
+static vt_config half_patches(void) {
+    vt_config c = small_vit();
+    c.image = 4, c.patch = 2;
+    return c;
+}
+
 /* An XCiT of 24 x 24 pixels, 3 x 3 tokens behind a stem of three convolutions. */
 static vt_config small_xcit(void) {
     vt_config c = small_vit();
@@ -113,6 +120,9 @@ static const row rows[] = {
     {"norm=none final_norm=layer qk_norm=1", even_swin, false, false},
     {"post_norm=1 tied_qk=1", small_swin, false, true},
     {"norm_pre=1 act=quick_gelu", small_vit, false, false},
+    {"conv_stem=3", small_vit, false, false},
+    {"conv_stem=4 act=relu norm=batch pool=avg native=5 bgr=1", small_vit, false, true},
+    {"conv_stem=5 no_embed_class=1 factor=layer_scale factor_start=0.25", half_patches, true, false},
 };
 
 /* Runs check on each row. Attention variants meet forms in test_combinations.c. */
