@@ -34,7 +34,8 @@ static void print_config(const vt_model *m) {
     snprintf(v[VT_FIELD_POOL], 64, "%s",
              c->pool == VT_POOL_TOKEN ? "class token"
              : c->pool == VT_POOL_AVG ? "mean of the patch tokens"
-                                      : "mean of all tokens");
+             : c->pool == VT_POOL_ALL ? "mean of all tokens"
+                                      : "class token and mean of the patch tokens");
     snprintf(v[VT_FIELD_ATTN], 64, "%s", c->attn);
     snprintf(v[VT_FIELD_SCALE], 64, "%.9g", c->attn_scale);
     snprintf(v[VT_FIELD_LN_EPS], 64, "%g", c->ln_eps);

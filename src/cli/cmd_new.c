@@ -26,7 +26,7 @@ static const vt_opt keys[] = {
     {"qkv_bias", "bias of the q, k, v projection", VT_OPT_CHOICE, offsetof(shape, qkv_bias), -1, 0, 0, "0|1", NULL},
     {"distilled", "distillation token and second head", VT_OPT_CHOICE, offsetof(shape, dist_token), -1, 0, 0, "0|1",
      NULL},
-    {"pool", "what the head reads", VT_OPT_CHOICE, offsetof(shape, pool), -1, 0, 0, "token|avg|all", NULL},
+    {"pool", "what the head reads", VT_OPT_CHOICE, offsetof(shape, pool), -1, 0, 0, "token|avg|all|token_avg", NULL},
     {"ln_eps", "LayerNorm epsilon", VT_OPT_REAL, offsetof(shape, ln_eps), 0, 1e-12, 1, NULL, NULL},
     {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };

@@ -8,12 +8,11 @@
 #include <string.h>
 #include "models/conv_stem.h"
 #include "models/detect.h"
+#include "models/readout.h"
 #include "nn/nn.h"
 
 /* layer 0 */
 enum { EMBED_W, EMBED_B, CLS, DIST, REG, POS, GATE, NORM_PRE, EMBED_SLOTS = NORM_PRE + VT_NORM_SLOTS };
-/* layer depth + 1 */
-enum { NORM, HEAD_W = NORM + VT_NORM_SLOTS, HEAD_B, HEAD_DIST_W, HEAD_DIST_B };
 
 typedef struct state {
     VT_R(vt_block_shape) shape; /* of every block; b, layer, index and tail are set for each */
@@ -25,13 +24,8 @@ typedef struct state {
     real *pre, *pre_mean, *pre_rstd; /* [b*T, D] input of norm_pre, [b*T] */
     VT_R(vt_block_cache) *blocks;
     VT_R(vt_block_scratch) scratch;
-    real *last;   /* [b*R, D] output of the last block; later the gradient of the stream */
+    VT_R(vt_readout) end;
     real *stream; /* [b*T, D] gradient */
-    real *pooled; /* [b*P, D] input of the final norm: class (and distillation) rows, or means of tokens */
-    real *normed, *mean, *rstd; /* [b*P, D], [b*P]; norm_first: of all tokens, b*T rows */
-    real *dnormed;
-    real *read, *dread; /* [b*P, D] what the heads read: normed, or with norm_first its means; gradient */
-    real *aux;          /* [b, K] logits of head_dist; later gradient */
 } state;
 
 /* Numbers of a patch, or channels of the stem's last map. */
@@ -42,8 +36,8 @@ static int row_of(const vt_config *c) {
 }
 
 static void params(vt_param_list *l, const vt_config *c) {
-    int64_t d = c->dim, k = c->classes, p = c->patch, n = (int64_t)vt_config_side(c) * vt_config_side(c);
-    int64_t placed = c->no_embed_class ? n : vt_config_tokens(c);
+    int64_t d = c->dim, p = c->patch, n = (int64_t)vt_config_side(c) * vt_config_side(c);
+    int64_t placed = n + vt_config_placed(c);
     if (!c->no_cls) vt_param_add(l, 0, CLS, false, VT_INIT_TINY, "cls_token", (int64_t[4]){1, 1, d});
     if (c->dist_token) vt_param_add(l, 0, DIST, false, VT_INIT_TRUNC02, "dist_token", (int64_t[4]){1, 1, d});
     if (c->registers) vt_param_add(l, 0, REG, false, VT_INIT_TINY, "reg_token", (int64_t[4]){1, c->registers, d});
@@ -62,28 +56,18 @@ static void params(vt_param_list *l, const vt_config *c) {
         sh.layer = 1 + i;
         VT_R(vt_block_params)(l, &sh, prefix);
     }
-    int last = 1 + c->depth;
-    vt_param_add_norm(l, last, NORM, c->final_norm, c->pool != VT_POOL_TOKEN && !c->norm_first ? "fc_norm" : "norm",
-                      c->dim);
-    vt_param_add(l, last, HEAD_W, false, VT_INIT_LINEAR, "head.weight", (int64_t[4]){k, d});
-    vt_param_add(l, last, HEAD_B, false, VT_INIT_ZERO, "head.bias", (int64_t[4]){k});
-    if (!c->dist_token) return;
-    vt_param_add(l, last, HEAD_DIST_W, false, VT_INIT_LINEAR, "head_dist.weight", (int64_t[4]){k, d});
-    vt_param_add(l, last, HEAD_DIST_B, false, VT_INIT_ZERO, "head_dist.bias", (int64_t[4]){k});
+    vt_readout_params(l, c);
 }
 
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
-    if (c->no_cls && (c->dist_token || c->pool == VT_POOL_TOKEN))
-        return vt_fail(e, VT_E_SHAPE, "%s: without a class token there is no %s", p,
-                       c->dist_token ? "distillation token" : "pooling by it: pool must be avg or all");
-    if (c->dist_token && c->pool != VT_POOL_TOKEN) /* timm's distilled models refuse it too */
-        return vt_fail(e, VT_E_SHAPE, "%s: a distillation token and mean pooling (fc_norm) exclude each other", p);
+    VT_TRY(vt_readout_check(c, p, e));
+    if (c->no_embed_reg && (c->no_embed_class || !c->registers))
+        return vt_fail(e, VT_E_SHAPE, "%s: no_embed_reg is said of a model %s", p,
+                       c->registers ? "without positions but the patches'" : "without register tokens");
     if (c->dist_token && c->registers)
         return vt_fail(e, VT_E_SHAPE, "%s: a distillation token and register tokens exclude each other", p);
     if (c->registers < 0 || c->registers > 1024)
         return vt_fail(e, VT_E_RANGE, "%s: register tokens are %d, must be between 0 and 1024", p, c->registers);
-    if (c->norm_first && (c->pool == VT_POOL_TOKEN || c->final_norm == VT_NORM_NONE))
-        return vt_fail(e, VT_E_SHAPE, "%s: norm_first needs a mean over tokens and a final norm", p);
     if (c->norm_pre && c->norm == VT_NORM_NONE)
         return vt_fail(e, VT_E_SHAPE, "%s: norm_pre and blocks without a norm exclude each other", p);
     if (c->post_norm && c->norm == VT_NORM_NONE)
@@ -93,55 +77,29 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     return c->conv_stem ? vt_conv_stem_check(c, p, e) : VT_OK;
 }
 
-/* Rows of an image that the heads read from tokens, and tokens the last block must deliver (0: all). */
-static int heads_read(const vt_config *c) { return c->pool == VT_POOL_TOKEN ? 1 + c->dist_token : 1; }
-static int tail(const vt_config *c) { return c->pool == VT_POOL_TOKEN ? heads_read(c) : 0; }
-/* First token of a mean. */
-static int mean_from(const vt_config *c) { return c->pool == VT_POOL_ALL ? 0 : vt_config_prefix(c); }
-
 static VT_R(vt_block_shape) block_of(const state *st, const vt_config *c, int i, int b) {
     VT_R(vt_block_shape) sh = st->shape;
-    sh.attn.b = b, sh.layer = 1 + i, sh.index = i, sh.tail = i == c->depth - 1 ? tail(c) : 0;
+    sh.attn.b = b, sh.layer = 1 + i, sh.index = i, sh.tail = i == c->depth - 1 ? vt_readout_tail(c) : 0;
     return sh;
-}
-
-/* A distilled model's logits see both rows, or one of them alone. */
-static void plan_features(VT_R(vt_session) *s) {
-    const vt_config *c = &s->model->config;
-    const state *st = s->state;
-    int rows = heads_read(c);
-    bool second = rows > 1 && c->dist_head == VT_DIST_DIST, both = rows > 1 && c->dist_head == VT_DIST_MEAN;
-    s->feature_stride = rows * c->dim, s->feature_len = both ? rows * c->dim : c->dim;
-    s->features = st->read && second ? st->read + c->dim : st->read;
 }
 
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     size_t b = (size_t)s->capacity, d = (size_t)c->dim, n = (size_t)(vt_config_side(c) * vt_config_side(c));
-    size_t rows = b * (size_t)heads_read(c), m = b * (size_t)vt_config_tokens(c), row = (size_t)row_of(c),
-           of_norm = c->norm_first ? m : rows;
+    size_t m = b * (size_t)vt_config_tokens(c), row = (size_t)row_of(c);
     const vt_stem stem = vt_conv_stem_of(c);
     if (c->conv_stem) VT_R(vt_stem_maps_plan)(&st->stem, &stem, s->capacity, s->mode, a);
     st->patches = vt_arena_take(a, b * n * row, sizeof(real));
     st->dpatches = s->mode == VT_GRAD_PARAMS ? vt_arena_take(a, b * n * row, sizeof(real)) : st->patches;
     st->gated = c->patch_gate ? vt_arena_take(a, b * n * row, sizeof(real)) : st->patches;
     st->embed = vt_arena_take(a, b * n * d, sizeof(real));
-    st->last = vt_arena_take(a, m * d, sizeof(real));
     st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m * d, sizeof(real));
     if (c->norm_pre) {
         st->pre = vt_arena_take(a, m * d, sizeof(real));
         st->pre_mean = vt_arena_take(a, m, sizeof(real)), st->pre_rstd = vt_arena_take(a, m, sizeof(real));
     }
-    st->pooled = c->norm_first ? st->last : vt_arena_take(a, rows * d, sizeof(real));
-    st->normed = vt_arena_take(a, of_norm * d, sizeof(real));
-    st->dnormed = vt_arena_take(a, of_norm * d, sizeof(real));
-    st->mean = vt_arena_take(a, of_norm, sizeof(real));
-    st->rstd = vt_arena_take(a, of_norm, sizeof(real));
-    st->read = c->norm_first ? vt_arena_take(a, rows * d, sizeof(real)) : st->normed;
-    st->dread = c->norm_first ? vt_arena_take(a, rows * d, sizeof(real)) : st->dnormed;
-    plan_features(s);
-    st->aux = vt_arena_take(a, b * (size_t)c->classes, sizeof(real));
+    VT_R(vt_readout_plan)(s, &st->end, a);
     st->shape = VT_R(vt_block_of)(c);
     VT_R(vt_block_shape) sh = block_of(st, c, 0, s->capacity);
     VT_R(vt_block_room) room = {0};
@@ -153,12 +111,14 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     for (size_t i = 0; i < depth; i++) VT_R(vt_block_plan)(blocks ? &blocks[i] : &measured, &sh, s->mode, a);
 }
 
-/* Tokens before the patches, one after the other: class, distillation, registers. */
-static void put_prefix(VT_R(vt_session) *s, real *out, const real *pos, int d, int registers) {
-    const real *from[3] = {s->w[CLS], s->w[DIST], s->w[REG]};
-    const int rows[3] = {1, 1, registers};
-    for (int k = 0; k < 3; k++)
-        for (int j = 0; from[k] && j < rows[k] * d; j++) *out++ = pos ? from[k][j] + *pos++ : from[k][j];
+/* Tokens before the patches, one after the other: class, distillation, registers; the first `placed` of them with their
+ * positions. */
+static void put_prefix(VT_R(vt_session) *s, real *out, const vt_config *c) {
+    const real *from[3] = {s->w[CLS], s->w[DIST], s->w[REG]}, *pos = s->w[POS];
+    const int rows[3] = {1, 1, c->registers}, placed = vt_config_placed(c) * c->dim;
+    for (int k = 0, at = 0; k < 3; k++)
+        for (int j = 0; from[k] && j < rows[k] * c->dim; j++, at++)
+            out[at] = at < placed ? from[k][j] + pos[at] : from[k][j];
 }
 
 static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
@@ -175,65 +135,15 @@ static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
         for (int i = 0; i < b * n; i++)
             for (int j = 0; j < row; j++) st->gated[i * row + j] = s->w[GATE][i % n] * st->patches[i * row + j];
     VT_R(vt_linear_forward)(st->embed, st->gated, s->w[EMBED_W], s->wt[EMBED_W], s->w[EMBED_B], b * n, d, row);
-    const real *first = c->no_embed_class ? NULL : s->w[POS], *pos = s->w[POS] + (first ? skip : 0);
+    const real *pos = s->w[POS] + vt_config_placed(c) * d;
     real *to = c->norm_pre ? st->pre : tokens;
     for (int i = 0; i < b; i++) {
         real *out = to + (size_t)i * (size_t)(t * d);
-        put_prefix(s, out, first, d, c->registers);
+        put_prefix(s, out, c);
         for (size_t j = 0; j < body; j++) out[skip + j] = st->embed[(size_t)i * body + j] + pos[j];
     }
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM_PRE, c->norm, c->ln_eps);
     if (c->norm_pre) VT_R(vt_norm_forward)(tokens, st->pre_mean, st->pre_rstd, st->pre, &norm, b * t, d);
-}
-
-/* out [b, D] = means of tokens [b*T, D] */
-static void mean_forward(real *out, const real *tokens, const vt_config *c, int b) {
-    int d = c->dim, t = vt_config_tokens(c), first = mean_from(c);
-    for (int i = 0; i < b; i++, out += d) {
-        memset(out, 0, (size_t)d * sizeof(real));
-        for (int k = first; k < t; k++) VT_R(vt_add_to)(out, tokens + (size_t)(i * t + k) * (size_t)d, (size_t)d);
-        for (int j = 0; j < d; j++) out[j] /= (real)(t - first);
-    }
-}
-
-static void mean_backward(real *dtokens, const real *dout, const vt_config *c, int b) {
-    int d = c->dim, t = vt_config_tokens(c), first = mean_from(c);
-    memset(dtokens, 0, (size_t)(b * t * d) * sizeof(real));
-    for (int i = 0; i < b; i++)
-        for (int k = first; k < t; k++)
-            for (int j = 0; j < d; j++)
-                dtokens[(size_t)(i * t + k) * (size_t)d + (size_t)j] = dout[i * d + j] / (real)(t - first);
-}
-
-/* st->last -> st->read, through pooling and the final norm in the configured order */
-static void readout(VT_R(vt_session) *s, int b) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    int d = c->dim, rows = c->norm_first ? b * vt_config_tokens(c) : b * heads_read(c);
-    if (c->pool == VT_POOL_TOKEN)
-        memcpy(st->pooled, st->last, (size_t)(rows * d) * sizeof(real));
-    else if (!c->norm_first)
-        mean_forward(st->pooled, st->last, c, b);
-    VT_R(vt_session_bind)(s, 1 + c->depth);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM, c->final_norm, c->ln_eps);
-    VT_R(vt_norm_forward)(st->normed, st->mean, st->rstd, st->pooled, &norm, rows, d);
-    if (c->norm_first) mean_forward(st->read, st->normed, c, b);
-}
-
-/* st->dread -> the gradient of st->last [b*R, D], which it returns */
-static real *readout_backward(VT_R(vt_session) *s, int b) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    int d = c->dim, rows = c->norm_first ? b * vt_config_tokens(c) : b * heads_read(c);
-    bool token = c->pool == VT_POOL_TOKEN;
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM, c->final_norm, c->ln_eps);
-    real *dpooled = token ? st->last : st->dnormed;
-    if (c->norm_first) mean_backward(st->dnormed, st->dread, c, b);
-    VT_R(vt_norm_backward)(dpooled, s->dw[NORM + VT_NORM_W], s->dw[NORM + VT_NORM_B], NULL, st->dnormed, st->pooled,
-                           st->mean, st->rstd, &norm, rows, d);
-    if (token || c->norm_first) return dpooled;
-    mean_backward(st->last, dpooled, c, b);
-    return st->last;
 }
 
 static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
@@ -242,16 +152,11 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     embed(s, st->blocks[0].x, x, b);
     for (int i = 0; i < c->depth; i++) {
         VT_R(vt_block_shape) sh = block_of(st, c, i, b);
-        real *out = i == c->depth - 1 ? st->last : st->blocks[keep ? i + 1 : 0].x;
+        real *out = i == c->depth - 1 ? st->end.last : st->blocks[keep ? i + 1 : 0].x;
         VT_R(vt_block_forward)(s, out, &st->blocks[keep ? i : 0], &st->scratch, &sh);
+        VT_R(vt_readout_keep)(s, &st->end, out, i, b);
     }
-    readout(s, b);
-    int p = heads_read(c), d = c->dim, n = c->classes;
-    VT_R(vt_head_forward)(s->logits, st->read, s->w[HEAD_W], s->w[HEAD_B], b, p, n, d);
-    if (!c->dist_token || c->dist_head == VT_DIST_CLASS) return;
-    VT_R(vt_head_forward)(st->aux, st->read + d, s->w[HEAD_DIST_W], s->w[HEAD_DIST_B], b, p, n, d);
-    bool alone = c->dist_head == VT_DIST_DIST;
-    for (int i = 0; i < b * n; i++) s->logits[i] = alone ? st->aux[i] : (s->logits[i] + st->aux[i]) / 2;
+    VT_R(vt_readout_forward)(s, &st->end, b);
 }
 
 /* gated = gate_n patch_n:  dgate_n += <dgated_n, patch_n>,  dpatch_n = gate_n dgated_n (in place) */
@@ -280,7 +185,7 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     int side = vt_config_side(c), n = side * side, t = vt_config_tokens(c), d = c->dim, row = row_of(c);
-    int b = s->batch, skip = vt_config_prefix(c) * d, unplaced = c->no_embed_class ? skip : 0;
+    int b = s->batch, skip = vt_config_prefix(c) * d, placed = vt_config_placed(c) * d;
     VT_R(vt_session_bind)(s, 0);
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM_PRE, c->norm, c->ln_eps);
     if (c->norm_pre)
@@ -289,7 +194,8 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
     for (int i = 0; i < b; i++) {
         const real *g = dtokens + (size_t)i * (size_t)(t * d);
         prefix_backward(s, g, d, c->registers);
-        if (s->dw[POS]) VT_R(vt_add_to)(s->dw[POS], g + unplaced, (size_t)(t * d - unplaced));
+        if (s->dw[POS]) VT_R(vt_add_to)(s->dw[POS], g, (size_t)placed);
+        if (s->dw[POS]) VT_R(vt_add_to)(s->dw[POS] + placed, g + skip, (size_t)(n * d));
         memcpy(st->embed + (size_t)i * (size_t)(n * d), g + skip, (size_t)(n * d) * sizeof(real));
     }
     VT_R(vt_linear_backward)(NULL, s->dw[EMBED_W], s->dw[EMBED_B], st->embed, st->gated, s->w[EMBED_W], b * n, d, row);
@@ -304,28 +210,13 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
                                    c->image, c->image, c->patch);
 }
 
-/* dlogits -> the gradient of the last block's output, which it returns */
-static real *heads_backward(VT_R(vt_session) *s, const real *dlogits) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    int b = s->batch, p = heads_read(c), d = c->dim, n = c->classes;
-    VT_R(vt_session_bind)(s, 1 + c->depth);
-    static const real shares[] = {[VT_DIST_MEAN] = (real)0.5, [VT_DIST_CLASS] = 1, [VT_DIST_DIST] = 0};
-    real share = c->dist_token ? shares[c->dist_head] : 1;
-    VT_R(vt_head_backward)(st->dread, s->dw[HEAD_W], s->dw[HEAD_B], dlogits, st->read, s->w[HEAD_W], share, b, p, n, d);
-    if (c->dist_token)
-        VT_R(vt_head_backward)(st->dread + d, s->dw[HEAD_DIST_W], s->dw[HEAD_DIST_B], dlogits, st->read + d,
-                               s->w[HEAD_DIST_W], 1 - share, b, p, n, d);
-    return readout_backward(s, b);
-}
-
 /* Nothing comes from above block `top`: zeros where its backward reads. */
 static real *no_gradient(VT_R(vt_session) *s, int top) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    bool few = top == c->depth - 1 && tail(c);
-    real *dy = few ? st->dnormed : st->stream;
-    memset(dy, 0, (size_t)(s->batch * (few ? tail(c) : vt_config_tokens(c)) * c->dim) * sizeof(real));
+    bool few = top == c->depth - 1 && vt_readout_tail(c);
+    real *dy = few ? st->end.dnormed : st->stream;
+    memset(dy, 0, (size_t)(s->batch * (few ? vt_readout_tail(c) : vt_config_tokens(c)) * c->dim) * sizeof(real));
     return dy;
 }
 
@@ -333,9 +224,10 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     int b = s->batch, top = dlogits ? c->depth - 1 : s->pull_last;
-    real *dy = dlogits ? heads_backward(s, dlogits) : no_gradient(s, top);
+    real *dy = dlogits ? VT_R(vt_readout_backward)(s, &st->end, dlogits) : no_gradient(s, top);
     for (int i = top; i >= 0; i--, dy = st->stream) {
         VT_R(vt_block_shape) sh = block_of(st, c, i, b);
+        if (dlogits && i < top) VT_R(vt_readout_add)(s, &st->end, dy, i);
         VT_R(vt_block_backward)(s, st->stream, dy, &st->blocks[i], &st->scratch, &sh);
     }
     embed_backward(s, dx, st->stream);
@@ -353,7 +245,8 @@ static void view(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v) {
 static void flops(const vt_config *c, double *forward, double *gradient) {
     double n = (double)vt_config_side(c) * vt_config_side(c), t = vt_config_tokens(c), d = c->dim;
     const vt_stem stem = vt_conv_stem_of(c);
-    double embed = n * row_of(c) * d + (c->conv_stem ? vt_stem_products(&stem) : 0), rows = tail(c) ? tail(c) : t;
+    double embed = n * row_of(c) * d + (c->conv_stem ? vt_stem_products(&stem) : 0),
+           rows = vt_readout_tail(c) ? vt_readout_tail(c) : t;
     double linear = 0, mix = c->depth * 2 * t * t * d;
     for (int i = 0; i < c->depth; i++)
         linear += t * (c->tied_qk ? 2 : 3) * d * d + (i == c->depth - 1 ? rows : t) * (d * d + 2 * d * c->hidden);
@@ -376,7 +269,8 @@ static int64_t side_of(int64_t n) {
 }
 
 /* Image side, class token and which tokens have a position: rows of pos_embed less the tokens before the patches make a
- * square, or rows themselves do (timm's no_embed_class). Where both hold (5 of 9), the file's metadata say. */
+ * square, or with register tokens (DINOv2), or rows themselves do (timm's no_embed_class). Where two hold (5 of 9), the
+ * file's metadata say. */
 static vt_status detect_tokens(const vt_st *st, vt_config *c, const vt_tensor *pos, vt_err *e) {
     const vt_tensor *reg = NULL;
     if (vt_st_find(st, "reg_token")) VT_TRY(vt_detect_need(st, "reg_token", 3, &reg, e));
@@ -385,8 +279,12 @@ static vt_status detect_tokens(const vt_st *st, vt_config *c, const vt_tensor *p
     c->no_cls = !vt_st_find(st, "cls_token") && !c->dist_token && side_of(pos->shape[1] - c->registers) > 0;
     int64_t all = side_of(pos->shape[1]), less = side_of(pos->shape[1] - vt_config_prefix(c));
     const char *says = vt_st_meta(st, "no_embed_class");
-    c->no_embed_class = vt_config_prefix(c) > 0 && all > 0 && (less == 0 || (says && !strcmp(says, "1")));
-    int64_t side = c->no_embed_class ? all : less;
+    int64_t bare = c->registers ? side_of(pos->shape[1] - vt_config_prefix(c) + c->registers) : 0;
+    c->no_embed_class =
+        vt_config_prefix(c) > 0 && all > 0 && ((less == 0 && bare == 0) || (says && !strcmp(says, "1")));
+    says = vt_st_meta(st, "no_embed_reg");
+    c->no_embed_reg = !c->no_embed_class && bare > 0 && (less == 0 || (says && !strcmp(says, "1")));
+    int64_t side = c->no_embed_class ? all : c->no_embed_reg ? bare : less;
     if (side < 1)
         return vt_fail(e, VT_E_SHAPE,
                        "%s: pos_embed has %lld positions: less %d for the class%s that is not a square of patches",
@@ -415,13 +313,14 @@ static void detect_forms(const vt_st *st, vt_config *c, vt_source src) {
     c->factor = vt_detect_any(st, "blocks.", ".ls1.gamma") ? VT_FACTOR_LAYER_SCALE
                 : vt_detect_any(st, "blocks.", ".alpha1")  ? VT_FACTOR_ALPHA
                                                            : VT_FACTOR_NONE;
-    static const vt_field told[] = {VT_FIELD_ARCH,          VT_FIELD_IMAGE,    VT_FIELD_PATCH,
-                                    VT_FIELD_DIM,           VT_FIELD_DEPTH,    VT_FIELD_HIDDEN,
-                                    VT_FIELD_CLASSES,       VT_FIELD_QKV_BIAS, VT_FIELD_DIST,
-                                    VT_FIELD_POOL,          VT_FIELD_NO_CLS,   VT_FIELD_NORM_PRE,
-                                    VT_FIELD_NO_PATCH_BIAS, VT_FIELD_FACTOR,   VT_FIELD_NO_EMBED_CLASS,
-                                    VT_FIELD_TIED_QK,       VT_FIELD_QK_NORM,  VT_FIELD_NORM_FIRST,
-                                    VT_FIELD_REGISTERS,     VT_FIELD_CONV_STEM};
+    static const vt_field told[] = {VT_FIELD_ARCH,          VT_FIELD_IMAGE,     VT_FIELD_PATCH,
+                                    VT_FIELD_DIM,           VT_FIELD_DEPTH,     VT_FIELD_HIDDEN,
+                                    VT_FIELD_CLASSES,       VT_FIELD_QKV_BIAS,  VT_FIELD_DIST,
+                                    VT_FIELD_POOL,          VT_FIELD_NO_CLS,    VT_FIELD_NORM_PRE,
+                                    VT_FIELD_NO_PATCH_BIAS, VT_FIELD_FACTOR,    VT_FIELD_NO_EMBED_CLASS,
+                                    VT_FIELD_TIED_QK,       VT_FIELD_QK_NORM,   VT_FIELD_NORM_FIRST,
+                                    VT_FIELD_REGISTERS,     VT_FIELD_CONV_STEM, VT_FIELD_NO_EMBED_REG,
+                                    VT_FIELD_HEAD_LAYERS};
     vt_detect_told(src, told, sizeof told / sizeof *told);
     if (c->norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_NORM}, 1); /* or CenterNorm */
     if (c->final_norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_FINAL_NORM}, 1);
@@ -459,6 +358,7 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
     c->tied_qk = qkv && qkv->ndim == 2 && qkv->shape[0] == 2 * (int64_t)c->dim;
     VT_TRY(detect_tokens(st, c, pos, e));
     detect_forms(st, c, src);
+    vt_readout_detect(c, head->shape[1]);
     return VT_OK;
 }
 

@@ -8,8 +8,9 @@
 #include "core/status.h"
 #include "nn/kinds.h"
 
-/* What the head reads: the class token, the mean over the patch tokens, the mean over all tokens. */
-typedef enum vt_pool { VT_POOL_TOKEN, VT_POOL_AVG, VT_POOL_ALL } vt_pool;
+/* What the head reads: the class token, the mean over the patch tokens, the mean over all tokens, class token and mean
+ * over the patch tokens side by side (DINOv2). */
+typedef enum vt_pool { VT_POOL_TOKEN, VT_POOL_AVG, VT_POOL_ALL, VT_POOL_TOKEN_AVG } vt_pool;
 
 /* What a distilled model answers: the mean of both heads (timm, in evaluation), or one of them. */
 typedef enum vt_dist_head { VT_DIST_MEAN, VT_DIST_CLASS, VT_DIST_DIST } vt_dist_head;
@@ -61,6 +62,8 @@ typedef struct vt_config {
     bool no_cls;        /* no class token */
     bool no_embed_class; /* positions for the patches alone */
     int registers;       /* register tokens, between class token and patches */
+    bool no_embed_reg;   /* registers have no position (DINOv2) */
+    int head_layers;     /* class and mean: class tokens of so many last blocks, oldest first; 0: of the last */
     int conv_stem; /* channels of the first of log2(patch) convolutions, which stand before a 1 x 1 patch embedding; 0:
                       none */
     vt_dist_head dist_head;
@@ -79,10 +82,14 @@ typedef struct vt_config {
     int stem_stride[4];                                 /* XCiT: of the stem's convolutions; 0: by the image */
 } vt_config;
 
-/* The ViT family: patches a side, tokens before the patches, tokens in the sequence. What vt_model_tokens says for an
- * architecture may differ. */
+/* The ViT family: patches a side, tokens before the patches, those of them with a position, tokens in the sequence.
+ * What vt_model_tokens says for an architecture may differ. */
 static inline int vt_config_side(const vt_config *c) { return c->image / c->patch; }
 static inline int vt_config_prefix(const vt_config *c) { return !c->no_cls + c->dist_token + c->registers; }
+/* Those before the patches that have a position. */
+static inline int vt_config_placed(const vt_config *c) {
+    return c->no_embed_class ? 0 : vt_config_prefix(c) - (c->no_embed_reg ? c->registers : 0);
+}
 static inline int vt_config_tokens(const vt_config *c) {
     return vt_config_side(c) * vt_config_side(c) + vt_config_prefix(c);
 }

@@ -17,8 +17,8 @@
 
 /* The order of metadata. */
 static const vt_form forms[] = {
-    WORD(pool, POOL, "global_pool", "token|avg|all",
-         "what the head reads: class token, mean of patches, of all tokens"),
+    WORD(pool, POOL, "global_pool", "token|avg|all|token_avg",
+         "what the head reads: class token, mean of patches, of all tokens, class token and mean of patches"),
     COUNT(native, NATIVE, 4096, "side of the input, which the model resizes to its image itself; 0: the image's"),
     WORD(native_filter, NATIVE_FILTER, NULL, "bilinear|bicubic|nearest|bilinear_aa|bicubic_aa",
          "how it resizes: F.interpolate(align_corners=False); _aa: antialias=True"),
@@ -43,6 +43,9 @@ static const vt_form forms[] = {
      false,
      NULL},
     WORD(init, INIT, NULL, "timm|spectral", "how new weights start; spectral: of singular value 1 (LipsFormer)"),
+    YES_NO(no_embed_reg, NO_EMBED_REG, "ViT: no positions for register tokens (DINOv2)"),
+    COUNT(head_layers, HEAD_LAYERS, 512,
+          "ViT, token_avg: class tokens of so many last blocks are read (4: DINOv2's default); 0: 1"),
     COUNT(conv_stem, CONV_STEM, 2048,
           "ViT: channels of the first convolution of a stem in the patches' place (48); 0: none"),
     COUNT(local_blocks, LOCAL_BLOCKS, 512, "ConViT: blocks with positional attention, before the class token joins"),
@@ -118,7 +121,7 @@ static const char *owner(const vt_form *f) {
     static const struct {
         vt_field first, last;
         const char *arch;
-    } own[] = {{VT_FIELD_CONV_STEM, VT_FIELD_CONV_STEM, "vit"},
+    } own[] = {{VT_FIELD_NO_EMBED_REG, VT_FIELD_CONV_STEM, "vit"},
                {VT_FIELD_LOCAL_BLOCKS, VT_FIELD_LOCAL_BLOCKS, "convit"},
                {VT_FIELD_STAGES, VT_FIELD_NO_SHIFT, "swin"},
                {VT_FIELD_CLASS_BLOCKS, VT_FIELD_STEM_STRIDE, "xcit"}};

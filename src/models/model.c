@@ -271,6 +271,7 @@ enum { OWN_PAIRS = 8, MOST_FORMS = 32 + 1 /* transform */ };
 
 /* What the tensors of a saved file will say of the pool (arch_vit's detection). */
 static vt_pool told_pool(const vt_config *c) {
+    if (c->pool == VT_POOL_TOKEN_AVG) return c->pool; /* by the head's width */
     bool after = c->pool != VT_POOL_TOKEN && !c->norm_first && c->final_norm != VT_NORM_NONE;
     return after || c->no_cls ? VT_POOL_AVG : VT_POOL_TOKEN;
 }

@@ -143,8 +143,8 @@ static void resize_grid(float *out, int t, const float *in, int s, int d, int po
 
 static void adapt_positions(float *out, const float *in, const vt_config *b, const vt_config *a,
                             const vt_recipe_init *how) {
-    bool patches = a->no_embed_class || a->local_blocks; /* no rows for tokens before them (ConViT's joins later) */
-    size_t prefix = patches ? 0 : (size_t)(vt_config_prefix(a) * a->dim);
+    /* ConViT's class token joins later, without a position */
+    size_t prefix = a->local_blocks ? 0 : (size_t)(vt_config_placed(a) * a->dim);
     memcpy(out, in, prefix * sizeof *out);
     resize_grid(out + prefix, vt_config_side(b), in + prefix, vt_config_side(a), a->dim, how->pos_embed);
 }

@@ -65,8 +65,8 @@ static const vt_opt model[] =
      AUTO(hidden, VT_OPT_INT, 0, 1, 131072, NULL, "width of the MLP"),
      AUTO(classes, VT_OPT_INT, 0, 2, 100000, NULL, "classes"),
      AUTO(qkv_bias, VT_OPT_CHOICE, -1, 0, 0, "0|1|no|yes|false|true", "biases on query, key and value"),
-     AUTO(pool, VT_OPT_CHOICE, -1, 0, 0, "token|avg|all",
-          "what the head reads: the class token, the mean of the patches, or that of all tokens"),
+     AUTO(pool, VT_OPT_CHOICE, -1, 0, 0, "token|avg|all|token_avg",
+          "what the head reads: the class token, the mean of the patches, that of all tokens, or class token and mean"),
      BOOL(patch_gate, 0, "a learned factor on every input patch"),
      TEXT_IF(forms, "what else a network may be, as --form of vitrine new: \"norm=center act=relu\", or a list of such "
                     "words; see vitrine list models"),

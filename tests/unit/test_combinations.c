@@ -29,6 +29,11 @@ typedef struct arch {
 
 static const arch archs[] = {
     {.name = "vit", .forms = "", .patch = 8, .depth = 2},
+    /* a ConvStem, DINOv2's head and registers, OpenAI's activation */
+    {.name = "vit",
+     .forms = "conv_stem=4 act=quick_gelu registers=2 no_embed_reg=1 pool=token_avg norm_first=1 head_layers=2",
+     .patch = 8,
+     .depth = 2},
     {.name = "convit", .forms = "local_blocks=1", .patch = 8, .depth = 3},
     {.name = "swin", /* 4 tokens a side in windows of 3, shifted and padded; then one window of 2 */
      .forms = "pool=avg norm_first=1 no_cls=1 stages=2 stage_depth=2,2 stage_heads=3,6 window=3",

@@ -44,7 +44,7 @@ static void test_words(void **state) {
     } bad[] = {{"nrom=batch", "'nrom' is no form", "did you mean 'norm'", VT_E_UNKNOWN},
                {"norm=batched", "norm is 'batched'", "layer|batch|center|none", VT_E_USAGE},
                {"act=silu", "silu", "gelu|gelu_tanh|relu|quick_gelu", VT_E_USAGE},
-               {"pool=map", "'map'", "token|avg|all", VT_E_USAGE},
+               {"pool=map", "'map'", "token|avg|all|token_avg", VT_E_USAGE},
                {"norm", "'norm'", "key=value", VT_E_USAGE},
                {"stage_depth=1,2,3,4,5", "stage_depth", "up to four", VT_E_USAGE},
                {"stage_depth=2,", "stage_depth", "up to four", VT_E_USAGE},
@@ -55,11 +55,10 @@ static void test_words(void **state) {
     for (size_t i = 0; i < T_COUNT(bad); i++)
         t_says(vt_form_parse(&again, bad[i].text, "t", &e), bad[i].status, &e, bad[i].a, bad[i].b);
     static const char *const own[][3] = {/* form, whose alone, of another */
-                                         {"local_blocks=1", "convit", "vit"},
-                                         {"stages=2", "swin", "xcit"},
-                                         {"no_shift=1", "swin", "vit"},
-                                         {"class_blocks=1", "xcit", "convit"},
-                                         {"stem_stride=1,1,2,2", "xcit", "swin"}};
+                                         {"local_blocks=1", "convit", "vit"},  {"conv_stem=48", "vit", "xcit"},
+                                         {"head_layers=2", "vit", "convit"},   {"no_embed_reg=1", "vit", "swin"},
+                                         {"stages=2", "swin", "xcit"},         {"no_shift=1", "swin", "vit"},
+                                         {"class_blocks=1", "xcit", "convit"}, {"stem_stride=1,1,2,2", "xcit", "swin"}};
     for (size_t i = 0; i < T_COUNT(own); i++) {
         again = zero;
         snprintf(again.arch, sizeof again.arch, "%s", own[i][1]);
@@ -83,6 +82,13 @@ static void test_refusals(void **state) {
                {"registers=1", "distillation", "register", true},
                {"norm_first=1", "norm_first", "mean", false},
                {"norm_first=1 pool=avg final_norm=none", "norm_first", "final norm", false},
+               {"pool=token_avg", "token_avg", "needs norm_first", false},
+               {"pool=token_avg norm_first=1 no_cls=1", "class token", "pool must be avg or all", false},
+               {"head_layers=2", "head_layers is 2", "token_avg", false},
+               {"pool=token_avg norm_first=1 head_layers=3", "head_layers is 3", "up to the depth, 2", false},
+               {"no_embed_reg=1", "no_embed_reg", "without register tokens", false},
+               {"no_embed_reg=1 registers=1 no_embed_class=1", "no_embed_reg", "positions", false},
+               {"conv_stem=4 no_patch_bias=1", "stem", "bias", false},
                {"norm_pre=1 norm=none", "norm_pre", "norm", false},
                {"post_norm=1 norm=none", "post_norm", "norm", false},
                {"qk_norm=1 tied_qk=1", "q/k norm", "W_Q = W_K", false}};
@@ -99,6 +105,13 @@ static void test_refusals(void **state) {
     vt_err e = {0};
     c.dim = c.heads = 1, c.norm = VT_NORM_CENTER;
     t_says(vt_config_check(&c, "file", &e), VT_E_RANGE, &e, "CenterNorm", "width");
+    c = small_vit();
+    c.conv_stem = 4, c.patch = 32, c.image = 64;
+    t_says(vt_config_check(&c, "file", &e), VT_E_RANGE, &e, "patch is 32", "2, 4, 8 or 16");
+    c.patch = 6, c.image = 12;
+    t_says(vt_config_check(&c, "file", &e), VT_E_RANGE, &e, "patch is 6", "2, 4, 8 or 16");
+    c.patch = 4, c.conv_stem = 4096;
+    t_says(vt_config_check(&c, "file", &e), VT_E_RANGE, &e, "4096 channels", "at most 2048");
 }
 
 /* Linear maps and the patch embedding start with a largest singular value of 1, biases and norms as ever. */

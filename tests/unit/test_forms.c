@@ -19,10 +19,24 @@ static vt_config nine_patches(void) {
     return c;
 }
 
+/* The same with sixteen patches. */
+static vt_config many_patches(void) {
+    vt_config c = small_vit();
+    c.image = 16;
+    return c;
+}
+
 /* The same with patches of 2: a stem of one convolution. */
 static vt_config half_patches(void) {
     vt_config c = small_vit();
     c.image = 4, c.patch = 2;
+    return c;
+}
+
+/* Four blocks. */
+static vt_config deep_vit(void) {
+    vt_config c = small_vit();
+    c.depth = 4;
     return c;
 }
 
@@ -121,6 +135,16 @@ static const row rows[] = {
     {"post_norm=1 tied_qk=1", small_swin, false, true},
     {"norm_pre=1 act=quick_gelu", small_vit, false, false},
     {"conv_stem=3", small_vit, false, false},
+    {"pool=token_avg norm_first=1", small_vit, false, false},
+    {"pool=token_avg norm_first=1 registers=2 no_embed_reg=1 factor=layer_scale factor_start=0.5", small_vit, false,
+     true},
+    {"pool=token_avg norm_first=1 head_layers=2 registers=1", small_vit, false, false},
+    {"pool=token_avg norm_first=1 head_layers=3 norm=batch final_norm=batch act=quick_gelu", deep_vit, false, false},
+    {"pool=token_avg norm_first=1 head_layers=3 conv_stem=3 post_norm=1 registers=4", deep_vit, false, false},
+    {"registers=4 no_embed_reg=1", small_vit, false, false}, /* 5 positions, of 4 patches and a class token */
+    /* 17 positions: of a class token and 16 patches, or of 9 patches and 8 tokens before them */
+    {"registers=7 no_embed_reg=1", many_patches, false, false},
+    {"registers=7", nine_patches, false, false},
     {"conv_stem=4 act=relu norm=batch pool=avg native=5 bgr=1", small_vit, false, true},
     {"conv_stem=5 no_embed_class=1 factor=layer_scale factor_start=0.25", half_patches, true, false},
 };
