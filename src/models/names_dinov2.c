@@ -1,0 +1,47 @@
+/* DINOv2's linear classifiers, dinov2_vits14_lc and the like (facebookresearch/dinov2, dinov2/hub/classifiers.py): the
+ * backbone under `backbone.`, with timm's names but for register_tokens, and linear_head over class tokens and the mean
+ * of the patches. Heads are 64 wide in all four sizes (dinov2/models/vision_transformer.py); pixels are normalised
+ * outside the model, by ImageNet's mean and std (dinov2/data/transforms.py). */
+#include "models/names.h"
+
+static bool probe(const vt_st *st) { return vt_st_find(st, "linear_head.weight") != NULL; }
+
+#define LINES(heads)                                                                                                   \
+    "backbone.register_tokens -> reg_token\n"                                                                          \
+    "drop backbone.mask_token  for masked pre-training\n"                                                              \
+    "backbone.* -> *\n"                                                                                                \
+    "linear_head.* -> head.*\n"                                                                                        \
+    "set ln_eps 1e-6\n"                                                                                                \
+    "set mean 0.485,0.456,0.406\n"                                                                                     \
+    "set std 0.229,0.224,0.225\n" heads
+
+static const struct {
+    int64_t width;
+    const char *lines;
+} sizes[] = {{384, LINES("set heads 6\n")}, {768, LINES("set heads 12\n")}, {1024, LINES("set heads 16\n")}};
+
+static const char *map(const vt_st *st) {
+    const vt_tensor *cls = vt_st_find(st, "backbone.cls_token");
+    for (size_t i = 0; cls && i < sizeof sizes / sizeof *sizes; i++)
+        if (cls->ndim && cls->shape[cls->ndim - 1] == sizes[i].width) return sizes[i].lines;
+    return LINES("");
+}
+
+static vt_status check(const vt_st *st, vt_err *e) {
+    if (vt_st_find(st, "backbone.blocks.0.mlp.w12.weight"))
+        return vt_fail(e, VT_E_FORMAT, "%s: is DINOv2's ViT-g, whose MLP is a SwiGLU, which vitrine does not compute",
+                       vt_st_path(st));
+    if (vt_st_find(st, "backbone.patch_embed.proj.weight")) return VT_OK;
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s: has a linear_head and no backbone: save the state_dict of the whole model "
+                   "(torch.hub.load('facebookresearch/dinov2', 'dinov2_vits14_lc'))",
+                   vt_st_path(st));
+}
+
+const vt_names_def vt_names_def_dinov2 = {
+    .name = "dinov2",
+    .summary = "DINOv2's linear classifiers by their authors (backbone.*, linear_head)",
+    .probe = probe,
+    .map = map,
+    .check = check,
+};
