@@ -36,7 +36,7 @@ override LDFLAGS += -fopenmp $(LINK_$(MODE))
 # Rooms. The numeric files (nn, and what of models and train computes) are compiled twice, float and double.
 TWICE := $(wildcard src/nn/*.c) $(wildcard src/models/arch_*.c src/models/attn_*.c) src/models/session.c src/models/block.c src/models/mha.c src/models/gpsa.c src/models/attention.c src/models/attention_loss.c \
          src/models/windowed.c $(wildcard src/train/objective*.c src/train/optim*.c src/train/penalty*.c) $(wildcard src/train/gradient.c)
-TWICE += $(addprefix src/models/,readout.c conv_stem.c xcit_stem.c xca.c lpi.c class_attention.c)
+TWICE += $(addprefix src/models/,readout.c positions.c conv_stem.c xcit_stem.c xca.c lpi.c class_attention.c)
 TWICE += src/lab/two_layer.c
 ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train analysis lab table,$(wildcard src/$(room)/*.c)))
 CLI := $(wildcard src/cli/*.c)

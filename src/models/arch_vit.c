@@ -8,6 +8,7 @@
 #include <string.h>
 #include "models/conv_stem.h"
 #include "models/detect.h"
+#include "models/positions.h"
 #include "models/readout.h"
 #include "nn/nn.h"
 
@@ -24,6 +25,7 @@ typedef struct state {
     real *pre, *pre_mean, *pre_rstd; /* [b*T, D] input of norm_pre, [b*T] */
     VT_R(vt_block_cache) *blocks;
     VT_R(vt_block_scratch) scratch;
+    VT_R(vt_positions) positions; /* of pos_grid */
     VT_R(vt_readout) end;
     real *stream; /* [b*T, D] gradient */
 } state;
@@ -37,7 +39,7 @@ static int row_of(const vt_config *c) {
 
 static void params(vt_param_list *l, const vt_config *c) {
     int64_t d = c->dim, p = c->patch, n = (int64_t)vt_config_side(c) * vt_config_side(c);
-    int64_t placed = n + vt_config_placed(c);
+    int64_t grid = vt_config_grid(c), placed = grid * grid + vt_config_placed(c);
     if (!c->no_cls) vt_param_add(l, 0, CLS, false, VT_INIT_TINY, "cls_token", (int64_t[4]){1, 1, d});
     if (c->dist_token) vt_param_add(l, 0, DIST, false, VT_INIT_TRUNC02, "dist_token", (int64_t[4]){1, 1, d});
     if (c->registers) vt_param_add(l, 0, REG, false, VT_INIT_TINY, "reg_token", (int64_t[4]){1, c->registers, d});
@@ -99,6 +101,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
         st->pre = vt_arena_take(a, m * d, sizeof(real));
         st->pre_mean = vt_arena_take(a, m, sizeof(real)), st->pre_rstd = vt_arena_take(a, m, sizeof(real));
     }
+    if (c->pos_grid) VT_R(vt_positions_plan)(&st->positions, c, a);
     VT_R(vt_readout_plan)(s, &st->end, a);
     st->shape = VT_R(vt_block_of)(c);
     VT_R(vt_block_shape) sh = block_of(st, c, 0, s->capacity);
@@ -136,6 +139,7 @@ static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
             for (int j = 0; j < row; j++) st->gated[i * row + j] = s->w[GATE][i % n] * st->patches[i * row + j];
     VT_R(vt_linear_forward)(st->embed, st->gated, s->w[EMBED_W], s->wt[EMBED_W], s->w[EMBED_B], b * n, d, row);
     const real *pos = s->w[POS] + vt_config_placed(c) * d;
+    if (c->pos_grid) pos = VT_R(vt_positions_forward)(&st->positions, pos, c);
     real *to = c->norm_pre ? st->pre : tokens;
     for (int i = 0; i < b; i++) {
         real *out = to + (size_t)i * (size_t)(t * d);
@@ -191,13 +195,16 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
     if (c->norm_pre)
         VT_R(vt_norm_backward)(dtokens, s->dw[NORM_PRE + VT_NORM_W], s->dw[NORM_PRE + VT_NORM_B], NULL, dtokens,
                                st->pre, st->pre_mean, st->pre_rstd, &norm, b * t, d);
+    real *dpos = c->pos_grid ? st->positions.rows : s->dw[POS] ? s->dw[POS] + placed : NULL;
+    if (c->pos_grid) memset(dpos, 0, (size_t)(n * d) * sizeof(real));
     for (int i = 0; i < b; i++) {
         const real *g = dtokens + (size_t)i * (size_t)(t * d);
         prefix_backward(s, g, d, c->registers);
         if (s->dw[POS]) VT_R(vt_add_to)(s->dw[POS], g, (size_t)placed);
-        if (s->dw[POS]) VT_R(vt_add_to)(s->dw[POS] + placed, g + skip, (size_t)(n * d));
+        if (s->dw[POS]) VT_R(vt_add_to)(dpos, g + skip, (size_t)(n * d));
         memcpy(st->embed + (size_t)i * (size_t)(n * d), g + skip, (size_t)(n * d) * sizeof(real));
     }
+    if (c->pos_grid && s->dw[POS]) VT_R(vt_positions_backward)(s->dw[POS] + placed, &st->positions, c);
     VT_R(vt_linear_backward)(NULL, s->dw[EMBED_W], s->dw[EMBED_B], st->embed, st->gated, s->w[EMBED_W], b * n, d, row);
     if (!dx && !s->dw[GATE] && !(c->conv_stem && s->grad)) return;
     VT_R(vt_linear_backward)(st->dpatches, NULL, NULL, st->embed, NULL, s->w[EMBED_W], b * n, d, row);

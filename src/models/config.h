@@ -33,6 +33,10 @@ typedef enum vt_native_filter {
     VT_NATIVE_BICUBIC_AA
 } vt_native_filter;
 
+/* How positions are resampled, always bicubic: F.interpolate(size=...), with antialias=True, or with scale_factor
+ * (n + 0.1) / grid (DINOv2 without registers). */
+typedef enum vt_pos_filter { VT_POS_FILTER_BICUBIC, VT_POS_FILTER_AA, VT_POS_FILTER_OFFSET } vt_pos_filter;
+
 #define VT_ATTN_TEXT 64 /* bytes of an attention variant's canonical text, "scsa:tau=10,nu=0,eps=0" */
 
 typedef struct vt_config {
@@ -60,10 +64,12 @@ typedef struct vt_config {
     bool norm_pre;      /* a norm before the first block (CLIP) */
     bool no_patch_bias; /* patch_embed.proj has no bias (CLIP) */
     bool no_cls;        /* no class token */
-    bool no_embed_class; /* positions for the patches alone */
-    int registers;       /* register tokens, between class token and patches */
-    bool no_embed_reg;   /* registers have no position (DINOv2) */
-    int head_layers;     /* class and mean: class tokens of so many last blocks, oldest first; 0: of the last */
+    bool no_embed_class;      /* positions for the patches alone */
+    int registers;            /* register tokens, between class token and patches */
+    bool no_embed_reg;        /* registers have no position (DINOv2) */
+    int pos_grid;             /* side of the grid that positions are stored for, when it is not the image's; 0: it is */
+    vt_pos_filter pos_filter; /* how they are resampled then */
+    int head_layers;          /* class and mean: class tokens of so many last blocks, oldest first; 0: of the last */
     int conv_stem; /* channels of the first of log2(patch) convolutions, which stand before a 1 x 1 patch embedding; 0:
                       none */
     vt_dist_head dist_head;
@@ -86,6 +92,8 @@ typedef struct vt_config {
  * What vt_model_tokens says for an architecture may differ. */
 static inline int vt_config_side(const vt_config *c) { return c->image / c->patch; }
 static inline int vt_config_prefix(const vt_config *c) { return !c->no_cls + c->dist_token + c->registers; }
+/* The grid that positions are stored for. */
+static inline int vt_config_grid(const vt_config *c) { return c->pos_grid ? c->pos_grid : vt_config_side(c); }
 /* Those before the patches that have a position. */
 static inline int vt_config_placed(const vt_config *c) {
     return c->no_embed_class ? 0 : vt_config_prefix(c) - (c->no_embed_reg ? c->registers : 0);

@@ -44,6 +44,11 @@ static const vt_form forms[] = {
      NULL},
     WORD(init, INIT, NULL, "timm|spectral", "how new weights start; spectral: of singular value 1 (LipsFormer)"),
     YES_NO(no_embed_reg, NO_EMBED_REG, "ViT: no positions for register tokens (DINOv2)"),
+    COUNT(pos_grid, POS_GRID, 1024,
+          "ViT: side of the grid that positions are stored for and resized from; 0: the image's"),
+    WORD(pos_filter, POS_FILTER, NULL, "bicubic|bicubic_aa|bicubic_offset",
+         "ViT: how, as F.interpolate; _offset: by scale (n + 0.1) / grid, as DINOv2. Said, it allows another "
+         "--image-size"),
     COUNT(head_layers, HEAD_LAYERS, 512,
           "ViT, token_avg: class tokens of so many last blocks are read (4: DINOv2's default); 0: 1"),
     COUNT(conv_stem, CONV_STEM, 2048,

@@ -309,7 +309,7 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
     }
     memcpy(meta, own, sizeof own);
     int n = OWN_PAIRS + form_pairs(meta + 2 * OWN_PAIRS, form, c);
-    if (vt_arch_find_f32(c->arch)->any_image) meta[2 * n] = "image", meta[2 * n++ + 1] = image;
+    if (vt_arch_find_f32(c->arch)->any_image || c->pos_grid) meta[2 * n] = "image", meta[2 * n++ + 1] = image;
     if (*m->transform) meta[2 * n] = "transform", meta[2 * n++ + 1] = m->transform;
     for (int i = 0; i < 2 * n_extra; i++) meta[2 * n + i] = extra[i];
     for (int i = 0; i < m->params.count; i++) {

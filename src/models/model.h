@@ -19,7 +19,8 @@
     X(NO_CLS, "no class token") X(NO_EMBED_CLASS, "no class position") X(REGISTERS, "register tokens") \
     X(QK_NORM, "q/k norm") X(TIED_QK, "W_Q = W_K") X(FACTOR, "branch factors") X(FACTOR_START, "factors start at") \
     X(INIT, "initialisation") \
-    X(NO_EMBED_REG, "no register position") X(HEAD_LAYERS, "class tokens read") X(CONV_STEM, "convolutional stem") \
+    X(NO_EMBED_REG, "no register position") X(POS_GRID, "grid of positions") X(POS_FILTER, "positions resized") \
+    X(HEAD_LAYERS, "class tokens read") X(CONV_STEM, "convolutional stem") \
     X(LOCAL_BLOCKS, "local blocks") X(STAGES, "stages") X(STAGE_DEPTH, "stage depths") \
     X(STAGE_HEADS, "stage heads") X(WINDOW, "window") X(NO_SHIFT, "no shift") X(CLASS_BLOCKS, "class blocks") X(TOKENS_NORM, "tokens norm") \
     X(ETA, "eta") X(STEM_STRIDE, "stem strides") X(TRANSFORM, "preprocessing")

@@ -6,25 +6,33 @@
 
 static bool probe(const vt_st *st) { return vt_st_find(st, "linear_head.weight") != NULL; }
 
-#define LINES(heads)                                                                                                   \
+/* At another resolution positions are resized as dinov2/hub/backbones.py says: with registers, antialiased. */
+#define LINES(heads, filter)                                                                                           \
     "backbone.register_tokens -> reg_token\n"                                                                          \
     "drop backbone.mask_token  for masked pre-training\n"                                                              \
     "backbone.* -> *\n"                                                                                                \
     "linear_head.* -> head.*\n"                                                                                        \
     "set ln_eps 1e-6\n"                                                                                                \
     "set mean 0.485,0.456,0.406\n"                                                                                     \
-    "set std 0.229,0.224,0.225\n" heads
+    "set std 0.229,0.224,0.225\n"                                                                                      \
+    "set pos_filter " filter "\n" heads
+#define BOTH(heads)                                                                                                    \
+    { LINES(heads, "bicubic_offset"), LINES(heads, "bicubic_aa") }
 
 static const struct {
-    int64_t width;
-    const char *lines;
-} sizes[] = {{384, LINES("set heads 6\n")}, {768, LINES("set heads 12\n")}, {1024, LINES("set heads 16\n")}};
+    int64_t width; /* 0: any */
+    const char *lines[2];
+} sizes[] = {{384, BOTH("set heads 6\n")},
+             {768, BOTH("set heads 12\n")},
+             {1024, BOTH("set heads 16\n")},
+             {0, BOTH("")}};
 
 static const char *map(const vt_st *st) {
     const vt_tensor *cls = vt_st_find(st, "backbone.cls_token");
-    for (size_t i = 0; cls && i < sizeof sizes / sizeof *sizes; i++)
-        if (cls->ndim && cls->shape[cls->ndim - 1] == sizes[i].width) return sizes[i].lines;
-    return LINES("");
+    const bool registers = vt_st_find(st, "backbone.register_tokens") != NULL;
+    size_t i = 0;
+    while (sizes[i].width && !(cls && cls->ndim && cls->shape[cls->ndim - 1] == sizes[i].width)) i++;
+    return sizes[i].lines[registers];
 }
 
 static vt_status check(const vt_st *st, vt_err *e) {

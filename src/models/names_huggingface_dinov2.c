@@ -24,7 +24,9 @@ static bool probe(const vt_st *st) { return vt_st_find(st, PLAIN PATCHES) || has
       "set ln_eps 1e-6\n"
 #define OF(P) LINES(P, P "encoder.layer.{i}.", P "encoder.layer.{i}.attention.")
 
-static const char plain[] = OF(PLAIN), registers[] = OF(REGISTERS);
+/* At another resolution: interpolate_pos_encoding there. */
+static const char plain[] = OF(PLAIN) "set pos_filter bicubic\n",
+                  registers[] = OF(REGISTERS) "set pos_filter bicubic_aa\n";
 
 static const char *map(const vt_st *st) { return has_registers(st) ? registers : plain; }
 

@@ -299,16 +299,34 @@ static vt_status resolve_attn(vt_config *c, vt_source src, const sources *s, vt_
     return VT_OK;
 }
 
+/* The side of the input where the number of positions tells one: another is possible where it is said how they are
+ * resized, or that they are. */
+static vt_status resolve_grid(vt_config *c, vt_source src, const sources *s, vt_err *e) {
+    const char *from, *text = meta_get(s, "image", &from), *unused;
+    char buf[64];
+    bool said = form_value(s, s->o, vt_form_find("pos_filter"), NULL, buf, sizeof buf, &unused) ||
+                form_value(s, s->o, vt_form_find("pos_grid"), NULL, buf, sizeof buf, &unused);
+    double v = s->o->image;
+    if (s->o->image) from = "--image-size";
+    if (!s->o->image && said && text) parse(text, &v);
+    if (v == 0 || v == c->image) return VT_OK;
+    if (!said)
+        return vt_fail(e, VT_E_USAGE, "%s: --image-size %d contradicts the tensors, which say %d", vt_st_path(s->st),
+                       s->o->image, c->image);
+    if (!(v >= c->patch && v <= 4096) || fmod(v, c->patch) != 0)
+        return vt_fail(e, VT_E_RANGE,
+                       "%s: %s says images of %g pixels a side, must be a multiple of the patch, %d, up to 4096",
+                       vt_st_path(s->st), from, v, c->patch);
+    c->pos_grid = c->image / c->patch, c->image = (int)v;
+    told(src, VT_FIELD_POS_GRID, "tensors"), told(src, VT_FIELD_IMAGE, from);
+    return VT_OK;
+}
+
 /* The side of the input where tensors leave it open (they never do in a ViT); c->image is then a guess, or 0. */
 static vt_status resolve_image(vt_config *c, vt_source src, const sources *s, vt_err *e) {
     const char *from, *text = meta_get(s, "image", &from);
     double v = 0;
-    if (*src[VT_FIELD_IMAGE]) {
-        if (s->o->image && s->o->image != c->image)
-            return vt_fail(e, VT_E_USAGE, "%s: --image-size %d contradicts the tensors, which say %d",
-                           vt_st_path(s->st), s->o->image, c->image);
-        return VT_OK;
-    }
+    if (*src[VT_FIELD_IMAGE]) return resolve_grid(c, src, s, e);
     if (s->o->image)
         v = s->o->image, from = "--image-size";
     else if (text)
@@ -381,5 +399,7 @@ vt_status vt_config_resolve(vt_config *c, vt_source src, char transform[64], con
     vt_status status = resolve_all(c, src, transform, &s, e);
     vt_hub_close(&s.hub);
     if (c->pool == VT_POOL_TOKEN) c->norm_first = false; /* of one token there is no mean */
+    if (c->patch > 0 && c->pos_grid == c->image / c->patch) c->pos_grid = 0;
+    if (!c->pos_grid) c->pos_filter = VT_POS_FILTER_BICUBIC; /* nothing to resize */
     return status == VT_OK ? vt_config_check(c, vt_st_path(st), e) : status;
 }

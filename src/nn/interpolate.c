@@ -27,7 +27,7 @@ static void nearest(int *at, double *w, int o, int in, int out) {
 }
 
 /* Source position (o + 0.5) in / out - 0.5. PyTorch cuts it at 0 for bilinear, which is what clamped indices do. */
-static void pointwise(int *at, double *w, int o, int in, int out, bool is_cubic) {
+static void pointwise(int *at, double *w, int o, int in, double out, bool is_cubic) {
     double x = (o + 0.5) * ((double)in / out) - 0.5;
     int i = (int)floor(x);
     for (int t = 0; t < (is_cubic ? 4 : 2); t++) {
@@ -58,7 +58,8 @@ static void antialiased(int *at, double *w, int taps, int o, int in, int out, bo
     for (int t = 0; t < taps; t++) w[t] /= sum;
 }
 
-static void axis(VT_R(vt_interp_axis) *m, vt_arena *a, vt_interp_kind kind, bool antialias, int in, int out) {
+static void axis(VT_R(vt_interp_axis) *m, vt_arena *a, vt_interp_kind kind, bool antialias, int in, int out,
+                 double offset) {
     bool is_cubic = kind == VT_INTERP_BICUBIC;
     int taps = kind == VT_INTERP_NEAREST ? 1
                : antialias               ? 2 * (int)ceil(support_of(in, out, is_cubic)) + 1
@@ -74,16 +75,23 @@ static void axis(VT_R(vt_interp_axis) *m, vt_arena *a, vt_interp_kind kind, bool
         else if (antialias)
             antialiased(at, w, taps, o, in, out, is_cubic);
         else
-            pointwise(at, w, o, in, out, is_cubic);
+            pointwise(at, w, o, in, out + offset, is_cubic);
         for (int t = 0; t < taps; t++) m->w[(size_t)o * (size_t)taps + (size_t)t] = (real)w[t];
     }
 }
 
 void VT_R(vt_interp_plan)(VT_R(vt_interp) *p, vt_arena *a, vt_interp_kind kind, bool antialias, int in_h, int in_w,
                           int out_h, int out_w) {
-    axis(&p->rows, a, kind, antialias, in_h, out_h);
-    axis(&p->columns, a, kind, antialias, in_w, out_w);
+    axis(&p->rows, a, kind, antialias, in_h, out_h, 0);
+    axis(&p->columns, a, kind, antialias, in_w, out_w, 0);
     p->between = vt_arena_take(a, (size_t)in_h * (size_t)out_w, sizeof *p->between);
+}
+
+void VT_R(vt_interp_plan_offset)(VT_R(vt_interp) *p, vt_arena *a, vt_interp_kind kind, bool antialias, int in, int out,
+                                 double offset) {
+    axis(&p->rows, a, kind, antialias, in, out, offset);
+    axis(&p->columns, a, kind, antialias, in, out, offset);
+    p->between = vt_arena_take(a, (size_t)in * (size_t)out, sizeof *p->between);
 }
 
 /* ---- the map and its adjoint, one plane at a time ---- */

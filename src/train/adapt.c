@@ -146,7 +146,7 @@ static void adapt_positions(float *out, const float *in, const vt_config *b, con
     /* ConViT's class token joins later, without a position */
     size_t prefix = a->local_blocks ? 0 : (size_t)(vt_config_placed(a) * a->dim);
     memcpy(out, in, prefix * sizeof *out);
-    resize_grid(out + prefix, vt_config_side(b), in + prefix, vt_config_side(a), a->dim, how->pos_embed);
+    resize_grid(out + prefix, vt_config_grid(b), in + prefix, vt_config_grid(a), a->dim, how->pos_embed);
 }
 
 /* w' [o,c,i,j] = sum over u, v < r of w [o,c,ri+u,rj+v]: what the large kernel answers to the image enlarged r times by

@@ -141,6 +141,9 @@ static const row rows[] = {
     {"pool=token_avg norm_first=1 head_layers=2 registers=1", small_vit, false, false},
     {"pool=token_avg norm_first=1 head_layers=3 norm=batch final_norm=batch act=quick_gelu", deep_vit, false, false},
     {"pool=token_avg norm_first=1 head_layers=3 conv_stem=3 post_norm=1 registers=4", deep_vit, false, false},
+    {"pos_grid=5", small_vit, false, false},
+    {"pos_grid=3 pos_filter=bicubic_aa registers=2 no_embed_reg=1", many_patches, false, false},
+    {"pos_grid=7 pos_filter=bicubic_offset no_embed_class=1 conv_stem=3", nine_patches, false, false},
     {"registers=4 no_embed_reg=1", small_vit, false, false}, /* 5 positions, of 4 patches and a class token */
     /* 17 positions: of a class token and 16 patches, or of 9 patches and 8 tokens before them */
     {"registers=7 no_embed_reg=1", many_patches, false, false},
