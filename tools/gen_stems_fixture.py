@@ -217,7 +217,7 @@ def hf(d, prefix, five):
 LC = dict(patch=4, image=12, scale=True, names=dinov2)
 MODELS = {
     "cvst_s": dict(planes=3, names=cvst_s),
-    "cvst_m": dict(planes=2, scale=True, class_pos=0, pixels=NONE),
+    "cvst_m": dict(planes=4, scale=True, class_pos=0, pixels=NONE),
     "dinov2_lc": dict(LC, layers=1),
     "dinov2_reg_lc4": dict(LC, layers=4, depth=5, registers=3),
     "dinov2_small": dict(LC, layers=1, grid=5, resize="offset"),
