@@ -130,15 +130,15 @@ static bool ends_in(const char *name, const char *end) {
 /* What kind of archive it is, by the names of its entries. */
 static vt_status find_root(archive *a, vt_err *e) {
     int64_t count = vt_zip_count(a->zip), pkl = -1;
-    bool arrays = false;
+    const char *what = "without data.pkl";
     for (int64_t i = 0; i < count && pkl < 0; i++) {
         const char *name = vt_zip_name(a->zip, i);
-        arrays = arrays || ends_in(name, ".npy");
+        if (ends_in(name, ".npy")) what = "of NumPy arrays (npz)";
+        if (ends_in(name, ".weights.h5")) what = "of Keras";
         if (ends_in(name, "/data.pkl") && strlen(name) < sizeof a->root) pkl = i;
     }
     if (pkl < 0)
-        return vt_fail(e, VT_E_FORMAT, "%s: is a zip archive %s, not weights that torch.save wrote", a->st->path,
-                       arrays ? "of NumPy arrays (npz)" : "without data.pkl");
+        return vt_fail(e, VT_E_FORMAT, "%s: is a zip archive %s, not weights that torch.save wrote", a->st->path, what);
     const char *name = vt_zip_name(a->zip, pkl);
     memcpy(a->root, name, strlen(name) - strlen("data.pkl"));
     char other[220];

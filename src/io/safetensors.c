@@ -130,7 +130,10 @@ vt_status vt_st_read_safetensors(vt_st *st, vt_err *e) {
     unsigned long long len;
     memcpy(&len, bytes, 8);
     if (len > HEADER_MAX)
-        return vt_fail(e, VT_E_FORMAT, "%s: header of %llu bytes, the limit is %u", st->path, len, HEADER_MAX);
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: is no file of weights that is known; as safetensors it would have a header of %llu bytes, "
+                       "the limit is %u",
+                       st->path, len, HEADER_MAX);
     if (len > n - 8)
         return vt_fail(e, VT_E_FORMAT, "%s: claims a header of %llu bytes but only %zu bytes follow", st->path, len,
                        n - 8);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include "core/json.h"
 #include "io/st.h"
+#include "io/stranger.h"
 
 #define ST_FILE "model.safetensors"
 #define BIN_FILE "pytorch_model.bin"
@@ -24,29 +25,8 @@ static bool begins(const vt_st *st, const char *bytes, size_t n, size_t at) {
 
 /* Kinds of file that are often taken for weights. */
 static vt_status refuse_kind(const vt_st *st, vt_err *e) {
-    static const struct {
-        const char *bytes;
-        size_t n, at;
-        const char *what;
-    } kinds[] = {
-        {"ustar", 5, 257,
-         "a tar archive (PyTorch before 0.1.10, or a packed folder): unpack it, or load and save it again"},
-        {"\x1f\x8b", 2, 0, "compressed by gzip: unpack it first"},
-        {"\x89HDF", 4, 0, "an HDF5 file (Keras): not read"},
-        {"\x93NUMPY", 6, 0, "a NumPy array, not weights"},
-        {"GGUF", 4, 0, "a GGUF file: not read"},
-        {"\x80\x02", 2, 0, "a Python pickle, but not one that torch.save wrote"},
-        {"\x80\x03", 2, 0, "a Python pickle, but not one that torch.save wrote"},
-        {"\x80\x04", 2, 0, "a Python pickle, but not one that torch.save wrote"},
-        {"\x80\x05", 2, 0, "a Python pickle, but not one that torch.save wrote"},
-        {"version https://git-lfs", 23, 0, "a Git LFS pointer, not the file it stands for: git lfs pull fetches that"},
-        {"<!DOCTYPE", 9, 0, "a web page, not the file that it should have linked to"},
-        {"<html", 5, 0, "a web page, not the file that it should have linked to"},
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (begins(st, kinds[i].bytes, kinds[i].n, kinds[i].at))
-            return vt_fail(e, VT_E_FORMAT, "%s: is %s", st->path, kinds[i].what);
-    return VT_OK;
+    const char *kind = vt_stranger(st->bytes, st->size);
+    return kind ? vt_fail(e, VT_E_FORMAT, "%s: is %s", st->path, kind) : VT_OK;
 }
 
 /* torch.save before 1.6 wrote this number first, as a pickle of its own. */

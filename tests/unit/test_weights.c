@@ -455,6 +455,17 @@ static void test_other_kinds(void **state) {
         {"\x80\x03}.", "a Python pickle, but not one that torch.save wrote"},
         {"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"},
         {"<!DOCTYPE html>", "a web page"},
+        {"\x08\x07\x12\x07pytorch\x1a\x05"
+         "1.13",
+         "an ONNX model"},
+        {"\x08\x01\x12\x80\x01", "a TensorFlow SavedModel"},
+        {"\xfd"
+         "7zXZ",
+         "compressed by xz"},
+        {"PAR1\x15\x04", "a Parquet table"},
+        {"\x7f"
+         "ELF\x02\x01\x01 ",
+         "no file of weights that is known"},
         {"{\"a\": 1}", "without a weight_map"},
         {"", "8 bytes or more, not 0"},
     };

@@ -1,0 +1,11 @@
+/* Kinds of file that are often given in place of weights or images, by their first bytes: named, not read. */
+#ifndef VT_IO_STRANGER_H
+#define VT_IO_STRANGER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* "an ONNX model: ...", what it is and what to do, to stand behind "is "; NULL: none that is known. */
+const char *vt_stranger(const uint8_t *bytes, size_t n);
+
+#endif
