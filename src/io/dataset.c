@@ -1,12 +1,17 @@
 /* The registry of image sources and what all of them share. */
 #include "io/dataset.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "io/imagenet.h"
+#include "io/stranger.h"
 
 #define VT_WHAT 400
 
@@ -26,26 +31,146 @@ const vt_dataset_def *const *vt_dataset_defs(int *n) {
 
 const char *vt_split_name(vt_split s) { return s == VT_SPLIT_TRAIN ? "train" : "test"; }
 
+static bool is_dir(const char *path) {
+    struct stat s;
+    return !stat(path, &s) && S_ISDIR(s.st_mode);
+}
+
+/* `folder`/`name` into buf; false: too long, or not there. */
+static bool below(char buf[4096], const char *folder, const char *name) {
+    return snprintf(buf, 4096, "%s/%s", folder, name) < 4096 && !access(buf, F_OK);
+}
+
+static const vt_dataset_def *find_def(const char *path) {
+    int n;
+    const vt_dataset_def *const *defs = vt_dataset_defs(&n);
+    for (int i = 0; i < n; i++)
+        if (defs[i]->probe(path)) return defs[i];
+    return NULL;
+}
+
+/* ---- what was given instead of a data set ---- */
+
+/* The name of something packed in a folder, or false. */
+static bool find_packed(const char *path, char name[256]) {
+    static const char *const ends[] = {".tar.gz", ".tgz", ".tar", ".zip", ".tar.xz", ".gz"};
+    DIR *dir = opendir(path);
+    bool found = false;
+    for (struct dirent *d; dir && !found && (d = readdir(dir));)
+        for (size_t i = 0; i < sizeof ends / sizeof *ends && !found; i++) {
+            size_t n = strlen(d->d_name), k = strlen(ends[i]);
+            found = n > k && !strcmp(d->d_name + n - k, ends[i]);
+            if (found) snprintf(name, 256, "%s", d->d_name);
+        }
+    if (dir) closedir(dir);
+    return found;
+}
+
+static vt_status refuse_kind(const char *path, vt_err *e) {
+    uint8_t bytes[512];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd >= 0 ? read(fd, bytes, sizeof bytes) : 0;
+    if (fd >= 0) close(fd);
+    const char *kind = n > 0 ? vt_stranger(bytes, (size_t)n) : NULL;
+    return kind ? vt_fail(e, VT_E_FORMAT, "%s: is %s", path, kind) : VT_OK;
+}
+
 static vt_status no_format(const char *path, vt_err *e) {
-    char list[400];
+    char list[600], name[256];
     size_t at = 0;
     int n;
     const vt_dataset_def *const *defs = vt_dataset_defs(&n);
+    if (is_dir(path) && find_packed(path, name))
+        return vt_fail(e, VT_E_FORMAT, "%s: holds no images, but %.120s: unpack it there", path, name);
+    if (!is_dir(path)) VT_TRY(refuse_kind(path, e));
     for (int i = 0; i < n && at < sizeof list; i++)
         at +=
             (size_t)snprintf(list + at, sizeof list - at, "%s%s (%s)", i ? ", " : "", defs[i]->name, defs[i]->summary);
     return vt_fail(e, VT_E_FORMAT, "%s: is not a data set of a known format: %s", path, list);
 }
 
-vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e) {
+/* What is not there; CIFAR can be had. */
+static vt_status not_there(const char *path, vt_err *e) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    int why = errno;
+    bool cifar = !strncasecmp(name, "cifar", 5);
+    return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s%s", path, strerror(why),
+                   cifar ? " (" VT_CIFAR_URL " has cifar-10-python.tar.gz and cifar-10-binary.tar.gz: unpack one)"
+                         : "");
+}
+
+/* Is it a data set of files that say so, or a folder with a split's folders? */
+static bool looks_like_set(const char *path) {
+    static const char *const splits[] = {"train", "test", "val"};
+    char buf[4096];
+    const vt_dataset_def *def = find_def(path);
+    if (def && strcmp(def->name, "folder")) return true;
+    for (int i = 0; i < 3; i++)
+        if (below(buf, path, splits[i]) && is_dir(buf)) return true;
+    return false;
+}
+
+int vt_dataset_inside(const char *path, char *list, size_t size) {
+    struct dirent **all = NULL;
+    char buf[4096];
+    int found = 0, n = is_dir(path) ? scandir(path, &all, NULL, alphasort) : 0;
+    size_t at = 0;
+    *list = 0;
+    for (int i = 0; i < n; i++) {
+        const char *name = all[i]->d_name;
+        if (*name != '.' && below(buf, path, name) && is_dir(buf) && looks_like_set(buf)) {
+            if (at < size) at += (size_t)snprintf(list + at, size - at, "%s%.60s", found ? ", " : "", name);
+            found++;
+        }
+        free(all[i]);
+    }
+    free(all);
+    return found;
+}
+
+/* ---- opening ---- */
+
+static vt_status no_corruptions(const char *path, vt_err *e) {
+    return vt_fail(e, VT_E_USAGE, "%s: --corruption wants a folder of NAME.npy files with labels.npy (CIFAR-10-C)",
+                   path);
+}
+
+/* Folders that archives unpack to, and whether they hold corruptions. */
+static const struct {
+    const char *name;
+    bool corrupted;
+} usual[] = {{"cifar-10-batches-py", false}, {"cifar-10-batches-bin", false},
+             {"cifar-100-python", false},    {"cifar-100-binary", false},
+             {"CIFAR-10-C", true},           {"CIFAR-100-C", true}};
+
+/* The data set that a folder above it stands for, into buf, or path itself. */
+static vt_status find_root(const char **out, const char *path, bool corrupted, char buf[4096], vt_err *e) {
+    const char *first = NULL;
+    char full[4096];
+    const vt_dataset_def *def = is_dir(path) ? find_def(path) : NULL;
+    *out = path;
+    if (!is_dir(path) || (def && strcmp(def->name, "folder"))) return VT_OK; /* it is one itself */
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        if (usual[i].corrupted != corrupted || !below(full, path, usual[i].name) || !is_dir(full)) continue;
+        if (first)
+            return vt_fail(e, VT_E_USAGE, "%s: holds several data sets (%s, %s): name one of them", path, first,
+                           usual[i].name);
+        first = usual[i].name, *out = memcpy(buf, full, sizeof full);
+    }
+    return VT_OK;
+}
+
+vt_status vt_dataset_open_corrupted(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
+                                    vt_err *e) {
     struct stat s;
-    int n;
-    const vt_dataset_def *const *defs = vt_dataset_defs(&n), *def = NULL;
+    char root[4096];
+    bool corrupted = c && *c->name;
     *out = NULL;
-    if (stat(path, &s)) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    for (int i = 0; i < n && !def; i++)
-        if (defs[i]->probe(path)) def = defs[i];
+    VT_TRY(find_root(&path, path, corrupted, root, e));
+    const vt_dataset_def *def = find_def(path);
+    if (!def && stat(path, &s)) return not_there(path, e);
     if (!def) return no_format(path, e);
+    if (corrupted && !def->corruptions) return no_corruptions(path, e);
     vt_dataset *d = calloc(1, sizeof *d);
     if (!d || !(d->path = strdup(path))) {
         free(d);
@@ -53,9 +178,41 @@ vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt
     }
     d->def = def;
     d->split = split;
+    if (corrupted) d->corruption = *c;
     vt_status r = def->open(d, e);
     if (r != VT_OK) return vt_dataset_close(d), r;
     *out = d;
+    return VT_OK;
+}
+
+vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e) {
+    return vt_dataset_open_corrupted(out, path, split, NULL, e);
+}
+
+/* ---- corruptions ---- */
+
+static int is_array(const struct dirent *d) {
+    size_t n = strlen(d->d_name);
+    return n > 4 && n < 64 + 4 && *d->d_name != '.' && !strcmp(d->d_name + n - 4, ".npy") &&
+           strcmp(d->d_name, "labels.npy");
+}
+
+vt_status vt_corruptions_list(char (**names)[64], int *n, const char *path, vt_err *e) {
+    char root[4096], file[4096];
+    struct dirent **all = NULL;
+    *names = NULL, *n = 0;
+    VT_TRY(find_root(&path, path, true, root, e));
+    int count = is_dir(path) ? scandir(path, &all, is_array, alphasort) : 0;
+    bool labels = below(file, path, "labels.npy");
+    char(*list)[64] = calloc((size_t)(count > 0 ? count : 0) + 1, sizeof *list);
+    for (int i = 0; i < count; i++) {
+        if (list) memcpy(list[i], all[i]->d_name, strlen(all[i]->d_name) - 4);
+        free(all[i]);
+    }
+    free(all);
+    if (!list) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its corruptions", path);
+    if (count < 1 || !labels) return free(list), no_corruptions(path, e);
+    *names = list, *n = count;
     return VT_OK;
 }
 
@@ -99,6 +256,19 @@ vt_status vt_dataset_read_square(const vt_dataset *d, int64_t i, int side, vt_im
 
 const char *vt_dataset_image_name(const vt_dataset *d, int64_t i) { return d->def->file ? d->def->file(d, i) : NULL; }
 
+/* With what may be the reason. */
+static vt_status other_classes(const vt_dataset *d, int outputs, const char *model, vt_err *e) {
+    char why[400] = "", list[200];
+    if (outputs == VT_IMAGENET_CLASSES && d->names)
+        snprintf(why, sizeof why, " (and its folders are not named by ImageNet's wnids)");
+    else if (d->names && vt_dataset_inside(d->path, list, sizeof list))
+        snprintf(why, sizeof why, " (is a folder in it meant: %s?)", list);
+    else if (!strcmp(d->def->name, "cifar"))
+        snprintf(why, sizeof why, " (these are images of CIFAR-%d; " VT_CIFAR_URL " has both)", d->classes);
+    return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d%s", d->path, d->classes, model, outputs,
+                   why);
+}
+
 vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e) {
     free(d->head);
     d->head = NULL, d->restricted = false;
@@ -106,12 +276,7 @@ vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const
     if (d->classes == outputs) return VT_OK;
     bool imagenet = outputs == VT_IMAGENET_CLASSES && d->names;
     for (int k = 0; imagenet && k < d->classes; k++) imagenet = vt_imagenet_index(d->names[k]) >= 0;
-    if (!imagenet)
-        return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d%s", d->path, d->classes, model,
-                       outputs,
-                       outputs == VT_IMAGENET_CLASSES && d->names
-                           ? " (and its folders are not named by ImageNet's wnids)"
-                           : "");
+    if (!imagenet) return other_classes(d, outputs, model, e);
     if (restricted && d->classes < 2)
         return vt_fail(e, VT_E_USAGE, "%s has one class: restricted to it, every image would be right", d->path);
     if (!(d->head = calloc((size_t)d->classes, sizeof *d->head)))

@@ -13,6 +13,14 @@
 typedef enum vt_split { VT_SPLIT_TEST, VT_SPLIT_TRAIN } vt_split;
 const char *vt_split_name(vt_split s); /* "test", "train" */
 
+/* One file of a folder of corrupted test images (CIFAR-10-C: Hendrycks and Dietterich 2019), NAME.npy, and one fifth of
+ * it: the severities stand one after another. */
+enum { VT_SEVERITIES = 5 };
+typedef struct vt_corruption {
+    char name[64]; /* empty: none */
+    int severity;  /* 1 to VT_SEVERITIES */
+} vt_corruption;
+
 typedef struct vt_dataset vt_dataset;
 
 typedef struct vt_dataset_def {
@@ -20,6 +28,7 @@ typedef struct vt_dataset_def {
     const char *summary; /* one sentence for `vitrine list formats` */
     /* Does `path` look like this format (names only; no content is judged here)? */
     bool (*probe)(const char *path);
+    bool corruptions; /* may d->corruption have a name? */
     /* Fills d->count, d->classes, d->hash, d->state; every record is validated here where that is cheap
      * (file sizes, labels), so that a bad set is refused before a long run starts. */
     vt_status (*open)(vt_dataset *d, vt_err *e);
@@ -34,6 +43,7 @@ struct vt_dataset {
     const vt_dataset_def *def;
     char *path; /* as given */
     vt_split split;
+    vt_corruption corruption;
     int64_t count;
     int classes;              /* number of classes the source declares (10, 100, or folders) */
     bool classes_open;        /* it declares none: classes is one more than the largest label, a model may have more */
@@ -45,22 +55,33 @@ struct vt_dataset {
     vt_transform transform;
     int *head;
     bool restricted; /* with head: labels stay 0 to classes-1, and only the outputs in head are looked at */
-    /* SHA-256 of the split. CIFAR: the file contents in order. Folders: the class names, each with '/' and a
-     * zero byte; then for every image its path below the split, a zero byte, its size (8 bytes,
-     * little-endian) and its bytes. NumPy: the file contents, images first. */
+    /* SHA-256 of the split. CIFAR: the records in order, as the binary version has them. Folders: the class names, each
+     * with '/' and a zero byte; then for every image its path below the split, a zero byte, its size (8 bytes,
+     * little-endian) and its bytes. NumPy: the file contents, images first; of a corruption's severity, the labels as
+     * bytes with their images, as CIFAR-10's records. */
     char hash[65];
     void *state;
 };
 
 const vt_dataset_def *const *vt_dataset_defs(int *n); /* the registry */
 
-/* Opens `path` as whatever format recognises it; a sentence listing the formats when none does. */
+/* Opens `path` as whatever format recognises it; a sentence listing the formats when none does. A folder that holds one
+ * of the folders which the archives of CIFAR unpack to (torchvision's `root`) stands for that one. */
 vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e);
+/* The test images under a corruption (NULL or no name: as vt_dataset_open). */
+vt_status vt_dataset_open_corrupted(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
+                                    vt_err *e);
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
 /* The same for a model's input: transformed; VT_E_SHAPE unless it is side x side then. */
 vt_status vt_dataset_read_square(const vt_dataset *d, int64_t i, int side, vt_image *im, int *label, vt_err *e);
 const char *vt_dataset_image_name(const vt_dataset *d, int64_t i); /* NULL: none */
 void vt_dataset_close(vt_dataset *d);                              /* accepts NULL */
+
+/* The corruptions that `path` (or the CIFAR-10-C within it) has, sorted; *names to be freed. */
+vt_status vt_corruptions_list(char (**names)[64], int *n, const char *path, vt_err *e);
+
+/* Sub-folders that look like data sets of their own, "a, b": one of them may be meant. How many. */
+int vt_dataset_inside(const char *path, char *list, size_t size);
 
 /* Fits the labels to a model of `outputs` classes. As many classes: nothing to do; a source that declares
  * none has the model's, if no label is beyond them. A 1000-way head and folders named by ImageNet's wnids: labels
@@ -68,6 +89,7 @@ void vt_dataset_close(vt_dataset *d);                              /* accepts NU
  * d->head says which outputs are compared. Anything else is VT_E_SHAPE. */
 vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e);
 
+#define VT_CIFAR_URL "https://www.cs.toronto.edu/~kriz/cifar.html"
 /* CIFAR records, `record` bytes each: VT_CIFAR10 (label, pixels) or VT_CIFAR100 (coarse label, fine label,
  * pixels). Checks that `bytes`, which start with record number `first` of the file, are whole records whose
  * labels are in range. Opening, reading and fuzzing all judge by this function. */

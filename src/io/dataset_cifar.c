@@ -1,7 +1,7 @@
-/* CIFAR-10 and CIFAR-100 in their official binary form (cs.toronto.edu/~kriz/cifar.html, "Binary version"): a folder
- * with data_batch_1..5.bin and test_batch.bin (CIFAR-10) or train.bin and test.bin (CIFAR-100, fine labels), or one
- * such file. The files may hold any number of records. Pixels are stored as planes, rows first: already the layout of
- * vt_image. */
+/* CIFAR-10 and CIFAR-100 as their authors publish them (cs.toronto.edu/~kriz/cifar.html). Binary version: a folder with
+ * data_batch_1..5.bin and test_batch.bin (CIFAR-10) or train.bin and test.bin (CIFAR-100, fine labels). Python version,
+ * which torchvision keeps: the same names without an end (io/cifar_py.h). Or one such file. The files may hold any
+ * number of records. Pixels are stored as planes, rows first: already the layout of vt_image. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/hash.h"
+#include "io/cifar_py.h"
 #include "io/dataset.h"
 
 #define BATCHES 5
@@ -18,7 +19,8 @@
 
 typedef struct part {
     char *path;
-    int fd;
+    int fd;               /* of a binary file, else -1 */
+    vt_cifar_py *py;      /* of the Python version, else NULL */
     int64_t first, count; /* records, numbered through the split */
 } part;
 
@@ -27,6 +29,20 @@ typedef struct cifar {
     int n;
     part parts[BATCHES];
 } cifar;
+
+/* What the four archives hold. */
+typedef struct version {
+    int record;
+    bool python;
+    const char *name, *files, *archive;
+} version;
+static const version versions[] = {
+    {VT_CIFAR10, false, "CIFAR-10", "data_batch_*.bin, test_batch.bin", "cifar-10-binary.tar.gz"},
+    {VT_CIFAR100, false, "CIFAR-100", "train.bin, test.bin", "cifar-100-binary.tar.gz"},
+    {VT_CIFAR10, true, "CIFAR-10", "data_batch_*, test_batch", "cifar-10-python.tar.gz"},
+    {VT_CIFAR100, true, "CIFAR-100", "train, test", "cifar-100-python.tar.gz"},
+};
+#define VERSIONS ((int)(sizeof versions / sizeof *versions))
 
 static int classes_of(int record) { return record == VT_CIFAR10 ? 10 : 100; }
 
@@ -53,77 +69,125 @@ static char *join(const char *folder, const char *name) {
     return asprintf(&p, "%s/%s", folder, name) < 0 ? NULL : p;
 }
 
-static bool has(const char *folder, const char *name) {
+/* Pickles since protocol 2 begin with 0x80: "train" and "test" may be files of any kind, or folders. */
+static bool is_pickle(const char *path) {
+    char first = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool yes = fd >= 0 && read(fd, &first, 1) == 1 && first == '\x80';
+    if (fd >= 0) close(fd);
+    return yes;
+}
+
+static bool has(const char *folder, const char *name, bool python) {
     char *p = join(folder, name);
-    bool there = p && !access(p, F_OK);
+    bool there = p && (python ? is_pickle(p) : !access(p, F_OK));
     free(p);
     return there;
 }
 
-static const char *batch_name(char buf[32], int i) {
-    snprintf(buf, 32, "data_batch_%d.bin", i);
+/* The name of a file of the split, of CIFAR-10's training batches the i-th, from 1 on. */
+static const char *name_of(char buf[32], const version *v, bool train, int i) {
+    const char *end = v->python ? "" : ".bin", *batch = v->record == VT_CIFAR10 ? "_batch" : "";
+    if (train && *batch)
+        snprintf(buf, 32, "data_batch_%d%s", i, end);
+    else
+        snprintf(buf, 32, "%s%s%s", train ? "train" : "test", batch, end);
     return buf;
 }
 
-static bool has_cifar10(const char *folder) {
+static int files_of(const version *v, bool train) { return train && v->record == VT_CIFAR10 ? BATCHES : 1; }
+
+/* The last of the split's files that is there, from 1 on; 0: none. */
+static int last_file(const char *folder, const version *v, bool train) {
     char name[32];
-    bool any = has(folder, "test_batch.bin");
-    for (int i = 1; i <= BATCHES && !any; i++) any = has(folder, batch_name(name, i));
-    return any;
+    int last = 0;
+    for (int i = 1; i <= files_of(v, train); i++)
+        if (has(folder, name_of(name, v, train, i), v->python)) last = i;
+    return last;
 }
 
-static bool has_cifar100(const char *folder) { return has(folder, "train.bin") || has(folder, "test.bin"); }
+static bool has_version(const char *folder, const version *v) {
+    return last_file(folder, v, false) || last_file(folder, v, true);
+}
+
+/* The version whose files the folder holds, or NULL; *other: a second one, or NULL. */
+static const version *find_version(const char *folder, const version **other) {
+    const version *found = NULL;
+    *other = NULL;
+    for (int i = 0; i < VERSIONS; i++) {
+        if (!has_version(folder, &versions[i])) continue;
+        if (!found)
+            found = &versions[i];
+        else if (!*other)
+            *other = &versions[i];
+    }
+    return found;
+}
+
+/* A single file of the Python version keeps its name. */
+static bool is_python_file(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    bool known = !strncmp(name, "data_batch_", 11) || !strcmp(name, "test_batch") || !strcmp(name, "train") ||
+                 !strcmp(name, "test");
+    return known && is_pickle(path);
+}
 
 static bool cifar_probe(const char *path) {
     struct stat s;
+    const version *other;
     size_t n = strlen(path);
     if (stat(path, &s)) return false;
-    if (S_ISDIR(s.st_mode)) return has_cifar10(path) || has_cifar100(path);
-    return n > 4 && !strcmp(path + n - 4, ".bin");
+    if (S_ISDIR(s.st_mode)) return find_version(path, &other) != NULL;
+    return (n > 4 && !strcmp(path + n - 4, ".bin")) || is_python_file(path);
 }
 
-/* Appends a file; takes `path` over. */
-static vt_status add_part(cifar *c, char *path, vt_err *e) {
+static vt_status open_binary(part *p, const char *where, vt_err *e) {
     struct stat s;
-    if (!path) return vt_fail(e, VT_E_MEMORY, "no memory for the name of a CIFAR file");
-    part *p = &c->parts[c->n];
-    p->path = path;
-    p->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (p->fd < 0) {
-        vt_status r = vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
-        return free(path), r;
-    }
-    c->n++;
-    if (fstat(p->fd, &s) || !S_ISREG(s.st_mode)) return vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
-    return s.st_size ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is empty", path);
+    p->fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (p->fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s%s", p->path, strerror(errno), where);
+    if (fstat(p->fd, &s) || !S_ISREG(s.st_mode)) return vt_fail(e, VT_E_IO, "%s: is not a regular file", p->path);
+    return s.st_size ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is empty", p->path);
 }
 
-static vt_status add_train10(cifar *c, const char *folder, vt_err *e) {
-    char name[32];
-    int last = 0;
-    for (int i = 1; i <= BATCHES; i++)
-        if (has(folder, batch_name(name, i))) last = i;
-    if (!last) last = 1; /* the sentence about the missing file names data_batch_1.bin */
-    for (int i = 1; i <= last; i++) VT_TRY(add_part(c, join(folder, batch_name(name, i)), e));
+/* Appends a file; takes `path` over. v: which archive it should be of, or NULL. */
+static vt_status add_part(cifar *c, char *path, bool python, const version *v, vt_err *e) {
+    char where[200] = "";
+    if (!path) return vt_fail(e, VT_E_MEMORY, "no memory for the name of a CIFAR file");
+    part *p = &c->parts[c->n++];
+    *p = (part){.path = path, .fd = -1};
+    if (v) snprintf(where, sizeof where, " (%s holds it: " VT_CIFAR_URL ")", v->archive);
+    if (!python) return open_binary(p, where, e);
+    if (access(path, F_OK)) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s%s", path, strerror(errno), where);
+    VT_TRY(vt_cifar_py_open(&p->py, path, e));
+    int record = vt_cifar_py_record(p->py);
+    if (c->record && record != c->record)
+        return vt_fail(e, VT_E_FORMAT, "%s: holds images of CIFAR-%d, the folder is one of CIFAR-%d", path,
+                       classes_of(record), classes_of(c->record));
+    c->record = record;
     return VT_OK;
 }
 
 static vt_status add_folder(cifar *c, const vt_dataset *d, vt_err *e) {
-    bool ten = has_cifar10(d->path), train = d->split == VT_SPLIT_TRAIN;
-    if (ten && has_cifar100(d->path))
-        return vt_fail(e, VT_E_FORMAT,
-                       "%s: holds files of CIFAR-10 (data_batch_*.bin, test_batch.bin) and of CIFAR-100 (train.bin, "
-                       "test.bin); name one file or keep one kind",
-                       d->path);
-    c->record = ten ? VT_CIFAR10 : VT_CIFAR100;
-    if (ten && train) return add_train10(c, d->path, e);
-    return add_part(c, join(d->path, ten ? "test_batch.bin" : train ? "train.bin" : "test.bin"), e);
+    bool train = d->split == VT_SPLIT_TRAIN;
+    char name[32];
+    const version *other, *v = find_version(d->path, &other);
+    if (!v) return vt_fail(e, VT_E_IO, "%s: its files of CIFAR are gone", d->path);
+    if (other)
+        return vt_fail(e, VT_E_FORMAT, "%s: holds files of %s (%s) and of %s (%s); name one file or keep one kind",
+                       d->path, v->name, v->files, other->name, other->files);
+    c->record = v->record;
+    int last = last_file(d->path, v, train);
+    if (!last) last = 1; /* the sentence about the missing file names the first */
+    for (int i = 1; i <= last; i++) VT_TRY(add_part(c, join(d->path, name_of(name, v, train, i)), v->python, v, e));
+    return VT_OK;
 }
 
 /* One file is what its size says it is, for either split. */
 static vt_status add_single(cifar *c, const vt_dataset *d, vt_err *e) {
     struct stat s;
-    VT_TRY(add_part(c, strdup(d->path), e));
+    bool python = is_python_file(d->path);
+    VT_TRY(add_part(c, strdup(d->path), python, NULL, e));
+    if (python) return VT_OK;
     if (fstat(c->parts[0].fd, &s)) return vt_fail(e, VT_E_IO, "%s: %s", d->path, strerror(errno));
     bool ten = s.st_size % VT_CIFAR10 == 0, hundred = s.st_size % VT_CIFAR100 == 0;
     if (ten && hundred)
@@ -153,11 +217,20 @@ static vt_status read_at(const part *p, uint8_t *out, size_t n, int64_t at, size
     return VT_OK;
 }
 
+/* Bytes of up to n records from number `first` on; fewer than n records only at the end of the file. */
+static vt_status read_records(const part *p, int record, uint8_t *out, size_t n, int64_t first, size_t *got,
+                              vt_err *e) {
+    if (!p->py) return read_at(p, out, n * (size_t)record, first * record, got, e);
+    for (*got = 0; n-- && first < vt_cifar_py_count(p->py); *got += (size_t)record)
+        vt_cifar_py_read(p->py, first++, out + *got);
+    return VT_OK;
+}
+
 /* One pass: hashes the file and checks its records. */
 static vt_status scan(part *p, int record, vt_sha *sha, uint8_t *buf, vt_err *e) {
     size_t want = (size_t)CHUNK * (size_t)record, got = want;
     while (got == want) {
-        VT_TRY(read_at(p, buf, want, p->count * record, &got, e));
+        VT_TRY(read_records(p, record, buf, CHUNK, p->count, &got, e));
         VT_TRY(vt_cifar_check(buf, got, record, p->count, p->path, e));
         vt_sha_update(sha, buf, got);
         p->count += (int64_t)(got / (size_t)record);
@@ -195,7 +268,7 @@ static vt_status cifar_read(const vt_dataset *d, int64_t i, vt_image *im, int *l
     uint8_t buf[VT_CIFAR100];
     size_t got, head = (size_t)c->record - VT_CIFAR_PIXELS;
     while (i >= p->first + p->count) p++;
-    VT_TRY(read_at(p, buf, (size_t)c->record, (i - p->first) * c->record, &got, e));
+    VT_TRY(read_records(p, c->record, buf, 1, i - p->first, &got, e));
     if (got == 0)
         return vt_fail(e, VT_E_IO, "%s: record %lld is gone since the file was opened", p->path,
                        (long long)(i - p->first));
@@ -211,7 +284,8 @@ static vt_status cifar_read(const vt_dataset *d, int64_t i, vt_image *im, int *l
 static void cifar_close(vt_dataset *d) {
     cifar *c = d->state;
     for (int i = 0; c && i < c->n; i++) {
-        close(c->parts[i].fd);
+        if (c->parts[i].fd >= 0) close(c->parts[i].fd);
+        vt_cifar_py_close(c->parts[i].py);
         free(c->parts[i].path);
     }
     free(c);
@@ -220,7 +294,7 @@ static void cifar_close(vt_dataset *d) {
 
 const vt_dataset_def vt_dataset_def_cifar = {
     .name = "cifar",
-    .summary = "CIFAR-10 or CIFAR-100, official binary folder or one of its .bin files",
+    .summary = "CIFAR-10 or CIFAR-100, folder of the binary or Python version, or one file of it",
     .probe = cifar_probe,
     .open = cifar_open,
     .read = cifar_read,

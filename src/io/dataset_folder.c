@@ -197,7 +197,11 @@ static vt_status pick_root(folder *f, const vt_dataset *d, vt_err *e) {
 
 static vt_status refuse_empty(const folder *f, vt_err *e) {
     size_t folders, pictures;
+    char list[200];
     tally(f->root, &folders, &pictures);
+    if (vt_dataset_inside(f->root, list, sizeof list))
+        return vt_fail(e, VT_E_FORMAT, "%s: holds no pictures, but what looks like data sets (%s): name one", f->root,
+                       list);
     if (!folders) return vt_fail(e, VT_E_FORMAT, "%s: holds no class folder; " EXPECTED, f->root);
     return vt_fail(e, VT_E_FORMAT, "%s: its %d class folders hold no .png, .jpg or .jpeg file", f->root, f->n_classes);
 }

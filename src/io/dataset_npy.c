@@ -1,5 +1,6 @@
-/* Images and labels as NumPy arrays: an archive x.npz, or a folder with images.npy and labels.npy. Images are
- * [N,3,H,W] or [N,H,W,3], uint8, or floats in [0,1]; labels are whole numbers [N].
+/* Images and labels as NumPy arrays: an archive x.npz, two files "x.npy,y.npy", or a folder with images.npy and
+ * labels.npy. Images are [N,3,H,W] or [N,H,W,3], uint8, or floats in [0,1]; labels are whole numbers [N]. A folder of
+ * corruptions has one labels.npy and many NAME.npy, of which d->corruption picks one and a fifth of it.
  *
  * Floats stay floats (io/image.h): made bytes, an adversarial example would be another image than the one in the file.
  */
@@ -8,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/opt.h"
 #include "io/dataset.h"
 #include "io/mapped.h"
 #include "io/npy.h"
@@ -35,6 +37,7 @@ typedef struct arrays {
     vt_mapped map[2]; /* the archive; or images and labels */
     vt_zip *zip;
     vt_npy images, labels;
+    int64_t first; /* of the images, where a severity is a part of them */
     int height, width;
     size_t step[4]; /* items from an image, a channel, a row, a column to the next */
 } arrays;
@@ -43,15 +46,25 @@ static bool file_in(const char *folder, const char *name, char *path, size_t siz
     return snprintf(path, size, "%s/%s.npy", folder, name) < (int)size && !access(path, F_OK);
 }
 
+static bool ends_in(const char *path, const char *end) {
+    size_t n = strlen(path), k = strlen(end);
+    return n > k && !strcmp(path + n - k, end);
+}
+
+/* Of "x.npy,y.npy" the second name, else NULL. */
+static const char *second_of(const char *path) {
+    const char *comma = strstr(path, ".npy,");
+    return comma && ends_in(comma + 5, ".npy") ? comma + 5 : NULL;
+}
+
 static bool npy_probe(const char *path) {
     struct stat s;
     char file[4096];
-    size_t n = strlen(path);
-    if (stat(path, &s)) return false;
-    if (!S_ISDIR(s.st_mode)) return n > 4 && !strcmp(path + n - 4, ".npz");
+    if (stat(path, &s)) return second_of(path) != NULL;
+    if (!S_ISDIR(s.st_mode)) return ends_in(path, ".npz") || ends_in(path, ".npy");
     for (size_t i = 0; i < KEYS; i++)
         if (file_in(path, keys[i].images, file, sizeof file)) return true;
-    return false;
+    return file_in(path, "labels", file, sizeof file);
 }
 
 /* ---- finding the two arrays ---- */
@@ -69,14 +82,25 @@ static vt_status from_archive(vt_dataset *d, arrays *a, size_t k, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status from_folder(vt_dataset *d, arrays *a, size_t k, vt_err *e) {
+static vt_status from_file(arrays *a, int part, const char *path, vt_err *e) {
+    VT_TRY(vt_mapped_open(&a->map[part], path, e));
+    return vt_npy_parse(part ? &a->labels : &a->images, a->map[part].bytes, a->map[part].n, path, e);
+}
+
+static vt_status from_folder(vt_dataset *d, arrays *a, const char *images, const char *labels, vt_err *e) {
     for (int part = 0; part < 2; part++) {
         char path[4200];
-        snprintf(path, sizeof path, "%.4000s/%s.npy", d->path, part ? keys[k].labels : keys[k].images);
-        VT_TRY(vt_mapped_open(&a->map[part], path, e));
-        VT_TRY(vt_npy_parse(part ? &a->labels : &a->images, a->map[part].bytes, a->map[part].n, path, e));
+        snprintf(path, sizeof path, "%.4000s/%s.npy", d->path, part ? labels : images);
+        VT_TRY(from_file(a, part, path, e));
     }
     return VT_OK;
+}
+
+static vt_status from_pair(vt_dataset *d, arrays *a, const char *second, vt_err *e) {
+    char first[4096];
+    snprintf(first, sizeof first, "%.*s", (int)(second - 1 - d->path), d->path);
+    VT_TRY(from_file(a, 0, first, e));
+    return from_file(a, 1, second, e);
 }
 
 static bool there(const vt_dataset *d, const arrays *a, const char *name) {
@@ -86,12 +110,48 @@ static bool there(const vt_dataset *d, const arrays *a, const char *name) {
     return vt_zip_find(a->zip, file) >= 0;
 }
 
+/* "a, b, c" */
+static void list_names(char *out, size_t size, char (*names)[64], int n) {
+    size_t at = 0;
+    for (int i = 0; i < n && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", names[i]);
+}
+
+/* The name must be one of the folder's own files: what else it might say is no path. */
+static vt_status from_corruption(vt_dataset *d, arrays *a, vt_err *e) {
+    char(*names)[64], all[600] = "";
+    const char *known[256], *name = d->corruption.name, *near;
+    int n, k = 0;
+    if (d->split == VT_SPLIT_TRAIN)
+        return vt_fail(e, VT_E_USAGE, "%s: its images are test images, there is no train split", d->path);
+    VT_TRY(vt_corruptions_list(&names, &n, d->path, e));
+    while (k < n && strcmp(names[k], name)) k++;
+    vt_status s = VT_OK;
+    if (k == n) {
+        int most = n < 256 ? n : 256;
+        for (int i = 0; i < most; i++) known[i] = names[i];
+        near = vt_nearest(name, known, (size_t)most);
+        list_names(all, sizeof all, names, n);
+        s = vt_fail(e, VT_E_USAGE, "--corruption is '%s', but %s has %s%s%s%s", name, d->path, all,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    free(names);
+    VT_TRY(s);
+    return from_folder(d, a, name, "labels", e);
+}
+
 static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     for (size_t k = 0; k < KEYS; k++) {
         if (keys[k].split >= 0 && keys[k].split != (int)d->split) continue;
         if (!there(d, a, keys[k].images) || !there(d, a, keys[k].labels)) continue;
-        return a->zip ? from_archive(d, a, k, e) : from_folder(d, a, k, e);
+        return a->zip ? from_archive(d, a, k, e) : from_folder(d, a, keys[k].images, keys[k].labels, e);
     }
+    char(*names)[64], all[600] = "";
+    int n;
+    if (!a->zip && vt_corruptions_list(&names, &n, d->path, NULL) == VT_OK)
+        return list_names(all, sizeof all, names, n), free(names),
+               vt_fail(e, VT_E_USAGE, "%s: is a folder of corruptions: give --corruption, one of %s, or all", d->path,
+                       all);
     return vt_fail(e, VT_E_FORMAT,
                    "%s: has no arrays named images and labels, x and y, x_%s and y_%s, or arr_0 and arr_1", d->path,
                    vt_split_name(d->split), vt_split_name(d->split));
@@ -119,6 +179,9 @@ static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
                        VT_IMAGE_MAX_SIDE);
     a->height = (int)h, a->width = (int)w;
     d->count = x->shape[0];
+    if (*d->corruption.name && d->count % VT_SEVERITIES)
+        return vt_fail(e, VT_E_SHAPE, "%s: the images of %s are %s, which are not %d equal parts", d->path,
+                       d->corruption.name, shape, VT_SEVERITIES);
     d->floats = x->dtype != VT_U8;
     if (!d->count) return vt_fail(e, VT_E_FORMAT, "%s: has no images (%s)", d->path, shape);
     return VT_OK;
@@ -144,6 +207,12 @@ static vt_status check_labels(vt_dataset *d, const arrays *a, vt_err *e) {
     }
     d->classes_open = true;
     return VT_OK;
+}
+
+/* Of images and labels of all severities, those of one. */
+static void pick_severity(vt_dataset *d, arrays *a) {
+    d->count /= VT_SEVERITIES;
+    a->first = (d->corruption.severity - 1) * d->count;
 }
 
 /* classes.npy, a single whole number, says how many there are. */
@@ -184,7 +253,8 @@ static vt_status pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, 
     for (at[0] = 0; at[0] < 3; at[0]++)
         for (at[1] = 0; at[1] < h; at[1]++)
             for (at[2] = 0; at[2] < w; at[2]++) {
-                size_t k = (size_t)i * a->step[0] + at[0] * a->step[1] + at[1] * a->step[2] + at[2] * a->step[3];
+                size_t k =
+                    (size_t)(a->first + i) * a->step[0] + at[0] * a->step[1] + at[1] * a->step[2] + at[2] * a->step[3];
                 if (!d->floats) {
                     *rgb++ = x->data[k];
                     continue;
@@ -196,26 +266,55 @@ static vt_status pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, 
     return VT_OK;
 }
 
-static vt_status hash(vt_dataset *d, const arrays *a, vt_err *e) {
-    vt_sha *sha = vt_sha_new();
-    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
-    for (int k = 0; k < 2; k++) vt_mapped_hash(&a->map[k], 0, sha);
-    vt_sha_end(sha, d->hash);
-    return VT_OK;
+/* The severity alone, as records: the file of all is five times as long, and a run is of one. */
+static vt_status hash_severity(vt_dataset *d, const arrays *a, vt_sha *sha, vt_err *e) {
+    size_t n = 3 * (size_t)a->width * (size_t)a->height, size = d->floats ? n * sizeof(float) : n;
+    void *image = malloc(size);
+    if (!image) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
+    vt_status s = VT_OK;
+    for (int64_t i = 0; i < d->count && s == VT_OK; i++) {
+        uint8_t label = (uint8_t)vt_npy_whole(&a->labels, (size_t)(a->first + i));
+        s = pixels(d, i, d->floats ? NULL : image, d->floats ? image : NULL, e);
+        vt_sha_update(sha, &label, 1);
+        vt_sha_update(sha, image, size);
+    }
+    free(image);
+    return s;
 }
 
-static vt_status npy_open(vt_dataset *d, vt_err *e) {
+static vt_status hash(vt_dataset *d, const arrays *a, vt_err *e) {
+    vt_sha *sha = vt_sha_new();
+    vt_status s = VT_OK;
+    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
+    if (*d->corruption.name) s = hash_severity(d, a, sha, e);
+    for (int k = 0; k < 2 && !*d->corruption.name; k++) vt_mapped_hash(&a->map[k], 0, sha);
+    vt_sha_end(sha, d->hash);
+    return s;
+}
+
+static vt_status read_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     struct stat s;
-    arrays *a = d->state = calloc(1, sizeof *a);
-    if (!a) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
+    const char *second;
+    if (*d->corruption.name) return from_corruption(d, a, e);
+    if (stat(d->path, &s) && (second = second_of(d->path))) return from_pair(d, a, second, e);
+    if (ends_in(d->path, ".npy"))
+        return vt_fail(e, VT_E_USAGE, "%s: is one array: name the images and the labels, as in --data x.npy,y.npy",
+                       d->path);
     if (stat(d->path, &s) || !S_ISDIR(s.st_mode)) {
         VT_TRY(vt_mapped_open(&a->map[0], d->path, e));
         VT_TRY(vt_zip_open(&a->zip, a->map[0].bytes, a->map[0].n, d->path, e));
     }
-    VT_TRY(find_arrays(d, a, e));
+    return find_arrays(d, a, e);
+}
+
+static vt_status npy_open(vt_dataset *d, vt_err *e) {
+    arrays *a = d->state = calloc(1, sizeof *a);
+    if (!a) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
+    VT_TRY(read_arrays(d, a, e));
     VT_TRY(check_images(d, a, e));
     VT_TRY(check_labels(d, a, e));
     VT_TRY(read_classes(d, a, e));
+    if (*d->corruption.name) pick_severity(d, a);
     for (int64_t i = 0; d->floats && i < d->count; i++) VT_TRY(pixels(d, i, NULL, NULL, e));
     return hash(d, a, e);
 }
@@ -229,7 +328,7 @@ static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *lab
     else
         im->rgb = malloc(n);
     if (!im->f && !im->rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
-    *label = (int)vt_npy_whole(&a->labels, (size_t)i);
+    *label = (int)vt_npy_whole(&a->labels, (size_t)(a->first + i));
     vt_status s = pixels(d, i, im->rgb, im->f, e);
     if (s != VT_OK) vt_image_free(im);
     return s;
@@ -246,8 +345,9 @@ static void npy_close(vt_dataset *d) {
 
 const vt_dataset_def vt_dataset_def_npy = {
     .name = "npy",
-    .summary = "NumPy archive .npz, or a folder with images.npy and labels.npy",
+    .summary = "NumPy archive .npz, two files x.npy,y.npy, a folder with images.npy and labels.npy, or CIFAR-10-C",
     .probe = npy_probe,
+    .corruptions = true,
     .open = npy_open,
     .read = npy_read,
     .close = npy_close,

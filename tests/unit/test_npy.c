@@ -380,6 +380,130 @@ static void test_sets_refused(void **state) {
     }
 }
 
+/* Images and labels as two files. */
+static void test_pair(void **state) {
+    (void)state;
+    static const struct {
+        const char *pair, *text;
+        vt_status code;
+    } bad[] = {
+        {"u1.npy,i8.npy", "its images are [", VT_E_SHAPE},
+        {"u1.npy,nowhere.npy", "nowhere.npy: cannot be opened", VT_E_IO},
+        {"u1.npy", "name the images and the labels, as in --data x.npy,y.npy", VT_E_USAGE},
+        {"u1.npy,labels", "cannot be opened", VT_E_IO},
+    };
+    uint8_t x[2 * 3 * 4 * 6];
+    int64_t y[2] = {3, 0};
+    char pair[1000];
+    const vt_tensor *want = vt_st_find(judge, "pixels");
+    for (size_t k = 0; k < sizeof x; k++) {
+        double w;
+        memcpy(&w, (const char *)want->data + 8 * k, 8);
+        x[k] = (uint8_t)w;
+    }
+    vt_tensor tx = {.name = "x", .dtype = VT_U8, .ndim = 4, .shape = {2, 3, 4, 6}, .numel = sizeof x, .data = x};
+    vt_tensor ty = {.name = "y", .dtype = VT_I64, .ndim = 1, .shape = {2}, .numel = 2, .data = y};
+    assert_int_equal(vt_npy_write(at("mine.npy"), &tx, NULL), VT_OK);
+    assert_int_equal(vt_npy_write(at("truth.npy"), &ty, NULL), VT_OK);
+    snprintf(pair, sizeof pair, "%s,%s", at("mine.npy"), at("truth.npy"));
+    same_set(pair, VT_SPLIT_TEST, 2, 4);
+    same_set(pair, VT_SPLIT_TRAIN, 2, 4); /* they have no splits */
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        vt_dataset *d;
+        vt_err e = {0};
+        char full[1000], *comma;
+        snprintf(full, sizeof full, CORPUS "%s", bad[i].pair);
+        if ((comma = strstr(full, ".npy,"))) snprintf(full, sizeof full, CORPUS "u1.npy," CORPUS "%s", bad[i].pair + 7);
+        if (vt_dataset_open(&d, full, VT_SPLIT_TEST, &e) != bad[i].code || !strstr(e.text, bad[i].text))
+            fail_msg("%s: %s", full, e.text);
+    }
+}
+
+/* ---- CIFAR-10-C: NAME.npy of five severities, one after another, and labels.npy ---- */
+
+enum { EACH = 4, SIDE = 2, IMAGE = 3 * SIDE * SIDE };
+
+/* Value `value`(severity, image) at every channel-last place k, plus k; labels repeat. */
+static void put_corruptions(const char *dir, int count) {
+    uint8_t x[(VT_SEVERITIES * EACH + 1) * IMAGE], y[VT_SEVERITIES * EACH + 1];
+    char path[600];
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < IMAGE; k++) x[i * IMAGE + k] = (uint8_t)(10 * i + k), y[i] = (uint8_t)(i % EACH);
+    vt_tensor tx = {.name = "x", .dtype = VT_U8, .ndim = 4, .shape = {count, SIDE, SIDE, 3}, .data = x};
+    vt_tensor ty = {.name = "y", .dtype = VT_U8, .ndim = 1, .shape = {count}, .numel = (size_t)count, .data = y};
+    tx.numel = (size_t)count * IMAGE;
+    mkdir(dir, 0700);
+    static const char *const names[] = {"fog", "snow", "labels"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s.npy", dir, names[i]);
+        assert_int_equal(vt_npy_write(path, i == 2 ? &ty : &tx, NULL), VT_OK);
+        for (int k = 0; k < count * IMAGE; k++) x[k] ^= 0xff; /* snow is fog's negative */
+    }
+}
+
+static void refuse_corruption(const char *path, vt_split split, const char *name, vt_status want, const char *text) {
+    vt_dataset *d;
+    vt_err e = {0};
+    vt_corruption c = {.severity = 1};
+    snprintf(c.name, sizeof c.name, "%s", name);
+    vt_status s = vt_dataset_open_corrupted(&d, path, split, &c, &e);
+    if (s != want || !strstr(e.text, text)) fail_msg("status %d: '%s' does not mention '%s'", s, e.text, text);
+    assert_null(d);
+}
+
+static void test_corruptions(void **state) {
+    (void)state;
+    vt_err e = {0};
+    char root[400], hashes[2 * VT_SEVERITIES][65], folder[420];
+    snprintf(root, sizeof root, "%s", at("above"));
+    mkdir(root, 0700);
+    snprintf(folder, sizeof folder, "%s/CIFAR-10-C", root);
+    put_corruptions(folder, VT_SEVERITIES * EACH);
+    for (int n = 0; n < 2; n++)
+        for (int s = 1; s <= VT_SEVERITIES; s++) {
+            vt_dataset *d;
+            vt_corruption c = {.severity = s};
+            snprintf(c.name, sizeof c.name, n ? "snow" : "fog");
+            if (vt_dataset_open_corrupted(&d, n ? root : folder, VT_SPLIT_TEST, &c, &e) != VT_OK)
+                fail_msg("%s", e.text);
+            assert_int_equal(d->count, EACH);
+            for (int i = 0; i < EACH; i++) {
+                vt_image im;
+                int label;
+                assert_int_equal(vt_dataset_read(d, i, &im, &label, &e), VT_OK);
+                assert_int_equal(label, i);
+                for (int k = 0; k < IMAGE; k++) { /* planes, from pixels that hold their channels */
+                    int from = k % (SIDE * SIDE) * 3 + k / (SIDE * SIDE);
+                    uint8_t v = (uint8_t)(10 * ((s - 1) * EACH + i) + from);
+                    assert_int_equal(im.rgb[k], (uint8_t)(n ? ~v : v));
+                }
+                vt_image_free(&im);
+            }
+            memcpy(hashes[n * VT_SEVERITIES + s - 1], d->hash, 65);
+            for (int k = 0; k < n * VT_SEVERITIES + s - 1; k++) assert_string_not_equal(hashes[k], d->hash);
+            vt_dataset_close(d);
+        }
+    refuse_corruption(folder, VT_SPLIT_TEST, "fogg", VT_E_USAGE, "has fog, snow; did you mean 'fog'?");
+    refuse_corruption(folder, VT_SPLIT_TEST, "labels", VT_E_USAGE, "has fog, snow");
+    refuse_corruption(folder, VT_SPLIT_TEST, "../CIFAR-10-C/fog", VT_E_USAGE, "has fog, snow");
+    refuse_corruption(folder, VT_SPLIT_TRAIN, "fog", VT_E_USAGE, "there is no train split");
+    refuse_corruption(CORPUS "set.npz", VT_SPLIT_TEST, "fog", VT_E_USAGE, "wants a folder of NAME.npy");
+    refuse_corruption("datasets/shapes10", VT_SPLIT_TEST, "fog", VT_E_USAGE, "wants a folder of NAME.npy");
+    vt_dataset *d;
+    if (vt_dataset_open(&d, folder, VT_SPLIT_TEST, &e) != VT_E_USAGE ||
+        !strstr(e.text, "--corruption, one of fog, snow, or all"))
+        fail_msg("%s", e.text);
+    put_corruptions(at("odd"), VT_SEVERITIES * EACH + 1);
+    refuse_corruption(at("odd"), VT_SPLIT_TEST, "fog", VT_E_SHAPE, "[21,2,2,3], which are not 5 equal parts");
+    char(*names)[64];
+    int n;
+    assert_int_equal(vt_corruptions_list(&names, &n, root, &e), VT_OK);
+    assert_int_equal(n, 2);
+    assert_string_equal(names[0], "fog");
+    assert_string_equal(names[1], "snow");
+    free(names);
+}
+
 static int start(void **state) {
     vt_err e;
     return make_tmp(state) == 0 && vt_st_open(&judge, "tests/fixtures/npy.safetensors", &e) == VT_OK ? 0 : -1;
@@ -394,7 +518,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arrays),         cmocka_unit_test(test_arrays_refused), cmocka_unit_test(test_writers),
         cmocka_unit_test(test_sets),           cmocka_unit_test(test_sets_refused),   cmocka_unit_test(test_floats),
-        cmocka_unit_test(test_floats_resized), cmocka_unit_test(test_open_classes),
+        cmocka_unit_test(test_floats_resized), cmocka_unit_test(test_open_classes),   cmocka_unit_test(test_pair),
+        cmocka_unit_test(test_corruptions),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

@@ -1,0 +1,169 @@
+/* What NumPy's arrays and CIFAR's dictionary look like in a pickle: ndarray.__reduce__ in NumPy, and the description of
+ * the Python version on CIFAR's page (docs/images.md). Python 2 wrote the official files; Python 3 writes the same
+ * again with bytes for its texts. */
+#include "io/cifar_py.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "io/dataset.h"
+#include "io/npy.h"
+#include "io/pickle.h"
+
+struct vt_cifar_py {
+    vt_st *st; /* the file and the tree of its pickle */
+    vt_npy pixels;
+    int record;
+    int64_t count;
+    uint8_t *labels; /* [count], or [count,2]: coarse, fine */
+};
+
+/* ---- nodes ---- */
+
+static bool says(const vt_node *n, const char *text) {
+    if (!n || (n->kind != VT_NODE_TEXT && n->kind != VT_NODE_BYTES)) return false;
+    return n->u.text.n == strlen(text) && !memcmp(n->u.text.s, text, n->u.text.n);
+}
+
+static const vt_node *get(const vt_node *dict, const char *key) {
+    for (uint32_t i = 0; i + 1 < dict->u.list.n; i += 2)
+        if (says(dict->u.list.v[i], key)) return dict->u.list.v[i + 1];
+    return NULL;
+}
+
+/* Item i of a tuple, or NULL. */
+static const vt_node *item(const vt_node *n, uint32_t i) {
+    bool there = n && (n->kind == VT_NODE_TUPLE || n->kind == VT_NODE_OPAQUE) && i < n->u.list.n;
+    return there ? n->u.list.v[i] : NULL;
+}
+
+static bool whole(const vt_node *n, int64_t *out) {
+    if (!n || n->kind != VT_NODE_INT) return false;
+    *out = n->u.i;
+    return true;
+}
+
+/* ---- numpy.core.multiarray._reconstruct(...) with the state (version, shape, dtype, Fortran order, bytes) ---- */
+
+/* dtype("u1", ...) with the state (3, "<", ...). */
+static bool read_dtype(vt_npy *a, const vt_node *dtype) {
+    static const struct {
+        const char *code;
+        vt_dtype dtype;
+    } codes[] = {{"u1", VT_U8}, {"i1", VT_I8}, {"i2", VT_I16}, {"i4", VT_I32}, {"i8", VT_I64}};
+    const vt_node *code = item(item(dtype, 0), 0);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        if (!says(code, codes[i].code)) continue;
+        a->dtype = codes[i].dtype;
+        a->swap = says(item(item(dtype, 1), 1), ">") && vt_dtype_size(a->dtype) > 1;
+        return true;
+    }
+    return false;
+}
+
+static bool read_shape(vt_npy *a, const vt_node *shape, const vt_node *fortran) {
+    size_t step = 1;
+    if (!shape || shape->kind != VT_NODE_TUPLE || shape->u.list.n < 1 || shape->u.list.n > 2) return false;
+    a->ndim = (int)shape->u.list.n;
+    for (int i = 0; i < a->ndim; i++)
+        if (!whole(item(shape, (uint32_t)i), &a->shape[i]) || a->shape[i] < 0) return false;
+    bool columns = fortran && fortran->kind == VT_NODE_BOOL && fortran->u.i;
+    for (int i = 0; i < a->ndim; i++) {
+        int k = columns ? i : a->ndim - 1 - i;
+        a->stride[k] = step;
+        step *= (size_t)a->shape[k]; /* not used before vt_shape_bytes has accepted the shape */
+    }
+    return true;
+}
+
+static bool read_array(vt_npy *a, const vt_node *n) {
+    size_t bytes;
+    const vt_node *state = n && n->kind == VT_NODE_OPAQUE ? item(n, 1) : NULL, *data = item(state, 4);
+    *a = (vt_npy){.ndim = 0};
+    if (!data || (data->kind != VT_NODE_TEXT && data->kind != VT_NODE_BYTES)) return false;
+    if (!read_shape(a, item(state, 1), item(state, 3)) || !read_dtype(a, item(state, 2))) return false;
+    if (!vt_shape_bytes(a->shape, a->ndim, a->dtype, &a->numel, &bytes) || bytes != data->u.text.n) return false;
+    a->data = (const uint8_t *)data->u.text.s;
+    return true;
+}
+
+/* ---- the dictionary ---- */
+
+static uint8_t as_byte(int64_t label) { return label >= 0 && label < 255 ? (uint8_t)label : 255; }
+
+/* A list of whole numbers, or an array, one for each image: into labels[at], labels[at + step], ... */
+static vt_status read_labels(vt_cifar_py *b, const vt_node *n, const char *key, size_t at, size_t step, vt_err *e) {
+    vt_npy a;
+    bool array = read_array(&a, n) && a.ndim == 1, list = n && n->kind == VT_NODE_LIST;
+    int64_t count = array ? a.shape[0] : list ? (int64_t)n->u.list.n : -1, v;
+    if (count != b->count)
+        return vt_fail(e, VT_E_FORMAT, "%s: has %lld images, and '%s' is no list of as many numbers", b->st->path,
+                       (long long)b->count, key);
+    for (int64_t i = 0; i < count; i++) {
+        if (array)
+            v = vt_npy_whole(&a, (size_t)i);
+        else if (!whole(n->u.list.v[i], &v))
+            return vt_fail(e, VT_E_FORMAT, "%s: the label of image %lld in '%s' is %s, not a whole number", b->st->path,
+                           (long long)i, key, vt_node_name(n->u.list.v[i]));
+        b->labels[at + (size_t)i * step] = as_byte(v);
+    }
+    return VT_OK;
+}
+
+static vt_status read_dict(vt_cifar_py *b, const vt_node *root, vt_err *e) {
+    const char *path = b->st->path;
+    const vt_node *data = root->kind == VT_NODE_DICT ? get(root, "data") : NULL;
+    if (!data)
+        return vt_fail(e, VT_E_FORMAT, "%s: is a Python pickle, but no batch of CIFAR: it holds no 'data'", path);
+    char shape[200] = "no array";
+    bool array = read_array(&b->pixels, data);
+    if (array) vt_shape_text(shape, sizeof shape, b->pixels.shape, b->pixels.ndim);
+    if (!array || b->pixels.dtype != VT_U8 || b->pixels.ndim != 2 || b->pixels.shape[1] != VT_CIFAR_PIXELS)
+        return vt_fail(e, VT_E_FORMAT, "%s: its 'data' is %s, must be a NumPy array [N,%d] of uint8, all in the file",
+                       path, shape, VT_CIFAR_PIXELS);
+    b->count = b->pixels.shape[0];
+    bool hundred = get(root, "fine_labels") != NULL;
+    size_t each = hundred ? 2 : 1;
+    b->record = hundred ? VT_CIFAR100 : VT_CIFAR10;
+    b->labels = calloc((size_t)b->count + 1, each); /* the file holds 3072 bytes for each */
+    if (!b->labels) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its labels", path);
+    if (!b->count) return vt_fail(e, VT_E_FORMAT, "%s: holds no images", path);
+    if (!hundred) return read_labels(b, get(root, "labels"), "labels", 0, 1, e);
+    VT_TRY(read_labels(b, get(root, "coarse_labels"), "coarse_labels", 0, 2, e));
+    return read_labels(b, get(root, "fine_labels"), "fine_labels", 1, 2, e);
+}
+
+vt_status vt_cifar_py_parse(vt_cifar_py **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
+    vt_node *root;
+    size_t at = 0;
+    vt_err mine = {0};
+    vt_cifar_py *b = calloc(1, sizeof *b);
+    *out = NULL;
+    if (!e) e = &mine;
+    if (!b) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
+    vt_status s = vt_st_begin(&b->st, path, bytes, n, e);
+    if (s == VT_OK) s = vt_pickle_read(&root, b->st, b->st->bytes, b->st->size, &at, "", NULL, e);
+    if (s == VT_OK) s = read_dict(b, root, e);
+    if (s != VT_OK) return vt_cifar_py_close(b), s;
+    *out = b;
+    return VT_OK;
+}
+
+vt_status vt_cifar_py_open(vt_cifar_py **out, const char *path, vt_err *e) {
+    return vt_cifar_py_parse(out, NULL, 0, path, e);
+}
+
+void vt_cifar_py_close(vt_cifar_py *b) {
+    if (!b) return;
+    vt_st_close(b->st);
+    free(b->labels);
+    free(b);
+}
+
+int vt_cifar_py_record(const vt_cifar_py *b) { return b->record; }
+int64_t vt_cifar_py_count(const vt_cifar_py *b) { return b->count; }
+
+void vt_cifar_py_read(const vt_cifar_py *b, int64_t i, uint8_t *record) {
+    size_t head = (size_t)b->record - VT_CIFAR_PIXELS, first = (size_t)i * b->pixels.stride[0];
+    memcpy(record, b->labels + (size_t)i * head, head);
+    for (size_t k = 0; k < VT_CIFAR_PIXELS; k++) record[head + k] = b->pixels.data[first + k * b->pixels.stride[1]];
+}
