@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "cli/eval_corruptions.h"
 #include "cli/eval_seeds.h"
 #include "cli/run_args.h"
 #include "cli/run_json.h"
@@ -34,6 +35,7 @@ typedef struct job {
     json_t *header;
     const vt_paper *paper;               /* --as-published, or NULL */
     int published[VT_PUBLISHED_ROWS][2]; /* its rows' entries, as published and corrected */
+    bool brief;                          /* one of many: its table goes into files alone */
 } job;
 
 /* One more entry: the whole attack, or with --individual its stage k. */
@@ -197,7 +199,7 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (out) VT_TRY(vt_ledger_finish(j->ledger, e));
     VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
     s.look = vt_cli_look(c);
-    vt_status st = vt_reports_write(&s, out, stdout, e);
+    vt_status st = vt_reports_write(&s, out, j->brief ? NULL : stdout, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, false, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
     double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */
@@ -207,7 +209,7 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (st == VT_OK && out) st = vt_cli_run_json(c, out, j->v.threads, seconds, more, e);
     json_decref(more);
     vt_summary_free(&s);
-    if (st != VT_OK) return st;
+    if (st != VT_OK || j->brief) return st;
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
     if (isfinite(cost)) printf("measured here, a gradient costs %.2f forwards\n", cost);
@@ -231,6 +233,7 @@ static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
     char text[1000];
     if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks) return VT_OK;
     if (a) return vt_cli_selftest(c, &j->v, a, j->ledger, j->v.patch.size > 0, e);
+    if (j->brief) return VT_OK;
     vt_cli_subject(text, sizeof text, c);
     if (j->v.patch.size)
         printf("are these gradients to be believed? an entry with apgd-ce or apgd-t is followed by the self-test\n");
@@ -299,7 +302,7 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
     j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
-    if (!j->ledger->count) hint(j);
+    if (!j->ledger->count && !*j->data->corruption.name) hint(j); /* corrupted images are meant to be hard */
     j->v.interrupt = vt_cli_interruptible();
     double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);
@@ -311,9 +314,9 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     return vt_cli_has(c, "expect-robust") ? vt_expect_robust(j->ledger, e) : VT_OK;
 }
 
-static vt_status run_once(const vt_cli *c, vt_err *e) {
+static vt_status run_job(const vt_cli *c, bool brief, vt_err *e) {
     static job j;
-    j = (job){0};
+    j = (job){.brief = brief};
     vt_status s = evaluate(&j, c, e);
     vt_ledger_close(j.ledger);
     json_decref(j.header);
@@ -326,7 +329,11 @@ static vt_status run_once(const vt_cli *c, vt_err *e) {
     return s;
 }
 
+static vt_status run_once(const vt_cli *c, vt_err *e) { return run_job(c, false, e); }
+static vt_status run_briefly(const vt_cli *c, vt_err *e) { return run_job(c, true, e); }
+
 static vt_status run(const vt_cli *c, vt_err *e) {
+    if (vt_eval_many_corruptions(c)) return vt_eval_corruptions(c, run_briefly, e);
     return vt_cli_has(c, "seeds") ? vt_eval_seeds(c, run_once, e) : run_once(c, e);
 }
 

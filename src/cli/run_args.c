@@ -39,11 +39,30 @@ vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e) {
     return VT_OK;
 }
 
+/* --corruption NAME --severity S, of commands that take one; eval makes one of many. */
+static vt_status read_corruption(const vt_cli *c, vt_corruption *out, vt_err *e) {
+    const char *name = vt_cli_get(c, "corruption");
+    long long severity;
+    VT_TRY(vt_cli_int(c, "severity", 1, VT_SEVERITIES, 0, &severity, e));
+    *out = (vt_corruption){.severity = (int)severity};
+    if (!name && severity) return vt_fail(e, VT_E_USAGE, "--severity needs --corruption NAME");
+    if (!name) return VT_OK;
+    if (!*name) return vt_fail(e, VT_E_USAGE, "--corruption is empty, must be a name");
+    if (!severity)
+        return vt_fail(e, VT_E_USAGE, "--corruption %.60s needs --severity, 1 to %d (vitrine eval alone takes all)",
+                       name, VT_SEVERITIES);
+    if (snprintf(out->name, sizeof out->name, "%s", name) >= (int)sizeof out->name)
+        return vt_fail(e, VT_E_USAGE, "--corruption is longer than %zu characters", sizeof out->name - 1);
+    return VT_OK;
+}
+
 vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
+    vt_corruption corruption;
     const char *path = vt_cli_get(c, "data"), *split = vt_cli_get(c, "split");
     if (!path)
         return vt_fail(e, VT_E_USAGE,
-                       "vitrine %s needs --data FOLDER (CIFAR binary folder, or folders of PNGs or JPEGs)",
+                       "vitrine %s needs --data FOLDER (CIFAR's folder, x.npz or x.npy,y.npy, or folders of PNGs "
+                       "or JPEGs; CIFAR-10 is at " VT_CIFAR_URL ")",
                        c->command->name);
     vt_split which = VT_SPLIT_TEST;
     if (split && !strcmp(split, "train"))
@@ -52,7 +71,8 @@ vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "--split is '%s', must be test or train", split);
     vt_transform transform = {0};
     if (vt_cli_get(c, "preprocess")) VT_TRY(vt_transform_parse(&transform, vt_cli_get(c, "preprocess"), e));
-    VT_TRY(vt_dataset_open(out, path, which, e));
+    VT_TRY(read_corruption(c, &corruption, e));
+    VT_TRY(vt_dataset_open_corrupted(out, path, which, &corruption, e));
     (*out)->transform = transform;
     return VT_OK;
 }

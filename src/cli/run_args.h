@@ -10,7 +10,7 @@
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e);
 /* eps in pixel units: above 0; linf at most 1 (8 suggests 8/255); l1 at least 0.1 (less suggests linf). */
 vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e);
-/* --data, --split, --preprocess */
+/* --data, --split, --corruption, --severity, --preprocess */
 vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e);
 /* --images A:B, a file with one index a line, imagenette-v1, or everything; ascending and distinct. */
 vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e);
@@ -33,10 +33,15 @@ vt_status vt_cli_attack_at(const vt_cli *c, vt_model *m, int side, vt_err *e);
     { "attack-at", "native|model", "perturb images before or after they are resized for the model" }
 /* What commands that attack images are given of them. */
 #define VT_DATA_ARG                                                                                                    \
-    { "data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs or JPEGs, one a class" }
+    {                                                                                                                  \
+        "data", "FOLDER",                                                                                              \
+            "CIFAR-10/100 (binary, Python), .npz, x.npy,y.npy, CIFAR-10-C, or folders of pictures, one a class"        \
+    }
 #define VT_IMAGES_ARGS                                                                                                 \
     {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},        \
         {"split", "test|train", "which split (default test)"},                                                         \
+        {"corruption", "NAME", "of CIFAR-10-C, with --severity; eval: also A,B or all, into OUT/NAME-SEVERITY"},       \
+        {"severity", "1..5", "how strong (eval: default all five)"},                                                   \
         {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},  \
         VT_ATTACK_AT_ARG, {                                                                                            \
         "restrict-classes", NULL, "compare only the outputs of the classes present (ImageNet heads)"                   \

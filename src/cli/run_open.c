@@ -68,16 +68,31 @@ static void append(vt_cli *cli, const char *name, const char *value) {
 
 /* A relative path that is not there from here may be from where the evaluation ran. */
 static const char *placed(const vt_run_again *r, const char *path, char buf[4096]) {
-    const char *from = json_string_value(json_object_get(r->command, "directory"));
+    const char *from = json_string_value(json_object_get(r->command, "directory")), *pair = strstr(path, ".npy,");
+    if (pair && from && *path != '/' && pair[5] != '/') { /* x.npy,y.npy: both are there, or both are elsewhere */
+        bool here = snprintf(buf, 4096, "%.*s", (int)(pair + 4 - path), path) < 4096 && access(buf, F_OK) == 0;
+        int n = snprintf(buf, 4096, "%s/%.*s,%s/%s", from, (int)(pair + 4 - path), path, from, pair + 5);
+        return here || n >= 4096 ? path : buf;
+    }
     if (*path == '/' || !from || access(path, F_OK) == 0) return path;
     if (snprintf(buf, 4096, "%s/%s", from, path) >= 4096 || access(buf, F_OK) != 0) return path;
     return buf;
+}
+
+/* The command may have named many corruptions; the ledger is of one. */
+static void name_corruption(vt_run_again *r) {
+    const json_t *data = json_object_get(r->ledger->header, "data"), *severity = json_object_get(data, "severity");
+    if (!severity) return;
+    snprintf(r->severity, sizeof r->severity, "%d", (int)json_integer_value(severity));
+    append(&r->cli, "corruption", vt_header_text(data, "corruption"));
+    append(&r->cli, "severity", r->severity);
 }
 
 static vt_status complete(vt_run_again *r, const char *dir, const vt_cli *c, vt_err *e) {
     const char *weights = vt_cli_get(c, "weights"), *data = vt_cli_get(&r->cli, "data");
     if (!weights && r->cli.n_positional) weights = placed(r, r->cli.positional[0], r->weights);
     if (!vt_cli_has(c, "data") && data) append(&r->cli, "data", placed(r, data, r->folder));
+    name_corruption(r);
     for (int i = 0; i < c->n_given; i++) append(&r->cli, c->given[i].arg->name, c->given[i].value);
     if (!weights || !vt_cli_has(&r->cli, "data"))
         return vt_fail(e, VT_E_USAGE, "%s: give --weights and --data, run.json does not name them", dir);

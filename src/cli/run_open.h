@@ -18,7 +18,7 @@ typedef struct vt_run_again {
     vt_input_story input;
     json_t *command; /* run.json */
     vt_cli cli;      /* the evaluation's command line, with this command's options behind it */
-    char weights[4096], folder[4096];
+    char weights[4096], folder[4096], severity[16];
 } vt_run_again;
 
 /* Paths and options are those of run.json's command, relative paths also from where it ran; --weights, --data and the

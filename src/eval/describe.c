@@ -47,6 +47,11 @@ void vt_describe_data(json_t *data, const vt_dataset *d, int outputs) {
     if (val >= 0 && val < d->count)
         note(notes, "%lld of %lld images are of ImageNet's validation set; the others may have been trained on%s",
              (long long)val, (long long)d->count, val ? " (--images imagenette-v1 leaves them out)" : "");
+    if (*d->corruption.name) {
+        json_object_set_new(data, "corruption", json_string(d->corruption.name));
+        json_object_set_new(data, "severity", json_integer(d->corruption.severity));
+        note(notes, "corruption %s, severity %d of %d", d->corruption.name, d->corruption.severity, VT_SEVERITIES);
+    }
     keep(data, notes);
 }
 

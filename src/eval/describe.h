@@ -8,7 +8,8 @@
 #include "models/model.h"
 
 /* Adds to the header's "data", where there is something to say: "preprocess" (text), "jpeg" (the decoder's name),
- * "head" (outputs, present, restricted), and "notes", the sentences that every report shows. outputs: of the model. */
+ * "corruption" and "severity", "head" (outputs, present, restricted), and "notes", the sentences that every report
+ * shows. outputs: of the model. */
 void vt_describe_data(json_t *data, const vt_dataset *d, int outputs);
 
 /* Where the pixels that the model sees come from. */

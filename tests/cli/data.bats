@@ -1,0 +1,149 @@
+#!/usr/bin/env bats
+# Data as others store it: CIFAR's Python version, NumPy's files, CIFAR-10-C; and what is said of what is none.
+load helpers
+
+# le N BYTES: a number, little-endian
+le() {
+    local i
+    for ((i = 0; i < $2; i++)); do printf "\\x$(printf %02x $((($1 >> (8 * i)) & 255)))"; done
+}
+
+# python OUT BIN: the records of CIFAR-10 in BIN as the pickle that Python 2 wrote
+python() {
+    local n i
+    n=$(($(stat -c %s "$2") / 3073))
+    {
+        printf '\x80\x02}q\x01(U\x06labelsq\x02]q\x03('
+        for ((i = 0; i < n; i++)); do printf K && tail -c +$((i * 3073 + 1)) "$2" | head -c 1; done
+        printf 'eU\x04dataq\x04cnumpy.core.multiarray\n_reconstruct\nq\x05cnumpy\nndarray\nq\x06K\x00\x85U\x01b\x87Rq\x07(K\x01'
+        printf M && le "$n" 2
+        printf 'M\x00\x0c\x86cnumpy\ndtype\nq\x08U\x02u1K\x00K\x01\x87Rq\x09(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89T'
+        le $((n * 3072)) 4
+        for ((i = 0; i < n; i++)); do tail -c +$((i * 3073 + 2)) "$2" | head -c 3072; done
+        printf 'tbu.'
+    } >"$1"
+}
+
+# npy OUT SHAPE: an array of bytes from standard input
+npy() {
+    local head="{'descr': '|u1', 'fortran_order': False, 'shape': ($2), }"
+    { printf '\x93NUMPY\x01\x00' && le ${#head} 2 && printf %s "$head" && cat; } >"$1"
+}
+pixels() { local i; for ((i = 0; i < 20; i++)); do tail -c +$((i * 3073 + 2)) "$D/test_batch.bin" | head -c 3072; done; }
+labels() { local i; for ((i = 0; i < 20; i++)); do tail -c +$((i * 3073 + 1)) "$D/test_batch.bin" | head -c 1; done; }
+
+# five severities of four of the drawn images each, and the same with their dark values made bright
+corrupted() {
+    mkdir -p c/CIFAR-10-C
+    pixels | npy c/CIFAR-10-C/fog.npy "20, 3, 32, 32"
+    pixels | tr '\000-\177' '\200-\377' | npy c/CIFAR-10-C/snow.npy "20, 3, 32, 32"
+    labels | npy c/CIFAR-10-C/labels.npy "20,"
+}
+
+@test "CIFAR's Python version is the same data set as the binary one: same ledger, and a run goes on with the other" {
+    mkdir -p root/cifar-10-batches-py
+    python root/cifar-10-batches-py/test_batch "$D/test_batch.bin"
+    local run=(--eps 8/255 --attack fgsm)
+    quick "${run[@]}" --out a
+    good eval "$W" --data root/cifar-10-batches-py "${run[@]}" --out b
+    same_run a b
+    good eval "$W" --data root "${run[@]}" --out c --images 0:5
+    good eval "$W" --data "$D" "${run[@]}" --out c --resume
+    same_run a c
+    good verify b --data root
+    bad 1 "root/cifar-10-batches-py/data_batch_1: cannot be opened" "cifar-10-python.tar.gz holds it: https://www.cs.toronto.edu" \
+        -- eval "$W" --data root --split train
+    sed -i 's/ndarray/ndarroy/' root/cifar-10-batches-py/test_batch
+    bad 1 root/cifar-10-batches-py/test_batch "numpy ndarroy" "nothing of it was run" -- eval "$W" --data root
+}
+
+@test "images and labels as two .npy files" {
+    pixels | npy x.npy "20, 3, 32, 32"
+    labels | npy y.npy "20,"
+    good eval "$W" --data x.npy,y.npy --out r
+    says "20 / 20"
+    mkdir elsewhere
+    cd elsewhere
+    good verify ../r
+    cd ..
+    bad 2 "x.npy: is one array" "--data x.npy,y.npy" -- eval "$W" --data x.npy
+    bad 1 "z.npy: cannot be opened" -- eval "$W" --data x.npy,z.npy
+    labels | head -c 19 | npy z.npy "19,"
+    bad 1 "its labels are [19], must be [20]" -- eval "$W" --data x.npy,z.npy
+}
+
+@test "CIFAR-10-C: one corruption and severity is a run, named in its header, which resumes as itself alone" {
+    corrupted
+    good eval "$W" --data c/CIFAR-10-C --corruption fog --severity 2 --out r
+    says "corruption fog, severity 2 of 5" "4 / 4"
+    truth r/results.json '.data.corruption == "fog" and .data.severity == 2 and .data.count == 4 and .clean.total == 4'
+    # images 4 to 7 of the whole
+    [ "$(jq -c '.data.sha256' r/results.json)" = "\"$(tail -c +$((4 * 3073 + 1)) "$D/test_batch.bin" | head -c $((4 * 3073)) | sha256sum | cut -d' ' -f1)\"" ]
+    good verify r
+    good eval "$W" --data c --corruption fog --severity 2 --out r --resume
+    bad 2 "made with another data" -- eval "$W" --data c --corruption fog --severity 3 --out r --resume
+    bad 2 "made with another data" -- eval "$W" --data c --corruption snow --severity 2 --out r --resume
+    good curve "$W" --data c --corruption fog --severity 1 --attacks fmn:steps=5 --out k
+    grep -q '"corruption":"fog","severity":1' k/ledger.jsonl
+}
+
+@test "CIFAR-10-C: all corruptions in one table, with means; each run verifies and resumes" {
+    corrupted
+    good eval "$W" --data c --corruption all --eps 8/255 --attack fgsm --out all
+    says "2 corruptions" "all: corruptions.json"
+    [ "$(ls all | tr '\n' ' ')" = "corruptions.csv corruptions.json fog-1 fog-2 fog-3 fog-4 fog-5 snow-1 snow-2 snow-3 snow-4 snow-5 " ]
+    # the table says what the runs say
+    local s
+    for s in 1 2 3 4 5; do
+        truth all/corruptions.json ".rows[1].corruptions.fog.counts[$s - 1] == $(jq '.attacks[0].robust' all/fog-$s/results.json)"
+        truth all/corruptions.json ".rows[0].corruptions.snow.percent[$s - 1] == $(jq '.clean.percent' all/snow-$s/results.json)"
+    done
+    truth all/corruptions.json '.rows[0].row == "clean" and .rows[0].corruptions.fog.mean == 100'
+    truth all/corruptions.json '.rows[0] | ((.corruptions.fog.mean + .corruptions.snow.mean) / 2 - .mean) | fabs <= 1e-12'
+    [ "$(grep -c '^fog,' all/corruptions.csv)" = 10 ]
+    good verify all/snow-4
+    # nothing is done again, nothing is overwritten
+    sums all >before
+    bad 1 "all/fog-1 already holds a run" -- eval "$W" --data c --corruption all --eps 8/255 --attack fgsm --out all
+    good eval "$W" --data c --corruption all --eps 8/255 --attack fgsm --out all --resume
+    sums all | grep -v -e run.json -e SHA256SUMS >after
+    grep -v -e run.json -e SHA256SUMS before | diff - after
+    good eval "$W" --data c --corruption snow,fog --severity 3 --out two
+    [ "$(ls two | tr '\n' ' ')" = "corruptions.csv corruptions.json fog-3 snow-3 " ]
+}
+
+@test "corruptions: names and severities that are none" {
+    corrupted
+    bad 2 "has fog, snow; did you mean 'fog'?" -- eval "$W" --data c --corruption fogg --severity 1
+    bad 2 "has no blur.npy" -- eval "$W" --data c --corruption fog,blur --out r
+    bad 2 "'fog' twice" -- eval "$W" --data c --corruption fog,fog --out r
+    bad 2 "--severity is 6, must be between 1 and 5" -- eval "$W" --data c --corruption fog --severity 6
+    bad 2 "--severity needs --corruption" -- eval "$W" --data c --severity 2
+    bad 2 "more than one evaluation: give --out" -- eval "$W" --data c --corruption all
+    bad 2 "--seeds or several corruptions" -- eval "$W" --data c --corruption all --out r --seeds 1,2
+    bad 2 "there is no train split" -- eval "$W" --data c --corruption fog --severity 1 --split train
+    bad 2 "is a folder of corruptions: give --corruption, one of fog, snow, or all" -- eval "$W" --data c/CIFAR-10-C
+    bad 2 "wants a folder of NAME.npy files" -- eval "$W" --data "$D" --corruption fog --severity 1
+    bad 2 "wants a folder of NAME.npy files" -- eval "$W" --data "$D" --corruption all --out r
+    bad 2 "needs --severity, 1 to 5" -- curve "$W" --data c --corruption fog --attacks fmn --out r
+    [ ! -e r ]
+}
+
+@test "what is no data set is named, with what to do" {
+    mkdir above packed
+    cp -r "$D" above/mine
+    bad 1 "above: holds no pictures, but what looks like data sets (mine)" -- eval "$W" --data above
+    mkdir above/a && cp "$ROOT/tests/fixtures/png/rgb8.png" above/a
+    bad 1 "above has 2 classes, but the model" "is a folder in it meant: mine?" -- eval "$W" --data above
+    printf 'x' | gzip >packed/cifar-10-python.tar.gz
+    bad 1 "packed: holds no images, but cifar-10-python.tar.gz: unpack it there" -- eval "$W" --data packed
+    bad 1 "packed/cifar-10-python.tar.gz: is compressed by gzip: unpack it first (tar xf" -- eval "$W" --data packed/cifar-10-python.tar.gz
+    bad 1 "cifar-10-batches-py: cannot be opened" "https://www.cs.toronto.edu/~kriz/cifar.html" -- eval "$W" --data cifar-10-batches-py
+    printf 'MATLAB 5.0 MAT-file, Platform' >test_batch.mat
+    bad 1 "is a MATLAB file" -- eval "$W" --data test_batch.mat
+    printf 'PAR1....' >test-00000.parquet
+    bad 1 "is a Parquet table" -- eval "$W" --data test-00000.parquet
+    mkdir h && { printf '\x05\x09' && head -c 3072 /dev/zero; } >h/test.bin
+    bad 1 "h has 100 classes, but the model" "has 10 (these are images of CIFAR-100" -- eval "$W" --data h
+    bad 2 "needs --data FOLDER" "https://www.cs.toronto.edu/~kriz/cifar.html" -- eval "$W"
+}
