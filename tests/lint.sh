@@ -60,6 +60,7 @@ FNR == MOST + 1 { finding("longer than " MOST " lines") }
     if (FILENAME != "src/core/gemm.c" && s ~ name("cblas|openblas_")) finding("BLAS is for src/core/gemm.c")
     # its C interfaces, and the Fortran symbols as they are called: dgesdd_(
     if (FILENAME != "src/core/json.c" && s ~ name("json_load")) finding("parsing JSON is for src/core/json.c")
+    if (FILENAME != "src/core/json.c" && s ~ name("json_dump")) finding("writing JSON is for src/core/json.c")
     if (FILENAME != "src/core/svd.c" && s ~ name("lapack|LAPACK|[sdcz][a-z0-9]+_[ \t]*\\(")) finding("LAPACK is for src/core/svd.c")
     # fprintf to a stream that was handed in is writing a file, which eval and io may do; the two standard ones are not
     if (room != "cli" && s ~ name("(exit|_exit|abort|printf|vprintf|puts|putchar|perror)[ \t]*\\(|(stdout|stderr)([^A-Za-z0-9_]|$)"))
@@ -120,6 +121,7 @@ self_test() {
         plant src/core/mem.c 'int f(void) { return LAPACKE_dgesdd(1); }\n' 'LAPACK'
         plant src/core/svd.c '#include <cblas.h>\n' 'BLAS'
         plant src/eval/ledger.c 'void f(void) { json_loads("", 0, 0); }\n' 'parsing JSON'
+        plant src/eval/ledger.c 'void f(void) { json_dumps(0, 0); }\n' 'writing JSON'
         plant src/models/model.c 'void f(void) { exit(1); }\n' 'prints nor exits'
         plant src/io/image_png.c 'void f(void) { printf("x"); }\n' 'prints nor exits'
         plant src/core/opt.c 'void f(void) {\n  fprintf(stderr, "x"); }\n' 'prints nor exits'

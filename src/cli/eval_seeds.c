@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/files.h"
+#include "core/json.h"
 #include "core/opt.h"
 #include "eval/summary.h"
 
@@ -127,8 +128,7 @@ static vt_status report(const seeds *s, const char *out, vt_look look, vt_err *e
     vt_file f;
     vt_status st = o ? vt_file_begin(&f, out, "seeds.json", e) : vt_fail(e, VT_E_MEMORY, "no memory for seeds.json");
     if (st == VT_OK) {
-        json_dumpf(o, f.stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-        fputc('\n', f.stream);
+        vt_json_write(f.stream, o, JSON_INDENT(1));
         st = vt_file_commit(&f, e);
     }
     json_decref(o);

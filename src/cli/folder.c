@@ -5,6 +5,7 @@
 #include <string.h>
 #include "cli/plot.h"
 #include "cli/run_json.h"
+#include "core/json.h"
 #include "io/npy.h"
 
 static ssize_t tee(void *cookie, const char *text, size_t n) {
@@ -77,11 +78,10 @@ vt_status vt_folder_array(void *ctx, const char *name, const double *values, siz
 static vt_status write_document(const vt_folder *f, const json_t *doc, vt_err *e) {
     vt_file to;
     VT_TRY(vt_file_begin(&to, f->dir, f->document, e));
-    if (json_dumpf(doc, to.stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) != 0) {
+    if (!vt_json_write(to.stream, doc, JSON_INDENT(1))) {
         vt_file_abandon(&to);
         return vt_fail(e, VT_E_IO, "%s/%s cannot be written", f->dir, f->document);
     }
-    fputc('\n', to.stream);
     return vt_file_commit(&to, e);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "core/files.h"
+#include "core/json.h"
 
 /* "W --data D --norm N ...": the options that choose model, images and threat but for its radius, as they were given.
  */
@@ -42,8 +43,7 @@ static vt_status write_json(const vt_selftest *t, const char *dir, vt_err *e) {
     vt_status s = vt_make_dir(dir, e);
     if (s == VT_OK) s = vt_file_begin(&f, dir, "selftest.json", e);
     if (s == VT_OK) {
-        json_dumpf(o, f.stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-        fputc('\n', f.stream);
+        vt_json_write(f.stream, o, JSON_INDENT(1));
         s = vt_file_commit(&f, e);
     }
     json_decref(o);

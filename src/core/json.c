@@ -1,6 +1,7 @@
 #include "core/json.h"
 
-#include <stdbool.h>
+#include <float.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,4 +50,73 @@ json_t *vt_json_file(const char *path) {
     json_t *o = vt_json(text, n, NULL);
     free(text);
     return o;
+}
+
+/* ---- writing ---- */
+
+static int with_digits(char buf[VT_NUMBER_ROOM], double v, int digits) {
+    return snprintf(buf, VT_NUMBER_ROOM, "%.*g", digits, v);
+}
+
+/* Up to 15 digits, whatever decimal was read comes back as it was; only below DBL_MIN doubles are further apart. */
+int vt_json_number(char buf[VT_NUMBER_ROOM], double v) {
+    int digits = fabs(v) < DBL_MIN ? 1 : DBL_DIG, n;
+    do n = with_digits(buf, v, digits++);
+    while (digits <= DBL_DECIMAL_DIG && strtod(buf, NULL) != v);
+    return n;
+}
+
+/* As jansson writes a real: it keeps a point or an exponent, so that it is read back as one; the exponent has neither a
+ * plus nor leading zeros. */
+static void put_real(FILE *f, double v, bool longest) {
+    char buf[VT_NUMBER_ROOM];
+    if (longest)
+        with_digits(buf, v, DBL_DECIMAL_DIG);
+    else
+        vt_json_number(buf, v);
+    char *e = strchr(buf, 'e');
+    if (e)
+        fprintf(f, "%.*se%d", (int)(e - buf), buf, atoi(e + 1));
+    else
+        fprintf(f, "%s%s", buf, strchr(buf, '.') ? "" : ".0");
+}
+
+/* jansson's text with its reals written anew. */
+static void put_text(FILE *f, const char *text, bool longest) {
+    bool inside = false;
+    for (const char *p = text; *p;) {
+        size_t n =
+            inside ? 0 : strspn(p, "+-.0123456789eE"); /* of the words only false and true hold an e, and end in it */
+        bool number = n && (*p == '-' || (*p >= '0' && *p <= '9'));
+        if (number && strcspn(p, ".eE") < n) {
+            put_real(f, strtod(p, NULL), longest);
+        } else {
+            n = n ? n : inside && *p == '\\' ? 2 : 1;
+            fwrite(p, 1, n, f);
+            if (*p == '"') inside = !inside;
+        }
+        p += n;
+    }
+}
+
+static char *text_of(const json_t *o, size_t flags, bool longest) {
+    char *whole = o ? json_dumps(o, flags) : NULL, *text = NULL;
+    size_t n;
+    FILE *f = whole ? open_memstream(&text, &n) : NULL;
+    if (f) put_text(f, whole, longest);
+    bool good = f && !ferror(f);
+    if (f && fclose(f)) good = false;
+    free(whole);
+    if (!good) free(text), text = NULL;
+    return text;
+}
+
+char *vt_json_text(const json_t *o, size_t flags) { return text_of(o, flags, false); }
+char *vt_json_hashed(const json_t *o, size_t flags) { return text_of(o, flags, true); }
+
+bool vt_json_write(FILE *f, const json_t *o, size_t flags) {
+    char *text = vt_json_text(o, flags);
+    if (text) fprintf(f, "%s\n", text);
+    free(text);
+    return text != NULL;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "attacks/attack.h"
+#include "core/json.h"
 #include "eval/board.h"
 #include "eval/curve.h"
 #include "eval/summary.h"
@@ -25,7 +26,7 @@ static void differing(const json_t *a, const json_t *b, char *text, size_t size)
     else if (!a || !b)
         snprintf(text, size, "stated in one of them alone");
     else {
-        char *x = json_dumps(a, JSON_COMPACT | JSON_ENCODE_ANY), *y = json_dumps(b, JSON_COMPACT | JSON_ENCODE_ANY);
+        char *x = vt_json_text(a, JSON_COMPACT | JSON_ENCODE_ANY), *y = vt_json_text(b, JSON_COMPACT | JSON_ENCODE_ANY);
         snprintf(text, size, "%.80s in the one and %.80s in the other", x ? x : "?", y ? y : "?");
         free(x), free(y);
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/files.h"
+#include "core/json.h"
 #include "core/sort.h"
 #include "eval/markup.h"
 #include "eval/metrics.h"
@@ -225,8 +226,7 @@ vt_status vt_curve_write(const vt_curve *c, const char *dir, vt_err *e) {
     if (!o) return vt_fail(e, VT_E_MEMORY, "%s: no memory for curve.json", dir);
     vt_status s = vt_file_begin(&f, dir, "curve.json", e);
     if (s == VT_OK) {
-        json_dumpf(o, f.stream, JSON_INDENT(1));
-        fputc('\n', f.stream);
+        vt_json_write(f.stream, o, JSON_INDENT(1));
         s = vt_file_commit(&f, e);
     }
     json_decref(o);

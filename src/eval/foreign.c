@@ -1,9 +1,9 @@
 #include "eval/foreign.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include "core/json.h"
 #include "core/threads.h"
 #include "eval/judge.h"
 
@@ -184,7 +184,6 @@ void vt_foreign_json(FILE *out, const vt_foreign *f) {
                   (json_int_t)f->count[VT_FOREIGN_ROBUST], "wrong", (json_int_t)f->count[VT_FOREIGN_WRONG],
                   "violations", (json_int_t)f->count[VT_FOREIGN_VIOLATION], "inside_by_allowance",
                   (json_int_t)f->allowed, "images", list);
-    json_dumpf(o, out, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    fputc('\n', out);
+    vt_json_write(out, o, JSON_INDENT(1));
     json_decref(o);
 }

@@ -69,7 +69,7 @@ static vt_status add_record(vt_ledger *l, const vt_record *r, vt_err *e) {
 /* What the header says of lines. */
 static vt_status bind(vt_ledger *l, vt_err *e) {
     const char *format = json_string_value(json_object_get(l->header, "format"));
-    char *text = json_dumps(l->header, JSON_COMPACT);
+    char *text = vt_json_hashed(l->header, JSON_COMPACT);
     if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the header", l->dir);
     l->checked = format && !strcmp(format, VT_LEDGER_FORMAT);
     l->bound = vt_sha_prefix(text, strlen(text));
@@ -180,7 +180,7 @@ static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
 
 static vt_status write_header(vt_ledger *l, vt_err *e) {
     VT_TRY(bind(l, e));
-    char *text = json_dumps(l->header, JSON_COMPACT);
+    char *text = vt_json_text(l->header, JSON_COMPACT);
     if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the header", l->dir);
     size_t n = strlen(text);
     text[n] = '\n'; /* the terminator's place */
@@ -376,7 +376,7 @@ static int by_place(const void *a, const void *b) {
 
 static vt_status rewrite(vt_ledger *l, FILE *lines, FILE *adv, vt_err *e) {
     float *x = malloc(l->pixels * sizeof *x);
-    char *text = json_dumps(l->header, JSON_COMPACT), line[VT_LINE_ROOM];
+    char *text = vt_json_text(l->header, JSON_COMPACT), line[VT_LINE_ROOM];
     int64_t at = 0;
     vt_status s = x && text ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to finish the ledger", l->dir);
     if (s == VT_OK) fprintf(lines, "%s\n", text);

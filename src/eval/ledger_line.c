@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/json.h"
 
 static const char *const status_names[] = {
 #define VT_RECORD_NAME(id, text) text,
@@ -13,20 +14,20 @@ static const char *const status_names[] = {
 
 const char *vt_record_status_name(vt_record_status s) { return s < VT_RECORD_STATUS_COUNT ? status_names[s] : "?"; }
 
-static void number(char *buf, size_t size, double v) {
-    if (isfinite(v))
-        snprintf(buf, size, "%.17g", v);
+/* longest: as hashes have them since the first of them */
+static void number(char buf[VT_NUMBER_ROOM], double v, bool longest) {
+    if (!isfinite(v))
+        snprintf(buf, VT_NUMBER_ROOM, "null");
+    else if (longest)
+        snprintf(buf, VT_NUMBER_ROOM, "%.17g", v);
     else
-        snprintf(buf, size, "null");
+        vt_json_number(buf, v);
 }
 
-static int line_text(char *buf, size_t size, const vt_record *r) {
-    char m[32], m64[32], li[32], l2[32], l1[32], adv[32] = "", vanished[40] = "";
-    number(m, sizeof m, r->margin);
-    number(m64, sizeof m64, r->margin64);
-    number(li, sizeof li, r->linf);
-    number(l2, sizeof l2, r->l2);
-    number(l1, sizeof l1, r->l1);
+static int line_text(char *buf, size_t size, const vt_record *r, bool longest) {
+    const double values[] = {r->margin, r->margin64, r->linf, r->l2, r->l1};
+    char t[5][VT_NUMBER_ROOM], adv[32] = "", vanished[40] = "";
+    for (int i = 0; i < 5; i++) number(t[i], values[i], longest);
     if (r->vanished) snprintf(vanished, sizeof vanished, ",\"vanished\":%lld", (long long)r->vanished);
     if (r->adv >= 0) snprintf(adv, sizeof adv, ",\"adv\":%lld", (long long)r->adv);
     return snprintf(buf, size,
@@ -36,7 +37,7 @@ static int line_text(char *buf, size_t size, const vt_record *r) {
                     "\"forwards\":%lld%s%s,"
                     "\"sha\":\"%016llx\"}\n",
                     r->image, r->entry, r->stage, vt_record_status_name((vt_record_status)r->status),
-                    r->borderline ? "true" : "false", r->label, r->pred, r->pred64, m, m64, li, l2, l1,
+                    r->borderline ? "true" : "false", r->label, r->pred, r->pred64, t[0], t[1], t[2], t[3], t[4],
                     (long long)r->gradients, (long long)r->forwards, vanished, adv, (unsigned long long)r->sha);
 }
 
@@ -47,12 +48,12 @@ static uint64_t checksum(const vt_ledger *l, const vt_record *r) {
     c.adv = -1;
     c.margin += 0.0, c.margin64 += 0.0, c.linf += 0.0, c.l2 += 0.0, c.l1 += 0.0; /* JSON's -0 is an integer, 0 */
     int n = snprintf(text, sizeof text, "%016llx", (unsigned long long)l->bound);
-    n += line_text(text + n, sizeof text - (size_t)n, &c);
+    n += line_text(text + n, sizeof text - (size_t)n, &c, true);
     return vt_sha_prefix(text, (size_t)n);
 }
 
 int vt_line_text(char buf[VT_LINE_ROOM], const vt_ledger *l, const vt_record *r) {
-    int n = line_text(buf, VT_LINE_ROOM, r);
+    int n = line_text(buf, VT_LINE_ROOM, r, false);
     if (!l->checked) return n;
     n -= (int)strlen("}\n");
     return n +

@@ -1,6 +1,7 @@
 /* results.json: deterministic fields only (see docs/ARCHITECTURE.md); what depends on the machine is in run.json. */
 #include <math.h>
 #include <string.h>
+#include "core/json.h"
 #include "eval/metrics.h"
 #include "eval/published.h"
 
@@ -109,8 +110,7 @@ static void write(FILE *f, const vt_summary *s) {
                             json_pack("{s:I,s:I,s:o}", "robust", (json_int_t)s->worst_eight_bit, "total",
                                       (json_int_t)s->total, "percent", share(s->worst_eight_bit, s->total)));
     if (json_object_get(s->header, "as_published")) json_object_set_new(o, "as_published", published_json(s));
-    json_dumpf(o, f, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    fputc('\n', f);
+    vt_json_write(f, o, JSON_INDENT(1));
     json_decref(o);
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "eval/summary.h"
 
 #define SUMS "SHA256SUMS"
@@ -200,7 +201,7 @@ vt_status vt_seal_check(const vt_ledger *l, vt_findings *found, vt_err *e) {
 vt_status vt_seal_json(json_t *o, FILE *f, vt_err *e) {
     char hex[DIGITS + 1];
     json_object_set_new(o, "sha256", json_string(zeros));
-    char *text = json_dumps(o, JSON_INDENT(1)), *at = text ? strstr(text, zeros) : NULL;
+    char *text = vt_json_text(o, JSON_INDENT(1)), *at = text ? strstr(text, zeros) : NULL;
     if (!at) return free(text), vt_fail(e, VT_E_MEMORY, "no memory for run.json");
     for (char *p = at; (p = strstr(p + 1, zeros));) at = p; /* the last one is ours */
     size_t n = strlen(text);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "io/st.h"
 
@@ -67,16 +68,19 @@ static vt_status tensor_json(const char *path, json_t *root, const vt_tensor *t,
 
 /* Length and JSON text, padded with spaces so that the data begin at a multiple of 8; *out to be freed. */
 static vt_status header_text(const char *path, const json_t *root, char **out, size_t *bytes, vt_err *e) {
-    size_t n = json_dumpb(root, NULL, 0, JSON_COMPACT), padded = (n + 7) / 8 * 8;
+    char *json = vt_json_text(root, JSON_COMPACT);
+    size_t n = json ? strlen(json) : 0, padded = (n + 7) / 8 * 8;
+    char *text = *out = n && padded <= HEADER_MAX ? malloc(8 + padded) : NULL;
+    if (text) {
+        memset(text, ' ', 8 + padded);
+        memcpy(text, &(uint64_t){padded}, 8);
+        memcpy(text + 8, json, n);
+        *bytes = 8 + padded;
+    }
+    free(json);
     if (padded > HEADER_MAX)
         return vt_fail(e, VT_E_RANGE, "%s: header of %zu bytes, the limit is %u", path, padded, HEADER_MAX);
-    char *text = *out = n ? malloc(8 + padded) : NULL;
-    if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
-    memset(text, ' ', 8 + padded);
-    memcpy(text, &(uint64_t){padded}, 8);
-    json_dumpb(root, text + 8, n, JSON_COMPACT);
-    *bytes = 8 + padded;
-    return VT_OK;
+    return text ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
 }
 
 vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e) {

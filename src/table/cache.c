@@ -19,7 +19,7 @@ enum { JSON_MOST = 4 << 20 }; /* bytes of cell.json, which holds a recipe of a m
 enum { CELL_MOST = 256 };     /* GB: ImageNet's 50,000 adversarial images three times over are 90 */
 
 bool vt_cell_hash(const json_t *key, char hex[65]) {
-    char *text = json_dumps(key, JSON_SORT_KEYS | JSON_COMPACT);
+    char *text = vt_json_hashed(key, JSON_SORT_KEYS | JSON_COMPACT);
     if (!text) return false;
     vt_sha_hex(text, strlen(text), hex);
     free(text);
@@ -30,8 +30,7 @@ static vt_status write_json(const char *dir, const char *name, const json_t *o, 
     vt_file f;
     if (!o) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %s", dir, name);
     VT_TRY(vt_file_begin(&f, dir, name, e));
-    json_dumpf(o, f.stream, JSON_INDENT(1) | JSON_SORT_KEYS);
-    fputc('\n', f.stream);
+    vt_json_write(f.stream, o, JSON_INDENT(1) | JSON_SORT_KEYS);
     return vt_file_commit(&f, e);
 }
 

@@ -1,7 +1,7 @@
 /* CSV and JSON: every number, for other programs. */
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
+#include "core/json.h"
 #include "eval/markup.h"
 #include "table/report.h"
 
@@ -74,7 +74,6 @@ void vt_table_json(FILE *f, const vt_table *t, const vt_table_notes *notes) {
     json_t *o = json_pack("{s:s,s:s,s:i,s:i,s:o,s:o,s:o,s:o}", "name", m->name, "title", m->title ? m->title : "",
                           "evaluations", t->wanted, "done", t->done, "cells", cells, "orderings", orderings, "footer",
                           footer, "inconsistent_as_published", odd);
-    if (o) json_dumpf(o, f, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
-    fputc('\n', f);
+    vt_json_write(f, o, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
     json_decref(o);
 }

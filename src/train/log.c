@@ -52,7 +52,7 @@ vt_status vt_log_open(vt_run *run, vt_err *e) {
 }
 
 static vt_status put(vt_run *run, json_t *o, vt_err *e) {
-    char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    char *text = o ? vt_json_text(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     json_decref(o);
     if (!text) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
     bool good = fprintf(run->log, "%s\n", text) > 0;

@@ -112,7 +112,71 @@ static void test_finding_8_doors(void **state) {
     free(text), free(file);
 }
 
+/* ---- numbers in what is written ---- */
+
+static void test_short(void **state) {
+    (void)state;
+    static const struct {
+        double value;
+        const char *text;
+    } rows[] = {{0.1, "0.1"},
+                {48.22, "48.22"},
+                {100 * 30 / 99.0, "30.303030303030305"},
+                {1, "1.0"},
+                {-0.0, "-0.0"},
+                {1e-6, "1e-6"},
+                {1e22, "1e22"},
+                {5e-324, "5e-324"},
+                {1.7976931348623157e308, "1.7976931348623157e308"},
+                {8.0 / 255, "0.03137254901960784"},
+                {0.1 + 0.2, "0.30000000000000004"}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        json_t *o = json_real(rows[i].value);
+        char *text = vt_json_text(o, JSON_ENCODE_ANY);
+        assert_string_equal(text, rows[i].text);
+        free(text);
+        json_decref(o);
+    }
+}
+
+/* Any double: the same one comes back. */
+static void test_short_reads_back(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 20000; i++) {
+        union {
+            uint64_t bits;
+            double v;
+        } u = {.bits = (i + 1) * 0x9E3779B97F4A7C15u};
+        char buf[VT_NUMBER_ROOM];
+        if (!isfinite(u.v)) continue;
+        vt_json_number(buf, u.v);
+        if (strtod(buf, NULL) != u.v) fail_msg("%s for %.17g", buf, u.v);
+    }
+}
+
+/* Numbers alone are written anew: not digits in a text or a key, not integers; and the long form is jansson's own, over
+ * which hashes of earlier runs were taken. */
+static void test_text(void **state) {
+    (void)state;
+    json_t *o =
+        json_pack("{s:f,s:s,s:I,s:[f,b,n,f],s:{}}", "0.10000000000000001", 0.1, "a", "1.10 \" 0.10000000000000001 \\",
+                  "n", (json_int_t)12345678901234567, "l", -0.2, 1, 1e-7, "e");
+    char *text = vt_json_text(o, JSON_COMPACT);
+    assert_string_equal(text, "{\"0.10000000000000001\":0.1,\"a\":\"1.10 \\\" 0.10000000000000001 \\\\\",\"n\":"
+                              "12345678901234567,\"l\":[-0.2,true,null,1e-7],\"e\":{}}");
+    json_t *again = vt_json(text, strlen(text), NULL);
+    assert_true(json_equal(o, again));
+    char *ours = vt_json_hashed(again, JSON_COMPACT), *theirs = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    assert_string_equal(ours, theirs);
+    assert_non_null(strstr(ours, "9.9999999999999995e-8"));
+    assert_null(vt_json_text(NULL, 0));
+    free(text), free(ours), free(theirs);
+    json_decref(o), json_decref(again);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_finding_8_bound), cmocka_unit_test(test_finding_8_doors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_finding_8_bound), cmocka_unit_test(test_finding_8_doors),
+                                       cmocka_unit_test(test_short), cmocka_unit_test(test_short_reads_back),
+                                       cmocka_unit_test(test_text)};
     return cmocka_run_group_tests_name("json", tests, make_tmp, remove_tmp);
 }
