@@ -24,7 +24,7 @@ want="$compile libstb-dev"
 for p in $library; do want="$want $p$of"; done
 case "${1:-build}" in
     build) ;;
-    test) want="$want $run libcmocka-dev$of bats jq patch procps libxml2-utils python3 python3-numpy" ;;
+    test) want="$want $run libcmocka-dev$of bats jq patch procps libxml2-utils python3 python3-numpy python3-jsonschema" ;;
     *) echo "usage: tools/deps.sh [--install] build|test" >&2; exit 2 ;;
 esac
 missing=""

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "cli/script.h"
 #include "cli/streams.h"
 #include "core/opt.h"
 
@@ -100,7 +101,7 @@ const volatile sig_atomic_t *vt_cli_interruptible(void) {
 
 void vt_cli_show(void *ctx, const char *text, bool live) {
     (void)ctx;
-    vt_streams_live(text, !live);
+    if (!vt_script_quiet()) vt_streams_live(text, !live);
 }
 
 vt_look vt_cli_look(const vt_cli *c) {

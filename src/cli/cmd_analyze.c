@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/folder.h"
 #include "cli/own.h"
+#include "cli/script.h"
 #include "cli/run_args.h"
 #include "core/threads.h"
 #include "models/session.h"
@@ -150,6 +151,8 @@ static const vt_arg args[] = {
     {"norm", "linf|l2|l1", "threat model (default linf)"},
     {"out", "DIR", "folder for analysis.json, tables.txt, run.json, arrays and, with gnuplot, figures"},
     {"seed", "N", "seed of every random draw (default 0)"},
+    VT_JSON_ARG,
+    VT_QUIET_ARG,
     {"threads", "N", "threads (default all cores); never changes a result"},
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},

@@ -1,7 +1,8 @@
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/cli.h"
+#include "cli/script.h"
 #include "eval/compare.h"
 #include "core/opt.h"
 
@@ -74,6 +75,38 @@ static void print_changed(const vt_pair *rows, int n) {
     printf("\n");
 }
 
+/* ---- --json ---- */
+
+static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
+static json_t *row_json(const vt_pair *r) {
+    json_t *o =
+        json_pack("{s:s,s:s,s:I,s:I,s:I,s:o,s:o,s:s,s:[f,f]}", "row", r->name, "kind", r->norms ? "norms" : "right",
+                  "images", (json_int_t)r->images, "only_a", (json_int_t)r->only_a, "only_b", (json_int_t)r->only_b,
+                  "p", number(r->test.two_sided), "p_holm", number(r->adjusted), "b_better", vt_claim_name(r->b_better),
+                  "interval95", 100 * r->low, 100 * r->high);
+    if (r->norms) {
+        json_object_set_new(o, "median_a", number(r->median_a)),
+            json_object_set_new(o, "median_b", number(r->median_b));
+    } else {
+        json_object_set_new(o, "right_a", json_integer((json_int_t)r->right_a));
+        json_object_set_new(o, "right_b", json_integer((json_int_t)r->right_b));
+    }
+    if (r->remark) json_object_set_new(o, "remark", json_string(r->remark));
+    return o;
+}
+
+static vt_status print_json(const vt_cli *c, const vt_pair *rows, const int *count, double alpha, vt_err *e) {
+    json_t *pairs = json_array();
+    for (int i = 1, at = 0; i < c->n_positional; at += count[i++]) {
+        json_t *list = json_array();
+        for (int k = 0; k < count[i]; k++) json_array_append_new(list, row_json(&rows[at + k]));
+        json_array_append_new(pairs,
+                              json_pack("{s:s,s:s,s:o}", "a", c->positional[0], "b", c->positional[i], "rows", list));
+    }
+    return vt_script_print(json_pack("{s:i,s:f,s:o}", "version", 1, "alpha", alpha, "pairs", pairs), e);
+}
+
 static vt_status compare_all(const vt_cli *c, vt_ledger **runs, vt_pair *rows, double alpha, vt_err *e) {
     int total = 0, count[16] = {0};
     vt_look look = vt_cli_look(c);
@@ -81,6 +114,7 @@ static vt_status compare_all(const vt_cli *c, vt_ledger **runs, vt_pair *rows, d
     for (int i = 1; i < c->n_positional; i++, total += count[i - 1])
         VT_TRY(vt_compare(rows + total, MOST, &count[i], runs[0], runs[i], vt_cli_has(c, "common"), e));
     vt_compare_adjust(rows, total, alpha);
+    if (vt_script_stream()) return print_json(c, rows, count, alpha, e);
     for (int i = 1, at = 0; i < c->n_positional; at += count[i++]) {
         print_pair(c->positional[0], c->positional[i], rows + at, count[i], &look);
         if (vt_cli_has(c, "changed")) print_changed(rows + at, count[i]);
@@ -111,6 +145,7 @@ static const vt_arg args[] = {{"alpha", "X", "level of the verdict (default 0.05
                               {"changed", NULL, "also list the images that are right under one run alone"},
                               {"common", NULL, "compare the images that both runs have, where they differ"},
                               VT_VERBOSE_ARG,
+                              VT_JSON_ARG,
                               {NULL, NULL, NULL}};
 
 const vt_command vt_command_compare = {

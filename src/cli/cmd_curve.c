@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "cli/plot.h"
 #include "cli/run_args.h"
+#include "cli/script.h"
 #include "cli/selftest.h"
 #include "core/files.h"
 #include "core/opt.h"
@@ -276,6 +277,7 @@ static vt_status report(job *j, const vt_cli *cli, vt_err *e) {
     vt_look look = vt_cli_look(cli);
     print_all(&c, &look);
     vt_status s = vt_curve_write(&c, out, e);
+    if (s == VT_OK && vt_script_stream()) s = vt_script_print(vt_curve_json(&c), e);
     bool picture = vt_plot_available();
     if (s == VT_OK && picture) s = plot(&c, out, e);
     if (s == VT_OK) s = test_itself(j, cli, e);
@@ -321,6 +323,8 @@ static const vt_arg args[] = {
     VT_IMAGES_ARGS,
     {"out", "DIR", "folder for curve.csv, curve.json, curve.svg and the ledger"},
     {"resume", NULL, "go on where a killed run was; may extend --images"},
+    VT_JSON_ARG,
+    VT_QUIET_ARG,
     {"no-selftest", NULL, "leave out the self-test of single points and of the ball's scale"},
     {"allow-mixed", NULL, "resume although another BLAS kernel was in use"},
     {"seed", "N", "seed of every random draw (default 0)"},

@@ -8,6 +8,7 @@
 #include "cli/eval_seeds.h"
 #include "cli/run_args.h"
 #include "cli/run_json.h"
+#include "cli/script.h"
 #include "cli/selftest.h"
 #include "cli/surrogate.h"
 #include "core/files.h"
@@ -33,6 +34,7 @@ typedef struct job {
     vt_wrap wrap;
     vt_ledger *ledger;
     json_t *header;
+    vt_floor floor;
     const vt_paper *paper;               /* --as-published, or NULL */
     int published[VT_PUBLISHED_ROWS][2]; /* its rows' entries, as published and corrected */
     bool brief;                          /* one of many: its table goes into files alone */
@@ -152,6 +154,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     long long seed, threads;
     VT_TRY(parse_threat(j, c, e));
     VT_TRY(parse_attacks(j, c, e));
+    VT_TRY(vt_floor_parse(&j->floor, c, j->v.n_attacks > 0, e));
     j->v.eps_text = j->v.patch.size ? "1" : vt_cli_get(c, "eps");
     if (j->v.n_attacks || j->v.eps_text) VT_TRY(vt_cli_eps(j->v.eps_text, j->v.norm, &j->v.eps, e));
     if (!j->v.eps_text) j->v.eps_text = "0";
@@ -200,6 +203,7 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
     s.look = vt_cli_look(c);
     vt_status st = vt_reports_write(&s, out, j->brief ? NULL : stdout, e);
+    if (vt_script_stream() && !vt_cli_has(c, "seeds")) vt_report_find("json")->write(vt_script_stream(), &s);
     if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, false, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
     double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */
@@ -215,7 +219,6 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (isfinite(cost)) printf("measured here, a gradient costs %.2f forwards\n", cost);
     printf("\n%.1f s, %d thread%s, %s on %s\n", seconds, j->v.threads, j->v.threads == 1 ? "" : "s", kernels,
            vt_cpu_isa());
-    if (out) printf("%s: results.json, table.md, table.csv, table.tex, ledger.jsonl, run.json\n", out);
     return VT_OK;
 }
 
@@ -296,6 +299,14 @@ static void hint(const job *j) {
     vt_doctor_free(&d);
 }
 
+static vt_status check_floor(const job *j, vt_err *e) {
+    vt_summary s;
+    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
+    vt_status st = vt_floor_check(&j->floor, &s, e);
+    vt_summary_free(&s);
+    return st;
+}
+
 static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
@@ -310,8 +321,11 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(s);
     VT_TRY(report(j, c, vt_now() - began, e));
     VT_TRY(test_itself(j, c, e));
-    if (vt_cli_get(c, "out")) VT_TRY(vt_seal_write(vt_cli_get(c, "out"), e)); /* after the last file */
-    return vt_cli_has(c, "expect-robust") ? vt_expect_robust(j->ledger, e) : VT_OK;
+    const char *out = vt_cli_get(c, "out");
+    if (out) VT_TRY(vt_seal_write(out, e)); /* after the last file */
+    if (out) putchar('\n'), vt_seal_list(stdout, out);
+    if (vt_cli_has(c, "expect-robust")) VT_TRY(vt_expect_robust(j->ledger, e));
+    return vt_cli_has(c, "seeds") ? VT_OK : check_floor(j, e); /* of several seeds each is judged when all are done */
 }
 
 static vt_status run_job(const vt_cli *c, bool brief, vt_err *e) {
@@ -357,6 +371,9 @@ static const vt_arg args[] = {
     {"allow-mixed", NULL, "resume or merge although another BLAS kernel was in use"},
     {"seed", "N", "seed of every random draw (default 0)"},
     {"seeds", "A,B,...", "once with each seed, into OUT/seed-N; prints mean and range"},
+    VT_JSON_ARG,
+    VT_QUIET_ARG,
+    VT_FLOOR_ARG,
     {"expect-robust", NULL, "exit status 1, naming the image, if any attack succeeds (certified images)"},
     {"threads", "N", "threads (default all cores); never changes a result"},
     {"exhaustive", NULL, "never leave an image early; score fgsm and pgd on the last iterate"},

@@ -2,6 +2,8 @@
 #include <string.h>
 #include "cli/cli.h"
 #include "cli/explain.h"
+#include "cli/info_json.h"
+#include "cli/script.h"
 #include "core/gemm.h"
 #include "core/text.h"
 #include "models/forms.h"
@@ -63,6 +65,11 @@ static vt_status run(const vt_cli *c, vt_err *e) {
         if (vt_cli_has(c, "explain")) (void)vt_cli_explain(c->positional[0], o.part, o.names, NULL);
         return known;
     }
+    if (vt_script_stream()) {
+        known = vt_script_print(vt_cli_info_json(m), e);
+        vt_model_close(m);
+        return known;
+    }
     printf("%s\n", c->positional[0]);
     if (*m->part) {
         char from[240];
@@ -98,6 +105,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 static const vt_arg args[] = {VT_MODEL_ARGS,
                               {"tensors", NULL, "list every tensor with its shape"},
                               {"explain", NULL, "what every tensor of the file became, or why it was ignored"},
+                              VT_JSON_ARG,
                               {NULL, NULL, NULL}};
 
 const vt_command vt_command_info = {

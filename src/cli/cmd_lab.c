@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/folder.h"
 #include "cli/own.h"
+#include "cli/script.h"
 #include "core/threads.h"
 #include "lab/lab.h"
 
@@ -65,6 +66,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 
 static const vt_arg args[] = {
     {"seed", "N", "seed of every random draw (default 0)"},
+    VT_JSON_ARG,
+    VT_QUIET_ARG,
     {"threads", "N", "threads (default all cores); never changes a result"},
     {"out", "DIR", "folder for lab.json, tables.txt, run.json and, with gnuplot, figures"},
     {"set", "KEY=VALUE", "an option of the lab; repeatable"},

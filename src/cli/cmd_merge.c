@@ -61,7 +61,7 @@ static vt_status finish(vt_ledger *l, const char *out, vt_look look, vt_err *e) 
     vt_status st = vt_reports_write(&s, out, stdout, e);
     vt_summary_free(&s);
     if (st == VT_OK) st = vt_seal_write(out, e);
-    if (st == VT_OK) printf("\n%s: results.json, table.md, table.csv, table.tex, ledger.jsonl\n", out);
+    if (st == VT_OK) putchar('\n'), vt_seal_list(stdout, out);
     return st;
 }
 

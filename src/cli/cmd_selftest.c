@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include "cli/run_args.h"
+#include "cli/script.h"
 #include "cli/selftest.h"
 #include "core/threads.h"
 
@@ -56,6 +57,8 @@ static const vt_arg args[] = {
     {"out", "DIR", "folder for selftest.json (default: terminal only)"},
     {"seed", "N", "seed of every random draw (default 0)"},
     {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_JSON_ARG,
+    VT_QUIET_ARG,
     VT_WRAP_ARG,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli/cli.h"
+#include "cli/script.h"
 #include "cli/spawn.h"
 #include "core/gemm.h"
 #include "core/progress.h"
@@ -181,6 +181,7 @@ static void dry_run(const job *j) {
 static void say(void *ctx, const char *text) {
     double *shown = ctx;
     bool tty = isatty(STDERR_FILENO);
+    if (vt_script_quiet()) return;
     if (!tty && vt_now() - *shown < 30) return; /* as every command: a line each 30 s where nobody looks on */
     *shown = vt_now();
     fprintf(stderr, "%s\n", text);
@@ -249,6 +250,7 @@ static const vt_arg args[] = {
     {"data", "NAME=FOLDER", "where a data set of the manifest lies; repeatable"},
     {"only", "ROW", "run only this row's cells; repeatable"},
     {"jobs", "N", "cells at a time, which share the threads (default 1)"},
+    VT_QUIET_ARG,
     {"threads", "N", "threads (default all cores); never changes a result"},
     {"shard", "K/N", "run only the K-th of N parts"},
     {"merge", "DIR", "take finished cells over from another cache, and print; repeatable"},

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "cli/cli.h"
 #include "cli/plot.h"
+#include "cli/script.h"
 #include "core/hash.h"
 #include "core/threads.h"
 #include "io/safetensors.h"
@@ -198,6 +199,7 @@ static const vt_arg args[] = {
     {"set", "KEY=VALUE", "change a key of the recipe; repeatable"},
     {"dry-run", NULL, "print the resolved recipe, steps, work and memory; train nothing"},
     {"max-steps", "N", "stop, resumable, after N steps"},
+    VT_QUIET_ARG,
     {"threads", "N", "threads (default all cores); never changes a result"},
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "cli/run_open.h"
 #include "cli/run_args.h"
+#include "cli/script.h"
 #include "core/files.h"
 #include "core/opt.h"
 #include "core/threads.h"
@@ -41,6 +42,9 @@ static void show_checked(const vt_recheck *r) {
     char threat[120];
     printf("%s, weights %.12s..., data %.12s...\n", vt_header_threat(h, threat, sizeof threat),
            vt_header_text(h, "weights"), vt_header_text(json_object_get(h, "data"), "sha256"));
+    if (vt_seal_is_earlier(r->ledger))
+        printf(
+            "reports of an earlier version: results.json says what the ledger gives, the tables were not compared\n");
     if (r->wrap && r->wrap->def) printf("WRAPPED: judged under the same known cheat (%s)\n", r->wrap->id);
     printf("clean predictions made again   %lld\n", (long long)r->clean);
     printf("stored points judged again     %lld: %lld broken (%lld borderline)\n", (long long)r->points,
@@ -242,7 +246,10 @@ static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
     f->progress = progress(), f->interrupt = vt_cli_interruptible();
     VT_TRY(vt_foreign_run(f, e));
     VT_TRY(write_file(vt_cli_get(c, "csv"), f, vt_foreign_csv, e));
-    VT_TRY(write_file(vt_cli_get(c, "json"), f, vt_foreign_json, e));
+    if (vt_script_stream())
+        vt_foreign_json(vt_script_stream(), f);
+    else
+        VT_TRY(write_file(vt_cli_get(c, "json"), f, vt_foreign_json, e));
     printf("%s%s%s, %s, values %.6g to %.6g; images by %s\n\n", file, *j->points.name ? ": " : "", j->points.name,
            vt_dtype_name(j->points.dtype), j->points.low, j->points.high, from);
     vt_foreign_table(stdout, f, SHOWN);
@@ -286,7 +293,8 @@ static const vt_arg args[] = {
     {"images", "A:B|FILE", "the same in ascending order, as in vitrine eval"},
     {"allowance", "X", "rounding in the other tool, a pixel: added to eps (default 2^-24; 0: none)"},
     {"csv", "FILE", "writes one line a point"},
-    {"json", "FILE", "writes totals and points"},
+    {"json", "FILE", "writes totals and points; -: to standard output, and nothing else there"},
+    VT_QUIET_ARG,
     {"threads", "N", "threads (default all cores); never changes a result"},
     VT_RUN_ARGS,
     VT_MODEL_ARGS,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cli/script.h"
 #include "core/files.h"
 #include "core/json.h"
 #include "core/opt.h"
@@ -15,6 +16,7 @@ typedef struct seeds {
     char text[MOST][24], out[MOST][VT_PATH_MAX];
     vt_ledger *ledger[MOST];
     vt_summary summary[MOST];
+    vt_floor floor;
     int n, opened;
 } seeds;
 
@@ -131,6 +133,7 @@ static vt_status report(const seeds *s, const char *out, vt_look look, vt_err *e
         vt_json_write(f.stream, o, JSON_INDENT(1));
         st = vt_file_commit(&f, e);
     }
+    if (st == VT_OK) return vt_script_print(o, e);
     json_decref(o);
     return st;
 }
@@ -142,8 +145,10 @@ vt_status vt_eval_seeds(const vt_cli *c, vt_status (*once)(const vt_cli *c, vt_e
     seeds *s = calloc(1, sizeof *s);
     if (!s) return vt_fail(e, VT_E_MEMORY, "no memory for --seeds");
     vt_status st = parse(s, vt_cli_get(c, "seeds"), out, e);
+    if (st == VT_OK) st = vt_floor_parse(&s->floor, c, true, e);
     if (st == VT_OK) st = run_all(s, c, once, e);
     if (st == VT_OK) st = report(s, out, vt_cli_look(c), e);
+    for (int i = 0; i < s->n && st == VT_OK; i++) st = vt_floor_check(&s->floor, &s->summary[i], e);
     for (int i = 0; i < s->opened; i++) vt_summary_free(&s->summary[i]), vt_ledger_close(s->ledger[i]);
     free(s);
     return st;

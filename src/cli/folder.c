@@ -5,6 +5,7 @@
 #include <string.h>
 #include "cli/plot.h"
 #include "cli/run_json.h"
+#include "cli/script.h"
 #include "core/json.h"
 #include "io/npy.h"
 
@@ -86,6 +87,7 @@ static vt_status write_document(const vt_folder *f, const json_t *doc, vt_err *e
 }
 
 vt_status vt_folder_keep(vt_folder *f, const vt_cli *c, const json_t *doc, int threads, double seconds, vt_err *e) {
+    if (vt_script_stream()) VT_TRY(vt_script_print(json_incref((json_t *)(uintptr_t)doc), e));
     if (!f->dir) return VT_OK;
     fflush(f->out);
     VT_TRY(vt_file_commit(&f->tables, e));

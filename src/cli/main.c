@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "cli/script.h"
 #include "cli/streams.h"
 #include "core/gemm.h"
 #include "core/opt.h"
@@ -132,7 +133,8 @@ static void prefer_good_libraries(char **argv) {
 
 static int finish(vt_status s, const vt_err *e) {
     if (s != VT_OK) fprintf(stderr, "vitrine: %s\n", e->text[0] ? e->text : vt_status_name(s));
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    FILE *out = vt_script_stream() ? vt_script_stream() : stdout;
+    if (fflush(out) != 0 || ferror(out)) {
         if (s == VT_OK) fprintf(stderr, "vitrine: standard output could not be written\n");
         return s == VT_OK ? 1 : vt_exit_code(s);
     }
@@ -177,6 +179,7 @@ int main(int argc, char **argv) {
     if (s == VT_OK) {
         prefer_good_libraries(argv);
         vt_blas_single_thread();
+        vt_script_begin(&c);
         s = command->run(&c, &e);
     }
     return finish(s, &e);

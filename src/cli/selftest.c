@@ -2,6 +2,7 @@
 
 #include <string.h>
 #include <unistd.h>
+#include "cli/script.h"
 #include "core/files.h"
 #include "core/json.h"
 
@@ -62,5 +63,6 @@ vt_status vt_cli_selftest(const vt_cli *c, const vt_eval *v_, const vt_attack *a
     vt_cli_subject(text, sizeof text, c);
     VT_TRY(vt_selftest_run(&t, e));
     vt_selftest_print(stdout, &t);
+    if (!strcmp(c->command->name, "selftest")) VT_TRY(vt_script_print(vt_selftest_json(&t), e));
     return vt_cli_has(c, "out") ? write_json(&t, vt_cli_get(c, "out"), e) : VT_OK;
 }

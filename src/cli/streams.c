@@ -189,3 +189,9 @@ void vt_streams_live(const char *text, bool last) {
     dprintf(STDERR_FILENO, "\r%.*s%*s%s", n, line, live > n ? live - n : 0, "", last ? "\n" : "");
     live = last ? 0 : n;
 }
+
+FILE *vt_streams_mute(void) {
+    FILE *before = stdout, *nowhere = fopen("/dev/null", "w");
+    if (nowhere) stdout = nowhere;
+    return before;
+}

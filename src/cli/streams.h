@@ -21,5 +21,7 @@ void vt_streams_style(FILE *f, vt_style style);
 /* A line of progress on standard error, over the one before it, cut to the terminal's width; without a terminal, a line
  * of its own. Whatever is printed next begins a new line; last: it stays. */
 void vt_streams_live(const char *text, bool last);
+/* From here on what is printed to standard output is dropped; returns the stream that is not. */
+FILE *vt_streams_mute(void);
 
 #endif

@@ -3,10 +3,11 @@
 #define VT_CLI_SURROGATE_H
 
 #include "cli/cli.h"
+#include "eval/describe.h"
 
 typedef struct vt_cli_surrogate {
     vt_model *model; /* NULL: none was given */
-    char name[128];  /* of its file, or of the folder of a model.safetensors, in printable ASCII */
+    char name[VT_WEIGHTS_NAME];
 } vt_cli_surrogate;
 
 /* Opens it by its own metadata alone: the options of VT_MODEL_ARGS are the main checkpoint's. side: of the images that

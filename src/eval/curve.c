@@ -201,7 +201,7 @@ static json_t *image_json(const vt_curve *c, size_t i) {
     return o;
 }
 
-static json_t *curve_json(const vt_curve *c) {
+json_t *vt_curve_json(const vt_curve *c) {
     json_t *attacks = json_array(), *points = json_array(), *images = json_array();
     for (int k = 0; k < c->n_entries; k++) json_array_append_new(attacks, entry_json(c, k));
     for (size_t i = 0; i < c->n_points; i++) {
@@ -222,7 +222,7 @@ vt_status vt_curve_write(const vt_curve *c, const char *dir, vt_err *e) {
     VT_TRY(vt_file_begin(&f, dir, "curve.csv", e));
     write_csv(f.stream, c);
     VT_TRY(vt_file_commit(&f, e));
-    json_t *o = curve_json(c);
+    json_t *o = vt_curve_json(c);
     if (!o) return vt_fail(e, VT_E_MEMORY, "%s: no memory for curve.json", dir);
     vt_status s = vt_file_begin(&f, dir, "curve.json", e);
     if (s == VT_OK) {

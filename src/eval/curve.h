@@ -61,6 +61,7 @@ int64_t vt_curve_unconfirmed(const vt_curve *c, double eps);
 double vt_curve_median(const vt_curve *c, int k);
 
 /* curve.csv (a line for each point) and curve.json (the points and every image's norms) into dir. */
+json_t *vt_curve_json(const vt_curve *c); /* what is in curve.json; NULL: no memory */
 vt_status vt_curve_write(const vt_curve *c, const char *dir, vt_err *e);
 
 #endif

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "io/image_jpeg.h"
 #include "io/imagenet.h"
 #include "models/forms.h"
@@ -116,4 +118,29 @@ void vt_describe_surrogate(json_t *header, const vt_model *surrogate, const char
     }
     keep(o, notes);
     json_object_set_new(header, "surrogate", o);
+}
+
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+void vt_weights_name(char *out, size_t size, const char *path) {
+    char *whole = realpath(path, NULL);
+    const char *name = last_part(whole ? whole : path);
+    if (whole && !strcmp(name, "model.safetensors") && name > whole + 1) {
+        whole[name - whole - 1] = 0;
+        if (*last_part(whole)) name = last_part(whole);
+    }
+    snprintf(out, size, "%s", name);
+    for (char *p = out; *p; p++)
+        if (*p < ' ' || *p > '~') *p = '?'; /* it goes into JSON, Markdown and TeX */
+    free(whole);
+}
+
+void vt_describe_weights(json_t *header, const char *path) {
+    char name[VT_WEIGHTS_NAME];
+    if (!path) return;
+    vt_weights_name(name, sizeof name, path);
+    json_object_set_new(header, "weights_name", json_string(name));
 }

@@ -35,4 +35,12 @@ void vt_describe_radius(json_t *header, vt_norm norm, double eps);
  * surrogate. */
 void vt_describe_surrogate(json_t *header, const vt_model *surrogate, const char *name);
 
+/* What people call a checkpoint: its file, or the folder of a model.safetensors, in printable ASCII; the same however
+ * the path was typed. */
+enum { VT_WEIGHTS_NAME = 128 };
+void vt_weights_name(char *out, size_t size, const char *path);
+/* Adds it to the header as "weights_name", unless path is NULL. Runs of the same weights under two names are one
+ * (vt_header_difference): the hash says what was judged, this is for reading. */
+void vt_describe_weights(json_t *header, const char *path);
+
 #endif

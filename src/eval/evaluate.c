@@ -229,6 +229,7 @@ json_t *vt_eval_header(const vt_eval *v) {
                   attacks_json(v), "blas", kernels, "compiler", VT_COMPILER);
     if (!header) return NULL;
     const vt_model *m = v->model;
+    vt_describe_weights(header, m->path);
     if (m->part && *m->part && *m->parts)
         json_object_set_new(json_object_get(header, "model"), "part", json_string(m->part));
     vt_describe_data(json_object_get(header, "data"), v->data, v->model->config.classes);

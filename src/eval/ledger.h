@@ -93,7 +93,8 @@ int vt_record_by_image(const void *a, const void *b);
 int vt_header_side(const json_t *header);
 
 uint64_t vt_sha_prefix(const void *data, size_t bytes);
-/* Keys of two headers that differ, "a, b"; false: none. The format's number is none of them. */
+/* Keys of two headers that differ, "a, b"; false: none. The format's number and what the
+ * checkpoint is called are none of them. */
 bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, char *names, size_t size);
 
 #endif

@@ -1,4 +1,5 @@
-/* results.json: deterministic fields only (see docs/ARCHITECTURE.md); what depends on the machine is in run.json. */
+/* results.json, as docs/results.schema.json describes it: deterministic fields only (see docs/ARCHITECTURE.md); what
+ * depends on the machine is in run.json. */
 #include <math.h>
 #include <string.h>
 #include "core/json.h"
@@ -87,7 +88,7 @@ static json_t *published_json(const vt_summary *s) {
 }
 
 static void write(FILE *f, const vt_summary *s) {
-    json_t *o = json_object();
+    json_t *o = json_pack("{s:i}", "version", VT_RESULTS_VERSION);
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)s->header, key, value) {

@@ -13,6 +13,11 @@ vt_status vt_seal_write(const char *dir, vt_err *e);
 /* Findings: files that are not as SHA256SUMS says, or are missing; reports that are not what the ledger gives; a
  * changed run.json. A folder without SHA256SUMS is a finding too. */
 vt_status vt_seal_check(const vt_ledger *l, vt_findings *found, vt_err *e);
+/* Are its reports of a version whose results.json had no version number? Then what results.json says is compared, not
+ * bytes; the tables, which had other columns, are held by SHA256SUMS alone. */
+bool vt_seal_is_earlier(const vt_ledger *l);
+/* "DIR: results.json, ...": the files of a run that are there. */
+void vt_seal_list(FILE *f, const char *dir);
 
 /* o as text with its hash as the last key, "sha256": of the text itself, with zeros in the hash's place. */
 vt_status vt_seal_json(json_t *o, FILE *f, vt_err *e);

@@ -24,6 +24,12 @@ const vt_report_def *const *vt_report_defs(int *n) {
     return defs;
 }
 
+const vt_report_def *vt_report_find(const char *name) {
+    for (size_t i = 0; i < sizeof defs / sizeof *defs; i++)
+        if (!strcmp(defs[i]->name, name)) return defs[i];
+    return NULL;
+}
+
 const char *vt_header_text(const json_t *header, const char *key) {
     const char *v = json_string_value(json_object_get(header, key));
     return v ? v : "";
@@ -94,6 +100,15 @@ const char *vt_stage_label(const json_t *attack, int k, char *buf, size_t size) 
     }
     if (share < 1) snprintf(more, sizeof more, " (%g %%)", 100 * share);
     snprintf(buf, size, "%.24s%s", vt_header_text(me, "name"), more);
+    return buf;
+}
+
+const char *vt_header_weights(const json_t *header, char *buf, size_t size) {
+    const char *name = vt_header_text(header, "weights_name");
+    if (*name)
+        snprintf(buf, size, "%s", name);
+    else
+        snprintf(buf, size, "%.12s", vt_header_text(header, "weights"));
     return buf;
 }
 

@@ -59,12 +59,16 @@ typedef struct vt_summary {
 vt_status vt_summary_make(vt_summary *s, const vt_ledger *l, int64_t images, vt_err *e);
 void vt_summary_free(vt_summary *s);
 
+/* Of results.json; a key that is gone or means something else raises it, one more does not. docs/results.schema.json */
+#define VT_RESULTS_VERSION 1
+
 /* Report formats: a file report_*.c each. */
 typedef struct vt_report_def {
     const char *name, *file, *summary; /* "md", "table.md" (NULL: the terminal), one sentence */
     void (*write)(FILE *f, const vt_summary *s);
 } vt_report_def;
 const vt_report_def *const *vt_report_defs(int *n);
+const vt_report_def *vt_report_find(const char *name); /* NULL: unknown */
 /* Every report that has a file, into dir; the terminal one to `terminal` (NULL: not). */
 vt_status vt_reports_write(const vt_summary *s, const char *dir, FILE *terminal, vt_err *e);
 
@@ -110,6 +114,8 @@ const char *vt_attack_label(const json_t *attack, char *buf, size_t size);
 const char *vt_stage_label(const json_t *attack, int k, char *buf, size_t size);
 /* What was allowed: "linf eps 8/255", "patch 16 x 16, count 1, anywhere". */
 const char *vt_header_threat(const json_t *header, char *buf, size_t size);
+/* The checkpoint by the name of its file, or where the ledger has none (made before there was one) by its hash. */
+const char *vt_header_weights(const json_t *header, char *buf, size_t size);
 /* Sentence i that every report has to say of data, model (preprocessing, classes, resolution of the attack) and
  * surrogate; NULL past the end. */
 const char *vt_header_note(const json_t *header, size_t i);

@@ -243,7 +243,7 @@ spoil() {
     [ "$status" = 0 ] || fail "$stderr"
     grep -v '^%' m/table.tex >lines.tex # comments are TeX's own, and end with their line
     none -E '\\(input|immediate|write)' lines.tex
-    none -E '(^|[^\\])[{}$^~&_#]' <(sed -E 's/\\(begin|end)\{tabular\}(\{lrrr\})?|\\text[a-z]*\{\}|\{\[\}|\{\*\}| & //g' lines.tex)
+    none -E '(^|[^\\])[{}$^~&_#]' <(sed -E 's/^\\caption\{(.*)\}$/\1/; s/\\(begin|end)\{tabular\}(\{lrrr\})?|\\(begin|end)\{table\}|\\label\{[A-Za-z0-9:-]*\}|\\text[a-z]*\{\}|\{\[\}|\{\*\}| & //g' lines.tex)
     grep -qF "'=HYPERLINK" m/table.csv
     none -E '(^|[^\\])<(script|img)|(^|[^\\])\[a' <(sed -E 's/`[^`]*`//g' m/table.md)
     grep -qF '\<img onerror=x\> !\[a\](http://evil/?q)' m/table.md

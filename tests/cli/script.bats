@@ -1,0 +1,207 @@
+#!/usr/bin/env bats
+# What scripts rely on: --json, --quiet, --fail-under, results.json and its schema, tables that can be joined.
+load helpers
+
+# valid SCHEMA FILE...: by Debian's python3-jsonschema (draft 2020-12). The system's own Python has its packages.
+valid() {
+    /usr/bin/python3 - "$@" <<'END'
+import json, sys
+import jsonschema
+schema = json.load(open(sys.argv[1]))
+jsonschema.Draft202012Validator.check_schema(schema)
+judge = jsonschema.Draft202012Validator(schema)
+for name in sys.argv[2:]:
+    for error in judge.iter_errors(json.load(open(name))):
+        sys.exit("%s: %s: %s" % (name, "/".join(map(str, error.absolute_path)), error.message[:300]))
+END
+}
+
+@test "results.json is what docs/results.schema.json says, whatever ran" {
+    quick --images 0:6 --out clean
+    quick --images 0:6 --eps 2/255 --attack fgsm --attack pgd:steps=2+square:queries=5,share=0.5 --eight-bit --out norms
+    quick --images 0:6 --norm l2 --eps 0.2 --profile quick --no-selftest --out profile
+    quick --images 0:4 --threat patch:size=4 --attack pgd:steps=2 --out patch
+    quick --images 0:4 --eps 4/255 --as-published specformer --out paper
+    quick --images 0:4 --eps 4/255 --attack transfer --attack pgd:steps=2 --wrap quantise --out twin
+    quick --images 0:4 --eps 4/255 --surrogate "$W" --out surrogate
+    valid "$ROOT/docs/results.schema.json" {clean,norms,profile,patch,paper,twin,surrogate}/results.json
+    truth clean/results.json '.version == 1 and (keys_unsorted[0] == "version")'
+    truth twin/results.json '.surrogate.name == "twin" and has("wrap")'
+    # and the schema refuses what it does not describe
+    jq '.attacks[0].extra = 1' norms/results.json >more.json
+    jq 'del(.clean)' norms/results.json >less.json
+    jq '.attacks[0].cost = "much"' norms/results.json >other.json
+    for f in more less other; do
+        run valid "$ROOT/docs/results.schema.json" $f.json
+        [ "$status" = 1 ] || fail "$f.json is taken for results"
+    done
+}
+
+# digits: the numbers of JSON on standard input outside of texts, one a line, as they are written
+digits() { sed 's/"\([^"\\]\|\\.\)*"//g' | grep -oE -- '-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?'; }
+
+@test "numbers have as few digits as read back: Python writes the same" {
+    quick --images 0:6 --eps 2/255 --attack pgd:steps=2 --out r
+    for f in r/results.json r/ledger.jsonl r/run.json; do
+        digits <$f | grep '\.' >ours
+        [ -s ours ]
+        /usr/bin/python3 -c 'import sys
+for t in sys.stdin.read().split():
+    if len(t.strip("-").replace(".", "").strip("0")) > 17 or float(t) != float(repr(float(t))) or len(t) > len(repr(float(t))) + 1:
+        sys.exit(t + " for " + repr(float(t)))' <ours || fail "in $f"
+    done
+    ! grep -q '000000000[0-9]\b\|99999999[0-9]\b' r/results.json || fail "noise in results.json"
+}
+
+# A run as vitrine 0.1.0 wrote it at 6cfebee: 17 digits a number, checksums over them, no version, no name of the weights.
+OLD=$ROOT/tests/fixtures/run-17-digits
+SHAPES="$ROOT/weights/shapes10-vit --data $ROOT/datasets/shapes10"
+
+@test "a run of the version before is verified, and a change of its results or lines is noticed" {
+    good verify "$OLD" --weights $SHAPES
+    says "reports of an earlier version" "everything is as the ledger"
+    for edit in 's/"correct": 5/"correct": 4/' 's/"percent": 83.3/"percent": 84.3/' 's/"seed": 0/"seed": 1/'; do
+        rm -rf r && cp -r "$OLD" r
+        sed -i "$edit" r/results.json
+        ! cmp -s "$OLD/results.json" r/results.json || fail "$edit changes nothing"
+        (cd r && sha256sum $(sed 's/^.\{66\}//' SHA256SUMS) >sums && mv sums SHA256SUMS)
+        bad 1 "results.json is not what the ledger gives" -- verify r --weights $SHAPES
+    done
+    rm -rf r && cp -r "$OLD" r
+    sed -i '3s/"margin":-\{0,1\}/&1/' r/ledger.jsonl
+    bad 1 "r/ledger.jsonl: line 3" -- merge r --out m
+}
+
+@test "a run of the version before is merged into one of this version's form" {
+    good merge "$OLD" --out m
+    truth m/results.json '.version == 1 and .eps_value == 4 / 255'
+    grep -q '"eps_value":0.01568627450980392,' m/ledger.jsonl
+    good verify m --weights $SHAPES
+    [[ $output != *earlier* ]]
+    valid "$ROOT/docs/results.schema.json" m/results.json
+}
+
+@test "the weights' name is for reading: another name is the same run" {
+    cp "$W" again.safetensors
+    quick --images 0:4 --eps 2/255 --attack fgsm --out r
+    cp r/results.json kept
+    good eval again.safetensors --data "$D" --images 0:4 --eps 2/255 --attack fgsm --out r --resume
+    cmp kept r/results.json
+    good eval again.safetensors --data "$D" --images 4:8 --eps 2/255 --attack fgsm --out s
+    good merge r s --out m
+    truth m/results.json '.weights_name == "w.safetensors" and .clean.total == 8'
+    truth s/results.json '.weights_name == "again.safetensors"'
+}
+
+@test "tables of two runs can be joined, and are named" {
+    quick --images 0:4 --eps 2/255 --attack fgsm --out a
+    quick --images 0:4 --norm l2 --eps 0.5 --seed 3 --attack pgd:steps=2 --out b
+    quick --images 0:4 --threat patch:size=4 --attack pgd:steps=2 --out c
+    /usr/bin/python3 - "$(jq -r .weights a/results.json)" <<'END'
+import csv, sys
+rows = [r for d in "abc" for r in csv.DictReader(open(d + "/table.csv"))]
+keys = {(r["weights"], r["weights_name"], r["data"], r["norm"], r["eps"], r["seed"]) for r in rows}
+assert len(keys) == 3 and len({k[2] for k in keys}) == 1, keys
+assert {k[0] for k in keys} == {sys.argv[1]} and {k[1] for k in keys} == {"w.safetensors"}, keys
+assert {k[3:] for k in keys} == {("linf", "2/255", "0"), ("l2", "0.5", "3"),
+                                 ("patch", "patch 4 x 4, count 1, anywhere", "0")}, keys
+END
+    [ "$(head -1 a/table.tex)" = '% \usepackage{booktabs}' ]
+    grep -qF '\caption{w.safetensors: accuracy under attack, linf eps 2/255,' a/table.tex
+    grep -qF '\label{tab:w-safetensors-linf-eps-2-255}' a/table.tex
+    [ "$(grep -c '^\\\(begin\|end\){table}' a/table.tex)" = 2 ]
+    grep -q "weights w\.safetensors ($(jq -r '.weights[:12]' a/results.json))" a/table.md
+}
+
+@test "the line of files names every file of the run" {
+    quick --images 0:4 --eps 2/255 --attack fgsm --save-adv --save-npz --out r
+    line=$(grep '^r: ' <<<"$output")
+    (cd r && ls -p) | while read -r f; do [[ "$line," == *" $f,"* ]] || fail "$f is not in: $line" || exit 1; done
+}
+
+# ---- --json, --quiet, --fail-under ----
+
+@test "--json: the document on standard output, and nothing else anywhere" {
+    A="--images 0:6 --eps 2/255 --attack fgsm"
+    quick $A --json --out r
+    printf '%s\n' "$output" | cmp - r/results.json
+    quick $A --json
+    printf '%s\n' "$output" | cmp - r/results.json
+    quick $A --seeds 0,1 --json --out seeds
+    printf '%s\n' "$output" | cmp - seeds/seeds.json
+    good selftest "$W" --data "$D" --images 0:4 --eps 2/255 --json --out self
+    printf '%s\n' "$output" | cmp - self/selftest.json
+    good curve "$W" --data "$D" --images 0:4 --attacks fmn:steps=5 --no-selftest --json --out curve
+    printf '%s\n' "$output" | cmp - curve/curve.json
+    good lab attgd --part local --seeds 2 --json --out lab
+    printf '%s\n' "$output" | cmp - lab/lab.json
+    good compare r r --json
+    printf '%s\n' "$output" >c.json
+    truth c.json '[.pairs[0].rows[].row] == ["clean", "fgsm"] and .pairs[0].rows[0].right_a == 6'
+    good info "$W" --json
+    printf '%s\n' "$output" >i.json
+    truth i.json '.model.heads.value == 2 and (.model.heads.source | length) > 0 and (.sha256 | length) == 64'
+    jq -e --slurpfile r r/results.json '.sha256 == $r[0].weights' i.json
+}
+
+@test "--json: what fails leaves standard output empty" {
+    for args in "$W --data nowhere --json" "$W --data $D --eps 8 --attack fgsm --json" "$W --data $D --json=1"; do
+        vt eval $args
+        [ "$status" != 0 ] && [ -n "$stderr" ]
+        [ -z "$output" ] || fail "$args: $output"
+    done
+    run bash -c '"$VITRINE" info "$1" --json >/dev/full' - "$W"
+    [ "$status" = 1 ]
+    [[ $output == *"standard output could not be written"* ]]
+}
+
+@test "verify --adv --json -: points and totals on standard output" {
+    quick --images 0:6 --eps 4/255 --attack fgsm --save-npz --out r
+    V="verify --adv r/adv/fgsm.npz --weights $W --data $D --eps 4/255"
+    good $V --json t.json
+    good $V --json -
+    printf '%s\n' "$output" | cmp - t.json
+    [ ! -e - ]
+}
+
+@test "--quiet: nothing but files" {
+    quick --images 0:6 --eps 2/255 --attack fgsm --quiet --out r
+    [ -z "$output" ]
+    [ -s r/results.json ]
+    good verify r --quiet
+    [ -z "$output" ]
+    good curve "$W" --data "$D" --images 0:4 --attacks fmn:steps=5 --no-selftest --quiet --out curve
+    [ -z "$output" ]
+    [ -s curve/curve.json ]
+    vt eval "$W" --data "$D" --attack fgsm --quiet # what is wrong is said
+    [ "$status" = 2 ]
+    [[ $stderr == *"attacks need --eps"* ]]
+}
+
+@test "--fail-under: the exit status says whether the shares are reached" {
+    A="--images 0:10 --eps 4/255 --attack fgsm"
+    quick $A --out r
+    at=$(jq .worst_case.percent r/results.json) # as it is: reached
+    quick $A --fail-under robust=$at
+    quick $A --fail-under clean=100,robust=0 --fail-under robust=$at
+    over=$(awk "BEGIN {print $at + 0.01}")
+    bad 1 "robust accuracy is" "of 10 images), below --fail-under robust=$over" -- eval "$W" --data "$D" $A --fail-under clean=90,robust=$over
+    says fgsm
+    bad 1 "robust accuracy" -- eval "$W" --data "$D" $A --fail-under robust=$over --json
+    jq -e .version <<<"$output"
+    bad 1 "robust accuracy" -- eval "$W" --data "$D" $A --fail-under robust=$over --seeds 1,2 --out seeds
+    [ -s seeds/seeds.json ] && [ -s seeds/seed-2/results.json ]
+}
+
+@test "--fail-under: what is no share is refused before anything runs" {
+    A="--images 0:2 --eps 4/255 --attack fgsm"
+    for value in abc 1e400 nan -1 100.5 "" 3O; do
+        bad 2 "--fail-under: robust is '$value'" "0 to 100" -- eval "$W" --data "$D" $A --out r --fail-under "robust=$value"
+    done
+    bad 2 "unknown share 'robus'; did you mean 'robust'?" -- eval "$W" --data "$D" $A --out r --fail-under robus=3
+    bad 2 "unknown share 'speed'; there are: clean, robust" -- eval "$W" --data "$D" $A --out r --fail-under clean=3,speed=3
+    bad 2 "must be like robust=30" -- eval "$W" --data "$D" $A --out r --fail-under 30
+    bad 2 "must be like robust=30" -- eval "$W" --data "$D" $A --out r --fail-under clean=3,
+    bad 2 "needs an attack" -- eval "$W" --data "$D" --images 0:2 --out r --fail-under robust=30
+    [ ! -e r ]
+}
