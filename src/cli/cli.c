@@ -5,6 +5,7 @@
 #include "cli/script.h"
 #include "cli/streams.h"
 #include "core/opt.h"
+#include "core/threads.h"
 
 const char *vt_cli_nth(const vt_cli *c, const char *name, int i) {
     for (int k = 0; k < c->n_given; k++)
@@ -35,6 +36,12 @@ vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long
     if (*out < min || *out > max)
         return vt_fail(e, VT_E_USAGE, "--%s is %s, must be between %lld and %lld", name, text, min, max);
     return VT_OK;
+}
+
+vt_status vt_cli_threads(const vt_cli *c, long long *out, vt_err *e) {
+    int usual = 1;
+    if (!vt_cli_has(c, "threads")) VT_TRY(vt_thread_count(&usual, e));
+    return vt_cli_int(c, "threads", 1, VT_THREADS_MOST, usual, out, e);
 }
 
 static vt_status triple(const vt_cli *c, const char *name, bool *has, double out[3], vt_err *e) {

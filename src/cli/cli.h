@@ -57,6 +57,11 @@ const char *vt_cli_nth(const vt_cli *c, const char *name, int i);
 vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long max, long long absent, long long *out,
                      vt_err *e);
 
+/* --threads, or what vt_thread_count says. */
+vt_status vt_cli_threads(const vt_cli *c, long long *out, vt_err *e);
+#define VT_THREADS_ARG                                                                                                 \
+    { "threads", "N", "threads (default OMP_NUM_THREADS, else all cores given); never changes a result" }
+
 /* The options by which a user tells what tensors cannot; rows for a command's table, and their reading. */
 #define VT_MODEL_ARGS                                                                                                  \
     {"heads", "N", "number of attention heads"}, {"image-size", "N", "side of the input, where tensors do not tell"},  \

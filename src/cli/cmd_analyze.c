@@ -6,7 +6,6 @@
 #include "cli/own.h"
 #include "cli/script.h"
 #include "cli/run_args.h"
-#include "core/threads.h"
 #include "models/session.h"
 
 typedef struct job {
@@ -103,7 +102,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_own_parse(&own, c, j->def->params_size, &j->params, e));
     VT_TRY(refuse_unread(j, c, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
-    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    VT_TRY(vt_cli_threads(c, &threads, e));
     j->a.seed = (uint64_t)seed, j->a.threads = (int)threads;
     VT_TRY(parse_attack(j, c, e));
     for (; j->a.n < c->n_positional - 1; j->a.n++) {
@@ -153,7 +152,7 @@ static const vt_arg args[] = {
     {"seed", "N", "seed of every random draw (default 0)"},
     VT_JSON_ARG,
     VT_QUIET_ARG,
-    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_THREADS_ARG,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},
 };

@@ -154,7 +154,7 @@ static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     long long threads, ms;
-    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    VT_TRY(vt_cli_threads(c, &threads, e));
     VT_TRY(vt_cli_int(c, "ms", 10, 60000, 500, &ms, e));
     vt_model *m;
     VT_TRY(vt_cli_model(c, &m, e));
@@ -172,7 +172,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return s;
 }
 
-static const vt_arg args[] = {{"threads", "N", "threads, one image each (default all cores)"},
+static const vt_arg args[] = {{"threads", "N", "threads, one image each (default OMP_NUM_THREADS, else all cores given)"},
                               {"train", NULL, "also forward and full backward of micro-batches of 16 images"},
                               {"ms", "N", "milliseconds of one measurement (default 500)"},
                               VT_MODEL_ARGS,

@@ -10,7 +10,6 @@
 #include "cli/selftest.h"
 #include "core/files.h"
 #include "core/opt.h"
-#include "core/threads.h"
 #include "eval/curve.h"
 #include "eval/seal.h"
 #include "eval/evaluate.h"
@@ -114,7 +113,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_norm(c, &j->v.norm, e));
     VT_TRY(parse_attacks(j, c, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
-    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    VT_TRY(vt_cli_threads(c, &threads, e));
     if (!vt_cli_has(c, "out")) return vt_fail(e, VT_E_USAGE, "vitrine curve needs --out FOLDER");
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
     VT_TRY(vt_cli_data(c, &j->data, e));
@@ -328,7 +327,7 @@ static const vt_arg args[] = {
     {"no-selftest", NULL, "leave out the self-test of single points and of the ball's scale"},
     {"allow-mixed", NULL, "resume although another BLAS kernel was in use"},
     {"seed", "N", "seed of every random draw (default 0)"},
-    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_THREADS_ARG,
     VT_VERBOSE_ARG,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},

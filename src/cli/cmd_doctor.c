@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/run_args.h"
-#include "core/threads.h"
 #include "eval/doctor.h"
 #include "eval/metrics.h"
 #include "models/session.h"
@@ -40,7 +39,7 @@ typedef struct job {
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     long long threads;
-    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    VT_TRY(vt_cli_threads(c, &threads, e));
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->n_images, e));
     VT_TRY(vt_cli_model_for(c, j->data, j->images[0], &j->model, e));
@@ -189,7 +188,7 @@ static const vt_arg args[] = {
     {"preprocess", "TEXT", "the present preprocessing, as in eval"},
     {"verbose", NULL, "every trial, with its interval, losses, McNemar's p and options"},
     VT_ATTACK_AT_ARG,
-    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_THREADS_ARG,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},
 };

@@ -13,7 +13,6 @@
 #include "cli/surrogate.h"
 #include "core/files.h"
 #include "core/gemm.h"
-#include "core/threads.h"
 #include "eval/cost.h"
 #include "eval/doctor.h"
 #include "eval/eight_bit.h"
@@ -159,7 +158,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (j->v.n_attacks || j->v.eps_text) VT_TRY(vt_cli_eps(j->v.eps_text, j->v.norm, &j->v.eps, e));
     if (!j->v.eps_text) j->v.eps_text = "0";
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
-    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    VT_TRY(vt_cli_threads(c, &threads, e));
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
     j->v.exhaustive = vt_cli_has(c, "exhaustive");
     if (vt_cli_has(c, "expect-robust") && !j->v.n_attacks)
@@ -375,7 +374,7 @@ static const vt_arg args[] = {
     VT_QUIET_ARG,
     VT_FLOOR_ARG,
     {"expect-robust", NULL, "exit status 1, naming the image, if any attack succeeds (certified images)"},
-    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_THREADS_ARG,
     {"exhaustive", NULL, "never leave an image early; score fgsm and pgd on the last iterate"},
     {"save-adv", NULL, "write adversarial images: adv.safetensors and adv/NAME/INDEX.png"},
     {"save-npz", NULL, "write adversarial images for NumPy: adv/NAME.npz (x_adv, labels, indices, preds, status)"},

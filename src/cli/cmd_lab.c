@@ -4,7 +4,6 @@
 #include "cli/folder.h"
 #include "cli/own.h"
 #include "cli/script.h"
-#include "core/threads.h"
 #include "lab/lab.h"
 
 typedef struct job {
@@ -34,7 +33,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     const vt_own own = own_of(j->def);
     VT_TRY(vt_own_parse(&own, c, j->def->params_size, &j->params, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
-    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    VT_TRY(vt_cli_threads(c, &threads, e));
     j->lab.seed = (uint64_t)seed, j->lab.threads = (int)threads;
     return VT_OK;
 }
@@ -68,7 +67,7 @@ static const vt_arg args[] = {
     {"seed", "N", "seed of every random draw (default 0)"},
     VT_JSON_ARG,
     VT_QUIET_ARG,
-    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_THREADS_ARG,
     {"out", "DIR", "folder for lab.json, tables.txt, run.json and, with gnuplot, figures"},
     {"set", "KEY=VALUE", "an option of the lab; repeatable"},
     {NULL, NULL, NULL},

@@ -2,7 +2,6 @@
 #include "cli/run_args.h"
 #include "cli/script.h"
 #include "cli/selftest.h"
-#include "core/threads.h"
 
 typedef struct job {
     vt_eval v;
@@ -25,7 +24,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (vt_cli_get(c, "wrap")) VT_TRY(vt_wrap_parse(&j->wrap, vt_cli_get(c, "wrap"), e));
     j->v.eps_text = vt_cli_get(c, "eps");
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
-    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    VT_TRY(vt_cli_threads(c, &threads, e));
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
@@ -56,7 +55,7 @@ static const vt_arg args[] = {
     VT_IMAGES_ARGS,
     {"out", "DIR", "folder for selftest.json (default: terminal only)"},
     {"seed", "N", "seed of every random draw (default 0)"},
-    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_THREADS_ARG,
     VT_JSON_ARG,
     VT_QUIET_ARG,
     VT_WRAP_ARG,

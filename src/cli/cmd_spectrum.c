@@ -7,7 +7,6 @@
 #include "cli/cli.h"
 #include "cli/plot.h"
 #include "core/files.h"
-#include "core/threads.h"
 #include "eval/markup.h"
 
 enum { MOST = 16, WIDTH = 118 }; /* checkpoints; characters in a line */
@@ -232,7 +231,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     long long threads;
     shown v = {.roles = vt_cli_has(c, "all") ? VT_ROLE_COUNT : 3};
     VT_TRY(read_split(c, &v.split, e));
-    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    VT_TRY(vt_cli_threads(c, &threads, e));
     if (svg) VT_TRY(vt_plot_check(e)); /* before the work */
     vt_status s = measure(&v, c, (int)threads, e);
     if (s == VT_OK) print_all(&v);
@@ -246,7 +245,7 @@ static const vt_arg args[] = {{"split", "rows|columns", "which heads to show (de
                               {"all", NULL, "also W_O and the two matrices of the MLP"},
                               {"csv", "FILE", "write every value: weights, layer, matrix, part, sigma"},
                               {"plot", "FILE", "write the figure as SVG (needs gnuplot)"},
-                              {"threads", "N", "threads (default all cores); never changes a result"},
+                              VT_THREADS_ARG,
                               VT_MODEL_ARGS,
                               {NULL, NULL, NULL}};
 

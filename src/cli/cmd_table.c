@@ -7,7 +7,6 @@
 #include "cli/spawn.h"
 #include "core/gemm.h"
 #include "core/progress.h"
-#include "core/threads.h"
 #include "table/published_show.h"
 #include "table/report.h"
 #include "table/schedule.h"
@@ -57,7 +56,7 @@ static vt_status parse_shard(const vt_cli *c, vt_plan_ask *ask, vt_err *e) {
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (!c->n_positional) return vt_fail(e, VT_E_USAGE, "vitrine table needs a MANIFEST.yaml, or --published FILE");
-    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &j->threads, e));
+    VT_TRY(vt_cli_threads(c, &j->threads, e));
     VT_TRY(vt_cli_int(c, "jobs", 1, 256, 1, &j->jobs, e));
     VT_TRY(parse_shard(c, &j->ask, e));
     VT_TRY(list(c, "only", j->only, &j->ask.n_only, e));
@@ -251,7 +250,7 @@ static const vt_arg args[] = {
     {"only", "ROW", "run only this row's cells; repeatable"},
     {"jobs", "N", "cells at a time, which share the threads (default 1)"},
     VT_QUIET_ARG,
-    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_THREADS_ARG,
     {"shard", "K/N", "run only the K-th of N parts"},
     {"merge", "DIR", "take finished cells over from another cache, and print; repeatable"},
     {"published", "FILE.csv", "instead: show published numbers, with what is inconsistent about them"},

@@ -7,7 +7,6 @@
 #include "cli/plot.h"
 #include "cli/script.h"
 #include "core/hash.h"
-#include "core/threads.h"
 #include "io/safetensors.h"
 #include "train/train.h"
 
@@ -96,7 +95,7 @@ static vt_status open_data(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
     long long threads, steps;
-    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &threads, e));
+    VT_TRY(vt_cli_threads(c, &threads, e));
     VT_TRY(vt_cli_int(c, "max-steps", 1, INT64_MAX, 0, &steps, e));
     VT_TRY(read_recipe(j, c, e));
     if (!vt_cli_has(c, "out") && !vt_cli_has(c, "dry-run"))
@@ -200,7 +199,7 @@ static const vt_arg args[] = {
     {"dry-run", NULL, "print the resolved recipe, steps, work and memory; train nothing"},
     {"max-steps", "N", "stop, resumable, after N steps"},
     VT_QUIET_ARG,
-    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_THREADS_ARG,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},
 };

@@ -8,7 +8,6 @@
 #include "cli/script.h"
 #include "core/files.h"
 #include "core/opt.h"
-#include "core/threads.h"
 #include "eval/foreign.h"
 #include "eval/judge.h"
 #include "eval/recheck.h"
@@ -19,7 +18,7 @@ enum { SHOWN = 100, LIST_MOST = 1 << 26 }; /* points or findings on the terminal
 
 static vt_status threads_of(const vt_cli *c, int *out, vt_err *e) {
     long long n;
-    VT_TRY(vt_cli_int(c, "threads", 1, 1024, vt_cpu_count(), &n, e));
+    VT_TRY(vt_cli_threads(c, &n, e));
     *out = (int)n;
     return VT_OK;
 }
@@ -295,7 +294,7 @@ static const vt_arg args[] = {
     {"csv", "FILE", "writes one line a point"},
     {"json", "FILE", "writes totals and points; -: to standard output, and nothing else there"},
     VT_QUIET_ARG,
-    {"threads", "N", "threads (default all cores); never changes a result"},
+    VT_THREADS_ARG,
     VT_RUN_ARGS,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},

@@ -7,8 +7,6 @@
 #include "core/gemm.h"
 #include "core/mem.h"
 
-int vt_cpu_count(void) { return omp_get_num_procs(); }
-
 typedef struct queue {
     vt_item_fn fn;
     vt_commit_fn commit;

@@ -6,7 +6,13 @@
 #include <stddef.h>
 #include "core/status.h"
 
-int vt_cpu_count(void);
+enum { VT_THREADS_MOST = 1024 };
+/* How many threads to use where nobody says: what OMP_NUM_THREADS asks for (VT_E_USAGE when it is no such number), else
+ * the processors of the affinity mask, no more than the control group's quota pays for. */
+vt_status vt_thread_count(int *out, vt_err *e);
+/* That quota, rounded up, of cgroup version 1 or 2 as the files below `root` say ("": those of this machine); 0: none.
+ */
+int vt_cgroup_cpus(const char *root);
 
 /* fn(ctx, thread, item) for every item in [0, n); thread in [0, threads). The first status that is not VT_OK ends the
  * loop (items already running finish) and is returned; e receives that call's sentence. VT_E_MEMORY before the first

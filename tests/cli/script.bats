@@ -205,3 +205,24 @@ END
     bad 2 "needs an attack" -- eval "$W" --data "$D" --images 0:2 --out r --fail-under robust=30
     [ ! -e r ]
 }
+
+# ---- threads ----
+
+@test "threads: OMP_NUM_THREADS, else the affinity mask; --threads goes before both" {
+    local cpu
+    cpu=$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')
+    threads() { grep -o '[0-9]* thread' <<<"$output"; }
+    vt_under() { run --separate-stderr env "$@" eval "$W" --data "$D" --images 0:6; }
+    vt_under -u OMP_NUM_THREADS taskset -c "$cpu" "$VITRINE"
+    [ "$(threads)" = "1 thread" ]
+    vt_under OMP_NUM_THREADS=3 taskset -c "$cpu" "$VITRINE"
+    [ "$(threads)" = "3 thread" ]
+    vt_under OMP_NUM_THREADS=4,2 "$VITRINE"
+    [ "$(threads)" = "4 thread" ]
+    run --separate-stderr env OMP_NUM_THREADS=3 "$VITRINE" eval "$W" --data "$D" --images 0:6 --threads 2
+    [ "$(threads)" = "2 thread" ]
+    vt_under OMP_NUM_THREADS=many "$VITRINE"
+    [ "$status" = 2 ]
+    [[ $stderr == *"vitrine: OMP_NUM_THREADS is 'many', must be a number of threads from 1 to 1024"* ]] # libgomp complains too
+    [ "$(grep -c ^vitrine <<<"$stderr")" = 1 ]
+}
