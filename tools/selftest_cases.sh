@@ -76,12 +76,12 @@ other ConViT convit_tiny_cifar
 other XCiT xcit_nano_12_p16_224 image=32 classes=10
 other Swin swin_tiny_patch2_window4_32
 if [ -n "$shared" ]; then
-    for eps in 1/255 2/255 8/255; do row vnncomp-vit-pgd "$shared/weights/vnncomp-vit-pgd/model.safetensors" "$c" 0:40 $eps; done
+    for eps in 1/255 2/255 8/255; do row vnncomp-vit-pgd "$shared/weights/vnncomp-vit-pgd/model.safetensors" "$c" 0:40 $eps --names vit-vnncomp; done
     for eps in 0.5/255 1/255 2/255; do row vit-cifar10 "$shared/weights/vit-cifar10" "$c" 0:40 $eps; done
     row vit-cifar10 "$shared/weights/vit-cifar10" "$c" 0:40 0.1 --norm l2
     for eps in 4/255 8/255; do row vit-cifar10-at8 "$shared/weights/vit-cifar10-at8" "$c" 0:24 $eps; done
     row vit-cifar10-at8 "$shared/weights/vit-cifar10-at8" "$c" 0:24 0.5 --norm l2
-    for eps in 0.5/255 2/255; do row vit-postnorm-cifar10 "$shared/weights/vit-postnorm-cifar10/model.safetensors" "$c" 0:24 $eps; done
+    for eps in 0.5/255 2/255; do row vit-postnorm-cifar10 "$shared/weights/vit-postnorm-cifar10/model.safetensors" "$c" 0:24 $eps --names vit-encoderlayer; done
     for w in cifar10-standard cifar10-standard-msvp; do row $w weights/$w "$c" 0:24 1/255; done
     for w in cifar10-at cifar10-at-msvp; do row $w weights/$w "$c" 0:24 8/255; done
 fi

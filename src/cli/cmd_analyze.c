@@ -3,6 +3,7 @@
 #include "analysis/analyze.h"
 #include "cli/cli.h"
 #include "cli/folder.h"
+#include "cli/known.h"
 #include "cli/own.h"
 #include "cli/script.h"
 #include "cli/run_args.h"
@@ -66,11 +67,13 @@ static vt_status open_subject(job *j, const vt_cli *c, vt_subject *s, vt_err *e)
     vt_input_story story;
     if (!(j->def->wants & VT_WANTS_IMAGES)) {
         VT_TRY(vt_cli_overrides(c, &o, e));
-        return vt_model_open(&s->model, s->path, &o, e);
+        VT_TRY(vt_model_open(&s->model, s->path, &o, e));
+        return vt_cli_known(c, s->model, e);
     }
     VT_TRY(vt_cli_data(c, &s->data, e));
     if (!j->a.images) VT_TRY(vt_cli_images(c, s->data, &j->a.images, &j->a.n_images, e));
     VT_TRY(vt_cli_model_at(c, s->path, s->data, j->a.images[0], &s->model, e));
+    VT_TRY(vt_cli_known(c, s->model, e));
     VT_TRY(vt_cli_input(c, s->model, s->data, j->a.images[0], &story, e));
     return vt_dataset_fit_head(s->data, s->model->config.classes, false, s->model->path, e);
 }

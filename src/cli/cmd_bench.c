@@ -4,6 +4,7 @@
 #include <string.h>
 #include "attacks/oracle.h"
 #include "cli/cli.h"
+#include "cli/known.h"
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/progress.h"
@@ -162,7 +163,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     b.works = vt_cli_has(c, "train") ? WORKS : TRAINING;
     b.lanes = calloc((size_t)threads, sizeof *b.lanes);
     b.rate = calloc((size_t)threads, sizeof *b.rate);
-    vt_status s = b.lanes && b.rate ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory to measure");
+    vt_status s = b.lanes && b.rate ? vt_cli_known(c, m, e) : vt_fail(e, VT_E_MEMORY, "no memory to measure");
     for (int i = 0; i < threads && s == VT_OK; i++) s = lane_open(&b.lanes[i], m, i, e);
     for (int i = 0; i < threads && s == VT_OK && b.works > TRAINING; i++) s = open_training(&b.lanes[i], m, i, e);
     if (s == VT_OK) s = measure_all(&b, m, e);

@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "cli/cli.h"
+#include "cli/known.h"
 
 /* What the new file was made of: the last part of the path, and the hash. */
 static void describe(char *out, size_t size, const vt_model *m) {
@@ -24,9 +24,10 @@ static vt_status run(const vt_cli *c, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "%s: is there already: another name, or --force to replace it", out);
     VT_TRY(vt_cli_overrides(c, &o, e));
     VT_TRY(vt_model_open(&m, c->positional[0], &o, e));
+    vt_status status = vt_cli_known(c, m, e);
     describe(source, sizeof source, m);
     const char *extra[] = {"source", source, "recipe", m->recipe};
-    vt_status status = vt_model_save_as(m, m->w, extra, m->recipe ? 2 : 1, out, e);
+    if (status == VT_OK) status = vt_model_save_as(m, m->w, extra, m->recipe ? 2 : 1, out, e);
     if (status == VT_OK)
         printf("%s: %zu parameters in %d tensors, timm's names, of %s%s%s (%s)\n", out, vt_model_param_count(m),
                m->params.count, c->positional[0], *m->part ? ", part " : "", m->part, m->naming);

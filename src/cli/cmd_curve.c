@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "cli/known.h"
 #include "cli/plot.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
@@ -119,6 +120,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_model_for(c, j->data, j->images[0], &j->model, e));
+    VT_TRY(vt_cli_known(c, j->model, e));
     VT_TRY(vt_cli_fit(c, j->model, j->data, j->images[0], &j->v.input, e));
     j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
     double pixels = (double)vt_config_input_pixels(&j->model->config);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "cli/eval_corruptions.h"
 #include "cli/eval_seeds.h"
+#include "cli/known.h"
 #include "cli/run_args.h"
 #include "cli/run_json.h"
 #include "cli/script.h"
@@ -171,6 +172,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_model_for(c, j->data, j->images[0], &j->model, e));
+    VT_TRY(vt_cli_known(c, j->model, e));
     if (vt_cli_get(c, "wrap")) VT_TRY(vt_wrap_parse(&j->wrap, vt_cli_get(c, "wrap"), e));
     VT_TRY(vt_wrap_model(&j->wrap, j->model, e));
     j->v.wrap = &j->wrap;

@@ -6,7 +6,7 @@
 #include "cli/script.h"
 #include "core/gemm.h"
 #include "core/text.h"
-#include "models/forms.h"
+#include "models/doubt.h"
 #include "models/session.h"
 
 static void row(const char *key, const char *value, const char *from) {
@@ -15,45 +15,24 @@ static void row(const char *key, const char *value, const char *from) {
     printf("  %-20s %-40s %s%s%s\n", key, vt_text_line(a, sizeof a, value), *from ? "(" : "", from, *from ? ")" : "");
 }
 
+/* A value that nobody told is not shown as if somebody had. */
+static void print_field(const vt_model *m, vt_field f) {
+    static const char *const how[] = {[VT_KNOWN] = "", [VT_ASSUMED] = "assumed: ", [VT_OPEN] = "not told: "};
+    char value[64], from[100];
+    vt_field_text(m, f, value, sizeof value);
+    snprintf(from, sizeof from, "%s%s", how[m->doubt[f]], m->source[f]);
+    row(vt_field_label(f), value, from);
+}
+
 static void print_config(const vt_model *m) {
-    const vt_config *c = &m->config;
-    static const char *const keys[VT_FIELD_COUNT] = {
-#define VT_FIELD_NAME(id, text) text,
-        VT_FIELD_LIST(VT_FIELD_NAME)
-#undef VT_FIELD_NAME
-    };
-    char v[VT_FIELD_COUNT][64];
-    snprintf(v[VT_FIELD_ARCH], 64, "%s", c->arch);
-    snprintf(v[VT_FIELD_IMAGE], 64, "3 x %d x %d", c->image, c->image);
-    snprintf(v[VT_FIELD_PATCH], 64, "%d (%d tokens)", c->patch, vt_model_tokens(m));
-    snprintf(v[VT_FIELD_DIM], 64, "%d", c->dim);
-    snprintf(v[VT_FIELD_DEPTH], 64, "%d", c->depth);
-    snprintf(v[VT_FIELD_HEADS], 64, "%d of width %d", c->heads, c->dim / c->heads);
-    snprintf(v[VT_FIELD_HIDDEN], 64, "%d", c->hidden);
-    snprintf(v[VT_FIELD_CLASSES], 64, "%d", c->classes);
-    snprintf(v[VT_FIELD_QKV_BIAS], 64, "%s", c->qkv_bias ? "yes" : "no");
-    snprintf(v[VT_FIELD_DIST], 64, "%s", c->dist_token ? "yes (logits = mean of both heads)" : "no");
-    snprintf(v[VT_FIELD_POOL], 64, "%s",
-             c->pool == VT_POOL_TOKEN ? "class token"
-             : c->pool == VT_POOL_AVG ? "mean of the patch tokens"
-             : c->pool == VT_POOL_ALL ? "mean of all tokens"
-                                      : "class token and mean of the patch tokens");
-    snprintf(v[VT_FIELD_ATTN], 64, "%s", c->attn);
-    snprintf(v[VT_FIELD_SCALE], 64, "%.9g", c->attn_scale);
-    snprintf(v[VT_FIELD_LN_EPS], 64, "%g", c->ln_eps);
-    snprintf(v[VT_FIELD_MEAN], 64, "%.6g, %.6g, %.6g", c->mean[0], c->mean[1], c->mean[2]);
-    snprintf(v[VT_FIELD_STD], 64, "%.6g, %.6g, %.6g", c->std[0], c->std[1], c->std[2]);
-    for (int i = 0; i < VT_FIELD_NORM; i++) row(keys[i], v[i], m->source[i]);
-    int n;
-    const vt_form *forms = vt_forms(&n);
-    for (int i = 0; i < n; i++) { /* forms that timm's ViT has not */
-        const vt_form *f = &forms[i];
-        const char *from = m->source[f->field];
-        if (f->field < VT_FIELD_NORM || (vt_form_is_default(c, f) && (!*from || !strcmp(from, "tensors")))) continue;
-        vt_form_text(c, f, v[f->field], sizeof v[0]);
-        const char *text = f->four && !strncmp(v[f->field], "0,", 2) ? "not given" : v[f->field];
-        row(keys[f->field], f->opt.type != VT_OPT_BOOL ? text : *text == '1' ? "yes" : "no", from);
-    }
+    for (int f = 0; f < VT_FIELD_COUNT; f++)
+        if (vt_field_shown(m, (vt_field)f)) print_field(m, (vt_field)f);
+}
+
+static void print_missing(const vt_model *m) {
+    char what[1000], options[300];
+    if (vt_model_missing(m, what, sizeof what, options, sizeof options))
+        printf("\nnot told: %s; commands that compute with it ask for%s\n", what, options);
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
@@ -79,7 +58,6 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     row("names", m->naming, "");
     print_config(m);
     char text[64];
-    if (*m->transform) row("preprocessing", m->transform, m->source[VT_FIELD_TRANSFORM]);
     snprintf(text, sizeof text, "%zu in %d tensors", vt_model_param_count(m), m->params.count);
     row("parameters", text, "all finite");
     double fwd, grad;
@@ -87,6 +65,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     snprintf(text, sizeof text, "%.4g / %.4g GFLOP", fwd * 1e-9, grad * 1e-9);
     row("one image", text, "forward / gradient step");
     printf("  %-20s %s\n", "sha256", m->sha256);
+    print_missing(m);
     if (m->recipe)
         printf("\nmade by vitrine train with this recipe (repeat it with vitrine train --from):\n%s", m->recipe);
     if (vt_cli_has(c, "explain")) known = vt_cli_explain(c->positional[0], o.part, o.names, e);

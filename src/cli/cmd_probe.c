@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cli/known.h"
 #include "cli/run_args.h"
 #include "core/mem.h"
 #include "core/opt.h"
@@ -131,6 +132,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_probe p = {0};
     vt_status s = vt_st_open(&st, input, e);
     if (s == VT_OK) s = open_model(&m, c, st, e);
+    if (s == VT_OK) s = vt_cli_known(c, m, e);
     if (s == VT_OK) s = vt_cli_attack_at(c, m, side_of(st), e);
     if (s == VT_OK) s = read_batch(&b, st, vt_config_input(&m->config), kind == VT_LOSS_DLR_T, e);
     if (s == VT_OK) s = vt_probe_run(&p, m, b.x, b.n, b.labels, b.targets, kind, f64, vt_cli_has(c, "param-grads"), e);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "analysis/spectrum.h"
 #include "cli/cli.h"
+#include "cli/known.h"
 #include "cli/plot.h"
 #include "core/files.h"
 #include "eval/markup.h"
@@ -209,7 +210,8 @@ static vt_status measure(shown *v, const vt_cli *c, int threads, vt_err *e) {
         v->path[v->n] = c->positional[v->n];
         VT_TRY(vt_model_open(&m, v->path[v->n], &o, e));
         v->config[v->n] = m->config;
-        vt_status s = vt_spectrum_measure(&v->s[v->n], m, v->roles > 3, threads, e);
+        vt_status s = vt_cli_known(c, m, e);
+        if (s == VT_OK) s = vt_spectrum_measure(&v->s[v->n], m, v->roles > 3, threads, e);
         vt_model_close(m);
         VT_TRY(s);
         if (v->s[v->n].depth > v->deepest) v->deepest = v->s[v->n].depth;

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "cli/known.h"
 #include "cli/plot.h"
 #include "cli/script.h"
 #include "core/hash.h"
@@ -78,6 +79,7 @@ static vt_status read_init(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_overrides(c, &o, e));
     VT_TRY(read_part(j, &o, e));
     VT_TRY(vt_model_open(&j->init, init, &o, e));
+    VT_TRY(vt_cli_known(c, j->init, e));
     if (*told && strcmp(told, j->init->sha256))
         return vt_fail(e, VT_E_USAGE, "%s has sha256 %s, but the recipe starts from %s", init, j->init->sha256, told);
     snprintf(told, sizeof j->recipe->init.sha256, "%s", j->init->sha256);

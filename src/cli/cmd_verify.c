@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "cli/known.h"
 #include "cli/run_open.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
@@ -231,6 +232,7 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     VT_TRY(numbers(c, j->data, &j->points, &j->images, from, e));
     VT_TRY(distinct(j->images, j->points.n, file, e));
     VT_TRY(vt_cli_model_for(c, j->data, (int32_t)j->images[0], &j->model, e));
+    VT_TRY(vt_cli_known(c, j->model, e));
     VT_TRY(vt_cli_fit(c, j->model, j->data, (int32_t)j->images[0], &story, e));
     const vt_config *m = &j->model->config;
     if (f->patch.size) VT_TRY(vt_patch_fit(&f->patch, m, j->model->path, e));

@@ -185,7 +185,9 @@ vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, siz
 /* ---- the input ---- */
 
 static void set_native(vt_model *m, int side) {
-    m->config.native = side == m->config.image ? 0 : side;
+    int native = side == m->config.image ? 0 : side;
+    if (native == m->config.native) return;
+    m->config.native = native;
     snprintf(m->source[VT_FIELD_NATIVE], sizeof m->source[0], "--attack-at");
 }
 

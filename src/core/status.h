@@ -26,7 +26,7 @@ typedef enum vt_status {
 /* The first failure's sentence, without trailing newline. Zero-initialise. */
 typedef struct vt_err {
     vt_status code;
-    char text[600];
+    char text[2000]; /* room for a command line to paste */
 } vt_err;
 
 const char *vt_status_name(vt_status s);

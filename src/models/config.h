@@ -37,6 +37,10 @@ typedef enum vt_native_filter {
  * (n + 0.1) / grid (DINOv2 without registers). */
 typedef enum vt_pos_filter { VT_POS_FILTER_BICUBIC, VT_POS_FILTER_AA, VT_POS_FILTER_OFFSET } vt_pos_filter;
 
+/* A patch embedding that is a Linear over flattened patches: how its columns run, which no shape tells. CONV: it is a
+ * convolution, as timm's. */
+typedef enum vt_patch_order { VT_PATCH_CONV, VT_PATCH_CHW, VT_PATCH_HWC } vt_patch_order;
+
 #define VT_ATTN_TEXT 64 /* bytes of an attention variant's canonical text, "scsa:tau=10,nu=0,eps=0" */
 
 typedef struct vt_config {
@@ -78,6 +82,8 @@ typedef struct vt_config {
     vt_factor factor;
     double factor_start; /* of LayerScale, for `vitrine new`; 0: 1e-5 */
     vt_init_rule init;
+
+    vt_patch_order patch_order; /* of the file that was read; the weights here are always a convolution's */
 
     int local_blocks;                                   /* ConViT: GPSA blocks, before the class token joins */
     int stages, stage_depth[4], stage_heads[4], window; /* Swin */

@@ -35,6 +35,8 @@ static const vt_form forms[] = {
     YES_NO(no_cls, NO_CLS, "no class token"),
     YES_NO(no_embed_class, NO_EMBED_CLASS, "positions for the patches alone"),
     COUNT(registers, REGISTERS, 1024, "register tokens"),
+    WORD(patch_order, PATCH_ORDER, NULL, "conv|chw|hwc",
+         "columns of a Linear patch embedding: chw (nn.Unfold) or hwc (einops' p1 p2 c)"),
     YES_NO(qk_norm, QK_NORM, "LayerNorm of each head's q and k"),
     YES_NO(tied_qk, TIED_QK, "W_Q = W_K, one tensor"),
     WORD(factor, FACTOR, NULL, "none|layer_scale|alpha", "factors of residual branches: LayerScale, weighted residual"),

@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "core/opt.h"
 #include "io/weights.h"
+#include "models/doubt.h"
 #include "models/forms.h"
 #include "models/names.h"
 #include "models/resolve.h"
@@ -197,8 +198,8 @@ static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_param *p, vt
 }
 
 /* The architecture and its configuration, by canonical names and what was said besides. */
-static vt_status describe(vt_config *c, vt_source src, char transform[64], const vt_st *st, const vt_names *names,
-                          const vt_overrides *o, vt_err *e) {
+static vt_status describe(vt_config *c, vt_told *told, const vt_st *st, const vt_names *names, const vt_overrides *o,
+                          vt_err *e) {
     const vt_arch_def_f32 *arch = NULL;
     int n;
     const vt_arch_def_f32 *const *archs = vt_arch_defs_f32(&n);
@@ -209,23 +210,24 @@ static vt_status describe(vt_config *c, vt_source src, char transform[64], const
                        vt_st_path(st));
     memset(c, 0, sizeof *c);
     snprintf(c->arch, sizeof c->arch, "%s", arch->name);
-    VT_TRY(arch->detect(st, c, src, e));
-    return vt_config_resolve(c, src, transform, st, names, o, e);
+    VT_TRY(arch->detect(st, c, told->source, e));
+    return vt_config_resolve(c, told, st, names, o, e);
 }
 
 static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt_overrides *o, bool weights,
                       vt_err *e) {
     vt_config c;
-    vt_source src;
-    char transform[64] = "";
-    memset(src, 0, sizeof src);
-    VT_TRY(describe(&c, src, transform, st, names, o, e));
+    vt_told told;
+    memset(&told, 0, sizeof told);
+    VT_TRY(describe(&c, &told, st, names, o, e));
     if (names->def && names->def->check_config) VT_TRY(names->def->check_config(&c, vt_st_path(st), e));
     vt_model *m;
     VT_TRY(model_new(&m, &c, e));
-    memcpy(m->source, src, sizeof src);
-    memcpy(m->transform, transform, sizeof transform);
+    memcpy(m->source, told.source, sizeof told.source);
+    memcpy(m->doubt, told.doubt, sizeof told.doubt);
+    memcpy(m->transform, told.transform, sizeof told.transform);
     snprintf(m->naming, sizeof m->naming, "%s", names->scheme);
+    snprintf(m->own_map, sizeof m->own_map, "%s", names->own_map ? names->own_map : "");
     vt_status s = check_tensors(m, st, names, e);
     if (s == VT_OK && weights) s = take_weights(m, e);
     for (int i = 0; i < m->params.count && s == VT_OK; i++) s = read_tensor(m, st, &m->params.items[i], e);
@@ -246,7 +248,8 @@ static vt_status open_file(vt_model **out, const char *path, const vt_overrides 
     vt_st *st;
     VT_TRY(vt_weights_open(&st, path, o ? o->part : NULL, e));
     vt_names names;
-    vt_status s = vt_names_apply(&names, st, o ? o->names : NULL, e);
+    const char *order = o ? vt_form_given(o, "patch_order") : NULL;
+    vt_status s = vt_names_apply_order(&names, st, o ? o->names : NULL, order, e);
     if (s == VT_OK) s = load(out, st, &names, o, weights, e);
     vt_names_close(&names);
     if (s == VT_OK) s = vt_st_check(st, e);
@@ -267,7 +270,7 @@ vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides 
     return open_file(out, path, o, false, e);
 }
 
-enum { OWN_PAIRS = 8, MOST_FORMS = 32 + 1 /* transform */ };
+enum { OWN_PAIRS = 8, MOST_FORMS = 32 + 2 /* transform, assumed */ };
 
 /* What the tensors of a saved file will say of the pool (arch_vit's detection). */
 static vt_pool told_pool(const vt_config *c) {
@@ -280,8 +283,9 @@ static vt_pool told_pool(const vt_config *c) {
 static int form_pairs(const char **meta, char text[MOST_FORMS][64], const vt_config *c) {
     int count, n = 0;
     const vt_form *forms = vt_forms(&count);
-    for (int i = 0; i < count && n < MOST_FORMS - 1; i++) {
+    for (int i = 0; i < count && n < MOST_FORMS - 2; i++) {
         const vt_form *f = &forms[i];
+        if (f->field == VT_FIELD_PATCH_ORDER) continue; /* what is written is a convolution */
         if (f->field == VT_FIELD_POOL ? c->pool == told_pool(c) : vt_form_is_default(c, f)) continue;
         vt_form_text(c, f, text[n], sizeof text[n]);
         meta[2 * n] = f->opt.key, meta[2 * n + 1] = text[n], n++;
@@ -292,7 +296,7 @@ static int form_pairs(const char **meta, char text[MOST_FORMS][64], const vt_con
 vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const *extra, int n_extra, const char *path,
                            vt_err *e) {
     const vt_config *c = &m->config;
-    char heads[16], image[16], mean[100], std[100], eps[32], scale[32], form[MOST_FORMS][64];
+    char heads[16], image[16], mean[100], std[100], eps[32], scale[32], doubts[600], form[MOST_FORMS][64];
     snprintf(heads, sizeof heads, "%d", c->heads);
     snprintf(image, sizeof image, "%d", c->image);
     snprintf(mean, sizeof mean, "%.17g,%.17g,%.17g", c->mean[0], c->mean[1], c->mean[2]);
@@ -311,6 +315,7 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
     int n = OWN_PAIRS + form_pairs(meta + 2 * OWN_PAIRS, form, c);
     if (vt_arch_find_f32(c->arch)->any_image || c->pos_grid) meta[2 * n] = "image", meta[2 * n++ + 1] = image;
     if (*m->transform) meta[2 * n] = "transform", meta[2 * n++ + 1] = m->transform;
+    if (vt_model_doubts(m, doubts, sizeof doubts)) meta[2 * n] = "assumed", meta[2 * n++ + 1] = doubts;
     for (int i = 0; i < 2 * n_extra; i++) meta[2 * n + i] = extra[i];
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];

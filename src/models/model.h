@@ -17,6 +17,7 @@
     X(NATIVE, "input side") X(NATIVE_FILTER, "resize inside") X(BGR, "channels") X(DIST_HEAD, "heads read") \
     X(NORM_FIRST, "norm before the mean") X(NORM_PRE, "norm before blocks") X(NO_PATCH_BIAS, "no patch bias") \
     X(NO_CLS, "no class token") X(NO_EMBED_CLASS, "no class position") X(REGISTERS, "register tokens") \
+    X(PATCH_ORDER, "patch order") \
     X(QK_NORM, "q/k norm") X(TIED_QK, "W_Q = W_K") X(FACTOR, "branch factors") X(FACTOR_START, "factors start at") \
     X(INIT, "initialisation") \
     X(NO_EMBED_REG, "no register position") X(POS_GRID, "grid of positions") X(POS_FILTER, "positions resized") \
@@ -35,14 +36,20 @@ typedef enum vt_field {
 
 typedef char vt_source[VT_FIELD_COUNT][72];
 
+/* How sure a value is. KNOWN: tensors, metadata, config.json or the user told it. ASSUMED: nobody did, and a convention
+ * is overwhelming (timm's GELU). OPEN: nobody did, and it may well be otherwise (heads): the value is a guess. */
+typedef enum vt_doubt { VT_KNOWN, VT_ASSUMED, VT_OPEN } vt_doubt;
+
 typedef struct vt_model {
     vt_config config;
     vt_source source;
+    vt_doubt doubt[VT_FIELD_COUNT];
     vt_param_list params;
     float *w;           /* all parameters, each aligned to 64 bytes */
     float *wt;          /* transposed copies of the matrices, or NULL until vt_model_prepare */
     char sha256[65];    /* of the file; empty for models made in memory */
     char naming[80];    /* naming scheme recognised: "timm" (models/names.h) */
+    char own_map[48];   /* the shipped map that applied unasked: --names with it makes its word the user's; or "" */
     char transform[64]; /* what is done to a picture first, as io/transform reads it; empty: nobody says */
     char *path;
     char *part, *parts; /* of a file with several state dicts (io/weights.h): which was read, and of which; or "" */
@@ -71,8 +78,9 @@ typedef struct vt_overrides {
     const char *names; /* a map file, or a scheme or map that is compiled in (models/names.h); NULL: recognised */
 } vt_overrides;
 
-/* Reads a checkpoint (io/weights.h); a folder means its model.safetensors. `o` may be NULL. Every value is read once:
- * NaN and Inf are refused. Pages of the file are given back as they are read: the peak is the weights themselves. */
+/* Reads a checkpoint (io/weights.h); a folder means its model.safetensors. `o` may be NULL. What nobody tells is
+ * guessed and marked as `doubt`: whoever shows results asks models/doubt first. Every value is read once: NaN and Inf
+ * are refused. Pages of the file are given back as they are read: the peak is the weights themselves. */
 vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* Before many float32 computations: keeps a transposed copy of every matrix, as much memory again, for forward products
  * that take 14 % less time. Without it everything works too; the last bits of logits may be others, as some kernels (of

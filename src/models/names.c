@@ -47,6 +47,8 @@ static vt_status tell(const vt_names *n, vt_st *st, vt_err *e) {
 static vt_status use(vt_names *n, vt_st *st, const char *text, size_t size, const char *who, bool all_lines,
                      vt_err *e) {
     if (!n->map) VT_TRY(vt_rename_parse(&n->map, text, size, who, e));
+    const char *set = n->asked ? vt_rename_value(n->map, "patch_order") : NULL;
+    n->map->patch_order = n->order ? n->order : set ? set : vt_st_meta(st, "patch_order");
     VT_TRY(vt_rename_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e));
     return tell(n, st, e);
 }
@@ -128,7 +130,7 @@ static vt_status find_map(vt_names *n, const vt_st *st, vt_err *e) {
                                   vt_st_path(st), n->map->who, who);
             return vt_rename_free(m), s;
         } else {
-            n->map = m;
+            n->map = m, n->own_map = maps[i].name;
             snprintf(n->scheme, sizeof n->scheme, "map %.40s, whose patterns cover the file", maps[i].name);
         }
     }
@@ -150,8 +152,18 @@ static vt_status unknown(const vt_st *st, vt_err *e) {
                    *parts ? "--part NAME reads one of its parts (" : "", parts, *parts ? "); " : "");
 }
 
+bool vt_names_linear(const vt_names *n) {
+    for (int i = 0; i < n->n_rows; i++)
+        if (n->rows[i].became && !strcmp(n->rows[i].became, "patch_embed.proj.weight")) return n->rows[i].was.ndim == 2;
+    return false;
+}
+
 vt_status vt_names_apply(vt_names *n, vt_st *st, const char *wish, vt_err *e) {
-    memset(n, 0, sizeof *n);
+    return vt_names_apply_order(n, st, wish, NULL, e);
+}
+
+vt_status vt_names_apply_order(vt_names *n, vt_st *st, const char *wish, const char *order, vt_err *e) {
+    *n = (vt_names){.order = order};
     if (wish) return use_wish(n, st, wish, e);
     VT_TRY(find_map(n, st, e));
     if (n->map) return use(n, st, NULL, 0, NULL, false, e);

@@ -42,11 +42,17 @@ typedef struct vt_names {
     vt_rename *map;
     vt_names_row *rows; /* of the tensors as the file had them, in memory of the vt_st */
     int n_rows;
+    const char *own_map; /* the shipped map that applied unasked, or NULL */
+    const char *order;   /* of a Linear patch embedding, where an option tells; or NULL */
 } vt_names;
 
 /* Recognises the names of st and rewrites them to timm's. `wish`: NULL, the name of a scheme or of a map that is
  * compiled in, or a map file. On failure *n holds what was found so far. */
 vt_status vt_names_apply(vt_names *n, vt_st *st, const char *wish, vt_err *e);
+/* The same where an option says how the columns of a Linear patch embedding run ("chw", "hwc"; NULL: it does not). */
+vt_status vt_names_apply_order(vt_names *n, vt_st *st, const char *wish, const char *order, vt_err *e);
+/* Was the patch embedding a Linear? */
+bool vt_names_linear(const vt_names *n);
 void vt_names_close(vt_names *n);
 
 #endif

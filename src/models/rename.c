@@ -27,7 +27,6 @@ static const char *const keys[][2] = {
     {"std", "of the input normalisation: three numbers, or one"},
     {"image", "side of the input in pixels, where no tensor tells it"},
     {"transform", "what is done to a picture first: short:248,bicubic,crop:224"},
-    {"patch_order", "columns of a Linear patch embedding: chw (nn.Unfold) or hwc (einops' p1 p2 c)"},
     {NULL, NULL},
 };
 
@@ -65,8 +64,6 @@ static vt_status check_value(const char *key, const char *value, const line *l, 
         must = "head, dim or a number above 0";
     else if (!strcmp(key, "mean") || !strcmp(key, "std"))
         good = vt_parse_triple(value, v), must = "three numbers separated by commas (or one for all channels)";
-    else if (!strcmp(key, "patch_order"))
-        good = !strcmp(value, "chw") || !strcmp(value, "hwc"), must = "chw or hwc";
     else
         good = strlen(value) <= VALUE_MAX, must = "at most 63 characters"; /* transform, attn: others know them */
     return good ? VT_OK : vt_fail(e, VT_E_USAGE, "%s: %s is '%.60s', must be %s", l->who, key, value, must);

@@ -30,6 +30,7 @@ typedef struct vt_rename {
     int count;
     const char **pairs; /* of the set lines: key, value, ... */
     int n_pairs;
+    const char *patch_order; /* of a Linear patch embedding, where somebody told before the set lines; or NULL */
 } vt_rename;
 
 /* What became of one tensor of the file. */

@@ -93,21 +93,17 @@ static vt_status channels_first(work *w, vt_tensor *t, size_t pixels) {
     return VT_OK;
 }
 
-/* A Linear over the flattened patch is the convolution timm has; which way the patch was flattened no shape says. */
+/* A Linear over the flattened patch is the convolution timm has; which way the patch was flattened no shape says.
+ * einops' way is the guess where nobody does, and models/resolve marks it as one. */
 static vt_status to_convolution(work *w, vt_tensor *t) {
-    const char *order = vt_rename_value(w->m, "patch_order");
+    const char *order = w->m->patch_order ? w->m->patch_order : vt_rename_value(w->m, "patch_order");
     int64_t pixels = t->shape[1] / 3, side = llround(sqrt((double)pixels));
     if (t->n_parts || side < 1 || 3 * side * side != t->shape[1])
         return vt_fail(w->e, VT_E_SHAPE,
                        "%s: tensor " VT_NAME " has shape %s: as a Linear patch embedding it needs 3 * patch * patch "
                        "columns",
                        w->st->path, t->name, VT_SHAPE(t));
-    if (!order)
-        return vt_fail(w->e, VT_E_USAGE,
-                       "%s: tensor " VT_NAME " %s is a Linear patch embedding: say how its columns run, in a map "
-                       "(--names): set patch_order chw (nn.Unfold) or hwc (einops' p1 p2 c)",
-                       w->st->path, t->name, VT_SHAPE(t));
-    if (!strcmp(order, "hwc")) VT_TRY(channels_first(w, t, (size_t)pixels));
+    if (!order || strcmp(order, "chw")) VT_TRY(channels_first(w, t, (size_t)pixels));
     t->ndim = 4, t->shape[1] = 3, t->shape[2] = t->shape[3] = side;
     return VT_OK;
 }

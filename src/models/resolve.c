@@ -6,12 +6,13 @@
 #include <string.h>
 #include "core/opt.h"
 #include "models/attention.h"
+#include "models/doubt.h"
 #include "models/forms.h"
 #include "models/hub.h"
 
 /* The sources in the order in which they win: options, a map that was asked for, metadata, config.json and
- * preprocessor_config.json, a preset that was asked for, what a naming scheme or a shipped map sets, a preset of the
- * same shape, defaults. */
+ * preprocessor_config.json, a preset that was asked for. What follows is supposed, not told: what a naming scheme or a
+ * shipped map sets, a preset of the same shape, defaults. */
 typedef struct sources {
     const vt_st *st;
     const vt_overrides *o;
@@ -19,9 +20,24 @@ typedef struct sources {
     vt_hub hub;
     const vt_preset *preset;
     char preset_why[72];
+    const vt_preset *named; /* timm's architecture that config.json names */
+    const char *whole; /* who describes the network as a whole: what it leaves out is at its default. NULL: nobody */
+    vt_told *t;
 } sources;
 
-static void told(vt_source src, vt_field f, const char *from) { snprintf(src[f], sizeof src[0], "%s", from); }
+static void doubted(const sources *s, vt_field f, const char *from, vt_doubt d) {
+    snprintf(s->t->source[f], sizeof s->t->source[f], "%s", from);
+    s->t->doubt[f] = d;
+}
+
+static void told(const sources *s, vt_field f, const char *from) { doubted(s, f, from, VT_KNOWN); }
+
+/* Nobody says it, but a convention does; who describes the whole network meant it. */
+static void supposed(const sources *s, vt_field f, const char *from) {
+    doubted(s, f, from, s->whole ? VT_KNOWN : VT_ASSUMED);
+}
+
+static void usual(const sources *s, vt_field f, const char *from) { supposed(s, f, s->whole ? s->whole : from); }
 
 /* Mean and std of a normalisation layer stand among the metadata too (io/tidy). */
 static const char *meta_name(const vt_st *st, const char *key) {
@@ -41,10 +57,10 @@ static const char *meta_get(const sources *s, const char *key, const char **from
     return vt_st_meta(s->st, key);
 }
 
-/* What the scheme sets if nobody else says. */
+/* What the scheme sets if nobody else says. A map that nobody asked for is silent beside a description of the whole. */
 static const char *scheme_get(const sources *s, const char *key, const char **from) {
     *from = s->names->map->who;
-    return s->names->asked ? NULL : vt_rename_value(s->names->map, key);
+    return s->names->asked || (s->names->own_map && s->whole) ? NULL : vt_rename_value(s->names->map, key);
 }
 
 /* Written, but no number: NaN, which the range checks refuse by name. */
@@ -97,93 +113,115 @@ static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
     return VT_OK;
 }
 
-/* The heads of the architecture that config.json names: timm's, unless model_args says otherwise. */
-static bool named_heads(const sources *s, double *out, const char **from) {
-    char name[80];
-    const vt_preset *p = vt_hub_architecture(&s->hub, name, sizeof name) ? vt_preset_find(name) : NULL;
-    if (p) *out = p->heads, *from = "architecture in config.json";
-    return p != NULL;
+/* Who describes the network as a whole: a preset by name, vitrine's own metadata (which leave out forms at their
+ * default), timm's or transformers' config.json (whose class has one norm order and, unless it says otherwise, one
+ * activation). */
+static const char *whole_of(const sources *s, const vt_config *c) {
+    static const char *const types[] = {"vit", "deit", "swin"};
+    const char *arch = vt_st_meta(s->st, "architecture");
+    const char *type = json_string_value(vt_hub_get(&s->hub, "model_type"));
+    if (s->o->preset) return s->preset_why;
+    if (arch && !strcmp(arch, c->arch) && vt_st_meta(s->st, "attn") && vt_st_meta(s->st, "attn_scale"))
+        return "safetensors metadata";
+    if (s->named) return "architecture in config.json";
+    for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
+        if (!strcmp(type, types[i])) return "model_type in config.json";
+    return NULL;
 }
 
-static vt_status resolve_heads(vt_config *c, vt_source src, const sources *s, vt_err *e) {
+/* The heads of the architecture that config.json names: timm's, unless model_args says otherwise. */
+static bool named_heads(const sources *s, double *out, const char **from) {
+    if (s->named) *out = s->named->heads, *from = "architecture in config.json";
+    return s->named != NULL;
+}
+
+/* No tensor excludes another number: a map that nobody asked for, or a preset's shape, only says where to begin. */
+static void guess_heads(vt_config *c, const sources *s) {
+    int likely[VT_HEADS_MOST];
+    double v;
+    const char *from, *who = "a guess";
+    vt_heads_likely(c->dim, likely);
+    c->heads = likely[0];
+    if (s->preset && c->dim % s->preset->heads == 0) c->heads = s->preset->heads, who = s->preset_why;
+    if (scheme_number(s, "heads", &v, &from) && v <= c->dim && c->dim % (int)v == 0) c->heads = (int)v, who = from;
+    doubted(s, VT_FIELD_HEADS, who, VT_OPEN);
+}
+
+static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
     static const char *const keys[] = {"heads", "num_heads", "num_attention_heads", NULL};
     double v;
-    const char *from;
-    if (*src[VT_FIELD_HEADS]) { /* tensors tell (Swin's tables) */
+    const char *from = "--heads";
+    if (*s->t->source[VT_FIELD_HEADS]) { /* tensors tell (Swin's tables) */
         if (!s->o->heads || s->o->heads == c->heads) return VT_OK;
         return vt_fail(e, VT_E_USAGE, "%s: --heads %d contradicts the tensors, which say %d", vt_st_path(s->st),
                        s->o->heads, c->heads);
     }
-    if (s->o->heads) {
-        c->heads = s->o->heads;
-        told(src, VT_FIELD_HEADS, "--heads");
-    } else if (find_number(s, keys, &v, &from) || named_heads(s, &v, &from) || scheme_number(s, "heads", &v, &from)) {
-        if (!(v >= 1 && v <= c->dim) || v != floor(v))
-            return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d",
-                           vt_st_path(s->st), from, v, c->dim);
-        c->heads = (int)v;
-        told(src, VT_FIELD_HEADS, from);
-    } else if (s->preset) {
-        c->heads = s->preset->heads;
-        told(src, VT_FIELD_HEADS, s->preset_why);
-    } else {
-        char list[160] = "";
-        for (int h = 1; h <= c->dim && h <= 32; h++)
-            if (c->dim % h == 0 && c->dim / h >= 8)
-                snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", *list ? ", " : "", h);
-        return vt_fail(e, VT_E_USAGE,
-                       "%s: the number of attention heads cannot be read off the tensors: give --heads (width %d "
-                       "allows %s), "
-                       "--preset, a map with a line 'set heads N' (--names), or a config.json beside the file",
-                       vt_st_path(s->st), c->dim, *list ? list : "1");
-    }
+    if (s->o->heads)
+        v = s->o->heads;
+    else if (find_number(s, keys, &v, &from) || named_heads(s, &v, &from))
+        ;
+    else if (s->o->preset)
+        v = s->preset->heads, from = s->preset_why;
+    else
+        return guess_heads(c, s), VT_OK;
+    if (!s->o->heads && (!(v >= 1 && v <= c->dim) || v != floor(v)))
+        return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d",
+                       vt_st_path(s->st), from, v, c->dim);
+    c->heads = (int)v;
+    told(s, VT_FIELD_HEADS, from);
     if (c->heads < 1 || c->dim % c->heads)
         return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_st_path(s->st), c->dim,
-                       c->heads, src[VT_FIELD_HEADS]);
+                       c->heads, from);
     return VT_OK;
 }
 
 /* timm's order and kind of norm; other forms, and timm's CLIP models, have PyTorch's own modules, with their eps. */
 static bool plain_norm(const vt_config *c) { return c->norm == VT_NORM_LAYER && !c->post_norm && !c->norm_pre; }
 
-static void resolve_ln_eps(vt_config *c, vt_source src, const sources *s) {
+/* The default where names tell the library: timm's modules, or else PyTorch's own. */
+static void usual_ln_eps(vt_config *c, const sources *s) {
+    bool torch = !s->names->def || !plain_norm(c);
+    const char *from = "default of the architecture";
+    if (torch)
+        c->ln_eps = 1e-5, from = "default of PyTorch's modules";
+    else if (s->preset)
+        c->ln_eps = s->preset->ln_eps, from = s->preset_why;
+    else if (!(c->ln_eps > 0))
+        c->ln_eps = 1e-6, from = "default of timm's ViT";
+    usual(s, VT_FIELD_LN_EPS, from);
+}
+
+static void resolve_ln_eps(vt_config *c, const sources *s) {
     static const char *const keys[] = {"ln_eps", "layer_norm_eps", NULL};
     const char *from;
     if (s->o->ln_eps > 0) {
         c->ln_eps = s->o->ln_eps;
-        told(src, VT_FIELD_LN_EPS, "--ln-eps");
+        told(s, VT_FIELD_LN_EPS, "--ln-eps");
     } else if (find_number(s, keys, &c->ln_eps, &from)) {
-        told(src, VT_FIELD_LN_EPS, from);
+        told(s, VT_FIELD_LN_EPS, from);
     } else if (scheme_number(s, "ln_eps", &c->ln_eps, &from)) {
-        told(src, VT_FIELD_LN_EPS, from);
-    } else if (s->preset && (s->o->preset || plain_norm(c))) {
-        c->ln_eps = s->preset->ln_eps;
-        told(src, VT_FIELD_LN_EPS, s->preset_why);
-    } else if (!plain_norm(c)) {
-        c->ln_eps = 1e-5;
-        told(src, VT_FIELD_LN_EPS, "default of PyTorch's modules");
-    } else if (c->ln_eps > 0) {
-        told(src, VT_FIELD_LN_EPS, "default of the architecture");
+        supposed(s, VT_FIELD_LN_EPS, from);
+    } else if (s->o->preset || s->named) {
+        c->ln_eps = s->o->preset ? s->preset->ln_eps : s->named->ln_eps;
+        told(s, VT_FIELD_LN_EPS, s->whole);
     } else {
-        c->ln_eps = 1e-6;
-        told(src, VT_FIELD_LN_EPS, "default of timm's ViT");
+        usual_ln_eps(c, s);
     }
 }
 
 /* The scale that multiplies Q K^T: head (head width ^ -0.5), dim (width ^ -0.5) or a number. */
-static vt_status resolve_scale(vt_config *c, vt_source src, const sources *s, vt_err *e) {
+static vt_status resolve_scale(vt_config *c, const sources *s, vt_err *e) {
     const char *text = s->o->attn_scale, *from = "--attn-scale";
     char number[40];
-    if (!text && !(text = meta_get(s, "attn_scale", &from))) from = NULL;
-    if (!text) {
-        const json_t *v = vt_hub_get(&s->hub, "qk_scale");
-        if (json_is_number(v)) {
-            snprintf(number, sizeof number, "%.17g", json_number_value(v));
-            text = number, from = "config.json";
-        }
+    const json_t *v = vt_hub_get(&s->hub, "qk_scale");
+    if (!text) text = meta_get(s, "attn_scale", &from);
+    if (!text && json_is_number(v)) {
+        snprintf(number, sizeof number, "%.17g", json_number_value(v));
+        text = number, from = "config.json";
     }
-    if (!text) text = scheme_get(s, "attn_scale", &from);
-    if (!text) text = "head", from = "default: head width ^ -0.5";
+    bool said = text != NULL;
+    if (!said && !(text = scheme_get(s, "attn_scale", &from)))
+        text = "head", from = s->whole ? s->whole : "default: head width ^ -0.5";
     if (!strcmp(text, "head"))
         c->attn_scale = 1 / sqrt((double)c->dim / c->heads);
     else if (!strcmp(text, "dim"))
@@ -191,39 +229,48 @@ static vt_status resolve_scale(vt_config *c, vt_source src, const sources *s, vt
     else if (!vt_parse_real(text, &c->attn_scale) || !(c->attn_scale > 0))
         return vt_fail(e, VT_E_USAGE, "%s: attention scale is '%s' (%s), must be head, dim or a number above 0",
                        vt_st_path(s->st), text, from);
-    told(src, VT_FIELD_SCALE, from);
+    if (said)
+        told(s, VT_FIELD_SCALE, from);
+    else
+        supposed(s, VT_FIELD_SCALE, from);
     return VT_OK;
 }
 
-/* What --mean or --std, metadata, the hub's files, a preset that was asked for, or the scheme says. */
-static bool resolve_triple(double out[3], char *told_by, const sources *s, const char *key, bool has,
-                           const double given[3]) {
-    const size_t room = sizeof(vt_source) / VT_FIELD_COUNT;
-    const char *from = "", *text = NULL;
-    const bool is_std = !strcmp(key, "std");
-    if (has) {
-        memcpy(out, given, 3 * sizeof *out);
-        return snprintf(told_by, room, "--%s", key), true;
-    }
-    if (!(text = meta_get(s, key, &from)) && !vt_hub_pixels(&s->hub, is_std, out, &from)) {
-        vt_config p;
-        if (s->o->preset) {
-            vt_preset_config(s->preset, &p);
-            memcpy(out, is_std ? p.std : p.mean, sizeof p.std);
-            from = s->preset_why;
-        } else if (!(text = scheme_get(s, key, &from))) {
-            return false;
-        }
-    }
-    if (text && !vt_parse_triple(text, out)) out[0] = NAN; /* refused by vt_config_check */
-    return snprintf(told_by, room, "%s", from), true;
+/* Where nobody says it: what a data set of small, or of large, images usually has. */
+static const char *guess_triple(const vt_config *c, bool is_std) {
+    if (c->image <= 64) return is_std ? "0.2470,0.2435,0.2616" : "0.4914,0.4822,0.4465";
+    return is_std ? "0.229,0.224,0.225" : "0.485,0.456,0.406";
 }
 
-/* "key=value" of an option for this form, or NULL. */
-static const char *form_option(const vt_overrides *o, const vt_form *f) {
-    size_t n = strlen(f->opt.key);
+/* What --mean or --std, metadata, the hub's files, a preset that was asked for, or the scheme says. */
+static void resolve_triple(vt_config *c, const sources *s, vt_field f) {
+    const vt_overrides *o = s->o;
+    const char *from = "", *text = NULL;
+    const bool is_std = f == VT_FIELD_STD;
+    double *out = is_std ? c->std : c->mean;
+    vt_config p;
+    if (is_std ? o->has_std : o->has_mean) {
+        memcpy(out, is_std ? o->std : o->mean, sizeof c->std);
+        told(s, f, is_std ? "--std" : "--mean");
+    } else if ((text = meta_get(s, is_std ? "std" : "mean", &from)) || vt_hub_pixels(&s->hub, is_std, out, &from)) {
+        told(s, f, from);
+    } else if (o->preset) {
+        vt_preset_config(s->preset, &p);
+        memcpy(out, is_std ? p.std : p.mean, sizeof p.std);
+        told(s, f, s->preset_why);
+    } else if ((text = scheme_get(s, is_std ? "std" : "mean", &from))) {
+        supposed(s, f, from);
+    } else {
+        text = guess_triple(c, is_std);
+        doubted(s, f, "a guess", VT_OPEN);
+    }
+    if (text && !vt_parse_triple(text, out)) out[0] = NAN; /* refused by vt_config_check */
+}
+
+const char *vt_form_given(const vt_overrides *o, const char *key) {
+    size_t n = strlen(key);
     for (int i = o->n_form - 1; i >= 0; i--)
-        if (!strncmp(o->form[i], f->opt.key, n) && o->form[i][n] == '=') return o->form[i] + n + 1;
+        if (!strncmp(o->form[i], key, n) && o->form[i][n] == '=') return o->form[i] + n + 1;
     return NULL;
 }
 
@@ -239,7 +286,7 @@ static const char *json_word(const json_t *v, char *buf, size_t size) {
 /* The value that wins for a form, and where it stands; NULL: nowhere. */
 static const char *form_value(const sources *s, const vt_overrides *o, const vt_form *f, const vt_config *preset,
                               char *buf, size_t size, const char **from) {
-    const char *text = form_option(o, f);
+    const char *text = vt_form_given(o, f->opt.key);
     if (text) return *from = "--form", text;
     if ((text = meta_get(s, f->opt.key, from))) return text;
     const json_t *v = f->json ? vt_hub_get(&s->hub, f->json) : NULL;
@@ -253,55 +300,82 @@ static const char *form_value(const sources *s, const vt_overrides *o, const vt_
     return *from = s->preset_why, buf;
 }
 
+/* One form, where somebody says it. */
+static vt_status resolve_form(vt_config *c, const sources *s, const vt_form *f, const vt_config *preset, vt_err *e) {
+    const char *from;
+    char buf[64], who[600], is[64], wanted[64];
+    const char *text = form_value(s, s->o, f, preset, buf, sizeof buf, &from);
+    if (!text) return VT_OK;
+    /* which mean, no tensor says */
+    bool known = !strcmp(s->t->source[f->field], "tensors") && f->field != VT_FIELD_POOL;
+    bool supposes = from == s->names->map->who && !s->names->asked;
+    vt_config wish = *c;
+    snprintf(who, sizeof who, "%.500s (%s)", vt_st_path(s->st), from);
+    VT_TRY(vt_form_set(&wish, f, text, who, e));
+    vt_form_text(c, f, is, sizeof is), vt_form_text(&wish, f, wanted, sizeof wanted);
+    bool insists = vt_form_given(s->o, f->opt.key) || (s->names->asked && vt_rename_value(s->names->map, f->opt.key));
+    if (known && insists && strcmp(is, wanted))
+        return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", vt_st_path(s->st), from,
+                       f->opt.key, wanted, is);
+    if (known) return VT_OK;
+    *c = wish;
+    if (!supposes)
+        told(s, f->field, from);
+    else if (s->names->own_map)
+        doubted(s, f->field, from, VT_OPEN);
+    else
+        supposed(s, f->field, from);
+    return VT_OK;
+}
+
 /* Forms that tensors do not tell. A preset counts when it was named: that a shape is the same says nothing of them. */
-static vt_status resolve_forms(vt_config *c, vt_source src, const sources *s, const vt_overrides *o, vt_err *e) {
+static vt_status resolve_forms(vt_config *c, const sources *s, vt_err *e) {
     vt_config preset, unused = {0};
+    const vt_overrides *o = s->o;
     if (o->preset) vt_preset_config(s->preset, &preset);
     memcpy(unused.arch, c->arch, sizeof unused.arch);
     for (int i = 0; i < o->n_form; i++) VT_TRY(vt_form_parse(&unused, o->form[i], "--form", e));
     int n;
     const vt_form *forms = vt_forms(&n);
-    for (int i = 0; i < n; i++) {
-        const vt_form *f = &forms[i];
-        const char *from;
-        char buf[64], who[600];
-        const char *text = form_value(s, o, f, o->preset ? &preset : NULL, buf, sizeof buf, &from);
-        if (!text) continue;
-        bool known = !strcmp(src[f->field], "tensors") && f->field != VT_FIELD_POOL; /* which mean, no tensor says */
-        vt_config wish = *c;
-        snprintf(who, sizeof who, "%.500s (%s)", vt_st_path(s->st), from);
-        VT_TRY(vt_form_set(&wish, f, text, who, e));
-        char is[64], wanted[64];
-        vt_form_text(c, f, is, sizeof is), vt_form_text(&wish, f, wanted, sizeof wanted);
-        bool insists = form_option(o, f) || (s->names->asked && vt_rename_value(s->names->map, f->opt.key));
-        if (known && insists && strcmp(is, wanted))
-            return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", vt_st_path(s->st), from,
-                           f->opt.key, wanted, is);
-        if (known) continue;
-        *c = wish;
-        told(src, f->field, from);
-    }
+    for (int i = 0; i < n; i++) VT_TRY(resolve_form(c, s, &forms[i], o->preset ? &preset : NULL, e));
     return VT_OK;
 }
 
-static vt_status resolve_attn(vt_config *c, vt_source src, const sources *s, vt_err *e) {
+/* How the columns of a Linear patch embedding were read; a convolution has been marked as told by tensors. */
+static vt_status resolve_patch_order(vt_config *c, const sources *s, vt_err *e) {
+    const char *read = s->names->map->patch_order;
+    if (!vt_names_linear(s->names)) return VT_OK;
+    if (!*s->t->source[VT_FIELD_PATCH_ORDER]) {
+        if (!read) read = vt_rename_value(s->names->map, "patch_order");
+        c->patch_order = read && !strcmp(read, "chw") ? VT_PATCH_CHW : VT_PATCH_HWC;
+        doubted(s, VT_FIELD_PATCH_ORDER, "a guess", VT_OPEN);
+    }
+    if (c->patch_order != VT_PATCH_CONV) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: its patch embedding is a Linear: patch_order is conv (%s), must be chw or hwc",
+                   vt_st_path(s->st), s->t->source[VT_FIELD_PATCH_ORDER]);
+}
+
+static vt_status resolve_attn(vt_config *c, const sources *s, vt_err *e) {
     const char *attn = s->o->attn, *from = "--attn";
     if (!attn) attn = meta_get(s, "attn", &from);
     if (!attn && s->o->preset) attn = s->preset->attn, from = s->preset_why;
-    if (!attn) attn = scheme_get(s, "attn", &from);
-    if (!attn) attn = "dot", from = "default";
+    bool said = attn != NULL;
+    if (!said && !(attn = scheme_get(s, "attn", &from))) attn = "dot", from = s->whole ? s->whole : "default";
     vt_attn_spec_f32 spec;
     vt_err why = {0};
     if (vt_attn_parse_f32(&spec, attn, &why) != VT_OK)
         return vt_fail(e, why.code, "%s: %s (%s)", vt_st_path(s->st), why.text, from);
     snprintf(c->attn, sizeof c->attn, "%s", spec.text);
-    told(src, VT_FIELD_ATTN, from);
+    if (said)
+        told(s, VT_FIELD_ATTN, from);
+    else
+        supposed(s, VT_FIELD_ATTN, from);
     return VT_OK;
 }
 
 /* The side of the input where the number of positions tells one: another is possible where it is said how they are
  * resized, or that they are. */
-static vt_status resolve_grid(vt_config *c, vt_source src, const sources *s, vt_err *e) {
+static vt_status resolve_grid(vt_config *c, const sources *s, vt_err *e) {
     const char *from, *text = meta_get(s, "image", &from), *unused;
     char buf[64];
     bool said = form_value(s, s->o, vt_form_find("pos_filter"), NULL, buf, sizeof buf, &unused) ||
@@ -318,15 +392,16 @@ static vt_status resolve_grid(vt_config *c, vt_source src, const sources *s, vt_
                        "%s: %s says images of %g pixels a side, must be a multiple of the patch, %d, up to 4096",
                        vt_st_path(s->st), from, v, c->patch);
     c->pos_grid = c->image / c->patch, c->image = (int)v;
-    told(src, VT_FIELD_POS_GRID, "tensors"), told(src, VT_FIELD_IMAGE, from);
+    told(s, VT_FIELD_POS_GRID, "tensors"), told(s, VT_FIELD_IMAGE, from);
     return VT_OK;
 }
 
 /* The side of the input where tensors leave it open (they never do in a ViT); c->image is then a guess, or 0. */
-static vt_status resolve_image(vt_config *c, vt_source src, const sources *s, vt_err *e) {
+static vt_status resolve_image(vt_config *c, const sources *s, vt_err *e) {
     const char *from, *text = meta_get(s, "image", &from);
     double v = 0;
-    if (*src[VT_FIELD_IMAGE]) return resolve_grid(c, src, s, e);
+    bool said = true;
+    if (*s->t->source[VT_FIELD_IMAGE]) return resolve_grid(c, s, e);
     if (s->o->image)
         v = s->o->image, from = "--image-size";
     else if (text)
@@ -335,7 +410,7 @@ static vt_status resolve_image(vt_config *c, vt_source src, const sources *s, vt
         from = "config.json";
     else if (s->o->preset)
         v = s->preset->image, from = s->preset_why;
-    else if (scheme_number(s, "image", &v, &from))
+    else if (said = false, scheme_number(s, "image", &v, &from))
         ;
     else if (s->o->shown)
         v = s->o->shown, from = "the images given";
@@ -353,53 +428,56 @@ static vt_status resolve_image(vt_config *c, vt_source src, const sources *s, vt
                        "%s: %s says images of %g pixels a side, must be a whole number between 1 and 4096",
                        vt_st_path(s->st), from, v);
     c->image = (int)v;
-    told(src, VT_FIELD_IMAGE, from);
+    if (said)
+        told(s, VT_FIELD_IMAGE, from);
+    else
+        supposed(s, VT_FIELD_IMAGE, from);
     return VT_OK;
 }
 
-static void resolve_transform(char out[64], vt_source src, const sources *s) {
+static void resolve_transform(const sources *s) {
+    char *out = s->t->transform;
+    const size_t size = sizeof s->t->transform;
     const char *from, *text = meta_get(s, "transform", &from);
-    bool hub = !text && vt_hub_transform(&s->hub, out, 64, &from);
+    bool hub = !text && vt_hub_transform(&s->hub, out, size, &from);
     if (!text && !hub) text = scheme_get(s, "transform", &from);
-    if (text) snprintf(out, 64, "%.63s", text);
-    if (text || hub) told(src, VT_FIELD_TRANSFORM, from);
+    if (text) snprintf(out, size, "%.63s", text);
+    if (text || hub) told(s, VT_FIELD_TRANSFORM, from);
 }
 
-static vt_status resolve_pixels(vt_config *c, vt_source src, const sources *s, vt_err *e) {
-    const vt_overrides *o = s->o;
-    bool mean = resolve_triple(c->mean, src[VT_FIELD_MEAN], s, "mean", o->has_mean, o->mean);
-    bool std = resolve_triple(c->std, src[VT_FIELD_STD], s, "std", o->has_std, o->std);
-    if (mean && std) return VT_OK;
-    return vt_fail(e, VT_E_USAGE,
-                   "%s: the %s of the input normalisation is not known: give --mean and --std (0.5 0.5 timm's ViT; "
-                   "0.485,0.456,0.406 0.229,0.224,0.225 ImageNet; 0.4914,0.4822,0.4465 0.2470,0.2435,0.2616 "
-                   "CIFAR-10; 0 1 "
-                   "none), or a config.json beside the file",
-                   vt_st_path(s->st), mean ? "std" : "mean");
-}
-
-static vt_status resolve_all(vt_config *c, vt_source src, char transform[64], sources *s, vt_err *e) {
+static vt_status resolve_all(vt_config *c, sources *s, vt_err *e) {
+    char name[80];
     VT_TRY(vt_hub_open(&s->hub, vt_st_path(s->st), e));
     VT_TRY(find_preset(s, c, e));
-    VT_TRY(resolve_image(c, src, s, e));
-    VT_TRY(resolve_heads(c, src, s, e));
-    VT_TRY(resolve_forms(c, src, s, s->o, e));
-    resolve_ln_eps(c, src, s);
-    VT_TRY(resolve_scale(c, src, s, e));
-    VT_TRY(resolve_attn(c, src, s, e));
-    VT_TRY(resolve_pixels(c, src, s, e));
-    resolve_transform(transform, src, s);
+    const vt_preset *named = vt_hub_architecture(&s->hub, name, sizeof name) ? vt_preset_find(name) : NULL;
+    if (named && !strcmp(named->arch, c->arch)) s->named = named;
+    s->whole = whole_of(s, c);
+    if (!vt_names_linear(s->names)) told(s, VT_FIELD_PATCH_ORDER, "tensors");
+    VT_TRY(resolve_image(c, s, e));
+    VT_TRY(resolve_heads(c, s, e));
+    VT_TRY(resolve_forms(c, s, e));
+    VT_TRY(resolve_patch_order(c, s, e));
+    resolve_ln_eps(c, s);
+    VT_TRY(resolve_scale(c, s, e));
+    VT_TRY(resolve_attn(c, s, e));
+    resolve_triple(c, s, VT_FIELD_MEAN);
+    resolve_triple(c, s, VT_FIELD_STD);
+    resolve_transform(s);
     return vt_hub_check(&s->hub, c, vt_st_path(s->st), e);
 }
 
-vt_status vt_config_resolve(vt_config *c, vt_source src, char transform[64], const vt_st *st, const vt_names *names,
-                            const vt_overrides *o, vt_err *e) {
+vt_status vt_config_resolve(vt_config *c, vt_told *t, const vt_st *st, const vt_names *names, const vt_overrides *o,
+                            vt_err *e) {
     static const vt_overrides none = {0};
-    sources s = {.st = st, .o = o ? o : &none, .names = names};
-    vt_status status = resolve_all(c, src, transform, &s, e);
+    sources s = {.st = st, .o = o ? o : &none, .names = names, .t = t};
+    vt_status status = resolve_all(c, &s, e);
     vt_hub_close(&s.hub);
+    if (status != VT_OK) return status;
     if (c->pool == VT_POOL_TOKEN) c->norm_first = false; /* of one token there is no mean */
     if (c->patch > 0 && c->pos_grid == c->image / c->patch) c->pos_grid = 0;
     if (!c->pos_grid) c->pos_filter = VT_POS_FILTER_BICUBIC; /* nothing to resize */
-    return status == VT_OK ? vt_config_check(c, vt_st_path(st), e) : status;
+    VT_TRY(vt_config_check(c, vt_st_path(st), e));
+    vt_doubt_unsaid(c, t, names, s.whole);
+    vt_doubt_assumed(t, vt_st_meta(st, "assumed"));
+    return VT_OK;
 }

@@ -1,14 +1,16 @@
-/* What tensors cannot tell (heads, LayerNorm eps, attention scale, mean, std), from where people write it down:
- * options, a map, safetensors metadata, config.json beside the file, a preset of the same shape, timm's defaults. */
+/* What tensors cannot tell (heads, norm order, activation, LayerNorm eps, attention scale, mean, std), from where
+ * people write it down: options, a map, safetensors metadata, config.json beside the file; and what is supposed where
+ * nobody did: a shipped map's word, a preset of the same shape, defaults. */
 #ifndef VT_MODELS_RESOLVE_H
 #define VT_MODELS_RESOLVE_H
 
-#include "models/model.h"
-#include "models/names.h"
+#include "models/doubt.h"
 
-/* c and src hold what the tensors told; fills the rest and `transform` (empty: nobody says), or fails with a sentence
- * that lists the choices. */
-vt_status vt_config_resolve(vt_config *c, vt_source src, char transform[64], const vt_st *st, const vt_names *names,
-                            const vt_overrides *o, vt_err *e);
+/* c and told->source hold what the tensors told; fills the rest. What nobody tells is set to the likeliest value and
+ * marked in told->doubt; contradictions and values out of range fail. */
+vt_status vt_config_resolve(vt_config *c, vt_told *told, const vt_st *st, const vt_names *names, const vt_overrides *o,
+                            vt_err *e);
+/* The value of "--form key=value", the last one given, or NULL. */
+const char *vt_form_given(const vt_overrides *o, const char *key);
 
 #endif

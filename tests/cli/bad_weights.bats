@@ -191,17 +191,17 @@ damaged() {
     bad 2 "has no entry 'teacher' with tensors; there are: model, ema" -- eval "$pth/parts_ema.pth" $o --part teacher --data "$D"
     bad 2 "has no entry 'ema'" "tensors alone" -- info "$W" --part ema
     bad 2 "--part says how a checkpoint is read" -- new --part ema -o n.safetensors
-    good convert "$pth/parts_ema.pth" a.safetensors $o
-    good convert "$pth/parts_ema.pth" b.safetensors $o --part ema
+    assumes convert "$pth/parts_ema.pth" a.safetensors $o
+    assumes convert "$pth/parts_ema.pth" b.safetensors $o --part ema
     says "part ema.module"
-    good convert "$pth/parts_open.pth" first.safetensors $o --part first
-    good convert "$pth/parts_open.pth" second.safetensors $o --part second
+    assumes convert "$pth/parts_open.pth" first.safetensors $o --part first
+    assumes convert "$pth/parts_open.pth" second.safetensors $o --part second
     cmp <(st_data a.safetensors) <(st_data first.safetensors)
     cmp <(st_data b.safetensors) <(st_data second.safetensors)
     ! cmp -s <(st_data a.safetensors) <(st_data b.safetensors) || fail "both parts are one"
     [[ $(st_header b.safetensors | jq -r .__metadata__.source) == "parts_ema.pth (ema.module), "* ]]
     # the same file, another network: no run goes on with it
-    good eval "$pth/parts_ema.pth" $o --data "$D" --images 0:4 --out r
+    assumes eval "$pth/parts_ema.pth" $o --data "$D" --images 0:4 --out r
     truth r/results.json '.model.part == "model"'
     vt eval "$pth/parts_ema.pth" $o --data "$D" --images 0:4 --out r --resume --part ema
     [ "$status" != 0 ] && [[ $stderr == *model* ]] || fail "resumed with another part: $stderr"

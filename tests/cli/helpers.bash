@@ -29,6 +29,14 @@ good() {
     [ "$status" = 0 ] && [ -z "$stderr" ] || fail "status $status of: vitrine $*" "stdout: $output" "stderr: $stderr"
 }
 
+# assumes ARGS: must succeed, and say on stderr, in one line for each checkpoint, what was assumed of it.
+assumes() {
+    vt "$@"
+    [ "$status" = 0 ] || fail "status $status of: vitrine $*" "stdout: $output" "stderr: $stderr" || return 1
+    [ -n "$stderr" ] && ! grep -v '^vitrine: .*: assumed, not in the file: .*; `vitrine doctor` tries others$' <<<"$stderr" ||
+        fail "stderr is no line of assumptions: $stderr"
+}
+
 # The house rule of a refusal: exit status CODE, one to three lines on stderr that begin with the program's name, no
 # number of a signal; and the sentence holds every TEXT.
 judge() { # CODE TEXT...

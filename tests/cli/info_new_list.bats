@@ -53,31 +53,38 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
     good info bare.safetensors
     row heads '4 of width 4' config.json
     row mean '0.1, 0.2, 0.3' config.json
-    row 'attention scale' 0.5 'default: head width \^ -0.5'
+    row 'attention scale' 0.5 'assumed: default: head width \^ -0.5'
 }
 
-@test "ambiguous heads are refused with the list of choices" {
+@test "info shows what nobody told as such, and what would be asked" {
     bare
-    bad 2 bare.safetensors "number of attention heads" "--heads" "width 16 allows 1, 2" --preset config.json -- info bare.safetensors
-    bad 2 bare.safetensors "--heads" -- eval bare.safetensors --data "$D" --out r
-    [ ! -e r ]
-}
-
-@test "an unknown normalisation is refused with the list of choices" {
-    bare
-    bad 2 bare.safetensors "the mean of the input normalisation" --mean --std "0.485,0.456,0.406" "0.4914,0.4822,0.4465" config.json \
-        -- info bare.safetensors --heads 2
-    bad 2 "the std of the input normalisation" -- info bare.safetensors --heads 2 --mean 0.5
-    good info bare.safetensors --heads 2 --mean 0.5 --std 0.5
+    good info bare.safetensors
+    row heads '1 of width 16' 'not told: a guess'
+    row mean '0.4914, 0.4822, 0.4465' 'not told: a guess'
+    row activation gelu 'assumed: default'
+    row post-norm no 'assumed: default'
+    row 'LayerNorm eps' 1e-06 "assumed: default of timm's ViT"
+    says "not told: heads (1), mean (" "ask for --heads 1 --mean 0.4914,0.4822,0.4465 --std 0.247,0.2435,0.2616"
+    good info bare.safetensors --heads 2 --mean 0.5 --std 0.5 --form act=relu --form post_norm=1
+    row heads '2 of width 8' --heads
+    row activation relu --form
+    row post-norm yes --form
+    [[ $output != *"not told"* ]]
+    good info "$W" # vitrine's metadata leave out what is at its default
+    row activation gelu 'safetensors metadata'
+    row post-norm no 'safetensors metadata'
+    [[ $output != *assumed* ]]
 }
 
 @test "a preset tells what tensors cannot; one of another shape is refused" {
     good new vit_cifar_dim192_depth9 --set classes=3 depth=9 --seed 1 -o p.safetensors
     st_edit p.safetensors bare.safetensors 'del(.__metadata__)'
     good info bare.safetensors --mean 0.5 --std 0.5
-    row heads '3 of width 64' 'shape of preset vit_cifar_dim192_depth9'
+    row heads '3 of width 64' 'not told: shape of preset vit_cifar_dim192_depth9'
     good info bare.safetensors --preset vit_cifar_dim192_depth9
+    row heads '3 of width 64' 'preset vit_cifar_dim192_depth9'
     row mean '0.5, 0.5, 0.5' 'preset vit_cifar_dim192_depth9'
+    row activation gelu 'preset vit_cifar_dim192_depth9'
     bad 1 "width 192 and depth 9" "preset vit_base_patch16_224 has 768 and 12" -- info bare.safetensors --preset vit_base_patch16_224
     bad 2 "unknown preset 'vit_tiny_patch16_22'" "did you mean 'vit_tiny_patch16_224'?" -- info bare.safetensors --preset vit_tiny_patch16_22
 }

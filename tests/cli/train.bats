@@ -489,7 +489,7 @@ END
 
 @test "--init of one part of a file: the recipe keeps which" {
     local pth=$ROOT/tests/fixtures/pth o="--heads 2 --mean 0.5 --std 0.5 --data $IMAGES --threads 1"
-    good convert "$pth/parts_ema.pth" ema.safetensors --heads 2 --mean 0.5 --std 0.5 --part ema
+    assumes convert "$pth/parts_ema.pth" ema.safetensors --heads 2 --mean 0.5 --std 0.5 --part ema
     trained "$SHORT" $o --out a --init "$pth/parts_ema.pth" --part ema
     trained "$SHORT" $o --out b --init ema.safetensors
     cmp <(st_data a/model.safetensors) <(st_data b/model.safetensors)

@@ -187,9 +187,6 @@ static void test_heads(void **state) {
     begin(&f, false);
     f.o.heads = -3;
     refused(&f, VT_E_SHAPE, "-3 heads", "--heads");
-    begin(&f, false);
-    f.no_heads = true;
-    refused(&f, VT_E_USAGE, "--heads", "config.json");
     static const char *const bad[] = {"0", "2.5", "13", "-1"};
     for (size_t i = 0; i < T_COUNT(bad); i++) {
         begin(&f, false);
@@ -222,12 +219,6 @@ static void test_contradictions(void **state) {
         f.config_json = bad[i].json;
         refused(&f, bad[i].status, bad[i].a, bad[i].b);
     }
-    begin(&f, false);
-    f.no_mean = true;
-    refused(&f, VT_E_USAGE, "mean of the input normalisation", "--mean and --std");
-    begin(&f, false);
-    f.no_mean = true, f.o.has_mean = true;
-    refused(&f, VT_E_USAGE, "std of the input normalisation", "--mean and --std");
     begin(&f, false);
     f.o.has_std = true; /* std 0 */
     refused(&f, VT_E_RANGE, "std is 0", "above 1e-6");

@@ -141,7 +141,8 @@ static void test_models(void **state) {
                                            {"deit_hf4", "deit"},  {"deit_hf5", "deit"}, {"register_hf4", "register"},
                                            {"vit_tv_old", "vit"}, {"vit_home", "vit"},  {"swin_old", "swin"},
                                            {"swin_hf4", "swin"},  {"swin_hf5", "swin"}, {"swin_tv", "swin"}};
-    write_text(at("home.map"), "* -> *\nset patch_order hwc\nset heads 3\nset std 0.25\nset mean 0.5,0.25,0.125\n");
+    write_text(at("home.map"), "* -> *\nset patch_order hwc\nset heads 3\nset std 0.25\nset mean 0.5,0.25,0.125\n"
+                               "set ln_eps 1e-6\n"); /* a map's default is torch's 1e-5 */
     for (size_t k = 0; k < T_COUNT(pairs); k++) {
         char path[2][100];
         vt_model *m[2];

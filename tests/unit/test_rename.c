@@ -113,8 +113,7 @@ static void test_refused_applications(void **state) {
                 {"s -> x + y\n* -> *\n", "tensor s [] has no 2 equal parts", "line 1", VT_E_SHAPE},
                 {"a.{i}.w -> x.{i-1}\n* -> *\n", "line 1 makes no name", "a.0.w", VT_E_FORMAT},
                 {"a.0.w* -> *\n* -> *\n", "line 1 makes no name", "a.0.w", VT_E_FORMAT},
-                {"pe -> patch_embed.proj.weight\n* -> *\n", "[2,13]", "3 * patch * patch", VT_E_SHAPE},
-                {"pf -> patch_embed.proj.weight\n* -> *\n", "Linear patch embedding", "set patch_order", VT_E_USAGE}};
+                {"pe -> patch_embed.proj.weight\n* -> *\n", "[2,13]", "3 * patch * patch", VT_E_SHAPE}};
     for (size_t i = 0; i < T_COUNT(rows); i++) {
         vt_rename *m = map_of(rows[i].map);
         vt_st *st = made(items, T_COUNT(items));
@@ -159,7 +158,7 @@ static void test_refused_maps(void **state) {
                 {"set ln_eps -1\n", "ln_eps is '-1'", "above 0", VT_E_USAGE},
                 {"set attn_scale fast\n", "attn_scale is 'fast'", "head, dim", VT_E_USAGE},
                 {"set mean 1,2\n", "mean is '1,2'", "three numbers", VT_E_USAGE},
-                {"set patch_order cwh\n", "patch_order is 'cwh'", "chw or hwc", VT_E_USAGE},
+                {"set patch_order cwh\n", "patch_order is 'cwh'", "conv|chw|hwc", VT_E_USAGE},
                 {"set norm bach\n", "x.map: line 1", "norm", VT_E_USAGE},
                 {"set std 1\nset std 2\n", "line 2", "sets std a second time", VT_E_FORMAT},
                 {"drop\n", "must be of the form drop NAME WHY", "line 1", VT_E_FORMAT},

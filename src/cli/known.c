@@ -1,0 +1,57 @@
+#include "cli/known.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "models/doubt.h"
+
+enum { COMMAND = 1200 };
+
+static void add(char out[COMMAND], const char *text, size_t n) {
+    size_t used = strlen(out);
+    if (n >= COMMAND - used) n = COMMAND - used - 1;
+    memcpy(out + used, text, n), out[used + n] = 0;
+}
+
+/* A word as a shell takes it back. */
+static void add_word(char out[COMMAND], const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+    if (*out) add(out, " ", 1);
+    if (*word && strspn(word, plain) == strlen(word)) return add(out, word, strlen(word));
+    add(out, "'", 1);
+    for (; *word; word++) add(out, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+    add(out, "'", 1);
+}
+
+/* The command line with the options behind it, before a "--" that would make them operands. */
+static void again(char out[COMMAND], const vt_cli *c, const char *options) {
+    int i = 0;
+    for (; i < c->argc && strcmp(c->argv[i], "--"); i++) add_word(out, c->argv[i]);
+    add(out, options, strlen(options));
+    for (; i < c->argc; i++) add_word(out, c->argv[i]);
+}
+
+/* command: with the options that would say what is missing, or as it is. */
+static vt_status refuse(const vt_model *m, const char *what, const char *command, vt_err *e) {
+    char map[100] = "";
+    if (*m->own_map) snprintf(map, sizeof map, " (--names %s takes that map's word)", m->own_map);
+    return vt_fail(e, VT_E_USAGE,
+                   "%s: neither its tensors nor anything beside them tell %s%s: give what is true, as in %s", m->path,
+                   what, map, command);
+}
+
+static vt_status judge(const vt_cli *c, const vt_model *m, vt_err *e) {
+    char what[1000], options[300], command[COMMAND] = "";
+    if (vt_model_missing(m, what, sizeof what, options, sizeof options)) {
+        if (c) return again(command, c, options), refuse(m, what, command, e);
+        const char *const words[] = {"vitrine", "convert", m->path, "COPY.safetensors"};
+        for (int i = 0; i < 4; i++) add_word(command, words[i]);
+        return add(command, options, strlen(options)), refuse(m, what, command, e);
+    }
+    if (vt_model_assumed(m, what, sizeof what))
+        fprintf(stderr, "vitrine: %s: assumed, not in the file: %s; `vitrine doctor` tries others\n", m->path, what);
+    return VT_OK;
+}
+
+vt_status vt_cli_known(const vt_cli *c, const vt_model *m, vt_err *e) { return judge(c, m, e); }
+
+vt_status vt_cli_known_alone(const vt_model *m, vt_err *e) { return judge(NULL, m, e); }
