@@ -117,7 +117,7 @@ static vt_status make_room(sweep *s, const vt_summary *sum, vt_err *e) {
     s->cells = calloc((size_t)s->n * (size_t)severities(s) * (size_t)s->rows + 1, sizeof *s->cells);
     if (!s->labels || !s->cells) return vt_fail(e, VT_E_MEMORY, "no memory for %d corruptions", s->n);
     for (int i = 0, k = 0; vt_summary_row(sum, i, &r); i++)
-        if (r.level == 0) snprintf(s->labels[k++], sizeof *s->labels, "%s", r.label);
+        if (r.level == 0) snprintf(s->labels[k++], sizeof *s->labels, "%.55s", r.label);
     return VT_OK;
 }
 

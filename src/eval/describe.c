@@ -7,7 +7,7 @@
 #include <string.h>
 #include "io/image_jpeg.h"
 #include "io/imagenet.h"
-#include "models/forms.h"
+#include "models/doubt.h"
 #include "models/twin.h"
 
 __attribute__((format(printf, 2, 3))) static void note(json_t *notes, const char *format, ...) {
@@ -55,6 +55,69 @@ void vt_describe_data(json_t *data, const vt_dataset *d, int outputs) {
         note(notes, "corruption %s, severity %d of %d", d->corruption.name, d->corruption.severity, VT_SEVERITIES);
     }
     keep(data, notes);
+}
+
+static json_t *form_json(const vt_config *c, vt_field f) {
+    char text[64];
+    const vt_form *form = vt_form_find(vt_field_key(f));
+    const void *at = (const char *)c + form->opt.offset;
+    if (form->opt.type == VT_OPT_BOOL) return json_boolean(*(const bool *)at);
+    if (form->opt.type == VT_OPT_INT && !form->four) return json_integer(*(const int *)at);
+    if (form->opt.type == VT_OPT_REAL) return json_real(*(const double *)at);
+    vt_form_text(c, form, text, sizeof text);
+    return json_string(text);
+}
+
+static json_t *value_json(const vt_model *m, vt_field f) {
+    const vt_config *c = &m->config;
+    const double *v = f == VT_FIELD_STD ? c->std : c->mean;
+    switch (f) {
+    case VT_FIELD_ARCH:
+        return json_string(c->arch);
+    case VT_FIELD_ATTN:
+        return json_string(c->attn);
+    case VT_FIELD_TRANSFORM:
+        return json_string(m->transform);
+    case VT_FIELD_IMAGE:
+        return json_integer(c->image);
+    case VT_FIELD_PATCH:
+        return json_integer(c->patch);
+    case VT_FIELD_DIM:
+        return json_integer(c->dim);
+    case VT_FIELD_DEPTH:
+        return json_integer(c->depth);
+    case VT_FIELD_HEADS:
+        return json_integer(c->heads);
+    case VT_FIELD_HIDDEN:
+        return json_integer(c->hidden);
+    case VT_FIELD_CLASSES:
+        return json_integer(c->classes);
+    case VT_FIELD_QKV_BIAS:
+        return json_boolean(c->qkv_bias);
+    case VT_FIELD_DIST:
+        return json_boolean(c->dist_token);
+    case VT_FIELD_SCALE:
+        return json_real(c->attn_scale);
+    case VT_FIELD_LN_EPS:
+        return json_real(c->ln_eps);
+    case VT_FIELD_MEAN:
+    case VT_FIELD_STD:
+        return json_pack("[f,f,f]", v[0], v[1], v[2]);
+    default:
+        return form_json(c, f);
+    }
+}
+
+json_t *vt_describe_sources(const vt_model *m) {
+    json_t *o = json_object();
+    for (int i = 0; i < VT_FIELD_COUNT; i++) {
+        const vt_field f = (vt_field)i;
+        if (vt_field_shown(m, f))
+            json_object_set_new(o, vt_field_key(f),
+                                json_pack("{s:o,s:s,s:b}", "value", value_json(m, f), "source", m->source[f], "assumed",
+                                          m->doubt[f] != VT_KNOWN));
+    }
+    return o;
 }
 
 void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, const vt_input_story *story) {

@@ -12,6 +12,10 @@
  * shows. outputs: of the model. */
 void vt_describe_data(json_t *data, const vt_dataset *d, int outputs);
 
+/* The header's "sources": every value of the model's configuration as {"value", "source", "assumed"}. They tell of the
+ * reading, not of the model: two runs that differ in them alone are runs of one model. */
+json_t *vt_describe_sources(const vt_model *m);
+
 /* Where the pixels that the model sees come from. */
 typedef struct vt_input_story {
     char from[96]; /* who asked for the data's transform: "--preprocess", "the model's own: config.json"; empty: nobody

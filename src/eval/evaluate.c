@@ -232,6 +232,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     vt_describe_weights(header, m->path);
     if (m->part && *m->part && *m->parts)
         json_object_set_new(json_object_get(header, "model"), "part", json_string(m->part));
+    json_object_set_new(header, "sources", vt_describe_sources(m));
     vt_describe_data(json_object_get(header, "data"), v->data, v->model->config.classes);
     if (v->radii) json_object_set_new(header, "curve", json_true());
     if (v->patch.size)

@@ -228,8 +228,8 @@ bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, ch
     json_t *value;
     names[0] = 0;
     for (int side = 0; side < 2; side++) json_object_foreach((json_t *)(side ? b : a), key, value) {
-            if (!strcmp(key, "format") || !strcmp(key, "weights_name") || (allow_mixed && !strcmp(key, "blas")))
-                continue;
+            bool story = !strcmp(key, "format") || !strcmp(key, "weights_name") || !strcmp(key, "sources");
+            if (story || (allow_mixed && !strcmp(key, "blas"))) continue;
             const json_t *other = json_object_get(side ? a : b, key);
             if (side ? other != NULL : json_equal(value, other)) continue;
             size_t used = strlen(names);

@@ -63,10 +63,29 @@ static json_t *entry_json(const vt_summary *s, const vt_entry_summary *en) {
 
 /* Header keys that belong to run.json, or that follow with their results. */
 static bool elsewhere(const char *key) {
-    static const char *const keys[] = {"format", "blas", "compiler", "attacks"};
+    static const char *const keys[] = {"format", "blas", "compiler", "attacks", "model", "sources"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i])) return true;
     return false;
+}
+
+/* The model's values with their sources; sentences stay what they are. Of a ledger that was written without sources,
+ * the values alone. */
+static json_t *model_json(const json_t *header) {
+    static const char *const sentences[] = {"input", "notes", "part"};
+    const json_t *sources = json_object_get(header, "sources");
+    json_t *o = sources ? json_deep_copy(sources) : json_object(), *value;
+    const char *key;
+    json_object_foreach(json_object_get(header, "model"), key, value) {
+        bool sentence = false;
+        for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++)
+            sentence = sentence || !strcmp(key, sentences[i]);
+        if (sentence)
+            json_object_set(o, key, value);
+        else if (!json_object_get(o, key) && (!sources || strcmp(key, "forms")))
+            json_object_set_new(o, key, json_pack("{s:O,s:s,s:b}", "value", value, "source", "", "assumed", false));
+    }
+    return o;
 }
 
 /* As published beside corrected. */
@@ -94,6 +113,7 @@ static void write(FILE *f, const vt_summary *s) {
     json_object_foreach((json_t *)s->header, key, value) {
         if (!elsewhere(key)) json_object_set(o, key, value);
     }
+    json_object_set_new(o, "model", model_json(s->header));
     json_object_set_new(o, "images", json_string(s->images));
     json_object_set_new(o, "clean",
                         json_pack("{s:I,s:I,s:o,s:o}", "correct", (json_int_t)s->correct, "total", (json_int_t)s->total,

@@ -37,7 +37,7 @@ records() { tail -n +2 "$1/ledger.jsonl"; }
 }
 
 @test "every stored 8-bit point is k/255, at most two levels from the image" {
-    side=$(jq .model.image "$REF/results.json") N=$((3 * side * side)) points=0
+    side=$(jq .model.image.value "$REF/results.json") N=$((3 * side * side)) points=0
     while read -r image at; do
         points=$((points + 1))
         paste <(od -An -v -tf4 -w4 -j "$at" -N $((4 * N)) "$REF/adv.bin") \

@@ -56,7 +56,7 @@ values() { od -An -v -t"$2" -w"${2#?}" -j "$3" -N "$4" "$1"; }
     truth "$RUN/results.json" '.eps == "2/255" and .eps_value == 2 / 255 and .norm == "linf" and .seed == 0 and .exhaustive == false'
     [ "$(jq -r .weights "$RUN/results.json")" = "$(sha256sum <"$W" | cut -d' ' -f1)" ]
     [ "$(jq -r .data.sha256 "$RUN/results.json")" = "$(sha256sum <"$D/test_batch.bin" | cut -d' ' -f1)" ]
-    truth "$RUN/results.json" '.model.mean == [0.5, 0.5, 0.5] and .model.heads == 2 and (.model.input | contains("u8/255")) and (.vitrine | length > 0)'
+    truth "$RUN/results.json" '.model.mean.value == [0.5, 0.5, 0.5] and .model.heads.value == 2 and (.model.input | contains("u8/255")) and (.vitrine | length > 0)'
     # the tiny model at this eps is a case with something on both sides
     truth "$RUN/results.json" '.attacks[3].robust > 0 and .attacks[3].broken > 0'
 }

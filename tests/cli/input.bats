@@ -17,7 +17,7 @@ large() { good eval "$LARGE" --data "$SHAPES" --images 0:30 --eps 4/255 --attack
     says "$note"
     grep -qF "* $note" r/table.md && grep -qF "% $note" r/table.tex
     [ "$(tail -n +2 r/table.csv | grep -cv ',32x32$')" = 0 ]
-    truth r/results.json '.model.image == 48 and .model.native == 32 and .model.native_filter == "bilinear" and .attacks[0].broken > 0'
+    truth r/results.json '.model.image.value == 48 and .model.native.value == 32 and .model.native_filter.value == "bilinear" and .attacks[0].broken > 0'
     truth r/results.json '.model.notes[0] | contains("32 x 32")'
     [ "$(st_header r/adv.safetensors | jq -c '.["pgd.x_adv"].shape[1:]')" = "[3,32,32]" ]
     [ "$(stat -c %s r/adv.bin)" = $(($(jq .attacks[0].broken r/results.json) * 3072 * 4)) ]

@@ -27,7 +27,7 @@ wrong() { # TEXT... -- OPTIONS
 @test "outside the squares nothing changed: the stored images against the pixels of the data" {
     quick --threat patch:size=4 --attack pgd:steps=20,places=4 --save-npz --out r
     truth r/results.json '.attacks[0].broken > 0'
-    side=$(jq .model.image r/results.json) N=$((3 * side * side))
+    side=$(jq .model.image.value r/results.json) N=$((3 * side * side))
     while read -r index offset; do
         image r/adv.bin $((offset / 4 / N)) >adv
         od -An -v -tu1 -w1 -j $((index * 3073 + 1)) -N "$N" "$D/test_batch.bin" >clean

@@ -1,0 +1,167 @@
+#!/usr/bin/env bats
+# No checkpoint is read on a guess without a word: what is open is asked for, all at once; what is assumed is said.
+load helpers
+
+PIXELS="--mean 0.5 --std 0.5"
+
+bare() { st_edit "$1" "${2:-bare.safetensors}" 'del(.__metadata__)'; }
+# The names that nn.TransformerEncoder gives, which maps/vit-encoderlayer.map knows.
+torch() {
+    st_edit "$W" "${1:-torch.safetensors}" 'del(.__metadata__) | with_entries(.key |= (
+        sub("^norm\\."; "mlp_head.0.") | sub("^head\\."; "mlp_head.1.") | sub("^blocks\\."; "transformer.layers.")
+        | sub("attn\\.qkv\\."; "self_attn.in_proj_") | sub("attn\\.proj\\."; "self_attn.out_proj.")
+        | sub("mlp\\.fc1\\."; "linear1.") | sub("mlp\\.fc2\\."; "linear2.")))'
+}
+# A patch embedding that is a Linear.
+linear() { st_edit "$W" linear.safetensors 'del(.__metadata__) | ."patch_embed.proj.weight".shape = [16, 192]'; }
+# pasted: the command at the end of the last refusal, run as a shell runs it; one line on stderr, as `assumes` wants it.
+pasted() {
+    local line=${stderr##*as in }
+    run --separate-stderr bash -c "$line"
+    [ "$status" = 0 ] || fail "status $status of: $line" "stderr: $stderr" || return 1
+    [ "$(grep -c 'assumed, not in the file' <<<"$stderr")" = 1 ] || fail "not one line of assumptions: $stderr"
+}
+# unsaid TEXT...: the last line of assumptions holds none of them.
+unsaid() {
+    local text
+    for text; do [[ $stderr != *"$text"* ]] || fail "'$text' is in: $stderr" || return 1; done
+}
+
+@test "every shipped checkpoint, stripped: one sentence asks for all that is missing, and ends in a line that works" {
+    for w in "$ROOT"/weights/*/model.safetensors; do
+        good eval "${w%/*}" --data "$ROOT/datasets/shapes10" --images 0:1 # with what stands beside it: no question
+        bare "$w"
+        bad 2 bare.safetensors "heads (" "mean (" "CIFAR-10" "std (" "eval bare.safetensors" "--heads" \
+            -- eval bare.safetensors --data "$ROOT/datasets/shapes10" --images 0:1
+        [ "$(wc -l <<<"$stderr")" = 1 ]
+        pasted
+        [[ $stderr == *"activation gelu, pre-norm"* ]]
+    done
+}
+
+@test "no number of heads, norm order or activation of a stripped checkpoint is silent" {
+    for w in "$ROOT"/weights/*/model.safetensors; do
+        bare "$w"
+        dim=$(st_header "$w" | jq '.cls_token.shape[2]')
+        for heads in 1 2 4 8; do
+            assumes eval bare.safetensors --data "$ROOT/datasets/shapes10" --images 0:1 $PIXELS --heads $heads
+            [[ $stderr == *"class token"*"LayerNorm eps 1e-06, activation gelu, pre-norm"* ]]
+            [ $((dim % heads)) = 0 ]
+        done
+        for act in gelu gelu_tanh relu; do
+            assumes eval bare.safetensors --data "$ROOT/datasets/shapes10" --images 0:1 $PIXELS --heads 2 --form act=$act
+            [[ $stderr == *", pre-norm, "* ]]
+            unsaid activation
+        done
+        for order in 0 1; do
+            assumes eval bare.safetensors --data "$ROOT/datasets/shapes10" --images 0:1 $PIXELS --heads 2 --form post_norm=$order
+            [[ $stderr == *", activation gelu, "* ]]
+            unsaid pre-norm post-norm
+        done
+    done
+}
+
+@test "a user who tells everything hears nothing" {
+    bare "$W"
+    quick_told="$PIXELS --heads 2 --ln-eps 1e-6 --attn dot --attn-scale head --form pool=token --form act=gelu --form post_norm=0 --form bgr=0"
+    good eval bare.safetensors --data "$D" $quick_told --out told
+    quick --out plain
+    diff <(said told) <(said plain)
+}
+
+@test "every command that computes with a checkpoint asks, and none writes anything" {
+    bare "$W"
+    n=$((3 * 32 * 32 * 4))
+    { head -c $n /dev/zero && le8 1; } | st_make in.safetensors \
+        "{\"x\":{\"dtype\":\"F32\",\"shape\":[1,3,32,32],\"data_offsets\":[0,$n]},\"labels\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[$n,$((n + 8))]}}"
+    quick --images 0:2 --eps 8/255 --attack fgsm --save-adv --out r
+    sums . >before
+    while read -r command; do
+        bad 2 bare.safetensors "neither its tensors nor anything beside them tell heads (1)" \
+            "as in $VITRINE $command --heads 1 --mean" -- $command
+    done <<END
+eval bare.safetensors --data $D --out o
+curve bare.safetensors --data $D --out o
+selftest bare.safetensors --data $D --eps 1/255
+train $ROOT/recipes/shapes10_plain.yaml --init bare.safetensors --data $D --out o
+train $ROOT/recipes/shapes10_plain.yaml --init bare.safetensors --data $D --dry-run
+analyze attention bare.safetensors --data $D --out o
+analyze orthogonality bare.safetensors --out o
+spectrum bare.safetensors --csv o
+convert bare.safetensors o.safetensors
+probe bare.safetensors --input in.safetensors --out o
+gradcheck bare.safetensors
+bench bare.safetensors
+verify --adv r/adv.safetensors --weights bare.safetensors --data $D --eps 8/255
+END
+    bad 2 "--surrogate: " bare.safetensors "heads (1)" "as in vitrine convert bare.safetensors COPY.safetensors --heads 1" \
+        -- eval "$W" --data "$D" --images 0:2 --eps 8/255 --surrogate bare.safetensors
+    [ "$(sums . | grep -v before)" = "$(grep -v before before)" ]
+    good info bare.safetensors
+    vt doctor bare.safetensors --data "$D"
+    [ "$status" = 0 ] || fail "doctor must open it: $stderr"
+}
+
+@test "a map that applies by itself tells neither heads nor norm order nor activation; asked for, it does" {
+    torch
+    bad 2 torch.safetensors "heads (8 or 1)" "activation (relu, gelu" "post-norm (1 or 0)" \
+        "(--names vit-encoderlayer takes that map's word)" "--heads 8 --form act=relu --form post_norm=1" \
+        -- eval torch.safetensors --data "$D"
+    unsaid "mean ("
+    pasted
+    [[ $stderr == *"LayerNorm eps 1e-05, mean 0.4914, 0.4822, 0.4465, std 0.2023, 0.1994, 0.201, channels RGB;"* ]]
+    assumes eval torch.safetensors --data "$D" --names vit-encoderlayer --out asked
+    truth asked/results.json '.model.heads == {value: 8, source: "map vit-encoderlayer", assumed: false}'
+    for wrong in "--heads 2" "--form act=gelu" "--form post_norm=0" "--heads 2 --form act=relu" "--heads 2 --form post_norm=1"; do
+        bad 2 torch.safetensors "tell " -- eval torch.safetensors --data "$D" $wrong
+    done
+}
+
+@test "a Linear patch embedding: its order is asked for together with all else, and told by --form" {
+    linear
+    bad 2 "heads (1), mean (" "patch order (hwc or chw)" "--form patch_order=hwc" -- eval linear.safetensors --data "$D"
+    for order in chw hwc; do
+        assumes eval linear.safetensors --data "$D" --heads 2 $PIXELS --form patch_order=$order --out $order
+        truth $order/results.json ".model.patch_order == {value: \"$order\", source: \"--form\", assumed: false}"
+    done
+    quick --out plain
+    diff <(said chw) <(said plain) # timm's is channels first
+    ! diff <(said chw) <(said hwc) >/dev/null || fail "the order changes nothing"
+    assumes convert linear.safetensors conv.safetensors --heads 2 $PIXELS --form patch_order=chw
+    cmp <(st_data conv.safetensors) <(st_data "$W")
+    bad 2 "--form patch_order=hwc contradicts the tensors, which say conv" -- info "$W" --form patch_order=hwc
+    bad 2 "patch_order" "conv|chw|hwc" -- info linear.safetensors --form patch_order=cwh
+}
+
+@test "the line to paste survives a shell: blanks and quotes, and a -- before the operands" {
+    bare "$W" "it's bare.safetensors"
+    bad 2 "'it'\\''s bare.safetensors'" -- eval "it's bare.safetensors" --data "$D"
+    pasted
+    bad 2 "--heads 1 --mean" -- eval --data "$D" -- "it's bare.safetensors"
+    pasted
+}
+
+@test "results.json: every value with its source; a run goes on and is verified whoever told them" {
+    bare "$W"
+    assumes eval bare.safetensors --data "$D" --heads 2 $PIXELS --images 0:10 --out r
+    truth r/results.json '[.model | to_entries[] | select(.key != "input" and .key != "notes") | .value | keys == ["assumed", "source", "value"]] | all'
+    truth r/results.json '.model.heads == {value: 2, source: "--heads", assumed: false}'
+    truth r/results.json '.model.dim == {value: 16, source: "tensors", assumed: false}'
+    truth r/results.json '.model.act == {value: "gelu", source: "default", assumed: true}'
+    truth r/results.json '.model.post_norm == {value: false, source: "default", assumed: true}'
+    truth r/results.json '.model.ln_eps.assumed and .model.pool.assumed and .model.attn_scale.assumed'
+    assumes eval bare.safetensors --data "$D" --heads 2 $PIXELS --form act=gelu --out r --resume
+    good verify r
+    assumes eval bare.safetensors --data "$D" --heads 2 $PIXELS --form act=gelu --out s
+    good compare r s
+}
+
+@test "convert makes no fact of an assumption" {
+    bare "$W"
+    assumes convert bare.safetensors copy.safetensors --heads 2 $PIXELS --form act=gelu
+    [ "$(st_header copy.safetensors | jq -r .__metadata__.assumed)" = pool,attention,attn_scale,ln_eps,post_norm,bgr ]
+    assumes eval copy.safetensors --data "$D"
+    [[ $stderr == *"pre-norm"* ]]
+    unsaid activation heads
+    good eval copy.safetensors --data "$D" --ln-eps 1e-6 --attn dot --attn-scale head --form pool=token --form post_norm=0 --form bgr=0
+}
