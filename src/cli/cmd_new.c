@@ -73,6 +73,8 @@ static vt_status options(const vt_cli *c, const shape *s, vt_config *config, vt_
     if (o.names || o.part)
         return vt_fail(e, VT_E_USAGE, "--%s says how a checkpoint is read; vitrine new reads none",
                        o.names ? "names" : "part");
+    if (vt_form_given(&o, "patch_order"))
+        return vt_fail(e, VT_E_USAGE, "--form patch_order says how a checkpoint is read; vitrine new reads none");
     VT_TRY(agree("--image-size", o.image, "image", s->image, e));
     VT_TRY(agree("--heads", o.heads, "heads", s->heads, e));
     VT_TRY(agree("--ln-eps", o.ln_eps, "ln_eps", s->ln_eps, e));

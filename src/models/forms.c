@@ -86,6 +86,13 @@ const vt_form *vt_form_find(const char *key) {
     return NULL;
 }
 
+const char *vt_form_given(const vt_overrides *o, const char *key) {
+    size_t n = strlen(key);
+    for (int i = o->n_form - 1; i >= 0; i--)
+        if (!strncmp(o->form[i], key, n) && o->form[i][n] == '=') return o->form[i] + n + 1;
+    return NULL;
+}
+
 /* What PyTorch, timm and transformers call our activations. */
 static const char *our_word(const vt_form *f, const char *value) {
     static const char *const names[][2] = {{"gelu_erf", "gelu"},       {"nn.GELU", "gelu"},

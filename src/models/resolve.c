@@ -267,13 +267,6 @@ static void resolve_triple(vt_config *c, const sources *s, vt_field f) {
     if (text && !vt_parse_triple(text, out)) out[0] = NAN; /* refused by vt_config_check */
 }
 
-const char *vt_form_given(const vt_overrides *o, const char *key) {
-    size_t n = strlen(key);
-    for (int i = o->n_form - 1; i >= 0; i--)
-        if (!strncmp(o->form[i], key, n) && o->form[i][n] == '=') return o->form[i] + n + 1;
-    return NULL;
-}
-
 /* A value of config.json in the words of a form; NULL: none that it understands. */
 static const char *json_word(const json_t *v, char *buf, size_t size) {
     if (json_is_string(v)) return json_string_value(v);

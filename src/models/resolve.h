@@ -10,7 +10,5 @@
  * marked in told->doubt; contradictions and values out of range fail. */
 vt_status vt_config_resolve(vt_config *c, vt_told *told, const vt_st *st, const vt_names *names, const vt_overrides *o,
                             vt_err *e);
-/* The value of "--form key=value", the last one given, or NULL. */
-const char *vt_form_given(const vt_overrides *o, const char *key);
 
 #endif

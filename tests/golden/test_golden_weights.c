@@ -1,8 +1,11 @@
 /* The trained checkpoints of the shared folder, each from every file it comes in and with no option given: how many of
- * the 10,000 test images of CIFAR-10 are right, and all logits against those that PyTorch computed in float64. */
+ * the 10,000 test images of CIFAR-10 are right, and all logits against those that PyTorch computed in float64. What the
+ * files do not tell is marked so. */
 #include "golden.h"
 
 #include <unistd.h>
+#include "io/safetensors.h"
+#include "models/doubt.h"
 
 enum { TEST_SET = 10000 };
 
@@ -98,7 +101,59 @@ static void test_alone(void **state) {
     unlink(file), rmdir(folder), free(there);
 }
 
+/* The file alone, and a safetensors file without its metadata. */
+static void strip(const char *from, const char *to) {
+    vt_err e = {0};
+    vt_st *st;
+    if (strstr(from, ".pth")) {
+        assert_int_equal(symlink(from, to), 0);
+        return;
+    }
+    if (vt_st_open(&st, from, &e) != VT_OK) fail_msg("%s", e.text);
+    vt_tensor *t = need((size_t)vt_st_count(st), sizeof *t);
+    for (int i = 0; i < vt_st_count(st); i++) t[i] = *vt_st_at(st, i);
+    if (vt_st_write(to, t, vt_st_count(st), NULL, 0, &e) != VT_OK) fail_msg("%s", e.text);
+    free(t);
+    vt_st_close(st);
+}
+
+/* How sure heads, norm order and activation are where this is told: the others must not be. */
+static void unsure(const char *file, vt_overrides o, bool heads, bool order, bool act) {
+    vt_model *m;
+    vt_err e = {0};
+    if (vt_model_inspect(&m, file, &o, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(m->doubt[VT_FIELD_HEADS], heads ? VT_OPEN : VT_KNOWN);
+    assert_int_equal(m->doubt[VT_FIELD_POST_NORM] != VT_KNOWN, order);
+    assert_int_equal(m->doubt[VT_FIELD_ACT] != VT_KNOWN, act);
+    if (*m->own_map) assert_true(!order || m->doubt[VT_FIELD_POST_NORM] == VT_OPEN);
+    if (*m->own_map) assert_true(!act || m->doubt[VT_FIELD_ACT] == VT_OPEN);
+    vt_model_close(m);
+}
+
+/* Every file of these without metadata and config.json, with every number of heads, norm order and activation: nothing
+ * that was not told passes for known. */
+static void test_stripped(void **state) {
+    (void)state;
+    static const char *const forms[] = {"post_norm=0", "post_norm=1", "act=gelu", "act=gelu_tanh", "act=relu"};
+    char folder[] = "/tmp/vitrine-weights-XXXXXX", file[80];
+    assert_non_null(mkdtemp(folder));
+    for (size_t k = 0; k < COUNT(nets); k++) {
+        char *there = realpath(in_shared("weights/%s/%s", nets[k].folder, nets[k].file), NULL);
+        int likely[VT_HEADS_MOST], n = vt_heads_likely(!strncmp(nets[k].folder, "vnn", 3) ? 48 : 128, likely);
+        assert_non_null(there);
+        snprintf(file, sizeof file, "%s/w.%s", folder, strstr(there, ".pth") ? "pth" : "safetensors");
+        strip(there, file);
+        unsure(file, (vt_overrides){0}, true, true, true);
+        for (int i = 0; i < n; i++) unsure(file, (vt_overrides){.heads = likely[i]}, false, true, true);
+        for (size_t i = 0; i < COUNT(forms); i++)
+            unsure(file, (vt_overrides){.form = {forms[i]}, .n_form = 1}, true, i >= 2, i < 2);
+        unlink(file), free(there);
+    }
+    rmdir(folder);
+}
+
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_clean), cmocka_unit_test(test_alone)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_clean), cmocka_unit_test(test_alone),
+                                       cmocka_unit_test(test_stripped)};
     return golden_main(argc, argv, "golden weights", tests, COUNT(tests));
 }
