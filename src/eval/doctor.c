@@ -82,6 +82,30 @@ static vt_status one_image(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
+/* Column of a Linear patch embedding that holds channel c of pixel i. */
+static size_t column(vt_patch_order order, size_t c, size_t i, size_t pixels) {
+    return order == VT_PATCH_HWC ? i * 3 + c : c * pixels + i;
+}
+
+/* The weights as they are if the patch embedding's columns run the other way; the variant's own, w to be freed. */
+static vt_status reorder(vt_model *v, const vt_model *m, vt_err *e) {
+    const vt_param *p = vt_model_param(m, "patch_embed.proj.weight");
+    size_t rows = (size_t)p->shape[0], pixels = (size_t)(p->shape[2] * p->shape[3]);
+    float *w = vt_alloc(m->params.total * sizeof *w);
+    if (!w) return vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters", m->params.total);
+    memcpy(w, m->w, m->params.total * sizeof *w);
+    for (size_t d = 0; d < rows; d++)
+        for (size_t c = 0; c < 3; c++)
+            for (size_t i = 0; i < pixels; i++) {
+                size_t k = column(v->config.patch_order, c, i, pixels); /* of the file; where it was put before: */
+                bool hwc = m->config.patch_order == VT_PATCH_HWC;
+                size_t from = hwc ? k % 3 * pixels + k / 3 : k;
+                w[p->offset + (d * 3 + c) * pixels + i] = m->w[p->offset + d * 3 * pixels + from];
+            }
+    v->w = w, v->wt = NULL;
+    return VT_OK;
+}
+
 /* Images [t->images, n) of a trial. */
 static vt_status extend(vt_doctor *d, vt_trial *t, size_t n, vt_err *e) {
     look l = {.d = d, .t = t, .variant = *d->model, .data = *d->data, .from = (size_t)t->images};
@@ -98,11 +122,14 @@ static vt_status extend(vt_doctor *d, vt_trial *t, size_t n, vt_err *e) {
     vt_status s = l.sessions && l.x && logits && losses && pred
                       ? VT_OK
                       : vt_fail(e, VT_E_MEMORY, "no memory for the logits of %zu images", n);
+    if (s == VT_OK && l.variant.config.patch_order != d->model->config.patch_order)
+        s = reorder(&l.variant, d->model, e);
     for (size_t i = 0; i < threads && s == VT_OK; i++)
         s = vt_session_open_f32(&l.sessions[i], &l.variant, 1, VT_GRAD_NONE, e);
     if (s == VT_OK) s = vt_for_each(n - l.from, d->threads, one_image, &l, e);
     for (size_t i = 0; l.sessions && i < threads; i++) vt_session_close_f32(l.sessions[i]);
     free(l.sessions), free(l.x);
+    if (l.variant.w != d->model->w) free(l.variant.w);
     if (s == VT_OK) t->images = (int64_t)n;
     return s;
 }

@@ -23,6 +23,7 @@ typedef enum vt_aspect {
     VT_ASPECT_DIST,     /* which of a distilled model's heads answer */
     VT_ASPECT_NETWORK, /* number of attention heads, pre- or post-norm, GELU or ReLU: together, since one alone may help
                           nothing */
+    VT_ASPECT_PATCH,   /* order of the columns of a Linear patch embedding */
     VT_ASPECT_POOL,    /* what the head reads */
     VT_ASPECT_COUNT
 } vt_aspect;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "eval/doctor.h"
-#include "models/forms.h"
+#include "models/doubt.h"
 #include "models/session.h"
 
 /* ---- mean and std in use ---- */
@@ -177,22 +177,30 @@ static void add_shape(list *l, const vt_config *c) {
 /* The one activation that is tried with the heads. */
 static vt_act counterpart(const vt_config *c) { return c->act == VT_ACT_RELU ? VT_ACT_GELU : VT_ACT_RELU; }
 
-/* Number of heads (of 16 to 128 channels, as in all that is published), order of the norms and activation, each with
- * each: a model whose three values are all wrong is at chance until all three are right. */
+/* Number of heads, order of the norms and activation, each with each: a model whose three values are all wrong is at
+ * chance until all three are right. */
 static void add_shapes(list *l) {
-    enum { NARROW = 16, WIDE = 128 };
     const vt_config *c = &l->present->config;
-    bool heads = !told_by_tensors(l->model, VT_FIELD_HEADS);
-    for (int h = 1; h <= c->dim; h++) {
-        bool usual = heads && c->dim % h == 0 && c->dim / h >= NARROW && c->dim / h <= WIDE;
-        if (h != c->heads && !usual) continue;
+    int heads[VT_HEADS_MOST + 1], n = told_by_tensors(l->model, VT_FIELD_HEADS) ? 0 : vt_heads_likely(c->dim, heads);
+    heads[n++] = c->heads;
+    for (int i = 0; i < n; i++) {
+        if (i < n - 1 && heads[i] == c->heads) continue;
         for (int k = 0; k < 4; k++) {
-            vt_config to = with_heads(c, h);
+            vt_config to = with_heads(c, heads[i]);
             if (k & 1) to.post_norm = !c->post_norm;
             if (k & 2) to.act = counterpart(c);
             add_shape(l, &to);
         }
     }
+}
+
+static void add_patches(list *l) {
+    vt_patch_order order = l->present->config.patch_order;
+    bool chw = order == VT_PATCH_CHW;
+    vt_setting *s = order == VT_PATCH_CONV ? NULL
+                                           : add(l, VT_ASPECT_PATCH,
+                                                 chw ? "patch columns hwc (p1 p2 c)" : "patch columns chw (nn.Unfold)");
+    if (s) s->config.patch_order = chw ? VT_PATCH_HWC : VT_PATCH_CHW;
 }
 
 /* With a mean the final norm stands where its name says: norm before it, fc_norm behind it (timm). */
@@ -260,6 +268,7 @@ int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int
     add_network(&l);
     add_shapes(&l);
     add_pools(&l);
+    add_patches(&l);
     return l.n;
 }
 
@@ -323,5 +332,6 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     say_form(&t, "act", a, b);
     say_form(&t, "dist_head", a, b);
     say_form(&t, "pool", a, b);
+    say_form(&t, "patch_order", a, b);
     if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
 }

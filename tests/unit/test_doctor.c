@@ -306,6 +306,42 @@ static void test_pool(void **state) {
     }
 }
 
+/* A Linear patch embedding read by the wrong order of its columns, both ways. */
+static void test_patch_order(void **state) {
+    (void)state;
+    vt_model *m = model_of(false);
+    const vt_param *p = vt_model_param(m, "patch_embed.proj.weight");
+    size_t rows = (size_t)p->shape[0], pixels = (size_t)(p->shape[2] * p->shape[3]);
+    float *w = m->w + p->offset, *was = malloc(p->numel * sizeof *was);
+    for (int k = 0; k < 2; k++) {
+        vt_setting truth = {.config = m->config}, read;
+        char text[300];
+        name_images(m, &truth);
+        memcpy(was, w, p->numel * sizeof *was);
+        for (size_t d = 0; d < rows; d++) /* column j of what is a [rows, 3 pixels] Linear, taken for the other */
+            for (size_t c = 0; c < 3; c++)
+                for (size_t i = 0; i < pixels; i++) {
+                    size_t chw = (d * 3 + c) * pixels + i, hwc = d * 3 * pixels + i * 3 + c;
+                    w[k ? chw : hwc] = was[k ? hwc : chw];
+                }
+        m->config.patch_order = k ? VT_PATCH_HWC : VT_PATCH_CHW;
+        vt_model_refresh(m);
+        read = (vt_setting){.config = m->config};
+        vt_doctor *d = doctor_of(m, 200, VT_ASPECT_ALL);
+        examine(d, &read);
+        const vt_trial *t = vt_doctor_better(d);
+        assert_non_null(t);
+        vt_setting_options(text, sizeof text, &t->setting, &read);
+        assert_string_equal(text, k ? "--form patch_order=chw" : "--form patch_order=hwc");
+        assert_int_equal(t->right, t->images);
+        vt_doctor_free(d);
+        memcpy(w, was, p->numel * sizeof *was);
+        m->config.patch_order = VT_PATCH_CONV;
+    }
+    free(was);
+    vt_model_close(m);
+}
+
 /* ---- chance, and what a run is told ---- */
 
 static void test_chance(void **state) {
@@ -509,12 +545,12 @@ static void test_options(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plants),    cmocka_unit_test(test_two),
-                                       cmocka_unit_test(test_network),   cmocka_unit_test(test_told),
-                                       cmocka_unit_test(test_fewest),    cmocka_unit_test(test_pool),
-                                       cmocka_unit_test(test_chance),    cmocka_unit_test(test_hint),
-                                       cmocka_unit_test(test_undecided), cmocka_unit_test(test_temperature),
-                                       cmocka_unit_test(test_labels),    cmocka_unit_test(test_sample),
-                                       cmocka_unit_test(test_options)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plants),      cmocka_unit_test(test_two),
+                                       cmocka_unit_test(test_network),     cmocka_unit_test(test_told),
+                                       cmocka_unit_test(test_fewest),      cmocka_unit_test(test_pool),
+                                       cmocka_unit_test(test_patch_order), cmocka_unit_test(test_chance),
+                                       cmocka_unit_test(test_hint),        cmocka_unit_test(test_undecided),
+                                       cmocka_unit_test(test_temperature), cmocka_unit_test(test_labels),
+                                       cmocka_unit_test(test_sample),      cmocka_unit_test(test_options)};
     return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);
 }
