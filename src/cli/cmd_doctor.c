@@ -5,6 +5,7 @@
 #include "cli/run_args.h"
 #include "eval/doctor.h"
 #include "eval/metrics.h"
+#include "models/doubt.h"
 #include "models/session.h"
 
 enum { LEAST = 500, MOST = 8192, FIRST = 128, ROUNDS = 5 };
@@ -131,16 +132,36 @@ static bool print_chance(const job *j, const vt_trial *t) {
     return true;
 }
 
+/* What nobody told is typed too, where the guess turned out best: eval asks for it. */
+static void all_options(const job *j, const vt_setting *now, char *buf, size_t size) {
+    char what[1000], open[300], changed[400];
+    vt_model m = *j->model;
+    vt_setting from = j->first;
+    m.config = now->config;
+    vt_model_missing(&m, what, sizeof what, open, sizeof open);
+    if (m.doubt[VT_FIELD_HEADS] == VT_OPEN) from.config.heads = now->config.heads;
+    if (m.doubt[VT_FIELD_HEADS] == VT_OPEN) from.config.attn_scale = now->config.attn_scale;
+    if (m.doubt[VT_FIELD_ACT] == VT_OPEN) from.config.act = now->config.act;
+    if (m.doubt[VT_FIELD_POST_NORM] == VT_OPEN) from.config.post_norm = now->config.post_norm;
+    if (m.doubt[VT_FIELD_PATCH_ORDER] == VT_OPEN) from.config.patch_order = now->config.patch_order;
+    if (m.doubt[VT_FIELD_MEAN] == VT_OPEN || m.doubt[VT_FIELD_STD] == VT_OPEN)
+        memcpy(from.config.mean, now->config.mean, sizeof from.config.mean),
+            memcpy(from.config.std, now->config.std, sizeof from.config.std);
+    vt_setting_options(changed, sizeof changed, now, &from);
+    snprintf(buf, size, "%s%s%s", open, *changed ? " " : "", changed);
+}
+
 static void print_end(const job *j, const vt_setting *now) {
-    char options[400], labels[400];
+    char options[700], labels[400];
     const vt_trial *t = vt_doctor_present(&j->d);
     printf("\n");
     bool renumbered = vt_doctor_labels(&j->d, t, labels, sizeof labels);
     if (renumbered) printf("%s\n", labels);
     if (!renumbered && print_chance(j, t)) return;
-    if (*j->found) printf("clearly better: %s\n", j->found);
-    vt_setting_options(options, sizeof options, now, &j->first);
-    printf(*j->found ? "use: %s\n" : "nothing clearly better than the present setting was found\n", options);
+    printf(*j->found ? "clearly better: %s\n" : "nothing clearly better than the present setting was found\n",
+           j->found);
+    all_options(j, now, options, sizeof options);
+    if (*options) printf("use:%s\n", options);
 }
 
 /* ---- rounds ---- */
