@@ -9,6 +9,7 @@
 #include "io/weights.h"
 #include "models/doubt.h"
 #include "models/forms.h"
+#include "models/kin.h"
 #include "models/names.h"
 #include "models/resolve.h"
 #include "models/session.h"
@@ -205,6 +206,8 @@ static vt_status describe(vt_config *c, vt_told *told, const vt_st *st, const vt
     const vt_arch_def_f32 *const *archs = vt_arch_defs_f32(&n);
     for (int i = 0; i < n && !arch; i++)
         if (archs[i]->probe(st)) arch = archs[i];
+    const char *kin = arch ? NULL : vt_kin(st);
+    if (kin) return vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_st_path(st), kin);
     if (!arch)
         return vt_fail(e, VT_E_FORMAT, "%s: no known architecture has such tensors (vitrine list models shows them)",
                        vt_st_path(st));

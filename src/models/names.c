@@ -8,6 +8,7 @@
 #include "core/files.h"
 #include "core/opt.h"
 #include "io/st.h"
+#include "models/kin.h"
 
 #define VT_PLUGIN(x) extern const vt_names_def vt_names_def_##x;
 #include "names.inc"
@@ -139,15 +140,16 @@ static vt_status find_map(vt_names *n, const vt_st *st, vt_err *e) {
 
 static vt_status unknown(const vt_st *st, vt_err *e) {
     char some[300] = "";
+    const char *kin = vt_kin(st);
+    if (kin) return vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_st_path(st), kin);
     for (int i = 0; i < vt_st_count(st) && i < 3; i++) {
         size_t at = strlen(some);
         snprintf(some + at, sizeof some - at, "%s%.80s", i ? ", " : "", vt_st_at(st, i)->name);
     }
     const char *parts = *vt_st_inside(st) ? vt_st_inside(st) : vt_st_parts(st);
     return vt_fail(e, VT_E_FORMAT,
-                   "%s: no known naming scheme fits its tensors (%s%s): %s%s%svitrine list formats shows what is "
-                   "known, "
-                   "and --names MAP teaches others",
+                   "%s: no known naming scheme fits its tensors (%s%s): %s%s%s`vitrine map FILE > my.map` writes a map "
+                   "of them to fill in, for --names MAP",
                    vt_st_path(st), *some ? some : "there are none", vt_st_count(st) > 3 ? ", ..." : "",
                    *parts ? "--part NAME reads one of its parts (" : "", parts, *parts ? "); " : "");
 }
