@@ -41,7 +41,10 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_overrides(c, &o, e));
     vt_status known = vt_model_inspect(&m, c->positional[0], &o, e);
     if (known != VT_OK) { /* what is known of its tensors helps to write a map */
-        if (vt_cli_has(c, "explain")) (void)vt_cli_explain(c->positional[0], o.part, o.names, NULL);
+        if (vt_cli_has(c, "explain"))
+            (void)vt_cli_explain(c->positional[0], o.part, o.names, NULL);
+        else if (!o.names)
+            vt_cli_show_unknown(c->positional[0], o.part);
         return known;
     }
     if (vt_script_stream()) {

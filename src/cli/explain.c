@@ -1,6 +1,7 @@
 #include "cli/explain.h"
 
 #include <stdio.h>
+#include "models/kin.h"
 #include "models/names.h"
 
 /* Text of a file, on one line. */
@@ -39,6 +40,11 @@ static void put_notes(const vt_st *st) {
     }
 }
 
+static void put_unknown(const vt_st *st) {
+    for (int i = 0; i < vt_st_count(st); i++)
+        put_row(&(vt_names_row){.was = *vt_st_at(st, i), .origin = vt_st_origin(st, i), .why = "no scheme fits"});
+}
+
 vt_status vt_cli_explain(const char *path, const char *part, const char *names, vt_err *e) {
     vt_st *st;
     vt_names n;
@@ -48,9 +54,22 @@ vt_status vt_cli_explain(const char *path, const char *part, const char *names, 
            *n.scheme ? n.scheme : "not known");
     put_notes(st);
     for (int i = 0; i < n.n_rows; i++) put_row(&n.rows[i]);
-    for (int i = 0; !n.n_rows && i < vt_st_count(st); i++)
-        put_row(&(vt_names_row){.was = *vt_st_at(st, i), .origin = vt_st_origin(st, i), .why = "no scheme fits"});
+    if (!n.n_rows) put_unknown(st);
     vt_names_close(&n);
     vt_st_close(st);
     return s;
+}
+
+void vt_cli_show_unknown(const char *path, const char *part) {
+    vt_st *st;
+    vt_names n;
+    vt_err e = {0};
+    if (vt_weights_open(&st, path, part, &e) != VT_OK) return;
+    bool unknown = vt_names_apply(&n, st, NULL, &e) != VT_OK && !*n.scheme && !vt_kin(st);
+    if (unknown) {
+        printf("%s, %d tensors, names: not known\n", vt_st_format(st), vt_st_count(st));
+        put_unknown(st);
+    }
+    vt_names_close(&n);
+    vt_st_close(st);
 }

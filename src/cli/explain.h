@@ -6,5 +6,7 @@
 
 /* Prints also when names are not understood, and then returns why not. names: --names, or NULL. */
 vt_status vt_cli_explain(const char *path, const char *part, const char *names, vt_err *e);
+/* Prints the tensors of a file whose names fit no scheme, and of no other one. */
+void vt_cli_show_unknown(const char *path, const char *part);
 
 #endif

@@ -159,6 +159,16 @@ static char *trim(char *text) {
     return text;
 }
 
+/* What vitrine map left open. */
+static vt_status refuse_blank(char *const *words, int n, const line *l, vt_err *e) {
+    bool set = !strcmp(words[0], "set");
+    int i = 0;
+    while (i < n && strcmp(words[i], "?")) i++;
+    if (i == n) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: '%.80s' is left blank (?): write %s in place of the ?", l->who,
+                   words[set ? 1 : 0], set ? "a value" : "timm's name, or drop the tensor,");
+}
+
 static vt_status read_line(vt_rename *m, char *text, const line *l, vt_err *e) {
     char *words[2 * MAX_WORDS + 2] = {text}, *save = NULL;
     int n = 0;
@@ -169,6 +179,7 @@ static vt_status read_line(vt_rename *m, char *text, const line *l, vt_err *e) {
         if (n == sizeof words / sizeof *words) return vt_fail(e, VT_E_FORMAT, "%s: has more than %d words", l->who, n);
         words[n++] = w;
     }
+    VT_TRY(refuse_blank(words, n, l, e));
     return strcmp(words[0], "set") ? read_rule(m, words, n, l, e) : read_set(m, words, n, l, e);
 }
 

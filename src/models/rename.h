@@ -7,8 +7,8 @@
  *     set heads 4                     what tensors cannot tell: see `keys` in rename.c
  *     # comment
  *
- * The first line that fits a tensor counts. Buffers that every scheme leaves out (num_batches_tracked, Swin's index and
- * mask, ...) need no line. */
+ * A word ? is a blank that vitrine map left (models/sketch.h), and is refused. The first line that fits a tensor
+ * counts. Buffers that every scheme leaves out (num_batches_tracked, Swin's index and mask, ...) need no line. */
 #ifndef VT_MODELS_RENAME_H
 #define VT_MODELS_RENAME_H
 

@@ -183,3 +183,49 @@ END
     row heads '4 of width 3' --heads
     row mean '0.4, 0.4, 0.4' --mean
 }
+
+# Names of nobody's: jq over the header of a fixture.
+home_made() { # OUT
+    st_edit "$N/vit.safetensors" "$1" 'with_entries(.key |=
+        (sub("^blocks\\."; "stack.") | sub("\\.norm(?<n>[12])\\."; ".ln\(.n).") | sub("attn\\.qkv"; "mix.in") | sub("attn\\.proj"; "mix.out")
+        | sub("mlp\\.fc1"; "ff.0") | sub("mlp\\.fc2"; "ff.3") | sub("^cls_token"; "cls") | sub("^pos_embed"; "where")
+        | sub("^patch_embed\\.proj"; "cut") | sub("^norm\\."; "last.") | sub("^head\\."; "answer.")))'
+}
+
+@test "vitrine map: a map of unknown names to fill in; filled, it gives the logits of timm's, bit for bit" {
+    images
+    home_made mine.safetensors
+    bad 1 "no known naming scheme fits" "vitrine map FILE > my.map" -- info mine.safetensors
+    says "names: not known" "stack.0.mix.in.weight" "F32 [36,12]" # what is there
+    good map mine.safetensors
+    says "stack.{i}.ln1.*" "set heads        ?" "set mean         ?" "where                                    -> ?"
+    printf '%s\n' "$output" >my.map
+    bad 2 "my.map: line " "'where' is left blank (?): write timm's name" -- info mine.safetensors --names my.map
+    sed -i 's/^where .*/where -> pos_embed/' my.map
+    bad 2 "my.map: line " "'heads' is left blank (?): write a value" -- eval mine.safetensors --names my.map --data "$D" --out r
+    [ ! -e r ]
+    sed -i 's/^set heads .*/set heads 3/; s/^set mean .*/set mean 0.5/; s/^set std .*/set std 0.25/; s/^set ln_eps .*/set ln_eps 1e-6/
+        s/^set post_norm .*/set post_norm 0/; s/^set act .*/set act gelu/' my.map
+    logits a.safetensors mine.safetensors --names my.map
+    logits b.safetensors "$N/vit.safetensors" --heads 3 --ln-eps 1e-6 $PIXELS
+    same_logits a.safetensors b.safetensors
+    # a known file: the lines of its scheme
+    good map "$N/vit_tv.safetensors"
+    says "Its names are known (torchvision)" "heads.head.* -> head.*" "set heads"
+    bad 1 nowhere.pth "No such file" -- map nowhere.pth
+    bad 2 "needs WEIGHTS" -- map
+}
+
+@test "what is no Vision Transformer is named: ONNX, ResNet" {
+    printf '\x08\x07\x12\x07pytorch\x1a\x051.13.1:' >model.onnx
+    bad 1 "model.onnx: is an ONNX model: not read" "torch.save(model.state_dict(), FILE)" -- eval model.onnx --data "$D" --out r
+    head -c 12 /dev/zero | st_make resnet.safetensors '{"conv1.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+        "layer1.0.conv1.weight":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"layer1.0.bn1.weight":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}'
+    for command in info map "convert --force"; do
+        local out=
+        [ "$command" = "convert --force" ] && out=o.safetensors
+        bad 1 "resnet.safetensors: is a ResNet; vitrine reads ViT, DeiT, ConViT, Swin and XCiT" -- $command resnet.safetensors $out
+    done
+    [ ! -e r ]
+    [ ! -e o.safetensors ]
+}

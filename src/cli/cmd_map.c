@@ -1,0 +1,42 @@
+#include <stdio.h>
+#include <string.h>
+#include "cli/cli.h"
+#include "models/kin.h"
+#include "models/sketch.h"
+
+/* The scheme that fits, of a handle of its own: applying it rewrites the names. */
+static vt_status write_map(const char *path, const char *part, vt_err *e) {
+    vt_st *st, *fresh;
+    vt_names names;
+    vt_err why = {0};
+    VT_TRY(vt_weights_open(&st, path, part, e));
+    (void)vt_names_apply(&names, st, NULL, &why); /* a map that fits but misses a value is known too */
+    vt_status s = vt_weights_open(&fresh, path, part, e);
+    bool known = names.map && names.n_rows;
+    const char *kin = s == VT_OK && !known ? vt_kin(fresh) : NULL;
+    if (kin) s = vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, path, kin);
+    if (s == VT_OK) s = vt_sketch(stdout, fresh, known ? &names : NULL, "my.map", e);
+    vt_st_close(fresh);
+    vt_names_close(&names);
+    vt_st_close(st);
+    return s;
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) { return write_map(c->positional[0], vt_cli_get(c, "part"), e); }
+
+static const vt_arg args[] = {{"part", "NAME", "which state dict of a .pth file that holds several"},
+                              {NULL, NULL, NULL}};
+
+const vt_command vt_command_map = {
+    .name = "map",
+    .summary = "a map of a home-made model's names, to fill in and give as --names",
+    .operands = "WEIGHTS",
+    .min_operands = 1,
+    .max_operands = 1,
+    .args = args,
+    .details = "Every tensor stands in it with timm's name as far as names and shapes suggest it, and ? where they do "
+               "not; then the\nvalues that no tensor tells, to fill in. --names refuses a map with a ? left.\n\n"
+               "  vitrine map mine.pth > my.map\n"
+               "  vitrine eval mine.pth --names my.map --data cifar-10-batches-py",
+    .run = run,
+};
