@@ -14,6 +14,8 @@ void vt_cli_subject(char *out, size_t size, const vt_cli *c) {
                                        "threat",
                                        "images",
                                        "split",
+                                       "corruption",
+                                       "severity",
                                        "preprocess",
                                        "attack-at",
                                        "wrap",
