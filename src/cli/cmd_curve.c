@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "cli/dry_run.h"
 #include "cli/known.h"
 #include "cli/plot.h"
 #include "cli/run_args.h"
@@ -115,7 +116,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(parse_attacks(j, c, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     VT_TRY(vt_cli_threads(c, &threads, e));
-    if (!vt_cli_has(c, "out")) return vt_fail(e, VT_E_USAGE, "vitrine curve needs --out FOLDER");
+    if (!vt_cli_has(c, "out") && !vt_cli_has(c, "dry-run"))
+        return vt_fail(e, VT_E_USAGE, "vitrine curve needs --out FOLDER");
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
@@ -293,6 +295,7 @@ static vt_status report(job *j, const vt_cli *cli, vt_err *e) {
 static vt_status measure(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
+    if (vt_cli_has(c, "dry-run")) return vt_dry_run(&j->v, e);
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
     j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
@@ -324,6 +327,7 @@ static const vt_arg args[] = {
     VT_IMAGES_ARGS,
     {"out", "DIR", "folder for curve.csv, curve.json, curve.svg and the ledger"},
     {"resume", NULL, "go on where a killed run was; may extend --images"},
+    VT_DRY_RUN_ARG,
     VT_JSON_ARG,
     VT_QUIET_ARG,
     {"no-selftest", NULL, "leave out the self-test of single points and of the ball's scale"},

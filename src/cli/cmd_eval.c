@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "cli/dry_run.h"
 #include "cli/eval_corruptions.h"
 #include "cli/eval_seeds.h"
 #include "cli/known.h"
@@ -311,6 +312,7 @@ static vt_status check_floor(const job *j, vt_err *e) {
 static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
+    if (vt_cli_has(c, "dry-run")) return vt_dry_run(&j->v, e);
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
     j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
@@ -348,6 +350,7 @@ static vt_status run_once(const vt_cli *c, vt_err *e) { return run_job(c, false,
 static vt_status run_briefly(const vt_cli *c, vt_err *e) { return run_job(c, true, e); }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
+    if (vt_cli_has(c, "dry-run")) return run_once(c, e);
     if (vt_eval_many_corruptions(c)) return vt_eval_corruptions(c, run_briefly, e);
     return vt_cli_has(c, "seeds") ? vt_eval_seeds(c, run_once, e) : run_once(c, e);
 }
@@ -372,6 +375,7 @@ static const vt_arg args[] = {
     {"allow-mixed", NULL, "resume or merge although another BLAS kernel was in use"},
     {"seed", "N", "seed of every random draw (default 0)"},
     {"seeds", "A,B,...", "once with each seed, into OUT/seed-N; prints mean and range"},
+    VT_DRY_RUN_ARG,
     VT_JSON_ARG,
     VT_QUIET_ARG,
     VT_FLOOR_ARG,

@@ -1,9 +1,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "cli/dry_run.h"
 #include "cli/known.h"
 #include "cli/plot.h"
 #include "cli/script.h"
@@ -125,23 +125,12 @@ static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Compiled kernels and buffers of oneDNN and OpenBLAS: what a run takes beside what it asks for. Measured; products too
- * small for oneDNN (core/gemm.c) take next to nothing. */
-static double libraries_mb(const vt_model *m, int threads) {
-    double product = (double)vt_model_tokens(m) * m->config.dim * m->config.dim;
-    return product < 1e6 ? 1 : 4 + 2.0 * threads;
-}
-
-static double resident_mb(void) {
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return (double)u.ru_maxrss / 1024;
-}
-
 static vt_status dry_run(const job *j, vt_err *e) {
     vt_train_plan p;
-    double before = resident_mb();
+    double before = vt_resident_mb(), hours;
+    char time[32];
     VT_TRY(vt_train_measure(&p, &j->t, e));
+    VT_TRY(vt_cli_hours(&hours, j->model, p.flops * (double)p.steps, j->t.threads, e));
     char *text = vt_recipe_text(j->recipe);
     if (!text) return vt_fail(e, VT_E_MEMORY, "no memory for the recipe's text");
     const vt_config *c = &j->model->config;
@@ -153,8 +142,10 @@ static vt_status dry_run(const job *j, vt_err *e) {
     printf("# images: %lld to train on, %lld watched; %lld steps an epoch, %lld in all\n", (long long)p.images,
            (long long)p.watched, (long long)p.per_epoch, (long long)p.steps);
     printf("# work: %.3g GFLOP a step, %.3g TFLOP in all\n", p.flops * 1e-9, p.flops * 1e-12 * (double)p.steps);
+    printf("# time: %s here with %d thread%s and no other work, by the rate of one image's forward and gradient\n",
+           vt_hours_text(time, hours), j->t.threads, j->t.threads == 1 ? "" : "s");
     printf("# memory: %.0f MB peak with %d threads (%.1f MB of weights, activations and optimiser; micro_batch %d)\n",
-           before + (double)p.bytes / 1048576 - weights + libraries_mb(j->model, j->t.threads), j->t.threads,
+           before + (double)p.bytes / 1048576 - weights + vt_libraries_mb(j->model, j->t.threads), j->t.threads,
            (double)p.bytes / 1048576, j->recipe->top.micro_batch);
     free(text);
     return VT_OK;
@@ -178,7 +169,7 @@ static vt_status train(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(s);
     plot(j);
     printf("%s: model.safetensors,%s state.safetensors, log.jsonl; peak memory %.0f MB\n", j->t.out,
-           j->t.watch_data ? " best.safetensors," : "", resident_mb());
+           j->t.watch_data ? " best.safetensors," : "", vt_resident_mb());
     return VT_OK;
 }
 
@@ -198,7 +189,7 @@ static const vt_arg args[] = {
     {"init", "CKPT", "start from this checkpoint instead of from scratch"},
     {"from", "CKPT", "take the recipe from this checkpoint's metadata"},
     {"set", "KEY=VALUE", "change a key of the recipe; repeatable"},
-    {"dry-run", NULL, "print the resolved recipe, steps, work and memory; train nothing"},
+    {"dry-run", NULL, "print the resolved recipe, steps, work, hours here and memory; train nothing"},
     {"max-steps", "N", "stop, resumable, after N steps"},
     VT_QUIET_ARG,
     VT_THREADS_ARG,

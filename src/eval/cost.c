@@ -2,41 +2,100 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 #include "core/mem.h"
 #include "core/progress.h"
 #include "core/sort.h"
+#include "core/threads.h"
 #include "models/classifier.h"
 
-enum { PAIRS_MOST = 201, PAIRS_LEAST = 3 };
+enum { ROUNDS_MOST = 201, ROUNDS_LEAST = 3 };
 #define SECONDS 0.3
 
-/* A forward alone, then a gradient, which is a forward and a backward. */
-static double pair(const vt_classifier *c, const float *x, float *z, float *dx, const float *target) {
-    vt_loss loss = {.kind = VT_LOSS_CE, .target = target};
+/* A classifier and what its calls need; and seconds of its calls, a round each. */
+typedef struct bench {
+    vt_classifier c;
+    float *x, *dx, *z, *target;
+    double *z64;
+    double forward[ROUNDS_MOST], gradient[ROUNDS_MOST], verdict[ROUNDS_MOST];
+    int n;
+} bench;
+
+static void bench_close(bench *b) {
+    vt_classifier_close(&b->c);
+    free(b->x), free(b->dx), free(b->z), free(b->target), free(b->z64);
+}
+
+static vt_status bench_open(bench *b, const vt_model *m, vt_err *e) {
+    *b = (bench){0};
+    VT_TRY(vt_classifier_open(&b->c, m, e));
+    size_t n = b->c.pixels, k = (size_t)b->c.classes;
+    b->x = vt_alloc(n * sizeof *b->x), b->dx = vt_alloc(n * sizeof *b->dx);
+    b->z = vt_alloc(k * sizeof *b->z), b->target = vt_alloc(k * sizeof *b->target);
+    b->z64 = vt_alloc(k * sizeof *b->z64);
+    if (!b->x || !b->dx || !b->z || !b->target || !b->z64) return vt_fail(e, VT_E_MEMORY, "no memory to measure");
+    for (size_t i = 0; i < n; i++) b->x[i] = 0.5f;
+    b->target[0] = 1;
+    return VT_OK;
+}
+
+/* Of this thread's own computing: what else the machine does is left out. */
+static double computed(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A forward alone, then a gradient, then a verdict if it is asked for. */
+static void one_round(bench *b, bool verdict) {
+    vt_loss loss = {.kind = VT_LOSS_CE, .target = b->target};
     float value;
-    double t0 = vt_now();
-    c->logits(c->self, x, z, false);
-    double t1 = vt_now();
-    c->logits(c->self, x, z, true);
-    c->backward(c->self, &loss, &value, dx);
-    return (vt_now() - t1) / (t1 - t0);
+    double t0 = computed();
+    b->c.logits(b->c.self, b->x, b->z, false);
+    double t1 = computed();
+    b->c.logits(b->c.self, b->x, b->z, true);
+    b->c.backward(b->c.self, &loss, &value, b->dx);
+    double t2 = computed();
+    if (verdict) b->c.logits64(b->c.self, b->x, b->z64);
+    b->forward[b->n] = t1 - t0, b->gradient[b->n] = t2 - t1, b->verdict[b->n] = t1 - t0 + computed() - t2;
+}
+
+static void rounds(bench *b, bool verdict) {
+    one_round(b, verdict); /* the first prepares products */
+    double began = vt_now();
+    while (b->n < ROUNDS_MOST && (b->n < ROUNDS_LEAST || vt_now() - began < SECONDS)) one_round(b, verdict), b->n++;
 }
 
 double vt_measure_gradient_cost(const vt_model *m) {
-    vt_classifier c;
-    double ratios[PAIRS_MOST], began;
-    int n = 0;
-    if (vt_classifier_open(&c, m, NULL) != VT_OK) return NAN;
-    float *x = vt_alloc(c.pixels * sizeof *x), *dx = vt_alloc(c.pixels * sizeof *dx);
-    float *z = vt_alloc((size_t)c.classes * sizeof *z), *target = vt_alloc((size_t)c.classes * sizeof *target);
-    bool ready = x && dx && z && target;
-    for (size_t i = 0; ready && i < c.pixels; i++) x[i] = 0.5f;
-    for (int k = 0; ready && k < c.classes; k++) target[k] = k == 0;
-    if (ready) pair(&c, x, z, dx, target); /* the first call prepares products */
-    began = vt_now();
-    while (ready && n < PAIRS_MOST && (n < PAIRS_LEAST || vt_now() - began < SECONDS))
-        ratios[n++] = pair(&c, x, z, dx, target);
-    free(x), free(dx), free(z), free(target);
-    vt_classifier_close(&c);
-    return vt_median(ratios, (size_t)n);
+    bench b;
+    double ratios[ROUNDS_MOST], cost = NAN;
+    if (bench_open(&b, m, NULL) == VT_OK) {
+        rounds(&b, false);
+        for (int i = 0; i < b.n; i++) ratios[i] = b.gradient[i] / b.forward[i];
+        cost = vt_median(ratios, (size_t)b.n);
+    }
+    bench_close(&b);
+    return cost;
+}
+
+static vt_status measure(void *benches, int thread, size_t item, vt_err *e) {
+    (void)thread, (void)e;
+    rounds((bench *)benches + item, true);
+    return VT_OK;
+}
+
+vt_status vt_measure_seconds(vt_seconds *s, const vt_model *m, int threads, vt_err *e) {
+    bench *b = calloc((size_t)threads, sizeof *b);
+    vt_status st = b ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory to measure");
+    for (int i = 0; i < threads && st == VT_OK; i++) st = bench_open(&b[i], m, e);
+    if (st == VT_OK) st = vt_for_each((size_t)threads, threads, measure, b, e);
+    *s = (vt_seconds){0};
+    for (int i = 0; i < threads && st == VT_OK; i++) {
+        size_t n = (size_t)b[i].n;
+        s->forward += vt_median(b[i].forward, n) / threads, s->gradient += vt_median(b[i].gradient, n) / threads;
+        s->verdict += vt_median(b[i].verdict, n) / threads;
+    }
+    for (int i = 0; b && i < threads; i++) bench_close(&b[i]);
+    free(b);
+    return st;
 }

@@ -14,6 +14,7 @@
 #include "eval/verify.h"
 #include "models/forms.h"
 #include "models/session.h"
+#include "models/session64.h"
 #include "models/twin.h"
 #include "core/version.h"
 
@@ -73,15 +74,20 @@ static vt_status open_surrogate(worker *w, const vt_eval *v, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
-    vt_task dims = task_dims(v);
+/* Floats of scratch that the hungriest stage needs. */
+static size_t work_len(const vt_eval *v, const vt_task *dims) {
     size_t work = 1;
     for (int i = 0; i < v->n_attacks; i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++) {
-            const vt_attack_stage *s = &v->attacks[i].stages[k];
-            size_t need = vt_attack_work_len(s, &dims);
+            size_t need = vt_attack_work_len(&v->attacks[i].stages[k], dims);
             if (need > work) work = need;
         }
+    return work;
+}
+
+static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
+    vt_task dims = task_dims(v);
+    size_t work = work_len(v, &dims);
     VT_TRY(vt_classifier_open(&w->model, v->model, e));
     VT_TRY(vt_wrap_classifier(v->wrap, &w->model, false, e));
     if (v->data->restricted) VT_TRY(vt_classifier_restrict(&w->model, v->data->head, v->data->classes, e));
@@ -95,6 +101,17 @@ static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
     w->z = vt_alloc(k * sizeof(float)), w->z64 = vt_alloc(k * sizeof(double)), w->work = vt_alloc(work * sizeof(float));
     if (w->x && w->x_adv && w->lo && w->hi && w->z && w->z64 && w->work) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
+}
+
+size_t vt_eval_bytes(const vt_eval *v) {
+    vt_task dims = task_dims(v);
+    const vt_model *m = v->model, *other = !transfers(v) ? NULL : v->surrogate ? v->surrogate : m;
+    size_t each = (work_len(v, &dims) + 4 * dims.n) * sizeof(float), stages = 1;
+    each += vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(m, 1, VT_GRAD_NONE);
+    if (other) each += vt_session_bytes_f32(other, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(other, 1, VT_GRAD_NONE);
+    for (int i = 0; i < v->n_attacks; i++) stages += (size_t)v->attacks[i].n_stages;
+    size_t twin = other == m ? (m->params.total + m->params.t_total) * sizeof(float) : 0;
+    return each * (size_t)v->threads + twin + stages * v->n_images * (sizeof(vt_record) + 1);
 }
 
 /* ---- checks and header ---- */

@@ -53,6 +53,8 @@ vt_status vt_eval_check(const vt_eval *v, vt_err *e);
 json_t *vt_eval_header(const vt_eval *v);
 /* x [pixels] (NULL: not wanted) and label of an image, as every attack sees it. */
 vt_status vt_eval_image(const vt_eval *v, int32_t index, float *x, int *label, vt_err *e);
+/* Memory that the evaluation takes at most beside its model and data. */
+size_t vt_eval_bytes(const vt_eval *v);
 /* Does what the ledger does not hold yet. l may hold a part of it (resumed). VT_INTERRUPTED: stopped on request, all
  * finished lines are in the ledger. */
 vt_status vt_eval_run(const vt_eval *v, vt_ledger *l, vt_err *e);

@@ -226,3 +226,57 @@ END
     [[ $stderr == *"vitrine: OMP_NUM_THREADS is 'many', must be a number of threads from 1 to 1024"* ]] # libgomp complains too
     [ "$(grep -c ^vitrine <<<"$stderr")" = 1 ]
 }
+
+# ---- --dry-run ----
+
+# planned ROW COLUMN: of the last --dry-run
+planned() { awk -v row="$1" -v column="$2" 'index($0, row) == 1 {print $(NF - column); exit}' <<<"$output"; }
+
+@test "eval --dry-run: what the run then costs, where every image stands; nothing is written" {
+    A="--images 0:12 --eps 1e-6 --attack pgd:steps=4,restarts=2 --attack fgsm+apgd-ce:steps=5+square:queries=30 --threads 2"
+    quick $A --dry-run --out r
+    plan=$output
+    [ ! -e r ]
+    quick $A --out r
+    truth r/results.json '.worst_case.robust == 12'
+    output=$plan
+    for row in "pgd" "fgsm+apgd-ce+square" "  fgsm" "  apgd-ce" "  square"; do
+        name=${row// /}
+        jq -r --arg n "$name" '[.attacks[], .attacks[].stages[]] | map(select(.name == $n)) | .[0] | "\(.forwards) \(.gradients)"' r/results.json >want
+        echo "$(planned "$row " 4) $(planned "$row " 3)" | diff want - || fail "$row" "$plan"
+    done
+    [ "$(planned "all, at most" 3)" = "$(jq '[.attacks[].gradients] | add' r/results.json)" ]
+    [ "$(planned "all, at most" 4)" = "$(jq '[.attacks[].forwards] | add + 12' r/results.json)" ]
+    ! nm "$VITRINE" 2>/dev/null | grep -q __asan_init || skip "an address sanitizer takes memory of its own"
+    [[ $plan =~ 'memory: '([0-9]+)' MB peak with 2 threads' ]]
+    stated=${BASH_REMATCH[1]} measured=$(jq '.peak_resident_kb / 1024' r/run.json)
+    awk -v a="$stated" -v b="$measured" 'BEGIN {exit !((a - b) ^ 2 <= (0.15 * b + 2) ^ 2)}' || fail "stated $stated MB, measured $measured MB"
+}
+
+# Processor time, which other work on the machine changes little; a factor of three for caches, a sanitizer apart.
+@test "eval --dry-run: hours here are those that the run then computes" {
+    ! nm "$VITRINE" 2>/dev/null | grep -q __asan_init || skip "an address sanitizer slows both down, not alike"
+    A="$SHAPES --images 0:30 --eps 1e-6 --attack pgd:steps=40 --threads 1"
+    good eval $A --dry-run
+    [[ $output =~ 'all, at most '.*' '([0-9.]+)' s' ]] || fail "$output"
+    stated=${BASH_REMATCH[1]}
+    good eval $A --out r
+    # what an image costs that stands, times all images; the process itself takes some hundredths of a second
+    measured=$(jq -s '.[0].cpu_seconds * .[1].clean.total / .[1].attacks[0].robust' r/run.json r/results.json)
+    awk -v a="$stated" -v b="$measured" 'BEGIN {exit !(a <= 3 * b && b <= 3 * a + 0.3)}' || fail "stated $stated s, measured $measured s"
+}
+
+@test "--dry-run of curves, patches, seeds, transfers; and refusals as without it" {
+    good curve "$W" --data "$D" --images 0:4 --confirm 2/255 --dry-run
+    says "fmn " "apgd-t@2/255" "all, at most"
+    quick --images 0:4 --threat patch:size=4 --attack pgd:steps=2 --dry-run
+    says "pgd "
+    quick --images 0:4 --dry-run
+    says "clean "
+    quick --images 0:4 --eps 2/255 --attack fgsm --attack transfer --eight-bit --seeds 1,2 --dry-run --out s
+    says "transfer " "fgsm, 8-bit"
+    while read -r line; do [ ${#line} -le 80 ] || fail "${#line} columns: $line"; done <<<"$output"
+    [ ! -e s ]
+    bad 2 "attacks need --eps" -- eval "$W" --data "$D" --attack fgsm --dry-run
+    bad 1 "nowhere" -- eval "$W" --data nowhere --dry-run
+}

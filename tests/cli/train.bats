@@ -337,6 +337,7 @@ END
     for recipe in "$ROOT"/recipes/*.yaml; do
         good train "$recipe" --data "$SHAPES" --dry-run --out o
         says "$(grep '^name:' "$recipe")" "# model: vit 32 x 32" " parameters" "# images: " "watched; 1 steps an epoch" "# work: " " GFLOP a step"
+        [[ $output =~ '# time: '[0-9.e+-]+' '(s|min|h)' here with ' ]] || fail "no time: $output"
         [[ $output =~ '# memory: '([0-9]+)' MB peak with '[0-9]+' thread' ]] || fail "no memory: $output"
         [ "${BASH_REMATCH[1]}" -gt 5 ]
     done
@@ -344,7 +345,7 @@ END
     # what is printed is a recipe again, and it resolves to itself
     printf '%s\n' "$output" >printed.yaml
     good train printed.yaml --data "$SHAPES" --dry-run
-    [ "$(grep -v '^# memory' <<<"$output")" = "$(grep -v '^# memory' printed.yaml)" ]
+    [ "$(grep -v '^# \(memory\|time\)' <<<"$output")" = "$(grep -v '^# \(memory\|time\)' printed.yaml)" ]
 }
 
 # An address sanitizer keeps what was freed, and pages that never come back differ between machines: 10 %, and the two
