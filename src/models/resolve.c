@@ -52,7 +52,7 @@ static const char *meta_get(const sources *s, const char *key, const char **from
     for (int i = 0; i < s->o->n_pairs; i++)
         if (!strcmp(s->o->pairs[2 * i], key)) return *from = s->o->pairs_from, s->o->pairs[2 * i + 1];
     const char *set = s->names->asked ? vt_rename_value(s->names->map, key) : NULL;
-    if (set) return *from = s->names->map->who, set;
+    if (set) return *from = s->names->def ? s->names->map->who : s->names->scheme, set; /* without its folder */
     *from = meta_name(s->st, key);
     return vt_st_meta(s->st, key);
 }

@@ -168,7 +168,7 @@ static void test_models(void **state) {
             assert_memory_equal(m[0]->w + p->offset, m[1]->w + q->offset, p->numel * sizeof(float));
         }
         assert_int_equal(a->registers, !strncmp(pairs[k][0], "register", 8));
-        if (home) assert_string_equal(m[0]->source[VT_FIELD_STD], at("home.map"));
+        if (home) assert_string_equal(m[0]->source[VT_FIELD_STD], "map home.map");
         vt_model_close(m[0]), vt_model_close(m[1]);
     }
 }
@@ -291,7 +291,7 @@ static void test_order_of_sources(void **state) {
                 m->config.std[2] == 0.5);
     assert_true(m->config.act == VT_ACT_RELU && fabs(m->config.attn_scale - 1 / sqrt(12)) < 1e-15);
     assert_string_equal(m->transform, "squash:8,bilinear");
-    assert_string_equal(m->source[VT_FIELD_TRANSFORM], at("my.map"));
+    assert_string_equal(m->source[VT_FIELD_TRANSFORM], "map my.map");
     vt_model_close(m);
     /* metadata before config.json before what a scheme says */
     write_text(at("config.json"), "{\"num_attention_heads\": 3, \"layer_norm_eps\": 1e-5, \"std\": [0.1,0.1,0.1], "
