@@ -37,6 +37,16 @@ static void supposed(const sources *s, vt_field f, const char *from) {
     doubted(s, f, from, s->whole ? VT_KNOWN : VT_ASSUMED);
 }
 
+/* The word of a scheme, which nobody asked for: convention, but for the forms that a shipped map has from one
+ * laboratory. */
+static void scheme_told(const sources *s, vt_field f, const char *key) {
+    bool open = s->names->own_map && vt_form_find(key);
+    if (open)
+        doubted(s, f, s->names->map->who, VT_OPEN);
+    else
+        supposed(s, f, s->names->map->who);
+}
+
 static void usual(const sources *s, vt_field f, const char *from) { supposed(s, f, s->whole ? s->whole : from); }
 
 /* Mean and std of a normalisation layer stand among the metadata too (io/tidy). */
@@ -200,7 +210,7 @@ static void resolve_ln_eps(vt_config *c, const sources *s) {
     } else if (find_number(s, keys, &c->ln_eps, &from)) {
         told(s, VT_FIELD_LN_EPS, from);
     } else if (scheme_number(s, "ln_eps", &c->ln_eps, &from)) {
-        supposed(s, VT_FIELD_LN_EPS, from);
+        scheme_told(s, VT_FIELD_LN_EPS, "ln_eps");
     } else if (s->o->preset || s->named) {
         c->ln_eps = s->o->preset ? s->preset->ln_eps : s->named->ln_eps;
         told(s, VT_FIELD_LN_EPS, s->whole);
@@ -259,7 +269,7 @@ static void resolve_triple(vt_config *c, const sources *s, vt_field f) {
         memcpy(out, is_std ? p.std : p.mean, sizeof p.std);
         told(s, f, s->preset_why);
     } else if ((text = scheme_get(s, is_std ? "std" : "mean", &from))) {
-        supposed(s, f, from);
+        scheme_told(s, f, is_std ? "std" : "mean");
     } else {
         text = guess_triple(c, is_std);
         doubted(s, f, "a guess", VT_OPEN);
@@ -312,12 +322,10 @@ static vt_status resolve_form(vt_config *c, const sources *s, const vt_form *f, 
                        f->opt.key, wanted, is);
     if (known) return VT_OK;
     *c = wish;
-    if (!supposes)
-        told(s, f->field, from);
-    else if (s->names->own_map)
-        doubted(s, f->field, from, VT_OPEN);
+    if (supposes)
+        scheme_told(s, f->field, f->opt.key);
     else
-        supposed(s, f->field, from);
+        told(s, f->field, from);
     return VT_OK;
 }
 
