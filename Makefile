@@ -8,9 +8,9 @@ ifeq ($(origin AR),default)
 AR = $(shell $(CC) -print-prog-name=ar)
 endif
 # Tuned for this machine, unless the compiler (CC=aarch64-linux-gnu-gcc) builds for another. gcc 12 for aarch64 ends in an
-# internal error where it vectorises a sum that a condition steers, unless it vectorises as -O2 does.
+# internal error where it vectorises a sum that a condition steers, so there it vectorises no loops (nn/lanes.h does).
 TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)-$(shell $(CC) -dumpversion 2>/dev/null)
-ARCH ?= $(if $(filter $(shell uname -m)-%,$(TARGET)),-march=native) $(if $(filter aarch64-linux-gnu-12%,$(TARGET)),-fvect-cost-model=very-cheap)
+ARCH ?= $(if $(filter $(shell uname -m)-%,$(TARGET)),-march=native) $(if $(filter aarch64-linux-gnu-12%,$(TARGET)),-fno-tree-loop-vectorize)
 ARCH := $(ARCH)
 V ?= 0
 Q = $(if $(filter 1,$(V)),,@)

@@ -6,7 +6,8 @@
 #   --mirror URL   of Debian's packages; else the one that this machine's apt has
 #   FRESH=FOLDER   (environment) where systems go, 3 GB (default /var/tmp/vitrine-fresh). SUITE.tar is kept there, so that
 #                  the next check of it begins sooner; delete it to get the suite of the day.
-# Needs debootstrap, and a network for apt. Mounts live in a namespace of their own and end with it, however this ends.
+# Needs debootstrap, and a network for apt. Mounts and processes live in namespaces of their own and end with them, however
+# this ends.
 set -euo pipefail
 
 die() { echo "tools/fresh.sh: $1" >&2; exit "${2:-1}"; }
@@ -60,7 +61,7 @@ status=0 said=""
 for target; do
     echo "== $suite: make $target"
     began=$SECONDS rc=0
-    unshare --mount --propagation slave sh -ec "$inside" sh "$work/root" "$target" || rc=$?
+    unshare --mount --propagation slave --pid --fork --kill-child sh -ec "$inside" sh "$work/root" "$target" || rc=$?
     [ $rc = 0 ] || status=1
     said+="$suite: make $target: exit $rc, $((SECONDS - began)) s"$'\n'
 done

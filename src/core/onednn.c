@@ -174,8 +174,10 @@ bool vt_onednn_product(const vt_product *p, const float *a, const float *b, floa
     return done;
 }
 
-/* The widest registers of what the processor has: finer names differ between versions, but each is a set of bits. */
+/* The widest registers of what the processor has: finer names differ between versions, but each is a set of bits. On
+ * other machines than x86 the bits mean something else that no header tells. */
 static const char *registers(unsigned has) {
+#if defined(__x86_64__)
     static const struct {
         unsigned bits;
         const char *name;
@@ -185,6 +187,9 @@ static const char *registers(unsigned has) {
                 {dnnl_cpu_isa_sse41, "sse41"}};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         if ((has & sets[i].bits) == sets[i].bits) return sets[i].name;
+#else
+    (void)has;
+#endif
     return "baseline";
 }
 
