@@ -177,8 +177,8 @@ END
     st_edit "$N/vit.safetensors" m.safetensors '.__metadata__ = {num_heads: "6", mean: "0.1"}'
     printf '* -> *\nset heads 2\nset mean 0.2\nset std 0.3\n' >m.map
     good info m.safetensors --names m.map
-    row heads '2 of width 6' m.map
-    row mean '0.2, 0.2, 0.2' m.map
+    row heads '2 of width 6' 'map m.map'
+    row mean '0.2, 0.2, 0.2' 'map m.map'
     good info m.safetensors --names m.map --heads 4 --mean 0.4
     row heads '4 of width 3' --heads
     row mean '0.4, 0.4, 0.4' --mean
