@@ -27,7 +27,6 @@ typedef struct sketch {
     char (*strange)[64]; /* names that no map can hold, made printable and cut */
     int strangers;
     vt_sketch_units units;
-    int blanks;
 } sketch;
 
 /* ---- what wants a line ---- */
@@ -261,7 +260,6 @@ static void put_line(sketch *s, const char *theirs, const char *ours, const vt_t
     shape_of(shape, sizeof shape, t);
     snprintf(text, sizeof text, "%-40s -> %s", theirs, ours ? ours : "?");
     fprintf(s->f, "%-76s # %s\n", text, shape);
-    s->blanks += !ours;
 }
 
 /* Every unit that is joined into this one, in order, "q.* + k.* + v.*". */
@@ -310,46 +308,36 @@ static void put_unit(sketch *s, const vt_unit *u) {
     }
 }
 
-static void put_blank(sketch *s, const char *key, const char *why) {
-    fprintf(s->f, "set %-12s ?   # %s\n", key, why);
-    s->blanks++;
-}
-
 /* A value that a tensor, metadata or a normalisation layer tells needs no line. */
-static bool told(const sketch *s, const char *key) { return vt_st_meta(s->st, key) != NULL; }
-
-static void put_heads(sketch *s) {
-    char list[300] = "";
-    size_t at = 0;
-    int64_t width = s->units.inner ? s->units.inner : s->units.width;
-    if (told(s, "heads") || told(s, "num_heads")) return;
-    for (int64_t h = 1; h <= width && h <= 64; h++)
-        if (width % h == 0 && at < sizeof list)
-            at += (size_t)snprintf(list + at, sizeof list - at, "%s%lld", at ? ", " : "", (long long)h);
-    fprintf(s->f, "set %-12s ?   # attention heads; width %lld allows %s\n", "heads", (long long)width, list);
-    s->blanks++;
+static void put_blank(const sketch *s, const char *key, const char *why) {
+    if (!vt_st_meta(s->st, key)) fprintf(s->f, "set %-12s ?   # %s\n", key, why);
 }
 
-/* library: the names are of a library, whose models all have one norm order, activation and eps. */
-static void put_values(sketch *s, bool library) {
+static void put_heads(const sketch *s) {
+    char why[400];
+    int64_t width = s->units.inner ? s->units.inner : s->units.width;
+    size_t at = (size_t)snprintf(why, sizeof why, "attention heads; width %lld allows", (long long)width);
+    for (int64_t h = 1; h <= width && h <= 64; h++)
+        if (width % h == 0 && at < sizeof why)
+            at += (size_t)snprintf(why + at, sizeof why - at, "%s %lld", h > 1 ? "," : "", (long long)h);
+    if (!vt_st_meta(s->st, "num_heads")) put_blank(s, "heads", why);
+}
+
+static void put_values(const sketch *s) {
     const vt_form *act = vt_form_find("act");
     char words[200];
-    fprintf(s->f, "\n# What no tensor tells. vitrine doctor WEIGHTS --data FOLDER --names THIS compares some of it.\n");
+    snprintf(words, sizeof words, "activation of the MLP: %s", act && act->opt.choices ? act->opt.choices : "gelu");
+    fputs("\n# What no tensor tells. vitrine doctor WEIGHTS --data FOLDER --names THIS compares some of it.\n", s->f);
     put_heads(s);
-    if (s->units.linear && !told(s, "patch_order"))
+    if (s->units.linear)
         put_blank(s, "patch_order",
                   "columns of the Linear patch embedding: chw (nn.Unfold, Flatten) or hwc (einops' p1 p2 c)");
-    if (!told(s, "mean")) put_blank(s, "mean", "of the input normalisation, as 0.4914, 0.4822, 0.4465; 0 without one");
-    if (!told(s, "std")) put_blank(s, "std", "as 0.2470, 0.2435, 0.2616; 1 without one");
-    if (library) return;
-    if (!told(s, "ln_eps")) put_blank(s, "ln_eps", "1e-5: nn.LayerNorm's own; 1e-6: timm's");
-    if (!told(s, "post_norm"))
-        put_blank(s, "post_norm", "0: x + f(norm(x)); 1: norm(x + f(x)), nn.TransformerEncoderLayer's own");
-    if (!told(s, "act")) {
-        snprintf(words, sizeof words, "activation of the MLP: %s", act && act->opt.choices ? act->opt.choices : "gelu");
-        put_blank(s, "act", words);
-    }
-    if (!told(s, "pool"))
+    put_blank(s, "mean", "of the input normalisation, as 0.4914, 0.4822, 0.4465; 0 without one");
+    put_blank(s, "std", "as 0.2470, 0.2435, 0.2616; 1 without one");
+    put_blank(s, "ln_eps", "1e-5: nn.LayerNorm's own; 1e-6: timm's");
+    put_blank(s, "post_norm", "0: x + f(norm(x)); 1: norm(x + f(x)), nn.TransformerEncoderLayer's own");
+    put_blank(s, "act", words);
+    if (!vt_st_meta(s->st, "pool"))
         fprintf(s->f, "set %-12s %s # what the head reads: token (class token), avg (mean of patches), all\n", "pool",
                 s->units.cls ? "token" : "avg");
 }
@@ -444,7 +432,10 @@ vt_status vt_sketch(FILE *f, const vt_st *st, const vt_names *known, const char 
             status = put_known(&s, known, e);
         else
             put_all(&s);
-        put_values(&s, known && known->def);
+        if (known && known->def)
+            fputs("\n# set KEY VALUE for what neither the file nor a config.json beside it tells (vitrine info).\n", f);
+        else
+            put_values(&s);
     }
     free(s.items), free(s.strange), free(s.units.u);
     return status;

@@ -211,7 +211,10 @@ home_made() { # OUT
     same_logits a.safetensors b.safetensors
     # a known file: the lines of its scheme
     good map "$N/vit_tv.safetensors"
-    says "Its names are known (torchvision)" "heads.head.* -> head.*" "set heads"
+    says "Its names are known (torchvision)" "heads.head.* -> head.*"
+    printf '%s\nset heads 3\n' "$output" >tv.map # nothing is blank
+    logits a.safetensors "$N/vit_tv.safetensors" --names tv.map --ln-eps 1e-6 $PIXELS
+    same_logits a.safetensors b.safetensors
     bad 1 nowhere.pth "No such file" -- map nowhere.pth
     bad 2 "needs WEIGHTS" -- map
 }

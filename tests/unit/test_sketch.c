@@ -191,7 +191,7 @@ static void test_known(void **state) {
     char *text = sketch(fresh, &names);
     if (!strstr(text, "# Its names are known (torchvision)")) fail_msg("%s", text);
     if (!strstr(text, "\nconv_proj.* -> patch_embed.proj.*\n")) fail_msg("%s", text);
-    if (strstr(text, "linear_1") || strstr(text, "set act")) fail_msg("%s", text);
+    if (strstr(text, "linear_1") || strstr(text, " ? ")) fail_msg("%s", text);
     free(text);
     vt_names_close(&names);
     vt_st_close(st), vt_st_close(fresh);
