@@ -9,28 +9,10 @@
 /* "W --data D --norm N ...": the options that choose model, images and threat but for its radius, as they were given.
  */
 void vt_cli_subject(char *out, size_t size, const vt_cli *c) {
-    static const char *const kept[] = {"data",
-                                       "norm",
-                                       "threat",
-                                       "images",
-                                       "split",
-                                       "corruption",
-                                       "severity",
-                                       "preprocess",
-                                       "attack-at",
-                                       "wrap",
-                                       "heads",
-                                       "image-size",
-                                       "mean",
-                                       "std",
-                                       "ln-eps",
-                                       "attn-scale",
-                                       "preset",
-                                       "attn",
-                                       "form",
-                                       "names",
-                                       "restrict-classes",
-                                       "part"};
+    static const char *const kept[] =
+        {"data", "norm",  "threat",           "images", "split", "corruption", "severity",   "preprocess", "attack-at",
+         "wrap", "heads", "image-size",       "mean",   "std",   "ln-eps",     "attn-scale", "preset",     "attn",
+         "form", "names", "restrict-classes", "part"};
     size_t at = (size_t)snprintf(out, size, "%s", c->positional[0]);
     for (int i = 0; i < c->n_given && at < size; i++)
         for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
