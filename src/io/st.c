@@ -192,6 +192,7 @@ const vt_note *vt_st_note(const vt_st *st, int i) { return i >= 0 && i < st->not
 
 const vt_tensor *vt_st_find(const vt_st *st, const char *name) {
     vt_tensor key = {.name = name};
+    if (!st->count) return NULL; /* bsearch must not be given a null pointer */
     const vt_tensor *p = &key, **hit = bsearch(&p, st->by_name, (size_t)st->count, sizeof p, by_name);
     return hit ? *hit : NULL;
 }
