@@ -25,6 +25,7 @@ BASE := -std=c11 -D_GNU_SOURCE -Isrc -I$(OUT)/gen -fno-math-errno -fno-trapping-
 OPT_release := -O3 -g1 $(ARCH)
 OPT_debug := -O0 -g
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPT_tests_release := -O2 # a test's own code is short of work: compiling it took longer than running it
 LINK_asan := -fsanitize=address,undefined
 # JPEG pictures: libjpeg-turbo where its header is installed, else stb_image (src/io/image_jpeg.h); JPEG=stb leaves it out
 JPEG ?= $(if $(shell printf '#include <stdio.h>\n#include <jpeglib.h>\n' | $(CC) -E - >/dev/null 2>&1 && echo yes),turbo,stb)
@@ -107,13 +108,13 @@ FUZZ := $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(wildcard tests/fu
 $(OUT)/tests/test_plot: $(OUT)/cli/plot.o $(OUT)/cli/plot_training.o
 $(OUT)/tests/%: tests/unit/%.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
-	$(Q)$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(filter %.o,$^) $(LIB) -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(filter %.o,$^) $(LIB) -lcmocka $(LDLIBS)
 $(OUT)/tests/%: tests/golden/%.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
-	$(Q)$(CC) $(CFLAGS) -Itests/unit -Itests/golden $(LDFLAGS) -MF $@.d -o $@ $< $(LIB) -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit -Itests/golden $(LDFLAGS) -MF $@.d -o $@ $< $(LIB) -lcmocka $(LDLIBS)
 $(OUT)/tests/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay_main.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $< tests/fuzz/replay_main.c $(LIB) $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) $(LDFLAGS) -MF $@.d -o $@ $< tests/fuzz/replay_main.c $(LIB) $(LDLIBS)
 # Each program, corpus and file of command-line tests is a part: parts run beside each other, as many as there are
 # processors (or as make's own -j says), all of them even when one fails, and a table tells what each took.
 JOBS ?= $(shell nproc)
