@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "attacks/repair.h"
 #include "core/mem.h"
 
@@ -38,7 +39,7 @@ const vt_attack_def *const *vt_attack_defs(int *n) {
 
 const vt_attack_def *vt_attack_find(const char *name) {
     for (size_t i = 0; i < sizeof defs / sizeof *defs; i++)
-        if (!strcmp(defs[i]->name, name)) return defs[i];
+        if (!strcasecmp(defs[i]->name, name)) return defs[i];
     return NULL;
 }
 
@@ -48,9 +49,44 @@ void vt_attack_free(vt_attack *a) {
     memset(a, 0, sizeof *a);
 }
 
+/* What other tools call otherwise, or has several meanings. */
+static const struct {
+    const char *words, *answer;
+} elsewhere[] = {
+    {"|aa|auto|", "AutoAttack is autoattack, for less with a bound --profile quick"},
+    {"|bim|ifgsm|i-fgsm|", "the basic iterative method is pgd:random_start=0"},
+    {"|rfgsm|r-fgsm|ffgsm|", "FGSM from a random start is pgd:steps=1"},
+    {"|mim|mifgsm|mi-fgsm|", "apgd-ce has momentum, and transfer is momentum ascent on a surrogate"},
+    {"|fgm|", "fgsm is it in every norm"},
+    {"|cw|c&w|carlini|carlini-wagner|", "cw20 is PGD on their margin loss (20 steps), cw-l2 their minimum-norm attack"},
+    {"|cwinf|cw-linf|cw-inf|", "cw20 is PGD on their margin loss (20 steps)"},
+    {"|cwl2|", "it is cw-l2"},
+    {"|apgd|auto-pgd|autopgd|",
+     "apgd-ce, apgd-dlr and apgd-t are Auto-PGD on three losses, autoattack holds the first and the last"},
+    {"|square-attack|squareattack|", "it is square"},
+    {"|spsa|", "nes estimates gradients from logits alone"},
+    {"|rays|boundary|hopskipjump|hsja|", "attacks on decisions alone are not here; square and nes need logits alone"},
+    {"|tpgd|trades|", "pgd-trades is TRADES' released evaluator"},
+    {"|multi-targeted|mt|mtpgd|", "it is mt-pgd"},
+};
+
+static const char *known_elsewhere(const char *name, char *buf, size_t size) {
+    char word[40];
+    const char *digits = name + (strncasecmp(name, "pgd", 3) ? 0 : name[3] == '-' ? 4 : 3);
+    snprintf(word, sizeof word, "|%.37s|", name);
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere && *name; i++)
+        if (strcasestr(elsewhere[i].words, word)) return elsewhere[i].answer;
+    if (digits == name || !*digits || strspn(digits, "0123456789") != strlen(digits)) return NULL;
+    snprintf(buf, size, "it is pgd:steps=%.9s", digits);
+    return buf;
+}
+
 static vt_status unknown(const char *name, vt_err *e) {
     const char *names[64];
+    char buf[60];
     size_t n = 0;
+    const char *answer = known_elsewhere(name, buf, sizeof buf);
+    if (answer) return vt_fail(e, VT_E_UNKNOWN, "unknown attack '%s': %s", name, answer);
     for (size_t i = 0; i < sizeof defs / sizeof *defs && n < 64; i++) names[n++] = defs[i]->name;
     return vt_unknown("attack", name, names, n, "vitrine list attacks", e);
 }
@@ -62,6 +98,7 @@ static vt_status split(const char *spec, char name[32], const vt_attack_def **de
     snprintf(name, 32, "%.*s", (int)n, spec);
     *def = vt_attack_find(name);
     if (!*def) return unknown(name, e);
+    snprintf(name, 32, "%s", (*def)->name); /* as it is written here, however it was typed */
     *options = spec[n] ? spec + n + 1 : "";
     if (spec[n] && !**options) return vt_fail(e, VT_E_USAGE, "attack '%s' ends in a colon", spec);
     return VT_OK;
@@ -169,11 +206,11 @@ static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *ex
 /* "ensemble:version=V" names another ensemble, "ensemble-V". */
 static vt_status version_of(char name[32], const vt_attack_def **def, const char **options, vt_err *e) {
     static const char key[] = "version=";
-    if (!(*def)->stages || !(*def)->stages[1] || strncmp(*options, key, sizeof key - 1) != 0) return VT_OK;
+    if (!(*def)->stages || !(*def)->stages[1] || strncasecmp(*options, key, sizeof key - 1) != 0) return VT_OK;
     const char *version = *options + sizeof key - 1;
     char whole[80];
-    snprintf(whole, sizeof whole, "%s%s%.40s", name, strcmp(version, "standard") ? "-" : "",
-             strcmp(version, "standard") ? version : "");
+    bool plain = !strcasecmp(version, "standard");
+    snprintf(whole, sizeof whole, "%s%s%.40s", name, plain ? "" : "-", plain ? "" : version);
     const vt_attack_def *other = vt_attack_find(whole);
     if (!other) return unknown(whole, e);
     *def = other, *options = "";

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 #include "attacks/l1.h"
 
 static const struct {
@@ -14,7 +15,7 @@ vt_norm vt_norm_dual(vt_norm n) { return norms[n].dual; }
 
 bool vt_norm_find(const char *name, vt_norm *out) {
     for (int n = 0; n < VT_NORM_COUNT; n++)
-        if (!strcmp(norms[n].name, name)) return *out = (vt_norm)n, true;
+        if (!strcasecmp(norms[n].name, name)) return *out = (vt_norm)n, true;
     return false;
 }
 

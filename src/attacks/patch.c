@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "attacks/attack.h"
 
 /* ---- the threat ---- */
@@ -17,7 +18,7 @@ static const vt_opt patch_opts[] = {
 
 vt_status vt_patch_parse(vt_patch *out, const char *text, vt_err *e) {
     *out = (vt_patch){0};
-    if (strcspn(text, ":") != 5 || strncmp(text, "patch", 5))
+    if (strcspn(text, ":") != 5 || strncasecmp(text, "patch", 5))
         return vt_fail(e, VT_E_USAGE, "--threat is '%.60s', must be patch:size=N,count=N,aligned=0|1", text);
     vt_opt_defaults(patch_opts, out);
     VT_TRY(vt_opt_parse(patch_opts, out, text[5] ? text + 6 : "", "threat patch", e));

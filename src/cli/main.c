@@ -1,13 +1,16 @@
 /* vitrine: dispatch table, argument parsing, help. */
+#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 #include "cli/cli.h"
 #include "cli/help.h"
 #include "cli/script.h"
 #include "cli/streams.h"
+#include "cli/suggest.h"
 #include "core/gemm.h"
 #include "core/opt.h"
 #include "core/version.h"
@@ -45,26 +48,15 @@ static vt_status unknown_command(const char *name, vt_err *e) {
 
 static const vt_arg *find_arg(const vt_command *c, const char *name, size_t len) {
     for (const vt_arg *a = c->args; a && a->name; a++)
-        if (strlen(a->name) == len && !strncmp(a->name, name, len)) return a;
+        if (strlen(a->name) == len && !strncasecmp(a->name, name, len)) return a;
     return NULL;
-}
-
-static vt_status unknown_arg(const vt_command *c, const char *given, vt_err *e) {
-    const char *names[64];
-    char word[64];
-    size_t n = 0, len = strcspn(given, "=");
-    for (const vt_arg *a = c->args; a && a->name && n < 64; a++) names[n++] = a->name;
-    snprintf(word, sizeof word, "%.*s", (int)(len < 63 ? len : 63), given);
-    const char *near = vt_nearest(word, names, n);
-    return vt_fail(e, VT_E_UNKNOWN, "vitrine %s has no option '--%s'%s%s%s", c->name, word,
-                   near ? "; did you mean '--" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* An option that the command itself must find; kept in c->more, so that c->given may point at it. */
 static vt_status find_more(vt_cli *c, const char *given, size_t len, const vt_arg **out, vt_err *e) {
     char name[64];
     vt_arg *a = &c->more[c->n_more];
-    if (!c->command->find || len >= sizeof name) return unknown_arg(c->command, given, e);
+    if (!c->command->find || len >= sizeof name) return vt_cli_unknown_option(c->command, given, e);
     if (c->n_more == (int)(sizeof c->more / sizeof *c->more)) return vt_fail(e, VT_E_USAGE, "too many options");
     snprintf(name, sizeof name, "%.*s", (int)len, given);
     VT_TRY(c->command->find(c, name, a, e));
@@ -80,7 +72,7 @@ vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e) {
         const char *t = argv[i];
         if (options && !strcmp(t, "--")) {
             options = false;
-        } else if (options && t[0] == '-' && t[1] && (t[1] == '-' || (t[1] >= 'a' && t[1] <= 'z'))) {
+        } else if (options && t[0] == '-' && t[1] && (t[1] == '-' || isalpha((unsigned char)t[1]))) {
             const char *name = t + (t[1] == '-' ? 2 : 1);
             size_t len = strcspn(name, "=");
             const vt_arg *a = find_arg(c->command, name, len);

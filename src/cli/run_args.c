@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 #include "core/files.h"
 #include "core/opt.h"
@@ -65,9 +66,9 @@ vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
                        "or JPEGs; CIFAR-10 is at " VT_CIFAR_URL ")",
                        c->command->name);
     vt_split which = VT_SPLIT_TEST;
-    if (split && !strcmp(split, "train"))
+    if (split && !strcasecmp(split, "train"))
         which = VT_SPLIT_TRAIN;
-    else if (split && strcmp(split, "test"))
+    else if (split && strcasecmp(split, "test"))
         return vt_fail(e, VT_E_USAGE, "--split is '%s', must be test or train", split);
     vt_transform transform = {0};
     if (vt_cli_get(c, "preprocess")) VT_TRY(vt_transform_parse(&transform, vt_cli_get(c, "preprocess"), e));
@@ -194,8 +195,8 @@ static void set_native(vt_model *m, int side) {
 vt_status vt_cli_attack_at(const vt_cli *c, vt_model *m, int side, vt_err *e) {
     const char *at = vt_cli_get(c, "attack-at");
     if (!at) return VT_OK;
-    if (!strcmp(at, "model")) return set_native(m, m->config.image), VT_OK;
-    if (strcmp(at, "native")) return vt_fail(e, VT_E_USAGE, "--attack-at is '%s', must be native or model", at);
+    if (!strcasecmp(at, "model")) return set_native(m, m->config.image), VT_OK;
+    if (strcasecmp(at, "native")) return vt_fail(e, VT_E_USAGE, "--attack-at is '%s', must be native or model", at);
     if (!side) side = m->config.native;
     if (!side)
         return vt_fail(e, VT_E_USAGE,
@@ -250,7 +251,7 @@ static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_i
 vt_status vt_cli_input(const vt_cli *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e) {
     int w, h;
     const char *at = vt_cli_get(c, "attack-at");
-    bool given = vt_cli_has(c, "preprocess"), native = at && !strcmp(at, "native");
+    bool given = vt_cli_has(c, "preprocess"), native = at && !strcasecmp(at, "native");
     *story = (vt_input_story){0};
     if (given) snprintf(story->from, sizeof story->from, "--preprocess");
     VT_TRY(size_of(d, first, &w, &h, e));

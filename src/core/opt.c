@@ -1,10 +1,12 @@
 #include "core/opt.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static bool plain_number(const char *text, const char **end, double *out) {
     /* strtod also takes "nan", "inf", hexadecimal and leading blanks: none of them is a number a person meant here */
@@ -49,6 +51,8 @@ bool vt_parse_triple(const char *text, double out[3]) {
     return n == 1 || n == 3;
 }
 
+static bool same(char a, char b) { return tolower((unsigned char)a) == tolower((unsigned char)b); }
+
 /* Letters to insert, leave out or change, or neighbours to swap (each once). */
 static int distance(const char *a, const char *b) {
     int rows[3][64], n = (int)strlen(b);
@@ -58,10 +62,10 @@ static int distance(const char *a, const char *b) {
         int *now = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
         now[0] = i;
         for (int j = 1; j <= n; j++) {
-            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            int best = last[j - 1] + !same(a[i - 1], b[j - 1]);
             if (last[j] + 1 < best) best = last[j] + 1;
             if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
-            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            bool swapped = i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]);
             if (swapped && before[j - 2] + 1 < best) best = before[j - 2] + 1;
             now[j] = best;
         }
@@ -71,10 +75,10 @@ static int distance(const char *a, const char *b) {
 
 const char *vt_nearest(const char *word, const char *const *list, size_t n) {
     const char *best = NULL;
-    int most = ((int)strlen(word) + 1) / 2, least = (most < 3 ? most : 3) + 1; /* further away is no suggestion */
+    int third = (int)(strlen(word) < 10 ? strlen(word) / 3 : 3), least = (third ? third : 1) + 1; /* no further away */
     for (size_t i = 0; i < n; i++) {
         int d = distance(word, list[i]);
-        bool prefix = strlen(word) >= 2 && !strncmp(word, list[i], strlen(word));
+        bool prefix = strlen(word) >= 2 && !strncasecmp(word, list[i], strlen(word));
         bool cut = prefix && d == 1; /* of two as near the one that only lost its last letter */
         if (prefix && d > 1) d = 1;
         if (d < least || (d == least && cut)) least = d, best = list[i];
@@ -156,7 +160,7 @@ static int choice_index(const char *choices, const char *text) {
     size_t n = strlen(text);
     int at = 0;
     for (const char *p = choices; p; p = strchr(p, '|'), p = p ? p + 1 : NULL, at++)
-        if (n && strcspn(p, "|") == n && !strncmp(p, text, n)) return at;
+        if (n && strcspn(p, "|") == n && !strncasecmp(p, text, n)) return at;
     return -1;
 }
 
@@ -165,7 +169,7 @@ static vt_status set(const vt_opt *o, void *params, const char *value, const cha
     long long i;
     if (o->type == VT_OPT_TEXT) return set_text(o, params, value, who, e);
     if (!*value) return vt_fail(e, VT_E_USAGE, "%s: option %s has no value", who, o->key);
-    if (o->preset_text && !strcmp(value, o->preset_text)) { /* the canonical text of a default reads back */
+    if (o->preset_text && !strcasecmp(value, o->preset_text)) { /* the canonical text of a default reads back */
         store(o, params, o->preset);
         return VT_OK;
     }
@@ -216,7 +220,7 @@ static vt_status unknown(const vt_opt *opts, const char *key, const char *who, v
 
 static const vt_opt *find(const vt_opt *opts, const char *key) {
     for (; opts && opts->key; opts++)
-        if (!strcmp(opts->key, key)) return opts;
+        if (!strcasecmp(opts->key, key)) return opts;
     return NULL;
 }
 

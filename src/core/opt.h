@@ -32,7 +32,8 @@ bool vt_parse_int(const char *text, long long *out);
 /* "A,B,C", or one number for all three. */
 bool vt_parse_triple(const char *text, double out[3]);
 
-/* The name in list nearest to word (edit distance), or NULL if none is near. */
+/* The name in list nearest to word (edit distance, in any case), or NULL if none is near: a third of its letters, at
+ * least one and at most three, may be others. */
 const char *vt_nearest(const char *word, const char *const *list, size_t n);
 /* Fails: an unknown WHAT, with the nearest name of the list, or else where to look (a command) or, with NULL, the list.
  */
@@ -41,7 +42,8 @@ vt_status vt_unknown(const char *what, const char *word, const char *const *list
 
 /* Fills params with the defaults of opts (ends at key NULL; opts may be NULL). */
 void vt_opt_defaults(const vt_opt *opts, void *params);
-/* Applies "key=value,key=value". `who` names the owner in errors ("attack pgd"). */
+/* Applies "key=value,key=value"; keys and the words of choices count in any case. `who` names the owner in errors
+ * ("attack pgd"). */
 vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const char *who, vt_err *e);
 /* Sets one option; a key that opts does not have is refused with the nearest one. */
 vt_status vt_opt_set(const vt_opt *opts, void *params, const char *key, const char *value, const char *who, vt_err *e);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include "core/opt.h"
 
 #define WHY_FGSM                                                                                                       \
@@ -53,7 +54,7 @@ vt_status vt_paper_find(const vt_paper **out, const char *name, vt_err *e) {
     char list[200] = "";
     for (int i = 0; i < PAPERS; i++) {
         names[i] = papers[i].name;
-        if (!strcmp(name, names[i])) return *out = &papers[i], VT_OK;
+        if (!strcasecmp(name, names[i])) return *out = &papers[i], VT_OK;
         size_t at = strlen(list);
         snprintf(list + at, sizeof list - at, "%s%s", !i ? "" : i == PAPERS - 1 ? " and " : ", ", names[i]);
     }

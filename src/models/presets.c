@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include "core/opt.h"
 #include "models/attention.h"
 #include "models/forms.h"
@@ -116,7 +117,7 @@ const vt_preset *vt_presets(int *n) {
 
 const vt_preset *vt_preset_find(const char *name) {
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
-        if (!strcmp(presets[i].name, name)) return &presets[i];
+        if (!strcasecmp(presets[i].name, name)) return &presets[i];
     return NULL;
 }
 

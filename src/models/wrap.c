@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define VT_PLUGIN(x) extern const vt_wrap_def vt_wrap_def_##x;
 #include "wraps.inc"
@@ -22,7 +23,7 @@ const vt_wrap_def *const *vt_wrap_defs(int *n) {
 
 const vt_wrap_def *vt_wrap_find(const char *name) {
     for (int i = 0; i < COUNT; i++)
-        if (!strcmp(defs[i]->name, name)) return defs[i];
+        if (!strcasecmp(defs[i]->name, name)) return defs[i];
     return NULL;
 }
 
@@ -52,7 +53,7 @@ vt_status vt_wrap_parse(vt_wrap *out, const char *spec, vt_err *e) {
         return s;
     }
     *out = (vt_wrap){.def = def, .params = params};
-    int at = snprintf(out->id, sizeof out->id, "%s:", name);
+    int at = snprintf(out->id, sizeof out->id, "%s:", def->name);
     vt_opt_text(def->opts, params, out->id + at, sizeof out->id - (size_t)at);
     return VT_OK;
 }

@@ -42,13 +42,12 @@ attack() { # SPEC TEXT...
 @test "an unknown norm" {
     wrong "--norm is 'l0'" "linf, l2 or l1" -- --norm l0 --eps 8/255 --attack fgsm
     wrong "--norm is ''" -- --norm '' --eps 8/255 --attack fgsm
-    wrong "--norm is 'Linf'" -- --norm Linf
 }
 
 @test "an unknown attack is refused, with the nearest one" {
     attack pgdd "unknown attack 'pgdd'" "did you mean 'pgd'?"
     attack auto-attack "unknown attack 'auto-attack'" "did you mean 'autoattack'?"
-    attack cw "unknown attack 'cw'" "did you mean 'cw20'?"
+    attack cw "unknown attack 'cw'" "cw20 is PGD on their margin loss" "cw-l2"
     attack apgdt:steps=3 "unknown attack 'apgdt'" "did you mean 'apgd-t'?"
     attack zeroth-order "unknown attack 'zeroth-order'" "vitrine list attacks"
     attack '' "unknown attack ''"

@@ -280,3 +280,59 @@ planned() { awk -v row="$1" -v column="$2" 'index($0, row) == 1 {print $(NF - co
     bad 2 "attacks need --eps" -- eval "$W" --data "$D" --attack fgsm --dry-run
     bad 1 "nowhere" -- eval "$W" --data nowhere --dry-run
 }
+
+# ---- names ----
+
+@test "names of options, attacks, norms and values count in any case, and are written as ever" {
+    quick --images 0:4 --norm linf --eps 2/255 --split test --attack pgd:steps=2,loss=margin,random_start=yes --attack autoattack:version=rand --no-selftest --out a
+    quick --Images 0:4 --NORM Linf --eps 2/255 --split Test --attack PGD:Steps=2,Loss=Margin,Random_Start=Yes --Attack AutoAttack:Version=Rand --no-selftest --out b
+    same_run a b
+    quick --images 0:2 --norm L2 --eps 0.1 --profile Standard --no-selftest --wrap Noise:Sigma=0.01 --out c
+    truth c/results.json '.norm == "l2" and .attacks[0].name == "standard" and (.wrap.id | startswith("noise:"))'
+    quick --images 0:2 --threat Patch:Size=4 --attack PGD:Where=Corner --dry-run
+    quick --images 0:2 --eps 8/255 --as-published TRADES --dry-run
+}
+
+@test "an option that other tools have gets an answer, and none that is no better than none" {
+    for word in gpu device cuda; do
+        bad 2 "has no option '--$word': vitrine runs on CPUs; --threads" -- eval w --$word
+        bad 2 "has no option '--$word': vitrine runs on CPUs" -- info w --$word
+    done
+    bad 2 "did you mean '--eps'?" -- eval w --epsilon 8/255
+    bad 2 "did you mean '--norm'?" -- eval w --threat-model linf
+    bad 2 "did you mean '--threads'?" -- eval w --num_workers=4
+    bad 2 "did you mean '--quiet'?" -- eval w --silent
+    bad 2 "--images 0:100 is the first hundred" -- eval w --n 100
+    bad 2 "--images 0:100" -- curve w --num=100
+    bad 2 "the checkpoint stands without an option" -- eval --weights w
+    bad 2 "the checkpoint stands without an option" -- info --Model w
+    bad 2 "--init CKPT" -- train r.yaml --model w
+    bad 2 "none is needed" -- eval w --batch-size 64
+    bad 2 "--set batch=N" -- train r.yaml --batch-size 64
+    bad 2 "nothing is overwritten" -- eval w --force
+    bad 2 "--attack pgd:steps=20" -- eval w --steps 20
+    for word in xyzzy gp zz epochs; do
+        bad 2 "vitrine eval has no option '--$word'" -- eval w --$word
+        [[ $stderr != *"did you mean"* ]]
+    done
+    bad 2 "vitrine compare has no option '--model'" -- compare a b --model
+    [[ $stderr != *"without an option"* ]]
+}
+
+@test "an attack that other tools call otherwise gets an answer" {
+    refused() { bad 2 "unknown attack '$1'" "$2" -- eval "$W" --data "$D" --eps 2/255 --attack "$1"; }
+    refused aa autoattack
+    refused AA autoattack
+    refused bim "pgd:random_start=0"
+    refused I-FGSM "pgd:random_start=0"
+    refused apgd "apgd-ce, apgd-dlr and apgd-t"
+    refused pgd-20 "pgd:steps=20"
+    refused PGD100 "pgd:steps=100"
+    refused mim "momentum"
+    refused hopskipjump "logits alone"
+    refused xyzzy "vitrine list attacks"
+    # what is proposed is there
+    for spec in pgd:random_start=0 pgd:steps=1 pgd:steps=20 square; do
+        quick --images 0:1 --eps 2/255 --attack $spec --dry-run
+    done
+}

@@ -242,7 +242,7 @@ static void test_opt_refusals(void **state) {
         {",steps=1", VT_E_USAGE, "list"},
         {"steps=1,,eps=1", VT_E_USAGE, "list"},
         {"step=1", VT_E_UNKNOWN, "'steps'"},
-        {"Steps=1", VT_E_UNKNOWN, "'steps'"},
+        {"Stesp=1", VT_E_UNKNOWN, "'steps'"},
         {"zebra=1", VT_E_UNKNOWN, "steps, eps, alpha, start, loss"},
         {"=1", VT_E_UNKNOWN, "no option"},
         {"eps=eps/4", VT_E_USAGE, "not a number"},
@@ -254,6 +254,11 @@ static void test_opt_refusals(void **state) {
         t_says(vt_opt_parse(opts, &p, bad[i].text, "attack toy", &e), bad[i].status, &e, bad[i].says, "attack toy");
         assert_true(p.steps == 20 || !strncmp(bad[i].text, "steps=1,", 8)); /* what fails stores nothing */
     }
+    params any;
+    vt_err none = {0};
+    vt_opt_defaults(opts, &any);
+    assert_int_equal(vt_opt_parse(opts, &any, "STEPS=7,Loss=Margin,start=NO", "attack toy", &none), VT_OK);
+    assert_true(any.steps == 7 && any.loss == 1 && !any.start);
     char lengthy[200] = "eps=0.";
     memset(lengthy + 6, '1', 150);
     params p;
@@ -306,7 +311,8 @@ static void test_nearest(void **state) {
         const char *word, *near;
     } cases[] = {{"pgd", "pgd"},         {"pdg", "pgd"},        {"apgd-c", "apgd-ce"},  {"sqare", "square"},
                  {"auto", "autoattack"}, {"apgd", "pgd"},       {"apgd-d", "apgd-dlr"}, {"entirely-else", NULL},
-                 {"zzzzzzzz", NULL},     {"thread", "threads"}, {"threaz", "threat"}};
+                 {"zzzzzzzz", NULL},     {"thread", "threads"}, {"threaz", "threat"},   {"PDG", "pgd"},
+                 {"Apgd-C", "apgd-ce"},  {"gpu", NULL},         {"three", NULL},        {"", NULL}};
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         const char *got = vt_nearest(cases[i].word, list, T_COUNT(list));
         if (!cases[i].near ? got != NULL : !got || strcmp(got, cases[i].near))
