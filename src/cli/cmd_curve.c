@@ -285,9 +285,8 @@ static vt_status report(job *j, const vt_cli *cli, vt_err *e) {
     if (s == VT_OK && picture) s = plot(&c, out, e);
     if (s == VT_OK) s = test_itself(j, cli, e);
     if (s == VT_OK) s = vt_seal_write(out, e);
-    if (s == VT_OK)
-        printf("\n%s: curve.csv, curve.json,%s ledger.jsonl, adv.bin%s\n", out, picture ? " curve.svg," : "",
-               picture ? "" : " (curve.svg needs gnuplot)");
+    if (s == VT_OK && !picture) printf("\ncurve.svg needs gnuplot");
+    if (s == VT_OK) putchar('\n'), vt_seal_list(stdout, out);
     vt_curve_free(&c);
     return s;
 }

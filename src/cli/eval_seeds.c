@@ -7,6 +7,7 @@
 #include "core/files.h"
 #include "core/json.h"
 #include "core/opt.h"
+#include "eval/seal.h"
 #include "eval/summary.h"
 
 enum { MOST = 64 };
@@ -133,6 +134,7 @@ static vt_status report(const seeds *s, const char *out, vt_look look, vt_err *e
         vt_json_write(f.stream, o, JSON_INDENT(1));
         st = vt_file_commit(&f, e);
     }
+    if (st == VT_OK) vt_seal_list(stdout, out);
     if (st == VT_OK) return vt_script_print(o, e);
     json_decref(o);
     return st;

@@ -63,17 +63,22 @@ static vt_status add_all(FILE *out, const char *dir, vt_err *e) {
 }
 
 void vt_seal_list(FILE *f, const char *dir) {
-    static const char *const others[] = {"ledger.jsonl", "adv.bin", "adv.safetensors", "adv", "selftest.json",
-                                         "run.json",     SUMS};
-    enum { OTHERS = sizeof others / sizeof *others };
+    static const char *const first[] = {"results.json", "curve.json", "curve.csv", "curve.svg", "seeds.json"};
+    static const char *const last[] = {"ledger.jsonl", "adv.bin", "adv.safetensors", "adv", "selftest.json",
+                                       "run.json",     SUMS};
+    enum { FIRST = sizeof first / sizeof *first, LAST = sizeof last / sizeof *last };
     char path[VT_PATH_MAX];
+    const char *before = "";
     int n;
     const vt_report_def *const *defs = vt_report_defs(&n);
-    fprintf(f, "%s: results.json", dir);
-    for (int i = 0; i < n + OTHERS; i++) {
-        const char *name = i < n ? defs[i]->file : others[i - n];
-        if (!name || !strcmp(name, "results.json") || !vt_path(path, dir, name) || access(path, F_OK)) continue;
-        fprintf(f, ", %s%s", name, strcmp(name, "adv") ? "" : "/");
+    fprintf(f, "%s: ", dir);
+    for (int i = 0; i < FIRST + n + LAST; i++) {
+        int report = i - FIRST;
+        const char *name = report < 0 ? first[i] : report < n ? defs[report]->file : last[report - n];
+        bool again = report >= 0 && report < n && name && !strcmp(name, first[0]);
+        if (!name || again || !vt_path(path, dir, name) || access(path, F_OK)) continue;
+        fprintf(f, "%s%s%s", before, name, strcmp(name, "adv") ? "" : "/");
+        before = ", ";
     }
     fputc('\n', f);
 }
