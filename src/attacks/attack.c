@@ -357,7 +357,7 @@ bool vt_attack_needs_surrogate(const vt_attack *a) {
 /* ---- what it costs ---- */
 
 /* Of one stage; under the patch threat in every place, and once to choose the places. */
-static vt_passes stage_cost(const vt_attack_stage *s, vt_cost_dims d) {
+vt_passes vt_attack_stage_cost(const vt_attack_stage *s, vt_cost_dims d) {
     d.patch = s->place != NULL;
     vt_passes c = s->def->cost(s->params, &d);
     if (!s->place) return c;
@@ -370,7 +370,7 @@ static vt_passes stage_cost(const vt_attack_stage *s, vt_cost_dims d) {
 vt_passes vt_attack_cost(const vt_attack *a, const vt_cost_dims *d) {
     vt_passes sum = {0};
     for (int k = 0; k < a->n_stages; k++) {
-        vt_passes c = stage_cost(&a->stages[k], *d);
+        vt_passes c = vt_attack_stage_cost(&a->stages[k], *d);
         sum.forwards += a->stages[k].share * c.forwards;
         sum.gradients += a->stages[k].share * c.gradients;
         sum.unread += a->stages[k].share * c.unread;

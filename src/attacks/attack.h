@@ -121,6 +121,8 @@ bool vt_attack_needs_surrogate(const vt_attack *a);
 /* Passes of an image that stands to the end of all stages; a stage's share counts as the mean of those drawn and not.
  */
 vt_passes vt_attack_cost(const vt_attack *a, const vt_cost_dims *d);
+/* Of one stage, whatever its share. */
+vt_passes vt_attack_stage_cost(const vt_attack_stage *s, vt_cost_dims d);
 
 /* Floats of task->work that a stage needs. */
 size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims);

@@ -7,6 +7,7 @@
 #include "cli/own.h"
 #include "cli/script.h"
 #include "cli/run_args.h"
+#include "cli/streams.h"
 #include "models/session.h"
 
 typedef struct job {
@@ -133,6 +134,7 @@ static vt_status analyze(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
+    vt_streams_fold();
     vt_status s = analyze(&j, c, e);
     vt_folder_close(&j.folder, s == VT_OK);
     json_decref(j.doc);

@@ -67,7 +67,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_arch_find_f32(m->config.arch)->flops(&m->config, &fwd, &grad);
     snprintf(text, sizeof text, "%.4g / %.4g GFLOP", fwd * 1e-9, grad * 1e-9);
     row("one image", text, "forward / gradient step");
-    printf("  %-20s %s\n", "sha256", m->sha256);
+    printf("  %-12s %s\n", "sha256", m->sha256); /* as wide as a terminal bears */
     print_missing(m);
     if (m->recipe)
         printf("\nmade by vitrine train with this recipe (repeat it with vitrine train --from):\n%s", m->recipe);

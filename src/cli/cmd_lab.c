@@ -4,6 +4,7 @@
 #include "cli/folder.h"
 #include "cli/own.h"
 #include "cli/script.h"
+#include "cli/streams.h"
 #include "lab/lab.h"
 
 typedef struct job {
@@ -56,6 +57,7 @@ static vt_status experiment(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
+    vt_streams_fold();
     vt_status s = experiment(&j, c, e);
     vt_folder_close(&j.folder, s == VT_OK);
     json_decref(j.doc);

@@ -4,7 +4,6 @@
 #include "analysis/analyze.h"
 #include "attacks/attack.h"
 #include "cli/cli.h"
-#include "cli/streams.h"
 #include "eval/summary.h"
 #include "io/dataset.h"
 #include "io/image_jpeg.h"
@@ -174,7 +173,6 @@ static vt_status list_analyses(vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     const char *what = c->positional[0];
-    vt_streams_wrap();
     if (!strcmp(what, "attacks")) return list_attacks(e);
     if (!strcmp(what, "models")) return list_models();
     if (!strcmp(what, "formats")) return list_formats();

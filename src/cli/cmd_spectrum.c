@@ -10,7 +10,7 @@
 #include "core/files.h"
 #include "eval/markup.h"
 
-enum { MOST = 16, WIDTH = 118 }; /* checkpoints; characters in a line */
+enum { MOST = 16, WIDTH = 80 }; /* checkpoints; characters in a line */
 
 typedef struct shown {
     int n, deepest; /* checkpoints; blocks of the deepest */
@@ -57,19 +57,28 @@ static void table(const vt_spectrum *s, const column *c, int n) {
     }
 }
 
-static void matrices(const vt_spectrum *s, int roles, vt_part split) {
-    column c[VT_ROLE_COUNT + 3];
-    int n = 0;
-    for (int r = 0; r < roles; r++) c[n++] = (column){(vt_role)r, VT_PART_WHOLE, 0};
-    for (int r = 0; r < 3; r++) c[n++] = (column){(vt_role)r, split, -1};
-    printf("\n%-*s  largest of the heads\nlayer", 5 + 9 * roles, "      whole matrix");
+static void columns(const vt_spectrum *s, const column *c, int n) {
+    printf("\nlayer");
     for (int k = 0; k < n; k++) printf(" %8s", vt_role_name(c[k].role));
     printf("\n");
     table(s, c, n);
 }
 
+static void matrices(const vt_spectrum *s, int roles, vt_part split) {
+    column c[VT_ROLE_COUNT + 3];
+    int n = 0;
+    for (int r = 0; r < roles; r++) c[n++] = (column){(vt_role)r, VT_PART_WHOLE, 0};
+    for (int r = 0; r < 3; r++) c[n++] = (column){(vt_role)r, split, -1};
+    bool fits = 5 + 9 * n <= WIDTH; /* else one below the other */
+    printf("\n%-*s%s", fits ? 7 + 9 * roles : 0, "      whole matrix", fits ? "largest of the heads" : "");
+    columns(s, c, fits ? n : roles);
+    if (fits) return;
+    printf("\n      largest of the heads");
+    columns(s, c + roles, n - roles);
+}
+
 static void heads(const vt_spectrum *s, vt_role role, vt_part split) {
-    enum { PER_LINE = 12 };
+    enum { PER_LINE = 8 };
     for (int from = 0; from < s->heads; from += PER_LINE) {
         column c[PER_LINE];
         int n = 0;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "cli/script.h"
 #include "cli/spawn.h"
+#include "cli/streams.h"
 #include "core/gemm.h"
 #include "core/progress.h"
 #include "table/published_show.h"
@@ -234,6 +235,7 @@ static vt_status table(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
+    vt_streams_fold();
     if (vt_cli_get(c, "published")) return show_published(c, e);
     static job j;
     vt_status s = table(&j, c, e);

@@ -125,8 +125,7 @@ static void prefer_good_libraries(char **argv) {
 
 static int finish(vt_status s, const vt_err *e) {
     if (s != VT_OK) fprintf(stderr, "vitrine: %s\n", e->text[0] ? e->text : vt_status_name(s));
-    FILE *out = vt_script_stream() ? vt_script_stream() : stdout;
-    if (fflush(out) != 0 || ferror(out)) {
+    if (!vt_streams_end(vt_script_stream() ? vt_script_stream() : stdout)) {
         if (s == VT_OK) fprintf(stderr, "vitrine: standard output could not be written\n");
         return s == VT_OK ? 1 : vt_exit_code(s);
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include "core/fold.h"
 #include "core/text.h"
 
 enum { NARROW = 40, USUAL = 80, HANG_MOST = 32 };
@@ -20,6 +21,9 @@ typedef struct sink {
     int gap;       /* spaces that stand before the next word */
     size_t n;
     char piece[4096];
+    bool folds; /* wide tables come in parts */
+    char *held; /* rows that may belong to one, and behind them a line that is not whole yet */
+    size_t held_n, rows;
 } sink;
 
 static sink out = {.fd = STDOUT_FILENO}, err = {.fd = STDERR_FILENO};
@@ -93,9 +97,9 @@ static bool word(sink *s, const char *text, size_t n) {
 /* A word that no line could hold is broken behind its commas. */
 static bool broken(sink *s, const char *text, size_t n) {
     set_hang(s);
+    bool whole = columns(text, n) <= s->width - s->hang;
     for (size_t at = 0, k; at < n; at += k) {
         const char *comma = memchr(text + at, ',', n - at);
-        bool whole = columns(text + at, n - at) <= s->width - s->hang;
         k = whole || !comma ? n - at : (size_t)(comma - text) - at + 1;
         if (!word(s, text + at, k)) return false;
     }
@@ -118,6 +122,49 @@ static bool wrap(sink *s, const char *text, size_t n) {
     return good && flush(s);
 }
 
+/* ---- tables that are too wide ---- */
+
+static bool forward(sink *s, const char *text, size_t n) {
+    return s->width ? wrap(s, text, n) : write_all(s->fd, text, n) == n;
+}
+
+/* The first n bytes of what is held, and a table's rows before them, are done with. */
+static bool release(sink *s, size_t n) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = s->rows ? open_memstream(&text, &size) : NULL;
+    bool good = true;
+    if (f) {
+        vt_fold(f, s->held, s->rows, s->width);
+        good = fclose(f) == 0 && forward(s, text, size);
+        free(text);
+    } else {
+        s->rows = 0;
+    }
+    good = good && forward(s, s->held + s->rows, n - s->rows);
+    s->held_n -= n, s->rows = 0;
+    memmove(s->held, s->held + n, s->held_n);
+    return good;
+}
+
+/* Rows wait for the first line that is none. */
+static bool fold(sink *s, const char *text, size_t n) {
+    bool good = true;
+    char *more = realloc(s->held, s->held_n + n), *end;
+    if (!more) return false;
+    s->held = more;
+    memcpy(s->held + s->held_n, text, n);
+    s->held_n += n;
+    while (good && (end = memchr(s->held + s->rows, '\n', s->held_n - s->rows))) {
+        size_t line = (size_t)(end - s->held) + 1;
+        if (vt_fold_is_row(s->held + s->rows, line - 1 - s->rows))
+            s->rows = line;
+        else
+            good = release(s, line);
+    }
+    return good;
+}
+
 /* ---- the two streams ---- */
 
 /* A line of progress that stands ends before anything else is said on its terminal. */
@@ -133,7 +180,7 @@ static ssize_t put(void *cookie, const char *text, size_t n) {
         k = n - done < sizeof piece ? n - done : sizeof piece;
         memcpy(piece, text + done, k);
         vt_text_plain(piece, k, "\n\t", &s->at);
-        if (s->width ? !wrap(s, piece, k) : write_all(s->fd, piece, k) < k) return 0;
+        if (!(s->folds ? fold(s, piece, k) : forward(s, piece, k))) return 0;
     }
     return (ssize_t)n;
 }
@@ -167,6 +214,16 @@ void vt_streams_wrap(void) {
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* so that no word is cut by a full buffer */
 }
 
+void vt_streams_fold(void) { out.folds = out.tty; }
+
+bool vt_streams_end(FILE *f) {
+    bool good = fflush(f) == 0 && !ferror(f);
+    if (out.held_n) good = release(&out, out.held_n) && good;
+    free(out.held);
+    out.held = NULL, out.folds = false;
+    return good;
+}
+
 /* ---- what a terminal shall obey ---- */
 
 void vt_streams_style(FILE *f, vt_style style) {
@@ -174,6 +231,7 @@ void vt_streams_style(FILE *f, vt_style style) {
     const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
     if (f != stdout || !out.tty || (none && *none) || !term || !*term || !strcmp(term, "dumb")) return;
     fflush(f);
+    if (out.gap) spaces(&out, out.gap), out.gap = 0, flush(&out); /* those before it */
     write_all(out.fd, codes[style], strlen(codes[style]));
 }
 
@@ -185,7 +243,7 @@ void vt_streams_live(const char *text, bool last) {
         return;
     }
     vt_text_line(line, sizeof line, text);
-    int n = (int)strlen(line) < width ? (int)strlen(line) : width;
+    int n = (int)strlen(line) < width || last ? (int)strlen(line) : width;
     dprintf(STDERR_FILENO, "\r%.*s%*s%s", n, line, live > n ? live - n : 0, "", last ? "\n" : "");
     live = last ? 0 : n;
 }

@@ -9,28 +9,32 @@ double vt_now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+const char *vt_duration(double seconds, char *buf, size_t size) {
+    if (seconds < 100)
+        snprintf(buf, size, "%.0f s", seconds);
+    else if (seconds < 6000)
+        snprintf(buf, size, "%.0f min", seconds / 60);
+    else
+        snprintf(buf, size, "%.1f h", seconds / 3600);
+    return buf;
+}
+
 void vt_progress_begin(vt_progress *p, const char *stage, size_t done, size_t total) {
     snprintf(p->stage, sizeof p->stage, "%s", stage);
     p->done = p->start = done, p->total = total;
-    p->began = p->shown = vt_now();
+    p->began = p->shown = vt_now(), p->left = 0;
 }
 
 static void show(vt_progress *p, const char *note, bool last) {
     double seconds = vt_now() - p->began;
     double rate = seconds > 0 ? (double)(p->done - p->start) / seconds : 0;
-    char text[200], left[32] = "";
-    if (rate > 0 && !last) {
-        double s = (double)(p->total - p->done) / rate;
-        if (s < 100)
-            snprintf(left, sizeof left, ", %.0f s left", s);
-        else if (s < 6000)
-            snprintf(left, sizeof left, ", %.0f min left", s / 60);
-        else
-            snprintf(left, sizeof left, ", %.1f h left", s / 3600);
-    }
-    const char *unit = p->unit ? p->unit : "images";
-    snprintf(text, sizeof text, "%-12s %zu of %zu %s%s%s, %.3g %s/s%s", p->stage, p->done, p->total, unit,
-             note ? ", " : "", note ? note : "", rate, unit, left);
+    char text[200], left[40] = "", time[24];
+    if (p->left > 0 && !last)
+        snprintf(left, sizeof left, ", run %s left", vt_duration(p->left, time, sizeof time));
+    else if (rate > 0 && !last)
+        snprintf(left, sizeof left, ", %s left", vt_duration((double)(p->total - p->done) / rate, time, sizeof time));
+    snprintf(text, sizeof text, "%-12s %zu of %zu%s%s, %.3g %s/s%s", p->stage, p->done, p->total, note ? ", " : "",
+             note ? note : "", rate, p->unit ? p->unit : "images", left);
     p->show(p->ctx, text, p->live && !last);
 }
 

@@ -9,6 +9,8 @@
 #include "core/status.h"
 
 double vt_now(void); /* seconds, monotonic */
+/* "40 s", "12 min", "2.6 h"; returns buf. */
+const char *vt_duration(double seconds, char *buf, size_t size);
 
 /* Receives finished text (no newline); live: overwrite the previous one. */
 typedef void (*vt_progress_fn)(void *ctx, const char *text, bool live);
@@ -20,6 +22,7 @@ typedef struct vt_progress {
     char stage[64];
     const char *unit;          /* what is counted; NULL: images */
     size_t done, total, start; /* items; items done before this run's clock started */
+    double left; /* seconds until the whole run is done, set by who knows; 0: only this stage's are known */
     double began, shown;
 } vt_progress;
 

@@ -10,6 +10,7 @@
 #include "core/threads.h"
 #include "eval/board.h"
 #include "eval/eight_bit.h"
+#include "eval/outlook.h"
 #include "eval/restrict.h"
 #include "eval/verify.h"
 #include "models/forms.h"
@@ -37,7 +38,8 @@ typedef struct stage_run {
     size_t n, done_before, total;
     atomic_size_t done, robust;
     vt_progress progress;
-    pthread_mutex_t lock; /* progress */
+    vt_outlook *outlook;
+    pthread_mutex_t lock; /* progress, outlook */
 } stage_run;
 
 /* Outputs that are compared: the model's, or those of the classes present. */
@@ -350,7 +352,10 @@ static vt_status one_image(void *ctx, int thread, size_t item, vt_err *e) {
     size_t done = atomic_fetch_add(&run->done, 1) + 1;
     char note[48];
     snprintf(note, sizeof note, "%s %zu", run->entry ? "robust" : "right", atomic_load(&run->robust));
+    const vt_oracle *o = &w->oracle;
     pthread_mutex_lock(&run->lock);
+    run->progress.left = vt_outlook_image(run->outlook, run->entry ? o->forwards : 1, run->entry ? o->gradients : 0,
+                                          run->done_before + done, run->total, atomic_load(&run->robust));
     vt_progress_step(&run->progress, run->done_before + done, note);
     pthread_mutex_unlock(&run->lock);
     return VT_OK;
@@ -372,23 +377,36 @@ static size_t collect(const vt_board *b, int entry, int stage, int32_t *todo, si
     return n;
 }
 
-static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, vt_board *b, int32_t *todo, int entry,
-                           int stage, vt_err *e) {
+/* What the line of progress calls it: as the table's rows do. */
+static void name_stage(const json_t *header, int entry, int stage, char *name, size_t size) {
+    char label[56], part[72];
+    const json_t *attack = vt_header_attack(header, entry);
+    vt_attack_label(attack, label, sizeof label);
+    snprintf(name, size, "%s", label);
+    if (json_array_size(json_object_get(attack, "stages")) > 1)
+        snprintf(name, size, "%.24s: %.40s", label, vt_stage_label(attack, stage, part, sizeof part));
+}
+
+static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, vt_board *b, int32_t *todo, vt_outlook *o,
+                           int entry, int stage, vt_err *e) {
     stage_run run = {.v = v,
                      .ledger = l,
                      .workers = workers,
                      .entry = entry,
                      .stage = stage,
                      .todo = todo,
-                     .progress = v->progress};
+                     .progress = v->progress,
+                     .outlook = o};
+    char name[80] = "clean";
     size_t robust, before = l->count;
     run.n = collect(b, entry, stage, todo, &run.total, &robust);
     if (!run.n) return VT_OK;
     run.done_before = run.total - run.n;
     atomic_init(&run.robust, robust);
     pthread_mutex_init(&run.lock, NULL);
-    vt_progress_begin(&run.progress, entry ? v->attacks[entry - 1].stages[stage].def->name : "clean", run.done_before,
-                      run.total);
+    if (entry) name_stage(l->header, entry, stage, name, sizeof name);
+    vt_outlook_stage(o, entry, stage);
+    vt_progress_begin(&run.progress, name, run.done_before, run.total);
     vt_status s = vt_for_each(run.n, v->threads, one_image, &run, e);
     char note[48];
     snprintf(note, sizeof note, "%s %zu", entry ? "robust" : "right", atomic_load(&run.robust));
@@ -406,9 +424,12 @@ static vt_status run_all(const vt_eval *v, vt_ledger *l, worker *workers, vt_boa
     VT_TRY(vt_board_open(b, l->header, v->images, v->n_images, e));
     VT_TRY(vt_board_note(b, l, 0, e));
     for (int i = 0; i < v->threads; i++) VT_TRY(worker_open(&workers[i], v, e));
-    VT_TRY(run_stage(v, l, workers, b, todo, 0, 0, e));
+    vt_outlook o;
+    vt_outlook_begin(&o, v);
+    VT_TRY(run_stage(v, l, workers, b, todo, &o, 0, 0, e));
     for (int entry = 1; entry <= v->n_attacks; entry++)
-        for (int k = 0; k < v->attacks[entry - 1].n_stages; k++) VT_TRY(run_stage(v, l, workers, b, todo, entry, k, e));
+        for (int k = 0; k < v->attacks[entry - 1].n_stages; k++)
+            VT_TRY(run_stage(v, l, workers, b, todo, &o, entry, k, e));
     return VT_OK;
 }
 

@@ -48,7 +48,7 @@ static int find(const view *v, int block, int row, int column) {
     return -1;
 }
 
-enum { ROW_WIDTH = 30, WIDTH = 16, COLUMNS = 6 };
+enum { ROW_WIDTH = 30, WIDTH = 15, COLUMNS = 3 };
 
 /* A line of headings, left out where no column has one. */
 static void headings(FILE *out, const view *v, const int *columns, int n, const char *key) {

@@ -122,21 +122,21 @@ static void show_progress(vt_run *run, bool now) {
     if (!run->t->say || (!now && t - run->shown_at < (run->t->live ? 0.1 : 30))) return;
     run->shown_at = t;
     const vt_run_numbers *n = &run->n;
-    char text[300], robust[32] = "", penalty[64] = "", left[32] = "";
+    char text[300], robust[32] = "", time[24];
     double rate = (double)(run->step - run->began_step) / (t - run->began);
-    double seconds = (double)(run->steps - run->step) / rate;
     if (run->batch.objective->inner != VT_INNER_NONE)
-        snprintf(robust, sizeof robust, ", robust %.1f %%", 100 * n->right_adv / fmax(n->images, 1));
-    for (int i = 0; i < run->n_penalties && strlen(penalty) < 40; i++)
-        snprintf(penalty + strlen(penalty), sizeof penalty - strlen(penalty), " + %s %.4g", run->penalties[i].def->name,
-                 run->penalties[i].last);
-    snprintf(left, sizeof left, seconds < 6000 ? "%.0f min left" : "%.1f h left",
-             seconds < 6000 ? seconds / 60 : seconds / 3600);
-    snprintf(text, sizeof text,
-             "epoch %lld/%d step %.0f/%lld  loss %.4f%s  clean %.1f %%%s (training)  %.0f images/s, %s",
-             (long long)((run->step - 1) / run->per_epoch) + 1, run->r->top.epochs, n->steps, (long long)run->per_epoch,
-             n->loss / fmax(n->images, 1), penalty, 100 * n->right_clean / fmax(n->clean_images, 1), robust,
-             rate * run->r->top.batch, left);
+        snprintf(robust, sizeof robust, ", robust %.1f", 100 * n->right_adv / fmax(n->images, 1));
+    int at = snprintf(text, sizeof text, "epoch %lld/%d step %.0f/%lld loss %.4f clean %.1f%s %% %.0f/s",
+                      (long long)((run->step - 1) / run->per_epoch) + 1, run->r->top.epochs, n->steps,
+                      (long long)run->per_epoch, n->loss / fmax(n->images, 1),
+                      100 * n->right_clean / fmax(n->clean_images, 1), robust, rate * run->r->top.batch);
+    if (!now) {
+        vt_duration((double)(run->steps - run->step) / rate, time, sizeof time);
+        snprintf(text + at, sizeof text - (size_t)at, " %s left", time);
+    }
+    for (int i = 0; i < run->n_penalties && now && at < (int)sizeof text - 40; i++)
+        at += snprintf(text + at, sizeof text - (size_t)at, ", %s %.3g", run->penalties[i].def->name,
+                       run->penalties[i].last);
     say(run, run->t->live && !now, text);
 }
 

@@ -15,10 +15,6 @@ narrow() {
         "$VITRINE" help "$c" >help.txt
         narrow help.txt || fail "help $c"
     done
-    for k in attacks models formats wraps labs analyses; do
-        "$VITRINE" list "$k" >list.txt
-        narrow list.txt || fail "list $k"
-    done
     "$VITRINE" help >help.txt
     narrow help.txt
     vt help eval

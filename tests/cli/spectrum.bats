@@ -26,15 +26,15 @@ csv() { awk -F, -v w="$2" -v l="$3" -v m="$4" -v p="$5" '$1 == w && $2 == l && $
     ! grep -q ' $' <<<"$output" || fail "blanks at the end of a line"
 }
 
-@test "spectrum: lines stay within 120 characters, whatever the heads and the number of checkpoints" {
+@test "spectrum: lines stay within 80 columns, whatever the heads and the number of checkpoints" {
     good new --set dim=144 depth=2 heads=12 patch=8 --seed 1 -o twelve.safetensors
     for n in 3 6 16; do
         good new --set dim=48 depth=1 heads=$n patch=8 --seed "$n" -o "$n.safetensors"
     done
     good spectrum twelve.safetensors 3.safetensors 6.safetensors 16.safetensors "$W" --all
-    [ "$(awk '{if (length > m) m = length} END {print m}' <<<"$output")" -le 120 ]
-    says "A  twelve.safetensors" "E  $W" "layer        0        1        2        3        4        5        6        7        8        9       10       11" \
-        $'layer       12       13       14       15\n'
+    [ "$(awk '!/layers, width/ {if (length > m) m = length} END {print m}' <<<"$output")" -le 80 ]
+    says "A  twelve.safetensors" "E  $W" "layer        0        1        2        3        4        5        6        7" \
+        $'layer        8        9       10       11\n' $'layer        8        9       10       11       12       13       14       15\n'
 }
 
 @test "spectrum: threads change nothing" {

@@ -442,7 +442,7 @@ END
     groups "'*.bias': 0, 'blocks.0.*': 0.5" ab.yaml
     groups "'blocks.0.*': 0.5, '*.bias': 0" ba.yaml
     vt train ab.yaml $SHAPE --data "$IMAGES" --out r --threads 1 --max-steps 1
-    [ "$status" = 1 ]
+    [ "$status" = 0 ]
     refused 2 "made with another recipe: the order of groups" -- ba.yaml $SHAPE --data "$IMAGES" --out r --resume
     trained ab.yaml $SHAPE --data "$IMAGES" --out r --threads 1 --resume
 }

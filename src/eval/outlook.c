@@ -1,0 +1,45 @@
+#include "eval/outlook.h"
+
+#include "core/progress.h"
+#include "models/session.h"
+
+void vt_outlook_begin(vt_outlook *o, const vt_eval *v) {
+    double forward, gradient;
+    const vt_config *c = &v->model->config;
+    vt_arch_find_f32(c->arch)->flops(c, &forward, &gradient);
+    *o = (vt_outlook){.v = v, .ratio = gradient / forward, .began = vt_now()};
+}
+
+/* An image that stands to the end of the stage; of those that a stage draws a share. */
+static double price(const vt_outlook *o, const vt_attack_stage *s) {
+    const vt_config *c = &o->v->model->config;
+    vt_cost_dims d = {.classes = o->v->data->restricted ? o->v->data->classes : c->classes,
+                      .layers = c->depth,
+                      .norm = o->v->norm};
+    vt_passes p = vt_attack_stage_cost(s, d);
+    return s->share * (p.forwards + o->ratio * p.gradients);
+}
+
+/* Images that stand now are taken to stand against what follows too. Tried on those that fall: the 8-bit entry behind
+ * this one, and of a curve, whose minimum-norm attacks break everything, every radius that is confirmed. */
+void vt_outlook_stage(vt_outlook *o, int entry, int stage) {
+    o->stage_work = o->standing = o->falling = 0, o->stage_done = 0;
+    for (int i = entry ? entry - 1 : 0; i < o->v->n_attacks; i++) {
+        const vt_attack *a = &o->v->attacks[i];
+        bool eight = a->scoring == VT_SCORE_EIGHT_BIT;
+        for (int k = i == entry - 1 ? stage + 1 : 0; k < a->n_stages; k++) {
+            double each = price(o, &a->stages[k]);
+            if (!eight) o->standing += each;
+            if (eight || o->v->radii || a->scoring == VT_SCORE_PUBLISHED) o->falling += each;
+        }
+    }
+}
+
+double vt_outlook_image(vt_outlook *o, int64_t forwards, int64_t gradients, size_t done, size_t total, size_t robust) {
+    double work = (double)forwards + o->ratio * (double)gradients, stand = (double)robust / (double)done;
+    o->work += work, o->stage_work += work, o->stage_done++;
+    double here = o->stage_work / (double)o->stage_done * (double)(total - done);
+    double behind = (stand * o->standing + (1 - stand) * o->falling) * (double)total;
+    double seconds = vt_now() - o->began;
+    return o->work > 0 ? (here + behind) * seconds / o->work : 0;
+}
