@@ -7,6 +7,7 @@
 #include "cli/dry_run.h"
 #include "cli/eval_corruptions.h"
 #include "cli/eval_seeds.h"
+#include "cli/help.h"
 #include "cli/known.h"
 #include "cli/run_args.h"
 #include "cli/run_json.h"
@@ -23,6 +24,8 @@
 #include "eval/published.h"
 #include "eval/save_adv.h"
 #include "eval/seal.h"
+
+extern const vt_command vt_command_selftest;
 
 /* Everything a run holds; freed in one place. */
 typedef struct job {
@@ -235,11 +238,11 @@ static const vt_attack *to_be_tested(const job *j) {
 /* A run with Auto-PGD tests itself; after a smaller one a line says how. */
 static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
     const vt_attack *a = to_be_tested(j);
-    char text[1000];
+    char text[2000];
     if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks) return VT_OK;
     if (a) return vt_cli_selftest(c, &j->v, a, j->ledger, j->v.patch.size > 0, e);
     if (j->brief) return VT_OK;
-    vt_cli_subject(text, sizeof text, c);
+    vt_cli_again(text, sizeof text, c, &vt_command_selftest);
     if (j->v.patch.size)
         printf("are these gradients to be believed? an entry with apgd-ce or apgd-t is followed by the self-test\n");
     else

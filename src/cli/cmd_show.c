@@ -6,6 +6,7 @@
 #include "cli/run_args.h"
 #include "cli/run_open.h"
 #include "core/files.h"
+#include "eval/board.h"
 #include "eval/curve.h"
 #include "eval/metrics.h"
 #include "eval/show.h"
@@ -24,11 +25,11 @@ typedef struct job {
 } job;
 
 /* Only what can be drawn: a curve.csv may hold any number. */
-static void add_mark(job *j, const char *series, double eps, double percent, double low, double high) {
+static void add_mark(job *j, const char *series, double eps, double percent, double low, double high, bool step) {
     double x = eps * j->unit;
     bool known = low >= 0 && low <= high && high <= 100;
     if (j->n_marks < POINTS && x >= 0 && isfinite(x) && percent >= 0 && percent <= 100)
-        j->marks[j->n_marks++] = (vt_mark){series, x, percent, known ? low : 1, known ? high : 0};
+        j->marks[j->n_marks++] = (vt_mark){series, x, percent, known ? low : 1, known ? high : 0, step};
 }
 
 /* ---- curve.csv: columns by name, in any order ---- */
@@ -50,7 +51,7 @@ static bool read_row(job *j, const char *series, char *line, int row, int column
             if (row == 0 && !strcmp(word, names[k])) column[k] = i;
             if (row > 0 && column[k] == i) v[k] = strtod(word, NULL);
         }
-    if (row > 0) add_mark(j, series, v[0], v[1], v[2], v[3]);
+    if (row > 0) add_mark(j, series, v[0], v[1], v[2], v[3], true);
     return column[0] >= 0 && column[1] >= 0;
 }
 
@@ -76,35 +77,62 @@ static int by_series(const void *a, const void *b) {
     return x->x != y->x ? (x->x < y->x ? -1 : 1) : (x->y < y->y) - (x->y > y->y);
 }
 
-/* A wrap makes another model of the same weights. */
-static bool same_model(const vt_ledger *a, const vt_ledger *b) {
-    const json_t *x = json_object_get(a->header, "wrap"), *y = json_object_get(b->header, "wrap");
-    return !strcmp(vt_header_text(a->header, "weights"), vt_header_text(b->header, "weights")) &&
-           (x && y ? json_equal(x, y) : x == y);
+/* Have both runs seen the same images? */
+static bool same_images(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
+    int32_t *x = calloc(a->count + b->count + 1, sizeof *x), *y = x + a->count;
+    if (!x) return vt_fail(e, VT_E_MEMORY, "no memory for the images of %s", b->dir), false;
+    size_t n = vt_board_images(a, x), m = vt_board_images(b, y);
+    bool same = n == m && !memcmp(x, y, n * sizeof *x);
+    free(x);
+    return same;
 }
 
-/* A line for each checkpoint, through its runs; and one for each curve. */
+/* May the runs' points be joined by a line? Only if they are of one model (a wrap makes another of the same weights),
+ * one threat and the same images: else a line would rise or fall by the images alone. A curve, which knows every eps,
+ * is a line of its own. */
+static bool same_line(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
+    static const char *const keys[] = {"weights", "model", "wrap", "data", "norm", "threat", "curve"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *x = json_object_get(a->header, keys[i]), *y = json_object_get(b->header, keys[i]);
+        if (x != y && !(x && y && json_equal(x, y))) return false;
+    }
+    return a == b || same_images(a, b, e);
+}
+
+/* After the folder of its first run; a name that stands already gets the images, or a number. */
+static void name_series(job *j, const vt_cli *c, int i) {
+    const char *path = c->positional[i], *slash = strrchr(path, '/');
+    const json_t *wrap = json_object_get(j->summary[i].header, "wrap");
+    char base[72], *name = j->series[i];
+    snprintf(base, sizeof base, "%s%.40s%s%.20s", wrap ? "WRAPPED " : "", slash && slash[1] ? slash + 1 : path,
+             wrap ? ", " : "", wrap ? vt_header_text(wrap, "id") : "");
+    snprintf(name, sizeof j->series[i], "%s", base);
+    for (int k = 0, n = 2; k < i; k++) {
+        if (strcmp(j->series[k], name)) continue;
+        snprintf(name, sizeof j->series[i], "%.60s (%d)", base, n++);
+        k = -1;
+    }
+}
+
+/* A line for each checkpoint and set of images, through its runs and its curve. */
 static vt_status collect(job *j, const vt_cli *c, vt_err *e) {
     for (int i = 0; i < j->n; i++) {
         int same = 0;
         const vt_summary *s = &j->summary[i];
         double eps = json_number_value(json_object_get(s->header, "eps_value")), low, high;
-        while (!same_model(j->runs[same], j->runs[i])) same++;
-        if (same == i) { /* the first of its checkpoint gives the name, and the accuracy at eps 0 */
-            const char *slash = strrchr(c->positional[i], '/');
-            const json_t *wrap = json_object_get(s->header, "wrap");
-            snprintf(j->series[i], sizeof j->series[i], "%s%.40s%s%.20s", wrap ? "WRAPPED " : "",
-                     slash && slash[1] ? slash + 1 : c->positional[i], wrap ? ", " : "",
-                     wrap ? vt_header_text(wrap, "id") : "");
+        while (!same_line(j->runs[same], j->runs[i], e)) same++;
+        if (e->code != VT_OK) return e->code;
+        if (same == i) { /* the first of its line gives the name, and the accuracy at eps 0 */
+            name_series(j, c, i);
             vt_row r;
             vt_summary_row(s, 0, &r);
-            add_mark(j, j->series[i], 0, r.percent, r.low, r.high);
+            add_mark(j, j->series[i], 0, r.percent, r.low, r.high, false);
         }
         VT_TRY(read_curve(j, c->positional[i], j->series[same], e));
         if (!s->n_entries || !(eps > 0) || vt_is_curve(s->header)) continue; /* a curve's eps is the whole box */
         double percent = s->total ? 100 * (double)s->worst_robust / (double)s->total : 0;
         vt_wilson(s->worst_robust, s->total, &low, &high);
-        add_mark(j, j->series[same], eps, percent, low, high);
+        add_mark(j, j->series[same], eps, percent, low, high, false);
     }
     qsort(j->marks, j->n_marks, sizeof *j->marks, by_series);
     return VT_OK;

@@ -4,7 +4,7 @@
 #include "cli/streams.h"
 #include "core/version.h"
 
-static const char *const titles[VT_GROUPS] = {"Model", "Data", "Threat", "Output", "Run"};
+static const char *const titles[VT_GROUPS] = {"Model", "Data", "Threat", "Attack", "Output", "Run"};
 
 /* "show" before a name: in that command alone. Whatever is not here is about the run. */
 static const struct {
@@ -43,16 +43,16 @@ static const struct {
     {"norm", VT_GROUP_THREAT},
     {"threat", VT_GROUP_THREAT},
     {"export attack", VT_GROUP_OUTPUT},
-    {"attack", VT_GROUP_THREAT},
-    {"attacks", VT_GROUP_THREAT},
-    {"profile", VT_GROUP_THREAT},
-    {"surrogate", VT_GROUP_THREAT},
-    {"as-published", VT_GROUP_THREAT},
+    {"attack", VT_GROUP_ATTACK},
+    {"attacks", VT_GROUP_ATTACK},
+    {"profile", VT_GROUP_ATTACK},
+    {"surrogate", VT_GROUP_ATTACK},
+    {"as-published", VT_GROUP_ATTACK},
     {"export eight-bit", VT_GROUP_OUTPUT},
-    {"eight-bit", VT_GROUP_THREAT},
-    {"individual", VT_GROUP_THREAT},
-    {"confirm", VT_GROUP_THREAT},
-    {"confirm-with", VT_GROUP_THREAT},
+    {"eight-bit", VT_GROUP_ATTACK},
+    {"individual", VT_GROUP_ATTACK},
+    {"confirm", VT_GROUP_ATTACK},
+    {"confirm-with", VT_GROUP_ATTACK},
     {"allowance", VT_GROUP_THREAT},
     {"out", VT_GROUP_OUTPUT},
     {"o", VT_GROUP_OUTPUT},
@@ -82,6 +82,45 @@ vt_group vt_arg_group(const vt_command *c, const char *name) {
         if (names(groups[i].name, c, name)) return groups[i].group;
     return VT_GROUP_RUN;
 }
+
+/* ---- the same model, data and threat for another command ---- */
+
+static bool takes(const vt_command *c, const char *name) {
+    for (const vt_arg *a = c->args; a && a->name; a++)
+        if (!strcmp(a->name, name)) return true;
+    return false;
+}
+
+/* One word of a shell. */
+static void put_word(FILE *f, const char *text) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+    if (*text && strspn(text, plain) == strlen(text)) {
+        fputs(text, f);
+        return;
+    }
+    fputc('\'', f);
+    for (; *text; text++) fputs(*text == '\'' ? "'\\''" : (char[2]){*text, 0}, f);
+    fputc('\'', f);
+}
+
+void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to) {
+    FILE *f = fmemopen(out, size, "w");
+    *out = 0;
+    if (!f) return;
+    if (*c->positional[0] == '-') fputs("./", f);
+    put_word(f, c->positional[0]);
+    for (int i = 0; i < c->n_given; i++) {
+        const vt_arg *a = c->given[i].arg;
+        if (vt_arg_group(c->command, a->name) > VT_GROUP_THREAT || !strcmp(a->name, "eps") || !takes(to, a->name))
+            continue;
+        fprintf(f, " --%s", a->name);
+        if (a->metavar) fputc(' ', f), put_word(f, c->given[i].value);
+    }
+    fclose(f);
+    out[size - 1] = 0;
+}
+
+/* ---- pages ---- */
 
 void vt_help_all(FILE *f) {
     int n;

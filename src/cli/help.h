@@ -6,11 +6,22 @@
 #include "cli/cli.h"
 
 /* Options that say the same in every command; model, data and threat are what a printed command must repeat. */
-typedef enum vt_group { VT_GROUP_MODEL, VT_GROUP_DATA, VT_GROUP_THREAT, VT_GROUP_OUTPUT, VT_GROUP_RUN } vt_group;
-#define VT_GROUPS 5
+typedef enum vt_group {
+    VT_GROUP_MODEL,
+    VT_GROUP_DATA,
+    VT_GROUP_THREAT,
+    VT_GROUP_ATTACK,
+    VT_GROUP_OUTPUT,
+    VT_GROUP_RUN
+} vt_group;
+#define VT_GROUPS 6
 
 /* The group of this command's option; VT_GROUP_RUN for all that the table in help.c does not name. */
 vt_group vt_arg_group(const vt_command *c, const char *name);
+
+/* "WEIGHTS --data D --norm N ...": the operand and the options of c that choose model, data and threat, but for the
+ * threat's radius, as far as the command `to` takes them; quoted for a shell. */
+void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to);
 
 void vt_help_all(FILE *f);
 void vt_help_command(FILE *f, const vt_command *c);

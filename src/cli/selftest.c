@@ -2,24 +2,12 @@
 
 #include <string.h>
 #include <unistd.h>
+#include "cli/help.h"
 #include "cli/script.h"
 #include "core/files.h"
 #include "core/json.h"
 
-/* "W --data D --norm N ...": the options that choose model, images and threat but for its radius, as they were given.
- */
-void vt_cli_subject(char *out, size_t size, const vt_cli *c) {
-    static const char *const kept[] =
-        {"data", "norm",  "threat",           "images", "split", "corruption", "severity",   "preprocess", "attack-at",
-         "wrap", "heads", "image-size",       "mean",   "std",   "ln-eps",     "attn-scale", "preset",     "attn",
-         "form", "names", "restrict-classes", "part"};
-    size_t at = (size_t)snprintf(out, size, "%s", c->positional[0]);
-    for (int i = 0; i < c->n_given && at < size; i++)
-        for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
-            if (at < size && !strcmp(c->given[i].arg->name, kept[k]))
-                at += (size_t)snprintf(out + at, size - at, " --%s%s%s", kept[k], c->given[i].value ? " " : "",
-                                       c->given[i].value ? c->given[i].value : "");
-}
+extern const vt_command vt_command_eval;
 
 static vt_status write_json(const vt_selftest *t, const char *dir, vt_err *e) {
     json_t *o = vt_selftest_json(t);
@@ -38,13 +26,13 @@ static vt_status write_json(const vt_selftest *t, const char *dir, vt_err *e) {
 vt_status vt_cli_selftest(const vt_cli *c, const vt_eval *v_, const vt_attack *attack, const vt_ledger *ledger,
                           bool points_only, vt_err *e) {
     static bool tty;
-    char text[1000];
+    char text[2000];
     vt_eval v = *v_;
     tty = isatty(STDERR_FILENO);
     v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
     v.interrupt = vt_cli_interruptible();
     vt_selftest t = {.v = &v, .attack = attack, .ledger = ledger, .points_only = points_only, .command = text};
-    vt_cli_subject(text, sizeof text, c);
+    vt_cli_again(text, sizeof text, c, &vt_command_eval); /* what would settle a doubt is an evaluation */
     VT_TRY(vt_selftest_run(&t, e));
     vt_selftest_print(stdout, &t);
     if (!strcmp(c->command->name, "selftest")) VT_TRY(vt_script_print(vt_selftest_json(&t), e));

@@ -12,7 +12,5 @@
  * what gradients are, nothing of what attacks find. */
 vt_status vt_cli_selftest(const vt_cli *c, const vt_eval *v, const vt_attack *attack, const vt_ledger *ledger,
                           bool points_only, vt_err *e);
-/* "W --data D --norm N ...": the options that choose model, data and threat but for its radius, as they were given. */
-void vt_cli_subject(char *out, size_t size, const vt_cli *c);
 
 #endif

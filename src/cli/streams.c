@@ -19,6 +19,8 @@ typedef struct sink {
     int width;     /* lines are broken at it; 0: not */
     int col, hang; /* where the line stands, where its continuation begins */
     int gap;       /* spaces that stand before the next word */
+    char last;     /* the last character before them */
+    bool command;  /* the line holds a command to be copied: where it is broken, a backslash says that it goes on */
     size_t n;
     char piece[4096];
     bool folds; /* wide tables come in parts */
@@ -63,7 +65,7 @@ static bool spaces(sink *s, int n) {
 }
 
 static bool newline(sink *s) {
-    s->col = s->gap = 0;
+    s->col = s->gap = 0, s->last = 0;
     return add(s, "\n", 1);
 }
 
@@ -85,11 +87,11 @@ static void set_hang(sink *s) {
 
 static bool word(sink *s, const char *text, size_t n) {
     bool good = true;
-    if (s->col + s->gap + columns(text, n) > s->width && s->col > s->hang)
-        good = newline(s) && spaces(s, s->hang);
+    if (s->col + s->gap + columns(text, n) > s->width - 2 * s->command && s->col > s->hang)
+        good = (!s->command || add(s, " \\", 2)) && newline(s) && spaces(s, s->hang);
     else
         good = spaces(s, s->gap);
-    s->gap = 0;
+    s->gap = 0, s->last = text[n - 1];
     s->col += columns(text, n);
     return good && add(s, text, n);
 }
@@ -97,7 +99,7 @@ static bool word(sink *s, const char *text, size_t n) {
 /* A word that no line could hold is broken behind its commas. */
 static bool broken(sink *s, const char *text, size_t n) {
     set_hang(s);
-    bool whole = columns(text, n) <= s->width - s->hang;
+    bool whole = s->command || columns(text, n) <= s->width - s->hang;
     for (size_t at = 0, k; at < n; at += k) {
         const char *comma = memchr(text + at, ',', n - at);
         k = whole || !comma ? n - at : (size_t)(comma - text) - at + 1;
@@ -106,16 +108,32 @@ static bool broken(sink *s, const char *text, size_t n) {
     return true;
 }
 
+/* Does a command begin here: "vitrine eval ... --data ...", at the line's start or behind a colon or question mark, to
+ * the line's end? */
+static bool begins_command(const sink *s, const char *text, size_t n) {
+    char line[2048];
+    const char *end = memchr(text, '\n', n);
+    snprintf(line, sizeof line, "%.*s",
+             (int)(end               ? end - text
+                   : n < sizeof line ? (long)n
+                                     : (long)sizeof line - 1),
+             text);
+    return (!s->last || strchr(":?", s->last)) && !strncmp(line, "vitrine ", 8) && strstr(line, " --") &&
+           !strstr(line, ", ") && !strchr(line, ';');
+}
+
 static bool wrap(sink *s, const char *text, size_t n) {
     bool good = true;
     for (size_t i = 0, k; i < n && good; i += k) {
         k = 1;
         if (text[i] == '\n') {
             good = newline(s);
+            s->command = false;
         } else if (text[i] == ' ') {
             s->gap++;
         } else {
             while (i + k < n && text[i + k] != ' ' && text[i + k] != '\n') k++;
+            s->command = s->command || begins_command(s, text + i, n - i);
             good = broken(s, text + i, k);
         }
     }

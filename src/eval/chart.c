@@ -93,7 +93,10 @@ static const char *const colours[] = {"a", "b", "c", "d"};
 static void series(FILE *f, const frame *a, const vt_mark *m, size_t n, int which) {
     const char *kind = colours[which % 4];
     fprintf(f, "<polyline class=\"%s stroke\" points=\"", kind);
-    for (size_t i = 0; i < n; i++) fprintf(f, "%s%.2f,%.2f", i ? " " : "", at_x(a, m[i].x), at_y(a, m[i].y));
+    for (size_t i = 0; i < n; i++) {
+        if (i && m[i].step) fprintf(f, " %.2f,%.2f", at_x(a, m[i].x), at_y(a, m[i - 1].y));
+        fprintf(f, "%s%.2f,%.2f", i ? " " : "", at_x(a, m[i].x), at_y(a, m[i].y));
+    }
     fputs("\"/>\n", f);
     for (size_t i = 0; i < n; i++) {
         char kinds[24];

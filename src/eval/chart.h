@@ -19,6 +19,7 @@ void vt_chart_bars(FILE *f, const char *title, const vt_bar *bars, size_t n);
 typedef struct vt_mark {
     const char *series;
     double x, y, low, high; /* y, low, high in percent; low > high: no interval */
+    bool step;              /* of a curve that is known everywhere: y holds from here to the next mark */
 } vt_mark;
 void vt_chart_lines(FILE *f, const char *title, const char *axis, const vt_mark *marks, size_t n);
 

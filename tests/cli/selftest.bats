@@ -147,6 +147,22 @@ run_printed() {
     says "self-test: "
 }
 
+@test "what is printed to go on with repeats every option of model and data, whatever its text, and runs" {
+    cp -r "$D" "it's data"
+    printf 'patch_embed.* -> patch_embed.*\ncls_token -> cls_token\npos_embed -> pos_embed\nblocks.{i}.* -> blocks.{i}.*\nnorm.* -> norm.*\nhead.* -> head.*\n' >my.map
+    options=(--names my.map --heads 2 --mean 0.5,0.4,0.5 --std 0.25 --ln-eps 1e-5 --attn-scale head --form act=relu --form pool=avg
+        --split train --images 0:6 --preprocess short:32,bicubic --attack-at native --norm l2 --wrap logit-scale:factor=2)
+    vt eval "$W" --data "it's data" "${options[@]}" --eps 0.25 --attack pgd:steps=2
+    [ "$status" = 0 ] || fail "$stderr"
+    line=$(sed -n 's/.*to be believed? vitrine //p' <<<"$output")
+    for ((i = 0; i < ${#options[@]}; i += 2)); do
+        [[ "$line " == *" ${options[i]} ${options[i + 1]} "* ]] || fail "${options[i]} ${options[i + 1]} is not in: $line"
+    done
+    eval "vt $line"
+    [ "$status" = 0 ] || fail "vitrine $line: $stderr"
+    says "self-test: "
+}
+
 @test "F8: every run with Auto-PGD is followed by the self-test: lists, versions, single attacks, patches, curves" {
     local n=0 extra
     for extra in "--attack apgd-ce:steps=3" "--attack pgd:steps=2+apgd-t:steps=3+square:queries=5" \

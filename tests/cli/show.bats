@@ -124,3 +124,21 @@ setup_file() {
     bad 1 "is not the checkpoint" -- show "$R" --weights "$W" --out p.html
     [ ! -e p.html ]
 }
+
+@test "runs over other images are lines of their own, a curve is drawn in steps, and none rises" {
+    mkdir b
+    good curve "$ROOT/weights/shapes10-vit" --data "$ROOT/datasets/shapes10" --images 0:25 --attacks fmn:steps=10 --no-selftest --out b/run
+    good show "$R" "$R-1" b/run --out p.html --pictures 0
+    xmllint --noout p.html
+    # two lines of three runs: those over images 0:40, and the curve over 0:25, whose folder has the same name
+    [ "$(grep -c '<polyline' p.html)" = 2 ]
+    grep -qE '>run \(2\)</text>' p.html
+    # downwards in the picture is y growing; from a point to the next a curve goes sideways, then down
+    grep -o 'points="[^"]*"' p.html | sed 's/points="//; s/"//' >lines
+    awk '{for (i = 2; i <= NF; i++) {split($(i - 1), a, ","); split($i, b, ","); if (b[2] < a[2] || b[1] < a[1]) exit 1}}' lines
+    tail -n 1 lines | awk '{for (i = 2; i <= NF; i++) {split($(i - 1), a, ","); split($i, b, ","); if (a[1] != b[1] && a[2] != b[2]) exit 1; n++}} END {exit n < 20}'
+    # the same run under another reading is another model, too
+    good eval "$ROOT/weights/shapes10-vit" --mean 0.6 --data "$ROOT/datasets/shapes10" --images 0:40 --eps 2/255 --attack pgd:steps=5 --out m
+    good show "$R" "$R-1" m --out q.html --pictures 0
+    [ "$(grep -c '<polyline' q.html)" = 2 ]
+}
