@@ -45,12 +45,26 @@ vt_status vt_analyze_put(json_t *results, int subject, json_t *value, vt_err *e)
 
 json_t *vt_analyze_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-vt_status vt_analyze_figure(const vt_analyze *a, const char *name, void (*write)(FILE *script, const void *data),
-                            const void *data, vt_err *e) {
+void vt_analyze_caption(char *out, size_t size, const vt_analyze *a, const char *what, int subject) {
+    size_t n = (size_t)snprintf(out, size, "%s", what);
+    const char *between = ": ";
+    for (int i = 0; i < a->n && n < size; i++) {
+        if (subject >= 0 && i != subject) continue;
+        const char letter[3] = {a->n > 1 ? (char)('A' + i) : 0, ' ', 0}, *path = a->subjects[i].path;
+        size_t length = strlen(path);
+        n += (size_t)snprintf(out + n, size - n, "%s%s%s%s", between, letter, length > 48 ? "..." : "",
+                              length > 48 ? path + length - 45 : path);
+        between = ", ";
+    }
+}
+
+vt_status vt_analyze_figure(const vt_analyze *a, const char *name, const char *what, int subject,
+                            void (*write)(FILE *script, const void *data), const void *data, vt_err *e) {
     if (!a->figure) return VT_OK;
-    char *script;
+    char *script, title[300];
+    vt_analyze_caption(title, sizeof title, a, what, subject);
     VT_TRY(vt_written(&script, write, data, name, e));
-    vt_status s = a->figure(a->figure_ctx, name, script, e);
+    vt_status s = a->figure(a->figure_ctx, name, title, script, e);
     free(script);
     return s;
 }

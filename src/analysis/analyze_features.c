@@ -9,6 +9,7 @@
 #include "analysis/pca.h"
 #include "analysis/tsne.h"
 #include "core/mem.h"
+#include "io/class_names.h"
 #include "models/session64.h"
 
 enum { SHARES = 10 }; /* principal components whose share of the variance is told */
@@ -204,7 +205,7 @@ static vt_status record(const job *j, json_t *json, vt_err *e) {
 typedef struct picture {
     const job *j;
     const double *y; /* [2, points] */
-    const char *what, *axes[2];
+    const char *axes[2];
 } picture;
 
 /* Ten that are told apart; beyond ten classes, round the colour circle and without a key. */
@@ -220,15 +221,11 @@ static unsigned colour(int class, int classes) {
     return (unsigned)(200 * part[0]) << 16 | (unsigned)(200 * part[1]) << 8 | (unsigned)(200 * part[2]);
 }
 
-/* A class's own name where it has one that a quoted string can hold. */
+/* A class's name as gnuplot's quoted strings can hold it. */
 static void name_of(char out[48], const vt_dataset *data, int class) {
-    const char *name = data->names && class < data->classes ? data->names[class] : NULL;
-    bool plain = name && *name && strlen(name) < 40;
-    for (const char *c = name; plain && *c; c++) plain = *c > 31 && *c < 127 && *c != '\'' && *c != '\\';
-    if (plain)
-        snprintf(out, 48, "%s", name);
-    else
-        snprintf(out, 48, "class %d", class);
+    vt_dataset_class_name(data, class, out, 48);
+    for (char *c = out; *c; c++)
+        if (*c == '\'' || *c == '\\' || (unsigned char)*c < 32 || *c == 127) *c = '?';
 }
 
 static void write_points(FILE *f, const picture *p, int classes) {
@@ -248,12 +245,8 @@ static void write_script(FILE *f, const void *data) {
     const job *j = p->j;
     const vt_subject *s = &j->a->subjects[j->subject];
     int classes = s->model->config.classes;
-    char letter[8] = "";
-    if (j->a->n > 1) snprintf(letter, sizeof letter, "%c: ", 'A' + j->subject);
     write_points(f, p, classes);
-    fprintf(f, "set title '%s%s", letter, p->what);
-    if (j->a->attack) fprintf(f, ", A-distance %.3f +- %.3f", j->between.value, j->between.spread);
-    fprintf(f, "'\nset xlabel '%s'\nset ylabel '%s'\nset tics nomirror\nset key outside right top noenhanced\n",
+    fprintf(f, "set xlabel '%s'\nset ylabel '%s'\nset tics nomirror\nset key outside right top noenhanced\n",
             p->axes[0], p->axes[1]);
     double size = j->points <= 400 ? 0.8 : 0.4;
     fprintf(f, "plot $clean using 1:2:3 with points pt 7 ps %g lc rgb variable notitle", size);
@@ -277,15 +270,22 @@ static const char *file_of(char out[32], const job *j, const char *what) {
     return out;
 }
 
+static vt_status figure(const job *j, const char *name, const char *what, const picture *p, vt_err *e) {
+    char file[32], title[120], distance[48] = "";
+    if (j->a->attack)
+        snprintf(distance, sizeof distance, ", A-distance %.3f +- %.3f", j->between.value, j->between.spread);
+    snprintf(title, sizeof title, "%s%s", what, distance);
+    return vt_analyze_figure(j->a, file_of(file, j, name), title, j->subject, write_script, p, e);
+}
+
 static vt_status draw(const job *j, vt_err *e) {
     char file[32], axes[2][64];
     for (int k = 0; k < 2; k++)
         snprintf(axes[k], sizeof axes[k], "component %d, %.1f %% of the variance", k + 1,
                  100 * (j->share[k] - (k ? j->share[0] : 0)));
-    const picture tsne = {j, j->tsne, "t-SNE of features", {"", ""}},
-                  pca = {j, j->pca, "Principal components of features", {axes[0], axes[1]}};
-    VT_TRY(vt_analyze_figure(j->a, file_of(file, j, "tsne"), write_script, &tsne, e));
-    VT_TRY(vt_analyze_figure(j->a, file_of(file, j, "pca"), write_script, &pca, e));
+    const picture tsne = {j, j->tsne, {"", ""}}, pca = {j, j->pca, {axes[0], axes[1]}};
+    VT_TRY(figure(j, "tsne", "t-SNE of features", &tsne, e));
+    VT_TRY(figure(j, "pca", "Principal components of features", &pca, e));
     if (!j->a->array) return VT_OK;
     return j->a->array(j->a->array_ctx, file_of(file, j, "features"), j->x, j->points, j->d, e);
 }

@@ -260,7 +260,9 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
                    : vt_fail(e, VT_E_MEMORY, "no memory for images");
         if (s == VT_OK) table(&j, i, out), s = record(&j, json, i, e);
     }
-    if (s == VT_OK && something(&c)) s = vt_analyze_figure(a, "jacobian", write_script, &c, e);
+    if (s == VT_OK && something(&c))
+        s = vt_analyze_figure(a, "jacobian", "Largest singular value and distance of every image", -1, write_script, &c,
+                              e);
     for (int i = 0; i < a->n; i++) free(c.rows[i]);
     vt_attack_free(&ddn);
     return s;

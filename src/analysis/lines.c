@@ -37,8 +37,8 @@ static void write_script(FILE *f, const void *data) {
         }
         fprintf(f, "\n");
     }
-    fprintf(f, "EOD\nset title '%s'\nset xlabel '%s'\nset ylabel '%s'\nset xrange [-0.3:%g]\nset xtics %d\n", l->title,
-            l->x, l->y, l->points - 0.7, (l->points + 11) / 12);
+    fprintf(f, "EOD\nset xlabel '%s'\nset ylabel '%s'\nset xrange [-0.3:%g]\nset xtics %d\n", l->x, l->y,
+            l->points - 0.7, (l->points + 11) / 12);
     fprintf(f, "%sset tics nomirror\nset key outside right top noenhanced\n",
             l->log ? "set logscale y\nset format y '%.0e'\n" : "set yrange [0:*]\n");
     for (int k = 0; k < l->n; k++)
@@ -48,7 +48,7 @@ static void write_script(FILE *f, const void *data) {
 }
 
 vt_status vt_lines_draw(const vt_lines *l, const vt_analyze *a, const char *file, vt_err *e) {
-    return vt_analyze_figure(a, file, write_script, l, e);
+    return vt_analyze_figure(a, file, l->title, -1, write_script, l, e);
 }
 
 void vt_lines_free(vt_lines *l) {

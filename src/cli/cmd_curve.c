@@ -8,6 +8,8 @@
 #include "cli/known.h"
 #include "cli/plot.h"
 #include "cli/run_args.h"
+#include "cli/run_json.h"
+#include "cli/run_open.h"
 #include "cli/script.h"
 #include "cli/selftest.h"
 #include "core/files.h"
@@ -232,20 +234,32 @@ static void print_all(const vt_curve *c, const vt_look *look) {
 
 /* Steps: the value between two points is the left one's. What the minimum-norm attacks say alone is drawn where attacks
  * at chosen eps said more. */
-static void write_script(FILE *f, const void *data) {
-    const vt_curve *c = data;
-    double last = 0, unit = c->norm == VT_LINF ? 255 : 1;
-    bool confirmed = false;
+static void write_points(FILE *f, const vt_curve *c, double unit) {
     fprintf(f, "$curve << EOD\n");
     for (size_t i = 0; i < c->n_points; i++) {
         const vt_curve_point *p = &c->points[i];
-        fprintf(f, "%.9g %.9g %.9g %d\n", unit * p->eps, 100 * (double)p->robust / (double)c->n,
-                100 * (double)vt_curve_unconfirmed(c, p->eps) / (double)c->n, p->confirmed);
-        last = unit * p->eps, confirmed = confirmed || p->confirmed;
+        fprintf(f, "%.9g %.9g %.9g %d %.9g %.9g\n", unit * p->eps, 100 * (double)p->robust / (double)c->n,
+                100 * (double)vt_curve_unconfirmed(c, p->eps) / (double)c->n, p->confirmed, p->low, p->high);
     }
+    fprintf(f, "EOD\n$band << EOD\n"); /* the interval as steps: both ends of each */
+    for (size_t i = 0; i < c->n_points; i++) {
+        const vt_curve_point *p = &c->points[i], *next = i + 1 < c->n_points ? p + 1 : p;
+        fprintf(f, "%.9g %.9g %.9g\n%.9g %.9g %.9g\n", unit * p->eps, p->low, p->high, unit * next->eps, p->low,
+                p->high);
+    }
+    fprintf(f, "EOD\n");
+}
+
+static void write_script(FILE *f, const void *data) {
+    const vt_curve *c = data;
+    double unit = c->norm == VT_LINF ? 255 : 1, last = c->n_points ? unit * c->points[c->n_points - 1].eps : 0;
+    bool confirmed = false;
+    for (size_t i = 0; i < c->n_points; i++) confirmed = confirmed || c->points[i].confirmed;
+    write_points(f, c, unit);
     fprintf(f,
-            "EOD\nset xrange [0:%.9g]\nset yrange [0:100]\nset xlabel 'eps (%s)'\nset ylabel 'robust accuracy (%%)'\n"
-            "set key top right\nplot $curve using 1:2 with steps ls 1 title 'robust'",
+            "set xrange [0:%.9g]\nset yrange [0:100]\nset xlabel 'eps (%s)'\nset ylabel 'robust accuracy (%%)'\n"
+            "set key top right\nplot $band using 1:2:3 with filledcurves fc rgb '#0072b2' fs transparent solid 0.15 "
+            "noborder title '95 %% interval', $curve using 1:2 with steps ls 1 title 'robust'",
             last > 0 ? 1.05 * last : 1, c->norm == VT_LINF ? "linf, in 1/255" : vt_norm_name(c->norm));
     if (confirmed)
         fprintf(f,
@@ -254,10 +268,12 @@ static void write_script(FILE *f, const void *data) {
     fprintf(f, "\n");
 }
 
-static vt_status plot(const vt_curve *c, const char *dir, vt_err *e) {
-    char path[VT_PATH_MAX];
+static vt_status plot(const vt_curve *c, const vt_cli *cli, const char *dir, vt_err *e) {
+    char path[VT_PATH_MAX], name[100], title[200];
     if (!vt_path(path, dir, "curve.svg")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
-    return vt_plot_written(path, write_script, c, e);
+    vt_model_nickname(cli->positional[0], name);
+    snprintf(title, sizeof title, "%s: robust accuracy over eps, %s, %zu images", name, vt_norm_name(c->norm), c->n);
+    return vt_plot_written(path, title, write_script, c, e);
 }
 
 /* ---- the command ---- */
@@ -272,7 +288,7 @@ static vt_status test_itself(const job *j, const vt_cli *c, vt_err *e) {
     return vt_cli_selftest(c, &v, &j->attacks[0], j->ledger, true, e);
 }
 
-static vt_status report(job *j, const vt_cli *cli, vt_err *e) {
+static vt_status report(job *j, const vt_cli *cli, double seconds, vt_err *e) {
     vt_curve c;
     const char *out = vt_cli_get(cli, "out");
     VT_TRY(vt_ledger_finish(j->ledger, e));
@@ -282,8 +298,9 @@ static vt_status report(job *j, const vt_cli *cli, vt_err *e) {
     vt_status s = vt_curve_write(&c, out, e);
     if (s == VT_OK && vt_script_stream()) s = vt_script_print(vt_curve_json(&c), e);
     bool picture = vt_plot_available();
-    if (s == VT_OK && picture) s = plot(&c, out, e);
+    if (s == VT_OK && picture) s = plot(&c, cli, out, e);
     if (s == VT_OK) s = test_itself(j, cli, e);
+    if (s == VT_OK) s = vt_cli_run_json(cli, out, j->v.threads, seconds, NULL, e);
     if (s == VT_OK) s = vt_seal_write(out, e);
     if (s == VT_OK && !picture) printf("\ncurve.svg needs gnuplot");
     if (s == VT_OK) putchar('\n'), vt_seal_list(stdout, out);
@@ -299,10 +316,11 @@ static vt_status measure(job *j, const vt_cli *c, vt_err *e) {
     tty = isatty(STDERR_FILENO);
     j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
     j->v.interrupt = vt_cli_interruptible();
+    double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);
     if (s == VT_INTERRUPTED)
         return vt_fail(e, s, "interrupted; %zu ledger lines are kept: continue with --resume", j->ledger->count);
-    return s == VT_OK ? report(j, c, e) : s;
+    return s == VT_OK ? report(j, c, vt_now() - began, e) : s;
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {

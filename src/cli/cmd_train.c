@@ -151,12 +151,25 @@ static vt_status dry_run(const job *j, vt_err *e) {
     return VT_OK;
 }
 
+/* "cifar10-at: vit, width 128, depth 4; objective at, linf eps 8/255" */
+static void plot_title(const job *j, char *out, size_t size) {
+    const vt_config *m = &j->model->config;
+    const vt_recipe *r = j->recipe;
+    double unit = r->attack.norm == VT_LINF ? 255 : 1;
+    int n = snprintf(out, size, "%s: %s, width %d, depth %d; objective %s", *r->top.name ? r->top.name : j->t.out,
+                     m->arch, m->dim, m->depth, r->top.objective);
+    if (r->attack.eps > 0 && n > 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n, ", %s eps %.3g%s", vt_norm_name((vt_norm)r->attack.norm),
+                 unit * r->attack.eps, unit > 1 ? "/255" : "");
+}
+
 /* curves.svg, when gnuplot is there. */
 static void plot(const job *j) {
-    char log[4096], svg[4096];
+    char log[4096], svg[4096], title[200];
     vt_err why = {0};
     snprintf(log, sizeof log, "%s/log.jsonl", j->t.out), snprintf(svg, sizeof svg, "%s/curves.svg", j->t.out);
-    if (vt_plot_check(&why) != VT_OK || vt_plot_training(log, svg, &why) != VT_OK)
+    plot_title(j, title, sizeof title);
+    if (vt_plot_check(&why) != VT_OK || vt_plot_training(log, title, svg, &why) != VT_OK)
         fprintf(stderr, "no plot of the log is drawn: %s\n", why.text);
 }
 

@@ -50,12 +50,12 @@ static void keep_name(vt_folder *f, const char *file) {
     if (f->n_files < VT_FOLDER_FILES && (f->files[f->n_files] = strdup(file))) f->n_files++;
 }
 
-vt_status vt_folder_figure(void *ctx, const char *name, const char *script, vt_err *e) {
+vt_status vt_folder_figure(void *ctx, const char *name, const char *title, const char *script, vt_err *e) {
     vt_folder *f = ctx;
     char path[VT_PATH_MAX], file[100];
     snprintf(file, sizeof file, "%s.svg", name);
     if (!vt_path(path, f->dir, file)) return vt_fail(e, VT_E_IO, "%s: path is too long", f->dir);
-    VT_TRY(vt_plot_svg(path, script, e));
+    VT_TRY(vt_plot_svg(path, title, script, e));
     keep_name(f, file);
     return VT_OK;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "core/files.h"
 #include "core/written.h"
+#include "eval/markup.h"
 
 extern char **environ;
 
@@ -62,7 +63,7 @@ static vt_status no_plot(const char *out, vt_err *e) {
     return vt_fail(e, VT_E_IO, "%s: gnuplot cannot be started: %s", out, strerror(errno));
 }
 
-/* A nameless file in memory: the script for gnuplot to read, or what it complains of. */
+/* A nameless file in memory: the script for gnuplot to read, what it draws, what it complains of. */
 static int memory_file(const char *text) {
     int fd = memfd_create("vitrine-plot", MFD_CLOEXEC);
     size_t n = strlen(text), done = 0;
@@ -112,51 +113,90 @@ static void last_line(int fd, char *out, size_t size) {
     }
 }
 
-/* gnuplot does not notice a full disk. */
-static bool complete(const char *svg) {
-    char tail[17] = "";
-    FILE *f = fopen(svg, "rb");
-    bool read = f && fseek(f, -16, SEEK_END) == 0 && fread(tail, 1, 16, f) == 16;
-    if (f) fclose(f);
-    return read && strstr(tail, "</svg>");
+/* All of a memory file, NULL without memory: to be freed. */
+static char *content(int fd) {
+    off_t end = lseek(fd, 0, SEEK_END);
+    char *text = end >= 0 ? malloc((size_t)end + 1) : NULL;
+    ssize_t n = text ? pread(fd, text, (size_t)end, 0) : 0;
+    if (text) text[n > 0 ? n : 0] = 0;
+    return text;
 }
 
-static vt_status draw(const vt_file *svg, const char *program, int script, int complaints, vt_err *e) {
-    int status = spawn(program, script, fileno(svg->stream), complaints);
+static bool complete(const char *svg) {
+    const char *end = svg + strlen(svg);
+    while (end > svg && (end[-1] == '\n' || end[-1] == '\r')) end--;
+    return end - svg > 6 && !strncmp(end - 6, "</svg>", 6);
+}
+
+/* gnuplot calls every picture "Gnuplot": a reader who hears it should hear what it shows. */
+static void put_svg(FILE *f, const char *svg, const char *title) {
+    static const char theirs[] = "<title>Gnuplot</title>";
+    const char *at = strstr(svg, theirs);
+    if (!at) {
+        fputs(svg, f);
+        return;
+    }
+    fwrite(svg, 1, (size_t)(at - svg), f);
+    fputs("<title>", f), vt_html(f, title), fputs("</title>", f);
+    fputs(at + sizeof theirs - 1, f);
+}
+
+static vt_status draw(const vt_file *svg, const char *title, const char *program, const int fd[3], vt_err *e) {
+    int status = spawn(program, fd[0], fd[1], fd[2]);
     if (status < 0) return no_plot(svg->path, e);
     char said[300];
-    last_line(complaints, said, sizeof said);
+    last_line(fd[2], said, sizeof said);
     if (status != 0)
         return vt_fail(e, VT_E_IO, "%s: gnuplot failed with status %d: %s", svg->path, status,
                        *said ? said : "(it said nothing)");
-    if (!complete(svg->temp))
-        return vt_fail(e, VT_E_IO, "%s: gnuplot wrote no complete SVG%s%s", svg->path,
-                       *said ? ": " : " (is the disk full?)", said);
-    return VT_OK;
+    char *text = content(fd[1]);
+    if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for what gnuplot drew", svg->path);
+    vt_status s = VT_OK;
+    if (complete(text))
+        put_svg(svg->stream, text, title);
+    else
+        s = vt_fail(e, VT_E_IO, "%s: gnuplot wrote no complete SVG%s%s", svg->path, *said ? ": " : "", said);
+    free(text);
+    return s;
 }
 
-vt_status vt_plot_svg(const char *out_svg, const char *script_body, vt_err *e) {
-    char program[VT_PATH_MAX], *script = NULL;
+/* Preamble, title, body: to be freed. */
+static char *whole_script(const char *title, const char *body) {
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    if (!f) return NULL;
+    fputs(preamble, f);
+    fputs("picture = ", f), vt_plot_quote(f, title);
+    fprintf(f, "\nset title picture noenhanced\n%s\n", body);
+    if (fclose(f) == 0) return text;
+    free(text);
+    return NULL;
+}
+
+vt_status vt_plot_svg(const char *out_svg, const char *title, const char *script_body, vt_err *e) {
+    char program[VT_PATH_MAX];
     vt_file f;
     VT_TRY(vt_plot_check(e));
     find_gnuplot(program);
     VT_TRY(vt_file_begin_path(&f, out_svg, e));
-    if (asprintf(&script, "%s%s\n", preamble, script_body) < 0) script = NULL;
-    int in = script ? memory_file(script) : -1, complaints = memory_file("");
-    vt_status s = in < 0 || complaints < 0 ? no_plot(out_svg, e) : draw(&f, program, in, complaints, e);
-    if (in >= 0) close(in);
-    if (complaints >= 0) close(complaints);
+    char *script = whole_script(title, script_body);
+    const int fd[3] = {script ? memory_file(script) : -1, memory_file(""), memory_file("")};
+    bool open = fd[0] >= 0 && fd[1] >= 0 && fd[2] >= 0;
+    vt_status s = open ? draw(&f, title, program, fd, e) : no_plot(out_svg, e);
+    for (int i = 0; i < 3; i++)
+        if (fd[i] >= 0) close(fd[i]);
     free(script);
     if (s == VT_OK) return vt_file_commit(&f, e);
     vt_file_abandon(&f);
     return s;
 }
 
-vt_status vt_plot_written(const char *out_svg, void (*write)(FILE *script, const void *data), const void *data,
-                          vt_err *e) {
+vt_status vt_plot_written(const char *out_svg, const char *title, void (*write)(FILE *script, const void *data),
+                          const void *data, vt_err *e) {
     char *script;
     VT_TRY(vt_written(&script, write, data, out_svg, e));
-    vt_status s = vt_plot_svg(out_svg, script, e);
+    vt_status s = vt_plot_svg(out_svg, title, script, e);
     free(script);
     return s;
 }

@@ -100,7 +100,7 @@ static void write_script(FILE *f, const void *data) {
     const training_log *l = data;
     write_data(f, l);
     fprintf(f,
-            "set multiplot layout 2,1\n"
+            "set multiplot layout 2,1 title picture noenhanced\nunset title\n"
             "set xrange [0:%.9g]\n"
             "set lmargin 10\nset rmargin 12\nset tmargin 3\nset bmargin 2.5\n"
             "set key above maxrows 1 samplen 2.5 width -2\n"
@@ -115,18 +115,18 @@ static void write_script(FILE *f, const void *data) {
     fprintf(f, "unset multiplot\n");
 }
 
-static vt_status plot(const training_log *l, const char *log_jsonl, const char *out_svg, vt_err *e) {
+static vt_status plot(const training_log *l, const char *log_jsonl, const char *title, const char *out_svg, vt_err *e) {
     size_t points = 0;
     for (int c = 0; c < CURVES; c++) points += l->count[c];
     if (!points) return vt_fail(e, VT_E_FORMAT, "%s: holds nothing that could be plotted", log_jsonl);
-    return vt_plot_written(out_svg, write_script, l, e);
+    return vt_plot_written(out_svg, title, write_script, l, e);
 }
 
-vt_status vt_plot_training(const char *log_jsonl, const char *out_svg, vt_err *e) {
+vt_status vt_plot_training(const char *log_jsonl, const char *title, const char *out_svg, vt_err *e) {
     training_log l = {0};
     VT_TRY(vt_plot_check(e));
     vt_status s = read_log(&l, log_jsonl, e);
-    if (s == VT_OK) s = plot(&l, log_jsonl, out_svg, e);
+    if (s == VT_OK) s = plot(&l, log_jsonl, title, out_svg, e);
     for (int c = 0; c < CURVES; c++) free(l.points[c]);
     return s;
 }

@@ -100,6 +100,44 @@ static vt_status complete(vt_run_again *r, const char *dir, const vt_cli *c, vt_
     return VT_OK;
 }
 
+/* Of a path its last part, and its length without a suffix. */
+static const char *last_part(const char *path, size_t *n) {
+    static const char *const suffixes[] = {".safetensors", ".pth",  ".pt", ".bin",
+                                           ".index.json",  ".ckpt", ".t7", ".json"};
+    while (*n && path[*n - 1] == '/') --*n;
+    size_t at = *n;
+    while (at && path[at - 1] != '/') at--;
+    *n -= at;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        size_t k = strlen(suffixes[i]);
+        if (*n > k && !strncmp(path + at + *n - k, suffixes[i], k)) return *n -= k, path + at;
+    }
+    return path + at;
+}
+
+void vt_model_nickname(const char *path, char out[100]) {
+    static const char *const usual[] = {"model", "best", "last", "pytorch_model", "checkpoint", "weights"};
+    size_t n = strlen(path), up;
+    const char *name = last_part(path, &n);
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        if (n != strlen(usual[i]) || strncmp(name, usual[i], n) || name == path) continue;
+        up = (size_t)(name - path);
+        const char *folder = last_part(path, &up);
+        if (up && *folder != '.') name = folder, n = up;
+        break;
+    }
+    snprintf(out, 100, "%.*s", (int)n, name);
+}
+
+void vt_run_model_name(const char *dir, const vt_cli *c, char out[100]) {
+    vt_run_again r = {0};
+    const char *path = vt_cli_get(c, "weights");
+    if (!path && read_command(&r, dir, c, NULL) == VT_OK && r.cli.n_positional) path = r.cli.positional[0];
+    *out = 0;
+    if (path) vt_model_nickname(path, out);
+    json_decref(r.command);
+}
+
 /* ---- weights and data ---- */
 
 static vt_status same(const vt_run_again *r, const json_t *now, vt_err *e) {

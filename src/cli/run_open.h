@@ -26,6 +26,11 @@ typedef struct vt_run_again {
  * by their hashes. */
 vt_status vt_run_open(vt_run_again *r, const char *dir, const vt_cli *c, vt_err *e);
 void vt_run_close(vt_run_again *r);
+/* How a person calls a checkpoint: the path without folders and suffix; of "cifar10-at/model.safetensors" the folder.
+ */
+void vt_model_nickname(const char *path, char out[100]);
+/* The same of a run's: --weights, or what run.json names; "" where nothing says. */
+void vt_run_model_name(const char *dir, const vt_cli *c, char out[100]);
 /* VT_E_USAGE for a run whose tensors, adv.bin, are gone. */
 vt_status vt_run_has_tensors(const char *dir, vt_err *e);
 

@@ -212,6 +212,6 @@ vt_status vt_attgd_joint(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
     if (s != VT_OK) return json_decref(list), s;
     print_all(lab->out, &r);
     VT_TRY(vt_lab_put(lab->json, "joint", list, e));
-    VT_TRY(vt_lab_figure(lab, "joint", figure, &r, e));
+    VT_TRY(vt_lab_figure(lab, "joint", "W and v trained together: attention on the selected token", figure, &r, e));
     return claims(&r, lab, e);
 }

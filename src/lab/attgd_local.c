@@ -257,9 +257,9 @@ static void figure(FILE *f, const void *data) {
         }
         fprintf(f, "EOD\n");
     }
-    fprintf(f,
-            "set multiplot layout 1,3 margins 0.08,0.98,0.12,0.92 spacing 0.06\nset logscale xy\nset yrange [1e-3:2]\n"
-            "set xlabel 'step'\nset format xy '10^{%%T}'\n");
+    fprintf(f, "set multiplot layout 1,3 title picture noenhanced margins 0.08,0.98,0.12,0.87 spacing 0.06\nset "
+               "logscale xy\nset yrange [1e-3:2]\n"
+               "set xlabel 'step'\nset format xy '10^{%%T}'\n");
     for (int p = 0; p < PATHS; p++) {
         fprintf(f, "set title 'descent with p = %.3g'\n%s\n%s\nplot ", vt_attgd_paths[p].p,
                 p ? "unset ylabel" : "set ylabel 'D_{/Symbol y}, same tokens'",
@@ -343,6 +343,7 @@ vt_status vt_attgd_local(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
         status = keep(&s, lab, o->seeds, e);
     }
     free(j.trials);
-    if (status == VT_OK) status = vt_lab_figure(lab, "local", figure, &s, e);
+    if (status == VT_OK)
+        status = vt_lab_figure(lab, "local", "Distance of descent to the l_p-SVM solutions", figure, &s, e);
     return status == VT_OK ? claims(&s, lab, e) : status;
 }

@@ -287,7 +287,8 @@ static void figure(FILE *f, const void *data) {
         }
         fprintf(f, "EOD\n");
     }
-    fprintf(f, "set multiplot layout 1,2 margins 0.09,0.98,0.12,0.92 spacing 0.1\nset logscale x\nset xlabel 'k'\n"
+    fprintf(f, "set multiplot layout 1,2 title picture noenhanced margins 0.09,0.98,0.12,0.87 spacing 0.1\nset "
+               "logscale x\nset xlabel 'k'\n"
                "set title '|W(k)|_p'\nset key top left\nplot ");
     for (int i = 0; i < RUNS; i++)
         fprintf(f, "%s$run%d using 1:2 with linespoints ls %d title 'p = %.3g'", i ? ", " : "", i, i + 1, ps[i]);
@@ -370,7 +371,7 @@ vt_status vt_attgd_rates(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
         print_whole(lab->out, j), print_cone(lab->out, j);
         s = vt_lab_put(lab->json, "rates", json_array_size(list) == RUNS ? list : NULL, e);
     }
-    if (s == VT_OK) s = vt_lab_figure(lab, "rates", figure, j, e);
+    if (s == VT_OK) s = vt_lab_figure(lab, "rates", "Norm and divergence of l_p mirror descent", figure, j, e);
     if (s == VT_OK) s = claims(j, e);
     free(j);
     return s;

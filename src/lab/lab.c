@@ -58,12 +58,12 @@ vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, 
 
 vt_status vt_lab_alive(const vt_lab *lab, vt_err *e) { return vt_alive(lab->interrupt, "a lab", e); }
 
-vt_status vt_lab_figure(vt_lab *lab, const char *name, void (*write)(FILE *script, const void *data), const void *data,
-                        vt_err *e) {
+vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, void (*write)(FILE *script, const void *data),
+                        const void *data, vt_err *e) {
     if (!lab->figure) return VT_OK;
     char *script;
     VT_TRY(vt_written(&script, write, data, name, e));
-    vt_status s = lab->figure(lab->figure_ctx, name, script, e);
+    vt_status s = lab->figure(lab->figure_ctx, name, title, script, e);
     free(script);
     return s;
 }

@@ -32,7 +32,7 @@ typedef struct vt_lab {
     const char *dir;                        /* --out, which exists; NULL: terminal only */
     vt_progress progress;
     /* Draws a figure DIR/name.svg from a gnuplot script (cli/plot.h says of which form); NULL: nobody wants figures. */
-    vt_status (*figure)(void *ctx, const char *name, const char *script, vt_err *e);
+    vt_status (*figure)(void *ctx, const char *name, const char *title, const char *script, vt_err *e);
     void *figure_ctx;
 } vt_lab;
 
@@ -60,8 +60,8 @@ vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, 
 /* VT_INTERRUPTED with its sentence when the user asked to stop; to be asked between pieces of work. */
 vt_status vt_lab_alive(const vt_lab *lab, vt_err *e);
 /* Has `write` put a gnuplot script together and passes it on; does nothing where nobody wants figures. */
-vt_status vt_lab_figure(vt_lab *lab, const char *name, void (*write)(FILE *script, const void *data), const void *data,
-                        vt_err *e);
+vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, void (*write)(FILE *script, const void *data),
+                        const void *data, vt_err *e);
 /* Stores value (stolen) under key; VT_E_MEMORY when value is NULL. For results: vt_lab_put(lab->json, "x", ...). */
 vt_status vt_lab_put(json_t *object, const char *key, json_t *value, vt_err *e);
 /* Refuses what the machine cannot hold, before any of it is allocated: `what` ("the Gram matrix of 5000 images") would

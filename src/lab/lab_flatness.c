@@ -342,8 +342,8 @@ static void figure(FILE *f, const void *data) {
     const job *j = data;
     fprintf(f, "$spectra << EOD\n");
     for (int k = 0; k < j->p->k; k++) fprintf(f, "%d %.9g %.9g\n", k + 1, j->r[0].values[k], j->r[1].values[k]);
-    fprintf(f, "EOD\nset xlabel 'eigenvalue'\nset logscale y\nset tics nomirror\nset title 'largest eigenvalues of the "
-               "Hessian (Fig. 3)'\nplot $spectra using 1:2 with linespoints ls 1 title 'baseline', $spectra using 1:3 "
+    fprintf(f, "EOD\nset xlabel 'eigenvalue'\nset logscale y\nset tics nomirror\n"
+               "plot $spectra using 1:2 with linespoints ls 1 title 'baseline', $spectra using 1:3 "
                "with "
                "linespoints ls 2 title 'attention'\n");
 }
@@ -391,7 +391,7 @@ static vt_status report(job *j, vt_err *e) {
     theorem4(&j->r[1], out, "Theorem 4, first run with attention: factors of a, W1 (and b1), W2", "a");
     theorem4(&j->self, out, "Theorem 4 for self-attention (8 tokens of 8, eq. 3): factors of W1 (and b1), W2", "front");
     VT_TRY(keep(j, e));
-    VT_TRY(vt_lab_figure(j->lab, "flatness", figure, j, e));
+    VT_TRY(vt_lab_figure(j->lab, "flatness", "Largest eigenvalues of the Hessian", figure, j, e));
     return claims(j, e);
 }
 

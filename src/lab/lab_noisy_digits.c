@@ -243,7 +243,9 @@ static void figure(FILE *f, const void *data) {
             fprintf(f, "%lld %.9g\n", (long long)j->steps * (m + 1) / MARKS, j->r[i].curve[m][1].loss);
         fprintf(f, "EOD\n");
     }
-    fprintf(f, "set multiplot layout 1,%d\nset tics nomirror\nset xlabel 'steps'\nset key below maxcols 1\n",
+    fprintf(f,
+            "set multiplot layout 1,%d title picture noenhanced\nset tics nomirror\nset xlabel 'steps'\nset key below "
+            "maxcols 1\n",
             j->n_sizes);
     for (int s = 0; s < j->n_sizes; s++) {
         fprintf(f, "set title 's = %d, test loss'\n", j->sizes[s]);
@@ -320,7 +322,7 @@ static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
         if (j->fig7 > 0) fig7(j, lab->out);
         s = keep(j, e);
     }
-    if (s == VT_OK) s = vt_lab_figure(lab, "noisy-digits", figure, j, e);
+    if (s == VT_OK) s = vt_lab_figure(lab, "noisy-digits", "Test loss on noisy digits", figure, j, e);
     if (s == VT_OK) s = claims(j, e);
     for (int k = 0; k < SIZES; k++) vt_digits_close(&j->digits[k]), vt_digits_close(&j->tests[k]);
     vt_teacher_close(&j->teacher);

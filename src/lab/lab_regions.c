@@ -199,7 +199,7 @@ static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
     VT_TRY(small(&c, p, lab, e));
     VT_TRY(vt_lab_put(lab->json, "condition", json_real(vt_regions_condition(p->p, p->s0)), e));
     VT_TRY(vt_lab_put(lab->json, "bounds_ordered_from", json_integer(floored_from(p)), e));
-    VT_TRY(vt_lab_figure(lab, "regions", figure, p, e));
+    VT_TRY(vt_lab_figure(lab, "regions", "Linear regions of a layer with and without attention", figure, p, e));
     return claims(p, &c, lab, e);
 }
 

@@ -130,7 +130,8 @@ static void figure(FILE *f, const void *data) {
                         r->results[i].curve[m][1].error);
         fprintf(f, "EOD\n");
     }
-    fprintf(f, "set multiplot layout 1,2\nset logscale y\nset format y '%%g'\nset tics nomirror\n");
+    fprintf(f, "set multiplot layout 1,2 title picture noenhanced\nset logscale y\nset format y '%%g'\nset tics "
+               "nomirror\n");
     static const char *const panels[2][3] = {{"size", "training points", "test error"},
                                              {"curve", "steps", "test error at the smallest size"}};
     for (int k = 0; k < 2; k++) {
@@ -169,7 +170,7 @@ vt_status vt_complexity_report(const vt_complexity_run *r, vt_lab *lab, vt_err *
         table(r, out, "test error when PGD may move those inputs alone", irrelevant_error, 3);
     }
     VT_TRY(keep(r, lab, e));
-    return vt_lab_figure(lab, "sample-complexity", figure, r, e);
+    return vt_lab_figure(lab, "sample-complexity", "Test error over training points and steps", figure, r, e);
 }
 
 /* ---- claims ---- */

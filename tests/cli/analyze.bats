@@ -98,7 +98,8 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
             - .variance_shares[0] / .variance_shares[1] | fabs) < 1e-12)'
     [ "$(stat -c %s a/features_A.npy)" = $((128 + 40 * 64 * 8)) ] && [ -f a/features_B.npy ]
     if command -v gnuplot >/dev/null; then
-        grep -q 'B: t-SNE of features, A-distance' a/tsne_B.svg && grep -q 'of the variance' a/pca_A.svg
+        grep -q '<title>t-SNE of features, A-distance .*: B .*shapes10-specformer</title>' a/tsne_B.svg &&
+            grep -q '>horizontal stripes<' a/tsne_A.svg && grep -q 'of the variance' a/pca_A.svg
     fi
     good analyze features "$PLAIN" "$SPEC" --data "$IMAGES" --images 0:20 --eps 8/255 --perplexity 5 --steps 300 --threads 3 --out b
     for f in analysis.json tables.txt features_A.npy features_B.npy; do cmp "a/$f" "b/$f"; done

@@ -81,7 +81,11 @@ same_curve() { # A B
 @test "the picture is there with gnuplot, and its absence no failure" {
     curve --attacks deepfool --images 0:4 --out c
     if command -v gnuplot >/dev/null; then
-        grep -q '</svg>' c/curve.svg
+        xmllint --noout c/curve.svg
+        # the model and the threat are its title, for eyes and for readers aloud; and the interval is drawn
+        [ "$(grep -c '>w: robust accuracy over eps, linf, 4 images</t' c/curve.svg)" = 2 ]
+        ! grep -q '<title>Gnuplot' c/curve.svg
+        grep -q '95 % interval' c/curve.svg
     fi
     run --separate-stderr env PATH=/nowhere "$VITRINE" curve "$W" --data "$D" --attacks deepfool --images 0:4 --out d
     [ "$status" = 0 ] && [ ! -e d/curve.svg ]

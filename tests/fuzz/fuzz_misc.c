@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     preprocessing(text);
     chart(text);
     scratch_write(log_file, bytes, n);
-    if (vt_plot_training(log_file, "x.svg", &e) != VT_OK && !e.text[0]) abort();
+    if (vt_plot_training(log_file, "a run", "x.svg", &e) != VT_OK && !e.text[0]) abort();
     free(text);
     return 0;
 }

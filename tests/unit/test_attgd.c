@@ -286,9 +286,10 @@ static void test_rates(void **state) {
     json_decref(doc), free(text);
 }
 
-static vt_status keep_figure(void *ctx, const char *name, const char *script, vt_err *e) {
+static vt_status keep_figure(void *ctx, const char *name, const char *title, const char *script, vt_err *e) {
     (void)e;
     assert_non_null(strstr(script, "plot "));
+    assert_true(strlen(title) > 8);
     strcat(strcat(ctx, name), " ");
     return VT_OK;
 }
