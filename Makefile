@@ -77,6 +77,10 @@ $(OUT)/gen/maps.inc: FORCE
 	@mkdir -p $(@D)
 	@{ for x in $(call plug,maps/,.map); do echo "{\"$$x\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' maps/$$x.map; echo '},'; done; } >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 GEN += $(OUT)/gen/maps.inc
+# The style of the pages, a string for each line; comments and indents stay here.
+$(OUT)/gen/page.inc: src/eval/page.css
+	@mkdir -p $(@D); sed 's/^ *//; /^\/\*.*\*\/$$/d; /^\/\*/,/\*\/$$/d; /^$$/d; s/[\\"]/\\&/g; s/.*/"&\\n"/' $< >$@
+GEN += $(OUT)/gen/page.inc
 FORCE:
 
 # A changed compiler, mode or flag rebuilds everything.

@@ -25,11 +25,11 @@ typedef struct job {
 } job;
 
 /* Only what can be drawn: a curve.csv may hold any number. */
-static void add_mark(job *j, const char *series, double eps, double percent, double low, double high, bool step) {
+static void add_mark(job *j, const char *series, double eps, double percent, double low, double high) {
     double x = eps * j->unit;
     bool known = low >= 0 && low <= high && high <= 100;
     if (j->n_marks < POINTS && x >= 0 && isfinite(x) && percent >= 0 && percent <= 100)
-        j->marks[j->n_marks++] = (vt_mark){series, x, percent, known ? low : 1, known ? high : 0, step};
+        j->marks[j->n_marks++] = (vt_mark){series, x, percent, known ? low : 1, known ? high : 0};
 }
 
 /* ---- curve.csv: columns by name, in any order ---- */
@@ -51,7 +51,7 @@ static bool read_row(job *j, const char *series, char *line, int row, int column
             if (row == 0 && !strcmp(word, names[k])) column[k] = i;
             if (row > 0 && column[k] == i) v[k] = strtod(word, NULL);
         }
-    if (row > 0) add_mark(j, series, v[0], v[1], v[2], v[3], true);
+    if (row > 0) add_mark(j, series, v[0], v[1], v[2], v[3]);
     return column[0] >= 0 && column[1] >= 0;
 }
 
@@ -126,13 +126,13 @@ static vt_status collect(job *j, const vt_cli *c, vt_err *e) {
             name_series(j, c, i);
             vt_row r;
             vt_summary_row(s, 0, &r);
-            add_mark(j, j->series[i], 0, r.percent, r.low, r.high, false);
+            add_mark(j, j->series[i], 0, r.percent, r.low, r.high);
         }
         VT_TRY(read_curve(j, c->positional[i], j->series[same], e));
         if (!s->n_entries || !(eps > 0) || vt_is_curve(s->header)) continue; /* a curve's eps is the whole box */
         double percent = s->total ? 100 * (double)s->worst_robust / (double)s->total : 0;
         vt_wilson(s->worst_robust, s->total, &low, &high);
-        add_mark(j, j->series[same], eps, percent, low, high, false);
+        add_mark(j, j->series[same], eps, percent, low, high);
     }
     qsort(j->marks, j->n_marks, sizeof *j->marks, by_series);
     return VT_OK;
@@ -156,7 +156,7 @@ static vt_status open_runs(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status show(const vt_cli *c, job *j, vt_err *e) {
-    char path[VT_PATH_MAX];
+    char path[VT_PATH_MAX], name[100];
     const char *out = vt_cli_get(c, "out");
     long long pictures;
     VT_TRY(vt_cli_int(c, "pictures", 0, 1000, 24, &pictures, e));
@@ -167,7 +167,8 @@ static vt_status show(const vt_cli *c, job *j, vt_err *e) {
             : !vt_path(path, c->positional[0], "show.html"))
         return vt_fail(e, VT_E_USAGE, "%s: path is too long", out ? out : c->positional[0]);
     vt_show s = {.ledger = j->runs[0], .summary = &j->summary[0], .data = j->first.data, .pictures = (int)pictures};
-    s.side = vt_header_side(j->runs[0]->header);
+    s.side = vt_header_side(j->runs[0]->header), s.name = name;
+    vt_run_model_name(c->positional[0], c, name);
     s.curve = j->marks, s.n_curve = j->n_marks > 2 ? j->n_marks : 0; /* two points are the tiles above */
     s.axis = j->unit > 1 ? "eps, in units of 1/255" : "eps";
     vt_file f;

@@ -41,26 +41,17 @@ double vt_chart_step(double low, double high, int count) {
 
 /* ---- bars ---- */
 
-enum { WIDE = 640, LABEL = 164, BAR = 24, BARS = 340 };
-
-void vt_chart_bars(FILE *f, const char *title, const vt_bar *bars, size_t n) {
-    double most = 0;
-    for (size_t i = 0; i < n; i++) most = fmax(most, bars[i].full + bars[i].light);
-    double unit = most > 0 ? BARS / most : 0;
-    begin(f, title, WIDE, (int)n * BAR + 6);
-    for (size_t i = 0; i < n; i++) {
-        double y = 3 + (double)i * BAR, full = bars[i].full * unit, light = bars[i].light * unit;
-        text(f, bars[i].level ? 14 : 0, y + 16, bars[i].level ? " class=\"faint\"" : "", "%s", bars[i].label);
-        rect(f, "a", LABEL, y + 4, full, BAR - 8);
-        rect(f, "b light", LABEL + full, y + 4, light, BAR - 8);
-        text(f, LABEL + full + light + 8, y + 16, " class=\"num\"", "%s", bars[i].text);
-    }
-    fputs("</svg>\n", f);
+void vt_chart_bar(FILE *f, double full, double lost, double most) {
+    double unit = most > 0 ? 100 / most : 0;
+    fputs("<td class=\"bar\"><div>", f);
+    if (full * unit > 0) fprintf(f, "<i class=\"full\" style=\"width:%.2f%%\"></i>", full * unit);
+    if (lost * unit > 0) fprintf(f, "<i class=\"lost\" style=\"width:%.2f%%\"></i>", lost * unit);
+    fputs("</div></td>", f);
 }
 
 /* ---- axes ---- */
 
-enum { LEFT = 52, RIGHT = 14, TOP = 12, BOTTOM = 44, HIGH = 300 };
+enum { WIDE = 400, HIGH = 250, LEFT = 58, RIGHT = 10, TOP = 8, BOTTOM = 46 };
 
 typedef struct frame {
     double x0, x1, y1; /* ranges: x0 to x1, 0 to y1 */
@@ -72,56 +63,94 @@ static double at_y(const frame *a, double y) { return HIGH - BOTTOM - y / a->y1 
 enum { TICKS = 50 }; /* far more than the steps make */
 
 static void axes(FILE *f, const frame *a, const char *axis, const char *unit) {
-    double sx = vt_chart_step(a->x0, a->x1, 8), sy = vt_chart_step(0, a->y1, 5), first = ceil(a->x0 / sx - 1e-9) + 0.0;
+    double sx = vt_chart_step(a->x0, a->x1, 6), sy = vt_chart_step(0, a->y1, 5), first = ceil(a->x0 / sx - 1e-9) + 0.0;
     for (int k = 0; k <= TICKS && k * sy <= a->y1 * 1.0001; k++) {
         double y = k * sy;
         line(f, "grid", LEFT, at_y(a, y), WIDE - RIGHT, at_y(a, y));
-        text(f, LEFT - 6, at_y(a, y) + 4, " class=\"num faint\" text-anchor=\"end\"", "%g%s", y, unit);
+        text(f, LEFT - 6, at_y(a, y) + 4.5, " class=\"num faint\" text-anchor=\"end\"", "%g%s", y, unit);
     }
     for (int k = 0; k <= TICKS && (first + k) * sx <= a->x1 * (1 + 1e-9); k++) {
         double x = (first + k) * sx;
         text(f, at_x(a, x), HIGH - BOTTOM + 17, " class=\"num faint\" text-anchor=\"middle\"", "%g", x + 0.0);
     }
     line(f, "axis", LEFT, at_y(a, 0), WIDE - RIGHT, at_y(a, 0));
-    text(f, (LEFT + WIDE - RIGHT) / 2.0, HIGH - 8, " class=\"faint\" text-anchor=\"middle\"", "%s", axis);
+    text(f, (LEFT + WIDE - RIGHT) / 2.0, HIGH - 7, " class=\"faint\" text-anchor=\"middle\"", "%s", axis);
 }
 
 /* ---- lines ---- */
 
-static const char *const colours[] = {"a", "b", "c", "d"};
+/* A series: its colour, dashes and marker. Sixteen differ from each other, in print too. */
+typedef struct look {
+    const char *colour, *dashes, *marker; /* marker: a path around 0, 0 */
+} look;
+
+static look look_of(int which) {
+    static const char *const colours[] = {"a", "b", "c", "d"}, *const dashes[] = {"none", "7 4", "2 3", "9 3 2 3"},
+                             *const markers[] = {"m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0z",
+                                                 "m-3.4 -3.4h6.8v6.8h-6.8z", "m0 -4.4l4.4 7.6h-8.8z",
+                                                 "m0 -4.8l4.8 4.8l-4.8 4.8l-4.8 -4.8z"};
+    return (look){colours[which % 4], dashes[which % 4], markers[(which + which / 4) % 4]};
+}
+
+/* What is known of the share between a point and the next, as a step; intervals of all points as one area. */
+static void band(FILE *f, const frame *a, const vt_mark *m, size_t n, const look *l) {
+    fprintf(f, "<path class=\"%s band\" d=\"", l->colour);
+    for (size_t i = 0; i + 1 < n; i++)
+        if (m[i].low <= m[i].high)
+            fprintf(f, "M%.2f %.2fH%.2fV%.2fH%.2fz", at_x(a, m[i].x), at_y(a, m[i].high), at_x(a, m[i + 1].x),
+                    at_y(a, m[i].low), at_x(a, m[i].x));
+    fputs("\"/>\n", f);
+}
+
+static void steps(FILE *f, const frame *a, const vt_mark *m, size_t n, const look *l) {
+    fprintf(f, "<path class=\"%s line\" stroke-dasharray=\"%s\" d=\"M%.2f %.2f", l->colour, l->dashes, at_x(a, m[0].x),
+            at_y(a, m[0].y));
+    for (size_t i = 1; i < n; i++) fprintf(f, "H%.2fV%.2f", at_x(a, m[i].x), at_y(a, m[i].y));
+    fputs("\"/>\n", f);
+}
 
 static void series(FILE *f, const frame *a, const vt_mark *m, size_t n, int which) {
-    const char *kind = colours[which % 4];
-    fprintf(f, "<polyline class=\"%s stroke\" points=\"", kind);
-    for (size_t i = 0; i < n; i++) {
-        if (i && m[i].step) fprintf(f, " %.2f,%.2f", at_x(a, m[i].x), at_y(a, m[i - 1].y));
-        fprintf(f, "%s%.2f,%.2f", i ? " " : "", at_x(a, m[i].x), at_y(a, m[i].y));
+    const look l = look_of(which);
+    band(f, a, m, n, &l);
+    steps(f, a, m, n, &l);
+    for (size_t i = 0; i < n && n <= 60; i++) { /* more would be a thicket */
+        fprintf(f, "<path class=\"%s mark\" d=\"M%.2f %.2f%s\"><title>%.6g: %.2f %%", l.colour, at_x(a, m[i].x),
+                at_y(a, m[i].y), l.marker, m[i].x, m[i].y);
+        if (m[i].low <= m[i].high) fprintf(f, ", 95 %%: %.2f to %.2f", m[i].low, m[i].high);
+        fputs("</title></path>\n", f);
     }
-    fputs("\"/>\n", f);
-    for (size_t i = 0; i < n; i++) {
-        char kinds[24];
-        snprintf(kinds, sizeof kinds, "%s whisker", kind);
-        if (n <= 24 && m[i].low <= m[i].high) /* more would be a thicket */
-            line(f, kinds, at_x(a, m[i].x), at_y(a, m[i].low), at_x(a, m[i].x), at_y(a, m[i].high));
-        if (n <= 60)
-            fprintf(f, "<circle class=\"%s\" cx=\"%.2f\" cy=\"%.2f\" r=\"3.5\"><title>%.6g: %.2f %%</title></circle>\n",
-                    kind, at_x(a, m[i].x), at_y(a, m[i].y), m[i].x, m[i].y);
+}
+
+static size_t end_of(const vt_mark *marks, size_t n, size_t i) {
+    size_t j = i + 1;
+    while (j < n && !strcmp(marks[j].series, marks[i].series)) j++;
+    return j;
+}
+
+static void legend(FILE *f, const vt_mark *marks, size_t n) {
+    int which = 0;
+    fputs("<p class=\"legend\">", f);
+    for (size_t i = 0; i < n; i = end_of(marks, n, i)) {
+        const look l = look_of(which++);
+        fprintf(f,
+                "<span><svg viewBox=\"0 0 40 12\" aria-hidden=\"true\"><path class=\"%s line\" stroke-dasharray=\"%s\" "
+                "d=\"M1 6H39\"/><path class=\"%s mark\" d=\"M20 6%s\"/></svg>",
+                l.colour, l.dashes, l.colour, l.marker);
+        vt_html(f, marks[i].series);
+        fputs("</span>\n", f);
     }
-    rect(f, kind, WIDE - RIGHT - 190, TOP + 4 + 18 * which, 11, 11);
-    text(f, WIDE - RIGHT - 173, TOP + 14 + 18 * which, "", "%.26s", m[0].series);
+    fputs("</p>\n", f);
 }
 
 void vt_chart_lines(FILE *f, const char *title, const char *axis, const vt_mark *marks, size_t n) {
     frame a = {0, 0, 100};
     for (size_t i = 0; i < n; i++) a.x1 = fmax(a.x1, marks[i].x);
     if (!(a.x1 > 0)) a.x1 = 1;
+    legend(f, marks, n);
     begin(f, title, WIDE, HIGH);
     axes(f, &a, axis, " %");
     int which = 0;
-    for (size_t i = 0, j; i < n; i = j) {
-        for (j = i + 1; j < n && !strcmp(marks[j].series, marks[i].series); j++) continue;
-        series(f, &a, marks + i, j - i, which++);
-    }
+    for (size_t i = 0, j; i < n; i = j) j = end_of(marks, n, i), series(f, &a, marks + i, j - i, which++);
     fputs("</svg>\n", f);
 }
 
@@ -165,10 +194,14 @@ void vt_chart_histogram(FILE *f, const char *title, const char *axis, const doub
     a.x0 = -ceil(-a.x0 / bin) * bin, a.x1 = a.x0 + BINS * bin;
     a.y1 = fmax(1, fmax(fill(first, &a, v, n_v), fill(second, &a, w, n_w)));
     begin(f, title, WIDE, HIGH);
+    fputs("<defs><pattern id=\"hatch\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\"><path class=\"b "
+          "hatch\" "
+          "d=\"M-1 1l2 -2M0 4l4 -4M3 5l2 -2\"/></pattern></defs>\n",
+          f);
     if (a.x0 < 0) rect(f, "zone", LEFT, TOP, at_x(&a, 0) - LEFT, HIGH - BOTTOM - TOP);
     axes(f, &a, axis, "");
-    columns(f, &a, first, "a", 0);
-    columns(f, &a, second, "b", 0.5);
+    columns(f, &a, first, "a column", 0);
+    columns(f, &a, second, "b hatched", 0.5);
     line(f, "axis", at_x(&a, 0), TOP, at_x(&a, 0), HIGH - BOTTOM);
     fputs("</svg>\n", f);
 }

@@ -1,5 +1,5 @@
-/* Small pictures as inline SVG, and the text around them: no library, no script, colours from the page's style (classes
- * a, b, soft, axis, num). */
+/* Small pictures as inline SVG, and the bars of a table: no library, no script, colours and sizes from the page's style
+ * (eval/page.c). Nothing is told apart by colour alone. */
 #ifndef VT_EVAL_CHART_H
 #define VT_EVAL_CHART_H
 
@@ -7,19 +7,14 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Horizontal bars on one scale: a full part, behind it a light one. */
-typedef struct vt_bar {
-    char label[64], text[64]; /* on the left; at the end */
-    double full, light;
-    int level; /* 1: indented */
-} vt_bar;
-void vt_chart_bars(FILE *f, const char *title, const vt_bar *bars, size_t n);
+/* A cell of a table: a bar on a scale to `most`, a full part and behind it a hatched one. */
+void vt_chart_bar(FILE *f, double full, double lost, double most);
 
-/* Percent over x, a line for each series; points of a series follow one another, by x. */
+/* Percent over x, a legend and a line for each series; points of a series follow one another, by x. Between two points
+ * the left one's value holds: robust accuracy never rises, so it is an upper bound there. */
 typedef struct vt_mark {
     const char *series;
     double x, y, low, high; /* y, low, high in percent; low > high: no interval */
-    bool step;              /* of a curve that is known everywhere: y holds from here to the next mark */
 } vt_mark;
 void vt_chart_lines(FILE *f, const char *title, const char *axis, const vt_mark *marks, size_t n);
 

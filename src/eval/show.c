@@ -7,41 +7,7 @@
 #include <string.h>
 #include "eval/markup.h"
 #include "eval/metrics.h"
-
-static const char style[] =
-    ":root{color-scheme:light dark;--paper:#fcfcfa;--card:#fff;--ink:#1d2329;--faint:#68727d;--line:#e3e5e4;"
-    "--a:#2f6f9f;--b:#d0583a;--c:#5b8c3e;--d:#8a63b0;--zone:rgba(208,88,58,.08)}\n"
-    "@media (prefers-color-scheme:dark){:root{--paper:#14181c;--card:#1b2026;--ink:#e4e7ea;--faint:#96a1ac;"
-    "--line:#2d343c;--a:#6cb0e0;--b:#f0876a;--c:#93c572;--d:#bf9be0;--zone:rgba(240,135,106,.10)}}\n"
-    "*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);"
-    "font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}\n"
-    "main{max-width:1120px;margin:0 auto;padding:32px 20px 64px}h1{font-size:26px;line-height:1.25;margin:2px 0 6px;"
-    "font-weight:650;letter-spacing:-.01em}h2{font-size:16px;margin:0 0 10px;font-weight:650}p{margin:0 0 10px}\n"
-    ".brow{font-size:12px;letter-spacing:.09em;text-transform:uppercase;color:var(--faint)}"
-    ".faint{color:var(--faint);fill:var(--faint)}em{font-style:normal;color:var(--b);font-weight:600}\n"
-    "section,.tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:16px 18px}"
-    "section{margin-top:16px}.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(190px,1fr));gap:12px;"
-    "margin-top:20px}.tile b{display:block;font-size:27px;font-weight:650;line-height:1.2}\n"
-    ".pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(440px,1fr));gap:16px;margin-top:16px}"
-    ".pair section{margin-top:0}@media (max-width:520px){.pair{grid-template-columns:1fr}}\n"
-    "table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}th{font-weight:500;color:var(--faint);"
-    "font-size:13px}th,td{text-align:right;padding:5px 10px;border-bottom:1px solid var(--line);white-space:nowrap}"
-    "th:first-child,td:first-child{text-align:left}tr.sub td:first-child{padding-left:28px;color:var(--faint)}"
-    "tr:last-child td{border-bottom:0}.wide{overflow-x:auto}\n"
-    "svg{display:block;width:100%;height:auto;font-size:13.5px}svg text{fill:var(--ink)}svg "
-    "text.faint{fill:var(--faint)}"
-    ".num{font-variant-numeric:tabular-nums}.a{fill:var(--a)}.b{fill:var(--b)}.c{fill:var(--c)}.d{fill:var(--d)}"
-    ".light{opacity:.28}.zone{fill:var(--zone)}.grid{stroke:var(--line);stroke-width:1}.axis{stroke:var(--faint);"
-    "stroke-width:1}.stroke{fill:none;stroke-width:2.2;stroke-linejoin:round}.a.stroke,.a.whisker{stroke:var(--a)}"
-    ".b.stroke,.b.whisker{stroke:var(--b)}.c.stroke,.c.whisker{stroke:var(--c)}.d.stroke,.d.whisker{stroke:var(--d)}"
-    ".whisker{stroke-width:1.4;opacity:.55}.key{display:inline-block;width:11px;height:11px;margin:0 5px 0 0;"
-    "vertical-align:-1px}.key.a{background:var(--a)}.key.b{background:var(--b)}.key+.key,span.key:not(:first-child){"
-    "margin-left:14px}\n"
-    "div.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:16px}figure{margin:0}"
-    ".three{display:grid;grid-template-columns:repeat(3,1fr);gap:4px}img{width:100%;display:block;border-radius:4px;"
-    "image-rendering:pixelated}figcaption{margin-top:6px;font-size:13px;line-height:1.4}\n"
-    "code{font:12.5px/1.5 ui-monospace,'DejaVu Sans Mono',monospace;overflow-wrap:anywhere}dl{display:grid;"
-    "grid-template-columns:max-content 1fr;gap:4px 16px;margin:0}dt{color:var(--faint)}dd{margin:0;min-width:0}\n";
+#include "eval/page.h"
 
 /* ---- head ---- */
 
@@ -86,17 +52,25 @@ static void tiles(FILE *f, const vt_summary *s) {
             gradients, forwards);
 }
 
+/* The model as its owner calls it; without a name by its shape. */
+static void model_name(FILE *f, const vt_show *s) {
+    const json_t *h = s->summary->header, *wrap = json_object_get(h, "wrap"), *m = json_object_get(h, "model");
+    if (wrap) fputs("WRAPPED ", f);
+    if (s->name && *s->name)
+        vt_html(f, s->name);
+    else
+        put(f, m, "architecture"), fprintf(f, ", width %lld, depth %lld", whole(m, "dim"), whole(m, "depth"));
+    if (wrap) fputs(", ", f), put(f, wrap, "id");
+}
+
 static void head(FILE *f, const vt_show *s) {
     char threat[120];
     const json_t *h = s->summary->header, *m = json_object_get(h, "model"), *d = json_object_get(h, "data");
-    fputs("<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head><meta charset=\"utf-8\"/>"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
-          f);
-    vt_html(f, s->ledger->dir);
-    fprintf(f,
-            " - vitrine</title>\n<style>\n%s</style></head><body><main>\n<p class=\"brow\">vitrine · adversarial "
-            "robustness</p>\n<h1>",
-            style);
+    vt_page_begin(f, s->name && *s->name ? s->name : s->ledger->dir);
+    vt_page_main(f);
+    fputs("<h1>", f);
+    model_name(f, s);
+    fputs("</h1>\n<p class=\"threat\">", f);
     vt_html(f, vt_header_threat(h, threat, sizeof threat));
     fputs(", ", f);
     put(f, d, "format");
@@ -104,100 +78,79 @@ static void head(FILE *f, const vt_show *s) {
     put(f, d, "split");
     fputs(" split, images ", f);
     vt_html(f, s->summary->images);
-    fputs("</h1>\n<p class=\"faint\">", f);
+    fputs("</p>\n<p class=\"faint\">", f);
     put(f, m, "architecture");
     fprintf(f, ", input %d × %d, patch %lld, width %lld, depth %lld, %lld heads, %lld classes; seed %lld</p>\n",
             s->side, s->side, whole(m, "patch"), whole(m, "dim"), whole(m, "depth"), whole(m, "heads"),
             whole(m, "classes"), whole(h, "seed"));
-    for (size_t i = 0; vt_header_note(h, i); i++) {
-        fputs("<p class=\"faint\">", f);
-        vt_html(f, vt_header_note(h, i));
-        fputs("</p>\n", f);
+    for (size_t i = 0; vt_header_note(h, i); i++) vt_page_paragraph(f, "faint", vt_header_note(h, i));
+}
+
+/* ---- tables ---- */
+
+/* What samples leave open belongs beside the numbers. */
+static void remarks(FILE *f, const vt_summary *s) {
+    char text[600];
+    for (int i = 0; i < s->n_entries; i++) {
+        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) vt_page_paragraph(f, "", text);
+        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) vt_page_paragraph(f, "", text);
     }
 }
 
-/* ---- table and charts ---- */
-
-static void paragraph(FILE *f, const char *text) {
-    fputs("<p>", f);
-    vt_html(f, text);
-    fputs("</p>\n", f);
+/* "<tr><th>label</th>"; the row behind all entries is the verdict. */
+static void row_head(FILE *f, const vt_row *r, bool last) {
+    fprintf(f, "<tr%s><th scope=\"row\">", r->level ? " class=\"sub\"" : last ? " class=\"last\"" : "");
+    vt_html(f, r->label);
+    fputs("</th>", f);
 }
 
-static void table(FILE *f, const vt_summary *s) {
+static void results(FILE *f, const vt_summary *s) {
     vt_row r;
-    fputs("<section><h2>Results</h2><div class=\"wide\"><table>\n<tr><th></th><th>right / all</th><th>%</th><th>95 % "
-          "interval</th><th>borderline</th><th>gradients</th><th>forwards</th></tr>\n",
+    int64_t left = s->correct; /* of the images that came into this row */
+    fputs("<section><h2>Results</h2>\n<table id=\"results\"><caption><span><i class=\"key "
+          "full\"></i>still right</span><span><i class=\"key lost\"></i>broken here</span></caption>\n<thead><tr><th "
+          "scope=\"col\">attack</th><th scope=\"col\">right / "
+          "all</th><th scope=\"col\">%</th><th scope=\"col\">95 % interval</th><td "
+          "class=\"bar\"></td></tr></thead>\n<tbody>\n",
           f);
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
-        fprintf(f, "<tr%s><td>", r.level ? " class=\"sub\"" : "");
-        vt_html(f, r.label);
-        fprintf(f, "</td><td>%lld / %lld</td><td>%.2f</td><td>%.2f to %.2f</td>", (long long)r.count,
-                (long long)r.total, r.percent, r.low, r.high);
-        if (r.has_attack)
-            fprintf(f, "<td>%lld</td><td>%lld</td><td>%lld</td></tr>\n", (long long)r.borderline,
-                    (long long)r.gradients, (long long)r.forwards);
-        else
-            fputs("<td></td><td></td><td></td></tr>\n", f);
+        row_head(f, &r, i && !r.has_attack);
+        fprintf(f, "<td>%lld / %lld</td><td>%.2f</td><td>%.2f to %.2f</td>", (long long)r.count, (long long)r.total,
+                r.percent, r.low, r.high);
+        if (!r.level) left = s->correct;
+        vt_chart_bar(f, (double)r.count, (double)(left - r.count), (double)r.total);
+        if (r.level) left = r.count;
+        fputs("</tr>\n", f);
     }
-    fputs("</table></div>\n", f);
-    char text[600];
-    for (int i = 0; i < s->n_entries; i++) { /* what samples leave open belongs beside the numbers */
-        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) paragraph(f, text);
-        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) paragraph(f, text);
-    }
+    fputs("</tbody></table>\n", f);
+    remarks(f, s);
     fputs("</section>\n", f);
 }
 
-/* Survivors (full) of those that came in (light), or gradients (full) and forwards (light), a bar for each stage. */
-static size_t stage_bars(vt_bar *bars, const vt_summary *s, bool cost) {
-    size_t n = 0;
-    for (int i = 0; i < s->n_entries; i++) {
-        const vt_entry_summary *en = &s->entries[i];
-        int64_t in = s->correct;
-        for (int k = 0; k < en->n_stages; k++) {
-            const vt_stage_summary *st = &en->stages[k];
-            vt_bar *b = &bars[n++];
-            *b = (vt_bar){.full = (double)(cost ? st->gradients : st->robust),
-                          .light = (double)(cost ? st->forwards : in - st->robust)};
-            if (en->n_stages > 1)
-                snprintf(b->label, sizeof b->label, "%.14s %s%.14s", k ? "" : en->label, k ? "then " : "· ", st->name);
-            else
-                snprintf(b->label, sizeof b->label, "%.30s", en->label);
-            b->level = k > 0;
-            if (cost)
-                snprintf(b->text, sizeof b->text, "%lld + %lld", (long long)st->gradients, (long long)st->forwards);
-            else
-                snprintf(b->text, sizeof b->text, "%lld of %lld", (long long)st->robust, (long long)in);
-            in = st->robust;
-        }
+static void cost(FILE *f, const vt_summary *s) {
+    vt_row r;
+    double most = 0;
+    for (int i = 0; vt_summary_row(s, i, &r); i++)
+        if (r.has_attack) most = fmax(most, (double)r.gradients + (double)r.forwards);
+    if (!s->n_entries) return;
+    fputs("<section><h2>Cost</h2>\n<table id=\"cost\"><caption><span><i class=\"key "
+          "full\"></i>gradients</span><span><i class=\"key lost\"></i>forwards</span><span>borderline: verdicts within "
+          "float noise</span></caption>\n<thead><tr><th "
+          "scope=\"col\">attack</th><th scope=\"col\">gradients</th><th scope=\"col\">forwards</th><th "
+          "scope=\"col\">borderline</th><td class=\"bar\"></td></tr></thead>\n<tbody>\n",
+          f);
+    for (int i = 0; vt_summary_row(s, i, &r); i++) {
+        if (!r.has_attack) continue;
+        row_head(f, &r, false);
+        fprintf(f, "<td>%lld</td><td>%lld</td><td>%lld</td>", (long long)r.gradients, (long long)r.forwards,
+                (long long)r.borderline);
+        vt_chart_bar(f, (double)r.gradients, (double)r.forwards, most);
+        fputs("</tr>\n", f);
     }
-    return n;
+    fputs("</tbody></table></section>\n", f);
 }
 
-static vt_status stages(FILE *f, const vt_summary *s, vt_err *e) {
-    size_t most = 1;
-    for (int i = 0; i < s->n_entries; i++) most += (size_t)s->entries[i].n_stages;
-    vt_bar *bars = calloc(most, sizeof *bars);
-    if (!bars) return vt_fail(e, VT_E_MEMORY, "no memory for a page");
-    size_t n = stage_bars(bars, s, false);
-    if (n) {
-        fputs("<div class=\"pair\"><section><h2>Survivors, stage by stage</h2><p class=\"faint\"><span class=\"key "
-              "a\"></span>"
-              "still right <span class=\"key b light\"></span>broken by this stage</p>\n",
-              f);
-        vt_chart_bars(f, "survivors of each stage", bars, n);
-        n = stage_bars(bars, s, true);
-        fputs("</section>\n<section><h2>Cost, stage by stage</h2><p class=\"faint\"><span class=\"key "
-              "a\"></span>gradients "
-              "<span class=\"key b light\"></span>forwards</p>\n",
-              f);
-        vt_chart_bars(f, "cost of each stage", bars, n);
-        fputs("</section></div>\n", f);
-    }
-    free(bars);
-    return VT_OK;
-}
+/* ---- margins ---- */
 
 static int by_image(const void *a, const void *b) {
     const vt_record *x = *(const vt_record *const *)a, *y = *(const vt_record *const *)b;
@@ -230,11 +183,12 @@ static vt_status margins(FILE *f, const vt_ledger *l, vt_err *e) {
     for (size_t i = 0; i < l->count; i++) order[i] = &l->records[i];
     qsort(order, l->count, sizeof *order, by_image);
     leads(order, l->count, v, &a, w, &b);
-    fputs("<section><h2>How far the true class leads</h2><p class=\"faint\"><span class=\"key a\"></span>without "
-          "perturbation <span class=\"key b\"></span>at the worst point that any attack returned</p>\n",
+    fputs("<section><h2>How far the true class leads</h2>\n<p class=\"faint\">Images by the logit of the true class "
+          "minus the best other one. Left of 0: misclassified.</p>\n<p class=\"legend\"><span><i class=\"key "
+          "full\"></i>without perturbation</span><span><i class=\"key lost\"></i>at the worst point of all "
+          "attacks</span></p>\n",
           f);
-    vt_chart_histogram(f, "histogram of margins",
-                       "logit of the true class minus the best other one (left of 0: misclassified)", v, a, w, b);
+    vt_chart_histogram(f, "histogram of leads", "lead of the true class, in logits", v, a, w, b);
     fputs("</section>\n", f);
     free(order), free(v);
     return VT_OK;
@@ -266,30 +220,26 @@ static void proof(FILE *f, const vt_show *s) {
     fputs("</dl></section>\n", f);
 }
 
+static void over_eps(FILE *f, const vt_show *s) {
+    fputs("<section><h2>Accuracy over eps</h2>\n<p class=\"faint\">Share of all images that stay right, and its 95 % "
+          "interval.</p>\n",
+          f);
+    vt_chart_lines(f, "accuracy over eps", s->axis, s->curve, s->n_curve);
+    fputs("</section>\n", f);
+}
+
 vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e) {
+    bool curve = vt_is_curve(s->summary->header);
     head(f, s);
-    if (vt_is_curve(s->summary->header)) {
-        VT_TRY(vt_show_curve(f, s, e));
-    } else {
-        tiles(f, s->summary);
-        table(f, s->summary);
-        VT_TRY(stages(f, s->summary, e));
-    }
-    bool curve = s->n_curve > 1;
-    if (curve) {
-        fputs("<div class=\"pair\"><section><h2>Accuracy over eps</h2><p class=\"faint\">share of all images that stay "
-              "right"
-              "</p>\n",
-              f);
-        vt_chart_lines(f, "accuracy over eps", s->axis, s->curve, s->n_curve);
-        fputs("</section>\n", f);
-    } else {
-        fputs("<div class=\"pair\">", f);
-    }
+    if (curve) VT_TRY(vt_show_curve(f, s, e));
+    if (!curve) tiles(f, s->summary), results(f, s->summary);
+    fputs("<div class=\"pair\">", f);
+    if (s->n_curve > 1) over_eps(f, s);
     VT_TRY(margins(f, s->ledger, e));
+    if (!curve) cost(f, s->summary);
     fputs("</div>\n", f);
     if (s->data && s->pictures > 0) VT_TRY(vt_show_grid(f, s, e));
     proof(f, s);
-    fputs("</main></body></html>\n", f);
+    vt_page_end(f);
     return VT_OK;
 }

@@ -1,5 +1,4 @@
-/* A run as one HTML page for people: no network, no script, pictures as data URIs, light and dark. Well-formed XML too,
- * so that any parser can check it. */
+/* A run as one HTML page for people (eval/page.h): the model's name, threat and data first. */
 #ifndef VT_EVAL_SHOW_H
 #define VT_EVAL_SHOW_H
 
@@ -9,6 +8,7 @@
 #include "io/dataset.h"
 
 typedef struct vt_show {
+    const char *name; /* of the model; NULL: nobody knows it */
     const vt_ledger *ledger;
     const vt_summary *summary;
     const vt_dataset *data; /* NULL: no pictures */

@@ -4,6 +4,7 @@
 #include "eval/curve.h"
 #include "eval/markup.h"
 #include "eval/metrics.h"
+#include "eval/page.h"
 #include "eval/show.h"
 
 /* "0.0111 (2.83/255)"; "none". */
@@ -18,9 +19,9 @@ static void put_norm(FILE *f, const vt_curve *c, double d) {
 
 static void attack_row(FILE *f, const vt_curve *c, int k) {
     const vt_curve_entry *a = &c->entries[k];
-    fputs("<tr><td>", f);
+    fputs("<tr><th scope=\"row\">", f);
     vt_html(f, a->name);
-    fprintf(f, "</td><td>%lld / %lld</td><td>", (long long)a->found, (long long)a->tried);
+    fprintf(f, "</th><td>%lld / %lld</td><td>", (long long)a->found, (long long)a->tried);
     if (isinf(a->eps)) put_norm(f, c, vt_curve_median(c, k));
     fprintf(f, "</td><td>%lld</td><td>%lld</td></tr>\n", (long long)a->gradients, (long long)a->forwards);
 }
@@ -29,38 +30,48 @@ static void eps_row(FILE *f, const vt_curve *c, const char *name, double eps) {
     double low, high;
     int64_t robust = vt_curve_robust(c, eps);
     vt_wilson(robust, (int64_t)c->n, &low, &high);
-    fputs("<tr><td>", f);
+    fputs("<tr><th scope=\"row\">", f);
     vt_html(f, name);
-    fprintf(f, "</td><td>%lld / %zu</td><td>%.2f</td><td>%.2f to %.2f</td><td>%lld</td></tr>\n", (long long)robust,
+    fprintf(f, "</th><td>%lld / %zu</td><td>%.2f</td><td>%.2f to %.2f</td><td>%lld</td></tr>\n", (long long)robust,
             c->n, 100 * (double)robust / (double)c->n, low, high, (long long)vt_curve_unconfirmed(c, eps));
+}
+
+/* "<table>" down to its body; columns: their heads, to NULL. */
+static void table(FILE *f, const char *title, const char *caption, const char *const *columns) {
+    fprintf(f, "<section><h2>%s</h2>\n<table><caption>%s</caption>\n<thead><tr>", title, caption);
+    for (; *columns; columns++) fprintf(f, "<th scope=\"col\">%s</th>", *columns);
+    fputs("</tr></thead>\n<tbody>\n", f);
+}
+
+static void radii(FILE *f, const vt_curve *c) {
+    static const char *const columns[] = {"eps", "right / all", "%", "95 % interval", "by minimum norm alone", NULL};
+    table(f, "Results", "Images that stay right at the confirmed eps", columns);
+    if (c->n) eps_row(f, c, "0", 0);
+    for (int k = 0; k < c->n_entries; k++) /* ascending; several attacks may share an eps */
+        if (c->n && isfinite(c->entries[k].eps) && (k == 0 || c->entries[k - 1].eps != c->entries[k].eps))
+            eps_row(f, c, c->entries[k].eps_text, c->entries[k].eps);
+    fputs("</tbody></table></section>\n", f);
+}
+
+static void attacks(FILE *f, const vt_curve *c) {
+    static const char *const columns[] = {"attack", "broken / tried", "median norm", "gradients", "forwards", NULL};
+    char text[300];
+    table(f, "Attacks", "Images that each attack was given and broke", columns);
+    for (int k = 0; k < c->n_entries; k++) attack_row(f, c, k);
+    fputs("</tbody></table>\n", f);
+    for (int k = 0; k < c->n_entries; k++) {
+        const vt_curve_entry *a = &c->entries[k];
+        for (int i = 0; vt_remark(a->name, a->vanished, a->not_finite, i, text, sizeof text); i++)
+            vt_page_paragraph(f, "", text);
+    }
+    fputs("</section>\n", f);
 }
 
 vt_status vt_show_curve(FILE *f, const vt_show *s, vt_err *e) {
     vt_curve c;
     VT_TRY(vt_curve_make(&c, s->ledger, e));
-    fputs("<section><h2>Results</h2><div class=\"wide\"><table>\n<tr><th>eps</th><th>right / all</th><th>%</th><th>95 "
-          "% "
-          "interval</th><th>by minimum norm alone</th></tr>\n",
-          f);
-    if (c.n) eps_row(f, &c, "0", 0);
-    for (int k = 0; k < c.n_entries; k++) /* ascending; several attacks may share an eps */
-        if (c.n && isfinite(c.entries[k].eps) && (k == 0 || c.entries[k - 1].eps != c.entries[k].eps))
-            eps_row(f, &c, c.entries[k].eps_text, c.entries[k].eps);
-    fputs("</table></div></section>\n<section><h2>Attacks</h2><div class=\"wide\"><table>\n<tr><th></th><th>broken / "
-          "tried</th><th>median norm</th><th>gradients</th><th>forwards</th></tr>\n",
-          f);
-    for (int k = 0; k < c.n_entries; k++) attack_row(f, &c, k);
-    fputs("</table></div>\n", f);
-    for (int k = 0; k < c.n_entries; k++) {
-        const vt_curve_entry *a = &c.entries[k];
-        char text[300];
-        for (int i = 0; vt_remark(a->name, a->vanished, a->not_finite, i, text, sizeof text); i++) {
-            fputs("<p>", f);
-            vt_html(f, text);
-            fputs("</p>\n", f);
-        }
-    }
-    fputs("</section>\n", f);
+    radii(f, &c);
+    attacks(f, &c);
     vt_curve_free(&c);
     return VT_OK;
 }

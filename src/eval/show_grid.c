@@ -1,36 +1,25 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
-#include "core/hash.h"
 #include "eval/curve.h"
 #include "eval/markup.h"
+#include "eval/page.h"
 #include "eval/show.h"
+#include "io/class_names.h"
 #include "io/image.h"
-
-enum { VT_NAMES = 100 };
 
 /* Buffers of one figure. */
 typedef struct canvas {
     float *clean, *adv;
     vt_image im;
     size_t pixels;
-    char names[VT_NAMES][40]; /* of the classes, where CIFAR's list of them lies beside the data */
-    int n_names;
 } canvas;
 
 static vt_status put_png(FILE *f, const canvas *c, const char *alt, vt_err *e) {
-    uint8_t *png;
-    size_t n;
-    VT_TRY(vt_png_encode(&png, &n, &c->im, "a picture of the page", e));
-    char *text = malloc(4 * ((n + 2) / 3) + 1);
-    vt_status s = text ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a picture of %zu bytes", n);
-    if (s == VT_OK) {
-        vt_base64(text, png, n);
-        fprintf(f, "<img alt=\"%s\" src=\"data:image/png;base64,%s\"/>", alt, text);
-    }
-    free(text), free(png);
-    return s;
+    fprintf(f, "<img alt=\"%s\" src=\"", alt);
+    VT_TRY(vt_page_picture(f, &c->im, e));
+    fputs("\"/>", f);
+    return VT_OK;
 }
 
 static void to_bytes(canvas *c, const float *x, double gain) {
@@ -38,32 +27,6 @@ static void to_bytes(canvas *c, const float *x, double gain) {
         double v = gain > 0 ? 0.5 + gain * ((double)x[i] - (double)c->clean[i]) : (double)x[i];
         c->im.rgb[i] = (uint8_t)lrint(fmin(fmax(v, 0), 1) * 255);
     }
-}
-
-/* batches.meta.txt or fine_label_names.txt of the official sets: a class a line. Another number of lines: no names. */
-static void read_names(canvas *c, const vt_dataset *d) {
-    static const char *const files[] = {"batches.meta.txt", "fine_label_names.txt"};
-    char path[VT_PATH_MAX], *text, *line;
-    for (size_t i = 0, size; i < 2 && !c->n_names; i++) {
-        int n = 0;
-        if (!vt_path(path, d->path, files[i]) || vt_file_read(path, 1 << 16, &text, &size, NULL) != VT_OK) continue;
-        for (char *rest = text; (line = strsep(&rest, "\n"));) {
-            line[strcspn(line, "\r")] = 0;
-            if (*line && n < VT_NAMES) snprintf(c->names[n], sizeof c->names[0], "%.39s", line);
-            n += *line != 0;
-        }
-        free(text);
-        if (n == d->classes && n <= VT_NAMES) c->n_names = n;
-    }
-}
-
-static void class_name(char buf[48], const canvas *c, const vt_dataset *d, int label) {
-    if (!d->head && label >= 0 && label < c->n_names)
-        snprintf(buf, 48, "%s", c->names[label]);
-    else if (d->names && !d->head && label >= 0 && label < d->classes)
-        snprintf(buf, 48, "%.40s", d->names[label]);
-    else
-        snprintf(buf, 48, "class %d", label);
 }
 
 /* The run's eps fills the range of grey levels; for norms without a bound a pixel, and on curves, whose eps is the
@@ -85,8 +48,8 @@ static vt_status figure(FILE *f, const vt_show *s, canvas *c, const vt_record *c
     vt_image_free(&im);
     VT_TRY(vt_ledger_read_adv(s->ledger, adv, c->adv, e));
     double gain = gain_of(c, s->summary->header);
-    class_name(right, c, s->data, clean->pred);
-    class_name(wrong, c, s->data, adv->pred);
+    vt_dataset_class_name(s->data, clean->pred, right, sizeof right);
+    vt_dataset_class_name(s->data, adv->pred, wrong, sizeof wrong);
     fputs("<figure><div class=\"three\">", f);
     to_bytes(c, c->clean, 0);
     VT_TRY(put_png(f, c, "clean", e));
@@ -137,11 +100,10 @@ vt_status vt_show_grid(FILE *f, const vt_show *s, vt_err *e) {
     c.clean = calloc(c.pixels, sizeof(float)), c.adv = calloc(c.pixels, sizeof(float)), c.im.rgb = malloc(c.pixels);
     vt_status st = broken && c.clean && c.adv && c.im.rgb ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for pictures");
     size_t n = st == VT_OK ? choose(l, broken) : 0, most = (size_t)s->pictures;
-    read_names(&c, s->data);
     if (n)
         fputs("<section><h2>Broken images</h2>\n<p class=\"faint\">Without perturbation, with it, and the difference "
               "around grey. The lead is the logit of the true class over the best other one: below 0 the image is "
-              "misclassified.</p>\n<div class=\"grid\">\n",
+              "misclassified.</p>\n<div class=\"pictures\">\n",
               f);
     for (size_t i = 0; i < n && i < most && st == VT_OK; i++) {
         const vt_record *r = broken[n > most ? i * n / most : i], *clean = clean_line(l, r->image);

@@ -11,6 +11,9 @@ setup_file() {
     "$VITRINE" eval weights/shapes10-vit --data datasets/shapes10 --images 0:40 --eps 1/255 --attack pgd:steps=5 --out "$R-1" >/dev/null
 }
 
+# what each point of the chart over eps says
+marks() { grep -o '<path class="[a-d] mark"[^>]*><title>[^<]*' "$1" | sed 's/.*<title>//'; }
+
 @test "the page stands alone: well-formed, no script, no address but the namespace" {
     good show "$R" --out p.html
     [ "$output" = p.html ]
@@ -24,13 +27,13 @@ setup_file() {
 
 @test "the numbers are those of results.json" {
     good show "$R" --out p.html
-    cell() { xmllint --xpath "string(//*[local-name()='tr'][*[1]='$1']/*[$2])" p.html; }
+    cell() { xmllint --xpath "string(//*[@id='$1']//*[local-name()='tr'][*[1]='$2']/*[$3])" p.html; }
     for a in fgsm pgd; do
         jq -r ".attacks[] | select(.name == \"$a\") | [\"\(.robust) / \(.total)\", .borderline, .gradients, .forwards] | @tsv" "$R/results.json" >want
-        [ "$(cell $a 2)"$'\t'"$(cell $a 5)"$'\t'"$(cell $a 6)"$'\t'"$(cell $a 7)" = "$(cat want)" ]
+        [ "$(cell results $a 2)"$'\t'"$(cell cost $a 4)"$'\t'"$(cell cost $a 2)"$'\t'"$(cell cost $a 3)" = "$(cat want)" ]
     done
-    [ "$(cell clean 2)" = "$(jq -r '.clean | "\(.correct) / \(.total)"' "$R/results.json")" ]
-    [ "$(cell 'worst case' 2)" = "$(jq -r '.worst_case | "\(.robust) / \(.total)"' "$R/results.json")" ]
+    [ "$(cell results clean 2)" = "$(jq -r '.clean | "\(.correct) / \(.total)"' "$R/results.json")" ]
+    [ "$(cell results 'worst case' 2)" = "$(jq -r '.worst_case | "\(.robust) / \(.total)"' "$R/results.json")" ]
     grep -q "$(jq -r .weights "$R/results.json")" p.html
 }
 
@@ -63,7 +66,7 @@ setup_file() {
     xmllint --noout two.html
     grep -q "Accuracy over eps" two.html
     a=$(jq .worst_case.percent "$R/results.json") b=$(jq .worst_case.percent "$R-1/results.json") c=$(jq .clean.percent "$R/results.json")
-    [ "$(grep -o '<circle[^>]*><title>[^<]*' two.html | sed 's/.*<title>//' | xargs -d '\n')" = "$(printf '0: %.2f %% 1: %.2f %% 4: %.2f %%' "$c" "$b" "$a")" ]
+    [ "$(marks two.html | cut -d, -f1 | xargs -d '\n')" = "$(printf '0: %.2f %% 1: %.2f %% 4: %.2f %%' "$c" "$b" "$a")" ]
     cp -r "$R" r
     printf 'robust,eps,percent,attack\n9,0.00392156862745098,50,x\n4,0.00784313725490196,25,y\n' >r/curve.csv
     good show r --out curve.html
@@ -80,7 +83,11 @@ setup_file() {
     good show "$dir/c" --weights weights/shapes10-vit --data datasets/shapes10 --out "$dir/p.html"
     cd "$dir"
     xmllint --noout p.html
-    grep -q '<h1>linf, curve over eps, cifar test split, images 0:30</h1>' p.html
+    grep -q '<h1>shapes10-vit</h1>' p.html
+    grep -q '<p class="threat">linf, curve over eps, cifar test split, images 0:30</p>' p.html
+    # run.json says where weights and data are
+    cd "$ROOT" && good show "$dir/c" --out "$dir/q.html"
+    cd "$dir" && cmp p.html q.html
     cell() { xmllint --xpath "string(//*[local-name()='tr'][*[1]='$1']/*[$2])" p.html; }
     for k in 0 1 4; do
         n=$(jq "[.images[] | select(.right and (.distance == null or .distance > $k / 255))] | length" c/curve.json)
@@ -102,8 +109,8 @@ setup_file() {
     grep -q 'WRAPPED w, saturate' p.html
     # without it the line of the checkpoint itself is the same
     good show "$R" "$R-1" --out q.html
-    grep -o '<circle[^>]*><title>[^<]*' q.html | sed 's/.*<title>//' | while read -r mark; do grep -qF "<title>$mark" p.html; done
-    [ "$(grep -o '<circle' p.html | wc -l)" = $(($(grep -o '<circle' q.html | wc -l) + 2)) ]
+    marks q.html | while read -r mark; do grep -qF "<title>$mark" p.html; done
+    [ "$(marks p.html | wc -l)" = $(($(marks q.html | wc -l) + 2)) ]
 }
 
 @test "names from outside are escaped" {
@@ -113,6 +120,40 @@ setup_file() {
     xmllint --noout p.html
     ! grep -q '<b>&' p.html
     grep -qF '&lt;b&gt;&amp;&quot;q&quot;?' p.html
+}
+
+@test "the model's name comes first, then threat and data; every table has a caption and its heads a scope" {
+    good show "$R" --out p.html
+    grep -A1 '<h1>shapes10-vit</h1>' p.html | grep -q '<p class="threat">linf eps 4/255, cifar test split, images 0:40</p>'
+    n() { xmllint --xpath "count($1)" p.html; }
+    [ "$(n "//*[local-name()='table']")" = 2 ]
+    [ "$(n "//*[local-name()='table']/*[local-name()='caption']")" = 2 ]
+    [ "$(n "//*[local-name()='th'][not(@scope)]")" = 0 ]
+    # a file that is called model.safetensors is known by its folder, any other by itself
+    mkdir tiny && cp "$W" tiny/model.safetensors && cp "$W" "my <b> vit.safetensors"
+    for w in tiny/model.safetensors tiny "my <b> vit.safetensors"; do
+        rm -rf e && good eval "$w" --data "$D" --out e && good show e --out "${w//\//_}.html"
+        xmllint --noout "${w//\//_}.html"
+    done
+    grep -q '<h1>tiny</h1>' tiny_model.safetensors.html
+    grep -q '<h1>tiny</h1>' tiny.html
+    grep -q '<h1>my &lt;b&gt; vit</h1>' "my <b> vit.safetensors.html"
+    # and without run.json by its shape
+    rm e/run.json && good show e --pictures 0 --out none.html
+    grep -q '<h1>vit, width 16, depth 1</h1>' none.html
+}
+
+@test "two lines are told apart without colour: dashes and markers" {
+    good eval "$ROOT/weights/shapes10-vit" --data "$ROOT/datasets/shapes10" --images 0:40 --eps 4/255 --attack fgsm --wrap saturate --out w
+    good show "$R" "$R-1" w --out p.html
+    [ "$(grep -o 'class="[a-d] line" stroke-dasharray="[^"]*" d="M[0-9.]* [0-9.]*[HV]' p.html | grep -o 'dasharray="[^"]*' | sort -u | wc -l)" = 2 ]
+    for c in a b; do grep -o "<path class=\"$c mark\" d=\"M[0-9. ]*[a-z].*\"><title>" p.html | sed 's/.*d="M[0-9.]* [0-9.]*//' | sort -u >"$c"; done
+    [ "$(wc -l <a)" = 1 ]
+    [ "$(wc -l <b)" = 1 ]
+    ! cmp -s a b
+    # histogram and bars: the second kind is hatched
+    grep -q 'class="b hatched"' p.html
+    grep -q 'id="hatch"' p.html
 }
 
 @test "wrong usage of show" {
