@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the Debian packages vitrine needs are there. Usage: [CC=COMPILER] tools/deps.sh [--install] build|test
+# Makes sure that the Debian packages vitrine needs are there. Usage: [CC=COMPILER] tools/deps.sh [--install] build|test|browser
 # With --install, missing packages are installed when root or passwordless sudo allows it; otherwise the one apt line
 # to run is printed and the exit status is 1. A compiler for another machine (CC=aarch64-linux-gnu-gcc) asks for that
 # machine's libraries, and for qemu to run what it makes.
@@ -22,10 +22,12 @@ fi
 library="libopenblas-dev libdnnl-dev libjansson-dev libpng-dev libjpeg-dev libssl-dev libyaml-dev libzip-dev"
 want="$compile libstb-dev"
 for p in $library; do want="$want $p$of"; done
+browser="chromium python3" # opens pages in tests/cli/pages.bats and tools/picture.sh; both say so where it is missing
 case "${1:-build}" in
     build) ;;
     test) want="$want $run libcmocka-dev$of bats jq patch procps libxml2-utils python3 python3-numpy python3-jsonschema" ;;
-    *) echo "usage: tools/deps.sh [--install] build|test" >&2; exit 2 ;;
+    browser) want="$browser" ;;
+    *) echo "usage: tools/deps.sh [--install] build|test|browser" >&2; exit 2 ;;
 esac
 missing=""
 for p in $want; do
