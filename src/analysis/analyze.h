@@ -45,6 +45,9 @@ typedef struct vt_analyze {
     /* Keeps a matrix of numbers [rows, cols] as name.npy; NULL: nobody wants it. */
     vt_status (*array)(void *ctx, const char *name, const double *values, size_t rows, size_t cols, vt_err *e);
     void *array_ctx;
+    /* Keeps a finished picture as name.svg; NULL: nobody wants it. */
+    vt_status (*picture)(void *ctx, const char *name, const char *svg, vt_err *e);
+    void *picture_ctx;
 } vt_analyze;
 
 /* What a kind wants. */

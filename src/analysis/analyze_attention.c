@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "analysis/attention_maps.h"
 #include "analysis/bench.h"
 #include "analysis/layers.h"
 #include "analysis/lines.h"
@@ -12,14 +13,21 @@
 #include "models/session64.h"
 
 typedef struct params {
-    int k;
+    int k, maps;
     double p;
+    char blocks[VT_MAPS_TEXT], heads[VT_MAPS_TEXT];
 } params;
 
 static const vt_opt opts[] = {
     {"k", "tokens whose mass is added up", VT_OPT_INT, offsetof(params, k), 5, 1, 100000, NULL, NULL},
     {"p", "norm of W_Q W_K^T by which margins are also normalised", VT_OPT_REAL, offsetof(params, p), 1.1, 1.05, 4,
      NULL, NULL},
+    {"maps", "images whose attention maps are drawn (with --out)", VT_OPT_INT, offsetof(params, maps), 4, 0,
+     VT_MAPS_IMAGES, NULL, NULL},
+    {"map-blocks", "maps of these blocks: all, or 0,5,rollout; default: first, middle, last and rollout", VT_OPT_TEXT,
+     offsetof(params, blocks), 0, 0, VT_MAPS_TEXT, NULL, ""},
+    {"map-heads", "and of these heads: mean, all, or 0,2", VT_OPT_TEXT, offsetof(params, heads), 0, 0, VT_MAPS_TEXT,
+     NULL, "mean"},
     {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
 };
 
@@ -39,6 +47,7 @@ typedef struct job {
     int depth, heads;
     double *norms; /* [depth, heads, 3]: |scale W_Q^T W_K|, its Frobenius and its p-norm */
     row *rows;     /* [images, depth] */
+    vt_maps maps;  /* no images: none are drawn */
 } job;
 
 static vt_status weigh(void *ctx, const vt_layer *l, vt_err *e) {
@@ -63,9 +72,10 @@ typedef struct seen {
 
 typedef struct place {
     job *j;
-    row *rows;   /* [depth] */
-    seen *seen;  /* [depth] */
-    bool attack; /* which pass this is */
+    row *rows;       /* [depth] */
+    seen *seen;      /* [depth] */
+    bool attack;     /* which pass this is */
+    vt_map_pass map; /* maps NULL: of this image none are drawn */
 } place;
 
 static vt_status room_for(seen *s, const vt_layer *l, vt_err *e) {
@@ -136,6 +146,7 @@ static vt_status layer(void *ctx, const vt_layer *l, vt_err *e) {
     row *r = &p->rows[l->block];
     seen *s = &p->seen[l->block];
     bool before = s->x != NULL;
+    if (p->map.maps) vt_map_layer(&p->map, l);
     VT_TRY(room_for(s, l, e));
     vt_selection *room = calloc((size_t)(l->heads * l->t), sizeof *room);
     if (!room) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's choices");
@@ -171,12 +182,27 @@ static vt_status scores(void *ctx, const vt_layer *l, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status both(place *p, vt_bench *b, vt_err *e) {
+/* What the network says and looks at, of the image or under attack. */
+static vt_status forward(place *p, vt_bench *b, size_t i, bool attack, const double **z, vt_err *e) {
+    vt_maps *m = &p->j->maps;
+    const double *x = attack ? b->adv64 : b->x64;
+    p->attack = attack;
+    p->map = (vt_map_pass){0};
+    if (i < (size_t)m->images) VT_TRY(vt_map_begin(&p->map, m, (int)i, attack, e));
+    vt_status s = vt_layers_forward(b->session, x, !attack, layer, p, z, e);
+    if (!p->map.maps) return s;
+    vt_map_end(&p->map);
+    vt_map_image *im = &m->image[i];
+    im->image = b->image, im->label = b->label;
+    if (s == VT_OK) im->predicted[attack] = vt_argmax_f64(*z, b->classes);
+    for (size_t k = 0; k < b->pixels; k++) im->rgb[attack][k] = (uint8_t)lrint(255 * x[k]);
+    return s;
+}
+
+static vt_status both(place *p, vt_bench *b, size_t i, vt_err *e) {
     const double *z;
-    p->attack = true;
-    if (b->attacked) VT_TRY(vt_layers_forward(b->session, b->adv64, false, layer, p, NULL, e));
-    p->attack = false;
-    VT_TRY(vt_layers_forward(b->session, b->x64, true, layer, p, &z, e));
+    if (b->attacked) VT_TRY(forward(p, b, i, true, &z, e));
+    VT_TRY(forward(p, b, i, false, &z, e));
     double most = z[vt_largest(z, b->classes)], sum = 0; /* cross-entropy: dz = softmax(z) - onehot */
     for (int k = 0; k < b->classes; k++) sum += b->z64[k] = exp(z[k] - most);
     for (int k = 0; k < b->classes; k++) b->z64[k] = b->z64[k] / sum - (k == b->label);
@@ -187,7 +213,7 @@ static vt_status image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
     job *j = ctx;
     place p = {.j = j, .rows = j->rows + i * (size_t)j->depth, .seen = calloc((size_t)j->depth, sizeof *p.seen)};
     if (!p.seen) return vt_fail(e, VT_E_MEMORY, "no memory for %d layers", j->depth);
-    vt_status s = both(&p, b, e);
+    vt_status s = both(&p, b, i, e);
     for (int k = 0; k < j->depth; k++) free(p.seen[k].x), free(p.seen[k].tokens);
     free(p.seen);
     return s;
@@ -291,7 +317,40 @@ static vt_status report(const job *j, int subject, vt_lines *f, FILE *out, json_
         for (int k = 0; k < CELLS; k++) json_object_set_new(o, keys[k], vt_analyze_real(c[k]));
         json_array_append_new(layers, o);
     }
-    return vt_analyze_put(json, subject, json_pack("{s:o}", "layers", layers), e);
+    json_t *o = json_pack("{s:o}", "layers", layers);
+    if (o && j->maps.images) json_object_set_new(o, "maps", vt_maps_json(&j->maps, j->a->subjects[subject].data));
+    return vt_analyze_put(json, subject, o, e);
+}
+
+/* ---- maps ---- */
+
+/* maps.svg, maps.npy; maps_A.svg of several checkpoints */
+static vt_status draw_maps(const job *j, int subject, vt_err *e) {
+    const vt_maps *m = &j->maps;
+    char name[16] = "maps", what[120] = "Attention", title[300], *svg = NULL;
+    size_t n;
+    if (!m->images) return VT_OK;
+    if (j->a->n > 1) snprintf(name, sizeof name, "maps_%c", 'A' + subject);
+    if (j->a->attack)
+        snprintf(what, sizeof what, "Attention on clean and attacked images (%.40s, %s eps %.24s)", j->a->attack->name,
+                 vt_norm_name(j->a->norm), j->a->eps_text);
+    vt_analyze_caption(title, sizeof title, j->a, what, subject);
+    FILE *f = open_memstream(&svg, &n);
+    if (!f) return vt_fail(e, VT_E_MEMORY, "no memory for a sheet of attention maps");
+    vt_status s = vt_maps_sheet(f, m, title, j->a->subjects[subject].data, e);
+    if (fclose(f) != 0 && s == VT_OK) s = vt_fail(e, VT_E_MEMORY, "no memory for a sheet of attention maps");
+    if (s == VT_OK) s = j->a->picture(j->a->picture_ctx, name, svg, e);
+    free(svg);
+    size_t rows = (size_t)(m->images * m->passes * m->columns);
+    if (s != VT_OK || !j->a->array) return s;
+    return j->a->array(j->a->array_ctx, name, m->values, rows, (size_t)(m->grid * m->grid), e);
+}
+
+static vt_status open_maps(job *j, int subject, vt_err *e) {
+    const vt_config *c = &j->a->subjects[subject].model->config;
+    if (!j->a->picture || !j->p->maps) return VT_OK;
+    VT_TRY(vt_maps_choose(&j->maps, c, j->p->blocks, j->p->heads, e));
+    return vt_maps_open(&j->maps, j->a, c, j->p->maps, e);
 }
 
 static vt_status first_image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
@@ -320,30 +379,41 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     for (int i = 0; i < a->n && s == VT_OK; i++) {
         const vt_config *c = &a->subjects[i].model->config;
         job j = {.a = a, .p = params_, .depth = c->depth, .heads = c->heads};
-        s = measure(&j, &a->subjects[i], e);
+        s = open_maps(&j, i, e);
+        if (s == VT_OK) s = measure(&j, &a->subjects[i], e);
         if (s == VT_OK) s = report(&j, i, &f, out, json, e);
-        free(j.norms), free(j.rows);
+        if (s == VT_OK) s = draw_maps(&j, i, e);
+        free(j.norms), free(j.rows), vt_maps_close(&j.maps);
     }
     if (s == VT_OK) s = vt_lines_draw(&f, a, "attention", e);
     vt_lines_free(&f);
     return s;
 }
 
+/* A wrong choice of maps is refused before any work. */
+static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
+    const params *p = params_;
+    vt_maps m = {0};
+    for (int i = 0; i < a->n; i++) VT_TRY(vt_maps_choose(&m, &a->subjects[i].model->config, p->blocks, p->heads, e));
+    return VT_OK;
+}
+
 static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
     (void)params_;
     const vt_config *c = &s->model->config;
     size_t t = (size_t)vt_layers_tokens(s->model), d = (size_t)c->dim, h = (size_t)c->heads;
-    return (size_t)a->threads * ((size_t)c->depth * (t * d + h * t) + 2 * t * t + 2 * t * d) * sizeof(double);
+    return (size_t)a->threads * ((size_t)c->depth * (t * d + h * t) + 5 * t * t + 2 * t * d) * sizeof(double);
 }
 
 const vt_analysis_def vt_analysis_def_attention = {
     .name = "attention",
-    .summary = "entropy, orthogonality gap, margins, certified token selection, and flips under attack",
+    .summary = "attention maps; entropy, orthogonality gap, margins, certified token selection, and flips under attack",
     .source =
         "Liu et al. (Understanding Attention Mechanisms); Zhang et al. 2021; attention-SVM: Tarzanagh et al. 2023",
     .wants = VT_WANTS_IMAGES | VT_TAKES_ATTACK | VT_WANTS_ATTENTION,
     .opts = opts,
     .params_size = sizeof(params),
+    .check = check,
     .bytes = bytes,
     .run = run,
 };

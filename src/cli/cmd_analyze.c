@@ -123,6 +123,7 @@ static vt_status analyze(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_folder_open(&j->folder, vt_cli_get(c, "out"), "analysis.json", e));
     if (j->folder.draws) j->a.figure = vt_folder_figure, j->a.figure_ctx = &j->folder;
     if (j->folder.dir) j->a.array = vt_folder_array, j->a.array_ctx = &j->folder;
+    if (j->folder.dir) j->a.picture = vt_folder_picture, j->a.picture_ctx = &j->folder;
     tty = isatty(STDERR_FILENO);
     j->progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
     j->a.progress = &j->progress;

@@ -60,6 +60,18 @@ vt_status vt_folder_figure(void *ctx, const char *name, const char *title, const
     return VT_OK;
 }
 
+vt_status vt_folder_picture(void *ctx, const char *name, const char *svg, vt_err *e) {
+    vt_folder *f = ctx;
+    vt_file to;
+    char file[100];
+    snprintf(file, sizeof file, "%s.svg", name);
+    VT_TRY(vt_file_begin(&to, f->dir, file, e));
+    fputs(svg, to.stream);
+    VT_TRY(vt_file_commit(&to, e));
+    keep_name(f, file);
+    return VT_OK;
+}
+
 vt_status vt_folder_array(void *ctx, const char *name, const double *values, size_t rows, size_t cols, vt_err *e) {
     vt_folder *f = ctx;
     char path[VT_PATH_MAX], file[100];

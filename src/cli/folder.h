@@ -27,6 +27,8 @@ typedef struct vt_folder {
 vt_status vt_folder_open(vt_folder *f, const char *dir, const char *document, vt_err *e);
 /* DIR/name.svg from a gnuplot script; ctx: a vt_folder. */
 vt_status vt_folder_figure(void *ctx, const char *name, const char *title, const char *script, vt_err *e);
+/* DIR/name.svg, as it is; ctx: a vt_folder with a folder. */
+vt_status vt_folder_picture(void *ctx, const char *name, const char *svg, vt_err *e);
 /* DIR/name.npy, doubles [rows, cols]; ctx: a vt_folder with a folder. */
 vt_status vt_folder_array(void *ctx, const char *name, const double *values, size_t rows, size_t cols, vt_err *e);
 /* Writes what is left to write, the document last: a folder that has it is complete. Does nothing without one. */

@@ -63,6 +63,57 @@ PLAIN=$ROOT/weights/shapes10-plain SPEC=$ROOT/weights/shapes10-specformer IMAGES
     truth b/analysis.json '[.results.A.layers[]] | all(.flips == null and .moved == null and .margin > 0)'
 }
 
+# A.npy OFFSET COUNT: numbers of a matrix of doubles, one a line
+doubles() { od -An -v -tf8 -w8 -j $((128 + 8 * $2)) -N $((8 * $3)) "$1" | tr -d ' '; }
+
+@test "analyze: attention maps over the image, clean beside attacked, for chosen blocks and heads" {
+    good analyze attention "$PLAIN" --data "$IMAGES" --images 0:3 --eps 8/255 --maps 2 --map-blocks 1,rollout --map-heads mean,0,1 --out a
+    says "maps.svg" "maps.npy"
+    truth a/analysis.json '.results.A.maps | .query == "class token" and .grid == 8 and (.images | length) == 2
+        and .maps == ["block 1, mean of 2 heads", "block 1, head 0", "block 1, head 1", "rollout"]'
+    # the classes are those that eval sees, by name
+    good eval "$PLAIN" --data "$IMAGES" --images 0:2 --out e
+    [ "$(jq -r '.results.A.maps.images[] | [.image, .label, .predicted] | @tsv' a/analysis.json)" = \
+        "$(jq -r 'select(.entry == 0) | [.image, .label, .pred] | @tsv' e/ledger.jsonl)" ]
+    names=$(jq -r '.results.A.maps.images[0] | [.label_name, .attacked_predicted_name] | @tsv' a/analysis.json)
+    [ "$names" = "$(jq -r '.results.A.maps.images[0] | [.label, .attacked_predicted] | .[]' a/analysis.json | while read -r k; do
+        sed -n $((k + 1))p "$IMAGES/batches.meta.txt"; done | paste -s)" ]
+    # 2 images, 2 passes, 4 maps of 64 patches: shares, the mean is the heads' mean, and an attack moves them
+    [ "$(stat -c %s a/maps.npy)" = $((128 + 2 * 2 * 4 * 64 * 8)) ]
+    for row in 0 4 8 12; do
+        paste <(doubles a/maps.npy $((64 * row)) 64) <(doubles a/maps.npy $((64 * row + 64)) 64) <(doubles a/maps.npy $((64 * row + 128)) 64) |
+            awk '{d = $1 - ($2 + $3) / 2; s += $1; if ($1 < 0 || d > 1e-15 || d < -1e-15) bad = 1} END {exit bad || !(s > 0.5 && s <= 1)}' ||
+            fail "row $row"
+    done
+    ! cmp -s <(doubles a/maps.npy 0 256) <(doubles a/maps.npy 256 256)
+    # a row of the image and its four maps, each under its own heat: 2 x 2 x (1 + 2 x 4) pictures, and nothing from elsewhere
+    xmllint --noout a/maps.svg
+    [ "$(grep -c '<image ' a/maps.svg)" = 36 ]
+    [ "$(grep -o 'href="data:image/png;base64,' a/maps.svg | wc -l)" = 36 ]
+    [ "$(grep -o 'https\?://[^"]*' a/maps.svg | sort -u)" = http://www.w3.org/2000/svg ]
+    grep -qF ">Attention on clean and attacked images (pgd, linf eps 8/255): " a/maps.svg
+    grep -q ">attacked</text>" a/maps.svg
+    good analyze attention "$PLAIN" --data "$IMAGES" --images 0:3 --eps 8/255 --maps 2 --map-blocks 1,rollout --map-heads mean,0,1 --threads 3 --out b
+    for f in analysis.json maps.svg maps.npy; do cmp "a/$f" "b/$f"; done
+    # not attacked: one row an image; none wanted: none drawn; two checkpoints: a sheet for each
+    good analyze attention "$PLAIN" "$SPEC" --data "$IMAGES" --images 0:1 --out c
+    [ "$(stat -c %s c/maps_A.npy)" = $((128 + 4 * 64 * 8)) ]
+    ! grep -q ">attacked</text>" c/maps_B.svg
+    good analyze attention "$PLAIN" --data "$IMAGES" --images 0:1 --maps 0 --out d
+    [ ! -e d/maps.svg ]
+    truth d/analysis.json '.results.A | has("maps") | not'
+    bad 2 "--map-blocks 4: '4' must be all, rollout or a number from 0 to 3" -- analyze attention "$PLAIN" --data "$IMAGES" --images 0:1 --map-blocks 4 --out f
+    bad 2 "--map-heads 0,x: 'x' must be all, mean or a number from 0 to 1" -- analyze attention "$PLAIN" --data "$IMAGES" --images 0:1 --map-heads 0,x --out f
+    bad 2 "maps" "32" -- analyze attention "$PLAIN" --data "$IMAGES" --images 0:1 --maps 99 --out f
+    # without a class token the patches' mean row, with ConViT's late one the token's; windows are refused
+    good new --set dim=16 depth=2 heads=2 patch=8 image=32 classes=10 pool=avg --form no_cls=1 --seed 1 -o avg.safetensors
+    good analyze attention avg.safetensors --data "$IMAGES" --images 0:1 --out g
+    truth g/analysis.json '.results.A.maps.query == "mean over patches"'
+    good new convit_tiny --set dim=16 depth=3 heads=2 patch=8 image=32 classes=10 --form local_blocks=2 --seed 1 -o convit.safetensors
+    good analyze attention convit.safetensors --data "$IMAGES" --images 0:1 --map-blocks all,rollout --out h
+    [ "$(stat -c %s h/maps.npy)" = $((128 + 4 * 16 * 8)) ]
+}
+
 @test "analyze: spectrum agrees with vitrine spectrum, value for value" {
     good spectrum "$PLAIN" --all --csv s.csv
     good analyze spectrum "$PLAIN" --out a
