@@ -234,11 +234,13 @@ vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e) {
     if (curve) VT_TRY(vt_show_curve(f, s, e));
     if (!curve) tiles(f, s->summary), results(f, s->summary);
     fputs("<div class=\"pair\">", f);
-    if (s->n_curve > 1) over_eps(f, s);
+    bool two = s->n_curve > 1; /* pictures side by side; else the costs are beside the one */
+    if (two) over_eps(f, s);
     VT_TRY(margins(f, s->ledger, e));
-    if (!curve) cost(f, s->summary);
+    if (!curve && !two) cost(f, s->summary);
     fputs("</div>\n", f);
     if (s->data && s->pictures > 0) VT_TRY(vt_show_grid(f, s, e));
+    if (!curve && two) cost(f, s->summary);
     proof(f, s);
     vt_page_end(f);
     return VT_OK;
