@@ -21,5 +21,5 @@ cd "$dir" # the page names the runs as they are given
 "$OLDPWD/build/vitrine" show shapes10-specformer shapes10-plain specformer-? plain-? --pictures 3 \
     --weights "$OLDPWD/weights/shapes10-specformer" --data "$OLDPWD/datasets/shapes10" --out page.html >/dev/null
 cd "$OLDPWD"
-python3 tools/browser.py --small --screenshot "$out" --scale 0.9 --width 1160 --height 1500 "$dir/page.html"
+python3 tools/browser.py --small --screenshot "$out" --scale 0.9 --width 1160 --height 1535 "$dir/page.html"
 ls -l "$out"
