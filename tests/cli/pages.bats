@@ -102,3 +102,22 @@ browser() {
     [ "$(grep -c '^night.html, 360 px, light' <<<"$output")" = 1 ]
     [ "$(grep -c '^fine.html' <<<"$output")" = 2 ]
 }
+
+@test "the index of docs names every page, and links of the pages that people begin with lead somewhere" {
+    cd "$ROOT"
+    for page in docs/*.md; do
+        [ "$page" = docs/README.md ] || grep -qF "](${page#docs/})" docs/README.md || fail "$page is not in docs/README.md"
+    done
+    for page in docs/README.md SECURITY.md README.md; do
+        grep -o '](\([^)#]*\)' "$page" | sed 's/](//' | grep -v '^[a-z]*:' | sort -u | while read -r link; do
+            [ -e "$(dirname "$page")/$link" ] || fail "$page: $link"
+        done
+    done
+    # CITATION.cff names the version that the program prints
+    [ "$("$VITRINE" --version | grep -o '[0-9][0-9.]*[0-9]' | head -n 1)" = "$(sed -n 's/^version: //p' CITATION.cff)" ]
+}
+
+@test "the picture of README is a small PNG" {
+    [ "$(head -c 8 "$ROOT/docs/picture.png" | od -An -tx1 | tr -d ' ')" = 89504e470d0a1a0a ]
+    [ "$(stat -c %s "$ROOT/docs/picture.png")" -lt 150000 ]
+}
