@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/files.h"
+#include "core/json.h"
 #include "core/opt.h"
 #include "eval/markup.h"
 #include "eval/summary.h"
@@ -234,8 +235,7 @@ static vt_status write_json(const sweep *s, vt_err *e) {
     json_object_set_new(o, "rows", rows);
     vt_status st = o ? vt_file_begin(&f, s->out, "corruptions.json", e) : vt_fail(e, VT_E_MEMORY, "no memory");
     if (st == VT_OK) {
-        json_dumpf(o, f.stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-        fputc('\n', f.stream);
+        vt_json_write(f.stream, o, JSON_INDENT(1));
         st = vt_file_commit(&f, e);
     }
     json_decref(o);
