@@ -36,7 +36,8 @@ void vt_outlook_stage(vt_outlook *o, int entry, int stage) {
 }
 
 double vt_outlook_image(vt_outlook *o, int64_t forwards, int64_t gradients, size_t done, size_t total, size_t robust) {
-    double work = (double)forwards + o->ratio * (double)gradients, stand = (double)robust / (double)done;
+    double work = (double)forwards + o->ratio * (double)gradients;
+    double stand = ((double)robust + 1) / ((double)done + 2); /* not 0 or 1 after the first image */
     o->work += work, o->stage_work += work, o->stage_done++;
     double here = o->stage_work / (double)o->stage_done * (double)(total - done);
     double behind = (stand * o->standing + (1 - stand) * o->falling) * (double)total;
