@@ -129,7 +129,8 @@ define RUN
 tests/part.sh --table $(OUT)/parts/$@ && exit $$status
 endef
 # the longest first, so that none is left alone at the end
-CLI_PARTS := $(patsubst tests/cli/%.bats,cli_%,$(shell ls -S tests/cli/*.bats))
+LONG := $(patsubst %,tests/cli/%.bats,selftest masked doctor table train analyze)
+CLI_PARTS := $(patsubst tests/cli/%.bats,cli_%,$(LONG) $(filter-out $(LONG),$(wildcard tests/cli/*.bats)))
 part-test_%:
 	@tests/part.sh $(PARTS) test_$* $(EMULATE) $(OUT)/tests/test_$*
 part-test_golden_%:
