@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Small texts: a preprocessing, the log of a training run that is plotted, the points of a chart. */
 #include <math.h>
 #include <stdint.h>
@@ -16,9 +17,9 @@ vt_status vt_plot_check(vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_plot_written(const char *out_svg, void (*write)(FILE *script, const void *data), const void *data,
-                          vt_err *e) {
-    (void)out_svg, (void)e;
+vt_status vt_plot_written(const char *out_svg, const char *title, void (*write)(FILE *script, const void *data),
+                          const void *data, vt_err *e) {
+    (void)out_svg, (void)title, (void)e;
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
