@@ -56,16 +56,13 @@ void vt_gemm_naive_f64(bool ta, bool tb, int m, int n, int k, double alpha, cons
 }
 
 void vt_blas_single_thread(void) { openblas_set_num_threads(1); }
-/* BUFFER_SIZE of its x86 kernels and a page; other machines take less. */
-#define BUFFER (((size_t)128 << 20) + 4096)
-
 vt_status vt_blas_reserve(int threads, vt_err *e) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static int have; /* buffers that OpenBLAS, one for the process too, has and gives out again */
     pthread_mutex_lock(&lock);
     void **held = threads > have ? calloc((size_t)threads, sizeof *held) : NULL;
     int n = 0;
-    while (held && n < threads && (n < have || vt_has_room(BUFFER))) held[n++] = blas_memory_alloc(0);
+    while (held && n < threads && (n < have || vt_has_room(VT_BLAS_BUFFER))) held[n++] = blas_memory_alloc(0);
     if (n > have) have = n;
     bool good = threads <= have;
     while (n > 0) blas_memory_free(held[--n]);
@@ -76,7 +73,7 @@ vt_status vt_blas_reserve(int threads, vt_err *e) {
                    "no memory for the matrix products of %d thread%s: OpenBLAS takes %zu MB for each (%sa higher "
                    "limit, "
                    "ulimit -v, would do)",
-                   threads, threads == 1 ? "" : "s", BUFFER >> 20, threads == 1 ? "" : "fewer --threads or ");
+                   threads, threads == 1 ? "" : "s", VT_BLAS_BUFFER >> 20, threads == 1 ? "" : "fewer --threads or ");
 }
 
 const char *vt_blas_kernel(void) { return openblas_get_corename(); }

@@ -22,6 +22,8 @@ void vt_gemm_naive_f64(bool ta, bool tb, int m, int n, int k, double alpha, cons
 
 /* Puts BLAS on one thread; called once by whoever starts threads. */
 void vt_blas_single_thread(void);
+/* A buffer of OpenBLAS: BUFFER_SIZE of its x86 kernels and a page; other machines take less. */
+#define VT_BLAS_BUFFER (((size_t)128 << 20) + 4096)
 /* OpenBLAS's buffers for products on so many threads at once, taken once and kept: VT_E_MEMORY when there is no memory
  * for them. Without it a thread's first product waits for its buffer in a loop without end. Loops over items
  * (core/threads), sessions and core/svd call it; whoever multiplies without those calls it first. */
