@@ -26,7 +26,7 @@ vt() { run --separate-stderr "$VITRINE" "$@"; }
 # good ARGS: must succeed and say nothing on stderr, but how far it is on a machine where that takes half a minute.
 good() {
     vt "$@"
-    [ "$status" = 0 ] && [ -z "$(grep -vE '^(self-test: )?([^:]* )?[0-9]+ of [0-9]+[ :]' <<<"$stderr")" ] || fail "status $status of: vitrine $*" "stdout: $output" "stderr: $stderr"
+    [ "$status" = 0 ] && [ -z "$(grep -vE '^(self-test: )?([^:]* )?[0-9]+ of [0-9]+[ :,]' <<<"$stderr")" ] || fail "status $status of: vitrine $*" "stdout: $output" "stderr: $stderr"
 }
 
 # assumes ARGS: must succeed, and say on stderr, in one line for each checkpoint, what was assumed of it.
