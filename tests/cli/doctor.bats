@@ -86,17 +86,17 @@ first() { sed -n '/% right/{n;p}' <<<"$output" | head -1; }
 }
 
 @test "heads, order of the norms and activation are found together, in the first round, in 80 columns" {
-    good doctor "$SHAPES" --data "$MANY" --heads 1 --form post_norm=1 --form act=relu
+    good doctor "$SHAPES" --data "$MANY" --images 0:300 --heads 1 --form post_norm=1 --form act=relu
     [[ $(first) == "2 heads, pre-norm, GELU "*better ]] || fail "$output"
     says "clearly better: 2 heads, pre-norm, GELU" "use: --heads 2 --form post_norm=0 --form act=gelu"
     [ -z "$(awk 'length > 80' <<<"$output")" ] || fail "$output"
-    good doctor "$SHAPES" --data "$MANY" $(sed -n 's/^use: //p' <<<"$output") --images 0:500
+    good doctor "$SHAPES" --data "$MANY" $(sed -n 's/^use: //p' <<<"$output") --images 0:200
     says "nothing clearly better"
 }
 
 @test "every other divisor: the first row says the truth" {
     for heads in 1 4 8; do
-        good doctor "$SHAPES" --data "$MANY" --images 0:600 --heads $heads
+        good doctor "$SHAPES" --data "$MANY" --images 0:300 --heads $heads
         [[ $(first) == "2 heads "*better ]] || fail "read with $heads: $output"
     done
 }
