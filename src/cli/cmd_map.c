@@ -34,9 +34,10 @@ const vt_command vt_command_map = {
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
-    .details = "Every tensor stands in it with timm's name as far as names and shapes suggest it, and ? where they do "
-               "not; then the\nvalues that no tensor tells, to fill in. --names refuses a map with a ? left.\n\n"
-               "  vitrine map mine.pth > my.map\n"
-               "  vitrine eval mine.pth --names my.map --data cifar-10-batches-py",
+    .details = "Every tensor stands in it with timm's name as far as names and shapes suggest it, and ? where\n"
+               "they do not; then the values that no tensor tells, to fill in. --names refuses a map with a ?\n"
+               "left.",
+    .examples = {"vitrine map weights/shapes10-vit > my.map",
+                 "vitrine eval weights/shapes10-vit --names my.map --data datasets/shapes10 --images 0:5"},
     .run = run,
 };

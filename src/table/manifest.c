@@ -250,12 +250,13 @@ static vt_status all_named(const vt_manifest *m, int which, const vt_words *w, c
 /* Options pass through to the command that makes a cell, behind its own words, and there the last word counts: one that
  * says again what the manifest or the cell says would make the table say what was not measured. */
 static vt_status check_options(const vt_words *w, const char *where, vt_err *e) {
-    static const char *const taken[] = {"data",        "images",       "split",     "attack",  "profile",
-                                        "surrogate",   "as-published", "eight-bit", "eps",     "individual",
-                                        "norm",        "threat",       "seed",      "seeds",   "wrap",
-                                        "out",         "resume",       "threads",   "init",    "from",
-                                        "no-selftest", "verbose",      "set",       "dry-run", "expect-robust",
-                                        "max-steps",   "exhaustive"};
+    static const char *const taken[] = {"data",        "images",       "split",      "attack",   "profile",
+                                        "surrogate",   "as-published", "eight-bit",  "eps",      "individual",
+                                        "norm",        "threat",       "seed",       "seeds",    "wrap",
+                                        "out",         "resume",       "threads",    "init",     "from",
+                                        "no-selftest", "verbose",      "set",        "dry-run",  "expect-robust",
+                                        "max-steps",   "exhaustive",   "corruption", "severity", "json",
+                                        "quiet",       "fail-under"};
     for (int i = 0; i < w->n; i++)
         for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
             if (strcspn(w->word[i], "=") == strlen(taken[k]) && !strncmp(w->word[i], taken[k], strlen(taken[k])))

@@ -279,5 +279,5 @@ END
     grep -qF '{[}5pt] {*}' t/m.tex
     none -F '| [a](' t/m.md
     [ "$(grep -c '^| *=r' t/m.md)" = 1 ]
-    grep -q '<title>T?\[2J &#39;q&#39; &amp; &lt;b&gt;</title>' t/m.html
+    grep -q '<title>T?\[2J &#39;q&#39; &amp; &lt;b&gt; - vitrine</title>' t/m.html
 }
