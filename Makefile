@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # vitrine. `make` builds build/vitrine; `make help` lists the targets.
 MODE ?= release
 # make itself sets CC to cc, which a machine without a compiler lacks and which gcc's package alone does not promise

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the comparisons beside it share: PyTorch's settings, one measurement of PyTorch, of vitrine's training step, rounds
 that alternate. Debian's python3 runs what needs torch or numpy; nothing here is run in CI."""
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The reference AutoAttack (github.com/fra31/auto-attack, installed or checked out by the user) on the first images of a
 CIFAR-10 test_batch.bin, one thread. Prints a line of JSON: clean, robust, cpu_seconds. For bench/compare_autoattack."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One measurement for the comparisons beside it: images/s of PyTorch on the shape that vitrine is timed on.
 gradient: frozen weights, autograd.grad with respect to the input alone. train: the step of a plain training loop, forward,
 cross entropy, backward, SGD with momentum and weight decay. Prints one number."""

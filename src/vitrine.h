@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* vitrine: public umbrella header. Load a model, name attacks, evaluate; the library never prints or exits, and every
  * fallible call returns a vt_status with its sentence in a vt_err (core/status.h). */
 #ifndef VITRINE_H

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Rules of the house that a compiler does not check. Usage: tests/lint.sh [FILE ...]   one line a finding, exit 1 if any
 #                                                           tests/lint.sh --self-test  every rule must find a planted breach
 #                                                           tests/lint.sh --archive LIB  its objects keep no state of their own

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Runs one part of the tests and keeps what it said and took. Usage: tests/part.sh FOLDER NAME COMMAND...
 # Shows one line when all is well, everything that was said when it is not. FOLDER/NAME.log and FOLDER/NAME.time (exit
 # status, seconds, seconds of processors) stay.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Headless Chromium over its debugging pipe: no package, no port, no network. tools/picture.sh and the tests use it.
 
     browser.py --screenshot OUT.png --width W --height H [--scale S] [--scheme dark] [--small] PAGE

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Holds the attention maps of `vitrine analyze attention --out DIR` against PyTorch's of the same checkpoint and images.
 
     check_attention.py DIR MODEL.safetensors CIFAR.bin

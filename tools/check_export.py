@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Judge an export of vitrine again, in PyTorch: shapes and types, the box, every distance in double, and the class of
 every point by a forward of the model (tools/vit.py, so for plain Vision Transformers).
 

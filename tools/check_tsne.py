@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Holds the t-SNE of `vitrine analyze features --out DIR` against scikit-learn's of the same features, and prints what
 both say.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ConViT in PyTorch with the parameter names and semantics of timm's ConVit, for the scripts beside it; embed_dim is the
 whole width, not that of a head."""
 import torch

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Makes sure that the Debian packages vitrine needs are there. Usage: [CC=COMPILER] tools/deps.sh [--install] build|test|browser
 # With --install, missing packages are installed when root or passwordless sudo allows it; otherwise the one apt line
 # to run is printed and the exit status is 1. A compiler for another machine (CC=aarch64-linux-gnu-gcc) asks for that

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Export a PyTorch or timm Vision Transformer to the two files that vitrine reads: model.safetensors and config.json.
 
     export_timm.py checkpoint.pth OUT --heads 3 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5

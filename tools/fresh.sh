@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Does a bare Debian build and pass? Usage (as root): tools/fresh.sh [--mirror URL] SUITE [TARGET ...]
 # A minimal system of SUITE (bookworm, trixie) with git and make is laid into a folder, a clone of HEAD beside it, and in
 # a chroot there `make TARGET` is run for each TARGET (default: demo, then test). Prints exit status and seconds of each;

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Reference numbers for train/adapt from PyTorch in double: writes tests/fixtures/golden/adapt.safetensors.
 
     gen_adapt_fixture.py [OUT]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What PyTorch says of the embedded checkpoint weights/shapes10-plain at the first embedded test image, in double:
 sigma_max of the input-logit Jacobian, and for every block the spectral norm of the attention sublayer's Jacobian
 (power iteration on autograd's products), row entropy, |A| and |A^T A - I|_F; and at the first four images the mean

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Reference numbers of attention's own losses (src/models/attention_loss.h), from PyTorch's autograd in double, on the
 tiny ViT and the first image of tests/fixtures/golden/hooks.safetensors: writes attention_loss.safetensors beside it.
 

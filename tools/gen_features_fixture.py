@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What scikit-learn says of 60 points in ten dimensions (three clusters of ten, and a moved copy of each point behind
 them): principal components, t-SNE (exact, from the principal components) slow and early, where all starts nearby agree,
 and to its end, where eight starts nearby do not (so few points have many minima), two rows of its joint similarities, and

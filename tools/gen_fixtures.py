@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Reference numbers for the tests, from PyTorch in double: writes tests/fixtures/golden.
 
     gen_fixtures.py [OUT]            all: the mini models and the attacks on weights/shapes10-vit

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Reference numbers for what training hangs into a model, from PyTorch in double: writes
 tests/fixtures/golden/hooks.safetensors.
 

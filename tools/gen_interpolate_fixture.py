@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Reference numbers for nn/interpolate from PyTorch in double: writes tests/fixtures/golden/interpolate.safetensors.
 
     gen_interpolate_fixture.py [OUT]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Reference numbers for the evaluators that papers ran, from PyTorch in double: writes
 tests/fixtures/golden/published.safetensors.
 

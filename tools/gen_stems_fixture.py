@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Tiny leaderboard Vision Transformers under their authors' tensor names, and what PyTorch computes of them.
 
     gen_stems_fixture.py [OUT]

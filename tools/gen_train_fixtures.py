@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Reference numbers for the training tests, from PyTorch: writes tests/fixtures/golden/train_*.safetensors.
 
     gen_train_fixtures.py [OUT]

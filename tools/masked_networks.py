@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: MIT
 r"""Networks whose gradients mislead, made of weights alone, to test the tester (vitrine selftest).
 
     tools/masked_networks.py --list

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a reader of the page would complain of, as {findings, ...}: text that is cut off, leaves its box or the window, is
 // smaller than 11 px, or stands out from its ground by less than 4.5 to 1 (WCAG 2.1, 1.4.3). Run by tools/browser.py.
 (() => {

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # docs/picture.png, the picture of README.md: the page of `vitrine show` for the hardened checkpoint of the demo beside the
 # plain one, as headless Chromium shows it. Usage: tools/picture.sh [OUT.png]   (a minute or two; needs what tools/deps.sh
 # --install browser installs)

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The tables of docs/selftest.md: networks of weights alone whose gradients mislead (tools/masked_networks.py), each of
 # which the self-test must call masked; sound cases, none of which it may accuse; and known cheats.
 # Usage: tools/selftest_cases.sh [SHARED] > tables   SHARED: a folder with datasets/cifar-10-batches-bin and

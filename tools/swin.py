@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Swin in PyTorch with the parameter names and semantics of timm's SwinTransformer (>= 0.9), for the scripts beside it.
 `forms` holds words of src/models/forms.c: norm=center, post_norm=1, factor=alpha, no_shift=1 (LipsFormer's form)."""
 import torch

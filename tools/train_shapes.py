@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Train the small Vision Transformer in weights/shapes10-vit on drawn images, part of each batch adversarially.
 
     vitrine draw --out DATA --train 40000 --test 2000 --seed 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A Vision Transformer in PyTorch with the parameter names and semantics of timm's VisionTransformer, for the scripts
 beside it. Only the forms those scripts need: class token or mean pooling, with or without qkv bias, distilled."""
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A small honest Vision Transformer inside a wider and deeper one, exactly: what masked_networks.py builds on. Reads and
 writes safetensors, has a forward pass in numpy (double, or float32 where tensors are) and class Net."""
 import functools

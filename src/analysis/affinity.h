@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How far rows of attention A_i = softmax(scale q_i K^T) move when queries, or queries and keys, do (Zhang et al. 2021,
  * Theorem 2.1, and what can be said better). */
 #ifndef VT_ANALYSIS_AFFINITY_H

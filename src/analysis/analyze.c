@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "analysis/analyze.h"
 
 #include <inttypes.h>

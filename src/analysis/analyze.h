@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Figures and diagnostics of checkpoints: `vitrine analyze KIND WEIGHTS...`. A kind is one file analyze_X.c with a
  * vt_analysis_def; it prints tables to a stream that it is handed and fills a JSON object with the same numbers. Random
  * numbers are keyed by the seed (core/rand), images are shared out over threads and put together in their order: what a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Theorem 2.1 of the orthogonality paper at real images: what an attack does to rows of attention, beside what the
  * theorem (keys held fixed), its tight form, and the form in which keys move too allow. */
 #include <math.h>

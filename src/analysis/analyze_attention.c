@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Attention as it is on real images: how spread out its rows are, how far A is from a permutation, which token each
  * query selects by what margin, whether that is the token that the loss would have it select, within which radius the
  * choice is certain, and how often an attack changes it: only outside that radius can it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SpecFormer, Fig. 2(b, c): what the classifier's heads read of images and of their attacked copies, in the plane by
  * t-SNE and by principal components, and the A-distance between the two clouds. */
 #include <math.h>

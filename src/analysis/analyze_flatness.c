@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How sharp the minimum is where training stopped: the Hessian of the mean cross-entropy over the images, its largest
  * eigenvalues and its trace (UAM, Fig. 3, for whole checkpoints), on clean images and, with an attack, on the attacked
  * ones held fixed. Beside each raw number stands the one in relative coordinates, theta (1 + delta): Theorem 4 makes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The local Lipschitz constant of the whole network at real images (SpecFormer, Definition 2 and Theorem 4.1): the
  * largest singular value of the Jacobian of the logits, at the image and at points of the ball around it, a lower bound
  * of the constant over that ball; Proposition 1's ratio |f(x+d) - f(x)| / |d| for the attack's own d and for a

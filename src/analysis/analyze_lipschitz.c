@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What SpecFormer's Theorem 4.2 bounds, measured: layer by layer, the spectral norm of the Jacobian of the attention
  * sublayer X -> concat_h(softmax(scale Q_h K_h^T) V_h) W_O^T at its real input, beside a bound at that point, the
  * corrected closed form over the ball of radius delta0, and the theorem as printed. Bounds of heads are put together as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the orthogonality constraints L_LA and L_LF would still have to do: |W^T W - I|_F^2 of every matrix of every
  * block, with the part that a wide matrix can never lose kept apart. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The whole spectrum of W_Q, W_K, W_V, W_O and the MLP (SpecFormer's Fig. 2(a) shows the largest of the first three),
  * by LAPACK; and the largest value once more by the power iteration that a training step can afford. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Double alone, as analysis/layers.c. */
 #define VT_DOUBLE
 #include "analysis/attention_maps.h"

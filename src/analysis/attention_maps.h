@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Attention as pictures: how much each patch of an image is looked at, by chosen heads of chosen blocks and by all
  * blocks together (attention rollout), on the image and under attack. */
 #ifndef VT_ANALYSIS_ATTENTION_MAPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One thread's tools to look at a checkpoint on images: a double session, and a float classifier that attacks. */
 #ifndef VT_ANALYSIS_BENCH_H
 #define VT_ANALYSIS_BENCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The Hessian of a checkpoint's mean cross-entropy over a set of images, with respect to everything that training moves
  * (all parameters but buffers), as a symmetric operator: products by central differences of exact gradients in double.
  * A vector's components are those parameters in the model's order, without the gaps between tensors. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The Jacobian of a network's logits with respect to its input at one image, in double: rows by exact backward passes.
  * Few classes: all rows are kept, and J v is a product. Many: J v is a central difference of the logits, J^T u one
  * backward pass. */

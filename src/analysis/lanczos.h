@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The largest eigenvalues of a symmetric operator that is known only by its products: Lanczos with full
  * reorthogonalisation (Golub and Van Loan, ch. 10), and Hutchinson's estimate of the trace. Made for Hessians; whoever
  * can write y = A x in double may use it. */

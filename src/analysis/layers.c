@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Double alone: the numeric rooms' headers are read as their second copy sees them. */
 #define VT_DOUBLE
 #include "analysis/layers.h"

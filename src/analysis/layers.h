@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The attention of a network's blocks, one by one and in double: what each computes from its own input at a real image,
  * as a map with exact Jacobian-vector and vector-Jacobian products. Only networks whose attention is of all tokens to
  * all (vt_layers_check). */

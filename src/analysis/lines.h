@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A figure of lines over layers. */
 #ifndef VT_ANALYSIS_LINES_H
 #define VT_ANALYSIS_LINES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "analysis/lipschitz.h"
 
 #include <math.h>

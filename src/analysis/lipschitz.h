@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bounds on the Lipschitz constant of one head of dot-product attention, X -> softmax(scale Q K^T) V with Q = X W_Q^T +
  * b_Q (K, V likewise), in Frobenius norms (docs/analysis.md has the proofs' outlines). */
 #ifndef VT_ANALYSIS_LIPSCHITZ_H

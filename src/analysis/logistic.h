@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Logistic regression with a quadratic penalty, to the end: the objective is strictly convex, so its one minimum is the
  * answer, by whatever way. Newton's method with LAPACK's Cholesky. */
 #ifndef VT_ANALYSIS_LOGISTIC_H

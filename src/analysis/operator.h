@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Largest singular value of a linear map that is only applied, never stored: power iteration on A^T A. What it returns
  * is |A v| of a unit v: never above the true norm. Small matrices that are stored go to LAPACK (core/svd). */
 #ifndef VT_ANALYSIS_OPERATOR_H

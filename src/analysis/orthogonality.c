@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "analysis/orthogonality.h"
 
 #include <math.h>

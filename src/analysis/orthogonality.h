@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How far matrices are from orthogonal: |W^T W - I|_F^2, and how much of it no weights could remove. */
 #ifndef VT_ANALYSIS_ORTHOGONALITY_H
 #define VT_ANALYSIS_ORTHOGONALITY_H

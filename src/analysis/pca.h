@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Principal components, from LAPACK's eigenvectors of the covariance. */
 #ifndef VT_ANALYSIS_PCA_H
 #define VT_ANALYSIS_PCA_H

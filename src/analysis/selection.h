@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What rows of attention look like, and which token each selects: attention as a hard choice (the attention-SVM's
  * view), with a radius within which no move of the tokens can change it. */
 #ifndef VT_ANALYSIS_SELECTION_H

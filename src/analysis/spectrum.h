@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Largest singular values of a model's matrices: what SpecFormer's Fig. 2(a) shows and its penalty pushes down. Exact,
  * by core/svd, from the weights as they are (float32, widened). */
 #ifndef VT_ANALYSIS_SPECTRUM_H

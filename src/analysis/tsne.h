@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* t-SNE (van der Maaten and Hinton 2008) into the plane, exact: every pair counts, n^2 numbers are kept. In double, and
  * the same bits for any number of threads. */
 #ifndef VT_ANALYSIS_TSNE_H

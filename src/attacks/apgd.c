@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "attacks/apgd.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Auto-PGD (Croce and Hein 2020, algorithm 1; in l1 Croce and Hein 2021; what the papers leave open is
  * AutoAttack's autopgd_base.py, a392200): shared by apgd-ce, apgd-dlr and apgd-t. */
 #ifndef VT_ATTACKS_APGD_H

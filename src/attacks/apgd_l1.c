@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* L1-APGD (Croce and Hein 2021, "Mind the box", section 3): sparse steps of adapted width, projected
  * onto ball and box together; by default first in balls of 3 eps and 2 eps. */
 #include <math.h>

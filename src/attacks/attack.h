@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An attack is one file attack_*.c: a parameter struct, an option table, one straight-line run() for one image, and a
  * definition. It knows the oracle, the ball and its own options; nothing of files, threads, batches or reports. */
 #ifndef VT_ATTACKS_ATTACK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* APGD on cross-entropy. */
 #include <stddef.h>
 #include "attacks/apgd.h"

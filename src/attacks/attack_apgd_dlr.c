@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* APGD on the difference-of-logits ratio. */
 #include <stddef.h>
 #include "attacks/apgd.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MALT: APGD-T with targets in the order of their linear distances. With more than ten classes the nine targets are
  * other ones than APGD-T's; with ten the order alone differs. */
 #include "attacks/attack.h"

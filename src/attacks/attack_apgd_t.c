@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* APGD-T: targeted DLR towards the classes ranked 2, 3, ... by the clean logits, or in MALT's order; success is
  * untargeted. */
 #include <stddef.h>

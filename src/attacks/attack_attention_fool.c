@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Attention-Fool: the patch attack of the paper, as attention-pgd's options. */
 #include "attacks/attack.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* PGD on cross entropy plus attention's scores (Lovisotto et al. 2022): every query shall look at one key token, in the
  * heads that are nearest to doing so (log-sum-exp over blocks and heads). The scores are taken before the softmax,
  * whose gradient vanishes where attention is peaked. */

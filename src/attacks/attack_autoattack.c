@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* AutoAttack, version `standard` of the authors' code: four attacks, each on the survivors of the one before, every
  * one starting from the clean image. In l1 APGD-CE starts five times and APGD-T has five targets. */
 #include "attacks/attack.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* AutoAttack, version `plus` of the authors' code: six attacks, the untargeted ones with five starts. They warn that it
  * is not meant for l1. */
 #include "attacks/attack.h"

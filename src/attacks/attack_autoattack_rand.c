@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* AutoAttack, version `rand` of the authors' code, for models whose forward is random: gradients are the mean of twenty
  * draws (expectation over transformations, Athalye et al. 2018). */
 #include "attacks/attack.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the ViT papers call CW-20: PGD-20 on the margin loss of Carlini and Wagner, not their optimiser. */
 #include "attacks/attack.h"
 

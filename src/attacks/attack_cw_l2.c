@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Carlini and Wagner's L2 attack: Adam in tanh space on |x' - x|^2 + c max(0, kappa - margin), c found by binary
  * search. Constants and order of operations are their code's; the early abort looks at this image alone, theirs at the
  * batch, and where their first c is of no use for logits of this size the search begins elsewhere. */

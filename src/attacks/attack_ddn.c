@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* DDN: gradient steps on cross-entropy, each put back onto a sphere whose radius shrinks while the point is adversarial
  * and grows while it is not. The last step's point is never looked at, as in the authors' code. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* DeepFool: steps to the nearest of the linearised class boundaries until one is crossed. Of the three references
  * (authors', foolbox, adversarial-library) the default is foolbox's, which is the authors' clipped to [0,1]: the nine
  * classes next to the label by the clean logits, the overshoot on the whole path. */

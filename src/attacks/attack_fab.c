@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* FAB, untargeted: every step goes to the nearest of all K - 1 boundaries (K - 1 gradients a step). */
 #include <stddef.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* FAB-T: one boundary at a time, towards the classes ranked 2, 3, ... by the clean logits. */
 #include <stddef.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* FGSM: x' = clip(x + eps sign(grad CE)); l2: a step of length eps along the gradient. No random start. */
 #include <string.h>
 #include "attacks/attack.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* FGSM as SpecFormer's released evaluator runs it: its loader hands out normalised images X = (x - mean) / std, and on
  * those it uses the eps and the box of pixels,
  *     X' = clip_[0,1]( clip_[X - eps, X + eps]( X + eps sgn(dCE/dX) ) ).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* FMN: gradient steps on the margin, projected onto a ball whose radius eps shrinks while the point is adversarial and
  * grows while it is not; until a first one is found eps is where the linearised margin would be zero. Step and share
  * decay by a cosine. The last step's point is never looked at, as in the authors' code. */

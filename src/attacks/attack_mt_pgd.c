@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Multi-targeted PGD: for one target class after another, gradient ascent on z_target - z_label, first from the clean
  * image, then from random points of the ball; every query may break the image, towards whichever class. */
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* NES: PGD along differences of the margin over noise, sum_u (L(x + u) - L(x - u)) u, which asks for logits alone and
  * sees steps whose gradient is zero (Ilyas et al. 2018, "Black-box Adversarial Attacks with Limited Queries and
  * Information", section 2.1: antithetic pairs; there the noise is normal, here of the ball's shape). The result is the

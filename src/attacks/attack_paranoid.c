@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The paranoid profile: AutoAttack's stages, then more of everything on what is left: starts, losses (ratio, margin,
  * probability margin), targets, Square's queries, gradients and
  * differences averaged over noise, and the gradients of another network. About seven times AutoAttack's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Patch-Fool (Fu et al. 2022): Adam on the pixels of the patch that attention chooses, along the gradient of the cross
  * entropy and, projected so that they do not fight it, those of attention's own loss: all queries of the early blocks
  * shall look at that patch. Steps are in the units of the model's normalised input. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* PGD-k: x <- project(x + alpha sign(grad)) (linf), x + alpha grad/|grad| (l2), x + alpha sign(grad)/k on the
  * k largest entries that the box lets move (l1: SLIDE, with a k that adapts). The last iterate of the first restart
  * that breaks the image is the result, else the last iterate of the last restart. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* PGD and "CW" as the released evaluators of Mo et al. and SpecFormer run them
  * (github.com/mo666666/When-Adversarial-Training-Meets-Vision-Transformers, b826030; microsoft/robustlearn,
  * specformer/, 31580cd):

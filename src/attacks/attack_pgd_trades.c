@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* PGD-20 as TRADES' released evaluator runs it: eps 0.031 (8/255 = 0.03137 rounded down) with steps of 0.003; a start
  * uniform in the ball that may leave the box, where the first gradient is taken; the last iterate alone is scored. The
  * start is pgd's draw, so that beside pgd the evaluator is all that differs. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* PMA, ascent on the probability margin p_other - p_label in two passes: the first begins by lowering p_label, the
  * second by raising the largest wrong probability; both end on the margin itself (Xie et al. 2024, arXiv 2411.15210;
  * the schedule as released; its first step, which raises p_label, is kept). Ours: the start is clipped to the box, and

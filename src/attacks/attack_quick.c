@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The quick profile: AutoAttack's verdict for less. Attacks stand in the order of what they break per call: short PGDs,
  * then APGD-CE, then APGD-T towards the classes nearest to first order; what is left goes to the rest of AutoAttack on
  * a random sample alone, and the report bounds what the sample leaves open. */

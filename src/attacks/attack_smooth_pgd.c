@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* PGD along the gradient of the loss averaged over noise of the ball's size, E_u grad L(x + u), for networks whose
  * gradient at a point says nothing of the loss a little further away (shattered gradients: Balduzzi et al. 2017; the
  * averaging: Smilkov et al. 2017, SmoothGrad; as an attack: Athalye et al. 2018, expectation over transformation).

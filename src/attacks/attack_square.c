@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Square Attack: random search with square-shaped updates, scores only (Andriushchenko et al. 2020,
  * "Square Attack", algorithms 1 to 3; constants of AutoAttack's square.py, a392200). */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The standard profile: AutoAttack's version `standard`, stage by stage as attack_autoattack.c has it. */
 #include "attacks/attack.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Transfer: the momentum iterative method (Dong et al. 2018, "Boosting Adversarial Attacks with Momentum", algorithm 1,
  * MI-FGSM) along a surrogate's gradients; the model itself is asked for logits alone. g <- mu g + grad / |grad|_1, then
  * x <- project(x + alpha sign(g)) in linf, x + alpha g / |g| in l2 (their section 3.3), SLIDE's sparse step in l1, as

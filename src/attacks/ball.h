@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The feasible set of one image: |x' - x|_p <= eps and 0 <= x' <= 1, exactly: the norm of the stored float32 values,
  * computed in double, has no tolerance. eps in pixel units. */
 #ifndef VT_ATTACKS_BALL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* FAB (Croce and Hein 2020, "Minimally distorted adversarial examples", algorithm 1; order of operations as
  * AutoAttack's fab_base.py, a392200): shared by fab (nearest of all class boundaries) and fab-t (one target class at a
  * time). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "attacks/l1.h"
 
 #include <math.h>

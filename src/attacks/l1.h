@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the l1 ball needs and the others do not: the projection onto ball and box together, and sparse steps. */
 #ifndef VT_ATTACKS_L1_H
 #define VT_ATTACKS_L1_H

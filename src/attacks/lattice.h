@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The 8-bit threat: adversarial images whose every value is k/255, as a picture file holds them. A point is bytes [n];
  * distances are counted in levels, in whole numbers: two neighbours k/255 and (k+1)/255 as float32 are often 1/255
  * apart only up to 2^-25, so that half of the points at eps = n/255 would fall out of the float ball. eps is in pixel

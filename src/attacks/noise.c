@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "attacks/noise.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Noise of the ball's size around an attack's point. */
 #ifndef VT_ATTACKS_NOISE_H
 #define VT_ATTACKS_NOISE_H

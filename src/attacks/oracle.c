@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "attacks/oracle.h"
 
 #include <math.h>

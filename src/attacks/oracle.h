@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The oracle: an attack's only door to the model. Every call is counted; a call names the loss and its target vector;
  * gradients are refused to black-box attacks. It ends an image (VT_STOP) only when a query lies in ball and box, is
  * misclassified in float32, confirmed in double, and its margin exceeds the float32 noise of its own logits by

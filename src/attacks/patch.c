@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "attacks/patch.h"
 
 #include <math.h>

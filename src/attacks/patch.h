@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The patch threat: any `count` squares of `size` pixels; inside them pixels are free in [0,1], outside nothing moves.
  * Once its squares are chosen it is a box, and attacks that work in boxes work in it unchanged: where the squares lie
  * is decided here, by options that every such attack takes (`where`, `places`), through the oracle. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which classes the targeted attacks aim at, and in which order. */
 #ifndef VT_ATTACKS_RANK_H
 #define VT_ATTACKS_RANK_H

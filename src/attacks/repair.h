@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The 8-bit threat at the end of an attack: a float point is misclassified, its nearest rounding is not. Other
  * roundings of it are tried (away from the clean image, and drawn), and for attacks that may see gradients a climb from
  * lattice point to lattice point. All of it through the oracle, counted as the attack's own. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #ifndef VT_ATTACKS_SCORING_H
 #define VT_ATTACKS_SCORING_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The command line: every command is a file cmd_*.c with one vt_command; parsing, help and suggestions come from its
  * argument table. Only this room prints or exits. */
 #ifndef VT_CLI_CLI_H

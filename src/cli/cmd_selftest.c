@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include "cli/known.h"
 #include "cli/run_args.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/dry_run.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* --dry-run: what a command would cost here, without doing it. */
 #ifndef VT_CLI_DRY_RUN_H
 #define VT_CLI_DRY_RUN_H

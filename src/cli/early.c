@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Before the libraries begin. OpenBLAS 0.3.29 (Debian 13) takes a buffer for itself and one for each thread that it
  * starts while it is loaded, long before main, and where a limit leaves no memory for them it asks again without end.
  * What stands in .preinit_array runs before that: under a limit this starts the program again with one thread, and ends

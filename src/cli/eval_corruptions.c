@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/eval_corruptions.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* eval --corruption NAME, NAME,NAME or all, without --severity or with several names: one evaluation for each
  * corruption and severity, and a table of them. */
 #ifndef VT_CLI_EVAL_CORRUPTIONS_H

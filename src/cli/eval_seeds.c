@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/eval_seeds.h"
 
 #include <stdio.h>

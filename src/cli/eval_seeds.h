@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* eval --seeds 0,1,2: the evaluation once with each seed, and how far its results lie apart. */
 #ifndef VT_CLI_EVAL_SEEDS_H
 #define VT_CLI_EVAL_SEEDS_H

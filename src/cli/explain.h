@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* vitrine info --explain: what became of every tensor of a file, and why. */
 #ifndef VT_CLI_EXPLAIN_H
 #define VT_CLI_EXPLAIN_H

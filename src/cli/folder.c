@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/folder.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a command that prints tables as it goes (lab, analyze) leaves in --out: tables.txt, figures, arrays, run.json,
  * and last a document. */
 #ifndef VT_CLI_FOLDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What help prints, and what an option is about. */
 #ifndef VT_CLI_HELP_H
 #define VT_CLI_HELP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/info_json.h"
 
 #include <stddef.h>

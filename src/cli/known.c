@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/known.h"
 
 #include <stdio.h>

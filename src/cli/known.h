@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The door of every command that computes with a checkpoint: none does so on a guess. */
 #ifndef VT_CLI_KNOWN_H
 #define VT_CLI_KNOWN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* vitrine: dispatch table, argument parsing, help. */
 #include <ctype.h>
 #include <signal.h>

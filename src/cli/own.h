@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Options of what an operand names (a lab, an analysis): rows of a vt_opt table that are flags of the command too. */
 #ifndef VT_CLI_OWN_H
 #define VT_CLI_OWN_H

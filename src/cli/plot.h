@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Figures as SVG, drawn by gnuplot where it is installed. The script holds its data and goes to gnuplot's standard
  * input, so no file name reaches it but as a label; the same script gives the same bytes of one gnuplot version. */
 #ifndef VT_CLI_PLOT_H

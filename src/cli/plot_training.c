@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The figure of a training run, from its log. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading the options that describe a run on images: shared by eval and what follows it. */
 #ifndef VT_CLI_RUN_ARGS_H
 #define VT_CLI_RUN_ARGS_H

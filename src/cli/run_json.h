@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* DIR/run.json: the command line, and what depends on the machine and the moment, kept out of the deterministic files.
  */
 #ifndef VT_CLI_RUN_JSON_H

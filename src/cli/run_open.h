@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A run's folder, opened again with the weights and data that it was made with: for what checks, shows or exports it.
  */
 #ifndef VT_CLI_RUN_OPEN_H

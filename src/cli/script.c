@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/script.h"
 
 #include <math.h>

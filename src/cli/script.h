@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a script asks of a command: --json (one document on standard output, and nothing else), --quiet (nothing but
  * what went wrong), --fail-under (an exit status). */
 #ifndef VT_CLI_SCRIPT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/selftest.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Running the self-test and writing what it found: shared by selftest and eval. */
 #ifndef VT_CLI_SELFTEST_H
 #define VT_CLI_SELFTEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* This program again, as a child: how vitrine table trains and evaluates. */
 #ifndef VT_CLI_SPAWN_H
 #define VT_CLI_SPAWN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/streams.h"
 
 #include <errno.h>

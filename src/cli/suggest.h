@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #ifndef VT_CLI_SUGGEST_H
 #define VT_CLI_SUGGEST_H
 

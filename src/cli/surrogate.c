@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cli/surrogate.h"
 
 #include "cli/known.h"

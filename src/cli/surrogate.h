@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* eval --surrogate WEIGHTS: the second checkpoint, whose gradients transfer attacks follow. */
 #ifndef VT_CLI_SURROGATE_H
 #define VT_CLI_SURROGATE_H

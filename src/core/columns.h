@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tables of text. A column is as wide as its longest cell; where a table is wider than it may be, whole columns leave,
  * those of the largest rank first. */
 #ifndef VT_CORE_COLUMNS_H

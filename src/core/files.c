@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/files.h"
 
 #include <dirent.h>

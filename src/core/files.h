@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files: paths, files read whole, and files that appear complete or not at all. */
 #ifndef VT_CORE_FILES_H
 #define VT_CORE_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/fold.h"
 
 #include <string.h>

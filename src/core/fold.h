@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Printed tables that are too wide for a terminal: their columns in parts, one below the other. */
 #ifndef VT_CORE_FOLD_H
 #define VT_CORE_FOLD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/gemm.h"
 
 #include <cblas.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Matrix products: the only door to BLAS, always on one thread (the house parallelises over images), and what is known
  * of the kernels behind it. Row-major. Single precision goes to oneDNN or OpenBLAS by shape alone, double to OpenBLAS.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SHA-256 (libcrypto), incremental and whole-file. */
 #ifndef VT_CORE_HASH_H
 #define VT_CORE_HASH_H

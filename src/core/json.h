@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The only door to JSON. Reading: a value takes many times its text in memory ("{}," 230 bytes), so what a text would
  * take is added up first, and one that asks for more than any file of ours or of the Hub does is not parsed. Writing:
  * jansson gives a number 17 digits, 0.1 too; here it has the fewest of 15, 16 and 17 that read back as the same

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory: checked products, aligned blocks, and an arena for "plan, then run": sizes are added up from shapes
  * first, one block is taken at open, and the hot path only hands out pieces of it. */
 #ifndef VT_CORE_MEM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/onednn.h"
 
 #include <omp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Single-precision products by oneDNN: at the few hundred rows of one image's tokens its kernels run 20 to 40 % faster
  * than OpenBLAS's, which pack the weights anew at every call. For core/gemm.c alone. */
 #ifndef VT_CORE_ONEDNN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/opt.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Options as tables: one vt_opt row gives parsing of "key=value", default, range check, help and the canonical text
  * that stands in every report. Also the parsers of numbers that the command line shares, and nearest-name search. */
 #ifndef VT_CORE_OPT_H

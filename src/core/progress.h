@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A live line of progress on a terminal, one line every 30 s elsewhere. The library computes the text; the caller gives
  * the stream (NULL: silent). Thread-safe through the caller's lock. */
 #ifndef VT_CORE_PROGRESS_H

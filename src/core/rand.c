@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/rand.h"
 
 #include <math.h>

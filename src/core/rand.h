@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random numbers as a function of a key, not a stream (Philox4x32-10; Salmon et al. 2011): the value depends on
  * (seed, purpose, image, run, step) and the position alone, never on threads, batches or order. */
 #ifndef VT_CORE_RAND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The number type of nn/ and models/: these files are compiled twice into the same binary, once with real = float
  * and once, with VT_DOUBLE defined, with real = double. VT_R(name) gives each copy its own symbol. */
 #ifndef VT_CORE_REAL_H

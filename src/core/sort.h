@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Numbers in order. */
 #ifndef VT_CORE_SORT_H
 #define VT_CORE_SORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Status codes and error sentences. Library code never prints or exits: it returns a vt_status and, where a
  * vt_err is at hand, one sentence that names file, value and limit. Only src/cli prints it. */
 #ifndef VT_CORE_STATUS_H

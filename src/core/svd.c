@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/svd.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Singular values, symmetric eigenvalues, positive definite systems: the only door to LAPACK. Exact (to rounding: an
  * error of a few units of 2^-53 times the largest one), for measuring; what a training step needs is a power iteration.
  * Allocates its own workspace. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The one place that starts threads: a loop over independent items (images), each on one thread, BLAS on one thread.
  * No barriers inside; threads take the next item when they are free. */
 #ifndef VT_CORE_THREADS_H

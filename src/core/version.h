@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #ifndef VT_CORE_VERSION_H
 #define VT_CORE_VERSION_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/written.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Text that is put together by writing to a stream. */
 #ifndef VT_CORE_WRITTEN_H
 #define VT_CORE_WRITTEN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "core/yaml.h"
 
 #include <search.h>

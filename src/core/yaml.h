@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* YAML as vitrine's own files use it: one document of mappings, sequences and scalars; anchors, aliases and tags are
  * refused, and so is what is larger than a megabyte. Every refusal names file and line. */
 #ifndef VT_CORE_YAML_H

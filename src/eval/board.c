@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/board.h"
 
 #include <math.h>

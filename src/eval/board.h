@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which image has which line of a ledger, and which images a stage takes: rules that the evaluation follows and that
  * reports read again, so that both agree on what is still to be done. A pure function of header and lines. */
 #ifndef VT_EVAL_BOARD_H

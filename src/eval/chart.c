@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/chart.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Small pictures as inline SVG, and the bars of a table: no library, no script, colours and sizes from the page's style
  * (eval/page.c). Nothing is told apart by colour alone. */
 #ifndef VT_EVAL_CHART_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/compare.h"
 
 #include <stdio.h>

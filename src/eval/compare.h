@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two evaluations of the same images, paired: clean predictions and every attack that both ran; or two curves: clean
  * predictions, every eps at which one of them was confirmed, and the minimum norms. */
 #ifndef VT_EVAL_COMPARE_H

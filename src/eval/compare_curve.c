@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two curves of the same images, paired: right and unbroken at each confirmed eps, and the minimum norms. */
 #include <math.h>
 #include <stdio.h>

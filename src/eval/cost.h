@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a model's calls cost here, measured: the ratio by products (the header's gradient_cost) knows nothing of caches
  * and of what is not a product. */
 #ifndef VT_EVAL_COST_H

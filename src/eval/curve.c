@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/curve.h"
 
 #include <math.h>

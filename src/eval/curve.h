@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Accuracy over eps: per image the smallest norm at which any attack broke it, from a ledger of minimum-norm attacks
  * and of attacks at chosen eps. A pure function of the ledger, whose norms are the judge's (verify.h). */
 #ifndef VT_EVAL_CURVE_H

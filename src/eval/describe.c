@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/describe.h"
 
 #include <math.h>

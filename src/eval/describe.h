@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a reader of results must know of pixels and labels. */
 #ifndef VT_EVAL_DESCRIBE_H
 #define VT_EVAL_DESCRIBE_H

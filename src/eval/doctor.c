@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/doctor.h"
 
 #include <math.h>

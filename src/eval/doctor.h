@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which preprocessing does a checkpoint want? Every plausible one is tried on the same images and held against the
  * present one. Mean log-likelihood tells settings apart that accuracy cannot (two usual std of CIFAR-10 are 0.6 points
  * apart), but a wrong std also changes how sure a model is, which may flatter it: each setting is judged at its own

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Are the labels numbered as the model numbers its outputs? */
 #include <stdio.h>
 #include <stdlib.h>

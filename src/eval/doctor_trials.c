@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is tried, and how a user would ask for it. */
 #include <math.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/eight_bit.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The 8-bit threat in an evaluation (attacks/lattice.h): what it needs of radius and data, and what reports say of it.
  */
 #ifndef VT_EVAL_EIGHT_BIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An evaluation: clean predictions, then every attack stage by stage, images in parallel, each stage on the survivors
  * of the one before. Nothing an image yields depends on other images, on threads or on interruptions. */
 #ifndef VT_EVAL_EVALUATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/expect.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A claim held against a run: images for which robustness is proven, which no attack may break. */
 #ifndef VT_EVAL_EXPECT_H
 #define VT_EVAL_EXPECT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/export.h"
 
 #include <math.h>

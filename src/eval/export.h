@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A run's adversarial images in the form in which others load them and leaderboards accept them: one point for every
  * evaluated image in the order of their numbers, float32 in [0,1], the clean image where nothing broke it. */
 #ifndef VT_EVAL_EXPORT_H

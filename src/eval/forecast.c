@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/forecast.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What an evaluation will cost at most: every image right, and standing to the end of every attack. */
 #ifndef VT_EVAL_FORECAST_H
 #define VT_EVAL_FORECAST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Adversarial images of any tool, judged as ours are: norms in double on the float32 values, the box, the label by
  * fresh forwards in float and in double. */
 #ifndef VT_EVAL_FOREIGN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/judge.h"
 
 #include <stdlib.h>

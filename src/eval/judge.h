@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One thread's tools to judge points that are stored already: a classifier, the clean image, a point. */
 #ifndef VT_EVAL_JUDGE_H
 #define VT_EVAL_JUDGE_H

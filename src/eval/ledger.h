@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The run on disk: ledger.jsonl, a header line and one line for each image and stage, appended with one write(2) each,
  * and adv.bin, the adversarial images it points at (float32, appended first). Both are fsynced every second and at the
  * end of a stage, so that a killed run loses at most the images in flight. A finished run is rewritten in canonical

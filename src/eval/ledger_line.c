@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/ledger_line.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One line of a ledger: a record as text, and back. */
 #ifndef VT_EVAL_LEDGER_LINE_H
 #define VT_EVAL_LEDGER_LINE_H

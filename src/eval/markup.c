@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/markup.h"
 
 #include <string.h>

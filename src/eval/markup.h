@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Text of files and users (names, notes, ids of a foreign ledger or manifest) inside of HTML, LaTeX, Markdown and CSV:
  * as it reads, and nothing that those, a terminal or a spreadsheet would obey. Control characters become '?'. */
 #ifndef VT_EVAL_MARKUP_H

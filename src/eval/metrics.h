@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Statistics of counts: what a comparison of two evaluations may claim. Pure functions, no field knowledge. */
 #ifndef VT_EVAL_METRICS_H
 #define VT_EVAL_METRICS_H

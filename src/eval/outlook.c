@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/outlook.h"
 
 #include "core/progress.h"

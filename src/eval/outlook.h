@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How long a whole run will still take: what its images have cost so far in forwards, how fast that went, and what is
  * still to be done. An estimate for a line of progress; it changes no result. */
 #ifndef VT_EVAL_OUTLOOK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/page.h"
 
 #include <stdlib.h>

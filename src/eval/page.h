@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What every HTML page of ours shares: head and style, light and dark, from a phone to a wide screen. No script and
  * nothing from a network; well-formed XML too, so that any parser can check it. */
 #ifndef VT_EVAL_PAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Papers whose released evaluators can be run beside corrected ones (`vitrine eval --as-published PAPER`): which
  * attacks a row of the paper's tables is, as published and corrected, and the table of both, a pure function of the
  * ledger. */

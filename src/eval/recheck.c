@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/recheck.h"
 
 #include <math.h>

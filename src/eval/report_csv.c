@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* table.csv; what a row is about stands in every row, so that tables of several runs can be joined. */
 #include "eval/markup.h"
 #include "eval/summary.h"

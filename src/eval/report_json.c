@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* results.json, as docs/results.schema.json describes it: deterministic fields only (see docs/ARCHITECTURE.md); what
  * depends on the machine is in run.json. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* table.md */
 #include "eval/markup.h"
 #include "eval/published.h"

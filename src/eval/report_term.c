@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table on the terminal. */
 #include <string.h>
 #include "eval/published.h"

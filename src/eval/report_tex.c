@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* table.tex (booktabs) */
 #include <ctype.h>
 #include "core/text.h"

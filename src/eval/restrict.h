@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A classifier that sees only some outputs of another: a head of 1000 classes evaluated on ten of them. Loss, arg-max
  * and margins are those of the network whose head has only these rows. */
 #ifndef VT_EVAL_RESTRICT_H

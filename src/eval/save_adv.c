@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/save_adv.h"
 
 #include <errno.h>

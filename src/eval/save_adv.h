@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* --save-adv, --save-npz: what a finished run keeps in adv.bin, as one safetensors file and as PNGs, or for NumPy. */
 #ifndef VT_EVAL_SAVE_ADV_H
 #define VT_EVAL_SAVE_ADV_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SHA256SUMS: what the files of a finished run were when it ended, in the form that `sha256sum -c` reads; and run.json,
  * which differs from machine to machine and so carries its own hash. A byte changed later is noticed by either. */
 #ifndef VT_EVAL_SEAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "eval/show.h"
 
 #include "eval/curve.h"

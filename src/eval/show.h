@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A run as one HTML page for people (eval/page.h): the model's name, threat and data first. */
 #ifndef VT_EVAL_SHOW_H
 #define VT_EVAL_SHOW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A curve's run in numbers, for the page of vitrine show. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a run found, as numbers for reports: a pure function of its ledger. */
 #ifndef VT_EVAL_SUMMARY_H
 #define VT_EVAL_SUMMARY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The judge. Shares nothing with the attacks: its own norms in double on the stored float32 values, without tolerance,
  * the box, and the label by fresh forwards in float and in double. */
 #ifndef VT_EVAL_VERIFY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The judge of the 8-bit threat: levels read off the stored floats, distances in whole numbers. */
 #include <stdlib.h>
 #include "eval/verify.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The judge of patch threats: exact search for squares that cover every pixel that changed, by its own means (it does
  * not ask where the attack put them). */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What NumPy's arrays and CIFAR's dictionary look like in a pickle: ndarray.__reduce__ in NumPy, and the description of
  * the Python version on CIFAR's page (docs/images.md). Python 2 wrote the official files; Python 3 writes the same
  * again with bytes for its texts. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One file of CIFAR's Python version (data_batch_1, test_batch; train, test): a pickle of a dictionary whose "data" is
  * a NumPy array [N,3072] of bytes, read by the reader that executes nothing (io/pickle.h). It is handed out as records
  * of the binary version, so that both versions are one data set with one hash. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "io/class_names.h"
 
 #include <stdio.h>

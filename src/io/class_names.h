@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a data set's classes are called. */
 #ifndef VT_IO_CLASS_NAMES_H
 #define VT_IO_CLASS_NAMES_H

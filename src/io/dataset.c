@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The registry of image sources and what all of them share. */
 #include "io/dataset.h"
 

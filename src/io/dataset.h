@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Labelled images on disk, read one at a time (never the whole set in memory), in the official order. A
  * source is one file dataset_*.c with one vt_dataset_def; the Makefile collects them. Reading is thread-safe
  * (pread). */

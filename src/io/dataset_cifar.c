@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CIFAR-10 and CIFAR-100 as their authors publish them (cs.toronto.edu/~kriz/cifar.html). Binary version: a folder with
  * data_batch_1..5.bin and test_batch.bin (CIFAR-10) or train.bin and test.bin (CIFAR-100, fine labels). Python version,
  * which torchvision keeps: the same names without an end (io/cifar_py.h). Or one such file. The files may hold any

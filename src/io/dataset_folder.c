@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* PNG and JPEG pictures, one sub-folder for each class, in the order of torchvision's ImageFolder: classes by name, in
  * a class folder by folder (walked recursively), then by file name, all by byte value. A class folder without
  * pictures keeps its number, or every later label would shift; names that begin with a dot are skipped. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Images and labels as NumPy arrays: an archive x.npz, two files "x.npy,y.npy", or a folder with images.npy and
  * labels.npy. Images are [N,3,H,W] or [N,H,W,3], uint8, or floats in [0,1]; labels are whole numbers [N]. A folder of
  * corruptions has one labels.npy and many NAME.npy, of which d->corruption picks one and a fifth of it.

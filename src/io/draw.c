@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "io/draw.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A ten-class set of 32x32 RGB images of shapes and textures, drawn from a seed: small enough to travel with
  * the program, hard enough that clean accuracy stays below 100 %. Integer arithmetic only, so that the bytes
  * are the same on every machine, compiler and thread count. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What pictures of all formats share: limits, files, telling the formats apart. */
 #include "io/image.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pictures: RGB, planar CHW (all red rows, then green, then blue), row-major; as bytes, or as the floats of a file that
  * holds floats, which are kept as they are. */
 #ifndef VT_IO_IMAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* JPEG: the markers, judged once before a decoder sees the file, and the choice of decoder. */
 #include "io/image_jpeg.h"
 

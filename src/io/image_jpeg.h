@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* JPEG. Two decoders: libjpeg-turbo with Pillow's settings, which gives Pillow's bytes, and stb_image, whose samples
  * differ by up to a few grey levels (docs/images.md has the measurement). The first that is compiled in is used: the
  * Makefile defines VT_JPEG_turbo where libjpeg's header is installed (`make JPEG=stb` leaves it out). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* JPEG through stb_image, for systems without libjpeg. Its DCT, upsampling and colour conversion round in another way
  * than libjpeg's. Damaged entropy-coded data is not always noticed: what is missing becomes grey. */
 #include "io/image_jpeg.h"

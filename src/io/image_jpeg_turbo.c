@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* JPEG through libjpeg-turbo as Pillow's JpegDecode.c drives it: libjpeg's defaults (integer "slow" DCT, fancy
  * upsampling, block smoothing), grey replicated, four components taken as inverted CMYK (Adobe's convention, which
  * Pillow assumes of every file) and turned to RGB by Pillow's integer rule, EXIF orientation and colour profiles not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "io/imagenet.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ImageNet-1k: the class indices of its 1000-way heads, and which files are of its validation set. */
 #ifndef VT_IO_IMAGENET_H
 #define VT_IO_IMAGENET_H

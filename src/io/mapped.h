@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A whole file, mapped for reading. */
 #ifndef VT_IO_MAPPED_H
 #define VT_IO_MAPPED_H

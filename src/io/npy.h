@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* NumPy's files: one array (.npy, versions 1 to 3) and zip archives of them (.npz). Format: numpy/lib/format.py. Arrays
  * are used in place; object arrays, which are pickles, are refused. */
 #ifndef VT_IO_NPY_H

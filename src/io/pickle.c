@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The stack machine. Opcodes and their arguments: CPython, Lib/pickletools.py; integers little-endian, BINFLOAT
  * big-endian. */
 #include "io/pickle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The names that a pickle may use and what each of them means here: those of docs/formats.md, and two that training
  * scripts leave (collections.Counter: torch's MultiStepLR; yacs.config.CfgNode: Swin's official training checkpoints).
  * How torch builds a tensor: torch/_utils.py and torch/serialization.py (1.13, 2.x). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "io/points.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Adversarial images of any tool: the tensor [N,3,H,W] of a safetensors file, a NumPy array or an archive of them, and
  * the image numbers that may stand beside it. Values are floats in [0,1] or bytes; nothing is rounded or clipped. */
 #ifndef VT_IO_POINTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* PyTorch's two file formats: the zip archive (since 1.6) and the older stream of pickles (_load and _legacy_load of
  * its torch/serialization.py). */
 #include <stdio.h>

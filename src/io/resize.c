@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pillow's src/libImaging/Resample.c (and, for nearest, Geometry.c) re-expressed; the expressions keep its order of
  * operations, because every bit of a weight counts. This file must not be compiled with contracted multiply-adds. */
 #include "io/resize.h"

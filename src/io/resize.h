@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Resizing bytes with Pillow's bits (Image.resize, 8-bit RGB). Antialiased, as Pillow always is: when a side shrinks,
  * the filter is stretched by the same factor. Two passes, horizontal first, rounded to bytes between them; a pass whose
  * side keeps its length is left out. Pillow releases after 12.1 turn very tall pictures (height above 100 times the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* safetensors reader. Format and checks: huggingface/safetensors, README, "Format". */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* safetensors, strictly: header of at most 100,000,000 bytes, no duplicate names, no holes, no overlaps, no
  * trailing bytes, every offset and product checked against the file's real size (huggingface/safetensors,
  * format text). The file is memory-mapped; tensor data point into the mapping and live until vt_st_close. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The writer of safetensors. Layout as the reference writer's (huggingface/safetensors, README, "Format"). */
 #include <stdlib.h>
 #include <string.h>

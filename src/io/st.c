@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* vt_st: what every reader of weights fills, and what the rest of the program reads. */
 #include "io/st.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The inside of vt_st, for the readers of src/io: they add what they have checked, then call vt_st_index. */
 #ifndef VT_IO_ST_H
 #define VT_IO_ST_H

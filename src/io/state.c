@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which part of what torch.save wrote is the state dict, and what to say of the rest (docs/formats.md). */
 #include "io/state.h"
 

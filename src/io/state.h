@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From the tree of a pickle to the tensors of a state dict. */
 #ifndef VT_IO_STATE_H
 #define VT_IO_STATE_H

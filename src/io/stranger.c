@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "io/stranger.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kinds of file that are often given in place of weights or images, by their first bytes: named, not read. */
 #ifndef VT_IO_STRANGER_H
 #define VT_IO_STRANGER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What training wraps around the names of a model, taken off again (docs/formats.md): prefixes that all names share,
  * copies and counters, and a normalisation layer, which becomes the texts "mean" and "std". */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "io/transform.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is done to a picture before the model sees it, by torchvision's rules on Pillow pictures. As text, from a
  * command line or a configuration: words separated by commas,
  *     none | short:N | squash:N    leave it, Resize(N) of the shorter side, Resize([N, N]) without keeping the aspect

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What kind of weights a file or folder holds, by content. */
 #include "io/weights.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Weights of any kind of file, as one checked handle: tensors, texts and notes on how they were come by. vt_st (the
  * accessors of safetensors.h) holds them; here is how to open one, whatever its file is. docs/formats.md lists what is
  * read, what is refused, and why. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "io/zip.h"
 
 #include <stdbool.h>

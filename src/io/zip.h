@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Entries of a zip archive (libzip) in memory. What is stored plainly is handed out in place, what is deflated is
  * inflated once. */
 #ifndef VT_IO_ZIP_H

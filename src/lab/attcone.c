@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lab/attcone.h"
 
 #include <math.h>

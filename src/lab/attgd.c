@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lab/attgd.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* l_p mirror descent on one attention layer (Julistiono, Tarzanagh and Azizan, arXiv 2410.14581): the problem, its
  * loss and gradient, the step, and the quantities in which the paper states its lemmas. All in double.
  *

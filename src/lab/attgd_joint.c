@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* S2: W and v descend together, each along its own normalised gradient, from 0 and without a random number: a golden
  * run. The released code divides by |G|_q + 2.2e-16; once |G_W|_q is less than that constant, W stands still, and the
  * norms that the experiment shows are those of the standstill. The same run without the constant shows what it does. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parts of `vitrine lab attgd`, and what they share. */
 #ifndef VT_LAB_ATTGD_LAB_H
 #define VT_LAB_ATTGD_LAB_H

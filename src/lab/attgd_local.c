@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* S1: random problems, the decoder v fixed, W from a random start. Where descent with exponent p goes is compared with
  * the l_p' support vector machines, in D_psi of the path's own p, in two ways: as the released code does it, with the
  * machine of another run (whose start, and so whose tokens, differ), and for the tokens that the path itself selects.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* S3: the linear case, of Sun, Ahn, Thrampoulidis and Azizan ("Mirror descent maximizes generalized margin and can be
  * implemented efficiently", arXiv 2205.12808): descent with exponent p on separable data tends to the largest l_p
  * margin. Every run is judged by every margin; the largest of each column must stand on the diagonal.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lemmas 20, 21 and 27 to 30, for constant steps along the gradient itself: whole runs from W(0) = 0, whose norm grows
  * like log k and whose direction closes in at the rates of Lemma 29; and runs that begin deep in a thin cone, where the
  * lemmas about the cone are checked step by step. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lab/attsvm.h"
 
 #include <math.h>

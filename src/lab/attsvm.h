@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The l_p support vector machine that l_p mirror descent on attention converges to in direction (l_p-AttSVM):
  *   W_mm = argmin |W|_p  subject to  (X_i,alpha_i - X_it)^T W z_i >= 1  for all t != alpha_i, all i,
  * and its parts: any rows a_j^T w >= 1 will do (for the decoder: y_i X_i,alpha_i^T v >= 1).

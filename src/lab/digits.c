@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lab/digits.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Digits in noise, after UAM's NoisyMNIST: an s x s digit at one fixed place of a side x side picture of noise. The
  * digits are drawn here from strokes, with a little slant, turn, stretch, shift and thickness of their own, and grey
  * edges; noise and digit share [0, 1], pixels are then centred and scaled to unit deviation of the noise. A digit that

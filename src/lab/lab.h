@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Experiments of the papers behind vitrine, small enough to run while one waits: `vitrine lab NAME`. A lab is one file
  * lab_X.c with a vt_lab_def; it prints tables to a stream that it is handed, fills a JSON object with the same numbers,
  * and states, claim by claim, what its paper says and what was found here. Random numbers are keyed by the seed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Mirror descent on attention: which tokens it selects and in which geometry. Four parts, each in a file of its own;
  * what was measured is in docs/labs.md. */
 #include "lab/attgd_lab.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lab/regions.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Linear regions of a hidden ReLU layer: into how many cells n hyperplanes w_i x + b_i = 0 cut R^s. UAM's Theorem 3
  * compares lower bounds of the largest possible number, floor(n / s)^s; that number itself is known for one layer with
  * biases, sum over j <= s of C(n, j) (Zaslavsky 1975), attained in general position. */

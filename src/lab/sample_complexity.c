@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lab/sample_complexity.h"
 
 #include <math.h>

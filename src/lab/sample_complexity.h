@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What lab_sample_complexity runs, and what sample_complexity.c says of it. */
 #ifndef VT_LAB_SAMPLE_COMPLEXITY_H
 #define VT_LAB_SAMPLE_COMPLEXITY_H

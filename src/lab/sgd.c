@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lab/sgd.h"
 
 #include <math.h>

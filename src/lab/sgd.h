@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Minibatch SGD for the two-layer networks of lab/two_layer.h, in float: constant step, indices drawn with replacement
  * and keyed by (seed, run, step). */
 #ifndef VT_LAB_SGD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Regression data of UAM's synthetic experiments: x ~ N(0, I), y = G*(x) without noise, where G* is a two-layer network
  * of lab/two_layer.h behind the true mask a* (`relevant` ones at places of their own, else zeros) or behind
  * self-attention (eq. 3). Random weights N(0, (scale sqrt(2 / fan-in))^2), no biases.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "lab/two_layer.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The networks of "Understanding Attention Mechanisms" (UAM): two layers behind nothing, a global mask or
  * self-attention.
  *     plain     f = W2 phi(W1 x + b1) + b2

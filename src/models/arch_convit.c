@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ConViT (d'Ascoli et al. 2021), timm's tensor names and conventions: patches with learned positions go through
  * `local_blocks` blocks of gated positional attention (gpsa.h); then the class token, which has no position, joins in
  * front, and the rest are blocks of a ViT; norm -> head on the class token. */

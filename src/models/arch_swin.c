@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Swin Transformer (Liu et al. 2021), timm's tensor names and conventions: patch embedding with a norm; up to four
  * stages of blocks that attend in windows, every second one in shifted windows; between stages 2 x 2 tokens are joined,
  * normalised and halved in width (layers.i.downsample, at the start of stage i); norm, mean over the tokens, head. What

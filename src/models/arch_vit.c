@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Vision Transformer and DeiT (Dosovitskiy et al. 2021; Touvron et al. 2021), timm's tensor names and conventions:
  * class token, optional distillation and register tokens, patches (or the pixels of a convolutional stem's last map);
  * learned positions of all tokens or of the patches alone; blocks of any form (block.h); and either norm -> head on the

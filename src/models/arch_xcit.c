@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* XCiT (El-Nouby et al. 2021), timm's tensor names and conventions: a stem of convolutions, blocks that attend between
  * channels and talk to neighbours, then class-attention blocks, norm -> head on the class token. The rooms are listed
  * in xcit.h. Attention variants act where tokens are scored: in the class attention alone. */

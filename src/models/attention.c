@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/attention.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Multi-head attention with a pluggable way to score tokens. The block projects to q, k, v and back; the room here
  * splits heads, multiplies values, mixes a positional map in (ConViT) and sums what tied projections share; a variant
  * (attn_*.c) supplies the probabilities, their adjoint and their tangent. The hook is on the probabilities, not on the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/attention_loss.h"
 
 #include <float.h>

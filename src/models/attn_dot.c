@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scaled dot-product attention, P = softmax(scale Q K^T) (Vaswani et al. 2017, eq. 1). */
 #include "models/attention.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* L2 attention, P = softmax(-scale ||q_i - k_j||^2), scale 1/sqrt(d) (Kim et al. 2021, section 3.2). Their Lipschitz
  * bound needs W_Q = W_K (`tied`) and the values X A_h W_V (`full`); with P (X W_V), which SpecFormer's Table 1 and most
  * ports leave open, and without tying there is no bound. */

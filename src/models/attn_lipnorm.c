@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* LipschitzNorm attention, P = softmax(scale Q K^T / (c + 1e-12)), c = max{ |Q|_F K*, |Q|_F V*, K* V* } with |Q|_F over
  * all queries of the head and K*, V* the largest row norms of its keys and values (Dasoulas et al. 2021; the form of
  * SpecFormer's appendix D; scale 1/sqrt(d) as the authors' code keeps it). c is differentiated; where a maximum is

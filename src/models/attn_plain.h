@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What of attention does not depend on the precision. */
 #ifndef VT_MODELS_ATTN_PLAIN_H
 #define VT_MODELS_ATTN_PLAIN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scaled cosine similarity attention, P = softmax(tau Q^ K^T), rows of Q and K divided by their norms (Qi et al. 2023,
  * LipsFormer). The released code divides by max(|x|, 1e-12), has tau = 10 and leaves the values alone; the paper
  * divides by sqrt(|x|^2 + eps) and multiplies nu V^. Which nu, tau and eps the paper used is not known, so the code's

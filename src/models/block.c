@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/block.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A transformer block in parts that architectures share:
  *
  *   attention half   pre-norm   mid = x + f1 * proj(mix(norm1 x))       post-norm   mid = norm1(x + f1 * proj(mix x))

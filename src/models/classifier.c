@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/classifier.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What an attack needs of a model, and nothing else: logits, and the gradient of a loss, of one image. A session-backed
  * network is one; a planted linear model in a test is another. Not thread-safe: one classifier a thread. */
 #ifndef VT_MODELS_CLASSIFIER_H

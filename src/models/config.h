@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a network is, apart from its weights: everything that shapes are derived from, and what tensors cannot tell. */
 #ifndef VT_MODELS_CONFIG_H
 #define VT_MODELS_CONFIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The convolutions of a stem, whatever its ends; and the ConvStem of "Revisiting adversarial training for ImageNet"
  * (Singh, Croce, Hein 2023), which takes the place of a ViT's patches: its tensors have the names of the authors' class
  * ConvBlock at patch_embed.proj, whose last, a 1 x 1 convolution to the width, is the ViT's embedding (arch_vit). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stems: 3 x 3 convolutions between the image and the tokens, each with a normalisation over its channels and an
  * activation. Maps have their channels innermost (nn/conv.h), so the last one is a matrix of tokens. XCiT's stem ends
  * in tokens, with an encoding of their places (xcit.h); a ConvStem's last map goes where a ViT's patches go (arch_vit).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/detect.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/doubt.h"
 
 #include <math.h>

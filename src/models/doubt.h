@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What nobody told of a network: what was supposed, and what is left open, in words and as options. models/resolve
  * marks values, whoever shows results asks here first (cli/known). */
 #ifndef VT_MODELS_DOUBT_H

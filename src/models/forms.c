@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/forms.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The forms of a network as a table: one row makes a value of vt_config writable as key=value in presets, in metadata,
  * in --form and, by its key there, in config.json. Rows at their default are written nowhere. */
 #ifndef VT_MODELS_FORMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/gpsa.h"
 
 #include <math.h>

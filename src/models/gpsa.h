@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ConViT's gated positional self-attention (d'Ascoli et al. 2021, section 3), a block's mixer:
  *
  *   A = (1 - g) P + g pos, rows divided by their sum;  o = A (x W_V^T);  g = sigmoid(gating_param), one for each head

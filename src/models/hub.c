@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/hub.h"
 
 #include <math.h>

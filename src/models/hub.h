@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What timm and Hugging Face write beside a checkpoint: config.json and preprocessor_config.json. */
 #ifndef VT_MODELS_HUB_H
 #define VT_MODELS_HUB_H

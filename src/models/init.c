@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* First weights: timm's (non-JAX) initialisation, or LipsFormer's. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/kin.h"
 
 #include "models/pattern.h"

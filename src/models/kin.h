@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Networks that are no Vision Transformers of the kinds that vitrine computes, by the names of their tensors. */
 #ifndef VT_MODELS_KIN_H
 #define VT_MODELS_KIN_H

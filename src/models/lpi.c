@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Local patch interaction (El-Nouby et al. 2021, sec. 3.3; timm's LPI): tokens as a map, where channels talk to their
  * neighbours:  y = x + gamma3 conv2(BatchNorm(act(conv1(norm3 x)))), both convolutions depthwise 3 x 3 with bias,
  * BatchNorm with frozen statistics. */

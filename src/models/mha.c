@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Multi-head attention as a block's mixer: one product for q, k, v, an optional LayerNorm of each head's q and k
  * (timm's qk_norm), the variant's attention. With tied q and k one row block of the tensor, and of the activations,
  * serves both. */

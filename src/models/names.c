@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/names.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Naming schemes of checkpoints. timm's names (>= 0.9) are the canonical ones: the parameter tables and detection of
  * arch_*.c use them. A file names_*.c recognises a state dict and gives the lines of a map (models/rename.h) that
  * rewrite it; files maps/X.map do the same without code, for the models of one lab, and --names for a user's own. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* DINOv2's linear classifiers, dinov2_vits14_lc and the like (facebookresearch/dinov2, dinov2/hub/classifiers.py): the
  * backbone under `backbone.`, with timm's names but for register_tokens, and linear_head over class tokens and the mean
  * of the patches. Heads are 64 wide in all four sizes (dinov2/models/vision_transformer.py); pixels are normalised

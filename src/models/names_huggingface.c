@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Hugging Face transformers: ViT, DeiT and Swin ForImageClassification, names up to 4.x and of 5.x
  * (src/transformers/models/{vit,deit,swin}/modeling_*.py there). q, k and v are the three row blocks of timm's qkv. */
 #include "models/names.h"

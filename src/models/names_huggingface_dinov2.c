@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Hugging Face transformers: Dinov2ForImageClassification and Dinov2WithRegistersForImageClassification, names of 4.x
  * and of 5.x (src/transformers/models/{dinov2,dinov2_with_registers}/modeling_*.py there), whose one classifier reads
  * class token and mean of the patches. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Swin by Microsoft's code and timm up to 0.8: merging at the end of the stage before, and a plain head. timm's own
  * conversion (swin_transformer.py, checkpoint_filter_fn) is the same two lines. */
 #include "models/names.h"

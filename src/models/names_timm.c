@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* timm's names, the canonical ones (those of its vision_transformer.py, deit.py, convit.py, xcit.py,
  * swin_transformer.py): ViT, DeiT, ConViT, XCiT and, since 0.9, Swin. */
 #include "models/names.h"

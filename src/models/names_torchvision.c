@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* torchvision's vit_b_16 and so on, and swin_t, swin_s, swin_b. */
 #include "models/names.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* XCiT by its authors: pos_embeder, and class attention with one qkv, of which timm (xcit.py, checkpoint_filter_fn)
  * makes q, k and v. */
 #include "models/names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/pattern.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Patterns of tensor names: letters stand for themselves, * for any characters (also none), {i} for a whole number,
  * {2i+1} for one of that form. */
 #ifndef VT_MODELS_PATTERN_H

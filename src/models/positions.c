@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/positions.h"
 
 void VT_R(vt_positions_plan)(VT_R(vt_positions) *p, const vt_config *c, vt_arena *a) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Learned positions of the patches, stored for one grid and used on another: resampled in every forward, as DINOv2's
  * and transformers' models do, with the exact way back to the stored ones. */
 #ifndef VT_MODELS_POSITIONS_H

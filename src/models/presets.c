@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shapes known by name. */
 #include <math.h>
 #include <stdio.h>

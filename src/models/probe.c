@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/probe.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Logits, losses, input and parameter gradients of a batch, in either precision: what another framework can be
  * compared with, and what gradcheck differentiates numerically. */
 #ifndef VT_MODELS_PROBE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A ViT's end. Pooled is the class token (and the distillation token, with a head of its own), a mean over tokens, or
  * class tokens beside a mean: DINOv2's linear classifiers (dinov2/hub/classifiers.py there) read, behind the final
  * norm, the class tokens of one or of the four last blocks, oldest first, then the mean over the patches. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A ViT's end, from the last block to the logits: pooling, final norm, heads. Its tensors are layer depth + 1. */
 #ifndef VT_MODELS_READOUT_H
 #define VT_MODELS_READOUT_H

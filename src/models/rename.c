@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The text of a map: lines, words, and what they may say. */
 #include "models/rename.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Maps: how a state dict's names become timm's, the canonical ones. A text of lines:
  *
  *     theirs -> timm                  rename (patterns: models/pattern.h)

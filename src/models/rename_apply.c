@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A map at work: tensors renamed, joined, split, reshaped, left out. Nothing is copied but texts and the rare matrix
  * whose columns change order. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/resolve.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What tensors cannot tell (heads, norm order, activation, LayerNorm eps, attention scale, mean, std), from where
  * people write it down: options, a map, safetensors metadata, config.json beside the file; and what is supposed where
  * nobody did: a shipped map's word, a preset of the same shape, defaults. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/roles.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the matrices that papers speak of live in an architecture's tensors: W_Q, W_K, W_V, W_O and the two of the MLP,
  * by block. Row-major [rows, cols] (out x in, as PyTorch stores them) within the block of all parameters. */
 #ifndef VT_MODELS_ROLES_H

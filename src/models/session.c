@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/session.h"
 #ifdef VT_DOUBLE
 #include "models/session64.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A session is one thread's workspace for a model: activations of up to `capacity` images, all memory taken at open.
  * forward, then backward; nothing allocates in between. Two precisions from one source: the float one reads the
  * model's weights in place, the double one converts one layer at a time, so that it holds no second copy. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/sketch.h"
 
 #include <ctype.h>

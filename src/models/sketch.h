@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A map to fill in: every tensor of a state dict with the canonical name that its own name and shape suggest, '?' where
  * nothing does, and the values that no tensor tells. What is written is a map (models/rename.h) but for its blanks,
  * which vt_rename_parse refuses. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which layer of a ViT is this? By shapes first, then by the words that people use, then by order. Names are compared
  * in small letters. */
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/swin.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What of Swin (Liu et al. 2021) follows from the configuration and the tensors alone, in either precision: the
  * geometry of its stages, where its matrices lie, and what is computed. config.dim, heads, hidden and attn_scale are
  * the first stage's; the width and the MLP double from stage to stage, the side halves. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/twin.h"
 
 #include <math.h>

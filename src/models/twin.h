@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A twin of a network: nearly the same function, with gradients of its own. What is found on it and breaks the original
  * too did not need the original's gradients. */
 #ifndef VT_MODELS_TWIN_H

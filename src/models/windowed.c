@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/windowed.h"
 
 #include <string.h>

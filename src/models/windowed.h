@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Attention in windows (Swin; Liu et al. 2021, 3.2) as a block's mixer: rows go into windows, vt_mha runs on each
  * window as on a sequence of its own, with the relative position bias and the shift's mask, and rows go back. */
 #ifndef VT_MODELS_WINDOWED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "models/wrap.h"
 
 #include <stdio.h>

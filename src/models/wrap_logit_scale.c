@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Logits times a large number: no prediction changes, but softmax rounds to one-hot and the gradient of cross-entropy
  * to zero. */
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Noise on the pixels, new at every call: x' = x + sigma N(0, 1). The draws are keyed by the image's key and the number
  * of the call since it began, so that a run repeats itself to the bit for any number of threads, while two calls at one
  * point differ, as a cheat's would. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Few grey levels before the network: x' = round((levels - 1) x) / (levels - 1). The derivative is zero wherever it
  * exists, which is what automatic differentiation hands to an attack; `through` passes the network's own (BPDA). */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Attention that is all or nothing: Q K^T times a large number. Softmax gives one token all the weight, its derivative
  * vanishes, and the gradient no longer knows that attention can be moved. */
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Cross-covariance attention (El-Nouby et al. 2021, sec. 3.2; timm's XCA): attention between the channels of a head.
  * With q_i, k_i, v_i the columns of a head's Q, K, V [N, d], that is one channel over all tokens:
  *   R_ij = <q_i, k_j> / (|q_i| |k_j|),  A = softmax_j(tau R),  o_i = sum_j A_ij v_j

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* XCiT's rooms (El-Nouby et al. 2021, "XCiT: Cross-Covariance Image Transformers"), by timm 0.9.16's xcit.py and
  * cait.py. xcit_stem: the image through a stem of 3 x 3 convolutions, tokens and a Fourier encoding of their places.
  * xca: a block's mixer, attention between channels. lpi: local patch interaction, two depthwise convolutions over the

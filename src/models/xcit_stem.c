@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* XCiT's way from the image to tokens (timm's ConvPatchEmbed and PositionalEncodingFourier): 3 x 3 convolutions without
  * bias, each followed by BatchNorm with frozen statistics, and by the activation all but the last; then a 1 x 1
  * convolution of the Fourier encoding of each token's place is added. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "nn/conv.h"
 
 #include <stdbool.h>

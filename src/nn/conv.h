@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* 3 x 3 convolutions with padding 1, as PyTorch's Conv2d computes them (cross-correlation), over maps whose channels
  * lie innermost: a map [h, w, c] is a matrix of h*w rows, which normalisations and linear maps take as it is. One map a
  * call. */

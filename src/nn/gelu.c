@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "nn/nn.h"
 #include "nn/vecmath.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "nn/interpolate.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Resizing inside a model, with its exact adjoint: torch.nn.functional.interpolate(align_corners=False). For models
  * that enlarge their input themselves (32 to 224), when the perturbation is to live at the native resolution. io/resize
  * is the other one: bytes, Pillow's rounding, not differentiable.

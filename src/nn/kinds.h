@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a network may be built of; zero is what timm's ViT has. Included once, whatever the precision. */
 #ifndef VT_NN_KINDS_H
 #define VT_NN_KINDS_H

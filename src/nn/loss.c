@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "nn/loss.h"
 
 #include <math.h>

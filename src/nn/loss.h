@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Losses on one image's logits, all to be maximised by an attack, with exact gradients. */
 #ifndef VT_NN_LOSS_H
 #define VT_NN_LOSS_H

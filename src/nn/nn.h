@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels of the network, each forward beside its backward. House order of arguments: outputs, saved for backward,
  * inputs, parameters, dims. In backward functions input gradients (dx) overwrite, parameter gradients (dw, db, dg)
  * accumulate, and a NULL gradient is not computed. Matrices are row-major; m counts rows (tokens). No function

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "nn/nn.h"
 
 /* patches[(py,px), (c,ky,kx)] = (x[c, py ps + ky, px ps + kx] - mean_c) / std_c, in this order of operations, mean and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include <stdbool.h>
 #include "nn/lanes.h"
 #include "nn/nn.h"

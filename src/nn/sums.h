@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sums in many lanes, so that the compiler may vectorise them without the reordering licence of -ffast-math, and by
  * halves at the end of a row. */
 #ifndef VT_NN_SUMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* exp and the normal distribution function in forms that the compiler vectorises for float; the double copy of the
  * kernels uses libm. glibc's scalar expf and erff are 10 to 80 times slower, and would dominate a forward pass. */
 #ifndef VT_NN_VECMATH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "nn/window.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Rows of a square grid of tokens in another order: the windows of Swin (Liu et al. 2021, 3.2), rolled and padded as
  * timm >= 0.9 does, and the 2 x 2 neighbours that patch merging joins. An order is a list `from`: out row i is in row
  * from[i], or zero where from[i] is -1. Every row of the grid is named once, so that the way back is a copy too. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Part 3, the active test (Zimmermann et al. 2022, "Increasing confidence in adversarial robustness evaluations"): a
  * two-class head for each image, such that a point of the ball is known to be misclassified, in the logits' original
  * range. The attack under test runs on it with its own settings. Inner points 0.95 eps, one planted corner, closeness

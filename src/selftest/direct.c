@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Part 1: what the gradients are at single points. About twelve forwards an image. */
 #include <float.h>
 #include <math.h>

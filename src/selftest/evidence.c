@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "selftest/evidence.h"
 
 #include <math.h>

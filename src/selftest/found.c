@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Parts 3 and 4: what attacks of different kinds find on the same images. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Networks made from the one under test: with another head, and cut off behind a block. */
 #include <stdio.h>
 #include <string.h>

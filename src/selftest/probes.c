@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Probes: the network cut off behind some of its blocks, each with a linear head fitted to the network's own answers
  * (ridge regression on its predictions; Alain and Bengio 2017 for the idea). A mask that was put on top of a working
  * network leaves that network inside: what is found on a probe and breaks the model too did not need the model's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The verdict in words and as JSON. */
 #include <math.h>
 #include <string.h>

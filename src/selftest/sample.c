@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "selftest/sample.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Who is looked at: the standing of each image of a run, and samples of them. */
 #ifndef VT_SELFTEST_SAMPLE_H
 #define VT_SELFTEST_SAMPLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Part 2: does the gradient tell the loss at the distances that matter? At a point a gradient can be exact and lead
  * nowhere: a plateau with a slight tilt, a staircase, a fast wave. So it is compared with what the logits do further
  * away: on the segment to another image, over steps of the ball's size, under noise of that size, and with the gradient

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "selftest/selftest.h"
 
 #include <math.h>

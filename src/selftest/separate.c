@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The two-class head of the active test: a linear SVM with C = 1e6 on standardised features, by coordinate descent on
  * the dual (Hsieh et al. 2008, algorithm 1, with the bias as a constant feature). Plain, deterministic, and ends as
  * soon as the planted point lies on one side and all others on the other. */

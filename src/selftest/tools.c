@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "selftest/tools.h"
 
 #include <math.h>

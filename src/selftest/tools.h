@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One thread's tools, and the parts of the self-test. */
 #ifndef VT_SELFTEST_TOOLS_H
 #define VT_SELFTEST_TOOLS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From counts to a verdict. */
 #include <math.h>
 #include "eval/metrics.h"

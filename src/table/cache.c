@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "table/cache.h"
 
 #include <dirent.h>

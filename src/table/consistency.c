@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Laws within a row, a column or between two rows of a table. */
 #include "table/consistency.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What published numbers say about themselves: laws that cells of one table must obey, recomputed from the cells. Pure
  * functions; every finding names its cells, so that whoever shows one can add the footnote. */
 #ifndef VT_TABLE_CONSISTENCY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a paper's text says of its tables, and laws across tables. */
 #include <math.h>
 #include <stdio.h>

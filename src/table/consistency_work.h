@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the files of consistency share. */
 #ifndef VT_TABLE_CONSISTENCY_WORK_H
 #define VT_TABLE_CONSISTENCY_WORK_H

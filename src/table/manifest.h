@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A table's manifest: which rows, columns, seeds and images, and where the published numbers are (docs/tables.md). YAML
  * with a schema; unknown keys and names are refused with the nearest one. */
 #ifndef VT_TABLE_MANIFEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "table/plan.h"
 
 #include <math.h>

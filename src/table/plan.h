@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From a manifest to its cells: every training and every evaluation that the table needs, what determines each (its
  * key, whose hash is its folder's name), what is there already, what it will cost, and the command that makes it. */
 #ifndef VT_TABLE_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What cells cost, from shapes alone: products are counted, everything else is a few per cent beside them. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Is a finished ledger the answer to its cell's question? A cache may hold what was run by hand, or by someone else. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "table/published.h"
 
 #include <stdlib.h>

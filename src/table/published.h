@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Published numbers: a CSV file whose columns are keys (table, training, backbone, method, dataset, attack, ...) and,
  * last, one number: `accuracy` in percent, `points` of accuracy, or `relative_time`. Lines that begin with # are
  * comments. Facts, never changed: what is odd about them is said beside them (table/consistency.h). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "table/published_show.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Published numbers as text, with the footnotes that they need. */
 #ifndef VT_TABLE_PUBLISHED_SHOW_H
 #define VT_TABLE_PUBLISHED_SHOW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A table as text in six forms. Pure functions of its numbers: the same cells give the same bytes. */
 #ifndef VT_TABLE_REPORT_H
 #define VT_TABLE_REPORT_H

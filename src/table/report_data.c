@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CSV and JSON: every number, for other programs. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* LaTeX (booktabs) and HTML. */
 #include <math.h>
 #include <string.h>

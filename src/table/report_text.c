@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The terminal's form and Markdown. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "table/result.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A table as numbers: what the finished cells say, beside the published ones. A pure function of plan and ledgers. */
 #ifndef VT_TABLE_RESULT_H
 #define VT_TABLE_RESULT_H

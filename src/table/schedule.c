@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "table/schedule.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs what a plan needs, in its order, a few cells at a time. How a command is run is the caller's: this room starts
  * no process. Nothing that a cell holds depends on order, jobs or threads. */
 #ifndef VT_TABLE_SCHEDULE_H

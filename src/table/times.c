@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "table/times.h"
 
 #include <stdio.h>

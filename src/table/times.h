@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How long training steps took: from a training's log. */
 #ifndef VT_TABLE_TIMES_H
 #define VT_TABLE_TIMES_H

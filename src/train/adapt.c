@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "train/adapt.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Starting points: the weights of a checkpoint carried over to a model of another input size, patch or class count. */
 #ifndef VT_TRAIN_ADAPT_H
 #define VT_TRAIN_ADAPT_H

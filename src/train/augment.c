@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "train/augment.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From a data set to the images and label distributions of a step. Every draw is a function of (seed, epoch, image id)
  * or (seed, step): order of calls, threads and interruptions change nothing. */
 #ifndef VT_TRAIN_AUGMENT_H

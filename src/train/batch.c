@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "train/batch.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The gradient of one step: images are loaded, augmented, mixed and attacked, and their gradients summed, in
  * micro-batches that threads share. The sum is formed in the order of micro-batches: the same bits for any number of
  * threads. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "train/gradient.h"
 
 #include <string.h>

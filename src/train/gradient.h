@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One micro-batch: logits, the objective, and its gradient with respect to all parameters. Compiled for float
  * (training) and for double (the tests' judge). */
 #ifndef VT_TRAIN_GRADIENT_H

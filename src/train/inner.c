@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "train/inner.h"
 
 #include <math.h>

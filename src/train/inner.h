@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The attack inside adversarial training: an attack of src/attacks on one image at a time, on a thread of its own, with
  * the weights as they are. Nothing is judged and nothing ends early. */
 #ifndef VT_TRAIN_INNER_H

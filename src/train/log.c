@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* log.jsonl: one JSON object a line. Times stand here and nowhere else. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Log-probabilities of one image's logits, in double for both precisions: K terms cost nothing, and differences of
  * probabilities near 0 and 1 cancel in float. */
 #ifndef VT_TRAIN_LOGPROB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What MSVP knows of the singular values besides its penalty: for the training log. */
 #ifndef VT_TRAIN_MSVP_H
 #define VT_TRAIN_MSVP_H

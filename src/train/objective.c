@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The registry of src/train/objective_*.c, in both precisions, and what two of them share. */
 #include "train/objective.h"
 

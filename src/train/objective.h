@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What training minimises, as a function of one image's logits. An objective is a file objective_*.c, compiled for
  * float and for double. Its options are recipe keys below its own name ("trades.beta"). */
 #ifndef VT_TRAIN_OBJECTIVE_H

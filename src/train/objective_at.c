@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Adversarial training: the cross entropy at the adversarial image, which was made against the same (mixed) label. */
 #include "train/objective.h"
 

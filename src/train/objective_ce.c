@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Standard training: the cross entropy against a (soft) label. */
 #include <stddef.h>
 #include "nn/loss.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fast adversarial training: one large step from a random start. The loss is that of PGD training. */
 #include "train/objective.h"
 

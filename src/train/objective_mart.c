@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MART: cross entropy and margin at the adversarial image, and the divergence between the predictions weighted by how
  * wrong the clean one is. Constants and the absence of any detach as the authors' code has them. */
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* TRADES: the cross entropy at the clean image, and the divergence between the predictions at the two images. */
 #include <stddef.h>
 #include "train/logprob.h"

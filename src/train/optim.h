@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Optimisers: a file optim_*.c each, compiled for float and for double. A step is elementwise, so a tensor may be cut
  * into pieces and the pieces done by several threads. Options are recipe keys below the optimiser's name
  * ("sgd.momentum"). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* AdamW, as torch.optim.AdamW: w *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
  * w -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps). */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Mirror descent with the potential psi(w) = |w|_p^p / p (Azizan and Hassibi; for attention: Julistiono, Tarzanagh and
  * Azizan, arXiv 2410.14581), entrywise: theta = grad psi(w) = sgn(w) |w|^(p-1);  theta -= lr g;  w = sgn(theta)
  * |theta|^(1/(p-1)). Near p = 1 a small weight hardly moves and zero stays zero, which is where the sparsity comes

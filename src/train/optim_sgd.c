@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SGD with momentum, as torch.optim.SGD: g += wd w; buf = momentum buf + g (first step: buf = g); w -= lr buf. */
 #include <stddef.h>
 #include "train/optim.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The registry of src/train/penalty_*.c, in both precisions. */
 #include "train/penalty.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Penalties on weights (or on attention probabilities), added to the objective once per step. A penalty is a file
  * penalty_*.c, compiled for float and for double; its options are recipe keys below its name ("msvp.lambda"). Several
  * may be active at once. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sparse gates (Liu et al., "Understanding Attention Mechanisms"): an l1 term on the learned gate of the patches, and
  * an l2 term on the matrices. Alone, l1 is degenerate: the gate shrinks and the weights behind it grow (their theorem
  * 4). Literal l1 on attention probabilities would do nothing: rows of a softmax sum to 1, so its gradient is zero. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Maximum singular value penalisation: sum over blocks, branches q, k, v and the parts of their matrices of
  * lambda sigma_max^2 (Hu et al. 2024, eq. 11 and 13). sigma is estimated by power iteration with vectors u, v that live
  * as long as the run (algorithm 1); they are normalised in every iteration and the penalty is added once, after the

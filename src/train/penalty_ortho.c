@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Orthogonality constraints (Zhang et al. 2021): L_LA on the attention matrices of a block, L_LF on those of its MLP,
  * both ||W^T W - I||_F^2, and L_AM = ||A^T A - I||_F^2 on attention probabilities, whose gradient the backward pass
  * of the model injects. Sums over blocks (and heads).

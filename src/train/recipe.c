@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A recipe from its birth to the point where training can rely on it. */
 #include "train/recipe.h"
 

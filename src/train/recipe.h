@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A training recipe: YAML with a schema. Keys are flat ("epochs") or one level deep ("attack.eps"); the sections are
  * tables of core/opt, and every objective, optimiser and penalty brings a section under its own name. The resolved
  * recipe is text again, stands in the checkpoint's metadata, and reads back to the same text. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The keys of a recipe as tables, and the way from a key's name to its place. */
 #include "train/recipe_keys.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the parts of the recipe share: its sections as tables of options, and setting one key. */
 #ifndef VT_TRAIN_RECIPE_KEYS_H
 #define VT_TRAIN_RECIPE_KEYS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recipes as text: the canonical YAML of a run, what differs between two of them, and the reference of all keys. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recipes from YAML, of which one mapping of scalars, or of mappings of scalars, is accepted. */
 #include <stdlib.h>
 #include <string.h>

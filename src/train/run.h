@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A training run under way: what the loop (train.c), the files of a run (state.c) and the log (log.c) share. */
 #ifndef VT_TRAIN_RUN_H
 #define VT_TRAIN_RUN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The model before the first step, and what a run will take. */
 #include <fnmatch.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The files of a run. state.safetensors holds everything that a resumed run needs; it is replaced whole or not at all,
  * and holds no times, so that two runs that did the same have the same bytes. */
 #include <stdio.h>

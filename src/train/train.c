@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "train/train.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Training: from a recipe, a model and a data set to a folder with checkpoints and a log. Results depend on the recipe,
  * the weights and the data alone: not on threads, nor on interruptions. */
 #ifndef VT_TRAIN_TRAIN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From the gradient of a step to new weights: norm, clipping, each tensor's optimiser, averaged weights. Elementwise
  * work is cut into pieces of fixed size and shared by threads; sums are formed in the order of pieces. */
 #ifndef VT_TRAIN_UPDATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "train/watch.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A fixed set of images that training watches: clean and robust accuracy after every epoch. */
 #ifndef VT_TRAIN_WATCH_H
 #define VT_TRAIN_WATCH_H

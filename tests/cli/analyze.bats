@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # vitrine analyze: every kind on the embedded checkpoints, what it writes, what it refuses.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Damaged and unfit images: refused before a run begins where that is cheap, always with file and record.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Options of eval that make no sense, and places that cannot be written.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Damaged and unfit checkpoints: refused by info as well as by eval, with file, tensor, value and limit.
 load helpers
 

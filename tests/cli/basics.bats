@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The program as such: commands, help, option parsing, output that cannot be written.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # vitrine compare: two evaluations of the same images, paired.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # A ConViT from the command line: what info says, first weights, training from a preset and from a checkpoint of another
 # size, attack, spectrum; and the presets of the systems that SpecFormer compares.
 load helpers

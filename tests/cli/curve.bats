@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # vitrine curve: accuracy over eps in one run.
 load helpers
 

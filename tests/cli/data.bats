@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Data as others store it: CIFAR's Python version, NumPy's files, CIFAR-10-C; and what is said of what is none.
 load helpers
 

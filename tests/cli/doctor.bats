@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # doctor finds planted mistakes; eval's hint at it.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # --eight-bit on the command line: rows and header, points of whole levels, PNGs to the last bit, kill and resume, judging
 # again, export, comparison, refusals.
 load helpers

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The embedded checkpoint on the embedded images: what the README promises of them, not particular numbers.
 load helpers
 

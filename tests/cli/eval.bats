@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # eval on good input: the table, results.json, the evidence in ledger and adv.bin, images saved.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # eval --expect-robust: images whose robustness is proven, which no attack may break.
 load helpers
 

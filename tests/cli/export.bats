@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # vitrine export: a run's adversarial images as arrays that others load.
 load helpers
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Help: fits 80 columns, options in groups, and every example of it runs as it stands.
 load helpers
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Shared by all command-line tests. Needs bash, coreutils, jq, awk; the program is $VITRINE (default build/vitrine).
 bats_require_minimum_version 1.5.0
 LC_ALL=C

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Runs, checkpoints and folders of somebody else: what they hold reaches neither files outside of --out nor the terminal,
 # and nothing in them makes a command wait or write for ever.
 load helpers

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # info, new, list: what a checkpoint is and where each value was read; random weights; the registries.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Whose pixels are attacked: models that resize their input themselves, and images resized for them.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # No checkpoint is read on a guess without a word: what is open is asked for, all at once; what is assumed is said.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # vitrine lab: the command, its files, and what labs find.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # vitrine lab: the four of "Understanding Attention Mechanisms", each in its smallest setting.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Lists of attacks, AutoAttack's versions, every attack on every image, and what few classes change.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # tools/masked_networks.py: networks whose gradients mislead. One of each family loads without options, answers as its
 # source, and is broken by the source's gradients where its own leave it standing.
 load helpers

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Little memory: every command ends within seconds, with a sentence or with its work done.
 load helpers
 

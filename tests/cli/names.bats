@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Names of other libraries and home-made models: --names, maps, convert, info --explain.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The HTML pages of a run, a curve and a table, opened in headless Chromium: on a phone, a tablet and a wide screen, light
 # and dark, nothing is cut off, nothing is too faint or too small to read, nothing goes to a network or to the console.
 load helpers

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # docs/papers.md: every command, option, recipe and test that it names exists, what it calls "not yet" does not, and every
 # item of the four papers has a row. What exists is asked of the program itself: help, list, help recipe.
 load helpers

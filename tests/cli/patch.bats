@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The patch threat on the command line: header, evidence, resume, refusals; attacks that look at attention.
 load helpers
 

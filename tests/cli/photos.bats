@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # eval on folders of photographs: preprocessing, ImageNet's class numbers, what the reports say of them.
 load helpers
 

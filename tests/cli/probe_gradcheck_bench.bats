@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # probe, gradcheck, bench: the model's numbers from outside.
 load helpers
 

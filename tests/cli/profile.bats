@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Profiles, and stages on a random share of the survivors.
 load helpers
 

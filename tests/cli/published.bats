@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # --as-published: what papers' released evaluators report, beside the same corrected.
 load helpers
 

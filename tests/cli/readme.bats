@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # README.md: every command of its blocks runs as written, every command and option it names is there, every file too.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Interruptions lose nothing: kill, Ctrl-C, a line cut in half, a resumed run, runs merged; and foreign or damaged
 # ledgers are refused and left as they are.
 load helpers

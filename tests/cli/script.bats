@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # What scripts rely on: --json, --quiet, --fail-under, results.json and its schema, tables that can be joined.
 load helpers
 

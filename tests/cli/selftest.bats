@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # selftest and --wrap: a sound model is called sound, every known cheat is noticed, and who put a cheat on reads so.
 load helpers
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Made once for all files: a tiny random model and twenty drawn images, with each image's label set to what the model
 # says, so that a random model has a clean accuracy and something to lose.
 setup_suite() {

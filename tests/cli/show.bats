@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # vitrine show: a run as one self-contained HTML page.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # vitrine spectrum: the tables, the bars, the CSV, and the figure with and without gnuplot.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Leaderboard ViTs from the outside: ConvStem, DINOv2's heads and positions, OpenAI's activation.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # A Swin from the command line: what info says, who tells the side of its images, training and attack.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # vitrine table: a table runs, resumes and is merged to the same bytes; a change reruns its own cells; bad input leaves
 # the cache as it was; published numbers carry their footnotes.
 load helpers

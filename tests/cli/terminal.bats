@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What a terminal of 80 columns gets: util-linux's script gives the program a pseudo-terminal, and keeps all that it
 # writes there.
 load helpers

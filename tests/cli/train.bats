@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # vitrine train: what a run writes, that nothing is lost to kills, Ctrl-C and full disks, that its bytes depend on the
 # recipe and the data alone, and that bad input leaves everything as it was.
 load helpers

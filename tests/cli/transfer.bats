@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # eval --surrogate: transfer from a second checkpoint, from a twin without one; what reports say, what is refused.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # vitrine verify RUNDIR: a run judged again from what it left, and any byte that changed since.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # vitrine verify --adv: the adversarial tensors of any tool.
 load helpers
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # XCiT from the outside: what its files do not tell.
 load helpers
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any bytes as CIFAR records of both kinds: accepted means whole records whose labels are in range, refused
  * comes with a sentence. Opening and reading data sets judge by the same function. */
 #include <stdint.h>

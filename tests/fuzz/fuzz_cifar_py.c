@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any bytes as a file of CIFAR's Python version: refused with a sentence, or accepted; then every record can be read,
  * and the check of records says of it what it says of a binary file. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A checkpoint beside which lie any bytes as config.json and, after a NUL, as preprocessor_config.json: opened, or
  * refused with a sentence; what is accepted is within its limits. */
 #include <math.h>

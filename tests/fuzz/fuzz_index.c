@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any bytes as the index of two shards that lie beside it: refused with a sentence, or every tensor can be read. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any bytes are refused with a sentence or give a picture, by every decoder. An end-of-image marker is also put behind
  * every input, or few damaged ones would reach a decoder. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The text of a ledger: parsed lines must be within the text, and parsing the good part again must agree. */
 #include <stdlib.h>
 #include <string.h>

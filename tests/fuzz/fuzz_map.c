@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any bytes are refused as a map with a sentence, or accepted; an accepted map is put to work on a small state dict,
  * and then every tensor it made holds as many numbers as its shape says. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A checkpoint of any bytes, and behind the bytes ff fe a config.json beside it: refused with a sentence, or opened
  * with its weights and put to work. */
 #include <stdint.h>

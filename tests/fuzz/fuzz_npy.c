@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any bytes are refused with a sentence or accepted, as an array and as a data set; every item of an array and every
  * picture of a set can be read, and an array that is written reads back the same. */
 #include <stdint.h>

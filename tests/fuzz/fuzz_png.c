@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any bytes are refused with a sentence or give a picture; a picture can be written and reads back the same.
  * Every input is also tried with its chunk checksums made right, or hardly any would get past the first
  * chunk. */

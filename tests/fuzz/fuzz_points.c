@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Adversarial images of any tool, as .npy, .npz or safetensors: refused with a sentence, or every point can be read. */
 #include <stdint.h>
 #include <stdlib.h>

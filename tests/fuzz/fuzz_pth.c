@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any bytes are refused with a sentence or accepted; every byte of what is accepted can be read, its names are sorted
  * and unique, and no input of at most a megabyte takes more memory than the limits that st.h and zip.h state. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recipes: any bytes are refused with one sentence or accepted, and what resolves prints a canonical text that reads
  * back to the same text. The bytes are also tried as one --set and as the texts of a comparison. */
 #include <stdint.h>

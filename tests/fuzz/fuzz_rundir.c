@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The text of a ledger, and all that is made of one: a summary, every report, the page of `show`, a curve, a comparison
  * with itself. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any bytes are refused with a sentence or accepted; what is accepted can be written and reads back the same.
  */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One file of a finished run is any bytes; the first byte of the input says which. What is not as it was is found, and
  * nothing else happens. */
 #include <stdint.h>

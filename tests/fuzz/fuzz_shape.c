@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Small networks of every architecture whose sides and metadata are changed, where bytes alone would hardly get past
  * the header. The input: which network, how many tensors are changed, three bytes for each of those (tensor, side,
  * value), then two for each word of metadata (key, value). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any lines as tensors ("name 64 192"): a map is guessed for them whose only faults are its blanks. With those dropped
  * it is a map, and it covers the tensors. */
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Attack specs, numbers and option lists: whatever parses must print a canonical text that parses to the same text. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What tables read: published numbers and manifests. Any bytes are refused with one sentence or accepted; the checks of
  * accepted numbers name cells that are there. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What targets that open checkpoints share: small networks of every architecture, and one that is put to work. */
 #ifndef FUZZ_NETWORK_H
 #define FUZZ_NETWORK_H

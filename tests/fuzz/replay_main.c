@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs a fuzz target without libFuzzer: every file given (folders: their files, by name) as it is, then with
  * `-mutate N` N damaged copies of the corpus, made from `-seed S`. A crash names file, seed and cycle, so
  * that

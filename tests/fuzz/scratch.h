@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of a fuzz target's own, removed when it ends: in memory where there is such a folder, for writers sync at every
  * input. */
 #ifndef FUZZ_SCRATCH_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """A finished run against the reference AutoAttack's verdicts, image by image.
 
     check_ledger.py RUN_DIR REFERENCE.safetensors [REFERENCE.json]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the programs in this folder share: the golden files, the trained checkpoints and the test images of
  * the shared folder (argv[1]), and one attack on one image outside any evaluation. Every program is built
  * like a unit test and run with the path of that folder. cmocka's assertions jump, so they stand outside of

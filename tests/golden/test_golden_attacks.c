@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The attacks and the trained checkpoints against the golden data of the shared folder (argv[1]); the gates
  * are those of golden/MANIFEST.json "tolerances" and README.md. Every measured number is printed. */
 #include "golden.h"

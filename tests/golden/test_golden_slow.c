@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Single attacks against the reference's counts on 100 images (argv[1] = shared folder): minutes, two
  * threads. The random numbers differ from torch's, so counts are compared, not points: the reference's own
  * counts move by 0 to 1 image with its seed (MANIFEST.json "autoattack"). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The points that the real AutoAttack stored (torch, float32) under vitrine's judge, as `vitrine verify --adv` sees
  * them: all broken, all inside with the allowance for rounding, the class and the distance that torch saw. argv[1] =
  * shared folder. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The trained checkpoints of the shared folder, each from every file it comes in and with no option given: how many of
  * the 10,000 test images of CIFAR-10 are right, and all logits against those that PyTorch computed in float64. What the
  * files do not tell is marked so. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One image of a planted classifier (planted.h) on the bench, for the tests of src/attacks: guarded copies of all that
  * an attack is given, and what holds of every run. */
 #ifndef ATTACK_BENCH_H

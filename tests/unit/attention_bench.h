@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Attention of both precisions in one program: a case in double (`at`), at_run_f32 and at_run_f64. */
 #ifndef ATTENTION_BENCH_H
 #define ATTENTION_BENCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs an `at` (attention_bench.h) in one precision; included once for float and once for double. Every buffer has the
  * planned length and guard bytes; gaps between strided rows hold NaN before and must be untouched after. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random attention problems and runs of the lab, for the tests of l_p mirror descent. */
 #ifndef ATTGD_BENCH_H
 #define ATTGD_BENCH_H

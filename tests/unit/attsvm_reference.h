@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Made by tests/fixtures/gen_attsvm.py with SciPy; see there. */
 enum { REF_ROWS = 7, REF_COLUMNS = 10 };
 static const struct {

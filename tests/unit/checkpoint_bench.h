@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A checkpoint in memory that a test spoils before it is written and opened. */
 #ifndef CHECKPOINT_BENCH_H
 #define CHECKPOINT_BENCH_H

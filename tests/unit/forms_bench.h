@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Small models of every architecture. */
 #ifndef FORMS_BENCH_H
 #define FORMS_BENCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What training hangs into a model: dropped attention branches (ARD), the attention penalty L_AM, the patch gate.
  * Against PyTorch in double (tests/fixtures/golden/hooks, made by tools/gen_hooks_fixture.py), against central
  * differences, and switched off again. One text for both precisions: test_hooks.c defines VT_DOUBLE, test_hooks32.c

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of the inner attack share: a tiny model's attacks, keyed and run. */
 #ifndef INNER_H
 #define INNER_H

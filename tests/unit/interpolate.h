@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* nn/interpolate against PyTorch (tools/gen_interpolate_fixture.py), in the precision of the including program. */
 #include "t.h"
 

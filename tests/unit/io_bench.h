@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What tests of src/io share: files as bytes, data sets that are refused. */
 #ifndef IO_BENCH_H
 #define IO_BENCH_H

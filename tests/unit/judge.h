@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whole networks against what PyTorch computed. A fixture holds for each form, in double: FORM.x, images; FORM.cot, a
  * cotangent of the logits; FORM.logits, FORM.dx, and for each parameter FORM.w.NAME and FORM.grad.NAME. */
 #ifndef JUDGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* State dicts for the tests of names: fixtures of tests/fixtures/gen_names.py. */
 #ifndef NAMES_BENCH_H
 #define NAMES_BENCH_H

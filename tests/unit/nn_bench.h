@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the gradient checks of src/nn share. */
 #ifndef NN_BENCH_H
 #define NN_BENCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Parameters of a plug-in from text, for the tests. */
 #ifndef OPTIONS_H
 #define OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Penalties at work on small models, in double: what test_msvp.c and test_penalty.c share. */
 #ifndef PENALTY_BENCH_H
 #define PENALTY_BENCH_H

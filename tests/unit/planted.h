@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Toy classifiers behind the vt_classifier interface, so that attacks can be tested without a network: closed
  * forms are known, every call is counted, and faults (NaN, an interrupt) are planted at a chosen call. All
  * arithmetic is double; the float logits are the rounded double ones. */

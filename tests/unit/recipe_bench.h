@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of recipes share: recipes from text, and lists of refusals. */
 #ifndef RECIPE_BENCH_H
 #define RECIPE_BENCH_H

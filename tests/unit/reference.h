@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Numbers that another implementation computed, from a file of tests/fixtures. */
 #ifndef REFERENCE_H
 #define REFERENCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A folder of this program's own, for the files that its tests write: made before them, removed after them. */
 #ifndef SCRATCH_H
 #define SCRATCH_H

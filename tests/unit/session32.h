@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The float twin of a session, as a text that is compiled in double sees it. */
 #ifndef SESSION32_H
 #define SESSION32_H

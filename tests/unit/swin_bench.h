@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The networks of the fixture that tests/fixtures/gen_swin.py makes. */
 #ifndef SWIN_BENCH_H
 #define SWIN_BENCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the unit tests share: cmocka, judgements in which NaN fails, seeded numbers, buffers with guard words
  * and frozen inputs, central differences. Numbers are double unless a function says otherwise. */
 #ifndef T_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Made by tests/fixtures/gen_targets.py with PyTorch; see there. */
 enum { REF_CLASSES = 14, REF_N = 48, REF_LABEL = 4 };
 static const int ref_malt_linf[] = {10, 5, 0, 9, 11, 6, 1, 3, 8, 12, 13, 7, 2};

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GELU and the other activations: values by definition, gradients in double against central differences. */
 #include "nn_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/train/adapt: resized position grids and shrunken kernels against PyTorch (tests/fixtures/golden/adapt, made by
  * tools/gen_adapt_fixture.py), the law that the shrunken kernel obeys, what is copied and what is refused. */
 #include "core/real.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/analysis: rows of attention against the bounds of Theorem 2.1 and their tight forms in random cases; shapes of
  * attention whose numbers are known; selection radii against moves that try to cross them; the hooks that show a
  * network's attention. */

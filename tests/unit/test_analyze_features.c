@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `analyze features`: t-SNE against its definition, central differences and scikit-learn's
  * (tests/fixtures/features.json, made by tools/gen_features_fixture.py); principal components against LAPACK's singular
  * values; logistic regression against its own law and scikit-learn's; the A-distance on clouds whose answer is known;

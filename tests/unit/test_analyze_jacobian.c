@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/analysis/jacobian: sigma_max of the input-logit Jacobian by power iteration against LAPACK's of a matrix built
  * from central differences alone, in both forms; Proposition 1's ratio. */
 #define VT_DOUBLE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/analysis: bounds on attention's Lipschitz constant against LAPACK's norm of Jacobians built entry by entry,
  * in random cases; the map of a network's block against central differences; Lemma 1; norms by power iteration. */
 #define VT_DOUBLE

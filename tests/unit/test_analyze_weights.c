@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/analysis: gaps of orthogonality against LAPACK's singular values and their known floors; the registry; a whole
  * analysis run twice, with its tables. */
 #include "core/real.h"

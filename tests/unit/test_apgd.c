@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* APGD's schedule and result (Croce and Hein 2020, algorithm 1), on a classifier whose losses and gradients follow a
  * script. */
 #include "attack_bench.h"

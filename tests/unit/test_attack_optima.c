@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gradient attacks where the answer is known: closed-form optima of linear margins, kappa, the number and order of
  * targets, restarts. */
 #include "attack_bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What every attack of the registry must keep, on planted classifiers (planted.h): ball and box exactly, eps 0, seeds,
  * counts, refusals, faults, few classes; and the grammar of specs. */
 #include "attack_bench.h"

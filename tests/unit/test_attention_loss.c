@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Losses of attention itself (models/attention_loss.h): against PyTorch's autograd
  * (tests/fixtures/golden/attention_loss, made by tools/gen_attention_loss_fixture.py), against central differences in
  * every form of a model that shows its attention, and that they leave nothing behind. */

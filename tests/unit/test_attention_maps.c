@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* analysis/attention_maps: maps of layers whose attention is known, against sums written down another way; the rollout
  * against a sum over all paths; which maps an option chooses. */
 #define VT_DOUBLE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the attention variants are, one by one: PyTorch's numbers, closed forms, invariances, and what happens at kinks
  * and zeros. What holds for every variant is in test_attention.c. */
 #include "attention_bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* l_p mirror descent on attention: the golden joint run, the parts against their definitions, and the lab as a whole.
  */
 #include "attgd_bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The lemmas of arXiv 2410.14581 as properties, in random cases. Where a statement is lost in the text that could be
  * read, or its constant is open, the test says which form it holds against, and why that one.
  *

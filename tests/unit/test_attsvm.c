@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The l_p support vector machine: judged by its own optimality conditions and duality gap, by closed forms, and by
  * SciPy's answers (attsvm_reference.h). */
 #include "t.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/train/augment: orders, draws of Mixup and CutMix, mixed images and targets, crops and flips. Statistical bounds
  * are multiples of the standard deviation of what is counted; seeds are fixed, so that a result never changes. */
 #include "t.h"

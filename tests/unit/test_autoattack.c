@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* AutoAttack: for each stage a classifier that this stage alone breaks. */
 #include "attack_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The ball: its bounds, its projection, the starts of attacks in it. */
 #include "attack_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checkpoints: saving and reading back, what is refused and in which words. */
 #include "checkpoint_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Data sets of CIFAR records. */
 #include "io_bench.h"
 

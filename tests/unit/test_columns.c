@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tables of text: widths, alignment, which columns leave, styles. */
 #include "t.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every architecture with every attention variant: gradients in double of input and weights against central
  * differences, two steps of PGD, a step of adversarial training with the penalties, save and reload bit for bit; and
  * one-sentence refusals of what does not go together. An architecture adds one row to `archs`, a variant one to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* eval/compare of two curves: counts, tests and medians by hand, from ledgers whose norms are planted. */
 #include "t.h"
 

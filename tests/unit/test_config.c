@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Configurations: what is refused, the parameter counts of the presets, initialisation. */
 #include "checkpoint_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* nn/conv in double: against sums written out, as adjoints of each other, with NULL and accumulating gradients, and
  * nothing touched outside its buffers. */
 #define VT_DOUBLE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ConViT beyond what test_forms.c and test_golden.c hold of every architecture: locality initialisation, where its
  * matrices lie, that L_AM sees the mixed attention, positions at another image size, files that do not fit. */
 #define VT_DOUBLE

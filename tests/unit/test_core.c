@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/core: statuses, arena, options, random numbers, hashing. */
 #include "t.h"
 

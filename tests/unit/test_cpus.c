@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/core/cpus.c: how many threads OMP_NUM_THREADS, the affinity mask and a control group's quota leave. */
 #include "scratch.h"
 #include "t.h"

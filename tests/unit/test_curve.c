@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* eval/curve: the smallest norm of each image from ledger lines in any order, the curve it makes, and that it never
  * rises. */
 #include "t.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The doctor against planted mistakes: a model names the images itself under a true setting, so that only this one is
  * right on all of them, and is then examined under another. */
 #include "t.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The oracle's 8-bit threat and the repair, on planted classifiers: linear ones, whose best 8-bit point is known, so
  * that it is known whether there is an adversarial one; and what is counted, kept and repeated. */
 #include "attack_bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* FAB (Croce and Hein 2020, "Minimally distorted adversarial examples", algorithm 1): its optimum on linear
  * classifiers, its projection against bisection, every step foretold from the one before. */
 #include "attack_bench.h"

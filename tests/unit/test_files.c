@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of core: read whole within a limit, and written so that they appear complete, durable, and where they were
  * asked for. */
 #include "t.h"

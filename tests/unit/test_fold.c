@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Wide tables in parts: cut where all rows are blank, the first field again in each part. */
 #include "t.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Data sets that are folders of pictures: order, splits, what is refused. */
 #include "io_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of forms: its words, forms that cannot be, the spectral start, roles of tied matrices. */
 #include "forms_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every form of every architecture, one row each: gradients in double against central differences, float against
  * double, all modes of a session, ARD, save and reload. Then the same forms against what PyTorch computed
  * (tests/fixtures/gen_forms.py). An architecture adds rows here. The table of forms itself: test_form_table.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Models against numbers that PyTorch and timm computed in float64: NAME.weights.safetensors,
  * NAME.golden.safetensors and models.json in tests/fixtures/golden (tools/gen_fixtures.py made them), or in
  * the folder VITRINE_GOLDEN. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The guard rails of training: losses and weights that are not finite, steps left out, which checkpoints are kept. */
 #include "training_bench.h"
 

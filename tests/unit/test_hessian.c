@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* analysis/hessian: products against the dense Hessian of training's own gradients and its eigenvalues by LAPACK,
  * against second differences of the loss alone in every architecture, against the closed form of the block of the head;
  * what a change of scale does to raw and to relative eigenvalues (UAM, Theorem 4, for a ViT). */

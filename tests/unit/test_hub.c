@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What timm and Hugging Face write beside a checkpoint. */
 #include "core/real.h"
 #include "t.h"

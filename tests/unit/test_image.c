@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/io: pictures on their way to the model, against what Pillow and torchvision make of them
  * (tests/fixtures/gen_images.py): JPEG, resize, transforms, ImageNet's class numbers. Runs from the repository's root.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* train/inner, the attack inside adversarial training: the same attack as an evaluation's, what it maximises, TRADES'
  * start, and what its result depends on. The loss and its sign are computed anew by a double session. */
 #include "inner.h"

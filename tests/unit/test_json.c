@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/core/json.c: what a text of JSON may take of memory, at every door that reads one. */
 #include "scratch.h"
 #include "t.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The l1 ball inside the box: the projection against bisection in long double and against the law of nearest points,
  * sparse steps against sorting, starts, and the judge's own norm. */
 #include <stdarg.h>

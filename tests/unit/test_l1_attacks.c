@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Attacks in l1 on linear classifiers, whose nearest point under ball and box has a closed form: entries move all the
  * way to the border of the box in the order of decreasing weight. Also FAB's l1 projection against sorting, and the
  * schedule of L1-APGD. */

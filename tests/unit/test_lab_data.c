@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the UAM labs feed their networks: digits in noise, teachers and their true masks, the attack on x; and SGD, held
  * against steps done by hand. */
 #include "lab/digits.h"

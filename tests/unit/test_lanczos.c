@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* analysis/lanczos against LAPACK and against spectra that are planted; the symmetric eigenvalues of core/svd. */
 #include "analysis/lanczos.h"
 #include "core/svd.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The 8-bit threat's points: rounding and steps stay inside by a count of their own here, lose little against brute
  * force, and the judge takes exactly those points. */
 #include "t.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opening a large checkpoint: memory of the weights, not of the file and the weights. */
 #include <sys/resource.h>
 #include <sys/stat.h>

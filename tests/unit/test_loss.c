@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/nn/loss.c in double: values by the definitions, gradients against central differences, shifts, ties. */
 #define VT_DOUBLE
 #include "core/real.h"

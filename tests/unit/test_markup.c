@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Text of files in LaTeX, Markdown, CSV and on a terminal: as it reads, and nothing that is obeyed there. */
 #include "t.h"
 

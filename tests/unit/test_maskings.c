@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The inner attack's maskings (Mo et al. 2022): PRM and ARD, their rates, their draws, and that they leave nothing
  * behind. Statistical bounds are multiples of the standard deviation of what is counted; seeds are fixed. */
 #include "inner.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/eval/metrics: the published examples (to half a unit of their last digit), closed forms and identities. */
 #include "t.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Minimum-norm attacks on linear classifiers, where the nearest adversarial point of the box is known in closed form:
  * found norm / optimum, towards any class and towards one; what they return for a given ball; and the oracle's mode
  * that keeps the nearest confirmed query. */

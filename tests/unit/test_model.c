@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/models: whole-model gradients in double, float against double, independence of images, repeatability,
  * laws. */
 #include "core/real.h"

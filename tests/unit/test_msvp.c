@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MSVP in double: the gradient with its vectors held, the power iteration against a plain one, against an SVD and
  * against a planted spectrum, what rests. */
 #include "penalty_bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names: every scheme against timm's names of the same numbers (tests/fixtures/gen_names.py); which map is taken, what
  * is refused by name, who wins. Runs from the repository root. */
 #include "names_bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Models whose input is not what is cut into patches: resized inside, channels reversed. Against PyTorch
  * (tests/fixtures/gen_native.py); through classifier, probe and training. Gradients in double against central
  * differences are rows of test_forms.c. */

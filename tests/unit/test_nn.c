@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/nn and the attention core in double: every backward against central differences of its forward with a
  * random cotangent, the contracts of nn.h (accumulate, NULL, inputs unchanged, nothing outside the buffers),
  * the losses. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Layer norm and the other normalisations: values by definition, gradients in double against central differences. */
 #include "nn_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* F10: a query whose logits are not finite ends its image, with a status of its own, and not the run: the image counts
  * neither as robust nor as broken, in every report; a resumed run has the same bytes; the stored query is judged again.
  * The network's head is so large that clean images are just in float's range. And what reports say of a vanished

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* NumPy's files against NumPy (tests/fixtures/gen_npy.py): arrays, archives, data sets. Runs from the repository root.
  */
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The oracle's stop rule, and rules of attacks that a run as a whole does not show: on classifiers whose
  * logits are written down here. */
 #include "core/real.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* --as-published: the table of papers, and the two numbers beside each other as a function of a ledger. */
 #include "t.h"
 

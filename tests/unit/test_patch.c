@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The patch threat: where squares lie, that nothing moves outside them, the judge's search against brute force, closed
  * forms on linear models, Patch-Fool's projection, and attention that follows the key token. */
 #include "core/real.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Penalties of src/train in double, but for MSVP (test_msvp.c): the minima and gradients of the orthogonality terms,
  * gates, and what all of them refuse. */
 #include "penalty_bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Running gnuplot, and the figure of a training log. src/cli is not in the library: its objects are linked beside. A
  * fake gnuplot in PATH keeps the script it is given; where the real one is installed, it must accept what we write. */
 #include "t.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* PNG: every kind of pixel (tests/fixtures/gen_png.py), what a header may claim, writing. */
 #include "io_bench.h"
 

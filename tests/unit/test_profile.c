@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Profiles: the sample of survivors, the bound on what it leaves open, and the board that decides who is tried. */
 #include "t.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What others' tensors and pages go through: io/points, eval/foreign, eval/chart, base64. */
 #include "eval/markup.h"
 #include "scratch.h"

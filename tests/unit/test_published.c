@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What papers' released code ran: against a transcription in PyTorch, iterate for iterate
  * (tests/fixtures/golden/published, made by tools/gen_published_fixture.py), and by what must hold of each quirk. */
 #include "attack_bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Published numbers: what the file takes, and what its cells say against each other. The judge of the shipped tables is
  * a list of findings made by hand and by another program from the paper's tables: the counts below. */
 #include "t.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* eval/recheck and eval/seal: a run that is as it was has no findings; each thing that is changed in its ledger is
  * found, by the judge alone. */
 #include "scratch.h"

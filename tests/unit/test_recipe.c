@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/train/recipe*: keys, YAML, canonical text, difference, schedule; what is refused: test_refusals.c. */
 #include "recipe_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/train/recipe*: what is refused, of YAML, of --set, and of keys that contradict each other. */
 #include "recipe_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lab/regions: the formula against Pascal's triangle, two ways of counting cells against each other, against the
  * formula and against points tried by brute force. */
 #include "lab/regions.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The language of maps of names: what lines do to tensors, which maps and applications are refused, patterns. */
 #include "io/st.h"
 #include "names_bench.h"

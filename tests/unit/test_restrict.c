@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* eval/restrict: a classifier restricted to some outputs is the classifier whose head has only these rows. */
 #include "toy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading and writing safetensors: what is refused, what a header may claim, conversions, a write that fails. */
 #include "io_bench.h"
 

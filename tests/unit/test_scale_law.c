@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Attacks do not depend on the scale of the logits: the head (weights and biases) times 1e-30 to 1e12 and shifted by a
  * constant changes no prediction, and so no verdict. What a law over verdicts can be: cross-entropy's gradient is the
  * difference of the label from all classes alike where logits are small, and from the best other class where they are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* selftest: exact tails, the separating head, nets with other heads, the grades. The verdicts on real networks are
  * tests/cli/selftest.bats. */
 #include "toy.h"

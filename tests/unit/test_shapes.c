@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The embedded checkpoint on the embedded images against PyTorch's attacks (tests/fixtures/golden/attacks_shapes, made
  * by tools/gen_fixtures.py): logits, adversarial points, flags, final losses, and the invariance of results to the
  * order of images. The gates are those of the reference files' MANIFEST. */

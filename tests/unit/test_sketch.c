@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Maps that are guessed (models/sketch.h): which lines home-made state dicts get, that a filled one works, and what is
  * refused. */
 #include "io/st.h"

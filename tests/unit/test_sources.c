@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where each configuration value of a checkpoint comes from, and the statistics of BatchNorm. */
 #include "checkpoint_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Square (Andriushchenko et al. 2020, algorithms 1 to 3): its windows, its start, its optimum on a linear margin. */
 #include "attack_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One step of training, from image numbers to new weights: the gradient of a batch against a double session that is
  * handed the same images one by one, clipping, averaged weights. */
 #include "core/real.h"

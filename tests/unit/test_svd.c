@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Singular values: core/svd against planted ones, and analysis/spectrum against models whose matrices have known norms.
  */
 #include "analysis/spectrum.h"

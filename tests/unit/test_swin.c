@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Swin: whole networks against PyTorch (tests/fixtures/gen_swin.py), L_AM over windows, matrices, penalties. Gradients,
  * modes and files of its forms are tested in test_forms.c, those of its attention variants in test_combinations.c. */
 #include "swin_bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a Swin is: what detection tells, guesses and refuses, presets, stages, how weights start. */
 #include "swin_bench.h"
 

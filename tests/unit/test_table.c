@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What of a table is not a run: manifests, YAML as a tree, the hash of a key, published numbers found, paired tests
  * over seeds, the plan of every shipped manifest. Judges: sha256sum, binomial tails by hand, counts from the papers'
  * tables. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lists and versions of attacks, averaged gradients, few classes, MALT's order and the losses on probabilities against
  * PyTorch, mt-pgd and pma against closed forms. */
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* src/train in double: objectives' gradients against central differences and closed forms, optimisers against hand
  * formulas and their own laws. */
 #define VT_DOUBLE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Training against PyTorch's numbers, in double. */
 #define VT_DOUBLE
 #include "train_golden.h"

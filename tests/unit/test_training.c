@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The training loop as a whole, on drawn images and a tiny ViT: what a run's bytes depend on (recipe, data) and what
  * not (threads, interruptions), what is refused, and what it says it will take. */
 #include "training_bench.h"

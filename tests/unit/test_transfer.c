@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* transfer: closed forms on linear models, MI-FGSM written down a second time, input diversity's adjoint, the door to a
  * surrogate, gradients that a target hides, and the twin of a model. The battery of all attacks is test_attacks. */
 #include "attack_bench.h"

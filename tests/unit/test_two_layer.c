@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lab/two_layer: parameter counts of the paper, gradients and Hessian products against central differences, the float
  * copy against the double one, and the paper's Theorems 4 and 5. */
 #include "core/svd.h"

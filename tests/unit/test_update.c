@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* train/update: norm, clipping, groups, attention's own optimiser, averaged weights, and weights that are not finite,
  * on a tiny model, against plain loops over single weights. */
 #include "recipe_bench.h"

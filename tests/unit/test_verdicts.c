@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The oracle's verdicts on single points around the border of a classifier. Its stop rule: test_oracle.c. */
 #include "attack_bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The images that a run watches: which they are, that none is learned from, when their accuracy has collapsed. */
 #include "training_bench.h"
 

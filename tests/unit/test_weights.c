@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Readers of weights: PyTorch files against what torch.load makes of them (tests/fixtures/gen_pth.py), shards, folders,
  * prefixes, and what is refused. Runs from the repository root. */
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Windows: their order, masks, biases and merging, by hand. */
 #define VT_DOUBLE
 #include "core/real.h"

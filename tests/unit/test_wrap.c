@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* models/wrap: each cheat does what it says and nothing else, and stands between classifier and attack in both
  * precisions. On planted linear models, whose logits and gradients are known. */
 #include "t.h"

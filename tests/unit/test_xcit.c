@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* XCiT: against what PyTorch computed (tests/fixtures/gen_xcit.py, timm's modules), parameter counts, what files and
  * options tell, where it has no gradients to trust (zero norms), attention variants in its class attention, its start
  * and its training. Gradients of every tensor, modes, ARD and files: test_forms.c. */

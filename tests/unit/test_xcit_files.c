@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What XCiT is: parameter counts of its presets, strides, what files and options tell, what is refused, where roles
  * lie, how weights start. */
 #define VT_DOUBLE

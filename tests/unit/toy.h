@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tiny models for the tests: every tensor filled, weights on a grid of 2^-17 so that steps of central
  * differences are exact in float32. */
 #ifndef TOY_H

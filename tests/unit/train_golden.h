@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Training against numbers that PyTorch computed (tools/gen_train_fixtures.py, tests/fixtures/golden/train_*):
  * optimisers alone, ten steps of a whole model, gradients of TRADES and MART, values and gradients of penalties. One
  * text for both precisions: test_train_golden.c defines VT_DOUBLE, test_train_golden32.c does not. */

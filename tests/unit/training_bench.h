@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whole runs of training on drawn images and a tiny ViT. */
 #ifndef TRAINING_BENCH_H
 #define TRAINING_BENCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of XCiT share: a folder, and a small model. */
 #ifndef XCIT_BENCH_H
 #define XCIT_BENCH_H
