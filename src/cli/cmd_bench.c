@@ -174,7 +174,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return s;
 }
 
-static const vt_arg args[] = {{"threads", "N", "threads, one image each (default OMP_NUM_THREADS, else all cores given)"},
+static const vt_arg args[] = {{"threads", "N",
+                               "threads, one image each (default OMP_NUM_THREADS, else all cores given)"},
                               {"train", NULL, "also forward and full backward of micro-batches of 16 images"},
                               {"ms", "N", "milliseconds of one measurement (default 500)"},
                               VT_MODEL_ARGS,

@@ -10,8 +10,8 @@
  * NaN: it cannot be opened. */
 double vt_measure_gradient_cost(const vt_model *m);
 
-/* Seconds of processor time of one image's forward, gradient (a forward and a backward) and verdict (a forward in float and one in
- * double), on each of `threads` threads while all of them are at work. About as long again as above. */
+/* Seconds of processor time of one image's forward, gradient (a forward and a backward) and verdict (a forward in float
+ * and one in double), on each of `threads` threads while all of them are at work. About as long again as above. */
 typedef struct vt_seconds {
     double forward, gradient, verdict;
 } vt_seconds;
