@@ -20,8 +20,9 @@ static bool matters(const vt_config *c, vt_field f) {
     switch (f) {
     case VT_FIELD_POST_NORM:
         return has_norm_order(c);
-    case VT_FIELD_POOL: /* tokens are there that may be read, or not */
-        return !strcmp(c->arch, "vit") && !c->dist_token && (!c->no_cls || c->registers);
+    case VT_FIELD_POOL: /* tokens are there that may be read, or not; a head of twice the width reads both */
+        return !strcmp(c->arch, "vit") && !c->dist_token && (!c->no_cls || c->registers) &&
+               c->pool != VT_POOL_TOKEN_AVG;
     case VT_FIELD_DIST_HEAD:
         return c->dist_token;
     case VT_FIELD_NO_SHIFT:

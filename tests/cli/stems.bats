@@ -8,8 +8,8 @@ F=$ROOT/tests/fixtures/stems
 @test "a ConvStem says so, and where its mean and std stand; saved, it needs no option" {
     good info "$F/cvst_s.safetensors" --heads 2
     says "timm" "16 (5 tokens)" "convolutional stem" "normalisation layer in the file"
-    good convert "$F/cvst_s.safetensors" s.safetensors --heads 2
-    good gradcheck s.safetensors --images 1 --directions 2
+    assumes convert "$F/cvst_s.safetensors" s.safetensors --heads 2
+    assumes gradcheck s.safetensors --images 1 --directions 2
     bad 2 "--image-size 64 contradicts the tensors, which say 32" -- info s.safetensors --image-size 64
     bad 2 "conv_stem=4 contradicts the tensors, which say 3" -- info s.safetensors --form conv_stem=4
     bad 2 "a form of vit alone" -- new xcit_small_12_cifar --form conv_stem=48 -o x.safetensors
@@ -27,10 +27,10 @@ F=$ROOT/tests/fixtures/stems
 @test "DINOv2's classifiers: heads and pixels by the scheme, positions resized on request" {
     good info "$F/dinov2_reg_lc4.safetensors" --heads 2
     says "dinov2" "class token and mean of the patch tokens" "class tokens read    4" "no register position yes" "0.485, 0.456, 0.406"
-    good convert "$F/dinov2_small.safetensors" d.safetensors --heads 2 --image-size 12
+    assumes convert "$F/dinov2_small.safetensors" d.safetensors --heads 2 --image-size 12
     good info d.safetensors
     says "3 x 12 x 12" "grid of positions    5" "bicubic_offset"
-    good gradcheck d.safetensors --images 1 --directions 2
+    assumes gradcheck d.safetensors --images 1 --directions 2
     good info "$F/dinov2_small.safetensors" --heads 2
     says "3 x 20 x 20"
     bad 1 "--image-size says images of 13 pixels" "a multiple of the patch, 4" -- info d.safetensors --image-size 13
@@ -39,7 +39,7 @@ F=$ROOT/tests/fixtures/stems
 @test "what has no backbone, no head or another MLP is refused in a sentence" {
     # named IN OUT OLD NEW: a tensor under another name
     named() { st_edit "$1" "$2" "with_entries(if .key == \"$3\" then .key = \"$4\" else . end)"; }
-    good convert "$F/dinov2_lc.safetensors" d.safetensors --heads 2
+    assumes convert "$F/dinov2_lc.safetensors" d.safetensors --heads 2
     named d.safetensors head.safetensors head.weight linear_head.weight
     bad 1 "linear_head and no backbone" "dinov2_vits14_lc" -- info head.safetensors
     named "$F/dinov2_lc.safetensors" g.safetensors backbone.blocks.0.mlp.fc1.weight backbone.blocks.0.mlp.w12.weight

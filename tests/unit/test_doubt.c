@@ -192,7 +192,8 @@ static void test_maps(void **state) {
     is(m, VT_FIELD_LN_EPS, VT_ASSUMED, "map vit-encoderlayer");
     is(m, VT_FIELD_MEAN, VT_ASSUMED, "map vit-encoderlayer");
     is(m, VT_FIELD_STD, VT_ASSUMED, "map vit-encoderlayer");
-    says_missing(m, 3, "heads (1, 2, 3, 4, 6 or 12), activation (relu, gelu or gelu_tanh), post-norm (1 or 0)",
+    says_missing(m, 3,
+                 "heads (1, 2, 3, 4, 6 or 12), activation (relu, gelu, gelu_tanh or quick_gelu), post-norm (1 or 0)",
                  " --heads 1 --form act=relu --form post_norm=1");
     vt_model_close(m);
     m = opened_torch((vt_overrides){.heads = 3, .form = {"act=gelu", "post_norm=0"}, .n_form = 2});
