@@ -173,14 +173,15 @@ marks() { grep -o '<path class="[a-d] mark"[^>]*><title>[^<]*' "$1" | sed 's/.*<
     good show "$R" "$R-1" b/run --out p.html --pictures 0
     xmllint --noout p.html
     # two lines of three runs: those over images 0:40, and the curve over 0:25, whose folder has the same name
-    [ "$(grep -c '<polyline' p.html)" = 2 ]
-    grep -qE '>run \(2\)</text>' p.html
-    # downwards in the picture is y growing; from a point to the next a curve goes sideways, then down
-    grep -o 'points="[^"]*"' p.html | sed 's/points="//; s/"//' >lines
-    awk '{for (i = 2; i <= NF; i++) {split($(i - 1), a, ","); split($i, b, ","); if (b[2] < a[2] || b[1] < a[1]) exit 1}}' lines
-    tail -n 1 lines | awk '{for (i = 2; i <= NF; i++) {split($(i - 1), a, ","); split($i, b, ","); if (a[1] != b[1] && a[2] != b[2]) exit 1; n++}} END {exit n < 20}'
+    grep -oE '<path class="[a-d] line"[^>]* d="M[^"]*V[^"]*"' p.html | sed 's/.* d="M//; s/"//' >lines
+    [ "$(wc -l <lines)" = 2 ]
+    grep -q '>run (2)</span>' p.html
+    # sideways (H), then down (V); downwards in the picture is y growing
+    awk '{gsub(/[HV]/, " & "); x = $1; y = $2
+        for (i = 3; i <= NF; i += 2) {if ($i == "H") {if ($(i + 1) < x) exit 1; x = $(i + 1)} else {if ($(i + 1) < y) exit 1; y = $(i + 1)}; n++}}
+        END {exit n < 20}' lines
     # the same run under another reading is another model, too
     good eval "$ROOT/weights/shapes10-vit" --mean 0.6 --data "$ROOT/datasets/shapes10" --images 0:40 --eps 2/255 --attack pgd:steps=5 --out m
     good show "$R" "$R-1" m --out q.html --pictures 0
-    [ "$(grep -c '<polyline' q.html)" = 2 ]
+    [ "$(grep -cE '<path class="[a-d] line"[^>]* d="M[^"]*V' q.html)" = 2 ]
 }
