@@ -185,7 +185,7 @@ static void test_config_json(void **state) {
     remove(at("config.json"));
     assert_int_equal(vt_model_open(&got, at("again.safetensors"), NULL, &e), VT_OK);
     assert_true(!got->config.tokens_norm);
-    assert_string_equal(got->source[VT_FIELD_TOKENS_NORM], "safetensors metadata");
+    assert_string_equal(got->source[VT_FIELD_TOKENS_NORM], "safetensors metadata, which assume it");
     vt_model_close(got);
     vt_model_close(m);
 }
