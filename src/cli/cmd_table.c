@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "cli/plot.h"
+#include "cli/plot_table.h"
 #include "cli/script.h"
 #include "cli/spawn.h"
 #include "cli/streams.h"
@@ -22,6 +24,7 @@ typedef struct job {
     vt_plan_ask ask;
     const char *only[LIST_MOST], *paths[LIST_MOST];
     long long jobs, threads;
+    const char *plot; /* --plot; NULL: no figure */
 } job;
 
 /* --published FILE: what a paper printed, and what cannot all be right about it. */
@@ -67,6 +70,10 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (!j->ask.out && !vt_cli_has(c, "dry-run"))
         return vt_fail(e, VT_E_USAGE, "vitrine table needs --out FOLDER (or --dry-run)");
     VT_TRY(vt_manifest_open(&j->m, c->positional[0], e));
+    j->plot = vt_cli_get(c, "plot");
+    if (j->plot) VT_TRY(vt_plot_check(e)); /* before hours are spent */
+    if (j->plot && !j->m->n_figures)
+        return vt_fail(e, VT_E_USAGE, "%s: has no figures: --plot draws what the manifest names", j->m->path);
     return vt_plan_make(&j->plan, j->m, &j->ask, e);
 }
 
@@ -189,8 +196,10 @@ static void say(void *ctx, const char *text) {
 }
 
 static vt_status merge(const job *j, const vt_cli *c, vt_err *e) {
-    const char *from;
+    const char *from, *dirs[LIST_MOST];
     int n;
+    VT_TRY(list(c, "merge", dirs, &n, e));
+    VT_TRY(vt_plan_primary_in(&j->plan, dirs, n, e));
     VT_TRY(vt_cache_make(j->ask.out, e));
     for (int i = 0; (from = vt_cli_nth(c, "merge", i)); i++) {
         VT_TRY(vt_cache_merge(j->ask.out, from, &n, e));
@@ -203,7 +212,7 @@ static vt_status report(job *j, vt_err *e) {
     VT_TRY(vt_table_make(&j->table, &j->plan, e));
     VT_TRY(vt_table_write(&j->table, j->ask.out, stdout, e));
     printf("\n%s: %s.md, .tex, .html, .csv, .json\n", j->ask.out, j->m->name);
-    return VT_OK;
+    return j->plot ? vt_plot_table(&j->table, j->plot, e) : VT_OK;
 }
 
 static vt_status run_cells(job *j, vt_err *e) {
@@ -255,6 +264,7 @@ static const vt_arg args[] = {
     VT_QUIET_ARG,
     VT_THREADS_ARG,
     {"shard", "K/N", "run only the K-th of N parts"},
+    {"plot", "FILE", "draw the manifest's figures as SVG (needs gnuplot)"},
     {"merge", "DIR", "take finished cells over from another cache, and print; repeatable"},
     {"published", "FILE.csv", "instead: show published numbers, with what is inconsistent about them"},
     {"claims", "FILE.csv", "with --published: averages that the paper's text states"},

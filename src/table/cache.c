@@ -136,9 +136,9 @@ vt_status vt_cell_path(char *out, const char *dir, const char *hash, const char 
     return n < VT_PATH_MAX ? VT_OK : vt_fail(e, VT_E_USAGE, "%.100s...: path is too long", dir);
 }
 
-/* What a table reads of a cell: an evaluation's lines, the times of steps, trained weights. */
+/* What a table reads of a cell: an evaluation's lines, the times of steps, trained weights, singular values. */
 static const char *const counted[] = {"run/ledger.jsonl", "run/log.jsonl", "run/model.safetensors",
-                                      "run/best.safetensors"};
+                                      "run/best.safetensors", "sigma.csv"};
 enum { COUNTED = sizeof counted / sizeof *counted };
 
 /* What the evaluation's own SHA256SUMS says of its ledger. */

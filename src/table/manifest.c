@@ -35,13 +35,18 @@ static const field attack_fields[] = {{"spec", TEXT, AT(vt_manifest_attack, spec
                                       {"norm", TEXT, AT(vt_manifest_attack, norm)},
                                       {"published", TEXT, AT(vt_manifest_attack, label)},
                                       {"data", WORDS, AT(vt_manifest_attack, data)},
+                                      {"images", TEXT, AT(vt_manifest_attack, images)},
+                                      {"seeds", WORDS, AT(vt_manifest_attack, seed_words)},
                                       {"steps", NUMBER, AT(vt_manifest_attack, steps)},
+                                      {"spectrum", TEXT, AT(vt_manifest_attack, spectrum)},
+                                      {"orderings", TEXT, AT(vt_manifest_attack, orderings)},
                                       {NULL, TEXT, 0}};
 static const field row_fields[] = {{"recipe", TEXT, AT(vt_manifest_row, recipe)},
                                    {"checkpoint", TEXT, AT(vt_manifest_row, checkpoint)},
                                    {"init", TEXT, AT(vt_manifest_row, init)},
                                    {"weights", TEXT, AT(vt_manifest_row, weights)},
                                    {"group", TEXT, AT(vt_manifest_row, group)},
+                                   {"curve", TEXT, AT(vt_manifest_row, curve)},
                                    {"set", WORDS, AT(vt_manifest_row, set)},
                                    {"set_for", NODE, AT(vt_manifest_row, set_for)},
                                    {"options", WORDS, AT(vt_manifest_row, options)},
@@ -51,6 +56,17 @@ static const field row_fields[] = {{"recipe", TEXT, AT(vt_manifest_row, recipe)}
                                    {"seeds", WORDS, AT(vt_manifest_row, seed_words)},
                                    {"published", KEYED, AT(vt_manifest_row, published)},
                                    {NULL, TEXT, 0}};
+static const field primary_fields[] = {{"above", TEXT, AT(vt_manifest_primary, above_name)},
+                                       {"below", TEXT, AT(vt_manifest_primary, below_name)},
+                                       {"frontier", WORDS, AT(vt_manifest_primary, frontier_names)},
+                                       {"at", TEXT, AT(vt_manifest_primary, at_name)},
+                                       {"column", TEXT, AT(vt_manifest_primary, column_name)},
+                                       {"data", TEXT, AT(vt_manifest_primary, data_name)},
+                                       {NULL, TEXT, 0}};
+static const field figure_fields[] = {{"x", TEXT, AT(vt_manifest_figure, x_name)},
+                                      {"y", TEXT, AT(vt_manifest_figure, y_name)},
+                                      {"data", TEXT, AT(vt_manifest_figure, data_name)},
+                                      {NULL, TEXT, 0}};
 static const field top_fields[] = {{"name", TEXT, AT(vt_manifest, name)},
                                    {"title", TEXT, AT(vt_manifest, title)},
                                    {"table", TEXT, AT(vt_manifest, table)},
@@ -64,6 +80,8 @@ static const field top_fields[] = {{"name", TEXT, AT(vt_manifest, name)},
                                    {"data", RECORDS, 0},
                                    {"attacks", RECORDS, 1},
                                    {"rows", RECORDS, 2},
+                                   {"primary", RECORDS, 3},
+                                   {"figures", RECORDS, 4},
                                    {NULL, TEXT, 0}};
 
 static const struct {
@@ -72,7 +90,9 @@ static const struct {
     size_t size;
 } records[] = {{"data", data_fields, sizeof(vt_manifest_data)},
                {"attacks", attack_fields, sizeof(vt_manifest_attack)},
-               {"rows", row_fields, sizeof(vt_manifest_row)}};
+               {"rows", row_fields, sizeof(vt_manifest_row)},
+               {"primary", primary_fields, sizeof(vt_manifest_primary)},
+               {"figures", figure_fields, sizeof(vt_manifest_figure)}};
 
 /* ---- reading by the schema ---- */
 
@@ -143,7 +163,9 @@ static vt_status read_records(vt_manifest *m, int which, const vt_yaml_node *x, 
     if (which == 0) m->data = (vt_manifest_data *)(void *)items;
     if (which == 1) m->attacks = (vt_manifest_attack *)(void *)items;
     if (which == 2) m->rows = (vt_manifest_row *)(void *)items;
-    int *n = which == 0 ? &m->n_data : which == 1 ? &m->n_attacks : &m->n_rows;
+    if (which == 3) m->primary = (vt_manifest_primary *)(void *)items;
+    if (which == 4) m->figures = (vt_manifest_figure *)(void *)items;
+    int *const counts[] = {&m->n_data, &m->n_attacks, &m->n_rows, &m->n_primary, &m->n_figures}, *n = counts[which];
     for (int i = 0; i < x->n; i++) {
         void *to = items + (size_t)i * records[which].size;
         *n = i + 1;
@@ -309,6 +331,11 @@ bool vt_ordering_cut(const char *text, char above[80], char below[80]) {
     return true;
 }
 
+static bool is_seed(const char *word, uint64_t seed) {
+    long long v;
+    return vt_parse_int(word, &v) && v >= 0 && (uint64_t)v == seed;
+}
+
 static vt_status check_orderings(const vt_manifest *m, vt_err *e) {
     char above[80], below[80];
     VT_TRY(all_named(m, 2, &m->subjects, m->path, e));
@@ -322,12 +349,113 @@ static vt_status check_orderings(const vt_manifest *m, vt_err *e) {
     return VT_OK;
 }
 
+static vt_status check_column(const vt_manifest *m, const vt_manifest_attack *a, vt_err *e) {
+    static const char *const of = "spec, eps, norm and images are of attacks";
+    bool attack = a->spec || a->norm || a->images;
+    if (a->orderings && strcmp(a->orderings, "none"))
+        return vt_fail(e, VT_E_USAGE, "%s: attack %s has the orderings '%.40s', must be none (or left out)", m->path,
+                       a->name, a->orderings);
+    if (a->steps && attack)
+        return vt_fail(e, VT_E_USAGE, "%s: attack %s has steps, which are timed: %s", m->path, a->name, of);
+    if (!a->spectrum) return VT_OK;
+    if (attack || a->steps)
+        return vt_fail(e, VT_E_USAGE, "%s: attack %s is a spectrum: %s, steps of timings", m->path, a->name, of);
+    if (strcmp(a->spectrum, "q") && strcmp(a->spectrum, "k") && strcmp(a->spectrum, "v"))
+        return vt_fail(e, VT_E_USAGE, "%s: attack %s has the spectrum '%.40s', must be q, k or v", m->path, a->name,
+                       a->spectrum);
+    return VT_OK;
+}
+
+/* Each seed that a column names is one of some row's, and each row of the column has one. */
+static vt_status check_column_seeds(const vt_manifest *m, int attack, vt_err *e) {
+    const vt_manifest_attack *a = &m->attacks[attack];
+    for (int i = 0; i < a->seed_words.n; i++) {
+        bool found = false;
+        for (int r = 0; r < m->n_rows && !found; r++)
+            for (int s = 0; s < m->rows[r].n_seeds; s++)
+                found = found || is_seed(a->seed_words.word[i], m->rows[r].seeds[s]);
+        if (!found)
+            return vt_fail(e, VT_E_USAGE, "%s: attack %s has the seed '%.40s', which no row has", m->path, a->name,
+                           a->seed_words.word[i]);
+    }
+    for (int r = 0; r < m->n_rows; r++) {
+        bool any = m->rows[r].attacks.n && !have(&m->rows[r].attacks, a->name);
+        for (int s = 0; s < m->rows[r].n_seeds; s++) any = any || vt_manifest_seeded(m, r, attack, m->rows[r].seeds[s]);
+        if (!any)
+            return vt_fail(e, VT_E_USAGE, "%s: row %s has no seed of the column %s", m->path, m->rows[r].name, a->name);
+    }
+    return VT_OK;
+}
+
+/* A row of a primary comparison has its cells, of at least two seeds that the first one has too. */
+static vt_status check_primary_row(const vt_manifest *m, const vt_manifest_primary *p, int row, const char *where,
+                                   vt_err *e) {
+    int common = 0;
+    for (int k = 0; k < 2; k++) {
+        int column = k ? p->at : p->column;
+        if (column >= 0 && !vt_manifest_has(m, row, p->data, column))
+            return vt_fail(e, VT_E_USAGE, "%s: row %s has no cell in the column %s", where, m->rows[row].name,
+                           m->attacks[column].name);
+    }
+    for (int i = 0; i < m->rows[row].n_seeds; i++)
+        for (int k = 0; k < m->rows[p->above].n_seeds; k++) {
+            uint64_t seed = m->rows[row].seeds[i];
+            common += seed == m->rows[p->above].seeds[k] && vt_manifest_seeded(m, row, p->column, seed) &&
+                      (p->at < 0 || vt_manifest_seeded(m, row, p->at, seed));
+        }
+    if (common) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: rows %s and %s have no seed in common", where, m->rows[p->above].name,
+                   m->rows[row].name);
+}
+
+static vt_status accuracy_column(const vt_manifest *m, const char *name, const char *where, int *out, vt_err *e) {
+    VT_TRY(named(m, 1, name, where, out, e));
+    if (vt_manifest_accuracy(m, *out)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: the column %s holds no accuracy", where, name);
+}
+
+static vt_status check_primary(const vt_manifest *m, vt_manifest_primary *p, vt_err *e) {
+    char where[400];
+    snprintf(where, sizeof where, "%.300s: primary %.60s", m->path, p->name);
+    const vt_words below = {.word = &p->below_name, .n = 1}, *rows = p->below_name ? &below : &p->frontier_names;
+    if (!p->above_name || !p->column_name || !p->below_name == !p->frontier_names.n)
+        return vt_fail(e, VT_E_USAGE, "%s needs above, column, and below or frontier", where);
+    if (!p->frontier_names.n != !p->at_name || p->frontier_names.n == 1)
+        return vt_fail(e, VT_E_USAGE, "%s: a frontier has two rows or more, and the column that they are compared `at`",
+                       where);
+    if (!p->data_name && m->n_data > 1) return vt_fail(e, VT_E_USAGE, "%s needs data: there are several", where);
+    VT_TRY(named(m, 2, p->above_name, where, &p->above, e));
+    VT_TRY(accuracy_column(m, p->column_name, where, &p->column, e));
+    p->at = -1;
+    if (p->at_name) VT_TRY(accuracy_column(m, p->at_name, where, &p->at, e));
+    if (p->data_name) VT_TRY(named(m, 0, p->data_name, where, &p->data, e));
+    if (!(p->rows = calloc((size_t)rows->n, sizeof *p->rows))) return no_memory(m, e);
+    VT_TRY(check_primary_row(m, p, p->above, where, e));
+    for (; p->n_rows < rows->n; p->n_rows++) {
+        VT_TRY(named(m, 2, rows->word[p->n_rows], where, &p->rows[p->n_rows], e));
+        if (p->rows[p->n_rows] == p->above)
+            return vt_fail(e, VT_E_USAGE, "%s: row %s is compared with itself", where, p->above_name);
+        VT_TRY(check_primary_row(m, p, p->rows[p->n_rows], where, e));
+    }
+    return VT_OK;
+}
+
+static vt_status check_figure(const vt_manifest *m, vt_manifest_figure *f, vt_err *e) {
+    char where[400];
+    snprintf(where, sizeof where, "%.300s: figure %.60s", m->path, f->name);
+    if (!f->x_name || !f->y_name) return vt_fail(e, VT_E_USAGE, "%s needs x and y, two columns", where);
+    if (!f->data_name && m->n_data > 1) return vt_fail(e, VT_E_USAGE, "%s needs data: there are several", where);
+    if (f->data_name) VT_TRY(named(m, 0, f->data_name, where, &f->data, e));
+    VT_TRY(accuracy_column(m, f->x_name, where, &f->x, e));
+    return accuracy_column(m, f->y_name, where, &f->y, e);
+}
+
 static vt_status check(vt_manifest *m, vt_err *e) {
     if (!m->name ||
         strspn(m->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(m->name) ||
         *m->name == '.')
         return vt_fail(e, VT_E_USAGE, "%s: name must be a word of letters, digits, '.', '_' and '-'", m->path);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) /* primary may be missing */
         if (!vt_yaml_get(m->tree, records[i].name))
             return vt_fail(e, VT_E_USAGE, "%s: has no %s", m->path, records[i].name);
     for (int i = 0; i < m->n_data; i++) {
@@ -341,14 +469,15 @@ static vt_status check(vt_manifest *m, vt_err *e) {
         if (!a->spec != !a->eps)
             return vt_fail(e, VT_E_USAGE, "%s: attack %s needs spec and eps (or neither: clean accuracy)", m->path,
                            a->name);
-        if (a->steps && (a->spec || a->norm))
-            return vt_fail(e, VT_E_USAGE, "%s: attack %s has steps, which are timed: spec, eps and norm are of attacks",
-                           m->path, a->name);
+        VT_TRY(check_column(m, a, e));
         VT_TRY(all_named(m, 0, &a->data, m->path, e));
     }
     for (int i = 0; i < m->n_rows; i++) VT_TRY(check_row(m, &m->rows[i], e));
+    for (int i = 0; i < m->n_attacks; i++) VT_TRY(check_column_seeds(m, i, e));
+    for (int i = 0; i < m->n_primary; i++) VT_TRY(check_primary(m, &m->primary[i], e));
     VT_TRY(from_here(m, &m->published_file, e));
     VT_TRY(from_here(m, &m->claims_file, e));
+    for (int i = 0; i < m->n_figures; i++) VT_TRY(check_figure(m, &m->figures[i], e));
     return check_orderings(m, e);
 }
 
@@ -359,6 +488,19 @@ bool vt_manifest_has(const vt_manifest *m, int row, int data, int attack) {
            (!a->data.n || have(&a->data, m->data[data].name));
 }
 
+bool vt_manifest_seeded(const vt_manifest *m, int row, int attack, uint64_t seed) {
+    const vt_words *w = &m->attacks[attack].seed_words;
+    const vt_manifest_row *r = &m->rows[row];
+    bool has = false, wanted = !w->n;
+    for (int i = 0; i < r->n_seeds; i++) has = has || r->seeds[i] == seed;
+    for (int i = 0; i < w->n; i++) wanted = wanted || is_seed(w->word[i], seed);
+    return has && wanted;
+}
+
+bool vt_manifest_accuracy(const vt_manifest *m, int attack) {
+    return !m->attacks[attack].steps && !m->attacks[attack].spectrum;
+}
+
 void vt_manifest_close(vt_manifest *m) {
     if (!m) return;
     for (int i = 0; i < m->n_rows; i++) {
@@ -366,10 +508,12 @@ void vt_manifest_close(vt_manifest *m) {
         free(r->set.word), free(r->options.word), free(r->init_options.word), free(r->attacks.word), free(r->data.word);
         free(r->seed_words.word), free(r->seeds), free(r->published.pair);
     }
-    for (int i = 0; i < m->n_attacks; i++) free(m->attacks[i].data.word);
+    for (int i = 0; i < m->n_attacks; i++) free(m->attacks[i].data.word), free(m->attacks[i].seed_words.word);
+    for (int i = 0; i < m->n_primary; i++) free(m->primary[i].frontier_names.word), free(m->primary[i].rows);
     for (int i = 0; i < m->n_data; i++) free(m->data[i].set.word), free(m->data[i].options.word);
     for (int i = 0; i < m->n_joined; i++) free(m->joined[i]);
-    free(m->joined), free(m->rows), free(m->attacks), free(m->data), free(m->match.pair);
+    free(m->joined), free(m->rows), free(m->attacks), free(m->data), free(m->primary), free(m->figures),
+        free(m->match.pair);
     free(m->seed_words.word), free(m->orderings.word), free(m->notes.word), free(m->subjects.word);
     vt_yaml_free(m->tree);
     free(m->path), free(m->dir);

@@ -29,16 +29,22 @@ typedef struct vt_manifest_data {
     vt_words options;                                 /* of vitrine eval, "preprocess=short:248" */
 } vt_manifest_data;
 
+/* A column: accuracy under an attack, or what its last fields say. */
 typedef struct vt_manifest_attack {
     const char *name, *spec, *eps, *norm, *label; /* spec NULL: clean accuracy */
+    const char *images;                           /* instead of the data set's */
     vt_words data;                                /* only these data sets; none: all */
-    int64_t steps; /* instead: the time of so many training steps, relative to the group's first row */
+    vt_words seed_words;                          /* only these seeds of a row; none: all of them */
+    int64_t steps;         /* instead: the time of so many training steps, relative to the group's first row */
+    const char *orderings; /* "none": not compared; NULL: compared */
+    const char *spectrum;  /* instead: sigma_max of W_Q, W_K or W_V ("q", "k", "v"); NULL: no */
 } vt_manifest_attack;
 
 typedef struct vt_manifest_row {
     const char *name, *recipe, *checkpoint, *init, *weights,
-        *group; /* recipe: a file's path; weights: "last" or "best"; group: rows
-                 that are compared; NULL: all without one */
+        *group;        /* recipe: a file's path; weights: "last" or "best"; group: rows
+                        that are compared; NULL: all without one */
+    const char *curve; /* of the figure: rows with the same are joined; NULL: a point of its own */
     vt_words set, options, init_options, attacks, data;
     vt_words seed_words;
     uint64_t *seeds;
@@ -46,6 +52,21 @@ typedef struct vt_manifest_row {
     vt_keyed published;          /* keys of the published file; method: the row's name unless said */
     const vt_yaml_node *set_for; /* data set: recipe keys; NULL: none */
 } vt_manifest_row;
+
+/* A comparison that was fixed before anything ran, one of the few whose p-values are corrected for each other. */
+typedef struct vt_manifest_primary {
+    const char *name, *above_name, *below_name, *column_name, *data_name, *at_name;
+    vt_words frontier_names;     /* instead of below: rows that are joined by lines, robust accuracy over `at` */
+    int above, column, data, at; /* indices; at -1: none */
+    int *rows;                   /* [n_rows] below alone, or the frontier */
+    int n_rows;
+} vt_manifest_primary;
+
+/* A panel of the picture: one column's accuracy over another's. */
+typedef struct vt_manifest_figure {
+    const char *name, *x_name, *y_name, *data_name;
+    int x, y, data; /* indices */
+} vt_manifest_figure;
 
 typedef struct vt_manifest {
     char *path, *dir;
@@ -56,7 +77,9 @@ typedef struct vt_manifest {
     vt_manifest_data *data;
     vt_manifest_attack *attacks;
     vt_manifest_row *rows;
-    int n_data, n_attacks, n_rows;
+    vt_manifest_primary *primary; /* [n_primary]; none: all orderings are one family */
+    vt_manifest_figure *figures;
+    int n_data, n_attacks, n_rows, n_primary, n_figures;
     char **joined; /* paths made here */
     int n_joined;
 } vt_manifest;
@@ -71,6 +94,10 @@ int vt_manifest_row_width(const vt_manifest *m);
 vt_status vt_manifest_row_named(const vt_manifest *m, const char *name, const char *where, int *row, vt_err *e);
 /* Does the row have a cell there? */
 bool vt_manifest_has(const vt_manifest *m, int row, int data, int attack);
+/* Is the row's seed wanted in the column? */
+bool vt_manifest_seeded(const vt_manifest *m, int row, int attack, uint64_t seed);
+/* Is the column an accuracy, clean or under attack? */
+bool vt_manifest_accuracy(const vt_manifest *m, int attack);
 /* "A > B" cut at " > "; false: not of that form. */
 bool vt_ordering_cut(const char *text, char above[80], char below[80]);
 

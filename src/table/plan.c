@@ -33,32 +33,44 @@ static vt_status override_path(const vt_plan *p, const char *word, char **paths,
     return vt_fail(e, VT_E_USAGE, "--data %.80s: %s has no such data set", word, p->m->path);
 }
 
-/* Which images, and a text that determines them. */
-static vt_status choose_images(const vt_plan *p, int i, vt_err *e) {
-    const vt_manifest_data *d = &p->m->data[i];
-    vt_plan_data *x = &p->data[i];
+/* Which images, and a text that determines them. of: "images of CIFAR-10". all: of the split, 0: not known. */
+static vt_status choose_images(const vt_plan *p, vt_plan_images *x, const char *of, int64_t all, vt_err *e) {
     long long a, b;
     char first[32], hex[65];
-    const char *colon = d->images ? strchr(d->images, ':') : NULL;
-    int64_t all = x->images ? x->images->count : d->test;
-    x->first = d->images ? -1 : 0;
-    if (!d->images) return snprintf(x->images_key, sizeof x->images_key, "all"), x->n_images = all, VT_OK;
-    snprintf(x->images_key, sizeof x->images_key, "%s", d->images);
-    if (!strcmp(d->images, "imagenette-v1")) return x->n_images = 500, VT_OK;
+    const char *colon = x->text ? strchr(x->text, ':') : NULL;
+    x->first = x->text ? -1 : 0;
+    if (!x->text) return snprintf(x->key, sizeof x->key, "all"), x->n = all, VT_OK;
+    snprintf(x->key, sizeof x->key, "%s", x->text);
+    if (!strcmp(x->text, "imagenette-v1")) return x->n = 500, VT_OK;
     if (colon) {
-        snprintf(first, sizeof first, "%.*s", (int)(colon - d->images < 31 ? colon - d->images : 31), d->images);
+        snprintf(first, sizeof first, "%.*s", (int)(colon - x->text < 31 ? colon - x->text : 31), x->text);
         if (!vt_parse_int(first, &a) || !vt_parse_int(colon + 1, &b) || a < 0 || b <= a)
-            return vt_fail(e, VT_E_USAGE, "%s: images of %s is '%.40s', must be A:B with 0 <= A < B, or a file",
-                           p->m->path, d->name, d->images);
+            return vt_fail(e, VT_E_USAGE, "%s: %s is '%.40s', must be A:B with 0 <= A < B, or a file", p->m->path, of,
+                           x->text);
         if (all && b > all)
-            return vt_fail(e, VT_E_USAGE, "%s: images of %s is %s, but there are %lld", p->m->path, d->name, d->images,
-                           (long long)all);
-        return x->first = a, x->n_images = b - a, VT_OK;
+            return vt_fail(e, VT_E_USAGE, "%s: %s is %s, but there are %lld", p->m->path, of, x->text, (long long)all);
+        return x->first = a, x->n = b - a, VT_OK;
     }
     vt_err why = {0};
-    if (vt_sha_file(d->images, hex, &why) != VT_OK)
-        return vt_fail(e, VT_E_USAGE, "%s: images of %s: %s", p->m->path, d->name, why.text);
-    return snprintf(x->images_key, sizeof x->images_key, "%s", hex), VT_OK;
+    if (vt_sha_file(x->text, hex, &why) != VT_OK) return vt_fail(e, VT_E_USAGE, "%s: %s: %s", p->m->path, of, why.text);
+    return snprintf(x->key, sizeof x->key, "%s", hex), VT_OK;
+}
+
+/* A column's own images, or the data set's. */
+static vt_status choose_all_images(vt_plan *p, int i, vt_err *e) {
+    const vt_manifest_data *d = &p->m->data[i];
+    vt_plan_data *x = &p->data[i];
+    int64_t all = x->images ? x->images->count : d->test;
+    x->of = calloc((size_t)p->m->n_attacks, sizeof *x->of);
+    if (!x->of) return no_memory(p->m, e);
+    for (int a = 0; a < p->m->n_attacks; a++) {
+        const char *own = p->m->attacks[a].images;
+        char of[160];
+        snprintf(of, sizeof of, "images of %s%s%s", d->name, own ? " under " : "", own ? p->m->attacks[a].name : "");
+        x->of[a].text = own ? own : d->images;
+        VT_TRY(choose_images(p, &x->of[a], of, all, e));
+    }
+    return VT_OK;
 }
 
 static bool trained_on(const vt_manifest *m, int data) {
@@ -79,7 +91,7 @@ static vt_status open_data(vt_plan *p, int i, vt_err *e) {
         VT_TRY(vt_dataset_open(&x->images, x->path, train ? VT_SPLIT_TRAIN : VT_SPLIT_TEST, e));
         if (trained_on(p->m, i)) VT_TRY(vt_dataset_open(&x->train, x->path, VT_SPLIT_TRAIN, e));
     }
-    return choose_images(p, i, e);
+    return choose_all_images(p, i, e);
 }
 
 static vt_status open_all(vt_plan *p, const vt_plan_ask *ask, vt_err *e) {
@@ -163,12 +175,26 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
         vt_attack_free(&parsed);
     }
     if (*c->lacks) return VT_OK;
-    c->key =
-        json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:o,s:o}", "kind", "evaluate", "weights", weights,
-                  "trained", c->model >= 0 ? p->cells[c->model].hash : "", "which",
-                  c->model >= 0 && r->weights ? r->weights : "last", "data", d->images->hash, "images", d->images_key,
-                  "attack", id, "norm", vt_norm_name(norm), "eps", a->eps ? a->eps : "", "seed", (json_int_t)c->seed,
-                  "options", words_json(&r->options), "data options", words_json(&p->m->data[c->data].options));
+    c->key = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:o,s:o}", "kind", "evaluate", "weights", weights,
+                       "trained", c->model >= 0 ? p->cells[c->model].hash : "", "which",
+                       c->model >= 0 && r->weights ? r->weights : "last", "data", d->images->hash, "images",
+                       d->of[c->attack].key, "attack", id, "norm", vt_norm_name(norm), "eps", a->eps ? a->eps : "",
+                       "seed", (json_int_t)c->seed, "options", words_json(&r->options), "data options",
+                       words_json(&p->m->data[c->data].options));
+    return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : no_memory(p->m, e);
+}
+
+/* What determines the singular values of trained weights, or of a checkpoint's. */
+static vt_status spectrum_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
+    const vt_manifest_row *r = &p->m->rows[c->row];
+    char weights[65] = "";
+    c->tflop = 0, c->disk = 1e5;
+    if (c->model < 0) file_hash(c, "checkpoint of", r->name, r->checkpoint, weights);
+    if (c->model >= 0 && *p->cells[c->model].lacks) snprintf(c->lacks, sizeof c->lacks, "%s", p->cells[c->model].lacks);
+    if (*c->lacks) return VT_OK;
+    c->key = json_pack("{s:s,s:s,s:s,s:s,s:o}", "kind", "spectrum", "weights", weights, "trained",
+                       c->model >= 0 ? p->cells[c->model].hash : "", "which",
+                       c->model >= 0 && r->weights ? r->weights : "last", "options", words_json(&r->options));
     return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : no_memory(p->m, e);
 }
 
@@ -189,7 +215,8 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
     vt_plan_cell c = {.row = row, .data = data, .attack = -1, .seed = seed, .model = -1, .train = true, .tflop = NAN};
     int model = -1;
     bool any = false; /* something to evaluate: timings train nothing to its end */
-    for (int a = 0; a < m->n_attacks; a++) any = any || (vt_manifest_has(m, row, data, a) && !m->attacks[a].steps);
+    for (int a = 0; a < m->n_attacks; a++)
+        any = any || (vt_manifest_has(m, row, data, a) && vt_manifest_seeded(m, row, a, seed) && !m->attacks[a].steps);
     if (m->rows[row].recipe && any) {
         vt_status s = training_key(p, &c, e);
         model = p->n;
@@ -197,7 +224,7 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
         VT_TRY(s);
     }
     for (int a = 0; a < m->n_attacks; a++) {
-        if (!vt_manifest_has(m, row, data, a)) continue;
+        if (!vt_manifest_has(m, row, data, a) || !vt_manifest_seeded(m, row, a, seed)) continue;
         int64_t timed = m->attacks[a].steps;
         c = (vt_plan_cell){.row = row,
                            .data = data,
@@ -205,8 +232,9 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
                            .seed = seed,
                            .model = timed ? -1 : model,
                            .timed = timed,
+                           .spectrum = m->attacks[a].spectrum != NULL,
                            .tflop = NAN};
-        vt_status s = timed ? training_key(p, &c, e) : evaluation_key(p, &c, e);
+        vt_status s = timed ? training_key(p, &c, e) : c.spectrum ? spectrum_key(p, &c, e) : evaluation_key(p, &c, e);
         if (!add(p, &c)) return free(c.recipe), json_decref(c.key), no_memory(m, e);
         VT_TRY(s);
     }
@@ -259,7 +287,7 @@ vt_status vt_plan_make(vt_plan *p, const vt_manifest *m, const vt_plan_ask *ask,
 
 void vt_plan_free(vt_plan *p) {
     for (int i = 0; p->data && i < p->m->n_data; i++) {
-        free(p->data[i].path);
+        free(p->data[i].path), free(p->data[i].of);
         vt_dataset_close(p->data[i].images), vt_dataset_close(p->data[i].train);
     }
     for (int i = 0; i < p->n; i++) json_decref(p->cells[i].key), free(p->cells[i].recipe);
@@ -291,12 +319,51 @@ vt_status vt_plan_ready(const vt_plan *p, vt_err *e) {
     return VT_OK;
 }
 
+static bool finished_in(const vt_plan_cell *c, const char *const *dirs, int n) {
+    char path[VT_PATH_MAX];
+    bool done = c->state == VT_CELL_DONE;
+    for (int i = 0; i < n && !done && *c->hash; i++)
+        done = vt_cell_path(path, dirs[i], c->hash, "done.json", NULL) == VT_OK && access(path, F_OK) == 0;
+    return done;
+}
+
+/* Seeds of a row that a column wants and nobody has. */
+static vt_status row_in(const vt_plan *p, const vt_manifest_primary *of, int row, int column, const char *const *dirs,
+                        int n, vt_err *e) {
+    const vt_manifest_row *r = &p->m->rows[row];
+    char list[120] = "";
+    size_t used = 0;
+    for (int s = 0; s < r->n_seeds; s++) {
+        const vt_plan_cell *c = vt_plan_find(p, row, of->data, column, r->seeds[s]);
+        if (!c || finished_in(c, dirs, n) || used + 24 > sizeof list) continue;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%llu", used ? ", " : "",
+                                 (unsigned long long)r->seeds[s]);
+    }
+    if (!used) return VT_OK;
+    return vt_fail(e, VT_E_USAGE,
+                   "%s: primary %s: row %s, column %s, lacks the seeds %s in these caches: merge all shards at once",
+                   p->m->path, of->name, r->name, p->m->attacks[column].name, list);
+}
+
+vt_status vt_plan_primary_in(const vt_plan *p, const char *const *dirs, int n, vt_err *e) {
+    for (int i = 0; i < p->m->n_primary; i++) {
+        const vt_manifest_primary *of = &p->m->primary[i];
+        for (int k = -1; k < of->n_rows; k++) {
+            int row = k < 0 ? of->above : of->rows[k];
+            VT_TRY(row_in(p, of, row, of->column, dirs, n, e));
+            if (of->at >= 0) VT_TRY(row_in(p, of, row, of->at, dirs, n, e));
+        }
+    }
+    return VT_OK;
+}
+
 void vt_plan_name(const vt_plan *p, int cell, char *out, size_t size) {
     const vt_plan_cell *c = &p->cells[cell];
     snprintf(out, size, "%s%s, %s%s%s, seed %llu",
-             c->train   ? "train "
-             : c->timed ? "time "
-                        : "evaluate ",
+             c->train      ? "train "
+             : c->timed    ? "time "
+             : c->spectrum ? "measure "
+                           : "evaluate ",
              p->m->rows[c->row].name, p->m->data[c->data].name, c->train ? "" : ", ",
              c->train ? "" : p->m->attacks[c->attack].name, (unsigned long long)c->seed);
 }
@@ -340,31 +407,50 @@ const char *vt_plan_weights(const vt_plan *p, const vt_plan_cell *c) {
     return which && !strcmp(which, "best") ? "run/best.safetensors" : "run/model.safetensors";
 }
 
-static void eval_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
-    const vt_manifest_row *r = &p->m->rows[c->row];
-    const vt_manifest_data *d = &p->m->data[c->data];
-    const vt_manifest_attack *a = &p->m->attacks[c->attack];
-    word(w, "eval");
+static void model_word(words *w, const vt_plan *p, const vt_plan_cell *c) {
     if (c->model < 0)
-        word(w, "%s", r->checkpoint);
+        word(w, "%s", p->m->rows[c->row].checkpoint);
     else
         word(w, "%s/cells/%s/%s", p->out, p->cells[c->model].hash, vt_plan_weights(p, c));
+}
+
+static void eval_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
+    const vt_manifest_data *d = &p->m->data[c->data];
+    const vt_manifest_attack *a = &p->m->attacks[c->attack];
+    const char *images = p->data[c->data].of[c->attack].text;
+    word(w, "eval"), model_word(w, p, c);
     word(w, "--data"), word(w, "%s", p->data[c->data].path);
-    if (d->images) word(w, "--images"), word(w, "%s", d->images);
+    if (images) word(w, "--images"), word(w, "%s", images);
     if (d->split) word(w, "--split"), word(w, "%s", d->split);
     if (a->spec) word(w, "--attack"), word(w, "%s", a->spec), word(w, "--eps"), word(w, "%s", a->eps);
     if (a->norm) word(w, "--norm"), word(w, "%s", a->norm);
     word(w, "--seed"), word(w, "%llu", (unsigned long long)c->seed);
     word(w, "--no-selftest"); /* of whole evaluations; a table's cells are small */
-    options(w, &d->options), options(w, &r->options);
+    options(w, &d->options), options(w, &p->m->rows[c->row].options);
+}
+
+/* Options of vitrine eval that say how images are read, and nothing of the weights. */
+static bool of_images(const char *option) {
+    static const char *const all[] = {"preprocess", "attack-at", "restrict-classes", "save-adv", "save-npz"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcspn(option, "=") == strlen(all[i]) && !strncmp(option, all[i], strlen(all[i]))) return true;
+    return false;
+}
+
+static void spectrum_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
+    const vt_words *own = &p->m->rows[c->row].options;
+    word(w, "spectrum"), model_word(w, p, c);
+    word(w, "--csv"), word(w, "%s/cells/%s/" VT_SPECTRUM_CSV, p->out, c->hash);
+    for (int i = 0; i < own->n; i++)
+        if (!of_images(own->word[i])) word(w, "--%s", own->word[i]);
 }
 
 char **vt_plan_command(const vt_plan *p, int cell, int threads) {
     const vt_plan_cell *c = &p->cells[cell];
     words w = {.ok = true};
-    (c->train || c->timed ? train_words : eval_words)(&w, p, c);
-    word(&w, "--out"), word(&w, "%s/cells/%s/run", p->out, c->hash);
-    word(&w, "--resume"), word(&w, "--threads"), word(&w, "%d", threads);
+    (c->spectrum ? spectrum_words : c->train || c->timed ? train_words : eval_words)(&w, p, c);
+    if (!c->spectrum) word(&w, "--out"), word(&w, "%s/cells/%s/run", p->out, c->hash), word(&w, "--resume");
+    word(&w, "--threads"), word(&w, "%d", threads);
     if (w.ok) return w.list;
     vt_plan_command_free(w.list);
     return NULL;

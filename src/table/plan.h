@@ -10,10 +10,11 @@
 #include "table/cache.h"
 #include "table/manifest.h"
 
-enum { VT_TIME_FIRST = 2 }; /* steps that are not timed: they prepare products and fill caches */
+#define VT_SPECTRUM_CSV "sigma.csv" /* in a cell's folder */
+enum { VT_TIME_FIRST = 2 };         /* steps that are not timed: they prepare products and fill caches */
 
 typedef struct vt_plan_cell {
-    bool train;
+    bool train, spectrum;
     int row, data, attack; /* attack -1: of a training */
     uint64_t seed;
     int model;       /* the training whose weights an evaluation takes, -1: the row's checkpoint */
@@ -28,12 +29,18 @@ typedef struct vt_plan_cell {
     double disk;  /* bytes, about */
 } vt_plan_cell;
 
+/* Images of a cell. */
+typedef struct vt_plan_images {
+    const char *text; /* as the manifest says; NULL: the whole split */
+    int64_t n;        /* 0: not known */
+    int64_t first;    /* they are first, first + 1, ...; -1: they are listed */
+    char key[80];     /* "0:200", "all", or the list's hash */
+} vt_plan_images;
+
 typedef struct vt_plan_data {
     char *path;                 /* after --data NAME=PATH */
     vt_dataset *images, *train; /* the split that is evaluated; the one that is trained on. NULL: not there */
-    int64_t n_images;           /* of a cell; 0: not known */
-    int64_t first;              /* they are first, first + 1, ...; -1: they are listed */
-    char images_key[80];        /* "0:200", "all", or the list's hash */
+    vt_plan_images *of;         /* [m->n_attacks] of a column's cells */
 } vt_plan_data;
 
 typedef struct vt_plan {
@@ -56,12 +63,15 @@ typedef struct vt_plan_ask {
 /* Trainings stand before their evaluations. Reads recipes, data and the cache; writes nothing. */
 vt_status vt_plan_make(vt_plan *p, const vt_manifest *m, const vt_plan_ask *ask, vt_err *e);
 void vt_plan_free(vt_plan *p);
-/* The evaluation of a place in the table; NULL: there is none. */
+/* The evaluation of a place in the table; NULL: there is none, or not of this seed. */
 const vt_plan_cell *vt_plan_find(const vt_plan *p, int row, int data, int attack, uint64_t seed);
 /* Must it be run now? A training is needed only by an evaluation that is. */
 bool vt_plan_needs(const vt_plan *p, int cell);
 /* Refuses a plan of which something that must be run lacks something. */
 vt_status vt_plan_ready(const vt_plan *p, vt_err *e);
+/* Refuses caches [n] that, with the plan's own, still lack cells of the manifest's primary comparisons: a mean over
+ * other seeds than were fixed beforehand would stand in the table. */
+vt_status vt_plan_primary_in(const vt_plan *p, const char *const *dirs, int n, vt_err *e);
 /* Refuses a ledger of other weights, data, images [n], seed, norm, eps or attack than the cell asks for, or of more
  * than it asks for: a wrapped model. c->key is there. */
 vt_status vt_plan_answers(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, const int32_t *images, size_t n,

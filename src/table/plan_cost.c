@@ -119,7 +119,7 @@ vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     vt_attack attack;
     vt_norm norm = VT_LINF;
     (void)e;
-    int64_t n = p->data[c->data].n_images;
+    int64_t n = p->data[c->data].of[c->attack].n;
     if (!n || !shape_of(p, c, &config)) return VT_OK;
     double forward, gradient, each;
     vt_arch_find_f32(config.arch)->flops(&config, &forward, &gradient);

@@ -66,15 +66,15 @@ static vt_status same_weights(const vt_plan *p, const vt_plan_cell *c, const vt_
 
 vt_status vt_plan_answers(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, const int32_t *images, size_t n,
                           vt_err *e) {
-    const vt_plan_data *d = &p->data[c->data];
+    const vt_plan_images *d = &p->data[c->data].of[c->attack];
     char is[60] = "none";
     VT_TRY(same_texts(c, l, e));
     VT_TRY(same_attack(c, l, e));
     VT_TRY(same_weights(p, c, l, e));
     if (d->first < 0) return VT_OK; /* a list: its hash is in the key */
-    if ((int64_t)n == d->n_images && images[0] == d->first && images[n - 1] == d->first + d->n_images - 1) return VT_OK;
+    if ((int64_t)n == d->n && images[0] == d->first && images[n - 1] == d->first + d->n - 1) return VT_OK;
     if (n) snprintf(is, sizeof is, "%zu of %d:%lld", n, images[0], (long long)images[n - 1] + 1);
     char must[60];
-    snprintf(must, sizeof must, "%lld:%lld", (long long)d->first, (long long)(d->first + d->n_images));
+    snprintf(must, sizeof must, "%lld:%lld", (long long)d->first, (long long)(d->first + d->n));
     return other(l, "images", must, is, e);
 }

@@ -21,11 +21,16 @@ vt_status vt_table_write(const vt_table *t, const char *out, FILE *terminal, vt_
 const char *vt_table_marks(const vt_table *t, const vt_table_notes *notes, int published, char *buf, size_t size);
 /* Sentence i of the footer; false past the end. */
 bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size);
-/* "SpecFormer above TransFormer, CIFAR-10, clean" and "held (p = 0.012 after Holm, 31 images against 12, ...)". */
+/* "SpecFormer above TransFormer, CIFAR-10, clean" and "held: +2.10 [+0.31, +3.87] points; ...". */
 void vt_table_ordering_text(const vt_table *t, const vt_table_ordering *o, char *what, size_t n_what, char *how,
                             size_t n_how);
 /* "46.50", "-" for NAN */
 const char *vt_table_number(double v, char buf[32]);
+/* A cell's mean with the digits of its kind, and "[40.1, 52.9]"; "" without an interval. */
+const char *vt_table_value(const vt_table_cell *c, char buf[32]);
+const char *vt_table_interval(const vt_table_cell *c, char buf[60]);
+/* "primary, ..." and "secondary, ...": what stands above the orderings from i on; NULL: they go on as before. */
+const char *vt_table_heading(const vt_table *t, int i);
 /* Does any row have a cell there? */
 bool vt_table_column(const vt_table *t, int data, int attack);
 

@@ -9,11 +9,11 @@
 /* ---- LaTeX ---- */
 
 static void tex_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, const vt_table_cell *c) {
-    char mean[32], marks[40];
+    char mean[32], marks[40], interval[60];
     fputs(" & ", f);
     if (c->wanted) {
-        fprintf(f, c->best ? "\\textbf{%s}" : "%s", isnan(c->mean) ? "--" : vt_table_number(c->mean, mean));
-        if (c->done) fprintf(f, " {\\scriptsize[%.1f, %.1f]}", c->low, c->high);
+        fprintf(f, c->best ? "\\textbf{%s}" : "%s", isnan(c->mean) ? "--" : vt_table_value(c, mean));
+        if (*vt_table_interval(c, interval)) fprintf(f, " {\\scriptsize%s}", interval);
         if (c->done > 1) fprintf(f, " {\\scriptsize\\{%.1f--%.1f\\}}", c->least, c->most);
     }
     fputs(" & ", f);
@@ -56,6 +56,7 @@ void vt_table_tex(FILE *f, const vt_table *t, const vt_table_notes *notes) {
     for (int d = 0; d < t->m->n_data; d++) tex_block(f, t, notes, d);
     fputs("{\\footnotesize\n", f);
     for (int i = 0; i < t->n_orderings; i++) {
+        if (vt_table_heading(t, i)) vt_tex(f, vt_table_heading(t, i)), fputs(".\\par\n", f);
         vt_table_ordering_text(t, &t->orderings[i], text, sizeof text, how, sizeof how);
         vt_tex(f, text), fputs(": ", f), vt_tex(f, how), fputs(".\\par\n", f);
     }
@@ -88,11 +89,11 @@ static void html_begin(FILE *f, const vt_table *t, const char *title) {
 
 /* Ours; its interval and seeds; what the paper says and the difference. */
 static void html_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, int attack, const vt_table_cell *c) {
-    char mean[32], marks[40];
+    char mean[32], marks[40], interval[60];
     fputs("<td data-of=\"", f), vt_html(f, t->m->attacks[attack].name), fputs("\">", f);
     if (c->wanted) {
-        fprintf(f, c->best ? "<b>%s</b>" : "%s", vt_table_number(c->mean, mean));
-        if (c->done) fprintf(f, " <small>[%.2f, %.2f]</small>", c->low, c->high);
+        fprintf(f, c->best ? "<b>%s</b>" : "%s", vt_table_value(c, mean));
+        if (*vt_table_interval(c, interval)) fprintf(f, " <small>%s</small>", interval);
         if (c->done > 1) fprintf(f, " <small>{%.2f to %.2f}</small>", c->least, c->most);
     }
     if (c->wanted && c->published >= 0) {
@@ -136,8 +137,10 @@ static void html_block(FILE *f, const vt_table *t, const vt_table_notes *notes, 
 static void html_orderings(FILE *f, const vt_table *t) {
     char text[700], how[400];
     if (!t->n_orderings) return;
-    fputs("<section><h2>Orderings</h2>\n<ul>\n", f);
+    fputs("<section><h2>Orderings</h2>\n", f);
     for (int i = 0; i < t->n_orderings; i++) {
+        if (vt_table_heading(t, i))
+            fputs(i ? "</ul>\n<p>" : "<p>", f), vt_html(f, vt_table_heading(t, i)), fputs("</p>\n<ul>\n", f);
         vt_table_ordering_text(t, &t->orderings[i], text, sizeof text, how, sizeof how);
         fputs("<li>", f), vt_html(f, text), fputs(": ", f), vt_html(f, how), fputs("</li>\n", f);
     }

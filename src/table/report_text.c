@@ -8,17 +8,17 @@
 
 static void seeds_text(const vt_table_cell *c, char *buf, size_t size) {
     *buf = 0;
-    if (c->done > 1) snprintf(buf, size, "%.2f to %.2f", c->least, c->most);
-    if (c->done < c->seeds) snprintf(buf + strlen(buf), size - strlen(buf), " (%d of %d seeds)", c->done, c->seeds);
+    if (c->done > 1) snprintf(buf, size, c->kind == VT_CELL_SIGMA ? "%.3f to %.3f" : "%.2f to %.2f", c->least, c->most);
+    if (c->done < c->asked) snprintf(buf + strlen(buf), size - strlen(buf), " (%d of %d seeds)", c->done, c->asked);
 }
 
 /* ---- terminal ---- */
 
 static void term_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, int width, const char *row,
                       const vt_table_cell *c) {
-    char ours[40], mean[32], interval[40] = "", seeds[60], published[90] = "", marks[40], difference[32] = "", num[32];
-    snprintf(ours, sizeof ours, "%s%s", vt_table_number(c->mean, mean), c->best ? " *" : "  ");
-    if (c->done) snprintf(interval, sizeof interval, "[%.2f, %.2f]", c->low, c->high);
+    char ours[40], mean[32], interval[60], seeds[60], published[90] = "", marks[40], difference[32] = "", num[32];
+    snprintf(ours, sizeof ours, "%s%s", vt_table_value(c, mean), c->best ? " *" : "  ");
+    vt_table_interval(c, interval);
     seeds_text(c, seeds, sizeof seeds);
     if (c->published >= 0) {
         vt_table_marks(t, notes, c->published, marks, sizeof marks);
@@ -30,10 +30,9 @@ static void term_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, i
 }
 
 static void term_orderings(FILE *f, const vt_table *t) {
-    char what[300], how[300];
-    if (t->n_orderings)
-        fputs("\norderings (paired test on the same images, Holm's correction over all of them, level 0.05)\n", f);
+    char what[600], how[300];
     for (int i = 0; i < t->n_orderings; i++) {
+        if (vt_table_heading(t, i)) fprintf(f, "\n%s\n", vt_table_heading(t, i));
         vt_table_ordering_text(t, &t->orderings[i], what, sizeof what, how, sizeof how);
         fprintf(f, "  %s: %s\n", what, how);
     }
@@ -66,14 +65,14 @@ void vt_table_term(FILE *f, const vt_table *t, const vt_table_notes *notes) {
 /* ---- Markdown ---- */
 
 static void md_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, const vt_table_cell *c) {
-    char mean[32], seeds[60], marks[40];
+    char mean[32], seeds[60], marks[40], interval[60];
     if (!c->wanted) {
         fputs(" |", f);
         return;
     }
     const char *bold = c->best ? "**" : "";
-    fprintf(f, " %s%s%s", bold, vt_table_number(c->mean, mean), bold);
-    if (c->done) fprintf(f, " [%.2f, %.2f]", c->low, c->high);
+    fprintf(f, " %s%s%s", bold, vt_table_value(c, mean), bold);
+    if (*vt_table_interval(c, interval)) fprintf(f, " %s", interval);
     seeds_text(c, seeds, sizeof seeds);
     if (*seeds) fprintf(f, " {%s}", seeds);
     if (c->published >= 0) {
@@ -110,9 +109,8 @@ void vt_table_md(FILE *f, const vt_table *t, const vt_table_notes *notes) {
     char text[700], how[400];
     fputs("# ", f), vt_md(f, t->m->title ? t->m->title : t->m->name), fputc('\n', f);
     for (int d = 0; d < t->m->n_data; d++) md_block(f, t, notes, d);
-    if (t->n_orderings)
-        fputs("\nOrderings, by the paired test with Holm's correction over all of them, level 0.05:\n\n", f);
     for (int i = 0; i < t->n_orderings; i++) {
+        if (vt_table_heading(t, i)) fprintf(f, "\n%s:\n\n", vt_table_heading(t, i));
         vt_table_ordering_text(t, &t->orderings[i], text, sizeof text, how, sizeof how);
         fputs("- ", f), vt_md(f, text), fputs(": ", f), vt_md(f, how), fputc('\n', f);
     }

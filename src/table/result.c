@@ -9,6 +9,7 @@
 #include "core/sort.h"
 #include "eval/board.h"
 #include "eval/summary.h"
+#include "table/spectra.h"
 #include "table/times.h"
 
 vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack) {
@@ -77,7 +78,7 @@ static vt_status read_cell(vt_table *t, const vt_plan_cell *c, vt_table_cell *ce
     return s;
 }
 
-static bool same_group(const vt_manifest *m, int a, int b) {
+bool vt_table_same_group(const vt_manifest *m, int a, int b) {
     const char *x = m->rows[a].group, *y = m->rows[b].group;
     return x && y ? !strcmp(x, y) : x == y;
 }
@@ -96,7 +97,8 @@ static vt_status relative(vt_table *t, int data, int attack, vt_err *e) {
     for (int r = 0; r < t->m->n_rows; r++) {
         vt_table_cell *c = vt_table_at(t, r, data, attack);
         int first = 0;
-        while (first < r && !(same_group(t->m, first, r) && vt_table_at(t, first, data, attack)->wanted)) first++;
+        while (first < r && !(vt_table_same_group(t->m, first, r) && vt_table_at(t, first, data, attack)->wanted))
+            first++;
         const vt_table_cell *by = vt_table_at(t, first, data, attack);
         if (!c->done || !by->done) continue;
         double *f = calloc((size_t)c->seeds, sizeof *f);
@@ -113,14 +115,14 @@ static vt_status relative(vt_table *t, int data, int attack, vt_err *e) {
 
 /* A round of timings for each seed: what is drawn changes no time, what else the machine does may. */
 static vt_status read_times(vt_table *t, int row, int data, int attack, vt_table_cell *c, vt_err *e) {
-    c->timed = t->m->attacks[attack].steps;
-    c->mean = c->low = c->high = c->least = c->most = NAN;
+    c->kind = VT_CELL_TIME, c->timed = t->m->attacks[attack].steps;
     c->seconds = calloc((size_t)c->seeds, sizeof *c->seconds);
     if (!c->seconds) return no_memory(t, e);
     for (int s = 0; s < c->seeds; s++) {
         const vt_plan_cell *of = vt_plan_find(t->plan, row, data, attack, t->m->rows[row].seeds[s]);
         for (int q = 0; q < 3; q++) c->seconds[s][q] = NAN;
-        t->wanted++;
+        if (!of) continue;
+        t->wanted++, c->asked++;
         if (of->state != VT_CELL_DONE) continue;
         VT_TRY(vt_times_read(t->plan, of, c->seconds[s], e));
         c->total = c->timed, c->done++, t->done++;
@@ -128,20 +130,45 @@ static vt_status read_times(vt_table *t, int row, int data, int attack, vt_table
     return VT_OK;
 }
 
+/* Mean, least and most of the seeds that are there. */
 static void numbers(vt_table_cell *c) {
     double sum = 0;
-    c->mean = c->least = c->most = c->low = c->high = NAN;
+    for (int s = 0; s < c->seeds; s++) {
+        double v = c->value[s];
+        if (isnan(v)) continue;
+        c->least = c->done ? fmin(c->least, v) : v, c->most = c->done ? fmax(c->most, v) : v;
+        sum += v, c->done++;
+    }
+    if (c->done) c->mean = sum / c->done;
+}
+
+static void shares(vt_table_cell *c) {
     for (int s = 0; s < c->seeds; s++) {
         int64_t right = 0;
         for (int64_t i = 0; c->right[s] && i < c->total; i++) right += c->right[s][i];
-        if (!c->right[s]) continue;
-        double percent = 100.0 * (double)right / (double)c->total;
-        c->least = c->done ? fmin(c->least, percent) : percent, c->most = c->done ? fmax(c->most, percent) : percent;
-        sum += percent, c->done++;
+        if (c->right[s]) c->value[s] = 100.0 * (double)right / (double)c->total;
     }
-    if (!c->done) return;
-    c->mean = sum / c->done;
-    vt_wilson(llround(c->mean / 100 * (double)c->total), c->total, &c->low, &c->high);
+    numbers(c);
+    if (c->done) vt_wilson(llround(c->mean / 100 * (double)c->total), c->total, &c->low, &c->high);
+}
+
+/* Singular values of each seed's training. */
+static vt_status read_sigmas(vt_table *t, int row, int data, int attack, vt_table_cell *c, vt_err *e) {
+    double there[64], mean, p;
+    int n = 0;
+    c->kind = VT_CELL_SIGMA;
+    for (int s = 0; s < c->seeds; s++) {
+        const vt_plan_cell *of = vt_plan_find(t->plan, row, data, attack, t->m->rows[row].seeds[s]);
+        if (!of) continue;
+        t->wanted++, c->asked++;
+        if (of->state != VT_CELL_DONE) continue;
+        VT_TRY(vt_spectra_read(t->plan, of, t->m->attacks[attack].spectrum, &c->value[s], e));
+        if (n < 64) there[n++] = c->value[s];
+    }
+    numbers(c);
+    t->done += c->done;
+    if (n > 1) vt_mean_interval(there, n, 0, &mean, &c->low, &c->high, &p);
+    return VT_OK;
 }
 
 static vt_status fill(vt_table *t, int row, int data, int attack, vt_err *e) {
@@ -149,18 +176,22 @@ static vt_status fill(vt_table *t, int row, int data, int attack, vt_err *e) {
     vt_table_cell *c = vt_table_at(t, row, data, attack);
     c->published = -1, c->difference = NAN;
     c->wanted = vt_manifest_has(t->m, row, data, attack);
-    if (!c->wanted) return c->mean = NAN, VT_OK;
+    c->mean = c->low = c->high = c->least = c->most = NAN;
+    if (!c->wanted) return VT_OK;
     c->seeds = r->n_seeds;
-    c->right = calloc((size_t)c->seeds, sizeof *c->right);
-    if (!c->right) return no_memory(t, e);
+    c->right = calloc((size_t)c->seeds, sizeof *c->right), c->value = calloc((size_t)c->seeds, sizeof *c->value);
+    if (!c->right || !c->value) return no_memory(t, e);
+    for (int s = 0; s < c->seeds; s++) c->value[s] = NAN;
     if (t->published) c->published = vt_table_published(t->published, t->m, row, data, attack);
     if (t->m->attacks[attack].steps) return read_times(t, row, data, attack, c, e);
+    if (t->m->attacks[attack].spectrum) return read_sigmas(t, row, data, attack, c, e);
     for (int s = 0; s < r->n_seeds; s++) {
         const vt_plan_cell *of = vt_plan_find(t->plan, row, data, attack, r->seeds[s]);
-        t->wanted++;
+        if (!of) continue;
+        t->wanted++, c->asked++;
         if (of->state == VT_CELL_DONE) VT_TRY(read_cell(t, of, c, s, e));
     }
-    numbers(c);
+    shares(c);
     t->done += c->done;
     if (c->published >= 0) c->difference = c->mean - t->published->cells[c->published].value;
     return VT_OK;
@@ -204,146 +235,6 @@ static vt_status open_published(vt_table *t, vt_err *e) {
     return s;
 }
 
-/* ---- tests ---- */
-
-static bool same_images(const vt_table_cell *a, const vt_table_cell *b) {
-    return a->total == b->total &&
-           (a->images == b->images || !memcmp(a->images, b->images, (size_t)a->total * sizeof *a->images));
-}
-
-vt_mcnemar vt_table_test(const vt_table_cell *a, const uint64_t *seeds_a, int n_a, const vt_table_cell *b,
-                         const uint64_t *seeds_b, int n_b, int64_t *more_a, int64_t *more_b, int *seeds) {
-    int pairs[64][2], n = 0;
-    for (int i = 0; i < n_a; i++)
-        for (int k = 0; k < n_b && n < 64; k++)
-            if (seeds_a[i] == seeds_b[k] && a->right[i] && b->right[k]) pairs[n][0] = i, pairs[n++][1] = k;
-    for (int i = 0; i < n_a && !n; i++) /* no common seed (checkpoints have none of training's): the first of each */
-        for (int k = 0; k < n_b && !n; k++)
-            if (a->right[i] && b->right[k]) pairs[n][0] = i, pairs[n++][1] = k;
-    *more_a = *more_b = 0, *seeds = n && same_images(a, b) ? n : 0;
-    for (int64_t i = 0; *seeds && i < a->total; i++) {
-        int lead = 0;
-        for (int s = 0; s < n; s++) lead += a->right[pairs[s][0]][i] - b->right[pairs[s][1]][i];
-        *more_a += lead > 0, *more_b += lead < 0;
-    }
-    return vt_mcnemar_exact(*more_a, *more_b);
-}
-
-static vt_mcnemar test(const vt_table *t, int a, int b, int data, int attack, int64_t *more_a, int64_t *more_b,
-                       int *seeds) {
-    const vt_manifest_row *x = &t->m->rows[a], *y = &t->m->rows[b];
-    return vt_table_test(vt_table_at(t, a, data, attack), x->seeds, x->n_seeds, vt_table_at(t, b, data, attack),
-                         y->seeds, y->n_seeds, more_a, more_b, seeds);
-}
-
-/* Is row r, whose mean is the highest of its group, better than each other one by the paired test with Holm's
- * correction? */
-static bool ahead_of_all(const vt_table *t, int r, int data, int attack, double *p, double *adjusted) {
-    int n = 0, seeds;
-    int64_t a, b;
-    for (int k = 0; k < t->m->n_rows; k++) {
-        double mean = vt_table_at(t, k, data, attack)->mean;
-        if (k == r || !same_group(t->m, k, r) || isnan(mean)) continue;
-        if (mean >= vt_table_at(t, r, data, attack)->mean) return false;
-        p[n++] = test(t, r, k, data, attack, &a, &b, &seeds).two_sided;
-        if (!seeds || a <= b) return false;
-    }
-    vt_holm(adjusted, p, n);
-    for (int i = 0; i < n; i++)
-        if (!(adjusted[i] <= VT_TABLE_ALPHA)) return false;
-    return n > 0;
-}
-
-static vt_status mark_best(vt_table *t, int data, int attack, vt_err *e) {
-    double *p = calloc(2 * (size_t)t->m->n_rows, sizeof *p);
-    if (!p) return no_memory(t, e);
-    for (int r = 0; r < t->m->n_rows; r++) {
-        vt_table_cell *c = vt_table_at(t, r, data, attack);
-        c->best = !isnan(c->mean) && ahead_of_all(t, r, data, attack, p, p + t->m->n_rows);
-    }
-    free(p);
-    return VT_OK;
-}
-
-/* ---- orderings ---- */
-
-static vt_status add_ordering(vt_table *t, vt_table_ordering o, vt_err *e) {
-    if (!vt_table_at(t, o.above, o.data, o.attack)->wanted || !vt_table_at(t, o.below, o.data, o.attack)->wanted)
-        return VT_OK;
-    vt_table_ordering *more = realloc(t->orderings, (size_t)(t->n_orderings + 1) * sizeof *more);
-    if (!more) return no_memory(t, e);
-    t->orderings = more;
-    more[t->n_orderings++] = o;
-    return VT_OK;
-}
-
-/* Published cells of one block: they differ in the method, and in what belongs to it, alone. */
-static bool comparable(const vt_published *p, int a, int b) {
-    static const char *const own[] = {"method", "lambda_q", "lambda_k", "lambda_v", NULL};
-    for (int k = 0; k < p->n_keys; k++) {
-        bool of_method = false;
-        for (int i = 0; own[i]; i++) of_method = of_method || !strcmp(own[i], p->keys[k]);
-        if (!of_method && strcmp(p->cells[a].at[k], p->cells[b].at[k])) return false;
-    }
-    return true;
-}
-
-/* A subject against each row that the paper has a number for in the same block, in the paper's direction. */
-static vt_status published_orderings(vt_table *t, int data, int attack, const char *name, vt_err *e) {
-    int subject;
-    if (!t->published) return VT_OK;
-    VT_TRY(vt_manifest_row_named(t->m, name, t->m->path, &subject, e));
-    const vt_table_cell *s = vt_table_at(t, subject, data, attack);
-    for (int r = 0; r < t->m->n_rows; r++) {
-        const vt_table_cell *c = vt_table_at(t, r, data, attack);
-        if (r == subject || s->published < 0 || c->published < 0) continue;
-        if (!comparable(t->published, s->published, c->published)) continue;
-        double gap = t->published->cells[s->published].value - t->published->cells[c->published].value;
-        if (fabs(gap) < 1e-9) continue; /* the paper orders nothing */
-        vt_table_ordering o = {.above = gap > 0 ? subject : r,
-                               .below = gap > 0 ? r : subject,
-                               .data = data,
-                               .attack = attack,
-                               .published = true,
-                               .gap = fabs(gap)};
-        VT_TRY(add_ordering(t, o, e));
-    }
-    return VT_OK;
-}
-
-static vt_status asked_orderings(vt_table *t, int data, int attack, vt_err *e) {
-    char above[80], below[80];
-    for (int i = 0; i < t->m->orderings.n; i++) {
-        vt_table_ordering o = {.data = data, .attack = attack, .gap = NAN};
-        vt_ordering_cut(t->m->orderings.word[i], above, below);
-        VT_TRY(vt_manifest_row_named(t->m, above, t->m->path, &o.above, e));
-        VT_TRY(vt_manifest_row_named(t->m, below, t->m->path, &o.below, e));
-        VT_TRY(add_ordering(t, o, e));
-    }
-    return VT_OK;
-}
-
-static vt_status decide(vt_table *t, vt_err *e) {
-    double *p = calloc(2 * (size_t)t->n_orderings + 1, sizeof *p), *adjusted = p + t->n_orderings;
-    if (!p) return no_memory(t, e);
-    for (int i = 0; i < t->n_orderings; i++) {
-        vt_table_ordering *o = &t->orderings[i];
-        vt_mcnemar x = test(t, o->above, o->below, o->data, o->attack, &o->for_it, &o->against, &o->seeds);
-        o->images = o->seeds ? vt_table_at(t, o->above, o->data, o->attack)->total : 0;
-        o->p = p[i] = o->seeds ? x.two_sided : NAN;
-    }
-    vt_holm(adjusted, p, t->n_orderings);
-    for (int i = 0; i < t->n_orderings; i++) {
-        vt_table_ordering *o = &t->orderings[i];
-        bool ahead = o->for_it > o->against;
-        o->adjusted = o->seeds ? adjusted[i] : NAN;
-        o->verdict =
-            vt_claim(ahead && o->seeds ? o->adjusted : 1, !ahead && o->seeds ? o->adjusted : 1, VT_TABLE_ALPHA);
-    }
-    free(p);
-    return VT_OK;
-}
-
 vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e) {
     const vt_manifest *m = p->m;
     *t = (vt_table){.plan = p, .m = m};
@@ -354,23 +245,16 @@ vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e) {
         for (int d = 0; d < m->n_data; d++)
             for (int a = 0; a < m->n_attacks; a++) VT_TRY(fill(t, r, d, a, e));
     for (int d = 0; d < m->n_data; d++)
-        for (int a = 0; a < m->n_attacks; a++) {
-            if (m->attacks[a].steps) { /* factors: no images to test on */
-                VT_TRY(relative(t, d, a, e));
-                continue;
-            }
-            VT_TRY(mark_best(t, d, a, e));
-            for (int i = 0; i < m->subjects.n; i++) VT_TRY(published_orderings(t, d, a, m->subjects.word[i], e));
-            VT_TRY(asked_orderings(t, d, a, e));
-        }
-    return decide(t, e);
+        for (int a = 0; a < m->n_attacks; a++)
+            if (m->attacks[a].steps) VT_TRY(relative(t, d, a, e));
+    return vt_table_decide(t, e);
 }
 
 void vt_table_free(vt_table *t) {
     size_t n = t->cells ? (size_t)t->m->n_rows * (size_t)t->m->n_data * (size_t)t->m->n_attacks : 0;
     for (size_t i = 0; i < n; i++) {
         for (int s = 0; t->cells[i].right && s < t->cells[i].seeds; s++) free(t->cells[i].right[s]);
-        free(t->cells[i].right), free(t->cells[i].seconds), free(t->cells[i].images);
+        free(t->cells[i].right), free(t->cells[i].seconds), free(t->cells[i].images), free(t->cells[i].value);
     }
     free(t->cells), free(t->orderings);
     vt_oddities_free(&t->odd);

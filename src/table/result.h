@@ -7,12 +7,18 @@
 #include "table/consistency.h"
 #include "table/plan.h"
 
+typedef enum vt_cell_kind { VT_CELL_ACCURACY, VT_CELL_TIME, VT_CELL_SIGMA } vt_cell_kind;
+
 typedef struct vt_table_cell {
-    bool wanted;        /* the manifest has such a cell */
-    int seeds, done;    /* how many there are to be, and are */
-    int64_t total;      /* images, the same for each seed */
-    double mean;        /* percent, over the seeds that are there; NAN: none is */
-    double low, high;   /* 95 % Wilson interval of the mean share on so many images: which images were drawn */
+    bool wanted;       /* the manifest has such a cell */
+    vt_cell_kind kind; /* percent; a factor; a largest singular value */
+    int seeds;         /* of the row: arrays below are by their number */
+    int asked, done;   /* seeds that the column wants; those that are there */
+    int64_t total;     /* images, the same for each seed */
+    double mean;       /* over the seeds that are there; NAN: none is */
+    /* 95 %. Of an accuracy: Wilson's, of the mean share on so many images (which images were drawn). Of a singular
+     * value: Student's, over the seeds (NAN: of one seed) */
+    double low, high;
     double least, most; /* over the seeds: how training varies */
     int published;      /* index in the published file, -1: none */
     double difference;  /* mean - published; NAN */
@@ -20,22 +26,48 @@ typedef struct vt_table_cell {
      * round of the group's first row), low and high that of the steps' quartiles, least and most are of the rounds */
     int64_t timed;
     double (*seconds)[3]; /* [seeds] of a timed step: first quartile, median, third; NaN: not there */
+    double *value;        /* [seeds] percent right, or the singular value; NaN: not there */
     bool best;            /* significantly better than every other row of its column */
     int32_t *images;      /* [total] numbers, ascending, the same for each seed */
     /* [seeds] by seed: right under the attack, one byte an image; NULL: not there */
     uint8_t **right;
 } vt_table_cell;
 
+/* How much more is right under row A than under row B. Two common seeds or more: the unit is the seed (a training,
+ * drawn anew), the interval Student's over the differences of the seeds. One, or none (then the first seed of each):
+ * these two networks, the unit is the image, the interval Tango's and the test McNemar's. */
+typedef struct vt_difference {
+    int seeds;             /* compared; 0: nothing could be */
+    int64_t images;        /* of each */
+    int64_t for_it, other; /* answers that are right under A alone, under B alone, over all seeds */
+    double points;         /* A - B, percent points */
+    double low, high, p;   /* 95 %; two-sided */
+    /* against a frontier: seeds whose A lies outside of the frontier's range, where its last line goes on */
+    int outside;
+} vt_difference;
+
+typedef enum vt_table_verdict {
+    VT_TABLE_UNDECIDED,
+    VT_TABLE_HELD,
+    VT_TABLE_CONTRADICTED,
+    VT_TABLE_SMALLER,   /* undecided, but the interval ends below the published difference */
+    VT_TABLE_IDENTICAL, /* no answer differs */
+    VT_TABLE_ABSENT,    /* cells are not there */
+    VT_TABLE_VERDICTS
+} vt_table_verdict;
+const char *vt_table_verdict_name(vt_table_verdict v); /* "held", "smaller than published", ... */
+
 /* A above B, as the paper has it or the manifest asks. */
 typedef struct vt_table_ordering {
-    int above, below, data, attack;
-    bool published;          /* from the published numbers */
-    double gap;              /* published points; NAN */
-    int64_t images;          /* tested on */
-    int seeds;               /* that both have */
-    int64_t for_it, against; /* images right in more seeds under `above`, under `below` */
-    double p, adjusted;      /* two-sided, exact; by Holm over all orderings of the table */
-    vt_claim_verdict verdict;
+    const vt_manifest_primary *primary; /* NULL: secondary, or the manifest has no primary family */
+    int above, below, data, attack;     /* below: of a frontier its last row */
+    bool published;                     /* from the published numbers */
+    double gap;                         /* published points; NAN */
+    vt_difference d;
+    double adjusted; /* d.p by Holm over its family; of a secondary one d.p itself */
+    bool corrected;  /* adjusted is by Holm */
+    vt_table_verdict verdict;
+    bool smaller; /* the interval ends below the published difference, whatever the verdict */
 } vt_table_ordering;
 
 typedef struct vt_table {
@@ -58,9 +90,14 @@ vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack);
 /* Published number of a place in the table; -1: none. A key of the file that nobody names must be empty there. */
 int vt_table_published(const vt_published *p, const vt_manifest *m, int row, int data, int attack);
 
-/* Paired test of two cells: images right in more seeds (of those that both have) under the one than under the other,
- * an exact sign test; with one seed it is McNemar's. Cells over other images have no seed in common. */
-vt_mcnemar vt_table_test(const vt_table_cell *a, const uint64_t *seeds_a, int n_a, const vt_table_cell *b,
-                         const uint64_t *seeds_b, int n_b, int64_t *more_a, int64_t *more_b, int *seeds);
+/* ---- for result.c, orderings.c, difference.c ---- */
+
+vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int attack);
+/* Row A minus the value, at A's own accuracy in column `at`, of the lines that join the frontier's rows [n] of the same
+ * seed; beyond their ends the last line goes on. Seeds that lack a cell are left out. */
+vt_difference vt_table_frontier(const vt_table *t, int a, const int *rows, int n, int data, int attack, int at);
+bool vt_table_same_group(const vt_manifest *m, int a, int b);
+/* Marks the best of each group, makes the orderings, decides them. */
+vt_status vt_table_decide(vt_table *t, vt_err *e);
 
 #endif

@@ -110,6 +110,33 @@ static void manifests(void **state) {
         {"name: n\ndata: {C: {side: 3}}\n" ATTACKS ROWS, "has no path"},
         {"name: n\ndata: {C: {path: a, side: -3}}\n" ATTACKS ROWS, "whole number from 1"},
         {"name: n\ndata: [C]\n" ATTACKS ROWS, "takes names"},
+        {"name: n\n" DATA "attacks: {S: {spectrum: o}}\n" ROWS, "spectrum 'o', must be q, k or v"},
+        {"name: n\n" DATA "attacks: {S: {spectrum: q, eps: 1/255, spec: fgsm}}\n" ROWS, "are of attacks"},
+        {"name: n\n" DATA "attacks: {S: {spectrum: q, steps: 3}}\n" ROWS, "is a spectrum"},
+        {"name: n\n" DATA "attacks: {S: {steps: 3, images: '0:1'}}\n" ROWS, "are of attacks"},
+        {"name: n\n" DATA "attacks: {clean: {seeds: [4]}}\n" ROWS, "seed '4', which no row has"},
+        {"name: n\n" DATA "attacks: {clean: {seeds: [3]}}\n" ROWS, "row A has no seed of the column clean"},
+        {"name: n\n" DATA "attacks: {clean: {orderings: few}}\n" ROWS, "must be none"},
+        {"name: n\nprimary: {x: {above: A, below: B}}\n" DATA ATTACKS ROWS, "needs above, column, and below"},
+        {"name: n\nprimary: {x: {above: A, below: B, frontier: [A, B], at: clean, column: P}}\n" DATA ATTACKS ROWS,
+         "needs above, column, and below or frontier"},
+        {"name: n\nprimary: {x: {above: Q, below: B, column: P}}\n" DATA ATTACKS ROWS, "x: unknown row 'Q'"},
+        {"name: n\nprimary: {x: {above: A, below: Q, column: P}}\n" DATA ATTACKS ROWS, "x: unknown row 'Q'"},
+        {"name: n\nprimary: {x: {above: A, below: A, column: P}}\n" DATA ATTACKS ROWS, "compared with itself"},
+        {"name: n\nprimary: {x: {above: A, below: B, column: Q}}\n" DATA ATTACKS ROWS, "unknown attack 'Q'"},
+        {"name: n\nprimary: {x: {above: A, below: B, column: P}}\n" DATA ATTACKS ROWS,
+         "A and B have no seed in common"},
+        {"name: n\nprimary: {x: {above: A, frontier: [B], at: clean, column: P}}\n" DATA ATTACKS ROWS,
+         "two rows or more"},
+        {"name: n\nprimary: {x: {above: A, frontier: [B, C], column: P}}\n" DATA ATTACKS ROWS, "two rows or more"},
+        {"name: n\nprimary: {x: {above: A, below: B, column: S}}\n" DATA
+         "attacks: {S: {spectrum: q}}\nrows: {A: {recipe: a}, B: {recipe: b}}\n",
+         "the column S holds no accuracy"},
+        {"name: n\nprimary: {x: {above: A, below: B, column: P}}\n" DATA ATTACKS
+         "rows: {A: {recipe: a, attacks: [clean]}, B: {recipe: b}}\n",
+         "row A has no cell in the column P"},
+        {"name: n\nfigures: {f: {x: clean}}\n" DATA ATTACKS ROWS, "needs x and y"},
+        {"name: n\nfigures: {f: {x: clean, y: Q}}\n" DATA ATTACKS ROWS, "unknown attack 'Q'"},
     };
     for (size_t i = 0; i < T_COUNT(bad); i++) {
         vt_err e = {0};
@@ -149,53 +176,6 @@ static void finds_published(void **state) {
     assert_int_equal(vt_table_published(p, m, 0, 1, 0), -1);
     vt_manifest_close(m);
     vt_published_close(p);
-}
-
-/* Seeds 0 and 1 of A, 1 and 2 of B: they share seed 1. Two-sided exact p of 0 against 6 is 2/64. */
-static void tests_over_seeds(void **state) {
-    (void)state;
-    uint8_t one[8] = {1, 1, 1, 1, 1, 1, 1, 0}, none[8] = {0, 0, 0, 0, 0, 0, 1, 0}, half[8] = {1, 1, 1, 0, 0, 0, 1, 1};
-    uint8_t *a[] = {none, one}, *b[] = {none, half}, *c[] = {none}, *gone[] = {NULL};
-    static const uint64_t sa[] = {0, 1}, sb[] = {1, 2}, same[] = {0, 1}, other[] = {7};
-    vt_table_cell x = {.total = 8, .right = a}, y = {.total = 8, .right = b}, z = {.total = 8, .right = c},
-                  g = {.total = 8, .right = gone};
-    int64_t for_a, for_b;
-    int seeds;
-    vt_mcnemar m = vt_table_test(&x, sa, 2, &y, sb, 2, &for_a, &for_b, &seeds);
-    assert_int_equal(seeds, 1);
-    assert_int_equal(for_a, 6);
-    assert_int_equal(for_b, 0);
-    t_le(fabs(m.two_sided - 2.0 / 64), 1e-12, "p");
-    /* both seeds in common: seed 0 is equal, seed 1 is one against half: 3 images for A, 1 against */
-    m = vt_table_test(&x, same, 2, &y, same, 2, &for_a, &for_b, &seeds);
-    assert_int_equal(seeds, 2);
-    assert_int_equal(for_a, 3);
-    assert_int_equal(for_b, 1);
-    t_le(fabs(m.two_sided - 10.0 / 16), 1e-12, "p");
-    /* no common seed: the first that each has */
-    vt_table_test(&y, sb, 2, &z, other, 1, &for_a, &for_b, &seeds);
-    assert_int_equal(seeds, 1);
-    assert_int_equal(for_a + for_b, 0);
-    vt_table_test(&y, sb, 2, &g, other, 1, &for_a, &for_b, &seeds);
-    assert_int_equal(seeds, 0);
-}
-
-/* Finding 1: as many images are not the same images. */
-static void finding_1_tests_on_the_same_images(void **state) {
-    (void)state;
-    int32_t here[] = {0, 1, 2, 3}, there[] = {4, 5, 6, 7}, again[] = {0, 1, 2, 3};
-    uint8_t one[] = {1, 1, 1, 1}, none[] = {0, 0, 0, 0}, *a[] = {one}, *b[] = {none};
-    vt_table_cell x = {.total = 4, .images = here, .right = a}, y = {.total = 4, .images = there, .right = b};
-    static const uint64_t seed[] = {0};
-    int64_t for_a, for_b;
-    int seeds;
-    vt_mcnemar m = vt_table_test(&x, seed, 1, &y, seed, 1, &for_a, &for_b, &seeds);
-    assert_int_equal(seeds, 0);
-    assert_true(for_a == 0 && for_b == 0 && m.two_sided == 1);
-    y.images = again;
-    vt_table_test(&x, seed, 1, &y, seed, 1, &for_a, &for_b, &seeds);
-    assert_int_equal(seeds, 1);
-    assert_int_equal(for_a, 4);
 }
 
 static void orderings_are_cut(void **state) {
@@ -295,7 +275,8 @@ static void finding_13_a_failed_wait_ends_it(void **state) {
     (void)state;
     char path[] = "/nowhere";
     vt_manifest *m = manifest("name: n\n" DATA ATTACKS ROWS);
-    vt_plan_data data = {.path = path};
+    vt_plan_images images = {0};
+    vt_plan_data data = {.path = path, .of = &images};
     vt_plan_cell cell = {.model = -1, .chosen = true, .key = json_pack("{s:s}", "kind", "evaluate")};
     vt_plan p = {.m = m, .out = at("cache"), .data = &data, .cells = &cell, .n = 1};
     vt_runner r = {.start = begins, .wait = knows_no_child};
@@ -367,12 +348,10 @@ int main(void) {
         cmocka_unit_test(manifests),
         cmocka_unit_test(hashes),
         cmocka_unit_test(finds_published),
-        cmocka_unit_test(tests_over_seeds),
         cmocka_unit_test(orderings_are_cut),
         cmocka_unit_test(plans),
         cmocka_unit_test(attacks_are_priced),
         cmocka_unit_test(shipped),
-        cmocka_unit_test(finding_1_tests_on_the_same_images),
         cmocka_unit_test(finding_17_many_keys_and_cells),
         cmocka_unit_test(finding_13_a_failed_wait_ends_it),
     };
