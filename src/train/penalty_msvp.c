@@ -27,7 +27,10 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"lambda", "weight of sigma_max^2 for W_Q,W_K,W_V", VT_OPT_TRIPLE, offsetof(params, lambda), 0, 0, 1, NULL, NULL},
+    {"lambda",
+     "weight of sigma_max^2 for W_Q,W_K,W_V; belongs to an optimiser and a number of steps: under sgd a direction that "
+     "the loss leaves alone shrinks by exp(-2 lambda sum(lr) / (1 - momentum))",
+     VT_OPT_TRIPLE, offsetof(params, lambda), 0, 0, 1, NULL, NULL},
     {"split", "what is penalised: heads as output rows (paper) or input columns (released code), or whole matrices",
      VT_OPT_CHOICE, offsetof(params, split), 0, 0, 0, "rows|columns|whole", NULL},
     {"iterations", "power iterations a step", VT_OPT_INT, offsetof(params, iterations), 1, 1, 100, NULL, NULL},
