@@ -39,13 +39,17 @@ override LDFLAGS += -fopenmp $(LINK_$(MODE))
 TWICE := $(wildcard src/nn/*.c) $(wildcard src/models/arch_*.c src/models/attn_*.c) src/models/session.c src/models/block.c src/models/mha.c src/models/gpsa.c src/models/attention.c src/models/attention_loss.c \
          src/models/windowed.c $(wildcard src/train/objective*.c src/train/optim*.c src/train/penalty*.c) $(wildcard src/train/gradient.c)
 TWICE += $(addprefix src/models/,readout.c positions.c conv_stem.c xcit_stem.c xca.c lpi.c class_attention.c)
-TWICE += src/lab/two_layer.c
-ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train analysis lab table,$(wildcard src/$(room)/*.c)))
+ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train,$(wildcard src/$(room)/*.c)))
+# What the product stands on without: labs, analyses, tables. A second archive, for the command alone.
+RESEARCH_TWICE := src/research/lab/two_layer.c
+RESEARCH_ONCE := $(filter-out $(RESEARCH_TWICE),$(wildcard src/research/*/*.c))
 CLI := $(wildcard src/cli/*.c)
 obj = $(patsubst src/%.c,$(OUT)/%$(2).o,$(1))
 LIB_OBJ := $(call obj,$(ONCE),) $(call obj,$(TWICE),.f32) $(call obj,$(TWICE),.f64)
+RESEARCH_OBJ := $(call obj,$(RESEARCH_ONCE),) $(call obj,$(RESEARCH_TWICE),.f32) $(call obj,$(RESEARCH_TWICE),.f64)
 CLI_OBJ := $(call obj,$(CLI),)
 LIB := $(OUT)/libvitrine.a
+RESEARCH := $(OUT)/libvitrine-research.a
 
 all: $(EXE) ## build build/vitrine (default)
 deps-check:
@@ -70,8 +74,8 @@ $(eval $(call REGISTRY,reports,src/eval/report_))
 $(eval $(call REGISTRY,objectives,src/train/objective_))
 $(eval $(call REGISTRY,optims,src/train/optim_))
 $(eval $(call REGISTRY,penalties,src/train/penalty_))
-$(eval $(call REGISTRY,labs,src/lab/lab_))
-$(eval $(call REGISTRY,analyses,src/analysis/analyze_))
+$(eval $(call REGISTRY,labs,src/research/lab/lab_))
+$(eval $(call REGISTRY,analyses,src/research/analysis/analyze_))
 $(eval $(call REGISTRY,commands,src/cli/cmd_))
 # Maps of names (models/names.h), each a row {"X", "its lines"}.
 $(OUT)/gen/maps.inc: FORCE
@@ -100,9 +104,11 @@ $(OUT)/%.o: src/%.c $(OUT)/flags | $(GEN)
 	$(Q)$(CC) $(CFLAGS) -ffp-contract=off -c $< -o $@
 $(LIB): $(LIB_OBJ)
 	@rm -f $@; $(AR) rcs $@ $^
-$(EXE): $(CLI_OBJ) $(LIB)
+$(RESEARCH): $(RESEARCH_OBJ)
+	@rm -f $@; $(AR) rcs $@ $^
+$(EXE): $(CLI_OBJ) $(RESEARCH) $(LIB)
 	@mkdir -p $(@D); echo "  LINK $@"
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(LIB) $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(RESEARCH) $(LIB) $(LDLIBS)
 
 # ---- tests ----
 # Unit tests: every tests/unit/test_X.c is a program (cmocka), run from the root of the repository.
@@ -110,16 +116,20 @@ UNIT := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c)
 QUICK := $(filter-out %/test_attacks %/test_model %/test_training %/test_guard_rails %/test_watch %/test_forms %/test_combinations %/test_min_norm %/test_l1_attacks %/test_l1 %/test_msvp %/test_plot %/test_attgd %/test_attgd_lemmas %/test_scale_law %/test_not_finite %/test_json,$(UNIT))
 GOLDEN := $(patsubst tests/golden/%.c,$(OUT)/tests/%,$(wildcard tests/golden/test_*.c))
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(wildcard tests/fuzz/fuzz_*.c))
+# Tests of research link it too; all others link the product alone, which so proves that it needs no research.
+$(patsubst tests/unit/%.c,$(OUT)/tests/%,$(shell grep -l '^#include "research/' tests/unit/*.c)): $(RESEARCH)
+$(patsubst tests/golden/%.c,$(OUT)/tests/%,$(shell grep -l '^#include "research/' tests/golden/*.c)): $(RESEARCH)
+$(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(shell grep -l '^#include "research/' tests/fuzz/*.c)): $(RESEARCH)
 $(OUT)/tests/test_plot: $(OUT)/cli/plot.o $(OUT)/cli/plot_training.o
 $(OUT)/tests/%: tests/unit/%.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
-	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(filter %.o,$^) $(LIB) -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(filter %.o,$^) $(filter $(RESEARCH),$^) $(LIB) -lcmocka $(LDLIBS)
 $(OUT)/tests/%: tests/golden/%.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
-	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit -Itests/golden $(LDFLAGS) -MF $@.d -o $@ $< $(LIB) -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit -Itests/golden $(LDFLAGS) -MF $@.d -o $@ $< $(filter $(RESEARCH),$^) $(LIB) -lcmocka $(LDLIBS)
 $(OUT)/tests/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay_main.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
-	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) $(LDFLAGS) -MF $@.d -o $@ $< tests/fuzz/replay_main.c $(LIB) $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) $(LDFLAGS) -MF $@.d -o $@ $< tests/fuzz/replay_main.c $(filter $(RESEARCH),$^) $(LIB) $(LDLIBS)
 # Each program, corpus and file of command-line tests is a part: parts run beside each other, as many as there are
 # processors (or as make's own -j says), all of them even when one fails, and a table tells what each took.
 JOBS ?= $(shell nproc)

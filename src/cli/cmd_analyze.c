@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <unistd.h>
-#include "analysis/analyze.h"
+#include "research/analysis/analyze.h"
 #include "cli/cli.h"
 #include "cli/folder.h"
 #include "cli/known.h"

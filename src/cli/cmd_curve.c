@@ -18,7 +18,7 @@
 #include "eval/curve.h"
 #include "eval/seal.h"
 #include "eval/evaluate.h"
-#include "eval/metrics.h"
+#include "core/stats.h"
 
 enum { MOST = 64 }; /* attacks times radii */
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include "cli/run_args.h"
 #include "eval/doctor.h"
-#include "eval/metrics.h"
+#include "core/stats.h"
 #include "models/doubt.h"
 #include "models/session.h"
 

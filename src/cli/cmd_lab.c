@@ -6,7 +6,7 @@
 #include "cli/own.h"
 #include "cli/script.h"
 #include "cli/streams.h"
-#include "lab/lab.h"
+#include "research/lab/lab.h"
 
 typedef struct job {
     const vt_lab_def *def;

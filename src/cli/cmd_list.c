@@ -2,13 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "analysis/analyze.h"
+#include "research/analysis/analyze.h"
 #include "attacks/attack.h"
 #include "cli/cli.h"
 #include "eval/summary.h"
 #include "io/dataset.h"
 #include "io/image_jpeg.h"
-#include "lab/lab.h"
+#include "research/lab/lab.h"
 #include "models/forms.h"
 #include "models/names.h"
 #include "models/session.h"

@@ -9,7 +9,7 @@
 #include "core/files.h"
 #include "eval/board.h"
 #include "eval/curve.h"
-#include "eval/metrics.h"
+#include "core/stats.h"
 #include "eval/show.h"
 
 enum { RUNS = 16, POINTS = 4096, CURVE_MOST = 1 << 24 };

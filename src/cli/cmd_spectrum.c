@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "analysis/spectrum.h"
+#include "research/analysis/spectrum.h"
 #include "cli/cli.h"
 #include "cli/known.h"
 #include "cli/plot.h"

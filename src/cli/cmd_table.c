@@ -11,9 +11,9 @@
 #include "cli/streams.h"
 #include "core/gemm.h"
 #include "core/progress.h"
-#include "table/published_show.h"
-#include "table/report.h"
-#include "table/schedule.h"
+#include "research/table/published_show.h"
+#include "research/table/report.h"
+#include "research/table/schedule.h"
 
 enum { LIST_MOST = 256 };
 

@@ -3,7 +3,7 @@
 #ifndef VT_CLI_PLOT_TABLE_H
 #define VT_CLI_PLOT_TABLE_H
 
-#include "table/result.h"
+#include "research/table/result.h"
 
 /* A panel a figure; a row is a point with 95 % intervals of both means over its seeds (of one seed none), rows of one
  * `curve` are joined in the manifest's order. The manifest has figures. */

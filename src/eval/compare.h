@@ -5,7 +5,7 @@
 #define VT_EVAL_COMPARE_H
 
 #include "eval/ledger.h"
-#include "eval/metrics.h"
+#include "core/stats.h"
 
 typedef struct vt_pair {
     char name[64];  /* "clean", the attack's name; of curves the eps, "norms" */

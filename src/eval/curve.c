@@ -8,7 +8,7 @@
 #include "core/json.h"
 #include "core/sort.h"
 #include "eval/markup.h"
-#include "eval/metrics.h"
+#include "core/stats.h"
 #include "eval/summary.h"
 
 bool vt_is_curve(const json_t *header) {

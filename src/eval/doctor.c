@@ -7,7 +7,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/threads.h"
-#include "eval/metrics.h"
+#include "core/stats.h"
 #include "models/session.h"
 #include "nn/loss.h"
 

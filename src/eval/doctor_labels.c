@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "eval/doctor.h"
-#include "eval/metrics.h"
+#include "core/stats.h"
 
 #define ALPHA 0.01
 

@@ -12,7 +12,7 @@
 #include "eval/board.h"
 #include "eval/eight_bit.h"
 #include "eval/outlook.h"
-#include "eval/restrict.h"
+#include "models/restrict.h"
 #include "eval/verify.h"
 #include "models/forms.h"
 #include "models/session.h"

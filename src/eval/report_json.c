@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "core/json.h"
-#include "eval/metrics.h"
+#include "core/stats.h"
 #include "eval/published.h"
 
 static json_t *interval(int64_t count, int64_t total) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "eval/markup.h"
-#include "eval/metrics.h"
+#include "core/stats.h"
 #include "eval/page.h"
 
 /* ---- head ---- */

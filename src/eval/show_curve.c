@@ -4,7 +4,7 @@
 #include <string.h>
 #include "eval/curve.h"
 #include "eval/markup.h"
-#include "eval/metrics.h"
+#include "core/stats.h"
 #include "eval/page.h"
 #include "eval/show.h"
 

@@ -8,7 +8,7 @@
 #include "core/sort.h"
 #include "eval/board.h"
 #include "eval/curve.h"
-#include "eval/metrics.h"
+#include "core/stats.h"
 
 #define VT_PLUGIN(x) extern const vt_report_def vt_report_def_##x;
 #include "reports.inc"

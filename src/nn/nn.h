@@ -11,12 +11,6 @@
 #include "core/real.h"
 #include "nn/kinds.h"
 
-#ifdef VT_DOUBLE
-#define VT_GEMM vt_gemm_f64
-#else
-#define VT_GEMM vt_gemm_f32
-#endif
-
 /* y[m,n] = x[m,k] w^T + b; w is [n,k] as PyTorch stores it, wt is its transpose [k,n] or NULL (faster when there);
  * b [n] may be NULL. */
 void VT_R(vt_linear_forward)(real *y, const real *x, const real *w, const real *wt, const real *b, int m, int n, int k);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "eval/restrict.h"
+#include "models/restrict.h"
 #include "eval/verify.h"
 #include "models/twin.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* From counts to a verdict. */
 #include <math.h>
-#include "eval/metrics.h"
+#include "core/stats.h"
 #include "selftest/selftest.h"
 
 static double log_choose(int64_t n, int64_t k) {

@@ -201,7 +201,7 @@ doubles() { od -An -v -tf8 -w8 -j $((128 + 8 * $2)) -N $((8 * $3)) "$1" | tr -d 
             and ($x.a[$k].orthogonality_gap | near($t.orthogonality_gap; 1e-9)))'
 }
 
-# 1e-7 for the largest: what is left out of a difference of gradients is 2e-8 of it (src/analysis/hessian.c).
+# 1e-7 for the largest: what is left out of a difference of gradients is 2e-8 of it (src/research/analysis/hessian.c).
 @test "analyze: flatness, and what PyTorch's double backward says of the same Hessian" {
     good analyze flatness "$PLAIN" --data "$IMAGES" --images 0:4 --k 1 --most 20 --tol 1e-12 --probes 2 --out a
     says "142026 parameters" "eigenvalue 1" "lowest Ritz value" "asymmetry"

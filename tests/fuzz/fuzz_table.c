@@ -4,9 +4,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "table/consistency.h"
-#include "table/manifest.h"
-#include "table/published_show.h"
+#include "research/table/consistency.h"
+#include "research/table/manifest.h"
+#include "research/table/published_show.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

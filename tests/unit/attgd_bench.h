@@ -4,8 +4,8 @@
 #define ATTGD_BENCH_H
 
 #include "t.h"
-#include "lab/attgd.h"
-#include "lab/attsvm.h"
+#include "research/lab/attgd.h"
+#include "research/lab/attsvm.h"
 
 static const double bench_p[] = {1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4};
 

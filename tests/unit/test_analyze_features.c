@@ -8,11 +8,11 @@
 #include "toy.h"
 
 #include <jansson.h>
-#include "analysis/adistance.h"
-#include "analysis/analyze.h"
-#include "analysis/logistic.h"
-#include "analysis/pca.h"
-#include "analysis/tsne.h"
+#include "research/analysis/adistance.h"
+#include "research/analysis/analyze.h"
+#include "research/analysis/logistic.h"
+#include "research/analysis/pca.h"
+#include "research/analysis/tsne.h"
 #include "core/gemm.h"
 #include "core/svd.h"
 #include "models/session64.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* src/analysis/jacobian: sigma_max of the input-logit Jacobian by power iteration against LAPACK's of a matrix built
- * from central differences alone, in both forms; Proposition 1's ratio. */
+/* src/research/analysis/jacobian: sigma_max of the input-logit Jacobian by power iteration against LAPACK's of a matrix
+ * built from central differences alone, in both forms; Proposition 1's ratio. */
 #define VT_DOUBLE
 #include "core/real.h"
 #include "toy.h"
 
-#include "analysis/jacobian.h"
+#include "research/analysis/jacobian.h"
 #include "core/svd.h"
 #include "models/session64.h"
 

@@ -5,8 +5,8 @@
 #include "core/real.h"
 #include "toy.h"
 
-#include "analysis/layers.h"
-#include "analysis/lipschitz.h"
+#include "research/analysis/layers.h"
+#include "research/analysis/lipschitz.h"
 #include "core/svd.h"
 #include "models/session.h"
 #include "models/session64.h"

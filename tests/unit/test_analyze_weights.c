@@ -4,8 +4,8 @@
 #include "core/real.h"
 #include "toy.h"
 
-#include "analysis/analyze.h"
-#include "analysis/orthogonality.h"
+#include "research/analysis/analyze.h"
+#include "research/analysis/orthogonality.h"
 #include "core/svd.h"
 
 /* |W^T W - I|^2 = sum (sigma^2 - 1)^2 over n values, of which n - m are zero when W [m, n] is wide. */

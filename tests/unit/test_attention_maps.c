@@ -5,7 +5,7 @@
 #include "core/real.h"
 #include "toy.h"
 
-#include "analysis/attention_maps.h"
+#include "research/analysis/attention_maps.h"
 
 /* A grid of 2 x 2 patches behind `prefix` tokens, three layers of two heads. */
 enum { GRID = 2, PATCHES = 4, HEADS = 2, DEPTH = 3, MOST = PATCHES + 2, LDP = 8 };

@@ -3,7 +3,7 @@
  * SciPy's answers (attsvm_reference.h). */
 #include "t.h"
 #include "attsvm_reference.h"
-#include "lab/attsvm.h"
+#include "research/lab/attsvm.h"
 
 static const double exponents[] = {1.05, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4};
 

@@ -4,7 +4,7 @@
  */
 #include "t.h"
 
-#include "table/report.h"
+#include "research/table/report.h"
 
 /* ---- Student's t ---- */
 

@@ -6,7 +6,7 @@
 #include "core/real.h"
 #include "toy.h"
 
-#include "analysis/hessian.h"
+#include "research/analysis/hessian.h"
 #include "core/gemm.h"
 #include "core/svd.h"
 #include "models/forms.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the UAM labs feed their networks: digits in noise, teachers and their true masks, the attack on x; and SGD, held
  * against steps done by hand. */
-#include "lab/digits.h"
-#include "lab/teacher.h"
+#include "research/lab/digits.h"
+#include "research/lab/teacher.h"
 #include "t.h"
 
 static const vt_lab lab = {.seed = 3, .threads = 1};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* analysis/lanczos against LAPACK and against spectra that are planted; the symmetric eigenvalues of core/svd. */
-#include "analysis/lanczos.h"
+#include "core/lanczos.h"
 #include "core/svd.h"
 #include "t.h"
 

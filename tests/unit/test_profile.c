@@ -6,7 +6,7 @@
 #include <string.h>
 #include "attacks/attack.h"
 #include "eval/board.h"
-#include "eval/metrics.h"
+#include "core/stats.h"
 #include "eval/summary.h"
 
 /* Exact by counting: of all draws of `drawn` from `all` balls, k of them black, the share with at most `black` black

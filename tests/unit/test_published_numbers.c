@@ -2,8 +2,8 @@
 /* Published numbers: what the file takes, and what its cells say against each other. The judge of the shipped tables is
  * a list of findings made by hand and by another program from the paper's tables: the counts below. */
 #include "t.h"
-#include "table/consistency.h"
-#include "table/published_show.h"
+#include "research/table/consistency.h"
+#include "research/table/published_show.h"
 
 #define TABLES "recipes/published/specformer_tables.csv"
 #define CLAIMS "recipes/published/specformer_claims.csv"

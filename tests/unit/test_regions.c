@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* lab/regions: the formula against Pascal's triangle, two ways of counting cells against each other, against the
  * formula and against points tried by brute force. */
-#include "lab/regions.h"
+#include "research/lab/regions.h"
 #include "t.h"
 
 static void test_formulas(void **state) {

@@ -3,7 +3,7 @@
 #include "toy.h"
 
 #include "eval/describe.h"
-#include "eval/restrict.h"
+#include "models/restrict.h"
 #include "models/classifier.h"
 
 enum { ALL = 9, SOME = 4 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Singular values: core/svd against planted ones, and analysis/spectrum against models whose matrices have known norms.
  */
-#include "analysis/spectrum.h"
+#include "research/analysis/spectrum.h"
 #include "core/gemm.h"
 #include "core/svd.h"
 #include "toy.h"

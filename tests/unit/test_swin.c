@@ -3,7 +3,7 @@
  * modes and files of its forms are tested in test_forms.c, those of its attention variants in test_combinations.c. */
 #include "swin_bench.h"
 
-#include "analysis/spectrum.h"
+#include "research/analysis/spectrum.h"
 #include "models/session.h"
 
 /* ---- against PyTorch ---- */

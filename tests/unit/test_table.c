@@ -6,9 +6,9 @@
 
 #include <unistd.h>
 #include "scratch.h"
-#include "table/plan.h"
-#include "table/report.h"
-#include "table/schedule.h"
+#include "research/table/plan.h"
+#include "research/table/report.h"
+#include "research/table/schedule.h"
 
 static vt_yaml_node *tree(const char *text) {
     vt_yaml_node *root;

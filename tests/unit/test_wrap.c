@@ -3,7 +3,7 @@
  * precisions. On planted linear models, whose logits and gradients are known. */
 #include "t.h"
 
-#include "eval/restrict.h"
+#include "models/restrict.h"
 #include "models/wrap.h"
 #include "planted.h"
 #include "toy.h"

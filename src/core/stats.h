@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Statistics of counts: what a comparison of two evaluations may claim. Pure functions, no field knowledge. */
+#ifndef VT_CORE_STATS_H
+#define VT_CORE_STATS_H
+
+#include <stdint.h>
+
+/* Wilson score interval of count / total at normal quantile z, as shares of 1 (Wilson 1927, eq. 5 of Brown et al.
+ * 2001). A one-sided bound is one end at VT_Z_ONE_SIDED; not at count 0, where it is too tight. */
+#define VT_Z_TWO_SIDED 1.959963984540054 /* 95 % */
+#define VT_Z_ONE_SIDED 1.644853626951473
+void vt_wilson_at(int64_t count, int64_t total, double z, double *low, double *high);
+/* The two-sided 95 % interval in percent, as tables print it. */
+void vt_wilson(int64_t count, int64_t total, double *low, double *high);
+
+/* McNemar's exact test of two models (or attacks) on the same images: b images are right under A alone, c under B
+ * alone. The effect to print beside p is (b - c) / images. */
+typedef struct vt_mcnemar {
+    double two_sided, mid_p; /* mid-p: two-sided, less conservative (Fagerland et al. 2013); 1 when b = c */
+    double a_better;         /* one-sided: P(at least b of b + c | both equally good); small speaks for A */
+    double b_better;
+} vt_mcnemar;
+vt_mcnemar vt_mcnemar_exact(int64_t b, int64_t c);
+
+/* 95 % interval of the difference of two shares on the same n images, B - A: a are right under A alone, b under B
+ * alone. The score interval of Tango (1998, "Equivalence test and confidence interval for the difference in proportions
+ * for the paired-sample design"), which keeps its level where counts are small and never leaves [-1, 1]. */
+void vt_paired_interval(int64_t a, int64_t b, int64_t n, double z, double *low, double *high);
+
+/* Student's t with df >= 1 degrees of freedom: P(|T| >= |t|), by the finite sums that whole df have (Abramowitz and
+ * Stegun 1964, 26.7.3 and 26.7.4), absolute error below 1e-14; and the t of which P(|T| >= t) = alpha. */
+double vt_student_two_sided(double t, int df);
+double vt_student_quantile(double alpha, int df);
+
+/* Mean of x [n], its 95 % t interval, and the two-sided p of "the mean is 0". n = 1: the interval is (-inf, inf), p 1.
+ * least: the standard deviation is taken to be no smaller, so that values which agree by rounding prove nothing. */
+void vt_mean_interval(const double *x, int n, double least, double *mean, double *low, double *high, double *p);
+
+/* Holm's adjusted p [n] of a family of n tests (Holm 1979): rejecting where adjusted <= alpha keeps the chance of any
+ * false rejection below alpha under any dependence. A p that is NaN (a test that could not be made) counts as 1. */
+void vt_holm(double *adjusted, const double *p, int n);
+
+/* A claim "A is better than B": held when the one-sided p for it is at most alpha, not when the one against it is,
+ * undecided otherwise (also for NaN). p may be adjusted (vt_holm); alpha below 1/2, so that both cannot be. */
+typedef enum vt_claim_verdict { VT_CLAIM_UNDECIDED, VT_CLAIM_HELD, VT_CLAIM_NOT } vt_claim_verdict;
+vt_claim_verdict vt_claim(double p_for, double p_against, double alpha);
+const char *vt_claim_name(vt_claim_verdict v); /* "held", "not", "undecided" */
+
+/* Largest number of black balls in an urn of `all` of which `drawn` were drawn without replacement and `black` of them
+ * were black, that is not refuted at level alpha: max { K : P(X <= black | K) >= alpha }, X hypergeometric. The exact
+ * one-sided upper bound at confidence 1 - alpha. */
+int64_t vt_hypergeometric_upper(int64_t all, int64_t drawn, int64_t black, double alpha);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* Theorem 2.1 of the orthogonality paper at real images: what an attack does to rows of attention, beside what the
+ * theorem (keys held fixed), its tight form, and the form in which keys move too allow. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "research/analysis/affinity.h"
+#include "research/analysis/bench.h"
+#include "research/analysis/layers.h"
+#include "research/analysis/lines.h"
+#include "core/mem.h"
+
+typedef struct job {
+    const vt_analyze *a;
+    int depth;
+    vt_affinity *sums; /* [images, depth] */
+} job;
+
+typedef struct place {
+    vt_affinity *sums; /* [depth] */
+    double **q;        /* [depth] attacked q and, behind it, k: [t, c] each */
+} place;
+
+static vt_status attacked_layer(void *ctx, const vt_layer *l, vt_err *e) {
+    place *p = ctx;
+    size_t c = (size_t)l->c, n = (size_t)l->t * c;
+    double *q = p->q[l->block] = vt_alloc(2 * n * sizeof *q);
+    if (!q) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's queries");
+    for (size_t i = 0; i < (size_t)l->t; i++) {
+        memcpy(q + i * c, l->q + i * (size_t)l->ldq, c * sizeof *q);
+        memcpy(q + n + i * c, l->k + i * (size_t)l->ldk, c * sizeof *q);
+    }
+    return VT_OK;
+}
+
+static vt_status clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
+    place *p = ctx;
+    const double *q1 = p->q[l->block], *k1 = q1 + (size_t)l->t * (size_t)l->c;
+    for (int h = 0; h < l->heads && l->plain; h++) {
+        int at = h * l->d;
+        VT_TRY(vt_affinity_add(&p->sums[l->block],
+                               &(vt_affinity_pair){.t = l->t,
+                                                   .d = l->d,
+                                                   .scale = l->scale,
+                                                   .q = l->q + at,
+                                                   .k = l->k + at,
+                                                   .q1 = q1 + at,
+                                                   .k1 = k1 + at,
+                                                   .ldq = l->ldq,
+                                                   .ldk = l->ldk,
+                                                   .ldq1 = l->c,
+                                                   .ldk1 = l->c},
+                               e));
+    }
+    return VT_OK;
+}
+
+static vt_status image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+    job *j = ctx;
+    place p = {.sums = j->sums + i * (size_t)j->depth, .q = calloc((size_t)j->depth, sizeof *p.q)};
+    if (!p.q) return vt_fail(e, VT_E_MEMORY, "no memory for %d layers", j->depth);
+    vt_status s = vt_layers_forward(b->session, b->adv64, false, attacked_layer, &p, NULL, e);
+    if (s == VT_OK) s = vt_layers_forward(b->session, b->x64, false, clean_layer, &p, NULL, e);
+    for (int k = 0; k < j->depth; k++) free(p.q[k]);
+    free(p.q);
+    return s;
+}
+
+/* ---- what comes out ---- */
+
+/* Over images; head and row of all of them. */
+static vt_affinity of_layer(const job *j, int layer) {
+    vt_affinity s = {0};
+    for (size_t i = 0; i < j->a->n_images; i++) vt_affinity_merge(&s, &j->sums[i * (size_t)j->depth + (size_t)layer]);
+    return s;
+}
+
+static double per_row(const vt_affinity *s, double sum) { return s->rows ? sum / (double)s->rows : NAN; }
+
+static void table(const job *j, int subject, FILE *out) {
+    vt_analyze_title(out, j->a, subject);
+    fprintf(out,
+            "%5s%33s%22s%33s%22s\nlayer       mean  centred/2    paper 2    largest    paper 2    centred   L1/range"
+            "       mean extended/2    largest\n",
+            "", "|A'_i - A_i|, keys held fixed", "", "largest measured / bound", "keys move too, ratio");
+    for (int l = 0; l < j->depth; l++) {
+        const vt_affinity s = of_layer(j, l);
+        fprintf(out, "%5d", l);
+        if (!s.rows) {
+            fprintf(out, "  attention is no softmax of scaled dot products alone\n");
+            continue;
+        }
+        const double cells[] = {per_row(&s, s.fixed),
+                                per_row(&s, s.sum_centred),
+                                per_row(&s, s.sum_paper),
+                                s.most_fixed,
+                                s.paper,
+                                s.centred,
+                                s.l1,
+                                per_row(&s, s.moving),
+                                per_row(&s, s.sum_extended),
+                                s.extended};
+        for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) vt_analyze_cell(out, cells[k]);
+        fprintf(out, "\n");
+    }
+}
+
+static json_t *describe(const vt_affinity *s, int layer) {
+    return json_pack("{s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "layer", layer, "rows",
+                     (json_int_t)s->rows, "fixed_mean", vt_analyze_real(per_row(s, s->fixed)), "fixed_largest",
+                     vt_analyze_real(s->most_fixed), "bound_centred_mean", vt_analyze_real(per_row(s, s->sum_centred)),
+                     "bound_paper_mean", vt_analyze_real(per_row(s, s->sum_paper)), "ratio_paper",
+                     vt_analyze_real(s->paper), "ratio_half", vt_analyze_real(s->half), "ratio_centred",
+                     vt_analyze_real(s->centred), "ratio_l1", vt_analyze_real(s->l1), "moving_mean",
+                     vt_analyze_real(per_row(s, s->moving)), "moving_largest", vt_analyze_real(s->most_moving),
+                     "bound_extended_mean", vt_analyze_real(per_row(s, s->sum_extended)), "ratio_extended",
+                     vt_analyze_real(s->extended));
+}
+
+static vt_status report(const job *j, int subject, vt_lines *f, FILE *out, json_t *json, vt_err *e) {
+    json_t *layers = json_array();
+    double *moving = vt_lines_add(f, j->a, subject, "measured"),
+           *half = vt_lines_add(f, j->a, subject, "centred, half"),
+           *paper = vt_lines_add(f, j->a, subject, "paper, factor 2");
+    table(j, subject, out);
+    for (int l = 0; l < j->depth; l++) {
+        const vt_affinity s = of_layer(j, l);
+        moving[l] = per_row(&s, s.fixed), half[l] = per_row(&s, s.sum_centred), paper[l] = per_row(&s, s.sum_paper);
+        json_array_append_new(layers, describe(&s, l));
+    }
+    return vt_analyze_put(json, subject, json_pack("{s:o}", "layers", layers), e);
+}
+
+static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
+    (void)params_;
+    vt_lines f;
+    int deepest = 1;
+    for (int i = 0; i < a->n; i++)
+        if (a->subjects[i].model->config.depth > deepest) deepest = a->subjects[i].model->config.depth;
+    VT_TRY(
+        vt_lines_open(&f, deepest, "Rows of attention, keys held fixed", "mean change of a row, and bounds", true, e));
+    vt_status s = VT_OK;
+    for (int i = 0; i < a->n && s == VT_OK; i++) {
+        job j = {.a = a, .depth = a->subjects[i].model->config.depth};
+        j.sums = calloc((size_t)j.depth * a->n_images, sizeof *j.sums);
+        s = j.sums ? vt_bench_images(a, &a->subjects[i], image, &j, e)
+                   : vt_fail(e, VT_E_MEMORY, "no memory for images");
+        if (s == VT_OK) s = report(&j, i, &f, out, json, e);
+        free(j.sums);
+    }
+    if (s == VT_OK) s = vt_lines_draw(&f, a, "affinity", e);
+    vt_lines_free(&f);
+    return s;
+}
+
+static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
+    (void)params_;
+    const vt_config *c = &s->model->config;
+    return (size_t)a->threads * 2 * (size_t)c->depth * (size_t)vt_layers_tokens(s->model) * (size_t)c->dim *
+           sizeof(double);
+}
+
+const vt_analysis_def vt_analysis_def_affinity = {
+    .name = "affinity",
+    .summary = "how far an attack moves rows of attention, and how far bounds let it",
+    .source = "Zhang et al. 2021 (On Orthogonality Constraints for Transformers), Theorem 2.1",
+    .wants = VT_WANTS_IMAGES | VT_WANTS_ATTACK | VT_WANTS_ATTENTION,
+    .bytes = bytes,
+    .run = run,
+};

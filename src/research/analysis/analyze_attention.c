@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention as it is on real images: how spread out its rows are, how far A is from a permutation, which token each
+ * query selects by what margin, whether that is the token that the loss would have it select, within which radius the
+ * choice is certain, and how often an attack changes it: only outside that radius can it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "research/analysis/attention_maps.h"
+#include "research/analysis/bench.h"
+#include "research/analysis/layers.h"
+#include "research/analysis/lines.h"
+#include "research/analysis/selection.h"
+#include "core/mem.h"
+#include "models/session64.h"
+
+typedef struct params {
+    int k, maps;
+    double p;
+    char blocks[VT_MAPS_TEXT], heads[VT_MAPS_TEXT];
+} params;
+
+static const vt_opt opts[] = {
+    {"k", "tokens whose mass is added up", VT_OPT_INT, offsetof(params, k), 5, 1, 100000, NULL, NULL},
+    {"p", "norm of W_Q W_K^T by which margins are also normalised", VT_OPT_REAL, offsetof(params, p), 1.1, 1.05, 4,
+     NULL, NULL},
+    {"maps", "images whose attention maps are drawn (with --out)", VT_OPT_INT, offsetof(params, maps), 4, 0,
+     VT_MAPS_IMAGES, NULL, NULL},
+    {"map-blocks", "maps of these blocks: all, or 0,5,rollout; default: first, middle, last and rollout", VT_OPT_TEXT,
+     offsetof(params, blocks), 0, 0, VT_MAPS_TEXT, NULL, ""},
+    {"map-heads", "and of these heads: mean, all, or 0,2", VT_OPT_TEXT, offsetof(params, heads), 0, 0, VT_MAPS_TEXT,
+     NULL, "mean"},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+/* Sums over the heads and queries of one layer at one image. */
+typedef struct row {
+    int heads, queries, scored;                /* heads; (head, query) pairs; those the loss asks anything of */
+    vt_attention_shape shape;                  /* sums over heads */
+    double margin, margin_f, margin_p, radius; /* sums over queries */
+    double moved;                              /* max_t |x'_t - x_t|; NaN: no attack */
+    int optimal, flips, certified, impossible; /* queries; impossible: a flip within the radius */
+    bool margins;                              /* what needs plain dot products is there */
+} row;
+
+typedef struct job {
+    const vt_analyze *a;
+    const params *p;
+    int depth, heads;
+    double *norms; /* [depth, heads, 3]: |scale W_Q^T W_K|, its Frobenius and its p-norm */
+    row *rows;     /* [images, depth] */
+    vt_maps maps;  /* no images: none are drawn */
+} job;
+
+static vt_status weigh(void *ctx, const vt_layer *l, vt_err *e) {
+    job *j = ctx;
+    for (int h = 0; h < l->heads && l->dot; h++) {
+        double *n = j->norms + 3 * (size_t)(l->block * j->heads + h);
+        vt_head_at at = vt_layer_head(l, h);
+        vt_head_norms w;
+        VT_TRY(vt_head_norms_of(&w, &at, e));
+        n[0] = w.qk, n[1] = vt_merged_norm(&at, 2), n[2] = vt_merged_norm(&at, j->p->p);
+    }
+    return VT_OK;
+}
+
+/* ---- one image ---- */
+
+typedef struct seen {
+    double *x;   /* [t, c] input of the attacked pass */
+    int *tokens; /* [heads, t] selected there */
+    int *clean;  /* ... at the image */
+} seen;
+
+typedef struct place {
+    job *j;
+    row *rows;       /* [depth] */
+    seen *seen;      /* [depth] */
+    bool attack;     /* which pass this is */
+    vt_map_pass map; /* maps NULL: of this image none are drawn */
+} place;
+
+static vt_status room_for(seen *s, const vt_layer *l, vt_err *e) {
+    size_t n = (size_t)(l->heads * l->t);
+    if (s->x) return VT_OK;
+    s->x = vt_alloc((size_t)l->t * (size_t)l->c * sizeof *s->x), s->tokens = calloc(2 * n, sizeof *s->tokens);
+    if (!s->x || !s->tokens) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's tokens");
+    s->clean = s->tokens + n;
+    return VT_OK;
+}
+
+/* By the probabilities, in which every variant's choice shows; dot products by their scores (vt_selections_of): a
+ * saturated softmax rounds different scores to equal probabilities. */
+static vt_status choose(int *tokens, const vt_layer *l, vt_selection *room, const job *j, vt_err *e) {
+    for (int h = 0; h < l->heads; h++) {
+        const double *p = l->p + (size_t)h * (size_t)l->t * (size_t)l->ldp;
+        vt_selection *s = room + (size_t)h * (size_t)l->t;
+        if (l->dot) {
+            vt_head_at at = vt_layer_head(l, h);
+            VT_TRY(vt_selections_of(s, &at, j->norms[3 * (size_t)(l->block * j->heads + h)], e));
+        }
+        for (int i = 0; i < l->t; i++)
+            tokens[h * l->t + i] = l->dot ? s[i].token : vt_largest(p + (size_t)i * (size_t)l->ldp, l->t);
+    }
+    return VT_OK;
+}
+
+static double longest_move(const double *x, const vt_layer *l) {
+    double most = 0;
+    for (int i = 0; i < l->t; i++) {
+        double sum = 0;
+        for (int k = 0; k < l->c; k++) {
+            size_t at = (size_t)i * (size_t)l->c + (size_t)k;
+            sum += (x[at] - l->x[at]) * (x[at] - l->x[at]);
+        }
+        most = fmax(most, sqrt(sum));
+    }
+    return most;
+}
+
+static vt_status shapes(row *r, const vt_layer *l, int k, vt_err *e) {
+    for (int h = 0; h < l->heads; h++) {
+        vt_attention_shape s;
+        VT_TRY(vt_attention_shape_of(&s, l->p + (size_t)h * (size_t)l->t * (size_t)l->ldp, l->t, l->ldp, k, e));
+        r->shape.entropy += s.entropy, r->shape.effective += s.effective, r->shape.top += s.top;
+        r->shape.below += s.below, r->shape.norm += s.norm, r->shape.gap += s.gap;
+    }
+    r->heads += l->heads, r->queries += l->heads * l->t;
+    return VT_OK;
+}
+
+static void margins(row *r, const vt_layer *l, const vt_selection *s, const seen *at, const job *j) {
+    for (int i = 0; i < l->heads * l->t; i++) {
+        const double *n = j->norms + 3 * (size_t)(l->block * j->heads + i / l->t);
+        bool flip = !isnan(r->moved) && at->tokens[i] != at->clean[i];
+        r->flips += flip;
+        if (!l->dot) continue;
+        r->margin += s[i].margin, r->margin_f += s[i].margin / n[1], r->margin_p += s[i].margin / n[2];
+        r->radius += s[i].radius;
+        bool certain = !isnan(r->moved) && r->moved < s[i].radius;
+        r->certified += certain, r->impossible += certain && flip;
+    }
+    r->margins = l->dot;
+}
+
+static vt_status layer(void *ctx, const vt_layer *l, vt_err *e) {
+    place *p = ctx;
+    row *r = &p->rows[l->block];
+    seen *s = &p->seen[l->block];
+    bool before = s->x != NULL;
+    if (p->map.maps) vt_map_layer(&p->map, l);
+    VT_TRY(room_for(s, l, e));
+    vt_selection *room = calloc((size_t)(l->heads * l->t), sizeof *room);
+    if (!room) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's choices");
+    vt_status st = choose(p->attack ? s->tokens : s->clean, l, room, p->j, e);
+    if (st == VT_OK && p->attack) memcpy(s->x, l->x, (size_t)l->t * (size_t)l->c * sizeof *s->x);
+    if (st == VT_OK && !p->attack) {
+        r->moved = before ? longest_move(s->x, l) : NAN;
+        st = shapes(r, l, p->j->p->k, e);
+        margins(r, l, room, s, p->j);
+    }
+    free(room);
+    return st;
+}
+
+/* Token scores -<dL/do_i, v_t>: what raising row i's attention to token t would lower the loss by. Of a query whose o_i
+ * nothing reads (the last block's, but for the class token) there are none. */
+static vt_status scores(void *ctx, const vt_layer *l, vt_err *e) {
+    place *p = ctx;
+    row *r = &p->rows[l->block];
+    (void)e;
+    for (int h = 0; h < l->heads && l->plain; h++)
+        for (int i = 0; i < l->t; i++) {
+            const double *d_o = l->d_o + (size_t)i * (size_t)l->c + (size_t)(h * l->d);
+            double most = -INFINITY;
+            int best = 0;
+            if (!(vt_length64(d_o, (size_t)l->d) > 0)) continue;
+            for (int t = 0; t < l->t; t++) {
+                double score = -vt_dot64(d_o, l->v + (size_t)t * (size_t)l->ldv + (size_t)(h * l->d), (size_t)l->d);
+                if (score > most) most = score, best = t;
+            }
+            r->scored++, r->optimal += best == p->seen[l->block].clean[h * l->t + i];
+        }
+    return VT_OK;
+}
+
+/* What the network says and looks at, of the image or under attack. */
+static vt_status forward(place *p, vt_bench *b, size_t i, bool attack, const double **z, vt_err *e) {
+    vt_maps *m = &p->j->maps;
+    const double *x = attack ? b->adv64 : b->x64;
+    p->attack = attack;
+    p->map = (vt_map_pass){0};
+    if (i < (size_t)m->images) VT_TRY(vt_map_begin(&p->map, m, (int)i, attack, e));
+    vt_status s = vt_layers_forward(b->session, x, !attack, layer, p, z, e);
+    if (!p->map.maps) return s;
+    vt_map_end(&p->map);
+    vt_map_image *im = &m->image[i];
+    im->image = b->image, im->label = b->label;
+    if (s == VT_OK) im->predicted[attack] = vt_argmax_f64(*z, b->classes);
+    for (size_t k = 0; k < b->pixels; k++) im->rgb[attack][k] = (uint8_t)lrint(255 * x[k]);
+    return s;
+}
+
+static vt_status both(place *p, vt_bench *b, size_t i, vt_err *e) {
+    const double *z;
+    if (b->attacked) VT_TRY(forward(p, b, i, true, &z, e));
+    VT_TRY(forward(p, b, i, false, &z, e));
+    double most = z[vt_largest(z, b->classes)], sum = 0; /* cross-entropy: dz = softmax(z) - onehot */
+    for (int k = 0; k < b->classes; k++) sum += b->z64[k] = exp(z[k] - most);
+    for (int k = 0; k < b->classes; k++) b->z64[k] = b->z64[k] / sum - (k == b->label);
+    return vt_layers_backward(b->session, b->z64, scores, p, e);
+}
+
+static vt_status image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+    job *j = ctx;
+    place p = {.j = j, .rows = j->rows + i * (size_t)j->depth, .seen = calloc((size_t)j->depth, sizeof *p.seen)};
+    if (!p.seen) return vt_fail(e, VT_E_MEMORY, "no memory for %d layers", j->depth);
+    vt_status s = both(&p, b, i, e);
+    for (int k = 0; k < j->depth; k++) free(p.seen[k].x), free(p.seen[k].tokens);
+    free(p.seen);
+    return s;
+}
+
+/* ---- what comes out ---- */
+
+static row of_layer(const job *j, int layer) {
+    row s = {.margins = true};
+    for (size_t i = 0; i < j->a->n_images; i++) {
+        const row *r = &j->rows[i * (size_t)j->depth + (size_t)layer];
+        double *const to[] = {&s.shape.entropy, &s.shape.effective, &s.shape.top, &s.shape.below,
+                              &s.shape.norm,    &s.shape.gap,       &s.margin,    &s.margin_f,
+                              &s.margin_p,      &s.radius,          &s.moved};
+        const double from[] = {r->shape.entropy, r->shape.effective, r->shape.top, r->shape.below,
+                               r->shape.norm,    r->shape.gap,       r->margin,    r->margin_f,
+                               r->margin_p,      r->radius,          r->moved};
+        for (size_t k = 0; k < sizeof from / sizeof *from; k++) *to[k] += from[k];
+        s.heads += r->heads, s.queries += r->queries, s.scored += r->scored, s.optimal += r->optimal;
+        s.flips += r->flips, s.certified += r->certified, s.impossible += r->impossible;
+        s.margins = s.margins && r->margins;
+    }
+    s.moved /= (double)j->a->n_images;
+    return s;
+}
+
+enum { CELLS = 15 };
+static const char *const keys[CELLS] = {"entropy",
+                                        "effective_tokens",
+                                        "top_k_mass",
+                                        "share_below_uniform",
+                                        "norm",
+                                        "orthogonality_gap",
+                                        "margin",
+                                        "margin_frobenius",
+                                        "margin_p",
+                                        "radius",
+                                        "moved",
+                                        "optimal_share",
+                                        "flips",
+                                        "certified_share",
+                                        "impossible_flips"};
+
+/* Means; shares of queries. */
+static void cells(double out[CELLS], const row *s) {
+    double heads = s->heads, n = s->queries;
+    bool attacked = !isnan(s->moved);
+    const double all[CELLS] = {s->shape.entropy / heads,
+                               s->shape.effective / heads,
+                               s->shape.top / heads,
+                               s->shape.below / heads,
+                               s->shape.norm / heads,
+                               s->shape.gap / heads,
+                               s->margins ? s->margin / n : NAN,
+                               s->margins ? s->margin_f / n : NAN,
+                               s->margins ? s->margin_p / n : NAN,
+                               s->margins ? s->radius / n : NAN,
+                               s->moved,
+                               s->scored ? (double)s->optimal / s->scored : NAN,
+                               attacked ? s->flips / n : NAN,
+                               attacked && s->margins ? s->certified / n : NAN,
+                               attacked && s->margins ? s->impossible : NAN};
+    memcpy(out, all, sizeof all);
+}
+
+static void part(const job *j, FILE *out, int from, int to, const char *heading) {
+    fprintf(out, "%s\n", heading);
+    for (int l = 0; l < j->depth; l++) {
+        const row s = of_layer(j, l);
+        double c[CELLS];
+        cells(c, &s);
+        fprintf(out, "%5d", l);
+        for (int k = from; k < to; k++) vt_analyze_cell(out, c[k]);
+        fprintf(out, "\n");
+    }
+}
+
+static void table(const job *j, int subject, FILE *out) {
+    char heading[160];
+    vt_analyze_title(out, j->a, subject);
+    snprintf(heading, sizeof heading, "layer    entropy  effective     top %-4d     < 1/N      |A|_2        gap",
+             j->p->k);
+    part(j, out, 0, 6, heading);
+    snprintf(heading, sizeof heading,
+             "layer     margin      /|W|F     /|W|%-4g    radius      moved    optimal      flips  certified "
+             "impossible",
+             j->p->p);
+    part(j, out, 6, CELLS, heading);
+}
+
+static vt_status report(const job *j, int subject, vt_lines *f, FILE *out, json_t *json, vt_err *e) {
+    json_t *layers = json_array();
+    double *effective = vt_lines_add(f, j->a, subject, "effective tokens");
+    table(j, subject, out);
+    for (int l = 0; l < j->depth; l++) {
+        const row s = of_layer(j, l);
+        double c[CELLS];
+        cells(c, &s);
+        effective[l] = c[1];
+        json_t *o = json_pack("{s:i,s:i}", "layer", l, "queries", s.queries);
+        for (int k = 0; k < CELLS; k++) json_object_set_new(o, keys[k], vt_analyze_real(c[k]));
+        json_array_append_new(layers, o);
+    }
+    json_t *o = json_pack("{s:o}", "layers", layers);
+    if (o && j->maps.images) json_object_set_new(o, "maps", vt_maps_json(&j->maps, j->a->subjects[subject].data));
+    return vt_analyze_put(json, subject, o, e);
+}
+
+/* ---- maps ---- */
+
+/* maps.svg, maps.npy; maps_A.svg of several checkpoints */
+static vt_status draw_maps(const job *j, int subject, vt_err *e) {
+    const vt_maps *m = &j->maps;
+    char name[16] = "maps", what[120] = "Attention", title[300], *svg = NULL;
+    size_t n;
+    if (!m->images) return VT_OK;
+    if (j->a->n > 1) snprintf(name, sizeof name, "maps_%c", 'A' + subject);
+    if (j->a->attack)
+        snprintf(what, sizeof what, "Attention on clean and attacked images (%.40s, %s eps %.24s)", j->a->attack->name,
+                 vt_norm_name(j->a->norm), j->a->eps_text);
+    vt_analyze_caption(title, sizeof title, j->a, what, subject);
+    FILE *f = open_memstream(&svg, &n);
+    if (!f) return vt_fail(e, VT_E_MEMORY, "no memory for a sheet of attention maps");
+    vt_status s = vt_maps_sheet(f, m, title, j->a->subjects[subject].data, e);
+    if (fclose(f) != 0 && s == VT_OK) s = vt_fail(e, VT_E_MEMORY, "no memory for a sheet of attention maps");
+    if (s == VT_OK) s = j->a->picture(j->a->picture_ctx, name, svg, e);
+    free(svg);
+    size_t rows = (size_t)(m->images * m->passes * m->columns);
+    if (s != VT_OK || !j->a->array) return s;
+    return j->a->array(j->a->array_ctx, name, m->values, rows, (size_t)(m->grid * m->grid), e);
+}
+
+static vt_status open_maps(job *j, int subject, vt_err *e) {
+    const vt_config *c = &j->a->subjects[subject].model->config;
+    if (!j->a->picture || !j->p->maps) return VT_OK;
+    VT_TRY(vt_maps_choose(&j->maps, c, j->p->blocks, j->p->heads, e));
+    return vt_maps_open(&j->maps, j->a, c, j->p->maps, e);
+}
+
+static vt_status first_image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+    (void)i;
+    return vt_layers_forward(b->session, b->x64, false, weigh, ctx, NULL, e);
+}
+
+static vt_status measure(job *j, const vt_subject *s, vt_err *e) {
+    size_t depth = (size_t)j->depth;
+    j->norms = calloc(depth * (size_t)j->heads * 3, sizeof *j->norms);
+    j->rows = calloc(depth * j->a->n_images, sizeof *j->rows);
+    if (!j->norms || !j->rows) return vt_fail(e, VT_E_MEMORY, "no memory for %zu layers", depth);
+    vt_analyze once = *j->a;
+    once.n_images = 1, once.attack = NULL, once.progress = NULL;
+    VT_TRY(vt_bench_images(&once, s, first_image, j, e));
+    return vt_bench_images(j->a, s, image, j, e);
+}
+
+static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
+    vt_lines f;
+    int deepest = 1;
+    for (int i = 0; i < a->n; i++)
+        if (a->subjects[i].model->config.depth > deepest) deepest = a->subjects[i].model->config.depth;
+    VT_TRY(vt_lines_open(&f, deepest, "Attention on clean images", "tokens in use, exp(entropy)", false, e));
+    vt_status s = VT_OK;
+    for (int i = 0; i < a->n && s == VT_OK; i++) {
+        const vt_config *c = &a->subjects[i].model->config;
+        job j = {.a = a, .p = params_, .depth = c->depth, .heads = c->heads};
+        s = open_maps(&j, i, e);
+        if (s == VT_OK) s = measure(&j, &a->subjects[i], e);
+        if (s == VT_OK) s = report(&j, i, &f, out, json, e);
+        if (s == VT_OK) s = draw_maps(&j, i, e);
+        free(j.norms), free(j.rows), vt_maps_close(&j.maps);
+    }
+    if (s == VT_OK) s = vt_lines_draw(&f, a, "attention", e);
+    vt_lines_free(&f);
+    return s;
+}
+
+/* A wrong choice of maps is refused before any work. */
+static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
+    const params *p = params_;
+    vt_maps m = {0};
+    for (int i = 0; i < a->n; i++) VT_TRY(vt_maps_choose(&m, &a->subjects[i].model->config, p->blocks, p->heads, e));
+    return VT_OK;
+}
+
+static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
+    (void)params_;
+    const vt_config *c = &s->model->config;
+    size_t t = (size_t)vt_layers_tokens(s->model), d = (size_t)c->dim, h = (size_t)c->heads;
+    return (size_t)a->threads * ((size_t)c->depth * (t * d + h * t) + 5 * t * t + 2 * t * d) * sizeof(double);
+}
+
+const vt_analysis_def vt_analysis_def_attention = {
+    .name = "attention",
+    .summary = "attention maps; entropy, orthogonality gap, margins, certified token selection, and flips under attack",
+    .source =
+        "Liu et al. (Understanding Attention Mechanisms); Zhang et al. 2021; attention-SVM: Tarzanagh et al. 2023",
+    .wants = VT_WANTS_IMAGES | VT_TAKES_ATTACK | VT_WANTS_ATTENTION,
+    .opts = opts,
+    .params_size = sizeof(params),
+    .check = check,
+    .bytes = bytes,
+    .run = run,
+};

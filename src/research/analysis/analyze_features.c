@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* SpecFormer, Fig. 2(b, c): what the classifier's heads read of images and of their attacked copies, in the plane by
+ * t-SNE and by principal components, and the A-distance between the two clouds. */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "research/analysis/adistance.h"
+#include "research/analysis/bench.h"
+#include "research/analysis/pca.h"
+#include "research/analysis/tsne.h"
+#include "core/mem.h"
+#include "io/class_names.h"
+#include "models/session64.h"
+
+enum { SHARES = 10 }; /* principal components whose share of the variance is told */
+
+typedef struct params {
+    double perplexity, exaggeration, rate, lambda;
+    int steps, folds;
+} params;
+
+static const vt_opt opts[] = {
+    {"perplexity", "of t-SNE: how many neighbours a point has, so to speak", VT_OPT_REAL, offsetof(params, perplexity),
+     30, 2, 10000, NULL, NULL},
+    {"steps", "of t-SNE, the first 250 with exaggeration", VT_OPT_INT, offsetof(params, steps), 1000, 1, 1000000, NULL,
+     NULL},
+    {"exaggeration", "factor on similarities in those", VT_OPT_REAL, offsetof(params, exaggeration), 12, 1, 1000, NULL,
+     NULL},
+    {"learning_rate", "of t-SNE; 0: max(points / exaggeration / 4, 50)", VT_OPT_REAL, offsetof(params, rate), 0, 0, 1e6,
+     NULL, NULL},
+    {"folds", "of the A-distance: a share of images is tested by a classifier trained on the others", VT_OPT_INT,
+     offsetof(params, folds), 5, 2, VT_ADISTANCE_FOLDS, NULL, NULL},
+    {"lambda", "of that classifier: mean logistic loss + lambda/2 |w|^2", VT_OPT_REAL, offsetof(params, lambda), 1e-3,
+     1e-6, 1000, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+typedef struct row {
+    int label, predicted, attacked; /* what the network says of the image, and of its attacked copy (-1: none) */
+    double moved;                   /* |f(x') - f(x)| / |f(x)|; NaN */
+} row;
+
+typedef struct job {
+    const vt_analyze *a;
+    const params *p;
+    int subject;
+    size_t d, points;       /* width of a feature; images, and their copies behind them */
+    double *x, *tsne, *pca; /* [points, d]; [2, points] each */
+    row *rows;              /* [images] */
+    vt_tsne_result t;
+    vt_adistance_result between;
+    double share[SHARES]; /* of the first 1, 2, ... components */
+} job;
+
+static size_t points_of(const vt_analyze *a) { return a->n_images * (a->attack ? 2 : 1); }
+
+/* ---- features ---- */
+
+/* Of the image or its copy at x; returns the network's class. */
+static vt_status look(double *to, int *class, vt_bench *b, const double *x, vt_err *e) {
+    int d, k = b->classes;
+    *class = vt_argmax_f64(vt_session_forward_f64(b->session, x, 1, false), k);
+    const double *f = vt_session_features_f64(b->session, 0, &d);
+    for (int i = 0; i < d; i++)
+        if (!isfinite(f[i]))
+            return vt_fail(e, VT_E_NUMERIC, "feature %d of image %d is %g, must be finite", i, b->image, f[i]);
+    memcpy(to, f, (size_t)d * sizeof *f);
+    return VT_OK;
+}
+
+static vt_status image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+    job *j = ctx;
+    row *r = &j->rows[i];
+    double *clean = j->x + i * j->d, *copy = clean + j->a->n_images * j->d, moved = 0, length = 0;
+    *r = (row){.label = b->label, .attacked = -1, .moved = NAN};
+    VT_TRY(look(clean, &r->predicted, b, b->x64, e));
+    if (!b->attacked) return VT_OK;
+    VT_TRY(look(copy, &r->attacked, b, b->adv64, e));
+    for (size_t k = 0; k < j->d; k++)
+        moved += (copy[k] - clean[k]) * (copy[k] - clean[k]), length += clean[k] * clean[k];
+    if (length > 0) r->moved = sqrt(moved / length);
+    return VT_OK;
+}
+
+/* ---- the plane ---- */
+
+static vt_status components(job *j, vt_err *e) {
+    vt_pca p;
+    VT_TRY(vt_pca_open(&p, j->x, j->points, j->d, e));
+    vt_status s = VT_OK;
+    if (!(p.values[0] > 0))
+        s = vt_fail(e, VT_E_NUMERIC, "%s: all %zu features are one and the same: there is nothing to show",
+                    j->a->subjects[j->subject].path, j->points);
+    else
+        vt_pca_project(j->pca, j->d > 1 ? 2 : 1, &p, j->x, j->points);
+    for (size_t k = 0; k < SHARES; k++) j->share[k] = vt_pca_share(&p, k + 1);
+    vt_pca_close(&p);
+    return s;
+}
+
+/* The first two components, scaled to a deviation of 1e-4 along the first, as scikit-learn starts. */
+static vt_status embed(job *j, vt_err *e) {
+    size_t n = j->points;
+    double square = 0;
+    vt_progress *p = j->a->progress;
+    for (size_t i = 0; i < n; i++) square += j->pca[i] * j->pca[i];
+    for (size_t i = 0; i < 2 * n; i++) j->tsne[i] = j->pca[i] / sqrt(square / (double)n) * 1e-4;
+    const vt_tsne o = {.perplexity = j->p->perplexity,
+                       .exaggeration = j->p->exaggeration,
+                       .rate = j->p->rate,
+                       .steps = j->p->steps,
+                       .threads = j->a->threads,
+                       .interrupt = j->a->interrupt,
+                       .progress = p};
+    if (p) p->unit = "steps", vt_progress_begin(p, "t-SNE", 0, (size_t)o.steps);
+    vt_status s = vt_tsne_run(j->tsne, &j->t, j->x, n, j->d, &o, e);
+    if (p && s == VT_OK) vt_progress_end(p, NULL);
+    if (p) p->unit = NULL;
+    return s;
+}
+
+static vt_status separate(job *j, vt_err *e) {
+    const vt_adistance o = {.folds = j->p->folds,
+                            .lambda = j->p->lambda,
+                            .seed = j->a->seed,
+                            .threads = j->a->threads,
+                            .interrupt = j->a->interrupt};
+    j->between = (vt_adistance_result){.value = NAN, .spread = NAN, .gradient = NAN};
+    return j->a->attack ? vt_adistance_run(&j->between, j->x, j->a->n_images, j->d, &o, e) : VT_OK;
+}
+
+/* ---- what comes out ---- */
+
+static double right(const job *j, bool attacked) {
+    size_t n = 0;
+    for (size_t i = 0; i < j->a->n_images; i++)
+        n += (attacked ? j->rows[i].attacked : j->rows[i].predicted) == j->rows[i].label;
+    return attacked && !j->a->attack ? NAN : 100 * (double)n / (double)j->a->n_images;
+}
+
+static double mean_moved(const job *j) {
+    double sum = 0, n = 0;
+    for (size_t i = 0; i < j->a->n_images; i++)
+        if (isfinite(j->rows[i].moved)) sum += j->rows[i].moved, n++;
+    return n > 0 ? sum / n : NAN;
+}
+
+static void table(const job *j, FILE *out) {
+    static const char *const heads[] = {"clean %", "attacked %", "A-distance", "+- folds", "moved",
+                                        "PC1 %",   "PC1-2 %",    "PC1-10 %",   "t-SNE KL"};
+    const double cells[] = {right(j, false),   right(j, true),    j->between.value,
+                            j->between.spread, mean_moved(j),     100 * j->share[0],
+                            100 * j->share[1], 100 * j->share[9], j->t.kl};
+    vt_analyze_title(out, j->a, j->subject);
+    fprintf(out, "features: %zu numbers that the head reads, of %zu points\n", j->d, j->points);
+    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) fprintf(out, " %10s", heads[k]);
+    fprintf(out, "\n");
+    for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) vt_analyze_cell(out, cells[k]);
+    fprintf(out, "\n");
+    if (j->t.apart)
+        fprintf(out, "%zu points have no %g neighbours to choose: too many others are equally near\n", j->t.apart,
+                j->p->perplexity);
+}
+
+static json_t *place(const double *y, size_t points, size_t i) { return json_pack("[f,f]", y[i], y[points + i]); }
+
+static json_t *describe_image(const job *j, size_t i) {
+    const row *r = &j->rows[i];
+    json_t *o = json_pack("{s:i,s:i,s:i,s:o,s:o}", "image", j->a->images[i], "label", r->label, "predicted",
+                          r->predicted, "tsne", place(j->tsne, j->points, i), "pca", place(j->pca, j->points, i));
+    if (!o || !j->a->attack) return o;
+    size_t copy = j->a->n_images + i;
+    json_object_set_new(o, "attacked_predicted", json_integer(r->attacked));
+    json_object_set_new(o, "attacked_tsne", place(j->tsne, j->points, copy));
+    json_object_set_new(o, "attacked_pca", place(j->pca, j->points, copy));
+    json_object_set_new(o, "moved", vt_analyze_real(r->moved));
+    return o;
+}
+
+static json_t *describe_distance(const job *j) {
+    const vt_adistance_result *r = &j->between;
+    json_t *folds = json_array();
+    for (int f = 0; f < j->p->folds; f++) json_array_append_new(folds, vt_analyze_real(r->of_fold[f]));
+    return json_pack("{s:f,s:f,s:f,s:I,s:f,s:o}", "value", r->value, "spread", r->spread, "error",
+                     (double)r->wrong / (double)j->points, "wrong", (json_int_t)r->wrong, "gradient_left", r->gradient,
+                     "folds", folds);
+}
+
+static vt_status record(const job *j, json_t *json, vt_err *e) {
+    json_t *images = json_array(), *shares = json_array(), *o;
+    for (size_t i = 0; i < j->a->n_images; i++) json_array_append_new(images, describe_image(j, i));
+    for (size_t k = 0; k < SHARES && k < j->d; k++) json_array_append_new(shares, vt_analyze_real(j->share[k]));
+    json_t *t = json_pack("{s:f,s:f,s:f,s:I}", "kl", j->t.kl, "gradient", j->t.gradient, "learning_rate", j->t.rate,
+                          "without_perplexity", (json_int_t)j->t.apart);
+    o = json_pack("{s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "width", (json_int_t)j->d, "points", (json_int_t)j->points,
+                  "clean_accuracy", vt_analyze_real(right(j, false)), "attacked_accuracy",
+                  vt_analyze_real(right(j, true)), "moved_mean", vt_analyze_real(mean_moved(j)), "a_distance",
+                  j->a->attack ? describe_distance(j) : json_null(), "variance_shares", shares, "tsne", t, "images",
+                  images);
+    return vt_analyze_put(json, j->subject, o, e);
+}
+
+/* ---- figures ---- */
+
+typedef struct picture {
+    const job *j;
+    const double *y; /* [2, points] */
+    const char *axes[2];
+} picture;
+
+/* Ten that are told apart; beyond ten classes, round the colour circle and without a key. */
+static unsigned colour(int class, int classes) {
+    static const unsigned ten[] = {0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00,
+                                   0x56b4e9, 0x000000, 0x999999, 0x8b4513, 0x9acd32};
+    if (classes <= 10) return ten[class];
+    double h = 6.0 * class / classes, part[3];
+    for (int k = 0; k < 3; k++) {
+        double away = fabs(fmod(h + 6 - 2 * k, 6));
+        part[k] = fmin(fmax(2 - fmin(away, 6 - away), 0), 1);
+    }
+    return (unsigned)(200 * part[0]) << 16 | (unsigned)(200 * part[1]) << 8 | (unsigned)(200 * part[2]);
+}
+
+/* A class's name as gnuplot's quoted strings can hold it. */
+static void name_of(char out[48], const vt_dataset *data, int class) {
+    vt_dataset_class_name(data, class, out, 48);
+    for (char *c = out; *c; c++)
+        if (*c == '\'' || *c == '\\' || (unsigned char)*c < 32 || *c == 127) *c = '?';
+}
+
+static void write_points(FILE *f, const picture *p, int classes) {
+    const job *j = p->j;
+    for (int copy = 0; copy <= (j->a->attack != NULL); copy++) {
+        fprintf(f, "$%s << EOD\n", copy ? "attacked" : "clean");
+        for (size_t i = 0; i < j->a->n_images; i++) {
+            size_t at = i + (copy ? j->a->n_images : 0);
+            fprintf(f, "%.6g %.6g %u\n", p->y[at], p->y[j->points + at], colour(j->rows[i].label, classes));
+        }
+        fprintf(f, "EOD\n");
+    }
+}
+
+static void write_script(FILE *f, const void *data) {
+    const picture *p = data;
+    const job *j = p->j;
+    const vt_subject *s = &j->a->subjects[j->subject];
+    int classes = s->model->config.classes;
+    write_points(f, p, classes);
+    fprintf(f, "set xlabel '%s'\nset ylabel '%s'\nset tics nomirror\nset key outside right top noenhanced\n",
+            p->axes[0], p->axes[1]);
+    double size = j->points <= 400 ? 0.8 : 0.4;
+    fprintf(f, "plot $clean using 1:2:3 with points pt 7 ps %g lc rgb variable notitle", size);
+    if (j->a->attack) fprintf(f, ", $attacked using 1:2:3 with points pt 2 ps %g lc rgb variable notitle", size);
+    fprintf(f, ", keyentry with points pt 7 ps 0.8 lc rgb '#444444' title 'clean'");
+    if (j->a->attack) fprintf(f, ", keyentry with points pt 2 ps 0.8 lc rgb '#444444' title 'attacked'");
+    for (int k = 0; k < classes && classes <= 10; k++) {
+        char name[48];
+        name_of(name, s->data, k);
+        fprintf(f, ", keyentry with points pt 5 lc rgb %u title '%s'", colour(k, classes), name);
+    }
+    fprintf(f, "\n");
+}
+
+/* "tsne", or "tsne_A" of several checkpoints */
+static const char *file_of(char out[32], const job *j, const char *what) {
+    if (j->a->n > 1)
+        snprintf(out, 32, "%s_%c", what, 'A' + j->subject);
+    else
+        snprintf(out, 32, "%s", what);
+    return out;
+}
+
+static vt_status figure(const job *j, const char *name, const char *what, const picture *p, vt_err *e) {
+    char file[32], title[120], distance[48] = "";
+    if (j->a->attack)
+        snprintf(distance, sizeof distance, ", A-distance %.3f +- %.3f", j->between.value, j->between.spread);
+    snprintf(title, sizeof title, "%s%s", what, distance);
+    return vt_analyze_figure(j->a, file_of(file, j, name), title, j->subject, write_script, p, e);
+}
+
+static vt_status draw(const job *j, vt_err *e) {
+    char file[32], axes[2][64];
+    for (int k = 0; k < 2; k++)
+        snprintf(axes[k], sizeof axes[k], "component %d, %.1f %% of the variance", k + 1,
+                 100 * (j->share[k] - (k ? j->share[0] : 0)));
+    const picture tsne = {j, j->tsne, {"", ""}}, pca = {j, j->pca, {axes[0], axes[1]}};
+    VT_TRY(figure(j, "tsne", "t-SNE of features", &tsne, e));
+    VT_TRY(figure(j, "pca", "Principal components of features", &pca, e));
+    if (!j->a->array) return VT_OK;
+    return j->a->array(j->a->array_ctx, file_of(file, j, "features"), j->x, j->points, j->d, e);
+}
+
+/* ---- a run ---- */
+
+static vt_status open_job(job *j, vt_err *e) {
+    size_t bytes;
+    const vt_subject *s = &j->a->subjects[j->subject];
+    j->points = points_of(j->a), j->d = (size_t)vt_session_feature_len_f64(s->model);
+    j->rows = calloc(j->a->n_images, sizeof *j->rows);
+    j->x = vt_mul(j->points, j->d * sizeof *j->x, &bytes) ? vt_alloc(bytes) : NULL;
+    j->tsne = vt_alloc(2 * j->points * sizeof *j->tsne), j->pca = vt_alloc(2 * j->points * sizeof *j->pca);
+    if (j->rows && j->x && j->tsne && j->pca) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "no memory for %zu features of %zu numbers", j->points, j->d);
+}
+
+static vt_status one(job *j, FILE *out, json_t *json, vt_err *e) {
+    VT_TRY(open_job(j, e));
+    VT_TRY(vt_bench_images(j->a, &j->a->subjects[j->subject], image, j, e));
+    VT_TRY(separate(j, e));
+    VT_TRY(components(j, e));
+    VT_TRY(embed(j, e));
+    table(j, out);
+    VT_TRY(record(j, json, e));
+    return draw(j, e);
+}
+
+static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
+    vt_status s = VT_OK;
+    for (int i = 0; i < a->n && s == VT_OK; i++) {
+        job j = {.a = a, .p = params_, .subject = i};
+        s = one(&j, out, json, e);
+        free(j.x), free(j.tsne), free(j.pca), free(j.rows);
+    }
+    return s;
+}
+
+static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
+    const params *p = params_;
+    size_t points = points_of(a);
+    if (!(p->perplexity < (double)points - 1))
+        return vt_fail(e, VT_E_USAGE,
+                       "perplexity %g needs more than %g points, there are %zu (%zu images%s): take more images, or "
+                       "--perplexity",
+                       p->perplexity, p->perplexity + 1, points, a->n_images, a->attack ? ", clean and attacked" : "");
+    if (a->attack && (size_t)p->folds > a->n_images)
+        return vt_fail(e, VT_E_USAGE, "%d folds of %zu images: there must be an image for each, at least", p->folds,
+                       a->n_images);
+    return VT_OK;
+}
+
+/* One after the other: the classifiers of the folds, the components, t-SNE. */
+static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
+    const params *p = params_;
+    size_t n = points_of(a), d = (size_t)vt_session_feature_len_f64(s->model), x;
+    int threads = a->threads < p->folds ? a->threads : p->folds;
+    size_t most = vt_tsne_bytes(n), pca = vt_pca_bytes(d), folds = vt_adistance_bytes(a->n_images, d, threads);
+    if (pca > most) most = pca;
+    if (a->attack && folds > most) most = folds;
+    if (!vt_mul(n, d * sizeof(double), &x) || !vt_add(x, most, &most)) return SIZE_MAX;
+    return vt_add(most, n * (4 * sizeof(double) + sizeof(row)), &most) ? most : SIZE_MAX;
+}
+
+const vt_analysis_def vt_analysis_def_features = {
+    .name = "features",
+    .summary = "features of clean and attacked images in the plane, and the A-distance between them",
+    .source = "SpecFormer (Hu et al. 2024), Fig. 2(b, c); van der Maaten and Hinton 2008; Ben-David et al. 2010",
+    .wants = VT_WANTS_IMAGES | VT_TAKES_ATTACK,
+    .opts = opts,
+    .params_size = sizeof(params),
+    .check = check,
+    .bytes = bytes,
+    .run = run,
+};

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/* How sharp the minimum is where training stopped: the Hessian of the mean cross-entropy over the images, its largest
+ * eigenvalues and its trace (UAM, Fig. 3, for whole checkpoints), on clean images and, with an attack, on the attacked
+ * ones held fixed. Beside each raw number stands the one in relative coordinates, theta (1 + delta): Theorem 4 makes
+ * the raw one anything without changing the function, and --rescale does so here. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "research/analysis/bench.h"
+#include "research/analysis/hessian.h"
+#include "research/analysis/lines.h"
+#include "core/mem.h"
+
+typedef struct params {
+    int k, most, probes;
+    double tol, rescale;
+} params;
+
+static const vt_opt opts[] = {
+    {"k", "largest eigenvalues wanted", VT_OPT_INT, offsetof(params, k), 5, 1, 1000, NULL, NULL},
+    {"most", "most products for a spectrum (0: 4 k + 100); each is kept as a vector", VT_OPT_INT,
+     offsetof(params, most), 0, 0, 100000, NULL, NULL},
+    {"tol", "residual of an eigenvalue, relative to the largest", VT_OPT_REAL, offsetof(params, tol), 1e-5, 1e-12, 0.1,
+     NULL, NULL},
+    {"probes", "random vectors for a trace", VT_OPT_INT, offsetof(params, probes), 10, 2, 100000, NULL, NULL},
+    {"rescale", "factor of W_V, and W_O over it: the same function once more (1: no)", VT_OPT_REAL,
+     offsetof(params, rescale), 1, 0.001, 1000, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+enum { CLEAN, ATTACKED, RESCALED, LOSSES };
+static const char *const names[LOSSES] = {"clean", "attacked", "rescaled"};
+
+/* One operator's numbers. */
+typedef struct spectrum {
+    double *values, *residuals; /* [k] */
+    double lowest, trace, error;
+    int converged, products;
+} spectrum;
+
+typedef struct sharpness {
+    bool there;
+    double loss;
+    spectrum raw, relative;
+    vt_hessian_check check;
+    size_t gradients;
+} sharpness;
+
+typedef struct job {
+    const vt_analyze *a;
+    const params *p;
+    const vt_model *model;
+    size_t pixels;
+    float *x, *adv; /* [images, pixels]; adv NULL: nobody attacks */
+    int *labels;
+    vt_hessian h;
+    double *vectors, *size, *scratch, *logits[2]; /* [k, n], [n], [n], [images, K] */
+    double *values;                               /* of all spectra */
+    sharpness s[LOSSES];
+    double moved; /* by --rescale: largest change of a logit, relative to the largest logit */
+} job;
+
+/* ---- memory ---- */
+
+static vt_lanczos plan(const params *p, uint64_t seed) {
+    return (vt_lanczos){.k = p->k, .most = p->most, .tol = p->tol, .seed = seed};
+}
+
+static void carve(job *j, vt_arena *r) {
+    size_t n = j->a->n_images, k = (size_t)j->p->k, numbers = vt_model_param_count(j->model);
+    j->x = vt_arena_take(r, n * j->pixels, sizeof(float));
+    j->adv = j->a->attack ? vt_arena_take(r, n * j->pixels, sizeof(float)) : NULL;
+    j->labels = vt_arena_take(r, n, sizeof(int));
+    j->vectors = vt_arena_take(r, k * numbers, sizeof(double));
+    j->size = vt_arena_take(r, numbers, sizeof(double));
+    j->scratch = vt_arena_take(r, numbers, sizeof(double));
+    for (int i = 0; i < 2; i++) j->logits[i] = vt_arena_take(r, n * (size_t)j->model->config.classes, sizeof(double));
+    j->values = vt_arena_take(r, (size_t)LOSSES * 4 * k, sizeof(double));
+}
+
+static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
+    job j = {.a = a, .p = params_, .model = s->model, .pixels = vt_config_input_pixels(&s->model->config)};
+    vt_lanczos l = plan(j.p, a->seed);
+    vt_arena r = {0};
+    carve(&j, &r);
+    return r.used + vt_hessian_bytes(s->model, a->n_images, a->threads) +
+           vt_lanczos_bytes(vt_model_param_count(s->model), &l);
+}
+
+static vt_status open_job(job *j, void **block, vt_err *e) {
+    vt_arena r = {0};
+    carve(j, &r);
+    *block = vt_alloc(r.used);
+    if (!*block) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images and their Hessian", j->a->n_images);
+    carve(j, &(vt_arena){.base = *block, .size = r.used});
+    for (int i = 0; i < LOSSES; i++) {
+        double *at = j->values + 4 * i * j->p->k;
+        spectrum *both[2] = {&j->s[i].raw, &j->s[i].relative};
+        for (int q = 0; q < 2; q++)
+            both[q]->values = at + 2 * q * j->p->k, both[q]->residuals = at + (2 * q + 1) * j->p->k;
+    }
+    return VT_OK;
+}
+
+/* ---- what is measured ---- */
+
+static vt_status collect(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+    job *j = ctx;
+    (void)e;
+    memcpy(j->x + i * j->pixels, b->x, j->pixels * sizeof *j->x);
+    if (j->adv) memcpy(j->adv + i * j->pixels, b->x_adv, j->pixels * sizeof *j->adv);
+    j->labels[i] = b->label;
+    return VT_OK;
+}
+
+static vt_status eigenvalues(spectrum *out, const vt_symmetric *a, const job *j, double *vectors, vt_err *e) {
+    const vt_lanczos l = plan(j->p, j->a->seed);
+    vt_lanczos_result got = {.values = out->values, .residuals = out->residuals, .vectors = vectors};
+    VT_TRY(vt_lanczos_run(&got, a, &l, e));
+    out->lowest = got.lowest, out->converged = got.converged, out->products = got.products;
+    return vt_hutchinson_trace(&out->trace, &out->error, a, j->p->probes, j->a->seed, e);
+}
+
+/* More gradients than this are not spent. */
+static size_t most_gradients(const job *j) {
+    size_t most = j->p->most ? (size_t)j->p->most : 4 * (size_t)j->p->k + 100;
+    return 2 * j->a->n_images * (2 * (most + (size_t)j->p->probes) + 4);
+}
+
+static vt_status sharp(job *j, int which, double *logits, vt_err *e) {
+    vt_hessian *h = &j->h;
+    sharpness *s = &j->s[which];
+    vt_symmetric raw = vt_hessian_operator(h);
+    vt_relative r = {raw, j->size, j->scratch};
+    vt_symmetric relative = vt_relative_operator(&r);
+    char stage[64];
+    snprintf(stage, sizeof stage, "Hessian, %s", names[which]);
+    h->x = which == ATTACKED ? j->adv : j->x, h->labels = j->labels, h->images = j->a->n_images, h->gradients = 0;
+    if (h->progress) vt_progress_begin(h->progress, stage, 0, most_gradients(j));
+    vt_hessian_size(h, j->size);
+    VT_TRY(vt_hessian_loss(h, &s->loss, NULL, logits, e));
+    VT_TRY(eigenvalues(&s->raw, &raw, j, j->vectors, e));
+    VT_TRY(eigenvalues(&s->relative, &relative, j, NULL, e));
+    VT_TRY(vt_hessian_examine(&s->check, h, j->vectors, j->a->seed, e));
+    s->there = true, s->gradients = h->gradients;
+    if (h->progress) vt_progress_end(h->progress, NULL);
+    return VT_OK;
+}
+
+static vt_status rescaled(job *j, vt_err *e) {
+    size_t n = j->a->n_images * (size_t)j->model->config.classes;
+    double moved = 0, most = 0;
+    vt_hessian_rescale(&j->h, VT_ROLE_V, VT_ROLE_O, j->p->rescale);
+    VT_TRY(sharp(j, RESCALED, j->logits[1], e));
+    for (size_t i = 0; i < n; i++) {
+        moved = fmax(moved, fabs(j->logits[1][i] - j->logits[0][i]));
+        most = fmax(most, fabs(j->logits[0][i]));
+    }
+    j->moved = moved / most;
+    return VT_OK;
+}
+
+static vt_status measure(job *j, vt_err *e) {
+    const vt_analyze *a = j->a;
+    VT_TRY(vt_hessian_open(&j->h, j->model, a->n_images, a->threads, e));
+    j->h.interrupt = a->interrupt, j->h.progress = a->progress;
+    VT_TRY(sharp(j, CLEAN, j->logits[0], e));
+    if (a->attack) VT_TRY(sharp(j, ATTACKED, NULL, e));
+    return j->p->rescale != 1 ? rescaled(j, e) : VT_OK;
+}
+
+/* ---- what comes out ---- */
+
+enum { SIDES = 2 };
+static const char *const sides[SIDES] = {"raw", "relative"};
+
+static const spectrum *side_of(const sharpness *s, int side) { return side ? &s->relative : &s->raw; }
+
+static double largest(const spectrum *p, int i) { return p->values[i]; }
+static double lowest(const spectrum *p, int i) { return (void)i, p->lowest; }
+static double trace(const spectrum *p, int i) { return (void)i, p->trace; }
+static double error(const spectrum *p, int i) { return (void)i, p->error; }
+static double converged(const spectrum *p, int i) { return (void)i, p->converged; }
+static double products(const spectrum *p, int i) { return (void)i, p->products; }
+
+static void row(const job *j, const char *name, double (*of)(const spectrum *, int), int i, bool whole, FILE *out) {
+    fprintf(out, "%-22s", name);
+    for (int k = 0; k < LOSSES; k++)
+        for (int q = 0; q < SIDES && j->s[k].there; q++) {
+            double x = of(side_of(&j->s[k], q), i);
+            if (whole)
+                fprintf(out, " %10.0f", x);
+            else
+                vt_analyze_cell(out, x);
+        }
+    fprintf(out, "\n");
+}
+
+/* What is said once of a loss, not of both its operators. */
+static void single(const job *j, const char *name, size_t offset, FILE *out) {
+    fprintf(out, "%-22s", name);
+    for (int k = 0; k < LOSSES; k++)
+        if (j->s[k].there) {
+            vt_analyze_cell(out, *(const double *)((const char *)&j->s[k] + offset));
+            fprintf(out, " %10s", "");
+        }
+    fprintf(out, "\n");
+}
+
+static void headings(const job *j, FILE *out) {
+    fprintf(out, "%-22s", "");
+    for (int k = 0; k < LOSSES; k++)
+        if (j->s[k].there) fprintf(out, " %10s %10s", "", names[k]);
+    fprintf(out, "\n%-22s", "");
+    for (int k = 0; k < LOSSES; k++)
+        for (int q = 0; q < SIDES && j->s[k].there; q++) fprintf(out, " %10s", sides[q]);
+    fprintf(out, "\n");
+}
+
+/* A product whose operator is not symmetric, or that another step changes, has met a kink: ReLU, a maximum. */
+static void doubts(const job *j, FILE *out) {
+    for (int k = 0; k < LOSSES; k++) {
+        const vt_hessian_check *c = &j->s[k].check;
+        if (j->s[k].there && !(c->symmetry <= 1e-6 && c->halved <= 1e-4))
+            fprintf(out, "%s: the products are not those of one symmetric matrix; the loss is not smooth there\n",
+                    names[k]);
+    }
+    if (j->p->rescale == 1) return;
+    fprintf(out, "rescaled: W_V times %g, W_O over it; the largest change of a logit is %.1e of the largest logit\n",
+            j->p->rescale, j->moved);
+    if (!(j->moved <= 1e-9)) fprintf(out, "rescaled: that is another function; this network looks at the scale of V\n");
+}
+
+static void table(const job *j, int subject, FILE *out) {
+    char name[40];
+    vt_analyze_title(out, j->a, subject);
+    fprintf(out, "%zu parameters\n", j->h.n);
+    headings(j, out);
+    single(j, "mean cross-entropy", offsetof(sharpness, loss), out);
+    for (int i = 0; i < j->p->k; i++) {
+        snprintf(name, sizeof name, "eigenvalue %d", i + 1);
+        row(j, name, largest, i, false, out);
+    }
+    row(j, "  of them converged", converged, 0, true, out);
+    row(j, "lowest Ritz value", lowest, 0, false, out);
+    row(j, "trace", trace, 0, false, out);
+    row(j, "  standard error", error, 0, false, out);
+    row(j, "Lanczos products", products, 0, true, out);
+    single(j, "asymmetry", offsetof(sharpness, check.symmetry), out);
+    single(j, "step halved", offsetof(sharpness, check.halved), out);
+    doubts(j, out);
+}
+
+static json_t *reals(const double *v, int n) {
+    json_t *a = json_array();
+    for (int i = 0; i < n; i++) json_array_append_new(a, vt_analyze_real(v[i]));
+    return a;
+}
+
+static json_t *spectrum_json(const spectrum *p, int k) {
+    return json_pack("{s:o,s:o,s:i,s:i,s:o,s:o,s:o}", "eigenvalues", reals(p->values, k), "residuals",
+                     reals(p->residuals, k), "converged", p->converged, "products", p->products, "lowest",
+                     vt_analyze_real(p->lowest), "trace", vt_analyze_real(p->trace), "trace_error",
+                     vt_analyze_real(p->error));
+}
+
+static vt_status record(const job *j, json_t *json, int subject, vt_err *e) {
+    json_t *o = json_pack("{s:I}", "parameters", (json_int_t)j->h.n);
+    for (int k = 0; k < LOSSES && o; k++) {
+        const sharpness *s = &j->s[k];
+        if (!s->there) continue;
+        json_object_set_new(o, names[k],
+                            json_pack("{s:o,s:o,s:o,s:o,s:o,s:I}", "loss", vt_analyze_real(s->loss), "raw",
+                                      spectrum_json(&s->raw, j->p->k), "relative", spectrum_json(&s->relative, j->p->k),
+                                      "asymmetry", vt_analyze_real(s->check.symmetry), "halved",
+                                      vt_analyze_real(s->check.halved), "gradients", (json_int_t)s->gradients));
+    }
+    if (j->p->rescale != 1) json_object_set_new(o, "logits_moved", vt_analyze_real(j->moved));
+    return vt_analyze_put(json, subject, o, e);
+}
+
+static void draw(const job *j, int subject, vt_lines figures[SIDES]) {
+    for (int k = 0; k < LOSSES; k++)
+        for (int q = 0; q < SIDES && j->s[k].there; q++)
+            memcpy(vt_lines_add(&figures[q], j->a, subject, names[k]), side_of(&j->s[k], q)->values,
+                   (size_t)j->p->k * sizeof(double));
+}
+
+/* ---- a run ---- */
+
+static vt_status one(const vt_analyze *a, const params *p, int i, vt_lines figures[SIDES], FILE *out, json_t *json,
+                     vt_err *e) {
+    const vt_subject *subject = &a->subjects[i];
+    job j = {.a = a, .p = p, .model = subject->model, .pixels = vt_config_input_pixels(&subject->model->config)};
+    void *block;
+    VT_TRY(open_job(&j, &block, e));
+    vt_status s = vt_bench_images(a, subject, collect, &j, e);
+    if (a->progress) a->progress->unit = "gradients";
+    if (s == VT_OK) s = measure(&j, e);
+    if (a->progress) a->progress->unit = NULL;
+    if (s == VT_OK) table(&j, i, out), draw(&j, i, figures), s = record(&j, json, i, e);
+    vt_hessian_close(&j.h);
+    free(block);
+    return s;
+}
+
+static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
+    const params *p = params_;
+    vt_lines figures[SIDES] = {{0}};
+    vt_status s = vt_lines_open(&figures[0], p->k, "Largest eigenvalues of the Hessian", "eigenvalue", true, e);
+    if (s == VT_OK) s = vt_lines_open(&figures[1], p->k, "The same, relative to the weights", "eigenvalue", true, e);
+    figures[0].x = figures[1].x = "index";
+    for (int i = 0; i < a->n && s == VT_OK; i++) s = one(a, p, i, figures, out, json, e);
+    if (s == VT_OK) s = vt_lines_draw(&figures[0], a, "flatness", e);
+    if (s == VT_OK) s = vt_lines_draw(&figures[1], a, "flatness_relative", e);
+    vt_lines_free(&figures[0]), vt_lines_free(&figures[1]);
+    return s;
+}
+
+static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
+    const params *p = params_;
+    if (p->most && p->most < p->k)
+        return vt_fail(e, VT_E_USAGE, "--most %d products cannot tell --k %d eigenvalues", p->most, p->k);
+    for (int i = 0; i < a->n; i++) {
+        size_t n = vt_model_param_count(a->subjects[i].model);
+        if ((size_t)p->k > n)
+            return vt_fail(e, VT_E_USAGE, "--k %d eigenvalues; %s has %zu parameters", p->k, a->subjects[i].path, n);
+        if (p->rescale != 1) VT_TRY(vt_hessian_can_rescale(a->subjects[i].model, VT_ROLE_V, VT_ROLE_O, e));
+    }
+    return VT_OK;
+}
+
+const vt_analysis_def vt_analysis_def_flatness = {
+    .name = "flatness",
+    .summary = "largest eigenvalues and trace of the loss's Hessian, raw and relative to the weights",
+    .source = "Understanding Attention Mechanisms, Fig. 3 and Theorem 4, for whole checkpoints",
+    .wants = VT_WANTS_IMAGES | VT_TAKES_ATTACK,
+    .opts = opts,
+    .params_size = sizeof(params),
+    .check = check,
+    .bytes = bytes,
+    .run = run,
+};

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* The local Lipschitz constant of the whole network at real images (SpecFormer, Definition 2 and Theorem 4.1): the
+ * largest singular value of the Jacobian of the logits, at the image and at points of the ball around it, a lower bound
+ * of the constant over that ball; Proposition 1's ratio |f(x+d) - f(x)| / |d| for the attack's own d and for a
+ * thousandth of it; and the distance of the nearest adversarial image that DDN finds. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "research/analysis/bench.h"
+#include "research/analysis/jacobian.h"
+#include "core/mem.h"
+#include "models/session64.h"
+
+typedef struct params {
+    int points, steps, ddn_steps;
+    double tol, small;
+} params;
+
+static const vt_opt opts[] = {
+    {"points", "random points of the ball where the norm is taken too", VT_OPT_INT, offsetof(params, points), 0, 0,
+     1000, NULL, NULL},
+    {"small", "share of the attack's d for the ratio at small d", VT_OPT_REAL, offsetof(params, small), 0.001, 1e-6, 1,
+     NULL, NULL},
+    {"ddn_steps", "steps of DDN (0: leave it out)", VT_OPT_INT, offsetof(params, ddn_steps), 100, 0, 100000, NULL,
+     NULL},
+    {"steps", "most steps of a power iteration", VT_OPT_INT, offsetof(params, steps), 1000, 1, 1000000, NULL, NULL},
+    {"tol", "relative error at which it ends", VT_OPT_REAL, offsetof(params, tol), 1e-8, 1e-14, 0.1, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+/* NaN: not measured. */
+typedef struct row {
+    int label, predicted;
+    double sigma, ball;          /* at the image; the largest of all points looked at */
+    double length, ratio, small; /* |d|_2 of the attack; Proposition 1's ratios */
+    double first_order;          /* margin / (sqrt 2 sigma) */
+    double ddn;                  /* INFINITY: nothing found */
+    bool converged, broken;
+} row;
+
+typedef struct job {
+    const vt_analyze *a;
+    const params *p;
+    const vt_attack_stage *ddn;
+    const vt_model *model;
+    row *rows;
+} job;
+
+/* ---- one image ---- */
+
+static vt_status norm_at(double *sigma, bool *converged, vt_jacobian *j, const job *w, const vt_bench *b, int point,
+                         vt_err *e) {
+    vt_norm_found f;
+    vt_operator op = vt_jacobian_operator(j);
+    vt_rng key = {.seed = w->a->seed,
+                  .purpose = vt_rng_purpose("analyze jacobian"),
+                  .image = (uint32_t)b->image,
+                  .run = (uint32_t)point};
+    VT_TRY(vt_operator_norm(&f, &op, &key, w->p->steps, w->p->tol, e));
+    *sigma = f.sigma, *converged = f.converged;
+    return VT_OK;
+}
+
+static void margins(row *r, const vt_jacobian *j) {
+    double next = -INFINITY;
+    r->predicted = vt_argmax_f64(j->z, j->classes);
+    for (int k = 0; k < j->classes; k++)
+        if (k != r->label) next = fmax(next, j->z[k]);
+    r->first_order = fmax(j->z[r->label] - next, 0) / (sqrt(2) * r->sigma);
+}
+
+/* The attacked point and random ones: each may raise the bound over the ball. */
+static vt_status in_ball(row *r, vt_jacobian *j, const job *w, vt_bench *b, vt_err *e) {
+    vt_ball ball;
+    vt_ball_init(&ball, w->a->norm, w->a->eps, b->x, b->pixels, b->lo, b->hi);
+    for (int k = 0; k <= w->p->points; k++) {
+        double sigma;
+        bool good;
+        vt_rng key = {.seed = w->a->seed,
+                      .purpose = vt_rng_purpose("analyze jacobian ball"),
+                      .image = (uint32_t)b->image,
+                      .run = (uint32_t)k};
+        if (k > 0) vt_ball_start_inside(&ball, &key, b->x_adv);
+        for (size_t i = 0; k > 0 && i < b->pixels; i++) b->adv64[i] = (double)b->x_adv[i];
+        vt_jacobian_at(j, b->adv64);
+        VT_TRY(norm_at(&sigma, &good, j, w, b, 1 + k, e));
+        r->ball = fmax(r->ball, sigma), r->converged = r->converged && good;
+    }
+    return VT_OK;
+}
+
+static vt_status measure(row *r, vt_jacobian *j, const job *w, vt_bench *b, vt_err *e) {
+    vt_jacobian_at(j, b->x64);
+    VT_TRY(norm_at(&r->sigma, &r->converged, j, w, b, 0, e));
+    margins(r, j);
+    r->ball = r->sigma;
+    if (b->attacked) {
+        r->length = vt_distance(VT_L2, b->x, b->x_adv, b->pixels), r->broken = b->broken;
+        r->ratio = vt_jacobian_ratio(j, b->adv64, 1), r->small = vt_jacobian_ratio(j, b->adv64, w->p->small);
+        VT_TRY(in_ball(r, j, w, b, e));
+    }
+    if (!w->ddn) return VT_OK;
+    if (r->predicted != r->label) return r->ddn = 0, VT_OK;
+    return vt_bench_nearest(b, w->ddn, VT_L2, &r->ddn, e);
+}
+
+static vt_status image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+    job *w = ctx;
+    row *r = &w->rows[i];
+    vt_jacobian j;
+    *r = (row){.label = b->label, .ball = NAN, .length = NAN, .ratio = NAN, .small = NAN, .ddn = NAN};
+    VT_TRY(vt_jacobian_open(&j, b->session, w->model, vt_jacobian_dense(w->model), e));
+    vt_status s = measure(r, &j, w, b, e);
+    vt_jacobian_close(&j);
+    return s;
+}
+
+/* ---- what comes out ---- */
+
+/* Spearman's: Pearson's correlation of ranks, ties share theirs. Pairs with a NaN or an infinity are left out. */
+static double rank(const double *v, const double *other, size_t n, size_t i) {
+    double below = 0, same = 0;
+    for (size_t k = 0; k < n; k++)
+        if (isfinite(v[k]) && isfinite(other[k])) below += v[k] < v[i], same += v[k] == v[i];
+    return below + (same + 1) / 2;
+}
+
+static double spearman(const double *a, const double *b, size_t n) {
+    double sa = 0, sb = 0, aa = 0, bb = 0, ab = 0, m = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(a[i]) || !isfinite(b[i])) continue;
+        double x = rank(a, b, n, i), y = rank(b, a, n, i);
+        m++, sa += x, sb += y, aa += x * x, bb += y * y, ab += x * y;
+    }
+    double va = m * aa - sa * sa, vb = m * bb - sb * sb;
+    return va > 0 && vb > 0 ? (m * ab - sa * sb) / sqrt(va * vb) : NAN;
+}
+
+static const struct {
+    const char *key, *head;
+    size_t offset;
+} columns[] = {
+    {"sigma_max", "sigma_max", offsetof(row, sigma)},
+    {"sigma_max_ball", "over ball", offsetof(row, ball)},
+    {"d_l2", "|d|_2", offsetof(row, length)},
+    {"ratio", "ratio at d", offsetof(row, ratio)},
+    {"ratio_small", "at small d", offsetof(row, small)},
+    {"first_order", "margin/L", offsetof(row, first_order)},
+    {"ddn", "DDN l2", offsetof(row, ddn)},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static double at(const row *r, int column) { return *(const double *)((const char *)r + columns[column].offset); }
+
+static double mean_of(const job *j, int column) {
+    double sum = 0, n = 0;
+    for (size_t i = 0; i < j->a->n_images; i++)
+        if (isfinite(at(&j->rows[i], column))) sum += at(&j->rows[i], column), n++;
+    return n > 0 ? sum / n : NAN;
+}
+
+static double correlation(const job *j, size_t of) {
+    size_t n = j->a->n_images;
+    double *v = calloc(2 * n, sizeof *v), r = NAN;
+    for (size_t i = 0; v && i < n; i++) {
+        const row *x = &j->rows[i];
+        bool right = x->predicted == x->label;
+        v[i] = right ? *(const double *)((const char *)x + of) : NAN, v[n + i] = x->ddn;
+    }
+    if (v) r = spearman(v, v + n, n);
+    free(v);
+    return r;
+}
+
+static void table(const job *j, int subject, FILE *out) {
+    size_t right = 0, open = 0;
+    vt_analyze_title(out, j->a, subject);
+    fprintf(out, "image label  says");
+    for (int c = 0; c < COLUMNS; c++) fprintf(out, " %10s", columns[c].head);
+    fprintf(out, "\n");
+    for (size_t i = 0; i < j->a->n_images; i++) {
+        const row *r = &j->rows[i];
+        fprintf(out, "%5d %5d %5d", j->a->images[i], r->label, r->predicted);
+        for (int c = 0; c < COLUMNS; c++) vt_analyze_cell(out, at(r, c));
+        fprintf(out, "%s%s\n", r->broken ? "  broken" : "", r->converged ? "" : "  not converged");
+        right += r->predicted == r->label, open += !r->converged;
+    }
+    fprintf(out, " mean           ");
+    for (int c = 0; c < COLUMNS; c++) vt_analyze_cell(out, mean_of(j, c));
+    fprintf(out, "\n%zu of %zu right", right, j->a->n_images);
+    double by_sigma = correlation(j, offsetof(row, sigma)), by_margin = correlation(j, offsetof(row, first_order));
+    if (!isnan(by_sigma))
+        fprintf(out, "; rank correlation with DDN's distance where right: sigma_max %.3f, margin/L %.3f", by_sigma,
+                by_margin);
+    if (open) fprintf(out, "; %zu iterations had not converged: their sigma_max is too small", open);
+    fprintf(out, "\n");
+}
+
+static vt_status record(const job *j, json_t *json, int subject, vt_err *e) {
+    json_t *images = json_array();
+    for (size_t i = 0; i < j->a->n_images; i++) {
+        const row *r = &j->rows[i];
+        json_t *o = json_pack("{s:i,s:i,s:i,s:b,s:b}", "image", j->a->images[i], "label", r->label, "predicted",
+                              r->predicted, "broken", r->broken, "converged", r->converged);
+        for (int c = 0; c < COLUMNS; c++) json_object_set_new(o, columns[c].key, vt_analyze_real(at(r, c)));
+        json_array_append_new(images, o);
+    }
+    return vt_analyze_put(json, subject,
+                          json_pack("{s:o,s:o,s:o}", "images", images, "rank_correlation_sigma_ddn",
+                                    vt_analyze_real(correlation(j, offsetof(row, sigma))),
+                                    "rank_correlation_first_order_ddn",
+                                    vt_analyze_real(correlation(j, offsetof(row, first_order)))),
+                          e);
+}
+
+/* One point an image, one cloud a checkpoint. */
+typedef struct cloud {
+    const vt_analyze *a;
+    row *rows[VT_ANALYZE_MOST];
+} cloud;
+
+static void write_script(FILE *f, const void *data) {
+    const cloud *c = data;
+    for (int s = 0; s < c->a->n; s++) {
+        fprintf(f, "$points%d << EOD\nNaN NaN\n", s);
+        for (size_t i = 0; i < c->a->n_images; i++) {
+            const row *r = &c->rows[s][i];
+            if (isfinite(r->ddn) && r->predicted == r->label) fprintf(f, "%.9g %.9g\n", r->sigma, r->ddn);
+        }
+        fprintf(f, "EOD\n");
+    }
+    fprintf(f, "set logscale x\nset yrange [0:*]\nset xlabel 'sigma max of the input-logit Jacobian'\n"
+               "set ylabel 'l2 distance that DDN finds'\nset key top right noenhanced\n");
+    for (int s = 0; s < c->a->n; s++)
+        fprintf(f, "%s$points%d using 1:2 with points ls %d title '%c'", s ? ", " : "plot ", s, s + 2, 'A' + s);
+    fprintf(f, "\n");
+}
+
+/* A logarithmic axis needs a point on it. */
+static bool something(const cloud *c) {
+    for (int s = 0; s < c->a->n; s++)
+        for (size_t i = 0; i < c->a->n_images; i++) {
+            const row *r = &c->rows[s][i];
+            if (isfinite(r->ddn) && r->predicted == r->label && r->sigma > 0) return true;
+        }
+    return false;
+}
+
+static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
+    const params *p = params_;
+    vt_attack ddn = {0};
+    char spec[40];
+    cloud c = {.a = a};
+    snprintf(spec, sizeof spec, "ddn:steps=%d", p->ddn_steps);
+    if (p->ddn_steps) VT_TRY(vt_attack_parse(&ddn, spec, VT_L2, e));
+    vt_status s = VT_OK;
+    for (int i = 0; i < a->n && s == VT_OK; i++) {
+        job j = {.a = a, .p = p, .ddn = p->ddn_steps ? &ddn.stages[0] : NULL, .model = a->subjects[i].model};
+        j.rows = c.rows[i] = calloc(a->n_images, sizeof *j.rows);
+        s = j.rows ? vt_bench_images(a, &a->subjects[i], image, &j, e)
+                   : vt_fail(e, VT_E_MEMORY, "no memory for images");
+        if (s == VT_OK) table(&j, i, out), s = record(&j, json, i, e);
+    }
+    if (s == VT_OK && something(&c))
+        s = vt_analyze_figure(a, "jacobian", "Largest singular value and distance of every image", -1, write_script, &c,
+                              e);
+    for (int i = 0; i < a->n; i++) free(c.rows[i]);
+    vt_attack_free(&ddn);
+    return s;
+}
+
+static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
+    (void)params_;
+    return (size_t)a->threads * vt_jacobian_bytes(s->model);
+}
+
+const vt_analysis_def vt_analysis_def_jacobian = {
+    .name = "jacobian",
+    .summary = "local Lipschitz constant of the whole network, beside the distances that attacks find",
+    .source = "SpecFormer (Hu et al. 2024), Definition 2, Theorem 4.1, Proposition 1; DDN: Rony et al. 2019",
+    .wants = VT_WANTS_IMAGES | VT_TAKES_ATTACK,
+    .opts = opts,
+    .params_size = sizeof(params),
+    .bytes = bytes,
+    .run = run,
+};

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/* What SpecFormer's Theorem 4.2 bounds, measured: layer by layer, the spectral norm of the Jacobian of the attention
+ * sublayer X -> concat_h(softmax(scale Q_h K_h^T) V_h) W_O^T at its real input, beside a bound at that point, the
+ * corrected closed form over the ball of radius delta0, and the theorem as printed. Bounds of heads are put together as
+ * |W_O| sqrt(sum_h bound_h^2). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "research/analysis/bench.h"
+#include "research/analysis/layers.h"
+#include "research/analysis/lines.h"
+#include "research/analysis/lipschitz.h"
+#include "core/gemm.h"
+#include "core/mem.h"
+
+typedef struct params {
+    double delta0, tol;
+    int steps;
+} params;
+
+static const vt_opt opts[] = {
+    {"delta0", "radius of the ball at every layer's input, in Frobenius norm", VT_OPT_REAL, offsetof(params, delta0),
+     -1, 0, 1e9, NULL, "as attacked"},
+    {"steps", "most steps of a power iteration", VT_OPT_INT, offsetof(params, steps), 1000, 1, 1000000, NULL, NULL},
+    {"tol", "relative error at which it ends", VT_OPT_REAL, offsetof(params, tol), 1e-8, 1e-14, 0.1, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+/* Of one layer at one image; NaN: does not apply (attention that is no plain dot product; no attack). */
+typedef struct row {
+    double delta0, longest, frobenius; /* max_i |x_i| and |X|_F of the clean input */
+    double clean, attacked;            /* the Jacobian's norm at both points */
+    double pointwise, pointwise_attacked, closed, specformer, moved;
+    bool converged, guaranteed;
+} row;
+
+typedef struct layer_norms {
+    double o;
+    vt_head_norms *heads; /* [most heads] */
+} layer_norms;
+
+typedef struct job {
+    const vt_analyze *a;
+    const params *p;
+    int depth, heads;
+    layer_norms *norms; /* [depth] */
+    row *rows;          /* [images, depth] */
+} job;
+
+/* The weights' norms, once. */
+static vt_status weigh(void *ctx, const vt_layer *l, vt_err *e) {
+    job *j = ctx;
+    layer_norms *n = &j->norms[l->block];
+    VT_TRY(vt_matrix_norm(&n->o, l->w_o, l->c, l->c, l->c, e));
+    for (int h = 0; h < l->heads && l->dot; h++) {
+        vt_head_at at = vt_layer_head(l, h);
+        VT_TRY(vt_head_norms_of(&n->heads[h], &at, e));
+    }
+    return VT_OK;
+}
+
+/* ---- one image ---- */
+
+typedef struct place {
+    job *j;
+    vt_bench *b;
+    row *rows;       /* [depth] */
+    double **x, **o; /* [depth]: input and output of the attacked pass, [t, c] */
+    bool attacked;
+} place;
+
+static vt_status norm_here(double *out, bool *converged, const place *p, const vt_layer *l, vt_err *e) {
+    vt_layer_map map;
+    vt_norm_found f;
+    vt_rng key = {.seed = p->j->a->seed,
+                  .purpose = vt_rng_purpose("analyze lipschitz"),
+                  .image = (uint32_t)p->b->image,
+                  .run = (uint32_t)l->block};
+    VT_TRY(vt_layer_map_open(&map, l, -1, e));
+    vt_operator op = vt_layer_operator(&map);
+    vt_status s = vt_operator_norm(&f, &op, &key, p->j->p->steps, p->j->p->tol, e);
+    vt_layer_map_close(&map);
+    *out = f.sigma, *converged = f.converged;
+    return s;
+}
+
+/* out [t, c] = concat_h(P_h V_h) W_O^T, without its bias */
+static vt_status output(double *out, const vt_layer *l, vt_err *e) {
+    double *o = vt_alloc((size_t)l->t * (size_t)l->c * sizeof *o);
+    if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's output");
+    for (int h = 0; h < l->heads; h++)
+        vt_gemm_f64(false, false, l->t, l->d, l->t, 1, l->p + (size_t)h * (size_t)l->t * (size_t)l->ldp, l->ldp,
+                    l->v + h * l->d, l->ldv, 0, o + h * l->d, l->c);
+    vt_gemm_f64(false, true, l->t, l->c, l->c, 1, o, l->c, l->w_o, l->c, 0, out, l->c);
+    free(o);
+    return VT_OK;
+}
+
+static vt_status pointwise(double *out, const job *j, const vt_layer *l, vt_err *e) {
+    double sum = 0, one;
+    const layer_norms *n = &j->norms[l->block];
+    for (int h = 0; h < l->heads; h++) {
+        vt_head_at at = vt_layer_head(l, h);
+        VT_TRY(vt_lipschitz_pointwise(&one, &at, &n->heads[h], e));
+        sum += one * one;
+    }
+    *out = n->o * sqrt(sum);
+    return VT_OK;
+}
+
+static vt_status attacked_layer(void *ctx, const vt_layer *l, vt_err *e) {
+    place *p = ctx;
+    row *r = &p->rows[l->block];
+    size_t n = (size_t)l->t * (size_t)l->c;
+    bool good;
+    double *x = p->x[l->block] = vt_alloc(2 * n * sizeof *x);
+    if (!x) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's input");
+    p->o[l->block] = x + n;
+    memcpy(x, l->x, n * sizeof *x);
+    VT_TRY(norm_here(&r->attacked, &good, p, l, e));
+    r->converged = good;
+    if (!l->dot) return VT_OK;
+    VT_TRY(pointwise(&r->pointwise_attacked, p->j, l, e));
+    return output(x + n, l, e);
+}
+
+/* |F(X_adv) - F(X)| / |X_adv - X| */
+static vt_status measure_move(row *r, const place *p, const vt_layer *l, vt_err *e) {
+    size_t n = (size_t)l->t * (size_t)l->c;
+    double *out = vt_alloc(n * sizeof *out), sum = 0;
+    if (!out) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's output");
+    vt_status s = output(out, l, e);
+    for (size_t i = 0; i < n; i++) sum += (p->o[l->block][i] - out[i]) * (p->o[l->block][i] - out[i]);
+    free(out);
+    r->moved = r->delta0 > 0 ? sqrt(sum) / r->delta0 : NAN;
+    return s;
+}
+
+static void closed_forms(row *r, const job *j, const vt_layer *l) {
+    const layer_norms *n = &j->norms[l->block];
+    double closed = 0, printed = 0, ball = r->frobenius + r->delta0;
+    for (int h = 0; h < l->heads; h++) {
+        double a = vt_lipschitz_closed(&n->heads[h], l->t, r->longest + r->delta0);
+        double b = vt_lipschitz_specformer(&n->heads[h], l->t, ball);
+        closed += a * a, printed += b * b;
+    }
+    r->closed = n->o * sqrt(closed), r->specformer = n->o * sqrt(printed);
+    r->guaranteed = vt_lipschitz_guaranteed(ball);
+}
+
+static vt_status clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
+    place *p = ctx;
+    row *r = &p->rows[l->block];
+    size_t n = (size_t)l->t * (size_t)l->c;
+    const double *adv = p->x[l->block];
+    bool good;
+    double sum = 0;
+    for (size_t i = 0; adv && i < n; i++) sum += (adv[i] - l->x[i]) * (adv[i] - l->x[i]);
+    r->delta0 = adv ? sqrt(sum) : 0;
+    VT_TRY(norm_here(&r->clean, &good, p, l, e));
+    r->converged = good && (!adv || r->converged);
+    r->longest = vt_longest_row(l->x, l->t, l->c), r->frobenius = vt_length64(l->x, n);
+    if (l->dot && adv) VT_TRY(measure_move(r, p, l, e));
+    if (p->j->p->delta0 >= 0) r->delta0 = p->j->p->delta0;
+    if (!l->dot) return VT_OK;
+    closed_forms(r, p->j, l);
+    return pointwise(&r->pointwise, p->j, l, e);
+}
+
+static vt_status image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+    job *j = ctx;
+    size_t depth = (size_t)j->depth;
+    place p = {.j = j, .b = b, .rows = j->rows + i * depth};
+    for (size_t k = 0; k < depth; k++)
+        p.rows[k] = (row){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, false, false};
+    p.x = calloc(2 * depth, sizeof *p.x), p.o = p.x ? p.x + depth : NULL;
+    if (!p.x) return vt_fail(e, VT_E_MEMORY, "no memory for %zu layers", depth);
+    vt_status s = VT_OK;
+    if (b->attacked) s = vt_layers_forward(b->session, b->adv64, false, attacked_layer, &p, NULL, e);
+    if (s == VT_OK) s = vt_layers_forward(b->session, b->x64, false, clean_layer, &p, NULL, e);
+    for (size_t k = 0; k < depth; k++) free(p.x[k]);
+    free(p.x);
+    return s;
+}
+
+/* ---- what comes out ---- */
+
+static double mean_of(const job *j, int layer, size_t offset) {
+    double sum = 0;
+    for (size_t i = 0; i < j->a->n_images; i++)
+        sum += *(const double *)((const char *)&j->rows[i * (size_t)j->depth + (size_t)layer] + offset);
+    return sum / (double)j->a->n_images;
+}
+
+static const struct {
+    const char *key, *head;
+    size_t offset;
+} columns[] = {
+    {"frobenius", "|X|_F", offsetof(row, frobenius)},
+    {"longest_token", "max|x_i|", offsetof(row, longest)},
+    {"delta0", "delta0", offsetof(row, delta0)},
+    {"true", "true", offsetof(row, clean)},
+    {"true_attacked", "attacked", offsetof(row, attacked)},
+    {"moved", "moved", offsetof(row, moved)},
+    {"pointwise", "pointwise", offsetof(row, pointwise)},
+    {"pointwise_attacked", NULL, offsetof(row, pointwise_attacked)},
+    {"closed", "closed", offsetof(row, closed)},
+    {"specformer", "Thm 4.2", offsetof(row, specformer)},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* Where a bound does not hold: never, but for Theorem 4.2. Rounding and an iteration that stops early are below 1e-6.
+ */
+static void count(const job *j, int layer, int *loose, int *broken, int *printed_broken, int *not_converged) {
+    const double most = 1 + 1e-6;
+    for (size_t i = 0; i < j->a->n_images; i++) {
+        const row *r = &j->rows[i * (size_t)j->depth + (size_t)layer];
+        double there = isnan(r->attacked) || j->p->delta0 >= 0 ? r->clean : fmax(r->clean, r->attacked);
+        *not_converged += !r->converged;
+        if (isnan(r->closed)) continue;
+        *loose += !r->guaranteed;
+        *broken += r->clean > most * r->pointwise || r->attacked > most * r->pointwise_attacked ||
+                   there > most * r->closed || (j->p->delta0 < 0 && r->moved > most * r->closed);
+        *printed_broken += there > most * r->specformer;
+    }
+}
+
+static void table(const job *j, int subject, FILE *out) {
+    int broken = 0, all_broken = 0, open = 0;
+    vt_analyze_title(out, j->a, subject);
+    fprintf(out, "layer");
+    for (int c = 0; c < COLUMNS; c++)
+        if (columns[c].head) fprintf(out, " %10s", columns[c].head);
+    fprintf(out, "\n");
+    for (int l = 0; l < j->depth; l++) {
+        int loose = 0, printed_broken = 0;
+        count(j, l, &loose, &broken, &printed_broken, &open);
+        fprintf(out, "%5d", l);
+        for (int c = 0; c < COLUMNS; c++)
+            if (columns[c].head) vt_analyze_cell(out, mean_of(j, l, columns[c].offset));
+        if (loose) fprintf(out, "  not guaranteed: |X|_F + delta0 < 1 at %d image%s", loose, loose == 1 ? "" : "s");
+        if (printed_broken) fprintf(out, "%s violated at %d", loose ? "," : " ", printed_broken);
+        fprintf(out, "\n");
+        all_broken += printed_broken;
+    }
+    fprintf(out,
+            "means over images; violations at %zu images x %d layers: pointwise and closed form %d, Theorem 4.2 %d\n",
+            j->a->n_images, j->depth, broken, all_broken);
+    if (open) fprintf(out, "%d power iterations had not converged (--steps): 'true' is below the norm there\n", open);
+}
+
+static vt_status record(const job *j, json_t *json, int subject, vt_err *e) {
+    json_t *images = json_array();
+    for (size_t i = 0; i < j->a->n_images; i++) {
+        json_t *layers = json_array();
+        for (int l = 0; l < j->depth; l++) {
+            const row *r = &j->rows[i * (size_t)j->depth + (size_t)l];
+            json_t *x = json_pack("{s:i,s:b,s:b}", "layer", l, "converged", r->converged, "guaranteed", r->guaranteed);
+            for (int c = 0; c < COLUMNS; c++)
+                json_object_set_new(x, columns[c].key,
+                                    vt_analyze_real(*(const double *)((const char *)r + columns[c].offset)));
+            json_array_append_new(layers, x);
+        }
+        json_array_append_new(images, json_pack("{s:i,s:o}", "image", j->a->images[i], "layers", layers));
+    }
+    return vt_analyze_put(json, subject, json_pack("{s:o}", "images", images), e);
+}
+
+static void draw(vt_lines *f, const job *j, int subject) {
+    static const struct {
+        const char *name;
+        size_t offset;
+    } lines[] = {{"true", offsetof(row, clean)},
+                 {"pointwise", offsetof(row, pointwise)},
+                 {"closed form", offsetof(row, closed)},
+                 {"Theorem 4.2", offsetof(row, specformer)}};
+    for (int k = 0; k < 4; k++) {
+        double *y = vt_lines_add(f, j->a, subject, lines[k].name);
+        for (int l = 0; l < j->depth; l++) y[l] = mean_of(j, l, lines[k].offset);
+    }
+}
+
+/* ---- a checkpoint ---- */
+
+static vt_status first_image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+    (void)i;
+    return vt_layers_forward(b->session, b->x64, false, weigh, ctx, NULL, e);
+}
+
+static vt_status measure(job *j, const vt_subject *s, vt_err *e) {
+    size_t depth = (size_t)j->depth, heads = (size_t)j->heads;
+    j->norms = calloc(depth, sizeof *j->norms), j->rows = calloc(depth * j->a->n_images, sizeof *j->rows);
+    vt_head_norms *all = calloc(depth * heads, sizeof *all);
+    vt_status st = j->norms && j->rows && all ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %zu layers", depth);
+    for (size_t l = 0; st == VT_OK && l < depth; l++) j->norms[l].heads = all + l * heads;
+    vt_analyze once = *j->a;
+    once.n_images = 1, once.attack = NULL, once.progress = NULL;
+    if (st == VT_OK) st = vt_bench_images(&once, s, first_image, j, e);
+    if (st == VT_OK) st = vt_bench_images(j->a, s, image, j, e);
+    free(all);
+    return st;
+}
+
+static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
+    vt_lines figure;
+    int deepest = 1;
+    vt_status s = VT_OK;
+    for (int i = 0; i < a->n; i++)
+        if (a->subjects[i].model->config.depth > deepest) deepest = a->subjects[i].model->config.depth;
+    VT_TRY(vt_lines_open(&figure, deepest, "Lipschitz constants of attention", "mean over images", true, e));
+    for (int i = 0; i < a->n && s == VT_OK; i++) {
+        const vt_config *c = &a->subjects[i].model->config;
+        job j = {.a = a, .p = params_, .depth = c->depth, .heads = c->heads};
+        s = measure(&j, &a->subjects[i], e);
+        if (s == VT_OK) table(&j, i, out), draw(&figure, &j, i);
+        if (s == VT_OK) s = record(&j, json, i, e);
+        free(j.norms), free(j.rows);
+    }
+    if (s == VT_OK) s = vt_lines_draw(&figure, a, "lipschitz", e);
+    vt_lines_free(&figure);
+    return s;
+}
+
+static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
+    if (a->attack || ((const params *)params_)->delta0 >= 0) return VT_OK;
+    return vt_fail(e, VT_E_USAGE,
+                   "analysis lipschitz needs the radius of a ball: --eps (and --attack), whose move at every layer's "
+                   "input it measures, or --delta0");
+}
+
+/* Inputs and outputs of the attacked pass, at all layers, for every thread. */
+static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
+    (void)params_;
+    const vt_config *c = &s->model->config;
+    size_t n = (size_t)vt_layers_tokens(s->model) * (size_t)c->dim;
+    return (size_t)a->threads * ((size_t)c->depth * 2 + 12) * n * sizeof(double);
+}
+
+const vt_analysis_def vt_analysis_def_lipschitz = {
+    .name = "lipschitz",
+    .summary = "attention's local Lipschitz constants by layer: measured, and bounded in three ways",
+    .source = "SpecFormer (Hu et al. 2024), Theorem 4.2 and Lemma 1; corrected closed form (docs/analysis.md)",
+    .wants = VT_WANTS_IMAGES | VT_TAKES_ATTACK | VT_WANTS_ATTENTION,
+    .opts = opts,
+    .params_size = sizeof(params),
+    .check = check,
+    .bytes = bytes,
+    .run = run,
+};

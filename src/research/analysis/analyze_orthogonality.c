@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* What the orthogonality constraints L_LA and L_LF would still have to do: |W^T W - I|_F^2 of every matrix of every
+ * block, with the part that a wide matrix can never lose kept apart. */
+#include <math.h>
+#include <stdlib.h>
+#include "research/analysis/analyze.h"
+#include "research/analysis/lines.h"
+#include "research/analysis/orthogonality.h"
+#include "core/mem.h"
+#include "core/threads.h"
+
+typedef struct job {
+    const vt_model *m;
+    vt_gap (*gaps)[VT_GAP_COUNT]; /* [blocks] */
+} job;
+
+static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
+    job *j = ctx;
+    (void)thread;
+    return vt_gaps_of_block(j->gaps[i], j->m, (int)i, e);
+}
+
+static void table(const job *j, int blocks, FILE *out) {
+    fprintf(out, "      |W^T W - I|_F^2 less its floor\nblock");
+    for (int k = 0; k < VT_GAP_COUNT; k++) fprintf(out, " %10s", vt_gap_name(k));
+    fprintf(out, "\n");
+    for (int b = 0; b <= blocks; b++) {
+        if (b < blocks)
+            fprintf(out, "%5d", b);
+        else
+            fprintf(out, "  sum");
+        for (int k = 0; k < VT_GAP_COUNT; k++) {
+            double sum = 0;
+            for (int i = 0; i < blocks; i++) sum += j->gaps[i][k].gap;
+            vt_analyze_cell(out, b < blocks ? j->gaps[b][k].gap : sum);
+        }
+        fprintf(out, "\n");
+    }
+    fprintf(out, "floor"); /* blocks of one width have the same; Swin's grow: the last one's */
+    for (int k = 0; k < VT_GAP_COUNT; k++) vt_analyze_cell(out, j->gaps[blocks - 1][k].floor);
+    fprintf(out, "  (of the last block)\n");
+}
+
+static vt_status report(const job *j, const vt_analyze *a, int subject, vt_lines *f, FILE *out, json_t *json,
+                        vt_err *e) {
+    int blocks = vt_model_blocks(j->m);
+    json_t *list = json_array();
+    double *stack = vt_lines_add(f, a, subject, "W_Q, W_K, W_V, W_O stacked"),
+           *fc1 = vt_lines_add(f, a, subject, "FC1"), *fc2 = vt_lines_add(f, a, subject, "FC2");
+    vt_analyze_title(out, a, subject);
+    table(j, blocks, out);
+    for (int b = 0; b < blocks; b++) {
+        json_t *o = json_pack("{s:i}", "block", b);
+        for (int k = 0; k < VT_GAP_COUNT; k++) {
+            const vt_gap *g = &j->gaps[b][k];
+            json_object_set_new(o, vt_gap_name(k),
+                                json_pack("{s:o,s:o,s:o}", "loss", vt_analyze_real(g->loss), "floor",
+                                          vt_analyze_real(g->floor), "gap", vt_analyze_real(g->gap)));
+        }
+        json_array_append_new(list, o);
+        stack[b] = j->gaps[b][VT_GAP_STACK].gap;
+        fc1[b] = j->gaps[b][VT_ROLE_FC1].gap, fc2[b] = j->gaps[b][VT_ROLE_FC2].gap;
+    }
+    return vt_analyze_put(json, subject, json_pack("{s:o}", "blocks", list), e);
+}
+
+static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
+    (void)params_;
+    vt_lines f;
+    int deepest = 1;
+    for (int i = 0; i < a->n; i++)
+        if (vt_model_blocks(a->subjects[i].model) > deepest) deepest = vt_model_blocks(a->subjects[i].model);
+    VT_TRY(vt_lines_open(&f, deepest, "Distance from orthogonal, less its floor", "squared Frobenius norm", true, e));
+    vt_status s = VT_OK;
+    for (int i = 0; i < a->n && s == VT_OK; i++) {
+        job j = {.m = a->subjects[i].model};
+        size_t blocks = (size_t)vt_model_blocks(j.m);
+        j.gaps = calloc(blocks, sizeof *j.gaps);
+        s = j.gaps ? vt_for_each(blocks, a->threads, item, &j, e) : vt_fail(e, VT_E_MEMORY, "no memory for blocks");
+        if (s == VT_OK) s = report(&j, a, i, &f, out, json, e);
+        free(j.gaps);
+    }
+    if (s == VT_OK) s = vt_lines_draw(&f, a, "orthogonality", e);
+    vt_lines_free(&f);
+    return s;
+}
+
+const vt_analysis_def vt_analysis_def_orthogonality = {
+    .name = "orthogonality",
+    .summary = "how far the matrices of each block are from orthogonal, floors of wide ones apart",
+    .source = "Zhang et al. 2021 (On Orthogonality Constraints for Transformers), L_LA and L_LF",
+    .run = run,
+};

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention as pictures: how much each patch of an image is looked at, by chosen heads of chosen blocks and by all
+ * blocks together (attention rollout), on the image and under attack. */
+#ifndef VT_ANALYSIS_ATTENTION_MAPS_H
+#define VT_ANALYSIS_ATTENTION_MAPS_H
+
+#include <stdint.h>
+#include "research/analysis/analyze.h"
+#include "research/analysis/layers.h"
+
+enum { VT_MAPS_COLUMNS = 48, VT_MAPS_IMAGES = 32, VT_MAPS_TEXT = 120 };
+
+/* One map of each image: block -1 is the rollout; head -1 the mean over heads. */
+typedef struct vt_map_column {
+    int block, head;
+} vt_map_column;
+
+typedef struct vt_map_image {
+    int32_t image;
+    int label, predicted[2];
+    uint8_t *rgb[2]; /* [3, side, side], owned; NULL: not attacked */
+} vt_map_image;
+
+typedef struct vt_maps {
+    vt_map_column column[VT_MAPS_COLUMNS];
+    int columns, images, heads;
+    int side, grid, tokens; /* of the image in pixels, of the map in patches; at most, in a block */
+    int passes;             /* 2: clean and attacked */
+    bool class_query;    /* whose row is shown where a block has a class token; else the mean over the patches' rows */
+    vt_map_image *image; /* [images] */
+    double *values;      /* [images, passes, columns, grid, grid] shares of attention, at most 1 together */
+} vt_maps;
+
+/* The columns that "0,5,rollout" or "all" and "mean,0,2" or "all" choose of a network; VT_E_USAGE with what it has.
+ * Blocks
+ * "": the first, the middle and the last one, and the rollout. */
+vt_status vt_maps_choose(vt_maps *m, const vt_config *c, const char *blocks, const char *heads, vt_err *e);
+/* Room for the first images of a's; after vt_maps_choose. */
+vt_status vt_maps_open(vt_maps *m, const vt_analyze *a, const vt_config *c, int images, vt_err *e);
+void vt_maps_close(vt_maps *m);
+double *vt_maps_at(const vt_maps *m, int image, int pass, int column);
+/* "block 3, head 1", "block 3, mean of 4 heads", "rollout" */
+void vt_maps_name(char out[64], const vt_maps *m, int column);
+
+/* ---- one pass: begin, every layer in order, end ---- */
+
+/* The product of all layers so far, (I + mean over heads of P) / 2 each (Abnar and Zuidema 2020). */
+typedef struct vt_map_pass {
+    vt_maps *maps;
+    int image, pass, t; /* t: tokens so far; 0: none yet */
+    double *rollout;    /* 3 [tokens, tokens]: the product, the next one, the layer's mean */
+} vt_map_pass;
+vt_status vt_map_begin(vt_map_pass *p, vt_maps *m, int image, int pass, vt_err *e);
+void vt_map_layer(vt_map_pass *p, const vt_layer *l);
+void vt_map_end(vt_map_pass *p); /* frees; also after a failure */
+
+/* ---- what comes of it ---- */
+
+/* attention_sheet.c: one SVG, a row for each image and pass, a column for each map, heat over the image in grey. */
+vt_status vt_maps_sheet(FILE *f, const vt_maps *m, const char *title, const vt_dataset *data, vt_err *e);
+json_t *vt_maps_json(const vt_maps *m, const vt_dataset *data);
+
+#endif

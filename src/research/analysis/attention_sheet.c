@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* The attention maps of a checkpoint as one SVG. Each tile is the image in grey, under a map of as many pixels as make
+ * it smooth; whoever shows the picture enlarges both. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "research/analysis/attention_maps.h"
+#include "eval/markup.h"
+#include "eval/page.h"
+#include "io/class_names.h"
+
+enum { TILE = 132, GAP = 8, LEFT = 150, TOP = 84, HEAD = 24, SCALE = 20, KEY = 44, FINE = 4 };
+
+/* Black over violet and red to light yellow: brighter is more, in grey too. */
+static void colour(uint8_t rgb[3], double v) {
+    static const double stops[][3] = {{4, 4, 16},    {62, 16, 96},   {140, 32, 104},
+                                      {212, 64, 62}, {248, 142, 28}, {252, 248, 172}};
+    enum { LAST = sizeof stops / sizeof *stops - 1 };
+    double at = fmin(fmax(v, 0), 1) * LAST;
+    int k = at < LAST ? (int)at : LAST - 1;
+    for (int c = 0; c < 3; c++) rgb[c] = (uint8_t)lrint(stops[k][c] + (at - k) * (stops[k + 1][c] - stops[k][c]));
+}
+
+/* The map between the centres of its patches, linearly. */
+static double between(const double *map, int grid, double y, double x) {
+    y = fmin(fmax(y, 0), grid - 1), x = fmin(fmax(x, 0), grid - 1);
+    int i = (int)y, k = (int)x, down = i + 1 < grid ? grid : 0, right = k + 1 < grid;
+    const double *p = map + i * grid + k;
+    double a = y - i, b = x - k;
+    return (1 - a) * ((1 - b) * p[0] + b * p[right]) + a * ((1 - b) * p[down] + b * p[down + right]);
+}
+
+static void heat(vt_image *im, const double *map, int grid, double most) {
+    size_t plane = (size_t)im->width * (size_t)im->height;
+    uint8_t rgb[3];
+    for (int y = 0; y < im->height; y++)
+        for (int x = 0; x < im->width; x++) {
+            colour(rgb, between(map, grid, (y + 0.5) / FINE - 0.5, (x + 0.5) / FINE - 0.5) / most);
+            for (size_t c = 0; c < 3; c++) im->rgb[c * plane + (size_t)(y * im->width + x)] = rgb[c];
+        }
+}
+
+/* Luma of BT.601, as Pillow's convert("L"), dimmed: brightness is for the map. */
+static void grey(vt_image *im, const uint8_t *rgb) {
+    size_t plane = (size_t)im->width * (size_t)im->height;
+    for (size_t i = 0; i < plane; i++) {
+        double y = 0.299 * rgb[i] + 0.587 * rgb[plane + i] + 0.114 * rgb[2 * plane + i];
+        for (size_t c = 0; c < 3; c++) im->rgb[c * plane + i] = (uint8_t)lrint(24 + 0.6 * y);
+    }
+}
+
+static vt_status image(FILE *f, const vt_image *im, double x, double y, const char *more, vt_err *e) {
+    fprintf(f, "<image x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" preserveAspectRatio=\"none\" %s href=\"", x, y,
+            TILE, TILE, more);
+    VT_TRY(vt_page_picture(f, im, e));
+    fputs("\"/>\n", f);
+    return VT_OK;
+}
+
+static void text(FILE *f, double x, double y, const char *kind, const char *words) {
+    fprintf(f, "<text x=\"%.0f\" y=\"%.0f\" class=\"%s\">", x, y, kind);
+    vt_html(f, words);
+    fputs("</text>\n", f);
+}
+
+static double x_of(int column) { return LEFT + (column + 1) * (TILE + GAP); } /* -1: the image */
+
+/* One scale for a map's two passes: what is brighter under attack is more. */
+static double most_of(const vt_maps *m, int image, int column) {
+    double most = 0;
+    for (int pass = 0; pass < m->passes; pass++) {
+        const double *v = vt_maps_at(m, image, pass, column);
+        for (int k = 0; k < m->grid * m->grid; k++) most = fmax(most, v[k]);
+    }
+    return most > 0 ? most : 1;
+}
+
+static void row_label(FILE *f, const vt_maps *m, int i, int pass, double y, const vt_dataset *data) {
+    const vt_map_image *im = &m->image[i];
+    char name[24];
+    bool wrong = im->predicted[pass] != im->label;
+    vt_dataset_class_name(data, im->predicted[pass], name, sizeof name);
+    text(f, 12, y + TILE / 2.0 - 14, "strong", pass ? "attacked" : "clean");
+    text(f, 12, y + TILE / 2.0 + 5, wrong ? "wrong" : "", name);
+    text(f, 12, y + TILE / 2.0 + 22, wrong ? "wrong" : "faint", wrong ? "wrong" : "right");
+}
+
+static vt_status row(FILE *f, const vt_maps *m, int i, int pass, double y, vt_image room[2], vt_err *e) {
+    vt_image own = {.width = m->side, .height = m->side, .rgb = m->image[i].rgb[pass]};
+    const char *crisp = m->side < TILE ? "style=\"image-rendering:pixelated\"" : "";
+    VT_TRY(image(f, &own, x_of(-1), y, crisp, e));
+    grey(&room[0], own.rgb);
+    for (int c = 0; c < m->columns; c++) {
+        VT_TRY(image(f, &room[0], x_of(c), y, crisp, e));
+        heat(&room[1], vt_maps_at(m, i, pass, c), m->grid, most_of(m, i, c));
+        VT_TRY(image(f, &room[1], x_of(c), y, "opacity=\"0.68\"", e));
+    }
+    return VT_OK;
+}
+
+static double block_height(const vt_maps *m) { return HEAD + m->passes * (TILE + GAP) + SCALE; }
+
+static vt_status one(FILE *f, const vt_maps *m, int i, const vt_dataset *data, vt_image room[2], vt_err *e) {
+    double y = TOP + i * block_height(m) + HEAD;
+    char words[100], name[48];
+    vt_dataset_class_name(data, m->image[i].label, name, sizeof name);
+    snprintf(words, sizeof words, "image %d: %s", m->image[i].image, name);
+    text(f, 12, y - 8, "strong", words);
+    for (int pass = 0; pass < m->passes; pass++, y += TILE + GAP) {
+        row_label(f, m, i, pass, y, data);
+        VT_TRY(row(f, m, i, pass, y, room, e));
+    }
+    for (int c = 0; c < m->columns; c++) {
+        snprintf(words, sizeof words, "0 to %.3g %%", 100 * most_of(m, i, c));
+        text(f, x_of(c), y + 6, "faint", words);
+    }
+    return VT_OK;
+}
+
+static void heads(FILE *f, const vt_maps *m) {
+    char name[64];
+    text(f, x_of(-1), TOP - 6, "strong", "image");
+    for (int c = 0; c < m->columns; c++) {
+        vt_maps_name(name, m, c);
+        char *comma = strchr(name, ',');
+        if (comma) *comma = 0, text(f, x_of(c), TOP + 10, "faint", comma + 2);
+        text(f, x_of(c), TOP - 6, "strong", name);
+    }
+}
+
+static void key(FILE *f, const vt_maps *m, double y) {
+    uint8_t rgb[3];
+    for (int k = 0; k < 64; k++) {
+        colour(rgb, k / 63.0);
+        fprintf(f, "<rect x=\"%d\" y=\"%.0f\" width=\"4.5\" height=\"12\" fill=\"#%02x%02x%02x\"/>", LEFT + 4 * k, y,
+                rgb[0], rgb[1], rgb[2]);
+    }
+    fputc('\n', f);
+    text(f, LEFT + 270, y + 11, "",
+         m->class_query ? "share of the class token's attention that a patch gets"
+                        : "share of attention that a patch gets, mean over all patches");
+}
+
+vt_status vt_maps_sheet(FILE *f, const vt_maps *m, const char *title, const vt_dataset *data, vt_err *e) {
+    double width = fmax(x_of(m->columns), LEFT + 660), height = TOP + m->images * block_height(m) + KEY;
+    vt_image room[2] = {{.width = m->side, .height = m->side}, {.width = FINE * m->grid, .height = FINE * m->grid}};
+    vt_status s = VT_OK;
+    for (int i = 0; i < 2; i++)
+        if (!(room[i].rgb = malloc(3 * (size_t)room[i].width * (size_t)room[i].height)))
+            s = vt_fail(e, VT_E_MEMORY, "no memory for a sheet of attention maps");
+    fprintf(f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" "
+            "role=\"img\"><title>",
+            width, height, width, height);
+    vt_html(f, title);
+    fputs("</title>\n<style>text{font:13px Helvetica,Arial,sans-serif;fill:#1d2329}.strong{font-weight:bold}"
+          ".faint{fill:#5c6670}.wrong{fill:#b5472b;font-weight:bold}.title{font-size:16px;font-weight:bold}</style>\n"
+          "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+          f);
+    text(f, 12, 30, "title", title);
+    heads(f, m);
+    for (int i = 0; i < m->images && s == VT_OK; i++) s = one(f, m, i, data, room, e);
+    key(f, m, height - 28);
+    fputs("</svg>\n", f);
+    vt_image_free(&room[0]), vt_image_free(&room[1]);
+    return s;
+}

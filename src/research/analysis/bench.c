@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "research/analysis/bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "attacks/nearest.h"
+#include "core/mem.h"
+#include "core/threads.h"
+#include "models/session64.h"
+
+static vt_task dims_of(const vt_subject *s) {
+    int side = vt_config_input(&s->model->config);
+    return (vt_task){.n = vt_config_input_pixels(&s->model->config),
+                     .height = side,
+                     .width = side,
+                     .classes = s->model->config.classes};
+}
+
+static size_t stage_work(const vt_subject *s, const vt_attack_stage *stage) {
+    const vt_task dims = dims_of(s);
+    return vt_attack_work_len(stage, &dims);
+}
+
+/* Of the command's attack; and room for the minimum-norm attacks that kinds run themselves (vt_bench_nearest looks
+ * whether it is enough). */
+static size_t work_of(const vt_analyze *a, const vt_subject *s) {
+    size_t most = 8 * vt_config_input_pixels(&s->model->config) + 4 * (size_t)s->model->config.classes;
+    for (int k = 0; a->attack && k < a->attack->n_stages; k++) {
+        size_t need = stage_work(s, &a->attack->stages[k]);
+        if (need > most) most = need;
+    }
+    return most;
+}
+
+size_t vt_bench_bytes(const vt_analyze *a, const vt_subject *s) {
+    size_t n = vt_config_input_pixels(&s->model->config);
+    return vt_session_bytes_f64(s->model, 1, VT_GRAD_INPUT) + vt_session_bytes_f32(s->model, 1, VT_GRAD_INPUT) +
+           (4 * n + work_of(a, s)) * sizeof(float) + 2 * n * sizeof(double);
+}
+
+static vt_status bench_open(vt_bench *b, const vt_analyze *a, const vt_subject *s, vt_err *e) {
+    const vt_task dims = dims_of(s);
+    *b = (vt_bench){.a = a, .s = s, .pixels = dims.n, .side = dims.height, .classes = dims.classes};
+    size_t bytes = b->pixels * sizeof(float), k = (size_t)b->classes;
+    VT_TRY(vt_session_open_f64(&b->session, s->model, 1, VT_GRAD_INPUT, e));
+    VT_TRY(vt_classifier_open(&b->model, s->model, e));
+    VT_TRY(vt_oracle_open(&b->oracle, &b->model, e));
+    b->oracle.interrupt = a->interrupt;
+    b->x = vt_alloc(bytes), b->x_adv = vt_alloc(bytes), b->lo = vt_alloc(bytes), b->hi = vt_alloc(bytes);
+    b->work_len = work_of(a, s), b->work = vt_alloc(b->work_len * sizeof(float));
+    b->z = vt_alloc(k * sizeof(float));
+    b->x64 = vt_alloc(2 * bytes), b->adv64 = vt_alloc(2 * bytes), b->z64 = vt_alloc(k * sizeof(double));
+    if (b->x && b->x_adv && b->lo && b->hi && b->work && b->z && b->x64 && b->adv64 && b->z64) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
+}
+
+static void bench_close(vt_bench *b) {
+    void *blocks[] = {b->x, b->x_adv, b->lo, b->hi, b->work, b->z, b->x64, b->adv64, b->z64};
+    vt_session_close_f64(b->session);
+    vt_oracle_close(&b->oracle), vt_classifier_close(&b->model);
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) free(blocks[i]);
+}
+
+/* One stage to its end, from the clean image. */
+static vt_status stage_run(vt_bench *b, const vt_attack_stage *stage, const vt_ball *ball, vt_err *e) {
+    vt_oracle_reset(&b->oracle, ball, b->label, stage->def->white_box);
+    vt_task task = dims_of(b->s);
+    task.x = b->x, task.label = b->label, task.ball = ball, task.x_adv = b->x_adv, task.work = b->work;
+    task.rng = (vt_rng){.seed = b->a->seed, .purpose = vt_rng_purpose(stage->def->name), .image = (uint32_t)b->image};
+    vt_classifier_begin(&b->model, &task.rng);
+    vt_status s = vt_attack_stage_run(&b->oracle, stage, &task);
+    if (s == VT_INTERRUPTED) return vt_fail(e, s, "interrupted; an analysis keeps nothing half done");
+    if (s == VT_OK || s == VT_STOP) return VT_OK;
+    return vt_fail(e, s, "image %d: %s failed: %s", b->image, stage->def->name, vt_status_name(s));
+}
+
+/* The stages in turn, as an evaluation runs them, until one's point is misclassified; none is left early. */
+static vt_status attack(vt_bench *b, vt_err *e) {
+    vt_ball ball;
+    vt_ball_init(&ball, b->a->norm, b->a->eps, b->x, b->pixels, b->lo, b->hi);
+    b->oracle.exhaustive = true, b->oracle.closest = false;
+    b->attacked = true, b->broken = false;
+    for (int k = 0; k < b->a->attack->n_stages && !b->broken; k++) {
+        VT_TRY(stage_run(b, &b->a->attack->stages[k], &ball, e));
+        b->model.logits(b->model.self, b->x_adv, b->z, false);
+        b->broken = vt_argmax_f32(b->z, b->classes) != b->label;
+    }
+    for (size_t i = 0; i < b->pixels; i++) b->adv64[i] = (double)b->x_adv[i];
+    return VT_OK;
+}
+
+vt_status vt_bench_nearest(vt_bench *b, const vt_attack_stage *stage, vt_norm norm, double *distance, vt_err *e) {
+    vt_ball ball;
+    if (stage_work(b->s, stage) > b->work_len)
+        return vt_fail(e, VT_E_RANGE, "%s wants more scratch memory than an analysis keeps", stage->def->name);
+    vt_ball_init(&ball, norm, vt_box_radius(norm, b->x, b->pixels), b->x, b->pixels, b->lo, b->hi);
+    b->oracle.exhaustive = false, b->oracle.closest = true;
+    VT_TRY(stage_run(b, stage, &ball, e));
+    *distance = b->oracle.has_found ? b->oracle.found_distance : INFINITY;
+    return VT_OK;
+}
+
+/* ---- all images ---- */
+
+typedef struct job {
+    vt_bench *benches;
+    const vt_analyze *a;
+    vt_bench_fn fn;
+    void *ctx;
+    size_t done;
+} job;
+
+static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
+    job *j = ctx;
+    vt_bench *b = &j->benches[thread];
+    vt_image im = {0};
+    VT_TRY(vt_alive(j->a->interrupt, "an analysis", e));
+    b->image = j->a->images[i];
+    VT_TRY(vt_dataset_read_square(b->s->data, b->image, b->side, &im, &b->label, e));
+    for (size_t k = 0; k < b->pixels; k++) b->x[k] = vt_image_at(&im, k), b->x64[k] = (double)b->x[k];
+    vt_image_free(&im);
+    if (j->a->attack) VT_TRY(attack(b, e));
+    return j->fn(j->ctx, b, i, e);
+}
+
+static void commit(void *ctx, int thread, size_t i) {
+    job *j = ctx;
+    (void)thread, (void)i;
+    if (j->a->progress) vt_progress_step(j->a->progress, ++j->done, "");
+}
+
+vt_status vt_bench_images(const vt_analyze *a, const vt_subject *s, vt_bench_fn fn, void *ctx, vt_err *e) {
+    int threads = a->threads < (int)a->n_images ? a->threads : (int)a->n_images;
+    job j = {.a = a, .fn = fn, .ctx = ctx, .benches = calloc((size_t)threads, sizeof *j.benches)};
+    vt_status st = j.benches ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d threads", threads);
+    for (int i = 0; i < threads && st == VT_OK; i++) st = bench_open(&j.benches[i], a, s, e);
+    if (st == VT_OK && a->progress) vt_progress_begin(a->progress, s->path, 0, a->n_images);
+    if (st == VT_OK) st = vt_for_each_in_order(a->n_images, threads, item, commit, &j, e);
+    if (st == VT_OK && a->progress) vt_progress_end(a->progress, "");
+    for (int i = 0; i < threads && j.benches; i++) bench_close(&j.benches[i]);
+    free(j.benches);
+    return st;
+}

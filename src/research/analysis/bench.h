@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* One thread's tools to look at a checkpoint on images: a double session, and a float classifier that attacks. */
+#ifndef VT_ANALYSIS_BENCH_H
+#define VT_ANALYSIS_BENCH_H
+
+#include "research/analysis/analyze.h"
+
+struct vt_session_f64;
+
+typedef struct vt_bench {
+    const vt_analyze *a;
+    const vt_subject *s;
+    size_t pixels;
+    int side, classes;
+    struct vt_session_f64 *session; /* of one image, gradients of the input */
+    vt_classifier model;
+    vt_oracle oracle;
+    float *x, *x_adv, *lo, *hi, *work, *z; /* [pixels], work, [classes] */
+    size_t work_len;
+    double *x64, *adv64; /* the image and the attacked one, as the session takes them */
+    double *z64;         /* [classes] */
+    int32_t image;
+    int label;
+    bool attacked, broken; /* x_adv: of the attack, whose point the float network gets wrong */
+} vt_bench;
+
+size_t vt_bench_bytes(const vt_analyze *a, const vt_subject *s); /* of one */
+
+/* Is called for image i of a->images, read and (with a->attack) attacked; i counts from 0. */
+typedef vt_status (*vt_bench_fn)(void *ctx, vt_bench *b, size_t i, vt_err *e);
+/* All images of one checkpoint, over a->threads. fn writes to places of image i alone. */
+vt_status vt_bench_images(const vt_analyze *a, const vt_subject *s, vt_bench_fn fn, void *ctx, vt_err *e);
+
+/* The nearest point that the minimum-norm attack `stage` finds for the image that the bench holds, in norm; *distance
+ * INFINITY: none. x_adv is overwritten. */
+vt_status vt_bench_nearest(vt_bench *b, const vt_attack_stage *stage, vt_norm norm, double *distance, vt_err *e);
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* The Hessian of a checkpoint's mean cross-entropy over a set of images, with respect to everything that training moves
+ * (all parameters but buffers), as a symmetric operator: products by central differences of exact gradients in double.
+ * A vector's components are those parameters in the model's order, without the gaps between tensors. */
+#ifndef VT_ANALYSIS_HESSIAN_H
+#define VT_ANALYSIS_HESSIAN_H
+
+#include <signal.h>
+#include "core/lanczos.h"
+#include "core/progress.h"
+#include "models/roles.h"
+
+struct vt_hessian_worker;
+
+typedef struct vt_hessian {
+    const vt_model *model;
+    int threads;
+    size_t n;      /* parameters */
+    double *theta; /* [params.total], as the model keeps them: where the Hessian is taken; the caller may move it */
+    /* Whose loss it is; the caller's, who may change them between products. */
+    const float *x; /* [images, 3, h, w] */
+    const int *labels;
+    size_t images;
+    double step;                            /* of the differences, relative to 1 + |theta| */
+    const volatile sig_atomic_t *interrupt; /* or NULL */
+    vt_progress *progress;                  /* or NULL: a step for every image looked at */
+    size_t gradients;                       /* of single images, spent so far */
+    struct vt_hessian_worker *workers;
+    double *moved[2]; /* theta + h u, theta - h u */
+} vt_hessian;
+
+/* theta is the model's. At most `images` threads are used. */
+vt_status vt_hessian_open(vt_hessian *h, const vt_model *m, size_t images, int threads, vt_err *e);
+void vt_hessian_close(vt_hessian *h); /* accepts a zeroed one */
+size_t vt_hessian_bytes(const vt_model *m, size_t images, int threads);
+
+/* Mean cross-entropy; its gradient [n] or NULL; the images' logits [images, K] or NULL. */
+vt_status vt_hessian_loss(vt_hessian *h, double *loss, double *gradient, double *logits, vt_err *e);
+/* y = H v. Two gradients of every image. */
+vt_symmetric vt_hessian_operator(vt_hessian *h);
+void vt_hessian_size(const vt_hessian *h, double *d); /* d [n] = |theta|, for vt_relative */
+
+/* How good the products are. */
+typedef struct vt_hessian_check {
+    double symmetry; /* |u^T H v - v^T H u| / (|u| |H v|), u and v of random signs */
+    double halved;   /* |H w - H' w| / |H w|, H' with half the step */
+} vt_hessian_check;
+/* w: along [n], the first eigenvector for choice, where the loss bends most. Four products, 4 n numbers of memory. */
+vt_status vt_hessian_examine(vt_hessian_check *out, vt_hessian *h, const double *along, uint64_t seed, vt_err *e);
+
+/* theta of the same function, were it one: every block's matrix `up` (and its bias) times factor, its matrix `down`
+ * divided by it (and its bias, unless that is W_O's). VT_ROLE_V and VT_ROLE_O: o = P v is linear in both;
+ * VT_ROLE_Q and VT_ROLE_K: a score is <q, k>. */
+void vt_hessian_rescale(vt_hessian *h, vt_role up, vt_role down, double factor);
+/* Refuses a model with a block that has no such two matrices of its own. */
+vt_status vt_hessian_can_rescale(const vt_model *m, vt_role up, vt_role down, vt_err *e);
+
+#endif

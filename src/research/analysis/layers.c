@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* Double alone: the numeric rooms' headers are read as their second copy sees them. */
+#define VT_DOUBLE
+#include "research/analysis/layers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "models/session.h"
+#include "nn/nn.h"
+
+vt_status vt_layers_check(const vt_model *m, vt_err *e) {
+    const vt_arch_def_f64 *arch = vt_arch_find_f64(m->config.arch);
+    if (arch && arch->view) return VT_OK;
+    char all[160] = "";
+    int n;
+    const vt_arch_def_f64 *const *defs = vt_arch_defs_f64(&n);
+    for (int i = 0; i < n; i++)
+        if (defs[i]->view)
+            snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", *all ? ", " : "", defs[i]->name);
+    return vt_fail(e, VT_E_UNKNOWN,
+                   "%s: architecture %s has no attention of all tokens to all to look at (those with: %s)",
+                   m->path ? m->path : "the model", m->config.arch, all);
+}
+
+int vt_layers_tokens(const vt_model *m) { return vt_config_tokens(&m->config); }
+
+vt_head_at vt_layer_head(const vt_layer *l, int h) {
+    size_t w = (size_t)(h * l->d) * (size_t)l->c;
+    return (vt_head_at){.t = l->t,
+                        .d = l->d,
+                        .c = l->c,
+                        .scale = l->scale,
+                        .x = l->x,
+                        .q = l->q + h * l->d,
+                        .k = l->k + h * l->d,
+                        .v = l->v + h * l->d,
+                        .p = l->p + (size_t)h * (size_t)l->t * (size_t)l->ldp,
+                        .w_q = l->w_q + w,
+                        .w_k = l->w_k + w,
+                        .w_v = l->w_v + w,
+                        .b_q = l->b_q ? l->b_q + h * l->d : NULL,
+                        .ldq = l->ldq,
+                        .ldk = l->ldk,
+                        .ldv = l->ldv,
+                        .ldp = l->ldp};
+}
+
+/* ---- looking ---- */
+
+typedef struct watcher {
+    vt_layer_fn fn;
+    void *ctx;
+    vt_status status;
+    vt_err *e;
+    bool after; /* in backward */
+} watcher;
+
+static void watch(void *ctx, const vt_attn_seen_f64 *a) {
+    watcher *w = ctx;
+    if (w->status != VT_OK || w->after != (a->d_o != NULL)) return;
+    const vt_attn_shape_f64 *s = a->shape;
+    vt_layer l = {.block = a->block,
+                  .t = s->t,
+                  .c = s->c,
+                  .heads = s->heads,
+                  .d = s->c / s->heads,
+                  .scale = s->scale,
+                  .x = a->x,
+                  .q = a->in->q,
+                  .k = a->in->k,
+                  .v = a->in->v,
+                  .p = a->p,
+                  .w_q = a->w_q,
+                  .w_k = a->w_k,
+                  .w_v = a->w_v,
+                  .w_o = a->w_o,
+                  .b_q = a->b_q,
+                  .d_o = a->d_o,
+                  .ldq = a->in->ldq,
+                  .ldk = a->in->ldk,
+                  .ldv = a->in->ldv,
+                  .ldp = vt_attn_ldp(s->t),
+                  .seen = a};
+    l.plain = !strcmp(s->def->name, "dot") && !s->pos;
+    l.dot = l.plain && !a->q_norm[0];
+    w->status = w->fn(w->ctx, &l, w->e);
+}
+
+vt_status vt_layers_forward(struct vt_session_f64 *s, const double *x, bool keep, vt_layer_fn fn, void *ctx,
+                            const double **z, vt_err *e) {
+    watcher w = {.fn = fn, .ctx = ctx, .e = e};
+    s->watch = fn ? watch : NULL, s->watch_ctx = &w;
+    const double *logits = vt_session_forward_f64(s, x, 1, keep);
+    s->watch = NULL;
+    if (z) *z = logits;
+    return w.status;
+}
+
+vt_status vt_layers_backward(struct vt_session_f64 *s, const double *dlogits, vt_layer_fn fn, void *ctx, vt_err *e) {
+    watcher w = {.fn = fn, .ctx = ctx, .e = e, .after = true};
+    s->watch = watch, s->watch_ctx = &w;
+    vt_session_backward_f64(s, dlogits, NULL, NULL);
+    s->watch = NULL;
+    return w.status;
+}
+
+/* ---- the map ---- */
+
+/* Tangents or gradients of q, k, v and of P v [t, c] each; what attention.h wants; of the full form M; of a norm of q
+ * and k: its input, its output (not wanted) [t, c], its statistics [2 t heads], ones [d]. */
+typedef struct room {
+    double *q, *k, *v, *o, *score, *mix, *raw, *scrap, *stat, *ones;
+} room;
+
+static size_t lay_out(room *r, double *base, const vt_layer *l) {
+    const vt_attn_seen_f64 *a = l->seen;
+    size_t n = (size_t)l->t * (size_t)l->c, mix = a->full ? (size_t)(l->c * l->d) : 0, at = 0;
+    size_t norm = a->q_norm[0] ? n : 0, stat = 2 * (size_t)l->t * (size_t)l->heads;
+    size_t len[] = {n, n, n, n, vt_attn_scratch_len_f64(a->shape), mix, norm, norm, stat, (size_t)l->d};
+    double **to[] = {&r->q, &r->k, &r->v, &r->o, &r->score, &r->mix, &r->raw, &r->scrap, &r->stat, &r->ones};
+    for (size_t i = 0; i < sizeof len / sizeof *len; i++) {
+        *to[i] = base ? base + at : NULL;
+        at += (len[i] + 7) / 8 * 8;
+    }
+    return at;
+}
+
+vt_status vt_layer_map_open(vt_layer_map *m, const vt_layer *l, int head, vt_err *e) {
+    room r;
+    *m = (vt_layer_map){.l = l, .head = head};
+    m->work = vt_alloc(lay_out(&r, NULL, l) * sizeof *m->work);
+    if (!m->work) return vt_fail(e, VT_E_MEMORY, "no memory for the Jacobian of block %d", l->block);
+    lay_out(&r, m->work, l);
+    const vt_attn_seen_f64 *a = l->seen;
+    if (a->full) vt_attn_full_mix_f64(r.mix, a->w_q, a->w_v, l->scale, l->heads, l->d, l->c);
+    for (int j = 0; j < l->d; j++) r.ones[j] = 1;
+    return VT_OK;
+}
+
+void vt_layer_map_close(vt_layer_map *m) {
+    free(m->work);
+    m->work = NULL;
+}
+
+/* A norm of each head's q (or k): y = g x_hat + b over rows of d. Its Jacobian is diag(g) S with a symmetric
+ * S = (I - 11^T/d - x_hat x_hat^T/d) / std: tangents become g (S y), gradients (`adjoint`) S (g y), in place. */
+static void norm_map(const vt_layer *l, const room *r, double *y, const double *w, const double *b,
+                     const double *const norm[2], bool adjoint) {
+    const vt_attn_seen_f64 *a = l->seen;
+    int rows = l->t * l->heads;
+    if (!norm[0]) return;
+    double *mean = r->stat, *rstd = r->stat + rows;
+    vt_linear_forward_f64(r->raw, a->x, w, NULL, b, l->t, l->c, l->c);
+    vt_layernorm_forward_f64(r->scrap, mean, rstd, r->raw, norm[0], norm[1], rows, l->d, a->eps);
+    vt_layernorm_backward_f64(y, NULL, NULL, NULL, y, r->raw, adjoint ? norm[0] : r->ones, mean, rstd, rows, l->d);
+    for (int i = 0; !adjoint && i < rows; i++)
+        for (int j = 0; j < l->d; j++) y[(size_t)i * (size_t)l->d + (size_t)j] *= norm[0][j];
+}
+
+/* The head's columns of o [t, c] as [t, d], or back with zeros elsewhere. */
+static void take_head(double *y, const double *o, const vt_layer *l, int head) {
+    for (int i = 0; i < l->t; i++)
+        memcpy(y + (size_t)i * (size_t)l->d, o + (size_t)i * (size_t)l->c + (size_t)(head * l->d),
+               (size_t)l->d * sizeof *y);
+}
+
+static void put_head(double *o, const double *y, const vt_layer *l, int head) {
+    memset(o, 0, (size_t)l->t * (size_t)l->c * sizeof *o);
+    for (int i = 0; i < l->t; i++)
+        memcpy(o + (size_t)i * (size_t)l->c + (size_t)(head * l->d), y + (size_t)i * (size_t)l->d,
+               (size_t)l->d * sizeof *y);
+}
+
+/* q = x w_q^T:  tq = tx w_q^T, and so on;  to by vt_attn_jvp;  ty = to w_o^T */
+void vt_layer_jvp(void *map, double *ty, const double *tx) {
+    const vt_layer_map *m = map;
+    const vt_layer *l = m->l;
+    const vt_attn_seen_f64 *a = l->seen;
+    int t = l->t, c = l->c;
+    room r;
+    lay_out(&r, m->work, l);
+    vt_linear_forward_f64(r.q, tx, a->w_q, NULL, NULL, t, c, c);
+    if (!a->tied) vt_linear_forward_f64(r.k, tx, a->w_k, NULL, NULL, t, c, c);
+    norm_map(l, &r, r.q, a->w_q, a->b_q, a->q_norm, false);
+    norm_map(l, &r, r.k, a->w_k, a->b_k, a->k_norm, false);
+    if (a->full)
+        vt_attn_full_values_f64(r.v, c, r.q, c, r.mix, t, l->heads, l->d);
+    else
+        vt_linear_forward_f64(r.v, tx, a->w_v, NULL, NULL, t, c, c);
+    const vt_attn_in_f64 tangent = {.q = r.q, .k = a->tied ? r.q : r.k, .v = r.v, .ldq = c, .ldk = c, .ldv = c};
+    vt_attn_jvp_f64(r.o, r.score, &tangent, a->p, a->saved, a->in, a->w, a->shape);
+    if (m->head < 0)
+        vt_linear_forward_f64(ty, r.o, a->w_o, NULL, NULL, t, c, c);
+    else
+        take_head(ty, r.o, l, m->head);
+}
+
+/* do = dy w_o;  dq, dk, dv by vt_attn_backward;  dx = dq w_q + dk w_k + dv w_v (tied: dq holds both) */
+void vt_layer_vjp(void *map, double *dx, const double *dy) {
+    const vt_layer_map *m = map;
+    const vt_layer *l = m->l;
+    const vt_attn_seen_f64 *a = l->seen;
+    int t = l->t, c = l->c;
+    room r;
+    lay_out(&r, m->work, l);
+    if (m->head < 0)
+        vt_gemm_f64(false, false, t, c, c, 1, dy, c, a->w_o, c, 0, r.o, c);
+    else
+        put_head(r.o, dy, l, m->head);
+    const vt_attn_grad_f64 g = {.q = r.q, .k = a->tied ? r.q : r.k, .v = r.v, .ldq = c, .ldk = c, .ldv = c};
+    vt_attn_shape_f64 shape = *a->shape;
+    shape.ortho = 0, shape.pull = NULL, shape.dbias = shape.dpos = shape.dgate = NULL;
+    vt_attn_backward_f64(&g, NULL, r.score, r.o, a->p, a->saved, a->in, a->w, &shape);
+    if (a->full) vt_attn_full_dvalues_f64(r.q, c, NULL, r.v, c, a->in->q, a->in->ldq, r.mix, t, l->heads, l->d);
+    norm_map(l, &r, r.q, a->w_q, a->b_q, a->q_norm, true);
+    norm_map(l, &r, r.k, a->w_k, a->b_k, a->k_norm, true);
+    vt_gemm_f64(false, false, t, c, c, 1, r.q, c, a->w_q, c, 0, dx, c);
+    if (!a->tied) vt_gemm_f64(false, false, t, c, c, 1, r.k, c, a->w_k, c, 1, dx, c);
+    if (!a->full) vt_gemm_f64(false, false, t, c, c, 1, r.v, c, a->w_v, c, 1, dx, c);
+}
+
+vt_operator vt_layer_operator(vt_layer_map *m) {
+    size_t t = (size_t)m->l->t;
+    return (vt_operator){.n = t * (size_t)m->l->c,
+                         .m = t * (size_t)(m->head < 0 ? m->l->c : m->l->d),
+                         .apply = vt_layer_jvp,
+                         .transposed = vt_layer_vjp,
+                         .ctx = m};
+}

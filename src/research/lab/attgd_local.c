@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/* S1: random problems, the decoder v fixed, W from a random start. Where descent with exponent p goes is compared with
+ * the l_p' support vector machines, in D_psi of the path's own p, in two ways: as the released code does it, with the
+ * machine of another run (whose start, and so whose tokens, differ), and for the tokens that the path itself selects.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/rand.h"
+#include "core/threads.h"
+#include "research/lab/attgd_lab.h"
+#include "research/lab/attsvm.h"
+
+enum { SAMPLES = 6, TOKENS = 8, WIDTH = 10, SIZE = WIDTH * WIDTH, PATHS = VT_ATTGD_PATHS, MARKS = 24 };
+
+/* What one random problem gives; [path] or [path][machine]. */
+typedef struct trial {
+    double other[PATHS][PATHS], same[PATHS][PATHS], curve[PATHS][PATHS][MARKS];
+    double norm[PATHS], most[PATHS], gap; /* |W|_p, mean of the largest attention, worst duality gap */
+    int alpha[PATHS][SAMPLES], best[PATHS], local[PATHS], stall[PATHS];
+    double w[PATHS][SIZE], mm[PATHS][SIZE]; /* the end; the machine of the path's own p and tokens */
+} trial;
+
+typedef struct job {
+    const vt_attgd_options *o;
+    vt_lab *lab;
+    trial *trials;
+    size_t done;
+} job;
+
+/* Steps at which curves are kept: the last is the end, the others go down from it by a constant factor. */
+static int mark(int path, int k) {
+    double steps = vt_attgd_paths[path].steps;
+    return (int)lrint(pow(steps, (k + 1.0) / MARKS));
+}
+
+/* ---- one problem ---- */
+
+static void draw(double *out, size_t n, const vt_rng *r, uint32_t step) {
+    float f[SAMPLES * TOKENS * WIDTH];
+    vt_rng key = *r;
+    key.step = step;
+    vt_rng_normals(&key, f, n);
+    for (size_t i = 0; i < n; i++) out[i] = (double)f[i];
+}
+
+static void unit(double *x, size_t n) {
+    double norm = vt_lp_norm(x, n, 2);
+    for (size_t i = 0; i < n; i++) x[i] /= norm;
+}
+
+/* v, X_it and z_i normal, then of length 1; y_i the sign of a normal. */
+static void problem(vt_att *a, const vt_rng *r) {
+    draw(a->x, SAMPLES * TOKENS * WIDTH, r, 0), draw(a->z, SAMPLES * WIDTH, r, 1);
+    draw(a->v, WIDTH, r, 2), draw(a->y, SAMPLES, r, 3);
+    for (int k = 0; k < SAMPLES * TOKENS; k++) unit(a->x + k * WIDTH, WIDTH);
+    for (int i = 0; i < SAMPLES; i++) unit(a->z + i * WIDTH, WIDTH), a->y[i] = a->y[i] < 0 ? -1 : 1;
+    unit(a->v, WIDTH);
+}
+
+/* The whole descent; marks [MARKS][SIZE]. */
+static void descend(trial *t, const vt_att *a, int path, const vt_rng *r, double *marks) {
+    const vt_attgd_path *s = &vt_attgd_paths[path];
+    vt_mirror m = {.p = s->p, .eta = VT_ATTGD_ETA, .normalised = true, .floor = VT_ATTGD_FLOOR};
+    double theta[SIZE], g[SIZE], *w = t->w[path];
+    vt_rng start = *r;
+    start.run = (uint32_t)path + 1; /* the released code seeds the data, not W(0): every path has its own */
+    draw(w, SIZE, &start, 4);
+    vt_lp_power(theta, w, SIZE, s->p - 1);
+    t->stall[path] = 0;
+    for (int k = 1, at = 0; k <= s->steps; k++) {
+        vt_att_gradient(a, w, VT_ATT_PLAIN, g, NULL);
+        if (vt_mirror_step(&m, theta, w, g, SIZE) >= m.floor) t->stall[path] = k + 1;
+        for (; at < MARKS && mark(path, at) == k; at++) memcpy(marks + at * SIZE, w, sizeof theta);
+    }
+}
+
+/* Definition 3: of the tokens that hold up the machine (margin 1), none scores as high as the chosen one. */
+static bool locally_optimal(const vt_att *a, const double *rows, const double *mm, int i, int chosen) {
+    for (int t = 0, j = i * (TOKENS - 1); t < TOKENS; t++) {
+        double margin = 0;
+        if (t == chosen) continue;
+        for (int k = 0; k < SIZE; k++) margin += rows[j * SIZE + k] * mm[k];
+        j++;
+        /* duality gaps of 1e-12 leave errors of 1e-6 in w */
+        if (margin < 1 + 1e-5 && !(vt_att_score(a, i, chosen) > vt_att_score(a, i, t))) return false;
+    }
+    return true;
+}
+
+static void selection(trial *t, const vt_att *a, int path) {
+    double rows[SAMPLES * (TOKENS - 1) * SIZE];
+    t->most[path] = 0, t->best[path] = t->local[path] = 0;
+    vt_attsvm_rows(rows, a, t->alpha[path]);
+    for (int i = 0; i < SAMPLES; i++) {
+        int c = t->alpha[path][i], best = 0;
+        for (int k = 1; k < TOKENS; k++)
+            if (vt_att_score(a, i, k) > vt_att_score(a, i, best)) best = k;
+        t->best[path] += best == c;
+        t->local[path] += locally_optimal(a, rows, t->mm[path], i, c);
+        t->most[path] += a->s[i * TOKENS + c] / SAMPLES;
+    }
+}
+
+static vt_status follow(trial *t, const vt_att *a, int path, const vt_rng *r, vt_err *e) {
+    double marks[MARKS * SIZE] = {0}, mm[SIZE], p = vt_attgd_paths[path].p;
+    descend(t, a, path, r, marks);
+    vt_att_loss(a, t->w[path]); /* a->s at the end */
+    for (int i = 0; i < SAMPLES; i++) t->alpha[path][i] = vt_att_chosen(a, i);
+    t->norm[path] = vt_lp_norm(t->w[path], SIZE, p);
+    for (int k = 0; k < PATHS; k++) {
+        vt_svm svm;
+        VT_TRY(vt_attsvm(mm, &svm, a, t->alpha[path], vt_attgd_paths[k].p, e));
+        t->gap = fmax(t->gap, svm.gap);
+        for (int at = 0; at < MARKS; at++) t->curve[path][k][at] = vt_lp_direction(mm, marks + at * SIZE, SIZE, p);
+        t->same[path][k] = vt_lp_direction(mm, t->w[path], SIZE, p);
+        if (k == path) memcpy(t->mm[path], mm, sizeof mm);
+    }
+    selection(t, a, path);
+    return VT_OK;
+}
+
+static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
+    (void)thread;
+    job *j = ctx;
+    trial *t = &j->trials[item];
+    vt_rng r = {.seed = j->lab->seed, .purpose = vt_rng_purpose("lab attgd local"), .image = (uint32_t)item};
+    vt_att a;
+    VT_TRY(vt_lab_alive(j->lab, e));
+    VT_TRY(vt_att_open(&a, SAMPLES, TOKENS, WIDTH, e));
+    problem(&a, &r);
+    vt_status s = VT_OK;
+    for (int path = 0; path < PATHS && s == VT_OK; path++) s = follow(t, &a, path, &r, e);
+    for (int path = 0; path < PATHS && s == VT_OK; path++)
+        for (int k = 0; k < PATHS; k++)
+            t->other[path][k] = vt_lp_direction(t->mm[k], t->w[path], SIZE, vt_attgd_paths[path].p);
+    vt_att_close(&a);
+    return s;
+}
+
+static void count(void *ctx, int thread, size_t item) {
+    (void)thread, (void)item;
+    job *j = ctx;
+    vt_progress_step(&j->lab->progress, ++j->done, NULL);
+}
+
+/* ---- all problems ---- */
+
+typedef struct table {
+    double mean[PATHS][PATHS], deviation[PATHS][PATHS];
+} table;
+
+typedef struct summary {
+    table other, same;
+    double curve[PATHS][PATHS][MARKS], norm[PATHS], most[PATHS], best[PATHS], local[PATHS], stall[PATHS], gap;
+    double agree[PATHS][PATHS]; /* share of tokens that two paths have in common */
+} summary;
+
+static double mean_of(const job *j, double (*value)(const trial *, int, int), int path, int k, double *deviation) {
+    double s = 0, ss = 0, n = j->o->seeds;
+    for (int i = 0; i < j->o->seeds; i++) s += value(&j->trials[i], path, k);
+    for (int i = 0; i < j->o->seeds; i++) {
+        double d = value(&j->trials[i], path, k) - s / n;
+        ss += d * d;
+    }
+    if (deviation) *deviation = sqrt(ss / (n - 1));
+    return s / n;
+}
+
+static double get_other(const trial *t, int path, int k) { return t->other[path][k]; }
+static double get_same(const trial *t, int path, int k) { return t->same[path][k]; }
+static double get_norm(const trial *t, int path, int k) { return (void)k, t->norm[path]; }
+static double get_most(const trial *t, int path, int k) { return (void)k, t->most[path]; }
+static double get_best(const trial *t, int path, int k) { return (void)k, t->best[path] / (double)SAMPLES; }
+static double get_local(const trial *t, int path, int k) { return (void)k, t->local[path] == SAMPLES; }
+static double get_stall(const trial *t, int path, int k) { return (void)k, t->stall[path]; }
+static double get_agree(const trial *t, int path, int k) {
+    int n = 0;
+    for (int i = 0; i < SAMPLES; i++) n += t->alpha[path][i] == t->alpha[k][i];
+    return n / (double)SAMPLES;
+}
+
+static void summarise(summary *s, const job *j) {
+    *s = (summary){0};
+    for (int p = 0; p < PATHS; p++) {
+        for (int k = 0; k < PATHS; k++) {
+            s->other.mean[p][k] = mean_of(j, get_other, p, k, &s->other.deviation[p][k]);
+            s->same.mean[p][k] = mean_of(j, get_same, p, k, &s->same.deviation[p][k]);
+            s->agree[p][k] = mean_of(j, get_agree, p, k, NULL);
+            for (int i = 0; i < j->o->seeds; i++)
+                for (int at = 0; at < MARKS; at++) s->curve[p][k][at] += j->trials[i].curve[p][k][at] / j->o->seeds;
+        }
+        s->norm[p] = mean_of(j, get_norm, p, 0, NULL), s->most[p] = mean_of(j, get_most, p, 0, NULL);
+        s->best[p] = mean_of(j, get_best, p, 0, NULL), s->local[p] = mean_of(j, get_local, p, 0, NULL);
+        s->stall[p] = mean_of(j, get_stall, p, 0, NULL);
+    }
+    for (int i = 0; i < j->o->seeds; i++) s->gap = fmax(s->gap, j->trials[i].gap);
+}
+
+/* ---- what is shown ---- */
+
+static bool diagonal_least(const table *t) {
+    for (int p = 0; p < PATHS; p++)
+        for (int k = 0; k < PATHS; k++)
+            if (k != p && !(t->mean[p][p] < t->mean[p][k])) return false;
+    return true;
+}
+
+static void print_table(FILE *f, const char *title, const table *t) {
+    fprintf(f, "\n%s\n%-12s", title, "descent");
+    for (int k = 0; k < PATHS; k++) fprintf(f, "   l_%-4.3g-SVM          ", vt_attgd_paths[k].p);
+    fprintf(f, "\n");
+    for (int p = 0; p < PATHS; p++) {
+        fprintf(f, "p = %-8.3g", vt_attgd_paths[p].p);
+        for (int k = 0; k < PATHS; k++)
+            fprintf(f, "   %.5f +- %.5f%s", t->mean[p][k], t->deviation[p][k], k == p ? " *" : "  ");
+        fprintf(f, "\n");
+    }
+}
+
+static void print_all(FILE *f, const summary *s, int seeds) {
+    fprintf(f, "\n== local: %d problems of %d samples, %d tokens, width %d; v fixed, W(0) normal ==\n", seeds, SAMPLES,
+            TOKENS, WIDTH);
+    fprintf(f,
+            "normalised steps of %g, G / (|G|_q + %.1e); D_psi between directions, mean +- deviation; * the path's own "
+            "p\n",
+            VT_ATTGD_ETA, VT_ATTGD_FLOOR);
+    print_table(f, "same tokens: every machine for the tokens that the path selects", &s->same);
+    print_table(f, "different tokens: the machine of another run, as the released code compares", &s->other);
+    fprintf(f, "\n%-12s %8s %10s %12s %14s %14s %12s   tokens shared with p =", "descent", "steps", "|W|_p",
+            "max softmax", "best score", "locally opt.", "stalls at");
+    for (int k = 0; k < PATHS; k++) fprintf(f, " %.3g", vt_attgd_paths[k].p);
+    fprintf(f, "\n");
+    for (int p = 0; p < PATHS; p++) {
+        char stall[24] = "never";
+        if (s->stall[p] <= vt_attgd_paths[p].steps) snprintf(stall, sizeof stall, "%.1f", s->stall[p]);
+        fprintf(f, "p = %-8.3g %8d %10.2f %12.4f %12.1f %% %12.1f %% %12s  ", vt_attgd_paths[p].p,
+                vt_attgd_paths[p].steps, s->norm[p], s->most[p], 100 * s->best[p], 100 * s->local[p], stall);
+        for (int k = 0; k < PATHS; k++) fprintf(f, " %.1f %%", 100 * s->agree[p][k]);
+        fprintf(f, "\n");
+    }
+    fprintf(f,
+            "best score: share of samples whose selected token has the highest score; locally opt.: share of problems "
+            "that meet\n"
+            "Definition 3; stalls at: mean first step after which |G|_q stays below %.1e; machines: worst duality gap "
+            "%.1e\n",
+            VT_ATTGD_FLOOR, s->gap);
+}
+
+static void figure(FILE *f, const void *data) {
+    const summary *s = data;
+    for (int p = 0; p < PATHS; p++) {
+        fprintf(f, "$path%d << EOD\n", p);
+        for (int at = 0; at < MARKS; at++) {
+            fprintf(f, "%d", mark(p, at));
+            for (int k = 0; k < PATHS; k++) fprintf(f, " %.6g", s->curve[p][k][at]);
+            fprintf(f, "\n");
+        }
+        fprintf(f, "EOD\n");
+    }
+    fprintf(f, "set multiplot layout 1,3 title picture noenhanced margins 0.08,0.98,0.12,0.87 spacing 0.06\nset "
+               "logscale xy\nset yrange [1e-3:2]\n"
+               "set xlabel 'step'\nset format xy '10^{%%T}'\n");
+    for (int p = 0; p < PATHS; p++) {
+        fprintf(f, "set title 'descent with p = %.3g'\n%s\n%s\nplot ", vt_attgd_paths[p].p,
+                p ? "unset ylabel" : "set ylabel 'D_{/Symbol y}, same tokens'",
+                p ? "unset key" : "set key bottom left");
+        for (int k = 0; k < PATHS; k++)
+            fprintf(f, "%s$path%d using 1:%d with linespoints ls %d title 'l_{%.3g}-SVM'", k ? ", " : "", p, k + 2,
+                    k + 1, vt_attgd_paths[k].p);
+        fprintf(f, "\n");
+    }
+    fprintf(f, "unset multiplot\n");
+}
+
+static json_t *table_json(const table *t) {
+    json_t *mean = json_array(), *deviation = json_array();
+    for (int p = 0; p < PATHS; p++) {
+        json_array_append_new(mean, vt_attgd_numbers(t->mean[p], PATHS));
+        json_array_append_new(deviation, vt_attgd_numbers(t->deviation[p], PATHS));
+    }
+    return json_pack("{s:o,s:o}", "mean", mean, "deviation", deviation);
+}
+
+static json_t *curve_json(const summary *s, int p) {
+    json_t *at = json_array(), *d = json_array();
+    for (int k = 0; k < MARKS; k++) json_array_append_new(at, json_integer(mark(p, k)));
+    for (int k = 0; k < PATHS; k++) json_array_append_new(d, vt_attgd_numbers(s->curve[p][k], MARKS));
+    return json_pack("{s:f,s:o,s:o}", "p", vt_attgd_paths[p].p, "step", at, "divergence", d);
+}
+
+static vt_status keep(const summary *s, vt_lab *lab, int seeds, vt_err *e) {
+    json_t *curves = json_array();
+    for (int p = 0; p < PATHS; p++) json_array_append_new(curves, curve_json(s, p));
+    json_t *o =
+        json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:f}", "problems", seeds, "same_tokens", table_json(&s->same),
+                  "different_tokens", table_json(&s->other), "norm", vt_attgd_numbers(s->norm, PATHS), "max_softmax",
+                  vt_attgd_numbers(s->most, PATHS), "best_score", vt_attgd_numbers(s->best, PATHS), "locally_optimal",
+                  vt_attgd_numbers(s->local, PATHS), "stall", vt_attgd_numbers(s->stall, PATHS), "curves", curves,
+                  "worst_duality_gap", s->gap);
+    return vt_lab_put(lab->json, "local", o, e);
+}
+
+static vt_status claims(const summary *s, vt_lab *lab, vt_err *e) {
+    const table *t = &s->same;
+    double share = 0, least_most = 1, local = 1;
+    for (int p = 0; p < PATHS; p++) {
+        for (int k = 0; k < PATHS; k++)
+            if (k != p) share += (t->mean[p][k] - t->mean[p][p]) / (s->other.mean[p][k] - s->other.mean[p][p]) / 6;
+        least_most = fmin(least_most, s->most[p]), local = fmin(local, s->local[p]);
+    }
+    VT_TRY(vt_lab_claim(lab, diagonal_least(t) ? VT_SUPPORTED : VT_CONTRADICTED,
+                        "W(k) with exponent p tends to the direction of the l_p machine", e,
+                        "same tokens, own p: D = %.4f, %.4f, %.4f, %s of its row", t->mean[0][0], t->mean[1][1],
+                        t->mean[2][2], diagonal_least(t) ? "each the smallest" : "not each the smallest"));
+    VT_TRY(
+        vt_lab_claim(lab, share < 0.5 ? VT_WEAKENED : VT_SUPPORTED,
+                     "the distance between exponents in the published figure is one of geometry", e,
+                     "with the tokens held fixed %.0f %% of the gap to the own machine is left; the rest is that runs "
+                     "selected other tokens",
+                     100 * share));
+    VT_TRY(vt_lab_claim(lab, least_most > 0.99 ? VT_SUPPORTED : VT_CONTRADICTED, "attention ends on one token a sample",
+                        e, "mean of the largest attention is at least %.4f", least_most));
+    return vt_lab_claim(lab,
+                        local > 0.95  ? VT_SUPPORTED
+                        : local > 0.5 ? VT_WEAKENED
+                                      : VT_CONTRADICTED,
+                        "the selected tokens are locally optimal (Definition 3)", e,
+                        "in at least %.0f %% of the problems; they have the best score in %.0f, %.0f, %.0f %% of "
+                        "samples",
+                        100 * local, 100 * s->best[0], 100 * s->best[1], 100 * s->best[2]);
+}
+
+vt_status vt_attgd_local(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
+    job j = {.o = o, .lab = lab, .trials = calloc((size_t)o->seeds, sizeof *j.trials)};
+    if (!j.trials) return vt_fail(e, VT_E_MEMORY, "lab attgd: no memory for %d problems", o->seeds);
+    summary s;
+    vt_progress_begin(&lab->progress, "local", 0, (size_t)o->seeds);
+    vt_status status = vt_for_each_in_order((size_t)o->seeds, lab->threads, one, count, &j, e);
+    vt_progress_end(&lab->progress, NULL);
+    if (status == VT_OK) {
+        summarise(&s, &j);
+        print_all(lab->out, &s, o->seeds);
+        status = keep(&s, lab, o->seeds, e);
+    }
+    free(j.trials);
+    if (status == VT_OK)
+        status = vt_lab_figure(lab, "local", "Distance of descent to the l_p-SVM solutions", figure, &s, e);
+    return status == VT_OK ? claims(&s, lab, e) : status;
+}

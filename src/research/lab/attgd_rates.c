@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/* Lemmas 20, 21 and 27 to 30, for constant steps along the gradient itself: whole runs from W(0) = 0, whose norm grows
+ * like log k and whose direction closes in at the rates of Lemma 29; and runs that begin deep in a thin cone, where the
+ * lemmas about the cone are checked step by step. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/rand.h"
+#include "core/threads.h"
+#include "research/lab/attcone.h"
+#include "research/lab/attgd_lab.h"
+#include "research/lab/attsvm.h"
+
+enum { RUNS = 4, SAMPLES = 3, TOKENS = 4, WIDTH = 3, SIZE = WIDTH * WIDTH, MOST_MARKS = 10 };
+enum { STEPS = 1000000, QUICK_STEPS = 100000, CONE_STEPS = 20000, CHECKS = 200, MOST_DRAWS = 1000 };
+static const double ps[RUNS] = {1.5, 1.75, 2, 3};
+static const double eta = 1;
+
+typedef struct mark {
+    int k;
+    double w[SIZE], a, d, bound, pi; /* |W|_p, D to the machine, Lemma 29's rate at a, Lemma 21's pi */
+} mark;
+
+typedef struct deep {
+    int checked, outside, lemma20, lemma21, lemma27, unstable; /* steps looked at; breaches of each; excess < 0 */
+    double delta, mu, from, to, first_pi, last_pi, log_eta;    /* from, to: |W|_p / |W_mm|_p */
+} deep;
+
+typedef struct run {
+    mark marks[MOST_MARKS];
+    int n_marks, draw;
+    double machine;  /* |W_mm|_p */
+    deep near, cone; /* from Lemma 20's radius; from one that Lemma 28 is content with */
+} run;
+
+typedef struct job {
+    vt_lab *lab;
+    int steps;
+    run runs[RUNS];
+    size_t done;
+} job;
+
+/* ---- problems ---- */
+
+static vt_status problem(vt_att *a, const vt_lab *lab, uint32_t draw, vt_err *e) {
+    float f[SAMPLES * (TOKENS + 1) * WIDTH + SAMPLES + WIDTH], *at = f;
+    vt_rng r = {.seed = lab->seed, .purpose = vt_rng_purpose("lab attgd rates"), .image = draw};
+    VT_TRY(vt_att_open(a, SAMPLES, TOKENS, WIDTH, e));
+    vt_rng_normals(&r, f, sizeof f / sizeof *f);
+    for (int i = 0; i < SAMPLES * TOKENS * WIDTH; i++) a->x[i] = (double)*at++;
+    for (int i = 0; i < SAMPLES * WIDTH; i++) a->z[i] = (double)*at++;
+    for (int i = 0; i < WIDTH; i++) a->v[i] = (double)*at++;
+    for (int i = 0; i < SAMPLES; i++) a->y[i] = *at++ < 0 ? -1 : 1;
+    return VT_OK;
+}
+
+/* ---- whole runs ---- */
+
+/* Lemma 29, without its constant. */
+static double rate(double a, double p) { return p > 2 ? log(a) / a : p == 2 ? log(a) * log(a) / a : pow(a, 1 - p); }
+
+static bool marked(int k) {
+    while (k >= 10 && k % 10 == 0) k /= 10;
+    return k == 1;
+}
+
+static vt_status whole(job *j, run *r, vt_att *a, double p, vt_err *e) {
+    vt_mirror m = {.p = p, .eta = eta};
+    double w[SIZE] = {0}, theta[SIZE] = {0}, g[SIZE], mm[SIZE], next[SIZE];
+    int alpha[SAMPLES];
+    vt_svm svm;
+    for (int k = 1; k <= j->steps; k++) {
+        if (k % 10000 == 0) VT_TRY(vt_lab_alive(j->lab, e));
+        vt_att_gradient(a, w, VT_ATT_EXACT, g, NULL);
+        vt_mirror_step(&m, theta, w, g, SIZE);
+        if (k < 10 || !marked(k) || r->n_marks == MOST_MARKS) continue;
+        mark *at = &r->marks[r->n_marks++];
+        at->k = k;
+        memcpy(at->w, w, sizeof w);
+    }
+    vt_att_loss(a, w);
+    for (int i = 0; i < SAMPLES; i++) alpha[i] = vt_att_chosen(a, i);
+    VT_TRY(vt_attsvm(mm, &svm, a, alpha, p, e));
+    r->machine = svm.norm;
+    for (int i = 0; i < r->n_marks; i++) {
+        mark *at = &r->marks[i];
+        vt_onestep o;
+        VT_TRY(vt_att_onestep(&o, a, at->w, next, alpha, mm, p, eta, 0, e));
+        at->a = o.a, at->d = vt_lp_direction(mm, at->w, SIZE, p), at->bound = rate(o.a, p), at->pi = o.pi;
+    }
+    return VT_OK;
+}
+
+/* ---- in the cone ---- */
+
+/* A run far out: the gradient is e^-(a/|W_mm|) and so must be the step's inverse. Both are kept times e^shift. */
+typedef struct far_run {
+    const vt_att *a;
+    const vt_cone *c;
+    const int *alpha;
+    const double *mm;
+    double shift, eta; /* the step size is eta e^shift */
+} far_run;
+
+/* The largest constant step, to a factor of two, for which the first one leaves D_{psi - eta L} >= 0. */
+static vt_status choose_eta(far_run *f, const double *w, vt_err *e) {
+    double next[SIZE], g[SIZE], p = f->c->p;
+    vt_onestep o;
+    vt_att_near(f->a, w, f->alpha, f->shift, g);
+    /* begins with a step of the dual's own length */
+    f->eta = pow(vt_lp_norm(w, SIZE, p), p - 1) / vt_lp_norm(g, SIZE, p / (p - 1));
+    for (int k = 0; k < 100; k++, f->eta /= 2) {
+        VT_TRY(vt_att_onestep(&o, f->a, w, next, f->alpha, f->mm, p, f->eta, f->shift, e));
+        if (o.excess >= 0 && o.next < o.loss) return VT_OK;
+    }
+    return vt_fail(e, VT_E_NUMERIC, "lab attgd: no step is small enough at p %g", p);
+}
+
+static void check(deep *d, const far_run *f, const vt_onestep *o, const double *w) {
+    const vt_cone *c = f->c;
+    double k = o->a / c->norm, bound = log(c->least) - k * (1 + c->delta / 2) + f->shift;
+    d->checked++;
+    d->to = k, d->last_pi = o->pi;
+    if (d->checked == 1) d->first_pi = o->pi;
+    d->outside += !(vt_lp_direction(f->mm, w, SIZE, c->p) <= c->mu);
+    /* both W_mm and V are members of the cone */
+    d->lemma20 += !(log(-o->gm * c->norm) >= bound && log(-o->gw / k) >= bound);
+    /* a >= R_pi ~ (1/pi) log(1/pi): pi <= log k / k is more than that asks; its constant is open */
+    d->lemma21 += !(o->pi <= log(k) / k);
+    d->unstable += !(o->excess >= -o->slack);
+    d->lemma27 += !(o->moved >= o->bracket / (1 + o->pi) - o->slack);
+}
+
+/* `steps` constant steps from D = mu / 4 and a = length |W_mm|. */
+static vt_status deep_run(job *j, deep *d, far_run *f, const double *noise, double length, vt_err *e) {
+    const vt_cone *c = f->c;
+    double w[SIZE], theta[SIZE], g[SIZE], next[SIZE];
+    vt_onestep o;
+    vt_cone_member(w, f->mm, noise, SIZE, c->p, c->mu / 4, length * c->norm);
+    *d = (deep){.delta = c->delta, .mu = c->mu, .from = length};
+    f->shift = length;
+    VT_TRY(choose_eta(f, w, e));
+    d->log_eta = (log(f->eta) + f->shift) / log(10);
+    vt_mirror m = {.p = c->p, .eta = f->eta};
+    vt_lp_power(theta, w, SIZE, c->p - 1);
+    for (int k = 0; k < CONE_STEPS; k++) {
+        if (k % (CONE_STEPS / CHECKS) == 0) {
+            VT_TRY(vt_lab_alive(j->lab, e));
+            VT_TRY(vt_att_onestep(&o, f->a, w, next, f->alpha, f->mm, c->p, f->eta, f->shift, e));
+            check(d, f, &o, w);
+        }
+        vt_att_near(f->a, w, f->alpha, f->shift, g);
+        vt_mirror_step(&m, theta, w, g, SIZE);
+    }
+    return VT_OK;
+}
+
+/* "Far enough" of Lemma 28 has an open constant: doubled from Lemma 20's radius until the run stays in the cone. */
+static vt_status find_radius(job *j, run *r, far_run *f, uint32_t draw, vt_err *e) {
+    double noise[SIZE];
+    float n[SIZE];
+    vt_rng key = {.seed = j->lab->seed, .purpose = vt_rng_purpose("lab attgd cone"), .image = draw};
+    vt_rng_normals(&key, n, SIZE);
+    for (int i = 0; i < SIZE; i++) noise[i] = (double)n[i];
+    for (double length = f->c->far; length < 1e9; length *= 2) {
+        VT_TRY(deep_run(j, &r->cone, f, noise, length, e));
+        if (length == f->c->far) r->near = r->cone;
+        if (!r->cone.outside) return VT_OK;
+    }
+    return VT_OK; /* the breaches are shown */
+}
+
+/* The tokens of best score, which are locally optimal whatever supports the machine. False in *good: no W separates
+ * them, or delta is below a tenth, where the cone is too thin to see. */
+static vt_status try_cone(job *j, run *r, const vt_att *a, double p, uint32_t draw, bool *good, vt_err *e) {
+    double mm[SIZE];
+    int alpha[SAMPLES] = {0};
+    vt_svm svm;
+    vt_cone c;
+    *good = false;
+    for (int i = 0; i < SAMPLES; i++)
+        for (int t = 1; t < TOKENS; t++)
+            if (vt_att_score(a, i, t) > vt_att_score(a, i, alpha[i])) alpha[i] = t;
+    if (vt_attsvm(mm, &svm, a, alpha, p, NULL) != VT_OK) return VT_OK; /* no W separates these tokens: the next draw */
+    VT_TRY(vt_cone_open(&c, a, alpha, mm, p, e));
+    *good = c.delta >= 0.1;
+    far_run f = {.a = a, .c = &c, .alpha = alpha, .mm = mm};
+    vt_status s = *good ? find_radius(j, r, &f, draw, e) : VT_OK;
+    vt_cone_close(&c);
+    return s;
+}
+
+/* ---- all of it ---- */
+
+static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
+    (void)thread;
+    job *j = ctx;
+    run *r = &j->runs[item];
+    vt_att a;
+    VT_TRY(problem(&a, j->lab, 0, e));
+    vt_status s = whole(j, r, &a, ps[item], e);
+    vt_att_close(&a);
+    bool good = false;
+    for (r->draw = 1; s == VT_OK && !good && r->draw < MOST_DRAWS; r->draw += !good) {
+        VT_TRY(problem(&a, j->lab, (uint32_t)r->draw, e));
+        s = try_cone(j, r, &a, ps[item], (uint32_t)r->draw, &good, e);
+        vt_att_close(&a);
+    }
+    if (s == VT_OK && !good)
+        s = vt_fail(e, VT_E_NUMERIC, "lab attgd: none of %d problems has a cone that is wide enough", MOST_DRAWS);
+    return s;
+}
+
+static void count(void *ctx, int thread, size_t item) {
+    (void)thread, (void)item;
+    job *j = ctx;
+    vt_progress_step(&j->lab->progress, ++j->done, NULL);
+}
+
+static const char *rate_name(double p) { return p > 2 ? "log a / a" : p == 2 ? "(log a)^2 / a" : "a^-(p-1)"; }
+
+/* Slope of log D over log a between two marks; of a over log k. */
+static double order(const run *r, int i) {
+    return log(r->marks[i].d / r->marks[i - 1].d) / log(r->marks[i].a / r->marks[i - 1].a);
+}
+static double growth(const run *r, int i) {
+    return (r->marks[i].a - r->marks[i - 1].a) / log((double)r->marks[i].k / r->marks[i - 1].k);
+}
+
+static void print_whole(FILE *f, const job *j) {
+    fprintf(f,
+            "\n== rates: constant steps %g along the gradient itself, W(0) = 0; %d samples of %d tokens, width %d ==\n",
+            eta, SAMPLES, TOKENS, WIDTH);
+    fprintf(f, "a = |W(k)|_p; D = D_psi of its direction from the machine's; Lemma 29: D = O(rate(a)); Lemma 30: a >= "
+               "c log k\n");
+    for (int i = 0; i < RUNS; i++) {
+        const run *r = &j->runs[i];
+        fprintf(f, "\np = %.3g, rate %s, |W_mm|_p = %.4f\n%10s %10s %12s %12s %12s %14s %14s %12s\n", ps[i],
+                rate_name(ps[i]), r->machine, "k", "a", "a / log k", "da/dlog k", "D", "D / rate(a)", "order of D",
+                "pi (L. 21)");
+        for (int k = 0; k < r->n_marks; k++) {
+            const mark *m = &r->marks[k];
+            fprintf(f, "%10d %10.4f %12.4f ", m->k, m->a, m->a / log(m->k));
+            if (k)
+                fprintf(f, "%12.4f ", growth(r, k));
+            else
+                fprintf(f, "%12s ", "-");
+            fprintf(f, "%12.3e %14.3e ", m->d, m->d / m->bound);
+            if (k)
+                fprintf(f, "%14.2f ", order(r, k));
+            else
+                fprintf(f, "%14s ", "-");
+            fprintf(f, "%12.4f\n", m->pi);
+        }
+    }
+}
+
+static void print_deep(FILE *f, double p, const deep *d) {
+    fprintf(f, "%6.3g %8.4f %9.1e %12.1f + %-7.2f %10.1f %11.2e %11.2e %7d %7d %7d %7d %7d\n", p, d->delta, d->mu,
+            d->from, d->to - d->from, d->log_eta, d->first_pi, d->last_pi, d->lemma20, d->lemma21, d->lemma27,
+            d->outside, d->unstable);
+}
+
+static void print_cone(FILE *f, const job *j) {
+    fprintf(f,
+            "\nruns that begin in a thin cone, at D = mu / 4: %d constant steps, %d of them checked; the last columns "
+            "count "
+            "breaches\n",
+            CONE_STEPS, j->runs[0].cone.checked);
+    fprintf(f, "%6s %8s %9s %22s %10s %11s %11s %7s %7s %7s %7s %7s\n", "p", "delta", "mu", "a / |W_mm|", "log10 eta",
+            "first pi", "last pi", "L. 20", "L. 21", "L. 27", "L. 28", "D < 0");
+    fprintf(f, "from Lemma 20's radius\n");
+    for (int i = 0; i < RUNS; i++) print_deep(f, ps[i], &j->runs[i].near);
+    fprintf(f, "from that radius doubled until the run stays in the cone\n");
+    for (int i = 0; i < RUNS; i++) print_deep(f, ps[i], &j->runs[i].cone);
+    fprintf(f, "L. 28: steps outside the cone; D < 0: steps where D_{psi - eta L}(W(k+1), W(k)), which Lemmas 24 to 27 "
+               "need, is "
+               "negative\n");
+}
+
+static void figure(FILE *f, const void *data) {
+    const job *j = data;
+    for (int i = 0; i < RUNS; i++) {
+        fprintf(f, "$run%d << EOD\n", i);
+        for (int k = 0; k < j->runs[i].n_marks; k++) {
+            const mark *m = &j->runs[i].marks[k];
+            fprintf(f, "%d %.9g %.9g %.9g\n", m->k, m->a, m->d, m->bound);
+        }
+        fprintf(f, "EOD\n");
+    }
+    fprintf(f, "set multiplot layout 1,2 title picture noenhanced margins 0.09,0.98,0.12,0.87 spacing 0.1\nset "
+               "logscale x\nset xlabel 'k'\n"
+               "set title '|W(k)|_p'\nset key top left\nplot ");
+    for (int i = 0; i < RUNS; i++)
+        fprintf(f, "%s$run%d using 1:2 with linespoints ls %d title 'p = %.3g'", i ? ", " : "", i, i + 1, ps[i]);
+    fprintf(f, "\nset logscale y\nset format y '10^{%%T}'\nset xlabel '|W|_p'\nset title 'D and its rate "
+               "(dashed)'\nset key bottom left\nplot ");
+    for (int i = 0; i < RUNS; i++)
+        fprintf(f,
+                "%s$run%d using 2:3 with linespoints ls %d title 'p = %.3g', $run%d using 2:4 with lines ls %d dt 2 "
+                "notitle",
+                i ? ", " : "", i, i + 1, ps[i], i, i + 1);
+    fprintf(f, "\nunset multiplot\n");
+}
+
+static json_t *deep_json(const deep *d) {
+    return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:i,s:i,s:i,s:i,s:i,s:i}", "delta", d->delta, "mu", d->mu, "from",
+                     d->from, "to", d->to, "log10_eta", d->log_eta, "first_pi", d->first_pi, "last_pi", d->last_pi,
+                     "checked", d->checked, "lemma20_breaches", d->lemma20, "lemma21_breaches", d->lemma21,
+                     "lemma27_breaches", d->lemma27, "lemma28_breaches", d->outside, "unstable", d->unstable);
+}
+
+static json_t *run_json(const run *r, double p) {
+    json_t *marks = json_array();
+    for (int k = 0; k < r->n_marks; k++) {
+        const mark *m = &r->marks[k];
+        json_array_append_new(marks,
+                              json_pack("{s:i,s:f,s:f,s:f,s:o}", "k", m->k, "norm", m->a, "divergence", m->d, "rate",
+                                        m->bound, "pi", isfinite(m->pi) ? json_real(m->pi) : json_null()));
+    }
+    return json_pack("{s:f,s:f,s:o,s:o,s:o}", "p", p, "machine_norm", r->machine, "marks", marks, "cone_near",
+                     deep_json(&r->near), "cone", deep_json(&r->cone));
+}
+
+/* The constant of the O(): is D / rate(a), once a thousand steps are done, never above what it was there? */
+static bool bounded(const run *r) {
+    double at = 0;
+    for (int k = 0; k < r->n_marks; k++) {
+        double ratio = r->marks[k].d / r->marks[k].bound;
+        if (r->marks[k].k == 1000) at = ratio;
+        if (r->marks[k].k > 1000 && !(ratio <= at)) return false;
+    }
+    return at > 0;
+}
+
+static vt_status claims(const job *j, vt_err *e) {
+    int rates = 0, breaches = 0, checked = 0;
+    double slowest = INFINITY, ends[RUNS];
+    for (int i = 0; i < RUNS; i++) {
+        const run *r = &j->runs[i];
+        const deep *d = &r->cone;
+        rates += bounded(r), ends[i] = order(r, r->n_marks - 1);
+        breaches += d->lemma20 + d->lemma21 + d->lemma27 + d->outside + d->unstable, checked += d->checked;
+        slowest = fmin(slowest, growth(r, r->n_marks - 1) / r->machine);
+    }
+    VT_TRY(vt_lab_claim(j->lab, rates == RUNS ? VT_SUPPORTED : VT_CONTRADICTED, "Lemma 29: rates of the direction", e,
+                        "from 1000 steps on D / rate(a) does not rise for %d of %d exponents; in the last decade D "
+                        "falls as a "
+                        "to the %.2f, %.2f, %.2f, %.2f",
+                        rates, RUNS, ends[0], ends[1], ends[2], ends[3]));
+    VT_TRY(vt_lab_claim(j->lab, slowest > 0.25 ? VT_SUPPORTED : VT_CONTRADICTED, "Lemma 30: |W(k)|_p >= c log k", e,
+                        "in the last decade |W|_p gains at least %.2f |W_mm|_p for each unit of log k", slowest));
+    return vt_lab_claim(j->lab, breaches ? VT_CONTRADICTED : VT_SUPPORTED,
+                        "Lemmas 20, 21, 27, 28: in a cone, far enough out, descent stays", e,
+                        "%d breaches in %d steps looked at, from %.0f, %.0f, %.0f, %.0f times |W_mm|_p (constants of "
+                        "our own "
+                        "where the paper's are open); from Lemma 20's radius the cone is left",
+                        breaches, checked, j->runs[0].cone.from, j->runs[1].cone.from, j->runs[2].cone.from,
+                        j->runs[3].cone.from);
+}
+
+vt_status vt_attgd_rates(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
+    job *j = calloc(1, sizeof *j);
+    if (!j) return vt_fail(e, VT_E_MEMORY, "lab attgd: no memory for the rates part");
+    j->lab = lab, j->steps = o->quick ? QUICK_STEPS : STEPS;
+    vt_progress_begin(&lab->progress, "rates", 0, RUNS);
+    vt_status s = vt_for_each_in_order(RUNS, lab->threads, one, count, j, e);
+    vt_progress_end(&lab->progress, NULL);
+    if (s == VT_OK) {
+        json_t *list = json_array();
+        for (int i = 0; i < RUNS; i++) json_array_append_new(list, run_json(&j->runs[i], ps[i]));
+        print_whole(lab->out, j), print_cone(lab->out, j);
+        s = vt_lab_put(lab->json, "rates", json_array_size(list) == RUNS ? list : NULL, e);
+    }
+    if (s == VT_OK) s = vt_lab_figure(lab, "rates", "Norm and divergence of l_p mirror descent", figure, j, e);
+    if (s == VT_OK) s = claims(j, e);
+    free(j);
+    return s;
+}

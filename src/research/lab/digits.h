@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Digits in noise, after UAM's NoisyMNIST: an s x s digit at one fixed place of a side x side picture of noise. The
+ * digits are drawn here from strokes, with a little slant, turn, stretch, shift and thickness of their own, and grey
+ * edges; noise and digit share [0, 1], pixels are then centred and scaled to unit deviation of the noise. A digit that
+ * moved would make a global mask useless, so it does not. */
+#ifndef VT_LAB_DIGITS_H
+#define VT_LAB_DIGITS_H
+
+#include "research/lab/sgd.h"
+
+typedef struct vt_digits {
+    int side, s, row, column; /* the digit's upper left corner */
+    int n;
+    float *x, *y; /* [n, side * side], [n, 10] one-hot */
+} vt_digits;
+
+/* Ink of digit `label` in [0, 1], [s, s]; keyed by seed and index. index < 0: the model digit, without variation. */
+void vt_digit_draw(float *ink, int s, int label, uint64_t seed, int index);
+int vt_digit_label(uint64_t seed, int index);
+
+size_t vt_digits_bytes(int side, int n);
+/* n pictures from `first` on (so that a test set may follow a training set), digit in the middle. */
+vt_status vt_digits_open(vt_digits *out, int side, int s, int first, int n, const vt_lab *lab, vt_err *e);
+void vt_digits_close(vt_digits *d);
+bool vt_digits_inside(const vt_digits *d, int pixel);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#include "research/lab/lab.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/written.h"
+
+#define VT_PLUGIN(x) extern const vt_lab_def vt_lab_def_##x;
+#include "labs.inc"
+#undef VT_PLUGIN
+
+static const vt_lab_def *const defs[] = {
+#define VT_PLUGIN(x) &vt_lab_def_##x,
+#include "labs.inc"
+#undef VT_PLUGIN
+    NULL,
+};
+enum { COUNT = sizeof defs / sizeof *defs - 1 };
+
+const vt_lab_def *const *vt_lab_defs(int *n) {
+    *n = COUNT;
+    return defs;
+}
+
+vt_status vt_lab_find(const vt_lab_def **out, const char *name, vt_err *e) {
+    const char *names[COUNT + 1] = {NULL};
+    for (int i = 0; i < COUNT; i++) {
+        if (!strcmp(defs[i]->name, name)) return *out = defs[i], VT_OK;
+        names[i] = defs[i]->name;
+    }
+    return vt_unknown("lab", name, names, COUNT, NULL, e);
+}
+
+static const char *finding_name(vt_finding f) {
+    static const char *const names[VT_FINDING_COUNT] = {"supports", "weakens", "contradicts", "does not test"};
+    return names[f];
+}
+
+/* ---- for labs ---- */
+
+vt_status vt_lab_put(json_t *object, const char *key, json_t *value, vt_err *e) {
+    if (json_object_set_new(object, key, value) == 0) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "no memory for '%s' of a lab's results, or it is not a finite number", key);
+}
+
+vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, const char *evidence, ...) {
+    char text[500];
+    va_list ap;
+    va_start(ap, evidence);
+    vsnprintf(text, sizeof text, evidence, ap);
+    va_end(ap);
+    json_t *o = json_pack("{s:s,s:s,s:s}", "claim", claim, "finding", finding_name(f), "evidence", text);
+    if (json_array_append_new(lab->claims, o) == 0) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "no memory for a claim of a lab");
+}
+
+vt_status vt_lab_alive(const vt_lab *lab, vt_err *e) { return vt_alive(lab->interrupt, "a lab", e); }
+
+vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, void (*write)(FILE *script, const void *data),
+                        const void *data, vt_err *e) {
+    if (!lab->figure) return VT_OK;
+    char *script;
+    VT_TRY(vt_written(&script, write, data, name, e));
+    vt_status s = lab->figure(lab->figure_ctx, name, title, script, e);
+    free(script);
+    return s;
+}
+
+vt_status vt_lab_memory(const char *what, size_t bytes, vt_err *e) {
+    size_t have = vt_memory();
+    if (!have || bytes <= have) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "%s would need %.1f GiB of memory, this machine has %.1f GiB", what,
+                   (double)bytes / 1073741824, (double)have / 1073741824);
+}
+
+/* ---- a run ---- */
+
+/* One line a claim, and last a line that counts them. */
+static void verdict(const vt_lab *lab) {
+    int count[VT_FINDING_COUNT] = {0};
+    size_t i;
+    json_t *c;
+    fprintf(lab->out, "\nwhat was found here, claim by claim\n");
+    json_array_foreach(lab->claims, i, c) {
+        const char *finding = json_string_value(json_object_get(c, "finding"));
+        for (int f = 0; f < VT_FINDING_COUNT; f++) count[f] += !strcmp(finding, finding_name((vt_finding)f));
+        fprintf(lab->out, "  %-13s %s: %s\n", finding, json_string_value(json_object_get(c, "claim")),
+                json_string_value(json_object_get(c, "evidence")));
+    }
+    fprintf(lab->out, "verdict: of %zu claims of the paper this run", json_array_size(lab->claims));
+    bool first = true;
+    for (int f = 0; f < VT_FINDING_COUNT; f++)
+        if (count[f]) {
+            fprintf(lab->out, "%s %s %d", first ? "" : ",", finding_name((vt_finding)f), count[f]);
+            first = false;
+        }
+    fprintf(lab->out, "%s\n", first ? " judges none" : "");
+}
+
+vt_status vt_lab_run(const vt_lab_def *def, const void *params, vt_lab *lab, json_t **doc, vt_err *e) {
+    char options[1000];
+    vt_opt_text(def->opts, params, options, sizeof options);
+    lab->json = json_object(), lab->claims = json_array();
+    *doc = json_pack("{s:s,s:s,s:I,s:s,s:o,s:o}", "lab", def->name, "source", def->source, "seed",
+                     (json_int_t)lab->seed, "options", options, "results", lab->json, "claims", lab->claims);
+    if (!*doc) return vt_fail(e, VT_E_MEMORY, "no memory for a lab's results");
+    fprintf(lab->out, "lab %s: %s\n%s\nseed %" PRIu64 "%s%s\n", def->name, def->summary, def->source, lab->seed,
+            *options ? ", " : "", options);
+    VT_TRY(def->run(params, lab, e));
+    verdict(lab);
+    if (fflush(lab->out) != 0 || ferror(lab->out)) return vt_fail(e, VT_E_IO, "the lab's tables cannot be written");
+    return VT_OK;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* Mirror descent on attention: which tokens it selects and in which geometry. Four parts, each in a file of its own;
+ * what was measured is in docs/labs.md. */
+#include "research/lab/attgd_lab.h"
+
+#include <math.h>
+#include <stddef.h>
+
+const vt_attgd_path vt_attgd_paths[VT_ATTGD_PATHS] = {{1.75, 1500}, {2, 2000}, {3, 20000}};
+
+json_t *vt_attgd_numbers(const double *x, size_t n) {
+    json_t *a = json_array();
+    for (size_t i = 0; i < n; i++) {
+        json_t *v = isfinite(x[i]) ? json_real(x[i]) : json_null();
+        if (json_array_append_new(a, v) != 0) return json_decref(a), NULL;
+    }
+    return a;
+}
+
+static vt_status run(const void *params, vt_lab *lab, vt_err *e) {
+    static vt_status (*const parts[])(const vt_attgd_options *, vt_lab *, vt_err *) = {vt_attgd_local, vt_attgd_joint,
+                                                                                       vt_attgd_margin, vt_attgd_rates};
+    vt_attgd_options o = *(const vt_attgd_options *)params;
+    if (o.quick && o.seeds > 10) o.seeds = 10;
+    for (int i = 0; i < 4; i++)
+        if (!o.part || o.part == i + 1) VT_TRY(parts[i](&o, lab, e));
+    return vt_lab_claim(lab, VT_NOT_TESTED, "l_p descent helps transformers on IMDb and CIFAR-10", e,
+                        "those experiments need downloads and days; the theorem is about one merged matrix W, not W_Q "
+                        "and W_K");
+}
+
+static const vt_opt opts[] = {
+    {"part", "which experiment", VT_OPT_CHOICE, offsetof(vt_attgd_options, part), 0, 0, 0,
+     "all|local|joint|margin|rates", NULL},
+    {"seeds", "random problems of the local part", VT_OPT_INT, offsetof(vt_attgd_options, seeds), 100, 2, 10000, NULL,
+     NULL},
+    {"quick", "few problems and fewer steps: seconds, and weaker evidence", VT_OPT_BOOL,
+     offsetof(vt_attgd_options, quick), 0, 0, 1, NULL, NULL},
+    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+};
+
+const vt_lab_def vt_lab_def_attgd = {
+    .name = "attgd",
+    .summary = "l_p mirror descent on attention: selected tokens, geometry, rates",
+    .source = "Julistiono, Tarzanagh, Azizan: Optimizing Attention with Mirror Descent, arXiv 2410.14581; part margin: "
+              "Sun et al., arXiv 2205.12808",
+    .opts = opts,
+    .params_size = sizeof(vt_attgd_options),
+    .run = run,
+};

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/lanczos.h"
+#include "core/gemm.h"
+#include "core/mem.h"
+#include "core/threads.h"
+#include "research/lab/digits.h"
+#include "research/lab/teacher.h"
+#include "research/lab/two_layer64.h"
+
+/* UAM, Fig. 3 and Theorem 4: the Hessian's largest eigenvalues with a mask and without (576-16-10 on digits of 24 x 24
+ * pixels), and what a change of scale that leaves the function alone does to them; the same for self-attention. Beside
+ * each raw value stands the one in relative coordinates, theta (1 + delta), which such a change cannot move. */
+
+enum { SIDE = 24, MOST_RUNS = 20, NETS = 2, MOST_K = 400, SCALES = 4 };
+
+typedef struct params {
+    int k, steps, train, samples, s, runs, self_steps, self_points, probes;
+    double rate, tol;
+} params;
+
+#define AT(field) offsetof(params, field)
+static const vt_opt opts[] = {
+    {"k", "eigenvalues of Fig. 3", VT_OPT_INT, AT(k), 100, 1, MOST_K, NULL, NULL},
+    {"runs", "starts; Fig. 3's spectrum is the first one's", VT_OPT_INT, AT(runs), 3, 1, MOST_RUNS, NULL, NULL},
+    {"steps", "SGD steps of 32 pictures", VT_OPT_INT, AT(steps), 20000, 1, 1e8, NULL, NULL},
+    {"rate", "learning rate", VT_OPT_REAL, AT(rate), 0.02, 1e-9, 10, NULL, NULL},
+    {"s", "side of the digit in 24 x 24", VT_OPT_INT, AT(s), 15, 1, SIDE, NULL, NULL},
+    {"train", "pictures to train on", VT_OPT_INT, AT(train), 4000, 1, 1e6, NULL, NULL},
+    {"samples", "of them in the Hessian, the first ones", VT_OPT_INT, AT(samples), 2000, 1, 1e6, NULL, NULL},
+    {"self_steps", "SGD steps of the self-attention student", VT_OPT_INT, AT(self_steps), 10000, 1, 1e8, NULL, NULL},
+    {"self_points", "points that it is trained on, all of them in its Hessian", VT_OPT_INT, AT(self_points), 1000, 1,
+     1e5, NULL, NULL},
+    {"probes", "random vectors for the trace", VT_OPT_INT, AT(probes), 20, 2, 10000, NULL, NULL},
+    {"tol", "residual of an eigenvalue, relative to the largest", VT_OPT_REAL, AT(tol), 1e-6, 1e-14, 0.1, NULL, NULL},
+    {NULL, NULL, VT_OPT_INT, 0, 0, 0, 0, NULL, NULL},
+};
+
+/* ---- the Hessian as an operator ---- */
+
+typedef struct hessian {
+    vt_two_layer net;
+    const double *x, *y;
+    int n;
+    double *theta, *size, *scratch, *work; /* size: |theta| */
+    const vt_lab *lab;
+} hessian;
+
+static vt_status product(void *ctx, const double *v, double *hv, vt_err *e) {
+    hessian *h = ctx;
+    VT_TRY(vt_lab_alive(h->lab, e));
+    vt_two_layer_hessian_f64(hv, v, h->x, h->y, h->theta, h->n, &h->net, h->work);
+    return VT_OK;
+}
+
+static void carve(hessian *h, vt_arena *r) {
+    size_t count = vt_two_layer_at(&h->net, VT_AT_END);
+    h->theta = vt_arena_take(r, count, sizeof(double));
+    h->size = vt_arena_take(r, count, sizeof(double));
+    h->scratch = vt_arena_take(r, count, sizeof(double));
+    h->work = vt_arena_take(r, vt_two_layer_work_f64(&h->net, h->n, 1), sizeof(double));
+}
+
+static size_t hessian_bytes(const vt_two_layer *net, int n) {
+    hessian h = {.net = *net, .n = n};
+    vt_arena r = {0};
+    carve(&h, &r);
+    return r.used;
+}
+
+static vt_status open_hessian(hessian *h, void **block, vt_err *e) {
+    size_t bytes = hessian_bytes(&h->net, h->n);
+    *block = vt_alloc(bytes);
+    if (!*block) return vt_fail(e, VT_E_MEMORY, "no memory for the Hessian of %d samples", h->n);
+    carve(h, &(vt_arena){.base = *block, .size = bytes});
+    return VT_OK;
+}
+
+/* ---- what is measured ---- */
+
+typedef struct sharpness {
+    double loss, largest, relative, lowest, trace, trace_error, relative_trace;
+    int products;
+} sharpness;
+
+typedef struct scaled { /* Theorem 4's factors: of the front, of W1 (and b1), and W2 / (front W1) */
+    double front, w1;
+    double moved; /* largest change of an output */
+    sharpness s;
+} scaled;
+
+typedef struct trained {
+    sharpness s;
+    double test_error;
+    int converged;
+    double values[MOST_K]; /* first run alone */
+    scaled scales[SCALES]; /* first run with a front alone */
+} trained;
+
+typedef struct job {
+    const params *p;
+    vt_lab *lab;
+    vt_digits digits, tests;
+    double *x, *y; /* of the first samples */
+    trained r[MOST_RUNS * NETS];
+    trained self;
+    int done;
+} job;
+
+static vt_status sharp(sharpness *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
+    size_t count = vt_two_layer_at(&h->net, VT_AT_END);
+    double value, residual;
+    for (size_t i = 0; i < count; i++) h->size[i] = fabs(h->theta[i]);
+    vt_symmetric raw = {count, product, h};
+    vt_relative r = {raw, h->size, h->scratch};
+    vt_symmetric relative = vt_relative_operator(&r);
+    vt_lanczos one = {.k = 1, .tol = p->tol, .seed = seed};
+    vt_lanczos_result got = {.values = &value, .residuals = &residual};
+    out->loss = vt_two_layer_loss_f64(NULL, NULL, NULL, h->x, h->y, h->theta, h->n, &h->net, h->work);
+    VT_TRY(vt_lanczos_run(&got, &raw, &one, e));
+    out->largest = value, out->lowest = got.lowest, out->products = got.products;
+    VT_TRY(vt_lanczos_run(&got, &relative, &one, e));
+    out->relative = value;
+    VT_TRY(vt_hutchinson_trace(&out->trace, &out->trace_error, &raw, p->probes, seed, e));
+    return vt_hutchinson_trace(&out->relative_trace, &residual, &relative, p->probes, seed, e);
+}
+
+static vt_status spectrum(trained *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
+    size_t count = vt_two_layer_at(&h->net, VT_AT_END);
+    double residuals[MOST_K];
+    int k = (size_t)p->k < count ? p->k : (int)count;
+    vt_lanczos_result got = {.values = out->values, .residuals = residuals};
+    VT_TRY(vt_lanczos_run(&got, &(vt_symmetric){count, product, h}, &(vt_lanczos){.k = k, .tol = p->tol, .seed = seed},
+                          e));
+    out->converged = got.converged;
+    return VT_OK;
+}
+
+/* theta -> the same function: ReLU is homogeneous, so b1 goes along with what stands before it. Of self-attention only
+ * W1 is scaled (the softmax would notice a scale of its weights). */
+static void rescale(double *theta, const vt_two_layer *n, double front, double w1) {
+    size_t at[VT_AT_END + 1];
+    for (int t = 0; t <= VT_AT_END; t++) at[t] = vt_two_layer_at(n, (vt_tensor)t);
+    for (size_t i = at[VT_AT_FRONT]; i < at[VT_AT_W1] && front != 1; i++) theta[i] *= front;
+    for (size_t i = at[VT_AT_W1]; i < at[VT_AT_B1]; i++) theta[i] *= w1;
+    for (size_t i = at[VT_AT_B1]; i < at[VT_AT_W2]; i++) theta[i] *= front * w1;
+    for (size_t i = at[VT_AT_W2]; i < at[VT_AT_B2]; i++) theta[i] /= front * w1;
+}
+
+static vt_status rescaled(trained *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
+    static const double mask[SCALES][2] = {{1, 1}, {0.1, 1}, {1, 0.1}, {10, 1}};
+    static const double self[SCALES][2] = {{1, 1}, {1, 0.1}, {1, 0.3}, {1, 10}};
+    size_t count = vt_two_layer_at(&h->net, VT_AT_END), outputs = (size_t)h->n * (size_t)h->net.out;
+    double *f = vt_alloc((2 * outputs + count) * sizeof *f), *g = f + outputs, *theta = g + outputs;
+    if (!f) return vt_fail(e, VT_E_MEMORY, "no memory for the outputs of %d samples", h->n);
+    memcpy(theta, h->theta, count * sizeof *theta);
+    vt_two_layer_loss_f64(NULL, NULL, f, h->x, NULL, theta, h->n, &h->net, h->work);
+    vt_status s = VT_OK;
+    for (int k = 0; k < SCALES && s == VT_OK; k++) {
+        scaled *c = &out->scales[k];
+        c->front = h->net.front == VT_FRONT_SELF ? self[k][0] : mask[k][0];
+        c->w1 = h->net.front == VT_FRONT_SELF ? self[k][1] : mask[k][1];
+        memcpy(h->theta, theta, count * sizeof *theta);
+        rescale(h->theta, &h->net, c->front, c->w1);
+        vt_two_layer_loss_f64(NULL, NULL, g, h->x, NULL, h->theta, h->n, &h->net, h->work);
+        for (size_t i = 0; i < outputs; i++) c->moved = fmax(c->moved, fabs(g[i] - f[i]));
+        s = sharp(&c->s, h, p, seed, e);
+    }
+    memcpy(h->theta, theta, count * sizeof *theta);
+    free(f);
+    return s;
+}
+
+/* ---- training ---- */
+
+/* Trains in float from (seed, run), then measures in double on x, y [samples]. */
+static vt_status study(trained *out, const vt_sgd *s, const double *x, const double *y, int samples, bool first,
+                       const job *j, vt_err *e) {
+    size_t count = vt_two_layer_at(&s->net, VT_AT_END);
+    hessian h = {.net = s->net, .x = x, .y = y, .n = samples, .lab = j->lab};
+    void *block = NULL;
+    vt_measure end;
+    float *theta = vt_alloc(count * sizeof *theta);
+    vt_status got = theta ? open_hessian(&h, &block, e) : vt_fail(e, VT_E_MEMORY, "no memory for a network");
+    if (got == VT_OK) {
+        vt_two_layer_init_f32(theta, &s->net, 1, j->lab->seed, s->run);
+        got = vt_sgd_run(theta, NULL, s, j->lab, e);
+    }
+    if (got == VT_OK) got = vt_two_layer_measure(&end, &s->test, theta, &s->net, e);
+    if (got == VT_OK) {
+        out->test_error = end.error;
+        for (size_t i = 0; i < count; i++) h.theta[i] = (double)theta[i];
+        got = sharp(&out->s, &h, j->p, j->lab->seed, e);
+    }
+    if (got == VT_OK && first && s->net.front != VT_FRONT_SELF) got = spectrum(out, &h, j->p, j->lab->seed, e);
+    if (got == VT_OK && first && s->net.front != VT_FRONT_PLAIN) got = rescaled(out, &h, j->p, j->lab->seed, e);
+    free(theta);
+    free(block);
+    return got;
+}
+
+/* Theorem 4 for self-attention: a student of eq. 3 on points of its teacher. */
+static vt_status self_student(job *j, vt_err *e) {
+    enum { TESTS = 1000 };
+    int points = j->p->self_points;
+    vt_two_layer net = {VT_FRONT_SELF, .in = 64, .hidden = 128, .out = 10, .tokens = 8, .d = 8};
+    vt_teacher t;
+    vt_lab own = *j->lab;
+    own.threads = 1; /* this is one item of a parallel loop */
+    VT_TRY(vt_teacher_open(&t, &net, net.in, 1, points, TESTS, 0, &own, e));
+    double *x = vt_alloc((size_t)points * (size_t)(net.in + net.out) * sizeof *x), *y = x + points * net.in;
+    vt_status s = x ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d points", points);
+    if (s == VT_OK) {
+        for (int i = 0; i < points * net.in; i++) x[i] = (double)t.x[i];
+        for (int i = 0; i < points * net.out; i++) y[i] = (double)t.y[i];
+        vt_sgd sgd = {.net = net,
+                      .train = vt_teacher_train(&t, points),
+                      .test = vt_teacher_test(&t),
+                      .batch = 32,
+                      .steps = j->p->self_steps,
+                      .rate = 0.001};
+        s = study(&j->self, &sgd, x, y, points, true, j, e);
+    }
+    free(x);
+    vt_teacher_close(&t);
+    return s;
+}
+
+static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
+    (void)thread;
+    job *j = ctx;
+    const params *p = j->p;
+    if ((int)i == NETS * p->runs) return self_student(j, e);
+    vt_sgd s = {.net = {.front = i % NETS ? VT_FRONT_MASK : VT_FRONT_PLAIN,
+                        .in = SIDE * SIDE,
+                        .hidden = 16,
+                        .out = 10,
+                        .fit = VT_FIT_CLASSES},
+                .train = {j->digits.x, j->digits.y, p->train},
+                .test = {j->tests.x, j->tests.y, j->tests.n},
+                .batch = 32,
+                .steps = p->steps,
+                .rate = p->rate,
+                .run = (uint32_t)(i / NETS)};
+    int samples = p->samples < p->train ? p->samples : p->train;
+    return study(&j->r[i], &s, j->x, j->y, samples, i < NETS, j, e);
+}
+
+static void finished(void *ctx, int thread, size_t i) {
+    (void)thread, (void)i;
+    job *j = ctx;
+    vt_progress_step(&j->lab->progress, (size_t)++j->done, NULL);
+}
+
+static vt_status prepare(job *j, vt_err *e) {
+    const params *p = j->p;
+    enum { TESTS = 2000 };
+    int samples = p->samples < p->train ? p->samples : p->train;
+    vt_two_layer net = {VT_FRONT_MASK, .in = SIDE * SIDE, .hidden = 16, .out = 10};
+    size_t one =
+        hessian_bytes(&net, samples) + vt_lanczos_bytes(vt_two_layer_at(&net, VT_AT_END), &(vt_lanczos){.k = p->k});
+    VT_TRY(vt_lab_memory("the pictures and a Hessian's products for every thread",
+                         vt_digits_bytes(SIDE, p->train + TESTS) + (size_t)j->lab->threads * one, e));
+    VT_TRY(vt_digits_open(&j->digits, SIDE, p->s, 0, p->train, j->lab, e));
+    VT_TRY(vt_digits_open(&j->tests, SIDE, p->s, p->train, TESTS, j->lab, e));
+    size_t xs = (size_t)samples * SIDE * SIDE, ys = (size_t)samples * 10;
+    j->x = vt_alloc((xs + ys) * sizeof *j->x);
+    if (!j->x) return vt_fail(e, VT_E_MEMORY, "no memory for %d pictures in double", samples);
+    j->y = j->x + xs;
+    for (size_t i = 0; i < xs; i++) j->x[i] = (double)j->digits.x[i];
+    for (size_t i = 0; i < ys; i++) j->y[i] = (double)j->digits.y[i];
+    return VT_OK;
+}
+
+/* ---- tables ---- */
+
+static void fig3(const job *j, FILE *out) {
+    static const int rows[] = {1, 2, 3, 5, 10, 20, 50, 100, 200, 400};
+    fprintf(out, "\nlargest eigenvalues of the Hessian, first run (Fig. 3)\n%6s %12s %12s\n", "i", "baseline",
+            "attention");
+    for (size_t k = 0; k < sizeof rows / sizeof *rows && rows[k] <= j->p->k; k++)
+        fprintf(out, "%6d %12.5g %12.5g\n", rows[k], j->r[0].values[rows[k] - 1], j->r[1].values[rows[k] - 1]);
+    fprintf(out, "of %d, %d and %d reached a residual of %g times the largest\n", j->p->k, j->r[0].converged,
+            j->r[1].converged, j->p->tol);
+}
+
+static void per_run(const job *j, FILE *out) {
+    fprintf(out,
+            "\nby run: training loss, test error, largest eigenvalue, the same in relative coordinates, traces "
+            "(Hutchinson, %d probes)\n%4s %-10s %10s %7s %11s %11s %11s %21s\n",
+            j->p->probes, "run", "", "loss", "error %", "lambda max", "relative", "least", "trace");
+    for (int i = 0; i < NETS * j->p->runs; i++) {
+        const trained *t = &j->r[i];
+        fprintf(out, "%4d %-10s %10.3g %7.1f %11.4g %11.4g %11.3g %11.4g +- %6.2g\n", i / NETS,
+                i % NETS ? "attention" : "baseline", t->s.loss, 100 * t->test_error, t->s.largest, t->s.relative,
+                t->s.lowest, t->s.trace, t->s.trace_error);
+    }
+}
+
+static void theorem4(const trained *t, FILE *out, const char *title, const char *front) {
+    fprintf(out, "\n%s\n%8s %8s %10s %14s %12s %12s %12s %12s\n", title, front, "W1", "W2", "outputs moved",
+            "lambda max", "relative", "trace", "rel. trace");
+    for (int k = 0; k < SCALES; k++) {
+        const scaled *c = &t->scales[k];
+        fprintf(out, "%8g %8g %10g %14.2g %12.5g %12.5g %12.5g %12.5g\n", c->front, c->w1, 1 / (c->front * c->w1),
+                c->moved, c->s.largest, c->s.relative, c->s.trace, c->s.relative_trace);
+    }
+}
+
+/* ---- results ---- */
+
+static json_t *scales_json(const trained *t) {
+    json_t *a = json_array();
+    for (int k = 0; k < SCALES; k++)
+        json_array_append_new(a, json_pack("{s:f,s:f,s:f,s:f,s:f}", "front", t->scales[k].front, "W1", t->scales[k].w1,
+                                           "moved", t->scales[k].moved, "largest", t->scales[k].s.largest, "relative",
+                                           t->scales[k].s.relative));
+    return a;
+}
+
+static vt_status keep(const job *j, vt_err *e) {
+    json_t *runs = json_array(), *spectra = json_object();
+    for (int i = 0; i < NETS * j->p->runs; i++) {
+        const trained *t = &j->r[i];
+        json_array_append_new(runs, json_pack("{s:i,s:s,s:f,s:f,s:f,s:f,s:f,s:f}", "run", i / NETS, "net",
+                                              i % NETS ? "attention" : "baseline", "loss", t->s.loss, "test_error",
+                                              t->test_error, "largest", t->s.largest, "relative", t->s.relative,
+                                              "trace", t->s.trace, "relative_trace", t->s.relative_trace));
+        if (i >= NETS) continue;
+        json_t *a = json_array();
+        for (int k = 0; k < j->p->k; k++) json_array_append_new(a, json_real(t->values[k]));
+        json_object_set_new(spectra, i ? "attention" : "baseline", a);
+    }
+    VT_TRY(vt_lab_put(j->lab->json, "runs", runs, e));
+    VT_TRY(vt_lab_put(j->lab->json, "spectra", spectra, e));
+    VT_TRY(vt_lab_put(j->lab->json, "mask_rescaled", scales_json(&j->r[1]), e));
+    return vt_lab_put(j->lab->json, "self_rescaled", scales_json(&j->self), e);
+}
+
+static void figure(FILE *f, const void *data) {
+    const job *j = data;
+    fprintf(f, "$spectra << EOD\n");
+    for (int k = 0; k < j->p->k; k++) fprintf(f, "%d %.9g %.9g\n", k + 1, j->r[0].values[k], j->r[1].values[k]);
+    fprintf(f, "EOD\nset xlabel 'eigenvalue'\nset logscale y\nset tics nomirror\n"
+               "plot $spectra using 1:2 with linespoints ls 1 title 'baseline', $spectra using 1:3 "
+               "with "
+               "linespoints ls 2 title 'attention'\n");
+}
+
+/* Span of the raw values over the changes of scale, and the relative one's largest departure from 1. */
+static vt_status claim4(const trained *t, const char *claim, vt_lab *lab, vt_err *e) {
+    double least = INFINITY, most = 0, moved = 0, drift = 0;
+    for (int k = 0; k < SCALES; k++) {
+        least = fmin(least, t->scales[k].s.largest), most = fmax(most, t->scales[k].s.largest);
+        moved = fmax(moved, t->scales[k].moved);
+        drift = fmax(drift, fabs(t->scales[k].s.relative / t->scales[0].s.relative - 1));
+    }
+    return vt_lab_claim(lab, moved < 1e-9 && most > 2 * least ? VT_SUPPORTED : VT_CONTRADICTED, claim, e,
+                        "outputs move by %.1g, lambda max from %.4g to %.4g; in relative coordinates by %.1g of itself",
+                        moved, least, most, drift);
+}
+
+static vt_status claims(const job *j, vt_err *e) {
+    int raw = 0, relative = 0, values = 0, all = j->p->runs;
+    for (int i = 0; i < all; i++) {
+        raw += j->r[2 * i + 1].s.largest < j->r[2 * i].s.largest;
+        relative += j->r[2 * i + 1].s.relative < j->r[2 * i].s.relative;
+    }
+    for (int k = 0; k < j->p->k; k++) values += j->r[1].values[k] < j->r[0].values[k];
+    vt_finding f = raw < (all + 1) / 2 ? VT_CONTRADICTED : raw == all && relative == all ? VT_SUPPORTED : VT_WEAKENED;
+    VT_TRY(vt_lab_claim(j->lab, f, "Fig. 3: with attention the minimum is flatter", e,
+                        "largest eigenvalue lower in %d of %d runs (first: %.4g against %.4g; %d of %d eigenvalues "
+                        "lower), "
+                        "in relative coordinates in %d of %d",
+                        raw, all, j->r[1].s.largest, j->r[0].s.largest, values, j->p->k, relative, all));
+    VT_TRY(claim4(&j->r[1], "Theorem 4: (a, W1, W2) may be rescaled to any lambda max", j->lab, e));
+    return claim4(&j->self, "Theorem 4 for self-attention: (alpha W1, W2 / alpha)", j->lab, e);
+}
+
+static vt_status report(job *j, vt_err *e) {
+    FILE *out = j->lab->out;
+    vt_two_layer net = {VT_FRONT_PLAIN, .in = SIDE * SIDE, .hidden = 16, .out = 10};
+    fprintf(out, "576-16-10, ReLU, cross-entropy; parameters: %zu baseline, %zu with attention\n",
+            vt_two_layer_at(&net, VT_AT_END), vt_two_layer_at(&net, VT_AT_END) + SIDE * SIDE);
+    fprintf(out, "a digit of %d x %d in 24 x 24; SGD, %d steps of 32 pictures of %d, rate %g; Hessian of %d pictures\n",
+            j->p->s, j->p->s, j->p->steps, j->p->train, j->p->rate,
+            j->p->samples < j->p->train ? j->p->samples : j->p->train);
+    fig3(j, out);
+    per_run(j, out);
+    theorem4(&j->r[1], out, "Theorem 4, first run with attention: factors of a, W1 (and b1), W2", "a");
+    theorem4(&j->self, out, "Theorem 4 for self-attention (8 tokens of 8, eq. 3): factors of W1 (and b1), W2", "front");
+    VT_TRY(keep(j, e));
+    VT_TRY(vt_lab_figure(j->lab, "flatness", "Largest eigenvalues of the Hessian", figure, j, e));
+    return claims(j, e);
+}
+
+static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
+    job *j = calloc(1, sizeof *j);
+    if (!j) return vt_fail(e, VT_E_MEMORY, "no memory for the lab");
+    j->p = params_, j->lab = lab;
+    vt_blas_single_thread();
+    vt_status s = prepare(j, e);
+    if (s == VT_OK) {
+        size_t count = (size_t)(NETS * j->p->runs + 1);
+        vt_progress_begin(&lab->progress, "networks", 0, count);
+        s = vt_for_each_in_order(count, lab->threads, item, finished, j, e);
+    }
+    if (s == VT_OK) vt_progress_end(&lab->progress, NULL);
+    if (s == VT_OK) s = report(j, e);
+    vt_digits_close(&j->digits);
+    vt_digits_close(&j->tests);
+    free(j->x);
+    free(j);
+    return s;
+}
+
+const vt_lab_def vt_lab_def_flatness = {
+    .name = "flatness",
+    .summary = "how sharp the minima of a network with attention are, and what the number is worth",
+    .source = "Understanding Attention Mechanisms, Fig. 3, Theorem 4",
+    .opts = opts,
+    .params_size = sizeof(params),
+    .run = run,
+};

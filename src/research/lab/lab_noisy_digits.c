@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/gemm.h"
+#include "core/mem.h"
+#include "core/threads.h"
+#include "research/lab/digits.h"
+#include "research/lab/teacher.h"
+
+/* UAM's NoisyMNIST, Figs. 2 and 4 to 6: a small digit at a fixed place of a noisy picture, classified by a two-layer
+ * network with a mask and without. No MNIST here: digits.c draws. And Fig. 7: the curves of Table 1's students. */
+
+enum { MARKS = 10, SIZES = 3, RATES = 2, NETS = 2, RUNS = SIZES * RATES * NETS, STUDENTS = 3 };
+
+typedef struct params {
+    bool full;
+    int s, side, train, test, steps, hidden, batch, fig7;
+    double rate;
+} params;
+
+#define AT(field) offsetof(params, field)
+static const vt_opt opts[] = {
+    {"full", "40,000 steps on 20,000 pictures, Fig. 7 with 400,000 steps, instead of the two-minute version",
+     VT_OPT_BOOL, AT(full), 0, 0, 1, NULL, NULL},
+    {"s", "side of the digit; 0: 5, 8 and 15", VT_OPT_INT, AT(s), 0, 0, 64, NULL, NULL},
+    {"rate", "learning rate; 0: 0.001 and 0.005", VT_OPT_REAL, AT(rate), 0, 0, 10, NULL, NULL},
+    {"side", "side of the picture", VT_OPT_INT, AT(side), 48, 4, 256, NULL, NULL},
+    {"train", "pictures to train on; 0: 5000, with full 20000", VT_OPT_INT, AT(train), 0, 0, 1e6, NULL, NULL},
+    {"test", "pictures to test on", VT_OPT_INT, AT(test), 2000, 1, 1e6, NULL, NULL},
+    {"steps", "SGD steps; 0: 3000, with full 40000", VT_OPT_INT, AT(steps), 0, 0, 1e8, NULL, NULL},
+    {"hidden", "units", VT_OPT_INT, AT(hidden), 128, 1, 10000, NULL, NULL},
+    {"batch", "pictures in a step", VT_OPT_INT, AT(batch), 32, 1, 10000, NULL, NULL},
+    {"fig7", "SGD steps of Fig. 7's students at n = 10,000; 0: 20000, with full 400000; -1: leave it out", VT_OPT_INT,
+     AT(fig7), 0, -1, 1e8, NULL, NULL},
+    {NULL, NULL, VT_OPT_INT, 0, 0, 0, 0, NULL, NULL},
+};
+
+typedef struct result {
+    vt_measure curve[MARKS][2];
+    double inside;  /* share of the energy of the weights on pixels, a_i^2 sum_j W1_ji^2, within the digit */
+    double on, off; /* mean |a| within the digit and outside */
+} result;
+
+typedef struct plan {
+    const params *p;
+    vt_lab *lab;
+    int sizes[SIZES], n_sizes, n_rates, train, steps, fig7;
+    double rates[RATES];
+    vt_two_layer net;
+    vt_digits digits[SIZES], tests[SIZES];
+    result r[RUNS];
+    vt_measure fig7_curve[STUDENTS][MARKS][2];
+    vt_teacher teacher;
+    int done;
+} plan;
+
+static const char *const net_names[NETS] = {"baseline", "attention"};
+static const struct {
+    const char *name;
+    vt_front front;
+    double l1;
+} students[STUDENTS] = {{"baseline", VT_FRONT_PLAIN, 0},
+                        {"attention", VT_FRONT_MASK, 0},
+                        {"attention L1", VT_FRONT_MASK, 0.05}};
+
+static int runs(const plan *j) { return j->n_sizes * j->n_rates * NETS; }
+static result *result_at(plan *j, int size, int rate, int net) {
+    return &j->r[(size * j->n_rates + rate) * NETS + net];
+}
+
+/* ---- runs ---- */
+
+static void weigh(result *out, const float *theta, const vt_two_layer *n, const vt_digits *d) {
+    const float *w1 = theta + vt_two_layer_at(n, VT_AT_W1);
+    double in = 0, all = 0;
+    int inside = d->s * d->s;
+    for (int i = 0; i < n->in; i++) {
+        double a = n->front == VT_FRONT_MASK ? (double)theta[i] : 1, sum = 0;
+        for (int j = 0; j < n->hidden; j++) sum += pow(a * (double)w1[(size_t)j * (size_t)n->in + (size_t)i], 2);
+        all += sum;
+        if (vt_digits_inside(d, i))
+            in += sum, out->on += fabs(a) / inside;
+        else
+            out->off += fabs(a) / (n->in - inside);
+    }
+    out->inside = in / all;
+}
+
+static vt_status one(plan *j, int item, vt_err *e) {
+    int net = item % NETS, rate = item / NETS % j->n_rates, size = item / NETS / j->n_rates;
+    vt_sgd s = {.net = j->net,
+                .train = {j->digits[size].x, j->digits[size].y, j->train},
+                .test = {j->tests[size].x, j->tests[size].y, j->p->test},
+                .batch = j->p->batch,
+                .steps = j->steps,
+                .rate = j->rates[rate],
+                .marks = MARKS};
+    s.net.front = net ? VT_FRONT_MASK : VT_FRONT_PLAIN;
+    float *theta = vt_alloc(vt_two_layer_at(&s.net, VT_AT_END) * sizeof *theta);
+    if (!theta) return vt_fail(e, VT_E_MEMORY, "no memory for a network");
+    vt_two_layer_init_f32(theta, &s.net, 1, j->lab->seed, 0);
+    vt_status got = vt_sgd_run(theta, j->r[item].curve, &s, j->lab, e);
+    if (got == VT_OK) weigh(&j->r[item], theta, &s.net, &j->digits[size]);
+    free(theta);
+    return got;
+}
+
+static vt_status one_fig7(plan *j, int k, vt_err *e) {
+    vt_sgd s = {.net = j->teacher.net,
+                .train = vt_teacher_train(&j->teacher, 10000),
+                .test = vt_teacher_test(&j->teacher),
+                .batch = 32,
+                .steps = j->fig7,
+                .rate = 0.001,
+                .l1 = students[k].l1,
+                .marks = MARKS};
+    s.net.front = students[k].front;
+    float *theta = vt_alloc(vt_two_layer_at(&s.net, VT_AT_END) * sizeof *theta);
+    if (!theta) return vt_fail(e, VT_E_MEMORY, "no memory for a network");
+    vt_two_layer_init_f32(theta, &s.net, 1, j->lab->seed, 0);
+    vt_status got = vt_sgd_run(theta, j->fig7_curve[k], &s, j->lab, e);
+    free(theta);
+    return got;
+}
+
+static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
+    (void)thread;
+    plan *j = ctx;
+    return (int)i < runs(j) ? one(j, (int)i, e) : one_fig7(j, (int)i - runs(j), e);
+}
+
+static void finished(void *ctx, int thread, size_t i) {
+    (void)thread, (void)i;
+    plan *j = ctx;
+    vt_progress_step(&j->lab->progress, (size_t)++j->done, NULL);
+}
+
+static vt_status prepare(plan *j, const params *p, vt_lab *lab, vt_err *e) {
+    static const int sizes[SIZES] = {5, 8, 15};
+    *j = (plan){.p = p, .lab = lab, .n_sizes = p->s ? 1 : SIZES, .n_rates = p->rate > 0 ? 1 : RATES};
+    for (int k = 0; k < j->n_sizes; k++) j->sizes[k] = p->s ? p->s : sizes[k];
+    j->rates[0] = p->rate > 0 ? p->rate : 0.001, j->rates[1] = 0.005;
+    j->train = p->train ? p->train : p->full ? 20000 : 5000;
+    j->steps = p->steps ? p->steps : p->full ? 40000 : 3000;
+    j->fig7 = p->fig7 ? p->fig7 : p->full ? 400000 : 20000;
+    j->net =
+        (vt_two_layer){VT_FRONT_PLAIN, .in = p->side * p->side, .hidden = p->hidden, .out = 10, .fit = VT_FIT_CLASSES};
+    vt_two_layer with = j->net;
+    with.front = VT_FRONT_MASK;
+    size_t net = sizeof(float) * (2 * vt_two_layer_at(&with, VT_AT_END) + vt_two_layer_work_f32(&with, p->batch, 0));
+    size_t bytes = (size_t)j->n_sizes * vt_digits_bytes(p->side, j->train + p->test) + (size_t)lab->threads * net;
+    VT_TRY(vt_lab_memory("the pictures, and a network for every thread,", bytes, e));
+    for (int k = 0; k < j->n_sizes; k++) {
+        VT_TRY(vt_digits_open(&j->digits[k], p->side, j->sizes[k], 0, j->train, lab, e));
+        VT_TRY(vt_digits_open(&j->tests[k], p->side, j->sizes[k], j->train, p->test, lab, e));
+    }
+    vt_two_layer table1 = {VT_FRONT_MASK, .in = 256, .hidden = 128, .out = 10};
+    return j->fig7 < 0 ? VT_OK : vt_teacher_open(&j->teacher, &table1, 32, 2, 10000, 5000, 0, lab, e);
+}
+
+/* ---- tables ---- */
+
+static void columns(plan *j, FILE *out) {
+    fprintf(out, "%8s", "steps");
+    for (int r = 0; r < j->n_rates; r++)
+        for (int n = 0; n < NETS; n++) fprintf(out, "  %10s %-6g", net_names[n], j->rates[r]);
+    fprintf(out, "\n");
+}
+
+static void curves(plan *j, int size, FILE *out) {
+    int s = j->sizes[size];
+    fprintf(out, "\ndigit of %d x %d in %d x %d, test loss and error in %% (Figs. 2, 4 to 6)\n", s, s, j->p->side,
+            j->p->side);
+    columns(j, out);
+    for (int m = 0; m < MARKS; m++) {
+        fprintf(out, "%8lld", (long long)j->steps * (m + 1) / MARKS);
+        for (int r = 0; r < j->n_rates; r++)
+            for (int n = 0; n < NETS; n++) {
+                const vt_measure *x = &result_at(j, size, r, n)->curve[m][1];
+                fprintf(out, "  %10.4f %6.1f", x->loss, 100 * x->error);
+            }
+        fprintf(out, "\n");
+    }
+    fprintf(out, "%8s", "training");
+    for (int r = 0; r < j->n_rates; r++)
+        for (int n = 0; n < NETS; n++) {
+            const vt_measure *x = &result_at(j, size, r, n)->curve[MARKS - 1][0];
+            fprintf(out, "  %10.4f %6.1f", x->loss, 100 * x->error);
+        }
+    fprintf(out, "\nshare of the first layer's energy on the digit (evenly %.1f %%); mean |a| on it, off it\n%8s",
+            100.0 * s * s / (j->p->side * j->p->side), "");
+    for (int r = 0; r < j->n_rates; r++)
+        for (int n = 0; n < NETS; n++) {
+            const result *x = result_at(j, size, r, n);
+            char text[40];
+            snprintf(text, sizeof text, "%.1f %% %.2f %.2f", 100 * x->inside, x->on, x->off);
+            fprintf(out, "  %17s", text);
+        }
+    fprintf(out, "\n");
+}
+
+static void fig7(const plan *j, FILE *out) {
+    fprintf(out,
+            "\nFig. 7: test error of Table 1's students at n = 10,000 along the training (lab sample-complexity)\n");
+    fprintf(out, "%8s %14s %14s %14s\n", "steps", students[0].name, students[1].name, students[2].name);
+    for (int m = 0; m < MARKS; m++) {
+        fprintf(out, "%8lld", (long long)j->fig7 * (m + 1) / MARKS);
+        for (int k = 0; k < STUDENTS; k++) fprintf(out, " %14.4f", j->fig7_curve[k][m][1].error);
+        fprintf(out, "\n");
+    }
+}
+
+static vt_status keep(plan *j, vt_err *e) {
+    json_t *all = json_array();
+    for (int i = 0; i < runs(j); i++) {
+        json_t *loss = json_array(), *error = json_array();
+        for (int m = 0; m < MARKS; m++) {
+            json_array_append_new(loss, json_real(j->r[i].curve[m][1].loss));
+            json_array_append_new(error, json_real(j->r[i].curve[m][1].error));
+        }
+        json_array_append_new(all, json_pack("{s:i,s:f,s:s,s:o,s:o,s:f,s:f,s:f,s:f}", "s",
+                                             j->sizes[i / NETS / j->n_rates], "rate", j->rates[i / NETS % j->n_rates],
+                                             "net", net_names[i % NETS], "test_loss", loss, "test_error", error,
+                                             "train_loss", j->r[i].curve[MARKS - 1][0].loss, "digit_share",
+                                             j->r[i].inside, "mask_on", j->r[i].on, "mask_off", j->r[i].off));
+    }
+    VT_TRY(vt_lab_put(j->lab->json, "runs", all, e));
+    json_t *seven = json_object();
+    for (int k = 0; k < STUDENTS && j->fig7 > 0; k++) {
+        json_t *a = json_array();
+        for (int m = 0; m < MARKS; m++) json_array_append_new(a, json_real(j->fig7_curve[k][m][1].error));
+        json_object_set_new(seven, students[k].name, a);
+    }
+    return vt_lab_put(j->lab->json, "fig7", seven, e);
+}
+
+/* A panel for each size of digit, four curves each. */
+static void figure(FILE *f, const void *data) {
+    plan *j = (plan *)data;
+    for (int i = 0; i < runs(j); i++) {
+        fprintf(f, "$run%d << EOD\n", i);
+        for (int m = 0; m < MARKS; m++)
+            fprintf(f, "%lld %.9g\n", (long long)j->steps * (m + 1) / MARKS, j->r[i].curve[m][1].loss);
+        fprintf(f, "EOD\n");
+    }
+    fprintf(f,
+            "set multiplot layout 1,%d title picture noenhanced\nset tics nomirror\nset xlabel 'steps'\nset key below "
+            "maxcols 1\n",
+            j->n_sizes);
+    for (int s = 0; s < j->n_sizes; s++) {
+        fprintf(f, "set title 's = %d, test loss'\n", j->sizes[s]);
+        for (int k = 0; k < j->n_rates * NETS; k++)
+            fprintf(f, "%s$run%d using 1:2 with linespoints ls %d title '%s %g'", k ? ", " : "plot ",
+                    s * j->n_rates * NETS + k, k + 1, net_names[k % NETS], j->rates[k / NETS]);
+        fprintf(f, "\n");
+    }
+    fprintf(f, "unset multiplot\n");
+}
+
+/* ---- claims ---- */
+
+static vt_finding by_count(int good, int all) {
+    return good == all ? VT_SUPPORTED : good ? VT_WEAKENED : VT_CONTRADICTED;
+}
+
+static vt_status claims(plan *j, vt_err *e) {
+    int lower = 0, sooner = 0, finds = 0, all = j->n_sizes * j->n_rates;
+    double ratio = 0;
+    for (int s = 0; s < j->n_sizes; s++)
+        for (int r = 0; r < j->n_rates; r++) {
+            const result *base = result_at(j, s, r, 0), *with = result_at(j, s, r, 1);
+            int ahead = 0;
+            lower += with->curve[MARKS - 1][1].error < base->curve[MARKS - 1][1].error;
+            for (int m = 0; m < MARKS; m++) ahead += with->curve[m][1].loss < base->curve[m][1].loss;
+            sooner += ahead == MARKS;
+            finds += with->inside > base->inside;
+            ratio = fmax(ratio, with->on / with->off);
+        }
+    const result *base = result_at(j, 0, 0, 0), *with = result_at(j, 0, 0, 1);
+    VT_TRY(vt_lab_claim(j->lab, by_count(lower, all), "Figs. 2, 4 to 6: attention ends with the lower test error", e,
+                        "in %d of %d settings; s = %d, rate %g: %.1f %% against %.1f %%", lower, all, j->sizes[0],
+                        j->rates[0], 100 * with->curve[MARKS - 1][1].error, 100 * base->curve[MARKS - 1][1].error));
+    VT_TRY(vt_lab_claim(j->lab, by_count(sooner, all), "Figs. 2, 4 to 6: its test loss is lower all along", e,
+                        "at all %d marks in %d of %d settings", MARKS, sooner, all));
+    VT_TRY(
+        vt_lab_claim(j->lab,
+                     ratio > 2 ? by_count(finds, all)
+                     : finds   ? VT_WEAKENED
+                               : VT_CONTRADICTED,
+                     "the mask finds the digit", e,
+                     "more of the first layer's energy on it in %d of %d settings; mean |a| on it at most %.2f times "
+                     "that off it",
+                     finds, all, ratio));
+    if (j->fig7 < 0) return VT_OK;
+    int good = 0;
+    for (int m = 0; m < MARKS; m++)
+        good += j->fig7_curve[1][m][1].error < j->fig7_curve[0][m][1].error &&
+                j->fig7_curve[2][m][1].error < j->fig7_curve[1][m][1].error;
+    return vt_lab_claim(j->lab, by_count(good, MARKS), "Fig. 7: baseline, attention, regularised lie in this order", e,
+                        "at %d of %d marks", good, MARKS);
+}
+
+static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
+    plan *j = calloc(1, sizeof *j);
+    if (!j) return vt_fail(e, VT_E_MEMORY, "no memory for the lab");
+    vt_blas_single_thread();
+    vt_status s = prepare(j, params_, lab, e);
+    size_t count = s == VT_OK ? (size_t)(runs(j) + (j->fig7 > 0 ? STUDENTS : 0)) : 0;
+    if (s == VT_OK) {
+        vt_two_layer with = j->net;
+        with.front = VT_FRONT_MASK;
+        fprintf(lab->out, "%d-%d-10, ReLU, cross-entropy; parameters: %zu baseline, %zu with attention\n", j->net.in,
+                j->net.hidden, vt_two_layer_at(&j->net, VT_AT_END), vt_two_layer_at(&with, VT_AT_END));
+        fprintf(lab->out, "SGD, %d steps of %d pictures; %d to train on, %d to test on\n", j->steps, j->p->batch,
+                j->train, j->p->test);
+        vt_progress_begin(&lab->progress, "networks", 0, count);
+        s = vt_for_each_in_order(count, lab->threads, item, finished, j, e);
+    }
+    if (s == VT_OK) {
+        vt_progress_end(&lab->progress, NULL);
+        for (int k = 0; k < j->n_sizes; k++) curves(j, k, lab->out);
+        if (j->fig7 > 0) fig7(j, lab->out);
+        s = keep(j, e);
+    }
+    if (s == VT_OK) s = vt_lab_figure(lab, "noisy-digits", "Test loss on noisy digits", figure, j, e);
+    if (s == VT_OK) s = claims(j, e);
+    for (int k = 0; k < SIZES; k++) vt_digits_close(&j->digits[k]), vt_digits_close(&j->tests[k]);
+    vt_teacher_close(&j->teacher);
+    free(j);
+    return s;
+}
+
+const vt_lab_def vt_lab_def_noisy_digits = {
+    .name = "noisy-digits",
+    .summary = "a small digit in a noisy picture, with a mask and without",
+    .source = "Understanding Attention Mechanisms, Figs. 2, 4 to 6 (NoisyMNIST) and 7",
+    .opts = opts,
+    .params_size = sizeof(params),
+    .run = run,
+};

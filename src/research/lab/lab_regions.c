@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <stdlib.h>
+#include "core/rand.h"
+#include "research/lab/lab.h"
+#include "research/lab/regions.h"
+
+/* UAM, Theorem 3 and Fig. 1: the number of linear regions, by formula, and counted where it can be. */
+
+typedef struct params {
+    int p, s0, most, draws;
+} params;
+
+#define AT(field) offsetof(params, field)
+static const vt_opt opts[] = {
+    {"p", "inputs of the network without attention", VT_OPT_INT, AT(p), 100, 2, 1000, NULL, NULL},
+    {"s0", "inputs that a mask leaves", VT_OPT_INT, AT(s0), 10, 1, 999, NULL, NULL},
+    {"most", "largest number of hidden units in the figure", VT_OPT_INT, AT(most), 400, 10, 10000, NULL, NULL},
+    {"draws", "random layers counted for each size", VT_OPT_INT, AT(draws), 20, 1, 10000, NULL, NULL},
+    {NULL, NULL, VT_OPT_INT, 0, 0, 0, 0, NULL, NULL},
+};
+
+/* ---- formulas ---- */
+
+static void power(FILE *out, double log10_x) {
+    char text[32] = "0";
+    if (log10_x >= 0)
+        snprintf(text, sizeof text, log10_x < 9 ? "%.0f" : "10^%.1f", log10_x < 9 ? pow(10, log10_x) : log10_x);
+    fprintf(out, " %14s", text);
+}
+
+enum { BAR = 40 };
+
+/* Bars of the two lower bounds over n1, on one logarithmic scale; < marks the row that the condition falls into. */
+static void over_units(const params *p, FILE *out) {
+    double where = vt_regions_condition(p->p, p->s0), full = vt_regions_most(p->most, p->p);
+    fprintf(out, "\nlargest number of regions against n1 hidden units (Fig. 1), s0 = %d and p = %d inputs\n", p->s0,
+            p->p);
+    fprintf(out, "%6s %14s %14s %14s %14s  exact maximum, logarithmic: s with the mask, p without\n", "n1", "bound, s0",
+            "bound, p", "exact, s0", "exact, p");
+    for (int k = 1; k <= 20; k++) {
+        int n = p->most * k / 20, before = p->most * (k - 1) / 20;
+        double most_s = vt_regions_most(n, p->s0), most_p = vt_regions_most(n, p->p);
+        char bar[BAR + 2] = "";
+        for (int i = 0; i <= BAR; i++)
+            bar[i] = i == (int)lrint(BAR * most_p / full) ? 'p' : i == (int)lrint(BAR * most_s / full) ? 's' : ' ';
+        fprintf(out, "%6d", n);
+        power(out, vt_regions_lower(n, p->s0));
+        power(out, vt_regions_lower(n, p->p));
+        power(out, most_s);
+        power(out, most_p);
+        fprintf(out, "  |%.*s%s\n", BAR + 1, bar, n >= where && before < where ? "<" : "");
+    }
+    fprintf(out, "< the paper's condition, n1 >= exp((p ln p - s0 ln s0) / (p - s0)) = %.1f, begins to hold\n", where);
+}
+
+/* floor(n1 / s)^s rises and falls in s: a lower bound of something that only rises. */
+static void over_inputs(const params *p, FILE *out) {
+    int n = (int)ceil(vt_regions_condition(p->p, p->s0));
+    fprintf(out, "\nthe same against the number of inputs s, at n1 = %d\n%6s %14s %14s\n", n, "s", "bound", "exact");
+    for (int k = 1; k <= 10; k++) {
+        int s = p->p * k / 10;
+        if (s < 1) continue;
+        fprintf(out, "%6d", s);
+        power(out, vt_regions_lower(n, s));
+        power(out, vt_regions_most(n, s));
+        fprintf(out, "\n");
+    }
+}
+
+/* The least n1 from which on the floored bound of p inputs is above that of s0, up to 64 p. */
+static int floored_from(const params *p) {
+    int from = -1;
+    for (int n = 1; n <= 64 * p->p; n++) {
+        bool above = vt_regions_lower(n, p->p) > vt_regions_lower(n, p->s0);
+        if (above && from < 0) from = n;
+        if (!above) from = -1;
+    }
+    return from;
+}
+
+/* ---- counts ---- */
+
+typedef struct count {
+    long long least, most, other; /* over the draws; other: by cutting polygons, -1 if the two ways ever differ */
+} count;
+
+/* Layers of n1 units on `inputs` inputs of which a mask leaves the first `kept`: normal weights and biases. */
+static vt_status count_layers(count *out, int n1, int inputs, int kept, const params *p, const vt_lab *lab, vt_err *e) {
+    *out = (count){.least = 1LL << 62};
+    for (int d = 0; d < p->draws; d++) {
+        float z[6 * 5];
+        double w[6 * 4], b[6];
+        vt_rng key = {.seed = lab->seed,
+                      .purpose = vt_rng_purpose("regions"),
+                      .image = (uint32_t)n1,
+                      .run = (uint32_t)d};
+        vt_rng_normals(&key, z, sizeof z / sizeof *z);
+        for (int i = 0; i < n1; i++) {
+            for (int j = 0; j < inputs; j++) w[i * inputs + j] = j < kept ? (double)z[i * 5 + j] : 0;
+            b[i] = (double)z[i * 5 + 4];
+        }
+        long long cells, cut;
+        VT_TRY(vt_regions_count(&cells, w, b, n1, inputs, e));
+        out->least = cells < out->least ? cells : out->least;
+        out->most = cells > out->most ? cells : out->most;
+        if (inputs != 2) continue;
+        VT_TRY(vt_regions_cut(&cut, w, b, n1, e));
+        if (cut != cells) out->other = -1;
+    }
+    return VT_OK;
+}
+
+typedef struct counted {
+    int equal, below, all; /* rows whose count is the formula's; rows where the mask has fewer regions */
+    bool ways;             /* both ways of counting agree */
+} counted;
+
+static vt_status small(counted *c, const params *p, vt_lab *lab, vt_err *e) {
+    json_t *rows = json_array();
+    *c = (counted){.ways = true};
+    fprintf(lab->out,
+            "\nactivation patterns counted, %d random layers of n1 units: least and most of them\n%6s %10s %8s %12s "
+            "%16s "
+            "%14s %8s\n",
+            p->draws, "n1", "bound, s0", "exact", "2 inputs", "4, mask on 2", "4 inputs", "exact");
+    for (int n = 1; n <= 6; n++) {
+        count plane, masked, four;
+        VT_TRY(count_layers(&plane, n, 2, 2, p, lab, e));
+        VT_TRY(count_layers(&masked, n, 4, 2, p, lab, e));
+        VT_TRY(count_layers(&four, n, 4, 4, p, lab, e));
+        double want = round(pow(10, vt_regions_most(n, 2))), want4 = round(pow(10, vt_regions_most(n, 4)));
+        fprintf(lab->out, "%6d %10.0f %8.0f %6lld %5lld %10lld %5lld %8lld %5lld %8.0f\n", n,
+                n < 2 ? 0 : pow(10, vt_regions_lower(n, 2)), want, plane.least, plane.most, masked.least, masked.most,
+                four.least, four.most, want4);
+        c->all++;
+        c->equal += (double)plane.least == want && (double)plane.most == want && (double)masked.most == want &&
+                    (double)four.most == want4;
+        c->below += n <= 2 ? masked.most <= four.least : masked.most < four.least;
+        c->ways = c->ways && plane.other == 0;
+        json_array_append_new(rows,
+                              json_pack("{s:i,s:I,s:I,s:I,s:f}", "n1", n, "plane", (json_int_t)plane.most, "masked",
+                                        (json_int_t)masked.most, "four", (json_int_t)four.most, "exact", want));
+    }
+    return vt_lab_put(lab->json, "counts", rows, e);
+}
+
+/* ---- results ---- */
+
+static void figure(FILE *f, const void *data) {
+    const params *p = data;
+    fprintf(f, "$units << EOD\n");
+    for (int n = 1; n <= p->most; n++) {
+        double a = vt_regions_lower(n, p->s0), b = vt_regions_lower(n, p->p);
+        fprintf(f, "%d %.9g %.9g %.9g %.9g\n", n, a < 0 ? NAN : a, b < 0 ? NAN : b, vt_regions_most(n, p->s0),
+                vt_regions_most(n, p->p));
+    }
+    double where = vt_regions_condition(p->p, p->s0);
+    fprintf(f,
+            "EOD\nset xlabel 'hidden units n1; broken line: the condition of Theorem 3'\nset ylabel 'log10 of the "
+            "number of regions'\nset key left top\nset tics "
+            "nomirror\nset arrow 1 from %.9g, graph 0 to %.9g, graph 1 nohead dt 2\nplot $units using 1:2 with lines "
+            "ls 1 "
+            "title 'bound, s0 = %d', $units using 1:3 with lines ls 2 title 'bound, p = %d', $units using 1:4 with "
+            "lines ls 3 title 'exact maximum, s0', $units using 1:5 with lines ls 4 title 'exact maximum, p'\n",
+            where, where, p->s0, p->p);
+}
+
+static vt_status claims(const params *p, const counted *c, vt_lab *lab, vt_err *e) {
+    double where = vt_regions_condition(p->p, p->s0), table1 = vt_regions_condition(256, 32);
+    int first = (int)ceil(where), from = floored_from(p), rising = 0;
+    for (int n = 1; n <= p->most; n++) rising += vt_regions_most(n, p->s0) <= vt_regions_most(n, p->p);
+    VT_TRY(vt_lab_claim(lab, rising == p->most ? VT_SUPPORTED : VT_CONTRADICTED,
+                        "Theorem 3: a network on fewer inputs has fewer regions at most", e,
+                        "by the exact maximum at every n1 up to %d (n1 = %d: 10^%.1f against 10^%.1f)", p->most, first,
+                        vt_regions_most(first, p->s0), vt_regions_most(first, p->p)));
+    VT_TRY(vt_lab_claim(lab, from >= 0 && from <= first ? VT_SUPPORTED : VT_CONTRADICTED,
+                        "Theorem 3's bounds order that way from the paper's condition on", e,
+                        "condition n1 >= %.1f; with the floors the bound of p inputs is larger only from n1 = %d on "
+                        "(n1 = %d: 10^%.1f for s0, 10^%.1f for p)",
+                        where, from, first, vt_regions_lower(first, p->s0), vt_regions_lower(first, p->p)));
+    VT_TRY(
+        vt_lab_claim(lab, table1 <= 128 ? VT_SUPPORTED : VT_CONTRADICTED,
+                     "the condition holds in the paper's own Table 1 (p = 256, n1 = 128; 32 relevant inputs assumed)",
+                     e, "it asks for n1 >= %.0f; the exact maxima are 10^%.1f and 10^%.1f all the same", table1,
+                     vt_regions_most(128, 32), vt_regions_most(128, 256)));
+    return vt_lab_claim(lab, c->equal == c->all && c->below == c->all && c->ways ? VT_SUPPORTED : VT_CONTRADICTED,
+                        "Theorem 3 for small networks: a mask leaves fewer activation patterns", e,
+                        "%d of %d counts are the formula's, the mask has fewer (to n1 = 2: no more) in %d of %d; "
+                        "polygons and recursion %s",
+                        c->equal, c->all, c->below, c->all, c->ways ? "agree" : "DIFFER");
+}
+
+static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
+    const params *p = params_;
+    counted c;
+    if (p->s0 >= p->p) return vt_fail(e, VT_E_USAGE, "s0 = %d must be below p = %d", p->s0, p->p);
+    over_units(p, lab->out);
+    over_inputs(p, lab->out);
+    VT_TRY(small(&c, p, lab, e));
+    VT_TRY(vt_lab_put(lab->json, "condition", json_real(vt_regions_condition(p->p, p->s0)), e));
+    VT_TRY(vt_lab_put(lab->json, "bounds_ordered_from", json_integer(floored_from(p)), e));
+    VT_TRY(vt_lab_figure(lab, "regions", "Linear regions of a layer with and without attention", figure, p, e));
+    return claims(p, &c, lab, e);
+}
+
+const vt_lab_def vt_lab_def_regions = {
+    .name = "regions",
+    .summary = "linear regions of a hidden layer, with a mask and without",
+    .source = "Understanding Attention Mechanisms, Theorem 3, Fig. 1",
+    .opts = opts,
+    .params_size = sizeof(params),
+    .run = run,
+};

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/gemm.h"
+#include "core/mem.h"
+#include "core/threads.h"
+#include "research/lab/sample_complexity.h"
+
+/* UAM, Table 1 (and 2's twin): test loss against the number of samples, with and without attention. Neither the number
+ * of relevant inputs, nor batch, teacher's scale, lambda or the start of a can be read in the paper: they are options
+ * here, and docs/labs.md says which values were guessed. */
+
+#define AT(field) offsetof(vt_complexity, field)
+static const vt_opt opts[] = {
+    {"model", "mask: Table 1; self: the twin of Table 2, teacher and student of eq. 3", VT_OPT_CHOICE, AT(model), 0, 0,
+     0, "mask|self", NULL},
+    {"full", "the paper's sizes, 400,000 steps, 5 runs (hours of one core) instead of the two-minute version",
+     VT_OPT_BOOL, AT(full), 0, 0, 1, NULL, NULL},
+    {"sizes", "training points, as A+B+...; 0: 10000+20000+50000, with full the paper's six", VT_OPT_TEXT, AT(sizes), 0,
+     0, sizeof((vt_complexity *)0)->sizes, NULL, "0"},
+    {"steps", "SGD steps; 0: 60000, with full 400000", VT_OPT_INT, AT(steps), 0, 0, 1e8, NULL, NULL},
+    {"runs", "teachers, data and starts to average over; 0: 1, with full 5", VT_OPT_INT, AT(runs), 0, 0, 100, NULL,
+     NULL},
+    {"test", "test points", VT_OPT_INT, AT(test), 5000, 1, 1e6, NULL, NULL},
+    {"relevant", "ones in the teacher's mask, of 256", VT_OPT_INT, AT(relevant), 32, 1, 256, NULL, NULL},
+    {"scale", "deviation of the teacher's weights, in He's; 0: 2, with self 1", VT_OPT_REAL, AT(scale), 0, 0, 100, NULL,
+     NULL},
+    {"batch", "points in a step", VT_OPT_INT, AT(batch), 32, 1, 10000, NULL, NULL},
+    {"rate", "learning rate", VT_OPT_REAL, AT(rate), 0.001, 1e-9, 10, NULL, NULL},
+    {"lambda", "of the penalties on a at 10,000 points: lambda |a|_1, or lambda / 2 |a|^2", VT_OPT_REAL, AT(lambda),
+     0.05, 0, 1e6, NULL, NULL},
+    {"fixed_lambda", "the same lambda at every size, not lambda 10000 / n", VT_OPT_BOOL, AT(fixed_lambda), 0, 0, 1,
+     NULL, NULL},
+    {"decay", "decay / 2 (|W1|^2 + |W2|^2) for all students", VT_OPT_REAL, AT(decay), 0, 0, 1e6, NULL, NULL},
+    {"eps", "radius of the robust twin's attack on x, whose norm is about 16 (self: 8)", VT_OPT_REAL, AT(eps), 1, 0,
+     1e6, NULL, NULL},
+    {"attack_norm", "of that attack", VT_OPT_CHOICE, AT(norm), VT_ROBUST_L2, 0, 0, "l2|linf", NULL},
+    {"attack_steps", "of PGD", VT_OPT_INT, AT(attack_steps), 20, 1, 10000, NULL, NULL},
+    {"attack_points", "test points attacked, the first ones", VT_OPT_INT, AT(attack_points), 500, 1, 1e6, NULL, NULL},
+    {NULL, NULL, VT_OPT_INT, 0, 0, 0, 0, NULL, NULL},
+};
+
+/* ---- what is run ---- */
+
+static const vt_variant mask_variants[] = {
+    {"baseline", VT_FRONT_PLAIN, 0, 0, true},      {"attention", VT_FRONT_MASK, 0, 0, true},
+    {"attention L1", VT_FRONT_MASK, 1, 0, true},   {"attention L2", VT_FRONT_MASK, 0, 1, false},
+    {"sum-to-one", VT_FRONT_SIMPLEX, 0, 0, false}, {NULL, VT_FRONT_PLAIN, 0, 0, false},
+};
+static const vt_variant self_variants[] = {
+    {"baseline", VT_FRONT_PLAIN, 0, 0, true},
+    {"self-attention", VT_FRONT_SELF, 0, 0, true},
+    {NULL, VT_FRONT_PLAIN, 0, 0, false},
+};
+
+enum { MOST = 1000000000 };
+
+static vt_status read_sizes(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
+    const char *text = strcmp(p->sizes, "0") ? p->sizes
+                       : p->model            ? p->full ? "1000+2000+5000+10000+20000+50000" : "2000+5000+20000"
+                       : p->full             ? "10000+14000+16000+18000+20000+50000"
+                                             : "10000+20000+50000";
+    for (;;) {
+        char *end;
+        long n = strtol(text, &end, 10);
+        if (end == text || n < 1 || n > MOST || (*end && *end != '+') || r->n_sizes == VT_COMPLEXITY_SIZES)
+            return vt_fail(e, VT_E_USAGE, "sizes must be at most %d numbers, 1 to %d, as 10000+20000, not '%s'",
+                           VT_COMPLEXITY_SIZES, MOST, p->sizes);
+        if (r->n_sizes && n <= r->sizes[r->n_sizes - 1])
+            return vt_fail(e, VT_E_USAGE, "sizes must rise, but %ld follows %d", n, r->sizes[r->n_sizes - 1]);
+        r->sizes[r->n_sizes++] = (int)n;
+        if (!*end) return VT_OK;
+        text = end + 1;
+    }
+}
+
+/* In the two-minute version a variant that is not of Table 1 runs at the first size alone. */
+static bool runs_at(const vt_complexity_run *r, int size, int variant) {
+    return r->variants[variant].every || r->p->full || size == 0;
+}
+
+static vt_status plan(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
+    *r = (vt_complexity_run){.p = p, .variants = p->model ? self_variants : mask_variants};
+    VT_TRY(read_sizes(r, p, e));
+    while (r->variants[r->n_variants].name) r->n_variants++;
+    r->steps = p->steps ? p->steps : p->full ? 400000 : 60000;
+    r->runs = p->runs ? p->runs : p->full ? 5 : 1;
+    r->teacher = (vt_two_layer){VT_FRONT_MASK, .in = 256, .hidden = 128, .out = 10};
+    if (p->model) r->teacher = (vt_two_layer){VT_FRONT_SELF, .in = 64, .hidden = 128, .out = 10, .tokens = 8, .d = 8};
+    size_t most = (size_t)r->sizes[r->n_sizes - 1];
+    VT_TRY(vt_lab_memory("the training and test points",
+                         vt_teacher_bytes(&r->teacher, (int)most, p->test) +
+                             sizeof(float) * 4 * (size_t)p->attack_points * (size_t)r->teacher.in,
+                         e));
+    for (int s = 0; s < r->n_sizes; s++)
+        for (int v = 0; v < r->n_variants; v++)
+            if (runs_at(r, s, v)) r->items[r->n_items++] = (vt_complexity_item){s, v};
+    r->results = vt_alloc((size_t)(r->n_items * r->runs) * sizeof *r->results);
+    return r->results ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the results of %d runs", r->n_items * r->runs);
+}
+
+/* ---- one student ---- */
+
+typedef struct job {
+    vt_complexity_run *r;
+    const vt_teacher *t;
+    vt_lab *lab;
+    int run, done;
+} job;
+
+static double lambda_at(const vt_complexity *p, int n) { return p->fixed_lambda ? p->lambda : p->lambda * 10000 / n; }
+
+/* Means of |mask| where the teacher's is one and where it is zero. */
+static vt_status mask_means(vt_complexity_result *out, const vt_teacher *t, const float *theta, const vt_two_layer *net,
+                            vt_err *e) {
+    float *m = vt_alloc((size_t)net->in * sizeof *m);
+    if (!m) return vt_fail(e, VT_E_MEMORY, "no memory for a mask of %d inputs", net->in);
+    vt_two_layer_mask_f32(m, theta, net);
+    for (int i = 0; i < net->in; i++)
+        *(vt_teacher_relevant(t, i) ? &out->mask_on : &out->mask_off) += fabs((double)m[i]);
+    out->mask_on /= t->relevant;
+    if (t->relevant < net->in) out->mask_off /= net->in - t->relevant;
+    free(m);
+    return VT_OK;
+}
+
+static vt_status study(vt_complexity_result *out, const vt_sgd *s, const job *j, float *theta, vt_err *e) {
+    const vt_complexity *p = j->r->p;
+    VT_TRY(vt_sgd_run(theta, out->curve, s, j->lab, e));
+    out->w1 = vt_two_layer_norm(theta, &s->net, VT_AT_W1);
+    out->w2 = vt_two_layer_norm(theta, &s->net, VT_AT_W2);
+    if (s->net.front != VT_FRONT_SELF) VT_TRY(mask_means(out, j->t, theta, &s->net, e));
+    int points = p->attack_points < p->test ? p->attack_points : p->test;
+    vt_robust a = {(vt_robust_norm)p->norm, p->eps, p->attack_steps, points, false, s->run};
+    VT_TRY(vt_teacher_attack(&out->robust, &a, j->t, theta, &s->net, j->lab, e));
+    a.irrelevant_only = true;
+    return p->model ? VT_OK : vt_teacher_attack(&out->irrelevant, &a, j->t, theta, &s->net, j->lab, e);
+}
+
+static vt_status student(void *ctx, int thread, size_t item, vt_err *e) {
+    (void)thread;
+    const job *j = ctx;
+    const vt_complexity *p = j->r->p;
+    vt_complexity_item at = j->r->items[item];
+    const vt_variant *v = &j->r->variants[at.variant];
+    int n = j->r->sizes[at.size];
+    vt_sgd s = {.net = j->r->teacher,
+                .train = vt_teacher_train(j->t, n),
+                .test = vt_teacher_test(j->t),
+                .batch = p->batch,
+                .steps = j->r->steps,
+                .rate = p->rate,
+                .decay = p->decay,
+                .l1 = v->l1 * lambda_at(p, n),
+                .l2 = v->l2 * lambda_at(p, n),
+                .run = (uint32_t)j->run,
+                .marks = VT_COMPLEXITY_MARKS};
+    s.net.front = v->front;
+    vt_complexity_result *out = &j->r->results[(size_t)j->run * (size_t)j->r->n_items + item];
+    float *theta = vt_alloc(vt_two_layer_at(&s.net, VT_AT_END) * sizeof *theta);
+    if (!theta) return vt_fail(e, VT_E_MEMORY, "no memory for a network");
+    vt_two_layer_init_f32(theta, &s.net, 1, j->lab->seed, (uint32_t)j->run);
+    vt_status got = study(out, &s, j, theta, e);
+    free(theta);
+    return got;
+}
+
+static void finished(void *ctx, int thread, size_t item) {
+    (void)thread, (void)item;
+    job *j = ctx;
+    vt_progress_step(&j->lab->progress, (size_t)(j->run * j->r->n_items + ++j->done), NULL);
+}
+
+static vt_status one_run(vt_complexity_run *r, int run, vt_lab *lab, vt_err *e) {
+    const vt_complexity *p = r->p;
+    vt_teacher t;
+    double scale = p->scale > 0 ? p->scale : p->model ? 1 : 2;
+    VT_TRY(vt_teacher_open(&t, &r->teacher, p->model ? r->teacher.in : p->relevant, scale, r->sizes[r->n_sizes - 1],
+                           p->test, (uint32_t)run, lab, e));
+    job j = {r, &t, lab, run, 0};
+    r->power += t.power / r->runs;
+    vt_status s = vt_for_each_in_order((size_t)r->n_items, lab->threads, student, finished, &j, e);
+    vt_teacher_close(&t);
+    return s;
+}
+
+static vt_status run(const void *params, vt_lab *lab, vt_err *e) {
+    vt_complexity_run r;
+    vt_blas_single_thread();
+    vt_status s = plan(&r, params, e);
+    if (s == VT_OK) vt_progress_begin(&lab->progress, "students", 0, (size_t)(r.n_items * r.runs));
+    for (int i = 0; i < r.runs && s == VT_OK; i++) s = one_run(&r, i, lab, e);
+    if (s == VT_OK) vt_progress_end(&lab->progress, NULL);
+    if (s == VT_OK) s = vt_complexity_report(&r, lab, e);
+    if (s == VT_OK) s = vt_complexity_claims(&r, lab, e);
+    free(r.results);
+    return s;
+}
+
+const vt_lab_def vt_lab_def_sample_complexity = {
+    .name = "sample-complexity",
+    .summary = "how many samples a network with attention needs, and one without",
+    .source = "Understanding Attention Mechanisms, Theorem 1, Table 1, Fig. 7; Table 2's twin",
+    .opts = opts,
+    .params_size = sizeof(vt_complexity),
+    .run = run,
+};

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+#include "research/lab/sample_complexity.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAST = VT_COMPLEXITY_MARKS - 1, COLUMN = 15 };
+
+/* ---- numbers: means over runs; NaN where a variant did not run ---- */
+
+typedef double (*pick_fn)(const vt_complexity_result *x);
+
+static double test_error(const vt_complexity_result *x) { return x->curve[LAST][1].error; }
+static double train_error(const vt_complexity_result *x) { return x->curve[LAST][0].error; }
+static double norm_w1(const vt_complexity_result *x) { return x->w1; }
+static double norm_w2(const vt_complexity_result *x) { return x->w2; }
+static double mask_on(const vt_complexity_result *x) { return x->mask_on; }
+static double mask_off(const vt_complexity_result *x) { return x->mask_off; }
+static double robust_error(const vt_complexity_result *x) { return x->robust.error; }
+static double robust_share(const vt_complexity_result *x) { return 100 * x->robust.share; }
+static double irrelevant_error(const vt_complexity_result *x) { return x->irrelevant.error; }
+
+static double mean(const vt_complexity_run *r, int size, int variant, pick_fn pick) {
+    for (int i = 0; i < r->n_items; i++) {
+        if (r->items[i].size != size || r->items[i].variant != variant) continue;
+        double sum = 0;
+        for (int k = 0; k < r->runs; k++) sum += pick(&r->results[(size_t)k * (size_t)r->n_items + (size_t)i]);
+        return sum / r->runs;
+    }
+    return NAN;
+}
+
+static int find(const vt_complexity_run *r, const char *name) {
+    for (int v = 0; v < r->n_variants; v++)
+        if (!strcmp(r->variants[v].name, name)) return v;
+    return -1;
+}
+
+/* ---- tables ---- */
+
+static void heading(const vt_complexity_run *r, FILE *out, const char *title) {
+    fprintf(out, "\n%s\n%8s", title, "n");
+    for (int v = 0; v < r->n_variants; v++) fprintf(out, " %*s", COLUMN, r->variants[v].name);
+    fprintf(out, "\n");
+}
+
+static void table(const vt_complexity_run *r, FILE *out, const char *title, pick_fn pick, int decimals) {
+    heading(r, out, title);
+    for (int s = 0; s < r->n_sizes; s++) {
+        fprintf(out, "%8d", r->sizes[s]);
+        for (int v = 0; v < r->n_variants; v++) {
+            double x = mean(r, s, v, pick);
+            if (isnan(x))
+                fprintf(out, " %*s", COLUMN, "-");
+            else
+                fprintf(out, " %*.*f", COLUMN, decimals, x);
+        }
+        fprintf(out, "\n");
+    }
+}
+
+/* Fig. 7: test error along the training at the smallest size, first run. */
+static void curves(const vt_complexity_run *r, FILE *out) {
+    fprintf(out, "\ntest error after so many steps, n = %d, first run%s\n%8s", r->sizes[0],
+            r->p->model ? "" : " (Fig. 7)", "steps");
+    for (int v = 0; v < r->n_variants; v++) fprintf(out, " %*s", COLUMN, r->variants[v].name);
+    fprintf(out, "\n");
+    for (int m = 1; m < VT_COMPLEXITY_MARKS; m += 2) {
+        fprintf(out, "%8lld", (long long)r->steps * (m + 1) / VT_COMPLEXITY_MARKS);
+        for (int i = 0; i < r->n_items && r->items[i].size == 0; i++)
+            fprintf(out, " %*.4f", COLUMN, r->results[i].curve[m][1].error);
+        fprintf(out, "\n");
+    }
+}
+
+static void preface(const vt_complexity_run *r, FILE *out) {
+    const vt_two_layer *n = &r->teacher;
+    vt_two_layer base = *n;
+    base.front = VT_FRONT_PLAIN;
+    fprintf(out, "%d-%d-%d, ReLU, x ~ N(0, I); parameters: %zu baseline, %zu with attention\n",
+            vt_two_layer_features(&base), n->hidden, n->out, vt_two_layer_at(&base, VT_AT_END),
+            vt_two_layer_at(n, VT_AT_END));
+    if (n->front == VT_FRONT_SELF)
+        fprintf(out, "teacher of eq. 3: %d tokens of %d numbers, d_q = d_v = %d; mean |y|^2 %.4g\n", n->tokens,
+                n->in / n->tokens, n->d, r->power);
+    else
+        fprintf(out, "teacher: %d of %d inputs count; mean |y|^2 %.4g\n", r->p->relevant, n->in, r->power);
+    fprintf(out, "SGD, %d steps of %d points, rate %g; %d test points; %d run%s\n", r->steps, r->p->batch, r->p->rate,
+            r->p->test, r->runs, r->runs == 1 ? "" : "s");
+}
+
+/* ---- lab.json and figures ---- */
+
+static json_t *curve_json(const vt_complexity_result *x, int which) {
+    json_t *a = json_array();
+    for (int m = 0; m < VT_COMPLEXITY_MARKS; m++) json_array_append_new(a, json_real(x->curve[m][which].error));
+    return a;
+}
+
+static vt_status keep(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
+    json_t *all = json_array();
+    for (int k = 0; k < r->runs; k++)
+        for (int i = 0; i < r->n_items; i++) {
+            const vt_complexity_result *x = &r->results[k * r->n_items + i];
+            json_array_append_new(all, json_pack("{s:i,s:i,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "n",
+                                                 r->sizes[r->items[i].size], "run", k, "variant",
+                                                 r->variants[r->items[i].variant].name, "train", train_error(x), "test",
+                                                 test_error(x), "W1", x->w1, "W2", x->w2, "mask_on", x->mask_on,
+                                                 "mask_off", x->mask_off, "robust", x->robust.error, "irrelevant_share",
+                                                 x->robust.share, "robust_irrelevant", x->irrelevant.error,
+                                                 "train_curve", curve_json(x, 0), "test_curve", curve_json(x, 1)));
+        }
+    VT_TRY(vt_lab_put(lab->json, "steps", json_integer(r->steps), e));
+    VT_TRY(vt_lab_put(lab->json, "power", json_real(r->power), e));
+    return vt_lab_put(lab->json, "runs", all, e);
+}
+
+static void figure(FILE *f, const void *data) {
+    const vt_complexity_run *r = data;
+    for (int v = 0; v < r->n_variants; v++) {
+        fprintf(f, "$size%d << EOD\n", v);
+        for (int s = 0; s < r->n_sizes; s++) {
+            double x = mean(r, s, v, test_error);
+            if (!isnan(x)) fprintf(f, "%d %.9g\n", r->sizes[s], x);
+        }
+        fprintf(f, "EOD\n$curve%d << EOD\n", v);
+        for (int i = 0; i < r->n_items; i++)
+            for (int m = 0; m < VT_COMPLEXITY_MARKS && r->items[i].size == 0 && r->items[i].variant == v; m++)
+                fprintf(f, "%lld %.9g\n", (long long)r->steps * (m + 1) / VT_COMPLEXITY_MARKS,
+                        r->results[i].curve[m][1].error);
+        fprintf(f, "EOD\n");
+    }
+    fprintf(f, "set multiplot layout 1,2 title picture noenhanced\nset logscale y\nset format y '%%g'\nset tics "
+               "nomirror\n");
+    static const char *const panels[2][3] = {{"size", "training points", "test error"},
+                                             {"curve", "steps", "test error at the smallest size"}};
+    for (int k = 0; k < 2; k++) {
+        fprintf(f, "set xlabel '%s'\nset title '%s'\n", panels[k][1], panels[k][2]);
+        for (int v = 0; v < r->n_variants; v++)
+            fprintf(f, "%s$%s%d using 1:2 with linespoints ls %d title '%s'", v ? ", " : "plot ", panels[k][0], v,
+                    v + 1, r->variants[v].name);
+        fprintf(f, "\n");
+    }
+    fprintf(f, "unset multiplot\n");
+}
+
+vt_status vt_complexity_report(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
+    FILE *out = lab->out;
+    char title[200];
+    preface(r, out);
+    snprintf(title, sizeof title, "test error: mean over points of the sum over outputs of (f - y)^2 (Table %s)",
+             r->p->model ? "2's twin" : "1");
+    table(r, out, title, test_error, 4);
+    table(r, out, "training error, the same", train_error, 4);
+    curves(r, out);
+    table(r, out, "|W1|_F", norm_w1, 2);
+    table(r, out, "|w2|", norm_w2, 2);
+    if (!r->p->model) {
+        table(r, out, "mean |a| on inputs that count", mask_on, 3);
+        table(r, out, "mean |a| on inputs that do not", mask_off, 3);
+    }
+    snprintf(title, sizeof title, "robust twin: test error under PGD on x, %s, eps %g", r->p->norm ? "linf" : "l2",
+             r->p->eps);
+    table(r, out, title, robust_error, 3);
+    if (!r->p->model) {
+        snprintf(title, sizeof title,
+                 "share of that perturbation's energy on inputs that do not count, %% (evenly: %.1f)",
+                 100.0 * (r->teacher.in - r->p->relevant) / r->teacher.in);
+        table(r, out, title, robust_share, 1);
+        table(r, out, "test error when PGD may move those inputs alone", irrelevant_error, 3);
+    }
+    VT_TRY(keep(r, lab, e));
+    return vt_lab_figure(lab, "sample-complexity", "Test error over training points and steps", figure, r, e);
+}
+
+/* ---- claims ---- */
+
+static vt_finding by_count(int good, int all) {
+    return all == 0 ? VT_NOT_TESTED : good == all ? VT_SUPPORTED : good ? VT_WEAKENED : VT_CONTRADICTED;
+}
+
+/* At how many sizes up to `most` variant a's number is below variant b's; *all: at how many both ran. */
+static int below(const vt_complexity_run *r, int a, int b, pick_fn pick, int most, int *all) {
+    int good = 0;
+    *all = 0;
+    for (int s = 0; s < r->n_sizes && r->sizes[s] <= most; s++) {
+        double x = mean(r, s, a, pick), y = mean(r, s, b, pick);
+        if (isnan(x) || isnan(y)) continue;
+        good += x < y, ++*all;
+    }
+    return good;
+}
+
+/* How much lower attention's error is: largest and smallest ratio over the sizes. */
+static vt_status gain(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
+    double least = INFINITY, most = 0;
+    for (int s = 0; s < r->n_sizes; s++) {
+        double q = mean(r, s, 0, test_error) / mean(r, s, attention, test_error);
+        least = fmin(least, q), most = fmax(most, q);
+    }
+    vt_finding f = least >= 3.8 ? VT_SUPPORTED : most > 1 ? VT_WEAKENED : VT_CONTRADICTED;
+    return vt_lab_claim(lab, f, "Table 1: attention's test error is 3.8 to 10.8 times lower", e,
+                        "here %.2f to %.2f times", least, most);
+}
+
+/* The least size at which attention does as well as the baseline at the largest. */
+static vt_status saving(const vt_complexity_run *r, int attention, const char *claim, vt_lab *lab, vt_err *e) {
+    int last = r->n_sizes - 1, s = 0;
+    double base = mean(r, last, 0, test_error);
+    while (s < r->n_sizes && !(mean(r, s, attention, test_error) <= base)) s++;
+    if (last == 0) return vt_lab_claim(lab, VT_NOT_TESTED, claim, e, "one size only, n = %d", r->sizes[0]);
+    if (s < last)
+        return vt_lab_claim(lab, VT_SUPPORTED, claim, e, "attention at n = %d: %.4f, the baseline at n = %d: %.4f",
+                            r->sizes[s], mean(r, s, attention, test_error), r->sizes[last], base);
+    return vt_lab_claim(lab, s > last ? VT_CONTRADICTED : VT_WEAKENED, claim, e,
+                        "attention at n = %d: %.4f, the baseline at n = %d: %.4f", r->sizes[last - 1],
+                        mean(r, last - 1, attention, test_error), r->sizes[last], base);
+}
+
+static vt_status ordering(const vt_complexity_run *r, int a, int b, int most, const char *claim, vt_lab *lab,
+                          vt_err *e) {
+    int all, good = below(r, a, b, test_error, most, &all), near = 0;
+    for (int s = 0; s < r->n_sizes && r->sizes[s] <= most; s++)
+        near += fabs(mean(r, s, a, test_error) / mean(r, s, b, test_error) - 1) < 0.02;
+    vt_finding f = by_count(good, all);
+    if (f == VT_CONTRADICTED && near == all) f = VT_WEAKENED; /* within 2 %: no difference that one run could tell */
+    return vt_lab_claim(lab, f, claim, e, "lower at %d of %d sizes; n = %d: %.4f against %.4f", good, all, r->sizes[0],
+                        mean(r, 0, a, test_error), mean(r, 0, b, test_error));
+}
+
+/* Theorem 1 compares classes of equal weight bounds; a mask could win by shifting its burden into W1 and w2. */
+static vt_status norms(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
+    double w1 = 0, w2 = 0;
+    for (int s = 0; s < r->n_sizes; s++) {
+        w1 = fmax(w1, mean(r, s, attention, norm_w1) / mean(r, s, 0, norm_w1));
+        w2 = fmax(w2, mean(r, s, attention, norm_w2) / mean(r, s, 0, norm_w2));
+    }
+    vt_finding f = w1 <= 1.1 && w2 <= 1.1 ? VT_SUPPORTED : w1 * w2 <= 2 ? VT_WEAKENED : VT_CONTRADICTED;
+    return vt_lab_claim(lab, f, "Theorem 1's premise: both networks keep to the same weight bounds C1, C2", e,
+                        "|W1|_F with attention is at most %.2f, |w2| %.2f times the baseline's", w1, w2);
+}
+
+static vt_status mask_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
+    int attention = find(r, "attention"), l1 = find(r, "attention L1"), one = find(r, "sum-to-one"),
+        last = r->n_sizes - 1;
+    vt_two_layer base = r->teacher;
+    base.front = VT_FRONT_PLAIN;
+    size_t without = vt_two_layer_at(&base, VT_AT_END), with = vt_two_layer_at(&r->teacher, VT_AT_END);
+    VT_TRY(vt_lab_claim(lab, without == 34186 && with == 34442 ? VT_SUPPORTED : VT_CONTRADICTED,
+                        "Table 1: 34,186 parameters, 34,442 with attention", e, "%zu and %zu", without, with));
+    VT_TRY(ordering(r, attention, 0, 1 << 30, "Table 1: attention's test error is below the baseline's", lab, e));
+    VT_TRY(gain(r, attention, lab, e));
+    VT_TRY(saving(r, attention, "Theorem 1: attention needs fewer samples for the same error", lab, e));
+    VT_TRY(ordering(r, l1, attention, 18000, "Table 1: L1 on a lowers it further up to n = 18,000", lab, e));
+    VT_TRY(ordering(r, one, attention, 1 << 30, "Corollary 1: a sum-to-one mask needs fewer samples still", lab, e));
+    VT_TRY(norms(r, attention, lab, e));
+    double off = mean(r, last, attention, mask_off) / mean(r, last, attention, mask_on);
+    return vt_lab_claim(lab,
+                        off < 0.1   ? VT_SUPPORTED
+                        : off < 0.9 ? VT_WEAKENED
+                                    : VT_CONTRADICTED,
+                        "the learned mask finds the inputs that count", e,
+                        "at n = %d mean |a| off the mask is %.2f of that on it", r->sizes[last], off);
+}
+
+vt_status vt_complexity_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
+    if (!r->p->model) return mask_claims(r, lab, e);
+    int self = find(r, "self-attention");
+    VT_TRY(ordering(r, self, 0, 1 << 30, "Table 2: self-attention's test error is below the baseline's", lab, e));
+    VT_TRY(saving(r, self, "self-attention needs fewer samples for the same error", lab, e));
+    return norms(r, self, lab, e);
+}

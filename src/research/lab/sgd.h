@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Minibatch SGD for the two-layer networks of lab/two_layer.h, in float: constant step, indices drawn with replacement
+ * and keyed by (seed, run, step). */
+#ifndef VT_LAB_SGD_H
+#define VT_LAB_SGD_H
+
+#include "research/lab/lab.h"
+#include "research/lab/two_layer.h"
+
+typedef struct vt_points { /* borrowed */
+    const float *x, *y;    /* [n, in], [n, out] */
+    int n;
+} vt_points;
+
+/* What one measurement of a curve says: means over the points. */
+typedef struct vt_measure {
+    double loss;  /* of the net's fit */
+    double error; /* squares: sum over outputs of (f - y)^2; classes: share of wrong ones */
+} vt_measure;
+
+typedef struct vt_sgd {
+    vt_two_layer net;
+    vt_points train, test;
+    int batch, steps;
+    double rate;
+    double l1, l2; /* + l1 |a|_1 + l2 / 2 |a|^2 on a mask, its parameters before a softmax */
+    double decay;  /* + decay / 2 (|W1|^2 + |W2|^2) */
+    uint32_t run;  /* keys the batches, with lab->seed */
+    int marks;     /* measurements on the way; the last is after the last step */
+} vt_sgd;
+
+/* theta [parameters] goes on from where it is. curve [marks][2]: train (its first test.n points) and test; NULL: none.
+ * A loss that is not finite ends it with VT_E_NUMERIC. */
+vt_status vt_sgd_run(float *theta, vt_measure (*curve)[2], const vt_sgd *s, const vt_lab *lab, vt_err *e);
+
+/* VT_E_NUMERIC when the mean loss is not finite. */
+vt_status vt_two_layer_measure(vt_measure *out, const vt_points *p, const float *theta, const vt_two_layer *n,
+                               vt_err *e);
+/* f [n, out] of x [n, in]. */
+vt_status vt_two_layer_outputs(float *f, const float *x, int points, const float *theta, const vt_two_layer *n,
+                               vt_err *e);
+/* Euclidean norm of one tensor. */
+double vt_two_layer_norm(const float *theta, const vt_two_layer *n, vt_tensor t);
+
+#endif

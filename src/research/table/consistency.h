@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* What published numbers say about themselves: laws that cells of one table must obey, recomputed from the cells. Pure
+ * functions; every finding names its cells, so that whoever shows one can add the footnote. */
+#ifndef VT_TABLE_CONSISTENCY_H
+#define VT_TABLE_CONSISTENCY_H
+
+#include "research/table/published.h"
+
+typedef struct vt_oddity {
+    const char *check; /* "autoattack", see vt_consistency_checks */
+    bool note;         /* worth knowing, no contradiction */
+    char text[500];    /* one sentence */
+    int *cells;        /* [n] indices of the file's cells that it is about, ascending; may be none */
+    int n;
+} vt_oddity;
+
+typedef struct vt_oddities {
+    vt_oddity *items;
+    int n;
+} vt_oddities;
+
+/* claims: what the paper's text says of the averages (columns tables, method, training, attack, points), or NULL. */
+vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_published *claims, vt_err *e);
+void vt_oddities_free(vt_oddities *f);
+/* Is the cell one of the finding's? */
+bool vt_oddity_has(const vt_oddity *f, int cell);
+
+/* The laws, one sentence each; NULL past the end. */
+const char *vt_consistency_law(int i, const char **check);
+
+#endif

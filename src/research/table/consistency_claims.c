@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* What a paper's text says of its tables, and laws across tables. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "research/table/consistency_work.h"
+
+static const char *at(const vt_published *p, int i, const char *key) { return vt_published_at(p, i, key); }
+static bool swept(const vt_published *p, int i) {
+    return *at(p, i, "lambda_q") || *at(p, i, "lambda_k") || *at(p, i, "lambda_v");
+}
+
+/* Cells of one column: all but the method agrees. */
+static bool column_mates(const vt_published *p, int i, int k) {
+    static const char *const keys[] = {"table", "training", "backbone", "dataset", "attack", NULL};
+    for (int j = 0; keys[j]; j++)
+        if (strcmp(at(p, i, keys[j]), at(p, k, keys[j]))) return false;
+    return true;
+}
+
+/* The best of the other methods in cell i's column; NAN: there is none. */
+static double best_other(const vt_published *p, int i) {
+    double best = NAN;
+    for (int k = 0; k < p->n; k++)
+        if (k != i && column_mates(p, i, k) && strcmp(at(p, i, "method"), at(p, k, "method")))
+            best = fmax(best, p->cells[k].value);
+    return best;
+}
+
+/* Is `table` one of "2+3"? */
+static bool in_list(const char *list, const char *table) {
+    size_t n = strlen(table);
+    for (const char *s = list; *s; s += strcspn(s, "+"), s += *s == '+')
+        if (strcspn(s, "+") == n && !strncmp(s, table, n)) return true;
+    return false;
+}
+
+typedef struct mean {
+    double sum;
+    int n;
+} mean;
+
+/* Adds the method's lead over the best competitor in the columns of a table and an attack. */
+static void add_leads(mean *m, const vt_published *p, const char *method, const char *training, const char *table,
+                      const char *attack) {
+    for (int i = 0; i < p->n; i++) {
+        if (strcmp(at(p, i, "method"), method) || strcmp(at(p, i, "attack"), attack) ||
+            strcmp(at(p, i, "training"), training))
+            continue;
+        if (!in_list(table, at(p, i, "table")) || swept(p, i)) continue;
+        double other = best_other(p, i);
+        if (!isnan(other)) m->sum += p->cells[i].value - other, m->n++;
+    }
+}
+
+/* The claim's number as a mean with another attack's column in one table: which, or NULL. */
+static bool mixed_up(const vt_published *p, const vt_published *c, int i, char *text, size_t size) {
+    const char *tables = at(c, i, "tables"), *plus = strchr(tables, '+'), *own = at(c, i, "attack");
+    char first[16], second[16];
+    if (!plus || strchr(plus + 1, '+')) return false;
+    snprintf(first, sizeof first, "%.*s", (int)(plus - tables < 15 ? plus - tables : 15), tables);
+    snprintf(second, sizeof second, "%.15s", plus + 1);
+    for (int k = 0; k < c->n; k++) {
+        const char *attack = at(c, k, "attack");
+        if (k == i || strcmp(at(c, k, "tables"), tables) || !strcmp(attack, "clean") || !strcmp(attack, "AutoAttack"))
+            continue;
+        for (int turn = 0; turn < 2; turn++) {
+            const char *here = turn ? second : first, *there = turn ? first : second;
+            mean m = {0};
+            add_leads(&m, p, at(c, i, "method"), at(c, i, "training"), here, own);
+            int half = m.n;
+            add_leads(&m, p, at(c, i, "method"), at(c, i, "training"), there, attack);
+            if (!half || m.n == half || !(fabs(m.sum / m.n - c->cells[i].value) < 0.0055)) continue;
+            snprintf(text, size, "; %s comes out when Table %s's %s column is averaged with Table %s's %s column",
+                     c->cells[i].shown, here, own, there, attack);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The claim's cells: those of the method. */
+static bool headline(vt_oddities *f, const vt_published *p, const vt_published *c, int i) {
+    mean m = {0};
+    char more[200] = "";
+    add_leads(&m, p, at(c, i, "method"), at(c, i, "training"), at(c, i, "tables"), at(c, i, "attack"));
+    double got = m.n ? m.sum / m.n : NAN;
+    bool holds = fabs(got - c->cells[i].value) < 0.0055; /* as printed, two decimals */
+    vt_oddity *found = vt_oddity_add(f, "headline", holds);
+    if (!found) return false;
+    if (!holds) mixed_up(p, c, i, more, sizeof more);
+    snprintf(found->text, sizeof found->text,
+             "the text's mean lead of %s under %s (%s training, Tables %s) is %s points; from %d columns it is %.2f%s",
+             at(c, i, "method"), at(c, i, "attack"), at(c, i, "training"), at(c, i, "tables"), c->cells[i].shown, m.n,
+             got, more);
+    return true;
+}
+
+/* "Best among all competitors": in how many columns. */
+static bool best(vt_oddities *f, const vt_published *p, const char *method) {
+    int all = 0, first = 0;
+    for (int i = 0; i < p->n; i++) {
+        if (strcmp(at(p, i, "method"), method) || swept(p, i)) continue;
+        double other = best_other(p, i);
+        if (isnan(other)) continue;
+        all++, first += p->cells[i].value >= other;
+    }
+    if (!all) return true;
+    vt_oddity *found = vt_oddity_add(f, "best", first == all);
+    if (found) snprintf(found->text, sizeof found->text, "%s is best or equal in %d of %d columns", method, first, all);
+    return found != NULL;
+}
+
+bool vt_check_claims(vt_oddities *f, const vt_published *p, const vt_published *claims) {
+    bool ok = true;
+    for (int i = 0; ok && i < claims->n; i++) ok = headline(f, p, claims, i);
+    if (ok && claims->n) ok = best(f, p, at(claims, 0, "method"));
+    return ok;
+}
+
+/* ---- sweeps of penalties ---- */
+
+/* Cells of the same question in a main table: same training, backbone, data set and attack, of a method. */
+static int main_cell(const vt_published *p, int i, const char *method) {
+    static const char *const keys[] = {"training", "backbone", "dataset", "attack", NULL};
+    for (int k = 0; k < p->n; k++) {
+        int j = 0;
+        if (swept(p, k) || (method ? strcmp(at(p, k, "method"), method) : 0)) continue;
+        while (keys[j] && !strcmp(at(p, i, keys[j]), at(p, k, keys[j]))) j++;
+        if (!keys[j]) return k;
+    }
+    return -1;
+}
+
+static bool attacked(const vt_published *p, int i) { return strcmp(at(p, i, "attack"), "clean") != 0; }
+
+/* Every swept cell of a training and attack below the row without penalty. */
+static bool below_none(vt_oddities *f, const vt_published *p, int *group, int g) {
+    int first = -1, n = 0, below = 0, none = -1;
+    double least = INFINITY, most = -INFINITY;
+    for (int i = 0; i < p->n; i++) {
+        if (group[i] != g || !swept(p, i) || !attacked(p, i)) continue;
+        if (first < 0) first = i, none = main_cell(p, i, "TransFormer");
+        if (none < 0) return true;
+        double v = p->cells[i].value;
+        n++, below += v < p->cells[none].value;
+        least = fmin(least, v), most = fmax(most, v);
+    }
+    if (n < 2 || below < n) return true;
+    vt_oddity *found = vt_oddity_add(f, "sweep", false);
+    bool ok = found != NULL;
+    for (int i = 0; ok && i < p->n; i++)
+        if (group[i] == g && swept(p, i)) ok = vt_oddity_cell(found, i);
+    if (ok)
+        snprintf(found->text, sizeof found->text,
+                 "Table %s, %s training, %s: all %d triples (%g to %g) lie below the row without penalty of Table %s "
+                 "(%s)",
+                 at(p, first, "table"), at(p, first, "training"), at(p, first, "attack"), n, least, most,
+                 at(p, none, "table"), p->cells[none].shown);
+    return ok;
+}
+
+static bool same_triple(const vt_published *p, int i, int k) {
+    return !strcmp(at(p, i, "lambda_q"), at(p, k, "lambda_q")) && !strcmp(at(p, i, "lambda_k"), at(p, k, "lambda_k")) &&
+           !strcmp(at(p, i, "lambda_v"), at(p, k, "lambda_v")) && !strcmp(at(p, i, "table"), at(p, k, "table")) &&
+           !strcmp(at(p, i, "training"), at(p, k, "training"));
+}
+
+/* Which swept row the main table shows for a training: every attack of both agrees. */
+static bool which_triple(vt_oddities *f, const vt_published *p, const char *training) {
+    int triples = 0, found = -1, any = -1;
+    for (int i = 0; i < p->n; i++) {
+        if (!swept(p, i) || strcmp(at(p, i, "training"), training) || strcmp(at(p, i, "attack"), "clean")) continue;
+        int same = 0, all = 0;
+        triples++, any = i;
+        for (int k = 0; k < p->n; k++) {
+            int m = swept(p, k) && same_triple(p, i, k) ? main_cell(p, k, at(p, k, "method")) : -1;
+            if (m >= 0) all++, same += fabs(p->cells[m].value - p->cells[k].value) < 1e-9;
+        }
+        if (all && same == all) found = i;
+    }
+    if (triples < 2 || main_cell(p, any, at(p, any, "method")) < 0) return true;
+    vt_oddity *note = vt_oddity_add(f, "sweep", found >= 0);
+    if (!note) return false;
+    const char *table = at(p, any, "table"), *m = at(p, main_cell(p, any, at(p, any, "method")), "table");
+    if (found >= 0)
+        snprintf(note->text, sizeof note->text, "%s training: Table %s's row of %s is Table %s's triple (%s, %s, %s)",
+                 training, m, at(p, found, "method"), table, at(p, found, "lambda_q"), at(p, found, "lambda_k"),
+                 at(p, found, "lambda_v"));
+    else
+        snprintf(note->text, sizeof note->text, "%s training: Table %s's row of %s is none of Table %s's %d triples",
+                 training, m, at(p, any, "method"), table, triples);
+    return true;
+}
+
+bool vt_check_sweep(vt_oddities *f, const vt_published *p) {
+    static const char *const keys[] = {"table", "training", "dataset", "attack", NULL};
+    if (vt_published_key(p, "lambda_q") < 0) return true;
+    int n;
+    int *group = vt_published_group(p, keys, false, &n);
+    bool ok = group != NULL;
+    for (int g = 0; ok && g < n; g++) ok = below_none(f, p, group, g);
+    free(group);
+    return ok && which_triple(f, p, "standard") && which_triple(f, p, "adversarial");
+}
+
+/* ---- running times ---- */
+
+static int partner(const vt_published *p, int i) {
+    for (int k = 0; k < p->n; k++)
+        if (!strcmp(at(p, k, "training"), "adversarial") && !strcmp(at(p, k, "method"), at(p, i, "method")) &&
+            !strcmp(at(p, k, "table"), at(p, i, "table")))
+            return k;
+    return -1;
+}
+
+/* A penalty is computed once for each step, whatever the step's attack: relative to a longer step it weighs less. */
+bool vt_check_times(vt_oddities *f, const vt_published *p) {
+    char text[300] = "";
+    int cells[64], n = 0, all = 0;
+    for (int i = 0; i < p->n; i++) {
+        int k = strcmp(at(p, i, "training"), "standard") ? -1 : partner(p, i);
+        if (k < 0 || fabs(p->cells[i].value - 1) < 1e-12) continue; /* 1: what the others are measured by */
+        all++;
+        if (p->cells[k].value <= p->cells[i].value || n > 62) continue;
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%s %s to %s", used ? ", " : "", at(p, i, "method"),
+                 p->cells[i].shown, p->cells[k].shown);
+        cells[n++] = i, cells[n++] = k;
+    }
+    if (!n) return true;
+    vt_oddity *found = vt_oddity_add(f, "times", false);
+    bool ok = found != NULL;
+    for (int i = 0; ok && i < n; i++) ok = vt_oddity_cell(found, cells[i]);
+    if (ok)
+        snprintf(found->text, sizeof found->text,
+                 "%d of %d factors are larger under adversarial training (%s), though what is computed once for each "
+                 "step weighs "
+                 "less there",
+                 n / 2, all, text);
+    return ok;
+}

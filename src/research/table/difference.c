@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* How far apart two rows of a table are, and how sure that is. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "research/table/result.h"
+
+enum { PAIRS = 64 };
+
+typedef struct pairs {
+    int a[PAIRS], b[PAIRS], n; /* numbers of the seeds in each row */
+} pairs;
+
+static bool same_images(const vt_table_cell *a, const vt_table_cell *b) {
+    return a->total == b->total &&
+           (a->images == b->images || !memcmp(a->images, b->images, (size_t)a->total * sizeof *a->images));
+}
+
+/* Common seeds; without one (a checkpoint has none of training's) the first of each. */
+static pairs match(const vt_table *t, int a, int b, const vt_table_cell *x, const vt_table_cell *y) {
+    const vt_manifest_row *r = &t->m->rows[a], *s = &t->m->rows[b];
+    pairs p = {.n = 0};
+    for (int first = 0; first < 2 && !p.n; first++)
+        for (int i = 0; i < r->n_seeds && x->right && y->right; i++)
+            for (int k = 0; k < s->n_seeds && p.n < (first ? 1 : PAIRS); k++)
+                if ((first || r->seeds[i] == s->seeds[k]) && x->right[i] && y->right[k]) p.a[p.n] = i, p.b[p.n++] = k;
+    return p;
+}
+
+static void count(vt_difference *d, const uint8_t *a, const uint8_t *b, int64_t n) {
+    for (int64_t i = 0; i < n; i++) d->for_it += a[i] && !b[i], d->other += b[i] && !a[i];
+}
+
+/* One training of each: the images are the sample. */
+static void of_images(vt_difference *d) {
+    double low, high;
+    vt_paired_interval(d->other, d->for_it, d->images, VT_Z_TWO_SIDED, &low, &high);
+    d->points = 100.0 * (double)(d->for_it - d->other) / (double)d->images;
+    d->low = 100 * low, d->high = 100 * high, d->p = vt_mcnemar_exact(d->for_it, d->other).two_sided;
+}
+
+/* Trainings are the sample. Accuracies are multiples of one image: no spread below that is believed. */
+static void of_seeds(vt_difference *d, const double *points) {
+    vt_mean_interval(points, d->seeds, 100.0 / (double)d->images, &d->points, &d->low, &d->high, &d->p);
+}
+
+vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int attack) {
+    const vt_table_cell *x = vt_table_at(t, a, data, attack), *y = vt_table_at(t, b, data, attack);
+    pairs p = match(t, a, b, x, y);
+    double points[PAIRS];
+    vt_difference d = {.points = NAN, .low = NAN, .high = NAN, .p = NAN};
+    if (!p.n || !same_images(x, y)) return d;
+    d.seeds = p.n, d.images = x->total;
+    for (int i = 0; i < p.n; i++) {
+        count(&d, x->right[p.a[i]], y->right[p.b[i]], x->total);
+        points[i] = x->value[p.a[i]] - y->value[p.b[i]];
+    }
+    if (p.n == 1)
+        of_images(&d);
+    else
+        of_seeds(&d, points);
+    return d;
+}
+
+/* ---- at equal accuracy in another column ---- */
+
+typedef struct point {
+    double x, y;
+} point;
+
+static int by_x(const void *a, const void *b) {
+    double p = ((const point *)a)->x, q = ((const point *)b)->x;
+    return (p > q) - (p < q);
+}
+
+/* The lines that join the points [n], n >= 2, sorted, at x. */
+static double on_lines(const point *p, int n, double x) {
+    int i = 1;
+    while (i < n - 1 && x > p[i].x) i++;
+    double run = p[i].x - p[i - 1].x;
+    return run > 0 ? p[i - 1].y + (p[i].y - p[i - 1].y) * (x - p[i - 1].x) / run : (p[i - 1].y + p[i].y) / 2;
+}
+
+static double value_of(const vt_table *t, int row, int data, int attack, uint64_t seed) {
+    const vt_table_cell *c = vt_table_at(t, row, data, attack);
+    for (int i = 0; i < c->seeds && c->value; i++)
+        if (t->m->rows[row].seeds[i] == seed) return c->value[i];
+    return NAN;
+}
+
+vt_difference vt_table_frontier(const vt_table *t, int a, const int *rows, int n, int data, int attack, int at) {
+    vt_difference d = {.points = NAN,
+                       .low = NAN,
+                       .high = NAN,
+                       .p = NAN,
+                       .images = vt_table_at(t, a, data, attack)->total};
+    double points[PAIRS];
+    point *line = calloc((size_t)n, sizeof *line);
+    for (int s = 0; line && s < t->m->rows[a].n_seeds && d.seeds < PAIRS; s++) {
+        uint64_t seed = t->m->rows[a].seeds[s];
+        double x = value_of(t, a, data, at, seed), y = value_of(t, a, data, attack, seed);
+        for (int i = 0; i < n; i++)
+            line[i] = (point){value_of(t, rows[i], data, at, seed), value_of(t, rows[i], data, attack, seed)};
+        bool there = !isnan(x + y);
+        for (int i = 0; i < n; i++) there = there && !isnan(line[i].x + line[i].y);
+        if (!there) continue;
+        qsort(line, (size_t)n, sizeof *line, by_x);
+        points[d.seeds++] = y - on_lines(line, n, x);
+        d.outside += x < line[0].x || x > line[n - 1].x;
+    }
+    free(line);
+    if (d.seeds) of_seeds(&d, points);
+    return d;
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: MIT */
+#include "research/table/manifest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/files.h"
+#include "core/opt.h"
+
+/* ---- schema ---- */
+
+enum { MOST = 512 }; /* data sets, attacks, rows */
+
+typedef enum kind { TEXT, NUMBER, WORDS, KEYED, NODE, RECORDS } kind;
+typedef struct field {
+    const char *key;
+    kind kind;
+    size_t offset;
+} field;
+
+#define AT(type, member) offsetof(type, member)
+static const field data_fields[] = {{"path", TEXT, AT(vt_manifest_data, path)},
+                                    {"images", TEXT, AT(vt_manifest_data, images)},
+                                    {"split", TEXT, AT(vt_manifest_data, split)},
+                                    {"published", TEXT, AT(vt_manifest_data, label)},
+                                    {"side", NUMBER, AT(vt_manifest_data, side)},
+                                    {"classes", NUMBER, AT(vt_manifest_data, classes)},
+                                    {"train", NUMBER, AT(vt_manifest_data, train)},
+                                    {"test", NUMBER, AT(vt_manifest_data, test)},
+                                    {"set", WORDS, AT(vt_manifest_data, set)},
+                                    {"options", WORDS, AT(vt_manifest_data, options)},
+                                    {NULL, TEXT, 0}};
+static const field attack_fields[] = {{"spec", TEXT, AT(vt_manifest_attack, spec)},
+                                      {"eps", TEXT, AT(vt_manifest_attack, eps)},
+                                      {"norm", TEXT, AT(vt_manifest_attack, norm)},
+                                      {"published", TEXT, AT(vt_manifest_attack, label)},
+                                      {"data", WORDS, AT(vt_manifest_attack, data)},
+                                      {"images", TEXT, AT(vt_manifest_attack, images)},
+                                      {"seeds", WORDS, AT(vt_manifest_attack, seed_words)},
+                                      {"steps", NUMBER, AT(vt_manifest_attack, steps)},
+                                      {"spectrum", TEXT, AT(vt_manifest_attack, spectrum)},
+                                      {"orderings", TEXT, AT(vt_manifest_attack, orderings)},
+                                      {NULL, TEXT, 0}};
+static const field row_fields[] = {{"recipe", TEXT, AT(vt_manifest_row, recipe)},
+                                   {"checkpoint", TEXT, AT(vt_manifest_row, checkpoint)},
+                                   {"init", TEXT, AT(vt_manifest_row, init)},
+                                   {"weights", TEXT, AT(vt_manifest_row, weights)},
+                                   {"group", TEXT, AT(vt_manifest_row, group)},
+                                   {"curve", TEXT, AT(vt_manifest_row, curve)},
+                                   {"set", WORDS, AT(vt_manifest_row, set)},
+                                   {"set_for", NODE, AT(vt_manifest_row, set_for)},
+                                   {"options", WORDS, AT(vt_manifest_row, options)},
+                                   {"init_options", WORDS, AT(vt_manifest_row, init_options)},
+                                   {"attacks", WORDS, AT(vt_manifest_row, attacks)},
+                                   {"data", WORDS, AT(vt_manifest_row, data)},
+                                   {"seeds", WORDS, AT(vt_manifest_row, seed_words)},
+                                   {"published", KEYED, AT(vt_manifest_row, published)},
+                                   {NULL, TEXT, 0}};
+static const field primary_fields[] = {{"above", TEXT, AT(vt_manifest_primary, above_name)},
+                                       {"below", TEXT, AT(vt_manifest_primary, below_name)},
+                                       {"frontier", WORDS, AT(vt_manifest_primary, frontier_names)},
+                                       {"at", TEXT, AT(vt_manifest_primary, at_name)},
+                                       {"column", TEXT, AT(vt_manifest_primary, column_name)},
+                                       {"data", TEXT, AT(vt_manifest_primary, data_name)},
+                                       {NULL, TEXT, 0}};
+static const field figure_fields[] = {{"x", TEXT, AT(vt_manifest_figure, x_name)},
+                                      {"y", TEXT, AT(vt_manifest_figure, y_name)},
+                                      {"data", TEXT, AT(vt_manifest_figure, data_name)},
+                                      {NULL, TEXT, 0}};
+static const field top_fields[] = {{"name", TEXT, AT(vt_manifest, name)},
+                                   {"title", TEXT, AT(vt_manifest, title)},
+                                   {"table", TEXT, AT(vt_manifest, table)},
+                                   {"published", TEXT, AT(vt_manifest, published_file)},
+                                   {"claims", TEXT, AT(vt_manifest, claims_file)},
+                                   {"match", KEYED, AT(vt_manifest, match)},
+                                   {"subject", WORDS, AT(vt_manifest, subjects)},
+                                   {"orderings", WORDS, AT(vt_manifest, orderings)},
+                                   {"notes", WORDS, AT(vt_manifest, notes)},
+                                   {"seeds", WORDS, AT(vt_manifest, seed_words)},
+                                   {"data", RECORDS, 0},
+                                   {"attacks", RECORDS, 1},
+                                   {"rows", RECORDS, 2},
+                                   {"primary", RECORDS, 3},
+                                   {"figures", RECORDS, 4},
+                                   {NULL, TEXT, 0}};
+
+static const struct {
+    const char *name;
+    const field *fields;
+    size_t size;
+} records[] = {{"data", data_fields, sizeof(vt_manifest_data)},
+               {"attacks", attack_fields, sizeof(vt_manifest_attack)},
+               {"rows", row_fields, sizeof(vt_manifest_row)},
+               {"primary", primary_fields, sizeof(vt_manifest_primary)},
+               {"figures", figure_fields, sizeof(vt_manifest_figure)}};
+
+/* ---- reading by the schema ---- */
+
+static vt_status no_memory(const vt_manifest *m, vt_err *e) {
+    return vt_fail(e, VT_E_MEMORY, "%s: no memory", m->path);
+}
+
+static vt_status wrong(const vt_manifest *m, const vt_yaml_node *x, const char *what, vt_err *e) {
+    return vt_fail(e, VT_E_USAGE, "%s:%d: %s %s", m->path, x->line, x->key ? x->key : "this", what);
+}
+
+/* A list of words, or one word alone. */
+static vt_status read_words(const vt_manifest *m, vt_words *w, const vt_yaml_node *x, vt_err *e) {
+    int n = x->kind == VT_YAML_LIST ? x->n : 1;
+    const vt_yaml_node *items = x->kind == VT_YAML_LIST ? x->items : x;
+    if (x->kind == VT_YAML_MAP) return wrong(m, x, "takes a word or a list of words", e);
+    w->word = calloc((size_t)n + 1, sizeof *w->word);
+    if (!w->word) return no_memory(m, e);
+    for (int i = 0; i < n; i++) {
+        if (items[i].kind != VT_YAML_SCALAR || !*items[i].value) return wrong(m, x, "must hold plain words", e);
+        w->word[w->n++] = items[i].value;
+    }
+    return VT_OK;
+}
+
+static vt_status read_keyed(const vt_manifest *m, vt_keyed *k, const vt_yaml_node *x, vt_err *e) {
+    if (x->kind != VT_YAML_MAP) return wrong(m, x, "takes lines of the form KEY: VALUE", e);
+    k->pair = calloc((size_t)x->n + 1, sizeof *k->pair);
+    if (!k->pair) return no_memory(m, e);
+    for (int i = 0; i < x->n; i++) {
+        if (x->items[i].kind != VT_YAML_SCALAR) return wrong(m, &x->items[i], "takes one value", e);
+        k->pair[k->n].key = x->items[i].key;
+        k->pair[k->n++].value = x->items[i].value;
+    }
+    return VT_OK;
+}
+
+static vt_status read_number(const vt_manifest *m, int64_t *out, const vt_yaml_node *x, vt_err *e) {
+    long long v;
+    if (x->kind != VT_YAML_SCALAR || !vt_parse_int(x->value, &v) || v < 1 || v > INT32_MAX)
+        return wrong(m, x, "must be a whole number from 1", e);
+    *out = v;
+    return VT_OK;
+}
+
+static const field *find(const field *fields, const char *key) {
+    for (; fields->key; fields++)
+        if (!strcmp(fields->key, key)) return fields;
+    return NULL;
+}
+
+static vt_status unknown(const vt_manifest *m, const field *fields, const vt_yaml_node *x, const char *of, vt_err *e) {
+    const char *names[32];
+    size_t n = 0;
+    for (; fields[n].key && n < 32; n++) names[n] = fields[n].key;
+    const char *near = vt_nearest(x->key, names, n);
+    return vt_fail(e, VT_E_USAGE, "%s:%d: unknown key '%.60s' of %.60s%s%s%s", m->path, x->line, x->key, of,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static vt_status read_record(vt_manifest *m, const field *fields, void *to, const vt_yaml_node *x, vt_err *e);
+
+static vt_status read_records(vt_manifest *m, int which, const vt_yaml_node *x, vt_err *e) {
+    if (x->kind != VT_YAML_MAP || !x->n) return wrong(m, x, "takes names, each with its keys indented below it", e);
+    if (x->n > MOST) return wrong(m, x, "holds more than 512 names", e);
+    char *items = calloc((size_t)x->n, records[which].size);
+    if (!items) return no_memory(m, e);
+    if (which == 0) m->data = (vt_manifest_data *)(void *)items;
+    if (which == 1) m->attacks = (vt_manifest_attack *)(void *)items;
+    if (which == 2) m->rows = (vt_manifest_row *)(void *)items;
+    if (which == 3) m->primary = (vt_manifest_primary *)(void *)items;
+    if (which == 4) m->figures = (vt_manifest_figure *)(void *)items;
+    int *const counts[] = {&m->n_data, &m->n_attacks, &m->n_rows, &m->n_primary, &m->n_figures}, *n = counts[which];
+    for (int i = 0; i < x->n; i++) {
+        void *to = items + (size_t)i * records[which].size;
+        *n = i + 1;
+        *(const char **)to = x->items[i].key; /* name comes first in each */
+        bool empty = x->items[i].kind == VT_YAML_SCALAR && !*x->items[i].value;
+        if (!empty && x->items[i].kind != VT_YAML_MAP) return wrong(m, &x->items[i], "takes keys indented below it", e);
+        if (strlen(x->items[i].key) > 60) return wrong(m, &x->items[i], "is longer than 60 bytes", e);
+        if (!empty) VT_TRY(read_record(m, records[which].fields, to, &x->items[i], e));
+    }
+    return VT_OK;
+}
+
+static vt_status read_record(vt_manifest *m, const field *fields, void *to, const vt_yaml_node *x, vt_err *e) {
+    for (int i = 0; i < x->n; i++) {
+        const vt_yaml_node *v = &x->items[i];
+        const field *f = find(fields, v->key);
+        if (!f) return unknown(m, fields, v, x->key ? x->key : "a manifest", e);
+        void *at = (char *)to + f->offset;
+        if (f->kind == TEXT) {
+            if (v->kind != VT_YAML_SCALAR || !*v->value) return wrong(m, v, "takes one value", e);
+            *(const char **)at = v->value;
+        }
+        if (f->kind == NUMBER) VT_TRY(read_number(m, at, v, e));
+        if (f->kind == WORDS) VT_TRY(read_words(m, at, v, e));
+        if (f->kind == KEYED) VT_TRY(read_keyed(m, at, v, e));
+        if (f->kind == NODE) *(const vt_yaml_node **)at = v;
+        if (f->kind == RECORDS) VT_TRY(read_records(m, (int)f->offset, v, e));
+    }
+    return VT_OK;
+}
+
+/* ---- what the schema cannot say ---- */
+
+static bool have(const vt_words *w, const char *word) {
+    for (int i = 0; i < w->n; i++)
+        if (!strcmp(w->word[i], word)) return true;
+    return false;
+}
+
+/* Paths of recipes and published numbers are from where the manifest lies. */
+static vt_status from_here(vt_manifest *m, const char **path, vt_err *e) {
+    char buf[VT_PATH_MAX];
+    if (!*path || **path == '/') return VT_OK;
+    if (!vt_path(buf, m->dir, *path)) return vt_fail(e, VT_E_USAGE, "%s: the path %.80s is too long", m->path, *path);
+    char **more = realloc(m->joined, (size_t)(m->n_joined + 1) * sizeof *more);
+    if (!more) return no_memory(m, e);
+    m->joined = more;
+    if (!(more[m->n_joined] = strdup(buf))) return no_memory(m, e);
+    *path = more[m->n_joined++];
+    return VT_OK;
+}
+
+static vt_status read_seeds(const vt_manifest *m, vt_manifest_row *r, vt_err *e) {
+    const vt_words *w = r->seed_words.n ? &r->seed_words : &m->seed_words;
+    r->seeds = calloc((size_t)w->n + 1, sizeof *r->seeds);
+    if (!r->seeds) return no_memory(m, e);
+    r->n_seeds = w->n ? w->n : 1; /* none named: seed 0 */
+    for (int i = 0; i < w->n; i++) {
+        long long v;
+        if (!vt_parse_int(w->word[i], &v) || v < 0 || v > INT32_MAX)
+            return vt_fail(e, VT_E_USAGE, "%s: row %s has the seed '%.40s', must be a whole number from 0", m->path,
+                           r->name, w->word[i]);
+        for (int k = 0; k < i; k++)
+            if (r->seeds[k] == (uint64_t)v)
+                return vt_fail(e, VT_E_USAGE, "%s: row %s has the seed %lld twice", m->path, r->name, v);
+        r->seeds[i] = (uint64_t)v;
+    }
+    return VT_OK;
+}
+
+/* A name of data, attacks or rows; `where` begins the sentence. */
+static vt_status named(const vt_manifest *m, int which, const char *name, const char *where, int *out, vt_err *e) {
+    static const char *const nouns[] = {"data set", "attack", "row"};
+    const char *list[MOST];
+    size_t n = 0;
+    int count = which == 0 ? m->n_data : which == 1 ? m->n_attacks : m->n_rows;
+    for (int i = 0; i < count && i < MOST; i++)
+        list[n++] = which == 0 ? m->data[i].name : which == 1 ? m->attacks[i].name : m->rows[i].name;
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(list[i], name)) {
+            if (out) *out = (int)i;
+            return VT_OK;
+        }
+    const char *near = vt_nearest(name, list, n);
+    return vt_fail(e, VT_E_USAGE, "%s: unknown %s '%.60s'%s%s%s", where, nouns[which], name,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+int vt_manifest_row_width(const vt_manifest *m) {
+    int width = 26;
+    for (int r = 0; r < m->n_rows; r++)
+        if ((int)strlen(m->rows[r].name) > width) width = (int)strlen(m->rows[r].name);
+    return width;
+}
+
+vt_status vt_manifest_row_named(const vt_manifest *m, const char *name, const char *where, int *row, vt_err *e) {
+    return named(m, 2, name, where, row, e);
+}
+
+static vt_status all_named(const vt_manifest *m, int which, const vt_words *w, const char *where, vt_err *e) {
+    for (int i = 0; i < w->n; i++) VT_TRY(named(m, which, w->word[i], where, NULL, e));
+    return VT_OK;
+}
+
+/* Options pass through to the command that makes a cell, behind its own words, and there the last word counts: one that
+ * says again what the manifest or the cell says would make the table say what was not measured. */
+static vt_status check_options(const vt_words *w, const char *where, vt_err *e) {
+    static const char *const taken[] = {"data",        "images",       "split",      "attack",   "profile",
+                                        "surrogate",   "as-published", "eight-bit",  "eps",      "individual",
+                                        "norm",        "threat",       "seed",       "seeds",    "wrap",
+                                        "out",         "resume",       "threads",    "init",     "from",
+                                        "no-selftest", "verbose",      "set",        "dry-run",  "expect-robust",
+                                        "max-steps",   "exhaustive",   "corruption", "severity", "json",
+                                        "quiet",       "fail-under"};
+    for (int i = 0; i < w->n; i++)
+        for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
+            if (strcspn(w->word[i], "=") == strlen(taken[k]) && !strncmp(w->word[i], taken[k], strlen(taken[k])))
+                return vt_fail(e, VT_E_USAGE,
+                               "%s: the option '%.60s' is refused: what is asked of a cell is for the manifest's own "
+                               "keys, options say how a model and its images are read",
+                               where, w->word[i]);
+    return VT_OK;
+}
+
+static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
+    char where[400];
+    snprintf(where, sizeof where, "%.300s: row %.60s", m->path, r->name);
+    if (!r->recipe == !r->checkpoint)
+        return vt_fail(e, VT_E_USAGE, "%s needs a recipe or a checkpoint%s", where, r->recipe ? ", not both" : "");
+    if (r->checkpoint && (r->set.n || r->set_for || r->init || r->weights || r->init_options.n))
+        return vt_fail(e, VT_E_USAGE, "%s is a checkpoint: set, set_for, init, init_options and weights are of recipes",
+                       where);
+    if (!r->init && r->init_options.n) return vt_fail(e, VT_E_USAGE, "%s has init_options, and no init", where);
+    if (r->weights && strcmp(r->weights, "last") && strcmp(r->weights, "best"))
+        return vt_fail(e, VT_E_USAGE, "%s: weights is '%.40s', must be last or best", where, r->weights);
+    VT_TRY(check_options(&r->options, where, e));
+    VT_TRY(check_options(&r->init_options, where, e));
+    VT_TRY(all_named(m, 1, &r->attacks, where, e));
+    VT_TRY(all_named(m, 0, &r->data, where, e));
+    for (int a = 0; r->checkpoint && a < m->n_attacks; a++)
+        if (m->attacks[a].steps && (!r->attacks.n || have(&r->attacks, m->attacks[a].name)))
+            return vt_fail(e, VT_E_USAGE, "%s is a checkpoint, which has no training steps to time (%s)", where,
+                           m->attacks[a].name);
+    if (r->set_for && r->set_for->kind != VT_YAML_MAP)
+        return wrong(m, r->set_for, "takes data sets, each with recipe keys", e);
+    for (int i = 0; r->set_for && i < r->set_for->n; i++) {
+        const vt_yaml_node *x = &r->set_for->items[i];
+        VT_TRY(named(m, 0, x->key, where, NULL, e));
+        vt_words w = {0};
+        vt_status s = read_words(m, &w, x, e);
+        free(w.word);
+        VT_TRY(s);
+    }
+    VT_TRY(from_here(m, &r->recipe, e));
+    return read_seeds(m, r, e);
+}
+
+bool vt_ordering_cut(const char *text, char above[80], char below[80]) {
+    const char *cut = strstr(text, " > ");
+    if (!cut || cut == text || !cut[3] || cut - text > 79 || strlen(cut + 3) > 79) return false;
+    snprintf(above, 80, "%.*s", (int)(cut - text), text);
+    snprintf(below, 80, "%s", cut + 3);
+    return true;
+}
+
+static bool is_seed(const char *word, uint64_t seed) {
+    long long v;
+    return vt_parse_int(word, &v) && v >= 0 && (uint64_t)v == seed;
+}
+
+static vt_status check_orderings(const vt_manifest *m, vt_err *e) {
+    char above[80], below[80];
+    VT_TRY(all_named(m, 2, &m->subjects, m->path, e));
+    for (int i = 0; i < m->orderings.n; i++) {
+        if (!vt_ordering_cut(m->orderings.word[i], above, below))
+            return vt_fail(e, VT_E_USAGE, "%s: the ordering '%.80s' is not of the form ROW > ROW", m->path,
+                           m->orderings.word[i]);
+        VT_TRY(named(m, 2, above, m->path, NULL, e));
+        VT_TRY(named(m, 2, below, m->path, NULL, e));
+    }
+    return VT_OK;
+}
+
+static vt_status check_column(const vt_manifest *m, const vt_manifest_attack *a, vt_err *e) {
+    static const char *const of = "spec, eps, norm and images are of attacks";
+    bool attack = a->spec || a->norm || a->images;
+    if (a->orderings && strcmp(a->orderings, "none"))
+        return vt_fail(e, VT_E_USAGE, "%s: attack %s has the orderings '%.40s', must be none (or left out)", m->path,
+                       a->name, a->orderings);
+    if (a->steps && attack)
+        return vt_fail(e, VT_E_USAGE, "%s: attack %s has steps, which are timed: %s", m->path, a->name, of);
+    if (!a->spectrum) return VT_OK;
+    if (attack || a->steps)
+        return vt_fail(e, VT_E_USAGE, "%s: attack %s is a spectrum: %s, steps of timings", m->path, a->name, of);
+    if (strcmp(a->spectrum, "q") && strcmp(a->spectrum, "k") && strcmp(a->spectrum, "v"))
+        return vt_fail(e, VT_E_USAGE, "%s: attack %s has the spectrum '%.40s', must be q, k or v", m->path, a->name,
+                       a->spectrum);
+    return VT_OK;
+}
+
+/* Each seed that a column names is one of some row's, and each row of the column has one. */
+static vt_status check_column_seeds(const vt_manifest *m, int attack, vt_err *e) {
+    const vt_manifest_attack *a = &m->attacks[attack];
+    for (int i = 0; i < a->seed_words.n; i++) {
+        bool found = false;
+        for (int r = 0; r < m->n_rows && !found; r++)
+            for (int s = 0; s < m->rows[r].n_seeds; s++)
+                found = found || is_seed(a->seed_words.word[i], m->rows[r].seeds[s]);
+        if (!found)
+            return vt_fail(e, VT_E_USAGE, "%s: attack %s has the seed '%.40s', which no row has", m->path, a->name,
+                           a->seed_words.word[i]);
+    }
+    for (int r = 0; r < m->n_rows; r++) {
+        bool any = m->rows[r].attacks.n && !have(&m->rows[r].attacks, a->name);
+        for (int s = 0; s < m->rows[r].n_seeds; s++) any = any || vt_manifest_seeded(m, r, attack, m->rows[r].seeds[s]);
+        if (!any)
+            return vt_fail(e, VT_E_USAGE, "%s: row %s has no seed of the column %s", m->path, m->rows[r].name, a->name);
+    }
+    return VT_OK;
+}
+
+/* A row of a primary comparison has its cells, of at least two seeds that the first one has too. */
+static vt_status check_primary_row(const vt_manifest *m, const vt_manifest_primary *p, int row, const char *where,
+                                   vt_err *e) {
+    int common = 0;
+    for (int k = 0; k < 2; k++) {
+        int column = k ? p->at : p->column;
+        if (column >= 0 && !vt_manifest_has(m, row, p->data, column))
+            return vt_fail(e, VT_E_USAGE, "%s: row %s has no cell in the column %s", where, m->rows[row].name,
+                           m->attacks[column].name);
+    }
+    for (int i = 0; i < m->rows[row].n_seeds; i++)
+        for (int k = 0; k < m->rows[p->above].n_seeds; k++) {
+            uint64_t seed = m->rows[row].seeds[i];
+            common += seed == m->rows[p->above].seeds[k] && vt_manifest_seeded(m, row, p->column, seed) &&
+                      (p->at < 0 || vt_manifest_seeded(m, row, p->at, seed));
+        }
+    if (common) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: rows %s and %s have no seed in common", where, m->rows[p->above].name,
+                   m->rows[row].name);
+}
+
+static vt_status accuracy_column(const vt_manifest *m, const char *name, const char *where, int *out, vt_err *e) {
+    VT_TRY(named(m, 1, name, where, out, e));
+    if (vt_manifest_accuracy(m, *out)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: the column %s holds no accuracy", where, name);
+}
+
+static vt_status check_primary(const vt_manifest *m, vt_manifest_primary *p, vt_err *e) {
+    char where[400];
+    snprintf(where, sizeof where, "%.300s: primary %.60s", m->path, p->name);
+    const vt_words below = {.word = &p->below_name, .n = 1}, *rows = p->below_name ? &below : &p->frontier_names;
+    if (!p->above_name || !p->column_name || !p->below_name == !p->frontier_names.n)
+        return vt_fail(e, VT_E_USAGE, "%s needs above, column, and below or frontier", where);
+    if (!p->frontier_names.n != !p->at_name || p->frontier_names.n == 1)
+        return vt_fail(e, VT_E_USAGE, "%s: a frontier has two rows or more, and the column that they are compared `at`",
+                       where);
+    if (!p->data_name && m->n_data > 1) return vt_fail(e, VT_E_USAGE, "%s needs data: there are several", where);
+    VT_TRY(named(m, 2, p->above_name, where, &p->above, e));
+    VT_TRY(accuracy_column(m, p->column_name, where, &p->column, e));
+    p->at = -1;
+    if (p->at_name) VT_TRY(accuracy_column(m, p->at_name, where, &p->at, e));
+    if (p->data_name) VT_TRY(named(m, 0, p->data_name, where, &p->data, e));
+    if (!(p->rows = calloc((size_t)rows->n, sizeof *p->rows))) return no_memory(m, e);
+    VT_TRY(check_primary_row(m, p, p->above, where, e));
+    for (; p->n_rows < rows->n; p->n_rows++) {
+        VT_TRY(named(m, 2, rows->word[p->n_rows], where, &p->rows[p->n_rows], e));
+        if (p->rows[p->n_rows] == p->above)
+            return vt_fail(e, VT_E_USAGE, "%s: row %s is compared with itself", where, p->above_name);
+        VT_TRY(check_primary_row(m, p, p->rows[p->n_rows], where, e));
+    }
+    return VT_OK;
+}
+
+static vt_status check_figure(const vt_manifest *m, vt_manifest_figure *f, vt_err *e) {
+    char where[400];
+    snprintf(where, sizeof where, "%.300s: figure %.60s", m->path, f->name);
+    if (!f->x_name || !f->y_name) return vt_fail(e, VT_E_USAGE, "%s needs x and y, two columns", where);
+    if (!f->data_name && m->n_data > 1) return vt_fail(e, VT_E_USAGE, "%s needs data: there are several", where);
+    if (f->data_name) VT_TRY(named(m, 0, f->data_name, where, &f->data, e));
+    VT_TRY(accuracy_column(m, f->x_name, where, &f->x, e));
+    return accuracy_column(m, f->y_name, where, &f->y, e);
+}
+
+static vt_status check(vt_manifest *m, vt_err *e) {
+    if (!m->name ||
+        strspn(m->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(m->name) ||
+        *m->name == '.')
+        return vt_fail(e, VT_E_USAGE, "%s: name must be a word of letters, digits, '.', '_' and '-'", m->path);
+    for (int i = 0; i < 3; i++) /* primary may be missing */
+        if (!vt_yaml_get(m->tree, records[i].name))
+            return vt_fail(e, VT_E_USAGE, "%s: has no %s", m->path, records[i].name);
+    for (int i = 0; i < m->n_data; i++) {
+        char where[400];
+        snprintf(where, sizeof where, "%.300s: data %.60s", m->path, m->data[i].name);
+        if (!m->data[i].path) return vt_fail(e, VT_E_USAGE, "%s has no path", where);
+        VT_TRY(check_options(&m->data[i].options, where, e));
+    }
+    for (int i = 0; i < m->n_attacks; i++) {
+        const vt_manifest_attack *a = &m->attacks[i];
+        if (!a->spec != !a->eps)
+            return vt_fail(e, VT_E_USAGE, "%s: attack %s needs spec and eps (or neither: clean accuracy)", m->path,
+                           a->name);
+        VT_TRY(check_column(m, a, e));
+        VT_TRY(all_named(m, 0, &a->data, m->path, e));
+    }
+    for (int i = 0; i < m->n_rows; i++) VT_TRY(check_row(m, &m->rows[i], e));
+    for (int i = 0; i < m->n_attacks; i++) VT_TRY(check_column_seeds(m, i, e));
+    for (int i = 0; i < m->n_primary; i++) VT_TRY(check_primary(m, &m->primary[i], e));
+    VT_TRY(from_here(m, &m->published_file, e));
+    VT_TRY(from_here(m, &m->claims_file, e));
+    for (int i = 0; i < m->n_figures; i++) VT_TRY(check_figure(m, &m->figures[i], e));
+    return check_orderings(m, e);
+}
+
+bool vt_manifest_has(const vt_manifest *m, int row, int data, int attack) {
+    const vt_manifest_row *r = &m->rows[row];
+    const vt_manifest_attack *a = &m->attacks[attack];
+    return (!r->attacks.n || have(&r->attacks, a->name)) && (!r->data.n || have(&r->data, m->data[data].name)) &&
+           (!a->data.n || have(&a->data, m->data[data].name));
+}
+
+bool vt_manifest_seeded(const vt_manifest *m, int row, int attack, uint64_t seed) {
+    const vt_words *w = &m->attacks[attack].seed_words;
+    const vt_manifest_row *r = &m->rows[row];
+    bool has = false, wanted = !w->n;
+    for (int i = 0; i < r->n_seeds; i++) has = has || r->seeds[i] == seed;
+    for (int i = 0; i < w->n; i++) wanted = wanted || is_seed(w->word[i], seed);
+    return has && wanted;
+}
+
+bool vt_manifest_accuracy(const vt_manifest *m, int attack) {
+    return !m->attacks[attack].steps && !m->attacks[attack].spectrum;
+}
+
+void vt_manifest_close(vt_manifest *m) {
+    if (!m) return;
+    for (int i = 0; i < m->n_rows; i++) {
+        vt_manifest_row *r = &m->rows[i];
+        free(r->set.word), free(r->options.word), free(r->init_options.word), free(r->attacks.word), free(r->data.word);
+        free(r->seed_words.word), free(r->seeds), free(r->published.pair);
+    }
+    for (int i = 0; i < m->n_attacks; i++) free(m->attacks[i].data.word), free(m->attacks[i].seed_words.word);
+    for (int i = 0; i < m->n_primary; i++) free(m->primary[i].frontier_names.word), free(m->primary[i].rows);
+    for (int i = 0; i < m->n_data; i++) free(m->data[i].set.word), free(m->data[i].options.word);
+    for (int i = 0; i < m->n_joined; i++) free(m->joined[i]);
+    free(m->joined), free(m->rows), free(m->attacks), free(m->data), free(m->primary), free(m->figures),
+        free(m->match.pair);
+    free(m->seed_words.word), free(m->orderings.word), free(m->notes.word), free(m->subjects.word);
+    vt_yaml_free(m->tree);
+    free(m->path), free(m->dir);
+    free(m);
+}
+
+vt_status vt_manifest_parse(vt_manifest **out, const char *text, size_t n, const char *path, vt_err *e) {
+    vt_err why = {0};
+    *out = NULL;
+    vt_manifest *m = calloc(1, sizeof *m);
+    const char *slash = strrchr(path, '/');
+    if (m)
+        m->path = strdup(path), m->dir = slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : strdup(".");
+    if (!m || !m->path || !m->dir) {
+        vt_manifest_close(m);
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
+    }
+    vt_status s = vt_yaml_tree(&m->tree, text, n, path, "manifest", 5, &why);
+    if (s == VT_OK) s = read_record(m, top_fields, m, m->tree, &why);
+    if (s == VT_OK) s = check(m, &why);
+    if (s == VT_OK) return *out = m, VT_OK;
+    vt_manifest_close(m); /* a manifest is a way to use vitrine: what is wrong with it is wrong usage */
+    return vt_fail(e, s == VT_E_MEMORY ? s : VT_E_USAGE, "%s", why.text);
+}
+
+vt_status vt_manifest_open(vt_manifest **out, const char *path, vt_err *e) {
+    char *text;
+    size_t n;
+    vt_err why = {0};
+    *out = NULL;
+    if (vt_yaml_file(&text, &n, path, &why) != VT_OK) return vt_fail(e, VT_E_USAGE, "%s", why.text);
+    vt_status s = vt_manifest_parse(out, text, n, path, e);
+    free(text);
+    return s;
+}

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+#include "research/table/plan.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "attacks/attack.h"
+#include "core/files.h"
+#include "core/hash.h"
+#include "core/opt.h"
+
+/* ---- data ---- */
+
+static vt_status no_memory(const vt_manifest *m, vt_err *e) {
+    return vt_fail(e, VT_E_MEMORY, "%s: no memory", m->path);
+}
+
+/* --data NAME=PATH */
+static vt_status override_path(const vt_plan *p, const char *word, char **paths, vt_err *e) {
+    const char *cut = strchr(word, '=');
+    if (!cut || cut == word || !cut[1])
+        return vt_fail(e, VT_E_USAGE, "--data is '%.80s', must be NAME=FOLDER with a data set of %s", word, p->m->path);
+    for (int i = 0; i < p->m->n_data; i++) {
+        const char *name = p->m->data[i].name;
+        if (strlen(name) != (size_t)(cut - word) || strncmp(name, word, strlen(name))) continue;
+        free(paths[i]);
+        paths[i] = strdup(cut + 1);
+        return paths[i] ? VT_OK : no_memory(p->m, e);
+    }
+    return vt_fail(e, VT_E_USAGE, "--data %.80s: %s has no such data set", word, p->m->path);
+}
+
+/* Which images, and a text that determines them. of: "images of CIFAR-10". all: of the split, 0: not known. */
+static vt_status choose_images(const vt_plan *p, vt_plan_images *x, const char *of, int64_t all, vt_err *e) {
+    long long a, b;
+    char first[32], hex[65];
+    const char *colon = x->text ? strchr(x->text, ':') : NULL;
+    x->first = x->text ? -1 : 0;
+    if (!x->text) return snprintf(x->key, sizeof x->key, "all"), x->n = all, VT_OK;
+    snprintf(x->key, sizeof x->key, "%s", x->text);
+    if (!strcmp(x->text, "imagenette-v1")) return x->n = 500, VT_OK;
+    if (colon) {
+        snprintf(first, sizeof first, "%.*s", (int)(colon - x->text < 31 ? colon - x->text : 31), x->text);
+        if (!vt_parse_int(first, &a) || !vt_parse_int(colon + 1, &b) || a < 0 || b <= a)
+            return vt_fail(e, VT_E_USAGE, "%s: %s is '%.40s', must be A:B with 0 <= A < B, or a file", p->m->path, of,
+                           x->text);
+        if (all && b > all)
+            return vt_fail(e, VT_E_USAGE, "%s: %s is %s, but there are %lld", p->m->path, of, x->text, (long long)all);
+        return x->first = a, x->n = b - a, VT_OK;
+    }
+    vt_err why = {0};
+    if (vt_sha_file(x->text, hex, &why) != VT_OK) return vt_fail(e, VT_E_USAGE, "%s: %s: %s", p->m->path, of, why.text);
+    return snprintf(x->key, sizeof x->key, "%s", hex), VT_OK;
+}
+
+/* A column's own images, or the data set's. */
+static vt_status choose_all_images(vt_plan *p, int i, vt_err *e) {
+    const vt_manifest_data *d = &p->m->data[i];
+    vt_plan_data *x = &p->data[i];
+    int64_t all = x->images ? x->images->count : d->test;
+    x->of = calloc((size_t)p->m->n_attacks, sizeof *x->of);
+    if (!x->of) return no_memory(p->m, e);
+    for (int a = 0; a < p->m->n_attacks; a++) {
+        const char *own = p->m->attacks[a].images;
+        char of[160];
+        snprintf(of, sizeof of, "images of %s%s%s", d->name, own ? " under " : "", own ? p->m->attacks[a].name : "");
+        x->of[a].text = own ? own : d->images;
+        VT_TRY(choose_images(p, &x->of[a], of, all, e));
+    }
+    return VT_OK;
+}
+
+static bool trained_on(const vt_manifest *m, int data) {
+    for (int r = 0; r < m->n_rows; r++)
+        for (int a = 0; m->rows[r].recipe && a < m->n_attacks; a++)
+            if (vt_manifest_has(m, r, data, a)) return true;
+    return false;
+}
+
+static vt_status open_data(vt_plan *p, int i, vt_err *e) {
+    const vt_manifest_data *d = &p->m->data[i];
+    vt_plan_data *x = &p->data[i];
+    bool train = d->split && !strcmp(d->split, "train");
+    if (d->split && !train && strcmp(d->split, "test"))
+        return vt_fail(e, VT_E_USAGE, "%s: split of %s is '%.40s', must be test or train", p->m->path, d->name,
+                       d->split);
+    if (access(x->path, F_OK) == 0) {
+        VT_TRY(vt_dataset_open(&x->images, x->path, train ? VT_SPLIT_TRAIN : VT_SPLIT_TEST, e));
+        if (trained_on(p->m, i)) VT_TRY(vt_dataset_open(&x->train, x->path, VT_SPLIT_TRAIN, e));
+    }
+    return choose_all_images(p, i, e);
+}
+
+static vt_status open_all(vt_plan *p, const vt_plan_ask *ask, vt_err *e) {
+    char *paths[512] = {0};
+    vt_status s = VT_OK;
+    p->data = calloc((size_t)p->m->n_data, sizeof *p->data);
+    if (!p->data) return no_memory(p->m, e);
+    for (int i = 0; s == VT_OK && i < ask->n_paths; i++) s = override_path(p, ask->paths[i], paths, e);
+    for (int i = 0; i < p->m->n_data; i++) p->data[i].path = paths[i] ? paths[i] : strdup(p->m->data[i].path);
+    for (int i = 0; s == VT_OK && i < p->m->n_data; i++) s = p->data[i].path ? open_data(p, i, e) : no_memory(p->m, e);
+    return s;
+}
+
+/* ---- cells ---- */
+
+static vt_plan_cell *add(vt_plan *p, const vt_plan_cell *c) {
+    if ((p->n & (p->n - 1)) == 0) { /* room doubles */
+        vt_plan_cell *more = realloc(p->cells, (p->n ? 2 * (size_t)p->n : 1) * sizeof *more);
+        if (!more) return NULL;
+        p->cells = more;
+    }
+    p->cells[p->n] = *c;
+    return &p->cells[p->n++];
+}
+
+static void lacks(vt_plan_cell *c, const char *what, const char *name, const char *path) {
+    if (!*c->lacks) snprintf(c->lacks, sizeof c->lacks, "%s %.60s: %.200s does not exist", what, name, path);
+}
+
+static json_t *words_json(const vt_words *w) {
+    json_t *list = json_array();
+    for (int i = 0; i < w->n; i++) json_array_append_new(list, json_string(w->word[i]));
+    return list;
+}
+
+static bool file_hash(vt_plan_cell *c, const char *what, const char *name, const char *path, char hex[65]) {
+    if (access(path, F_OK) == 0 && vt_sha_file(path, hex, NULL) == VT_OK) return true;
+    lacks(c, what, name, path);
+    return false;
+}
+
+/* What determines a training, or a timing (but for the machine, of which no key speaks). */
+static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
+    const vt_manifest_row *r = &p->m->rows[c->row];
+    const vt_plan_data *d = &p->data[c->data];
+    char init[65] = "";
+    VT_TRY(vt_plan_recipe(p, c, e));
+    if (r->init) file_hash(c, "initial checkpoint of", r->name, r->init, init);
+    if (!d->train) lacks(c, "data", p->m->data[c->data].name, d->path);
+    if (*c->lacks) return VT_OK;
+    c->key = json_pack("{s:s,s:s,s:s,s:s,s:s,s:o}", "kind", "train", "recipe", c->recipe, "train", d->train->hash,
+                       "watched", d->images->hash, "init", init, "init options", words_json(&r->init_options));
+    if (c->key && c->timed) {
+        json_object_set_new(c->key, "kind", json_string("time"));
+        json_object_set_new(c->key, "steps", json_integer(c->timed));
+    }
+    return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : no_memory(p->m, e);
+}
+
+/* What determines an evaluation; its model is a training's key (which stands for the weights it will give), or a file.
+ */
+static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
+    const vt_manifest_row *r = &p->m->rows[c->row];
+    const vt_manifest_attack *a = &p->m->attacks[c->attack];
+    const vt_plan_data *d = &p->data[c->data];
+    char weights[65] = "", id[sizeof((vt_attack *)0)->id] = "";
+    VT_TRY(vt_plan_evaluation(p, c, e));
+    if (c->model < 0) file_hash(c, "checkpoint of", r->name, r->checkpoint, weights);
+    if (c->model >= 0 && *p->cells[c->model].lacks) snprintf(c->lacks, sizeof c->lacks, "%s", p->cells[c->model].lacks);
+    if (!d->images) lacks(c, "data", p->m->data[c->data].name, d->path);
+    vt_norm norm = VT_LINF;
+    if (a->norm && !vt_norm_find(a->norm, &norm))
+        return vt_fail(e, VT_E_USAGE, "%s: attack %s has the norm '%.40s', must be linf, l2 or l1", p->m->path, a->name,
+                       a->norm);
+    if (a->spec) {
+        vt_attack parsed;
+        vt_err why = {0};
+        if (vt_attack_parse(&parsed, a->spec, norm, &why) != VT_OK)
+            return vt_fail(e, VT_E_USAGE, "%s: attack %s: %s", p->m->path, a->name, why.text);
+        snprintf(id, sizeof id, "%s", parsed.id);
+        vt_attack_free(&parsed);
+    }
+    if (*c->lacks) return VT_OK;
+    c->key = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:o,s:o}", "kind", "evaluate", "weights", weights,
+                       "trained", c->model >= 0 ? p->cells[c->model].hash : "", "which",
+                       c->model >= 0 && r->weights ? r->weights : "last", "data", d->images->hash, "images",
+                       d->of[c->attack].key, "attack", id, "norm", vt_norm_name(norm), "eps", a->eps ? a->eps : "",
+                       "seed", (json_int_t)c->seed, "options", words_json(&r->options), "data options",
+                       words_json(&p->m->data[c->data].options));
+    return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : no_memory(p->m, e);
+}
+
+/* What determines the singular values of trained weights, or of a checkpoint's. */
+static vt_status spectrum_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
+    const vt_manifest_row *r = &p->m->rows[c->row];
+    char weights[65] = "";
+    c->tflop = 0, c->disk = 1e5;
+    if (c->model < 0) file_hash(c, "checkpoint of", r->name, r->checkpoint, weights);
+    if (c->model >= 0 && *p->cells[c->model].lacks) snprintf(c->lacks, sizeof c->lacks, "%s", p->cells[c->model].lacks);
+    if (*c->lacks) return VT_OK;
+    c->key = json_pack("{s:s,s:s,s:s,s:s,s:o}", "kind", "spectrum", "weights", weights, "trained",
+                       c->model >= 0 ? p->cells[c->model].hash : "", "which",
+                       c->model >= 0 && r->weights ? r->weights : "last", "options", words_json(&r->options));
+    return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : no_memory(p->m, e);
+}
+
+static vt_status check_eps(const vt_manifest *m, vt_err *e) {
+    for (int i = 0; i < m->n_attacks; i++) {
+        double v;
+        const char *text = m->attacks[i].eps;
+        if (text && (!vt_parse_real(text, &v) || !(v > 0)))
+            return vt_fail(e, VT_E_USAGE, "%s: attack %s has eps '%.40s', must be above 0, like 8/255", m->path,
+                           m->attacks[i].name, text);
+    }
+    return VT_OK;
+}
+
+/* The cells of one row on one data set under one seed. */
+static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err *e) {
+    const vt_manifest *m = p->m;
+    vt_plan_cell c = {.row = row, .data = data, .attack = -1, .seed = seed, .model = -1, .train = true, .tflop = NAN};
+    int model = -1;
+    bool any = false; /* something to evaluate: timings train nothing to its end */
+    for (int a = 0; a < m->n_attacks; a++)
+        any = any || (vt_manifest_has(m, row, data, a) && vt_manifest_seeded(m, row, a, seed) && !m->attacks[a].steps);
+    if (m->rows[row].recipe && any) {
+        vt_status s = training_key(p, &c, e);
+        model = p->n;
+        if (!add(p, &c)) return free(c.recipe), json_decref(c.key), no_memory(m, e);
+        VT_TRY(s);
+    }
+    for (int a = 0; a < m->n_attacks; a++) {
+        if (!vt_manifest_has(m, row, data, a) || !vt_manifest_seeded(m, row, a, seed)) continue;
+        int64_t timed = m->attacks[a].steps;
+        c = (vt_plan_cell){.row = row,
+                           .data = data,
+                           .attack = a,
+                           .seed = seed,
+                           .model = timed ? -1 : model,
+                           .timed = timed,
+                           .spectrum = m->attacks[a].spectrum != NULL,
+                           .tflop = NAN};
+        vt_status s = timed ? training_key(p, &c, e) : c.spectrum ? spectrum_key(p, &c, e) : evaluation_key(p, &c, e);
+        if (!add(p, &c)) return free(c.recipe), json_decref(c.key), no_memory(m, e);
+        VT_TRY(s);
+    }
+    return VT_OK;
+}
+
+static vt_status look(vt_plan *p, vt_err *e) {
+    bool there = false;
+    if (p->out) VT_TRY(vt_cache_look(p->out, &there, e));
+    for (int i = 0; there && i < p->n; i++)
+        if (p->cells[i].key) VT_TRY(vt_cell_look(p->out, p->cells[i].hash, p->cells[i].key, &p->cells[i].state, e));
+    return VT_OK;
+}
+
+/* Cells of one training go to one shard: by the training's hash, without one by the evaluation's. Where hashes cannot
+ * be known, by row, data and seed. */
+static void choose(vt_plan *p, const vt_plan_ask *ask, const bool *rows) {
+    for (int i = 0; i < p->n; i++) {
+        vt_plan_cell *c = &p->cells[i];
+        const vt_plan_cell *of = c->model >= 0 ? &p->cells[c->model] : c;
+        char text[64], hex[65];
+        snprintf(text, sizeof text, "%d %d %llu", of->row, of->data, (unsigned long long)of->seed);
+        vt_sha_hex(text, strlen(text), hex);
+        unsigned long h = 0;
+        sscanf(*of->hash ? of->hash : hex, "%8lx", &h);
+        c->chosen = rows[c->row] && (!ask->shards || (int)(h % (unsigned long)ask->shards) == ask->shard - 1);
+    }
+}
+
+vt_status vt_plan_make(vt_plan *p, const vt_manifest *m, const vt_plan_ask *ask, vt_err *e) {
+    bool rows[512] = {0};
+    *p = (vt_plan){.m = m, .out = ask->out};
+    for (int i = 0; i < ask->n_only; i++) {
+        int row;
+        VT_TRY(vt_manifest_row_named(m, ask->only[i], "--only", &row, e));
+        rows[row] = true;
+    }
+    for (int r = 0; r < m->n_rows && !ask->n_only; r++) rows[r] = true;
+    VT_TRY(check_eps(m, e));
+    VT_TRY(open_all(p, ask, e));
+    for (int s = 0, more = 1; more; s++) { /* every row's first seed, then their second: rounds, for what is timed */
+        more = 0;
+        for (int r = 0; r < m->n_rows; r++)
+            for (int d = 0; d < m->n_data && s < m->rows[r].n_seeds; d++, more = 1)
+                VT_TRY(add_model(p, r, d, m->rows[r].seeds[s], e));
+    }
+    choose(p, ask, rows);
+    return look(p, e);
+}
+
+void vt_plan_free(vt_plan *p) {
+    for (int i = 0; p->data && i < p->m->n_data; i++) {
+        free(p->data[i].path), free(p->data[i].of);
+        vt_dataset_close(p->data[i].images), vt_dataset_close(p->data[i].train);
+    }
+    for (int i = 0; i < p->n; i++) json_decref(p->cells[i].key), free(p->cells[i].recipe);
+    free(p->data), free(p->cells);
+    *p = (vt_plan){0};
+}
+
+const vt_plan_cell *vt_plan_find(const vt_plan *p, int row, int data, int attack, uint64_t seed) {
+    for (int i = 0; i < p->n; i++) {
+        const vt_plan_cell *c = &p->cells[i];
+        if (!c->train && c->row == row && c->data == data && c->attack == attack && c->seed == seed) return c;
+    }
+    return NULL;
+}
+
+bool vt_plan_needs(const vt_plan *p, int cell) {
+    const vt_plan_cell *c = &p->cells[cell];
+    if (!c->chosen || c->state == VT_CELL_DONE) return false;
+    if (!c->train) return true;
+    for (int i = 0; i < p->n; i++)
+        if (p->cells[i].model == cell && p->cells[i].chosen && p->cells[i].state != VT_CELL_DONE) return true;
+    return false;
+}
+
+vt_status vt_plan_ready(const vt_plan *p, vt_err *e) {
+    for (int i = 0; i < p->n; i++)
+        if (vt_plan_needs(p, i) && *p->cells[i].lacks)
+            return vt_fail(e, VT_E_USAGE, "%s: %s", p->m->path, p->cells[i].lacks);
+    return VT_OK;
+}
+
+static bool finished_in(const vt_plan_cell *c, const char *const *dirs, int n) {
+    char path[VT_PATH_MAX];
+    bool done = c->state == VT_CELL_DONE;
+    for (int i = 0; i < n && !done && *c->hash; i++)
+        done = vt_cell_path(path, dirs[i], c->hash, "done.json", NULL) == VT_OK && access(path, F_OK) == 0;
+    return done;
+}
+
+/* Seeds of a row that a column wants and nobody has. */
+static vt_status row_in(const vt_plan *p, const vt_manifest_primary *of, int row, int column, const char *const *dirs,
+                        int n, vt_err *e) {
+    const vt_manifest_row *r = &p->m->rows[row];
+    char list[120] = "";
+    size_t used = 0;
+    for (int s = 0; s < r->n_seeds; s++) {
+        const vt_plan_cell *c = vt_plan_find(p, row, of->data, column, r->seeds[s]);
+        if (!c || finished_in(c, dirs, n) || used + 24 > sizeof list) continue;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%llu", used ? ", " : "",
+                                 (unsigned long long)r->seeds[s]);
+    }
+    if (!used) return VT_OK;
+    return vt_fail(e, VT_E_USAGE,
+                   "%s: primary %s: row %s, column %s, lacks the seeds %s in these caches: merge all shards at once",
+                   p->m->path, of->name, r->name, p->m->attacks[column].name, list);
+}
+
+vt_status vt_plan_primary_in(const vt_plan *p, const char *const *dirs, int n, vt_err *e) {
+    for (int i = 0; i < p->m->n_primary; i++) {
+        const vt_manifest_primary *of = &p->m->primary[i];
+        for (int k = -1; k < of->n_rows; k++) {
+            int row = k < 0 ? of->above : of->rows[k];
+            VT_TRY(row_in(p, of, row, of->column, dirs, n, e));
+            if (of->at >= 0) VT_TRY(row_in(p, of, row, of->at, dirs, n, e));
+        }
+    }
+    return VT_OK;
+}
+
+void vt_plan_name(const vt_plan *p, int cell, char *out, size_t size) {
+    const vt_plan_cell *c = &p->cells[cell];
+    snprintf(out, size, "%s%s, %s%s%s, seed %llu",
+             c->train      ? "train "
+             : c->timed    ? "time "
+             : c->spectrum ? "measure "
+                           : "evaluate ",
+             p->m->rows[c->row].name, p->m->data[c->data].name, c->train ? "" : ", ",
+             c->train ? "" : p->m->attacks[c->attack].name, (unsigned long long)c->seed);
+}
+
+/* ---- commands ---- */
+
+typedef struct words {
+    char **list;
+    int n;
+    bool ok;
+} words;
+
+__attribute__((format(printf, 2, 3))) static void word(words *w, const char *format, ...) {
+    char **more = realloc(w->list, (size_t)(w->n + 2) * sizeof *more), *text = NULL;
+    va_list ap;
+    va_start(ap, format);
+    if (vasprintf(&text, format, ap) < 0) text = NULL;
+    va_end(ap);
+    if (more) w->list = more, more[w->n] = text, more[w->n + (text != NULL)] = NULL, w->n += text != NULL;
+    if (!more) free(text);
+    w->ok = w->ok && more && text;
+}
+
+/* Options as written in manifests, "attn-scale=dim", or "restrict-classes" for a flag. */
+static void options(words *w, const vt_words *list) {
+    for (int i = 0; i < list->n; i++) word(w, "--%s", list->word[i]);
+}
+
+static void train_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
+    const vt_manifest_row *r = &p->m->rows[c->row];
+    word(w, "train");
+    word(w, "%s/cells/%s/recipe.yaml", p->out, c->hash);
+    word(w, "--data"), word(w, "%s", p->data[c->data].path);
+    if (r->init) word(w, "--init"), word(w, "%s", r->init);
+    options(w, &r->init_options);
+    if (c->timed) word(w, "--max-steps"), word(w, "%lld", (long long)c->timed + VT_TIME_FIRST);
+}
+
+const char *vt_plan_weights(const vt_plan *p, const vt_plan_cell *c) {
+    const char *which = p->m->rows[c->row].weights;
+    return which && !strcmp(which, "best") ? "run/best.safetensors" : "run/model.safetensors";
+}
+
+static void model_word(words *w, const vt_plan *p, const vt_plan_cell *c) {
+    if (c->model < 0)
+        word(w, "%s", p->m->rows[c->row].checkpoint);
+    else
+        word(w, "%s/cells/%s/%s", p->out, p->cells[c->model].hash, vt_plan_weights(p, c));
+}
+
+static void eval_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
+    const vt_manifest_data *d = &p->m->data[c->data];
+    const vt_manifest_attack *a = &p->m->attacks[c->attack];
+    const char *images = p->data[c->data].of[c->attack].text;
+    word(w, "eval"), model_word(w, p, c);
+    word(w, "--data"), word(w, "%s", p->data[c->data].path);
+    if (images) word(w, "--images"), word(w, "%s", images);
+    if (d->split) word(w, "--split"), word(w, "%s", d->split);
+    if (a->spec) word(w, "--attack"), word(w, "%s", a->spec), word(w, "--eps"), word(w, "%s", a->eps);
+    if (a->norm) word(w, "--norm"), word(w, "%s", a->norm);
+    word(w, "--seed"), word(w, "%llu", (unsigned long long)c->seed);
+    word(w, "--no-selftest"); /* of whole evaluations; a table's cells are small */
+    options(w, &d->options), options(w, &p->m->rows[c->row].options);
+}
+
+/* Options of vitrine eval that say how images are read, and nothing of the weights. */
+static bool of_images(const char *option) {
+    static const char *const all[] = {"preprocess", "attack-at", "restrict-classes", "save-adv", "save-npz"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcspn(option, "=") == strlen(all[i]) && !strncmp(option, all[i], strlen(all[i]))) return true;
+    return false;
+}
+
+static void spectrum_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
+    const vt_words *own = &p->m->rows[c->row].options;
+    word(w, "spectrum"), model_word(w, p, c);
+    word(w, "--csv"), word(w, "%s/cells/%s/" VT_SPECTRUM_CSV, p->out, c->hash);
+    for (int i = 0; i < own->n; i++)
+        if (!of_images(own->word[i])) word(w, "--%s", own->word[i]);
+}
+
+char **vt_plan_command(const vt_plan *p, int cell, int threads) {
+    const vt_plan_cell *c = &p->cells[cell];
+    words w = {.ok = true};
+    (c->spectrum ? spectrum_words : c->train || c->timed ? train_words : eval_words)(&w, p, c);
+    if (!c->spectrum) word(&w, "--out"), word(&w, "%s/cells/%s/run", p->out, c->hash), word(&w, "--resume");
+    word(&w, "--threads"), word(&w, "%d", threads);
+    if (w.ok) return w.list;
+    vt_plan_command_free(w.list);
+    return NULL;
+}
+
+void vt_plan_command_free(char **list) {
+    for (char **w = list; w && *w; w++) free(*w);
+    free(list);
+}

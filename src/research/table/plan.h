@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* From a manifest to its cells: every training and every evaluation that the table needs, what determines each (its
+ * key, whose hash is its folder's name), what is there already, what it will cost, and the command that makes it. */
+#ifndef VT_TABLE_PLAN_H
+#define VT_TABLE_PLAN_H
+
+#include <jansson.h>
+#include "eval/ledger.h"
+#include "io/dataset.h"
+#include "research/table/cache.h"
+#include "research/table/manifest.h"
+
+#define VT_SPECTRUM_CSV "sigma.csv" /* in a cell's folder */
+enum { VT_TIME_FIRST = 2 };         /* steps that are not timed: they prepare products and fill caches */
+
+typedef struct vt_plan_cell {
+    bool train, spectrum;
+    int row, data, attack; /* attack -1: of a training */
+    uint64_t seed;
+    int model;       /* the training whose weights an evaluation takes, -1: the row's checkpoint */
+    json_t *key;     /* NULL while something is not there */
+    char hash[65];   /* of key, or "" */
+    char lacks[300]; /* what is not there: "data CIFAR-10: cifar-10-batches-bin does not exist"; "": nothing */
+    char *recipe;    /* of a training, and of what times its steps: canonical text */
+    int64_t timed;   /* steps; 0: no timing */
+    vt_cell_state state;
+    bool chosen;  /* by only and shard */
+    double tflop; /* at most; NAN: cannot be known without its checkpoint */
+    double disk;  /* bytes, about */
+} vt_plan_cell;
+
+/* Images of a cell. */
+typedef struct vt_plan_images {
+    const char *text; /* as the manifest says; NULL: the whole split */
+    int64_t n;        /* 0: not known */
+    int64_t first;    /* they are first, first + 1, ...; -1: they are listed */
+    char key[80];     /* "0:200", "all", or the list's hash */
+} vt_plan_images;
+
+typedef struct vt_plan_data {
+    char *path;                 /* after --data NAME=PATH */
+    vt_dataset *images, *train; /* the split that is evaluated; the one that is trained on. NULL: not there */
+    vt_plan_images *of;         /* [m->n_attacks] of a column's cells */
+} vt_plan_data;
+
+typedef struct vt_plan {
+    const vt_manifest *m;
+    const char *out;    /* NULL: none */
+    vt_plan_data *data; /* [m->n_data] */
+    vt_plan_cell *cells;
+    int n;
+} vt_plan;
+
+typedef struct vt_plan_ask {
+    const char *out;
+    const char *const *paths; /* "NAME=PATH" of data, [n_paths] */
+    int n_paths;
+    const char *const *only; /* rows, [n_only]; 0: all */
+    int n_only;
+    int shard, shards; /* 1 to shards; 0: everything. Cells that share a training stay together */
+} vt_plan_ask;
+
+/* Trainings stand before their evaluations. Reads recipes, data and the cache; writes nothing. */
+vt_status vt_plan_make(vt_plan *p, const vt_manifest *m, const vt_plan_ask *ask, vt_err *e);
+void vt_plan_free(vt_plan *p);
+/* The evaluation of a place in the table; NULL: there is none, or not of this seed. */
+const vt_plan_cell *vt_plan_find(const vt_plan *p, int row, int data, int attack, uint64_t seed);
+/* Must it be run now? A training is needed only by an evaluation that is. */
+bool vt_plan_needs(const vt_plan *p, int cell);
+/* Refuses a plan of which something that must be run lacks something. */
+vt_status vt_plan_ready(const vt_plan *p, vt_err *e);
+/* Refuses caches [n] that, with the plan's own, still lack cells of the manifest's primary comparisons: a mean over
+ * other seeds than were fixed beforehand would stand in the table. */
+vt_status vt_plan_primary_in(const vt_plan *p, const char *const *dirs, int n, vt_err *e);
+/* Refuses a ledger of other weights, data, images [n], seed, norm, eps or attack than the cell asks for, or of more
+ * than it asks for: a wrapped model. c->key is there. */
+vt_status vt_plan_answers(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, const int32_t *images, size_t n,
+                          vt_err *e);
+/* The words of the command that makes a cell, "eval", ..., NULL; malloc'ed, each word and the list. NULL: no memory. */
+char **vt_plan_command(const vt_plan *p, int cell, int threads);
+void vt_plan_command_free(char **words);
+/* "SpecFormer, CIFAR-10, AutoAttack, seed 0" */
+void vt_plan_name(const vt_plan *p, int cell, char *out, size_t size);
+
+/* ---- for plan*.c ---- */
+vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e);     /* text, cost of a training */
+vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e); /* cost of an evaluation */
+/* What of its training's folder an evaluation takes. */
+const char *vt_plan_weights(const vt_plan *p, const vt_plan_cell *c);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a finished ledger the answer to its cell's question? A cache may hold what was run by hand, or by someone else. */
+#include <stdio.h>
+#include <string.h>
+#include "eval/summary.h"
+#include "io/weights.h"
+#include "research/table/plan.h"
+
+static vt_status other(const vt_ledger *l, const char *what, const char *must, const char *is, vt_err *e) {
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s: is no answer to its cell: %s must be %.100s, the ledger says %.100s: remove the cell's folder",
+                   l->dir, what, must, is);
+}
+
+static vt_status same(const vt_ledger *l, const char *what, const char *must, const char *is, vt_err *e) {
+    return strcmp(must, is) ? other(l, what, must, *is ? is : "nothing", e) : VT_OK;
+}
+
+/* What the header says in words, against the cell's key, which the plan has made of manifest, data and checkpoint. */
+static vt_status same_texts(const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
+    const json_t *h = l->header;
+    const char *eps = vt_header_text(c->key, "eps");
+    char seed[24], said[24];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)c->seed);
+    snprintf(said, sizeof said, "%lld", (long long)json_integer_value(json_object_get(h, "seed")));
+    VT_TRY(same(l, "the data's SHA-256", vt_header_text(c->key, "data"),
+                vt_header_text(json_object_get(h, "data"), "sha256"), e));
+    VT_TRY(same(l, "norm", vt_header_text(c->key, "norm"), vt_header_text(h, "norm"), e));
+    VT_TRY(same(l, "eps", *eps ? eps : "0", vt_header_text(h, "eps"), e));
+    return same(l, "seed", seed, said, e);
+}
+
+/* The one attack of the column, or none, and nothing that makes it easier or harder. */
+static vt_status same_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
+    static const char *const never[] = {"wrap", "threat", "curve"};
+    const json_t *attacks = json_object_get(l->header, "attacks");
+    const char *id = vt_header_text(c->key, "attack");
+    char many[40];
+    snprintf(many, sizeof many, "%zu", json_array_size(attacks));
+    VT_TRY(same(l, "the number of attacks", *id ? "1" : "0", many, e));
+    if (*id) VT_TRY(same(l, "attack", id, vt_header_text(json_array_get(attacks, 0), "id"), e));
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+        if (json_object_get(l->header, never[i])) return other(l, never[i], "absent", "there is one", e);
+    return json_is_true(json_object_get(l->header, "exhaustive")) ? other(l, "exhaustive", "false", "true", e) : VT_OK;
+}
+
+/* A checkpoint's key holds the hash of a file; of an index of shards a ledger has that of the shards. */
+static vt_status of_shards(const char *path, char hex[65], vt_err *e) {
+    vt_st *st;
+    VT_TRY(vt_weights_open(&st, path, NULL, e));
+    vt_status s = vt_weights_sha(st, hex, e);
+    vt_st_close(st);
+    return s;
+}
+
+static vt_status same_weights(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
+    const char *is = vt_header_text(l->header, "weights");
+    const vt_plan_cell *trained = c->model >= 0 ? &p->cells[c->model] : NULL;
+    char must[65] = "";
+    snprintf(must, sizeof must, "%s", vt_header_text(c->key, "weights"));
+    if (trained && trained->state != VT_CELL_DONE) return VT_OK; /* it was removed: there is nothing to compare with */
+    if (trained) VT_TRY(vt_cell_sha(p->out, trained->hash, vt_plan_weights(p, c), must, e));
+    if (!trained && strcmp(must, is)) VT_TRY(of_shards(p->m->rows[c->row].checkpoint, must, e));
+    return same(l, "the weights' SHA-256", must, is, e);
+}
+
+vt_status vt_plan_answers(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, const int32_t *images, size_t n,
+                          vt_err *e) {
+    const vt_plan_images *d = &p->data[c->data].of[c->attack];
+    char is[60] = "none";
+    VT_TRY(same_texts(c, l, e));
+    VT_TRY(same_attack(c, l, e));
+    VT_TRY(same_weights(p, c, l, e));
+    if (d->first < 0) return VT_OK; /* a list: its hash is in the key */
+    if ((int64_t)n == d->n && images[0] == d->first && images[n - 1] == d->first + d->n - 1) return VT_OK;
+    if (n) snprintf(is, sizeof is, "%zu of %d:%lld", n, images[0], (long long)images[n - 1] + 1);
+    char must[60];
+    snprintf(must, sizeof must, "%lld:%lld", (long long)d->first, (long long)(d->first + d->n));
+    return other(l, "images", must, is, e);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* CSV and JSON: every number, for other programs. */
+#include <math.h>
+#include <string.h>
+#include "core/json.h"
+#include "eval/markup.h"
+#include "research/table/report.h"
+
+static void number(FILE *f, double v) {
+    fputc(',', f);
+    if (!isnan(v)) fprintf(f, "%.4f", v);
+}
+
+static const char *const kinds[] =
+    {[VT_CELL_ACCURACY] = "accuracy", [VT_CELL_TIME] = "time", [VT_CELL_SIGMA] = "sigma_max"};
+
+void vt_table_csv(FILE *f, const vt_table *t, const vt_table_notes *notes) {
+    char marks[40];
+    const vt_manifest *m = t->m;
+    fputs("row,data,attack,kind,seeds,images,value,low,high,least,most,best,published,difference,footnotes\n", f);
+    for (int r = 0; r < m->n_rows; r++)
+        for (int d = 0; d < m->n_data; d++)
+            for (int a = 0; a < m->n_attacks; a++) {
+                const vt_table_cell *c = vt_table_at(t, r, d, a);
+                if (!c->wanted) continue;
+                vt_csv(f, m->rows[r].name), fputc(',', f), vt_csv(f, m->data[d].name), fputc(',', f),
+                    vt_csv(f, m->attacks[a].name);
+                fprintf(f, ",%s,%d,%lld", kinds[c->kind], c->done, (long long)c->total);
+                number(f, c->mean), number(f, c->low), number(f, c->high), number(f, c->least), number(f, c->most);
+                fprintf(f, ",%d", c->best);
+                number(f, c->published >= 0 ? t->published->cells[c->published].value : NAN);
+                number(f, c->difference);
+                fputc(',', f), vt_csv(f, vt_table_marks(t, notes, c->published, marks, sizeof marks)), fputc('\n', f);
+            }
+}
+
+static json_t *real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
+/* A seed's images that are right, or its singular value. */
+static json_t *seed_json(const vt_table_cell *c, int seed) {
+    int64_t right = 0;
+    if (c->kind == VT_CELL_SIGMA) return real(c->value[seed]);
+    for (int64_t i = 0; c->right[seed] && i < c->total; i++) right += c->right[seed][i];
+    return c->right[seed] ? json_integer(right) : json_null();
+}
+
+static json_t *cell_json(const vt_table *t, const vt_table_notes *notes, int r, int d, int a) {
+    const vt_table_cell *c = vt_table_at(t, r, d, a);
+    json_t *counts = json_array(), *marks = json_array();
+    for (int s = 0; s < c->seeds; s++)
+        if (vt_manifest_seeded(t->m, r, a, t->m->rows[r].seeds[s]))
+            json_array_append_new(counts, json_pack("{s:I,s:o}", "seed", (json_int_t)t->m->rows[r].seeds[s],
+                                                    c->kind == VT_CELL_SIGMA ? "sigma_max" : "right", seed_json(c, s)));
+    for (int k = 0; k < notes->n; k++)
+        if (c->published >= 0 && vt_oddity_has(&t->odd.items[notes->odd[k]], c->published))
+            json_array_append_new(marks, json_integer(k + 1));
+    return json_pack("{s:s,s:s,s:s,s:s,s:I,s:o,s:o,s:o,s:o,s:b,s:o,s:o,s:o}", "row", t->m->rows[r].name, "data",
+                     t->m->data[d].name, "attack", t->m->attacks[a].name, "kind", kinds[c->kind], "images",
+                     (json_int_t)c->total, "seeds", counts, "value", real(c->mean), "low", real(c->low), "high",
+                     real(c->high), "best", c->best, "published",
+                     real(c->published >= 0 ? t->published->cells[c->published].value : NAN), "difference",
+                     real(c->difference), "footnotes", marks);
+}
+
+static json_t *ordering_json(const vt_table *t, const vt_table_ordering *o) {
+    const vt_manifest_primary *p = o->primary;
+    json_t *frontier = json_array();
+    for (int i = 0; p && p->at >= 0 && i < p->n_rows; i++)
+        json_array_append_new(frontier, json_string(t->m->rows[p->rows[i]].name));
+    return json_pack("{s:b,s:s,s:s,s:o,s:s,s:s,s:b,s:o,s:s,s:b,s:I,s:i,s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:i}", "primary",
+                     p != NULL, "above", t->m->rows[o->above].name, "below", t->m->rows[o->below].name, "frontier",
+                     frontier, "data", t->m->data[o->data].name, "attack", t->m->attacks[o->attack].name,
+                     "as_published", o->published, "published_gap", real(o->gap), "verdict",
+                     vt_table_verdict_name(o->verdict), "smaller_than_published", o->smaller, "images",
+                     (json_int_t)o->d.images, "seeds", o->d.seeds, "for", (json_int_t)o->d.for_it, "against",
+                     (json_int_t)o->d.other, "points", real(o->d.points), "low", real(o->d.low), "high",
+                     real(o->d.high), "p", real(o->d.p), "p_holm", real(o->corrected ? o->adjusted : NAN), "outside",
+                     o->d.outside);
+}
+
+void vt_table_json(FILE *f, const vt_table *t, const vt_table_notes *notes) {
+    char text[700];
+    const vt_manifest *m = t->m;
+    json_t *cells = json_array(), *orderings = json_array(), *footer = json_array(), *odd = json_array();
+    for (int r = 0; r < m->n_rows; r++)
+        for (int d = 0; d < m->n_data; d++)
+            for (int a = 0; a < m->n_attacks; a++)
+                if (vt_table_at(t, r, d, a)->wanted) json_array_append_new(cells, cell_json(t, notes, r, d, a));
+    for (int i = 0; i < t->n_orderings; i++) json_array_append_new(orderings, ordering_json(t, &t->orderings[i]));
+    for (int i = 0; vt_table_footer(t, i, text, sizeof text); i++) json_array_append_new(footer, json_string(text));
+    for (int k = 0; k < notes->n; k++) json_array_append_new(odd, json_string(t->odd.items[notes->odd[k]].text));
+    json_t *o = json_pack("{s:s,s:s,s:i,s:i,s:o,s:o,s:o,s:o}", "name", m->name, "title", m->title ? m->title : "",
+                          "evaluations", t->wanted, "done", t->done, "cells", cells, "orderings", orderings, "footer",
+                          footer, "inconsistent_as_published", odd);
+    vt_json_write(f, o, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
+    json_decref(o);
+}

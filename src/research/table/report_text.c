@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* The terminal's form and Markdown. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "eval/markup.h"
+#include "research/table/report.h"
+
+static void seeds_text(const vt_table_cell *c, char *buf, size_t size) {
+    *buf = 0;
+    if (c->done > 1) snprintf(buf, size, c->kind == VT_CELL_SIGMA ? "%.3f to %.3f" : "%.2f to %.2f", c->least, c->most);
+    if (c->done < c->asked) snprintf(buf + strlen(buf), size - strlen(buf), " (%d of %d seeds)", c->done, c->asked);
+}
+
+/* ---- terminal ---- */
+
+static void term_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, int width, const char *row,
+                      const vt_table_cell *c) {
+    char ours[40], mean[32], interval[60], seeds[60], published[90] = "", marks[40], difference[32] = "", num[32];
+    snprintf(ours, sizeof ours, "%s%s", vt_table_value(c, mean), c->best ? " *" : "  ");
+    vt_table_interval(c, interval);
+    seeds_text(c, seeds, sizeof seeds);
+    if (c->published >= 0) {
+        vt_table_marks(t, notes, c->published, marks, sizeof marks);
+        vt_table_number(t->published->cells[c->published].value, num);
+        snprintf(published, sizeof published, "%s%s%s%s", num, *marks ? " [" : "", marks, *marks ? "]" : "");
+        if (c->done) snprintf(difference, sizeof difference, "%+.2f", c->difference);
+    }
+    fprintf(f, "  %-*s %10s %-17s %-18s %12s %8s\n", width, row, ours, interval, seeds, published, difference);
+}
+
+static void term_orderings(FILE *f, const vt_table *t) {
+    char what[600], how[300];
+    for (int i = 0; i < t->n_orderings; i++) {
+        if (vt_table_heading(t, i)) fprintf(f, "\n%s\n", vt_table_heading(t, i));
+        vt_table_ordering_text(t, &t->orderings[i], what, sizeof what, how, sizeof how);
+        fprintf(f, "  %s: %s\n", what, how);
+    }
+}
+
+void vt_table_term(FILE *f, const vt_table *t, const vt_table_notes *notes) {
+    char text[700];
+    const vt_manifest *m = t->m;
+    int width = vt_manifest_row_width(m);
+    fprintf(f, "%s\n", m->title ? m->title : m->name);
+    for (int d = 0; d < m->n_data; d++)
+        for (int a = 0; a < m->n_attacks; a++) {
+            if (!vt_table_column(t, d, a)) continue;
+            snprintf(text, sizeof text, "%s, %s", m->data[d].name, m->attacks[a].name);
+            fprintf(f, "\n%-*s %10s %-17s %-18s %12s %8s\n", width + 2, text, "ours    ",
+                    m->attacks[a].steps ? "quartiles" : "95 % interval", "seeds", "published", "diff");
+            for (int r = 0; r < m->n_rows; r++) {
+                const vt_table_cell *c = vt_table_at(t, r, d, a);
+                if (c->wanted) term_cell(f, t, notes, width, m->rows[r].name, c);
+            }
+        }
+    term_orderings(f, t);
+    fputc('\n', f);
+    for (int i = 0; vt_table_footer(t, i, text, sizeof text); i++)
+        fprintf(f, "%s%s\n", strncmp(text, "Bold:", 5) ? "" : "* ", text);
+    for (int k = 0; k < notes->n; k++)
+        fprintf(f, "[%d] inconsistent as published: %s\n", k + 1, t->odd.items[notes->odd[k]].text);
+}
+
+/* ---- Markdown ---- */
+
+static void md_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, const vt_table_cell *c) {
+    char mean[32], seeds[60], marks[40], interval[60];
+    if (!c->wanted) {
+        fputs(" |", f);
+        return;
+    }
+    const char *bold = c->best ? "**" : "";
+    fprintf(f, " %s%s%s", bold, vt_table_value(c, mean), bold);
+    if (*vt_table_interval(c, interval)) fprintf(f, " %s", interval);
+    seeds_text(c, seeds, sizeof seeds);
+    if (*seeds) fprintf(f, " {%s}", seeds);
+    if (c->published >= 0) {
+        fprintf(f, "; published %.2f", t->published->cells[c->published].value);
+        if (*vt_table_marks(t, notes, c->published, marks, sizeof marks)) fprintf(f, "<sup>%s</sup>", marks);
+        if (c->done) fprintf(f, " (%+.2f)", c->difference);
+    }
+    fputs(" |", f);
+}
+
+static void md_block(FILE *f, const vt_table *t, const vt_table_notes *notes, int d) {
+    const vt_manifest *m = t->m;
+    int columns = 0;
+    for (int a = 0; a < m->n_attacks; a++) columns += vt_table_column(t, d, a);
+    if (!columns) return;
+    fputs("\n| ", f), vt_md(f, m->data[d].name), fputs(" |", f);
+    for (int a = 0; a < m->n_attacks; a++)
+        if (vt_table_column(t, d, a)) fputc(' ', f), vt_md(f, m->attacks[a].name), fputs(" |", f);
+    fputs("\n|---|", f);
+    while (columns--) fputs("---|", f);
+    fputc('\n', f);
+    for (int r = 0; r < m->n_rows; r++) {
+        bool any = false;
+        for (int a = 0; a < m->n_attacks; a++) any = any || vt_table_at(t, r, d, a)->wanted;
+        if (!any) continue;
+        fputs("| ", f), vt_md(f, m->rows[r].name), fputs(" |", f);
+        for (int a = 0; a < m->n_attacks; a++)
+            if (vt_table_column(t, d, a)) md_cell(f, t, notes, vt_table_at(t, r, d, a));
+        fputc('\n', f);
+    }
+}
+
+void vt_table_md(FILE *f, const vt_table *t, const vt_table_notes *notes) {
+    char text[700], how[400];
+    fputs("# ", f), vt_md(f, t->m->title ? t->m->title : t->m->name), fputc('\n', f);
+    for (int d = 0; d < t->m->n_data; d++) md_block(f, t, notes, d);
+    for (int i = 0; i < t->n_orderings; i++) {
+        if (vt_table_heading(t, i)) fprintf(f, "\n%s:\n\n", vt_table_heading(t, i));
+        vt_table_ordering_text(t, &t->orderings[i], text, sizeof text, how, sizeof how);
+        fputs("- ", f), vt_md(f, text), fputs(": ", f), vt_md(f, how), fputc('\n', f);
+    }
+    fputc('\n', f);
+    for (int i = 0; vt_table_footer(t, i, text, sizeof text); i++) fputs("- ", f), vt_md(f, text), fputc('\n', f);
+    fputs("- {} holds least to most of the seeds.\n", f);
+    for (int k = 0; k < notes->n; k++)
+        fprintf(f, "- <sup>%d</sup> inconsistent as published: ", k + 1), vt_md(f, t->odd.items[notes->odd[k]].text),
+            fputc('\n', f);
+}

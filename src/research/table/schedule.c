@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#include "research/table/schedule.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/files.h"
+#include <unistd.h>
+#include "core/progress.h"
+#include "research/table/times.h"
+
+enum { JOBS_MOST = 256 };
+
+typedef struct slot {
+    long id;
+    int cell, lock;
+    double began;
+} slot;
+
+typedef struct work {
+    vt_plan *p;
+    const vt_runner *r;
+    int threads, total, done, running;
+    bool *started;
+    slot slots[JOBS_MOST];
+} work;
+
+static bool asked_to_stop(const work *w) { return w->r->interrupt && *w->r->interrupt; }
+
+/* Two places of a table may be one question: it is asked once. */
+static bool is_running(const work *w, const char *hash) {
+    for (int i = 0; i < w->running; i++)
+        if (!strcmp(w->p->cells[w->slots[i].cell].hash, hash)) return true;
+    return false;
+}
+
+/* The next cell whose model is there; -1: none now. */
+static int next(const work *w) {
+    for (int i = 0; i < w->p->n; i++) {
+        const vt_plan_cell *c = &w->p->cells[i];
+        if (w->started[i] || !vt_plan_needs(w->p, i) || is_running(w, c->hash)) continue;
+        if (c->model < 0 || w->p->cells[c->model].state == VT_CELL_DONE) return i;
+    }
+    return -1;
+}
+
+/* The recipe that a training reads: the text that its key holds. */
+static vt_status write_recipe(const vt_plan *p, const vt_plan_cell *c, vt_err *e) {
+    char dir[VT_PATH_MAX];
+    vt_file f;
+    VT_TRY(vt_cell_path(dir, p->out, c->hash, NULL, e));
+    VT_TRY(vt_file_begin(&f, dir, "recipe.yaml", e));
+    fputs(c->recipe, f.stream);
+    return vt_file_commit(&f, e);
+}
+
+static void say(const work *w, int cell) {
+    char text[400];
+    int n = snprintf(text, sizeof text, "%d of %d: ", w->done + w->running + 1, w->total);
+    vt_plan_name(w->p, cell, text + n, sizeof text - (size_t)n);
+    if (w->r->say) w->r->say(w->r->ctx, text);
+}
+
+static void let_go(const slot *s) {
+    if (s->lock >= 0) close(s->lock);
+}
+
+static vt_status launch(work *w, slot *s, vt_err *e) {
+    const vt_plan_cell *c = &w->p->cells[s->cell];
+    char log[VT_PATH_MAX];
+    if (c->recipe) VT_TRY(write_recipe(w->p, c, e));
+    VT_TRY(vt_cell_path(log, w->p->out, c->hash, "log.txt", e));
+    char **words = vt_plan_command(w->p, s->cell, w->threads);
+    if (!words) return vt_fail(e, VT_E_MEMORY, "no memory for a command");
+    say(w, s->cell);
+    vt_status st = w->r->start(w->r->ctx, words, log, &s->id, e);
+    vt_plan_command_free(words);
+    return st;
+}
+
+static vt_status start(work *w, int cell, vt_err *e) {
+    vt_plan_cell *c = &w->p->cells[cell];
+    slot *s = &w->slots[w->running];
+    *s = (slot){.cell = cell, .began = vt_now()};
+    w->started[cell] = true;
+    VT_TRY(vt_cell_look(w->p->out, c->hash, c->key, &c->state, e)); /* another place may have asked the same */
+    if (c->state == VT_CELL_DONE) return w->done++, VT_OK;
+    VT_TRY(vt_cell_begin(w->p->out, c->hash, c->key, &s->lock, e));
+    vt_status st = launch(w, s, e);
+    if (st == VT_OK)
+        w->running++;
+    else
+        let_go(s);
+    return st;
+}
+
+/* The last line of a log. */
+static void last_line(const char *path, char *out, size_t size) {
+    char line[500];
+    snprintf(out, size, "no message");
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\r\n")] = 0;
+        if (*line) snprintf(out, size, "%.*s", (int)size - 1, line);
+    }
+    if (f) fclose(f);
+}
+
+static vt_status failed(const work *w, int cell, int code, vt_err *e) {
+    char name[200], log[VT_PATH_MAX], line[300];
+    vt_plan_name(w->p, cell, name, sizeof name);
+    VT_TRY(vt_cell_path(log, w->p->out, w->p->cells[cell].hash, "log.txt", e));
+    last_line(log, line, sizeof line);
+    return vt_fail(e, code == 2 ? VT_E_USAGE : VT_E_IO, "%s failed (%.20s.../log.txt): %s", name,
+                   w->p->cells[cell].hash, line);
+}
+
+static vt_status ended(work *w, const slot *s, int code, vt_err *e) {
+    vt_plan_cell *c = &w->p->cells[s->cell];
+    double times[3];
+    if (code && asked_to_stop(w)) return VT_INTERRUPTED;
+    if (code == 1 && c->timed && vt_times_read(w->p, c, times, NULL) == VT_OK)
+        code = 0; /* it stops half-way on purpose */
+    if (code) return failed(w, s->cell, code, e);
+    w->done++;
+    VT_TRY(vt_cell_end(w->p->out, c->hash, vt_now() - s->began, e));
+    for (int k = 0; k < w->p->n; k++)
+        if (!strcmp(w->p->cells[k].hash, c->hash)) w->p->cells[k].state = VT_CELL_DONE;
+    return VT_OK;
+}
+
+static vt_status wait_one(work *w, vt_err *e) {
+    long id;
+    int code, i = 0;
+    vt_status st = w->r->wait(w->r->ctx, &id, &code, e);
+    if (st != VT_OK) { /* nor will any later wait tell */
+        while (w->running) let_go(&w->slots[--w->running]);
+        return st;
+    }
+    while (i < w->running && w->slots[i].id != id) i++;
+    if (i == w->running) return vt_fail(e, VT_E_IO, "process %ld was not begun here", id);
+    slot s = w->slots[i];
+    w->slots[i] = w->slots[--w->running];
+    st = ended(w, &s, code, e);
+    let_go(&s);
+    return st;
+}
+
+static vt_status run(work *w, int jobs, vt_err *e) {
+    vt_status s = VT_OK;
+    while (s == VT_OK) {
+        int cell = w->running < jobs && !asked_to_stop(w) ? next(w) : -1;
+        if (cell >= 0)
+            s = start(w, cell, e);
+        else if (w->running)
+            s = wait_one(w, e);
+        else
+            break;
+    }
+    vt_err ignored = {0};
+    while (w->running) wait_one(w, &ignored); /* what has begun ends in its own time, or by the same signal */
+    if (s == VT_OK && asked_to_stop(w)) s = VT_INTERRUPTED;
+    if (s == VT_INTERRUPTED)
+        return vt_fail(e, s, "interrupted; %d of %d cells are kept: the same command goes on", w->done, w->total);
+    return s;
+}
+
+vt_status vt_schedule(vt_plan *p, const vt_runner *r, int jobs, int threads, vt_err *e) {
+    work w = {.p = p, .r = r, .threads = threads / jobs > 0 ? threads / jobs : 1};
+    VT_TRY(vt_plan_ready(p, e));
+    for (int i = 0; i < p->n; i++) w.total += vt_plan_needs(p, i);
+    if (!w.total) return VT_OK;
+    w.started = calloc((size_t)p->n, sizeof *w.started);
+    if (!w.started) return vt_fail(e, VT_E_MEMORY, "no memory for %d cells", p->n);
+    vt_status s = run(&w, jobs < JOBS_MOST ? jobs : JOBS_MOST, e);
+    free(w.started);
+    return s;
+}

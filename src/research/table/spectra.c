@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "research/table/spectra.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/files.h"
+
+enum { LAYERS = 4096 };
+
+/* The last four fields of "weights,layer,matrix,part,sigma" (a path may hold commas); false: not of that form. */
+static bool cut(char *line, char *field[4]) {
+    line[strcspn(line, "\r\n")] = 0;
+    for (int i = 3; i >= 0; i--) {
+        char *comma = strrchr(line, ',');
+        if (!comma) return false;
+        *comma = 0;
+        field[i] = comma + 1;
+    }
+    return true;
+}
+
+/* Keeps the largest value of each layer; false: the line is damaged. */
+static bool take(double *most, const char *const field[4], const char *matrix) {
+    char *end;
+    if (strcmp(field[1], matrix) || strncmp(field[2], "rows:", 5)) return true;
+    long layer = strtol(field[0], &end, 10);
+    if (*end || end == field[0] || layer < 0 || layer >= LAYERS) return false;
+    double v = strtod(field[3], &end);
+    if (*end || end == field[3] || !isfinite(v) || v < 0) return false;
+    most[layer] = fmax(most[layer], v);
+    return true;
+}
+
+static vt_status mean(const double *most, const char *path, const char *matrix, double *sigma, vt_err *e) {
+    double sum = 0;
+    int n = 0;
+    for (int i = 0; i < LAYERS; i++)
+        if (most[i] >= 0) sum += most[i], n++;
+    if (!n) return vt_fail(e, VT_E_FORMAT, "%s: holds no heads of %s: this row has no such attention", path, matrix);
+    *sigma = sum / n;
+    return VT_OK;
+}
+
+vt_status vt_spectra_read(const vt_plan *p, const vt_plan_cell *c, const char *which, double *sigma, vt_err *e) {
+    char path[VT_PATH_MAX], line[VT_PATH_MAX + 200], matrix[] = {'W', '_', (char)toupper((unsigned char)*which), 0};
+    char *field[4];
+    double most[LAYERS];
+    bool fine = true;
+    for (int i = 0; i < LAYERS; i++) most[i] = -1;
+    VT_TRY(vt_cell_path(path, p->out, c->hash, VT_SPECTRUM_CSV, e));
+    FILE *f = fopen(path, "r");
+    if (!f) return vt_fail(e, VT_E_IO, "%s: cannot be read", path);
+    bool head = fgets(line, sizeof line, f) && !strcmp(line, "weights,layer,matrix,part,sigma\n");
+    while (head && fine && fgets(line, sizeof line, f))
+        fine = cut(line, field) && take(most, (const char *const *)field, matrix);
+    fclose(f);
+    if (!head || !fine) return vt_fail(e, VT_E_FORMAT, "%s: is damaged: remove the cell's folder", path);
+    return mean(most, path, matrix, sigma, e);
+}
