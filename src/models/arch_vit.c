@@ -7,22 +7,18 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "models/conv_stem.h"
 #include "models/detect.h"
+#include "models/patch_rows.h"
 #include "models/positions.h"
 #include "models/readout.h"
 #include "nn/nn.h"
 
-/* layer 0 */
-enum { EMBED_W, EMBED_B, CLS, DIST, REG, POS, GATE, NORM_PRE, EMBED_SLOTS = NORM_PRE + VT_NORM_SLOTS };
+/* layer 0, behind what patch_rows has there */
+enum { CLS = VT_ROWS_SLOTS, DIST, REG, POS, NORM_PRE };
 
 typedef struct state {
-    VT_R(vt_block_shape) shape; /* of every block; b, layer, index and tail are set for each */
-    VT_R(vt_stem_maps) stem;    /* of conv_stem */
-    real *patches;              /* [b*N, row] normalised, row = 3ps^2; or the stem's last map */
-    real *dpatches;             /* their gradient; shares the memory of patches unless weight gradients need both */
-    real *gated;                /* patches times the gate, or patches itself */
-    real *embed;                /* [b*N, D]; later its gradient */
+    VT_R(vt_block_shape) shape;      /* of every block; b, layer, index and tail are set for each */
+    VT_R(vt_patch_rows) rows;        /* image -> embed [b*N, D] */
     real *pre, *pre_mean, *pre_rstd; /* [b*T, D] input of norm_pre, [b*T] */
     VT_R(vt_block_cache) *blocks;
     VT_R(vt_block_scratch) scratch;
@@ -31,26 +27,13 @@ typedef struct state {
     real *stream; /* [b*T, D] gradient */
 } state;
 
-/* Numbers of a patch, or channels of the stem's last map. */
-static int row_of(const vt_config *c) {
-    if (!c->conv_stem) return 3 * c->patch * c->patch;
-    const vt_stem stem = vt_conv_stem_of(c);
-    return stem.widths[stem.convs];
-}
-
 static void params(vt_param_list *l, const vt_config *c) {
-    int64_t d = c->dim, p = c->patch, n = (int64_t)vt_config_side(c) * vt_config_side(c);
-    int64_t grid = vt_config_grid(c), placed = grid * grid + vt_config_placed(c);
+    int64_t d = c->dim, grid = vt_config_grid(c), placed = grid * grid + vt_config_placed(c);
     if (!c->no_cls) vt_param_add(l, 0, CLS, false, VT_INIT_TINY, "cls_token", (int64_t[4]){1, 1, d});
     if (c->dist_token) vt_param_add(l, 0, DIST, false, VT_INIT_TRUNC02, "dist_token", (int64_t[4]){1, 1, d});
     if (c->registers) vt_param_add(l, 0, REG, false, VT_INIT_TINY, "reg_token", (int64_t[4]){1, c->registers, d});
     vt_param_add(l, 0, POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, placed, d});
-    if (c->conv_stem) vt_conv_stem_params(l, c, EMBED_W);
-    if (!c->conv_stem)
-        vt_param_add(l, 0, EMBED_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){d, 3, p, p});
-    if (!c->conv_stem && !c->no_patch_bias)
-        vt_param_add(l, 0, EMBED_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){d});
-    if (c->patch_gate) vt_param_add(l, 0, GATE, false, VT_INIT_ONE, "patch_gate", (int64_t[4]){n});
+    vt_rows_params(l, c);
     if (c->norm_pre) vt_param_add_norm(l, 0, NORM_PRE, c->norm, "norm_pre", c->dim);
     VT_R(vt_block_shape) sh = VT_R(vt_block_of)(c);
     for (int i = 0; i < c->depth; i++) {
@@ -89,14 +72,8 @@ static VT_R(vt_block_shape) block_of(const state *st, const vt_config *c, int i,
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    size_t b = (size_t)s->capacity, d = (size_t)c->dim, n = (size_t)(vt_config_side(c) * vt_config_side(c));
-    size_t m = b * (size_t)vt_config_tokens(c), row = (size_t)row_of(c);
-    const vt_stem stem = vt_conv_stem_of(c);
-    if (c->conv_stem) VT_R(vt_stem_maps_plan)(&st->stem, &stem, s->capacity, s->mode, a);
-    st->patches = vt_arena_take(a, b * n * row, sizeof(real));
-    st->dpatches = s->mode == VT_GRAD_PARAMS ? vt_arena_take(a, b * n * row, sizeof(real)) : st->patches;
-    st->gated = c->patch_gate ? vt_arena_take(a, b * n * row, sizeof(real)) : st->patches;
-    st->embed = vt_arena_take(a, b * n * d, sizeof(real));
+    size_t d = (size_t)c->dim, m = (size_t)s->capacity * (size_t)vt_config_tokens(c);
+    VT_R(vt_rows_plan)(s, &st->rows, a);
     st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m * d, sizeof(real));
     if (c->norm_pre) {
         st->pre = vt_arena_take(a, m * d, sizeof(real));
@@ -128,24 +105,17 @@ static void put_prefix(VT_R(vt_session) *s, real *out, const vt_config *c) {
 static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    int side = vt_config_side(c), n = side * side, t = vt_config_tokens(c), d = c->dim, row = row_of(c);
-    size_t pixels = (size_t)(3 * c->image * c->image), skip = (size_t)(vt_config_prefix(c) * d), body = (size_t)(n * d);
+    int t = vt_config_tokens(c), d = c->dim;
+    size_t skip = (size_t)(vt_config_prefix(c) * d), body = (size_t)(t * d) - skip;
     VT_R(vt_session_bind)(s, 0);
-    if (c->conv_stem) VT_R(vt_stem_maps_forward)(s, st->patches, &st->stem, x, b);
-    for (int i = 0; i < b && !c->conv_stem; i++)
-        VT_R(vt_patchify_forward)(st->patches + (size_t)i * (size_t)(n * row), x + (size_t)i * pixels, c->mean, c->std,
-                                  c->image, c->image, c->patch);
-    if (c->patch_gate)
-        for (int i = 0; i < b * n; i++)
-            for (int j = 0; j < row; j++) st->gated[i * row + j] = s->w[GATE][i % n] * st->patches[i * row + j];
-    VT_R(vt_linear_forward)(st->embed, st->gated, s->w[EMBED_W], s->wt[EMBED_W], s->w[EMBED_B], b * n, d, row);
+    VT_R(vt_rows_forward)(s, &st->rows, x, b);
     const real *pos = s->w[POS] + vt_config_placed(c) * d;
     if (c->pos_grid) pos = VT_R(vt_positions_forward)(&st->positions, pos, c);
     real *to = c->norm_pre ? st->pre : tokens;
     for (int i = 0; i < b; i++) {
         real *out = to + (size_t)i * (size_t)(t * d);
         put_prefix(s, out, c);
-        for (size_t j = 0; j < body; j++) out[skip + j] = st->embed[(size_t)i * body + j] + pos[j];
+        for (size_t j = 0; j < body; j++) out[skip + j] = st->rows.embed[(size_t)i * body + j] + pos[j];
     }
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM_PRE, c->norm, c->ln_eps);
     if (c->norm_pre) VT_R(vt_norm_forward)(tokens, st->pre_mean, st->pre_rstd, st->pre, &norm, b * t, d);
@@ -164,18 +134,6 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     VT_R(vt_readout_forward)(s, &st->end, b);
 }
 
-/* gated = gate_n patch_n:  dgate_n += <dgated_n, patch_n>,  dpatch_n = gate_n dgated_n (in place) */
-static void gate_backward(real *dgate, real *dpatches, const real *patches, const real *gate, int b, int n, int row) {
-    for (int i = 0; i < b * n; i++) {
-        real sum = 0;
-        for (int j = 0; j < row; j++) {
-            if (dgate) sum += dpatches[i * row + j] * patches[i * row + j];
-            dpatches[i * row + j] *= gate[i % n];
-        }
-        if (dgate) dgate[i % n] += sum;
-    }
-}
-
 static void prefix_backward(VT_R(vt_session) *s, const real *g, int d, int registers) {
     real *const to[3] = {s->dw[CLS], s->dw[DIST], s->dw[REG]};
     const int rows[3] = {1, 1, registers};
@@ -189,7 +147,7 @@ static void prefix_backward(VT_R(vt_session) *s, const real *g, int d, int regis
 static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    int side = vt_config_side(c), n = side * side, t = vt_config_tokens(c), d = c->dim, row = row_of(c);
+    int side = vt_config_side(c), n = side * side, t = vt_config_tokens(c), d = c->dim;
     int b = s->batch, skip = vt_config_prefix(c) * d, placed = vt_config_placed(c) * d;
     VT_R(vt_session_bind)(s, 0);
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM_PRE, c->norm, c->ln_eps);
@@ -203,19 +161,10 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
         prefix_backward(s, g, d, c->registers);
         if (s->dw[POS]) VT_R(vt_add_to)(s->dw[POS], g, (size_t)placed);
         if (s->dw[POS]) VT_R(vt_add_to)(dpos, g + skip, (size_t)(n * d));
-        memcpy(st->embed + (size_t)i * (size_t)(n * d), g + skip, (size_t)(n * d) * sizeof(real));
+        memcpy(st->rows.embed + (size_t)i * (size_t)(n * d), g + skip, (size_t)(n * d) * sizeof(real));
     }
     if (c->pos_grid && s->dw[POS]) VT_R(vt_positions_backward)(s->dw[POS] + placed, &st->positions, c);
-    VT_R(vt_linear_backward)(NULL, s->dw[EMBED_W], s->dw[EMBED_B], st->embed, st->gated, s->w[EMBED_W], b * n, d, row);
-    if (!dx && !s->dw[GATE] && !(c->conv_stem && s->grad)) return;
-    VT_R(vt_linear_backward)(st->dpatches, NULL, NULL, st->embed, NULL, s->w[EMBED_W], b * n, d, row);
-    if (c->patch_gate) gate_backward(s->dw[GATE], st->dpatches, st->patches, s->w[GATE], b, n, row);
-    if (c->conv_stem) VT_R(vt_stem_maps_backward)(s, dx, &st->stem, st->dpatches, b);
-    if (!dx || c->conv_stem) return;
-    size_t pixels = (size_t)(3 * c->image * c->image);
-    for (int i = 0; i < b; i++)
-        VT_R(vt_patchify_backward)(dx + (size_t)i * pixels, st->dpatches + (size_t)i * (size_t)(n * row), c->std,
-                                   c->image, c->image, c->patch);
+    VT_R(vt_rows_backward)(s, &st->rows, dx, b);
 }
 
 /* Nothing comes from above block `top`: zeros where its backward reads. */
@@ -251,10 +200,8 @@ static void view(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v) {
 /* Matrix products that are really executed: the last block's output projection and MLP run on the tokens that the
  * head reads alone. Backward to the input repeats every product once, attention twice. */
 static void flops(const vt_config *c, double *forward, double *gradient) {
-    double n = (double)vt_config_side(c) * vt_config_side(c), t = vt_config_tokens(c), d = c->dim;
-    const vt_stem stem = vt_conv_stem_of(c);
-    double embed = n * row_of(c) * d + (c->conv_stem ? vt_stem_products(&stem) : 0),
-           rows = vt_readout_tail(c) ? vt_readout_tail(c) : t;
+    double t = vt_config_tokens(c), d = c->dim;
+    double embed = vt_rows_products(c), rows = vt_readout_tail(c) ? vt_readout_tail(c) : t;
     double linear = 0, mix = c->depth * 2 * t * t * d;
     for (int i = 0; i < c->depth; i++)
         linear += t * (c->tied_qk ? 2 : 3) * d * d + (i == c->depth - 1 ? rows : t) * (d * d + 2 * d * c->hidden);
@@ -316,6 +263,8 @@ static void detect_forms(const vt_st *st, vt_config *c, vt_source src) {
     c->pool = after || c->no_cls ? VT_POOL_AVG : VT_POOL_TOKEN;
     c->norm_first = !after && c->final_norm != VT_NORM_NONE;
     c->norm_pre = vt_detect_any(st, "norm_pre.", "");
+    c->patch_norm = (vt_detect_any(st, "patch_embed.norm_in.", "") ? VT_PATCH_NORM_IN : 0) |
+                    (vt_detect_any(st, "patch_embed.norm.", "") ? VT_PATCH_NORM_OUT : 0);
     c->no_patch_bias = c->norm_pre && !vt_st_find(st, "patch_embed.proj.bias");
     c->qk_norm = vt_detect_any(st, "blocks.", ".attn.q_norm.weight");
     c->factor = vt_detect_any(st, "blocks.", ".ls1.gamma") ? VT_FACTOR_LAYER_SCALE
@@ -328,7 +277,7 @@ static void detect_forms(const vt_st *st, vt_config *c, vt_source src) {
                                     VT_FIELD_NO_PATCH_BIAS, VT_FIELD_FACTOR,    VT_FIELD_NO_EMBED_CLASS,
                                     VT_FIELD_TIED_QK,       VT_FIELD_QK_NORM,   VT_FIELD_NORM_FIRST,
                                     VT_FIELD_REGISTERS,     VT_FIELD_CONV_STEM, VT_FIELD_NO_EMBED_REG,
-                                    VT_FIELD_HEAD_LAYERS};
+                                    VT_FIELD_HEAD_LAYERS,   VT_FIELD_PATCH_NORM};
     vt_detect_told(src, told, sizeof told / sizeof *told);
     if (c->norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_NORM}, 1); /* or CenterNorm */
     if (c->final_norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_FINAL_NORM}, 1);

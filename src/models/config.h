@@ -20,6 +20,15 @@ typedef enum vt_dist_head { VT_DIST_MEAN, VT_DIST_CLASS, VT_DIST_DIST } vt_dist_
  * residual (alpha1, alpha2; starts at 1/depth). The same computation under two names. */
 typedef enum vt_factor { VT_FACTOR_NONE, VT_FACTOR_LAYER_SCALE, VT_FACTOR_ALPHA } vt_factor;
 
+/* LayerNorms around the patch embedding (vit-pytorch since 1.0; Kumar et al. 2023, dual PatchNorm): of each flattened
+ * patch before it, of its token behind it. Two bits. */
+typedef enum vt_patch_norm {
+    VT_PATCH_NORM_NONE,
+    VT_PATCH_NORM_IN,
+    VT_PATCH_NORM_OUT,
+    VT_PATCH_NORM_BOTH
+} vt_patch_norm;
+
 /* How weights of linear maps and convolutions start: timm's way, or divided by the largest singular value
  * (LipsFormer). */
 typedef enum vt_init_rule { VT_INIT_RULE_TIMM, VT_INIT_RULE_SPECTRAL } vt_init_rule;
@@ -86,6 +95,7 @@ typedef struct vt_config {
 
     vt_patch_order patch_order; /* of the file that was read; the weights here are always a convolution's */
 
+    vt_patch_norm patch_norm;                           /* ViT */
     int local_blocks;                                   /* ConViT: GPSA blocks, before the class token joins */
     int stages, stage_depth[4], stage_heads[4], window; /* Swin */
     bool no_shift;                                      /* Swin: windows stand still (LipsFormer) */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/opt.h"
+#include "io/st.h"
 #include "io/weights.h"
 #include "models/doubt.h"
 #include "models/forms.h"
@@ -218,12 +219,22 @@ static vt_status describe(vt_config *c, vt_told *told, const vt_st *st, const vt
     return vt_config_resolve(c, told, st, names, o, e);
 }
 
+/* Of one token the norm behind the pooling is the norm before it: what a file has as fc_norm (vit-pytorch's maps) is
+ * timm's norm then. */
+static vt_status one_norm(vt_st *st, const vt_config *c, vt_err *e) {
+    if (c->pool != VT_POOL_TOKEN || vt_st_find(st, "norm.weight")) return VT_OK;
+    for (int i = 0; i < st->count; i++)
+        if (!strncmp(st->t[i].name, "fc_norm.", 8)) st->t[i].name += 3;
+    return vt_st_index(st, e);
+}
+
 static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt_overrides *o, bool weights,
                       vt_err *e) {
     vt_config c;
     vt_told told;
     memset(&told, 0, sizeof told);
     VT_TRY(describe(&c, &told, st, names, o, e));
+    VT_TRY(one_norm(st, &c, e));
     if (names->def && names->def->check_config) VT_TRY(names->def->check_config(&c, vt_st_path(st), e));
     vt_model *m;
     VT_TRY(model_new(&m, &c, e));

@@ -22,7 +22,7 @@
     X(QK_NORM, "q/k norm") X(TIED_QK, "W_Q = W_K") X(FACTOR, "branch factors") X(FACTOR_START, "factors start at") \
     X(INIT, "initialisation") \
     X(NO_EMBED_REG, "no register position") X(POS_GRID, "grid of positions") X(POS_FILTER, "positions resized") \
-    X(HEAD_LAYERS, "class tokens read") X(CONV_STEM, "convolutional stem") \
+    X(HEAD_LAYERS, "class tokens read") X(CONV_STEM, "convolutional stem") X(PATCH_NORM, "patch norms") \
     X(LOCAL_BLOCKS, "local blocks") X(STAGES, "stages") X(STAGE_DEPTH, "stage depths") \
     X(STAGE_HEADS, "stage heads") X(WINDOW, "window") X(NO_SHIFT, "no shift") X(CLASS_BLOCKS, "class blocks") X(TOKENS_NORM, "tokens norm") \
     X(ETA, "eta") X(STEM_STRIDE, "stem strides") X(TRANSFORM, "preprocessing")

@@ -118,21 +118,23 @@ static vt_status use_wish(vt_names *n, vt_st *st, const char *wish, vt_err *e) {
 
 /* ---- by content ---- */
 
-/* The shipped map that covers st; two of them: refused. */
+/* The shipped map that covers st, one without a `maybe` before those that have some; two alike: refused. */
 static vt_status find_map(vt_names *n, const vt_st *st, vt_err *e) {
     for (int i = 0; i < MAPS; i++) {
         char who[80];
         vt_rename *m;
         snprintf(who, sizeof who, "map %s", maps[i].name);
         VT_TRY(vt_rename_parse(&m, maps[i].text, strlen(maps[i].text), who, e));
-        if (!vt_rename_covers(m, st)) {
+        bool better = n->map && vt_rename_exact(m) && !vt_rename_exact(n->map);
+        bool worse = n->map && !vt_rename_exact(m) && vt_rename_exact(n->map);
+        if (worse || !vt_rename_covers(m, st)) {
             vt_rename_free(m);
-        } else if (n->map) {
+        } else if (n->map && !better) {
             vt_status s = vt_fail(e, VT_E_FORMAT, "%s: %s and %s both cover its tensors: name one with --names",
                                   vt_st_path(st), n->map->who, who);
             return vt_rename_free(m), s;
         } else {
-            n->map = m, n->own_map = maps[i].name;
+            vt_rename_free(n->map), n->map = m, n->own_map = maps[i].name;
             snprintf(n->scheme, sizeof n->scheme, "map %.40s, whose patterns cover the file", maps[i].name);
         }
     }

@@ -112,6 +112,8 @@ vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
         if (!(c->std[k] > 1e-6 && c->std[k] <= 1000))
             return vt_fail(e, VT_E_RANGE, "%s%sstd is %g, must be above 1e-6 and at most 1000", p, sep, c->std[k]);
     }
+    if (strcmp(c->arch, "vit") && c->patch_norm)
+        return vt_fail(e, VT_E_SHAPE, "%s%spatch_norm is a form of vit alone, and this is a %s", p, sep, c->arch);
     VT_TRY(check_attn(c, p, e));
     const vt_arch_def_f32 *arch = vt_arch_find_f32(c->arch);
     return arch && arch->check ? arch->check(c, p, e) : VT_OK;

@@ -181,7 +181,10 @@ static vt_status read_line(vt_rename *m, char *text, const line *l, vt_err *e) {
         words[n++] = w;
     }
     VT_TRY(refuse_blank(words, n, l, e));
-    return strcmp(words[0], "set") ? read_rule(m, words, n, l, e) : read_set(m, words, n, l, e);
+    if (!strcmp(words[0], "set")) return read_set(m, words, n, l, e);
+    bool maybe = n > 1 && !strcmp(words[0], "maybe") && strcmp(words[1], "->") != 0;
+    m->rules[m->count].maybe = maybe;
+    return read_rule(m, words + maybe, n - maybe, l, e);
 }
 
 /* `text` is cut up. */
@@ -230,6 +233,12 @@ vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const cha
     if (s != VT_OK) return vt_rename_free(m), s;
     *out = m;
     return VT_OK;
+}
+
+bool vt_rename_exact(const vt_rename *m) {
+    for (int i = 0; i < m->count; i++)
+        if (m->rules[i].maybe) return false;
+    return true;
 }
 
 const char *vt_rename_value(const vt_rename *m, const char *key) {

@@ -4,6 +4,7 @@
  *     theirs -> timm                  rename (patterns: models/pattern.h)
  *     q.* + k.* + v.* -> qkv.*        rows of several tensors, one after another
  *     qkv.* -> q.* + k.* + v.*        equal parts of the rows of one
+ *     maybe theirs -> timm            a line that need not fit any tensor
  *     drop pooler.*  why              left out
  *     set heads 4                     what tensors cannot tell: see `keys` in rename.c
  *     # comment
@@ -23,6 +24,7 @@ typedef struct vt_rename_rule {
     int from, to; /* how many names; to 0: drop. One of both is 1 at least. */
     const char *theirs[VT_RENAME_PARTS], *ours[VT_RENAME_PARTS];
     const char *why; /* of a drop */
+    bool maybe;      /* no tensor need fit */
 } vt_rename_rule;
 
 typedef struct vt_rename {
@@ -48,8 +50,9 @@ void vt_rename_free(vt_rename *m); /* accepts NULL */
 /* The value of a set line, or NULL. */
 const char *vt_rename_value(const vt_rename *m, const char *key);
 
-/* Do its lines fit every tensor, and has every line a tensor? */
+/* Do its lines fit every tensor, and has every line a tensor that wants one? */
 bool vt_rename_covers(const vt_rename *m, const vt_st *st);
+bool vt_rename_exact(const vt_rename *m); /* no line is a maybe */
 /* Rewrites the names, shapes and order of st; rows [number of tensors before], in memory of st, says what became of
  * each (also when it fails, as far as it got). `all_lines`: a line that fits nothing is refused. */
 vt_status vt_rename_apply(const vt_rename *m, vt_st *st, bool all_lines, vt_names_row **rows, int *n_rows, vt_err *e);

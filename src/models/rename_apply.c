@@ -64,7 +64,7 @@ bool vt_rename_covers(const vt_rename *m, const vt_st *st) {
         if (all) used[f.rule - m->rules] = true;
         for (int k = 0; all && f.rule->from > 1 && k < f.rule->from; k++) all = part(st, &f, k, name) != NULL;
     }
-    for (int i = 0; all && i < m->count; i++) all = used[i] || !m->rules[i].line;
+    for (int i = 0; all && i < m->count; i++) all = used[i] || !m->rules[i].line || m->rules[i].maybe;
     free(used);
     return all;
 }
@@ -80,9 +80,9 @@ static void to_three(vt_tensor *t) {
     }
 }
 
-/* [D, p p 3], columns row by row, pixel by pixel, channels last, to [D, 3, p, p]. */
-static vt_status channels_first(work *w, vt_tensor *t, size_t pixels) {
-    size_t item = vt_dtype_size(t->dtype), rows = (size_t)t->shape[0];
+/* `rows` rows of p p 3 numbers, row by row, pixel by pixel, channels last, to [3, p, p]. */
+static vt_status channels_first(work *w, vt_tensor *t, size_t rows, size_t pixels) {
+    size_t item = vt_dtype_size(t->dtype);
     const char *from = t->data;
     char *to = vt_st_take(w->st, vt_tensor_bytes(t), w->e);
     if (!to) return refused(w);
@@ -94,17 +94,23 @@ static vt_status channels_first(work *w, vt_tensor *t, size_t pixels) {
     return VT_OK;
 }
 
-/* A Linear over the flattened patch is the convolution timm has; which way the patch was flattened no shape says.
- * einops' way is the guess where nobody does, and models/resolve marks it as one. */
-static vt_status to_convolution(work *w, vt_tensor *t) {
+/* Columns of flattened patches as ours, channels outermost; which way the patch was flattened no shape says. einops'
+ * way is the guess where nobody does, and models/resolve marks it as one. */
+static vt_status order_patch(work *w, vt_tensor *t, size_t rows, int64_t columns, int64_t *side) {
     const char *order = w->m->patch_order ? w->m->patch_order : vt_rename_value(w->m, "patch_order");
-    int64_t pixels = t->shape[1] / 3, side = llround(sqrt((double)pixels));
-    if (t->n_parts || side < 1 || 3 * side * side != t->shape[1])
+    *side = llround(sqrt((double)columns / 3));
+    if (t->n_parts || *side < 1 || 3 * *side * *side != columns)
         return vt_fail(w->e, VT_E_SHAPE,
                        "%s: tensor " VT_NAME " has shape %s: as a Linear patch embedding it needs 3 * patch * patch "
                        "columns",
                        w->st->path, t->name, VT_SHAPE(t));
-    if (!order || strcmp(order, "chw")) VT_TRY(channels_first(w, t, (size_t)pixels));
+    return order && !strcmp(order, "chw") ? VT_OK : channels_first(w, t, rows, (size_t)(columns / 3));
+}
+
+/* A Linear over the flattened patch is the convolution timm has. */
+static vt_status to_convolution(work *w, vt_tensor *t) {
+    int64_t side;
+    VT_TRY(order_patch(w, t, (size_t)t->shape[0], t->shape[1], &side));
     t->ndim = 4, t->shape[1] = 3, t->shape[2] = t->shape[3] = side;
     return VT_OK;
 }
@@ -113,6 +119,11 @@ static vt_status reshape(work *w, vt_tensor *t) {
     static const char *const three[] = {"cls_token", "dist_token", "reg_token", "pos_embed"};
     for (size_t i = 0; i < sizeof three / sizeof *three; i++)
         if (!strcmp(t->name, three[i])) return to_three(t), VT_OK;
+    int64_t side;
+    if (!strncmp(t->name, "patch_embed.norm_in.", 20) && t->ndim == 1) {
+        VT_TRY(order_patch(w, t, 1, t->shape[0], &side));
+        t->ndim = 3, t->shape[0] = 3, t->shape[1] = t->shape[2] = side;
+    }
     return !strcmp(t->name, "patch_embed.proj.weight") && t->ndim == 2 ? to_convolution(w, t) : VT_OK;
 }
 
@@ -191,6 +202,10 @@ static vt_status join(work *w, const fit *f, vt_names_row *row) {
 static vt_status split(work *w, const fit *f, vt_names_row *row) {
     int n = f->rule->to;
     vt_tensor t = row->was;
+    if (!t.numel) { /* vit-pytorch's class token [0, dim] of a model that pools a mean */
+        TEXT(row->why, "%s", "holds no numbers");
+        return VT_OK;
+    }
     if (n > 1 && (t.ndim < 1 || t.shape[0] % n))
         return vt_fail(w->e, VT_E_SHAPE, "%s: tensor " VT_NAME " %s has no %d equal parts (%s: line %d)", w->st->path,
                        t.name, VT_SHAPE(&t), n, w->m->who, f->rule->line);
@@ -246,7 +261,7 @@ static vt_status replace(work *w) {
 static vt_status find_idle(const work *w, const bool *used) {
     for (int i = 0; i < w->m->count; i++) {
         const vt_rename_rule *r = &w->m->rules[i];
-        if (r->line && !used[i])
+        if (r->line && !r->maybe && !used[i])
             return vt_fail(w->e, VT_E_FORMAT,
                            "%s: line %d: no tensor of %s fits '%.100s' (or a line before takes them all)", w->m->who,
                            r->line, w->st->path, r->theirs[0]);

@@ -56,10 +56,11 @@ static void test_words(void **state) {
     for (size_t i = 0; i < T_COUNT(bad); i++)
         t_says(vt_form_parse(&again, bad[i].text, "t", &e), bad[i].status, &e, bad[i].a, bad[i].b);
     static const char *const own[][3] = {/* form, whose alone, of another */
-                                         {"local_blocks=1", "convit", "vit"},  {"conv_stem=48", "vit", "xcit"},
-                                         {"head_layers=2", "vit", "convit"},   {"no_embed_reg=1", "vit", "swin"},
-                                         {"stages=2", "swin", "xcit"},         {"no_shift=1", "swin", "vit"},
-                                         {"class_blocks=1", "xcit", "convit"}, {"stem_stride=1,1,2,2", "xcit", "swin"}};
+                                         {"local_blocks=1", "convit", "vit"},    {"conv_stem=48", "vit", "xcit"},
+                                         {"head_layers=2", "vit", "convit"},     {"no_embed_reg=1", "vit", "swin"},
+                                         {"stages=2", "swin", "xcit"},           {"no_shift=1", "swin", "vit"},
+                                         {"patch_norm=in", "vit", "convit"},     {"class_blocks=1", "xcit", "convit"},
+                                         {"stem_stride=1,1,2,2", "xcit", "swin"}};
     for (size_t i = 0; i < T_COUNT(own); i++) {
         again = zero;
         snprintf(again.arch, sizeof again.arch, "%s", own[i][1]);
@@ -102,8 +103,10 @@ static void test_refusals(void **state) {
         t_says(vt_config_check(&c, "file", &e), VT_E_SHAPE, &e, bad[i].a, bad[i].b);
         t_says(vt_model_new(&m, &c, &e), VT_E_SHAPE, &e, bad[i].a, "model");
     }
-    vt_config c = small_vit();
+    vt_config c = small_vit(), swin = small_vit();
     vt_err e = {0};
+    strcpy(swin.arch, "swin"), swin.patch_norm = VT_PATCH_NORM_OUT;
+    t_says(vt_config_check(&swin, "file", &e), VT_E_SHAPE, &e, "patch_norm", "this is a swin");
     c.dim = c.heads = 1, c.norm = VT_NORM_CENTER;
     t_says(vt_config_check(&c, "file", &e), VT_E_RANGE, &e, "CenterNorm", "width");
     c = small_vit();

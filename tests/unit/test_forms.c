@@ -151,6 +151,9 @@ static const row rows[] = {
     {"registers=7", nine_patches, false, false},
     {"conv_stem=4 act=relu norm=batch pool=avg native=5 bgr=1", small_vit, false, true},
     {"conv_stem=5 no_embed_class=1 factor=layer_scale factor_start=0.25", half_patches, true, false},
+    {"patch_norm=both", small_vit, false, true},
+    {"patch_norm=in registers=2 norm_pre=1", small_vit, false, false},
+    {"patch_norm=out no_cls=1 pool=avg norm_first=1", small_vit, false, false},
 };
 
 /* Runs check on each row. Attention variants meet forms in test_combinations.c. */

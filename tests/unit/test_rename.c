@@ -61,6 +61,9 @@ static void test_covers(void **state) {
                 {"a.0.w + a.1.w -> x\n", true},
                 {"a.{i}.w + a.{i}.b -> {i}\n", false},
                 {"drop a.*\n", true},
+                {"maybe z -> z\na.{i}.w -> {i}\n", true},
+                {"maybe a.0.w -> x\n", false},
+                {"maybe -> x\na.{i}.w -> {i}\n", false}, /* a tensor called maybe */
                 {"a.{i}.w -> {i}\na.0.w -> x\n", false}, /* the first line takes it */
                 {"a.0{i}.w -> {i}\na.1.w -> x\n", false}};
     vt_st *st = made(items, T_COUNT(items));

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* State dicts as people have them (tests/fixtures/gen_home.py): each is recognised by itself, needs heads, mean and std
+ * and at most one option more, computes what PyTorch does, and is converted to timm's names without loss. */
+#define VT_DOUBLE
+#include "core/real.h"
+#include "judge.h"
+#include "scratch.h"
+
+#include "core/gemm.h"
+#include "models/model.h"
+
+#define FOLDER "tests/fixtures/home/"
+
+typedef struct row {
+    const char *file, *naming; /* the latter begins so */
+    int heads;
+    const char *form; /* the one option more, or NULL */
+} row;
+
+static const row rows[] = {
+    {"lucid.safetensors", "map vit-pytorch,", 2, NULL},
+    {"lucid_1_0.safetensors", "map vit-pytorch-1,", 2, NULL},
+    {"lucid_0.safetensors", "map vit-pytorch-0,", 2, NULL},
+    {"lucid_0_mean.safetensors", "map vit-pytorch-0,", 2, "pool=all"},
+    {"lucid_mean.safetensors", "map vit-pytorch,", 2, NULL},
+};
+
+static vt_overrides options(const row *r) {
+    vt_overrides o = {.heads = r->heads,
+                      .has_mean = true,
+                      .has_std = true,
+                      .mean = {0.4914, 0.4822, 0.4465},
+                      .std = {0.2023, 0.1994, 0.2010},
+                      .shown = 8};
+    if (r->form) o.form[o.n_form++] = r->form;
+    return o;
+}
+
+static vt_model *opened(const row *r) {
+    char path[200];
+    vt_model *m;
+    vt_err e = {0};
+    const vt_overrides o = options(r);
+    snprintf(path, sizeof path, FOLDER "%s", r->file);
+    if (vt_model_open(&m, path, &o, &e) != VT_OK) fail_msg("%s", e.text);
+    return m;
+}
+
+static void each(void (*check)(vt_model *m, const char *name)) {
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        char name[80];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(rows[i].file, "."), rows[i].file);
+        vt_model *m = opened(&rows[i]);
+        if (strncmp(m->naming, rows[i].naming, strlen(rows[i].naming))) fail_msg("%s: read as %s", name, m->naming);
+        check(m, name);
+        vt_model_close(m);
+    }
+}
+
+static void check_torch(vt_model *m, const char *name) { judge(m, name, VT_GRAD_INPUT); }
+
+static void test_torch(void **state) {
+    (void)state;
+    ref = reference_open(FOLDER "golden.safetensors");
+    each(check_torch);
+}
+
+/* Saved under timm's names and read without any option: the same weights, the same form, no guess. */
+static void check_saved(vt_model *m, const char *name) {
+    vt_model *again;
+    vt_err e = {0};
+    if (vt_model_save(m, at("a.safetensors"), &e) != VT_OK) fail_msg("%s: %s", name, e.text);
+    if (vt_model_open(&again, at("a.safetensors"), NULL, &e) != VT_OK) fail_msg("%s: %s", name, e.text);
+    assert_string_equal(again->naming, "timm");
+    assert_int_equal(m->params.total, again->params.total);
+    assert_memory_equal(m->w, again->w, m->params.total * sizeof *m->w);
+    vt_config was = m->config;
+    was.patch_order = VT_PATCH_CONV; /* as saved */
+    assert_memory_equal(&was, &again->config, sizeof was);
+    vt_model_close(again);
+}
+
+static void test_saved(void **state) {
+    (void)state;
+    each(check_saved);
+}
+
+/* Heads are never taken from the naming: no map may know them. */
+static void test_heads_are_asked(void **state) {
+    (void)state;
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        char path[200];
+        vt_model *m;
+        vt_err e = {0};
+        vt_overrides o = options(&rows[i]);
+        o.heads = 0;
+        snprintf(path, sizeof path, FOLDER "%s", rows[i].file);
+        if (vt_model_open(&m, path, &o, &e) != VT_OK) fail_msg("%s", e.text);
+        assert_int_equal(m->doubt[VT_FIELD_HEADS], VT_OPEN);
+        vt_model_close(m);
+    }
+}
+
+static int start(void **state) {
+    vt_blas_single_thread();
+    return make_tmp(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_torch, close_ref),
+        cmocka_unit_test(test_saved),
+        cmocka_unit_test(test_heads_are_asked),
+    };
+    return cmocka_run_group_tests_name("home", tests, start, remove_tmp);
+}
