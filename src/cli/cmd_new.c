@@ -95,6 +95,7 @@ static vt_status options(const vt_cli *c, const shape *s, vt_config *config, vt_
     for (int i = 0; i < o.n_form; i++) VT_TRY(vt_form_parse(config, o.form[i], "--form", e));
     if (s->pool >= 0 && (int)config->pool != s->pool)
         return vt_fail(e, VT_E_USAGE, "--set and --form name different pools: give one of them");
+    if (config->attn_dim) config->attn_scale = 1 / sqrt((double)config->attn_dim / config->heads);
     if (!o.attn_scale) return VT_OK;
     if (!strcmp(o.attn_scale, "dim"))
         config->attn_scale = 1 / sqrt((double)config->dim);

@@ -155,9 +155,9 @@ static bool told_by_tensors(const vt_model *m, vt_field f) { return !strcmp(m->s
 
 static vt_config with_heads(const vt_config *c, int heads) {
     vt_config to = *c;
-    bool by_width = fabs(c->attn_scale / (1 / sqrt((double)c->dim / c->heads)) - 1) <= 1e-6;
+    bool by_width = fabs(c->attn_scale / (1 / sqrt((double)vt_config_attn_dim(c) / c->heads)) - 1) <= 1e-6;
     to.heads = heads;
-    if (by_width) to.attn_scale = 1 / sqrt((double)c->dim / heads);
+    if (by_width) to.attn_scale = 1 / sqrt((double)vt_config_attn_dim(c) / heads);
     return to;
 }
 
@@ -182,7 +182,8 @@ static vt_act counterpart(const vt_config *c) { return c->act == VT_ACT_RELU ? V
  * chance until all three are right. */
 static void add_shapes(list *l) {
     const vt_config *c = &l->present->config;
-    int heads[VT_HEADS_MOST + 1], n = told_by_tensors(l->model, VT_FIELD_HEADS) ? 0 : vt_heads_likely(c->dim, heads);
+    int heads[VT_HEADS_MOST + 1],
+        n = told_by_tensors(l->model, VT_FIELD_HEADS) ? 0 : vt_heads_likely(vt_config_attn_dim(c), heads);
     heads[n++] = c->heads;
     for (int i = 0; i < n; i++) {
         if (i < n - 1 && heads[i] == c->heads) continue;
@@ -247,7 +248,7 @@ static void add_network(list *l) {
         snprintf(what, sizeof what, "LayerNorm eps %g", eps[i]);
         if (fabs(c->ln_eps / eps[i] - 1) > 1e-6 && (s = add(l, VT_ASPECT_EPS, what))) s->config.ln_eps = eps[i];
     }
-    add_scale(l, "attention scale: head width ^ -0.5", 1 / sqrt((double)c->dim / c->heads));
+    add_scale(l, "attention scale: head width ^ -0.5", 1 / sqrt((double)vt_config_attn_dim(c) / c->heads));
     add_scale(l, "attention scale: width ^ -0.5", 1 / sqrt((double)c->dim));
     add_acts(l);
     for (int h = VT_DIST_MEAN; c->dist_token && h <= VT_DIST_DIST; h++)
@@ -321,8 +322,9 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     if (a->heads != b->heads) say(&t, " --heads %d", a->heads);
     say_form(&t, "post_norm", a, b);
     if (a->ln_eps != b->ln_eps) say(&t, " --ln-eps %g", a->ln_eps);
-    bool head = a->attn_scale == 1 / sqrt((double)a->dim / a->heads);
-    bool was = b->attn_scale == 1 / sqrt((double)b->dim / b->heads); /* by head width, as it is by itself */
+    bool head = a->attn_scale == 1 / sqrt((double)vt_config_attn_dim(a) / a->heads);
+    bool was =
+        b->attn_scale == 1 / sqrt((double)vt_config_attn_dim(b) / b->heads); /* by head width, as it is by itself */
     if (a->attn_scale != b->attn_scale && !(head && was)) {
         bool dim = a->attn_scale == 1 / sqrt((double)a->dim);
         if (head || dim)

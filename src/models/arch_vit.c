@@ -200,11 +200,11 @@ static void view(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v) {
 /* Matrix products that are really executed: the last block's output projection and MLP run on the tokens that the
  * head reads alone. Backward to the input repeats every product once, attention twice. */
 static void flops(const vt_config *c, double *forward, double *gradient) {
-    double t = vt_config_tokens(c), d = c->dim;
+    double t = vt_config_tokens(c), d = c->dim, a = vt_config_attn_dim(c), proj = c->proj == VT_PROJ_NONE ? 0 : a * d;
     double embed = vt_rows_products(c), rows = vt_readout_tail(c) ? vt_readout_tail(c) : t;
-    double linear = 0, mix = c->depth * 2 * t * t * d;
+    double linear = 0, mix = c->depth * 2 * t * t * a;
     for (int i = 0; i < c->depth; i++)
-        linear += t * (c->tied_qk ? 2 : 3) * d * d + (i == c->depth - 1 ? rows : t) * (d * d + 2 * d * c->hidden);
+        linear += t * (c->tied_qk ? 2 : 3) * a * d + (i == c->depth - 1 ? rows : t) * (proj + 2 * d * c->hidden);
     *forward = 2 * (embed + linear + mix);
     *gradient = 2 * (2 * embed + 2 * linear + 3 * mix);
 }
@@ -270,14 +270,15 @@ static void detect_forms(const vt_st *st, vt_config *c, vt_source src) {
     c->factor = vt_detect_any(st, "blocks.", ".ls1.gamma") ? VT_FACTOR_LAYER_SCALE
                 : vt_detect_any(st, "blocks.", ".alpha1")  ? VT_FACTOR_ALPHA
                                                            : VT_FACTOR_NONE;
-    static const vt_field told[] = {VT_FIELD_ARCH,          VT_FIELD_IMAGE,     VT_FIELD_PATCH,
-                                    VT_FIELD_DIM,           VT_FIELD_DEPTH,     VT_FIELD_HIDDEN,
-                                    VT_FIELD_CLASSES,       VT_FIELD_QKV_BIAS,  VT_FIELD_DIST,
-                                    VT_FIELD_POOL,          VT_FIELD_NO_CLS,    VT_FIELD_NORM_PRE,
-                                    VT_FIELD_NO_PATCH_BIAS, VT_FIELD_FACTOR,    VT_FIELD_NO_EMBED_CLASS,
-                                    VT_FIELD_TIED_QK,       VT_FIELD_QK_NORM,   VT_FIELD_NORM_FIRST,
-                                    VT_FIELD_REGISTERS,     VT_FIELD_CONV_STEM, VT_FIELD_NO_EMBED_REG,
-                                    VT_FIELD_HEAD_LAYERS,   VT_FIELD_PATCH_NORM};
+    static const vt_field told[] = {VT_FIELD_ARCH,          VT_FIELD_IMAGE,      VT_FIELD_PATCH,
+                                    VT_FIELD_DIM,           VT_FIELD_DEPTH,      VT_FIELD_HIDDEN,
+                                    VT_FIELD_CLASSES,       VT_FIELD_QKV_BIAS,   VT_FIELD_DIST,
+                                    VT_FIELD_POOL,          VT_FIELD_NO_CLS,     VT_FIELD_NORM_PRE,
+                                    VT_FIELD_NO_PATCH_BIAS, VT_FIELD_FACTOR,     VT_FIELD_NO_EMBED_CLASS,
+                                    VT_FIELD_TIED_QK,       VT_FIELD_QK_NORM,    VT_FIELD_NORM_FIRST,
+                                    VT_FIELD_REGISTERS,     VT_FIELD_CONV_STEM,  VT_FIELD_NO_EMBED_REG,
+                                    VT_FIELD_HEAD_LAYERS,   VT_FIELD_PATCH_NORM, VT_FIELD_ATTN_DIM,
+                                    VT_FIELD_PROJ};
     vt_detect_told(src, told, sizeof told / sizeof *told);
     if (c->norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_NORM}, 1); /* or CenterNorm */
     if (c->final_norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_FINAL_NORM}, 1);
@@ -296,6 +297,27 @@ static vt_status detect_patches(const vt_st *st, vt_config *c, vt_err *e) {
     return VT_OK;
 }
 
+/* By all blocks, and by any other name behind the weight's: one tensor that is missing or misspelt is missed by name.
+ */
+static vt_proj detect_proj(const vt_st *st) {
+    bool weight = false, other = false;
+    for (int i = 0; i < vt_st_count(st); i++) {
+        const char *at = strstr(vt_st_at(st, i)->name, ".attn.proj.");
+        if (!at || strncmp(vt_st_at(st, i)->name, "blocks.", 7)) continue;
+        *(strcmp(at, ".attn.proj.weight") ? &other : &weight) = true;
+    }
+    return other ? VT_PROJ_BIAS : weight ? VT_PROJ_PLAIN : VT_PROJ_NONE;
+}
+
+/* Attention's width is what its projection reads; without one it is the model's. */
+static void detect_attention(const vt_st *st, vt_config *c, const vt_tensor *proj) {
+    const vt_tensor *qkv = vt_st_find(st, "blocks.0.attn.qkv.weight");
+    int64_t width = proj && proj->ndim == 2 && proj->shape[1] > 0 && proj->shape[1] <= 65536 ? proj->shape[1] : c->dim;
+    c->attn_dim = width == c->dim ? 0 : (int)width;
+    c->tied_qk = qkv && qkv->ndim == 2 && qkv->shape[0] == 2 * width;
+    c->proj = detect_proj(st);
+}
+
 static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *pos = NULL, *head = NULL, *fc1 = NULL;
     VT_TRY(vt_conv_stem_probe(st) ? vt_conv_stem_detect(st, c, e) : detect_patches(st, c, e));
@@ -307,12 +329,12 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
                        "%s: has a representation layer (pre_logits, of in21k heads), which vitrine does not compute; "
                        "timm drops it when the classes change",
                        vt_st_path(st));
-    c->depth = vt_detect_blocks(st, "blocks.", 6); /* of 7 tensors at least */
+    const vt_tensor *proj = vt_st_find(st, "blocks.0.attn.proj.weight");
+    c->depth = vt_detect_blocks(st, "blocks.", proj ? 6 : 4); /* of 7 tensors at least, without a projection 5 */
     c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
     c->qkv_bias = vt_st_find(st, "blocks.0.attn.qkv.bias") != NULL;
     c->patch_gate = vt_st_find(st, "patch_gate") != NULL;
-    const vt_tensor *qkv = vt_st_find(st, "blocks.0.attn.qkv.weight");
-    c->tied_qk = qkv && qkv->ndim == 2 && qkv->shape[0] == 2 * (int64_t)c->dim;
+    detect_attention(st, c, proj);
     VT_TRY(detect_tokens(st, c, pos, e));
     detect_forms(st, c, src);
     vt_readout_detect(c, head->shape[1]);

@@ -15,6 +15,8 @@ VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c) {
                                            .scale = (real)c->attn_scale},
                                   .options = spec.options,
                                   .needs = spec.needs,
+                                  .inner = c->attn_dim,
+                                  .proj = c->proj,
                                   .hidden = c->hidden,
                                   .eps = c->ln_eps,
                                   .norm = c->norm,
@@ -52,12 +54,14 @@ static void add_norm(vt_param_list *l, const VT_R(vt_block_shape) *sh, int slot,
 }
 
 void VT_R(vt_block_params)(vt_param_list *l, const VT_R(vt_block_shape) *sh, const char *prefix) {
-    const int d = sh->attn.c, h = sh->hidden;
+    const int d = sh->attn.c, a = VT_R(vt_block_inner)(sh), h = sh->hidden;
     const bool alpha = sh->factor == VT_FACTOR_ALPHA;
     add_norm(l, sh, VT_SLOT_NORM1, sh->norm, prefix, "norm1", d);
     mixer(sh)->params(l, sh, prefix);
-    VT_R(vt_block_add)(l, sh, VT_SLOT_PROJ_W, true, VT_INIT_LINEAR, prefix, "attn.proj.weight", d, d);
-    VT_R(vt_block_add)(l, sh, VT_SLOT_PROJ_B, false, VT_INIT_ZERO, prefix, "attn.proj.bias", d, 0);
+    if (sh->proj != VT_PROJ_NONE)
+        VT_R(vt_block_add)(l, sh, VT_SLOT_PROJ_W, true, VT_INIT_LINEAR, prefix, "attn.proj.weight", d, a);
+    if (sh->proj == VT_PROJ_BIAS)
+        VT_R(vt_block_add)(l, sh, VT_SLOT_PROJ_B, false, VT_INIT_ZERO, prefix, "attn.proj.bias", d, 0);
     add_norm(l, sh, VT_SLOT_NORM2, sh->norm, prefix, "norm2", d);
     VT_R(vt_block_add)(l, sh, VT_SLOT_FC1_W, true, VT_INIT_LINEAR, prefix, "mlp.fc1.weight", h, d);
     VT_R(vt_block_add)(l, sh, VT_SLOT_FC1_B, false, VT_INIT_ZERO, prefix, "mlp.fc1.bias", h, 0);
@@ -80,23 +84,23 @@ static real *take(vt_arena *a, bool wanted, int m, int n) {
 }
 
 void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
-    int m = rows(sh), d = sh->attn.c;
+    int m = rows(sh), d = sh->attn.c, inner = VT_R(vt_block_inner)(sh);
     bool params = mode == VT_GRAD_PARAMS, post = sh->post_norm && mode != VT_GRAD_NONE;
     *k = (VT_R(vt_block_cache)){.x = take(a, true, m, d), .mean1 = take(a, true, m, 1), .rstd1 = take(a, true, m, 1)};
     mixer(sh)->plan(k, sh, mode, a);
-    k->mix = take(a, (sh->needs & VT_ATTN_FULL) != 0, 2 * d, d / sh->attn.heads);
+    k->mix = take(a, (sh->needs & VT_ATTN_FULL) != 0, 2 * inner, inner / sh->attn.heads);
     k->mid = take(a, true, m, d), k->mean2 = take(a, true, m, 1), k->rstd2 = take(a, true, m, 1);
     k->slope = take(a, mode != VT_GRAD_NONE, m, sh->hidden);
-    k->o = take(a, params, m, d), k->act = take(a, params, m, sh->hidden);
+    k->o = take(a, params, m, inner), k->act = take(a, params, m, sh->hidden);
     k->sum1 = take(a, post, m, d), k->sum2 = take(a, post, m, d);
     k->branch1 = take(a, params && sh->factor, m, d), k->branch2 = take(a, params && sh->factor, m, d);
 }
 
 void VT_R(vt_block_measure)(VT_R(vt_block_room) *room, const VT_R(vt_block_shape) *sh) {
     VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    size_t m = (size_t)rows(sh), d = (size_t)sh->attn.c, h = (size_t)sh->hidden;
-    size_t score = VT_R(vt_attn_scratch_len)(&attn), wide = m * (3 * d > h ? 3 * d : h);
-    if (m * d > room->rows) room->rows = m * d;
+    size_t m = (size_t)rows(sh), d = (size_t)sh->attn.c, a = (size_t)attn.c, h = (size_t)sh->hidden;
+    size_t score = VT_R(vt_attn_scratch_len)(&attn), wide = m * (3 * a > h ? 3 * a : h), most = m * (a > d ? a : d);
+    if (most > room->rows) room->rows = most;
     if (wide > room->wide) room->wide = wide;
     if (score > room->score) room->score = score;
 }
@@ -120,9 +124,23 @@ VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_k
                            .var = s->w[slot + VT_NORM_VAR]};
 }
 
+/* y = res + f x, or without f;  branch = x */
+static void identity_end(real *y, real *branch, const real *res, const real *x, const real *f, int r, int n) {
+    if (branch) memcpy(branch, x, (size_t)r * (size_t)n * sizeof(real));
+    for (int i = 0; i < r; i++)
+        for (int j = 0; j < n; j++) {
+            size_t at = (size_t)i * (size_t)n + (size_t)j;
+            y[at] = res[at] + (f ? f[j] * x[at] : x[at]);
+        }
+}
+
 void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
                          int r, int n, int k) {
     const real *f = s->w[factor];
+    if (!s->w[w]) {
+        identity_end(y, branch, res, x, f, r, n);
+        return;
+    }
     if (!f) {
         VT_R(vt_linear_residual)(y, res, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
         return;
@@ -147,15 +165,19 @@ void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, 
             if (df) df[j] += dy[at] * branch[at];
             scratch[at] = f[j] * dy[at];
         }
+    if (!s->w[w]) {
+        memcpy(dx, f ? scratch : dy, (size_t)r * (size_t)n * sizeof(real));
+        return;
+    }
     VT_R(vt_linear_backward)(dx, s->dw[w], s->dw[w + 1], f ? scratch : dy, x, s->w[w], r, n, k);
 }
 
 void VT_R(vt_block_show)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_seen) *a,
                          const VT_R(vt_block_shape) *sh) {
-    size_t d = (size_t)sh->attn.c;
-    a->block = sh->index, a->p = k->p, a->saved = k->saved;
-    a->w_k = sh->tied_qk ? a->w_q : a->w_q + d * d;
-    a->b_k = sh->tied_qk || !a->b_q ? a->b_q : a->b_q + d;
+    size_t d = (size_t)sh->attn.c, inner = (size_t)VT_R(vt_block_inner)(sh);
+    a->block = sh->index, a->dim = sh->attn.c, a->p = k->p, a->saved = k->saved;
+    a->w_k = sh->tied_qk ? a->w_q : a->w_q + inner * d;
+    a->b_k = sh->tied_qk || !a->b_q ? a->b_q : a->b_q + inner;
     a->w_o = s->w[VT_SLOT_PROJ_W], a->w = s->w + VT_SLOT_ATTN;
     for (int i = 0; i < 2; i++) a->q_norm[i] = s->w[VT_SLOT_Q_NORM_W + i], a->k_norm[i] = s->w[VT_SLOT_K_NORM_W + i];
     a->eps = sh->eps, a->tied = sh->tied_qk, a->full = (sh->needs & VT_ATTN_FULL) != 0;
@@ -164,20 +186,20 @@ void VT_R(vt_block_show)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *
 
 void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                           const VT_R(vt_block_shape) *sh) {
-    int heads = sh->attn.heads, d = sh->attn.c;
-    VT_R(vt_attn_full_mix)(k->mix, wq, wv, sh->attn.scale, heads, d / heads, d);
+    int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
+    VT_R(vt_attn_full_mix)(k->mix, wq, wv, sh->attn.scale, heads, d / heads, sh->attn.c);
     VT_R(vt_attn_full_values)(v, in->ldv, in->q, in->ldq, k->mix, rows(sh), heads, d / heads);
 }
 
 void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_grad) *g, real *dwq, real *dwv,
                                    const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                                    const VT_R(vt_block_shape) *sh) {
-    int heads = sh->attn.heads, d = sh->attn.c;
+    int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
     size_t len = (size_t)(d * (d / heads));
     real *dmix = dwq ? k->mix + len : NULL;
     if (dmix) memset(dmix, 0, len * sizeof(real));
     VT_R(vt_attn_full_dvalues)(g->q, g->ldq, dmix, g->v, g->ldv, in->q, in->ldq, k->mix, rows(sh), heads, d / heads);
-    if (dmix) VT_R(vt_attn_full_dmix)(dwq, dwv, dmix, wq, wv, sh->attn.scale, heads, d / heads, d);
+    if (dmix) VT_R(vt_attn_full_dmix)(dwq, dwv, dmix, wq, wv, sh->attn.scale, heads, d / heads, sh->attn.c);
 }
 
 void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
@@ -203,33 +225,33 @@ void VT_R(vt_block_view)(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, c
 
 /* ---- halves ---- */
 
-/* Rows of the first `tail` tokens of each sequence, packed; and back, zero elsewhere. */
-static void gather(real *out, const real *in, const VT_R(vt_block_shape) *sh) {
-    size_t from = (size_t)sh->attn.t * (size_t)sh->attn.c, to = (size_t)sh->tail * (size_t)sh->attn.c;
+/* Rows [d] of the first `tail` tokens of each sequence, packed; and back, zero elsewhere. */
+static void gather(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
+    size_t from = (size_t)sh->attn.t * (size_t)d, to = (size_t)sh->tail * (size_t)d;
     for (size_t i = 0; i < (size_t)sh->attn.b; i++) memmove(out + i * to, in + i * from, to * sizeof(real));
 }
 
-static void scatter(real *out, const real *in, const VT_R(vt_block_shape) *sh) {
-    size_t to = (size_t)sh->attn.t * (size_t)sh->attn.c, from = (size_t)sh->tail * (size_t)sh->attn.c;
+static void scatter(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
+    size_t to = (size_t)sh->attn.t * (size_t)d, from = (size_t)sh->tail * (size_t)d;
     memset(out, 0, (size_t)sh->attn.b * to * sizeof(real));
     for (size_t i = 0; i < (size_t)sh->attn.b; i++) memcpy(out + i * to, in + i * from, from * sizeof(real));
 }
 
 void VT_R(vt_block_attend)(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                            const VT_R(vt_block_shape) *sh) {
-    int d = sh->attn.c, r = rows_after(sh);
+    int d = sh->attn.c, a = VT_R(vt_block_inner)(sh), r = rows_after(sh);
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
     real *o = k->o ? k->o : t->full;
     const real *in = sh->post_norm ? k->x : t->norm, *res = k->x;
     if (!sh->post_norm) VT_R(vt_norm_forward)(t->norm, k->mean1, k->rstd1, k->x, &norm, rows(sh), d);
     mixer(sh)->forward(s, o, k, t, in, sh);
     if (sh->tail) {
-        gather(o, o, sh);
-        gather(t->norm, k->x, sh);
+        gather(o, o, sh, a);
+        gather(t->norm, k->x, sh, d);
         res = t->norm;
     }
     real *sum = k->sum1 ? k->sum1 : k->mid;
-    VT_R(vt_branch_end)(s, sum, k->branch1, res, o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d, d);
+    VT_R(vt_branch_end)(s, sum, k->branch1, res, o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d, a);
     if (sh->post_norm) VT_R(vt_norm_forward)(k->mid, k->mean1, k->rstd1, sum, &norm, r, d);
 }
 
@@ -266,23 +288,23 @@ void VT_R(vt_block_mlp_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_block_ca
 
 void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, VT_R(vt_block_cache) *k,
                                     VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh) {
-    int m = rows(sh), d = sh->attn.c, r = rows_after(sh);
+    int m = rows(sh), d = sh->attn.c, a = VT_R(vt_block_inner)(sh), r = rows_after(sh);
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
     real *dg = s->dw[VT_SLOT_NORM1 + VT_NORM_W], *db = s->dw[VT_SLOT_NORM1 + VT_NORM_B];
     if (sh->post_norm) VT_R(vt_norm_backward)(dmid, dg, db, NULL, dmid, k->sum1, k->mean1, k->rstd1, &norm, r, d);
     if (s->branch_open && !s->branch_open[sh->index]) { /* ARD: the skip path alone */
         if (sh->tail)
-            scatter(dx, dmid, sh);
+            scatter(dx, dmid, sh, d);
         else if (dx != dmid)
             memcpy(dx, dmid, (size_t)m * (size_t)d * sizeof(real));
         return;
     }
     /* sum = x + f proj(mix(in)), in = norm1 x, or x itself when the norm comes after */
     const real *res = dmid, *d_o = t->full, *in = NULL;
-    VT_R(vt_branch_end_backward)(s, t->full, t->rows, dmid, k->branch1, k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d, d);
+    VT_R(vt_branch_end_backward)(s, t->full, t->rows, dmid, k->branch1, k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d, a);
     if (sh->tail) {
-        scatter(t->rows, t->full, sh);
-        scatter(dx, dmid, sh);
+        scatter(t->rows, t->full, sh, a);
+        scatter(dx, dmid, sh, d);
         res = dx, d_o = t->rows;
     }
     if (s->grad && sh->post_norm) in = k->x;

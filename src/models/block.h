@@ -43,11 +43,14 @@ typedef struct VT_R(vt_mixer) VT_R(vt_mixer);
 
 /* What a block is. attn.b is the number of sequences: images, or images times windows. */
 typedef struct VT_R(vt_block_shape) {
-    VT_R(vt_attn_shape) attn;    /* sequences b, tokens t, width c, heads, scale, variant, and what attention.h adds */
+    VT_R(vt_attn_shape) attn;    /* sequences b, tokens t, width c of the stream, heads, scale, variant, and what
+                                    attention.h adds */
     vt_attn_options options;     /* the variant's; vt_block_attn hands them over */
     unsigned needs;              /* VT_ATTN_*, what they ask for */
     const VT_R(vt_mixer) *mixer; /* NULL: vt_mha */
     const void *own;             /* what the architecture's mixer wants to know of this block */
+    int inner;                   /* width of attention, heads times head width; 0: that of the stream, attn.c */
+    vt_proj proj;
     int hidden;
     int layer; /* of the parameter table */
     int index; /* among the model's attention blocks, for branch_open */
@@ -64,10 +67,13 @@ typedef struct VT_R(vt_block_shape) {
 /* The shape that a configuration gives all blocks of a ViT; b, tail, layer and index are left 0. */
 VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c);
 
-/* sh->attn with the variant's options, for vt_attn_*; it points into sh. */
+/* Channels of q, of k and of v. */
+static inline int VT_R(vt_block_inner)(const VT_R(vt_block_shape) *sh) { return sh->inner ? sh->inner : sh->attn.c; }
+
+/* sh->attn with the variant's options and attention's own width, for vt_attn_*; it points into sh. */
 static inline VT_R(vt_attn_shape) VT_R(vt_block_attn)(const VT_R(vt_block_shape) *sh) {
     VT_R(vt_attn_shape) attn = sh->attn;
-    attn.options = &sh->options;
+    attn.c = VT_R(vt_block_inner)(sh), attn.options = &sh->options;
     return attn;
 }
 
@@ -78,16 +84,16 @@ void VT_R(vt_block_params)(vt_param_list *l, const VT_R(vt_block_shape) *sh, con
 void VT_R(vt_block_add)(vt_param_list *l, const VT_R(vt_block_shape) *sh, int slot, bool matrix, vt_init init,
                         const char *prefix, const char *name, int64_t n, int64_t k);
 
-/* Saved for backward, M = b t rows of all tokens, R rows after the attention (M, or b tail). Pointers that a mode or
- * form does not need are NULL. */
+/* Saved for backward, M = b t rows of all tokens, R rows after the attention (M, or b tail), A the width of attention.
+ * Pointers that a mode or form does not need are NULL. */
 typedef struct VT_R(vt_block_cache) {
     real *x;                   /* [M,D] input */
     real *sum1, *sum2;         /* [R,D] post-norm: inputs of the two norms */
     real *mean1, *rstd1;       /* [M] */
-    real *qkv, *p, *saved;     /* vt_mha: [M,3D], probabilities, the variant's own */
-    real *mix;                 /* VT_ATTN_FULL: [2,heads,D/heads,D/heads] W_Q W_V^T scale and its gradient */
-    real *qk, *qk_mean, *qk_r; /* vt_mha with q/k norm: [M,2D] before it, [2 M heads] statistics */
-    real *o;                   /* [R,D] mixed values before proj, for parameter gradients */
+    real *qkv, *p, *saved;     /* vt_mha: [M,3A], probabilities, the variant's own */
+    real *mix;                 /* VT_ATTN_FULL: [2,heads,A/heads,A/heads] W_Q W_V^T scale and its gradient */
+    real *qk, *qk_mean, *qk_r; /* vt_mha with q/k norm: [M,2A] before it, [2 M heads] statistics */
+    real *o;                   /* [R,A] mixed values before proj, for parameter gradients */
     real *mid, *mean2, *rstd2; /* [R,D] after the attention half, [R] */
     real *slope, *act;         /* [R,hidden]: the activation's derivative; its output, for parameter gradients */
     real *branch1, *branch2;   /* [R,D] branches before their factors, for parameter gradients */
@@ -96,8 +102,8 @@ typedef struct VT_R(vt_block_cache) {
 
 /* Scratch shared by all blocks of a session, and how much the largest of them wants. */
 typedef struct VT_R(vt_block_scratch) {
-    real *norm, *full, *rows; /* [M,D] each */
-    real *wide;               /* [M, max(3D, hidden)] */
+    real *norm, *full, *rows; /* [M, max(D,A)] each */
+    real *wide;               /* [M, max(3A, hidden)] */
     real *score;              /* for attention's backward of one head */
 } VT_R(vt_block_scratch);
 
@@ -140,8 +146,9 @@ void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, V
 /* The normalisation whose tensors are bound from `slot` on. */
 VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_kind kind, double eps);
 
-/* y [r,n] = res + f * (x [r,k] w^T + b), w in slot `w`, b in the next, f in slot `factor` (an empty slot: 1). y must
- * not be res when there is a factor. branch [r,n]: keeps x w^T + b for df, or NULL. */
+/* y [r,n] = res + f * (x [r,k] w^T + b), w in slot `w` (an empty slot: the identity, k = n, no b), b in the next, f in
+ * slot `factor` (an empty slot: 1). y must not be res when there is a factor. branch [r,n]: keeps x w^T + b for df, or
+ * NULL. */
 void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
                          int r, int n, int k);
 /* dx [r,k] and parameter gradients from dy [r,n] (which is also res's gradient); x is needed for parameter gradients
@@ -157,7 +164,7 @@ void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k,
 void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                            const real *dy, const real *x, int r, const VT_R(vt_block_shape) *sh);
 
-/* For mixers, when sh->needs has VT_ATTN_FULL: v = q (W_Q W_V^T scale), head by head, instead of x W_V^T; wq, wv [D,D].
+/* For mixers, when sh->needs has VT_ATTN_FULL: v = q (W_Q W_V^T scale), head by head, instead of x W_V^T; wq, wv [A,D].
  * The projections have no bias then. */
 void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                           const VT_R(vt_block_shape) *sh);
@@ -177,10 +184,10 @@ struct VT_R(vt_mixer) {
     void (*params)(vt_param_list *l, const VT_R(vt_block_shape) *sh, const char *prefix);
     /* Its part of the cache (k->qkv, ..., or k->own). */
     void (*plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a);
-    /* x [M,D] -> o [M,D]. x may lie in t->norm, o in t->full; t->wide, t->rows and t->score are free. */
+    /* x [M,D] -> o [M,A]. x may lie in t->norm, o in t->full; t->wide, t->rows and t->score are free. */
     void (*forward)(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
                     const VT_R(vt_block_shape) *sh);
-    /* d_o [M,D] -> dx [M,D], which may be the same memory (t->full); x again (it may lie in t->norm), or NULL when no
+    /* d_o [M,A] -> dx [M,D], which may be the same memory (t->full); x again (it may lie in t->norm), or NULL when no
      * parameter gradient is wanted; t->wide and t->score are free. */
     void (*backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
                      const real *x, const VT_R(vt_block_shape) *sh);

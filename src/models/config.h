@@ -29,6 +29,10 @@ typedef enum vt_patch_norm {
     VT_PATCH_NORM_BOTH
 } vt_patch_norm;
 
+/* What stands between the heads and the residual stream: a linear map, one without bias (vit-pytorch's SimpleViT), or
+ * nothing (vit-pytorch with one head as wide as the model). */
+typedef enum vt_proj { VT_PROJ_BIAS, VT_PROJ_PLAIN, VT_PROJ_NONE } vt_proj;
+
 /* How weights of linear maps and convolutions start: timm's way, or divided by the largest singular value
  * (LipsFormer). */
 typedef enum vt_init_rule { VT_INIT_RULE_TIMM, VT_INIT_RULE_SPECTRAL } vt_init_rule;
@@ -96,6 +100,8 @@ typedef struct vt_config {
     vt_patch_order patch_order; /* of the file that was read; the weights here are always a convolution's */
 
     vt_patch_norm patch_norm;                           /* ViT */
+    int attn_dim;                                       /* ViT: width of attention, heads times head width; 0: dim */
+    vt_proj proj;                                       /* ViT */
     int local_blocks;                                   /* ConViT: GPSA blocks, before the class token joins */
     int stages, stage_depth[4], stage_heads[4], window; /* Swin */
     bool no_shift;                                      /* Swin: windows stand still (LipsFormer) */
@@ -118,6 +124,9 @@ static inline int vt_config_placed(const vt_config *c) {
 static inline int vt_config_tokens(const vt_config *c) {
     return vt_config_side(c) * vt_config_side(c) + vt_config_prefix(c);
 }
+
+/* Width of attention: q, k and v have so many channels. */
+static inline int vt_config_attn_dim(const vt_config *c) { return c->attn_dim ? c->attn_dim : c->dim; }
 
 /* The model's input, what attacks move: side, and numbers of [3, side, side]. For everybody outside an architecture. */
 static inline int vt_config_input(const vt_config *c) { return c->native ? c->native : c->image; }

@@ -166,7 +166,7 @@ void vt_field_text(const vt_model *m, vt_field f, char *buf, size_t size) {
         snprintf(buf, size, "%d (%d tokens)", c->patch, vt_model_tokens(m));
         break;
     case VT_FIELD_HEADS:
-        snprintf(buf, size, "%d of width %d", c->heads, c->dim / c->heads);
+        snprintf(buf, size, "%d of width %d", c->heads, vt_config_attn_dim(c) / c->heads);
         break;
     case VT_FIELD_POOL:
         snprintf(buf, size, "%s", pools[c->pool]);
@@ -227,7 +227,7 @@ static void alternatives(char *buf, size_t size, const char *guess, const char *
 }
 
 static void heads_of(const vt_model *m, char *buf, size_t size) {
-    int likely[VT_HEADS_MOST], n = vt_heads_likely(m->config.dim, likely);
+    int likely[VT_HEADS_MOST], n = vt_heads_likely(vt_config_attn_dim(&m->config), likely);
     char text[VT_HEADS_MOST][12], guess[12];
     const char *all[VT_HEADS_MOST + 1] = {NULL};
     for (int i = 0; i < n; i++) snprintf(text[i], sizeof text[i], "%d", likely[i]), all[i] = text[i];

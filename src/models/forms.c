@@ -58,6 +58,8 @@ static const vt_form forms[] = {
           "ViT: channels of the first convolution of a stem in the patches' place (48); 0: none"),
     WORD(patch_norm, PATCH_NORM, NULL, "none|in|out|both",
          "ViT: LayerNorm of each patch before its embedding (in), of its token behind it (out)"),
+    COUNT(attn_dim, ATTN_DIM, 65536, "ViT: width of attention, heads times head width; 0: the model's"),
+    WORD(proj, PROJ, NULL, "bias|plain|none", "ViT: attention's output projection: with a bias, without one, none"),
     COUNT(local_blocks, LOCAL_BLOCKS, 512, "ConViT: blocks with positional attention, before the class token joins"),
     COUNT(stages, STAGES, 4, "Swin: stages"),
     FOUR(stage_depth, STAGE_DEPTH, 512, "Swin: blocks of each stage"),
@@ -138,7 +140,7 @@ static const char *owner(const vt_form *f) {
     static const struct {
         vt_field first, last;
         const char *arch;
-    } own[] = {{VT_FIELD_NO_EMBED_REG, VT_FIELD_PATCH_NORM, "vit"},
+    } own[] = {{VT_FIELD_NO_EMBED_REG, VT_FIELD_PROJ, "vit"},
                {VT_FIELD_LOCAL_BLOCKS, VT_FIELD_LOCAL_BLOCKS, "convit"},
                {VT_FIELD_STAGES, VT_FIELD_NO_SHIFT, "swin"},
                {VT_FIELD_CLASS_BLOCKS, VT_FIELD_STEM_STRIDE, "xcit"}};

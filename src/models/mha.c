@@ -9,8 +9,8 @@
 static int qkv_parts(const VT_R(vt_block_shape) *sh) { return sh->tied_qk ? 2 : 3; }
 
 static void params(vt_param_list *l, const VT_R(vt_block_shape) *sh, const char *prefix) {
-    const int64_t d = sh->attn.c, n = qkv_parts(sh) * d, head = d / sh->attn.heads;
-    VT_R(vt_block_add)(l, sh, VT_SLOT_QKV_W, true, VT_INIT_LINEAR, prefix, "attn.qkv.weight", n, d);
+    const int64_t d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d, head = d / sh->attn.heads;
+    VT_R(vt_block_add)(l, sh, VT_SLOT_QKV_W, true, VT_INIT_LINEAR, prefix, "attn.qkv.weight", n, sh->attn.c);
     if (sh->qkv_bias) VT_R(vt_block_add)(l, sh, VT_SLOT_QKV_B, false, VT_INIT_ZERO, prefix, "attn.qkv.bias", n, 0);
     if (!sh->qk_norm) return;
     VT_R(vt_block_add)(l, sh, VT_SLOT_Q_NORM_W, false, VT_INIT_ONE, prefix, "attn.q_norm.weight", head, 0);
@@ -22,7 +22,7 @@ static void params(vt_param_list *l, const VT_R(vt_block_shape) *sh, const char 
 static void plan(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
     (void)mode;
     VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    size_t b = (size_t)sh->attn.b, m = b * (size_t)sh->attn.t, d = (size_t)sh->attn.c, h = (size_t)sh->attn.heads;
+    size_t b = (size_t)sh->attn.b, m = b * (size_t)sh->attn.t, d = (size_t)attn.c, h = (size_t)sh->attn.heads;
     k->qkv = vt_arena_take(a, 3 * m * d, sizeof(real));
     k->p = vt_arena_take(a, b * VT_R(vt_attn_p_len)(&attn), sizeof(real));
     k->saved = vt_arena_take(a, b * VT_R(vt_attn_saved_len)(&attn), sizeof(real));
@@ -32,14 +32,14 @@ static void plan(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_gra
     k->qk_r = vt_arena_take(a, 2 * m * h, sizeof(real));
 }
 
-/* The q (part 0) or k (1) of row i in qkv [M,3D], before its norm in qk [M,2D], and its statistics [M,2,heads]. */
+/* The q (part 0) or k (1) of row i in qkv [M,3A], before its norm in qk [M,2A], and its statistics [M,2,heads]. */
 typedef struct part {
     size_t qkv, qk, stat;
     int slot;
 } part;
 
 static part part_of(int i, int which, const VT_R(vt_block_shape) *sh) {
-    size_t d = (size_t)sh->attn.c, row = (size_t)i, w = (size_t)which;
+    size_t d = (size_t)VT_R(vt_block_inner)(sh), row = (size_t)i, w = (size_t)which;
     return (part){.qkv = row * 3 * d + w * d,
                   .qk = row * 2 * d + w * d,
                   .stat = (row * 2 + w) * (size_t)sh->attn.heads,
@@ -48,7 +48,7 @@ static part part_of(int i, int which, const VT_R(vt_block_shape) *sh) {
 
 /* A row's heads lie one after the other: they are the rows of a LayerNorm. */
 static void norm_forward(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, int m) {
-    int heads = sh->attn.heads, d = sh->attn.c;
+    int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
     for (int i = 0; i < m; i++)
         for (int which = 0; which < 2; which++) {
             part p = part_of(i, which, sh);
@@ -60,7 +60,7 @@ static void norm_forward(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, const VT_
 
 static void norm_backward(VT_R(vt_session) *s, real *dqkv, const VT_R(vt_block_cache) *k,
                           const VT_R(vt_block_shape) *sh, int m) {
-    int heads = sh->attn.heads, d = sh->attn.c;
+    int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
     for (int i = 0; i < m; i++)
         for (int which = 0; which < 2; which++) {
             part p = part_of(i, which, sh);
@@ -73,7 +73,7 @@ static void norm_backward(VT_R(vt_session) *s, real *dqkv, const VT_R(vt_block_c
 /* Where q, k, v lie: rows of q | k | v, or of q | v when q is also k. In the full form v is no part of the product: it
  * has rows of its own behind all of the others. */
 static VT_R(vt_attn_in) split(const real *qkv, const VT_R(vt_block_shape) *sh) {
-    int d = sh->attn.c, n = qkv_parts(sh) * d;
+    int d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
     bool full = sh->needs & VT_ATTN_FULL;
     size_t m = (size_t)sh->attn.b * (size_t)sh->attn.t;
     VT_R(vt_attn_in) in = {.q = qkv, .k = sh->tied_qk ? qkv : qkv + d, .v = qkv + n - d, .ldq = n, .ldk = n, .ldv = n};
@@ -84,7 +84,7 @@ static VT_R(vt_attn_in) split(const real *qkv, const VT_R(vt_block_shape) *sh) {
 /* x after the forward, d_o after attention's backward, which leaves it as it is. */
 static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const VT_R(vt_attn_shape) *attn,
                  const VT_R(vt_attn_in) *in, const real *x, const real *d_o, const VT_R(vt_block_shape) *sh) {
-    size_t d = (size_t)sh->attn.c, v = (size_t)(qkv_parts(sh) - 1) * d;
+    size_t d = (size_t)VT_R(vt_block_inner)(sh), v = (size_t)(qkv_parts(sh) - 1) * d;
     const real *w = s->w[VT_SLOT_QKV_W], *b = s->w[VT_SLOT_QKV_B];
     VT_R(vt_block_show)
     (s, k,
@@ -93,7 +93,7 @@ static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const
                            .x = x,
                            .d_o = d_o,
                            .w_q = w,
-                           .w_v = w + v * d,
+                           .w_v = w + v * (size_t)sh->attn.c,
                            .b_q = b,
                            .b_v = b ? b + v : NULL},
      sh);
@@ -102,15 +102,15 @@ static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const
 static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
                     const VT_R(vt_block_shape) *sh) {
     (void)t;
-    int m = sh->attn.b * sh->attn.t, d = sh->attn.c, n = qkv_parts(sh) * d;
+    int m = sh->attn.b * sh->attn.t, c = sh->attn.c, d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
     const VT_R(vt_attn_in) in = split(k->qkv, sh);
     const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     const real *w = s->w[VT_SLOT_QKV_W];
     if (sh->needs & VT_ATTN_FULL) {
-        VT_R(vt_linear_forward)(k->qkv, x, w, NULL, NULL, m, n - d, d);
-        VT_R(vt_full_values)(k, k->qkv + (in.v - k->qkv), &in, w, w + (n - d) * d, sh);
+        VT_R(vt_linear_forward)(k->qkv, x, w, NULL, NULL, m, n - d, c);
+        VT_R(vt_full_values)(k, k->qkv + (in.v - k->qkv), &in, w, w + (n - d) * c, sh);
     } else {
-        VT_R(vt_linear_forward)(k->qkv, x, w, s->wt[VT_SLOT_QKV_W], s->w[VT_SLOT_QKV_B], m, n, d);
+        VT_R(vt_linear_forward)(k->qkv, x, w, s->wt[VT_SLOT_QKV_W], s->w[VT_SLOT_QKV_B], m, n, c);
     }
     if (sh->qk_norm) norm_forward(s, k, sh, m);
     VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
@@ -119,7 +119,7 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
 
 static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
                      const real *x, const VT_R(vt_block_shape) *sh) {
-    int m = sh->attn.b * sh->attn.t, d = sh->attn.c, n = qkv_parts(sh) * d;
+    int m = sh->attn.b * sh->attn.t, c = sh->attn.c, d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
     const VT_R(vt_attn_in) in = split(k->qkv, sh), to = split(t->wide, sh);
     const VT_R(vt_attn_grad) g = {.q = t->wide,
                                   .k = t->wide + (to.k - t->wide),
@@ -137,17 +137,17 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     if (s->watch) show(s, k, &attn, &in, NULL, d_o, sh);
     if (sh->qk_norm) norm_backward(s, t->wide, k, sh, m);
     if (sh->needs & VT_ATTN_FULL) {
-        VT_R(vt_full_values_backward)(k, &g, dw, dw ? dw + (n - d) * d : NULL, &in, w, w + (n - d) * d, sh);
+        VT_R(vt_full_values_backward)(k, &g, dw, dw ? dw + (n - d) * c : NULL, &in, w, w + (n - d) * c, sh);
         n -= d;
     }
-    VT_R(vt_linear_backward)(dx, dw, s->dw[VT_SLOT_QKV_B], t->wide, x, w, m, n, d);
+    VT_R(vt_linear_backward)(dx, dw, s->dw[VT_SLOT_QKV_B], t->wide, x, w, m, n, c);
 }
 
 static void view(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {
     *v = (VT_R(vt_attn_view)){.in = split(k->qkv, sh),
                               .p = k->p,
                               .t = sh->attn.t,
-                              .d = sh->attn.c / sh->attn.heads,
+                              .d = VT_R(vt_block_inner)(sh) / sh->attn.heads,
                               .heads = sh->attn.heads,
                               .scale = sh->attn.scale};
 }

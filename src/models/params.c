@@ -82,6 +82,22 @@ static vt_status check_attn(const vt_config *c, const char *p, vt_err *e) {
     return VT_OK;
 }
 
+/* Forms of a ViT that other architectures would not heed, and widths that must fit. */
+static vt_status check_width(const vt_config *c, const char *p, vt_err *e) {
+    const struct {
+        const char *key;
+        bool has;
+    } own[] = {{"patch_norm", c->patch_norm}, {"attn_dim", c->attn_dim}, {"proj", c->proj}};
+    for (size_t i = 0; strcmp(c->arch, "vit") && i < sizeof own / sizeof *own; i++)
+        if (own[i].has)
+            return vt_fail(e, VT_E_SHAPE, "%s: %s is a form of vit alone, and this is a %s", p, own[i].key, c->arch);
+    if (c->proj == VT_PROJ_NONE && vt_config_attn_dim(c) != c->dim)
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: without an output projection attention is as wide as the model: %d, not attn_dim %d", p,
+                       c->dim, c->attn_dim);
+    return VT_OK;
+}
+
 vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
     const char *p = path ? path : "model", *sep = ": ";
     VT_TRY(range(c->image, 1, 4096, "image size", path, e));
@@ -91,14 +107,16 @@ vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
     VT_TRY(range(c->native, 0, 4096, "input side (native)", path, e));
     VT_TRY(range(c->dim, 1, 16384, "width (dim)", path, e));
     VT_TRY(range(c->depth, 1, 512, "depth", path, e));
-    VT_TRY(range(c->heads, 1, c->dim, "number of heads", path, e));
+    VT_TRY(range(c->attn_dim, 0, 65536, "attention width (attn_dim)", path, e));
+    VT_TRY(range(c->heads, 1, vt_config_attn_dim(c), "number of heads", path, e));
     VT_TRY(range(c->hidden, 1, 131072, "MLP width", path, e));
     VT_TRY(range(c->classes, 2, 100000, "number of classes", path, e));
     if (c->image % c->patch)
         return vt_fail(e, VT_E_SHAPE, "%s%simage size %d is not a multiple of patch size %d", p, sep, c->image,
                        c->patch);
-    if (c->dim % c->heads)
-        return vt_fail(e, VT_E_SHAPE, "%s%swidth %d is not a multiple of %d heads", p, sep, c->dim, c->heads);
+    if (vt_config_attn_dim(c) % c->heads)
+        return vt_fail(e, VT_E_SHAPE, "%s%s%swidth %d is not a multiple of %d heads", p, sep,
+                       c->attn_dim ? "attention " : "", vt_config_attn_dim(c), c->heads);
     if (!(c->ln_eps > 0 && c->ln_eps <= 1))
         return vt_fail(e, VT_E_RANGE, "%s%sLayerNorm eps is %g, must be above 0 and at most 1", p, sep, c->ln_eps);
     if (c->dim < 2 && (c->norm == VT_NORM_CENTER || c->final_norm == VT_NORM_CENTER)) /* its factor is D / (D - 1) */
@@ -112,8 +130,7 @@ vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
         if (!(c->std[k] > 1e-6 && c->std[k] <= 1000))
             return vt_fail(e, VT_E_RANGE, "%s%sstd is %g, must be above 1e-6 and at most 1000", p, sep, c->std[k]);
     }
-    if (strcmp(c->arch, "vit") && c->patch_norm)
-        return vt_fail(e, VT_E_SHAPE, "%s%spatch_norm is a form of vit alone, and this is a %s", p, sep, c->arch);
+    VT_TRY(check_width(c, p, e));
     VT_TRY(check_attn(c, p, e));
     const vt_arch_def_f32 *arch = vt_arch_find_f32(c->arch);
     return arch && arch->check ? arch->check(c, p, e) : VT_OK;

@@ -148,18 +148,19 @@ static bool named_heads(const sources *s, double *out, const char **from) {
 
 /* No tensor excludes another number: a map that nobody asked for, or a preset's shape, only says where to begin. */
 static void guess_heads(vt_config *c, const sources *s) {
-    int likely[VT_HEADS_MOST];
+    int likely[VT_HEADS_MOST], width = vt_config_attn_dim(c);
     double v;
     const char *from, *who = "a guess";
-    vt_heads_likely(c->dim, likely);
+    vt_heads_likely(width, likely);
     c->heads = likely[0];
-    if (s->preset && c->dim % s->preset->heads == 0) c->heads = s->preset->heads, who = s->preset_why;
-    if (scheme_number(s, "heads", &v, &from) && v <= c->dim && c->dim % (int)v == 0) c->heads = (int)v, who = from;
+    if (s->preset && width % s->preset->heads == 0) c->heads = s->preset->heads, who = s->preset_why;
+    if (scheme_number(s, "heads", &v, &from) && v <= width && width % (int)v == 0) c->heads = (int)v, who = from;
     doubted(s, VT_FIELD_HEADS, who, VT_OPEN);
 }
 
 static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
     static const char *const keys[] = {"heads", "num_heads", "num_attention_heads", NULL};
+    const int width = vt_config_attn_dim(c);
     double v;
     const char *from = "--heads";
     if (*s->t->source[VT_FIELD_HEADS]) { /* tensors tell (Swin's tables) */
@@ -175,15 +176,19 @@ static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
         v = s->preset->heads, from = s->preset_why;
     else
         return guess_heads(c, s), VT_OK;
-    if (!s->o->heads && (!(v >= 1 && v <= c->dim) || v != floor(v)))
+    if (!s->o->heads && (!(v >= 1 && v <= width) || v != floor(v)))
         return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d",
-                       vt_st_path(s->st), from, v, c->dim);
+                       vt_st_path(s->st), from, v, width);
     c->heads = (int)v;
     told(s, VT_FIELD_HEADS, from);
-    if (c->heads < 1 || c->dim % c->heads)
-        return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_st_path(s->st), c->dim,
-                       c->heads, from);
-    return VT_OK;
+    if (c->heads > 0 && width % c->heads == 0) return VT_OK;
+    if (c->attn_dim)
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: attention is %d wide by the tensors (attn.qkv has 3 x %d rows, the model is %d wide), no "
+                       "multiple of %d heads (%s)",
+                       vt_st_path(s->st), width, width, c->dim, c->heads, from);
+    return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_st_path(s->st), c->dim,
+                   c->heads, from);
 }
 
 /* timm's order and kind of norm; other forms, and timm's CLIP models, have PyTorch's own modules, with their eps. */
@@ -234,7 +239,7 @@ static vt_status resolve_scale(vt_config *c, const sources *s, vt_err *e) {
     if (!said && !(text = scheme_get(s, "attn_scale", &from)))
         text = "head", from = s->whole ? s->whole : "default: head width ^ -0.5";
     if (!strcmp(text, "head"))
-        c->attn_scale = 1 / sqrt((double)c->dim / c->heads);
+        c->attn_scale = 1 / sqrt((double)vt_config_attn_dim(c) / c->heads);
     else if (!strcmp(text, "dim"))
         c->attn_scale = 1 / sqrt((double)c->dim);
     else if (!vt_parse_real(text, &c->attn_scale) || !(c->attn_scale > 0))

@@ -37,7 +37,7 @@ bool vt_matrix_packed(const vt_model *m, const char *prefix, int heads, vt_role 
     char name[96];
     snprintf(name, sizeof name, "%s%s", prefix, where[role].tensor);
     const vt_param *p = vt_model_param(m, name);
-    bool tied = p && where[role].parts == 3 && p->shape[0] == 2 * p->shape[1];
+    bool tied = p && where[role].parts == 3 && m->config.tied_qk;
     if (!vt_matrix_part(m, name, tied ? where[role].tied_part : where[role].part, tied ? 2 : where[role].parts, heads,
                         out))
         return false;

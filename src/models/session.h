@@ -26,16 +26,18 @@ typedef struct VT_R(vt_session) VT_R(vt_session);
  * likewise; o = P v, and o w_o^T joins the stream (with its bias and factor). */
 typedef struct VT_R(vt_attn_seen) {
     int block;
+    int dim;                          /* width of x */
     const VT_R(vt_attn_shape) *shape; /* tokens t, width c, heads, scale, variant; ConViT's positions and gates */
     const VT_R(vt_attn_in) *in;       /* q, k, v */
-    const real *x;                    /* [b*t, c] what is projected; NULL in backward */
+    const real *x;                    /* [b*t, dim] what is projected; NULL in backward */
     const real *p, *saved;            /* vt_attn_forward's */
     const real *d_o;                  /* [b*t, c] the loss's gradient of o */
-    const real *w_q, *w_k, *w_v, *w_o, *b_q, *b_k, *b_v; /* [c, c] out x in, [c]; no bias: NULL; VT_ATTN_FULL: w_v is
-                                                            the W_V of v = q W_Q W_V^T scale */
-    const real *const *w;                                /* the variant's own tensors */
-    const real *q_norm[2], *k_norm[2];                   /* LayerNorm of each head's q and k: scale, shift; or NULL */
-    double eps;                                          /* theirs */
+    const real *w_q, *w_k, *w_v, *w_o, *b_q, *b_k,
+        *b_v; /* [c, dim] out x in, w_o [dim, c] or NULL: the identity, [c]; no bias: NULL; VT_ATTN_FULL: w_v is
+                 the W_V of v = q W_Q W_V^T scale */
+    const real *const *w;              /* the variant's own tensors */
+    const real *q_norm[2], *k_norm[2]; /* LayerNorm of each head's q and k: scale, shift; or NULL */
+    double eps;                        /* theirs */
     bool tied, full;
 } VT_R(vt_attn_seen);
 

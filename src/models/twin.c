@@ -42,7 +42,7 @@ static vt_status fill(vt_model *out, const vt_model *m, uint64_t seed, vt_err *e
 
 vt_status vt_model_twin(vt_model **out, const vt_model *m, uint64_t seed, vt_err *e) {
     vt_config c = m->config;
-    double usual = 1 / sqrt((double)c.dim / c.heads);
+    double usual = 1 / sqrt((double)vt_config_attn_dim(&c) / c.heads);
     if (c.attn_scale > 4 * usual) c.attn_scale = usual;
     VT_TRY(vt_model_new(out, &c, e));
     vt_status s = fill(*out, m, seed, e);

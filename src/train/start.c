@@ -67,7 +67,7 @@ vt_status vt_train_config(vt_config *c, const vt_recipe *r, const vt_train_image
     if (m->patch_gate) c->patch_gate = true;
     if (*m->attn) strcpy(c->attn, m->attn);
     if (m->has_norm) memcpy(c->mean, m->mean, sizeof m->mean), memcpy(c->std, m->std, sizeof m->std);
-    if (!init) c->attn_scale = 1 / sqrt((double)c->dim / c->heads);
+    if (!init) c->attn_scale = 1 / sqrt((double)vt_config_attn_dim(c) / c->heads);
     return VT_OK;
 }
 

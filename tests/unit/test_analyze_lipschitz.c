@@ -187,7 +187,7 @@ typedef struct look {
  * mix the blocks. Plain central differences of vt_attn_forward. */
 static void outputs(double *y, const vt_layer *l, const double *x) {
     const vt_attn_seen_f64 *a = l->seen;
-    size_t n = (size_t)l->t * (size_t)l->c;
+    size_t n = (size_t)l->t * (size_t)l->a;
     double *q = calloc(4 * n, sizeof *q), *k = q + n, *v = k + n, *o = v + n;
     double *p = calloc(vt_attn_p_len_f64(a->shape), sizeof *p);
     double *saved = calloc(vt_attn_saved_len_f64(a->shape) + 1, sizeof *saved);
@@ -196,8 +196,8 @@ static void outputs(double *y, const vt_layer *l, const double *x) {
     double *to[3] = {q, k, v};
     for (int m = 0; m < 3; m++)
         for (int i = 0; i < l->t; i++)
-            for (int j = 0; j < l->c; j++)
-                to[m][i * l->c + j] = t_dot(x + i * l->c, w[m] + j * l->c, (size_t)l->c) + (b[m] ? b[m][j] : 0);
+            for (int j = 0; j < l->a; j++)
+                to[m][i * l->a + j] = t_dot(x + i * l->c, w[m] + j * l->c, (size_t)l->c) + (b[m] ? b[m][j] : 0);
     for (int m = 0; m < 2; m++)
         for (int i = 0; norm[m][0] && i < l->t * l->heads; i++) {
             double *row = to[m] + i * l->d, mean = 0, var = 0;
@@ -208,17 +208,18 @@ static void outputs(double *y, const vt_layer *l, const double *x) {
         }
     if (a->full) /* v_h = q_h W_Q^h W_V^hT scale */
         for (int i = 0; i < l->t; i++)
-            for (int j = 0; j < l->c; j++) {
+            for (int j = 0; j < l->a; j++) {
                 int h = j / l->d;
-                v[i * l->c + j] = 0;
+                v[i * l->a + j] = 0;
                 for (int m = 0; m < l->d; m++)
-                    v[i * l->c + j] += q[i * l->c + h * l->d + m] * l->scale *
+                    v[i * l->a + j] += q[i * l->a + h * l->d + m] * l->scale *
                                        t_dot(a->w_q + (h * l->d + m) * l->c, a->w_v + j * l->c, (size_t)l->c);
             }
-    const vt_attn_in_f64 in = {.q = q, .k = a->tied ? q : k, .v = v, .ldq = l->c, .ldk = l->c, .ldv = l->c};
+    const vt_attn_in_f64 in = {.q = q, .k = a->tied ? q : k, .v = v, .ldq = l->a, .ldk = l->a, .ldv = l->a};
     vt_attn_forward_f64(o, p, saved, &in, a->w, a->shape);
     for (int i = 0; i < l->t; i++)
-        for (int j = 0; j < l->c; j++) y[i * l->c + j] = t_dot(o + i * l->c, a->w_o + j * l->c, (size_t)l->c);
+        for (int j = 0; j < l->c; j++)
+            y[i * l->c + j] = a->w_o ? t_dot(o + i * l->a, a->w_o + j * l->a, (size_t)l->a) : o[i * l->a + j];
     free(q), free(p), free(saved);
 }
 
@@ -283,7 +284,7 @@ static void look_through(const vt_model *m, const char *name) {
     free(x);
 }
 
-/* Every variant of the registry, the forms of L2, a norm of q and k, ConViT's mixture of positions. */
+/* Every variant of the registry, the forms of L2, a norm of q and k, attention of another width, ConViT's mixture. */
 static void test_maps(void **state) {
     (void)state;
     static const char *const forms[] = {"l2:tied=1", "l2:tied=1,full=1"};
@@ -302,6 +303,20 @@ static void test_maps(void **state) {
     c.qk_norm = true;
     vt_model *m = toy_model(&c, 9);
     look_through(m, "dot with q/k norm");
+    vt_model_close(m);
+    c.attn_dim = 15;
+    m = toy_model(&c, 11);
+    look_through(m, "q/k norm, 15 wide in 12");
+    vt_model_close(m);
+    c = toy_config("l2:full=1", VT_POOL_AVG, false, false);
+    c.attn_dim = 6;
+    m = toy_model(&c, 12);
+    look_through(m, "full l2, 6 wide in 12");
+    vt_model_close(m);
+    c = toy_config("dot", VT_POOL_TOKEN, false, true);
+    c.proj = VT_PROJ_NONE;
+    m = toy_model(&c, 13);
+    look_through(m, "no output projection");
     vt_model_close(m);
     c = toy_config("dot", VT_POOL_TOKEN, false, false);
     snprintf(c.arch, sizeof c.arch, "convit");

@@ -35,6 +35,8 @@ static const arch archs[] = {
      .forms = "conv_stem=4 act=quick_gelu registers=2 no_embed_reg=1 pool=token_avg norm_first=1 head_layers=2",
      .patch = 8,
      .depth = 2},
+    /* vit-pytorch's: norms around the patch embedding, attention wider than the model */
+    {.name = "vit", .forms = "patch_norm=both attn_dim=15 proj=plain", .ortho = "AM", .patch = 8, .depth = 2},
     {.name = "convit", .forms = "local_blocks=1", .patch = 8, .depth = 3},
     {.name = "swin", /* 4 tokens a side in windows of 3, shifted and padded; then one window of 2 */
      .forms = "pool=avg norm_first=1 no_cls=1 stages=2 stage_depth=2,2 stage_heads=3,6 window=3",
@@ -330,7 +332,9 @@ static void train_step(vt_model **trained, const vt_model *m, const char *out, c
     char text[600];
     const char *ortho = "VAR-III";
     for (size_t i = 0; i < T_COUNT(archs); i++)
-        if (!strcmp(archs[i].name, m->config.arch) && archs[i].ortho) ortho = archs[i].ortho;
+        if (!strcmp(archs[i].name, m->config.arch) && archs[i].ortho &&
+            !strstr(archs[i].forms, "attn_dim") == !m->config.attn_dim)
+            ortho = archs[i].ortho;
     snprintf(text, sizeof text,
              "epochs: 1\nbatch: 4\nmicro_batch: 4\nlr: 0.05\nweight_decay: 0\nobjective: at\nmsvp: {lambda: 0.01}\n"
              "ortho: {variant: %s, lambda: 0.001}\nschedule: {kind: constant}\nprobe: {images: 0}\n"

@@ -93,7 +93,9 @@ static void test_refusals(void **state) {
                {"conv_stem=4 no_patch_bias=1", "stem", "bias", false},
                {"norm_pre=1 norm=none", "norm_pre", "norm", false},
                {"post_norm=1 norm=none", "post_norm", "norm", false},
-               {"qk_norm=1 tied_qk=1", "q/k norm", "W_Q = W_K", false}};
+               {"qk_norm=1 tied_qk=1", "q/k norm", "W_Q = W_K", false},
+               {"attn_dim=10", "attention width 10", "3 heads", false},
+               {"attn_dim=15 proj=none", "output projection", "attn_dim 15", false}};
     for (size_t i = 0; i < T_COUNT(bad); i++) {
         vt_config c = small_vit();
         vt_model *m;

@@ -154,6 +154,14 @@ static const row rows[] = {
     {"patch_norm=both", small_vit, false, true},
     {"patch_norm=in registers=2 norm_pre=1", small_vit, false, false},
     {"patch_norm=out no_cls=1 pool=avg norm_first=1", small_vit, false, false},
+    {"attn_dim=15", small_vit, true, false},
+    {"attn_dim=24 proj=plain qk_norm=1 factor=layer_scale factor_start=0.5", small_vit, false, true},
+    {"attn_dim=9 tied_qk=1 post_norm=1 pool=avg", small_vit, false, false},
+    {"attn_dim=18 tied_qk=1 proj=plain", small_vit, false, true}, /* qkv [36,12], as of untied q, k, v */
+    {"attn_dim=15 patch_norm=both pool=all norm_first=1 act=relu", small_vit, false, true},
+    {"proj=none", small_vit, false, true},
+    {"proj=none factor=layer_scale factor_start=0.5", small_vit, false, false},
+    {"proj=none post_norm=1 pool=avg factor=alpha norm=center final_norm=center", small_vit, false, true},
 };
 
 /* Runs check on each row. Attention variants meet forms in test_combinations.c. */

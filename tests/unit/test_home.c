@@ -23,6 +23,9 @@ static const row rows[] = {
     {"lucid_0.safetensors", "map vit-pytorch-0,", 2, NULL},
     {"lucid_0_mean.safetensors", "map vit-pytorch-0,", 2, "pool=all"},
     {"lucid_mean.safetensors", "map vit-pytorch,", 2, NULL},
+    {"lucid_wide.safetensors", "map vit-pytorch,", 3, NULL},
+    {"lucid_one.safetensors", "map vit-pytorch,", 1, NULL},
+    {"kent_vit_wide.pth", "map vit-pytorch-0,", 4, NULL},
 };
 
 static vt_overrides options(const row *r) {

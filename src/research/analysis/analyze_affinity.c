@@ -18,12 +18,12 @@ typedef struct job {
 
 typedef struct place {
     vt_affinity *sums; /* [depth] */
-    double **q;        /* [depth] attacked q and, behind it, k: [t, c] each */
+    double **q;        /* [depth] attacked q and, behind it, k: [t, a] each */
 } place;
 
 static vt_status attacked_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
-    size_t c = (size_t)l->c, n = (size_t)l->t * c;
+    size_t c = (size_t)l->a, n = (size_t)l->t * c;
     double *q = p->q[l->block] = vt_alloc(2 * n * sizeof *q);
     if (!q) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's queries");
     for (size_t i = 0; i < (size_t)l->t; i++) {
@@ -35,7 +35,7 @@ static vt_status attacked_layer(void *ctx, const vt_layer *l, vt_err *e) {
 
 static vt_status clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
-    const double *q1 = p->q[l->block], *k1 = q1 + (size_t)l->t * (size_t)l->c;
+    const double *q1 = p->q[l->block], *k1 = q1 + (size_t)l->t * (size_t)l->a;
     for (int h = 0; h < l->heads && l->plain; h++) {
         int at = h * l->d;
         VT_TRY(vt_affinity_add(&p->sums[l->block],
@@ -48,8 +48,8 @@ static vt_status clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
                                                    .k1 = k1 + at,
                                                    .ldq = l->ldq,
                                                    .ldk = l->ldk,
-                                                   .ldq1 = l->c,
-                                                   .ldk1 = l->c},
+                                                   .ldq1 = l->a,
+                                                   .ldk1 = l->a},
                                e));
     }
     return VT_OK;
@@ -156,8 +156,8 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
 static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
     (void)params_;
     const vt_config *c = &s->model->config;
-    return (size_t)a->threads * 2 * (size_t)c->depth * (size_t)vt_layers_tokens(s->model) * (size_t)c->dim *
-           sizeof(double);
+    return (size_t)a->threads * 2 * (size_t)c->depth * (size_t)vt_layers_tokens(s->model) *
+           (size_t)vt_config_attn_dim(c) * sizeof(double);
 }
 
 const vt_analysis_def vt_analysis_def_affinity = {

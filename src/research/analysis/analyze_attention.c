@@ -170,7 +170,7 @@ static vt_status scores(void *ctx, const vt_layer *l, vt_err *e) {
     (void)e;
     for (int h = 0; h < l->heads && l->plain; h++)
         for (int i = 0; i < l->t; i++) {
-            const double *d_o = l->d_o + (size_t)i * (size_t)l->c + (size_t)(h * l->d);
+            const double *d_o = l->d_o + (size_t)i * (size_t)l->a + (size_t)(h * l->d);
             double most = -INFINITY;
             int best = 0;
             if (!(vt_length64(d_o, (size_t)l->d) > 0)) continue;

@@ -51,7 +51,8 @@ typedef struct job {
 static vt_status weigh(void *ctx, const vt_layer *l, vt_err *e) {
     job *j = ctx;
     layer_norms *n = &j->norms[l->block];
-    VT_TRY(vt_matrix_norm(&n->o, l->w_o, l->c, l->c, l->c, e));
+    n->o = 1;
+    if (l->w_o) VT_TRY(vt_matrix_norm(&n->o, l->w_o, l->c, l->a, l->a, e));
     for (int h = 0; h < l->heads && l->dot; h++) {
         vt_head_at at = vt_layer_head(l, h);
         VT_TRY(vt_head_norms_of(&n->heads[h], &at, e));
@@ -84,14 +85,17 @@ static vt_status norm_here(double *out, bool *converged, const place *p, const v
     return s;
 }
 
-/* out [t, c] = concat_h(P_h V_h) W_O^T, without its bias */
+/* out [t, c] = concat_h(P_h V_h) W_O^T, without its bias, or without W_O where there is none */
 static vt_status output(double *out, const vt_layer *l, vt_err *e) {
-    double *o = vt_alloc((size_t)l->t * (size_t)l->c * sizeof *o);
+    double *o = vt_alloc((size_t)l->t * (size_t)l->a * sizeof *o);
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's output");
     for (int h = 0; h < l->heads; h++)
         vt_gemm_f64(false, false, l->t, l->d, l->t, 1, l->p + (size_t)h * (size_t)l->t * (size_t)l->ldp, l->ldp,
-                    l->v + h * l->d, l->ldv, 0, o + h * l->d, l->c);
-    vt_gemm_f64(false, true, l->t, l->c, l->c, 1, o, l->c, l->w_o, l->c, 0, out, l->c);
+                    l->v + h * l->d, l->ldv, 0, o + h * l->d, l->a);
+    if (l->w_o)
+        vt_gemm_f64(false, true, l->t, l->c, l->a, 1, o, l->a, l->w_o, l->a, 0, out, l->c);
+    else
+        memcpy(out, o, (size_t)l->t * (size_t)l->a * sizeof *o);
     free(o);
     return VT_OK;
 }

@@ -62,7 +62,8 @@ static void watch(void *ctx, const vt_attn_seen_f64 *a) {
     const vt_attn_shape_f64 *s = a->shape;
     vt_layer l = {.block = a->block,
                   .t = s->t,
-                  .c = s->c,
+                  .c = a->dim,
+                  .a = s->c,
                   .heads = s->heads,
                   .d = s->c / s->heads,
                   .scale = s->scale,
@@ -107,15 +108,15 @@ vt_status vt_layers_backward(struct vt_session_f64 *s, const double *dlogits, vt
 
 /* ---- the map ---- */
 
-/* Tangents or gradients of q, k, v and of P v [t, c] each; what attention.h wants; of the full form M; of a norm of q
- * and k: its input, its output (not wanted) [t, c], its statistics [2 t heads], ones [d]. */
+/* Tangents or gradients of q, k, v and of P v [t, a] each; what attention.h wants; of the full form M; of a norm of q
+ * and k: its input, its output (not wanted) [t, a], its statistics [2 t heads], ones [d]. */
 typedef struct room {
     double *q, *k, *v, *o, *score, *mix, *raw, *scrap, *stat, *ones;
 } room;
 
 static size_t lay_out(room *r, double *base, const vt_layer *l) {
     const vt_attn_seen_f64 *a = l->seen;
-    size_t n = (size_t)l->t * (size_t)l->c, mix = a->full ? (size_t)(l->c * l->d) : 0, at = 0;
+    size_t n = (size_t)l->t * (size_t)l->a, mix = a->full ? (size_t)(l->a * l->d) : 0, at = 0;
     size_t norm = a->q_norm[0] ? n : 0, stat = 2 * (size_t)l->t * (size_t)l->heads;
     size_t len[] = {n, n, n, n, vt_attn_scratch_len_f64(a->shape), mix, norm, norm, stat, (size_t)l->d};
     double **to[] = {&r->q, &r->k, &r->v, &r->o, &r->score, &r->mix, &r->raw, &r->scrap, &r->stat, &r->ones};
@@ -151,24 +152,24 @@ static void norm_map(const vt_layer *l, const room *r, double *y, const double *
     int rows = l->t * l->heads;
     if (!norm[0]) return;
     double *mean = r->stat, *rstd = r->stat + rows;
-    vt_linear_forward_f64(r->raw, a->x, w, NULL, b, l->t, l->c, l->c);
+    vt_linear_forward_f64(r->raw, a->x, w, NULL, b, l->t, l->a, l->c);
     vt_layernorm_forward_f64(r->scrap, mean, rstd, r->raw, norm[0], norm[1], rows, l->d, a->eps);
     vt_layernorm_backward_f64(y, NULL, NULL, NULL, y, r->raw, adjoint ? norm[0] : r->ones, mean, rstd, rows, l->d);
     for (int i = 0; !adjoint && i < rows; i++)
         for (int j = 0; j < l->d; j++) y[(size_t)i * (size_t)l->d + (size_t)j] *= norm[0][j];
 }
 
-/* The head's columns of o [t, c] as [t, d], or back with zeros elsewhere. */
+/* The head's columns of o [t, a] as [t, d], or back with zeros elsewhere. */
 static void take_head(double *y, const double *o, const vt_layer *l, int head) {
     for (int i = 0; i < l->t; i++)
-        memcpy(y + (size_t)i * (size_t)l->d, o + (size_t)i * (size_t)l->c + (size_t)(head * l->d),
+        memcpy(y + (size_t)i * (size_t)l->d, o + (size_t)i * (size_t)l->a + (size_t)(head * l->d),
                (size_t)l->d * sizeof *y);
 }
 
 static void put_head(double *o, const double *y, const vt_layer *l, int head) {
-    memset(o, 0, (size_t)l->t * (size_t)l->c * sizeof *o);
+    memset(o, 0, (size_t)l->t * (size_t)l->a * sizeof *o);
     for (int i = 0; i < l->t; i++)
-        memcpy(o + (size_t)i * (size_t)l->c + (size_t)(head * l->d), y + (size_t)i * (size_t)l->d,
+        memcpy(o + (size_t)i * (size_t)l->a + (size_t)(head * l->d), y + (size_t)i * (size_t)l->d,
                (size_t)l->d * sizeof *y);
 }
 
@@ -177,23 +178,25 @@ void vt_layer_jvp(void *map, double *ty, const double *tx) {
     const vt_layer_map *m = map;
     const vt_layer *l = m->l;
     const vt_attn_seen_f64 *a = l->seen;
-    int t = l->t, c = l->c;
+    int t = l->t, c = l->c, n = l->a;
     room r;
     lay_out(&r, m->work, l);
-    vt_linear_forward_f64(r.q, tx, a->w_q, NULL, NULL, t, c, c);
-    if (!a->tied) vt_linear_forward_f64(r.k, tx, a->w_k, NULL, NULL, t, c, c);
+    vt_linear_forward_f64(r.q, tx, a->w_q, NULL, NULL, t, n, c);
+    if (!a->tied) vt_linear_forward_f64(r.k, tx, a->w_k, NULL, NULL, t, n, c);
     norm_map(l, &r, r.q, a->w_q, a->b_q, a->q_norm, false);
     norm_map(l, &r, r.k, a->w_k, a->b_k, a->k_norm, false);
     if (a->full)
-        vt_attn_full_values_f64(r.v, c, r.q, c, r.mix, t, l->heads, l->d);
+        vt_attn_full_values_f64(r.v, n, r.q, n, r.mix, t, l->heads, l->d);
     else
-        vt_linear_forward_f64(r.v, tx, a->w_v, NULL, NULL, t, c, c);
-    const vt_attn_in_f64 tangent = {.q = r.q, .k = a->tied ? r.q : r.k, .v = r.v, .ldq = c, .ldk = c, .ldv = c};
+        vt_linear_forward_f64(r.v, tx, a->w_v, NULL, NULL, t, n, c);
+    const vt_attn_in_f64 tangent = {.q = r.q, .k = a->tied ? r.q : r.k, .v = r.v, .ldq = n, .ldk = n, .ldv = n};
     vt_attn_jvp_f64(r.o, r.score, &tangent, a->p, a->saved, a->in, a->w, a->shape);
-    if (m->head < 0)
-        vt_linear_forward_f64(ty, r.o, a->w_o, NULL, NULL, t, c, c);
-    else
+    if (m->head >= 0)
         take_head(ty, r.o, l, m->head);
+    else if (a->w_o)
+        vt_linear_forward_f64(ty, r.o, a->w_o, NULL, NULL, t, c, n);
+    else
+        memcpy(ty, r.o, (size_t)t * (size_t)c * sizeof *ty);
 }
 
 /* do = dy w_o;  dq, dk, dv by vt_attn_backward;  dx = dq w_q + dk w_k + dv w_v (tied: dq holds both) */
@@ -201,23 +204,25 @@ void vt_layer_vjp(void *map, double *dx, const double *dy) {
     const vt_layer_map *m = map;
     const vt_layer *l = m->l;
     const vt_attn_seen_f64 *a = l->seen;
-    int t = l->t, c = l->c;
+    int t = l->t, c = l->c, n = l->a;
     room r;
     lay_out(&r, m->work, l);
-    if (m->head < 0)
-        vt_gemm_f64(false, false, t, c, c, 1, dy, c, a->w_o, c, 0, r.o, c);
-    else
+    if (m->head >= 0)
         put_head(r.o, dy, l, m->head);
-    const vt_attn_grad_f64 g = {.q = r.q, .k = a->tied ? r.q : r.k, .v = r.v, .ldq = c, .ldk = c, .ldv = c};
+    else if (a->w_o)
+        vt_gemm_f64(false, false, t, n, c, 1, dy, c, a->w_o, n, 0, r.o, n);
+    else
+        memcpy(r.o, dy, (size_t)t * (size_t)c * sizeof *dy);
+    const vt_attn_grad_f64 g = {.q = r.q, .k = a->tied ? r.q : r.k, .v = r.v, .ldq = n, .ldk = n, .ldv = n};
     vt_attn_shape_f64 shape = *a->shape;
     shape.ortho = 0, shape.pull = NULL, shape.dbias = shape.dpos = shape.dgate = NULL;
     vt_attn_backward_f64(&g, NULL, r.score, r.o, a->p, a->saved, a->in, a->w, &shape);
-    if (a->full) vt_attn_full_dvalues_f64(r.q, c, NULL, r.v, c, a->in->q, a->in->ldq, r.mix, t, l->heads, l->d);
+    if (a->full) vt_attn_full_dvalues_f64(r.q, n, NULL, r.v, n, a->in->q, a->in->ldq, r.mix, t, l->heads, l->d);
     norm_map(l, &r, r.q, a->w_q, a->b_q, a->q_norm, true);
     norm_map(l, &r, r.k, a->w_k, a->b_k, a->k_norm, true);
-    vt_gemm_f64(false, false, t, c, c, 1, r.q, c, a->w_q, c, 0, dx, c);
-    if (!a->tied) vt_gemm_f64(false, false, t, c, c, 1, r.k, c, a->w_k, c, 1, dx, c);
-    if (!a->full) vt_gemm_f64(false, false, t, c, c, 1, r.v, c, a->w_v, c, 1, dx, c);
+    vt_gemm_f64(false, false, t, c, n, 1, r.q, n, a->w_q, c, 0, dx, c);
+    if (!a->tied) vt_gemm_f64(false, false, t, c, n, 1, r.k, n, a->w_k, c, 1, dx, c);
+    if (!a->full) vt_gemm_f64(false, false, t, c, n, 1, r.v, n, a->w_v, c, 1, dx, c);
 }
 
 vt_operator vt_layer_operator(vt_layer_map *m) {

@@ -16,16 +16,17 @@
 struct vt_session_f64;
 
 /* One block's attention while it is being computed; pointers are valid inside the callback alone. Heads lie side by
- * side in the c = heads d columns of q, k, v and in the rows of w_q, w_k, w_v. */
+ * side in the a = heads d columns of q, k, v and in the rows of w_q, w_k, w_v. */
 typedef struct vt_layer {
-    int block, t, c, heads, d;
+    int block, t, c, a, heads, d;
     double scale;
     const double *x;                     /* [t, c] its input: behind the norm, where the norm comes first */
-    const double *q, *k, *v;             /* [t, c], row strides ldq, ldk, ldv */
+    const double *q, *k, *v;             /* [t, a], row strides ldq, ldk, ldv */
     const double *p;                     /* [heads, t, ldp], rows sum to 1 */
-    const double *w_q, *w_k, *w_v, *w_o; /* [c, c], out x in; q = x w_q^T + b_q; the output is (P v) w_o^T */
-    const double *b_q;                   /* [c] or NULL */
-    const double *d_o;                   /* backward alone: [t, c] the loss's gradient of P v */
+    const double *w_q, *w_k, *w_v, *w_o; /* [a, c], w_o [c, a], out x in; q = x w_q^T + b_q; the output is (P v) w_o^T,
+                                            or P v where w_o is NULL (a = c) */
+    const double *b_q;                   /* [a] or NULL */
+    const double *d_o;                   /* backward alone: [t, a] the loss's gradient of P v */
     int ldq, ldk, ldv, ldp;
     bool plain;       /* p = softmax(scale q k^T), whatever q and k are made of */
     bool dot;         /* and they are affine in x: what the theorems are about */
