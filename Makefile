@@ -38,7 +38,7 @@ override LDFLAGS += -fopenmp $(LINK_$(MODE))
 # Rooms. The numeric files (nn, and what of models and train computes) are compiled twice, float and double.
 TWICE := $(wildcard src/nn/*.c) $(wildcard src/models/arch_*.c src/models/attn_*.c) src/models/session.c src/models/block.c src/models/mha.c src/models/gpsa.c src/models/attention.c src/models/attention_loss.c \
          src/models/windowed.c $(wildcard src/train/objective*.c src/train/optim*.c src/train/penalty*.c) $(wildcard src/train/gradient.c)
-TWICE += $(addprefix src/models/,readout.c patch_rows.c positions.c conv_stem.c xcit_stem.c xca.c lpi.c class_attention.c)
+TWICE += $(addprefix src/models/,readout.c patch_rows.c sincos.c positions.c conv_stem.c xcit_stem.c xca.c lpi.c class_attention.c)
 ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train,$(wildcard src/$(room)/*.c)))
 # What the product stands on without: labs, analyses, tables. A second archive, for the command alone.
 RESEARCH_TWICE := src/research/lab/two_layer.c

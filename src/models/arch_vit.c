@@ -11,6 +11,7 @@
 #include "models/patch_rows.h"
 #include "models/positions.h"
 #include "models/readout.h"
+#include "models/sincos.h"
 #include "nn/nn.h"
 
 /* layer 0, behind what patch_rows has there */
@@ -19,6 +20,7 @@ enum { CLS = VT_ROWS_SLOTS, DIST, REG, POS, NORM_PRE };
 typedef struct state {
     VT_R(vt_block_shape) shape;      /* of every block; b, layer, index and tail are set for each */
     VT_R(vt_patch_rows) rows;        /* image -> embed [b*N, D] */
+    real *places;                    /* [N, D] computed positions, or NULL */
     real *pre, *pre_mean, *pre_rstd; /* [b*T, D] input of norm_pre, [b*T] */
     VT_R(vt_block_cache) *blocks;
     VT_R(vt_block_scratch) scratch;
@@ -32,7 +34,8 @@ static void params(vt_param_list *l, const vt_config *c) {
     if (!c->no_cls) vt_param_add(l, 0, CLS, false, VT_INIT_TINY, "cls_token", (int64_t[4]){1, 1, d});
     if (c->dist_token) vt_param_add(l, 0, DIST, false, VT_INIT_TRUNC02, "dist_token", (int64_t[4]){1, 1, d});
     if (c->registers) vt_param_add(l, 0, REG, false, VT_INIT_TINY, "reg_token", (int64_t[4]){1, c->registers, d});
-    vt_param_add(l, 0, POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, placed, d});
+    if (c->positions == VT_POSITIONS_LEARNED)
+        vt_param_add(l, 0, POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, placed, d});
     vt_rows_params(l, c);
     if (c->norm_pre) vt_param_add_norm(l, 0, NORM_PRE, c->norm, "norm_pre", c->dim);
     VT_R(vt_block_shape) sh = VT_R(vt_block_of)(c);
@@ -46,6 +49,7 @@ static void params(vt_param_list *l, const vt_config *c) {
 }
 
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
+    VT_TRY(vt_sincos_check(c, p, e));
     VT_TRY(vt_readout_check(c, p, e));
     if (c->no_embed_reg && (c->no_embed_class || !c->registers))
         return vt_fail(e, VT_E_SHAPE, "%s: no_embed_reg is said of a model %s", p,
@@ -74,6 +78,9 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     state *st = s->state;
     size_t d = (size_t)c->dim, m = (size_t)s->capacity * (size_t)vt_config_tokens(c);
     VT_R(vt_rows_plan)(s, &st->rows, a);
+    if (c->positions >= VT_POSITIONS_SINCOS)
+        st->places = vt_arena_take(a, (size_t)(vt_config_side(c) * vt_config_side(c)) * d, sizeof(real));
+    if (st->places) VT_R(vt_sincos)(st->places, c->positions, vt_config_side(c), c->dim);
     st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m * d, sizeof(real));
     if (c->norm_pre) {
         st->pre = vt_arena_take(a, m * d, sizeof(real));
@@ -109,13 +116,14 @@ static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
     size_t skip = (size_t)(vt_config_prefix(c) * d), body = (size_t)(t * d) - skip;
     VT_R(vt_session_bind)(s, 0);
     VT_R(vt_rows_forward)(s, &st->rows, x, b);
-    const real *pos = s->w[POS] + vt_config_placed(c) * d;
+    const real *pos = s->w[POS] ? s->w[POS] + vt_config_placed(c) * d : st->places;
     if (c->pos_grid) pos = VT_R(vt_positions_forward)(&st->positions, pos, c);
     real *to = c->norm_pre ? st->pre : tokens;
     for (int i = 0; i < b; i++) {
         real *out = to + (size_t)i * (size_t)(t * d);
         put_prefix(s, out, c);
-        for (size_t j = 0; j < body; j++) out[skip + j] = st->rows.embed[(size_t)i * body + j] + pos[j];
+        const real *from = st->rows.embed + (size_t)i * body;
+        for (size_t j = 0; j < body; j++) out[skip + j] = pos ? from[j] + pos[j] : from[j];
     }
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM_PRE, c->norm, c->ln_eps);
     if (c->norm_pre) VT_R(vt_norm_forward)(tokens, st->pre_mean, st->pre_rstd, st->pre, &norm, b * t, d);
@@ -211,10 +219,13 @@ static void flops(const vt_config *c, double *forward, double *gradient) {
 
 /* ---- detection ---- */
 
-/* ConViT has the same embedding; its gate tells. */
+/* ConViT has the same embedding; its gate tells. Without stored positions it is a ViT if blocks have no other kind of
+ * them (BEiT's tables). */
 static bool probe(const vt_st *st) {
-    return (vt_st_find(st, "patch_embed.proj.weight") || vt_conv_stem_probe(st)) && vt_st_find(st, "pos_embed") &&
-           !vt_detect_any(st, "blocks.", ".attn.gating_param");
+    if (!vt_st_find(st, "patch_embed.proj.weight") && !vt_conv_stem_probe(st)) return false;
+    if (vt_detect_any(st, "blocks.", ".attn.gating_param")) return false;
+    return vt_st_find(st, "pos_embed") ||
+           (vt_st_find(st, "blocks.0.attn.qkv.weight") && !vt_detect_any(st, "", "relative_position_bias_table"));
 }
 
 /* Side of a square grid of n tokens, 0: no square. */
@@ -223,14 +234,19 @@ static int64_t side_of(int64_t n) {
     return side * side == n ? side : 0;
 }
 
-/* Image side, class token and which tokens have a position: rows of pos_embed less the tokens before the patches make a
- * square, or with register tokens (DINOv2), or rows themselves do (timm's no_embed_class). Where two hold (5 of 9), the
- * file's metadata say. */
-static vt_status detect_tokens(const vt_st *st, vt_config *c, const vt_tensor *pos, vt_err *e) {
+/* The tokens before the patches. */
+static vt_status detect_prefix(const vt_st *st, vt_config *c, vt_err *e) {
     const vt_tensor *reg = NULL;
     if (vt_st_find(st, "reg_token")) VT_TRY(vt_detect_need(st, "reg_token", 3, &reg, e));
     c->registers = reg ? (int)reg->shape[1] : 0;
     c->dist_token = vt_st_find(st, "dist_token") != NULL;
+    return VT_OK;
+}
+
+/* Image side, class token and which tokens have a position: rows of pos_embed less the tokens before the patches make a
+ * square, or with register tokens (DINOv2), or rows themselves do (timm's no_embed_class). Where two hold (5 of 9), the
+ * file's metadata say. */
+static vt_status detect_tokens(const vt_st *st, vt_config *c, const vt_tensor *pos, vt_err *e) {
     c->no_cls = !vt_st_find(st, "cls_token") && !c->dist_token && side_of(pos->shape[1] - c->registers) > 0;
     int64_t all = side_of(pos->shape[1]), less = side_of(pos->shape[1] - vt_config_prefix(c));
     const char *says = vt_st_meta(st, "no_embed_class");
@@ -321,7 +337,7 @@ static void detect_attention(const vt_st *st, vt_config *c, const vt_tensor *pro
 static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *pos = NULL, *head = NULL, *fc1 = NULL;
     VT_TRY(vt_conv_stem_probe(st) ? vt_conv_stem_detect(st, c, e) : detect_patches(st, c, e));
-    VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
+    if (vt_st_find(st, "pos_embed")) VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
     VT_TRY(vt_detect_need(st, "head.weight", 2, &head, e));
     VT_TRY(vt_detect_need(st, "blocks.0.mlp.fc1.weight", 2, &fc1, e));
     if (vt_detect_any(st, "pre_logits.", ""))
@@ -335,9 +351,15 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
     c->qkv_bias = vt_st_find(st, "blocks.0.attn.qkv.bias") != NULL;
     c->patch_gate = vt_st_find(st, "patch_gate") != NULL;
     detect_attention(st, c, proj);
-    VT_TRY(detect_tokens(st, c, pos, e));
+    VT_TRY(detect_prefix(st, c, e));
+    if (pos)
+        VT_TRY(detect_tokens(st, c, pos, e));
+    else
+        c->no_cls = !vt_st_find(st, "cls_token") && !c->dist_token;
     detect_forms(st, c, src);
     vt_readout_detect(c, head->shape[1]);
+    vt_detect_told(src, &(vt_field){VT_FIELD_POSITIONS}, pos != NULL);
+    if (!pos) *src[VT_FIELD_IMAGE] = 0; /* models/resolve finds it, or asks */
     return VT_OK;
 }
 

@@ -33,6 +33,16 @@ typedef enum vt_patch_norm {
  * nothing (vit-pytorch with one head as wide as the model). */
 typedef enum vt_proj { VT_PROJ_BIAS, VT_PROJ_PLAIN, VT_PROJ_NONE } vt_proj;
 
+/* Positions of the patches: a tensor, none at all, or computed (models/positions). */
+typedef enum vt_positions_kind {
+    VT_POSITIONS_LEARNED,
+    VT_POSITIONS_NONE,
+    VT_POSITIONS_SINCOS,
+    VT_POSITIONS_SINCOS_MAE,
+    VT_POSITIONS_SINCOS_MOCO,
+    VT_POSITIONS_SINCOS_TIMM
+} vt_positions_kind;
+
 /* How weights of linear maps and convolutions start: timm's way, or divided by the largest singular value
  * (LipsFormer). */
 typedef enum vt_init_rule { VT_INIT_RULE_TIMM, VT_INIT_RULE_SPECTRAL } vt_init_rule;
@@ -102,6 +112,7 @@ typedef struct vt_config {
     vt_patch_norm patch_norm;                           /* ViT */
     int attn_dim;                                       /* ViT: width of attention, heads times head width; 0: dim */
     vt_proj proj;                                       /* ViT */
+    vt_positions_kind positions;                        /* ViT */
     int local_blocks;                                   /* ConViT: GPSA blocks, before the class token joins */
     int stages, stage_depth[4], stage_heads[4], window; /* Swin */
     bool no_shift;                                      /* Swin: windows stand still (LipsFormer) */
@@ -119,7 +130,7 @@ static inline int vt_config_prefix(const vt_config *c) { return !c->no_cls + c->
 static inline int vt_config_grid(const vt_config *c) { return c->pos_grid ? c->pos_grid : vt_config_side(c); }
 /* Those before the patches that have a position. */
 static inline int vt_config_placed(const vt_config *c) {
-    return c->no_embed_class ? 0 : vt_config_prefix(c) - (c->no_embed_reg ? c->registers : 0);
+    return c->no_embed_class || c->positions ? 0 : vt_config_prefix(c) - (c->no_embed_reg ? c->registers : 0);
 }
 static inline int vt_config_tokens(const vt_config *c) {
     return vt_config_side(c) * vt_config_side(c) + vt_config_prefix(c);

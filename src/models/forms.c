@@ -60,6 +60,8 @@ static const vt_form forms[] = {
          "ViT: LayerNorm of each patch before its embedding (in), of its token behind it (out)"),
     COUNT(attn_dim, ATTN_DIM, 65536, "ViT: width of attention, heads times head width; 0: the model's"),
     WORD(proj, PROJ, NULL, "bias|plain|none", "ViT: attention's output projection: with a bias, without one, none"),
+    WORD(positions, POSITIONS, NULL, "learned|none|sincos|sincos_mae|sincos_moco|sincos_timm",
+         "ViT: a tensor, none, or sines and cosines as vit-pytorch's SimpleViT, MAE, MoCo v3 or timm compute them"),
     COUNT(local_blocks, LOCAL_BLOCKS, 512, "ConViT: blocks with positional attention, before the class token joins"),
     COUNT(stages, STAGES, 4, "Swin: stages"),
     FOUR(stage_depth, STAGE_DEPTH, 512, "Swin: blocks of each stage"),
@@ -140,7 +142,7 @@ static const char *owner(const vt_form *f) {
     static const struct {
         vt_field first, last;
         const char *arch;
-    } own[] = {{VT_FIELD_NO_EMBED_REG, VT_FIELD_PROJ, "vit"},
+    } own[] = {{VT_FIELD_NO_EMBED_REG, VT_FIELD_POSITIONS, "vit"},
                {VT_FIELD_LOCAL_BLOCKS, VT_FIELD_LOCAL_BLOCKS, "convit"},
                {VT_FIELD_STAGES, VT_FIELD_NO_SHIFT, "swin"},
                {VT_FIELD_CLASS_BLOCKS, VT_FIELD_STEM_STRIDE, "xcit"}};

@@ -163,6 +163,11 @@ static vt_status missing_tensor(const vt_model *m, const vt_st *st, const vt_nam
     }
     if (have) near = vt_nearest(name, have, (size_t)vt_st_count(st));
     free(have);
+    if (!strcmp(name, "pos_embed") && !near)
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: has no positions (pos_embed): if they are computed, say how: --form positions=sincos "
+                       "(vit-pytorch's SimpleViT), sincos_mae, sincos_moco or sincos_timm; none if there are none",
+                       vt_st_path(st));
     return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s", vt_st_path(st),
                    both_names(names, name, both, sizeof both), near ? " (the file has the unknown name " : "",
                    near ? near : "", near ? ")" : "");
@@ -285,7 +290,7 @@ vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides 
     return open_file(out, path, o, false, e);
 }
 
-enum { OWN_PAIRS = 8, MOST_FORMS = 32 + 2 /* transform, assumed */ };
+enum { OWN_PAIRS = 8, MOST_FORMS = 40 + 2 /* transform, assumed */ };
 
 /* What the tensors of a saved file will say of the pool (arch_vit's detection). */
 static vt_pool told_pool(const vt_config *c) {
@@ -328,7 +333,8 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
     }
     memcpy(meta, own, sizeof own);
     int n = OWN_PAIRS + form_pairs(meta + 2 * OWN_PAIRS, form, c);
-    if (vt_arch_find_f32(c->arch)->any_image || c->pos_grid) meta[2 * n] = "image", meta[2 * n++ + 1] = image;
+    if (vt_arch_find_f32(c->arch)->any_image || c->pos_grid || c->positions)
+        meta[2 * n] = "image", meta[2 * n++ + 1] = image;
     if (*m->transform) meta[2 * n] = "transform", meta[2 * n++ + 1] = m->transform;
     if (vt_model_doubts(m, doubts, sizeof doubts)) meta[2 * n] = "assumed", meta[2 * n++ + 1] = doubts;
     for (int i = 0; i < 2 * n_extra; i++) meta[2 * n + i] = extra[i];

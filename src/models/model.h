@@ -23,7 +23,7 @@
     X(INIT, "initialisation") \
     X(NO_EMBED_REG, "no register position") X(POS_GRID, "grid of positions") X(POS_FILTER, "positions resized") \
     X(HEAD_LAYERS, "class tokens read") X(CONV_STEM, "convolutional stem") X(PATCH_NORM, "patch norms") \
-    X(ATTN_DIM, "attention width") X(PROJ, "output projection") \
+    X(ATTN_DIM, "attention width") X(PROJ, "output projection") X(POSITIONS, "positions") \
     X(LOCAL_BLOCKS, "local blocks") X(STAGES, "stages") X(STAGE_DEPTH, "stage depths") \
     X(STAGE_HEADS, "stage heads") X(WINDOW, "window") X(NO_SHIFT, "no shift") X(CLASS_BLOCKS, "class blocks") X(TOKENS_NORM, "tokens norm") \
     X(ETA, "eta") X(STEM_STRIDE, "stem strides") X(TRANSFORM, "preprocessing")

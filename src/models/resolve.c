@@ -403,7 +403,8 @@ static vt_status resolve_grid(vt_config *c, const sources *s, vt_err *e) {
     return VT_OK;
 }
 
-/* The side of the input where tensors leave it open (they never do in a ViT); c->image is then a guess, or 0. */
+/* The side of the input where tensors leave it open (in a ViT: without stored positions); c->image is then a guess, or
+ * 0. */
 static vt_status resolve_image(vt_config *c, const sources *s, vt_err *e) {
     const char *from, *text = meta_get(s, "image", &from);
     double v = 0;

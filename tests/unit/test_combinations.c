@@ -36,7 +36,11 @@ static const arch archs[] = {
      .patch = 8,
      .depth = 2},
     /* vit-pytorch's: norms around the patch embedding, attention wider than the model */
-    {.name = "vit", .forms = "patch_norm=both attn_dim=15 proj=plain", .ortho = "AM", .patch = 8, .depth = 2},
+    {.name = "vit",
+     .forms = "patch_norm=both attn_dim=15 proj=plain positions=sincos",
+     .ortho = "AM",
+     .patch = 8,
+     .depth = 2},
     {.name = "convit", .forms = "local_blocks=1", .patch = 8, .depth = 3},
     {.name = "swin", /* 4 tokens a side in windows of 3, shifted and padded; then one window of 2 */
      .forms = "pool=avg norm_first=1 no_cls=1 stages=2 stage_depth=2,2 stage_heads=3,6 window=3",

@@ -94,6 +94,9 @@ static void test_refusals(void **state) {
                {"norm_pre=1 norm=none", "norm_pre", "norm", false},
                {"post_norm=1 norm=none", "post_norm", "norm", false},
                {"qk_norm=1 tied_qk=1", "q/k norm", "W_Q = W_K", false},
+               {"positions=sincos no_embed_class=1", "no_embed_class", "learned positions", false},
+               {"positions=sincos registers=1 no_embed_reg=1", "no_embed_reg", "learned positions", false},
+               {"positions=none pos_grid=5", "pos_grid", "learned positions", false},
                {"attn_dim=10", "attention width 10", "3 heads", false},
                {"attn_dim=15 proj=none", "output projection", "attn_dim 15", false}};
     for (size_t i = 0; i < T_COUNT(bad); i++) {
@@ -109,7 +112,9 @@ static void test_refusals(void **state) {
     vt_err e = {0};
     strcpy(swin.arch, "swin"), swin.patch_norm = VT_PATCH_NORM_OUT;
     t_says(vt_config_check(&swin, "file", &e), VT_E_SHAPE, &e, "patch_norm", "this is a swin");
-    c.dim = c.heads = 1, c.norm = VT_NORM_CENTER;
+    c.positions = VT_POSITIONS_SINCOS, c.dim = 18;
+    t_says(vt_config_check(&c, "file", &e), VT_E_SHAPE, &e, "width is 18", "multiple of 4, at least 8");
+    c.positions = VT_POSITIONS_LEARNED, c.dim = c.heads = 1, c.norm = VT_NORM_CENTER;
     t_says(vt_config_check(&c, "file", &e), VT_E_RANGE, &e, "CenterNorm", "width");
     c = small_vit();
     c.conv_stem = 4, c.patch = 32, c.image = 64;

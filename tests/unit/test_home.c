@@ -8,6 +8,7 @@
 
 #include "core/gemm.h"
 #include "models/model.h"
+#include "models/sincos.h"
 
 #define FOLDER "tests/fixtures/home/"
 
@@ -25,6 +26,9 @@ static const row rows[] = {
     {"lucid_mean.safetensors", "map vit-pytorch,", 2, NULL},
     {"lucid_wide.safetensors", "map vit-pytorch,", 3, NULL},
     {"lucid_one.safetensors", "map vit-pytorch,", 1, NULL},
+    {"simple.safetensors", "map simple-vit,", 2, NULL},
+    {"simple_1_0.safetensors", "map simple-vit,", 3, NULL},
+    {"kent_simple.safetensors", "map simple-vit-0,", 2, NULL},
     {"kent_vit_wide.pth", "map vit-pytorch-0,", 4, NULL},
 };
 
@@ -104,6 +108,48 @@ static void test_heads_are_asked(void **state) {
     }
 }
 
+/* ---- computed positions ---- */
+
+/* A row each against torch (gen_home.py): all four conventions on a grid of 3 x 3, 12 channels. */
+static void test_positions(void **state) {
+    (void)state;
+    static const struct {
+        vt_positions_kind kind;
+        const char *key;
+    } kinds[] = {{VT_POSITIONS_SINCOS, "positions.simple"},
+                 {VT_POSITIONS_SINCOS_MAE, "positions.mae"},
+                 {VT_POSITIONS_SINCOS_MOCO, "positions.moco"},
+                 {VT_POSITIONS_SINCOS_TIMM, "positions.timm"}};
+    vt_st *st = reference_open(FOLDER "golden.safetensors");
+    for (size_t i = 0; i < T_COUNT(kinds); i++) {
+        double got[9 * 12], *want = reference(st, T_COUNT(got), "%s", kinds[i].key);
+        vt_sincos_f64(got, kinds[i].kind, 3, 12);
+        t_le(t_max_diff(got, want, T_COUNT(got)), 1e-15, "%s", kinds[i].key); /* of 1: a few roundings of pow, sin */
+        free(want);
+    }
+    vt_st_close(st);
+}
+
+/* A file without positions, and nobody who says which: asked for, with the words. */
+static void test_no_positions(void **state) {
+    (void)state;
+    static const row simple = {"simple.safetensors", "", 2, "positions=learned"};
+    vt_overrides o = options(&simple);
+    vt_model *m;
+    vt_err e = {0};
+    t_says(vt_model_open(&m, FOLDER "simple.safetensors", &o, &e), VT_E_FORMAT, &e, "has no positions",
+           "--form positions=sincos ");
+    o.form[0] = "positions=none"; /* what is said is done */
+    assert_int_equal(vt_model_open(&m, FOLDER "simple.safetensors", &o, &e), VT_OK);
+    assert_int_equal(m->config.positions, VT_POSITIONS_NONE);
+    vt_model_close(m);
+    o.form[0] = "positions=sincos", o.shown = 0;
+    t_says(vt_model_open(&m, FOLDER "simple.safetensors", &o, &e), VT_E_USAGE, &e, "side of the input", "--image-size");
+    const row lucid = rows[0];
+    o = options(&lucid), o.form[o.n_form++] = "positions=sincos";
+    t_says(vt_model_open(&m, FOLDER "lucid.safetensors", &o, &e), VT_E_USAGE, &e, "contradicts the tensors", "learned");
+}
+
 static int start(void **state) {
     vt_blas_single_thread();
     return make_tmp(state);
@@ -114,6 +160,8 @@ int main(void) {
         cmocka_unit_test_teardown(test_torch, close_ref),
         cmocka_unit_test(test_saved),
         cmocka_unit_test(test_heads_are_asked),
+        cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_no_positions),
     };
     return cmocka_run_group_tests_name("home", tests, start, remove_tmp);
 }
