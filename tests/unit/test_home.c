@@ -108,6 +108,19 @@ static void test_heads_are_asked(void **state) {
     }
 }
 
+/* What is no ViT of ours is refused by what it is. */
+static void test_relatives(void **state) {
+    (void)state;
+    vt_overrides o = {.heads = 2};
+    vt_model *m;
+    vt_err e = {0};
+    t_says(vt_model_open(&m, FOLDER "kent_vit_small.safetensors", &o, &e), VT_E_FORMAT, &e,
+           "kent_vit_small.safetensors: has locality self-attention (LSA", "vit_small of vision-transformers-cifar10");
+    o.names = "vit-small";
+    t_says(vt_model_open(&m, FOLDER "lucid.safetensors", &o, &e), VT_E_FORMAT, &e, "none of the tensors",
+           "lucid.safetensors");
+}
+
 /* ---- computed positions ---- */
 
 /* A row each against torch (gen_home.py): all four conventions on a grid of 3 x 3, 12 channels. */
@@ -160,6 +173,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_torch, close_ref),
         cmocka_unit_test(test_saved),
         cmocka_unit_test(test_heads_are_asked),
+        cmocka_unit_test(test_relatives),
         cmocka_unit_test(test_positions),
         cmocka_unit_test(test_no_positions),
     };
