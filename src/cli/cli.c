@@ -55,6 +55,24 @@ static vt_status triple(const vt_cli *c, const char *name, bool *has, double out
     return VT_OK;
 }
 
+/* "post_norm=1 act=relu" is two forms, as in a preset or a recipe. The words live as long as the process, which reads
+ * them once. */
+static vt_status take_forms(const vt_cli *c, vt_overrides *o, vt_err *e) {
+    static char words[4096];
+    size_t used = 0;
+    const char *text;
+    for (int i = 0; (text = vt_cli_nth(c, "form", i)); i++)
+        for (const char *p = text + strspn(text, " "); *p; p += strspn(p, " ")) {
+            size_t n = strcspn(p, " ");
+            if (o->n_form == sizeof o->form / sizeof *o->form || used + n >= sizeof words)
+                return vt_fail(e, VT_E_USAGE, "--form is given more than %d times, or is too long", o->n_form);
+            o->form[o->n_form++] = memcpy(words + used, p, n);
+            words[used + n] = 0;
+            used += n + 1, p += n;
+        }
+    return VT_OK;
+}
+
 vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e) {
     memset(o, 0, sizeof *o);
     long long heads, image;
@@ -72,13 +90,7 @@ vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e) {
     o->attn = vt_cli_get(c, "attn");
     o->names = vt_cli_get(c, "names");
     o->part = vt_cli_get(c, "part");
-    const char *form;
-    for (int i = 0; (form = vt_cli_nth(c, "form", i)); i++) {
-        if (o->n_form == sizeof o->form / sizeof *o->form)
-            return vt_fail(e, VT_E_USAGE, "--form is given more than %d times", o->n_form);
-        o->form[o->n_form++] = form;
-    }
-    return VT_OK;
+    return take_forms(c, o, e);
 }
 
 vt_status vt_cli_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e) {

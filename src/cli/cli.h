@@ -70,7 +70,7 @@ vt_status vt_cli_threads(const vt_cli *c, long long *out, vt_err *e);
         {"std", "A,B,C", "standard deviation of the input normalisation"}, {"ln-eps", "X", "LayerNorm epsilon"},       \
         {"attn-scale", "head|dim|X", "factor on Q K^T"},                                                               \
         {"preset", "NAME", "take heads, eps, mean and std from a preset"}, {"attn", "NAME", "attention variant"},      \
-        {"form", "K=V", "norm, act, post_norm, pool, ... (vitrine list models); repeatable"},                          \
+        {"form", "K=V ...", "norm, act, post_norm, pool, ... (vitrine list models); repeatable"},                      \
         {"names", "MAP", "map file for the tensors' names, or a scheme of vitrine list formats"}, {                    \
         "part", "NAME", "which state dict of a .pth file that holds several: ema, model.generator"                     \
     }

@@ -4,17 +4,19 @@
 #include <string.h>
 #include "models/names.h"
 
+#define SPT_LSA                                                                                                        \
+    "shifted patch tokenisation or locality self-attention (SPT: shifted patches; LSA: a learned temperature, a "      \
+    "masked "                                                                                                          \
+    "diagonal), as vit_small and vit_tiny of vision-transformers-cifar10 and vit-pytorch's vit_for_small_dataset "     \
+    "have it"
+
 static const struct {
     const char *begin, *end; /* of a tensor's name */
     bool scalar;
     const char *what;
 } signs[] = {
-    {"transformer.layers.", ".temperature", true,
-     "locality self-attention (LSA: a learned temperature and a masked diagonal), as vit_small of "
-     "vision-transformers-cifar10 and vit-pytorch's vit_for_small_dataset have it"},
-    {"to_patch_embedding.to_patch_tokens.", "", false,
-     "shifted patch tokenisation (SPT), as vit_small of vision-transformers-cifar10 and vit-pytorch's "
-     "vit_for_small_dataset have it"},
+    {"transformer.layers.", ".temperature", true, SPT_LSA},
+    {"to_patch_embedding.to_patch_tokens.", "", false, SPT_LSA},
     {"transformer.layers.", ".norm.alpha", true,
      "dynamic tanh in place of LayerNorm (dyt of vision-transformers-cifar10)"},
     {"transformer.layers.", ".reattn_weights", false, "re-attention (DeepViT)"},

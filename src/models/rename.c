@@ -72,7 +72,7 @@ static vt_status check_value(const char *key, const char *value, const line *l, 
 
 /* words: set key value [more of the value] */
 static vt_status read_set(vt_rename *m, char **words, int n, const line *l, vt_err *e) {
-    if (n < 3) return vt_fail(e, VT_E_FORMAT, "%s: must be of the form set KEY VALUE", l->who);
+    if (n < 3) return vt_fail(e, VT_E_FORMAT, "%s: must be of the form %s KEY VALUE", l->who, words[0]);
     char *key = words[1], *value = words[2];
     for (int i = 3; i < n; i++) memmove(value + strlen(value), words[i], strlen(words[i]) + 1); /* 0.5, 0.5, 0.5 */
     const vt_form *form = vt_form_find(key);
@@ -82,6 +82,7 @@ static vt_status read_set(vt_rename *m, char **words, int n, const line *l, vt_e
     if (vt_rename_value(m, key)) return vt_fail(e, VT_E_FORMAT, "%s: sets %s a second time", l->who, key);
     vt_config unused = {0};
     VT_TRY(form ? vt_form_set(&unused, form, value, l->who, e) : check_value(key, value, l, e));
+    m->proven[m->n_pairs] = !strcmp(words[0], "is");
     m->pairs[2 * m->n_pairs] = key, m->pairs[2 * m->n_pairs++ + 1] = value;
     return VT_OK;
 }
@@ -162,7 +163,7 @@ static char *trim(char *text) {
 
 /* What vitrine map left open. */
 static vt_status refuse_blank(char *const *words, int n, const line *l, vt_err *e) {
-    bool set = !strcmp(words[0], "set");
+    bool set = !strcmp(words[0], "set") || !strcmp(words[0], "is");
     int i = 0;
     while (i < n && strcmp(words[i], "?")) i++;
     if (i == n) return VT_OK;
@@ -181,8 +182,9 @@ static vt_status read_line(vt_rename *m, char *text, const line *l, vt_err *e) {
         words[n++] = w;
     }
     VT_TRY(refuse_blank(words, n, l, e));
-    if (!strcmp(words[0], "set")) return read_set(m, words, n, l, e);
-    bool maybe = n > 1 && !strcmp(words[0], "maybe") && strcmp(words[1], "->") != 0;
+    bool named = n > 1 && !strcmp(words[1], "->"); /* a tensor of such a name */
+    if (!strcmp(words[0], "set") || (!strcmp(words[0], "is") && !named)) return read_set(m, words, n, l, e);
+    bool maybe = !strcmp(words[0], "maybe") && !named;
     m->rules[m->count].maybe = maybe;
     return read_rule(m, words + maybe, n - maybe, l, e);
 }
@@ -202,7 +204,7 @@ static vt_status read_lines(vt_rename *m, char *text, bool numbered, vt_err *e) 
 
 void vt_rename_free(vt_rename *m) {
     if (!m) return;
-    free(m->who), free(m->text), free(m->rules), free(m->pairs);
+    free(m->who), free(m->text), free(m->rules), free(m->pairs), free(m->proven);
     free(m);
 }
 
@@ -222,8 +224,9 @@ vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const cha
         m->text = malloc(sizeof standing + n + 1);
         m->rules = calloc(lines, sizeof *m->rules);
         m->pairs = calloc(2 * lines, sizeof *m->pairs);
+        m->proven = calloc(lines, sizeof *m->proven);
     }
-    if (!m || !m->who || !m->text || !m->rules || !m->pairs)
+    if (!m || !m->who || !m->text || !m->rules || !m->pairs || !m->proven)
         return vt_rename_free(m), vt_fail(e, VT_E_MEMORY, "%s: no memory", who);
     memcpy(m->text, standing, sizeof standing);
     memcpy(m->text + sizeof standing, text, n);
@@ -241,8 +244,18 @@ bool vt_rename_exact(const vt_rename *m) {
     return true;
 }
 
-const char *vt_rename_value(const vt_rename *m, const char *key) {
+static int pair_of(const vt_rename *m, const char *key) {
     for (int i = 0; i < m->n_pairs; i++)
-        if (!strcmp(m->pairs[2 * i], key)) return m->pairs[2 * i + 1];
-    return NULL;
+        if (!strcmp(m->pairs[2 * i], key)) return i;
+    return -1;
+}
+
+const char *vt_rename_value(const vt_rename *m, const char *key) {
+    int i = pair_of(m, key);
+    return i < 0 ? NULL : m->pairs[2 * i + 1];
+}
+
+bool vt_rename_proven(const vt_rename *m, const char *key) {
+    int i = pair_of(m, key);
+    return i >= 0 && m->proven[i];
 }

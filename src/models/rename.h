@@ -7,6 +7,7 @@
  *     maybe theirs -> timm            a line that need not fit any tensor
  *     drop pooler.*  why              left out
  *     set heads 4                     what tensors cannot tell: see `keys` in rename.c
+ *     is patch_order hwc              the same, where the names themselves prove it: their class has no other
  *     # comment
  *
  * A word ? is a blank that vitrine map left (models/sketch.h), and is refused. The first line that fits a tensor
@@ -31,7 +32,8 @@ typedef struct vt_rename {
     char *who, *text; /* "map my.map"; the lines, cut into words */
     vt_rename_rule *rules;
     int count;
-    const char **pairs; /* of the set lines: key, value, ... */
+    const char **pairs; /* of the set and is lines: key, value, ... */
+    bool *proven;       /* [n_pairs] it was an is line */
     int n_pairs;
     const char *patch_order; /* of a Linear patch embedding, where somebody told before the set lines; or NULL */
 } vt_rename;
@@ -47,8 +49,9 @@ typedef struct vt_names_row {
 /* `who` names the map in errors. */
 vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const char *who, vt_err *e);
 void vt_rename_free(vt_rename *m); /* accepts NULL */
-/* The value of a set line, or NULL. */
+/* The value of a set or is line, or NULL; was it an is? */
 const char *vt_rename_value(const vt_rename *m, const char *key);
+bool vt_rename_proven(const vt_rename *m, const char *key);
 
 /* Do its lines fit every tensor, and has every line a tensor that wants one? */
 bool vt_rename_covers(const vt_rename *m, const vt_st *st);

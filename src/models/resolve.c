@@ -38,11 +38,15 @@ static void supposed(const sources *s, vt_field f, const char *from) {
     doubted(s, f, from, s->whole ? VT_KNOWN : VT_ASSUMED);
 }
 
-/* The word of a scheme, which nobody asked for: convention, but for the forms that a shipped map has from one
- * laboratory. */
+/* Do the names themselves prove it, whoever describes the rest? */
+static bool proven(const sources *s, const char *key) { return vt_rename_proven(s->names->map, key); }
+
+/* The word of a scheme, which nobody asked for: convention, but for what the names prove, and for the forms that a
+ * shipped map has from one laboratory. */
 static void scheme_told(const sources *s, vt_field f, const char *key) {
-    bool open = s->names->own_map && vt_form_find(key);
-    if (open)
+    if (proven(s, key))
+        told(s, f, s->names->map->who);
+    else if (s->names->own_map && vt_form_find(key))
         doubted(s, f, s->names->map->who, VT_OPEN);
     else
         supposed(s, f, s->names->map->who);
@@ -68,10 +72,12 @@ static const char *meta_get(const sources *s, const char *key, const char **from
     return vt_st_meta(s->st, key);
 }
 
-/* What the scheme sets if nobody else says. A map that nobody asked for is silent beside a description of the whole. */
+/* What the scheme sets if nobody else says. A map that nobody asked for is silent beside a description of the whole,
+ * but for what the names prove. */
 static const char *scheme_get(const sources *s, const char *key, const char **from) {
     *from = s->names->map->who;
-    return s->names->asked || (s->names->own_map && s->whole) ? NULL : vt_rename_value(s->names->map, key);
+    bool silent = s->names->asked || (s->names->own_map && s->whole && !proven(s, key));
+    return silent ? NULL : vt_rename_value(s->names->map, key);
 }
 
 /* Written, but no number: NaN, which the range checks refuse by name. */
@@ -93,9 +99,9 @@ static bool find_number(const sources *s, const char *const *keys, double *out, 
     return false;
 }
 
-/* The same from the preset that was asked for or from the scheme. */
+/* The same from the scheme, where no preset was asked for. */
 static bool scheme_number(const sources *s, const char *key, double *out, const char **from) {
-    const char *text = s->o->preset ? NULL : scheme_get(s, key, from);
+    const char *text = s->o->preset && !proven(s, key) ? NULL : scheme_get(s, key, from);
     return text && parse(text, out);
 }
 
@@ -245,7 +251,7 @@ static vt_status resolve_scale(vt_config *c, const sources *s, vt_err *e) {
     else if (!vt_parse_real(text, &c->attn_scale) || !(c->attn_scale > 0))
         return vt_fail(e, VT_E_USAGE, "%s: attention scale is '%s' (%s), must be head, dim or a number above 0",
                        vt_st_path(s->st), text, from);
-    if (said)
+    if (said || proven(s, "attn_scale"))
         told(s, VT_FIELD_SCALE, from);
     else
         supposed(s, VT_FIELD_SCALE, from);
@@ -303,7 +309,7 @@ static const char *form_value(const sources *s, const vt_overrides *o, const vt_
     if (!v && f->field == VT_FIELD_ACT && vt_hub_quick_gelu(&s->hub))
         return *from = "architecture in config.json", "quick_gelu";
     if (v && (text = json_word(v, buf, size))) return *from = "config.json", text;
-    if (!preset) return scheme_get(s, f->opt.key, from);
+    if (!preset || proven(s, f->opt.key)) return scheme_get(s, f->opt.key, from);
     if (vt_form_is_default(preset, f)) return NULL;
     vt_form_text(preset, f, buf, size);
     return *from = s->preset_why, buf;
@@ -373,7 +379,7 @@ static vt_status resolve_attn(vt_config *c, const sources *s, vt_err *e) {
     if (vt_attn_parse_f32(&spec, attn, &why) != VT_OK)
         return vt_fail(e, why.code, "%s: %s (%s)", vt_st_path(s->st), why.text, from);
     snprintf(c->attn, sizeof c->attn, "%s", spec.text);
-    if (said)
+    if (said || proven(s, "attn"))
         told(s, VT_FIELD_ATTN, from);
     else
         supposed(s, VT_FIELD_ATTN, from);

@@ -15,21 +15,23 @@
 typedef struct row {
     const char *file, *naming; /* the latter begins so */
     int heads;
-    const char *form; /* the one option more, or NULL */
+    const char *form[2]; /* what --form says more */
 } row;
 
 static const row rows[] = {
-    {"lucid.safetensors", "map vit-pytorch,", 2, NULL},
-    {"lucid_1_0.safetensors", "map vit-pytorch-1,", 2, NULL},
-    {"lucid_0.safetensors", "map vit-pytorch-0,", 2, NULL},
-    {"lucid_0_mean.safetensors", "map vit-pytorch-0,", 2, "pool=all"},
-    {"lucid_mean.safetensors", "map vit-pytorch,", 2, NULL},
-    {"lucid_wide.safetensors", "map vit-pytorch,", 3, NULL},
-    {"lucid_one.safetensors", "map vit-pytorch,", 1, NULL},
-    {"simple.safetensors", "map simple-vit,", 2, NULL},
-    {"simple_1_0.safetensors", "map simple-vit,", 3, NULL},
-    {"kent_simple.safetensors", "map simple-vit-0,", 2, NULL},
-    {"kent_vit_wide.pth", "map vit-pytorch-0,", 4, NULL},
+    {"lucid.safetensors", "map vit-pytorch,", 2, {NULL}},
+    {"lucid_1_0.safetensors", "map vit-pytorch-1,", 2, {NULL}},
+    {"lucid_0.safetensors", "map vit-pytorch-0,", 2, {NULL}},
+    {"lucid_0_mean.safetensors", "map vit-pytorch-0,", 2, {"pool=all"}},
+    {"lucid_mean.safetensors", "map vit-pytorch,", 2, {NULL}},
+    {"lucid_wide.safetensors", "map vit-pytorch,", 3, {NULL}},
+    {"lucid_one.safetensors", "map vit-pytorch,", 1, {NULL}},
+    {"simple.safetensors", "map simple-vit,", 2, {NULL}},
+    {"simple_1_0.safetensors", "map simple-vit,", 3, {NULL}},
+    {"kent_simple.safetensors", "map simple-vit-0,", 2, {NULL}},
+    {"kent_vit_wide.pth", "map vit-pytorch-0,", 4, {NULL}},
+    {"encoder.safetensors", "map encoder-layer,", 2, {"post_norm=1", "act=relu"}},
+    {"lightning.pth", "map encoder-layer,", 4, {NULL}},
 };
 
 static vt_overrides options(const row *r) {
@@ -39,7 +41,7 @@ static vt_overrides options(const row *r) {
                       .mean = {0.4914, 0.4822, 0.4465},
                       .std = {0.2023, 0.1994, 0.2010},
                       .shown = 8};
-    if (r->form) o.form[o.n_form++] = r->form;
+    while (o.n_form < 2 && r->form[o.n_form]) o.form[o.n_form] = r->form[o.n_form], o.n_form++;
     return o;
 }
 
@@ -108,6 +110,24 @@ static void test_heads_are_asked(void **state) {
     }
 }
 
+/* What the names of a class prove is known; what is an argument of torch's layer is asked for. */
+static void test_proven(void **state) {
+    (void)state;
+    static const vt_field fields[] = {VT_FIELD_ACT, VT_FIELD_POST_NORM, VT_FIELD_LN_EPS, VT_FIELD_PATCH_ORDER};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        const bool bare = strstr(rows[i].naming, "encoder-layer") != NULL, said = bare && rows[i].form[0];
+        vt_model *m = opened(&rows[i]);
+        for (size_t k = 0; k < T_COUNT(fields); k++) {
+            const vt_doubt d = m->doubt[fields[k]];
+            if (!bare) assert_int_equal(d, VT_KNOWN);
+            if (bare && !said && k < 2) assert_int_equal(d, VT_OPEN);
+        }
+        if (bare) assert_int_equal(m->doubt[VT_FIELD_LN_EPS], VT_ASSUMED);
+        if (m->config.positions) assert_int_equal(m->doubt[VT_FIELD_POSITIONS], VT_KNOWN);
+        vt_model_close(m);
+    }
+}
+
 /* What is no ViT of ours is refused by what it is. */
 static void test_relatives(void **state) {
     (void)state;
@@ -115,7 +135,7 @@ static void test_relatives(void **state) {
     vt_model *m;
     vt_err e = {0};
     t_says(vt_model_open(&m, FOLDER "kent_vit_small.safetensors", &o, &e), VT_E_FORMAT, &e,
-           "kent_vit_small.safetensors: has locality self-attention (LSA", "vit_small of vision-transformers-cifar10");
+           "has shifted patch tokenisation or locality self-attention (SPT", "vit_small and vit_tiny of");
     o.names = "vit-small";
     t_says(vt_model_open(&m, FOLDER "lucid.safetensors", &o, &e), VT_E_FORMAT, &e, "none of the tensors",
            "lucid.safetensors");
@@ -146,7 +166,7 @@ static void test_positions(void **state) {
 /* A file without positions, and nobody who says which: asked for, with the words. */
 static void test_no_positions(void **state) {
     (void)state;
-    static const row simple = {"simple.safetensors", "", 2, "positions=learned"};
+    static const row simple = {"simple.safetensors", "", 2, {"positions=learned"}};
     vt_overrides o = options(&simple);
     vt_model *m;
     vt_err e = {0};
@@ -173,6 +193,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_torch, close_ref),
         cmocka_unit_test(test_saved),
         cmocka_unit_test(test_heads_are_asked),
+        cmocka_unit_test(test_proven),
         cmocka_unit_test(test_relatives),
         cmocka_unit_test(test_positions),
         cmocka_unit_test(test_no_positions),

@@ -21,7 +21,7 @@ static void test_apply(void **state) {
                                "\tb.{i+1}.*.x -> {i}.p* + {i}.q* + {i}.r*\r\n"
                                "q + k -> qk\n\n"
                                "tok -> cls_token\npos -> pos_embed\npe -> patch_embed.proj.weight\n"
-                               "drop junk\nset patch_order chw\nset mean 0.1, 0.2, 0.3\n";
+                               "drop junk\nset patch_order chw\nset mean 0.1, 0.2, 0.3\nis act relu\n";
     vt_rename *m = map_of(text);
     vt_st *st = made(items, T_COUNT(items));
     vt_names_row *rows;
@@ -44,6 +44,8 @@ static void test_apply(void **state) {
     assert_true(pe && pe->ndim == 4 && pe->shape[1] == 3 && pe->shape[2] == 2 && pe->shape[3] == 2);
     assert_string_equal(vt_rename_value(m, "mean"), "0.1,0.2,0.3");
     assert_null(vt_rename_value(m, "std"));
+    assert_string_equal(vt_rename_value(m, "act"), "relu");
+    assert_true(vt_rename_proven(m, "act") && !vt_rename_proven(m, "mean") && !vt_rename_proven(m, "std"));
     vt_rename_free(m), vt_st_close(st);
 }
 
