@@ -24,14 +24,10 @@ static void add_embedding(vt_param_list *l, const vt_config *c) {
 }
 
 void vt_rows_params(vt_param_list *l, const vt_config *c) {
-    const int64_t patch[4] = {c->conv_stem ? row_of(c) : 3, c->conv_stem ? 0 : c->patch,
-                              c->conv_stem ? 0 : c->patch}; /* not flat: so no file leaves its order open */
     add_embedding(l, c);
     if (c->patch_gate) vt_param_add(l, 0, VT_ROWS_GATE, false, VT_INIT_ONE, "patch_gate", (int64_t[4]){patches_of(c)});
-    if (c->patch_norm & VT_PATCH_NORM_IN) {
-        vt_param_add(l, 0, VT_ROWS_NORM_IN + VT_NORM_W, false, VT_INIT_ONE, "patch_embed.norm_in.weight", patch);
-        vt_param_add(l, 0, VT_ROWS_NORM_IN + VT_NORM_B, false, VT_INIT_ZERO, "patch_embed.norm_in.bias", patch);
-    }
+    if (c->patch_norm & VT_PATCH_NORM_IN)
+        vt_param_add_norm(l, 0, VT_ROWS_NORM_IN, VT_NORM_LAYER, "patch_embed.norm_in", row_of(c));
     if (c->patch_norm & VT_PATCH_NORM_OUT)
         vt_param_add_norm(l, 0, VT_ROWS_NORM_OUT, VT_NORM_LAYER, "patch_embed.norm", c->dim);
 }

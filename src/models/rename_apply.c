@@ -26,6 +26,7 @@ typedef struct work {
         int line;
     } * made;
     size_t count, room;
+    bool linear; /* the patch embedding is one */
     vt_err *e;
 } work;
 
@@ -111,7 +112,19 @@ static vt_status order_patch(work *w, vt_tensor *t, size_t rows, int64_t columns
 static vt_status to_convolution(work *w, vt_tensor *t) {
     int64_t side;
     VT_TRY(order_patch(w, t, (size_t)t->shape[0], t->shape[1], &side));
+    w->linear = true;
     t->ndim = 4, t->shape[1] = 3, t->shape[2] = t->shape[3] = side;
+    return VT_OK;
+}
+
+/* A norm in front of that Linear runs as its columns do. */
+static vt_status order_norms(work *w) {
+    int64_t side;
+    for (size_t i = 0; w->linear && i < w->count; i++) {
+        vt_tensor *t = &w->made[i].t;
+        if (!strncmp(t->name, "patch_embed.norm_in.", 20) && t->ndim == 1)
+            VT_TRY(order_patch(w, t, 1, t->shape[0], &side));
+    }
     return VT_OK;
 }
 
@@ -119,11 +132,6 @@ static vt_status reshape(work *w, vt_tensor *t) {
     static const char *const three[] = {"cls_token", "dist_token", "reg_token", "pos_embed"};
     for (size_t i = 0; i < sizeof three / sizeof *three; i++)
         if (!strcmp(t->name, three[i])) return to_three(t), VT_OK;
-    int64_t side;
-    if (!strncmp(t->name, "patch_embed.norm_in.", 20) && t->ndim == 1) {
-        VT_TRY(order_patch(w, t, 1, t->shape[0], &side));
-        t->ndim = 3, t->shape[0] = 3, t->shape[1] = t->shape[2] = side;
-    }
     return !strcmp(t->name, "patch_embed.proj.weight") && t->ndim == 2 ? to_convolution(w, t) : VT_OK;
 }
 
@@ -300,6 +308,7 @@ static vt_status apply(work *w, bool *used, bool all_lines) {
                        stranger, more, w->m->who);
     if (all_lines) VT_TRY(find_idle(w, used));
     VT_TRY(find_twins(w));
+    VT_TRY(order_norms(w));
     return replace(w);
 }
 

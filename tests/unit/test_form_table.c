@@ -153,25 +153,30 @@ static void test_spectral(void **state) {
     vt_model_close(m);
 }
 
-/* Tied: one matrix for two roles, told by `again`; untied ones are three. */
+/* Tied: one matrix for two roles, told by `again`; untied ones are three. 18 wide in 12, tied ones have as many rows as
+ * untied ones of 12. */
+static void check_roles(bool tied, int width) {
+    vt_config c = small_vit();
+    c.tied_qk = tied, c.attn_dim = width == 12 ? 0 : width;
+    vt_model *m = model_of(&c, 1);
+    const size_t one = 12 * (size_t)width;
+    vt_matrix q, k, v, o;
+    assert_int_equal(vt_model_blocks(m), 2);
+    assert_true(vt_model_matrix(m, 1, VT_ROLE_Q, &q) && vt_model_matrix(m, 1, VT_ROLE_K, &k) &&
+                vt_model_matrix(m, 1, VT_ROLE_V, &v) && vt_model_matrix(m, 1, VT_ROLE_O, &o));
+    const vt_param *qkv = vt_model_param(m, "blocks.1.attn.qkv.weight");
+    assert_int_equal(qkv->shape[0], (tied ? 2 : 3) * width);
+    assert_true(q.offset == qkv->offset && k.offset == qkv->offset + (tied ? 0 : one));
+    assert_true(v.offset == qkv->offset + (tied ? one : 2 * one) && v.rows == width && v.cols == 12 && v.heads == 3);
+    assert_true(!q.again && !v.again && k.again == tied && o.rows == 12 && o.cols == width);
+    assert_false(vt_model_matrix(m, 2, VT_ROLE_Q, &q));
+    vt_model_close(m);
+}
+
 static void test_roles(void **state) {
     (void)state;
-    for (int tied = 0; tied < 2; tied++) {
-        vt_config c = small_vit();
-        c.tied_qk = tied;
-        vt_model *m = model_of(&c, 1);
-        vt_matrix q, k, v;
-        assert_int_equal(vt_model_blocks(m), 2);
-        assert_true(vt_model_matrix(m, 1, VT_ROLE_Q, &q) && vt_model_matrix(m, 1, VT_ROLE_K, &k) &&
-                    vt_model_matrix(m, 1, VT_ROLE_V, &v));
-        const vt_param *qkv = vt_model_param(m, "blocks.1.attn.qkv.weight");
-        assert_int_equal(qkv->shape[0], (tied ? 2 : 3) * 12);
-        assert_true(q.offset == qkv->offset && k.offset == qkv->offset + (tied ? 0 : 144));
-        assert_true(v.offset == qkv->offset + (tied ? 144 : 288) && v.rows == 12 && v.cols == 12 && v.heads == 3);
-        assert_true(!q.again && !v.again && k.again == (tied == 1));
-        assert_false(vt_model_matrix(m, 2, VT_ROLE_Q, &q));
-        vt_model_close(m);
-    }
+    for (int tied = 0; tied < 2; tied++)
+        for (int width = 12; width <= 18; width += 6) check_roles(tied, width);
 }
 
 int main(void) {

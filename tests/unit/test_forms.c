@@ -167,6 +167,8 @@ static const row rows[] = {
     {"proj=none", small_vit, false, true},
     {"proj=none factor=layer_scale factor_start=0.5", small_vit, false, false},
     {"proj=none post_norm=1 pool=avg factor=alpha norm=center final_norm=center", small_vit, false, true},
+    {"conv_stem=4 patch_norm=both attn_dim=15 proj=plain positions=sincos registers=2 pool=token_avg norm_first=1",
+     small_vit, false, false},
 };
 
 /* Runs check on each row. Attention variants meet forms in test_combinations.c. */
