@@ -31,6 +31,7 @@ static const row rows[] = {
     {"kent_simple.safetensors", "map simple-vit-0,", 2, {NULL}},
     {"kent_vit_wide.pth", "map vit-pytorch-0,", 4, {NULL}},
     {"encoder.safetensors", "map encoder-layer,", 2, {"post_norm=1", "act=relu"}},
+    {"encoder_mean.safetensors", "map encoder-layer-mean,", 2, {NULL}},
     {"lightning.pth", "map encoder-layer,", 4, {NULL}},
 };
 
