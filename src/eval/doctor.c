@@ -88,14 +88,8 @@ static size_t column(vt_patch_order order, size_t c, size_t i, size_t pixels) {
     return order == VT_PATCH_HWC ? i * 3 + c : c * pixels + i;
 }
 
-/* The weights as they are if the patch embedding's columns run the other way; the variant's own, w to be freed. */
-static vt_status reorder(vt_model *v, const vt_model *m, vt_err *e) {
-    const vt_param *p = vt_model_param(m, "patch_embed.proj.weight");
-    size_t rows = (size_t)p->shape[0], pixels = (size_t)(p->shape[2] * p->shape[3]);
-    float *w = vt_alloc(m->params.total * sizeof *w);
-    if (!w) return vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters", m->params.total);
-    memcpy(w, m->w, m->params.total * sizeof *w);
-    for (size_t d = 0; d < rows; d++)
+static void reorder_rows(float *w, const vt_model *v, const vt_model *m, const vt_param *p, size_t pixels) {
+    for (size_t d = 0; p && d < p->numel / (3 * pixels); d++)
         for (size_t c = 0; c < 3; c++)
             for (size_t i = 0; i < pixels; i++) {
                 size_t k = column(v->config.patch_order, c, i, pixels); /* of the file; where it was put before: */
@@ -103,6 +97,19 @@ static vt_status reorder(vt_model *v, const vt_model *m, vt_err *e) {
                 size_t from = hwc ? k % 3 * pixels + k / 3 : k;
                 w[p->offset + (d * 3 + c) * pixels + i] = m->w[p->offset + d * 3 * pixels + from];
             }
+}
+
+/* The weights as they are if the patch embedding's columns run the other way, and the norm of the patches with them;
+ * the variant's own, w to be freed. */
+static vt_status reorder(vt_model *v, const vt_model *m, vt_err *e) {
+    static const char *const names[] = {"patch_embed.proj.weight", "patch_embed.norm_in.weight",
+                                        "patch_embed.norm_in.bias"};
+    const size_t pixels = (size_t)(m->config.patch * m->config.patch);
+    float *w = vt_alloc(m->params.total * sizeof *w);
+    if (!w) return vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters", m->params.total);
+    memcpy(w, m->w, m->params.total * sizeof *w);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        reorder_rows(w, v, m, vt_model_param(m, names[i]), pixels);
     v->w = w, v->wt = NULL;
     return VT_OK;
 }

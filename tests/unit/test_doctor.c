@@ -307,24 +307,30 @@ static void test_pool(void **state) {
     }
 }
 
-/* A Linear patch embedding read by the wrong order of its columns, both ways. */
-static void test_patch_order(void **state) {
-    (void)state;
-    vt_model *m = model_of(false);
-    const vt_param *p = vt_model_param(m, "patch_embed.proj.weight");
-    size_t rows = (size_t)p->shape[0], pixels = (size_t)(p->shape[2] * p->shape[3]);
-    float *w = m->w + p->offset, *was = malloc(p->numel * sizeof *was);
+/* Rows of 3 pixels' numbers, those of a patch, as they are where channels-last ones were taken for ours, or (hwc) ours
+ * for channels-last ones. */
+static void misread(vt_model *m, const float *was, const char *name, size_t pixels, bool hwc) {
+    const vt_param *p = vt_model_param(m, name);
+    for (size_t d = 0; p && d < p->numel / (3 * pixels); d++)
+        for (size_t c = 0; c < 3; c++)
+            for (size_t i = 0; i < pixels; i++) {
+                size_t ours = p->offset + (d * 3 + c) * pixels + i, last = p->offset + d * 3 * pixels + i * 3 + c;
+                m->w[hwc ? ours : last] = was[hwc ? last : ours];
+            }
+}
+
+/* A Linear patch embedding read by the wrong order of its columns, both ways; with a norm before it. */
+static void check_patch_order(vt_model *m) {
+    const size_t pixels = (size_t)(m->config.patch * m->config.patch), size = m->params.total * sizeof(float);
+    float *was = malloc(size);
     for (int k = 0; k < 2; k++) {
         vt_setting truth = {.config = m->config}, read;
         char text[300];
         name_images(m, &truth);
-        memcpy(was, w, p->numel * sizeof *was);
-        for (size_t d = 0; d < rows; d++) /* column j of what is a [rows, 3 pixels] Linear, taken for the other */
-            for (size_t c = 0; c < 3; c++)
-                for (size_t i = 0; i < pixels; i++) {
-                    size_t chw = (d * 3 + c) * pixels + i, hwc = d * 3 * pixels + i * 3 + c;
-                    w[k ? chw : hwc] = was[k ? hwc : chw];
-                }
+        memcpy(was, m->w, size);
+        misread(m, was, "patch_embed.proj.weight", pixels, k);
+        misread(m, was, "patch_embed.norm_in.weight", pixels, k);
+        misread(m, was, "patch_embed.norm_in.bias", pixels, k);
         m->config.patch_order = k ? VT_PATCH_HWC : VT_PATCH_CHW;
         vt_model_refresh(m);
         read = (vt_setting){.config = m->config};
@@ -336,11 +342,20 @@ static void test_patch_order(void **state) {
         assert_string_equal(text, k ? "--form patch_order=chw" : "--form patch_order=hwc");
         assert_int_equal(t->right, t->images);
         vt_doctor_free(d);
-        memcpy(w, was, p->numel * sizeof *was);
+        memcpy(m->w, was, size);
         m->config.patch_order = VT_PATCH_CONV;
     }
     free(was);
     vt_model_close(m);
+}
+
+static void test_patch_order(void **state) {
+    (void)state;
+    vt_model *m = model_of(false);
+    vt_config c = m->config;
+    c.patch_norm = VT_PATCH_NORM_BOTH;
+    check_patch_order(m);
+    check_patch_order(model_as(&c));
 }
 
 /* ---- chance, and what a run is told ---- */
