@@ -23,6 +23,7 @@ typedef struct sketch {
     FILE *f;
     const vt_st *st;
     const char *map;
+    const vt_rename *known; /* whose lines are written; or NULL */
     item *items;
     int n;
     char (*strange)[64]; /* names that no map can hold, made printable and cut */
@@ -309,9 +310,10 @@ static void put_unit(sketch *s, const vt_unit *u) {
     }
 }
 
-/* A value that a tensor, metadata or a normalisation layer tells needs no line. */
+/* A value that a tensor, metadata, a normalisation layer or the known names tell needs no line. */
 static void put_blank(const sketch *s, const char *key, const char *why) {
-    if (!vt_st_meta(s->st, key)) fprintf(s->f, "set %-12s ?   # %s\n", key, why);
+    if (!vt_st_meta(s->st, key) && !(s->known && vt_rename_proven(s->known, key)))
+        fprintf(s->f, "set %-12s ?   # %s\n", key, why);
 }
 
 static void put_heads(const sketch *s) {
@@ -324,10 +326,21 @@ static void put_heads(const sketch *s) {
     if (!vt_st_meta(s->st, "num_heads")) put_blank(s, "heads", why);
 }
 
+static void put_proven(const sketch *s) {
+    bool first = true;
+    for (int i = 0; s->known && i < s->known->n_pairs; i++) {
+        const char *const *pair = s->known->pairs + 2 * (size_t)i;
+        if (!s->known->proven[i]) continue;
+        if (first) fputs("\n# What these names prove.\n", s->f);
+        fprintf(s->f, "is %-13s %s\n", pair[0], pair[1]), first = false;
+    }
+}
+
 static void put_values(const sketch *s) {
     const vt_form *act = vt_form_find("act");
     char words[200];
     snprintf(words, sizeof words, "activation of the MLP: %s", act && act->opt.choices ? act->opt.choices : "gelu");
+    put_proven(s);
     fputs("\n# What no tensor tells. vitrine doctor WEIGHTS --data FOLDER --names THIS compares some of it.\n", s->f);
     put_heads(s);
     if (s->units.linear)
@@ -419,7 +432,7 @@ static void put_all(sketch *s) {
 }
 
 vt_status vt_sketch(FILE *f, const vt_st *st, const vt_names *known, const char *map, vt_err *e) {
-    sketch s = {.f = f, .st = st, .map = map};
+    sketch s = {.f = f, .st = st, .map = map, .known = known ? known->map : NULL};
     if (vt_st_count(st) > VT_SKETCH_MOST)
         return vt_fail(e, VT_E_RANGE, "%s: has %d tensors, a map is guessed for at most %d", vt_st_path(st),
                        vt_st_count(st), VT_SKETCH_MOST);
