@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* eval/restrict: a classifier restricted to some outputs is the classifier whose head has only these rows. */
+/* models/restrict: a classifier restricted to some outputs is the classifier whose head has only these rows. */
 #include "toy.h"
 
 #include "eval/describe.h"
