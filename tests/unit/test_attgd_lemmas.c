@@ -68,9 +68,10 @@ static void test_lemma13(void **state) {
     }
 }
 
-/* Lemma 14 (form: given with the task): for b >= a >= 0
+/* Lemma 14, for b >= a >= 0:
  *   a (b^(p-1) - a^(p-1)) <= ((p-1)/p) (b^p - a^p) <= b (b^(p-1) - a^(p-1)),
- * the integral of x d(x^(p-1)) between them. The left inequality holds for b < a as well; Lemma 26 uses that. */
+ * the integral of x d(x^(p-1)) between them. The left inequality holds for b < a as well; what leads from 24 to 27
+ * uses that, at the norms of successive steps. */
 static void test_lemma14(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 10 * CASES; seed++) {
@@ -121,22 +122,40 @@ static void test_lemma23(void **state) {
     }
 }
 
-/* Lemma 26: its statement is lost. Reconstructed from its place, between 24, which bounds ((p-1)/p) (|W(k+1)|^p -
- * |W(k)|^p), and 27, whose bracket holds |W(k+1)|^(p-1) - |W(k)|^(p-1) instead: the inequality that leads from one to
- * the other, Lemma 14 at a = |W(k)|, b = |W(k+1)|, for steps that shrink the norm too. */
+/* ---- three points ---- */
+
+/* <grad psi(to) - grad psi(from), w - v> */
+static double dual_along(const double *to, const double *from, const double *w, const double *v, size_t n, double p) {
+    double a[20], b[20], sum = 0;
+    vt_lp_power(a, to, n, p - 1), vt_lp_power(b, from, n, p - 1);
+    for (size_t i = 0; i < n; i++) sum += (a[i] - b[i]) * (w[i] - v[i]);
+    return sum;
+}
+
+/* Lemma 26, the Bregman divergences' cosine law, for any w, w', w'' (vectors or matrices, entry by entry):
+ *   D(w, w') = D(w, w'') + D(w'', w') - <grad psi(w') - grad psi(w''), w - w''>.
+ * Held to 1e-13 of the sum of the terms' sizes. The law with the other sign, and with w - w' in the place of w - w'',
+ * must fail in nearly every case: else the points are too near each other to tell. */
 static void test_lemma26(void **state) {
     (void)state;
-    int shrunk = 0, grown = 0;
-    for (uint64_t seed = 0; seed < CASES; seed++) {
-        step_case c;
-        open_case(&c, seed);
-        double a = c.o.a, b = c.o.b, p = c.p, size = pow(a, p) + pow(b, p);
-        shrunk += b<a, grown += b> a;
-        t_le(a * (pow(b, p - 1) - pow(a, p - 1)) - (p - 1) / p * (pow(b, p) - pow(a, p)), 1e-13 * size, "p %g, eta %g",
-             p, c.eta);
-        vt_att_close(&c.a);
+    int sign = 0, place = 0, cases = 10 * CASES;
+    for (uint64_t seed = 0; seed < (uint64_t)cases; seed++) {
+        double w[20], one[20], two[20], p = bench_p[seed % T_COUNT(bench_p)];
+        size_t n = 1 + seed % 20;
+        t_normals(w, n, seed, exp(bench_uniform(seed, -1, 1)));
+        t_normals(one, n, seed + 7000, exp(bench_uniform(seed + 1, -1, 1)));
+        t_normals(two, n, seed + 9000, exp(bench_uniform(seed + 2, -1, 1)));
+        if (seed % 7 == 0) one[0] = 0;
+        double left = vt_lp_bregman(w, one, n, p), rest = vt_lp_bregman(w, two, n, p) + vt_lp_bregman(two, one, n, p);
+        double corner = dual_along(one, two, w, two, n, p), wrong = dual_along(one, two, w, one, n, p);
+        double tol = 1e-13 * (pow(vt_lp_norm(w, n, p), p) + pow(vt_lp_norm(one, n, p), p) +
+                              pow(vt_lp_norm(two, n, p), p) + left + rest + fabs(corner));
+        t_le(fabs(left - (rest - corner)), tol, "p %g, %zu numbers", p, n);
+        sign += fabs(left - (rest + corner)) > 1e6 * tol;
+        place += fabs(left - (rest - wrong)) > 1e6 * tol;
     }
-    assert_true(shrunk > CASES / 10 && grown > CASES / 10);
+    assert_true(sign > 0.95 * cases);
+    assert_true(place > 0.95 * cases);
 }
 
 /* ---- one step, where D_{psi - eta L}(W(k+1), W(k)) >= 0 ---- */
