@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* lab/two_layer: parameter counts of the paper, gradients and Hessian products against central differences, the float
- * copy against the double one, and the paper's Theorems 4 and 5. */
+ * copy against the double one, and the paper's Proposition 1 and Theorems 4 and 5. */
 #include "core/svd.h"
 #include "research/lab/two_layer64.h"
 #include "t.h"
@@ -13,6 +13,7 @@ static const vt_two_layer nets[] = {
     {VT_FRONT_SIMPLEX, .in = 9, .hidden = 6, .out = 3},
     {VT_FRONT_SELF, .in = 12, .hidden = 6, .out = 3, .tokens = 4, .d = 5},
     {VT_FRONT_SELF, .in = 12, .hidden = 6, .out = 11, .tokens = 3, .d = 2}, /* more outputs than hidden */
+    {VT_FRONT_KNOWN, .in = 9, .hidden = 6, .out = 3},
 };
 
 typedef struct problem {
@@ -81,7 +82,10 @@ static void one_gradient(problem *p, const char *what) {
     t_le(fabs(loss - loss_of(p)), 0, "%s: loss with and without gradient", what);
     for (int t = VT_AT_FRONT; t < VT_AT_END; t++) {
         size_t at = vt_two_layer_at(&p->n, (vt_tensor)t), n = vt_two_layer_size(&p->n, (vt_tensor)t);
-        if (n) check_gradient(p, p->theta + at, n, p->grad + at, what);
+        if (t == VT_AT_FRONT && p->n.front == VT_FRONT_KNOWN)
+            t_le(t_norm(p->grad, n), 0, "%s: a known mask is not learned", what);
+        else if (n)
+            check_gradient(p, p->theta + at, n, p->grad + at, what);
     }
     check_gradient(p, p->x, (size_t)(BATCH * p->n.in), dx, what);
     if (p->n.fit == VT_FIT_SQUARES) { /* the outputs are those that the loss judges */
@@ -103,12 +107,13 @@ static void one_hessian(problem *p, const char *what) {
            *hv = t_doubles(p->count, 0, 0), *at = t_doubles(p->count, 0, 0), *num = t_doubles(p->count, 0, 0);
     double size = t_norm(v, p->count);
     for (size_t i = 0; i < p->count; i++) v[i] /= size, num[i] = 0;
+    size_t held = p->n.front == VT_FRONT_KNOWN ? (size_t)p->n.in : 0; /* what v says of it must not count */
     vt_two_layer_hessian_f64(hv, v, p->x, p->y, p->theta, BATCH, &p->n, p->work);
     vt_two_layer_hessian_f64(hu, u, p->x, p->y, p->theta, BATCH, &p->n, p->work);
     static const double steps[4] = {-2, -1, 1, 2}, weights[4] = {1, -8, 8, -1};
     const double h = 1e-4;
     for (int k = 0; k < 4; k++) {
-        for (size_t i = 0; i < p->count; i++) at[i] = p->theta[i] + steps[k] * h * v[i];
+        for (size_t i = 0; i < p->count; i++) at[i] = p->theta[i] + (i < held ? 0 : steps[k] * h * v[i]);
         vt_two_layer_loss_f64(p->grad, NULL, NULL, p->x, p->y, at, BATCH, &p->n, p->work);
         for (size_t i = 0; i < p->count; i++) num[i] += weights[k] * p->grad[i] / (12 * h);
     }
@@ -133,6 +138,7 @@ static void test_counts(void **state) {
         {{VT_FRONT_PLAIN, .in = 256, .hidden = 128, .out = 10}, 34186},
         {{VT_FRONT_MASK, .in = 256, .hidden = 128, .out = 10}, 34442},
         {{VT_FRONT_SIMPLEX, .in = 256, .hidden = 128, .out = 10}, 34442},
+        {{VT_FRONT_KNOWN, .in = 256, .hidden = 128, .out = 10}, 34442}, /* 34,186 of them are learned */
         {{VT_FRONT_PLAIN, .in = 576, .hidden = 16, .out = 10}, 9402},
         {{VT_FRONT_MASK, .in = 576, .hidden = 16, .out = 10}, 9978},
         {{VT_FRONT_PLAIN, .in = 64, .hidden = 128, .out = 10}, 9610},
@@ -188,6 +194,37 @@ static void test_masks(void **state) {
     t_release("masks");
 }
 
+/* Proposition 1's student: a mask that is known is the plain network behind x o a, number by number, with nothing to
+ * learn in front; and what the mask hides has no gradient. */
+static void test_known_mask(void **state) {
+    (void)state;
+    problem p = open_problem(5, false, 0);
+    vt_two_layer plain = p.n;
+    plain.front = VT_FRONT_PLAIN;
+    size_t in = (size_t)p.n.in, rest = p.count - in;
+    double *z = t_doubles(BATCH * in, 0, 0), *dx = t_doubles(BATCH * in, 0, 0), *grad = t_doubles(rest, 0, 0);
+    for (size_t i = 0; i < in; i++) p.theta[i] = i % 3 == 0;
+    for (size_t i = 0; i < BATCH * in; i++) z[i] = p.x[i] * p.theta[i % in];
+    double loss = vt_two_layer_loss_f64(p.grad, dx, NULL, p.x, p.y, p.theta, BATCH, &p.n, p.work);
+    double same = vt_two_layer_loss_f64(grad, NULL, NULL, z, p.y, p.theta + in, BATCH, &plain, p.work);
+    t_le(fabs(loss - same), 0, "the loss");
+    t_le(t_max_diff(p.grad + in, grad, rest), 0, "gradients of all but the mask");
+    t_le(t_norm(p.grad, in), 0, "the mask's gradient");
+    for (size_t i = 0; i < BATCH * in; i++) t_le(i % in % 3 == 0 ? 0 : fabs(dx[i]), 0, "input %zu, hidden", i % in);
+    assert_true(t_norm(dx, BATCH * in) > 1e-3);
+    t_release("known mask");
+}
+
+/* theta -> (s a, t W1, s t b1, W2 / (s t)), of self-attention with s = 1: the same function. */
+static void rescale(double *theta, const vt_two_layer *n, double s, double t) {
+    size_t w1 = vt_two_layer_at(n, VT_AT_W1), b1 = vt_two_layer_at(n, VT_AT_B1), w2 = vt_two_layer_at(n, VT_AT_W2),
+           b2 = vt_two_layer_at(n, VT_AT_B2);
+    for (size_t i = 0; i < w1 && n->front == VT_FRONT_MASK; i++) theta[i] *= s;
+    for (size_t i = w1; i < b1; i++) theta[i] *= t;
+    for (size_t i = b1; i < w2; i++) theta[i] *= s * t;
+    for (size_t i = w2; i < b2; i++) theta[i] /= s * t;
+}
+
 /* Theorem 4: ReLU is homogeneous, so (a, W1, b1, W2) -> (s a, t W1, s t b1, W2 / (s t)) keeps the function, while the
  * Hessian's block of W2 grows by (s t)^2; for self-attention (t W1, t b1, W2 / t). In relative coordinates
  * (D H D)(D^-1 theta) nothing moves: checked through theta^T H theta, which uses every block. */
@@ -198,21 +235,82 @@ static void test_theorem_4(void **state) {
         double *f = t_doubles(BATCH * 3, 0, 0), *g = t_doubles(BATCH * 3, 0, 0), *hv = t_doubles(p.count, 0, 0),
                *v = t_doubles(p.count, 9, 1);
         double s = p.n.front == VT_FRONT_MASK ? 0.1 : 1, t = 30, form[2];
-        size_t w1 = vt_two_layer_at(&p.n, VT_AT_W1), b1 = vt_two_layer_at(&p.n, VT_AT_B1),
-               w2 = vt_two_layer_at(&p.n, VT_AT_W2), b2 = vt_two_layer_at(&p.n, VT_AT_B2);
         for (int moved = 0; moved < 2; moved++) {
             vt_two_layer_loss_f64(NULL, NULL, moved ? g : f, p.x, NULL, p.theta, BATCH, &p.n, p.work);
             for (size_t i = 0; i < p.count; i++) hv[i] = fabs(p.theta[i]) * v[i]; /* D v */
             vt_two_layer_hessian_f64(p.grad, hv, p.x, p.y, p.theta, BATCH, &p.n, p.work);
             form[moved] = t_dot(hv, p.grad, p.count); /* v^T D H D v */
-            for (size_t i = 0; i < w1 && p.n.front == VT_FRONT_MASK; i++) p.theta[i] *= s;
-            for (size_t i = w1; i < b1; i++) p.theta[i] *= t;
-            for (size_t i = b1; i < w2; i++) p.theta[i] *= s * t;
-            for (size_t i = w2; i < b2; i++) p.theta[i] /= s * t;
+            rescale(p.theta, &p.n, s, t);
         }
         t_le(t_max_diff(f, g, BATCH * 3), 1e-13, "net %zu: outputs after rescaling", net);
         t_le(fabs(form[1] / form[0] - 1), 1e-10, "net %zu: v^T D H D v after rescaling", net);
         t_release("theorem 4");
+    }
+}
+
+/* v^T H v / |v|^2 for v = W2 (zero elsewhere): never above the largest eigenvalue. */
+static double curvature(problem *p) {
+    double *v = t_doubles(p->count, 0, 0), *hv = t_doubles(p->count, 0, 0);
+    size_t w2 = vt_two_layer_at(&p->n, VT_AT_W2), b2 = vt_two_layer_at(&p->n, VT_AT_B2);
+    for (size_t i = w2; i < b2; i++) v[i] = p->theta[i];
+    vt_two_layer_hessian_f64(hv, v, p->x, p->y, p->theta, BATCH, &p->n, p->work);
+    return t_dot(v, hv, p->count) / t_dot(v, v, p->count);
+}
+
+/* Theorem 4, its first half as it stands: for any M there is a rescaling, of the same function, whose largest
+ * eigenvalue is above M. W2's block grows as (s t)^2, so s t = sqrt(2 M / what it was) must do. */
+static void test_theorem_4_any_eigenvalue(void **state) {
+    (void)state;
+    for (size_t net = 1; net < 4; net += 2)
+        for (double most = 1e2; most < 1e13; most *= 100) {
+            problem p = open_problem(net, false, 0);
+            double *f = t_doubles(BATCH * 3, 0, 0), *g = t_doubles(BATCH * 3, 0, 0), first = curvature(&p);
+            vt_two_layer_loss_f64(NULL, NULL, f, p.x, NULL, p.theta, BATCH, &p.n, p.work);
+            assert_true(first > 0 && first < most / 2); /* a bound that held before would be no test */
+            double by = sqrt(2 * most / first), s = p.n.front == VT_FRONT_MASK ? sqrt(by) : 1;
+            rescale(p.theta, &p.n, s, by / s);
+            vt_two_layer_loss_f64(NULL, NULL, g, p.x, NULL, p.theta, BATCH, &p.n, p.work);
+            t_le(most / curvature(&p), 1, "net %zu: an eigenvalue above %g", net, most);
+            t_le(t_max_diff(f, g, BATCH * 3), 1e-13, "net %zu: outputs after rescaling", net);
+            t_release("any eigenvalue");
+        }
+}
+
+/* Definition 1 and Theorem 4's other half: C(L, theta, eps), the connected set about theta on which L < L(theta) + eps,
+ * has no finite volume. A ball about theta lies in it (drawn points of its rim say so for this radius); T_t = rescaling
+ * by t = 2^k keeps L, is joined to theta through all t between, is linear with |det| >= 1 (W1 and b1 have more
+ * numbers than W2), and the balls' images are disjoint, |W1| alone telling them apart: volumes of at least the first
+ * add up without end. */
+static void test_theorem_4_volume(void **state) {
+    (void)state;
+    enum { DRAWS = 50, IMAGES = 20 };
+    const double radius = 0.02, eps = 0.2;
+    for (size_t net = 1; net < 4; net += 2) {
+        problem p = open_problem(net, false, 0);
+        double base = loss_of(&p), *at = t_doubles(p.count, 0, 0), *keep = p.theta, beyond = 0;
+        size_t w1 = vt_two_layer_at(&p.n, VT_AT_W1), b1 = vt_two_layer_at(&p.n, VT_AT_B1);
+        for (int k = 0; k < IMAGES; k++) {
+            double least = INFINITY, most = 0, grown = 0, t = ldexp(1, k);
+            for (int draw = 0; draw < DRAWS; draw++) {
+                t_normals(at, p.count, (uint64_t)(1000 + draw), 1);
+                double size = t_norm(at, p.count) / radius;
+                for (size_t i = 0; i < p.count; i++) at[i] = keep[i] + at[i] / size;
+                double before = at[w1];
+                rescale(at, &p.n, 1, t);
+                p.theta = at;
+                t_le(loss_of(&p) - base, eps, "net %zu: in C(L, theta, eps), factor %g", net, t);
+                least = fmin(least, t_norm(at + w1, b1 - w1)), most = fmax(most, t_norm(at + w1, b1 - w1));
+                grown = at[w1] / before;
+            }
+            t_le(beyond - least, 0, "net %zu: images are disjoint", net);
+            t_le(fabs(grown / t - 1), 1e-15, "the map is linear, by t in W1");
+            beyond = (t_norm(keep + w1, b1 - w1) + radius) * t;
+            t_le(most - beyond, 0, "net %zu: the ball's image", net);
+        }
+        size_t up = vt_two_layer_size(&p.n, VT_AT_W1) + vt_two_layer_size(&p.n, VT_AT_B1);
+        assert_true(up >= vt_two_layer_size(&p.n, VT_AT_W2)); /* |det| = t^(up - down) >= 1 */
+        p.theta = keep;
+        t_release("volume");
     }
 }
 
@@ -239,10 +337,15 @@ static void solve(double *w2, const double *phi, const double *y, int n) {
     }
 }
 
-/* Builds a mask network with frozen first layer on n points (the last a copy of the first, when asked), solves
+/* With the theory's softplus: (a) a mask, (b) self-attention. */
+static const vt_two_layer theorem_5[] = {
+    {VT_FRONT_MASK, .in = 6, .hidden = D5, .out = 1, .tau = 3},
+    {VT_FRONT_SELF, .in = 6, .hidden = D5, .out = 1, .tau = 3, .tokens = 2, .d = 3},
+};
+
+/* Builds a network with frozen first layers on n points (the last a copy of the first, when asked), solves
  * grad w2 = 0, and hands back the loss and the gradient's size by all parameters. */
-static double stationary(int n, bool copy, double *gradient) {
-    vt_two_layer net = {VT_FRONT_MASK, .in = 6, .hidden = D5, .out = 1, .tau = 3}; /* the theory's softplus */
+static double stationary(vt_two_layer net, int n, bool copy, double *gradient) {
     size_t count = vt_two_layer_at(&net, VT_AT_END), w2 = vt_two_layer_at(&net, VT_AT_W2);
     double *theta = t_doubles(count, 91, 1), *x = t_doubles(6 * 64, 92, 1), *y = t_doubles(64, 93, 1),
            *phi = t_doubles(D5 * 64, 0, 0), *grad = t_doubles(count, 0, 0), f[64];
@@ -266,13 +369,17 @@ static void test_theorem_5(void **state) {
     (void)state;
     double gradient;
     static const int sizes[] = {1, 5, 9, D5};
-    for (size_t i = 0; i < T_COUNT(sizes); i++) {
-        t_le(stationary(sizes[i], false, &gradient), 1e-18, "loss of %d points", sizes[i]); /* residuals ~1e-9 */
-        t_le(gradient, 1e-8, "all of the gradient at %d points", sizes[i]); /* u = 0 makes every gradient zero */
+    for (size_t k = 0; k < T_COUNT(theorem_5); k++) {
+        for (size_t i = 0; i < T_COUNT(sizes); i++) {
+            double loss = stationary(theorem_5[k], sizes[i], false, &gradient);
+            t_le(loss, 1e-18, "(%c) loss of %d points", "ab"[k], sizes[i]); /* residuals ~1e-9 */
+            t_le(gradient, 1e-8, "(%c) all of the gradient at %d points", "ab"[k],
+                 sizes[i]); /* u = 0 makes each zero */
+        }
+        /* without the rank it fails: two equal points with different targets, and more points than features */
+        assert_true(stationary(theorem_5[k], 9, true, &gradient) > 1e-3);
+        assert_true(stationary(theorem_5[k], 40, false, &gradient) > 1e-3);
     }
-    /* without the rank it fails: two equal points with different targets, and more points than features */
-    assert_true(stationary(9, true, &gradient) > 1e-3);
-    assert_true(stationary(40, false, &gradient) > 1e-3);
 }
 
 int main(void) {
@@ -282,7 +389,10 @@ int main(void) {
         cmocka_unit_test_teardown(test_hessians, t_drop),
         cmocka_unit_test_teardown(test_float, t_drop),
         cmocka_unit_test_teardown(test_masks, t_drop),
+        cmocka_unit_test_teardown(test_known_mask, t_drop),
         cmocka_unit_test_teardown(test_theorem_4, t_drop),
+        cmocka_unit_test_teardown(test_theorem_4_any_eigenvalue, t_drop),
+        cmocka_unit_test_teardown(test_theorem_4_volume, t_drop),
         cmocka_unit_test_teardown(test_theorem_5, t_drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

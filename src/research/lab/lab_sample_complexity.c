@@ -23,7 +23,8 @@ static const vt_opt opts[] = {
     {"runs", "teachers, data and starts to average over; 0: 1, with full 5", VT_OPT_INT, AT(runs), 0, 0, 100, NULL,
      NULL},
     {"test", "test points", VT_OPT_INT, AT(test), 5000, 1, 1e6, NULL, NULL},
-    {"relevant", "ones in the teacher's mask, of 256", VT_OPT_INT, AT(relevant), 32, 1, 256, NULL, NULL},
+    {"relevant", "s0, the ones in the teacher's mask, of 256; several, as A+B+...: a sweep, a teacher for each",
+     VT_OPT_TEXT, AT(relevant), 0, 0, sizeof((vt_complexity *)0)->relevant, NULL, "32"},
     {"scale", "deviation of the teacher's weights, in He's; 0: 2, with self 1", VT_OPT_REAL, AT(scale), 0, 0, 100, NULL,
      NULL},
     {"batch", "points in a step", VT_OPT_INT, AT(batch), 32, 1, 10000, NULL, NULL},
@@ -46,7 +47,8 @@ static const vt_opt opts[] = {
 static const vt_variant mask_variants[] = {
     {"baseline", VT_FRONT_PLAIN, 0, 0, true},      {"attention", VT_FRONT_MASK, 0, 0, true},
     {"attention L1", VT_FRONT_MASK, 1, 0, true},   {"attention L2", VT_FRONT_MASK, 0, 1, false},
-    {"sum-to-one", VT_FRONT_SIMPLEX, 0, 0, false}, {NULL, VT_FRONT_PLAIN, 0, 0, false},
+    {"sum-to-one", VT_FRONT_SIMPLEX, 0, 0, false}, {"known mask", VT_FRONT_KNOWN, 0, 0, false},
+    {NULL, VT_FRONT_PLAIN, 0, 0, false},
 };
 static const vt_variant self_variants[] = {
     {"baseline", VT_FRONT_PLAIN, 0, 0, true},
@@ -56,23 +58,36 @@ static const vt_variant self_variants[] = {
 
 enum { MOST = 1000000000 };
 
+/* Numbers from 1 to most, rising, as A+B+...; what: the option, told in the sentence. */
+static vt_status read_list(int *out, int *count, const char *text, const char *what, int most, const char *as,
+                           vt_err *e) {
+    const char *at = text;
+    for (;;) {
+        char *end;
+        long n = strtol(at, &end, 10);
+        if (end == at || n < 1 || n > most || (*end && *end != '+') || *count == VT_COMPLEXITY_SIZES)
+            return vt_fail(e, VT_E_USAGE, "%s must be at most %d numbers, 1 to %d, as %s, not '%s'", what,
+                           VT_COMPLEXITY_SIZES, most, as, text);
+        if (*count && n <= out[*count - 1])
+            return vt_fail(e, VT_E_USAGE, "%s must rise, but %ld follows %d", what, n, out[*count - 1]);
+        out[(*count)++] = (int)n;
+        if (!*end) return VT_OK;
+        at = end + 1;
+    }
+}
+
 static vt_status read_sizes(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
     const char *text = strcmp(p->sizes, "0") ? p->sizes
                        : p->model            ? p->full ? "1000+2000+5000+10000+20000+50000" : "2000+5000+20000"
                        : p->full             ? "10000+14000+16000+18000+20000+50000"
                                              : "10000+20000+50000";
-    for (;;) {
-        char *end;
-        long n = strtol(text, &end, 10);
-        if (end == text || n < 1 || n > MOST || (*end && *end != '+') || r->n_sizes == VT_COMPLEXITY_SIZES)
-            return vt_fail(e, VT_E_USAGE, "sizes must be at most %d numbers, 1 to %d, as 10000+20000, not '%s'",
-                           VT_COMPLEXITY_SIZES, MOST, p->sizes);
-        if (r->n_sizes && n <= r->sizes[r->n_sizes - 1])
-            return vt_fail(e, VT_E_USAGE, "sizes must rise, but %ld follows %d", n, r->sizes[r->n_sizes - 1]);
-        r->sizes[r->n_sizes++] = (int)n;
-        if (!*end) return VT_OK;
-        text = end + 1;
-    }
+    return read_list(r->sizes, &r->n_sizes, text, "sizes", MOST, "10000+20000", e);
+}
+
+static vt_status read_relevant(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
+    if (!p->model) return read_list(r->relevant, &r->n_relevant, p->relevant, "relevant", r->teacher.in, "8+16+32", e);
+    r->relevant[r->n_relevant++] = r->teacher.in;
+    return VT_OK;
 }
 
 /* In the two-minute version a variant that is not of Table 1 runs at the first size alone. */
@@ -88,6 +103,7 @@ static vt_status plan(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
     r->runs = p->runs ? p->runs : p->full ? 5 : 1;
     r->teacher = (vt_two_layer){VT_FRONT_MASK, .in = 256, .hidden = 128, .out = 10};
     if (p->model) r->teacher = (vt_two_layer){VT_FRONT_SELF, .in = 64, .hidden = 128, .out = 10, .tokens = 8, .d = 8};
+    VT_TRY(read_relevant(r, p, e));
     size_t most = (size_t)r->sizes[r->n_sizes - 1];
     VT_TRY(vt_lab_memory("the training and test points",
                          vt_teacher_bytes(&r->teacher, (int)most, p->test) +
@@ -96,8 +112,9 @@ static vt_status plan(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
     for (int s = 0; s < r->n_sizes; s++)
         for (int v = 0; v < r->n_variants; v++)
             if (runs_at(r, s, v)) r->items[r->n_items++] = (vt_complexity_item){s, v};
-    r->results = vt_alloc((size_t)(r->n_items * r->runs) * sizeof *r->results);
-    return r->results ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the results of %d runs", r->n_items * r->runs);
+    size_t students = (size_t)r->runs * (size_t)r->n_relevant * (size_t)r->n_items;
+    r->results = vt_alloc(students * sizeof *r->results);
+    return r->results ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the results of %zu runs", students);
 }
 
 /* ---- one student ---- */
@@ -107,6 +124,7 @@ typedef struct job {
     const vt_teacher *t;
     vt_lab *lab;
     int run, done;
+    size_t first; /* of its results, and how many students there were before */
 } job;
 
 static double lambda_at(const vt_complexity *p, int n) { return p->fixed_lambda ? p->lambda : p->lambda * 10000 / n; }
@@ -157,10 +175,11 @@ static vt_status student(void *ctx, int thread, size_t item, vt_err *e) {
                 .run = (uint32_t)j->run,
                 .marks = VT_COMPLEXITY_MARKS};
     s.net.front = v->front;
-    vt_complexity_result *out = &j->r->results[(size_t)j->run * (size_t)j->r->n_items + item];
+    vt_complexity_result *out = &j->r->results[j->first + item];
     float *theta = vt_alloc(vt_two_layer_at(&s.net, VT_AT_END) * sizeof *theta);
     if (!theta) return vt_fail(e, VT_E_MEMORY, "no memory for a network");
     vt_two_layer_init_f32(theta, &s.net, 1, j->lab->seed, (uint32_t)j->run);
+    if (s.net.front == VT_FRONT_KNOWN) memcpy(theta, j->t->theta, (size_t)s.net.in * sizeof *theta);
     vt_status got = study(out, &s, j, theta, e);
     free(theta);
     return got;
@@ -169,17 +188,18 @@ static vt_status student(void *ctx, int thread, size_t item, vt_err *e) {
 static void finished(void *ctx, int thread, size_t item) {
     (void)thread, (void)item;
     job *j = ctx;
-    vt_progress_step(&j->lab->progress, (size_t)(j->run * j->r->n_items + ++j->done), NULL);
+    vt_progress_step(&j->lab->progress, j->first + (size_t)++j->done, NULL);
 }
 
-static vt_status one_run(vt_complexity_run *r, int run, vt_lab *lab, vt_err *e) {
+/* One teacher and its students. */
+static vt_status one_run(vt_complexity_run *r, int run, int relevant, vt_lab *lab, vt_err *e) {
     const vt_complexity *p = r->p;
     vt_teacher t;
     double scale = p->scale > 0 ? p->scale : p->model ? 1 : 2;
-    VT_TRY(vt_teacher_open(&t, &r->teacher, p->model ? r->teacher.in : p->relevant, scale, r->sizes[r->n_sizes - 1],
-                           p->test, (uint32_t)run, lab, e));
-    job j = {r, &t, lab, run, 0};
-    r->power += t.power / r->runs;
+    VT_TRY(vt_teacher_open(&t, &r->teacher, r->relevant[relevant], scale, r->sizes[r->n_sizes - 1], p->test,
+                           (uint32_t)run, lab, e));
+    job j = {r, &t, lab, run, 0, (size_t)(run * r->n_relevant + relevant) * (size_t)r->n_items};
+    r->power[relevant] += t.power / r->runs;
     vt_status s = vt_for_each_in_order((size_t)r->n_items, lab->threads, student, finished, &j, e);
     vt_teacher_close(&t);
     return s;
@@ -189,8 +209,9 @@ static vt_status run(const void *params, vt_lab *lab, vt_err *e) {
     vt_complexity_run r;
     vt_blas_single_thread();
     vt_status s = plan(&r, params, e);
-    if (s == VT_OK) vt_progress_begin(&lab->progress, "students", 0, (size_t)(r.n_items * r.runs));
-    for (int i = 0; i < r.runs && s == VT_OK; i++) s = one_run(&r, i, lab, e);
+    if (s == VT_OK) vt_progress_begin(&lab->progress, "students", 0, (size_t)(r.n_items * r.n_relevant * r.runs));
+    for (int i = 0; i < r.runs * r.n_relevant && s == VT_OK; i++)
+        s = one_run(&r, i / r.n_relevant, i % r.n_relevant, lab, e);
     if (s == VT_OK) vt_progress_end(&lab->progress, NULL);
     if (s == VT_OK) s = vt_complexity_report(&r, lab, e);
     if (s == VT_OK) s = vt_complexity_claims(&r, lab, e);
@@ -201,7 +222,8 @@ static vt_status run(const void *params, vt_lab *lab, vt_err *e) {
 const vt_lab_def vt_lab_def_sample_complexity = {
     .name = "sample-complexity",
     .summary = "how many samples a network with attention needs, and one without",
-    .source = "Understanding Attention Mechanisms, Theorem 1, Table 1, Fig. 7; Table 2's twin",
+    .source =
+        "Understanding Attention Mechanisms, Theorem 1, Corollary 1, Proposition 1, Table 1, Fig. 7; Table 2's twin",
     .opts = opts,
     .params_size = sizeof(vt_complexity),
     .run = run,

@@ -5,14 +5,14 @@
 
 #include "research/lab/teacher.h"
 
-enum { VT_COMPLEXITY_SIZES = 8, VT_COMPLEXITY_VARIANTS = 5, VT_COMPLEXITY_MARKS = 20 };
+enum { VT_COMPLEXITY_SIZES = 8, VT_COMPLEXITY_VARIANTS = 6, VT_COMPLEXITY_MARKS = 20 };
 enum { VT_COMPLEXITY_MASK, VT_COMPLEXITY_SELF };
 
 typedef struct vt_complexity {
     int model;
     bool full;
-    char sizes[100];
-    int steps, runs, test, relevant, batch;
+    char sizes[100], relevant[100];
+    int steps, runs, test, batch;
     double scale, rate, lambda, decay, eps;
     bool fixed_lambda;
     int norm, attack_steps, attack_points;
@@ -39,12 +39,12 @@ typedef struct vt_complexity_result {
 typedef struct vt_complexity_run {
     const vt_complexity *p;
     const vt_variant *variants;
-    int n_variants, n_sizes, n_items, steps, runs;
-    int sizes[VT_COMPLEXITY_SIZES];
+    int n_variants, n_sizes, n_relevant, n_items, steps, runs;
+    int sizes[VT_COMPLEXITY_SIZES], relevant[VT_COMPLEXITY_SIZES]; /* n; s0, of self one, all inputs */
     vt_two_layer teacher;
     vt_complexity_item items[VT_COMPLEXITY_SIZES * VT_COMPLEXITY_VARIANTS];
-    vt_complexity_result *results; /* [runs][n_items] */
-    double power;                  /* mean |y|^2 */
+    vt_complexity_result *results;     /* [runs][n_relevant][n_items] */
+    double power[VT_COMPLEXITY_SIZES]; /* mean |y|^2 of each s0 */
 } vt_complexity_run;
 
 vt_status vt_complexity_report(const vt_complexity_run *r, vt_lab *lab, vt_err *e);

@@ -2,7 +2,6 @@
 #include "research/lab/two_layer.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 #include "core/mem.h"
 #include "core/rand.h"
@@ -24,8 +23,8 @@ typedef struct side {
 static void carve(side *s, const vt_two_layer *n, int batch, vt_arena *r) {
     size_t b = (size_t)batch, hidden = (size_t)n->hidden;
     size_t features = n->front == VT_FRONT_PLAIN ? 0 : (size_t)vt_two_layer_features(n); /* else x is z */
-    bool self = n->front == VT_FRONT_SELF, mask = n->front == VT_FRONT_MASK || n->front == VT_FRONT_SIMPLEX;
-    size_t in = mask ? (size_t)n->in : 0, rows = self ? b * (size_t)n->tokens : 0, d = (size_t)n->d;
+    bool self = n->front == VT_FRONT_SELF;
+    size_t in = vt_two_layer_masked(n) ? (size_t)n->in : 0, rows = self ? b * (size_t)n->tokens : 0, d = (size_t)n->d;
     s->z = vt_arena_take(r, b * features, sizeof(real));
     s->dz = vt_arena_take(r, b * features, sizeof(real));
     s->h = vt_arena_take(r, b * hidden, sizeof(real));
@@ -210,7 +209,7 @@ static void forward(side *s, const real *x, const real *theta, int batch, const 
     tensors t = split(n, theta);
     int features = vt_two_layer_features(n);
     if (n->front == VT_FRONT_SELF) self_forward(s, x, t.front, n, batch);
-    if (n->front == VT_FRONT_MASK || n->front == VT_FRONT_SIMPLEX) {
+    if (vt_two_layer_masked(n)) {
         VT_R(vt_two_layer_mask)(s->m, theta, n);
         masked(s->z, x, s->m, batch, n->in);
     }
@@ -282,6 +281,10 @@ static void backward(side *s, real *grad, real *dx, const real *x, const real *t
     if (plain || n->front == VT_FRONT_SELF) return;
     if (dx) masked(dx, dz, s->m, batch, n->in);
     if (!grad) return;
+    if (n->front == VT_FRONT_KNOWN) {
+        memset(grad, 0, (size_t)n->in * sizeof *grad);
+        return;
+    }
     mask_gradient(s->dm, x, dz, batch, n->in);
     real c = n->front == VT_FRONT_SIMPLEX ? mean_under(s->m, s->dm, n->in) : 0;
     for (int i = 0; i < n->in; i++) grad[i] = n->front == VT_FRONT_SIMPLEX ? s->m[i] * (s->dm[i] - c) : s->dm[i];
@@ -349,10 +352,11 @@ static void self_backward_r(side *s, side *r, real *hv, const real *x, const vt_
     for (size_t i = 0; i < 3; i++) atb(hv + i * g.weights, x, grads[i], g.width, d, g.rows, false);
 }
 
-/* Rm of the mask, and Rz = x o Rm. */
+/* Rm of the mask, and Rz = x o Rm. A known one does not move. */
 static void mask_forward_r(const side *s, side *r, const real *x, const real *v, const vt_two_layer *n, int batch) {
     real c = n->front == VT_FRONT_SIMPLEX ? mean_under(s->m, v, n->in) : 0;
     for (int i = 0; i < n->in; i++) r->m[i] = n->front == VT_FRONT_SIMPLEX ? s->m[i] * (v[i] - c) : v[i];
+    if (n->front == VT_FRONT_KNOWN) memset(r->m, 0, (size_t)n->in * sizeof *r->m);
     masked(r->z, x, r->m, batch, n->in);
 }
 
@@ -362,6 +366,7 @@ static void mask_backward_r(side *s, side *r, real *hv, const real *x, const vt_
     bool simplex = n->front == VT_FRONT_SIMPLEX;
     real c = mean_under(s->m, s->dm, n->in), rc = mean_under(r->m, s->dm, n->in) + mean_under(s->m, r->dm, n->in);
     for (int i = 0; i < n->in; i++) hv[i] = simplex ? r->m[i] * (s->dm[i] - c) + s->m[i] * (r->dm[i] - rc) : r->dm[i];
+    if (n->front == VT_FRONT_KNOWN) memset(hv, 0, (size_t)n->in * sizeof *hv);
 }
 
 static void forward_r(const side *s, side *r, const real *x, const real *theta, const real *v, int batch,
@@ -445,7 +450,7 @@ static void normals(real *out, size_t n, double scale, uint64_t seed, uint32_t r
 
 void VT_R(vt_two_layer_init)(real *theta, const vt_two_layer *n, double scale, uint64_t seed, uint32_t run) {
     memset(theta, 0, vt_two_layer_at(n, VT_AT_END) * sizeof *theta);
-    if (n->front == VT_FRONT_MASK)
+    if (n->front == VT_FRONT_MASK || n->front == VT_FRONT_KNOWN)
         for (int i = 0; i < n->in; i++) theta[i] = 1;
     if (n->front == VT_FRONT_SELF)
         normals(theta, vt_two_layer_size(n, VT_AT_FRONT), sqrt(2.0 / (n->in / n->tokens + n->d)), seed, run, 0);

@@ -5,6 +5,7 @@
  *     mask      x o a in x's place (eq. 1)
  *     simplex   the same with a = in softmax(s): the mask of Corollary 1, ||a||_1 = 1, times the constant `in`, which
  *               Theorem 4 lets W1 swallow; so it starts at x itself, as `mask` does
+ *     known     a as in `mask`, but told and held: no gradient reaches it (Proposition 1)
  *     self      vec(softmax(Q K^T / sqrt(d)) V) in x's place, Q = X W_Q and so on, X [tokens, in / tokens] (eqs. 2, 3)
  * Biases on both layers: 256-128-10 has the paper's 34,186 parameters, and 34,442 with a mask. Loss, gradient by
  * parameters and inputs, and the Hessian's products by the R-operator (Pearlmutter 1994): finite differences of the
@@ -12,11 +13,12 @@
 #ifndef VT_LAB_TWO_LAYER_H
 #define VT_LAB_TWO_LAYER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "core/real.h"
 
-typedef enum vt_front { VT_FRONT_PLAIN, VT_FRONT_MASK, VT_FRONT_SIMPLEX, VT_FRONT_SELF } vt_front;
+typedef enum vt_front { VT_FRONT_PLAIN, VT_FRONT_MASK, VT_FRONT_SIMPLEX, VT_FRONT_SELF, VT_FRONT_KNOWN } vt_front;
 typedef enum vt_fit {
     VT_FIT_SQUARES, /* 1/2 |f - y|^2, eq. 4 */
     VT_FIT_CLASSES  /* cross-entropy of softmax(f) with y, a distribution */
@@ -30,9 +32,13 @@ typedef struct vt_two_layer {
     vt_fit fit;
 } vt_two_layer;
 
-/* theta: the front's (a [in]; s [in]; W_Q, W_K, W_V, each [in / tokens, d]), W1 [hidden, features], b1, W2 [out,
- * hidden], b2, one after the other. */
+/* theta: the front's (a [in], of `known` too; s [in]; W_Q, W_K, W_V, each [in / tokens, d]), W1 [hidden, features], b1,
+ * W2 [out, hidden], b2, one after the other. */
 typedef enum vt_tensor { VT_AT_FRONT, VT_AT_W1, VT_AT_B1, VT_AT_W2, VT_AT_B2, VT_AT_END } vt_tensor;
+
+static inline bool vt_two_layer_masked(const vt_two_layer *n) {
+    return n->front == VT_FRONT_MASK || n->front == VT_FRONT_SIMPLEX || n->front == VT_FRONT_KNOWN;
+}
 
 static inline int vt_two_layer_features(const vt_two_layer *n) {
     return n->front == VT_FRONT_SELF ? n->tokens * n->d : n->in;
@@ -42,7 +48,7 @@ static inline int vt_two_layer_features(const vt_two_layer *n) {
 static inline size_t vt_two_layer_at(const vt_two_layer *n, vt_tensor t) {
     size_t hidden = (size_t)n->hidden, in = (size_t)n->in, at = 0;
     if (t > VT_AT_FRONT && n->front == VT_FRONT_SELF) at += 3 * in / (size_t)n->tokens * (size_t)n->d;
-    if (t > VT_AT_FRONT && (n->front == VT_FRONT_MASK || n->front == VT_FRONT_SIMPLEX)) at += in;
+    if (t > VT_AT_FRONT && vt_two_layer_masked(n)) at += in;
     if (t > VT_AT_W1) at += hidden * (size_t)vt_two_layer_features(n);
     if (t > VT_AT_B1) at += hidden;
     if (t > VT_AT_W2) at += (size_t)n->out * hidden;
