@@ -203,6 +203,7 @@ demo: deps-build ## build, evaluate the embedded pair (plain, SpecFormer) on the
 	$(EXE) eval weights/shapes10-plain/model.safetensors --data datasets/shapes10 $(DEMO) --out $(BUILD)/demo/plain
 	$(EXE) eval weights/shapes10-specformer/model.safetensors --data datasets/shapes10 $(DEMO) --out $(BUILD)/demo/specformer
 	$(EXE) compare $(BUILD)/demo/plain $(BUILD)/demo/specformer
+	@echo "(the gain is that of adversarial training: no pair of checkpoints here shows MSVP alone)"
 	@echo; echo "the same as a page, with the broken images:"; $(EXE) show $(BUILD)/demo/specformer $(BUILD)/demo/plain
 DEMO ?= --images 0:100 --eps 4/255 --attack fgsm --attack pgd --attack cw20 --attack autoattack
 

@@ -96,6 +96,16 @@ static vt_status open_data(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* TRADES and MART take the loss with a batch's own statistics; here nothing moves them, and whoever trains a model that
+ * has some should know. */
+static void frozen_statistics(const job *j) {
+    bool any = false;
+    for (int i = 0; i < j->model->params.count; i++) any = any || j->model->params.items[i].buffer;
+    if (any)
+        fprintf(stderr, "vitrine: the model has BatchNorm, whose statistics stay in training as %s\n",
+                j->init ? "the checkpoint has them" : "they start, mean 0 and variance 1");
+}
+
 static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
     long long threads, steps;
     VT_TRY(vt_cli_threads(c, &threads, e));
@@ -107,6 +117,7 @@ static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_recipe_resolve(j->recipe, e));
     VT_TRY(open_data(j, c, e));
     VT_TRY(vt_train_model(&j->model, j->recipe, j->data, j->init, e));
+    frozen_statistics(j);
     vt_model_close(j->init);
     j->init = NULL;
     j->tty = isatty(STDERR_FILENO);

@@ -645,3 +645,17 @@ END
     cp whole r/state.safetensors
     short --out r --resume
 }
+
+@test "a model with BatchNorm: train says in one line that its statistics stay; one without says nothing" {
+    batch="--set model.dim=16 --set model.depth=1 --set model.heads=2 --set model.hidden=24 --set model.patch=16 --set model.forms=norm=batch"
+    vt train "$SHORT" --data "$IMAGES" $batch --dry-run
+    [ "$status" = 0 ]
+    [ "$(wc -l <<<"$stderr")" = 1 ]
+    [[ $stderr == "vitrine: the model has BatchNorm, whose statistics stay in training as they start, mean 0 and variance 1" ]]
+    vt train "$SHORT" --data "$IMAGES" $batch --max-steps 1 --out a
+    [ "$status" = 0 ]
+    grep -q "whose statistics stay in training" <<<"$stderr"
+    vt train "$SHORT" --data "$IMAGES" --init a/model.safetensors --dry-run
+    [[ $stderr == *"stay in training as the checkpoint has them" ]]
+    good train "$SHORT" --data "$IMAGES" $SHAPE --dry-run
+}
