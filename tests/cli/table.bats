@@ -553,6 +553,10 @@ cell_of() { # KIND FILTER: the first cell of o whose cell.json is so
     good table --published recipes/published/specformer_times.csv
     says "4 of 4 factors are larger under adversarial training"
     good table --published recipes/published/uam_table2.csv
+    good table --published recipes/published/uam_parameters.csv
+    says "W_V of 100 x 100, not 100 x 2142, gives the printed number"
+    good table --published recipes/published/oc_tables.csv
+    says "PersonaChat, VecE: VAR-I has 48.2, the plain Transformer 49.0" "DailyDialog, CIDEr: VAR-I has 79.2"
     bad 2 "has no table '77'" -- table --published recipes/published/specformer_tables.csv --number 77
 }
 

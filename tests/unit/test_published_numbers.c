@@ -8,6 +8,7 @@
 #define TABLES "recipes/published/specformer_tables.csv"
 #define CLAIMS "recipes/published/specformer_claims.csv"
 #define TIMES "recipes/published/specformer_times.csv"
+#define PARAMETERS "recipes/published/uam_parameters.csv"
 
 static vt_published *text(const char *t) {
     vt_published *p;
@@ -193,6 +194,46 @@ static void times(void **state) {
     vt_published_close(p);
 }
 
+/* UAM's Table 2: the baseline's shapes add up, self-attention's do with a W_V of 100 x 100. */
+static void parameters(void **state) {
+    (void)state;
+    vt_published *p = file(PARAMETERS);
+    vt_oddities f = check(p, NULL);
+    assert_int_equal(f.n, 2);
+    assert_int_equal(count(&f, "parameters", true, "baseline: tensors",
+                           "have 57335913 parameters, printed are 57335913", NULL),
+                     1);
+    assert_int_equal(count(&f, "parameters", false, "have 57570113 parameters, printed are 57365913",
+                           "W_V of 100 x 100, not 100 x 2142, gives the printed number", NULL),
+                     1);
+    vt_oddities_free(&f);
+    vt_published_close(p);
+    p = text("table,model,tensor,rows,columns,parameters\n1,a,W,2,3,6\n1,a,all,,,7\n1,b,W,2,3,6\n");
+    f = check(p, NULL);
+    assert_int_equal(f.n, 1); /* b prints no number */
+    assert_int_equal(count(&f, "parameters", false, "have 6 parameters, printed are 7", "", NULL), 1);
+    vt_oddities_free(&f);
+    vt_published_close(p);
+}
+
+#define SCORES "table,dataset,metric,method,score\n"
+
+/* Scores of text: a variant below the plain row, and a stated gain that is not the best one's. */
+static void scores(void **state) {
+    (void)state;
+    vt_published *p = text(SCORES "1,En-Xx,BLEU,Transformer,20\n1,En-Xx,BLEU,VAR-I,22\n1,En-Xx,BLEU,VAR-II,21\n"
+                                  "3,Talk,CIDEr,Transformer,79.3\n3,Talk,CIDEr,VAR-I,79.2\n3,Talk,CIDEr,VAR-II,79.3\n");
+    vt_published *claims = text("table,dataset,metric,gain\n1,En-Xx,BLEU,5.0\n3,Talk,CIDEr,0.0\n3,Talk,other,9\n");
+    vt_oddities f = check(p, claims);
+    assert_int_equal(count(&f, "variants", false, "Talk, CIDEr: VAR-I has 79.2", "Transformer 79.3", NULL), 1);
+    assert_int_equal(count(&f, "gain", false, "gain is 5.0 %", "the best, VAR-I, has 10.00 (5.0 is VAR-II's)", NULL),
+                     1);
+    assert_int_equal(count(&f, "gain", true, "Talk, CIDEr", "VAR-II, has 0.00", NULL), 1);
+    assert_int_equal(f.n, 3);
+    vt_oddities_free(&f);
+    vt_published_close(p), vt_published_close(claims);
+}
+
 /* Every check that can speak has its law, and the other way round. */
 static void every_check_has_a_law(void **state) {
     (void)state;
@@ -230,10 +271,11 @@ static void shows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads),    cmocka_unit_test(refuses),
-        cmocka_unit_test(laws),     cmocka_unit_test(specformer),
-        cmocka_unit_test(averages), cmocka_unit_test(times),
-        cmocka_unit_test(shows),    cmocka_unit_test(every_check_has_a_law),
+        cmocka_unit_test(reads),      cmocka_unit_test(refuses),
+        cmocka_unit_test(laws),       cmocka_unit_test(specformer),
+        cmocka_unit_test(averages),   cmocka_unit_test(times),
+        cmocka_unit_test(shows),      cmocka_unit_test(every_check_has_a_law),
+        cmocka_unit_test(parameters), cmocka_unit_test(scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,6 +330,9 @@ static const struct {
     {"headline", "averages that the text states come out of the cells"},
     {"best", "in how many columns the paper's own method is best or equal"},
     {"sweep", "a sweep of penalties contains the main table's row, and is not worse than no penalty throughout"},
+    {"variants", "a variant that is said to boost is not below the plain row"},
+    {"gain", "a gain that the text states is the best variant's"},
+    {"parameters", "tensors of the printed shapes add up to the printed number of parameters"},
     {"times", "what is computed once for each step weighs less where a step takes longer"},
 };
 
@@ -345,6 +348,8 @@ vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_pub
     for (size_t k = 0; ok && cells && k < sizeof orders / sizeof *orders; k++) ok = attack_order(f, p, &orders[k]);
     if (cells) ok = ok && batches(f, p) && grains(f, p) && rows(f, p) && vt_check_sweep(f, p);
     if (cells && claims) ok = ok && vt_check_claims(f, p, claims);
+    if (p->unit == VT_SCORE) ok = ok && vt_check_scores(f, p, claims);
+    if (p->unit == VT_COUNT) ok = ok && vt_check_parameters(f, p);
     if (p->unit == VT_FACTOR) ok = ok && vt_check_times(f, p);
     if (ok) return VT_OK;
     vt_oddities_free(f);

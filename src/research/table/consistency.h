@@ -19,7 +19,8 @@ typedef struct vt_oddities {
     int n;
 } vt_oddities;
 
-/* claims: what the paper's text says of the averages (columns tables, method, training, attack, points), or NULL. */
+/* claims: what the paper's text says of the averages (columns tables, method, training, attack, points), or of
+ * gains over the plain row (table, dataset, metric, gain), or NULL. */
 vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_published *claims, vt_err *e);
 void vt_oddities_free(vt_oddities *f);
 /* Is the cell one of the finding's? */

@@ -18,5 +18,7 @@ const char *vt_place(const vt_published *p, int i, const char *const *keys, char
 bool vt_check_claims(vt_oddities *f, const vt_published *p, const vt_published *claims);
 bool vt_check_sweep(vt_oddities *f, const vt_published *p);
 bool vt_check_times(vt_oddities *f, const vt_published *p);
+bool vt_check_scores(vt_oddities *f, const vt_published *p, const vt_published *claims);
+bool vt_check_parameters(vt_oddities *f, const vt_published *p);
 
 #endif

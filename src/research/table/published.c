@@ -14,7 +14,8 @@ static const struct {
     const char *name;
     double low, high;
 } units[] =
-    {[VT_PERCENT] = {"accuracy", 0, 100}, [VT_POINTS] = {"points", -100, 100}, [VT_FACTOR] = {"relative_time", 0, 1e6}};
+    {[VT_PERCENT] = {"accuracy", 0, 100}, [VT_POINTS] = {"points", -100, 100}, [VT_FACTOR] = {"relative_time", 0, 1e6},
+     [VT_SCORE] = {"score", 0, 100},      [VT_GAIN] = {"gain", -100, 1000},    [VT_COUNT] = {"parameters", 0, 1e15}};
 
 int vt_published_key(const vt_published *p, const char *key) {
     for (int k = 0; k < p->n_keys; k++)
@@ -59,8 +60,9 @@ static vt_status header(vt_published *p, char *line, int number, vt_err *e) {
     for (size_t u = 0; u < sizeof units / sizeof *units; u++)
         if (!strcmp(units[u].name, fields[n - 1])) return p->unit = (vt_published_unit)u, VT_OK;
     return vt_fail(e, VT_E_USAGE,
-                   "%s:%d: the last column is '%.40s', must be accuracy (in percent), points or relative_time", p->path,
-                   number, fields[n - 1]);
+                   "%s:%d: the last column is '%.40s', must be accuracy (in percent), points, relative_time, score, "
+                   "gain or parameters",
+                   p->path, number, fields[n - 1]);
 }
 
 static vt_status twice(const vt_published *p, const struct vt_published_cell *c, vt_err *e) {

@@ -6,8 +6,8 @@
 #include "research/table/consistency_work.h"
 
 static const char *const block_keys[] = {"table", "training", "backbone", NULL};
-static const char *const column_keys[] = {"dataset", "attack", NULL};
-static const char *const not_row[] = {"table", "training", "backbone", "dataset", "attack", NULL};
+static const char *const column_keys[] = {"dataset", "attack", "metric", NULL};
+static const char *const not_row[] = {"table", "training", "backbone", "dataset", "attack", "metric", NULL};
 
 typedef struct view {
     const vt_published *p;
@@ -32,8 +32,8 @@ static void label(const view *v, int i, char *out, size_t size) {
 /* "47.07 [1,3]" */
 static void cell_text(const view *v, int i, char *out, size_t size) {
     const struct vt_published_cell *c = &v->p->cells[i]; /* percentages as papers print them, 50.00 */
-    size_t used =
-        (size_t)(v->p->unit == VT_FACTOR ? snprintf(out, size, "%s", c->shown) : snprintf(out, size, "%.2f", c->value));
+    size_t used = (size_t)(v->p->unit == VT_PERCENT ? snprintf(out, size, "%.2f", c->value)
+                                                    : snprintf(out, size, "%s", c->shown));
     bool any = false;
     for (int k = 0; k < v->f->n && used + 8 < size; k++) {
         if (!vt_oddity_has(&v->f->items[k], i)) continue;

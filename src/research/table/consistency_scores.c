@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/* Laws of files whose numbers are no accuracies: scores of text (higher is better), and sizes of tensors. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "research/table/consistency_work.h"
+
+static const char *at(const vt_published *p, int i, const char *key) { return vt_published_at(p, i, key); }
+static bool is(const vt_published *p, int i, const char *key, const char *value) {
+    return !strcmp(at(p, i, key), value);
+}
+
+static const char *const column_keys[] = {"table", "dataset", "metric", NULL};
+#define PLAIN "Transformer" /* the row that all others are measured by */
+
+/* Cell of a method in cell i's column, -1: none. NULL: the best of all but the plain one. */
+static int in_column(const vt_published *p, const int *column, int i, const char *method) {
+    int best = -1;
+    for (int k = 0; k < p->n; k++) {
+        if (column[k] != column[i] || (method ? !is(p, k, "method", method) : is(p, k, "method", PLAIN))) continue;
+        if (best < 0 || p->cells[k].value > p->cells[best].value) best = k;
+    }
+    return best;
+}
+
+/* "All variants boost": a variant below the plain row of its column. */
+static bool below_plain(vt_oddities *f, const vt_published *p, const int *column) {
+    char where[160];
+    for (int i = 0; i < p->n; i++) {
+        int plain = in_column(p, column, i, PLAIN);
+        if (plain < 0 || p->cells[i].value >= p->cells[plain].value) continue;
+        vt_oddity *found = vt_oddity_add(f, "variants", false);
+        if (!found || !vt_oddity_cell(found, i)) return false;
+        snprintf(found->text, sizeof found->text, "%s: %s has %s, the plain " PLAIN " %s, so not all variants boost",
+                 vt_place(p, i, column_keys, where, sizeof where), at(p, i, "method"), p->cells[i].shown,
+                 p->cells[plain].shown);
+    }
+    return true;
+}
+
+static double gain(const vt_published *p, int i, int plain) {
+    return 100 * (p->cells[i].value / p->cells[plain].value - 1);
+}
+
+/* Whose gain the stated number is, as printed with one decimal: a cell, or -1. */
+static int whose(const vt_published *p, const int *column, int i, int plain, double stated) {
+    for (int k = 0; k < p->n; k++)
+        if (column[k] == column[i] && k != plain && fabs(round(10 * gain(p, k, plain)) / 10 - stated) < 1e-9) return k;
+    return -1;
+}
+
+/* A gain that the text states for a column, in percent of the plain row. */
+static bool stated_gain(vt_oddities *f, const vt_published *p, const int *column, const vt_published *c, int claim) {
+    char where[160], other[160] = "";
+    int i = 0, j = 0;
+    for (; i < p->n; i++) {
+        for (j = 0; column_keys[j] && !strcmp(at(p, i, column_keys[j]), at(c, claim, column_keys[j])); j++) continue;
+        if (!column_keys[j]) break;
+    }
+    if (i == p->n) return true; /* no such column */
+    int plain = in_column(p, column, i, PLAIN), best = in_column(p, column, i, NULL);
+    if (plain < 0 || best < 0) return true;
+    double stated = c->cells[claim].value;
+    int who = whose(p, column, i, plain, stated);
+    vt_oddity *found = vt_oddity_add(f, "gain", who == best);
+    if (!found || !vt_oddity_cell(found, best)) return false;
+    if (who >= 0 && who != best)
+        snprintf(other, sizeof other, " (%s is %s's)", c->cells[claim].shown, at(p, who, "method"));
+    snprintf(found->text, sizeof found->text, "%s: the text's gain is %s %%; from the cells the best, %s, has %.2f%s",
+             vt_place(p, i, column_keys, where, sizeof where), c->cells[claim].shown, at(p, best, "method"),
+             gain(p, best, plain), other);
+    return true;
+}
+
+bool vt_check_scores(vt_oddities *f, const vt_published *p, const vt_published *claims) {
+    int n;
+    int *column = vt_published_group(p, column_keys, false, &n);
+    bool ok = column && below_plain(f, p, column);
+    for (int i = 0; ok && claims && i < claims->n; i++) ok = stated_gain(f, p, column, claims, i);
+    free(column);
+    return ok;
+}
+
+/* ---- parameters ---- */
+
+static const char *const network_keys[] = {"table", "model", NULL};
+
+/* The tensor whose printed shape explains why the sum is `over` too large: as a square of its rows it would fit. */
+static int square_fits(const vt_published *p, const int *network, int g, double over) {
+    for (int i = 0; i < p->n; i++) {
+        double rows = strtod(at(p, i, "rows"), NULL);
+        if (network[i] == g && rows > 0 && fabs(p->cells[i].value - over - rows * rows) < 0.5) return i;
+    }
+    return -1;
+}
+
+/* One network: its tensors and, under `all`, the number that the paper prints. */
+static bool network_adds_up(vt_oddities *f, const vt_published *p, const int *network, int g) {
+    char where[160], why[160] = "";
+    double sum = 0;
+    int all = -1;
+    for (int i = 0; i < p->n; i++) {
+        if (network[i] != g) continue;
+        if (is(p, i, "tensor", "all"))
+            all = i;
+        else
+            sum += p->cells[i].value;
+    }
+    if (all < 0) return true;
+    double over = sum - p->cells[all].value;
+    int odd = fabs(over) < 0.5 ? -1 : square_fits(p, network, g, over);
+    vt_oddity *found = vt_oddity_add(f, "parameters", fabs(over) < 0.5);
+    if (!found || !vt_oddity_cell(found, all) || (odd >= 0 && !vt_oddity_cell(found, odd))) return false;
+    if (odd >= 0)
+        snprintf(why, sizeof why, "; %s of %s x %s, not %s x %s, gives the printed number", at(p, odd, "tensor"),
+                 at(p, odd, "rows"), at(p, odd, "rows"), at(p, odd, "rows"), at(p, odd, "columns"));
+    snprintf(found->text, sizeof found->text,
+             "%s: tensors of the printed shapes have %.0f parameters, printed are %s%s",
+             vt_place(p, all, network_keys, where, sizeof where), sum, p->cells[all].shown, why);
+    return true;
+}
+
+bool vt_check_parameters(vt_oddities *f, const vt_published *p) {
+    int n;
+    int *network = vt_published_group(p, network_keys, false, &n);
+    bool ok = network != NULL;
+    for (int g = 0; ok && g < n; g++) ok = network_adds_up(f, p, network, g);
+    free(network);
+    return ok;
+}
