@@ -115,7 +115,7 @@ has_command() { # COMMAND WORD...
 
 # What one code span names. Spans of other kinds are prose.
 has_span() {
-    local words=()
+    local words=() word
     case $1 in
     vitrine\ *)
         mapfile -t words < <(xargs printf '%s\n' <<<"${1#vitrine }")
@@ -124,7 +124,7 @@ has_span() {
     make\ build/*/tests/*) has_file "tests/unit/$(basename "$1").c" ;;
     make\ *) grep -qE "^${1#make }:" "$ROOT/Makefile" || no "no target '${1#make }'" ;;
     build/*/tests/*) has_file "tests/unit/$(basename "$1").c" ;;
-    *) [[ ! $1 =~ $OURS ]] || has_file "$1" ;;
+    *) [[ ! $1 =~ $OURS ]] || for word in $1; do [[ ! $word =~ $OURS ]] || has_file "$word" || return; done ;; # a script with its arguments
     esac
 }
 
@@ -187,26 +187,65 @@ complain() {
 # section NAME: the items of a paper, one a line.
 section() { awk -v n="## $1" '/^## /{on = $0 == n} on' "$DOC" | grep '^| ' | awk -F' \\| ' '{print substr($1, 3)}' | tail -n +2; }
 
-# listed PAPER ITEM...: each is the beginning of a row's name.
-listed() {
-    local paper=$1 items item
-    shift
-    items=$(section "$paper")
-    [ -z "$(sort <<<"$items" | uniq -d)" ] || fail "$paper: twice: $(sort <<<"$items" | uniq -d)" || return
-    for item; do
-        grep -qE "^$item( |,|$)" <<<"$items" || fail "$paper: no row for $item" || return
-    done
+# named PAPER: what the names of its rows name, as papers.items writes it, "kind number", one a line: "Fig. 4, 5, 6",
+# "Assumptions A5 to A13", "Theorem 4, volume", "Fig. 2(b, c)".
+named() {
+    section "$1" | awk '
+        BEGIN {
+            n = split("Theorem theorem Definition definition Lemma lemma Assumption assumption Assumptions assumption Proposition " \
+                "proposition Corollary corollary Algorithm algorithm Table table Fig. figure Eq. equation Appendix appendix", w, " ")
+            for (i = 1; i < n; i += 2) kind[w[i]] = w[i + 1]
+        }
+        function number(s) { return s ~ /^([A-Z]|[0-9A-Z.]*[0-9])$/ || s ~ /^l_p-/ }
+        {
+            k = ""; to = 0
+            gsub(/\([a-z, ]*\)/, ""); gsub(/,/, " ")
+            for (i = 1; i <= NF; i++) {
+                if ($i in kind) { k = kind[$i]; last = ""; continue }
+                if (k == "") break
+                if ($i == "to") { to = 1; continue }
+                if (!number($i)) { k = ""; continue }
+                head = $i; sub(/[0-9]*$/, "", head)
+                if (to) for (j = substr(last, length(head) + 1) + 1; j < substr($i, length(head) + 1) + 0; j++) print k " " head j
+                print k " " $i
+                last = $i; to = 0
+            }
+        }'
 }
 
-@test "papers: every numbered item of the four papers has a row" {
-    listed SpecFormer 'Eq\. 1,' 'Eq\. 11, 12' 'Eq\. 13, 14' 'Definition '{1,2} 'Theorem '{4.1,4.2,0.C.1} 'Proposition 1' 'Lemma 1' \
-        'Algorithm 1' 'Table '{1..8} 'Fig\. 1' 'Fig\. 2\(a\)' 'Fig\. 2\(b, c\)' TransFormer L2Former LNFormer LipsFormer \
-        'Headline '{clean,FGSM,PGD,AutoAttack,adversarial}
-    listed l_p-AttGD 'Assumption A' 'Definition '{1,3} 'Algorithm l_p-'{AttGD,JointGD} 'Lemma 4' 'Lemma '{12..30} \
-        'Theorem, '{norm,direction,rate,'joint path'} 'Fig\. 4' 'IMDb '{table,figures} 'CIFAR-10 ViT figure'
-    listed OC 'Theorem 2\.1' L_LA L_LF L_AM VAR-I VAR-II VAR-III 'Table '{1..4} 'Headline 28\.4'
-    listed UAM 'Eq\. 1' 'Eq\. 4' Assumptions 'Theorem '{1..5} 'Corollary 1' 'Proposition 1' 'Table '{1,2} 'Fig\. '{1,2,3,4,7} \
-        'Recurrent attention'
+# unnamed LIST: lines of a list of items that have no row.
+unnamed() {
+    local paper kind number
+    while read -r paper kind number; do
+        [[ $paper != \#* ]] || continue
+        grep -qxF -- "$kind $number" <<<"${ROWS[$paper]:=$(named "$paper")}" || echo "$paper $kind $number"
+    done <"$1"
+}
+
+@test "papers: every item of docs/papers.items has a row, and no row is there twice" {
+    local paper items lost
+    declare -A ROWS
+    [ "$(grep -vc '^#' "$ROOT/docs/papers.items")" -ge 100 ] # a list that was emptied is none
+    for paper in SpecFormer l_p-AttGD OC UAM; do
+        items=$(section "$paper")
+        [ -n "$items" ] || fail "no section $paper"
+        [ -z "$(sort <<<"$items" | uniq -d)" ] || fail "$paper: twice: $(sort <<<"$items" | uniq -d)"
+        grep -q "^$paper " "$ROOT/docs/papers.items" || fail "no item of $paper"
+    done
+    lost=$(unnamed "$ROOT/docs/papers.items")
+    [ -z "$lost" ] || fail "no row for: $lost"
+    printf 'UAM assumption A17\nUAM assumption A9\nSpecFormer figure 2\nUAM theorem 8\nOC table 5\nl_p-AttGD lemma 31\n' >more
+    [ "$(unnamed more | tr '\n' ';')" = "UAM assumption A17;UAM theorem 8;OC table 5;l_p-AttGD lemma 31;" ] || fail "$(unnamed more)"
+}
+
+@test "papers: items that carry no number in the papers have their rows" {
+    local item
+    for item in 'SpecFormer|TransFormer' 'SpecFormer|L2Former' 'SpecFormer|LNFormer' 'SpecFormer|LipsFormer' \
+        'SpecFormer|Headline '{clean,FGSM,PGD,AutoAttack,adversarial} 'l_p-AttGD|Theorem, '{norm,direction,rate,'joint path'} \
+        'l_p-AttGD|IMDb '{table,figures} 'l_p-AttGD|CIFAR-10 ViT figure' 'OC|'{L_LA,L_LF,L_AM,VAR-I,VAR-II,VAR-III} \
+        'OC|Headline 28.4' 'UAM|Softplus phi_tau' 'UAM|Theorem 4, volume'; do
+        section "${item%%|*}" | grep -qF -- "${item#*|}" || fail "no row for $item"
+    done
 }
 
 # planted TEXT COMPLAINT: a row that names TEXT is complained of, so.
