@@ -31,7 +31,12 @@ mkdir -p "$store"
 [ -n "$mirror" ] || die "apt knows no Debian mirror here; give one: --mirror URL"
 
 work=$(mktemp -d "$store/$suite.XXXXXX")
-trap 'rm -rf --one-file-system "$work"' EXIT
+child=""
+tidy() { # unshare hears no softer signal; what it started ends with it
+    if [ -n "$child" ]; then kill -KILL "$child" && wait "$child" || true; fi 2>/dev/null
+    rm -rf --one-file-system "$work" || { sleep 1 && rm -rf --one-file-system "$work"; }
+}
+trap tidy EXIT
 trap 'exit 130' INT TERM HUP
 
 if [ ! -f "$store/$suite.tar" ]; then
@@ -62,7 +67,10 @@ status=0 said=""
 for target; do
     echo "== $suite: make $target"
     began=$SECONDS rc=0
-    unshare --mount --propagation slave --pid --fork --kill-child sh -ec "$inside" sh "$work/root" "$target" || rc=$?
+    unshare --mount --propagation slave --pid --fork --kill-child sh -ec "$inside" sh "$work/root" "$target" &
+    child=$! # behind, so that a signal to this script is heard at once
+    wait "$child" || rc=$?
+    child=""
     [ $rc = 0 ] || status=1
     said+="$suite: make $target: exit $rc, $((SECONDS - began)) s"$'\n'
 done
