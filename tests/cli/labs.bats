@@ -29,7 +29,7 @@ differ() { if cmp -s "$1" "$2"; then fail "$1 and $2 are the same"; fi; }
     differ a/lab.json c/lab.json
     says "parameters: 34186 baseline, 34442 with attention" "|W1|_F" "|w2|" "sum-to-one" "attention L2" "robust twin" \
         "share of that perturbation's energy on inputs that do not count" "test error when PGD may move those inputs alone"
-    truth a/lab.json '.results.runs | length == 8'                       # 3 variants at both sizes, 2 more at the first
+    truth a/lab.json '.results.runs | length == 9'                       # 3 variants at both sizes, 3 more at the first
     truth a/lab.json 'all(.results.runs[]; .robust >= .test * 0.2 and .irrelevant_share > 0 and .irrelevant_share < 1)'
     truth a/lab.json '.claims[0].finding == "supports"'                  # the parameter counts
     truth a/lab.json '[.results.runs[] | select(.variant == "baseline")] | all(.mask_on == 1 and .mask_off == 1)'
@@ -38,7 +38,7 @@ differ() { if cmp -s "$1" "$2"; then fail "$1 and $2 are the same"; fi; }
 
 @test "lab sample-complexity --full is the paper's plan; sizes, steps and runs still may be told" {
     good lab sample-complexity --full --sizes 100+200 --steps 50 --runs 2 --test 50 --attack-points 10 --attack-steps 2 --out o
-    truth o/lab.json '.results.runs | length == 20 and ([.[] | .run] | unique) == [0, 1]' # 5 variants, 2 sizes, 2 runs
+    truth o/lab.json '.results.runs | length == 24 and ([.[] | .run] | unique) == [0, 1]' # 6 variants, 2 sizes, 2 runs
     truth o/lab.json '[.results.runs[] | select(.variant == "baseline" and .n == 100) | .test] | .[0] != .[1]'
 }
 
@@ -46,6 +46,40 @@ differ() { if cmp -s "$1" "$2"; then fail "$1 and $2 are the same"; fi; }
     twice sample-complexity --model self $SAMPLES
     says "teacher of eq. 3: 8 tokens of 8 numbers, d_q = d_v = 8" "parameters: 9610 baseline, 9802 with attention"
     truth a/lab.json '[.results.runs[].variant] | unique == ["baseline", "self-attention"]'
+}
+
+# finding FILE CLAIM: what was found of the claim that begins so.
+finding() { jq -r --arg c "$2" '[.claims[] | select(.claim | startswith($c)) | .finding] | join(",")' "$1"; }
+
+@test "lab sample-complexity: no verdict about samples while a network still learns, one when it has learnt" {
+    good lab sample-complexity $SAMPLES --out early
+    for claim in "Theorem 1: attention needs" "Corollary 1" "Proposition 1"; do
+        [ "$(finding early/lab.json "$claim")" = "does not test" ] || fail "$claim: $(finding early/lab.json "$claim")"
+    done
+    says "still learns at n = 400: training error" "above half of test error"
+    [ "$(finding early/lab.json "Table 1: attention's test error is below")" != "does not test" ] # a table's order is as it is
+    truth early/lab.json '[.results.runs[] | select(.variant == "baseline" and .n == 400) | .train > .test / 2] | all'
+    good lab sample-complexity --sizes 20+40 --steps 3000 --test 100 --attack-points 5 --attack-steps 2 --out late
+    truth late/lab.json '[.results.runs[] | select(.variant == "baseline" or .variant == "known mask") | .train < .test / 2] | all'
+    for claim in "Theorem 1: attention needs" "Corollary 1" "Proposition 1"; do
+        [[ $(finding late/lab.json "$claim") =~ ^(supports|weakens|contradicts)$ ]] || fail "$claim: $(finding late/lab.json "$claim")"
+    done
+    truth late/lab.json '[.results.runs[] | select(.variant == "known mask") | .mask_on == 1 and .mask_off == 0] | all' # held
+    says "baseline and attention L1 keep to the same weight bounds"
+}
+
+@test "lab sample-complexity --relevant A+B: a sweep over s0, a teacher for each, and Theorem 1's claim about it" {
+    good lab sample-complexity --relevant 4+64 --sizes 20+40 --steps 3000 --test 100 --attack-points 5 --attack-steps 2 --out o
+    says "teacher: 4 of 256 inputs count" "teacher: 64 of 256 inputs count" "test error over mean |y|^2" "as s0^"
+    truth o/lab.json '[.results.runs[] | .relevant] | unique == [4, 64]'
+    truth o/lab.json '.results.runs | length == 18 and (.[0:9] | all(.relevant == 4))'
+    truth o/lab.json '.results.power | length == 2 and .[0] < .[1]' # y's power is that of the inputs that count
+    [[ $(finding o/lab.json "Theorem 1: with attention the error") =~ ^(supports|weakens|contradicts)$ ]]
+    good lab sample-complexity --relevant 4 --sizes 20+40 --steps 3000 --test 100 --attack-points 5 --attack-steps 2 --out alone
+    cmp <(jq '[.results.runs[] | select(.relevant == 4)]' o/lab.json) <(jq .results.runs alone/lab.json) # the same students
+    good lab sample-complexity --relevant 4+64 $SAMPLES --out early
+    [ "$(finding early/lab.json "Theorem 1: with attention")" = "does not test" ]
+    [ "$(finding early/lab.json "Theorem 1: without attention")" = "does not test" ]
 }
 
 @test "lab sample-complexity: lambda and decay act" {
@@ -98,6 +132,8 @@ differ() { if cmp -s "$1" "$2"; then fail "$1 and $2 are the same"; fi; }
     bad 2 "sizes" -- lab sample-complexity --sizes 0+5
     bad 2 "model" "mask" "self" -- lab sample-complexity --model other
     bad 2 "relevant" "256" -- lab sample-complexity --relevant 257
+    bad 2 "relevant" "rise" -- lab sample-complexity --relevant 32+8
+    bad 2 "relevant" "8+16+32" "'8,16'" -- lab sample-complexity --relevant 8,16
     bad 2 "steps" -- lab sample-complexity --steps ten
     bad 2 "attack_norm" "l2" -- lab sample-complexity --attack-norm l1
     bad 2 "'s0'" -- lab regions --s1 3
