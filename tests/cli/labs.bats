@@ -56,7 +56,7 @@ finding() { jq -r --arg c "$2" '[.claims[] | select(.claim | startswith($c)) | .
     for claim in "Theorem 1: attention needs" "Corollary 1" "Proposition 1"; do
         [ "$(finding early/lab.json "$claim")" = "does not test" ] || fail "$claim: $(finding early/lab.json "$claim")"
     done
-    says "still learns at n = 400: training error" "above half of test error"
+    says "baseline at n = 400: training error" "above half of test error"
     [ "$(finding early/lab.json "Table 1: attention's test error is below")" != "does not test" ] # a table's order is as it is
     truth early/lab.json '[.results.runs[] | select(.variant == "baseline" and .n == 400) | .train > .test / 2] | all'
     good lab sample-complexity --sizes 20+40 --steps 3000 --test 100 --attack-points 5 --attack-steps 2 --out late

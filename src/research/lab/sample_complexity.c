@@ -226,8 +226,8 @@ static vt_status gain(const vt_complexity_run *r, int attention, vt_lab *lab, vt
                         "here %.2f to %.2f times", least, most);
 }
 
-/* Error of a network that still learns is speed of training, no sample complexity: where training error is above half
- * of test error, a claim about samples is not tested. */
+/* Error of a network that still learns, or that a penalty holds back, is no sample complexity: where training error is
+ * above half of test error, a claim about samples is not tested. */
 static bool trained(const vt_complexity_run *r, int row, int variant) {
     double test = mean(r, row, variant, test_error);
     return isnan(test) || mean(r, row, variant, train_error) <= test / 2;
@@ -236,8 +236,8 @@ static bool trained(const vt_complexity_run *r, int row, int variant) {
 static vt_status untrained(const vt_complexity_run *r, int row, int variant, const char *claim, vt_lab *lab,
                            vt_err *e) {
     return vt_lab_claim(lab, VT_NOT_TESTED, claim, e,
-                        "the %s still learns at n = %d: training error %.4f, above half of test error %.4f",
-                        r->variants[variant].name, r->sizes[row % r->n_sizes], mean(r, row, variant, train_error),
+                        "%s at n = %d: training error %.4f, above half of test error %.4f", r->variants[variant].name,
+                        r->sizes[row % r->n_sizes], mean(r, row, variant, train_error),
                         mean(r, row, variant, test_error));
 }
 
@@ -310,6 +310,16 @@ static int unfinished(const vt_complexity_run *r, int variant) {
     return -1;
 }
 
+/* "s0^-0.10, 0.32, 1.16 at n = 1000, 2000, 4000" */
+static const char *exponents(const vt_complexity_run *r, int variant, char *buf, size_t size) {
+    size_t used = (size_t)snprintf(buf, size, "s0^");
+    for (int s = 0; s < r->n_sizes && used < size && !isnan(relative(r, s, variant)); s++)
+        used += (size_t)snprintf(buf + used, size - used, "%s%.2f", s ? ", " : "", exponent(r, s, variant));
+    for (int s = 0; s < r->n_sizes && used < size && !isnan(relative(r, s, variant)); s++)
+        used += (size_t)snprintf(buf + used, size - used, "%s%d", s ? ", " : " at n = ", r->sizes[s]);
+    return buf;
+}
+
 /* Theorem 1 and Proposition 1 have s0^2 where a network without attention has p^2: at a fixed n the bound on the error
  * grows as s0. */
 static vt_status growth(const vt_complexity_run *r, int variant, const char *claim, vt_lab *lab, vt_err *e) {
@@ -320,9 +330,10 @@ static vt_status growth(const vt_complexity_run *r, int variant, const char *cla
         if (isnan(now)) continue;
         up += now > before, all++;
     }
+    char text[200];
     return vt_lab_claim(lab, by_count(up, all), claim, e,
-                        "at %d of %d steps; n = %d: as s0^%.2f (the bound: s0^1), s0 from %d to %d", up, all,
-                        r->sizes[0], exponent(r, 0, variant), r->relevant[0], r->relevant[r->n_relevant - 1]);
+                        "at %d of %d steps; from s0 = %d to %d as %s (the bound: s0^1)", up, all, r->relevant[0],
+                        r->relevant[r->n_relevant - 1], exponents(r, variant, text, sizeof text));
 }
 
 static vt_status no_growth(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
@@ -334,9 +345,10 @@ static vt_status no_growth(const vt_complexity_run *r, int attention, vt_lab *la
         double with = exponent(r, s, attention);
         good += with > 0 && exponent(r, s, 0) < with / 2;
     }
+    char text[200];
     return vt_lab_claim(lab, by_count(good, r->n_sizes), claim, e,
-                        "exponent below half of attention's at %d of %d sizes; n = %d: %.2f against %.2f", good,
-                        r->n_sizes, r->sizes[0], exponent(r, 0, 0), exponent(r, 0, attention));
+                        "exponent below half of attention's at %d of %d sizes: %s", good, r->n_sizes,
+                        exponents(r, 0, text, sizeof text));
 }
 
 static vt_status sweep_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
