@@ -114,7 +114,8 @@ vt_status vt_apgd_restarts(vt_oracle *o, const vt_apgd_params *p, const vt_task 
         vt_rng rng = t->rng;
         rng.run = (uint32_t)r;
         VT_TRY(vt_apgd_run(o, p, t, &loss, &rng, &broken));
-        if (broken && !vt_oracle_may_end(o)) broken = false; /* not good enough to be final: the next restart may be */
+        if (broken && !vt_oracle_may_end(o, true))
+            broken = false; /* not good enough to be final: the next restart may be */
     }
     return VT_OK;
 }

@@ -30,7 +30,7 @@ static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
             rng.run = (uint32_t)(r * p->restarts + k);
             bool broken;
             VT_TRY(vt_apgd_run(o, p, t, &loss, &rng, &broken));
-            if (broken && vt_oracle_may_end(o)) return VT_OK;
+            if (broken && vt_oracle_may_end(o, true)) return VT_OK;
         }
     }
     return VT_OK;

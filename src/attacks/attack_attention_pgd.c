@@ -106,7 +106,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         memcpy(t->x_adv, t->x, t->n * sizeof(float));
         if (p->random_start) vt_ball_start_inside(t->ball, &rng, t->x_adv);
         VT_TRY(run_once(o, p, t, &loss));
-        if (vt_oracle_may_end(o)) break;
+        if (vt_oracle_may_end(o, false)) break;
     }
     return VT_OK;
 }

@@ -19,7 +19,7 @@ static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
         VT_TRY(vt_fab_run(o, p, t, -1, r > 0, &rng, best, &distance));
         if (!(distance <= t->ball->eps)) continue;
         memcpy(t->x_adv, best, t->n * sizeof(float));
-        if (vt_oracle_may_end(o)) return VT_OK;
+        if (vt_oracle_may_end(o, true)) return VT_OK;
     }
     return VT_OK;
 }

@@ -56,7 +56,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         memcpy(t->x_adv, t->x, t->n * sizeof(float));
         if (k % p->restarts) vt_ball_start_inside(t->ball, &rng, t->x_adv);
         VT_TRY(ascend(o, p, t, &loss, z));
-        if (vt_argmax_f32(z, t->classes) != t->label && vt_oracle_may_end(o)) return VT_OK;
+        if (vt_argmax_f32(z, t->classes) != t->label && vt_oracle_may_end(o, true)) return VT_OK;
     }
     return VT_OK;
 }

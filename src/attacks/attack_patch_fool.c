@@ -123,7 +123,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         rng.run = (uint32_t)r;
         vt_ball_start_inside(t->ball, &rng, t->x_adv);
         VT_TRY(run_once(o, p, t));
-        if (vt_oracle_may_end(o)) break;
+        if (vt_oracle_may_end(o, false)) break;
     }
     return VT_OK;
 }

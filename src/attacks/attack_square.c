@@ -214,7 +214,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
             start_tiles(t, &r, t->x_adv, delta, shape);
         VT_TRY(vt_oracle_logits(o, t->x_adv, z));
         float best = -vt_margin_f32(z, t->label, t->classes);
-        for (int i = 0; i < p->queries && !vt_oracle_may_end(o); i++) {
+        for (int i = 0; i < p->queries && !vt_oracle_may_end(o, best < 0); i++) {
             r.step = (uint32_t)i + 1;
             memcpy(next, t->x_adv, t->n * sizeof(float));
             if (linf)
@@ -226,7 +226,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
             if (now < best || now <= 0) memcpy(t->x_adv, next, t->n * sizeof(float));
             if (now < best) best = now;
         }
-        if (vt_oracle_may_end(o)) return VT_OK;
+        if (vt_oracle_may_end(o, best < 0)) return VT_OK;
     }
     return VT_OK;
 }

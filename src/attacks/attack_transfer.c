@@ -135,7 +135,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     size_t n = t->n;
     flight f = {params_, t, w, w + n, w + 2 * n, w + 3 * n, w + 4 * n, w + 5 * n, -INFINITY};
     memcpy(f.best, t->x, n * sizeof(float));
-    for (int r = 0; r < f.p->restarts && !vt_oracle_may_end(o); r++) {
+    for (int r = 0; r < f.p->restarts && !vt_oracle_may_end(o, false); r++) {
         vt_rng rng = t->rng;
         rng.run = (uint32_t)r;
         memcpy(t->x_adv, t->x, n * sizeof(float));

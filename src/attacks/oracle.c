@@ -10,7 +10,6 @@
 vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e) {
     memset(o, 0, sizeof *o);
     o->model = m;
-    o->judging = true;
     size_t k = (size_t)m->classes;
     o->found = vt_alloc(m->pixels * sizeof(float));
     o->kept = vt_alloc(m->pixels * sizeof(float));
@@ -48,9 +47,13 @@ void vt_oracle_target(vt_oracle *o, const float *target) {
 
 void vt_oracle_forget(vt_oracle *o) { o->has_kept = false; }
 
-vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind) { return (vt_loss){.kind = kind, .target = o->target}; }
+vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind) {
+    return (vt_loss){.kind = kind, .target = o->target, .open = o->open};
+}
 
-bool vt_oracle_may_end(const vt_oracle *o) { return o->exhaustive && !o->closest && (o->has_found || !o->judging); }
+bool vt_oracle_may_end(const vt_oracle *o, bool broken) {
+    return o->mode == VT_ORACLE_UNJUDGED ? broken : o->mode == VT_ORACLE_EXHAUSTIVE && o->has_found;
+}
 
 /* Does the double twin agree, by more than the noise of the float logits? */
 static bool confirmed(vt_oracle *o, const float *x) {
@@ -77,7 +80,7 @@ static vt_status keep_found(vt_oracle *o, const float *x, float margin) {
         memcpy(o->found, x, o->model->pixels * sizeof(float));
         o->has_found = true, o->found_margin = margin;
     }
-    return better && !o->exhaustive && confirmed(o, x) ? VT_STOP : VT_OK;
+    return better && o->mode == VT_ORACLE_SEARCH && confirmed(o, x) ? VT_STOP : VT_OK;
 }
 
 static bool all_finite(const float *z, int classes) {
@@ -107,12 +110,12 @@ static vt_status try_rounded(vt_oracle *o, const float *x, float margin) {
 /* o->z holds the logits of x. */
 static vt_status judge(vt_oracle *o, const float *x) {
     int k = o->model->classes;
-    if (!o->judging) return VT_OK; /* training looks at its own loss */
+    if (o->mode == VT_ORACLE_UNJUDGED) return VT_OK;
     if (!all_finite(o->z, k)) return undefined(o, x);
     if (vt_argmax_f32(o->z, k) == o->label || !vt_ball_contains(o->ball, x)) return VT_OK;
-    if (o->closest) return keep_closest(o, x), VT_OK;
+    if (o->mode == VT_ORACLE_CLOSEST) return keep_closest(o, x), VT_OK;
     float margin = vt_margin_f32(o->z, o->label, k);
-    return o->eight_bit && !o->exhaustive ? try_rounded(o, x, margin) : keep_found(o, x, margin);
+    return o->eight_bit && o->mode == VT_ORACLE_SEARCH ? try_rounded(o, x, margin) : keep_found(o, x, margin);
 }
 
 static vt_status forward(vt_oracle *o, const float *x, float *z, bool keep) {
@@ -125,7 +128,7 @@ static vt_status forward(vt_oracle *o, const float *x, float *z, bool keep) {
 }
 
 vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z) {
-    if (!o->judging && !z) return VT_OK;
+    if (o->mode == VT_ORACLE_UNJUDGED && !z) return VT_OK;
     VT_TRY(forward(o, x, z, false));
     o->forwards++;
     return judge(o, x);
@@ -168,12 +171,13 @@ vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *me
 /* The loss whose gradient is given at logits z where `asked` is asked for. */
 static vt_loss followed(vt_oracle *o, const vt_loss *asked, const float *z) {
     bool softmax = asked->kind == VT_LOSS_CE || asked->kind == VT_LOSS_PM || asked->kind == VT_LOSS_PO;
-    if (!o->judging || !softmax || (asked->attention && asked->attention->alone)) return *asked;
+    if (o->mode == VT_ORACLE_UNJUDGED || !softmax || (asked->attention && asked->attention->alone)) return *asked;
     vt_loss_eval_f32(o->dz, asked, z, o->model->classes);
     for (int k = 0; k < o->model->classes; k++)
         if (!(fabsf(o->dz[k]) < VT_VANISHED)) return *asked; /* NaN is not small */
     o->vanished++;
-    return (vt_loss){.kind = VT_LOSS_MARGIN, .target = asked->target, .attention = asked->attention};
+    return (
+        vt_loss){.kind = VT_LOSS_MARGIN, .target = asked->target, .attention = asked->attention, .open = asked->open};
 }
 
 /* dx of a loss at finite logits z; where it leaves float's range, of a loss 2^100 times smaller: no attack asks for its
@@ -183,7 +187,9 @@ static void gradient(vt_oracle *o, const vt_classifier *m, const vt_loss *loss, 
     float least;
     m->backward(m->self, loss, value, dx);
     o->gradients++;
-    if (!o->judging || loss->attention || all_finite(dx, (int)m->pixels) || !all_finite(z, m->classes)) return;
+    if (o->mode == VT_ORACLE_UNJUDGED || loss->attention || all_finite(dx, (int)m->pixels) ||
+        !all_finite(z, m->classes))
+        return;
     vt_loss_eval_f32(o->dz, loss, z, m->classes);
     for (int k = 0; k < m->classes; k++) o->dz[k] *= 0x1p-100f;
     m->backward(m->self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = o->dz}, &least, dx);

@@ -2,12 +2,11 @@
 /* The oracle: an attack's only door to the model. Every call is counted; a call names the loss and its target vector;
  * gradients are refused to black-box attacks. It ends an image (VT_STOP) only when a query lies in ball and box, is
  * misclassified in float32, confirmed in double, and its margin exceeds the float32 noise of its own logits by
- * VT_CONFIRM_FACTOR; the attack passes the status up. With `exhaustive` it never ends an image. With `closest` neither:
- * of the queries that would have ended it, it keeps the one nearest to the ball's centre, for accuracy-versus-eps
- * curves. A query whose logits are not finite ends an image too, with VT_E_NUMERIC. A surrogate, where there is one, is
- * another classifier whose gradients are given instead of the model's own: an attack that transfers from it asks the
- * model for logits alone. With `eight_bit` a query that would have ended it is rounded to 8 bits first, and what ends
- * the image is the rounded point (attacks/lattice.h), by the same rule. */
+ * VT_CONFIRM_FACTOR; the attack passes the status up. Other modes never end an image (vt_oracle_mode). A query whose
+ * logits are not finite ends an image too, with VT_E_NUMERIC. A surrogate, where there is one, is another classifier
+ * whose gradients are given instead of the model's own: an attack that transfers from it asks the model for logits
+ * alone. With `eight_bit` a query that would have ended it is rounded to 8 bits first, and what ends the image is the
+ * rounded point (attacks/lattice.h), by the same rule. */
 #ifndef VT_ATTACKS_ORACLE_H
 #define VT_ATTACKS_ORACLE_H
 
@@ -30,14 +29,24 @@
 /* A nearer query is confirmed when it is nearer by at least a thousandth: a double forward costs several float ones. */
 #define VT_CLOSER 0.999
 
+/* What a query may lead to. */
+typedef enum vt_oracle_mode {
+    VT_ORACLE_SEARCH,     /* it may end the image */
+    VT_ORACLE_EXHAUSTIVE, /* never: the attack's last point is its answer, though better queries are kept */
+    VT_ORACLE_CLOSEST, /* never: of those that would have ended it the nearest to the ball's centre is kept, for curves
+                          of accuracy over eps */
+    VT_ORACLE_UNJUDGED /* nobody asks whether an image is broken (training, papers' evaluators): nothing is kept, and
+                          logits that nobody reads are not computed */
+} vt_oracle_mode;
+
 typedef struct vt_oracle {
     const vt_classifier *model;
     const vt_classifier *surrogate; /* of the same classes and pixels, set after opening; NULL: none */
     const vt_ball *ball;
     int label;
-    bool gradients_allowed, exhaustive, closest;
-    bool judging; /* false: nobody asks whether an image is broken (training), and logits that nobody reads are not
-                     computed */
+    bool gradients_allowed;
+    vt_oracle_mode mode;       /* set after opening; SEARCH then */
+    const unsigned char *open; /* goes with every loss that vt_oracle_loss makes (vt_loss.open) */
     vt_lattice *eight_bit; /* the 8-bit threat around this image; NULL: any float counts. vt_oracle_reset leaves it */
     const volatile sig_atomic_t *interrupt; /* nonzero: calls return VT_INTERRUPTED; NULL: never */
     int64_t forwards;                       /* forward passes asked for by themselves */
@@ -46,7 +55,7 @@ typedef struct vt_oracle {
     int64_t vanished;  /* of the gradients those that were the margin's, in place of a softmax loss's */
     int64_t confirmations; /* double forwards of the stop rule */
     float *found;          /* [n] in-ball query misclassified in float32, of the largest margin so far; closest: the
-                              nearest of those confirmed; eight_bit (not exhaustive): the lattice point of the largest */
+                              nearest of those confirmed; eight_bit (searching): the lattice point of the largest */
     bool has_found;
     bool not_finite; /* a query's logits were not; found is that query where nothing was found before */
     float found_margin;
@@ -73,10 +82,10 @@ vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z);
 vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z);
 /* The next call makes a forward of its own, though it be at the same point: another draw of a randomised model. */
 void vt_oracle_forget(vt_oracle *o);
-/* z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks. With
- * judging, where the loss is of the softmax (ce, pm, po) and has vanished (VT_VANISHED), value and dx are the margin's:
+/* z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks.
+ * Where the loss is of the softmax (ce, pm, po) and has vanished (VT_VANISHED), value and dx are the margin's:
  * below 0 where the image is right, so that of two points the one nearer to falling still has the larger value.
- * (Without judging everything is as asked for: training, and papers' evaluators.) */
+ * (Unjudged everything is as asked for.) */
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx);
 
 /* *value and dx [n] of a loss of the surrogate at x; one gradient, whatever the model allows. Nothing is judged: x is
@@ -94,9 +103,9 @@ vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *me
 /* Untargeted losses on the true label (or the target set). */
 vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind);
 
-/* Exhaustive mode only: has the image been broken in float32 inside the ball, so that an attack whose reference ends
- * here may end? (Otherwise the oracle itself ends it, when the point is good enough.) Without judging (training) the
- * attack's own view, that its point is misclassified, is all there is: yes. */
-bool vt_oracle_may_end(const vt_oracle *o);
+/* May an attack whose reference ends at a broken point end there? Exhaustive: when the image has been broken in float32
+ * inside the ball. Unjudged: when it is `broken` in the attack's own view, which is all there is. Searching it may not:
+ * the oracle itself ends the image, when the point is good enough. */
+bool vt_oracle_may_end(const vt_oracle *o, bool broken);
 
 #endif

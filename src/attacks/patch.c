@@ -191,7 +191,7 @@ vt_status vt_patch_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t)
         vt_ball_squares(&ball, &here, t->height, t->width, t->x, lo, hi);
         in.rng.purpose = t->rng.purpose + (uint32_t)(at / count) * 0x9E3779B9u; /* draws of its own in every place */
         st = vt_attack_run_in_ball(o, s, &in);
-        if (st == VT_OK && vt_oracle_may_end(o)) break;
+        if (st == VT_OK && vt_oracle_may_end(o, false)) break;
     }
     o->ball = whole;
     return st;

@@ -67,13 +67,13 @@ vt_status vt_repair(vt_oracle *o, const vt_task *t) {
     vt_lattice *l = o->eight_bit;
     vt_status st = VT_OK;
     l->searching = true;
-    if (!o->exhaustive && l->has_best) {
+    if (o->mode == VT_ORACLE_SEARCH && l->has_best) {
         st = other_roundings(o, t);
         if (st == VT_OK && o->gradients_allowed) st = climbs(o, t);
     }
     l->searching = false;
     if (st != VT_OK) return st;
-    if (o->exhaustive || !l->has_point) vt_lattice_round(l, l->q, t->x_adv, VT_ROUND_NEAREST, NULL);
-    vt_lattice_floats(l, t->x_adv, o->exhaustive || !l->has_point ? l->q : l->point);
+    if (o->mode != VT_ORACLE_SEARCH || !l->has_point) vt_lattice_round(l, l->q, t->x_adv, VT_ROUND_NEAREST, NULL);
+    vt_lattice_floats(l, t->x_adv, o->mode != VT_ORACLE_SEARCH || !l->has_point ? l->q : l->point);
     return VT_OK;
 }

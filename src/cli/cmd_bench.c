@@ -72,7 +72,7 @@ static vt_status lane_open(lane *l, const vt_model *m, int index, vt_err *e) {
     vt_rng_uniforms(&r, l->a, SIDE * SIDE);
     vt_rng_uniforms(&r, l->b, SIDE * SIDE);
     vt_ball_init(&l->ball, VT_LINF, 8 / 255.0, l->x, l->model.pixels, l->lo, l->hi);
-    l->oracle.exhaustive = true; /* no call ends early */
+    l->oracle.mode = VT_ORACLE_EXHAUSTIVE; /* no call ends early */
     vt_oracle_reset(&l->oracle, &l->ball, 0, true);
     return VT_OK;
 }

@@ -24,8 +24,9 @@
 typedef struct worker {
     vt_classifier model, surrogate;
     vt_oracle oracle;
+    vt_attacker attacker;
     vt_lattice lattice; /* of 8-bit entries, where there are any */
-    float *x, *x_adv, *lo, *hi, *z, *work;
+    float *x, *z;
     double *z64;
 } worker;
 
@@ -47,19 +48,15 @@ typedef struct stage_run {
 static int outputs(const vt_eval *v) { return v->data->restricted ? v->data->classes : v->model->config.classes; }
 
 static vt_task task_dims(const vt_eval *v) {
-    int side = vt_config_input(&v->model->config);
-    return (vt_task){.n = vt_config_input_pixels(&v->model->config),
-                     .height = side,
-                     .width = side,
-                     .classes = outputs(v),
-                     .patch = v->patch.size ? &v->patch : NULL};
+    return vt_attacker_dims(vt_config_input_pixels(&v->model->config), outputs(v), &v->patch);
 }
 
 static void worker_close(worker *w) {
     vt_oracle_close(&w->oracle);
+    vt_attacker_close(&w->attacker);
     vt_lattice_close(&w->lattice);
     vt_classifier_close(&w->model), vt_classifier_close(&w->surrogate);
-    free(w->x), free(w->x_adv), free(w->lo), free(w->hi), free(w->z), free(w->work), free(w->z64);
+    free(w->x), free(w->z), free(w->z64);
     memset(w, 0, sizeof *w);
 }
 
@@ -80,29 +77,26 @@ static vt_status open_surrogate(worker *w, const vt_eval *v, vt_err *e) {
 /* Floats of scratch that the hungriest stage needs. */
 static size_t work_len(const vt_eval *v, const vt_task *dims) {
     size_t work = 1;
-    for (int i = 0; i < v->n_attacks; i++)
-        for (int k = 0; k < v->attacks[i].n_stages; k++) {
-            size_t need = vt_attack_work_len(&v->attacks[i].stages[k], dims);
-            if (need > work) work = need;
-        }
+    for (int i = 0; i < v->n_attacks; i++) {
+        size_t need = vt_attacker_work(&v->attacks[i], dims);
+        if (need > work) work = need;
+    }
     return work;
 }
 
 static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
     vt_task dims = task_dims(v);
-    size_t work = work_len(v, &dims);
     VT_TRY(vt_classifier_open(&w->model, v->model, e));
     VT_TRY(vt_wrap_classifier(v->wrap, &w->model, false, e));
     if (v->data->restricted) VT_TRY(vt_classifier_restrict(&w->model, v->data->head, v->data->classes, e));
     VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
     if (vt_eight_bit_wanted(v)) VT_TRY(vt_lattice_open(&w->lattice, dims.n, e));
-    w->oracle.exhaustive = v->exhaustive;
+    VT_TRY(vt_attacker_open(&w->attacker, dims.n, work_len(v, &dims), e));
     w->oracle.interrupt = v->interrupt;
     if (transfers(v)) VT_TRY(open_surrogate(w, v, e));
-    size_t bytes = dims.n * sizeof(float), k = (size_t)dims.classes;
-    w->x = vt_alloc(bytes), w->x_adv = vt_alloc(bytes), w->lo = vt_alloc(bytes), w->hi = vt_alloc(bytes);
-    w->z = vt_alloc(k * sizeof(float)), w->z64 = vt_alloc(k * sizeof(double)), w->work = vt_alloc(work * sizeof(float));
-    if (w->x && w->x_adv && w->lo && w->hi && w->z && w->z64 && w->work) return VT_OK;
+    size_t k = (size_t)dims.classes;
+    w->x = vt_alloc(dims.n * sizeof(float)), w->z = vt_alloc(k * sizeof(float)), w->z64 = vt_alloc(k * sizeof(double));
+    if (w->x && w->z && w->z64) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
 }
 
@@ -301,8 +295,14 @@ static vt_status refuse(vt_status s, const vt_oracle *o, int32_t image, const ch
         return o->not_finite ? VT_OK
                              : vt_fail(e, s, "image %d: attack %s: the surrogate's logits are not finite", image, name);
     if (s == VT_INTERRUPTED) return s;
-    return s == VT_OK || s == VT_STOP ? VT_OK
-                                      : vt_fail(e, s, "image %d: attack %s failed: %s", image, name, vt_status_name(s));
+    return s == VT_OK ? VT_OK : vt_fail(e, s, "image %d: attack %s failed: %s", image, name, vt_status_name(s));
+}
+
+/* How an entry of the run searches: for the nearest point, as a paper's evaluator, to the end, or until it is found. */
+static vt_oracle_mode mode_of(const vt_eval *v, int entry) {
+    if (v->radii && isinf(v->radii[entry - 1].eps)) return VT_ORACLE_CLOSEST;
+    if (v->attacks[entry - 1].scoring == VT_SCORE_PUBLISHED) return VT_ORACLE_UNJUDGED;
+    return v->exhaustive ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH;
 }
 
 /* The attack's word, turned into a line: which point is judged, and what the judge says. */
@@ -311,25 +311,18 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     const vt_attack *attack = &v->attacks[run->entry - 1];
     const vt_attack_stage *st = &attack->stages[run->stage];
     vt_record r = {.image = image, .entry = run->entry, .stage = run->stage};
+    vt_attempt t = {.x = w->x, .classes = outputs(v), .norm = v->norm, .eps = v->eps, .patch = &v->patch};
     VT_TRY(vt_eval_image(v, image, w->x, &r.label, e));
-    vt_task t = task_dims(v);
-    vt_ball ball;
-    w->oracle.judging = attack->scoring != VT_SCORE_PUBLISHED;
-    w->oracle.eight_bit = attack->scoring == VT_SCORE_EIGHT_BIT ? &w->lattice : NULL;
-    w->oracle.closest = v->radii && isinf(v->radii[run->entry - 1].eps);
-    double eps = v->radii && !w->oracle.closest ? v->radii[run->entry - 1].eps : v->eps;
-    vt_ball_init(&ball, v->norm, eps, w->x, t.n, w->lo, w->hi);
-    vt_oracle_reset(&w->oracle, &ball, r.label, st->def->white_box);
-    t.x = w->x, t.x_adv = w->x_adv, t.work = w->work, t.ball = &ball, t.label = r.label;
-    t.rng = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
-    vt_classifier_begin(&w->model, &t.rng);
-    VT_TRY(refuse(vt_attack_stage_run(&w->oracle, st, &t), &w->oracle, image, st->def->name, e));
-    bool found = w->oracle.not_finite || (w->oracle.has_found && !v->exhaustive);
-    const float *candidate = found ? w->oracle.found : w->x_adv;
+    t.label = r.label, t.mode = mode_of(v, run->entry);
+    t.eight_bit = attack->scoring == VT_SCORE_EIGHT_BIT ? &w->lattice : NULL;
+    t.key = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
+    if (v->radii && t.mode != VT_ORACLE_CLOSEST) t.eps = v->radii[run->entry - 1].eps;
+    VT_TRY(refuse(vt_attacker_run(&w->attacker, &w->oracle, st, &t), &w->oracle, image, st->def->name, e));
+    const float *candidate = w->attacker.at;
     vt_verdict d;
     vt_rng key = vt_verdict_key(v->seed, image, run->entry, run->stage);
-    vt_terms terms = {v->norm, eps, v->patch, attack->scoring};
-    vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, t.height, r.label, w->z, w->z64);
+    vt_terms terms = {v->norm, t.eps, v->patch, attack->scoring};
+    vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, w->attacker.side, r.label, w->z, w->z64);
     from_verdict(&r, &d);
     r.gradients = w->oracle.gradients, r.forwards = w->oracle.forwards, r.vanished = w->oracle.vanished;
     r.status = (uint8_t)vt_verdict_status(&d);
@@ -338,7 +331,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     bool keep = vt_record_ends(r.status) || !d.inside || v->exhaustive;
     if (!d.broken) {
         r.borderline = 0;
-        r.sha = vt_sha_prefix(candidate, t.n * sizeof(float));
+        r.sha = vt_sha_prefix(candidate, w->attacker.pixels * sizeof(float));
     }
     if (!vt_record_ends(r.status)) atomic_fetch_add(&run->robust, 1);
     return vt_ledger_append(run->ledger, &r, keep ? candidate : NULL, e);

@@ -5,7 +5,7 @@
 #define VT_EVAL_EVALUATE_H
 
 #include <signal.h>
-#include "attacks/attack.h"
+#include "attacks/attacker.h"
 #include "core/progress.h"
 #include "eval/describe.h"
 #include "eval/ledger.h"

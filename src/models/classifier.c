@@ -34,6 +34,7 @@ static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
     bool alone = a && a->alone;
     *value = alone ? 0 : vt_loss_eval_f32(v->dz, loss, vt_session_logits_f32(v->s), v->classes);
     if (a) *value += (float)vt_session_attention_loss_f32(v->s, a);
+    v->s->branch_open = loss->open;
     vt_session_backward_f32(v->s, alone ? NULL : v->dz, dx, NULL);
 }
 
@@ -100,11 +101,7 @@ static vt_status open(vt_classifier *c, const vt_model *m, bool twin, vt_err *e)
 
 vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e) { return open(c, m, true, e); }
 
-vt_status vt_classifier_open_unjudged(vt_classifier *c, vt_session_f32 **session, const vt_model *m, vt_err *e) {
-    VT_TRY(open(c, m, false, e));
-    *session = ((vit *)c->self)->s;
-    return VT_OK;
-}
+vt_status vt_classifier_open_unjudged(vt_classifier *c, const vt_model *m, vt_err *e) { return open(c, m, false, e); }
 
 void vt_classifier_close(vt_classifier *c) {
     if (c->close) c->close(c->self);

@@ -10,8 +10,6 @@
 #include "models/model.h"
 #include "nn/loss.h"
 
-struct vt_session_f32;
-
 /* A model's attention, as far as it can be looked at; all zero: it cannot. Wrappers of a classifier leave it as it is:
  * `self` is the network's own. */
 typedef struct vt_tokens {
@@ -46,9 +44,8 @@ static inline void vt_classifier_begin(const vt_classifier *c, const vt_rng *rng
 
 /* A float session with input gradients and a forward-only double session on m (which must outlive it). */
 vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e);
-/* The same without the double twin, for training, where nothing is judged. *session: the float session, whose training
- * switches the caller may set. */
-vt_status vt_classifier_open_unjudged(vt_classifier *c, struct vt_session_f32 **session, const vt_model *m, vt_err *e);
+/* The same without the double twin, for training, where nothing is judged. */
+vt_status vt_classifier_open_unjudged(vt_classifier *c, const vt_model *m, vt_err *e);
 void vt_classifier_close(vt_classifier *c); /* accepts a zeroed one */
 
 #endif

@@ -31,6 +31,8 @@ typedef struct vt_loss {
     const float *target;
     int other;
     const struct vt_attn_loss *attention;
+    const unsigned char
+        *open; /* [attention blocks] 0: its branch passes no gradient to the input (ARD); NULL: all do */
 } vt_loss;
 
 /* Value at logits z [K]; dz [K] = its gradient, or NULL. K >= 2. With K = 2 (dlr) and K <= 3 (dlr_t) there is no

@@ -22,7 +22,7 @@ static void make_points(vt_gear *g, int32_t image) {
     vt_ball inner, ball;
     vt_rng r = vt_selftest_key(g->t, "selftest inner", image);
     feature(g, g->x, 0);
-    vt_ball_init(&inner, v->norm, ETA * v->eps, g->x, g->pixels, g->lo, g->hi);
+    vt_ball_init(&inner, v->norm, ETA * v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
     for (int i = 0; i < VT_ACTIVE_INNER; i++) {
         r.step = (uint32_t)i;
         if (v->norm == VT_LINF)
@@ -32,7 +32,7 @@ static void make_points(vt_gear *g, int32_t image) {
         vt_ball_project(&inner, g->y);
         feature(g, g->y, 1 + i);
     }
-    vt_ball_init(&ball, v->norm, v->eps, g->x, g->pixels, g->lo, g->hi);
+    vt_ball_init(&ball, v->norm, v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
     r.purpose = vt_rng_purpose("selftest planted");
     if (v->norm == VT_LINF)
         for (size_t i = 0; i < g->pixels; i++) g->planted[i] = vt_rng_bits(&r, i) >> 31 ? ball.hi[i] : ball.lo[i];

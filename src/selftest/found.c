@@ -62,7 +62,7 @@ static double moved(vt_gear *g, const vt_classifier *c) {
     float *z = g->z, *to = g->z + g->classes + 1, low = INFINITY, high = -INFINITY;
     double most = 0;
     c->logits(c->self, g->x, z, false);
-    c->logits(c->self, g->x_adv, to, false);
+    c->logits(c->self, g->attacker.x_adv, to, false);
     g->forwards += 2;
     for (int k = 0; k < g->classes; k++) {
         low = fminf(low, z[k]), high = fmaxf(high, z[k]);
@@ -71,8 +71,8 @@ static double moved(vt_gear *g, const vt_classifier *c) {
     return most / ((double)high - (double)low);
 }
 
-/* The point of g->x_adv was found on a head fitted to the features that the model's own head reads: where it moves that
- * head by a tenth at least, does it move the model's? */
+/* The point of g->attacker.x_adv was found on a head fitted to the features that the model's own head reads: where it
+ * moves that head by a tenth at least, does it move the model's? */
 static void compare_heads(vt_gear *g, vt_ways *w) {
     double fitted = moved(g, &g->probe[0]);
     w->head_tried = fitted >= 0.1;

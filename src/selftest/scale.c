@@ -45,7 +45,7 @@ typedef struct walk {
 
 static void take(walk *w, vt_gear *g, const float *y, int a, int b) {
     for (int i = 0; i < POINTS; i++) {
-        w->f[i] = difference(g, along(g, y, i / (POINTS - 1.0), g->x_adv), a, b, g->dx);
+        w->f[i] = difference(g, along(g, y, i / (POINTS - 1.0), g->attacker.x_adv), a, b, g->dx);
         w->slope[i] = 0;
         for (size_t k = 0; k < g->pixels; k++) w->slope[i] += (double)g->dx[k] * ((double)y[k] - (double)g->x[k]);
     }
@@ -74,7 +74,7 @@ static double jump(const walk *w, vt_gear *g, const float *y, int a, int b) {
     }
     double from = (most - 1) / (POINTS - 1.0), to = most / (POINTS - 1.0), low = w->f[most - 1], high = w->f[most];
     for (int i = 0; i < HALVINGS; i++) {
-        double mid = (from + to) / 2, f = difference(g, along(g, y, mid, g->x_adv), a, b, NULL);
+        double mid = (from + to) / 2, f = difference(g, along(g, y, mid, g->attacker.x_adv), a, b, NULL);
         if (fabs(f - low) > fabs(high - f))
             to = mid, high = f;
         else
@@ -90,13 +90,13 @@ static double scale_error(vt_gear *g, const vt_ball *ball, int a, int b, double 
     double worst = 0;
     for (int k = 0; k < SCALES; k++) {
         double promised = 0;
-        vt_ball_step(ball, g->x_adv, g->dx, scales[k] * ball->eps);
+        vt_ball_step(ball, g->attacker.x_adv, g->dx, scales[k] * ball->eps);
         for (size_t i = 0; i < g->pixels; i++) {
-            double to = fmin(fmax((double)g->x[i] - (double)g->x_adv[i], 0), 1);
-            g->x_adv[i] = (float)to;
-            promised += (double)g->dx[i] * ((double)g->x_adv[i] - (double)g->x[i]);
+            double to = fmin(fmax((double)g->x[i] - (double)g->attacker.x_adv[i], 0), 1);
+            g->attacker.x_adv[i] = (float)to;
+            promised += (double)g->dx[i] * ((double)g->attacker.x_adv[i] - (double)g->x[i]);
         }
-        double ratio = (difference(g, g->x_adv, a, b, NULL) - f0) / promised;
+        double ratio = (difference(g, g->attacker.x_adv, a, b, NULL) - f0) / promised;
         double off = fmax((1 - ratio) / (1 - least[k]), (ratio - 1) / (most[k] - 1));
         worst = off <= worst ? worst : off; /* NaN stays */
     }
@@ -153,7 +153,8 @@ vt_status vt_scale_image(vt_gear *g, int32_t image, int32_t partner, vt_scale *s
     VT_TRY(vt_eval_image(v, partner, y, &b, e));
     vt_rng r = vt_selftest_key(g->t, "selftest scale", image);
     vt_classifier_begin(&g->model, &r);
-    vt_ball_init(&ball, v->norm, fmin(fmax(v->eps, NEAREST * each), FURTHEST * each), g->x, g->pixels, g->lo, g->hi);
+    vt_ball_init(&ball, v->norm, fmin(fmax(v->eps, NEAREST * each), FURTHEST * each), g->x, g->pixels, g->attacker.lo,
+                 g->attacker.hi);
     difference(g, y, 0, 1, NULL);
     b = vt_argmax_f32(g->z, g->classes);
     if (b == label) b = vt_runner_up(g->z, g->classes, label);

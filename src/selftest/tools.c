@@ -11,19 +11,17 @@
 
 /* ---- gear ---- */
 
-static size_t largest_work(const vt_selftest *t, const vt_task *dims, vt_err *e, vt_status *s) {
+/* Scratch of the hungriest: of the run's attack and of the tools. */
+static vt_status largest_work(size_t *most, const vt_selftest *t, const vt_task *dims, vt_err *e) {
     vt_attack tools[VT_TOOL_COUNT] = {0};
-    size_t most = 1;
-    *s = vt_tools_parse(tools, t->v->norm, e);
-    for (int i = -1; *s == VT_OK && i < VT_TOOL_COUNT; i++) {
-        const vt_attack *a = i < 0 ? t->attack : &tools[i];
-        for (int k = 0; a && k < a->n_stages; k++) {
-            size_t need = vt_attack_work_len(&a->stages[k], dims);
-            if (need > most) most = need;
-        }
+    *most = t->attack ? vt_attacker_work(t->attack, dims) : 1;
+    vt_status s = vt_tools_parse(tools, t->v->norm, e);
+    for (int i = 0; s == VT_OK && i < VT_TOOL_COUNT; i++) {
+        size_t need = vt_attacker_work(&tools[i], dims);
+        if (need > *most) *most = need;
     }
     vt_tools_free(tools);
-    return most;
+    return s;
 }
 
 static vt_status open_active(vt_gear *g, const vt_gear *first, vt_err *e) {
@@ -57,14 +55,14 @@ int vt_runner_up(const float *z, int classes, int than) {
 
 int vt_gear_class(const vt_gear *g, int k) { return g->t->v->data->restricted ? g->t->v->data->head[k] : k; }
 
-static vt_status buffers(vt_gear *g, size_t work, vt_err *e) {
+static vt_status buffers(vt_gear *g, vt_err *e) {
     size_t bytes = g->pixels * sizeof(float), k = (size_t)g->t->v->model->config.classes + 2;
-    float **pixels[] = {&g->x, &g->y, &g->x_adv, &g->lo, &g->hi, &g->dx, &g->dy, &g->planted};
-    for (int i = 0; i < 8; i++)
+    float **pixels[] = {&g->x, &g->y, &g->dx, &g->dy, &g->planted};
+    for (int i = 0; i < 5; i++)
         if (!(*pixels[i] = vt_alloc(bytes))) return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
     g->z = vt_alloc(3 * k * sizeof *g->z), g->z64 = vt_alloc(k * sizeof *g->z64);
-    g->work = vt_alloc(work * sizeof(float)), g->wide = vt_alloc(g->pixels * sizeof *g->wide);
-    return g->z && g->z64 && g->work && g->wide ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
+    g->wide = vt_alloc(g->pixels * sizeof *g->wide);
+    return g->z && g->z64 && g->wide ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
 }
 
 /* A classifier of a network of our own, and its oracle. */
@@ -89,14 +87,13 @@ static vt_status open_probes(vt_gear *g, const vt_gear *first, vt_err *e) {
 
 vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, unsigned needs, vt_err *e) {
     const vt_eval *v = t->v;
-    int side = vt_config_input(&v->model->config);
-    vt_status s;
+    size_t work;
     *g = (vt_gear){.t = t, .pixels = vt_config_input_pixels(&v->model->config), .phi = vt_feature_count(v->model)};
     g->classes = v->data->restricted ? v->data->classes : v->model->config.classes;
-    vt_task dims = {.n = g->pixels, .height = side, .width = side, .classes = g->classes};
-    size_t work = largest_work(t, &dims, e, &s);
-    VT_TRY(s);
-    VT_TRY(buffers(g, work, e));
+    vt_task dims = vt_attacker_dims(g->pixels, g->classes, NULL);
+    VT_TRY(largest_work(&work, t, &dims, e));
+    VT_TRY(vt_attacker_open(&g->attacker, g->pixels, work, e));
+    VT_TRY(buffers(g, e));
     VT_TRY(vt_classifier_open(&g->model, v->model, e));
     VT_TRY(vt_wrap_classifier(v->wrap, &g->model, false, e));
     if (v->data->restricted) VT_TRY(vt_classifier_restrict(&g->model, v->data->head, v->data->classes, e));
@@ -116,8 +113,8 @@ vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, u
 }
 
 void vt_gear_close(vt_gear *g) {
-    void *blocks[] = {g->x, g->y,   g->x_adv, g->lo,     g->hi,  g->dx,      g->dy,
-                      g->z, g->z64, g->work,  g->points, g->fit, g->planted, g->wide};
+    void *blocks[] = {g->x, g->y, g->dx, g->dy, g->z, g->z64, g->points, g->fit, g->planted, g->wide};
+    vt_attacker_close(&g->attacker);
     for (int i = 0; i < VT_PROBES; i++) {
         vt_oracle_close(&g->o_probe[i]);
         vt_classifier_close(&g->probe[i]);
@@ -141,27 +138,19 @@ vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image)
 
 vt_status vt_try_attack(vt_gear *g, const vt_attack_stage *stage, const vt_trial_of *t, bool *broken, vt_err *e) {
     const vt_eval *v = g->t->v;
-    int side = vt_config_input(&v->model->config);
-    vt_ball ball;
-    vt_ball_init(&ball, v->norm, t->eps, g->x, g->pixels, g->lo, g->hi);
-    vt_oracle_reset(t->o, &ball, t->label, stage->def->white_box);
-    t->o->exhaustive = t->to_the_end;
-    vt_task task = {.x = g->x, .n = g->pixels, .height = side, .width = side, .classes = t->classes};
-    task.label = t->label, task.ball = &ball, task.x_adv = g->x_adv, task.work = g->work;
-    task.rng = vt_selftest_key(g->t, t->purpose, t->image);
-    vt_classifier_begin(t->o->model, &task.rng);
-    memcpy(g->x_adv, g->x, g->pixels * sizeof(float));
-    vt_status s = vt_attack_stage_run(t->o, stage, &task);
+    vt_attempt a = {.x = g->x, .label = t->label, .classes = t->classes, .norm = v->norm, .eps = t->eps};
+    a.mode = t->to_the_end ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH,
+    a.key = vt_selftest_key(g->t, t->purpose, t->image);
+    vt_status s = vt_attacker_run(&g->attacker, t->o, stage, &a);
     g->forwards += (double)t->o->forwards, g->gradients += (double)t->o->gradients;
     if (s == VT_INTERRUPTED) return s;
     *broken = false;
     if (s == VT_E_NUMERIC) return VT_OK; /* beyond float's range: says nothing of gradients */
-    if (s != VT_OK && s != VT_STOP)
+    if (s != VT_OK)
         return vt_fail(e, s, "image %d: %s failed in the self-test: %s", t->image, stage->def->name, vt_status_name(s));
-    const float *candidate = t->o->has_found && !t->to_the_end ? t->o->found : g->x_adv;
     vt_verdict d;
-    if (t->judge != t->o->model) vt_classifier_begin(t->judge, &task.rng);
-    vt_verify(&d, t->judge, g->x, candidate, t->label, v->norm, t->eps, g->z, g->z64);
+    if (t->judge != t->o->model) vt_classifier_begin(t->judge, &a.key);
+    vt_verify(&d, t->judge, g->x, g->attacker.at, t->label, v->norm, t->eps, g->z, g->z64);
     g->forwards += t->judge != t->o->model;
     *broken = d.broken && d.finite;
     return VT_OK;
@@ -176,7 +165,7 @@ vt_status vt_try_noise(vt_gear *g, const vt_classifier *c, int label, int classe
                        bool *broken) {
     const vt_eval *v = g->t->v;
     vt_ball ball;
-    vt_ball_init(&ball, v->norm, v->eps, g->x, g->pixels, g->lo, g->hi);
+    vt_ball_init(&ball, v->norm, v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
     vt_rng r = vt_selftest_key(g->t, corners ? "selftest corners" : "selftest surface", image);
     *broken = false;
     for (int i = 0; i < q && !*broken; i++) {

@@ -3,6 +3,7 @@
 #ifndef VT_SELFTEST_TOOLS_H
 #define VT_SELFTEST_TOOLS_H
 
+#include "attacks/attacker.h"
 #include "models/session.h"
 #include "models/session64.h"
 #include "selftest/selftest.h"
@@ -25,7 +26,8 @@ typedef struct vt_gear {
     vt_session_f64 *look64; /* its gradients in double; NULL where a wrap stands around it */
     vt_model *m_twin, *m_features, *m_two, *m_probe[VT_PROBES];
     size_t pixels, phi; /* phi: features */
-    float *x, *y, *x_adv, *lo, *hi, *z, *dx, *dy, *work;
+    vt_attacker attacker;
+    float *x, *y, *z, *dx, *dy;
     double *z64, *wide; /* wide [pixels] */
     /* active test: features of all points [points, phi] and its scratch */
     float *points;
@@ -77,7 +79,7 @@ vt_status vt_tools_parse(vt_attack tools[VT_TOOL_COUNT], vt_norm norm, vt_err *e
 void vt_tools_free(vt_attack tools[VT_TOOL_COUNT]);
 
 /* Runs one stage against `o` and lets the separate code judge the point on `judge`. g->x is the image; o's classifier
- * may be another one (a twin). The point stays in g->x_adv where it runs to the end. */
+ * may be another one (a twin). The point stays in g->attacker.x_adv where it runs to the end. */
 typedef struct vt_trial_of {
     vt_oracle *o;
     const vt_classifier *judge;

@@ -6,21 +6,18 @@
 #include <string.h>
 #include "core/mem.h"
 #include "models/roles.h"
+#include "models/session.h"
 
-static size_t work_len(const vt_attack_stage *stage, const vt_model *m) {
-    int side = vt_config_input(&m->config);
-    vt_task dims = {.n = vt_config_input_pixels(&m->config),
-                    .height = side,
-                    .width = side,
-                    .classes = m->config.classes};
-    return stage->def->work_len ? stage->def->work_len(stage->params, &dims) : 1;
+static size_t work_len(const vt_attack *a, const vt_model *m) {
+    vt_task dims = vt_attacker_dims(vt_config_input_pixels(&m->config), m->config.classes, NULL);
+    return vt_attacker_work(a, &dims);
 }
 
 size_t vt_inner_bytes(const vt_model *m, const char *spec, vt_norm norm) {
     vt_attack a;
     size_t work = 0, n = vt_config_input_pixels(&m->config);
     if (vt_attack_parse(&a, spec, norm, NULL) == VT_OK) {
-        work = work_len(&a.stages[0], m);
+        work = work_len(&a, m);
         vt_attack_free(&a);
     }
     /* the session; the ball, start, centre, the oracle's two images and the classifier's (in double); masks */
@@ -31,27 +28,24 @@ vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_no
                         double start_sigma, const vt_recipe_attack *how, uint64_t seed, vt_err *e) {
     *in = (vt_inner){.m = m, .how = how, .norm = norm, .goal = goal, .start_sigma = start_sigma, .seed = seed};
     VT_TRY(vt_attack_parse(&in->attack, spec, norm, e));
-    VT_TRY(vt_classifier_open_unjudged(&in->model, &in->session, m, e));
+    VT_TRY(vt_classifier_open_unjudged(&in->model, m, e));
     VT_TRY(vt_oracle_open(&in->oracle, &in->model, e));
-    in->oracle.judging = false, in->oracle.exhaustive = true;
     const vt_config *c = &m->config;
     size_t n = vt_config_input_pixels(&m->config), k = (size_t)c->classes;
-    size_t work = work_len(&in->attack.stages[0], m);
-    in->lo = vt_alloc(n * sizeof(float)), in->hi = vt_alloc(n * sizeof(float));
-    in->start = vt_alloc(n * sizeof(float)), in->centre = vt_alloc(n * sizeof(float));
-    in->work = vt_alloc(work * sizeof(float));
+    VT_TRY(vt_attacker_open(&in->attacker, n, work_len(&in->attack, m), e));
+    in->start = vt_alloc(n * sizeof(float));
     in->z = vt_alloc(k * sizeof(float)), in->target = vt_alloc(k * sizeof(float));
     in->mask = vt_alloc(n), in->open = vt_alloc((size_t)vt_model_blocks(m));
-    if (in->lo && in->hi && in->start && in->centre && in->work && in->z && in->target && in->mask && in->open)
-        return VT_OK;
+    if (in->start && in->z && in->target && in->mask && in->open) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for the inner attack");
 }
 
 void vt_inner_close(vt_inner *in) {
+    vt_attacker_close(&in->attacker);
     vt_oracle_close(&in->oracle);
     vt_classifier_close(&in->model);
     vt_attack_free(&in->attack);
-    free(in->lo), free(in->hi), free(in->start), free(in->centre), free(in->work);
+    free(in->start);
     free(in->z), free(in->target), free(in->mask), free(in->open);
     memset(in, 0, sizeof *in);
 }
@@ -81,7 +75,7 @@ static void mask_patches(vt_inner *in, int k, float *x_adv) {
         for (int y = 0; y < nx * ps; y++)
             for (int x = 0; x < nx * ps; x++) {
                 size_t at = ((size_t)c * (size_t)side + (size_t)y) * (size_t)side + (size_t)x;
-                if (in->mask[(y / ps) * nx + x / ps]) x_adv[at] = in->centre[at];
+                if (in->mask[(y / ps) * nx + x / ps]) x_adv[at] = in->clean[at];
             }
 }
 
@@ -89,7 +83,6 @@ static void mask_patches(vt_inner *in, int k, float *x_adv) {
 static void drop_branches(vt_inner *in, int k) {
     vt_rng r = masking(in, "ard", k);
     for (int b = 0; b < vt_model_blocks(in->m); b++) in->open[b] = (double)vt_rng_uniform(&r, (uint64_t)b) < in->keep;
-    in->session->branch_open = in->open;
 }
 
 static void before_step(void *ctx, int k, float *x_adv) {
@@ -118,39 +111,26 @@ vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *
         memcpy(x_adv, x, n * sizeof *x_adv);
         return VT_OK;
     }
-    vt_ball ball;
-    vt_ball_init(&ball, in->norm, eps, x, n, in->lo, in->hi);
-    vt_rng rng = {.seed = in->seed,
-                  .purpose = vt_rng_purpose("inner") + (uint32_t)epoch * 2654435761u,
-                  .image = (uint32_t)image};
-    int label = vt_argmax_f32(target, in->m->config.classes);
-    vt_oracle_reset(&in->oracle, &ball, label, true);
-    vt_oracle_target(&in->oracle, goal_target(in, x, target));
-    memcpy(in->centre, x, n * sizeof *x);
-    const float *start = x;
+    vt_attempt t = {.x = x, .classes = in->m->config.classes, .norm = in->norm, .eps = eps, .mode = VT_ORACLE_UNJUDGED};
+    t.key = (vt_rng){.seed = in->seed,
+                     .purpose = vt_rng_purpose("inner") + (uint32_t)epoch * 2654435761u,
+                     .image = (uint32_t)image};
+    t.label = vt_argmax_f32(target, t.classes), t.target = goal_target(in, x, target);
     if (in->start_sigma > 0) {
-        vt_rng_normals(&rng, in->start, n);
+        vt_rng_normals(&t.key, in->start, n);
         for (size_t i = 0; i < n; i++) {
             float v = x[i] + (float)in->start_sigma * in->start[i];
             in->start[i] = v < 0 ? 0 : v > 1 ? 1 : v;
         }
-        start = in->start;
+        t.start = in->start;
     }
-    vt_task t = {.x = start,
-                 .n = n,
-                 .height = vt_config_input(&in->m->config),
-                 .width = vt_config_input(&in->m->config),
-                 .classes = in->m->config.classes,
-                 .label = label,
-                 .ball = &ball,
-                 .rng = rng,
-                 .x_adv = x_adv,
-                 .work = in->work};
-    in->session->branch_open = NULL;
     if (in->how && (in->how->ard || in->how->prm)) {
         double ramp = in->how->warm > 0 && share < in->how->warm ? share / in->how->warm : 1;
-        in->keep = ramp * in->how->drop_rate, in->step = step;
-        t.before_step = before_step, t.ctx = in;
+        in->keep = ramp * in->how->drop_rate, in->step = step, in->clean = x;
+        memset(in->open, 1, (size_t)vt_model_blocks(in->m));
+        t.before_step = before_step, t.ctx = in, t.open = in->how->ard ? in->open : NULL;
     }
-    return stage->def->run(&in->oracle, stage->params, &t);
+    VT_TRY(vt_attacker_run(&in->attacker, &in->oracle, stage, &t));
+    memcpy(x_adv, in->attacker.at, n * sizeof *x_adv);
+    return VT_OK;
 }

@@ -4,8 +4,7 @@
 #ifndef VT_TRAIN_INNER_H
 #define VT_TRAIN_INNER_H
 
-#include "attacks/attack.h"
-#include "models/session.h"
+#include "attacks/attacker.h"
 #include "train/objective.h"
 #include "train/recipe.h"
 
@@ -18,11 +17,11 @@ typedef struct vt_inner {
     double start_sigma;
     uint64_t seed;
     vt_classifier model;
-    vt_session_f32 *session;
     vt_oracle oracle;
+    vt_attacker attacker;
     vt_attack attack;
-    float *lo, *hi, *work, *start, *z, *target;
-    float *centre;       /* PRM: the clean image of the attack under way */
+    float *start, *z, *target;
+    const float *clean;  /* PRM: the image of the attack under way */
     unsigned char *mask; /* [patches] PRM */
     unsigned char *open; /* [depth] ARD */
     int64_t step;        /* of training: key of the maskings */

@@ -136,7 +136,7 @@ static UNUSED bool rig_open(rig *g, const vt_model *m) {
     if (vt_classifier_open(&g->c, m, NULL) != VT_OK || vt_oracle_open(&g->o, &g->c, NULL) != VT_OK) return false;
     g->lo = calloc(PIXELS, sizeof(float)), g->hi = calloc(PIXELS, sizeof(float));
     g->x_adv = calloc(PIXELS, sizeof(float)), g->t.work = calloc(RIG_WORK, sizeof(float));
-    g->o.exhaustive = true; /* as the references: never ended early because a point is good enough */
+    g->o.mode = VT_ORACLE_EXHAUSTIVE; /* as the references: never ended early because a point is good enough */
     return g->lo && g->hi && g->x_adv && g->t.work;
 }
 

@@ -77,7 +77,7 @@ static inline void bench_open(bench *b, planted *p, uint32_t image, bool interio
     memcpy(b->x_copy, b->x, n * sizeof(float));
     assert_int_equal(vt_oracle_open(&b->o, &p->c, NULL), VT_OK);
     b->o.interrupt = &p->flag;
-    b->o.exhaustive = true;
+    b->o.mode = VT_ORACLE_EXHAUSTIVE;
     b->surrogate.kept = floats(n);
     b->o.surrogate = &b->surrogate.c;
     if (p->logits) b->label = predicted(p, b->x);
@@ -155,7 +155,7 @@ static inline vt_status bench_run(bench *b, const vt_attack_stage *s, bool gradi
  * well, beyond VT_CONFIRM_FACTOR times the float noise. */
 static inline void assert_found(const bench *b, vt_status st) {
     double d[PLANTED_MOST], noise = 0, other = -INFINITY;
-    if (st == VT_STOP) assert_true(b->o.has_found && !b->o.exhaustive);
+    if (st == VT_STOP) assert_true(b->o.has_found && b->o.mode == VT_ORACLE_SEARCH);
     if (!b->o.has_found) return;
     assert_inside(b, b->o.found);
     b->p->logits(b->p, b->o.found, d);

@@ -83,9 +83,9 @@ static void check_stage(const vt_attack_stage *s, vt_norm norm, void *arg) {
         bench_open(&b, &p, (uint32_t)i, i % 6 == 5);
         b.seed = (uint64_t)i * 1000003;
         bench_ball(&b, norm, eps[norm][i / 4]);
-        b.o.exhaustive = i % 3 == 0;
+        b.o.mode = i % 3 == 0 ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH;
         vt_status st = bench_run(&b, s, true);
-        assert_true(st == VT_OK || (st == VT_STOP && !b.o.exhaustive));
+        assert_true(st == VT_OK || (st == VT_STOP && b.o.mode == VT_ORACLE_SEARCH));
         assert_counts(&b, s, st);
         assert_found(&b, st);
         if (st == VT_OK && !b.o.has_found) assert_int_equal(predicted(&p, b.x_adv), b.label);
@@ -237,7 +237,7 @@ static void few_classes(const vt_attack_stage *s, vt_norm norm, void *arg) {
         bench_open(&b, &p, 2, true);
         bench_ball(&b, norm, norm == VT_LINF ? 0.2 : norm == VT_L2 ? 3 : 20);
         for (int exhaustive = 0; exhaustive < 2; exhaustive++) {
-            b.o.exhaustive = exhaustive;
+            b.o.mode = exhaustive ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH;
             vt_status st = bench_run(&b, s, true);
             if (st != (exhaustive ? VT_OK : VT_STOP))
                 fail_msg("%s did not break %d classes in %s", s->id, classes, vt_norm_name(norm));
@@ -276,7 +276,7 @@ static void counted(const vt_attack_stage *s, vt_norm norm, int classes, double 
         vt_attack_cost(&whole, &(vt_cost_dims){.classes = classes, .layers = p.c.tokens.layers, .norm = norm});
     assert_true(c.unread >= 0 && c.unread <= c.forwards);
     for (int judged = 0; judged < 2; judged++) {
-        b.o.judging = b.o.exhaustive = judged;
+        b.o.mode = judged ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_UNJUDGED;
         assert_int_equal(bench_run(&b, s, true), VT_OK);
         assert_false(b.o.has_found);
         double f = s->share * (double)b.o.forwards, g = s->share * (double)b.o.gradients;

@@ -92,7 +92,7 @@ static void break_by_stage(const struct version *v, int expect, vt_norm norm, ui
     assert_int_equal(a.n_stages, v->stages);
     int broken_at = -1;
     for (int k = 0; k < a.n_stages; k++) {
-        b.o.exhaustive = false;
+        b.o.mode = VT_ORACLE_SEARCH;
         vt_status st = bench_run(&b, &a.stages[k], true);
         if ((st == VT_STOP) != (k == expect))
             fail_msg("%s on the model for stage %d of %s: %s", a.stages[k].id, expect, v->name, vt_status_name(st));

@@ -28,7 +28,7 @@ static void linear_open(linear *s, uint64_t k, bool inner) {
         s->b.x[i] = s->b.x_copy[i] = (float)level / 255;
         s->w[i] = s->p.w[N + i] - s->p.w[i];
     }
-    s->b.label = 0, s->b.o.exhaustive = false;
+    s->b.label = 0, s->b.o.mode = VT_ORACLE_SEARCH;
     assert_int_equal(vt_lattice_open(&s->l, N, NULL), VT_OK);
     s->b.o.eight_bit = &s->l;
     s->t = (vt_task){.x = s->b.x, .n = N, .height = SIDE, .width = SIDE, .classes = 2, .ball = &s->b.ball};
@@ -295,7 +295,7 @@ static void test_exhaustive(void **state) {
     float plain[N];
     for (uint64_t k = 0; k < 10; k++) {
         linear_open(&s, k, false);
-        s.b.o.exhaustive = true, s.b.o.eight_bit = NULL;
+        s.b.o.mode = VT_ORACLE_EXHAUSTIVE, s.b.o.eight_bit = NULL;
         start(&s, VT_LINF, 2.5 / 255);
         set_margin(&s, s.b.x, -0.1);
         assert_int_equal(run(&s, "pgd:steps=4"), VT_OK);

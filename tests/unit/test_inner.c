@@ -61,7 +61,7 @@ static void direct(float *x_adv, const vt_model *m, const char *spec, vt_norm no
     assert_int_equal(vt_attack_parse(&a, spec, norm, &e), VT_OK);
     assert_int_equal(vt_classifier_open(&c, m, &e), VT_OK);
     assert_int_equal(vt_oracle_open(&o, &c, &e), VT_OK);
-    o.exhaustive = true;
+    o.mode = VT_ORACLE_EXHAUSTIVE;
     vt_ball_init(&ball, norm, eps, x, PIXELS, lo, hi);
     vt_oracle_reset(&o, &ball, vt_argmax_f32(target, CLASSES), true);
     vt_oracle_target(&o, target);

@@ -98,7 +98,7 @@ static void scene_open(scene *s, int classes, uint32_t seed, bool border, double
     }
     t_le(fabs(nearest(&s->p, s->x, s->label) / goal - 1), 1e-9, "distance of the planted boundary");
     assert_int_equal(vt_oracle_open(&s->o, &s->p.c, NULL), VT_OK);
-    s->o.exhaustive = true;
+    s->o.mode = VT_ORACLE_EXHAUSTIVE;
     s->target = -1;
     s->p.watch = watch, s->p.arg = s;
     s->work = t_take(100 * N * sizeof(float));

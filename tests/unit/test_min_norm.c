@@ -98,7 +98,7 @@ static double attack(planted *p, int label, const char *spec, vt_norm norm, doub
     if (vt_attack_parse(&a, spec, norm, &e) != VT_OK) fail_msg("%s", e.text);
     vt_ball_init(&ball, norm, eps, pixels, N, lo, hi);
     assert_int_equal(vt_oracle_open(&o, &p->c, &e), VT_OK);
-    o.exhaustive = true;
+    o.mode = VT_ORACLE_EXHAUSTIVE;
     vt_oracle_reset(&o, &ball, label, true);
     vt_task t = {.x = pixels, .n = N, .height = SIDE, .width = SIDE, .classes = p->classes, .label = label};
     t.ball = &ball, t.x_adv = x_adv;
@@ -233,7 +233,7 @@ static void test_closest(void **state) {
     p.watch = skew, p.arg = &off;
     vt_ball_init(&ball, VT_LINF, 1, pixels, N, lo, hi); /* the whole box */
     assert_int_equal(vt_oracle_open(&o, &p.c, NULL), VT_OK);
-    o.closest = true;
+    o.mode = VT_ORACLE_CLOSEST;
     vt_oracle_reset(&o, &ball, 0, true);
     static const struct {
         double s;

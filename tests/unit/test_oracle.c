@@ -103,13 +103,13 @@ static void test_stop(void **state) {
         float x[N];
         scene_open(&s, VT_LINF, 0.1);
         s.t.b[1] = cases[i].margin, s.t.b[2] = -1, s.t.noise = cases[i].noise;
-        s.o.exhaustive = cases[i].exhaustive;
+        s.o.mode = cases[i].exhaustive ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH;
         memcpy(x, s.x, sizeof x);
         x[3] = cases[i].outside ? 0.61f : 0.59f;
         vt_status got = vt_oracle_logits(&s.o, x, NULL);
         if (got != (cases[i].stops ? VT_STOP : VT_OK)) fail_msg("case %zu: status %d", i, got);
         assert_int_equal(s.o.has_found, cases[i].found);
-        assert_int_equal(vt_oracle_may_end(&s.o), cases[i].exhaustive);
+        assert_int_equal(vt_oracle_may_end(&s.o, false), cases[i].exhaustive);
         if (cases[i].found) assert_memory_equal(s.o.found, x, sizeof x);
         vt_oracle_close(&s.o);
     }
@@ -133,7 +133,7 @@ static void test_vanished(void **state) {
         scene s;
         float got[N], want[N], value, margin, z[K];
         scene_open(&s, VT_LINF, 0.1);
-        s.o.surrogate = &s.c, s.o.judging = cases[i].judging, s.o.exhaustive = true;
+        s.o.surrogate = &s.c, s.o.mode = cases[i].judging ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_UNJUDGED;
         for (int k = 0; k < N; k++) s.t.w[0][k] = 0.01 * k, s.t.w[1][k] = 0.02 * (k % 3), s.t.w[2][k] = -0.01;
         s.t.b[0] = cases[i].lead, s.t.b[2] = -100;
         vt_loss asked = vt_oracle_loss(&s.o, cases[i].kind), other = vt_oracle_loss(&s.o, VT_LOSS_MARGIN);
@@ -161,7 +161,7 @@ static void test_gradient_beyond_float(void **state) {
         float got[N], value;
         scene_open(&s, VT_LINF, 0.1);
         memset(s.x, 0, sizeof s.x);
-        s.o.judging = judging, s.t.b[0] = 3, s.t.b[1] = 1, s.t.b[2] = -1;
+        s.o.mode = judging ? VT_ORACLE_SEARCH : VT_ORACLE_UNJUDGED, s.t.b[0] = 3, s.t.b[1] = 1, s.t.b[2] = -1;
         for (int k = 0; k < N; k++) s.t.w[0][k] = k % 2 ? 3e38 : -3e38, s.t.w[1][k] = -s.t.w[0][k];
         vt_loss asked = vt_oracle_loss(&s.o, VT_LOSS_MARGIN);
         assert_int_equal(vt_oracle_gradient(&s.o, s.x, &asked, NULL, &value, got), VT_OK);
@@ -224,7 +224,7 @@ static void test_fab_two_steps(void **state) {
         double distance, length = 0, sum = 0;
         float best[N];
         scene_open(&s, (vt_norm)norm, 0.4);
-        s.o.exhaustive = true;
+        s.o.mode = VT_ORACLE_EXHAUSTIVE;
         for (int i = 0; i < N; i++) {
             s.t.w[1][i] = (i % 3 - 1) * (1 + 0.1 * i);
             sum += s.t.w[1][i] / 2;

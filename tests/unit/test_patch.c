@@ -33,7 +33,7 @@ static void bench_open(bench *b, const vt_classifier *c, int h, int w, vt_patch 
     vt_rng_uniforms(&(vt_rng){.seed = seed, .purpose = 0x7E57}, b->x, n);
     vt_ball_init(&b->ball, VT_LINF, 1, b->x, n, b->lo, b->hi);
     assert_int_equal(vt_oracle_open(&b->o, c, NULL), VT_OK);
-    b->o.exhaustive = true;
+    b->o.mode = VT_ORACLE_EXHAUSTIVE;
     b->o.surrogate = c; /* a planted classifier keeps one point, which a gradient is asked of at once */
     b->patch = patch;
     if (!patch.grid) b->patch.grid = 1;
@@ -160,9 +160,9 @@ static void check_attack(const vt_attack_def *def, int shape, int k) {
     bench b;
     bench_open(&b, &p.c, hw[0], hw[1], patch, k % 5, (uint64_t)k);
     float *first = floats(b.n);
-    b.o.exhaustive = k % 2;
+    b.o.mode = k % 2 ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH;
     vt_status st = bench_spec(&b, spec, 3, (uint32_t)k);
-    assert_true(st == VT_OK || (st == VT_STOP && !b.o.exhaustive));
+    assert_true(st == VT_OK || (st == VT_STOP && b.o.mode == VT_ORACLE_SEARCH));
     const float *v = b.o.has_found ? b.o.found : b.x_adv;
     assert_true(judged(&b, v, b.patch));
     for (size_t i = 0; i < b.n; i++) assert_true(v[i] >= 0 && v[i] <= 1);

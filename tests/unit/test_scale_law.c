@@ -129,11 +129,11 @@ static void scene_open(scene *s, int classes) {
             vt_attack a;
             threat how = {(vt_norm)norm, false};
             parse(&a, "fmn:steps=200", how);
-            b->o.closest = true;
+            b->o.mode = VT_ORACLE_CLOSEST;
             breaks(b, &a.stages[0], how, 1000, s->x[i], s->label[i], SIDE);
             assert_true(b->o.has_found);
             s->distance[norm][i] = b->o.found_distance;
-            b->o.closest = false;
+            b->o.mode = VT_ORACLE_SEARCH;
             vt_attack_free(&a);
         }
     }

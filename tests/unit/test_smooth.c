@@ -32,7 +32,7 @@ static bool breaks(void (*profile)(double, double *, double *), vt_norm norm, co
     bench_ball(&b, norm, norm == VT_LINF ? 0.02 : norm == VT_L2 ? 0.2 : 1.5);
     free(p.kept);
     assert_true(planted_ridge(&p, 2, SIDE, SIDE, 7, profile, &b.ball));
-    b.label = 0, b.o.exhaustive = false;
+    b.label = 0, b.o.mode = VT_ORACLE_SEARCH;
     assert_int_equal(vt_attack_parse(&a, spec, norm, &e), VT_OK);
     vt_status s = bench_run(&b, &a.stages[0], true);
     assert_true(s == VT_OK || s == VT_STOP);

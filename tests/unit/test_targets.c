@@ -31,7 +31,7 @@ static void open_bench(bench *b, planted *p, vt_norm norm, double eps) {
     b->p = p;
     for (size_t i = 0; i < p->n; i++) b->x[i] = 0.3f + 0.4f * vt_rng_uniform(&(vt_rng){.seed = 5, .purpose = 3}, i);
     assert_int_equal(vt_oracle_open(&b->o, &p->c, NULL), VT_OK);
-    b->o.exhaustive = true;
+    b->o.mode = VT_ORACLE_EXHAUSTIVE;
     vt_ball_init(&b->ball, norm, eps, b->x, p->n, b->lo, b->hi);
     b->t = (vt_task){.x = b->x, .n = p->n, .height = p->height, .width = p->width, .classes = p->classes};
     b->t.ball = &b->ball, b->t.x_adv = b->x_adv, b->t.rng = (vt_rng){.seed = 1, .purpose = 9};

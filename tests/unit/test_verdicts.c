@@ -38,15 +38,15 @@ static void test_verdicts(void **state) {
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         vt_oracle_reset(&b.o, &b.ball, 0, false);
-        b.o.exhaustive = rows[i].exhaustive, off = rows[i].off;
+        b.o.mode = rows[i].exhaustive ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH, off = rows[i].off;
         assert_int_equal(ask(&b, rows[i].s, at), rows[i].stop ? VT_STOP : VT_OK);
         assert_int_equal(b.o.has_found, rows[i].found);
-        assert_int_equal(vt_oracle_may_end(&b.o), rows[i].exhaustive);
+        assert_int_equal(vt_oracle_may_end(&b.o, false), rows[i].exhaustive);
         if (rows[i].found) assert_memory_equal(b.o.found, at, sizeof at);
     }
     /* not yet good enough, a little better, worse (not asked again), good enough */
     vt_oracle_reset(&b.o, &b.ball, 0, false);
-    b.o.exhaustive = false, off = 0.003f;
+    b.o.mode = VT_ORACLE_SEARCH, off = 0.003f;
     assert_int_equal(ask(&b, 0.01, first), VT_OK);
     assert_int_equal(ask(&b, 0.005, at), VT_OK);
     assert_memory_equal(b.o.found, first, sizeof first);

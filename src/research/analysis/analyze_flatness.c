@@ -108,7 +108,7 @@ static vt_status collect(void *ctx, vt_bench *b, size_t i, vt_err *e) {
     job *j = ctx;
     (void)e;
     memcpy(j->x + i * j->pixels, b->x, j->pixels * sizeof *j->x);
-    if (j->adv) memcpy(j->adv + i * j->pixels, b->x_adv, j->pixels * sizeof *j->adv);
+    if (j->adv) memcpy(j->adv + i * j->pixels, b->attacker.x_adv, j->pixels * sizeof *j->adv);
     j->labels[i] = b->label;
     return VT_OK;
 }

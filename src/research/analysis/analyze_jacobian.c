@@ -72,7 +72,7 @@ static void margins(row *r, const vt_jacobian *j) {
 /* The attacked point and random ones: each may raise the bound over the ball. */
 static vt_status in_ball(row *r, vt_jacobian *j, const job *w, vt_bench *b, vt_err *e) {
     vt_ball ball;
-    vt_ball_init(&ball, w->a->norm, w->a->eps, b->x, b->pixels, b->lo, b->hi);
+    vt_ball_init(&ball, w->a->norm, w->a->eps, b->x, b->pixels, b->attacker.lo, b->attacker.hi);
     for (int k = 0; k <= w->p->points; k++) {
         double sigma;
         bool good;
@@ -80,8 +80,8 @@ static vt_status in_ball(row *r, vt_jacobian *j, const job *w, vt_bench *b, vt_e
                       .purpose = vt_rng_purpose("analyze jacobian ball"),
                       .image = (uint32_t)b->image,
                       .run = (uint32_t)k};
-        if (k > 0) vt_ball_start_inside(&ball, &key, b->x_adv);
-        for (size_t i = 0; k > 0 && i < b->pixels; i++) b->adv64[i] = (double)b->x_adv[i];
+        if (k > 0) vt_ball_start_inside(&ball, &key, b->attacker.x_adv);
+        for (size_t i = 0; k > 0 && i < b->pixels; i++) b->adv64[i] = (double)b->attacker.x_adv[i];
         vt_jacobian_at(j, b->adv64);
         VT_TRY(norm_at(&sigma, &good, j, w, b, 1 + k, e));
         r->ball = fmax(r->ball, sigma), r->converged = r->converged && good;
@@ -95,7 +95,7 @@ static vt_status measure(row *r, vt_jacobian *j, const job *w, vt_bench *b, vt_e
     margins(r, j);
     r->ball = r->sigma;
     if (b->attacked) {
-        r->length = vt_distance(VT_L2, b->x, b->x_adv, b->pixels), r->broken = b->broken;
+        r->length = vt_distance(VT_L2, b->x, b->attacker.x_adv, b->pixels), r->broken = b->broken;
         r->ratio = vt_jacobian_ratio(j, b->adv64, 1), r->small = vt_jacobian_ratio(j, b->adv64, w->p->small);
         VT_TRY(in_ball(r, j, w, b, e));
     }

@@ -10,27 +10,16 @@
 #include "models/session64.h"
 
 static vt_task dims_of(const vt_subject *s) {
-    int side = vt_config_input(&s->model->config);
-    return (vt_task){.n = vt_config_input_pixels(&s->model->config),
-                     .height = side,
-                     .width = side,
-                     .classes = s->model->config.classes};
-}
-
-static size_t stage_work(const vt_subject *s, const vt_attack_stage *stage) {
-    const vt_task dims = dims_of(s);
-    return vt_attack_work_len(stage, &dims);
+    return vt_attacker_dims(vt_config_input_pixels(&s->model->config), s->model->config.classes, NULL);
 }
 
 /* Of the command's attack; and room for the minimum-norm attacks that kinds run themselves (vt_bench_nearest looks
  * whether it is enough). */
 static size_t work_of(const vt_analyze *a, const vt_subject *s) {
     size_t most = 8 * vt_config_input_pixels(&s->model->config) + 4 * (size_t)s->model->config.classes;
-    for (int k = 0; a->attack && k < a->attack->n_stages; k++) {
-        size_t need = stage_work(s, &a->attack->stages[k]);
-        if (need > most) most = need;
-    }
-    return most;
+    const vt_task dims = dims_of(s);
+    size_t own = a->attack ? vt_attacker_work(a->attack, &dims) : 0;
+    return own > most ? own : most;
 }
 
 size_t vt_bench_bytes(const vt_analyze *a, const vt_subject *s) {
@@ -47,56 +36,49 @@ static vt_status bench_open(vt_bench *b, const vt_analyze *a, const vt_subject *
     VT_TRY(vt_classifier_open(&b->model, s->model, e));
     VT_TRY(vt_oracle_open(&b->oracle, &b->model, e));
     b->oracle.interrupt = a->interrupt;
-    b->x = vt_alloc(bytes), b->x_adv = vt_alloc(bytes), b->lo = vt_alloc(bytes), b->hi = vt_alloc(bytes);
-    b->work_len = work_of(a, s), b->work = vt_alloc(b->work_len * sizeof(float));
-    b->z = vt_alloc(k * sizeof(float));
+    VT_TRY(vt_attacker_open(&b->attacker, b->pixels, work_of(a, s), e));
+    b->x = vt_alloc(bytes), b->z = vt_alloc(k * sizeof(float));
     b->x64 = vt_alloc(2 * bytes), b->adv64 = vt_alloc(2 * bytes), b->z64 = vt_alloc(k * sizeof(double));
-    if (b->x && b->x_adv && b->lo && b->hi && b->work && b->z && b->x64 && b->adv64 && b->z64) return VT_OK;
+    if (b->x && b->z && b->x64 && b->adv64 && b->z64) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
 }
 
 static void bench_close(vt_bench *b) {
-    void *blocks[] = {b->x, b->x_adv, b->lo, b->hi, b->work, b->z, b->x64, b->adv64, b->z64};
+    void *blocks[] = {b->x, b->z, b->x64, b->adv64, b->z64};
     vt_session_close_f64(b->session);
+    vt_attacker_close(&b->attacker);
     vt_oracle_close(&b->oracle), vt_classifier_close(&b->model);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) free(blocks[i]);
 }
 
 /* One stage to its end, from the clean image. */
-static vt_status stage_run(vt_bench *b, const vt_attack_stage *stage, const vt_ball *ball, vt_err *e) {
-    vt_oracle_reset(&b->oracle, ball, b->label, stage->def->white_box);
-    vt_task task = dims_of(b->s);
-    task.x = b->x, task.label = b->label, task.ball = ball, task.x_adv = b->x_adv, task.work = b->work;
-    task.rng = (vt_rng){.seed = b->a->seed, .purpose = vt_rng_purpose(stage->def->name), .image = (uint32_t)b->image};
-    vt_classifier_begin(&b->model, &task.rng);
-    vt_status s = vt_attack_stage_run(&b->oracle, stage, &task);
+static vt_status stage_run(vt_bench *b, const vt_attack_stage *stage, vt_oracle_mode mode, vt_norm norm, double eps,
+                           vt_err *e) {
+    vt_attempt t = {.x = b->x, .label = b->label, .classes = b->classes, .norm = norm, .eps = eps, .mode = mode};
+    t.key = (vt_rng){.seed = b->a->seed, .purpose = vt_rng_purpose(stage->def->name), .image = (uint32_t)b->image};
+    vt_status s = vt_attacker_run(&b->attacker, &b->oracle, stage, &t);
     if (s == VT_INTERRUPTED) return vt_fail(e, s, "interrupted; an analysis keeps nothing half done");
-    if (s == VT_OK || s == VT_STOP) return VT_OK;
+    if (s == VT_OK) return VT_OK;
     return vt_fail(e, s, "image %d: %s failed: %s", b->image, stage->def->name, vt_status_name(s));
 }
 
 /* The stages in turn, as an evaluation runs them, until one's point is misclassified; none is left early. */
 static vt_status attack(vt_bench *b, vt_err *e) {
-    vt_ball ball;
-    vt_ball_init(&ball, b->a->norm, b->a->eps, b->x, b->pixels, b->lo, b->hi);
-    b->oracle.exhaustive = true, b->oracle.closest = false;
     b->attacked = true, b->broken = false;
     for (int k = 0; k < b->a->attack->n_stages && !b->broken; k++) {
-        VT_TRY(stage_run(b, &b->a->attack->stages[k], &ball, e));
-        b->model.logits(b->model.self, b->x_adv, b->z, false);
+        VT_TRY(stage_run(b, &b->a->attack->stages[k], VT_ORACLE_EXHAUSTIVE, b->a->norm, b->a->eps, e));
+        b->model.logits(b->model.self, b->attacker.x_adv, b->z, false);
         b->broken = vt_argmax_f32(b->z, b->classes) != b->label;
     }
-    for (size_t i = 0; i < b->pixels; i++) b->adv64[i] = (double)b->x_adv[i];
+    for (size_t i = 0; i < b->pixels; i++) b->adv64[i] = (double)b->attacker.x_adv[i];
     return VT_OK;
 }
 
 vt_status vt_bench_nearest(vt_bench *b, const vt_attack_stage *stage, vt_norm norm, double *distance, vt_err *e) {
-    vt_ball ball;
-    if (stage_work(b->s, stage) > b->work_len)
+    const vt_task dims = dims_of(b->s);
+    if (vt_attack_work_len(stage, &dims) > b->attacker.work_len)
         return vt_fail(e, VT_E_RANGE, "%s wants more scratch memory than an analysis keeps", stage->def->name);
-    vt_ball_init(&ball, norm, vt_box_radius(norm, b->x, b->pixels), b->x, b->pixels, b->lo, b->hi);
-    b->oracle.exhaustive = false, b->oracle.closest = true;
-    VT_TRY(stage_run(b, stage, &ball, e));
+    VT_TRY(stage_run(b, stage, VT_ORACLE_CLOSEST, norm, vt_box_radius(norm, b->x, b->pixels), e));
     *distance = b->oracle.has_found ? b->oracle.found_distance : INFINITY;
     return VT_OK;
 }

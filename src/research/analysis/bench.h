@@ -3,6 +3,7 @@
 #ifndef VT_ANALYSIS_BENCH_H
 #define VT_ANALYSIS_BENCH_H
 
+#include "attacks/attacker.h"
 #include "research/analysis/analyze.h"
 
 struct vt_session_f64;
@@ -15,13 +16,13 @@ typedef struct vt_bench {
     struct vt_session_f64 *session; /* of one image, gradients of the input */
     vt_classifier model;
     vt_oracle oracle;
-    float *x, *x_adv, *lo, *hi, *work, *z; /* [pixels], work, [classes] */
-    size_t work_len;
+    vt_attacker attacker;
+    float *x, *z;        /* [pixels], [classes] */
     double *x64, *adv64; /* the image and the attacked one, as the session takes them */
     double *z64;         /* [classes] */
     int32_t image;
     int label;
-    bool attacked, broken; /* x_adv: of the attack, whose point the float network gets wrong */
+    bool attacked, broken; /* attacker.x_adv: of the attack, whose point the float network gets wrong */
 } vt_bench;
 
 size_t vt_bench_bytes(const vt_analyze *a, const vt_subject *s); /* of one */
@@ -32,6 +33,6 @@ typedef vt_status (*vt_bench_fn)(void *ctx, vt_bench *b, size_t i, vt_err *e);
 vt_status vt_bench_images(const vt_analyze *a, const vt_subject *s, vt_bench_fn fn, void *ctx, vt_err *e);
 
 /* The nearest point that the minimum-norm attack `stage` finds for the image that the bench holds, in norm; *distance
- * INFINITY: none. x_adv is overwritten. */
+ * INFINITY: none. attacker.x_adv is overwritten. */
 vt_status vt_bench_nearest(vt_bench *b, const vt_attack_stage *stage, vt_norm norm, double *distance, vt_err *e);
 #endif

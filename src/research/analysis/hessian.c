@@ -106,7 +106,7 @@ static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
     for (int q = 0; q < p->points; q++) {
         w->session->master = p->at[q];
         const double *z = vt_session_forward_f64(w->session, w->x, 1, p->out != NULL);
-        double loss = vt_loss_eval_f64(w->dz, &(vt_loss){VT_LOSS_CE, w->target, 0, NULL}, z, (int)k);
+        double loss = vt_loss_eval_f64(w->dz, &(vt_loss){.kind = VT_LOSS_CE, .target = w->target}, z, (int)k);
         if (q == 0 && p->losses) p->losses[i] = loss;
         if (q == 0 && p->logits) memcpy(p->logits + i * k, z, k * sizeof *z);
         for (size_t j = 0; j < k; j++) w->dz[j] *= p->factor[q];

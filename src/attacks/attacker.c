@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "attacks/attacker.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include "core/mem.h"
+
+vt_status vt_attacker_open(vt_attacker *a, size_t pixels, size_t work, vt_err *e) {
+    size_t bytes = pixels * sizeof(float);
+    *a = (vt_attacker){.pixels = pixels, .work_len = work, .side = vt_attacker_dims(pixels, 2, NULL).height};
+    a->x_adv = vt_alloc(bytes), a->lo = vt_alloc(bytes), a->hi = vt_alloc(bytes);
+    a->work = vt_alloc((work ? work : 1) * sizeof(float));
+    if (a->x_adv && a->lo && a->hi && a->work) return VT_OK;
+    vt_attacker_close(a);
+    return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
+}
+
+void vt_attacker_close(vt_attacker *a) {
+    free(a->x_adv), free(a->lo), free(a->hi), free(a->work);
+    *a = (vt_attacker){0};
+}
+
+vt_task vt_attacker_dims(size_t pixels, int classes, const vt_patch *patch) {
+    int side = (int)lround(sqrt((double)pixels / 3));
+    return (vt_task){.n = pixels,
+                     .height = side,
+                     .width = side,
+                     .classes = classes,
+                     .patch = patch && patch->size ? patch : NULL};
+}
+
+size_t vt_attacker_work(const vt_attack *a, const vt_task *dims) {
+    size_t most = 1;
+    for (int k = 0; k < a->n_stages; k++) {
+        size_t need = vt_attack_work_len(&a->stages[k], dims);
+        if (need > most) most = need;
+    }
+    return most;
+}
+
+vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s, const vt_attempt *t) {
+    vt_task task = vt_attacker_dims(a->pixels, t->classes, t->patch);
+    o->mode = t->mode, o->eight_bit = t->eight_bit, o->open = t->open;
+    vt_ball_init(&a->ball, t->norm, t->eps, t->x, a->pixels, a->lo, a->hi);
+    vt_oracle_reset(o, &a->ball, t->label, s->def->white_box && !t->blind);
+    if (t->target) vt_oracle_target(o, t->target);
+    task.x = t->start ? t->start : t->x, task.label = t->label, task.ball = &a->ball, task.rng = t->key;
+    task.x_adv = a->x_adv, task.work = a->work, task.before_step = t->before_step, task.ctx = t->ctx;
+    vt_classifier_begin(o->model, &t->key);
+    vt_status st = vt_attack_stage_run(o, s, &task);
+    bool kept = o->not_finite || (o->has_found && t->mode != VT_ORACLE_EXHAUSTIVE);
+    a->at = kept ? o->found : a->x_adv;
+    return st == VT_STOP ? VT_OK : st;
+}
