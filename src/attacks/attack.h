@@ -19,6 +19,16 @@ enum {
     VT_CAN_PATCH = 1u << VT_NORM_COUNT
 };
 
+/* What is peculiar about an attack. The generic tests ask for the opposite of those who do not say so. */
+enum {
+    VT_DRAWS_NOTHING = 1,   /* the same whatever the key */
+    VT_DRAWS_RESTARTS = 2,  /* the first run is the same whatever the key */
+    VT_SHARES_FORWARDS = 4, /* asks for logits where gradients follow at the same point: its forwards are more than
+                               those that the model makes for them */
+    VT_ENDS_ITSELF = 8,     /* may end before its budget by a rule of its own */
+    VT_LEAVES_BALL = 16     /* its result may lie outside of the ball, as published */
+};
+
 /* One image. */
 typedef struct vt_task {
     const float *x; /* [n] start, in [0,1]; n = 3*height*width, planar; an evaluation starts at the ball's centre */
@@ -62,6 +72,7 @@ typedef struct vt_attack_def {
     bool
         published; /* what a paper's released code ran: scored as there (VT_SCORE_PUBLISHED), wherever its point lies */
     bool follows_steps; /* calls the task's before_step: ARD and PRM work with it */
+    unsigned traits;    /* VT_DRAWS_NOTHING ... */
     bool tested;        /* what it leaves is reported as robust: a run with it ends in the self-test */
     size_t params_size;
     const vt_opt *opts;                                          /* ends at key NULL */

@@ -139,6 +139,7 @@ const vt_attack_def vt_attack_def_cw_l2 = {
     .summary = "minimum-norm attack: Adam in tanh space, weight of the margin by binary search",
     .reference = "Carlini and Wagner 2017 (S&P), section V.A; constants of their code",
     .norms = VT_CAN_L2,
+    .traits = VT_DRAWS_NOTHING | VT_ENDS_ITSELF,
     .white_box = true,
     .minimum_norm = true,
     .params_size = sizeof(params),

@@ -82,6 +82,7 @@ const vt_attack_def vt_attack_def_ddn = {
     .summary = "minimum-norm attack: decoupled direction and norm",
     .reference = "Rony et al. 2019 (CVPR), 'Decoupling direction and norm', algorithm 1",
     .norms = VT_CAN_L2,
+    .traits = VT_DRAWS_NOTHING,
     .white_box = true,
     .minimum_norm = true,
     .params_size = sizeof(params),

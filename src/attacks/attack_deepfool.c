@@ -105,6 +105,7 @@ const vt_attack_def vt_attack_def_deepfool = {
     .summary = "minimum-norm attack: steps to the nearest linearised class boundary",
     .reference = "Moosavi-Dezfooli et al. 2016 (CVPR), 'DeepFool', algorithm 2; box as foolbox does",
     .norms = VT_CAN_LINF | VT_CAN_L2,
+    .traits = VT_DRAWS_NOTHING | VT_SHARES_FORWARDS,
     .white_box = true,
     .minimum_norm = true,
     .params_size = sizeof(params),

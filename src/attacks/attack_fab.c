@@ -35,6 +35,7 @@ const vt_attack_def vt_attack_def_fab = {
     .summary = "minimum-norm attack by projection on linearised class boundaries",
     .reference = "Croce and Hein 2020 (ICML), 'Minimally distorted adversarial examples', algorithm 1",
     .norms = VT_CAN_ALL,
+    .traits = VT_DRAWS_RESTARTS | VT_SHARES_FORWARDS,
     .white_box = true,
     .minimum_norm = true,
     .params_size = sizeof(vt_fab_params),

@@ -46,6 +46,7 @@ const vt_attack_def vt_attack_def_fab_t = {
     .summary = "FAB towards one class at a time",
     .reference = "Croce and Hein 2020 (ICML), AutoAttack, section 5",
     .norms = VT_CAN_ALL,
+    .traits = VT_DRAWS_RESTARTS | VT_SHARES_FORWARDS,
     .white_box = true,
     .minimum_norm = true,
     .params_size = sizeof(vt_fab_params),

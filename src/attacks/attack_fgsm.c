@@ -30,6 +30,7 @@ const vt_attack_def vt_attack_def_fgsm = {
     .summary = "one signed gradient step of length eps",
     .reference = "Goodfellow, Shlens, Szegedy 2015, section 4",
     .norms = VT_CAN_LINF | VT_CAN_L2,
+    .traits = VT_DRAWS_NOTHING,
     .white_box = true,
     .work_len = work_len,
     .run = run,

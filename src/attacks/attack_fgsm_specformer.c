@@ -53,6 +53,7 @@ const vt_attack_def vt_attack_def_fgsm_specformer = {
     .summary = "SpecFormer's released FGSM: eps and box of pixels on the normalised image",
     .reference = "Hu et al. 2024 (ECCV), SpecFormer, released evaluator",
     .norms = VT_CAN_LINF,
+    .traits = VT_LEAVES_BALL,
     .white_box = true,
     .published = true,
     .params_size = sizeof(params),

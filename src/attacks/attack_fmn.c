@@ -102,6 +102,7 @@ const vt_attack_def vt_attack_def_fmn = {
     .summary = "minimum-norm attack: projected gradient steps on a ball that adapts",
     .reference = "Pintor et al. 2021 (NeurIPS), 'Fast minimum-norm adversarial attacks', algorithm 1",
     .norms = VT_CAN_ALL,
+    .traits = VT_DRAWS_NOTHING,
     .white_box = true,
     .minimum_norm = true,
     .params_size = sizeof(params),

@@ -158,6 +158,7 @@ const vt_attack_def vt_attack_def_transfer = {
     .summary = "momentum ascent on a surrogate (--surrogate WEIGHTS; without it a twin of the model)",
     .reference = "Dong et al. 2018, algorithm 1 (MI-FGSM); diversity: Xie et al. 2019",
     .norms = VT_CAN_ALL | VT_CAN_PATCH,
+    .traits = VT_DRAWS_RESTARTS,
     .white_box = false,
     .surrogate = true,
     .params_size = sizeof(params),
