@@ -192,7 +192,7 @@ static void gradient(vt_oracle *o, const vt_classifier *m, const vt_loss *loss, 
         return;
     vt_loss_eval_f32(o->dz, loss, z, m->classes);
     for (int k = 0; k < m->classes; k++) o->dz[k] *= 0x1p-100f;
-    m->backward(m->self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = o->dz}, &least, dx);
+    m->backward(m->self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = o->dz, .open = loss->open}, &least, dx);
     o->gradients++;
 }
 

@@ -34,7 +34,9 @@ static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
     const vt_attn_loss *a = loss->attention;
     if (a && a->alone) *value = 0;
     if (a) *value += f->all.tokens.loss(f->all.tokens.self, a);
-    f->all.backward(f->all.self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = f->dz, .attention = a}, &linear, dx);
+    f->all.backward(f->all.self,
+                    &(vt_loss){.kind = VT_LOSS_LINEAR, .target = f->dz, .attention = a, .open = loss->open}, &linear,
+                    dx);
 }
 
 static void begin(void *self, const vt_rng *rng) { vt_classifier_begin(&((few *)self)->all, rng); }

@@ -40,7 +40,7 @@ static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
     float linear;
     *value = vt_loss_eval_f32(s->dz, loss, s->z, s->all.classes);
     for (int k = 0; k < s->all.classes; k++) s->dz[k] = (float)(s->factor * (double)s->dz[k]);
-    s->all.backward(s->all.self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = s->dz}, &linear, dx);
+    s->all.backward(s->all.self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = s->dz, .open = loss->open}, &linear, dx);
 }
 
 static void begin(void *self, const vt_rng *rng) { vt_classifier_begin(&((state *)self)->all, rng); }
