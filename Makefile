@@ -35,11 +35,9 @@ override CFLAGS += -DVT_JPEG_$(JPEG) $(BASE) $(OPT_$(MODE))
 override LDLIBS += -lopenblas -ldnnl -ljansson -lpng $(if $(filter turbo,$(JPEG)),-ljpeg) -lcrypto -lyaml -lzip -lm
 override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
-# Rooms. The numeric files (nn, and what of models and train computes) are compiled twice, float and double.
-TWICE := $(wildcard src/nn/*.c) $(wildcard src/models/arch_*.c src/models/attn_*.c) src/models/session.c src/models/block.c src/models/mha.c src/models/gpsa.c src/models/attention.c src/models/attention_loss.c \
-         src/models/windowed.c $(wildcard src/train/objective*.c src/train/optim*.c src/train/penalty*.c) $(wildcard src/train/gradient.c)
-TWICE += $(addprefix src/models/,readout.c patch_rows.c sincos.c positions.c conv_stem.c xcit_stem.c xca.c lpi.c class_attention.c)
-ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train,$(wildcard src/$(room)/*.c)))
+# Rooms. The numeric files are compiled twice, float and double: nn and models/net whole, what of train computes by its name.
+TWICE := $(wildcard src/nn/*.c src/models/net/*.c $(addprefix src/train/,objective*.c optim*.c penalty*.c gradient.c))
+ONCE := $(filter-out $(TWICE),$(foreach room,core io models models/wrap attacks eval selftest train,$(wildcard src/$(room)/*.c)))
 # What the product stands on without: labs, analyses, tables. A second archive, for the command alone.
 RESEARCH_TWICE := src/research/lab/two_layer.c
 RESEARCH_ONCE := $(filter-out $(RESEARCH_TWICE),$(wildcard src/research/*/*.c))
@@ -65,9 +63,10 @@ $(OUT)/gen/$(1).inc: FORCE
 GEN += $(OUT)/gen/$(1).inc
 endef
 $(eval $(call REGISTRY,attacks,src/attacks/attack_))
-$(eval $(call REGISTRY,attns,src/models/attn_))
+$(eval $(call REGISTRY,attns,src/models/net/attn_))
 $(eval $(call REGISTRY,archs,src/models/arch_))
-$(eval $(call REGISTRY,wraps,src/models/wrap_))
+$(eval $(call REGISTRY,nets,src/models/net/net_))
+$(eval $(call REGISTRY,wraps,src/models/wrap/wrap_))
 $(eval $(call REGISTRY,names,src/models/names_))
 $(eval $(call REGISTRY,datasets,src/io/dataset_))
 $(eval $(call REGISTRY,reports,src/eval/report_))

@@ -9,8 +9,8 @@
 #include "core/version.h"
 #include "eval/evaluate.h"
 #include "io/dataset.h"
-#include "models/classifier.h"
 #include "models/model.h"
+#include "models/wrap/classifier.h"
 #include "train/train.h"
 
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Reference numbers of attention's own losses (src/models/attention_loss.h), from PyTorch's autograd in double, on the
+"""Reference numbers of attention's own losses (src/models/net/attention_loss.h), from PyTorch's autograd in double, on the
 tiny ViT and the first image of tests/fixtures/golden/hooks.safetensors: writes attention_loss.safetensors beside it.
 
     gen_attention_loss_fixture.py [OUT]

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "models/session64.h"
+#include "models/net/session64.h"
 
 vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e) {
     memset(o, 0, sizeof *o);

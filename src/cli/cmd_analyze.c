@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <unistd.h>
-#include "research/analysis/analyze.h"
 #include "cli/cli.h"
 #include "cli/folder.h"
 #include "cli/known.h"
 #include "cli/own.h"
-#include "cli/script.h"
 #include "cli/run_args.h"
+#include "cli/script.h"
 #include "cli/streams.h"
-#include "models/session.h"
+#include "models/arch.h"
+#include "research/analysis/analyze.h"
 
 typedef struct job {
     const vt_analysis_def *def;
@@ -88,7 +88,7 @@ static vt_status check_attack(const job *j, vt_err *e) {
         for (int k = 0; j->a.attack && k < j->a.attack->n_stages; k++) {
             const vt_attack_stage *s = &j->a.attack->stages[k];
             if (s->def->check) VT_TRY(s->def->check(s->params, &dims, e));
-            if (s->def->looks && !vt_arch_find_f32(c->arch)->view)
+            if (s->def->looks && !vt_arch_find(c->arch)->shows_attention)
                 return vt_fail(e, VT_E_USAGE, "attack %s looks at attention, which %s does not show", s->def->name,
                                j->a.subjects[i].path);
             if (s->def->surrogate || s->def->published)

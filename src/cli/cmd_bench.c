@@ -12,7 +12,8 @@
 #include "core/rand.h"
 #include "core/sort.h"
 #include "core/threads.h"
-#include "models/session.h"
+#include "models/arch.h"
+#include "models/net/session.h"
 
 #define SIDE 1024 /* of the square matrix product that stands for the machine's ceiling */
 #define ROUNDS 5
@@ -129,7 +130,7 @@ static vt_status measure(bench *b, work what, double *rate, vt_err *e) {
 static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
     double rate[WORKS][ROUNDS], share[WORKS][ROUNDS], flop[WORKS], warm;
     flop[CEILING] = flop[CEILING_OPENBLAS] = 2.0 * SIDE * SIDE * SIDE;
-    vt_arch_find_f32(m->config.arch)->flops(&m->config, &flop[FORWARD], &flop[GRADIENT]);
+    vt_arch_find(m->config.arch)->flops(&m->config, &flop[FORWARD], &flop[GRADIENT]);
     flop[TRAINING] = 3 * flop[FORWARD]; /* every product once forward, twice backward */
     for (int w = 0; w < b->works; w++) VT_TRY(measure(b, (work)w, &warm, e));
     for (int r = 0; r < ROUNDS; r++) {

@@ -4,16 +4,16 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/run_args.h"
-#include "eval/doctor.h"
 #include "core/stats.h"
+#include "eval/doctor.h"
+#include "models/arch.h"
 #include "models/doubt.h"
-#include "models/session.h"
 
 enum { LEAST = 500, MOST = 8192, FIRST = 128, ROUNDS = 5 };
 
 static double flops_of(const vt_model *m) {
     double forward, gradient;
-    vt_arch_find_f32(m->config.arch)->flops(&m->config, &forward, &gradient);
+    vt_arch_find(m->config.arch)->flops(&m->config, &forward, &gradient);
     return forward;
 }
 

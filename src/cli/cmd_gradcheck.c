@@ -7,7 +7,7 @@
 #include "cli/run_args.h"
 #include "core/mem.h"
 #include "core/rand.h"
-#include "models/probe.h"
+#include "models/wrap/probe.h"
 
 /* Truncation of the fourth-order stencil is O(h^4) and rounding O(2^-53 |f| / h): at h = 1e-4 a whole ViT leaves about
  * 1e-9, so 1e-7 fails on any wrong term and passes on none. Where a gradient is small beside the loss (150,000 pixels

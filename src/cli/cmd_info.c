@@ -7,8 +7,8 @@
 #include "cli/script.h"
 #include "core/gemm.h"
 #include "core/text.h"
+#include "models/arch.h"
 #include "models/doubt.h"
-#include "models/session.h"
 
 static void row(const char *key, const char *value, const char *from) {
     char a[400], b[400]; /* parts and preprocessing are the file's own words: no line of ours is theirs to write */
@@ -65,7 +65,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     snprintf(text, sizeof text, "%zu in %d tensors", vt_model_param_count(m), m->params.count);
     row("parameters", text, "all finite");
     double fwd, grad;
-    vt_arch_find_f32(m->config.arch)->flops(&m->config, &fwd, &grad);
+    vt_arch_find(m->config.arch)->flops(&m->config, &fwd, &grad);
     snprintf(text, sizeof text, "%.4g / %.4g GFLOP", fwd * 1e-9, grad * 1e-9);
     row("one image", text, "forward / gradient step");
     printf("  %-12s %s\n", "sha256", m->sha256); /* as wide as a terminal bears */

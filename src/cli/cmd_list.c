@@ -2,17 +2,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "research/analysis/analyze.h"
 #include "attacks/attack.h"
 #include "cli/cli.h"
 #include "eval/summary.h"
 #include "io/dataset.h"
 #include "io/image_jpeg.h"
-#include "research/lab/lab.h"
+#include "models/arch.h"
 #include "models/forms.h"
 #include "models/names.h"
-#include "models/session.h"
-#include "models/wrap.h"
+#include "models/wrap/wrap.h"
+#include "research/analysis/analyze.h"
+#include "research/lab/lab.h"
 
 static void list_option(const vt_opt *o, const void *defaults) {
     char text[600], *p = text;
@@ -74,10 +74,10 @@ static vt_status list_attacks(vt_err *e) {
 static vt_status list_models(void) {
     int n;
     printf("architectures\n");
-    const vt_arch_def_f32 *const *archs = vt_arch_defs_f32(&n);
+    const vt_arch *const *archs = vt_archs(&n);
     for (int i = 0; i < n; i++) printf("  %-12s %s\n", archs[i]->name, archs[i]->summary);
     printf("attention variants\n");
-    const vt_attn_def_f32 *const *attns = vt_attn_defs_f32(&n);
+    const vt_attn *const *attns = vt_attns(&n);
     for (int i = 0; i < n; i++) {
         vt_attn_options defaults;
         vt_opt_defaults(attns[i]->opts, &defaults);

@@ -5,8 +5,8 @@
 #include <string.h>
 #include "cli/cli.h"
 #include "core/opt.h"
-#include "models/attention.h"
 #include "models/forms.h"
+#include "models/net/attention.h"
 
 /* --set key=value, by the rules of core/opt; -1 / 0: not set. */
 typedef struct shape {
@@ -87,9 +87,9 @@ static vt_status options(const vt_cli *c, const shape *s, vt_config *config, vt_
     if (o.has_mean) memcpy(config->mean, o.mean, sizeof o.mean);
     if (o.has_std) memcpy(config->std, o.std, sizeof o.std);
     if (o.ln_eps > 0) config->ln_eps = o.ln_eps;
-    vt_attn_spec_f32 attn;
+    vt_attn_spec attn;
     if (o.attn) {
-        VT_TRY(vt_attn_parse_f32(&attn, o.attn, e));
+        VT_TRY(vt_attn_parse(&attn, o.attn, e));
         snprintf(config->attn, sizeof config->attn, "%s", attn.text);
     }
     for (int i = 0; i < o.n_form; i++) VT_TRY(vt_form_parse(config, o.form[i], "--form", e));

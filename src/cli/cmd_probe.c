@@ -7,7 +7,7 @@
 #include "core/mem.h"
 #include "core/opt.h"
 #include "io/safetensors.h"
-#include "models/probe.h"
+#include "models/wrap/probe.h"
 
 typedef struct batch {
     int n;

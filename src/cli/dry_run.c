@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 #include <sys/resource.h>
-#include "models/session.h"
+#include "models/arch.h"
 
 double vt_resident_mb(void) {
     struct rusage u;
@@ -21,7 +21,7 @@ vt_status vt_cli_hours(double *hours, const vt_model *m, double flops, int threa
     double forward, gradient;
     vt_seconds s;
     VT_TRY(vt_measure_seconds(&s, m, threads, e));
-    vt_arch_find_f32(m->config.arch)->flops(&m->config, &forward, &gradient);
+    vt_arch_find(m->config.arch)->flops(&m->config, &forward, &gradient);
     *hours = flops / (forward + gradient) * (s.forward + s.gradient) / threads / 3600;
     return VT_OK;
 }

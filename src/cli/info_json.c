@@ -2,8 +2,8 @@
 #include "cli/info_json.h"
 
 #include <stddef.h>
+#include "models/arch.h"
 #include "models/forms.h"
-#include "models/session.h"
 
 typedef enum kind { WORD, NUMBER, YES, REAL, THREE } kind;
 
@@ -69,7 +69,7 @@ static json_t *values(const vt_model *m) {
 
 json_t *vt_cli_info_json(const vt_model *m) {
     double forward, gradient;
-    vt_arch_find_f32(m->config.arch)->flops(&m->config, &forward, &gradient);
+    vt_arch_find(m->config.arch)->flops(&m->config, &forward, &gradient);
     json_t *o = json_pack("{s:i,s:s,s:s,s:s,s:I,s:i,s:f,s:f,s:o}", "version", 1, "file", m->path, "sha256", m->sha256,
                           "names", m->naming, "parameters", (json_int_t)vt_model_param_count(m), "tensors",
                           m->params.count, "flop_forward", forward, "flop_gradient", gradient, "model", values(m));

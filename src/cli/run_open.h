@@ -9,7 +9,7 @@
 #include "eval/describe.h"
 #include "eval/ledger.h"
 #include "io/dataset.h"
-#include "models/wrap.h"
+#include "models/wrap/wrap.h"
 
 typedef struct vt_run_again {
     vt_ledger *ledger;

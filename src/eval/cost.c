@@ -8,7 +8,7 @@
 #include "core/progress.h"
 #include "core/sort.h"
 #include "core/threads.h"
-#include "models/classifier.h"
+#include "models/wrap/classifier.h"
 
 enum { ROUNDS_MOST = 201, ROUNDS_LEAST = 3 };
 #define SECONDS 0.3

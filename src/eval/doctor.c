@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "core/threads.h"
 #include "core/stats.h"
-#include "models/session.h"
+#include "core/threads.h"
+#include "models/net/session.h"
 #include "nn/loss.h"
 
 /* The chance that a round calls anything better or worse that is not; shared by its tests (Bonferroni), two for each

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "eval/doctor.h"
+#include "models/arch.h"
 #include "models/doubt.h"
-#include "models/session.h"
 
 /* ---- mean and std in use ---- */
 
@@ -140,7 +140,7 @@ static void add_scale(list *l, const char *what, double scale) {
 static bool readable(const vt_model *m, const vt_config *c) {
     vt_param_list l = {0};
     if (vt_config_check(c, NULL, NULL) != VT_OK) return false;
-    vt_arch_find_f32(c->arch)->params(&l, c);
+    vt_arch_find(c->arch)->params(&l, c);
     bool same = !l.failed && l.count == m->params.count;
     for (int i = 0; same && i < l.count; i++) {
         const vt_param *a = &l.items[i], *b = &m->params.items[i];

@@ -9,16 +9,17 @@
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/threads.h"
+#include "core/version.h"
 #include "eval/board.h"
 #include "eval/eight_bit.h"
 #include "eval/outlook.h"
-#include "models/restrict.h"
 #include "eval/verify.h"
+#include "models/arch.h"
 #include "models/forms.h"
-#include "models/session.h"
-#include "models/session64.h"
+#include "models/net/session.h"
+#include "models/net/session64.h"
 #include "models/twin.h"
-#include "core/version.h"
+#include "models/wrap/restrict.h"
 
 /* One thread's tools: a classifier, an oracle and buffers. Made once, used for every image. */
 typedef struct worker {
@@ -136,8 +137,8 @@ static vt_status check_attacks(const vt_eval *v, vt_err *e) {
 
 /* Attacks that ask for attention, or whose squares it chooses, need a model that shows it. */
 static vt_status can_look(const vt_eval *v, vt_err *e) {
-    const vt_arch_def_f32 *arch = vt_arch_find_f32(v->model->config.arch);
-    for (int i = 0; i < v->n_attacks && !(arch && arch->view); i++)
+    const vt_arch *arch = vt_arch_find(v->model->config.arch);
+    for (int i = 0; i < v->n_attacks && !(arch && arch->shows_attention); i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++) {
             const vt_attack_stage *s = &v->attacks[i].stages[k];
             bool places = s->place && s->place->where == VT_WHERE_ATTENTION;
@@ -259,7 +260,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     vt_eight_bit_describe(header, v);
     describe_wrap(header, v);
     double forward, gradient;
-    vt_arch_find_f32(m->config.arch)->flops(&m->config, &forward, &gradient);
+    vt_arch_find(m->config.arch)->flops(&m->config, &forward, &gradient);
     json_object_set_new(header, "gradient_cost", json_real(gradient / forward));
     if (transfers(v)) vt_describe_surrogate(header, v->surrogate, v->surrogate_name);
     return header;

@@ -12,7 +12,7 @@
 #include "eval/summary.h"
 #include "io/dataset.h"
 #include "models/model.h"
-#include "models/wrap.h"
+#include "models/wrap/wrap.h"
 
 /* The radius of one entry of a curve, as a number and as typed. INFINITY: a minimum-norm attack, which looks for the
  * nearest point of the whole box. */

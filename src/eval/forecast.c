@@ -2,7 +2,7 @@
 #include "eval/forecast.h"
 
 #include <string.h>
-#include "models/session.h"
+#include "models/arch.h"
 
 /* The passes of part of an attack: all its stages, or stage k alone. */
 static vt_forecast_row row_of(const vt_eval *v, const vt_attack *a, int k) {
@@ -15,7 +15,7 @@ static vt_forecast_row row_of(const vt_eval *v, const vt_attack *a, int k) {
     vt_forecast_row r = {.level = k >= 0, .images = (double)v->n_images};
     if (k >= 0) part.stages = &a->stages[k], part.n_stages = 1, r.images *= a->stages[k].share;
     vt_passes p = vt_attack_cost(&part, &dims);
-    vt_arch_find_f32(c->arch)->flops(c, &forward, &gradient);
+    vt_arch_find(c->arch)->flops(c, &forward, &gradient);
     r.forwards = p.forwards * (double)v->n_images, r.gradients = p.gradients * (double)v->n_images;
     for (int i = 0; i < part.n_stages; i++) r.verdicts += part.stages[i].share * (double)v->n_images;
     r.tflop = 1e-12 * (r.forwards * forward + r.gradients * gradient);
@@ -24,7 +24,7 @@ static vt_forecast_row row_of(const vt_eval *v, const vt_attack *a, int k) {
 
 static void clean_row(const vt_eval *v, vt_forecast_row *r) {
     double forward, gradient;
-    vt_arch_find_f32(v->model->config.arch)->flops(&v->model->config, &forward, &gradient);
+    vt_arch_find(v->model->config.arch)->flops(&v->model->config, &forward, &gradient);
     *r = (vt_forecast_row){.label = "clean", .images = (double)v->n_images, .forwards = (double)v->n_images};
     r->tflop = 1e-12 * forward * r->forwards;
 }

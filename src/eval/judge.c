@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "models/restrict.h"
+#include "models/wrap/restrict.h"
 
 vt_status vt_judge_open(vt_judge *j, const vt_model *m, const vt_wrap *w, const vt_dataset *d, vt_err *e) {
     *j = (vt_judge){.data = d, .side = vt_config_input(&m->config)};

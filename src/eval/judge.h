@@ -5,7 +5,7 @@
 
 #include "eval/verify.h"
 #include "io/dataset.h"
-#include "models/wrap.h"
+#include "models/wrap/wrap.h"
 
 typedef struct vt_judge {
     vt_classifier model;

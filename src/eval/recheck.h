@@ -8,7 +8,7 @@
 #include "core/progress.h"
 #include "eval/ledger.h"
 #include "io/dataset.h"
-#include "models/wrap.h"
+#include "models/wrap/wrap.h"
 
 /* Sentences, in the order in which they were found. */
 typedef struct vt_findings {

@@ -1,311 +1,260 @@
 /* SPDX-License-Identifier: MIT */
 /* Swin Transformer (Liu et al. 2021), timm's tensor names and conventions: patch embedding with a norm; up to four
  * stages of blocks that attend in windows, every second one in shifted windows; between stages 2 x 2 tokens are joined,
- * normalised and halved in width (layers.i.downsample, at the start of stage i); norm, mean over the tokens, head. What
- * does not depend on the precision is in models/swin.c, windows are in models/windowed.c. */
+ * normalised and halved in width (layers.i.downsample, at the start of stage i); norm, mean over the tokens, head. */
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
-#include <string.h>
+#include "models/arch.h"
+#include "models/detect.h"
 #include "models/swin.h"
-#include "models/windowed.h"
 #include "nn/window.h"
 
-enum { MOST_STAGES = 4 };
-enum { EMBED_W, EMBED_B, EMBED_NORM };                             /* layer 0 */
-enum { MERGE_NORM, MERGE_W = MERGE_NORM + VT_NORM_SLOTS };         /* vt_swin_merge_layer */
-enum { NORM, HEAD_W = NORM + VT_NORM_SLOTS, HEAD_B = HEAD_W + 1 }; /* vt_swin_head_layer */
-
-typedef struct stage {
-    vt_swin_stage g;
-    VT_R(vt_windows) windows[2]; /* of even and of odd blocks */
-    const int *neighbours;       /* merging: [4 side^2] rows of the stage before, or NULL */
-    real *joined, *mean, *rstd;  /* merging: [b * side^2, 2 dim] before its norm, [b * side^2] */
-} stage;
-
-typedef struct state {
-    VT_R(vt_block_shape) shape; /* what all blocks share */
-    stage stages[MOST_STAGES];
-    VT_R(vt_block_cache) *blocks; /* [depth]; forward only: the first of each stage serves all of it */
-    VT_R(vt_block_scratch) scratch;
-    real *patches;             /* [b*N, 3ps^2] normalised */
-    real *dpatches;            /* shares the memory of patches unless weight gradients need both */
-    real *embed, *mean, *rstd; /* [b*N, D] before its norm, [b*N] */
-    real *out;                 /* what the last block of a stage returns; in the end the final norm's input */
-    real *fmean, *frstd;       /* [b * last side^2] */
-    real *stream;              /* [b*N, D] gradient */
-    real *read, *dread;        /* [b, last D] what the head reads; gradient */
-} state;
-
-/* Block `block` of stage s, from what all blocks share. */
-static VT_R(vt_block_shape) block_of(const VT_R(vt_block_shape) *all, const vt_swin_stage *g, int s, int block,
-                                     const VT_R(vt_windows) *windows, int b) {
-    VT_R(vt_block_shape) sh = *all;
-    sh.attn.b = b, sh.attn.t = g->side * g->side, sh.attn.c = g->dim, sh.attn.heads = g->heads;
-    sh.attn.scale = (real)g->scale, sh.hidden = g->hidden;
-    sh.layer = vt_swin_block_layer(g, s, block), sh.index = g->first + block;
-    sh.mixer = &VT_R(vt_windowed), sh.own = &windows[block % 2];
-    return sh;
+vt_swin_stage vt_swin_stage_of(const vt_config *c, int s) {
+    vt_swin_stage g = {.side = c->image / c->patch >> s,
+                       .dim = c->dim << s,
+                       .heads = c->stage_heads[s],
+                       .hidden = c->hidden << s,
+                       .window = c->window,
+                       .depth = c->stage_depth[s],
+                       .scale = c->attn_scale};
+    for (int k = 0; k < s; k++) g.first += c->stage_depth[k];
+    if (g.window > g.side) g.window = g.side;
+    if (g.window < g.side && !c->no_shift) g.shift = g.window / 2;
+    int across = vt_window_across(g.side, g.window);
+    g.windows = across * across;
+    /* attn_scale is for heads as wide as the first stage's */
+    if (g.heads != c->heads << s) g.scale *= sqrt((double)g.heads * c->dim / ((double)c->heads * g.dim));
+    return g;
 }
 
 /* ---- tensors ---- */
 
+static void windowed_params(vt_param_list *l, const vt_block_layout *b, const char *prefix) {
+    const int64_t side = 2 * (int64_t)b->window - 1;
+    vt_block_add(l, b, VT_SLOT_BIAS_TABLE, false, VT_INIT_TRUNC02, prefix, "attn.relative_position_bias_table",
+                 side * side, b->heads);
+    vt_mha_params(l, b, prefix);
+}
+
 static void params(vt_param_list *l, const vt_config *c) {
     const int64_t p = c->patch;
-    const VT_R(vt_block_shape) all = VT_R(vt_block_of)(c);
     char name[64];
-    vt_param_add(l, 0, EMBED_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){c->dim, 3, p, p});
-    vt_param_add(l, 0, EMBED_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){c->dim});
-    vt_param_add_norm(l, 0, EMBED_NORM, c->norm, "patch_embed.norm", c->dim);
+    vt_param_add(l, 0, VT_SWIN_EMBED_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){c->dim, 3, p, p});
+    vt_param_add(l, 0, VT_SWIN_EMBED_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){c->dim});
+    vt_param_add_norm(l, 0, VT_SWIN_EMBED_NORM, c->norm, "patch_embed.norm", c->dim);
     for (int s = 0; s < c->stages; s++) {
         const vt_swin_stage g = vt_swin_stage_of(c, s);
-        const VT_R(vt_windows) windows[2] = {{.window = g.window}, {.window = g.window}};
+        vt_block_layout b = vt_block_layout_of(c);
         const int layer = vt_swin_merge_layer(&g, s);
         snprintf(name, sizeof name, "layers.%d.downsample.norm", s);
-        if (s) vt_param_add_norm(l, layer, MERGE_NORM, c->norm, name, 2 * g.dim);
+        if (s) vt_param_add_norm(l, layer, VT_SWIN_MERGE_NORM, c->norm, name, 2 * g.dim);
         snprintf(name, sizeof name, "layers.%d.downsample.reduction.weight", s);
-        if (s) vt_param_add(l, layer, MERGE_W, true, VT_INIT_LINEAR, name, (int64_t[4]){g.dim, 2 * g.dim});
+        if (s) vt_param_add(l, layer, VT_SWIN_MERGE_W, true, VT_INIT_LINEAR, name, (int64_t[4]){g.dim, 2 * g.dim});
+        b.dim = g.dim, b.heads = g.heads, b.hidden = g.hidden, b.window = g.window, b.mixer = windowed_params;
         for (int i = 0; i < g.depth; i++) {
-            const VT_R(vt_block_shape) sh = block_of(&all, &g, s, i, windows, 1);
+            b.layer = vt_swin_block_layer(&g, s, i);
             snprintf(name, sizeof name, "layers.%d.blocks.%d.", s, i);
-            VT_R(vt_block_params)(l, &sh, name);
+            vt_block_params(l, &b, name);
         }
     }
     const int last = vt_swin_head_layer(c), d = c->dim << (c->stages - 1);
-    vt_param_add_norm(l, last, NORM, c->final_norm, "norm", d);
-    vt_param_add(l, last, HEAD_W, false, VT_INIT_LINEAR, "head.fc.weight", (int64_t[4]){c->classes, d});
-    vt_param_add(l, last, HEAD_B, false, VT_INIT_ZERO, "head.fc.bias", (int64_t[4]){c->classes});
+    vt_param_add_norm(l, last, VT_SWIN_NORM, c->final_norm, "norm", d);
+    vt_param_add(l, last, VT_SWIN_HEAD_W, false, VT_INIT_LINEAR, "head.fc.weight", (int64_t[4]){c->classes, d});
+    vt_param_add(l, last, VT_SWIN_HEAD_B, false, VT_INIT_ZERO, "head.fc.bias", (int64_t[4]){c->classes});
 }
 
-static int tokens(const vt_config *c) { return vt_config_side(c) * vt_config_side(c); }
+/* ---- what it does not have ---- */
 
-/* ---- memory ---- */
-
-/* Orders and masks of a stage, and room in the windows' shared buffers for its blocks. */
-static void plan_stage(stage *st, const vt_config *c, int s, VT_R(vt_windows) *shared, size_t b, vt_arena *a) {
-    const vt_swin_stage g = st->g = vt_swin_stage_of(c, s);
-    const size_t area = (size_t)(g.window * g.window), rows = (size_t)g.windows * area;
-    const int ldp = vt_attn_ldp((int)area);
-    for (int k = 0; k < 2; k++) {
-        const bool shifted = k && g.shift;
-        int *order = k && !shifted ? NULL : vt_arena_take(a, rows, sizeof *order);
-        real *mask = shifted ? vt_arena_take(a, rows * (size_t)ldp, sizeof *mask) : NULL;
-        if (order) VT_R(vt_window_order)(order, g.side, g.window, shifted ? g.shift : 0);
-        if (mask) VT_R(vt_window_mask)(mask, g.side, g.window, g.shift, ldp);
-        st->windows[k] = *shared;
-        st->windows[k].window = g.window, st->windows[k].count = g.windows, st->windows[k].mask = mask;
-        st->windows[k].order = k && !shifted ? st->windows[0].order : order;
+static vt_status check_stages(const vt_config *c, const char *p, vt_err *e) {
+    int depth = 0;
+    if (c->stages < 1 || c->stages > 4)
+        return vt_fail(e, VT_E_RANGE, "%s: stages are %d, must be between 1 and 4", p, c->stages);
+    for (int s = 0; s < c->stages; s++) {
+        if (c->stage_depth[s] < 1 || c->stage_depth[s] > 512)
+            return vt_fail(e, VT_E_RANGE, "%s: stage_depth of stage %d is %d, must be between 1 and 512", p, s,
+                           c->stage_depth[s]);
+        if (c->stage_heads[s] < 1 || (c->dim << s) % c->stage_heads[s])
+            return vt_fail(e, VT_E_SHAPE, "%s: stage_heads of stage %d is %d, must divide the stage's width %d", p, s,
+                           c->stage_heads[s], c->dim << s);
+        depth += c->stage_depth[s];
     }
-    if (!s) return;
-    const size_t n = (size_t)(g.side * g.side), m = b * n;
-    int *neighbours = vt_arena_take(a, 4 * n, sizeof *neighbours);
-    if (neighbours) VT_R(vt_merge_order)(neighbours, 2 * g.side);
-    st->neighbours = neighbours;
-    st->joined = vt_arena_take(a, m * 2 * (size_t)g.dim, sizeof(real));
-    st->mean = vt_arena_take(a, m, sizeof(real)), st->rstd = vt_arena_take(a, m, sizeof(real));
+    for (int s = c->stages; s < 4; s++)
+        if (c->stage_depth[s] || c->stage_heads[s])
+            return vt_fail(e, VT_E_SHAPE, "%s: stage_depth or stage_heads names a stage %d, but stages are %d", p, s,
+                           c->stages);
+    if (depth != c->depth || c->stage_heads[0] != c->heads)
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: depth %d and %d heads, but stage_depth adds up to %d and stage_heads begins with %d", p,
+                       c->depth, c->heads, depth, c->stage_heads[0]);
+    return VT_OK;
 }
 
-/* Buffers that all blocks use in turn. */
-static void plan_shared(VT_R(vt_session) *s, VT_R(vt_windows) *shared, vt_arena *a) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    VT_R(vt_block_room) room = {0};
-    size_t rows = 0, bias = 0;
-    for (int i = 0; i < c->stages; i++) {
-        const vt_swin_stage g = vt_swin_stage_of(c, i);
-        const VT_R(vt_windows) w[2] = {{.window = g.window, .count = g.windows}};
-        VT_R(vt_block_shape) sh = block_of(&st->shape, &g, i, 0, w, s->capacity), in = VT_R(vt_windowed_shape)(&sh);
-        const size_t m = (size_t)in.attn.b * (size_t)in.attn.t * (size_t)g.dim;
-        const size_t n = (size_t)(g.heads * in.attn.t) * (size_t)vt_attn_ldp(in.attn.t);
-        if (m > rows) rows = m;
-        if (n > bias) bias = n;
-        VT_R(vt_block_measure)(&room, &in);
-        sh.attn.b *= sh.attn.t, sh.attn.t = 1; /* its rows, without attention among all of them */
-        VT_R(vt_block_measure)(&room, &sh);
+static vt_status check_window(const vt_config *c, const char *p, vt_err *e) {
+    int side = c->image / c->patch, across = 1 << (c->stages - 1);
+    if (side % across) /* as timm does */
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: %d x %d tokens cannot be merged %d times by 2 x 2: the image's side must be a multiple of "
+                       "%d",
+                       p, side, side, c->stages - 1, across * c->patch);
+    if (c->window < 1 || c->window > side)
+        return vt_fail(e, VT_E_RANGE,
+                       "%s: window is %d, must be between 1 and the %d tokens of the first stage's side (a larger one "
+                       "would be the same network)",
+                       p, c->window, side);
+    for (int s = 0; s < c->stages; s++) {
+        vt_swin_stage g = vt_swin_stage_of(c, s);
+        double rows = (double)g.windows * g.window * g.window, wide = 4.0 * g.dim > g.hidden ? 4.0 * g.dim : g.hidden;
+        if (rows * wide > INT_MAX)
+            return vt_fail(e, VT_E_RANGE, "%s: stage %d has %.0f tokens, too many for a width of %d", p, s, rows,
+                           g.dim);
     }
-    VT_R(vt_block_plan_scratch)(&st->scratch, &room, a);
-    shared->x = vt_arena_take(a, rows, sizeof(real)), shared->o = vt_arena_take(a, rows, sizeof(real));
-    shared->bias = vt_arena_take(a, bias, sizeof(real));
-    shared->dbias = s->mode == VT_GRAD_PARAMS ? vt_arena_take(a, bias, sizeof(real)) : NULL;
+    return VT_OK;
 }
 
-static void plan(VT_R(vt_session) *s, vt_arena *a) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    const size_t b = (size_t)s->capacity, m = b * (size_t)tokens(c), d = (size_t)c->dim;
-    const size_t row = (size_t)(3 * c->patch * c->patch);
-    const bool params_too = s->mode == VT_GRAD_PARAMS;
-    VT_R(vt_windows) shared = {0};
-    st->shape = VT_R(vt_block_of)(c);
-    plan_shared(s, &shared, a);
-    st->patches = vt_arena_take(a, m * row, sizeof(real));
-    st->dpatches = params_too ? vt_arena_take(a, m * row, sizeof(real)) : st->patches;
-    st->embed = vt_arena_take(a, m * d, sizeof(real));
-    st->mean = vt_arena_take(a, m, sizeof(real)), st->rstd = vt_arena_take(a, m, sizeof(real));
-    st->out = vt_arena_take(a, m * d, sizeof(real)); /* a later stage is smaller */
-    st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m * d, sizeof(real));
-    VT_R(vt_block_cache) *blocks = vt_arena_take(a, (size_t)c->depth, sizeof *blocks), measured;
-    st->blocks = blocks;
-    for (int i = 0; i < c->stages; i++) {
-        plan_stage(&st->stages[i], c, i, &shared, b, a);
-        const vt_swin_stage *g = &st->stages[i].g;
-        for (int k = 0; k < (s->mode == VT_GRAD_NONE ? 1 : g->depth); k++) {
-            const VT_R(vt_block_shape) sh = block_of(&st->shape, g, i, k, st->stages[i].windows, s->capacity);
-            VT_R(vt_block_plan)(blocks ? &blocks[sh.index] : &measured, &sh, s->mode, a);
+static vt_status check(const vt_config *c, const char *p, vt_err *e) {
+    const struct {
+        bool bad;
+        const char *what;
+    } table[] = {{c->pool != VT_POOL_AVG || !c->norm_first || !c->no_cls,
+                  "its head reads the mean of the normalised tokens: pool=avg norm_first=1 no_cls=1"},
+                 {c->dist_token, "it has no distillation token"},
+                 {c->registers > 0 || c->no_embed_class, "it has no register tokens and no table of positions"},
+                 {c->patch_gate, "it has no factors of patches (patch_gate)"},
+                 {c->norm_pre || c->no_patch_bias, "its patch embedding has a bias and the blocks' norm"},
+                 {c->post_norm && c->norm == VT_NORM_NONE, "post_norm and blocks without a norm exclude each other"},
+                 {c->qk_norm && c->tied_qk, "q/k norm and W_Q = W_K exclude each other (two norms would untie them)"}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].bad) return vt_fail(e, VT_E_SHAPE, "%s: is a Swin, and %s", p, table[i].what);
+    VT_TRY(check_stages(c, p, e));
+    return check_window(c, p, e);
+}
+
+/* ---- matrices and products ---- */
+
+static bool matrix(const vt_model *m, int block, vt_role role, vt_matrix *out) {
+    const vt_config *c = &m->config;
+    for (int s = 0; s < c->stages; s++) {
+        char prefix[48];
+        if (block < c->stage_depth[s]) {
+            snprintf(prefix, sizeof prefix, "layers.%d.blocks.%d.", s, block);
+            return vt_matrix_packed(m, prefix, c->stage_heads[s], role, out);
         }
+        block -= c->stage_depth[s];
     }
-    const vt_swin_stage *last = &st->stages[c->stages - 1].g;
-    const size_t rows = b * (size_t)(last->side * last->side);
-    st->fmean = vt_arena_take(a, rows, sizeof(real)), st->frstd = vt_arena_take(a, rows, sizeof(real));
-    st->read = vt_arena_take(a, b * (size_t)last->dim, sizeof(real));
-    st->dread = vt_arena_take(a, b * (size_t)last->dim, sizeof(real));
-    s->features = st->read, s->feature_len = s->feature_stride = last->dim;
+    return false;
 }
 
-/* ---- forward ---- */
-
-static void embed(VT_R(vt_session) *s, real *to, const real *x, int b) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    const int n = tokens(c), row = 3 * c->patch * c->patch;
-    VT_R(vt_session_bind)(s, 0);
-    for (int i = 0; i < b; i++)
-        VT_R(vt_patchify_forward)(st->patches + (size_t)i * (size_t)n * (size_t)row,
-                                  x + (size_t)i * vt_config_pixels(c), c->mean, c->std, c->image, c->image, c->patch);
-    VT_R(vt_linear_forward)(st->embed, st->patches, s->w[EMBED_W], s->wt[EMBED_W], s->w[EMBED_B], b * n, c->dim, row);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, EMBED_NORM, c->norm, c->ln_eps);
-    VT_R(vt_norm_forward)(to, st->mean, st->rstd, st->embed, &norm, b * n, c->dim);
-}
-
-/* st->out -> to: four neighbours joined, reduction(norm(joined)) */
-static void merge(VT_R(vt_session) *s, real *to, int i, int b) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    const stage *at = &st->stages[i];
-    const int n = at->g.side * at->g.side, d = at->g.dim;
-    VT_R(vt_session_bind)(s, vt_swin_merge_layer(&at->g, i));
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, MERGE_NORM, c->norm, c->ln_eps);
-    VT_R(vt_rows_take)(at->joined, st->out, at->neighbours, b, 4 * n, 4 * n, d / 2);
-    VT_R(vt_norm_forward)(st->scratch.norm, at->mean, at->rstd, at->joined, &norm, b * n, 2 * d);
-    VT_R(vt_linear_forward)(to, st->scratch.norm, s->w[MERGE_W], s->wt[MERGE_W], NULL, b * n, d, 2 * d);
-}
-
-/* st->out -> logits */
-static void readout(VT_R(vt_session) *s, int b) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    const vt_swin_stage *g = &st->stages[c->stages - 1].g;
-    const int n = g->side * g->side, d = g->dim;
-    VT_R(vt_session_bind)(s, vt_swin_head_layer(c));
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM, c->final_norm, c->ln_eps);
-    const real *row = st->scratch.norm;
-    VT_R(vt_norm_forward)(st->scratch.norm, st->fmean, st->frstd, st->out, &norm, b * n, d);
-    memset(st->read, 0, (size_t)(b * d) * sizeof(real));
-    for (int i = 0; i < b; i++) {
-        real *to = st->read + (size_t)i * (size_t)d;
-        for (int k = 0; k < n; k++, row += d) VT_R(vt_add_to)(to, row, (size_t)d);
-        for (int j = 0; j < d; j++) to[j] /= (real)n;
+/* q, k, v and attention run on padded windows, the rest on the tokens themselves. Backward to the input repeats every
+ * product once, attention twice. */
+static void flops(const vt_config *c, double *forward, double *gradient) {
+    double side = c->image / c->patch, linear = side * side * 3 * c->patch * c->patch * c->dim, mix = 0;
+    for (int s = 0; s < c->stages; s++) {
+        vt_swin_stage g = vt_swin_stage_of(c, s);
+        double n = (double)g.side * g.side, t = (double)g.window * g.window, m = g.windows * t, d = g.dim;
+        if (s) linear += n * 2 * d * d; /* [n, 4 d/2] to d */
+        linear += g.depth * (m * (c->tied_qk ? 2 : 3) * d * d + n * (d * d + 2 * d * g.hidden));
+        mix += g.depth * 2 * m * t * d;
     }
-    VT_R(vt_head_forward)(s->logits, st->read, s->w[HEAD_W], s->w[HEAD_B], b, 1, c->classes, d);
+    *forward = 2 * (linear + mix);
+    *gradient = 2 * (2 * linear + 3 * mix);
 }
 
-static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    for (int i = 0; i < c->stages; i++) {
-        const stage *at = &st->stages[i];
-        VT_R(vt_block_cache) *k = &st->blocks[at->g.first];
-        if (i)
-            merge(s, k->x, i, b);
-        else
-            embed(s, k->x, x, b);
-        for (int j = 0; j < at->g.depth; j++, k += keep) {
-            const VT_R(vt_block_shape) sh = block_of(&st->shape, &at->g, i, j, at->windows, b);
-            VT_R(vt_block_forward)(s, j == at->g.depth - 1 ? st->out : k[keep].x, k, &st->scratch, &sh);
-        }
+/* ---- detection ---- */
+
+static bool probe(const vt_st *st) {
+    return vt_st_find(st, "patch_embed.proj.weight") &&
+           vt_detect_any(st, "layers.0.blocks.", ".attn.relative_position_bias_table");
+}
+
+/* Heads and window of a stage, by its first table [(2 w - 1)^2, heads]. */
+static vt_status detect_table(const vt_st *st, int s, int *heads, int *window, vt_err *e) {
+    char name[80];
+    const vt_tensor *t = NULL;
+    snprintf(name, sizeof name, "layers.%d.blocks.0.attn.relative_position_bias_table", s);
+    VT_TRY(vt_detect_need(st, name, 2, &t, e));
+    int64_t side = (int64_t)llround(sqrt((double)t->shape[0]));
+    if (side * side != t->shape[0] || side % 2 == 0)
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has %lld rows, must be (2 w - 1)^2 for a window of w x w tokens",
+                       vt_st_path(st), name, (long long)t->shape[0]);
+    *heads = (int)t->shape[1], *window = (int)(side + 1) / 2;
+    return VT_OK;
+}
+
+/* Stages, and what their tables tell. A window smaller than the first stage's is the whole stage, and then tells the
+ * side of the image. */
+static vt_status detect_stages(const vt_st *st, vt_config *c, bool *sized, vt_err *e) {
+    for (int s = 0; s < 4; s++) {
+        char prefix[48];
+        int window = 0;
+        snprintf(prefix, sizeof prefix, "layers.%d.blocks.", s);
+        int depth = vt_detect_blocks(st, prefix, 6); /* of 8 tensors at least */
+        if (!depth) break;
+        c->stages = s + 1, c->stage_depth[s] = depth, c->depth += depth;
+        VT_TRY(detect_table(st, s, &c->stage_heads[s], &window, e));
+        if (s == 0) c->window = window;
+        int64_t image = (int64_t)c->patch * window << s;
+        if (image > 4096)
+            return vt_fail(e, VT_E_RANGE,
+                           "%s: stage %d has windows of %d tokens a side, too many for images of 4096 pixels",
+                           vt_st_path(st), s, window);
+        /* no told side: the smallest image whose last stage holds a whole window, 224 for windows of 7 */
+        if (!*sized) c->image = (int)image;
+        *sized = *sized || window < c->window;
     }
-    readout(s, b);
+    c->heads = c->stage_heads[0];
+    return VT_OK;
 }
 
-/* ---- backward ---- */
-
-/* dlogits -> st->stream, the gradient of st->out */
-static void readout_backward(VT_R(vt_session) *s, const real *dlogits, int b) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    const vt_swin_stage *g = &st->stages[c->stages - 1].g;
-    const int n = g->side * g->side, d = g->dim;
-    VT_R(vt_session_bind)(s, vt_swin_head_layer(c));
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM, c->final_norm, c->ln_eps);
-    VT_R(vt_head_backward)(st->dread, s->dw[HEAD_W], s->dw[HEAD_B], dlogits, st->read, s->w[HEAD_W], 1, b, 1,
-                           c->classes, d);
-    real *to = st->stream; /* read = mean of rows */
-    for (int i = 0; i < b; i++)
-        for (int k = 0; k < n; k++, to += d)
-            for (int j = 0; j < d; j++) to[j] = st->dread[i * d + j] / (real)n;
-    VT_R(vt_norm_backward)(st->stream, s->dw[NORM + VT_NORM_W], s->dw[NORM + VT_NORM_B], NULL, st->stream, st->out,
-                           st->fmean, st->frstd, &norm, b * n, d);
+static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
+    const vt_tensor *conv = NULL, *head = NULL, *fc1 = NULL;
+    VT_TRY(vt_detect_need(st, "patch_embed.proj.weight", 4, &conv, e));
+    VT_TRY(vt_detect_need(st, "head.fc.weight", 2, &head, e));
+    VT_TRY(vt_detect_need(st, "layers.0.blocks.0.mlp.fc1.weight", 2, &fc1, e));
+    char shape[96];
+    vt_shape_text(shape, sizeof shape, conv->shape, conv->ndim);
+    if (conv->shape[1] != 3 || conv->shape[2] != conv->shape[3])
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
+                       vt_st_path(st), shape);
+    c->dim = (int)conv->shape[0], c->patch = (int)conv->shape[2];
+    c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
+    c->ln_eps = 1e-5;
+    bool sized = false;
+    VT_TRY(detect_stages(st, c, &sized, e));
+    c->pool = VT_POOL_AVG, c->norm_first = c->no_cls = true;
+    c->qkv_bias = vt_detect_any(st, "layers.0.blocks.0.attn.qkv.bias", "");
+    const vt_tensor *qkv = vt_st_find(st, "layers.0.blocks.0.attn.qkv.weight");
+    c->tied_qk = qkv && qkv->ndim == 2 && qkv->shape[0] == 2 * (int64_t)c->dim;
+    c->qk_norm = vt_detect_any(st, "layers.", ".attn.q_norm.weight");
+    c->factor = vt_detect_any(st, "layers.", ".ls1.gamma") ? VT_FACTOR_LAYER_SCALE
+                : vt_detect_any(st, "layers.", ".alpha1")  ? VT_FACTOR_ALPHA
+                                                           : VT_FACTOR_NONE;
+    c->norm = vt_detect_norm(st, "layers.", ".norm1");
+    c->final_norm = vt_detect_norm(st, "norm", "");
+    static const vt_field told[] = {VT_FIELD_ARCH,        VT_FIELD_PATCH,         VT_FIELD_DIM,
+                                    VT_FIELD_DEPTH,       VT_FIELD_HEADS,         VT_FIELD_HIDDEN,
+                                    VT_FIELD_CLASSES,     VT_FIELD_QKV_BIAS,      VT_FIELD_DIST,
+                                    VT_FIELD_POOL,        VT_FIELD_NORM_FIRST,    VT_FIELD_NO_CLS,
+                                    VT_FIELD_REGISTERS,   VT_FIELD_NORM_PRE,      VT_FIELD_QK_NORM,
+                                    VT_FIELD_TIED_QK,     VT_FIELD_NO_PATCH_BIAS, VT_FIELD_NO_EMBED_CLASS,
+                                    VT_FIELD_FACTOR,      VT_FIELD_STAGES,        VT_FIELD_STAGE_DEPTH,
+                                    VT_FIELD_STAGE_HEADS, VT_FIELD_WINDOW};
+    vt_detect_told(src, told, sizeof told / sizeof *told);
+    if (sized) vt_detect_told(src, &(vt_field){VT_FIELD_IMAGE}, 1);
+    if (c->norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_NORM}, 1); /* or CenterNorm */
+    if (c->final_norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_FINAL_NORM}, 1);
+    return VT_OK;
 }
 
-/* st->stream: the gradient of the merged rows becomes that of the stage before */
-static void merge_backward(VT_R(vt_session) *s, int i, int b) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    const stage *at = &st->stages[i];
-    const int n = at->g.side * at->g.side, d = at->g.dim;
-    real *again = st->scratch.norm, *dnorm = st->scratch.full;
-    VT_R(vt_session_bind)(s, vt_swin_merge_layer(&at->g, i));
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, MERGE_NORM, c->norm, c->ln_eps);
-    if (s->grad) VT_R(vt_norm_again)(again, at->mean, at->rstd, at->joined, &norm, b * n, 2 * d);
-    VT_R(vt_linear_backward)(dnorm, s->dw[MERGE_W], NULL, st->stream, again, s->w[MERGE_W], b * n, d, 2 * d);
-    VT_R(vt_norm_backward)(dnorm, s->dw[MERGE_NORM + VT_NORM_W], s->dw[MERGE_NORM + VT_NORM_B], NULL, dnorm, at->joined,
-                           at->mean, at->rstd, &norm, b * n, 2 * d);
-    VT_R(vt_rows_put)(st->stream, dnorm, at->neighbours, b, 4 * n, 4 * n, d / 2);
-}
-
-static void embed_backward(VT_R(vt_session) *s, real *dx, int b) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    const int n = tokens(c), row = 3 * c->patch * c->patch, m = b * n, d = c->dim;
-    VT_R(vt_session_bind)(s, 0);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, EMBED_NORM, c->norm, c->ln_eps);
-    VT_R(vt_norm_backward)(st->stream, s->dw[EMBED_NORM + VT_NORM_W], s->dw[EMBED_NORM + VT_NORM_B], NULL, st->stream,
-                           st->embed, st->mean, st->rstd, &norm, m, d);
-    VT_R(vt_linear_backward)(dx ? st->dpatches : NULL, s->dw[EMBED_W], s->dw[EMBED_B], st->stream, st->patches,
-                             s->w[EMBED_W], m, d, row);
-    for (int i = 0; dx && i < b; i++)
-        VT_R(vt_patchify_backward)(dx + (size_t)i * vt_config_pixels(c),
-                                   st->dpatches + (size_t)i * (size_t)n * (size_t)row, c->std, c->image, c->image,
-                                   c->patch);
-}
-
-static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    const int b = s->batch;
-    readout_backward(s, dlogits, b);
-    for (int i = c->stages - 1; i >= 0; i--) {
-        const stage *at = &st->stages[i];
-        for (int j = at->g.depth - 1; j >= 0; j--) {
-            const VT_R(vt_block_shape) sh = block_of(&st->shape, &at->g, i, j, at->windows, b);
-            VT_R(vt_block_backward)(s, st->stream, st->stream, &st->blocks[sh.index], &st->scratch, &sh);
-        }
-        if (i) merge_backward(s, i, b);
-    }
-    embed_backward(s, dx, b);
-}
-
-const VT_R(vt_arch_def) VT_R(vt_arch_def_swin) = {
+const vt_arch vt_arch_swin = {
     .name = "swin",
     .summary = "Swin: windows, shifted windows, relative position bias, merging of patches",
-    .probe = vt_swin_probe,
-    .detect = vt_swin_detect,
-    .check = vt_swin_check,
+    .probe = probe,
+    .detect = detect,
+    .check = check,
     .any_image = true,
     .params = params,
-    .tokens = tokens,
-    .matrix = vt_swin_matrix,
-    .state_size = sizeof(state),
-    .plan = plan,
-    .forward = forward,
-    .backward = backward,
-    .flops = vt_swin_flops,
+    .tokens = vt_swin_tokens,
+    .matrix = matrix,
+    .flops = flops,
 };

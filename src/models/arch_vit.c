@@ -1,56 +1,117 @@
 /* SPDX-License-Identifier: MIT */
 /* Vision Transformer and DeiT (Dosovitskiy et al. 2021; Touvron et al. 2021), timm's tensor names and conventions:
  * class token, optional distillation and register tokens, patches (or the pixels of a convolutional stem's last map);
- * learned positions of all tokens or of the patches alone; blocks of any form (block.h); and either norm -> head on the
- * class token (distilled: the mean of head and head_dist, as timm evaluates) or a mean over tokens, before the norm
+ * learned positions of all tokens or of the patches alone; blocks of any form (net/block.h); and either norm -> head on
+ * the class token (distilled: the mean of head and head_dist, as timm evaluates) or a mean over tokens, before the norm
  * (fc_norm, timm's global_pool='avg') or after it (norm). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "models/arch.h"
 #include "models/detect.h"
-#include "models/patch_rows.h"
-#include "models/positions.h"
-#include "models/readout.h"
-#include "models/sincos.h"
-#include "nn/nn.h"
+#include "models/vit.h"
 
-/* layer 0, behind what patch_rows has there */
-enum { CLS = VT_ROWS_SLOTS, DIST, REG, POS, NORM_PRE };
+int vt_rows_width(const vt_config *c) {
+    if (!c->conv_stem) return 3 * c->patch * c->patch;
+    const vt_stem stem = vt_conv_stem_of(c);
+    return stem.widths[stem.convs];
+}
 
-typedef struct state {
-    VT_R(vt_block_shape) shape;      /* of every block; b, layer, index and tail are set for each */
-    VT_R(vt_patch_rows) rows;        /* image -> embed [b*N, D] */
-    real *places;                    /* [N, D] computed positions, or NULL */
-    real *pre, *pre_mean, *pre_rstd; /* [b*T, D] input of norm_pre, [b*T] */
-    VT_R(vt_block_cache) *blocks;
-    VT_R(vt_block_scratch) scratch;
-    VT_R(vt_positions) positions; /* of pos_grid */
-    VT_R(vt_readout) end;
-    real *stream; /* [b*T, D] gradient */
-} state;
+/* ---- tensors ---- */
+
+static void add_embedding(vt_param_list *l, const vt_config *c) {
+    const int64_t d = c->dim, p = c->patch;
+    if (c->conv_stem) {
+        vt_conv_stem_params(l, c, VT_ROWS_W);
+        return;
+    }
+    vt_param_add(l, 0, VT_ROWS_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){d, 3, p, p});
+    if (!c->no_patch_bias) vt_param_add(l, 0, VT_ROWS_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){d});
+}
+
+static void rows_params(vt_param_list *l, const vt_config *c) {
+    add_embedding(l, c);
+    if (c->patch_gate)
+        vt_param_add(l, 0, VT_ROWS_GATE, false, VT_INIT_ONE, "patch_gate", (int64_t[4]){vt_rows_count(c)});
+    if (c->patch_norm & VT_PATCH_NORM_IN)
+        vt_param_add_norm(l, 0, VT_ROWS_NORM_IN, VT_NORM_LAYER, "patch_embed.norm_in", vt_rows_width(c));
+    if (c->patch_norm & VT_PATCH_NORM_OUT)
+        vt_param_add_norm(l, 0, VT_ROWS_NORM_OUT, VT_NORM_LAYER, "patch_embed.norm", c->dim);
+}
+
+static void readout_params(vt_param_list *l, const vt_config *c) {
+    int64_t d = c->dim, k = c->classes;
+    int last = 1 + c->depth;
+    vt_param_add_norm(l, last, VT_READOUT_NORM, c->final_norm,
+                      c->pool != VT_POOL_TOKEN && !c->norm_first ? "fc_norm" : "norm", c->dim);
+    int64_t wide = c->dist_token ? d : vt_readout_rows(c) * d;
+    vt_param_add(l, last, VT_READOUT_HEAD_W, false, VT_INIT_LINEAR, "head.weight", (int64_t[4]){k, wide});
+    vt_param_add(l, last, VT_READOUT_HEAD_B, false, VT_INIT_ZERO, "head.bias", (int64_t[4]){k});
+    if (!c->dist_token) return;
+    vt_param_add(l, last, VT_READOUT_HEAD_DIST_W, false, VT_INIT_LINEAR, "head_dist.weight", (int64_t[4]){k, d});
+    vt_param_add(l, last, VT_READOUT_HEAD_DIST_B, false, VT_INIT_ZERO, "head_dist.bias", (int64_t[4]){k});
+}
 
 static void params(vt_param_list *l, const vt_config *c) {
     int64_t d = c->dim, grid = vt_config_grid(c), placed = grid * grid + vt_config_placed(c);
-    if (!c->no_cls) vt_param_add(l, 0, CLS, false, VT_INIT_TINY, "cls_token", (int64_t[4]){1, 1, d});
-    if (c->dist_token) vt_param_add(l, 0, DIST, false, VT_INIT_TRUNC02, "dist_token", (int64_t[4]){1, 1, d});
-    if (c->registers) vt_param_add(l, 0, REG, false, VT_INIT_TINY, "reg_token", (int64_t[4]){1, c->registers, d});
+    if (!c->no_cls) vt_param_add(l, 0, VT_VIT_CLS, false, VT_INIT_TINY, "cls_token", (int64_t[4]){1, 1, d});
+    if (c->dist_token) vt_param_add(l, 0, VT_VIT_DIST, false, VT_INIT_TRUNC02, "dist_token", (int64_t[4]){1, 1, d});
+    if (c->registers)
+        vt_param_add(l, 0, VT_VIT_REG, false, VT_INIT_TINY, "reg_token", (int64_t[4]){1, c->registers, d});
     if (c->positions == VT_POSITIONS_LEARNED)
-        vt_param_add(l, 0, POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, placed, d});
-    vt_rows_params(l, c);
-    if (c->norm_pre) vt_param_add_norm(l, 0, NORM_PRE, c->norm, "norm_pre", c->dim);
-    VT_R(vt_block_shape) sh = VT_R(vt_block_of)(c);
+        vt_param_add(l, 0, VT_VIT_POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, placed, d});
+    rows_params(l, c);
+    if (c->norm_pre) vt_param_add_norm(l, 0, VT_VIT_NORM_PRE, c->norm, "norm_pre", c->dim);
+    vt_block_layout b = vt_block_layout_of(c);
     for (int i = 0; i < c->depth; i++) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "blocks.%d.", i);
-        sh.layer = 1 + i;
-        VT_R(vt_block_params)(l, &sh, prefix);
+        b.layer = 1 + i;
+        vt_block_params(l, &b, prefix);
     }
-    vt_readout_params(l, c);
+    readout_params(l, c);
+}
+
+/* ---- what it does not have ---- */
+
+/* Positions that are computed: one sentence if their kind has no such width. */
+static vt_status sincos_check(const vt_config *c, const char *path, vt_err *e) {
+    const bool computed = c->positions >= VT_POSITIONS_SINCOS;
+    const int least = c->positions == VT_POSITIONS_SINCOS ? 8 : 4; /* its slowest wave divides by dim / 4 - 1 */
+    const char *odd = c->no_embed_class ? "no_embed_class"
+                      : c->no_embed_reg ? "no_embed_reg"
+                      : c->pos_grid     ? "pos_grid"
+                                        : NULL;
+    if (c->positions && odd)
+        return vt_fail(e, VT_E_SHAPE, "%s: %s is said of learned positions; these are of the patches alone", path, odd);
+    if (computed && (c->dim % 4 || c->dim < least))
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: width is %d, must be a multiple of 4, at least %d, for positions by sines and cosines",
+                       path, c->dim, least);
+    return VT_OK;
+}
+
+static vt_status readout_check(const vt_config *c, const char *p, vt_err *e) {
+    bool wide = c->pool == VT_POOL_TOKEN_AVG;
+    if (c->no_cls && (c->dist_token || c->pool == VT_POOL_TOKEN || wide))
+        return vt_fail(e, VT_E_SHAPE, "%s: without a class token there is no %s", p,
+                       c->dist_token ? "distillation token" : "pooling by it: pool must be avg or all");
+    if (wide && !c->norm_first)
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: class token and mean are read behind the final norm: token_avg needs norm_first", p);
+    if (c->head_layers && (!wide || c->head_layers > c->depth))
+        return vt_fail(e, VT_E_SHAPE, "%s: head_layers is %d, must be 0, or with pool token_avg up to the depth, %d", p,
+                       c->head_layers, c->depth);
+    if (c->dist_token && c->pool != VT_POOL_TOKEN) /* timm's distilled models refuse it too */
+        return vt_fail(e, VT_E_SHAPE, "%s: a distillation token and mean pooling (fc_norm) exclude each other", p);
+    if (c->norm_first && (c->pool == VT_POOL_TOKEN || c->final_norm == VT_NORM_NONE))
+        return vt_fail(e, VT_E_SHAPE, "%s: norm_first needs a mean over tokens and a final norm", p);
+    return VT_OK;
 }
 
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
-    VT_TRY(vt_sincos_check(c, p, e));
-    VT_TRY(vt_readout_check(c, p, e));
+    VT_TRY(sincos_check(c, p, e));
+    VT_TRY(readout_check(c, p, e));
     if (c->no_embed_reg && (c->no_embed_class || !c->registers))
         return vt_fail(e, VT_E_SHAPE, "%s: no_embed_reg is said of a model %s", p,
                        c->registers ? "without positions but the patches'" : "without register tokens");
@@ -67,149 +128,19 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     return c->conv_stem ? vt_conv_stem_check(c, p, e) : VT_OK;
 }
 
-static VT_R(vt_block_shape) block_of(const state *st, const vt_config *c, int i, int b) {
-    VT_R(vt_block_shape) sh = st->shape;
-    sh.attn.b = b, sh.layer = 1 + i, sh.index = i, sh.tail = i == c->depth - 1 ? vt_readout_tail(c) : 0;
-    return sh;
-}
+/* ---- products ---- */
 
-static void plan(VT_R(vt_session) *s, vt_arena *a) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    size_t d = (size_t)c->dim, m = (size_t)s->capacity * (size_t)vt_config_tokens(c);
-    VT_R(vt_rows_plan)(s, &st->rows, a);
-    if (c->positions >= VT_POSITIONS_SINCOS)
-        st->places = vt_arena_take(a, (size_t)(vt_config_side(c) * vt_config_side(c)) * d, sizeof(real));
-    if (st->places) VT_R(vt_sincos)(st->places, c->positions, vt_config_side(c), c->dim);
-    st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m * d, sizeof(real));
-    if (c->norm_pre) {
-        st->pre = vt_arena_take(a, m * d, sizeof(real));
-        st->pre_mean = vt_arena_take(a, m, sizeof(real)), st->pre_rstd = vt_arena_take(a, m, sizeof(real));
-    }
-    if (c->pos_grid) VT_R(vt_positions_plan)(&st->positions, c, a);
-    VT_R(vt_readout_plan)(s, &st->end, a);
-    st->shape = VT_R(vt_block_of)(c);
-    VT_R(vt_block_shape) sh = block_of(st, c, 0, s->capacity);
-    VT_R(vt_block_room) room = {0};
-    VT_R(vt_block_measure)(&room, &sh);
-    VT_R(vt_block_plan_scratch)(&st->scratch, &room, a);
-    size_t depth = s->mode == VT_GRAD_NONE ? 1 : (size_t)c->depth; /* forward only: one set serves all blocks */
-    VT_R(vt_block_cache) *blocks = vt_arena_take(a, depth, sizeof *blocks), measured;
-    st->blocks = blocks;
-    for (size_t i = 0; i < depth; i++) VT_R(vt_block_plan)(blocks ? &blocks[i] : &measured, &sh, s->mode, a);
-}
-
-/* Tokens before the patches, one after the other: class, distillation, registers; the first `placed` of them with their
- * positions. */
-static void put_prefix(VT_R(vt_session) *s, real *out, const vt_config *c) {
-    const real *from[3] = {s->w[CLS], s->w[DIST], s->w[REG]}, *pos = s->w[POS];
-    const int rows[3] = {1, 1, c->registers}, placed = vt_config_placed(c) * c->dim;
-    for (int k = 0, at = 0; k < 3; k++)
-        for (int j = 0; from[k] && j < rows[k] * c->dim; j++, at++)
-            out[at] = at < placed ? from[k][j] + pos[at] : from[k][j];
-}
-
-static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    int t = vt_config_tokens(c), d = c->dim;
-    size_t skip = (size_t)(vt_config_prefix(c) * d), body = (size_t)(t * d) - skip;
-    VT_R(vt_session_bind)(s, 0);
-    VT_R(vt_rows_forward)(s, &st->rows, x, b);
-    const real *pos = s->w[POS] ? s->w[POS] + vt_config_placed(c) * d : st->places;
-    if (c->pos_grid) pos = VT_R(vt_positions_forward)(&st->positions, pos, c);
-    real *to = c->norm_pre ? st->pre : tokens;
-    for (int i = 0; i < b; i++) {
-        real *out = to + (size_t)i * (size_t)(t * d);
-        put_prefix(s, out, c);
-        const real *from = st->rows.embed + (size_t)i * body;
-        for (size_t j = 0; j < body; j++) out[skip + j] = pos ? from[j] + pos[j] : from[j];
-    }
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM_PRE, c->norm, c->ln_eps);
-    if (c->norm_pre) VT_R(vt_norm_forward)(tokens, st->pre_mean, st->pre_rstd, st->pre, &norm, b * t, d);
-}
-
-static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    embed(s, st->blocks[0].x, x, b);
-    for (int i = 0; i < c->depth; i++) {
-        VT_R(vt_block_shape) sh = block_of(st, c, i, b);
-        real *out = i == c->depth - 1 ? st->end.last : st->blocks[keep ? i + 1 : 0].x;
-        VT_R(vt_block_forward)(s, out, &st->blocks[keep ? i : 0], &st->scratch, &sh);
-        VT_R(vt_readout_keep)(s, &st->end, out, i, b);
-    }
-    VT_R(vt_readout_forward)(s, &st->end, b);
-}
-
-static void prefix_backward(VT_R(vt_session) *s, const real *g, int d, int registers) {
-    real *const to[3] = {s->dw[CLS], s->dw[DIST], s->dw[REG]};
-    const int rows[3] = {1, 1, registers};
-    for (int k = 0; k < 3; k++) {
-        if (!to[k]) continue;
-        VT_R(vt_add_to)(to[k], g, (size_t)(rows[k] * d));
-        g += rows[k] * d;
-    }
-}
-
-static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    int side = vt_config_side(c), n = side * side, t = vt_config_tokens(c), d = c->dim;
-    int b = s->batch, skip = vt_config_prefix(c) * d, placed = vt_config_placed(c) * d;
-    VT_R(vt_session_bind)(s, 0);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM_PRE, c->norm, c->ln_eps);
-    if (c->norm_pre)
-        VT_R(vt_norm_backward)(dtokens, s->dw[NORM_PRE + VT_NORM_W], s->dw[NORM_PRE + VT_NORM_B], NULL, dtokens,
-                               st->pre, st->pre_mean, st->pre_rstd, &norm, b * t, d);
-    real *dpos = c->pos_grid ? st->positions.rows : s->dw[POS] ? s->dw[POS] + placed : NULL;
-    if (c->pos_grid) memset(dpos, 0, (size_t)(n * d) * sizeof(real));
-    for (int i = 0; i < b; i++) {
-        const real *g = dtokens + (size_t)i * (size_t)(t * d);
-        prefix_backward(s, g, d, c->registers);
-        if (s->dw[POS]) VT_R(vt_add_to)(s->dw[POS], g, (size_t)placed);
-        if (s->dw[POS]) VT_R(vt_add_to)(dpos, g + skip, (size_t)(n * d));
-        memcpy(st->rows.embed + (size_t)i * (size_t)(n * d), g + skip, (size_t)(n * d) * sizeof(real));
-    }
-    if (c->pos_grid && s->dw[POS]) VT_R(vt_positions_backward)(s->dw[POS] + placed, &st->positions, c);
-    VT_R(vt_rows_backward)(s, &st->rows, dx, b);
-}
-
-/* Nothing comes from above block `top`: zeros where its backward reads. */
-static real *no_gradient(VT_R(vt_session) *s, int top) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    bool few = top == c->depth - 1 && vt_readout_tail(c);
-    real *dy = few ? st->end.dnormed : st->stream;
-    memset(dy, 0, (size_t)(s->batch * (few ? vt_readout_tail(c) : vt_config_tokens(c)) * c->dim) * sizeof(real));
-    return dy;
-}
-
-static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    int b = s->batch, top = dlogits ? c->depth - 1 : s->pull_last;
-    real *dy = dlogits ? VT_R(vt_readout_backward)(s, &st->end, dlogits) : no_gradient(s, top);
-    for (int i = top; i >= 0; i--, dy = st->stream) {
-        VT_R(vt_block_shape) sh = block_of(st, c, i, b);
-        if (dlogits && i < top) VT_R(vt_readout_add)(s, &st->end, dy, i);
-        VT_R(vt_block_backward)(s, st->stream, dy, &st->blocks[i], &st->scratch, &sh);
-    }
-    embed_backward(s, dx, st->stream);
-}
-
-static void view(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v) {
-    const state *st = s->state;
-    const VT_R(vt_block_shape) sh = block_of(st, &s->model->config, block, s->batch);
-    VT_R(vt_block_view)(v, &st->blocks[block], &sh);
-    v->prefix = vt_config_prefix(&s->model->config);
+/* Multiply-adds of an image. */
+static double rows_products(const vt_config *c) {
+    const vt_stem stem = vt_conv_stem_of(c);
+    return (double)vt_rows_count(c) * vt_rows_width(c) * c->dim + (c->conv_stem ? vt_stem_products(&stem) : 0);
 }
 
 /* Matrix products that are really executed: the last block's output projection and MLP run on the tokens that the
  * head reads alone. Backward to the input repeats every product once, attention twice. */
 static void flops(const vt_config *c, double *forward, double *gradient) {
     double t = vt_config_tokens(c), d = c->dim, a = vt_config_attn_dim(c), proj = c->proj == VT_PROJ_NONE ? 0 : a * d;
-    double embed = vt_rows_products(c), rows = vt_readout_tail(c) ? vt_readout_tail(c) : t;
+    double embed = rows_products(c), rows = vt_readout_tail(c) ? vt_readout_tail(c) : t;
     double linear = 0, mix = c->depth * 2 * t * t * a;
     for (int i = 0; i < c->depth; i++)
         linear += t * (c->tied_qk ? 2 : 3) * a * d + (i == c->depth - 1 ? rows : t) * (proj + 2 * d * c->hidden);
@@ -334,6 +265,14 @@ static void detect_attention(const vt_st *st, vt_config *c, const vt_tensor *pro
     c->proj = detect_proj(st);
 }
 
+/* What the head's width tells of the pool, behind the rest of detection. */
+static void readout_detect(vt_config *c, int64_t width) {
+    int64_t rows = width / c->dim;
+    if (rows < 2 || width != rows * c->dim || rows > c->depth + 1) return;
+    c->pool = VT_POOL_TOKEN_AVG;
+    c->head_layers = rows > 2 ? (int)rows - 1 : 0;
+}
+
 static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *pos = NULL, *head = NULL, *fc1 = NULL;
     VT_TRY(vt_conv_stem_probe(st) ? vt_conv_stem_detect(st, c, e) : detect_patches(st, c, e));
@@ -357,23 +296,19 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
     else
         c->no_cls = !vt_st_find(st, "cls_token") && !c->dist_token;
     detect_forms(st, c, src);
-    vt_readout_detect(c, head->shape[1]);
+    readout_detect(c, head->shape[1]);
     vt_detect_told(src, &(vt_field){VT_FIELD_POSITIONS}, pos != NULL);
     if (!pos) *src[VT_FIELD_IMAGE] = 0; /* models/resolve finds it, or asks */
     return VT_OK;
 }
 
-const VT_R(vt_arch_def) VT_R(vt_arch_def_vit) = {
+const vt_arch vt_arch_vit = {
     .name = "vit",
     .summary = "Vision Transformer and DeiT: plain or distilled, pre- or post-norm, class token or mean",
     .probe = probe,
     .detect = detect,
     .check = check,
     .params = params,
-    .state_size = sizeof(state),
-    .plan = plan,
-    .forward = forward,
-    .backward = backward,
     .flops = flops,
-    .view = view,
+    .shows_attention = true,
 };

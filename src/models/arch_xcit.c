@@ -1,227 +1,114 @@
 /* SPDX-License-Identifier: MIT */
 /* XCiT (El-Nouby et al. 2021), timm's tensor names and conventions: a stem of convolutions, blocks that attend between
- * channels and talk to neighbours, then class-attention blocks, norm -> head on the class token. The rooms are listed
- * in xcit.h. Attention variants act where tokens are scored: in the class attention alone. */
+ * channels and talk to neighbours, then class-attention blocks, norm -> head on the class token. Attention variants act
+ * where tokens are scored: in the class attention alone. */
 #include <stdio.h>
-#include <string.h>
+#include "models/arch.h"
+#include "models/attn.h"
 #include "models/detect.h"
 #include "models/xcit.h"
-#include "nn/nn.h"
 
-/* layer 1 + depth + class_blocks */
-enum { NORM, HEAD_W = NORM + VT_NORM_SLOTS, HEAD_B };
-
-typedef struct state {
-    VT_R(vt_block_shape) shape; /* as a ViT's block has it */
-    int side, tokens;           /* of the grid of patches: a side, all */
-    VT_R(vt_stem_state) stem;
-    VT_R(vt_block_cache) *blocks;
-    VT_R(vt_lpi) *lpi;
-    VT_R(vt_class_cache) *heads;
-    VT_R(vt_block_scratch) scratch;
-    real *taps;                                  /* [9, D] of a depthwise convolution */
-    real *rows[2];                               /* [b, D] class rows */
-    real *patches;                               /* [b*N, D] output of the last XCA block */
-    real *last, *normed, *dnormed, *mean, *rstd; /* [b, D] class rows, their norm and its gradient; [b] */
-    real *stream;                                /* [b*(N+1), D] gradient */
-} state;
-
-static int last_layer(const vt_config *c) { return 1 + c->depth + c->class_blocks; }
-
-/* What both kinds of block have in common: the branch factors have names and places of their own. */
-static VT_R(vt_block_shape) common(const vt_config *c) {
-    VT_R(vt_block_shape) sh = VT_R(vt_block_of)(c);
-    sh.factor = VT_FACTOR_LAYER_SCALE, sh.factor_start = c->eta > 0 ? (float)c->eta : 1;
-    return sh;
+vt_stem vt_stem_of(const vt_config *c) {
+    const int convs = c->patch == 8 ? 3 : 4;
+    const bool leaderboard = convs == 4 && c->image == 32; /* RobustBench's CIFAR models */
+    int widths[VT_STEM_CONVS], strides[VT_STEM_CONVS];
+    for (int k = 0; k < convs; k++) {
+        widths[k] = c->dim >> (convs - 1 - k); /* D/8, D/4, D/2, D */
+        strides[k] = c->stem_stride[0] ? c->stem_stride[k] : leaderboard && k < 2 ? 1 : 2;
+    }
+    vt_stem s = vt_stem_shape(c, convs, widths, strides);
+    s.norm = VT_NORM_BATCH, s.eps = VT_XCIT_BN_EPS, s.act = c->act, s.acts = convs - 1;
+    return s;
 }
 
-static VT_R(vt_block_shape) xca_block(const VT_R(vt_block_shape) *all, int tokens, int i, int b) {
-    VT_R(vt_block_shape) sh = *all;
-    sh.attn.b = b, sh.attn.t = tokens, sh.layer = 1 + i, sh.index = i;
-    sh.mixer = &VT_R(vt_xca), sh.tied_qk = false, sh.needs = 0;
-    return sh;
+/* ---- tensors ---- */
+
+static void stem_params(vt_param_list *l, const vt_config *c) {
+    vt_stem stem = vt_stem_of(c);
+    vt_param_add(l, 0, VT_STEM_CLS, false, VT_INIT_TRUNC02, "cls_token", (int64_t[4]){1, 1, c->dim});
+    for (int k = 0; k < stem.convs; k++) {
+        char name[64];
+        snprintf(name, sizeof name, "patch_embed.proj.%d.0.weight", 2 * k);
+        vt_param_add(l, 0, k * VT_STEM_SLOTS + VT_STEM_W, true, VT_INIT_CONV, name,
+                     (int64_t[4]){stem.widths[k + 1], stem.widths[k], 3, 3});
+        snprintf(name, sizeof name, "patch_embed.proj.%d.1", 2 * k);
+        vt_param_add_norm(l, 0, k * VT_STEM_SLOTS + VT_STEM_NORM, VT_NORM_BATCH, name, stem.widths[k + 1]);
+    }
+    vt_param_add(l, 0, VT_STEM_POS_W, true, VT_INIT_CONV, "pos_embed.token_projection.weight",
+                 (int64_t[4]){c->dim, VT_XCIT_PLACE, 1, 1});
+    vt_param_add(l, 0, VT_STEM_POS_B, false, VT_INIT_CONV, "pos_embed.token_projection.bias", (int64_t[4]){c->dim});
 }
 
-static VT_R(vt_class_shape) class_block(const VT_R(vt_block_shape) *all, const vt_config *c, int tokens, int i, int b) {
-    VT_R(vt_class_shape) sh = {.block = *all, .tokens_norm = c->tokens_norm, .last = i == c->class_blocks - 1};
-    sh.block.attn.b = b, sh.block.attn.t = 1 + tokens, sh.block.attn.tq = 1;
-    sh.block.layer = 1 + c->depth + i, sh.block.index = c->depth + i;
-    return sh;
+static void add_conv(vt_param_list *l, const vt_block_layout *b, int slot, const char *prefix, const char *name) {
+    char full[96];
+    snprintf(full, sizeof full, "%slocal_mp.%s.weight", prefix, name);
+    vt_param_add(l, b->layer, slot, false, VT_INIT_CONV, full, (int64_t[4]){b->dim, 1, 3, 3});
+    snprintf(full, sizeof full, "%slocal_mp.%s.bias", prefix, name);
+    vt_param_add(l, b->layer, slot + 1, false, VT_INIT_CONV, full, (int64_t[4]){b->dim});
 }
 
-static void xca_params(vt_param_list *l, const VT_R(vt_block_shape) *sh, const char *prefix) {
-    const int d = sh->attn.c, h = sh->hidden;
+static void lpi_params(vt_param_list *l, const vt_block_layout *b, const char *prefix) {
     char name[96];
-    VT_R(vt_block_add)(l, sh, VT_SLOT_FACTOR1, false, VT_INIT_VALUE, prefix, "gamma1", d, 0);
-    VT_R(vt_block_add)(l, sh, VT_LPI_FACTOR, false, VT_INIT_VALUE, prefix, "gamma3", d, 0);
-    VT_R(vt_block_add)(l, sh, VT_SLOT_FACTOR2, false, VT_INIT_VALUE, prefix, "gamma2", d, 0);
-    snprintf(name, sizeof name, "%snorm1", prefix);
-    vt_param_add_norm(l, sh->layer, VT_SLOT_NORM1, sh->norm, name, d);
-    VT_R(vt_xca).params(l, sh, prefix);
-    VT_R(vt_block_add)(l, sh, VT_SLOT_PROJ_W, true, VT_INIT_LINEAR, prefix, "attn.proj.weight", d, d);
-    VT_R(vt_block_add)(l, sh, VT_SLOT_PROJ_B, false, VT_INIT_ZERO, prefix, "attn.proj.bias", d, 0);
-    VT_R(vt_lpi_params)(l, sh, prefix);
-    snprintf(name, sizeof name, "%snorm2", prefix);
-    vt_param_add_norm(l, sh->layer, VT_SLOT_NORM2, sh->norm, name, d);
-    VT_R(vt_block_add)(l, sh, VT_SLOT_FC1_W, true, VT_INIT_LINEAR, prefix, "mlp.fc1.weight", h, d);
-    VT_R(vt_block_add)(l, sh, VT_SLOT_FC1_B, false, VT_INIT_ZERO, prefix, "mlp.fc1.bias", h, 0);
-    VT_R(vt_block_add)(l, sh, VT_SLOT_FC2_W, true, VT_INIT_LINEAR, prefix, "mlp.fc2.weight", d, h);
-    VT_R(vt_block_add)(l, sh, VT_SLOT_FC2_B, false, VT_INIT_ZERO, prefix, "mlp.fc2.bias", d, 0);
+    vt_block_add_norm(l, b, VT_LPI_NORM, prefix, "norm3");
+    add_conv(l, b, VT_LPI_CONV1_W, prefix, "conv1");
+    snprintf(name, sizeof name, "%slocal_mp.bn", prefix);
+    vt_param_add_norm(l, b->layer, VT_LPI_BN, VT_NORM_BATCH, name, b->dim);
+    add_conv(l, b, VT_LPI_CONV2_W, prefix, "conv2");
+}
+
+static void mlp_params(vt_param_list *l, const vt_block_layout *b, const char *prefix) {
+    vt_block_add_norm(l, b, VT_SLOT_NORM2, prefix, "norm2");
+    vt_block_add_linear(l, b, VT_SLOT_FC1_W, true, prefix, "mlp.fc1", b->hidden, b->dim);
+    vt_block_add_linear(l, b, VT_SLOT_FC2_W, true, prefix, "mlp.fc2", b->dim, b->hidden);
+}
+
+static void xca_params(vt_param_list *l, const vt_block_layout *b, const char *prefix) {
+    const int d = b->dim;
+    char name[96];
+    vt_block_add(l, b, VT_SLOT_FACTOR1, false, VT_INIT_VALUE, prefix, "gamma1", d, 0);
+    vt_block_add(l, b, VT_LPI_FACTOR, false, VT_INIT_VALUE, prefix, "gamma3", d, 0);
+    vt_block_add(l, b, VT_SLOT_FACTOR2, false, VT_INIT_VALUE, prefix, "gamma2", d, 0);
+    vt_block_add_norm(l, b, VT_SLOT_NORM1, prefix, "norm1");
+    snprintf(name, sizeof name, "%sattn.temperature", prefix);
+    vt_param_add(l, b->layer, VT_XCA_TAU, false, VT_INIT_ONE, name, (int64_t[4]){b->heads, 1, 1});
+    vt_block_add_linear(l, b, VT_SLOT_QKV_W, b->qkv_bias, prefix, "attn.qkv", 3 * d, d);
+    vt_block_add_linear(l, b, VT_SLOT_PROJ_W, true, prefix, "attn.proj", d, d);
+    lpi_params(l, b, prefix);
+    mlp_params(l, b, prefix);
+}
+
+static void class_params(vt_param_list *l, const vt_block_layout *b, const char *prefix) {
+    const int d = b->dim;
+    vt_block_add(l, b, VT_SLOT_FACTOR1, false, VT_INIT_VALUE, prefix, "gamma1", d, 0);
+    vt_block_add(l, b, VT_SLOT_FACTOR2, false, VT_INIT_VALUE, prefix, "gamma2", d, 0);
+    vt_block_add_norm(l, b, VT_SLOT_NORM1, prefix, "norm1");
+    vt_block_add_linear(l, b, VT_CLASS_Q_W, b->qkv_bias, prefix, "attn.q", d, d);
+    if (!b->tied_qk) vt_block_add_linear(l, b, VT_CLASS_K_W, b->qkv_bias, prefix, "attn.k", d, d);
+    vt_block_add_linear(l, b, VT_CLASS_V_W, b->qkv_bias, prefix, "attn.v", d, d);
+    vt_block_add_linear(l, b, VT_SLOT_PROJ_W, true, prefix, "attn.proj", d, d);
+    mlp_params(l, b, prefix);
+    vt_block_add_own(l, b, prefix);
 }
 
 static void params(vt_param_list *l, const vt_config *c) {
-    const VT_R(vt_block_shape) all = common(c);
-    const int last = last_layer(c);
+    vt_block_layout b = vt_block_layout_of(c);
+    const int last = vt_xcit_last_layer(c);
     char prefix[40];
-    VT_R(vt_stem_params)(l, c);
+    b.factor_start = c->eta > 0 ? (float)c->eta : 1;
+    stem_params(l, c);
     for (int i = 0; i < c->depth; i++) {
-        VT_R(vt_block_shape) sh = xca_block(&all, 1, i, 1);
         snprintf(prefix, sizeof prefix, "blocks.%d.", i);
-        xca_params(l, &sh, prefix);
+        b.layer = 1 + i;
+        xca_params(l, &b, prefix);
     }
     for (int i = 0; i < c->class_blocks; i++) {
-        VT_R(vt_class_shape) sh = class_block(&all, c, 1, i, 1);
         snprintf(prefix, sizeof prefix, "cls_attn_blocks.%d.", i);
-        VT_R(vt_class_params)(l, &sh, prefix);
+        b.layer = 1 + c->depth + i;
+        class_params(l, &b, prefix);
     }
-    vt_param_add_norm(l, last, NORM, c->final_norm, "norm", c->dim);
-    vt_param_add(l, last, HEAD_W, false, VT_INIT_LINEAR, "head.weight", (int64_t[4]){c->classes, c->dim});
-    vt_param_add(l, last, HEAD_B, false, VT_INIT_ZERO, "head.bias", (int64_t[4]){c->classes});
-}
-
-/* ---- memory ---- */
-
-static void plan_blocks(VT_R(vt_session) *s, vt_arena *a) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    const bool one = s->mode == VT_GRAD_NONE; /* forward only: one set of each kind serves all */
-    size_t depth = one ? 1 : (size_t)c->depth, heads = one ? 1 : (size_t)c->class_blocks;
-    VT_R(vt_block_cache) *blocks = vt_arena_take(a, depth, sizeof *blocks), k;
-    VT_R(vt_lpi) *lpi = vt_arena_take(a, depth, sizeof *lpi), p;
-    VT_R(vt_class_cache) *classes = vt_arena_take(a, heads, sizeof *classes), h;
-    VT_R(vt_block_shape) sh = xca_block(&st->shape, st->tokens, 0, s->capacity);
-    st->blocks = blocks, st->lpi = lpi, st->heads = classes;
-    for (size_t i = 0; i < depth; i++) {
-        VT_R(vt_block_plan)(blocks ? &blocks[i] : &k, &sh, s->mode, a);
-        VT_R(vt_lpi_plan)(lpi ? &lpi[i] : &p, &sh, s->mode, a);
-    }
-    for (size_t i = 0; i < heads; i++) {
-        VT_R(vt_class_shape) of = class_block(&st->shape, c, st->tokens, one ? -1 : (int)i, s->capacity);
-        VT_R(vt_class_plan)(classes ? &classes[i] : &h, &of, s->mode, a);
-    }
-}
-
-static void plan(VT_R(vt_session) *s, vt_arena *a) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    VT_R(vt_stem_plan)(&st->stem, c, s->capacity, s->mode, a);
-    st->shape = common(c);
-    st->side = st->stem.maps.stem.sides[st->stem.maps.stem.convs], st->tokens = st->side * st->side;
-    size_t b = (size_t)s->capacity, d = (size_t)c->dim, n = (size_t)st->tokens, head = d / (size_t)c->heads;
-    VT_R(vt_block_room) room = {0};
-    VT_R(vt_class_shape) classes = class_block(&st->shape, c, st->tokens, 0, s->capacity);
-    VT_R(vt_block_measure)(&room, &classes.block); /* its sequences are the longer ones */
-    size_t of_xca = head * head + 2 * head, of_class = VT_R(vt_class_score)(&classes);
-    room.score = of_xca > of_class ? of_xca : of_class;
-    VT_R(vt_block_plan_scratch)(&st->scratch, &room, a);
-    plan_blocks(s, a);
-    st->taps = vt_arena_take(a, 9 * d, sizeof(real));
-    for (int k = 0; k < 2; k++) st->rows[k] = vt_arena_take(a, b * d, sizeof(real));
-    st->patches = vt_arena_take(a, b * n * d, sizeof(real));
-    st->last = vt_arena_take(a, b * d, sizeof(real)), st->normed = vt_arena_take(a, b * d, sizeof(real));
-    s->features = st->normed, s->feature_len = s->feature_stride = c->dim;
-    st->mean = vt_arena_take(a, b, sizeof(real)), st->rstd = vt_arena_take(a, b, sizeof(real));
-    if (s->mode == VT_GRAD_NONE) return;
-    st->dnormed = vt_arena_take(a, b * d, sizeof(real));
-    st->stream = vt_arena_take(a, b * (n + 1) * d, sizeof(real));
-}
-
-/* ---- forward and backward ---- */
-
-/* The attention half goes to the LPI's input, the LPI to the MLP half's. */
-static void xca_forward(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_lpi) *p,
-                        const VT_R(vt_block_shape) *sh) {
-    state *st = s->state;
-    VT_R(vt_block_cache) first = *k;
-    first.mid = p->x;
-    VT_R(vt_session_bind)(s, sh->layer);
-    VT_R(vt_block_attend)(s, &first, &st->scratch, sh);
-    VT_R(vt_lpi_forward)(s, k->mid, p, &st->scratch, st->taps, st->side, sh);
-    VT_R(vt_block_mlp)(s, y, k, &st->scratch, sh);
-}
-
-static void xca_backward(VT_R(vt_session) *s, real *dy, VT_R(vt_block_cache) *k, VT_R(vt_lpi) *p,
-                         const VT_R(vt_block_shape) *sh) {
-    state *st = s->state;
-    VT_R(vt_session_bind)(s, sh->layer);
-    VT_R(vt_block_mlp_backward)(s, dy, k, &st->scratch, sh);
-    VT_R(vt_lpi_backward)(s, dy, p, &st->scratch, st->taps, st->side, sh);
-    VT_R(vt_block_attend_backward)(s, dy, dy, k, &st->scratch, sh);
-}
-
-/* [b, N, D] -> [b, 1 + N, D]: the class token in front. */
-static void join(VT_R(vt_session) *s, real *to, const real *patches, int n, int b) {
-    size_t d = (size_t)s->model->config.dim, body = (size_t)n * d;
-    VT_R(vt_session_bind)(s, 0);
-    for (size_t i = 0; i < (size_t)b; i++, to += d + body) {
-        memcpy(to, s->w[VT_STEM_CLS], d * sizeof(real));
-        memcpy(to + d, patches + i * body, body * sizeof(real));
-    }
-}
-
-/* The gradient's way back, in place. */
-static void part(VT_R(vt_session) *s, real *dtokens, int n, int b) {
-    size_t d = (size_t)s->model->config.dim, body = (size_t)n * d;
-    VT_R(vt_session_bind)(s, 0);
-    for (size_t i = 0; i < (size_t)b; i++) {
-        const real *from = dtokens + i * (d + body);
-        if (s->dw[VT_STEM_CLS]) VT_R(vt_add_to)(s->dw[VT_STEM_CLS], from, d);
-        memmove(dtokens + i * body, from + d, body * sizeof(real));
-    }
-}
-
-static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    VT_R(vt_stem_forward)(s, st->blocks[0].x, &st->stem, x, b);
-    for (int i = 0; i < c->depth; i++) {
-        VT_R(vt_block_shape) sh = xca_block(&st->shape, st->tokens, i, b);
-        int at = keep ? i : 0, next = keep ? i + 1 : 0;
-        xca_forward(s, i == c->depth - 1 ? st->patches : st->blocks[next].x, &st->blocks[at], &st->lpi[at], &sh);
-    }
-    join(s, st->heads[0].x, st->patches, st->tokens, b);
-    for (int i = 0; i < c->class_blocks; i++) {
-        VT_R(vt_class_shape) sh = class_block(&st->shape, c, st->tokens, i, b);
-        int at = keep ? i : 0, next = keep ? i + 1 : 0;
-        VT_R(vt_class_forward)(s, sh.last ? st->last : st->heads[next].x, &st->heads[at], &st->scratch, st->rows, &sh);
-    }
-    VT_R(vt_session_bind)(s, last_layer(c));
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM, c->final_norm, c->ln_eps);
-    VT_R(vt_norm_forward)(st->normed, st->mean, st->rstd, st->last, &norm, b, c->dim);
-    VT_R(vt_head_forward)(s->logits, st->normed, s->w[HEAD_W], s->w[HEAD_B], b, 1, c->classes, c->dim);
-}
-
-static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
-    const vt_config *c = &s->model->config;
-    state *st = s->state;
-    int b = s->batch, d = c->dim;
-    VT_R(vt_session_bind)(s, last_layer(c));
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, NORM, c->final_norm, c->ln_eps);
-    VT_R(vt_head_backward)(st->dnormed, s->dw[HEAD_W], s->dw[HEAD_B], dlogits, st->normed, s->w[HEAD_W], 1, b, 1,
-                           c->classes, d);
-    real *dy = st->dnormed;
-    VT_R(vt_norm_backward)(dy, s->dw[NORM + VT_NORM_W], s->dw[NORM + VT_NORM_B], NULL, dy, st->last, st->mean, st->rstd,
-                           &norm, b, d);
-    for (int i = c->class_blocks - 1; i >= 0; i--, dy = st->stream) {
-        VT_R(vt_class_shape) sh = class_block(&st->shape, c, st->tokens, i, b);
-        VT_R(vt_class_backward)(s, st->stream, dy, &st->heads[i], &st->scratch, st->rows, &sh);
-    }
-    part(s, st->stream, st->tokens, b);
-    for (int i = c->depth - 1; i >= 0; i--) {
-        VT_R(vt_block_shape) sh = xca_block(&st->shape, st->tokens, i, b);
-        xca_backward(s, st->stream, &st->blocks[i], &st->lpi[i], &sh);
-    }
-    VT_R(vt_stem_backward)(s, dx, &st->stem, st->stream, b);
+    vt_param_add_norm(l, last, VT_XCIT_NORM, c->final_norm, "norm", c->dim);
+    vt_param_add(l, last, VT_XCIT_HEAD_W, false, VT_INIT_LINEAR, "head.weight", (int64_t[4]){c->classes, c->dim});
+    vt_param_add(l, last, VT_XCIT_HEAD_B, false, VT_INIT_ZERO, "head.bias", (int64_t[4]){c->classes});
 }
 
 /* Matrix products that are really executed, and the depthwise convolutions. Backward to the input repeats every product
@@ -294,8 +181,8 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
                            c->stem_stride[0], c->stem_stride[1], c->stem_stride[2], c->stem_stride[3], convs);
     if (!c->stem_stride[0] && (c->stem_stride[1] || c->stem_stride[2] || c->stem_stride[3]))
         return vt_fail(e, VT_E_RANGE, "%s: stem_stride begins with 0 and goes on", p);
-    VT_R(vt_attn_spec) spec;
-    VT_TRY(VT_R(vt_attn_parse)(&spec, c->attn, e));
+    vt_attn_spec spec;
+    VT_TRY(vt_attn_parse(&spec, c->attn, e));
     if (spec.needs & VT_ATTN_FULL && !c->tied_qk)
         return vt_fail(e, VT_E_SHAPE, "%s: attention %s in XCiT needs W_Q = W_K (--form tied_qk=1)", p, c->attn);
     return VT_OK;
@@ -348,7 +235,7 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
     return VT_OK;
 }
 
-const VT_R(vt_arch_def) VT_R(vt_arch_def_xcit) = {
+const vt_arch vt_arch_xcit = {
     .name = "xcit",
     .summary = "XCiT: attention between channels, local patch interaction, class attention",
     .probe = probe,
@@ -359,11 +246,7 @@ const VT_R(vt_arch_def) VT_R(vt_arch_def_xcit) = {
     .tokens = tokens,
     .blocks = blocks,
     .matrix = matrix,
-    .no_token_maps = true,
-    .state_size = sizeof(state),
-    .plan = plan,
-    .forward = forward,
-    .backward = backward,
     .flops = flops,
+    .no_token_maps = true,
     .any_image = true,
 };

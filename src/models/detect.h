@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What detection of an architecture (vt_arch_def's probe and detect) asks a state dict with canonical names. */
+/* What detection of an architecture (vt_arch's probe and detect) asks a state dict with canonical names. */
 #ifndef VT_MODELS_DETECT_H
 #define VT_MODELS_DETECT_H
 

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "models/session.h"
+#include "models/roles.h"
 
 /* ---- marks ---- */
 

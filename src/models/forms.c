@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "models/session.h"
+#include "models/arch.h"
 
 #define AT(field) offsetof(vt_config, field)
 #define YES_NO(key, id, help)                                                                                          \
@@ -187,7 +187,7 @@ int vt_form_text(const vt_config *c, const vt_form *f, char *buf, size_t size) {
 
 bool vt_form_is_default(const vt_config *c, const vt_form *f) {
     vt_config base = {.pool = VT_POOL_TOKEN};
-    const vt_arch_def_f32 *arch = vt_arch_find_f32(c->arch);
+    const vt_arch *arch = vt_arch_find(c->arch);
     char now[64], was[64];
     if (arch && arch->defaults) arch->defaults(&base);
     vt_form_text(c, f, now, sizeof now), vt_form_text(&base, f, was, sizeof was);

@@ -5,7 +5,7 @@
 #include "core/mem.h"
 #include "core/rand.h"
 #include "core/svd.h"
-#include "models/session.h"
+#include "models/arch.h"
 
 /* U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's convolution; a bias takes the fan-in of its weight, the row before. */
 static float conv_bound(const vt_param *p) {
@@ -58,7 +58,7 @@ vt_status vt_model_init(vt_model *m, uint64_t seed) {
         const vt_param *p = &m->params.items[i];
         VT_TRY(init_param(m->w + p->offset, p, &m->config, seed));
     }
-    const vt_arch_def_f32 *arch = vt_arch_find_f32(m->config.arch);
+    const vt_arch *arch = vt_arch_find(m->config.arch);
     if (arch && arch->init) arch->init(m, seed);
     vt_model_refresh(m);
     return VT_OK;

@@ -9,12 +9,12 @@
 #include "core/opt.h"
 #include "io/st.h"
 #include "io/weights.h"
+#include "models/arch.h"
 #include "models/doubt.h"
 #include "models/forms.h"
 #include "models/kin.h"
 #include "models/names.h"
 #include "models/resolve.h"
-#include "models/session.h"
 
 static vt_status no_room(const vt_model *m, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters (%.0f MB)", m->params.total,
@@ -29,7 +29,7 @@ static vt_status take_weights(vt_model *m, vt_err *e) {
 /* The table of parameters, without their memory. */
 static vt_status model_new(vt_model **out, const vt_config *config, vt_err *e) {
     *out = NULL;
-    const vt_arch_def_f32 *arch = vt_arch_find_f32(config->arch);
+    const vt_arch *arch = vt_arch_find(config->arch);
     if (!arch) return vt_fail(e, VT_E_UNKNOWN, "unknown architecture '%s'", config->arch);
     VT_TRY(vt_config_check(config, NULL, e));
     vt_model *m = calloc(1, sizeof *m);
@@ -72,7 +72,7 @@ size_t vt_model_param_count(const vt_model *m) {
 }
 
 int vt_model_tokens(const vt_model *m) {
-    const vt_arch_def_f32 *arch = vt_arch_find_f32(m->config.arch);
+    const vt_arch *arch = vt_arch_find(m->config.arch);
     return arch && arch->tokens ? arch->tokens(&m->config) : vt_config_tokens(&m->config);
 }
 
@@ -208,9 +208,9 @@ static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_param *p, vt
 /* The architecture and its configuration, by canonical names and what was said besides. */
 static vt_status describe(vt_config *c, vt_told *told, const vt_st *st, const vt_names *names, const vt_overrides *o,
                           vt_err *e) {
-    const vt_arch_def_f32 *arch = NULL;
+    const vt_arch *arch = NULL;
     int n;
-    const vt_arch_def_f32 *const *archs = vt_arch_defs_f32(&n);
+    const vt_arch *const *archs = vt_archs(&n);
     for (int i = 0; i < n && !arch; i++)
         if (archs[i]->probe(st)) arch = archs[i];
     const char *kin = arch ? NULL : vt_kin(st);
@@ -333,7 +333,7 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
     }
     memcpy(meta, own, sizeof own);
     int n = OWN_PAIRS + form_pairs(meta + 2 * OWN_PAIRS, form, c);
-    if (vt_arch_find_f32(c->arch)->any_image || c->pos_grid || c->positions)
+    if (vt_arch_find(c->arch)->any_image || c->pos_grid || c->positions)
         meta[2 * n] = "image", meta[2 * n++ + 1] = image;
     if (*m->transform) meta[2 * n] = "transform", meta[2 * n++ + 1] = m->transform;
     if (vt_model_doubts(m, doubts, sizeof doubts)) meta[2 * n] = "assumed", meta[2 * n++ + 1] = doubts;

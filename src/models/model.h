@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A loaded model: configuration, parameter table and float32 weights. Constant after load and shared by all threads;
- * what changes during a computation lives in a session (models/session.h). */
+ * what changes during a computation lives in a session (models/net/session.h). */
 #ifndef VT_MODELS_MODEL_H
 #define VT_MODELS_MODEL_H
 

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
+#include "models/arch.h"
+#include "models/attn.h"
 #include "models/model.h"
-#include "models/session.h"
 
 vt_param *vt_param_add(vt_param_list *l, int layer, int slot, bool matrix, vt_init init, const char *name,
                        const int64_t shape[4]) {
@@ -69,8 +70,8 @@ static vt_status range(long v, long lo, long hi, const char *what, const char *p
 
 /* What a variant asks of the block. */
 static vt_status check_attn(const vt_config *c, const char *p, vt_err *e) {
-    vt_attn_spec_f32 a;
-    VT_TRY(vt_attn_parse_f32(&a, c->attn, e));
+    vt_attn_spec a;
+    VT_TRY(vt_attn_parse(&a, c->attn, e));
     if (a.needs & VT_ATTN_TIED && !c->tied_qk)
         return vt_fail(e, VT_E_SHAPE, "%s: attention %s needs W_Q and W_K in one tensor (--form tied_qk=1)", p,
                        c->attn);
@@ -135,6 +136,6 @@ vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
     }
     VT_TRY(check_width(c, p, e));
     VT_TRY(check_attn(c, p, e));
-    const vt_arch_def_f32 *arch = vt_arch_find_f32(c->arch);
+    const vt_arch *arch = vt_arch_find(c->arch);
     return arch && arch->check ? arch->check(c, p, e) : VT_OK;
 }

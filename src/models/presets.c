@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 #include "core/opt.h"
-#include "models/attention.h"
+#include "models/attn.h"
 #include "models/forms.h"
 
 /* The systems that SpecFormer's tables compare, on a backbone. The paper names their parts and leaves the constants
@@ -136,8 +136,8 @@ void vt_preset_config(const vt_preset *p, vt_config *c) {
     const int cifar = p->mean < 0;
     memset(c, 0, sizeof *c);
     snprintf(c->arch, sizeof c->arch, "%s", p->arch);
-    vt_attn_spec_f32 attn;
-    if (vt_attn_parse_f32(&attn, p->attn, NULL) == VT_OK) snprintf(c->attn, sizeof c->attn, "%s", attn.text);
+    vt_attn_spec attn;
+    if (vt_attn_parse(&attn, p->attn, NULL) == VT_OK) snprintf(c->attn, sizeof c->attn, "%s", attn.text);
     c->image = p->image, c->patch = p->patch, c->dim = p->dim, c->depth = p->depth, c->heads = p->heads;
     c->hidden = p->hidden, c->classes = p->classes, c->qkv_bias = p->qkv_bias, c->dist_token = p->dist_token;
     c->pool = VT_POOL_TOKEN, c->ln_eps = p->ln_eps, c->attn_scale = 1 / sqrt((double)p->dim / p->heads);

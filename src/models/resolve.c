@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/opt.h"
-#include "models/attention.h"
+#include "models/attn.h"
 #include "models/doubt.h"
 #include "models/forms.h"
 #include "models/hub.h"
@@ -374,9 +374,9 @@ static vt_status resolve_attn(vt_config *c, const sources *s, vt_err *e) {
     if (!attn && s->o->preset) attn = s->preset->attn, from = s->preset_why;
     bool said = attn != NULL;
     if (!said && !(attn = scheme_get(s, "attn", &from))) attn = "dot", from = s->whole ? s->whole : "default";
-    vt_attn_spec_f32 spec;
+    vt_attn_spec spec;
     vt_err why = {0};
-    if (vt_attn_parse_f32(&spec, attn, &why) != VT_OK)
+    if (vt_attn_parse(&spec, attn, &why) != VT_OK)
         return vt_fail(e, why.code, "%s: %s (%s)", vt_st_path(s->st), why.text, from);
     snprintf(c->attn, sizeof c->attn, "%s", spec.text);
     if (said || proven(s, "attn"))

@@ -2,7 +2,7 @@
 #include "models/roles.h"
 
 #include <stdio.h>
-#include "models/session.h"
+#include "models/arch.h"
 
 const char *vt_role_name(vt_role r) {
     static const char *const names[VT_ROLE_COUNT] = {"W_Q", "W_K", "W_V", "W_O", "FC1", "FC2"};
@@ -10,7 +10,7 @@ const char *vt_role_name(vt_role r) {
 }
 
 int vt_model_blocks(const vt_model *m) {
-    const vt_arch_def_f32 *arch = vt_arch_find_f32(m->config.arch);
+    const vt_arch *arch = vt_arch_find(m->config.arch);
     return arch && arch->blocks ? arch->blocks(&m->config) : m->config.depth;
 }
 
@@ -46,7 +46,7 @@ bool vt_matrix_packed(const vt_model *m, const char *prefix, int heads, vt_role 
 }
 
 bool vt_model_matrix(const vt_model *m, int block, vt_role role, vt_matrix *out) {
-    const vt_arch_def_f32 *arch = vt_arch_find_f32(m->config.arch);
+    const vt_arch *arch = vt_arch_find(m->config.arch);
     if (arch && arch->matrix) return arch->matrix(m, block, role, out);
     char prefix[32];
     snprintf(prefix, sizeof prefix, "blocks.%d.", block);

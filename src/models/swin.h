@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What of Swin (Liu et al. 2021) follows from the configuration and the tensors alone, in either precision: the
- * geometry of its stages, where its matrices lie, and what is computed. config.dim, heads, hidden and attn_scale are
- * the first stage's; the width and the MLP double from stage to stage, the side halves. */
+/* What Swin's description and computation share (Liu et al. 2021): the geometry of its stages, and the slots of its
+ * tensors. config.dim, heads, hidden and attn_scale are the first stage's; the width and the MLP double from stage to
+ * stage, the side halves. */
 #ifndef VT_MODELS_SWIN_H
 #define VT_MODELS_SWIN_H
 
-#include "models/detect.h"
-#include "models/roles.h"
+#include "models/block_layout.h"
 
 typedef struct vt_swin_stage {
     int side, dim, heads, hidden; /* tokens a side, width, attention heads, MLP width */
@@ -20,17 +19,20 @@ typedef struct vt_swin_stage {
  * shifted. */
 vt_swin_stage vt_swin_stage_of(const vt_config *c, int s);
 
+/* Tokens of the first stage. */
+static inline int vt_swin_tokens(const vt_config *c) { return vt_config_side(c) * vt_config_side(c); }
+
 /* Layers of the parameter table: patch embedding; for each stage its merging (from the second on) and its blocks; the
  * norm and the head. */
 static inline int vt_swin_merge_layer(const vt_swin_stage *g, int s) { return g->first + s; }
 static inline int vt_swin_block_layer(const vt_swin_stage *g, int s, int block) { return g->first + s + 1 + block; }
 static inline int vt_swin_head_layer(const vt_config *c) { return c->depth + c->stages; }
 
-/* Members of the architecture's definition (models/session.h). */
-bool vt_swin_probe(const vt_st *st);
-vt_status vt_swin_detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e);
-vt_status vt_swin_check(const vt_config *c, const char *path, vt_err *e);
-bool vt_swin_matrix(const vt_model *m, int block, vt_role role, vt_matrix *out);
-void vt_swin_flops(const vt_config *c, double *forward, double *gradient);
+/* Slots of layer 0, of vt_swin_merge_layer and of vt_swin_head_layer. */
+enum { VT_SWIN_EMBED_W, VT_SWIN_EMBED_B, VT_SWIN_EMBED_NORM };
+enum { VT_SWIN_MERGE_NORM, VT_SWIN_MERGE_W = VT_SWIN_MERGE_NORM + VT_NORM_SLOTS };
+enum { VT_SWIN_NORM, VT_SWIN_HEAD_W = VT_SWIN_NORM + VT_NORM_SLOTS, VT_SWIN_HEAD_B };
+/* Of a block: its relative position bias. */
+enum { VT_SLOT_BIAS_TABLE = VT_SLOT_OWN };
 
 #endif

@@ -25,7 +25,7 @@ typedef enum vt_loss_kind {
 extern const char *const VT_R(vt_loss_names)[VT_LOSS_COUNT];
 
 /* What a model call maximises. target: [K], one-hot or soft (for LINEAR: the cotangent). other: class t of DLR_T.
- * attention: a term of attention itself (models/attention_loss.h), which the model adds, or NULL. */
+ * attention: a term of attention itself (models/net/attention_loss.h), which the model adds, or NULL. */
 typedef struct vt_loss {
     vt_loss_kind kind;
     const float *target;

@@ -69,14 +69,14 @@ static bool mispredicts(vt_gear *g, int label, float m0, const float *dx, int32_
 
 /* Is the median row of attention one-hot to float32, in the network as it is? */
 static bool saturated(vt_gear *g) {
-    const vt_arch_def_f32 *arch = g->look ? g->look->arch : NULL;
+    const vt_arch_ops_f32 *ops = g->look ? g->look->ops : NULL;
     int64_t rows = 0, one_hot = 0;
-    if (!arch) return false;
+    if (!ops) return false;
     vt_session_forward_f32(g->look, g->x, 1, true);
     g->forwards++;
     for (int block = 0; block < vt_model_blocks(g->t->v->model); block++) {
         vt_attn_view_f32 view;
-        arch->view(g->look, block, &view);
+        ops->view(g->look, block, &view);
         for (int row = 0; row < view.heads * view.t; row++) {
             const float *p = view.p + (size_t)row * (size_t)vt_attn_ldp(view.t);
             float most = 0;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "core/sort.h"
+#include "models/arch.h"
 
 void vt_selftest_rates(vt_selftest *t) {
     static const struct {
@@ -38,10 +39,10 @@ static void hits(vt_check *c, double *values, const int32_t *images, size_t n) {
 }
 
 void vt_count_direct(vt_selftest *t, const vt_direct *d, const int32_t *images, size_t n) {
-    const vt_arch_def_f32 *arch = vt_arch_find_f32(t->v->model->config.arch);
+    const vt_arch *arch = vt_arch_find(t->v->model->config.arch);
     for (size_t i = 0; i < n; i++) {
         for (int k = VT_CHECK_RANDOM; k <= VT_CHECK_WRONG; k++)
-            if (k != VT_CHECK_ATTENTION || arch->view) hit(&t->checks[k], d[i].bits >> k & 1, images[i]);
+            if (k != VT_CHECK_ATTENTION || arch->shows_attention) hit(&t->checks[k], d[i].bits >> k & 1, images[i]);
         for (int k = 0; k < VT_LOSS_COUNT; k++) t->flags.zero[k] += d[i].zero[k];
         t->flags.saturated += d[i].saturated;
         t->flags.softmax += d[i].softmax;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/threads.h"
+#include "models/arch.h"
 #include "models/roles.h"
-#include "models/session.h"
 #include "selftest/evidence.h"
 #include "selftest/sample.h"
 #include "selftest/tools.h"
@@ -351,7 +351,7 @@ vt_status vt_selftest_run(vt_selftest *t, vt_err *e) {
     double forward, gradient;
     size_t n = t->v->n_images;
     part p;
-    vt_arch_find_f32(t->v->model->config.arch)->flops(&t->v->model->config, &forward, &gradient);
+    vt_arch_find(t->v->model->config.arch)->flops(&t->v->model->config, &forward, &gradient);
     t->ratio = gradient / forward;
     vt_selftest_rates(t);
     int32_t *images = calloc(2 * (n + 1), sizeof *images);

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "models/restrict.h"
 #include "eval/verify.h"
+#include "models/arch.h"
 #include "models/twin.h"
+#include "models/wrap/restrict.h"
 
 /* ---- gear ---- */
 
@@ -99,8 +100,8 @@ vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, u
     if (v->data->restricted) VT_TRY(vt_classifier_restrict(&g->model, v->data->head, v->data->classes, e));
     VT_TRY(vt_oracle_open(&g->o_model, &g->model, e));
     g->o_model.interrupt = v->interrupt;
-    const vt_arch_def_f32 *arch = vt_arch_find_f32(v->model->config.arch);
-    if (needs & VT_NEED_LOOK && arch && arch->view)
+    const vt_arch *arch = vt_arch_find(v->model->config.arch);
+    if (needs & VT_NEED_LOOK && arch && arch->shows_attention)
         VT_TRY(vt_session_open_f32(&g->look, v->model, 1, VT_GRAD_INPUT, e));
     bool covered = v->wrap && v->wrap->def && v->wrap->def->cover;
     if (needs & VT_NEED_DOUBLE && !covered) VT_TRY(vt_session_open_f64(&g->look64, v->model, 1, VT_GRAD_INPUT, e));

@@ -4,8 +4,8 @@
 #define VT_SELFTEST_TOOLS_H
 
 #include "attacks/attacker.h"
-#include "models/session.h"
-#include "models/session64.h"
+#include "models/net/session.h"
+#include "models/net/session64.h"
 #include "selftest/selftest.h"
 
 /* What a double gradient costs, in float32 forwards: its loops are plain (measured: 6 to 7), and it reads every weight

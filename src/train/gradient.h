@@ -4,7 +4,7 @@
 #ifndef VT_TRAIN_GRADIENT_H
 #define VT_TRAIN_GRADIENT_H
 
-#include "models/session.h"
+#include "models/net/session.h"
 #include "train/objective.h"
 
 #ifndef VT_TRAIN_MICRO_SUMS

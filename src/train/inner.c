@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
+#include "models/net/session.h"
 #include "models/roles.h"
-#include "models/session.h"
 
 static size_t work_len(const vt_attack *a, const vt_model *m) {
     vt_task dims = vt_attacker_dims(vt_config_input_pixels(&m->config), m->config.classes, NULL);

@@ -4,8 +4,8 @@
  * of the model injects. Sums over blocks (and heads).
  * The paper leaves open how W_Q, W_K, W_V, W_O are concatenated: stack puts them below each other (P^T P = I can be
  * met, and bounds every norm by 1), wide beside each other (P^T P of rank D: at least 3 D), each is a term a matrix. */
+#include "models/arch.h"
 #include "models/roles.h"
-#include "models/session.h"
 #include "nn/nn.h"
 #include "train/penalty.h"
 
@@ -77,7 +77,7 @@ static bool active(const void *params_) {
 
 static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
     const params *p = params_;
-    const VT_R(vt_arch_def) *arch = VT_R(vt_arch_find)(m->config.arch);
+    const vt_arch *arch = vt_arch_find(m->config.arch);
     if (terms[p->variant].am && arch && arch->no_token_maps)
         return vt_fail(e, VT_E_SHAPE,
                        "ortho: L_AM holds maps of attention between all tokens, which %s models do not have; set "

@@ -9,7 +9,7 @@
 #include "attacks/attack.h"
 #include "models/forms.h"
 #include "models/model.h"
-#include "models/session.h"
+#include "models/net/session.h"
 #include "train/objective.h"
 #include "train/recipe_keys.h"
 
@@ -193,8 +193,8 @@ static vt_status check_model(vt_recipe *r, vt_err *e) {
     vt_err why = {0};
     if (*m->preset && vt_preset_named(m->preset, &p, &why) != VT_OK)
         return vt_fail(e, why.code, "model.preset: %s", why.text);
-    vt_attn_spec_f32 attn;
-    if (*m->attn && vt_attn_parse_f32(&attn, m->attn, &why) != VT_OK)
+    vt_attn_spec attn;
+    if (*m->attn && vt_attn_parse(&attn, m->attn, &why) != VT_OK)
         return vt_fail(e, why.code, "model.attn is '%s': %s", m->attn, why.text);
     if (*m->attn) snprintf(m->attn, sizeof m->attn, "%s", attn.text);
     VT_TRY(check_forms(m, e));

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "models/forms.h"
 #include "models/model.h"
-#include "models/session.h"
+#include "models/net/session.h"
 
 enum { NETWORKS = 7 };
 

@@ -20,7 +20,7 @@
 #include "core/gemm.h"
 #include "io/dataset.h"
 #include "io/safetensors.h"
-#include "models/classifier.h"
+#include "models/wrap/classifier.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define UNUSED __attribute__((unused))

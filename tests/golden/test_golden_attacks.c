@@ -5,7 +5,7 @@
 
 #include "attacks/apgd.h"
 #include "attacks/fab.h"
-#include "models/probe.h"
+#include "models/wrap/probe.h"
 
 /* ---- one-shot attacks: FGSM, PGD-2, PGD-20, CW-20, L2 PGD (gen_attacks.py) ---- */
 

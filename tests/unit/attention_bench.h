@@ -7,16 +7,16 @@
 #include "t.h"
 
 #include "core/gemm.h"
-#include "models/attention.h"
+#include "models/net/attention.h"
 
 /* The same page again in double. */
 #undef VT_CORE_REAL_H
-#undef VT_MODELS_ATTENTION_H
+#undef VT_MODELS_NET_ATTENTION_H
 #undef VT_R
 #undef VT_REAL_BITS
 #define real real64
 #define VT_DOUBLE
-#include "models/attention.h"
+#include "models/net/attention.h"
 #undef VT_DOUBLE
 #undef real
 
@@ -71,10 +71,10 @@ static at at_make(const char *spec, const at_form *f, uint64_t seed) {
         for (int h = 0; h < a.heads; h++) a.gate[h] = (double)(float)(1 / (1 + exp(-a.gate[h])));
     }
     for (int i = 0; i < VT_ATTN_MAX_PARAMS; i++) {
-        const vt_attn_def_f64 *def = vt_attn_find_f64(spec);
+        const vt_attn *is = vt_attn_find(spec);
         a.w[i] = at_normals((size_t)a.heads, seed + 20 + (uint64_t)i, 0.25),
         a.dw[i] = at_normals((size_t)a.heads, 1, 1);
-        for (int h = 0; h < a.heads && i < def->n_params; h++) a.w[i][h] += def->params[i].init == VT_INIT_ONE;
+        for (int h = 0; h < a.heads && i < is->n_params; h++) a.w[i][h] += is->params[i].init == VT_INIT_ONE;
     }
     a.o = at_normals(nq, 1, 1), a.to = at_normals(nq, 1, 1), a.p = at_normals((size_t)a.b * map, 1, 1);
     a.dq = at_normals(nq, 1, 1), a.dk = at_normals(nk, 1, 1), a.dv = at_normals(nk, 1, 1);
@@ -142,7 +142,7 @@ static const at_form at_forms[] = {
 
 static inline void at_each(void (*check)(at *a, const char *name)) {
     int n;
-    const vt_attn_def_f64 *const *defs = vt_attn_defs_f64(&n);
+    const vt_attn *const *defs = vt_attns(&n);
     assert_true(n > 0);
     for (int i = 0; i < n + (int)T_COUNT(at_specs); i++)
         for (size_t k = 0; k < T_COUNT(at_forms); k++) {

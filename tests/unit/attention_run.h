@@ -49,7 +49,7 @@ static void VT_R(at_backward)(at *a, const VT_R(vt_attn_in) *in, const real *p, 
     g.k = a->tied ? g.q : VT_R(at_take)((size_t)(nk * g.ldk));
     real *dw[VT_ATTN_MAX_PARAMS] = {0}, *scratch = VT_R(at_take)(VT_R(vt_attn_scratch_len)(s));
     const size_t map = (size_t)(maps * ldp);
-    for (int i = 0; i < s->def->n_params; i++) dw[i] = VT_R(at_sum)(true, (size_t)a->heads);
+    for (int i = 0; i < s->def->is->n_params; i++) dw[i] = VT_R(at_sum)(true, (size_t)a->heads);
     s->dbias = VT_R(at_sum)(a->bias && !a->lean, map), s->dpos = VT_R(at_sum)(a->pos && !a->lean, map);
     s->dgate = VT_R(at_sum)(a->pos && !a->lean, (size_t)a->heads);
     s->ortho = (real)a->ortho;
@@ -60,22 +60,22 @@ static void VT_R(at_backward)(at *a, const VT_R(vt_attn_in) *in, const real *p, 
     if (!a->tied) VT_R(at_read)(a->dk, g.k, nk, c, g.ldk, true);
     VT_R(at_added)(a->dbias, s->dbias, maps, a->t, ldp), VT_R(at_added)(a->dpos, s->dpos, maps, a->t, ldp);
     VT_R(at_added)(a->dgate, s->dgate, 1, a->heads, a->heads);
-    for (int i = 0; i < s->def->n_params; i++) VT_R(at_added)(a->dw[i], dw[i], 1, a->heads, a->heads);
+    for (int i = 0; i < s->def->is->n_params; i++) VT_R(at_added)(a->dw[i], dw[i], 1, a->heads, a->heads);
 }
 
 /* Forward, and what else is asked for: a->o, a->p, gradients, a->to. */
 static void VT_R(at_run)(at *a, bool backward, bool jvp) {
     const int c = a->heads * a->d, nq = a->b * a->tq, nk = a->b * a->t, ldp = vt_attn_ldp(a->t),
               maps = a->heads * a->tq;
-    VT_R(vt_attn_spec) spec;
+    vt_attn_spec spec;
     vt_err e = {0};
-    if (VT_R(vt_attn_parse)(&spec, a->spec, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_attn_parse(&spec, a->spec, &e) != VT_OK) fail_msg("%s", e.text);
     VT_R(vt_attn_in) in = {.ldq = c + 3, .ldk = c + (a->tied ? 3 : 1), .ldv = c + 5};
     in.q = VT_R(at_rows)(a->q, nq, c, in.ldq), in.v = VT_R(at_rows)(a->v, nk, c, in.ldv);
     in.k = a->tied ? in.q : VT_R(at_rows)(a->k, nk, c, in.ldk);
     real *w[VT_ATTN_MAX_PARAMS] = {0};
-    for (int i = 0; i < spec.def->n_params; i++) w[i] = VT_R(at_rows)(a->w[i], 1, a->heads, a->heads);
-    VT_R(vt_attn_shape) s = {.def = spec.def,
+    for (int i = 0; i < spec.is->n_params; i++) w[i] = VT_R(at_rows)(a->w[i], 1, a->heads, a->heads);
+    VT_R(vt_attn_shape) s = {.def = VT_R(vt_attn_ops_find)(a->spec),
                              .options = strchr(a->spec, ':') ? &spec.options : NULL,
                              .b = a->b,
                              .t = a->t,

@@ -10,7 +10,7 @@
 #include "reference.h"
 
 #include "core/gemm.h"
-#include "models/session.h"
+#include "models/net/session.h"
 #include "nn/loss.h"
 
 #define FIXTURE "tests/fixtures/golden/hooks.safetensors"

@@ -7,7 +7,7 @@
 #include "toy.h"
 
 #include "core/gemm.h"
-#include "models/session.h"
+#include "models/net/session.h"
 #include "train/inner.h"
 
 enum { SEED = 5, CLASSES = 5, SIDE = 12, PIXELS = 3 * SIDE * SIDE };

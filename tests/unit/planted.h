@@ -11,7 +11,7 @@
 #include <string.h>
 #include "attacks/ball.h"
 #include "core/rand.h"
-#include "models/classifier.h"
+#include "models/wrap/classifier.h"
 
 enum { PLANTED_MOST = 16 }; /* classes */
 

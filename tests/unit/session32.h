@@ -3,7 +3,7 @@
 #ifndef SESSION32_H
 #define SESSION32_H
 
-#include "models/session.h"
+#include "models/net/session.h"
 
 typedef struct vt_session_f32 vt_session_f32;
 vt_status vt_session_open_f32(vt_session_f32 **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);

@@ -6,7 +6,7 @@
 #include "toy.h"
 
 #include "core/gemm.h"
-#include "models/session64.h"
+#include "models/net/session64.h"
 #include "train/adapt.h"
 
 #define FIXTURE "tests/fixtures/golden/adapt.safetensors"

@@ -6,13 +6,13 @@
 #include "core/real.h"
 #include "toy.h"
 
+#include "models/net/session.h"
+#include "models/net/session64.h"
+#include "nn/loss.h"
 #include "research/analysis/affinity.h"
 #include "research/analysis/layers.h"
 #include "research/analysis/operator.h"
 #include "research/analysis/selection.h"
-#include "models/session.h"
-#include "models/session64.h"
-#include "nn/loss.h"
 
 static double draw(uint64_t seed, double from, double to) {
     double u = (double)vt_rng_uniform(&(vt_rng){.seed = seed, .purpose = 0xB8}, 0);

@@ -8,14 +8,14 @@
 #include "toy.h"
 
 #include <jansson.h>
+#include "core/gemm.h"
+#include "core/svd.h"
+#include "models/net/session64.h"
 #include "research/analysis/adistance.h"
 #include "research/analysis/analyze.h"
 #include "research/analysis/logistic.h"
 #include "research/analysis/pca.h"
 #include "research/analysis/tsne.h"
-#include "core/gemm.h"
-#include "core/svd.h"
-#include "models/session64.h"
 
 /* ---- t-SNE ---- */
 

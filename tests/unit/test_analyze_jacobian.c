@@ -5,9 +5,9 @@
 #include "core/real.h"
 #include "toy.h"
 
-#include "research/analysis/jacobian.h"
 #include "core/svd.h"
-#include "models/session64.h"
+#include "models/net/session64.h"
+#include "research/analysis/jacobian.h"
 
 static void test_sigma(void **state) {
     (void)state;

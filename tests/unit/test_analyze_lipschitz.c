@@ -5,11 +5,11 @@
 #include "core/real.h"
 #include "toy.h"
 
+#include "core/svd.h"
+#include "models/net/session.h"
+#include "models/net/session64.h"
 #include "research/analysis/layers.h"
 #include "research/analysis/lipschitz.h"
-#include "core/svd.h"
-#include "models/session.h"
-#include "models/session64.h"
 
 /* ---- one head, built here ---- */
 
@@ -289,7 +289,7 @@ static void test_maps(void **state) {
     (void)state;
     static const char *const forms[] = {"l2:tied=1", "l2:tied=1,full=1"};
     int n;
-    const vt_attn_def_f64 *const *defs = vt_attn_defs_f64(&n);
+    const vt_attn *const *defs = vt_attns(&n);
     assert_true(n >= 4);
     for (int i = 0; i < n + (int)T_COUNT(forms); i++) {
         const char *name = i < n ? defs[i]->name : forms[i - n];

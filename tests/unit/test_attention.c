@@ -20,9 +20,9 @@ static void check_gradients(at *a, const char *name) {
     if (a->bias) grad(a, a->bias, a->map, a->dbias, name, "bias");
     if (a->pos) grad(a, a->pos, a->map, a->dpos, name, "pos");
     if (a->pos) grad(a, a->gate, (size_t)a->heads, a->dgate, name, "gate");
-    const vt_attn_def_f64 *def = vt_attn_find_f64(a->spec);
-    for (int i = 0; i < def->n_params; i++)
-        grad(a, a->w[i], def->params[i].per_head ? (size_t)a->heads : 1, a->dw[i], name, def->params[i].name);
+    const vt_attn *is = vt_attn_find(a->spec);
+    for (int i = 0; i < is->n_params; i++)
+        grad(a, a->w[i], is->params[i].per_head ? (size_t)a->heads : 1, a->dw[i], name, is->params[i].name);
 }
 
 static void test_gradients(void **state) {
@@ -156,9 +156,10 @@ static void test_packed(void **state) {
     (void)state;
     enum { B = 2, T = 5, H = 3, D = 4, C = H * D, N = B * T * C };
     int n;
-    const vt_attn_def_f64 *const *defs = vt_attn_defs_f64(&n);
+    const vt_attn *const *defs = vt_attns(&n);
     for (int i = 0; i < n; i++) {
-        vt_attn_shape_f64 s = {.def = defs[i], .b = B, .t = T, .c = C, .heads = H, .scale = 0.5};
+        vt_attn_shape_f64 s =
+            {.def = vt_attn_ops_find_f64(defs[i]->name), .b = B, .t = T, .c = C, .heads = H, .scale = 0.5};
         assert_true(vt_attn_scratch_len_f64(&s) <= (size_t)(2 * T * vt_attn_ldp(T))); /* as the page promises */
         double *qkv = t_doubles(3 * N, 1, 1), *tqkv = t_doubles(3 * N, 2, 1), *d_o = t_doubles(N, 3, 1);
         double *p = t_doubles(B * vt_attn_p_len_f64(&s), 0, 0), *saved = t_doubles(B * vt_attn_saved_len_f64(&s), 0, 0);
@@ -188,42 +189,47 @@ static void test_packed(void **state) {
 
 static void test_parse(void **state) {
     (void)state;
-    vt_attn_spec_f64 s, again;
+    vt_attn_spec s, again;
     vt_err e = {0};
     int n;
-    const vt_attn_def_f64 *const *defs = vt_attn_defs_f64(&n);
+    const vt_attn *const *defs = vt_attns(&n);
     for (int i = 0; i < n; i++) { /* canonical texts read back */
-        assert_int_equal(vt_attn_parse_f64(&s, defs[i]->name, &e), VT_OK);
-        assert_ptr_equal(s.def, defs[i]);
-        assert_int_equal(vt_attn_parse_f64(&again, s.text, &e), VT_OK);
+        assert_int_equal(vt_attn_parse(&s, defs[i]->name, &e), VT_OK);
+        assert_ptr_equal(s.is, defs[i]);
+        assert_int_equal(vt_attn_parse(&again, s.text, &e), VT_OK);
         assert_string_equal(again.text, s.text);
         assert_memory_equal(&again.options, &s.options, sizeof s.options);
-        assert_ptr_equal(vt_attn_find_f64(s.text), defs[i]);
-        assert_true(defs[i]->probs && defs[i]->dprobs && defs[i]->tprobs && defs[i]->summary && defs[i]->reference);
-        assert_string_equal(vt_attn_find_f32(s.text)->name, defs[i]->name);
+        assert_ptr_equal(vt_attn_find(s.text), defs[i]);
+        assert_true(defs[i]->summary && defs[i]->reference);
+        const vt_attn_ops_f64 *ops = vt_attn_ops_find_f64(s.text);
+        assert_true(ops->probs && ops->dprobs && ops->tprobs);
+        assert_string_equal(ops->is->name, defs[i]->name);
+        assert_string_equal(vt_attn_ops_find_f32(s.text)->is->name, defs[i]->name);
     }
-    assert_int_equal(vt_attn_parse_f64(&s, "dot", &e), VT_OK);
+    assert_int_equal(vt_attn_parse(&s, "dot", &e), VT_OK);
     assert_string_equal(s.text, "dot");
-    assert_int_equal(vt_attn_parse_f64(&s, "scsa:nu=1,tau=2.5", &e), VT_OK);
+    assert_int_equal(vt_attn_parse(&s, "scsa:nu=1,tau=2.5", &e), VT_OK);
     assert_string_equal(s.text, "scsa:tau=2.5,nu=1,eps=0");
     assert_int_equal(s.needs, VT_ATTN_OWN_VALUES);
-    assert_int_equal(vt_attn_parse_f64(&s, "l2:tied=1,full=yes", &e), VT_OK);
+    assert_int_equal(vt_attn_parse(&s, "l2:tied=1,full=yes", &e), VT_OK);
     assert_string_equal(s.text, "l2:tied=1,full=1");
     assert_int_equal(s.needs, VT_ATTN_TIED | VT_ATTN_FULL);
-    t_says(vt_attn_parse_f64(&s, "dott", &e), VT_E_UNKNOWN, &e, "variant 'dott'", "did you mean 'dot'");
-    t_says(vt_attn_parse_f64(&s, "do", &e), VT_E_UNKNOWN, &e, "variant 'do'", "");
-    t_says(vt_attn_parse_f64(&s, "", &e), VT_E_UNKNOWN, &e, "variant ''", "");
-    t_says(vt_attn_parse_f64(&s, "scsa:", &e), VT_E_USAGE, &e, "'scsa:'", "colon");
-    t_says(vt_attn_parse_f64(&s, "dot:tau=1", &e), VT_E_UNKNOWN, &e, "attention dot", "'tau'");
-    t_says(vt_attn_parse_f64(&s, "scsa:tao=1", &e), VT_E_UNKNOWN, &e, "'tao'", "'tau'");
-    t_says(vt_attn_parse_f64(&s, "scsa:tau=0", &e), VT_E_USAGE, &e, "tau is 0", "between 0.001");
-    t_says(vt_attn_parse_f64(&s, "scsa:nu=-1", &e), VT_E_USAGE, &e, "nu is -1", "between 0");
-    t_says(vt_attn_parse_f64(&s, "scsa:eps=2", &e), VT_E_USAGE, &e, "eps is 2", "and 1");
-    t_says(vt_attn_parse_f64(&s, "l2:tied=2", &e), VT_E_USAGE, &e, "tied is '2'", "");
-    t_says(vt_attn_parse_f64(&s, "scsa:tau=1.2345678901234567,nu=2.3456789012345678,eps=0.34567890123456789", &e),
+    t_says(vt_attn_parse(&s, "dott", &e), VT_E_UNKNOWN, &e, "variant 'dott'", "did you mean 'dot'");
+    t_says(vt_attn_parse(&s, "do", &e), VT_E_UNKNOWN, &e, "variant 'do'", "");
+    t_says(vt_attn_parse(&s, "", &e), VT_E_UNKNOWN, &e, "variant ''", "");
+    t_says(vt_attn_parse(&s, "scsa:", &e), VT_E_USAGE, &e, "'scsa:'", "colon");
+    t_says(vt_attn_parse(&s, "dot:tau=1", &e), VT_E_UNKNOWN, &e, "attention dot", "'tau'");
+    t_says(vt_attn_parse(&s, "scsa:tao=1", &e), VT_E_UNKNOWN, &e, "'tao'", "'tau'");
+    t_says(vt_attn_parse(&s, "scsa:tau=0", &e), VT_E_USAGE, &e, "tau is 0", "between 0.001");
+    t_says(vt_attn_parse(&s, "scsa:nu=-1", &e), VT_E_USAGE, &e, "nu is -1", "between 0");
+    t_says(vt_attn_parse(&s, "scsa:eps=2", &e), VT_E_USAGE, &e, "eps is 2", "and 1");
+    t_says(vt_attn_parse(&s, "l2:tied=2", &e), VT_E_USAGE, &e, "tied is '2'", "");
+    t_says(vt_attn_parse(&s, "scsa:tau=1.2345678901234567,nu=2.3456789012345678,eps=0.34567890123456789", &e),
            VT_E_RANGE, &e, "scsa", "at most 63");
-    assert_null(vt_attn_find_f64("no such variant"));
-    assert_null(vt_attn_find_f64(":"));
+    assert_null(vt_attn_find("no such variant"));
+    assert_null(vt_attn_find(":"));
+    assert_null(vt_attn_ops_find_f64("no such variant"));
+    assert_null(vt_attn_ops_find_f64(":"));
 }
 
 int main(void) {

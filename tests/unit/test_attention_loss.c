@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Losses of attention itself (models/attention_loss.h): against PyTorch's autograd
+/* Losses of attention itself (models/net/attention_loss.h): against PyTorch's autograd
  * (tests/fixtures/golden/attention_loss, made by tools/gen_attention_loss_fixture.py), against central differences in
  * every form of a model that shows its attention, and that they leave nothing behind. */
 #define VT_DOUBLE

@@ -10,8 +10,9 @@
 
 #include "core/gemm.h"
 #include "io/draw.h"
+#include "models/arch.h"
 #include "models/forms.h"
-#include "models/session.h"
+#include "models/net/session.h"
 #include "train/inner.h"
 #include "train/train.h"
 
@@ -88,9 +89,9 @@ static vt_config config(const arch *a, const variant *v) {
                    .attn_scale = 0.5,
                    .mean = {0.5, 0.5, 0.5},
                    .std = {0.25, 0.25, 0.25}};
-    vt_attn_spec_f64 attn;
+    vt_attn_spec attn;
     vt_err e = {0};
-    if (vt_attn_parse_f64(&attn, v->attn, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_attn_parse(&attn, v->attn, &e) != VT_OK) fail_msg("%s", e.text);
     snprintf(c.arch, sizeof c.arch, "%s", a->name), snprintf(c.attn, sizeof c.attn, "%s", attn.text);
     if (vt_form_parse(&c, a->forms, a->name, &e) != VT_OK) fail_msg("%s", e.text);
     if (vt_form_parse(&c, v->forms, v->attn, &e) != VT_OK) fail_msg("%s", e.text);
@@ -147,16 +148,19 @@ static void each(void (*check)(vt_model *m, const char *name)) {
 static void test_registry(void **state) {
     (void)state;
     int n;
-    const vt_arch_def_f64 *const *defs = vt_arch_defs_f64(&n);
+    const vt_arch *const *defs = vt_archs(&n);
     for (int i = 0; i < n; i++) {
         bool there = false;
         for (size_t k = 0; k < T_COUNT(archs); k++) there |= !strcmp(archs[k].name, defs[i]->name);
         if (!there) fail_msg("architecture %s has no row", defs[i]->name);
+        const vt_arch_ops_f64 *ops = vt_arch_ops_find_f64(defs[i]->name);
+        if (!ops) fail_msg("architecture %s has no operations: src/models/net/net_*.c", defs[i]->name);
+        assert_int_equal(ops->view != NULL, defs[i]->shows_attention);
     }
-    const vt_attn_def_f64 *const *attns = vt_attn_defs_f64(&n);
+    const vt_attn *const *attns = vt_attns(&n);
     for (int i = 0; i < n; i++) {
         bool there = false;
-        for (size_t k = 0; k < T_COUNT(variants); k++) there |= vt_attn_find_f64(variants[k].attn) == attns[i];
+        for (size_t k = 0; k < T_COUNT(variants); k++) there |= vt_attn_find(variants[k].attn) == attns[i];
         if (!there) fail_msg("attention variant %s has no row", attns[i]->name);
     }
 }

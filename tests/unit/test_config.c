@@ -2,7 +2,7 @@
 /* Configurations: what is refused, the parameter counts of the presets, initialisation. */
 #include "checkpoint_bench.h"
 
-#include "models/session.h"
+#include "models/arch.h"
 
 static void test_config_check(void **state) {
     (void)state;
@@ -68,7 +68,7 @@ static void test_counts(void **state) {
             if (cifar) c.image = 32, c.patch = 4, c.classes = 10;
             if (vt_config_check(&c, p->name, &e) != VT_OK) fail_msg("%s", e.text);
             vt_param_list l = {0}; /* the table alone: no weights are allocated */
-            vt_arch_find_f32(c.arch)->params(&l, &c);
+            vt_arch_find(c.arch)->params(&l, &c);
             assert_false(l.failed);
             vt_model m = {.params = l};
             size_t want = cifar ? table[i].cifar : table[i].imagenet;

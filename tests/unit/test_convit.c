@@ -7,8 +7,8 @@
 
 #include "core/gemm.h"
 #include "io/safetensors.h"
+#include "models/net/session.h"
 #include "models/roles.h"
-#include "models/session.h"
 #include "train/adapt.h"
 
 enum { DIM = 12, HEADS = 3, DEPTH = 3, LOCAL = 2, CLASSES = 4 };

@@ -5,7 +5,7 @@
 
 #include "eval/doctor.h"
 #include "models/forms.h"
-#include "models/session.h"
+#include "models/net/session.h"
 #include "nn/loss.h"
 
 enum { N = 600, SIDE = 8, K = 4 };

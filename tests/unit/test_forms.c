@@ -6,8 +6,8 @@
 
 #include "core/files.h"
 #include "models/forms.h"
+#include "models/net/session.h"
 #include "models/roles.h"
-#include "models/session.h"
 
 enum { MAX_OUT = 64 };
 

@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include "core/gemm.h"
 #include "io/safetensors.h"
-#include "models/probe.h"
+#include "models/wrap/probe.h"
 
 typedef struct golden {
     char name[80];

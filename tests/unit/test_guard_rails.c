@@ -3,7 +3,7 @@
 #include "training_bench.h"
 
 #include "io/safetensors.h"
-#include "models/session.h"
+#include "models/net/session.h"
 
 static void number_is(const char *dir, const char *key, double want) {
     char path[300];

@@ -6,11 +6,11 @@
 #include "core/real.h"
 #include "toy.h"
 
-#include "research/analysis/hessian.h"
 #include "core/gemm.h"
 #include "core/svd.h"
 #include "models/forms.h"
-#include "models/session64.h"
+#include "models/net/session64.h"
+#include "research/analysis/hessian.h"
 #include "train/gradient.h"
 
 enum { IMAGES = 3, K = 5 };

@@ -4,7 +4,7 @@
 #include "inner.h"
 
 #include "core/threads.h"
-#include "models/session64.h"
+#include "models/net/session64.h"
 #include "train/batch.h"
 
 static const float one_hot[CLASSES] = {0, 0, 0, 1, 0};

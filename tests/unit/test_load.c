@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "io/safetensors.h"
 #include "models/model.h"
-#include "models/session.h"
+#include "models/net/session.h"
 #include "scratch.h"
 #include "t.h"
 

@@ -5,10 +5,10 @@
 #include "toy.h"
 
 #include "core/gemm.h"
-#include "models/classifier.h"
-#include "models/probe.h"
-#include "models/session.h"
-#include "models/session64.h"
+#include "models/net/session.h"
+#include "models/net/session64.h"
+#include "models/wrap/classifier.h"
+#include "models/wrap/probe.h"
 
 enum { MAX_CLASSES = 64 };
 
@@ -16,7 +16,7 @@ enum { MAX_CLASSES = 64 };
  * together. */
 static void each_toy(void (*check)(vt_model *m, const char *name)) {
     int n;
-    const vt_attn_def_f32 *const *defs = vt_attn_defs_f32(&n);
+    const vt_attn *const *defs = vt_attns(&n);
     assert_true(n > 0);
     static const struct {
         vt_pool pool;

@@ -7,7 +7,7 @@
 #include "judge.h"
 
 #include "models/forms.h"
-#include "models/session.h"
+#include "models/net/session.h"
 
 static vt_model *model_of(const char *form) {
     vt_config c = {.arch = "vit",

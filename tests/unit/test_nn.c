@@ -5,7 +5,7 @@
 #include "nn_bench.h"
 
 #include "core/gemm.h"
-#include "models/attention.h"
+#include "models/net/attention.h"
 #include "nn/nn.h"
 
 /* ---- linear ---- */
@@ -240,11 +240,11 @@ static void attn_rows(const attn *a) {
     for (int i = 0; i < a->s.b * a->s.heads * a->s.t; i++) {
         double sum = 0;
         for (int j = 0; j < a->s.t; j++) sum += a->p[i * ldp + j];
-        t_le(fabs(sum - 1), 1e-13, "%s: row %d of the probabilities", a->s.def->name, i);
+        t_le(fabs(sum - 1), 1e-13, "%s: row %d of the probabilities", a->s.def->is->name, i);
     }
 }
 
-static void attn_case(const vt_attn_def_f64 *def, int b, int t, int heads, int d) {
+static void attn_case(const vt_attn_ops_f64 *def, int b, int t, int heads, int d) {
     attn a = {.s = {.def = def, .b = b, .t = t, .c = heads * d, .heads = heads, .scale = 0.6}};
     size_t btc = (size_t)(b * t * a.s.c), len = (size_t)b * vt_attn_p_len_f64(&a.s),
            aux = (size_t)b * vt_attn_saved_len_f64(&a.s);
@@ -253,47 +253,48 @@ static void attn_case(const vt_attn_def_f64 *def, int b, int t, int heads, int d
     double *dqkv = t_doubles(3 * btc, 0, 0), *other = t_doubles(3 * btc, 0, 0), *dw[ATTN_PARAMS] = {0};
     double *scratch = t_doubles((size_t)(t * vt_attn_ldp(t)), 0, 0);
     t_freeze(a.qkv), t_freeze(a.d_o);
-    for (int i = 0; i < def->n_params; i++) {
-        size_t n = def->params[i].per_head ? (size_t)heads : 1;
+    for (int i = 0; i < def->is->n_params; i++) {
+        size_t n = def->is->params[i].per_head ? (size_t)heads : 1;
         a.w[i] = t_doubles(n, 10 + (uint64_t)i, 0.3), dw[i] = t_doubles(n, 0, 0);
-        for (size_t k = 0; k < n; k++) a.w[i][k] += def->params[i].init == VT_INIT_ONE, dw[i][k] = 0;
+        for (size_t k = 0; k < n; k++) a.w[i][k] += def->is->params[i].init == VT_INIT_ONE, dw[i][k] = 0;
         t_freeze(a.w[i]);
     }
     attn_scalar(&a);
     attn_rows(&a);
     vt_attention_backward_f64(dqkv, dw, scratch, a.d_o, a.p, a.saved, a.qkv, (const double *const *)a.w, &a.s);
     char what[64];
-    snprintf(what, sizeof what, "attention %s dqkv", def->name);
+    snprintf(what, sizeof what, "attention %s dqkv", def->is->name);
     t_grad(attn_scalar, &a, a.qkv, 3 * btc, dqkv, what);
-    for (int i = 0; i < def->n_params; i++) {
-        snprintf(what, sizeof what, "attention %s %s", def->name, def->params[i].name);
-        t_grad(attn_scalar, &a, a.w[i], def->params[i].per_head ? (size_t)heads : 1, dw[i], what);
+    for (int i = 0; i < def->is->n_params; i++) {
+        snprintf(what, sizeof what, "attention %s %s", def->is->name, def->is->params[i].name);
+        t_grad(attn_scalar, &a, a.w[i], def->is->params[i].per_head ? (size_t)heads : 1, dw[i], what);
     }
     attn_scalar(&a);
     vt_attention_backward_f64(other, NULL, scratch, a.d_o, a.p, a.saved, a.qkv, (const double *const *)a.w, &a.s);
     assert_memory_equal(other, dqkv, 3 * btc * sizeof *dqkv);
-    t_release(def->name);
+    t_release(def->is->name);
 }
 
 static void test_attention(void **state) {
     (void)state;
     int n;
-    const vt_attn_def_f64 *const *defs = vt_attn_defs_f64(&n);
+    const vt_attn *const *defs = vt_attns(&n);
     assert_true(n > 0);
     for (int i = 0; i < n; i++) {
-        assert_ptr_equal(vt_attn_find_f64(defs[i]->name), defs[i]);
-        attn_case(defs[i], 1, 2, 1, 1);
-        attn_case(defs[i], 2, 5, 3, 4);
-        attn_case(defs[i], 1, 17, 2, 3);
+        const vt_attn_ops_f64 *ops = vt_attn_ops_find_f64(defs[i]->name);
+        assert_ptr_equal(vt_attn_find(defs[i]->name), defs[i]);
+        attn_case(ops, 1, 2, 1, 1);
+        attn_case(ops, 2, 5, 3, 4);
+        attn_case(ops, 1, 17, 2, 3);
     }
-    assert_null(vt_attn_find_f64("no such variant"));
+    assert_null(vt_attn_ops_find_f64("no such variant"));
 }
 
 /* Scaled dot products by the definition, head by head: what the registry-driven test above cannot know. */
 static void test_dot_values(void **state) {
     (void)state;
     enum { B = 2, T = 5, H = 3, D = 4, C = H * D };
-    attn a = {.s = {.def = vt_attn_find_f64("dot"), .b = B, .t = T, .c = C, .heads = H, .scale = 0.6}};
+    attn a = {.s = {.def = vt_attn_ops_find_f64("dot"), .b = B, .t = T, .c = C, .heads = H, .scale = 0.6}};
     a.o = t_doubles(B * T * C, 0, 0), a.p = t_doubles(B * vt_attn_p_len_f64(&a.s), 0, 0), a.saved = t_doubles(1, 0, 0);
     a.qkv = t_doubles(3 * B * T * C, 1, 1), a.d_o = t_doubles(B * T * C, 2, 1);
     attn_scalar(&a);

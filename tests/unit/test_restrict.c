@@ -3,8 +3,8 @@
 #include "toy.h"
 
 #include "eval/describe.h"
-#include "models/restrict.h"
-#include "models/classifier.h"
+#include "models/wrap/classifier.h"
+#include "models/wrap/restrict.h"
 
 enum { ALL = 9, SOME = 4 };
 static const int head[SOME] = {1, 4, 5, 8};

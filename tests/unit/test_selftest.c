@@ -3,7 +3,7 @@
  * tests/cli/selftest.bats. */
 #include "toy.h"
 
-#include "models/classifier.h"
+#include "models/wrap/classifier.h"
 #include "selftest/tools.h"
 
 static void test_tail(void **state) {

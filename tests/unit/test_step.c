@@ -6,7 +6,7 @@
 
 #include "core/gemm.h"
 #include "io/draw.h"
-#include "models/session64.h"
+#include "models/net/session64.h"
 #include "train/batch.h"
 #include "train/train.h"
 #include "train/update.h"

@@ -3,8 +3,8 @@
  * modes and files of its forms are tested in test_forms.c, those of its attention variants in test_combinations.c. */
 #include "swin_bench.h"
 
+#include "models/net/session.h"
 #include "research/analysis/spectrum.h"
-#include "models/session.h"
 
 /* ---- against PyTorch ---- */
 

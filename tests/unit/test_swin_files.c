@@ -3,7 +3,7 @@
 #include "swin_bench.h"
 
 #include <unistd.h>
-#include "models/session.h"
+#include "models/arch.h"
 #include "models/swin.h"
 
 /* ---- detection ---- */
@@ -228,13 +228,13 @@ static void test_presets(void **state) {
         c.classes = all[i].classes;
         if (vt_config_check(&c, p->name, &e) != VT_OK) fail_msg("%s", e.text);
         vt_param_list l = {0};
-        vt_arch_find_f64("swin")->params(&l, &c);
+        vt_arch_find("swin")->params(&l, &c);
         assert_false(l.failed);
         vt_model m = {.params = l};
         assert_int_equal(vt_model_param_count(&m), all[i].parameters);
         vt_param_list_free(&l);
         double forward, gradient;
-        vt_swin_flops(&c, &forward, &gradient);
+        vt_arch_find("swin")->flops(&c, &forward, &gradient);
         t_le(fabs(forward / 2e9 / all[i].giga - 1), 0.02, "%s: products", p->name);
         assert_true(gradient > 2 * forward && gradient < 2.1 * forward);
     }

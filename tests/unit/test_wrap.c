@@ -3,8 +3,8 @@
  * precisions. On planted linear models, whose logits and gradients are known. */
 #include "t.h"
 
-#include "models/restrict.h"
-#include "models/wrap.h"
+#include "models/wrap/restrict.h"
+#include "models/wrap/wrap.h"
 #include "planted.h"
 #include "toy.h"
 

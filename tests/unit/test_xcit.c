@@ -153,9 +153,9 @@ static void test_variants(void **state) {
     for (size_t i = 0; i < T_COUNT(all); i++) {
         vt_config c = small(all[i].forms);
         if (all[i].image) c.image = all[i].image;
-        vt_attn_spec_f64 spec;
+        vt_attn_spec spec;
         vt_err e = {0};
-        if (vt_attn_parse_f64(&spec, all[i].attn, &e) != VT_OK) fail_msg("%s", e.text);
+        if (vt_attn_parse(&spec, all[i].attn, &e) != VT_OK) fail_msg("%s", e.text);
         snprintf(c.attn, sizeof c.attn, "%s", spec.text);
         c.qkv_bias = !all[i].no_bias;
         vt_model *m = model_of(&c);

@@ -6,6 +6,7 @@
 #include "t.h"
 
 #include "io/safetensors.h"
+#include "models/arch.h"
 #include "models/roles.h"
 #include "models/xcit.h"
 #include "xcit_bench.h"
@@ -17,7 +18,7 @@ static size_t count(const vt_config *c) {
     size_t n = 0;
     vt_err e = {0};
     if (vt_config_check(c, NULL, &e) != VT_OK) fail_msg("%s", e.text);
-    vt_arch_find_f64("xcit")->params(&l, c);
+    vt_arch_find("xcit")->params(&l, c);
     assert_false(l.failed);
     for (int i = 0; i < l.count; i++) n += l.items[i].buffer ? 0 : l.items[i].numel;
     vt_param_list_free(&l);
@@ -49,7 +50,7 @@ static void test_counts(void **state) {
         vt_preset_config(p, &c);
         if (all[i].classes) c.classes = all[i].classes;
         if (count(&c) != all[i].count) fail_msg("%s: %zu parameters, not %zu", p->name, count(&c), all[i].count);
-        assert_int_equal(vt_arch_find_f64("xcit")->tokens(&c), c.image == 32 ? 64 : c.patch == 8 ? 784 : 196);
+        assert_int_equal(vt_arch_find("xcit")->tokens(&c), c.image == 32 ? 64 : c.patch == 8 ? 784 : 196);
         assert_true(c.eta == (c.depth == 24 ? 1e-5 : 0) && c.tokens_norm == (c.dim != 128));
         assert_true(c.image == 224 || (c.mean[0] == 0.4914 && c.std[0] == 0.2471));
     }

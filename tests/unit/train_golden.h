@@ -10,8 +10,8 @@
 #include "reference.h"
 
 #include "core/gemm.h"
+#include "models/net/session.h"
 #include "models/roles.h"
-#include "models/session.h"
 #include "nn/loss.h"
 #include "train/objective.h"
 #include "train/optim.h"

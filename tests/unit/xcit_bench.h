@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "core/gemm.h"
 #include "models/forms.h"
-#include "models/session.h"
+#include "models/net/session.h"
 #include "t.h"
 #include "scratch.h"
 

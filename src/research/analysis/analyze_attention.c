@@ -5,13 +5,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/mem.h"
+#include "models/net/session64.h"
 #include "research/analysis/attention_maps.h"
 #include "research/analysis/bench.h"
 #include "research/analysis/layers.h"
 #include "research/analysis/lines.h"
 #include "research/analysis/selection.h"
-#include "core/mem.h"
-#include "models/session64.h"
 
 typedef struct params {
     int k, maps;

@@ -5,13 +5,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/mem.h"
+#include "io/class_names.h"
+#include "models/net/session64.h"
 #include "research/analysis/adistance.h"
 #include "research/analysis/bench.h"
 #include "research/analysis/pca.h"
 #include "research/analysis/tsne.h"
-#include "core/mem.h"
-#include "io/class_names.h"
-#include "models/session64.h"
 
 enum { SHARES = 10 }; /* principal components whose share of the variance is told */
 

@@ -6,10 +6,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/mem.h"
+#include "models/net/session64.h"
 #include "research/analysis/bench.h"
 #include "research/analysis/jacobian.h"
-#include "core/mem.h"
-#include "models/session64.h"
 
 typedef struct params {
     int points, steps, ddn_steps;

@@ -7,7 +7,7 @@
 #include "attacks/nearest.h"
 #include "core/mem.h"
 #include "core/threads.h"
-#include "models/session64.h"
+#include "models/net/session64.h"
 
 static vt_task dims_of(const vt_subject *s) {
     return vt_attacker_dims(vt_config_input_pixels(&s->model->config), s->model->config.classes, NULL);

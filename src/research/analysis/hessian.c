@@ -9,7 +9,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/threads.h"
-#include "models/session.h"
+#include "models/net/session.h"
 #include "nn/loss.h"
 
 /* H v = |v| (g(theta + t u) - g(theta - t u)) / 2t with u = v / |v|, t = step (1 + |theta|).

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "core/gemm.h"
 #include "core/mem.h"
-#include "models/session64.h"
+#include "models/net/session64.h"
 
 enum { MOST_CLASSES = 256, MOST_ROWS = 64 << 20 };
 

@@ -6,17 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "models/session.h"
+#include "models/arch.h"
+#include "models/net/session.h"
 #include "nn/nn.h"
 
 vt_status vt_layers_check(const vt_model *m, vt_err *e) {
-    const vt_arch_def_f64 *arch = vt_arch_find_f64(m->config.arch);
-    if (arch && arch->view) return VT_OK;
+    const vt_arch *arch = vt_arch_find(m->config.arch);
+    if (arch && arch->shows_attention) return VT_OK;
     char all[160] = "";
     int n;
-    const vt_arch_def_f64 *const *defs = vt_arch_defs_f64(&n);
+    const vt_arch *const *defs = vt_archs(&n);
     for (int i = 0; i < n; i++)
-        if (defs[i]->view)
+        if (defs[i]->shows_attention)
             snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", *all ? ", " : "", defs[i]->name);
     return vt_fail(e, VT_E_UNKNOWN,
                    "%s: architecture %s has no attention of all tokens to all to look at (those with: %s)",
@@ -83,7 +84,7 @@ static void watch(void *ctx, const vt_attn_seen_f64 *a) {
                   .ldv = a->in->ldv,
                   .ldp = vt_attn_ldp(s->t),
                   .seen = a};
-    l.plain = !strcmp(s->def->name, "dot") && !s->pos;
+    l.plain = !strcmp(s->def->is->name, "dot") && !s->pos;
     l.dot = l.plain && !a->q_norm[0];
     w->status = w->fn(w->ctx, &l, w->e);
 }

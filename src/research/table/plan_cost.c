@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "attacks/attack.h"
+#include "models/arch.h"
 #include "models/model.h"
-#include "models/session.h"
 #include "research/table/plan.h"
 #include "train/recipe.h"
 #include "train/train.h"
@@ -57,7 +57,7 @@ static double disk_of(const vt_config *c) {
     enum { COPIES = 6 };
     vt_param_list l = {0};
     double numbers = 0;
-    vt_arch_find_f32(c->arch)->params(&l, c);
+    vt_arch_find(c->arch)->params(&l, c);
     for (int i = 0; i < l.count; i++) numbers += (double)l.items[i].numel;
     vt_param_list_free(&l);
     return 4.0 * COPIES * numbers;
@@ -122,7 +122,7 @@ vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     int64_t n = p->data[c->data].of[c->attack].n;
     if (!n || !shape_of(p, c, &config)) return VT_OK;
     double forward, gradient, each;
-    vt_arch_find_f32(config.arch)->flops(&config, &forward, &gradient);
+    vt_arch_find(config.arch)->flops(&config, &forward, &gradient);
     each = forward;
     c->disk = 2000.0 * (double)n; /* a line of the ledger for each stage, and reports */
     if (a->spec) {

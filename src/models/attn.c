@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#include "models/attn.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "core/real.h"
+
+/* Both copies of a variant's file hold its description; the float one stands for them. */
+#define VT_PLUGIN(x) extern const vt_attn VT_R(vt_attn_is_##x);
+#include "attns.inc"
+#undef VT_PLUGIN
+
+static const vt_attn *const variants[] = {
+#define VT_PLUGIN(x) &VT_R(vt_attn_is_##x),
+#include "attns.inc"
+#undef VT_PLUGIN
+};
+
+const vt_attn *const *vt_attns(int *n) {
+    *n = (int)(sizeof variants / sizeof *variants);
+    return variants;
+}
+
+const vt_attn *vt_attn_find(const char *text) {
+    size_t n = strcspn(text, ":");
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        if (strlen(variants[i]->name) == n && !strncmp(variants[i]->name, text, n)) return variants[i];
+    return NULL;
+}
+
+static vt_status unknown(const char *text, vt_err *e) {
+    const char *names[sizeof variants / sizeof *variants];
+    char name[32];
+    size_t n = 0;
+    for (; n < sizeof variants / sizeof *variants; n++) names[n] = variants[n]->name;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ":"), text);
+    return vt_unknown("attention variant", name, names, n, "vitrine list models", e);
+}
+
+vt_status vt_attn_parse(vt_attn_spec *out, const char *text, vt_err *e) {
+    memset(out, 0, sizeof *out);
+    const vt_attn *is = out->is = vt_attn_find(text);
+    if (!is) return unknown(text, e);
+    const char *given = text + strcspn(text, ":");
+    if (*given && !given[1]) return vt_fail(e, VT_E_USAGE, "attention '%s' ends in a colon", text);
+    char who[48], options[200];
+    snprintf(who, sizeof who, "attention %s", is->name);
+    vt_opt_defaults(is->opts, &out->options);
+    VT_TRY(vt_opt_parse(is->opts, &out->options, *given ? given + 1 : "", who, e));
+    vt_opt_text(is->opts, &out->options, options, sizeof options);
+    int n = snprintf(out->text, sizeof out->text, "%s%s%s", is->name, *options ? ":" : "", options);
+    if (n >= VT_ATTN_TEXT)
+        return vt_fail(e, VT_E_RANGE, "attention '%s' takes %d bytes with all options written out, at most %d", text, n,
+                       VT_ATTN_TEXT - 1);
+    out->needs = is->needs ? is->needs(&out->options) : 0;
+    return VT_OK;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* What an attention variant is, without a precision: the first half of a file net/attn_*.c. What it computes is the
+ * second (models/net/attention.h: vt_attn_ops). */
+#ifndef VT_MODELS_ATTN_H
+#define VT_MODELS_ATTN_H
+
+#include "core/opt.h"
+#include "models/config.h"
+
+/* Extra parameter of a variant, one tensor per block: name below "blocks.i.", shape in terms of heads. */
+typedef struct vt_attn_param {
+    const char *name; /* "attn.tau" */
+    bool per_head;    /* shape [heads], else [1] */
+    vt_init init;
+} vt_attn_param;
+
+#define VT_ATTN_MAX_PARAMS 4
+
+/* Room for any variant's option struct. */
+typedef union vt_attn_options {
+    double align;
+    char bytes[64];
+} vt_attn_options;
+
+typedef struct vt_attn {
+    const char *name, *summary, *reference;
+    const vt_opt *opts; /* "name:key=value,..."; ends at key NULL, or NULL; the struct fits vt_attn_options */
+    unsigned (*needs)(const void *options); /* VT_ATTN_*; NULL: nothing */
+    const vt_attn_param *params;
+    int n_params;
+} vt_attn;
+
+const vt_attn *const *vt_attns(int *n);
+/* The variant of "name" or "name:options" (which are not looked at); NULL: unknown. */
+const vt_attn *vt_attn_find(const char *text);
+
+/* A parsed "name" or "name:key=value,...". */
+typedef struct vt_attn_spec {
+    const vt_attn *is;
+    vt_attn_options options;
+    unsigned needs;
+    char text[VT_ATTN_TEXT]; /* canonical: every option written out */
+} vt_attn_spec;
+
+vt_status vt_attn_parse(vt_attn_spec *out, const char *text, vt_err *e);
+
+/* What a variant's options ask for. The first two are the block's to provide, the third is done here. */
+enum {
+    VT_ATTN_TIED = 1,       /* one tensor for W_Q and W_K: q and k are the same memory */
+    VT_ATTN_FULL = 2,       /* v = q W_Q^T W_V scale (vt_attn_full_*) instead of x W_V */
+    VT_ATTN_OWN_VALUES = 4, /* P multiplies values(v), not v */
+};
+
+/* Row stride of a [tq, t] matrix of probabilities or scores (rows padded to whole vectors). */
+static inline int vt_attn_ldp(int t) { return (t + 15) / 16 * 16; }
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+#include "models/net/attention.h"
+
+#include <string.h>
+#include "models/net/attention_loss.h"
+#include "nn/nn.h"
+
+#define VT_PLUGIN(x) extern const VT_R(vt_attn_ops) VT_R(vt_attn_ops_##x);
+#include "attns.inc"
+#undef VT_PLUGIN
+
+static const VT_R(vt_attn_ops) *const all_ops[] = {
+#define VT_PLUGIN(x) &VT_R(vt_attn_ops_##x),
+#include "attns.inc"
+#undef VT_PLUGIN
+};
+
+const VT_R(vt_attn_ops) *VT_R(vt_attn_ops_find)(const char *text) {
+    size_t n = strcspn(text, ":");
+    for (size_t i = 0; i < sizeof all_ops / sizeof *all_ops; i++)
+        if (strlen(all_ops[i]->is->name) == n && !strncmp(all_ops[i]->is->name, text, n)) return all_ops[i];
+    return NULL;
+}
+
+/* ---- sizes: one head's piece of `saved` is the variant's own | values [t, d] | P before mixing [tq, ldp] | its row
+ * sums [tq] ---- */
+
+typedef struct room {
+    const VT_R(vt_attn_shape) *s;
+    const void *options;
+    vt_attn_options preset; /* when the shape gives none */
+    bool own_values;
+    int tq, t, d, ldp;
+    size_t values, unmixed, sums, saved; /* offsets and length of a head's piece */
+} room;
+
+static size_t padded(size_t n) { return (n + 15) / 16 * 16; }
+
+static void enter(room *r, const VT_R(vt_attn_shape) *s) {
+    *r = (room){.s = s, .options = s->options, .tq = s->tq ? s->tq : s->t, .t = s->t, .d = s->c / s->heads};
+    r->ldp = vt_attn_ldp(s->t);
+    if (!r->options) {
+        vt_opt_defaults(s->def->is->opts, &r->preset);
+        r->options = &r->preset;
+    }
+    r->own_values = s->def->is->needs && (s->def->is->needs(r->options) & VT_ATTN_OWN_VALUES);
+    r->values = s->def->saved_len ? padded(s->def->saved_len(r->tq, r->t, r->d)) : 0;
+    r->unmixed = r->values + (r->own_values ? padded((size_t)r->t * (size_t)r->d) : 0);
+    r->sums = r->unmixed + (s->pos ? (size_t)r->tq * (size_t)r->ldp : 0);
+    r->saved = r->sums + (s->pos ? padded((size_t)r->tq) : 0);
+}
+
+size_t VT_R(vt_attn_p_len)(const VT_R(vt_attn_shape) *s) {
+    return (size_t)s->heads * (size_t)(s->tq ? s->tq : s->t) * (size_t)vt_attn_ldp(s->t);
+}
+
+size_t VT_R(vt_attn_saved_len)(const VT_R(vt_attn_shape) *s) {
+    room r;
+    enter(&r, s);
+    return (size_t)s->heads * r.saved;
+}
+
+/* dP [tq, ldp], and behind it the Gram matrix of `ortho` [t, ldp], a tied dK or a tangent of values [t, d] */
+size_t VT_R(vt_attn_scratch_len)(const VT_R(vt_attn_shape) *s) {
+    room r;
+    enter(&r, s);
+    return (size_t)r.tq * (size_t)r.ldp + (size_t)r.t * (size_t)(r.ldp > r.d ? r.ldp : r.d);
+}
+
+/* ---- for variants ---- */
+
+void VT_R(vt_attn_softmax)(real *p, real scale, const VT_R(vt_attn_head) *h) {
+    if (!h->bias && !h->mask) {
+        VT_R(vt_softmax_forward)(p, p, scale, h->tq, h->t, h->ldp);
+        return;
+    }
+    for (int i = 0; i < h->tq; i++) {
+        size_t row = (size_t)i * (size_t)h->ldp;
+        const real *bias = h->bias ? h->bias + row : h->mask + row, *mask = h->bias && h->mask ? h->mask + row : NULL;
+        for (int j = 0; j < h->t; j++) p[row + (size_t)j] = scale * p[row + (size_t)j] + bias[j];
+        for (int j = 0; mask && j < h->t; j++) p[row + (size_t)j] += mask[j];
+    }
+    VT_R(vt_softmax_forward)(p, p, 1, h->tq, h->t, h->ldp);
+}
+
+/* z = scale s + bias + mask:  dbias = dz,  ds = scale dz. In this order whether dbias is wanted or not: ds has the same
+ * bits. */
+void VT_R(vt_attn_dsoftmax)(real *dp, const real *p, real scale, const VT_R(vt_attn_head) *h) {
+    const bool apart = h->bias || h->dbias;
+    VT_R(vt_softmax_backward)(dp, dp, p, apart ? 1 : scale, h->tq, h->t, h->ldp);
+    for (int i = 0; apart && i < h->tq; i++) {
+        real *g = dp + (size_t)i * (size_t)h->ldp, *to = h->dbias ? h->dbias + (size_t)i * (size_t)h->ldp : NULL;
+        for (int j = 0; to && j < h->t; j++) to[j] += g[j];
+        for (int j = 0; j < h->t; j++) g[j] *= scale;
+    }
+}
+
+/* The Jacobian of the softmax is symmetric. */
+void VT_R(vt_attn_tsoftmax)(real *tp, const real *p, real scale, const VT_R(vt_attn_head) *h) {
+    VT_R(vt_softmax_backward)(tp, tp, p, scale, h->tq, h->t, h->ldp);
+}
+
+void VT_R(vt_attn_scores)(real *s, const VT_R(vt_attn_head) *h) {
+    VT_GEMM(false, true, h->tq, h->t, h->d, 1, h->q, h->ldq, h->k, h->ldk, 0, s, h->ldp);
+}
+
+void VT_R(vt_attn_dscores)(const VT_R(vt_attn_grad) *g, const real *ds, const VT_R(vt_attn_head) *h) {
+    VT_GEMM(false, false, h->tq, h->d, h->t, 1, ds, h->ldp, h->k, h->ldk, 0, g->q, g->ldq);
+    VT_GEMM(true, false, h->t, h->d, h->tq, 1, ds, h->ldp, h->q, h->ldq, 0, g->k, g->ldk);
+}
+
+void VT_R(vt_attn_tscores)(real *ts, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t) {
+    VT_GEMM(false, true, h->tq, h->t, h->d, 1, t->q, t->ldq, h->k, h->ldk, 0, ts, h->ldp);
+    VT_GEMM(false, true, h->tq, h->t, h->d, 1, h->q, h->ldq, t->k, t->ldk, 1, ts, h->ldp);
+}
+
+/* ---- ConViT's mixture, A = M / r, M = (1 - g) P + g pos, r = row sums of M ---- */
+
+static real total(const real *a, int n) {
+    real lane[16] = {0}, sum = 0;
+    int j = 0;
+    for (; j + 16 <= n; j += 16)
+        for (int l = 0; l < 16; l++) lane[l] += a[j + l];
+    for (; j < n; j++) lane[0] += a[j];
+    for (int l = 0; l < 16; l++) sum += lane[l];
+    return sum;
+}
+
+static void mix(real *a, real *sums, const real *p, const real *pos, real g, const room *r) {
+    for (int i = 0; i < r->tq; i++, a += r->ldp, p += r->ldp, pos += r->ldp) {
+        for (int j = 0; j < r->t; j++) a[j] = (1 - g) * p[j] + g * pos[j];
+        sums[i] = total(a, r->t);
+        for (int j = 0; j < r->t; j++) a[j] /= sums[i];
+    }
+}
+
+/* dM = (dA - <A, dA>) / r,  dP = (1 - g) dM,  dpos = g dM,  dg = <pos - P, dM>; dA becomes dP. Returns dg. */
+static real dmix(real *dp, real *dpos, const real *a, const real *sums, const real *p, const real *pos, real g,
+                 const room *r) {
+    real dg = 0;
+    for (int i = 0; i < r->tq; i++, dp += r->ldp, a += r->ldp, p += r->ldp, pos += r->ldp) {
+        real inner = VT_R(vt_attn_dot)(a, dp, r->t), inv = 1 / sums[i];
+        for (int j = 0; j < r->t; j++) dp[j] = (dp[j] - inner) * inv;
+        dg += VT_R(vt_attn_dot)(pos, dp, r->t) - VT_R(vt_attn_dot)(p, dp, r->t);
+        for (int j = 0; dpos && j < r->t; j++) dpos[(size_t)i * (size_t)r->ldp + (size_t)j] += g * dp[j];
+        for (int j = 0; j < r->t; j++) dp[j] *= 1 - g;
+    }
+    return dg;
+}
+
+/* tA = (1 - g) tP / r: rows of tP sum to zero, so r stands still. */
+static void tmix(real *tp, const real *sums, real g, const room *r) {
+    for (int i = 0; i < r->tq; i++, tp += r->ldp)
+        for (int j = 0; j < r->t; j++) tp[j] *= (1 - g) / sums[i];
+}
+
+/* ---- all heads ---- */
+
+static VT_R(vt_attn_in) in_at(const VT_R(vt_attn_in) *x, const room *r, int image, int head) {
+    size_t q = (size_t)image * (size_t)r->tq, k = (size_t)image * (size_t)r->t, col = (size_t)(head * r->d);
+    VT_R(vt_attn_in) y = *x;
+    y.q += q * (size_t)x->ldq + col, y.k += k * (size_t)x->ldk + col, y.v += k * (size_t)x->ldv + col;
+    return y;
+}
+
+static VT_R(vt_attn_grad) grad_at(const VT_R(vt_attn_grad) *x, const room *r, int image, int head) {
+    size_t q = (size_t)image * (size_t)r->tq, k = (size_t)image * (size_t)r->t, col = (size_t)(head * r->d);
+    VT_R(vt_attn_grad) y = *x;
+    y.q += q * (size_t)x->ldq + col, y.k += k * (size_t)x->ldk + col, y.v += k * (size_t)x->ldv + col;
+    return y;
+}
+
+/* One head of one image: its view, its pieces of the buffers, what P multiplies. */
+typedef struct place {
+    VT_R(vt_attn_head) h;
+    size_t o, p, saved; /* offsets */
+    const real *u;      /* [t, d], stride ldu: v or values(v) */
+    int ldu;
+    const real *pos; /* [tq, ldp] or NULL */
+    real gate, *dpos, *dgate;
+} place;
+
+static place at(const room *r, const real *saved, const VT_R(vt_attn_in) *in, const real *const *w, int image,
+                int head) {
+    const VT_R(vt_attn_shape) *s = r->s;
+    const VT_R(vt_attn_in) x = in_at(in, r, image, head);
+    size_t item = (size_t)image * (size_t)s->heads + (size_t)head, map = (size_t)r->tq * (size_t)r->ldp;
+    place l = {.o = (size_t)image * (size_t)r->tq * (size_t)s->c + (size_t)(head * r->d),
+               .p = item * map,
+               .saved = item * r->saved,
+               .u = x.v,
+               .ldu = x.ldv};
+    l.h = (VT_R(vt_attn_head)){.tq = r->tq,
+                               .t = r->t,
+                               .d = r->d,
+                               .head = head,
+                               .scale = s->scale,
+                               .w = w,
+                               .ldq = x.ldq,
+                               .ldk = x.ldk,
+                               .ldv = x.ldv,
+                               .ldp = r->ldp,
+                               .q = x.q,
+                               .k = x.k,
+                               .v = x.v,
+                               .options = r->options};
+    if (r->own_values) l.u = saved + l.saved + r->values, l.ldu = r->d;
+    if (s->bias) l.h.bias = s->bias + (size_t)head * map;
+    if (s->mask) l.h.mask = s->mask + (size_t)(image % s->windows) * map;
+    if (s->dbias) l.h.dbias = s->dbias + (size_t)head * map;
+    if (s->pos) l.pos = s->pos + (size_t)head * map, l.gate = s->gate[head];
+    if (s->dpos) l.dpos = s->dpos + (size_t)head * map;
+    if (s->dgate) l.dgate = s->dgate + head;
+    return l;
+}
+
+void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
+                           const VT_R(vt_attn_shape) *s) {
+    room r;
+    enter(&r, s);
+    for (int i = 0; i < s->b; i++)
+        for (int h = 0; h < s->heads; h++) {
+            place l = at(&r, saved, in, w, i, h);
+            real *a = p + l.p, *own = saved + l.saved;
+            s->def->probs(l.pos ? own + r.unmixed : a, own, &l.h);
+            if (l.pos) mix(a, own + r.sums, own + r.unmixed, l.pos, l.gate, &r);
+            if (r.own_values) s->def->values(own + r.values, own, &l.h);
+            /* o_h = A u */
+            VT_GEMM(false, false, r.tq, r.d, r.t, 1, a, r.ldp, l.u, l.ldu, 0, o + l.o, s->c);
+        }
+}
+
+/* L = ||P^T P - I||_F^2 (companion paper OC, L_AM):  dP += f 4 P (P^T P - I). gram: t*ldp scratch. Returns L. */
+static double add_ortho(real *dp, real *gram, const real *p, real f, int tq, int t, int ldp) {
+    double value = 0;
+    VT_GEMM(true, false, t, t, tq, 1, p, ldp, p, ldp, 0, gram, ldp);
+    for (int i = 0; i < t; i++) {
+        gram[(size_t)i * (size_t)ldp + (size_t)i] -= 1;
+        for (int j = 0; j < t; j++) value += (double)(gram[i * ldp + j] * gram[i * ldp + j]);
+    }
+    VT_GEMM(false, false, tq, t, t, 4 * f, p, ldp, gram, ldp, 1, dp, ldp);
+    return value;
+}
+
+/* dA (in dp, with room for a tied dK behind it) -> the gradients of q and k, and what the probabilities add to v's */
+static void backward_probs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const real *a, const real *own,
+                           const place *l, const room *r) {
+    const real *p = a;
+    if (l->pos) {
+        p = own + r->unmixed;
+        real dg = dmix(dp, l->dpos, a, own + r->sums, p, l->pos, l->gate, r);
+        if (l->dgate) *l->dgate += dg;
+    }
+    VT_R(vt_attn_grad) apart = *g;
+    bool tied = g->q == g->k;
+    if (tied) apart.k = dp + (size_t)r->tq * (size_t)r->ldp, apart.ldk = r->d;
+    r->s->def->dprobs(&apart, dw, dp, p, own, &l->h);
+    for (int i = 0; tied && i < r->t; i++)
+        VT_R(vt_add_to)(g->q + (size_t)i * (size_t)g->ldq, apart.k + (size_t)i * (size_t)r->d, (size_t)r->d);
+}
+
+void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *scratch, const real *d_o, const real *p,
+                            const real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
+                            VT_R(vt_attn_shape) *s) {
+    room r;
+    enter(&r, s);
+    for (int i = 0; i < s->b; i++)
+        for (int h = 0; h < s->heads; h++) {
+            place l = at(&r, saved, in, w, i, h);
+            const real *a = p + l.p, *own = saved + l.saved, *doh = d_o + l.o;
+            const VT_R(vt_attn_grad) gh = grad_at(g, &r, i, h);
+            /* o_h = A u:  dA = do u^T,  du = A^T do */
+            VT_GEMM(false, true, r.tq, r.t, r.d, 1, doh, s->c, l.u, l.ldu, 0, scratch, r.ldp);
+            VT_GEMM(true, false, r.t, r.d, r.tq, 1, a, r.ldp, doh, s->c, 0, gh.v, gh.ldv);
+            if (r.own_values) s->def->dvalues(gh.v, gh.ldv, own, &l.h);
+            real *behind = scratch + (size_t)r.tq * (size_t)r.ldp;
+            if (s->ortho > 0) s->ortho_value += add_ortho(scratch, behind, a, s->ortho, r.tq, r.t, r.ldp);
+            if (s->pull) VT_R(vt_attn_pull_probs)(scratch, s->pull, &l.h);
+            backward_probs(&gh, dw, scratch, a, own, &l, &r);
+            if (s->pull) VT_R(vt_attn_pull_scores)(&gh, s->pull, &l.h);
+        }
+}
+
+/* o_h = A u:  to_h = tA u + A tu */
+void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent, const real *p, const real *saved,
+                       const VT_R(vt_attn_in) *in, const real *const *w, const VT_R(vt_attn_shape) *s) {
+    room r;
+    enter(&r, s);
+    real *behind = scratch + (size_t)r.tq * (size_t)r.ldp;
+    for (int i = 0; i < s->b; i++)
+        for (int h = 0; h < s->heads; h++) {
+            place l = at(&r, saved, in, w, i, h);
+            const real *a = p + l.p, *own = saved + l.saved;
+            const VT_R(vt_attn_in) t = in_at(tangent, &r, i, h);
+            s->def->tprobs(scratch, l.pos ? own + r.unmixed : a, own, &l.h, &t);
+            if (l.pos) tmix(scratch, own + r.sums, l.gate, &r);
+            if (r.own_values) s->def->tvalues(behind, own, &l.h, &t);
+            VT_GEMM(false, false, r.tq, r.d, r.t, 1, scratch, r.ldp, l.u, l.ldu, 0, to + l.o, s->c);
+            const real *tu = r.own_values ? behind : t.v;
+            VT_GEMM(false, false, r.tq, r.d, r.t, 1, a, r.ldp, tu, r.own_values ? r.d : t.ldv, 1, to + l.o, s->c);
+        }
+}
+
+/* ---- qkv in one ---- */
+
+static VT_R(vt_attn_in) packed(const real *qkv, int c) {
+    return (VT_R(vt_attn_in)){.q = qkv, .k = qkv + c, .v = qkv + 2 * c, .ldq = 3 * c, .ldk = 3 * c, .ldv = 3 * c};
+}
+
+void VT_R(vt_attention_forward)(real *o, real *p, real *saved, const real *qkv, const real *const *w,
+                                const VT_R(vt_attn_shape) *s) {
+    const VT_R(vt_attn_in) in = packed(qkv, s->c);
+    VT_R(vt_attn_forward)(o, p, saved, &in, w, s);
+}
+
+void VT_R(vt_attention_backward)(real *dqkv, real *const *dw, real *scratch, const real *d_o, const real *p,
+                                 const real *saved, const real *qkv, const real *const *w, VT_R(vt_attn_shape) *s) {
+    const VT_R(vt_attn_in) in = packed(qkv, s->c);
+    const VT_R(vt_attn_grad) g =
+        {.q = dqkv, .k = dqkv + s->c, .v = dqkv + 2 * s->c, .ldq = 3 * s->c, .ldk = 3 * s->c, .ldv = 3 * s->c};
+    VT_R(vt_attn_backward)(&g, dw, scratch, d_o, p, saved, &in, w, s);
+}
+
+void VT_R(vt_attention_jvp)(real *to, real *scratch, const real *tqkv, const real *p, const real *saved,
+                            const real *qkv, const real *const *w, const VT_R(vt_attn_shape) *s) {
+    const VT_R(vt_attn_in) in = packed(qkv, s->c), tangent = packed(tqkv, s->c);
+    VT_R(vt_attn_jvp)(to, scratch, &tangent, p, saved, &in, w, s);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* Multi-head attention with a pluggable way to score tokens. The block projects to q, k, v and back; the room here
+ * splits heads, multiplies values, mixes a positional map in (ConViT) and sums what tied projections share; a variant
+ * (attn_*.c) supplies the probabilities, their adjoint and their tangent. The hook is on the probabilities, not on the
+ * scores; v is passed because some divisors (LipschitzNorm) depend on it. */
+#ifndef VT_MODELS_NET_ATTENTION_H
+#define VT_MODELS_NET_ATTENTION_H
+
+#include "core/real.h"
+#include "models/attn.h"
+
+/* Where q, k, v (or tangents of them) lie: row strides, and pointers to a whole batch's or to one head's. In a batch,
+ * image i begins at row i*tq of q and i*t of k and v, head h at column h*d. */
+typedef struct VT_R(vt_attn_in) {
+    const real *q, *k, *v;
+    int ldq, ldk, ldv;
+} VT_R(vt_attn_in);
+
+/* The same for gradients. */
+typedef struct VT_R(vt_attn_grad) {
+    real *q, *k, *v;
+    int ldq, ldk, ldv;
+} VT_R(vt_attn_grad);
+
+/* One head of one image. q [tq, d], k and v [t, d] with their row strides. */
+typedef struct VT_R(vt_attn_head) {
+    int tq, t, d, ldq, ldk, ldv, ldp, head; /* ldp: row stride of p, bias and mask */
+    real scale;
+    const real *q, *k, *v;
+    const real *bias, *mask; /* [tq, t] added to the scaled scores, or NULL */
+    real *dbias;             /* backward: [tq, t] accumulates, or NULL */
+    const real *const *w;    /* the variant's parameters, in the order of its table */
+    const void *options;     /* the variant's option struct */
+} VT_R(vt_attn_head);
+
+typedef struct VT_R(vt_attn_ops) {
+    const vt_attn *is;
+    /* reals saved per head, beyond p; also forward's workspace */
+    size_t (*saved_len)(int tq, int t, int d);
+    /* p [tq, t] (stride ldp), rows sum to one; bias and mask are added after the variant's own scaling */
+    void (*probs)(real *p, real *saved, const VT_R(vt_attn_head) *h);
+    /* dp [tq, t] (may be overwritten) -> g; q and k overwritten, v accumulated (it already holds p^T do); dw[i]
+     * accumulate, dw NULL: not wanted */
+    void (*dprobs)(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const real *p, const real *saved,
+                   const VT_R(vt_attn_head) *h);
+    /* tp [tq, t]: the derivative of p along tangents t of q, k, v */
+    void (*tprobs)(real *tp, const real *p, const real *saved, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t);
+    /* With VT_ATTN_OWN_VALUES: u [t, d] (stride d) = values(v), called after probs; the adjoint, in place on
+     * dv [t, d] (stride ld); the tangent of u. */
+    void (*values)(real *u, real *saved, const VT_R(vt_attn_head) *h);
+    void (*dvalues)(real *dv, int ld, const real *saved, const VT_R(vt_attn_head) *h);
+    void (*tvalues)(real *tu, const real *saved, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t);
+} VT_R(vt_attn_ops);
+
+/* Of "name" or "name:options" (which are not looked at); NULL: unknown. */
+const VT_R(vt_attn_ops) *VT_R(vt_attn_ops_find)(const char *text);
+
+/* What is computed. Every field from `options` on may be zero. */
+typedef struct VT_R(vt_attn_shape) {
+    const VT_R(vt_attn_ops) *def;
+    int b, t, c, heads; /* images (or windows of all images), keys of each, width, heads */
+    real scale;
+    real ortho;          /* backward: the loss has a term ortho * ||P^T P - I||_F^2 for every head */
+    double ortho_value;  /* ... whose sum, without the factor, backward adds here */
+    const void *options; /* a vt_attn_spec's; NULL: the variant's defaults */
+    int tq;              /* queries of an image, 0: t (class attention: 1) */
+    /* Score bias of a head [heads, tq, ldp] (Swin's relative positions) and of a window [windows, tq, ldp] (its shift
+     * mask; image i is window i mod windows), ldp = vt_attn_ldp(t). NULL: none. */
+    const real *bias, *mask;
+    int windows;
+    /* ConViT's gated positional attention (d'Ascoli et al. 2021, eq. 7): A = (1 - gate) P + gate pos, then rows divided
+     * by their sum; pos [heads, tq, ldp], gate [heads] in [0, 1]. A is what p holds. NULL: none. */
+    const real *pos, *gate;
+    real *dbias, *dpos, *dgate;            /* backward: accumulate over images; NULL: not wanted */
+    const struct VT_R(vt_attn_pull) *pull; /* backward: the loss has a term of attention itself (attention_loss.h) */
+} VT_R(vt_attn_shape);
+
+/* Reals of p and of saved for each image, and of the scratch that backward and jvp share for all. Without tied
+ * projections and own values 2*t*vt_attn_ldp(t) are enough scratch when tq is 0. */
+size_t VT_R(vt_attn_p_len)(const VT_R(vt_attn_shape) *s);
+size_t VT_R(vt_attn_saved_len)(const VT_R(vt_attn_shape) *s);
+size_t VT_R(vt_attn_scratch_len)(const VT_R(vt_attn_shape) *s);
+
+/* o[b*tq, c] = concatenated heads P v (before the output projection); p, saved: kept for backward, per image. */
+void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
+                           const VT_R(vt_attn_shape) *s);
+/* g: overwritten; if g->q is g->k (tied projections) it holds the sum of both. dw: the variant's parameter gradients,
+ * or NULL. */
+void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *scratch, const real *d_o, const real *p,
+                            const real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
+                            VT_R(vt_attn_shape) *s);
+/* to[b*tq, c]: the derivative of o along tangents of q, k, v, after a forward that kept p and saved. */
+void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent, const real *p, const real *saved,
+                       const VT_R(vt_attn_in) *in, const real *const *w, const VT_R(vt_attn_shape) *s);
+
+/* The three for qkv [b*t, 3c]: q | k | v, each head-major (timm); tq = 0. */
+void VT_R(vt_attention_forward)(real *o, real *p, real *saved, const real *qkv, const real *const *w,
+                                const VT_R(vt_attn_shape) *s);
+void VT_R(vt_attention_backward)(real *dqkv, real *const *dw, real *scratch, const real *d_o, const real *p,
+                                 const real *saved, const real *qkv, const real *const *w, VT_R(vt_attn_shape) *s);
+void VT_R(vt_attention_jvp)(real *to, real *scratch, const real *tqkv, const real *p, const real *saved,
+                            const real *qkv, const real *const *w, const VT_R(vt_attn_shape) *s);
+
+/* ---- the full form of L2 attention (VT_ATTN_FULL), attn_l2.c ---- */
+
+/* Kim et al. 2021: values X A_h W_V^h with A_h = W_Q^h W_Q^hT scale, that is q_h M_h. Legal without biases of q and v.
+ * m [heads, d, d]: M_h = scale wq_h wv_h^T; wq, wv [heads*d, dim] as stored (out x in). */
+void VT_R(vt_attn_full_mix)(real *m, const real *wq, const real *wv, real scale, int heads, int d, int dim);
+/* dwq, dwv accumulate. */
+void VT_R(vt_attn_full_dmix)(real *dwq, real *dwv, const real *dm, const real *wq, const real *wv, real scale,
+                             int heads, int d, int dim);
+/* v [rows, heads*d] = q_h M_h. Linear in q: tangents of q give the tangent of v. */
+void VT_R(vt_attn_full_values)(real *v, int ldv, const real *q, int ldq, const real *m, int rows, int heads, int d);
+/* dq and dm (NULL: not wanted) accumulate: dq holds the part of the scores already. */
+void VT_R(vt_attn_full_dvalues)(real *dq, int lddq, real *dm, const real *dv, int lddv, const real *q, int ldq,
+                                const real *m, int rows, int heads, int d);
+
+/* ---- for variants ---- */
+
+/* p holds unscaled scores: p = softmax(scale p + bias + mask). */
+void VT_R(vt_attn_softmax)(real *p, real scale, const VT_R(vt_attn_head) *h);
+/* dp -> the gradient of the unscaled scores, in place; adds to dbias. */
+void VT_R(vt_attn_dsoftmax)(real *dp, const real *p, real scale, const VT_R(vt_attn_head) *h);
+/* tp holds the tangent of the unscaled scores and becomes that of p. */
+void VT_R(vt_attn_tsoftmax)(real *tp, const real *p, real scale, const VT_R(vt_attn_head) *h);
+/* s = Q K^T;  dQ = dS K, dK = dS^T Q;  ts = tQ K^T + Q tK^T */
+void VT_R(vt_attn_scores)(real *s, const VT_R(vt_attn_head) *h);
+void VT_R(vt_attn_dscores)(const VT_R(vt_attn_grad) *g, const real *ds, const VT_R(vt_attn_head) *h);
+void VT_R(vt_attn_tscores)(real *ts, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t);
+
+/* <a, b> of short rows, sixteen partial sums at a time. */
+static inline real VT_R(vt_attn_dot)(const real *a, const real *b, int n) {
+    real lane[16] = {0}, sum = 0;
+    int j = 0;
+    for (; j + 16 <= n; j += 16)
+        for (int l = 0; l < 16; l++) lane[l] += a[j + l] * b[j + l];
+    for (; j < n; j++) lane[0] += a[j] * b[j];
+    for (int l = 0; l < 16; l++) sum += lane[l];
+    return sum;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Scaled dot-product attention, P = softmax(scale Q K^T) (Vaswani et al. 2017, eq. 1). */
+#include "models/net/attention.h"
+
+static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
+    (void)saved;
+    VT_R(vt_attn_scores)(p, h);
+    VT_R(vt_attn_softmax)(p, h->scale, h);
+}
+
+static void dprobs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const real *p, const real *saved,
+                   const VT_R(vt_attn_head) *h) {
+    (void)dw, (void)saved;
+    VT_R(vt_attn_dsoftmax)(dp, p, h->scale, h);
+    VT_R(vt_attn_dscores)(g, dp, h);
+}
+
+static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t) {
+    (void)saved;
+    VT_R(vt_attn_tscores)(tp, h, t);
+    VT_R(vt_attn_tsoftmax)(tp, p, h->scale, h);
+}
+
+const vt_attn VT_R(vt_attn_is_dot) = {
+    .name = "dot",
+    .summary = "softmax of scaled dot products",
+    .reference = "Vaswani et al. 2017, eq. 1",
+};
+
+const VT_R(vt_attn_ops) VT_R(vt_attn_ops_dot) = {
+    .is = &VT_R(vt_attn_is_dot),
+    .probs = probs,
+    .dprobs = dprobs,
+    .tprobs = tprobs,
+};

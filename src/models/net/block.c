@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+#include "models/net/block.h"
+
+#include <string.h>
+#include "nn/nn.h"
+
+VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c) {
+    vt_attn_spec spec;
+    vt_attn_parse(&spec, c->attn, NULL); /* checked by vt_config_check */
+    return (VT_R(vt_block_shape)){.attn = {.def = VT_R(vt_attn_ops_find)(c->attn),
+                                           .t = vt_config_tokens(c),
+                                           .c = c->dim,
+                                           .heads = c->heads,
+                                           .scale = (real)c->attn_scale},
+                                  .options = spec.options,
+                                  .needs = spec.needs,
+                                  .inner = c->attn_dim,
+                                  .proj = c->proj,
+                                  .hidden = c->hidden,
+                                  .eps = c->ln_eps,
+                                  .norm = c->norm,
+                                  .act = c->act,
+                                  .factor = c->factor,
+                                  .post_norm = c->post_norm,
+                                  .qkv_bias = c->qkv_bias,
+                                  .tied_qk = c->tied_qk,
+                                  .qk_norm = c->qk_norm};
+}
+
+static const VT_R(vt_mixer) *mixer(const VT_R(vt_block_shape) *sh) { return sh->mixer ? sh->mixer : &VT_R(vt_mha); }
+
+static int rows(const VT_R(vt_block_shape) *sh) { return sh->attn.b * sh->attn.t; }
+static int rows_after(const VT_R(vt_block_shape) *sh) { return sh->tail ? sh->attn.b * sh->tail : rows(sh); }
+
+/* ---- memory ---- */
+
+static real *take(vt_arena *a, bool wanted, int m, int n) {
+    return wanted ? vt_arena_take(a, (size_t)m * (size_t)n, sizeof(real)) : NULL;
+}
+
+void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
+    int m = rows(sh), d = sh->attn.c, inner = VT_R(vt_block_inner)(sh);
+    bool params = mode == VT_GRAD_PARAMS, post = sh->post_norm && mode != VT_GRAD_NONE;
+    *k = (VT_R(vt_block_cache)){.x = take(a, true, m, d), .mean1 = take(a, true, m, 1), .rstd1 = take(a, true, m, 1)};
+    mixer(sh)->plan(k, sh, mode, a);
+    k->mix = take(a, (sh->needs & VT_ATTN_FULL) != 0, 2 * inner, inner / sh->attn.heads);
+    k->mid = take(a, true, m, d), k->mean2 = take(a, true, m, 1), k->rstd2 = take(a, true, m, 1);
+    k->slope = take(a, mode != VT_GRAD_NONE, m, sh->hidden);
+    k->o = take(a, params, m, inner), k->act = take(a, params, m, sh->hidden);
+    k->sum1 = take(a, post, m, d), k->sum2 = take(a, post, m, d);
+    k->branch1 = take(a, params && sh->factor, m, d), k->branch2 = take(a, params && sh->factor, m, d);
+}
+
+void VT_R(vt_block_measure)(VT_R(vt_block_room) *room, const VT_R(vt_block_shape) *sh) {
+    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    size_t m = (size_t)rows(sh), d = (size_t)sh->attn.c, a = (size_t)attn.c, h = (size_t)sh->hidden;
+    size_t score = VT_R(vt_attn_scratch_len)(&attn), wide = m * (3 * a > h ? 3 * a : h), most = m * (a > d ? a : d);
+    if (most > room->rows) room->rows = most;
+    if (wide > room->wide) room->wide = wide;
+    if (score > room->score) room->score = score;
+}
+
+void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_room) *room, vt_arena *a) {
+    t->norm = vt_arena_take(a, room->rows, sizeof(real));
+    t->full = vt_arena_take(a, room->rows, sizeof(real));
+    t->rows = vt_arena_take(a, room->rows, sizeof(real));
+    t->wide = vt_arena_take(a, room->wide, sizeof(real));
+    t->score = vt_arena_take(a, room->score, sizeof(real));
+}
+
+/* ---- parts ---- */
+
+VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_kind kind, double eps) {
+    return (VT_R(vt_norm)){.kind = kind,
+                           .eps = eps,
+                           .g = s->w[slot + VT_NORM_W],
+                           .b = s->w[slot + VT_NORM_B],
+                           .mean = s->w[slot + VT_NORM_MEAN],
+                           .var = s->w[slot + VT_NORM_VAR]};
+}
+
+/* y = res + f x, or without f;  branch = x */
+static void identity_end(real *y, real *branch, const real *res, const real *x, const real *f, int r, int n) {
+    if (branch) memcpy(branch, x, (size_t)r * (size_t)n * sizeof(real));
+    for (int i = 0; i < r; i++)
+        for (int j = 0; j < n; j++) {
+            size_t at = (size_t)i * (size_t)n + (size_t)j;
+            y[at] = res[at] + (f ? f[j] * x[at] : x[at]);
+        }
+}
+
+void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
+                         int r, int n, int k) {
+    const real *f = s->w[factor];
+    if (!s->w[w]) {
+        identity_end(y, branch, res, x, f, r, n);
+        return;
+    }
+    if (!f) {
+        VT_R(vt_linear_residual)(y, res, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
+        return;
+    }
+    if (!branch) branch = y;
+    VT_R(vt_linear_forward)(branch, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
+    for (int i = 0; i < r; i++)
+        for (int j = 0; j < n; j++) {
+            size_t at = (size_t)i * (size_t)n + (size_t)j;
+            y[at] = res[at] + f[j] * branch[at];
+        }
+}
+
+/* y = res + f branch:  df += dy branch,  dbranch = f dy */
+void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, const real *dy, const real *branch,
+                                  const real *x, int w, int factor, int r, int n, int k) {
+    const real *f = s->w[factor];
+    real *df = s->dw[factor];
+    for (int i = 0; f && i < r; i++)
+        for (int j = 0; j < n; j++) {
+            size_t at = (size_t)i * (size_t)n + (size_t)j;
+            if (df) df[j] += dy[at] * branch[at];
+            scratch[at] = f[j] * dy[at];
+        }
+    if (!s->w[w]) {
+        memcpy(dx, f ? scratch : dy, (size_t)r * (size_t)n * sizeof(real));
+        return;
+    }
+    VT_R(vt_linear_backward)(dx, s->dw[w], s->dw[w + 1], f ? scratch : dy, x, s->w[w], r, n, k);
+}
+
+void VT_R(vt_block_show)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_seen) *a,
+                         const VT_R(vt_block_shape) *sh) {
+    size_t d = (size_t)sh->attn.c, inner = (size_t)VT_R(vt_block_inner)(sh);
+    a->block = sh->index, a->dim = sh->attn.c, a->p = k->p, a->saved = k->saved;
+    a->w_k = sh->tied_qk ? a->w_q : a->w_q + inner * d;
+    a->b_k = sh->tied_qk || !a->b_q ? a->b_q : a->b_q + inner;
+    a->w_o = s->w[VT_SLOT_PROJ_W], a->w = s->w + VT_SLOT_ATTN;
+    for (int i = 0; i < 2; i++) a->q_norm[i] = s->w[VT_SLOT_Q_NORM_W + i], a->k_norm[i] = s->w[VT_SLOT_K_NORM_W + i];
+    a->eps = sh->eps, a->tied = sh->tied_qk, a->full = (sh->needs & VT_ATTN_FULL) != 0;
+    s->watch(s->watch_ctx, a);
+}
+
+void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
+                          const VT_R(vt_block_shape) *sh) {
+    int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
+    VT_R(vt_attn_full_mix)(k->mix, wq, wv, sh->attn.scale, heads, d / heads, sh->attn.c);
+    VT_R(vt_attn_full_values)(v, in->ldv, in->q, in->ldq, k->mix, rows(sh), heads, d / heads);
+}
+
+void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_grad) *g, real *dwq, real *dwv,
+                                   const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
+                                   const VT_R(vt_block_shape) *sh) {
+    int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
+    size_t len = (size_t)(d * (d / heads));
+    real *dmix = dwq ? k->mix + len : NULL;
+    if (dmix) memset(dmix, 0, len * sizeof(real));
+    VT_R(vt_attn_full_dvalues)(g->q, g->ldq, dmix, g->v, g->ldv, in->q, in->ldq, k->mix, rows(sh), heads, d / heads);
+    if (dmix) VT_R(vt_attn_full_dmix)(dwq, dwv, dmix, wq, wv, sh->attn.scale, heads, d / heads, sh->attn.c);
+}
+
+void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                          const real *res, const real *x, int r, const VT_R(vt_block_shape) *sh) {
+    int d = sh->attn.c, h = sh->hidden;
+    real *act = k->act ? k->act : t->wide;
+    VT_R(vt_linear_forward)(t->wide, x, s->w[VT_SLOT_FC1_W], s->wt[VT_SLOT_FC1_W], NULL, r, h, d);
+    VT_R(vt_act_forward)(sh->act, act, s->kept ? k->slope : NULL, t->wide, s->w[VT_SLOT_FC1_B], r, h);
+    VT_R(vt_branch_end)(s, y, k->branch2, res, act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, d, h);
+}
+
+void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                           const real *dy, const real *x, int r, const VT_R(vt_block_shape) *sh) {
+    int d = sh->attn.c, h = sh->hidden;
+    VT_R(vt_branch_end_backward)(s, t->wide, t->rows, dy, k->branch2, k->act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, d, h);
+    VT_R(vt_gelu_backward)(t->wide, t->wide, k->slope, (size_t)r * (size_t)h);
+    VT_R(vt_linear_backward)(dx, s->dw[VT_SLOT_FC1_W], s->dw[VT_SLOT_FC1_B], t->wide, x, s->w[VT_SLOT_FC1_W], r, h, d);
+}
+
+void VT_R(vt_block_view)(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {
+    mixer(sh)->view(v, k, sh);
+}
+
+/* ---- halves ---- */
+
+/* Rows [d] of the first `tail` tokens of each sequence, packed; and back, zero elsewhere. */
+static void gather(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
+    size_t from = (size_t)sh->attn.t * (size_t)d, to = (size_t)sh->tail * (size_t)d;
+    for (size_t i = 0; i < (size_t)sh->attn.b; i++) memmove(out + i * to, in + i * from, to * sizeof(real));
+}
+
+static void scatter(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
+    size_t to = (size_t)sh->attn.t * (size_t)d, from = (size_t)sh->tail * (size_t)d;
+    memset(out, 0, (size_t)sh->attn.b * to * sizeof(real));
+    for (size_t i = 0; i < (size_t)sh->attn.b; i++) memcpy(out + i * to, in + i * from, from * sizeof(real));
+}
+
+void VT_R(vt_block_attend)(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                           const VT_R(vt_block_shape) *sh) {
+    int d = sh->attn.c, a = VT_R(vt_block_inner)(sh), r = rows_after(sh);
+    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
+    real *o = k->o ? k->o : t->full;
+    const real *in = sh->post_norm ? k->x : t->norm, *res = k->x;
+    if (!sh->post_norm) VT_R(vt_norm_forward)(t->norm, k->mean1, k->rstd1, k->x, &norm, rows(sh), d);
+    mixer(sh)->forward(s, o, k, t, in, sh);
+    if (sh->tail) {
+        gather(o, o, sh, a);
+        gather(t->norm, k->x, sh, d);
+        res = t->norm;
+    }
+    real *sum = k->sum1 ? k->sum1 : k->mid;
+    VT_R(vt_branch_end)(s, sum, k->branch1, res, o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d, a);
+    if (sh->post_norm) VT_R(vt_norm_forward)(k->mid, k->mean1, k->rstd1, sum, &norm, r, d);
+}
+
+void VT_R(vt_block_mlp)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                        const VT_R(vt_block_shape) *sh) {
+    int d = sh->attn.c, r = rows_after(sh);
+    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, sh->norm, sh->eps);
+    if (!sh->post_norm) {
+        VT_R(vt_norm_forward)(t->norm, k->mean2, k->rstd2, k->mid, &norm, r, d);
+        VT_R(vt_mlp_forward)(s, y, k, t, k->mid, t->norm, r, sh);
+        return;
+    }
+    real *sum = k->sum2 ? k->sum2 : y;
+    VT_R(vt_mlp_forward)(s, sum, k, t, k->mid, k->mid, r, sh);
+    VT_R(vt_norm_forward)(y, k->mean2, k->rstd2, sum, &norm, r, d);
+}
+
+void VT_R(vt_block_mlp_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                                 const VT_R(vt_block_shape) *sh) {
+    int d = sh->attn.c, r = rows_after(sh);
+    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, sh->norm, sh->eps);
+    real *dg = s->dw[VT_SLOT_NORM2 + VT_NORM_W], *db = s->dw[VT_SLOT_NORM2 + VT_NORM_B];
+    if (sh->post_norm) { /* y = norm2(sum),  sum = mid + f mlp(mid) */
+        VT_R(vt_norm_backward)(dy, dg, db, NULL, dy, k->sum2, k->mean2, k->rstd2, &norm, r, d);
+        VT_R(vt_mlp_backward)(s, t->full, k, t, dy, k->mid, r, sh);
+        VT_R(vt_add_to)(dy, t->full, (size_t)r * (size_t)d);
+        return;
+    }
+    /* y = mid + f mlp(norm2 mid) */
+    if (s->grad) VT_R(vt_norm_again)(t->norm, k->mean2, k->rstd2, k->mid, &norm, r, d);
+    VT_R(vt_mlp_backward)(s, t->full, k, t, dy, t->norm, r, sh);
+    VT_R(vt_norm_backward)(dy, dg, db, dy, t->full, k->mid, k->mean2, k->rstd2, &norm, r, d);
+}
+
+void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, VT_R(vt_block_cache) *k,
+                                    VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh) {
+    int m = rows(sh), d = sh->attn.c, a = VT_R(vt_block_inner)(sh), r = rows_after(sh);
+    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
+    real *dg = s->dw[VT_SLOT_NORM1 + VT_NORM_W], *db = s->dw[VT_SLOT_NORM1 + VT_NORM_B];
+    if (sh->post_norm) VT_R(vt_norm_backward)(dmid, dg, db, NULL, dmid, k->sum1, k->mean1, k->rstd1, &norm, r, d);
+    if (s->branch_open && !s->branch_open[sh->index]) { /* ARD: the skip path alone */
+        if (sh->tail)
+            scatter(dx, dmid, sh, d);
+        else if (dx != dmid)
+            memcpy(dx, dmid, (size_t)m * (size_t)d * sizeof(real));
+        return;
+    }
+    /* sum = x + f proj(mix(in)), in = norm1 x, or x itself when the norm comes after */
+    const real *res = dmid, *d_o = t->full, *in = NULL;
+    VT_R(vt_branch_end_backward)(s, t->full, t->rows, dmid, k->branch1, k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d, a);
+    if (sh->tail) {
+        scatter(t->rows, t->full, sh, a);
+        scatter(dx, dmid, sh, d);
+        res = dx, d_o = t->rows;
+    }
+    if (s->grad && sh->post_norm) in = k->x;
+    if (s->grad && !sh->post_norm) {
+        VT_R(vt_norm_again)(t->norm, k->mean1, k->rstd1, k->x, &norm, m, d);
+        in = t->norm;
+    }
+    mixer(sh)->backward(s, t->full, k, t, d_o, in, sh);
+    if (!sh->post_norm) {
+        VT_R(vt_norm_backward)(dx, dg, db, res, t->full, k->x, k->mean1, k->rstd1, &norm, m, d);
+        return;
+    }
+    if (res != dx) memcpy(dx, res, (size_t)m * (size_t)d * sizeof(real));
+    VT_R(vt_add_to)(dx, t->full, (size_t)m * (size_t)d);
+}
+
+/* ---- whole blocks ---- */
+
+void VT_R(vt_block_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                            const VT_R(vt_block_shape) *sh) {
+    VT_R(vt_session_bind)(s, sh->layer);
+    VT_R(vt_block_attend)(s, k, t, sh);
+    VT_R(vt_block_mlp)(s, y, k, t, sh);
+}
+
+void VT_R(vt_block_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_block_cache) *k,
+                             VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh) {
+    VT_R(vt_session_bind)(s, sh->layer);
+    VT_R(vt_block_mlp_backward)(s, dy, k, t, sh);
+    VT_R(vt_block_attend_backward)(s, dx, dy, k, t, sh);
+}

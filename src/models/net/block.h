@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* A transformer block in parts that architectures share:
+ *
+ *   attention half   pre-norm   mid = x + f1 * proj(mix(norm1 x))       post-norm   mid = norm1(x + f1 * proj(mix x))
+ *   MLP half                    y = mid + f2 * mlp(norm2 mid)                       y = norm2(mid + f2 * mlp mid)
+ *   mlp(x) = fc2(act(fc1 x));  f1, f2: factors of each channel, or 1
+ *
+ * mix is a mixer: multi-head attention (vt_mha) unless the architecture brings its own (gated positions, windows,
+ * channels). An architecture fills a shape, plans caches and scratch, and calls the whole block, its halves, or the
+ * smaller parts below. The tensors are models/block_layout.h's. */
+#ifndef VT_MODELS_NET_BLOCK_H
+#define VT_MODELS_NET_BLOCK_H
+
+#include "models/block_layout.h"
+#include "models/net/session.h"
+#include "nn/nn.h"
+
+typedef struct VT_R(vt_mixer) VT_R(vt_mixer);
+
+/* What a block is. attn.b is the number of sequences: images, or images times windows. */
+typedef struct VT_R(vt_block_shape) {
+    VT_R(vt_attn_shape) attn;    /* sequences b, tokens t, width c of the stream, heads, scale, variant, and what
+                                    attention.h adds */
+    vt_attn_options options;     /* the variant's; vt_block_attn hands them over */
+    unsigned needs;              /* VT_ATTN_*, what they ask for */
+    const VT_R(vt_mixer) *mixer; /* NULL: vt_mha */
+    const void *own;             /* what the architecture's mixer wants to know of this block */
+    int inner;                   /* width of attention, heads times head width; 0: that of the stream, attn.c */
+    vt_proj proj;
+    int hidden;
+    int layer; /* of the parameter table */
+    int index; /* among the model's attention blocks, for branch_open */
+    int tail;  /* 0: all tokens; else the attention half ends with the first `tail` tokens of each sequence, because
+                  nothing later reads the others */
+    double eps;
+    vt_norm_kind norm;
+    vt_act act;
+    vt_factor factor;
+    bool post_norm, qkv_bias, tied_qk, qk_norm;
+} VT_R(vt_block_shape);
+
+/* The shape that a configuration gives all blocks of a ViT; b, tail, layer and index are left 0. */
+VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c);
+
+/* Channels of q, of k and of v. */
+static inline int VT_R(vt_block_inner)(const VT_R(vt_block_shape) *sh) { return sh->inner ? sh->inner : sh->attn.c; }
+
+/* sh->attn with the variant's options and attention's own width, for vt_attn_*; it points into sh. */
+static inline VT_R(vt_attn_shape) VT_R(vt_block_attn)(const VT_R(vt_block_shape) *sh) {
+    VT_R(vt_attn_shape) attn = sh->attn;
+    attn.c = VT_R(vt_block_inner)(sh), attn.options = &sh->options;
+    return attn;
+}
+
+/* Saved for backward, M = b t rows of all tokens, R rows after the attention (M, or b tail), A the width of attention.
+ * Pointers that a mode or form does not need are NULL. */
+typedef struct VT_R(vt_block_cache) {
+    real *x;                   /* [M,D] input */
+    real *sum1, *sum2;         /* [R,D] post-norm: inputs of the two norms */
+    real *mean1, *rstd1;       /* [M] */
+    real *qkv, *p, *saved;     /* vt_mha: [M,3A], probabilities, the variant's own */
+    real *mix;                 /* VT_ATTN_FULL: [2,heads,A/heads,A/heads] W_Q W_V^T scale and its gradient */
+    real *qk, *qk_mean, *qk_r; /* vt_mha with q/k norm: [M,2A] before it, [2 M heads] statistics */
+    real *o;                   /* [R,A] mixed values before proj, for parameter gradients */
+    real *mid, *mean2, *rstd2; /* [R,D] after the attention half, [R] */
+    real *slope, *act;         /* [R,hidden]: the activation's derivative; its output, for parameter gradients */
+    real *branch1, *branch2;   /* [R,D] branches before their factors, for parameter gradients */
+    void *own;                 /* the architecture's mixer */
+} VT_R(vt_block_cache);
+
+/* Scratch shared by all blocks of a session, and how much the largest of them wants. */
+typedef struct VT_R(vt_block_scratch) {
+    real *norm, *full, *rows; /* [M, max(D,A)] each */
+    real *wide;               /* [M, max(3A, hidden)] */
+    real *score;              /* for attention's backward of one head */
+} VT_R(vt_block_scratch);
+
+typedef struct VT_R(vt_block_room) {
+    size_t rows, wide, score; /* reals */
+} VT_R(vt_block_room);
+
+/* In plan: caches of one block with sh->attn.b sequences; scratch for the largest of several shapes (a mixer that calls
+ * vt_mha with another shape measures that one too). */
+void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a);
+void VT_R(vt_block_measure)(VT_R(vt_block_room) *room, const VT_R(vt_block_shape) *sh);
+void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_room) *room, vt_arena *a);
+
+/* ---- whole blocks; they bind sh->layer ---- */
+
+/* k->x [M,D] -> y [R,D] */
+void VT_R(vt_block_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                            const VT_R(vt_block_shape) *sh);
+/* dy [R,D] -> dx [M,D]; dx may be dy only when tail = 0. dy is overwritten. */
+void VT_R(vt_block_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_block_cache) *k,
+                             VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh);
+
+/* ---- halves; the layer must be bound ---- */
+
+/* k->x -> k->mid */
+void VT_R(vt_block_attend)(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                           const VT_R(vt_block_shape) *sh);
+/* k->mid -> y */
+void VT_R(vt_block_mlp)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                        const VT_R(vt_block_shape) *sh);
+/* dy becomes dmid, in place */
+void VT_R(vt_block_mlp_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                                 const VT_R(vt_block_shape) *sh);
+/* dmid [R,D] (overwritten) -> dx [M,D], which may be dmid when tail = 0. Honours s->branch_open. */
+void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, VT_R(vt_block_cache) *k,
+                                    VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh);
+
+/* ---- parts; the layer must be bound ---- */
+
+/* The normalisation whose tensors are bound from `slot` on. */
+VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_kind kind, double eps);
+
+/* y [r,n] = res + f * (x [r,k] w^T + b), w in slot `w` (an empty slot: the identity, k = n, no b), b in the next, f in
+ * slot `factor` (an empty slot: 1). y must not be res when there is a factor. branch [r,n]: keeps x w^T + b for df, or
+ * NULL. */
+void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
+                         int r, int n, int k);
+/* dx [r,k] and parameter gradients from dy [r,n] (which is also res's gradient); x is needed for parameter gradients
+ * alone; scratch [r,n] when there is a factor. */
+void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, const real *dy, const real *branch,
+                                  const real *x, int w, int factor, int r, int n, int k);
+
+/* y [r,c] = res + f2 * fc2(act(fc1 x)); keeps k->slope, k->act, k->branch2. */
+void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                          const real *res, const real *x, int r, const VT_R(vt_block_shape) *sh);
+/* dy [r,c] (also res's gradient) -> dx [r,c], the gradient of x; x again for parameter gradients, else NULL: it may lie
+ * in t->norm, dx in t->full. */
+void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                           const real *dy, const real *x, int r, const VT_R(vt_block_shape) *sh);
+
+/* For mixers, when sh->needs has VT_ATTN_FULL: v = q (W_Q W_V^T scale), head by head, instead of x W_V^T; wq, wv [A,D].
+ * The projections have no bias then. */
+void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
+                          const VT_R(vt_block_shape) *sh);
+/* g->v -> g->q, which accumulates, and dwq, dwv (NULL: not wanted). */
+void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_grad) *g, real *dwq, real *dwv,
+                                   const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
+                                   const VT_R(vt_block_shape) *sh);
+
+/* For mixers, when the session has a watcher: shows it `a`, of which the mixer has said shape, in, x or d_o, and where
+ * the rows of W_Q (those of W_K follow, unless they are the same) and W_V lie. */
+void VT_R(vt_block_show)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_seen) *a,
+                         const VT_R(vt_block_shape) *sh);
+
+/* What stands between norm and output projection. */
+struct VT_R(vt_mixer) {
+    /* Its part of the cache (k->qkv, ..., or k->own). */
+    void (*plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a);
+    /* x [M,D] -> o [M,A]. x may lie in t->norm, o in t->full; t->wide, t->rows and t->score are free. */
+    void (*forward)(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
+                    const VT_R(vt_block_shape) *sh);
+    /* d_o [M,A] -> dx [M,D], which may be the same memory (t->full); x again (it may lie in t->norm), or NULL when no
+     * parameter gradient is wanted; t->wide and t->score are free. */
+    void (*backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
+                     const real *x, const VT_R(vt_block_shape) *sh);
+    /* q, k and P of the first image, after a kept forward; `prefix` is the caller's to set. NULL: no attention of all
+     * tokens to all. */
+    void (*view)(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh);
+};
+
+/* The attention of a block (attention_loss.h), by its mixer. */
+void VT_R(vt_block_view)(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh);
+
+/* Multi-head attention with the variant sh->attn.def: attn.qkv, optional q/k norm, vt_attn_*. */
+extern const VT_R(vt_mixer) VT_R(vt_mha);
+
+#endif

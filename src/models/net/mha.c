@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* Multi-head attention as a block's mixer: one product for q, k, v, an optional LayerNorm of each head's q and k
+ * (timm's qk_norm), the variant's attention. With tied q and k one row block of the tensor, and of the activations,
+ * serves both. */
+#include <string.h>
+#include "models/net/block.h"
+#include "nn/nn.h"
+
+static int qkv_parts(const VT_R(vt_block_shape) *sh) { return sh->tied_qk ? 2 : 3; }
+
+static void plan(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
+    (void)mode;
+    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    size_t b = (size_t)sh->attn.b, m = b * (size_t)sh->attn.t, d = (size_t)attn.c, h = (size_t)sh->attn.heads;
+    k->qkv = vt_arena_take(a, 3 * m * d, sizeof(real));
+    k->p = vt_arena_take(a, b * VT_R(vt_attn_p_len)(&attn), sizeof(real));
+    k->saved = vt_arena_take(a, b * VT_R(vt_attn_saved_len)(&attn), sizeof(real));
+    if (!sh->qk_norm) return;
+    k->qk = vt_arena_take(a, 2 * m * d, sizeof(real));
+    k->qk_mean = vt_arena_take(a, 2 * m * h, sizeof(real));
+    k->qk_r = vt_arena_take(a, 2 * m * h, sizeof(real));
+}
+
+/* The q (part 0) or k (1) of row i in qkv [M,3A], before its norm in qk [M,2A], and its statistics [M,2,heads]. */
+typedef struct part {
+    size_t qkv, qk, stat;
+    int slot;
+} part;
+
+static part part_of(int i, int which, const VT_R(vt_block_shape) *sh) {
+    size_t d = (size_t)VT_R(vt_block_inner)(sh), row = (size_t)i, w = (size_t)which;
+    return (part){.qkv = row * 3 * d + w * d,
+                  .qk = row * 2 * d + w * d,
+                  .stat = (row * 2 + w) * (size_t)sh->attn.heads,
+                  .slot = which ? VT_SLOT_K_NORM_W : VT_SLOT_Q_NORM_W};
+}
+
+/* A row's heads lie one after the other: they are the rows of a LayerNorm. */
+static void norm_forward(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, int m) {
+    int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
+    for (int i = 0; i < m; i++)
+        for (int which = 0; which < 2; which++) {
+            part p = part_of(i, which, sh);
+            memcpy(k->qk + p.qk, k->qkv + p.qkv, (size_t)d * sizeof(real));
+            VT_R(vt_layernorm_forward)(k->qkv + p.qkv, k->qk_mean + p.stat, k->qk_r + p.stat, k->qk + p.qk,
+                                       s->w[p.slot], s->w[p.slot + 1], heads, d / heads, sh->eps);
+        }
+}
+
+static void norm_backward(VT_R(vt_session) *s, real *dqkv, const VT_R(vt_block_cache) *k,
+                          const VT_R(vt_block_shape) *sh, int m) {
+    int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
+    for (int i = 0; i < m; i++)
+        for (int which = 0; which < 2; which++) {
+            part p = part_of(i, which, sh);
+            VT_R(vt_layernorm_backward)(dqkv + p.qkv, s->dw[p.slot], s->dw[p.slot + 1], NULL, dqkv + p.qkv,
+                                        k->qk + p.qk, s->w[p.slot], k->qk_mean + p.stat, k->qk_r + p.stat, heads,
+                                        d / heads);
+        }
+}
+
+/* Where q, k, v lie: rows of q | k | v, or of q | v when q is also k. In the full form v is no part of the product: it
+ * has rows of its own behind all of the others. */
+static VT_R(vt_attn_in) split(const real *qkv, const VT_R(vt_block_shape) *sh) {
+    int d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
+    bool full = sh->needs & VT_ATTN_FULL;
+    size_t m = (size_t)sh->attn.b * (size_t)sh->attn.t;
+    VT_R(vt_attn_in) in = {.q = qkv, .k = sh->tied_qk ? qkv : qkv + d, .v = qkv + n - d, .ldq = n, .ldk = n, .ldv = n};
+    if (full) in.v = qkv + m * (size_t)(n - d), in.ldq = in.ldk = n - d, in.ldv = d;
+    return in;
+}
+
+/* x after the forward, d_o after attention's backward, which leaves it as it is. */
+static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const VT_R(vt_attn_shape) *attn,
+                 const VT_R(vt_attn_in) *in, const real *x, const real *d_o, const VT_R(vt_block_shape) *sh) {
+    size_t d = (size_t)VT_R(vt_block_inner)(sh), v = (size_t)(qkv_parts(sh) - 1) * d;
+    const real *w = s->w[VT_SLOT_QKV_W], *b = s->w[VT_SLOT_QKV_B];
+    VT_R(vt_block_show)
+    (s, k,
+     &(VT_R(vt_attn_seen)){.shape = attn,
+                           .in = in,
+                           .x = x,
+                           .d_o = d_o,
+                           .w_q = w,
+                           .w_v = w + v * (size_t)sh->attn.c,
+                           .b_q = b,
+                           .b_v = b ? b + v : NULL},
+     sh);
+}
+
+static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
+                    const VT_R(vt_block_shape) *sh) {
+    (void)t;
+    int m = sh->attn.b * sh->attn.t, c = sh->attn.c, d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
+    const VT_R(vt_attn_in) in = split(k->qkv, sh);
+    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    const real *w = s->w[VT_SLOT_QKV_W];
+    if (sh->needs & VT_ATTN_FULL) {
+        VT_R(vt_linear_forward)(k->qkv, x, w, NULL, NULL, m, n - d, c);
+        VT_R(vt_full_values)(k, k->qkv + (in.v - k->qkv), &in, w, w + (n - d) * c, sh);
+    } else {
+        VT_R(vt_linear_forward)(k->qkv, x, w, s->wt[VT_SLOT_QKV_W], s->w[VT_SLOT_QKV_B], m, n, c);
+    }
+    if (sh->qk_norm) norm_forward(s, k, sh, m);
+    VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
+    if (s->watch) show(s, k, &attn, &in, x, NULL, sh);
+}
+
+static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
+                     const real *x, const VT_R(vt_block_shape) *sh) {
+    int m = sh->attn.b * sh->attn.t, c = sh->attn.c, d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
+    const VT_R(vt_attn_in) in = split(k->qkv, sh), to = split(t->wide, sh);
+    const VT_R(vt_attn_grad) g = {.q = t->wide,
+                                  .k = t->wide + (to.k - t->wide),
+                                  .v = t->wide + (to.v - t->wide),
+                                  .ldq = to.ldq,
+                                  .ldk = to.ldk,
+                                  .ldv = to.ldv};
+    const real *w = s->w[VT_SLOT_QKV_W];
+    real *dw = s->dw[VT_SLOT_QKV_W];
+    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    attn.ortho = s->ortho, attn.ortho_value = 0, attn.pull = VT_R(vt_session_pull)(s, sh->index);
+    VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
+                           s->w + VT_SLOT_ATTN, &attn);
+    s->ortho_value += attn.ortho_value;
+    if (s->watch) show(s, k, &attn, &in, NULL, d_o, sh);
+    if (sh->qk_norm) norm_backward(s, t->wide, k, sh, m);
+    if (sh->needs & VT_ATTN_FULL) {
+        VT_R(vt_full_values_backward)(k, &g, dw, dw ? dw + (n - d) * c : NULL, &in, w, w + (n - d) * c, sh);
+        n -= d;
+    }
+    VT_R(vt_linear_backward)(dx, dw, s->dw[VT_SLOT_QKV_B], t->wide, x, w, m, n, c);
+}
+
+static void view(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {
+    *v = (VT_R(vt_attn_view)){.in = split(k->qkv, sh),
+                              .p = k->p,
+                              .t = sh->attn.t,
+                              .d = VT_R(vt_block_inner)(sh) / sh->attn.heads,
+                              .heads = sh->attn.heads,
+                              .scale = sh->attn.scale};
+}
+
+const VT_R(vt_mixer) VT_R(vt_mha) = {.plan = plan, .forward = forward, .backward = backward, .view = view};

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "models/net/patch_rows.h"
+
+#include "nn/nn.h"
+
+/* A norm's backward reads its input, and so does the gradient of the embedding's weights. */
+void VT_R(vt_rows_plan)(const VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, vt_arena *a) {
+    const vt_config *c = &s->model->config;
+    const bool in = c->patch_norm & VT_PATCH_NORM_IN, out = c->patch_norm & VT_PATCH_NORM_OUT;
+    size_t m = (size_t)s->capacity * (size_t)vt_rows_count(c), row = (size_t)vt_rows_width(c), d = (size_t)c->dim;
+    const vt_stem stem = vt_conv_stem_of(c);
+    if (c->conv_stem) VT_R(vt_stem_maps_plan)(&r->stem, &stem, s->capacity, s->mode, a);
+    r->patches = vt_arena_take(a, m * row, sizeof(real));
+    r->dpatches = s->mode == VT_GRAD_PARAMS || in ? vt_arena_take(a, m * row, sizeof(real)) : r->patches;
+    r->gated = c->patch_gate ? vt_arena_take(a, m * row, sizeof(real)) : r->patches;
+    r->embed = vt_arena_take(a, m * d, sizeof(real));
+    r->in = in ? vt_arena_take(a, m * row, sizeof(real)) : r->gated;
+    r->raw = out ? vt_arena_take(a, m * d, sizeof(real)) : r->embed;
+    if (in) r->in_mean = vt_arena_take(a, m, sizeof(real)), r->in_rstd = vt_arena_take(a, m, sizeof(real));
+    if (out) r->mean = vt_arena_take(a, m, sizeof(real)), r->rstd = vt_arena_take(a, m, sizeof(real));
+}
+
+static VT_R(vt_norm) norm_at(const VT_R(vt_session) *s, int slot) {
+    return VT_R(vt_norm_bound)(s, slot, VT_NORM_LAYER, s->model->config.ln_eps);
+}
+
+static void cut(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, const real *x, int b) {
+    const vt_config *c = &s->model->config;
+    const size_t pixels = (size_t)(3 * c->image * c->image);
+    if (c->conv_stem) VT_R(vt_stem_maps_forward)(s, r->patches, &r->stem, x, b);
+    for (size_t i = 0; i < (size_t)b && !c->conv_stem; i++)
+        VT_R(vt_patchify_forward)(r->patches + i * pixels, x + i * pixels, c->mean, c->std, c->image, c->image,
+                                  c->patch);
+}
+
+void VT_R(vt_rows_forward)(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, const real *x, int b) {
+    const vt_config *c = &s->model->config;
+    const int n = vt_rows_count(c), row = vt_rows_width(c), m = b * n, d = c->dim;
+    const VT_R(vt_norm) in = norm_at(s, VT_ROWS_NORM_IN), out = norm_at(s, VT_ROWS_NORM_OUT);
+    cut(s, r, x, b);
+    if (c->patch_gate)
+        for (int i = 0; i < m; i++)
+            for (int j = 0; j < row; j++) r->gated[i * row + j] = s->w[VT_ROWS_GATE][i % n] * r->patches[i * row + j];
+    if (r->in != r->gated) VT_R(vt_norm_forward)(r->in, r->in_mean, r->in_rstd, r->gated, &in, m, row);
+    VT_R(vt_linear_forward)(r->raw, r->in, s->w[VT_ROWS_W], s->wt[VT_ROWS_W], s->w[VT_ROWS_B], m, d, row);
+    if (r->raw != r->embed) VT_R(vt_norm_forward)(r->embed, r->mean, r->rstd, r->raw, &out, m, d);
+}
+
+/* gated = gate_n patch_n:  dgate_n += <dgated_n, patch_n>,  dpatch_n = gate_n dgated_n (in place) */
+static void gate_backward(real *dgate, real *dpatches, const real *patches, const real *gate, int b, int n, int row) {
+    for (int i = 0; i < b * n; i++) {
+        real sum = 0;
+        for (int j = 0; j < row; j++) {
+            if (dgate) sum += dpatches[i * row + j] * patches[i * row + j];
+            dpatches[i * row + j] *= gate[i % n];
+        }
+        if (dgate) dgate[i % n] += sum;
+    }
+}
+
+static void cut_backward(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, real *dx, int b) {
+    const vt_config *c = &s->model->config;
+    const size_t pixels = (size_t)(3 * c->image * c->image);
+    if (c->conv_stem) VT_R(vt_stem_maps_backward)(s, dx, &r->stem, r->dpatches, b);
+    for (size_t i = 0; i < (size_t)b && dx && !c->conv_stem; i++)
+        VT_R(vt_patchify_backward)(dx + i * pixels, r->dpatches + i * pixels, c->std, c->image, c->image, c->patch);
+}
+
+void VT_R(vt_rows_backward)(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, real *dx, int b) {
+    const vt_config *c = &s->model->config;
+    const int n = vt_rows_count(c), row = vt_rows_width(c), m = b * n, d = c->dim;
+    const VT_R(vt_norm) in = norm_at(s, VT_ROWS_NORM_IN), out = norm_at(s, VT_ROWS_NORM_OUT);
+    real *const *dw = s->dw, *const *din = dw + VT_ROWS_NORM_IN, *const *dout = dw + VT_ROWS_NORM_OUT;
+    if (r->raw != r->embed)
+        VT_R(vt_norm_backward)(r->embed, dout[VT_NORM_W], dout[VT_NORM_B], NULL, r->embed, r->raw, r->mean, r->rstd,
+                               &out, m, d);
+    VT_R(vt_linear_backward)(NULL, dw[VT_ROWS_W], dw[VT_ROWS_B], r->embed, r->in, s->w[VT_ROWS_W], m, d, row);
+    if (!dx && !dw[VT_ROWS_GATE] && !din[VT_NORM_W] && !(c->conv_stem && s->grad)) return;
+    VT_R(vt_linear_backward)(r->dpatches, NULL, NULL, r->embed, NULL, s->w[VT_ROWS_W], m, d, row);
+    if (r->in != r->gated)
+        VT_R(vt_norm_backward)(r->dpatches, din[VT_NORM_W], din[VT_NORM_B], NULL, r->dpatches, r->gated, r->in_mean,
+                               r->in_rstd, &in, m, row);
+    if (c->patch_gate) gate_backward(dw[VT_ROWS_GATE], r->dpatches, r->patches, s->w[VT_ROWS_GATE], b, n, row);
+    cut_backward(s, r, dx, b);
+}

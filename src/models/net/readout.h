@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* A ViT's end, from the last block to the logits: pooling, final norm, heads. Its tensors are layer depth + 1. */
+#ifndef VT_MODELS_NET_READOUT_H
+#define VT_MODELS_NET_READOUT_H
+
+#include "models/net/block.h"
+#include "models/vit.h"
+
+/* R: tokens of an image that the last block delivers; P: rows of width D of an image that the heads read. */
+typedef struct VT_R(vt_readout) {
+    real *last; /* [b*R, D] output of the last block, then class tokens of early blocks; later the stream's gradient */
+    real *pooled; /* [b*P, D] input of the final norm: class (and distillation) rows, or means of tokens */
+    real *normed, *mean, *rstd; /* [b*P, D], [b*P]; norm_first: of all rows of last */
+    real *dnormed;
+    real *read, *dread; /* [b*P, D] what the heads read: normed, or with norm_first of it; gradient */
+    real *aux;          /* [b, K] logits of head_dist; later gradient */
+} VT_R(vt_readout);
+
+/* Also says where the session's features lie. */
+void VT_R(vt_readout_plan)(VT_R(vt_session) *s, VT_R(vt_readout) *r, vt_arena *a);
+/* After block i: keeps of its output [b*T, D] what is read. */
+void VT_R(vt_readout_keep)(const VT_R(vt_session) *s, VT_R(vt_readout) *r, const real *tokens, int i, int b);
+/* r->last -> s->logits; binds the layer. */
+void VT_R(vt_readout_forward)(VT_R(vt_session) *s, VT_R(vt_readout) *r, int b);
+/* dlogits -> the gradient of the last block's output, which it returns; binds the layer. */
+real *VT_R(vt_readout_backward)(VT_R(vt_session) *s, VT_R(vt_readout) *r, const real *dlogits);
+/* Then, before the way back through block i, not the last: adds what was read of its output. */
+void VT_R(vt_readout_add)(const VT_R(vt_session) *s, const VT_R(vt_readout) *r, real *dtokens, int i);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* A session is one thread's workspace for a model: activations of up to `capacity` images, all memory taken at open.
+ * forward, then backward; nothing allocates in between. Two precisions from one source: the float one reads the
+ * model's weights in place, the double one converts one layer at a time, so that it holds no second copy. */
+#ifndef VT_MODELS_NET_SESSION_H
+#define VT_MODELS_NET_SESSION_H
+
+#include "core/mem.h"
+#include "core/real.h"
+#include "models/model.h"
+#include "models/net/attention.h"
+#include "models/net/attention_loss.h"
+#include "models/roles.h"
+
+#ifndef VT_MODELS_GRAD_MODE
+#define VT_MODELS_GRAD_MODE
+/* What backward can be asked for; more needs more memory. NONE: forward only. */
+typedef enum vt_grad_mode { VT_GRAD_NONE, VT_GRAD_INPUT, VT_GRAD_PARAMS } vt_grad_mode;
+#endif
+
+typedef struct VT_R(vt_session) VT_R(vt_session);
+
+/* What a session's watcher is shown of a block's attention of all tokens to all, while its tensors are bound: after its
+ * forward (d_o NULL) and in its backward (d_o set). q = x w_q^T + b_q, then its norm where there is one; k and v
+ * likewise; o = P v, and o w_o^T joins the stream (with its bias and factor). */
+typedef struct VT_R(vt_attn_seen) {
+    int block;
+    int dim;                          /* width of x */
+    const VT_R(vt_attn_shape) *shape; /* tokens t, width c, heads, scale, variant; ConViT's positions and gates */
+    const VT_R(vt_attn_in) *in;       /* q, k, v */
+    const real *x;                    /* [b*t, dim] what is projected; NULL in backward */
+    const real *p, *saved;            /* vt_attn_forward's */
+    const real *d_o;                  /* [b*t, c] the loss's gradient of o */
+    const real *w_q, *w_k, *w_v, *w_o, *b_q, *b_k,
+        *b_v; /* [c, dim] out x in, w_o [dim, c] or NULL: the identity, [c]; no bias: NULL; VT_ATTN_FULL: w_v is
+                 the W_V of v = q W_Q W_V^T scale */
+    const real *const *w;              /* the variant's own tensors */
+    const real *q_norm[2], *k_norm[2]; /* LayerNorm of each head's q and k: scale, shift; or NULL */
+    double eps;                        /* theirs */
+    bool tied, full;
+} VT_R(vt_attn_seen);
+
+/* What an architecture (models/arch.h) computes: a file net/net_*.c. */
+typedef struct VT_R(vt_arch_ops) {
+    const char *name; /* the architecture's */
+    size_t state_size;
+    /* Carves all buffers; called twice, first with an arena that only measures. */
+    void (*plan)(VT_R(vt_session) *s, vt_arena *a);
+    /* x [b,3,h,w] -> s->logits [b,K]; keep: save for backward. */
+    void (*forward)(VT_R(vt_session) *s, const real *x, int b, bool keep);
+    /* dlogits [b,K] -> dx [b,3,h,w] (NULL: not wanted), parameter gradients into s->grad (NULL: not wanted). dlogits
+     * NULL, with a `view` alone: the loss is s->pull's, whose last block is s->pull_last. */
+    void (*backward)(VT_R(vt_session) *s, const real *dlogits, real *dx);
+    /* Attention of one of vt_model_blocks after a kept forward of one image (attention_loss.h), when queries of all
+     * tokens see keys of all. [may be NULL: it cannot be looked at, and vt_arch.shows_attention is false] */
+    void (*view)(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v);
+} VT_R(vt_arch_ops);
+
+const VT_R(vt_arch_ops) *VT_R(vt_arch_ops_find)(const char *name); /* NULL: unknown */
+
+struct VT_R(vt_session) {
+    const vt_model *model;
+    const VT_R(vt_arch_ops) *ops;
+    vt_grad_mode mode;
+    int capacity, batch; /* images: room for, in the last forward */
+    bool kept;           /* the last forward saved what backward needs */
+    real *logits;        /* [capacity, K] */
+    /* What the heads read, behind final norm and pooling: image i's at features + i feature_stride, feature_len numbers
+     * (several heads that count: one behind the other). Set by the architecture's plan, computed by every forward. */
+    const real *features;
+    int feature_len, feature_stride;
+    struct VT_R(vt_interp) *resize; /* of a native input, or NULL */
+    real *inside, *dinside;         /* [capacity, 3, image, image] what the architecture sees of a native or reversed
+                                       input, and its gradient; NULL: the input itself */
+    real *grad;                     /* parameter gradients in the model's layout during a backward, or NULL */
+    void *state;                    /* the architecture's own buffers */
+    void *block;                    /* the arena's memory */
+    /* bound by vt_session_bind: tensors of one layer by slot, NULL where the configuration has none */
+    const real *w[VT_MAX_SLOTS], *wt[VT_MAX_SLOTS];
+    real *dw[VT_MAX_SLOTS];
+    real *layer_w;      /* double only: the bound layer, converted */
+    const real *master; /* [params.total] weights to use instead of the model's, or NULL: training in double */
+    /* Training alone; off by default. */
+    const unsigned char
+        *branch_open;   /* [vt_model_blocks] 0: no gradient through this block's attention branch (ARD), or NULL */
+    real ortho;         /* adds ortho * sum ||A^T A - I||_F^2 over heads, blocks and images to the loss */
+    double ortho_value; /* ... and here the sum of the last backward, without the factor */
+    /* vt_session_attention_loss: what the next backward adds in each block (attention_loss.h). */
+    VT_R(vt_attn_pull) *pull; /* [pull_blocks] */
+    real *pull_room;          /* [pull_blocks, pull_len]: their weights */
+    int pull_blocks, pull_len, pull_last;
+    bool pulling;
+    /* Analysis alone: called for every block whose mixer shows its attention (vt_mha, ConViT's), or NULL. */
+    void (*watch)(void *ctx, const VT_R(vt_attn_seen) *a);
+    void *watch_ctx;
+    int *layer_first; /* [layers + 1]: index of each layer's first tensor */
+};
+
+vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
+/* Bytes that a session takes. */
+size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode);
+int VT_R(vt_session_feature_len)(const vt_model *m); /* of vt_session_features */
+void VT_R(vt_session_close)(VT_R(vt_session) *s);    /* accepts NULL */
+
+/* x [b,3,h,w] in [0,1], pixel space, h = w = vt_config_input. Returns logits [b,K], valid until the next call. keep =
+ * false is cheaper: no backward may follow. */
+const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, bool keep);
+/* The pull on a block's attention in this backward, or NULL. */
+static inline const VT_R(vt_attn_pull) *VT_R(vt_session_pull)(const VT_R(vt_session) *s, int block) {
+    return s->pulling && s->pull[block].key >= 0 ? &s->pull[block] : NULL;
+}
+/* Logits of the last forward again. */
+static inline const real *VT_R(vt_session_logits)(const VT_R(vt_session) *s) { return s->logits; }
+/* Features of image i of the last forward, *len numbers, valid until the next call: the logits are the heads' affine
+ * functions of them alone. */
+const real *VT_R(vt_session_features)(const VT_R(vt_session) *s, int i, int *len);
+/* After a kept forward: dx [b,3,h,w] overwritten (NULL: not wanted); grad [params.total] accumulated (NULL: not
+ * wanted, and then no weight gradient is computed). May be repeated for other dlogits. dlogits NULL: of the attention
+ * loss alone that was asked for since. */
+void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *dx, real *grad);
+
+/* For architectures: makes s->w, s->wt, s->dw point at the tensors of a layer. */
+void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "models/stem.h"
+
+#include <stdio.h>
+#include "models/detect.h"
+
+vt_stem vt_stem_shape(const vt_config *c, int convs, const int widths[], const int strides[]) {
+    vt_stem s = {.convs = convs, .sides = {c->image}, .widths = {3}, .acts = convs};
+    for (int k = 0; k < convs; k++) {
+        s.widths[k + 1] = widths[k];
+        s.sides[k + 1] = vt_conv_side(s.sides[k], strides[k]);
+        s.conv[k] = (vt_conv_shape){.h = s.sides[k],
+                                    .w = s.sides[k],
+                                    .in = s.widths[k],
+                                    .out = s.widths[k + 1],
+                                    .stride = strides[k]};
+    }
+    return s;
+}
+
+double vt_stem_products(const vt_stem *s) {
+    double n = 0;
+    for (int k = 0; k < s->convs; k++) n += 9.0 * (double)vt_stem_map_len(s, k + 1) * s->widths[k];
+    return n;
+}
+
+/* ---- a ViT's ConvStem ---- */
+
+enum { STEM_SLOT = VT_MAX_SLOTS - VT_STEM_CONVS * VT_STEM_SLOTS }; /* behind those of the ViT's embedding */
+#define STEM_EPS 1e-6                                              /* of the authors' LayerNorm, whatever the blocks' */
+
+vt_stem vt_conv_stem_of(const vt_config *c) {
+    static const int strides[VT_STEM_CONVS] = {2, 2, 2, 2};
+    int convs = 0, widths[VT_STEM_CONVS];
+    for (; convs < VT_STEM_CONVS && c->patch >> convs > 1; convs++) widths[convs] = c->conv_stem << convs;
+    vt_stem s = vt_stem_shape(c, convs, widths, strides);
+    s.slot = STEM_SLOT, s.norm = VT_NORM_LAYER, s.eps = STEM_EPS, s.act = VT_ACT_GELU;
+    return s;
+}
+
+/* A convolution of the stem's k-th module: weight and bias. */
+static void add_conv(vt_param_list *l, int slot, int k, int64_t out, int64_t in, int64_t kernel) {
+    char name[64];
+    snprintf(name, sizeof name, "patch_embed.proj.stem.%d.weight", k);
+    vt_param_add(l, 0, slot, true, VT_INIT_CONV, name, (int64_t[4]){out, in, kernel, kernel});
+    snprintf(name, sizeof name, "patch_embed.proj.stem.%d.bias", k);
+    vt_param_add(l, 0, slot + 1, false, VT_INIT_CONV, name, (int64_t[4]){out});
+}
+
+/* The authors' nn.Sequential: convolution, LayerNorm, GELU, and again; then the 1 x 1 convolution. */
+void vt_conv_stem_params(vt_param_list *l, const vt_config *c, int embed_slot) {
+    const vt_stem stem = vt_conv_stem_of(c);
+    for (int k = 0; k < stem.convs; k++) {
+        const int slot = stem.slot + k * VT_STEM_SLOTS;
+        char name[64];
+        add_conv(l, slot + VT_STEM_W, 3 * k, stem.widths[k + 1], stem.widths[k], 3);
+        snprintf(name, sizeof name, "patch_embed.proj.stem.%d", 3 * k + 1);
+        vt_param_add_norm(l, 0, slot + VT_STEM_NORM, VT_NORM_LAYER, name, stem.widths[k + 1]);
+    }
+    add_conv(l, embed_slot, 3 * stem.convs, c->dim, stem.widths[stem.convs], 1);
+}
+
+vt_status vt_conv_stem_check(const vt_config *c, const char *path, vt_err *e) {
+    if (c->patch < 2 || c->patch > 16 || c->patch & (c->patch - 1))
+        return vt_fail(e, VT_E_RANGE, "%s: patch is %d, with a convolutional stem it must be 2, 4, 8 or 16", path,
+                       c->patch);
+    if (c->conv_stem > 2048)
+        return vt_fail(e, VT_E_RANGE, "%s: the stem begins with %d channels, must be at most 2048", path, c->conv_stem);
+    if (c->patch_gate || c->no_patch_bias)
+        return vt_fail(e, VT_E_SHAPE, "%s: a convolutional stem and %s exclude each other", path,
+                       c->patch_gate ? "a gate of input patches" : "a patch embedding without bias");
+    return VT_OK;
+}
+
+bool vt_conv_stem_probe(const vt_st *st) { return vt_st_find(st, "patch_embed.proj.stem.0.weight") != NULL; }
+
+/* A stem: 3 x 3 convolutions, each halving the side, then one of 1 x 1. */
+vt_status vt_conv_stem_detect(const vt_st *st, vt_config *c, vt_err *e) {
+    const vt_tensor *w = NULL;
+    char name[64], shape[96];
+    int convs = -1;
+    do {
+        snprintf(name, sizeof name, "patch_embed.proj.stem.%d.weight", 3 * ++convs);
+        VT_TRY(vt_detect_need(st, name, 4, &w, e));
+        if (!convs) c->conv_stem = (int)w->shape[0];
+    } while (w->shape[2] == 3 && convs < VT_STEM_CONVS);
+    if (convs < 1 || w->shape[2] != 1)
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: tensor %s has shape %s: a stem has 1 to %d convolutions of 3 x 3, then one of 1 x 1",
+                       vt_st_path(st), name, vt_shape_text(shape, sizeof shape, w->shape, w->ndim), VT_STEM_CONVS);
+    c->dim = (int)w->shape[0], c->patch = 1 << convs;
+    return VT_OK;
+}

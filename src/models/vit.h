@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* What a ViT's description and computation share: the slots of its tensors, and what of its ends follows from the
+ * configuration alone. */
+#ifndef VT_MODELS_VIT_H
+#define VT_MODELS_VIT_H
+
+#include "models/block_layout.h"
+#include "models/stem.h"
+
+/* Layer 0: from the image to the tokens (a ConvStem's tensors are models/stem.h's), then the tokens that are learned.
+ */
+enum vt_rows_slot {
+    VT_ROWS_W,
+    VT_ROWS_B,
+    VT_ROWS_GATE,
+    VT_ROWS_NORM_IN,
+    VT_ROWS_NORM_OUT = VT_ROWS_NORM_IN + VT_NORM_SLOTS,
+    VT_VIT_CLS = VT_ROWS_NORM_OUT + VT_NORM_SLOTS,
+    VT_VIT_DIST,
+    VT_VIT_REG,
+    VT_VIT_POS,
+    VT_VIT_NORM_PRE
+};
+
+/* Layer depth + 1: from the last block to the logits. */
+enum vt_readout_slot {
+    VT_READOUT_NORM,
+    VT_READOUT_HEAD_W = VT_READOUT_NORM + VT_NORM_SLOTS,
+    VT_READOUT_HEAD_B,
+    VT_READOUT_HEAD_DIST_W,
+    VT_READOUT_HEAD_DIST_B
+};
+
+/* Patches of an image. */
+static inline int vt_rows_count(const vt_config *c) { return vt_config_side(c) * vt_config_side(c); }
+/* Numbers of a patch, or channels of the stem's last map. */
+int vt_rows_width(const vt_config *c);
+
+/* Blocks before the last whose class token is read too. */
+static inline int vt_readout_early(const vt_config *c) {
+    return c->pool == VT_POOL_TOKEN_AVG && c->head_layers > 1 ? c->head_layers - 1 : 0;
+}
+/* Rows of an image that the heads read: class (and distillation) token, a mean, or class tokens and a mean. */
+static inline int vt_readout_rows(const vt_config *c) {
+    if (c->pool == VT_POOL_TOKEN) return 1 + c->dist_token;
+    return c->pool == VT_POOL_TOKEN_AVG ? vt_readout_early(c) + 2 : 1;
+}
+/* Tokens of an image that the last block must deliver; 0: all. */
+static inline int vt_readout_tail(const vt_config *c) { return c->pool == VT_POOL_TOKEN ? vt_readout_rows(c) : 0; }
+
+#endif

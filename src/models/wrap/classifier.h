@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* What an attack needs of a model, and nothing else: logits, and the gradient of a loss, of one image. A session-backed
+ * network is one; a planted linear model in a test is another. Not thread-safe: one classifier a thread. */
+#ifndef VT_MODELS_WRAP_CLASSIFIER_H
+#define VT_MODELS_WRAP_CLASSIFIER_H
+
+#include <stddef.h>
+#include "core/rand.h"
+#include "models/model.h"
+#include "models/net/attention_loss.h"
+#include "nn/loss.h"
+
+/* A model's attention, as far as it can be looked at; all zero: it cannot. Wrappers of a classifier leave it as it is:
+ * `self` is the network's own. */
+typedef struct vt_tokens {
+    int layers, side, prefix; /* blocks; patches a side; tokens before the patches in the last block */
+    void *self;
+    /* After a kept call: out [side*side] = mean attention that heads and queries of a block pay to each patch. */
+    void (*mean)(void *self, int layer, float *out);
+    float (*loss)(void *self, const vt_attn_loss *a);
+} vt_tokens;
+
+typedef struct vt_classifier {
+    int classes;
+    size_t pixels; /* floats of one image: 3*h*w */
+    void *self;
+    /* z [classes] of x [pixels] in [0,1]; keep: a backward may follow */
+    void (*logits)(void *self, const float *x, float *z, bool keep);
+    /* the same in double, for verdicts; the stored float x is what is judged */
+    void (*logits64)(void *self, const float *x, double *z);
+    /* after a kept call: *value = loss, dx [pixels] = d loss / dx, as often as wanted */
+    void (*backward)(void *self, const vt_loss *loss, float *value, float *dx);
+    double mean[3], std[3]; /* of the normalisation inside the model, for each plane of x; std 0: there is none */
+    vt_tokens tokens;
+    /* A new image begins, with this key: a classifier that draws random numbers (wrap_noise) starts anew. [may be NULL]
+     */
+    void (*begin)(void *self, const vt_rng *rng);
+    void (*close)(void *self);
+} vt_classifier;
+
+static inline void vt_classifier_begin(const vt_classifier *c, const vt_rng *rng) {
+    if (c->begin) c->begin(c->self, rng);
+}
+
+/* A float session with input gradients and a forward-only double session on m (which must outlive it). */
+vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e);
+/* The same without the double twin, for training, where nothing is judged. */
+vt_status vt_classifier_open_unjudged(vt_classifier *c, const vt_model *m, vt_err *e);
+void vt_classifier_close(vt_classifier *c); /* accepts a zeroed one */
+
+#endif

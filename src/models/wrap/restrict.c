@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "models/wrap/restrict.h"
+
+#include <stdlib.h>
+#include "core/mem.h"
+
+typedef struct few {
+    vt_classifier all;
+    const int *head; /* [n] */
+    int n;
+    float *z, *z_few, *dz_few, *dz; /* [classes], [n], [n], [classes] with zeros outside head */
+    double *z64;                    /* [classes] */
+} few;
+
+static void logits(void *self, const float *x, float *z, bool keep) {
+    few *f = self;
+    f->all.logits(f->all.self, x, f->z, keep);
+    for (int k = 0; k < f->n; k++) z[k] = f->z[f->head[k]];
+    for (int k = 0; keep && k < f->n; k++) f->z_few[k] = z[k];
+}
+
+static void logits64(void *self, const float *x, double *z) {
+    few *f = self;
+    f->all.logits64(f->all.self, x, f->z64);
+    for (int k = 0; k < f->n; k++) z[k] = f->z64[f->head[k]];
+}
+
+/* The loss is a function of the n outputs alone; its gradient there is the cotangent of all. */
+static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
+    few *f = self;
+    float linear;
+    *value = vt_loss_eval_f32(f->dz_few, loss, f->z_few, f->n);
+    for (int k = 0; k < f->n; k++) f->dz[f->head[k]] = f->dz_few[k];
+    const vt_attn_loss *a = loss->attention;
+    if (a && a->alone) *value = 0;
+    if (a) *value += f->all.tokens.loss(f->all.tokens.self, a);
+    f->all.backward(f->all.self,
+                    &(vt_loss){.kind = VT_LOSS_LINEAR, .target = f->dz, .attention = a, .open = loss->open}, &linear,
+                    dx);
+}
+
+static void begin(void *self, const vt_rng *rng) { vt_classifier_begin(&((few *)self)->all, rng); }
+
+static void release(few *f) {
+    free(f->z), free(f->z_few), free(f->dz_few), free(f->dz), free(f->z64);
+    free(f);
+}
+
+static void close(void *self) {
+    few *f = self;
+    vt_classifier_close(&f->all);
+    release(f);
+}
+
+vt_status vt_classifier_restrict(vt_classifier *c, const int *head, int n, vt_err *e) {
+    size_t all = (size_t)c->classes, some = (size_t)n;
+    few *f = calloc(1, sizeof *f);
+    if (!f) return vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
+    *f = (few){.all = *c,
+               .head = head,
+               .n = n,
+               .z = vt_alloc(all * sizeof *f->z),
+               .z_few = vt_alloc(some * sizeof *f->z_few),
+               .dz_few = vt_alloc(some * sizeof *f->dz_few),
+               .dz = vt_alloc(all * sizeof *f->dz),
+               .z64 = vt_alloc(all * sizeof *f->z64)};
+    if (!f->z || !f->z_few || !f->dz_few || !f->dz || !f->z64) {
+        release(f);
+        return vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
+    }
+    c->classes = n;
+    c->self = f;
+    c->logits = logits, c->logits64 = logits64, c->backward = backward, c->begin = begin, c->close = close;
+    return VT_OK;
+}
