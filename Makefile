@@ -37,7 +37,7 @@ override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
 # Rooms. The numeric files are compiled twice, float and double: nn and models/net whole, what of train computes by its name.
 TWICE := $(wildcard src/nn/*.c src/models/net/*.c $(addprefix src/train/,objective*.c optim*.c penalty*.c gradient.c))
-ONCE := $(filter-out $(TWICE),$(foreach room,core io models models/wrap attacks eval selftest train,$(wildcard src/$(room)/*.c)))
+ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train,$(wildcard src/$(room)/*.c src/$(room)/*/*.c)))
 # What the product stands on without: labs, analyses, tables. A second archive, for the command alone.
 RESEARCH_TWICE := src/research/lab/two_layer.c
 RESEARCH_ONCE := $(filter-out $(RESEARCH_TWICE),$(wildcard src/research/*/*.c))
@@ -67,22 +67,22 @@ $(eval $(call REGISTRY,attns,src/models/net/attn_))
 $(eval $(call REGISTRY,archs,src/models/arch_))
 $(eval $(call REGISTRY,nets,src/models/net/net_))
 $(eval $(call REGISTRY,wraps,src/models/wrap/wrap_))
-$(eval $(call REGISTRY,names,src/models/names_))
+$(eval $(call REGISTRY,names,src/models/checkpoint/names_))
 $(eval $(call REGISTRY,datasets,src/io/dataset_))
-$(eval $(call REGISTRY,reports,src/eval/report_))
+$(eval $(call REGISTRY,reports,src/eval/report/report_))
 $(eval $(call REGISTRY,objectives,src/train/objective_))
 $(eval $(call REGISTRY,optims,src/train/optim_))
 $(eval $(call REGISTRY,penalties,src/train/penalty_))
 $(eval $(call REGISTRY,labs,src/research/lab/lab_))
 $(eval $(call REGISTRY,analyses,src/research/analysis/analyze_))
 $(eval $(call REGISTRY,commands,src/cli/cmd_))
-# Maps of names (models/names.h), each a row {"X", "its lines"}.
+# Maps of names (models/checkpoint/names.h), each a row {"X", "its lines"}.
 $(OUT)/gen/maps.inc: FORCE
 	@mkdir -p $(@D)
 	@{ for x in $(call plug,maps/,.map); do echo "{\"$$x\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' maps/$$x.map; echo '},'; done; } >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 GEN += $(OUT)/gen/maps.inc
 # The style of the pages, a string for each line; comments and indents stay here.
-$(OUT)/gen/page.inc: src/eval/page.css
+$(OUT)/gen/page.inc: src/eval/report/page.css
 	@mkdir -p $(@D); sed 's/^ *//; /^\/\*.*\*\/$$/d; /^\/\*/,/\*\/$$/d; /^$$/d; s/[\\"]/\\&/g; s/.*/"&\\n"/' $< >$@
 GEN += $(OUT)/gen/page.inc
 FORCE:

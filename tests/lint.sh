@@ -12,7 +12,7 @@ BEGIN {
     # a file includes its own room and rooms of a lower level (docs/ARCHITECTURE.md, "Includes point downwards only")
     # models/net is what is computed, models/wrap what stands around it: both know the models, which know neither
     # rooms below research/ are named with it; lab stands on core alone, and nothing of the product on any of them
-    n = split("core 0 nn 1 io 1 models 2 models/net 2.3 models/wrap 2.6 attacks 3 eval 4 selftest 5 train 5 research/lab 1 research/analysis 6 research/table 6 cli 7", r, " ")
+    n = split("core 0 nn 1 io 1 models 2 models/checkpoint 2.3 models/net 2.3 models/wrap 2.6 attacks 3 eval 4 eval/report 4.5 eval/doctor 4.5 selftest 5 train 5 research/lab 1 research/analysis 6 research/table 6 cli 7", r, " ")
     for (i = 1; i < n; i += 2) level[r[i]] = r[i + 1] + 0
     MOST = 600
 }
@@ -75,6 +75,34 @@ FNR == MOST + 1 { finding("longer than " MOST " lines") }
 END { exit bad }'
 
 check() { awk "$rules" "$@"; }
+
+# FILES: rings of includes. A unit is X.h with X.c; in a ring each unit knows, by the others, all of them.
+rings() {
+    awk '
+    function unit(f) { sub(/\.[ch]$/, "", f); return f }
+    /^[ \t]*#[ \t]*include[ \t]*"/ {
+        split($0, quoted, "\"")
+        from = unit(FILENAME); to = unit("src/" quoted[2])
+        if (from != to && !((from, to) in edge)) { edge[from, to] = 1; out[from] = out[from] " " to; unit_of[from]; unit_of[to] }
+    }
+    function reach(start,    queue, head, tail, k, n, next_) { # seen[start, every unit that start knows]
+        head = tail = 0; queue[tail++] = start
+        while (head < tail) {
+            n = split(out[queue[head++]], next_, " ")
+            for (k = 1; k <= n; k++) if (!((start, next_[k]) in seen)) { seen[start, next_[k]] = 1; queue[tail++] = next_[k] }
+        }
+    }
+    END {
+        for (u in unit_of) reach(u)
+        for (u in unit_of) {
+            if (!((u, u) in seen) || u in done) continue
+            size = 0; names = ""
+            for (w in unit_of) if ((u, w) in seen && (w, u) in seen) { size++; names = names " " w; done[w] }
+            if (size > 3) { print "a ring of " size " units that include each other:" names; bad = 1 }
+        }
+        exit bad
+    }' "$@"
+}
 
 # LIB: writable objects (.data and .bss; what a linker relocates and then write-protects is .data.rel.ro) of the library.
 # Allowed is what changes no result (docs/ARCHITECTURE.md, rule 1): the thread's memory of compiled products, the number
@@ -143,6 +171,13 @@ self_test() {
         plant src/attacks/fab.c '# pragma  omp simd\n' 'OpenMP'
         plant src/nn/loss.h "$(yes '\n' | head -600 | tr -d '\n')" 'longer than 600'
     } >"$tmp/results"
+    # rings: of four units, and not of three
+    mkdir -p "$tmp/src/nn" "$tmp/src/io"
+    for pair in a:b b:c c:d; do echo "#include \"nn/${pair#*:}.h\"" >"$tmp/src/nn/${pair%:*}.c"; done
+    echo '#include "nn/b.h"' >"$tmp/src/nn/d.h"
+    if (cd "$tmp" && rings src/nn/*.[ch]) | grep -q ring; then echo "BLIND: three units are no ring of four"; else echo "finds no ring of three"; fi >>"$tmp/results"
+    echo '#include "nn/a.h"' >"$tmp/src/nn/d.c"
+    if (cd "$tmp" && rings src/nn/*.[ch]) | grep -q 'ring of 4'; then echo "finds a ring of four"; else echo "BLIND: a ring of four"; fi >>"$tmp/results"
     # state: a global, a static of a function, one of a thread; and no constant
     for text in 'int shelf;' 'int f(void) { static int calls; return calls++; }' '_Thread_local int own = 1;' 'double w[3] = {1};'; do
         echo "$text" | ${CC:-gcc} -x c -fPIE -c - -o "$tmp/x.o"
@@ -168,6 +203,10 @@ END
 case $1 in
 --self-test) self_test ;;
 --archive) state "$2" ;;
-'') find src -name '*.[ch]' | LC_ALL=C sort | xargs awk "$rules" ;;
+'')
+    find src -name '*.[ch]' | LC_ALL=C sort | xargs awk "$rules" && bad=0 || bad=1
+    rings $(find src -name '*.[ch]') || bad=1
+    exit $bad
+    ;;
 *) check "$@" ;;
 esac

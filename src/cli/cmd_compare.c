@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/script.h"
-#include "eval/compare.h"
+#include "eval/report/compare.h"
 #include "core/opt.h"
 
 #define MOST 130 /* rows of a pair: clean and 64 attacks, or the eps of two curves and their norms */

@@ -15,8 +15,8 @@
 #include "cli/selftest.h"
 #include "core/files.h"
 #include "core/opt.h"
-#include "eval/curve.h"
-#include "eval/seal.h"
+#include "eval/report/curve.h"
+#include "eval/report/seal.h"
 #include "eval/evaluate.h"
 #include "core/stats.h"
 

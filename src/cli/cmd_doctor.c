@@ -5,9 +5,9 @@
 #include <unistd.h>
 #include "cli/run_args.h"
 #include "core/stats.h"
-#include "eval/doctor.h"
+#include "eval/doctor/doctor.h"
 #include "models/arch.h"
-#include "models/doubt.h"
+#include "models/checkpoint/doubt.h"
 
 enum { LEAST = 500, MOST = 8192, FIRST = 128, ROUNDS = 5 };
 

@@ -18,13 +18,13 @@
 #include "core/files.h"
 #include "core/gemm.h"
 #include "eval/cost.h"
-#include "eval/doctor.h"
+#include "eval/doctor/doctor.h"
 #include "eval/eight_bit.h"
 #include "eval/evaluate.h"
-#include "eval/expect.h"
-#include "eval/published.h"
-#include "eval/save_adv.h"
-#include "eval/seal.h"
+#include "eval/report/expect.h"
+#include "eval/report/published.h"
+#include "eval/report/save_adv.h"
+#include "eval/report/seal.h"
 
 extern const vt_command vt_command_selftest;
 

@@ -6,8 +6,8 @@
 #include "cli/run_open.h"
 #include "core/files.h"
 #include "core/opt.h"
-#include "eval/export.h"
-#include "eval/summary.h"
+#include "eval/report/export.h"
+#include "eval/header.h"
 
 static vt_status format_of(const vt_cli *c, const vt_export_format **out, vt_err *e) {
     const char *name = vt_cli_get(c, "format");

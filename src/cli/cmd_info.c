@@ -8,7 +8,7 @@
 #include "core/gemm.h"
 #include "core/text.h"
 #include "models/arch.h"
-#include "models/doubt.h"
+#include "models/checkpoint/doubt.h"
 
 static void row(const char *key, const char *value, const char *from) {
     char a[400], b[400]; /* parts and preprocessing are the file's own words: no line of ours is theirs to write */

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
-#include "models/kin.h"
-#include "models/sketch.h"
+#include "models/checkpoint/kin.h"
+#include "models/checkpoint/sketch.h"
 
 /* The scheme that fits, of a handle of its own: applying it rewrites the names. */
 static vt_status write_map(const char *path, const char *part, vt_err *e) {

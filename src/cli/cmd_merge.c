@@ -5,8 +5,9 @@
 #include "cli/cli.h"
 #include "core/mem.h"
 #include "eval/ledger.h"
-#include "eval/seal.h"
-#include "eval/summary.h"
+#include "eval/report/seal.h"
+#include "eval/header.h"
+#include "eval/report/summary.h"
 
 static vt_status add_part(vt_ledger *to, const vt_ledger *part, float *x, vt_err *e) {
     for (size_t i = 0; i < part->count; i++) {

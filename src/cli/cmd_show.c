@@ -8,9 +8,9 @@
 #include "cli/run_open.h"
 #include "core/files.h"
 #include "eval/board.h"
-#include "eval/curve.h"
+#include "eval/header.h"
 #include "core/stats.h"
-#include "eval/show.h"
+#include "eval/report/show.h"
 
 enum { RUNS = 16, POINTS = 4096, CURVE_MOST = 1 << 24 };
 

@@ -9,7 +9,7 @@
 #include "cli/known.h"
 #include "cli/plot.h"
 #include "core/files.h"
-#include "eval/markup.h"
+#include "eval/report/markup.h"
 
 enum { MOST = 16, WIDTH = 80 }; /* checkpoints; characters in a line */
 

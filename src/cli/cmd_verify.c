@@ -13,8 +13,8 @@
 #include "eval/foreign.h"
 #include "eval/judge.h"
 #include "eval/recheck.h"
-#include "eval/seal.h"
-#include "eval/summary.h"
+#include "eval/report/seal.h"
+#include "eval/header.h"
 
 enum { SHOWN = 100, LIST_MOST = 1 << 26 }; /* points or findings on the terminal; bytes of --indices FILE */
 

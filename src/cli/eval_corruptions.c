@@ -8,8 +8,8 @@
 #include "core/files.h"
 #include "core/json.h"
 #include "core/opt.h"
-#include "eval/markup.h"
-#include "eval/summary.h"
+#include "eval/report/markup.h"
+#include "eval/report/summary.h"
 #include "io/dataset.h"
 
 enum { MOST_NAMES = 256 };

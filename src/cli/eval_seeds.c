@@ -8,8 +8,8 @@
 #include "core/files.h"
 #include "core/json.h"
 #include "core/opt.h"
-#include "eval/seal.h"
-#include "eval/summary.h"
+#include "eval/report/seal.h"
+#include "eval/report/summary.h"
 
 enum { MOST = 64 };
 

@@ -2,8 +2,8 @@
 #include "cli/explain.h"
 
 #include <stdio.h>
-#include "models/kin.h"
-#include "models/names.h"
+#include "models/checkpoint/kin.h"
+#include "models/checkpoint/names.h"
 
 /* Text of a file, on one line. */
 static void put(const char *text, int width) {

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "models/doubt.h"
+#include "models/checkpoint/doubt.h"
 
 enum { COMMAND = 1200 };
 

@@ -5,8 +5,9 @@
 
 #include "cli/cli.h"
 
-/* Refuses a model of which something is open (models/doubt): one sentence with everything that is missing and the
- * values it may have, which ends in this command line and the options to add. What was assumed is said on stderr. */
+/* Refuses a model of which something is open (models/checkpoint/doubt): one sentence with everything that is missing
+ * and the values it may have, which ends in this command line and the options to add. What was assumed is said on
+ * stderr. */
 vt_status vt_cli_known(const vt_cli *c, const vt_model *m, vt_err *e);
 /* The same for a checkpoint that takes no options here: the command at the end writes them into a copy of it. */
 vt_status vt_cli_known_alone(const vt_model *m, vt_err *e);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "core/files.h"
 #include "core/written.h"
-#include "eval/markup.h"
+#include "eval/report/markup.h"
 
 extern char **environ;
 

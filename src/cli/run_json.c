@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "core/files.h"
 #include "core/gemm.h"
-#include "eval/seal.h"
+#include "eval/report/seal.h"
 
 static void cpu_name(char *out, size_t size) {
     FILE *f = fopen("/proc/cpuinfo", "r");

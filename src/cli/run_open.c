@@ -8,6 +8,7 @@
 #include "cli/run_args.h"
 #include "core/files.h"
 #include "core/json.h"
+#include "eval/header.h"
 #include "eval/evaluate.h"
 
 extern const vt_command vt_command_eval;

@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include "cli/cli.h"
-#include "eval/summary.h"
+#include "eval/report/summary.h"
 
 #define VT_QUIET_ARG                                                                                                   \
     { "quiet", NULL, "print no table and no progress" }

@@ -4,12 +4,17 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "eval/curve.h"
-#include "eval/summary.h"
+#include "eval/header.h"
+#include "eval/header.h"
 
 bool vt_in_share(uint64_t seed, int32_t image, double share) {
     vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("sample of survivors"), .image = (uint32_t)image};
     return (double)vt_rng_bits(&r, 0) < share * 4294967296.0;
+}
+
+double vt_record_norm(const vt_record *r, vt_norm norm) {
+    if (r->status == VT_RECORD_NOT_FINITE) return 0; /* the search ended unfinished: robust at no radius */
+    return norm == VT_LINF ? r->linf : norm == VT_L2 ? r->l2 : r->l1;
 }
 
 static void read_entry(vt_board_entry *en, const json_t *a, int column) {
@@ -96,7 +101,7 @@ vt_status vt_board_note(vt_board *b, const vt_ledger *l, size_t from, vt_err *e)
         *at = r->status;
         if (!b->norms || !r->entry || !vt_record_ends(r->status)) continue;
         double *norm = &b->norms[(size_t)(r->entry - 1) * b->n + i];
-        *norm = fmin(*norm, vt_curve_norm(r, b->norm));
+        *norm = fmin(*norm, vt_record_norm(r, b->norm));
     }
     return VT_OK;
 }
@@ -162,4 +167,30 @@ size_t vt_board_images(const vt_ledger *l, int32_t *images) {
     for (size_t i = 0; i < l->count; i++)
         if (!n || images[i] != images[n - 1]) images[n++] = images[i];
     return n;
+}
+
+int64_t vt_board_pending(const vt_board *b, int entry, int stage) {
+    int64_t n = 0;
+    for (size_t i = 0; i < b->n; i++)
+        n += vt_board_takes(b, entry, stage, i) && vt_board_cell(b, entry, stage, i) == VT_BOARD_NONE;
+    return n;
+}
+
+vt_status vt_board_finished(const vt_ledger *l, int64_t *total, vt_err *e) {
+    vt_board b = {0};
+    int32_t *images = calloc(l->count + 1, sizeof *images);
+    if (!images) return vt_fail(e, VT_E_MEMORY, "no memory for %zu lines", l->count);
+    vt_status s = vt_board_open(&b, l->header, images, vt_board_images(l, images), e);
+    if (s == VT_OK) s = vt_board_note(&b, l, 0, e);
+    long long pending = 0;
+    *total = 0;
+    for (size_t i = 0; i < b.n && s == VT_OK; i++) *total += vt_board_cell(&b, 0, 0, i) != VT_BOARD_NONE;
+    for (int k = 0; k < b.n_entries && s == VT_OK; k++)
+        for (int stage = 0; stage < b.entries[k].n_stages; stage++) pending += vt_board_pending(&b, k + 1, stage);
+    if (s == VT_OK && (pending || !*total))
+        s = vt_fail(e, VT_E_USAGE, "%s is not finished: %lld image-stages are missing; go on with --resume", l->dir,
+                    pending);
+    vt_board_close(&b);
+    free(images);
+    return s;
 }

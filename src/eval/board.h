@@ -42,8 +42,16 @@ bool vt_board_broke(const vt_board *b, int entry, size_t i);
 /* Is image i right under the entry (0: clean), as far as lines tell; is no stage without a line that it takes? */
 bool vt_board_right(const vt_board *b, int entry, size_t i);
 bool vt_board_done(const vt_board *b, int entry, size_t i);
+/* Images without a line that the stage takes. */
+int64_t vt_board_pending(const vt_board *b, int entry, int stage);
+/* Refuses a run that has no images or work left; *total: its images. */
+vt_status vt_board_finished(const vt_ledger *l, int64_t *total, vt_err *e);
 /* The distinct images of a ledger, ascending, into images [l->count]; returns how many. */
 size_t vt_board_images(const vt_ledger *l, int32_t *images);
+
+/* A line's perturbation in the norm; 0 where a point's logits were not finite, which leaves the image robust nowhere.
+ */
+double vt_record_norm(const vt_record *r, vt_norm norm);
 
 /* Is an image in the random share? Each image by itself, by seed and number: of any set of images those that are in
  * are, given how many they are, a uniform sample without replacement; a shard or a longer run changes none. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "io/image_jpeg.h"
 #include "io/imagenet.h"
-#include "models/doubt.h"
+#include "models/checkpoint/doubt.h"
 #include "models/twin.h"
 
 __attribute__((format(printf, 2, 3))) static void note(json_t *notes, const char *format, ...) {

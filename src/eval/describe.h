@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include "attacks/attack.h"
 #include "io/dataset.h"
+#include "eval/header.h"
 #include "models/model.h"
 
 /* Adds to the header's "data", where there is something to say: "preprocess" (text), "jpeg" (the decoder's name),

@@ -10,6 +10,7 @@
 #include "core/mem.h"
 #include "core/threads.h"
 #include "core/version.h"
+#include "eval/header.h"
 #include "eval/board.h"
 #include "eval/eight_bit.h"
 #include "eval/outlook.h"

@@ -9,7 +9,6 @@
 #include "core/progress.h"
 #include "eval/describe.h"
 #include "eval/ledger.h"
-#include "eval/summary.h"
 #include "io/dataset.h"
 #include "models/model.h"
 #include "models/wrap/wrap.h"

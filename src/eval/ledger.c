@@ -15,6 +15,7 @@
 #include "core/json.h"
 #include "core/progress.h"
 #include "core/text.h"
+#include "eval/header.h"
 #include "eval/ledger_line.h"
 
 uint64_t vt_sha_prefix(const void *data, size_t bytes) {
@@ -224,21 +225,6 @@ vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *heade
     return VT_OK;
 }
 
-bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, char *names, size_t size) {
-    const char *key;
-    json_t *value;
-    names[0] = 0;
-    for (int side = 0; side < 2; side++) json_object_foreach((json_t *)(side ? b : a), key, value) {
-            bool story = !strcmp(key, "format") || !strcmp(key, "weights_name") || !strcmp(key, "sources");
-            if (story || (allow_mixed && !strcmp(key, "blas"))) continue;
-            const json_t *other = json_object_get(side ? a : b, key);
-            if (side ? other != NULL : json_equal(value, other)) continue;
-            size_t used = strlen(names);
-            snprintf(names + used, size - used, "%s%s", used ? ", " : "", key);
-        }
-    return names[0] != 0;
-}
-
 /* Lines whose image never reached the disk (power lost between two syncs) are not done. true: some were dropped. */
 static bool drop_pointless(vt_ledger *l) {
     size_t kept = 0;
@@ -431,4 +417,9 @@ vt_status vt_ledger_finish(vt_ledger *l, vt_err *e) {
     struct stat st;
     l->length = fstat(l->fd, &st) == 0 ? (int64_t)st.st_size : 0;
     return VT_OK;
+}
+
+bool vt_record_fails(const vt_ledger *l, const vt_record *r) {
+    if (vt_record_ends(r->status)) return vt_header_scoring(l->header, r->entry) == VT_SCORE_BALL;
+    return r->status == VT_RECORD_WRONG;
 }

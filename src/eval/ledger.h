@@ -87,15 +87,12 @@ vt_status vt_ledger_sync(vt_ledger *l, vt_err *e);
 vt_status vt_ledger_read_adv(const vt_ledger *l, const vt_record *r, float *x, vt_err *e);
 /* Rewrites both files in canonical order (entry, stage, image). */
 vt_status vt_ledger_finish(vt_ledger *l, vt_err *e);
+/* Does this line show that its image is not robust: wrong as it is, or broken by a point of the ball (not by what a
+ * paper's evaluator took for one)? */
+bool vt_record_fails(const vt_ledger *l, const vt_record *r);
 /* For qsort of pointers to records: image, entry, stage. */
 int vt_record_by_image(const void *a, const void *b);
 
-/* Side in pixels of the images that were attacked (a model may enlarge them inside); 0: not stated, or absurd. */
-int vt_header_side(const json_t *header);
-
 uint64_t vt_sha_prefix(const void *data, size_t bytes);
-/* Keys of two headers that differ, "a, b"; false: none. The format's number and what the
- * checkpoint is called are none of them. */
-bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, char *names, size_t size);
 
 #endif

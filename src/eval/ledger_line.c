@@ -115,10 +115,3 @@ bool vt_line_is_as_written(const vt_ledger *l, const json_t *o, const vt_record 
     snprintf(want, sizeof want, "%016llx", (unsigned long long)checksum(l, r));
     return !strcmp(check, want);
 }
-
-int vt_header_side(const json_t *header) {
-    const json_t *model = json_object_get(header, "model");
-    long long side = 0;
-    if (json_object_get(model, "native")) return get_int(model, "native", 1, 4096, &side) ? (int)side : 0;
-    return get_int(model, "image", 1, 4096, &side) ? (int)side : 0;
-}

@@ -10,9 +10,9 @@
 #include "core/text.h"
 #include "core/threads.h"
 #include "core/version.h"
-#include "eval/curve.h"
 #include "eval/judge.h"
-#include "eval/summary.h"
+#include "eval/board.h"
+#include "eval/header.h"
 
 #define TEXT 240
 
@@ -215,7 +215,7 @@ static vt_status prepare(job *k, vt_err *e) {
 vt_status vt_recheck_run(vt_recheck *r, vt_findings *found, vt_err *e) {
     job k = {.r = r, .found = found};
     int64_t images;
-    VT_TRY(vt_summary_finished(r->ledger, &images, e));
+    VT_TRY(vt_board_finished(r->ledger, &images, e));
     VT_TRY(tensors_there(r->ledger, found, e));
     vt_status s = prepare(&k, e);
     if (s == VT_OK) {

@@ -37,7 +37,7 @@ typedef struct vt_tensor {
     int64_t shape[VT_ST_MAX_DIMS];
     size_t numel;
     const void *data; /* little-endian, row-major, not necessarily aligned when read from a file */
-    /* Made of the rows of several tensors, one after another (data is NULL), or NULL: models/rename. */
+    /* Made of the rows of several tensors, one after another (data is NULL), or NULL: models/checkpoint/rename. */
     const struct vt_tensor *parts;
     int n_parts;
 } vt_tensor;

@@ -202,7 +202,7 @@ static vt_status detect_tokens(const vt_st *st, vt_config *c, const vt_tensor *p
 }
 
 /* Norms and factors. That a mean is over all tokens, or that a final norm before the head is followed by one, no tensor
- * says: models/resolve may change the pool. */
+ * says: models/checkpoint/resolve may change the pool. */
 static void detect_forms(const vt_st *st, vt_config *c, vt_source src) {
     bool after = vt_detect_norm(st, "fc_norm", "") != VT_NORM_NONE;
     c->norm = vt_detect_norm(st, "blocks.", ".norm1");
@@ -298,7 +298,7 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
     detect_forms(st, c, src);
     readout_detect(c, head->shape[1]);
     vt_detect_told(src, &(vt_field){VT_FIELD_POSITIONS}, pos != NULL);
-    if (!pos) *src[VT_FIELD_IMAGE] = 0; /* models/resolve finds it, or asks */
+    if (!pos) *src[VT_FIELD_IMAGE] = 0; /* models/checkpoint/resolve finds it, or asks */
     return VT_OK;
 }
 

@@ -14,8 +14,8 @@ bool vt_detect_any(const vt_st *st, const char *begin, const char *end);
  * one stray name is named as extra. */
 int vt_detect_blocks(const vt_st *st, const char *prefix, int least);
 /* The kind of a normalisation, by tensors begin...end.weight and the like: BATCH has running statistics, NONE has
- * nothing; a CENTER looks like a LAYER, which models/resolve knows. end without the dot, ".norm1", or "": the one
- * normalisation called begin. */
+ * nothing; a CENTER looks like a LAYER, which models/checkpoint/resolve knows. end without the dot, ".norm1", or "":
+ * the one normalisation called begin. */
 vt_norm_kind vt_detect_norm(const vt_st *st, const char *begin, const char *end);
 /* Marks fields as told by tensors. */
 void vt_detect_told(vt_source src, const vt_field *fields, size_t n);

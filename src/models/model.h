@@ -50,7 +50,7 @@ typedef struct vt_model {
     float *w;           /* all parameters, each aligned to 64 bytes */
     float *wt;          /* transposed copies of the matrices, or NULL until vt_model_prepare */
     char sha256[65];    /* of the file; empty for models made in memory */
-    char naming[80];    /* naming scheme recognised: "timm" (models/names.h) */
+    char naming[80];    /* naming scheme recognised: "timm" (models/checkpoint/names.h) */
     char own_map[48];   /* the shipped map that applied unasked: --names with it makes its word the user's; or "" */
     char transform[64]; /* what is done to a picture first, as io/transform reads it; empty: nobody says */
     char *path;
@@ -76,13 +76,14 @@ typedef struct vt_overrides {
     const char *const *pairs;
     int n_pairs;
     const char *pairs_from;
-    const char *part;  /* which state dict of several in the file; NULL: the usual one (io/weights.h) */
-    const char *names; /* a map file, or a scheme or map that is compiled in (models/names.h); NULL: recognised */
+    const char *part; /* which state dict of several in the file; NULL: the usual one (io/weights.h) */
+    const char
+        *names; /* a map file, or a scheme or map that is compiled in (models/checkpoint/names.h); NULL: recognised */
 } vt_overrides;
 
 /* Reads a checkpoint (io/weights.h); a folder means its model.safetensors. `o` may be NULL. What nobody tells is
- * guessed and marked as `doubt`: whoever shows results asks models/doubt first. Every value is read once: NaN and Inf
- * are refused. Pages of the file are given back as they are read: the peak is the weights themselves. */
+ * guessed and marked as `doubt`: whoever shows results asks models/checkpoint/doubt first. Every value is read once:
+ * NaN and Inf are refused. Pages of the file are given back as they are read: the peak is the weights themselves. */
 vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* Before many float32 computations: keeps a transposed copy of every matrix, as much memory again, for forward products
  * that take 14 % less time. Without it everything works too; the last bits of logits may be others, as some kernels (of
@@ -91,6 +92,9 @@ vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o,
 vt_status vt_model_prepare(vt_model *m, vt_err *e);
 /* The same checks and description without keeping weights (w and wt are NULL): for vitrine info. */
 vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
+/* The two halves of vt_model_new, for models/checkpoint: the table of parameters, then their memory. */
+vt_status vt_model_table(vt_model **out, const vt_config *config, vt_err *e);
+vt_status vt_model_take(vt_model *m, vt_err *e);
 /* Builds the parameter table for config and zero weights (vt_model_init fills them). */
 vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e);
 /* timm's initialisation, or what config.init says, seeded; no memory is the only way to fail. */

@@ -3,7 +3,7 @@
 #ifndef VT_SELFTEST_SAMPLE_H
 #define VT_SELFTEST_SAMPLE_H
 
-#include "selftest/selftest.h"
+#include "selftest/checks.h"
 
 typedef struct vt_standing {
     int32_t pred;

@@ -6,7 +6,8 @@
 #include "attacks/attacker.h"
 #include "models/net/session.h"
 #include "models/net/session64.h"
-#include "selftest/selftest.h"
+#include "models/surgery.h"
+#include "selftest/checks.h"
 
 /* What a double gradient costs, in float32 forwards: its loops are plain (measured: 6 to 7), and it reads every weight
  * anew. */
@@ -44,17 +45,6 @@ void vt_gear_close(vt_gear *g); /* accepts a zeroed one */
 int vt_runner_up(const float *z, int classes, int than);
 /* The model's output that stands for class k of the data. */
 int vt_gear_class(const vt_gear *g, int k);
-
-/* A copy of m with another head of `classes` outputs, all zero; everything else the same. */
-vt_status vt_other_head(vt_model **out, const vt_model *m, int classes, vt_err *e);
-/* The same without the blocks behind the first `depth`; the norm before the head is then the one that the next block
- * begins with. *out NULL: this network cannot be cut there. */
-vt_status vt_cut_behind(vt_model **out, const vt_model *m, int depth, int classes, vt_err *e);
-/* Rows of the copies' heads from w [rows, phi] and b [rows]; phi is what vt_feature_count counts. w NULL: each row
- * shows one feature. */
-void vt_head_set(vt_model *m, const double *w, const double *b, int rows, size_t phi);
-int vt_head_count(const vt_model *m);       /* 2 for a distilled model */
-size_t vt_feature_count(const vt_model *m); /* what all heads read, one behind the other */
 
 /* Probes of the model (g is open): networks behind some of its blocks with fitted heads, from the last block down; NULL
  * where it cannot be cut. */

@@ -2,7 +2,7 @@
 /* From counts to a verdict. */
 #include <math.h>
 #include "core/stats.h"
-#include "selftest/selftest.h"
+#include "selftest/checks.h"
 
 static double log_choose(int64_t n, int64_t k) {
     int sign; /* lgamma would write a global */

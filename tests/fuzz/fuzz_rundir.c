@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "eval/compare.h"
-#include "eval/curve.h"
-#include "eval/show.h"
+#include "eval/report/compare.h"
+#include "eval/header.h"
+#include "eval/report/curve.h"
+#include "eval/board.h"
+#include "eval/report/show.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
@@ -46,7 +48,7 @@ static void use(const vt_ledger *l) {
     vt_curve c;
     vt_err e = {0};
     int64_t total;
-    if (vt_summary_finished(l, &total, &e) != VT_OK && !e.text[0]) abort();
+    if (vt_board_finished(l, &total, &e) != VT_OK && !e.text[0]) abort();
     if (vt_summary_make(&s, l, 0, &e) == VT_OK) {
         reports(l, &s);
         same(l);

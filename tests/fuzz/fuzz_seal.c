@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/files.h"
-#include "eval/seal.h"
-#include "eval/summary.h"
+#include "eval/report/seal.h"
+#include "eval/report/summary.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "io/st.h"
-#include "models/sketch.h"
+#include "models/checkpoint/sketch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

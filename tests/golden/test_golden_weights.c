@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 #include "io/safetensors.h"
-#include "models/doubt.h"
+#include "models/checkpoint/doubt.h"
 
 enum { TEST_SET = 10000 };
 

@@ -7,7 +7,7 @@
 #include "scratch.h"
 #include "t.h"
 
-#include "models/names.h"
+#include "models/checkpoint/names.h"
 
 static inline vt_st *open_file(const char *path) {
     vt_st *st;

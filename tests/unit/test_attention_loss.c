@@ -8,6 +8,7 @@
 
 #include "core/gemm.h"
 #include "io/safetensors.h"
+#include "models/net/attention_loss.h"
 #include "session32.h"
 #include "nn/loss.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* eval/compare of two curves: counts, tests and medians by hand, from ledgers whose norms are planted. */
+/* eval/report/compare of two curves: counts, tests and medians by hand, from ledgers whose norms are planted. */
 #include "t.h"
 
 #include <string.h>
-#include "eval/compare.h"
+#include "eval/report/compare.h"
 
 typedef struct planted {
     int image;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* eval/curve: the smallest norm of each image from ledger lines in any order, the curve it makes, and that it never
- * rises. */
+/* eval/report/curve: the smallest norm of each image from ledger lines in any order, the curve it makes, and that it
+ * never rises. */
 #include "t.h"
 
-#include "eval/curve.h"
+#include "eval/report/curve.h"
 
 static json_t *header(void) {
     return json_pack("{s:s,s:[{s:s,s:s},{s:s,s:s},{s:s,s:s,s:{s:s,s:f}}]}", "norm", "linf", "attacks", "name", "fmn",

@@ -3,7 +3,7 @@
  * right on all of them, and is then examined under another. */
 #include "t.h"
 
-#include "eval/doctor.h"
+#include "eval/doctor/doctor.h"
 #include "models/forms.h"
 #include "models/net/session.h"
 #include "nn/loss.h"

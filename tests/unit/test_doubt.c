@@ -3,7 +3,7 @@
  * never silent. */
 #include "checkpoint_bench.h"
 
-#include "models/doubt.h"
+#include "models/checkpoint/doubt.h"
 
 static vt_model *opened(file *f) {
     vt_model *m;

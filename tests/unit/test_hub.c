@@ -3,7 +3,7 @@
 #include "core/real.h"
 #include "t.h"
 
-#include "models/hub.h"
+#include "models/checkpoint/hub.h"
 
 static vt_hub hub_of(const char *config, const char *pre) {
     vt_hub h = {.config_path = "config.json", .pre_path = "preprocessor_config.json"};

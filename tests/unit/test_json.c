@@ -6,7 +6,7 @@
 #include "core/json.h"
 #include "eval/ledger.h"
 #include "io/weights.h"
-#include "models/hub.h"
+#include "models/checkpoint/hub.h"
 
 /* "begin", then the item so often that there are `bytes` or more, then "end"; %d in the item counts. */
 static char *text_of(const char *begin, const char *item, const char *end, size_t bytes, size_t *n) {

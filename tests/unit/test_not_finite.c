@@ -8,9 +8,10 @@
 
 #include <float.h>
 #include "core/gemm.h"
-#include "eval/curve.h"
+#include "eval/report/summary.h"
+#include "eval/report/curve.h"
 #include "eval/evaluate.h"
-#include "eval/expect.h"
+#include "eval/report/expect.h"
 #include "core/files.h"
 #include "eval/recheck.h"
 

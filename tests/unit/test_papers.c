@@ -3,7 +3,7 @@
 #include "t.h"
 
 #include "attacks/attack.h"
-#include "eval/published.h"
+#include "eval/report/published.h"
 
 static const char *const names[] = {"specformer", "specformer-imagenet", "mo2022", "mo2022-imagenet", "trades"};
 

@@ -7,7 +7,8 @@
 #include "attacks/attack.h"
 #include "eval/board.h"
 #include "core/stats.h"
-#include "eval/summary.h"
+#include "eval/header.h"
+#include "eval/report/summary.h"
 
 /* Exact by counting: of all draws of `drawn` from `all` balls, k of them black, the share with at most `black` black
  * ones; products of small whole numbers, no logarithms. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What others' tensors and pages go through: io/points, eval/foreign, eval/chart, base64. */
-#include "eval/markup.h"
+/* What others' tensors and pages go through: io/points, eval/foreign, eval/report/chart, base64. */
+#include "eval/report/markup.h"
 #include "scratch.h"
 #include "toy.h"
 
 #include "core/files.h"
 #include "core/hash.h"
-#include "eval/chart.h"
+#include "eval/report/chart.h"
 #include "eval/foreign.h"
 #include "io/draw.h"
 #include "io/st.h"

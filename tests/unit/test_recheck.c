@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* eval/recheck and eval/seal: a run that is as it was has no findings; each thing that is changed in its ledger is
- * found, by the judge alone. */
+/* eval/recheck and eval/report/seal: a run that is as it was has no findings; each thing that is changed in its ledger
+ * is found, by the judge alone. */
 #include "scratch.h"
 #include "toy.h"
 
 #include <sys/stat.h>
+#include "eval/report/summary.h"
 #include "eval/evaluate.h"
-#include "eval/expect.h"
+#include "eval/report/expect.h"
 #include "eval/recheck.h"
-#include "eval/seal.h"
+#include "eval/report/seal.h"
 #include "io/draw.h"
 
 enum { SIDE = 32, IMAGES = 60 };

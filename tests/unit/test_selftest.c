@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* selftest: exact tails, the separating head, nets with other heads, the grades. The verdicts on real networks are
  * tests/cli/selftest.bats. */
+#include "selftest/selftest.h"
 #include "toy.h"
 
 #include "models/wrap/classifier.h"

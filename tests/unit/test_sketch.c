@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps that are guessed (models/sketch.h): which lines home-made state dicts get, that a filled one works, and what is
- * refused. */
+/* Maps that are guessed (models/checkpoint/sketch.h): which lines home-made state dicts get, that a filled one works,
+ * and what is refused. */
 #include "io/st.h"
-#include "models/kin.h"
-#include "models/sketch.h"
+#include "models/checkpoint/kin.h"
+#include "models/checkpoint/sketch.h"
 #include "names_bench.h"
 
 /* A state dict of lines "name 64 192"; nobody looks at its numbers. */

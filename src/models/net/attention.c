@@ -2,7 +2,7 @@
 #include "models/net/attention.h"
 
 #include <string.h>
-#include "models/net/attention_loss.h"
+#include "models/net/attention_pull.h"
 #include "nn/nn.h"
 
 #define VT_PLUGIN(x) extern const VT_R(vt_attn_ops) VT_R(vt_attn_ops_##x);

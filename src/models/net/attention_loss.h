@@ -5,7 +5,7 @@
 #ifndef VT_MODELS_NET_ATTENTION_LOSS_H
 #define VT_MODELS_NET_ATTENTION_LOSS_H
 
-#include "models/net/attention.h"
+#include "models/net/session.h"
 
 /* LOG    sum_l (1/N) sum_q log((1/H) sum_h A[l][h][q][k]), A after the softmax (Fu et al. 2022, Patch-Fool, eq. 4)
  * SCORE  log sum_{l,h} exp((1/N) sum_q B[l][h][q][k]), B = scale Q K^T before the softmax (Lovisotto et al. 2022,
@@ -22,34 +22,10 @@ typedef struct vt_attn_loss {
     double weight;    /* factor of this loss in the whole */
 } vt_attn_loss;
 
-/* Attention of one block as a kept forward left it: q, k [t, heads*d], p [heads, t, vt_attn_ldp(t)]; the first `prefix`
- * tokens are no patches. */
-typedef struct VT_R(vt_attn_view) {
-    VT_R(vt_attn_in) in;
-    const real *p;
-    int t, d, heads, prefix;
-    real scale;
-} VT_R(vt_attn_view);
-
-/* What backward adds in one block. */
-typedef struct VT_R(vt_attn_pull) {
-    int key;           /* token; -1: nothing */
-    const real *rows;  /* LOG: [t] d loss / d A[h][q][key], the same in every head; else NULL */
-    const real *heads; /* SCORE: [heads] d loss / d (mean score of the head); else NULL */
-    bool class_query, normalise;
-} VT_R(vt_attn_pull);
-
-/* For vt_attn_backward. dp [tq, ldp] of one head accumulates; g (of q and k) accumulates. */
-void VT_R(vt_attn_pull_probs)(real *dp, const VT_R(vt_attn_pull) *pull, const VT_R(vt_attn_head) *h);
-void VT_R(vt_attn_pull_scores)(const VT_R(vt_attn_grad) *g, const VT_R(vt_attn_pull) *pull,
-                               const VT_R(vt_attn_head) *h);
-
-struct VT_R(vt_session);
-
 /* After a kept forward of one image: the loss times its weight. The next vt_session_backward adds its gradient, that
  * one alone; dlogits NULL there leaves the logits out. The architecture must have a `view`. */
-double VT_R(vt_session_attention_loss)(struct VT_R(vt_session) *s, const vt_attn_loss *a);
+double VT_R(vt_session_attention_loss)(VT_R(vt_session) *s, const vt_attn_loss *a);
 /* After a kept forward of one image: out [patches] = (1/(H N)) sum_h sum_q A[block][h][q][k] of every patch's token. */
-void VT_R(vt_session_attention_mean)(struct VT_R(vt_session) *s, int block, real *out);
+void VT_R(vt_session_attention_mean)(VT_R(vt_session) *s, int block, real *out);
 
 #endif

@@ -8,8 +8,7 @@
 #include "core/mem.h"
 #include "core/real.h"
 #include "models/model.h"
-#include "models/net/attention.h"
-#include "models/net/attention_loss.h"
+#include "models/net/attention_pull.h"
 #include "models/roles.h"
 
 #ifndef VT_MODELS_GRAD_MODE
@@ -40,6 +39,15 @@ typedef struct VT_R(vt_attn_seen) {
     bool tied, full;
 } VT_R(vt_attn_seen);
 
+/* Attention of one block as a kept forward left it: q, k [t, heads*d], p [heads, t, vt_attn_ldp(t)]; the first `prefix`
+ * tokens are no patches. */
+typedef struct VT_R(vt_attn_view) {
+    VT_R(vt_attn_in) in;
+    const real *p;
+    int t, d, heads, prefix;
+    real scale;
+} VT_R(vt_attn_view);
+
 /* What an architecture (models/arch.h) computes: a file net/net_*.c. */
 typedef struct VT_R(vt_arch_ops) {
     const char *name; /* the architecture's */
@@ -51,7 +59,7 @@ typedef struct VT_R(vt_arch_ops) {
     /* dlogits [b,K] -> dx [b,3,h,w] (NULL: not wanted), parameter gradients into s->grad (NULL: not wanted). dlogits
      * NULL, with a `view` alone: the loss is s->pull's, whose last block is s->pull_last. */
     void (*backward)(VT_R(vt_session) *s, const real *dlogits, real *dx);
-    /* Attention of one of vt_model_blocks after a kept forward of one image (attention_loss.h), when queries of all
+    /* Attention of one of vt_model_blocks after a kept forward of one image, when queries of all
      * tokens see keys of all. [may be NULL: it cannot be looked at, and vt_arch.shows_attention is false] */
     void (*view)(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v);
 } VT_R(vt_arch_ops);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "research/analysis/attention_maps.h"
-#include "eval/markup.h"
-#include "eval/page.h"
+#include "eval/report/markup.h"
+#include "eval/report/page.h"
 #include "io/class_names.h"
 
 enum { TILE = 132, GAP = 8, LEFT = 150, TOP = 84, HEAD = 24, SCALE = 20, KEY = 44, FINE = 4 };

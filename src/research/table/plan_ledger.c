@@ -2,7 +2,7 @@
 /* Is a finished ledger the answer to its cell's question? A cache may hold what was run by hand, or by someone else. */
 #include <stdio.h>
 #include <string.h>
-#include "eval/summary.h"
+#include "eval/header.h"
 #include "io/weights.h"
 #include "research/table/plan.h"
 

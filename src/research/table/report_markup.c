@@ -2,8 +2,8 @@
 /* LaTeX (booktabs) and HTML. */
 #include <math.h>
 #include <string.h>
-#include "eval/markup.h"
-#include "eval/page.h"
+#include "eval/report/markup.h"
+#include "eval/report/page.h"
 #include "research/table/report.h"
 
 /* ---- LaTeX ---- */

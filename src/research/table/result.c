@@ -8,7 +8,7 @@
 #include "core/files.h"
 #include "core/sort.h"
 #include "eval/board.h"
-#include "eval/summary.h"
+#include "eval/header.h"
 #include "research/table/spectra.h"
 #include "research/table/times.h"
 

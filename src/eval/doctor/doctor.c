@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/doctor/doctor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/stats.h"
+#include "core/threads.h"
+#include "models/net/session.h"
+#include "nn/loss.h"
+
+/* The chance that a round calls anything better or worse that is not; shared by its tests (Bonferroni), two for each
+ * trial and look. */
+#define ALPHA 0.01
+/* Settings whose losses differ by less than this, in nats and with two standard errors, are the same in practice: a
+ * factor of 1.002 on the likelihood. */
+#define NEGLIGIBLE 0.002
+
+const char *vt_judgement_name(vt_judgement j) {
+    static const char *const names[] = {[VT_JUDGE_SAME] = "the same",
+                                        [VT_JUDGE_UNDECIDED] = "undecided",
+                                        [VT_JUDGE_WORSE] = "worse",
+                                        [VT_JUDGE_BETTER] = "better"};
+    return names[j];
+}
+
+static void trial_free(vt_trial *t) {
+    free(t->logits), free(t->losses), free(t->pred);
+    t->logits = NULL, t->losses = NULL, t->pred = NULL;
+}
+
+void vt_doctor_free(vt_doctor *d) {
+    for (int i = 0; i < d->n_trials; i++) trial_free(&d->trials[i]);
+    free(d->labels);
+    d->n_trials = 0, d->labels = NULL;
+}
+
+/* ---- which images ---- */
+
+size_t vt_doctor_sample(int32_t *out, size_t n, const int32_t *of, size_t count) {
+    size_t bits = 0, k = 0;
+    if (n > count) n = count;
+    while ((size_t)1 << bits < n) bits++;
+    for (size_t i = 0; i < (size_t)1 << bits; i++) { /* van der Corput's order: bits reversed */
+        size_t j = 0;
+        for (size_t b = 0; b < bits; b++) j |= (i >> b & 1) << (bits - 1 - b);
+        if (j < n) out[k++] = of[j * count / n];
+    }
+    return n;
+}
+
+/* ---- logits of a trial ---- */
+
+typedef struct look {
+    vt_doctor *d;
+    vt_trial *t;
+    vt_model variant;
+    vt_dataset data;
+    size_t from;
+    vt_session_f32 **sessions; /* [threads] */
+    float *x;                  /* [threads, pixels] */
+} look;
+
+static vt_status one_image(void *ctx, int thread, size_t item, vt_err *e) {
+    look *l = ctx;
+    const vt_config *c = &l->variant.config;
+    size_t at = l->from + item, pixels = vt_config_input_pixels(c), k = (size_t)c->classes;
+    float *x = l->x + (size_t)thread * pixels;
+    vt_image im = {0};
+    int label;
+    if (l->d->interrupt && *l->d->interrupt) return VT_INTERRUPTED;
+    VT_TRY(vt_dataset_read_square(&l->data, l->d->images[at], vt_config_input(c), &im, &label, e));
+    for (size_t i = 0; i < pixels; i++) x[i] = vt_image_at(&im, i);
+    vt_image_free(&im);
+    const float *z = vt_session_forward_f32(l->sessions[thread], x, 1, false);
+    bool finite = true;
+    for (size_t j = 0; j < k; j++) finite = finite && isfinite(z[j]);
+    for (size_t j = 0; j < k; j++) l->t->logits[at * k + j] = finite ? z[j] : 0; /* no answer: the loss of chance */
+    l->t->pred[at] = finite ? vt_argmax_f32(z, c->classes) : -1;
+    l->d->labels[at] = label;
+    return VT_OK;
+}
+
+/* Column of a Linear patch embedding that holds channel c of pixel i. */
+static size_t column(vt_patch_order order, size_t c, size_t i, size_t pixels) {
+    return order == VT_PATCH_HWC ? i * 3 + c : c * pixels + i;
+}
+
+static void reorder_rows(float *w, const vt_model *v, const vt_model *m, const vt_param *p, size_t pixels) {
+    for (size_t d = 0; p && d < p->numel / (3 * pixels); d++)
+        for (size_t c = 0; c < 3; c++)
+            for (size_t i = 0; i < pixels; i++) {
+                size_t k = column(v->config.patch_order, c, i, pixels); /* of the file; where it was put before: */
+                bool hwc = m->config.patch_order == VT_PATCH_HWC;
+                size_t from = hwc ? k % 3 * pixels + k / 3 : k;
+                w[p->offset + (d * 3 + c) * pixels + i] = m->w[p->offset + d * 3 * pixels + from];
+            }
+}
+
+/* The weights as they are if the patch embedding's columns run the other way, and the norm of the patches with them;
+ * the variant's own, w to be freed. */
+static vt_status reorder(vt_model *v, const vt_model *m, vt_err *e) {
+    static const char *const names[] = {"patch_embed.proj.weight", "patch_embed.norm_in.weight",
+                                        "patch_embed.norm_in.bias"};
+    const size_t pixels = (size_t)(m->config.patch * m->config.patch);
+    float *w = vt_alloc(m->params.total * sizeof *w);
+    if (!w) return vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters", m->params.total);
+    memcpy(w, m->w, m->params.total * sizeof *w);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        reorder_rows(w, v, m, vt_model_param(m, names[i]), pixels);
+    v->w = w, v->wt = NULL;
+    return VT_OK;
+}
+
+/* Images [t->images, n) of a trial. */
+static vt_status extend(vt_doctor *d, vt_trial *t, size_t n, vt_err *e) {
+    look l = {.d = d, .t = t, .variant = *d->model, .data = *d->data, .from = (size_t)t->images};
+    size_t k = (size_t)d->outputs, threads = (size_t)d->threads;
+    l.variant.config = t->setting.config, l.data.transform = t->setting.transform;
+    l.sessions = calloc(threads, sizeof *l.sessions);
+    l.x = vt_alloc(threads * vt_config_input_pixels(&l.variant.config) * sizeof *l.x);
+    float *logits = realloc(t->logits, n * k * sizeof *logits);
+    if (logits) t->logits = logits;
+    double *losses = realloc(t->losses, n * sizeof *losses);
+    if (losses) t->losses = losses;
+    int32_t *pred = realloc(t->pred, n * sizeof *pred);
+    if (pred) t->pred = pred;
+    vt_status s = l.sessions && l.x && logits && losses && pred
+                      ? VT_OK
+                      : vt_fail(e, VT_E_MEMORY, "no memory for the logits of %zu images", n);
+    if (s == VT_OK && l.variant.config.patch_order != d->model->config.patch_order)
+        s = reorder(&l.variant, d->model, e);
+    for (size_t i = 0; i < threads && s == VT_OK; i++)
+        s = vt_session_open_f32(&l.sessions[i], &l.variant, 1, VT_GRAD_NONE, e);
+    if (s == VT_OK) s = vt_for_each(n - l.from, d->threads, one_image, &l, e);
+    for (size_t i = 0; l.sessions && i < threads; i++) vt_session_close_f32(l.sessions[i]);
+    free(l.sessions), free(l.x);
+    if (l.variant.w != d->model->w) free(l.variant.w);
+    if (s == VT_OK) t->images = (int64_t)n;
+    return s;
+}
+
+/* ---- numbers of a trial ---- */
+
+/* -log p of the label at inverse temperature b, and the largest probability. */
+static double loss_at(const float *z, int k, int label, double b, double *top) {
+    double max = -INFINITY, sum = 0;
+    for (int j = 0; j < k; j++) max = fmax(max, (double)z[j]);
+    for (int j = 0; j < k; j++) sum += exp(b * ((double)z[j] - max));
+    if (top) *top = 1 / sum;
+    return log(sum) - b * ((double)z[label] - max);
+}
+
+/* d/db of the mean loss: E_p[z] - z_label; it grows with b. */
+static double slope_at(const vt_doctor *d, const vt_trial *t, double b) {
+    double total = 0;
+    int k = d->outputs;
+    for (int64_t i = 0; i < t->images; i++) {
+        const float *z = t->logits + i * k;
+        double max = -INFINITY, sum = 0, mean = 0;
+        for (int j = 0; j < k; j++) max = fmax(max, (double)z[j]);
+        for (int j = 0; j < k; j++) {
+            double p = exp(b * ((double)z[j] - max));
+            sum += p, mean += p * ((double)z[j] - max);
+        }
+        total += mean / sum - ((double)z[d->labels[i]] - max);
+    }
+    return total;
+}
+
+/* The loss is convex in b, so bisection finds its minimum: 2^-30 of the range, in the logarithm. */
+static double best_inverse_temperature(const vt_doctor *d, const vt_trial *t) {
+    double lo = log(1e-3), hi = log(1e2);
+    for (int i = 0; i < 30; i++) {
+        double mid = (lo + hi) / 2;
+        *(slope_at(d, t, exp(mid)) > 0 ? &hi : &lo) = mid;
+    }
+    return exp((lo + hi) / 2);
+}
+
+static void sum_up(const vt_doctor *d, vt_trial *t) {
+    double b = best_inverse_temperature(d, t), n = (double)t->images, top;
+    t->right = 0, t->confidence = t->loss = t->best_loss = 0;
+    for (int64_t i = 0; i < t->images; i++) {
+        const float *z = t->logits + i * d->outputs;
+        t->right += t->pred[i] == d->labels[i];
+        t->loss += loss_at(z, d->outputs, d->labels[i], 1, &top) / n;
+        t->confidence += top / n;
+        t->losses[i] = loss_at(z, d->outputs, d->labels[i], b, NULL);
+        t->best_loss += t->losses[i] / n;
+    }
+}
+
+/* ---- comparisons ---- */
+
+/* One-sided normal tail of a mean of many differences. */
+static double tail(double mean, double error) { return erfc(mean / error / sqrt(2)) / 2; }
+
+/* Fills what `a` has of a comparison with b, on the images that both have seen. */
+static vt_judgement compare(const vt_doctor *d, vt_trial *a, const vt_trial *b, double alpha) {
+    const int32_t *labels = d->labels;
+    int64_t n = a->images < b->images ? a->images : b->images;
+    double sum = 0, square = 0;
+    a->only_here = a->only_there = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double x = b->losses[i] - a->losses[i];
+        bool here = a->pred[i] == labels[i], there = b->pred[i] == labels[i];
+        sum += x, square += x * x;
+        a->only_here += here && !there, a->only_there += there && !here;
+    }
+    vt_mcnemar m = vt_mcnemar_exact(a->only_here, a->only_there);
+    a->mcnemar = m.two_sided;
+    a->gain = sum / (double)n;
+    a->error = n > 1 ? sqrt(fmax(0, square / (double)n - a->gain * a->gain) / (double)(n - 1)) : INFINITY;
+    if (fabs(a->gain) + 2 * a->error <= NEGLIGIBLE && m.two_sided > alpha) return VT_JUDGE_SAME;
+    double better = a->error > 0 ? tail(a->gain, a->error) : 1, worse = a->error > 0 ? tail(-a->gain, a->error) : 1;
+    /* accuracy speaks where the loss does not contradict it, and not at chance, where being wrong is no sign of
+     * anything */
+    bool right = m.a_better <= alpha && a->gain > 0 && !vt_doctor_chance(a->right, a->images, d->outputs);
+    bool wrong = m.b_better <= alpha && a->gain < 0 && !vt_doctor_chance(b->right, b->images, d->outputs);
+    if ((better <= alpha && m.b_better > alpha) || right) return VT_JUDGE_BETTER;
+    if ((worse <= alpha && m.a_better > alpha) || wrong) return VT_JUDGE_WORSE;
+    return VT_JUDGE_UNDECIDED;
+}
+
+static int class_of(const vt_trial *t) {
+    if (t->aspect == VT_ASPECT_NONE) return 3;
+    switch (t->judgement) {
+    case VT_JUDGE_BETTER: /* settled: another was clearly better than this one */
+        return t->settled ? 1 : 0;
+    case VT_JUDGE_UNDECIDED:
+        return t->gain > 2 * t->error ? 2 : 5;
+    case VT_JUDGE_SAME:
+        return 4;
+    case VT_JUDGE_WORSE:
+        break;
+    }
+    return 6;
+}
+
+static int rank(const void *x, const void *y) {
+    const vt_trial *a = x, *b = y;
+    int first = class_of(a), second = class_of(b);
+    if (first != second) return first - second;
+    if (a->gain != b->gain) return a->gain < b->gain ? 1 : -1;
+    return strcmp(a->what, b->what);
+}
+
+/* Judges all against the present one (the first); true: more images could change something. Settles what needs
+ * no more: the clearly worse, and what is as good as the present one. */
+static bool judge(vt_doctor *d, double alpha) {
+    vt_trial *present = &d->trials[0], *leader = present;
+    bool open = false;
+    for (int i = 1; i < d->n_trials; i++) {
+        vt_trial *t = &d->trials[i];
+        if (t->settled) continue;
+        t->judgement = compare(d, t, present, alpha);
+        if (t->judgement == VT_JUDGE_BETTER && (leader == present || t->gain > leader->gain)) leader = t;
+    }
+    for (int i = 1; i < d->n_trials; i++) {
+        vt_trial *t = &d->trials[i], against = *t;
+        if (t->settled || t == leader) continue;
+        vt_judgement j = compare(d, &against, leader, alpha);
+        t->settled = j == VT_JUDGE_WORSE || t->judgement == VT_JUDGE_SAME;
+        open = open || (!t->settled && (j != VT_JUDGE_SAME || t->judgement == VT_JUDGE_UNDECIDED));
+    }
+    return open;
+}
+
+/* ---- a round ---- */
+
+static vt_status size_of_first(const vt_doctor *d, int *width, int *height, vt_err *e) {
+    vt_image im = {0};
+    int label;
+    VT_TRY(vt_dataset_read(d->data, d->images[0], &im, &label, e));
+    *width = im.width, *height = im.height;
+    vt_image_free(&im);
+    return VT_OK;
+}
+
+/* All that are left look at the images up to n. A resize that the pictures do not allow is no trial. */
+static vt_status look_at(vt_doctor *d, size_t n, vt_err *e) {
+    size_t left = 0;
+    for (int i = 0; i < d->n_trials; i++) left += !d->trials[i].settled;
+    vt_progress_begin(&d->progress, "doctor", 0, left * n);
+    for (int i = 0, done = 0; i < d->n_trials; i++) {
+        vt_trial *t = &d->trials[i];
+        if (t->settled) continue;
+        vt_status s = extend(d, t, n, e);
+        if (s == VT_E_SHAPE && i > 0) {
+            trial_free(t);
+            memmove(t, t + 1, (size_t)(d->n_trials - i - 1) * sizeof *t);
+            d->n_trials--, i--;
+            continue;
+        }
+        if (s != VT_OK) return s;
+        sum_up(d, t);
+        vt_progress_step(&d->progress, (size_t)++done * n, t->what);
+    }
+    vt_progress_end(&d->progress, NULL);
+    return VT_OK;
+}
+
+static int changes(const vt_config *a, const vt_config *b) {
+    return (a->heads != b->heads) + (a->post_norm != b->post_norm) + (a->act != b->act);
+}
+
+/* Of networks that are clearly better the one with the fewest changes, where the first is no more than noise (two
+ * standard errors) ahead of it: a small network hardly tells GELU from ReLU, and then nothing speaks against what was
+ * read. */
+static void prefer_fewer(vt_doctor *d, const vt_config *present) {
+    vt_trial *first = &d->trials[0];
+    int best = 0;
+    if (first->aspect != VT_ASPECT_NETWORK || first->judgement != VT_JUDGE_BETTER) return;
+    for (int i = 1; i < d->n_trials; i++) {
+        const vt_trial *t = &d->trials[i];
+        vt_trial ahead = *first;
+        if (t->aspect != VT_ASPECT_NETWORK || t->judgement != VT_JUDGE_BETTER || t->images != first->images) continue;
+        compare(d, &ahead, t, ALPHA);
+        bool noise = ahead.gain <= 2 * ahead.error;
+        if (noise && changes(&t->setting.config, present) < changes(&d->trials[best].setting.config, present)) best = i;
+    }
+    vt_trial found = d->trials[best];
+    memmove(&d->trials[1], &d->trials[0], (size_t)best * sizeof found);
+    d->trials[0] = found;
+}
+
+vt_status vt_doctor_round(vt_doctor *d, const vt_setting *present, vt_err *e) {
+    int width, height, looks = 1;
+    vt_doctor_free(d);
+    d->outputs = present->config.classes;
+    VT_TRY(size_of_first(d, &width, &height, e));
+    if (!(d->labels = calloc(d->n_images, sizeof *d->labels)))
+        return vt_fail(e, VT_E_MEMORY, "no memory for %zu labels", d->n_images);
+    d->n_trials = vt_doctor_list(d, present, width, height, d->trials, VT_DOCTOR_TRIALS);
+    size_t n = d->first && d->first < d->n_images ? d->first : d->n_images;
+    for (size_t k = n; k < d->n_images; k *= 2) looks++;
+    double alpha = ALPHA / (2.0 * looks * d->n_trials);
+    for (;; n = 2 * n < d->n_images ? 2 * n : d->n_images) {
+        VT_TRY(look_at(d, n, e));
+        if (!judge(d, alpha) || n == d->n_images) break;
+    }
+    qsort(d->trials, (size_t)d->n_trials, sizeof *d->trials, rank);
+    prefer_fewer(d, &present->config);
+    return VT_OK;
+}
+
+const vt_trial *vt_doctor_better(const vt_doctor *d) {
+    return d->n_trials && d->trials[0].judgement == VT_JUDGE_BETTER ? &d->trials[0] : NULL;
+}
+
+const vt_trial *vt_doctor_present(const vt_doctor *d) {
+    for (int i = 0; i < d->n_trials; i++)
+        if (d->trials[i].aspect == VT_ASPECT_NONE) return &d->trials[i];
+    return NULL;
+}
+
+bool vt_doctor_chance(int64_t right, int64_t total, int classes) {
+    double chance = 1.0 / classes;
+    return (double)right < fmin(2 * chance, (1 + chance) / 2) * (double)total;
+}
+
+const vt_trial *vt_doctor_hint(const vt_doctor *d) {
+    const vt_trial *now = vt_doctor_present(d), *best = NULL;
+    for (int i = 0; i < d->n_trials; i++) { /* in the order of their gains */
+        const vt_trial *t = &d->trials[i];
+        if (t->judgement != VT_JUDGE_BETTER || t->images != now->images || t->right <= now->right) continue;
+        bool own = vt_doctor_own_norm(d->data, &t->setting);
+        if (!best || t->right > best->right ||
+            (t->right == best->right && own && !vt_doctor_own_norm(d->data, &best->setting)))
+            best = t;
+    }
+    return best;
+}

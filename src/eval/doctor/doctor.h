@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* Which preprocessing does a checkpoint want? Every plausible one is tried on the same images and held against the
+ * present one. Mean log-likelihood tells settings apart that accuracy cannot (two usual std of CIFAR-10 are 0.6 points
+ * apart), but a wrong std also changes how sure a model is, which may flatter it: each setting is judged at its own
+ * best temperature, the factor on its logits that makes its mean loss smallest (Guo et al. 2017, "On calibration"). */
+#ifndef VT_EVAL_DOCTOR_DOCTOR_H
+#define VT_EVAL_DOCTOR_DOCTOR_H
+
+#include <signal.h>
+#include "core/progress.h"
+#include "io/dataset.h"
+#include "models/model.h"
+
+/* What a trial changes. */
+typedef enum vt_aspect {
+    VT_ASPECT_NONE,
+    VT_ASPECT_NORM,     /* mean and std */
+    VT_ASPECT_RANGE,    /* pixels 0 to 255 */
+    VT_ASPECT_CHANNELS, /* blue, green, red */
+    VT_ASPECT_RESIZE,   /* resize, crop, filter; on bytes or inside the model */
+    VT_ASPECT_EPS,      /* LayerNorm's */
+    VT_ASPECT_SCALE,    /* of Q K^T */
+    VT_ASPECT_ACT,      /* of the MLP */
+    VT_ASPECT_DIST,     /* which of a distilled model's heads answer */
+    VT_ASPECT_NETWORK, /* number of attention heads, pre- or post-norm, GELU or ReLU: together, since one alone may help
+                          nothing */
+    VT_ASPECT_PATCH,   /* order of the columns of a Linear patch embedding */
+    VT_ASPECT_POOL,    /* what the head reads */
+    VT_ASPECT_COUNT
+} vt_aspect;
+#define VT_ASPECT_ALL (~0u)
+
+typedef struct vt_setting {
+    vt_config config;
+    vt_transform transform;
+} vt_setting;
+
+typedef enum vt_judgement { VT_JUDGE_SAME, VT_JUDGE_UNDECIDED, VT_JUDGE_WORSE, VT_JUDGE_BETTER } vt_judgement;
+const char *vt_judgement_name(vt_judgement j);
+
+typedef struct vt_trial {
+    vt_aspect aspect;
+    char what[64];
+    vt_setting setting;
+    /* on `images` images; best_loss: at the best temperature, in nats */
+    int64_t images, right;
+    double confidence, loss, best_loss;
+    /* against the present setting, on the images that both have seen: right here alone, there alone, McNemar's exact
+     * two-sided p; by how much best_loss is lower, and the standard error of that */
+    int64_t only_here, only_there;
+    double mcnemar, gain, error;
+    vt_judgement judgement;
+    /* of the measurement: logits [n, K] and losses at the best temperature [n] of the first `images` images */
+    float *logits;
+    double *losses;
+    int32_t *pred;
+    bool settled; /* clearly worse than another, or the same as the present one: looked at no further */
+} vt_trial;
+
+enum { VT_DOCTOR_TRIALS = 160 };
+
+typedef struct vt_doctor {
+    const vt_model *model;
+    const vt_dataset *data;
+    const int32_t *images; /* [n_images], in the order in which they are looked at */
+    size_t n_images;
+    size_t first; /* of the first look; then twice as many, until everything is decided or all have been seen */
+    int threads;
+    unsigned aspects; /* 1u << vt_aspect */
+    vt_progress progress;
+    const volatile sig_atomic_t *interrupt;
+    /* filled by a round: trials by rank; the present setting is among them (VT_ASPECT_NONE) */
+    vt_trial trials[VT_DOCTOR_TRIALS];
+    int n_trials;
+    int32_t *labels; /* [n_images] */
+    int outputs;     /* classes of the model */
+} vt_doctor;
+
+/* Tries everything that differs from `present` in one aspect. */
+vt_status vt_doctor_round(vt_doctor *d, const vt_setting *present, vt_err *e);
+void vt_doctor_free(vt_doctor *d);
+/* The trial that is clearly better and ranks first, and the present one. */
+const vt_trial *vt_doctor_better(const vt_doctor *d); /* NULL: none */
+const vt_trial *vt_doctor_present(const vt_doctor *d);
+
+/* What a run of few images may be told: of the trials that are clearly better and right more often than the present one
+ * the one right most often, on a tie the data set's own mean and std, then the larger gain. NULL: none. */
+const vt_trial *vt_doctor_hint(const vt_doctor *d);
+/* Does a model of `classes` outputs that is right on `right` of `total` images know nothing of them? Less than twice
+ * chance, or for few classes less than halfway from chance to always right. */
+bool vt_doctor_chance(int64_t right, int64_t total, int classes);
+
+/* Would other labels fit what this trial predicts, beyond chance? One sentence, or false. */
+bool vt_doctor_labels(const vt_doctor *d, const vt_trial *t, char *text, size_t size);
+
+/* doctor_trials.c: the list of what is tried (returns how many), and the options that turn `from` into `to`. */
+bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s); /* mean and std that are in use for this data */
+int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int height, vt_trial *out, int most);
+void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from);
+
+/* n indices spread evenly over `of` [count], or all of them, in an order whose every beginning is spread too. */
+size_t vt_doctor_sample(int32_t *out, size_t n, const int32_t *of, size_t count);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* Are the labels numbered as the model numbers its outputs? */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "eval/doctor/doctor.h"
+#include "core/stats.h"
+
+#define ALPHA 0.01
+
+/* McNemar's one-sided p of "right under the other labels" against "right as they are". */
+static double against(const vt_doctor *d, const vt_trial *t, const int32_t *wanted, int64_t *right) {
+    int64_t here = 0, there = 0;
+    *right = 0;
+    for (int64_t i = 0; i < t->images; i++) {
+        bool a = t->pred[i] == wanted[i], b = t->pred[i] == d->labels[i];
+        here += a && !b, there += b && !a, *right += a;
+    }
+    return vt_mcnemar_exact(here, there).a_better;
+}
+
+/* wanted [n]: for each image the output that most images with its label have, in the other half of the sample: what is
+ * counted was not fitted. table [K]: the same of all images (-1: no such label). */
+static bool renumber(const vt_doctor *d, const vt_trial *t, int32_t *wanted, int32_t *table) {
+    size_t k = (size_t)d->outputs;
+    int32_t *count = calloc(2 * k * k, sizeof *count);
+    if (!count) return false;
+    for (int64_t i = 0; i < t->images; i++)
+        if (t->pred[i] >= 0) count[(size_t)(i & 1) * k * k + (size_t)d->labels[i] * k + (size_t)t->pred[i]]++;
+    for (int64_t i = 0; i < t->images; i++) {
+        const int32_t *row = count + (size_t) !(i & 1) * k * k + (size_t)d->labels[i] * k;
+        int32_t best = 0;
+        for (int32_t j = 1; j < d->outputs; j++)
+            if (row[j] > row[best]) best = j;
+        wanted[i] = best;
+    }
+    for (size_t y = 0; y < k; y++) {
+        int32_t most = 0;
+        table[y] = -1;
+        for (size_t j = 0; j < k; j++) {
+            int32_t n = count[y * k + j] + count[k * k + y * k + j];
+            if (n > most) most = n, table[y] = (int32_t)j;
+        }
+    }
+    free(count);
+    return true;
+}
+
+/* A renumbering gives no two labels the same output; a class that is mistaken for another does. */
+static bool one_to_one(const int32_t *table, int k) {
+    for (int a = 0; a < k; a++)
+        for (int b = 0; b < a; b++)
+            if (table[a] >= 0 && table[a] == table[b]) return false;
+    return true;
+}
+
+/* Every offset for few classes, one up or down for many: the best, or 0. */
+static int shift(const vt_doctor *d, const vt_trial *t, int32_t *wanted, int64_t *most) {
+    int k = d->outputs, tries = k <= 100 ? k - 1 : 2, best = 0;
+    int64_t right;
+    *most = 0;
+    for (int i = 1; i <= tries; i++) {
+        int offset = k <= 100 ? i : i == 1 ? 1 : k - 1;
+        for (int64_t j = 0; j < t->images; j++) wanted[j] = (d->labels[j] + offset) % k;
+        double p = against(d, t, wanted, &right);
+        if (p <= ALPHA / tries && right > *most) *most = right, best = offset;
+    }
+    return best;
+}
+
+static void say_table(const int32_t *table, int k, double percent, char *text, size_t size) {
+    int n = snprintf(text, size, "labels look renumbered: %.1f %% of the images would be right with", percent);
+    for (int y = 0, shown = 0; y < k && n < (int)size; y++)
+        if (table[y] >= 0 && table[y] != y && shown++ < 12)
+            n += snprintf(text + n, size - (size_t)n, "%s %d as %d", shown > 1 ? "," : "", y, table[y]);
+}
+
+bool vt_doctor_labels(const vt_doctor *d, const vt_trial *t, char *text, size_t size) {
+    int k = d->outputs;
+    int64_t shifted, right = 0, n = t->images;
+    int32_t *wanted = calloc((size_t)n + (size_t)k, sizeof *wanted), *table = wanted + n;
+    if (!wanted) return false;
+    int offset = shift(d, t, wanted, &shifted);
+    if (vt_doctor_chance(shifted, n, k)) offset = 0;
+    bool enough = k <= 1000 && n >= 10 * (int64_t)k; /* of each class, to say what it is called */
+    bool renumbered = enough && renumber(d, t, wanted, table) && one_to_one(table, k) &&
+                      against(d, t, wanted, &right) <= ALPHA && right > shifted && !vt_doctor_chance(right, n, k);
+    if (renumbered)
+        say_table(table, k, 100 * (double)right / (double)n, text, size);
+    else if (offset)
+        snprintf(text, size, "labels look shifted: with %d %s every label (modulo %d) %.1f %% of the images are right",
+                 offset <= k / 2 ? offset : k - offset, offset <= k / 2 ? "added to" : "taken from", k,
+                 100 * (double)shifted / (double)n);
+    free(wanted);
+    return renumbered || offset;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/* What is tried, and how a user would ask for it. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "eval/doctor/doctor.h"
+#include "models/arch.h"
+#include "models/checkpoint/doubt.h"
+
+/* ---- mean and std in use ---- */
+
+typedef struct known {
+    const char *name;
+    double mean[3], std[3];
+    const char *data; /* whose they are: a data source (vt_dataset_def.name) */
+    int classes;      /* of it; 0: any number */
+} known;
+
+static const known norms[] = {
+    {"no normalisation", {0, 0, 0}, {1, 1, 1}, NULL, 0},
+    {"0.5 / 0.5 (timm's ViT)", {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}, NULL, 0},
+    {"ImageNet", {0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}, "folder", 0},
+    {"CIFAR-10, std .2470", {0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}, "cifar", 10},
+    {"CIFAR-10, std .2471", {0.4914, 0.4822, 0.4465}, {0.2471, 0.2435, 0.2616}, "cifar", 10},
+    {"CIFAR-10, std .2023", {0.4914, 0.4822, 0.4465}, {0.2023, 0.1994, 0.2010}, "cifar", 10},
+    {"CIFAR-100, std .2675", {0.5071, 0.4867, 0.4408}, {0.2675, 0.2565, 0.2761}, "cifar", 100},
+    {"CLIP", {0.48145466, 0.4578275, 0.40821073}, {0.26862954, 0.26130258, 0.27577711}, NULL, 0},
+    {"raw pixels 0 to 255", {0, 0, 0}, {1 / 255.0, 1 / 255.0, 1 / 255.0}, NULL, 0},
+};
+
+static bool same_triple(const double *a, const double *b) {
+    for (int k = 0; k < 3; k++)
+        if (!(fabs(a[k] - b[k]) <= 1e-6 * fabs(b[k]))) return false;
+    return true;
+}
+
+static bool same_norm(const vt_config *a, const vt_config *b) {
+    return same_triple(a->mean, b->mean) && same_triple(a->std, b->std);
+}
+
+bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s) {
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
+        const known *n = &norms[i];
+        if (n->data && !strcmp(n->data, data->def->name) && (!n->classes || n->classes == data->classes) &&
+            same_triple(s->config.mean, n->mean) && same_triple(s->config.std, n->std))
+            return true;
+    }
+    return false;
+}
+
+static bool same_transform(const vt_transform *a, const vt_transform *b) {
+    char x[64], y[64];
+    vt_transform_text(a, x, sizeof x), vt_transform_text(b, y, sizeof y);
+    return !strcmp(x, y);
+}
+
+/* ---- the list ---- */
+
+typedef struct list {
+    const vt_model *model;
+    const vt_setting *present;
+    unsigned aspects;
+    vt_trial *out;
+    int n, most;
+} list;
+
+/* A trial that so far is the present setting; NULL: not wanted, or no room. */
+static vt_setting *add(list *l, vt_aspect aspect, const char *what) {
+    if (l->n == l->most || !(l->aspects & 1u << aspect)) return NULL;
+    vt_trial *t = &l->out[l->n++];
+    *t = (vt_trial){.aspect = aspect, .setting = *l->present};
+    snprintf(t->what, sizeof t->what, "%s", what);
+    return &t->setting;
+}
+
+static void add_norm(list *l, vt_aspect aspect, const char *what, const double mean[3], const double std[3],
+                     double factor) {
+    vt_config c = l->present->config;
+    for (int k = 0; k < 3; k++) c.mean[k] = mean[k] * factor, c.std[k] = std[k] * factor;
+    if (same_norm(&c, &l->present->config) || vt_config_check(&c, NULL, NULL) != VT_OK) return;
+    vt_setting *s = add(l, aspect, what);
+    if (s) s->config = c;
+}
+
+static void add_norms(list *l) {
+    const vt_config *c = &l->present->config;
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+        add_norm(l, VT_ASPECT_NORM, norms[i].name, norms[i].mean, norms[i].std, 1);
+    add_norm(l, VT_ASPECT_RANGE, "mean and std, on pixels 0 to 255", c->mean, c->std, 1 / 255.0);
+    add_norm(l, VT_ASPECT_RANGE, "mean and std are of pixels 0 to 255", c->mean, c->std, 255);
+}
+
+static void add_bytes(list *l, vt_transform t) {
+    char text[64], what[64];
+    vt_transform_text(&t, text, sizeof text);
+    snprintf(what, sizeof what, "%.63s", text);
+    if (!l->present->config.native && same_transform(&t, &l->present->transform)) return;
+    vt_setting *s = add(l, VT_ASPECT_RESIZE, what);
+    if (s) s->transform = t, s->config.native = 0;
+}
+
+static void add_inside(list *l, vt_native_filter filter, int side, const char *what) {
+    const vt_config *c = &l->present->config;
+    if (c->native && c->native_filter == filter) return;
+    vt_setting *s = add(l, VT_ASPECT_RESIZE, what);
+    if (s) s->config.native = side, s->config.native_filter = filter, s->transform = (vt_transform){0};
+}
+
+/* Only where images and network differ in size, or something is done to them already. */
+static void add_resizes(list *l, int width, int height) {
+    const vt_config *c = &l->present->config;
+    int n = c->image;
+    bool fits = width == n && height == n;
+    if (fits && vt_transform_is_none(&l->present->transform)) return;
+    if (fits) add_bytes(l, (vt_transform){0});
+    for (int f = 0; f < 2; f++) {
+        vt_filter filter = f ? VT_FILTER_BICUBIC : VT_FILTER_BILINEAR;
+        add_bytes(l, (vt_transform){VT_FIT_SQUASH, n, filter, 0});
+        if (width == height && width < n) continue; /* a picture that is enlarged has no border to spare */
+        add_bytes(l, vt_transform_timm(n, 0.875, filter, false));
+        add_bytes(l, vt_transform_timm(n, 0.9, filter, false));
+        add_bytes(l, (vt_transform){VT_FIT_SHORT, n, filter, n});
+    }
+    if (width != height || fits) return;
+    add_inside(l, VT_NATIVE_BILINEAR, width, "resized inside, bilinear");
+    add_inside(l, VT_NATIVE_BICUBIC, width, "resized inside, bicubic");
+    add_inside(l, VT_NATIVE_NEAREST, width, "resized inside, nearest");
+}
+
+static void add_scale(list *l, const char *what, double scale) {
+    if (fabs(scale / l->present->config.attn_scale - 1) <= 1e-6) return;
+    vt_setting *s = add(l, VT_ASPECT_SCALE, what);
+    if (s) s->config.attn_scale = scale;
+}
+
+/* ---- the network: what no tensor tells ---- */
+
+/* May the weights be read by this configuration: is it sound, and are its tensors the same ones? */
+static bool readable(const vt_model *m, const vt_config *c) {
+    vt_param_list l = {0};
+    if (vt_config_check(c, NULL, NULL) != VT_OK) return false;
+    vt_arch_find(c->arch)->params(&l, c);
+    bool same = !l.failed && l.count == m->params.count;
+    for (int i = 0; same && i < l.count; i++) {
+        const vt_param *a = &l.items[i], *b = &m->params.items[i];
+        same = !strcmp(a->name, b->name) && a->offset == b->offset && a->numel == b->numel;
+    }
+    vt_param_list_free(&l);
+    return same;
+}
+
+/* What the tensors tell is not doubted. */
+static bool told_by_tensors(const vt_model *m, vt_field f) { return !strcmp(m->source[f], "tensors"); }
+
+static vt_config with_heads(const vt_config *c, int heads) {
+    vt_config to = *c;
+    bool by_width = fabs(c->attn_scale / (1 / sqrt((double)vt_config_attn_dim(c) / c->heads)) - 1) <= 1e-6;
+    to.heads = heads;
+    if (by_width) to.attn_scale = 1 / sqrt((double)vt_config_attn_dim(c) / heads);
+    return to;
+}
+
+static void add_shape(list *l, const vt_config *c) {
+    const vt_config *now = &l->present->config;
+    char what[64] = "";
+    size_t n = 0;
+    if (c->heads != now->heads)
+        n += (size_t)snprintf(what, sizeof what, ", %d head%s", c->heads, c->heads > 1 ? "s" : "");
+    if (c->post_norm != now->post_norm)
+        n += (size_t)snprintf(what + n, sizeof what - n, ", %s-norm", c->post_norm ? "post" : "pre");
+    if (c->act != now->act) snprintf(what + n, sizeof what - n, ", %s", c->act == VT_ACT_RELU ? "ReLU" : "GELU");
+    if (!*what || !readable(l->model, c)) return;
+    vt_setting *s = add(l, VT_ASPECT_NETWORK, what + 2);
+    if (s) s->config = *c;
+}
+
+/* The one activation that is tried with the heads. */
+static vt_act counterpart(const vt_config *c) { return c->act == VT_ACT_RELU ? VT_ACT_GELU : VT_ACT_RELU; }
+
+/* Number of heads, order of the norms and activation, each with each: a model whose three values are all wrong is at
+ * chance until all three are right. */
+static void add_shapes(list *l) {
+    const vt_config *c = &l->present->config;
+    int heads[VT_HEADS_MOST + 1],
+        n = told_by_tensors(l->model, VT_FIELD_HEADS) ? 0 : vt_heads_likely(vt_config_attn_dim(c), heads);
+    heads[n++] = c->heads;
+    for (int i = 0; i < n; i++) {
+        if (i < n - 1 && heads[i] == c->heads) continue;
+        for (int k = 0; k < 4; k++) {
+            vt_config to = with_heads(c, heads[i]);
+            if (k & 1) to.post_norm = !c->post_norm;
+            if (k & 2) to.act = counterpart(c);
+            add_shape(l, &to);
+        }
+    }
+}
+
+static void add_patches(list *l) {
+    vt_patch_order order = l->present->config.patch_order;
+    bool chw = order == VT_PATCH_CHW;
+    vt_setting *s = order == VT_PATCH_CONV ? NULL
+                                           : add(l, VT_ASPECT_PATCH,
+                                                 chw ? "patch columns hwc (p1 p2 c)" : "patch columns chw (nn.Unfold)");
+    if (s) s->config.patch_order = chw ? VT_PATCH_HWC : VT_PATCH_CHW;
+}
+
+/* With a mean the final norm stands where its name says: norm before it, fc_norm behind it (timm). */
+static void add_pools(list *l) {
+    static const char *const names[] = {"head reads the class token", "head reads the mean of the patches",
+                                        "head reads the mean of all tokens"};
+    const vt_config *c = &l->present->config;
+    bool before = vt_model_param(l->model, "norm.weight") != NULL;
+    for (int p = VT_POOL_TOKEN; p <= VT_POOL_ALL; p++) {
+        vt_config to = *c;
+        to.pool = (vt_pool)p, to.norm_first = p != VT_POOL_TOKEN && before;
+        bool other = p != (int)c->pool && (p != VT_POOL_ALL || vt_config_prefix(c));
+        vt_setting *s = other && readable(l->model, &to) ? add(l, VT_ASPECT_POOL, names[p]) : NULL;
+        if (s) s->config = to;
+    }
+}
+
+/* GELU's other forms, on top of GELU: of ReLU each would look like an answer. */
+static void add_acts(list *l) {
+    const vt_config *c = &l->present->config;
+    if (c->act == VT_ACT_RELU) return;
+    const vt_form *f = vt_form_find("act");
+    int n = 1;
+    for (const char *p = f->opt.choices; *p; p++) n += *p == '|';
+    for (int a = 0; a < n; a++) {
+        vt_config to = *c;
+        char word[32], what[64];
+        to.act = (vt_act)a;
+        vt_form_text(&to, f, word, sizeof word);
+        snprintf(what, sizeof what, "activation %s", word);
+        vt_setting *s = to.act != c->act && to.act != counterpart(c) ? add(l, VT_ASPECT_ACT, what) : NULL;
+        if (s) s->config = to;
+    }
+}
+
+static void add_network(list *l) {
+    static const double eps[] = {1e-5, 1e-6, 1e-12};
+    static const char *const heads[] = {"mean of both heads", "class head alone", "distillation head alone"};
+    const vt_config *c = &l->present->config;
+    vt_setting *s;
+    char what[64];
+    for (size_t i = 0; i < sizeof eps / sizeof *eps; i++) {
+        snprintf(what, sizeof what, "LayerNorm eps %g", eps[i]);
+        if (fabs(c->ln_eps / eps[i] - 1) > 1e-6 && (s = add(l, VT_ASPECT_EPS, what))) s->config.ln_eps = eps[i];
+    }
+    add_scale(l, "attention scale: head width ^ -0.5", 1 / sqrt((double)vt_config_attn_dim(c) / c->heads));
+    add_scale(l, "attention scale: width ^ -0.5", 1 / sqrt((double)c->dim));
+    add_acts(l);
+    for (int h = VT_DIST_MEAN; c->dist_token && h <= VT_DIST_DIST; h++)
+        if (c->dist_head != (vt_dist_head)h && (s = add(l, VT_ASPECT_DIST, heads[h])))
+            s->config.dist_head = (vt_dist_head)h;
+}
+
+int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int height, vt_trial *out, int most) {
+    list l = {.model = d->model,
+              .present = present,
+              .aspects = d->aspects | 1u << VT_ASPECT_NONE,
+              .out = out,
+              .most = most};
+    add(&l, VT_ASPECT_NONE, "as it is");
+    add_norms(&l);
+    vt_setting *s = add(&l, VT_ASPECT_CHANNELS, present->config.bgr ? "red, green, blue" : "blue, green, red");
+    if (s) s->config.bgr = !present->config.bgr;
+    add_resizes(&l, width, height);
+    add_network(&l);
+    add_shapes(&l);
+    add_pools(&l);
+    add_patches(&l);
+    return l.n;
+}
+
+/* ---- options ---- */
+
+typedef struct text {
+    char *buf;
+    size_t size, used;
+} text;
+
+__attribute__((format(printf, 2, 3))) static void say(text *t, const char *format, ...) {
+    va_list ap;
+    size_t room = t->used < t->size ? t->size - t->used : 0;
+    va_start(ap, format);
+    int n = vsnprintf(t->buf + (room ? t->used : 0), room, format, ap);
+    va_end(ap);
+    t->used += n > 0 ? (size_t)n : 0;
+}
+
+static void say_triple(text *t, const char *option, const double *v) {
+    if (v[0] == v[1] && v[1] == v[2])
+        say(t, " --%s %.9g", option, v[0]);
+    else
+        say(t, " --%s %.9g,%.9g,%.9g", option, v[0], v[1], v[2]);
+}
+
+static void say_form(text *t, const char *key, const vt_config *to, const vt_config *from) {
+    char a[64], b[64];
+    vt_form_text(to, vt_form_find(key), a, sizeof a), vt_form_text(from, vt_form_find(key), b, sizeof b);
+    if (strcmp(a, b)) say(t, " --form %s=%s", key, a);
+}
+
+static void say_resize(text *t, const vt_setting *to, const vt_setting *from) {
+    char how[64];
+    bool bytes = !same_transform(&to->transform, &from->transform), inside = to->config.native != from->config.native;
+    vt_transform_text(&to->transform, how, sizeof how);
+    if (inside) say(t, " --attack-at %s", to->config.native ? "native" : "model");
+    if (bytes) say(t, " --preprocess %s", how);
+    if (to->config.native) say_form(t, "native_filter", &to->config, &from->config);
+}
+
+void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from) {
+    const vt_config *a = &to->config, *b = &from->config;
+    text t = {buf, size, 0};
+    buf[0] = 0;
+    if (!same_norm(a, b)) say_triple(&t, "mean", a->mean), say_triple(&t, "std", a->std);
+    say_form(&t, "bgr", a, b);
+    say_resize(&t, to, from);
+    if (a->heads != b->heads) say(&t, " --heads %d", a->heads);
+    say_form(&t, "post_norm", a, b);
+    if (a->ln_eps != b->ln_eps) say(&t, " --ln-eps %g", a->ln_eps);
+    bool head = a->attn_scale == 1 / sqrt((double)vt_config_attn_dim(a) / a->heads);
+    bool was =
+        b->attn_scale == 1 / sqrt((double)vt_config_attn_dim(b) / b->heads); /* by head width, as it is by itself */
+    if (a->attn_scale != b->attn_scale && !(head && was)) {
+        bool dim = a->attn_scale == 1 / sqrt((double)a->dim);
+        if (head || dim)
+            say(&t, " --attn-scale %s", head ? "head" : "dim");
+        else
+            say(&t, " --attn-scale %.9g", a->attn_scale);
+    }
+    say_form(&t, "act", a, b);
+    say_form(&t, "dist_head", a, b);
+    say_form(&t, "pool", a, b);
+    say_form(&t, "patch_order", a, b);
+    if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Two evaluations of the same images, paired: clean predictions and every attack that both ran; or two curves: clean
+ * predictions, every eps at which one of them was confirmed, and the minimum norms. */
+#ifndef VT_EVAL_REPORT_COMPARE_H
+#define VT_EVAL_REPORT_COMPARE_H
+
+#include "eval/ledger.h"
+#include "core/stats.h"
+
+typedef struct vt_pair {
+    char name[64];  /* "clean", the attack's name; of curves the eps, "norms" */
+    int64_t images; /* judged in both */
+    int64_t right_a, right_b;
+    int64_t only_a, only_b; /* right under one alone; of norms: larger under one */
+    int32_t *changed;       /* [only_a + only_b] images right under A alone, then those under B alone; ascending */
+    double low, high;       /* 95 % interval of B - A, shares of 1 */
+    vt_mcnemar test;
+    double adjusted; /* two-sided p by Holm over the rows that vt_compare_adjust is given */
+    vt_claim_verdict b_better;
+    bool norms;                /* minimum norms: the test is the exact sign test; right_a and right_b are not used */
+    double median_a, median_b; /* of norms; INFINITY: not found for half of the images */
+    const char *remark;        /* what makes the two sides unequal, a static sentence; NULL: nothing */
+} vt_pair;
+
+/* Rows for clean and each attack (by its canonical id) of both runs, at most `most`; returns their number in *n.
+ * Of two curves: clean, each confirmed eps of either in ascending order, then norms if the minimum-norm attacks are the
+ * same: per image the smallest norm that they found, 0 where the prediction is wrong, INFINITY where they found none.
+ * VT_E_USAGE when one is a curve and the other is not; when the runs are over other data, another eps or norm: the
+ * header keys that differ are named; or over other images, unless those that both have will do (common). Free the rows
+ * also after a failure. */
+vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common, vt_err *e);
+void vt_pairs_free(vt_pair *rows, int n);
+
+/* What both kinds share: the images of either run, ascending, and one state for each (by its place, a number may be
+ * any): 0 not judged, 1 wrong or broken, 2 right. */
+typedef struct vt_compared {
+    int32_t *images;
+    size_t n;
+} vt_compared;
+vt_status vt_compared_open(vt_compared *c, const vt_ledger *a, const vt_ledger *b, vt_err *e);
+void vt_compared_close(vt_compared *c);
+/* The place of an image of either, from `from` on. */
+size_t vt_compared_place(const vt_compared *c, int32_t image, size_t from);
+vt_status vt_compare_images(const vt_ledger *a, const vt_ledger *b, const uint8_t *x, const uint8_t *y,
+                            const vt_compared *c, vt_err *e);
+void vt_pair_count(vt_pair *p, const uint8_t *a, const uint8_t *b, const vt_compared *c);
+vt_status vt_compare_curves(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common,
+                            vt_err *e);
+
+/* Holm's correction over all rows of a comparison, and the verdicts on "B is better" at level alpha. */
+void vt_compare_adjust(vt_pair *rows, int n, double alpha);
+
+#endif

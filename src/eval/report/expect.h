@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* A claim held against a run: images for which robustness is proven, which no attack may break. */
+#ifndef VT_EVAL_REPORT_EXPECT_H
+#define VT_EVAL_REPORT_EXPECT_H
+
+#include "eval/ledger.h"
+
+/* VT_OK when every image is right and unbroken. Else the sentence names the first image that is not, the attack and the
+ * distance of its point, and the numbers of the others. */
+vt_status vt_expect_robust(const vt_ledger *l, vt_err *e);
+
+#endif

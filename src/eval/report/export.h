@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* A run's adversarial images in the form in which others load them and leaderboards accept them: one point for every
+ * evaluated image in the order of their numbers, float32 in [0,1], the clean image where nothing broke it. */
+#ifndef VT_EVAL_REPORT_EXPORT_H
+#define VT_EVAL_REPORT_EXPORT_H
+
+#include "attacks/scoring.h"
+#include "eval/ledger.h"
+#include "io/dataset.h"
+#include "models/model.h"
+
+typedef struct vt_export {
+    const vt_ledger *ledger;
+    int64_t n, broken;
+    int side;
+    size_t pixels;
+    float *x_adv;                      /* [n,3,side,side] */
+    int64_t *indices, *labels, *preds; /* [n]; preds: the class of the point */
+    uint8_t *status;                   /* [n] 1: broken */
+} vt_export;
+
+/* entry: 1 for the run's first attack, 2 ...; 0: of all entries of that scoring the point of the largest margin. Clean
+ * images are read from the data and held against the ledger's hashes. Free also after a failure. */
+vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, const vt_dataset *d, int entry,
+                         vt_scoring scoring, vt_err *e);
+void vt_export_free(vt_export *x);
+
+typedef struct vt_export_format {
+    const char *name, *where, *summary; /* "npz", "export.npz": below the run, if no path is given */
+    vt_status (*write)(const vt_export *x, const char *path, vt_err *e);
+} vt_export_format;
+const vt_export_format *vt_export_find(const char *name); /* NULL: not there */
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Text of files and users (names, notes, ids of a foreign ledger or manifest) inside of HTML, LaTeX, Markdown and CSV:
+ * as it reads, and nothing that those, a terminal or a spreadsheet would obey. Control characters become '?'. */
+#ifndef VT_EVAL_REPORT_MARKUP_H
+#define VT_EVAL_REPORT_MARKUP_H
+
+#include <stdio.h>
+
+/* Inside an element or attribute; well-formed whatever its bytes are. */
+void vt_html(FILE *f, const char *text);
+/* In a paragraph, a cell or a comment. */
+void vt_tex(FILE *f, const char *text);
+/* In a paragraph or a cell. */
+void vt_md(FILE *f, const char *text);
+/* Between backticks, which this writes too. */
+void vt_md_code(FILE *f, const char *text);
+/* A field of RFC 4180, in quotes where it needs them; what a spreadsheet would take for a formula has a ' before it. */
+void vt_csv(FILE *f, const char *text);
+
+#endif

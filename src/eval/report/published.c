@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/report/published.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include "eval/header.h"
+#include "core/opt.h"
+
+#define WHY_FGSM                                                                                                       \
+    "published: on the normalised image with the eps and box of pixels, so that a pixel moves by std * eps and every " \
+    "one darker than the mean or brighter than mean + std is replaced"
+#define WHY_PGD                                                                                                        \
+    "published: an image is left alone from its first misclassified iterate on, and every image counts, also one "     \
+    "that "                                                                                                            \
+    "is wrong when clean; corrected: images that are right when clean, every query in the ball counts"
+#define WHY_CW                                                                                                         \
+    "published: no gradient where an image is right by more than 10, and an image that is right at the end is scored " \
+    "on the clean image"
+#define WHY_TRADES                                                                                                     \
+    "published: eps 0.031, which is 8/255 rounded down (1.2 % smaller), a start that may leave the box, and the last " \
+    "iterate alone is scored"
+
+/* alpha is the released parsers' default: 2/255 for CIFAR and Imagenette, 1/255 for ImageNet. */
+#define ROW_FGSM                                                                                                       \
+    { "FGSM", "fgsm-specformer", "fgsm", WHY_FGSM }
+#define ROW_PGD(k, alpha)                                                                                              \
+    { "PGD-" k, "pgd-specformer:steps=" k ",alpha=" alpha, "pgd:steps=" k ",alpha=" alpha, WHY_PGD }
+#define ROW_CW(alpha)                                                                                                  \
+    { "CW-20", "pgd-specformer:loss=cw,alpha=" alpha, "cw20:alpha=" alpha, WHY_CW }
+
+#define HU "Hu et al. 2024 (ECCV), SpecFormer"
+#define MO "Mo et al. 2022 (NeurIPS), When adversarial training meets vision transformers"
+
+static const vt_paper papers[] = {
+    {"specformer", HU, 0, {ROW_FGSM, ROW_PGD("2", "2/255"), ROW_CW("2/255"), ROW_PGD("20", "2/255")}},
+    {"specformer-imagenet",
+     HU ", its ImageNet scripts",
+     0,
+     {ROW_FGSM, ROW_PGD("2", "1/255"), ROW_CW("1/255"), ROW_PGD("20", "1/255"), ROW_PGD("100", "1/255")}},
+    {"mo2022", MO, 0, {ROW_CW("2/255"), ROW_PGD("20", "2/255"), ROW_PGD("100", "2/255")}},
+    {"mo2022-imagenet",
+     MO ", its ImageNet script",
+     0,
+     {ROW_CW("1/255"), ROW_PGD("20", "1/255"), ROW_PGD("100", "1/255")}},
+    {"trades",
+     "Zhang et al. 2019 (ICML), TRADES",
+     0.031,
+     {{"PGD-20", "pgd-trades", "pgd:steps=20,alpha=0.003", WHY_TRADES}}},
+};
+enum { PAPERS = sizeof papers / sizeof *papers };
+
+vt_status vt_paper_find(const vt_paper **out, const char *name, vt_err *e) {
+    const char *names[PAPERS];
+    char list[200] = "";
+    for (int i = 0; i < PAPERS; i++) {
+        names[i] = papers[i].name;
+        if (!strcasecmp(name, names[i])) return *out = &papers[i], VT_OK;
+        size_t at = strlen(list);
+        snprintf(list + at, sizeof list - at, "%s%s", !i ? "" : i == PAPERS - 1 ? " and " : ", ", names[i]);
+    }
+    const char *near = vt_nearest(name, names, PAPERS);
+    if (near) return vt_fail(e, VT_E_USAGE, "unknown paper '%.60s'; did you mean '%s'?", name, near);
+    return vt_fail(e, VT_E_USAGE, "unknown paper '%.60s': --as-published knows %s", name, list);
+}
+
+vt_status vt_paper_fits(const vt_paper *p, vt_norm norm, const char *patch, double eps, const char *eps_text,
+                        vt_err *e) {
+    if (patch)
+        return vt_fail(e, VT_E_USAGE, "--as-published %s is about linf: it cannot be combined with --threat %.60s",
+                       p->name, patch);
+    if (norm != VT_LINF)
+        return vt_fail(e, VT_E_USAGE, "--as-published %s is about linf: it cannot be combined with --norm %s", p->name,
+                       vt_norm_name(norm));
+    if (p->eps > 0 && !(fabs(eps - p->eps) <= 0.05 * p->eps))
+        return vt_fail(e, VT_E_USAGE,
+                       "--as-published %s attacks at %g, which stands for 8/255, but --eps is %.40s: give --eps 8/255",
+                       p->name, p->eps, eps_text);
+    return VT_OK;
+}
+
+void vt_published_describe(json_t *header, const vt_paper *p, const int (*entries)[2]) {
+    json_t *rows = json_array();
+    for (int i = 0; i < VT_PUBLISHED_ROWS && p->rows[i].label; i++)
+        json_array_append_new(rows, json_pack("{s:s,s:i,s:i,s:s}", "row", p->rows[i].label, "published", entries[i][0],
+                                              "corrected", entries[i][1], "difference", p->rows[i].why));
+    json_object_set_new(header, "as_published",
+                        json_pack("{s:s,s:s,s:o}", "paper", p->name, "citation", p->citation, "rows", rows));
+}
+
+static const vt_entry_summary *entry(const vt_summary *s, const json_t *row, const char *key) {
+    json_int_t k = json_integer_value(json_object_get(row, key));
+    return k >= 1 && k <= s->n_entries ? &s->entries[k - 1] : NULL; /* a header is a file: never trusted */
+}
+
+bool vt_published_pair_at(const vt_summary *s, int i, vt_published_pair *out) {
+    const json_t *rows = json_object_get(json_object_get(s->header, "as_published"), "rows");
+    const json_t *row = json_array_get(rows, (size_t)i);
+    const vt_entry_summary *published = entry(s, row, "published"), *corrected = entry(s, row, "corrected");
+    if (!published || !corrected) return false;
+    *out = (vt_published_pair){.label = vt_header_text(row, "row"),
+                               .why = vt_header_text(row, "difference"),
+                               .published = published->robust,
+                               .corrected = corrected->robust,
+                               .total = s->total};
+    if (s->total) out->points = 100 * (double)(out->published - out->corrected) / (double)s->total;
+    return true;
+}
+
+const char *vt_published_title(const vt_summary *s, char *text, size_t size) {
+    const json_t *p = json_object_get(s->header, "as_published");
+    if (!p) return NULL;
+    snprintf(text, size, "%s: %s", vt_header_text(p, "paper"), vt_header_text(p, "citation"));
+    return text;
+}

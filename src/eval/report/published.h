@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* Papers whose released evaluators can be run beside corrected ones (`vitrine eval --as-published PAPER`): which
+ * attacks a row of the paper's tables is, as published and corrected, and the table of both, a pure function of the
+ * ledger. */
+#ifndef VT_EVAL_REPORT_PUBLISHED_H
+#define VT_EVAL_REPORT_PUBLISHED_H
+
+#include "attacks/ball.h"
+#include "eval/report/summary.h"
+
+typedef struct vt_published_row {
+    const char *label, *published, *corrected; /* "PGD-2", two specs */
+    const char *why;                           /* what the published evaluator does differently, one sentence */
+} vt_published_row;
+
+enum { VT_PUBLISHED_ROWS = 5 };
+
+typedef struct vt_paper {
+    const char *name, *citation;
+    double eps;                               /* the radius that its evaluator has built in; 0: the run's */
+    vt_published_row rows[VT_PUBLISHED_ROWS]; /* ends at label NULL, or at the end */
+} vt_paper;
+
+/* VT_E_USAGE for an unknown name, with the nearest one. */
+vt_status vt_paper_find(const vt_paper **out, const char *name, vt_err *e);
+/* Refuses a threat that the paper's evaluators do not have: norm, patches (as typed, or NULL), a far radius. */
+vt_status vt_paper_fits(const vt_paper *p, vt_norm norm, const char *patch, double eps, const char *eps_text,
+                        vt_err *e);
+
+/* Adds "as_published" to a header; entries[row][2]: numbers (1, 2, ...) of a row's published and corrected entry. */
+void vt_published_describe(json_t *header, const vt_paper *p, const int (*entries)[2]);
+
+/* Row i of the two numbers beside each other; false: past the end, or a run without --as-published. */
+typedef struct vt_published_pair {
+    const char *label, *why;
+    int64_t published, corrected, total; /* right under the evaluator; of all images */
+    double points;                       /* published minus corrected, in points */
+} vt_published_pair;
+bool vt_published_pair_at(const vt_summary *s, int i, vt_published_pair *out);
+/* "specformer: Hu et al. ..."; NULL: a run without --as-published. */
+const char *vt_published_title(const vt_summary *s, char *text, size_t size);
+
+#endif

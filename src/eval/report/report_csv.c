@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* table.csv; what a row is about stands in every row, so that tables of several runs can be joined. */
+#include "eval/report/markup.h"
+#include "eval/header.h"
+#include "eval/report/summary.h"
+
+static void run_columns(FILE *f, const json_t *header) {
+    char threat[120];
+    bool patch = json_object_get(header, "threat") != NULL;
+    const char *const texts[] = {vt_header_text(header, "weights_name"), vt_header_text(header, "weights"),
+                                 vt_header_text(json_object_get(header, "data"), "sha256"),
+                                 vt_header_text(header, "norm"),
+                                 patch ? vt_header_threat(header, threat, sizeof threat)
+                                       : vt_header_text(header, "eps")};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) vt_csv(f, texts[i]), fputc(',', f);
+    fprintf(f, "%lld,", (long long)json_integer_value(json_object_get(header, "seed")));
+}
+
+static void write(FILE *f, const vt_summary *s) {
+    vt_row r;
+    int side = vt_header_side(s->header);
+    fprintf(f, "row,level,count,total,percent,low95,high95,borderline,gradients,forwards,weights_name,weights,data,"
+               "norm,eps,seed,attacked_at\n");
+    for (int i = 0; vt_summary_row(s, i, &r); i++) {
+        vt_csv(f, r.label);
+        fprintf(f, ",%d,%lld,%lld,%.4f,%.4f,%.4f,", r.level, (long long)r.count, (long long)r.total, r.percent, r.low,
+                r.high);
+        if (r.has_attack)
+            fprintf(f, "%lld,%lld,%lld,", (long long)r.borderline, (long long)r.gradients, (long long)r.forwards);
+        else
+            fprintf(f, ",,,");
+        run_columns(f, s->header);
+        fprintf(f, "%dx%d\n", side, side);
+    }
+}
+
+const vt_report_def vt_report_def_csv = {.name = "csv",
+                                         .file = "table.csv",
+                                         .summary = "comma-separated table",
+                                         .write = write};

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* results.json, as docs/results.schema.json describes it: deterministic fields only (see docs/ARCHITECTURE.md); what
+ * depends on the machine is in run.json. */
+#include <math.h>
+#include <string.h>
+#include "core/json.h"
+#include "core/stats.h"
+#include "eval/report/published.h"
+
+static json_t *interval(int64_t count, int64_t total) {
+    double low, high;
+    vt_wilson(count, total, &low, &high);
+    return json_pack("[f,f]", low, high);
+}
+
+static json_t *share(int64_t count, int64_t total) {
+    return json_real(total ? 100 * (double)count / (double)total : 0);
+}
+
+static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
+/* What a profile's samples leave open. */
+static json_t *open_json(const vt_entry_summary *en, const char *text) {
+    const vt_sample_summary *p = &en->sample;
+    return json_pack("{s:f,s:I,s:I,s:I,s:I,s:f,s:s}", "share", p->share, "survivors", (json_int_t)p->survivors,
+                     "sampled", (json_int_t)p->sampled, "broken", (json_int_t)p->broken, "further95",
+                     (json_int_t)p->further, "points95", p->points, "text", text);
+}
+
+static json_t *entry_json(const vt_summary *s, const vt_entry_summary *en) {
+    int64_t total = s->total;
+    json_t *stages = json_array();
+    for (int k = 0; k < en->n_stages; k++) {
+        const vt_stage_summary *st = &en->stages[k];
+        json_t *stage =
+            json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "name", st->name, "id", st->id, "tried",
+                      (json_int_t)st->tried, "robust", (json_int_t)st->robust, "broken", (json_int_t)st->broken,
+                      "borderline", (json_int_t)st->borderline, "invalid", (json_int_t)st->invalid, "gradients",
+                      (json_int_t)st->gradients, "forwards", (json_int_t)st->forwards);
+        if (st->share < 1) json_object_set_new(stage, "share", json_real(st->share));
+        if (st->not_finite) json_object_set_new(stage, "not_finite", json_integer((json_int_t)st->not_finite));
+        if (st->vanished) json_object_set_new(stage, "vanished", json_integer((json_int_t)st->vanished));
+        json_array_append_new(stages, stage);
+    }
+    json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:I,s:I,s:o,s:o,s:o,s:o}", "name", en->name, "id",
+                          en->id, "robust", (json_int_t)en->robust, "broken", (json_int_t)en->broken, "borderline",
+                          (json_int_t)en->borderline, "invalid", (json_int_t)en->invalid, "total", (json_int_t)total,
+                          "percent", share(en->robust, total), "interval95", interval(en->robust, total), "gradients",
+                          (json_int_t)en->gradients, "forwards", (json_int_t)en->forwards, "median_linf",
+                          real_or_null(en->median_linf), "median_l2", real_or_null(en->median_l2), "median_l1",
+                          real_or_null(en->median_l1), "stages", stages);
+    char text[600];
+    if (en->not_finite) json_object_set_new(o, "not_finite", json_integer((json_int_t)en->not_finite));
+    json_t *remarks = json_array();
+    for (int k = 0; vt_entry_remark(en, k, text, sizeof text); k++) json_array_append_new(remarks, json_string(text));
+    if (json_array_size(remarks)) json_object_set(o, "remarks", remarks);
+    json_decref(remarks);
+    if (s->gradient_cost > 0) json_object_set_new(o, "cost", json_real(en->cost));
+    if (en->scoring != VT_SCORE_BALL) json_object_set_new(o, "scoring", json_string(vt_scoring_name(en->scoring)));
+    if (vt_entry_open_text(s, en, text, sizeof text)) json_object_set_new(o, "open", open_json(en, text));
+    if (en->profile) json_object_set_new(o, "claim", json_string(vt_entry_claim(en)));
+    return o;
+}
+
+/* Header keys that belong to run.json, or that follow with their results. */
+static bool elsewhere(const char *key) {
+    static const char *const keys[] = {"format", "blas", "compiler", "attacks", "model", "sources"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(key, keys[i])) return true;
+    return false;
+}
+
+/* The model's values with their sources; sentences stay what they are. Of a ledger that was written without sources,
+ * the values alone. */
+static json_t *model_json(const json_t *header) {
+    static const char *const sentences[] = {"input", "notes", "part"};
+    const json_t *sources = json_object_get(header, "sources");
+    json_t *o = sources ? json_deep_copy(sources) : json_object(), *value;
+    const char *key;
+    json_object_foreach(json_object_get(header, "model"), key, value) {
+        bool sentence = false;
+        for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++)
+            sentence = sentence || !strcmp(key, sentences[i]);
+        if (sentence)
+            json_object_set(o, key, value);
+        else if (!json_object_get(o, key) && (!sources || strcmp(key, "forms")))
+            json_object_set_new(o, key, json_pack("{s:O,s:s,s:b}", "value", value, "source", "", "assumed", false));
+    }
+    return o;
+}
+
+/* As published beside corrected. */
+static json_t *published_json(const vt_summary *s) {
+    json_t *o = json_copy(json_object_get(s->header, "as_published")), *rows = json_array();
+    vt_published_pair p;
+    for (int i = 0; vt_published_pair_at(s, i, &p); i++) {
+        json_t *row = json_copy(json_array_get(json_object_get(o, "rows"), (size_t)i));
+        json_object_set_new(row, "published_right", json_integer((json_int_t)p.published));
+        json_object_set_new(row, "corrected_right", json_integer((json_int_t)p.corrected));
+        json_object_set_new(row, "total", json_integer((json_int_t)p.total));
+        json_object_set_new(row, "published_percent", share(p.published, p.total));
+        json_object_set_new(row, "corrected_percent", share(p.corrected, p.total));
+        json_object_set_new(row, "points", json_real(p.points));
+        json_array_append_new(rows, row);
+    }
+    json_object_set_new(o, "rows", rows);
+    return o;
+}
+
+static void write(FILE *f, const vt_summary *s) {
+    json_t *o = json_pack("{s:i}", "version", VT_RESULTS_VERSION);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)s->header, key, value) {
+        if (!elsewhere(key)) json_object_set(o, key, value);
+    }
+    json_object_set_new(o, "model", model_json(s->header));
+    json_object_set_new(o, "images", json_string(s->images));
+    json_object_set_new(o, "clean",
+                        json_pack("{s:I,s:I,s:o,s:o}", "correct", (json_int_t)s->correct, "total", (json_int_t)s->total,
+                                  "percent", share(s->correct, s->total), "interval95",
+                                  interval(s->correct, s->total)));
+    json_t *attacks = json_array();
+    for (int i = 0; i < s->n_entries; i++) json_array_append_new(attacks, entry_json(s, &s->entries[i]));
+    json_object_set_new(o, "attacks", attacks);
+    json_object_set_new(o, "worst_case",
+                        json_pack("{s:I,s:I,s:o,s:o}", "robust", (json_int_t)s->worst_robust, "total",
+                                  (json_int_t)s->total, "percent", share(s->worst_robust, s->total), "interval95",
+                                  interval(s->worst_robust, s->total)));
+    if (s->worst_eight_bit >= 0)
+        json_object_set_new(o, "worst_case_8bit",
+                            json_pack("{s:I,s:I,s:o}", "robust", (json_int_t)s->worst_eight_bit, "total",
+                                      (json_int_t)s->total, "percent", share(s->worst_eight_bit, s->total)));
+    if (json_object_get(s->header, "as_published")) json_object_set_new(o, "as_published", published_json(s));
+    vt_json_write(f, o, JSON_INDENT(1));
+    json_decref(o);
+}
+
+const vt_report_def vt_report_def_json = {.name = "json",
+                                          .file = "results.json",
+                                          .summary = "machine-readable results",
+                                          .write = write};

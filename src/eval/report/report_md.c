@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* table.md */
+#include "eval/report/markup.h"
+#include "eval/header.h"
+#include "eval/report/published.h"
+
+static void item(FILE *f, const char *text) { fputs("\n* ", f), vt_md(f, text); }
+
+/* As published beside corrected. */
+static void published(FILE *f, const vt_summary *s) {
+    char title[200];
+    vt_published_pair p;
+    if (!vt_published_title(s, title, sizeof title)) return;
+    fputs("\n\n", f), vt_md(f, title);
+    fputs("\n\n| | as published | % | corrected | % | difference |\n|---|---:|---:|---:|---:|---:|\n", f);
+    for (int i = 0; vt_published_pair_at(s, i, &p); i++) {
+        double all = p.total ? (double)p.total : 1;
+        fputs("| ", f), vt_md(f, p.label);
+        fprintf(f, " | %lld / %lld | %.2f | %lld / %lld | %.2f | %+.2f |\n", (long long)p.published, (long long)p.total,
+                100 * (double)p.published / all, (long long)p.corrected, (long long)p.total,
+                100 * (double)p.corrected / all, p.points);
+    }
+    for (int i = 0; vt_published_pair_at(s, i, &p); i++) item(f, p.label), fputs(": ", f), vt_md(f, p.why);
+}
+
+static void write(FILE *f, const vt_summary *s) {
+    vt_row r;
+    char threat[120], name[140];
+    const json_t *data = json_object_get(s->header, "data");
+    fprintf(f, "| | right / all | %% | 95 %% interval | borderline | gradients | forwards "
+               "|\n|---|---:|---:|---:|---:|---:|---:|\n");
+    for (int i = 0; vt_summary_row(s, i, &r); i++) {
+        fputs(r.level ? "| &nbsp;&nbsp;" : "| ", f), vt_md(f, r.label);
+        fprintf(f, " | %lld / %lld | %.2f | [%.2f, %.2f] |", (long long)r.count, (long long)r.total, r.percent, r.low,
+                r.high);
+        if (r.has_attack)
+            fprintf(f, " %lld | %lld | %lld |\n", (long long)r.borderline, (long long)r.gradients,
+                    (long long)r.forwards);
+        else
+            fprintf(f, " | | |\n");
+    }
+    char text[900];
+    snprintf(text, sizeof text, "%s, seed %lld, %.40s %.40s images %s, weights %s (%.12s), data %.12s, vitrine %.40s.",
+             vt_header_threat(s->header, threat, sizeof threat),
+             (long long)json_integer_value(json_object_get(s->header, "seed")), vt_header_text(data, "format"),
+             vt_header_text(data, "split"), s->images, vt_header_weights(s->header, name, sizeof name),
+             vt_header_text(s->header, "weights"), vt_header_text(data, "sha256"),
+             vt_header_text(s->header, "vitrine"));
+    fputc('\n', f), vt_md(f, text), fputc('\n', f);
+    for (size_t i = 0; vt_header_note(s->header, i); i++) item(f, vt_header_note(s->header, i));
+    for (int i = 0; i < s->n_entries; i++)
+        if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT)
+            item(f, vt_entry_label(&s->entries[i], text, sizeof text)), fputs(" = ", f),
+                vt_md_code(f, s->entries[i].id);
+    for (int i = 0; i < s->n_entries; i++) {
+        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) item(f, text);
+        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) item(f, text);
+    }
+    published(f, s);
+    fputc('\n', f);
+}
+
+const vt_report_def vt_report_def_md = {.name = "md", .file = "table.md", .summary = "Markdown table", .write = write};

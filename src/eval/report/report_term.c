@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* The table on the terminal. */
+#include <string.h>
+#include "eval/header.h"
+#include "eval/report/published.h"
+
+/* As published beside corrected. */
+static void published(FILE *f, const vt_summary *s) {
+    char title[200], a[40], b[40];
+    vt_published_pair p;
+    if (!vt_published_title(s, title, sizeof title)) return;
+    fprintf(f, "\n%s\n%-8s %15s %8s %15s %8s %11s\n", title, "", "as published", "%", "corrected", "%", "difference");
+    for (int i = 0; vt_published_pair_at(s, i, &p); i++) {
+        double all = p.total ? (double)p.total : 1;
+        snprintf(a, sizeof a, "%lld / %lld", (long long)p.published, (long long)p.total);
+        snprintf(b, sizeof b, "%lld / %lld", (long long)p.corrected, (long long)p.total);
+        fprintf(f, "%-8s %15s %8.2f %15s %8.2f %+11.2f\n", p.label, a, 100 * (double)p.published / all, b,
+                100 * (double)p.corrected / all, p.points);
+    }
+    for (int i = 0; vt_published_pair_at(s, i, &p); i++) fprintf(f, "%s%s: %s\n", i ? "" : "\n", p.label, p.why);
+}
+
+static void definition(FILE *f, const vt_entry_summary *en) {
+    if (en->n_stages == 1) {
+        fprintf(f, "  %s = %s\n", en->label, en->id);
+        return;
+    }
+    fprintf(f, "  %s:\n", en->name);
+    for (int k = 0; k < en->n_stages; k++) fprintf(f, "    %s\n", en->stages[k].id);
+}
+
+static const vt_column columns[] = {{"", true, 0},
+                                    {"right / all", false, 0},
+                                    {"%", false, 0},
+                                    {"95 % interval", false, 0},
+                                    {"borderline", false, 1},
+                                    {"gradients", false, 2},
+                                    {"forwards", false, 3}};
+enum { VALUES = 6, COSTS = 3 }; /* columns behind the label; the last of them, of attacks alone */
+
+static void numbers(vt_columns *t, const vt_row *r, vt_style style) {
+    const int64_t costs[COSTS] = {r->borderline, r->gradients, r->forwards};
+    vt_columns_styled(t, style, "%s%lld / %lld", r->open ? "at most " : "", (long long)r->count, (long long)r->total);
+    vt_columns_styled(t, style, "%.2f", r->percent);
+    if (r->open)
+        vt_columns_cell(t, "-");
+    else
+        vt_columns_cell(t, "[%.2f, %.2f]", r->low, r->high);
+    for (int i = 0; i < COSTS; i++)
+        if (r->has_attack)
+            vt_columns_cell(t, "%lld", (long long)costs[i]);
+        else
+            vt_columns_cell(t, "%s", "");
+}
+
+/* Of an interrupted run, what was not begun has no numbers, and what is not done an upper bound. */
+static void row(vt_columns *t, const vt_row *r) {
+    vt_style style = r->verdict ? VT_STYLE_BOLD : VT_STYLE_NONE;
+    vt_columns_styled(t, style, "%s%s", r->level ? "  " : "", r->label);
+    if (r->reached) numbers(t, r, style);
+    for (int i = 0; i < VALUES && !r->reached; i++) vt_columns_cell(t, "-");
+}
+
+static void table(FILE *f, const vt_summary *s) {
+    vt_columns t;
+    vt_row r;
+    vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));
+    for (int i = 0; vt_summary_row(s, i, &r); i++) row(&t, &r);
+    vt_columns_end(&t, f, &s->look);
+}
+
+static void write(FILE *f, const vt_summary *s) {
+    char threat[120];
+    const json_t *data = json_object_get(s->header, "data");
+    fprintf(f, "\n%s, %s split, images %s; %s, seed %lld%s\n", vt_header_text(data, "format"),
+            vt_header_text(data, "split"), s->images, vt_header_threat(s->header, threat, sizeof threat),
+            (long long)json_integer_value(json_object_get(s->header, "seed")),
+            json_is_true(json_object_get(s->header, "exhaustive")) ? ", exhaustive" : "");
+    for (size_t i = 0; vt_header_note(s->header, i); i++) fprintf(f, "%s\n", vt_header_note(s->header, i));
+    fputc('\n', f);
+    table(f, s);
+    if (s->n_entries) fputc('\n', f);
+    char text[600];
+    for (int i = 0; i < s->n_entries; i++) {
+        if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT) definition(f, &s->entries[i]); /* else it is the one above */
+        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) fprintf(f, "  NOTE: %s\n", text);
+        if (s->entries[i].invalid)
+            fprintf(f, "  WARNING: %lld points of %s left the ball: an error of the attack; counted as robust\n",
+                    (long long)s->entries[i].invalid, s->entries[i].label);
+    }
+    for (int i = 0; i < s->n_entries; i++) {
+        if (s->entries[i].open || !vt_entry_open_text(s, &s->entries[i], text, sizeof text)) continue;
+        fprintf(f, "\n%s\n", text);
+        if (s->gradient_cost > 0)
+            fprintf(f, "%s cost %.0f forward-equivalents, a gradient counted as %.2f forwards\n", s->entries[i].name,
+                    s->entries[i].cost, s->gradient_cost);
+    }
+    published(f, s);
+    if (s->pending) fprintf(f, "\nincomplete: %lld image-stages are still to be done\n", (long long)s->pending);
+}
+
+const vt_report_def vt_report_def_term = {.name = "term", .summary = "table on the terminal", .write = write};

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* table.tex (booktabs) */
+#include <ctype.h>
+#include "core/text.h"
+#include "eval/report/markup.h"
+#include "eval/header.h"
+#include "eval/report/summary.h"
+
+/* A comment ends with its line, and a text has none: nothing else in it means anything. */
+static void comment(FILE *f, const char *text) {
+    char plain[700];
+    fprintf(f, "%% %s\n", vt_text_line(plain, sizeof plain, text));
+}
+
+/* \label{tab:NAME-linf-8-255}: letters, digits and dashes alone, which no package has made active. */
+static void label(FILE *f, const char *text) {
+    for (; *text; text++) fputc(isalnum((unsigned char)*text) ? *text : '-', f);
+}
+
+static void caption(FILE *f, const vt_summary *s, const char *name) {
+    char threat[120], text[900];
+    const json_t *data = json_object_get(s->header, "data");
+    snprintf(text, sizeof text, "%s: accuracy under attack, %s, %.40s %.40s images %s, seed %lld.", name,
+             vt_header_threat(s->header, threat, sizeof threat), vt_header_text(data, "format"),
+             vt_header_text(data, "split"), s->images,
+             (long long)json_integer_value(json_object_get(s->header, "seed")));
+    fputs("\\caption{", f), vt_tex(f, text), fputs("}\n\\label{tab:", f);
+    label(f, name), fputc('-', f), label(f, threat), fputs("}\n", f);
+}
+
+static void write(FILE *f, const vt_summary *s) {
+    vt_row r;
+    char name[140], text[600];
+    comment(f, "\\usepackage{booktabs}");
+    snprintf(text, sizeof text, "vitrine %.40s, weights %s (%.64s)", vt_header_text(s->header, "vitrine"),
+             vt_header_weights(s->header, name, sizeof name), vt_header_text(s->header, "weights"));
+    comment(f, text);
+    for (size_t i = 0; vt_header_note(s->header, i); i++) comment(f, vt_header_note(s->header, i));
+    for (int i = 0; i < s->n_entries; i++) {
+        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) comment(f, text);
+        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) comment(f, text);
+    }
+    fputs("\\begin{table}\n\\centering\n", f);
+    caption(f, s, name);
+    fprintf(f, "\\begin{tabular}{lrrr}\n\\toprule\n & right / all & \\%% & 95\\,\\%% interval \\\\\n\\midrule\n");
+    for (int i = 0; vt_summary_row(s, i, &r); i++) {
+        fputs(r.level ? "\\quad " : "", f);
+        vt_tex(f, r.label);
+        fprintf(f, " & %lld / %lld & %.2f & [%.2f, %.2f] \\\\\n", (long long)r.count, (long long)r.total, r.percent,
+                r.low, r.high);
+    }
+    fprintf(f, "\\bottomrule\n\\end{tabular}\n\\end{table}\n");
+}
+
+const vt_report_def vt_report_def_tex = {.name = "tex",
+                                         .file = "table.tex",
+                                         .summary = "LaTeX table (booktabs)",
+                                         .write = write};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* A run as one HTML page for people (eval/report/page.h): the model's name, threat and data first. */
+#ifndef VT_EVAL_REPORT_SHOW_H
+#define VT_EVAL_REPORT_SHOW_H
+
+#include "eval/report/chart.h"
+#include "eval/ledger.h"
+#include "eval/report/summary.h"
+#include "io/dataset.h"
+
+typedef struct vt_show {
+    const char *name; /* of the model; NULL: nobody knows it */
+    const vt_ledger *ledger;
+    const vt_summary *summary;
+    const vt_dataset *data; /* NULL: no pictures */
+    int side;               /* of the model's input */
+    int pictures;           /* at most this many images in the grid */
+    const vt_mark *curve;   /* accuracy over eps, x in units of the ledger's eps; less than two points: no chart */
+    size_t n_curve;
+    const char *axis; /* of the curve */
+} vt_show;
+
+vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e);
+
+/* show_curve.c: of a curve's run, in place of the tiles and the table of one eps: what each attack found, and the
+ * accuracy at the confirmed eps. */
+vt_status vt_show_curve(FILE *f, const vt_show *s, vt_err *e);
+
+/* show_grid.c: the grid of clean, adversarial and magnified difference images. */
+vt_status vt_show_grid(FILE *f, const vt_show *s, vt_err *e);
+
+#endif

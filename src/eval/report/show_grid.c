@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "eval/header.h"
+#include "eval/report/markup.h"
+#include "eval/report/page.h"
+#include "eval/report/show.h"
+#include "io/class_names.h"
+#include "io/image.h"
+
+/* Buffers of one figure. */
+typedef struct canvas {
+    float *clean, *adv;
+    vt_image im;
+    size_t pixels;
+} canvas;
+
+static vt_status put_png(FILE *f, const canvas *c, const char *alt, vt_err *e) {
+    fprintf(f, "<img alt=\"%s\" src=\"", alt);
+    VT_TRY(vt_page_picture(f, &c->im, e));
+    fputs("\"/>", f);
+    return VT_OK;
+}
+
+static void to_bytes(canvas *c, const float *x, double gain) {
+    for (size_t i = 0; i < c->pixels; i++) {
+        double v = gain > 0 ? 0.5 + gain * ((double)x[i] - (double)c->clean[i]) : (double)x[i];
+        c->im.rgb[i] = (uint8_t)lrint(fmin(fmax(v, 0), 1) * 255);
+    }
+}
+
+/* The run's eps fills the range of grey levels; for norms without a bound a pixel, and on curves, whose eps is the
+ * whole box, the largest difference does. */
+static double gain_of(const canvas *c, const json_t *header) {
+    double most = 0, eps = json_number_value(json_object_get(header, "eps_value"));
+    for (size_t i = 0; i < c->pixels; i++) most = fmax(most, fabs((double)c->adv[i] - (double)c->clean[i]));
+    if (!strcmp(vt_header_text(header, "norm"), "linf") && !vt_is_curve(header) && eps >= most) most = eps;
+    return most > 0 ? 0.5 / most : 1;
+}
+
+static vt_status figure(FILE *f, const vt_show *s, canvas *c, const vt_record *clean, const vt_record *adv, vt_err *e) {
+    vt_image im;
+    int label;
+    char right[48], wrong[48];
+    const json_t *attack = vt_header_attack(s->summary->header, adv->entry);
+    VT_TRY(vt_dataset_read_square(s->data, adv->image, s->side, &im, &label, e));
+    for (size_t i = 0; i < c->pixels; i++) c->clean[i] = vt_image_at(&im, i);
+    vt_image_free(&im);
+    VT_TRY(vt_ledger_read_adv(s->ledger, adv, c->adv, e));
+    double gain = gain_of(c, s->summary->header);
+    vt_dataset_class_name(s->data, clean->pred, right, sizeof right);
+    vt_dataset_class_name(s->data, adv->pred, wrong, sizeof wrong);
+    fputs("<figure><div class=\"three\">", f);
+    to_bytes(c, c->clean, 0);
+    VT_TRY(put_png(f, c, "clean", e));
+    to_bytes(c, c->adv, 0);
+    VT_TRY(put_png(f, c, "adversarial", e));
+    to_bytes(c, c->adv, gain);
+    VT_TRY(put_png(f, c, "difference", e));
+    fprintf(f, "</div><figcaption><b>%d</b> ", adv->image);
+    vt_html(f, right);
+    fputs(" <span class=\"faint\">→</span> <em>", f);
+    vt_html(f, wrong);
+    fprintf(f, "</em><br/><span class=\"faint\">lead %.2f → %.2f, difference × %.3g, ", -clean->margin, -adv->margin,
+            gain);
+    char by[56];
+    vt_html(f, vt_attack_label(attack, by, sizeof by));
+    fputs("</span></figcaption></figure>\n", f);
+    return VT_OK;
+}
+
+static int by_image(const void *a, const void *b) {
+    const vt_record *x = *(const vt_record *const *)a, *y = *(const vt_record *const *)b;
+    if (x->image != y->image) return x->image < y->image ? -1 : 1;
+    return (x->margin < y->margin) - (x->margin > y->margin); /* the strongest first */
+}
+
+/* The strongest stored point of each broken image, and the clean line of every image. */
+static size_t choose(const vt_ledger *l, const vt_record **broken) {
+    size_t n = 0, kept = 0;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->records[i].entry && l->records[i].adv >= 0 && vt_record_fails(l, &l->records[i]))
+            broken[n++] = &l->records[i];
+    qsort(broken, n, sizeof *broken, by_image);
+    for (size_t i = 0; i < n; i++)
+        if (!kept || broken[kept - 1]->image != broken[i]->image) broken[kept++] = broken[i];
+    return kept;
+}
+
+static const vt_record *clean_line(const vt_ledger *l, int32_t image) {
+    for (size_t i = 0; i < l->count; i++)
+        if (l->records[i].entry == 0 && l->records[i].image == image) return &l->records[i];
+    return NULL;
+}
+
+vt_status vt_show_grid(FILE *f, const vt_show *s, vt_err *e) {
+    const vt_ledger *l = s->ledger;
+    canvas c = {.pixels = l->pixels, .im = {.width = s->side, .height = s->side}};
+    const vt_record **broken = calloc(l->count + 1, sizeof *broken);
+    c.clean = calloc(c.pixels, sizeof(float)), c.adv = calloc(c.pixels, sizeof(float)), c.im.rgb = malloc(c.pixels);
+    vt_status st = broken && c.clean && c.adv && c.im.rgb ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for pictures");
+    size_t n = st == VT_OK ? choose(l, broken) : 0, most = (size_t)s->pictures;
+    if (n)
+        fputs("<section><h2>Broken images</h2>\n<p class=\"faint\">Without perturbation, with it, and the difference "
+              "around grey. The lead is the logit of the true class over the best other one: below 0 the image is "
+              "misclassified.</p>\n<div class=\"pictures\">\n",
+              f);
+    for (size_t i = 0; i < n && i < most && st == VT_OK; i++) {
+        const vt_record *r = broken[n > most ? i * n / most : i], *clean = clean_line(l, r->image);
+        if (clean) st = figure(f, s, &c, clean, r, e);
+    }
+    if (n)
+        fprintf(f, "</div>\n%s</section>\n",
+                n > most ? "<p class=\"faint\">An even selection; see --pictures.</p>\n" : "");
+    vt_image_free(&c.im);
+    free(c.clean), free(c.adv), free(broken);
+    return st;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* What a run found, as numbers for reports: a pure function of its ledger. */
+#ifndef VT_EVAL_REPORT_SUMMARY_H
+#define VT_EVAL_REPORT_SUMMARY_H
+
+#include "attacks/scoring.h"
+#include "core/columns.h"
+#include "eval/header.h"
+#include "eval/ledger.h"
+
+typedef struct vt_stage_summary {
+    const char *name, *id;                       /* from the header */
+    char label[72];                              /* vt_stage_label */
+    double share;                                /* of the survivors that it was run on; 1: all */
+    int64_t tried;                               /* images with a line */
+    int64_t robust, broken, borderline, invalid; /* robust: left after this stage */
+    int64_t not_finite;                          /* neither robust nor broken */
+    int64_t gradients, forwards;
+    int64_t vanished; /* images on which cross-entropy's gradient vanished somewhere */
+    int64_t pending;  /* images whose line is not there yet */
+    bool open;        /* there are such, here or before: its count is at most what is left */
+} vt_stage_summary;
+
+/* Stages that were run on a random sample of an entry's survivors: what they could still have broken among the rest. */
+typedef struct vt_sample_summary {
+    double share;
+    int64_t survivors, sampled, broken; /* of the stages before; in the sample; of those */
+    int64_t further;                    /* exact one-sided 95 % upper bound on further breaks, in images */
+    double points;                      /* the same in points of accuracy */
+} vt_sample_summary;
+/* Below this many points of accuracy a profile may call itself equivalent to AutoAttack. */
+#define VT_EQUIVALENT_POINTS 0.3
+
+typedef struct vt_entry_summary {
+    const char *name, *id;
+    char label[56]; /* vt_attack_label */
+    vt_scoring scoring;
+    bool profile;             /* says what its samples leave open, even nothing */
+    vt_sample_summary sample; /* share 1: every stage was run on all survivors, nothing is open */
+    bool open;                /* as of its last stage */
+    double cost;              /* forward-equivalents: forwards + gradients times the header's gradient_cost */
+    int64_t robust, broken, borderline, invalid, not_finite, gradients, forwards, pending;
+    double median_linf, median_l2, median_l1; /* of the broken images' perturbations; NaN: none */
+    vt_stage_summary *stages;
+    int n_stages;
+} vt_entry_summary;
+
+typedef struct vt_summary {
+    const json_t *header;
+    char images[400]; /* "0:100,150:200" */
+    int64_t total, correct, worst_robust, pending;
+    int64_t missing;         /* of pending: images without a clean prediction */
+    int64_t worst_eight_bit; /* images that no 8-bit entry broke; -1: there is none */
+    double gradient_cost;    /* forwards that a gradient costs, by its products; 0: not in the header */
+    vt_entry_summary *entries;
+    int n_entries;
+    vt_look look; /* of the terminal's table; set by who prints it */
+} vt_summary;
+
+/* images: number of images the run wants (0: those of the ledger). */
+vt_status vt_summary_make(vt_summary *s, const vt_ledger *l, int64_t images, vt_err *e);
+void vt_summary_free(vt_summary *s);
+
+/* Of results.json; a key that is gone or means something else raises it, one more does not. docs/results.schema.json */
+#define VT_RESULTS_VERSION 1
+
+/* Report formats: a file report_*.c each. */
+typedef struct vt_report_def {
+    const char *name, *file, *summary; /* "md", "table.md" (NULL: the terminal), one sentence */
+    void (*write)(FILE *f, const vt_summary *s);
+} vt_report_def;
+const vt_report_def *const *vt_report_defs(int *n);
+const vt_report_def *vt_report_find(const char *name); /* NULL: unknown */
+/* Every report that has a file, into dir; the terminal one to `terminal` (NULL: not). */
+vt_status vt_reports_write(const vt_summary *s, const char *dir, FILE *terminal, vt_err *e);
+
+/* Rows that all tables share: label, count and total of row i (0: clean; then each entry followed by its stages when
+ * it has several; then the worst case when there are several entries). false past the end. */
+typedef struct vt_row {
+    char label[96];
+    int64_t count, total, borderline, gradients, forwards;
+    double percent, low, high;
+    int level;       /* 0: clean, entry or worst case; 1: stage */
+    bool has_attack; /* borderline and costs are meaningful */
+    bool verdict;    /* what the run says in the end: the worst case, or its one entry */
+    bool open;       /* of an interrupted run: at most `count`, images are still to be tried */
+    bool reached;    /* something of it has been done; else its numbers say nothing */
+} vt_row;
+bool vt_summary_row(const vt_summary *s, int i, vt_row *r);
+
+/* The entry's name, and what its verdicts are about where that is not the ball. */
+const char *vt_entry_label(const vt_entry_summary *en, char *text, size_t size);
+/* What a profile's samples leave open, in a sentence; false: the entry is no profile and has no sample. */
+bool vt_entry_open_text(const vt_summary *s, const vt_entry_summary *en, char *text, size_t size);
+/* What else must be said of an entry beside its numbers, sentence k = 0, 1, ...; false past the last. */
+bool vt_entry_remark(const vt_entry_summary *en, int k, char *text, size_t size);
+/* The same sentences, for any count of images. */
+bool vt_remark(const char *name, int64_t vanished, int64_t not_finite, int k, char *text, size_t size);
+/* "AutoAttack-equivalent" or "quick estimate". */
+const char *vt_entry_claim(const vt_entry_summary *en);
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+#include "models/checkpoint/doubt.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "models/roles.h"
+
+/* ---- marks ---- */
+
+/* Would the other norm order be another network? XCiT has one, and without norms there is none. */
+static bool has_norm_order(const vt_config *c) {
+    vt_config other = *c;
+    other.post_norm = !c->post_norm;
+    return vt_config_check(&other, "", NULL) == VT_OK;
+}
+
+static bool matters(const vt_config *c, vt_field f) {
+    switch (f) {
+    case VT_FIELD_POST_NORM:
+        return has_norm_order(c);
+    case VT_FIELD_POOL: /* tokens are there that may be read, or not; a head of twice the width reads both */
+        return !strcmp(c->arch, "vit") && !c->dist_token && (!c->no_cls || c->registers) &&
+               c->pool != VT_POOL_TOKEN_AVG;
+    case VT_FIELD_DIST_HEAD:
+        return c->dist_token;
+    case VT_FIELD_NO_SHIFT:
+        return !strcmp(c->arch, "swin");
+    case VT_FIELD_TOKENS_NORM:
+    case VT_FIELD_STEM_STRIDE:
+        return !strcmp(c->arch, "xcit");
+    default:
+        return true;
+    }
+}
+
+static void mark(vt_told *t, vt_field f, const char *from, vt_doubt d) {
+    char source[sizeof t->source[f]] = "";
+    snprintf(source, sizeof source, "%s", from); /* which may be the place itself */
+    memcpy(t->source[f], source, sizeof source);
+    t->doubt[f] = d;
+}
+
+void vt_doubt_unsaid(const vt_config *c, vt_told *t, const vt_names *names, const char *whole) {
+    static const vt_field fields[] = {VT_FIELD_ACT,         VT_FIELD_POST_NORM,  VT_FIELD_POOL,
+                                      VT_FIELD_BGR,         VT_FIELD_DIST_HEAD,  VT_FIELD_NO_SHIFT,
+                                      VT_FIELD_TOKENS_NORM, VT_FIELD_STEM_STRIDE};
+    char silent[72];
+    snprintf(silent, sizeof silent, "%.55s does not say", names->map->who);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const vt_field f = fields[i];
+        const char *from = t->source[f];
+        bool seen = f == VT_FIELD_POOL && !whole && !strcmp(from, "tensors"); /* that a token is there, not who reads */
+        if ((*from && !seen && strncmp(from, "default", 7)) || !matters(c, f)) continue;
+        if (whole)
+            mark(t, f, whole, VT_KNOWN);
+        else if (names->own_map && (f == VT_FIELD_ACT || f == VT_FIELD_POST_NORM))
+            mark(t, f, silent, VT_OPEN);
+        else
+            mark(t, f, *from && !seen ? from : "default", VT_ASSUMED);
+    }
+}
+
+void vt_doubt_assumed(vt_told *t, const char *list) {
+    for (int f = 0; list && f < VT_FIELD_COUNT; f++) {
+        const char *key = vt_field_key((vt_field)f), *at = key ? strstr(list, key) : NULL;
+        bool word = at && (at == list || at[-1] == ',') && (!at[strlen(key)] || at[strlen(key)] == ',');
+        const char *from = t->source[f]; /* metadata may leave the pool out */
+        bool theirs = !strcmp(from, "safetensors metadata") || (f == VT_FIELD_POOL && !strcmp(from, "tensors"));
+        if (word && theirs) mark(t, (vt_field)f, "safetensors metadata, which assume it", VT_ASSUMED);
+    }
+}
+
+/* ---- words ---- */
+
+/* Appends; what does not fit is cut. */
+__attribute__((format(printf, 3, 4))) static void say(char *buf, size_t size, const char *format, ...) {
+    size_t used = strlen(buf);
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(buf + used, size - used, format, ap);
+    va_end(ap);
+}
+
+static const vt_form *form_of(vt_field f) {
+    int n;
+    const vt_form *forms = vt_forms(&n);
+    for (int i = 0; i < n; i++)
+        if (forms[i].field == f) return &forms[i];
+    return NULL;
+}
+
+const char *vt_field_key(vt_field f) {
+    static const char *const keys[VT_FIELD_COUNT] =
+        {[VT_FIELD_ARCH] = "architecture", [VT_FIELD_IMAGE] = "image",
+         [VT_FIELD_PATCH] = "patch",       [VT_FIELD_DIM] = "dim",
+         [VT_FIELD_DEPTH] = "depth",       [VT_FIELD_HEADS] = "heads",
+         [VT_FIELD_HIDDEN] = "mlp_hidden", [VT_FIELD_CLASSES] = "classes",
+         [VT_FIELD_QKV_BIAS] = "qkv_bias", [VT_FIELD_ATTN] = "attention",
+         [VT_FIELD_SCALE] = "attn_scale",  [VT_FIELD_DIST] = "distillation_token",
+         [VT_FIELD_LN_EPS] = "ln_eps",     [VT_FIELD_MEAN] = "mean",
+         [VT_FIELD_STD] = "std",           [VT_FIELD_TRANSFORM] = "transform"};
+    const vt_form *form = keys[f] ? NULL : form_of(f);
+    return form ? form->opt.key : keys[f];
+}
+
+const char *vt_field_label(vt_field f) {
+    static const char *const labels[VT_FIELD_COUNT] = {
+#define VT_FIELD_LABEL(id, text) text,
+        VT_FIELD_LIST(VT_FIELD_LABEL)
+#undef VT_FIELD_LABEL
+    };
+    return labels[f];
+}
+
+static void form_text(const vt_config *c, vt_field f, char *buf, size_t size) {
+    const vt_form *form = form_of(f);
+    buf[0] = 0;
+    if (!form) return;
+    vt_form_text(c, form, buf, size);
+    if (form->four && !strncmp(buf, "0,", 2)) snprintf(buf, size, "not given");
+    const bool yes = *buf == '1';
+    if (f == VT_FIELD_BGR)
+        snprintf(buf, size, "%s", yes ? "BGR" : "RGB");
+    else if (form->opt.type == VT_OPT_BOOL)
+        snprintf(buf, size, "%s", yes ? "yes" : "no");
+}
+
+/* Whole numbers and words that need no more than their place. */
+static bool plain_text(const vt_config *c, vt_field f, char *buf, size_t size) {
+    const struct {
+        vt_field field;
+        int number;
+        const char *word;
+    } rows[] = {{VT_FIELD_ARCH, 0, c->arch},
+                {VT_FIELD_DIM, c->dim, NULL},
+                {VT_FIELD_DEPTH, c->depth, NULL},
+                {VT_FIELD_HIDDEN, c->hidden, NULL},
+                {VT_FIELD_CLASSES, c->classes, NULL},
+                {VT_FIELD_QKV_BIAS, 0, c->qkv_bias ? "yes" : "no"},
+                {VT_FIELD_DIST, 0, c->dist_token ? "yes (logits = mean of both heads)" : "no"},
+                {VT_FIELD_ATTN, 0, c->attn}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].field != f) continue;
+        if (rows[i].word)
+            snprintf(buf, size, "%s", rows[i].word);
+        else
+            snprintf(buf, size, "%d", rows[i].number);
+        return true;
+    }
+    return false;
+}
+
+void vt_field_text(const vt_model *m, vt_field f, char *buf, size_t size) {
+    static const char *const pools[] = {"class token", "mean of the patch tokens", "mean of all tokens",
+                                        "class token and mean of the patch tokens"};
+    const vt_config *c = &m->config;
+    const double *v = f == VT_FIELD_STD ? c->std : c->mean;
+    if (plain_text(c, f, buf, size)) return;
+    switch (f) {
+    case VT_FIELD_IMAGE:
+        snprintf(buf, size, "3 x %d x %d", c->image, c->image);
+        break;
+    case VT_FIELD_PATCH:
+        snprintf(buf, size, "%d (%d tokens)", c->patch, vt_model_tokens(m));
+        break;
+    case VT_FIELD_HEADS:
+        snprintf(buf, size, "%d of width %d", c->heads, vt_config_attn_dim(c) / c->heads);
+        break;
+    case VT_FIELD_POOL:
+        snprintf(buf, size, "%s", pools[c->pool]);
+        break;
+    case VT_FIELD_SCALE:
+        snprintf(buf, size, "%.9g", c->attn_scale);
+        break;
+    case VT_FIELD_LN_EPS:
+        snprintf(buf, size, "%g", c->ln_eps);
+        break;
+    case VT_FIELD_MEAN:
+    case VT_FIELD_STD:
+        snprintf(buf, size, "%.6g, %.6g, %.6g", v[0], v[1], v[2]);
+        break;
+    case VT_FIELD_TRANSFORM:
+        snprintf(buf, size, "%s", m->transform);
+        break;
+    default:
+        form_text(c, f, buf, size);
+    }
+}
+
+bool vt_field_shown(const vt_model *m, vt_field f) {
+    const vt_form *form = form_of(f);
+    const char *from = m->source[f];
+    if (f == VT_FIELD_TRANSFORM) return *m->transform != 0;
+    if (f < VT_FIELD_NORM || !form || f == VT_FIELD_ACT) return true;
+    return !vt_form_is_default(&m->config, form) || (*from && strcmp(from, "tensors"));
+}
+
+/* ---- what is missing, what was assumed ---- */
+
+int vt_heads_likely(int dim, int out[VT_HEADS_MOST]) {
+    int n = 0;
+    for (int least = 16; !n; least = 1)
+        for (int h = 1; h <= dim && n < VT_HEADS_MOST; h++)
+            if (dim % h == 0 && dim / h >= least && (dim / h <= 128 || least == 1)) out[n++] = h;
+    for (int i = 1; i < n; i++) /* by distance from 64 on a scale of ratios, narrower first of two as far */
+        for (int k = i; k > 0; k--) {
+            double a = fabs(log2(64.0 * out[k - 1] / dim)), b = fabs(log2(64.0 * out[k] / dim));
+            if (a < b || (a <= b && out[k - 1] > out[k])) break;
+            int swap = out[k];
+            out[k] = out[k - 1], out[k - 1] = swap;
+        }
+    return n;
+}
+
+/* "4, 2 or 8": the guess first, then the others of a list that ends at NULL. */
+static void alternatives(char *buf, size_t size, const char *guess, const char *const *all) {
+    const char *before = NULL;
+    say(buf, size, "%s", guess);
+    for (; *all; all++) {
+        if (!strcmp(*all, guess)) continue;
+        if (before) say(buf, size, ", %s", before);
+        before = *all;
+    }
+    if (before) say(buf, size, " or %s", before);
+}
+
+static void heads_of(const vt_model *m, char *buf, size_t size) {
+    int likely[VT_HEADS_MOST], n = vt_heads_likely(vt_config_attn_dim(&m->config), likely);
+    char text[VT_HEADS_MOST][12], guess[12];
+    const char *all[VT_HEADS_MOST + 1] = {NULL};
+    for (int i = 0; i < n; i++) snprintf(text[i], sizeof text[i], "%d", likely[i]), all[i] = text[i];
+    snprintf(guess, sizeof guess, "%d", m->config.heads);
+    alternatives(buf, size, guess, all);
+}
+
+/* Tensors exclude it: a Linear is no convolution, a norm behind a mean no norm of the class token. */
+static bool excluded(const vt_config *c, vt_field f, const char *word) {
+    bool mean = c->pool != VT_POOL_TOKEN && !c->norm_first;
+    return (f == VT_FIELD_PATCH_ORDER && !strcmp(word, "conv")) ||
+           (f == VT_FIELD_POOL && mean && !strcmp(word, "token"));
+}
+
+static void form_values(const vt_model *m, vt_field f, char *buf, size_t size) {
+    const vt_form *form = form_of(f);
+    char guess[64], words[200], *save = NULL;
+    const char *all[16] = {"0", "1", NULL};
+    vt_form_text(&m->config, form, guess, sizeof guess);
+    if (form->opt.choices) {
+        int n = 0;
+        snprintf(words, sizeof words, "%s", form->opt.choices);
+        for (char *w = strtok_r(words, "|", &save); w && n < 15; w = strtok_r(NULL, "|", &save))
+            if (!excluded(&m->config, f, w)) all[n++] = w;
+        all[n] = NULL;
+    }
+    alternatives(buf, size, guess, all);
+}
+
+static void triple_option(char *buf, size_t size, const double v[3]) {
+    if (v[0] == v[1] && v[1] == v[2])
+        say(buf, size, "%.6g", v[0]);
+    else
+        say(buf, size, "%.6g,%.6g,%.6g", v[0], v[1], v[2]);
+}
+
+/* "heads (4, 2 or 8)" to what, " --heads 4" to options. */
+static void missing(const vt_model *m, vt_field f, char *what, size_t what_size, char *options, size_t options_size) {
+    const vt_config *c = &m->config;
+    char value[64];
+    say(what, what_size, "%s (", vt_field_label(f));
+    switch (f) {
+    case VT_FIELD_HEADS:
+        heads_of(m, what, what_size);
+        say(options, options_size, " --heads %d", c->heads);
+        break;
+    case VT_FIELD_MEAN:
+        say(what, what_size, "0.4914,0.4822,0.4465 CIFAR-10, 0.485,0.456,0.406 ImageNet, 0.5 timm's ViT, 0 none");
+        say(options, options_size, " --mean ");
+        triple_option(options, options_size, c->mean);
+        break;
+    case VT_FIELD_STD:
+        say(what, what_size, "0.2470,0.2435,0.2616, 0.229,0.224,0.225, 0.5 or 1 there");
+        say(options, options_size, " --std ");
+        triple_option(options, options_size, c->std);
+        break;
+    default:
+        form_values(m, f, what, what_size);
+        vt_form_text(c, form_of(f), value, sizeof value);
+        say(options, options_size, " --form %s=%s", vt_field_key(f), value);
+    }
+    say(what, what_size, ")");
+}
+
+int vt_model_missing(const vt_model *m, char *what, size_t what_size, char *options, size_t options_size) {
+    int n = 0;
+    what[0] = options[0] = 0;
+    for (int f = 0; f < VT_FIELD_COUNT; f++) {
+        if (m->doubt[f] != VT_OPEN) continue;
+        if (n++) say(what, what_size, ", ");
+        missing(m, (vt_field)f, what, what_size, options, options_size);
+    }
+    return n;
+}
+
+int vt_model_assumed(const vt_model *m, char *text, size_t size) {
+    const vt_config *c = &m->config;
+    int n = 0;
+    text[0] = 0;
+    for (int f = 0; f < VT_FIELD_COUNT; f++) {
+        char value[64];
+        if (m->doubt[f] != VT_ASSUMED) continue;
+        vt_field_text(m, (vt_field)f, value, sizeof value);
+        if (n++) say(text, size, ", ");
+        if (f == VT_FIELD_POST_NORM)
+            say(text, size, "%s", c->post_norm ? "post-norm" : "pre-norm");
+        else if (f == VT_FIELD_NO_SHIFT)
+            say(text, size, "%s", c->no_shift ? "windows not shifted" : "shifted windows");
+        else
+            say(text, size, "%s %s", vt_field_label((vt_field)f), value);
+    }
+    return n;
+}
+
+int vt_model_doubts(const vt_model *m, char *text, size_t size) {
+    int n = 0;
+    text[0] = 0;
+    for (int f = 0; f < VT_FIELD_COUNT; f++)
+        if (m->doubt[f] != VT_KNOWN) say(text, size, "%s%s", n++ ? "," : "", vt_field_key((vt_field)f));
+    return n;
+}

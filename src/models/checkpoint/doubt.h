@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* What nobody told of a network: what was supposed, and what is left open, in words and as options.
+ * models/checkpoint/resolve marks values, whoever shows results asks here first (cli/known). */
+#ifndef VT_MODELS_CHECKPOINT_DOUBT_H
+#define VT_MODELS_CHECKPOINT_DOUBT_H
+
+#include "models/checkpoint/names.h"
+#include "models/forms.h"
+
+/* Where every value of a configuration comes from, and how sure it is; of preprocessing its text too (empty: nobody
+ * says). */
+typedef struct vt_told {
+    vt_source source;
+    vt_doubt doubt[VT_FIELD_COUNT];
+    char transform[64];
+} vt_told;
+
+/* Forms at their default because nobody said anything, except `whole`, who describes the network as a whole (or NULL).
+ * timm's names come with GELU and pre-norm; names that a shipped map knows from one laboratory come with any. */
+void vt_doubt_unsaid(const vt_config *c, vt_told *t, const vt_names *names, const char *whole);
+/* Metadata that say themselves which of them were assumed ("act,ln_eps"; NULL: none were): they still are. */
+void vt_doubt_assumed(vt_told *t, const char *list);
+
+/* Likely numbers of heads, the likeliest first: divisors of the width that make heads 16 to 128 wide, nearest to 64
+ * first; if there are none, all. Returns how many. */
+enum { VT_HEADS_MOST = 16 };
+int vt_heads_likely(int dim, int out[VT_HEADS_MOST]);
+
+/* What a value is called in metadata, maps, --form and results.json: "ln_eps". */
+const char *vt_field_key(vt_field f);
+/* Its label and text for people: "activation", "gelu"; 64 bytes suffice. */
+const char *vt_field_label(vt_field f);
+void vt_field_text(const vt_model *m, vt_field f, char *buf, size_t size);
+/* Is it shown? Every value of all networks is; a form, where it differs from timm's ViT or somebody spoke of it. */
+bool vt_field_shown(const vt_model *m, vt_field f);
+
+/* The open values with their possible ones, "heads (4, 2 or 8), ...", and the options that would say what was guessed,
+ * " --heads 4 --form act=relu". Returns how many there are. */
+int vt_model_missing(const vt_model *m, char *what, size_t what_size, char *options, size_t options_size);
+/* The assumed ones: "activation gelu, pre-norm, ...". Returns how many. */
+int vt_model_assumed(const vt_model *m, char *text, size_t size);
+/* Their keys, "act,post_norm", open ones too, for metadata: what was not known is not known better once it is copied.
+ */
+int vt_model_doubts(const vt_model *m, char *text, size_t size);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* Networks that are no Vision Transformers of the kinds that vitrine computes, by the names of their tensors. */
+#ifndef VT_MODELS_CHECKPOINT_KIN_H
+#define VT_MODELS_CHECKPOINT_KIN_H
+
+#include "io/safetensors.h"
+
+/* "a ResNet", to stand behind "is "; NULL: none that is known. */
+const char *vt_kin(const vt_st *st);
+
+#define VT_READS "vitrine reads ViT, DeiT, ConViT, Swin and XCiT"
+
+#endif

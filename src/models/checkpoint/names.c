@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#include "models/checkpoint/names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "core/files.h"
+#include "core/opt.h"
+#include "io/st.h"
+#include "models/checkpoint/kin.h"
+
+#define VT_PLUGIN(x) extern const vt_names_def vt_names_def_##x;
+#include "names.inc"
+#undef VT_PLUGIN
+
+static const vt_names_def *const defs[] = {
+#define VT_PLUGIN(x) &vt_names_def_##x,
+#include "names.inc"
+#undef VT_PLUGIN
+};
+
+static const vt_names_map maps[] = {
+#include "maps.inc"
+};
+enum { DEFS = sizeof defs / sizeof *defs, MAPS = sizeof maps / sizeof *maps, MAX_FILE = 1 << 20 };
+
+const vt_names_def *const *vt_names_defs(int *n) { return *n = DEFS, defs; }
+const vt_names_map *vt_names_maps(int *n) { return *n = MAPS, maps; }
+
+void vt_names_close(vt_names *n) {
+    vt_rename_free(n->map);
+    n->map = NULL;
+}
+
+/* What a map that was asked for sets, among the metadata: detection looks there (no_embed_class). */
+static vt_status tell(const vt_names *n, vt_st *st, vt_err *e) {
+    for (int i = 0; n->asked && i < n->map->n_pairs; i++) {
+        const char *key = n->map->pairs[2 * i], *value = n->map->pairs[2 * i + 1];
+        if (vt_st_meta(st, key)) continue;
+        const char *k = vt_st_text(st, e, "%s", key), *v = vt_st_text(st, e, "%s", value);
+        if (!k || !v) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_st_path(st));
+        VT_TRY(vt_st_add_meta(st, k, v, e));
+    }
+    return VT_OK;
+}
+
+static vt_status use(vt_names *n, vt_st *st, const char *text, size_t size, const char *who, bool all_lines,
+                     vt_err *e) {
+    if (!n->map) VT_TRY(vt_rename_parse(&n->map, text, size, who, e));
+    const char *set = n->asked ? vt_rename_value(n->map, "patch_order") : NULL;
+    n->map->patch_order = n->order ? n->order : set ? set : vt_st_meta(st, "patch_order");
+    VT_TRY(vt_rename_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e));
+    return tell(n, st, e);
+}
+
+static vt_status use_def(vt_names *n, vt_st *st, const vt_names_def *d, vt_err *e) {
+    char who[80];
+    snprintf(n->scheme, sizeof n->scheme, "%s", d->name);
+    snprintf(who, sizeof who, "the names of %s", d->name);
+    n->def = d;
+    if (d->check) VT_TRY(d->check(st, e));
+    const char *text = d->map(st);
+    return use(n, st, text, strlen(text), who, false, e);
+}
+
+vt_status vt_names_check_padding(const vt_config *c, const char *path, vt_err *e) {
+    for (int s = 0; s < c->stages; s++) {
+        int side = c->image / c->patch >> s;
+        if (side % c->window)
+            return vt_fail(e, VT_E_SHAPE,
+                           "%s: stage %d has %d x %d tokens, no multiple of the window (%d): such a model pads before "
+                           "it "
+                           "shifts windows, vitrine (as timm) afterwards",
+                           path, s, side, side, c->window);
+    }
+    return VT_OK;
+}
+
+/* ---- by wish ---- */
+
+static vt_status no_such_file(const char *path, int err, vt_err *e) {
+    const char *known[DEFS + MAPS];
+    for (int i = 0; i < DEFS; i++) known[i] = defs[i]->name;
+    for (int i = 0; i < MAPS; i++) known[DEFS + i] = maps[i].name;
+    const char *near = vt_nearest(path, known, DEFS + MAPS);
+    return vt_fail(e, VT_E_USAGE, "--names is '%.200s', which is neither a file (%s) nor a known scheme%s%s%s", path,
+                   strerror(err), near ? "; did you mean '" : "", near ? near : " (vitrine list formats shows them)",
+                   near ? "'?" : "");
+}
+
+static vt_status use_file(vt_names *n, vt_st *st, const char *path, vt_err *e) {
+    char *text;
+    size_t size;
+    if (access(path, F_OK) != 0) return no_such_file(path, errno, e);
+    VT_TRY(vt_file_read(path, MAX_FILE, &text, &size, e));
+    const char *slash = strrchr(path, '/');
+    snprintf(n->scheme, sizeof n->scheme, "map %.70s", slash ? slash + 1 : path);
+    vt_status s = use(n, st, text, size, path, true, e);
+    free(text);
+    return s;
+}
+
+static vt_status use_wish(vt_names *n, vt_st *st, const char *wish, vt_err *e) {
+    n->asked = true;
+    for (int i = 0; i < DEFS; i++)
+        if (!strcmp(defs[i]->name, wish)) return use_def(n, st, defs[i], e);
+    for (int i = 0; i < MAPS; i++) {
+        if (strcmp(maps[i].name, wish)) continue;
+        char who[80];
+        snprintf(who, sizeof who, "map %s", wish);
+        snprintf(n->scheme, sizeof n->scheme, "%s", who);
+        return use(n, st, maps[i].text, strlen(maps[i].text), who, true, e);
+    }
+    return use_file(n, st, wish, e);
+}
+
+/* ---- by content ---- */
+
+/* The shipped map that covers st, one without a `maybe` before those that have some; two alike: refused. */
+static vt_status find_map(vt_names *n, const vt_st *st, vt_err *e) {
+    for (int i = 0; i < MAPS; i++) {
+        char who[80];
+        vt_rename *m;
+        snprintf(who, sizeof who, "map %s", maps[i].name);
+        VT_TRY(vt_rename_parse(&m, maps[i].text, strlen(maps[i].text), who, e));
+        bool better = n->map && vt_rename_exact(m) && !vt_rename_exact(n->map);
+        bool worse = n->map && !vt_rename_exact(m) && vt_rename_exact(n->map);
+        if (worse || !vt_rename_covers(m, st)) {
+            vt_rename_free(m);
+        } else if (n->map && !better) {
+            vt_status s = vt_fail(e, VT_E_FORMAT, "%s: %s and %s both cover its tensors: name one with --names",
+                                  vt_st_path(st), n->map->who, who);
+            return vt_rename_free(m), s;
+        } else {
+            vt_rename_free(n->map), n->map = m, n->own_map = maps[i].name;
+            snprintf(n->scheme, sizeof n->scheme, "map %.40s, whose patterns cover the file", maps[i].name);
+        }
+    }
+    return VT_OK;
+}
+
+static vt_status unknown(const vt_st *st, vt_err *e) {
+    char some[300] = "";
+    const char *kin = vt_kin(st);
+    if (kin) return vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_st_path(st), kin);
+    for (int i = 0; i < vt_st_count(st) && i < 3; i++) {
+        size_t at = strlen(some);
+        snprintf(some + at, sizeof some - at, "%s%.80s", i ? ", " : "", vt_st_at(st, i)->name);
+    }
+    const char *parts = *vt_st_inside(st) ? vt_st_inside(st) : vt_st_parts(st);
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s: no known naming scheme fits its tensors (%s%s): %s%s%s`vitrine map FILE > my.map` writes a map "
+                   "of them to fill in, for --names MAP",
+                   vt_st_path(st), *some ? some : "there are none", vt_st_count(st) > 3 ? ", ..." : "",
+                   *parts ? "--part NAME reads one of its parts (" : "", parts, *parts ? "); " : "");
+}
+
+bool vt_names_linear(const vt_names *n) {
+    for (int i = 0; i < n->n_rows; i++)
+        if (n->rows[i].became && !strcmp(n->rows[i].became, "patch_embed.proj.weight")) return n->rows[i].was.ndim == 2;
+    return false;
+}
+
+vt_status vt_names_apply(vt_names *n, vt_st *st, const char *wish, vt_err *e) {
+    return vt_names_apply_order(n, st, wish, NULL, e);
+}
+
+vt_status vt_names_apply_order(vt_names *n, vt_st *st, const char *wish, const char *order, vt_err *e) {
+    *n = (vt_names){.order = order};
+    if (wish) return use_wish(n, st, wish, e);
+    VT_TRY(find_map(n, st, e));
+    if (n->map) return use(n, st, NULL, 0, NULL, false, e);
+    for (int i = 0; i < DEFS; i++)
+        if (defs[i]->probe(st)) return use_def(n, st, defs[i], e);
+    return unknown(st, e);
+}

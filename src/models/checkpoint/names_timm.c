@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* timm's names, the canonical ones (those of its vision_transformer.py, deit.py, convit.py, xcit.py,
+ * swin_transformer.py): ViT, DeiT, ConViT, XCiT and, since 0.9, Swin. */
+#include "models/checkpoint/names.h"
+
+static bool probe(const vt_st *st) {
+    bool embedded = vt_st_find(st, "patch_embed.proj.weight") || vt_st_find(st, "patch_embed.proj.0.0.weight") ||
+                    vt_st_find(st, "patch_embed.proj.stem.0.weight");
+    return embedded && !vt_names_old_swin(st) && !vt_st_find(st, "pos_embeder.token_projection.weight");
+}
+
+static const char *map(const vt_st *st) {
+    (void)st;
+    return "* -> *\n";
+}
+
+const vt_names_def vt_names_def_timm = {
+    .name = "timm",
+    .summary = "timm: ViT, DeiT, ConViT, XCiT, Swin since 0.9 (patch_embed.proj, blocks.i.attn.qkv, head)",
+    .probe = probe,
+    .map = map,
+};

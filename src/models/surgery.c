@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "models/surgery.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_head(const vt_param *p) { return !strncmp(p->name, "head", 4); }
+
+int vt_head_count(const vt_model *m) {
+    int n = 0;
+    for (int i = 0; i < m->params.count; i++) n += is_head(&m->params.items[i]) && m->params.items[i].ndim == 2;
+    return n;
+}
+
+size_t vt_feature_count(const vt_model *m) {
+    size_t n = 0;
+    for (int i = 0; i < m->params.count; i++)
+        if (is_head(&m->params.items[i]) && m->params.items[i].ndim == 2) n += (size_t)m->params.items[i].shape[1];
+    return n;
+}
+
+/* Every other tensor keeps name, order and size. */
+vt_status vt_other_head(vt_model **out, const vt_model *m, int classes, vt_err *e) {
+    vt_config c = m->config;
+    c.classes = classes;
+    VT_TRY(vt_model_new(out, &c, e));
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *from = &m->params.items[i], *to = &(*out)->params.items[i];
+        if (!is_head(from)) memcpy((*out)->w + to->offset, m->w + from->offset, from->numel * sizeof(float));
+    }
+    return vt_model_prepare(*out, e);
+}
+
+/* A head's features stand behind those of the heads before it; the share of each head in the logits is part of its
+ * features, since they are what a unit row makes visible. */
+void vt_head_set(vt_model *m, const double *w, const double *b, int rows, size_t phi) {
+    size_t at = 0;
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        if (!is_head(p)) continue;
+        float *to = m->w + p->offset;
+        if (p->ndim == 1) {
+            for (int r = 0; r < rows; r++) to[r] = b ? (float)b[r] : 0;
+            continue;
+        }
+        size_t d = (size_t)p->shape[1];
+        for (int r = 0; r < rows; r++)
+            for (size_t k = 0; k < d; k++)
+                to[(size_t)r * d + k] = w ? (float)w[(size_t)r * phi + at + k] : (size_t)r == at + k;
+        at += d;
+        vt_model_refresh_param(m, i);
+    }
+}
+
+/* The norm before the head, behind block `depth` of a network that goes on: that of the next block, which was trained
+ * on this very stream. NULL: the network's own. */
+static const vt_param *norm_of_next(const vt_model *m, const vt_param *to, int depth) {
+    char name[64];
+    const char *part = strncmp(to->name, "norm.", 5) ? to->name + strlen("fc_norm.") : to->name + strlen("norm.");
+    if (strncmp(to->name, "norm.", 5) && strncmp(to->name, "fc_norm.", 8)) return NULL;
+    snprintf(name, sizeof name, "blocks.%d.norm1.%s", depth, part);
+    const vt_param *from = m->config.post_norm ? NULL : vt_model_param(m, name);
+    return from && from->numel == to->numel ? from : NULL;
+}
+
+/* Tensors of the first blocks under their own names; false: one is not there. */
+static bool copy_first(vt_model *out, const vt_model *m, int depth) {
+    for (int i = 0; i < out->params.count; i++) {
+        const vt_param *to = &out->params.items[i], *from = norm_of_next(m, to, depth);
+        if (is_head(to)) continue;
+        if (!from || depth == m->config.depth) from = vt_model_param(m, to->name);
+        if (!from || from->numel != to->numel) return false;
+        memcpy(out->w + to->offset, m->w + from->offset, to->numel * sizeof(float));
+    }
+    return true;
+}
+
+vt_status vt_cut_behind(vt_model **out, const vt_model *m, int depth, int classes, vt_err *e) {
+    vt_config c = m->config;
+    vt_err why = {0};
+    *out = NULL;
+    if (depth < 1 || depth > c.depth || (depth < c.depth && (c.stages || depth <= c.local_blocks))) return VT_OK;
+    c.depth = depth, c.classes = classes;
+    if (vt_config_check(&c, NULL, &why) != VT_OK) return VT_OK;
+    VT_TRY(vt_model_new(out, &c, e));
+    vt_status s = VT_OK;
+    if (!copy_first(*out, m, depth))
+        vt_model_close(*out), *out = NULL;
+    else
+        s = vt_model_prepare(*out, e);
+    return s;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* The checks of a self-test: what each found, and what all of them together say. Every part fills it, none knows the
+ * others. */
+#ifndef VT_SELFTEST_CHECKS_H
+#define VT_SELFTEST_CHECKS_H
+
+#include "eval/evaluate.h"
+
+typedef enum vt_check_id {
+    VT_CHECK_RANDOM,
+    VT_CHECK_FLAT,
+    VT_CHECK_ZERO,
+    VT_CHECK_CONSTANT,
+    VT_CHECK_ATTENTION,
+    VT_CHECK_WRONG,
+    VT_CHECK_SEGMENT, /* five of scale.c, in the order of its values */
+    VT_CHECK_PATH,
+    VT_CHECK_SCALE,
+    VT_CHECK_ROUGH,
+    VT_CHECK_BACKWARD,
+    VT_CHECK_STEPS,
+    VT_CHECK_RADIUS,
+    VT_CHECK_WHOLE,
+    VT_CHECK_NOISE,
+    VT_CHECK_TWIN,
+    VT_CHECK_PROBE,
+    VT_CHECK_HEAD,
+    VT_CHECK_SMOOTH,
+    VT_CHECK_SQUARE,
+    VT_CHECK_SETUP,
+    VT_CHECK_ACTIVE,
+    VT_CHECK_COUNT
+} vt_check_id;
+
+/* One check: `hits` of `trials` images speak against the null hypothesis, under which a hit has at most the chance
+ * `rate`; p = P(at least that many hits). Trials 0: the check was not made. */
+typedef struct vt_check {
+    int64_t hits, trials;
+    double rate, p, adjusted;
+    double median, bound; /* of the value that a hit exceeds; bound 0: hits are yes or no */
+    int32_t images[6];    /* the first that speak against it */
+    int n_images;
+} vt_check;
+
+typedef enum vt_grade { VT_GRADE_SOUND, VT_GRADE_DOUBTFUL, VT_GRADE_MASKED } vt_grade;
+const char *vt_grade_name(vt_grade g); /* "sound", "doubtful", "gradients are masked" */
+
+/* Chance of a false "doubtful" or worse, and of a false "masked", over all checks together. */
+#define VT_ALPHA_DOUBTFUL 0.05
+#define VT_ALPHA_MASKED 0.01
+
+/* What the self-test may cost, as a share of the attack under test; an escalation comes on top. */
+#define VT_SELFTEST_SHARE 0.10
+/* ... or so many forwards for each image of the run, if that is more. */
+#define VT_SELFTEST_LEAST 100
+
+/* The active test's account. */
+typedef struct vt_active {
+    int64_t images, setup_failed;          /* set-ups */
+    int64_t attacked, found;               /* of those that did not fail */
+    int64_t random_surface, random_corner; /* images on which random search found an adversarial point too */
+    double low, high;                      /* Wilson's 95 % interval of the success rate */
+    bool passed;                           /* low >= 0.95, random <= 0.5, setup failures <= 5 % */
+} vt_active;
+
+/* AutoAttack's own warnings (its checks.py), and what our attacks do about two of them: they say that a number needs
+ * another attack, not that a model is masked. */
+typedef struct vt_flags {
+    int64_t looked;              /* images */
+    int64_t zero[VT_LOSS_COUNT]; /* where the gradient of a loss is zero in every pixel */
+    int64_t saturated;           /* where the logits are further apart than cross-entropy can tell in float32 */
+    int64_t softmax;             /* where the logits are probabilities */
+    int64_t random;              /* where two forwards differ */
+    int64_t square, images;      /* broken by the run's random search alone; of so many images of the run */
+} vt_flags;
+
+typedef struct vt_selftest {
+    const vt_eval *v;        /* model, wrap, data, images, threat, seed, threads; with a ledger its attacks */
+    const vt_attack *attack; /* under test: its stages that follow gradients */
+    const vt_ledger *ledger; /* a finished run of v, or NULL */
+    bool points_only;        /* parts 1 and 2 alone: a curve, a patch */
+    const char *command; /* what `vitrine eval ` begins with for advice: "W --data D --norm l2" without the radius */
+    /* what was found */
+    vt_check checks[VT_CHECK_COUNT];
+    unsigned untested; /* 1u << vt_check_id: left out for want of budget, or by points_only */
+    vt_flags flags;
+    vt_active active;
+    vt_grade grade;
+    bool escalated;
+    int64_t correct, left;                   /* images that the model has right; of these left by the run */
+    int64_t direct, scaled;                  /* images of parts 1 and 2 */
+    int64_t attacked, survivors;             /* of part 3, and left by its white-box attacks */
+    int64_t other;                           /* survivors of part 4 */
+    int64_t escalated_images, further;       /* survivors tried again when doubtful, broken then */
+    double ratio;                            /* forwards that a gradient costs */
+    double cost, escalation_cost, reference; /* forward-equivalents; reference: of the attack on all images */
+    double allowance;                        /* a tenth of the reference, or 100 forwards an image if that is more */
+    double reference_tenth; /* estimated: of the attack if it left a tenth of the right images; 0: measured */
+    bool reference_measured;
+} vt_selftest;
+
+/* Bounds and null rates of all checks. */
+void vt_selftest_rates(vt_selftest *t);
+
+/* P(X >= k), X ~ Binomial(n, rate): exact, by summation. */
+double vt_binomial_tail(int64_t k, int64_t n, double rate);
+/* Fills p of each check, Holm's adjusted p over those that were made, and the grade. */
+void vt_selftest_judge(vt_selftest *t);
+
+#endif
