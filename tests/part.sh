@@ -3,7 +3,8 @@
 # Runs one part of the tests and keeps what it said and took. Usage: tests/part.sh FOLDER NAME COMMAND...
 # Shows one line when all is well, everything that was said when it is not. FOLDER/NAME.log and FOLDER/NAME.time (exit
 # status, seconds, seconds of processors) stay.
-#          tests/part.sh --table FOLDER   what each part took, the longest first, and how many tests passed
+#          tests/part.sh --table FOLDER   what each part took, the longest first, how many tests passed, and which were
+# skipped and why
 if [ "$1" = --table ]; then
     cd "$2" || exit 1
     printf '%-32s %6s %9s %11s\n' part tests seconds 'processor s'
@@ -32,7 +33,9 @@ if [ "$1" = --table ]; then
             printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
             exit failed > 0
         }'
-    exit
+    status=$?
+    grep -hE '^(\[  SKIPPED \] [^ ]*$|ok .* # skip)' -- *.log | sort -u | sed 's/^/skipped: /'
+    exit $status
 fi
 folder=$1 name=$2
 shift 2

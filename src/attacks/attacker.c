@@ -52,3 +52,7 @@ vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s
     a->at = kept ? o->found : a->x_adv;
     return st == VT_STOP ? VT_OK : st;
 }
+
+const char *vt_attacker_why(const vt_oracle *o, vt_status s) {
+    return s == VT_E_MODEL && o->why.code ? o->why.text : vt_status_name(s);
+}

@@ -44,5 +44,7 @@ size_t vt_attacker_work(const vt_attack *a, const vt_task *dims);
  * confirmed or kept where it searches, the attack's own last point where it is exhaustive. VT_E_NUMERIC: logits were
  * not finite; with o->not_finite a->at is the query that showed it. Other failures as the attack's. */
 vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s, const vt_attempt *t);
+/* Why it failed, for a sentence: what the model said (VT_E_MODEL), else the status's name. */
+const char *vt_attacker_why(const vt_oracle *o, vt_status s);
 
 #endif

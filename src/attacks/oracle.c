@@ -56,31 +56,37 @@ bool vt_oracle_may_end(const vt_oracle *o, bool broken) {
 }
 
 /* Does the double twin agree, by more than the noise of the float logits? */
-static bool confirmed(vt_oracle *o, const float *x) {
+static vt_status confirmed(bool *yes, vt_oracle *o, const float *x) {
     int k = o->model->classes;
-    o->model->logits64(o->model->self, x, o->z64);
+    VT_TRY(vt_classifier_logits64(o->model, x, o->z64, &o->why));
     o->confirmations++;
     double noise = 0;
     for (int i = 0; i < k; i++) noise = fmax(noise, fabs((double)o->z[i] - o->z64[i]));
-    return vt_argmax_f64(o->z64, k) != o->label && vt_margin_f64(o->z64, o->label, k) > VT_CONFIRM_FACTOR * noise;
+    *yes = vt_argmax_f64(o->z64, k) != o->label && vt_margin_f64(o->z64, o->label, k) > VT_CONFIRM_FACTOR * noise;
+    return VT_OK;
 }
 
 /* x is misclassified in float32 and lies in the ball. */
-static void keep_closest(vt_oracle *o, const float *x) {
+static vt_status keep_closest(vt_oracle *o, const float *x) {
     double d = vt_distance(o->ball->norm, x, o->ball->x, o->model->pixels);
-    if ((o->has_found && d > VT_CLOSER * o->found_distance) || !confirmed(o, x)) return;
+    bool yes;
+    if (o->has_found && d > VT_CLOSER * o->found_distance) return VT_OK;
+    VT_TRY(confirmed(&yes, o, x));
+    if (!yes) return VT_OK;
     memcpy(o->found, x, o->model->pixels * sizeof(float));
     o->has_found = true, o->found_distance = d;
+    return VT_OK;
 }
 
 /* x is misclassified and lies in the threat. */
 static vt_status keep_found(vt_oracle *o, const float *x, float margin) {
-    bool better = !o->has_found || margin > o->found_margin;
-    if (better) {
-        memcpy(o->found, x, o->model->pixels * sizeof(float));
-        o->has_found = true, o->found_margin = margin;
-    }
-    return better && o->mode == VT_ORACLE_SEARCH && confirmed(o, x) ? VT_STOP : VT_OK;
+    bool yes;
+    if (o->has_found && !(margin > o->found_margin)) return VT_OK;
+    memcpy(o->found, x, o->model->pixels * sizeof(float));
+    o->has_found = true, o->found_margin = margin;
+    if (o->mode != VT_ORACLE_SEARCH) return VT_OK;
+    VT_TRY(confirmed(&yes, o, x));
+    return yes ? VT_STOP : VT_OK;
 }
 
 static bool all_finite(const float *z, int classes) {
@@ -113,14 +119,15 @@ static vt_status judge(vt_oracle *o, const float *x) {
     if (o->mode == VT_ORACLE_UNJUDGED) return VT_OK;
     if (!all_finite(o->z, k)) return undefined(o, x);
     if (vt_argmax_f32(o->z, k) == o->label || !vt_ball_contains(o->ball, x)) return VT_OK;
-    if (o->mode == VT_ORACLE_CLOSEST) return keep_closest(o, x), VT_OK;
+    if (o->mode == VT_ORACLE_CLOSEST) return keep_closest(o, x);
     float margin = vt_margin_f32(o->z, o->label, k);
     return o->eight_bit && o->mode == VT_ORACLE_SEARCH ? try_rounded(o, x, margin) : keep_found(o, x, margin);
 }
 
 static vt_status forward(vt_oracle *o, const float *x, float *z, bool keep) {
     if (o->interrupt && *o->interrupt) return VT_INTERRUPTED;
-    o->model->logits(o->model->self, x, o->z, keep);
+    o->has_kept = false;
+    VT_TRY(vt_classifier_logits(o->model, x, o->z, keep, &o->why));
     o->has_kept = keep;
     if (keep) memcpy(o->kept, x, o->model->pixels * sizeof(float));
     if (z) memcpy(z, o->z, (size_t)o->model->classes * sizeof(float));
@@ -182,18 +189,20 @@ static vt_loss followed(vt_oracle *o, const vt_loss *asked, const float *z) {
 
 /* dx of a loss at finite logits z; where it leaves float's range, of a loss 2^100 times smaller: no attack asks for its
  * length. */
-static void gradient(vt_oracle *o, const vt_classifier *m, const vt_loss *loss, const float *z, float *value,
-                     float *dx) {
+static vt_status gradient(vt_oracle *o, const vt_classifier *m, const vt_loss *loss, const float *z, float *value,
+                          float *dx) {
     float least;
-    m->backward(m->self, loss, value, dx);
+    VT_TRY(vt_classifier_backward(m, loss, value, dx, &o->why));
     o->gradients++;
     if (o->mode == VT_ORACLE_UNJUDGED || loss->attention || all_finite(dx, (int)m->pixels) ||
         !all_finite(z, m->classes))
-        return;
+        return VT_OK;
     vt_loss_eval_f32(o->dz, loss, z, m->classes);
     for (int k = 0; k < m->classes; k++) o->dz[k] *= 0x1p-100f;
-    m->backward(m->self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = o->dz, .open = loss->open}, &least, dx);
+    const vt_loss smaller = {.kind = VT_LOSS_LINEAR, .target = o->dz, .open = loss->open};
+    VT_TRY(vt_classifier_backward(m, &smaller, &least, dx, &o->why));
     o->gradients++;
+    return VT_OK;
 }
 
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx) {
@@ -204,7 +213,7 @@ vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, 
     else if (z)
         memcpy(z, o->z, (size_t)o->model->classes * sizeof(float));
     vt_loss given = followed(o, loss, o->z);
-    gradient(o, o->model, &given, o->z, value, dx);
+    VT_TRY(gradient(o, o->model, &given, o->z, value, dx));
     return same ? VT_OK : judge(o, x); /* the same point was judged when it was kept */
 }
 
@@ -212,9 +221,8 @@ vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_lo
     const vt_classifier *s = o->surrogate;
     if (!s) return VT_E_FORBIDDEN;
     if (o->interrupt && *o->interrupt) return VT_INTERRUPTED;
-    s->logits(s->self, x, o->z_surrogate, true);
+    VT_TRY(vt_classifier_logits(s, x, o->z_surrogate, true, &o->why));
     if (!all_finite(o->z_surrogate, s->classes)) return VT_E_NUMERIC;
     vt_loss given = followed(o, loss, o->z_surrogate);
-    gradient(o, s, &given, o->z_surrogate, value, dx);
-    return VT_OK;
+    return gradient(o, s, &given, o->z_surrogate, value, dx);
 }

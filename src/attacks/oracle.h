@@ -3,7 +3,8 @@
  * gradients are refused to black-box attacks. It ends an image (VT_STOP) only when a query lies in ball and box, is
  * misclassified in float32, confirmed in double, and its margin exceeds the float32 noise of its own logits by
  * VT_CONFIRM_FACTOR; the attack passes the status up. Other modes never end an image (vt_oracle_mode). A query whose
- * logits are not finite ends an image too, with VT_E_NUMERIC. A surrogate, where there is one, is another classifier
+ * logits are not finite ends an image too, with VT_E_NUMERIC. A model that fails (a device, another process) ends it
+ * with VT_E_MODEL, and its sentence stays in `why`. A surrogate, where there is one, is another classifier
  * whose gradients are given instead of the model's own: an attack that transfers from it asks the model for logits
  * alone. With `eight_bit` a query that would have ended it is rounded to 8 bits first, and what ends the image is the
  * rounded point (attacks/lattice.h), by the same rule. */
@@ -66,6 +67,7 @@ typedef struct vt_oracle {
     float *dz;
     double *z64;
     bool has_kept;
+    vt_err why; /* of a call that gave VT_E_MODEL: the model's own sentence */
 } vt_oracle;
 
 vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e);

@@ -16,7 +16,8 @@
     X(E_MEMORY, "out of memory")                                                                                       \
     X(E_FORBIDDEN, "forbidden")                                                                                        \
     X(E_NUMERIC, "numerical failure")                                                                                  \
-    X(E_UNKNOWN, "unknown name")
+    X(E_UNKNOWN, "unknown name")                                                                                       \
+    X(E_MODEL, "the model failed")
 
 typedef enum vt_status {
 #define VT_STATUS_ENUM(id, text) VT_##id,

@@ -48,30 +48,32 @@ static double computed(void) {
 }
 
 /* A forward alone, then a gradient, then a verdict if it is asked for. */
-static void one_round(bench *b, bool verdict) {
+static vt_status one_round(bench *b, bool verdict, vt_err *e) {
     vt_loss loss = {.kind = VT_LOSS_CE, .target = b->target};
     float value;
     double t0 = computed();
-    b->c.logits(b->c.self, b->x, b->z, false);
+    VT_TRY(vt_classifier_logits(&b->c, b->x, b->z, false, e));
     double t1 = computed();
-    b->c.logits(b->c.self, b->x, b->z, true);
-    b->c.backward(b->c.self, &loss, &value, b->dx);
+    VT_TRY(vt_classifier_logits(&b->c, b->x, b->z, true, e));
+    VT_TRY(vt_classifier_backward(&b->c, &loss, &value, b->dx, e));
     double t2 = computed();
-    if (verdict) b->c.logits64(b->c.self, b->x, b->z64);
+    if (verdict) VT_TRY(vt_classifier_logits64(&b->c, b->x, b->z64, e));
     b->forward[b->n] = t1 - t0, b->gradient[b->n] = t2 - t1, b->verdict[b->n] = t1 - t0 + computed() - t2;
+    return VT_OK;
 }
 
-static void rounds(bench *b, bool verdict) {
-    one_round(b, verdict); /* the first prepares products */
+static vt_status rounds(bench *b, bool verdict, vt_err *e) {
+    VT_TRY(one_round(b, verdict, e)); /* the first prepares products */
     double began = vt_now();
-    while (b->n < ROUNDS_MOST && (b->n < ROUNDS_LEAST || vt_now() - began < SECONDS)) one_round(b, verdict), b->n++;
+    for (; b->n < ROUNDS_MOST && (b->n < ROUNDS_LEAST || vt_now() - began < SECONDS); b->n++)
+        VT_TRY(one_round(b, verdict, e));
+    return VT_OK;
 }
 
 double vt_measure_gradient_cost(const vt_model *m) {
     bench b;
     double ratios[ROUNDS_MOST], cost = NAN;
-    if (bench_open(&b, m, NULL) == VT_OK) {
-        rounds(&b, false);
+    if (bench_open(&b, m, NULL) == VT_OK && rounds(&b, false, NULL) == VT_OK) {
         for (int i = 0; i < b.n; i++) ratios[i] = b.gradient[i] / b.forward[i];
         cost = vt_median(ratios, (size_t)b.n);
     }
@@ -80,9 +82,8 @@ double vt_measure_gradient_cost(const vt_model *m) {
 }
 
 static vt_status measure(void *benches, int thread, size_t item, vt_err *e) {
-    (void)thread, (void)e;
-    rounds((bench *)benches + item, true);
-    return VT_OK;
+    (void)thread;
+    return rounds((bench *)benches + item, true, e);
 }
 
 vt_status vt_measure_seconds(vt_seconds *s, const vt_model *m, int threads, vt_err *e) {

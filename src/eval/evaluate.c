@@ -281,7 +281,7 @@ static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e
     VT_TRY(vt_eval_image(v, image, w->x, &r.label, e));
     vt_rng key = vt_verdict_key(v->seed, image, 0, 0);
     vt_classifier_begin(&w->model, &key);
-    vt_predict(&d, &w->model, w->x, r.label, w->z);
+    VT_TRY(vt_predict(&d, &w->model, w->x, r.label, w->z, e));
     if (!isfinite(d.margin)) return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
     from_verdict(&r, &d);
     r.status = d.pred == r.label ? VT_RECORD_CORRECT : VT_RECORD_WRONG;
@@ -297,7 +297,8 @@ static vt_status refuse(vt_status s, const vt_oracle *o, int32_t image, const ch
         return o->not_finite ? VT_OK
                              : vt_fail(e, s, "image %d: attack %s: the surrogate's logits are not finite", image, name);
     if (s == VT_INTERRUPTED) return s;
-    return s == VT_OK ? VT_OK : vt_fail(e, s, "image %d: attack %s failed: %s", image, name, vt_status_name(s));
+    return s == VT_OK ? VT_OK
+                      : vt_fail(e, s, "image %d: attack %s failed: %.1800s", image, name, vt_attacker_why(o, s));
 }
 
 /* How an entry of the run searches: for the nearest point, as a paper's evaluator, to the end, or until it is found. */
@@ -324,7 +325,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     vt_verdict d;
     vt_rng key = vt_verdict_key(v->seed, image, run->entry, run->stage);
     vt_terms terms = {v->norm, t.eps, v->patch, attack->scoring};
-    vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, w->attacker.side, r.label, w->z, w->z64);
+    VT_TRY(vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, w->attacker.side, r.label, w->z, w->z64, e));
     from_verdict(&r, &d);
     r.gradients = w->oracle.gradients, r.forwards = w->oracle.forwards, r.vanished = w->oracle.vanished;
     r.status = (uint8_t)vt_verdict_status(&d);

@@ -56,10 +56,11 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     *p = (vt_foreign_point){.image = f->images[item]};
     VT_TRY(vt_judge_image(j, p->image, &p->label, e));
     vt_points_read(f->points, (int64_t)item, j->x_adv);
-    vt_predict(&clean, &j->model, j->x, p->label, j->z);
+    VT_TRY(vt_predict(&clean, &j->model, j->x, p->label, j->z, e));
     p->clean = clean.pred;
     count_values(p, j->x_adv, j->model.pixels);
-    vt_verify(&p->v, &j->model, j->x, j->x_adv, p->label, f->norm, f->eps + vt_foreign_allowance(f), j->z, j->z64);
+    double eps = f->eps + vt_foreign_allowance(f);
+    VT_TRY(vt_verify(&p->v, &j->model, j->x, j->x_adv, p->label, f->norm, eps, j->z, j->z64, e));
     if (f->patch.size) vt_verify_patch(&p->v, j->x, j->x_adv, j->side, j->side, &f->patch);
     if (!p->not_finite && !p->v.finite)
         return vt_fail(e, VT_E_NUMERIC, "image %lld: the model's logits are not finite", (long long)p->image);

@@ -95,17 +95,18 @@ static void compare(worker *w, const vt_recheck *c, const vt_record *r, const vt
         snprintf(w->text, TEXT, "%s is %sborderline, the ledger says otherwise", at, r->borderline ? "not " : "");
 }
 
-static void judge_clean(worker *w, const job *k, const vt_record *r) {
+static vt_status judge_clean(worker *w, const job *k, const vt_record *r, vt_err *e) {
     vt_verdict v;
     vt_judge *j = &w->judge;
     if (vt_sha_prefix(j->x, j->model.pixels * sizeof(float)) != r->sha) {
         snprintf(w->text, TEXT, "image %d: its pixels are not those that were evaluated", r->image);
-        return;
+        return VT_OK;
     }
     vt_rng key = vt_verdict_key(k->seed, r->image, 0, 0);
     vt_classifier_begin(&j->model, &key);
-    vt_predict(&v, &j->model, j->x, r->label, j->z);
+    VT_TRY(vt_predict(&v, &j->model, j->x, r->label, j->z, e));
     compare(w, k->r, r, &v, v.pred == r->label ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
+    return VT_OK;
 }
 
 /* An attack may have had a radius of its own (a curve's points). */
@@ -115,19 +116,20 @@ static double radius(const job *k, const vt_record *r) {
     return json_is_number(own) ? json_number_value(own) : k->eps;
 }
 
-static void judge_point(worker *w, const job *k, const vt_record *r) {
+static vt_status judge_point(worker *w, const job *k, const vt_record *r, vt_err *e) {
     vt_verdict v;
     vt_err why = {0};
     vt_judge *j = &w->judge;
     if (vt_ledger_read_adv(k->r->ledger, r, j->x_adv, &why) != VT_OK) {
         snprintf(w->text, TEXT, "%.239s", why.text);
-        return;
+        return VT_OK;
     }
     vt_terms terms = {k->norm, radius(k, r), k->patch, vt_header_scoring(k->r->ledger->header, r->entry)};
     vt_rng key = vt_verdict_key(k->seed, r->image, r->entry, r->stage);
-    vt_verify_by(&v, &terms, &j->model, &key, j->x, j->x_adv, j->side, r->label, j->z, j->z64);
+    VT_TRY(vt_verify_by(&v, &terms, &j->model, &key, j->x, j->x_adv, j->side, r->label, j->z, j->z64, e));
     w->broken = v.broken, w->borderline = v.borderline;
     compare(w, k->r, r, &v, (uint8_t)vt_verdict_status(&v));
+    return VT_OK;
 }
 
 static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
@@ -138,12 +140,8 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     if (k->r->interrupt && *k->r->interrupt) return VT_INTERRUPTED;
     *w->text = 0, w->broken = w->borderline = false;
     VT_TRY(vt_judge_image(&w->judge, r->image, &label, e));
-    if (label != r->label)
-        snprintf(w->text, TEXT, "image %d has label %d, the ledger says %d", r->image, label, r->label);
-    else if (r->entry)
-        judge_point(w, k, r);
-    else
-        judge_clean(w, k, r);
+    if (label == r->label) return r->entry ? judge_point(w, k, r, e) : judge_clean(w, k, r, e);
+    snprintf(w->text, TEXT, "image %d has label %d, the ledger says %d", r->image, label, r->label);
     return VT_OK;
 }
 

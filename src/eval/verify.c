@@ -29,22 +29,23 @@ static void conclude(vt_verdict *v, int label) {
     v->borderline = v->broken && (v->pred64 == label || !(v->margin > v->noise));
 }
 
-void vt_predict(vt_verdict *v, const vt_classifier *m, const float *x, int label, float *z) {
+vt_status vt_predict(vt_verdict *v, const vt_classifier *m, const float *x, int label, float *z, vt_err *e) {
     *v = (vt_verdict){.inside = true, .pred64 = -1, .margin64 = NAN, .margin = -INFINITY};
-    m->logits(m->self, x, z, false);
+    VT_TRY(vt_classifier_logits(m, x, z, false, e));
     for (int k = 0; k < m->classes; k++) {
         if (z[k] > z[v->pred]) v->pred = k;
         if (!isfinite(z[k])) v->margin = NAN;
         if (k != label) v->margin = isnan(v->margin) ? NAN : fmax(v->margin, (double)z[k] - (double)z[label]);
     }
+    return VT_OK;
 }
 
-void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
-               double eps, float *z, double *z64) {
+vt_status vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
+                    double eps, float *z, double *z64, vt_err *e) {
     int classes = m->classes;
     measure(v, x, x_adv, m->pixels, norm, eps);
-    m->logits(m->self, x_adv, z, false);
-    m->logits64(m->self, x_adv, z64);
+    VT_TRY(vt_classifier_logits(m, x_adv, z, false, e));
+    VT_TRY(vt_classifier_logits64(m, x_adv, z64, e));
     v->pred = v->pred64 = 0, v->noise = 0;
     v->margin = v->margin64 = -INFINITY;
     bool good = true, good64 = true;
@@ -61,6 +62,7 @@ void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const floa
     if (!good) v->margin = NAN;
     if (!good64) v->margin64 = NAN;
     conclude(v, label);
+    return VT_OK;
 }
 
 /* After vt_verify, for a paper's evaluator: the point counts wherever it lies, as the paper counted it. */
@@ -69,14 +71,15 @@ static void as_published(vt_verdict *v, int label) {
     conclude(v, label);
 }
 
-void vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, const vt_rng *key, const float *x,
-                  const float *x_adv, int side, int label, float *z, double *z64) {
+vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, const vt_rng *key, const float *x,
+                       const float *x_adv, int side, int label, float *z, double *z64, vt_err *e) {
     bool eight = t->scoring == VT_SCORE_EIGHT_BIT;
     vt_classifier_begin(m, key);
-    vt_verify(v, m, x, x_adv, label, t->norm, eight ? INFINITY : t->eps, z, z64);
+    VT_TRY(vt_verify(v, m, x, x_adv, label, t->norm, eight ? INFINITY : t->eps, z, z64, e));
     if (t->patch.size) vt_verify_patch(v, x, x_adv, side, side, &t->patch);
     if (eight) vt_verify_eight_bit(v, x, x_adv, m->pixels, t->norm, t->eps);
     if (t->scoring == VT_SCORE_PUBLISHED) as_published(v, label);
+    return VT_OK;
 }
 
 vt_record_status vt_verdict_status(const vt_verdict *v) {

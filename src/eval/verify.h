@@ -28,10 +28,10 @@ vt_rng vt_verdict_key(uint64_t seed, int32_t image, int entry, int stage);
 
 /* The float prediction alone (for clean images, where the field's convention is float): pred, margin; the double fields
  * are -1 and NaN. z [K]: scratch. */
-void vt_predict(vt_verdict *v, const vt_classifier *m, const float *x, int label, float *z);
+vt_status vt_predict(vt_verdict *v, const vt_classifier *m, const float *x, int label, float *z, vt_err *e);
 /* z [K], z64 [K]: scratch. norm: which one eps bounds. */
-void vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
-               double eps, float *z, double *z64);
+vt_status vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
+                    double eps, float *z, double *z64, vt_err *e);
 /* The same for a patch threat, after vt_verify with linf 1 (which judges the box): do the pixels that changed fit into
  * its squares? Else the point is not inside, and not broken. x, x_adv [3, height, width] */
 void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, int height, int width, const vt_patch *p);
@@ -50,8 +50,8 @@ typedef struct vt_terms {
 
 /* All of that in its order: the verdict on a point, the same when it is found and whenever it is judged again. key:
  * what the model draws by (vt_verdict_key). x, x_adv [3, side, side]; z [K], z64 [K]: scratch. */
-void vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, const vt_rng *key, const float *x,
-                  const float *x_adv, int side, int label, float *z, double *z64);
+vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, const vt_rng *key, const float *x,
+                       const float *x_adv, int side, int label, float *z, double *z64, vt_err *e);
 /* What the ledger calls the point of such a verdict. */
 vt_record_status vt_verdict_status(const vt_verdict *v);
 

@@ -12,7 +12,7 @@
 #define CLOSENESS 0.999
 
 static void feature(vt_gear *g, const float *x, int point) {
-    g->features.logits(g->features.self, x, g->points + (size_t)point * g->phi, false);
+    vt_gear_logits(g, &g->features, x, g->points + (size_t)point * g->phi, false);
     g->forwards++;
 }
 
@@ -47,7 +47,7 @@ static void original_range(vt_gear *g, double *low, double *range) {
     double high = -INFINITY;
     *low = INFINITY;
     for (int i = 0; i < 2; i++) {
-        g->model.logits(g->model.self, i ? g->planted : g->x, g->z, false);
+        vt_gear_logits(g, &g->model, i ? g->planted : g->x, g->z, false);
         g->forwards++;
         for (int k = 0; k < g->classes; k++) *low = fmin(*low, (double)g->z[k]), high = fmax(high, (double)g->z[k]);
     }
@@ -80,9 +80,9 @@ static bool make_head(vt_gear *g, double *head, double bias[2]) {
 static bool planted_counts(vt_gear *g) {
     vt_verdict d;
     const vt_eval *v = g->t->v;
-    vt_verify(&d, &g->two, g->x, g->planted, 0, v->norm, v->eps, g->z, g->z64);
+    if (vt_verify(&d, &g->two, g->x, g->planted, 0, v->norm, v->eps, g->z, g->z64, &g->failed) != VT_OK) return false;
     bool good = d.broken && !d.borderline;
-    vt_predict(&d, &g->two, g->x, 0, g->z);
+    if (vt_predict(&d, &g->two, g->x, 0, g->z, &g->failed) != VT_OK) return false;
     g->forwards += 2;
     return good && d.pred == 0;
 }

@@ -16,8 +16,8 @@ static float margin_gradient(vt_gear *g, const float *x, int label, float *dx) {
     float value;
     memset(g->o_model.target, 0, (size_t)g->classes * sizeof(float));
     g->o_model.target[label] = 1;
-    g->model.logits(g->model.self, x, g->z, true);
-    g->model.backward(g->model.self, &(vt_loss){.kind = VT_LOSS_MARGIN, .target = g->o_model.target}, &value, dx);
+    vt_gear_logits(g, &g->model, x, g->z, true);
+    vt_gear_backward(g, &g->model, &(vt_loss){.kind = VT_LOSS_MARGIN, .target = g->o_model.target}, &value, dx);
     g->gradients++;
     return value;
 }
@@ -35,7 +35,7 @@ static void zero_losses(vt_gear *g, int label, vt_direct *d) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         float value;
         vt_loss loss = {.kind = kinds[i], .target = g->o_model.target, .other = other};
-        g->model.backward(g->model.self, &loss, &value, g->dy);
+        vt_gear_backward(g, &g->model, &loss, &value, g->dy);
         g->gradients += 0.5; /* the forward is there already */
         d->zero[kinds[i]] = all_zero(g->dy, g->pixels);
     }
@@ -59,7 +59,7 @@ static bool mispredicts(vt_gear *g, int label, float m0, const float *dx, int32_
         r.step = (uint32_t)k;
         move(g, &r, h, g->y);
         for (size_t i = 0; i < g->pixels; i++) promised += (double)dx[i] * ((double)g->y[i] - (double)g->x[i]);
-        g->model.logits(g->model.self, g->y, g->z, false);
+        vt_gear_logits(g, &g->model, g->y, g->z, false);
         g->forwards++;
         real_change = (double)vt_margin_f32(g->z, label, g->classes) - (double)m0;
         error += (real_change - promised) * (real_change - promised), change += real_change * real_change;
@@ -121,11 +121,11 @@ vt_status vt_direct_image(vt_gear *g, int32_t image, vt_direct *d, vt_err *e) {
     vt_rng r = vt_selftest_key(g->t, "selftest direct", image);
     vt_classifier_begin(&g->model, &r);
     *d = (vt_direct){0};
-    g->model.logits(g->model.self, g->x, g->z, false);
-    g->model.logits(g->model.self, g->x, again, false);
+    vt_gear_logits(g, &g->model, g->x, g->z, false);
+    vt_gear_logits(g, &g->model, g->x, again, false);
     set(d, VT_CHECK_RANDOM, memcmp(g->z, again, bytes) != 0);
     move(g, &r, TINY, g->y);
-    g->model.logits(g->model.self, g->y, again, false);
+    vt_gear_logits(g, &g->model, g->y, again, false);
     set(d, VT_CHECK_FLAT, !memcmp(g->z, again, bytes));
     d->softmax = probabilities(g->z, g->classes);
     d->saturated = fabsf(vt_margin_f32(g->z, label, g->classes)) > UNDERFLOW;

@@ -61,8 +61,8 @@ vt_status vt_strength_image(vt_gear *g, const vt_attack *tools, int32_t image, b
 static double moved(vt_gear *g, const vt_classifier *c) {
     float *z = g->z, *to = g->z + g->classes + 1, low = INFINITY, high = -INFINITY;
     double most = 0;
-    c->logits(c->self, g->x, z, false);
-    c->logits(c->self, g->attacker.x_adv, to, false);
+    vt_gear_logits(g, c, g->x, z, false);
+    vt_gear_logits(g, c, g->attacker.x_adv, to, false);
     g->forwards += 2;
     for (int k = 0; k < g->classes; k++) {
         low = fminf(low, z[k]), high = fmaxf(high, z[k]);

@@ -54,7 +54,7 @@ static vt_status gather(fit *f, vt_gear *g, vt_err *e) {
         for (size_t k = 0; k < n; k++) f->x[(size_t)i * n + k] = (a[k] + b[k]) / 2;
     }
     for (int i = 0; i < f->n; i++) {
-        g->model.logits(g->model.self, f->x + (size_t)i * n, g->z, false);
+        vt_gear_logits(g, &g->model, f->x + (size_t)i * n, g->z, false);
         f->answer[i] = vt_argmax_f32(g->z, g->classes);
     }
     g->forwards += f->n;
@@ -119,7 +119,7 @@ static vt_status make(vt_model **out, fit *f, vt_gear *g, int depth, vt_err *e) 
         s = vt_classifier_open(&seen, bare, e);
     }
     for (int i = 0; s == VT_OK && bare && i < f->n; i++) {
-        seen.logits(seen.self, f->x + (size_t)i * g->pixels, f->features + (size_t)i * phi, false);
+        vt_gear_logits(g, &seen, f->x + (size_t)i * g->pixels, f->features + (size_t)i * phi, false);
         g->forwards += (double)depth / m->config.depth;
     }
     if (s == VT_OK && bare) {
@@ -146,5 +146,5 @@ vt_status vt_probes_make(vt_model *probes[VT_PROBES], vt_gear *g, vt_err *e) {
         last = cut;
     }
     fit_free(&f);
-    return s;
+    return s == VT_OK ? vt_gear_said(g, e) : s;
 }

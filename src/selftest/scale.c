@@ -15,13 +15,13 @@ static const double scales[SCALES] = {1.0 / 16, 1.0 / 4, 1};
 
 /* The logit of class a minus that of b, which has no kinks, at x; with dx its gradient. */
 static double difference(vt_gear *g, const float *x, int a, int b, float *dx) {
-    g->model.logits(g->model.self, x, g->z, dx != NULL);
+    vt_gear_logits(g, &g->model, x, g->z, dx != NULL);
     double d = (double)g->z[a] - (double)g->z[b];
     if (!dx) return g->forwards++, d;
     float value, *target = g->o_model.target;
     memset(target, 0, (size_t)g->classes * sizeof *target);
     target[a] = 1, target[b] = -1;
-    g->model.backward(g->model.self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = target}, &value, dx);
+    vt_gear_backward(g, &g->model, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = target}, &value, dx);
     g->gradients++;
     return d;
 }

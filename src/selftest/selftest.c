@@ -73,7 +73,7 @@ static vt_status clean_image(vt_gear *g, int32_t image, vt_standing *s, vt_err *
     VT_TRY(vt_eval_image(g->t->v, image, g->x, &label, e));
     vt_rng r = vt_selftest_key(g->t, "clean", image);
     vt_classifier_begin(&g->model, &r);
-    g->model.logits(g->model.self, g->x, g->z, false);
+    vt_gear_logits(g, &g->model, g->x, g->z, false);
     g->forwards++;
     for (int k = 0; k < g->classes; k++)
         if (!isfinite(g->z[k])) return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
@@ -108,6 +108,7 @@ static vt_status one_item(void *ctx, int thread, size_t i, vt_err *e) {
     part *p = ctx;
     if (p->t->v->interrupt && *p->t->v->interrupt) return VT_INTERRUPTED;
     VT_TRY(one_image(p, &p->gears[thread], p->images[i], i, e));
+    VT_TRY(vt_gear_said(&p->gears[thread], e));
     pthread_mutex_lock(&p->lock);
     vt_progress_step(&p->progress, ++p->done, NULL);
     pthread_mutex_unlock(&p->lock);

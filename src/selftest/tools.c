@@ -131,6 +131,23 @@ void vt_gear_close(vt_gear *g) {
     *g = (vt_gear){0};
 }
 
+void vt_gear_logits(vt_gear *g, const vt_classifier *c, const float *x, float *z, bool keep) {
+    if (!g->failed.code && vt_classifier_logits(c, x, z, keep, &g->failed) == VT_OK) return;
+    memset(z, 0, (size_t)c->classes * sizeof *z);
+}
+
+void vt_gear_backward(vt_gear *g, const vt_classifier *c, const vt_loss *loss, float *value, float *dx) {
+    if (!g->failed.code && vt_classifier_backward(c, loss, value, dx, &g->failed) == VT_OK) return;
+    *value = 0, memset(dx, 0, c->pixels * sizeof *dx);
+}
+
+vt_status vt_gear_said(vt_gear *g, vt_err *e) {
+    vt_status s = g->failed.code;
+    if (s != VT_OK && e && e->code == VT_OK) *e = g->failed;
+    g->failed = (vt_err){0};
+    return s;
+}
+
 vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image) {
     return (vt_rng){.seed = t->v->seed, .purpose = vt_rng_purpose(purpose), .image = (uint32_t)image};
 }
@@ -148,10 +165,11 @@ vt_status vt_try_attack(vt_gear *g, const vt_attack_stage *stage, const vt_trial
     *broken = false;
     if (s == VT_E_NUMERIC) return VT_OK; /* beyond float's range: says nothing of gradients */
     if (s != VT_OK)
-        return vt_fail(e, s, "image %d: %s failed in the self-test: %s", t->image, stage->def->name, vt_status_name(s));
+        return vt_fail(e, s, "image %d: %s failed in the self-test: %.1800s", t->image, stage->def->name,
+                       vt_attacker_why(t->o, s));
     vt_verdict d;
     if (t->judge != t->o->model) vt_classifier_begin(t->judge, &a.key);
-    vt_verify(&d, t->judge, g->x, g->attacker.at, t->label, v->norm, t->eps, g->z, g->z64);
+    VT_TRY(vt_verify(&d, t->judge, g->x, g->attacker.at, t->label, v->norm, t->eps, g->z, g->z64, e));
     g->forwards += t->judge != t->o->model;
     *broken = d.broken && d.finite;
     return VT_OK;
@@ -176,7 +194,7 @@ vt_status vt_try_noise(vt_gear *g, const vt_classifier *c, int label, int classe
             corner(&ball, &r, g->y);
         else
             vt_ball_start_surface(&ball, &r, g->y);
-        c->logits(c->self, g->y, g->z, false);
+        vt_gear_logits(g, c, g->y, g->z, false);
         g->forwards++;
         *broken = vt_argmax_f32(g->z, classes) != label;
     }

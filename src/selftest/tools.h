@@ -35,12 +35,18 @@ typedef struct vt_gear {
     double *fit;
     float *planted; /* [pixels] */
     double forwards, gradients;
+    vt_err failed; /* the first failure of a model since vt_gear_said */
 } vt_gear;
 
 /* Opens the model and what `needs` names. Twin, probes and features of the first thread serve all (first: NULL for that
  * one), which must be closed last. */
 vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, unsigned needs, vt_err *e);
 void vt_gear_close(vt_gear *g); /* accepts a zeroed one */
+/* vt_classifier_logits and _backward of one of the gear's networks. After a failure, which g->failed keeps, all answers
+ * are zero; a part asks vt_gear_said at its end. */
+void vt_gear_logits(vt_gear *g, const vt_classifier *c, const float *x, float *z, bool keep);
+void vt_gear_backward(vt_gear *g, const vt_classifier *c, const vt_loss *loss, float *value, float *dx);
+vt_status vt_gear_said(vt_gear *g, vt_err *e);
 /* The largest of the logits z [classes], that of `than` left out. */
 int vt_runner_up(const float *z, int classes, int than);
 /* The model's output that stands for class k of the data. */

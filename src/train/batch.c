@@ -107,7 +107,7 @@ static vt_status micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
         VT_TRY(load(b, w, first + i, clean + (size_t)i * px, w->target + i * k, e));
         if (o->inner == VT_INNER_NONE) continue;
         VT_TRY(vt_inner_run(&w->inner, adv + (size_t)i * px, clean + (size_t)i * px, w->target + i * k, eps,
-                            b->ids[first + i], b->epoch, b->step, b->share));
+                            b->ids[first + i], b->epoch, b->step, b->share, e));
     }
     w->clean_seen = w->clean_right = 0;
     if (!o->needs_clean && item == 0) {

@@ -93,18 +93,20 @@ static void before_step(void *ctx, int k, float *x_adv) {
 
 /* The distribution whose cross entropy the attack raises: the label's, or the prediction at the clean image (the
  * divergence KL(p || p') of TRADES differs from that cross entropy by a constant). */
-static const float *goal_target(vt_inner *in, const float *x, const float *target) {
-    if (in->goal != VT_INNER_PREDICTION) return target;
+static vt_status goal_target(const float **goal, vt_inner *in, const float *x, const float *target, vt_err *e) {
+    *goal = target;
+    if (in->goal != VT_INNER_PREDICTION) return VT_OK;
     int k = in->m->config.classes;
-    in->model.logits(in->model.self, x, in->z, false);
+    VT_TRY(vt_classifier_logits(&in->model, x, in->z, false, e));
     double top = (double)in->z[vt_argmax_f32(in->z, k)], sum = 0;
     for (int j = 0; j < k; j++) sum += exp((double)in->z[j] - top);
     for (int j = 0; j < k; j++) in->target[j] = (float)(exp((double)in->z[j] - top) / sum);
-    return in->target;
+    *goal = in->target;
+    return VT_OK;
 }
 
 vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, int64_t image,
-                       int epoch, int64_t step, double share) {
+                       int epoch, int64_t step, double share, vt_err *e) {
     const vt_attack_stage *stage = &in->attack.stages[0];
     size_t n = vt_config_input_pixels(&in->m->config);
     if (!(eps > 0)) {
@@ -115,7 +117,8 @@ vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *
     t.key = (vt_rng){.seed = in->seed,
                      .purpose = vt_rng_purpose("inner") + (uint32_t)epoch * 2654435761u,
                      .image = (uint32_t)image};
-    t.label = vt_argmax_f32(target, t.classes), t.target = goal_target(in, x, target);
+    t.label = vt_argmax_f32(target, t.classes);
+    VT_TRY(goal_target(&t.target, in, x, target, e));
     if (in->start_sigma > 0) {
         vt_rng_normals(&t.key, in->start, n);
         for (size_t i = 0; i < n; i++) {
@@ -130,7 +133,11 @@ vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *
         memset(in->open, 1, (size_t)vt_model_blocks(in->m));
         t.before_step = before_step, t.ctx = in, t.open = in->how->ard ? in->open : NULL;
     }
-    VT_TRY(vt_attacker_run(&in->attacker, &in->oracle, stage, &t));
+    vt_status s = vt_attacker_run(&in->attacker, &in->oracle, stage, &t);
+    if (s == VT_INTERRUPTED) return s;
+    if (s != VT_OK)
+        return vt_fail(e, s, "image %lld: the inner attack failed: %.1800s", (long long)image,
+                       vt_attacker_why(&in->oracle, s));
     memcpy(x_adv, in->attacker.at, n * sizeof *x_adv);
     return VT_OK;
 }

@@ -39,6 +39,6 @@ size_t vt_inner_bytes(const vt_model *m, const char *spec, vt_norm norm);
 /* x_adv [pixels] from x with label distribution target [K], in a ball of radius eps. (image, epoch, step) key the
  * draws; share: of the training done, for the maskings' ramp. */
 vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, int64_t image,
-                       int epoch, int64_t step, double share);
+                       int epoch, int64_t step, double share, vt_err *e);
 
 #endif

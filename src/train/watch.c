@@ -73,13 +73,13 @@ static vt_status watch_image(void *ctx, int thread, size_t item, vt_err *e) {
           *target = adv + vt_config_input_pixels(&w->m->config);
     VT_TRY(vt_augment_image(x, &y, w->data, vt_watch_image((int64_t)item, w->count, w->data->count),
                             vt_config_input(&w->m->config), &none, 0, 0, e));
-    in->model.logits(in->model.self, x, in->z, false);
+    VT_TRY(vt_classifier_logits(&in->model, x, in->z, false, e));
     w->right[item] = vt_argmax_f32(in->z, k) == y;
     w->right[w->count + (int64_t)item] = 0;
     if (!w->right[item] || !(w->r->probe.eps > 0)) return VT_OK;
     vt_mix_target(target, y, y, &unmixed, 0, k);
-    VT_TRY(vt_inner_run(in, adv, x, target, w->r->probe.eps, (int64_t)item, 0, 0, 1));
-    in->model.logits(in->model.self, adv, in->z, false);
+    VT_TRY(vt_inner_run(in, adv, x, target, w->r->probe.eps, (int64_t)item, 0, 0, 1, e));
+    VT_TRY(vt_classifier_logits(&in->model, adv, in->z, false, e));
     w->right[w->count + (int64_t)item] = vt_argmax_f32(in->z, k) == y;
     return VT_OK;
 }

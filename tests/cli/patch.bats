@@ -65,9 +65,11 @@ wrong() { # TEXT... -- OPTIONS
 }
 
 @test "models without attention between all tokens: attention is refused, saliency is not" {
-    "$VITRINE" new --preset swin_tiny_patch4_window7_224 --out swin.safetensors 2>/dev/null || skip "no such preset"
-    bad 2 "swin models do not have" "saliency" -- eval swin.safetensors --data "$ROOT/tests/fixtures/images" --threat patch:size=16 --attack pgd:where=attention
-    bad 2 "looks at attention" -- eval swin.safetensors --data "$ROOT/tests/fixtures/images" --eps 1/255 --attack attention-pgd
+    good new swin_tiny_patch2_window4_32 --set dim=8 depth=2 heads=2 patch=4 --form stages=2 --form stage_depth=1,1 \
+        --form stage_heads=2,2 -o swin.safetensors
+    bad 2 "swin models do not have" "saliency" -- eval swin.safetensors --data "$D" --threat patch:size=8 --attack pgd:where=attention --images 0:8
+    bad 2 "looks at attention" -- eval swin.safetensors --data "$D" --eps 1/255 --attack attention-pgd --images 0:8
+    good eval swin.safetensors --data "$D" --threat patch:size=8 --attack pgd:steps=2,where=saliency --images 0:8 --out s
 }
 
 @test "attention-pgd works in norms" {

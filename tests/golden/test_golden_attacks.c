@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The attacks and the trained checkpoints against the golden data of the shared folder (argv[1]); the gates
  * are those of golden/MANIFEST.json "tolerances" and README.md. Every measured number is printed. */
+#include "ask.h"
 #include "golden.h"
 
 #include "attacks/apgd.h"
@@ -46,7 +47,7 @@ static shot_result fire(const shot *s, const vt_model *m, const images *im) {
             rig_aim(&g, s->norm, s->eps, im->x + (size_t)i * PIXELS, im->label[i], i, a.name);
             failures += rig_run(&g, &a.stages[0]) != VT_OK || !vt_ball_contains(&g.ball, g.x_adv);
             memcpy(r.x_adv + (size_t)i * PIXELS, g.x_adv, PIXELS * sizeof(float));
-            g.c.logits(g.c.self, g.x_adv, r.z + (size_t)i * CLASSES, false);
+            ask_logits(&g.c, g.x_adv, r.z + (size_t)i * CLASSES, false);
         }
         rig_close(&g);
     }
@@ -174,21 +175,22 @@ typedef struct recorder {
     int calls;
 } recorder;
 
-static void rec_logits(void *self, const float *x, float *z, bool keep) {
+static vt_status rec_logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     recorder *r = self;
-    r->inner->logits(r->inner->self, x, z, keep);
+    return vt_classifier_logits(r->inner, x, z, keep, e);
 }
 
-static void rec_logits64(void *self, const float *x, double *z) {
+static vt_status rec_logits64(void *self, const float *x, double *z, vt_err *e) {
     recorder *r = self;
-    r->inner->logits64(r->inner->self, x, z);
+    return vt_classifier_logits64(r->inner, x, z, e);
 }
 
-static void rec_backward(void *self, const vt_loss *loss, float *value, float *dx) {
+static vt_status rec_backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     recorder *r = self;
-    r->inner->backward(r->inner->self, loss, value, dx);
+    VT_TRY(vt_classifier_backward(r->inner, loss, value, dx, e));
     if (r->calls < CALLS) r->value[r->calls] = *value;
     r->calls++;
+    return VT_OK;
 }
 
 typedef struct path {

@@ -3,6 +3,7 @@
  * threads. The random numbers differ from torch's, so counts are compared, not points: the reference's own
  * counts move by 0 to 1 image with its seed (MANIFEST.json "autoattack"). */
 #include "golden.h"
+#include "ask.h"
 
 #include <time.h>
 
@@ -24,12 +25,12 @@ typedef struct tally {
 static void attack_one(rig *g, const campaign *c, const vt_attack *a, const images *im, int i, bool *robust, tally *t) {
     float z[CLASSES];
     const float *x = im->x + (size_t)i * PIXELS;
-    g->c.logits(g->c.self, x, z, false);
+    ask_logits(&g->c, x, z, false);
     robust[i] = false;
     if (vt_argmax_f32(z, CLASSES) != im->label[i]) return;
     rig_aim(g, VT_LINF, c->eps, x, im->label[i], i, a->name);
     t->failures += rig_run(g, &a->stages[0]) != VT_OK || !vt_ball_contains(&g->ball, g->x_adv);
-    g->c.logits(g->c.self, g->x_adv, z, false);
+    ask_logits(&g->c, g->x_adv, z, false);
     robust[i] = vt_argmax_f32(z, CLASSES) == im->label[i];
     t->failures += robust[i] == g->o.has_found; /* a break that was seen is returned, and no other */
     t->robust += robust[i], t->forwards += g->o.forwards, t->gradients += g->o.gradients;

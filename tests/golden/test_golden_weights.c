@@ -2,6 +2,7 @@
 /* The trained checkpoints of the shared folder, each from every file it comes in and with no option given: how many of
  * the 10,000 test images of CIFAR-10 are right, and all logits against those that PyTorch computed in float64. What the
  * files do not tell is marked so. */
+#include "ask.h"
 #include "golden.h"
 
 #include <unistd.h>
@@ -42,7 +43,7 @@ static double judge(const vt_model *m, const images *im, const float *ref, int *
         for (int i = 0; i < TEST_SET; i++) {
             float z[CLASSES];
             if (!good) continue;
-            c.logits(c.self, im->x + (size_t)i * PIXELS, z, false);
+            ask_logits(&c, im->x + (size_t)i * PIXELS, z, false);
             hits += vt_argmax_f32(z, CLASSES) == im->label[i];
             for (int j = 0; j < CLASSES; j++) {
                 double d = fabs((double)z[j] - (double)ref[i * CLASSES + j]);

@@ -39,7 +39,7 @@ static inline void opened(vt_inner *in, const vt_model *m, const char *spec, vt_
 }
 
 static inline void attack(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, key k) {
-    assert_int_equal(vt_inner_run(in, x_adv, x, target, eps, k.image, k.epoch, k.step, k.share), VT_OK);
+    assert_int_equal(vt_inner_run(in, x_adv, x, target, eps, k.image, k.epoch, k.step, k.share, NULL), VT_OK);
 }
 
 /* Opened, run once, closed. */

@@ -33,6 +33,9 @@ struct planted {
     int64_t forwards, keeps, groups, backwards, forwards64;
     /* faults: after this many forwards (0: never) a logit is `poison`, or *flag is set */
     int64_t poison_after, flag_after;
+    /* the model itself fails: logits after this many (0: never), logits64, backward */
+    int64_t fail_after;
+    bool fail64, fail_backward;
     float poison;
     volatile sig_atomic_t flag;
     /* called with every queried point, and with every gradient's value and dx, which it may overwrite */
@@ -43,9 +46,15 @@ struct planted {
 
 enum { PLANTED_HIDDEN = 6 };
 
-static inline void planted_logits(void *self, const float *x, float *z, bool keep) {
+static inline vt_status planted_failure(planted *p, int64_t calls, vt_err *e) {
+    if (!p->fail_after || calls <= p->fail_after) return VT_OK;
+    return vt_fail(e, VT_E_MODEL, "call %lld is one too many", (long long)calls);
+}
+
+static inline vt_status planted_logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     planted *p = self;
     double d[PLANTED_MOST];
+    VT_TRY(planted_failure(p, p->forwards + 1, e));
     p->logits(p, x, d);
     for (int k = 0; k < p->classes; k++) z[k] = (float)d[k];
     p->forwards++, p->keeps += keep, p->has_backward = false;
@@ -53,12 +62,15 @@ static inline void planted_logits(void *self, const float *x, float *z, bool kee
     if (p->watch) p->watch(p->arg, x, p->forwards - 1, z);
     if (p->poison_after && p->forwards > p->poison_after) z[p->classes - 1] = p->poison;
     if (p->flag_after && p->forwards >= p->flag_after) p->flag = 1;
+    return VT_OK;
 }
 
-static inline void planted_logits64(void *self, const float *x, double *z) {
+static inline vt_status planted_logits64(void *self, const float *x, double *z, vt_err *e) {
     planted *p = self;
-    p->logits(p, x, z);
     p->forwards64++;
+    if (p->fail64) return vt_fail(e, VT_E_MODEL, "no double here");
+    p->logits(p, x, z);
+    return VT_OK;
 }
 
 /* Attention of 2 x 2 tokens (1 x 1 in an image of one line), planted: a token is looked at as much as its pixels are
@@ -83,8 +95,9 @@ static inline float planted_attention_loss(void *self, const vt_attn_loss *a) {
     return (float)(a->weight * sum / (double)p->n);
 }
 
-static inline void planted_backward(void *self, const vt_loss *loss, float *value, float *dx) {
+static inline vt_status planted_backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     planted *p = self;
+    if (p->fail_backward) return vt_fail(e, VT_E_MODEL, "no gradient here");
     double d[PLANTED_MOST];
     float z[PLANTED_MOST], dz[PLANTED_MOST];
     p->logits(p, p->kept, d);
@@ -98,6 +111,7 @@ static inline void planted_backward(void *self, const vt_loss *loss, float *valu
         if (planted_token(p, i) == a->patch) dx[i] += (float)(a->weight / (double)p->n);
     p->groups += !p->has_backward, p->has_backward = true, p->backwards++;
     if (p->watch_gradient) p->watch_gradient(p->arg, p->backwards - 1, value, dx);
+    return VT_OK;
 }
 
 static inline bool planted_init(planted *p, int classes, int height, int width) {

@@ -3,6 +3,7 @@
  * planted linear classifier is the judge: what is broken is known by hand. */
 #include "attack_bench.h"
 #include "attacks/attacker.h"
+#include "eval/verify.h"
 
 enum { CLASSES = 3, SIDE = 6 };
 
@@ -115,7 +116,31 @@ static void requests(void **state) {
     close_scene(&s);
 }
 
+/* No verdict on a point that the model did not answer for. */
+static void unanswered(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s, "fgsm");
+    vt_verdict v;
+    float z[CLASSES];
+    double z64[CLASSES];
+    vt_rng key = vt_verdict_key(1, 2, 1, 0);
+    const vt_terms terms = {.norm = VT_LINF, .eps = 0.1};
+    for (int at = 0; at < 2; at++) {
+        vt_err e = {0};
+        s.p.forwards = 1, s.p.fail_after = at ? 0 : 1, s.p.fail64 = at;
+        const char *want = at ? "no double here" : "call 2 is one too many";
+        assert_int_equal(vt_verify_by(&v, &terms, &s.p.c, &key, s.b.x, s.b.x, SIDE, s.b.label, z, z64, &e), VT_E_MODEL);
+        assert_string_equal(e.text, want);
+        e = (vt_err){0};
+        assert_int_equal(vt_predict(&v, &s.p.c, s.b.x, s.b.label, z, &e), at ? VT_OK : VT_E_MODEL);
+        assert_string_equal(e.text, at ? "" : want);
+    }
+    close_scene(&s);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(modes), cmocka_unit_test(requests)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(modes), cmocka_unit_test(requests),
+                                       cmocka_unit_test(unanswered)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

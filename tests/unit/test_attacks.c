@@ -2,6 +2,7 @@
 /* What every attack of the registry must keep, on planted classifiers (planted.h): ball and box exactly, eps 0, seeds,
  * counts, refusals, faults, few classes; and the grammar of specs. */
 #include "attack_bench.h"
+#include "attacks/attacker.h"
 #include "core/opt.h"
 
 /* ---- the registry, generically ---- */
@@ -222,6 +223,46 @@ static void test_faults(void **state) {
     each_stage(faults, NULL, true);
 }
 
+/* A model that fails (a device, another process) ends the attack at that call with VT_E_MODEL and its own sentence,
+ * whichever of its three answers it was. */
+static void failures(const vt_attack_stage *s, vt_norm norm, void *arg) {
+    int *seen = arg;
+    planted p;
+    assert_true(planted_mlp(&p, 10, 6, 6, 5));
+    bench b;
+    bench_open(&b, &p, 1, true);
+    bench_ball(&b, norm, 0.001);
+    assert_int_equal(bench_run(&b, s, true), VT_OK);
+    int64_t all = p.forwards;
+    for (int64_t k = 1; k < all && k < 10; k += 2) {
+        p.fail_after = k;
+        assert_int_equal(bench_run(&b, s, true), VT_E_MODEL);
+        assert_int_equal(p.forwards, k);
+        assert_non_null(strstr(vt_attacker_why(&b.o, VT_E_MODEL), "is one too many"));
+        p.fail_after = 0;
+    }
+    bool pulls = p.backwards + b.surrogate.backwards > 0; /* of the model or of its surrogate */
+    p.fail_backward = true;
+    assert_int_equal(bench_run(&b, s, true), pulls ? VT_E_MODEL : VT_OK);
+    assert_true(!pulls || strstr(vt_attacker_why(&b.o, VT_E_MODEL), "no gradient here"));
+    p.fail_backward = false, p.fail64 = true;
+    bench_ball(&b, norm, norm == VT_LINF ? 0.5 : norm == VT_L2 ? 4 : 30);
+    b.o.mode = VT_ORACLE_SEARCH;
+    vt_status st = bench_run(&b, s, true); /* not OK with a found point that nothing confirmed */
+    assert_true(st == VT_E_MODEL ? p.forwards64 == 1 : st == VT_OK && !b.o.has_found && !p.forwards64);
+    if (st == VT_E_MODEL) assert_non_null(strstr(vt_attacker_why(&b.o, st), "no double here"));
+    seen[0] += pulls, seen[1] += st == VT_E_MODEL;
+    bench_close(&b);
+    planted_free(&p);
+}
+
+static void test_failures(void **state) {
+    int seen[2] = {0};
+    (void)state;
+    each_stage(failures, seen, true);
+    assert_true(seen[0] > 20 && seen[1] > 40);
+}
+
 /* Every attack breaks an easy image of 2, 3 and 4 classes, where DLR has no denominator or a shorter one, and
  * there are fewer classes than targets. FGSM is not asked to succeed on more than two. */
 static void few_classes(const vt_attack_stage *s, vt_norm norm, void *arg) {
@@ -409,9 +450,10 @@ static void test_parse(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_attack), cmocka_unit_test(test_zero_eps),    cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_black_box),    cmocka_unit_test(test_faults),      cmocka_unit_test(test_few_classes),
-        cmocka_unit_test(test_costs),        cmocka_unit_test(test_whole_costs), cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_every_attack), cmocka_unit_test(test_zero_eps), cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_black_box),    cmocka_unit_test(test_faults),   cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_few_classes),  cmocka_unit_test(test_costs),    cmocka_unit_test(test_whole_costs),
+        cmocka_unit_test(test_parse),
     };
     return cmocka_run_group_tests_name("attacks", tests, NULL, NULL);
 }

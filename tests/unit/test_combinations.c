@@ -323,7 +323,7 @@ static void check_attack(vt_model *m, const char *name) {
     if (vt_inner_open(&pgd, m, "pgd:steps=2,alpha=0.25/255,random_start=0", VT_LINF, VT_INNER_LABEL, 0, NULL, 1, &e) !=
         VT_OK)
         fail_msg("%s: %s", name, e.text);
-    assert_int_equal(vt_inner_run(&pgd, adv, x, target, eps, 0, 0, 0, 1), VT_OK);
+    assert_int_equal(vt_inner_run(&pgd, adv, x, target, eps, 0, 0, 0, 1, NULL), VT_OK);
     vt_inner_close(&pgd);
     for (int i = 0; i < PIXELS; i++)
         assert_true(fabs((double)adv[i] - (double)x[i]) <= eps && adv[i] >= 0 && adv[i] <= 1);

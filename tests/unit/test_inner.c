@@ -255,7 +255,7 @@ typedef struct pool {
 static vt_status work(void *ctx, int thread, size_t item, vt_err *e) {
     (void)e;
     pool *p = ctx;
-    return vt_inner_run(&p->in[thread], p->x_adv[item], p->x[item], mixed, EPS, (int64_t)item, 1, 7, 1);
+    return vt_inner_run(&p->in[thread], p->x_adv[item], p->x[item], mixed, EPS, (int64_t)item, 1, 7, 1, e);
 }
 
 /* Not on the object that runs it, what that ran before, nor the thread; but on image, epoch and (maskings) step. */
@@ -309,13 +309,48 @@ static void test_no_radius(void **state) {
     assert_true(vt_batch_eps(&r, 0) == 0.5 && vt_batch_eps(&r, 1) == 0.5);
 }
 
+static vt_status lost(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
+    (void)self, (void)loss, (void)value, (void)dx;
+    return vt_fail(e, VT_E_MODEL, "the device is gone");
+}
+
+static vt_status no_answer(void *self, const float *x, float *z, bool keep, vt_err *e) {
+    (void)self, (void)x, (void)z, (void)keep;
+    return vt_fail(e, VT_E_MODEL, "no answer");
+}
+
+/* A network that fails: training stops with its sentence and the image, from a gradient or from TRADES' prediction. */
+static void test_lost_model(void **state) {
+    (void)state;
+    vt_model *m = toy(VT_POOL_TOKEN, false, true);
+    float x[PIXELS], got[PIXELS];
+    image(x, m, 0, -0.1);
+    for (int predicts = 0; predicts < 2; predicts++) {
+        vt_inner in;
+        vt_err e = {0};
+        vt_inner_goal goal = predicts ? VT_INNER_PREDICTION : VT_INNER_LABEL;
+        assert_int_equal(vt_inner_open(&in, m, "pgd:steps=2", VT_LINF, goal, 0, NULL, SEED, &e), VT_OK);
+        if (predicts)
+            in.model.logits = no_answer;
+        else
+            in.model.backward = lost;
+        assert_int_equal(vt_inner_run(&in, got, x, one_hot, EPS, 41, 0, 0, 1, &e), VT_E_MODEL);
+        if (predicts)
+            assert_string_equal(e.text, "no answer");
+        else
+            assert_string_equal(e.text, "image 41: the inner attack failed: the device is gone");
+        vt_inner_close(&in);
+    }
+    vt_model_close(m);
+}
+
 int main(void) {
     vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_attack), cmocka_unit_test(test_same_for_every_attack),
         cmocka_unit_test(test_soft_label),  cmocka_unit_test(test_prediction),
         cmocka_unit_test(test_start),       cmocka_unit_test(test_independence),
-        cmocka_unit_test(test_no_radius),
+        cmocka_unit_test(test_no_radius),   cmocka_unit_test(test_lost_model),
     };
     return cmocka_run_group_tests_name("inner", tests, NULL, NULL);
 }

@@ -342,11 +342,11 @@ static void test_judge(void **state) {
     float z[PLANTED_MOST];
     double z64[PLANTED_MOST];
     vt_verdict v;
-    vt_verify(&v, &s.p.c, s.x, s.x_adv, s.label, VT_L1, sum, z, z64);
+    assert_int_equal(vt_verify(&v, &s.p.c, s.x, s.x_adv, s.label, VT_L1, sum, z, z64, NULL), VT_OK);
     assert_true(v.inside && v.l1 == sum && fabs(v.l2 - sqrt(squares)) <= 1e-15);
-    vt_verify(&v, &s.p.c, s.x, s.x_adv, s.label, VT_L1, nextafter(sum, 0), z, z64);
+    assert_int_equal(vt_verify(&v, &s.p.c, s.x, s.x_adv, s.label, VT_L1, nextafter(sum, 0), z, z64, NULL), VT_OK);
     assert_false(v.inside || v.broken);
-    vt_verify(&v, &s.p.c, s.x, s.x_adv, s.label, VT_L2, 0.3, z, z64);
+    assert_int_equal(vt_verify(&v, &s.p.c, s.x, s.x_adv, s.label, VT_L2, 0.3, z, z64, NULL), VT_OK);
     assert_true(v.inside); /* 0.2864 in l2 */
     scene_close(&s);
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include "ask.h"
 #include "attacks/nearest.h"
 #include "planted.h"
 
@@ -135,7 +136,7 @@ static double worst[sizeof rows / sizeof *rows];
 
 static int predicted32(planted *p, const float *x) {
     float z[PLANTED_MOST];
-    p->c.logits(p, x, z, false);
+    ask_logits(&p->c, x, z, false);
     return vt_argmax_f32(z, p->classes);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/models: whole-model gradients in double, float against double, independence of images, repeatability,
  * laws. */
+#include "ask.h"
 #include "core/real.h"
 #include "toy.h"
 
@@ -376,11 +377,11 @@ static void test_classifier(void **state) {
     vt_session_f32 *f = open32(m, 1, VT_GRAD_INPUT);
     vt_session_f64 *s = open64(m, 1, VT_GRAD_NONE);
     vt_loss loss = {.kind = VT_LOSS_CE, .target = target};
-    c.logits(c.self, xf, z, true);
+    ask_logits(&c, xf, z, true);
     assert_memory_equal(z, vt_session_forward_f32(f, xf, 1, true), k * sizeof *z);
-    c.logits64(c.self, xf, z64); /* between a kept forward and its backward */
+    ask_logits64(&c, xf, z64); /* between a kept forward and its backward */
     assert_memory_equal(z64, vt_session_forward_f64(s, x, 1, false), k * sizeof *z64);
-    c.backward(c.self, &loss, &value, dx);
+    ask_backward(&c, &loss, &value, dx);
     assert_true(value == vt_loss_eval_f32(dz, &loss, z, c.classes));
     vt_session_backward_f32(f, dz, want, NULL);
     assert_memory_equal(dx, want, n * sizeof *dx);

@@ -3,6 +3,7 @@
  * neither as robust nor as broken, in every report; a resumed run has the same bytes; the stored query is judged again.
  * The network's head is so large that clean images are just in float's range. And what reports say of a vanished
  * cross-entropy (F3). */
+#include "ask.h"
 #include "scratch.h"
 #include "t.h"
 
@@ -52,7 +53,7 @@ static void choose_images(void) {
         int label;
         bool finite = true;
         assert_int_equal(vt_eval_image(&b.v, i, x, &label, &e), VT_OK);
-        c.logits(c.self, x, z, false);
+        ask_logits(&c, x, z, false);
         for (int k = 0; k < 10; k++) finite = finite && isfinite(z[k]);
         if (finite) b.images[b.n++] = i;
     }

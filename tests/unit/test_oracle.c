@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The oracle's stop rule, and rules of attacks that a run as a whole does not show: on classifiers whose
  * logits are written down here. */
+#include "ask.h"
 #include "core/real.h"
 #include "t.h"
 
@@ -17,28 +18,31 @@ typedef struct toy {
     float kept[N];
 } toy;
 
-static void toy_logits64(void *self, const float *x, double *z) {
+static vt_status toy_logits64(void *self, const float *x, double *z, vt_err *e) {
     const toy *t = self;
+    (void)e;
     for (int k = 0; k < K; k++) {
         z[k] = t->b[k];
         for (int i = 0; i < N; i++) z[k] += t->w[k][i] * (double)x[i];
     }
+    return VT_OK;
 }
 
-static void toy_logits(void *self, const float *x, float *z, bool keep) {
+static vt_status toy_logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     toy *t = self;
     double d[K];
-    toy_logits64(self, x, d);
+    VT_TRY(toy_logits64(self, x, d, e));
     for (int k = 0; k < K; k++) z[k] = (float)d[k] + (k == K - 1 ? t->noise : 0);
     memcpy(t->seen[t->calls++ % 16], x, sizeof t->seen[0]);
     if (keep) memcpy(t->kept, x, sizeof t->kept);
+    return VT_OK;
 }
 
-static void toy_backward(void *self, const vt_loss *loss, float *value, float *dx) {
+static vt_status toy_backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     const toy *t = self;
     double d[K];
     float z[K], dz[K];
-    toy_logits64(self, t->kept, d);
+    VT_TRY(toy_logits64(self, t->kept, d, e));
     for (int k = 0; k < K; k++) z[k] = (float)d[k];
     *value = vt_loss_eval_f32(dz, loss, z, K);
     for (int i = 0; i < N; i++) {
@@ -46,6 +50,7 @@ static void toy_backward(void *self, const vt_loss *loss, float *value, float *d
         for (int k = 0; k < K; k++) s += (double)dz[k] * t->w[k][i];
         dx[i] = (float)s;
     }
+    return VT_OK;
 }
 
 /* A toy behind an oracle; label 0, all pixels 0.5. */
@@ -140,8 +145,8 @@ static void test_vanished(void **state) {
         assert_int_equal(vt_oracle_gradient(&s.o, s.x, &asked, z, &value, got), VT_OK);
         assert_int_equal(s.o.vanished, cases[i].vanished);
         assert_int_equal(s.o.gradients, 1);
-        toy_logits(&s.t, s.x, z, true);
-        toy_backward(&s.t, cases[i].vanished ? &other : &asked, &margin, want);
+        ask_logits(&s.c, s.x, z, true);
+        ask_backward(&s.c, cases[i].vanished ? &other : &asked, &margin, want);
         assert_memory_equal(got, want, sizeof want);
         assert_true(value == margin);
         assert_int_equal(vt_oracle_surrogate_gradient(&s.o, s.x, &asked, &value, got), VT_OK);

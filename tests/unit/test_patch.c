@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The patch threat: where squares lie, that nothing moves outside them, the judge's search against brute force, closed
  * forms on linear models, Patch-Fool's projection, and attention that follows the key token. */
+#include "ask.h"
 #include "core/real.h"
 #include "t.h"
 
@@ -436,7 +437,7 @@ static vt_model *small(void) {
 static double looked_at(const vt_classifier *c, const float *x, int patch) {
     float z[5], mean[16];
     double sum = 0;
-    c->logits(c->self, x, z, true);
+    ask_logits(c, x, z, true);
     for (int l = 0; l < 3; l++) {
         c->tokens.mean(c->tokens.self, l, mean);
         sum += (double)mean[patch] / 3;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What papers' released code ran: against a transcription in PyTorch, iterate for iterate
  * (tests/fixtures/golden/published, made by tools/gen_published_fixture.py), and by what must hold of each quirk. */
+#include "ask.h"
 #include "attack_bench.h"
 #include "core/gemm.h"
 #include "reference.h"
@@ -110,7 +111,7 @@ static void check_case(const vt_st *st, vt_oracle *o, const char *name, const ch
         assert_int_equal(vt_attack_stage_run(o, &a.stages[0], &t), VT_OK);
         t_le(r.worst, NEAR, "%s, image %zu: an iterate", name, i);
         t_le(off(x_adv, scored + i * PIXELS), NEAR, "%s, image %zu: the point that is scored", name, i);
-        o->model->logits(o->model->self, x_adv, z, false);
+        ask_logits(o->model, x_adv, z, false);
         assert_int_equal(vt_argmax_f32(z, CLASSES), (int)pred[i]);
         if (!follows) continue;
         assert_int_equal(r.restart + 1, restarts);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* models/restrict: a classifier restricted to some outputs is the classifier whose head has only these rows. */
+#include "ask.h"
 #include "toy.h"
 
 #include "eval/describe.h"
@@ -24,13 +25,13 @@ static void same(const vt_classifier *a, const vt_classifier *b, double tol) {
             if (kind >= VT_LOSS_COUNT) loss.attention = &look;
             vt_rng r = {.seed = point, .purpose = 0x2E57};
             for (size_t i = 0; i < n; i++) x[i] = vt_rng_uniform(&r, i);
-            a->logits(a->self, x, za, true), b->logits(b->self, x, zb, true);
-            a->logits64(a->self, x, wa), b->logits64(b->self, x, wb);
+            ask_logits(a, x, za, true), ask_logits(b, x, zb, true);
+            ask_logits64(a, x, wa), ask_logits64(b, x, wb);
             for (int k = 0; k < SOME; k++) {
                 t_le(fabs((double)za[k] - (double)zb[k]), tol * (1 + fabs((double)zb[k])), "logit %d", k);
                 t_le(fabs(wa[k] - wb[k]), tol * (1 + fabs(wb[k])), "logit %d in double", k);
             }
-            a->backward(a->self, &loss, &va, ga), b->backward(b->self, &loss, &vb, gb);
+            ask_backward(a, &loss, &va, ga), ask_backward(b, &loss, &vb, gb);
             t_le(fabs((double)va - (double)vb), tol * (1 + fabs((double)vb)), "value of loss %d", kind);
             for (size_t i = 0; i < n; i++) largest = fmax(largest, fabs((double)gb[i]));
             assert_true(largest > 0);

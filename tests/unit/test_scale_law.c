@@ -8,6 +8,7 @@
  *  - on a trained network, at an eps where verdicts are mixed, the number of broken images is held between the two
  * ends. Whose meaning is a temperature (attention's loss beside cross-entropy's) runs without it; what reproduces a
  * released evaluator is left as it was released. */
+#include "ask.h"
 #include "t.h"
 
 #include "attacks/attack.h"
@@ -123,7 +124,7 @@ static void scene_open(scene *s, int classes) {
         float z[16];
         bench *b = &s->at[0][0];
         for (int k = 0; k < PIXELS; k++) s->x[i][k] = (float)x[i * PIXELS + k];
-        b->c.logits(b->c.self, s->x[i], z, false);
+        ask_logits(&b->c, s->x[i], z, false);
         s->label[i] = vt_argmax_f32(z, b->c.classes);
         for (int norm = 0; norm < VT_NORM_COUNT; norm++) {
             vt_attack a;
@@ -339,7 +340,7 @@ static int right_images(float x[ROWS][LARGE], int *label) {
         assert_int_equal(vt_dataset_read(d, i, &im, &label[n], &e), VT_OK);
         for (int k = 0; k < LARGE; k++) x[n][k] = (float)im.rgb[k] / 255.0f;
         vt_image_free(&im);
-        c.logits(c.self, x[n], z, false);
+        ask_logits(&c, x[n], z, false);
         n += vt_argmax_f32(z, 10) == label[n];
     }
     vt_dataset_close(d);

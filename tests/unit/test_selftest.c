@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* selftest: exact tails, the separating head, nets with other heads, the grades. The verdicts on real networks are
  * tests/cli/selftest.bats. */
+#include "ask.h"
+#include "planted.h"
 #include "selftest/selftest.h"
 #include "toy.h"
 
@@ -69,9 +71,9 @@ static void test_heads(void **state) {
         assert_int_equal(vt_classifier_open(&a, m, &e), VT_OK);
         assert_int_equal(vt_classifier_open(&f, features, &e), VT_OK);
         assert_int_equal(vt_classifier_open(&t, two, &e), VT_OK);
-        a.logits(a.self, x, z, false);
-        f.logits(f.self, x, seen, false);
-        t.logits(t.self, x, z2, false);
+        ask_logits(&a, x, z, false);
+        ask_logits(&f, x, seen, false);
+        ask_logits(&t, x, z2, false);
         const vt_param *hw = vt_model_param(m, "head.weight"), *hb = vt_model_param(m, "head.bias");
         const vt_param *dw = vt_model_param(m, "head_dist.weight"), *db = vt_model_param(m, "head_dist.bias");
         for (int k = 0; k < 5; k++) { /* float sums of 12 or 24 terms of size one */
@@ -185,8 +187,8 @@ static void test_cut(void **state) {
     vt_head_set(whole, w, c, 5, phi);
     assert_int_equal(vt_classifier_open(&a, m, &e), VT_OK);
     assert_int_equal(vt_classifier_open(&b, whole, &e), VT_OK);
-    a.logits(a.self, x, z, false);
-    b.logits(b.self, x, zw, false);
+    ask_logits(&a, x, z, false);
+    ask_logits(&b, x, zw, false);
     for (int k = 0; k < 5;
          k++) /* a prepared copy sums in another order: some float32 roundings of numbers of size one */
         t_le(fabs((double)z[k] - (double)zw[k]), 1e-5, "logit %d", k);
@@ -206,11 +208,37 @@ static void test_cut(void **state) {
     free(images), free(x);
 }
 
+/* After a network's first failure a gear answers zero, and its part ends with that failure, not with a verdict. */
+static void test_failed_gear(void **state) {
+    (void)state;
+    planted p;
+    vt_gear g = {0};
+    vt_err e = {0};
+    assert_true(planted_linear(&p, 3, 4, 4, 1));
+    float x[48] = {0.5f}, z[3], dx[48], value, target[3] = {1, 0, 0};
+    const vt_loss ce = {.kind = VT_LOSS_CE, .target = target};
+    vt_gear_logits(&g, &p.c, x, z, true);
+    vt_gear_backward(&g, &p.c, &ce, &value, dx);
+    assert_true(z[0] != 0 && dx[0] != 0 && value > 0);
+    assert_int_equal(vt_gear_said(&g, &e), VT_OK);
+    p.fail_after = 1;
+    vt_gear_logits(&g, &p.c, x, z, true);
+    p.fail_after = 0;
+    assert_true(z[0] == 0 && z[1] == 0 && z[2] == 0);
+    vt_gear_backward(&g, &p.c, &ce, &value, dx);
+    assert_true(dx[0] == 0 && value == 0 && p.backwards == 1);
+    assert_int_equal(vt_gear_said(&g, &e), VT_E_MODEL);
+    assert_string_equal(e.text, "call 2 is one too many");
+    vt_gear_logits(&g, &p.c, x, z, true); /* said: the gear serves again */
+    assert_true(z[0] != 0);
+    planted_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tail),   cmocka_unit_test(test_separate),    cmocka_unit_test(test_heads),
         cmocka_unit_test(test_grades), cmocka_unit_test(test_active_rule), cmocka_unit_test(test_excess),
-        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_cut),    cmocka_unit_test(test_failed_gear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ask.h"
 #include "attacks/attack.h"
 #include "core/gemm.h"
 #include "io/dataset.h"
@@ -88,8 +89,8 @@ static void test_clean_logits(void **state) {
     for (int i = 0; i < IMAGES; i++) {
         float z[CLASSES];
         double z64[CLASSES];
-        f->c.logits(f->c.self, f->x[i], z, false);
-        f->c.logits64(f->c.self, f->x[i], z64);
+        ask_logits(&f->c, f->x[i], z, false);
+        ask_logits64(&f->c, f->x[i], z64);
         for (int k = 0; k < CLASSES; k++) {
             double want = ref[i * CLASSES + k];
             assert_true(fabs((double)z[k] - want) <= 2e-5 * (1 + top)); /* PyTorch's own float stays within 3e-6 */
@@ -120,7 +121,7 @@ static void shoot(fixture *f, const vt_attack *a, vt_norm norm, double eps, int 
     vt_oracle_reset(&f->o, &b, f->label[i], true);
     assert_int_equal(s->def->run(&f->o, s->params, &t), VT_OK);
     assert_true(vt_ball_contains(&b, x_adv));
-    f->c.logits(f->c.self, x_adv, z, false);
+    ask_logits(&f->c, x_adv, z, false);
 }
 
 typedef struct shot {

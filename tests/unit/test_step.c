@@ -73,7 +73,7 @@ static void image(float *x, float *clean, float *target, const vt_recipe *r, con
     vt_inner in;
     assert_int_equal(vt_inner_open(&in, m, r->attack.spec, VT_LINF, o->inner, o->start_sigma, &r->attack, seed, &e),
                      VT_OK);
-    assert_int_equal(vt_inner_run(&in, x, clean, target, r->attack.eps, ids[at], EPOCH, STEP, 1), VT_OK);
+    assert_int_equal(vt_inner_run(&in, x, clean, target, r->attack.eps, ids[at], EPOCH, STEP, 1, NULL), VT_OK);
     vt_inner_close(&in);
 }
 

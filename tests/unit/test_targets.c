@@ -317,15 +317,17 @@ enum { MANY = 120 };
 
 static float slope_of(int k) { return k == 0 || k == 50 ? 0 : k == 110 ? 1e6f : k == 7 ? 30 : 1; }
 
-static void many_logits(void *self, const float *x, float *z, bool keep) {
-    (void)self, (void)keep;
+static vt_status many_logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
+    (void)self, (void)keep, (void)e;
     for (int k = 0; k < MANY; k++) z[k] = -(float)k / 100 + slope_of(k) * (x[0] - 0.5f);
+    return VT_OK;
 }
 
-static void many_backward(void *self, const vt_loss *loss, float *value, float *dx) {
-    (void)self;
+static vt_status many_backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
+    (void)self, (void)e;
     *value = 0, dx[0] = dx[1] = dx[2] = 0;
     for (int k = 0; k < MANY; k++) dx[0] += loss->target[k] * slope_of(k);
+    return VT_OK;
 }
 
 static void test_malt_many(void **state) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* transfer: closed forms on linear models, MI-FGSM written down a second time, input diversity's adjoint, the door to a
  * surrogate, gradients that a target hides, and the twin of a model. The battery of all attacks is test_attacks. */
+#include "ask.h"
 #include "attack_bench.h"
 #include "core/real.h"
 #include "models/twin.h"
@@ -241,7 +242,7 @@ static void test_door(void **state) {
     /* the surrogate's gradient is given, counted, and no query of the model; logits of a kept point stay the model's */
     vt_oracle_reset(&b.o, &b.ball, b.label, true);
     assert_int_equal(vt_oracle_logits_first(&b.o, b.x, kept), VT_OK);
-    b.surrogate.c.logits(&b.surrogate, b.x_copy, z, false);
+    ask_logits(&b.surrogate.c, b.x_copy, z, false);
     assert_int_equal(vt_oracle_surrogate_gradient(&b.o, b.x_copy, &ce, &value, g), VT_OK);
     assert_int_equal(vt_oracle_gradient(&b.o, b.x, &ce, z, &value, g), VT_OK);
     assert_memory_equal(z, kept, 5 * sizeof *z);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* models/wrap: each cheat does what it says and nothing else, and stands between classifier and attack in both
  * precisions. On planted linear models, whose logits and gradients are known. */
+#include "ask.h"
 #include "t.h"
 
 #include "models/wrap/restrict.h"
@@ -37,8 +38,8 @@ static void scene_close(scene *s) {
 
 static float gradient(const vt_classifier *c, const float *x, const float *target, float *z, float *dx) {
     float value;
-    c->logits(c->self, x, z, true);
-    c->backward(c->self, &(vt_loss){.kind = VT_LOSS_CE, .target = target}, &value, dx);
+    ask_logits(c, x, z, true);
+    ask_backward(c, &(vt_loss){.kind = VT_LOSS_CE, .target = target}, &value, dx);
     return value;
 }
 
@@ -72,9 +73,9 @@ static void test_logit_scale(void **state) {
     scene s;
     scene_open(&s, "logit-scale:factor=3");
     const vt_classifier *plain = &s.p.c;
-    plain->logits64(plain->self, s.x, s.plain64);
-    s.c.logits64(s.c.self, s.x, s.z64);
-    s.c.logits(s.c.self, s.x, s.z, false);
+    ask_logits64(plain, s.x, s.plain64);
+    ask_logits64(&s.c, s.x, s.z64);
+    ask_logits(&s.c, s.x, s.z, false);
     for (int k = 0; k < CLASSES; k++) {
         t_le(fabs(s.z64[k] - 3 * s.plain64[k]), 1e-14 * fabs(s.z64[k]), "double logit %d", k);
         t_le(fabs((double)s.z[k] - s.z64[k]), 3e-7 * fabs(s.z64[k]), "logit %d", k); /* two roundings to float */
@@ -96,7 +97,7 @@ static void test_logit_scale(void **state) {
     scene_close(&s);
     /* the cheat proper: exactly zero */
     scene_open(&s, "logit-scale:factor=1e6");
-    s.c.logits(s.c.self, s.x, s.z, false);
+    ask_logits(&s.c, s.x, s.z, false);
     memset(s.target, 0, sizeof s.target);
     s.target[vt_argmax_f32(s.z, CLASSES)] = 1;
     gradient(&s.c, s.x, s.target, s.z, s.dx);
@@ -116,8 +117,8 @@ static void test_quantise(void **state) {
         gradient(&s.c, s.x, s.target, s.z, s.dx);
         assert_memory_equal(s.z, s.plain, sizeof s.z);
         for (int i = 0; i < N; i++) assert_true(s.dx[i] == (through ? s.plain_dx[i] : 0));
-        s.p.c.logits64(s.p.c.self, q, s.plain64);
-        s.c.logits64(s.c.self, s.x, s.z64);
+        ask_logits64(&s.p.c, q, s.plain64);
+        ask_logits64(&s.c, s.x, s.z64);
         assert_memory_equal(s.z64, s.plain64, sizeof s.z64);
         scene_close(&s);
     }
@@ -133,28 +134,28 @@ static void test_noise(void **state) {
     vt_rng key = {.seed = 5, .purpose = 9, .image = 4}, other = {.seed = 5, .purpose = 9, .image = 5};
     float first[CLASSES], second[CLASSES];
     vt_classifier_begin(&s.c, &key);
-    s.c.logits(s.c.self, s.x, first, false);
-    s.c.logits(s.c.self, s.x, second, false);
+    ask_logits(&s.c, s.x, first, false);
+    ask_logits(&s.c, s.x, second, false);
     assert_memory_not_equal(first, second, sizeof first);
     vt_classifier_begin(&s.c, &key);
-    s.c.logits(s.c.self, s.x, s.z, false);
+    ask_logits(&s.c, s.x, s.z, false);
     assert_memory_equal(first, s.z, sizeof first);
     vt_classifier_begin(&s.c, &other);
-    s.c.logits(s.c.self, s.x, s.z, false);
+    ask_logits(&s.c, s.x, s.z, false);
     assert_memory_not_equal(first, s.z, sizeof first);
     /* z - W x has the deviation 0.1 |w_k|: over 4000 draws the estimate is off by 1.1 %; 6 % are five deviations */
     enum { DRAWS = 4000 };
     double squares = 0, length = 0;
-    s.p.c.logits64(s.p.c.self, s.x, s.plain64);
+    ask_logits64(&s.p.c, s.x, s.plain64);
     for (int i = 0; i < N; i++) length += s.p.w[i] * s.p.w[i];
     for (int i = 0; i < DRAWS; i++) {
-        s.c.logits64(s.c.self, s.x, s.z64);
+        ask_logits64(&s.c, s.x, s.z64);
         squares += (s.z64[0] - s.plain64[0]) * (s.z64[0] - s.plain64[0]);
     }
     t_le(fabs(sqrt(squares / DRAWS / length) / 0.1 - 1), 0.06, "deviation");
     assert_int_equal(vt_classifier_restrict(&s.c, head, 2, NULL), VT_OK);
     vt_classifier_begin(&s.c, &key);
-    s.c.logits(s.c.self, s.x, s.z, false);
+    ask_logits(&s.c, s.x, s.z, false);
     assert_true(s.z[0] == first[1] && s.z[1] == first[3]);
     scene_close(&s);
 }

@@ -17,25 +17,31 @@ typedef struct vit {
     int classes;
 } vit;
 
-static void logits(void *self, const float *x, float *z, bool keep) {
+static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     vit *v = self;
+    (void)e;
     memcpy(z, vt_session_forward_f32(v->s, x, 1, keep), (size_t)v->classes * sizeof *z);
+    return VT_OK;
 }
 
-static void logits64(void *self, const float *x, double *z) {
+static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     vit *v = self;
+    (void)e;
     for (size_t i = 0; i < v->pixels; i++) v->x64[i] = (double)x[i];
     memcpy(z, vt_session_forward_f64(v->s64, v->x64, 1, false), (size_t)v->classes * sizeof *z);
+    return VT_OK;
 }
 
-static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
+static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     vit *v = self;
+    (void)e;
     const vt_attn_loss *a = loss->attention;
     bool alone = a && a->alone;
     *value = alone ? 0 : vt_loss_eval_f32(v->dz, loss, vt_session_logits_f32(v->s), v->classes);
     if (a) *value += (float)vt_session_attention_loss_f32(v->s, a);
     v->s->branch_open = loss->open;
     vt_session_backward_f32(v->s, alone ? NULL : v->dz, dx, NULL);
+    return VT_OK;
 }
 
 static void attention_mean(void *self, int layer, float *out) {

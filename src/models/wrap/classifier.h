@@ -24,12 +24,11 @@ typedef struct vt_classifier {
     int classes;
     size_t pixels; /* floats of one image: 3*h*w */
     void *self;
-    /* z [classes] of x [pixels] in [0,1]; keep: a backward may follow */
-    void (*logits)(void *self, const float *x, float *z, bool keep);
-    /* the same in double, for verdicts; the stored float x is what is judged */
-    void (*logits64)(void *self, const float *x, double *z);
-    /* after a kept call: *value = loss, dx [pixels] = d loss / dx, as often as wanted */
-    void (*backward)(void *self, const vt_loss *loss, float *value, float *dx);
+    /* The three are called by vt_classifier_logits, _logits64 and _backward below. A network in this process cannot
+     * fail; a device or another process can: VT_E_MODEL, with the sentence in *e. */
+    vt_status (*logits)(void *self, const float *x, float *z, bool keep, vt_err *e);
+    vt_status (*logits64)(void *self, const float *x, double *z, vt_err *e);
+    vt_status (*backward)(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e);
     double mean[3], std[3]; /* of the normalisation inside the model, for each plane of x; std 0: there is none */
     vt_tokens tokens;
     /* A new image begins, with this key: a classifier that draws random numbers (wrap_noise) starts anew. [may be NULL]
@@ -37,6 +36,24 @@ typedef struct vt_classifier {
     void (*begin)(void *self, const vt_rng *rng);
     void (*close)(void *self);
 } vt_classifier;
+
+#define VT_MUST_LOOK __attribute__((warn_unused_result))
+
+/* z [classes] of x [pixels] in [0,1]; keep: a backward may follow */
+VT_MUST_LOOK static inline vt_status vt_classifier_logits(const vt_classifier *c, const float *x, float *z, bool keep,
+                                                          vt_err *e) {
+    return c->logits(c->self, x, z, keep, e);
+}
+/* The same in double, for verdicts; the stored float x is what is judged. */
+VT_MUST_LOOK static inline vt_status vt_classifier_logits64(const vt_classifier *c, const float *x, double *z,
+                                                            vt_err *e) {
+    return c->logits64(c->self, x, z, e);
+}
+/* After a kept call: *value = loss, dx [pixels] = d loss / dx, as often as wanted. */
+VT_MUST_LOOK static inline vt_status vt_classifier_backward(const vt_classifier *c, const vt_loss *loss, float *value,
+                                                            float *dx, vt_err *e) {
+    return c->backward(c->self, loss, value, dx, e);
+}
 
 static inline void vt_classifier_begin(const vt_classifier *c, const vt_rng *rng) {
     if (c->begin) c->begin(c->self, rng);

@@ -12,21 +12,23 @@ typedef struct few {
     double *z64;                    /* [classes] */
 } few;
 
-static void logits(void *self, const float *x, float *z, bool keep) {
+static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     few *f = self;
-    f->all.logits(f->all.self, x, f->z, keep);
+    VT_TRY(vt_classifier_logits(&f->all, x, f->z, keep, e));
     for (int k = 0; k < f->n; k++) z[k] = f->z[f->head[k]];
     for (int k = 0; keep && k < f->n; k++) f->z_few[k] = z[k];
+    return VT_OK;
 }
 
-static void logits64(void *self, const float *x, double *z) {
+static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     few *f = self;
-    f->all.logits64(f->all.self, x, f->z64);
+    VT_TRY(vt_classifier_logits64(&f->all, x, f->z64, e));
     for (int k = 0; k < f->n; k++) z[k] = f->z64[f->head[k]];
+    return VT_OK;
 }
 
 /* The loss is a function of the n outputs alone; its gradient there is the cotangent of all. */
-static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
+static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     few *f = self;
     float linear;
     *value = vt_loss_eval_f32(f->dz_few, loss, f->z_few, f->n);
@@ -34,9 +36,8 @@ static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
     const vt_attn_loss *a = loss->attention;
     if (a && a->alone) *value = 0;
     if (a) *value += f->all.tokens.loss(f->all.tokens.self, a);
-    f->all.backward(f->all.self,
-                    &(vt_loss){.kind = VT_LOSS_LINEAR, .target = f->dz, .attention = a, .open = loss->open}, &linear,
-                    dx);
+    const vt_loss cotangent = {.kind = VT_LOSS_LINEAR, .target = f->dz, .attention = a, .open = loss->open};
+    return vt_classifier_backward(&f->all, &cotangent, &linear, dx, e);
 }
 
 static void begin(void *self, const vt_rng *rng) { vt_classifier_begin(&((few *)self)->all, rng); }

@@ -21,26 +21,29 @@ typedef struct cover_state {
     float *z, *dz; /* [classes]: scaled logits of the last kept call, cotangent */
 } state;
 
-static void logits(void *self, const float *x, float *z, bool keep) {
+static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     state *s = self;
-    s->all.logits(s->all.self, x, z, keep);
+    VT_TRY(vt_classifier_logits(&s->all, x, z, keep, e));
     for (int k = 0; k < s->all.classes; k++) z[k] = (float)(s->factor * (double)z[k]);
     for (int k = 0; keep && k < s->all.classes; k++) s->z[k] = z[k];
+    return VT_OK;
 }
 
-static void logits64(void *self, const float *x, double *z) {
+static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     state *s = self;
-    s->all.logits64(s->all.self, x, z);
+    VT_TRY(vt_classifier_logits64(&s->all, x, z, e));
     for (int k = 0; k < s->all.classes; k++) z[k] *= s->factor;
+    return VT_OK;
 }
 
 /* z = factor u:  du = factor dz */
-static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
+static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     state *s = self;
     float linear;
     *value = vt_loss_eval_f32(s->dz, loss, s->z, s->all.classes);
     for (int k = 0; k < s->all.classes; k++) s->dz[k] = (float)(s->factor * (double)s->dz[k]);
-    s->all.backward(s->all.self, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = s->dz, .open = loss->open}, &linear, dx);
+    const vt_loss cotangent = {.kind = VT_LOSS_LINEAR, .target = s->dz, .open = loss->open};
+    return vt_classifier_backward(&s->all, &cotangent, &linear, dx, e);
 }
 
 static void begin(void *self, const vt_rng *rng) { vt_classifier_begin(&((state *)self)->all, rng); }

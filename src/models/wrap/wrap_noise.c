@@ -30,19 +30,19 @@ static const float *noisy(state *s, const float *x) {
     return s->y;
 }
 
-static void logits(void *self, const float *x, float *z, bool keep) {
+static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     state *s = self;
-    s->all.logits(s->all.self, noisy(s, x), z, keep);
+    return vt_classifier_logits(&s->all, noisy(s, x), z, keep, e);
 }
 
-static void logits64(void *self, const float *x, double *z) {
+static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     state *s = self;
-    s->all.logits64(s->all.self, noisy(s, x), z);
+    return vt_classifier_logits64(&s->all, noisy(s, x), z, e);
 }
 
-static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
+static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     state *s = self;
-    s->all.backward(s->all.self, loss, value, dx);
+    return vt_classifier_backward(&s->all, loss, value, dx, e);
 }
 
 static void begin(void *self, const vt_rng *rng) {

@@ -31,20 +31,21 @@ static const float *quantised(state *s, const float *x) {
     return s->q;
 }
 
-static void logits(void *self, const float *x, float *z, bool keep) {
+static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     state *s = self;
-    s->all.logits(s->all.self, quantised(s, x), z, keep);
+    return vt_classifier_logits(&s->all, quantised(s, x), z, keep, e);
 }
 
-static void logits64(void *self, const float *x, double *z) {
+static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     state *s = self;
-    s->all.logits64(s->all.self, quantised(s, x), z);
+    return vt_classifier_logits64(&s->all, quantised(s, x), z, e);
 }
 
-static void backward(void *self, const vt_loss *loss, float *value, float *dx) {
+static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     state *s = self;
-    s->all.backward(s->all.self, loss, value, dx);
+    VT_TRY(vt_classifier_backward(&s->all, loss, value, dx, e));
     if (s->p.gradient == 0) memset(dx, 0, s->all.pixels * sizeof *dx);
+    return VT_OK;
 }
 
 static void begin(void *self, const vt_rng *rng) { vt_classifier_begin(&((state *)self)->all, rng); }

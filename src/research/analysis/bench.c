@@ -59,7 +59,7 @@ static vt_status stage_run(vt_bench *b, const vt_attack_stage *stage, vt_oracle_
     vt_status s = vt_attacker_run(&b->attacker, &b->oracle, stage, &t);
     if (s == VT_INTERRUPTED) return vt_fail(e, s, "interrupted; an analysis keeps nothing half done");
     if (s == VT_OK) return VT_OK;
-    return vt_fail(e, s, "image %d: %s failed: %s", b->image, stage->def->name, vt_status_name(s));
+    return vt_fail(e, s, "image %d: %s failed: %.1800s", b->image, stage->def->name, vt_attacker_why(&b->oracle, s));
 }
 
 /* The stages in turn, as an evaluation runs them, until one's point is misclassified; none is left early. */
@@ -67,7 +67,7 @@ static vt_status attack(vt_bench *b, vt_err *e) {
     b->attacked = true, b->broken = false;
     for (int k = 0; k < b->a->attack->n_stages && !b->broken; k++) {
         VT_TRY(stage_run(b, &b->a->attack->stages[k], VT_ORACLE_EXHAUSTIVE, b->a->norm, b->a->eps, e));
-        b->model.logits(b->model.self, b->attacker.x_adv, b->z, false);
+        VT_TRY(vt_classifier_logits(&b->model, b->attacker.x_adv, b->z, false, e));
         b->broken = vt_argmax_f32(b->z, b->classes) != b->label;
     }
     for (size_t i = 0; i < b->pixels; i++) b->adv64[i] = (double)b->attacker.x_adv[i];
