@@ -6,19 +6,8 @@
 
 #include <stddef.h>
 #include "core/rand.h"
-#include "models/model.h"
-#include "models/net/attention_loss.h"
+#include "models/wrap/engine.h"
 #include "nn/loss.h"
-
-/* A model's attention, as far as it can be looked at; all zero: it cannot. Wrappers of a classifier leave it as it is:
- * `self` is the network's own. */
-typedef struct vt_tokens {
-    int layers, side, prefix; /* blocks; patches a side; tokens before the patches in the last block */
-    void *self;
-    /* After a kept call: out [side*side] = mean attention that heads and queries of a block pay to each patch. */
-    void (*mean)(void *self, int layer, float *out);
-    float (*loss)(void *self, const vt_attn_loss *a);
-} vt_tokens;
 
 typedef struct vt_classifier {
     int classes;
