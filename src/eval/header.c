@@ -9,12 +9,12 @@ const char *vt_header_text(const json_t *header, const char *key) {
     return v ? v : "";
 }
 
-const json_t *vt_header_attack(const json_t *header, int entry) {
+const json_t *vt_header_entry(const json_t *header, int entry) {
     return json_array_get(json_object_get(header, "attacks"), (size_t)entry - 1);
 }
 
 vt_scoring vt_header_scoring(const json_t *header, int entry) {
-    return vt_scoring_find(vt_header_text(vt_header_attack(header, entry), "scoring"));
+    return vt_scoring_find(vt_header_text(vt_header_entry(header, entry), "scoring"));
 }
 
 const char *vt_attack_label(const json_t *attack, char *buf, size_t size) {

@@ -1,17 +1,109 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run's header says, for all who read it: reports, resumes, verifications. It is written in evaluate.c. */
+/* What a run's header says, for all who read it: reports, resumes, verifications. The first line of a ledger is a
+ * document of JSON; it is read once (header_read.c), and from then on its values are fields. It is written in
+ * evaluate.c and describe.c. */
 #ifndef VT_EVAL_HEADER_H
 #define VT_EVAL_HEADER_H
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include "attacks/ball.h"
 #include "attacks/scoring.h"
+#include "core/status.h"
+
+#define VT_LEDGER_FORMAT "vitrine ledger 2"
+#define VT_LEDGER_FORMAT_1 "vitrine ledger 1" /* its lines have no checksums */
+enum { VT_HEADER_ATTACKS = 1000 };            /* as a line's "entry" (ledger_line.c) */
+
+/* A stage of an entry of "attacks". */
+typedef struct vt_header_stage {
+    const char *name, *id; /* "pgd", "pgd:steps=10,alpha=eps/4"; absent: "" */
+    double share;          /* of the survivors that it was run on, 0 to 1; absent: 1, all */
+} vt_header_stage;
+
+/* An entry of "attacks". */
+typedef struct vt_header_attack {
+    const char *name, *id;   /* "pgd+square", its stages' ids joined by "+"; absent: "" */
+    vt_scoring scoring;      /* what its verdicts are about; absent: points of the ball */
+    bool profile;            /* its report says what samples leave open, even nothing; absent: it does not */
+    const char *radius_text; /* "at": the radius of a curve's confirmation as typed; absent: NULL */
+    double radius;           /* the same in units of pixels in [0,1]; absent: INFINITY */
+    vt_header_stage *stages;
+    int n_stages; /* at most VT_ATTACK_STAGES; absent: 0 */
+} vt_header_attack;
+
+/* A row of "as_published": two entries of "attacks", which count from 1. */
+typedef struct vt_header_row {
+    const char *label, *why; /* "row", "difference": "PGD-20", a sentence; absent: "" */
+    int published, corrected;
+    const json_t *document;
+} vt_header_row;
+
+/* Texts are one line each, belong to the document and are never NULL where nothing else is said: absent is "". */
+typedef struct vt_header {
+    json_t *document; /* what was read, whole: for hashes, resumes, copies into results */
+
+    const char *format;             /* VT_LEDGER_FORMAT, or VT_LEDGER_FORMAT_1; absent: read as the latter */
+    const char *version;            /* "vitrine": of the program that began the run */
+    const char *weights;            /* SHA-256 of the checkpoint, hexadecimal */
+    const char *weights_name;       /* its file's name; absent: made before there was one, or of no file */
+    const char *kernels, *compiler; /* "blas", "compiler": what decides the last bits */
+    const char *norm_name;          /* "linf", "l2", "l1"; "patch" where a threat stands in its place */
+    vt_norm norm;                   /* absent, and of patches: VT_LINF */
+    const char *eps_text;           /* "eps", as typed */
+    double eps;                     /* "eps_value", in units of pixels in [0,1]; absent: NaN */
+    uint64_t seed;                  /* absent: 0 */
+    bool exhaustive;                /* absent: no */
+    bool curve;                     /* "curve", or an attack has a radius of its own: of vitrine curve */
+    double gradient_cost;           /* forwards that a gradient costs; absent: 0 */
+    const char *wrap;               /* "wrap": id of the known cheat around the model; absent: NULL */
+    int side;                       /* pixels; of the images that were attacked ("native", else "image"); absent: 0 */
+    vt_header_attack *attacks;      /* [n_attacks]; absent: none, clean predictions alone */
+    int n_attacks;                  /* at most VT_HEADER_ATTACKS */
+    const char **notes;             /* [n_notes] sentences that every report has to say, of data, model
+                                     * (preprocessing, classes, resolution of the attack), surrogate, and the run */
+    size_t n_notes;
+
+    struct {
+        const char *architecture;
+        int image, native;                     /* sides in pixels, of what is cut into patches and of the input, which
+                                                * the model resizes; native absent: 0, the same */
+        int patch, dim, depth, heads, classes; /* pixels, then counts; absent: 0 */
+        const json_t *document;                /* absent: NULL */
+    } model;
+
+    struct {             /* "threat": squares of so many pixels a side, which begin at tokens or anywhere */
+        int size, count; /* absent: 0 */
+        bool aligned;
+    } patch;
+    const json_t *sources; /* where each value of the model is from, for results; absent: NULL */
+
+    struct {
+        const char *format, *split, *sha256;
+        const char *corruption; /* of ImageNet-C; absent: "" */
+        int severity;           /* 1 to 5; absent: 0, no corruption */
+        const json_t *document; /* absent: NULL */
+    } data;
+
+    struct {
+        const char *paper, *citation;
+        vt_header_row *rows;
+        int n_rows;
+        const json_t *document; /* absent: NULL, a run without --as-published */
+    } published;
+} vt_header;
+
+/* Reads a document, whose reference it takes, whatever comes of it. VT_E_FORMAT for what is of another type or out of
+ * its range, and for control characters anywhere: path, key, value and limit are named. */
+vt_status vt_header_read(vt_header **out, json_t *document, const char *path, vt_err *e);
+void vt_header_free(vt_header *h); /* accepts NULL */
 
 /* Header values as text: "linf 8/255", weights hash and so on. */
 const char *vt_header_text(const json_t *header, const char *key);
 /* The header's entry 1, 2, ... of "attacks"; NULL where there is none. */
-const json_t *vt_header_attack(const json_t *header, int entry);
+const json_t *vt_header_entry(const json_t *header, int entry);
 /* What the verdicts of an entry (1, 2, ...) are about; entry 0, clean: VT_SCORE_BALL. */
 vt_scoring vt_header_scoring(const json_t *header, int entry);
 /* An entry of the header's attacks by its name and, unless it is scored in the ball, how: "pgd", "pgd, 8-bit". */

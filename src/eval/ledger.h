@@ -16,11 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "core/status.h"
+#include "eval/header.h"
 
 #define VT_RECORD_STATUS_LIST(X)                                                                                       \
     X(CORRECT, "correct")                                                                                              \
     X(WRONG, "wrong") X(ROBUST, "robust") X(BROKEN, "broken") X(INVALID, "invalid") X(NOT_FINITE, "not-finite")
-#define VT_LEDGER_FORMAT "vitrine ledger 2"
 
 typedef enum vt_record_status {
 #define VT_RECORD_ENUM(id, text) VT_RECORD_##id,

@@ -59,7 +59,7 @@ typedef struct job {
 
 /* "image 7 after pgd" */
 static const char *where(const vt_ledger *l, const vt_record *r, char buf[100]) {
-    const json_t *attack = vt_header_attack(l->header, r->entry);
+    const json_t *attack = vt_header_entry(l->header, r->entry);
     const json_t *stage = json_array_get(json_object_get(attack, "stages"), (size_t)r->stage);
     if (r->entry)
         snprintf(buf, 100, "image %d after %.32s", r->image, vt_header_text(stage, "name"));
@@ -111,7 +111,7 @@ static vt_status judge_clean(worker *w, const job *k, const vt_record *r, vt_err
 
 /* An attack may have had a radius of its own (a curve's points). */
 static double radius(const job *k, const vt_record *r) {
-    const json_t *attack = vt_header_attack(k->r->ledger->header, r->entry);
+    const json_t *attack = vt_header_entry(k->r->ledger->header, r->entry);
     const json_t *own = json_object_get(json_object_get(attack, "at"), "value");
     return json_is_number(own) ? json_number_value(own) : k->eps;
 }

@@ -198,8 +198,8 @@ static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, con
     one_row(&rows[(*n)++], "clean", a, 0, b, 0, c);
     for (int i = 0; i < a->board.n_entries; i++)
         for (int k = 0; k < b->board.n_entries && *n < most; k++) {
-            const json_t *p = vt_header_attack(a->ledger->header, i + 1);
-            if (!same_attack(p, vt_header_attack(b->ledger->header, k + 1)) || !same_source(a->ledger, b->ledger, p))
+            const json_t *p = vt_header_entry(a->ledger->header, i + 1);
+            if (!same_attack(p, vt_header_entry(b->ledger->header, k + 1)) || !same_source(a->ledger, b->ledger, p))
                 continue;
             vt_pair *row = &rows[(*n)++];
             char name[56];

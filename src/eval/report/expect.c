@@ -9,7 +9,7 @@ static vt_status name(const vt_ledger *l, const vt_record *const *failed, size_t
     char others[200] = "";
     size_t used = 0, count = 1;
     const vt_record *r = failed[0];
-    const json_t *attack = vt_header_attack(l->header, r->entry);
+    const json_t *attack = vt_header_entry(l->header, r->entry);
     for (size_t i = 1; i < n; i++) {
         if (failed[i]->image == failed[i - 1]->image) continue;
         count++;

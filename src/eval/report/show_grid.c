@@ -43,7 +43,7 @@ static vt_status figure(FILE *f, const vt_show *s, canvas *c, const vt_record *c
     vt_image im;
     int label;
     char right[48], wrong[48];
-    const json_t *attack = vt_header_attack(s->summary->header, adv->entry);
+    const json_t *attack = vt_header_entry(s->summary->header, adv->entry);
     VT_TRY(vt_dataset_read_square(s->data, adv->image, s->side, &im, &label, e));
     for (size_t i = 0; i < c->pixels; i++) c->clean[i] = vt_image_at(&im, i);
     vt_image_free(&im);
