@@ -17,17 +17,15 @@ static vt_status format_of(const vt_cli *c, const vt_export_format **out, vt_err
 
 /* Number of the attack of that name and scoring; 0: none asked for. */
 static vt_status entry_of(const vt_cli *c, const vt_ledger *l, vt_scoring scoring, int *entry, vt_err *e) {
-    const json_t *attacks = json_object_get(l->header, "attacks");
     const char *want = vt_cli_get(c, "attack"), *names[64];
-    size_t n = json_array_size(attacks) < 64 ? json_array_size(attacks) : 64, scored = 0;
+    size_t n = l->header->n_attacks < 64 ? (size_t)l->header->n_attacks : 64, scored = 0;
     *entry = 0;
     for (size_t i = 0; i < n; i++) {
-        const json_t *a = json_array_get(attacks, i);
-        bool fits = vt_scoring_find(vt_header_text(a, "scoring")) == scoring;
-        names[i] = vt_header_text(a, "name");
+        const vt_header_attack *a = &l->header->attacks[i];
+        bool fits = a->scoring == scoring;
+        names[i] = a->name;
         scored += fits;
-        if (!*entry && want && fits && (!strcmp(want, names[i]) || !strcmp(want, vt_header_text(a, "id"))))
-            *entry = (int)i + 1;
+        if (!*entry && want && fits && (!strcmp(want, names[i]) || !strcmp(want, a->id))) *entry = (int)i + 1;
     }
     if (!scored && scoring == VT_SCORE_EIGHT_BIT)
         return vt_fail(e, VT_E_USAGE, "%s has no 8-bit rows: it was evaluated without --eight-bit", l->dir);

@@ -75,9 +75,9 @@ static vt_status merge(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float
     for (int i = 0; i < c->n_positional; i++) {
         VT_TRY(vt_ledger_open(&parts[i], c->positional[i], e));
         VT_TRY(vt_ledger_check(parts[i], e));
-        if (!parts[i]->checked) header = parts[i]->header; /* lines that never had a checksum get none */
-        if (i &&
-            vt_header_difference(parts[0]->header, parts[i]->header, vt_cli_has(c, "allow-mixed"), names, sizeof names))
+        if (!parts[i]->checked) header = parts[i]->header->document; /* lines that never had a checksum get none */
+        if (i && vt_header_difference(parts[0]->header->document, parts[i]->header->document,
+                                      vt_cli_has(c, "allow-mixed"), names, sizeof names))
             return vt_fail(e, VT_E_USAGE, "%s and %s were made with another %s%s", c->positional[0], c->positional[i],
                            names, strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
     }
@@ -85,7 +85,7 @@ static vt_status merge(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float
     VT_TRY(complete(parts, c->n_positional, e));
     *x = vt_alloc(parts[0]->pixels * sizeof(float));
     if (!*x) return vt_fail(e, VT_E_MEMORY, "no memory for an image");
-    VT_TRY(vt_ledger_create(to, out, header ? header : parts[0]->header, parts[0]->pixels, e));
+    VT_TRY(vt_ledger_create(to, out, header ? header : parts[0]->header->document, parts[0]->pixels, e));
     for (int i = 0; i < c->n_positional; i++) VT_TRY(add_part(*to, parts[i], *x, e));
     return finish(*to, out, vt_cli_look(c), e);
 }

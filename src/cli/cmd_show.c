@@ -94,8 +94,7 @@ static bool same_images(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
 static bool same_line(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     static const char *const keys[] = {"weights", "model", "wrap", "data", "norm", "threat", "curve"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const json_t *x = json_object_get(a->header, keys[i]), *y = json_object_get(b->header, keys[i]);
-        if (x != y && !(x && y && json_equal(x, y))) return false;
+        if (!vt_header_agree(a->header, b->header, keys[i])) return false;
     }
     return a == b || same_images(a, b, e);
 }
@@ -103,10 +102,10 @@ static bool same_line(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
 /* After the folder of its first run; a name that stands already gets the images, or a number. */
 static void name_series(job *j, const vt_cli *c, int i) {
     const char *path = c->positional[i], *slash = strrchr(path, '/');
-    const json_t *wrap = json_object_get(j->summary[i].header, "wrap");
+    const char *wrap = j->summary[i].header->wrap;
     char base[72], *name = j->series[i];
     snprintf(base, sizeof base, "%s%.40s%s%.20s", wrap ? "WRAPPED " : "", slash && slash[1] ? slash + 1 : path,
-             wrap ? ", " : "", wrap ? vt_header_text(wrap, "id") : "");
+             wrap ? ", " : "", wrap ? wrap : "");
     snprintf(name, sizeof j->series[i], "%s", base);
     for (int k = 0, n = 2; k < i; k++) {
         if (strcmp(j->series[k], name)) continue;
@@ -120,7 +119,7 @@ static vt_status collect(job *j, const vt_cli *c, vt_err *e) {
     for (int i = 0; i < j->n; i++) {
         int same = 0;
         const vt_summary *s = &j->summary[i];
-        double eps = json_number_value(json_object_get(s->header, "eps_value")), low, high;
+        double eps = s->header->eps, low, high;
         while (!same_line(j->runs[same], j->runs[i], e)) same++;
         if (e->code != VT_OK) return e->code;
         if (same == i) { /* the first of its line gives the name, and the accuracy at eps 0 */
@@ -130,7 +129,7 @@ static vt_status collect(job *j, const vt_cli *c, vt_err *e) {
             add_mark(j, j->series[i], 0, r.percent, r.low, r.high);
         }
         VT_TRY(read_curve(j, c->positional[i], j->series[same], e));
-        if (!s->n_entries || !(eps > 0) || vt_is_curve(s->header)) continue; /* a curve's eps is the whole box */
+        if (!s->n_entries || !(eps > 0) || s->header->curve) continue; /* a curve's eps is the whole box */
         double percent = s->total ? 100 * (double)s->worst_robust / (double)s->total : 0;
         vt_wilson(s->worst_robust, s->total, &low, &high);
         add_mark(j, j->series[same], eps, percent, low, high);
@@ -145,14 +144,13 @@ static vt_status open_runs(job *j, const vt_cli *c, vt_err *e) {
         VT_TRY(vt_ledger_open(&j->runs[i], c->positional[i], e));
         vt_status s = vt_summary_make(&j->summary[i], j->runs[i], 0, e);
         if (s != VT_OK) return vt_ledger_close(j->runs[i]), s;
-        const char *norm = vt_header_text(j->runs[i]->header, "norm"),
-                   *first = vt_header_text(j->runs[0]->header, "norm");
+        const char *norm = j->runs[i]->header->norm_name, *first = j->runs[0]->header->norm_name;
         if (!strcmp(norm, first)) continue;
         j->n++;
         return vt_fail(e, VT_E_USAGE, "%s is of norm %s, %s of %s: they have no common eps", c->positional[0], first,
                        c->positional[i], norm);
     }
-    j->unit = strcmp(vt_header_text(j->runs[0]->header, "norm"), "linf") ? 1 : 255;
+    j->unit = strcmp(j->runs[0]->header->norm_name, "linf") ? 1 : 255;
     return VT_OK;
 }
 
@@ -168,7 +166,7 @@ static vt_status show(const vt_cli *c, job *j, vt_err *e) {
             : !vt_path(path, c->positional[0], "show.html"))
         return vt_fail(e, VT_E_USAGE, "%s: path is too long", out ? out : c->positional[0]);
     vt_show s = {.ledger = j->runs[0], .summary = &j->summary[0], .data = j->first.data, .pictures = (int)pictures};
-    s.side = vt_header_side(j->runs[0]->header), s.name = name;
+    s.side = j->runs[0]->header->side, s.name = name;
     vt_run_model_name(c->positional[0], c, name);
     s.curve = j->marks, s.n_curve = j->n_marks > 2 ? j->n_marks : 0; /* two points are the tiles above */
     s.axis = j->unit > 1 ? "eps, in units of 1/255" : "eps";

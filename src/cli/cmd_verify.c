@@ -39,10 +39,10 @@ static void show_findings(const vt_findings *f, size_t from) {
 }
 
 static void show_checked(const vt_recheck *r) {
-    const json_t *h = r->ledger->header;
+    const vt_header *h = r->ledger->header;
     char threat[120];
-    printf("%s, weights %.12s..., data %.12s...\n", vt_header_threat(h, threat, sizeof threat),
-           vt_header_text(h, "weights"), vt_header_text(json_object_get(h, "data"), "sha256"));
+    printf("%s, weights %.12s..., data %.12s...\n", vt_header_threat(h, threat, sizeof threat), h->weights,
+           h->data.sha256);
     if (vt_seal_is_earlier(r->ledger))
         printf(
             "reports of an earlier version: results.json says what the ledger gives, the tables were not compared\n");

@@ -83,10 +83,10 @@ static const char *placed(const vt_run_again *r, const char *path, char buf[4096
 
 /* The command may have named many corruptions; the ledger is of one. */
 static void name_corruption(vt_run_again *r) {
-    const json_t *data = json_object_get(r->ledger->header, "data"), *severity = json_object_get(data, "severity");
-    if (!severity) return;
-    snprintf(r->severity, sizeof r->severity, "%d", (int)json_integer_value(severity));
-    append(&r->cli, "corruption", vt_header_text(data, "corruption"));
+    const vt_header *h = r->ledger->header;
+    if (!h->data.severity) return;
+    snprintf(r->severity, sizeof r->severity, "%d", h->data.severity);
+    append(&r->cli, "corruption", h->data.corruption);
     append(&r->cli, "severity", r->severity);
 }
 
@@ -142,9 +142,9 @@ void vt_run_model_name(const char *dir, const vt_cli *c, char out[100]) {
 
 /* ---- weights and data ---- */
 
-static vt_status same(const vt_run_again *r, const json_t *now, vt_err *e) {
-    const json_t *then = r->ledger->header, *a = json_object_get(then, "data"), *b = json_object_get(now, "data");
-    const char *dir = r->ledger->dir, *w = vt_header_text(then, "weights"), *d = vt_header_text(a, "sha256");
+static vt_status same(const vt_run_again *r, const vt_header *now, vt_err *e) {
+    const vt_header *then = r->ledger->header;
+    const char *dir = r->ledger->dir, *w = then->weights, *d = then->data.sha256;
     char names[200];
     if (strcmp(w, r->model->sha256))
         return vt_fail(e, VT_E_FORMAT,
@@ -154,16 +154,14 @@ static vt_status same(const vt_run_again *r, const json_t *now, vt_err *e) {
         return vt_fail(e, VT_E_FORMAT, "%s are not the data of %s: their SHA-256 is %.16s..., the ledger says %.16s...",
                        r->data->path, dir, r->data->hash, d);
     const char *what = "data";
-    bool differ = vt_header_difference(a, b, false, names, sizeof names);
+    bool differ = vt_header_difference(then->data.document, now->data.document, false, names, sizeof names);
     if (!differ) {
         what = "model";
-        differ =
-            vt_header_difference(json_object_get(then, what), json_object_get(now, what), false, names, sizeof names);
+        differ = vt_header_difference(then->model.document, now->model.document, false, names, sizeof names);
     }
     if (!differ) {
         what = "wrap";
-        differ = !json_equal(json_object_get(then, what), json_object_get(now, what)) &&
-                 (json_object_get(then, what) || json_object_get(now, what));
+        differ = !vt_header_agree(then, now, what);
         snprintf(names, sizeof names, "its hash");
     }
     if (!differ) return VT_OK;
@@ -180,27 +178,27 @@ static int32_t first_image(const vt_ledger *l) {
 
 /* The cheat that the ledger's header names is put around the checkpoint again, before anything is opened on it. */
 static vt_status wrap(vt_run_again *r, vt_err *e) {
-    const json_t *w = json_object_get(r->ledger->header, "wrap");
+    const char *id = r->ledger->header->wrap;
     vt_err why = {0};
-    if (!w) return VT_OK;
-    if (vt_wrap_parse(&r->wrap, vt_header_text(w, "id"), &why) != VT_OK)
+    if (!id) return VT_OK;
+    if (vt_wrap_parse(&r->wrap, id, &why) != VT_OK)
         return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its wrap '%.80s' is none of this program: %s", r->ledger->dir,
-                       vt_header_text(w, "id"), why.text);
+                       id, why.text);
     return vt_wrap_model(&r->wrap, r->model, e);
 }
 
 static vt_status open_all(vt_run_again *r, vt_err *e) {
     int32_t first = first_image(r->ledger);
     VT_TRY(vt_cli_data(&r->cli, &r->data, e));
-    bool known = strcmp(r->data->hash, vt_header_text(json_object_get(r->ledger->header, "data"), "sha256")) == 0;
+    bool known = strcmp(r->data->hash, r->ledger->header->data.sha256) == 0;
     VT_TRY(known ? vt_cli_model_for(&r->cli, r->data, first, &r->model, e) : vt_cli_model(&r->cli, &r->model, e));
     VT_TRY(wrap(r, e));
     if (known) VT_TRY(vt_cli_fit(&r->cli, r->model, r->data, first, &r->input, e));
     vt_eval v = {.model = r->model, .data = r->data, .input = r->input, .eps_text = "", .wrap = &r->wrap};
-    json_t *now = vt_eval_header(&v);
-    if (!now) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", r->ledger->dir);
+    vt_header *now;
+    VT_TRY(vt_header_read(&now, vt_eval_header(&v), r->ledger->dir, e));
     vt_status s = same(r, now, e);
-    json_decref(now);
+    vt_header_free(now);
     return s;
 }
 

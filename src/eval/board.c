@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "eval/header.h"
-#include "eval/header.h"
 
 bool vt_in_share(uint64_t seed, int32_t image, double share) {
     vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("sample of survivors"), .image = (uint32_t)image};
@@ -17,35 +15,23 @@ double vt_record_norm(const vt_record *r, vt_norm norm) {
     return norm == VT_LINF ? r->linf : norm == VT_L2 ? r->l2 : r->l1;
 }
 
-static void read_entry(vt_board_entry *en, const json_t *a, int column) {
-    const json_t *at = json_object_get(json_object_get(a, "at"), "value"), *stages = json_object_get(a, "stages");
-    size_t n = json_array_size(stages);
-    *en = (vt_board_entry){.radius = json_is_number(at) ? json_number_value(at) : INFINITY, .column = column};
-    en->n_stages = n < VT_ATTACK_STAGES ? (int)n : VT_ATTACK_STAGES;
-    en->scoring = vt_scoring_find(vt_header_text(a, "scoring"));
-    for (int k = 0; k < en->n_stages; k++) {
-        const json_t *share = json_object_get(json_array_get(stages, (size_t)k), "share");
-        en->share[k] = json_is_number(share) ? json_number_value(share) : 1;
-    }
+static void read_entry(vt_board_entry *en, const vt_header_attack *a, int column) {
+    *en = (vt_board_entry){.scoring = a->scoring, .radius = a->radius, .n_stages = a->n_stages, .column = column};
+    for (int k = 0; k < a->n_stages; k++) en->share[k] = a->stages[k].share;
 }
 
-vt_status vt_board_open(vt_board *b, const json_t *header, const int32_t *images, size_t n, vt_err *e) {
-    const json_t *attacks = json_object_get(header, "attacks");
+vt_status vt_board_open(vt_board *b, const vt_header *header, const int32_t *images, size_t n, vt_err *e) {
     bool curve = false;
-    *b = (vt_board){.images = images, .n = n, .n_entries = (int)json_array_size(attacks), .columns = 1};
-    b->seed = (uint64_t)json_integer_value(json_object_get(header, "seed"));
+    *b = (vt_board){.images = images, .n = n, .n_entries = header->n_attacks, .columns = 1};
+    b->seed = header->seed;
+    b->norm = header->norm;
     b->entries = calloc((size_t)b->n_entries + 1, sizeof *b->entries);
     if (!b->entries) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
     for (int i = 0; i < b->n_entries; i++) {
-        read_entry(&b->entries[i], json_array_get(attacks, (size_t)i), b->columns);
+        read_entry(&b->entries[i], &header->attacks[i], b->columns);
         b->columns += b->entries[i].n_stages;
         curve = curve || isfinite(b->entries[i].radius);
-        if (i == 0 && b->entries[0].scoring == VT_SCORE_EIGHT_BIT) { /* whose images the entry before it broke */
-            vt_board_close(b);
-            return vt_fail(e, VT_E_FORMAT, "the ledger's header begins with an 8-bit entry, which needs one before it");
-        }
     }
-    if (!vt_norm_find(vt_header_text(header, "norm"), &b->norm)) b->norm = VT_LINF; /* patches: no curve asks */
     b->cells = malloc((size_t)b->columns * n + 1);
     b->norms = curve ? malloc(((size_t)b->n_entries * n + 1) * sizeof *b->norms) : NULL;
     if (!b->cells || (curve && !b->norms)) {

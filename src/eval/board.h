@@ -27,7 +27,7 @@ typedef struct vt_board {
 } vt_board;
 enum { VT_BOARD_NONE = 0xFF };
 
-vt_status vt_board_open(vt_board *b, const json_t *header, const int32_t *images, size_t n, vt_err *e);
+vt_status vt_board_open(vt_board *b, const vt_header *header, const int32_t *images, size_t n, vt_err *e);
 void vt_board_close(vt_board *b);
 /* Notes the lines from number `from` on. Refuses images that are not on the board, entries that the header does not
  * have, and two lines for one place. */

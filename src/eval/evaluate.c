@@ -375,12 +375,12 @@ static size_t collect(const vt_board *b, int entry, int stage, int32_t *todo, si
 }
 
 /* What the line of progress calls it: as the table's rows do. */
-static void name_stage(const json_t *header, int entry, int stage, char *name, size_t size) {
+static void name_stage(const vt_header *header, int entry, int stage, char *name, size_t size) {
     char label[56], part[72];
-    const json_t *attack = vt_header_entry(header, entry);
+    const vt_header_attack *attack = vt_header_entry(header, entry);
     vt_attack_label(attack, label, sizeof label);
     snprintf(name, size, "%s", label);
-    if (json_array_size(json_object_get(attack, "stages")) > 1)
+    if (attack->n_stages > 1)
         snprintf(name, size, "%.24s: %.40s", label, vt_stage_label(attack, stage, part, sizeof part));
 }
 

@@ -1,31 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/header.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-const char *vt_header_text(const json_t *header, const char *key) {
-    const char *v = json_string_value(json_object_get(header, key));
-    return v ? v : "";
+const vt_header_attack *vt_header_entry(const vt_header *h, int entry) {
+    static const vt_header_attack none = {.name = "", .id = "", .radius = INFINITY};
+    return entry >= 1 && entry <= h->n_attacks ? &h->attacks[entry - 1] : &none;
 }
 
-const json_t *vt_header_entry(const json_t *header, int entry) {
-    return json_array_get(json_object_get(header, "attacks"), (size_t)entry - 1);
-}
+vt_scoring vt_header_scoring(const vt_header *h, int entry) { return vt_header_entry(h, entry)->scoring; }
 
-vt_scoring vt_header_scoring(const json_t *header, int entry) {
-    return vt_scoring_find(vt_header_text(vt_header_entry(header, entry), "scoring"));
-}
-
-const char *vt_attack_label(const json_t *attack, char *buf, size_t size) {
-    const char *scoring = vt_header_text(attack, "scoring");
-    snprintf(buf, size, "%.32s%s%s", vt_header_text(attack, "name"), *scoring ? ", " : "", scoring);
+const char *vt_attack_label(const vt_header_attack *a, char *buf, size_t size) {
+    bool ball = a->scoring == VT_SCORE_BALL;
+    snprintf(buf, size, "%.32s%s%s", a->name, ball ? "" : ", ", ball ? "" : vt_scoring_name(a->scoring));
     return buf;
-}
-
-static double share_of(const json_t *stage) {
-    const json_t *share = json_object_get(stage, "share");
-    return share ? json_number_value(share) : 1;
 }
 
 /* Does the id "pgd:steps=10,loss=ce" hold this option? */
@@ -46,67 +36,36 @@ static void differences(const char *id, const char *other, char *buf, size_t siz
     if (at && at < size) snprintf(buf + at, size - at, ")");
 }
 
-const char *vt_stage_label(const json_t *attack, int k, char *buf, size_t size) {
-    const json_t *stages = json_object_get(attack, "stages"), *me = json_array_get(stages, (size_t)k);
-    double share = share_of(me);
+const char *vt_stage_label(const vt_header_attack *a, int k, char *buf, size_t size) {
+    const vt_header_stage *me = &a->stages[k];
     char more[48] = "";
-    for (size_t i = 0; i < json_array_size(stages) && !*more; i++) {
-        const json_t *other = json_array_get(stages, i);
-        if ((int)i != k && !strcmp(vt_header_text(me, "name"), vt_header_text(other, "name")) &&
-            share == share_of(other))
-            differences(vt_header_text(me, "id"), vt_header_text(other, "id"), more, sizeof more);
+    for (int i = 0; i < a->n_stages && !*more; i++) {
+        const vt_header_stage *other = &a->stages[i];
+        if (i != k && !strcmp(me->name, other->name) && me->share == other->share)
+            differences(me->id, other->id, more, sizeof more);
     }
-    if (share < 1) snprintf(more, sizeof more, " (%g %%)", 100 * share);
-    snprintf(buf, size, "%.24s%s", vt_header_text(me, "name"), more);
+    if (me->share < 1) snprintf(more, sizeof more, " (%g %%)", 100 * me->share);
+    snprintf(buf, size, "%.24s%s", me->name, more);
     return buf;
 }
 
-const char *vt_header_weights(const json_t *header, char *buf, size_t size) {
-    const char *name = vt_header_text(header, "weights_name");
-    if (*name)
-        snprintf(buf, size, "%s", name);
+const char *vt_header_weights(const vt_header *h, char *buf, size_t size) {
+    if (*h->weights_name)
+        snprintf(buf, size, "%s", h->weights_name);
     else
-        snprintf(buf, size, "%.12s", vt_header_text(header, "weights"));
+        snprintf(buf, size, "%.12s", h->weights);
     return buf;
 }
 
-bool vt_is_curve(const json_t *header) {
-    const json_t *attack;
-    size_t i;
-    bool at = json_is_true(json_object_get(header, "curve"));
-    json_array_foreach(json_object_get(header, "attacks"), i, attack) at = at || json_object_get(attack, "at");
-    return at;
-}
-
-const char *vt_header_threat(const json_t *header, char *buf, size_t size) {
-    const json_t *patch = json_object_get(json_object_get(header, "threat"), "patch");
-    int side = (int)json_integer_value(json_object_get(patch, "size"));
-    if (patch)
-        snprintf(buf, size, "patch %d x %d, count %d, %s", side, side,
-                 (int)json_integer_value(json_object_get(patch, "count")),
-                 json_is_true(json_object_get(patch, "aligned")) ? "on tokens" : "anywhere");
-    else if (vt_is_curve(header))
-        snprintf(buf, size, "%s, curve over eps", vt_header_text(header, "norm"));
+const char *vt_header_threat(const vt_header *h, char *buf, size_t size) {
+    if (h->patch.size)
+        snprintf(buf, size, "patch %d x %d, count %d, %s", h->patch.size, h->patch.size, h->patch.count,
+                 h->patch.aligned ? "on tokens" : "anywhere");
+    else if (h->curve)
+        snprintf(buf, size, "%s, curve over eps", h->norm_name);
     else
-        snprintf(buf, size, "%s eps %s", vt_header_text(header, "norm"), vt_header_text(header, "eps"));
+        snprintf(buf, size, "%s eps %s", h->norm_name, h->eps_text);
     return buf;
-}
-
-const char *vt_header_note(const json_t *header, size_t i) {
-    const json_t *of[] = {json_object_get(header, "data"), json_object_get(header, "model"),
-                          json_object_get(header, "surrogate"), header};
-    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
-        const json_t *notes = json_object_get(of[k], "notes");
-        if (i < json_array_size(notes)) return json_string_value(json_array_get(notes, i));
-        i -= json_array_size(notes);
-    }
-    return NULL;
-}
-
-int vt_header_side(const json_t *header) {
-    const json_t *model = json_object_get(header, "model"), *native = json_object_get(model, "native");
-    const long long side = (long long)json_integer_value(native ? native : json_object_get(model, "image"));
-    return side >= 1 && side <= 4096 ? (int)side : 0; /* 0 of what is no integer */
 }
 
 bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, char *names, size_t size) {
@@ -122,4 +81,21 @@ bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, ch
             snprintf(names + used, size - used, "%s%s", used ? ", " : "", key);
         }
     return names[0] != 0;
+}
+
+bool vt_header_agree(const vt_header *a, const vt_header *b, const char *key) {
+    const json_t *x = json_object_get(a->document, key), *y = json_object_get(b->document, key);
+    return x == y || (x && y && json_equal(x, y));
+}
+
+bool vt_header_gap_find(vt_header_gap *out, const vt_header *a, const vt_header *b, bool (*skip)(const char *key)) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(a->document, key, value) {
+        const json_t *other = json_object_get(b->document, key);
+        if (skip(key) || json_equal(value, other)) continue;
+        *out = (vt_header_gap){key, value, other};
+        return true;
+    }
+    return false;
 }

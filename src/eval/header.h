@@ -100,29 +100,31 @@ typedef struct vt_header {
 vt_status vt_header_read(vt_header **out, json_t *document, const char *path, vt_err *e);
 void vt_header_free(vt_header *h); /* accepts NULL */
 
-/* Header values as text: "linf 8/255", weights hash and so on. */
-const char *vt_header_text(const json_t *header, const char *key);
-/* The header's entry 1, 2, ... of "attacks"; NULL where there is none. */
-const json_t *vt_header_entry(const json_t *header, int entry);
+/* Entry 1, 2, ... of the attacks; of 0, clean, and of numbers that there are not one that says nothing. */
+const vt_header_attack *vt_header_entry(const vt_header *h, int entry);
 /* What the verdicts of an entry (1, 2, ...) are about; entry 0, clean: VT_SCORE_BALL. */
-vt_scoring vt_header_scoring(const json_t *header, int entry);
-/* An entry of the header's attacks by its name and, unless it is scored in the ball, how: "pgd", "pgd, 8-bit". */
-const char *vt_attack_label(const json_t *attack, char *buf, size_t size);
+vt_scoring vt_header_scoring(const vt_header *h, int entry);
+/* An entry by its name and, unless it is scored in the ball, how: "pgd", "pgd, 8-bit". */
+const char *vt_attack_label(const vt_header_attack *a, char *buf, size_t size);
 /* Stage k of it: its name, and what tells it from another stage of that name: "pgd (loss=ce)", "apgd-t (10 %)". */
-const char *vt_stage_label(const json_t *attack, int k, char *buf, size_t size);
+const char *vt_stage_label(const vt_header_attack *a, int k, char *buf, size_t size);
 /* What was allowed: "linf eps 8/255", "patch 16 x 16, count 1, anywhere". */
-const char *vt_header_threat(const json_t *header, char *buf, size_t size);
+const char *vt_header_threat(const vt_header *h, char *buf, size_t size);
 /* The checkpoint by the name of its file, or where the ledger has none (made before there was one) by its hash. */
-const char *vt_header_weights(const json_t *header, char *buf, size_t size);
-/* Sentence i that every report has to say of data, model (preprocessing, classes, resolution of the attack) and
- * surrogate; NULL past the end. */
-const char *vt_header_note(const json_t *header, size_t i);
-/* Was the run made by vitrine curve? The header says so. */
-bool vt_is_curve(const json_t *header);
-/* Side in pixels of the images that were attacked (a model may enlarge them inside); 0: not stated, or absurd. */
-int vt_header_side(const json_t *header);
-/* Keys of two headers that differ, "a, b"; false: none. The format's number and what the
+const char *vt_header_weights(const vt_header *h, char *buf, size_t size);
+
+/* ---- whole documents against each other ---- */
+
+/* Keys of two documents that differ, "a, b"; false: none. The format's number and what the
  * checkpoint is called are none of them. */
 bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, char *names, size_t size);
+/* Is this key in both with one value, or in neither? */
+bool vt_header_agree(const vt_header *a, const vt_header *b, const char *key);
+/* The first key of `a`, but for those to skip, of which b says something else (in_b NULL: nothing); false: none. */
+typedef struct vt_header_gap {
+    const char *key;
+    const json_t *in_a, *in_b;
+} vt_header_gap;
+bool vt_header_gap_find(vt_header_gap *out, const vt_header *a, const vt_header *b, bool (*skip)(const char *key));
 
 #endif

@@ -14,7 +14,6 @@
 #include "core/hash.h"
 #include "core/json.h"
 #include "core/progress.h"
-#include "core/text.h"
 #include "eval/header.h"
 #include "eval/ledger_line.h"
 
@@ -39,7 +38,7 @@ void vt_ledger_close(vt_ledger *l) {
     }
     if (l->adv_fd >= 0) close(l->adv_fd);
     pthread_mutex_destroy(&l->lock);
-    json_decref(l->header);
+    vt_header_free(l->header);
     free(l->records);
     free(l->dir);
     free(l);
@@ -70,10 +69,9 @@ static vt_status add_record(vt_ledger *l, const vt_record *r, vt_err *e) {
 
 /* What the header says of lines. */
 static vt_status bind(vt_ledger *l, vt_err *e) {
-    const char *format = json_string_value(json_object_get(l->header, "format"));
-    char *text = vt_json_hashed(l->header, JSON_COMPACT);
+    char *text = vt_json_hashed(l->header->document, JSON_COMPACT);
     if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the header", l->dir);
-    l->checked = format && !strcmp(format, VT_LEDGER_FORMAT);
+    l->checked = !strcmp(l->header->format, VT_LEDGER_FORMAT);
     l->bound = vt_sha_prefix(text, strlen(text));
     free(text);
     return VT_OK;
@@ -88,27 +86,6 @@ vt_status vt_ledger_check(const vt_ledger *l, vt_err *e) {
                    l->dir, l->altered, r->image, r->entry, r->stage);
 }
 
-/* What a header says is printed, and stands in reports: the first text of it that is not one line, or NULL. */
-static const char *odd_text(const json_t *o) {
-    const char *key,
-        *found = json_is_string(o) && !vt_text_is_plain(json_string_value(o)) ? json_string_value(o) : NULL;
-    json_t *v;
-    size_t i;
-    json_object_foreach((json_t *)(uintptr_t)o, key, v) {
-        if (!found) found = vt_text_is_plain(key) ? odd_text(v) : key;
-    }
-    json_array_foreach(o, i, v) {
-        if (!found) found = odd_text(v);
-    }
-    return found;
-}
-
-static vt_status check_texts(const json_t *header, const char *path, vt_err *e) {
-    const char *odd = odd_text(header);
-    if (!odd) return VT_OK;
-    return vt_fail(e, VT_E_FORMAT, "%s: the header's text '%.100s' holds control characters", path, odd);
-}
-
 vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good, const char *path, vt_err *e) {
     size_t at = 0;
     *good = 0;
@@ -120,14 +97,11 @@ vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good
         vt_record r;
         bool bad = !json_is_object(o) || (line > 1 && !vt_line_parse(&r, o));
         if (!bad && line > 1 && !l->altered && !vt_line_is_as_written(l, o, &r)) l->altered = line;
-        if (!bad && line == 1)
-            l->header = o;
-        else
-            json_decref(o);
+        if (bad || line > 1) json_decref(o);
         if (bad)
             return vt_fail(e, VT_E_FORMAT, "%s: line %d is not a %s", path, line,
                            line == 1 ? "ledger header" : "ledger line");
-        if (line == 1) VT_TRY(check_texts(l->header, path, e));
+        if (line == 1) VT_TRY(vt_header_read(&l->header, o, path, e));
         VT_TRY(line > 1 ? add_record(l, &r, e) : bind(l, e));
         at += len + 1;
         *good = at;
@@ -182,7 +156,7 @@ static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
 
 static vt_status write_header(vt_ledger *l, vt_err *e) {
     VT_TRY(bind(l, e));
-    char *text = vt_json_text(l->header, JSON_COMPACT);
+    char *text = vt_json_text(l->header->document, JSON_COMPACT);
     if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the header", l->dir);
     size_t n = strlen(text);
     text[n] = '\n'; /* the terminator's place */
@@ -209,8 +183,8 @@ vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *heade
     }
     vt_ledger *l = ledger_new(dir, pixels);
     if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
-    l->header = json_deep_copy(header);
-    vt_status s = open_files(l, O_RDWR | O_CREAT | O_EXCL, e); /* of two processes at once, one makes it */
+    vt_status s = vt_header_read(&l->header, json_deep_copy(header), dir, e);
+    if (s == VT_OK) s = open_files(l, O_RDWR | O_CREAT | O_EXCL, e); /* of two processes at once, one makes it */
     if (s == VT_OK) s = write_header(l, e);
     if (s == VT_OK) s = vt_ledger_sync(l, e);
     if (s != VT_OK) {
@@ -246,11 +220,11 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *heade
     vt_status s = open_files(l, O_RDWR | O_CREAT, e);
     if (s == VT_OK) s = load(l, path, e);
     if (s == VT_OK && !l->header) { /* killed before the header was complete: nothing was recorded yet */
-        l->header = json_deep_copy(header);
-        s = write_header(l, e);
+        s = vt_header_read(&l->header, json_deep_copy(header), path, e);
+        if (s == VT_OK) s = write_header(l, e);
     }
     if (s == VT_OK) vt_file_tidy(dir, 3); /* adv/NAME/ is the deepest */
-    if (s == VT_OK && vt_header_difference(l->header, header, allow_mixed, names, sizeof names))
+    if (s == VT_OK && vt_header_difference(l->header->document, header, allow_mixed, names, sizeof names))
         s = vt_fail(e, VT_E_USAGE, "%s: cannot be resumed, it was made with another %s%s", path, names,
                     strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
     if (s == VT_OK) s = vt_ledger_check(l, e);
@@ -279,7 +253,7 @@ vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e) {
     vt_status s = open_files(l, O_RDONLY, e);
     if (s == VT_OK) s = load(l, path, e);
     if (s == VT_OK && !l->header) s = vt_fail(e, VT_E_FORMAT, "%s: has no header line", path);
-    size_t side = s == VT_OK ? (size_t)vt_header_side(l->header) : 0;
+    size_t side = s == VT_OK ? (size_t)l->header->side : 0;
     if (s == VT_OK && !side) s = vt_fail(e, VT_E_FORMAT, "%s: its header does not state the model's image size", path);
     l->pixels = 3 * side * side;
     if (s != VT_OK) {
@@ -293,8 +267,11 @@ vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e) {
 vt_status vt_ledger_memory(vt_ledger **out, const json_t *header, size_t pixels, vt_err *e) {
     vt_ledger *l = *out = ledger_new("(memory)", pixels);
     if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a ledger");
-    l->header = json_deep_copy(header);
-    return VT_OK;
+    vt_status s = header ? vt_header_read(&l->header, json_deep_copy(header), l->dir, e) : VT_OK;
+    if (s == VT_OK) return VT_OK;
+    vt_ledger_close(l);
+    *out = NULL;
+    return s;
 }
 
 /* ---- writing ---- */
@@ -364,7 +341,7 @@ static int by_place(const void *a, const void *b) {
 
 static vt_status rewrite(vt_ledger *l, FILE *lines, FILE *adv, vt_err *e) {
     float *x = malloc(l->pixels * sizeof *x);
-    char *text = vt_json_text(l->header, JSON_COMPACT), line[VT_LINE_ROOM];
+    char *text = vt_json_text(l->header->document, JSON_COMPACT), line[VT_LINE_ROOM];
     int64_t at = 0;
     vt_status s = x && text ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to finish the ledger", l->dir);
     if (s == VT_OK) fprintf(lines, "%s\n", text);

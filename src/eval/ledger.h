@@ -49,7 +49,7 @@ typedef struct vt_record {
 
 typedef struct vt_ledger {
     char *dir;
-    json_t *header;
+    vt_header *header; /* NULL: no line of it was complete */
     size_t pixels;
     vt_record *records; /* in the order read or appended */
     size_t count, capacity;
@@ -62,13 +62,14 @@ typedef struct vt_ledger {
     pthread_mutex_t lock;
 } vt_ledger;
 
-/* Starts a run in dir (made if needed). VT_E_IO when dir already holds one. */
+/* Starts a run in dir (made if needed), with a document that vt_header_read takes. VT_E_IO when dir already holds one.
+ */
 vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *header, size_t pixels, vt_err *e);
 /* Opens a run to continue it: a last line cut in half is dropped, the header must equal `header` (the keys that differ
  * are named; "blas" may differ with allow_mixed). VT_E_UNKNOWN without e when dir holds no ledger. */
 vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *header, size_t pixels, bool allow_mixed,
                            vt_err *e);
-/* A ledger without files, for an evaluation that leaves nothing behind. */
+/* A ledger without files, for an evaluation that leaves nothing behind; header NULL: none yet (vt_ledger_parse). */
 vt_status vt_ledger_memory(vt_ledger **out, const json_t *header, size_t pixels, vt_err *e);
 /* Opens a run to read it. */
 vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e);

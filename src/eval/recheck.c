@@ -59,10 +59,9 @@ typedef struct job {
 
 /* "image 7 after pgd" */
 static const char *where(const vt_ledger *l, const vt_record *r, char buf[100]) {
-    const json_t *attack = vt_header_entry(l->header, r->entry);
-    const json_t *stage = json_array_get(json_object_get(attack, "stages"), (size_t)r->stage);
     if (r->entry)
-        snprintf(buf, 100, "image %d after %.32s", r->image, vt_header_text(stage, "name"));
+        snprintf(buf, 100, "image %d after %.32s", r->image,
+                 vt_header_entry(l->header, r->entry)->stages[r->stage].name);
     else
         snprintf(buf, 100, "image %d", r->image);
     return buf;
@@ -111,9 +110,8 @@ static vt_status judge_clean(worker *w, const job *k, const vt_record *r, vt_err
 
 /* An attack may have had a radius of its own (a curve's points). */
 static double radius(const job *k, const vt_record *r) {
-    const json_t *attack = vt_header_entry(k->r->ledger->header, r->entry);
-    const json_t *own = json_object_get(json_object_get(attack, "at"), "value");
-    return json_is_number(own) ? json_number_value(own) : k->eps;
+    double own = vt_header_entry(k->r->ledger->header, r->entry)->radius;
+    return isfinite(own) ? own : k->eps;
 }
 
 static vt_status judge_point(worker *w, const job *k, const vt_record *r, vt_err *e) {
@@ -178,25 +176,18 @@ static vt_status tensors_there(const vt_ledger *l, vt_findings *found, vt_err *e
 }
 
 /* Norm and radius, or squares, and the seed, as the header has them. */
-static bool read_threat(job *k, const json_t *header) {
-    const json_t *eps = json_object_get(header, "eps_value");
-    const json_t *patch = json_object_get(json_object_get(header, "threat"), "patch");
-    if (!json_is_number(eps)) return false;
-    k->eps = json_number_value(eps);
-    k->seed = (uint64_t)json_integer_value(json_object_get(header, "seed"));
-    if (!patch) return vt_norm_find(vt_header_text(header, "norm"), &k->norm);
-    k->patch = (vt_patch){.size = (int)json_integer_value(json_object_get(patch, "size")),
-                          .count = (int)json_integer_value(json_object_get(patch, "count")),
-                          .aligned = json_is_true(json_object_get(patch, "aligned"))};
-    return k->patch.size > 0 && k->patch.count > 0 && k->patch.count <= VT_PATCH_MOST;
+static bool read_threat(job *k, const vt_header *h) {
+    k->eps = h->eps;
+    k->seed = h->seed;
+    k->patch = (vt_patch){.size = h->patch.size, .count = h->patch.count, .aligned = h->patch.aligned};
+    return !isnan(h->eps) && (h->patch.size || vt_norm_find(h->norm_name, &k->norm));
 }
 
 static vt_status prepare(job *k, vt_err *e) {
     const vt_ledger *l = k->r->ledger;
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
-    k->r->exact = !strcmp(kernels, vt_header_text(l->header, "blas")) &&
-                  !strcmp(VT_COMPILER, vt_header_text(l->header, "compiler"));
+    k->r->exact = !strcmp(kernels, l->header->kernels) && !strcmp(VT_COMPILER, l->header->compiler);
     if (!read_threat(k, l->header))
         return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its header does not state norm and eps", l->dir);
     if (k->patch.size) VT_TRY(vt_patch_fit(&k->patch, &k->r->model->config, k->r->model->path, e));

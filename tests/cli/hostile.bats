@@ -236,6 +236,36 @@ spoil() {
     { head -1 "$1/ledger.jsonl" | jq -c ".format = \"vitrine ledger 1\" | $2" && tail -n +2 "$1/ledger.jsonl" | sed 's/,"check":"[0-9a-f]*"//'; } >l && mv l "$1/ledger.jsonl"
 }
 
+@test "a header whose values are of another type or out of range is refused by all that read it" {
+    local d command
+    damaged() { # FILTER TEXT: what the header is made to say, and what is said of it
+        d=h$((n += 1))
+        foreign $d
+        spoil $d "$1"
+        cp $d/ledger.jsonl before
+        bad 1 "$d/ledger.jsonl: the header$2" -- merge $d --out m
+        cmp before $d/ledger.jsonl
+    }
+    n=0
+    damaged '.seed = "0"' "'s seed is \"0\", must be a whole number"
+    damaged '.model.image = 99999' "'s model.image is 99999, must be a whole number from 1 to 4096"
+    damaged '.attacks[0].stages = ["fgsm"]' "'s attacks[0].stages[0] is \"fgsm\", must be an object"
+    damaged '.attacks[0].scoring = "8-bit"' " begins with an 8-bit entry"
+    damaged '.gradient_cost = 1e300' "'s gradient_cost is 1e300, must be a number from 0 to 1000000"
+    damaged '.threat = {patch: {size: 4, count: 4000}}' "'s threat.patch.count is 4000, must be a whole number from 1 to 16"
+    damaged '.attacks[0].stages[0].share = -1' "'s attacks[0].stages[0].share is -1, must be a number from 0 to 1"
+    for command in "show $d" "verify $d" "compare $d $d" "export $d --format npz --out e.npz"; do
+        # shellcheck disable=SC2086
+        vt $command
+        judge 1 "attacks[0].stages[0].share is -1"
+    done
+    vt eval "$W" --data "$D" --images 0:2 --eps 4/255 --attack fgsm --out $d --resume
+    judge 1 "attacks[0].stages[0].share is -1"
+    cmp before $d/ledger.jsonl
+    [ ! -e m ]
+    [ ! -e e.npz ]
+}
+
 @test "finding 12: names, ids, notes and eps of a foreign ledger are text in LaTeX, Markdown and CSV" {
     foreign
     spoil foreign '.attacks[0].name = "=HYPERLINK(\"http://evil\",\"x\"),a" | .eps = "4/255 \\input{/etc/passwd}" |

@@ -61,6 +61,16 @@ static void fields(const vt_header *h) {
     for (size_t i = 0; i < h->n_notes; i++) text(h->notes[i]);
 }
 
+static void words(const vt_header *h) {
+    char buf[80];
+    text(vt_header_threat(h, buf, sizeof buf)), text(vt_header_weights(h, buf, sizeof buf));
+    for (int i = 0; i <= h->n_attacks + 1; i++) {
+        const vt_header_attack *a = vt_header_entry(h, i);
+        text(vt_attack_label(a, buf, sizeof buf));
+        for (int k = 0; k < a->n_stages; k++) text(vt_stage_label(a, k, buf, sizeof buf));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     vt_header *h;
     vt_err e = {0};
@@ -68,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     if (!o) return 0;
     vt_status s = vt_header_read(&h, json_is_object(o) ? json_incref(o) : json_object(), "ledger", &e);
     hold((s == VT_OK) == (h != NULL) && (s == VT_OK || (s == VT_E_FORMAT && e.text[0])));
-    if (h) fields(h);
+    if (h) fields(h), words(h);
     vt_header_free(h);
     json_decref(o);
     return 0;

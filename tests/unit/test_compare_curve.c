@@ -147,7 +147,7 @@ static void test_refusals(void **state) {
     t_says(vt_compare(p, 10, &n, a, b, true, &e), VT_E_USAGE, &e, "is not finished", "pgd has results for");
     vt_pairs_free(p, n);
     b->count++;
-    json_object_set_new(b->header, "norm", json_string("l2"));
+    json_object_set_new(b->header->document, "norm", json_string("l2"));
     t_says(vt_compare(p, 10, &n, a, b, true, &e), VT_E_USAGE, &e, "norm", "l2");
     vt_ledger *c =
         curve(0, json_pack("{s:s,s:[{s:s,s:s}]}", "norm", "linf", "attacks", "name", "fmn", "id", "fmn:1"), at_a, 0, 0);

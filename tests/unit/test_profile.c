@@ -71,7 +71,7 @@ static void play(vt_ledger **out, uint64_t seed, double share, int breakable) {
     for (int i = 0; i < IMAGES; i++) images[i] = i;
     for (int i = 0; i < IMAGES; i++) line(*out, i, 0, 0, i < RIGHT ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
     for (int i = 0; i < RIGHT; i++) line(*out, i, 1, 0, i < SURVIVORS ? VT_RECORD_ROBUST : VT_RECORD_BROKEN);
-    assert_int_equal(vt_board_open(&b, h, images, IMAGES, &e), VT_OK);
+    assert_int_equal(vt_board_open(&b, (*out)->header, images, IMAGES, &e), VT_OK);
     assert_int_equal(vt_board_note(&b, *out, 0, &e), VT_OK);
     for (int stage = 1; stage < 3; stage++) {
         size_t before = (*out)->count;
@@ -187,7 +187,7 @@ static void test_scorings(void **state) {
     assert_int_equal(vt_ledger_memory(&l, h, 3, &e), VT_OK);
     for (int i = 0; i < N; i++) line(l, images[i], 0, 0, i < 3 ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
     line(l, 2, 1, 0, VT_RECORD_BROKEN), line(l, 3, 1, 0, VT_RECORD_BROKEN), line(l, 5, 1, 0, VT_RECORD_ROBUST);
-    assert_int_equal(vt_board_open(&b, h, images, N, &e), VT_OK);
+    assert_int_equal(vt_board_open(&b, l->header, images, N, &e), VT_OK);
     assert_int_equal(vt_board_note(&b, l, 0, &e), VT_OK);
     static const bool takes[3][N] = {{true, true, true, false}, {true, true, false, false}, {true, true, true, true}};
     for (int k = 1; k <= 3; k++)
@@ -202,13 +202,14 @@ static void test_scorings(void **state) {
     assert_int_equal(s.worst_robust, 1); /* of the ball alone */
     assert_int_equal(s.worst_eight_bit, 2);
     assert_int_equal(s.pending, 0);
-    assert_int_equal(vt_header_scoring(h, 2), VT_SCORE_EIGHT_BIT);
-    assert_int_equal(vt_header_scoring(h, 9), VT_SCORE_BALL);
+    assert_int_equal(vt_header_scoring(l->header, 2), VT_SCORE_EIGHT_BIT);
+    assert_int_equal(vt_header_scoring(l->header, 9), VT_SCORE_BALL);
     vt_board_close(&b);
     vt_summary_free(&s), vt_ledger_close(l);
     /* an 8-bit entry has nobody before it */
     json_array_remove(json_object_get(h, "attacks"), 0);
-    assert_int_equal(vt_board_open(&b, h, images, N, &e), VT_E_FORMAT);
+    t_says(vt_ledger_memory(&l, h, 3, &e), VT_E_FORMAT, &e, "begins with an 8-bit entry", "needs one before it");
+    assert_null(l);
     json_decref(h);
 }
 

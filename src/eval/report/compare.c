@@ -33,35 +33,29 @@ static void differing(const json_t *a, const json_t *b, char *text, size_t size)
 }
 
 static vt_status other_data(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
-    const json_t *x = json_object_get(a->header, "data"), *y = json_object_get(b->header, "data");
+    const vt_header *x = a->header, *y = b->header;
     char names[200] = "";
-    bool same = !strcmp(vt_header_text(x, "sha256"), vt_header_text(y, "sha256"));
-    if (same) vt_header_difference(x, y, false, names, sizeof names);
+    bool same = !strcmp(x->data.sha256, y->data.sha256);
+    if (same) vt_header_difference(x->data.document, y->data.document, false, names, sizeof names);
     return vt_fail(e, VT_E_USAGE,
                    "%s and %s cannot be compared: %s%s (%.20s, %.10s split, SHA-256 %.12s... and %.20s, %.10s split, "
                    "%.12s...)",
                    a->dir, b->dir, same ? "they took the same data otherwise: " : "they are over different data sets",
-                   names, vt_header_text(x, "format"), vt_header_text(x, "split"), vt_header_text(x, "sha256"),
-                   vt_header_text(y, "format"), vt_header_text(y, "split"), vt_header_text(y, "sha256"));
+                   names, x->data.format, x->data.split, x->data.sha256, y->data.format, y->data.split, y->data.sha256);
 }
 
 static vt_status covers(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
-    const char *key;
-    json_t *value;
-    json_object_foreach(a->header, key, value) {
-        const json_t *other = json_object_get(b->header, key);
-        if (may_differ(key) || json_equal(value, other)) continue;
-        if (!strcmp(key, "data")) return other_data(a, b, e);
-        char text[300];
-        differing(value, other, text, sizeof text);
-        return vt_fail(e, VT_E_USAGE, "%s and %s cannot be compared: %s is %s", a->dir, b->dir, key, text);
-    }
-    return VT_OK;
+    vt_header_gap gap;
+    char text[300];
+    if (!vt_header_gap_find(&gap, a->header, b->header, may_differ)) return VT_OK;
+    if (!strcmp(gap.key, "data")) return other_data(a, b, e);
+    differing(gap.in_a, gap.in_b, text, sizeof text);
+    return vt_fail(e, VT_E_USAGE, "%s and %s cannot be compared: %s is %s", a->dir, b->dir, gap.key, text);
 }
 
 static vt_status same_question(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
-    bool curve = vt_is_curve(a->header);
-    if (curve != vt_is_curve(b->header))
+    bool curve = a->header->curve;
+    if (curve != b->header->curve)
         return vt_fail(e, VT_E_USAGE,
                        "%s and %s cannot be compared: %s is a curve over eps, the other an evaluation at one eps",
                        a->dir, b->dir, curve ? a->dir : b->dir);
@@ -144,17 +138,15 @@ vt_status vt_compare_images(const vt_ledger *a, const vt_ledger *b, const uint8_
                    a->dir, b->dir, in_a, in_b, both, c->images[first]);
 }
 
-static bool same_attack(const json_t *a, const json_t *b) {
-    return !strcmp(vt_header_text(a, "id"), vt_header_text(b, "id")) &&
-           !strcmp(vt_header_text(a, "scoring"), vt_header_text(b, "scoring"));
+static bool same_attack(const vt_header_attack *a, const vt_header_attack *b) {
+    return !strcmp(a->id, b->id) && a->scoring == b->scoring;
 }
 
 /* The same id is the same attack only if it follows the same surrogate, where it follows one. */
-static bool same_source(const vt_ledger *a, const vt_ledger *b, const json_t *attack) {
-    const json_t *stages = json_object_get(attack, "stages");
-    if (json_equal(json_object_get(a->header, "surrogate"), json_object_get(b->header, "surrogate"))) return true;
-    for (size_t i = 0; i < json_array_size(stages); i++) {
-        const vt_attack_def *d = vt_attack_find(vt_header_text(json_array_get(stages, i), "name"));
+static bool same_source(const vt_ledger *a, const vt_ledger *b, const vt_header_attack *attack) {
+    if (vt_header_agree(a->header, b->header, "surrogate")) return true;
+    for (int k = 0; k < attack->n_stages; k++) {
+        const vt_attack_def *d = vt_attack_find(attack->stages[k].name);
         if (d && d->surrogate) return false;
     }
     return true;
@@ -198,7 +190,7 @@ static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, con
     one_row(&rows[(*n)++], "clean", a, 0, b, 0, c);
     for (int i = 0; i < a->board.n_entries; i++)
         for (int k = 0; k < b->board.n_entries && *n < most; k++) {
-            const json_t *p = vt_header_entry(a->ledger->header, i + 1);
+            const vt_header_attack *p = vt_header_entry(a->ledger->header, i + 1);
             if (!same_attack(p, vt_header_entry(b->ledger->header, k + 1)) || !same_source(a->ledger, b->ledger, p))
                 continue;
             vt_pair *row = &rows[(*n)++];
@@ -219,7 +211,7 @@ vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const 
     vt_compared c = {0};
     *n = 0;
     VT_TRY(same_question(a, b, e));
-    if (vt_is_curve(a->header)) return vt_compare_curves(rows, most, n, a, b, common, e);
+    if (a->header->curve) return vt_compare_curves(rows, most, n, a, b, common, e);
     vt_status s = vt_compared_open(&c, a, b, e);
     if (s == VT_OK) s = side_open(&x, a, &c, e);
     if (s == VT_OK) s = side_open(&y, b, &c, e);

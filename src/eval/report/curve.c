@@ -15,16 +15,12 @@
 /* ---- from the ledger ---- */
 
 static vt_status read_entries(vt_curve *c, vt_err *e) {
-    const json_t *list = json_object_get(c->header, "attacks");
-    c->n_entries = (int)json_array_size(list);
+    c->n_entries = c->header->n_attacks;
     c->entries = calloc((size_t)c->n_entries + 1, sizeof *c->entries);
     if (!c->entries) return vt_fail(e, VT_E_MEMORY, "no memory for %d attacks", c->n_entries);
     for (int k = 0; k < c->n_entries; k++) {
-        const json_t *a = json_array_get(list, (size_t)k), *at = json_object_get(a, "at");
-        c->entries[k] = (vt_curve_entry){.name = vt_header_text(a, "name"),
-                                         .id = vt_header_text(a, "id"),
-                                         .eps_text = at ? vt_header_text(at, "eps") : NULL,
-                                         .eps = at ? json_number_value(json_object_get(at, "value")) : INFINITY};
+        const vt_header_attack *a = &c->header->attacks[k];
+        c->entries[k] = (vt_curve_entry){.name = a->name, .id = a->id, .eps_text = a->radius_text, .eps = a->radius};
     }
     return VT_OK;
 }
@@ -133,8 +129,7 @@ static vt_status make_points(vt_curve *c, vt_err *e) {
 }
 
 vt_status vt_curve_make(vt_curve *c, const vt_ledger *l, vt_err *e) {
-    *c = (vt_curve){.header = l->header};
-    vt_norm_find(vt_header_text(l->header, "norm"), &c->norm);
+    *c = (vt_curve){.header = l->header, .norm = l->header->norm};
     vt_status s = read_entries(c, e);
     if (s == VT_OK) s = read_images(c, l, e);
     if (s == VT_OK) s = make_points(c, e);
@@ -201,7 +196,7 @@ json_t *vt_curve_json(const vt_curve *c) {
                                                 "confirmed", p->confirmed));
     }
     for (size_t i = 0; i < c->n; i++) json_array_append_new(images, image_json(c, i));
-    return json_pack("{s:s,s:O,s:I,s:I,s:o,s:o,s:o}", "format", "vitrine curve 1", "run", (json_t *)c->header, "total",
+    return json_pack("{s:s,s:O,s:I,s:I,s:o,s:o,s:o}", "format", "vitrine curve 1", "run", c->header->document, "total",
                      (json_int_t)c->n, "right", (json_int_t)c->right, "attacks", attacks, "points", points, "images",
                      images);
 }

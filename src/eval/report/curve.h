@@ -36,7 +36,7 @@ typedef struct vt_curve_point {
 } vt_curve_point;
 
 typedef struct vt_curve {
-    const json_t *header;
+    const vt_header *header;
     vt_norm norm;
     size_t n, right, n_points;
     vt_curve_image *images; /* ascending */

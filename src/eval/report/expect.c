@@ -9,7 +9,7 @@ static vt_status name(const vt_ledger *l, const vt_record *const *failed, size_t
     char others[200] = "";
     size_t used = 0, count = 1;
     const vt_record *r = failed[0];
-    const json_t *attack = vt_header_entry(l->header, r->entry);
+    const char *attack = vt_header_entry(l->header, r->entry)->name;
     for (size_t i = 1; i < n; i++) {
         if (failed[i]->image == failed[i - 1]->image) continue;
         count++;
@@ -23,11 +23,11 @@ static vt_status name(const vt_ledger *l, const vt_record *const *failed, size_t
         return vt_fail(e, VT_E_RANGE,
                        "image %d is not robust: %.40s found a point at linf %.9g, l2 %.6g whose logits are not "
                        "finite%s%s%s",
-                       r->image, vt_header_text(attack, "name"), r->linf, r->l2, also, others, more);
+                       r->image, attack, r->linf, r->l2, also, others, more);
     return vt_fail(e, VT_E_RANGE,
                    "image %d is not robust: %.40s found a point at linf %.9g, l2 %.6g that is class %d instead of "
                    "%d%s%s%s",
-                   r->image, vt_header_text(attack, "name"), r->linf, r->l2, r->pred, r->label, also, others, more);
+                   r->image, attack, r->linf, r->l2, r->pred, r->label, also, others, more);
 }
 
 vt_status vt_expect_robust(const vt_ledger *l, vt_err *e) {

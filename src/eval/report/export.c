@@ -16,7 +16,7 @@
 
 /* Whose points are exported: one entry's (1, 2, ...), or those of every entry of a scoring. */
 typedef struct choice {
-    const json_t *header;
+    const vt_header *header;
     int entry;
     vt_scoring scoring;
 } choice;
@@ -129,10 +129,9 @@ static vt_status write_npy(const vt_export *x, const char *path, vt_err *e) {
 }
 
 static vt_status write_safetensors(const vt_export *x, const char *path, vt_err *e) {
-    const json_t *h = x->ledger->header, *data = json_object_get(h, "data");
-    const char *const meta[] = {"weights", vt_header_text(h, "weights"),  "data",    vt_header_text(data, "sha256"),
-                                "split",   vt_header_text(data, "split"), "norm",    vt_header_text(h, "norm"),
-                                "eps",     vt_header_text(h, "eps"),      "vitrine", vt_header_text(h, "vitrine")};
+    const vt_header *h = x->ledger->header;
+    const char *const meta[] = {"weights", h->weights,   "data", h->data.sha256, "split",   h->data.split,
+                                "norm",    h->norm_name, "eps",  h->eps_text,    "vitrine", h->version};
     vt_tensor t[PARTS];
     tensors(t, x);
     return vt_st_write(path, t, PARTS, meta, (int)(sizeof meta / sizeof *meta / 2), e);

@@ -89,28 +89,21 @@ void vt_published_describe(json_t *header, const vt_paper *p, const int (*entrie
                         json_pack("{s:s,s:s,s:o}", "paper", p->name, "citation", p->citation, "rows", rows));
 }
 
-static const vt_entry_summary *entry(const vt_summary *s, const json_t *row, const char *key) {
-    json_int_t k = json_integer_value(json_object_get(row, key));
-    return k >= 1 && k <= s->n_entries ? &s->entries[k - 1] : NULL; /* a header is a file: never trusted */
-}
-
 bool vt_published_pair_at(const vt_summary *s, int i, vt_published_pair *out) {
-    const json_t *rows = json_object_get(json_object_get(s->header, "as_published"), "rows");
-    const json_t *row = json_array_get(rows, (size_t)i);
-    const vt_entry_summary *published = entry(s, row, "published"), *corrected = entry(s, row, "corrected");
-    if (!published || !corrected) return false;
-    *out = (vt_published_pair){.label = vt_header_text(row, "row"),
-                               .why = vt_header_text(row, "difference"),
-                               .published = published->robust,
-                               .corrected = corrected->robust,
+    if (i < 0 || i >= s->header->published.n_rows) return false;
+    const vt_header_row *row = &s->header->published.rows[i];
+    *out = (vt_published_pair){.label = row->label,
+                               .why = row->why,
+                               .published = s->entries[row->published - 1].robust,
+                               .corrected = s->entries[row->corrected - 1].robust,
                                .total = s->total};
     if (s->total) out->points = 100 * (double)(out->published - out->corrected) / (double)s->total;
     return true;
 }
 
 const char *vt_published_title(const vt_summary *s, char *text, size_t size) {
-    const json_t *p = json_object_get(s->header, "as_published");
-    if (!p) return NULL;
-    snprintf(text, size, "%s: %s", vt_header_text(p, "paper"), vt_header_text(p, "citation"));
+    const vt_header *h = s->header;
+    if (!h->published.document) return NULL;
+    snprintf(text, size, "%s: %s", h->published.paper, h->published.citation);
     return text;
 }

@@ -4,21 +4,17 @@
 #include "eval/header.h"
 #include "eval/report/summary.h"
 
-static void run_columns(FILE *f, const json_t *header) {
+static void run_columns(FILE *f, const vt_header *h) {
     char threat[120];
-    bool patch = json_object_get(header, "threat") != NULL;
-    const char *const texts[] = {vt_header_text(header, "weights_name"), vt_header_text(header, "weights"),
-                                 vt_header_text(json_object_get(header, "data"), "sha256"),
-                                 vt_header_text(header, "norm"),
-                                 patch ? vt_header_threat(header, threat, sizeof threat)
-                                       : vt_header_text(header, "eps")};
+    const char *const texts[] = {h->weights_name, h->weights, h->data.sha256, h->norm_name,
+                                 h->patch.size ? vt_header_threat(h, threat, sizeof threat) : h->eps_text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) vt_csv(f, texts[i]), fputc(',', f);
-    fprintf(f, "%lld,", (long long)json_integer_value(json_object_get(header, "seed")));
+    fprintf(f, "%lld,", (long long)h->seed);
 }
 
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
-    int side = vt_header_side(s->header);
+    int side = s->header->side;
     fprintf(f, "row,level,count,total,percent,low95,high95,borderline,gradients,forwards,weights_name,weights,data,"
                "norm,eps,seed,attacked_at\n");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {

@@ -72,18 +72,17 @@ static bool elsewhere(const char *key) {
 
 /* The model's values with their sources; sentences stay what they are. Of a ledger that was written without sources,
  * the values alone. */
-static json_t *model_json(const json_t *header) {
+static json_t *model_json(const vt_header *h) {
     static const char *const sentences[] = {"input", "notes", "part"};
-    const json_t *sources = json_object_get(header, "sources");
-    json_t *o = sources ? json_deep_copy(sources) : json_object(), *value;
+    json_t *o = h->sources ? json_deep_copy(h->sources) : json_object(), *value;
     const char *key;
-    json_object_foreach(json_object_get(header, "model"), key, value) {
+    json_object_foreach((json_t *)(uintptr_t)h->model.document, key, value) {
         bool sentence = false;
         for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++)
             sentence = sentence || !strcmp(key, sentences[i]);
         if (sentence)
             json_object_set(o, key, value);
-        else if (!json_object_get(o, key) && (!sources || strcmp(key, "forms")))
+        else if (!json_object_get(o, key) && (!h->sources || strcmp(key, "forms")))
             json_object_set_new(o, key, json_pack("{s:O,s:s,s:b}", "value", value, "source", "", "assumed", false));
     }
     return o;
@@ -91,10 +90,10 @@ static json_t *model_json(const json_t *header) {
 
 /* As published beside corrected. */
 static json_t *published_json(const vt_summary *s) {
-    json_t *o = json_copy(json_object_get(s->header, "as_published")), *rows = json_array();
+    json_t *o = json_copy((json_t *)(uintptr_t)s->header->published.document), *rows = json_array();
     vt_published_pair p;
     for (int i = 0; vt_published_pair_at(s, i, &p); i++) {
-        json_t *row = json_copy(json_array_get(json_object_get(o, "rows"), (size_t)i));
+        json_t *row = json_copy((json_t *)(uintptr_t)s->header->published.rows[i].document);
         json_object_set_new(row, "published_right", json_integer((json_int_t)p.published));
         json_object_set_new(row, "corrected_right", json_integer((json_int_t)p.corrected));
         json_object_set_new(row, "total", json_integer((json_int_t)p.total));
@@ -111,7 +110,7 @@ static void write(FILE *f, const vt_summary *s) {
     json_t *o = json_pack("{s:i}", "version", VT_RESULTS_VERSION);
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)s->header, key, value) {
+    json_object_foreach(s->header->document, key, value) {
         if (!elsewhere(key)) json_object_set(o, key, value);
     }
     json_object_set_new(o, "model", model_json(s->header));
@@ -131,7 +130,7 @@ static void write(FILE *f, const vt_summary *s) {
         json_object_set_new(o, "worst_case_8bit",
                             json_pack("{s:I,s:I,s:o}", "robust", (json_int_t)s->worst_eight_bit, "total",
                                       (json_int_t)s->total, "percent", share(s->worst_eight_bit, s->total)));
-    if (json_object_get(s->header, "as_published")) json_object_set_new(o, "as_published", published_json(s));
+    if (s->header->published.document) json_object_set_new(o, "as_published", published_json(s));
     vt_json_write(f, o, JSON_INDENT(1));
     json_decref(o);
 }

@@ -26,7 +26,7 @@ static void published(FILE *f, const vt_summary *s) {
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
     char threat[120], name[140];
-    const json_t *data = json_object_get(s->header, "data");
+    const vt_header *h = s->header;
     fprintf(f, "| | right / all | %% | 95 %% interval | borderline | gradients | forwards "
                "|\n|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
@@ -41,13 +41,10 @@ static void write(FILE *f, const vt_summary *s) {
     }
     char text[900];
     snprintf(text, sizeof text, "%s, seed %lld, %.40s %.40s images %s, weights %s (%.12s), data %.12s, vitrine %.40s.",
-             vt_header_threat(s->header, threat, sizeof threat),
-             (long long)json_integer_value(json_object_get(s->header, "seed")), vt_header_text(data, "format"),
-             vt_header_text(data, "split"), s->images, vt_header_weights(s->header, name, sizeof name),
-             vt_header_text(s->header, "weights"), vt_header_text(data, "sha256"),
-             vt_header_text(s->header, "vitrine"));
+             vt_header_threat(h, threat, sizeof threat), (long long)h->seed, h->data.format, h->data.split, s->images,
+             vt_header_weights(h, name, sizeof name), h->weights, h->data.sha256, h->version);
     fputc('\n', f), vt_md(f, text), fputc('\n', f);
-    for (size_t i = 0; vt_header_note(s->header, i); i++) item(f, vt_header_note(s->header, i));
+    for (size_t i = 0; i < h->n_notes; i++) item(f, h->notes[i]);
     for (int i = 0; i < s->n_entries; i++)
         if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT)
             item(f, vt_entry_label(&s->entries[i], text, sizeof text)), fputs(" = ", f),

@@ -71,12 +71,10 @@ static void table(FILE *f, const vt_summary *s) {
 
 static void write(FILE *f, const vt_summary *s) {
     char threat[120];
-    const json_t *data = json_object_get(s->header, "data");
-    fprintf(f, "\n%s, %s split, images %s; %s, seed %lld%s\n", vt_header_text(data, "format"),
-            vt_header_text(data, "split"), s->images, vt_header_threat(s->header, threat, sizeof threat),
-            (long long)json_integer_value(json_object_get(s->header, "seed")),
-            json_is_true(json_object_get(s->header, "exhaustive")) ? ", exhaustive" : "");
-    for (size_t i = 0; vt_header_note(s->header, i); i++) fprintf(f, "%s\n", vt_header_note(s->header, i));
+    const vt_header *h = s->header;
+    fprintf(f, "\n%s, %s split, images %s; %s, seed %lld%s\n", h->data.format, h->data.split, s->images,
+            vt_header_threat(h, threat, sizeof threat), (long long)h->seed, h->exhaustive ? ", exhaustive" : "");
+    for (size_t i = 0; i < h->n_notes; i++) fprintf(f, "%s\n", h->notes[i]);
     fputc('\n', f);
     table(f, s);
     if (s->n_entries) fputc('\n', f);

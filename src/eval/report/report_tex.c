@@ -19,11 +19,9 @@ static void label(FILE *f, const char *text) {
 
 static void caption(FILE *f, const vt_summary *s, const char *name) {
     char threat[120], text[900];
-    const json_t *data = json_object_get(s->header, "data");
     snprintf(text, sizeof text, "%s: accuracy under attack, %s, %.40s %.40s images %s, seed %lld.", name,
-             vt_header_threat(s->header, threat, sizeof threat), vt_header_text(data, "format"),
-             vt_header_text(data, "split"), s->images,
-             (long long)json_integer_value(json_object_get(s->header, "seed")));
+             vt_header_threat(s->header, threat, sizeof threat), s->header->data.format, s->header->data.split,
+             s->images, (long long)s->header->seed);
     fputs("\\caption{", f), vt_tex(f, text), fputs("}\n\\label{tab:", f);
     label(f, name), fputc('-', f), label(f, threat), fputs("}\n", f);
 }
@@ -32,10 +30,10 @@ static void write(FILE *f, const vt_summary *s) {
     vt_row r;
     char name[140], text[600];
     comment(f, "\\usepackage{booktabs}");
-    snprintf(text, sizeof text, "vitrine %.40s, weights %s (%.64s)", vt_header_text(s->header, "vitrine"),
-             vt_header_weights(s->header, name, sizeof name), vt_header_text(s->header, "weights"));
+    snprintf(text, sizeof text, "vitrine %.40s, weights %s (%.64s)", s->header->version,
+             vt_header_weights(s->header, name, sizeof name), s->header->weights);
     comment(f, text);
-    for (size_t i = 0; vt_header_note(s->header, i); i++) comment(f, vt_header_note(s->header, i));
+    for (size_t i = 0; i < s->header->n_notes; i++) comment(f, s->header->notes[i]);
     for (int i = 0; i < s->n_entries; i++) {
         for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) comment(f, text);
         if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) comment(f, text);

@@ -21,7 +21,7 @@ typedef struct group { /* one attack's stored points */
 } group;
 
 /* "pgd", "pgd-8-bit" */
-static void file_name(char out[56], const json_t *attack) {
+static void file_name(char out[56], const vt_header_attack *attack) {
     size_t n = 0;
     vt_attack_label(attack, out, 56);
     for (const char *p = out; *p; p++)
@@ -30,12 +30,12 @@ static void file_name(char out[56], const json_t *attack) {
 }
 
 /* The attack's name, with #k when an earlier one has it too. */
-static void group_name(char out[64], const json_t *attacks, size_t k) {
+static void group_name(char out[64], const vt_header_attack *attacks, size_t k) {
     char name[56], other[56];
     bool repeated = false;
-    file_name(name, json_array_get(attacks, k));
+    file_name(name, &attacks[k]);
     for (size_t i = 0; i < k; i++) {
-        file_name(other, json_array_get(attacks, i));
+        file_name(other, &attacks[i]);
         repeated = repeated || !strcmp(name, other);
     }
     if (repeated)
@@ -130,13 +130,12 @@ static vt_status write_npz(const vt_ledger *l, const group *groups, size_t n, co
 }
 
 vt_status vt_save_adv(const vt_ledger *l, bool npz, vt_err *e) {
-    const json_t *attacks = json_object_get(l->header, "attacks");
-    size_t n = json_array_size(attacks);
-    int side = vt_header_side(l->header);
+    size_t n = (size_t)l->header->n_attacks;
+    int side = l->header->side;
     group *groups = calloc(n + 1, sizeof *groups);
     vt_status s = groups ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to save images", l->dir);
     for (size_t g = 0; g < n && s == VT_OK; g++) {
-        group_name(groups[g].name, attacks, g);
+        group_name(groups[g].name, l->header->attacks, g);
         s = fill_group(&groups[g], l, g + 1, e);
     }
     size_t bytes = (size_t)l->adv_length;

@@ -166,7 +166,7 @@ static json_t *results(const char *dir) {
 
 /* Such a ledger does not say what its checkpoint is called either, unless it was continued by this version. */
 bool vt_seal_is_earlier(const vt_ledger *l) {
-    if (json_object_get(l->header, "weights_name")) return false;
+    if (*l->header->weights_name) return false;
     json_t *o = results(l->dir);
     bool earlier = o && !json_object_get(o, "version");
     json_decref(o);

@@ -12,12 +12,6 @@
 
 /* ---- head ---- */
 
-static void put(FILE *f, const json_t *o, const char *key) { vt_html(f, vt_header_text(o, key)); }
-
-static long long whole(const json_t *o, const char *key) {
-    return (long long)json_integer_value(json_object_get(o, key));
-}
-
 static void tile(FILE *f, const char *name, int64_t count, int64_t total) {
     double low, high;
     vt_wilson(count, total, &low, &high);
@@ -55,18 +49,19 @@ static void tiles(FILE *f, const vt_summary *s) {
 
 /* The model as its owner calls it; without a name by its shape. */
 static void model_name(FILE *f, const vt_show *s) {
-    const json_t *h = s->summary->header, *wrap = json_object_get(h, "wrap"), *m = json_object_get(h, "model");
-    if (wrap) fputs("WRAPPED ", f);
-    if (s->name && *s->name)
-        vt_html(f, s->name);
-    else
-        put(f, m, "architecture"), fprintf(f, ", width %lld, depth %lld", whole(m, "dim"), whole(m, "depth"));
-    if (wrap) fputs(", ", f), put(f, wrap, "id");
+    const vt_header *h = s->summary->header;
+    bool named = s->name && *s->name;
+    if (h->wrap) fputs("WRAPPED ", f);
+    vt_html(f, named ? s->name : h->model.architecture);
+    if (!named) fprintf(f, ", width %d, depth %d", h->model.dim, h->model.depth);
+    if (!h->wrap) return;
+    fputs(", ", f);
+    vt_html(f, h->wrap);
 }
 
 static void head(FILE *f, const vt_show *s) {
     char threat[120];
-    const json_t *h = s->summary->header, *m = json_object_get(h, "model"), *d = json_object_get(h, "data");
+    const vt_header *h = s->summary->header;
     vt_page_begin(f, s->name && *s->name ? s->name : s->ledger->dir);
     vt_page_main(f);
     fputs("<h1>", f);
@@ -74,17 +69,16 @@ static void head(FILE *f, const vt_show *s) {
     fputs("</h1>\n<p class=\"threat\">", f);
     vt_html(f, vt_header_threat(h, threat, sizeof threat));
     fputs(", ", f);
-    put(f, d, "format");
+    vt_html(f, h->data.format);
     fputc(' ', f);
-    put(f, d, "split");
+    vt_html(f, h->data.split);
     fputs(" split, images ", f);
     vt_html(f, s->summary->images);
     fputs("</p>\n<p class=\"faint\">", f);
-    put(f, m, "architecture");
-    fprintf(f, ", input %d × %d, patch %lld, width %lld, depth %lld, %lld heads, %lld classes; seed %lld</p>\n",
-            s->side, s->side, whole(m, "patch"), whole(m, "dim"), whole(m, "depth"), whole(m, "heads"),
-            whole(m, "classes"), whole(h, "seed"));
-    for (size_t i = 0; vt_header_note(h, i); i++) vt_page_paragraph(f, "faint", vt_header_note(h, i));
+    vt_html(f, h->model.architecture);
+    fprintf(f, ", input %d × %d, patch %d, width %d, depth %d, %d heads, %d classes; seed %lld</p>\n", s->side, s->side,
+            h->model.patch, h->model.dim, h->model.depth, h->model.heads, h->model.classes, (long long)h->seed);
+    for (size_t i = 0; i < h->n_notes; i++) vt_page_paragraph(f, "faint", h->notes[i]);
 }
 
 /* ---- tables ---- */
@@ -204,20 +198,20 @@ static void entry(FILE *f, const char *name, const char *text) {
 }
 
 static void proof(FILE *f, const vt_show *s) {
-    const json_t *h = s->summary->header;
+    const vt_header *h = s->summary->header;
     fputs("<section><h2>Proof</h2><p>Every broken image is stored as float32; its distance and its label were judged "
           "by "
           "separate code, in double too. <code>vitrine verify ",
           f);
     vt_html(f, s->ledger->dir);
     fputs("</code> judges all of it again.</p>\n<dl>", f);
-    entry(f, "weights", vt_header_text(h, "weights"));
-    entry(f, "data", vt_header_text(json_object_get(h, "data"), "sha256"));
+    entry(f, "weights", h->weights);
+    entry(f, "data", h->data.sha256);
     for (int i = 0; i < s->summary->n_entries; i++)
         for (int k = 0; k < s->summary->entries[i].n_stages; k++)
             entry(f, i || k ? "" : "attacks", s->summary->entries[i].stages[k].id);
-    entry(f, "product kernels", vt_header_text(h, "blas"));
-    entry(f, "vitrine", vt_header_text(h, "vitrine"));
+    entry(f, "product kernels", h->kernels);
+    entry(f, "vitrine", h->version);
     fputs("</dl></section>\n", f);
 }
 
@@ -230,7 +224,7 @@ static void over_eps(FILE *f, const vt_show *s) {
 }
 
 vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e) {
-    bool curve = vt_is_curve(s->summary->header);
+    bool curve = s->summary->header->curve;
     head(f, s);
     if (curve) VT_TRY(vt_show_curve(f, s, e));
     if (!curve) tiles(f, s->summary), results(f, s->summary);

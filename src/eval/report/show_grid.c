@@ -32,10 +32,10 @@ static void to_bytes(canvas *c, const float *x, double gain) {
 
 /* The run's eps fills the range of grey levels; for norms without a bound a pixel, and on curves, whose eps is the
  * whole box, the largest difference does. */
-static double gain_of(const canvas *c, const json_t *header) {
-    double most = 0, eps = json_number_value(json_object_get(header, "eps_value"));
+static double gain_of(const canvas *c, const vt_header *h) {
+    double most = 0;
     for (size_t i = 0; i < c->pixels; i++) most = fmax(most, fabs((double)c->adv[i] - (double)c->clean[i]));
-    if (!strcmp(vt_header_text(header, "norm"), "linf") && !vt_is_curve(header) && eps >= most) most = eps;
+    if (!strcmp(h->norm_name, "linf") && !h->curve && h->eps >= most) most = h->eps;
     return most > 0 ? 0.5 / most : 1;
 }
 
@@ -43,7 +43,7 @@ static vt_status figure(FILE *f, const vt_show *s, canvas *c, const vt_record *c
     vt_image im;
     int label;
     char right[48], wrong[48];
-    const json_t *attack = vt_header_entry(s->summary->header, adv->entry);
+    const vt_header_attack *attack = vt_header_entry(s->summary->header, adv->entry);
     VT_TRY(vt_dataset_read_square(s->data, adv->image, s->side, &im, &label, e));
     for (size_t i = 0; i < c->pixels; i++) c->clean[i] = vt_image_at(&im, i);
     vt_image_free(&im);

@@ -53,26 +53,25 @@ static void ranges(char *out, size_t size, const int32_t *images, size_t n) {
     }
 }
 
-static vt_status allocate(vt_summary *s, const vt_board *b, vt_err *e) {
-    const json_t *attacks = json_object_get(s->header, "attacks");
-    s->gradient_cost = json_number_value(json_object_get(s->header, "gradient_cost"));
-    s->entries = calloc((size_t)b->n_entries + 1, sizeof *s->entries);
+static vt_status allocate(vt_summary *s, vt_err *e) {
+    s->gradient_cost = s->header->gradient_cost;
+    s->entries = calloc((size_t)s->header->n_attacks + 1, sizeof *s->entries);
     if (!s->entries) return vt_fail(e, VT_E_MEMORY, "no memory for a summary");
-    for (int i = 0; i < b->n_entries; i++) {
-        const json_t *a = json_array_get(attacks, (size_t)i), *stages = json_object_get(a, "stages");
+    for (int i = 0; i < s->header->n_attacks; i++) {
+        const vt_header_attack *a = &s->header->attacks[i];
         vt_entry_summary *en = &s->entries[i];
-        en->name = vt_header_text(a, "name"), en->id = vt_header_text(a, "id");
+        en->name = a->name, en->id = a->id;
         vt_attack_label(a, en->label, sizeof en->label);
-        en->scoring = b->entries[i].scoring, en->profile = json_is_true(json_object_get(a, "profile"));
+        en->scoring = a->scoring, en->profile = a->profile;
         en->sample.share = 1;
-        en->n_stages = b->entries[i].n_stages;
+        en->n_stages = a->n_stages;
         en->stages = calloc((size_t)en->n_stages + 1, sizeof *en->stages);
         s->n_entries++;
         if (!en->stages) return vt_fail(e, VT_E_MEMORY, "no memory for a summary");
         for (int k = 0; k < en->n_stages; k++) {
-            en->stages[k].name = vt_header_text(json_array_get(stages, (size_t)k), "name");
-            en->stages[k].id = vt_header_text(json_array_get(stages, (size_t)k), "id");
-            en->stages[k].share = b->entries[i].share[k];
+            en->stages[k].name = a->stages[k].name;
+            en->stages[k].id = a->stages[k].id;
+            en->stages[k].share = a->stages[k].share;
             vt_stage_label(a, k, en->stages[k].label, sizeof en->stages[k].label);
         }
     }
@@ -150,7 +149,7 @@ static int64_t worst_case(const vt_summary *s, const vt_board *b, vt_scoring sco
 
 static vt_status fill(vt_summary *s, const vt_ledger *l, const vt_board *b, int64_t images, vt_err *e) {
     double *scratch = calloc(l->count + 1, sizeof *scratch);
-    vt_status st = scratch ? allocate(s, b, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
+    vt_status st = scratch ? allocate(s, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
     for (size_t i = 0; i < l->count && st == VT_OK; i++) add_line(s, &l->records[i]);
     if (st == VT_OK) {
         ranges(s->images, sizeof s->images, b->images, b->n);

@@ -46,7 +46,7 @@ typedef struct vt_entry_summary {
 } vt_entry_summary;
 
 typedef struct vt_summary {
-    const json_t *header;
+    const vt_header *header;
     char images[400]; /* "0:100,150:200" */
     int64_t total, correct, worst_robust, pending;
     int64_t missing;         /* of pending: images without a clean prediction */

@@ -16,32 +16,40 @@ static vt_status same(const vt_ledger *l, const char *what, const char *must, co
     return strcmp(must, is) ? other(l, what, must, *is ? is : "nothing", e) : VT_OK;
 }
 
+/* A text of a cell's key; "": it has none. */
+static const char *text(const json_t *key, const char *of) {
+    const char *v = json_string_value(json_object_get(key, of));
+    return v ? v : "";
+}
+
 /* What the header says in words, against the cell's key, which the plan has made of manifest, data and checkpoint. */
 static vt_status same_texts(const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
-    const json_t *h = l->header;
-    const char *eps = vt_header_text(c->key, "eps");
+    const vt_header *h = l->header;
+    const char *eps = text(c->key, "eps");
     char seed[24], said[24];
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)c->seed);
-    snprintf(said, sizeof said, "%lld", (long long)json_integer_value(json_object_get(h, "seed")));
-    VT_TRY(same(l, "the data's SHA-256", vt_header_text(c->key, "data"),
-                vt_header_text(json_object_get(h, "data"), "sha256"), e));
-    VT_TRY(same(l, "norm", vt_header_text(c->key, "norm"), vt_header_text(h, "norm"), e));
-    VT_TRY(same(l, "eps", *eps ? eps : "0", vt_header_text(h, "eps"), e));
+    snprintf(said, sizeof said, "%lld", (long long)h->seed);
+    VT_TRY(same(l, "the data's SHA-256", text(c->key, "data"), h->data.sha256, e));
+    VT_TRY(same(l, "norm", text(c->key, "norm"), h->norm_name, e));
+    VT_TRY(same(l, "eps", *eps ? eps : "0", h->eps_text, e));
     return same(l, "seed", seed, said, e);
 }
 
 /* The one attack of the column, or none, and nothing that makes it easier or harder. */
 static vt_status same_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
-    static const char *const never[] = {"wrap", "threat", "curve"};
-    const json_t *attacks = json_object_get(l->header, "attacks");
-    const char *id = vt_header_text(c->key, "attack");
+    const vt_header *h = l->header;
+    const struct {
+        const char *key;
+        bool is;
+    } never[] = {{"wrap", h->wrap}, {"threat", h->patch.size}, {"curve", h->curve}};
+    const char *id = text(c->key, "attack");
     char many[40];
-    snprintf(many, sizeof many, "%zu", json_array_size(attacks));
+    snprintf(many, sizeof many, "%d", h->n_attacks);
     VT_TRY(same(l, "the number of attacks", *id ? "1" : "0", many, e));
-    if (*id) VT_TRY(same(l, "attack", id, vt_header_text(json_array_get(attacks, 0), "id"), e));
+    if (*id) VT_TRY(same(l, "attack", id, h->attacks[0].id, e));
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
-        if (json_object_get(l->header, never[i])) return other(l, never[i], "absent", "there is one", e);
-    return json_is_true(json_object_get(l->header, "exhaustive")) ? other(l, "exhaustive", "false", "true", e) : VT_OK;
+        if (never[i].is) return other(l, never[i].key, "absent", "there is one", e);
+    return h->exhaustive ? other(l, "exhaustive", "false", "true", e) : VT_OK;
 }
 
 /* A checkpoint's key holds the hash of a file; of an index of shards a ledger has that of the shards. */
@@ -54,10 +62,10 @@ static vt_status of_shards(const char *path, char hex[65], vt_err *e) {
 }
 
 static vt_status same_weights(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
-    const char *is = vt_header_text(l->header, "weights");
+    const char *is = l->header->weights;
     const vt_plan_cell *trained = c->model >= 0 ? &p->cells[c->model] : NULL;
     char must[65] = "";
-    snprintf(must, sizeof must, "%s", vt_header_text(c->key, "weights"));
+    snprintf(must, sizeof must, "%s", text(c->key, "weights"));
     if (trained && trained->state != VT_CELL_DONE) return VT_OK; /* it was removed: there is nothing to compare with */
     if (trained) VT_TRY(vt_cell_sha(p->out, trained->hash, vt_plan_weights(p, c), must, e));
     if (!trained && strcmp(must, is)) VT_TRY(of_shards(p->m->rows[c->row].checkpoint, must, e));

@@ -71,8 +71,8 @@ static vt_status read_cell(vt_table *t, const vt_plan_cell *c, vt_table_cell *ce
     vt_ledger *l;
     VT_TRY(vt_cell_path(run, t->plan->out, c->hash, "run", e));
     VT_TRY(vt_ledger_open(&l, run, e));
-    same_text(t->kernels, sizeof t->kernels, vt_header_text(l->header, "blas"));
-    same_text(t->version, sizeof t->version, vt_header_text(l->header, "vitrine"));
+    same_text(t->kernels, sizeof t->kernels, l->header->kernels);
+    same_text(t->version, sizeof t->version, l->header->version);
     vt_status s = read_ledger(t, c, cell, seed, l, e);
     vt_ledger_close(l);
     return s;
