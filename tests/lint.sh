@@ -67,6 +67,9 @@ FNR == MOST + 1 { finding("longer than " MOST " lines") }
     if (FILENAME != "src/core/json.c" && s ~ name("json_load")) finding("parsing JSON is for src/core/json.c")
     if (FILENAME != "src/core/json.c" && s ~ name("json_dump")) finding("writing JSON is for src/core/json.c")
     if (FILENAME != "src/core/svd.c" && s ~ name("lapack|LAPACK|[sdcz][a-z0-9]+_[ \t]*\\(")) finding("LAPACK is for src/core/svd.c")
+    # the header is a document where it is written, and where whole ones are compared or copied; else it is fields
+    if (FILENAME !~ /^src\/eval\/(header|header_read|describe|evaluate)\.c$/ && s ~ /json_(object|array)_get[ \t]*\([^,]*header/)
+        finding("a run\047s header is read by src/eval/header_read.c")
     # fprintf to a stream that was handed in is writing a file, which eval and io may do; the two standard ones are not
     if (room != "cli" && s ~ name("(exit|_exit|abort|printf|vprintf|puts|putchar|perror)[ \t]*\\(|(stdout|stderr)([^A-Za-z0-9_]|$)"))
         finding("the library neither prints nor exits")
@@ -162,6 +165,8 @@ self_test() {
         plant src/core/svd.c '#include <cblas.h>\n' 'BLAS'
         plant src/eval/ledger.c 'void f(void) { json_loads("", 0, 0); }\n' 'parsing JSON'
         plant src/eval/ledger.c 'void f(void) { json_dumps(0, 0); }\n' 'writing JSON'
+        plant src/cli/cmd_show.c 'int f(void) { return json_is_true(json_object_get(l->header->document, "curve")); }\n' 'header is read by'
+        plant src/eval/board.c 'const json_t *a = json_array_get(json_object_get(s->header, "attacks"), 0);\n' 'header is read by'
         plant src/models/model.c 'void f(void) { exit(1); }\n' 'prints nor exits'
         plant src/io/image_png.c 'void f(void) { printf("x"); }\n' 'prints nor exits'
         plant src/core/opt.c 'void f(void) {\n  fprintf(stderr, "x"); }\n' 'prints nor exits'

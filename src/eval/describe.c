@@ -20,6 +20,12 @@ __attribute__((format(printf, 2, 3))) static void note(json_t *notes, const char
     json_array_append_new(notes, json_string(text));
 }
 
+void vt_describe_note(json_t *owner, const char *text) {
+    json_t *notes = json_object_get(owner, "notes");
+    if (!notes) json_object_set_new(owner, "notes", notes = json_array());
+    json_array_append_new(notes, json_string(text));
+}
+
 static void keep(json_t *owner, json_t *notes) {
     if (json_array_size(notes))
         json_object_set_new(owner, "notes", notes);
@@ -151,23 +157,15 @@ void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, c
 
 void vt_describe_attacks(json_t *header, const vt_attack *attacks, int n, int classes) {
     char text[200];
-    json_t *notes = json_object_get(header, "notes");
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < attacks[i].n_stages; k++) {
-            if (!vt_attack_few_classes(&attacks[i].stages[k], classes, text, sizeof text)) continue;
-            if (!notes) {
-                notes = json_array();
-                json_object_set_new(header, "notes", notes);
-            }
-            note(notes, "%s", text);
-        }
+        for (int k = 0; k < attacks[i].n_stages; k++)
+            if (vt_attack_few_classes(&attacks[i].stages[k], classes, text, sizeof text))
+                vt_describe_note(header, text);
 }
 
 void vt_describe_radius(json_t *header, vt_norm norm, double eps) {
     if (norm != VT_LINF || fabs(eps - 0.031) > 1e-12) return;
-    json_t *notes = json_object_get(header, "notes");
-    if (!notes) json_object_set_new(header, "notes", notes = json_array());
-    note(notes, "eps 0.031 is what papers write for 8/255 = 0.031373: it is 1.2 %% smaller");
+    vt_describe_note(header, "eps 0.031 is what papers write for 8/255 = 0.031373: it is 1.2 % smaller");
 }
 
 void vt_describe_surrogate(json_t *header, const vt_model *surrogate, const char *name) {

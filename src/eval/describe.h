@@ -9,6 +9,9 @@
 #include "eval/header.h"
 #include "models/model.h"
 
+/* Adds a sentence to the "notes" of a header or of a part of it: every report shows it. */
+void vt_describe_note(json_t *owner, const char *text);
+
 /* Adds to the header's "data", where there is something to say: "preprocess" (text), "jpeg" (the decoder's name),
  * "corruption" and "severity", "head" (outputs, present, restricted), and "notes", the sentences that every report
  * shows. outputs: of the model. */

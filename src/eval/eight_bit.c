@@ -52,7 +52,5 @@ void vt_eight_bit_describe(json_t *header, const vt_eval *v) {
                  v->norm == VT_L2 ? "sum of squares" : "sum", most);
     snprintf(text, sizeof text, "8-bit rows: the adversarial image is bytes too, %s; tried on what the row above broke",
              bound);
-    json_t *notes = json_object_get(header, "notes");
-    if (!notes) json_object_set_new(header, "notes", notes = json_array());
-    json_array_append_new(notes, json_string(text));
+    vt_describe_note(header, text);
 }
