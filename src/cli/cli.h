@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "core/choices.h"
 #include "core/columns.h"
 #include "core/status.h"
 #include "models/model.h"
@@ -21,12 +22,9 @@ typedef struct vt_cli {
     const struct vt_command *command;
     const char *positional[16]; /* up to 16, in order */
     int n_positional;
-    struct {
-        const vt_arg *arg;
-        const char *value;
-    } given[256];
-    int n_given;
-    vt_arg more[64]; /* options that the command's `find` added, and how many */
+    vt_choices given;
+    const vt_arg *row[VT_CHOICES_MOST]; /* of each, in the command's table */
+    vt_arg more[64];                    /* options that the command's `find` added, and how many */
     int n_more;
     int argc; /* the whole command line, for run.json */
     char **argv;
@@ -53,6 +51,8 @@ vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e);
 const char *vt_cli_get(const vt_cli *c, const char *name);
 bool vt_cli_has(const vt_cli *c, const char *name);
 const char *vt_cli_nth(const vt_cli *c, const char *name, int i);
+/* One more option behind those given; false: the command has none of that name, or there are too many. */
+bool vt_cli_set(vt_cli *c, const char *name, const char *value);
 
 /* Value of an option as a number within [min, max], or the default when absent. */
 vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long max, long long absent, long long *out,
@@ -75,9 +75,7 @@ vt_status vt_cli_threads(const vt_cli *c, long long *out, vt_err *e);
         "part", "NAME", "which state dict of a .pth file that holds several: ema, model.generator"                     \
     }
 vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e);
-/* Opens a checkpoint for long computations (vt_model_prepare). */
-vt_status vt_cli_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
-/* The same: operand 0 with the model options. */
+/* Opens operand 0 with them, for long computations (vt_model_prepare). */
 vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e);
 
 /* From here on SIGINT and SIGTERM set the flag that is returned; a second one ends the program at once. */

@@ -74,9 +74,9 @@ static vt_status open_subject(job *j, const vt_cli *c, vt_subject *s, vt_err *e)
     }
     VT_TRY(vt_cli_data(c, &s->data, e));
     if (!j->a.images) VT_TRY(vt_cli_images(c, s->data, &j->a.images, &j->a.n_images, e));
-    VT_TRY(vt_cli_model_at(c, s->path, s->data, j->a.images[0], &s->model, e));
+    VT_TRY(vt_prepare_model(&c->given, s->path, s->data, j->a.images[0], &s->model, e));
     VT_TRY(vt_cli_known(c, s->model, e));
-    VT_TRY(vt_cli_input(c, s->model, s->data, j->a.images[0], &story, e));
+    VT_TRY(vt_prepare_input(&c->given, s->model, s->data, j->a.images[0], &story, e));
     return vt_dataset_fit_head(s->data, s->model->config.classes, false, s->model->path, e);
 }
 

@@ -124,9 +124,9 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_cli_model_for(c, j->data, j->images[0], &j->model, e));
+    VT_TRY(vt_prepare_model(&c->given, c->positional[0], j->data, j->images[0], &j->model, e));
     VT_TRY(vt_cli_known(c, j->model, e));
-    VT_TRY(vt_cli_fit(c, j->model, j->data, j->images[0], &j->v.input, e));
+    VT_TRY(vt_prepare_fit(&c->given, j->model, j->data, j->images[0], &j->v.input, e));
     j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
     double pixels = (double)vt_config_input_pixels(&j->model->config);
     j->v.eps = j->v.norm == VT_LINF ? 1 : j->v.norm == VT_L2 ? sqrt(pixels) : pixels;

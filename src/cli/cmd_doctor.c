@@ -44,8 +44,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_threads(c, &threads, e));
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->n_images, e));
-    VT_TRY(vt_cli_model_for(c, j->data, j->images[0], &j->model, e));
-    VT_TRY(vt_cli_input(c, j->model, j->data, j->images[0], &j->story, e));
+    VT_TRY(vt_prepare_model(&c->given, c->positional[0], j->data, j->images[0], &j->model, e));
+    VT_TRY(vt_prepare_input(&c->given, j->model, j->data, j->images[0], &j->story, e));
     VT_TRY(vt_dataset_fit_head(j->data, j->model->config.classes, false, j->model->path, e));
     size_t n = sample_size(j->model);
     if (vt_cli_has(c, "images") || n > j->n_images) n = j->n_images;

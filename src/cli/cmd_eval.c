@@ -176,12 +176,12 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
             if (vt_cli_has(c, needs_out[i])) return vt_fail(e, VT_E_USAGE, "--%s needs --out FOLDER", needs_out[i]);
     VT_TRY(vt_cli_data(c, &j->data, e));
     VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_cli_model_for(c, j->data, j->images[0], &j->model, e));
+    VT_TRY(vt_prepare_model(&c->given, c->positional[0], j->data, j->images[0], &j->model, e));
     VT_TRY(vt_cli_known(c, j->model, e));
     if (vt_cli_get(c, "wrap")) VT_TRY(vt_wrap_parse(&j->wrap, vt_cli_get(c, "wrap"), e));
     VT_TRY(vt_wrap_model(&j->wrap, j->model, e));
     j->v.wrap = &j->wrap;
-    VT_TRY(vt_cli_fit(c, j->model, j->data, j->images[0], &j->v.input, e));
+    VT_TRY(vt_prepare_fit(&c->given, j->model, j->data, j->images[0], &j->v.input, e));
     VT_TRY(vt_cli_surrogate_open(&j->surrogate, c, vt_config_input(&j->model->config), e));
     j->v.surrogate = j->surrogate.model, j->v.surrogate_name = j->surrogate.name;
     if (j->v.patch.size) VT_TRY(vt_patch_fit(&j->v.patch, &j->model->config, j->model->path, e));

@@ -144,7 +144,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
     VT_TRY(vt_cli_model(c, &m, e));
     vt_status s = vt_cli_known(c, m, e);
-    if (s == VT_OK) s = vt_cli_attack_at(c, m, 0, e);
+    if (s == VT_OK) s = vt_prepare_attack_at(&c->given, m, 0, e);
     if (s != VT_OK) return vt_model_close(m), s;
     point p = {.m = m, .n = vt_config_input_pixels(&m->config)};
     p.x = vt_alloc(p.n * sizeof(double)), p.y = vt_alloc(p.n * sizeof(double)), p.u = vt_alloc(p.n * sizeof(double));

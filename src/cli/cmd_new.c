@@ -70,11 +70,12 @@ static vt_status agree(const char *option, double a, const char *key, double b, 
 
 static vt_status options(const vt_cli *c, const shape *s, vt_config *config, vt_err *e) {
     vt_overrides o;
+    char order[VT_FORM_VALUE];
     VT_TRY(vt_cli_overrides(c, &o, e));
     if (o.names || o.part)
         return vt_fail(e, VT_E_USAGE, "--%s says how a checkpoint is read; vitrine new reads none",
                        o.names ? "names" : "part");
-    if (vt_form_given(&o, "patch_order"))
+    if (vt_form_given(&o, "patch_order", order))
         return vt_fail(e, VT_E_USAGE, "--form patch_order says how a checkpoint is read; vitrine new reads none");
     VT_TRY(agree("--image-size", o.image, "image", s->image, e));
     VT_TRY(agree("--heads", o.heads, "heads", s->heads, e));

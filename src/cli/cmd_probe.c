@@ -134,7 +134,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_status s = vt_st_open(&st, input, e);
     if (s == VT_OK) s = open_model(&m, c, st, e);
     if (s == VT_OK) s = vt_cli_known(c, m, e);
-    if (s == VT_OK) s = vt_cli_attack_at(c, m, side_of(st), e);
+    if (s == VT_OK) s = vt_prepare_attack_at(&c->given, m, side_of(st), e);
     if (s == VT_OK) s = read_batch(&b, st, vt_config_input(&m->config), kind == VT_LOSS_DLR_T, e);
     if (s == VT_OK) s = vt_probe_run(&p, m, b.x, b.n, b.labels, b.targets, kind, f64, vt_cli_has(c, "param-grads"), e);
     if (s == VT_OK) s = write_results(out, &p, m, loss, f64, e);

@@ -232,9 +232,9 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     VT_TRY(vt_points_open(&j->points, file, vt_cli_get(c, "tensor"), e));
     VT_TRY(numbers(c, j->data, &j->points, &j->images, from, e));
     VT_TRY(distinct(j->images, j->points.n, file, e));
-    VT_TRY(vt_cli_model_for(c, j->data, (int32_t)j->images[0], &j->model, e));
+    VT_TRY(vt_prepare_model(&c->given, c->positional[0], j->data, (int32_t)j->images[0], &j->model, e));
     VT_TRY(vt_cli_known(c, j->model, e));
-    VT_TRY(vt_cli_fit(c, j->model, j->data, (int32_t)j->images[0], &story, e));
+    VT_TRY(vt_prepare_fit(&c->given, j->model, j->data, (int32_t)j->images[0], &story, e));
     const vt_config *m = &j->model->config;
     if (f->patch.size) VT_TRY(vt_patch_fit(&f->patch, m, j->model->path, e));
     return vt_points_fit(&j->points, file, vt_config_input(m), m->mean, m->std, e);

@@ -102,11 +102,6 @@ static vt_status parse(sweep *s, const vt_cli *c, vt_err *e) {
 
 /* ---- the evaluations ---- */
 
-static void set(vt_cli *c, const char *name, const char *value) {
-    for (const vt_arg *a = c->command->args; a->name; a++)
-        if (!strcmp(a->name, name)) c->given[c->n_given].arg = a, c->given[c->n_given++].value = value;
-}
-
 static vt_status folder_of(const sweep *s, int name, int severity, char out[VT_PATH_MAX], vt_err *e) {
     if (snprintf(out, VT_PATH_MAX, "%s/%s-%d", s->out, s->names[name], severity) < VT_PATH_MAX) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s: path is too long", s->out);
@@ -147,15 +142,15 @@ static vt_status collect(sweep *s, int name, int severity, const char *dir, vt_e
 static vt_status run_all(sweep *s, const vt_cli *c, vt_status (*once)(const vt_cli *c, vt_err *e), vt_err *e) {
     static vt_cli one;
     char severity[8], out[VT_PATH_MAX];
-    if (c->n_given + 3 > (int)(sizeof c->given / sizeof *c->given)) return vt_fail(e, VT_E_USAGE, "too many options");
+    if (c->given.n + 3 > VT_CHOICES_MOST) return vt_fail(e, VT_E_USAGE, "too many options");
     for (int i = 0; i < s->n; i++)
         for (int k = s->from; k <= s->to; k++) {
             one = *c;
             snprintf(severity, sizeof severity, "%d", k);
             VT_TRY(folder_of(s, i, k, out, e));
-            set(&one, "corruption", s->names[i]);
-            set(&one, "severity", severity);
-            set(&one, "out", out);
+            vt_cli_set(&one, "corruption", s->names[i]);
+            vt_cli_set(&one, "severity", severity);
+            vt_cli_set(&one, "out", out);
             VT_TRY(once(&one, e));
             VT_TRY(collect(s, i, k, out, e));
         }

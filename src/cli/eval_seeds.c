@@ -41,18 +41,13 @@ static vt_status parse(seeds *s, const char *text, const char *out, vt_err *e) {
     return s->n > 1 ? VT_OK : vt_fail(e, VT_E_USAGE, "--seeds is '%s', must name at least two seeds", text);
 }
 
-static void set(vt_cli *c, const char *name, const char *value) {
-    for (const vt_arg *a = c->command->args; a->name; a++)
-        if (!strcmp(a->name, name)) c->given[c->n_given].arg = a, c->given[c->n_given++].value = value;
-}
-
 static vt_status run_all(seeds *s, const vt_cli *c, vt_status (*once)(const vt_cli *c, vt_err *e), vt_err *e) {
     static vt_cli one;
-    if (c->n_given + 2 > (int)(sizeof c->given / sizeof *c->given)) return vt_fail(e, VT_E_USAGE, "too many options");
+    if (c->given.n + 2 > VT_CHOICES_MOST) return vt_fail(e, VT_E_USAGE, "too many options");
     for (int i = 0; i < s->n; i++) {
         one = *c;
-        set(&one, "seed", s->text[i]);
-        set(&one, "out", s->out[i]);
+        vt_cli_set(&one, "seed", s->text[i]);
+        vt_cli_set(&one, "out", s->out[i]);
         printf("\n---- seed %s ----\n", s->text[i]);
         VT_TRY(once(&one, e));
     }

@@ -110,12 +110,12 @@ void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to)
     if (!f) return;
     if (*c->positional[0] == '-') fputs("./", f);
     put_word(f, c->positional[0]);
-    for (int i = 0; i < c->n_given; i++) {
-        const vt_arg *a = c->given[i].arg;
+    for (int i = 0; i < c->given.n; i++) {
+        const vt_arg *a = c->row[i];
         if (vt_arg_group(c->command, a->name) > VT_GROUP_THREAT || !strcmp(a->name, "eps") || !takes(to, a->name))
             continue;
         fprintf(f, " --%s", a->name);
-        if (a->metavar) fputc(' ', f), put_word(f, c->given[i].value);
+        if (a->metavar) fputc(' ', f), put_word(f, c->given.list[i].value);
     }
     fclose(f);
     out[size - 1] = 0;

@@ -86,10 +86,9 @@ vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e) {
                     return vt_fail(e, VT_E_USAGE, "--%s needs a value: --%s %s", a->name, a->name, a->metavar);
                 value = argv[++i];
             }
-            if (c->n_given == (int)(sizeof c->given / sizeof *c->given))
-                return vt_fail(e, VT_E_USAGE, "too many options");
-            c->given[c->n_given].arg = a;
-            c->given[c->n_given++].value = value ? value : "";
+            if (c->given.n == VT_CHOICES_MOST) return vt_fail(e, VT_E_USAGE, "too many options");
+            c->row[c->given.n] = a;
+            vt_choose(&c->given, a->name, value ? value : "");
         } else {
             if (c->n_positional >= c->command->max_operands)
                 return vt_fail(e, VT_E_USAGE, "vitrine %s: unexpected operand '%s'", c->command->name, t);

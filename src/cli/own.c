@@ -61,9 +61,9 @@ vt_status vt_own_parse(const vt_own *own, const vt_cli *c, size_t size, void **p
     *params = calloc(1, size + 1);
     if (!*params) return vt_fail(e, VT_E_MEMORY, "no memory for %s %s", own->what, own->name);
     vt_opt_defaults(own->opts, *params);
-    for (int i = 0; i < c->n_given; i++) {
-        const vt_arg *a = c->given[i].arg;
-        const char *value = a->metavar ? c->given[i].value : "1";
+    for (int i = 0; i < c->given.n; i++) {
+        const vt_arg *a = c->row[i];
+        const char *value = a->metavar ? c->given.list[i].value : "1";
         if (a >= c->more && a < c->more + c->n_more) VT_TRY(set(own, c, *params, a->name, value, e));
         if (!strcmp(a->name, "set")) VT_TRY(set_pair(own, c, *params, value, e));
     }

@@ -42,43 +42,6 @@ vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e) {
 }
 
 /* --corruption NAME --severity S, of commands that take one; eval makes one of many. */
-static vt_status read_corruption(const vt_cli *c, vt_corruption *out, vt_err *e) {
-    const char *name = vt_cli_get(c, "corruption");
-    long long severity;
-    VT_TRY(vt_cli_int(c, "severity", 1, VT_SEVERITIES, 0, &severity, e));
-    *out = (vt_corruption){.severity = (int)severity};
-    if (!name && severity) return vt_fail(e, VT_E_USAGE, "--severity needs --corruption NAME");
-    if (!name) return VT_OK;
-    if (!*name) return vt_fail(e, VT_E_USAGE, "--corruption is empty, must be a name");
-    if (!severity)
-        return vt_fail(e, VT_E_USAGE, "--corruption %.60s needs --severity, 1 to %d (vitrine eval alone takes all)",
-                       name, VT_SEVERITIES);
-    if (snprintf(out->name, sizeof out->name, "%s", name) >= (int)sizeof out->name)
-        return vt_fail(e, VT_E_USAGE, "--corruption is longer than %zu characters", sizeof out->name - 1);
-    return VT_OK;
-}
-
-vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
-    vt_corruption corruption;
-    const char *path = vt_cli_get(c, "data"), *split = vt_cli_get(c, "split");
-    if (!path)
-        return vt_fail(e, VT_E_USAGE,
-                       "vitrine %s needs --data FOLDER (CIFAR's folder, x.npz or x.npy,y.npy, or folders of PNGs "
-                       "or JPEGs; CIFAR-10 is at " VT_CIFAR_URL ")",
-                       c->command->name);
-    vt_split which = VT_SPLIT_TEST;
-    if (split && !strcasecmp(split, "train"))
-        which = VT_SPLIT_TRAIN;
-    else if (split && strcasecmp(split, "test"))
-        return vt_fail(e, VT_E_USAGE, "--split is '%s', must be test or train", split);
-    vt_transform transform = {0};
-    if (vt_cli_get(c, "preprocess")) VT_TRY(vt_transform_parse(&transform, vt_cli_get(c, "preprocess"), e));
-    VT_TRY(read_corruption(c, &corruption, e));
-    VT_TRY(vt_dataset_open_corrupted(out, path, which, &corruption, e));
-    (*out)->transform = transform;
-    return VT_OK;
-}
-
 enum { LIST_MOST = 1 << 26 }; /* bytes of a list of images */
 
 static int ascending(const void *a, const void *b) {
@@ -184,95 +147,11 @@ vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, siz
     return s;
 }
 
-/* ---- the input ---- */
-
-static void set_native(vt_model *m, int side) {
-    int native = side == m->config.image ? 0 : side;
-    if (native == m->config.native) return;
-    m->config.native = native;
-    snprintf(m->source[VT_FIELD_NATIVE], sizeof m->source[0], "--attack-at");
-}
-
-vt_status vt_cli_attack_at(const vt_cli *c, vt_model *m, int side, vt_err *e) {
-    const char *at = vt_cli_get(c, "attack-at");
-    if (!at) return VT_OK;
-    if (!strcasecmp(at, "model")) return set_native(m, m->config.image), VT_OK;
-    if (strcasecmp(at, "native")) return vt_fail(e, VT_E_USAGE, "--attack-at is '%s', must be native or model", at);
-    if (!side) side = m->config.native;
-    if (!side)
+vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
+    if (!vt_cli_has(c, "data"))
         return vt_fail(e, VT_E_USAGE,
-                       "--attack-at native: nothing says the side of the images; give it with --form native=32");
-    set_native(m, side);
-    return vt_config_check(&m->config, m->path, e);
-}
-
-static vt_status size_of(const vt_dataset *d, int32_t image, int *width, int *height, vt_err *e) {
-    vt_image im = {0};
-    int label;
-    char what[400];
-    VT_TRY(vt_dataset_read(d, image, &im, &label, e));
-    snprintf(what, sizeof what, "%.360s: image %d", d->path, image);
-    vt_status s = vt_transform_apply(&im, &d->transform, what, e);
-    *width = im.width, *height = im.height;
-    vt_image_free(&im);
-    return s;
-}
-
-vt_status vt_cli_model_for(const vt_cli *c, const vt_dataset *d, int32_t first, vt_model **out, vt_err *e) {
-    return vt_cli_model_at(c, c->positional[0], d, first, out, e);
-}
-
-vt_status vt_cli_model_at(const vt_cli *c, const char *path, const vt_dataset *d, int32_t first, vt_model **out,
-                          vt_err *e) {
-    vt_overrides o;
-    int w, h;
-    VT_TRY(vt_cli_overrides(c, &o, e));
-    /* an image that cannot be read is reported by who needs it */
-    bool seen = !vt_cli_has(c, "attack-at") && size_of(d, first, &w, &h, NULL) == VT_OK;
-    if (seen && w == h && w <= 4096) o.shown = w;
-    return vt_cli_open(out, path, &o, e);
-}
-
-/* What the model carries, where the images are not of its size. */
-static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_input_story *story, vt_err *e) {
-    vt_transform t;
-    vt_err why = {0};
-    if (!*m->transform) return VT_OK;
-    if (vt_transform_parse(&t, m->transform, &why) != VT_OK)
-        return vt_fail(e, VT_E_FORMAT, "%s: %s (%s)", m->path, why.text, m->source[VT_FIELD_TRANSFORM]);
-    int side = vt_config_input(&m->config);
-    bool still = (t.fit == VT_FIT_NONE || t.size == side) && (!t.crop || t.crop == side); /* nothing to do if it fits */
-    if (vt_transform_is_none(&t)) return VT_OK;
-    if (fits) return story->left = still ? NULL : m->transform, VT_OK;
-    d->transform = t;
-    snprintf(story->from, sizeof story->from, "the model's own: %s", m->source[VT_FIELD_TRANSFORM]);
-    return VT_OK;
-}
-
-vt_status vt_cli_input(const vt_cli *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e) {
-    int w, h;
-    const char *at = vt_cli_get(c, "attack-at");
-    bool given = vt_cli_has(c, "preprocess"), native = at && !strcasecmp(at, "native");
-    *story = (vt_input_story){0};
-    if (given) snprintf(story->from, sizeof story->from, "--preprocess");
-    VT_TRY(size_of(d, first, &w, &h, e));
-    if (native && w != h)
-        return vt_fail(e, VT_E_SHAPE,
-                       "--attack-at native needs square images of one size, but image %d of %s is %d x %d pixels (give "
-                       "--preprocess, or --attack-at model)",
-                       first, d->path, w, h);
-    VT_TRY(vt_cli_attack_at(c, m, w, e));
-    if (native || given) return VT_OK;
-    int side = vt_config_input(&m->config);
-    bool fits = w == side && h == side;
-    VT_TRY(own_transform(d, m, fits, story, e));
-    if (!at || fits || *story->from) return VT_OK;
-    snprintf(story->from, sizeof story->from, "--attack-at model");
-    d->transform = (vt_transform){VT_FIT_SQUASH, side, VT_FILTER_BILINEAR, 0};
-    return VT_OK;
-}
-
-vt_status vt_cli_fit(const vt_cli *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e) {
-    VT_TRY(vt_cli_input(c, m, d, first, story, e));
-    return vt_dataset_fit_head(d, m->config.classes, vt_cli_has(c, "restrict-classes"), m->path, e);
+                       "vitrine %s needs --data FOLDER (CIFAR's folder, x.npz or x.npy,y.npy, or folders of PNGs "
+                       "or JPEGs; CIFAR-10 is at " VT_CIFAR_URL ")",
+                       c->command->name);
+    return vt_prepare_data(&c->given, out, e);
 }

@@ -5,7 +5,7 @@
 
 #include "attacks/ball.h"
 #include "cli/cli.h"
-#include "eval/describe.h"
+#include "eval/prepare.h"
 #include "io/dataset.h"
 
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e);
@@ -16,20 +16,6 @@ vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e);
 /* --images A:B, a file with one index a line, imagenette-v1, or everything; ascending and distinct. */
 vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e);
 
-/* Opens operand 0 with the model options. Where neither tensors nor options nor metadata tell the side of its input,
- * that of image `first` counts, if it is square; --attack-at says that the network's side is another. */
-vt_status vt_cli_model_for(const vt_cli *c, const vt_dataset *d, int32_t first, vt_model **out, vt_err *e);
-/* The same for a checkpoint that is another operand. */
-vt_status vt_cli_model_at(const vt_cli *c, const char *path, const vt_dataset *d, int32_t first, vt_model **out,
-                          vt_err *e);
-/* The input after data and model are open: sets d->transform and m->config.native from --preprocess, --attack-at and
- * what the model carries; `first` is an image of the run, whose size decides. story: for the report. */
-vt_status vt_cli_input(const vt_cli *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e);
-/* The same, and the outputs that are compared: the data's classes within the model's, --restrict-classes. */
-vt_status vt_cli_fit(const vt_cli *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e);
-/* --attack-at alone, for commands without a data set: native (a file, an option or `side` must say the side; 0:
- * unknown), model, or absent. */
-vt_status vt_cli_attack_at(const vt_cli *c, vt_model *m, int side, vt_err *e);
 #define VT_ATTACK_AT_ARG                                                                                               \
     { "attack-at", "native|model", "perturb images before or after they are resized for the model" }
 /* What commands that attack images are given of them. */

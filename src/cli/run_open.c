@@ -59,15 +59,6 @@ static vt_status read_command(vt_run_again *r, const char *dir, const vt_cli *c,
     return VT_OK;
 }
 
-static void append(vt_cli *cli, const char *name, const char *value) {
-    for (const vt_arg *a = cli->command->args; a->name; a++)
-        if (!strcmp(a->name, name) && cli->n_given < (int)(sizeof cli->given / sizeof *cli->given)) {
-            cli->given[cli->n_given].arg = a;
-            cli->given[cli->n_given++].value = value;
-            return;
-        }
-}
-
 /* A relative path that is not there from here may be from where the evaluation ran. */
 static const char *placed(const vt_run_again *r, const char *path, char buf[4096]) {
     const char *from = json_string_value(json_object_get(r->command, "directory")), *pair = strstr(path, ".npy,");
@@ -86,16 +77,16 @@ static void name_corruption(vt_run_again *r) {
     const vt_header *h = r->ledger->header;
     if (!h->data.severity) return;
     snprintf(r->severity, sizeof r->severity, "%d", h->data.severity);
-    append(&r->cli, "corruption", h->data.corruption);
-    append(&r->cli, "severity", r->severity);
+    vt_cli_set(&r->cli, "corruption", h->data.corruption);
+    vt_cli_set(&r->cli, "severity", r->severity);
 }
 
 static vt_status complete(vt_run_again *r, const char *dir, const vt_cli *c, vt_err *e) {
     const char *weights = vt_cli_get(c, "weights"), *data = vt_cli_get(&r->cli, "data");
     if (!weights && r->cli.n_positional) weights = placed(r, r->cli.positional[0], r->weights);
-    if (!vt_cli_has(c, "data") && data) append(&r->cli, "data", placed(r, data, r->folder));
+    if (!vt_cli_has(c, "data") && data) vt_cli_set(&r->cli, "data", placed(r, data, r->folder));
     name_corruption(r);
-    for (int i = 0; i < c->n_given; i++) append(&r->cli, c->given[i].arg->name, c->given[i].value);
+    for (int i = 0; i < c->given.n; i++) vt_cli_set(&r->cli, c->given.list[i].name, c->given.list[i].value);
     if (!weights || !vt_cli_has(&r->cli, "data"))
         return vt_fail(e, VT_E_USAGE, "%s: give --weights and --data, run.json does not name them", dir);
     r->cli.positional[0] = weights, r->cli.n_positional = 1;
@@ -191,9 +182,10 @@ static vt_status open_all(vt_run_again *r, vt_err *e) {
     int32_t first = first_image(r->ledger);
     VT_TRY(vt_cli_data(&r->cli, &r->data, e));
     bool known = strcmp(r->data->hash, r->ledger->header->data.sha256) == 0;
-    VT_TRY(known ? vt_cli_model_for(&r->cli, r->data, first, &r->model, e) : vt_cli_model(&r->cli, &r->model, e));
+    VT_TRY(known ? vt_prepare_model(&r->cli.given, r->cli.positional[0], r->data, first, &r->model, e)
+                 : vt_cli_model(&r->cli, &r->model, e));
     VT_TRY(wrap(r, e));
-    if (known) VT_TRY(vt_cli_fit(&r->cli, r->model, r->data, first, &r->input, e));
+    if (known) VT_TRY(vt_prepare_fit(&r->cli.given, r->model, r->data, first, &r->input, e));
     vt_eval v = {.model = r->model, .data = r->data, .input = r->input, .eps_text = "", .wrap = &r->wrap};
     vt_header *now;
     VT_TRY(vt_header_read(&now, vt_eval_header(&v), r->ledger->dir, e));

@@ -15,8 +15,8 @@ FILE *vt_script_stream(void) { return document; }
 
 void vt_script_begin(const vt_cli *c) {
     const char *json = NULL; /* of verify a file's name, where - is standard output */
-    for (int i = 0; i < c->n_given; i++)
-        if (!strcmp(c->given[i].arg->name, "json")) json = c->given[i].arg->metavar ? c->given[i].value : "-";
+    for (int i = 0; i < c->given.n; i++)
+        if (!strcmp(c->given.list[i].name, "json")) json = c->row[i]->metavar ? c->given.list[i].value : "-";
     quiet = vt_cli_has(c, "quiet");
     bool wanted = json && !strcmp(json, "-");
     FILE *before = wanted || quiet ? vt_streams_mute() : stdout;

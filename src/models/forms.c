@@ -93,11 +93,19 @@ const vt_form *vt_form_find(const char *key) {
     return NULL;
 }
 
-const char *vt_form_given(const vt_overrides *o, const char *key) {
+const char *vt_form_given(const vt_overrides *o, const char *key, char value[VT_FORM_VALUE]) {
     size_t n = strlen(key);
-    for (int i = o->n_form - 1; i >= 0; i--)
-        if (!strncmp(o->form[i], key, n) && o->form[i][n] == '=') return o->form[i] + n + 1;
-    return NULL;
+    bool found = false;
+    for (int i = 0; i < o->n_form; i++)
+        for (const char *p = o->form[i] + strspn(o->form[i], " "); *p; p += strspn(p, " ")) {
+            size_t word = strcspn(p, " ");
+            if (word > n && !strncmp(p, key, n) && p[n] == '=') {
+                snprintf(value, VT_FORM_VALUE, "%.*s", (int)(word - n - 1), p + n + 1);
+                found = true;
+            }
+            p += word;
+        }
+    return found ? value : NULL;
 }
 
 /* What PyTorch, timm and transformers call our activations. */

@@ -182,7 +182,8 @@ static vt_status open_file(vt_model **out, const char *path, const vt_overrides 
     vt_st *st;
     VT_TRY(vt_weights_open(&st, path, o ? o->part : NULL, e));
     vt_names names;
-    const char *order = o ? vt_form_given(o, "patch_order") : NULL;
+    char word[VT_FORM_VALUE];
+    const char *order = o ? vt_form_given(o, "patch_order", word) : NULL;
     vt_status s = vt_names_apply_order(&names, st, o ? o->names : NULL, order, e);
     if (s == VT_OK) s = load(out, st, &names, o, weights, e);
     vt_names_close(&names);

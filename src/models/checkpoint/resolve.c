@@ -300,26 +300,26 @@ static const char *json_word(const json_t *v, char *buf, size_t size) {
 
 /* The value that wins for a form, and where it stands; NULL: nowhere. */
 static const char *form_value(const sources *s, const vt_overrides *o, const vt_form *f, const vt_config *preset,
-                              char *buf, size_t size, const char **from) {
-    const char *text = vt_form_given(o, f->opt.key);
+                              char buf[VT_FORM_VALUE], const char **from) {
+    const char *text = vt_form_given(o, f->opt.key, buf);
     if (text) return *from = "--form", text;
     if ((text = meta_get(s, f->opt.key, from))) return text;
     const json_t *v = f->json ? vt_hub_get(&s->hub, f->json) : NULL;
     if (!v && f->field == VT_FIELD_ACT) v = vt_hub_get(&s->hub, "hidden_act"); /* transformers */
     if (!v && f->field == VT_FIELD_ACT && vt_hub_quick_gelu(&s->hub))
         return *from = "architecture in config.json", "quick_gelu";
-    if (v && (text = json_word(v, buf, size))) return *from = "config.json", text;
+    if (v && (text = json_word(v, buf, VT_FORM_VALUE))) return *from = "config.json", text;
     if (!preset || proven(s, f->opt.key)) return scheme_get(s, f->opt.key, from);
     if (vt_form_is_default(preset, f)) return NULL;
-    vt_form_text(preset, f, buf, size);
+    vt_form_text(preset, f, buf, VT_FORM_VALUE);
     return *from = s->preset_why, buf;
 }
 
 /* One form, where somebody says it. */
 static vt_status resolve_form(vt_config *c, const sources *s, const vt_form *f, const vt_config *preset, vt_err *e) {
     const char *from;
-    char buf[64], who[600], is[64], wanted[64];
-    const char *text = form_value(s, s->o, f, preset, buf, sizeof buf, &from);
+    char buf[VT_FORM_VALUE], asked[VT_FORM_VALUE], who[600], is[64], wanted[64];
+    const char *text = form_value(s, s->o, f, preset, buf, &from);
     if (!text) return VT_OK;
     /* which mean, no tensor says */
     bool known = !strcmp(s->t->source[f->field], "tensors") && f->field != VT_FIELD_POOL;
@@ -328,7 +328,8 @@ static vt_status resolve_form(vt_config *c, const sources *s, const vt_form *f, 
     snprintf(who, sizeof who, "%.500s (%s)", vt_st_path(s->st), from);
     VT_TRY(vt_form_set(&wish, f, text, who, e));
     vt_form_text(c, f, is, sizeof is), vt_form_text(&wish, f, wanted, sizeof wanted);
-    bool insists = vt_form_given(s->o, f->opt.key) || (s->names->asked && vt_rename_value(s->names->map, f->opt.key));
+    bool insists =
+        vt_form_given(s->o, f->opt.key, asked) || (s->names->asked && vt_rename_value(s->names->map, f->opt.key));
     if (known && insists && strcmp(is, wanted))
         return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", vt_st_path(s->st), from,
                        f->opt.key, wanted, is);
@@ -391,8 +392,8 @@ static vt_status resolve_attn(vt_config *c, const sources *s, vt_err *e) {
 static vt_status resolve_grid(vt_config *c, const sources *s, vt_err *e) {
     const char *from, *text = meta_get(s, "image", &from), *unused;
     char buf[64];
-    bool said = form_value(s, s->o, vt_form_find("pos_filter"), NULL, buf, sizeof buf, &unused) ||
-                form_value(s, s->o, vt_form_find("pos_grid"), NULL, buf, sizeof buf, &unused);
+    bool said = form_value(s, s->o, vt_form_find("pos_filter"), NULL, buf, &unused) ||
+                form_value(s, s->o, vt_form_find("pos_grid"), NULL, buf, &unused);
     double v = s->o->image;
     if (s->o->image) from = "--image-size";
     if (!s->o->image && said && text) parse(text, &v);

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* What a user chose: pairs of a name and a text, as a command line's options or a file's fields give them. The texts are the
+ * caller's and outlive the list. */
+#ifndef VT_CORE_CHOICES_H
+#define VT_CORE_CHOICES_H
+
+#include <stdbool.h>
+#include "core/status.h"
+
+enum { VT_CHOICES_MOST = 256 };
+
+typedef struct vt_choices {
+    struct {
+        const char *name, *value; /* of a flag the value is "" */
+    } list[VT_CHOICES_MOST];
+    int n;
+} vt_choices;
+
+/* The last value of a name, or NULL; whether there is one; the i-th one. */
+const char *vt_chosen(const vt_choices *c, const char *name);
+bool vt_is_chosen(const vt_choices *c, const char *name);
+const char *vt_chosen_nth(const vt_choices *c, const char *name, int i);
+/* One more pair behind the others: for vt_chosen it replaces earlier ones of its name. False: there are too many. */
+bool vt_choose(vt_choices *c, const char *name, const char *value);
+/* A value as a whole number within [min, max], or `absent`. */
+vt_status vt_chosen_int(const vt_choices *c, const char *name, long long min, long long max, long long absent,
+                        long long *out, vt_err *e);
+
+#endif

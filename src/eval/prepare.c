@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/prepare.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include "core/opt.h"
+
+/* ---- the model's options ---- */
+
+static vt_status triple(const vt_choices *c, const char *name, bool *has, double out[3], vt_err *e) {
+    const char *text = vt_chosen(c, name);
+    if (!text) return VT_OK;
+    if (!vt_parse_triple(text, out))
+        return vt_fail(e, VT_E_USAGE,
+                       "--%s is '%s', must be three numbers separated by commas (or one for all channels)", name, text);
+    *has = true;
+    return VT_OK;
+}
+
+static vt_status take_forms(const vt_choices *c, vt_overrides *o, vt_err *e) {
+    const char *text;
+    for (int i = 0; (text = vt_chosen_nth(c, "form", i)); i++) {
+        if (o->n_form == sizeof o->form / sizeof *o->form)
+            return vt_fail(e, VT_E_USAGE, "--form is given more than %d times", o->n_form);
+        o->form[o->n_form++] = text;
+    }
+    return VT_OK;
+}
+
+vt_status vt_prepare_overrides(const vt_choices *c, vt_overrides *o, vt_err *e) {
+    memset(o, 0, sizeof *o);
+    long long heads, image;
+    VT_TRY(vt_chosen_int(c, "heads", 1, 16384, 0, &heads, e));
+    o->heads = (int)heads;
+    VT_TRY(vt_chosen_int(c, "image-size", 1, 4096, 0, &image, e));
+    o->image = (int)image;
+    VT_TRY(triple(c, "mean", &o->has_mean, o->mean, e));
+    VT_TRY(triple(c, "std", &o->has_std, o->std, e));
+    const char *eps = vt_chosen(c, "ln-eps");
+    if (eps && (!vt_parse_real(eps, &o->ln_eps) || !(o->ln_eps > 0)))
+        return vt_fail(e, VT_E_USAGE, "--ln-eps is '%s', must be a number above 0 (timm's ViT: 1e-6)", eps);
+    o->attn_scale = vt_chosen(c, "attn-scale");
+    o->preset = vt_chosen(c, "preset");
+    o->attn = vt_chosen(c, "attn");
+    o->names = vt_chosen(c, "names");
+    o->part = vt_chosen(c, "part");
+    return take_forms(c, o, e);
+}
+
+
+vt_status vt_prepare_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e) {
+    VT_TRY(vt_model_open(out, path, o, e));
+    vt_status s = vt_model_prepare(*out, e);
+    if (s != VT_OK) vt_model_close(*out), *out = NULL;
+    return s;
+}
+
+/* ---- data ---- */
+
+static vt_status read_corruption(const vt_choices *c, vt_corruption *out, vt_err *e) {
+    const char *name = vt_chosen(c, "corruption");
+    long long severity;
+    VT_TRY(vt_chosen_int(c, "severity", 1, VT_SEVERITIES, 0, &severity, e));
+    *out = (vt_corruption){.severity = (int)severity};
+    if (!name && severity) return vt_fail(e, VT_E_USAGE, "--severity needs --corruption NAME");
+    if (!name) return VT_OK;
+    if (!*name) return vt_fail(e, VT_E_USAGE, "--corruption is empty, must be a name");
+    if (!severity)
+        return vt_fail(e, VT_E_USAGE, "--corruption %.60s needs --severity, 1 to %d (vitrine eval alone takes all)",
+                       name, VT_SEVERITIES);
+    if (snprintf(out->name, sizeof out->name, "%s", name) >= (int)sizeof out->name)
+        return vt_fail(e, VT_E_USAGE, "--corruption is longer than %zu characters", sizeof out->name - 1);
+    return VT_OK;
+}
+
+vt_status vt_prepare_data(const vt_choices *c, vt_dataset **out, vt_err *e) {
+    vt_corruption corruption;
+    const char *path = vt_chosen(c, "data"), *split = vt_chosen(c, "split");
+    if (!path) return vt_fail(e, VT_E_USAGE, "nothing names the data: --data FOLDER does");
+    vt_split which = VT_SPLIT_TEST;
+    if (split && !strcasecmp(split, "train"))
+        which = VT_SPLIT_TRAIN;
+    else if (split && strcasecmp(split, "test"))
+        return vt_fail(e, VT_E_USAGE, "--split is '%s', must be test or train", split);
+    vt_transform transform = {0};
+    if (vt_chosen(c, "preprocess")) VT_TRY(vt_transform_parse(&transform, vt_chosen(c, "preprocess"), e));
+    VT_TRY(read_corruption(c, &corruption, e));
+    VT_TRY(vt_dataset_open_corrupted(out, path, which, &corruption, e));
+    (*out)->transform = transform;
+    return VT_OK;
+}
+
+/* ---- the input ---- */
+
+static void set_native(vt_model *m, int side) {
+    int native = side == m->config.image ? 0 : side;
+    if (native == m->config.native) return;
+    m->config.native = native;
+    snprintf(m->source[VT_FIELD_NATIVE], sizeof m->source[0], "--attack-at");
+}
+
+vt_status vt_prepare_attack_at(const vt_choices *c, vt_model *m, int side, vt_err *e) {
+    const char *at = vt_chosen(c, "attack-at");
+    if (!at) return VT_OK;
+    if (!strcasecmp(at, "model")) return set_native(m, m->config.image), VT_OK;
+    if (strcasecmp(at, "native")) return vt_fail(e, VT_E_USAGE, "--attack-at is '%s', must be native or model", at);
+    if (!side) side = m->config.native;
+    if (!side)
+        return vt_fail(e, VT_E_USAGE,
+                       "--attack-at native: nothing says the side of the images; give it with --form native=32");
+    set_native(m, side);
+    return vt_config_check(&m->config, m->path, e);
+}
+
+static vt_status size_of(const vt_dataset *d, int32_t image, int *width, int *height, vt_err *e) {
+    vt_image im = {0};
+    int label;
+    char what[400];
+    VT_TRY(vt_dataset_read(d, image, &im, &label, e));
+    snprintf(what, sizeof what, "%.360s: image %d", d->path, image);
+    vt_status s = vt_transform_apply(&im, &d->transform, what, e);
+    *width = im.width, *height = im.height;
+    vt_image_free(&im);
+    return s;
+}
+
+vt_status vt_prepare_model(const vt_choices *c, const char *path, const vt_dataset *d, int32_t first, vt_model **out,
+                          vt_err *e) {
+    vt_overrides o;
+    int w, h;
+    VT_TRY(vt_prepare_overrides(c, &o, e));
+    /* an image that cannot be read is reported by who needs it */
+    bool seen = !vt_is_chosen(c, "attack-at") && size_of(d, first, &w, &h, NULL) == VT_OK;
+    if (seen && w == h && w <= 4096) o.shown = w;
+    return vt_prepare_open(out, path, &o, e);
+}
+
+/* What the model carries, where the images are not of its size. */
+static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_input_story *story, vt_err *e) {
+    vt_transform t;
+    vt_err why = {0};
+    if (!*m->transform) return VT_OK;
+    if (vt_transform_parse(&t, m->transform, &why) != VT_OK)
+        return vt_fail(e, VT_E_FORMAT, "%s: %s (%s)", m->path, why.text, m->source[VT_FIELD_TRANSFORM]);
+    int side = vt_config_input(&m->config);
+    bool still = (t.fit == VT_FIT_NONE || t.size == side) && (!t.crop || t.crop == side); /* nothing to do if it fits */
+    if (vt_transform_is_none(&t)) return VT_OK;
+    if (fits) return story->left = still ? NULL : m->transform, VT_OK;
+    d->transform = t;
+    snprintf(story->from, sizeof story->from, "the model's own: %s", m->source[VT_FIELD_TRANSFORM]);
+    return VT_OK;
+}
+
+vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e) {
+    int w, h;
+    const char *at = vt_chosen(c, "attack-at");
+    bool given = vt_is_chosen(c, "preprocess"), native = at && !strcasecmp(at, "native");
+    *story = (vt_input_story){0};
+    if (given) snprintf(story->from, sizeof story->from, "--preprocess");
+    VT_TRY(size_of(d, first, &w, &h, e));
+    if (native && w != h)
+        return vt_fail(e, VT_E_SHAPE,
+                       "--attack-at native needs square images of one size, but image %d of %s is %d x %d pixels (give "
+                       "--preprocess, or --attack-at model)",
+                       first, d->path, w, h);
+    VT_TRY(vt_prepare_attack_at(c, m, w, e));
+    if (native || given) return VT_OK;
+    int side = vt_config_input(&m->config);
+    bool fits = w == side && h == side;
+    VT_TRY(own_transform(d, m, fits, story, e));
+    if (!at || fits || *story->from) return VT_OK;
+    snprintf(story->from, sizeof story->from, "--attack-at model");
+    d->transform = (vt_transform){VT_FIT_SQUASH, side, VT_FILTER_BILINEAR, 0};
+    return VT_OK;
+}
+
+vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e) {
+    VT_TRY(vt_prepare_input(c, m, d, first, story, e));
+    return vt_dataset_fit_head(d, m->config.classes, vt_is_chosen(c, "restrict-classes"), m->path, e);
+}
