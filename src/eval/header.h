@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a run's header says, for all who read it: reports, resumes, verifications. The first line of a ledger is a
  * document of JSON; it is read once (header_read.c), and from then on its values are fields. It is written in
- * evaluate.c and describe.c. */
+ * evaluate.c, describe.c and report/published.c. */
 #ifndef VT_EVAL_HEADER_H
 #define VT_EVAL_HEADER_H
 
