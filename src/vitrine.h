@@ -8,6 +8,8 @@
 #include "core/status.h"
 #include "core/version.h"
 #include "eval/evaluate.h"
+#include "eval/prepare.h"
+#include "eval/run_folder.h"
 #include "io/dataset.h"
 #include "models/model.h"
 #include "models/wrap/classifier.h"

@@ -64,7 +64,7 @@ static vt_status parse_attack(job *j, const vt_cli *c, vt_err *e) {
 }
 
 /* Each checkpoint has a view of the data of its own: transform and labels depend on it. */
-static vt_status open_subject(job *j, const vt_cli *c, vt_subject *s, vt_err *e) {
+static vt_status open_subject(job *j, const vt_cli *c, vt_analyzed *s, vt_err *e) {
     vt_overrides o;
     vt_input_story story;
     if (!(j->def->wants & VT_WANTS_IMAGES)) {

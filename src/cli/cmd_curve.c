@@ -18,6 +18,7 @@
 #include "eval/report/curve.h"
 #include "eval/report/seal.h"
 #include "eval/evaluate.h"
+#include "eval/run_folder.h"
 #include "core/stats.h"
 
 enum { MOST = 64 }; /* attacks times radii */
@@ -25,8 +26,7 @@ enum { MOST = 64 }; /* attacks times radii */
 /* Everything a run holds; freed in one place. */
 typedef struct job {
     vt_eval v;
-    vt_model *model;
-    vt_dataset *data;
+    vt_subject subject;
     int32_t *images;
     vt_attack attacks[MOST];
     vt_radius radii[MOST];
@@ -122,13 +122,13 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (!vt_cli_has(c, "out") && !vt_cli_has(c, "dry-run"))
         return vt_fail(e, VT_E_USAGE, "vitrine curve needs --out FOLDER");
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
-    VT_TRY(vt_cli_data(c, &j->data, e));
-    VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_prepare_model(&c->given, c->positional[0], j->data, j->images[0], &j->model, e));
-    VT_TRY(vt_cli_known(c, j->model, e));
-    VT_TRY(vt_prepare_fit(&c->given, j->model, j->data, j->images[0], &j->v.input, e));
-    j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
-    double pixels = (double)vt_config_input_pixels(&j->model->config);
+    VT_TRY(vt_cli_data(c, &j->subject.data, e));
+    VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
+    VT_TRY(vt_subject_open(&j->subject, &c->given, c->positional[0], j->images[0], e));
+    VT_TRY(vt_cli_known(c, j->subject.model, e));
+    VT_TRY(vt_subject_fit(&j->subject, &c->given, j->images[0], e));
+    j->v.subject = &j->subject, j->v.images = j->images;
+    double pixels = (double)vt_subject_pixels(&j->subject);
     j->v.eps = j->v.norm == VT_LINF ? 1 : j->v.norm == VT_L2 ? sqrt(pixels) : pixels;
     snprintf(j->eps_text, sizeof j->eps_text, "%.17g", j->v.eps);
     j->v.eps_text = j->eps_text;
@@ -139,7 +139,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
     const char *out = vt_cli_get(c, "out");
-    size_t pixels = vt_config_input_pixels(&j->model->config);
+    size_t pixels = vt_subject_pixels(&j->subject);
     if (vt_cli_has(c, "resume") && vt_ledger_exists(out))
         return vt_ledger_resume(&j->ledger, out, j->header, pixels, vt_cli_has(c, "allow-mixed"), e);
     return vt_ledger_create(&j->ledger, out, j->header, pixels, e);
@@ -301,7 +301,9 @@ static vt_status report(job *j, const vt_cli *cli, double seconds, vt_err *e) {
     bool picture = vt_plot_available();
     if (s == VT_OK && picture) s = plot(&c, cli, out, e);
     if (s == VT_OK) s = test_itself(j, cli, e);
-    if (s == VT_OK) s = vt_cli_run_json(cli, out, j->v.threads, seconds, NULL, e);
+    json_t *more = json_pack("{s:o}", "subject", vt_subject_json(cli->positional[0], &cli->given));
+    if (s == VT_OK) s = vt_cli_run_json(cli, out, j->v.threads, seconds, more, e);
+    json_decref(more);
     if (s == VT_OK) s = vt_seal_write(out, e);
     if (s == VT_OK && !picture) printf("\ncurve.svg needs gnuplot");
     if (s == VT_OK) putchar('\n'), vt_seal_list(stdout, out);
@@ -331,8 +333,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     json_decref(j.header);
     for (int i = 0; i < j.v.n_attacks; i++) vt_attack_free(&j.attacks[i]);
     free(j.images), free(j.texts);
-    vt_dataset_close(j.data);
-    vt_model_close(j.model);
+    vt_subject_close(&j.subject);
     return s;
 }
 

@@ -25,18 +25,16 @@
 #include "eval/report/published.h"
 #include "eval/report/save_adv.h"
 #include "eval/report/seal.h"
+#include "eval/run_folder.h"
 
 extern const vt_command vt_command_selftest;
 
 /* Everything a run holds; freed in one place. */
 typedef struct job {
     vt_eval v;
-    vt_model *model;
-    vt_cli_surrogate surrogate;
-    vt_dataset *data;
+    vt_subject subject;
     int32_t *images;
     vt_attack attacks[64];
-    vt_wrap wrap;
     vt_ledger *ledger;
     json_t *header;
     vt_floor floor;
@@ -174,18 +172,14 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (!vt_cli_has(c, "out"))
         for (int i = 0; i < 3; i++)
             if (vt_cli_has(c, needs_out[i])) return vt_fail(e, VT_E_USAGE, "--%s needs --out FOLDER", needs_out[i]);
-    VT_TRY(vt_cli_data(c, &j->data, e));
-    VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_prepare_model(&c->given, c->positional[0], j->data, j->images[0], &j->model, e));
-    VT_TRY(vt_cli_known(c, j->model, e));
-    if (vt_cli_get(c, "wrap")) VT_TRY(vt_wrap_parse(&j->wrap, vt_cli_get(c, "wrap"), e));
-    VT_TRY(vt_wrap_model(&j->wrap, j->model, e));
-    j->v.wrap = &j->wrap;
-    VT_TRY(vt_prepare_fit(&c->given, j->model, j->data, j->images[0], &j->v.input, e));
-    VT_TRY(vt_cli_surrogate_open(&j->surrogate, c, vt_config_input(&j->model->config), e));
-    j->v.surrogate = j->surrogate.model, j->v.surrogate_name = j->surrogate.name;
-    if (j->v.patch.size) VT_TRY(vt_patch_fit(&j->v.patch, &j->model->config, j->model->path, e));
-    j->v.data = j->data, j->v.model = j->model, j->v.images = j->images;
+    VT_TRY(vt_cli_data(c, &j->subject.data, e));
+    VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
+    VT_TRY(vt_subject_open(&j->subject, &c->given, c->positional[0], j->images[0], e));
+    VT_TRY(vt_cli_known(c, j->subject.model, e));
+    VT_TRY(vt_subject_fit(&j->subject, &c->given, j->images[0], e));
+    VT_TRY(vt_cli_surrogate_open(&j->subject, c, e));
+    if (j->v.patch.size) VT_TRY(vt_patch_fit(&j->v.patch, &j->subject.model->config, j->subject.model->path, e));
+    j->v.subject = &j->subject, j->v.images = j->images;
     VT_TRY(vt_eval_check(&j->v, e));
     j->header = vt_eval_header(&j->v);
     if (!j->header) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
@@ -195,7 +189,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
     const char *out = vt_cli_get(c, "out");
-    size_t pixels = vt_config_input_pixels(&j->model->config);
+    size_t pixels = vt_subject_pixels(&j->subject);
     if (!out) return vt_ledger_memory(&j->ledger, j->header, pixels, e);
     if (vt_cli_has(c, "resume") && vt_ledger_exists(out))
         return vt_ledger_resume(&j->ledger, out, j->header, pixels, vt_cli_has(c, "allow-mixed"), e);
@@ -214,8 +208,9 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
     double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */
     for (int i = 0; i < j->v.n_attacks && isnan(cost); i++)
-        if (j->attacks[i].def->profile) cost = vt_measure_gradient_cost(j->model);
-    json_t *more = isfinite(cost) ? json_pack("{s:f}", "gradient_cost_measured", cost) : NULL;
+        if (j->attacks[i].def->profile) cost = vt_measure_gradient_cost(j->subject.model);
+    json_t *more = json_pack("{s:o}", "subject", vt_subject_json(c->positional[0], &c->given));
+    if (isfinite(cost)) json_object_set_new(more, "gradient_cost_measured", json_real(cost));
     if (st == VT_OK && out) st = vt_cli_run_json(c, out, j->v.threads, seconds, more, e);
     json_decref(more);
     vt_summary_free(&s);
@@ -274,23 +269,23 @@ static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
 static void hint(const job *j) {
     int32_t sample[HINT_IMAGES];
     char options[300];
-    vt_setting present = {j->model->config, j->data->transform};
+    vt_setting present = {j->subject.model->config, j->subject.data->transform};
     static vt_doctor d;
     vt_err why = {0};
-    d = (vt_doctor){.model = j->model, .data = j->data, .images = sample, .threads = j->v.threads};
+    d = (vt_doctor){.model = j->subject.model, .data = j->subject.data, .images = sample, .threads = j->v.threads};
     d.n_images = vt_doctor_sample(sample, HINT_IMAGES, j->images, j->v.n_images);
     d.first = d.n_images;
-    if (d.n_images < HINT_LEAST || j->data->restricted) return;
+    if (d.n_images < HINT_LEAST || j->subject.data->restricted) return;
     if (d.threads > (int)d.n_images) d.threads = (int)d.n_images;
     vt_status s = vt_doctor_round(&d, &present, &why); /* no aspects: the present setting alone */
     const vt_trial *now = vt_doctor_present(&d);
     if (s == VT_OK && (double)now->right < HINT_BELOW * (double)now->images) {
-        bool chance = vt_doctor_chance(now->right, now->images, j->model->config.classes);
+        bool chance = vt_doctor_chance(now->right, now->images, j->subject.model->config.classes);
         long long right = (long long)now->right;
         d.aspects = 1u << VT_ASPECT_NORM | 1u << VT_ASPECT_RANGE | 1u << VT_ASPECT_CHANNELS;
         s = vt_doctor_round(&d, &present, &why);
         const vt_trial *better = s == VT_OK ? vt_doctor_hint(&d) : NULL;
-        if (better && vt_doctor_chance(better->right, better->images, j->model->config.classes)) better = NULL;
+        if (better && vt_doctor_chance(better->right, better->images, j->subject.model->config.classes)) better = NULL;
         if (better) vt_setting_options(options, sizeof options, &better->setting, &present);
         if (better)
             fprintf(stderr,
@@ -320,7 +315,7 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
     j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
-    if (!j->ledger->count && !*j->data->corruption.name) hint(j); /* corrupted images are meant to be hard */
+    if (!j->ledger->count && !*j->subject.data->corruption.name) hint(j); /* corrupted images are meant to be hard */
     j->v.interrupt = vt_cli_interruptible();
     double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);
@@ -342,11 +337,8 @@ static vt_status run_job(const vt_cli *c, bool brief, vt_err *e) {
     vt_ledger_close(j.ledger);
     json_decref(j.header);
     for (int i = 0; i < j.v.n_attacks; i++) vt_attack_free(&j.attacks[i]);
-    vt_wrap_free(&j.wrap);
     free(j.images);
-    vt_dataset_close(j.data);
-    vt_cli_surrogate_close(&j.surrogate);
-    vt_model_close(j.model);
+    vt_subject_close(&j.subject);
     return s;
 }
 

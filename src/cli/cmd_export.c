@@ -35,7 +35,7 @@ static vt_status entry_of(const vt_cli *c, const vt_ledger *l, vt_scoring scorin
                    near ? near : "", near ? "'?" : "");
 }
 
-static vt_status export_run(const vt_cli *c, vt_run_again *r, vt_export *x, vt_err *e) {
+static vt_status export_run(const vt_cli *c, vt_run_folder *r, vt_export *x, vt_err *e) {
     char path[VT_PATH_MAX];
     const char *dir = c->positional[0], *out = vt_cli_get(c, "out");
     const vt_export_format *format;
@@ -48,7 +48,7 @@ static vt_status export_run(const vt_cli *c, vt_run_again *r, vt_export *x, vt_e
     VT_TRY(vt_run_open(r, dir, c, e));
     vt_scoring scoring = vt_cli_has(c, "eight-bit") ? VT_SCORE_EIGHT_BIT : VT_SCORE_BALL;
     VT_TRY(entry_of(c, r->ledger, scoring, &entry, e));
-    VT_TRY(vt_export_make(x, r->ledger, r->model, r->data, entry, scoring, e));
+    VT_TRY(vt_export_make(x, r->ledger, r->subject.model, r->subject.data, entry, scoring, e));
     VT_TRY(format->write(x, path, e));
     printf("%s: %lld images, %lld of them adversarial (%s%s), the others clean\n", path, (long long)x->n,
            (long long)x->broken, scoring == VT_SCORE_EIGHT_BIT ? "8-bit: " : "",
@@ -59,11 +59,11 @@ static vt_status export_run(const vt_cli *c, vt_run_again *r, vt_export *x, vt_e
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
-    static vt_run_again r;
+    static vt_run_folder r;
     vt_export x = {0};
     vt_status s = export_run(c, &r, &x, e);
     vt_export_free(&x);
-    vt_run_close(&r);
+    vt_run_folder_close(&r);
     return s;
 }
 

@@ -7,11 +7,9 @@
 
 typedef struct job {
     vt_eval v;
-    vt_model *model;
-    vt_dataset *data;
+    vt_subject subject;
     int32_t *images;
     vt_attack attack;
-    vt_wrap wrap;
 } job;
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
@@ -23,18 +21,16 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (j->attack.scoring != VT_SCORE_BALL)
         return vt_fail(e, VT_E_USAGE, "attack %s is a paper's evaluator, scored as published: it tests no gradients",
                        j->attack.name);
-    if (vt_cli_get(c, "wrap")) VT_TRY(vt_wrap_parse(&j->wrap, vt_cli_get(c, "wrap"), e));
     j->v.eps_text = vt_cli_get(c, "eps");
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     VT_TRY(vt_cli_threads(c, &threads, e));
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
-    VT_TRY(vt_cli_data(c, &j->data, e));
-    VT_TRY(vt_cli_images(c, j->data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_prepare_model(&c->given, c->positional[0], j->data, j->images[0], &j->model, e));
-    VT_TRY(vt_cli_known(c, j->model, e));
-    VT_TRY(vt_wrap_model(&j->wrap, j->model, e));
-    VT_TRY(vt_prepare_fit(&c->given, j->model, j->data, j->images[0], &j->v.input, e));
-    j->v.data = j->data, j->v.model = j->model, j->v.images = j->images, j->v.wrap = &j->wrap;
+    VT_TRY(vt_cli_data(c, &j->subject.data, e));
+    VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
+    VT_TRY(vt_subject_open(&j->subject, &c->given, c->positional[0], j->images[0], e));
+    VT_TRY(vt_cli_known(c, j->subject.model, e));
+    VT_TRY(vt_subject_fit(&j->subject, &c->given, j->images[0], e));
+    j->v.subject = &j->subject, j->v.images = j->images;
     return vt_eval_check(&j->v, e);
 }
 
@@ -43,10 +39,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_status s = parse(&j, c, e);
     if (s == VT_OK) s = vt_cli_selftest(c, &j.v, &j.attack, NULL, false, e);
     vt_attack_free(&j.attack);
-    vt_wrap_free(&j.wrap);
     free(j.images);
-    vt_dataset_close(j.data);
-    vt_model_close(j.model);
+    vt_subject_close(&j.subject);
     return s;
 }
 

@@ -15,7 +15,7 @@
 enum { RUNS = 16, POINTS = 4096, CURVE_MOST = 1 << 24 };
 
 typedef struct job {
-    vt_run_again first;
+    vt_run_folder first;
     vt_ledger *runs[RUNS];
     vt_summary summary[RUNS];
     int n;
@@ -165,7 +165,10 @@ static vt_status show(const vt_cli *c, job *j, vt_err *e) {
     if (out ? snprintf(path, sizeof path, "%s", out) >= (int)sizeof path
             : !vt_path(path, c->positional[0], "show.html"))
         return vt_fail(e, VT_E_USAGE, "%s: path is too long", out ? out : c->positional[0]);
-    vt_show s = {.ledger = j->runs[0], .summary = &j->summary[0], .data = j->first.data, .pictures = (int)pictures};
+    vt_show s = {.ledger = j->runs[0],
+                 .summary = &j->summary[0],
+                 .data = j->first.subject.data,
+                 .pictures = (int)pictures};
     s.side = j->runs[0]->header->side, s.name = name;
     vt_run_model_name(c->positional[0], c, name);
     s.curve = j->marks, s.n_curve = j->n_marks > 2 ? j->n_marks : 0; /* two points are the tiles above */
@@ -184,7 +187,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     if (!j) return vt_fail(e, VT_E_MEMORY, "no memory for a page");
     vt_status s = show(c, j, e);
     for (int i = 0; i < j->n; i++) vt_summary_free(&j->summary[i]), vt_ledger_close(j->runs[i]);
-    vt_run_close(&j->first);
+    vt_run_folder_close(&j->first);
     free(j);
     return s;
 }

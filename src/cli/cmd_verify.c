@@ -46,7 +46,7 @@ static void show_checked(const vt_recheck *r) {
     if (vt_seal_is_earlier(r->ledger))
         printf(
             "reports of an earlier version: results.json says what the ledger gives, the tables were not compared\n");
-    if (r->wrap && r->wrap->def) printf("WRAPPED: judged under the same known cheat (%s)\n", r->wrap->id);
+    if (r->subject->wrap.def) printf("WRAPPED: judged under the same known cheat (%s)\n", r->subject->wrap.id);
     printf("clean predictions made again   %lld\n", (long long)r->clean);
     printf("stored points judged again     %lld: %lld broken (%lld borderline)\n", (long long)r->points,
            (long long)r->broken, (long long)r->borderline);
@@ -55,7 +55,7 @@ static void show_checked(const vt_recheck *r) {
                                                       : "within float noise (another build or other product kernels)");
 }
 
-static vt_status verify_run(const vt_cli *c, vt_run_again *run, vt_findings *found, vt_err *e) {
+static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *found, vt_err *e) {
     static const char *const foreign[] = {"tensor",  "eps",       "norm", "threat", "images",
                                           "indices", "allowance", "csv",  "json"};
     const char *dir = c->positional[0];
@@ -73,7 +73,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_again *run, vt_findings *fou
     size_t before = found->n;
     if (s == VT_OK) s = vt_run_open(run, dir, c, e);
     VT_TRY(s);
-    r.ledger = run->ledger, r.model = run->model, r.wrap = &run->wrap, r.data = run->data;
+    r.ledger = run->ledger, r.subject = &run->subject;
     r.interrupt = vt_cli_interruptible();
     VT_TRY(vt_recheck_run(&r, found, e));
     vt_err altered;
@@ -205,15 +205,13 @@ static vt_status write_file(const char *path, const vt_foreign *f, void (*write)
 }
 
 typedef struct job {
-    vt_model *model;
-    vt_dataset *data;
+    vt_subject subject;
     vt_points points;
     int64_t *images;
     vt_foreign f;
 } job;
 
 static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
-    vt_input_story story;
     const char *file = vt_cli_get(c, "adv");
     vt_foreign *f = &j->f;
     const char *threat = vt_cli_get(c, "threat");
@@ -228,15 +226,15 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     VT_TRY(threads_of(c, &f->threads, e));
     c->positional[0] = vt_cli_get(c, "weights"), c->n_positional = 1;
     if (!c->positional[0]) return vt_fail(e, VT_E_USAGE, "vitrine verify --adv needs --weights FILE");
-    VT_TRY(vt_cli_data(c, &j->data, e));
+    VT_TRY(vt_cli_data(c, &j->subject.data, e));
     VT_TRY(vt_points_open(&j->points, file, vt_cli_get(c, "tensor"), e));
-    VT_TRY(numbers(c, j->data, &j->points, &j->images, from, e));
+    VT_TRY(numbers(c, j->subject.data, &j->points, &j->images, from, e));
     VT_TRY(distinct(j->images, j->points.n, file, e));
-    VT_TRY(vt_prepare_model(&c->given, c->positional[0], j->data, (int32_t)j->images[0], &j->model, e));
-    VT_TRY(vt_cli_known(c, j->model, e));
-    VT_TRY(vt_prepare_fit(&c->given, j->model, j->data, (int32_t)j->images[0], &story, e));
-    const vt_config *m = &j->model->config;
-    if (f->patch.size) VT_TRY(vt_patch_fit(&f->patch, m, j->model->path, e));
+    VT_TRY(vt_subject_open(&j->subject, &c->given, c->positional[0], (int32_t)j->images[0], e));
+    VT_TRY(vt_cli_known(c, j->subject.model, e));
+    VT_TRY(vt_subject_fit(&j->subject, &c->given, (int32_t)j->images[0], e));
+    const vt_config *m = &j->subject.model->config;
+    if (f->patch.size) VT_TRY(vt_patch_fit(&f->patch, m, j->subject.model->path, e));
     return vt_points_fit(&j->points, file, vt_config_input(m), m->mean, m->std, e);
 }
 
@@ -244,7 +242,7 @@ static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
     const char *from = "", *file = vt_cli_get(c, "adv");
     vt_foreign *f = &j->f;
     VT_TRY(open_job(j, c, &from, e));
-    f->model = j->model, f->data = j->data, f->points = &j->points, f->images = j->images;
+    f->subject = &j->subject, f->points = &j->points, f->images = j->images;
     f->progress = progress(), f->interrupt = vt_cli_interruptible();
     VT_TRY(vt_foreign_run(f, e));
     VT_TRY(write_file(vt_cli_get(c, "csv"), f, vt_foreign_csv, e));
@@ -265,7 +263,7 @@ static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
-    static vt_run_again again;
+    static vt_run_folder again;
     static vt_cli copy;
     vt_findings found = {0};
     bool adv = vt_cli_has(c, "adv");
@@ -278,9 +276,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_foreign_free(&j.f);
     free(j.images);
     vt_points_close(&j.points);
-    vt_dataset_close(j.data);
-    vt_model_close(j.model);
-    vt_run_close(&again);
+    vt_subject_close(&j.subject);
+    vt_run_folder_close(&again);
     vt_findings_free(&found);
     return s;
 }

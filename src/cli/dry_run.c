@@ -30,9 +30,9 @@ vt_status vt_dry_run(vt_eval *v, vt_err *e) {
     vt_seconds s;
     if ((size_t)v->threads > v->n_images) v->threads = (int)v->n_images;
     double before = vt_resident_mb(), more = (double)vt_eval_bytes(v) / 1048576;
-    VT_TRY(vt_measure_seconds(&s, v->model, v->threads, e));
+    VT_TRY(vt_measure_seconds(&s, v->subject->model, v->threads, e));
     vt_forecast_print(stdout, v, &s);
-    printf("memory: %.0f MB peak with %d thread%s\n", before + more + vt_libraries_mb(v->model, v->threads), v->threads,
-           v->threads == 1 ? "" : "s");
+    printf("memory: %.0f MB peak with %d thread%s\n", before + more + vt_libraries_mb(v->subject->model, v->threads),
+           v->threads, v->threads == 1 ? "" : "s");
     return VT_OK;
 }

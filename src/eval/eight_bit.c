@@ -13,11 +13,11 @@ bool vt_eight_bit_wanted(const vt_eval *v) {
 }
 
 static vt_status on_levels(const vt_eval *v, int32_t image, const float *x, vt_err *e) {
-    for (size_t i = 0; i < vt_config_input_pixels(&v->model->config); i++)
+    for (size_t i = 0; i < vt_subject_pixels(v->subject); i++)
         if ((float)rintf(255 * x[i]) / 255 != x[i])
             return vt_fail(e, VT_E_USAGE,
                            "--eight-bit needs 8-bit images: image %d of %s has the value %.9g, which is no k/255",
-                           image, v->data->path, (double)x[i]);
+                           image, v->subject->data->path, (double)x[i]);
     return VT_OK;
 }
 
@@ -27,12 +27,12 @@ vt_status vt_eight_bit_check(const vt_eval *v, vt_err *e) {
         return vt_fail(e, VT_E_USAGE,
                        "--eight-bit: --eps %s is below one grey level (1/255): no other 8-bit image lies in that ball",
                        v->eps_text);
-    if (!v->data->floats) return VT_OK;
-    float *x = vt_alloc(vt_config_input_pixels(&v->model->config) * sizeof *x);
+    if (!v->subject->data->floats) return VT_OK;
+    float *x = vt_alloc(vt_subject_pixels(v->subject) * sizeof *x);
     vt_status s = x ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for an image");
     int label;
     for (size_t i = 0; i < v->n_images && s == VT_OK; i++) {
-        s = vt_eval_image(v, v->images[i], x, &label, e);
+        s = vt_subject_image(v->subject, v->images[i], x, &label, e);
         if (s == VT_OK) s = on_levels(v, v->images[i], x, e);
     }
     free(x);

@@ -46,11 +46,8 @@ typedef struct stage_run {
     pthread_mutex_t lock; /* progress, outlook */
 } stage_run;
 
-/* Outputs that are compared: the model's, or those of the classes present. */
-static int outputs(const vt_eval *v) { return v->data->restricted ? v->data->classes : v->model->config.classes; }
-
 static vt_task task_dims(const vt_eval *v) {
-    return vt_attacker_dims(vt_config_input_pixels(&v->model->config), outputs(v), &v->patch);
+    return vt_attacker_dims(vt_subject_pixels(v->subject), vt_subject_classes(v->subject), &v->patch);
 }
 
 static void worker_close(worker *w) {
@@ -70,8 +67,7 @@ static bool transfers(const vt_eval *v) {
 }
 
 static vt_status open_surrogate(worker *w, const vt_eval *v, vt_err *e) {
-    VT_TRY(vt_classifier_open(&w->surrogate, v->surrogate, e));
-    if (v->data->restricted) VT_TRY(vt_classifier_restrict(&w->surrogate, v->data->head, v->data->classes, e));
+    VT_TRY(vt_subject_other(&w->surrogate, v->subject, v->subject->surrogate, e));
     w->oracle.surrogate = &w->surrogate;
     return VT_OK;
 }
@@ -88,9 +84,7 @@ static size_t work_len(const vt_eval *v, const vt_task *dims) {
 
 static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
     vt_task dims = task_dims(v);
-    VT_TRY(vt_classifier_open(&w->model, v->model, e));
-    VT_TRY(vt_wrap_classifier(v->wrap, &w->model, false, e));
-    if (v->data->restricted) VT_TRY(vt_classifier_restrict(&w->model, v->data->head, v->data->classes, e));
+    VT_TRY(vt_subject_classifier(&w->model, v->subject, e));
     VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
     if (vt_eight_bit_wanted(v)) VT_TRY(vt_lattice_open(&w->lattice, dims.n, e));
     VT_TRY(vt_attacker_open(&w->attacker, dims.n, work_len(v, &dims), e));
@@ -104,7 +98,9 @@ static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
 
 size_t vt_eval_bytes(const vt_eval *v) {
     vt_task dims = task_dims(v);
-    const vt_model *m = v->model, *other = !transfers(v) ? NULL : v->surrogate ? v->surrogate : m;
+    const vt_model *m = v->subject->model, *other = !transfers(v)           ? NULL
+                                                    : v->subject->surrogate ? v->subject->surrogate
+                                                                            : m;
     size_t each = (work_len(v, &dims) + 4 * dims.n) * sizeof(float), stages = 1;
     each += vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(m, 1, VT_GRAD_NONE);
     if (other) each += vt_session_bytes_f32(other, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(other, 1, VT_GRAD_NONE);
@@ -114,15 +110,6 @@ size_t vt_eval_bytes(const vt_eval *v) {
 }
 
 /* ---- checks and header ---- */
-
-vt_status vt_eval_image(const vt_eval *v, int32_t index, float *x, int *label, vt_err *e) {
-    vt_image im = {0};
-    int side = vt_config_input(&v->model->config);
-    VT_TRY(vt_dataset_read_square(v->data, index, side, &im, label, e));
-    for (size_t i = 0, n = vt_config_input_pixels(&v->model->config); x && i < n; i++) x[i] = vt_image_at(&im, i);
-    vt_image_free(&im);
-    return VT_OK;
-}
 
 static vt_status check_attacks(const vt_eval *v, vt_err *e) {
     vt_task dims = task_dims(v);
@@ -138,7 +125,7 @@ static vt_status check_attacks(const vt_eval *v, vt_err *e) {
 
 /* Attacks that ask for attention, or whose squares it chooses, need a model that shows it. */
 static vt_status can_look(const vt_eval *v, vt_err *e) {
-    const vt_arch *arch = vt_arch_find(v->model->config.arch);
+    const vt_arch *arch = vt_arch_find(v->subject->model->config.arch);
     for (int i = 0; i < v->n_attacks && !(arch && arch->shows_attention); i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++) {
             const vt_attack_stage *s = &v->attacks[i].stages[k];
@@ -146,7 +133,7 @@ static vt_status can_look(const vt_eval *v, vt_err *e) {
             if (s->def->looks || places)
                 return vt_fail(e, VT_E_USAGE,
                                "attack %s looks at attention between all tokens, which %s models do not have%s",
-                               s->def->name, v->model->config.arch,
+                               s->def->name, v->subject->model->config.arch,
                                places && !s->def->looks ? " (where=saliency needs none)" : "");
         }
     return VT_OK;
@@ -154,7 +141,7 @@ static vt_status can_look(const vt_eval *v, vt_err *e) {
 
 /* The surrogate is asked about the same pixels and the same label. */
 static vt_status check_surrogate(const vt_eval *v, vt_err *e) {
-    const vt_model *s = v->surrogate, *m = v->model;
+    const vt_model *s = v->subject->surrogate, *m = v->subject->model;
     if (!s) return VT_OK;
     const char *path = s->path ? s->path : "the surrogate", *whose = m->path ? m->path : "the model";
     int side = vt_config_input(&s->config), want = vt_config_input(&m->config);
@@ -168,17 +155,18 @@ static vt_status check_surrogate(const vt_eval *v, vt_err *e) {
 }
 
 vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
-    int classes = v->model->config.classes;
-    bool fits = v->data->classes_open ? v->data->classes <= classes : v->data->classes == classes;
-    if (!v->data->head && !fits)
-        return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d", v->data->path, v->data->classes,
-                       v->model->path ? v->model->path : "", classes);
+    int classes = v->subject->model->config.classes;
+    bool fits =
+        v->subject->data->classes_open ? v->subject->data->classes <= classes : v->subject->data->classes == classes;
+    if (!v->subject->data->head && !fits)
+        return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d", v->subject->data->path,
+                       v->subject->data->classes, v->subject->model->path ? v->subject->model->path : "", classes);
     VT_TRY(check_surrogate(v, e));
     VT_TRY(check_attacks(v, e));
     VT_TRY(can_look(v, e));
     VT_TRY(vt_eight_bit_check(v, e));
     int label;
-    return vt_eval_image(v, v->images[0], NULL, &label, e);
+    return vt_subject_image(v->subject, v->images[0], NULL, &label, e);
 }
 
 static json_t *model_json(const vt_config *c) {
@@ -221,12 +209,13 @@ static json_t *attacks_json(const vt_eval *v) {
 
 /* A wrapped checkpoint is another model: it has a name and a hash of its own, and every report says so. */
 static void describe_wrap(json_t *header, const vt_eval *v) {
-    if (!v->wrap || !v->wrap->def) return;
+    if (!v->subject->wrap.def) return;
     char text[400], hash[17];
-    int n = snprintf(text, sizeof text, "%s\n%s", v->model->sha256, v->wrap->id);
+    int n = snprintf(text, sizeof text, "%s\n%s", v->subject->model->sha256, v->subject->wrap.id);
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)vt_sha_prefix(text, (size_t)n));
-    json_object_set_new(header, "wrap", json_pack("{s:s,s:s}", "id", v->wrap->id, "sha256_64", hash));
-    snprintf(text, sizeof text, "WRAPPED: not the checkpoint itself, but a known cheat around it (%s)", v->wrap->id);
+    json_object_set_new(header, "wrap", json_pack("{s:s,s:s}", "id", v->subject->wrap.id, "sha256_64", hash));
+    snprintf(text, sizeof text, "WRAPPED: not the checkpoint itself, but a known cheat around it (%s)",
+             v->subject->wrap.id);
     json_t *model = json_object_get(header, "model"), *notes = json_object_get(model, "notes");
     if (!notes) json_object_set_new(model, "notes", notes = json_array());
     json_array_append_new(notes, json_string(text));
@@ -235,35 +224,36 @@ static void describe_wrap(json_t *header, const vt_eval *v) {
 json_t *vt_eval_header(const vt_eval *v) {
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
-    json_t *header =
-        json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
-                  VT_LEDGER_FORMAT, "vitrine", VT_VERSION, "weights", v->model->sha256, "model",
-                  model_json(&v->model->config), "data", "format", v->data->def->name, "split",
-                  vt_split_name(v->data->split), "sha256", v->data->hash, "classes", v->data->classes, "count",
-                  (json_int_t)v->data->count, "norm", v->patch.size ? "patch" : vt_norm_name(v->norm), "eps",
-                  v->eps_text, "eps_value", v->eps, "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks",
-                  attacks_json(v), "blas", kernels, "compiler", VT_COMPILER);
+    json_t *header = json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
+                               VT_LEDGER_FORMAT, "vitrine", VT_VERSION, "weights", v->subject->model->sha256, "model",
+                               model_json(&v->subject->model->config), "data", "format", v->subject->data->def->name,
+                               "split", vt_split_name(v->subject->data->split), "sha256", v->subject->data->hash,
+                               "classes", v->subject->data->classes, "count", (json_int_t)v->subject->data->count,
+                               "norm", v->patch.size ? "patch" : vt_norm_name(v->norm), "eps", v->eps_text, "eps_value",
+                               v->eps, "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks",
+                               attacks_json(v), "blas", kernels, "compiler", VT_COMPILER);
     if (!header) return NULL;
-    const vt_model *m = v->model;
+    const vt_model *m = v->subject->model;
     vt_describe_weights(header, m->path);
     if (m->part && *m->part && *m->parts)
         json_object_set_new(json_object_get(header, "model"), "part", json_string(m->part));
     json_object_set_new(header, "sources", vt_describe_sources(m));
-    vt_describe_data(json_object_get(header, "data"), v->data, v->model->config.classes);
+    vt_describe_data(json_object_get(header, "data"), v->subject->data, v->subject->model->config.classes);
     if (v->radii) json_object_set_new(header, "curve", json_true());
     if (v->patch.size)
         json_object_set_new(header, "threat",
                             json_pack("{s:{s:i,s:i,s:b}}", "patch", "size", v->patch.size, "count", v->patch.count,
                                       "aligned", v->patch.aligned));
-    vt_describe_input(json_object_get(header, "model"), &v->model->config, v->data, &v->input);
-    vt_describe_attacks(header, v->attacks, v->n_attacks, outputs(v));
+    vt_describe_input(json_object_get(header, "model"), &v->subject->model->config, v->subject->data,
+                      &v->subject->input);
+    vt_describe_attacks(header, v->attacks, v->n_attacks, vt_subject_classes(v->subject));
     if (!v->radii && !v->patch.size) vt_describe_radius(header, v->norm, v->eps);
     vt_eight_bit_describe(header, v);
     describe_wrap(header, v);
     double forward, gradient;
     vt_arch_find(m->config.arch)->flops(&m->config, &forward, &gradient);
     json_object_set_new(header, "gradient_cost", json_real(gradient / forward));
-    if (transfers(v)) vt_describe_surrogate(header, v->surrogate, v->surrogate_name);
+    if (transfers(v)) vt_describe_surrogate(header, v->subject->surrogate, v->subject->surrogate_name);
     return header;
 }
 
@@ -278,7 +268,7 @@ static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e
     const vt_eval *v = run->v;
     vt_record r = {.image = image, .forwards = 1};
     vt_verdict d;
-    VT_TRY(vt_eval_image(v, image, w->x, &r.label, e));
+    VT_TRY(vt_subject_image(v->subject, image, w->x, &r.label, e));
     vt_rng key = vt_verdict_key(v->seed, image, 0, 0);
     vt_classifier_begin(&w->model, &key);
     VT_TRY(vt_predict(&d, &w->model, w->x, r.label, w->z, e));
@@ -314,8 +304,12 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     const vt_attack *attack = &v->attacks[run->entry - 1];
     const vt_attack_stage *st = &attack->stages[run->stage];
     vt_record r = {.image = image, .entry = run->entry, .stage = run->stage};
-    vt_attempt t = {.x = w->x, .classes = outputs(v), .norm = v->norm, .eps = v->eps, .patch = &v->patch};
-    VT_TRY(vt_eval_image(v, image, w->x, &r.label, e));
+    vt_attempt t = {.x = w->x,
+                    .classes = vt_subject_classes(v->subject),
+                    .norm = v->norm,
+                    .eps = v->eps,
+                    .patch = &v->patch};
+    VT_TRY(vt_subject_image(v->subject, image, w->x, &r.label, e));
     t.label = r.label, t.mode = mode_of(v, run->entry);
     t.eight_bit = attack->scoring == VT_SCORE_EIGHT_BIT ? &w->lattice : NULL;
     t.key = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
@@ -447,9 +441,10 @@ static vt_status run_with(const vt_eval *v_, vt_ledger *l, vt_err *e) {
 vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     vt_eval v = *v_;
     vt_model *twin = NULL;
-    if (!v.surrogate && transfers(v_)) {
-        VT_TRY(vt_model_twin(&twin, v.model, v.seed, e));
-        v.surrogate = twin;
+    vt_subject with = *v.subject;
+    if (!with.surrogate && transfers(v_)) {
+        VT_TRY(vt_model_twin(&twin, with.model, v.seed, e));
+        with.surrogate = twin, v.subject = &with;
     }
     vt_status s = run_with(&v, l, e);
     vt_model_close(twin);

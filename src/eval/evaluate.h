@@ -7,11 +7,8 @@
 #include <signal.h>
 #include "attacks/attacker.h"
 #include "core/progress.h"
-#include "eval/describe.h"
 #include "eval/ledger.h"
-#include "io/dataset.h"
-#include "models/model.h"
-#include "models/wrap/wrap.h"
+#include "eval/subject.h"
 
 /* The radius of one entry of a curve, as a number and as typed. INFINITY: a minimum-norm attack, which looks for the
  * nearest point of the whole box. */
@@ -21,15 +18,8 @@ typedef struct vt_radius {
 } vt_radius;
 
 typedef struct vt_eval {
-    const vt_model *model;
-    const vt_wrap *wrap; /* a known cheat around it, whose other half has altered the model; NULL: none */
-    /* Another checkpoint, for attacks that transfer from one (transfer): of the same classes and input, seen without
-     * the wrap; and its name in reports. NULL: they transfer from a twin of the model (models/twin.h). */
-    const vt_model *surrogate;
-    const char *surrogate_name;
-    const vt_dataset *data;
-    vt_input_story input;
-    const int32_t *images; /* ascending, distinct, each in [0, data->count) */
+    const vt_subject *subject;
+    const int32_t *images; /* ascending, distinct, each in [0, subject->data->count) */
     size_t n_images;
     vt_norm norm;
     vt_patch patch; /* size > 0: the patch threat, in place of norm and eps (which are linf and 1) */
@@ -51,8 +41,6 @@ typedef struct vt_eval {
 vt_status vt_eval_check(const vt_eval *v, vt_err *e);
 /* The ledger header of this evaluation; NULL: no memory. */
 json_t *vt_eval_header(const vt_eval *v);
-/* x [pixels] (NULL: not wanted) and label of an image, as every attack sees it. */
-vt_status vt_eval_image(const vt_eval *v, int32_t index, float *x, int *label, vt_err *e);
 /* Memory that the evaluation takes at most beside its model and data. */
 size_t vt_eval_bytes(const vt_eval *v);
 /* Does what the ledger does not hold yet. l may hold a part of it (resumed). VT_INTERRUPTED: stopped on request, all

@@ -7,10 +7,8 @@
 /* The passes of part of an attack: all its stages, or stage k alone. */
 static vt_forecast_row row_of(const vt_eval *v, const vt_attack *a, int k) {
     double forward, gradient;
-    const vt_config *c = &v->model->config;
-    vt_cost_dims dims = {.classes = v->data->restricted ? v->data->classes : c->classes,
-                         .layers = c->depth,
-                         .norm = v->norm};
+    const vt_config *c = &v->subject->model->config;
+    vt_cost_dims dims = {.classes = vt_subject_classes(v->subject), .layers = c->depth, .norm = v->norm};
     vt_attack part = *a;
     vt_forecast_row r = {.level = k >= 0, .images = (double)v->n_images};
     if (k >= 0) part.stages = &a->stages[k], part.n_stages = 1, r.images *= a->stages[k].share;
@@ -24,7 +22,7 @@ static vt_forecast_row row_of(const vt_eval *v, const vt_attack *a, int k) {
 
 static void clean_row(const vt_eval *v, vt_forecast_row *r) {
     double forward, gradient;
-    vt_arch_find(v->model->config.arch)->flops(&v->model->config, &forward, &gradient);
+    vt_arch_find(v->subject->model->config.arch)->flops(&v->subject->model->config, &forward, &gradient);
     *r = (vt_forecast_row){.label = "clean", .images = (double)v->n_images, .forwards = (double)v->n_images};
     r->tflop = 1e-12 * forward * r->forwards;
 }

@@ -17,7 +17,7 @@ static const char *const names[] = {
 static const char *status_name(vt_foreign_status s) { return s < VT_FOREIGN_COUNT ? names[s] : "?"; }
 
 double vt_foreign_allowance(const vt_foreign *f) {
-    double n = (double)vt_config_input_pixels(&f->model->config);
+    double n = (double)vt_subject_pixels(f->subject);
     return f->allowance * (f->norm == VT_LINF ? !f->patch.size : f->norm == VT_L2 ? sqrt(n) : n);
 }
 
@@ -77,7 +77,7 @@ vt_status vt_foreign_run(vt_foreign *f, vt_err *e) {
     f->result = calloc((size_t)f->points->n, sizeof *f->result);
     vt_status s =
         k.judges && f->result ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %lld points", (long long)f->points->n);
-    for (int i = 0; i < f->threads && s == VT_OK; i++) s = vt_judge_open(&k.judges[i], f->model, NULL, f->data, e);
+    for (int i = 0; i < f->threads && s == VT_OK; i++) s = vt_judge_open(&k.judges[i], f->subject, e);
     pthread_mutex_init(&k.lock, NULL);
     if (s == VT_OK) {
         vt_progress_begin(&f->progress, "verify", 0, (size_t)f->points->n);
@@ -179,13 +179,13 @@ void vt_foreign_json(FILE *out, const vt_foreign *f) {
                                         (json_int_t)p->outside, "not_finite", (json_int_t)p->not_finite, "status",
                                         status_name(p->status), "borderline", p->v.borderline));
     }
-    o = json_pack("{s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o}", "weights", f->model->sha256, "data",
-                  f->data->hash, "norm", vt_norm_name(f->norm), "eps", f->eps_text, "eps_value", f->eps, "allowance",
-                  f->allowance, "allowance_on_norm", vt_foreign_allowance(f), "points", (json_int_t)f->points->n,
-                  "broken", (json_int_t)f->count[VT_FOREIGN_BROKEN], "borderline", (json_int_t)f->borderline, "robust",
-                  (json_int_t)f->count[VT_FOREIGN_ROBUST], "wrong", (json_int_t)f->count[VT_FOREIGN_WRONG],
-                  "violations", (json_int_t)f->count[VT_FOREIGN_VIOLATION], "inside_by_allowance",
-                  (json_int_t)f->allowed, "images", list);
+    o = json_pack("{s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o}", "weights", f->subject->model->sha256,
+                  "data", f->subject->data->hash, "norm", vt_norm_name(f->norm), "eps", f->eps_text, "eps_value",
+                  f->eps, "allowance", f->allowance, "allowance_on_norm", vt_foreign_allowance(f), "points",
+                  (json_int_t)f->points->n, "broken", (json_int_t)f->count[VT_FOREIGN_BROKEN], "borderline",
+                  (json_int_t)f->borderline, "robust", (json_int_t)f->count[VT_FOREIGN_ROBUST], "wrong",
+                  (json_int_t)f->count[VT_FOREIGN_WRONG], "violations", (json_int_t)f->count[VT_FOREIGN_VIOLATION],
+                  "inside_by_allowance", (json_int_t)f->allowed, "images", list);
     vt_json_write(out, o, JSON_INDENT(1));
     json_decref(o);
 }

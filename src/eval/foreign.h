@@ -8,10 +8,9 @@
 #include <stdio.h>
 #include "attacks/ball.h"
 #include "core/progress.h"
+#include "eval/subject.h"
 #include "eval/verify.h"
-#include "io/dataset.h"
 #include "io/points.h"
-#include "models/model.h"
 
 #define VT_FOREIGN_LIST(X)                                                                                             \
     X(BROKEN, "broken")       /* inside, right without perturbation and wrong with it */                               \
@@ -35,8 +34,7 @@ typedef struct vt_foreign_point {
 } vt_foreign_point;
 
 typedef struct vt_foreign {
-    const vt_model *model;
-    const vt_dataset *data;
+    const vt_subject *subject;
     const vt_points *points;
     const int64_t *images; /* [points->n], which image each point belongs to */
     vt_norm norm;

@@ -3,21 +3,19 @@
 #ifndef VT_EVAL_JUDGE_H
 #define VT_EVAL_JUDGE_H
 
+#include "eval/subject.h"
 #include "eval/verify.h"
-#include "io/dataset.h"
-#include "models/wrap/wrap.h"
 
 typedef struct vt_judge {
     vt_classifier model;
-    const vt_dataset *data;
+    const vt_subject *subject;
     int side;
     float *x, *x_adv, *z; /* [pixels], [pixels], [classes] */
     double *z64;          /* [classes] */
 } vt_judge;
 
-/* m, w and d must outlive it; w (NULL: none) stands around m as it did when the points were found; of a restricted data
- * set only the outputs of its classes are seen. */
-vt_status vt_judge_open(vt_judge *j, const vt_model *m, const vt_wrap *w, const vt_dataset *d, vt_err *e);
+/* s must outlive it: judged is what stood there when the points were found. */
+vt_status vt_judge_open(vt_judge *j, const vt_subject *s, vt_err *e);
 void vt_judge_close(vt_judge *j); /* accepts a zeroed one */
 
 /* j->x = an image of the data, as an evaluation sees it. */

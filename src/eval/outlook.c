@@ -6,17 +6,15 @@
 
 void vt_outlook_begin(vt_outlook *o, const vt_eval *v) {
     double forward, gradient;
-    const vt_config *c = &v->model->config;
+    const vt_config *c = &v->subject->model->config;
     vt_arch_find(c->arch)->flops(c, &forward, &gradient);
     *o = (vt_outlook){.v = v, .ratio = gradient / forward, .began = vt_now()};
 }
 
 /* An image that stands to the end of the stage; of those that a stage draws a share. */
 static double price(const vt_outlook *o, const vt_attack_stage *s) {
-    const vt_config *c = &o->v->model->config;
-    vt_cost_dims d = {.classes = o->v->data->restricted ? o->v->data->classes : c->classes,
-                      .layers = c->depth,
-                      .norm = o->v->norm};
+    const vt_config *c = &o->v->subject->model->config;
+    vt_cost_dims d = {.classes = vt_subject_classes(o->v->subject), .layers = c->depth, .norm = o->v->norm};
     vt_passes p = vt_attack_stage_cost(s, d);
     return s->share * (p.forwards + o->ratio * p.gradients);
 }

@@ -48,7 +48,6 @@ vt_status vt_prepare_overrides(const vt_choices *c, vt_overrides *o, vt_err *e) 
     return take_forms(c, o, e);
 }
 
-
 vt_status vt_prepare_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e) {
     VT_TRY(vt_model_open(out, path, o, e));
     vt_status s = vt_model_prepare(*out, e);
@@ -126,7 +125,7 @@ static vt_status size_of(const vt_dataset *d, int32_t image, int *width, int *he
 }
 
 vt_status vt_prepare_model(const vt_choices *c, const char *path, const vt_dataset *d, int32_t first, vt_model **out,
-                          vt_err *e) {
+                           vt_err *e) {
     vt_overrides o;
     int w, h;
     VT_TRY(vt_prepare_overrides(c, &o, e));
@@ -152,7 +151,8 @@ static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_i
     return VT_OK;
 }
 
-vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e) {
+vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story,
+                           vt_err *e) {
     int w, h;
     const char *at = vt_chosen(c, "attack-at");
     bool given = vt_is_chosen(c, "preprocess"), native = at && !strcasecmp(at, "native");
@@ -175,7 +175,8 @@ vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int3
     return VT_OK;
 }
 
-vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story, vt_err *e) {
+vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story,
+                         vt_err *e) {
     VT_TRY(vt_prepare_input(c, m, d, first, story, e));
     return vt_dataset_fit_head(d, m->config.classes, vt_is_chosen(c, "restrict-classes"), m->path, e);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* From what was chosen (the texts of a command line's options, or of a run's folder) to model, data and input. The order: data,
- * then the model, whose side the first image may tell, then the input that both decide. Sentences name the options. */
+/* From what was chosen (the texts of a command line's options, or of a run's folder) to model, data and input. The
+ * order: data, then the model, whose side the first image may tell, then the input that both decide. Sentences name the
+ * options. */
 #ifndef VT_EVAL_PREPARE_H
 #define VT_EVAL_PREPARE_H
 
@@ -15,12 +16,12 @@ vt_status vt_prepare_overrides(const vt_choices *c, vt_overrides *o, vt_err *e);
 vt_status vt_prepare_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* data, split, corruption, severity, preprocess */
 vt_status vt_prepare_data(const vt_choices *c, vt_dataset **out, vt_err *e);
-/* The checkpoint with the options of vt_prepare_overrides. Where neither tensors nor options nor metadata tell the side of
- * its input, that of image `first` counts, if it is square; attack-at says that the network's side is another. */
+/* The checkpoint with the options of vt_prepare_overrides. Where neither tensors nor options nor metadata tell the side
+ * of its input, that of image `first` counts, if it is square; attack-at says that the network's side is another. */
 vt_status vt_prepare_model(const vt_choices *c, const char *path, const vt_dataset *d, int32_t first, vt_model **out,
                            vt_err *e);
-/* The input after data and model are open: sets d->transform and m->config.native from preprocess, attack-at and what the
- * model carries; `first` is an image of the run, whose size decides. story: for the report. */
+/* The input after data and model are open: sets d->transform and m->config.native from preprocess, attack-at and what
+ * the model carries; `first` is an image of the run, whose size decides. story: for the report. */
 vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story,
                            vt_err *e);
 /* The same, and the outputs that are compared: the data's classes within the model's, restrict-classes. */

@@ -190,14 +190,13 @@ static vt_status prepare(job *k, vt_err *e) {
     k->r->exact = !strcmp(kernels, l->header->kernels) && !strcmp(VT_COMPILER, l->header->compiler);
     if (!read_threat(k, l->header))
         return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its header does not state norm and eps", l->dir);
-    if (k->patch.size) VT_TRY(vt_patch_fit(&k->patch, &k->r->model->config, k->r->model->path, e));
+    if (k->patch.size) VT_TRY(vt_patch_fit(&k->patch, &k->r->subject->model->config, k->r->subject->model->path, e));
     k->items = calloc(l->count + 1, sizeof *k->items);
     k->workers = calloc((size_t)k->r->threads, sizeof *k->workers);
     if (!k->items || !k->workers) return vt_fail(e, VT_E_MEMORY, "%s: no memory to check it", l->dir);
     for (size_t i = 0; i < l->count; i++)
         if (l->records[i].entry == 0 || l->records[i].adv >= 0) k->items[k->n++] = i;
-    for (int i = 0; i < k->r->threads; i++)
-        VT_TRY(vt_judge_open(&k->workers[i].judge, k->r->model, k->r->wrap, k->r->data, e));
+    for (int i = 0; i < k->r->threads; i++) VT_TRY(vt_judge_open(&k->workers[i].judge, k->r->subject, e));
     return VT_OK;
 }
 

@@ -7,8 +7,7 @@
 #include <signal.h>
 #include "core/progress.h"
 #include "eval/ledger.h"
-#include "io/dataset.h"
-#include "models/wrap/wrap.h"
+#include "eval/subject.h"
 
 /* Sentences, in the order in which they were found. */
 typedef struct vt_findings {
@@ -20,10 +19,7 @@ void vt_findings_free(vt_findings *f);
 
 typedef struct vt_recheck {
     const vt_ledger *ledger;
-    const vt_model *model;
-    const vt_wrap
-        *wrap; /* the cheat around it that the run names, whose other half has altered the model; NULL: none */
-    const vt_dataset *data;
+    const vt_subject *subject;
     int threads;
     vt_progress progress;
     const volatile sig_atomic_t *interrupt;

@@ -93,7 +93,7 @@ vt_status vt_active_image(vt_gear *g, int32_t image, bool attack, vt_active_bits
     int label;
     double bias[2];
     *bits = (vt_active_bits){0};
-    VT_TRY(vt_eval_image(v, image, g->x, &label, e));
+    VT_TRY(vt_subject_image(v->subject, image, g->x, &label, e));
     vt_rng r = vt_selftest_key(g->t, "selftest active", image);
     vt_classifier_begin(&g->features, &r);
     vt_classifier_begin(&g->model, &r);

@@ -74,7 +74,7 @@ static bool saturated(vt_gear *g) {
     if (!ops) return false;
     vt_session_forward_f32(g->look, g->x, 1, true);
     g->forwards++;
-    for (int block = 0; block < vt_model_blocks(g->t->v->model); block++) {
+    for (int block = 0; block < vt_model_blocks(g->t->v->subject->model); block++) {
         vt_attn_view_f32 view;
         ops->view(g->look, block, &view);
         for (int row = 0; row < view.heads * view.t; row++) {
@@ -117,7 +117,7 @@ vt_status vt_direct_image(vt_gear *g, int32_t image, vt_direct *d, vt_err *e) {
     size_t bytes = (size_t)g->classes * sizeof(float);
     int label;
     float *again = g->z + g->classes + 1;
-    VT_TRY(vt_eval_image(v, image, g->x, &label, e));
+    VT_TRY(vt_subject_image(v->subject, image, g->x, &label, e));
     vt_rng r = vt_selftest_key(g->t, "selftest direct", image);
     vt_classifier_begin(&g->model, &r);
     *d = (vt_direct){0};

@@ -39,7 +39,7 @@ static void hits(vt_check *c, double *values, const int32_t *images, size_t n) {
 }
 
 void vt_count_direct(vt_selftest *t, const vt_direct *d, const int32_t *images, size_t n) {
-    const vt_arch *arch = vt_arch_find(t->v->model->config.arch);
+    const vt_arch *arch = vt_arch_find(t->v->subject->model->config.arch);
     for (size_t i = 0; i < n; i++) {
         for (int k = VT_CHECK_RANDOM; k <= VT_CHECK_WRONG; k++)
             if (k != VT_CHECK_ATTENTION || arch->shows_attention) hit(&t->checks[k], d[i].bits >> k & 1, images[i]);

@@ -49,7 +49,7 @@ vt_status vt_strength_image(vt_gear *g, const vt_attack *tools, int32_t image, b
     double eps = g->t->v->eps;
     int label;
     *f = (vt_strength){.whole_tried = witness};
-    VT_TRY(vt_eval_image(g->t->v, image, g->x, &label, e));
+    VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
     VT_TRY(one(g, &tools[VT_TOOL_HALF], eps / 2, label, image, "selftest half", &f->half, e));
     VT_TRY(one(g, &tools[VT_TOOL_BRIEF], eps, label, image, "selftest brief", &f->brief, e));
     VT_TRY(one(g, &tools[VT_TOOL_CE], eps, label, image, "selftest ce", &f->white, e));
@@ -82,7 +82,7 @@ static void compare_heads(vt_gear *g, vt_ways *w) {
 vt_status vt_ways_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
     int label;
     *w = (vt_ways){0};
-    VT_TRY(vt_eval_image(g->t->v, image, g->x, &label, e));
+    VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
     vt_rng r = vt_selftest_key(g->t, "selftest noise", image);
     vt_classifier_begin(&g->model, &r);
     VT_TRY(vt_try_noise(g, &g->model, label, g->classes, image, 30, false, &w->noise));
@@ -98,7 +98,7 @@ vt_status vt_ways_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_wa
 
 vt_status vt_square_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
     int label;
-    VT_TRY(vt_eval_image(g->t->v, image, g->x, &label, e));
+    VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
     return one(g, &tools[VT_TOOL_SQUARE], g->t->v->eps, label, image, "selftest square", &w->square, e);
 }
 
@@ -106,7 +106,7 @@ vt_status vt_square_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_
 vt_status vt_again_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
     static const char *const starts[] = {"selftest again 1", "selftest again 2", "selftest again 3"};
     int label;
-    VT_TRY(vt_eval_image(g->t->v, image, g->x, &label, e));
+    VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
     w->again = w->noise || w->square || w->twin || w->probe || w->smooth;
     for (int i = 0; i < 3 && !w->again; i++)
         VT_TRY(transfer(g, &g->o_twin, &tools[VT_TOOL_TRANSFER], label, image, starts[i], &w->again, e));

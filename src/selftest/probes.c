@@ -43,11 +43,11 @@ static vt_status fit_open(fit *f, size_t pixels, size_t phi, int classes, vt_err
  * looked at. */
 static vt_status gather(fit *f, vt_gear *g, vt_err *e) {
     const vt_eval *v = g->t->v;
-    int ignored, images = v->data->count < IMAGES ? (int)v->data->count : IMAGES;
+    int ignored, images = v->subject->data->count < IMAGES ? (int)v->subject->data->count : IMAGES;
     size_t n = g->pixels;
     for (int i = 0; i < images; i++)
-        VT_TRY(vt_eval_image(v, (int32_t)((int64_t)i * (int64_t)v->data->count / images), f->x + (size_t)i * n,
-                             &ignored, e));
+        VT_TRY(vt_subject_image(v->subject, (int32_t)((int64_t)i * (int64_t)v->subject->data->count / images),
+                                f->x + (size_t)i * n, &ignored, e));
     f->n = images > 1 ? images + MIXES : images;
     for (int i = images; i < f->n; i++) {
         const float *a = f->x + (size_t)(i * 7 % images) * n, *b = f->x + (size_t)((i * 7 + i / 7 + 1) % images) * n;
@@ -107,7 +107,7 @@ static vt_status regress(fit *f, size_t phi, const double *mean, const double *i
 
 /* *out: the network behind block `depth` with the fitted head; NULL where it cannot be cut there. */
 static vt_status make(vt_model **out, fit *f, vt_gear *g, int depth, vt_err *e) {
-    const vt_model *m = g->t->v->model;
+    const vt_model *m = g->t->v->subject->model;
     vt_model *bare = NULL;
     vt_classifier seen = {0};
     size_t phi = vt_feature_count(m);
@@ -135,7 +135,7 @@ static vt_status make(vt_model **out, fit *f, vt_gear *g, int depth, vt_err *e) 
 }
 
 vt_status vt_probes_make(vt_model *probes[VT_PROBES], vt_gear *g, vt_err *e) {
-    const vt_model *m = g->t->v->model;
+    const vt_model *m = g->t->v->subject->model;
     int depth = m->config.depth, last = 0;
     fit f;
     vt_status s = fit_open(&f, g->pixels, vt_feature_count(m), g->classes, e);

@@ -90,7 +90,7 @@ static const struct {
 /* The command that would settle a doubt, of the same model, data and threat; whole-box at the radius that holds every
  * picture. */
 static void settle(char *out, size_t size, const vt_selftest *t, int i) {
-    double n = (double)vt_config_input_pixels(&t->v->model->config);
+    double n = (double)vt_subject_pixels(t->v->subject);
     size_t at = (size_t)snprintf(out, size, "vitrine eval %s", t->command);
     if (at < size && i == VT_CHECK_WHOLE)
         at += (size_t)snprintf(out + at, size - at, " --eps %.6g",
@@ -159,18 +159,19 @@ static json_t *cost_json(const vt_selftest *t) {
 json_t *vt_selftest_json(const vt_selftest *t) {
     json_t *checks = json_array();
     for (int i = 0; i < VT_CHECK_COUNT; i++) json_array_append_new(checks, check_json(t, i));
-    json_t *o = json_pack("{s:s,s:o,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:f,s:f,s:{s:I,s:I,s:I,s:I,s:I},s:o,s:o,s:o,s:{s:b,s:I,"
-                          "s:I},s:o}",
-                          "verdict", vt_grade_name(t->grade), "not_tested", untested_json(t), "attack", t->attack->id,
-                          "weights", t->v->model->sha256, "data", t->v->data->hash, "norm", vt_norm_name(t->v->norm),
-                          "eps", t->v->eps_text, "seed", (json_int_t)t->v->seed, "correct", (json_int_t)t->correct,
-                          "alpha_doubtful", VT_ALPHA_DOUBTFUL, "alpha_masked", VT_ALPHA_MASKED, "samples", "gradients",
-                          (json_int_t)t->direct, "scale", (json_int_t)t->scaled, "attacks", (json_int_t)t->attacked,
-                          "survivors", (json_int_t)t->survivors, "other_ways", (json_int_t)t->other, "checks", checks,
-                          "flags", flags_json(&t->flags), "active", active_json(&t->active), "escalation", "made",
-                          t->escalated, "images", (json_int_t)t->escalated_images, "further_broken",
-                          (json_int_t)t->further, "cost", cost_json(t));
-    if (o && t->v->wrap && t->v->wrap->def) json_object_set_new(o, "wrap", json_string(t->v->wrap->id));
+    json_t *o =
+        json_pack("{s:s,s:o,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:f,s:f,s:{s:I,s:I,s:I,s:I,s:I},s:o,s:o,s:o,s:{s:b,s:I,"
+                  "s:I},s:o}",
+                  "verdict", vt_grade_name(t->grade), "not_tested", untested_json(t), "attack", t->attack->id,
+                  "weights", t->v->subject->model->sha256, "data", t->v->subject->data->hash, "norm",
+                  vt_norm_name(t->v->norm), "eps", t->v->eps_text, "seed", (json_int_t)t->v->seed, "correct",
+                  (json_int_t)t->correct, "alpha_doubtful", VT_ALPHA_DOUBTFUL, "alpha_masked", VT_ALPHA_MASKED,
+                  "samples", "gradients", (json_int_t)t->direct, "scale", (json_int_t)t->scaled, "attacks",
+                  (json_int_t)t->attacked, "survivors", (json_int_t)t->survivors, "other_ways", (json_int_t)t->other,
+                  "checks", checks, "flags", flags_json(&t->flags), "active", active_json(&t->active), "escalation",
+                  "made", t->escalated, "images", (json_int_t)t->escalated_images, "further_broken",
+                  (json_int_t)t->further, "cost", cost_json(t));
+    if (o && t->v->subject->wrap.def) json_object_set_new(o, "wrap", json_string(t->v->subject->wrap.id));
     return o;
 }
 

@@ -130,7 +130,7 @@ static double backward_error(vt_gear *g, int a, int b) {
     double *dz = g->z64, both = 0, f = 0, d = 0, signs = 0, n = (double)g->pixels;
     for (size_t i = 0; i < g->pixels; i++) g->wide[i] = (double)g->x[i];
     vt_session_forward_f64(g->look64, g->wide, 1, true);
-    memset(dz, 0, (size_t)g->t->v->model->config.classes * sizeof *dz);
+    memset(dz, 0, (size_t)g->t->v->subject->model->config.classes * sizeof *dz);
     dz[vt_gear_class(g, a)] = 1, dz[vt_gear_class(g, b)] = -1;
     vt_session_backward_f64(g->look64, dz, g->wide, NULL);
     g->forwards += VT_COST_DOUBLE;
@@ -149,8 +149,8 @@ vt_status vt_scale_image(vt_gear *g, int32_t image, int32_t partner, vt_scale *s
     walk w;
     int label, b;
     float *y = g->planted;
-    VT_TRY(vt_eval_image(v, image, g->x, &label, e));
-    VT_TRY(vt_eval_image(v, partner, y, &b, e));
+    VT_TRY(vt_subject_image(v->subject, image, g->x, &label, e));
+    VT_TRY(vt_subject_image(v->subject, partner, y, &b, e));
     vt_rng r = vt_selftest_key(g->t, "selftest scale", image);
     vt_classifier_begin(&g->model, &r);
     vt_ball_init(&ball, v->norm, fmin(fmax(v->eps, NEAREST * each), FURTHEST * each), g->x, g->pixels, g->attacker.lo,

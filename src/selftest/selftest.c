@@ -70,7 +70,7 @@ typedef struct part {
 
 static vt_status clean_image(vt_gear *g, int32_t image, vt_standing *s, vt_err *e) {
     int label;
-    VT_TRY(vt_eval_image(g->t->v, image, g->x, &label, e));
+    VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
     vt_rng r = vt_selftest_key(g->t, "clean", image);
     vt_classifier_begin(&g->model, &r);
     vt_gear_logits(g, &g->model, g->x, g->z, false);
@@ -143,14 +143,14 @@ static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, d
 
 /* Of one image that stands to the end, in forward-equivalents. */
 static double full_cost(const vt_selftest *t, int classes) {
-    vt_cost_dims d = {.classes = classes, .layers = vt_model_blocks(t->v->model), .norm = t->v->norm};
+    vt_cost_dims d = {.classes = classes, .layers = vt_model_blocks(t->v->subject->model), .norm = t->v->norm};
     vt_passes p = vt_attack_cost(t->attack, &d);
     return p.forwards + t->ratio * p.gradients;
 }
 
 /* What the attack under test would cost on all right images if that share of them stood to the end. */
 static double estimate(const vt_selftest *t, double stand) {
-    int classes = t->v->data->restricted ? t->v->data->classes : t->v->model->config.classes;
+    int classes = vt_subject_classes(t->v->subject);
     double right = (double)t->correct;
     return right * (stand * full_cost(t, classes) + (1 - stand) * COST_FALLEN(t->ratio) / 2);
 }
@@ -352,7 +352,7 @@ vt_status vt_selftest_run(vt_selftest *t, vt_err *e) {
     double forward, gradient;
     size_t n = t->v->n_images;
     part p;
-    vt_arch_find(t->v->model->config.arch)->flops(&t->v->model->config, &forward, &gradient);
+    vt_arch_find(t->v->subject->model->config.arch)->flops(&t->v->subject->model->config, &forward, &gradient);
     t->ratio = gradient / forward;
     vt_selftest_rates(t);
     int32_t *images = calloc(2 * (n + 1), sizeof *images);

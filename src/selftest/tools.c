@@ -29,16 +29,17 @@ static vt_status open_active(vt_gear *g, const vt_gear *first, vt_err *e) {
     const vt_eval *v = g->t->v;
     int points = VT_ACTIVE_INNER + 2;
     if (!g->phi)
-        return vt_fail(e, VT_E_UNKNOWN, "%s: no head to replace", v->model->path ? v->model->path : "the model");
+        return vt_fail(e, VT_E_UNKNOWN, "%s: no head to replace",
+                       v->subject->model->path ? v->subject->model->path : "the model");
     if (!first) {
-        VT_TRY(vt_other_head(&g->m_features, v->model, (int)g->phi, e));
+        VT_TRY(vt_other_head(&g->m_features, v->subject->model, (int)g->phi, e));
         vt_head_set(g->m_features, NULL, NULL, (int)g->phi, g->phi);
     }
-    VT_TRY(vt_other_head(&g->m_two, v->model, 2, e));
+    VT_TRY(vt_other_head(&g->m_two, v->subject->model, 2, e));
     VT_TRY(vt_classifier_open(&g->features, first ? first->m_features : g->m_features, e));
-    VT_TRY(vt_wrap_classifier(v->wrap, &g->features, true, e));
+    VT_TRY(vt_wrap_classifier(&v->subject->wrap, &g->features, true, e));
     VT_TRY(vt_classifier_open(&g->two, g->m_two, e));
-    VT_TRY(vt_wrap_classifier(v->wrap, &g->two, true, e));
+    VT_TRY(vt_wrap_classifier(&v->subject->wrap, &g->two, true, e));
     VT_TRY(vt_oracle_open(&g->o_two, &g->two, e));
     g->o_two.interrupt = v->interrupt;
     size_t n = (size_t)points;
@@ -54,10 +55,12 @@ int vt_runner_up(const float *z, int classes, int than) {
     return best;
 }
 
-int vt_gear_class(const vt_gear *g, int k) { return g->t->v->data->restricted ? g->t->v->data->head[k] : k; }
+int vt_gear_class(const vt_gear *g, int k) {
+    return g->t->v->subject->data->restricted ? g->t->v->subject->data->head[k] : k;
+}
 
 static vt_status buffers(vt_gear *g, vt_err *e) {
-    size_t bytes = g->pixels * sizeof(float), k = (size_t)g->t->v->model->config.classes + 2;
+    size_t bytes = g->pixels * sizeof(float), k = (size_t)g->t->v->subject->model->config.classes + 2;
     float **pixels[] = {&g->x, &g->y, &g->dx, &g->dy, &g->planted};
     for (int i = 0; i < 5; i++)
         if (!(*pixels[i] = vt_alloc(bytes))) return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
@@ -70,8 +73,7 @@ static vt_status buffers(vt_gear *g, vt_err *e) {
 static vt_status open_other(vt_gear *g, vt_classifier *c, vt_oracle *o, const vt_model *m, bool restrict_it,
                             vt_err *e) {
     const vt_eval *v = g->t->v;
-    VT_TRY(vt_classifier_open(c, m, e));
-    if (restrict_it && v->data->restricted) VT_TRY(vt_classifier_restrict(c, v->data->head, v->data->classes, e));
+    VT_TRY(restrict_it ? vt_subject_other(c, v->subject, m, e) : vt_classifier_open(c, m, e));
     VT_TRY(vt_oracle_open(o, c, e));
     o->interrupt = v->interrupt;
     return VT_OK;
@@ -89,24 +91,23 @@ static vt_status open_probes(vt_gear *g, const vt_gear *first, vt_err *e) {
 vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, unsigned needs, vt_err *e) {
     const vt_eval *v = t->v;
     size_t work;
-    *g = (vt_gear){.t = t, .pixels = vt_config_input_pixels(&v->model->config), .phi = vt_feature_count(v->model)};
-    g->classes = v->data->restricted ? v->data->classes : v->model->config.classes;
+    *g = (vt_gear){.t = t, .pixels = vt_subject_pixels(v->subject), .phi = vt_feature_count(v->subject->model)};
+    g->classes = vt_subject_classes(v->subject);
     vt_task dims = vt_attacker_dims(g->pixels, g->classes, NULL);
     VT_TRY(largest_work(&work, t, &dims, e));
     VT_TRY(vt_attacker_open(&g->attacker, g->pixels, work, e));
     VT_TRY(buffers(g, e));
-    VT_TRY(vt_classifier_open(&g->model, v->model, e));
-    VT_TRY(vt_wrap_classifier(v->wrap, &g->model, false, e));
-    if (v->data->restricted) VT_TRY(vt_classifier_restrict(&g->model, v->data->head, v->data->classes, e));
+    VT_TRY(vt_subject_classifier(&g->model, v->subject, e));
     VT_TRY(vt_oracle_open(&g->o_model, &g->model, e));
     g->o_model.interrupt = v->interrupt;
-    const vt_arch *arch = vt_arch_find(v->model->config.arch);
+    const vt_arch *arch = vt_arch_find(v->subject->model->config.arch);
     if (needs & VT_NEED_LOOK && arch && arch->shows_attention)
-        VT_TRY(vt_session_open_f32(&g->look, v->model, 1, VT_GRAD_INPUT, e));
-    bool covered = v->wrap && v->wrap->def && v->wrap->def->cover;
-    if (needs & VT_NEED_DOUBLE && !covered) VT_TRY(vt_session_open_f64(&g->look64, v->model, 1, VT_GRAD_INPUT, e));
+        VT_TRY(vt_session_open_f32(&g->look, v->subject->model, 1, VT_GRAD_INPUT, e));
+    bool covered = v->subject->wrap.def && v->subject->wrap.def->cover;
+    if (needs & VT_NEED_DOUBLE && !covered)
+        VT_TRY(vt_session_open_f64(&g->look64, v->subject->model, 1, VT_GRAD_INPUT, e));
     if (needs & VT_NEED_TWIN) {
-        if (!first) VT_TRY(vt_model_twin(&g->m_twin, v->model, v->seed, e));
+        if (!first) VT_TRY(vt_model_twin(&g->m_twin, v->subject->model, v->seed, e));
         VT_TRY(open_other(g, &g->twin, &g->o_twin, first ? first->m_twin : g->m_twin, true, e));
     }
     if (needs & VT_NEED_PROBES) VT_TRY(open_probes(g, first, e));

@@ -24,7 +24,8 @@ static void check(const char *name, const char *weights, double eps) {
     if (vt_points_fit(&p, file, 32, m->config.mean, m->config.std, &e) != VT_OK) fail_msg("%s", e.text);
     int64_t *pred = integers(st, "y_adv", (size_t)p.n_index);
     double *distance = doubles(st, "distance", (size_t)p.n_index);
-    vt_foreign f = {.model = m, .data = d, .points = &p, .images = p.index, .eps = eps, .threads = 2};
+    vt_subject s = {.model = m, .data = d};
+    vt_foreign f = {.subject = &s, .points = &p, .images = p.index, .eps = eps, .threads = 2};
     f.eps_text = "", f.allowance = 0x1p-24;
     if (vt_foreign_run(&f, &e) != VT_OK) fail_msg("%s", e.text);
     printf("  %s: %lld broken, %lld borderline, %lld violations, %lld inside by the allowance alone\n", name,

@@ -445,7 +445,7 @@ static void test_refused(void **state) {
                         .threads = 2,
                         .n_images = cases[i].images,
                         .attack = cases[i].attacked ? &attack : NULL};
-        a.subjects[0] = (vt_subject){.path = "toy", .model = m};
+        a.subjects[0] = (vt_analyzed){.path = "toy", .model = m};
         json_t *doc;
         void *params = calloc(1, d->params_size);
         vt_opt_defaults(d->opts, params);

@@ -112,7 +112,7 @@ static void test_run(void **state) {
         for (int k = 0; k < 2; k++) {
             const vt_analysis_def *d;
             vt_analyze a = {.n = 1, .threads = 1 + 2 * k, .seed = 3};
-            a.subjects[0] = (vt_subject){.path = "toy", .model = m};
+            a.subjects[0] = (vt_analyzed){.path = "toy", .model = m};
             size_t size;
             json_t *doc;
             FILE *f = open_memstream(&text[k], &size);

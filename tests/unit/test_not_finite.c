@@ -19,8 +19,7 @@
 enum { SIDE = 32, FIRST = 40, ENTRIES = 3 };
 
 typedef struct bench {
-    vt_model *model;
-    vt_dataset *data;
+    vt_subject subject;
     vt_attack attacks[ENTRIES];
     int32_t images[FIRST];
     int n;
@@ -47,12 +46,12 @@ static void choose_images(void) {
     static float x[3 * SIDE * SIDE];
     vt_classifier c;
     vt_err e = {0};
-    assert_int_equal(vt_classifier_open(&c, b.model, &e), VT_OK);
+    assert_int_equal(vt_classifier_open(&c, b.subject.model, &e), VT_OK);
     for (int i = 0; i < FIRST; i++) {
         float z[10];
         int label;
         bool finite = true;
-        assert_int_equal(vt_eval_image(&b.v, i, x, &label, &e), VT_OK);
+        assert_int_equal(vt_subject_image(&b.subject, i, x, &label, &e), VT_OK);
         ask_logits(&c, x, z, false);
         for (int k = 0; k < 10; k++) finite = finite && isfinite(z[k]);
         if (finite) b.images[b.n++] = i;
@@ -73,10 +72,10 @@ static int open_bench(void **state) {
     vt_err e = {0};
     if (make_tmp(state)) return -1;
     vt_blas_single_thread();
-    assert_int_equal(vt_dataset_open(&b.data, "datasets/shapes10", VT_SPLIT_TEST, &e), VT_OK);
-    b.v = (vt_eval){.data = b.data, .images = b.images, .eps = 8.0 / 255, .eps_text = "8/255"};
+    assert_int_equal(vt_dataset_open(&b.subject.data, "datasets/shapes10", VT_SPLIT_TEST, &e), VT_OK);
+    b.v = (vt_eval){.subject = &b.subject, .images = b.images, .eps = 8.0 / 255, .eps_text = "8/255"};
     b.v.threads = 2, b.v.attacks = b.attacks, b.v.n_attacks = ENTRIES;
-    b.v.model = b.model = network(3.6e37);
+    b.subject.model = network(3.6e37);
     choose_images();
     b.v.n_images = (size_t)b.n;
     parse("pgd:steps=5,loss=margin", "pgd:steps=5,loss=margin", "apgd-t:steps=5+square:queries=50");
@@ -85,8 +84,7 @@ static int open_bench(void **state) {
 
 static int close_bench(void **state) {
     for (int i = 0; i < ENTRIES; i++) vt_attack_free(&b.attacks[i]);
-    vt_dataset_close(b.data);
-    vt_model_close(b.model);
+    vt_subject_close(&b.subject);
     return remove_tmp(state);
 }
 
@@ -175,7 +173,7 @@ static void test_judged_again(void **state) {
     vt_findings found = {0};
     vt_ledger *l;
     assert_int_equal(vt_ledger_open(&l, at("run"), &e), VT_OK);
-    vt_recheck r = {.ledger = l, .model = b.model, .data = b.data, .threads = 2};
+    vt_recheck r = {.ledger = l, .subject = &b.subject, .threads = 2};
     if (vt_recheck_run(&r, &found, &e) != VT_OK) fail_msg("%s", e.text);
     if (found.n) fail_msg("%s", found.text[0]);
     size_t i = 0;
@@ -231,6 +229,8 @@ static void test_curve(void **state) {
 static void test_vanished_is_said(void **state) {
     (void)state;
     vt_eval kept = b.v;
+    vt_subject other = b.subject;
+    b.v.subject = &other;
     vt_err e = {0};
     vt_attack a[2];
     for (int large = 0; large < 2; large++) {
@@ -240,7 +240,7 @@ static void test_vanished_is_said(void **state) {
         vt_model *m = network(large ? 1e6 : 1);
         assert_int_equal(vt_attack_parse(&a[0], "fgsm", VT_LINF, &e), VT_OK);
         assert_int_equal(vt_attack_parse(&a[1], "pgd:steps=3+apgd-dlr:steps=3", VT_LINF, &e), VT_OK);
-        b.v.model = m, b.v.attacks = a, b.v.n_attacks = 2;
+        other.model = m, b.v.attacks = a, b.v.n_attacks = 2;
         vt_ledger *l = run(dir, false);
         int images[2] = {0}, ratio = 0;
         for (size_t i = 0; i < l->count; i++) {

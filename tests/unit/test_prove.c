@@ -126,8 +126,7 @@ static void test_points_range(void **state) {
 /* ---- eval/foreign ---- */
 
 typedef struct bench {
-    vt_model *model;
-    vt_dataset *data;
+    vt_subject subject;
     float *x; /* [IMAGES, PIXELS] clean */
     int64_t images[IMAGES];
 } bench;
@@ -137,14 +136,14 @@ static bench *bench_open(void) {
     vt_err e = {0};
     vt_config c = toy_config("dot", VT_POOL_TOKEN, false, true);
     c.image = SIDE, c.patch = 8, c.classes = 10;
-    b.model = toy_model(&c, 3);
+    b.subject.model = toy_model(&c, 3);
     b.x = calloc((size_t)IMAGES * PIXELS, sizeof *b.x);
     if (vt_draw_write(at("d"), 10, IMAGES, 1, &e) != VT_OK) fail_msg("%s", e.text);
-    if (vt_dataset_open(&b.data, at("d"), VT_SPLIT_TEST, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_dataset_open(&b.subject.data, at("d"), VT_SPLIT_TEST, &e) != VT_OK) fail_msg("%s", e.text);
     for (int64_t i = 0; i < IMAGES; i++) {
         vt_image im;
         int label;
-        assert_int_equal(vt_dataset_read(b.data, i, &im, &label, &e), VT_OK);
+        assert_int_equal(vt_dataset_read(b.subject.data, i, &im, &label, &e), VT_OK);
         for (int k = 0; k < PIXELS; k++) b.x[i * PIXELS + k] = (float)im.rgb[k] / 255;
         vt_image_free(&im);
         b.images[i] = i;
@@ -156,8 +155,7 @@ static vt_points judged; /* of judge() */
 
 static void bench_close(bench *b) {
     vt_points_close(&judged);
-    vt_dataset_close(b->data);
-    vt_model_close(b->model);
+    vt_subject_close(&b->subject);
     free(b->x);
     assert_int_equal(remove(at("d/test_batch.bin")), 0);
     assert_int_equal(remove(at("d/data_batch_1.bin")), 0);
@@ -172,12 +170,7 @@ static void judge(vt_foreign *f, const bench *b, const float *y, vt_norm norm, d
     assert_int_equal(vt_npy_write(at("y.npy"), &t, NULL), VT_OK);
     vt_points_close(&judged);
     if (vt_points_open(&judged, at("y.npy"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
-    *f = (vt_foreign){.model = b->model,
-                      .data = b->data,
-                      .points = &judged,
-                      .images = b->images,
-                      .norm = norm,
-                      .eps = eps};
+    *f = (vt_foreign){.subject = &b->subject, .points = &judged, .images = b->images, .norm = norm, .eps = eps};
     f->allowance = allowance, f->threads = 2, f->eps_text = "eps";
     if (vt_foreign_run(f, &e) != VT_OK) fail_msg("%s", e.text);
 }
@@ -221,7 +214,7 @@ static void test_allowance(void **state) {
 static void test_allowance_norms(void **state) {
     (void)state;
     bench *b = bench_open();
-    vt_foreign f = {.model = b->model, .allowance = 0x1p-24};
+    vt_foreign f = {.subject = &b->subject, .allowance = 0x1p-24};
     t_le(fabs(vt_foreign_allowance(&f) - 0x1p-24), 0, "linf");
     f.norm = VT_L2;
     t_le(fabs(vt_foreign_allowance(&f) - 0x1p-24 * sqrt(PIXELS)), 1e-20, "l2");

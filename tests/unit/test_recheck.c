@@ -15,8 +15,7 @@
 enum { SIDE = 32, IMAGES = 60 };
 
 typedef struct bench {
-    vt_model *model;
-    vt_dataset *data;
+    vt_subject subject;
     vt_ledger *ledger;
     char dir[300];
     int32_t images[IMAGES];
@@ -32,14 +31,14 @@ static int open_bench(void **state) {
     if (make_tmp(state)) return -1;
     vt_config c = toy_config("dot", VT_POOL_TOKEN, false, true);
     c.image = SIDE, c.patch = 8, c.classes = 10;
-    b.model = toy_model(&c, 5);
+    b.subject.model = toy_model(&c, 5);
     snprintf(b.dir, sizeof b.dir, "%s", at("run"));
     for (int i = 0; i < IMAGES; i++) b.images[i] = i;
     assert_int_equal(vt_draw_write(at("d"), 10, IMAGES, 1, &e), VT_OK);
-    assert_int_equal(vt_dataset_open(&b.data, at("d"), VT_SPLIT_TEST, &e), VT_OK);
+    assert_int_equal(vt_dataset_open(&b.subject.data, at("d"), VT_SPLIT_TEST, &e), VT_OK);
     for (int i = 0; i < 2; i++) assert_int_equal(vt_attack_parse(&a[i], "pgd:steps=3", VT_LINF, &e), VT_OK);
     a[1].scoring = VT_SCORE_EIGHT_BIT;
-    vt_eval v = {.model = b.model, .data = b.data, .images = b.images, .n_images = IMAGES, .eps = 8.0 / 255};
+    vt_eval v = {.subject = &b.subject, .images = b.images, .n_images = IMAGES, .eps = 8.0 / 255};
     v.eps_text = "8/255", v.threads = 2, v.attacks = a, v.n_attacks = 2;
     json_t *header = vt_eval_header(&v);
     if (vt_ledger_create(&b.ledger, b.dir, header, 3 * SIDE * SIDE, &e) != VT_OK) fail_msg("%s", e.text);
@@ -58,14 +57,13 @@ static int open_bench(void **state) {
 
 static int close_bench(void **state) {
     vt_ledger_close(b.ledger);
-    vt_dataset_close(b.data);
-    vt_model_close(b.model);
+    vt_subject_close(&b.subject);
     return remove_tmp(state);
 }
 
 static vt_status recheck(vt_findings *found, vt_recheck *r, vt_err *e) {
     *found = (vt_findings){0};
-    *r = (vt_recheck){.ledger = b.ledger, .model = b.model, .data = b.data, .threads = 2};
+    *r = (vt_recheck){.ledger = b.ledger, .subject = &b.subject, .threads = 2};
     return vt_recheck_run(r, found, e);
 }
 
@@ -175,18 +173,18 @@ static void test_noise(void **state) {
     vt_findings found = {0};
     vt_err e = {0};
     vt_attack a;
-    vt_wrap w;
+    vt_subject noisy = b.subject;
     assert_int_equal(vt_attack_parse(&a, "pgd:steps=3", VT_LINF, &e), VT_OK);
-    assert_int_equal(vt_wrap_parse(&w, "noise:sigma=0.1", &e), VT_OK);
-    vt_eval v = {.model = b.model, .data = b.data, .images = b.images, .n_images = IMAGES, .eps = 8.0 / 255};
-    v.eps_text = "8/255", v.threads = 2, v.attacks = &a, v.n_attacks = 1, v.wrap = &w, v.seed = 9;
+    assert_int_equal(vt_wrap_parse(&noisy.wrap, "noise:sigma=0.1", &e), VT_OK);
+    vt_eval v = {.subject = &b.subject, .images = b.images, .n_images = IMAGES, .eps = 8.0 / 255};
+    v.eps_text = "8/255", v.threads = 2, v.attacks = &a, v.n_attacks = 1, v.subject = &noisy, v.seed = 9;
     json_t *header = vt_eval_header(&v);
     vt_ledger *l;
     if (vt_ledger_create(&l, at("noisy"), header, 3 * SIDE * SIDE, &e) != VT_OK) fail_msg("%s", e.text);
     if (vt_eval_run(&v, l, &e) != VT_OK || vt_ledger_finish(l, &e) != VT_OK) fail_msg("%s", e.text);
     struct stat st;
     l->adv_length = stat(at("noisy/adv.bin"), &st) == 0 ? (int64_t)st.st_size : -1;
-    vt_recheck r = {.ledger = l, .model = b.model, .wrap = &w, .data = b.data};
+    vt_recheck r = {.ledger = l, .subject = &noisy};
     for (r.threads = 1; r.threads <= 3; r.threads += 2, r.points = 0) {
         if (vt_recheck_run(&r, &found, &e) != VT_OK) fail_msg("%s", e.text);
         if (found.n) fail_msg("%s", found.text[0]);
@@ -198,14 +196,14 @@ static void test_noise(void **state) {
     assert_true(found.n > 0);
     vt_findings_free(&found);
     l->header->seed = 9;
-    r.wrap = NULL;
+    r.subject = &b.subject;
     assert_int_equal(vt_recheck_run(&r, &found, &e), VT_OK);
     assert_true(found.n > 0);
     vt_findings_free(&found);
     vt_ledger_close(l);
     json_decref(header);
     vt_attack_free(&a);
-    vt_wrap_free(&w);
+    vt_wrap_free(&noisy.wrap);
 }
 
 /* The first image that fails is named, whatever the order of the lines; others follow, each once. */

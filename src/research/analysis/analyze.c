@@ -71,7 +71,7 @@ vt_status vt_analyze_figure(const vt_analyze *a, const char *name, const char *w
 }
 
 void vt_analyze_title(FILE *out, const vt_analyze *a, int subject) {
-    const vt_subject *s = &a->subjects[subject];
+    const vt_analyzed *s = &a->subjects[subject];
     const vt_config *c = &s->model->config;
     fprintf(out, "\n");
     if (a->n > 1) fprintf(out, "%c  ", 'A' + subject);
@@ -99,7 +99,7 @@ void vt_analyze_cell(FILE *out, double x) {
 
 static vt_status check(const vt_analysis_def *def, const void *params, const vt_analyze *a, vt_err *e) {
     for (int i = 0; i < a->n; i++) {
-        const vt_subject *s = &a->subjects[i];
+        const vt_analyzed *s = &a->subjects[i];
         if (def->wants & VT_WANTS_ATTENTION) VT_TRY(vt_layers_check(s->model, e));
         size_t own = def->bytes ? def->bytes(a, s, params) : 0, benches = 0, have = vt_memory();
         if (def->wants & VT_WANTS_IMAGES) benches = (size_t)a->threads * vt_bench_bytes(a, s);

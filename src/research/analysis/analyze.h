@@ -21,14 +21,14 @@
 enum { VT_ANALYZE_MOST = 8 }; /* checkpoints side by side */
 
 /* A checkpoint, and the images as it sees them (labels are its classes). */
-typedef struct vt_subject {
+typedef struct vt_analyzed {
     const char *path;
     vt_model *model;
     vt_dataset *data; /* NULL: the kind looks at weights alone */
-} vt_subject;
+} vt_analyzed;
 
 typedef struct vt_analyze {
-    vt_subject subjects[VT_ANALYZE_MOST];
+    vt_analyzed subjects[VT_ANALYZE_MOST];
     int n;
     int32_t *images; /* the same for all checkpoints */
     size_t n_images;
@@ -68,7 +68,7 @@ typedef struct vt_analysis_def {
     /* Whether options and what was given go together. NULL: always. */
     vt_status (*check)(const vt_analyze *a, const void *params, vt_err *e);
     /* Bytes of memory that it takes beyond models and sessions, of one checkpoint. NULL: little. */
-    size_t (*bytes)(const vt_analyze *a, const vt_subject *s, const void *params);
+    size_t (*bytes)(const vt_analyze *a, const vt_analyzed *s, const void *params);
     vt_status (*run)(const vt_analyze *a, const void *params, FILE *out, json_t *json, vt_err *e);
 } vt_analysis_def;
 

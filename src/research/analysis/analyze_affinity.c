@@ -153,7 +153,7 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     return s;
 }
 
-static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
+static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     (void)params_;
     const vt_config *c = &s->model->config;
     return (size_t)a->threads * 2 * (size_t)c->depth * (size_t)vt_layers_tokens(s->model) *

@@ -359,7 +359,7 @@ static vt_status first_image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
     return vt_layers_forward(b->session, b->x64, false, weigh, ctx, NULL, e);
 }
 
-static vt_status measure(job *j, const vt_subject *s, vt_err *e) {
+static vt_status measure(job *j, const vt_analyzed *s, vt_err *e) {
     size_t depth = (size_t)j->depth;
     j->norms = calloc(depth * (size_t)j->heads * 3, sizeof *j->norms);
     j->rows = calloc(depth * j->a->n_images, sizeof *j->rows);
@@ -399,7 +399,7 @@ static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
     return VT_OK;
 }
 
-static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
+static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     (void)params_;
     const vt_config *c = &s->model->config;
     size_t t = (size_t)vt_layers_tokens(s->model), d = (size_t)c->dim, h = (size_t)c->heads;

@@ -244,7 +244,7 @@ static void write_points(FILE *f, const picture *p, int classes) {
 static void write_script(FILE *f, const void *data) {
     const picture *p = data;
     const job *j = p->j;
-    const vt_subject *s = &j->a->subjects[j->subject];
+    const vt_analyzed *s = &j->a->subjects[j->subject];
     int classes = s->model->config.classes;
     write_points(f, p, classes);
     fprintf(f, "set xlabel '%s'\nset ylabel '%s'\nset tics nomirror\nset key outside right top noenhanced\n",
@@ -295,7 +295,7 @@ static vt_status draw(const job *j, vt_err *e) {
 
 static vt_status open_job(job *j, vt_err *e) {
     size_t bytes;
-    const vt_subject *s = &j->a->subjects[j->subject];
+    const vt_analyzed *s = &j->a->subjects[j->subject];
     j->points = points_of(j->a), j->d = (size_t)vt_session_feature_len_f64(s->model);
     j->rows = calloc(j->a->n_images, sizeof *j->rows);
     j->x = vt_mul(j->points, j->d * sizeof *j->x, &bytes) ? vt_alloc(bytes) : NULL;
@@ -340,7 +340,7 @@ static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
 }
 
 /* One after the other: the classifiers of the folds, the components, t-SNE. */
-static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
+static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     const params *p = params_;
     size_t n = points_of(a), d = (size_t)vt_session_feature_len_f64(s->model), x;
     int threads = a->threads < p->folds ? a->threads : p->folds;

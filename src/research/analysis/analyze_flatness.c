@@ -78,7 +78,7 @@ static void carve(job *j, vt_arena *r) {
     j->values = vt_arena_take(r, (size_t)LOSSES * 4 * k, sizeof(double));
 }
 
-static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
+static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     job j = {.a = a, .p = params_, .model = s->model, .pixels = vt_config_input_pixels(&s->model->config)};
     vt_lanczos l = plan(j.p, a->seed);
     vt_arena r = {0};
@@ -290,7 +290,7 @@ static void draw(const job *j, int subject, vt_lines figures[SIDES]) {
 
 static vt_status one(const vt_analyze *a, const params *p, int i, vt_lines figures[SIDES], FILE *out, json_t *json,
                      vt_err *e) {
-    const vt_subject *subject = &a->subjects[i];
+    const vt_analyzed *subject = &a->subjects[i];
     job j = {.a = a, .p = p, .model = subject->model, .pixels = vt_config_input_pixels(&subject->model->config)};
     void *block;
     VT_TRY(open_job(&j, &block, e));

@@ -269,7 +269,7 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     return s;
 }
 
-static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
+static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     (void)params_;
     return (size_t)a->threads * vt_jacobian_bytes(s->model);
 }

@@ -291,7 +291,7 @@ static vt_status first_image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
     return vt_layers_forward(b->session, b->x64, false, weigh, ctx, NULL, e);
 }
 
-static vt_status measure(job *j, const vt_subject *s, vt_err *e) {
+static vt_status measure(job *j, const vt_analyzed *s, vt_err *e) {
     size_t depth = (size_t)j->depth, heads = (size_t)j->heads;
     j->norms = calloc(depth, sizeof *j->norms), j->rows = calloc(depth * j->a->n_images, sizeof *j->rows);
     vt_head_norms *all = calloc(depth * heads, sizeof *all);
@@ -333,7 +333,7 @@ static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
 }
 
 /* Inputs and outputs of the attacked pass, at all layers, for every thread. */
-static size_t bytes(const vt_analyze *a, const vt_subject *s, const void *params_) {
+static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     (void)params_;
     const vt_config *c = &s->model->config;
     size_t n = (size_t)vt_layers_tokens(s->model) * (size_t)c->dim;

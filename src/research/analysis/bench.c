@@ -9,26 +9,26 @@
 #include "core/threads.h"
 #include "models/net/session64.h"
 
-static vt_task dims_of(const vt_subject *s) {
+static vt_task dims_of(const vt_analyzed *s) {
     return vt_attacker_dims(vt_config_input_pixels(&s->model->config), s->model->config.classes, NULL);
 }
 
 /* Of the command's attack; and room for the minimum-norm attacks that kinds run themselves (vt_bench_nearest looks
  * whether it is enough). */
-static size_t work_of(const vt_analyze *a, const vt_subject *s) {
+static size_t work_of(const vt_analyze *a, const vt_analyzed *s) {
     size_t most = 8 * vt_config_input_pixels(&s->model->config) + 4 * (size_t)s->model->config.classes;
     const vt_task dims = dims_of(s);
     size_t own = a->attack ? vt_attacker_work(a->attack, &dims) : 0;
     return own > most ? own : most;
 }
 
-size_t vt_bench_bytes(const vt_analyze *a, const vt_subject *s) {
+size_t vt_bench_bytes(const vt_analyze *a, const vt_analyzed *s) {
     size_t n = vt_config_input_pixels(&s->model->config);
     return vt_session_bytes_f64(s->model, 1, VT_GRAD_INPUT) + vt_session_bytes_f32(s->model, 1, VT_GRAD_INPUT) +
            (4 * n + work_of(a, s)) * sizeof(float) + 2 * n * sizeof(double);
 }
 
-static vt_status bench_open(vt_bench *b, const vt_analyze *a, const vt_subject *s, vt_err *e) {
+static vt_status bench_open(vt_bench *b, const vt_analyze *a, const vt_analyzed *s, vt_err *e) {
     const vt_task dims = dims_of(s);
     *b = (vt_bench){.a = a, .s = s, .pixels = dims.n, .side = dims.height, .classes = dims.classes};
     size_t bytes = b->pixels * sizeof(float), k = (size_t)b->classes;
@@ -112,7 +112,7 @@ static void commit(void *ctx, int thread, size_t i) {
     if (j->a->progress) vt_progress_step(j->a->progress, ++j->done, "");
 }
 
-vt_status vt_bench_images(const vt_analyze *a, const vt_subject *s, vt_bench_fn fn, void *ctx, vt_err *e) {
+vt_status vt_bench_images(const vt_analyze *a, const vt_analyzed *s, vt_bench_fn fn, void *ctx, vt_err *e) {
     int threads = a->threads < (int)a->n_images ? a->threads : (int)a->n_images;
     job j = {.a = a, .fn = fn, .ctx = ctx, .benches = calloc((size_t)threads, sizeof *j.benches)};
     vt_status st = j.benches ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d threads", threads);

@@ -10,7 +10,7 @@ struct vt_session_f64;
 
 typedef struct vt_bench {
     const vt_analyze *a;
-    const vt_subject *s;
+    const vt_analyzed *s;
     size_t pixels;
     int side, classes;
     struct vt_session_f64 *session; /* of one image, gradients of the input */
@@ -25,12 +25,12 @@ typedef struct vt_bench {
     bool attacked, broken; /* attacker.x_adv: of the attack, whose point the float network gets wrong */
 } vt_bench;
 
-size_t vt_bench_bytes(const vt_analyze *a, const vt_subject *s); /* of one */
+size_t vt_bench_bytes(const vt_analyze *a, const vt_analyzed *s); /* of one */
 
 /* Is called for image i of a->images, read and (with a->attack) attacked; i counts from 0. */
 typedef vt_status (*vt_bench_fn)(void *ctx, vt_bench *b, size_t i, vt_err *e);
 /* All images of one checkpoint, over a->threads. fn writes to places of image i alone. */
-vt_status vt_bench_images(const vt_analyze *a, const vt_subject *s, vt_bench_fn fn, void *ctx, vt_err *e);
+vt_status vt_bench_images(const vt_analyze *a, const vt_analyzed *s, vt_bench_fn fn, void *ctx, vt_err *e);
 
 /* The nearest point that the minimum-norm attack `stage` finds for the image that the bench holds, in norm; *distance
  * INFINITY: none. attacker.x_adv is overwritten. */

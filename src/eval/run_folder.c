@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/run_folder.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "core/files.h"
+#include "core/json.h"
+#include "eval/evaluate.h"
+#include "eval/header.h"
+#include "eval/prepare.h"
+
+/* ---- what run.json says ---- */
+
+enum { RUN_JSON_MOST = 1 << 24 }; /* bytes of it */
+
+/* Choices that describe a subject. The wrap is the ledger's, whose header names and hashes it. */
+static const char *const kept[] = {"data",  "split", "corruption", "severity", "preprocess", "attack-at",
+                                   "restrict-classes", "heads", "image-size", "mean", "std", "ln-eps",
+                                   "attn-scale", "preset", "attn", "form", "names", "part"};
+
+static const char *kept_name(const char *name) {
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (!strcmp(kept[i], name)) return kept[i];
+    return NULL;
+}
+
+json_t *vt_subject_json(const char *weights, const vt_choices *c) {
+    json_t *list = json_array();
+    for (int i = 0; i < c->n; i++)
+        if (kept_name(c->list[i].name))
+            json_array_append_new(list, json_pack("[s,s]", c->list[i].name, c->list[i].value));
+    return json_pack("{s:s,s:o}", "weights", weights, "choices", list);
+}
+
+void vt_run_folder_choose(vt_run_folder *r, const char *name, const char *value) {
+    const char *own = kept_name(name);
+    if (own) vt_choose(&r->choices, own, value);
+}
+
+static void read_subject(vt_run_folder *r) {
+    const json_t *s = json_object_get(r->document, "subject"), *list = json_object_get(s, "choices");
+    r->weights = json_string_value(json_object_get(s, "weights"));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *pair = json_array_get(list, i);
+        const char *name = json_string_value(json_array_get(pair, 0)), *value = json_string_value(json_array_get(pair, 1));
+        if (name && value) vt_run_folder_choose(r, name, value);
+    }
+}
+
+vt_status vt_run_folder_read(vt_run_folder *r, const char *dir, bool told, vt_err *e) {
+    char path[VT_PATH_MAX], *text;
+    size_t bytes;
+    if (!vt_path(path, dir, "run.json")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    if (access(path, F_OK) != 0) { /* a merged run */
+        if (told) return VT_OK;
+        return vt_fail(e, VT_E_USAGE,
+                       "%s does not exist, so nothing says where the weights and the data are: give --weights and "
+                       "--data",
+                       path);
+    }
+    VT_TRY(vt_file_read(path, RUN_JSON_MOST, &text, &bytes, e));
+    r->document = vt_json(text, bytes, NULL);
+    free(text);
+    read_subject(r);
+    return VT_OK;
+}
+
+/* A relative path that is not there from here may be from where the evaluation ran. */
+static const char *placed(const vt_run_folder *r, const char *path, char buf[4096]) {
+    const char *from = json_string_value(json_object_get(r->document, "directory")), *pair = strstr(path, ".npy,");
+    if (pair && from && *path != '/' && pair[5] != '/') { /* x.npy,y.npy: both are there, or both are elsewhere */
+        bool here = snprintf(buf, 4096, "%.*s", (int)(pair + 4 - path), path) < 4096 && access(buf, F_OK) == 0;
+        int n = snprintf(buf, 4096, "%s/%.*s,%s/%s", from, (int)(pair + 4 - path), path, from, pair + 5);
+        return here || n >= 4096 ? path : buf;
+    }
+    if (*path == '/' || !from || access(path, F_OK) == 0) return path;
+    if (snprintf(buf, 4096, "%s/%s", from, path) >= 4096 || access(buf, F_OK) != 0) return path;
+    return buf;
+}
+
+/* The run may have been of many corruptions; the ledger is of one. */
+static void name_corruption(vt_run_folder *r) {
+    const vt_header *h = r->ledger->header;
+    if (!h->data.severity) return;
+    snprintf(r->severity, sizeof r->severity, "%d", h->data.severity);
+    vt_choose(&r->choices, "corruption", h->data.corruption);
+    vt_choose(&r->choices, "severity", r->severity);
+}
+
+static vt_status complete(vt_run_folder *r, const char *dir, const vt_choices *more, vt_err *e) {
+    const char *weights = vt_chosen(more, "weights"), *data = vt_chosen(&r->choices, "data");
+    if (weights)
+        r->weights = weights;
+    else if (r->weights)
+        r->weights = placed(r, r->weights, r->weights_path);
+    if (!vt_is_chosen(more, "data") && data) vt_choose(&r->choices, "data", placed(r, data, r->data_path));
+    name_corruption(r);
+    for (int i = 0; i < more->n; i++) vt_run_folder_choose(r, more->list[i].name, more->list[i].value);
+    if (r->weights && vt_is_chosen(&r->choices, "data")) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: give --weights and --data, run.json does not name them", dir);
+}
+
+/* ---- names ---- */
+
+/* Of a path its last part, and its length without a suffix. */
+static const char *last_part(const char *path, size_t *n) {
+    static const char *const suffixes[] = {".safetensors", ".pth",  ".pt", ".bin",
+                                           ".index.json",  ".ckpt", ".t7", ".json"};
+    while (*n && path[*n - 1] == '/') --*n;
+    size_t at = *n;
+    while (at && path[at - 1] != '/') at--;
+    *n -= at;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        size_t k = strlen(suffixes[i]);
+        if (*n > k && !strncmp(path + at + *n - k, suffixes[i], k)) return *n -= k, path + at;
+    }
+    return path + at;
+}
+
+void vt_model_nickname(const char *path, char out[100]) {
+    static const char *const usual[] = {"model", "best", "last", "pytorch_model", "checkpoint", "weights"};
+    size_t n = strlen(path), up;
+    const char *name = last_part(path, &n);
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        if (n != strlen(usual[i]) || strncmp(name, usual[i], n) || name == path) continue;
+        up = (size_t)(name - path);
+        const char *folder = last_part(path, &up);
+        if (up && *folder != '.') name = folder, n = up;
+        break;
+    }
+    snprintf(out, 100, "%.*s", (int)n, name);
+}
+
+/* ---- weights and data ---- */
+
+static vt_status same(const vt_run_folder *r, const vt_header *now, vt_err *e) {
+    const vt_header *then = r->ledger->header;
+    const char *dir = r->ledger->dir, *w = then->weights, *d = then->data.sha256;
+    char names[200];
+    if (strcmp(w, r->subject.model->sha256))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s is not the checkpoint of %s: its SHA-256 is %.16s..., the ledger says %.16s...",
+                       r->subject.model->path, dir, r->subject.model->sha256, w);
+    if (strcmp(d, r->subject.data->hash))
+        return vt_fail(e, VT_E_FORMAT, "%s are not the data of %s: their SHA-256 is %.16s..., the ledger says %.16s...",
+                       r->subject.data->path, dir, r->subject.data->hash, d);
+    const char *what = "data";
+    bool differ = vt_header_difference(then->data.document, now->data.document, false, names, sizeof names);
+    if (!differ) {
+        what = "model";
+        differ = vt_header_difference(then->model.document, now->model.document, false, names, sizeof names);
+    }
+    if (!differ) {
+        what = "wrap";
+        differ = !vt_header_agree(then, now, what);
+        snprintf(names, sizeof names, "its hash");
+    }
+    if (!differ) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: its ledger describes the %s otherwise (%s): give the options of that evaluation",
+                   dir, what, names);
+}
+
+static int32_t first_image(const vt_ledger *l) {
+    int32_t first = INT32_MAX;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->records[i].image < first) first = l->records[i].image;
+    return l->count ? first : 0;
+}
+
+/* The cheat that the ledger's header names, which stands around the checkpoint again. */
+static vt_status read_wrap(vt_run_folder *r, vt_err *e) {
+    const char *id = r->ledger->header->wrap;
+    vt_err why = {0};
+    if (!id || vt_wrap_parse(&r->subject.wrap, id, &why) == VT_OK) return VT_OK;
+    return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its wrap '%.80s' is none of this program: %s", r->ledger->dir, id,
+                   why.text);
+}
+
+/* Weights and data that are not the ledger's are refused by their hashes before the input is made to fit. */
+static vt_status open_subject(vt_run_folder *r, vt_err *e) {
+    int32_t first = first_image(r->ledger);
+    vt_subject *s = &r->subject;
+    VT_TRY(vt_prepare_data(&r->choices, &s->data, e));
+    bool known = strcmp(s->data->hash, r->ledger->header->data.sha256) == 0;
+    vt_overrides o;
+    VT_TRY(vt_prepare_overrides(&r->choices, &o, e));
+    VT_TRY(known ? vt_subject_open(s, &r->choices, r->weights, first, e)
+                 : vt_prepare_open(&s->model, r->weights, &o, e));
+    VT_TRY(read_wrap(r, e));
+    VT_TRY(known ? vt_subject_fit(s, &r->choices, first, e) : vt_wrap_model(&s->wrap, s->model, e));
+    vt_eval v = {.subject = s, .eps_text = ""};
+    vt_header *now;
+    VT_TRY(vt_header_read(&now, vt_eval_header(&v), r->ledger->dir, e));
+    vt_status st = same(r, now, e);
+    vt_header_free(now);
+    return st;
+}
+
+vt_status vt_run_has_tensors(const char *dir, vt_err *e) {
+    char path[VT_PATH_MAX];
+    if (!vt_ledger_exists(dir) || (vt_path(path, dir, "adv.bin") && access(path, F_OK) == 0)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s has no adv.bin: the tensors of its broken images are missing", dir);
+}
+
+vt_status vt_run_folder_open(vt_run_folder *r, const char *dir, const vt_choices *more, vt_err *e) {
+    VT_TRY(vt_run_has_tensors(dir, e));
+    if (!r->ledger) VT_TRY(vt_ledger_open(&r->ledger, dir, e));
+    VT_TRY(complete(r, dir, more, e));
+    return open_subject(r, e);
+}
+
+void vt_run_folder_close(vt_run_folder *r) {
+    vt_ledger_close(r->ledger);
+    vt_subject_close(&r->subject);
+    json_decref(r->document);
+    *r = (vt_run_folder){0};
+}
