@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "core/files.h"
 
 enum { WORDS_MOST = 600 };
 
@@ -27,12 +28,11 @@ static void become(char *const *argv, int log, pid_t parent) {
 vt_status vt_spawn(void *ctx, char *const *words, const char *log, long *id, vt_err *e) {
     char name[] = "vitrine";
     char *argv[WORDS_MOST + 2] = {name};
-    int n = 0;
+    int n = 0, fd;
     (void)ctx;
     for (; words[n] && n < WORDS_MOST; n++) argv[n + 1] = words[n];
     if (words[n]) return vt_fail(e, VT_E_USAGE, "a cell's command has more than %d words", WORDS_MOST);
-    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", log, strerror(errno));
+    VT_TRY(vt_file_open(&fd, NULL, log, O_WRONLY | O_CREAT | O_APPEND, e));
     pid_t parent = getpid();
     fflush(NULL);
     pid_t pid = fork();

@@ -37,7 +37,23 @@ vt_status vt_make_dir(const char *dir, vt_err *e) {
     return VT_OK;
 }
 
-/* ---- reading ---- */
+/* ---- opening and reading ---- */
+
+/* A link is named as such: what is not followed, or found where nothing may be. O_NONBLOCK: a pipe is refused, not
+ * waited for. */
+vt_status vt_file_open(int *fd, int64_t *size, const char *path, int how, vt_err *e) {
+    struct stat s = {0};
+    bool writes = (how & O_ACCMODE) != O_RDONLY;
+    *fd = open(path, how | O_CLOEXEC | O_NONBLOCK | (writes ? O_NOFOLLOW : 0), 0666);
+    int why = *fd < 0 || fstat(*fd, &s) ? errno : 0;
+    if (size) *size = (int64_t)s.st_size;
+    if (!why && S_ISREG(s.st_mode)) return VT_OK;
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+    if (!why) return vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
+    if (writes && (why == ELOOP || why == EEXIST)) VT_TRY(vt_file_place(path, e));
+    return vt_fail(e, VT_E_IO, "%s: cannot be %s: %s", path, writes ? "written" : "opened", strerror(why));
+}
 
 /* What stands for "no more now" where nothing waits: until there is more. */
 static bool wait_for_more(int fd) {
@@ -62,12 +78,9 @@ static int read_all(int fd, size_t room, size_t most, char **text, size_t *n) {
     }
 }
 
-/* O_NONBLOCK: a pipe without a writer is at its end at once. */
-vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt_err *e) {
+/* Takes fd over. */
+static vt_status read_whole(int fd, const char *path, size_t most, char **text, size_t *n, vt_err *e) {
     struct stat s = {0};
-    *text = NULL, *n = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
     int why = fstat(fd, &s) ? errno : EFBIG;
     size_t size = S_ISREG(s.st_mode) ? (size_t)s.st_size : 0;
     if (why == EFBIG && size <= most) why = read_all(fd, size < 4096 ? 4096 : size + 1, most, text, n);
@@ -79,6 +92,39 @@ vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt
     if (unfed) return vt_fail(e, VT_E_IO, "%s: is a pipe that nobody writes to", path);
     if (!why || why == EFBIG) return vt_fail(e, VT_E_FORMAT, "%s: is longer than %zu bytes, the limit", path, most);
     return vt_fail(e, why == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%s: cannot be read: %s", path, strerror(why));
+}
+
+/* O_NONBLOCK: a pipe without a writer is at its end at once. */
+vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt_err *e) {
+    *text = NULL, *n = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    return read_whole(fd, path, most, text, n, e);
+}
+
+vt_status vt_file_load(const char *path, size_t most, char **text, size_t *n, vt_err *e) {
+    int fd;
+    *text = NULL, *n = 0;
+    VT_TRY(vt_file_open(&fd, NULL, path, O_RDONLY, e));
+    return read_whole(fd, path, most, text, n, e);
+}
+
+vt_status vt_file_stream(FILE **f, const char *path, vt_err *e) {
+    int fd;
+    *f = NULL;
+    VT_TRY(vt_file_open(&fd, NULL, path, O_RDONLY, e));
+    *f = fdopen(fd, "r");
+    if (*f) return VT_OK;
+    close(fd);
+    return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", path);
+}
+
+size_t vt_file_start(const char *path, void *bytes, size_t n) {
+    int fd;
+    if (vt_file_open(&fd, NULL, path, O_RDONLY, NULL) != VT_OK) return 0;
+    ssize_t there = pread(fd, bytes, n, 0);
+    close(fd);
+    return there > 0 ? (size_t)there : 0;
 }
 
 /* ---- writing ---- */

@@ -15,10 +15,24 @@ bool vt_path(char out[VT_PATH_MAX], const char *dir, const char *name); /* false
 /* Makes dir and its parents. */
 vt_status vt_make_dir(const char *dir, vt_err *e);
 
-/* All of a file, malloc'ed, with a 0 behind; more than `most` bytes are refused. A pipe is read to its end; one that
- * nobody writes to is refused, and not waited for. */
+/* ---- opening and reading ---- */
+
+/* A regular file and nothing else, opened without waiting; how: O_RDONLY, or O_RDWR and what goes with it, which follow
+ * no link. *size: its bytes (may be NULL). On failure *fd is -1. */
+vt_status vt_file_open(int *fd, int64_t *size, const char *path, int how, vt_err *e);
+/* The same for reading, as a stream. On failure *f is NULL. */
+vt_status vt_file_stream(FILE **f, const char *path, vt_err *e);
+/* How many of its first n bytes there are to look at. */
+size_t vt_file_start(const char *path, void *bytes, size_t n);
+
+/* All of a file, malloc'ed, with a 0 behind; more than `most` bytes are refused. */
+vt_status vt_file_load(const char *path, size_t most, char **text, size_t *n, vt_err *e);
+/* The same of what a user names once, which may be a pipe: it is read to its end; one that nobody writes to is refused,
+ * and not waited for. */
 vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt_err *e);
 #define VT_FILE_ANY ((size_t)1 << 40) /* no limit of ours: memory is */
+
+/* ---- writing ---- */
 
 /* All of data at an offset, or nothing: a partial write (full disk) is cut off again. */
 vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const char *dir, const char *name, vt_err *e);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/hash.h"
 
-#include <errno.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/files.h"
 
 struct vt_sha {
     EVP_MD_CTX *ctx;
@@ -36,8 +36,8 @@ void vt_sha_hex(const void *data, size_t bytes, char hex[65]) {
 }
 
 vt_status vt_sha_file(const char *path, char hex[65], vt_err *e) {
-    FILE *f = fopen(path, "rb");
-    if (!f) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    FILE *f;
+    VT_TRY(vt_file_stream(&f, path, e));
     vt_sha *s = vt_sha_new();
     char buf[1 << 16];
     size_t n = 0;

@@ -125,33 +125,17 @@ static vt_status load(vt_ledger *l, const char *path, vt_err *e) {
     return s;
 }
 
-/* Only regular files; what is written to must not be a link, which may lead out of the folder. */
-static vt_status open_file(int *fd, const char *path, int flags, vt_err *e) {
-    struct stat s;
-    bool writes = (flags & O_ACCMODE) != O_RDONLY;
-    if (writes) VT_TRY(vt_file_place(path, e));
-    *fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | (writes ? O_NOFOLLOW : 0), 0666);
-    if (*fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    if (fstat(*fd, &s) == 0 && S_ISREG(s.st_mode)) return VT_OK;
-    close(*fd);
-    *fd = -1;
-    return vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
-}
-
 static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
     char path[VT_PATH_MAX];
     if (!vt_path(path, l->dir, "ledger.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
-    VT_TRY(open_file(&l->fd, path, flags, e));
+    VT_TRY(vt_file_open(&l->fd, &l->length, path, flags, e));
     if ((flags & O_ACCMODE) != O_RDONLY && flock(l->fd, LOCK_EX | LOCK_NB) != 0) {
         close(l->fd);
         l->fd = -1;
         return vt_fail(e, VT_E_IO, "%s: another vitrine is writing this run", path);
     }
     vt_path(path, l->dir, "adv.bin");
-    VT_TRY(open_file(&l->adv_fd, path, flags & ~O_EXCL, e));
-    struct stat st;
-    if (fstat(l->adv_fd, &st) == 0) l->adv_length = (int64_t)st.st_size;
-    return VT_OK;
+    return vt_file_open(&l->adv_fd, &l->adv_length, path, flags & ~O_EXCL, e);
 }
 
 static vt_status write_header(vt_ledger *l, vt_err *e) {
@@ -390,10 +374,7 @@ vt_status vt_ledger_finish(vt_ledger *l, vt_err *e) {
     VT_TRY(vt_file_commit(&lines, e));
     close(l->fd), close(l->adv_fd);
     l->fd = l->adv_fd = -1;
-    VT_TRY(open_files(l, O_RDWR, e));
-    struct stat st;
-    l->length = fstat(l->fd, &st) == 0 ? (int64_t)st.st_size : 0;
-    return VT_OK;
+    return open_files(l, O_RDWR, e);
 }
 
 bool vt_record_fails(const vt_ledger *l, const vt_record *r) {

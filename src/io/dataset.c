@@ -4,13 +4,13 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/files.h"
 #include "io/imagenet.h"
 #include "io/stranger.h"
 
@@ -69,10 +69,8 @@ static bool find_packed(const char *path, char name[256]) {
 
 static vt_status refuse_kind(const char *path, vt_err *e) {
     uint8_t bytes[512];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = fd >= 0 ? read(fd, bytes, sizeof bytes) : 0;
-    if (fd >= 0) close(fd);
-    const char *kind = n > 0 ? vt_stranger(bytes, (size_t)n) : NULL;
+    size_t n = vt_file_start(path, bytes, sizeof bytes);
+    const char *kind = n ? vt_stranger(bytes, n) : NULL;
     return kind ? vt_fail(e, VT_E_FORMAT, "%s: is %s", path, kind) : VT_OK;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/files.h"
 #include "core/hash.h"
 #include "io/cifar_py.h"
 #include "io/dataset.h"
@@ -73,10 +74,7 @@ static char *join(const char *folder, const char *name) {
 /* Pickles since protocol 2 begin with 0x80: "train" and "test" may be files of any kind, or folders. */
 static bool is_pickle(const char *path) {
     char first = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool yes = fd >= 0 && read(fd, &first, 1) == 1 && first == '\x80';
-    if (fd >= 0) close(fd);
-    return yes;
+    return vt_file_start(path, &first, 1) == 1 && first == '\x80';
 }
 
 static bool has(const char *folder, const char *name, bool python) {
@@ -143,11 +141,11 @@ static bool cifar_probe(const char *path) {
 }
 
 static vt_status open_binary(part *p, const char *where, vt_err *e) {
-    struct stat s;
-    p->fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (p->fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s%s", p->path, strerror(errno), where);
-    if (fstat(p->fd, &s) || !S_ISREG(s.st_mode)) return vt_fail(e, VT_E_IO, "%s: is not a regular file", p->path);
-    return s.st_size ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is empty", p->path);
+    int64_t size;
+    vt_err why = {0};
+    vt_status s = vt_file_open(&p->fd, &size, p->path, O_RDONLY, &why);
+    if (s != VT_OK) return vt_fail(e, s, "%s%s", why.text, where);
+    return size ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is empty", p->path);
 }
 
 /* Appends a file; takes `path` over. v: which archive it should be of, or NULL. */

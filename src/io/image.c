@@ -2,13 +2,10 @@
 /* What pictures of all formats share: limits, files, telling the formats apart. */
 #include "io/image.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "core/files.h"
 #include "io/image_jpeg.h"
 
 /* How far float32 can put k/255 from where it belongs: k * (1/255) is rounded twice, each time by 2^-24 at most. */
@@ -52,28 +49,9 @@ vt_status vt_image_check_size(int64_t w, int64_t h, const char *path, vt_err *e)
 }
 
 vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e) {
-    struct stat s;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    *bytes = NULL, *n = 0;
-    if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    vt_status r = VT_OK;
-    if (fstat(fd, &s) || !S_ISREG(s.st_mode))
-        r = vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
-    else if ((uint64_t)s.st_size > FILE_MAX)
-        r = vt_fail(e, VT_E_RANGE, "%s: %lld bytes, the limit for a picture is %zu", path, (long long)s.st_size,
-                    FILE_MAX);
-    else if (!(*bytes = malloc((size_t)s.st_size + 1)))
-        r = vt_fail(e, VT_E_MEMORY, "%s: no memory for %lld bytes", path, (long long)s.st_size);
-    while (r == VT_OK && *n < (size_t)s.st_size) {
-        ssize_t k = read(fd, *bytes + *n, (size_t)s.st_size - *n);
-        if (k < 0 && errno != EINTR) r = vt_fail(e, VT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
-        if (k == 0) break; /* became shorter: a truncated picture */
-        if (k > 0) *n += (size_t)k;
-    }
-    close(fd);
-    if (r == VT_OK) return VT_OK;
-    free(*bytes);
-    *bytes = NULL, *n = 0;
+    char *text;
+    vt_status r = vt_file_load(path, FILE_MAX, &text, n, e);
+    *bytes = (uint8_t *)text;
     return r;
 }
 

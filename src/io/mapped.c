@@ -3,26 +3,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+#include "core/files.h"
 
-/* O_NONBLOCK: a pipe is refused, not waited for. */
 vt_status vt_mapped_open(vt_mapped *m, const char *path, vt_err *e) {
-    struct stat s;
-    *m = (vt_mapped){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    bool regular = !fstat(fd, &s) && S_ISREG(s.st_mode);
+    int fd;
+    int64_t size;
     void *map = NULL; /* an empty file cannot be mapped */
-    if (regular && s.st_size) map = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    *m = (vt_mapped){0};
+    VT_TRY(vt_file_open(&fd, &size, path, O_RDONLY, e));
+    if (size) map = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
     int err = errno;
     close(fd);
-    if (!regular) return vt_fail(e, VT_E_IO, "%s: is not a regular file", path);
     if (map == MAP_FAILED) return vt_fail(e, VT_E_IO, "%s: cannot be mapped: %s", path, strerror(err));
-    *m = (vt_mapped){map, map ? (size_t)s.st_size : 0};
+    *m = (vt_mapped){map, (size_t)size};
     return VT_OK;
 }
 

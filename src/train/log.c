@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "core/json.h"
 #include "core/files.h"
@@ -35,15 +34,12 @@ static int64_t lines_until(FILE *f, int64_t done, int64_t per_epoch) {
 vt_status vt_log_open(vt_run *run, vt_err *e) {
     char path[VT_PATH_MAX];
     if (!vt_path(path, run->t->out, "log.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
-    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666); /* nothing is cut before it is locked */
-    struct stat s;
-    int why = fd < 0 ? errno : fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) ? EINVAL : 0;
-    if (why == ELOOP) VT_TRY(vt_file_place(path, e)); /* a link */
-    run->log = why ? NULL : fdopen(fd, "r+");
+    int fd;
+    VT_TRY(vt_file_open(&fd, NULL, path, O_RDWR | O_CREAT, e)); /* nothing is cut before it is locked */
+    run->log = fdopen(fd, "r+");
     if (!run->log) {
-        if (!why) why = errno;
-        if (fd >= 0) close(fd);
-        return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(why));
+        close(fd);
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) return vt_fail(e, VT_E_IO, "%s: another vitrine is writing this run", path);
     int64_t bytes = lines_until(run->log, run->step, run->per_epoch);

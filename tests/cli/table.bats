@@ -299,6 +299,8 @@ END
     refuse 's/seeds: \[0, 1\]/seeds: [0, 0]/' "seed 0 twice"
     refuse 's/seeds: \[0, 1\]/seeds: [-1]/' "seed '-1'"
     refuse 's/"0:40"/"0:41"/' "images of CIFAR-10 is 0:41"
+    mkfifo pipe
+    refuse 's/"0:40"/pipe/' "images of CIFAR-10: pipe: is not a regular file"
     refuse 's/name: tiny/name: a\/b/' "name must be a word"
     refuse 's/checkpoint: w.safetensors/checkpoint: w.safetensors, options: [attm=dot]/' "no option '--attm'"
     refuse 's/^title:.*/title: [a/' "not YAML"

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include "core/files.h"
+#include "core/hash.h"
 #include "io/draw.h"
 #include "io/image.h"
 #include "io/npy.h"
@@ -178,7 +179,74 @@ static void test_security_14_tidy(void **state) {
     vt_file_tidy(at("no such folder"), 3);
 }
 
-/* ---- reading ---- */
+/* ---- opening and reading ---- */
+
+/* Every door but vt_file_read's: neither waited for nor taken for a file, with somebody at a pipe's other end or not.
+ */
+static void test_opened_are_regular_files(void **state) {
+    (void)state;
+    vt_err e = {0};
+    const char *const others[] = {at("fifo"), at("folder"), "/dev/zero"};
+    char *bytes, hex[65], first[4];
+    size_t n;
+    int fd;
+    FILE *f;
+    assert_int_equal(mkfifo(others[0], 0600), 0);
+    assert_int_equal(mkdir(others[1], 0700), 0);
+    int fed = open(others[0], O_RDWR | O_NONBLOCK);
+    assert_int_equal(write(fed, "text", 4), 4);
+    for (size_t i = 0; i < 2 * T_COUNT(others); i++) {
+        const char *path = others[i / 2];
+        if (i == 1) close(fed);
+        t_says(vt_file_open(&fd, NULL, path, O_RDONLY, &e), VT_E_IO, &e, path, "is not a regular file");
+        assert_int_equal(fd, -1);
+        t_says(vt_file_stream(&f, path, &e), VT_E_IO, &e, path, "is not a regular file");
+        assert_null(f);
+        t_says(vt_file_load(path, 1000, &bytes, &n, &e), VT_E_IO, &e, path, "is not a regular file");
+        assert_null(bytes);
+        t_says(vt_sha_file(path, hex, &e), VT_E_IO, &e, path, "is not a regular file");
+        assert_int_equal(vt_file_start(path, first, 4), 0);
+    }
+    t_says(vt_file_open(&fd, NULL, others[0], O_RDWR | O_CREAT, &e), VT_E_IO, &e, others[0], "is not a regular file");
+    t_says(vt_file_open(&fd, NULL, others[1], O_RDWR | O_CREAT, &e), VT_E_IO, &e, others[1],
+           "cannot be written: Is a directory");
+}
+
+/* Links are followed to what is read, and never to what is written. */
+static void test_opened_links(void **state) {
+    (void)state;
+    vt_err e = {0};
+    char *bytes, first[9] = "";
+    size_t n;
+    int fd;
+    int64_t size = -1;
+    put(at("victim"), "precious");
+    assert_int_equal(symlink("victim", at("link")), 0);
+    assert_int_equal(symlink("nowhere", at("dangling")), 0);
+    assert_int_equal(vt_file_open(&fd, &size, at("link"), O_RDONLY, &e), VT_OK);
+    assert_int_equal(size, 8);
+    close(fd);
+    assert_int_equal(vt_file_load(at("link"), 8, &bytes, &n, &e), VT_OK);
+    assert_string_equal(bytes, "precious");
+    free(bytes);
+    t_says(vt_file_load(at("link"), 7, &bytes, &n, &e), VT_E_FORMAT, &e, at("link"), "is longer than 7 bytes");
+    assert_int_equal(vt_file_start(at("link"), first, 3), 3);
+    assert_string_equal(first, "pre");
+    assert_int_equal(vt_file_start(at("link"), first, 9), 8);
+    assert_int_equal(vt_file_start(at("dangling"), first, 9), 0);
+    static const int how[] = {O_RDWR, O_RDWR | O_CREAT, O_RDWR | O_CREAT | O_EXCL, O_WRONLY | O_CREAT | O_APPEND};
+    for (size_t i = 0; i < T_COUNT(how); i++) {
+        t_says(vt_file_open(&fd, NULL, at("link"), how[i], &e), VT_E_IO, &e, at("link"), "is a link");
+        t_says(vt_file_open(&fd, NULL, at("dangling"), how[i], &e), VT_E_IO, &e, at("dangling"), "is a link");
+    }
+    t_says(vt_file_open(&fd, NULL, at("victim"), how[2], &e), VT_E_IO, &e, at("victim"),
+           "cannot be written: File exists");
+    is(at("victim"), "precious");
+    assert_int_equal(access(at("nowhere"), F_OK), -1);
+    assert_int_equal(vt_file_open(&fd, &size, at("new"), how[2], &e), VT_OK);
+    assert_int_equal(size, 0);
+    close(fd);
+}
 
 static void test_read_limit(void **state) {
     (void)state;
@@ -245,6 +313,8 @@ int main(void) {
         T(test_security_3_link_in_the_meantime),
         T(test_fresh),
         T(test_security_14_tidy),
+        T(test_opened_are_regular_files),
+        T(test_opened_links),
         T(test_read_limit),
         T(test_house_read_pipes_and_folders),
     };

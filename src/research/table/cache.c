@@ -145,8 +145,9 @@ enum { COUNTED = sizeof counted / sizeof *counted };
 static bool sealed(const char *dir, const char *hash, char hex[65]) {
     char path[VT_PATH_MAX], line[VT_PATH_MAX];
     bool found = false;
-    if (vt_cell_path(path, dir, hash, "run/SHA256SUMS", NULL) != VT_OK || !regular(path, INT64_MAX)) return false;
-    FILE *f = fopen(path, "r");
+    if (vt_cell_path(path, dir, hash, "run/SHA256SUMS", NULL) != VT_OK) return false;
+    FILE *f;
+    vt_file_stream(&f, path, NULL);
     while (f && !found && fgets(line, sizeof line, f))
         found = sscanf(line, "%64[0-9a-f]", hex) == 1 && !strcmp(line + strlen(hex), "  ledger.jsonl\n");
     if (f) fclose(f);
@@ -246,8 +247,8 @@ vt_status vt_cell_sha(const char *dir, const char *hash, const char *file, char 
 static vt_status copy_file(const char *to, const char *from, vt_err *e) {
     char buf[1 << 16];
     vt_file f;
-    FILE *in = fopen(from, "rb");
-    if (!in) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", from, strerror(errno));
+    FILE *in;
+    VT_TRY(vt_file_stream(&in, from, e));
     vt_status s = vt_file_begin_path(&f, to, e);
     if (s == VT_OK) {
         for (size_t n; !ferror(f.stream) && (n = fread(buf, 1, sizeof buf, in)) > 0;) fwrite(buf, 1, n, f.stream);

@@ -98,7 +98,8 @@ static vt_status start(work *w, int cell, vt_err *e) {
 static void last_line(const char *path, char *out, size_t size) {
     char line[500];
     snprintf(out, size, "no message");
-    FILE *f = fopen(path, "r");
+    FILE *f;
+    vt_file_stream(&f, path, NULL);
     while (f && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\r\n")] = 0;
         if (*line) snprintf(out, size, "%.*s", (int)size - 1, line);

@@ -51,8 +51,8 @@ vt_status vt_spectra_read(const vt_plan *p, const vt_plan_cell *c, const char *w
     bool fine = true;
     for (int i = 0; i < LAYERS; i++) most[i] = -1;
     VT_TRY(vt_cell_path(path, p->out, c->hash, VT_SPECTRUM_CSV, e));
-    FILE *f = fopen(path, "r");
-    if (!f) return vt_fail(e, VT_E_IO, "%s: cannot be read", path);
+    FILE *f;
+    VT_TRY(vt_file_stream(&f, path, e));
     bool head = fgets(line, sizeof line, f) && !strcmp(line, "weights,layer,matrix,part,sigma\n");
     while (head && fine && fgets(line, sizeof line, f))
         fine = cut(line, field) && take(most, (const char *const *)field, matrix);

@@ -14,7 +14,8 @@ vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartile
     VT_TRY(vt_cell_path(log, p->out, c->hash, "run/log.jsonl", e));
     double *s = calloc((size_t)c->timed + 1, sizeof *s);
     if (!s) return vt_fail(e, VT_E_MEMORY, "%s: no memory", log);
-    FILE *f = fopen(log, "r");
+    FILE *f;
+    vt_file_stream(&f, log, NULL);
     while (f && n < c->timed && fgets(line, sizeof line, f)) {
         json_t *o = vt_json(line, strlen(line), NULL);
         double seconds = json_number_value(json_object_get(o, "seconds"));
