@@ -78,7 +78,8 @@ static bool names(const char *row, const vt_command *c, const char *name) {
     return !strcmp(row, name);
 }
 
-vt_group vt_arg_group(const vt_command *c, const char *name) {
+/* The group of this command's option; VT_GROUP_RUN for all that the table does not name. */
+static vt_group group_of(const vt_command *c, const char *name) {
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (names(groups[i].name, c, name)) return groups[i].group;
     return VT_GROUP_RUN;
@@ -112,7 +113,7 @@ void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to)
     put_word(f, c->positional[0]);
     for (int i = 0; i < c->given.n; i++) {
         const vt_arg *a = c->row[i];
-        if (vt_arg_group(c->command, a->name) > VT_GROUP_THREAT || !strcmp(a->name, "eps") || !takes(to, a->name))
+        if (group_of(c->command, a->name) > VT_GROUP_THREAT || !strcmp(a->name, "eps") || !takes(to, a->name))
             continue;
         fprintf(f, " --%s", a->name);
         if (a->metavar) fputc(' ', f), put_word(f, c->given.list[i].value);
@@ -155,7 +156,7 @@ static void option(FILE *f, const vt_arg *a) {
 
 static int count(const vt_command *c, vt_group g) {
     int n = 0;
-    for (const vt_arg *a = c->args; a && a->name; a++) n += vt_arg_group(c, a->name) == g;
+    for (const vt_arg *a = c->args; a && a->name; a++) n += group_of(c, a->name) == g;
     return n;
 }
 
@@ -164,7 +165,7 @@ static void options(FILE *f, const vt_command *c) {
         if (!count(c, (vt_group)g)) continue;
         fprintf(f, "\n%s:\n", titles[g]);
         for (const vt_arg *a = c->args; a->name; a++)
-            if ((int)vt_arg_group(c, a->name) == g) option(f, a);
+            if ((int)group_of(c, a->name) == g) option(f, a);
     }
 }
 

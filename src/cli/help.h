@@ -17,9 +17,6 @@ typedef enum vt_group {
 } vt_group;
 #define VT_GROUPS 6
 
-/* The group of this command's option; VT_GROUP_RUN for all that the table in help.c does not name. */
-vt_group vt_arg_group(const vt_command *c, const char *name);
-
 /* "WEIGHTS --data D --norm N ...": the operand and the options of c that choose model, data and threat, but for the
  * threat's radius, as far as the command `to` takes them; quoted for a shell. */
 void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to);

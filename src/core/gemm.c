@@ -43,19 +43,6 @@ void vt_gemm_f64(bool ta, bool tb, int m, int n, int k, double alpha, const doub
     cblas_dgemm(CblasRowMajor, op(ta), op(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-void vt_gemm_naive_f64(bool ta, bool tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b,
-                       int ldb, double beta, double *c, int ldc) {
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < n; j++) {
-            double s = 0;
-            for (int p = 0; p < k; p++)
-                s += a[ta ? (size_t)p * (size_t)lda + (size_t)i : (size_t)i * (size_t)lda + (size_t)p] *
-                     b[tb ? (size_t)j * (size_t)ldb + (size_t)p : (size_t)p * (size_t)ldb + (size_t)j];
-            double *out = c + (size_t)i * (size_t)ldc + (size_t)j;
-            *out = alpha * s + (beta != 0 ? beta * *out : 0);
-        }
-}
-
 void vt_blas_single_thread(void) { openblas_set_num_threads(1); }
 vt_status vt_blas_reserve(int threads, vt_err *e) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

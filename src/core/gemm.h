@@ -17,9 +17,6 @@ void vt_gemm_f64(bool ta, bool tb, int m, int n, int k, double alpha, const doub
 /* Always OpenBLAS: the tests' other side, and one of the ceilings in `vitrine bench`. */
 void vt_gemm_openblas_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
                           int ldb, float beta, float *c, int ldc);
-/* The readable twin that the tests hold the two above against. */
-void vt_gemm_naive_f64(bool ta, bool tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b,
-                       int ldb, double beta, double *c, int ldc);
 
 /* Puts BLAS on one thread; called once by whoever starts threads. */
 void vt_blas_single_thread(void);

@@ -4,13 +4,21 @@
 #include <string.h>
 #include "models/arch.h"
 
+/* One call of all images of a row: clean, an entry, or (level 1) a stage of an entry that has several. */
+typedef struct row {
+    char label[64];
+    int level;
+    double images; /* a stage on a share of the survivors: the mean of those drawn */
+    double forwards, gradients, verdicts, tflop;
+} row;
+
 /* The passes of part of an attack: all its stages, or stage k alone. */
-static vt_forecast_row row_of(const vt_eval *v, const vt_attack *a, int k) {
+static row row_of(const vt_eval *v, const vt_attack *a, int k) {
     double forward, gradient;
     const vt_config *c = &v->subject->model->config;
     vt_cost_dims dims = {.classes = vt_subject_classes(v->subject), .layers = c->depth, .norm = v->norm};
     vt_attack part = *a;
-    vt_forecast_row r = {.level = k >= 0, .images = (double)v->n_images};
+    row r = {.level = k >= 0, .images = (double)v->n_images};
     if (k >= 0) part.stages = &a->stages[k], part.n_stages = 1, r.images *= a->stages[k].share;
     vt_passes p = vt_attack_cost(&part, &dims);
     vt_arch_find(c->arch)->flops(c, &forward, &gradient);
@@ -20,23 +28,24 @@ static vt_forecast_row row_of(const vt_eval *v, const vt_attack *a, int k) {
     return r;
 }
 
-static void clean_row(const vt_eval *v, vt_forecast_row *r) {
+static void clean_row(const vt_eval *v, row *r) {
     double forward, gradient;
     vt_arch_find(v->subject->model->config.arch)->flops(&v->subject->model->config, &forward, &gradient);
-    *r = (vt_forecast_row){.label = "clean", .images = (double)v->n_images, .forwards = (double)v->n_images};
+    *r = (row){.label = "clean", .images = (double)v->n_images, .forwards = (double)v->n_images};
     r->tflop = 1e-12 * forward * r->forwards;
 }
 
-static void sum_row(const vt_eval *v, vt_forecast_row *sum) {
+static void sum_row(const vt_eval *v, row *sum) {
     clean_row(v, sum);
     snprintf(sum->label, sizeof sum->label, "all, at most");
     for (int i = 0; i < v->n_attacks; i++) {
-        vt_forecast_row r = row_of(v, &v->attacks[i], -1);
+        row r = row_of(v, &v->attacks[i], -1);
         sum->forwards += r.forwards, sum->gradients += r.gradients, sum->verdicts += r.verdicts, sum->tflop += r.tflop;
     }
 }
 
-bool vt_forecast_row_at(const vt_eval *v, int i, vt_forecast_row *r) {
+/* Row i; the last one is the sum. false past the end. */
+static bool row_at(const vt_eval *v, int i, row *r) {
     if (i == 0) return clean_row(v, r), true;
     for (int k = 0, at = 1; k < v->n_attacks; k++) {
         const vt_attack *a = &v->attacks[k];
@@ -54,7 +63,8 @@ bool vt_forecast_row_at(const vt_eval *v, int i, vt_forecast_row *r) {
     return false;
 }
 
-double vt_forecast_hours(const vt_forecast_row *r, const vt_seconds *s, int threads) {
+/* Hours of a row on all threads. */
+static double hours_of(const row *r, const vt_seconds *s, int threads) {
     return (r->forwards * s->forward + r->gradients * s->gradient + r->verdicts * s->verdict) / threads / 3600;
 }
 
@@ -69,13 +79,13 @@ const char *vt_hours_text(char buf[32], double hours) {
 }
 
 void vt_forecast_print(FILE *f, const vt_eval *v, const vt_seconds *s) {
-    vt_forecast_row r;
+    row r;
     char time[32], label[64];
     fprintf(f, "%-22s %8s %12s %12s %9s  %s\n", "at most", "images", "forwards", "gradients", "TFLOP", "time here");
-    for (int i = 0; vt_forecast_row_at(v, i, &r); i++) {
+    for (int i = 0; row_at(v, i, &r); i++) {
         snprintf(label, sizeof label, "%s%.40s", r.level ? "  " : "", r.label);
         fprintf(f, "%-22s %8.0f %12.0f %12.0f %9.3g  %s\n", label, r.images, r.forwards, r.gradients, r.tflop,
-                vt_hours_text(time, vt_forecast_hours(&r, s, v->threads)));
+                vt_hours_text(time, hours_of(&r, s, v->threads)));
     }
     fprintf(f,
             "\nAn image that is wrong as it is, or that an attack breaks, costs less than this.\n"

@@ -36,7 +36,6 @@ vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e)
 /* PNG of any colour type and depth, converted as Pillow's Image.convert('RGB') does: palette looked up, grey
  * replicated, alpha (and tRNS) dropped without blending, 16-bit samples keep the high byte; but 16-bit grey
  * without alpha is clipped at 255, as by mode I -> RGB in the Pillow 9.4.0 of Debian 12. */
-vt_status vt_png_read(const char *path, vt_image *out, vt_err *e);
 vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);
 /* Signature, IHDR and claimed size alone. */
 vt_status vt_png_inspect(const uint8_t *bytes, size_t n, const char *path, int *width, int *height, vt_err *e);

@@ -139,16 +139,6 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
     return vt_fail(e, VT_E_FORMAT, "%s: damaged PNG: %s", path, j.text);
 }
 
-vt_status vt_png_read(const char *path, vt_image *out, vt_err *e) {
-    uint8_t *bytes;
-    size_t n;
-    *out = (vt_image){0};
-    VT_TRY(vt_image_load(path, &bytes, &n, e));
-    vt_status r = vt_png_parse(bytes, n, path, out, e);
-    free(bytes);
-    return r;
-}
-
 /* ---- writing ---- */
 
 typedef struct png_out {

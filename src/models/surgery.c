@@ -6,12 +6,6 @@
 
 static bool is_head(const vt_param *p) { return !strncmp(p->name, "head", 4); }
 
-int vt_head_count(const vt_model *m) {
-    int n = 0;
-    for (int i = 0; i < m->params.count; i++) n += is_head(&m->params.items[i]) && m->params.items[i].ndim == 2;
-    return n;
-}
-
 size_t vt_feature_count(const vt_model *m) {
     size_t n = 0;
     for (int i = 0; i < m->params.count; i++)

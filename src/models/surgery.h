@@ -14,7 +14,6 @@ vt_status vt_cut_behind(vt_model **out, const vt_model *m, int depth, int classe
 /* Rows of the copies' heads from w [rows, phi] and b [rows]; phi is what vt_feature_count counts. w NULL: each row
  * shows one feature. */
 void vt_head_set(vt_model *m, const double *w, const double *b, int rows, size_t phi);
-int vt_head_count(const vt_model *m);       /* 2 for a distilled model */
 size_t vt_feature_count(const vt_model *m); /* what all heads read, one behind the other */
 
 #endif

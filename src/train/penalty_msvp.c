@@ -12,7 +12,6 @@
 #include "core/svd.h"
 #include "models/roles.h"
 #include "nn/sums.h"
-#include "train/msvp.h"
 #include "train/penalty.h"
 
 enum { ROWS, COLUMNS, WHOLE };
@@ -220,22 +219,6 @@ static double apply(real *grad, real *state, real *work, const real *w, const vt
         }
     }
     return value;
-}
-
-int VT_R(vt_msvp_sigmas)(double *sigma, int max, const real *state, const real *w, const vt_model *m,
-                         const void *params_) {
-    const params *p = params_;
-    int n = 0;
-    for (walk i = {.branch = -1}; next(&i, m, p);)
-        for (int h = 0; h < i.c.parts && p->lambda[i.branch] > 0; h++, n++) {
-            if (n >= max) continue;
-            const real *u = state + i.at + (size_t)h * (size_t)(i.c.rows + i.c.cols), *v = u + i.c.rows;
-            const real *part = w + i.c.offset + (size_t)h * i.c.stride;
-            sigma[n] = 0;
-            for (int k = 0; k < i.c.rows; k++)
-                sigma[n] += (double)u[k] * (double)dot(part + (size_t)k * (size_t)i.c.ld, v, i.c.cols);
-        }
-    return n;
 }
 
 const VT_R(vt_penalty_def) VT_R(vt_penalty_def_msvp) = {

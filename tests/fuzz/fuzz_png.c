@@ -43,7 +43,7 @@ static void one(const uint8_t *bytes, size_t n) {
         return;
     }
     size_t size = 3 * (size_t)im.width * (size_t)im.height;
-    if (vt_png_write(file, &im, &e) != VT_OK || vt_png_read(file, &back, &e) != VT_OK) abort();
+    if (vt_png_write(file, &im, &e) != VT_OK || vt_image_read(file, &back, &e) != VT_OK) abort();
     if (back.width != im.width || back.height != im.height || memcmp(back.rgb, im.rgb, size)) abort();
     vt_image_free(&im);
     vt_image_free(&back);

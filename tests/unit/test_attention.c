@@ -151,40 +151,6 @@ static void test_large(void **state) {
     at_each(check_large);
 }
 
-/* The entry points for qkv in one are the general ones. */
-static void test_packed(void **state) {
-    (void)state;
-    enum { B = 2, T = 5, H = 3, D = 4, C = H * D, N = B * T * C };
-    int n;
-    const vt_attn *const *defs = vt_attns(&n);
-    for (int i = 0; i < n; i++) {
-        vt_attn_shape_f64 s =
-            {.def = vt_attn_ops_find_f64(defs[i]->name), .b = B, .t = T, .c = C, .heads = H, .scale = 0.5};
-        assert_true(vt_attn_scratch_len_f64(&s) <= (size_t)(2 * T * vt_attn_ldp(T))); /* as the page promises */
-        double *qkv = t_doubles(3 * N, 1, 1), *tqkv = t_doubles(3 * N, 2, 1), *d_o = t_doubles(N, 3, 1);
-        double *p = t_doubles(B * vt_attn_p_len_f64(&s), 0, 0), *saved = t_doubles(B * vt_attn_saved_len_f64(&s), 0, 0);
-        double *scratch = t_doubles(vt_attn_scratch_len_f64(&s), 0, 0), *one[VT_ATTN_MAX_PARAMS];
-        double *o[2], *to[2], *dqkv[2];
-        for (int k = 0; k < VT_ATTN_MAX_PARAMS; k++) one[k] = t_doubles(H, 4, 1);
-        for (int k = 0; k < 2; k++)
-            o[k] = t_doubles(N, 0, 0), to[k] = t_doubles(N, 0, 0), dqkv[k] = t_doubles(3 * N, 0, 0);
-        const double *const *w = (const double *const *)one;
-        vt_attention_forward_f64(o[0], p, saved, qkv, w, &s);
-        vt_attention_backward_f64(dqkv[0], NULL, scratch, d_o, p, saved, qkv, w, &s);
-        vt_attention_jvp_f64(to[0], scratch, tqkv, p, saved, qkv, w, &s);
-        vt_attn_in_f64 in = {qkv, qkv + C, qkv + 2 * C, 3 * C, 3 * C, 3 * C},
-                       t = {tqkv, tqkv + C, tqkv + 2 * C, 3 * C, 3 * C, 3 * C};
-        vt_attn_grad_f64 g = {dqkv[1], dqkv[1] + C, dqkv[1] + 2 * C, 3 * C, 3 * C, 3 * C};
-        vt_attn_forward_f64(o[1], p, saved, &in, w, &s);
-        vt_attn_backward_f64(&g, NULL, scratch, d_o, p, saved, &in, w, &s);
-        vt_attn_jvp_f64(to[1], scratch, &t, p, saved, &in, w, &s);
-        assert_memory_equal(o[0], o[1], N * sizeof(double));
-        assert_memory_equal(to[0], to[1], N * sizeof(double));
-        assert_memory_equal(dqkv[0], dqkv[1], 3 * N * sizeof(double));
-        t_release(defs[i]->name);
-    }
-}
-
 /* ---- texts ---- */
 
 static void test_parse(void **state) {
@@ -235,10 +201,13 @@ static void test_parse(void **state) {
 int main(void) {
     vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_gradients, t_drop), cmocka_unit_test_teardown(test_jvp, t_drop),
-        cmocka_unit_test_teardown(test_rows, t_drop),      cmocka_unit_test_teardown(test_float, t_drop),
-        cmocka_unit_test_teardown(test_large, t_drop),     cmocka_unit_test_teardown(test_packed, t_drop),
-        cmocka_unit_test_teardown(test_lean, t_drop),      cmocka_unit_test(test_parse),
+        cmocka_unit_test_teardown(test_gradients, t_drop),
+        cmocka_unit_test_teardown(test_jvp, t_drop),
+        cmocka_unit_test_teardown(test_rows, t_drop),
+        cmocka_unit_test_teardown(test_float, t_drop),
+        cmocka_unit_test_teardown(test_large, t_drop),
+        cmocka_unit_test_teardown(test_lean, t_drop),
+        cmocka_unit_test(test_parse),
     };
     return cmocka_run_group_tests_name("attention", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 /* What the attention variants are, one by one: PyTorch's numbers, closed forms, invariances, and what happens at kinks
  * and zeros. What holds for every variant is in test_attention.c. */
 #include "attention_bench.h"
+#include "naive.h"
 #include "reference.h"
 
 /* ---- PyTorch, in double (tests/fixtures/gen_attention.py) ---- */
@@ -147,7 +148,7 @@ static void test_l2_full(void **state) {
     double m[H * D * D], dm[H * D * D] = {0}, dx[ROWS * DIM], dwq[C * DIM] = {0}, dwv[C * DIM] = {0}, q[ROWS * C];
     const at_form form = {"full", .b = B, .t = T, .heads = H, .d = D, .tied = true};
     at a = at_make("l2", &form, 1);
-    vt_gemm_naive_f64(false, true, ROWS, C, DIM, 1, x, DIM, wq, DIM, 0, q, C);
+    naive_gemm(false, true, ROWS, C, DIM, 1, x, DIM, wq, DIM, 0, q, C);
     memcpy(a.q, q, sizeof q);
     vt_attn_full_mix_f64(m, wq, wv, a.scale, H, D, DIM);
     vt_attn_full_values_f64(a.v, C, a.q, C, m, ROWS, H, D);
@@ -156,8 +157,8 @@ static void test_l2_full(void **state) {
     same(a.o, "full", "o", a.nq);
     vt_attn_full_dvalues_f64(a.dq, C, dm, a.dv, C, a.q, C, m, ROWS, H, D); /* dq: scores and values */
     vt_attn_full_dmix_f64(dwq, dwv, dm, wq, wv, a.scale, H, D, DIM);
-    vt_gemm_naive_f64(true, false, C, DIM, ROWS, 1, a.dq, C, x, DIM, 1, dwq, DIM);
-    vt_gemm_naive_f64(false, false, ROWS, DIM, C, 1, a.dq, C, wq, DIM, 0, dx, DIM);
+    naive_gemm(true, false, C, DIM, ROWS, 1, a.dq, C, x, DIM, 1, dwq, DIM);
+    naive_gemm(false, false, ROWS, DIM, C, 1, a.dq, C, wq, DIM, 0, dx, DIM);
     same(dx, "full", "dx", ROWS * DIM), same(dwq, "full", "dwq", C * DIM), same(dwv, "full", "dwv", C * DIM);
     /* tangents of q give those of v, and dm may be left out */
     double tv[ROWS * C], only[ROWS * C] = {0}, with[ROWS * C] = {0};

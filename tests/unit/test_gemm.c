@@ -2,6 +2,7 @@
 /* src/core/gemm.c: matrix products against the readable twin at every size and road (OpenBLAS, oneDNN), and
  * what is said of the kernels. */
 #include "t.h"
+#include "naive.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -41,8 +42,8 @@ static void compare(product p) {
     for (size_t i = 0; p.by != F64 && i < nc; i++) fast[i] = (double)fc[i];
     for (int i = 0; i < m; i++) /* the padding of C is not ours */
         for (int j = n; j < ldc; j++) assert_true(fast[i * ldc + j] == c[i * ldc + j]);
-    vt_gemm_naive_f64(p.ta, p.tb, m, n, k, p.alpha, a, lda, b, ldb, p.beta, c, ldc);
-    vt_gemm_naive_f64(p.ta, p.tb, m, n, k, fabs(p.alpha), abs_a, lda, abs_b, ldb, fabs(p.beta), bound, ldc);
+    naive_gemm(p.ta, p.tb, m, n, k, p.alpha, a, lda, b, ldb, p.beta, c, ldc);
+    naive_gemm(p.ta, p.tb, m, n, k, fabs(p.alpha), abs_a, lda, abs_b, ldb, fabs(p.beta), bound, ldc);
     double worst = 0;
     for (int i = 0; i < m; i++)
         for (int j = 0; j < n; j++) {
@@ -84,7 +85,7 @@ static void test_beta_zero(void **state) {
     float fa[6] = {1, 2, 3, 4, 5, 6}, fb[6] = {1, 0, 0, 1, 1, 1}, fc[4] = {NAN, NAN, NAN, NAN};
     static const double want[4] = {4, 5, 10, 11};
     vt_gemm_f64(false, false, 2, 2, 3, 1, a, 3, b, 2, 0, c, 2);
-    vt_gemm_naive_f64(false, false, 2, 2, 3, 1, a, 3, b, 2, 0, d, 2);
+    naive_gemm(false, false, 2, 2, 3, 1, a, 3, b, 2, 0, d, 2);
     vt_gemm_f32(false, false, 2, 2, 3, 1, fa, 3, fb, 2, 0, fc, 2);
     for (int i = 0; i < 4; i++) assert_true(c[i] == want[i] && d[i] == want[i] && (double)fc[i] == want[i]);
 }

@@ -229,10 +229,24 @@ typedef struct attn {
     double *o, *p, *saved, *qkv, *d_o, *w[ATTN_PARAMS];
 } attn;
 
+/* qkv [b*t, 3c]: q | k | v, each head-major (timm) */
+static vt_attn_in_f64 in_one(const attn *a) {
+    int c = a->s.c;
+    return (vt_attn_in_f64){a->qkv, a->qkv + c, a->qkv + 2 * c, 3 * c, 3 * c, 3 * c};
+}
+
 static double attn_scalar(void *ctx) {
     attn *a = ctx;
-    vt_attention_forward_f64(a->o, a->p, a->saved, a->qkv, (const double *const *)a->w, &a->s);
+    const vt_attn_in_f64 in = in_one(a);
+    vt_attn_forward_f64(a->o, a->p, a->saved, &in, (const double *const *)a->w, &a->s);
     return t_dot(a->o, a->d_o, (size_t)(a->s.b * a->s.t * a->s.c));
+}
+
+static void attn_backward(double *dqkv, double *const *dw, double *scratch, attn *a) {
+    int c = a->s.c;
+    const vt_attn_in_f64 in = in_one(a);
+    const vt_attn_grad_f64 g = {dqkv, dqkv + c, dqkv + 2 * c, 3 * c, 3 * c, 3 * c};
+    vt_attn_backward_f64(&g, dw, scratch, a->d_o, a->p, a->saved, &in, (const double *const *)a->w, &a->s);
 }
 
 static void attn_rows(const attn *a) {
@@ -251,7 +265,8 @@ static void attn_case(const vt_attn_ops_f64 *def, int b, int t, int heads, int d
     a.o = t_doubles(btc, 0, 0), a.p = t_doubles(len, 0, 0), a.saved = t_doubles(aux, 0, 0);
     a.qkv = t_doubles(3 * btc, 1, 1), a.d_o = t_doubles(btc, 2, 1);
     double *dqkv = t_doubles(3 * btc, 0, 0), *other = t_doubles(3 * btc, 0, 0), *dw[ATTN_PARAMS] = {0};
-    double *scratch = t_doubles((size_t)(t * vt_attn_ldp(t)), 0, 0);
+    double *scratch = t_doubles(vt_attn_scratch_len_f64(&a.s), 0, 0);
+    assert_true(vt_attn_scratch_len_f64(&a.s) <= (size_t)(2 * t * vt_attn_ldp(t))); /* as attention.h promises */
     t_freeze(a.qkv), t_freeze(a.d_o);
     for (int i = 0; i < def->is->n_params; i++) {
         size_t n = def->is->params[i].per_head ? (size_t)heads : 1;
@@ -261,7 +276,7 @@ static void attn_case(const vt_attn_ops_f64 *def, int b, int t, int heads, int d
     }
     attn_scalar(&a);
     attn_rows(&a);
-    vt_attention_backward_f64(dqkv, dw, scratch, a.d_o, a.p, a.saved, a.qkv, (const double *const *)a.w, &a.s);
+    attn_backward(dqkv, dw, scratch, &a);
     char what[64];
     snprintf(what, sizeof what, "attention %s dqkv", def->is->name);
     t_grad(attn_scalar, &a, a.qkv, 3 * btc, dqkv, what);
@@ -270,7 +285,7 @@ static void attn_case(const vt_attn_ops_f64 *def, int b, int t, int heads, int d
         t_grad(attn_scalar, &a, a.w[i], def->is->params[i].per_head ? (size_t)heads : 1, dw[i], what);
     }
     attn_scalar(&a);
-    vt_attention_backward_f64(other, NULL, scratch, a.d_o, a.p, a.saved, a.qkv, (const double *const *)a.w, &a.s);
+    attn_backward(other, NULL, scratch, &a);
     assert_memory_equal(other, dqkv, 3 * btc * sizeof *dqkv);
     t_release(def->is->name);
 }

@@ -2,6 +2,7 @@
 /* Penalties of src/train in double, but for MSVP (test_msvp.c): the minima and gradients of the orthogonality terms,
  * gates, and what all of them refuse. */
 #include "penalty_bench.h"
+#include "naive.h"
 
 #include "core/gemm.h"
 
@@ -27,7 +28,7 @@ static void test_registry(void **state) {
 static double literal_gap(const double *p, int rows, int cols) {
     double *s = malloc((size_t)(cols * cols) * sizeof *s), value = 0;
     assert_non_null(s);
-    vt_gemm_naive_f64(true, false, cols, cols, rows, 1, p, cols, p, cols, 0, s, cols);
+    naive_gemm(true, false, cols, cols, rows, 1, p, cols, p, cols, 0, s, cols);
     for (int i = 0; i < cols; i++)
         for (int j = 0; j < cols; j++) value += (s[i * cols + j] - (i == j)) * (s[i * cols + j] - (i == j));
     free(s);

@@ -27,7 +27,7 @@ static void test_png_types(void **state) {
         snprintf(path, sizeof path, "tests/fixtures/png/%s.rgb", pngs[i]);
         uint8_t *want = get(path, &m);
         memcpy(path + strlen(path) - 3, "png", 3);
-        if (vt_png_read(path, &im, &e) != VT_OK) fail_msg("%s", e.text);
+        if (vt_image_read(path, &im, &e) != VT_OK) fail_msg("%s", e.text);
         assert_true(im.width == 5 && im.height == 4 && m == 60);
         if (memcmp(im.rgb, want, m)) fail_msg("%s differs from Pillow", path);
         vt_image_free(&im);
@@ -77,8 +77,8 @@ static void test_png_claims(void **state) {
         t_says(vt_png_parse(b, n, "x.png", &im, &e), VT_E_RANGE, &e, "x.png: ", bad[i].text);
     }
     free(b);
-    t_says(vt_png_read(at("none.png"), &im, &e), VT_E_IO, &e, at("none.png"), "No such file");
-    t_says(vt_png_read(tmp, &im, &e), VT_E_IO, &e, tmp, "regular");
+    t_says(vt_image_read(at("none.png"), &im, &e), VT_E_IO, &e, at("none.png"), "No such file");
+    t_says(vt_image_read(tmp, &im, &e), VT_E_IO, &e, tmp, "regular");
 }
 
 static void test_png_write(void **state) {
@@ -87,7 +87,7 @@ static void test_png_write(void **state) {
              back;
     vt_err e = {0};
     assert_int_equal(vt_png_write(at("w.png"), &im, &e), VT_OK);
-    assert_int_equal(vt_png_read(at("w.png"), &back, &e), VT_OK);
+    assert_int_equal(vt_image_read(at("w.png"), &back, &e), VT_OK);
     assert_true(back.width == 3 && back.height == 2);
     assert_memory_equal(back.rgb, im.rgb, 18);
     vt_image_free(&back);

@@ -300,29 +300,3 @@ void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent,
             VT_GEMM(false, false, r.tq, r.d, r.t, 1, a, r.ldp, tu, r.own_values ? r.d : t.ldv, 1, to + l.o, s->c);
         }
 }
-
-/* ---- qkv in one ---- */
-
-static VT_R(vt_attn_in) packed(const real *qkv, int c) {
-    return (VT_R(vt_attn_in)){.q = qkv, .k = qkv + c, .v = qkv + 2 * c, .ldq = 3 * c, .ldk = 3 * c, .ldv = 3 * c};
-}
-
-void VT_R(vt_attention_forward)(real *o, real *p, real *saved, const real *qkv, const real *const *w,
-                                const VT_R(vt_attn_shape) *s) {
-    const VT_R(vt_attn_in) in = packed(qkv, s->c);
-    VT_R(vt_attn_forward)(o, p, saved, &in, w, s);
-}
-
-void VT_R(vt_attention_backward)(real *dqkv, real *const *dw, real *scratch, const real *d_o, const real *p,
-                                 const real *saved, const real *qkv, const real *const *w, VT_R(vt_attn_shape) *s) {
-    const VT_R(vt_attn_in) in = packed(qkv, s->c);
-    const VT_R(vt_attn_grad) g =
-        {.q = dqkv, .k = dqkv + s->c, .v = dqkv + 2 * s->c, .ldq = 3 * s->c, .ldk = 3 * s->c, .ldv = 3 * s->c};
-    VT_R(vt_attn_backward)(&g, dw, scratch, d_o, p, saved, &in, w, s);
-}
-
-void VT_R(vt_attention_jvp)(real *to, real *scratch, const real *tqkv, const real *p, const real *saved,
-                            const real *qkv, const real *const *w, const VT_R(vt_attn_shape) *s) {
-    const VT_R(vt_attn_in) in = packed(qkv, s->c), tangent = packed(tqkv, s->c);
-    VT_R(vt_attn_jvp)(to, scratch, &tangent, p, saved, &in, w, s);
-}

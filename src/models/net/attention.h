@@ -93,14 +93,6 @@ void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *
 void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent, const real *p, const real *saved,
                        const VT_R(vt_attn_in) *in, const real *const *w, const VT_R(vt_attn_shape) *s);
 
-/* The three for qkv [b*t, 3c]: q | k | v, each head-major (timm); tq = 0. */
-void VT_R(vt_attention_forward)(real *o, real *p, real *saved, const real *qkv, const real *const *w,
-                                const VT_R(vt_attn_shape) *s);
-void VT_R(vt_attention_backward)(real *dqkv, real *const *dw, real *scratch, const real *d_o, const real *p,
-                                 const real *saved, const real *qkv, const real *const *w, VT_R(vt_attn_shape) *s);
-void VT_R(vt_attention_jvp)(real *to, real *scratch, const real *tqkv, const real *p, const real *saved,
-                            const real *qkv, const real *const *w, const VT_R(vt_attn_shape) *s);
-
 /* ---- the full form of L2 attention (VT_ATTN_FULL), attn_l2.c ---- */
 
 /* Kim et al. 2021: values X A_h W_V^h with A_h = W_Q^h W_Q^hT scale, that is q_h M_h. Legal without biases of q and v.

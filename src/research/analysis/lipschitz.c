@@ -147,13 +147,3 @@ double vt_lipschitz_closed(const vt_head_norms *w, int t, double r) {
 double vt_lipschitz_specformer(const vt_head_norms *w, int t, double b) {
     return (double)t * (t + 1.0) * b * b * w->v * (w->q * w->k + 1);
 }
-
-vt_status vt_lemma_row_blocks(double *bound, const double *a, const int *first, int blocks, int cols, vt_err *e) {
-    double sum = 0, sigma;
-    for (int b = 0; b < blocks; b++) {
-        VT_TRY(vt_matrix_norm(&sigma, a + (size_t)first[b] * (size_t)cols, first[b + 1] - first[b], cols, cols, e));
-        sum += sigma * sigma;
-    }
-    *bound = sqrt(sum);
-    return VT_OK;
-}

@@ -36,10 +36,6 @@ double vt_lipschitz_closed(const vt_head_norms *w, int t, double r);
 double vt_lipschitz_specformer(const vt_head_norms *w, int t, double b_plus_delta0);
 static inline int vt_lipschitz_guaranteed(double b_plus_delta0) { return b_plus_delta0 >= 1; }
 
-/* Lemma 1: |A|_2 <= sqrt(sum_i |A_i|_2^2) over row blocks A_i of A [rows, cols] (contiguous); block b begins at
- * first[b], first[blocks] = rows. *bound is the right side. */
-vt_status vt_lemma_row_blocks(double *bound, const double *a, const int *first, int blocks, int cols, vt_err *e);
-
 /* max_i |x_i|, |x|_F of x [t, c] */
 double vt_longest_row(const double *x, int t, int c);
 

@@ -315,33 +315,6 @@ static bool rows(vt_oddities *f, const vt_published *p) {
 
 /* ---- all ---- */
 
-static const struct {
-    const char *check, *law;
-} laws[] = {
-    {"autoattack",
-     "AutoAttack leaves no more images right than the weakest-looking of the other attacks (0.3 points slack)"},
-    {"pgd2", "PGD-2 leaves no more right than FGSM"},
-    {"steps", "PGD-100 leaves no more right than PGD-20 (0.3 points slack)"},
-    {"clean", "no attack leaves more right than there were"},
-    {"batch", "a column's cells are no multiples of 1/128, unless 128 images were used"},
-    {"grain", "cells of a data set agree on how many images there are"},
-    {"collapsed", "a row is not the same number throughout"},
-    {"equal", "different rows do not share three cells or more"},
-    {"headline", "averages that the text states come out of the cells"},
-    {"best", "in how many columns the paper's own method is best or equal"},
-    {"sweep", "a sweep of penalties contains the main table's row, and is not worse than no penalty throughout"},
-    {"variants", "a variant that is said to boost is not below the plain row"},
-    {"gain", "a gain that the text states is the best variant's"},
-    {"parameters", "tensors of the printed shapes add up to the printed number of parameters"},
-    {"times", "what is computed once for each step weighs less where a step takes longer"},
-};
-
-const char *vt_consistency_law(int i, const char **check) {
-    if (i < 0 || i >= (int)(sizeof laws / sizeof *laws)) return NULL;
-    if (check) *check = laws[i].check;
-    return laws[i].law;
-}
-
 vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_published *claims, vt_err *e) {
     bool ok = true, cells = p->unit == VT_PERCENT && vt_published_key(p, "attack") >= 0;
     *f = (vt_oddities){0};

@@ -7,7 +7,7 @@
 #include "research/table/published.h"
 
 typedef struct vt_oddity {
-    const char *check; /* "autoattack", see vt_consistency_checks */
+    const char *check; /* its law (docs/tables.md): "autoattack" */
     bool note;         /* worth knowing, no contradiction */
     char text[500];    /* one sentence */
     int *cells;        /* [n] indices of the file's cells that it is about, ascending; may be none */
@@ -25,8 +25,5 @@ vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_pub
 void vt_oddities_free(vt_oddities *f);
 /* Is the cell one of the finding's? */
 bool vt_oddity_has(const vt_oddity *f, int cell);
-
-/* The laws, one sentence each; NULL past the end. */
-const char *vt_consistency_law(int i, const char **check);
 
 #endif
