@@ -44,10 +44,10 @@ json_t *vt_json(const char *text, size_t n, json_error_t *why) {
     return NULL;
 }
 
-json_t *vt_json_file(const char *path) {
+json_t *vt_json_file(const char *path, size_t most) {
     char *text;
     size_t n;
-    if (vt_file_read(path, VT_JSON_FILE, &text, &n, NULL) != VT_OK) return NULL;
+    if (vt_file_load(path, most, &text, &n, NULL) != VT_OK) return NULL;
     json_t *o = vt_json(text, n, NULL);
     free(text);
     return o;

@@ -18,9 +18,8 @@
 /* As json_loadb without doubled keys: NULL with line, position and text of what is wrong in *why (which may be NULL).
  */
 json_t *vt_json(const char *text, size_t n, json_error_t *why);
-/* The value of a file of at most VT_JSON_FILE bytes; NULL: not there, or no JSON. */
-#define VT_JSON_FILE ((size_t)256 << 20)
-json_t *vt_json_file(const char *path);
+/* The value of a regular file of at most so many bytes; NULL: not there, or no JSON. */
+json_t *vt_json_file(const char *path, size_t most);
 
 /* A finite number as text, an integer without a point. */
 enum { VT_NUMBER_ROOM = 32 };

@@ -13,7 +13,7 @@
 
 #define SUMS "SHA256SUMS"
 #define DIGITS 64
-enum { TEXT_MOST = 1 << 26 }; /* bytes of a list, a report, run.json */
+enum { TEXT_MOST = 1 << 26, RESULTS_MOST = 1 << 28 }; /* bytes of a list, a report, run.json; of results.json */
 static const char zeros[] = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /* ---- the list ---- */
@@ -161,7 +161,7 @@ static vt_status check_sums(const char *dir, vt_findings *found, vt_err *e) {
 
 static json_t *results(const char *dir) {
     char path[VT_PATH_MAX];
-    return vt_path(path, dir, "results.json") ? vt_json_file(path) : NULL;
+    return vt_path(path, dir, "results.json") ? vt_json_file(path, RESULTS_MOST) : NULL;
 }
 
 /* Such a ledger does not say what its checkpoint is called either, unless it was continued by this version. */

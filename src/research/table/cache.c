@@ -35,13 +35,12 @@ static vt_status write_json(const char *dir, const char *name, const json_t *o, 
     return vt_file_commit(&f, e);
 }
 
-/* Never opens what reading would hang on: a pipe, a device. */
-static bool regular(const char *path, off_t most) {
+static bool regular(const char *path) {
     struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= most;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static json_t *load(const char *path) { return regular(path, JSON_MOST) ? vt_json_file(path) : NULL; }
+static json_t *load(const char *path) { return vt_json_file(path, JSON_MOST); }
 
 /* Keeps others from a folder (LOCK_EX) or from changing it (LOCK_SH). Closing the descriptor lets go, and so does the
  * end of the process, however it comes. -1: it is not held. */
@@ -164,7 +163,7 @@ static vt_status unchanged(const char *dir, const char *hash, const json_t *sums
     snprintf(then, sizeof then, "%s", said ? said : "");
     if (!sums && (strcmp(file, counted[0]) || !sealed(dir, hash, then))) return VT_OK;
     if (!there && !*then) return VT_OK;
-    if (!regular(path, INT64_MAX))
+    if (!regular(path))
         return vt_fail(e, VT_E_FORMAT, "%s: is no regular file, though its cell is finished: remove the cell's folder",
                        path);
     VT_TRY(vt_sha_file(path, hex, e));
