@@ -129,12 +129,27 @@ size_t vt_file_start(const char *path, void *bytes, size_t n) {
 
 /* ---- writing ---- */
 
+/* RLIMIT_FSIZE raises SIGXFSZ, whose default ends the process: held back here, and taken off the queue, so that the
+ * caller sees EFBIG like any other write error. offset < 0: where the file stands. */
+static ssize_t write_some(int fd, const char *data, size_t n, int64_t offset) {
+    sigset_t xfsz, old;
+    sigemptyset(&xfsz);
+    sigaddset(&xfsz, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &xfsz, &old);
+    ssize_t k = offset < 0 ? write(fd, data, n) : pwrite(fd, data, n, offset);
+    int why = errno;
+    if (k < 0 && why == EFBIG && !sigismember(&old, SIGXFSZ)) sigtimedwait(&xfsz, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = why;
+    return k;
+}
+
 vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const char *dir, const char *name,
                       vt_err *e) {
     size_t done = 0;
     int why = 0;
     while (done < n && !why) { /* a second turn only after a short write, to learn why it was short */
-        ssize_t k = pwrite(fd, (const char *)data + done, n - done, offset + (int64_t)done);
+        ssize_t k = write_some(fd, (const char *)data + done, n - done, offset + (int64_t)done);
         if (k > 0)
             done += (size_t)k;
         else if (k == 0 || errno != EINTR)
@@ -168,6 +183,24 @@ static const char *base(const char *path) {
     return slash ? slash + 1 : path;
 }
 
+static ssize_t stream_write(void *fd, const char *data, size_t n) {
+    size_t done = 0;
+    while (done < n) {
+        ssize_t k = write_some((int)(intptr_t)fd, data + done, n - done, -1);
+        if (k == 0 || (k < 0 && errno != EINTR)) break;
+        if (k > 0) done += (size_t)k;
+    }
+    return (ssize_t)done;
+}
+
+static int stream_close(void *fd) { return close((int)(intptr_t)fd); }
+
+/* What every file is written through. NULL: no memory; fd stays open. */
+static FILE *stream_to(int fd) {
+    return fopencookie((void *)(intptr_t)fd, "w",
+                       (cookie_io_functions_t){.write = stream_write, .close = stream_close});
+}
+
 static vt_status begin(vt_file *f, vt_err *e) {
     static atomic_uint serial;
     VT_TRY(vt_file_place(f->path, e));
@@ -182,7 +215,8 @@ static vt_status begin(vt_file *f, vt_err *e) {
                  atomic_fetch_add(&serial, 1));
         fd = openat(f->folder, f->temp + dir, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     } while (fd < 0 && errno == EEXIST);
-    if (fd >= 0 && (f->stream = fdopen(fd, "w"))) return VT_OK;
+    f->fd = fd;
+    if (fd >= 0 && (f->stream = stream_to(fd))) return VT_OK;
     why = errno;
     if (fd >= 0) close(fd), unlink(f->temp);
     close(f->folder);
@@ -217,14 +251,14 @@ vt_status vt_file_begin_new(vt_file *f, const char *path, vt_err *e) {
 
 vt_status vt_file_reopen(vt_file *f, vt_err *e) {
     int fd = openat(f->folder, base(f->temp), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    FILE *now = fd >= 0 ? fdopen(fd, "r+") : NULL;
+    FILE *now = fd >= 0 ? stream_to(fd) : NULL;
     if (!now) {
         int why = errno;
         if (fd >= 0) close(fd);
         return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->path, strerror(why));
     }
     fclose(f->stream);
-    f->stream = now;
+    f->stream = now, f->fd = fd;
     return VT_OK;
 }
 
@@ -248,7 +282,7 @@ static int put_in_place(const vt_file *f) {
 vt_status vt_file_commit(vt_file *f, vt_err *e) {
     bool whole = fflush(f->stream) == 0 && !ferror(f->stream);
     int why = whole ? 0 : errno ? errno : EIO;
-    if (!why && fsync(fileno(f->stream)) != 0 && errno != EINVAL) why = errno;
+    if (!why && fsync(f->fd) != 0 && errno != EINVAL) why = errno;
     if (fclose(f->stream) != 0 && !why) why = errno;
     f->stream = NULL;
     if (!why) why = put_in_place(f);
@@ -262,25 +296,12 @@ vt_status vt_file_commit(vt_file *f, vt_err *e) {
     return why ? vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->path, strerror(why)) : VT_OK;
 }
 
-static vt_status write_parts(const char *path, const vt_span *parts, int n, vt_err *e) {
+vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err *e) {
     vt_file f;
     VT_TRY(vt_file_begin_path(&f, path, e));
     for (int i = 0; i < n && !ferror(f.stream); i++)
         if (parts[i].bytes) fwrite(parts[i].data, 1, parts[i].bytes, f.stream);
     return vt_file_commit(&f, e);
-}
-
-/* RLIMIT_FSIZE raises SIGXFSZ, whose default ends the process: held back here, and taken off the queue, so that
- * the caller sees EFBIG like any other write error. */
-vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err *e) {
-    sigset_t xfsz, old;
-    sigemptyset(&xfsz);
-    sigaddset(&xfsz, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &xfsz, &old);
-    vt_status s = write_parts(path, parts, n, e);
-    if (s != VT_OK && !sigismember(&old, SIGXFSZ)) sigtimedwait(&xfsz, NULL, &(struct timespec){0});
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return s;
 }
 
 void vt_file_tidy(const char *dir, int levels) {

@@ -45,8 +45,8 @@ void vt_remove_in(const char *dir, const char *name);
  * device) is refused: a link is neither followed, out of the folder, nor lost. */
 typedef struct vt_file {
     FILE *stream;
-    int folder;
-    bool fresh; /* replaces nothing */
+    int folder, fd; /* fd: stream's */
+    bool fresh;     /* replaces nothing */
     char path[VT_PATH_MAX], temp[VT_PATH_MAX + 64];
 } vt_file;
 vt_status vt_file_begin(vt_file *f, const char *dir, const char *name, vt_err *e);

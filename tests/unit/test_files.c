@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include "core/files.h"
@@ -161,6 +162,36 @@ static void test_fresh(void **state) {
     assert_int_equal(access(f.temp, F_OK), -1);
 }
 
+/* Where a file may not grow further (RLIMIT_FSIZE) the signal, whose default ends the process, is held back, however
+ * the file is written: a sentence, and what was there stays. */
+static void test_size_limit(void **state) {
+    (void)state;
+    vt_err e = {0};
+    vt_file f;
+    struct rlimit old, small;
+    char *bytes = calloc(100000, 1);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old, small.rlim_cur = 50000;
+    put(at("kept"), "old");
+    int fd = open(at("line"), O_RDWR | O_CREAT, 0600);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    vt_status begun = vt_file_begin(&f, tmp, "kept", &e);
+    for (int i = 0; begun == VT_OK && i < 20000; i++) fprintf(f.stream, "%d\n", i);
+    vt_err streamed = {0}, whole = {0}, line = {0};
+    vt_status s = begun == VT_OK ? vt_file_commit(&f, &streamed) : begun;
+    vt_status t = vt_file_replace(at("kept"), &(vt_span){bytes, 100000}, 1, &whole);
+    vt_status u = vt_write_at(fd, bytes, 100000, 0, tmp, "line", &line);
+    setrlimit(RLIMIT_FSIZE, &old);
+    t_says(s, VT_E_IO, &streamed, at("kept"), "File too large");
+    t_says(t, VT_E_IO, &whole, at("kept"), "File too large");
+    t_says(u, VT_E_IO, &line, at("line"), "File too large");
+    is(at("kept"), "old");
+    is(at("line"), "");
+    assert_int_equal(access(f.temp, F_OK), -1);
+    close(fd);
+    free(bytes);
+}
+
 static void test_security_14_tidy(void **state) {
     (void)state;
     static const char *const gone[] = {".vitrine-1-2.tmp", "adv/.vitrine-1-2.tmp.aBcDeF", "adv/pgd/.vitrine-9-9.tmp"},
@@ -312,6 +343,7 @@ int main(void) {
         T(test_security_3_links_are_refused),
         T(test_security_3_link_in_the_meantime),
         T(test_fresh),
+        T(test_size_limit),
         T(test_security_14_tidy),
         T(test_opened_are_regular_files),
         T(test_opened_links),
