@@ -110,6 +110,34 @@ rings() {
     }' "$@"
 }
 
+# FILES of bats: checks that end no test. Of `a && b` only b's failure does, and of `! a` neither, but in the last line of
+# a test or function.
+hidden() {
+    awk '
+    BEGIN { check = "^([[] |[[][[] |! |grep |cmp |diff |truth |says |good |bad |same_run )" }
+    function last(s,    n, part) { n = split(s, part, " && "); return part[n] }
+    function end(next_line) {
+        if (held != "" && next_line !~ /^[ \t]*}/) { print where ": a check that ends no test: " held; bad = 1 }
+        held = ""
+    }
+    FNR == 1 { end("}"); whole = "" }
+    /^[ \t]*(#|$)/ { next }
+    {
+        line = $0
+        sub(/^[ \t]+/, "", line)
+        if (whole == "") { end(line); begin = FILENAME ":" FNR }
+        whole = whole line
+        if (whole ~ /&&$/) whole = whole " "
+        if (whole ~ /&& $/ || sub(/\\$/, "", whole)) next # it goes on
+        if (whole !~ /[|][|]/ && (whole ~ /^! / || (whole ~ check && whole ~ / && / && last(whole) ~ check))) {
+            held = whole
+            where = begin
+        }
+        whole = ""
+    }
+    END { end("}"); exit bad }' "$@"
+}
+
 # LIB: writable objects (.data and .bss; what a linker relocates and then write-protects is .data.rel.ro) of the library.
 # Allowed is what changes no result (docs/ARCHITECTURE.md, rule 1): the thread's memory of compiled products, the number
 # in the names of temporary files, and the thread's last error of stb_image.
@@ -189,6 +217,15 @@ self_test() {
     if (cd "$tmp" && rings src/nn/*.[ch]) | grep -q ring; then echo "BLIND: three units are no ring of four"; else echo "finds no ring of three"; fi >>"$tmp/results"
     echo '#include "nn/a.h"' >"$tmp/src/nn/d.c"
     if (cd "$tmp" && rings src/nn/*.[ch]) | grep -q 'ring of 4'; then echo "finds a ring of four"; else echo "BLIND: a ring of four"; fi >>"$tmp/results"
+    # checks that hide: the first of two, and what is inverted; not the last line, nor one with an else of its own
+    for text in '[ a = b ] && [ a = a ]' 'grep -q x f &&\n    grep -q y f' '! grep -q x f'; do
+        printf '@test "x" {\n    %b\n    true\n}\n' "$text" >"$tmp/x.bats"
+        if hidden "$tmp/x.bats" | grep -q 'x.bats:2: a check that ends no test'; then printf 'finds %s\n' "$text"; else printf 'BLIND %s\n' "$text"; fi
+        printf '@test "x" {\n    true\n    %b\n}\n' "$text" >"$tmp/x.bats"
+        hidden "$tmp/x.bats" >/dev/null || echo "BLIND: blames the last line $text"
+    done >>"$tmp/results"
+    printf '@test "x" {\n    [ a = b ] && c=1\n    [ a = b ] && [ c = d ] || fail\n    [[ a = b && c = d ]]\n}\n' >"$tmp/x.bats"
+    hidden "$tmp/x.bats" >/dev/null || echo "BLIND: blames what is allowed" >>"$tmp/results"
     # state: a global, a static of a function, one of a thread; and no constant
     for text in 'int shelf;' 'int f(void) { static int calls; return calls++; }' '_Thread_local int own = 1;' 'double w[3] = {1};'; do
         echo "$text" | ${CC:-gcc} -x c -fPIE -c - -o "$tmp/x.o"
@@ -219,6 +256,7 @@ case $1 in
 '')
     find src -name '*.[ch]' | LC_ALL=C sort | xargs awk "$rules" && bad=0 || bad=1
     rings $(find src -name '*.[ch]') || bad=1
+    hidden tests/cli/*.bats tests/cli/*.bash || bad=1
     exit $bad
     ;;
 *) check "$@" ;;

@@ -86,7 +86,7 @@ doubles() { od -An -v -tf8 -w8 -j $((128 + 8 * $2)) -N $((8 * $3)) "$1" | tr -d 
             awk '{d = $1 - ($2 + $3) / 2; s += $1; if ($1 < 0 || d > 1e-15 || d < -1e-15) bad = 1} END {exit bad || !(s > 0.5 && s <= 1)}' ||
             fail "row $row"
     done
-    ! cmp -s <(doubles a/maps.npy 0 256) <(doubles a/maps.npy 256 256)
+    never cmp -s <(doubles a/maps.npy 0 256) <(doubles a/maps.npy 256 256)
     # a row of the image and its four maps, each under its own heat: 2 x 2 x (1 + 2 x 4) pictures, and nothing from elsewhere
     xmllint --noout a/maps.svg
     [ "$(grep -c '<image ' a/maps.svg)" = 36 ]
@@ -99,7 +99,7 @@ doubles() { od -An -v -tf8 -w8 -j $((128 + 8 * $2)) -N $((8 * $3)) "$1" | tr -d 
     # not attacked: one row an image; none wanted: none drawn; two checkpoints: a sheet for each
     good analyze attention "$PLAIN" "$SPEC" --data "$IMAGES" --images 0:1 --out c
     [ "$(stat -c %s c/maps_A.npy)" = $((128 + 4 * 64 * 8)) ]
-    ! grep -q ">attacked</text>" c/maps_B.svg
+    never grep -q ">attacked</text>" c/maps_B.svg
     good analyze attention "$PLAIN" --data "$IMAGES" --images 0:1 --maps 0 --out d
     [ ! -e d/maps.svg ]
     truth d/analysis.json '.results.A | has("maps") | not'
@@ -148,10 +148,12 @@ doubles() { od -An -v -tf8 -w8 -j $((128 + 8 * $2)) -N $((8 * $3)) "$1" | tr -d 
         and ([.images[] | select(.label == .attacked_predicted)] | length) * 5 == .attacked_accuracy
         and (([0, 1] | map(. as $k | [$r.images[] | .pca[$k], .attacked_pca[$k]] | map(. * .) | add) | .[0] / (.[0] + .[1]))
             - .variance_shares[0] / .variance_shares[1] | fabs) < 1e-12)'
-    [ "$(stat -c %s a/features_A.npy)" = $((128 + 40 * 64 * 8)) ] && [ -f a/features_B.npy ]
+    [ "$(stat -c %s a/features_A.npy)" = $((128 + 40 * 64 * 8)) ]
+    [ -f a/features_B.npy ]
     if command -v gnuplot >/dev/null; then
-        grep -q '<title>t-SNE of features, A-distance .*: B .*shapes10-specformer</title>' a/tsne_B.svg &&
-            grep -q '>horizontal stripes<' a/tsne_A.svg && grep -q 'of the variance' a/pca_A.svg
+        grep -q '<title>t-SNE of features, A-distance .*: B .*shapes10-specformer</title>' a/tsne_B.svg
+        grep -q '>horizontal stripes<' a/tsne_A.svg
+        grep -q 'of the variance' a/pca_A.svg
     fi
     good analyze features "$PLAIN" "$SPEC" --data "$IMAGES" --images 0:20 --eps 8/255 --perplexity 5 --steps 300 --threads 3 --out b
     for f in analysis.json tables.txt features_A.npy features_B.npy; do cmp "a/$f" "b/$f"; done
@@ -253,7 +255,8 @@ doubles() { od -An -v -tf8 -w8 -j $((128 + 8 * $2)) -N $((8 * $3)) "$1" | tr -d 
 
 @test "analyze: without gnuplot there is everything but figures" {
     run --separate-stderr env PATH=/nowhere "$VITRINE" analyze orthogonality "$PLAIN" --out a
-    [ "$status" = 0 ] && [ -z "$stderr" ]
+    [ "$status" = 0 ]
+    [ -z "$stderr" ]
     says "(figures need gnuplot)"
     [ -f a/analysis.json ] && [ -f a/tables.txt ] && [ ! -e a/orthogonality.svg ]
 }
@@ -286,7 +289,8 @@ doubles() { od -An -v -tf8 -w8 -j $((128 + 8 * $2)) -N $((8 * $3)) "$1" | tr -d 
     bad 1 "nowhere.safetensors" -- analyze spectrum "$W" nowhere.safetensors
     mkdir there && touch there/analysis.json
     bad 2 "not an empty folder" "nothing is overwritten" -- analyze spectrum "$W" --out there
-    [ ! -s there/analysis.json ] && [ "$(ls there)" = analysis.json ]
+    [ ! -s there/analysis.json ]
+    [ "$(ls there)" = analysis.json ]
     good new swin_tiny_patch2_window4_32 --set dim=8 depth=2 heads=2 patch=4 --form stages=2 --form stage_depth=1,1 \
         --form stage_heads=2,2 --seed 1 -o s.safetensors
     bad 2 "architecture swin has no attention of all tokens to all" "convit, vit" -- analyze attention s.safetensors --data "$D"

@@ -158,7 +158,8 @@ attack() { # SPEC TEXT...
     bad 1 file -- draw --out file/x --train 1 --test 1
     bad 1 "''" -- eval "$W" --data "$D" --out ''
     bad 1 "longer than 4095 bytes" -- eval "$W" --data "$D" --out "$(repeat 5000 x)"
-    [ "$(cat file)" = kept ] && [ "$(ls -A)" = file ]
+    [ "$(cat file)" = kept ]
+    [ "$(ls -A)" = file ]
     if [ "$(id -u)" != 0 ]; then
         mkdir closed && chmod 555 closed
         bad 1 closed/r "cannot be made" "Permission denied" -- eval "$W" --data "$D" --out closed/r

@@ -85,11 +85,12 @@ same_curve() { # A B
         xmllint --noout c/curve.svg
         # the model and the threat are its title, for eyes and for readers aloud; and the interval is drawn
         [ "$(grep -c '>w: robust accuracy over eps, linf, 4 images</t' c/curve.svg)" = 2 ]
-        ! grep -q '<title>Gnuplot' c/curve.svg
+        never grep -q '<title>Gnuplot' c/curve.svg
         grep -q '95 % interval' c/curve.svg
     fi
     run --separate-stderr env PATH=/nowhere "$VITRINE" curve "$W" --data "$D" --attacks deepfool --images 0:4 --out d
-    [ "$status" = 0 ] && [ ! -e d/curve.svg ]
+    [ "$status" = 0 ]
+    [ ! -e d/curve.svg ]
     says "needs gnuplot"
 }
 

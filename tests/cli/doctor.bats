@@ -52,7 +52,7 @@ first() { sed -n '/% right/{n;p}' <<<"$output" | head -1; }
     if [ "$(jq '.clean.percent < 50' r/results.json)" = true ]; then
         [[ $stderr == "vitrine: hint: "*"--form bgr=1"*"vitrine doctor"* ]] || fail "stderr: $stderr"
     fi
-    ! grep -q hint r/*
+    never grep -q hint r/*
     good eval "$W" --data "$REVERSED" --images 0:40 # too few to say anything
     vt eval "$W" --data "$REVERSED" --images 0:200 --out r --resume # nothing is said twice
     [ "$status" = 0 ] && [ -z "$stderr" ]

@@ -246,7 +246,9 @@ values() { od -An -v -t"$2" -w"${2#?}" -j "$3" -N "$4" "$1"; }
     st_floats r/adv.safetensors pgd.index d8 | tr -d ' ' | diff - <(seq 2 11)
     tail -c +$((1 + $(st_at r/adv.safetensors fgsm.x_adv))) r/adv.safetensors | head -c $((10 * 12288)) | cmp - <(head -c $((10 * 12288)) r/adv.bin)
     [ "$(ls r/adv)" = "fgsm"$'\n'"pgd"$'\n'"pgd#3" ]
-    [ "$(ls r/adv/fgsm | wc -l)" = 10 ] && [ -f r/adv/fgsm/00002.png ] && [ -f r/adv/fgsm/00011.png ]
+    [ "$(ls r/adv/fgsm | wc -l)" = 10 ]
+    [ -f r/adv/fgsm/00002.png ]
+    [ -f r/adv/fgsm/00011.png ]
     for c in 0 1 2 3 4 5 6 7 8 9; do mkdir -p png/$c; done
     tail -n +2 r/ledger.jsonl | jq -r 'select(.entry == 0) | [.image, .label] | @tsv' | while read -r image label; do
         cp "r/adv/pgd/$(printf %05d "$image").png" "png/$label/"

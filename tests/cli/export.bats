@@ -40,7 +40,8 @@ setup_file() {
     before=$(sums "$R")
     for f in npz npy png; do good export "$R" --format $f --out x.$f; done
     [ "$(ls x.npy | xargs)" = "indices.npy labels.npy preds.npy status.npy x_adv.npy" ]
-    [ "$(ls x.png/*.png | wc -l)" = 20 ] && [ "$(wc -l <x.png/labels.csv)" = 21 ]
+    [ "$(ls x.png/*.png | wc -l)" = 20 ]
+    [ "$(wc -l <x.png/labels.csv)" = 21 ]
     says "rounded to 8 bits"
     bad 2 "x.npz exists" "--force" -- export "$R" --out x.npz
     good export "$R" --out x.npz --force
@@ -73,7 +74,8 @@ setup_file() {
         [ "$status" = 0 ] || fail "$output"
     done
     check x.npz --eps 3.9/255
-    [ "$status" = 1 ] && says "outside of the ball"
+    [ "$status" = 1 ]
+    says "outside of the ball"
     # another class than the point's
     st_make swapped.safetensors "$(st_header x.safetensors)" < <(st_data x.safetensors)
     at=$(st_at swapped.safetensors preds)

@@ -21,6 +21,9 @@ fail() {
     return 1
 }
 
+# never COMMAND...: must fail. (A line that begins with ! ends no test, whatever comes of it, unless it is the last.)
+never() { if "$@"; then fail "this must not be so: $*"; fi; }
+
 # vt ARGS: runs the program, keeps status, output and stderr.
 vt() { run --separate-stderr "$VITRINE" "$@"; }
 

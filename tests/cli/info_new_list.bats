@@ -159,7 +159,8 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
     good new xcit_small_12_cifar $small -o a.safetensors
     good new --preset xcit_small_12_cifar $small -o b.safetensors
     good new xcit_small_12_cifar --preset xcit_small_12_cifar $small -o c.safetensors
-    cmp a.safetensors b.safetensors && cmp a.safetensors c.safetensors
+    cmp a.safetensors b.safetensors
+    cmp a.safetensors c.safetensors
     bad 2 "PRESET is 'deit-tiny'" "--preset is 'deit-small'" -- new deit-tiny --preset deit-small -o n.safetensors
     bad 2 "unknown preset 'deit_tini'" -- new --preset deit_tini -o n.safetensors
     bad 2 "--heads is 4, but --set says heads=2" -- new --set heads=2 --heads 4 -o n.safetensors
@@ -214,7 +215,8 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
     good draw --out a --train 3 --test 4 --seed 7
     good draw --out b --train 3 --test 4 --seed 7
     good draw --out c --train 3 --test 4
-    cmp a/test_batch.bin b/test_batch.bin && cmp a/data_batch_1.bin b/data_batch_1.bin
+    cmp a/test_batch.bin b/test_batch.bin
+    cmp a/data_batch_1.bin b/data_batch_1.bin
     ! cmp -s a/test_batch.bin c/test_batch.bin || fail "seeds 7 and 0 give the same images"
     [ "$(stat -c %s a/data_batch_1.bin) $(stat -c %s a/test_batch.bin)" = "9219 12292" ]
     [ "$(wc -l <a/batches.meta.txt)" = 10 ]
@@ -225,7 +227,8 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
 @test "draw: overwrites nothing, and refuses sizes that cannot be" {
     mkdir d && echo kept >d/test_batch.bin
     bad 1 d/test_batch.bin "not overwritten" -- draw --out d --train 1 --test 1
-    [ "$(ls -A d)" = test_batch.bin ] && [ "$(cat d/test_batch.bin)" = kept ]
+    [ "$(ls -A d)" = test_batch.bin ]
+    [ "$(cat d/test_batch.bin)" = kept ]
     bad 2 "--train is 0" "between 1 and" -- draw --out e --train 0
     bad 2 "--test is -1" -- draw --out e --test -1
     bad 2 "--seed is 'x'" -- draw --out e --seed x

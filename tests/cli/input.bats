@@ -16,7 +16,8 @@ large() { good eval "$LARGE" --data "$SHAPES" --images 0:30 --eps 4/255 --attack
     local note="perturbations live at 32 x 32; the model resizes that to 48 x 48 itself (bilinear)"
     large --attack-at native --out r --save-adv --save-npz
     says "$note"
-    grep -qF "* $note" r/table.md && grep -qF "% $note" r/table.tex
+    grep -qF "* $note" r/table.md
+    grep -qF "% $note" r/table.tex
     [ "$(tail -n +2 r/table.csv | grep -cv ',32x32$')" = 0 ]
     truth r/results.json '.model.image.value == 48 and .model.native.value == 32 and .model.native_filter.value == "bilinear" and .attacks[0].broken > 0'
     truth r/results.json '.model.notes[0] | contains("32 x 32")'

@@ -302,7 +302,7 @@ old() {
     good verify oa
     fast --images 0:20 --out oa --resume
     same_run want oa
-    ! grep -q '"check"' oa/ledger.jsonl
+    never grep -q '"check"' oa/ledger.jsonl
     old a oa2
     good merge oa2 ob --out m
     same_run want m

@@ -148,7 +148,8 @@ END
 @test "--json: what fails leaves standard output empty" {
     for args in "$W --data nowhere --json" "$W --data $D --eps 8 --attack fgsm --json" "$W --data $D --json=1"; do
         vt eval $args
-        [ "$status" != 0 ] && [ -n "$stderr" ]
+        [ "$status" != 0 ]
+        [ -n "$stderr" ]
         [ -z "$output" ] || fail "$args: $output"
     done
     run bash -c '"$VITRINE" info "$1" --json >/dev/full' - "$W"

@@ -62,7 +62,7 @@ marks() { grep -o '<path class="[a-d] mark"[^>]*><title>[^<]*' "$1" | sed 's/.*<
 
 @test "several runs, or a curve.csv, give the curve over eps" {
     good show "$R" --out one.html
-    ! grep -q "Accuracy over eps" one.html
+    never grep -q "Accuracy over eps" one.html
     good show "$R" "$R-1" --out two.html
     xmllint --noout two.html
     grep -q "Accuracy over eps" two.html
@@ -97,9 +97,9 @@ marks() { grep -o '<path class="[a-d] mark"[^>]*><title>[^<]*' "$1" | sed 's/.*<
         [ "$(cell $name 2)" = "$n / 30" ] || fail "$name: $(cell $name 2), not $n"
     done
     [ "$(cell fmn 2)" = "$(jq -r '.attacks[0] | "\(.found) / \(.tried)"' c/curve.json)" ]
-    ! grep -q "Robust against every attack" p.html
+    never grep -q "Robust against every attack" p.html
     # the curve ends where the last image falls, far below 1
-    ! grep -q '<title>255: ' p.html
+    never grep -q '<title>255: ' p.html
     # nor is a difference of a few grey levels shown at half its size
     [ "$(grep -o 'difference × [0-9.e+]*' p.html | awk '$3 <= 1' | wc -l)" = 0 ]
 }
@@ -119,7 +119,7 @@ marks() { grep -o '<path class="[a-d] mark"[^>]*><title>[^<]*' "$1" | sed 's/.*<
     cp -r "$R" "$name"
     good show "$name" --out p.html
     xmllint --noout p.html
-    ! grep -q '<b>&' p.html
+    never grep -q '<b>&' p.html
     grep -qF '&lt;b&gt;&amp;&quot;q&quot;?' p.html
 }
 
@@ -151,7 +151,7 @@ marks() { grep -o '<path class="[a-d] mark"[^>]*><title>[^<]*' "$1" | sed 's/.*<
     for c in a b; do grep -o "<path class=\"$c mark\" d=\"M[0-9. ]*[a-z].*\"><title>" p.html | sed 's/.*d="M[0-9.]* [0-9.]*//' | sort -u >"$c"; done
     [ "$(wc -l <a)" = 1 ]
     [ "$(wc -l <b)" = 1 ]
-    ! cmp -s a b
+    never cmp -s a b
     # histogram and bars: the second kind is hatched
     grep -q 'class="b hatched"' p.html
     grep -q 'id="hatch"' p.html

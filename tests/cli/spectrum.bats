@@ -103,7 +103,8 @@ csv() { awk -F, -v w="$2" -v l="$3" -v m="$4" -v p="$5" '$1 == w && $2 == l && $
     for c in "$W" nowhere.safetensors; do
         run --separate-stderr env PATH=/nowhere "$VITRINE" spectrum "$c" --plot x.svg
         judge 1 "gnuplot is not installed (Debian: gnuplot-nox)"
-        [ -z "$output" ] && [ ! -e x.svg ]
+        [ -z "$output" ]
+        [ ! -e x.svg ]
     done
     run --separate-stderr env PATH=/nowhere "$VITRINE" spectrum "$W"
     [ "$status" = 0 ]
@@ -115,7 +116,8 @@ csv() { awk -F, -v w="$2" -v l="$3" -v m="$4" -v p="$5" '$1 == w && $2 == l && $
     good spectrum "$MODEL" "it's \`touch x\`.safetensors" --plot f.svg --csv f.csv
     [ "$(cat f.svg)" = "<svg>drawn by none</svg>" ]
     grep -qF "title 'it''s \`touch x\`.safetensors'" script
-    [ "$(grep -c 'title .W_[QKV]' script)" = 3 ] && [ "$(grep -c '<< EOD' script)" = 2 ]
+    [ "$(grep -c 'title .W_[QKV]' script)" = 3 ]
+    [ "$(grep -c '<< EOD' script)" = 2 ]
     awk -v want="$(csv f.csv "$MODEL" 2 W_V whole)" '/sigma0 << EOD/ {on = 1} on && $1 == 2 {d = $4 - want; exit !(d * d < 1e-16)}' script || fail "$(cat script)"
     fake_gnuplot 'echo "line 7: no such thing" >&2; exit 1'
     bad 1 "f.svg: gnuplot failed with status 1: line 7: no such thing" -- spectrum "$W" --plot f.svg
@@ -128,7 +130,9 @@ csv() { awk -F, -v w="$2" -v l="$3" -v m="$4" -v p="$5" '$1 == w && $2 == l && $
     good spectrum "$MODEL" 'a_b{c}.safetensors' --plot f.svg
     good spectrum "$MODEL" 'a_b{c}.safetensors' --plot g.svg
     cmp f.svg g.svg
-    grep -q '<svg' f.svg && grep -q '</svg>' f.svg && grep -qF 'a_b{c}.safetensors' f.svg
+    grep -q '<svg' f.svg
+    grep -q '</svg>' f.svg
+    grep -qF 'a_b{c}.safetensors' f.svg
     (ulimit -f 4 && exec "$VITRINE" spectrum "$MODEL" --plot h.svg >/dev/null 2>err) || status=$?
     [ "$status" = 1 ] && grep -q 'h.svg: ' err && [ ! -e h.svg ] || fail "a file size limit: status $status, $(cat err)"
 }

@@ -80,7 +80,9 @@ cells() { ls "$1/cells"; }
         | ((.value - ([.seeds[].right] | add) / 80 * 100) | fabs) < 1e-9
         and .published == 71.76 and ((.difference - (.value - 71.76)) | fabs) < 1e-9 and .low < .value and .value < .high'
     [ "$(wc -l <"$WHOLE/tiny.csv")" = 10 ]
-    grep -q '\*\*' "$WHOLE/tiny.md" && grep -qF '\toprule' "$WHOLE/tiny.tex" && grep -qF '\textbf{' "$WHOLE/tiny.tex"
+    grep -q '\*\*' "$WHOLE/tiny.md"
+    grep -qF '\toprule' "$WHOLE/tiny.tex"
+    grep -qF '\textbf{' "$WHOLE/tiny.tex"
     grep -qF 'Twin &lt;1&gt; &amp; 5 % | of' "$WHOLE/tiny.html" && grep -qF 'Twin \<1\> & 5 % \| of' "$WHOLE/tiny.md"
 }
 
@@ -218,7 +220,9 @@ END
     place
     fixed
     good table s.yaml --out s --plot f.svg
-    grep -q '<svg' f.svg && grep -qF 'two &lt;&amp;&gt; epochs' f.svg && grep -q 'by length' f.svg
+    grep -q '<svg' f.svg
+    grep -qF 'two &lt;&amp;&gt; epochs' f.svg
+    grep -q 'by length' f.svg
     good table s.yaml --out s --plot g.svg
     cmp f.svg g.svg
     bad 2 "t.yaml: has no figures" -- table t.yaml --out s --plot h.svg
@@ -326,7 +330,8 @@ END
     bad 1 "cell.json: is damaged" -- table t.yaml --out o
     rm -r "$(dirname "$cell")"
     cell=$(grep -l '"attack": "pgd' o/cells/*/cell.json | head -1)
-    [ -n "$cell" ] && : >"$(dirname "$cell")/run/ledger.jsonl"
+    [ -n "$cell" ]
+    : >"$(dirname "$cell")/run/ledger.jsonl"
     vt table t.yaml --out o
     judge 1 "ledger.jsonl"
 }

@@ -148,11 +148,11 @@ END
     on_terminal compare specformer plain
     grep -q $'\x1b\[31mworse\x1b\[0m' shown
     NO_COLOR=1 on_terminal compare specformer plain
-    ! grep -q $'\x1b' shown
+    never grep -q $'\x1b' shown
     grep -q worse shown
     NO_COLOR=1 on_terminal eval weights/shapes10-plain --data datasets/shapes10 --images 0:60 --eps 4/255 --attack pgd:steps=3
-    ! grep -q $'\x1b' shown
+    never grep -q $'\x1b' shown
     "$VITRINE" compare specformer plain >out.txt
-    ! grep -q $'\x1b' out.txt
+    never grep -q $'\x1b' out.txt
     grep -q worse out.txt
 }

@@ -285,7 +285,8 @@ END
     (ulimit -f 8 && exec "$VITRINE" train "$LONG" --data "$IMAGES" --out r --threads 1) >out 2>err || status=$?
     stderr=$(cat err)
     judge 1 r/model.safetensors "File too large"
-    [ "$(ls -A r)" = log.jsonl ] && [ ! -s r/log.jsonl ]
+    [ "$(ls -A r)" = log.jsonl ]
+    [ ! -s r/log.jsonl ]
     long --out r --resume --threads 1
     same_run "$WHOLE" r
 }
@@ -295,7 +296,8 @@ END
     : >r/.vitrine-1-2.tmp
     : >r/.mine.tmp
     long --out r --resume --threads 1
-    [ ! -e r/.vitrine-1-2.tmp ] && rm r/.mine.tmp
+    [ ! -e r/.vitrine-1-2.tmp ]
+    rm r/.mine.tmp
     same_run "$WHOLE" r
 }
 
@@ -482,7 +484,7 @@ END
         cmp $r/model.safetensors $r.again/model.safetensors
     done
     short --out d
-    ! cmp -s a/model.safetensors d/model.safetensors
+    never cmp -s a/model.safetensors d/model.safetensors
     good info d/model.safetensors
     [[ $output != *forms* ]]
     refused 2 "model.forms says pool=all, but model.pool says otherwise" -- --from c/model.safetensors --data "$IMAGES" --out o --set model.forms=pool=all

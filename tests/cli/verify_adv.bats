@@ -46,13 +46,16 @@ floats() {
     head='{"x_adv":{"dtype":"F32","shape":[3,3,32,32],"data_offsets":[0,36864]}'
     st_make three.safetensors "$head}" <data
     { cat data && le8 7 && le8 2 && le8 11 && le8 5; } | st_make own.safetensors "$head,\"adv_index\":{\"dtype\":\"I64\",\"shape\":[4],\"data_offsets\":[36864,36896]}}"
-    adv own.safetensors --json own.json && [ "$status" = 0 ]
+    adv own.safetensors --json own.json
+    [ "$status" = 0 ]
     says "the first 3 of 4 numbers"
     truth own.json '[.images[].image] == [7,2,11] and .violations == 0'
-    adv three.safetensors --indices 7,2,11 --json three.json && [ "$status" = 0 ]
+    adv three.safetensors --indices 7,2,11 --json three.json
+    [ "$status" = 0 ]
     truth three.json '[.images[].image] == [7,2,11] and .violations == 0'
     printf '7\n2\n11\n' >list
-    adv three.safetensors --indices list && [ "$status" = 0 ]
+    adv three.safetensors --indices list
+    [ "$status" = 0 ]
     adv three.safetensors --indices 0:3 # the wrong ones: far away
     judge 1 "3 of 3 points violate" "image 0"
     adv three.safetensors --images list # in ascending order, as everywhere: 2, 7, 11
