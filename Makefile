@@ -120,6 +120,7 @@ $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(shell grep -l '^#include "research/' 
 $(patsubst tests/golden/%.c,$(OUT)/tests/%,$(shell grep -l '^#include "research/' tests/golden/*.c)): $(RESEARCH)
 $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(shell grep -l '^#include "research/' tests/fuzz/*.c)): $(RESEARCH)
 $(OUT)/tests/test_plot: $(OUT)/cli/plot.o $(OUT)/cli/plot_training.o
+$(OUT)/tests/replay_misc: $(OUT)/cli/plot_training.o
 $(OUT)/tests/%: tests/unit/%.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
 	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(filter %.o,$^) $(filter $(RESEARCH),$^) $(LIB) -lcmocka $(LDLIBS)
@@ -128,7 +129,7 @@ $(OUT)/tests/%: tests/golden/%.c $(LIB) $(OUT)/flags
 	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit -Itests/golden $(LDFLAGS) -MF $@.d -o $@ $< $(filter $(RESEARCH),$^) $(LIB) -lcmocka $(LDLIBS)
 $(OUT)/tests/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay_main.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
-	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) $(LDFLAGS) -MF $@.d -o $@ $< tests/fuzz/replay_main.c $(filter $(RESEARCH),$^) $(LIB) $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) $(LDFLAGS) -MF $@.d -o $@ $< tests/fuzz/replay_main.c $(filter %.o $(RESEARCH),$^) $(LIB) $(LDLIBS)
 # Each program, corpus and file of command-line tests is a part: parts run beside each other, as many as there are
 # processors (or as make's own -j says), all of them even when one fails, and a table tells what each took.
 JOBS ?= $(shell nproc)

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/plot_training.c"
+#include "cli/plot.h"
 #include "eval/report/chart.h"
 #include "io/transform.h"
 #include "scratch.h"
