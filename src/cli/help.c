@@ -113,8 +113,7 @@ void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to)
     put_word(f, c->positional[0]);
     for (int i = 0; i < c->given.n; i++) {
         const vt_arg *a = c->row[i];
-        if (group_of(c->command, a->name) > VT_GROUP_THREAT || !strcmp(a->name, "eps") || !takes(to, a->name))
-            continue;
+        if (group_of(c->command, a->name) > VT_GROUP_THREAT || !strcmp(a->name, "eps") || !takes(to, a->name)) continue;
         fprintf(f, " --%s", a->name);
         if (a->metavar) fputc(' ', f), put_word(f, c->given.list[i].value);
     }

@@ -17,9 +17,10 @@
 enum { RUN_JSON_MOST = 1 << 24 }; /* bytes of it */
 
 /* Choices that describe a subject. The wrap is the ledger's, whose header names and hashes it. */
-static const char *const kept[] = {"data",  "split", "corruption", "severity", "preprocess", "attack-at",
-                                   "restrict-classes", "heads", "image-size", "mean", "std", "ln-eps",
-                                   "attn-scale", "preset", "attn", "form", "names", "part"};
+static const char *const kept[] =
+    {"data",  "split",      "corruption", "severity", "preprocess", "attack-at",  "restrict-classes",
+     "heads", "image-size", "mean",       "std",      "ln-eps",     "attn-scale", "preset",
+     "attn",  "form",       "names",      "part"};
 
 static const char *kept_name(const char *name) {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
@@ -45,7 +46,8 @@ static void read_subject(vt_run_folder *r) {
     r->weights = json_string_value(json_object_get(s, "weights"));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *pair = json_array_get(list, i);
-        const char *name = json_string_value(json_array_get(pair, 0)), *value = json_string_value(json_array_get(pair, 1));
+        const char *name = json_string_value(json_array_get(pair, 0)),
+                   *value = json_string_value(json_array_get(pair, 1));
         if (name && value) vt_run_folder_choose(r, name, value);
     }
 }

@@ -16,15 +16,15 @@ typedef struct vt_subject {
     vt_wrap wrap; /* a known cheat around it, whose other half has altered the model; empty: none */
     vt_dataset *data;
     vt_input_story input;
-    /* Another checkpoint, for attacks that transfer from one (transfer): of the same classes and input, seen without the
-     * wrap; and its name in reports. NULL: they transfer from a twin of the model (models/twin.h). */
+    /* Another checkpoint, for attacks that transfer from one (transfer): of the same classes and input, seen without
+     * the wrap; and its name in reports. NULL: they transfer from a twin of the model (models/twin.h). */
     vt_model *surrogate;
     char surrogate_name[VT_WEIGHTS_NAME];
 } vt_subject;
 
-/* In this order: data (vt_prepare_data), then the checkpoint; then, once the caller knows that nothing of it was guessed
- * (models/checkpoint/doubt), the wrap of the choice `wrap`, unless s->wrap names one already, and the input. `first`: an
- * image of the run, whose size decides. */
+/* In this order: data (vt_prepare_data), then the checkpoint; then, once the caller knows that nothing of it was
+ * guessed (models/checkpoint/doubt), the wrap of the choice `wrap`, unless s->wrap names one already, and the input.
+ * `first`: an image of the run, whose size decides. */
 vt_status vt_subject_open(vt_subject *s, const vt_choices *c, const char *weights, int32_t first, vt_err *e);
 vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_err *e);
 /* The network as it is judged, with the wrap around it; of a restricted data set only the outputs of its classes are
@@ -32,8 +32,9 @@ vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_e
 vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, vt_err *e);
 /* Another network of the same data (the surrogate, a twin), without the wrap. */
 vt_status vt_subject_other(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e);
-int vt_subject_classes(const vt_subject *s); /* outputs that are compared: the model's, or those of the classes present */
-int vt_subject_side(const vt_subject *s);    /* of the images that are attacked */
+int vt_subject_classes(
+    const vt_subject *s);                 /* outputs that are compared: the model's, or those of the classes present */
+int vt_subject_side(const vt_subject *s); /* of the images that are attacked */
 size_t vt_subject_pixels(const vt_subject *s); /* floats of one */
 /* x [pixels] (NULL: not wanted) and label of an image, as every attack sees it. */
 vt_status vt_subject_image(const vt_subject *s, int64_t image, float *x, int *label, vt_err *e);
