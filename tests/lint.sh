@@ -56,12 +56,23 @@ FNR == 1 {
     if (room != "" && !(room in level)) finding("src/" room " is not a room (tests/lint.sh knows the rooms)")
 }
 FNR == MOST + 1 { finding("longer than " MOST " lines") }
+# what the file owns: in its first words, or for X.c in those of X.h
+FNR == 2 && !/^\/\*/ {
+    header = FILENAME
+    if (!sub(/\.c$/, ".h", header) || (getline other < header) < 0) finding("does not begin with what it owns")
+    close(header)
+}
 {
     s = code($0)
     if (s ~ /^[ \t]*#[ \t]*include[ \t]*"/) {
         split(s, quoted, "\"")
         included(quoted[2])
     }
+    t = s
+    gsub(/\047([^\047\\]|\\.)\047/, "0", t)
+    gsub(/"([^"\\]|\\.)*"/, "", t)
+    while (gsub(/\([^()]*\)|\[[^][]*\]|\{[^{};]*\}/, "", t)) continue
+    if (t ~ /(^|[^A-Za-z0-9_])return[^A-Za-z0-9_;][^;]*,[^;]*;/) finding("a return of two expressions: write two statements")
     if (FILENAME != "src/core/gemm.c" && s ~ name("cblas|openblas_")) finding("BLAS is for src/core/gemm.c")
     # its C interfaces, and the Fortran symbols as they are called: dgesdd_(
     if (FILENAME != "src/core/json.c" && s ~ name("json_load")) finding("parsing JSON is for src/core/json.c")
@@ -208,6 +219,9 @@ self_test() {
         plant src/core/opt.c 'FILE *f = stdout;\n' 'prints nor exits'
         plant src/nn/softmax.c '#pragma omp parallel for\n' 'OpenMP'
         plant src/attacks/fab.c '# pragma  omp simd\n' 'OpenMP'
+        plant src/eval/board.c 'int f(int *x) { if (*x) return *x = (1, 2), f(x); return 0; }\n' 'two statements'
+        plant src/nn/new.c '/* SPDX */\n#include "nn/nn.h"\n' 'what it owns'
+        plant src/nn/new.h '/* SPDX */\n#ifndef X\n' 'what it owns'
         plant src/nn/loss.h "$(yes '\n' | head -600 | tr -d '\n')" 'longer than 600'
     } >"$tmp/results"
     # rings: of four units, and not of three

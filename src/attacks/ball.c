@@ -16,7 +16,10 @@ vt_norm vt_norm_dual(vt_norm n) { return norms[n].dual; }
 
 bool vt_norm_find(const char *name, vt_norm *out) {
     for (int n = 0; n < VT_NORM_COUNT; n++)
-        if (!strcasecmp(norms[n].name, name)) return *out = (vt_norm)n, true;
+        if (!strcasecmp(norms[n].name, name)) {
+            *out = (vt_norm)n;
+            return true;
+        }
     return false;
 }
 

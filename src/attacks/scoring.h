@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What a verdict is about: points of the ball, points of 8 bits, or points as a paper scored them. */
 #ifndef VT_ATTACKS_SCORING_H
 #define VT_ATTACKS_SCORING_H
 

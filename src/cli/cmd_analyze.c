@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine analyze: opens the checkpoints, reads the options of the analysis and writes what it measured. */
 #include <stdlib.h>
 #include <unistd.h>
 #include "cli/cli.h"
@@ -113,7 +114,10 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     for (; j->a.n < c->n_positional - 1; j->a.n++) {
         j->a.subjects[j->a.n].path = c->positional[1 + j->a.n];
         vt_status s = open_subject(j, c, &j->a.subjects[j->a.n], e);
-        if (s != VT_OK) return j->a.n++, s; /* counted, so that it is closed */
+        if (s != VT_OK) { /* counted, so that it is closed */
+            j->a.n++;
+            return s;
+        }
     }
     return check_attack(j, e);
 }

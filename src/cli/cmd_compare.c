@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine compare: two or more runs, or curves, over the same images, paired image by image. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine convert: any checkpoint that can be read becomes safetensors under timm's names. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine doctor: tries other readings of a checkpoint on labelled images and says which fit. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine draw: writes the drawn data set shapes10 in CIFAR-10's format. */
 #include <stdio.h>
 #include "cli/cli.h"
 #include "io/draw.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine eval: from options to an evaluation, its reports, and what is said and tested after it. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

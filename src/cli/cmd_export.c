@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine export: a run's adversarial images as files that other tools load. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine gradcheck: the input gradient of a checkpoint against differences of its double logits. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,7 +146,10 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_model(c, &m, e));
     vt_status s = vt_cli_known(c, m, e);
     if (s == VT_OK) s = vt_prepare_attack_at(&c->given, m, 0, e);
-    if (s != VT_OK) return vt_model_close(m), s;
+    if (s != VT_OK) {
+        vt_model_close(m);
+        return s;
+    }
     point p = {.m = m, .n = vt_config_input_pixels(&m->config)};
     p.x = vt_alloc(p.n * sizeof(double)), p.y = vt_alloc(p.n * sizeof(double)), p.u = vt_alloc(p.n * sizeof(double));
     s = p.x && p.y && p.u ? check(c, &p, e) : vt_fail(e, VT_E_MEMORY, "no memory for a gradient check");

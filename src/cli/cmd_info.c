@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine info: what a checkpoint is and where each value was read. */
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"

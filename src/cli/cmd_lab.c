@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine lab: runs one experiment and prints its verdicts. */
 #include <stdlib.h>
 #include <unistd.h>
 #include "cli/cli.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine list: attacks, models, formats, wraps, labs and analyses with their options, from their tables. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

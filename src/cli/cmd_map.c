@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine map: a map file for a checkpoint whose tensors have names that nothing knows. */
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"

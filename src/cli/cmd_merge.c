@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine merge: joins runs over different images of one evaluation. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

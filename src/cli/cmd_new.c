@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine new: a checkpoint of random weights of any supported shape. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine probe: logits, losses and gradients of a batch, to be compared with another framework. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,10 @@ static vt_status write_results(const char *path, const vt_probe *p, const vt_mod
 
 static vt_status loss_kind(const char *name, vt_loss_kind *out, vt_err *e) {
     for (int k = 0; k < VT_LOSS_LINEAR; k++)
-        if (!strcmp(vt_loss_names_f32[k], name)) return *out = (vt_loss_kind)k, VT_OK;
+        if (!strcmp(vt_loss_names_f32[k], name)) {
+            *out = (vt_loss_kind)k;
+            return VT_OK;
+        }
     const char *near = vt_nearest(name, vt_loss_names_f32, VT_LOSS_LINEAR);
     return vt_fail(e, VT_E_UNKNOWN, "unknown loss '%s', must be ce, margin, dlr, dlr_t, pm or po%s%s%s", name,
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine selftest: the self-test of an evaluation, without the evaluation. */
 #include <stdlib.h>
 #include "cli/known.h"
 #include "cli/run_args.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine show: a page of finished runs with their broken images. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +82,10 @@ static int by_series(const void *a, const void *b) {
 /* Have both runs seen the same images? */
 static bool same_images(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     int32_t *x = calloc(a->count + b->count + 1, sizeof *x), *y = x + a->count;
-    if (!x) return vt_fail(e, VT_E_MEMORY, "no memory for the images of %s", b->dir), false;
+    if (!x) {
+        vt_fail(e, VT_E_MEMORY, "no memory for the images of %s", b->dir);
+        return false;
+    }
     size_t n = vt_board_images(a, x), m = vt_board_images(b, y);
     bool same = n == m && !memcmp(x, y, n * sizeof *x);
     free(x);
@@ -143,7 +147,10 @@ static vt_status open_runs(job *j, const vt_cli *c, vt_err *e) {
         VT_TRY(vt_run_has_tensors(c->positional[i], e));
         VT_TRY(vt_ledger_open(&j->runs[i], c->positional[i], e));
         vt_status s = vt_summary_make(&j->summary[i], j->runs[i], 0, e);
-        if (s != VT_OK) return vt_ledger_close(j->runs[i]), s;
+        if (s != VT_OK) {
+            vt_ledger_close(j->runs[i]);
+            return s;
+        }
         const char *norm = j->runs[i]->header->norm_name, *first = j->runs[0]->header->norm_name;
         if (!strcmp(norm, first)) continue;
         j->n++;
@@ -176,7 +183,10 @@ static vt_status show(const vt_cli *c, job *j, vt_err *e) {
     vt_file f;
     VT_TRY(vt_file_begin_path(&f, path, e));
     vt_status st = vt_show_write(f.stream, &s, e);
-    if (st != VT_OK) return vt_file_abandon(&f), st;
+    if (st != VT_OK) {
+        vt_file_abandon(&f);
+        return st;
+    }
     VT_TRY(vt_file_commit(&f, e));
     printf("%s\n", path);
     return VT_OK;

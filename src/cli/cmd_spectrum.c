@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine spectrum: largest singular values of W_Q, W_K and W_V as tables, bars, CSV and a figure. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -235,7 +236,10 @@ static vt_status read_split(const vt_cli *c, vt_part *out, vt_err *e) {
     *out = VT_PART_ROWS;
     if (!text) return VT_OK;
     for (int p = VT_PART_ROWS; p < VT_PART_COUNT; p++)
-        if (!strcmp(text, vt_part_name((vt_part)p))) return *out = (vt_part)p, VT_OK;
+        if (!strcmp(text, vt_part_name((vt_part)p))) {
+            *out = (vt_part)p;
+            return VT_OK;
+        }
     return vt_fail(e, VT_E_USAGE, "--split is '%s', must be rows or columns", text);
 }
 

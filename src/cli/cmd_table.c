@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine table: the cells of a manifest, trained and evaluated where they are missing, as a table. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -239,7 +240,10 @@ static vt_status table(job *j, const vt_cli *c, vt_err *e) {
         return report(j, e);
     }
     VT_TRY(parse(j, c, e));
-    if (vt_cli_has(c, "dry-run")) return dry_run(j), VT_OK;
+    if (vt_cli_has(c, "dry-run")) {
+        dry_run(j);
+        return VT_OK;
+    }
     VT_TRY(run_cells(j, e));
     return report(j, e);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine train: opens what a recipe names, trains, and writes checkpoints and log. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,10 @@ static vt_status read_part(job *j, vt_overrides *o, vt_err *e) {
     const char *told = j->recipe->init.part;
     if (o->part && *told && strcmp(o->part, told))
         return vt_fail(e, VT_E_USAGE, "--part is '%s', but the recipe's init.part is '%s'", o->part, told);
-    if (!o->part) return o->part = *told ? told : NULL, VT_OK;
+    if (!o->part) {
+        o->part = *told ? told : NULL;
+        return VT_OK;
+    }
     snprintf(set, sizeof set, "init.part=%s", o->part);
     return vt_recipe_set(j->recipe, set, e);
 }
@@ -190,7 +194,10 @@ static vt_status train(job *j, const vt_cli *c, vt_err *e) {
     if (vt_cli_has(c, "dry-run")) return dry_run(j, e);
     j->t.interrupt = vt_cli_interruptible();
     vt_status s = vt_train_run(&j->t, e);
-    if (s == VT_INTERRUPTED && !*j->t.interrupt) return printf("%s\n", e->text), VT_OK; /* --max-steps: as planned */
+    if (s == VT_INTERRUPTED && !*j->t.interrupt) { /* --max-steps: as planned */
+        printf("%s\n", e->text);
+        return VT_OK;
+    }
     VT_TRY(s);
     plot(j);
     printf("%s: model.safetensors,%s state.safetensors, log.jsonl; peak memory %.0f MB\n", j->t.out,

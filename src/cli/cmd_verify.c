@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine verify: a run's proof, or adversarial images of another tool, judged again. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -125,7 +125,10 @@ static vt_status collect(sweep *s, int name, int severity, const char *dir, vt_e
     vt_row r;
     VT_TRY(vt_ledger_open(&l, dir, e));
     vt_status st = vt_summary_make(&sum, l, 0, e);
-    if (st != VT_OK) return vt_ledger_close(l), st;
+    if (st != VT_OK) {
+        vt_ledger_close(l);
+        return st;
+    }
     if (!s->cells) st = make_room(s, &sum, e);
     printf("%s, severity %d:", s->names[name], severity);
     for (int i = 0, k = 0; st == VT_OK && vt_summary_row(&sum, i, &r); i++) {

@@ -54,7 +54,10 @@ static vt_status run_all(seeds *s, const vt_cli *c, vt_status (*once)(const vt_c
     for (int i = 0; i < s->n; i++, s->opened++) {
         VT_TRY(vt_ledger_open(&s->ledger[i], s->out[i], e));
         vt_status st = vt_summary_make(&s->summary[i], s->ledger[i], 0, e);
-        if (st != VT_OK) return vt_ledger_close(s->ledger[i]), st;
+        if (st != VT_OK) {
+            vt_ledger_close(s->ledger[i]);
+            return st;
+        }
     }
     return VT_OK;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* vitrine info --json. */
 #ifndef VT_CLI_INFO_JSON_H
 #define VT_CLI_INFO_JSON_H
 

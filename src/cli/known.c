@@ -43,10 +43,14 @@ static vt_status refuse(const vt_model *m, const char *what, const char *command
 static vt_status judge(const vt_cli *c, const vt_model *m, vt_err *e) {
     char what[1000], options[300], command[COMMAND] = "";
     if (vt_model_missing(m, what, sizeof what, options, sizeof options)) {
-        if (c) return again(command, c, options), refuse(m, what, command, e);
+        if (c) {
+            again(command, c, options);
+            return refuse(m, what, command, e);
+        }
         const char *const words[] = {"vitrine", "convert", m->path, "COPY.safetensors"};
         for (int i = 0; i < 4; i++) add_word(command, words[i]);
-        return add(command, options, strlen(options)), refuse(m, what, command, e);
+        add(command, options, strlen(options));
+        return refuse(m, what, command, e);
     }
     if (vt_model_assumed(m, what, sizeof what))
         fprintf(stderr, "vitrine: %s: assumed, not in the file: %s; `vitrine doctor` tries others\n", m->path, what);

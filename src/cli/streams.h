@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Standard input, output and error of every command. */
 #ifndef VT_CLI_STREAMS_H
 #define VT_CLI_STREAMS_H
 

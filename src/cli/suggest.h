@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What was probably meant by an unknown option. */
 #ifndef VT_CLI_SUGGEST_H
 #define VT_CLI_SUGGEST_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* How many processors this process may use: its mask, its control group's quota, OMP_NUM_THREADS. */
 #include <limits.h>
 #include <math.h>
 #include <omp.h>

@@ -70,7 +70,10 @@ static int read_all(int fd, size_t room, size_t most, char **text, size_t *n) {
         while (*n < room) {
             ssize_t k = read(fd, *text + *n, room - *n);
             if (k < 0 && !wait_for_more(fd)) return errno;
-            if (k == 0) return (*text)[*n] = 0, 0;
+            if (k == 0) {
+                (*text)[*n] = 0;
+                return 0;
+            }
             if (k > 0) *n += (size_t)k;
         }
         if (*n > most) return EFBIG;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The version of this program, and what stands for its build in ledgers. */
 #ifndef VT_CORE_VERSION_H
 #define VT_CORE_VERSION_H
 

@@ -170,8 +170,10 @@ static vt_status map(vt_yaml *y, vt_yaml_node *x, int depth) {
 
 /* What the current event begins. */
 static vt_status value(vt_yaml *y, vt_yaml_node *x, int depth) {
-    if (y->event.type == YAML_SCALAR_EVENT)
-        return x->kind = VT_YAML_SCALAR, text_of(y, x->key ? x->key : "a value", &x->value);
+    if (y->event.type == YAML_SCALAR_EVENT) {
+        x->kind = VT_YAML_SCALAR;
+        return text_of(y, x->key ? x->key : "a value", &x->value);
+    }
     if (depth <= 1)
         return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_FORMAT, "%s is nested too deeply", x->key ? x->key : "a value");
     return y->event.type == YAML_SEQUENCE_START_EVENT ? list(y, x, depth - 1) : map(y, x, depth - 1);
@@ -205,7 +207,10 @@ vt_status vt_yaml_tree(vt_yaml_node **out, const char *text, size_t n, const cha
         s = document(&y, root, depth);
         vt_yaml_close(&y);
     }
-    if (s != VT_OK) return vt_yaml_free(root), s;
+    if (s != VT_OK) {
+        vt_yaml_free(root);
+        return s;
+    }
     *out = root;
     return VT_OK;
 }

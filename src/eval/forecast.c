@@ -46,7 +46,10 @@ static void sum_row(const vt_eval *v, row *sum) {
 
 /* Row i; the last one is the sum. false past the end. */
 static bool row_at(const vt_eval *v, int i, row *r) {
-    if (i == 0) return clean_row(v, r), true;
+    if (i == 0) {
+        clean_row(v, r);
+        return true;
+    }
     for (int k = 0, at = 1; k < v->n_attacks; k++) {
         const vt_attack *a = &v->attacks[k];
         int stages = a->n_stages > 1 ? a->n_stages : 0;
@@ -58,7 +61,10 @@ static bool row_at(const vt_eval *v, int i, row *r) {
             return true;
         }
         at += 1 + stages;
-        if (k + 1 == v->n_attacks && i == at) return sum_row(v, r), true;
+        if (k + 1 == v->n_attacks && i == at) {
+            sum_row(v, r);
+            return true;
+        }
     }
     return false;
 }

@@ -138,7 +138,10 @@ static const char *wanted(const field *f, char *buf, size_t size) {
     static const char *const kinds[] = {"text",          "a whole number", "a whole number", "a number",
                                         "true or false", "text",           "an object",      "a list"};
     size_t at = 0;
-    if (f->most > 0) return snprintf(buf, size, "%s from %.10g to %.10g", kinds[f->kind], f->least, f->most), buf;
+    if (f->most > 0) {
+        snprintf(buf, size, "%s from %.10g to %.10g", kinds[f->kind], f->least, f->most);
+        return buf;
+    }
     if (!f->names) return kinds[f->kind];
     for (int i = 0; f->names[i] && at < size; i++)
         at += (size_t)snprintf(buf + at, size - at, "%s%s", !i ? "" : f->names[i + 1] ? ", " : " or ", f->names[i]);

@@ -102,7 +102,10 @@ static void set_native(vt_model *m, int side) {
 vt_status vt_prepare_attack_at(const vt_choices *c, vt_model *m, int side, vt_err *e) {
     const char *at = vt_chosen(c, "attack-at");
     if (!at) return VT_OK;
-    if (!strcasecmp(at, "model")) return set_native(m, m->config.image), VT_OK;
+    if (!strcasecmp(at, "model")) {
+        set_native(m, m->config.image);
+        return VT_OK;
+    }
     if (strcasecmp(at, "native")) return vt_fail(e, VT_E_USAGE, "--attack-at is '%s', must be native or model", at);
     if (!side) side = m->config.native;
     if (!side)
@@ -145,7 +148,10 @@ static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_i
     int side = vt_config_input(&m->config);
     bool still = (t.fit == VT_FIT_NONE || t.size == side) && (!t.crop || t.crop == side); /* nothing to do if it fits */
     if (vt_transform_is_none(&t)) return VT_OK;
-    if (fits) return story->left = still ? NULL : m->transform, VT_OK;
+    if (fits) {
+        story->left = still ? NULL : m->transform;
+        return VT_OK;
+    }
     d->transform = t;
     snprintf(story->from, sizeof story->from, "the model's own: %s", m->source[VT_FIELD_TRANSFORM]);
     return VT_OK;

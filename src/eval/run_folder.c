@@ -117,7 +117,10 @@ static const char *last_part(const char *path, size_t *n) {
     *n -= at;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         size_t k = strlen(suffixes[i]);
-        if (*n > k && !strncmp(path + at + *n - k, suffixes[i], k)) return *n -= k, path + at;
+        if (*n > k && !strncmp(path + at + *n - k, suffixes[i], k)) {
+            *n -= k;
+            return path + at;
+        }
     }
     return path + at;
 }

@@ -34,7 +34,10 @@ static bool covered(const cover *c, int y, int x) {
 static bool next_open(const cover *c, vt_square *out) {
     for (int y = 0; y < c->height; y++)
         for (int x = 0; x < c->width; x++)
-            if (changed(c, y, x) && !covered(c, y, x)) return *out = (vt_square){y, x}, true;
+            if (changed(c, y, x) && !covered(c, y, x)) {
+                *out = (vt_square){y, x};
+                return true;
+            }
     return false;
 }
 

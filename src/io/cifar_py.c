@@ -144,7 +144,10 @@ vt_status vt_cifar_py_parse(vt_cifar_py **out, const uint8_t *bytes, size_t n, c
     vt_status s = vt_st_begin(&b->st, path, bytes, n, e);
     if (s == VT_OK) s = vt_pickle_read(&root, b->st, b->st->bytes, b->st->size, &at, "", NULL, e);
     if (s == VT_OK) s = read_dict(b, root, e);
-    if (s != VT_OK) return vt_cifar_py_close(b), s;
+    if (s != VT_OK) {
+        vt_cifar_py_close(b);
+        return s;
+    }
     *out = b;
     return VT_OK;
 }

@@ -179,7 +179,10 @@ vt_status vt_dataset_open_corrupted(vt_dataset **out, const char *path, vt_split
     d->split = split;
     if (corrupted) d->corruption = *c;
     vt_status r = def->open(d, e);
-    if (r != VT_OK) return vt_dataset_close(d), r;
+    if (r != VT_OK) {
+        vt_dataset_close(d);
+        return r;
+    }
     *out = d;
     return VT_OK;
 }
@@ -210,7 +213,10 @@ vt_status vt_corruptions_list(char (**names)[64], int *n, const char *path, vt_e
     }
     free(all);
     if (!list) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its corruptions", path);
-    if (count < 1 || !labels) return free(list), no_corruptions(path, e);
+    if (count < 1 || !labels) {
+        free(list);
+        return no_corruptions(path, e);
+    }
     *names = list, *n = count;
     return VT_OK;
 }

@@ -100,7 +100,10 @@ static vt_status add_file(folder *f, const char *dir, const char *name, int labe
     char *path = join(dir, name);
     entry *all = grow(f->e, f->n, &f->room, sizeof *f->e);
     if (all) f->e = all;
-    if (!path || !all) return free(path), no_memory(f, e);
+    if (!path || !all) {
+        free(path);
+        return no_memory(f, e);
+    }
     f->e[f->n++] = (entry){path, strlen(dir), label};
     return VT_OK;
 }

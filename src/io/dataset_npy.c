@@ -149,10 +149,12 @@ static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     }
     char(*names)[64], all[600] = "";
     int n;
-    if (!a->zip && vt_corruptions_list(&names, &n, d->path, NULL) == VT_OK)
-        return list_names(all, sizeof all, names, n), free(names),
-               vt_fail(e, VT_E_USAGE, "%s: is a folder of corruptions: give --corruption, one of %s, or all", d->path,
+    if (!a->zip && vt_corruptions_list(&names, &n, d->path, NULL) == VT_OK) {
+        list_names(all, sizeof all, names, n);
+        free(names);
+        return vt_fail(e, VT_E_USAGE, "%s: is a folder of corruptions: give --corruption, one of %s, or all", d->path,
                        all);
+    }
     return vt_fail(e, VT_E_FORMAT,
                    "%s: has no arrays named images and labels, x and y, x_%s and y_%s, or arr_0 and arr_1", d->path,
                    vt_split_name(d->split), vt_split_name(d->split));

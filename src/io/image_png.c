@@ -132,7 +132,10 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
     bool ok = !j.no_memory && decode(&j);
     png_destroy_read_struct(&j.png, &j.info, NULL);
     free(j.raw);
-    if (ok) return *out = (vt_image){j.width, j.height, j.rgb, NULL}, VT_OK;
+    if (ok) {
+        *out = (vt_image){j.width, j.height, j.rgb, NULL};
+        return VT_OK;
+    }
     free(j.rgb);
     if (j.no_memory) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d x %d", path, j.width, j.height);
     if (j.ended) return vt_fail(e, VT_E_FORMAT, "%s: truncated PNG, it ends at byte %zu", path, n);
@@ -197,7 +200,11 @@ vt_status vt_png_encode(uint8_t **bytes, size_t *n, const vt_image *im, const ch
     bool good = o.row && o.info && encode(&o);
     png_destroy_write_struct(&o.png, &o.info);
     free(o.row);
-    if (good) return *bytes = o.bytes, *n = o.n, VT_OK;
+    if (good) {
+        *bytes = o.bytes;
+        *n = o.n;
+        return VT_OK;
+    }
     free(o.bytes);
     return vt_fail(e, VT_E_MEMORY, "%s: cannot be encoded: %s", path, *o.text ? o.text : "no memory");
 }

@@ -27,7 +27,10 @@ void *vt_pickle_take(vt_pickle *u, size_t bytes) {
     bytes = (bytes + 15) / 16 * 16;
     if (bytes > u->arena_left) {
         size_t block = bytes > ARENA ? bytes : ARENA;
-        if (!(u->arena = vt_st_take(u->st, block, u->e))) return u->arena_left = 0, NULL;
+        if (!(u->arena = vt_st_take(u->st, block, u->e))) {
+            u->arena_left = 0;
+            return NULL;
+        }
         u->arena_left = block;
     }
     void *p = u->arena;

@@ -204,7 +204,10 @@ static vt_status tensor(vt_pickle *u, vt_node **out, bool v3, vt_node *const *v,
 
 /* dict(), dict([(k, v), ...]), Counter({...}), defaultdict(factory) */
 static vt_status dict(vt_pickle *u, vt_node **out, vt_node *const *v, uint32_t n) {
-    if (n == 1 && v[0]->kind == VT_NODE_DICT) return *out = v[0], VT_OK;
+    if (n == 1 && v[0]->kind == VT_NODE_DICT) {
+        *out = v[0];
+        return VT_OK;
+    }
     if (!(*out = vt_pickle_node(u, VT_NODE_DICT))) return u->e->code;
     const vt_node_list *pairs = n == 1 && v[0]->kind == VT_NODE_LIST ? &v[0]->u.list : NULL;
     for (uint32_t i = 0; pairs && i < pairs->n; i++) {
@@ -267,10 +270,17 @@ static vt_status number(vt_pickle *u, vt_node **out, const vt_node *callee, vt_n
             i = (int64_t)(((uint64_t)i ^ sign) - sign);
         }
         (*out)->kind = real ? VT_NODE_REAL : VT_NODE_INT;
-        if (!real) return (*out)->u.i = i, VT_OK;
-        if (codes[k].size == 8) return memcpy(&(*out)->u.r, v[1]->u.text.s, 8), VT_OK;
+        if (!real) {
+            (*out)->u.i = i;
+            return VT_OK;
+        }
+        if (codes[k].size == 8) {
+            memcpy(&(*out)->u.r, v[1]->u.text.s, 8);
+            return VT_OK;
+        }
         memcpy(&f, v[1]->u.text.s, 4);
-        return (*out)->u.r = f, VT_OK;
+        (*out)->u.r = f;
+        return VT_OK;
     }
     return VT_OK;
 }
@@ -287,14 +297,16 @@ vt_status vt_pickle_call(vt_pickle *u, vt_node **out, const vt_node *callee, vt_
         return *out ? VT_OK : u->e->code;
     case TUPLE:
         if (n != 1 || (v[0]->kind != VT_NODE_TUPLE && v[0]->kind != VT_NODE_LIST)) break;
-        return *out = v[0], VT_OK;
+        *out = v[0];
+        return VT_OK;
     case TENSOR:
         return tensor(u, out, false, v, n);
     case TENSOR_V3:
         return tensor(u, out, true, v, n);
     case PARAMETER:
         if (!n || v[0]->kind != VT_NODE_TENSOR) break;
-        return *out = v[0], VT_OK;
+        *out = v[0];
+        return VT_OK;
     case FROM_TYPE: /* (function, type, arguments, state) */
         if (n < 3 || v[0]->kind != VT_NODE_NAME || v[2]->kind != VT_NODE_TUPLE || names[v[0]->row].is == FROM_TYPE)
             break;

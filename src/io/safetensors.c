@@ -17,7 +17,10 @@ typedef struct body { /* what follows the header */
 static vt_status read_dtype(const body *b, const char *name, const json_t *j, vt_dtype *out, vt_err *e) {
     if (!json_is_string(j)) return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " has no dtype text", b->path, name);
     for (int d = 0; d < VT_DTYPE_COUNT; d++)
-        if (!strcmp(vt_dtype_name((vt_dtype)d), json_string_value(j))) return *out = (vt_dtype)d, VT_OK;
+        if (!strcmp(vt_dtype_name((vt_dtype)d), json_string_value(j))) {
+            *out = (vt_dtype)d;
+            return VT_OK;
+        }
     return vt_fail(e, VT_E_FORMAT,
                    "%s: tensor " VT_NAME " has dtype %.40s, which is not one of BOOL, U8, I8, F8_E5M2, F8_E4M3, "
                    "I16, U16, F16, BF16, I32, U32, F32, F64, I64, U64",
@@ -180,7 +183,10 @@ static vt_status make(vt_st **out, const char *path, const uint8_t *bytes, size_
     *out = NULL;
     VT_TRY(vt_st_begin(&st, path, bytes, n, e));
     vt_status s = vt_st_read_safetensors(st, e);
-    if (s != VT_OK) return vt_st_close(st), s;
+    if (s != VT_OK) {
+        vt_st_close(st);
+        return s;
+    }
     *out = st;
     return VT_OK;
 }

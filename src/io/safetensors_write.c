@@ -61,7 +61,10 @@ static vt_status tensor_json(const char *path, json_t *root, const vt_tensor *t,
                           (json_int_t)begin, (json_int_t)*end); /* takes shape over */
     int bad = !j;
     for (int i = 0; !bad && i < t->ndim; i++) bad = json_array_append_new(shape, json_integer(t->shape[i]));
-    if (bad) return json_decref(j), vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
+    if (bad) {
+        json_decref(j);
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
+    }
     if (json_object_set_new(root, t->name, j))
         return vt_fail(e, VT_E_FORMAT, "%s: tensor name " VT_NAME " is not UTF-8 text", path, t->name);
     return VT_OK;

@@ -48,10 +48,15 @@ size_t vt_tensor_bytes(const vt_tensor *t) { return t->numel * vt_dtype_size(t->
 vt_status vt_st_begin(vt_st **out, const char *path, const uint8_t *bytes, size_t n, vt_err *e) {
     vt_st *st = calloc(1, sizeof *st);
     *out = NULL;
-    if (!st || !(st->path = strdup(path)))
-        return vt_st_close(st), vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
+    if (!st || !(st->path = strdup(path))) {
+        vt_st_close(st);
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
+    }
     vt_status r = bytes ? VT_OK : vt_mapped_open(&st->map, path, e);
-    if (r != VT_OK) return vt_st_close(st), r;
+    if (r != VT_OK) {
+        vt_st_close(st);
+        return r;
+    }
     st->part = st->parts = st->inside = "";
     st->bytes = bytes ? bytes : st->map.bytes, st->size = bytes ? n : st->map.n;
     st->left = st->size > (SIZE_MAX - VT_ST_SPARE) / VT_ST_TIMES ? SIZE_MAX : VT_ST_SPARE + VT_ST_TIMES * st->size;
@@ -89,7 +94,10 @@ static bool grow(void *array, int n, size_t item) {
 static vt_status no_memory(const vt_st *st, vt_err *e) { return vt_fail(e, VT_E_MEMORY, "%s: no memory", st->path); }
 
 vt_status vt_st_keep(vt_st *st, void *block, void (*release)(void *), vt_err *e) {
-    if (!block || !grow(&st->owned, st->owned_count, sizeof *st->owned)) return release(block), no_memory(st, e);
+    if (!block || !grow(&st->owned, st->owned_count, sizeof *st->owned)) {
+        release(block);
+        return no_memory(st, e);
+    }
     st->owned[st->owned_count].block = block;
     st->owned[st->owned_count++].release = release;
     return VT_OK;
@@ -154,7 +162,11 @@ vt_status vt_st_replace(vt_st *st, const vt_tensor *t, const char *const *origin
     while (room < (size_t)n) room *= 2; /* as grow has it */
     vt_tensor *all = calloc(room, sizeof *all);
     const char **from = calloc(room, sizeof *from);
-    if (!all || !from) return free(all), free(from), no_memory(st, e);
+    if (!all || !from) {
+        free(all);
+        free(from);
+        return no_memory(st, e);
+    }
     memcpy(all, t, (size_t)n * sizeof *t);
     memcpy(from, origin, (size_t)n * sizeof *from);
     free(st->t), free(st->origin);
@@ -242,11 +254,18 @@ static double real_at(const vt_tensor *t, size_t i) {
     uint16_t h;
     float f;
     double d;
-    if (t->dtype == VT_F64) return memcpy(&d, p, 8), d;
-    if (t->dtype == VT_F32) return memcpy(&f, p, 4), f;
+    if (t->dtype == VT_F64) {
+        memcpy(&d, p, 8);
+        return d;
+    }
+    if (t->dtype == VT_F32) {
+        memcpy(&f, p, 4);
+        return f;
+    }
     memcpy(&h, p, 2);
     if (t->dtype == VT_F16) return half_to_float(h);
-    return memcpy(&f, &(uint32_t){(uint32_t)h << 16}, 4), f; /* BF16: the upper half of a binary32 */
+    memcpy(&f, &(uint32_t){(uint32_t)h << 16}, 4);
+    return f; /* BF16: the upper half of a binary32 */
 }
 
 static vt_status check_convert(const vt_st *st, const vt_tensor *t, size_t n, bool ok, const char *want, vt_err *e) {
@@ -272,7 +291,10 @@ static vt_status check_real(const vt_st *st, const vt_tensor *t, size_t n, vt_er
 vt_status vt_tensor_f32(const vt_st *st, const vt_tensor *t, float *out, size_t n, vt_err *e) {
     VT_TRY(check_real(st, t, n, e));
     EACH_PART(vt_tensor_f32);
-    if (t->dtype == VT_F32 && n) return memcpy(out, t->data, n * sizeof *out), VT_OK;
+    if (t->dtype == VT_F32 && n) {
+        memcpy(out, t->data, n * sizeof *out);
+        return VT_OK;
+    }
     for (size_t i = 0; i < n; i++) out[i] = (float)real_at(t, i);
     return VT_OK;
 }

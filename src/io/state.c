@@ -177,7 +177,10 @@ static vt_status keep_list(walk *w, const char **list, const vt_node *dict) {
 static vt_status descend(walk *w, vt_node **dict, const vt_node *key, const char *why) {
     char name[100];
     VT_TRY(keep_list(w, &w->st->parts, *dict));
-    if (!(w->st->part = join(w, w->st->part, key))) return w->st->part = "", w->e->code;
+    if (!(w->st->part = join(w, w->st->part, key))) {
+        w->st->part = "";
+        return w->e->code;
+    }
     snprintf(name, sizeof name, "%.*s", (int)(key->u.text.n < 90 ? key->u.text.n : 90), key->u.text.s);
     VT_TRY(vt_st_add_note(w->st, VT_NOTE_CHOSEN, name, why, w->e));
     vt_node *inner = NULL;

@@ -89,7 +89,10 @@ static const vt_tensor *partner(const vt_st *st, const char *name) {
 static vt_status set_meta(tidy *t, const char *key, const char *value) {
     vt_st *st = t->st;
     for (int i = 0; i < st->meta_count; i++)
-        if (!strcmp(st->meta[2 * i], key)) return st->meta[2 * i + 1] = value, VT_OK;
+        if (!strcmp(st->meta[2 * i], key)) {
+            st->meta[2 * i + 1] = value;
+            return VT_OK;
+        }
     return vt_st_add_meta(st, key, value, t->e);
 }
 

@@ -33,11 +33,14 @@ static vt_status parse_word(vt_transform *t, given *g, char *word, vt_err *e) {
     for (int f = 0; f < VT_FILTER_COUNT && !value; f++) {
         if (strcmp(word, vt_filter_names[f])) continue;
         if (g->filter) return twice("the filter", e);
-        return g->filter = true, t->filter = (vt_filter)f, VT_OK;
+        g->filter = true;
+        t->filter = (vt_filter)f;
+        return VT_OK;
     }
     if (value && !strcmp(word, "crop")) {
         if (g->crop) return twice("crop", e);
-        return g->crop = true, number("crop", value, &t->crop, e);
+        g->crop = true;
+        return number("crop", value, &t->crop, e);
     }
     bool is_short = !strcmp(word, "short");
     if (value ? !is_short && strcmp(word, "squash") : strcmp(word, "none"))

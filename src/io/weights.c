@@ -67,7 +67,10 @@ static vt_status make(vt_st **out, const char *path, const uint8_t *bytes, size_
     vt_status s = read_file(st, want, shard, e);
     if (s == VT_OK) s = vt_st_index(st, e);
     if (s == VT_OK && !shard) s = vt_st_tidy(st, e);
-    if (s != VT_OK) return vt_st_close(st), s;
+    if (s != VT_OK) {
+        vt_st_close(st);
+        return s;
+    }
     *out = st;
     return VT_OK;
 }

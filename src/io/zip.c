@@ -86,7 +86,10 @@ vt_status vt_zip_open(vt_zip **out, const uint8_t *bytes, size_t n, const char *
     z->count = z->zip ? zip_get_num_entries(z->zip, 0) : 0;
     if (r == VT_OK && !(z->entries = calloc((size_t)z->count + 1, sizeof *z->entries)))
         r = vt_fail(e, VT_E_MEMORY, "%s: no memory for its %lld entries", path, (long long)z->count);
-    if (r != VT_OK) return vt_zip_close(z), r;
+    if (r != VT_OK) {
+        vt_zip_close(z);
+        return r;
+    }
     *out = z;
     return VT_OK;
 }
@@ -116,7 +119,10 @@ static vt_status bad_entry(const vt_zip *z, int64_t i, const char *why, vt_err *
 /* Reading one byte shows where the entry begins: a stored entry is a window on the archive. */
 static vt_status in_place(vt_zip *z, int64_t i, entry *en, vt_err *e) {
     uint8_t first;
-    if (!en->n) return en->bytes = z->bytes, VT_OK;
+    if (!en->n) {
+        en->bytes = z->bytes;
+        return VT_OK;
+    }
     zip_file_t *f = zip_fopen_index(z->zip, (zip_uint64_t)i, ZIP_FL_COMPRESSED);
     if (!f) return bad_entry(z, i, zip_error_strerror(zip_get_error(z->zip)), e);
     bool got = zip_fread(f, &first, 1) == 1;
@@ -152,7 +158,10 @@ static vt_status inflate_entry(vt_zip *z, int64_t i, entry *en, vt_err *e) {
     else if (got != en->n)
         r = bad_entry(z, i, "has another length than the archive says", e);
     zip_fclose(f);
-    if (r != VT_OK) return free(p), r;
+    if (r != VT_OK) {
+        free(p);
+        return r;
+    }
     z->left -= en->n;
     en->bytes = en->inflated = p;
     return VT_OK;

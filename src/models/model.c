@@ -25,7 +25,11 @@ vt_status vt_model_table(vt_model **out, const vt_config *config, vt_err *e) {
     if (!m) return vt_fail(e, VT_E_MEMORY, "no memory for a model");
     m->config = *config;
     arch->params(&m->params, config);
-    if (m->params.failed) return no_room(m, e), vt_model_close(m), VT_E_MEMORY;
+    if (m->params.failed) {
+        no_room(m, e);
+        vt_model_close(m);
+        return VT_E_MEMORY;
+    }
     *out = m;
     return VT_OK;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The table of a model's parameters: names, shapes and places of all tensors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Activations other than the exact GELU, with their slopes. */
 #include "nn/nn.h"
 #include "nn/vecmath.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The exact GELU and its slope. */
 #include "nn/nn.h"
 #include "nn/vecmath.h"
 

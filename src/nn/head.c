@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The classification head. */
 #include <string.h>
 #include "nn/nn.h"
 

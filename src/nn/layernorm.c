@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* LayerNorm over the channels of a token. */
 #include "nn/nn.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Linear layers: y = x W^T + b, and their gradients. */
 #include "nn/nn.h"
 
 #include <string.h>

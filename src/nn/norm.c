@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The norm that a configuration names, behind one call: LayerNorm, frozen BatchNorm or centring. */
 #include <math.h>
 #include <string.h>
 #include "nn/nn.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Pixels into rows of patches, normalised on the way. */
 #include "nn/nn.h"
 
 /* patches[(py,px), (c,ky,kx)] = (x[c, py ps + ky, px ps + kx] - mean_c) / std_c, in this order of operations, mean and

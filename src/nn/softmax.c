@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Row-wise softmax and its adjoint. */
 #include <stdbool.h>
 #include "nn/lanes.h"
 #include "nn/nn.h"

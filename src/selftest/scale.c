@@ -17,7 +17,10 @@ static const double scales[SCALES] = {1.0 / 16, 1.0 / 4, 1};
 static double difference(vt_gear *g, const float *x, int a, int b, float *dx) {
     vt_gear_logits(g, &g->model, x, g->z, dx != NULL);
     double d = (double)g->z[a] - (double)g->z[b];
-    if (!dx) return g->forwards++, d;
+    if (!dx) {
+        g->forwards++;
+        return d;
+    }
     float value, *target = g->o_model.target;
     memset(target, 0, (size_t)g->classes * sizeof *target);
     target[a] = 1, target[b] = -1;

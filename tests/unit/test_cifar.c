@@ -31,7 +31,10 @@ static void check_images(const vt_dataset *d, int first) {
     }
 }
 
-static void *reader(void *d) { return check_images(d, 0), NULL; }
+static void *reader(void *d) {
+    check_images(d, 0);
+    return NULL;
+}
 
 static void test_cifar10(void **state) {
     (void)state;

@@ -56,7 +56,10 @@ vt_status vt_paper_find(const vt_paper **out, const char *name, vt_err *e) {
     char list[200] = "";
     for (int i = 0; i < PAPERS; i++) {
         names[i] = papers[i].name;
-        if (!strcasecmp(name, names[i])) return *out = &papers[i], VT_OK;
+        if (!strcasecmp(name, names[i])) {
+            *out = &papers[i];
+            return VT_OK;
+        }
         size_t at = strlen(list);
         snprintf(list + at, sizeof list - at, "%s%s", !i ? "" : i == PAPERS - 1 ? " and " : ", ", names[i]);
     }

@@ -146,7 +146,10 @@ static vt_status check_sums(const char *dir, vt_findings *found, vt_err *e) {
     size_t n;
     vt_err why = {0};
     if (!vt_path(path, dir, SUMS)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
-    if (vt_file_read(path, TEXT_MOST, &then, &n, &why) != VT_OK) return vt_findings_add(found, "%s", why.text), VT_OK;
+    if (vt_file_read(path, TEXT_MOST, &then, &n, &why) != VT_OK) {
+        vt_findings_add(found, "%s", why.text);
+        return VT_OK;
+    }
     vt_status s = sums_text(&now, dir, e);
     if (s == VT_OK && (strlen(then) != n || strcmp(now, then))) {
         size_t before = found->n;
@@ -214,7 +217,8 @@ static vt_status check_reports(const vt_ledger *l, vt_findings *found, vt_err *e
     VT_TRY(vt_summary_make(&sum, l, 0, e));
     if (vt_seal_is_earlier(l)) {
         vt_status s = check_earlier(l, &sum, found, e);
-        return vt_summary_free(&sum), s;
+        vt_summary_free(&sum);
+        return s;
     }
     for (int i = 0; i < n; i++) {
         char path[VT_PATH_MAX], *then = NULL, *now = NULL;
@@ -275,7 +279,10 @@ vt_status vt_seal_json(json_t *o, FILE *f, vt_err *e) {
     char hex[DIGITS + 1];
     json_object_set_new(o, "sha256", json_string(zeros));
     char *text = vt_json_text(o, JSON_INDENT(1)), *at = text ? strstr(text, zeros) : NULL;
-    if (!at) return free(text), vt_fail(e, VT_E_MEMORY, "no memory for run.json");
+    if (!at) {
+        free(text);
+        return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
+    }
     for (char *p = at; (p = strstr(p + 1, zeros));) at = p; /* the last one is ours */
     size_t n = strlen(text);
     text[n] = '\n'; /* the terminator's place */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The figures of vitrine show: clean image, perturbed image and their difference, a grid of them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -26,8 +26,14 @@ static const vt_names_map maps[] = {
 };
 enum { DEFS = sizeof defs / sizeof *defs, MAPS = sizeof maps / sizeof *maps, MAX_FILE = 1 << 20 };
 
-const vt_names_def *const *vt_names_defs(int *n) { return *n = DEFS, defs; }
-const vt_names_map *vt_names_maps(int *n) { return *n = MAPS, maps; }
+const vt_names_def *const *vt_names_defs(int *n) {
+    *n = DEFS;
+    return defs;
+}
+const vt_names_map *vt_names_maps(int *n) {
+    *n = MAPS;
+    return maps;
+}
 
 void vt_names_close(vt_names *n) {
     vt_rename_free(n->map);
@@ -132,7 +138,8 @@ static vt_status find_map(vt_names *n, const vt_st *st, vt_err *e) {
         } else if (n->map && !better) {
             vt_status s = vt_fail(e, VT_E_FORMAT, "%s: %s and %s both cover its tensors: name one with --names",
                                   vt_st_path(st), n->map->who, who);
-            return vt_rename_free(m), s;
+            vt_rename_free(m);
+            return s;
         } else {
             vt_rename_free(n->map), n->map = m, n->own_map = maps[i].name;
             snprintf(n->scheme, sizeof n->scheme, "map %.40s, whose patterns cover the file", maps[i].name);

@@ -81,7 +81,10 @@ static bool match(const char *p, const char *s, vt_binding *b) {
     for (size_t n = 0;; n++) { /* the shortest text that lets the rest fit */
         vt_binding t = *b;
         t.star[t.stars].text = s, t.star[t.stars++].n = n;
-        if (match(p + 1, s + n, &t)) return *b = t, true;
+        if (match(p + 1, s + n, &t)) {
+            *b = t;
+            return true;
+        }
         if (!s[n]) return false;
     }
 }

@@ -226,14 +226,19 @@ vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const cha
         m->pairs = calloc(2 * lines, sizeof *m->pairs);
         m->proven = calloc(lines, sizeof *m->proven);
     }
-    if (!m || !m->who || !m->text || !m->rules || !m->pairs || !m->proven)
-        return vt_rename_free(m), vt_fail(e, VT_E_MEMORY, "%s: no memory", who);
+    if (!m || !m->who || !m->text || !m->rules || !m->pairs || !m->proven) {
+        vt_rename_free(m);
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory", who);
+    }
     memcpy(m->text, standing, sizeof standing);
     memcpy(m->text + sizeof standing, text, n);
     m->text[sizeof standing + n] = 0;
     vt_status s = read_lines(m, m->text, false, e);
     if (s == VT_OK) s = read_lines(m, m->text + sizeof standing, true, e);
-    if (s != VT_OK) return vt_rename_free(m), s;
+    if (s != VT_OK) {
+        vt_rename_free(m);
+        return s;
+    }
     *out = m;
     return VT_OK;
 }

@@ -131,7 +131,10 @@ static vt_status order_norms(work *w) {
 static vt_status reshape(work *w, vt_tensor *t) {
     static const char *const three[] = {"cls_token", "dist_token", "reg_token", "pos_embed"};
     for (size_t i = 0; i < sizeof three / sizeof *three; i++)
-        if (!strcmp(t->name, three[i])) return to_three(t), VT_OK;
+        if (!strcmp(t->name, three[i])) {
+            to_three(t);
+            return VT_OK;
+        }
     return !strcmp(t->name, "patch_embed.proj.weight") && t->ndim == 2 ? to_convolution(w, t) : VT_OK;
 }
 
@@ -318,7 +321,10 @@ vt_status vt_rename_apply(const vt_rename *m, vt_st *st, bool all_lines, vt_name
     *n_rows = 0;
     *rows = w.rows = vt_st_take(st, (n + 1) * sizeof **rows, e);
     bool *used = calloc((size_t)m->count + 1, sizeof *used);
-    if (!w.rows) return free(used), refused(&w);
+    if (!w.rows) {
+        free(used);
+        return refused(&w);
+    }
     if (!used) return no_memory(&w);
     for (size_t i = 0; i < n; i++) w.rows[i] = (vt_names_row){.was = st->t[i], .origin = st->origin[i]};
     *n_rows = (int)n;

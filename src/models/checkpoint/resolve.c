@@ -65,9 +65,15 @@ static const char *meta_name(const vt_st *st, const char *key) {
 /* A value of the metadata, or of the pairs that stand before it; *from names which. */
 static const char *meta_get(const sources *s, const char *key, const char **from) {
     for (int i = 0; i < s->o->n_pairs; i++)
-        if (!strcmp(s->o->pairs[2 * i], key)) return *from = s->o->pairs_from, s->o->pairs[2 * i + 1];
+        if (!strcmp(s->o->pairs[2 * i], key)) {
+            *from = s->o->pairs_from;
+            return s->o->pairs[2 * i + 1];
+        }
     const char *set = s->names->asked ? vt_rename_value(s->names->map, key) : NULL;
-    if (set) return *from = s->names->def ? s->names->map->who : s->names->scheme, set; /* without its folder */
+    if (set) { /* without its folder */
+        *from = s->names->def ? s->names->map->who : s->names->scheme;
+        return set;
+    }
     *from = meta_name(s->st, key);
     return vt_st_meta(s->st, key);
 }
@@ -94,7 +100,11 @@ static bool find_number(const sources *s, const char *const *keys, double *out, 
     }
     for (int i = 0; keys[i]; i++) {
         const json_t *v = vt_hub_get(&s->hub, keys[i]);
-        if (json_is_number(v)) return *out = json_number_value(v), *from = "config.json", true;
+        if (json_is_number(v)) {
+            *out = json_number_value(v);
+            *from = "config.json";
+            return true;
+        }
     }
     return false;
 }
@@ -180,8 +190,10 @@ static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
         ;
     else if (s->o->preset)
         v = s->preset->heads, from = s->preset_why;
-    else
-        return guess_heads(c, s), VT_OK;
+    else {
+        guess_heads(c, s);
+        return VT_OK;
+    }
     if (!s->o->heads && (!(v >= 1 && v <= width) || v != floor(v)))
         return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d",
                        vt_st_path(s->st), from, v, width);
@@ -302,17 +314,26 @@ static const char *json_word(const json_t *v, char *buf, size_t size) {
 static const char *form_value(const sources *s, const vt_overrides *o, const vt_form *f, const vt_config *preset,
                               char buf[VT_FORM_VALUE], const char **from) {
     const char *text = vt_form_given(o, f->opt.key, buf);
-    if (text) return *from = "--form", text;
+    if (text) {
+        *from = "--form";
+        return text;
+    }
     if ((text = meta_get(s, f->opt.key, from))) return text;
     const json_t *v = f->json ? vt_hub_get(&s->hub, f->json) : NULL;
     if (!v && f->field == VT_FIELD_ACT) v = vt_hub_get(&s->hub, "hidden_act"); /* transformers */
-    if (!v && f->field == VT_FIELD_ACT && vt_hub_quick_gelu(&s->hub))
-        return *from = "architecture in config.json", "quick_gelu";
-    if (v && (text = json_word(v, buf, VT_FORM_VALUE))) return *from = "config.json", text;
+    if (!v && f->field == VT_FIELD_ACT && vt_hub_quick_gelu(&s->hub)) {
+        *from = "architecture in config.json";
+        return "quick_gelu";
+    }
+    if (v && (text = json_word(v, buf, VT_FORM_VALUE))) {
+        *from = "config.json";
+        return text;
+    }
     if (!preset || proven(s, f->opt.key)) return scheme_get(s, f->opt.key, from);
     if (vt_form_is_default(preset, f)) return NULL;
     vt_form_text(preset, f, buf, VT_FORM_VALUE);
-    return *from = s->preset_why, buf;
+    *from = s->preset_why;
+    return buf;
 }
 
 /* One form, where somebody says it. */

@@ -77,7 +77,8 @@ static const char *number(const char *p, int *out) {
     if (!isdigit((unsigned char)*p) || (*p == '0' && isdigit((unsigned char)p[1]))) return NULL;
     long v = strtol(p, &end, 10);
     if (end - p > DIGITS) return NULL;
-    return *out = (int)v, end;
+    *out = (int)v;
+    return end;
 }
 
 /* The names that are `stem`, a number and something: how many, how many numbers, and how many different somethings. */

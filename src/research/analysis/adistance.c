@@ -58,7 +58,10 @@ static vt_status deal(job *j, vt_err *e) {
     vt_rng r = {.seed = j->o->seed, .purpose = vt_rng_purpose("analyze features folds")};
     ticket *t = calloc(j->n, sizeof *t);
     j->fold = calloc(j->n, sizeof *j->fold);
-    if (!t || !j->fold) return free(t), vt_fail(e, VT_E_MEMORY, "no memory for folds of %zu pairs", j->n);
+    if (!t || !j->fold) {
+        free(t);
+        return vt_fail(e, VT_E_MEMORY, "no memory for folds of %zu pairs", j->n);
+    }
     for (size_t i = 0; i < j->n; i++)
         t[i] = (ticket){(uint64_t)vt_rng_bits(&r, 2 * i) << 32 | vt_rng_bits(&r, 2 * i + 1), i};
     qsort(t, j->n, sizeof *t, by_draw);

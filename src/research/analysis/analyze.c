@@ -30,7 +30,10 @@ const vt_analysis_def *const *vt_analysis_defs(int *n) {
 vt_status vt_analysis_find(const vt_analysis_def **out, const char *name, vt_err *e) {
     const char *names[COUNT + 1] = {NULL};
     for (int i = 0; i < COUNT; i++) {
-        if (!strcmp(defs[i]->name, name)) return *out = defs[i], VT_OK;
+        if (!strcmp(defs[i]->name, name)) {
+            *out = defs[i];
+            return VT_OK;
+        }
         names[i] = defs[i]->name;
     }
     return vt_unknown("analysis", name, names, COUNT, NULL, e);

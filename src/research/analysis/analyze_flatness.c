@@ -177,11 +177,26 @@ static const char *const sides[SIDES] = {"raw", "relative"};
 static const spectrum *side_of(const sharpness *s, int side) { return side ? &s->relative : &s->raw; }
 
 static double largest(const spectrum *p, int i) { return p->values[i]; }
-static double lowest(const spectrum *p, int i) { return (void)i, p->lowest; }
-static double trace(const spectrum *p, int i) { return (void)i, p->trace; }
-static double error(const spectrum *p, int i) { return (void)i, p->error; }
-static double converged(const spectrum *p, int i) { return (void)i, p->converged; }
-static double products(const spectrum *p, int i) { return (void)i, p->products; }
+static double lowest(const spectrum *p, int i) {
+    (void)i;
+    return p->lowest;
+}
+static double trace(const spectrum *p, int i) {
+    (void)i;
+    return p->trace;
+}
+static double error(const spectrum *p, int i) {
+    (void)i;
+    return p->error;
+}
+static double converged(const spectrum *p, int i) {
+    (void)i;
+    return p->converged;
+}
+static double products(const spectrum *p, int i) {
+    (void)i;
+    return p->products;
+}
 
 static void row(const job *j, const char *name, double (*of)(const spectrum *, int), int i, bool whole, FILE *out) {
     fprintf(out, "%-22s", name);

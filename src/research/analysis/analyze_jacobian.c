@@ -100,7 +100,10 @@ static vt_status measure(row *r, vt_jacobian *j, const job *w, vt_bench *b, vt_e
         VT_TRY(in_ball(r, j, w, b, e));
     }
     if (!w->ddn) return VT_OK;
-    if (r->predicted != r->label) return r->ddn = 0, VT_OK;
+    if (r->predicted != r->label) {
+        r->ddn = 0;
+        return VT_OK;
+    }
     return vt_bench_nearest(b, w->ddn, VT_L2, &r->ddn, e);
 }
 

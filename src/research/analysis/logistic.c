@@ -76,7 +76,10 @@ static bool search(fit *s, double *w, double at, const vt_logistic *l) {
     for (double t = 1; t > 1e-12; t /= 2) {
         for (size_t k = 0; k < l->m; k++) s->next[k] = w[k] - t * s->step[k];
         double value = vt_logistic_objective(NULL, s->f, l, s->next);
-        if (value <= at - 1e-4 * t * slope + 1e-14 * fabs(at)) return memcpy(w, s->next, l->m * sizeof *w), true;
+        if (value <= at - 1e-4 * t * slope + 1e-14 * fabs(at)) {
+            memcpy(w, s->next, l->m * sizeof *w);
+            return true;
+        }
     }
     return false;
 }

@@ -210,7 +210,10 @@ vt_status vt_attgd_joint(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
             if (s == VT_OK && json_array_append_new(list, run_json(&r.run[k][p], k, p)) != 0)
                 s = vt_fail(e, VT_E_MEMORY, "lab attgd: no memory for the joint part's results");
         }
-    if (s != VT_OK) return json_decref(list), s;
+    if (s != VT_OK) {
+        json_decref(list);
+        return s;
+    }
     print_all(lab->out, &r);
     VT_TRY(vt_lab_put(lab->json, "joint", list, e));
     VT_TRY(vt_lab_figure(lab, "joint", "W and v trained together: attention on the selected token", figure, &r, e));

@@ -169,11 +169,26 @@ static double mean_of(const job *j, double (*value)(const trial *, int, int), in
 
 static double get_other(const trial *t, int path, int k) { return t->other[path][k]; }
 static double get_same(const trial *t, int path, int k) { return t->same[path][k]; }
-static double get_norm(const trial *t, int path, int k) { return (void)k, t->norm[path]; }
-static double get_most(const trial *t, int path, int k) { return (void)k, t->most[path]; }
-static double get_best(const trial *t, int path, int k) { return (void)k, t->best[path] / (double)SAMPLES; }
-static double get_local(const trial *t, int path, int k) { return (void)k, t->local[path] == SAMPLES; }
-static double get_stall(const trial *t, int path, int k) { return (void)k, t->stall[path]; }
+static double get_norm(const trial *t, int path, int k) {
+    (void)k;
+    return t->norm[path];
+}
+static double get_most(const trial *t, int path, int k) {
+    (void)k;
+    return t->most[path];
+}
+static double get_best(const trial *t, int path, int k) {
+    (void)k;
+    return t->best[path] / (double)SAMPLES;
+}
+static double get_local(const trial *t, int path, int k) {
+    (void)k;
+    return t->local[path] == SAMPLES;
+}
+static double get_stall(const trial *t, int path, int k) {
+    (void)k;
+    return t->stall[path];
+}
 static double get_agree(const trial *t, int path, int k) {
     int n = 0;
     for (int i = 0; i < SAMPLES; i++) n += t->alpha[path][i] == t->alpha[k][i];

@@ -12,7 +12,10 @@ json_t *vt_attgd_numbers(const double *x, size_t n) {
     json_t *a = json_array();
     for (size_t i = 0; i < n; i++) {
         json_t *v = isfinite(x[i]) ? json_real(x[i]) : json_null();
-        if (json_array_append_new(a, v) != 0) return json_decref(a), NULL;
+        if (json_array_append_new(a, v) != 0) {
+            json_decref(a);
+            return NULL;
+        }
     }
     return a;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lab flatness: how sharp the minima of a network with attention are. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lab noisy-digits: a small digit in a noisy picture, with a mask and without. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

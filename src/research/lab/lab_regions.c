@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lab regions: linear regions of a hidden layer, with a mask and without. */
 #include <math.h>
 #include <stdlib.h>
 #include "core/rand.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* lab sample-complexity: how many samples a network with attention needs, and one without. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

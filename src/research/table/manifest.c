@@ -534,7 +534,10 @@ vt_status vt_manifest_parse(vt_manifest **out, const char *text, size_t n, const
     vt_status s = vt_yaml_tree(&m->tree, text, n, path, "manifest", 5, &why);
     if (s == VT_OK) s = read_record(m, top_fields, m, m->tree, &why);
     if (s == VT_OK) s = check(m, &why);
-    if (s == VT_OK) return *out = m, VT_OK;
+    if (s == VT_OK) {
+        *out = m;
+        return VT_OK;
+    }
     vt_manifest_close(m); /* a manifest is a way to use vitrine: what is wrong with it is wrong usage */
     return vt_fail(e, s == VT_E_MEMORY ? s : VT_E_USAGE, "%s", why.text);
 }

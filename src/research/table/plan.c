@@ -39,9 +39,16 @@ static vt_status choose_images(const vt_plan *p, vt_plan_images *x, const char *
     char first[32], hex[65];
     const char *colon = x->text ? strchr(x->text, ':') : NULL;
     x->first = x->text ? -1 : 0;
-    if (!x->text) return snprintf(x->key, sizeof x->key, "all"), x->n = all, VT_OK;
+    if (!x->text) {
+        snprintf(x->key, sizeof x->key, "all");
+        x->n = all;
+        return VT_OK;
+    }
     snprintf(x->key, sizeof x->key, "%s", x->text);
-    if (!strcmp(x->text, "imagenette-v1")) return x->n = 500, VT_OK;
+    if (!strcmp(x->text, "imagenette-v1")) {
+        x->n = 500;
+        return VT_OK;
+    }
     if (colon) {
         snprintf(first, sizeof first, "%.*s", (int)(colon - x->text < 31 ? colon - x->text : 31), x->text);
         if (!vt_parse_int(first, &a) || !vt_parse_int(colon + 1, &b) || a < 0 || b <= a)
@@ -49,11 +56,14 @@ static vt_status choose_images(const vt_plan *p, vt_plan_images *x, const char *
                            x->text);
         if (all && b > all)
             return vt_fail(e, VT_E_USAGE, "%s: %s is %s, but there are %lld", p->m->path, of, x->text, (long long)all);
-        return x->first = a, x->n = b - a, VT_OK;
+        x->first = a;
+        x->n = b - a;
+        return VT_OK;
     }
     vt_err why = {0};
     if (vt_sha_file(x->text, hex, &why) != VT_OK) return vt_fail(e, VT_E_USAGE, "%s: %s: %s", p->m->path, of, why.text);
-    return snprintf(x->key, sizeof x->key, "%s", hex), VT_OK;
+    snprintf(x->key, sizeof x->key, "%s", hex);
+    return VT_OK;
 }
 
 /* A column's own images, or the data set's. */
@@ -220,7 +230,11 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
     if (m->rows[row].recipe && any) {
         vt_status s = training_key(p, &c, e);
         model = p->n;
-        if (!add(p, &c)) return free(c.recipe), json_decref(c.key), no_memory(m, e);
+        if (!add(p, &c)) {
+            free(c.recipe);
+            json_decref(c.key);
+            return no_memory(m, e);
+        }
         VT_TRY(s);
     }
     for (int a = 0; a < m->n_attacks; a++) {
@@ -235,7 +249,11 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
                            .spectrum = m->attacks[a].spectrum != NULL,
                            .tflop = NAN};
         vt_status s = timed ? training_key(p, &c, e) : c.spectrum ? spectrum_key(p, &c, e) : evaluation_key(p, &c, e);
-        if (!add(p, &c)) return free(c.recipe), json_decref(c.key), no_memory(m, e);
+        if (!add(p, &c)) {
+            free(c.recipe);
+            json_decref(c.key);
+            return no_memory(m, e);
+        }
         VT_TRY(s);
     }
     return VT_OK;

@@ -58,7 +58,10 @@ static vt_status header(vt_published *p, char *line, int number, vt_err *e) {
         p->keys[p->n_keys++] = fields[i];
     }
     for (size_t u = 0; u < sizeof units / sizeof *units; u++)
-        if (!strcmp(units[u].name, fields[n - 1])) return p->unit = (vt_published_unit)u, VT_OK;
+        if (!strcmp(units[u].name, fields[n - 1])) {
+            p->unit = (vt_published_unit)u;
+            return VT_OK;
+        }
     return vt_fail(e, VT_E_USAGE,
                    "%s:%d: the last column is '%.40s', must be accuracy (in percent), points, relative_time, score, "
                    "gain or parameters",
@@ -141,7 +144,10 @@ vt_status vt_published_parse(vt_published **out, const char *text, size_t n, con
     memcpy(p->text, text, n);
     p->text[n] = 0;
     vt_status s = parse(p, n, e);
-    if (s != VT_OK) return vt_published_close(p), s;
+    if (s != VT_OK) {
+        vt_published_close(p);
+        return s;
+    }
     *out = p;
     return VT_OK;
 }

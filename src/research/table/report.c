@@ -241,24 +241,43 @@ static bool idle_penalty(const vt_table *t, int k, char *buf, size_t size) {
 
 bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
     int gone = 0, n_fixed = shares(t) ? (int)(sizeof fixed / sizeof *fixed) : 0; /* none for times alone */
-    if (i < t->m->n_data) return data_sentence(t, i, buf, size), true;
+    if (i < t->m->n_data) {
+        data_sentence(t, i, buf, size);
+        return true;
+    }
     i -= t->m->n_data;
-    if (i < t->m->n_attacks) return attack_sentence(t, i, buf, size), true;
+    if (i < t->m->n_attacks) {
+        attack_sentence(t, i, buf, size);
+        return true;
+    }
     i -= t->m->n_attacks;
-    if (i < n_fixed) return snprintf(buf, size, "%s", fixed[i]), true;
+    if (i < n_fixed) {
+        snprintf(buf, size, "%s", fixed[i]);
+        return true;
+    }
     i -= n_fixed;
     for (int secondary = 0; secondary < 2; secondary++)
-        if (has_kind(t, !secondary) && i-- == 0) return verdicts_sentence(t, !secondary, buf, size), true;
+        if (has_kind(t, !secondary) && i-- == 0) {
+            verdicts_sentence(t, !secondary, buf, size);
+            return true;
+        }
     if (idle_penalty(t, i, buf, size)) return true;
     while (idle_penalty(t, gone, buf, size)) gone++;
     i -= gone;
-    if (i < t->m->notes.n) return snprintf(buf, size, "%s", t->m->notes.word[i]), true;
+    if (i < t->m->notes.n) {
+        snprintf(buf, size, "%s", t->m->notes.word[i]);
+        return true;
+    }
     i -= t->m->notes.n;
-    if (i == 0 && *t->version)
-        return snprintf(buf, size, "Made by vitrine %s, products by %s.", t->version, t->kernels), true;
+    if (i == 0 && *t->version) {
+        snprintf(buf, size, "Made by vitrine %s, products by %s.", t->version, t->kernels);
+        return true;
+    }
     i -= *t->version != 0;
-    if (i == 0 && t->done < t->wanted)
-        return snprintf(buf, size, "Incomplete: %d of %d evaluations are there.", t->done, t->wanted), true;
+    if (i == 0 && t->done < t->wanted) {
+        snprintf(buf, size, "Incomplete: %d of %d evaluations are there.", t->done, t->wanted);
+        return true;
+    }
     return false;
 }
 

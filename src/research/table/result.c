@@ -39,7 +39,11 @@ static vt_status judge(uint8_t *right, const vt_ledger *l, const int32_t *images
 
 /* The first seed's images are the cell's. */
 static vt_status take_images(vt_table_cell *cell, const vt_ledger *l, int32_t *images, size_t n, vt_err *e) {
-    if (!cell->images) return cell->images = images, cell->total = (int64_t)n, VT_OK;
+    if (!cell->images) {
+        cell->images = images;
+        cell->total = (int64_t)n;
+        return VT_OK;
+    }
     bool same = (int64_t)n == cell->total && !memcmp(images, cell->images, n * sizeof *images);
     free(images);
     return same ? VT_OK
@@ -60,7 +64,10 @@ static vt_status read_ledger(vt_table *t, const vt_plan_cell *c, vt_table_cell *
     if (!images) return no_memory(t, e);
     size_t n = vt_board_images(l, images);
     vt_status s = vt_plan_answers(t->plan, c, l, images, n, e);
-    if (s != VT_OK) return free(images), s;
+    if (s != VT_OK) {
+        free(images);
+        return s;
+    }
     VT_TRY(take_images(cell, l, images, n, e));
     if (!(cell->right[seed] = calloc(n + 1, 1))) return no_memory(t, e);
     return judge(cell->right[seed], l, cell->images, n, e);

@@ -84,7 +84,10 @@ static vt_status start(work *w, int cell, vt_err *e) {
     *s = (slot){.cell = cell, .began = vt_now()};
     w->started[cell] = true;
     VT_TRY(vt_cell_look(w->p->out, c->hash, c->key, &c->state, e)); /* another place may have asked the same */
-    if (c->state == VT_CELL_DONE) return w->done++, VT_OK;
+    if (c->state == VT_CELL_DONE) {
+        w->done++;
+        return VT_OK;
+    }
     VT_TRY(vt_cell_begin(w->p->out, c->hash, c->key, &s->lock, e));
     vt_status st = launch(w, s, e);
     if (st == VT_OK)
