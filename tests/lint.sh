@@ -167,6 +167,16 @@ state() {
     END { exit bad }'
 }
 
+# FILE: a text's `src/X.c: name` is a function of that file, and a page that it names is there
+tours() {
+    grep -o '`src/[a-z0-9_/]*\.[ch]: [a-z0-9_]*`' "$1" | tr -d '`' | while IFS=': ' read -r file name; do
+        grep -qE "(^|[^a-z0-9_])$name\)?\(" "$file" 2>/dev/null || echo "$1: $file has no function $name"
+    done
+    grep -ohE '(docs|tests|tools|weights|bench|recipes)/[A-Za-z0-9_./-]*\.md' "$1" | sort -u | while read -r page; do
+        [ -e "$page" ] || echo "$1: there is no $page"
+    done
+}
+
 # FILE TEXT WORDS: with TEXT put after a copy of FILE, the findings must hold WORDS
 plant() {
     mkdir -p "$tmp/$(dirname "$1")"
@@ -240,6 +250,11 @@ self_test() {
     done >>"$tmp/results"
     printf '@test "x" {\n    [ a = b ] && c=1\n    [ a = b ] && [ c = d ] || fail\n    [[ a = b && c = d ]]\n}\n' >"$tmp/x.bats"
     hidden "$tmp/x.bats" >/dev/null || echo "BLIND: blames what is allowed" >>"$tmp/results"
+    # tours: a function that is not there, a page that is not there; and what is
+    echo 'see `src/nn/gelu.c: vt_relu_forward`, `src/nn/none.c: f`, docs/none.md' >"$tmp/x.md"
+    [ "$(tours "$tmp/x.md" | wc -l)" = 3 ] || echo "BLIND: a tour" >>"$tmp/results"
+    echo 'see `src/nn/gelu.c: vt_gelu_forward`, `src/models/net/net_vit.c: embed`, docs/guide.md' >"$tmp/x.md"
+    [ -z "$(tours "$tmp/x.md")" ] || echo "BLIND: blames a true tour" >>"$tmp/results"
     # state: a global, a static of a function, one of a thread; and no constant
     for text in 'int shelf;' 'int f(void) { static int calls; return calls++; }' '_Thread_local int own = 1;' 'double w[3] = {1};'; do
         echo "$text" | ${CC:-gcc} -x c -fPIE -c - -o "$tmp/x.o"
@@ -271,6 +286,8 @@ case $1 in
     find src -name '*.[ch]' | LC_ALL=C sort | xargs awk "$rules" && bad=0 || bad=1
     rings $(find src -name '*.[ch]') || bad=1
     hidden tests/cli/*.bats tests/cli/*.bash || bad=1
+    wrong=$(for page in *.md docs/*.md; do tours "$page"; done)
+    [ -z "$wrong" ] || { echo "$wrong"; bad=1; }
     exit $bad
     ;;
 *) check "$@" ;;
