@@ -267,6 +267,7 @@ self_test() {
     state "$tmp/x.o" || { echo "BLAMES constants"; exit 1; }
     # and what is allowed stays allowed: words in comments, snprintf, longer names, a stream handed in
     mkdir -p "$tmp/src/models" && cat >"$tmp/src/models/x.c" <<'END'
+/* SPDX */
 /* exit(1) printf( cblas dgesdd_(
  #pragma omp */ // abort()
 #include "models/model.h"
