@@ -221,7 +221,7 @@ END
     fixed
     good table s.yaml --out s --plot f.svg
     grep -q '<svg' f.svg
-    grep -qF 'two &lt;&amp;&gt; epochs' f.svg
+    grep -qE 'two &lt;&amp;(>|&gt;) epochs' f.svg
     grep -q 'by length' f.svg
     good table s.yaml --out s --plot g.svg
     cmp f.svg g.svg
