@@ -13,33 +13,14 @@ typedef struct vt_apgd_params {
 } vt_apgd_params;
 
 #define VT_APGD_OPTS(restarts_)                                                                                        \
-    {"steps", "gradient steps after the start", VT_OPT_INT, offsetof(vt_apgd_params, steps), 100, 1, 100000, NULL,     \
-     NULL},                                                                                                            \
-        {"restarts", "independent runs", VT_OPT_INT, offsetof(vt_apgd_params, restarts), restarts_, 1, 1000, NULL,     \
-         NULL},                                                                                                        \
-        {"rho",       "share of increasing steps below which the step is halved",                                      \
-         VT_OPT_REAL, offsetof(vt_apgd_params, rho),                                                                   \
-         0.75,        0,                                                                                               \
-         1,           NULL,                                                                                            \
-         NULL},                                                                                                        \
-        {"random_start",                                                                                               \
-         "start at a random point of the ball's surface",                                                              \
-         VT_OPT_BOOL,                                                                                                  \
-         offsetof(vt_apgd_params, random_start),                                                                       \
-         1,                                                                                                            \
-         0,                                                                                                            \
-         1,                                                                                                            \
-         NULL,                                                                                                         \
-         NULL},                                                                                                        \
-        {"eot",      "gradients averaged at each point, each with a forward of its own: for randomised models",        \
-         VT_OPT_INT, offsetof(vt_apgd_params, eot),                                                                    \
-         1,          1,                                                                                                \
-         10000,      NULL,                                                                                             \
-         NULL},                                                                                                        \
-    {                                                                                                                  \
-        "large_eps", "in l1: 3 eps and 2 eps first, for 0.3 of the steps each", VT_OPT_BOOL,                           \
-            offsetof(vt_apgd_params, large_eps), 1, 0, 1, NULL, NULL                                                   \
-    }
+    VT_OPT_I("steps", vt_apgd_params, steps, "gradient steps after the start", 100, 1, 100000),                        \
+        VT_OPT_I("restarts", vt_apgd_params, restarts, "independent runs", restarts_, 1, 1000),                        \
+        VT_OPT_R("rho", vt_apgd_params, rho, "share of increasing steps below which the step is halved", 0.75, 0, 1),  \
+        VT_OPT_B("random_start", vt_apgd_params, random_start, "start at a random point of the ball's surface", 1),    \
+        VT_OPT_I("eot", vt_apgd_params, eot,                                                                           \
+                 "gradients averaged at each point, each with a forward of its own: for randomised models", 1, 1,      \
+                 10000),                                                                                               \
+        VT_OPT_B("large_eps", vt_apgd_params, large_eps, "in l1: 3 eps and 2 eps first, for 0.3 of the steps each", 1)
 
 size_t vt_apgd_work_len(const void *params, const vt_task *t);
 vt_passes vt_apgd_cost(const void *params, const vt_cost_dims *d); /* of vt_apgd_restarts */

@@ -128,21 +128,12 @@ typedef struct common {
 
 /* For comparison: on confident networks this shortens steps, down to nothing. */
 static const vt_opt floor_opt =
-    {"floor",     "l2: added to the gradient's length that a step divides by (most authors' code: 1e-12)",
-     VT_OPT_REAL, offsetof(common, floor),
-     0,           0,
-     1,           NULL,
-     NULL};
+    VT_OPT_R("floor", common, floor,
+             "l2: added to the gradient's length that a step divides by (most authors' code: 1e-12)", 0, 0, 1);
 
-static const vt_opt share_opt = {"share",
-                                 "run on this random share of the survivors; the report bounds what it leaves open",
-                                 VT_OPT_REAL,
-                                 offsetof(common, share),
-                                 1,
-                                 1e-6,
-                                 1,
-                                 NULL,
-                                 NULL};
+static const vt_opt share_opt =
+    VT_OPT_R("share", common, share, "run on this random share of the survivors; the report bounds what it leaves open",
+             1, 1e-6, 1);
 
 /* Does it take steps along a gradient by vt_ball_step? */
 static bool has_floor(const vt_attack_def *d, threat t) {

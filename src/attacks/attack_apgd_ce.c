@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include "attacks/apgd.h"
 
-static const vt_opt opts[] = {VT_APGD_OPTS(1), {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL}};
+static const vt_opt opts[] = {VT_APGD_OPTS(1), VT_OPT_END};
 
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     return vt_apgd_restarts(o, params, t, VT_LOSS_CE);

@@ -7,10 +7,9 @@
 
 static const vt_opt opts[] = {
     VT_APGD_OPTS(1),
-    {"targets", "target classes, at most classes - 1", VT_OPT_INT, offsetof(vt_apgd_params, targets), 9, 1, 100000,
-     NULL, NULL},
+    VT_OPT_I("targets", vt_apgd_params, targets, "target classes, at most classes - 1", 9, 1, 100000),
     VT_CHOOSE_OPT(vt_apgd_params, VT_BY_LOGIT),
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *params, const vt_task *t) {

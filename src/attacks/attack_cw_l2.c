@@ -14,17 +14,15 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "Adam steps for each c, at most (1000: a tenth of the cost)", VT_OPT_INT, offsetof(params, steps), 10000,
-     1, 1000000, NULL, NULL},
-    {"search", "values of c that the binary search tries", VT_OPT_INT, offsetof(params, search), 9, 1, 100, NULL, NULL},
-    {"lr", "Adam's learning rate", VT_OPT_REAL, offsetof(params, lr), 0.01, 1e-9, 10, NULL, NULL},
-    {"c", "first weight of the margin; auto: 0.001, or what the size of the logits asks for", VT_OPT_REAL,
-     offsetof(params, c), 0, 0, 1e10, NULL, "auto"},
-    {"kappa", "margin that counts as success", VT_OPT_REAL, offsetof(params, kappa), 0, 0, 1e6, NULL, NULL},
-    {"abort_early", "end a c when a tenth of the steps brought less than 0.01 %", VT_OPT_BOOL,
-     offsetof(params, abort_early), 1, 0, 1, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "Adam steps for each c, at most (1000: a tenth of the cost)", 10000, 1, 1000000),
+    VT_OPT_I("search", params, search, "values of c that the binary search tries", 9, 1, 100),
+    VT_OPT_R("lr", params, lr, "Adam's learning rate", 0.01, 1e-9, 10),
+    VT_OPT_R_OR("c", params, c, "first weight of the margin; auto: 0.001, or what the size of the logits asks for",
+                "auto", 0, 0, 1e10),
+    VT_OPT_R("kappa", params, kappa, "margin that counts as success", 0, 0, 1e6),
+    VT_OPT_B("abort_early", params, abort_early, "end a c when a tenth of the steps brought less than 0.01 %", 1),
     VT_TARGET_OPT(offsetof(params, target)),
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_END,
 };
 
 /* Saturated pixels keep a slope in tanh space. */

@@ -11,14 +11,12 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "gradient steps", VT_OPT_INT, offsetof(params, steps), 100, 1, 100000, NULL, NULL},
-    {"gamma", "share by which the radius changes at each step", VT_OPT_REAL, offsetof(params, gamma), 0.05, 0, 0.99,
-     NULL, NULL},
-    {"radius", "radius at the start", VT_OPT_REAL, offsetof(params, radius), 1, 1e-9, 1e6, NULL, NULL},
-    {"levels", "grid that pixels are rounded to (256: 8 bits; 0: none)", VT_OPT_INT, offsetof(params, levels), 0, 0,
-     65536, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "gradient steps", 100, 1, 100000),
+    VT_OPT_R("gamma", params, gamma, "share by which the radius changes at each step", 0.05, 0, 0.99),
+    VT_OPT_R("radius", params, radius, "radius at the start", 1, 1e-9, 1e6),
+    VT_OPT_I("levels", params, levels, "grid that pixels are rounded to (256: 8 bits; 0: none)", 0, 0, 65536),
     VT_TARGET_OPT(offsetof(params, target)),
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *p, const vt_task *t) {

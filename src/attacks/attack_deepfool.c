@@ -16,13 +16,14 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "iterations", VT_OPT_INT, offsetof(params, steps), 50, 1, 100000, NULL, NULL},
-    {"candidates", "classes looked at, the label and the next by the clean logits (0: all)", VT_OPT_INT,
-     offsetof(params, candidates), 10, 0, 1000000, NULL, NULL},
-    {"overshoot", "share added beyond the boundary", VT_OPT_REAL, offsetof(params, overshoot), 0.02, 0, 10, NULL, NULL},
-    {"of", "what it is a share of: the whole path (authors, foolbox) or each step (adversarial-library)", VT_OPT_CHOICE,
-     offsetof(params, overshoot_of), OVERSHOOT_PATH, 0, 0, "path|step", NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "iterations", 50, 1, 100000),
+    VT_OPT_I("candidates", params, candidates, "classes looked at, the label and the next by the clean logits (0: all)",
+             10, 0, 1000000),
+    VT_OPT_R("overshoot", params, overshoot, "share added beyond the boundary", 0.02, 0, 10),
+    VT_OPT_C("of", params, overshoot_of,
+             "what it is a share of: the whole path (authors, foolbox) or each step (adversarial-library)", "path|step",
+             OVERSHOOT_PATH),
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *p, const vt_task *t) {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "attacks/fab.h"
 
-static const vt_opt opts[] = {VT_FAB_OPTS(1), {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL}};
+static const vt_opt opts[] = {VT_FAB_OPTS(1), VT_OPT_END};
 
 static size_t work_len(const void *params, const vt_task *t) { return vt_fab_work_len(params, t) + t->n; }
 

@@ -7,9 +7,8 @@
 
 static const vt_opt opts[] = {
     VT_FAB_OPTS(1),
-    {"targets", "target classes, at most classes - 1", VT_OPT_INT, offsetof(vt_fab_params, targets), 9, 1, 100000, NULL,
-     NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("targets", vt_fab_params, targets, "target classes, at most classes - 1", 9, 1, 100000),
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *params, const vt_task *t) {

@@ -14,9 +14,8 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"eps", "radius, in normalised units, as released; 0: the run's", VT_OPT_REAL, offsetof(params, eps), 0, 0, 1, NULL,
-     NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_R("eps", params, eps, "radius, in normalised units, as released; 0: the run's", 0, 0, 1),
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *p, const vt_task *t) {

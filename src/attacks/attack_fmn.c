@@ -16,15 +16,16 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "gradient steps", VT_OPT_INT, offsetof(params, steps), 100, 1, 100000, NULL, NULL},
-    {"alpha", "first step size, in l2 for every norm; falls to a hundredth", VT_OPT_REAL, offsetof(params, alpha), 0, 0,
-     1e6, NULL, "1 (linf: 10)"},
-    {"gamma", "first share by which eps changes", VT_OPT_REAL, offsetof(params, gamma), 0.05, 0, 0.99, NULL, NULL},
-    {"gamma_final", "last share", VT_OPT_REAL, offsetof(params, gamma_final), 0.001, 0, 0.99, NULL, NULL},
-    {"projection", "l2: onto the ball (the paper), or always onto its sphere (adversarial-library)", VT_OPT_CHOICE,
-     offsetof(params, projection), ONTO_BALL, 0, 0, "ball|sphere", NULL},
+    VT_OPT_I("steps", params, steps, "gradient steps", 100, 1, 100000),
+    VT_OPT_R_OR("alpha", params, alpha, "first step size, in l2 for every norm; falls to a hundredth", "1 (linf: 10)",
+                0, 0, 1e6),
+    VT_OPT_R("gamma", params, gamma, "first share by which eps changes", 0.05, 0, 0.99),
+    VT_OPT_R("gamma_final", params, gamma_final, "last share", 0.001, 0, 0.99),
+    VT_OPT_C("projection", params, projection,
+             "l2: onto the ball (the paper), or always onto its sphere (adversarial-library)", "ball|sphere",
+             ONTO_BALL),
     VT_TARGET_OPT(offsetof(params, target)),
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *p, const vt_task *t) {

@@ -11,15 +11,16 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "gradient steps", VT_OPT_INT, offsetof(params, steps), 100, 1, 100000, NULL, NULL},
-    {"alpha",
-     "first step size in pixel units; a tenth of it from half of the steps on, a hundredth in the last quarter",
-     VT_OPT_REAL, offsetof(params, alpha), 0, 0, 1000, NULL, "eps/5"},
-    {"restarts", "runs towards each target; all but the first start at a random point", VT_OPT_INT,
-     offsetof(params, restarts), 2, 1, 1000, NULL, NULL},
-    {"targets", "target classes, at most classes - 1", VT_OPT_INT, offsetof(params, targets), 9, 1, 100000, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "gradient steps", 100, 1, 100000),
+    VT_OPT_R_OR("alpha", params, alpha,
+                "first step size in pixel units; a tenth of it from half of the steps on, a hundredth in the last "
+                "quarter",
+                "eps/5", 0, 0, 1000),
+    VT_OPT_I("restarts", params, restarts, "runs towards each target; all but the first start at a random point", 2, 1,
+             1000),
+    VT_OPT_I("targets", params, targets, "target classes, at most classes - 1", 9, 1, 100000),
     VT_CHOOSE_OPT(params, VT_BY_LOGIT),
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *p, const vt_task *t) {

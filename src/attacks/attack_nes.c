@@ -14,12 +14,11 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "steps", VT_OPT_INT, offsetof(params, steps), 20, 1, 100000, NULL, NULL},
-    {"draws", "pairs of queries that a step averages over", VT_OPT_INT, offsetof(params, draws), 50, 1, 100000, NULL,
-     NULL},
-    {"reach", "size of the noise as a share of eps", VT_OPT_REAL, offsetof(params, reach), 1, 0, 100, NULL, NULL},
-    {"alpha", "step size in pixel units", VT_OPT_REAL, offsetof(params, alpha), 0, 0, 1000, NULL, "eps/4"},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "steps", 20, 1, 100000),
+    VT_OPT_I("draws", params, draws, "pairs of queries that a step averages over", 50, 1, 100000),
+    VT_OPT_R("reach", params, reach, "size of the noise as a share of eps", 1, 0, 100),
+    VT_OPT_R_OR("alpha", params, alpha, "step size in pixel units", "eps/4", 0, 0, 1000),
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *p, const vt_task *t) {

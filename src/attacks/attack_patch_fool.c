@@ -13,19 +13,15 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "Adam steps", VT_OPT_INT, offsetof(params, steps), 250, 1, 100000, NULL, NULL},
-    {"lr", "Adam's rate, in units of the normalised input", VT_OPT_REAL, offsetof(params, lr), 0.22, 0, 1000, NULL,
-     NULL},
-    {"decay", "factor of the rate", VT_OPT_REAL, offsetof(params, decay), 0.95, 0, 1, NULL, NULL},
-    {"every", "... every so many steps", VT_OPT_INT, offsetof(params, every), 10, 1, 100000, NULL, NULL},
-    {"attention", "factor of attention's gradients; 0: cross entropy alone", VT_OPT_REAL, offsetof(params, attention),
-     0.002, 0, 1000, NULL, NULL},
-    {"beta", "projection off the cross entropy's gradient", VT_OPT_CHOICE, offsetof(params, beta), 0, 0, 0,
-     "paper|reference", NULL},
-    {"batch", "with beta=reference: the batch that its projection depends on", VT_OPT_INT, offsetof(params, batch), 64,
-     1, 100000, NULL, NULL},
-    {"restarts", "independent runs", VT_OPT_INT, offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "Adam steps", 250, 1, 100000),
+    VT_OPT_R("lr", params, lr, "Adam's rate, in units of the normalised input", 0.22, 0, 1000),
+    VT_OPT_R("decay", params, decay, "factor of the rate", 0.95, 0, 1),
+    VT_OPT_I("every", params, every, "... every so many steps", 10, 1, 100000),
+    VT_OPT_R("attention", params, attention, "factor of attention's gradients; 0: cross entropy alone", 0.002, 0, 1000),
+    VT_OPT_C("beta", params, beta, "projection off the cross entropy's gradient", "paper|reference", 0),
+    VT_OPT_I("batch", params, batch, "with beta=reference: the batch that its projection depends on", 64, 1, 100000),
+    VT_OPT_I("restarts", params, restarts, "independent runs", 1, 1, 1000),
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *p, const vt_task *t) {

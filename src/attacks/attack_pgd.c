@@ -15,15 +15,14 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "gradient steps", VT_OPT_INT, offsetof(params, steps), 20, 1, 100000, NULL, NULL},
-    {"alpha", "step size in pixel units", VT_OPT_REAL, offsetof(params, alpha), 0, 0, 1000, NULL, "eps/4"},
-    {"random_start", "start at a random point of the ball", VT_OPT_BOOL, offsetof(params, random_start), 1, 0, 1, NULL,
-     NULL},
-    {"restarts", "independent runs", VT_OPT_INT, offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
-    {"loss", "what is maximised", VT_OPT_CHOICE, offsetof(params, loss), 0, 0, 0, "ce|margin|dlr", NULL},
-    {"kappa", "with loss=margin: no more gradient once the margin exceeds it", VT_OPT_REAL, offsetof(params, kappa),
-     1e9, 0, 1e9, NULL, "none"},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "gradient steps", 20, 1, 100000),
+    VT_OPT_R_OR("alpha", params, alpha, "step size in pixel units", "eps/4", 0, 0, 1000),
+    VT_OPT_B("random_start", params, random_start, "start at a random point of the ball", 1),
+    VT_OPT_I("restarts", params, restarts, "independent runs", 1, 1, 1000),
+    VT_OPT_C("loss", params, loss, "what is maximised", "ce|margin|dlr", 0),
+    VT_OPT_R_OR("kappa", params, kappa, "with loss=margin: no more gradient once the margin exceeds it", "none", 1e9, 0,
+                1e9),
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *p, const vt_task *t) {

@@ -23,13 +23,12 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "gradient steps", VT_OPT_INT, offsetof(params, steps), 20, 1, 100000, NULL, NULL},
-    {"alpha", "step size in pixel units", VT_OPT_REAL, offsetof(params, alpha), 2.0 / 255, 0, 1, NULL, "2/255"},
-    {"loss", "what is maximised", VT_OPT_CHOICE, offsetof(params, loss), 0, 0, 0, "ce|cw", NULL},
-    {"restarts", "independent runs, of which the largest loss counts", VT_OPT_INT, offsetof(params, restarts), 1, 1,
-     1000, NULL, NULL},
-    {"eps", "radius; 0: the run's", VT_OPT_REAL, offsetof(params, eps), 0, 0, 1, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "gradient steps", 20, 1, 100000),
+    VT_OPT_R_OR("alpha", params, alpha, "step size in pixel units", "2/255", 2.0 / 255, 0, 1),
+    VT_OPT_C("loss", params, loss, "what is maximised", "ce|cw", 0),
+    VT_OPT_I("restarts", params, restarts, "independent runs, of which the largest loss counts", 1, 1, 1000),
+    VT_OPT_R("eps", params, eps, "radius; 0: the run's", 0, 0, 1),
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *p, const vt_task *t) {

@@ -12,10 +12,10 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "gradient steps", VT_OPT_INT, offsetof(params, steps), 20, 1, 100000, NULL, NULL},
-    {"alpha", "step size in pixel units", VT_OPT_REAL, offsetof(params, alpha), 0.003, 0, 1, NULL, NULL},
-    {"eps", "radius; 0: the run's", VT_OPT_REAL, offsetof(params, eps), 0.031, 0, 1, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "gradient steps", 20, 1, 100000),
+    VT_OPT_R("alpha", params, alpha, "step size in pixel units", 0.003, 0, 1),
+    VT_OPT_R("eps", params, eps, "radius; 0: the run's", 0.031, 0, 1),
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *p, const vt_task *t) {

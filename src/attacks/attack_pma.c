@@ -13,10 +13,9 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "gradient steps of each of the two passes", VT_OPT_INT, offsetof(params, steps), 100, 1, 100000, NULL,
-     NULL},
-    {"restarts", "pairs of passes", VT_OPT_INT, offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "gradient steps of each of the two passes", 100, 1, 100000),
+    VT_OPT_I("restarts", params, restarts, "pairs of passes", 1, 1, 1000),
+    VT_OPT_END,
 };
 
 static size_t work_len(const void *p, const vt_task *t) {

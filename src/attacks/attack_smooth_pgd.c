@@ -14,13 +14,13 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "steps", VT_OPT_INT, offsetof(params, steps), 20, 1, 100000, NULL, NULL},
-    {"restarts", "independent runs", VT_OPT_INT, offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
-    {"draws", "noises that a step averages over", VT_OPT_INT, offsetof(params, draws), 8, 1, 100000, NULL, NULL},
-    {"reach", "size of the noise as a share of eps", VT_OPT_REAL, offsetof(params, reach), 1, 0, 100, NULL, NULL},
-    {"loss", "what is maximised", VT_OPT_CHOICE, offsetof(params, loss), 0, 0, 0, "margin|ce|dlr", NULL},
-    {"alpha", "step size in pixel units", VT_OPT_REAL, offsetof(params, alpha), 0, 0, 1000, NULL, "eps/4"},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "steps", 20, 1, 100000),
+    VT_OPT_I("restarts", params, restarts, "independent runs", 1, 1, 1000),
+    VT_OPT_I("draws", params, draws, "noises that a step averages over", 8, 1, 100000),
+    VT_OPT_R("reach", params, reach, "size of the noise as a share of eps", 1, 0, 100),
+    VT_OPT_C("loss", params, loss, "what is maximised", "margin|ce|dlr", 0),
+    VT_OPT_R_OR("alpha", params, alpha, "step size in pixel units", "eps/4", 0, 0, 1000),
+    VT_OPT_END,
 };
 static const vt_loss_kind kinds[] = {VT_LOSS_MARGIN, VT_LOSS_CE, VT_LOSS_DLR};
 

@@ -12,11 +12,10 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"queries", "iterations, one forward each, after the start", VT_OPT_INT, offsetof(params, queries), 5000, 1,
-     10000000, NULL, NULL},
-    {"p_init", "share of pixels in the first squares", VT_OPT_REAL, offsetof(params, p_init), 0.8, 1e-4, 1, NULL, NULL},
-    {"restarts", "independent runs", VT_OPT_INT, offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("queries", params, queries, "iterations, one forward each, after the start", 5000, 1, 10000000),
+    VT_OPT_R("p_init", params, p_init, "share of pixels in the first squares", 0.8, 1e-4, 1),
+    VT_OPT_I("restarts", params, restarts, "independent runs", 1, 1, 1000),
+    VT_OPT_END,
 };
 
 /* Share of pixels at iteration i: halved at fixed iterations, without rescaling to the budget. */

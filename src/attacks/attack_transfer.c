@@ -17,19 +17,17 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "gradient steps on the surrogate", VT_OPT_INT, offsetof(params, steps), 50, 1, 100000, NULL, NULL},
-    {"restarts", "runs: the first from the clean image, others from random points", VT_OPT_INT,
-     offsetof(params, restarts), 1, 1, 1000, NULL, NULL},
-    {"alpha", "step size in pixel units", VT_OPT_REAL, offsetof(params, alpha), 0, 0, 1000, NULL, "eps/10"},
-    {"momentum", "share of the gradients before that is kept", VT_OPT_REAL, offsetof(params, momentum), 1, 0, 10, NULL,
-     NULL},
-    {"loss", "what is maximised on the surrogate", VT_OPT_CHOICE, offsetof(params, loss), 0, 0, 0, "ce|margin|dlr",
-     NULL},
-    {"ask", "which points the model is asked about: all, or the last of each run", VT_OPT_CHOICE, offsetof(params, ask),
-     ASK_ALL, 0, 0, "all|last", NULL},
-    {"diversity", "probability that the surrogate sees the image shrunk by up to a tenth, on black", VT_OPT_REAL,
-     offsetof(params, diversity), 0, 0, 1, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "gradient steps on the surrogate", 50, 1, 100000),
+    VT_OPT_I("restarts", params, restarts, "runs: the first from the clean image, others from random points", 1, 1,
+             1000),
+    VT_OPT_R_OR("alpha", params, alpha, "step size in pixel units", "eps/10", 0, 0, 1000),
+    VT_OPT_R("momentum", params, momentum, "share of the gradients before that is kept", 1, 0, 10),
+    VT_OPT_C("loss", params, loss, "what is maximised on the surrogate", "ce|margin|dlr", 0),
+    VT_OPT_C("ask", params, ask, "which points the model is asked about: all, or the last of each run", "all|last",
+             ASK_ALL),
+    VT_OPT_R("diversity", params, diversity,
+             "probability that the surrogate sees the image shrunk by up to a tenth, on black", 0, 0, 1),
+    VT_OPT_END,
 };
 
 /* One image's buffers, in task->work; [n] each but z [K]. */

@@ -13,21 +13,13 @@ typedef struct vt_fab_params {
 } vt_fab_params;
 
 #define VT_FAB_OPTS(restarts_)                                                                                         \
-    {"steps", "iterations", VT_OPT_INT, offsetof(vt_fab_params, steps), 100, 1, 100000, NULL, NULL},                   \
-        {"restarts", "runs; all but the first start at a random point at eps/2",                                       \
-         VT_OPT_INT, offsetof(vt_fab_params, restarts),                                                                \
-         restarts_,  1,                                                                                                \
-         1000,       NULL,                                                                                             \
-         NULL},                                                                                                        \
-        {"alpha_max", "largest weight of the projection of the clean image",                                           \
-         VT_OPT_REAL, offsetof(vt_fab_params, alpha_max),                                                              \
-         0.1,         0,                                                                                               \
-         1,           NULL,                                                                                            \
-         NULL},                                                                                                        \
-        {"eta", "overshoot beyond the boundary", VT_OPT_REAL, offsetof(vt_fab_params, eta), 1.05, 1, 2, NULL, NULL}, { \
-        "beta", "backward step towards the clean image", VT_OPT_REAL, offsetof(vt_fab_params, beta), 0.9, 0, 1, NULL,  \
-            NULL                                                                                                       \
-    }
+    VT_OPT_I("steps", vt_fab_params, steps, "iterations", 100, 1, 100000),                                             \
+        VT_OPT_I("restarts", vt_fab_params, restarts, "runs; all but the first start at a random point at eps/2",      \
+                 restarts_, 1, 1000),                                                                                  \
+        VT_OPT_R("alpha_max", vt_fab_params, alpha_max, "largest weight of the projection of the clean image", 0.1, 0, \
+                 1),                                                                                                   \
+        VT_OPT_R("eta", vt_fab_params, eta, "overshoot beyond the boundary", 1.05, 1, 2),                              \
+        VT_OPT_R("beta", vt_fab_params, beta, "backward step towards the clean image", 0.9, 0, 1)
 
 size_t vt_fab_work_len(const void *params, const vt_task *t);
 /* One run towards class `target` (-1: whichever boundary is nearest). best [n]: the adversarial point of the smallest

@@ -11,10 +11,10 @@
 /* ---- the threat ---- */
 
 static const vt_opt patch_opts[] = {
-    {"size", "side of a square in pixels", VT_OPT_INT, offsetof(vt_patch, size), 0, 1, 4096, NULL, NULL},
-    {"count", "squares", VT_OPT_INT, offsetof(vt_patch, count), 1, 1, VT_PATCH_MOST, NULL, NULL},
-    {"aligned", "squares begin at tokens", VT_OPT_BOOL, offsetof(vt_patch, aligned), 0, 0, 1, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("size", vt_patch, size, "side of a square in pixels", 0, 1, 4096),
+    VT_OPT_I("count", vt_patch, count, "squares", 1, 1, VT_PATCH_MOST),
+    VT_OPT_B("aligned", vt_patch, aligned, "squares begin at tokens", 0),
+    VT_OPT_END,
 };
 
 vt_status vt_patch_parse(vt_patch *out, const char *text, vt_err *e) {
@@ -64,11 +64,10 @@ void vt_ball_squares(vt_ball *b, const vt_squares *s, int height, int width, con
 /* ---- where ---- */
 
 const vt_opt vt_place_opts[] = {
-    {"where", "patch threat: what chooses the squares", VT_OPT_CHOICE, offsetof(vt_place, where), 0, 0, 0,
-     "saliency|attention|random|centre|corner", NULL},
-    {"places", "patch threat: places tried one after the other", VT_OPT_INT, offsetof(vt_place, places), 1, 1,
-     VT_PLACES_MOST, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_C("where", vt_place, where, "patch threat: what chooses the squares",
+             "saliency|attention|random|centre|corner", 0),
+    VT_OPT_I("places", vt_place, places, "patch threat: places tried one after the other", 1, 1, VT_PLACES_MOST),
+    VT_OPT_END,
 };
 
 int vt_patch_layer(const vt_tokens *t) { return t->layers >= 5 ? 4 : t->layers / 3; }

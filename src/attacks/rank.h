@@ -14,10 +14,9 @@ int vt_target_of_rank(const float *z, int classes, int label, int rank);
  * Yehudai and Shamir 2024, "MALT Powers Up Adversarial Attacks", algorithm 1). */
 enum { VT_BY_LOGIT, VT_BY_MALT, VT_MALT_CANDIDATES = 100 };
 #define VT_CHOOSE_OPT(params_, preset_)                                                                                \
-    {                                                                                                                  \
-        "choose", "order of targets: by clean logit, or by the linear distance of their boundaries (MALT)",            \
-            VT_OPT_CHOICE, offsetof(params_, choose), preset_, 0, 0, "rank|malt", NULL                                 \
-    }
+    VT_OPT_C("choose", params_, choose,                                                                                \
+             "order of targets: by clean logit, or by the linear distance of their boundaries (MALT)", "rank|malt",    \
+             preset_)
 
 /* merit [K], with the label ahead of all: target number r (1 = first) is vt_target_of_rank(merit, K, label, r + 1).
  * VT_BY_LOGIT: the clean logits, one forward. VT_BY_MALT: minus the linear distance (z_y - z_k) / |grad (z_k - z_y)|_q,

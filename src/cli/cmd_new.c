@@ -16,21 +16,19 @@ typedef struct shape {
 } shape;
 
 static const vt_opt keys[] = {
-    {"image", "side of the input in pixels", VT_OPT_INT, offsetof(shape, image), 0, 1, 4096, NULL, NULL},
-    {"patch", "side of a patch", VT_OPT_INT, offsetof(shape, patch), 0, 1, 4096, NULL, NULL},
-    {"dim", "width", VT_OPT_INT, offsetof(shape, dim), 0, 1, 16384, NULL, NULL},
-    {"depth", "blocks", VT_OPT_INT, offsetof(shape, depth), 0, 1, 512, NULL, NULL},
-    {"heads", "attention heads (default: dim / 64, at least 1)", VT_OPT_INT, offsetof(shape, heads), 0, 1, 16384, NULL,
-     NULL},
-    {"hidden", "MLP width (default: 4 dim)", VT_OPT_INT, offsetof(shape, hidden), 0, 1, 131072, NULL, NULL},
-    {"mlp_ratio", "MLP width as a multiple of dim", VT_OPT_REAL, offsetof(shape, mlp_ratio), 0, 0.01, 64, NULL, NULL},
-    {"classes", "classes", VT_OPT_INT, offsetof(shape, classes), 0, 2, 100000, NULL, NULL},
-    {"qkv_bias", "bias of the q, k, v projection", VT_OPT_CHOICE, offsetof(shape, qkv_bias), -1, 0, 0, "0|1", NULL},
-    {"distilled", "distillation token and second head", VT_OPT_CHOICE, offsetof(shape, dist_token), -1, 0, 0, "0|1",
-     NULL},
-    {"pool", "what the head reads", VT_OPT_CHOICE, offsetof(shape, pool), -1, 0, 0, "token|avg|all|token_avg", NULL},
-    {"ln_eps", "LayerNorm epsilon", VT_OPT_REAL, offsetof(shape, ln_eps), 0, 1e-12, 1, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("image", shape, image, "side of the input in pixels", 0, 1, 4096),
+    VT_OPT_I("patch", shape, patch, "side of a patch", 0, 1, 4096),
+    VT_OPT_I("dim", shape, dim, "width", 0, 1, 16384),
+    VT_OPT_I("depth", shape, depth, "blocks", 0, 1, 512),
+    VT_OPT_I("heads", shape, heads, "attention heads (default: dim / 64, at least 1)", 0, 1, 16384),
+    VT_OPT_I("hidden", shape, hidden, "MLP width (default: 4 dim)", 0, 1, 131072),
+    VT_OPT_R("mlp_ratio", shape, mlp_ratio, "MLP width as a multiple of dim", 0, 0.01, 64),
+    VT_OPT_I("classes", shape, classes, "classes", 0, 2, 100000),
+    VT_OPT_C("qkv_bias", shape, qkv_bias, "bias of the q, k, v projection", "0|1", -1),
+    VT_OPT_C("distilled", shape, dist_token, "distillation token and second head", "0|1", -1),
+    VT_OPT_C("pool", shape, pool, "what the head reads", "token|avg|all|token_avg", -1),
+    VT_OPT_R("ln_eps", shape, ln_eps, "LayerNorm epsilon", 0, 1e-12, 1),
+    VT_OPT_END,
 };
 
 static void apply(vt_config *c, const shape *s) {

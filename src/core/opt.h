@@ -27,6 +27,30 @@ typedef struct vt_opt {
     const char *preset_text; /* how the default reads when a number would not say it ("eps/4"), or NULL */
 } vt_opt;
 
+/* Rows of such tables: whole number, real, three reals, yes or no, choice, text; T is the parameter struct, f its
+ * field. With _OR the default reads as `said`, whatever number stands for it. A choice's default is an index. */
+#define VT_OPT_ROW(key_, T, f, help_, kind, ...)                                                                       \
+    { .key = key_, .help = help_, .type = VT_OPT_##kind, .offset = offsetof(T, f), __VA_ARGS__ }
+#define VT_OPT_I(key, T, f, help, preset_, lo, hi)                                                                     \
+    VT_OPT_ROW(key, T, f, help, INT, .preset = preset_, .min = lo, .max = hi)
+#define VT_OPT_R(key, T, f, help, preset_, lo, hi)                                                                     \
+    VT_OPT_ROW(key, T, f, help, REAL, .preset = preset_, .min = lo, .max = hi)
+#define VT_OPT_3(key, T, f, help, preset_, lo, hi)                                                                     \
+    VT_OPT_ROW(key, T, f, help, TRIPLE, .preset = preset_, .min = lo, .max = hi)
+#define VT_OPT_I_OR(key, T, f, help, said, preset_, lo, hi)                                                            \
+    VT_OPT_ROW(key, T, f, help, INT, .preset = preset_, .min = lo, .max = hi, .preset_text = said)
+#define VT_OPT_R_OR(key, T, f, help, said, preset_, lo, hi)                                                            \
+    VT_OPT_ROW(key, T, f, help, REAL, .preset = preset_, .min = lo, .max = hi, .preset_text = said)
+#define VT_OPT_3_OR(key, T, f, help, said, preset_, lo, hi)                                                            \
+    VT_OPT_ROW(key, T, f, help, TRIPLE, .preset = preset_, .min = lo, .max = hi, .preset_text = said)
+#define VT_OPT_B(key, T, f, help, preset_) VT_OPT_ROW(key, T, f, help, BOOL, .preset = preset_, .max = 1)
+#define VT_OPT_C(key, T, f, help, words, preset_)                                                                      \
+    VT_OPT_ROW(key, T, f, help, CHOICE, .preset = preset_, .choices = words)
+#define VT_OPT_S(key, T, f, help, said)                                                                                \
+    VT_OPT_ROW(key, T, f, help, TEXT, .max = sizeof(((T *)0)->f), .preset_text = said)
+#define VT_OPT_END                                                                                                     \
+    { .key = NULL }
+
 /* "A/B" (B > 0) or a decimal number; the whole text must be used and the result finite. */
 bool vt_parse_real(const char *text, double *out);
 bool vt_parse_int(const char *text, long long *out);

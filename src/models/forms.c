@@ -7,13 +7,13 @@
 
 #define AT(field) offsetof(vt_config, field)
 #define YES_NO(key, id, help)                                                                                          \
-    { {#key, help, VT_OPT_BOOL, AT(key), 0, 0, 1, NULL, NULL}, VT_FIELD_##id, false, NULL }
+    { VT_OPT_B(#key, vt_config, key, help, 0), VT_FIELD_##id, false, NULL }
 #define COUNT(key, id, max, help)                                                                                      \
-    { {#key, help, VT_OPT_INT, AT(key), 0, 0, max, NULL, NULL}, VT_FIELD_##id, false, NULL }
+    { VT_OPT_I(#key, vt_config, key, help, 0, 0, max), VT_FIELD_##id, false, NULL }
 #define FOUR(key, id, max, help)                                                                                       \
-    { {#key, help, VT_OPT_INT, AT(key), 0, 0, max, NULL, NULL}, VT_FIELD_##id, true, NULL }
+    { VT_OPT_I(#key, vt_config, key, help, 0, 0, max), VT_FIELD_##id, true, NULL }
 #define WORD(key, id, json, words, help)                                                                               \
-    { {#key, help, VT_OPT_CHOICE, AT(key), 0, 0, 0, words, NULL}, VT_FIELD_##id, false, json }
+    { VT_OPT_C(#key, vt_config, key, help, words, 0), VT_FIELD_##id, false, json }
 #define NORMS "layer|batch|center|none"
 
 /* The order of metadata. */
@@ -41,10 +41,8 @@ static const vt_form forms[] = {
     YES_NO(qk_norm, QK_NORM, "LayerNorm of each head's q and k"),
     YES_NO(tied_qk, TIED_QK, "W_Q = W_K, one tensor"),
     WORD(factor, FACTOR, NULL, "none|layer_scale|alpha", "factors of residual branches: LayerScale, weighted residual"),
-    {{"factor_start", "where LayerScale starts; 0: 1e-5", VT_OPT_REAL, AT(factor_start), 0, 0, 1, NULL, NULL},
-     VT_FIELD_FACTOR_START,
-     false,
-     NULL},
+    {VT_OPT_R("factor_start", vt_config, factor_start, "where LayerScale starts; 0: 1e-5", 0, 0, 1),
+     VT_FIELD_FACTOR_START, false, NULL},
     WORD(init, INIT, NULL, "timm|spectral", "how new weights start; spectral: of singular value 1 (LipsFormer)"),
     YES_NO(no_embed_reg, NO_EMBED_REG, "ViT: no positions for register tokens (DINOv2)"),
     COUNT(pos_grid, POS_GRID, 1024,
@@ -69,15 +67,9 @@ static const vt_form forms[] = {
     COUNT(window, WINDOW, 512, "Swin: side of a window in tokens"),
     YES_NO(no_shift, NO_SHIFT, "Swin: windows are not shifted (LipsFormer)"),
     COUNT(class_blocks, CLASS_BLOCKS, 64, "XCiT: class-attention blocks"),
-    {{"tokens_norm", "XCiT: class-attention blocks normalise all tokens", VT_OPT_BOOL, AT(tokens_norm), 0, 0, 1, NULL,
-      NULL},
-     VT_FIELD_TOKENS_NORM,
-     false,
-     "tokens_norm"},
-    {{"eta", "XCiT: start of the branch factors; 0: 1", VT_OPT_REAL, AT(eta), 0, 0, 1, NULL, NULL},
-     VT_FIELD_ETA,
-     false,
-     NULL},
+    {VT_OPT_B("tokens_norm", vt_config, tokens_norm, "XCiT: class-attention blocks normalise all tokens", 0),
+     VT_FIELD_TOKENS_NORM, false, "tokens_norm"},
+    {VT_OPT_R("eta", vt_config, eta, "XCiT: start of the branch factors; 0: 1", 0, 0, 1), VT_FIELD_ETA, false, NULL},
     FOUR(stem_stride, STEM_STRIDE, 8, "XCiT: strides of the stem's convolutions; 0: 1,1,2,2 at 32 pixels, else 2"),
 };
 enum { COUNT_OF_FORMS = sizeof forms / sizeof *forms };
@@ -141,7 +133,7 @@ static vt_status set_four(vt_config *c, const vt_form *f, const char *value, con
 
 vt_status vt_form_set(vt_config *c, const vt_form *f, const char *value, const char *who, vt_err *e) {
     if (f->four) return set_four(c, f, value, who, e);
-    const vt_opt one[2] = {f->opt, {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL}};
+    const vt_opt one[2] = {f->opt, VT_OPT_END};
     return vt_opt_set(one, c, f->opt.key, our_word(f, value), who, e);
 }
 

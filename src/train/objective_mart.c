@@ -11,8 +11,8 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"beta", "weight of the divergence", VT_OPT_REAL, offsetof(params, beta), 6, 0, 1000, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_R("beta", params, beta, "weight of the divergence", 6, 0, 1000),
+    VT_OPT_END,
 };
 
 static const double ROOM = 1.0001, FLOOR = 1e-12, FULL = 1.0000001;

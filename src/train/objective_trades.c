@@ -9,8 +9,8 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"beta", "weight of the divergence", VT_OPT_REAL, offsetof(params, beta), 6, 0, 1000, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_R("beta", params, beta, "weight of the divergence", 6, 0, 1000),
+    VT_OPT_END,
 };
 
 /* With p = softmax(z_clean), q = softmax(z_adv), l_k = log p_k - log q_k, D = KL(p || q) = sum_k p_k l_k:

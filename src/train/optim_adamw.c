@@ -10,10 +10,10 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"beta1", "decay of the mean", VT_OPT_REAL, offsetof(params, beta1), 0.9, 0, 0.99999, NULL, NULL},
-    {"beta2", "decay of the mean square", VT_OPT_REAL, offsetof(params, beta2), 0.999, 0, 0.999999, NULL, NULL},
-    {"eps", "floor of the denominator", VT_OPT_REAL, offsetof(params, eps), 1e-8, 1e-15, 1, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_R("beta1", params, beta1, "decay of the mean", 0.9, 0, 0.99999),
+    VT_OPT_R("beta2", params, beta2, "decay of the mean square", 0.999, 0, 0.999999),
+    VT_OPT_R("eps", params, eps, "floor of the denominator", 1e-8, 1e-15, 1),
+    VT_OPT_END,
 };
 
 static void step(real *w, void *const *state, const real *g, size_t n, const void *params_, double lr,

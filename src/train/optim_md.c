@@ -15,9 +15,8 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"p", "exponent of the potential; 2: plain gradient descent", VT_OPT_REAL, offsetof(params, p), 1.1, 1.05, 4, NULL,
-     NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_R("p", params, p, "exponent of the potential; 2: plain gradient descent", 1.1, 1.05, 4),
+    VT_OPT_END,
 };
 
 /* sgn(x) |x|^e; 0 at 0 */

@@ -9,9 +9,9 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"momentum", "share of the last update kept", VT_OPT_REAL, offsetof(params, momentum), 0.9, 0, 0.9999, NULL, NULL},
-    {"nesterov", "Nesterov's look-ahead", VT_OPT_BOOL, offsetof(params, nesterov), 0, 0, 1, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_R("momentum", params, momentum, "share of the last update kept", 0.9, 0, 0.9999),
+    VT_OPT_B("nesterov", params, nesterov, "Nesterov's look-ahead", 0),
+    VT_OPT_END,
 };
 
 static void step(real *w, void *const *state, const real *g, size_t n, const void *params_, double lr,

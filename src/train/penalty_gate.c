@@ -11,9 +11,9 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"l1", "weight of the sum of |gate|", VT_OPT_REAL, offsetof(params, l1), 0, 0, 1, NULL, NULL},
-    {"l2", "weight of the sum of squares of all matrices", VT_OPT_REAL, offsetof(params, l2), 0, 0, 1, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_R("l1", params, l1, "weight of the sum of |gate|", 0, 0, 1),
+    VT_OPT_R("l2", params, l2, "weight of the sum of squares of all matrices", 0, 0, 1),
+    VT_OPT_END,
 };
 
 static bool active(const void *params_) {

@@ -26,16 +26,17 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"lambda",
-     "weight of sigma_max^2 for W_Q,W_K,W_V; belongs to an optimiser and a number of steps: under sgd a direction that "
-     "the loss leaves alone shrinks by exp(-2 lambda sum(lr) / (1 - momentum))",
-     VT_OPT_TRIPLE, offsetof(params, lambda), 0, 0, 1, NULL, NULL},
-    {"split", "what is penalised: heads as output rows (paper) or input columns (released code), or whole matrices",
-     VT_OPT_CHOICE, offsetof(params, split), 0, 0, 0, "rows|columns|whole", NULL},
-    {"iterations", "power iterations a step", VT_OPT_INT, offsetof(params, iterations), 1, 1, 100, NULL, NULL},
-    {"method", "how sigma is found; svd: exact, at every step, slow", VT_OPT_CHOICE, offsetof(params, method), 0, 0, 0,
-     "power|svd", NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_3("lambda", params, lambda,
+             "weight of sigma_max^2 for W_Q,W_K,W_V; belongs to an optimiser and a number of steps: under sgd a "
+             "direction that "
+             "the loss leaves alone shrinks by exp(-2 lambda sum(lr) / (1 - momentum))",
+             0, 0, 1),
+    VT_OPT_C("split", params, split,
+             "what is penalised: heads as output rows (paper) or input columns (released code), or whole matrices",
+             "rows|columns|whole", 0),
+    VT_OPT_I("iterations", params, iterations, "power iterations a step", 1, 1, 100),
+    VT_OPT_C("method", params, method, "how sigma is found; svd: exact, at every step, slow", "power|svd", 0),
+    VT_OPT_END,
 };
 
 /* The parts of one matrix: part h is [rows, cols] at offset + h stride, rows ld apart. */

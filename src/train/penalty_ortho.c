@@ -18,14 +18,12 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"variant", "terms: VAR-I = AM, VAR-II = AM + LA, VAR-III = AM + LA + LF", VT_OPT_CHOICE, offsetof(params, variant),
-     0, 0, 0, "none|LA|LF|AM|VAR-I|VAR-II|VAR-III", NULL},
-    {"lambda", "weight of every term", VT_OPT_REAL, offsetof(params, lambda), 1e-6, 0, 1, NULL, NULL},
-    {"la_form", "how LA takes W_Q, W_K, W_V, W_O together", VT_OPT_CHOICE, offsetof(params, la_form), 0, 0, 0,
-     "stack|wide|each", NULL},
-    {"am_reduce", "AM over the images of a step", VT_OPT_CHOICE, offsetof(params, am_reduce), 0, 0, 0, "mean|sum",
-     NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_C("variant", params, variant, "terms: VAR-I = AM, VAR-II = AM + LA, VAR-III = AM + LA + LF",
+             "none|LA|LF|AM|VAR-I|VAR-II|VAR-III", 0),
+    VT_OPT_R("lambda", params, lambda, "weight of every term", 1e-6, 0, 1),
+    VT_OPT_C("la_form", params, la_form, "how LA takes W_Q, W_K, W_V, W_O together", "stack|wide|each", 0),
+    VT_OPT_C("am_reduce", params, am_reduce, "AM over the images of a step", "mean|sum", 0),
+    VT_OPT_END,
 };
 
 static const struct {

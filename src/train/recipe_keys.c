@@ -26,8 +26,7 @@
 /* What is not given is told by the preset or the data; the stored number lies outside the range. */
 #define AUTO(key, type, unset, min, max, choices, help)                                                                \
     { #key, help, type, IN(key), unset, min, max, choices, "auto" }
-#define END                                                                                                            \
-    { NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL }
+#define END VT_OPT_END
 
 #define PARAMS vt_recipe_top
 static const vt_opt top[] =

@@ -11,8 +11,8 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"factor", "multiplies every logit", VT_OPT_REAL, offsetof(params, factor), 1000, 1, 1e9, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_R("factor", params, factor, "multiplies every logit", 1000, 1, 1e9),
+    VT_OPT_END,
 };
 
 typedef struct cover_state {

@@ -12,8 +12,8 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"sigma", "standard deviation in pixel units", VT_OPT_REAL, offsetof(params, sigma), 0.05, 1e-6, 1, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_R("sigma", params, sigma, "standard deviation in pixel units", 0.05, 1e-6, 1),
+    VT_OPT_END,
 };
 
 typedef struct cover_state {

@@ -13,10 +13,9 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"levels", "grey levels of each channel", VT_OPT_INT, offsetof(params, levels), 8, 2, 65536, NULL, NULL},
-    {"gradient", "what backward claims of the rounding", VT_OPT_CHOICE, offsetof(params, gradient), 0, 0, 0,
-     "zero|through", NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("levels", params, levels, "grey levels of each channel", 8, 2, 65536),
+    VT_OPT_C("gradient", params, gradient, "what backward claims of the rounding", "zero|through", 0),
+    VT_OPT_END,
 };
 
 typedef struct cover_state {

@@ -9,8 +9,8 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"factor", "multiplies the factor on Q K^T", VT_OPT_REAL, offsetof(params, factor), 1000, 1, 1e6, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_R("factor", params, factor, "multiplies the factor on Q K^T", 1000, 1, 1e6),
+    VT_OPT_END,
 };
 
 static void alter(vt_config *c, const void *p) { c->attn_scale *= ((const params *)p)->factor; }

@@ -20,16 +20,13 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"k", "tokens whose mass is added up", VT_OPT_INT, offsetof(params, k), 5, 1, 100000, NULL, NULL},
-    {"p", "norm of W_Q W_K^T by which margins are also normalised", VT_OPT_REAL, offsetof(params, p), 1.1, 1.05, 4,
-     NULL, NULL},
-    {"maps", "images whose attention maps are drawn (with --out)", VT_OPT_INT, offsetof(params, maps), 4, 0,
-     VT_MAPS_IMAGES, NULL, NULL},
-    {"map-blocks", "maps of these blocks: all, or 0,5,rollout; default: first, middle, last and rollout", VT_OPT_TEXT,
-     offsetof(params, blocks), 0, 0, VT_MAPS_TEXT, NULL, ""},
-    {"map-heads", "and of these heads: mean, all, or 0,2", VT_OPT_TEXT, offsetof(params, heads), 0, 0, VT_MAPS_TEXT,
-     NULL, "mean"},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("k", params, k, "tokens whose mass is added up", 5, 1, 100000),
+    VT_OPT_R("p", params, p, "norm of W_Q W_K^T by which margins are also normalised", 1.1, 1.05, 4),
+    VT_OPT_I("maps", params, maps, "images whose attention maps are drawn (with --out)", 4, 0, VT_MAPS_IMAGES),
+    VT_OPT_S("map-blocks", params, blocks,
+             "maps of these blocks: all, or 0,5,rollout; default: first, middle, last and rollout", ""),
+    VT_OPT_S("map-heads", params, heads, "and of these heads: mean, all, or 0,2", "mean"),
+    VT_OPT_END,
 };
 
 /* Sums over the heads and queries of one layer at one image. */

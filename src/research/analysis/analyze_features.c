@@ -21,19 +21,15 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"perplexity", "of t-SNE: how many neighbours a point has, so to speak", VT_OPT_REAL, offsetof(params, perplexity),
-     30, 2, 10000, NULL, NULL},
-    {"steps", "of t-SNE, the first 250 with exaggeration", VT_OPT_INT, offsetof(params, steps), 1000, 1, 1000000, NULL,
-     NULL},
-    {"exaggeration", "factor on similarities in those", VT_OPT_REAL, offsetof(params, exaggeration), 12, 1, 1000, NULL,
-     NULL},
-    {"learning_rate", "of t-SNE; 0: max(points / exaggeration / 4, 50)", VT_OPT_REAL, offsetof(params, rate), 0, 0, 1e6,
-     NULL, NULL},
-    {"folds", "of the A-distance: a share of images is tested by a classifier trained on the others", VT_OPT_INT,
-     offsetof(params, folds), 5, 2, VT_ADISTANCE_FOLDS, NULL, NULL},
-    {"lambda", "of that classifier: mean logistic loss + lambda/2 |w|^2", VT_OPT_REAL, offsetof(params, lambda), 1e-3,
-     1e-6, 1000, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_R("perplexity", params, perplexity, "of t-SNE: how many neighbours a point has, so to speak", 30, 2, 10000),
+    VT_OPT_I("steps", params, steps, "of t-SNE, the first 250 with exaggeration", 1000, 1, 1000000),
+    VT_OPT_R("exaggeration", params, exaggeration, "factor on similarities in those", 12, 1, 1000),
+    VT_OPT_R("learning_rate", params, rate, "of t-SNE; 0: max(points / exaggeration / 4, 50)", 0, 0, 1e6),
+    VT_OPT_I("folds", params, folds,
+             "of the A-distance: a share of images is tested by a classifier trained on the others", 5, 2,
+             VT_ADISTANCE_FOLDS),
+    VT_OPT_R("lambda", params, lambda, "of that classifier: mean logistic loss + lambda/2 |w|^2", 1e-3, 1e-6, 1000),
+    VT_OPT_END,
 };
 
 typedef struct row {

@@ -17,15 +17,14 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"k", "largest eigenvalues wanted", VT_OPT_INT, offsetof(params, k), 5, 1, 1000, NULL, NULL},
-    {"most", "most products for a spectrum (0: 4 k + 100); each is kept as a vector", VT_OPT_INT,
-     offsetof(params, most), 0, 0, 100000, NULL, NULL},
-    {"tol", "residual of an eigenvalue, relative to the largest", VT_OPT_REAL, offsetof(params, tol), 1e-5, 1e-12, 0.1,
-     NULL, NULL},
-    {"probes", "random vectors for a trace", VT_OPT_INT, offsetof(params, probes), 10, 2, 100000, NULL, NULL},
-    {"rescale", "factor of W_V, and W_O over it: the same function once more (1: no)", VT_OPT_REAL,
-     offsetof(params, rescale), 1, 0.001, 1000, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("k", params, k, "largest eigenvalues wanted", 5, 1, 1000),
+    VT_OPT_I("most", params, most, "most products for a spectrum (0: 4 k + 100); each is kept as a vector", 0, 0,
+             100000),
+    VT_OPT_R("tol", params, tol, "residual of an eigenvalue, relative to the largest", 1e-5, 1e-12, 0.1),
+    VT_OPT_I("probes", params, probes, "random vectors for a trace", 10, 2, 100000),
+    VT_OPT_R("rescale", params, rescale, "factor of W_V, and W_O over it: the same function once more (1: no)", 1,
+             0.001, 1000),
+    VT_OPT_END,
 };
 
 enum { CLEAN, ATTACKED, RESCALED, LOSSES };

@@ -17,15 +17,12 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"points", "random points of the ball where the norm is taken too", VT_OPT_INT, offsetof(params, points), 0, 0,
-     1000, NULL, NULL},
-    {"small", "share of the attack's d for the ratio at small d", VT_OPT_REAL, offsetof(params, small), 0.001, 1e-6, 1,
-     NULL, NULL},
-    {"ddn_steps", "steps of DDN (0: leave it out)", VT_OPT_INT, offsetof(params, ddn_steps), 100, 0, 100000, NULL,
-     NULL},
-    {"steps", "most steps of a power iteration", VT_OPT_INT, offsetof(params, steps), 1000, 1, 1000000, NULL, NULL},
-    {"tol", "relative error at which it ends", VT_OPT_REAL, offsetof(params, tol), 1e-8, 1e-14, 0.1, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("points", params, points, "random points of the ball where the norm is taken too", 0, 0, 1000),
+    VT_OPT_R("small", params, small, "share of the attack's d for the ratio at small d", 0.001, 1e-6, 1),
+    VT_OPT_I("ddn_steps", params, ddn_steps, "steps of DDN (0: leave it out)", 100, 0, 100000),
+    VT_OPT_I("steps", params, steps, "most steps of a power iteration", 1000, 1, 1000000),
+    VT_OPT_R("tol", params, tol, "relative error at which it ends", 1e-8, 1e-14, 0.1),
+    VT_OPT_END,
 };
 
 /* NaN: not measured. */

@@ -19,11 +19,11 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"delta0", "radius of the ball at every layer's input, in Frobenius norm", VT_OPT_REAL, offsetof(params, delta0),
-     -1, 0, 1e9, NULL, "as attacked"},
-    {"steps", "most steps of a power iteration", VT_OPT_INT, offsetof(params, steps), 1000, 1, 1000000, NULL, NULL},
-    {"tol", "relative error at which it ends", VT_OPT_REAL, offsetof(params, tol), 1e-8, 1e-14, 0.1, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_R_OR("delta0", params, delta0, "radius of the ball at every layer's input, in Frobenius norm", "as attacked",
+                -1, 0, 1e9),
+    VT_OPT_I("steps", params, steps, "most steps of a power iteration", 1000, 1, 1000000),
+    VT_OPT_R("tol", params, tol, "relative error at which it ends", 1e-8, 1e-14, 0.1),
+    VT_OPT_END,
 };
 
 /* Of one layer at one image; NaN: does not apply (attention that is no plain dot product; no attack). */

@@ -17,9 +17,8 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    {"steps", "most steps of the power iteration that is compared", VT_OPT_INT, offsetof(params, steps), 10000, 1,
-     10000000, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("steps", params, steps, "most steps of the power iteration that is compared", 10000, 1, 10000000),
+    VT_OPT_END,
 };
 
 /* One matrix; heads of W_Q, W_K, W_V alone: head h is the rows that make its outputs. */

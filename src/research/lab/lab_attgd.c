@@ -33,13 +33,10 @@ static vt_status run(const void *params, vt_lab *lab, vt_err *e) {
 }
 
 static const vt_opt opts[] = {
-    {"part", "which experiment", VT_OPT_CHOICE, offsetof(vt_attgd_options, part), 0, 0, 0,
-     "all|local|joint|margin|rates", NULL},
-    {"seeds", "random problems of the local part", VT_OPT_INT, offsetof(vt_attgd_options, seeds), 100, 2, 10000, NULL,
-     NULL},
-    {"quick", "few problems and fewer steps: seconds, and weaker evidence", VT_OPT_BOOL,
-     offsetof(vt_attgd_options, quick), 0, 0, 1, NULL, NULL},
-    {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_C("part", vt_attgd_options, part, "which experiment", "all|local|joint|margin|rates", 0),
+    VT_OPT_I("seeds", vt_attgd_options, seeds, "random problems of the local part", 100, 2, 10000),
+    VT_OPT_B("quick", vt_attgd_options, quick, "few problems and fewer steps: seconds, and weaker evidence", 0),
+    VT_OPT_END,
 };
 
 const vt_lab_def vt_lab_def_attgd = {

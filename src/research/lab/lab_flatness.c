@@ -24,19 +24,19 @@ typedef struct params {
 
 #define AT(field) offsetof(params, field)
 static const vt_opt opts[] = {
-    {"k", "eigenvalues of Fig. 3", VT_OPT_INT, AT(k), 100, 1, MOST_K, NULL, NULL},
-    {"runs", "starts; Fig. 3's spectrum is the first one's", VT_OPT_INT, AT(runs), 3, 1, MOST_RUNS, NULL, NULL},
-    {"steps", "SGD steps of 32 pictures", VT_OPT_INT, AT(steps), 20000, 1, 1e8, NULL, NULL},
-    {"rate", "learning rate", VT_OPT_REAL, AT(rate), 0.02, 1e-9, 10, NULL, NULL},
-    {"s", "side of the digit in 24 x 24", VT_OPT_INT, AT(s), 15, 1, SIDE, NULL, NULL},
-    {"train", "pictures to train on", VT_OPT_INT, AT(train), 4000, 1, 1e6, NULL, NULL},
-    {"samples", "of them in the Hessian, the first ones", VT_OPT_INT, AT(samples), 2000, 1, 1e6, NULL, NULL},
-    {"self_steps", "SGD steps of the self-attention student", VT_OPT_INT, AT(self_steps), 10000, 1, 1e8, NULL, NULL},
-    {"self_points", "points that it is trained on, all of them in its Hessian", VT_OPT_INT, AT(self_points), 1000, 1,
-     1e5, NULL, NULL},
-    {"probes", "random vectors for the trace", VT_OPT_INT, AT(probes), 20, 2, 10000, NULL, NULL},
-    {"tol", "residual of an eigenvalue, relative to the largest", VT_OPT_REAL, AT(tol), 1e-6, 1e-14, 0.1, NULL, NULL},
-    {NULL, NULL, VT_OPT_INT, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("k", params, k, "eigenvalues of Fig. 3", 100, 1, MOST_K),
+    VT_OPT_I("runs", params, runs, "starts; Fig. 3's spectrum is the first one's", 3, 1, MOST_RUNS),
+    VT_OPT_I("steps", params, steps, "SGD steps of 32 pictures", 20000, 1, 1e8),
+    VT_OPT_R("rate", params, rate, "learning rate", 0.02, 1e-9, 10),
+    VT_OPT_I("s", params, s, "side of the digit in 24 x 24", 15, 1, SIDE),
+    VT_OPT_I("train", params, train, "pictures to train on", 4000, 1, 1e6),
+    VT_OPT_I("samples", params, samples, "of them in the Hessian, the first ones", 2000, 1, 1e6),
+    VT_OPT_I("self_steps", params, self_steps, "SGD steps of the self-attention student", 10000, 1, 1e8),
+    VT_OPT_I("self_points", params, self_points, "points that it is trained on, all of them in its Hessian", 1000, 1,
+             1e5),
+    VT_OPT_I("probes", params, probes, "random vectors for the trace", 20, 2, 10000),
+    VT_OPT_R("tol", params, tol, "residual of an eigenvalue, relative to the largest", 1e-6, 1e-14, 0.1),
+    VT_OPT_END,
 };
 
 /* ---- the Hessian as an operator ---- */

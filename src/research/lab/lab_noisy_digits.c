@@ -22,19 +22,19 @@ typedef struct params {
 
 #define AT(field) offsetof(params, field)
 static const vt_opt opts[] = {
-    {"full", "40,000 steps on 20,000 pictures, Fig. 7 with 400,000 steps, instead of the two-minute version",
-     VT_OPT_BOOL, AT(full), 0, 0, 1, NULL, NULL},
-    {"s", "side of the digit; 0: 5, 8 and 15", VT_OPT_INT, AT(s), 0, 0, 64, NULL, NULL},
-    {"rate", "learning rate; 0: 0.001 and 0.005", VT_OPT_REAL, AT(rate), 0, 0, 10, NULL, NULL},
-    {"side", "side of the picture", VT_OPT_INT, AT(side), 48, 4, 256, NULL, NULL},
-    {"train", "pictures to train on; 0: 5000, with full 20000", VT_OPT_INT, AT(train), 0, 0, 1e6, NULL, NULL},
-    {"test", "pictures to test on", VT_OPT_INT, AT(test), 2000, 1, 1e6, NULL, NULL},
-    {"steps", "SGD steps; 0: 3000, with full 40000", VT_OPT_INT, AT(steps), 0, 0, 1e8, NULL, NULL},
-    {"hidden", "units", VT_OPT_INT, AT(hidden), 128, 1, 10000, NULL, NULL},
-    {"batch", "pictures in a step", VT_OPT_INT, AT(batch), 32, 1, 10000, NULL, NULL},
-    {"fig7", "SGD steps of Fig. 7's students at n = 10,000; 0: 20000, with full 400000; -1: leave it out", VT_OPT_INT,
-     AT(fig7), 0, -1, 1e8, NULL, NULL},
-    {NULL, NULL, VT_OPT_INT, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_B("full", params, full,
+             "40,000 steps on 20,000 pictures, Fig. 7 with 400,000 steps, instead of the two-minute version", 0),
+    VT_OPT_I("s", params, s, "side of the digit; 0: 5, 8 and 15", 0, 0, 64),
+    VT_OPT_R("rate", params, rate, "learning rate; 0: 0.001 and 0.005", 0, 0, 10),
+    VT_OPT_I("side", params, side, "side of the picture", 48, 4, 256),
+    VT_OPT_I("train", params, train, "pictures to train on; 0: 5000, with full 20000", 0, 0, 1e6),
+    VT_OPT_I("test", params, test, "pictures to test on", 2000, 1, 1e6),
+    VT_OPT_I("steps", params, steps, "SGD steps; 0: 3000, with full 40000", 0, 0, 1e8),
+    VT_OPT_I("hidden", params, hidden, "units", 128, 1, 10000),
+    VT_OPT_I("batch", params, batch, "pictures in a step", 32, 1, 10000),
+    VT_OPT_I("fig7", params, fig7,
+             "SGD steps of Fig. 7's students at n = 10,000; 0: 20000, with full 400000; -1: leave it out", 0, -1, 1e8),
+    VT_OPT_END,
 };
 
 typedef struct result {

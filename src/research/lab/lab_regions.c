@@ -14,11 +14,11 @@ typedef struct params {
 
 #define AT(field) offsetof(params, field)
 static const vt_opt opts[] = {
-    {"p", "inputs of the network without attention", VT_OPT_INT, AT(p), 100, 2, 1000, NULL, NULL},
-    {"s0", "inputs that a mask leaves", VT_OPT_INT, AT(s0), 10, 1, 999, NULL, NULL},
-    {"most", "largest number of hidden units in the figure", VT_OPT_INT, AT(most), 400, 10, 10000, NULL, NULL},
-    {"draws", "random layers counted for each size", VT_OPT_INT, AT(draws), 20, 1, 10000, NULL, NULL},
-    {NULL, NULL, VT_OPT_INT, 0, 0, 0, 0, NULL, NULL},
+    VT_OPT_I("p", params, p, "inputs of the network without attention", 100, 2, 1000),
+    VT_OPT_I("s0", params, s0, "inputs that a mask leaves", 10, 1, 999),
+    VT_OPT_I("most", params, most, "largest number of hidden units in the figure", 400, 10, 10000),
+    VT_OPT_I("draws", params, draws, "random layers counted for each size", 20, 1, 10000),
+    VT_OPT_END,
 };
 
 /* ---- formulas ---- */
