@@ -9,15 +9,10 @@
 #include "attacks/repair.h"
 #include "core/mem.h"
 
-#define VT_PLUGIN(x) extern const vt_attack_def vt_attack_def_##x;
-#include "attacks.inc"
-#undef VT_PLUGIN
-
-static const vt_attack_def *const defs[] = {
-#define VT_PLUGIN(x) &vt_attack_def_##x,
-#include "attacks.inc"
-#undef VT_PLUGIN
-};
+#define VT_KIND vt_attack_def
+#define VT_KIND_NAME(x) vt_attack_def_##x
+#define VT_KIND_LIST "attacks.inc"
+#include "core/registry.inc"
 
 static const char *const scorings[] = {
 #define VT_SCORING_TEXT(id, text) text,
@@ -34,12 +29,12 @@ vt_scoring vt_scoring_find(const char *name) {
 }
 
 const vt_attack_def *const *vt_attack_defs(int *n) {
-    *n = (int)(sizeof defs / sizeof *defs);
+    *n = COUNT;
     return defs;
 }
 
 const vt_attack_def *vt_attack_find(const char *name) {
-    for (size_t i = 0; i < sizeof defs / sizeof *defs; i++)
+    for (int i = 0; i < COUNT; i++)
         if (!strcasecmp(defs[i]->name, name)) return defs[i];
     return NULL;
 }
@@ -88,7 +83,7 @@ static vt_status unknown(const char *name, vt_err *e) {
     size_t n = 0;
     const char *answer = known_elsewhere(name, buf, sizeof buf);
     if (answer) return vt_fail(e, VT_E_UNKNOWN, "unknown attack '%s': %s", name, answer);
-    for (size_t i = 0; i < sizeof defs / sizeof *defs && n < 64; i++) names[n++] = defs[i]->name;
+    for (size_t i = 0; i < COUNT && n < 64; i++) names[n++] = defs[i]->name;
     return vt_unknown("attack", name, names, n, "vitrine list attacks", e);
 }
 

@@ -17,31 +17,22 @@
 #include "core/version.h"
 #include "train/recipe.h"
 
-#define VT_PLUGIN(x) extern const vt_command vt_command_##x;
-#include "commands.inc"
-#undef VT_PLUGIN
-
-static const vt_command *const commands[] = {
-#define VT_PLUGIN(x) &vt_command_##x,
-#include "commands.inc"
-#undef VT_PLUGIN
-};
+#define VT_KIND vt_command
+#define VT_KIND_NAME(x) vt_command_##x
+#define VT_KIND_LIST "commands.inc"
+#include "core/registry.inc"
 
 const vt_command *const *vt_commands(int *n) {
-    *n = (int)(sizeof commands / sizeof *commands);
-    return commands;
+    *n = COUNT;
+    return defs;
 }
 
-static const vt_command *find_command(const char *name) {
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (!strcmp(commands[i]->name, name)) return commands[i];
-    return NULL;
-}
+static const vt_command *find_command(const char *name) { return named(name); }
 
 static vt_status unknown_command(const char *name, vt_err *e) {
     const char *names[32];
     size_t n = 0;
-    for (size_t i = 0; i < sizeof commands / sizeof *commands && n < 32; i++) names[n++] = commands[i]->name;
+    for (int i = 0; i < COUNT && n < 32; i++) names[n++] = defs[i]->name;
     const char *near = vt_nearest(name, names, n);
     return vt_fail(e, VT_E_UNKNOWN, "unknown command '%s'%s%s%s", name,
                    near ? "; did you mean '" : " (see 'vitrine help')", near ? near : "", near ? "'?" : "");

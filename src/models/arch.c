@@ -3,23 +3,14 @@
 
 #include <string.h>
 
-#define VT_PLUGIN(x) extern const vt_arch vt_arch_##x;
-#include "archs.inc"
-#undef VT_PLUGIN
-
-static const vt_arch *const archs[] = {
-#define VT_PLUGIN(x) &vt_arch_##x,
-#include "archs.inc"
-#undef VT_PLUGIN
-};
+#define VT_KIND vt_arch
+#define VT_KIND_NAME(x) vt_arch_##x
+#define VT_KIND_LIST "archs.inc"
+#include "core/registry.inc"
 
 const vt_arch *const *vt_archs(int *n) {
-    *n = (int)(sizeof archs / sizeof *archs);
-    return archs;
+    *n = COUNT;
+    return defs;
 }
 
-const vt_arch *vt_arch_find(const char *name) {
-    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
-        if (!strcmp(archs[i]->name, name)) return archs[i];
-    return NULL;
-}
+const vt_arch *vt_arch_find(const char *name) { return named(name); }

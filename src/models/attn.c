@@ -6,33 +6,28 @@
 #include "core/real.h"
 
 /* Both copies of a variant's file hold its description; the float one stands for them. */
-#define VT_PLUGIN(x) extern const vt_attn VT_R(vt_attn_is_##x);
-#include "attns.inc"
-#undef VT_PLUGIN
-
-static const vt_attn *const variants[] = {
-#define VT_PLUGIN(x) &VT_R(vt_attn_is_##x),
-#include "attns.inc"
-#undef VT_PLUGIN
-};
+#define VT_KIND vt_attn
+#define VT_KIND_NAME(x) VT_R(vt_attn_is_##x)
+#define VT_KIND_LIST "attns.inc"
+#include "core/registry.inc"
 
 const vt_attn *const *vt_attns(int *n) {
-    *n = (int)(sizeof variants / sizeof *variants);
-    return variants;
+    *n = COUNT;
+    return defs;
 }
 
 const vt_attn *vt_attn_find(const char *text) {
     size_t n = strcspn(text, ":");
-    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
-        if (strlen(variants[i]->name) == n && !strncmp(variants[i]->name, text, n)) return variants[i];
+    for (int i = 0; i < COUNT; i++)
+        if (strlen(defs[i]->name) == n && !strncmp(defs[i]->name, text, n)) return defs[i];
     return NULL;
 }
 
 static vt_status unknown(const char *text, vt_err *e) {
-    const char *names[sizeof variants / sizeof *variants];
+    const char *names[COUNT];
     char name[32];
     size_t n = 0;
-    for (; n < sizeof variants / sizeof *variants; n++) names[n] = variants[n]->name;
+    for (; n < COUNT; n++) names[n] = defs[n]->name;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ":"), text);
     return vt_unknown("attention variant", name, names, n, "vitrine list models", e);
 }

@@ -5,26 +5,17 @@
 #include <string.h>
 #include "nn/loss.h"
 
-#define VT_PLUGIN(x) extern const VT_R(vt_objective_def) VT_R(vt_objective_def_##x);
-#include "objectives.inc"
-#undef VT_PLUGIN
-
-static const VT_R(vt_objective_def) *const defs[] = {
-#define VT_PLUGIN(x) &VT_R(vt_objective_def_##x),
-#include "objectives.inc"
-#undef VT_PLUGIN
-};
+#define VT_KIND VT_R(vt_objective_def)
+#define VT_KIND_NAME(x) VT_R(vt_objective_def_##x)
+#define VT_KIND_LIST "objectives.inc"
+#include "core/registry.inc"
 
 const VT_R(vt_objective_def) *const *VT_R(vt_objective_defs)(int *n) {
-    *n = (int)(sizeof defs / sizeof *defs);
+    *n = COUNT;
     return defs;
 }
 
-const VT_R(vt_objective_def) *VT_R(vt_objective_find)(const char *name) {
-    for (size_t i = 0; i < sizeof defs / sizeof *defs; i++)
-        if (!strcmp(defs[i]->name, name)) return defs[i];
-    return NULL;
-}
+const VT_R(vt_objective_def) *VT_R(vt_objective_find)(const char *name) { return named(name); }
 
 real VT_R(vt_objective_adversarial)(real *dz_clean, real *dz_adv, const real *z_clean, const real *z_adv,
                                     const float *target, int classes, const void *params) {

@@ -4,23 +4,14 @@
 
 #include <string.h>
 
-#define VT_PLUGIN(x) extern const VT_R(vt_optim_def) VT_R(vt_optim_def_##x);
-#include "optims.inc"
-#undef VT_PLUGIN
-
-static const VT_R(vt_optim_def) *const defs[] = {
-#define VT_PLUGIN(x) &VT_R(vt_optim_def_##x),
-#include "optims.inc"
-#undef VT_PLUGIN
-};
+#define VT_KIND VT_R(vt_optim_def)
+#define VT_KIND_NAME(x) VT_R(vt_optim_def_##x)
+#define VT_KIND_LIST "optims.inc"
+#include "core/registry.inc"
 
 const VT_R(vt_optim_def) *const *VT_R(vt_optim_defs)(int *n) {
-    *n = (int)(sizeof defs / sizeof *defs);
+    *n = COUNT;
     return defs;
 }
 
-const VT_R(vt_optim_def) *VT_R(vt_optim_find)(const char *name) {
-    for (size_t i = 0; i < sizeof defs / sizeof *defs; i++)
-        if (!strcmp(defs[i]->name, name)) return defs[i];
-    return NULL;
-}
+const VT_R(vt_optim_def) *VT_R(vt_optim_find)(const char *name) { return named(name); }

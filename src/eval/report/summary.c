@@ -10,26 +10,17 @@
 #include "eval/board.h"
 #include "core/stats.h"
 
-#define VT_PLUGIN(x) extern const vt_report_def vt_report_def_##x;
-#include "reports.inc"
-#undef VT_PLUGIN
-
-static const vt_report_def *const defs[] = {
-#define VT_PLUGIN(x) &vt_report_def_##x,
-#include "reports.inc"
-#undef VT_PLUGIN
-};
+#define VT_KIND vt_report_def
+#define VT_KIND_NAME(x) vt_report_def_##x
+#define VT_KIND_LIST "reports.inc"
+#include "core/registry.inc"
 
 const vt_report_def *const *vt_report_defs(int *n) {
-    *n = (int)(sizeof defs / sizeof *defs);
+    *n = COUNT;
     return defs;
 }
 
-const vt_report_def *vt_report_find(const char *name) {
-    for (size_t i = 0; i < sizeof defs / sizeof *defs; i++)
-        if (!strcmp(defs[i]->name, name)) return defs[i];
-    return NULL;
-}
+const vt_report_def *vt_report_find(const char *name) { return named(name); }
 
 void vt_summary_free(vt_summary *s) {
     for (int i = 0; i < s->n_entries; i++) free(s->entries[i].stages);
@@ -306,7 +297,7 @@ bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
 }
 
 vt_status vt_reports_write(const vt_summary *s, const char *dir, FILE *terminal, vt_err *e) {
-    for (size_t i = 0; i < sizeof defs / sizeof *defs; i++) {
+    for (int i = 0; i < COUNT; i++) {
         if (!defs[i]->file) {
             if (terminal) defs[i]->write(terminal, s);
             continue;

@@ -5,20 +5,16 @@
 #include "models/net/attention_pull.h"
 #include "nn/nn.h"
 
-#define VT_PLUGIN(x) extern const VT_R(vt_attn_ops) VT_R(vt_attn_ops_##x);
-#include "attns.inc"
-#undef VT_PLUGIN
-
-static const VT_R(vt_attn_ops) *const all_ops[] = {
-#define VT_PLUGIN(x) &VT_R(vt_attn_ops_##x),
-#include "attns.inc"
-#undef VT_PLUGIN
-};
+#define VT_KIND VT_R(vt_attn_ops)
+#define VT_KIND_NAME(x) VT_R(vt_attn_ops_##x)
+#define VT_KIND_LIST "attns.inc"
+#define VT_KIND_TEXT(d) (d)->is->name
+#include "core/registry.inc"
 
 const VT_R(vt_attn_ops) *VT_R(vt_attn_ops_find)(const char *text) {
     size_t n = strcspn(text, ":");
-    for (size_t i = 0; i < sizeof all_ops / sizeof *all_ops; i++)
-        if (strlen(all_ops[i]->is->name) == n && !strncmp(all_ops[i]->is->name, text, n)) return all_ops[i];
+    for (int i = 0; i < COUNT; i++)
+        if (strlen(defs[i]->is->name) == n && !strncmp(defs[i]->is->name, text, n)) return defs[i];
     return NULL;
 }
 

@@ -10,21 +10,12 @@
 #include "core/gemm.h"
 #include "nn/interpolate.h"
 
-#define VT_PLUGIN(x) extern const VT_R(vt_arch_ops) VT_R(vt_arch_ops_##x);
-#include "nets.inc"
-#undef VT_PLUGIN
+#define VT_KIND VT_R(vt_arch_ops)
+#define VT_KIND_NAME(x) VT_R(vt_arch_ops_##x)
+#define VT_KIND_LIST "nets.inc"
+#include "core/registry.inc"
 
-static const VT_R(vt_arch_ops) *const all_ops[] = {
-#define VT_PLUGIN(x) &VT_R(vt_arch_ops_##x),
-#include "nets.inc"
-#undef VT_PLUGIN
-};
-
-const VT_R(vt_arch_ops) *VT_R(vt_arch_ops_find)(const char *name) {
-    for (size_t i = 0; i < sizeof all_ops / sizeof *all_ops; i++)
-        if (!strcmp(all_ops[i]->name, name)) return all_ops[i];
-    return NULL;
-}
+const VT_R(vt_arch_ops) *VT_R(vt_arch_ops_find)(const char *name) { return named(name); }
 
 /* ---- the input: resized, channels reversed ---- */
 

@@ -6,16 +6,10 @@
 #include <string.h>
 #include <strings.h>
 
-#define VT_PLUGIN(x) extern const vt_wrap_def vt_wrap_def_##x;
-#include "wraps.inc"
-#undef VT_PLUGIN
-
-static const vt_wrap_def *const defs[] = {
-#define VT_PLUGIN(x) &vt_wrap_def_##x,
-#include "wraps.inc"
-#undef VT_PLUGIN
-};
-enum { COUNT = sizeof defs / sizeof *defs };
+#define VT_KIND vt_wrap_def
+#define VT_KIND_NAME(x) vt_wrap_def_##x
+#define VT_KIND_LIST "wraps.inc"
+#include "core/registry.inc"
 
 const vt_wrap_def *const *vt_wrap_defs(int *n) {
     *n = COUNT;

@@ -10,17 +10,10 @@
 #include "core/mem.h"
 #include "core/written.h"
 
-#define VT_PLUGIN(x) extern const vt_analysis_def vt_analysis_def_##x;
-#include "analyses.inc"
-#undef VT_PLUGIN
-
-static const vt_analysis_def *const defs[] = {
-#define VT_PLUGIN(x) &vt_analysis_def_##x,
-#include "analyses.inc"
-#undef VT_PLUGIN
-    NULL,
-};
-enum { COUNT = sizeof defs / sizeof *defs - 1 };
+#define VT_KIND vt_analysis_def
+#define VT_KIND_NAME(x) vt_analysis_def_##x
+#define VT_KIND_LIST "analyses.inc"
+#include "core/registry.inc"
 
 const vt_analysis_def *const *vt_analysis_defs(int *n) {
     *n = COUNT;

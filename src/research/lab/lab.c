@@ -8,17 +8,10 @@
 #include "core/mem.h"
 #include "core/written.h"
 
-#define VT_PLUGIN(x) extern const vt_lab_def vt_lab_def_##x;
-#include "labs.inc"
-#undef VT_PLUGIN
-
-static const vt_lab_def *const defs[] = {
-#define VT_PLUGIN(x) &vt_lab_def_##x,
-#include "labs.inc"
-#undef VT_PLUGIN
-    NULL,
-};
-enum { COUNT = sizeof defs / sizeof *defs - 1 };
+#define VT_KIND vt_lab_def
+#define VT_KIND_NAME(x) vt_lab_def_##x
+#define VT_KIND_LIST "labs.inc"
+#include "core/registry.inc"
 
 const vt_lab_def *const *vt_lab_defs(int *n) {
     *n = COUNT;
