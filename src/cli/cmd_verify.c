@@ -16,6 +16,7 @@
 #include "eval/recheck.h"
 #include "eval/report/seal.h"
 #include "eval/header.h"
+#include "io/image_list.h"
 
 enum { SHOWN = 100, LIST_MOST = 1 << 26 }; /* points or findings on the terminal; bytes of --indices FILE */
 
@@ -107,9 +108,7 @@ static vt_status parse_indices(const char *text, int64_t **out, int64_t *n, vt_e
     size_t length;
     int64_t room = 0;
     long long a, b;
-    char *colon = strchr(text, ':'), first[32];
-    if (colon && colon - text < 32 && snprintf(first, sizeof first, "%.*s", (int)(colon - text), text) &&
-        vt_parse_int(first, &a) && vt_parse_int(colon + 1, &b)) {
+    if (vt_image_range(text, &a, &b)) {
         if (a < 0 || b <= a || b - a > INT32_MAX)
             return vt_fail(e, VT_E_USAGE, "--indices is '%s': A must be at least 0 and below B (images A to B-1)",
                            text);

@@ -11,6 +11,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/opt.h"
+#include "io/image_list.h"
 
 /* ---- data ---- */
 
@@ -36,8 +37,7 @@ static vt_status override_path(const vt_plan *p, const char *word, char **paths,
 /* Which images, and a text that determines them. of: "images of CIFAR-10". all: of the split, 0: not known. */
 static vt_status choose_images(const vt_plan *p, vt_plan_images *x, const char *of, int64_t all, vt_err *e) {
     long long a, b;
-    char first[32], hex[65];
-    const char *colon = x->text ? strchr(x->text, ':') : NULL;
+    char hex[65];
     x->first = x->text ? -1 : 0;
     if (!x->text) {
         snprintf(x->key, sizeof x->key, "all");
@@ -45,13 +45,12 @@ static vt_status choose_images(const vt_plan *p, vt_plan_images *x, const char *
         return VT_OK;
     }
     snprintf(x->key, sizeof x->key, "%s", x->text);
-    if (!strcmp(x->text, "imagenette-v1")) {
-        x->n = 500;
+    if (!strcmp(x->text, VT_IMAGENETTE_V1)) {
+        x->n = VT_IMAGENETTE_V1_COUNT;
         return VT_OK;
     }
-    if (colon) {
-        snprintf(first, sizeof first, "%.*s", (int)(colon - x->text < 31 ? colon - x->text : 31), x->text);
-        if (!vt_parse_int(first, &a) || !vt_parse_int(colon + 1, &b) || a < 0 || b <= a)
+    if (strchr(x->text, ':')) {
+        if (!vt_image_range(x->text, &a, &b) || a < 0 || b <= a)
             return vt_fail(e, VT_E_USAGE, "%s: %s is '%.40s', must be A:B with 0 <= A < B, or a file", p->m->path, of,
                            x->text);
         if (all && b > all)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* Which images of a split: "A:B", a file with one index a line, or a set that has a name. */
+#ifndef VT_IO_IMAGE_LIST_H
+#define VT_IO_IMAGE_LIST_H
+
+#include "io/dataset.h"
+
+/* The images of ImageNet's validation set in Imagenette's first version: 50 of each of its ten classes. */
+#define VT_IMAGENETTE_V1 "imagenette-v1"
+enum { VT_IMAGENETTE_V1_COUNT = 500 };
+
+/* The two numbers of "A:B", whatever they are; false: it is no such text. */
+bool vt_image_range(const char *text, long long *first, long long *end);
+/* Indices of d, ascending and distinct, to be freed; text NULL: all. Sentences name --images. */
+vt_status vt_image_list(int32_t **out, size_t *n, const char *text, const vt_dataset *d, vt_err *e);
+
+#endif
