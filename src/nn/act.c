@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Activations other than the exact GELU, with their slopes. */
+/* Activations with their slopes, the exact GELU aside (gelu.c), and the backward of all. */
 #include "nn/nn.h"
 #include "nn/vecmath.h"
 
@@ -63,4 +63,8 @@ void VT_R(vt_act_forward)(vt_act kind, real *y, real *slope, const real *x, cons
         quick_forward(y, slope, x, b, m, n);
         break;
     }
+}
+
+void VT_R(vt_act_backward)(real *dx, const real *dy, const real *slope, size_t count) {
+    for (size_t i = 0; i < count; i++) dx[i] = dy[i] * slope[i];
 }

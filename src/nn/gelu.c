@@ -24,7 +24,3 @@ void VT_R(vt_gelu_forward)(real *y, real *slope, const real *x, const real *b, i
             }
     }
 }
-
-void VT_R(vt_gelu_backward)(real *dx, const real *dy, const real *slope, size_t count) {
-    for (size_t i = 0; i < count; i++) dx[i] = dy[i] * slope[i];
-}

@@ -58,7 +58,7 @@ void VT_R(vt_gelu_forward)(real *y, real *slope, const real *x, const real *b, i
 /* The same with any activation. */
 void VT_R(vt_act_forward)(vt_act kind, real *y, real *slope, const real *x, const real *b, int m, int n);
 /* dx = dy * slope, whatever the activation; dx may be dy. */
-void VT_R(vt_gelu_backward)(real *dx, const real *dy, const real *slope, size_t count);
+void VT_R(vt_act_backward)(real *dx, const real *dy, const real *slope, size_t count);
 
 /* p[i,:] = softmax(scale * s[i,:]); p may be s. Rows have stride ld. */
 void VT_R(vt_softmax_forward)(real *p, const real *s, real scale, int m, int n, int ld);

@@ -40,7 +40,7 @@ static void act_case(vt_act kind, int m, int n, bool bias) {
     memcpy(y, l.x, mn * sizeof *y);
     vt_act_forward_f64(kind, y, slope, y, l.b, m, n);
     assert_memory_equal(l.y, y, mn * sizeof *y);
-    vt_gelu_backward_f64(dx, l.dy, slope, mn);
+    vt_act_backward_f64(dx, l.dy, slope, mn);
     t_grad(act_scalar, &l, l.x, mn, dx, "activation dx");
     t_release("activations");
 }
@@ -103,10 +103,10 @@ static void gelu_case(int m, int n, bool bias) {
     vt_gelu_forward_f64(y, slope, y, l.b, m, n); /* in place */
     assert_memory_equal(l.y, y, mn * sizeof *y);
     t_freeze(slope);
-    vt_gelu_backward_f64(dx, l.dy, slope, mn);
+    vt_act_backward_f64(dx, l.dy, slope, mn);
     t_grad(gelu_scalar, &l, l.x, mn, dx, "gelu dx");
     memcpy(y, l.dy, mn * sizeof *y);
-    vt_gelu_backward_f64(y, y, slope, mn);
+    vt_act_backward_f64(y, y, slope, mn);
     assert_memory_equal(y, dx, mn * sizeof *y);
     t_release("gelu");
 }

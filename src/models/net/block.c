@@ -170,7 +170,7 @@ void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *
                            const real *dy, const real *x, int r, const VT_R(vt_block_shape) *sh) {
     int d = sh->attn.c, h = sh->hidden;
     VT_R(vt_branch_end_backward)(s, t->wide, t->rows, dy, k->branch2, k->act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, d, h);
-    VT_R(vt_gelu_backward)(t->wide, t->wide, k->slope, (size_t)r * (size_t)h);
+    VT_R(vt_act_backward)(t->wide, t->wide, k->slope, (size_t)r * (size_t)h);
     VT_R(vt_linear_backward)(dx, s->dw[VT_SLOT_FC1_W], s->dw[VT_SLOT_FC1_B], t->wide, x, s->w[VT_SLOT_FC1_W], r, h, d);
 }
 

@@ -64,7 +64,7 @@ void VT_R(vt_lpi_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_lpi) *p, VT_R(
     conv_backward(s, t->rows, taps, t->full, s->grad ? t->norm : NULL, VT_LPI_CONV2_W, side, sh);
     VT_R(vt_norm_backward)(t->rows, s->dw[VT_LPI_BN + VT_NORM_W], s->dw[VT_LPI_BN + VT_NORM_B], NULL, t->rows, p->act,
                            NULL, NULL, &bn, m, d);
-    VT_R(vt_gelu_backward)(t->rows, t->rows, p->slope, (size_t)m * (size_t)d);
+    VT_R(vt_act_backward)(t->rows, t->rows, p->slope, (size_t)m * (size_t)d);
     if (s->grad) VT_R(vt_norm_again)(t->norm, p->mean, p->rstd, p->x, &norm, m, d);
     conv_backward(s, t->full, taps, t->rows, s->grad ? t->norm : NULL, VT_LPI_CONV1_W, side, sh);
     VT_R(vt_norm_backward)(dy, s->dw[VT_LPI_NORM + VT_NORM_W], s->dw[VT_LPI_NORM + VT_NORM_B], dy, t->full, p->x,

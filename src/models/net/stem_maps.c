@@ -52,7 +52,7 @@ static void stage_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_maps) *mp
     int slot = stem->slot + k * VT_STEM_SLOTS, norm_slot = slot + VT_STEM_NORM, width = stem->widths[k + 1];
     int rows = b * stem->sides[k + 1] * stem->sides[k + 1];
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, norm_slot, stem->norm, stem->eps);
-    if (k < stem->acts) VT_R(vt_gelu_backward)(dy, dy, mp->slope[k], (size_t)rows * (size_t)width);
+    if (k < stem->acts) VT_R(vt_act_backward)(dy, dy, mp->slope[k], (size_t)rows * (size_t)width);
     VT_R(vt_norm_backward)(dy, s->dw[norm_slot + VT_NORM_W], s->dw[norm_slot + VT_NORM_B], NULL, dy, mp->sums[k],
                            mp->mean[k], mp->rstd[k], &norm, rows, width);
     for (int i = 0; i < b; i++)
