@@ -1,51 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/hash.h"
 
+#define OPENSSL_API_COMPAT 0x10100000L /* sha.h: the interface that takes no memory, and so cannot fail */
 #include <openssl/evp.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/files.h"
 
 struct vt_sha {
-    EVP_MD_CTX *ctx;
+    SHA256_CTX ctx;
 };
 
 vt_sha *vt_sha_new(void) {
     vt_sha *s = calloc(1, sizeof *s);
-    if (s && (s->ctx = EVP_MD_CTX_new()) && EVP_DigestInit_ex(s->ctx, EVP_sha256(), NULL)) return s;
-    if (s) EVP_MD_CTX_free(s->ctx);
-    free(s);
-    return NULL;
+    if (s) SHA256_Init(&s->ctx);
+    return s;
 }
 
-void vt_sha_update(vt_sha *s, const void *data, size_t bytes) { EVP_DigestUpdate(s->ctx, data, bytes); }
+void vt_sha_update(vt_sha *s, const void *data, size_t bytes) { SHA256_Update(&s->ctx, data, bytes); }
+
+static void end(SHA256_CTX *ctx, char hex[65]) {
+    unsigned char d[SHA256_DIGEST_LENGTH];
+    SHA256_Final(d, ctx);
+    for (int i = 0; i < SHA256_DIGEST_LENGTH; i++) snprintf(hex + 2 * i, 3, "%02x", d[i]);
+}
 
 void vt_sha_end(vt_sha *s, char hex[65]) {
-    unsigned char d[EVP_MAX_MD_SIZE] = {0};
-    EVP_DigestFinal_ex(s->ctx, d, NULL);
-    for (int i = 0; i < 32; i++) snprintf(hex + 2 * i, 3, "%02x", d[i]);
-    EVP_MD_CTX_free(s->ctx);
+    end(&s->ctx, hex);
     free(s);
 }
 
 void vt_sha_hex(const void *data, size_t bytes, char hex[65]) {
-    unsigned char d[EVP_MAX_MD_SIZE] = {0};
-    EVP_Digest(data, bytes, d, NULL, EVP_sha256(), NULL);
-    for (int i = 0; i < 32; i++) snprintf(hex + 2 * i, 3, "%02x", d[i]);
+    SHA256_CTX ctx;
+    SHA256_Init(&ctx);
+    SHA256_Update(&ctx, data, bytes);
+    end(&ctx, hex);
 }
 
 vt_status vt_sha_file(const char *path, char hex[65], vt_err *e) {
     FILE *f;
     VT_TRY(vt_file_stream(&f, path, e));
-    vt_sha *s = vt_sha_new();
+    SHA256_CTX ctx;
     char buf[1 << 16];
     size_t n = 0;
-    while (s && (n = fread(buf, 1, sizeof buf, f)) > 0) vt_sha_update(s, buf, n);
+    SHA256_Init(&ctx);
+    while ((n = fread(buf, 1, sizeof buf, f)) > 0) SHA256_Update(&ctx, buf, n);
     int bad = ferror(f);
     fclose(f);
-    if (!s) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", path);
-    vt_sha_end(s, hex);
+    end(&ctx, hex);
     return bad ? vt_fail(e, VT_E_IO, "%s: read error while hashing", path) : VT_OK;
 }
 
