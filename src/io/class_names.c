@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/class_names.h"
 
+#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "core/files.h"
 
 enum { LIST_MOST = 1 << 16 }; /* bytes of a list of names */
@@ -22,12 +23,25 @@ static bool take_line(char *text, int at, int classes, char *out, size_t size) {
     return true;
 }
 
+/* All of a file of at most LIST_MOST bytes; takes no memory, so that a name does not depend on how much there is. */
+static bool read_list(const char *path, char text[LIST_MOST + 1]) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = 0, k = fd >= 0 ? 1 : -1;
+    while (k > 0 && n <= LIST_MOST) {
+        k = read(fd, text + n, (size_t)(LIST_MOST + 1 - n));
+        if (k > 0) n += k;
+    }
+    if (fd >= 0) close(fd);
+    if (k < 0 || n > LIST_MOST) return false;
+    text[n] = 0;
+    return true;
+}
+
 /* batches.meta.txt or fine_label_names.txt of the official sets: in the folder, or beside the file that was given. */
 static bool from_list(const vt_dataset *d, int label, char *out, size_t size) {
     static const char *const lists[] = {"batches.meta.txt", "fine_label_names.txt"};
-    char folder[VT_PATH_MAX], path[VT_PATH_MAX], *text;
+    char folder[VT_PATH_MAX], path[VT_PATH_MAX], text[LIST_MOST + 1];
     struct stat s;
-    size_t n;
     bool found = false;
     bool file = stat(d->path, &s) == 0 && !S_ISDIR(s.st_mode);
     const char *slash = file ? strrchr(d->path, '/') : NULL;
@@ -36,9 +50,8 @@ static bool from_list(const vt_dataset *d, int label, char *out, size_t size) {
     else
         snprintf(folder, sizeof folder, "%s", file ? "." : d->path);
     for (size_t i = 0; i < 2 && !found; i++) {
-        if (!vt_path(path, folder, lists[i]) || vt_file_read(path, LIST_MOST, &text, &n, NULL) != VT_OK) continue;
-        found = take_line(text, label, d->classes, out, size);
-        free(text);
+        if (vt_path(path, folder, lists[i]) && read_list(path, text))
+            found = take_line(text, label, d->classes, out, size);
     }
     return found;
 }

@@ -45,7 +45,8 @@ static bool below(char buf[4096], const char *folder, const char *name) {
 static const vt_dataset_def *find_def(const char *path) {
     int n;
     const vt_dataset_def *const *defs = vt_dataset_defs(&n);
-    for (int i = 0; i < n; i++)
+    errno = 0;
+    for (int i = 0; i < n && errno != ENOMEM; i++)
         if (defs[i]->probe(path)) return defs[i];
     return NULL;
 }
@@ -167,6 +168,7 @@ vt_status vt_dataset_open_corrupted(vt_dataset **out, const char *path, vt_split
     *out = NULL;
     VT_TRY(find_root(&path, path, corrupted, root, e));
     const vt_dataset_def *def = find_def(path);
+    if (!def && errno == ENOMEM) return vt_fail(e, VT_E_MEMORY, "%s: no memory to look at it", path);
     if (!def && stat(path, &s)) return not_there(path, e);
     if (!def) return no_format(path, e);
     if (corrupted && !def->corruptions) return no_corruptions(path, e);

@@ -78,10 +78,8 @@ static bool is_pickle(const char *path) {
 }
 
 static bool has(const char *folder, const char *name, bool python) {
-    char *p = join(folder, name);
-    bool there = p && (python ? is_pickle(p) : !access(p, F_OK));
-    free(p);
-    return there;
+    char path[VT_PATH_MAX];
+    return vt_path(path, folder, name) && (python ? is_pickle(path) : !access(path, F_OK));
 }
 
 /* The name of a file of the split, of CIFAR-10's training batches the i-th, from 1 on. */

@@ -11,6 +11,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/files.h"
 #include "core/hash.h"
 #include "io/dataset.h"
 #include "io/image_jpeg.h"
@@ -62,16 +63,17 @@ static const char *next(DIR *dir, bool *is_folder) {
     return NULL;
 }
 
-/* What stands directly in a folder. */
-static void tally(const char *path, size_t *folders, size_t *pictures) {
+/* What stands directly in a folder. false: there is no memory to look (errno says it too). */
+static bool tally(const char *path, size_t *folders, size_t *pictures) {
     DIR *dir = opendir(path);
-    bool sub;
+    bool sub, looked = dir || errno != ENOMEM;
     *folders = *pictures = 0;
     for (const char *name; dir && (name = next(dir, &sub));) {
         *folders += sub;
         *pictures += !sub && is_picture(name);
     }
     if (dir) closedir(dir);
+    return looked;
 }
 
 static bool folder_probe(const char *path) {
@@ -165,38 +167,27 @@ static vt_status list_classes(folder *f, vt_err *e) {
     return r;
 }
 
-static bool has_folders(const char *path) {
-    size_t folders, pictures;
-    tally(path, &folders, &pictures);
-    return folders > 0;
-}
-
 /* f->root: path/train, path/test or path/val, or path itself where there is no such level. */
 static vt_status pick_root(folder *f, const vt_dataset *d, vt_err *e) {
-    char *train = join(d->path, "train"), *test = join(d->path, "test"), *val = join(d->path, "val");
+    char train[VT_PATH_MAX], test[VT_PATH_MAX], val[VT_PATH_MAX];
     bool is_train = d->split == VT_SPLIT_TRAIN;
-    char **pick = NULL;
-    if (train && test && val) {
-        if (is_train)
-            pick = is_dir(train) ? &train : NULL;
-        else if (is_dir(test) && (has_folders(test) || !is_dir(val)))
-            pick = &test; /* ImageNet's test folder has no classes: then val */
-        else if (is_dir(val))
-            pick = &val;
-    }
-    vt_status r = VT_OK;
-    if (pick) {
-        f->root = *pick;
-        *pick = NULL;
-    } else if (is_train || (train && is_dir(train)))
-        r = vt_fail(e, VT_E_IO, "%s: has no folder %s, so there is no %s split", d->path,
-                    is_train ? "train" : "test or val", vt_split_name(d->split));
-    else if (!(f->root = strdup(d->path)))
-        r = vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
-    free(train);
-    free(test);
-    free(val);
-    return r;
+    const char *pick = NULL;
+    size_t folders, pictures;
+    if (!vt_path(train, d->path, "train") || !vt_path(test, d->path, "test") || !vt_path(val, d->path, "val"))
+        return vt_fail(e, VT_E_IO, "%s: path is too long", d->path);
+    if (!is_train && is_dir(test) && !tally(test, &folders, &pictures))
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory to list it", test);
+    if (is_train)
+        pick = is_dir(train) ? train : NULL;
+    else if (is_dir(test) && (folders || !is_dir(val)))
+        pick = test; /* ImageNet's test folder has no classes: then val */
+    else if (is_dir(val))
+        pick = val;
+    if (!pick && (is_train || is_dir(train)))
+        return vt_fail(e, VT_E_IO, "%s: has no folder %s, so there is no %s split", d->path,
+                       is_train ? "train" : "test or val", vt_split_name(d->split));
+    f->root = strdup(pick ? pick : d->path);
+    return f->root ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
 }
 
 static vt_status refuse_empty(const folder *f, vt_err *e) {

@@ -5,6 +5,7 @@
  * grey. */
 #include "io/image.h"
 
+#include <errno.h>
 #include <png.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -129,7 +130,9 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
     j.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning);
     j.info = j.png ? png_create_info_struct(j.png) : NULL;
     j.no_memory = !j.rgb || !j.info;
+    errno = 0;
     bool ok = !j.no_memory && decode(&j);
+    j.no_memory = j.no_memory || (!ok && errno == ENOMEM); /* libpng has only words for it */
     png_destroy_read_struct(&j.png, &j.info, NULL);
     free(j.raw);
     if (ok) {

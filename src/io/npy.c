@@ -212,13 +212,15 @@ static vt_status add_entry(zip_t *z, const char *path, const vt_tensor *t, char 
     zip_buffer_fragment_t parts[2] = {{(zip_uint8_t *)head, n},
                                       {(zip_uint8_t *)(uintptr_t)t->data, vt_tensor_bytes(t)}};
     zip_error_init(&why);
+    errno = 0;
     zip_source_t *s = zip_source_buffer_fragment_create(parts, parts[1].length ? 2 : 1, 0, &why);
     zip_int64_t i = s ? zip_file_add(z, name, s, ZIP_FL_ENC_UTF_8) : -1;
     zip_error_fini(&why);
     if (s && i < 0) zip_source_free(s);
     if (i < 0 || zip_set_file_compression(z, (zip_uint64_t)i, ZIP_CM_STORE, 0) ||
         zip_file_set_dostime(z, (zip_uint64_t)i, 0, 0x21, 0)) /* 1 January 1980 */
-        return vt_fail(e, VT_E_IO, "%s: %s cannot be added: %s", path, name, zip_strerror(z));
+        return vt_fail(e, errno == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%s: %s cannot be added: %s", path, name,
+                       zip_strerror(z));
     return VT_OK;
 }
 
@@ -230,8 +232,10 @@ static vt_status write_archive(const char *temp, const char *path, const vt_tens
     zip_t *z = zip_open(temp, ZIP_CREATE | ZIP_TRUNCATE, &code);
     if (!z) return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(errno));
     for (int i = 0; i < n && s == VT_OK; i++) s = add_entry(z, path, &t[i], heads[i], e);
+    errno = 0;
     if (s == VT_OK && zip_close(z) == 0) return VT_OK;
-    if (s == VT_OK) s = vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, zip_strerror(z));
+    if (s == VT_OK)
+        s = vt_fail(e, errno == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%s: cannot be written: %s", path, zip_strerror(z));
     zip_discard(z);
     return s;
 }

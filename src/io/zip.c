@@ -2,6 +2,7 @@
 #include "io/zip.h"
 
 #include <stdbool.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zip.h>
@@ -68,6 +69,9 @@ static zip_int64_t source(void *ctx, void *data, zip_uint64_t len, zip_source_cm
     }
 }
 
+/* libzip has its own words for want of memory, and not always its own code; errno is set all the same. */
+static vt_status bad(void) { return errno == ENOMEM ? VT_E_MEMORY : VT_E_FORMAT; }
+
 vt_status vt_zip_open(vt_zip **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
     vt_zip *z = calloc(1, sizeof *z);
     *out = NULL;
@@ -77,11 +81,12 @@ vt_status vt_zip_open(vt_zip **out, const uint8_t *bytes, size_t n, const char *
     zip_error_init(&z->error);
     zip_error_t why;
     zip_error_init(&why);
+    errno = 0;
     zip_source_t *s = zip_source_function_create(source, z, &why);
     if (s) z->zip = zip_open_from_source(s, ZIP_RDONLY, &why);
     if (s && !z->zip) zip_source_free(s);
     vt_status r = VT_OK;
-    if (!z->zip) r = vt_fail(e, VT_E_FORMAT, "%s: is not a whole zip archive: %s", path, zip_error_strerror(&why));
+    if (!z->zip) r = vt_fail(e, bad(), "%s: is not a whole zip archive: %s", path, zip_error_strerror(&why));
     zip_error_fini(&why);
     z->count = z->zip ? zip_get_num_entries(z->zip, 0) : 0;
     if (r == VT_OK && !(z->entries = calloc((size_t)z->count + 1, sizeof *z->entries)))
@@ -113,7 +118,7 @@ const char *vt_zip_name(const vt_zip *z, int64_t i) {
 int64_t vt_zip_find(const vt_zip *z, const char *name) { return zip_name_locate(z->zip, name, ZIP_FL_ENC_RAW); }
 
 static vt_status bad_entry(const vt_zip *z, int64_t i, const char *why, vt_err *e) {
-    return vt_fail(e, VT_E_FORMAT, "%s: entry %.160s: %s", z->path, vt_zip_name(z, i), why);
+    return vt_fail(e, bad(), "%s: entry %.160s: %s", z->path, vt_zip_name(z, i), why);
 }
 
 /* Reading one byte shows where the entry begins: a stored entry is a window on the archive. */
@@ -172,6 +177,7 @@ vt_status vt_zip_entry(vt_zip *z, int64_t i, const uint8_t **bytes, size_t *n, v
     const zip_uint64_t need = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
     entry *en = &z->entries[i];
     if (!en->bytes) {
+        errno = 0;
         if (zip_stat_index(z->zip, (zip_uint64_t)i, 0, &s) || (s.valid & need) != need)
             return bad_entry(z, i, "has no readable header", e);
         if (s.encryption_method != ZIP_EM_NONE) return bad_entry(z, i, "is encrypted", e);
