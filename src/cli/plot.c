@@ -163,16 +163,13 @@ static vt_status draw(const vt_file *svg, const char *title, const char *program
 
 /* Preamble, title, body: to be freed. */
 static char *whole_script(const char *title, const char *body) {
-    char *text = NULL;
-    size_t n;
-    FILE *f = open_memstream(&text, &n);
-    if (!f) return NULL;
+    vt_writing w;
+    FILE *f = vt_writing_begin(&w);
+    if (!f) return vt_writing_end(&w);
     fputs(preamble, f);
     fputs("picture = ", f), vt_plot_quote(f, title);
     fprintf(f, "\nset title picture noenhanced\n%s\n", body);
-    if (fclose(f) == 0) return text;
-    free(text);
-    return NULL;
+    return vt_writing_end(&w);
 }
 
 vt_status vt_plot_svg(const char *out_svg, const char *title, const char *script_body, vt_err *e) {

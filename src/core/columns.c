@@ -9,14 +9,15 @@ enum { MOST = 32, GAP = 2 };
 
 void vt_columns_begin(vt_columns *t, const vt_column *column, int n) {
     *t = (vt_columns){.column = column, .n = n < MOST ? n : MOST};
-    t->cells = open_memstream(&t->text, &t->bytes);
+    vt_writing_begin(&t->cells);
 }
 
 static void put(vt_columns *t, vt_style style, const char *format, va_list values) {
-    if (!t->cells) return;
-    fputc((int)style + 1, t->cells);
-    vfprintf(t->cells, format, values);
-    fputc(0, t->cells);
+    FILE *f = t->cells.stream;
+    if (!f) return;
+    fputc((int)style + 1, f);
+    vfprintf(f, format, values);
+    fputc(0, f);
 }
 
 void vt_columns_cell(vt_columns *t, const char *format, ...) {
@@ -41,10 +42,10 @@ static int length(const char *text) {
 }
 
 static void measure(const vt_columns *t, int *width) {
-    const char *end = t->text + t->bytes;
+    const char *end = t->cells.text + t->cells.n;
     for (int k = 0; k < t->n; k++) width[k] = length(t->column[k].title);
     int k = 0;
-    for (const char *p = t->text; p < end; p += strlen(p) + 1, k = (k + 1) % t->n)
+    for (const char *p = t->cells.text; p < end; p += strlen(p) + 1, k = (k + 1) % t->n)
         if (length(p + 1) > width[k]) width[k] = length(p + 1);
 }
 
@@ -85,7 +86,7 @@ static void print(FILE *f, const vt_columns *t, const vt_look *look, const int *
         if (width[i] >= 0) cell(f, t, look, i, width[i], &pending, t->column[i].title, VT_STYLE_NONE);
     if (titled) fputc('\n', f);
     pending = 0;
-    for (const char *p = t->text, *end = p + t->bytes; p < end; p += strlen(p) + 1) {
+    for (const char *p = t->cells.text, *end = p + t->cells.n; p < end; p += strlen(p) + 1) {
         if (width[k] >= 0) cell(f, t, look, k, width[k], &pending, p + 1, (vt_style)(*p - 1));
         if (++k < t->n) continue;
         fputc('\n', f);
@@ -95,15 +96,14 @@ static void print(FILE *f, const vt_columns *t, const vt_look *look, const int *
 
 void vt_columns_end(vt_columns *t, FILE *f, const vt_look *look) {
     int width[MOST];
-    bool bad = !t->cells || ferror(t->cells);
-    if (t->cells && fclose(t->cells) != 0) bad = true;
-    if (!bad && t->text) {
+    char *text = vt_writing_end(&t->cells);
+    if (text) {
         measure(t, width);
         fit(t, width, look->width);
         print(f, t, look, width);
     } else {
         fputs("(no memory for this table)\n", f);
     }
-    free(t->text);
+    free(text);
     *t = (vt_columns){0};
 }

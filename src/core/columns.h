@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include "core/written.h"
 
 typedef enum vt_style { VT_STYLE_NONE, VT_STYLE_BOLD, VT_STYLE_GOOD, VT_STYLE_BAD } vt_style;
 
@@ -24,9 +25,7 @@ typedef struct vt_column {
 typedef struct vt_columns {
     const vt_column *column;
     int n;
-    FILE *cells; /* into text: each a byte of style, its text, a zero */
-    char *text;
-    size_t bytes;
+    vt_writing cells; /* each a byte of style, its text, a zero */
 } vt_columns;
 
 void vt_columns_begin(vt_columns *t, const vt_column *column, int n);

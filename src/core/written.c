@@ -1,18 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/written.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+
+static ssize_t put(void *cookie, const char *data, size_t n) {
+    vt_writing *w = cookie;
+    if (n >= w->room - w->n) {
+        size_t room = 2 * (w->n + n) + 1;
+        char *more = w->short_of ? NULL : realloc(w->text, room);
+        if (!more) return w->short_of = true, 0;
+        w->text = more, w->room = room;
+    }
+    memcpy(w->text + w->n, data, n);
+    w->text[w->n += n] = 0;
+    return (ssize_t)n;
+}
+
+FILE *vt_writing_begin(vt_writing *w) {
+    *w = (vt_writing){.text = calloc(1, 1), .room = 1};
+    if (w->text) w->stream = fopencookie(w, "w", (cookie_io_functions_t){.write = put});
+    if (!w->stream) free(w->text), w->text = NULL;
+    return w->stream;
+}
+
+char *vt_writing_end(vt_writing *w) {
+    if (w->stream && fclose(w->stream) != 0) w->short_of = true;
+    if (w->short_of) free(w->text), w->text = NULL;
+    return w->text;
+}
 
 vt_status vt_written(char **text, void (*write)(FILE *f, const void *data), const void *data, const char *what,
                      vt_err *e) {
-    size_t size;
-    *text = NULL;
-    FILE *f = open_memstream(text, &size);
+    vt_writing w;
+    FILE *f = vt_writing_begin(&w);
     if (f) write(f, data);
-    bool good = f && !ferror(f);
-    if (f && fclose(f) != 0) good = false;
-    if (good) return VT_OK;
-    free(*text), *text = NULL;
-    return vt_fail(e, VT_E_MEMORY, "%s: no memory to put its text together", what);
+    *text = vt_writing_end(&w);
+    return *text ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to put its text together", what);
 }

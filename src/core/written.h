@@ -3,8 +3,20 @@
 #ifndef VT_CORE_WRITTEN_H
 #define VT_CORE_WRITTEN_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include "core/status.h"
+
+/* A stream into memory that says in the end whether all of it was kept. (glibc's open_memstream does not: where memory
+ * runs out in the middle it leaves the rest out, in its fclose all of it, and calls both a success.) */
+typedef struct vt_writing {
+    FILE *stream;
+    char *text;
+    size_t n, room; /* length; bytes taken */
+    bool short_of;  /* there was no memory for some of it */
+} vt_writing;
+FILE *vt_writing_begin(vt_writing *w); /* NULL: no memory; vt_writing_end is then still to be called */
+char *vt_writing_end(vt_writing *w);   /* the text, w->n bytes and a 0 behind, to be freed; NULL: no memory */
 
 /* *text = what write(f, data) wrote, the caller's to free; NULL where memory ran out. what: whose text it is, for the
  * sentence. */

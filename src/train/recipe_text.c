@@ -2,6 +2,7 @@
 /* Recipes as text: the canonical YAML of a run, what differs between two of them, and the reference of all keys. */
 #include <stdlib.h>
 #include <string.h>
+#include "core/written.h"
 #include "train/objective.h"
 #include "train/recipe_keys.h"
 
@@ -52,20 +53,14 @@ static void groups_text(FILE *f, const vt_recipe *r) {
 }
 
 char *vt_recipe_text(const vt_recipe *r) {
-    char *text = NULL;
-    size_t n;
-    FILE *f = open_memstream(&text, &n);
-    if (!f) return NULL;
+    vt_writing w;
+    FILE *f = vt_writing_begin(&w);
+    if (!f) return vt_writing_end(&w);
     vt_recipe_section s;
     for (int i = 0; vt_recipe_section_at(r, i, &s); i++)
         if (vt_recipe_in_use(r, &s)) section_text(f, &s);
     groups_text(f, r);
-    bool bad = ferror(f);
-    if (fclose(f) || bad) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return vt_writing_end(&w);
 }
 
 /* ---- difference ---- */

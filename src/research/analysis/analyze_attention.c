@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
+#include "core/written.h"
 #include "models/net/session64.h"
 #include "research/analysis/attention_maps.h"
 #include "research/analysis/bench.h"
@@ -325,18 +326,18 @@ static vt_status report(const job *j, int subject, vt_lines *f, FILE *out, json_
 /* maps.svg, maps.npy; maps_A.svg of several checkpoints */
 static vt_status draw_maps(const job *j, int subject, vt_err *e) {
     const vt_maps *m = &j->maps;
-    char name[16] = "maps", what[120] = "Attention", title[300], *svg = NULL;
-    size_t n;
+    char name[16] = "maps", what[120] = "Attention", title[300];
     if (!m->images) return VT_OK;
     if (j->a->n > 1) snprintf(name, sizeof name, "maps_%c", 'A' + subject);
     if (j->a->attack)
         snprintf(what, sizeof what, "Attention on clean and attacked images (%.40s, %s eps %.24s)", j->a->attack->name,
                  vt_norm_name(j->a->norm), j->a->eps_text);
     vt_analyze_caption(title, sizeof title, j->a, what, subject);
-    FILE *f = open_memstream(&svg, &n);
-    if (!f) return vt_fail(e, VT_E_MEMORY, "no memory for a sheet of attention maps");
-    vt_status s = vt_maps_sheet(f, m, title, j->a->subjects[subject].data, e);
-    if (fclose(f) != 0 && s == VT_OK) s = vt_fail(e, VT_E_MEMORY, "no memory for a sheet of attention maps");
+    vt_writing w;
+    FILE *f = vt_writing_begin(&w);
+    vt_status s = f ? vt_maps_sheet(f, m, title, j->a->subjects[subject].data, e) : VT_OK;
+    char *svg = vt_writing_end(&w);
+    if (s == VT_OK && !svg) s = vt_fail(e, VT_E_MEMORY, "no memory for a sheet of attention maps");
     if (s == VT_OK) s = j->a->picture(j->a->picture_ctx, name, svg, e);
     free(svg);
     size_t rows = (size_t)(m->images * m->passes * m->columns);
