@@ -31,15 +31,15 @@ static int line_text(char *buf, size_t size, const vt_record *r, bool longest) {
     for (int i = 0; i < 5; i++) number(t[i], values[i], longest);
     if (r->vanished) snprintf(vanished, sizeof vanished, ",\"vanished\":%lld", (long long)r->vanished);
     if (r->adv >= 0) snprintf(adv, sizeof adv, ",\"adv\":%lld", (long long)r->adv);
-    return snprintf(buf, size,
-                    "{\"image\":%d,\"entry\":%d,\"stage\":%d,\"status\":\"%s\",\"borderline\":%s,\"label\":%d,\"pred\":"
-                    "%d,"
-                    "\"pred64\":%d,\"margin\":%s,\"margin64\":%s,\"linf\":%s,\"l2\":%s,\"l1\":%s,\"gradients\":%lld,"
-                    "\"forwards\":%lld%s%s,"
-                    "\"sha\":\"%016llx\"}\n",
-                    r->image, r->entry, r->stage, vt_record_status_name((vt_record_status)r->status),
-                    r->borderline ? "true" : "false", r->label, r->pred, r->pred64, t[0], t[1], t[2], t[3], t[4],
-                    (long long)r->gradients, (long long)r->forwards, vanished, adv, (unsigned long long)r->sha);
+    /* in parts: glibc takes memory for one with so many values, and gives up without it */
+    int n = snprintf(buf, size, "{\"image\":%d,\"entry\":%d,\"stage\":%d,\"status\":\"%s\",\"borderline\":%s,",
+                     r->image, r->entry, r->stage, vt_record_status_name((vt_record_status)r->status),
+                     r->borderline ? "true" : "false");
+    n += snprintf(buf + n, size - (size_t)n, "\"label\":%d,\"pred\":%d,\"pred64\":%d,", r->label, r->pred, r->pred64);
+    n += snprintf(buf + n, size - (size_t)n, "\"margin\":%s,\"margin64\":%s,\"linf\":%s,\"l2\":%s,\"l1\":%s,", t[0],
+                  t[1], t[2], t[3], t[4]);
+    return n + snprintf(buf + n, size - (size_t)n, "\"gradients\":%lld,\"forwards\":%lld%s%s,\"sha\":\"%016llx\"}\n",
+                        (long long)r->gradients, (long long)r->forwards, vanished, adv, (unsigned long long)r->sha);
 }
 
 /* Of what the line says, whatever its numbers look like. */
