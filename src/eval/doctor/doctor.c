@@ -335,6 +335,10 @@ vt_status vt_doctor_round(vt_doctor *d, const vt_setting *present, vt_err *e) {
     if (!(d->labels = calloc(d->n_images, sizeof *d->labels)))
         return vt_fail(e, VT_E_MEMORY, "no memory for %zu labels", d->n_images);
     d->n_trials = vt_doctor_list(d, present, width, height, d->trials, VT_DOCTOR_TRIALS);
+    if (d->n_trials < 0) {
+        d->n_trials = 0;
+        return vt_fail(e, VT_E_MEMORY, "no memory for the settings to try");
+    }
     size_t n = d->first && d->first < d->n_images ? d->first : d->n_images;
     for (size_t k = n; k < d->n_images; k *= 2) looks++;
     double alpha = ALPHA / (2.0 * looks * d->n_trials);

@@ -93,7 +93,8 @@ bool vt_doctor_chance(int64_t right, int64_t total, int classes);
 /* Would other labels fit what this trial predicts, beyond chance? One sentence, or false. */
 bool vt_doctor_labels(const vt_doctor *d, const vt_trial *t, char *text, size_t size);
 
-/* doctor_trials.c: the list of what is tried (returns how many), and the options that turn `from` into `to`. */
+/* doctor_trials.c: the list of what is tried (returns how many; -1: no memory), and the options that turn `from` into
+ * `to`. */
 bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s); /* mean and std that are in use for this data */
 int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int height, vt_trial *out, int most);
 void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from);

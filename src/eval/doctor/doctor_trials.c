@@ -63,6 +63,7 @@ typedef struct list {
     unsigned aspects;
     vt_trial *out;
     int n, most;
+    bool failed; /* no memory to tell whether a setting fits */
 } list;
 
 /* A trial that so far is the present setting; NULL: not wanted, or no room. */
@@ -137,10 +138,12 @@ static void add_scale(list *l, const char *what, double scale) {
 /* ---- the network: what no tensor tells ---- */
 
 /* May the weights be read by this configuration: is it sound, and are its tensors the same ones? */
-static bool readable(const vt_model *m, const vt_config *c) {
+static bool readable(list *of, const vt_config *c) {
+    const vt_model *m = of->model;
     vt_param_list l = {0};
     if (vt_config_check(c, NULL, NULL) != VT_OK) return false;
     vt_arch_find(c->arch)->params(&l, c);
+    of->failed = of->failed || l.failed;
     bool same = !l.failed && l.count == m->params.count;
     for (int i = 0; same && i < l.count; i++) {
         const vt_param *a = &l.items[i], *b = &m->params.items[i];
@@ -170,7 +173,7 @@ static void add_shape(list *l, const vt_config *c) {
     if (c->post_norm != now->post_norm)
         n += (size_t)snprintf(what + n, sizeof what - n, ", %s-norm", c->post_norm ? "post" : "pre");
     if (c->act != now->act) snprintf(what + n, sizeof what - n, ", %s", c->act == VT_ACT_RELU ? "ReLU" : "GELU");
-    if (!*what || !readable(l->model, c)) return;
+    if (!*what || !readable(l, c)) return;
     vt_setting *s = add(l, VT_ASPECT_NETWORK, what + 2);
     if (s) s->config = *c;
 }
@@ -215,7 +218,7 @@ static void add_pools(list *l) {
         vt_config to = *c;
         to.pool = (vt_pool)p, to.norm_first = p != VT_POOL_TOKEN && before;
         bool other = p != (int)c->pool && (p != VT_POOL_ALL || vt_config_prefix(c));
-        vt_setting *s = other && readable(l->model, &to) ? add(l, VT_ASPECT_POOL, names[p]) : NULL;
+        vt_setting *s = other && readable(l, &to) ? add(l, VT_ASPECT_POOL, names[p]) : NULL;
         if (s) s->config = to;
     }
 }
@@ -271,7 +274,7 @@ int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int
     add_shapes(&l);
     add_pools(&l);
     add_patches(&l);
-    return l.n;
+    return l.failed ? -1 : l.n;
 }
 
 /* ---- options ---- */
