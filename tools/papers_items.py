@@ -6,9 +6,9 @@ corollaries, algorithms, tables, figures; one a line, "PAPER kind number".
     papers_items.py TEXTS                  prints them
     papers_items.py TEXTS LIST             exit 1, and names them, if LIST (docs/papers.items) lacks one
 
-TEXTS is a folder with a paper's text as PAPER.txt (specformer.txt, lp-attgd.txt, oc.txt, uam.txt), or with notes on them
-(specformer.md; companion-papers.md, whose sections are told by their headings). Texts and notes are not part of the
-repository, so LIST is; tests/cli/papers.bats wants a row in docs/papers.md for every line of it. LIST may hold more than
+TEXTS is a folder outside the repository: the texts of the papers, or somebody's notes on them, under the names of FILES and
+of COMPANIONS below (which holds three papers, told by its numbered headings). The papers are not ours to pass on, so LIST is
+what the repository keeps; tests/cli/papers.bats wants a row in docs/papers.md for every line of it. LIST may hold more than
 notes name, and does: notes leave out what they do not discuss."""
 import os
 import re
@@ -16,7 +16,8 @@ import sys
 
 PAPERS = ("SpecFormer", "l_p-AttGD", "OC", "UAM")
 FILES = {"specformer.txt": "SpecFormer", "lp-attgd.txt": "l_p-AttGD", "oc.txt": "OC", "uam.txt": "UAM", "specformer.md": "SpecFormer"}
-SECTIONS = {"1": "OC", "2": "l_p-AttGD", "3": "UAM", "4": "SpecFormer"}  # of companion-papers.md
+COMPANIONS = "companion-papers.md"
+SECTIONS = {"1": "OC", "2": "l_p-AttGD", "3": "UAM", "4": "SpecFormer"}  # its headings
 KINDS = {"theorem": r"Theorems?|Thm\.?", "definition": r"Definitions?", "lemma": r"Lemmas?", "assumption": r"Assumptions?",
          "proposition": r"Propositions?|Prop\.?", "corollary": r"Corollary|Cor\.?", "algorithm": r"Algorithms?|Alg\.?",
          "table": r"Tables?", "figure": r"Figures?|Figs?\.?"}
@@ -50,7 +51,7 @@ def texts(folder):
         path = os.path.join(folder, name)
         if os.path.exists(path):
             yield paper, open(path, encoding="utf-8").read()
-    path = os.path.join(folder, "companion-papers.md")
+    path = os.path.join(folder, COMPANIONS)
     if os.path.exists(path):
         for part in re.split(r"^# (?=\d)", open(path, encoding="utf-8").read(), flags=re.M)[1:]:
             if part[0] in SECTIONS:

@@ -33,7 +33,7 @@ typedef enum vt_patch_norm {
  * nothing (vit-pytorch with one head as wide as the model). */
 typedef enum vt_proj { VT_PROJ_BIAS, VT_PROJ_PLAIN, VT_PROJ_NONE } vt_proj;
 
-/* Positions of the patches: a tensor, none at all, or computed (models/positions). */
+/* Positions of the patches: a tensor, none at all, or computed (models/net/positions). */
 typedef enum vt_positions_kind {
     VT_POSITIONS_LEARNED,
     VT_POSITIONS_NONE,
@@ -73,8 +73,8 @@ typedef struct vt_config {
     int image;               /* side of the square that is cut into patches, pixels; 3 channels */
     int patch, dim, depth, heads, hidden, classes;
     bool qkv_bias, dist_token;
-    bool patch_gate; /* a learnable factor for each input patch, tensor patch_gate [patches] (global attention, UAM eq.
-                        1) */
+    bool patch_gate; /* a learnable factor for each input patch, tensor patch_gate [patches] (Liu et al.,
+                        "Understanding Attention Mechanisms", eq. 1: global attention) */
     vt_pool pool;
     double ln_eps;          /* of LayerNorm and BatchNorm */
     double attn_scale;      /* multiplies Q K^T */

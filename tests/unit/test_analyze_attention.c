@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/analysis: rows of attention against the bounds of Theorem 2.1 and their tight forms in random cases; shapes of
- * attention whose numbers are known; selection radii against moves that try to cross them; the hooks that show a
- * network's attention. */
+/* src/research/analysis: rows of attention against the bounds of Theorem 2.1 and their tight forms in random cases;
+ * shapes of attention whose numbers are known; selection radii against moves that try to cross them; the hooks that
+ * show a network's attention. */
 #define VT_DOUBLE
 #include "core/real.h"
 #include "toy.h"
@@ -84,7 +84,7 @@ static void test_shapes(void **state) {
     for (int i = 0; i < T * LD; i++) a[i] = 1.0 / T;
     assert_int_equal(vt_attention_shape_of(&s, a, T, LD, 2, NULL), VT_OK);
     t_le(fabs(s.entropy - log(T)) + fabs(s.effective - T) + fabs(s.top - 2.0 / T) + fabs(s.norm - 1), 1e-13, "uniform");
-    t_le(fabs(s.gap * s.gap - (T - 1)), 1e-12, "gap of the uniform"); /* N - 1: companion facts, 1.4 */
+    t_le(fabs(s.gap * s.gap - (T - 1)), 1e-12, "gap of the uniform"); /* |P|_F^2 - 2 tr P + N = N - 1 */
     for (int i = 0; i < T; i++)
         for (int j = 0; j < T; j++) a[i * LD + j] = j == 2;
     assert_int_equal(vt_attention_shape_of(&s, a, T, LD, 2, NULL), VT_OK);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* src/analysis: bounds on attention's Lipschitz constant against LAPACK's norm of Jacobians built entry by entry,
- * in random cases; the map of a network's block against central differences; Lemma 1; norms by power iteration. */
+/* src/research/analysis: bounds on attention's Lipschitz constant against LAPACK's norm of Jacobians built entry by
+ * entry, in random cases; the map of a network's block against central differences; Lemma 1; norms by power iteration.
+ */
 #define VT_DOUBLE
 #include "core/real.h"
 #include "toy.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/analysis: gaps of orthogonality against LAPACK's singular values and their known floors; the registry; a whole
- * analysis run twice, with its tables. */
+/* src/research/analysis: gaps of orthogonality against LAPACK's singular values and their known floors; the registry; a
+ * whole analysis run twice, with its tables. */
 #include "core/real.h"
 #include "toy.h"
 

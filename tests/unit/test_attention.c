@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/models/attention and every variant of its registry, in every legal shape: gradients and tangents in double, rows
- * that sum to one, float against double, large numbers. What is particular to a variant is in
+/* src/models/net/attention and every variant of its registry, in every legal shape: gradients and tangents in double,
+ * rows that sum to one, float against double, large numbers. What is particular to a variant is in
  * test_attention_variants.c. */
 #include "attention_bench.h"
 

@@ -168,8 +168,7 @@ static bool key_of(const golden *g, char key[32], const char *what, int kind) {
 }
 
 /* Double against double: both round in other orders only, 1e-13 or so after ten products; 1e-9 of the
- * tensor's largest value leaves room for the images on which a loss cancels (tools/check_probe.py judges the
- * same). */
+ * tensor's largest value leaves room for the images on which a loss cancels. */
 static void check64(const golden *g) {
     char key[32];
     int gradients = 0;

@@ -295,7 +295,7 @@ static void test_jpeg_refused(void **state) {
         }
 }
 
-/* Section 4 of the review: a decoder that finds other sides than the walk over the markers did writes no row. */
+/* A decoder that finds other sides than the walk over the markers did writes no row. */
 static void test_jpeg_outline(void **state) {
     (void)state;
     size_t n;

@@ -107,7 +107,7 @@ static void test_finding_5_claim(void **state) {
     t_le(added(at("claim.safetensors"), "cls_token has shape [1,1,2], must be [1,1,4096]"), 64 << 20, "peak");
 }
 
-/* Section 6 of the review: a buffer of 2^31 numbers, in which products of int would overflow, is refused before memory
+/* A buffer of 2^31 numbers, in which products of int would overflow, is refused before memory
  * is taken for it. Of any architecture; here 2^20 images of 2^18 numbers. */
 static void test_large_session(void **state) {
     (void)state;

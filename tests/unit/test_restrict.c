@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* models/restrict: a classifier restricted to some outputs is the classifier whose head has only these rows. */
+/* models/wrap/restrict: a classifier restricted to some outputs is the classifier whose head has only these rows. */
 #include "ask.h"
 #include "toy.h"
 

@@ -210,7 +210,7 @@ static void test_objective_extremes(void **state) {
 /* ---- why the gate's l1 is not on attention ---- */
 
 /* Rows of a softmax sum to one, so |.|_1 has gradient sgn(p) = 1, and the softmax takes it to zero; |p|^2 it does not
- * (companion paper "Understanding Attention Mechanisms", appendix D.1, would have it otherwise). */
+ * (Liu et al., "Understanding Attention Mechanisms", appendix D.1, would have it otherwise). */
 static void test_l1_of_softmax(void **state) {
     (void)state;
     enum { M = 4, N = 9 };

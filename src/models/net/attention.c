@@ -226,7 +226,9 @@ void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in)
         }
 }
 
-/* L = ||P^T P - I||_F^2 (companion paper OC, L_AM):  dP += f 4 P (P^T P - I). gram: t*ldp scratch. Returns L. */
+/* L = ||P^T P - I||_F^2 (Zhang et al. 2021, "On Orthogonality Constraints for Transformers", L_AM):
+ *   dP += f 4 P (P^T P - I)
+ * gram: t*ldp scratch. Returns L. */
 static double add_ortho(real *dp, real *gram, const real *p, real f, int tq, int t, int ldp) {
     double value = 0;
     VT_GEMM(true, false, t, t, tq, 1, p, ldp, p, ldp, 0, gram, ldp);

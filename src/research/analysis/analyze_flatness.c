@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* How sharp the minimum is where training stopped: the Hessian of the mean cross-entropy over the images, its largest
- * eigenvalues and its trace (UAM, Fig. 3, for whole checkpoints), on clean images and, with an attack, on the attacked
- * ones held fixed. Beside each raw number stands the one in relative coordinates, theta (1 + delta): Theorem 4 makes
- * the raw one anything without changing the function, and --rescale does so here. */
+ * eigenvalues and its trace ("Understanding Attention Mechanisms", Fig. 3, for whole checkpoints), on clean images and,
+ * with an attack, on the attacked ones held fixed. Beside each raw number stands the one in relative coordinates,
+ * theta (1 + delta): Theorem 4 makes the raw one anything without changing the function, and --rescale does so here. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
