@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* An attacker runs one stage on one image and says which point stands for it: a thread's buffers, and the only place
- * that puts a task together. Evaluation, self-test, analyses and training all attack through it. */
+/* An attacker runs one stage on one image and says which point is the image's candidate. It holds the buffers of one
+ * thread and is the only place that puts a task together: evaluation, self-test, analyses and training all attack
+ * through it. */
 #ifndef VT_ATTACKS_ATTACKER_H
 #define VT_ATTACKS_ATTACKER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the l1 ball needs and the others do not: the projection onto ball and box together, and sparse steps. */
+/* What attacks in the l1 ball need and others do not: the projection onto ball and box together, and sparse steps. */
 #ifndef VT_ATTACKS_L1_H
 #define VT_ATTACKS_L1_H
 

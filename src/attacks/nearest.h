@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the minimum-norm attacks share: the goal (any class but the label, or one target), losses that rise towards it,
- * and the nearest point met that reaches it. Such an attack does not know the ball: in an evaluation the oracle ends an
- * image when a query lies in it, and what they return is their nearest point if that lies in the ball. */
+/* What the minimum-norm attacks share: the goal (any class but the label, or one target), losses that rise towards
+ * it, and the nearest point so far that reaches it. Such an attack does not know the ball: in an evaluation the
+ * oracle ends an image when a query lies in the ball, and what the attack returns counts if it lies in the ball. */
 #ifndef VT_ATTACKS_NEAREST_H
 #define VT_ATTACKS_NEAREST_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The 8-bit threat at the end of an attack: a float point is misclassified, its nearest rounding is not. Other
- * roundings of it are tried (away from the clean image, and drawn), and for attacks that may see gradients a climb from
- * lattice point to lattice point. All of it through the oracle, counted as the attack's own. */
+/* The end of an attack under the 8-bit threat, when a float point is misclassified but its nearest rounding is not.
+ * Other roundings are tried (away from the clean image, and random ones), and attacks that may see gradients climb
+ * from lattice point to lattice point. All of this goes through the oracle and counts as the attack's own work. */
 #ifndef VT_ATTACKS_REPAIR_H
 #define VT_ATTACKS_REPAIR_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a command that prints tables as it goes (lab, analyze) leaves in --out: tables.txt, figures, arrays, run.json,
- * and last a document. */
+/* The files in --out of a command that prints tables as it goes (lab, analyze): tables.txt, figures, arrays,
+ * run.json, and last a JSON document. */
 #ifndef VT_CLI_FOLDER_H
 #define VT_CLI_FOLDER_H
 

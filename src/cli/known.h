@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The door of every command that computes with a checkpoint: none does so on a guess. */
+/* Asked by every command that computes with a checkpoint before it does: refuses a model whose configuration would
+ * be a guess. */
 #ifndef VT_CLI_KNOWN_H
 #define VT_CLI_KNOWN_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Options of what an operand names (a lab, an analysis): rows of a vt_opt table that are flags of the command too. */
+/* The options of the lab or analysis that is named on the command line: rows of its vt_opt table, given as flags of
+ * the command. */
 #ifndef VT_CLI_OWN_H
 #define VT_CLI_OWN_H
 

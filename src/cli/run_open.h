@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A run's folder, opened for a command: those of versions that kept nothing but the command line too. */
+/* Opens the folder of a finished run for a command, also those of versions that stored only the command line. */
 #ifndef VT_CLI_RUN_OPEN_H
 #define VT_CLI_RUN_OPEN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* This program again, as a child: how vitrine table trains and evaluates. */
+/* Starts this program again as a child: that is how vitrine table trains and evaluates. */
 #ifndef VT_CLI_SPAWN_H
 #define VT_CLI_SPAWN_H
 

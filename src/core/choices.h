@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a user chose: pairs of a name and a text, as a command line's options or a file's fields give them. The texts
- * are the caller's and outlive the list. */
+/* What a user chose: pairs of a name and a text, from a command line's options or from the fields of a file. The
+ * texts belong to the caller and must outlive the list. */
 #ifndef VT_CORE_CHOICES_H
 #define VT_CORE_CHOICES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of text. A column is as wide as its longest cell; where a table is wider than it may be, whole columns leave,
- * those of the largest rank first. */
+/* Tables of text. A column is as wide as its longest cell; if the table is wider than allowed, whole columns are
+ * dropped, those of the largest rank first. */
 #ifndef VT_CORE_COLUMNS_H
 #define VT_CORE_COLUMNS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The largest eigenvalues of a symmetric operator that is known only by its products: Lanczos with full
- * reorthogonalisation (Golub and Van Loan, ch. 10), and Hutchinson's estimate of the trace. Made for Hessians; whoever
- * can write y = A x in double may use it. */
+ * reorthogonalisation (Golub and Van Loan, ch. 10), and Hutchinson's estimate of the trace. Made for Hessians, but
+ * any y = A x in double will do. */
 #ifndef VT_CORE_LANCZOS_H
 #define VT_CORE_LANCZOS_H
 

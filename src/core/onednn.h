@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Single-precision products by oneDNN: at the few hundred rows of one image's tokens its kernels run 20 to 40 % faster
- * than OpenBLAS's, which pack the weights anew at every call. For core/gemm.c alone. */
+/* Single-precision products by oneDNN. At the few hundred rows of one image's tokens its kernels run 20 to 40 %
+ * faster than OpenBLAS's, which pack the weights again at every call. Only core/gemm.c uses it. */
 #ifndef VT_CORE_ONEDNN_H
 #define VT_CORE_ONEDNN_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Text that files bring along, made safe to show: a terminal obeys control characters, those of C1 (U+0080 to U+009F)
- * too, as UTF-8 or as single bytes. */
+/* Text that comes from files, made safe to show: a terminal obeys control characters, also those of C1 (U+0080 to
+ * U+009F), whether as UTF-8 or as single bytes. */
 #ifndef VT_CORE_TEXT_H
 #define VT_CORE_TEXT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Text that is put together by writing to a stream. */
+/* Text that is put together by writing to a stream in memory. */
 #ifndef VT_CORE_WRITTEN_H
 #define VT_CORE_WRITTEN_H
 

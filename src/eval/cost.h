@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a model's calls cost here, measured: the ratio by products (the header's gradient_cost) knows nothing of caches
- * and of what is not a product. */
+/* What forwards and gradients of a model cost on this machine, measured. The ratio that is computed from matrix
+ * products (gradient_cost in the header) leaves out caches and everything that is not a product. */
 #ifndef VT_EVAL_COST_H
 #define VT_EVAL_COST_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a reader of results must know of pixels and labels. */
+/* The parts of a run's header that say what pixels and labels mean. */
 #ifndef VT_EVAL_DESCRIBE_H
 #define VT_EVAL_DESCRIBE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Adversarial images of any tool, judged as ours are: norms in double on the float32 values, the box, the label by
- * fresh forwards in float and in double. */
+/* Adversarial images that another tool made, judged as ours are: norms in double on the float32 values, the box, and
+ * the label by fresh forwards in float and in double. */
 #ifndef VT_EVAL_FOREIGN_H
 #define VT_EVAL_FOREIGN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The door of a run's header: a stranger's file becomes fields here, once. */
+/* Reading a run's header: the only place where JSON that may come from a stranger becomes fields. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

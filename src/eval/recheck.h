@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A finished run, checked again from what it left: every clean prediction and every stored point, by the judge alone,
- * with nothing but weights and data. What is not as the ledger says is a finding, one sentence each. */
+/* Checks a finished run again from its files: every clean prediction and every stored point, by the judge alone,
+ * with nothing but weights and data. Everything that differs from the ledger is a finding, one sentence each. */
 #ifndef VT_EVAL_RECHECK_H
 #define VT_EVAL_RECHECK_H
 

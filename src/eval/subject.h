@@ -30,7 +30,7 @@ vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_e
 /* The network as it is judged, with the wrap around it; of a restricted data set only the outputs of its classes are
  * seen. Both must outlive the classifier. */
 vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, vt_err *e);
-/* Another network of the same data (the surrogate, a twin), without the wrap. */
+/* A classifier of another network for the same data (the surrogate, a twin); the wrap is not put around it. */
 vt_status vt_subject_other(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e);
 int vt_subject_classes(
     const vt_subject *s);                 /* outputs that are compared: the model's, or those of the classes present */

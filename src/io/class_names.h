@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a data set's classes are called. */
+/* The names of a data set's classes. */
 #ifndef VT_IO_CLASS_NAMES_H
 #define VT_IO_CLASS_NAMES_H
 

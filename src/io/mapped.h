@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A whole file, mapped for reading. */
+/* A whole file, mapped into memory for reading. */
 #ifndef VT_IO_MAPPED_H
 #define VT_IO_MAPPED_H
 

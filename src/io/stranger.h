@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kinds of file that are often given in place of weights or images, by their first bytes: named, not read. */
+/* Kinds of files that people often give in place of weights or images, recognised by their first bytes: they are
+ * named in the refusal, not read. */
 #ifndef VT_IO_STRANGER_H
 #define VT_IO_STRANGER_H
 

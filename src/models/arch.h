@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an architecture is, without a precision: a file arch_*.c. What it computes is another file, net/net_*.c
+/* What an architecture is, whatever the precision: a file arch_*.c. What it computes is another file, net/net_*.c
  * (models/net/session.h: vt_arch_ops), which a session finds by the same name. */
 #ifndef VT_MODELS_ARCH_H
 #define VT_MODELS_ARCH_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What an attention variant is, without a precision: the first half of a file net/attn_*.c. What it computes is the
- * second (models/net/attention.h: vt_attn_ops). */
+/* What an attention variant is, whatever the precision: its name, options and learned tensors, the first half of a
+ * file net/attn_*.c. The second half is what it computes (models/net/attention.h: vt_attn_ops). */
 #ifndef VT_MODELS_ATTN_H
 #define VT_MODELS_ATTN_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Networks made from another one: with a new head, or cut off behind a block. Heads are the tensors whose names begin
- * with "head"; the features that they read are numbered head by head. */
+/* Networks made from another one: with a new head, or cut off behind a block. Heads are the tensors whose names
+ * begin with "head"; the features that they read are numbered one head after the other. */
 #ifndef VT_MODELS_SURGERY_H
 #define VT_MODELS_SURGERY_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A twin of a network: nearly the same function, with gradients of its own. What is found on it and breaks the original
- * too did not need the original's gradients. */
+/* A twin of a network: a copy with slightly perturbed weights, so nearly the same function, but with gradients of
+ * its own. An adversarial point that is found on the twin and breaks the original too was found without the
+ * original's gradients. */
 #ifndef VT_MODELS_TWIN_H
 #define VT_MODELS_TWIN_H
 

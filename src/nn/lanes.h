@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Short rows by sixteen floats at a time, for the float copy of the kernels; the double copy keeps the plain loops. */
+/* Short rows, sixteen floats at a time, for the float copy of the kernels; the double copy keeps the plain loops. */
 #ifndef VT_NN_LANES_H
 #define VT_NN_LANES_H
 

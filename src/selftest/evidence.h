@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From what the parts found to hits and trials of each check. */
+/* Turns what the parts found into hits and trials of each check. */
 #ifndef VT_SELFTEST_EVIDENCE_H
 #define VT_SELFTEST_EVIDENCE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who is looked at: the standing of each image of a run, and samples of them. */
+/* Which images the self-test looks at: how each image of a run ended, and samples of them. */
 #ifndef VT_SELFTEST_SAMPLE_H
 #define VT_SELFTEST_SAMPLE_H
 

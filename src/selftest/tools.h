@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One thread's tools, and the parts of the self-test. */
+/* The networks, oracles and buffers of one thread of the self-test, and the functions of its parts. */
 #ifndef VT_SELFTEST_TOOLS_H
 #define VT_SELFTEST_TOOLS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The model before the first step, and what a run will take. */
+/* The model before the first step, and what a run will cost in work and memory. */
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>

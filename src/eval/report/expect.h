@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A claim held against a run: images for which robustness is proven, which no attack may break. */
+/* A claim checked against a run: on images whose robustness has been proven, no attack may succeed. */
 #ifndef VT_EVAL_REPORT_EXPECT_H
 #define VT_EVAL_REPORT_EXPECT_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Text of files and users (names, notes, ids of a foreign ledger or manifest) inside of HTML, LaTeX, Markdown and CSV:
- * as it reads, and nothing that those, a terminal or a spreadsheet would obey. Control characters become '?'. */
+/* Text from files and users (names, notes, ids of a foreign ledger or manifest) written into HTML, LaTeX, Markdown
+ * and CSV: it reads as it stands there, and contains nothing that those formats, a terminal or a spreadsheet would
+ * obey. Control characters become '?'. */
 #ifndef VT_EVAL_REPORT_MARKUP_H
 #define VT_EVAL_REPORT_MARKUP_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What every HTML page of ours shares: head and style, light and dark, from a phone to a wide screen. No script and
- * nothing from a network; well-formed XML too, so that any parser can check it. */
+/* What all HTML pages share: head and style, light and dark, for screens from a phone to a wide monitor. Pages hold
+ * no script and load nothing from a network; they are well-formed XML too, so that any parser can check them. */
 #ifndef VT_EVAL_REPORT_PAGE_H
 #define VT_EVAL_REPORT_PAGE_H
 

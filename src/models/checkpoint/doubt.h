@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What nobody told of a network: what was supposed, and what is left open, in words and as options.
- * models/checkpoint/resolve marks values, whoever shows results asks here first (cli/known). */
+/* The values of a network's configuration that nobody told: what was assumed and what is left open, in words and as
+ * options. models/checkpoint/resolve marks them; code that shows results asks here first (cli/known). */
 #ifndef VT_MODELS_CHECKPOINT_DOUBT_H
 #define VT_MODELS_CHECKPOINT_DOUBT_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Networks that are no Vision Transformers of the kinds that vitrine computes, by the names of their tensors. */
+/* Networks that vitrine does not compute (ResNets and other architectures), recognised by the names of their tensors
+ * so that a refusal can say what they are. */
 #ifndef VT_MODELS_CHECKPOINT_KIN_H
 #define VT_MODELS_CHECKPOINT_KIN_H
 

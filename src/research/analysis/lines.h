@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A figure of lines over layers. */
+/* A figure with one line for each series, over the layers. */
 #ifndef VT_ANALYSIS_LINES_H
 #define VT_ANALYSIS_LINES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How far apart two rows of a table are, and how sure that is. */
+/* How far apart two rows of a table are, and how certain that is. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

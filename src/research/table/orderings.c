@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which row is above which: what the paper and the manifest ask, and what the cells answer. */
+/* Which row is above which: the orderings that the paper claims and the manifest asks for, and what the cells say. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Is a finished ledger the answer to its cell's question? A cache may hold what was run by hand, or by someone else. */
+/* Does a finished ledger answer its cell's question? A cache may hold runs that were made by hand, or by someone
+ * else. */
 #include <stdio.h>
 #include <string.h>
 #include "eval/header.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a table reads of a measured spectrum. */
+/* What a table takes from a measured spectrum. */
 #ifndef VT_TABLE_SPECTRA_H
 #define VT_TABLE_SPECTRA_H
 
