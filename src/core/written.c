@@ -9,7 +9,10 @@ static ssize_t put(void *cookie, const char *data, size_t n) {
     if (n >= w->room - w->n) {
         size_t room = 2 * (w->n + n) + 1;
         char *more = w->short_of ? NULL : realloc(w->text, room);
-        if (!more) return w->short_of = true, 0;
+        if (!more) {
+            w->short_of = true;
+            return 0;
+        }
         w->text = more, w->room = room;
     }
     memcpy(w->text + w->n, data, n);

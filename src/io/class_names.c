@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/class_names.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include "core/files.h"
 
 enum { LIST_MOST = 1 << 16 }; /* bytes of a list of names */
@@ -23,18 +21,11 @@ static bool take_line(char *text, int at, int classes, char *out, size_t size) {
     return true;
 }
 
-/* All of a file of at most LIST_MOST bytes; takes no memory, so that a name does not depend on how much there is. */
+/* All of a file of less than LIST_MOST bytes; takes no memory, so that a name does not depend on how much there is. */
 static bool read_list(const char *path, char text[LIST_MOST + 1]) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t n = 0, k = fd >= 0 ? 1 : -1;
-    while (k > 0 && n <= LIST_MOST) {
-        k = read(fd, text + n, (size_t)(LIST_MOST + 1 - n));
-        if (k > 0) n += k;
-    }
-    if (fd >= 0) close(fd);
-    if (k < 0 || n > LIST_MOST) return false;
+    size_t n = vt_file_start(path, text, LIST_MOST);
     text[n] = 0;
-    return true;
+    return n > 0 && n < LIST_MOST;
 }
 
 /* batches.meta.txt or fine_label_names.txt of the official sets: in the folder, or beside the file that was given. */
