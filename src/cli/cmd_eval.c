@@ -184,7 +184,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_eval_check(&j->v, e));
     j->header = vt_eval_header(&j->v);
     if (!j->header) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
-    if (j->paper) vt_published_describe(j->header, j->paper, j->published);
+    if (j->paper) return vt_published_describe(j->header, j->paper, j->published, e);
     return VT_OK;
 }
 
@@ -204,7 +204,8 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
     s.look = vt_cli_look(c);
     vt_status st = vt_reports_write(&s, out, j->brief ? NULL : stdout, e);
-    if (vt_script_stream() && !vt_cli_has(c, "seeds")) vt_report_find("json")->write(vt_script_stream(), &s);
+    if (st == VT_OK && vt_script_stream() && !vt_cli_has(c, "seeds"))
+        st = vt_report_write(vt_report_find("json"), vt_script_stream(), &s, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, false, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
     double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */

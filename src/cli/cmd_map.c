@@ -12,8 +12,9 @@ static vt_status write_map(const char *path, const char *part, vt_err *e) {
     vt_names names;
     vt_err why = {0};
     VT_TRY(vt_weights_open(&st, path, part, e));
-    (void)vt_names_apply(&names, st, NULL, &why); /* a map that fits but misses a value is known too */
-    vt_status s = vt_weights_open(&fresh, path, part, e);
+    vt_status s = vt_names_apply(&names, st, NULL, &why); /* a map that fits but misses a value is known too */
+    fresh = NULL;
+    s = s == VT_E_MEMORY ? vt_fail(e, s, "%s", why.text) : vt_weights_open(&fresh, path, part, e);
     bool known = names.map && names.n_rows;
     const char *kin = s == VT_OK && !known ? vt_kin(fresh) : NULL;
     if (kin) s = vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, path, kin);

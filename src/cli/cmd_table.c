@@ -94,6 +94,7 @@ static vt_status check_words(const job *j, int cell, vt_err *e) {
         }
     vt_plan_command_free(words);
     vt_plan_name(&j->plan, cell, name, sizeof name);
+    if (s == VT_E_MEMORY) return vt_fail(e, s, "%s: no memory to %s", j->m->path, name);
     return s == VT_OK ? s : vt_fail(e, VT_E_USAGE, "%s: to %s: %s", j->m->path, name, why.text);
 }
 

@@ -9,7 +9,7 @@
 #include "cli/run_open.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
-#include "core/files.h"
+#include "core/json.h"
 #include "core/opt.h"
 #include "eval/foreign.h"
 #include "eval/judge.h"
@@ -40,12 +40,12 @@ static void show_findings(const vt_findings *f, size_t from) {
     if (f->n > SHOWN && from < f->n) printf("... and %zu more\n", f->n - SHOWN);
 }
 
-static void show_checked(const vt_recheck *r) {
+static void show_checked(const vt_recheck *r, bool earlier) {
     const vt_header *h = r->ledger->header;
     char threat[120];
     printf("%s, weights %.12s..., data %.12s...\n", vt_header_threat(h, threat, sizeof threat), h->weights,
            h->data.sha256);
-    if (vt_seal_is_earlier(r->ledger))
+    if (earlier)
         printf(
             "reports of an earlier version: results.json says what the ledger gives, the tables were not compared\n");
     if (r->subject->wrap.def) printf("WRAPPED: judged under the same known cheat (%s)\n", r->subject->wrap.id);
@@ -62,6 +62,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
                                           "indices", "allowance", "csv",  "json"};
     const char *dir = c->positional[0];
     vt_ledger *l;
+    bool earlier;
     vt_recheck r = {.progress = progress()};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (vt_cli_has(c, foreign[i]))
@@ -70,6 +71,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     VT_TRY(vt_run_has_tensors(dir, e));
     VT_TRY(vt_ledger_open(&l, dir, e));
     vt_status s = vt_seal_check(l, found, e);
+    if (s == VT_OK) s = vt_seal_is_earlier(l, &earlier, e);
     vt_ledger_close(l);
     show_findings(found, 0); /* the next step may fail by what was found here */
     size_t before = found->n;
@@ -81,7 +83,8 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     vt_err altered;
     if (vt_ledger_check(run->ledger, &altered) != VT_OK) vt_findings_add(found, "%s", altered.text);
     show_findings(found, before);
-    show_checked(&r);
+    show_checked(&r, earlier);
+    if (found->lost) return vt_fail(e, VT_E_MEMORY, "%s: no memory for all that is not as it was", dir);
     if (found->n)
         return vt_fail(e, VT_E_FORMAT, "%s: %zu thing%s not as %s, the first: %.300s", dir, found->n,
                        found->n == 1 ? " is" : "s are", found->n == 1 ? "it was" : "they were", found->text[0]);
@@ -195,13 +198,23 @@ static vt_status allowance(const vt_cli *c, double *out, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status write_file(const char *path, const vt_foreign *f, void (*write)(FILE *, const vt_foreign *),
-                            vt_err *e) {
+static vt_status write_csv(const char *path, const vt_foreign *f, vt_err *e) {
     vt_file out;
     if (!path) return VT_OK;
     VT_TRY(vt_file_begin_path(&out, path, e));
-    write(out.stream, f);
+    vt_foreign_csv(out.stream, f);
     return vt_file_commit(&out, e);
+}
+
+static vt_status write_json(const char *path, const vt_foreign *f, vt_err *e) {
+    vt_file out;
+    if (vt_script_stream()) return vt_script_print(vt_foreign_json(f), e);
+    if (!path) return VT_OK;
+    VT_TRY(vt_file_begin_path(&out, path, e));
+    json_t *o = vt_foreign_json(f);
+    vt_status s = vt_json_commit(&out, o, JSON_INDENT(1), e);
+    json_decref(o);
+    return s;
 }
 
 typedef struct job {
@@ -245,11 +258,8 @@ static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
     f->subject = &j->subject, f->points = &j->points, f->images = j->images;
     f->progress = progress(), f->interrupt = vt_cli_interruptible();
     VT_TRY(vt_foreign_run(f, e));
-    VT_TRY(write_file(vt_cli_get(c, "csv"), f, vt_foreign_csv, e));
-    if (vt_script_stream())
-        vt_foreign_json(vt_script_stream(), f);
-    else
-        VT_TRY(write_file(vt_cli_get(c, "json"), f, vt_foreign_json, e));
+    VT_TRY(write_csv(vt_cli_get(c, "csv"), f, e));
+    VT_TRY(write_json(vt_cli_get(c, "json"), f, e));
     printf("%s%s%s, %s, values %.6g to %.6g; images by %s\n\n", file, *j->points.name ? ": " : "", j->points.name,
            vt_dtype_name(j->points.dtype), j->points.low, j->points.high, from);
     vt_foreign_table(stdout, f, SHOWN);

@@ -226,17 +226,14 @@ static json_t *row_json(const sweep *s, int row) {
 }
 
 static vt_status write_json(const sweep *s, vt_err *e) {
-    vt_file f;
+    size_t before = vt_json_refused();
     json_t *o = json_object(), *rows = json_array(), *list = json_array();
     for (int k = s->from; k <= s->to; k++) json_array_append_new(list, json_integer(k));
     for (int r = 0; r < s->rows; r++) json_array_append_new(rows, row_json(s, r));
     json_object_set_new(o, "severities", list);
     json_object_set_new(o, "rows", rows);
-    vt_status st = o ? vt_file_begin(&f, s->out, "corruptions.json", e) : vt_fail(e, VT_E_MEMORY, "no memory");
-    if (st == VT_OK) {
-        vt_json_write(f.stream, o, JSON_INDENT(1));
-        st = vt_file_commit(&f, e);
-    }
+    o = vt_json_whole(o, before);
+    vt_status st = vt_json_save(s->out, "corruptions.json", o, JSON_INDENT(1), e);
     json_decref(o);
     return st;
 }

@@ -100,8 +100,9 @@ static const vt_column columns[] = {{"", true, 0},
 static vt_status report(const seeds *s, const char *out, vt_look look, vt_err *e) {
     vt_row r;
     int64_t depends = 0, robust = 0;
-    json_t *rows = json_array(), *list = json_array();
     VT_TRY(across(s, &depends, &robust, e));
+    size_t before = vt_json_refused();
+    json_t *rows = json_array(), *list = json_array();
     vt_columns t;
     vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));
     printf("\n---- %d seeds ----\n", s->n);
@@ -127,12 +128,8 @@ static vt_status report(const seeds *s, const char *out, vt_look look, vt_err *e
     for (int k = 0; k < s->n; k++) json_array_append_new(list, json_integer(s->seed[k]));
     json_t *o = json_pack("{s:o,s:o,s:I,s:I}", "seeds", list, "rows", rows, "depends_on_seed", (json_int_t)depends,
                           "robust_under_all", (json_int_t)robust);
-    vt_file f;
-    vt_status st = o ? vt_file_begin(&f, out, "seeds.json", e) : vt_fail(e, VT_E_MEMORY, "no memory for seeds.json");
-    if (st == VT_OK) {
-        vt_json_write(f.stream, o, JSON_INDENT(1));
-        st = vt_file_commit(&f, e);
-    }
+    o = vt_json_whole(o, before);
+    vt_status st = vt_json_save(out, "seeds.json", o, JSON_INDENT(1), e);
     if (st == VT_OK) vt_seal_list(stdout, out);
     if (st == VT_OK) return vt_script_print(o, e);
     json_decref(o);

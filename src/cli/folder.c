@@ -2,6 +2,7 @@
 #include "cli/folder.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli/plot.h"
@@ -22,18 +23,19 @@ static ssize_t tee(void *cookie, const char *text, size_t n) {
     return (ssize_t)done;
 }
 
-static bool is_empty(const char *dir) {
+static vt_status be_empty(const char *dir, vt_err *e) {
     DIR *d = opendir(dir);
     int n = 0;
-    for (struct dirent *f; d && (f = readdir(d));) n += strcmp(f->d_name, ".") && strcmp(f->d_name, "..");
-    if (d) closedir(d);
-    return d && n == 0;
+    if (!d) return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", dir, strerror(errno));
+    for (struct dirent *f; (f = readdir(d));) n += strcmp(f->d_name, ".") && strcmp(f->d_name, "..");
+    closedir(d);
+    if (!n) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s is not an empty folder: choose another one, nothing is overwritten", dir);
 }
 
 static vt_status open_dir(vt_folder *f, const char *dir, vt_err *e) {
     VT_TRY(vt_make_dir(dir, e));
-    if (!is_empty(dir))
-        return vt_fail(e, VT_E_USAGE, "%s is not an empty folder: choose another one, nothing is overwritten", dir);
+    VT_TRY(be_empty(dir, e));
     f->dir = dir, f->draws = vt_plot_available();
     return vt_file_begin(&f->tables, dir, "tables.txt", e);
 }
@@ -47,8 +49,11 @@ vt_status vt_folder_open(vt_folder *f, const char *dir, const char *document, vt
     return VT_OK;
 }
 
-static void keep_name(vt_folder *f, const char *file) {
-    if (f->n_files < VT_FOLDER_FILES && (f->files[f->n_files] = strdup(file))) f->n_files++;
+static vt_status keep_name(vt_folder *f, const char *file, vt_err *e) {
+    if (f->n_files == VT_FOLDER_FILES) return VT_OK;
+    if (!(f->files[f->n_files] = strdup(file))) return vt_fail(e, VT_E_MEMORY, "no memory for a file's name");
+    f->n_files++;
+    return VT_OK;
 }
 
 vt_status vt_folder_figure(void *ctx, const char *name, const char *title, const char *script, vt_err *e) {
@@ -57,8 +62,7 @@ vt_status vt_folder_figure(void *ctx, const char *name, const char *title, const
     snprintf(file, sizeof file, "%s.svg", name);
     if (!vt_path(path, f->dir, file)) return vt_fail(e, VT_E_IO, "%s: path is too long", f->dir);
     VT_TRY(vt_plot_svg(path, title, script, e));
-    keep_name(f, file);
-    return VT_OK;
+    return keep_name(f, file, e);
 }
 
 vt_status vt_folder_picture(void *ctx, const char *name, const char *svg, vt_err *e) {
@@ -69,8 +73,7 @@ vt_status vt_folder_picture(void *ctx, const char *name, const char *svg, vt_err
     VT_TRY(vt_file_begin(&to, f->dir, file, e));
     fputs(svg, to.stream);
     VT_TRY(vt_file_commit(&to, e));
-    keep_name(f, file);
-    return VT_OK;
+    return keep_name(f, file, e);
 }
 
 vt_status vt_folder_array(void *ctx, const char *name, const double *values, size_t rows, size_t cols, vt_err *e) {
@@ -85,18 +88,7 @@ vt_status vt_folder_array(void *ctx, const char *name, const double *values, siz
                          .numel = rows * cols,
                          .data = values};
     VT_TRY(vt_npy_write(path, &t, e));
-    keep_name(f, file);
-    return VT_OK;
-}
-
-static vt_status write_document(const vt_folder *f, const json_t *doc, vt_err *e) {
-    vt_file to;
-    VT_TRY(vt_file_begin(&to, f->dir, f->document, e));
-    if (!vt_json_write(to.stream, doc, JSON_INDENT(1))) {
-        vt_file_abandon(&to);
-        return vt_fail(e, VT_E_IO, "%s/%s cannot be written", f->dir, f->document);
-    }
-    return vt_file_commit(&to, e);
+    return keep_name(f, file, e);
 }
 
 vt_status vt_folder_keep(vt_folder *f, const vt_cli *c, const json_t *doc, int threads, double seconds, vt_err *e) {
@@ -105,7 +97,7 @@ vt_status vt_folder_keep(vt_folder *f, const vt_cli *c, const json_t *doc, int t
     fflush(f->out);
     VT_TRY(vt_file_commit(&f->tables, e));
     VT_TRY(vt_cli_run_json(c, f->dir, threads, seconds, NULL, e));
-    VT_TRY(write_document(f, doc, e));
+    VT_TRY(vt_json_save(f->dir, f->document, doc, JSON_INDENT(1), e));
     printf("%s: %s, tables.txt, run.json", f->dir, f->document);
     for (int i = 0; i < f->n_files; i++) printf(", %s", f->files[i]);
     printf("%s\n", f->draws ? "" : " (figures need gnuplot)");

@@ -93,32 +93,38 @@ static bool takes(const vt_command *c, const char *name) {
     return false;
 }
 
+typedef struct words {
+    char *out;
+    size_t size, n;
+} words;
+
+static void put(words *l, const char *text) {
+    for (; *text && l->n + 1 < l->size; text++) l->out[l->n++] = *text;
+    l->out[l->n] = 0;
+}
+
 /* One word of a shell. */
-static void put_word(FILE *f, const char *text) {
+static void put_word(words *f, const char *text) {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
     if (*text && strspn(text, plain) == strlen(text)) {
-        fputs(text, f);
+        put(f, text);
         return;
     }
-    fputc('\'', f);
-    for (; *text; text++) fputs(*text == '\'' ? "'\\''" : (char[2]){*text, 0}, f);
-    fputc('\'', f);
+    put(f, "'");
+    for (; *text; text++) put(f, *text == '\'' ? "'\\''" : (char[2]){*text, 0});
+    put(f, "'");
 }
 
 void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to) {
-    FILE *f = fmemopen(out, size, "w");
-    *out = 0;
-    if (!f) return;
-    if (*c->positional[0] == '-') fputs("./", f);
-    put_word(f, c->positional[0]);
+    words l = {out, size, 0};
+    put(&l, *c->positional[0] == '-' ? "./" : "");
+    put_word(&l, c->positional[0]);
     for (int i = 0; i < c->given.n; i++) {
         const vt_arg *a = c->row[i];
         if (group_of(c->command, a->name) > VT_GROUP_THREAT || !strcmp(a->name, "eps") || !takes(to, a->name)) continue;
-        fprintf(f, " --%s", a->name);
-        if (a->metavar) fputc(' ', f), put_word(f, c->given.list[i].value);
+        put(&l, " --"), put(&l, a->name);
+        if (a->metavar) put(&l, " "), put_word(&l, c->given.list[i].value);
     }
-    fclose(f);
-    out[size - 1] = 0;
 }
 
 /* ---- pages ---- */

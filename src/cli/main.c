@@ -161,8 +161,8 @@ int main(int argc, char **argv) {
     if (s == VT_OK) {
         prefer_good_libraries(argv);
         vt_blas_single_thread();
-        vt_script_begin(&c);
-        s = command->run(&c, &e);
+        s = vt_script_begin(&c, &e);
+        if (s == VT_OK) s = command->run(&c, &e);
     }
     return finish(s, &e);
 }

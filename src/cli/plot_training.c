@@ -53,8 +53,8 @@ static vt_status parse(training_log *l, const char *text, size_t n, const char *
         if (object) take(l, line);
         json_decref(line);
         if (!object && newline)
-            return vt_fail(e, VT_E_FORMAT, "%s: line %zu is not a JSON object%s%s", path, number, line ? "" : ": ",
-                           line ? "" : why.text);
+            return vt_fail(e, line ? VT_E_FORMAT : vt_json_why(&why), "%s: line %zu is not a JSON object%s%s", path,
+                           number, line ? "" : ": ", line ? "" : why.text);
     }
     return VT_OK;
 }

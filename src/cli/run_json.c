@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "core/files.h"
 #include "core/gemm.h"
+#include "core/json.h"
 #include "eval/report/seal.h"
 
 static void cpu_name(char *out, size_t size) {
@@ -36,6 +37,7 @@ vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double 
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
     char cwd[VT_PATH_MAX];
+    size_t before = vt_json_refused();
     json_t *argv = json_array();
     for (int i = 0; i < c->argc; i++) json_array_append_new(argv, json_string(c->argv[i]));
     json_t *o = json_pack("{s:o,s:s,s:f,s:f,s:i,s:s,s:s,s:s,s:s,s:s,s:I}", "command", argv, "finished", stamp,
@@ -45,9 +47,9 @@ vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double 
                           "threads", threads, "host", host, "cpu", cpu, "cpu_isa", vt_cpu_isa(), "blas",
                           vt_blas_config(), "kernels", kernels, "peak_resident_kb", (json_int_t)u.ru_maxrss);
     vt_file f;
-    if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
-    if (more) json_object_update(o, (json_t *)more);
-    if (getcwd(cwd, sizeof cwd)) json_object_set_new(o, "directory", json_string(cwd));
+    if (o && more) json_object_update(o, (json_t *)more);
+    if (o && getcwd(cwd, sizeof cwd)) json_object_set_new(o, "directory", json_string(cwd));
+    if (!(o = vt_json_whole(o, before))) return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
     vt_status s = vt_file_begin(&f, dir, "run.json", e);
     if (s == VT_OK) {
         s = vt_seal_json(o, f.stream, e);

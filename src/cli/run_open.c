@@ -47,11 +47,14 @@ vt_status vt_run_open(vt_run_folder *r, const char *dir, const vt_cli *c, vt_err
     return vt_run_folder_open(r, dir, &c->given, e);
 }
 
-void vt_run_model_name(const char *dir, const vt_cli *c, char out[100]) {
+vt_status vt_run_model_name(const char *dir, const vt_cli *c, char out[100], vt_err *e) {
     vt_run_folder r = {0};
+    vt_err why = {0};
     const char *path = vt_cli_get(c, "weights");
-    if (!path && read_run(&r, dir, false, NULL) == VT_OK) path = r.weights;
+    vt_status s = path ? VT_OK : read_run(&r, dir, false, &why);
+    if (!path && s == VT_OK) path = r.weights;
     *out = 0;
     if (path) vt_model_nickname(path, out);
     vt_run_folder_close(&r);
+    return s == VT_E_MEMORY ? vt_fail(e, s, "%s", why.text) : VT_OK;
 }

@@ -9,7 +9,7 @@
 /* vt_run_folder_read and _open, with the options of VT_RUN_ARGS that c gives. */
 vt_status vt_run_open(vt_run_folder *r, const char *dir, const vt_cli *c, vt_err *e);
 /* What people call the checkpoint of a run: --weights, or what run.json names; "" where nothing says. */
-void vt_run_model_name(const char *dir, const vt_cli *c, char out[100]);
+vt_status vt_run_model_name(const char *dir, const vt_cli *c, char out[100], vt_err *e);
 
 #define VT_RUN_ARGS                                                                                                    \
     {"weights", "FILE", "the checkpoint; of a run, where it is not as run.json says"},                                 \

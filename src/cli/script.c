@@ -9,22 +9,26 @@
 
 static FILE *document;
 static bool quiet;
+static size_t at_begin; /* what jansson was refused before the command began */
 
 bool vt_script_quiet(void) { return quiet; }
 FILE *vt_script_stream(void) { return document; }
 
-void vt_script_begin(const vt_cli *c) {
+vt_status vt_script_begin(const vt_cli *c, vt_err *e) {
     const char *json = NULL; /* of verify a file's name, where - is standard output */
     for (int i = 0; i < c->given.n; i++)
         if (!strcmp(c->given.list[i].name, "json")) json = c->row[i]->metavar ? c->given.list[i].value : "-";
     quiet = vt_cli_has(c, "quiet");
+    at_begin = vt_json_refused();
     bool wanted = json && !strcmp(json, "-");
     FILE *before = wanted || quiet ? vt_streams_mute() : stdout;
+    if (!before) return vt_fail(e, VT_E_MEMORY, "no memory to be silent");
     if (wanted) document = before;
+    return VT_OK;
 }
 
 vt_status vt_script_print(json_t *o, vt_err *e) {
-    bool good = !document || vt_json_write(document, o, JSON_INDENT(1));
+    bool good = vt_json_refused() == at_begin && (!document || vt_json_write(document, o, JSON_INDENT(1)));
     json_decref(o);
     return good ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the document");
 }

@@ -15,7 +15,7 @@
     { "json", NULL, "print one JSON document (docs/formats.md) and nothing else" }
 
 /* After the command line is read: drops what is printed to standard output where it says so. */
-void vt_script_begin(const vt_cli *c);
+vt_status vt_script_begin(const vt_cli *c, vt_err *e);
 /* Is no progress to be shown? */
 bool vt_script_quiet(void);
 /* Where the document goes; NULL: none is asked for. */

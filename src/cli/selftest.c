@@ -12,14 +12,8 @@ extern const vt_command vt_command_eval;
 
 static vt_status write_json(const vt_selftest *t, const char *dir, vt_err *e) {
     json_t *o = vt_selftest_json(t);
-    vt_file f;
-    if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for selftest.json");
     vt_status s = vt_make_dir(dir, e);
-    if (s == VT_OK) s = vt_file_begin(&f, dir, "selftest.json", e);
-    if (s == VT_OK) {
-        vt_json_write(f.stream, o, JSON_INDENT(1));
-        s = vt_file_commit(&f, e);
-    }
+    if (s == VT_OK) s = vt_json_save(dir, "selftest.json", o, JSON_INDENT(1), e);
     json_decref(o);
     return s;
 }

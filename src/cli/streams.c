@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "core/fold.h"
 #include "core/text.h"
+#include "core/written.h"
 
 enum { NARROW = 40, USUAL = 80, HANG_MOST = 32 };
 
@@ -149,17 +150,14 @@ static bool forward(sink *s, const char *text, size_t n) {
 
 /* The first n bytes of what is held, and a table's rows before them, are done with. */
 static bool release(sink *s, size_t n) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = s->rows ? open_memstream(&text, &size) : NULL;
+    vt_writing w = {0};
+    FILE *f = s->rows ? vt_writing_begin(&w) : NULL;
     bool good = true;
-    if (f) {
-        vt_fold(f, s->held, s->rows, s->width);
-        good = fclose(f) == 0 && forward(s, text, size);
-        free(text);
-    } else {
-        s->rows = 0;
-    }
+    if (f) vt_fold(f, s->held, s->rows, s->width);
+    char *text = vt_writing_end(&w);
+    if (f) good = text && forward(s, text, w.n);
+    if (!f) s->rows = 0;
+    free(text);
     good = good && forward(s, s->held + s->rows, n - s->rows);
     s->held_n -= n, s->rows = 0;
     memmove(s->held, s->held + n, s->held_n);
@@ -269,6 +267,7 @@ void vt_streams_live(const char *text, bool last) {
 
 FILE *vt_streams_mute(void) {
     FILE *before = stdout, *nowhere = fopen("/dev/null", "w");
-    if (nowhere) stdout = nowhere;
+    if (!nowhere) return NULL;
+    stdout = nowhere;
     return before;
 }

@@ -3,17 +3,44 @@
 
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
+#include "core/written.h"
 
 /* What each character outside of a string stands for, in bytes of jansson 2.14 on 64 bits, rounded up: a table of eight
  * places, an array of eight, a pair and its copy of the key, a number and its place in an array. */
 static size_t cost(char c) { return c == '{' ? 240 : c == '[' ? 144 : c == ':' ? 112 : c == ',' ? 48 : 0; }
 
 enum { STRING = 48 }; /* besides its own bytes; the comma behind it pays for the rest */
+
+/* ---- what jansson was refused ---- */
+
+static _Thread_local size_t refused;
+
+static void *take(size_t n) {
+    void *p = malloc(n);
+    refused += p == NULL;
+    return p;
+}
+
+static void watch(void) { json_set_alloc_funcs(take, free); }
+
+size_t vt_json_refused(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch);
+    return refused;
+}
+
+json_t *vt_json_whole(json_t *o, size_t before) {
+    if (vt_json_refused() == before) return o;
+    json_decref(o);
+    return NULL;
+}
+
+/* ---- reading ---- */
 
 /* Where the text asks for more than it may; n: nowhere. */
 static size_t too_much(const char *text, size_t n, size_t most) {
@@ -31,10 +58,26 @@ static size_t too_much(const char *text, size_t n, size_t most) {
     return n;
 }
 
+/* jansson takes a name or a word that no memory was left for as one that is no name or word: NULL, and why->text says
+ * what is the case. */
+static json_t *loaded(const char *text, size_t n, json_error_t *why) {
+    size_t before = vt_json_refused();
+    json_t *o = vt_json_whole(json_loadb(text, n, JSON_REJECT_DUPLICATES, why), before);
+    if (why && vt_json_refused() != before) {
+        snprintf(why->text, JSON_ERROR_TEXT_LENGTH - 1, "no memory for it");
+        why->text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_out_of_memory; /* where jansson has its code of the error */
+    }
+    return o;
+}
+
+vt_status vt_json_why(const json_error_t *why) {
+    return json_error_code(why) == json_error_out_of_memory ? VT_E_MEMORY : VT_E_FORMAT;
+}
+
 json_t *vt_json(const char *text, size_t n, json_error_t *why) {
     size_t most = n > (SIZE_MAX - VT_JSON_SPARE) / VT_JSON_TIMES ? SIZE_MAX : VT_JSON_SPARE + VT_JSON_TIMES * n;
     size_t at = too_much(text, n, most);
-    if (at == n) return json_loadb(text, n, JSON_REJECT_DUPLICATES, why);
+    if (at == n) return loaded(text, n, why);
     if (why) {
         *why = (json_error_t){.line = 1, .position = at < INT32_MAX ? (int)at : INT32_MAX};
         for (size_t i = 0; i < at; i++) why->line += text[i] == '\n';
@@ -44,13 +87,18 @@ json_t *vt_json(const char *text, size_t n, json_error_t *why) {
     return NULL;
 }
 
-json_t *vt_json_file(const char *path, size_t most) {
+vt_status vt_json_file(json_t **out, const char *path, size_t most, vt_err *e) {
     char *text;
     size_t n;
-    if (vt_file_load(path, most, &text, &n, NULL) != VT_OK) return NULL;
-    json_t *o = vt_json(text, n, NULL);
-    free(text);
-    return o;
+    json_error_t why = {0};
+    *out = NULL;
+    vt_status s = vt_file_load(path, most, &text, &n, NULL);
+    if (s == VT_OK) {
+        *out = vt_json(text, n, &why);
+        free(text);
+        s = *out ? VT_OK : vt_json_why(&why);
+    }
+    return s == VT_E_MEMORY ? vt_fail(e, s, "%s: no memory for it", path) : VT_OK;
 }
 
 /* ---- writing ---- */
@@ -101,15 +149,14 @@ static void put_text(FILE *f, const char *text, bool longest) {
 }
 
 static char *text_of(const json_t *o, size_t flags, bool longest) {
-    char *whole = o ? json_dumps(o, flags) : NULL, *text = NULL;
-    size_t n;
-    FILE *f = whole ? open_memstream(&text, &n) : NULL;
+    size_t before = vt_json_refused();
+    char *whole = o ? json_dumps(o, flags) : NULL;
+    bool good = whole && vt_json_refused() == before;
+    vt_writing w = {0};
+    FILE *f = good ? vt_writing_begin(&w) : NULL;
     if (f) put_text(f, whole, longest);
-    bool good = f && !ferror(f);
-    if (f && fclose(f)) good = false;
     free(whole);
-    if (!good) free(text), text = NULL;
-    return text;
+    return vt_writing_end(&w);
 }
 
 char *vt_json_text(const json_t *o, size_t flags) { return text_of(o, flags, false); }
@@ -120,4 +167,16 @@ bool vt_json_write(FILE *f, const json_t *o, size_t flags) {
     if (text) fprintf(f, "%s\n", text);
     free(text);
     return text != NULL;
+}
+
+vt_status vt_json_commit(vt_file *f, const json_t *o, size_t flags, vt_err *e) {
+    if (vt_json_write(f->stream, o, flags)) return vt_file_commit(f, e);
+    vt_file_abandon(f);
+    return vt_fail(e, VT_E_MEMORY, "%s: no memory for it", f->path);
+}
+
+vt_status vt_json_save(const char *dir, const char *name, const json_t *o, size_t flags, vt_err *e) {
+    vt_file f;
+    VT_TRY(vt_file_begin(&f, dir, name, e));
+    return vt_json_commit(&f, o, flags, e);
 }

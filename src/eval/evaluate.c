@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/gemm.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "core/threads.h"
 #include "core/version.h"
@@ -223,6 +224,7 @@ static void describe_wrap(json_t *header, const vt_eval *v) {
 
 json_t *vt_eval_header(const vt_eval *v) {
     char kernels[128];
+    size_t before = vt_json_refused();
     vt_gemm_kernels(kernels, sizeof kernels);
     json_t *header = json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
                                VT_LEDGER_FORMAT, "vitrine", VT_VERSION, "weights", v->subject->model->sha256, "model",
@@ -254,7 +256,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     vt_arch_find(m->config.arch)->flops(&m->config, &forward, &gradient);
     json_object_set_new(header, "gradient_cost", json_real(gradient / forward));
     if (transfers(v)) vt_describe_surrogate(header, v->subject->surrogate, v->subject->surrogate_name);
-    return header;
+    return vt_json_whole(header, before);
 }
 
 /* ---- one image ---- */

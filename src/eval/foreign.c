@@ -158,15 +158,18 @@ void vt_foreign_csv(FILE *out, const vt_foreign *f) {
                  "borderline\n");
     for (int64_t i = 0; i < f->points->n; i++) {
         const vt_foreign_point *p = &f->result[i];
-        fprintf(out, "%lld,%d,%d,%d,%d,%.9g,%.17g,%.17g,%.17g,%.17g,%.9g,%lld,%lld,%s,%d\n", (long long)p->image,
-                p->label, p->clean, p->v.pred, p->v.pred64, p->v.margin, p->v.margin64, p->v.linf, p->v.l2, p->v.l1,
-                p->excess, (long long)p->outside, (long long)p->not_finite, status_name(p->status), p->v.borderline);
+        /* in two: glibc takes memory for one with so many values, and gives up without it */
+        fprintf(out, "%lld,%d,%d,%d,%d,%.9g,%.17g,", (long long)p->image, p->label, p->clean, p->v.pred, p->v.pred64,
+                p->v.margin, p->v.margin64);
+        fprintf(out, "%.17g,%.17g,%.17g,%.9g,%lld,%lld,%s,%d\n", p->v.linf, p->v.l2, p->v.l1, p->excess,
+                (long long)p->outside, (long long)p->not_finite, status_name(p->status), p->v.borderline);
     }
 }
 
 static json_t *or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
-void vt_foreign_json(FILE *out, const vt_foreign *f) {
+json_t *vt_foreign_json(const vt_foreign *f) {
+    size_t before = vt_json_refused();
     json_t *list = json_array(), *o;
     for (int64_t i = 0; i < f->points->n; i++) {
         const vt_foreign_point *p = &f->result[i];
@@ -186,6 +189,5 @@ void vt_foreign_json(FILE *out, const vt_foreign *f) {
                   (json_int_t)f->borderline, "robust", (json_int_t)f->count[VT_FOREIGN_ROBUST], "wrong",
                   (json_int_t)f->count[VT_FOREIGN_WRONG], "violations", (json_int_t)f->count[VT_FOREIGN_VIOLATION],
                   "inside_by_allowance", (json_int_t)f->allowed, "images", list);
-    vt_json_write(out, o, JSON_INDENT(1));
-    json_decref(o);
+    return vt_json_whole(o, before);
 }

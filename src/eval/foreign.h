@@ -59,6 +59,6 @@ double vt_foreign_allowance(const vt_foreign *f); /* on the norm */
  * first to be shown (0: all). */
 void vt_foreign_table(FILE *out, const vt_foreign *f, int64_t most);
 void vt_foreign_csv(FILE *out, const vt_foreign *f);
-void vt_foreign_json(FILE *out, const vt_foreign *f);
+json_t *vt_foreign_json(const vt_foreign *f); /* NULL: no memory */
 
 #endif

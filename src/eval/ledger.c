@@ -50,8 +50,9 @@ static vt_ledger *ledger_new(const char *dir, size_t pixels) {
     l->fd = l->adv_fd = -1;
     pthread_mutex_init(&l->lock, NULL);
     l->pixels = pixels;
-    l->dir = strdup(dir);
-    return l;
+    if ((l->dir = strdup(dir))) return l;
+    vt_ledger_close(l);
+    return NULL;
 }
 
 static vt_status add_record(vt_ledger *l, const vt_record *r, vt_err *e) {
@@ -93,7 +94,10 @@ vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good
         const char *end = memchr(text + at, '\n', n - at);
         if (!end) break; /* cut in half by a kill: dropped, that image is done again */
         size_t len = (size_t)(end - text) - at;
-        json_t *o = vt_json(text + at, len, NULL);
+        json_error_t why;
+        json_t *o = vt_json(text + at, len, &why);
+        if (!o && vt_json_why(&why) == VT_E_MEMORY)
+            return vt_fail(e, VT_E_MEMORY, "%s: no memory for line %d", path, line);
         vt_record r;
         bool bad = !json_is_object(o) || (line > 1 && !vt_line_parse(&r, o));
         if (!bad && line > 1 && !l->altered && !vt_line_is_as_written(l, o, &r)) l->altered = line;
@@ -150,6 +154,12 @@ static vt_status write_header(vt_ledger *l, vt_err *e) {
     return s;
 }
 
+/* A copy: the caller's may be changed, or freed. */
+static vt_status take_header(vt_ledger *l, const json_t *header, const char *path, vt_err *e) {
+    size_t before = vt_json_refused();
+    return vt_header_read(&l->header, vt_json_whole(json_deep_copy(header), before), path, e);
+}
+
 vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *header, size_t pixels, vt_err *e) {
     *out = NULL;
     VT_TRY(vt_make_dir(dir, e));
@@ -167,7 +177,7 @@ vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *heade
     }
     vt_ledger *l = ledger_new(dir, pixels);
     if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
-    vt_status s = vt_header_read(&l->header, json_deep_copy(header), dir, e);
+    vt_status s = take_header(l, header, dir, e);
     if (s == VT_OK) s = open_files(l, O_RDWR | O_CREAT | O_EXCL, e); /* of two processes at once, one makes it */
     if (s == VT_OK) s = write_header(l, e);
     if (s == VT_OK) s = vt_ledger_sync(l, e);
@@ -204,7 +214,7 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *heade
     vt_status s = open_files(l, O_RDWR | O_CREAT, e);
     if (s == VT_OK) s = load(l, path, e);
     if (s == VT_OK && !l->header) { /* killed before the header was complete: nothing was recorded yet */
-        s = vt_header_read(&l->header, json_deep_copy(header), path, e);
+        s = take_header(l, header, path, e);
         if (s == VT_OK) s = write_header(l, e);
     }
     if (s == VT_OK) vt_file_tidy(dir, 3); /* adv/NAME/ is the deepest */
@@ -251,7 +261,7 @@ vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e) {
 vt_status vt_ledger_memory(vt_ledger **out, const json_t *header, size_t pixels, vt_err *e) {
     vt_ledger *l = *out = ledger_new("(memory)", pixels);
     if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a ledger");
-    vt_status s = header ? vt_header_read(&l->header, json_deep_copy(header), l->dir, e) : VT_OK;
+    vt_status s = header ? take_header(l, header, l->dir, e) : VT_OK;
     if (s == VT_OK) return VT_OK;
     vt_ledger_close(l);
     *out = NULL;

@@ -26,11 +26,16 @@ void vt_findings_add(vt_findings *f, const char *format, ...) {
     if (f->n == f->capacity) {
         size_t capacity = f->capacity ? 2 * f->capacity : 16;
         char **more = realloc(f->text, capacity * sizeof *more);
-        if (!more) return; /* one finding fails a check, and there are some already */
+        if (!more) {
+            f->lost = true;
+            return;
+        }
         f->text = more, f->capacity = capacity;
     }
-    char *copy = strdup(text);
-    if (copy) f->text[f->n++] = copy;
+    if ((f->text[f->n] = strdup(text)))
+        f->n++;
+    else
+        f->lost = true;
 }
 
 void vt_findings_free(vt_findings *f) {

@@ -13,6 +13,7 @@
 typedef struct vt_findings {
     char **text;
     size_t n, capacity;
+    bool lost; /* there was one more, and no memory to keep it */
 } vt_findings;
 __attribute__((format(printf, 2, 3))) void vt_findings_add(vt_findings *f, const char *format, ...);
 void vt_findings_free(vt_findings *f);

@@ -64,8 +64,10 @@ vt_status vt_run_folder_read(vt_run_folder *r, const char *dir, bool told, vt_er
                        path);
     }
     VT_TRY(vt_file_read(path, RUN_JSON_MOST, &text, &bytes, e));
-    r->document = vt_json(text, bytes, NULL);
+    json_error_t why;
+    r->document = vt_json(text, bytes, &why);
     free(text);
+    if (!r->document && vt_json_why(&why) == VT_E_MEMORY) return vt_fail(e, VT_E_MEMORY, "%s: no memory for it", path);
     read_subject(r);
     return VT_OK;
 }

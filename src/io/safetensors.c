@@ -147,8 +147,8 @@ vt_status vt_st_read_safetensors(vt_st *st, vt_err *e) {
     st->format = "safetensors";
     st->root = vt_json((const char *)bytes + 8, (size_t)len, &j);
     if (!st->root)
-        return vt_fail(e, json_error_code(&j) == json_error_out_of_memory ? VT_E_MEMORY : VT_E_FORMAT,
-                       "%s: its JSON is not valid near byte %d: %.160s", st->path, j.position, j.text);
+        return vt_fail(e, vt_json_why(&j), "%s: its JSON is not valid near byte %d: %.160s", st->path, j.position,
+                       j.text);
     VT_TRY(read_meta(st, json_object_get(st->root, META), e));
     vt_tensor *t = calloc(json_object_size(st->root) + 1, sizeof *t);
     if (!t) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu names", st->path, json_object_size(st->root));

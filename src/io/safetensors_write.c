@@ -39,8 +39,10 @@ static vt_status meta_json(const char *path, json_t *root, const char *const *me
             VT_TRY(sum_up(path, order, n_tensors, hex, e));
             value = hex;
         }
-        if (json_object_set_new(j, key, json_string(value)))
-            return vt_fail(e, VT_E_FORMAT, "%s: metadata " VT_NAME " is not UTF-8 text", path, key);
+        size_t before = vt_json_refused();
+        if (json_object_set_new(j, key, json_string(value)) == 0) continue;
+        if (vt_json_refused() != before) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
+        return vt_fail(e, VT_E_FORMAT, "%s: metadata " VT_NAME " is not UTF-8 text", path, key);
     }
     return VT_OK;
 }
@@ -65,9 +67,10 @@ static vt_status tensor_json(const char *path, json_t *root, const vt_tensor *t,
         json_decref(j);
         return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
     }
-    if (json_object_set_new(root, t->name, j))
-        return vt_fail(e, VT_E_FORMAT, "%s: tensor name " VT_NAME " is not UTF-8 text", path, t->name);
-    return VT_OK;
+    size_t before = vt_json_refused();
+    if (json_object_set_new(root, t->name, j) == 0) return VT_OK;
+    if (vt_json_refused() != before) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
+    return vt_fail(e, VT_E_FORMAT, "%s: tensor name " VT_NAME " is not UTF-8 text", path, t->name);
 }
 
 /* Length and JSON text, padded with spaces so that the data begin at a multiple of 8; *out to be freed. */

@@ -149,7 +149,7 @@ static vt_status read_index(vt_st *st, vt_err *e) {
         return vt_fail(e, VT_E_FORMAT, "%s: an index of %zu bytes, the limit is %u", st->path, st->size, INDEX_MAX);
     st->root = vt_json((const char *)st->bytes, st->size, &j);
     if (!st->root)
-        return vt_fail(e, VT_E_FORMAT, "%s: line %d: its JSON is not valid: %.160s", st->path, j.line, j.text);
+        return vt_fail(e, vt_json_why(&j), "%s: line %d: its JSON is not valid: %.160s", st->path, j.line, j.text);
     json_t *map = json_object_get(st->root, "weight_map");
     if (!json_is_object(map) || !json_object_size(map))
         return vt_fail(e, VT_E_FORMAT, "%s: is JSON without a weight_map: neither weights nor an index of shards",

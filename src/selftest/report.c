@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include "selftest/selftest.h"
+#include "core/json.h"
 
 #define PARANOID "--profile paranoid"
 #define SEARCH "--attack square:queries=20000"
@@ -157,6 +158,7 @@ static json_t *cost_json(const vt_selftest *t) {
 }
 
 json_t *vt_selftest_json(const vt_selftest *t) {
+    size_t before = vt_json_refused();
     json_t *checks = json_array();
     for (int i = 0; i < VT_CHECK_COUNT; i++) json_array_append_new(checks, check_json(t, i));
     json_t *o =
@@ -172,7 +174,7 @@ json_t *vt_selftest_json(const vt_selftest *t) {
                   "made", t->escalated, "images", (json_int_t)t->escalated_images, "further_broken",
                   (json_int_t)t->further, "cost", cost_json(t));
     if (o && t->v->subject->wrap.def) json_object_set_new(o, "wrap", json_string(t->v->subject->wrap.id));
-    return o;
+    return vt_json_whole(o, before);
 }
 
 const char *vt_selftest_excess(const vt_selftest *t) {

@@ -11,9 +11,12 @@
 #include "core/files.h"
 #include "train/run.h"
 
-/* Does the line tell of something after step `done`? A line that is no JSON was cut by a kill. */
-static bool later(const char *line, int64_t done, int64_t per_epoch) {
-    json_t *o = vt_json(line, strlen(line), NULL);
+/* Does the line tell of something after step `done`? A line that is no JSON was cut by a kill; *short_of: there was no
+ * memory to tell. */
+static bool later(const char *line, int64_t done, int64_t per_epoch, bool *short_of) {
+    json_error_t why;
+    json_t *o = vt_json(line, strlen(line), &why);
+    *short_of = !o && vt_json_why(&why) == VT_E_MEMORY;
     json_int_t step = json_integer_value(json_object_get(o, "step"));
     json_int_t epoch = json_integer_value(json_object_get(o, "epoch_end"));
     bool is = !o || step > done || epoch * per_epoch > done;
@@ -21,14 +24,16 @@ static bool later(const char *line, int64_t done, int64_t per_epoch) {
     return is;
 }
 
+/* -1: no memory, so that nothing may be cut. */
 static int64_t lines_until(FILE *f, int64_t done, int64_t per_epoch) {
     char *line = NULL;
     size_t room = 0;
     int64_t bytes = 0;
+    bool short_of = false;
     ssize_t n;
-    while ((n = getline(&line, &room, f)) > 0 && !later(line, done, per_epoch)) bytes += n;
+    while ((n = getline(&line, &room, f)) > 0 && !later(line, done, per_epoch, &short_of)) bytes += n;
     free(line);
-    return bytes;
+    return short_of || (n < 0 && !feof(f)) ? -1 : bytes;
 }
 
 vt_status vt_log_open(vt_run *run, vt_err *e) {
@@ -43,6 +48,7 @@ vt_status vt_log_open(vt_run *run, vt_err *e) {
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) return vt_fail(e, VT_E_IO, "%s: another vitrine is writing this run", path);
     int64_t bytes = lines_until(run->log, run->step, run->per_epoch);
+    if (bytes < 0) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its lines", path);
     if (ftruncate(fileno(run->log), bytes) != 0 || fseek(run->log, (long)bytes, SEEK_SET) != 0)
         return vt_fail(e, VT_E_IO, "%s: cannot be cut to %lld bytes: %s", path, (long long)bytes, strerror(errno));
     return VT_OK;
@@ -71,25 +77,27 @@ static void put_penalties(json_t *o, const vt_run *run, bool mean) {
 
 vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_err *e) {
     const vt_batch_sums *s = &run->batch.sums;
+    size_t before = vt_json_refused();
     json_t *o =
         json_pack("{s:I,s:o,s:o,s:o,s:o,s:o}", "step", (json_int_t)run->step, "epoch",
                   number((double)run->step / (double)run->per_epoch), "loss", number(s->loss / (double)s->images), "lr",
                   number(lr), "grad_norm", number(norm), "seconds", number(seconds));
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
     put_penalties(o, run, false);
-    return put(run, o, e);
+    return put(run, vt_json_whole(o, before), e);
 }
 
 vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double robust, double seconds, vt_err *e) {
     const vt_run_numbers *n = &run->n;
     bool attacked = run->batch.objective->inner != VT_INNER_NONE;
+    size_t before = vt_json_refused();
     json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "epoch_end", epoch, "loss", number(n->loss / n->images),
                           "lr", number(lr), "clean_train", share(n->right_clean, n->clean_images), "robust_train",
                           attacked ? share(n->right_adv, n->images) : json_null(), "clean_probe", known(clean),
                           "robust_probe", known(robust), "seconds", number(seconds));
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
     put_penalties(o, run, true);
-    return put(run, o, e);
+    return put(run, vt_json_whole(o, before), e);
 }
 
 vt_status vt_log_event(vt_run *run, const char *kind, int64_t step, const char *text, vt_err *e) {

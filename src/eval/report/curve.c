@@ -186,7 +186,8 @@ static json_t *image_json(const vt_curve *c, size_t i) {
 }
 
 json_t *vt_curve_json(const vt_curve *c) {
-    json_t *attacks = json_array(), *points = json_array(), *images = json_array();
+    size_t before = vt_json_refused();
+    json_t *attacks = json_array(), *points = json_array(), *images = json_array(), *o;
     for (int k = 0; k < c->n_entries; k++) json_array_append_new(attacks, entry_json(c, k));
     for (size_t i = 0; i < c->n_points; i++) {
         const vt_curve_point *p = &c->points[i];
@@ -196,9 +197,10 @@ json_t *vt_curve_json(const vt_curve *c) {
                                                 "confirmed", p->confirmed));
     }
     for (size_t i = 0; i < c->n; i++) json_array_append_new(images, image_json(c, i));
-    return json_pack("{s:s,s:O,s:I,s:I,s:o,s:o,s:o}", "format", "vitrine curve 1", "run", c->header->document, "total",
-                     (json_int_t)c->n, "right", (json_int_t)c->right, "attacks", attacks, "points", points, "images",
-                     images);
+    o = json_pack("{s:s,s:O,s:I,s:I,s:o,s:o,s:o}", "format", "vitrine curve 1", "run", c->header->document, "total",
+                  (json_int_t)c->n, "right", (json_int_t)c->right, "attacks", attacks, "points", points, "images",
+                  images);
+    return vt_json_whole(o, before);
 }
 
 vt_status vt_curve_write(const vt_curve *c, const char *dir, vt_err *e) {
@@ -207,12 +209,7 @@ vt_status vt_curve_write(const vt_curve *c, const char *dir, vt_err *e) {
     write_csv(f.stream, c);
     VT_TRY(vt_file_commit(&f, e));
     json_t *o = vt_curve_json(c);
-    if (!o) return vt_fail(e, VT_E_MEMORY, "%s: no memory for curve.json", dir);
-    vt_status s = vt_file_begin(&f, dir, "curve.json", e);
-    if (s == VT_OK) {
-        vt_json_write(f.stream, o, JSON_INDENT(1));
-        s = vt_file_commit(&f, e);
-    }
+    vt_status s = vt_json_save(dir, "curve.json", o, JSON_INDENT(1), e);
     json_decref(o);
     return s;
 }

@@ -28,7 +28,7 @@ vt_status vt_paper_fits(const vt_paper *p, vt_norm norm, const char *patch, doub
                         vt_err *e);
 
 /* Adds "as_published" to a header; entries[row][2]: numbers (1, 2, ...) of a row's published and corrected entry. */
-void vt_published_describe(json_t *header, const vt_paper *p, const int (*entries)[2]);
+vt_status vt_published_describe(json_t *header, const vt_paper *p, const int (*entries)[2], vt_err *e);
 
 /* Row i of the two numbers beside each other; false: past the end, or a run without --as-published. */
 typedef struct vt_published_pair {

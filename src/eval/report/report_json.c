@@ -106,7 +106,8 @@ static json_t *published_json(const vt_summary *s) {
     return o;
 }
 
-static void write(FILE *f, const vt_summary *s) {
+static json_t *document(const vt_summary *s) {
+    size_t before = vt_json_refused();
     json_t *o = json_pack("{s:i}", "version", VT_RESULTS_VERSION);
     const char *key;
     json_t *value;
@@ -131,11 +132,10 @@ static void write(FILE *f, const vt_summary *s) {
                             json_pack("{s:I,s:I,s:o}", "robust", (json_int_t)s->worst_eight_bit, "total",
                                       (json_int_t)s->total, "percent", share(s->worst_eight_bit, s->total)));
     if (s->header->published.document) json_object_set_new(o, "as_published", published_json(s));
-    vt_json_write(f, o, JSON_INDENT(1));
-    json_decref(o);
+    return vt_json_whole(o, before);
 }
 
 const vt_report_def vt_report_def_json = {.name = "json",
                                           .file = "results.json",
                                           .summary = "machine-readable results",
-                                          .write = write};
+                                          .document = document};

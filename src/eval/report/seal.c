@@ -2,6 +2,7 @@
 #include "eval/report/seal.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json.h"
+#include "core/written.h"
 #include "eval/report/summary.h"
 
 #define SUMS "SHA256SUMS"
@@ -36,7 +38,10 @@ static vt_status add_folder(FILE *out, const char *dir, const char *name, int le
     char path[VT_PATH_MAX], inner[VT_PATH_MAX];
     struct dirent **list = NULL;
     vt_status s = VT_OK;
+    errno = ENOENT;
     int n = vt_path(path, dir, name) ? scandir(path, &list, NULL, by_name) : -1;
+    if (n < 0 && errno != ENOENT && errno != ENOTDIR) /* it is there, and a folder */
+        return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
     for (int i = 0; i < n; i++) {
         const char *item = list[i]->d_name;
         if (s == VT_OK && item[0] != '.' && vt_path(inner, name, item)) {
@@ -85,12 +90,11 @@ void vt_seal_list(FILE *f, const char *dir) {
 }
 
 static vt_status sums_text(char **text, const char *dir, vt_err *e) {
-    size_t n;
-    *text = NULL;
-    FILE *out = open_memstream(text, &n);
-    if (!out) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its hashes", dir);
-    vt_status s = add_all(out, dir, e);
-    fclose(out);
+    vt_writing w;
+    FILE *out = vt_writing_begin(&w);
+    vt_status s = out ? add_all(out, dir, e) : VT_OK;
+    *text = vt_writing_end(&w);
+    if (s == VT_OK && !*text) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for its hashes", dir);
     if (s == VT_OK) return VT_OK;
     free(*text);
     *text = NULL;
@@ -141,16 +145,21 @@ static void lines(const char *a, const char *b, bool stored, vt_findings *found)
     }
 }
 
+/* A file that cannot be read is a finding; that there is no memory for it is none. */
+static vt_status unread(vt_status s, const vt_err *why, vt_findings *found, vt_err *e) {
+    if (s == VT_E_MEMORY) return vt_fail(e, s, "%s", why->text);
+    vt_findings_add(found, "%s", why->text);
+    return VT_OK;
+}
+
 static vt_status check_sums(const char *dir, vt_findings *found, vt_err *e) {
     char path[VT_PATH_MAX], *now, *then;
     size_t n;
     vt_err why = {0};
     if (!vt_path(path, dir, SUMS)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
-    if (vt_file_read(path, TEXT_MOST, &then, &n, &why) != VT_OK) {
-        vt_findings_add(found, "%s", why.text);
-        return VT_OK;
-    }
-    vt_status s = sums_text(&now, dir, e);
+    vt_status s = vt_file_read(path, TEXT_MOST, &then, &n, &why);
+    if (s != VT_OK) return unread(s, &why, found, e);
+    s = sums_text(&now, dir, e);
     if (s == VT_OK && (strlen(then) != n || strcmp(now, then))) {
         size_t before = found->n;
         lines(now, then, false, found);
@@ -162,18 +171,18 @@ static vt_status check_sums(const char *dir, vt_findings *found, vt_err *e) {
     return s;
 }
 
-static json_t *results(const char *dir) {
+static vt_status results(json_t **out, const char *dir, vt_err *e) {
     char path[VT_PATH_MAX];
-    return vt_path(path, dir, "results.json") ? vt_json_file(path, RESULTS_MOST) : NULL;
+    return vt_path(path, dir, "results.json") ? vt_json_file(out, path, RESULTS_MOST, e) : VT_OK;
 }
 
 /* Such a ledger does not say what its checkpoint is called either, unless it was continued by this version. */
-bool vt_seal_is_earlier(const vt_ledger *l) {
-    if (*l->header->weights_name) return false;
-    json_t *o = results(l->dir);
-    bool earlier = o && !json_object_get(o, "version");
+vt_status vt_seal_is_earlier(const vt_ledger *l, bool *is, vt_err *e) {
+    json_t *o = NULL;
+    if (!*l->header->weights_name) VT_TRY(results(&o, l->dir, e));
+    *is = o && !json_object_get(o, "version");
     json_decref(o);
-    return earlier;
+    return VT_OK;
 }
 
 /* Does `now` say all that `then` said? A value may since have become an object that holds it. */
@@ -196,17 +205,13 @@ static bool still_said(const json_t *then, const json_t *now) {
 
 /* Of an earlier version: its tables had other columns, but every number of theirs stands in results.json. */
 static vt_status check_earlier(const vt_ledger *l, const vt_summary *sum, vt_findings *found, vt_err *e) {
-    char *text = NULL;
-    size_t n;
-    FILE *f = open_memstream(&text, &n);
-    if (!f) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its results", l->dir);
-    vt_report_find("json")->write(f, sum);
-    fclose(f);
-    json_t *then = results(l->dir), *now = vt_json(text, n, NULL);
-    if (!then || !now || !still_said(then, now)) vt_findings_add(found, "results.json is not what the ledger gives");
+    json_t *then, *now;
+    VT_TRY(results(&then, l->dir, e));
+    now = vt_report_find("json")->document(sum);
+    vt_status s = now ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its results", l->dir);
+    if (now && (!then || !still_said(then, now))) vt_findings_add(found, "results.json is not what the ledger gives");
     json_decref(then), json_decref(now);
-    free(text);
-    return VT_OK;
+    return s;
 }
 
 /* Reports are a function of the ledger: written again, they are the same bytes. */
@@ -215,44 +220,41 @@ static vt_status check_reports(const vt_ledger *l, vt_findings *found, vt_err *e
     vt_summary sum;
     const vt_report_def *const *defs = vt_report_defs(&n);
     VT_TRY(vt_summary_make(&sum, l, 0, e));
-    if (vt_seal_is_earlier(l)) {
-        vt_status s = check_earlier(l, &sum, found, e);
-        vt_summary_free(&sum);
-        return s;
-    }
-    for (int i = 0; i < n; i++) {
-        char path[VT_PATH_MAX], *then = NULL, *now = NULL;
-        size_t have = 0, want = 0;
+    bool earlier = false;
+    vt_status s = vt_seal_is_earlier(l, &earlier, e);
+    if (s == VT_OK && earlier) s = check_earlier(l, &sum, found, e);
+    for (int i = 0; i < n && s == VT_OK && !earlier; i++) {
+        char path[VT_PATH_MAX], *then;
+        size_t have;
         vt_err why = {0};
         if (!defs[i]->file || !vt_path(path, l->dir, defs[i]->file)) continue;
         if (access(path, F_OK) != 0) continue; /* check_sums has said so if it was there once */
-        if (vt_file_read(path, TEXT_MOST, &then, &have, &why) != VT_OK) {
-            vt_findings_add(found, "%s", why.text);
+        s = vt_file_read(path, TEXT_MOST, &then, &have, &why);
+        if (s != VT_OK) {
+            s = unread(s, &why, found, e);
             continue;
         }
-        FILE *f = open_memstream(&now, &want);
-        if (f) {
-            defs[i]->write(f, &sum);
-            fclose(f);
-            if (have != want || memcmp(now, then, want))
-                vt_findings_add(found, "%s is not what the ledger gives", defs[i]->file);
-        }
+        vt_writing w;
+        FILE *f = vt_writing_begin(&w);
+        if (f) s = vt_report_write(defs[i], f, &sum, e);
+        char *now = vt_writing_end(&w);
+        if (s == VT_OK && !now) s = vt_fail(e, VT_E_MEMORY, "no memory for %s", defs[i]->file);
+        if (s == VT_OK && (have != w.n || memcmp(now, then, w.n)))
+            vt_findings_add(found, "%s is not what the ledger gives", defs[i]->file);
         free(now), free(then);
     }
     vt_summary_free(&sum);
-    return VT_OK;
+    return s;
 }
 
-static void check_json(const char *dir, vt_findings *found) {
+static vt_status check_json(const char *dir, vt_findings *found, vt_err *e) {
     char path[VT_PATH_MAX], *text, hex[DIGITS + 1], stored[DIGITS + 1];
     size_t n;
     vt_err why = {0};
     static const char key[] = "\"sha256\": \"";
-    if (!vt_path(path, dir, "run.json") || access(path, F_OK) != 0) return; /* a merged run */
-    if (vt_file_read(path, TEXT_MOST, &text, &n, &why) != VT_OK) {
-        vt_findings_add(found, "%s", why.text);
-        return;
-    }
+    if (!vt_path(path, dir, "run.json") || access(path, F_OK) != 0) return VT_OK; /* a merged run */
+    vt_status s = vt_file_read(path, TEXT_MOST, &text, &n, &why);
+    if (s != VT_OK) return unread(s, &why, found, e);
     char *at = NULL;
     for (char *p = text; (p = strstr(p, key)); p++) at = p;
     at = at ? at + sizeof key - 1 : NULL;
@@ -267,11 +269,12 @@ static void check_json(const char *dir, vt_findings *found) {
             vt_findings_add(found, "run.json is changed: its SHA-256 is not the one that it states");
     }
     free(text);
+    return VT_OK;
 }
 
 vt_status vt_seal_check(const vt_ledger *l, vt_findings *found, vt_err *e) {
     VT_TRY(check_sums(l->dir, found, e));
-    check_json(l->dir, found);
+    VT_TRY(check_json(l->dir, found, e));
     return check_reports(l, found, e);
 }
 

@@ -16,7 +16,7 @@ vt_status vt_seal_write(const char *dir, vt_err *e);
 vt_status vt_seal_check(const vt_ledger *l, vt_findings *found, vt_err *e);
 /* Are its reports of a version whose results.json had no version number? Then what results.json says is compared, not
  * bytes; the tables, which had other columns, are held by SHA256SUMS alone. */
-bool vt_seal_is_earlier(const vt_ledger *l);
+vt_status vt_seal_is_earlier(const vt_ledger *l, bool *is, vt_err *e);
 /* "DIR: results.json, ...": the files of a run that are there. */
 void vt_seal_list(FILE *f, const char *dir);
 

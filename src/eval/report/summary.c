@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/files.h"
+#include "core/json.h"
 #include "core/sort.h"
 #include "eval/header.h"
 #include "eval/board.h"
@@ -296,17 +297,31 @@ bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
     return true;
 }
 
+vt_status vt_report_write(const vt_report_def *def, FILE *f, const vt_summary *s, vt_err *e) {
+    if (def->write) {
+        def->write(f, s);
+        return VT_OK;
+    }
+    json_t *o = def->document(s);
+    bool good = vt_json_write(f, o, JSON_INDENT(1));
+    json_decref(o);
+    return good ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %s", def->file);
+}
+
+/* In dir. */
+static vt_status write_file(const vt_report_def *def, const char *dir, const vt_summary *s, vt_err *e) {
+    vt_file f;
+    VT_TRY(vt_file_begin(&f, dir, def->file, e));
+    vt_status st = vt_report_write(def, f.stream, s, e);
+    if (st == VT_OK) return vt_file_commit(&f, e);
+    vt_file_abandon(&f);
+    return st;
+}
+
 vt_status vt_reports_write(const vt_summary *s, const char *dir, FILE *terminal, vt_err *e) {
     for (int i = 0; i < COUNT; i++) {
-        if (!defs[i]->file) {
-            if (terminal) defs[i]->write(terminal, s);
-            continue;
-        }
-        if (!dir) continue;
-        vt_file f;
-        VT_TRY(vt_file_begin(&f, dir, defs[i]->file, e));
-        defs[i]->write(f.stream, s);
-        VT_TRY(vt_file_commit(&f, e));
+        if (defs[i]->file && dir) VT_TRY(write_file(defs[i], dir, s, e));
+        if (!defs[i]->file && terminal) VT_TRY(vt_report_write(defs[i], terminal, s, e));
     }
     return VT_OK;
 }

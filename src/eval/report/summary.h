@@ -68,9 +68,11 @@ void vt_summary_free(vt_summary *s);
 typedef struct vt_report_def {
     const char *name, *file, *summary; /* "md", "table.md" (NULL: the terminal), one sentence */
     void (*write)(FILE *f, const vt_summary *s);
+    json_t *(*document)(const vt_summary *s); /* in place of write; NULL: no memory */
 } vt_report_def;
 const vt_report_def *const *vt_report_defs(int *n);
 const vt_report_def *vt_report_find(const char *name); /* NULL: unknown */
+vt_status vt_report_write(const vt_report_def *def, FILE *f, const vt_summary *s, vt_err *e);
 /* Every report that has a file, into dir; the terminal one to `terminal` (NULL: not). */
 vt_status vt_reports_write(const vt_summary *s, const char *dir, FILE *terminal, vt_err *e);
 

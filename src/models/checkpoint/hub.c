@@ -17,7 +17,7 @@
 vt_status vt_hub_parse(json_t **out, const char *bytes, size_t n, const char *path, vt_err *e) {
     json_error_t why;
     *out = vt_json(bytes, n, &why);
-    if (!*out) return vt_fail(e, VT_E_FORMAT, "%s: line %d: %s", path, why.line, why.text);
+    if (!*out) return vt_fail(e, vt_json_why(&why), "%s: line %d: %s", path, why.line, why.text);
     if (json_is_object(*out)) return VT_OK;
     json_decref(*out);
     *out = NULL;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/json.h"
 #include "research/analysis/bench.h"
 #include "research/analysis/layers.h"
 #include "core/mem.h"
@@ -143,15 +144,17 @@ static void heading(const vt_analysis_def *def, const vt_analyze *a, const char 
 vt_status vt_analyze_run(const vt_analysis_def *def, const void *params, const vt_analyze *a, FILE *out, json_t **doc,
                          vt_err *e) {
     char options[1000];
+    size_t before = vt_json_refused();
     *doc = NULL;
     VT_TRY(check(def, params, a, e));
     vt_opt_text(def->opts, params, options, sizeof options);
     heading(def, a, options, out);
-    json_t *results = json_object();
     *doc = describe(def, params, a);
-    if (!*doc || !results || json_object_set_new(*doc, "results", results) != 0)
+    json_t *results = *doc ? json_object() : NULL;
+    if (!results || json_object_set_new(*doc, "results", results) != 0)
         return vt_fail(e, VT_E_MEMORY, "no memory for an analysis");
     VT_TRY(def->run(a, params, out, results, e));
+    if (vt_json_refused() != before) return vt_fail(e, VT_E_MEMORY, "no memory for what an analysis has found");
     if (fflush(out) != 0 || ferror(out)) return vt_fail(e, VT_E_IO, "the tables of the analysis cannot be written");
     return VT_OK;
 }

@@ -296,7 +296,7 @@ static vt_status open_job(job *j, vt_err *e) {
     j->rows = calloc(j->a->n_images, sizeof *j->rows);
     j->x = vt_mul(j->points, j->d * sizeof *j->x, &bytes) ? vt_alloc(bytes) : NULL;
     j->tsne = vt_alloc(2 * j->points * sizeof *j->tsne), j->pca = vt_alloc(2 * j->points * sizeof *j->pca);
-    if (j->rows && j->x && j->tsne && j->pca) return VT_OK;
+    if (j->d && j->rows && j->x && j->tsne && j->pca) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for %zu features of %zu numbers", j->points, j->d);
 }
 

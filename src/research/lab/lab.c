@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/json.h"
 #include "core/mem.h"
 #include "core/written.h"
 
@@ -98,6 +99,7 @@ static void verdict(const vt_lab *lab) {
 
 vt_status vt_lab_run(const vt_lab_def *def, const void *params, vt_lab *lab, json_t **doc, vt_err *e) {
     char options[1000];
+    size_t before = vt_json_refused();
     vt_opt_text(def->opts, params, options, sizeof options);
     lab->json = json_object(), lab->claims = json_array();
     *doc = json_pack("{s:s,s:s,s:I,s:s,s:o,s:o}", "lab", def->name, "source", def->source, "seed",
@@ -106,6 +108,7 @@ vt_status vt_lab_run(const vt_lab_def *def, const void *params, vt_lab *lab, jso
     fprintf(lab->out, "lab %s: %s\n%s\nseed %" PRIu64 "%s%s\n", def->name, def->summary, def->source, lab->seed,
             *options ? ", " : "", options);
     VT_TRY(def->run(params, lab, e));
+    if (vt_json_refused() != before) return vt_fail(e, VT_E_MEMORY, "no memory for what a lab has found");
     verdict(lab);
     if (fflush(lab->out) != 0 || ferror(lab->out)) return vt_fail(e, VT_E_IO, "the lab's tables cannot be written");
     return VT_OK;

@@ -130,9 +130,9 @@ static vt_status keep(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
                                                  x->robust.share, "robust_irrelevant", x->irrelevant.error,
                                                  "train_curve", curve_json(x, 0), "test_curve", curve_json(x, 1)));
         }
-    VT_TRY(vt_lab_put(lab->json, "steps", json_integer(r->steps), e));
-    VT_TRY(vt_lab_put(lab->json, "power", powers, e));
-    return vt_lab_put(lab->json, "runs", all, e);
+    vt_status s = vt_lab_put(lab->json, "power", powers, e), t = vt_lab_put(lab->json, "runs", all, e);
+    VT_TRY(s != VT_OK ? s : t);
+    return vt_lab_put(lab->json, "steps", json_integer(r->steps), e);
 }
 
 static void figure(FILE *f, const void *data) {

@@ -28,11 +28,7 @@ bool vt_cell_hash(const json_t *key, char hex[65]) {
 }
 
 static vt_status write_json(const char *dir, const char *name, const json_t *o, vt_err *e) {
-    vt_file f;
-    if (!o) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %s", dir, name);
-    VT_TRY(vt_file_begin(&f, dir, name, e));
-    vt_json_write(f.stream, o, JSON_INDENT(1) | JSON_SORT_KEYS);
-    return vt_file_commit(&f, e);
+    return vt_json_save(dir, name, o, JSON_INDENT(1) | JSON_SORT_KEYS, e);
 }
 
 static bool regular(const char *path) {
@@ -40,7 +36,8 @@ static bool regular(const char *path) {
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static json_t *load(const char *path) { return vt_json_file(path, JSON_MOST); }
+/* *out NULL: not there, or damaged. */
+static vt_status load(json_t **out, const char *path, vt_err *e) { return vt_json_file(out, path, JSON_MOST, e); }
 
 /* Keeps others from a folder (LOCK_EX) or from changing it (LOCK_SH). Closing the descriptor lets go, and so does the
  * end of the process, however it comes. -1: it is not held. */
@@ -79,7 +76,8 @@ static vt_status look(const char *dir, bool *there, vt_err *e) {
         if (!holds(dir)) return VT_OK;
         return vt_fail(e, VT_E_USAGE, "%s holds files and is no cache of vitrine table: name a new folder", dir);
     }
-    json_t *o = load(path);
+    json_t *o;
+    VT_TRY(load(&o, path, e));
     int format = (int)json_integer_value(json_object_get(o, "format"));
     const char *version = json_string_value(json_object_get(o, "vitrine"));
     vt_status st = VT_OK;
@@ -177,7 +175,8 @@ static vt_status unchanged(const char *dir, const char *hash, const json_t *sums
 static vt_status finished(const char *dir, const char *hash, vt_err *e) {
     char path[VT_PATH_MAX];
     VT_TRY(vt_cell_path(path, dir, hash, "done.json", e));
-    json_t *done = load(path);
+    json_t *done;
+    VT_TRY(load(&done, path, e));
     vt_status s = done ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is damaged: remove the cell's folder", path);
     for (int i = 0; s == VT_OK && i < COUNTED; i++)
         s = unchanged(dir, hash, json_object_get(done, "sha256"), counted[i], e);
@@ -190,7 +189,8 @@ vt_status vt_cell_look(const char *dir, const char *hash, const json_t *key, vt_
     *state = VT_CELL_MISSING;
     VT_TRY(vt_cell_path(path, dir, hash, "cell.json", e));
     if (access(path, F_OK) != 0) return VT_OK;
-    json_t *o = load(path);
+    json_t *o;
+    VT_TRY(load(&o, path, e));
     bool same = o && json_equal(o, key);
     json_decref(o);
     if (!same) return vt_fail(e, VT_E_FORMAT, "%s: is damaged: it is not what its folder's name is the hash of", path);
@@ -213,6 +213,7 @@ vt_status vt_cell_begin(const char *dir, const char *hash, const json_t *key, in
 
 vt_status vt_cell_end(const char *dir, const char *hash, double seconds, vt_err *e) {
     char path[VT_PATH_MAX], hex[65];
+    size_t before = vt_json_refused();
     json_t *sums = json_object();
     vt_status s = VT_OK;
     for (int i = 0; s == VT_OK && i < COUNTED; i++) {
@@ -222,8 +223,9 @@ vt_status vt_cell_end(const char *dir, const char *hash, double seconds, vt_err 
         if (s == VT_OK) json_object_set_new(sums, counted[i], json_string(hex));
     }
     if (s == VT_OK) s = vt_cell_path(path, dir, hash, NULL, e);
-    if (s == VT_OK && !json_object_size(sums)) s = vt_fail(e, VT_E_IO, "%s: its run has left no result", path);
-    json_t *o = json_pack("{s:f,s:o}", "seconds", seconds, "sha256", sums);
+    if (s == VT_OK && !json_object_size(sums) && vt_json_refused() == before)
+        s = vt_fail(e, VT_E_IO, "%s: its run has left no result", path);
+    json_t *o = vt_json_whole(json_pack("{s:f,s:o}", "seconds", seconds, "sha256", sums), before);
     if (s == VT_OK) s = write_json(path, "done.json", o, e);
     json_decref(o);
     return s;
@@ -232,7 +234,8 @@ vt_status vt_cell_end(const char *dir, const char *hash, double seconds, vt_err 
 vt_status vt_cell_sha(const char *dir, const char *hash, const char *file, char hex[65], vt_err *e) {
     char path[VT_PATH_MAX];
     VT_TRY(vt_cell_path(path, dir, hash, "done.json", e));
-    json_t *done = load(path);
+    json_t *done;
+    VT_TRY(load(&done, path, e));
     const char *said = json_string_value(json_object_get(json_object_get(done, "sha256"), file));
     snprintf(hex, 65, "%s", said ? said : "");
     json_decref(done);
@@ -299,7 +302,8 @@ static vt_status merge_cell(const char *to, const char *from, const char *hash, 
     VT_TRY(vt_cell_path(b, from, hash, NULL, e));
     VT_TRY(copy_tree(NULL, b, 0, &left, e));
     VT_TRY(vt_cell_path(b, from, hash, "cell.json", e));
-    json_t *key = load(b);
+    json_t *key;
+    VT_TRY(load(&key, b, e));
     char hex[65] = "";
     if (!key || !vt_cell_hash(key, hex) || strcmp(hex, hash)) {
         json_decref(key);

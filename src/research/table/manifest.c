@@ -547,8 +547,9 @@ vt_status vt_manifest_open(vt_manifest **out, const char *path, vt_err *e) {
     size_t n;
     vt_err why = {0};
     *out = NULL;
-    if (vt_yaml_file(&text, &n, path, &why) != VT_OK) return vt_fail(e, VT_E_USAGE, "%s", why.text);
-    vt_status s = vt_manifest_parse(out, text, n, path, e);
+    vt_status s = vt_yaml_file(&text, &n, path, &why);
+    if (s != VT_OK) return vt_fail(e, s == VT_E_MEMORY ? s : VT_E_USAGE, "%s", why.text);
+    s = vt_manifest_parse(out, text, n, path, e);
     free(text);
     return s;
 }

@@ -10,6 +10,7 @@
 #include "attacks/attack.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "core/opt.h"
 #include "io/image_list.h"
 
@@ -136,10 +137,17 @@ static json_t *words_json(const vt_words *w) {
     return list;
 }
 
-static bool file_hash(vt_plan_cell *c, const char *what, const char *name, const char *path, char hex[65]) {
-    if (access(path, F_OK) == 0 && vt_sha_file(path, hex, NULL) == VT_OK) return true;
+static vt_status file_hash(vt_plan_cell *c, const char *what, const char *name, const char *path, char hex[65],
+                           vt_err *e) {
+    if (access(path, F_OK) == 0) return vt_sha_file(path, hex, e);
     lacks(c, what, name, path);
-    return false;
+    return VT_OK;
+}
+
+/* Of the key that was put together since. */
+static vt_status key_hash(const vt_plan *p, vt_plan_cell *c, size_t before, vt_err *e) {
+    c->key = vt_json_whole(c->key, before);
+    return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : no_memory(p->m, e);
 }
 
 /* What determines a training, or a timing (but for the machine, of which no key speaks). */
@@ -148,16 +156,17 @@ static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_plan_data *d = &p->data[c->data];
     char init[65] = "";
     VT_TRY(vt_plan_recipe(p, c, e));
-    if (r->init) file_hash(c, "initial checkpoint of", r->name, r->init, init);
+    if (r->init) VT_TRY(file_hash(c, "initial checkpoint of", r->name, r->init, init, e));
     if (!d->train) lacks(c, "data", p->m->data[c->data].name, d->path);
     if (*c->lacks) return VT_OK;
+    size_t before = vt_json_refused();
     c->key = json_pack("{s:s,s:s,s:s,s:s,s:s,s:o}", "kind", "train", "recipe", c->recipe, "train", d->train->hash,
                        "watched", d->images->hash, "init", init, "init options", words_json(&r->init_options));
     if (c->key && c->timed) {
         json_object_set_new(c->key, "kind", json_string("time"));
         json_object_set_new(c->key, "steps", json_integer(c->timed));
     }
-    return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : no_memory(p->m, e);
+    return key_hash(p, c, before, e);
 }
 
 /* What determines an evaluation; its model is a training's key (which stands for the weights it will give), or a file.
@@ -168,7 +177,7 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_plan_data *d = &p->data[c->data];
     char weights[65] = "", id[sizeof((vt_attack *)0)->id] = "";
     VT_TRY(vt_plan_evaluation(p, c, e));
-    if (c->model < 0) file_hash(c, "checkpoint of", r->name, r->checkpoint, weights);
+    if (c->model < 0) VT_TRY(file_hash(c, "checkpoint of", r->name, r->checkpoint, weights, e));
     if (c->model >= 0 && *p->cells[c->model].lacks) snprintf(c->lacks, sizeof c->lacks, "%s", p->cells[c->model].lacks);
     if (!d->images) lacks(c, "data", p->m->data[c->data].name, d->path);
     vt_norm norm = VT_LINF;
@@ -184,13 +193,14 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
         vt_attack_free(&parsed);
     }
     if (*c->lacks) return VT_OK;
+    size_t before = vt_json_refused();
     c->key = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:o,s:o}", "kind", "evaluate", "weights", weights,
                        "trained", c->model >= 0 ? p->cells[c->model].hash : "", "which",
                        c->model >= 0 && r->weights ? r->weights : "last", "data", d->images->hash, "images",
                        d->of[c->attack].key, "attack", id, "norm", vt_norm_name(norm), "eps", a->eps ? a->eps : "",
                        "seed", (json_int_t)c->seed, "options", words_json(&r->options), "data options",
                        words_json(&p->m->data[c->data].options));
-    return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : no_memory(p->m, e);
+    return key_hash(p, c, before, e);
 }
 
 /* What determines the singular values of trained weights, or of a checkpoint's. */
@@ -198,13 +208,14 @@ static vt_status spectrum_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     char weights[65] = "";
     c->tflop = 0, c->disk = 1e5;
-    if (c->model < 0) file_hash(c, "checkpoint of", r->name, r->checkpoint, weights);
+    if (c->model < 0) VT_TRY(file_hash(c, "checkpoint of", r->name, r->checkpoint, weights, e));
     if (c->model >= 0 && *p->cells[c->model].lacks) snprintf(c->lacks, sizeof c->lacks, "%s", p->cells[c->model].lacks);
     if (*c->lacks) return VT_OK;
+    size_t before = vt_json_refused();
     c->key = json_pack("{s:s,s:s,s:s,s:s,s:o}", "kind", "spectrum", "weights", weights, "trained",
                        c->model >= 0 ? p->cells[c->model].hash : "", "which",
                        c->model >= 0 && r->weights ? r->weights : "last", "options", words_json(&r->options));
-    return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : no_memory(p->m, e);
+    return key_hash(p, c, before, e);
 }
 
 static vt_status check_eps(const vt_manifest *m, vt_err *e) {

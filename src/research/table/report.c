@@ -4,16 +4,16 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
+#include "core/json.h"
 
 typedef struct form {
-    const char *suffix; /* NULL: the terminal */
-    void (*write)(FILE *f, const vt_table *t, const vt_table_notes *notes);
+    const char *suffix;                                                     /* NULL: the terminal */
+    void (*write)(FILE *f, const vt_table *t, const vt_table_notes *notes); /* NULL: JSON */
 } form;
 
 static const form reports[] = {
     {NULL, vt_table_term},    {".md", vt_table_md},   {".tex", vt_table_tex},
-    {".html", vt_table_html}, {".csv", vt_table_csv}, {".json", vt_table_json},
+    {".html", vt_table_html}, {".csv", vt_table_csv}, {".json", NULL},
 };
 
 /* ---- footnotes ---- */
@@ -283,11 +283,19 @@ bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
 
 /* ---- files ---- */
 
+static vt_status write_json(vt_file *f, const vt_table *t, const vt_table_notes *notes, vt_err *e) {
+    json_t *o = vt_table_json(t, notes);
+    vt_status s = vt_json_commit(f, o, JSON_INDENT(1) | JSON_REAL_PRECISION(12), e);
+    json_decref(o);
+    return s;
+}
+
 static vt_status write_file(const vt_table *t, const vt_table_notes *notes, const form *r, const char *out, vt_err *e) {
     char name[200];
     vt_file f;
     snprintf(name, sizeof name, "%.150s%s", t->m->name, r->suffix);
     VT_TRY(vt_file_begin(&f, out, name, e));
+    if (!r->write) return write_json(&f, t, notes, e);
     r->write(f.stream, t, notes);
     return vt_file_commit(&f, e);
 }

@@ -39,6 +39,6 @@ void vt_table_md(FILE *f, const vt_table *t, const vt_table_notes *notes);
 void vt_table_tex(FILE *f, const vt_table *t, const vt_table_notes *notes);
 void vt_table_html(FILE *f, const vt_table *t, const vt_table_notes *notes);
 void vt_table_csv(FILE *f, const vt_table *t, const vt_table_notes *notes);
-void vt_table_json(FILE *f, const vt_table *t, const vt_table_notes *notes);
+json_t *vt_table_json(const vt_table *t, const vt_table_notes *notes); /* NULL: no memory */
 
 #endif

@@ -78,7 +78,8 @@ static json_t *ordering_json(const vt_table *t, const vt_table_ordering *o) {
                      o->d.outside);
 }
 
-void vt_table_json(FILE *f, const vt_table *t, const vt_table_notes *notes) {
+json_t *vt_table_json(const vt_table *t, const vt_table_notes *notes) {
+    size_t before = vt_json_refused();
     char text[700];
     const vt_manifest *m = t->m;
     json_t *cells = json_array(), *orderings = json_array(), *footer = json_array(), *odd = json_array();
@@ -92,6 +93,5 @@ void vt_table_json(FILE *f, const vt_table *t, const vt_table_notes *notes) {
     json_t *o = json_pack("{s:s,s:s,s:i,s:i,s:o,s:o,s:o,s:o}", "name", m->name, "title", m->title ? m->title : "",
                           "evaluations", t->wanted, "done", t->done, "cells", cells, "orderings", orderings, "footer",
                           footer, "inconsistent_as_published", odd);
-    vt_json_write(f, o, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
-    json_decref(o);
+    return vt_json_whole(o, before);
 }

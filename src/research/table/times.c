@@ -15,6 +15,7 @@ vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartile
     double *s = calloc((size_t)c->timed + 1, sizeof *s);
     if (!s) return vt_fail(e, VT_E_MEMORY, "%s: no memory", log);
     FILE *f;
+    size_t before = vt_json_refused();
     vt_file_stream(&f, log, NULL);
     while (f && n < c->timed && fgets(line, sizeof line, f)) {
         json_t *o = vt_json(line, strlen(line), NULL);
@@ -27,6 +28,7 @@ vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartile
     for (int q = 0; q < 3 && n == c->timed; q++) quartiles[q] = s[(n - 1) * (q + 1) / 4];
     free(s);
     if (n == c->timed) return VT_OK;
+    if (vt_json_refused() != before) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its lines", log);
     return vt_fail(e, VT_E_FORMAT, "%s: holds the times of %lld steps, must be %lld", log, (long long)n,
                    (long long)c->timed);
 }
