@@ -26,8 +26,10 @@ BASE := -std=c11 -D_GNU_SOURCE -Isrc -I$(OUT)/gen -fno-math-errno -fno-trapping-
 OPT_release := -O3 -g1 $(ARCH)
 OPT_debug := -O0 -g
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPT_tsan := -O1 -g -fsanitize=thread
 OPT_tests_release := -O2 # a test's own code is short of work: compiling it took longer than running it
 LINK_asan := -fsanitize=address,undefined
+LINK_tsan := -fsanitize=thread
 # JPEG pictures: libjpeg-turbo where its header is installed, else stb_image (src/io/image_jpeg.h); JPEG=stb leaves it out
 JPEG ?= $(if $(shell printf '#include <stdio.h>\n#include <jpeglib.h>\n' | $(CC) -E - >/dev/null 2>&1 && echo yes),turbo,stb)
 JPEG := $(JPEG)
@@ -153,6 +155,16 @@ part-cli_%:
 part-lint:
 	@tests/part.sh $(PARTS) lint $(MAKE) lint
 
+# Tests that start threads, and the command under several of them.
+THREADED := $(patsubst %,$(OUT)/tests/test_%,analyze_features analyze_weights doctor gemm lab_data not_finite prove recheck selftest training xcit)
+part-races:
+	@VITRINE=$(abspath $(EXE)) tests/part.sh $(PARTS) races tests/races.sh
+races: export TSAN_OPTIONS := suppressions=$(abspath tests/tsan.supp) halt_on_error=0 exitcode=66
+races: $(EXE) $(THREADED)
+	$(call RUN,races $(THREADED))
+tsan: ## data races of the library's threads, by the thread sanitizer
+	@$(MAKE) --no-print-directory $(parallel) races MODE=tsan
+
 unit: $(UNIT) ## unit tests
 	$(call RUN,$(UNIT))
 fuzz-replay: $(FUZZ) ## every fuzz target on its corpus and on N damaged copies (N=3000)
@@ -211,6 +223,6 @@ clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: all all-parts deps-check unit fuzz-replay cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo clean cross help FORCE
+.PHONY: all all-parts deps-check races tsan unit fuzz-replay cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo clean cross help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

@@ -230,7 +230,8 @@ hidden() {
 }
 
 # LIB: writable objects (.data and .bss; what a linker relocates and then write-protects is .data.rel.ro) of the library.
-# Allowed is what changes no result (docs/ARCHITECTURE.md, rule 1): the thread's memory of compiled products, the number
+# Allowed is what changes no result (docs/ARCHITECTURE.md, rule 1): the thread's memory of compiled products, how often
+# jansson was refused memory in it, the number
 # in the names of temporary files, and the thread's last error of stb_image.
 state() {
     objdump -t "$1" | awk '

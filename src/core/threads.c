@@ -60,20 +60,56 @@ static vt_status reserve(int threads, vt_err *e) {
     return VT_OK;
 }
 
+typedef struct items {
+    vt_item_fn fn;
+    void *ctx;
+    size_t n;
+    atomic_size_t next;
+    atomic_int first; /* status that is not VT_OK */
+    vt_err *e;
+} items;
+
+/* One thread's part. */
+static void take(items *a, int thread) {
+    size_t i;
+    while (atomic_load(&a->first) == VT_OK && (i = atomic_fetch_add(&a->next, 1)) < a->n) {
+        vt_err mine = {0};
+        vt_status s = a->fn(a->ctx, thread, i, &mine);
+        int none = VT_OK;
+        if (s != VT_OK && atomic_compare_exchange_strong(&a->first, &none, (int)s) && a->e) *a->e = mine;
+    }
+}
+
+#ifdef __SANITIZE_THREAD__
+/* The sanitizer sees the beginnings and ends of POSIX threads, of OpenMP's it would have to be told. */
+typedef struct part {
+    items *a;
+    int thread;
+    pthread_t id;
+} part;
+
+static void *start(void *p) { return take(((part *)p)->a, ((part *)p)->thread), NULL; }
+
+static void parallel(items *a, int threads) {
+    part parts[VT_THREADS_MOST];
+    for (int k = 1; k < threads; k++) {
+        parts[k] = (part){.a = a, .thread = k};
+        if (pthread_create(&parts[k].id, NULL, start, &parts[k]) != 0) __builtin_trap();
+    }
+    take(a, 0);
+    for (int k = 1; k < threads; k++) pthread_join(parts[k].id, NULL);
+}
+#else
+static void parallel(items *a, int threads) {
+#pragma omp parallel num_threads(threads)
+    take(a, omp_get_thread_num());
+}
+#endif
+
 vt_status vt_for_each(size_t n, int threads, vt_item_fn fn, void *ctx, vt_err *e) {
-    atomic_size_t next = 0;
-    atomic_int first = VT_OK;
+    items a = {.fn = fn, .ctx = ctx, .n = n, .e = e};
     if ((size_t)threads > n) threads = n ? (int)n : 1;
     if (e) VT_TRY(reserve(threads, e));
-#pragma omp parallel num_threads(threads)
-    {
-        size_t i;
-        while (atomic_load(&first) == VT_OK && (i = atomic_fetch_add(&next, 1)) < n) {
-            vt_err mine = {0};
-            vt_status s = fn(ctx, omp_get_thread_num(), i, &mine);
-            int none = VT_OK;
-            if (s != VT_OK && atomic_compare_exchange_strong(&first, &none, (int)s) && e) *e = mine;
-        }
-    }
-    return (vt_status)atomic_load(&first);
+    parallel(&a, threads);
+    return (vt_status)atomic_load(&a.first);
 }
