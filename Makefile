@@ -114,7 +114,7 @@ $(EXE): $(CLI_OBJ) $(RESEARCH) $(LIB)
 # ---- tests ----
 # Unit tests: every tests/unit/test_X.c is a program (cmocka), run from the root of the repository.
 UNIT := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
-QUICK := $(filter-out %/test_attacks %/test_model %/test_training %/test_guard_rails %/test_watch %/test_forms %/test_combinations %/test_min_norm %/test_l1_attacks %/test_l1 %/test_msvp %/test_plot %/test_attgd %/test_attgd_lemmas %/test_scale_law %/test_not_finite %/test_json %/test_profile,$(UNIT))
+QUICK := $(filter-out %/test_attacks %/test_model %/test_training %/test_guard_rails %/test_watch %/test_forms %/test_combinations %/test_min_norm %/test_l1_attacks %/test_l1 %/test_msvp %/test_plot %/test_attgd %/test_attgd_lemmas %/test_scale_law %/test_not_finite %/test_json %/test_profile %/test_scarce_commands,$(UNIT))
 GOLDEN := $(patsubst tests/golden/%.c,$(OUT)/tests/%,$(wildcard tests/golden/test_*.c))
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(wildcard tests/fuzz/fuzz_*.c))
 # Tests of research link it too; all others link the product alone, which so proves that it needs no research.
@@ -123,6 +123,9 @@ $(patsubst tests/golden/%.c,$(OUT)/tests/%,$(shell grep -l '^#include "research/
 $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(shell grep -l '^#include "research/' tests/fuzz/*.c)): $(RESEARCH)
 $(OUT)/tests/test_plot: $(OUT)/cli/plot.o $(OUT)/cli/plot_training.o
 $(OUT)/tests/replay_misc: $(OUT)/cli/plot_training.o
+# The whole command, whose main steps behind the test's.
+$(OUT)/tests/test_scarce_commands: $(CLI_OBJ) $(RESEARCH)
+$(OUT)/tests/test_scarce_commands: private override LDFLAGS += -Wl,--wrap=main
 $(OUT)/tests/%: tests/unit/%.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
 	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(filter %.o,$^) $(filter $(RESEARCH),$^) $(LIB) -lcmocka $(LDLIBS)
