@@ -21,9 +21,14 @@
 
 #ifdef __SANITIZE_ADDRESS__
 #define SCARCE_REAL(name) __interceptor_##name
+/* Leaks are counted here; the sanitizer would count the dynamic linker's, which it knows by the malloc they ask. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "detect_leaks=0"; }
 #else
 #define SCARCE_REAL(name) __libc_##name
 #endif
+/* These run before a sanitizer is ready for what it watches. */
+#define SCARCE_EARLY __attribute__((no_sanitize("address", "undefined")))
 extern void *SCARCE_REAL(malloc)(size_t);
 extern void *SCARCE_REAL(calloc)(size_t, size_t);
 extern void *SCARCE_REAL(realloc)(void *, size_t);
@@ -81,7 +86,7 @@ static int scarce_object(struct dl_phdr_info *o, size_t size, void *ctx) {
     return 0;
 }
 
-static bool scarce_is_spared(void *const *frames, int n) {
+SCARCE_EARLY static bool scarce_is_spared(void *const *frames, int n) {
     for (int i = 0; i < n; i++)
         for (int k = 0; k < scarce_n_objects; k++)
             if ((uintptr_t)frames[i] >= scarce_objects[k].from && (uintptr_t)frames[i] < scarce_objects[k].to)
@@ -126,7 +131,7 @@ static void scarce_list(const void *from) {
 #define SCARCE_HERE __builtin_return_address(0)
 
 /* Counts one more allocation; true: it is refused. */
-__attribute__((noinline)) static bool scarce_refuses(const void *from) {
+SCARCE_EARLY __attribute__((noinline)) static bool scarce_refuses(const void *from) {
     bool no = false;
     if (!scarce.on || !scarce_mine || scarce.inside || scarce_is_spared((void *const *)&from, 1)) return false;
     scarce.inside = true;
@@ -143,9 +148,11 @@ __attribute__((noinline)) static bool scarce_refuses(const void *from) {
     return no;
 }
 
-static size_t scarce_slot(const void *p) { return (size_t)(((uintptr_t)p >> 4) * 0x9E3779B97F4A7C15u >> 48); }
+SCARCE_EARLY static size_t scarce_slot(const void *p) {
+    return (size_t)(((uintptr_t)p >> 4) * 0x9E3779B97F4A7C15u >> 48);
+}
 
-static void *scarce_note(const void *from, void *p) {
+SCARCE_EARLY static void *scarce_note(const void *from, void *p) {
     if (!p || !scarce.on || !scarce_mine || scarce.inside || scarce_is_spared((void *const *)&from, 1)) return p;
     size_t i = scarce_slot(p);
     for (size_t k = 0; scarce_live[i].p && k < SCARCE_SLOTS; k++) i = (i + 1) % SCARCE_SLOTS;
@@ -159,7 +166,7 @@ static void *scarce_note(const void *from, void *p) {
 }
 
 /* Slots behind it move up, so that every search ends at the first empty one. */
-static void scarce_forget(const void *p) {
+SCARCE_EARLY static void scarce_forget(const void *p) {
     if (!p || !scarce.on || !scarce_mine) return;
     size_t i = scarce_slot(p), hole;
     while (scarce_live[i].p && scarce_live[i].p != p) i = (i + 1) % SCARCE_SLOTS;
@@ -171,29 +178,29 @@ static void scarce_forget(const void *p) {
     scarce_live[hole].p = NULL;
 }
 
-__attribute__((noinline)) void *malloc(size_t n) {
+SCARCE_EARLY __attribute__((noinline)) void *malloc(size_t n) {
     return scarce_refuses(SCARCE_HERE) ? NULL : scarce_note(SCARCE_HERE, SCARCE_REAL(malloc)(n));
 }
-__attribute__((noinline)) void *calloc(size_t n, size_t size) {
+SCARCE_EARLY __attribute__((noinline)) void *calloc(size_t n, size_t size) {
     return scarce_refuses(SCARCE_HERE) ? NULL : scarce_note(SCARCE_HERE, SCARCE_REAL(calloc)(n, size));
 }
-__attribute__((noinline)) void *realloc(void *p, size_t n) {
+SCARCE_EARLY __attribute__((noinline)) void *realloc(void *p, size_t n) {
     if (scarce_refuses(SCARCE_HERE)) return NULL;
     scarce_forget(p);
     return scarce_note(SCARCE_HERE, SCARCE_REAL(realloc)(p, n));
 }
-__attribute__((noinline)) void *memalign(size_t align, size_t n) {
+SCARCE_EARLY __attribute__((noinline)) void *memalign(size_t align, size_t n) {
     return scarce_refuses(SCARCE_HERE) ? NULL : scarce_note(SCARCE_HERE, SCARCE_REAL(memalign)(align, n));
 }
-__attribute__((noinline)) void *aligned_alloc(size_t align, size_t n) {
+SCARCE_EARLY __attribute__((noinline)) void *aligned_alloc(size_t align, size_t n) {
     return scarce_refuses(SCARCE_HERE) ? NULL : scarce_note(SCARCE_HERE, SCARCE_REAL(memalign)(align, n));
 }
-__attribute__((noinline)) int posix_memalign(void **out, size_t align, size_t n) {
+SCARCE_EARLY __attribute__((noinline)) int posix_memalign(void **out, size_t align, size_t n) {
     if (scarce_refuses(SCARCE_HERE)) return ENOMEM;
     *out = scarce_note(SCARCE_HERE, SCARCE_REAL(memalign)(align, n));
     return *out ? 0 : ENOMEM;
 }
-void free(void *p) {
+SCARCE_EARLY void free(void *p) {
     scarce_forget(p);
     SCARCE_REAL(free)(p);
 }
