@@ -88,7 +88,10 @@ typedef struct part {
     pthread_t id;
 } part;
 
-static void *start(void *p) { return take(((part *)p)->a, ((part *)p)->thread), NULL; }
+static void *start(void *p) {
+    take(((part *)p)->a, ((part *)p)->thread);
+    return NULL;
+}
 
 static void parallel(items *a, int threads) {
     part parts[VT_THREADS_MOST];

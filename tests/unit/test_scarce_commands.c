@@ -216,7 +216,10 @@ static int summed(const char *name, const struct stat *st, int kind, struct FTW 
     half = half || !strncmp(base, ".vitrine-", 9);
     uint64_t h = mixed(kind == FTW_F, name, strlen(name));
     for (size_t i = 0; i < T_COUNT(of_the_moment); i++)
-        if (!strcmp(base, of_the_moment[i])) return sum += h, 0;
+        if (!strcmp(base, of_the_moment[i])) {
+            sum += h;
+            return 0;
+        }
     if (kind == FTW_F && vt_file_read(name, VT_FILE_ANY, &text, &n, NULL) == VT_OK) {
         h = mixed(h, text, n);
         free(text);
@@ -307,7 +310,10 @@ static const char *wrong(const struct path *p, int end, uint64_t files, uint64_t
     if (loses(p, site)) return "memory is lost";
     uint64_t left = files_of();
     if (half) return "half a file stays";
-    if (!t->refused && t->status == VT_OK) return missed++, NULL;
+    if (!t->refused && t->status == VT_OK) {
+        missed++;
+        return NULL;
+    }
     if (t->status == VT_OK && admitted()) return NULL;
     if (t->status == VT_OK)
         return left != files                             ? "other files, and no failure"
