@@ -72,7 +72,7 @@ typedef struct vt_analysis_def {
     vt_status (*run)(const vt_analyze *a, const void *params, FILE *out, json_t *json, vt_err *e);
 } vt_analysis_def;
 
-/* The registry ends at NULL. */
+/* The registry: [n]. */
 const vt_analysis_def *const *vt_analysis_defs(int *n);
 vt_status vt_analysis_find(const vt_analysis_def **out, const char *name, vt_err *e);
 

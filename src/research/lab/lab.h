@@ -45,7 +45,7 @@ typedef struct vt_lab_def {
     vt_status (*run)(const void *params, vt_lab *lab, vt_err *e);
 } vt_lab_def;
 
-/* The registry ends at NULL. */
+/* The registry: [n]. */
 const vt_lab_def *const *vt_lab_defs(int *n);
 vt_status vt_lab_find(const vt_lab_def **out, const char *name, vt_err *e);
 
