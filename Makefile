@@ -114,7 +114,7 @@ $(EXE): $(CLI_OBJ) $(RESEARCH) $(LIB)
 # ---- tests ----
 # Unit tests: every tests/unit/test_X.c is a program (cmocka), run from the root of the repository.
 UNIT := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
-QUICK := $(filter-out %/test_attacks %/test_model %/test_training %/test_guard_rails %/test_watch %/test_forms %/test_combinations %/test_min_norm %/test_l1_attacks %/test_l1 %/test_msvp %/test_plot %/test_attgd %/test_attgd_lemmas %/test_scale_law %/test_not_finite %/test_json %/test_profile %/test_scarce_commands,$(UNIT))
+QUICK := $(filter-out %/test_attacks %/test_model %/test_training %/test_guard_rails %/test_validation %/test_forms %/test_combinations %/test_min_norm %/test_l1_attacks %/test_l1 %/test_msvp %/test_plot %/test_attgd %/test_attgd_lemmas %/test_scale_law %/test_not_finite %/test_json %/test_profile %/test_scarce_commands,$(UNIT))
 GOLDEN := $(patsubst tests/golden/%.c,$(OUT)/tests/%,$(wildcard tests/golden/test_*.c))
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(wildcard tests/fuzz/fuzz_*.c))
 # Tests of research link it too; all others link the product alone, which so proves that it needs no research.

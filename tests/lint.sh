@@ -82,7 +82,7 @@ FNR == 2 && !/^\/\*/ {
     # not ours: files of the kernel, and a folder that is locked
     if (room != "core" && s !~ /"\/(proc|dev)\/|O_DIRECTORY/ && (s ~ name("(fopen|freopen|creat|mkstemp|rename|renameat2?)[ \t]*\\(") || s ~ name("open(at)?[ \t]*\\(.*[^A-Za-z0-9_]O_")))
         finding("files are opened and replaced by src/core/files.c")
-    if (FILENAME != "src/core/written.c" && s ~ name("open_memstream|fmemopen")) finding("streams into memory are for src/core/written.c")
+    if (FILENAME != "src/core/text_stream.c" && s ~ name("open_memstream|fmemopen")) finding("streams into memory are for src/core/text_stream.c")
     # fprintf to a stream that was handed in is writing a file, which eval and io may do; the two standard ones are not
     if (room != "cli" && s ~ name("(exit|_exit|abort|printf|vprintf|puts|putchar|perror)[ \t]*\\(|(stdout|stderr)([^A-Za-z0-9_]|$)"))
         finding("the library neither prints nor exits")
@@ -281,7 +281,7 @@ self_test() {
         plant src/shed/x.c 'int x;\n' 'is not a room'
         plant src/attacks/ball.c '#include "vitrine.h"\n' 'users of the library'
         plant src/io/npy.c 'FILE *g(void) { return fopen("x", "r"); }\n' 'src/core/files.c'
-        plant src/cli/folder.c 'int g(const char *p) { return open(p, O_RDONLY); }\n' 'src/core/files.c'
+        plant src/cli/result_dir.c 'int g(const char *p) { return open(p, O_RDONLY); }\n' 'src/core/files.c'
         plant src/eval/ledger.c 'int g(void) { return rename("a", "b"); }\n' 'src/core/files.c'
         plant src/nn/linear.c '#include <cblas.h>\n' 'BLAS'
         plant src/core/mem.c 'void f(void) { openblas_set_num_threads(1); }\n' 'BLAS'
@@ -293,7 +293,7 @@ self_test() {
         plant src/eval/ledger.c 'void f(void) { json_loads("", 0, 0); }\n' 'parsing JSON'
         plant src/eval/ledger.c 'void f(void) { json_dumps(0, 0); }\n' 'writing JSON'
         plant src/cli/cmd_show.c 'int f(void) { return json_is_true(json_object_get(l->header->document, "curve")); }\n' 'header is read by'
-        plant src/eval/board.c 'const json_t *a = json_array_get(json_object_get(s->header, "attacks"), 0);\n' 'header is read by'
+        plant src/eval/coverage.c 'const json_t *a = json_array_get(json_object_get(s->header, "attacks"), 0);\n' 'header is read by'
         plant src/core/opt.c 'FILE *f = open_memstream(0, 0);\n' 'streams into memory'
         plant src/models/model.c 'void f(void) { exit(1); }\n' 'prints nor exits'
         plant src/io/image_png.c 'void f(void) { printf("x"); }\n' 'prints nor exits'
@@ -302,7 +302,7 @@ self_test() {
         plant src/core/opt.c 'FILE *f = stdout;\n' 'prints nor exits'
         plant src/nn/softmax.c '#pragma omp parallel for\n' 'OpenMP'
         plant src/attacks/fab.c '# pragma  omp simd\n' 'OpenMP'
-        plant src/eval/board.c 'int f(int *x) { if (*x) return *x = (1, 2), f(x); return 0; }\n' 'two statements' anywhere
+        plant src/eval/coverage.c 'int f(int *x) { if (*x) return *x = (1, 2), f(x); return 0; }\n' 'two statements' anywhere
         plant tests/unit/x.c 'int f(void) {\n if (a) return *out = "a(",\n 1;\n}\n' 'two statements' anywhere
         plant tools/x.c '#define E \\\n    if (a) return 1\nint f(int a, int b) {\n E;\n return a++, b; }\n' 'tools/x.c:5: a return of two' anywhere
         plant src/nn/x.c '/* eq. 1 of gone.md */\n' 'there is no gone.md' anywhere

@@ -45,7 +45,7 @@ export OMP_WAIT_POLICY=passive
 TIMEFORMAT='%R %U %S'
 { time "$@" >"$folder/$name.log" 2>&1 </dev/null; } 2>"$folder/$name.new"
 status=$?
-read -r wall user system <"$folder/$name.new"
+read -r wall user system < <(tail -n 1 "$folder/$name.new") # before it, a shell says of which signal a part died
 echo "$status $wall $(awk "BEGIN{print $user + $system}")" >"$folder/$name.time"
 rm "$folder/$name.new"
 [ $status = 0 ] || { cat "$folder/$name.log"; printf 'FAILED '; }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "attacks/repair.h"
+#include "attacks/requantise.h"
 #include "core/mem.h"
 
 #define VT_KIND vt_attack_def
@@ -84,7 +84,7 @@ static vt_status unknown(const char *name, vt_err *e) {
     const char *answer = known_elsewhere(name, buf, sizeof buf);
     if (answer) return vt_fail(e, VT_E_UNKNOWN, "unknown attack '%s': %s", name, answer);
     for (size_t i = 0; i < COUNT && n < 64; i++) names[n++] = defs[i]->name;
-    return vt_unknown("attack", name, names, n, "vitrine list attacks", e);
+    return vt_fail_unknown("attack", name, names, n, "vitrine list attacks", e);
 }
 
 /* Splits "name:options" into *def and *options ("" when there are none). */
@@ -374,9 +374,9 @@ size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims) {
 
 vt_status vt_attack_run_in_ball(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
     if (!o->eight_bit) return s->def->run(o, s->params, t);
-    VT_TRY(vt_lattice_aim(o->eight_bit, t->ball));
+    VT_TRY(vt_grid8_aim(o->eight_bit, t->ball));
     VT_TRY(s->def->run(o, s->params, t));
-    return vt_repair(o, t);
+    return vt_requantise(o, t);
 }
 
 vt_status vt_attack_stage_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {

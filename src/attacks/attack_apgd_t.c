@@ -3,7 +3,7 @@
  * untargeted. */
 #include <stddef.h>
 #include "attacks/apgd.h"
-#include "attacks/rank.h"
+#include "attacks/target_order.h"
 
 static const vt_opt opts[] = {
     VT_APGD_OPTS(1),

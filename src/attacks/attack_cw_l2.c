@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#include "attacks/nearest.h"
+#include "attacks/min_norm.h"
 
 typedef struct params {
     int steps, search, target;
@@ -35,7 +35,7 @@ typedef struct space {
 
 static size_t work_len(const void *p, const vt_task *t) {
     (void)p;
-    return vt_nearest_len(t) + 5 * t->n + (size_t)t->classes;
+    return vt_min_norm_len(t) + 5 * t->n + (size_t)t->classes;
 }
 
 static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
@@ -67,7 +67,7 @@ static void descend(const vt_task *t, const params *p, const space *s, double c,
 }
 
 /* One c. *reached: was any point adversarial by the margin kappa? */
-static vt_status minimise(vt_oracle *o, const params *p, const vt_task *t, vt_nearest_point *near, const space *s,
+static vt_status minimise(vt_oracle *o, const params *p, const vt_task *t, vt_min_norm_point *near, const space *s,
                           double c, bool *reached) {
     int every = (p->steps + 9) / 10;
     double before = INFINITY;
@@ -76,13 +76,13 @@ static vt_status minimise(vt_oracle *o, const params *p, const vt_task *t, vt_ne
     for (int k = 0; k < p->steps; k++) {
         float margin;
         double loss = place(t, s);
-        VT_TRY(vt_nearest_gradient(near, o, VT_LOSS_MARGIN, s->x1, s->z, &margin, s->g));
+        VT_TRY(vt_min_norm_gradient(near, o, VT_LOSS_MARGIN, s->x1, s->z, &margin, s->g));
         double gap = p->kappa - (double)margin;
         if (gap > 0)
             loss += c * gap;
         else
             memset(s->g, 0, t->n * sizeof(float));
-        if (p->kappa > 0 ? gap < 0 : vt_nearest_hit(near, s->z)) *reached = true, vt_nearest_note(near, s->x1, s->z);
+        if (p->kappa > 0 ? gap < 0 : vt_min_norm_hit(near, s->z)) *reached = true, vt_min_norm_note(near, s->x1, s->z);
         descend(t, p, s, c, k + 1);
         if (!p->abort_early || k % every) continue;
         if (!(loss <= 0.9999 * before)) break;
@@ -93,9 +93,9 @@ static vt_status minimise(vt_oracle *o, const params *p, const vt_task *t, vt_ne
 
 /* *c: the authors' 1e-3, where the search reaches from there what a linear model of this margin m and gradient g needs
  * (2 |x' - x| = c |g| at |x' - x| = |m| / |g|) with values left to bisect; else a tenth of that. One gradient. */
-static vt_status first_weight(vt_oracle *o, const vt_task *t, vt_nearest_point *near, const space *s, double *c) {
+static vt_status first_weight(vt_oracle *o, const vt_task *t, vt_min_norm_point *near, const space *s, double *c) {
     float margin;
-    VT_TRY(vt_nearest_gradient(near, o, VT_LOSS_MARGIN, t->x, s->z, &margin, s->g));
+    VT_TRY(vt_min_norm_gradient(near, o, VT_LOSS_MARGIN, t->x, s->z, &margin, s->g));
     double length = vt_length(VT_L2, s->g, t->n), need = length > 0 ? 2 * fabs((double)margin) / length / length : 0;
     *c = !(need > 0) || (need >= 1e-3 && need <= 1) ? 1e-3 : need / 10;
     return VT_OK;
@@ -103,11 +103,11 @@ static vt_status first_weight(vt_oracle *o, const vt_task *t, vt_nearest_point *
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *work = t->work + vt_nearest_len(t);
+    float *work = t->work + vt_min_norm_len(t);
     size_t n = t->n;
     space s = {work, work + n, work + 2 * n, work + 3 * n, work + 4 * n, work + 5 * n};
-    vt_nearest_point near;
-    if (!vt_nearest_open(&near, t, p->target, t->work)) return VT_OK;
+    vt_min_norm_point near;
+    if (!vt_min_norm_open(&near, t, p->target, t->work)) return VT_OK;
     double c = p->c, lower = 0, upper = INFINITY;
     if (p->c == 0) VT_TRY(first_weight(o, t, &near, &s, &c));
     double most = 1e13 * c; /* 1e10 from 1e-3, as in their code */
@@ -121,7 +121,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
             lower = c;
         c = isinf(upper) ? 10 * c : (lower + upper) / 2;
     }
-    vt_nearest_finish(&near);
+    vt_min_norm_finish(&near);
     return VT_OK;
 }
 

@@ -3,7 +3,7 @@
  * and grows while it is not. The last step's point is never looked at, as in the authors' code. */
 #include <math.h>
 #include <stddef.h>
-#include "attacks/nearest.h"
+#include "attacks/min_norm.h"
 
 typedef struct params {
     int steps, levels, target;
@@ -21,7 +21,7 @@ static const vt_opt opts[] = {
 
 static size_t work_len(const void *p, const vt_task *t) {
     (void)p;
-    return vt_nearest_len(t) + 2 * t->n + (size_t)t->classes;
+    return vt_min_norm_len(t) + 2 * t->n + (size_t)t->classes;
 }
 
 static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
@@ -54,19 +54,19 @@ static void step(const vt_task *t, const params *p, int k, double alpha, double 
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *x1 = t->work + vt_nearest_len(t), *g = x1 + t->n, *z = g + t->n, value;
-    vt_nearest_point near;
-    if (!vt_nearest_open(&near, t, p->target, t->work)) return VT_OK;
+    float *x1 = t->work + vt_min_norm_len(t), *g = x1 + t->n, *z = g + t->n, value;
+    vt_min_norm_point near;
+    if (!vt_min_norm_open(&near, t, p->target, t->work)) return VT_OK;
     double eps = p->radius, widest = vt_box_radius(VT_L2, t->x, t->n);
     for (size_t i = 0; i < t->n; i++) x1[i] = t->x[i];
     for (int k = 0; k < p->steps; k++) {
-        VT_TRY(vt_nearest_gradient(&near, o, VT_LOSS_CE, x1, z, &value, g));
-        eps *= vt_nearest_note(&near, x1, z) ? 1 - p->gamma : 1 + p->gamma;
+        VT_TRY(vt_min_norm_gradient(&near, o, VT_LOSS_CE, x1, z, &value, g));
+        eps *= vt_min_norm_note(&near, x1, z) ? 1 - p->gamma : 1 + p->gamma;
         eps = fmin(eps, widest);
         double alpha = 0.01 + 0.99 * (1 + cos(M_PI * k / p->steps)) / 2;
         step(t, p, k, alpha, eps, x1, g);
     }
-    vt_nearest_finish(&near);
+    vt_min_norm_finish(&near);
     return VT_OK;
 }
 

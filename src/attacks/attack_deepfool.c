@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#include "attacks/nearest.h"
-#include "attacks/rank.h"
+#include "attacks/min_norm.h"
+#include "attacks/target_order.h"
 
 enum { OVERSHOOT_PATH, OVERSHOOT_STEP };
 
@@ -28,7 +28,7 @@ static const vt_opt opts[] = {
 
 static size_t work_len(const void *p, const vt_task *t) {
     (void)p;
-    return vt_nearest_len(t) + 4 * t->n + 3 * (size_t)t->classes;
+    return vt_min_norm_len(t) + 4 * t->n + 3 * (size_t)t->classes;
 }
 
 /* w [n] = grad of z_k - z_y for the candidate whose linearised boundary is nearest to x1 (the first among equals);
@@ -73,24 +73,24 @@ static void step(const vt_task *t, const params *p, const float *w, double lengt
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *x1 = t->work + vt_nearest_len(t), *w = x1 + t->n, *trial = w + t->n, *path = trial + t->n;
+    float *x1 = t->work + vt_min_norm_len(t), *w = x1 + t->n, *trial = w + t->n, *path = trial + t->n;
     float *z = path + t->n, *clean = z + t->classes, *cotangent = clean + t->classes;
     int candidates = p->candidates >= 2 && p->candidates < t->classes ? p->candidates : t->classes;
-    vt_nearest_point near;
-    vt_nearest_open(&near, t, -1, t->work);
+    vt_min_norm_point near;
+    vt_min_norm_open(&near, t, -1, t->work);
     memcpy(x1, t->x, t->n * sizeof(float));
     memset(path, 0, t->n * sizeof(float));
     VT_TRY(vt_oracle_logits_first(o, x1, z));
     memcpy(clean, z, (size_t)t->classes * sizeof(float));
-    for (int k = 0; k < p->steps && !vt_nearest_note(&near, x1, z); k++) {
+    for (int k = 0; k < p->steps && !vt_min_norm_note(&near, x1, z); k++) {
         double distance, length = 1;
         VT_TRY(nearest_boundary(o, t, candidates, clean, x1, z, cotangent, trial, w, &length, &distance));
         if (isinf(distance)) break;
         step(t, p, w, length, distance, path, x1);
         VT_TRY(vt_oracle_logits_first(o, x1, z));
     }
-    vt_nearest_note(&near, x1, z); /* of the last step */
-    vt_nearest_finish(&near);
+    vt_min_norm_note(&near, x1, z); /* of the last step */
+    vt_min_norm_finish(&near);
     return VT_OK;
 }
 

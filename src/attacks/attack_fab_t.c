@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 #include "attacks/fab.h"
-#include "attacks/rank.h"
+#include "attacks/target_order.h"
 
 static const vt_opt opts[] = {
     VT_FAB_OPTS(1),

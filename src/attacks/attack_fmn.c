@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stddef.h>
 #include "attacks/l1.h"
-#include "attacks/nearest.h"
+#include "attacks/min_norm.h"
 
 enum { ONTO_BALL, ONTO_SPHERE };
 
@@ -30,7 +30,7 @@ static const vt_opt opts[] = {
 
 static size_t work_len(const void *p, const vt_task *t) {
     (void)p;
-    return vt_nearest_len(t) + 2 * t->n + (size_t)t->classes;
+    return vt_min_norm_len(t) + 2 * t->n + (size_t)t->classes;
 }
 
 static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
@@ -70,17 +70,17 @@ static void step(const vt_task *t, const params *p, double alpha, double eps, fl
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *x1 = t->work + vt_nearest_len(t), *g = x1 + t->n, *z = g + t->n, value;
+    float *x1 = t->work + vt_min_norm_len(t), *g = x1 + t->n, *z = g + t->n, value;
     vt_norm norm = t->ball->norm;
-    vt_nearest_point near;
-    if (!vt_nearest_open(&near, t, p->target, t->work)) return VT_OK;
+    vt_min_norm_point near;
+    if (!vt_min_norm_open(&near, t, p->target, t->work)) return VT_OK;
     double eps = INFINITY, widest = vt_box_radius(norm, t->x, t->n);
     double alpha = p->alpha > 0 ? p->alpha : norm == VT_LINF ? 10 : 1;
     for (size_t i = 0; i < t->n; i++) x1[i] = t->x[i];
     for (int k = 0; k < p->steps; k++) {
         double c = (1 + cos(M_PI * k / p->steps)) / 2, gamma = p->gamma_final + (p->gamma - p->gamma_final) * c;
-        VT_TRY(vt_nearest_gradient(&near, o, VT_LOSS_MARGIN, x1, z, &value, g));
-        if (vt_nearest_note(&near, x1, z))
+        VT_TRY(vt_min_norm_gradient(&near, o, VT_LOSS_MARGIN, x1, z, &value, g));
+        if (vt_min_norm_note(&near, x1, z))
             eps = fmin(eps * (1 - gamma), near.distance);
         else if (isfinite(near.distance))
             eps *= 1 + gamma;
@@ -89,7 +89,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         eps = fmin(eps, widest);
         step(t, p, alpha * (0.01 + 0.99 * c), eps, x1, g);
     }
-    vt_nearest_finish(&near);
+    vt_min_norm_finish(&near);
     return VT_OK;
 }
 

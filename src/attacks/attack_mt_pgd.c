@@ -3,7 +3,7 @@
  * image, then from random points of the ball; every query may break the image, towards whichever class. */
 #include <stddef.h>
 #include <string.h>
-#include "attacks/rank.h"
+#include "attacks/target_order.h"
 
 typedef struct params {
     int steps, restarts, targets, choose;

@@ -25,7 +25,7 @@ typedef struct vt_attempt {
     double eps;
     const vt_patch *patch; /* the patch threat, or NULL */
     vt_oracle_mode mode;
-    vt_lattice *eight_bit;     /* the 8-bit threat, or NULL */
+    vt_grid8 *eight_bit;       /* the 8-bit threat, or NULL */
     const unsigned char *open; /* ARD: blocks whose attention passes the gradient (vt_loss.open), or NULL */
     bool blind;                /* no gradients, though the attack may ask for them */
     vt_rng key;                /* of all its draws */

@@ -55,7 +55,7 @@ bool vt_oracle_may_end(const vt_oracle *o, bool broken) {
     return o->mode == VT_ORACLE_UNJUDGED ? broken : o->mode == VT_ORACLE_EXHAUSTIVE && o->has_found;
 }
 
-/* Does the double twin agree, by more than the noise of the float logits? */
+/* Does the double copy agree, by more than the noise of the float logits? */
 static vt_status confirmed(bool *yes, vt_oracle *o, const float *x) {
     int k = o->model->classes;
     VT_TRY(vt_classifier_logits64(o->model, x, o->z64, &o->why));
@@ -105,11 +105,11 @@ static vt_status undefined(vt_oracle *o, const float *x) {
 /* x is misclassified in the float ball: worth a try in 8 bits if it is the best so far. o->z is another point's
  * afterwards, and nothing is kept. */
 static vt_status try_rounded(vt_oracle *o, const float *x, float margin) {
-    vt_lattice *l = o->eight_bit;
+    vt_grid8 *l = o->eight_bit;
     if (l->searching || (l->has_best && !(margin > l->best_margin))) return VT_OK;
     memcpy(l->best, x, l->n * sizeof(float));
     l->has_best = true, l->best_margin = margin;
-    vt_lattice_round(l, l->q, x, VT_ROUND_NEAREST, NULL);
+    vt_grid8_round(l, l->q, x, VT_ROUND_NEAREST, NULL);
     return vt_oracle_levels(o, l->q, false, &margin);
 }
 
@@ -148,8 +148,8 @@ vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z) {
 }
 
 vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *margin) {
-    vt_lattice *l = o->eight_bit;
-    vt_lattice_floats(l, l->x, q);
+    vt_grid8 *l = o->eight_bit;
+    vt_grid8_floats(l, l->x, q);
     VT_TRY(forward(o, l->x, NULL, keep));
     o->forwards++;
     if (!all_finite(o->z, o->model->classes)) return undefined(o, l->x);
@@ -159,7 +159,7 @@ vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *mar
         l->has_point = true, l->point_margin = *margin;
     }
     bool wrong = vt_argmax_f32(o->z, o->model->classes) != o->label;
-    return wrong && vt_lattice_contains(l, q) ? keep_found(o, l->x, *margin) : VT_OK;
+    return wrong && vt_grid8_contains(l, q) ? keep_found(o, l->x, *margin) : VT_OK;
 }
 
 vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *mean) {

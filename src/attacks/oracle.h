@@ -7,14 +7,14 @@
  * with VT_E_MODEL, and its sentence stays in `why`. A surrogate, where there is one, is another classifier
  * whose gradients are given instead of the model's own: an attack that transfers from it asks the model for logits
  * alone. With `eight_bit` a query that would have ended it is rounded to 8 bits first, and what ends the image is the
- * rounded point (attacks/lattice.h), by the same rule. */
+ * rounded point (attacks/grid8.h), by the same rule. */
 #ifndef VT_ATTACKS_ORACLE_H
 #define VT_ATTACKS_ORACLE_H
 
 #include <signal.h>
 #include <stdint.h>
 #include "attacks/ball.h"
-#include "attacks/lattice.h"
+#include "attacks/grid8.h"
 #include "core/status.h"
 #include "models/wrap/classifier.h"
 
@@ -48,7 +48,7 @@ typedef struct vt_oracle {
     bool gradients_allowed;
     vt_oracle_mode mode;       /* set after opening; SEARCH then */
     const unsigned char *open; /* goes with every loss that vt_oracle_loss makes (vt_loss.open) */
-    vt_lattice *eight_bit; /* the 8-bit threat around this image; NULL: any float counts. vt_oracle_reset leaves it */
+    vt_grid8 *eight_bit; /* the 8-bit threat around this image; NULL: any float counts. vt_oracle_reset leaves it */
     const volatile sig_atomic_t *interrupt; /* nonzero: calls return VT_INTERRUPTED; NULL: never */
     int64_t forwards;                       /* forward passes asked for by themselves */
     int64_t gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x),
@@ -56,7 +56,7 @@ typedef struct vt_oracle {
     int64_t vanished;  /* of the gradients those that were the margin's, in place of a softmax loss's */
     int64_t confirmations; /* double forwards of the stop rule */
     float *found;          /* [n] in-ball query misclassified in float32, of the largest margin so far; closest: the
-                              nearest of those confirmed; eight_bit (searching): the lattice point of the largest */
+                              nearest of those confirmed; eight_bit (searching): the grid point of the largest */
     bool has_found;
     bool not_finite; /* a query's logits were not; found is that query where nothing was found before */
     float found_margin;
@@ -94,7 +94,7 @@ vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, 
  * not a query of the model. VT_E_FORBIDDEN without a surrogate, VT_E_NUMERIC where its logits are not finite. */
 vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *value, float *dx);
 
-/* eight_bit: one forward at the lattice point q [n]; *margin: above 0 it is misclassified. keep: a gradient at the same
+/* eight_bit: one forward at the grid point q [n]; *margin: above 0 it is misclassified. keep: a gradient at the same
  * point is likely to follow. */
 vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *margin);
 

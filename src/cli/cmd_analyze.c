@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "cli/cli.h"
-#include "cli/folder.h"
+#include "cli/result_dir.h"
 #include "cli/known.h"
-#include "cli/own.h"
+#include "cli/plugin_options.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
 #include "cli/streams.h"
@@ -19,10 +19,10 @@ typedef struct job {
     vt_attack attack;
     vt_progress progress;
     json_t *doc;
-    vt_folder folder;
+    vt_result_dir folder;
 } job;
 
-static vt_own own_of(const vt_analysis_def *d) { return (vt_own){"analysis", d->name, d->opts}; }
+static vt_plugin_options own_of(const vt_analysis_def *d) { return (vt_plugin_options){"analysis", d->name, d->opts}; }
 
 /* --key of the kind that the operands name. */
 static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e) {
@@ -31,8 +31,8 @@ static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e)
         return vt_fail(e, VT_E_USAGE,
                        "vitrine analyze has no option '--%s' of its own: name the kind before its options", name);
     VT_TRY(vt_analysis_find(&d, c->positional[0], e));
-    const vt_own own = own_of(d);
-    return vt_own_find(&own, c, name, out, e);
+    const vt_plugin_options own = own_of(d);
+    return vt_plugin_options_find(&own, c, name, out, e);
 }
 
 /* ---- what all kinds share ---- */
@@ -67,7 +67,7 @@ static vt_status parse_attack(job *j, const vt_cli *c, vt_err *e) {
 /* Each checkpoint has a view of the data of its own: transform and labels depend on it. */
 static vt_status open_subject(job *j, const vt_cli *c, vt_analyzed *s, vt_err *e) {
     vt_overrides o;
-    vt_input_story story;
+    vt_input_provenance story;
     if (!(j->def->wants & VT_WANTS_IMAGES)) {
         VT_TRY(vt_cli_overrides(c, &o, e));
         VT_TRY(vt_model_open(&s->model, s->path, &o, e));
@@ -104,8 +104,8 @@ static vt_status check_attack(const job *j, vt_err *e) {
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     long long seed, threads;
     VT_TRY(vt_analysis_find(&j->def, c->positional[0], e));
-    const vt_own own = own_of(j->def);
-    VT_TRY(vt_own_parse(&own, c, j->def->params_size, &j->params, e));
+    const vt_plugin_options own = own_of(j->def);
+    VT_TRY(vt_plugin_options_parse(&own, c, j->def->params_size, &j->params, e));
     VT_TRY(refuse_unread(j, c, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     VT_TRY(vt_cli_threads(c, &threads, e));
@@ -125,24 +125,24 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 static vt_status analyze(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
-    VT_TRY(vt_folder_open(&j->folder, vt_cli_get(c, "out"), "analysis.json", e));
-    if (j->folder.draws) j->a.figure = vt_folder_figure, j->a.figure_ctx = &j->folder;
-    if (j->folder.dir) j->a.array = vt_folder_array, j->a.array_ctx = &j->folder;
-    if (j->folder.dir) j->a.picture = vt_folder_picture, j->a.picture_ctx = &j->folder;
+    VT_TRY(vt_result_dir_open(&j->folder, vt_cli_get(c, "out"), "analysis.json", e));
+    if (j->folder.draws) j->a.figure = vt_result_dir_figure, j->a.figure_ctx = &j->folder;
+    if (j->folder.dir) j->a.array = vt_result_dir_array, j->a.array_ctx = &j->folder;
+    if (j->folder.dir) j->a.picture = vt_result_dir_picture, j->a.picture_ctx = &j->folder;
     tty = isatty(STDERR_FILENO);
     j->progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
     j->a.progress = &j->progress;
     j->a.interrupt = vt_cli_interruptible();
     double began = vt_now();
     VT_TRY(vt_analyze_run(j->def, j->params, &j->a, j->folder.out, &j->doc, e));
-    return vt_folder_keep(&j->folder, c, j->doc, j->a.threads, vt_now() - began, e);
+    return vt_result_dir_keep(&j->folder, c, j->doc, j->a.threads, vt_now() - began, e);
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
     vt_streams_fold();
     vt_status s = analyze(&j, c, e);
-    vt_folder_close(&j.folder, s == VT_OK);
+    vt_result_dir_close(&j.folder, s == VT_OK);
     json_decref(j.doc);
     for (int i = 0; i < j.a.n; i++) vt_model_close(j.a.subjects[i].model), vt_dataset_close(j.a.subjects[i].data);
     vt_attack_free(&j.attack);

@@ -17,7 +17,7 @@
 #include "core/files.h"
 #include "core/opt.h"
 #include "eval/report/curve.h"
-#include "eval/report/seal.h"
+#include "eval/report/checksums.h"
 #include "eval/evaluate.h"
 #include "eval/run_folder.h"
 #include "core/stats.h"
@@ -305,9 +305,9 @@ static vt_status report(job *j, const vt_cli *cli, double seconds, vt_err *e) {
     json_t *more = json_pack("{s:o}", "subject", vt_subject_json(cli->positional[0], &cli->given));
     if (s == VT_OK) s = vt_cli_run_json(cli, out, j->v.threads, seconds, more, e);
     json_decref(more);
-    if (s == VT_OK) s = vt_seal_write(out, e);
+    if (s == VT_OK) s = vt_checksums_write(out, e);
     if (s == VT_OK && !picture) printf("\ncurve.svg needs gnuplot");
-    if (s == VT_OK) putchar('\n'), vt_seal_list(stdout, out);
+    if (s == VT_OK) putchar('\n'), vt_checksums_list(stdout, out);
     vt_curve_free(&c);
     return s;
 }

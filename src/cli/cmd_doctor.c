@@ -33,7 +33,7 @@ typedef struct job {
     vt_dataset *data;
     int32_t *images, *sample;
     size_t n_images;
-    vt_input_story story;
+    vt_input_provenance story;
     vt_doctor d;
     vt_setting first; /* what was asked for */
     char found[300];  /* what was clearly better, one after the other */

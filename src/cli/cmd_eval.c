@@ -25,7 +25,7 @@
 #include "eval/report/expect.h"
 #include "eval/report/published.h"
 #include "eval/report/save_adv.h"
-#include "eval/report/seal.h"
+#include "eval/report/checksums.h"
 #include "eval/run_folder.h"
 
 extern const vt_command vt_command_selftest;
@@ -326,8 +326,8 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(report(j, c, vt_now() - began, e));
     VT_TRY(test_itself(j, c, e));
     const char *out = vt_cli_get(c, "out");
-    if (out) VT_TRY(vt_seal_write(out, e)); /* after the last file */
-    if (out) putchar('\n'), vt_seal_list(stdout, out);
+    if (out) VT_TRY(vt_checksums_write(out, e)); /* after the last file */
+    if (out) putchar('\n'), vt_checksums_list(stdout, out);
     if (vt_cli_has(c, "expect-robust")) VT_TRY(vt_expect_robust(j->ledger, e));
     return vt_cli_has(c, "seeds") ? VT_OK : check_floor(j, e); /* of several seeds each is judged when all are done */
 }

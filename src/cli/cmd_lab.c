@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "cli/cli.h"
-#include "cli/folder.h"
-#include "cli/own.h"
+#include "cli/result_dir.h"
+#include "cli/plugin_options.h"
 #include "cli/script.h"
 #include "cli/streams.h"
 #include "research/lab/lab.h"
@@ -14,10 +14,10 @@ typedef struct job {
     void *params;
     vt_lab lab;
     json_t *doc;
-    vt_folder folder;
+    vt_result_dir folder;
 } job;
 
-static vt_own own_of(const vt_lab_def *d) { return (vt_own){"lab", d->name, d->opts}; }
+static vt_plugin_options own_of(const vt_lab_def *d) { return (vt_plugin_options){"lab", d->name, d->opts}; }
 
 /* --key of the lab that the operands name. */
 static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e) {
@@ -26,15 +26,15 @@ static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e)
         return vt_fail(e, VT_E_USAGE, "vitrine lab has no option '--%s' of its own: name the lab before its options",
                        name);
     VT_TRY(vt_lab_find(&d, c->positional[0], e));
-    const vt_own own = own_of(d);
-    return vt_own_find(&own, c, name, out, e);
+    const vt_plugin_options own = own_of(d);
+    return vt_plugin_options_find(&own, c, name, out, e);
 }
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     long long seed, threads;
     VT_TRY(vt_lab_find(&j->def, c->positional[0], e));
-    const vt_own own = own_of(j->def);
-    VT_TRY(vt_own_parse(&own, c, j->def->params_size, &j->params, e));
+    const vt_plugin_options own = own_of(j->def);
+    VT_TRY(vt_plugin_options_parse(&own, c, j->def->params_size, &j->params, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     VT_TRY(vt_cli_threads(c, &threads, e));
     j->lab.seed = (uint64_t)seed, j->lab.threads = (int)threads;
@@ -44,9 +44,9 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 static vt_status experiment(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
-    VT_TRY(vt_folder_open(&j->folder, vt_cli_get(c, "out"), "lab.json", e));
+    VT_TRY(vt_result_dir_open(&j->folder, vt_cli_get(c, "out"), "lab.json", e));
     j->lab.out = j->folder.out, j->lab.dir = j->folder.dir;
-    if (j->folder.draws) j->lab.figure = vt_folder_figure, j->lab.figure_ctx = &j->folder;
+    if (j->folder.draws) j->lab.figure = vt_result_dir_figure, j->lab.figure_ctx = &j->folder;
     tty = isatty(STDERR_FILENO);
     j->lab.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty, .unit = "runs"};
     j->lab.interrupt = vt_cli_interruptible();
@@ -54,14 +54,14 @@ static vt_status experiment(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_lab_run(j->def, j->params, &j->lab, &j->doc, e));
     double seconds = vt_now() - began;
     printf("%.1f s, %d thread%s\n", seconds, j->lab.threads, j->lab.threads == 1 ? "" : "s");
-    return vt_folder_keep(&j->folder, c, j->doc, j->lab.threads, seconds, e);
+    return vt_result_dir_keep(&j->folder, c, j->doc, j->lab.threads, seconds, e);
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
     vt_streams_fold();
     vt_status s = experiment(&j, c, e);
-    vt_folder_close(&j.folder, s == VT_OK);
+    vt_result_dir_close(&j.folder, s == VT_OK);
     json_decref(j.doc);
     free(j.params);
     return s;

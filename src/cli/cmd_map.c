@@ -8,7 +8,7 @@
 
 /* The scheme that fits, of a handle of its own: applying it rewrites the names. */
 static vt_status write_map(const char *path, const char *part, vt_err *e) {
-    vt_st *st, *fresh;
+    vt_tensors *st, *fresh;
     vt_names names;
     vt_err why = {0};
     VT_TRY(vt_weights_open(&st, path, part, e));
@@ -19,9 +19,9 @@ static vt_status write_map(const char *path, const char *part, vt_err *e) {
     const char *kin = s == VT_OK && !known ? vt_kin(fresh) : NULL;
     if (kin) s = vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, path, kin);
     if (s == VT_OK) s = vt_sketch(stdout, fresh, known ? &names : NULL, "my.map", e);
-    vt_st_close(fresh);
+    vt_tensors_close(fresh);
     vt_names_close(&names);
-    vt_st_close(st);
+    vt_tensors_close(st);
     return s;
 }
 

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "core/mem.h"
 #include "eval/ledger.h"
-#include "eval/report/seal.h"
+#include "eval/report/checksums.h"
 #include "eval/header.h"
 #include "eval/report/summary.h"
 
@@ -63,8 +63,8 @@ static vt_status finish(vt_ledger *l, const char *out, vt_look look, vt_err *e) 
     s.look = look;
     vt_status st = vt_reports_write(&s, out, stdout, e);
     vt_summary_free(&s);
-    if (st == VT_OK) st = vt_seal_write(out, e);
-    if (st == VT_OK) putchar('\n'), vt_seal_list(stdout, out);
+    if (st == VT_OK) st = vt_checksums_write(out, e);
+    if (st == VT_OK) putchar('\n'), vt_checksums_list(stdout, out);
     return st;
 }
 

@@ -8,7 +8,7 @@
 #include "core/mem.h"
 #include "core/opt.h"
 #include "io/safetensors.h"
-#include "models/wrap/probe.h"
+#include "models/wrap/batch_gradients.h"
 
 typedef struct batch {
     int n;
@@ -22,47 +22,47 @@ static void batch_free(batch *b) {
     free(b->targets);
 }
 
-static vt_status ints(const vt_st *st, const char *name, int n, int64_t **out, vt_err *e) {
-    const vt_tensor *t = vt_st_find(st, name);
-    if (!t) return vt_fail(e, VT_E_FORMAT, "%s: tensor %s [N] (int64) is missing", vt_st_path(st), name);
+static vt_status ints(const vt_tensors *st, const char *name, int n, int64_t **out, vt_err *e) {
+    const vt_tensor *t = vt_tensors_find(st, name);
+    if (!t) return vt_fail(e, VT_E_FORMAT, "%s: tensor %s [N] (int64) is missing", vt_tensors_path(st), name);
     if (t->numel != (size_t)n)
-        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has %zu values, but x has %d images", vt_st_path(st), name,
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has %zu values, but x has %d images", vt_tensors_path(st), name,
                        t->numel, n);
     *out = vt_alloc((size_t)n * sizeof **out);
-    if (!*out) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_st_path(st));
+    if (!*out) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_tensors_path(st));
     return vt_tensor_i64(st, t, *out, (size_t)n, e);
 }
 
 /* Of the images in the file; 0: not square, or none (read_batch says so). */
-static int side_of(const vt_st *st) {
-    const vt_tensor *x = vt_st_find(st, "x");
+static int side_of(const vt_tensors *st) {
+    const vt_tensor *x = vt_tensors_find(st, "x");
     bool square = x && x->ndim == 4 && x->shape[2] == x->shape[3] && x->shape[2] > 0 && x->shape[2] <= 4096;
     return square ? (int)x->shape[2] : 0;
 }
 
-static vt_status read_batch(batch *b, const vt_st *st, int side, bool targets, vt_err *e) {
+static vt_status read_batch(batch *b, const vt_tensors *st, int side, bool targets, vt_err *e) {
     char shape[96];
-    const vt_tensor *x = vt_st_find(st, "x");
-    if (!x) return vt_fail(e, VT_E_FORMAT, "%s: tensor x [N,3,H,W] is missing", vt_st_path(st));
+    const vt_tensor *x = vt_tensors_find(st, "x");
+    if (!x) return vt_fail(e, VT_E_FORMAT, "%s: tensor x [N,3,H,W] is missing", vt_tensors_path(st));
     if (x->ndim != 4 || x->shape[0] < 1 || x->shape[0] > 1000000 || x->shape[1] != 3 || x->shape[2] != side ||
         x->shape[3] != side)
-        return vt_fail(e, VT_E_SHAPE, "%s: tensor x has shape %s, the model wants [N,3,%d,%d]", vt_st_path(st),
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor x has shape %s, the model wants [N,3,%d,%d]", vt_tensors_path(st),
                        vt_shape_text(shape, sizeof shape, x->shape, x->ndim), side, side);
     b->n = (int)x->shape[0];
     b->x = vt_alloc(x->numel * sizeof *b->x);
-    if (!b->x) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d images", vt_st_path(st), b->n);
+    if (!b->x) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d images", vt_tensors_path(st), b->n);
     VT_TRY(vt_tensor_f64(st, x, b->x, x->numel, e));
     for (size_t i = 0; i < x->numel; i++)
         if (!(b->x[i] >= 0 && b->x[i] <= 1))
             return vt_fail(e, VT_E_RANGE, "%s: tensor x holds %g at element %zu, pixels must be in [0,1]",
-                           vt_st_path(st), b->x[i], i);
+                           vt_tensors_path(st), b->x[i], i);
     VT_TRY(ints(st, "labels", b->n, &b->labels, e));
     return targets ? ints(st, "targets", b->n, &b->targets, e) : VT_OK;
 }
 
 /* Results as F32 or F64 tensors, under the names that reference files use. */
-static vt_status write_results(const char *path, const vt_probe *p, const vt_model *m, const char *loss, bool f64,
-                               vt_err *e) {
+static vt_status write_results(const char *path, const vt_batch_gradients *p, const vt_model *m, const char *loss,
+                               bool f64, vt_err *e) {
     int side = vt_config_input(&m->config);
     int count = 3 + (p->dparams ? m->params.count : 0), k = 0;
     vt_tensor *t = calloc((size_t)count, sizeof *t);
@@ -94,7 +94,7 @@ static vt_status write_results(const char *path, const vt_probe *p, const vt_mod
         for (size_t i = 0; f && i < t[k].numel; i++) f[i] = (float)data[i];
         t[k].data = f;
     }
-    if (st == VT_OK) st = vt_st_write(path, t, count, (const char *[]){"precision", f64 ? "f64" : "f32"}, 1, e);
+    if (st == VT_OK) st = vt_tensors_write(path, t, count, (const char *[]){"precision", f64 ? "f64" : "f32"}, 1, e);
     for (int i = 0; owned && i < count; i++) free(owned[i]);
     free(t), free(names), free(owned);
     return st;
@@ -112,7 +112,7 @@ static vt_status loss_kind(const char *name, vt_loss_kind *out, vt_err *e) {
 }
 
 /* Where neither tensors nor options nor metadata tell the side of the input, the images do. */
-static vt_status open_model(vt_model **out, const vt_cli *c, const vt_st *input, vt_err *e) {
+static vt_status open_model(vt_model **out, const vt_cli *c, const vt_tensors *input, vt_err *e) {
     vt_overrides o;
     const char *at = vt_cli_get(c, "attack-at");
     VT_TRY(vt_cli_overrides(c, &o, e));
@@ -132,20 +132,21 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_loss_kind kind = VT_LOSS_CE;
     VT_TRY(loss_kind(loss, &kind, e));
     vt_model *m = NULL;
-    vt_st *st = NULL;
+    vt_tensors *st = NULL;
     batch b = {0};
-    vt_probe p = {0};
-    vt_status s = vt_st_open(&st, input, e);
+    vt_batch_gradients p = {0};
+    vt_status s = vt_tensors_open(&st, input, e);
     if (s == VT_OK) s = open_model(&m, c, st, e);
     if (s == VT_OK) s = vt_cli_known(c, m, e);
     if (s == VT_OK) s = vt_prepare_attack_at(&c->given, m, side_of(st), e);
     if (s == VT_OK) s = read_batch(&b, st, vt_config_input(&m->config), kind == VT_LOSS_DLR_T, e);
-    if (s == VT_OK) s = vt_probe_run(&p, m, b.x, b.n, b.labels, b.targets, kind, f64, vt_cli_has(c, "param-grads"), e);
+    if (s == VT_OK)
+        s = vt_batch_gradients_run(&p, m, b.x, b.n, b.labels, b.targets, kind, f64, vt_cli_has(c, "param-grads"), e);
     if (s == VT_OK) s = write_results(out, &p, m, loss, f64, e);
     if (s == VT_OK) printf("%s: logits, loss_%s and dx_%s of %d images in %s\n", out, loss, loss, b.n, precision);
-    vt_probe_free(&p);
+    vt_batch_gradients_free(&p);
     batch_free(&b);
-    vt_st_close(st);
+    vt_tensors_close(st);
     vt_model_close(m);
     return s;
 }

@@ -24,12 +24,12 @@ typedef struct job {
 
 /* The recipe inside a checkpoint's metadata. */
 static vt_status recipe_of(vt_recipe *r, const char *path, vt_err *e) {
-    vt_st *st;
-    VT_TRY(vt_st_open(&st, path, e));
-    const char *text = vt_st_meta(st, "recipe");
+    vt_tensors *st;
+    VT_TRY(vt_tensors_open(&st, path, e));
+    const char *text = vt_tensors_meta(st, "recipe");
     vt_status s = text ? vt_recipe_parse(r, text, strlen(text), path, e)
                        : vt_fail(e, VT_E_FORMAT, "%s: holds no recipe (it was not made by vitrine train)", path);
-    vt_st_close(st);
+    vt_tensors_close(st);
     return s;
 }
 

@@ -11,10 +11,10 @@
 #include "cli/script.h"
 #include "core/json.h"
 #include "core/opt.h"
-#include "eval/foreign.h"
-#include "eval/judge.h"
-#include "eval/recheck.h"
-#include "eval/report/seal.h"
+#include "eval/external.h"
+#include "eval/verifier.h"
+#include "eval/reverify.h"
+#include "eval/report/checksums.h"
 #include "eval/header.h"
 #include "io/image_list.h"
 
@@ -40,7 +40,7 @@ static void show_findings(const vt_findings *f, size_t from) {
     if (f->n > SHOWN && from < f->n) printf("... and %zu more\n", f->n - SHOWN);
 }
 
-static void show_checked(const vt_recheck *r, bool earlier) {
+static void show_checked(const vt_reverify *r, bool earlier) {
     const vt_header *h = r->ledger->header;
     char threat[120];
     printf("%s, weights %.12s..., data %.12s...\n", vt_header_threat(h, threat, sizeof threat), h->weights,
@@ -63,15 +63,15 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     const char *dir = c->positional[0];
     vt_ledger *l;
     bool earlier;
-    vt_recheck r = {.progress = progress()};
+    vt_reverify r = {.progress = progress()};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (vt_cli_has(c, foreign[i]))
             return vt_fail(e, VT_E_USAGE, "--%s goes with --adv FILE; of a run, %s says it", foreign[i], dir);
     VT_TRY(threads_of(c, &r.threads, e));
     VT_TRY(vt_run_has_tensors(dir, e));
     VT_TRY(vt_ledger_open(&l, dir, e));
-    vt_status s = vt_seal_check(l, found, e);
-    if (s == VT_OK) s = vt_seal_is_earlier(l, &earlier, e);
+    vt_status s = vt_checksums_check(l, found, e);
+    if (s == VT_OK) s = vt_checksums_is_earlier(l, &earlier, e);
     vt_ledger_close(l);
     show_findings(found, 0); /* the next step may fail by what was found here */
     size_t before = found->n;
@@ -79,7 +79,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     VT_TRY(s);
     r.ledger = run->ledger, r.subject = &run->subject;
     r.interrupt = vt_cli_interruptible();
-    VT_TRY(vt_recheck_run(&r, found, e));
+    VT_TRY(vt_reverify_run(&r, found, e));
     vt_err altered;
     if (vt_ledger_check(run->ledger, &altered) != VT_OK) vt_findings_add(found, "%s", altered.text);
     show_findings(found, before);
@@ -136,7 +136,7 @@ static vt_status parse_indices(const char *text, int64_t **out, int64_t *n, vt_e
 }
 
 /* Which image each point belongs to; *from says who told. */
-static vt_status numbers(const vt_cli *c, const vt_dataset *d, vt_points *p, int64_t **out, const char **from,
+static vt_status numbers(const vt_cli *c, const vt_dataset *d, vt_adv_file *p, int64_t **out, const char **from,
                          vt_err *e) {
     const char *indices = vt_cli_get(c, "indices"), *file = vt_cli_get(c, "adv");
     int64_t n = 0, room = 0;
@@ -198,20 +198,20 @@ static vt_status allowance(const vt_cli *c, double *out, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status write_csv(const char *path, const vt_foreign *f, vt_err *e) {
+static vt_status write_csv(const char *path, const vt_external *f, vt_err *e) {
     vt_file out;
     if (!path) return VT_OK;
     VT_TRY(vt_file_begin_path(&out, path, e));
-    vt_foreign_csv(out.stream, f);
+    vt_external_csv(out.stream, f);
     return vt_file_commit(&out, e);
 }
 
-static vt_status write_json(const char *path, const vt_foreign *f, vt_err *e) {
+static vt_status write_json(const char *path, const vt_external *f, vt_err *e) {
     vt_file out;
-    if (vt_script_stream()) return vt_script_print(vt_foreign_json(f), e);
+    if (vt_script_stream()) return vt_script_print(vt_external_json(f), e);
     if (!path) return VT_OK;
     VT_TRY(vt_file_begin_path(&out, path, e));
-    json_t *o = vt_foreign_json(f);
+    json_t *o = vt_external_json(f);
     vt_status s = vt_json_commit(&out, o, JSON_INDENT(1), e);
     json_decref(o);
     return s;
@@ -219,14 +219,14 @@ static vt_status write_json(const char *path, const vt_foreign *f, vt_err *e) {
 
 typedef struct job {
     vt_subject subject;
-    vt_points points;
+    vt_adv_file points;
     int64_t *images;
-    vt_foreign f;
+    vt_external f;
 } job;
 
 static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     const char *file = vt_cli_get(c, "adv");
-    vt_foreign *f = &j->f;
+    vt_external *f = &j->f;
     const char *threat = vt_cli_get(c, "threat");
     if (threat && (vt_cli_has(c, "norm") || vt_cli_has(c, "eps")))
         return vt_fail(e, VT_E_USAGE, "--threat %.60s stands in place of --norm and --eps: give one or the other",
@@ -240,7 +240,7 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     c->positional[0] = vt_cli_get(c, "weights"), c->n_positional = 1;
     if (!c->positional[0]) return vt_fail(e, VT_E_USAGE, "vitrine verify --adv needs --weights FILE");
     VT_TRY(vt_cli_data(c, &j->subject.data, e));
-    VT_TRY(vt_points_open(&j->points, file, vt_cli_get(c, "tensor"), e));
+    VT_TRY(vt_adv_file_open(&j->points, file, vt_cli_get(c, "tensor"), e));
     VT_TRY(numbers(c, j->subject.data, &j->points, &j->images, from, e));
     VT_TRY(distinct(j->images, j->points.n, file, e));
     VT_TRY(vt_subject_open(&j->subject, &c->given, c->positional[0], (int32_t)j->images[0], e));
@@ -248,24 +248,24 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     VT_TRY(vt_subject_fit(&j->subject, &c->given, (int32_t)j->images[0], e));
     const vt_config *m = &j->subject.model->config;
     if (f->patch.size) VT_TRY(vt_patch_fit(&f->patch, m, j->subject.model->path, e));
-    return vt_points_fit(&j->points, file, vt_config_input(m), m->mean, m->std, e);
+    return vt_adv_file_fit(&j->points, file, vt_config_input(m), m->mean, m->std, e);
 }
 
 static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
     const char *from = "", *file = vt_cli_get(c, "adv");
-    vt_foreign *f = &j->f;
+    vt_external *f = &j->f;
     VT_TRY(open_job(j, c, &from, e));
     f->subject = &j->subject, f->points = &j->points, f->images = j->images;
     f->progress = progress(), f->interrupt = vt_cli_interruptible();
-    VT_TRY(vt_foreign_run(f, e));
+    VT_TRY(vt_external_run(f, e));
     VT_TRY(write_csv(vt_cli_get(c, "csv"), f, e));
     VT_TRY(write_json(vt_cli_get(c, "json"), f, e));
     printf("%s%s%s, %s, values %.6g to %.6g; images by %s\n\n", file, *j->points.name ? ": " : "", j->points.name,
            vt_dtype_name(j->points.dtype), j->points.low, j->points.high, from);
-    vt_foreign_table(stdout, f, SHOWN);
-    long long bad = (long long)f->count[VT_FOREIGN_VIOLATION], first = -1;
+    vt_external_table(stdout, f, SHOWN);
+    long long bad = (long long)f->count[VT_EXTERNAL_VIOLATION], first = -1;
     for (int64_t i = 0; i < j->points.n && first < 0; i++)
-        if (f->result[i].status == VT_FOREIGN_VIOLATION) first = (long long)f->result[i].image;
+        if (f->result[i].status == VT_EXTERNAL_VIOLATION) first = (long long)f->result[i].image;
     if (!bad) return VT_OK;
     return vt_fail(e, VT_E_RANGE, "%s: %lld of %lld points violate the threat model, the first that of image %lld",
                    file, bad, (long long)j->points.n, first);
@@ -283,9 +283,9 @@ static vt_status run(const vt_cli *c, vt_err *e) {
                            : "vitrine verify needs RUNDIR, or --adv FILE --weights W --data D --eps E");
     copy = *c;
     vt_status s = adv ? verify_adv(&j, &copy, e) : verify_run(c, &again, &found, e);
-    vt_foreign_free(&j.f);
+    vt_external_free(&j.f);
     free(j.images);
-    vt_points_close(&j.points);
+    vt_adv_file_close(&j.points);
     vt_subject_close(&j.subject);
     vt_run_folder_close(&again);
     vt_findings_free(&found);

@@ -8,7 +8,7 @@
 #include "core/files.h"
 #include "core/json.h"
 #include "core/opt.h"
-#include "eval/report/seal.h"
+#include "eval/report/checksums.h"
 #include "eval/report/summary.h"
 
 enum { MOST = 64 };
@@ -130,7 +130,7 @@ static vt_status report(const seeds *s, const char *out, vt_look look, vt_err *e
                           "robust_under_all", (json_int_t)robust);
     o = vt_json_whole(o, before);
     vt_status st = vt_json_save(out, "seeds.json", o, JSON_INDENT(1), e);
-    if (st == VT_OK) vt_seal_list(stdout, out);
+    if (st == VT_OK) vt_checksums_list(stdout, out);
     if (st == VT_OK) return vt_script_print(o, e);
     json_decref(o);
     return st;

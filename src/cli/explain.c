@@ -25,14 +25,14 @@ static void put_row(const vt_names_row *r) {
     printf("\n");
 }
 
-static void put_notes(const vt_st *st) {
+static void put_notes(const vt_tensors *st) {
     static const char *const kinds[] = {[VT_NOTE_CHOSEN] = "chosen",
                                         [VT_NOTE_IGNORED] = "ignored",
                                         [VT_NOTE_RENAMED] = "prefix",
                                         [VT_NOTE_MEAN_STD] = "normalisation",
                                         [VT_NOTE_VALUE] = "value"};
     const vt_note *n;
-    for (int i = 0; (n = vt_st_note(st, i)); i++) {
+    for (int i = 0; (n = vt_tensors_note(st, i)); i++) {
         printf("  %-14s ", kinds[n->kind]);
         put(n->name, 0);
         printf(": ");
@@ -41,36 +41,37 @@ static void put_notes(const vt_st *st) {
     }
 }
 
-static void put_unknown(const vt_st *st) {
-    for (int i = 0; i < vt_st_count(st); i++)
-        put_row(&(vt_names_row){.was = *vt_st_at(st, i), .origin = vt_st_origin(st, i), .why = "no scheme fits"});
+static void put_unknown(const vt_tensors *st) {
+    for (int i = 0; i < vt_tensors_count(st); i++)
+        put_row(
+            &(vt_names_row){.was = *vt_tensors_at(st, i), .origin = vt_tensors_origin(st, i), .why = "no scheme fits"});
 }
 
 vt_status vt_cli_explain(const char *path, const char *part, const char *names, vt_err *e) {
-    vt_st *st;
+    vt_tensors *st;
     vt_names n;
     VT_TRY(vt_weights_open(&st, path, part, e));
     vt_status s = vt_names_apply(&n, st, names, e);
-    printf("\n%s, %d tensors, names: %s\n", vt_st_format(st), n.n_rows ? n.n_rows : vt_st_count(st),
+    printf("\n%s, %d tensors, names: %s\n", vt_tensors_format(st), n.n_rows ? n.n_rows : vt_tensors_count(st),
            *n.scheme ? n.scheme : "not known");
     put_notes(st);
     for (int i = 0; i < n.n_rows; i++) put_row(&n.rows[i]);
     if (!n.n_rows) put_unknown(st);
     vt_names_close(&n);
-    vt_st_close(st);
+    vt_tensors_close(st);
     return s;
 }
 
 void vt_cli_show_unknown(const char *path, const char *part) {
-    vt_st *st;
+    vt_tensors *st;
     vt_names n;
     vt_err e = {0};
     if (vt_weights_open(&st, path, part, &e) != VT_OK) return;
     bool unknown = vt_names_apply(&n, st, NULL, &e) != VT_OK && !*n.scheme && !vt_kin(st);
     if (unknown) {
-        printf("%s, %d tensors, names: not known\n", vt_st_format(st), vt_st_count(st));
+        printf("%s, %d tensors, names: not known\n", vt_tensors_format(st), vt_tensors_count(st));
         put_unknown(st);
     }
     vt_names_close(&n);
-    vt_st_close(st);
+    vt_tensors_close(st);
 }

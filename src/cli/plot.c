@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "core/files.h"
-#include "core/written.h"
+#include "core/text_stream.h"
 #include "eval/report/markup.h"
 
 extern char **environ;
@@ -163,13 +163,13 @@ static vt_status draw(const vt_file *svg, const char *title, const char *program
 
 /* Preamble, title, body: to be freed. */
 static char *whole_script(const char *title, const char *body) {
-    vt_writing w;
-    FILE *f = vt_writing_begin(&w);
-    if (!f) return vt_writing_end(&w);
+    vt_text_stream w;
+    FILE *f = vt_text_stream_open(&w);
+    if (!f) return vt_text_stream_close(&w);
     fputs(preamble, f);
     fputs("picture = ", f), vt_plot_quote(f, title);
     fprintf(f, "\nset title picture noenhanced\n%s\n", body);
-    return vt_writing_end(&w);
+    return vt_text_stream_close(&w);
 }
 
 vt_status vt_plot_svg(const char *out_svg, const char *title, const char *script_body, vt_err *e) {
@@ -193,7 +193,7 @@ vt_status vt_plot_svg(const char *out_svg, const char *title, const char *script
 vt_status vt_plot_written(const char *out_svg, const char *title, void (*write)(FILE *script, const void *data),
                           const void *data, vt_err *e) {
     char *script;
-    VT_TRY(vt_written(&script, write, data, out_svg, e));
+    VT_TRY(vt_text_of(&script, write, data, out_svg, e));
     vt_status s = vt_plot_svg(out_svg, title, script, e);
     free(script);
     return s;

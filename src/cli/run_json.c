@@ -10,7 +10,7 @@
 #include "core/files.h"
 #include "core/gemm.h"
 #include "core/json.h"
-#include "eval/report/seal.h"
+#include "eval/report/checksums.h"
 
 static void cpu_name(char *out, size_t size) {
     FILE *f = fopen("/proc/cpuinfo", "r");
@@ -52,7 +52,7 @@ vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double 
     if (!(o = vt_json_whole(o, before))) return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
     vt_status s = vt_file_begin(&f, dir, "run.json", e);
     if (s == VT_OK) {
-        s = vt_seal_json(o, f.stream, e);
+        s = vt_checksums_json(o, f.stream, e);
         if (s == VT_OK)
             s = vt_file_commit(&f, e);
         else

@@ -51,7 +51,7 @@ static vt_status parse_pair(vt_floor *f, const char *pair, size_t n, vt_err *e) 
     while (k < KEYS && strcmp(keys[k], key)) k++;
     if (k == KEYS) {
         vt_err why;
-        (void)vt_unknown("share", key, keys, KEYS, NULL, &why);
+        (void)vt_fail_unknown("share", key, keys, KEYS, NULL, &why);
         return vt_fail(e, VT_E_USAGE, "--fail-under: %s", why.text);
     }
     if (!vt_parse_real(value, at(f, k)) || !(*at(f, k) >= 0 && *at(f, k) <= 100))

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "core/fold.h"
 #include "core/text.h"
-#include "core/written.h"
+#include "core/text_stream.h"
 
 enum { NARROW = 40, USUAL = 80, HANG_MOST = 32 };
 
@@ -150,11 +150,11 @@ static bool forward(sink *s, const char *text, size_t n) {
 
 /* The first n bytes of what is held, and a table's rows before them, are done with. */
 static bool release(sink *s, size_t n) {
-    vt_writing w = {0};
-    FILE *f = s->rows ? vt_writing_begin(&w) : NULL;
+    vt_text_stream w = {0};
+    FILE *f = s->rows ? vt_text_stream_open(&w) : NULL;
     bool good = true;
     if (f) vt_fold(f, s->held, s->rows, s->width);
-    char *text = vt_writing_end(&w);
+    char *text = vt_text_stream_close(&w);
     if (f) good = text && forward(s, text, w.n);
     if (!f) s->rows = 0;
     free(text);

@@ -9,7 +9,7 @@ enum { MOST = 32, GAP = 2 };
 
 void vt_columns_begin(vt_columns *t, const vt_column *column, int n) {
     *t = (vt_columns){.column = column, .n = n < MOST ? n : MOST};
-    vt_writing_begin(&t->cells);
+    vt_text_stream_open(&t->cells);
 }
 
 static void put(vt_columns *t, vt_style style, const char *format, va_list values) {
@@ -96,7 +96,7 @@ static void print(FILE *f, const vt_columns *t, const vt_look *look, const int *
 
 void vt_columns_end(vt_columns *t, FILE *f, const vt_look *look) {
     int width[MOST];
-    char *text = vt_writing_end(&t->cells);
+    char *text = vt_text_stream_close(&t->cells);
     if (text) {
         measure(t, width);
         fit(t, width, look->width);

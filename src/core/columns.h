@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include "core/written.h"
+#include "core/text_stream.h"
 
 typedef enum vt_style { VT_STYLE_NONE, VT_STYLE_BOLD, VT_STYLE_GOOD, VT_STYLE_BAD } vt_style;
 
@@ -25,7 +25,7 @@ typedef struct vt_column {
 typedef struct vt_columns {
     const vt_column *column;
     int n;
-    vt_writing cells; /* each a byte of style, its text, a zero */
+    vt_text_stream cells; /* each a byte of style, its text, a zero */
 } vt_columns;
 
 void vt_columns_begin(vt_columns *t, const vt_column *column, int n);

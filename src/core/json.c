@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/written.h"
+#include "core/text_stream.h"
 
 /* What each character outside of a string stands for, in bytes of jansson 2.14 on 64 bits, rounded up: a table of eight
  * places, an array of eight, a pair and its copy of the key, a number and its place in an array. */
@@ -152,11 +152,11 @@ static char *text_of(const json_t *o, size_t flags, bool longest) {
     size_t before = vt_json_refused();
     char *whole = o ? json_dumps(o, flags) : NULL;
     bool good = whole && vt_json_refused() == before;
-    vt_writing w = {0};
-    FILE *f = good ? vt_writing_begin(&w) : NULL;
+    vt_text_stream w = {0};
+    FILE *f = good ? vt_text_stream_open(&w) : NULL;
     if (f) put_text(f, whole, longest);
     free(whole);
-    return vt_writing_end(&w);
+    return vt_text_stream_close(&w);
 }
 
 char *vt_json_text(const json_t *o, size_t flags) { return text_of(o, flags, false); }

@@ -94,8 +94,8 @@ static void join(char *out, size_t size, const char *const *list, size_t n) {
         snprintf(out + at, size - at, "%s%s", i ? ", " : "", list[i]);
 }
 
-vt_status vt_unknown(const char *what, const char *word, const char *const *list, size_t n, const char *look,
-                     vt_err *e) {
+vt_status vt_fail_unknown(const char *what, const char *word, const char *const *list, size_t n, const char *look,
+                          vt_err *e) {
     char all[300];
     const char *near = vt_nearest(word, list, n);
     if (near) return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s'; did you mean '%s'?", what, word, near);

@@ -62,8 +62,8 @@ bool vt_parse_triple(const char *text, double out[3]);
 const char *vt_nearest(const char *word, const char *const *list, size_t n);
 /* Fails: an unknown WHAT, with the nearest name of the list, or else where to look (a command) or, with NULL, the list.
  */
-vt_status vt_unknown(const char *what, const char *word, const char *const *list, size_t n, const char *look,
-                     vt_err *e);
+vt_status vt_fail_unknown(const char *what, const char *word, const char *const *list, size_t n, const char *look,
+                          vt_err *e);
 
 /* Fills params with the defaults of opts (ends at key NULL; opts may be NULL). */
 void vt_opt_defaults(const vt_opt *opts, void *params);

@@ -51,7 +51,7 @@ void vt_progress_end(vt_progress *p, const char *note) {
     if (p->show && (p->live || vt_now() - p->began >= 30)) show(p, note, true);
 }
 
-vt_status vt_alive(const volatile sig_atomic_t *interrupt, const char *what, vt_err *e) {
+vt_status vt_check_interrupt(const volatile sig_atomic_t *interrupt, const char *what, vt_err *e) {
     if (!interrupt || !*interrupt) return VT_OK;
     return vt_fail(e, VT_INTERRUPTED, "interrupted; %s keeps nothing half done", what);
 }

@@ -33,6 +33,6 @@ void vt_progress_step(vt_progress *p, size_t done, const char *note);
 void vt_progress_end(vt_progress *p, const char *note);
 
 /* VT_INTERRUPTED once the flag is set (NULL: never): "interrupted; WHAT keeps nothing half done". */
-vt_status vt_alive(const volatile sig_atomic_t *interrupt, const char *what, vt_err *e);
+vt_status vt_check_interrupt(const volatile sig_atomic_t *interrupt, const char *what, vt_err *e);
 
 #endif

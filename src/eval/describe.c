@@ -127,7 +127,7 @@ json_t *vt_describe_sources(const vt_model *m) {
     return o;
 }
 
-void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, const vt_input_story *story) {
+void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, const vt_input_provenance *story) {
     char text[64];
     int side = vt_config_input(c);
     json_t *notes = json_array();

@@ -22,16 +22,16 @@ void vt_describe_data(json_t *data, const vt_dataset *d, int outputs);
 json_t *vt_describe_sources(const vt_model *m);
 
 /* Where the pixels that the model sees come from. */
-typedef struct vt_input_story {
+typedef struct vt_input_provenance {
     char from[96]; /* who asked for the data's transform: "--preprocess", "the model's own: config.json"; empty: nobody
                     */
     const char *left; /* text of the model's own where it was left out, since the images have its size; NULL: none */
-} vt_input_story;
+} vt_input_provenance;
 
 /* Adds to the header's "model": "input" where images are floats, "native" and "native_filter" when the model resizes
  * its input itself, and "notes": at which resolution perturbations live whenever images and network differ in size, and
  * who chose the preprocessing. */
-void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, const vt_input_story *story);
+void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, const vt_input_provenance *story);
 
 /* Adds to the "notes" of the header itself what the attacks do differently because there are so few classes. */
 void vt_describe_attacks(json_t *header, const vt_attack *attacks, int n, int classes);

@@ -23,7 +23,7 @@ static vt_status on_levels(const vt_eval *v, int32_t image, const float *x, vt_e
 
 vt_status vt_eight_bit_check(const vt_eval *v, vt_err *e) {
     if (!vt_eight_bit_wanted(v)) return VT_OK;
-    if (vt_lattice_most(v->norm, v->eps) < 1)
+    if (vt_grid8_most(v->norm, v->eps) < 1)
         return vt_fail(e, VT_E_USAGE,
                        "--eight-bit: --eps %s is below one grey level (1/255): no other 8-bit image lies in that ball",
                        v->eps_text);
@@ -41,7 +41,7 @@ vt_status vt_eight_bit_check(const vt_eval *v, vt_err *e) {
 
 void vt_eight_bit_describe(json_t *header, const vt_eval *v) {
     char bound[80], text[240];
-    long long most = (long long)vt_lattice_most(v->norm, v->eps);
+    long long most = (long long)vt_grid8_most(v->norm, v->eps);
     if (!vt_eight_bit_wanted(v)) return;
     if (v->patch.size)
         snprintf(bound, sizeof bound, "free in the squares");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The 8-bit threat in an evaluation (attacks/lattice.h): what it needs of radius and data, and what reports say of it.
+/* The 8-bit threat in an evaluation (attacks/grid8.h): what it needs of radius and data, and what reports say of it.
  */
 #ifndef VT_EVAL_EIGHT_BIT_H
 #define VT_EVAL_EIGHT_BIT_H

@@ -12,7 +12,7 @@
 #include "core/threads.h"
 #include "core/version.h"
 #include "eval/header.h"
-#include "eval/board.h"
+#include "eval/coverage.h"
 #include "eval/eight_bit.h"
 #include "eval/outlook.h"
 #include "eval/verify.h"
@@ -28,7 +28,7 @@ typedef struct worker {
     vt_classifier model, surrogate;
     vt_oracle oracle;
     vt_attacker attacker;
-    vt_lattice lattice; /* of 8-bit entries, where there are any */
+    vt_grid8 grid; /* of 8-bit entries, where there are any */
     float *x, *z;
     double *z64;
 } worker;
@@ -54,7 +54,7 @@ static vt_task task_dims(const vt_eval *v) {
 static void worker_close(worker *w) {
     vt_oracle_close(&w->oracle);
     vt_attacker_close(&w->attacker);
-    vt_lattice_close(&w->lattice);
+    vt_grid8_close(&w->grid);
     vt_classifier_close(&w->model), vt_classifier_close(&w->surrogate);
     free(w->x), free(w->z), free(w->z64);
     memset(w, 0, sizeof *w);
@@ -87,7 +87,7 @@ static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
     vt_task dims = task_dims(v);
     VT_TRY(vt_subject_classifier(&w->model, v->subject, e));
     VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
-    if (vt_eight_bit_wanted(v)) VT_TRY(vt_lattice_open(&w->lattice, dims.n, e));
+    if (vt_eight_bit_wanted(v)) VT_TRY(vt_grid8_open(&w->grid, dims.n, e));
     VT_TRY(vt_attacker_open(&w->attacker, dims.n, work_len(v, &dims), e));
     w->oracle.interrupt = v->interrupt;
     if (transfers(v)) VT_TRY(open_surrogate(w, v, e));
@@ -313,7 +313,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
                     .patch = &v->patch};
     VT_TRY(vt_subject_image(v->subject, image, w->x, &r.label, e));
     t.label = r.label, t.mode = mode_of(v, run->entry);
-    t.eight_bit = attack->scoring == VT_SCORE_EIGHT_BIT ? &w->lattice : NULL;
+    t.eight_bit = attack->scoring == VT_SCORE_EIGHT_BIT ? &w->grid : NULL;
     t.key = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
     if (v->radii && t.mode != VT_ORACLE_CLOSEST) t.eps = v->radii[run->entry - 1].eps;
     VT_TRY(refuse(vt_attacker_run(&w->attacker, &w->oracle, st, &t), &w->oracle, image, st->def->name, e));
@@ -357,15 +357,15 @@ static vt_status one_image(void *ctx, int thread, size_t item, vt_err *e) {
 /* ---- stages ---- */
 
 /* Images of this stage that have no line yet, into todo; *total: of the stage, *robust: of those that are done. */
-static size_t collect(const vt_board *b, int entry, int stage, int32_t *todo, size_t *total, size_t *robust) {
+static size_t collect(const vt_coverage *b, int entry, int stage, int32_t *todo, size_t *total, size_t *robust) {
     size_t n = 0;
     *total = *robust = 0;
     for (size_t i = 0; i < b->n; i++) {
-        if (!vt_board_takes(b, entry, stage, i)) continue;
-        uint8_t now = vt_board_cell(b, entry, stage, i);
+        if (!vt_coverage_takes(b, entry, stage, i)) continue;
+        uint8_t now = vt_coverage_cell(b, entry, stage, i);
         (*total)++;
         *robust += now == VT_RECORD_ROBUST || now == VT_RECORD_CORRECT || now == VT_RECORD_INVALID;
-        if (now == VT_BOARD_NONE) todo[n++] = b->images[i];
+        if (now == VT_COVERAGE_NONE) todo[n++] = b->images[i];
     }
     return n;
 }
@@ -380,8 +380,8 @@ static void name_stage(const vt_header *header, int entry, int stage, char *name
         snprintf(name, size, "%.24s: %.40s", label, vt_stage_label(attack, stage, part, sizeof part));
 }
 
-static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, vt_board *b, int32_t *todo, vt_outlook *o,
-                           int entry, int stage, vt_err *e) {
+static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, vt_coverage *b, int32_t *todo,
+                           vt_outlook *o, int entry, int stage, vt_err *e) {
     stage_run run = {.v = v,
                      .ledger = l,
                      .workers = workers,
@@ -410,12 +410,12 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, vt_b
         vt_status t = vt_ledger_sync(l, &sync);
         if (s == VT_OK && t != VT_OK) s = vt_fail(e, t, "%s", sync.text);
     }
-    return s == VT_OK ? vt_board_note(b, l, before, e) : s;
+    return s == VT_OK ? vt_coverage_note(b, l, before, e) : s;
 }
 
-static vt_status run_all(const vt_eval *v, vt_ledger *l, worker *workers, vt_board *b, int32_t *todo, vt_err *e) {
-    VT_TRY(vt_board_open(b, l->header, v->images, v->n_images, e));
-    VT_TRY(vt_board_note(b, l, 0, e));
+static vt_status run_all(const vt_eval *v, vt_ledger *l, worker *workers, vt_coverage *b, int32_t *todo, vt_err *e) {
+    VT_TRY(vt_coverage_open(b, l->header, v->images, v->n_images, e));
+    VT_TRY(vt_coverage_note(b, l, 0, e));
     for (int i = 0; i < v->threads; i++) VT_TRY(worker_open(&workers[i], v, e));
     vt_outlook o;
     vt_outlook_begin(&o, v);
@@ -428,14 +428,14 @@ static vt_status run_all(const vt_eval *v, vt_ledger *l, worker *workers, vt_boa
 
 static vt_status run_with(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     vt_eval v = *v_;
-    vt_board b = {0};
+    vt_coverage b = {0};
     if ((size_t)v.threads > v.n_images) v.threads = (int)v.n_images;
     worker *workers = calloc((size_t)v.threads, sizeof *workers);
     int32_t *todo = calloc(v.n_images, sizeof *todo);
     vt_status s = workers && todo ? run_all(&v, l, workers, &b, todo, e)
                                   : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v.n_images);
     for (int i = 0; workers && i < v.threads; i++) worker_close(&workers[i]);
-    vt_board_close(&b);
+    vt_coverage_close(&b);
     free(workers), free(todo);
     return s;
 }

@@ -139,7 +139,7 @@ vt_status vt_prepare_model(const vt_choices *c, const char *path, const vt_datas
 }
 
 /* What the model carries, where the images are not of its size. */
-static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_input_story *story, vt_err *e) {
+static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_input_provenance *story, vt_err *e) {
     vt_transform t;
     vt_err why = {0};
     if (!*m->transform) return VT_OK;
@@ -157,12 +157,12 @@ static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_i
     return VT_OK;
 }
 
-vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story,
+vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_provenance *story,
                            vt_err *e) {
     int w, h;
     const char *at = vt_chosen(c, "attack-at");
     bool given = vt_is_chosen(c, "preprocess"), native = at && !strcasecmp(at, "native");
-    *story = (vt_input_story){0};
+    *story = (vt_input_provenance){0};
     if (given) snprintf(story->from, sizeof story->from, "--preprocess");
     VT_TRY(size_of(d, first, &w, &h, e));
     if (native && w != h)
@@ -181,7 +181,7 @@ vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int3
     return VT_OK;
 }
 
-vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story,
+vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_provenance *story,
                          vt_err *e) {
     VT_TRY(vt_prepare_input(c, m, d, first, story, e));
     return vt_dataset_fit_head(d, m->config.classes, vt_is_chosen(c, "restrict-classes"), m->path, e);

@@ -22,10 +22,10 @@ vt_status vt_prepare_model(const vt_choices *c, const char *path, const vt_datas
                            vt_err *e);
 /* The input after data and model are open: sets d->transform and m->config.native from preprocess, attack-at and what
  * the model carries; `first` is an image of the run, whose size decides. story: for the report. */
-vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story,
+vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_provenance *story,
                            vt_err *e);
 /* The same, and the outputs that are compared: the data's classes within the model's, restrict-classes. */
-vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_story *story,
+vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_provenance *story,
                          vt_err *e);
 /* attack-at alone, without a data set: native (a file, an option or `side` must say the side; 0: unknown), model, or
  * absent. */

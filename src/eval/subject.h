@@ -15,7 +15,7 @@ typedef struct vt_subject {
     vt_model *model;
     vt_wrap wrap; /* a known cheat around it, whose other half has altered the model; empty: none */
     vt_dataset *data;
-    vt_input_story input;
+    vt_input_provenance input;
     /* Another checkpoint, for attacks that transfer from one (transfer): of the same classes and input, seen without
      * the wrap; and its name in reports. NULL: they transfer from a twin of the model (models/twin.h). */
     vt_model *surrogate;

@@ -35,7 +35,7 @@ vt_status vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const
 /* The same for a patch threat, after vt_verify with linf 1 (which judges the box): do the pixels that changed fit into
  * its squares? Else the point is not inside, and not broken. x, x_adv [3, height, width] */
 void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, int height, int width, const vt_patch *p);
-/* The same for the 8-bit threat (attacks/lattice.h says what it is), after vt_verify with an infinite eps (which judges
+/* The same for the 8-bit threat (attacks/grid8.h says what it is), after vt_verify with an infinite eps (which judges
  * the box) and, for patches, vt_verify_patch: is every value of x and x_adv [n] exactly float32(k)/255, and are they,
  * counted in whole levels, no further apart than eps? Else the point is not inside, and not broken. */
 void vt_verify_eight_bit(vt_verdict *v, const float *x, const float *x_adv, size_t n, vt_norm norm, double eps);

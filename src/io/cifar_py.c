@@ -11,7 +11,7 @@
 #include "io/pickle.h"
 
 struct vt_cifar_py {
-    vt_st *st; /* the file and the tree of its pickle */
+    vt_tensors *st; /* the file and the tree of its pickle */
     vt_npy pixels;
     int record;
     int64_t count;
@@ -141,7 +141,7 @@ vt_status vt_cifar_py_parse(vt_cifar_py **out, const uint8_t *bytes, size_t n, c
     *out = NULL;
     if (!e) e = &mine;
     if (!b) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
-    vt_status s = vt_st_begin(&b->st, path, bytes, n, e);
+    vt_status s = vt_tensors_begin(&b->st, path, bytes, n, e);
     if (s == VT_OK) s = vt_pickle_read(&root, b->st, b->st->bytes, b->st->size, &at, "", NULL, e);
     if (s == VT_OK) s = read_dict(b, root, e);
     if (s != VT_OK) {
@@ -158,7 +158,7 @@ vt_status vt_cifar_py_open(vt_cifar_py **out, const char *path, vt_err *e) {
 
 void vt_cifar_py_close(vt_cifar_py *b) {
     if (!b) return;
-    vt_st_close(b->st);
+    vt_tensors_close(b->st);
     free(b->labels);
     free(b);
 }

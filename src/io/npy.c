@@ -8,7 +8,7 @@
 #include <zip.h>
 #include "core/files.h"
 #include "core/mem.h"
-#include "io/st.h"
+#include "io/tensors.h"
 
 static const struct {
     const char *code;

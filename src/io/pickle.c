@@ -27,7 +27,7 @@ void *vt_pickle_take(vt_pickle *u, size_t bytes) {
     bytes = (bytes + 15) / 16 * 16;
     if (bytes > u->arena_left) {
         size_t block = bytes > ARENA ? bytes : ARENA;
-        if (!(u->arena = vt_st_take(u->st, block, u->e))) {
+        if (!(u->arena = vt_tensors_take(u->st, block, u->e))) {
             u->arena_left = 0;
             return NULL;
         }
@@ -375,7 +375,7 @@ static vt_status step(vt_pickle *u, uint8_t op) {
     }
 }
 
-vt_status vt_pickle_read(vt_node **out, vt_st *st, const uint8_t *bytes, size_t n, size_t *at, const char *part,
+vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, size_t n, size_t *at, const char *part,
                          vt_node_list *stores, vt_err *e) {
     vt_err mine = {0}; /* the machine asks it for the status */
     vt_pickle u =

@@ -6,7 +6,7 @@
 #ifndef VT_IO_PICKLE_H
 #define VT_IO_PICKLE_H
 
-#include "io/st.h"
+#include "io/tensors.h"
 
 typedef enum vt_node_kind {
     VT_NODE_NONE,
@@ -67,10 +67,10 @@ struct vt_node {
     } u;
 };
 
-/* Reads one pickle from bytes[*at..n) and moves *at behind it. Nodes are taken from st's allowance (vt_st_take). Texts
- * point into `bytes`. `part` says in sentences where the bytes are from ("data.pkl, "). stores (NULL: not wanted)
+/* Reads one pickle from bytes[*at..n) and moves *at behind it. Nodes are taken from st's allowance (vt_tensors_take).
+ * Texts point into `bytes`. `part` says in sentences where the bytes are from ("data.pkl, "). stores (NULL: not wanted)
  * receives every storage in the order in which it is met. */
-vt_status vt_pickle_read(vt_node **out, vt_st *st, const uint8_t *bytes, size_t n, size_t *at, const char *part,
+vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, size_t n, size_t *at, const char *part,
                          vt_node_list *stores, vt_err *e);
 
 bool vt_node_is(const vt_node *n, const char *text); /* is it this text? */
@@ -79,7 +79,7 @@ const char *vt_node_name(const vt_node *n);          /* "argparse.Namespace" of 
 /* ---- between pickle.c and pickle_names.c ---- */
 
 typedef struct vt_pickle {
-    vt_st *st;
+    vt_tensors *st;
     const uint8_t *p;
     size_t n, at, op; /* op: where the opcode at work begins */
     const char *part;

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "io/state.h"
+#include "io/state_dict.h"
 #include "io/zip.h"
 
 /* ---- tensors ---- */
 
 /* Where the tensor lies in its storage: the part of the storage that is meant begins at byte *base. Its last item fits
  * an int64_t, so that sums of steps, which are smaller, do too. */
-static vt_status check_span(const vt_st *st, const char *name, const vt_node_tensor *t, size_t numel, size_t *base,
+static vt_status check_span(const vt_tensors *st, const char *name, const vt_node_tensor *t, size_t numel, size_t *base,
                             vt_err *e) {
     const vt_node_store *s = t->store->u.store;
     size_t store_item = vt_dtype_size(s->dtype), item = vt_dtype_size(t->dtype), bytes, last = (size_t)t->offset, reach;
@@ -29,7 +29,7 @@ static vt_status check_span(const vt_st *st, const char *name, const vt_node_ten
 
 /* Could two elements be one item of the storage? Sides in the order of their strides: each has to step over all that
  * the smaller ones reach. No layer has such weights, and a stride of 0 makes gigabytes of a few bytes. */
-static vt_status check_apart(const vt_st *st, const char *name, const vt_node_tensor *t, vt_err *e) {
+static vt_status check_apart(const vt_tensors *st, const char *name, const vt_node_tensor *t, vt_err *e) {
     bool done[VT_ST_MAX_DIMS] = {0};
     for (int64_t reach = 0;;) {
         int next = -1;
@@ -71,7 +71,7 @@ static void gather(uint8_t *out, const uint8_t *from, const vt_node_tensor *t, s
     }
 }
 
-vt_status vt_state_tensor(vt_st *st, const char *name, const vt_node_tensor *t, const vt_stores *from, vt_err *e) {
+vt_status vt_state_tensor(vt_tensors *st, const char *name, const vt_node_tensor *t, const vt_stores *from, vt_err *e) {
     const vt_node_store *s = t->store->u.store;
     vt_tensor out = {.name = name, .dtype = t->dtype, .ndim = t->ndim, .data = st->bytes};
     size_t bytes, base, have, need;
@@ -80,7 +80,7 @@ vt_status vt_state_tensor(vt_st *st, const char *name, const vt_node_tensor *t, 
     if (!vt_shape_bytes(t->shape, t->ndim, t->dtype, &out.numel, &bytes) || out.numel > INT64_MAX)
         return vt_fail(e, VT_E_FORMAT, "%s: shape %s of tensor " VT_NAME " is too large for this machine", st->path,
                        VT_SHAPE(t), name);
-    if (!out.numel) return vt_st_add(st, &out, e);
+    if (!out.numel) return vt_tensors_add(st, &out, e);
     VT_TRY(check_span(st, name, t, out.numel, &base, e));
     VT_TRY(check_apart(st, name, t, e));
     VT_TRY(from->find(from->ctx, s, &data, &have, e));
@@ -92,19 +92,19 @@ vt_status vt_state_tensor(vt_st *st, const char *name, const vt_node_tensor *t, 
     bool swap = from->big_endian && vt_dtype_size(t->dtype) > 1;
     if (contiguous(t) && !swap) {
         out.data = data;
-        return vt_st_add(st, &out, e);
+        return vt_tensors_add(st, &out, e);
     }
-    uint8_t *copy = vt_st_take(st, bytes, e);
+    uint8_t *copy = vt_tensors_take(st, bytes, e);
     if (!copy) return e ? e->code : VT_E_FORMAT;
     gather(copy, data, t, out.numel, swap);
     out.data = copy;
-    return vt_st_add(st, &out, e);
+    return vt_tensors_add(st, &out, e);
 }
 
 /* ---- zip ---- */
 
 typedef struct archive {
-    vt_st *st;
+    vt_tensors *st;
     vt_zip *zip;
     char root[200]; /* the folder inside the archive, with its slash */
 } archive;
@@ -175,11 +175,11 @@ static vt_status read_archive(archive *a, const char *want, vt_err *e) {
 
 static void close_zip(void *z) { vt_zip_close(z); }
 
-vt_status vt_st_read_zip(vt_st *st, const char *want, vt_err *e) {
+vt_status vt_tensors_read_zip(vt_tensors *st, const char *want, vt_err *e) {
     archive a = {.st = st};
     st->format = "PyTorch zip";
     VT_TRY(vt_zip_open(&a.zip, st->bytes, st->size, st->path, e));
-    VT_TRY(vt_st_keep(st, a.zip, close_zip, e)); /* tensors may lie in what it inflated */
+    VT_TRY(vt_tensors_keep(st, a.zip, close_zip, e)); /* tensors may lie in what it inflated */
     return read_archive(&a, want, e);
 }
 
@@ -192,7 +192,7 @@ typedef struct place {
 } place;
 
 typedef struct stream {
-    vt_st *st;
+    vt_tensors *st;
     place *places; /* sorted by key */
     uint32_t n;
 } stream;
@@ -219,7 +219,7 @@ static vt_status legacy_find(void *ctx, const vt_node_store *s, const uint8_t **
 
 /* One place for each storage that the object names. */
 static vt_status make_places(stream *m, const vt_node_list *stores, vt_err *e) {
-    if (!(m->places = vt_st_take(m->st, (stores->n + (size_t)1) * sizeof *m->places, e))) return e->code;
+    if (!(m->places = vt_tensors_take(m->st, (stores->n + (size_t)1) * sizeof *m->places, e))) return e->code;
     for (uint32_t i = 0; i < stores->n; i++) m->places[i] = (place){.store = stores->v[i]->u.store};
     qsort(m->places, stores->n, sizeof *m->places, by_key);
     for (uint32_t i = 0; i < stores->n; i++) {
@@ -255,7 +255,7 @@ static vt_status locate(stream *m, const vt_node *keys, size_t at, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_st_read_legacy(vt_st *st, const char *want, vt_err *e) {
+vt_status vt_tensors_read_legacy(vt_tensors *st, const char *want, vt_err *e) {
     vt_err mine = {0};
     stream m = {.st = st};
     vt_stores from = {.find = legacy_find, .ctx = &m}; /* always little-endian: THPStorage_writeFileRaw */

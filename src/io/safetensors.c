@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/json.h"
-#include "io/st.h"
+#include "io/tensors.h"
 
 #define HEADER_MAX 100000000u
 #define META "__metadata__"
@@ -99,7 +99,7 @@ static vt_status check_cover(const body *b, const vt_tensor *t, int n, vt_err *e
                    b->size);
 }
 
-static vt_status read_meta(vt_st *st, json_t *meta, vt_err *e) {
+static vt_status read_meta(vt_tensors *st, json_t *meta, vt_err *e) {
     const char *key;
     json_t *value;
     if (!meta) return VT_OK;
@@ -107,13 +107,13 @@ static vt_status read_meta(vt_st *st, json_t *meta, vt_err *e) {
     json_object_foreach(meta, key, value) {
         if (!json_is_string(value))
             return vt_fail(e, VT_E_FORMAT, "%s: metadata " VT_NAME " is not a text", st->path, key);
-        VT_TRY(vt_st_add_meta(st, key, json_string_value(value), e));
+        VT_TRY(vt_tensors_add_meta(st, key, json_string_value(value), e));
     }
     return VT_OK;
 }
 
 /* t: room for every name of the header. */
-static vt_status read_tensors(vt_st *st, const body *b, vt_tensor *t, vt_err *e) {
+static vt_status read_tensors(vt_tensors *st, const body *b, vt_tensor *t, vt_err *e) {
     const char *name;
     json_t *j;
     int n = 0;
@@ -123,11 +123,11 @@ static vt_status read_tensors(vt_st *st, const body *b, vt_tensor *t, vt_err *e)
     }
     qsort(t, (size_t)n, sizeof *t, by_offset);
     VT_TRY(check_cover(b, t, n, e));
-    for (int i = 0; i < n; i++) VT_TRY(vt_st_add(st, &t[i], e));
-    return vt_st_index(st, e);
+    for (int i = 0; i < n; i++) VT_TRY(vt_tensors_add(st, &t[i], e));
+    return vt_tensors_index(st, e);
 }
 
-vt_status vt_st_read_safetensors(vt_st *st, vt_err *e) {
+vt_status vt_tensors_read_safetensors(vt_tensors *st, vt_err *e) {
     const uint8_t *bytes = st->bytes;
     size_t n = st->size;
     if (n < 8) return vt_fail(e, VT_E_FORMAT, "%s: a safetensors file has 8 bytes or more, not %zu", st->path, n);
@@ -157,10 +157,10 @@ vt_status vt_st_read_safetensors(vt_st *st, vt_err *e) {
     return s;
 }
 
-vt_status vt_st_check(const vt_st *st, vt_err *e) {
+vt_status vt_tensors_check(const vt_tensors *st, vt_err *e) {
     char hex[65];
-    const char *want = st->shard_count ? NULL : vt_st_meta(st, VT_ST_SHA);
-    for (int i = 0; i < st->shard_count; i++) VT_TRY(vt_st_check(st->shards[i], e));
+    const char *want = st->shard_count ? NULL : vt_tensors_meta(st, VT_ST_SHA);
+    for (int i = 0; i < st->shard_count; i++) VT_TRY(vt_tensors_check(st->shards[i], e));
     if (!want || strcmp(st->format, "safetensors")) return VT_OK;
     vt_sha *sha = vt_sha_new();
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", st->path);
@@ -178,21 +178,21 @@ vt_status vt_st_check(const vt_st *st, vt_err *e) {
                    st->path, hex, want);
 }
 
-static vt_status make(vt_st **out, const char *path, const uint8_t *bytes, size_t n, vt_err *e) {
-    vt_st *st;
+static vt_status make(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, vt_err *e) {
+    vt_tensors *st;
     *out = NULL;
-    VT_TRY(vt_st_begin(&st, path, bytes, n, e));
-    vt_status s = vt_st_read_safetensors(st, e);
+    VT_TRY(vt_tensors_begin(&st, path, bytes, n, e));
+    vt_status s = vt_tensors_read_safetensors(st, e);
     if (s != VT_OK) {
-        vt_st_close(st);
+        vt_tensors_close(st);
         return s;
     }
     *out = st;
     return VT_OK;
 }
 
-vt_status vt_st_open(vt_st **out, const char *path, vt_err *e) { return make(out, path, NULL, 0, e); }
+vt_status vt_tensors_open(vt_tensors **out, const char *path, vt_err *e) { return make(out, path, NULL, 0, e); }
 
-vt_status vt_st_parse(vt_st **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
+vt_status vt_tensors_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
     return make(out, path, bytes, n, e);
 }

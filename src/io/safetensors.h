@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* safetensors, strictly: header of at most 100,000,000 bytes, no duplicate names, no holes, no overlaps, no
  * trailing bytes, every offset and product checked against the file's real size (huggingface/safetensors,
- * format text). The file is memory-mapped; tensor data point into the mapping and live until vt_st_close. */
+ * format text). The file is memory-mapped; tensor data point into the mapping and live until vt_tensors_close. */
 #ifndef VT_IO_SAFETENSORS_H
 #define VT_IO_SAFETENSORS_H
 
@@ -42,27 +42,27 @@ typedef struct vt_tensor {
     int n_parts;
 } vt_tensor;
 
-typedef struct vt_st vt_st;
+typedef struct vt_tensors vt_tensors;
 
-vt_status vt_st_open(vt_st **out, const char *path, vt_err *e);
+vt_status vt_tensors_open(vt_tensors **out, const char *path, vt_err *e);
 /* The same checks on bytes in memory (not copied: they must outlive the handle). `path` only names them in
  * errors. */
-vt_status vt_st_parse(vt_st **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
-void vt_st_close(vt_st *st); /* accepts NULL */
+vt_status vt_tensors_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
+void vt_tensors_close(vt_tensors *st); /* accepts NULL */
 
-const char *vt_st_path(const vt_st *st);
-int vt_st_count(const vt_st *st);
-const vt_tensor *vt_st_at(const vt_st *st, int i);              /* in order of data offset */
-const vt_tensor *vt_st_find(const vt_st *st, const char *name); /* NULL: not there */
-const char *vt_st_meta(const vt_st *st, const char *key);       /* NULL: not there */
+const char *vt_tensors_path(const vt_tensors *st);
+int vt_tensors_count(const vt_tensors *st);
+const vt_tensor *vt_tensors_at(const vt_tensors *st, int i);              /* in order of data offset */
+const vt_tensor *vt_tensors_find(const vt_tensors *st, const char *name); /* NULL: not there */
+const char *vt_tensors_meta(const vt_tensors *st, const char *key);       /* NULL: not there */
 /* Key of the i-th metadata pair, NULL past the end. */
-const char *vt_st_meta_key(const vt_st *st, int i); /* in the file's order */
+const char *vt_tensors_meta_key(const vt_tensors *st, int i); /* in the file's order */
 
 /* Converts F64, F32, F16 or BF16 to float / double; VT_E_FORMAT for other dtypes, naming path and tensor.
  * Integers (I64, I32, I16, I8, U8, U16, U32, BOOL) to int64. `n` must equal numel, else VT_E_SHAPE. */
-vt_status vt_tensor_f32(const vt_st *st, const vt_tensor *t, float *out, size_t n, vt_err *e);
-vt_status vt_tensor_f64(const vt_st *st, const vt_tensor *t, double *out, size_t n, vt_err *e);
-vt_status vt_tensor_i64(const vt_st *st, const vt_tensor *t, int64_t *out, size_t n, vt_err *e);
+vt_status vt_tensor_f32(const vt_tensors *st, const vt_tensor *t, float *out, size_t n, vt_err *e);
+vt_status vt_tensor_f64(const vt_tensors *st, const vt_tensor *t, double *out, size_t n, vt_err *e);
+vt_status vt_tensor_i64(const vt_tensors *st, const vt_tensor *t, int64_t *out, size_t n, vt_err *e);
 
 /* "[3,64,64]" into buf; returns buf. */
 const char *vt_shape_text(char *buf, size_t size, const int64_t *shape, int ndim);
@@ -71,8 +71,8 @@ const char *vt_shape_text(char *buf, size_t size, const int64_t *shape, int ndim
  * reference writer does: by dtype (larger items first, VT_DTYPE_LIST backwards), then name. meta: n_meta pairs key,
  * value Of the key VT_ST_SHA the value may be NULL, then it is the SHA-256 of all that follows the header. */
 #define VT_ST_SHA "tensors_sha256"
-vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e);
+vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e);
 /* VT_E_FORMAT when the file's metadata hold VT_ST_SHA and it is another file's; of shards, each for itself. */
-vt_status vt_st_check(const vt_st *st, vt_err *e);
+vt_status vt_tensors_check(const vt_tensors *st, vt_err *e);
 
 #endif

@@ -6,7 +6,7 @@
 #include "core/hash.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "io/st.h"
+#include "io/tensors.h"
 
 #define HEADER_MAX 100000000u
 #define META "__metadata__"
@@ -90,7 +90,8 @@ static vt_status header_text(const char *path, const json_t *root, char **out, s
     return text ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
 }
 
-vt_status vt_st_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e) {
+vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta,
+                           vt_err *e) {
     vt_span *parts = calloc((size_t)n + 1, sizeof *parts);
     const vt_tensor **order = calloc((size_t)n + 1, sizeof *order);
     json_t *root = json_object();

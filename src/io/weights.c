@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "core/json.h"
-#include "io/st.h"
+#include "io/tensors.h"
 #include "io/stranger.h"
 
 #define ST_FILE "model.safetensors"
@@ -20,62 +20,63 @@
 
 /* ---- one file ---- */
 
-static bool begins(const vt_st *st, const char *bytes, size_t n, size_t at) {
+static bool begins(const vt_tensors *st, const char *bytes, size_t n, size_t at) {
     return st->size >= at + n && !memcmp(st->bytes + at, bytes, n);
 }
 
 /* Kinds of file that are often taken for weights. */
-static vt_status refuse_kind(const vt_st *st, vt_err *e) {
+static vt_status refuse_kind(const vt_tensors *st, vt_err *e) {
     const char *kind = vt_stranger(st->bytes, st->size);
     return kind ? vt_fail(e, VT_E_FORMAT, "%s: is %s", st->path, kind) : VT_OK;
 }
 
 /* torch.save before 1.6 wrote this number first, as a pickle of its own. */
-static bool is_legacy(const vt_st *st) {
+static bool is_legacy(const vt_tensors *st) {
     static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
     return begins(st, "\x80", 1, 0) && memmem(st->bytes, st->size < 32 ? st->size : 32, magic, sizeof magic - 1);
 }
 
-static bool is_index(const vt_st *st) { /* a safetensors file that begins so would have a header of 8 GB or more */
+static bool is_index(const vt_tensors *st) { /* a safetensors file that begins so would have a header of 8 GB or more */
     return begins(st, "{", 1, 0) && memchr(st->bytes, '"', st->size < 64 ? st->size : 64) && !begins(st, "\0", 1, 7);
 }
 
-static vt_status read_index(vt_st *st, vt_err *e);
+static vt_status read_index(vt_tensors *st, vt_err *e);
 
-static vt_status no_entries(const vt_st *st, const char *want, vt_err *e) {
+static vt_status no_entries(const vt_tensors *st, const char *want, vt_err *e) {
     return vt_fail(e, VT_E_UNKNOWN, "%s: has no entry '%s': %s of tensors alone", st->path, want,
                    st->shard_count ? "an index speaks" : "a safetensors file consists");
 }
 
-static vt_status read_file(vt_st *st, const char *want, bool shard, vt_err *e) {
+static vt_status read_file(vt_tensors *st, const char *want, bool shard, vt_err *e) {
     if (is_index(st) && st->map.bytes && !shard) {
         VT_TRY(read_index(st, e));
         return want ? no_entries(st, want, e) : VT_OK;
     }
-    if (begins(st, "PK\3\4", 4, 0) || begins(st, "PK\5\6", 4, 0)) return vt_st_read_zip(st, want, e);
-    if (is_legacy(st)) return vt_st_read_legacy(st, want, e);
+    if (begins(st, "PK\3\4", 4, 0) || begins(st, "PK\5\6", 4, 0)) return vt_tensors_read_zip(st, want, e);
+    if (is_legacy(st)) return vt_tensors_read_legacy(st, want, e);
     VT_TRY(refuse_kind(st, e));
-    VT_TRY(vt_st_read_safetensors(st, e));
+    VT_TRY(vt_tensors_read_safetensors(st, e));
     return want ? no_entries(st, want, e) : VT_OK;
 }
 
-static vt_status make(vt_st **out, const char *path, const uint8_t *bytes, size_t n, const char *want, bool shard,
+static vt_status make(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, const char *want, bool shard,
                       vt_err *e) {
-    vt_st *st;
+    vt_tensors *st;
     *out = NULL;
-    VT_TRY(vt_st_begin(&st, path, bytes, n, e));
+    VT_TRY(vt_tensors_begin(&st, path, bytes, n, e));
     vt_status s = read_file(st, want, shard, e);
-    if (s == VT_OK) s = vt_st_index(st, e);
-    if (s == VT_OK && !shard) s = vt_st_tidy(st, e);
+    if (s == VT_OK) s = vt_tensors_index(st, e);
+    if (s == VT_OK && !shard) s = vt_tensors_strip_training(st, e);
     if (s != VT_OK) {
-        vt_st_close(st);
+        vt_tensors_close(st);
         return s;
     }
     *out = st;
     return VT_OK;
 }
 
-vt_status vt_weights_parse(vt_st **out, const uint8_t *bytes, size_t n, const char *path, const char *want, vt_err *e) {
+vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, const char *want,
+                           vt_err *e) {
     return make(out, path, bytes, n, want, false, e);
 }
 
@@ -84,7 +85,7 @@ vt_status vt_weights_parse(vt_st **out, const uint8_t *bytes, size_t n, const ch
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 /* The files that the map names, each once, sorted; *out to be freed. */
-static vt_status shard_names(const vt_st *st, json_t *map, const char ***out, int *n, vt_err *e) {
+static vt_status shard_names(const vt_tensors *st, json_t *map, const char ***out, int *n, vt_err *e) {
     const char *name;
     json_t *file;
     int all = 0;
@@ -110,23 +111,24 @@ static void keep(void *key) { (void)key; } /* it is the shard's */
 
 /* Tensors of a shard: just those that the map says are there; and its metadata, of a key the first shard's. keys: those
  * so far, a tree of <search.h>. */
-static vt_status add_shard(vt_st *st, const vt_st *shard, const char *file, json_t *map, void **keys, vt_err *e) {
+static vt_status add_shard(vt_tensors *st, const vt_tensors *shard, const char *file, json_t *map, void **keys,
+                           vt_err *e) {
     for (int i = 0; i < shard->count; i++) {
         const char *said = json_string_value(json_object_get(map, shard->t[i].name));
         if (!said || strcmp(said, file))
             return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " is not in the index %s", shard->path,
                            shard->t[i].name, st->path);
-        VT_TRY(vt_st_add(st, &shard->t[i], e));
+        VT_TRY(vt_tensors_add(st, &shard->t[i], e));
     }
     for (int i = 0; i < shard->meta_count; i++) {
         const char *key = shard->meta[2 * i], *const *in = tsearch(key, keys, by_key);
         if (!in) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its metadata", shard->path);
-        if (*in == key) VT_TRY(vt_st_add_meta(st, key, shard->meta[2 * i + 1], e));
+        if (*in == key) VT_TRY(vt_tensors_add_meta(st, key, shard->meta[2 * i + 1], e));
     }
     return VT_OK;
 }
 
-static vt_status open_shards(vt_st *st, const char *const *files, int n, json_t *map, void **keys, vt_err *e) {
+static vt_status open_shards(vt_tensors *st, const char *const *files, int n, json_t *map, void **keys, vt_err *e) {
     const char *slash = strrchr(st->path, '/');
     int folder = slash ? (int)(slash - st->path) + 1 : 0;
     st->shards = calloc((size_t)n + 1, sizeof *st->shards);
@@ -143,7 +145,7 @@ static vt_status open_shards(vt_st *st, const char *const *files, int n, json_t 
     return VT_OK;
 }
 
-static vt_status read_index(vt_st *st, vt_err *e) {
+static vt_status read_index(vt_tensors *st, vt_err *e) {
     json_error_t j;
     if (st->size > INDEX_MAX)
         return vt_fail(e, VT_E_FORMAT, "%s: an index of %zu bytes, the limit is %u", st->path, st->size, INDEX_MAX);
@@ -162,13 +164,13 @@ static vt_status read_index(vt_st *st, vt_err *e) {
     if (s == VT_OK) s = open_shards(st, files, n, map, &keys, e);
     free(files), tdestroy(keys, keep);
     VT_TRY(s);
-    VT_TRY(vt_st_index(st, e));
+    VT_TRY(vt_tensors_index(st, e));
     json_object_foreach(map, name, file) {
-        if (!vt_st_find(st, name))
+        if (!vt_tensors_find(st, name))
             return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " is missing in %.80s", st->path, name,
                            json_string_value(file));
     }
-    st->format = vt_st_text(st, e, "%d shards, %s", n, st->shards[0]->format);
+    st->format = vt_tensors_text(st, e, "%d shards, %s", n, st->shards[0]->format);
     return st->format ? VT_OK : e ? e->code : VT_E_MEMORY;
 }
 
@@ -212,7 +214,7 @@ static vt_status look_into(const char *path, char *file, size_t size, vt_err *e)
                    path);
 }
 
-vt_status vt_weights_open(vt_st **out, const char *path, const char *want, vt_err *e) {
+vt_status vt_weights_open(vt_tensors **out, const char *path, const char *want, vt_err *e) {
     struct stat s;
     char file[256], full[4096];
     *out = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights of any kind of file, as one checked handle: tensors, texts and notes on how they were come by. vt_st (the
- * accessors of safetensors.h) holds them; here is how to open one, whatever its file is. docs/formats.md lists what is
- * read, what is refused, and why. */
+/* Weights of any kind of file, as one checked handle: tensors, texts and notes on how they were come by. vt_tensors
+ * (the accessors of safetensors.h) holds them; here is how to open one, whatever its file is. docs/formats.md lists
+ * what is read, what is refused, and why. */
 #ifndef VT_IO_WEIGHTS_H
 #define VT_IO_WEIGHTS_H
 
@@ -11,21 +11,23 @@
  * PyTorch file (zip or legacy), or a folder that holds such files. A wrapper around the state dict ("state_dict",
  * "model", ...) is looked through; `want` (NULL: by the table in state.c) names the entry to take instead, say
  * "model_ema", or "ema.module" of an entry within one; safetensors have none. Prefixes that all names share ("module.",
- * ...) are stripped, and a normalisation layer among the tensors becomes the texts "mean" and "std" (vt_st_meta).
+ * ...) are stripped, and a normalisation layer among the tensors becomes the texts "mean" and "std" (vt_tensors_meta).
  * Nothing of a pickle is ever executed. */
-vt_status vt_weights_open(vt_st **out, const char *path, const char *want, vt_err *e);
+vt_status vt_weights_open(vt_tensors **out, const char *path, const char *want, vt_err *e);
 /* The same on bytes in memory, which must outlive the handle; `path` only names them. No index, no folder. */
-vt_status vt_weights_parse(vt_st **out, const uint8_t *bytes, size_t n, const char *path, const char *want, vt_err *e);
+vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, const char *want,
+                           vt_err *e);
 
-const char *vt_st_format(const vt_st *st);        /* "safetensors", "PyTorch zip", "PyTorch legacy" ... */
-const char *vt_st_origin(const vt_st *st, int i); /* the name that tensor i has in its file; NULL past the end */
+const char *vt_tensors_format(const vt_tensors *st); /* "safetensors", "PyTorch zip", "PyTorch legacy" ... */
+const char *vt_tensors_origin(const vt_tensors *st,
+                              int i); /* the name that tensor i has in its file; NULL past the end */
 
 /* The entry that was read, "ema.module"; "": the file is no wrapper. Where it was chosen among several state dicts,
  * their names, "model, ema", else "". Where what was read holds dictionaries with tensors and no tensor beside them,
  * which may be one model or several, their names: "generator, critic", else "". */
-const char *vt_st_part(const vt_st *st);
-const char *vt_st_parts(const vt_st *st);
-const char *vt_st_inside(const vt_st *st);
+const char *vt_tensors_part(const vt_tensors *st);
+const char *vt_tensors_parts(const vt_tensors *st);
+const char *vt_tensors_inside(const vt_tensors *st);
 
 /* What was found in the file besides the tensors, in the order in which it was met; NULL past the end.
  *   CHOSEN   name: the entry that was taken;               text: why, and what else there was
@@ -44,12 +46,12 @@ typedef struct vt_note {
     vt_note_kind kind;
     const char *name, *text;
 } vt_note;
-const vt_note *vt_st_note(const vt_st *st, int i);
+const vt_note *vt_tensors_note(const vt_tensors *st, int i);
 
 /* SHA-256 of the bytes of the file; of several shards, of one after another in the order of their names. */
-vt_status vt_weights_sha(const vt_st *st, char hex[65], vt_err *e);
+vt_status vt_weights_sha(const vt_tensors *st, char hex[65], vt_err *e);
 /* The tensor's pages of the file may leave memory (they come back when looked at again): call it after a large tensor
  * has been converted, and the file and its copy are never in memory together. */
-void vt_st_release(const vt_st *st, const vt_tensor *t);
+void vt_tensors_release(const vt_tensors *st, const vt_tensor *t);
 
 #endif

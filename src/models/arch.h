@@ -12,10 +12,10 @@
 typedef struct vt_arch {
     const char *name, *summary;
     /* Are these the tensors of this architecture, by canonical (timm's) names? True for its own files alone. */
-    bool (*probe)(const vt_st *st);
+    bool (*recognises)(const vt_tensors *st);
     /* Fills what tensors tell and says so in src; leaves zero what they cannot tell (models/checkpoint/resolve does the
      * rest). A ln_eps set here, with no source, is the architecture's default. */
-    vt_status (*detect)(const vt_st *st, vt_config *c, vt_source src, vt_err *e);
+    vt_status (*detect)(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e);
     /* Sets what a file leaves open when neither its tensors nor anything else tell: values that are not zero. They are
      * written to no metadata. [may be NULL] */
     void (*defaults)(vt_config *c);

@@ -112,44 +112,44 @@ static bool matrix(const vt_model *m, int block, vt_role role, vt_matrix *out) {
 
 /* ---- detection ---- */
 
-static bool probe(const vt_st *st) {
-    return vt_st_find(st, "patch_embed.proj.weight") && vt_detect_any(st, "blocks.", ".attn.gating_param");
+static bool probe(const vt_tensors *st) {
+    return vt_tensors_find(st, "patch_embed.proj.weight") && vt_detect_any(st, "blocks.", ".attn.gating_param");
 }
 
 /* Blocks with positional attention. timm's stand in front; others are missed by name when tensors are read. */
-static int count_local(const vt_st *st, int depth) {
+static int count_local(const vt_tensors *st, int depth) {
     int n = 0;
     for (int i = 0; i < depth; i++) {
         char name[64];
         snprintf(name, sizeof name, "blocks.%d.attn.pos_proj.weight", i);
-        n += vt_st_find(st, name) != NULL;
+        n += vt_tensors_find(st, name) != NULL;
     }
     return n;
 }
 
-static vt_status detect_image(const vt_st *st, vt_config *c, const vt_tensor *conv, vt_err *e) {
+static vt_status detect_image(const vt_tensors *st, vt_config *c, const vt_tensor *conv, vt_err *e) {
     const vt_tensor *pos = NULL;
     VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
     char shape[96];
     vt_shape_text(shape, sizeof shape, conv->shape, conv->ndim);
     if (conv->shape[1] != 3 || conv->shape[2] != conv->shape[3])
         return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
-                       vt_st_path(st), shape);
+                       vt_tensors_path(st), shape);
     int64_t side = (int64_t)llround(sqrt((double)pos->shape[1]));
     if (side * side != pos->shape[1])
         return vt_fail(e, VT_E_SHAPE,
                        "%s: pos_embed has %lld positions, which is no square of patches (ConViT's class "
                        "token has none)",
-                       vt_st_path(st), (long long)pos->shape[1]);
+                       vt_tensors_path(st), (long long)pos->shape[1]);
     c->dim = (int)conv->shape[0], c->patch = (int)conv->shape[2];
     if (side * c->patch > 4096)
         return vt_fail(e, VT_E_RANGE, "%s: image side is %lld pixels by pos_embed, must be at most 4096",
-                       vt_st_path(st), (long long)side * c->patch);
+                       vt_tensors_path(st), (long long)side * c->patch);
     c->image = (int)side * c->patch;
     return VT_OK;
 }
 
-static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
+static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *conv = NULL, *head = NULL, *fc1 = NULL, *gate = NULL, *qk = NULL;
     VT_TRY(vt_detect_need(st, "patch_embed.proj.weight", 4, &conv, e));
     VT_TRY(vt_detect_need(st, "head.weight", 2, &head, e));
@@ -160,7 +160,7 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
     c->depth = vt_detect_blocks(st, "blocks.", 6);
     c->local_blocks = count_local(st, c->depth);
     c->heads = (int)gate->shape[0], c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
-    c->qkv_bias = vt_st_find(st, "blocks.0.attn.qk.bias") != NULL;
+    c->qkv_bias = vt_tensors_find(st, "blocks.0.attn.qk.bias") != NULL;
     c->tied_qk = qk->shape[0] == c->dim;
     c->norm = vt_detect_norm(st, "blocks.", ".norm1");
     c->final_norm = vt_detect_norm(st, "norm", "");
@@ -180,7 +180,7 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
 const vt_arch vt_arch_convit = {
     .name = "convit",
     .summary = "ConViT: gated positional attention, class token joining late",
-    .probe = probe,
+    .recognises = probe,
     .detect = detect,
     .check = check,
     .params = params,

@@ -162,13 +162,13 @@ static void flops(const vt_config *c, double *forward, double *gradient) {
 
 /* ---- detection ---- */
 
-static bool probe(const vt_st *st) {
-    return vt_st_find(st, "patch_embed.proj.weight") &&
+static bool probe(const vt_tensors *st) {
+    return vt_tensors_find(st, "patch_embed.proj.weight") &&
            vt_detect_any(st, "layers.0.blocks.", ".attn.relative_position_bias_table");
 }
 
 /* Heads and window of a stage, by its first table [(2 w - 1)^2, heads]. */
-static vt_status detect_table(const vt_st *st, int s, int *heads, int *window, vt_err *e) {
+static vt_status detect_table(const vt_tensors *st, int s, int *heads, int *window, vt_err *e) {
     char name[80];
     const vt_tensor *t = NULL;
     snprintf(name, sizeof name, "layers.%d.blocks.0.attn.relative_position_bias_table", s);
@@ -176,14 +176,14 @@ static vt_status detect_table(const vt_st *st, int s, int *heads, int *window, v
     int64_t side = (int64_t)llround(sqrt((double)t->shape[0]));
     if (side * side != t->shape[0] || side % 2 == 0)
         return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has %lld rows, must be (2 w - 1)^2 for a window of w x w tokens",
-                       vt_st_path(st), name, (long long)t->shape[0]);
+                       vt_tensors_path(st), name, (long long)t->shape[0]);
     *heads = (int)t->shape[1], *window = (int)(side + 1) / 2;
     return VT_OK;
 }
 
 /* Stages, and what their tables tell. A window smaller than the first stage's is the whole stage, and then tells the
  * side of the image. */
-static vt_status detect_stages(const vt_st *st, vt_config *c, bool *sized, vt_err *e) {
+static vt_status detect_stages(const vt_tensors *st, vt_config *c, bool *sized, vt_err *e) {
     for (int s = 0; s < 4; s++) {
         char prefix[48];
         int window = 0;
@@ -197,7 +197,7 @@ static vt_status detect_stages(const vt_st *st, vt_config *c, bool *sized, vt_er
         if (image > 4096)
             return vt_fail(e, VT_E_RANGE,
                            "%s: stage %d has windows of %d tokens a side, too many for images of 4096 pixels",
-                           vt_st_path(st), s, window);
+                           vt_tensors_path(st), s, window);
         /* no told side: the smallest image whose last stage holds a whole window, 224 for windows of 7 */
         if (!*sized) c->image = (int)image;
         *sized = *sized || window < c->window;
@@ -206,7 +206,7 @@ static vt_status detect_stages(const vt_st *st, vt_config *c, bool *sized, vt_er
     return VT_OK;
 }
 
-static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
+static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *conv = NULL, *head = NULL, *fc1 = NULL;
     VT_TRY(vt_detect_need(st, "patch_embed.proj.weight", 4, &conv, e));
     VT_TRY(vt_detect_need(st, "head.fc.weight", 2, &head, e));
@@ -215,7 +215,7 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
     vt_shape_text(shape, sizeof shape, conv->shape, conv->ndim);
     if (conv->shape[1] != 3 || conv->shape[2] != conv->shape[3])
         return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
-                       vt_st_path(st), shape);
+                       vt_tensors_path(st), shape);
     c->dim = (int)conv->shape[0], c->patch = (int)conv->shape[2];
     c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
     c->ln_eps = 1e-5;
@@ -223,7 +223,7 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
     VT_TRY(detect_stages(st, c, &sized, e));
     c->pool = VT_POOL_AVG, c->norm_first = c->no_cls = true;
     c->qkv_bias = vt_detect_any(st, "layers.0.blocks.0.attn.qkv.bias", "");
-    const vt_tensor *qkv = vt_st_find(st, "layers.0.blocks.0.attn.qkv.weight");
+    const vt_tensor *qkv = vt_tensors_find(st, "layers.0.blocks.0.attn.qkv.weight");
     c->tied_qk = qkv && qkv->ndim == 2 && qkv->shape[0] == 2 * (int64_t)c->dim;
     c->qk_norm = vt_detect_any(st, "layers.", ".attn.q_norm.weight");
     c->factor = vt_detect_any(st, "layers.", ".ls1.gamma") ? VT_FACTOR_LAYER_SCALE
@@ -249,7 +249,7 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
 const vt_arch vt_arch_swin = {
     .name = "swin",
     .summary = "Swin: windows, shifted windows, relative position bias, merging of patches",
-    .probe = probe,
+    .recognises = probe,
     .detect = detect,
     .check = check,
     .any_image = true,

@@ -152,11 +152,11 @@ static void flops(const vt_config *c, double *forward, double *gradient) {
 
 /* ConViT has the same embedding; its gate tells. Without stored positions it is a ViT if blocks have no other kind of
  * them (BEiT's tables). */
-static bool probe(const vt_st *st) {
-    if (!vt_st_find(st, "patch_embed.proj.weight") && !vt_conv_stem_probe(st)) return false;
+static bool probe(const vt_tensors *st) {
+    if (!vt_tensors_find(st, "patch_embed.proj.weight") && !vt_conv_stem_probe(st)) return false;
     if (vt_detect_any(st, "blocks.", ".attn.gating_param")) return false;
-    return vt_st_find(st, "pos_embed") ||
-           (vt_st_find(st, "blocks.0.attn.qkv.weight") && !vt_detect_any(st, "", "relative_position_bias_table"));
+    return vt_tensors_find(st, "pos_embed") ||
+           (vt_tensors_find(st, "blocks.0.attn.qkv.weight") && !vt_detect_any(st, "", "relative_position_bias_table"));
 }
 
 /* Side of a square grid of n tokens, 0: no square. */
@@ -166,44 +166,44 @@ static int64_t side_of(int64_t n) {
 }
 
 /* The tokens before the patches. */
-static vt_status detect_prefix(const vt_st *st, vt_config *c, vt_err *e) {
+static vt_status detect_prefix(const vt_tensors *st, vt_config *c, vt_err *e) {
     const vt_tensor *reg = NULL;
-    if (vt_st_find(st, "reg_token")) VT_TRY(vt_detect_need(st, "reg_token", 3, &reg, e));
+    if (vt_tensors_find(st, "reg_token")) VT_TRY(vt_detect_need(st, "reg_token", 3, &reg, e));
     c->registers = reg ? (int)reg->shape[1] : 0;
-    c->dist_token = vt_st_find(st, "dist_token") != NULL;
+    c->dist_token = vt_tensors_find(st, "dist_token") != NULL;
     return VT_OK;
 }
 
 /* Image side, class token and which tokens have a position: rows of pos_embed less the tokens before the patches make a
  * square, or with register tokens (DINOv2), or rows themselves do (timm's no_embed_class). Where two hold (5 of 9), the
  * file's metadata say. */
-static vt_status detect_tokens(const vt_st *st, vt_config *c, const vt_tensor *pos, vt_err *e) {
-    c->no_cls = !vt_st_find(st, "cls_token") && !c->dist_token && side_of(pos->shape[1] - c->registers) > 0;
+static vt_status detect_tokens(const vt_tensors *st, vt_config *c, const vt_tensor *pos, vt_err *e) {
+    c->no_cls = !vt_tensors_find(st, "cls_token") && !c->dist_token && side_of(pos->shape[1] - c->registers) > 0;
     int64_t all = side_of(pos->shape[1]), less = side_of(pos->shape[1] - vt_config_prefix(c));
-    const char *says = vt_st_meta(st, "no_embed_class");
+    const char *says = vt_tensors_meta(st, "no_embed_class");
     int64_t bare = c->registers ? side_of(pos->shape[1] - vt_config_prefix(c) + c->registers) : 0;
     c->no_embed_class =
         vt_config_prefix(c) > 0 && all > 0 && ((less == 0 && bare == 0) || (says && !strcmp(says, "1")));
-    says = vt_st_meta(st, "no_embed_reg");
+    says = vt_tensors_meta(st, "no_embed_reg");
     c->no_embed_reg = !c->no_embed_class && bare > 0 && (less == 0 || (says && !strcmp(says, "1")));
     int64_t side = c->no_embed_class ? all : c->no_embed_reg ? bare : less;
     if (side < 1)
         return vt_fail(e, VT_E_SHAPE,
                        "%s: pos_embed has %lld positions: less %d for the class%s that is not a square of patches",
-                       vt_st_path(st), (long long)pos->shape[1], vt_config_prefix(c),
+                       vt_tensors_path(st), (long long)pos->shape[1], vt_config_prefix(c),
                        c->dist_token  ? " and distillation tokens"
                        : c->registers ? " and register tokens"
                                       : " token");
     if (side * c->patch > 4096)
         return vt_fail(e, VT_E_RANGE, "%s: image side is %lld pixels by pos_embed, must be at most 4096",
-                       vt_st_path(st), (long long)side * c->patch);
+                       vt_tensors_path(st), (long long)side * c->patch);
     c->image = (int)side * c->patch;
     return VT_OK;
 }
 
 /* Norms and factors. That a mean is over all tokens, or that a final norm before the head is followed by one, no tensor
  * says: models/checkpoint/resolve may change the pool. */
-static void detect_forms(const vt_st *st, vt_config *c, vt_source src) {
+static void detect_forms(const vt_tensors *st, vt_config *c, vt_source src) {
     bool after = vt_detect_norm(st, "fc_norm", "") != VT_NORM_NONE;
     c->norm = vt_detect_norm(st, "blocks.", ".norm1");
     c->final_norm = vt_detect_norm(st, after ? "fc_norm" : "norm", "");
@@ -212,7 +212,7 @@ static void detect_forms(const vt_st *st, vt_config *c, vt_source src) {
     c->norm_pre = vt_detect_any(st, "norm_pre.", "");
     c->patch_norm = (vt_detect_any(st, "patch_embed.norm_in.", "") ? VT_PATCH_NORM_IN : 0) |
                     (vt_detect_any(st, "patch_embed.norm.", "") ? VT_PATCH_NORM_OUT : 0);
-    c->no_patch_bias = c->norm_pre && !vt_st_find(st, "patch_embed.proj.bias");
+    c->no_patch_bias = c->norm_pre && !vt_tensors_find(st, "patch_embed.proj.bias");
     c->qk_norm = vt_detect_any(st, "blocks.", ".attn.q_norm.weight");
     c->factor = vt_detect_any(st, "blocks.", ".ls1.gamma") ? VT_FACTOR_LAYER_SCALE
                 : vt_detect_any(st, "blocks.", ".alpha1")  ? VT_FACTOR_ALPHA
@@ -232,33 +232,33 @@ static void detect_forms(const vt_st *st, vt_config *c, vt_source src) {
 }
 
 /* A convolution over patches. */
-static vt_status detect_patches(const vt_st *st, vt_config *c, vt_err *e) {
+static vt_status detect_patches(const vt_tensors *st, vt_config *c, vt_err *e) {
     const vt_tensor *w = NULL;
     char shape[96];
     VT_TRY(vt_detect_need(st, "patch_embed.proj.weight", 4, &w, e));
     vt_shape_text(shape, sizeof shape, w->shape, w->ndim);
     if (w->shape[1] != 3 || w->shape[2] != w->shape[3])
         return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
-                       vt_st_path(st), shape);
+                       vt_tensors_path(st), shape);
     c->dim = (int)w->shape[0], c->patch = (int)w->shape[2];
     return VT_OK;
 }
 
 /* By all blocks, and by any other name behind the weight's: one tensor that is missing or misspelt is missed by name.
  */
-static vt_proj detect_proj(const vt_st *st) {
+static vt_proj detect_proj(const vt_tensors *st) {
     bool weight = false, other = false;
-    for (int i = 0; i < vt_st_count(st); i++) {
-        const char *at = strstr(vt_st_at(st, i)->name, ".attn.proj.");
-        if (!at || strncmp(vt_st_at(st, i)->name, "blocks.", 7)) continue;
+    for (int i = 0; i < vt_tensors_count(st); i++) {
+        const char *at = strstr(vt_tensors_at(st, i)->name, ".attn.proj.");
+        if (!at || strncmp(vt_tensors_at(st, i)->name, "blocks.", 7)) continue;
         *(strcmp(at, ".attn.proj.weight") ? &other : &weight) = true;
     }
     return other ? VT_PROJ_BIAS : weight ? VT_PROJ_PLAIN : VT_PROJ_NONE;
 }
 
 /* Attention's width is what its projection reads; without one it is the model's. */
-static void detect_attention(const vt_st *st, vt_config *c, const vt_tensor *proj) {
-    const vt_tensor *qkv = vt_st_find(st, "blocks.0.attn.qkv.weight");
+static void detect_attention(const vt_tensors *st, vt_config *c, const vt_tensor *proj) {
+    const vt_tensor *qkv = vt_tensors_find(st, "blocks.0.attn.qkv.weight");
     int64_t width = proj && proj->ndim == 2 && proj->shape[1] > 0 && proj->shape[1] <= 65536 ? proj->shape[1] : c->dim;
     c->attn_dim = width == c->dim ? 0 : (int)width;
     c->tied_qk = qkv && qkv->ndim == 2 && qkv->shape[0] == 2 * width;
@@ -273,28 +273,28 @@ static void readout_detect(vt_config *c, int64_t width) {
     c->head_layers = rows > 2 ? (int)rows - 1 : 0;
 }
 
-static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
+static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *pos = NULL, *head = NULL, *fc1 = NULL;
     VT_TRY(vt_conv_stem_probe(st) ? vt_conv_stem_detect(st, c, e) : detect_patches(st, c, e));
-    if (vt_st_find(st, "pos_embed")) VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
+    if (vt_tensors_find(st, "pos_embed")) VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
     VT_TRY(vt_detect_need(st, "head.weight", 2, &head, e));
     VT_TRY(vt_detect_need(st, "blocks.0.mlp.fc1.weight", 2, &fc1, e));
     if (vt_detect_any(st, "pre_logits.", ""))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: has a representation layer (pre_logits, of in21k heads), which vitrine does not compute; "
                        "timm drops it when the classes change",
-                       vt_st_path(st));
-    const vt_tensor *proj = vt_st_find(st, "blocks.0.attn.proj.weight");
+                       vt_tensors_path(st));
+    const vt_tensor *proj = vt_tensors_find(st, "blocks.0.attn.proj.weight");
     c->depth = vt_detect_blocks(st, "blocks.", proj ? 6 : 4); /* of 7 tensors at least, without a projection 5 */
     c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
-    c->qkv_bias = vt_st_find(st, "blocks.0.attn.qkv.bias") != NULL;
-    c->patch_gate = vt_st_find(st, "patch_gate") != NULL;
+    c->qkv_bias = vt_tensors_find(st, "blocks.0.attn.qkv.bias") != NULL;
+    c->patch_gate = vt_tensors_find(st, "patch_gate") != NULL;
     detect_attention(st, c, proj);
     VT_TRY(detect_prefix(st, c, e));
     if (pos)
         VT_TRY(detect_tokens(st, c, pos, e));
     else
-        c->no_cls = !vt_st_find(st, "cls_token") && !c->dist_token;
+        c->no_cls = !vt_tensors_find(st, "cls_token") && !c->dist_token;
     detect_forms(st, c, src);
     readout_detect(c, head->shape[1]);
     vt_detect_told(src, &(vt_field){VT_FIELD_POSITIONS}, pos != NULL);
@@ -305,7 +305,7 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
 const vt_arch vt_arch_vit = {
     .name = "vit",
     .summary = "Vision Transformer and DeiT: plain or distilled, pre- or post-norm, class token or mean",
-    .probe = probe,
+    .recognises = probe,
     .detect = detect,
     .check = check,
     .params = params,

@@ -191,26 +191,26 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
 /* What neither tensors nor the user tell: timm's norm over all tokens (nano's files say so by width). */
 static void defaults(vt_config *c) { c->tokens_norm = true; }
 
-static bool probe(const vt_st *st) {
-    return vt_st_find(st, "patch_embed.proj.0.0.weight") && vt_detect_any(st, "cls_attn_blocks.", ".gamma1");
+static bool probe(const vt_tensors *st) {
+    return vt_tensors_find(st, "patch_embed.proj.0.0.weight") && vt_detect_any(st, "cls_attn_blocks.", ".gamma1");
 }
 
-static vt_status detect_stem(const vt_st *st, vt_config *c, vt_err *e) {
+static vt_status detect_stem(const vt_tensors *st, vt_config *c, vt_err *e) {
     int convs = 0;
     const vt_tensor *w = NULL;
     for (char name[64]; convs < VT_STEM_CONVS; convs++) {
         snprintf(name, sizeof name, "patch_embed.proj.%d.0.weight", 2 * convs);
-        if (!vt_st_find(st, name)) break;
+        if (!vt_tensors_find(st, name)) break;
         VT_TRY(vt_detect_need(st, name, 4, &w, e));
     }
     if (convs < 3)
         return vt_fail(e, VT_E_SHAPE, "%s: the stem has %d convolutions, XCiT's have 3 (patch 8) or 4 (patch 16)",
-                       vt_st_path(st), convs);
+                       vt_tensors_path(st), convs);
     c->patch = convs == 3 ? 8 : 16, c->dim = (int)w->shape[0];
     return VT_OK;
 }
 
-static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e) {
+static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *head = NULL, *fc1 = NULL, *tau = NULL;
     VT_TRY(detect_stem(st, c, e));
     VT_TRY(vt_detect_need(st, "head.weight", 2, &head, e));
@@ -219,8 +219,8 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
     c->depth = vt_detect_blocks(st, "blocks.", 20);                 /* of 25 tensors at least */
     c->class_blocks = vt_detect_blocks(st, "cls_attn_blocks.", 12); /* of 14 */
     c->heads = (int)tau->shape[0], c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
-    c->qkv_bias = vt_st_find(st, "blocks.0.attn.qkv.bias") != NULL;
-    c->tied_qk = !vt_st_find(st, "cls_attn_blocks.0.attn.k.weight");
+    c->qkv_bias = vt_tensors_find(st, "blocks.0.attn.qkv.bias") != NULL;
+    c->tied_qk = !vt_tensors_find(st, "cls_attn_blocks.0.attn.k.weight");
     c->image = 224; /* a guess, which resolve mends */
     c->ln_eps = 1e-6;
     static const vt_field told[] = {VT_FIELD_ARCH,    VT_FIELD_PATCH,       VT_FIELD_DIM,     VT_FIELD_DEPTH,
@@ -238,7 +238,7 @@ static vt_status detect(const vt_st *st, vt_config *c, vt_source src, vt_err *e)
 const vt_arch vt_arch_xcit = {
     .name = "xcit",
     .summary = "XCiT: attention between channels, local patch interaction, class attention",
-    .probe = probe,
+    .recognises = probe,
     .detect = detect,
     .defaults = defaults,
     .check = check,

@@ -29,7 +29,7 @@ static vt_status unknown(const char *text, vt_err *e) {
     size_t n = 0;
     for (; n < COUNT; n++) names[n] = defs[n]->name;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ":"), text);
-    return vt_unknown("attention variant", name, names, n, "vitrine list models", e);
+    return vt_fail_unknown("attention variant", name, names, n, "vitrine list models", e);
 }
 
 vt_status vt_attn_parse(vt_attn_spec *out, const char *text, vt_err *e) {

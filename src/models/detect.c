@@ -6,47 +6,47 @@
 #include <string.h>
 #include "core/opt.h"
 
-static vt_status missing(const vt_st *st, const char *name, vt_err *e) {
+static vt_status missing(const vt_tensors *st, const char *name, vt_err *e) {
     const char *near = NULL, *one;
-    for (int i = 0; i < vt_st_count(st) && !near; i++) {
-        one = vt_st_at(st, i)->name;
+    for (int i = 0; i < vt_tensors_count(st) && !near; i++) {
+        one = vt_tensors_at(st, i)->name;
         near = vt_nearest(name, &one, 1);
     }
-    return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s", vt_st_path(st), name,
+    return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s", vt_tensors_path(st), name,
                    near ? " (the file has the unknown name " : "", near ? near : "", near ? ")" : "");
 }
 
-vt_status vt_detect_need(const vt_st *st, const char *name, int ndim, const vt_tensor **out, vt_err *e) {
-    const vt_tensor *t = vt_st_find(st, name);
+vt_status vt_detect_need(const vt_tensors *st, const char *name, int ndim, const vt_tensor **out, vt_err *e) {
+    const vt_tensor *t = vt_tensors_find(st, name);
     if (!t) return missing(st, name, e);
     char shape[96];
     if (t->ndim != ndim)
-        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must have %d dimensions", vt_st_path(st), name,
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must have %d dimensions", vt_tensors_path(st), name,
                        vt_shape_text(shape, sizeof shape, t->shape, t->ndim), ndim);
     for (int i = 0; i < ndim; i++)
         if (t->shape[i] < 1 || t->shape[i] > 1000000)
             return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, every side must be between 1 and 1000000",
-                           vt_st_path(st), name, vt_shape_text(shape, sizeof shape, t->shape, t->ndim));
+                           vt_tensors_path(st), name, vt_shape_text(shape, sizeof shape, t->shape, t->ndim));
     *out = t;
     return VT_OK;
 }
 
-bool vt_detect_any(const vt_st *st, const char *begin, const char *end) {
+bool vt_detect_any(const vt_tensors *st, const char *begin, const char *end) {
     size_t nb = strlen(begin), ne = strlen(end);
-    for (int i = 0; i < vt_st_count(st); i++) {
-        const char *name = vt_st_at(st, i)->name;
+    for (int i = 0; i < vt_tensors_count(st); i++) {
+        const char *name = vt_tensors_at(st, i)->name;
         size_t n = strlen(name);
         if (n >= nb + ne && !strncmp(name, begin, nb) && !strcmp(name + n - ne, end)) return true;
     }
     return false;
 }
 
-int vt_detect_blocks(const vt_st *st, const char *prefix, int least) {
+int vt_detect_blocks(const vt_tensors *st, const char *prefix, int least) {
     enum { MOST = 1000 };
     int seen[MOST] = {0}, depth = 0;
     size_t n = strlen(prefix);
-    for (int k = 0; k < vt_st_count(st); k++) {
-        const char *name = vt_st_at(st, k)->name;
+    for (int k = 0; k < vt_tensors_count(st); k++) {
+        const char *name = vt_tensors_at(st, k)->name;
         if (strncmp(name, prefix, n) || name[n] < '0' || name[n] > '9') continue;
         char *dot;
         long i = strtol(name + n, &dot, 10);
@@ -55,12 +55,12 @@ int vt_detect_blocks(const vt_st *st, const char *prefix, int least) {
     return depth;
 }
 
-vt_norm_kind vt_detect_norm(const vt_st *st, const char *begin, const char *end) {
+vt_norm_kind vt_detect_norm(const vt_tensors *st, const char *begin, const char *end) {
     static const char *const suffixes[] = {".running_mean", ".running_var", ".weight", ".bias"};
     for (int k = 0; k < 4; k++) {
         char name[96];
         snprintf(name, sizeof name, "%s%s", *end ? end : begin, suffixes[k]);
-        if (*end ? vt_detect_any(st, begin, name) : vt_st_find(st, name) != NULL)
+        if (*end ? vt_detect_any(st, begin, name) : vt_tensors_find(st, name) != NULL)
             return k < 2 ? VT_NORM_BATCH : VT_NORM_LAYER;
     }
     return VT_NORM_NONE;

@@ -127,7 +127,7 @@ vt_status vt_preset_named(const char *name, const vt_preset **out, vt_err *e) {
     const char *names[sizeof presets / sizeof *presets];
     for (size_t i = 0; i < n; i++) names[i] = presets[i].name;
     *out = vt_preset_find(name);
-    return *out ? VT_OK : vt_unknown("preset", name, names, n, "vitrine list models", e);
+    return *out ? VT_OK : vt_fail_unknown("preset", name, names, n, "vitrine list models", e);
 }
 
 void vt_preset_config(const vt_preset *p, vt_config *c) {

@@ -72,10 +72,10 @@ vt_status vt_conv_stem_check(const vt_config *c, const char *path, vt_err *e) {
     return VT_OK;
 }
 
-bool vt_conv_stem_probe(const vt_st *st) { return vt_st_find(st, "patch_embed.proj.stem.0.weight") != NULL; }
+bool vt_conv_stem_probe(const vt_tensors *st) { return vt_tensors_find(st, "patch_embed.proj.stem.0.weight") != NULL; }
 
 /* A stem: 3 x 3 convolutions, each halving the side, then one of 1 x 1. */
-vt_status vt_conv_stem_detect(const vt_st *st, vt_config *c, vt_err *e) {
+vt_status vt_conv_stem_detect(const vt_tensors *st, vt_config *c, vt_err *e) {
     const vt_tensor *w = NULL;
     char name[64], shape[96];
     int convs = -1;
@@ -87,7 +87,7 @@ vt_status vt_conv_stem_detect(const vt_st *st, vt_config *c, vt_err *e) {
     if (convs < 1 || w->shape[2] != 1)
         return vt_fail(e, VT_E_SHAPE,
                        "%s: tensor %s has shape %s: a stem has 1 to %d convolutions of 3 x 3, then one of 1 x 1",
-                       vt_st_path(st), name, vt_shape_text(shape, sizeof shape, w->shape, w->ndim), VT_STEM_CONVS);
+                       vt_tensors_path(st), name, vt_shape_text(shape, sizeof shape, w->shape, w->ndim), VT_STEM_CONVS);
     c->dim = (int)w->shape[0], c->patch = 1 << convs;
     return VT_OK;
 }

@@ -45,7 +45,7 @@ void vt_conv_stem_params(vt_param_list *l, const vt_config *c, int embed_slot);
 /* A sentence for what it cannot be. */
 vt_status vt_conv_stem_check(const vt_config *c, const char *path, vt_err *e);
 /* Are its tensors there; and what they tell: channels, patch, width. */
-bool vt_conv_stem_probe(const vt_st *st);
-vt_status vt_conv_stem_detect(const vt_st *st, vt_config *c, vt_err *e);
+bool vt_conv_stem_probe(const vt_tensors *st);
+vt_status vt_conv_stem_detect(const vt_tensors *st, vt_config *c, vt_err *e);
 
 #endif

@@ -11,13 +11,13 @@
 #define ETA 0.95
 #define CLOSENESS 0.999
 
-static void feature(vt_gear *g, const float *x, int point) {
-    vt_gear_logits(g, &g->features, x, g->points + (size_t)point * g->phi, false);
+static void feature(vt_selftest_worker *g, const float *x, int point) {
+    vt_selftest_worker_logits(g, &g->features, x, g->points + (size_t)point * g->phi, false);
     g->forwards++;
 }
 
 /* Rows 0: x, 1..INNER: inner points, last: the planted one, kept in g->planted. */
-static void make_points(vt_gear *g, int32_t image) {
+static void make_points(vt_selftest_worker *g, int32_t image) {
     const vt_eval *v = g->t->v;
     vt_ball inner, ball;
     vt_rng r = vt_selftest_key(g->t, "selftest inner", image);
@@ -43,11 +43,11 @@ static void make_points(vt_gear *g, int32_t image) {
 }
 
 /* Largest and smallest logit of the model itself on the clean and the planted point. */
-static void original_range(vt_gear *g, double *low, double *range) {
+static void original_range(vt_selftest_worker *g, double *low, double *range) {
     double high = -INFINITY;
     *low = INFINITY;
     for (int i = 0; i < 2; i++) {
-        vt_gear_logits(g, &g->model, i ? g->planted : g->x, g->z, false);
+        vt_selftest_worker_logits(g, &g->model, i ? g->planted : g->x, g->z, false);
         g->forwards++;
         for (int k = 0; k < g->classes; k++) *low = fmin(*low, (double)g->z[k]), high = fmax(high, (double)g->z[k]);
     }
@@ -57,7 +57,7 @@ static void original_range(vt_gear *g, double *low, double *range) {
 /* Logits -(w.f + b), +(w.f + b); then the plane is moved to just inside the planted point, and both logits are brought
  * into the original range (the binarisation test of Zimmermann et al. 2022; closeness and range as in their released
  * code). head [2 phi], bias [2]. */
-static bool make_head(vt_gear *g, double *head, double bias[2]) {
+static bool make_head(vt_selftest_worker *g, double *head, double bias[2]) {
     int n = VT_ACTIVE_INNER + 2;
     double *w = head + 2 * g->phi, b, most = 0, planted = 0, low, range;
     if (!vt_separate(w, &b, g->points, n, g->phi, w + g->phi)) return false;
@@ -77,7 +77,7 @@ static bool make_head(vt_gear *g, double *head, double bias[2]) {
 }
 
 /* The planted point must count by the same rules as any other: inside, misclassified in both precisions; and x not. */
-static bool planted_counts(vt_gear *g) {
+static bool planted_counts(vt_selftest_worker *g) {
     vt_verdict d;
     const vt_eval *v = g->t->v;
     if (vt_verify(&d, &g->two, g->x, g->planted, 0, v->norm, v->eps, g->z, g->z64, &g->failed) != VT_OK) return false;
@@ -87,7 +87,7 @@ static bool planted_counts(vt_gear *g) {
     return good && d.pred == 0;
 }
 
-vt_status vt_active_image(vt_gear *g, int32_t image, bool attack, vt_active_bits *bits, vt_err *e) {
+vt_status vt_active_image(vt_selftest_worker *g, int32_t image, bool attack, vt_active_bits *bits, vt_err *e) {
     const vt_eval *v = g->t->v;
     const vt_attack *a = g->t->attack;
     int label;
@@ -108,7 +108,7 @@ vt_status vt_active_image(vt_gear *g, int32_t image, bool attack, vt_active_bits
     if (v->norm == VT_LINF) VT_TRY(vt_try_noise(g, &g->two, 0, 2, image, VT_ACTIVE_RANDOM / 2, true, &bits->corner));
     for (int k = 0; k < a->n_stages && !bits->found; k++) {
         if (!a->stages[k].def->white_box) continue;
-        vt_trial_of t = {&g->o_two, &g->two, v->eps, 0, 2, image, a->stages[k].def->name, false};
+        vt_attack_trial t = {&g->o_two, &g->two, v->eps, 0, 2, image, a->stages[k].def->name, false};
         VT_TRY(vt_try_attack(g, &a->stages[k], &t, &bits->found, e));
     }
     return VT_OK;

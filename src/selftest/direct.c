@@ -12,12 +12,13 @@
 #define DIRECTIONS 3
 #define STEP (1 / 2550.0) /* at most a tenth of a grey level: where a smooth network is linear, whatever eps is */
 
-static float margin_gradient(vt_gear *g, const float *x, int label, float *dx) {
+static float margin_gradient(vt_selftest_worker *g, const float *x, int label, float *dx) {
     float value;
     memset(g->o_model.target, 0, (size_t)g->classes * sizeof(float));
     g->o_model.target[label] = 1;
-    vt_gear_logits(g, &g->model, x, g->z, true);
-    vt_gear_backward(g, &g->model, &(vt_loss){.kind = VT_LOSS_MARGIN, .target = g->o_model.target}, &value, dx);
+    vt_selftest_worker_logits(g, &g->model, x, g->z, true);
+    vt_selftest_worker_backward(g, &g->model, &(vt_loss){.kind = VT_LOSS_MARGIN, .target = g->o_model.target}, &value,
+                                dx);
     g->gradients++;
     return value;
 }
@@ -29,20 +30,20 @@ static bool all_zero(const float *v, size_t n) {
 }
 
 /* Which losses have a gradient of zero in every pixel at the point of the last kept forward. */
-static void zero_losses(vt_gear *g, int label, vt_direct *d) {
+static void zero_losses(vt_selftest_worker *g, int label, vt_direct *d) {
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR, VT_LOSS_DLR_T};
     int other = vt_runner_up(g->z, g->classes, label);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         float value;
         vt_loss loss = {.kind = kinds[i], .target = g->o_model.target, .other = other};
-        vt_gear_backward(g, &g->model, &loss, &value, g->dy);
+        vt_selftest_worker_backward(g, &g->model, &loss, &value, g->dy);
         g->gradients += 0.5; /* the forward is there already */
         d->zero[kinds[i]] = all_zero(g->dy, g->pixels);
     }
 }
 
 /* x + h sign, in the box */
-static void move(const vt_gear *g, const vt_rng *r, double h, float *y) {
+static void move(const vt_selftest_worker *g, const vt_rng *r, double h, float *y) {
     for (size_t i = 0; i < g->pixels; i++) {
         double to = (double)g->x[i] + (vt_rng_bits(r, i) >> 31 ? h : -h);
         y[i] = (float)fmin(fmax(to, 0), 1);
@@ -51,7 +52,7 @@ static void move(const vt_gear *g, const vt_rng *r, double h, float *y) {
 
 /* Does the gradient dx at x (margin m0) say more of the margin at x + h d than "no change"? Over random directions: the
  * sum of squared errors against the sum of squared changes. */
-static bool mispredicts(vt_gear *g, int label, float m0, const float *dx, int32_t image, double h) {
+static bool mispredicts(vt_selftest_worker *g, int label, float m0, const float *dx, int32_t image, double h) {
     vt_rng r = vt_selftest_key(g->t, "selftest direction", image);
     double error = 0, change = 0;
     for (int k = 0; k < DIRECTIONS; k++) {
@@ -59,7 +60,7 @@ static bool mispredicts(vt_gear *g, int label, float m0, const float *dx, int32_
         r.step = (uint32_t)k;
         move(g, &r, h, g->y);
         for (size_t i = 0; i < g->pixels; i++) promised += (double)dx[i] * ((double)g->y[i] - (double)g->x[i]);
-        vt_gear_logits(g, &g->model, g->y, g->z, false);
+        vt_selftest_worker_logits(g, &g->model, g->y, g->z, false);
         g->forwards++;
         real_change = (double)vt_margin_f32(g->z, label, g->classes) - (double)m0;
         error += (real_change - promised) * (real_change - promised), change += real_change * real_change;
@@ -68,7 +69,7 @@ static bool mispredicts(vt_gear *g, int label, float m0, const float *dx, int32_
 }
 
 /* Is the median row of attention one-hot to float32, in the network as it is? */
-static bool saturated(vt_gear *g) {
+static bool saturated(vt_selftest_worker *g) {
     const vt_arch_ops_f32 *ops = g->look ? g->look->ops : NULL;
     int64_t rows = 0, one_hot = 0;
     if (!ops) return false;
@@ -89,7 +90,7 @@ static bool saturated(vt_gear *g) {
 
 /* Of the losses that the attacks under test follow: the margin, which stands in for cross-entropy where that underflows
  * (attacks/oracle.h), and the ratio if one of them has it. */
-static bool zero_gradient(const vt_gear *g, const vt_direct *d) {
+static bool zero_gradient(const vt_selftest_worker *g, const vt_direct *d) {
     bool ratio = false;
     for (int i = 0; i < g->t->attack->n_stages; i++) {
         int least = g->t->attack->stages[i].def->dlr_classes;
@@ -112,7 +113,7 @@ static void set(vt_direct *d, vt_check_id id, bool against) {
     if (against) d->bits |= 1u << id;
 }
 
-vt_status vt_direct_image(vt_gear *g, int32_t image, vt_direct *d, vt_err *e) {
+vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_direct *d, vt_err *e) {
     const vt_eval *v = g->t->v;
     size_t bytes = (size_t)g->classes * sizeof(float);
     int label;
@@ -121,11 +122,11 @@ vt_status vt_direct_image(vt_gear *g, int32_t image, vt_direct *d, vt_err *e) {
     vt_rng r = vt_selftest_key(g->t, "selftest direct", image);
     vt_classifier_begin(&g->model, &r);
     *d = (vt_direct){0};
-    vt_gear_logits(g, &g->model, g->x, g->z, false);
-    vt_gear_logits(g, &g->model, g->x, again, false);
+    vt_selftest_worker_logits(g, &g->model, g->x, g->z, false);
+    vt_selftest_worker_logits(g, &g->model, g->x, again, false);
     set(d, VT_CHECK_RANDOM, memcmp(g->z, again, bytes) != 0);
     move(g, &r, TINY, g->y);
-    vt_gear_logits(g, &g->model, g->y, again, false);
+    vt_selftest_worker_logits(g, &g->model, g->y, again, false);
     set(d, VT_CHECK_FLAT, !memcmp(g->z, again, bytes));
     d->softmax = probabilities(g->z, g->classes);
     d->saturated = fabsf(vt_margin_f32(g->z, label, g->classes)) > UNDERFLOW;

@@ -26,25 +26,25 @@ void vt_tools_free(vt_attack tools[VT_TOOL_COUNT]) {
 }
 
 /* The radius at which the ball holds the whole box. */
-static double whole(const vt_gear *g) {
+static double whole(const vt_selftest_worker *g) {
     double n = (double)g->pixels;
     return g->t->v->norm == VT_LINF ? 1 : g->t->v->norm == VT_L2 ? sqrt(n) : n;
 }
 
-static vt_status one(vt_gear *g, const vt_attack *tool, double eps, int label, int32_t image, const char *purpose,
-                     bool *broken, vt_err *e) {
-    vt_trial_of t = {&g->o_model, &g->model, eps, label, g->classes, image, purpose, false};
+static vt_status one(vt_selftest_worker *g, const vt_attack *tool, double eps, int label, int32_t image,
+                     const char *purpose, bool *broken, vt_err *e) {
+    vt_attack_trial t = {&g->o_model, &g->model, eps, label, g->classes, image, purpose, false};
     return vt_try_attack(g, &tool->stages[0], &t, broken, e);
 }
 
 /* Along another network's gradients, whose oracle is o. */
-static vt_status transfer(vt_gear *g, vt_oracle *o, const vt_attack *tool, int label, int32_t image,
+static vt_status transfer(vt_selftest_worker *g, vt_oracle *o, const vt_attack *tool, int label, int32_t image,
                           const char *purpose, bool *broken, vt_err *e) {
-    vt_trial_of t = {o, &g->model, g->t->v->eps, label, g->classes, image, purpose, true};
+    vt_attack_trial t = {o, &g->model, g->t->v->eps, label, g->classes, image, purpose, true};
     return vt_try_attack(g, &tool->stages[0], &t, broken, e);
 }
 
-vt_status vt_strength_image(vt_gear *g, const vt_attack *tools, int32_t image, bool witness, vt_strength *f,
+vt_status vt_strength_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, bool witness, vt_strength *f,
                             vt_err *e) {
     double eps = g->t->v->eps;
     int label;
@@ -58,11 +58,11 @@ vt_status vt_strength_image(vt_gear *g, const vt_attack *tools, int32_t image, b
 }
 
 /* How far the logits move from x to x_adv, as a share of what they span at x. */
-static double moved(vt_gear *g, const vt_classifier *c) {
+static double moved(vt_selftest_worker *g, const vt_classifier *c) {
     float *z = g->z, *to = g->z + g->classes + 1, low = INFINITY, high = -INFINITY;
     double most = 0;
-    vt_gear_logits(g, c, g->x, z, false);
-    vt_gear_logits(g, c, g->attacker.x_adv, to, false);
+    vt_selftest_worker_logits(g, c, g->x, z, false);
+    vt_selftest_worker_logits(g, c, g->attacker.x_adv, to, false);
     g->forwards += 2;
     for (int k = 0; k < g->classes; k++) {
         low = fminf(low, z[k]), high = fmaxf(high, z[k]);
@@ -73,13 +73,13 @@ static double moved(vt_gear *g, const vt_classifier *c) {
 
 /* The point of g->attacker.x_adv was found on a head fitted to the features that the model's own head reads: where it
  * moves that head by a tenth at least, does it move the model's? */
-static void compare_heads(vt_gear *g, vt_ways *w) {
+static void compare_heads(vt_selftest_worker *g, vt_ways *w) {
     double fitted = moved(g, &g->probe[0]);
     w->head_tried = fitted >= 0.1;
     if (w->head_tried) w->head = 1 - moved(g, &g->model) / fitted;
 }
 
-vt_status vt_ways_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
+vt_status vt_ways_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
     int label;
     *w = (vt_ways){0};
     VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
@@ -96,14 +96,14 @@ vt_status vt_ways_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_wa
     return one(g, &tools[VT_TOOL_SMOOTH], g->t->v->eps, label, image, "selftest smooth", &w->smooth, e);
 }
 
-vt_status vt_square_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
+vt_status vt_square_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
     int label;
     VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
     return one(g, &tools[VT_TOOL_SQUARE], g->t->v->eps, label, image, "selftest square", &w->square, e);
 }
 
 /* Survivors of everything: the margin's ascent from three starts on the twin, a long random search. */
-vt_status vt_again_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
+vt_status vt_again_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
     static const char *const starts[] = {"selftest again 1", "selftest again 2", "selftest again 3"};
     int label;
     VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));

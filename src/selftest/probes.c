@@ -41,7 +41,7 @@ static vt_status fit_open(fit *f, size_t pixels, size_t phi, int classes, vt_err
 
 /* Images of the data set, spread over it, and the middles between two of them; and the network's answers. No label is
  * looked at. */
-static vt_status gather(fit *f, vt_gear *g, vt_err *e) {
+static vt_status gather(fit *f, vt_selftest_worker *g, vt_err *e) {
     const vt_eval *v = g->t->v;
     int ignored, images = v->subject->data->count < IMAGES ? (int)v->subject->data->count : IMAGES;
     size_t n = g->pixels;
@@ -54,7 +54,7 @@ static vt_status gather(fit *f, vt_gear *g, vt_err *e) {
         for (size_t k = 0; k < n; k++) f->x[(size_t)i * n + k] = (a[k] + b[k]) / 2;
     }
     for (int i = 0; i < f->n; i++) {
-        vt_gear_logits(g, &g->model, f->x + (size_t)i * n, g->z, false);
+        vt_selftest_worker_logits(g, &g->model, f->x + (size_t)i * n, g->z, false);
         f->answer[i] = vt_argmax_f32(g->z, g->classes);
     }
     g->forwards += f->n;
@@ -106,7 +106,7 @@ static vt_status regress(fit *f, size_t phi, const double *mean, const double *i
 }
 
 /* *out: the network behind block `depth` with the fitted head; NULL where it cannot be cut there. */
-static vt_status make(vt_model **out, fit *f, vt_gear *g, int depth, vt_err *e) {
+static vt_status make(vt_model **out, fit *f, vt_selftest_worker *g, int depth, vt_err *e) {
     const vt_model *m = g->t->v->subject->model;
     vt_model *bare = NULL;
     vt_classifier seen = {0};
@@ -119,7 +119,7 @@ static vt_status make(vt_model **out, fit *f, vt_gear *g, int depth, vt_err *e) 
         s = vt_classifier_open(&seen, bare, e);
     }
     for (int i = 0; s == VT_OK && bare && i < f->n; i++) {
-        vt_gear_logits(g, &seen, f->x + (size_t)i * g->pixels, f->features + (size_t)i * phi, false);
+        vt_selftest_worker_logits(g, &seen, f->x + (size_t)i * g->pixels, f->features + (size_t)i * phi, false);
         g->forwards += (double)depth / m->config.depth;
     }
     if (s == VT_OK && bare) {
@@ -134,7 +134,7 @@ static vt_status make(vt_model **out, fit *f, vt_gear *g, int depth, vt_err *e) 
     return s;
 }
 
-vt_status vt_probes_make(vt_model *probes[VT_PROBES], vt_gear *g, vt_err *e) {
+vt_status vt_probes_make(vt_model *probes[VT_PROBES], vt_selftest_worker *g, vt_err *e) {
     const vt_model *m = g->t->v->subject->model;
     int depth = m->config.depth, last = 0;
     fit f;
@@ -146,5 +146,5 @@ vt_status vt_probes_make(vt_model *probes[VT_PROBES], vt_gear *g, vt_err *e) {
         last = cut;
     }
     fit_free(&f);
-    return s == VT_OK ? vt_gear_said(g, e) : s;
+    return s == VT_OK ? vt_selftest_worker_said(g, e) : s;
 }

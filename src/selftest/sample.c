@@ -2,7 +2,7 @@
 #include "selftest/sample.h"
 
 #include <stdlib.h>
-#include "eval/board.h"
+#include "eval/coverage.h"
 #include "selftest/tools.h"
 
 static void count(const vt_eval *v, const vt_record *r, vt_standing *s) {

@@ -14,8 +14,8 @@ enum { POINTS = 33, HALVINGS = 5, SCALES = 3, DRAWS = 2 };
 static const double scales[SCALES] = {1.0 / 16, 1.0 / 4, 1};
 
 /* The logit of class a minus that of b, which has no kinks, at x; with dx its gradient. */
-static double difference(vt_gear *g, const float *x, int a, int b, float *dx) {
-    vt_gear_logits(g, &g->model, x, g->z, dx != NULL);
+static double difference(vt_selftest_worker *g, const float *x, int a, int b, float *dx) {
+    vt_selftest_worker_logits(g, &g->model, x, g->z, dx != NULL);
     double d = (double)g->z[a] - (double)g->z[b];
     if (!dx) {
         g->forwards++;
@@ -24,7 +24,7 @@ static double difference(vt_gear *g, const float *x, int a, int b, float *dx) {
     float value, *target = g->o_model.target;
     memset(target, 0, (size_t)g->classes * sizeof *target);
     target[a] = 1, target[b] = -1;
-    vt_gear_backward(g, &g->model, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = target}, &value, dx);
+    vt_selftest_worker_backward(g, &g->model, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = target}, &value, dx);
     g->gradients++;
     return d;
 }
@@ -36,7 +36,7 @@ static double dot(const float *a, const float *b, size_t n) {
 }
 
 /* to = x + t (y - x) */
-static const float *along(const vt_gear *g, const float *y, double t, float *to) {
+static const float *along(const vt_selftest_worker *g, const float *y, double t, float *to) {
     for (size_t i = 0; i < g->pixels; i++) to[i] = (float)((double)g->x[i] + t * ((double)y[i] - (double)g->x[i]));
     return to;
 }
@@ -46,7 +46,7 @@ typedef struct walk {
     double f[POINTS], slope[POINTS];
 } walk;
 
-static void take(walk *w, vt_gear *g, const float *y, int a, int b) {
+static void take(walk *w, vt_selftest_worker *g, const float *y, int a, int b) {
     for (int i = 0; i < POINTS; i++) {
         w->f[i] = difference(g, along(g, y, i / (POINTS - 1.0), g->attacker.x_adv), a, b, g->dx);
         w->slope[i] = 0;
@@ -68,7 +68,7 @@ static double path_error(const walk *w) {
 
 /* The largest step, halved five times, always to the half that changes more: what 1/1024 of the segment changes, as a
  * share of all. Of a slope little is left, of a jump everything. */
-static double jump(const walk *w, vt_gear *g, const float *y, int a, int b) {
+static double jump(const walk *w, vt_selftest_worker *g, const float *y, int a, int b) {
     double sum = 0;
     int most = 1;
     for (int i = 1; i < POINTS; i++) {
@@ -88,7 +88,7 @@ static double jump(const walk *w, vt_gear *g, const float *y, int a, int b) {
 
 /* Steps of 1/16, 1/4 and 1 of eps against the gradient: the change as a share of what was promised, by how much it lies
  * outside of [least, most] (above 1: outside). */
-static double scale_error(vt_gear *g, const vt_ball *ball, int a, int b, double f0) {
+static double scale_error(vt_selftest_worker *g, const vt_ball *ball, int a, int b, double f0) {
     static const double least[SCALES] = {0.4, 0.1, 0}, most[SCALES] = {2.5, 6, 10};
     double worst = 0;
     for (int k = 0; k < SCALES; k++) {
@@ -108,7 +108,7 @@ static double scale_error(vt_gear *g, const vt_ball *ball, int a, int b, double 
 
 /* The gradient at x beside those at random points 1/16, 1/4 and 1 of eps away: by how much the cosine falls below its
  * bound (above 1: below). */
-static double roughness(vt_gear *g, vt_ball *ball, int a, int b, vt_rng r) {
+static double roughness(vt_selftest_worker *g, vt_ball *ball, int a, int b, vt_rng r) {
     static const double least[SCALES] = {0.7, 0.5, 0.1};
     double worst = 0, length = sqrt(dot(g->dx, g->dx, g->pixels)), eps = ball->eps;
     for (int k = 0; k < SCALES; k++) {
@@ -129,12 +129,12 @@ static double roughness(vt_gear *g, vt_ball *ball, int a, int b, vt_rng r) {
 
 /* One minus the cosine of the float32 and the double gradient, or the share of pixels on whose sign they differ if that
  * is more. */
-static double backward_error(vt_gear *g, int a, int b) {
+static double backward_error(vt_selftest_worker *g, int a, int b) {
     double *dz = g->z64, both = 0, f = 0, d = 0, signs = 0, n = (double)g->pixels;
     for (size_t i = 0; i < g->pixels; i++) g->wide[i] = (double)g->x[i];
     vt_session_forward_f64(g->look64, g->wide, 1, true);
     memset(dz, 0, (size_t)g->t->v->subject->model->config.classes * sizeof *dz);
-    dz[vt_gear_class(g, a)] = 1, dz[vt_gear_class(g, b)] = -1;
+    dz[vt_selftest_worker_class(g, a)] = 1, dz[vt_selftest_worker_class(g, b)] = -1;
     vt_session_backward_f64(g->look64, dz, g->wide, NULL);
     g->forwards += VT_COST_DOUBLE;
     for (size_t i = 0; i < g->pixels; i++) {
@@ -145,7 +145,7 @@ static double backward_error(vt_gear *g, int a, int b) {
     return f == 0 && d == 0 ? 0 : fmax(1 - both / sqrt(f * d), signs / n);
 }
 
-vt_status vt_scale_image(vt_gear *g, int32_t image, int32_t partner, vt_scale *s, vt_err *e) {
+vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, int32_t partner, vt_scale *s, vt_err *e) {
     const vt_eval *v = g->t->v;
     double n = (double)g->pixels, each = v->norm == VT_LINF ? 1 : v->norm == VT_L2 ? sqrt(n) : n;
     vt_ball ball;

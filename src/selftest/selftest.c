@@ -49,7 +49,7 @@ static const char *const names[] =
 
 typedef struct part {
     vt_selftest *t;
-    vt_gear *gears;
+    vt_selftest_worker *workers;
     const int32_t *images;
     vt_attack tools[VT_TOOL_COUNT];
     bool witness;
@@ -68,12 +68,12 @@ typedef struct part {
     size_t done;
 } part;
 
-static vt_status clean_image(vt_gear *g, int32_t image, vt_standing *s, vt_err *e) {
+static vt_status clean_image(vt_selftest_worker *g, int32_t image, vt_standing *s, vt_err *e) {
     int label;
     VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
     vt_rng r = vt_selftest_key(g->t, "clean", image);
     vt_classifier_begin(&g->model, &r);
-    vt_gear_logits(g, &g->model, g->x, g->z, false);
+    vt_selftest_worker_logits(g, &g->model, g->x, g->z, false);
     g->forwards++;
     for (int k = 0; k < g->classes; k++)
         if (!isfinite(g->z[k])) return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
@@ -82,7 +82,7 @@ static vt_status clean_image(vt_gear *g, int32_t image, vt_standing *s, vt_err *
     return VT_OK;
 }
 
-static vt_status one_image(part *p, vt_gear *g, int32_t image, size_t i, vt_err *e) {
+static vt_status one_image(part *p, vt_selftest_worker *g, int32_t image, size_t i, vt_err *e) {
     switch (p->kind) {
     case CLEAN:
         return clean_image(g, image, &p->standing[i], e);
@@ -107,8 +107,8 @@ static vt_status one_image(part *p, vt_gear *g, int32_t image, size_t i, vt_err 
 static vt_status one_item(void *ctx, int thread, size_t i, vt_err *e) {
     part *p = ctx;
     if (p->t->v->interrupt && *p->t->v->interrupt) return VT_INTERRUPTED;
-    VT_TRY(one_image(p, &p->gears[thread], p->images[i], i, e));
-    VT_TRY(vt_gear_said(&p->gears[thread], e));
+    VT_TRY(one_image(p, &p->workers[thread], p->images[i], i, e));
+    VT_TRY(vt_selftest_worker_said(&p->workers[thread], e));
     pthread_mutex_lock(&p->lock);
     vt_progress_step(&p->progress, ++p->done, NULL);
     pthread_mutex_unlock(&p->lock);
@@ -121,20 +121,20 @@ static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, d
     int threads = (size_t)v->threads < n ? v->threads : (int)n;
     vt_status s = VT_OK;
     if (!n) return VT_OK;
-    p->gears = calloc((size_t)threads, sizeof *p->gears);
-    if (!p->gears) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
+    p->workers = calloc((size_t)threads, sizeof *p->workers);
+    if (!p->workers) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
     p->kind = what, p->images = images, p->done = 0, p->progress = v->progress;
     for (int i = 0; s == VT_OK && i < threads; i++)
-        s = vt_gear_open(&p->gears[i], p->t, i ? &p->gears[0] : NULL, needs[what], e);
+        s = vt_selftest_worker_open(&p->workers[i], p->t, i ? &p->workers[0] : NULL, needs[what], e);
     vt_progress_begin(&p->progress, names[what], 0, n);
     if (s == VT_OK) s = vt_for_each(n, threads, one_item, p, e);
     vt_progress_end(&p->progress, NULL);
     double forwards = 0, gradients = 0; /* sums of halves: the same for any number of threads */
     for (int i = threads; i-- > 0;) {
-        forwards += p->gears[i].forwards, gradients += p->gears[i].gradients;
-        vt_gear_close(&p->gears[i]);
+        forwards += p->workers[i].forwards, gradients += p->workers[i].gradients;
+        vt_selftest_worker_close(&p->workers[i]);
     }
-    free(p->gears);
+    free(p->workers);
     *cost += forwards + p->t->ratio * gradients;
     return s;
 }

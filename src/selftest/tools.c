@@ -10,7 +10,7 @@
 #include "models/twin.h"
 #include "models/wrap/restrict.h"
 
-/* ---- gear ---- */
+/* ---- worker ---- */
 
 /* Scratch of the hungriest: of the run's attack and of the tools. */
 static vt_status largest_work(size_t *most, const vt_selftest *t, const vt_task *dims, vt_err *e) {
@@ -25,7 +25,7 @@ static vt_status largest_work(size_t *most, const vt_selftest *t, const vt_task 
     return s;
 }
 
-static vt_status open_active(vt_gear *g, const vt_gear *first, vt_err *e) {
+static vt_status open_active(vt_selftest_worker *g, const vt_selftest_worker *first, vt_err *e) {
     const vt_eval *v = g->t->v;
     int points = VT_ACTIVE_INNER + 2;
     if (!g->phi)
@@ -55,11 +55,11 @@ int vt_runner_up(const float *z, int classes, int than) {
     return best;
 }
 
-int vt_gear_class(const vt_gear *g, int k) {
+int vt_selftest_worker_class(const vt_selftest_worker *g, int k) {
     return g->t->v->subject->data->restricted ? g->t->v->subject->data->head[k] : k;
 }
 
-static vt_status buffers(vt_gear *g, vt_err *e) {
+static vt_status buffers(vt_selftest_worker *g, vt_err *e) {
     size_t bytes = g->pixels * sizeof(float), k = (size_t)g->t->v->subject->model->config.classes + 2;
     float **pixels[] = {&g->x, &g->y, &g->dx, &g->dy, &g->planted};
     for (int i = 0; i < 5; i++)
@@ -70,7 +70,7 @@ static vt_status buffers(vt_gear *g, vt_err *e) {
 }
 
 /* A classifier of a network of our own, and its oracle. */
-static vt_status open_other(vt_gear *g, vt_classifier *c, vt_oracle *o, const vt_model *m, bool restrict_it,
+static vt_status open_other(vt_selftest_worker *g, vt_classifier *c, vt_oracle *o, const vt_model *m, bool restrict_it,
                             vt_err *e) {
     const vt_eval *v = g->t->v;
     VT_TRY(restrict_it ? vt_subject_other(c, v->subject, m, e) : vt_classifier_open(c, m, e));
@@ -79,7 +79,7 @@ static vt_status open_other(vt_gear *g, vt_classifier *c, vt_oracle *o, const vt
     return VT_OK;
 }
 
-static vt_status open_probes(vt_gear *g, const vt_gear *first, vt_err *e) {
+static vt_status open_probes(vt_selftest_worker *g, const vt_selftest_worker *first, vt_err *e) {
     if (!first) VT_TRY(vt_probes_make(g->m_probe, g, e));
     for (int i = 0; i < VT_PROBES; i++) {
         const vt_model *m = first ? first->m_probe[i] : g->m_probe[i];
@@ -88,10 +88,13 @@ static vt_status open_probes(vt_gear *g, const vt_gear *first, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, unsigned needs, vt_err *e) {
+vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, const vt_selftest_worker *first,
+                                  unsigned needs, vt_err *e) {
     const vt_eval *v = t->v;
     size_t work;
-    *g = (vt_gear){.t = t, .pixels = vt_subject_pixels(v->subject), .phi = vt_feature_count(v->subject->model)};
+    *g = (vt_selftest_worker){.t = t,
+                              .pixels = vt_subject_pixels(v->subject),
+                              .phi = vt_feature_count(v->subject->model)};
     g->classes = vt_subject_classes(v->subject);
     vt_task dims = vt_attacker_dims(g->pixels, g->classes, NULL);
     VT_TRY(largest_work(&work, t, &dims, e));
@@ -114,7 +117,7 @@ vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, u
     return needs & VT_NEED_ACTIVE ? open_active(g, first, e) : VT_OK;
 }
 
-void vt_gear_close(vt_gear *g) {
+void vt_selftest_worker_close(vt_selftest_worker *g) {
     void *blocks[] = {g->x, g->y, g->dx, g->dy, g->z, g->z64, g->points, g->fit, g->planted, g->wide};
     vt_attacker_close(&g->attacker);
     for (int i = 0; i < VT_PROBES; i++) {
@@ -129,20 +132,21 @@ void vt_gear_close(vt_gear *g) {
     vt_session_close_f64(g->look64);
     vt_model_close(g->m_twin), vt_model_close(g->m_features), vt_model_close(g->m_two);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) free(blocks[i]);
-    *g = (vt_gear){0};
+    *g = (vt_selftest_worker){0};
 }
 
-void vt_gear_logits(vt_gear *g, const vt_classifier *c, const float *x, float *z, bool keep) {
+void vt_selftest_worker_logits(vt_selftest_worker *g, const vt_classifier *c, const float *x, float *z, bool keep) {
     if (!g->failed.code && vt_classifier_logits(c, x, z, keep, &g->failed) == VT_OK) return;
     memset(z, 0, (size_t)c->classes * sizeof *z);
 }
 
-void vt_gear_backward(vt_gear *g, const vt_classifier *c, const vt_loss *loss, float *value, float *dx) {
+void vt_selftest_worker_backward(vt_selftest_worker *g, const vt_classifier *c, const vt_loss *loss, float *value,
+                                 float *dx) {
     if (!g->failed.code && vt_classifier_backward(c, loss, value, dx, &g->failed) == VT_OK) return;
     *value = 0, memset(dx, 0, c->pixels * sizeof *dx);
 }
 
-vt_status vt_gear_said(vt_gear *g, vt_err *e) {
+vt_status vt_selftest_worker_said(vt_selftest_worker *g, vt_err *e) {
     vt_status s = g->failed.code;
     if (s != VT_OK && e && e->code == VT_OK) *e = g->failed;
     g->failed = (vt_err){0};
@@ -155,7 +159,8 @@ vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image)
 
 /* ---- attacks ---- */
 
-vt_status vt_try_attack(vt_gear *g, const vt_attack_stage *stage, const vt_trial_of *t, bool *broken, vt_err *e) {
+vt_status vt_try_attack(vt_selftest_worker *g, const vt_attack_stage *stage, const vt_attack_trial *t, bool *broken,
+                        vt_err *e) {
     const vt_eval *v = g->t->v;
     vt_attempt a = {.x = g->x, .label = t->label, .classes = t->classes, .norm = v->norm, .eps = t->eps};
     a.mode = t->to_the_end ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH,
@@ -181,8 +186,8 @@ static void corner(const vt_ball *b, const vt_rng *r, float *out) {
     for (size_t i = 0; i < b->n; i++) out[i] = vt_rng_bits(r, i) >> 31 ? b->hi[i] : b->lo[i];
 }
 
-vt_status vt_try_noise(vt_gear *g, const vt_classifier *c, int label, int classes, int32_t image, int q, bool corners,
-                       bool *broken) {
+vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label, int classes, int32_t image, int q,
+                       bool corners, bool *broken) {
     const vt_eval *v = g->t->v;
     vt_ball ball;
     vt_ball_init(&ball, v->norm, v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
@@ -195,7 +200,7 @@ vt_status vt_try_noise(vt_gear *g, const vt_classifier *c, int label, int classe
             corner(&ball, &r, g->y);
         else
             vt_ball_start_surface(&ball, &r, g->y);
-        vt_gear_logits(g, c, g->y, g->z, false);
+        vt_selftest_worker_logits(g, c, g->y, g->z, false);
         g->forwards++;
         *broken = vt_argmax_f32(g->z, classes) != label;
     }

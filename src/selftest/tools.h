@@ -18,7 +18,7 @@ enum { VT_PROBES = 6 };
 /* What a part needs open, beside the model. */
 enum { VT_NEED_LOOK = 1, VT_NEED_DOUBLE = 2, VT_NEED_TWIN = 4, VT_NEED_PROBES = 8, VT_NEED_ACTIVE = 16 };
 
-typedef struct vt_gear {
+typedef struct vt_selftest_worker {
     const vt_selftest *t;
     int classes;
     vt_classifier model, twin, features, two, probe[VT_PROBES]; /* two: with a head of two classes */
@@ -35,26 +35,28 @@ typedef struct vt_gear {
     double *fit;
     float *planted; /* [pixels] */
     double forwards, gradients;
-    vt_err failed; /* the first failure of a model since vt_gear_said */
-} vt_gear;
+    vt_err failed; /* the first failure of a model since vt_selftest_worker_said */
+} vt_selftest_worker;
 
 /* Opens the model and what `needs` names. Twin, probes and features of the first thread serve all (first: NULL for that
  * one), which must be closed last. */
-vt_status vt_gear_open(vt_gear *g, const vt_selftest *t, const vt_gear *first, unsigned needs, vt_err *e);
-void vt_gear_close(vt_gear *g); /* accepts a zeroed one */
-/* vt_classifier_logits and _backward of one of the gear's networks. After a failure, which g->failed keeps, all answers
- * are zero; a part asks vt_gear_said at its end. */
-void vt_gear_logits(vt_gear *g, const vt_classifier *c, const float *x, float *z, bool keep);
-void vt_gear_backward(vt_gear *g, const vt_classifier *c, const vt_loss *loss, float *value, float *dx);
-vt_status vt_gear_said(vt_gear *g, vt_err *e);
+vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, const vt_selftest_worker *first,
+                                  unsigned needs, vt_err *e);
+void vt_selftest_worker_close(vt_selftest_worker *g); /* accepts a zeroed one */
+/* vt_classifier_logits and _backward of one of the worker's networks. After a failure, which g->failed keeps, all
+ * answers are zero; a part asks vt_selftest_worker_said at its end. */
+void vt_selftest_worker_logits(vt_selftest_worker *g, const vt_classifier *c, const float *x, float *z, bool keep);
+void vt_selftest_worker_backward(vt_selftest_worker *g, const vt_classifier *c, const vt_loss *loss, float *value,
+                                 float *dx);
+vt_status vt_selftest_worker_said(vt_selftest_worker *g, vt_err *e);
 /* The largest of the logits z [classes], that of `than` left out. */
 int vt_runner_up(const float *z, int classes, int than);
 /* The model's output that stands for class k of the data. */
-int vt_gear_class(const vt_gear *g, int k);
+int vt_selftest_worker_class(const vt_selftest_worker *g, int k);
 
 /* Probes of the model (g is open): networks behind some of its blocks with fitted heads, from the last block down; NULL
  * where it cannot be cut. */
-vt_status vt_probes_make(vt_model *probes[VT_PROBES], vt_gear *g, vt_err *e);
+vt_status vt_probes_make(vt_model *probes[VT_PROBES], vt_selftest_worker *g, vt_err *e);
 
 vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image);
 
@@ -76,7 +78,7 @@ void vt_tools_free(vt_attack tools[VT_TOOL_COUNT]);
 
 /* Runs one stage against `o` and lets the separate code judge the point on `judge`. g->x is the image; o's classifier
  * may be another one (a twin). The point stays in g->attacker.x_adv where it runs to the end. */
-typedef struct vt_trial_of {
+typedef struct vt_attack_trial {
     vt_oracle *o;
     const vt_classifier *judge;
     double eps;
@@ -84,12 +86,13 @@ typedef struct vt_trial_of {
     int32_t image;
     const char *purpose;
     bool to_the_end; /* never leave early: what counts is the last point */
-} vt_trial_of;
-vt_status vt_try_attack(vt_gear *g, const vt_attack_stage *stage, const vt_trial_of *t, bool *broken, vt_err *e);
+} vt_attack_trial;
+vt_status vt_try_attack(vt_selftest_worker *g, const vt_attack_stage *stage, const vt_attack_trial *t, bool *broken,
+                        vt_err *e);
 /* q points of the ball, half on its surface, half in its corners (linf; l2: all on the surface): is one of them
  * misclassified? */
-vt_status vt_try_noise(vt_gear *g, const vt_classifier *c, int label, int classes, int32_t image, int q, bool corners,
-                       bool *broken);
+vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label, int classes, int32_t image, int q,
+                       bool corners, bool *broken);
 
 /* Part 1: single points of one image. */
 typedef struct vt_direct {
@@ -98,7 +101,7 @@ typedef struct vt_direct {
     bool softmax;   /* the logits are probabilities: a softmax too many */
     bool saturated; /* a logit gap beyond which cross-entropy underflows */
 } vt_direct;
-vt_status vt_direct_image(vt_gear *g, int32_t image, vt_direct *d, vt_err *e);
+vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_direct *d, vt_err *e);
 
 /* Part 2: gradients at the scale of the ball. value: the larger the worse. */
 enum { VT_SCALE_SEGMENT, VT_SCALE_PATH, VT_SCALE_STEP, VT_SCALE_ROUGH, VT_SCALE_BACKWARD, VT_SCALE_COUNT };
@@ -107,13 +110,14 @@ typedef struct vt_scale {
     bool backward; /* whether that was made */
 } vt_scale;
 /* partner: another image of the data, best of another predicted class. */
-vt_status vt_scale_image(vt_gear *g, int32_t image, int32_t partner, vt_scale *s, vt_err *e);
+vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, int32_t partner, vt_scale *s, vt_err *e);
 
 /* Part 3: which of the white-box attacks broke one image. */
 typedef struct vt_strength {
     bool half, brief, white, whole, whole_tried;
 } vt_strength;
-vt_status vt_strength_image(vt_gear *g, const vt_attack *tools, int32_t image, bool witness, vt_strength *f, vt_err *e);
+vt_status vt_strength_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, bool witness, vt_strength *f,
+                            vt_err *e);
 
 /* Part 4: which other ways lead to an image that white-box attacks left. */
 typedef struct vt_ways {
@@ -121,10 +125,10 @@ typedef struct vt_ways {
     bool head_tried;
     double head; /* 1 - (how far the model's logits move) / (how far the fitted head's do), as shares of their span */
 } vt_ways;
-vt_status vt_ways_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
-vt_status vt_square_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
+vt_status vt_ways_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
+vt_status vt_square_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
 /* The same survivors once more, with more of everything. */
-vt_status vt_again_image(vt_gear *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
+vt_status vt_again_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
 
 /* Part 5: one image of the active test. */
 enum { VT_ACTIVE_INNER = 199, VT_ACTIVE_RANDOM = 100 };
@@ -132,7 +136,7 @@ typedef struct vt_active_bits {
     bool setup, attacked, found, surface, corner;
 } vt_active_bits;
 /* attack: otherwise the set-up is all. */
-vt_status vt_active_image(vt_gear *g, int32_t image, bool attack, vt_active_bits *bits, vt_err *e);
+vt_status vt_active_image(vt_selftest_worker *g, int32_t image, bool attack, vt_active_bits *bits, vt_err *e);
 
 /* Maximal-margin direction that separates point `last` from all others: w [d], b with w.x + b > 0 for it alone.
  * x [n, d] rows; scratch [n * n + 4 n + 2 d]. false: not separated. */

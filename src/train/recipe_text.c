@@ -2,7 +2,7 @@
 /* Recipes as text: the canonical YAML of a run, what differs between two of them, and the reference of all keys. */
 #include <stdlib.h>
 #include <string.h>
-#include "core/written.h"
+#include "core/text_stream.h"
 #include "train/objective.h"
 #include "train/recipe_keys.h"
 
@@ -53,14 +53,14 @@ static void groups_text(FILE *f, const vt_recipe *r) {
 }
 
 char *vt_recipe_text(const vt_recipe *r) {
-    vt_writing w;
-    FILE *f = vt_writing_begin(&w);
-    if (!f) return vt_writing_end(&w);
+    vt_text_stream w;
+    FILE *f = vt_text_stream_open(&w);
+    if (!f) return vt_text_stream_close(&w);
     vt_recipe_section s;
     for (int i = 0; vt_recipe_section_at(r, i, &s); i++)
         if (vt_recipe_in_use(r, &s)) section_text(f, &s);
     groups_text(f, r);
-    return vt_writing_end(&w);
+    return vt_text_stream_close(&w);
 }
 
 /* ---- difference ---- */

@@ -7,7 +7,7 @@
 #include "train/batch.h"
 #include "train/train.h"
 #include "train/update.h"
-#include "train/watch.h"
+#include "train/validation.h"
 
 #define VT_MAX_PENALTIES 16
 #define VT_MAX_FAULTS                                                                                                  \
@@ -41,7 +41,7 @@ typedef struct vt_run {
     char *text; /* canonical recipe */
     vt_batch batch;
     vt_update update;
-    vt_watch watch;
+    vt_validation watch;
     vt_active_penalty penalties[VT_MAX_PENALTIES];
     int n_penalties;
     int64_t images, per_epoch, steps; /* training images, steps of an epoch, of the run */

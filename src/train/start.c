@@ -10,7 +10,7 @@
 #include "train/batch.h"
 #include "train/train.h"
 #include "train/update.h"
-#include "train/watch.h"
+#include "train/validation.h"
 
 static vt_status data_side(const vt_dataset *d, int *side, vt_err *e) {
     vt_image im = {0};
@@ -167,7 +167,7 @@ vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
     const vt_recipe *r = t->recipe;
     const vt_model *m = t->model;
     VT_TRY(check_keys(r, m, e));
-    p->watched = t->watch_data ? vt_watch_count(r, t->watch_data) : 0;
+    p->watched = t->watch_data ? vt_validation_count(r, t->watch_data) : 0;
     p->images = t->data->count - (t->watch_data && t->watch_data->split == VT_SPLIT_TRAIN ? p->watched : 0);
     if (p->images > INT32_MAX) return vt_fail(e, VT_E_RANGE, "%s has more than 2^31 images", t->data->path);
     p->per_epoch = p->images / r->top.batch;
@@ -177,7 +177,7 @@ vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
                        (long long)p->images,
                        p->images < t->data->count ? " (the others are held out: probe.images)" : "");
     p->bytes = (m->params.total + m->params.t_total) * sizeof(float) + vt_batch_bytes(r, m, t->threads) +
-               vt_update_bytes(m, r) + penalty_bytes(r, m) + (p->watched ? vt_watch_bytes(r, m, t->threads) : 0) +
+               vt_update_bytes(m, r) + penalty_bytes(r, m) + (p->watched ? vt_validation_bytes(r, m, t->threads) : 0) +
                (size_t)p->images * sizeof(int32_t);
     return vt_train_flops(&p->flops, r, &m->config, e);
 }

@@ -105,7 +105,7 @@ vt_status vt_state_save(vt_run *run, vt_err *e) {
     memcpy(meta + 2 * n, more, sizeof more);
     vt_status s = t ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a checkpoint");
     if (s == VT_OK && !vt_path(path, run->t->out, STATE)) s = vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
-    if (s == VT_OK) s = vt_st_write(path, t, l.n, meta, n + (int)(sizeof more / sizeof *more) / 2, e);
+    if (s == VT_OK) s = vt_tensors_write(path, t, l.n, meta, n + (int)(sizeof more / sizeof *more) / 2, e);
     free(t), free(l.items);
     return s;
 }
@@ -134,59 +134,60 @@ vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status same_run(const vt_run *run, const vt_st *st, vt_err *e) {
-    const char *recipe = vt_st_meta(st, "recipe"), *data = vt_st_meta(st, "data_sha256");
-    const char *version = vt_st_meta(st, "vitrine"), *model = vt_st_meta(st, "model");
+static vt_status same_run(const vt_run *run, const vt_tensors *st, vt_err *e) {
+    const char *recipe = vt_tensors_meta(st, "recipe"), *data = vt_tensors_meta(st, "data_sha256");
+    const char *version = vt_tensors_meta(st, "vitrine"), *model = vt_tensors_meta(st, "model");
     char changed[300], text[MODEL_TEXT];
-    if (!recipe || !data || !version || !vt_st_meta(st, "step"))
-        return vt_fail(e, VT_E_FORMAT, "%s: is not the state of a training run", vt_st_path(st));
+    if (!recipe || !data || !version || !vt_tensors_meta(st, "step"))
+        return vt_fail(e, VT_E_FORMAT, "%s: is not the state of a training run", vt_tensors_path(st));
     vt_recipe_diff(recipe, run->text, changed, sizeof changed);
     if (!*changed && strcmp(recipe, run->text)) snprintf(changed, sizeof changed, "the order of groups");
-    if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with another recipe: %s", vt_st_path(st), changed);
+    if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with another recipe: %s", vt_tensors_path(st), changed);
     model_text(text, sizeof text, &run->m->config);
     vt_recipe_diff(model ? model : text, text, changed, sizeof changed); /* older states hold none */
-    if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with other options: %s", vt_st_path(st), changed);
+    if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with other options: %s", vt_tensors_path(st), changed);
     if (strcmp(data, run->t->data->hash))
         return vt_fail(e, VT_E_USAGE, "%s was made with other images (sha256 %.12s...) than those in %s (%.12s...)",
-                       vt_st_path(st), data, run->t->data->path, run->t->data->hash);
-    const char *watched = vt_st_meta(st, "watch_sha256");
+                       vt_tensors_path(st), data, run->t->data->path, run->t->data->hash);
+    const char *watched = vt_tensors_meta(st, "watch_sha256");
     if (watched && strcmp(watched, watch(run)))
         return vt_fail(e, VT_E_USAGE,
                        "%s was made with other test images (sha256 %.12s...) to watch than these (%.12s...)",
-                       vt_st_path(st), watched, watch(run));
+                       vt_tensors_path(st), watched, watch(run));
     if (strcmp(version, VT_VERSION))
-        return vt_fail(e, VT_E_USAGE, "%s was made by vitrine %s, this is %s", vt_st_path(st), version, VT_VERSION);
+        return vt_fail(e, VT_E_USAGE, "%s was made by vitrine %s, this is %s", vt_tensors_path(st), version,
+                       VT_VERSION);
     return VT_OK;
 }
 
-static vt_status load_number(double *out, const vt_st *st, const char *key, vt_err *e) {
-    const char *text = vt_st_meta(st, key);
+static vt_status load_number(double *out, const vt_tensors *st, const char *key, vt_err *e) {
+    const char *text = vt_tensors_meta(st, key);
     char *end;
-    if (!text) return vt_fail(e, VT_E_FORMAT, "%s: metadata %s is missing", vt_st_path(st), key);
+    if (!text) return vt_fail(e, VT_E_FORMAT, "%s: metadata %s is missing", vt_tensors_path(st), key);
     *out = strtod(text, &end);
     if (end == text || *end)
-        return vt_fail(e, VT_E_FORMAT, "%s: metadata %s is '%.40s', no number", vt_st_path(st), key, text);
+        return vt_fail(e, VT_E_FORMAT, "%s: metadata %s is '%.40s', no number", vt_tensors_path(st), key, text);
     return VT_OK;
 }
 
-static vt_status load_numbers(vt_run *run, const vt_st *st, vt_err *e) {
+static vt_status load_numbers(vt_run *run, const vt_tensors *st, vt_err *e) {
 #define READ(field) VT_TRY(load_number(&run->n.field, st, #field, e));
     VT_RUN_NUMBERS(READ)
 #undef READ
     for (int i = 0; i < run->n_penalties; i++)
         VT_TRY(load_number(&run->penalties[i].sum, st, run->penalties[i].key, e));
-    const char *text = vt_st_meta(st, "step");
+    const char *text = vt_tensors_meta(st, "step");
     long long step;
     if (!vt_parse_int(text, &step) || step < 0 || step > run->steps)
-        return vt_fail(e, VT_E_RANGE, "%s: is at step %.40s, the run has %lld", vt_st_path(st), text,
+        return vt_fail(e, VT_E_RANGE, "%s: is at step %.40s, the run has %lld", vt_tensors_path(st), text,
                        (long long)run->steps);
     run->step = step;
-    const char *kernels = vt_st_meta(st, "kernels");
+    const char *kernels = vt_tensors_meta(st, "kernels");
     if (kernels) snprintf(run->kernels_before, sizeof run->kernels_before, "%s", kernels);
     return VT_OK;
 }
 
-static vt_status load(vt_run *run, const vt_st *st, vt_err *e) {
+static vt_status load(vt_run *run, const vt_tensors *st, vt_err *e) {
     entries l;
     VT_TRY(same_run(run, st, e));
     VT_TRY(load_numbers(run, st, e));
@@ -194,9 +195,9 @@ static vt_status load(vt_run *run, const vt_st *st, vt_err *e) {
     vt_status s = VT_OK;
     for (int i = 0; i < l.n && s == VT_OK; i++) {
         const entry *x = &l.items[i];
-        const vt_tensor *t = vt_st_find(st, x->name);
+        const vt_tensor *t = vt_tensors_find(st, x->name);
         if (!t)
-            s = vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing", vt_st_path(st), x->name);
+            s = vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing", vt_tensors_path(st), x->name);
         else
             s = x->wide ? vt_tensor_f64(st, t, x->data, x->numel, e) : vt_tensor_f32(st, t, x->data, x->numel, e);
     }
@@ -207,12 +208,12 @@ static vt_status load(vt_run *run, const vt_st *st, vt_err *e) {
 
 vt_status vt_state_load(vt_run *run, vt_err *e) {
     char path[VT_PATH_MAX];
-    vt_st *st;
+    vt_tensors *st;
     if (!vt_path(path, run->t->out, STATE)) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
-    VT_TRY(vt_st_open(&st, path, e));
+    VT_TRY(vt_tensors_open(&st, path, e));
     vt_status s = load(run, st, e);
-    if (s == VT_OK) s = vt_st_check(st, e); /* states of earlier versions hold no checksum */
-    vt_st_close(st);
+    if (s == VT_OK) s = vt_tensors_check(st, e); /* states of earlier versions hold no checksum */
+    vt_tensors_close(st);
     return s;
 }
 

@@ -51,7 +51,7 @@ static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
     VT_TRY(vt_state_exists(run, &there, e));
     VT_TRY(vt_batch_open(&run->batch, run->r, run->m, t->data, t->threads, e));
     VT_TRY(vt_update_open(&run->update, run->m, run->r, t->threads, e));
-    VT_TRY(vt_watch_open(&run->watch, run->r, run->m, t->watch_data, t->threads, e));
+    VT_TRY(vt_validation_open(&run->watch, run->r, run->m, t->watch_data, t->threads, e));
     VT_TRY(open_penalties(run, e));
     run->resumed = there;
     if (there) VT_TRY(vt_state_load(run, e));
@@ -64,7 +64,7 @@ static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
 static void close_run(vt_run *run) {
     vt_batch_close(&run->batch);
     vt_update_close(&run->update);
-    vt_watch_close(&run->watch);
+    vt_validation_close(&run->watch);
     for (int i = 0; i < run->n_penalties; i++) free(run->penalties[i].state), free(run->penalties[i].work);
     if (run->log) fclose(run->log);
     free(run->order), free(run->text);
@@ -174,7 +174,7 @@ static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
 /* Said once a run. */
 static vt_status notice_overfitting(vt_run *run, double single, double robust, vt_err *e) {
     vt_run_numbers *n = &run->n;
-    if (n->overfit == 0 && vt_watch_collapsed(single, n->last_single, robust, n->best_watch, run->watch.count)) {
+    if (n->overfit == 0 && vt_validation_collapsed(single, n->last_single, robust, n->best_watch, run->watch.count)) {
         char text[600];
         n->overfit = 1;
         snprintf(text, sizeof text,
@@ -195,7 +195,7 @@ static vt_status end_epoch(vt_run *run, double lr, vt_err *e) {
     char text[500], held[340] = "";
     show_progress(run, true);
     vt_update_swap_ema(&run->update);
-    vt_status s = vt_watch_run(&run->watch, &clean, &robust, e);
+    vt_status s = vt_validation_run(&run->watch, &clean, &robust, e);
     vt_update_swap_ema(&run->update);
     VT_TRY(s);
     VT_TRY(vt_log_epoch(run, epoch, lr, clean, robust, vt_now() - began, e));

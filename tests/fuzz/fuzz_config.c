@@ -38,7 +38,7 @@ static void write_weights(void) {
             (vt_tensor){.name = p->name, .dtype = VT_F32, .ndim = p->ndim, .numel = p->numel, .data = m->w + p->offset};
         memcpy(t[i].shape, p->shape, sizeof p->shape);
     }
-    if (vt_st_write(weights, t, m->params.count, NULL, 0, &e) != VT_OK) abort();
+    if (vt_tensors_write(weights, t, m->params.count, NULL, 0, &e) != VT_OK) abort();
     vt_model_close(m);
 }
 

@@ -11,12 +11,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 static void shard(const char *file, const char *name) {
     vt_err e = {0};
     const vt_tensor t = {.name = name, .dtype = VT_F32, .ndim = 1, .shape = {2}, .numel = 2, .data = (float[2]){1, 2}};
-    if (vt_st_write(scratch(file), &t, 1, (const char *[]){"of", name}, 1, &e) != VT_OK) abort();
+    if (vt_tensors_write(scratch(file), &t, 1, (const char *[]){"of", name}, 1, &e) != VT_OK) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     static const char *index;
-    vt_st *st;
+    vt_tensors *st;
     vt_err e = {0};
     if (!index) {
         index = scratch("model.safetensors.index.json");
@@ -28,12 +28,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
         return 0;
     }
     char hex[65];
-    for (int i = 0; i < vt_st_count(st); i++) {
+    for (int i = 0; i < vt_tensors_count(st); i++) {
         double v[2];
-        const vt_tensor *t = vt_st_at(st, i);
+        const vt_tensor *t = vt_tensors_at(st, i);
         if (t->numel <= 2 && vt_tensor_f64(st, t, v, t->numel, &e) != VT_OK) abort();
     }
-    if (vt_weights_sha(st, hex, &e) != VT_OK || vt_st_check(st, &e) != VT_OK) abort();
-    vt_st_close(st);
+    if (vt_weights_sha(st, hex, &e) != VT_OK || vt_tensors_check(st, &e) != VT_OK) abort();
+    vt_tensors_close(st);
     return 0;
 }

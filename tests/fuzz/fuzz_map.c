@@ -31,9 +31,9 @@ static const char header[] =
 
 static uint8_t file[8 + sizeof header - 1 + 228];
 
-static vt_st *state_dict(void) {
+static vt_tensors *state_dict(void) {
     const uint64_t size = sizeof header - 1;
-    vt_st *st;
+    vt_tensors *st;
     vt_err e = {0};
     memcpy(file, &size, 8);
     memcpy(file + 8, header, size);
@@ -41,14 +41,14 @@ static vt_st *state_dict(void) {
     return st;
 }
 
-static void check_made(const vt_st *st) {
-    for (int i = 0; i < vt_st_count(st); i++) {
-        const vt_tensor *t = vt_st_at(st, i);
+static void check_made(const vt_tensors *st) {
+    for (int i = 0; i < vt_tensors_count(st); i++) {
+        const vt_tensor *t = vt_tensors_at(st, i);
         size_t numel = 1;
         double v[1024];
         for (int d = 0; d < t->ndim; d++) numel *= (size_t)t->shape[d];
-        if (numel != t->numel || numel > 1024 || !*t->name || !vt_st_origin(st, i)) abort();
-        if (vt_tensor_f64(st, t, v, numel, NULL) != VT_OK || vt_st_find(st, t->name) != t) abort();
+        if (numel != t->numel || numel > 1024 || !*t->name || !vt_tensors_origin(st, i)) abort();
+        if (vt_tensor_f64(st, t, v, numel, NULL) != VT_OK || vt_tensors_find(st, t->name) != t) abort();
     }
 }
 
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
         return 0;
     }
     for (int all = 0; all < 2; all++) {
-        vt_st *st = state_dict();
+        vt_tensors *st = state_dict();
         vt_names_row *rows;
         int count;
         bool covers = vt_rename_covers(m, st);
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
             if (rows[i].became) vt_rename_theirs(m, rows[i].became, theirs, sizeof theirs);
             if (s == VT_OK && !rows[i].became == !rows[i].why) abort();
         }
-        vt_st_close(st);
+        vt_tensors_close(st);
     }
     vt_rename_free(m);
     return 0;

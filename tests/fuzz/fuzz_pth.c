@@ -22,22 +22,23 @@ static void start(void) {
 
 static volatile uint64_t sink; /* so that the reads happen */
 
-static void look(const vt_st *st) {
+static void look(const vt_tensors *st) {
     uint64_t sum = 0;
-    for (int i = 0; i < vt_st_count(st); i++) {
-        const vt_tensor *t = vt_st_at(st, i);
+    for (int i = 0; i < vt_tensors_count(st); i++) {
+        const vt_tensor *t = vt_tensors_at(st, i);
         const uint8_t *p = t->data;
         size_t bytes = t->numel * vt_dtype_size(t->dtype), numel = 1;
         for (int k = 0; k < t->ndim; k++) {
             if (t->shape[k] < 0) abort();
             numel *= (size_t)t->shape[k];
         }
-        if (numel != t->numel || !vt_st_origin(st, i) || vt_st_find(st, t->name) != t) abort();
+        if (numel != t->numel || !vt_tensors_origin(st, i) || vt_tensors_find(st, t->name) != t) abort();
         for (size_t k = 0; k < bytes && k < 1 << 20; k++) sum += p[k];
         if (bytes) sum += p[bytes - 1];
     }
-    for (int i = 0; vt_st_note(st, i); i++) sum += strlen(vt_st_note(st, i)->name) + strlen(vt_st_note(st, i)->text);
-    for (int i = 0; vt_st_meta_key(st, i); i++) sum += strlen(vt_st_meta(st, vt_st_meta_key(st, i)));
+    for (int i = 0; vt_tensors_note(st, i); i++)
+        sum += strlen(vt_tensors_note(st, i)->name) + strlen(vt_tensors_note(st, i)->text);
+    for (int i = 0; vt_tensors_meta_key(st, i); i++) sum += strlen(vt_tensors_meta(st, vt_tensors_meta_key(st, i)));
     sink += sum;
 }
 
@@ -45,14 +46,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     static const char *const wants[] = {NULL, "model_ema", "ema.module"};
     start();
     for (size_t k = 0; k < sizeof wants / sizeof *wants; k++) {
-        vt_st *st;
+        vt_tensors *st;
         vt_err e = {0};
         if (vt_weights_parse(&st, bytes, n, "fuzz", wants[k], &e) != VT_OK) {
             if (st || e.code == VT_OK || e.code == VT_E_MEMORY || strncmp(e.text, "fuzz: ", 6)) abort();
             continue;
         }
         look(st);
-        vt_st_close(st);
+        vt_tensors_close(st);
     }
     return 0;
 }

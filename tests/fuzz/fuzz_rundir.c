@@ -8,7 +8,7 @@
 #include "eval/report/compare.h"
 #include "eval/header.h"
 #include "eval/report/curve.h"
-#include "eval/board.h"
+#include "eval/coverage.h"
 #include "eval/report/show.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -23,7 +23,7 @@ static void reports(const vt_ledger *l, const vt_summary *s) {
         FILE *f = open_memstream(&text, &size);
         vt_show page = {.ledger = l, .summary = s, .side = l->header->side};
         if (!f) abort();
-        if (i < n) defs[i]->write(f, s);
+        if (i < n && vt_report_write(defs[i], f, s, &e) != VT_OK) abort();
         if (i == n && vt_show_write(f, &page, &e) != VT_OK && !e.text[0]) abort();
         fclose(f);
         if (i == n && strstr(text, "<script")) abort();
@@ -48,7 +48,7 @@ static void use(const vt_ledger *l) {
     vt_curve c;
     vt_err e = {0};
     int64_t total;
-    if (vt_board_finished(l, &total, &e) != VT_OK && !e.text[0]) abort();
+    if (vt_coverage_finished(l, &total, &e) != VT_OK && !e.text[0]) abort();
     if (vt_summary_make(&s, l, 0, &e) == VT_OK) {
         reports(l, &s);
         same(l);

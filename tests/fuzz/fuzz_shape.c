@@ -31,7 +31,7 @@ static const char *const words[] =
      "bicubic_aa", "nearest", "layer_scale", "alpha",   "l2",      "lipnorm", "scsa", "l2:tied=1,full=1",
      "mean",       "dist",    "dot",         "64",      "12",      "1e-300",  "1e300"};
 
-static vt_st *base[NETWORKS];
+static vt_tensors *base[NETWORKS];
 static const char *file;
 
 static void start(void) {
@@ -75,11 +75,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     vt_err e = {0};
     if (!file) start();
     if (n < 3) return 0;
-    const vt_st *st = base[bytes[0] % NETWORKS];
-    if ((count = vt_st_count(st)) > TENSORS) abort();
-    for (int i = 0; i < count; i++) t[i] = *vt_st_at(st, i);
-    for (int i = 0; vt_st_meta_key(st, i); i++)
-        say(meta, &pairs, vt_st_meta_key(st, i), vt_st_meta(st, vt_st_meta_key(st, i)));
+    const vt_tensors *st = base[bytes[0] % NETWORKS];
+    if ((count = vt_tensors_count(st)) > TENSORS) abort();
+    for (int i = 0; i < count; i++) t[i] = *vt_tensors_at(st, i);
+    for (int i = 0; vt_tensors_meta_key(st, i); i++)
+        say(meta, &pairs, vt_tensors_meta_key(st, i), vt_tensors_meta(st, vt_tensors_meta_key(st, i)));
     size_t at = 2;
     for (int k = bytes[1] % 4; k > 0 && at + 3 <= n; k--, at += 3) {
         vt_tensor *x = &t[bytes[at] * 3 % count];
@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     for (; at + 2 <= n; at += 2) say(meta, &pairs, keys[bytes[at] % COUNT(keys)], words[bytes[at + 1] % COUNT(words)]);
     for (int i = 0; i < count; i++)
         if (t[i].name) t[left++] = t[i];
-    if (vt_st_write(file, t, left, meta, pairs, &e) != VT_OK) abort();
+    if (vt_tensors_write(file, t, left, meta, pairs, &e) != VT_OK) abort();
     network_try(file);
     return 0;
 }

@@ -6,29 +6,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "io/st.h"
+#include "io/tensors.h"
 #include "models/checkpoint/sketch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-static void add_line(vt_st *st, char *line, const float *zero) {
+static void add_line(vt_tensors *st, char *line, const float *zero) {
     char *words[VT_ST_MAX_DIMS + 2], *save = NULL;
     int count = 0;
     for (char *w = strtok_r(line, " ", &save); w && count <= VT_ST_MAX_DIMS; w = strtok_r(NULL, " ", &save))
         words[count++] = w;
-    if (!count || vt_st_find(st, words[0])) return;
-    vt_tensor t = {.name = vt_st_text(st, NULL, "%s", words[0]), .dtype = VT_F32, .ndim = count - 1, .data = zero};
+    if (!count || vt_tensors_find(st, words[0])) return;
+    vt_tensor t = {.name = vt_tensors_text(st, NULL, "%s", words[0]), .dtype = VT_F32, .ndim = count - 1, .data = zero};
     if (!t.name) return;
     t.numel = 1;
     for (int i = 0; i < t.ndim; i++) t.shape[i] = 1 + atoi(words[i + 1]) % 1024, t.numel *= (size_t)t.shape[i] % 4096;
-    if (vt_st_add(st, &t, NULL) != VT_OK || vt_st_index(st, NULL) != VT_OK) abort();
+    if (vt_tensors_add(st, &t, NULL) != VT_OK || vt_tensors_index(st, NULL) != VT_OK) abort();
 }
 
-static vt_st *state_dict(const uint8_t *bytes, size_t n) {
+static vt_tensors *state_dict(const uint8_t *bytes, size_t n) {
     static const float zero;
-    vt_st *st;
+    vt_tensors *st;
     vt_err e = {0};
-    if (vt_st_begin(&st, "fuzz", bytes, n, &e) != VT_OK) abort();
+    if (vt_tensors_begin(&st, "fuzz", bytes, n, &e) != VT_OK) abort();
     char *text = malloc(n + 1), *rest = text;
     if (!text) abort();
     memcpy(text, bytes, n);
@@ -55,7 +55,7 @@ static bool fill(char *map, char *out) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    vt_st *st = state_dict(bytes, n);
+    vt_tensors *st = state_dict(bytes, n);
     vt_rename *m;
     vt_err e = {0};
     char *text;
@@ -64,12 +64,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     if (!f) abort();
     vt_status s = vt_sketch(f, st, NULL, "my.map", &e);
     fclose(f);
-    if (s != VT_OK && (s != VT_E_RANGE || vt_st_count(st) <= VT_SKETCH_MOST)) abort();
+    if (s != VT_OK && (s != VT_E_RANGE || vt_tensors_count(st) <= VT_SKETCH_MOST)) abort();
     bool strange = strstr(text, "# a name that no map can hold") != NULL;
     s = s == VT_OK ? vt_rename_parse(&m, text, size, "fuzz", &e) : VT_E_RANGE;
     if (s == VT_OK) abort(); /* mean and std are always left blank */
     if (s == VT_E_USAGE) {
-        char *filled = malloc(size + 100 + 6 * (size_t)vt_st_count(st));
+        char *filled = malloc(size + 100 + 6 * (size_t)vt_tensors_count(st));
         if (!filled || !strstr(e.text, "is left blank (?)") || !fill(text, filled)) abort();
         if (vt_rename_parse(&m, filled, strlen(filled), "fuzz", &e) != VT_OK) abort();
         if (!strange && !vt_rename_covers(m, st)) abort();
@@ -79,6 +79,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
         abort();
     }
     free(text);
-    vt_st_close(st);
+    vt_tensors_close(st);
     return 0;
 }

@@ -48,29 +48,29 @@ static void *need(size_t count, size_t item) {
     return p;
 }
 
-static UNUSED vt_st *golden(const char *name) {
-    vt_st *st;
+static UNUSED vt_tensors *golden(const char *name) {
+    vt_tensors *st;
     vt_err e = {0};
-    if (vt_st_open(&st, in_shared("golden/%s.safetensors", name), &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_tensors_open(&st, in_shared("golden/%s.safetensors", name), &e) != VT_OK) fail_msg("%s", e.text);
     return st;
 }
 
-static const vt_tensor *tensor(const vt_st *st, const char *name, size_t n) {
-    const vt_tensor *t = vt_st_find(st, name);
-    if (!t) fail_msg("%s: no tensor %s", vt_st_path(st), name);
-    if (n && t->numel != n) fail_msg("%s: %s has %zu values, not %zu", vt_st_path(st), name, t->numel, n);
+static const vt_tensor *tensor(const vt_tensors *st, const char *name, size_t n) {
+    const vt_tensor *t = vt_tensors_find(st, name);
+    if (!t) fail_msg("%s: no tensor %s", vt_tensors_path(st), name);
+    if (n && t->numel != n) fail_msg("%s: %s has %zu values, not %zu", vt_tensors_path(st), name, t->numel, n);
     return t;
 }
 
 /* The values of a tensor, to be freed; n = 0: as many as there are. */
-static UNUSED double *doubles(const vt_st *st, const char *name, size_t n) {
+static UNUSED double *doubles(const vt_tensors *st, const char *name, size_t n) {
     const vt_tensor *t = tensor(st, name, n);
     double *v = need(t->numel, sizeof *v);
     assert_int_equal(vt_tensor_f64(st, t, v, t->numel, NULL), VT_OK);
     return v;
 }
 
-static UNUSED int64_t *integers(const vt_st *st, const char *name, size_t n) {
+static UNUSED int64_t *integers(const vt_tensors *st, const char *name, size_t n) {
     const vt_tensor *t = tensor(st, name, n);
     int64_t *v = need(t->numel, sizeof *v);
     assert_int_equal(vt_tensor_i64(st, t, v, t->numel, NULL), VT_OK);

@@ -6,7 +6,7 @@
 
 #include "attacks/apgd.h"
 #include "attacks/fab.h"
-#include "models/wrap/probe.h"
+#include "models/wrap/batch_gradients.h"
 
 /* ---- one-shot attacks: FGSM, PGD-2, PGD-20, CW-20, L2 PGD (gen_attacks.py) ---- */
 
@@ -58,7 +58,7 @@ static shot_result fire(const shot *s, const vt_model *m, const images *im) {
 
 /* Points on the pixel grid are compared as levels; the others within 1e-4 (float32 and float64 torch differ
  * by 4e-7 after 20 L2 steps; a real deviation is of the order of alpha/sqrt(n) = 2e-3). */
-static int differing(const vt_st *st, const shot *s, const float *x_adv) {
+static int differing(const vt_tensors *st, const shot *s, const float *x_adv) {
     char name[64];
     snprintf(name, sizeof name, "%s.x_adv", s->name);
     size_t n = (size_t)SHOTS * PIXELS;
@@ -76,7 +76,7 @@ static int differing(const vt_st *st, const shot *s, const float *x_adv) {
 }
 
 /* Success flags that differ although the reference's margin is not within 1e-3 of zero. */
-static int flags_differing(const vt_st *st, const shot *s, const shot_result *r, const images *im) {
+static int flags_differing(const vt_tensors *st, const shot *s, const shot_result *r, const images *im) {
     char name[64];
     snprintf(name, sizeof name, "%s.success", s->name);
     int64_t *flag = integers(st, name, SHOTS);
@@ -91,7 +91,7 @@ static int flags_differing(const vt_st *st, const shot *s, const shot_result *r,
 }
 
 /* |mean of the final losses - the reference's| / the reference's */
-static double loss_error(const vt_st *st, const shot *s, const shot_result *r, const images *im) {
+static double loss_error(const vt_tensors *st, const shot *s, const shot_result *r, const images *im) {
     char name[64];
     snprintf(name, sizeof name, "%s.loss_steps", s->name);
     size_t rows = tensor(st, name, 0)->numel / SHOTS;
@@ -118,7 +118,7 @@ static void test_shots(void **state) {
         {"cw20_8", "cw20:alpha=2/255,random_start=0,kappa=50", VT_LINF, 8.0 / 255, 1966, VT_LOSS_MARGIN},
         {"l2pgd20_0.5", "pgd:steps=20,alpha=0.1,random_start=0", VT_L2, 0.5, 1966, VT_LOSS_CE},
     };
-    vt_st *st = golden("attacks_trained_vit");
+    vt_tensors *st = golden("attacks_trained_vit");
     vt_model *m = checkpoint("vit-cifar10");
     images im = cifar_test(0, SHOTS);
     int bad = 0;
@@ -134,7 +134,7 @@ static void test_shots(void **state) {
     }
     images_free(&im);
     vt_model_close(m);
-    vt_st_close(st);
+    vt_tensors_close(st);
     assert_int_equal(bad, 0);
 }
 
@@ -143,7 +143,7 @@ static void test_shots(void **state) {
 enum { CALLS = 101, MOST = 16 };
 
 typedef struct trial { /* one of the two golden files */
-    vt_st *st;
+    vt_tensors *st;
     vt_model *m;
     images im;
     int n; /* images in the file */
@@ -165,7 +165,7 @@ static void trial_close(trial *t) {
     free(t->index), free(t->label), free(t->target);
     images_free(&t->im);
     vt_model_close(t->m);
-    vt_st_close(t->st);
+    vt_tensors_close(t->st);
 }
 
 /* A classifier that notes the value of every loss asked for. */
@@ -427,7 +427,7 @@ static double gradient_error(const double *ours, const double *ref, const double
     return worst;
 }
 
-static int probe_one(const vt_st *st, const vt_model *m, vt_loss_kind kind, bool f64) {
+static int probe_one(const vt_tensors *st, const vt_model *m, vt_loss_kind kind, bool f64) {
     enum { N = 8 };
     char name[32];
     double *x = doubles(st, "x", N * PIXELS), *logits = doubles(st, "logits", N * CLASSES);
@@ -437,9 +437,9 @@ static int probe_one(const vt_st *st, const vt_model *m, vt_loss_kind kind, bool
     double *loss = doubles(st, name, N);
     snprintf(name, sizeof name, "dx_%s", vt_loss_names_f32[kind]);
     double *dx = doubles(st, name, N * PIXELS), dz = 0, dl = 0;
-    vt_probe p;
+    vt_batch_gradients p;
     vt_err e = {0};
-    if (vt_probe_run(&p, m, x, N, labels, targets, kind, f64, false, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_batch_gradients_run(&p, m, x, N, labels, targets, kind, f64, false, &e) != VT_OK) fail_msg("%s", e.text);
     for (int i = 0; i < N; i++)
         for (int k = 0; k < CLASSES; k++) {
             double d = fabs(p.logits[i * CLASSES + k] - logits[i * CLASSES + k]);
@@ -457,20 +457,20 @@ static int probe_one(const vt_st *st, const vt_model *m, vt_loss_kind kind, bool
     bool pass = f64 ? dz <= 1e-11 && dl <= 1e-10 && g <= 1e-9 : dz <= 2e-5 && dl <= 1e-4 && g <= 1e-4;
     printf("  vit_trained %-7s %s: logits %.1e, loss %.1e, dx %.1e%s\n", vt_loss_names_f32[kind], f64 ? "f64" : "f32",
            dz, dl, g, pass ? "" : "  FAIL");
-    vt_probe_free(&p);
+    vt_batch_gradients_free(&p);
     free(x), free(logits), free(ce), free(labels), free(targets), free(loss), free(dx);
     return !pass;
 }
 
 static void test_probe(void **state) {
     (void)state;
-    vt_st *st = golden("vit_trained.golden");
+    vt_tensors *st = golden("vit_trained.golden");
     vt_model *m = checkpoint("vit-cifar10");
     int bad = 0;
     for (int k = VT_LOSS_CE; k <= VT_LOSS_DLR_T; k++)
         for (int f64 = 0; f64 < 2; f64++) bad += probe_one(st, m, (vt_loss_kind)k, f64);
     vt_model_close(m);
-    vt_st_close(st);
+    vt_tensors_close(st);
     assert_int_equal(bad, 0);
 }
 

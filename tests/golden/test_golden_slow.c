@@ -64,7 +64,7 @@ static tally campaign_run(const campaign *c, const vt_model *m, const images *im
 }
 
 static void check(const campaign *c) {
-    vt_st *st = golden(c->file);
+    vt_tensors *st = golden(c->file);
     vt_model *m = checkpoint(c->weights);
     images im = cifar_test(0, IMAGES);
     char name[64];
@@ -85,7 +85,7 @@ static void check(const campaign *c) {
     free(flag);
     images_free(&im);
     vt_model_close(m);
-    vt_st_close(st);
+    vt_tensors_close(st);
     assert_int_equal(t.failures, 0);
     assert_in_range(t.robust, c->robust - 1, c->robust + 1);
     assert_in_range(t.flags, 0, 2); /* the manifest's gate: <= 2 differing flags */

@@ -106,17 +106,17 @@ static void test_alone(void **state) {
 /* The file alone, and a safetensors file without its metadata. */
 static void strip(const char *from, const char *to) {
     vt_err e = {0};
-    vt_st *st;
+    vt_tensors *st;
     if (strstr(from, ".pth")) {
         assert_int_equal(symlink(from, to), 0);
         return;
     }
-    if (vt_st_open(&st, from, &e) != VT_OK) fail_msg("%s", e.text);
-    vt_tensor *t = need((size_t)vt_st_count(st), sizeof *t);
-    for (int i = 0; i < vt_st_count(st); i++) t[i] = *vt_st_at(st, i);
-    if (vt_st_write(to, t, vt_st_count(st), NULL, 0, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_tensors_open(&st, from, &e) != VT_OK) fail_msg("%s", e.text);
+    vt_tensor *t = need((size_t)vt_tensors_count(st), sizeof *t);
+    for (int i = 0; i < vt_tensors_count(st); i++) t[i] = *vt_tensors_at(st, i);
+    if (vt_tensors_write(to, t, vt_tensors_count(st), NULL, 0, &e) != VT_OK) fail_msg("%s", e.text);
     free(t);
-    vt_st_close(st);
+    vt_tensors_close(st);
 }
 
 /* How sure heads, norm order and activation are where this is told: the others must not be. */

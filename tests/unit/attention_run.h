@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs an `at` (attention_bench.h) in one precision; included once for float and once for double. Every buffer has the
- * planned length and guard bytes; gaps between strided rows hold NaN before and must be untouched after. */
+/* Runs an `at` (attention_fixture.h) in one precision; included once for float and once for double. Every buffer has
+ * the planned length and guard bytes; gaps between strided rows hold NaN before and must be untouched after. */
 
 static real *VT_R(at_take)(size_t n) { return t_take(n * sizeof(real)); }
 

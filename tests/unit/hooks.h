@@ -20,20 +20,20 @@ enum { IMAGES = 3, CLASSES = 5, PIXELS = 3 * 8 * 8, PATCHES = 4, DEPTH = 3 };
 
 #define IS64 (sizeof(real) == 8)
 
-static vt_st *ref;
+static vt_tensors *ref;
 
 static int setup(void **state) {
     (void)state;
     vt_err e = {0};
     vt_blas_single_thread();
-    if (vt_st_open(&ref, FIXTURE, &e) == VT_OK) return 0;
+    if (vt_tensors_open(&ref, FIXTURE, &e) == VT_OK) return 0;
     print_error("%s\n", e.text);
     return 1;
 }
 
 static int teardown(void **state) {
     (void)state;
-    vt_st_close(ref);
+    vt_tensors_close(ref);
     return 0;
 }
 
@@ -155,7 +155,7 @@ static void compare_grads(const char *what, const vt_model *m, const answer *a, 
         const vt_param *p = &m->params.items[i];
         char name[120], full[140];
         snprintf(name, sizeof name, "%s.grad.%s", what, p->name), snprintf(full, sizeof full, "token.%s", name);
-        if (!vt_st_find(ref, full)) continue;
+        if (!vt_tensors_find(ref, full)) continue;
         compare("token", name, a->grad + p->offset, p->numel);
         count--;
     }

@@ -7,10 +7,10 @@
 
 #define REFERENCE "tests/fixtures/golden/interpolate.safetensors"
 
-static vt_st *golden;
+static vt_tensors *golden;
 
 static double *tensor(const char *name, size_t n) {
-    const vt_tensor *t = vt_st_find(golden, name);
+    const vt_tensor *t = vt_tensors_find(golden, name);
     vt_err e = {0};
     double *p = t_take(n * sizeof *p);
     if (!t) fail_msg("no %s in " REFERENCE, name);
@@ -110,14 +110,14 @@ static void test_adjoint(void **state) {
 static int open_golden(void **state) {
     (void)state;
     vt_err e = {0};
-    if (vt_st_open(&golden, REFERENCE, &e) == VT_OK) return 0;
+    if (vt_tensors_open(&golden, REFERENCE, &e) == VT_OK) return 0;
     print_error("%s\n", e.text);
     return -1;
 }
 
 static int close_golden(void **state) {
     (void)state;
-    vt_st_close(golden);
+    vt_tensors_close(golden);
     return 0;
 }
 

@@ -10,11 +10,11 @@
 
 enum { B = 2 }; /* images */
 
-static vt_st *ref; /* the fixture */
+static vt_tensors *ref; /* the fixture */
 
 static inline int close_ref(void **state) {
     (void)state;
-    vt_st_close(ref);
+    vt_tensors_close(ref);
     ref = NULL;
     return 0;
 }

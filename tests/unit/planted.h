@@ -22,7 +22,7 @@ struct planted {
     size_t n;
     /* z [classes] of x [n]; dx [n] of dz [classes] */
     void (*logits)(planted *p, const float *x, double *z);
-    void (*pull)(planted *p, const float *x, const float *dz, float *dx);
+    void (*inject)(planted *p, const float *x, const float *dz, float *dx);
     double *w, *b;    /* linear: [classes, n], [classes]; mlp: [hidden, n], [hidden]; ridge: [n] */
     double *a;        /* mlp: [classes, hidden] */
     double s0, scale; /* ridge: s = scale (w.x - s0) */
@@ -105,7 +105,7 @@ static inline vt_status planted_backward(void *self, const vt_loss *loss, float 
     *value = vt_loss_eval_f32(dz, loss, z, p->classes);
     const vt_attn_loss *a = loss->attention;
     if (a && a->alone) memset(dz, 0, sizeof dz), *value = 0;
-    p->pull(p, p->kept, dz, dx);
+    p->inject(p, p->kept, dz, dx);
     if (a) *value += planted_attention_loss(p, a);
     for (size_t i = 0; a && i < p->n; i++)
         if (planted_token(p, i) == a->patch) dx[i] += (float)(a->weight / (double)p->n);
@@ -163,7 +163,7 @@ static inline bool planted_linear(planted *p, int classes, int height, int width
     if (!planted_init(p, classes, height, width)) return false;
     p->w = planted_normals(seed, 0, (size_t)classes * p->n, 1);
     p->b = planted_normals(seed, 1, (size_t)classes, 0.1);
-    p->logits = linear_logits, p->pull = linear_pull;
+    p->logits = linear_logits, p->inject = linear_pull;
     return true;
 }
 
@@ -205,7 +205,7 @@ static inline bool planted_mlp(planted *p, int classes, int height, int width, u
     p->w = planted_normals(seed, 2, PLANTED_HIDDEN * p->n, 1 / sqrt((double)p->n));
     p->b = planted_normals(seed, 3, PLANTED_HIDDEN, 0.3);
     p->a = planted_normals(seed, 4, (size_t)classes * PLANTED_HIDDEN, 1);
-    p->logits = mlp_logits, p->pull = mlp_pull;
+    p->logits = mlp_logits, p->inject = mlp_pull;
     return true;
 }
 
@@ -232,7 +232,7 @@ static inline bool planted_ridge(planted *p, int classes, int height, int width,
                                  void (*profile)(double, double *, double *), const vt_ball *ball) {
     if (!planted_init(p, classes, height, width)) return false;
     p->w = planted_normals(seed, 5, p->n, 1);
-    p->logits = ridge_logits, p->pull = ridge_pull, p->profile = profile;
+    p->logits = ridge_logits, p->inject = ridge_pull, p->profile = profile;
     double length = 0;
     for (size_t i = 0; i < p->n; i++) {
         size_t row = i / (size_t)width % (size_t)height, column = i % (size_t)width;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* GELU and the other activations: values by definition, gradients in double against central differences. */
-#include "nn_bench.h"
+#include "nn_fixture.h"
 
 #include "nn/nn.h"
 

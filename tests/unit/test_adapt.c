@@ -54,9 +54,9 @@ static void check_fresh_copies(vt_model *m) {
 
 /* ---- against PyTorch ---- */
 
-static void fill(float *w, const vt_st *st, const char *name, size_t n) {
+static void fill(float *w, const vt_tensors *st, const char *name, size_t n) {
     vt_err e = {0};
-    const vt_tensor *t = vt_st_find(st, name);
+    const vt_tensor *t = vt_tensors_find(st, name);
     if (!t || vt_tensor_f32(st, t, w, n, &e) != VT_OK) fail_msg("%s: %s", name, e.text);
 }
 
@@ -82,7 +82,7 @@ static void test_positions(void **state) {
                  {14, 8, VT_POS_BICUBIC, "pos14", "pos14.bicubic8"},
                  {4, 7, VT_POS_BILINEAR, "pos4", "pos4.bilinear7"},
                  {4, 7, VT_POS_BICUBIC, "pos4", "pos4.bicubic7"}};
-    vt_st *st = reference_open(FIXTURE);
+    vt_tensors *st = reference_open(FIXTURE);
     for (size_t k = 0; k < 2 * T_COUNT(cases); k++) {
         int i = (int)k / 2, dist = (int)k % 2;
         vt_config a = shape(4 * cases[i].old, 4, dist), b = shape(4 * cases[i].new, 4, dist);
@@ -100,7 +100,7 @@ static void test_positions(void **state) {
         vt_model_close(from);
         vt_model_close(to);
     }
-    vt_st_close(st);
+    vt_tensors_close(st);
 }
 
 static void test_kernels(void **state) {
@@ -109,7 +109,7 @@ static void test_kernels(void **state) {
         int patch;
         const char *name;
     } cases[] = {{8, "kernel16.to8"}, {4, "kernel16.to4"}};
-    vt_st *st = reference_open(FIXTURE);
+    vt_tensors *st = reference_open(FIXTURE);
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         vt_config a = shape(32, 16, false), b = shape(2 * cases[i].patch, cases[i].patch, false);
         vt_model *from = toy_model(&a, 3), *to = blank(&b);
@@ -125,7 +125,7 @@ static void test_kernels(void **state) {
         vt_model_close(from);
         vt_model_close(to);
     }
-    vt_st_close(st);
+    vt_tensors_close(st);
 }
 
 /* ---- the law of the shrunken kernel ---- */

@@ -192,7 +192,7 @@ typedef struct look {
 /* f(x) of the map, formed again from the weights and the variant: the session's own forward through another x would
  * mix the blocks. Plain central differences of vt_attn_forward. */
 static void outputs(double *y, const vt_layer *l, const double *x) {
-    const vt_attn_seen_f64 *a = l->seen;
+    const vt_attn_record_f64 *a = l->seen;
     size_t n = (size_t)l->t * (size_t)l->a;
     double *q = calloc(4 * n, sizeof *q), *k = q + n, *v = k + n, *o = v + n;
     double *p = calloc(vt_attn_p_len_f64(a->shape), sizeof *p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* APGD's schedule and result (Croce and Hein 2020, algorithm 1), on a classifier whose losses and gradients follow a
  * script. */
-#include "attack_bench.h"
+#include "attack_fixture.h"
 
 enum { MOST_CALLS = 101, SCRIPT_N = 12 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Gradient attacks where the answer is known: closed-form optima of linear margins, kappa, the number and order of
  * targets, restarts. */
-#include "attack_bench.h"
-#include "attacks/rank.h"
+#include "attack_fixture.h"
+#include "attacks/target_order.h"
 
 static void test_one_step_is_fgsm(void **state) {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One image through one stage: which point stands for it in each mode, what an attempt hands on, what it leaves. A
  * planted linear classifier is the judge: what is broken is known by hand. */
-#include "attack_bench.h"
+#include "attack_fixture.h"
 #include "attacks/attacker.h"
 #include "eval/verify.h"
 

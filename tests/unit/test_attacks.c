@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What every attack of the registry must keep, on planted classifiers (planted.h): ball and box exactly, eps 0, seeds,
  * counts, refusals, faults, few classes; and the grammar of specs. */
-#include "attack_bench.h"
+#include "attack_fixture.h"
 #include "attacks/attacker.h"
 #include "core/opt.h"
 

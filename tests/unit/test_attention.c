@@ -2,7 +2,7 @@
 /* src/models/net/attention and every variant of its registry, in every legal shape: gradients and tangents in double,
  * rows that sum to one, float against double, large numbers. What is particular to a variant is in
  * test_attention_variants.c. */
-#include "attention_bench.h"
+#include "attention_fixture.h"
 
 static void grad(at *a, double *x, size_t n, const double *g, const char *name, const char *of) {
     char what[140];

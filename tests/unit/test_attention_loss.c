@@ -19,26 +19,26 @@ double vt_session_attention_loss_f32(vt_session_f32 *s, const vt_attn_loss *a);
 
 enum { SIDE = 8, PIXELS = 3 * SIDE * SIDE, CLASSES = 5, PATCHES = 4, DEPTH = 3 };
 
-static vt_st *hooks, *ref;
+static vt_tensors *hooks, *ref;
 
 static int setup(void **state) {
     (void)state;
     vt_err e = {0};
     vt_blas_single_thread();
-    if (vt_st_open(&hooks, HOOKS, &e) == VT_OK && vt_st_open(&ref, FIXTURE, &e) == VT_OK) return 0;
+    if (vt_tensors_open(&hooks, HOOKS, &e) == VT_OK && vt_tensors_open(&ref, FIXTURE, &e) == VT_OK) return 0;
     print_error("%s\n", e.text);
     return 1;
 }
 
 static int teardown(void **state) {
     (void)state;
-    vt_st_close(hooks);
-    vt_st_close(ref);
+    vt_tensors_close(hooks);
+    vt_tensors_close(ref);
     return 0;
 }
 
-static void read(double *out, const vt_st *from, const char *name, size_t n) {
-    const vt_tensor *t = vt_st_find(from, name);
+static void read(double *out, const vt_tensors *from, const char *name, size_t n) {
+    const vt_tensor *t = vt_tensors_find(from, name);
     vt_err e = {0};
     if (!t || vt_tensor_f64(from, t, out, n, &e) != VT_OK) fail_msg("%s: %s", name, e.text);
 }

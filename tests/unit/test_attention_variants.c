@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* What the attention variants are, one by one: PyTorch's numbers, closed forms, invariances, and what happens at kinks
  * and zeros. What holds for every variant is in test_attention.c. */
-#include "attention_bench.h"
+#include "attention_fixture.h"
 #include "naive.h"
 #include "reference.h"
 
 /* ---- PyTorch, in double (tests/fixtures/gen_attention.py) ---- */
 
-static vt_st *ref;
+static vt_tensors *ref;
 
 static int setup(void **state) {
     (void)state;
     vt_err e = {0};
     vt_blas_single_thread();
-    if (vt_st_open(&ref, "tests/fixtures/golden/attention.safetensors", &e) == VT_OK) return 0;
+    if (vt_tensors_open(&ref, "tests/fixtures/golden/attention.safetensors", &e) == VT_OK) return 0;
     print_error("%s\n", e.text);
     return 1;
 }
 
 static int teardown(void **state) {
     (void)state;
-    vt_st_close(ref);
+    vt_tensors_close(ref);
     return 0;
 }
 

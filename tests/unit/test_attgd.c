@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* l_p mirror descent on attention: the golden joint run, the parts against their definitions, and the lab as a whole.
  */
-#include "attgd_bench.h"
+#include "attgd_fixture.h"
 #include "research/lab/attgd_lab.h"
 
 /* ---- the golden run ---- */

@@ -4,7 +4,7 @@
  *
  * Here W(k+1) = step(W(k)) is grad psi(W(k+1)) = grad psi(W(k)) - eta grad L(W(k)), psi(W) = |W|_p^p / p. The gradient
  * (Lemma 17), whole runs (29, 30) and runs deep in the cone (20, 21, 27, 28) are in test_attgd.c too. */
-#include "attgd_bench.h"
+#include "attgd_fixture.h"
 #include "research/lab/attcone.h"
 
 enum { N = 3, T = 4, D = 3, SIZE = D * D, CASES = 300 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* AutoAttack: for each stage a classifier that this stage alone breaks. */
-#include "attack_bench.h"
+#include "attack_fixture.h"
 
 enum { STAGE_CLASSES = 12, REACH_PERCENT = 60 };
 

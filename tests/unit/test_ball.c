@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ball: its bounds, its projection, the starts of attacks in it. */
-#include "attack_bench.h"
+#include "attack_fixture.h"
 
 static void check_linf_bounds(double eps, const float *x, size_t n) {
     float lo[256], hi[256];

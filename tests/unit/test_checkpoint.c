@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Checkpoints: saving and reading back, what is refused and in which words. */
-#include "checkpoint_bench.h"
+#include "checkpoint_fixture.h"
 
 /* ---- save and read back ---- */
 

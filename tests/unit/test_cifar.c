@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Data sets of CIFAR records. */
-#include "io_bench.h"
+#include "io_fixture.h"
 
 #include <pthread.h>
 #include <sys/stat.h>

@@ -5,7 +5,7 @@
  * `variants`: a registered one without a row fails. */
 #define VT_DOUBLE
 #include "core/real.h"
-#include "recipe_bench.h"
+#include "recipe_fixture.h"
 #include "session32.h"
 
 #include "core/gemm.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Configurations: what is refused, the parameter counts of the presets, initialisation. */
-#include "checkpoint_bench.h"
+#include "checkpoint_fixture.h"
 
 #include "models/arch.h"
 

@@ -264,7 +264,8 @@ static void refused(const char *name, const char *to, const int64_t shape[4], vt
                 t[n].shape[t[n].ndim] = shape[t[n].ndim], t[n].numel *= (size_t)shape[t[n].ndim];
         n++;
     }
-    assert_int_equal(vt_st_write(path, t, n, (const char *const[]){"mean", "0,0,0", "std", "1,1,1"}, 2, &e), VT_OK);
+    assert_int_equal(vt_tensors_write(path, t, n, (const char *const[]){"mean", "0,0,0", "std", "1,1,1"}, 2, &e),
+                     VT_OK);
     t_says(vt_model_open(&got, path, NULL, &e), want, &e, path, what);
     remove(path);
     vt_model_close(m);

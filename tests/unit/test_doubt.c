@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What nobody told of a checkpoint: marked as assumed where a convention is overwhelming, as open where it is not, and
  * never silent. */
-#include "checkpoint_bench.h"
+#include "checkpoint_fixture.h"
 
 #include "models/checkpoint/doubt.h"
 

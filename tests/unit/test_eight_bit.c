@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The oracle's 8-bit threat and the repair, on planted classifiers: linear ones, whose best 8-bit point is known, so
  * that it is known whether there is an adversarial one; and what is counted, kept and repeated. */
-#include "attack_bench.h"
+#include "attack_fixture.h"
 
-#include "attacks/repair.h"
+#include "attacks/requantise.h"
 #include "eval/verify.h"
 
 enum { SIDE = 8, N = 3 * SIDE * SIDE };
@@ -12,7 +12,7 @@ enum { SIDE = 8, N = 3 * SIDE * SIDE };
 typedef struct linear {
     planted p;
     bench b;
-    vt_lattice l;
+    vt_grid8 l;
     vt_task t;
     double w[N];
 } linear;
@@ -29,14 +29,14 @@ static void linear_open(linear *s, uint64_t k, bool inner) {
         s->w[i] = s->p.w[N + i] - s->p.w[i];
     }
     s->b.label = 0, s->b.o.mode = VT_ORACLE_SEARCH;
-    assert_int_equal(vt_lattice_open(&s->l, N, NULL), VT_OK);
+    assert_int_equal(vt_grid8_open(&s->l, N, NULL), VT_OK);
     s->b.o.eight_bit = &s->l;
     s->t = (vt_task){.x = s->b.x, .n = N, .height = SIDE, .width = SIDE, .classes = 2, .ball = &s->b.ball};
     s->t.x_adv = s->b.x_adv, s->t.rng = (vt_rng){.seed = 5, .image = (uint32_t)k};
 }
 
 static void linear_close(linear *s) {
-    vt_lattice_close(&s->l);
+    vt_grid8_close(&s->l);
     bench_close(&s->b);
     planted_free(&s->p);
 }
@@ -134,7 +134,7 @@ static bool check_repair(vt_norm norm, double eps, uint64_t k, bool black_box) {
     float v[N], z[2];
     linear_open(&s, k, true);
     start(&s, norm, eps);
-    assert_int_equal(vt_lattice_aim(&s.l, &s.b.ball), VT_OK);
+    assert_int_equal(vt_grid8_aim(&s.l, &s.b.ball), VT_OK);
     barely(&s, v);
     set_margin(&s, v, 1e-4);
     assert_true(vt_ball_contains(&s.b.ball, v));
@@ -143,16 +143,16 @@ static bool check_repair(vt_norm norm, double eps, uint64_t k, bool black_box) {
     assert_int_equal(s.b.o.forwards, 2);
     assert_true(s.l.point_margin < 0);
     s.b.o.gradients_allowed = !black_box;
-    vt_status st = vt_repair(&s.b.o, &s.t);
+    vt_status st = vt_requantise(&s.b.o, &s.t);
     if (!black_box) {
         assert_int_equal(st, VT_STOP);
         assert_true(margin(&s, s.b.o.found) > 0);
         assert_eight_bit(&s, s.b.o.found);
-        assert_true(s.b.o.gradients <= VT_REPAIR_GRADIENTS);
+        assert_true(s.b.o.gradients <= VT_REQUANTISE_GRADIENTS);
     } else {
         assert_true(st == VT_OK || st == VT_STOP);
         assert_int_equal(s.b.o.gradients, 0);
-        assert_int_equal(s.b.o.forwards, st == VT_STOP ? s.p.forwards : 2 + 1 + VT_REPAIR_DRAWS);
+        assert_int_equal(s.b.o.forwards, st == VT_STOP ? s.p.forwards : 2 + 1 + VT_REQUANTISE_DRAWS);
     }
     assert_false(s.l.searching);
     bool climbed = s.b.o.gradients > 0;
@@ -173,7 +173,7 @@ static void test_repair(void **state) {
     assert_in_range(climbs, 30, 160);
 }
 
-/* The best lattice point of a ball of one level (linf: of every entry, else of one), and a float point that is better.
+/* The best grid point of a ball of one level (linf: of every entry, else of one), and a float point that is better.
  */
 static void one_level(const linear *s, vt_norm norm, float *best, float *more) {
     size_t top = 0;
@@ -203,17 +203,17 @@ static void test_one_level(void **state) {
         float best[N], more[N], z[2];
         linear_open(&s, k, true);
         start(&s, norm, eps[norm]);
-        assert_int_equal(vt_lattice_aim(&s.l, &s.b.ball), VT_OK);
+        assert_int_equal(vt_grid8_aim(&s.l, &s.b.ball), VT_OK);
         one_level(&s, norm, best, more);
         set_margin(&s, best, exists ? 1e-4 : -1e-4);
         assert_true(vt_ball_contains(&s.b.ball, more) && margin(&s, more) > 1e-3);
         vt_status st = vt_oracle_logits(&s.b.o, more, z);
-        if (st == VT_OK) st = vt_repair(&s.b.o, &s.t);
+        if (st == VT_OK) st = vt_requantise(&s.b.o, &s.t);
         assert_int_equal(st, exists ? VT_STOP : VT_OK);
         assert_int_equal(s.b.o.has_found, exists);
         if (exists) assert_memory_equal(s.b.o.found, best, sizeof best);
         if (!exists) assert_memory_equal(s.b.x_adv, best, sizeof best); /* the worst point met */
-        if (!exists) assert_int_equal(s.b.o.gradients, VT_REPAIR_GRADIENTS);
+        if (!exists) assert_int_equal(s.b.o.gradients, VT_REQUANTISE_GRADIENTS);
         linear_close(&s);
     }
 }
@@ -227,7 +227,7 @@ static void test_counts(void **state) {
     float v[N], z[2], dx[N], value, mean[4];
     linear_open(&s, 1, true);
     start(&s, VT_LINF, 1.0 / 255);
-    assert_int_equal(vt_lattice_aim(&s.l, &s.b.ball), VT_OK);
+    assert_int_equal(vt_grid8_aim(&s.l, &s.b.ball), VT_OK);
     barely(&s, v);
     set_margin(&s, v, 1e-4);
     vt_loss loss = vt_oracle_loss(&s.b.o, VT_LOSS_MARGIN);

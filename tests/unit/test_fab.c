@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* FAB (Croce and Hein 2020, "Minimally distorted adversarial examples", algorithm 1): its optimum on linear
  * classifiers, its projection against bisection, every step foretold from the one before. */
-#include "attack_bench.h"
+#include "attack_fixture.h"
 #include "attacks/fab.h"
 
 /* Distance of x to the boundary of class k against the label: |z_k - z_y| / dual norm of w_k - w_y. */
@@ -156,7 +156,7 @@ static double nearest_plane(const bench *b, const float *x1, int target, float *
         if (k == b->label || (target >= 0 && k != target)) continue;
         double l1 = 0, l2 = 0, df = z[k] - z[b->label];
         dz[k] = 1, dz[b->label] = -1;
-        b->p->pull(b->p, x1, dz, trial);
+        b->p->inject(b->p, x1, dz, trial);
         for (size_t i = 0; i < FAB_N; i++) l1 += fabs((double)trial[i]), l2 += (double)trial[i] * (double)trial[i];
         double away = fabs(df) / (1e-12 + (b->ball.norm == VT_LINF ? l1 : sqrt(l2)));
         if (!(away < nearest)) continue;

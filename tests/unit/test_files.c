@@ -56,7 +56,7 @@ static void test_security_npz_every_writer_is_durable(void **state) {
     fputs("text", f.stream);
     assert_int_equal(vt_file_commit(&f, &e), VT_OK);
     was_made_durable(at("report"));
-    assert_int_equal(vt_st_write(at("w.st"), &tensor, 1, NULL, 0, &e), VT_OK);
+    assert_int_equal(vt_tensors_write(at("w.st"), &tensor, 1, NULL, 0, &e), VT_OK);
     was_made_durable(at("w.st"));
     assert_int_equal(vt_npy_write(at("a.npy"), &tensor, &e), VT_OK);
     was_made_durable(at("a.npy"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of forms: its words, forms that cannot be, the spectral start, roles of tied matrices. */
-#include "forms_bench.h"
+#include "forms_fixture.h"
 
 #include "core/svd.h"
 #include "models/forms.h"

@@ -2,7 +2,7 @@
 /* Every form of every architecture, one row each: gradients in double against central differences, float against
  * double, all modes of a session, ARD, save and reload. Then the same forms against what PyTorch computed
  * (tests/fixtures/gen_forms.py). An architecture adds rows here. The table of forms itself: test_form_table.c. */
-#include "forms_bench.h"
+#include "forms_fixture.h"
 
 #include "core/files.h"
 #include "models/forms.h"
@@ -419,8 +419,8 @@ static vt_model *judged(const char *form) {
     vt_config c = small_vit();
     c.dim = 8, c.heads = 2, c.hidden = 12, c.classes = 5;
     snprintf(key, sizeof key, "%s.eps", form);
-    c.ln_eps = atof(vt_st_meta(ref, key));
-    if (vt_form_parse(&c, vt_st_meta(ref, form), form, &e) != VT_OK) fail_msg("%s", e.text);
+    c.ln_eps = atof(vt_tensors_meta(ref, key));
+    if (vt_form_parse(&c, vt_tensors_meta(ref, form), form, &e) != VT_OK) fail_msg("%s", e.text);
     vt_model *m;
     if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s: %s", form, e.text);
     snprintf(key, sizeof key, "%s.w", form);
@@ -432,10 +432,10 @@ static void test_torch(void **state) {
     (void)state;
     int forms = 0;
     ref = reference_open("tests/fixtures/golden/forms.safetensors");
-    for (int i = 0; vt_st_meta_key(ref, i); i++) {
-        if (strchr(vt_st_meta_key(ref, i), '.')) continue; /* NAME.eps */
-        vt_model *m = judged(vt_st_meta_key(ref, i));
-        judge(m, vt_st_meta_key(ref, i), VT_GRAD_PARAMS);
+    for (int i = 0; vt_tensors_meta_key(ref, i); i++) {
+        if (strchr(vt_tensors_meta_key(ref, i), '.')) continue; /* NAME.eps */
+        vt_model *m = judged(vt_tensors_meta_key(ref, i));
+        judge(m, vt_tensors_meta_key(ref, i), VT_GRAD_PARAMS);
         vt_model_close(m);
         forms++;
     }

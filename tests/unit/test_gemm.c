@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/core/gemm.c: matrix products against the readable twin at every size and road (OpenBLAS, oneDNN), and
+/* src/core/gemm.c: matrix products against the plain reference at every size and road (OpenBLAS, oneDNN), and
  * what is said of the kernels. */
 #include "t.h"
 #include "naive.h"

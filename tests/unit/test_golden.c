@@ -8,12 +8,12 @@
 #include <jansson.h>
 #include "core/gemm.h"
 #include "io/safetensors.h"
-#include "models/wrap/probe.h"
+#include "models/wrap/batch_gradients.h"
 
 typedef struct golden {
     char name[80];
     vt_model *m;
-    vt_st *ref;
+    vt_tensors *ref;
     int n;
     double *x, *logits, *dx_ce;
     int64_t *labels, *targets;
@@ -28,7 +28,7 @@ static const char *folder(void) {
 /* ---- reading ---- */
 
 static double *tensor(const golden *g, const char *name, size_t *n) {
-    const vt_tensor *t = vt_st_find(g->ref, name);
+    const vt_tensor *t = vt_tensors_find(g->ref, name);
     vt_err e = {0};
     if (!t) fail_msg("%s: the golden file has no %s", g->name, name);
     double *v = malloc((t->numel + 1) * sizeof *v);
@@ -38,7 +38,7 @@ static double *tensor(const golden *g, const char *name, size_t *n) {
 }
 
 static int64_t *integers(const golden *g, const char *name) {
-    const vt_tensor *t = vt_st_find(g->ref, name);
+    const vt_tensor *t = vt_tensors_find(g->ref, name);
     vt_err e = {0};
     if (!t || t->numel != (size_t)g->n) fail_msg("%s: %s is not one for each image", g->name, name);
     int64_t *v = malloc((t->numel + 1) * sizeof *v);
@@ -84,7 +84,7 @@ static void open_golden(golden *g, const char *name, const json_t *c) {
     char path[400];
     vt_err e = {0};
     snprintf(path, sizeof path, "%s/%s.golden.safetensors", folder(), name);
-    if (vt_st_open(&g->ref, path, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_tensors_open(&g->ref, path, &e) != VT_OK) fail_msg("%s", e.text);
     size_t len;
     g->x = tensor(g, "x", &len);
     size_t pixels = 3 * (size_t)g->m->config.image * (size_t)g->m->config.image;
@@ -92,8 +92,8 @@ static void open_golden(golden *g, const char *name, const json_t *c) {
     assert_true(g->n > 0 && len % pixels == 0);
     g->logits = tensor(g, "logits", NULL), g->dx_ce = tensor(g, "dx_ce", NULL);
     g->labels = integers(g, "labels"), g->targets = integers(g, "targets");
-    for (int i = 0; i < vt_st_count(g->ref); i++) {
-        const char *key = vt_st_at(g->ref, i)->name;
+    for (int i = 0; i < vt_tensors_count(g->ref); i++) {
+        const char *key = vt_tensors_at(g->ref, i)->name;
         if (strncmp(key, "grad.", 5)) continue;
         double *v = tensor(g, key, &len);
         g->grad_top = fmax(g->grad_top, t_max(v, len));
@@ -103,7 +103,7 @@ static void open_golden(golden *g, const char *name, const json_t *c) {
 
 static void close_golden(golden *g) {
     vt_model_close(g->m);
-    vt_st_close(g->ref);
+    vt_tensors_close(g->ref);
     free(g->x), free(g->logits), free(g->dx_ce), free(g->labels), free(g->targets);
 }
 
@@ -126,11 +126,11 @@ static void each_golden(void (*check)(const golden *g)) {
 
 /* ---- judging ---- */
 
-static vt_probe probe(const golden *g, int kind, bool f64) {
-    vt_probe p;
+static vt_batch_gradients probe(const golden *g, int kind, bool f64) {
+    vt_batch_gradients p;
     vt_err e = {0};
-    vt_status s = vt_probe_run(&p, g->m, g->x, g->n, g->labels, kind == VT_LOSS_DLR_T ? g->targets : NULL,
-                               (vt_loss_kind)kind, f64, kind == VT_LOSS_CE, &e);
+    vt_status s = vt_batch_gradients_run(&p, g->m, g->x, g->n, g->labels, kind == VT_LOSS_DLR_T ? g->targets : NULL,
+                                         (vt_loss_kind)kind, f64, kind == VT_LOSS_CE, &e);
     if (s != VT_OK) fail_msg("%s: %s", g->name, e.text);
     return p;
 }
@@ -148,7 +148,7 @@ static void compare(const golden *g, const char *key, const double *got, size_t 
 }
 
 /* Every gradient of ce; as many as the model has tensors. */
-static void param_grads(const golden *g, const vt_probe *p, double tol) {
+static void param_grads(const golden *g, const vt_batch_gradients *p, double tol) {
     for (int i = 0; i < g->m->params.count; i++) {
         const vt_param *q = &g->m->params.items[i];
         if (q->buffer) continue;
@@ -164,7 +164,7 @@ static const int kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR, VT_LOSS_DLR
 
 static bool key_of(const golden *g, char key[32], const char *what, int kind) {
     snprintf(key, 32, "%s_%s", what, vt_loss_names_f32[kind]);
-    return vt_st_find(g->ref, key) != NULL;
+    return vt_tensors_find(g->ref, key) != NULL;
 }
 
 /* Double against double: both round in other orders only, 1e-13 or so after ten products; 1e-9 of the
@@ -173,7 +173,7 @@ static void check64(const golden *g) {
     char key[32];
     int gradients = 0;
     for (size_t k = 0; k < T_COUNT(kinds); k++) {
-        vt_probe p = probe(g, kinds[k], true);
+        vt_batch_gradients p = probe(g, kinds[k], true);
         size_t n = (size_t)g->n;
         compare(g, "logits", p.logits, n * (size_t)p.classes, 1e-9, 0);
         assert_true(key_of(g, key, "loss", kinds[k]));
@@ -181,7 +181,7 @@ static void check64(const golden *g) {
         if (key_of(g, key, "dx", kinds[k]))
             gradients++, compare(g, key, p.dx, n * p.pixels, 1e-9, 1e-3 * t_max(g->dx_ce, n * p.pixels));
         if (p.dparams) param_grads(g, &p, 1e-9);
-        vt_probe_free(&p);
+        vt_batch_gradients_free(&p);
     }
     assert_true(gradients >= 1);
 }
@@ -189,7 +189,7 @@ static void check64(const golden *g) {
 /* Float: logits 2e-5 (1 + max|z|); torch's own float32 stays within 3e-6, a factor of seven for another order
  * of sums. dx 1e-4 of the image's largest element (torch: up to 2.5e-5, where a confident image cancels in 1
  * - p), at least 1e-5 of its ce gradient for gradients that are zero by mathematics. */
-static void dx32(const golden *g, const char *key, const vt_probe *p) {
+static void dx32(const golden *g, const char *key, const vt_batch_gradients *p) {
     double *ref = tensor(g, key, NULL);
     for (int i = 0; i < g->n; i++) {
         const double *r = ref + (size_t)i * p->pixels, *got = p->dx + (size_t)i * p->pixels;
@@ -201,7 +201,7 @@ static void dx32(const golden *g, const char *key, const vt_probe *p) {
 
 /* A loss moves with its logits: by at most twice their error, divided by the denominator for the ratios,
  * whose own error enters with the factor |loss|. */
-static void loss32(const golden *g, const char *key, const vt_probe *p, int kind, double logit_tol) {
+static void loss32(const golden *g, const char *key, const vt_batch_gradients *p, int kind, double logit_tol) {
     double *ref = tensor(g, key, NULL);
     for (int i = 0; i < g->n; i++) {
         const double *z = g->logits + i * p->classes;
@@ -224,7 +224,7 @@ static void loss32(const golden *g, const char *key, const vt_probe *p, int kind
 static void check32(const golden *g) {
     char key[32];
     for (size_t k = 0; k < T_COUNT(kinds); k++) {
-        vt_probe p = probe(g, kinds[k], false);
+        vt_batch_gradients p = probe(g, kinds[k], false);
         size_t len = (size_t)g->n * (size_t)p.classes;
         double tol = 2e-5 * (1 + t_max(g->logits, len));
         t_le(t_max_diff(p.logits, g->logits, len), tol, "%s: float logits", g->name);
@@ -232,7 +232,7 @@ static void check32(const golden *g) {
         loss32(g, key, &p, kinds[k], tol);
         if (key_of(g, key, "dx", kinds[k])) dx32(g, key, &p);
         if (p.dparams) param_grads(g, &p, 1e-4); /* torch's float32: up to 3.3e-6 */
-        vt_probe_free(&p);
+        vt_batch_gradients_free(&p);
     }
 }
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* The guard rails of training: losses and weights that are not finite, steps left out, which checkpoints are kept. */
-#include "training_bench.h"
+#include "training_fixture.h"
 
 #include "io/safetensors.h"
 #include "models/net/session.h"
 
 static void number_is(const char *dir, const char *key, double want) {
     char path[300];
-    vt_st *st;
+    vt_tensors *st;
     vt_err e = {0};
     snprintf(path, sizeof path, "%s/state.safetensors", dir);
-    assert_int_equal(vt_st_open(&st, path, &e), VT_OK);
-    assert_non_null(vt_st_meta(st, key));
-    double got = strtod(vt_st_meta(st, key), NULL);
+    assert_int_equal(vt_tensors_open(&st, path, &e), VT_OK);
+    assert_non_null(vt_tensors_meta(st, key));
+    double got = strtod(vt_tensors_meta(st, key), NULL);
     if (got != want) fail_msg("%s of %s is %g, not %g", key, dir, got, want);
-    vt_st_close(st);
+    vt_tensors_close(st);
 }
 
 /* The weights of a run's checkpoints give finite logits. */
@@ -24,20 +24,20 @@ static void check_usable(const char *run) {
     static float x[PIXELS];
     vt_err e = {0};
     vt_model *m;
-    vt_st *st;
+    vt_tensors *st;
     char path[300];
     for (int i = 0; i < PIXELS; i++) x[i] = (float)(i % 7) / 7;
     snprintf(path, sizeof path, "%s/%s.safetensors", in(run), names[0]);
     if (vt_model_open(&m, path, NULL, &e) != VT_OK) fail_msg("%s", e.text); /* NaN and Inf are refused at the door */
     snprintf(path, sizeof path, "%s/%s.safetensors", in(run), names[1]);
-    if (vt_st_open(&st, path, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_tensors_open(&st, path, &e) != VT_OK) fail_msg("%s", e.text);
     for (size_t f = 0; f < T_COUNT(names); f++) {
         if (f == 1) /* the weights of the state are those that --resume goes on with */
             for (int i = 0; i < m->params.count; i++) {
                 const vt_param *p = &m->params.items[i];
                 char name[200];
                 snprintf(name, sizeof name, "weight.%s", p->name);
-                const vt_tensor *t = vt_st_find(st, name);
+                const vt_tensor *t = vt_tensors_find(st, name);
                 assert_non_null(t);
                 assert_int_equal(vt_tensor_f32(st, t, m->w + p->offset, p->numel, &e), VT_OK);
             }
@@ -49,7 +49,7 @@ static void check_usable(const char *run) {
             if (!isfinite(z[k])) fail_msg("%s/%s.safetensors: logit %d is %g", run, names[f], k, (double)z[k]);
         vt_session_close_f32(s);
     }
-    vt_st_close(st);
+    vt_tensors_close(st);
     vt_model_close(m);
 }
 

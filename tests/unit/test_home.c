@@ -154,14 +154,14 @@ static void test_positions(void **state) {
                  {VT_POSITIONS_SINCOS_MAE, "positions.mae"},
                  {VT_POSITIONS_SINCOS_MOCO, "positions.moco"},
                  {VT_POSITIONS_SINCOS_TIMM, "positions.timm"}};
-    vt_st *st = reference_open(FOLDER "golden.safetensors");
+    vt_tensors *st = reference_open(FOLDER "golden.safetensors");
     for (size_t i = 0; i < T_COUNT(kinds); i++) {
         double got[9 * 12], *want = reference(st, T_COUNT(got), "%s", kinds[i].key);
         vt_sincos_f64(got, kinds[i].kind, 3, 12);
         t_le(t_max_diff(got, want, T_COUNT(got)), 1e-15, "%s", kinds[i].key); /* of 1: a few roundings of pow, sin */
         free(want);
     }
-    vt_st_close(st);
+    vt_tensors_close(st);
 }
 
 /* A file without positions, and nobody who says which: asked for, with the words. */

@@ -89,7 +89,7 @@ static void test_finding_8_bound(void **state) {
 static void test_finding_8_doors(void **state) {
     (void)state;
     vt_err e = {0};
-    vt_st *st;
+    vt_tensors *st;
     json_t *o;
     vt_ledger *l;
     size_t n, good;
@@ -97,7 +97,7 @@ static void test_finding_8_doors(void **state) {
     t_says(vt_hub_parse(&o, text, n, "config.json", &e), VT_E_FORMAT, &e, "config.json: line 1: ", "MB of memory");
     uint8_t *file = malloc(n + 8);
     memcpy(file, &(uint64_t){n}, 8), memcpy(file + 8, text, n);
-    t_says(vt_st_parse(&st, file, n + 8, "x.safetensors", &e), VT_E_FORMAT, &e, "x.safetensors: its JSON",
+    t_says(vt_tensors_parse(&st, file, n + 8, "x.safetensors", &e), VT_E_FORMAT, &e, "x.safetensors: its JSON",
            "MB of memory");
     FILE *f = fopen(at("model.safetensors.index.json"), "wb");
     assert_true(f && fwrite(text, 1, n, f) == n && !fclose(f));

@@ -102,7 +102,7 @@ static void test_finding_5_claim(void **state) {
             t[i].numel = (size_t)(t[i].shape[0] * t[i].shape[1]);
         }
     }
-    assert_int_equal(vt_st_write(at("claim.safetensors"), t, m->params.count, meta, 3, &e), VT_OK);
+    assert_int_equal(vt_tensors_write(at("claim.safetensors"), t, m->params.count, meta, 3, &e), VT_OK);
     vt_model_close(m);
     t_le(added(at("claim.safetensors"), "cls_token has shape [1,1,2], must be [1,1,4096]"), 64 << 20, "peak");
 }

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 #include "ask.h"
-#include "attacks/nearest.h"
+#include "attacks/min_norm.h"
 #include "planted.h"
 
 enum { SIDE = 8, N = 3 * SIDE * SIDE };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* MSVP in double: the gradient with its vectors held, the power iteration against a plain one, against an SVD and
  * against a planted spectrum, what rests. */
-#include "penalty_bench.h"
+#include "penalty_fixture.h"
 
 #include "core/svd.h"
 

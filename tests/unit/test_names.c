@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Names: every scheme against timm's names of the same numbers (tests/fixtures/gen_names.py); which map is taken, what
  * is refused by name, who wins. Runs from the repository root. */
-#include "names_bench.h"
+#include "names_fixture.h"
 
 #define FOLDER "tests/fixtures/names/"
 
-static vt_st *fixture(const char *name) {
+static vt_tensors *fixture(const char *name) {
     char path[200];
     snprintf(path, sizeof path, FOLDER "%s.safetensors", name);
     return open_file(path);
@@ -40,10 +40,11 @@ static const struct {
              {"xcit_official", "xcit", "xcit-official", NULL}};
 
 /* Same tensors, same shapes, same bits. */
-static void same_tensors(const vt_st *a, const vt_st *b, const char *who) {
-    if (vt_st_count(a) != vt_st_count(b)) fail_msg("%s: %d tensors, not %d", who, vt_st_count(a), vt_st_count(b));
-    for (int i = 0; i < vt_st_count(b); i++) {
-        const vt_tensor *y = vt_st_at(b, i), *x = vt_st_find(a, y->name);
+static void same_tensors(const vt_tensors *a, const vt_tensors *b, const char *who) {
+    if (vt_tensors_count(a) != vt_tensors_count(b))
+        fail_msg("%s: %d tensors, not %d", who, vt_tensors_count(a), vt_tensors_count(b));
+    for (int i = 0; i < vt_tensors_count(b); i++) {
+        const vt_tensor *y = vt_tensors_at(b, i), *x = vt_tensors_find(a, y->name);
         float *p = t_take(y->numel * sizeof *p), *q = t_take(y->numel * sizeof *q);
         if (!x) fail_msg("%s: no tensor %s", who, y->name);
         if (x->ndim != y->ndim || memcmp(x->shape, y->shape, (size_t)y->ndim * sizeof *y->shape))
@@ -58,7 +59,7 @@ static void same_tensors(const vt_st *a, const vt_st *b, const char *who) {
 static void test_schemes(void **state) {
     (void)state;
     for (size_t k = 0; k < T_COUNT(files); k++) {
-        vt_st *a = fixture(files[k].file), *b = fixture(files[k].timm);
+        vt_tensors *a = fixture(files[k].file), *b = fixture(files[k].timm);
         vt_names n, m;
         vt_err e = {0};
         if (files[k].map) write_text(at("home.map"), files[k].map);
@@ -70,22 +71,22 @@ static void test_schemes(void **state) {
         same_tensors(a, b, files[k].file);
         for (int i = 0; i < n.n_rows; i++) assert_true(!n.rows[i].became == !!n.rows[i].why);
         vt_names_close(&n), vt_names_close(&m);
-        vt_st_close(a), vt_st_close(b);
+        vt_tensors_close(a), vt_tensors_close(b);
     }
 }
 
 /* q, k and v are not gathered before they are read: a file must not be in memory twice. */
 static void test_nothing_copied(void **state) {
     (void)state;
-    vt_st *st = fixture("vit_hf4"), *official = fixture("xcit_official");
+    vt_tensors *st = fixture("vit_hf4"), *official = fixture("xcit_official");
     vt_names n, o;
     vt_err e = {0};
     assert_int_equal(vt_names_apply(&n, st, NULL, &e), VT_OK);
-    const vt_tensor *t = vt_st_find(st, "blocks.1.attn.qkv.weight");
+    const vt_tensor *t = vt_tensors_find(st, "blocks.1.attn.qkv.weight");
     assert_non_null(t);
     assert_true(t->n_parts == 3 && !t->data && t->numel == 36 * 12);
     assert_string_equal(t->parts[1].name, "vit.encoder.layer.1.attention.attention.key.weight");
-    assert_string_equal(vt_st_origin(st, (int)(t - vt_st_at(st, 0))),
+    assert_string_equal(vt_tensors_origin(st, (int)(t - vt_tensors_at(st, 0))),
                         "vit.encoder.layer.1.attention.attention.query.weight + "
                         "vit.encoder.layer.1.attention.attention.key.weight + "
                         "vit.encoder.layer.1.attention.attention.value.weight");
@@ -95,11 +96,11 @@ static void test_nothing_copied(void **state) {
     t_says(vt_tensor_f64(st, t, d, 36, &e), VT_E_SHAPE, &e, "blocks.1.attn.qkv.weight", "432 items");
     t_says(vt_tensor_i64(st, t, k, 36 * 12, &e), VT_E_FORMAT, &e, "blocks.1.attn.qkv.weight", "integers");
     assert_int_equal(vt_names_apply(&o, official, NULL, &e), VT_OK);
-    const vt_tensor *q = vt_st_find(official, "cls_attn_blocks.0.attn.q.weight");
-    const vt_tensor *v = vt_st_find(official, "cls_attn_blocks.0.attn.v.weight");
+    const vt_tensor *q = vt_tensors_find(official, "cls_attn_blocks.0.attn.q.weight");
+    const vt_tensor *v = vt_tensors_find(official, "cls_attn_blocks.0.attn.v.weight");
     assert_true(q && v && !v->n_parts && (const char *)v->data == (const char *)q->data + 2 * 64 * sizeof(float));
     vt_names_close(&n), vt_names_close(&o);
-    vt_st_close(st), vt_st_close(official);
+    vt_tensors_close(st), vt_tensors_close(official);
 }
 
 static const vt_names_row *row_of(const vt_names *n, const char *origin) {
@@ -111,7 +112,7 @@ static const vt_names_row *row_of(const vt_names *n, const char *origin) {
 
 static void test_rows(void **state) {
     (void)state;
-    vt_st *st = fixture("vit_hf4"), *x = fixture("xcit_official");
+    vt_tensors *st = fixture("vit_hf4"), *x = fixture("xcit_official");
     vt_names n, m;
     vt_err e = {0};
     char theirs[300];
@@ -132,7 +133,7 @@ static void test_rows(void **state) {
                         "counts the batches of a BatchNorm");
     assert_false(vt_rename_theirs(m.map, "norm.weight", theirs, sizeof theirs)); /* the name stays */
     vt_names_close(&n), vt_names_close(&m);
-    vt_st_close(st), vt_st_close(x);
+    vt_tensors_close(st), vt_tensors_close(x);
 }
 
 /* Both as models: what each says of itself, and the weights. */
@@ -188,7 +189,7 @@ static void test_wishes(void **state) {
         vt_rename_free(map_of(maps[i].text));
         assert_int_equal(strncmp(maps[i].text, "# ", 2), 0);
     }
-    vt_st *st = fixture("vit");
+    vt_tensors *st = fixture("vit");
     t_says(vt_names_apply(&n, st, "vit-scrach", &e), VT_E_USAGE, &e, "neither a file", "did you mean 'vit-scratch'");
     vt_names_close(&n);
     t_says(vt_names_apply(&n, st, "vit-scratch", &e), VT_E_FORMAT, &e, "no line of map vit-scratch fits",
@@ -196,14 +197,14 @@ static void test_wishes(void **state) {
     vt_names_close(&n);
     assert_int_equal(vt_names_apply(&n, st, "timm", &e), VT_OK);
     assert_true(n.asked);
-    vt_names_close(&n), vt_st_close(st);
+    vt_names_close(&n), vt_tensors_close(st);
     /* at most one scheme says that a file is its own */
     for (size_t k = 0; k < T_COUNT(files); k++) {
         int said = 0;
         st = fixture(files[k].file);
-        for (int i = 0; i < n_defs; i++) said += defs[i]->probe(st);
+        for (int i = 0; i < n_defs; i++) said += defs[i]->recognises(st);
         if (said != 1) fail_msg("%s: %d schemes", files[k].file, said);
-        vt_st_close(st);
+        vt_tensors_close(st);
     }
 }
 
@@ -239,9 +240,9 @@ static void test_refused_models(void **state) {
         vt_names names;
         vt_err e = {0};
         while (n < 3 && rows[i].items[n].name) n++;
-        vt_st *st = made(rows[i].items, n);
+        vt_tensors *st = made(rows[i].items, n);
         t_says(vt_names_apply(&names, st, NULL, &e), VT_E_FORMAT, &e, rows[i].says, "made.safetensors");
-        vt_names_close(&names), vt_st_close(st);
+        vt_names_close(&names), vt_tensors_close(st);
     }
 }
 
@@ -263,7 +264,7 @@ static void test_sentences(void **state) {
     vt_overrides o = {.heads = 2, .has_mean = true, .has_std = true, .std = {1, 1, 1}};
     vt_model *m;
     vt_err e = {0};
-    vt_st_close(made(items, T_COUNT(items)));
+    vt_tensors_close(made(items, T_COUNT(items)));
     t_says(vt_model_open(&m, at("made.safetensors"), &o, &e), VT_E_FORMAT, &e, "is missing",
            "(of encoder.layers.encoder_layer_0.");
     assert_null(m);
@@ -275,15 +276,15 @@ static void test_order_of_sources(void **state) {
     (void)state;
     static const char map[] = "* -> *\nset heads 2\nset ln_eps 1e-3\nset mean 0.25\nset std 0.5\nset attn_scale dim\n"
                               "set act relu\nset transform squash:8,bilinear\n";
-    vt_st *st = fixture("vit");
+    vt_tensors *st = fixture("vit");
     vt_tensor t[64];
-    int n = vt_st_count(st);
-    for (int i = 0; i < n; i++) t[i] = *vt_st_at(st, i);
+    int n = vt_tensors_count(st);
+    for (int i = 0; i < n; i++) t[i] = *vt_tensors_at(st, i);
     static const char *const meta[] = {"num_heads", "4", "ln_eps", "1e-4", "mean", "0.5", "act", "gelu_tanh"};
     vt_err e = {0};
     vt_model *m;
-    assert_int_equal(vt_st_write(at("w.safetensors"), t, n, meta, 4, &e), VT_OK);
-    vt_st_close(st);
+    assert_int_equal(vt_tensors_write(at("w.safetensors"), t, n, meta, 4, &e), VT_OK);
+    vt_tensors_close(st);
     write_text(at("my.map"), map);
     /* a map that was asked for, before metadata; an option before both */
     if (vt_model_open(&m, at("w.safetensors"), &(vt_overrides){.names = at("my.map"), .ln_eps = 1e-2}, &e) != VT_OK)
@@ -303,10 +304,10 @@ static void test_order_of_sources(void **state) {
     assert_true(m->config.act == VT_ACT_GELU_TANH);
     vt_model_close(m);
     st = fixture("vit_hf4");
-    n = vt_st_count(st);
-    for (int i = 0; i < n; i++) t[i] = *vt_st_at(st, i);
-    assert_int_equal(vt_st_write(at("w.safetensors"), t, n, NULL, 0, &e), VT_OK);
-    vt_st_close(st);
+    n = vt_tensors_count(st);
+    for (int i = 0; i < n; i++) t[i] = *vt_tensors_at(st, i);
+    assert_int_equal(vt_tensors_write(at("w.safetensors"), t, n, NULL, 0, &e), VT_OK);
+    vt_tensors_close(st);
     assert_int_equal(vt_model_open(&m, at("w.safetensors"), NULL, &e), VT_OK);
     assert_true(m->config.heads == 3 && m->config.ln_eps == 1e-5 && m->config.act == VT_ACT_RELU);
     assert_string_equal(m->source[VT_FIELD_LN_EPS], "config.json");

@@ -34,8 +34,8 @@ static void test_torch(void **state) {
     (void)state;
     int forms = 0;
     ref = reference_open("tests/fixtures/golden/native.safetensors");
-    for (const char *key; (key = vt_st_meta_key(ref, forms)); forms++) {
-        vt_model *m = model_of(vt_st_meta(ref, key));
+    for (const char *key; (key = vt_tensors_meta_key(ref, forms)); forms++) {
+        vt_model *m = model_of(vt_tensors_meta(ref, key));
         judge_weights(m, "w");
         judge(m, key, VT_GRAD_INPUT);
         vt_model_close(m);

@@ -2,7 +2,7 @@
 /* src/nn and the attention core in double: every backward against central differences of its forward with a
  * random cotangent, the contracts of nn.h (accumulate, NULL, inputs unchanged, nothing outside the buffers),
  * the losses. */
-#include "nn_bench.h"
+#include "nn_fixture.h"
 
 #include "core/gemm.h"
 #include "models/net/attention.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The float kernels against their double twins: exp to 2 ulp, GELU, softmax, LayerNorm, linear, losses; and
+/* The float kernels against their double copies: exp to 2 ulp, GELU, softmax, LayerNorm, linear, losses; and
  * NaN in means NaN out, so that a broken model cannot pass for a robust one. */
 #include "core/real.h"
 #include "t.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Layer norm and the other normalisations: values by definition, gradients in double against central differences. */
-#include "nn_bench.h"
+#include "nn_fixture.h"
 
 #include "nn/nn.h"
 

@@ -20,7 +20,7 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define CORPUS "tests/fuzz/corpus/npy/"
 
-static vt_st *judge;
+static vt_tensors *judge;
 
 static uint8_t *get(const char *path, size_t *n) {
     FILE *f = fopen(path, "rb");
@@ -45,8 +45,8 @@ static uint8_t *get_array(const char *name, vt_npy *a, size_t *n) {
 static void test_arrays(void **state) {
     (void)state;
     int seen = 0;
-    for (int i = 0; i < vt_st_count(judge); i++) {
-        const vt_tensor *t = vt_st_at(judge, i);
+    for (int i = 0; i < vt_tensors_count(judge); i++) {
+        const vt_tensor *t = vt_tensors_at(judge, i);
         if (!strncmp(t->name, "pixels", 6)) continue; /* of data sets */
         vt_npy a;
         size_t n;
@@ -179,7 +179,7 @@ static void test_writers(void **state) {
 
 static void same_set(const char *path, vt_split split, int64_t count, int classes) {
     static const int labels[] = {3, 0, 9, 1, 2};
-    const vt_tensor *want = vt_st_find(judge, "pixels");
+    const vt_tensor *want = vt_tensors_find(judge, "pixels");
     vt_dataset *d;
     vt_err e = {0};
     if (vt_dataset_open(&d, path, split, &e) != VT_OK) fail_msg("%s", e.text);
@@ -217,7 +217,7 @@ static void test_floats(void **state) {
                                            {"free_double", "pixels_wide"},
                                            {"free_half", "pixels_half"}};
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const vt_tensor *want = vt_st_find(judge, cases[i][1]);
+        const vt_tensor *want = vt_tensors_find(judge, cases[i][1]);
         vt_dataset *d;
         vt_err e = {0};
         char path[300];
@@ -396,7 +396,7 @@ static void test_pair(void **state) {
     uint8_t x[2 * 3 * 4 * 6];
     int64_t y[2] = {3, 0};
     char pair[1000];
-    const vt_tensor *want = vt_st_find(judge, "pixels");
+    const vt_tensor *want = vt_tensors_find(judge, "pixels");
     for (size_t k = 0; k < sizeof x; k++) {
         double w;
         memcpy(&w, (const char *)want->data + 8 * k, 8);
@@ -507,11 +507,11 @@ static void test_corruptions(void **state) {
 
 static int start(void **state) {
     vt_err e;
-    return make_tmp(state) == 0 && vt_st_open(&judge, "tests/fixtures/npy.safetensors", &e) == VT_OK ? 0 : -1;
+    return make_tmp(state) == 0 && vt_tensors_open(&judge, "tests/fixtures/npy.safetensors", &e) == VT_OK ? 0 : -1;
 }
 
 static int end(void **state) {
-    vt_st_close(judge);
+    vt_tensors_close(judge);
     return remove_tmp(state);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Penalties of src/train in double, but for MSVP (test_msvp.c): the minima and gradients of the orthogonality terms,
  * gates, and what all of them refuse. */
-#include "penalty_bench.h"
+#include "penalty_fixture.h"
 #include "naive.h"
 
 #include "core/gemm.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* PNG: every kind of pixel (tests/fixtures/gen_png.py), what a header may claim, writing. */
-#include "io_bench.h"
+#include "io_fixture.h"
 
 #include <fcntl.h>
 #include <unistd.h>

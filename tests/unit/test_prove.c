@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What others' tensors and pages go through: io/points, eval/foreign, eval/report/chart, base64. */
+/* What others' tensors and pages go through: io/adv_file, eval/external, eval/report/chart, base64. */
 #include "eval/report/markup.h"
 #include "scratch.h"
 #include "toy.h"
@@ -7,13 +7,13 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "eval/report/chart.h"
-#include "eval/foreign.h"
+#include "eval/external.h"
 #include "io/draw.h"
-#include "io/st.h"
+#include "io/tensors.h"
 
 enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE, IMAGES = 8 };
 
-/* ---- io/points ---- */
+/* ---- io/adv_file ---- */
 
 static vt_tensor tensor(const char *name, vt_dtype d, const void *data, int ndim, const int64_t *shape) {
     vt_tensor t = {.name = name, .dtype = d, .ndim = ndim, .numel = 1, .data = data};
@@ -26,24 +26,24 @@ enum { ITEMS = 2 * 3 * 4 * 5 };
 
 /* The same values through every container, type and order. */
 static void check_values(const char *path, const char *name, bool indexed, const double *want, double tol) {
-    vt_points p;
+    vt_adv_file p;
     vt_err e = {0};
     float x[ITEMS / 2];
-    if (vt_points_open(&p, path, name, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_adv_file_open(&p, path, name, &e) != VT_OK) fail_msg("%s", e.text);
     assert_int_equal(p.n, 2);
     assert_int_equal(p.height, 4);
     assert_int_equal(p.width, 5);
     assert_int_equal(p.n_index, indexed ? 3 : 0);
     for (int i = 0; i < (indexed ? 3 : 0); i++) assert_int_equal(p.index[i], 10 * i + 7);
     for (int64_t i = 0; i < 2; i++) {
-        vt_points_read(&p, i, x);
+        vt_adv_file_read(&p, i, x);
         for (int k = 0; k < ITEMS / 2; k++)
             t_le(fabs((double)x[k] - want[i * ITEMS / 2 + k]), tol, "%s: point %d, item %d", path, (int)i, k);
     }
     t_le(fabs(p.low - want[0]), tol, "%s: smallest", path);
     t_le(fabs(p.high - want[ITEMS - 1]), tol, "%s: largest", path);
-    vt_points_close(&p);
-    vt_points_close(&p);
+    vt_adv_file_close(&p);
+    vt_adv_file_close(&p);
 }
 
 static void test_points(void **state) {
@@ -63,10 +63,10 @@ static void test_points(void **state) {
                          tensor("adv_index", VT_I64, index, 1, three)};
         vt_tensor named[] = {tensor("pgd.x_adv", kinds[i].type, kinds[i].data, 4, shape),
                              tensor("pgd.index", VT_I64, index, 1, three)};
-        assert_int_equal(vt_st_write(at("a.safetensors"), t, 2, NULL, 0, NULL), VT_OK);
+        assert_int_equal(vt_tensors_write(at("a.safetensors"), t, 2, NULL, 0, NULL), VT_OK);
         assert_int_equal(vt_npz_write(at("a.npz"), t, 2, NULL), VT_OK);
         assert_int_equal(vt_npy_write(at("a.npy"), t, NULL), VT_OK);
-        assert_int_equal(vt_st_write(at("b.safetensors"), named, 2, NULL, 0, NULL), VT_OK);
+        assert_int_equal(vt_tensors_write(at("b.safetensors"), named, 2, NULL, 0, NULL), VT_OK);
         check_values(at("a.safetensors"), NULL, true, v, kinds[i].tol);
         check_values(at("a.npz"), NULL, true, v, kinds[i].tol);
         check_values(at("a.npy"), NULL, false, v, kinds[i].tol);
@@ -96,14 +96,14 @@ static void test_points_fortran(void **state) {
 
 static void refused(const float *x, const int64_t *dims, const char *word) {
     static const double mean[] = {0.49, 0.48, 0.45}, std[] = {0.25, 0.24, 0.26};
-    vt_points p;
+    vt_adv_file p;
     vt_err e = {0};
     vt_tensor t = tensor("x_adv", VT_F32, x, 4, dims);
     assert_int_equal(vt_npy_write(at("x.npy"), &t, NULL), VT_OK);
-    vt_status s = vt_points_open(&p, at("x.npy"), NULL, &e);
-    if (s == VT_OK) s = vt_points_fit(&p, "x.npy", 2, mean, std, &e);
+    vt_status s = vt_adv_file_open(&p, at("x.npy"), NULL, &e);
+    if (s == VT_OK) s = vt_adv_file_fit(&p, "x.npy", 2, mean, std, &e);
     t_says(s, VT_E_USAGE, &e, "x.npy", word);
-    vt_points_close(&p);
+    vt_adv_file_close(&p);
 }
 
 static void test_points_range(void **state) {
@@ -123,7 +123,7 @@ static void test_points_range(void **state) {
     refused(x, good, "no range that is known");
 }
 
-/* ---- eval/foreign ---- */
+/* ---- eval/external ---- */
 
 typedef struct bench {
     vt_subject subject;
@@ -151,10 +151,10 @@ static bench *bench_open(void) {
     return &b;
 }
 
-static vt_points judged; /* of judge() */
+static vt_adv_file judged; /* of judge() */
 
 static void bench_close(bench *b) {
-    vt_points_close(&judged);
+    vt_adv_file_close(&judged);
     vt_subject_close(&b->subject);
     free(b->x);
     assert_int_equal(remove(at("d/test_batch.bin")), 0);
@@ -163,16 +163,16 @@ static void bench_close(bench *b) {
 }
 
 /* Judges the points y [IMAGES, PIXELS]; f->result is the caller's to free. */
-static void judge(vt_foreign *f, const bench *b, const float *y, vt_norm norm, double eps, double allowance) {
+static void judge(vt_external *f, const bench *b, const float *y, vt_norm norm, double eps, double allowance) {
     static const int64_t dims[] = {IMAGES, 3, SIDE, SIDE};
     vt_err e = {0};
     vt_tensor t = tensor("x_adv", VT_F32, y, 4, dims);
     assert_int_equal(vt_npy_write(at("y.npy"), &t, NULL), VT_OK);
-    vt_points_close(&judged);
-    if (vt_points_open(&judged, at("y.npy"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
-    *f = (vt_foreign){.subject = &b->subject, .points = &judged, .images = b->images, .norm = norm, .eps = eps};
+    vt_adv_file_close(&judged);
+    if (vt_adv_file_open(&judged, at("y.npy"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
+    *f = (vt_external){.subject = &b->subject, .points = &judged, .images = b->images, .norm = norm, .eps = eps};
     f->allowance = allowance, f->threads = 2, f->eps_text = "eps";
-    if (vt_foreign_run(f, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_external_run(f, &e) != VT_OK) fail_msg("%s", e.text);
 }
 
 /* Rounding moves a pixel by half a unit of the last place, at most 2^-25 in [0,1]: points that a float program puts at
@@ -184,7 +184,7 @@ static void test_allowance(void **state) {
     float *y = malloc((size_t)IMAGES * PIXELS * sizeof *y);
     double eps = 8.0 / 255;
     for (int out = 0; out < 3; out++) {
-        vt_foreign f;
+        vt_external f;
         int64_t inside = 0;
         for (int i = 0; i < IMAGES * PIXELS; i++) y[i] = b->x[i];
         for (int i = 0; i < IMAGES; i++) { /* one pixel at eps and `out` steps of 2^-24 more, in [1/4, 1/2) */
@@ -196,15 +196,15 @@ static void test_allowance(void **state) {
             inside += (double)y[k] - (double)b->x[k] <= eps + 0x1p-24;
         }
         judge(&f, b, y, VT_LINF, eps, 0x1p-24);
-        assert_int_equal(f.count[VT_FOREIGN_VIOLATION], IMAGES - inside);
+        assert_int_equal(f.count[VT_EXTERNAL_VIOLATION], IMAGES - inside);
         assert_int_equal(f.allowed, out ? inside : 0);
         assert_int_equal(inside,
                          out < 2 ? IMAGES : 0); /* out 2: more than 2^-24 beyond, since edge was the last inside */
-        vt_foreign_free(&f);
+        vt_external_free(&f);
         judge(&f, b, y, VT_LINF, eps, 0);
-        assert_int_equal(f.count[VT_FOREIGN_VIOLATION], out ? IMAGES : 0);
+        assert_int_equal(f.count[VT_EXTERNAL_VIOLATION], out ? IMAGES : 0);
         assert_int_equal(f.allowed, 0);
-        vt_foreign_free(&f);
+        vt_external_free(&f);
     }
     free(y);
     bench_close(b);
@@ -214,12 +214,12 @@ static void test_allowance(void **state) {
 static void test_allowance_norms(void **state) {
     (void)state;
     bench *b = bench_open();
-    vt_foreign f = {.subject = &b->subject, .allowance = 0x1p-24};
-    t_le(fabs(vt_foreign_allowance(&f) - 0x1p-24), 0, "linf");
+    vt_external f = {.subject = &b->subject, .allowance = 0x1p-24};
+    t_le(fabs(vt_external_allowance(&f) - 0x1p-24), 0, "linf");
     f.norm = VT_L2;
-    t_le(fabs(vt_foreign_allowance(&f) - 0x1p-24 * sqrt(PIXELS)), 1e-20, "l2");
+    t_le(fabs(vt_external_allowance(&f) - 0x1p-24 * sqrt(PIXELS)), 1e-20, "l2");
     f.norm = VT_L1;
-    t_le(fabs(vt_foreign_allowance(&f) - 0x1p-24 * PIXELS), 1e-20, "l1");
+    t_le(fabs(vt_external_allowance(&f) - 0x1p-24 * PIXELS), 1e-20, "l1");
     bench_close(b);
 }
 
@@ -228,32 +228,32 @@ static void test_statuses(void **state) {
     (void)state;
     bench *b = bench_open();
     float *y = malloc((size_t)IMAGES * PIXELS * sizeof *y);
-    vt_foreign f;
+    vt_external f;
     for (int i = 0; i < IMAGES * PIXELS; i++) y[i] = 1 - b->x[i];
     judge(&f, b, y, VT_LINF, 1, 0);
-    int64_t counted[VT_FOREIGN_COUNT] = {0};
+    int64_t counted[VT_EXTERNAL_COUNT] = {0};
     for (int i = 0; i < IMAGES; i++) {
-        const vt_foreign_point *p = &f.result[i];
+        const vt_external_point *p = &f.result[i];
         counted[p->status]++;
         assert_int_equal(p->image, i);
-        if (p->status == VT_FOREIGN_WRONG) assert_int_not_equal(p->clean, p->label);
-        if (p->status == VT_FOREIGN_BROKEN) assert_true(p->clean == p->label && p->v.pred != p->label);
-        if (p->status == VT_FOREIGN_ROBUST) assert_true(p->clean == p->label && p->v.pred == p->label);
+        if (p->status == VT_EXTERNAL_WRONG) assert_int_not_equal(p->clean, p->label);
+        if (p->status == VT_EXTERNAL_BROKEN) assert_true(p->clean == p->label && p->v.pred != p->label);
+        if (p->status == VT_EXTERNAL_ROBUST) assert_true(p->clean == p->label && p->v.pred == p->label);
         double linf = 0;
         for (int k = 0; k < PIXELS; k++)
             linf = fmax(linf, fabs((double)y[i * PIXELS + k] - (double)b->x[i * PIXELS + k]));
         t_le(fabs(p->v.linf - linf), 0, "distance of %d", i);
     }
-    for (int s = 0; s < VT_FOREIGN_COUNT; s++) assert_int_equal(counted[s], f.count[s]);
-    assert_int_equal(f.count[VT_FOREIGN_VIOLATION], 0);
-    vt_foreign_free(&f);
+    for (int s = 0; s < VT_EXTERNAL_COUNT; s++) assert_int_equal(counted[s], f.count[s]);
+    assert_int_equal(f.count[VT_EXTERNAL_VIOLATION], 0);
+    vt_external_free(&f);
     y[5] = NAN, y[PIXELS + 7] = 1.25f, y[2 * PIXELS + 9] = -0x1p-24f; /* the box has no allowance */
     judge(&f, b, y, VT_LINF, 1, 0x1p-24);
     assert_int_equal(f.result[0].not_finite, 1);
     assert_int_equal(f.result[1].outside, 1);
     assert_int_equal(f.result[2].outside, 1);
-    assert_int_equal(f.count[VT_FOREIGN_VIOLATION], 3);
-    vt_foreign_free(&f);
+    assert_int_equal(f.count[VT_EXTERNAL_VIOLATION], 3);
+    vt_external_free(&f);
     free(y);
     bench_close(b);
 }

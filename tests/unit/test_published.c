@@ -2,7 +2,7 @@
 /* What papers' released code ran: against a transcription in PyTorch, iterate for iterate
  * (tests/fixtures/golden/published, made by tools/gen_published_fixture.py), and by what must hold of each quirk. */
 #include "ask.h"
-#include "attack_bench.h"
+#include "attack_fixture.h"
 #include "core/gemm.h"
 #include "reference.h"
 
@@ -35,7 +35,7 @@ static vt_model *fixture_model(double gain) {
     vt_config c = tiny();
     vt_model *m = NULL;
     vt_err e = {0};
-    vt_st *weights = reference_open(WEIGHTS);
+    vt_tensors *weights = reference_open(WEIGHTS);
     if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s", e.text);
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];
@@ -44,7 +44,7 @@ static vt_model *fixture_model(double gain) {
         free(w);
     }
     vt_model_refresh(m);
-    vt_st_close(weights);
+    vt_tensors_close(weights);
     return m;
 }
 
@@ -86,8 +86,8 @@ static void follow(void *ctx, int k, float *x_adv) {
  * apart. A step the other way would be 3e-3. */
 #define NEAR 1e-6
 
-static void check_case(const vt_st *st, vt_oracle *o, const char *name, const char *spec, double eps) {
-    size_t images = vt_st_find(st, "labels")->numel, all = images * PIXELS;
+static void check_case(const vt_tensors *st, vt_oracle *o, const char *name, const char *spec, double eps) {
+    size_t images = vt_tensors_find(st, "labels")->numel, all = images * PIXELS;
     bool wild = !strcmp(name, "trades"), follows = strcmp(name, "fgsm") != 0;
     int restarts = !strcmp(name, "ce") || !strcmp(name, "cw") ? RESTARTS : 1;
     char path[3] = {name[0], name[1], 0}; /* ce1: the first restart of ce */
@@ -136,7 +136,7 @@ static void test_reference(void **state) {
         {"trades", "pgd-trades:steps=5,eps=0.008", 8.0 / 255},
         {"fgsm", "fgsm-specformer", 8.0 / 255},
     };
-    vt_st *st = reference_open(FIXTURE);
+    vt_tensors *st = reference_open(FIXTURE);
     double *gain = reference(st, 1, "gain");
     vt_model *m = fixture_model(*gain);
     vt_classifier c;
@@ -145,12 +145,12 @@ static void test_reference(void **state) {
     assert_int_equal(vt_classifier_open(&c, m, NULL), VT_OK);
     assert_int_equal(vt_oracle_open(&o, &c, NULL), VT_OK);
     o.mode = VT_ORACLE_UNJUDGED;
-    assert_true(vt_st_find(st, "labels")->numel >= 6);
+    assert_true(vt_tensors_find(st, "labels")->numel >= 6);
     for (size_t k = 0; k < T_COUNT(cases); k++) check_case(st, &o, cases[k].name, cases[k].spec, cases[k].eps);
     vt_oracle_close(&o);
     vt_classifier_close(&c);
     vt_model_close(m);
-    vt_st_close(st);
+    vt_tensors_close(st);
     free(gain);
 }
 

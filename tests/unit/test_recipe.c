@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/train/recipe*: keys, YAML, canonical text, difference, schedule; what is refused: test_refusals.c. */
-#include "recipe_bench.h"
+#include "recipe_fixture.h"
 
 #include <glob.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* src/train/recipe*: what is refused, of YAML, of --set, and of keys that contradict each other. */
-#include "recipe_bench.h"
+#include "recipe_fixture.h"
 
 static void test_wrong_values(void **state) {
     (void)state;

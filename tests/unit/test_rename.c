@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The language of maps of names: what lines do to tensors, which maps and applications are refused, patterns. */
-#include "io/st.h"
-#include "names_bench.h"
+#include "io/tensors.h"
+#include "names_fixture.h"
 
-static double first_of(const vt_st *st, const char *name) {
-    const vt_tensor *t = vt_st_find(st, name);
+static double first_of(const vt_tensors *st, const char *name) {
+    const vt_tensor *t = vt_tensors_find(st, name);
     double v[256];
     if (!t) fail_msg("no tensor %s", name);
     assert_true(t->numel <= T_COUNT(v));
@@ -23,30 +23,31 @@ static void test_apply(void **state) {
                                "tok -> cls_token\npos -> pos_embed\npe -> patch_embed.proj.weight\n"
                                "drop junk\nset patch_order chw\nset mean 0.1, 0.2, 0.3\nis act relu\n";
     vt_rename *m = map_of(text);
-    vt_st *st = made(items, T_COUNT(items));
+    vt_tensors *st = made(items, T_COUNT(items));
     vt_names_row *rows;
     int n;
     vt_err e = {0};
     assert_true(vt_rename_covers(m, st));
     if (vt_rename_apply(m, st, true, &rows, &n, &e) != VT_OK) fail_msg("%s", e.text);
     assert_int_equal(n, T_COUNT(items));
-    assert_int_equal(vt_st_count(st), 9);
-    assert_true(vt_st_find(st, "blocks.1.w") && vt_st_find(st, "blocks.3.w"));
+    assert_int_equal(vt_tensors_count(st), 9);
+    assert_true(vt_tensors_find(st, "blocks.1.w") && vt_tensors_find(st, "blocks.3.w"));
     assert_true(first_of(st, "2.qc") - first_of(st, "2.pc") == 2 && first_of(st, "2.rc") - first_of(st, "2.pc") == 4);
-    const vt_tensor *qk = vt_st_find(st, "qk"), *tok = vt_st_find(st, "cls_token"), *pos = vt_st_find(st, "pos_embed");
+    const vt_tensor *qk = vt_tensors_find(st, "qk"), *tok = vt_tensors_find(st, "cls_token"),
+                    *pos = vt_tensors_find(st, "pos_embed");
     assert_true(qk && qk->ndim == 1 && qk->shape[0] == 6 && qk->numel == 6);
     double v[6];
     assert_int_equal(vt_tensor_f64(st, qk, v, 6, &e), VT_OK);
     for (int i = 0; i < 6; i++) assert_true(v[i] == v[0] + i); /* all of q, then k, which lies behind it */
     assert_true(tok && tok->ndim == 3 && tok->shape[0] == 1 && tok->shape[1] == 1 && tok->shape[2] == 5);
     assert_true(pos && pos->ndim == 3 && pos->shape[0] == 1 && pos->shape[1] == 3 && pos->shape[2] == 5);
-    const vt_tensor *pe = vt_st_find(st, "patch_embed.proj.weight");
+    const vt_tensor *pe = vt_tensors_find(st, "patch_embed.proj.weight");
     assert_true(pe && pe->ndim == 4 && pe->shape[1] == 3 && pe->shape[2] == 2 && pe->shape[3] == 2);
     assert_string_equal(vt_rename_value(m, "mean"), "0.1,0.2,0.3");
     assert_null(vt_rename_value(m, "std"));
     assert_string_equal(vt_rename_value(m, "act"), "relu");
     assert_true(vt_rename_proven(m, "act") && !vt_rename_proven(m, "mean") && !vt_rename_proven(m, "std"));
-    vt_rename_free(m), vt_st_close(st);
+    vt_rename_free(m), vt_tensors_close(st);
 }
 
 /* A line that fits nothing, a tensor that no line fits: a shipped map then stays away. */
@@ -68,13 +69,13 @@ static void test_covers(void **state) {
                 {"maybe -> x\na.{i}.w -> {i}\n", false}, /* a tensor called maybe */
                 {"a.{i}.w -> {i}\na.0.w -> x\n", false}, /* the first line takes it */
                 {"a.0{i}.w -> {i}\na.1.w -> x\n", false}};
-    vt_st *st = made(items, T_COUNT(items));
+    vt_tensors *st = made(items, T_COUNT(items));
     for (size_t i = 0; i < T_COUNT(rows); i++) {
         vt_rename *m = map_of(rows[i].map);
         if (vt_rename_covers(m, st) != rows[i].covers) fail_msg("row %zu: %s", i, rows[i].map);
         vt_rename_free(m);
     }
-    vt_st_close(st);
+    vt_tensors_close(st);
 }
 
 /* What all names of the file begin with may stand in a line, of joined tensors too. */
@@ -83,7 +84,7 @@ static void test_common_prefix(void **state) {
     static const item items[] = {{"a.w", 1, {2}, 0}, {"b.w", 1, {3}, 0}};
     static const char *const maps[] = {"net.a.w + net.b.w -> x\n", "a.w + net.b.w -> x\n", "a.w + b.w -> x\n"};
     for (size_t i = 0; i < T_COUNT(maps); i++) {
-        vt_st *st = made(items, T_COUNT(items));
+        vt_tensors *st = made(items, T_COUNT(items));
         vt_rename *m = map_of(maps[i]);
         vt_names_row *rows;
         int n;
@@ -91,10 +92,10 @@ static void test_common_prefix(void **state) {
         st->origin[0] = "net.a.w", st->origin[1] = "net.b.w";
         assert_true(vt_rename_covers(m, st));
         if (vt_rename_apply(m, st, true, &rows, &n, &e) != VT_OK) fail_msg("%s", e.text);
-        const vt_tensor *x = vt_st_find(st, "x");
-        assert_true(vt_st_count(st) == 1 && x && x->numel == 5);
-        assert_string_equal(vt_st_origin(st, 0), "net.a.w + net.b.w");
-        vt_rename_free(m), vt_st_close(st);
+        const vt_tensor *x = vt_tensors_find(st, "x");
+        assert_true(vt_tensors_count(st) == 1 && x && x->numel == 5);
+        assert_string_equal(vt_tensors_origin(st, 0), "net.a.w + net.b.w");
+        vt_rename_free(m), vt_tensors_close(st);
     }
 }
 
@@ -122,13 +123,13 @@ static void test_refused_applications(void **state) {
                 {"pe -> patch_embed.proj.weight\n* -> *\n", "[2,13]", "3 * patch * patch", VT_E_SHAPE}};
     for (size_t i = 0; i < T_COUNT(rows); i++) {
         vt_rename *m = map_of(rows[i].map);
-        vt_st *st = made(items, T_COUNT(items));
+        vt_tensors *st = made(items, T_COUNT(items));
         vt_names_row *r;
         int n;
         vt_err e = {0};
         t_says(vt_rename_apply(m, st, true, &r, &n, &e), rows[i].code, &e, rows[i].a, rows[i].b);
         assert_int_equal(n, T_COUNT(items)); /* what explain shows */
-        vt_rename_free(m), vt_st_close(st);
+        vt_rename_free(m), vt_tensors_close(st);
     }
 }
 
@@ -239,13 +240,13 @@ static void test_finding_18_join(void **state) {
     memcpy(bytes + 8, header, sizeof header - 1);
     vt_rename *m = map_of("a + b -> c\n");
     vt_names_row *rows;
-    vt_st *st;
+    vt_tensors *st;
     vt_err e = {0};
     int n;
-    assert_int_equal(vt_st_parse(&st, bytes, sizeof bytes, "join.safetensors", &e), VT_OK);
+    assert_int_equal(vt_tensors_parse(&st, bytes, sizeof bytes, "join.safetensors", &e), VT_OK);
     t_says(vt_rename_apply(m, st, true, &rows, &n, &e), VT_E_SHAPE, &e, "join.safetensors: tensors a F32",
            "have more rows together than 9223372036854775807");
-    vt_st_close(st), vt_rename_free(m);
+    vt_tensors_close(st), vt_rename_free(m);
 }
 
 int main(void) {

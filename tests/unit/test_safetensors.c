@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading and writing safetensors: what is refused, what a header may claim, conversions, a write that fails. */
-#include "io_bench.h"
+#include "io_fixture.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -77,9 +77,9 @@ static void test_st_refused(void **state) {
     for (size_t i = 0; i < T_COUNT(bad); i++) {
         size_t n;
         uint8_t *b = st_bytes(bad[i].json, bad[i].data, &n);
-        vt_st *st = (vt_st *)b;
+        vt_tensors *st = (vt_tensors *)b;
         vt_err e = {0};
-        t_says(vt_st_parse(&st, b, n, "w.safetensors", &e), VT_E_FORMAT, &e, "w.safetensors: ", bad[i].text);
+        t_says(vt_tensors_parse(&st, b, n, "w.safetensors", &e), VT_E_FORMAT, &e, "w.safetensors: ", bad[i].text);
         assert_null(st);
         free(b);
     }
@@ -90,20 +90,21 @@ static void test_st_claims(void **state) {
     const uint64_t claims[] = {UINT64_MAX, (uint64_t)1 << 32, 100000001, 100000000, 3};
     for (size_t i = 0; i < T_COUNT(claims); i++) {
         uint8_t b[10] = {[8] = '{', [9] = '}'};
-        vt_st *st;
+        vt_tensors *st;
         vt_err e = {0};
         memcpy(b, &claims[i], 8);
-        t_says(vt_st_parse(&st, b, 10, "w", &e), VT_E_FORMAT, &e, "w: ", i < 3 ? "limit is 100000000" : "only 2 bytes");
+        t_says(vt_tensors_parse(&st, b, 10, "w", &e), VT_E_FORMAT, &e,
+               "w: ", i < 3 ? "limit is 100000000" : "only 2 bytes");
     }
-    vt_st *st;
+    vt_tensors *st;
     vt_err e = {0};
-    t_says(vt_st_open(&st, at("none"), &e), VT_E_IO, &e, at("none"), "No such file");
-    t_says(vt_st_open(&st, tmp, &e), VT_E_IO, &e, tmp, "regular");
+    t_says(vt_tensors_open(&st, at("none"), &e), VT_E_IO, &e, at("none"), "No such file");
+    t_says(vt_tensors_open(&st, tmp, &e), VT_E_IO, &e, tmp, "regular");
     put(at("empty"), "", 0);
-    t_says(vt_st_open(&st, at("empty"), &e), VT_E_FORMAT, &e, at("empty"), "not 0");
+    t_says(vt_tensors_open(&st, at("empty"), &e), VT_E_FORMAT, &e, at("empty"), "not 0");
     assert_int_equal(mkfifo(at("fifo"), 0600), 0);
-    t_says(vt_st_open(&st, at("fifo"), &e), VT_E_IO, &e, at("fifo"), "regular");
-    vt_st_close(NULL);
+    t_says(vt_tensors_open(&st, at("fifo"), &e), VT_E_IO, &e, at("fifo"), "regular");
+    vt_tensors_close(NULL);
 }
 
 static const float weights[6] = {1, -2, 3.5f, 0, -0.0f, INFINITY};
@@ -126,32 +127,32 @@ static void test_st_round_trip(void **state) {
     (void)state;
     static const char *const order[] = {"a.longs", "empty", "head.weight", "scalar \"q\" \xc3\xa9", "z.bytes"};
     vt_err e = {0};
-    vt_st *st;
+    vt_tensors *st;
     size_t n, m;
     float f[6];
-    assert_int_equal(vt_st_write(at("w.st"), sample, 5, sample_meta, 2, &e), VT_OK);
-    assert_int_equal(vt_st_open(&st, at("w.st"), &e), VT_OK);
-    assert_int_equal(vt_st_count(st), 5);
-    assert_string_equal(vt_st_path(st), at("w.st"));
-    for (int i = 0; i < 5; i++) assert_string_equal(vt_st_at(st, i)->name, order[i]);
-    assert_null(vt_st_at(st, 5));
-    assert_null(vt_st_at(st, -1));
-    assert_null(vt_st_find(st, "head"));
-    assert_null(vt_st_find(st, "__metadata__"));
-    assert_string_equal(vt_st_meta(st, "note"), sample_meta[3]);
-    assert_string_equal(vt_st_meta_key(st, 0), "format");
-    assert_null(vt_st_meta_key(st, 2));
-    assert_null(vt_st_meta(st, "head.weight"));
-    const vt_tensor *t = vt_st_find(st, "head.weight");
+    assert_int_equal(vt_tensors_write(at("w.st"), sample, 5, sample_meta, 2, &e), VT_OK);
+    assert_int_equal(vt_tensors_open(&st, at("w.st"), &e), VT_OK);
+    assert_int_equal(vt_tensors_count(st), 5);
+    assert_string_equal(vt_tensors_path(st), at("w.st"));
+    for (int i = 0; i < 5; i++) assert_string_equal(vt_tensors_at(st, i)->name, order[i]);
+    assert_null(vt_tensors_at(st, 5));
+    assert_null(vt_tensors_at(st, -1));
+    assert_null(vt_tensors_find(st, "head"));
+    assert_null(vt_tensors_find(st, "__metadata__"));
+    assert_string_equal(vt_tensors_meta(st, "note"), sample_meta[3]);
+    assert_string_equal(vt_tensors_meta_key(st, 0), "format");
+    assert_null(vt_tensors_meta_key(st, 2));
+    assert_null(vt_tensors_meta(st, "head.weight"));
+    const vt_tensor *t = vt_tensors_find(st, "head.weight");
     assert_int_equal(t->ndim, 2);
     assert_int_equal(t->shape[1], 3);
     assert_int_equal(vt_tensor_f32(st, t, f, 6, &e), VT_OK);
     assert_memory_equal(f, weights, sizeof f);
     /* backwards in, same bytes out */
     vt_tensor again[5];
-    for (int i = 0; i < 5; i++) again[4 - i] = *vt_st_at(st, i);
-    assert_int_equal(vt_st_write(at("w2.st"), again, 5, sample_meta, 2, &e), VT_OK);
-    vt_st_close(st);
+    for (int i = 0; i < 5; i++) again[4 - i] = *vt_tensors_at(st, i);
+    assert_int_equal(vt_tensors_write(at("w2.st"), again, 5, sample_meta, 2, &e), VT_OK);
+    vt_tensors_close(st);
     uint8_t *a = get(at("w.st"), &n), *b = get(at("w2.st"), &m);
     assert_int_equal(n, m);
     assert_memory_equal(a, b, n);
@@ -163,7 +164,7 @@ static void test_st_round_trip(void **state) {
     for (size_t k = 0; k < n; k++) { /* no prefix of a good file is good; exact-size copies for the sanitizer */
         uint8_t *cut = malloc(k ? k : 1);
         memcpy(cut, a, k);
-        t_says(vt_st_parse(&st, cut, k, "cut", &e), VT_E_FORMAT, &e, "cut: ", "");
+        t_says(vt_tensors_parse(&st, cut, k, "cut", &e), VT_E_FORMAT, &e, "cut: ", "");
         free(cut);
     }
     free(a);
@@ -217,21 +218,21 @@ static void test_st_integers(void **state) {
     int64_t out[8];
     vt_err e = {0};
     size_t n;
-    vt_st *st;
+    vt_tensors *st;
     uint8_t *b = st_bytes("{" T("a.b", "U64", "1", 0, 8) "}", 8, &n);
     for (size_t i = 0; i < T_COUNT(want); i++) {
         vt_tensor t = {"t", want[i].dtype, 1, {(int64_t)want[i].n}, want[i].n, raw, NULL, 0};
         assert_int_equal(vt_tensor_i64(NULL, &t, out, want[i].n, &e), VT_OK);
         assert_true(out[0] == want[i].first && out[want[i].n - 1] == want[i].last);
     }
-    assert_int_equal(vt_st_parse(&st, b, n, "w.st", &e), VT_OK);
-    const vt_tensor *t = vt_st_find(st, "a.b");
+    assert_int_equal(vt_tensors_parse(&st, b, n, "w.st", &e), VT_OK);
+    const vt_tensor *t = vt_tensors_find(st, "a.b");
     float f;
     t_says(vt_tensor_i64(st, t, out, 1, &e), VT_E_FORMAT, &e, "w.st: tensor a.b", "U64");
     t_says(vt_tensor_f32(st, t, &f, 1, &e), VT_E_FORMAT, &e, "w.st: tensor a.b", "U64");
     vt_tensor r = {"r", VT_F32, 1, {2}, 2, raw, NULL, 0};
     t_says(vt_tensor_f32(st, &r, &f, 1, &e), VT_E_SHAPE, &e, "w.st: tensor r is [2] with 2 items", "1 are needed");
-    vt_st_close(st);
+    vt_tensors_close(st);
     free(b);
 }
 
@@ -241,16 +242,16 @@ static void test_st_many_and_large(void **state) {
     vt_tensor *t = calloc(N, sizeof *t);
     char(*names)[16] = calloc(N, sizeof *names);
     vt_err e = {0};
-    vt_st *st;
+    vt_tensors *st;
     for (int i = 0; i < N; i++) {
         snprintf(names[i], 16, "t%d", i * 7919 % N);
         t[i] = (vt_tensor){names[i], VT_F32, 0, {0}, 1, &weights[i % 6], NULL, 0};
     }
-    assert_int_equal(vt_st_write(at("many.st"), t, N, NULL, 0, &e), VT_OK);
-    assert_int_equal(vt_st_open(&st, at("many.st"), &e), VT_OK);
-    assert_int_equal(vt_st_count(st), N);
-    for (int i = 0; i < N; i++) assert_memory_equal(vt_st_find(st, names[i])->data, t[i].data, 4);
-    vt_st_close(st);
+    assert_int_equal(vt_tensors_write(at("many.st"), t, N, NULL, 0, &e), VT_OK);
+    assert_int_equal(vt_tensors_open(&st, at("many.st"), &e), VT_OK);
+    assert_int_equal(vt_tensors_count(st), N);
+    for (int i = 0; i < N; i++) assert_memory_equal(vt_tensors_find(st, names[i])->data, t[i].data, 4);
+    vt_tensors_close(st);
     free(t);
     free(names);
     /* 90 MB that nobody reads: the file is a hole, opening it touches the header only */
@@ -260,11 +261,11 @@ static void test_st_many_and_large(void **state) {
     assert_int_equal(truncate(at("large.st"), (off_t)n + 90000000), 0);
     struct timespec t0, t1;
     clock_gettime(CLOCK_MONOTONIC, &t0);
-    assert_int_equal(vt_st_open(&st, at("large.st"), &e), VT_OK);
+    assert_int_equal(vt_tensors_open(&st, at("large.st"), &e), VT_OK);
     clock_gettime(CLOCK_MONOTONIC, &t1);
-    assert_int_equal(vt_st_at(st, 0)->numel, 22500000);
+    assert_int_equal(vt_tensors_at(st, 0)->numel, 22500000);
     assert_true((double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec) <= 0.1);
-    vt_st_close(st);
+    vt_tensors_close(st);
     free(b);
 }
 
@@ -273,20 +274,21 @@ static void test_st_write_refused(void **state) {
     vt_err e = {0};
     vt_tensor two[2] = {sample[1], sample[1]};
     const char *const twice[] = {"k", "1", "k", "2"}, *const latin[] = {"k", "\xe9"};
-    t_says(vt_st_write(at("r.st"), two, 2, NULL, 0, &e), VT_E_FORMAT, &e, at("r.st"), "head.weight is already taken");
+    t_says(vt_tensors_write(at("r.st"), two, 2, NULL, 0, &e), VT_E_FORMAT, &e, at("r.st"),
+           "head.weight is already taken");
     two[0].name = "__metadata__";
-    t_says(vt_st_write(at("r.st"), two, 1, NULL, 0, &e), VT_E_FORMAT, &e, at("r.st"), "taken");
+    t_says(vt_tensors_write(at("r.st"), two, 1, NULL, 0, &e), VT_E_FORMAT, &e, at("r.st"), "taken");
     two[0].name = "\xff";
-    t_says(vt_st_write(at("r.st"), two, 1, NULL, 0, &e), VT_E_FORMAT, &e, at("r.st"), "UTF-8");
+    t_says(vt_tensors_write(at("r.st"), two, 1, NULL, 0, &e), VT_E_FORMAT, &e, at("r.st"), "UTF-8");
     two[1].numel = 5;
-    t_says(vt_st_write(at("r.st"), two + 1, 1, NULL, 0, &e), VT_E_SHAPE, &e, at("r.st"), "5 items");
-    t_says(vt_st_write(at("r.st"), sample, 1, twice, 2, &e), VT_E_FORMAT, &e, at("r.st"), "k is given twice");
-    t_says(vt_st_write(at("r.st"), sample, 1, latin, 1, &e), VT_E_FORMAT, &e, at("r.st"), "k is not UTF-8");
+    t_says(vt_tensors_write(at("r.st"), two + 1, 1, NULL, 0, &e), VT_E_SHAPE, &e, at("r.st"), "5 items");
+    t_says(vt_tensors_write(at("r.st"), sample, 1, twice, 2, &e), VT_E_FORMAT, &e, at("r.st"), "k is given twice");
+    t_says(vt_tensors_write(at("r.st"), sample, 1, latin, 1, &e), VT_E_FORMAT, &e, at("r.st"), "k is not UTF-8");
     assert_int_equal(access(at("r.st"), F_OK), -1);
-    t_says(vt_st_write(at("no/r.st"), sample, 1, NULL, 0, &e), VT_E_IO, &e, at("no/r.st"), "No such file");
+    t_says(vt_tensors_write(at("no/r.st"), sample, 1, NULL, 0, &e), VT_E_IO, &e, at("no/r.st"), "No such file");
     assert_int_equal(mkfifo(at("pipe"), 0600), 0); /* stands for /dev/null, which a failing test must not harm */
-    t_says(vt_st_write(at("pipe"), sample, 1, NULL, 0, &e), VT_E_IO, &e, at("pipe"), "regular");
-    t_says(vt_st_write(tmp, sample, 1, NULL, 0, &e), VT_E_IO, &e, tmp, "regular");
+    t_says(vt_tensors_write(at("pipe"), sample, 1, NULL, 0, &e), VT_E_IO, &e, at("pipe"), "regular");
+    t_says(vt_tensors_write(tmp, sample, 1, NULL, 0, &e), VT_E_IO, &e, tmp, "regular");
 }
 
 /* A file size limit stands for a full disk: the write fails half-way. */
@@ -307,7 +309,7 @@ static void test_write_keeps_old(void **state) {
     small = old;
     small.rlim_cur = 4096;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    vt_status a = vt_st_write(at("keep/w.st"), &t, 1, NULL, 0, &e);
+    vt_status a = vt_tensors_write(at("keep/w.st"), &t, 1, NULL, 0, &e);
     vt_err e2 = {0};
     vt_status b = vt_png_write(at("keep/w.st"), &im, &e2);
     setrlimit(RLIMIT_FSIZE, &old);
@@ -318,13 +320,13 @@ static void test_write_keeps_old(void **state) {
     assert_memory_equal(now, "old", 3);
     free(now);
     assert_int_equal(files_in(at("keep")), 2); /* no temporary file is left */
-    t_says(vt_st_write(at("keep/link"), &t, 1, NULL, 0, &e), VT_E_IO, &e, at("keep/link"), "is a link");
+    t_says(vt_tensors_write(at("keep/link"), &t, 1, NULL, 0, &e), VT_E_IO, &e, at("keep/link"), "is a link");
     struct stat s;
     assert_true(!lstat(at("keep/link"), &s) && S_ISLNK(s.st_mode));
     assert_true(!lstat(at("keep/w.st"), &s) && s.st_size == 3);
     assert_int_equal(files_in(at("keep")), 2);
     assert_int_equal(chdir(at("keep")), 0); /* a name without folder */
-    a = vt_st_write("here.st", &t, 1, NULL, 0, &e);
+    a = vt_tensors_write("here.st", &t, 1, NULL, 0, &e);
     b = access("here.st", F_OK) ? VT_E_IO : VT_OK;
     assert_int_equal(chdir(getenv("VT_TEST_ROOT")), 0);
     assert_int_equal(a, VT_OK);

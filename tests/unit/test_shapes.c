@@ -23,7 +23,7 @@
 enum { IMAGES = 8, PIXELS = 3072, CLASSES = 10 };
 
 typedef struct fixture {
-    vt_st *st;
+    vt_tensors *st;
     vt_model *m;
     vt_classifier c;
     vt_oracle o;
@@ -36,7 +36,7 @@ static int setup(void **state) {
     vt_dataset *d;
     vt_err e = {0};
     vt_blas_single_thread();
-    if (vt_st_open(&f.st, FIXTURE, &e) != VT_OK || vt_model_open(&f.m, WEIGHTS, NULL, &e) != VT_OK ||
+    if (vt_tensors_open(&f.st, FIXTURE, &e) != VT_OK || vt_model_open(&f.m, WEIGHTS, NULL, &e) != VT_OK ||
         vt_classifier_open(&f.c, f.m, &e) != VT_OK || vt_oracle_open(&f.o, &f.c, &e) != VT_OK ||
         vt_dataset_open(&d, "datasets/shapes10", VT_SPLIT_TEST, &e) != VT_OK) {
         print_error("%s\n", e.text);
@@ -58,14 +58,14 @@ static int teardown(void **state) {
     vt_oracle_close(&f->o);
     vt_classifier_close(&f->c);
     vt_model_close(f->m);
-    vt_st_close(f->st);
+    vt_tensors_close(f->st);
     return 0;
 }
 
 static double *values(const fixture *f, const char *shot, const char *part, size_t *n) {
     char name[64];
     snprintf(name, sizeof name, "%s%s%s", shot, *shot ? "." : "", part);
-    const vt_tensor *t = vt_st_find(f->st, name);
+    const vt_tensor *t = vt_tensors_find(f->st, name);
     if (!t) fail_msg("%s: no tensor %s", FIXTURE, name);
     double *v = calloc(t->numel, sizeof *v);
     int64_t *whole = calloc(t->numel, sizeof *whole);

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /* Maps that are guessed (models/checkpoint/sketch.h): which lines home-made state dicts get, that a filled one works,
  * and what is refused. */
-#include "io/st.h"
+#include "io/tensors.h"
 #include "models/checkpoint/kin.h"
 #include "models/checkpoint/sketch.h"
-#include "names_bench.h"
+#include "names_fixture.h"
 
 /* A state dict of lines "name 64 192"; nobody looks at its numbers. */
-static vt_st *dict(const char *lines) {
+static vt_tensors *dict(const char *lines) {
     static const float zero;
-    vt_st *st;
+    vt_tensors *st;
     char *text = strdup(lines), *rest = text, *save;
-    assert_int_equal(vt_st_begin(&st, "some/mine.pth", (const uint8_t *)"", 0, NULL), VT_OK);
+    assert_int_equal(vt_tensors_begin(&st, "some/mine.pth", (const uint8_t *)"", 0, NULL), VT_OK);
     st->left = SIZE_MAX;
     for (char *line; (line = strsep(&rest, "\n"));) {
         const char *name = strtok_r(line, " ", &save), *side;
         if (!name) continue;
-        vt_tensor t = {.name = vt_st_text(st, NULL, "%s", name), .dtype = VT_F32, .numel = 1, .data = &zero};
+        vt_tensor t = {.name = vt_tensors_text(st, NULL, "%s", name), .dtype = VT_F32, .numel = 1, .data = &zero};
         while ((side = strtok_r(NULL, " ", &save))) t.numel *= (size_t)(t.shape[t.ndim++] = atoi(side));
-        assert_int_equal(vt_st_add(st, &t, NULL), VT_OK);
+        assert_int_equal(vt_tensors_add(st, &t, NULL), VT_OK);
     }
-    assert_int_equal(vt_st_index(st, NULL), VT_OK);
+    assert_int_equal(vt_tensors_index(st, NULL), VT_OK);
     free(text);
     return st;
 }
 
 /* The map of st, with single blanks between words. */
-static char *sketch(const vt_st *st, const vt_names *known) {
+static char *sketch(const vt_tensors *st, const vt_names *known) {
     char *text;
     size_t size, to = 0;
     vt_err e = {0};
@@ -97,19 +97,19 @@ static void test_forms(void **state) {
          {"x.* -> norm.*", "temperature -> ?"}},
     };
     for (size_t i = 0; i < T_COUNT(cases); i++) {
-        vt_st *st = dict(cases[i].dict);
+        vt_tensors *st = dict(cases[i].dict);
         char *text = sketch(st, NULL);
         for (int k = 0; k < 9 && cases[i].lines[k]; k++) holds(text, cases[i].lines[k]);
         assert_null(strstr(text, "num_batches"));
         free(text);
-        vt_st_close(st);
+        vt_tensors_close(st);
     }
 }
 
 /* Names that would break the map stand in a comment; the rest goes on. */
 static void test_strange_names(void **state) {
     (void)state;
-    vt_st *st = dict(BLOCK("b.0.") "a#b 8\nstar* 8\n{i} 8\nset 8\n? 8\n-> 8\nline\x1b[31m 8\n");
+    vt_tensors *st = dict(BLOCK("b.0.") "a#b 8\nstar* 8\n{i} 8\nset 8\n? 8\n-> 8\nline\x1b[31m 8\n");
     char *text = sketch(st, NULL);
     vt_rename *m;
     vt_err e = {0};
@@ -121,7 +121,7 @@ static void test_strange_names(void **state) {
     t_says(vt_rename_parse(&m, text, strlen(text), "x.map", &e), VT_E_USAGE, &e, "x.map: line ",
            "'heads' is left blank (?)");
     free(text);
-    vt_st_close(st);
+    vt_tensors_close(st);
 }
 
 static void test_blanks(void **state) {
@@ -150,7 +150,7 @@ static void test_guess_is_right(void **state) {
         vt_names names;
         vt_err e = {0};
         snprintf(path, sizeof path, "tests/fixtures/names/%s.safetensors", files[i]);
-        vt_st *st = open_file(path), *twin = open_file(path);
+        vt_tensors *st = open_file(path), *twin = open_file(path);
         text = rest = sketch(st, NULL);
         snprintf(map, sizeof map, "%s", at("%s.map", files[i]));
         FILE *f = fopen(map, "w");
@@ -164,9 +164,9 @@ static void test_guess_is_right(void **state) {
         vt_names_close(&names);
         if (strcmp(files[i], "vit_home")) { /* which needs a map of its own */
             if (vt_names_apply(&names, twin, NULL, &e) != VT_OK) fail_msg("%s: %s\n", path, e.text);
-            assert_int_equal(vt_st_count(st), vt_st_count(twin));
-            for (int k = 0; k < vt_st_count(st); k++) {
-                const vt_tensor *a = vt_st_at(st, k), *b = vt_st_find(twin, a->name);
+            assert_int_equal(vt_tensors_count(st), vt_tensors_count(twin));
+            for (int k = 0; k < vt_tensors_count(st); k++) {
+                const vt_tensor *a = vt_tensors_at(st, k), *b = vt_tensors_find(twin, a->name);
                 double x[4096], y[4096];
                 if (!b) fail_msg("%s: %s is no name that its scheme gives", path, a->name);
                 assert_true(a->numel == b->numel && a->numel <= T_COUNT(x));
@@ -176,7 +176,7 @@ static void test_guess_is_right(void **state) {
             }
             vt_names_close(&names);
         }
-        vt_st_close(st), vt_st_close(twin);
+        vt_tensors_close(st), vt_tensors_close(twin);
         free(text);
     }
 }
@@ -186,8 +186,8 @@ static void test_known(void **state) {
     (void)state;
     vt_names names;
     vt_err e = {0};
-    vt_st *st = open_file("tests/fixtures/names/vit_tv.safetensors"),
-          *fresh = open_file("tests/fixtures/names/vit_tv.safetensors");
+    vt_tensors *st = open_file("tests/fixtures/names/vit_tv.safetensors"),
+               *fresh = open_file("tests/fixtures/names/vit_tv.safetensors");
     assert_int_equal(vt_names_apply(&names, st, NULL, &e), VT_OK);
     char *text = sketch(fresh, &names);
     if (!strstr(text, "# Its names are known (torchvision)")) fail_msg("%s", text);
@@ -195,7 +195,7 @@ static void test_known(void **state) {
     if (strstr(text, "linear_1") || strstr(text, " ? ")) fail_msg("%s", text);
     free(text);
     vt_names_close(&names);
-    vt_st_close(st), vt_st_close(fresh);
+    vt_tensors_close(st), vt_tensors_close(fresh);
 }
 
 /* What the names of a shipped map prove stands there filled in: the map says no less than the names alone. */
@@ -203,8 +203,8 @@ static void test_proven(void **state) {
     (void)state;
     vt_names names;
     vt_err e = {0};
-    vt_st *st = open_file("tests/fixtures/home/simple.safetensors"),
-          *fresh = open_file("tests/fixtures/home/simple.safetensors");
+    vt_tensors *st = open_file("tests/fixtures/home/simple.safetensors"),
+               *fresh = open_file("tests/fixtures/home/simple.safetensors");
     assert_int_equal(vt_names_apply(&names, st, NULL, &e), VT_OK);
     char *text = sketch(fresh, &names);
     static const char *const is[] = {"\nis positions sincos\n", "\nis patch_order hwc\n", "\nis post_norm 0\n",
@@ -214,21 +214,21 @@ static void test_proven(void **state) {
     if (strstr(text, "set ln_eps") || strstr(text, "set act")) fail_msg("%s", text);
     free(text);
     vt_names_close(&names);
-    vt_st_close(st), vt_st_close(fresh);
+    vt_tensors_close(st), vt_tensors_close(fresh);
 }
 
 static void test_too_many(void **state) {
     (void)state;
-    vt_st *st;
+    vt_tensors *st;
     vt_err e = {0};
     static const float zero;
-    assert_int_equal(vt_st_begin(&st, "big", (const uint8_t *)"", 0, NULL), VT_OK);
+    assert_int_equal(vt_tensors_begin(&st, "big", (const uint8_t *)"", 0, NULL), VT_OK);
     for (int i = 0; i <= VT_SKETCH_MOST; i++) {
-        vt_tensor t = {.name = vt_st_text(st, NULL, "x.%d", i), .dtype = VT_F32, .numel = 1, .data = &zero};
-        assert_int_equal(vt_st_add(st, &t, NULL), VT_OK);
+        vt_tensor t = {.name = vt_tensors_text(st, NULL, "x.%d", i), .dtype = VT_F32, .numel = 1, .data = &zero};
+        assert_int_equal(vt_tensors_add(st, &t, NULL), VT_OK);
     }
     t_says(vt_sketch(NULL, st, NULL, "my.map", &e), VT_E_RANGE, &e, "big: has 4097 tensors", "at most 4096");
-    vt_st_close(st);
+    vt_tensors_close(st);
 }
 
 static void test_kin(void **state) {
@@ -245,13 +245,13 @@ static void test_kin(void **state) {
         {BLOCK("layer1.0."), NULL},
     };
     for (size_t i = 0; i < T_COUNT(cases); i++) {
-        vt_st *st = dict(cases[i].dict);
+        vt_tensors *st = dict(cases[i].dict);
         const char *kin = vt_kin(st);
         if (cases[i].want)
             assert_string_equal(kin ? kin : "none", cases[i].want);
         else
             assert_null(kin);
-        vt_st_close(st);
+        vt_tensors_close(st);
     }
     int n = 0; /* no Vision Transformer is taken for one of them */
     static const char *const vits[] = {"vit",      "deit", "swin",   "swin_old", "swin_tv",
@@ -259,9 +259,9 @@ static void test_kin(void **state) {
     for (; n < (int)T_COUNT(vits); n++) {
         char path[200];
         snprintf(path, sizeof path, "tests/fixtures/names/%s.safetensors", vits[n]);
-        vt_st *st = open_file(path);
+        vt_tensors *st = open_file(path);
         if (vt_kin(st)) fail_msg("%s is taken for %s", path, vt_kin(st));
-        vt_st_close(st);
+        vt_tensors_close(st);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* smooth-pgd and nes: networks whose gradient at a point says nothing of the loss a little further away. Along the one
  * direction that counts the ball reaches from s = -1 to 1, and the margin's trend is 0.6 - s: an image that falls. */
-#include "attack_bench.h"
+#include "attack_fixture.h"
 #include "t.h"
 
 enum { SIDE = 8 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where each configuration value of a checkpoint comes from, and the statistics of BatchNorm. */
-#include "checkpoint_bench.h"
+#include "checkpoint_fixture.h"
 
 #include "models/forms.h"
 

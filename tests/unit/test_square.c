@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Square (Andriushchenko et al. 2020, algorithms 1 to 3): its windows, its start, its optimum on a linear margin. */
-#include "attack_bench.h"
+#include "attack_fixture.h"
 
 /* Square on a linear margin whose weights vanish in the last row and column (its windows never reach them).
  * 80 % of the closed form is what 5,000 queries leave easily on 8 x 8 pixels: 4,000 of them change single

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Leaderboard ViTs under their authors' names, from file to gradient: tests/fixtures/stems against what PyTorch
  * computed of them (tools/gen_stems_fixture.py). Runs from the repository root. */
-#include "forms_bench.h"
+#include "forms_fixture.h"
 
 #include "models/forms.h"
 

@@ -2,7 +2,7 @@
 /* One step of training, from image numbers to new weights: the gradient of a batch against a double session that is
  * handed the same images one by one, clipping, averaged weights. */
 #include "core/real.h"
-#include "recipe_bench.h"
+#include "recipe_fixture.h"
 
 #include "core/gemm.h"
 #include "io/draw.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Swin: whole networks against PyTorch (tests/fixtures/gen_swin.py), L_AM over windows, matrices, penalties. Gradients,
  * modes and files of its forms are tested in test_forms.c, those of its attention variants in test_combinations.c. */
-#include "swin_bench.h"
+#include "swin_fixture.h"
 
 #include "models/net/session.h"
 #include "research/analysis/spectrum.h"

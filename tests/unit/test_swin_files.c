@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a Swin is: what detection tells, guesses and refuses, presets, stages, how weights start. */
-#include "swin_bench.h"
+#include "swin_fixture.h"
 
 #include <unistd.h>
 #include "models/arch.h"
@@ -22,7 +22,7 @@ static void write_bare(const vt_model *m, const char *path, bool (*edit)(vt_tens
         memcpy(t[n].shape, p->shape, sizeof p->shape);
         if (!edit || edit(&t[n])) n++;
     }
-    if (vt_st_write(path, t, n, pairs, n_pairs, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_tensors_write(path, t, n, pairs, n_pairs, &e) != VT_OK) fail_msg("%s", e.text);
     free(t);
 }
 

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 #include "attacks/attack.h"
-#include "attacks/rank.h"
+#include "attacks/target_order.h"
 #include "planted.h"
 #include "t.h"
 #include "targets_reference.h"

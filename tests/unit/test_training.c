@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The training loop as a whole, on drawn images and a tiny ViT: what a run's bytes depend on (recipe, data) and what
  * not (threads, interruptions), what is refused, and what it says it will take. */
-#include "training_bench.h"
+#include "training_fixture.h"
 
 #include <sys/file.h>
 #include <unistd.h>
@@ -123,12 +123,12 @@ static void test_msvp_follows(void **state) {
     vt_err e = {0};
     char text[600];
     snprintf(text, sizeof text, "%smsvp: {lambda: 0.001}\n", PLAIN);
-    vt_st *st;
+    vt_tensors *st;
     vt_model *m;
     assert_int_equal(train(text, "epochs=30", in("sigma"), (options){0}, &e), VT_OK);
     assert_int_equal(vt_model_open(&m, in("sigma/model.safetensors"), NULL, &e), VT_OK);
-    assert_int_equal(vt_st_open(&st, in("sigma/state.safetensors"), &e), VT_OK);
-    const vt_tensor *t = vt_st_find(st, "penalty.msvp");
+    assert_int_equal(vt_tensors_open(&st, in("sigma/state.safetensors"), &e), VT_OK);
+    const vt_tensor *t = vt_tensors_find(st, "penalty.msvp");
     assert_non_null(t);
     float *uv = malloc(t->numel * sizeof *uv);
     assert_int_equal(vt_tensor_f32(st, t, uv, t->numel, &e), VT_OK);
@@ -145,7 +145,7 @@ static void test_msvp_follows(void **state) {
         t_le(0.99 * top, sigma, "part %d: estimate not within 1 %%", i);
     }
     free(uv);
-    vt_st_close(st);
+    vt_tensors_close(st);
     vt_model_close(m);
 }
 

@@ -2,7 +2,7 @@
 /* transfer: closed forms on linear models, MI-FGSM written down a second time, input diversity's adjoint, the door to a
  * surrogate, gradients that a target hides, and the twin of a model. The battery of all attacks is test_attacks. */
 #include "ask.h"
-#include "attack_bench.h"
+#include "attack_fixture.h"
 #include "core/real.h"
 #include "models/twin.h"
 #include "toy.h"
@@ -119,7 +119,7 @@ static void ce_gradient(planted *p, const double *x, int label, double *g) {
     for (int k = 0; k < p->classes; k++) top = fmax(top, z[k]);
     for (int k = 0; k < p->classes; k++) sum += exp(z[k] - top);
     for (int k = 0; k < p->classes; k++) dz[k] = (float)(exp(z[k] - top) / sum - (k == label));
-    p->pull(p, at, dz, dx);
+    p->inject(p, at, dz, dx);
     for (size_t i = 0; i < p->n; i++) g[i] = (double)dx[i];
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* train/update: norm, clipping, groups, attention's own optimiser, averaged weights, and weights that are not finite,
  * on a tiny model, against plain loops over single weights. */
-#include "recipe_bench.h"
+#include "recipe_fixture.h"
 
 #include "train/update.h"
 

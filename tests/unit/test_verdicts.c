@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The oracle's verdicts on single points around the border of a classifier. Its stop rule: test_oracle.c. */
-#include "attack_bench.h"
+#include "attack_fixture.h"
 
 static void skew(void *arg, const float *x, int64_t call, float *z) { /* the float logits alone are off */
     (void)x, (void)call;

@@ -15,23 +15,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/hash.h"
-#include "io/st.h"
-#include "io/state.h"
+#include "io/tensors.h"
+#include "io/state_dict.h"
 #include "io/weights.h"
 #include "scratch.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define CORPUS "tests/fuzz/corpus/pth/"
 
-static vt_st *open_good(const char *path, const char *want) {
-    vt_st *st;
+static vt_tensors *open_good(const char *path, const char *want) {
+    vt_tensors *st;
     vt_err e = {0};
     if (vt_weights_open(&st, path, want, &e) != VT_OK) fail_msg("%s", e.text);
     return st;
 }
 
 static void refused(const char *path, const char *want, vt_status code, const char *text) {
-    vt_st *st = (vt_st *)tmp;
+    vt_tensors *st = (vt_tensors *)tmp;
     vt_err e = {0};
     vt_status s = vt_weights_open(&st, path, want, &e);
     if (s == VT_OK) fail_msg("%s is accepted, '%s' was expected", path, text);
@@ -41,39 +41,40 @@ static void refused(const char *path, const char *want, vt_status code, const ch
     assert_null(st);
 }
 
-static const vt_note *note(const vt_st *st, vt_note_kind kind, const char *name) {
-    for (int i = 0; vt_st_note(st, i); i++)
-        if (vt_st_note(st, i)->kind == kind && !strcmp(vt_st_note(st, i)->name, name)) return vt_st_note(st, i);
+static const vt_note *note(const vt_tensors *st, vt_note_kind kind, const char *name) {
+    for (int i = 0; vt_tensors_note(st, i); i++)
+        if (vt_tensors_note(st, i)->kind == kind && !strcmp(vt_tensors_note(st, i)->name, name))
+            return vt_tensors_note(st, i);
     return NULL;
 }
 
-static void has_note(const vt_st *st, vt_note_kind kind, const char *name, const char *text) {
+static void has_note(const vt_tensors *st, vt_note_kind kind, const char *name, const char *text) {
     const vt_note *n = note(st, kind, name);
-    if (!n) fail_msg("%s: no note %d on %s", vt_st_path(st), kind, name);
-    if (!strstr(n->text, text)) fail_msg("%s: note on %s is '%s', not '%s'", vt_st_path(st), name, n->text, text);
+    if (!n) fail_msg("%s: no note %d on %s", vt_tensors_path(st), kind, name);
+    if (!strstr(n->text, text)) fail_msg("%s: note on %s is '%s', not '%s'", vt_tensors_path(st), name, n->text, text);
 }
 
 /* ---- against torch.load ---- */
 
 static void same_as_torch(const char *name) {
     char path[200], judge[200];
-    vt_st *ref;
+    vt_tensors *ref;
     vt_err e = {0};
     snprintf(path, sizeof path, CORPUS "%s", name);
     snprintf(judge, sizeof judge, "tests/fixtures/pth/%s.safetensors", name);
-    vt_st *st = open_good(path, NULL);
-    if (vt_st_open(&ref, judge, &e) != VT_OK) fail_msg("%s", e.text);
-    assert_int_equal(vt_st_count(st), vt_st_count(ref));
-    for (int i = 0; i < vt_st_count(st); i++) {
-        const vt_tensor *a = vt_st_at(st, i), *b = vt_st_find(ref, vt_st_origin(st, i));
-        if (!b) fail_msg("%s: torch knows no %s", path, vt_st_origin(st, i));
+    vt_tensors *st = open_good(path, NULL);
+    if (vt_tensors_open(&ref, judge, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(vt_tensors_count(st), vt_tensors_count(ref));
+    for (int i = 0; i < vt_tensors_count(st); i++) {
+        const vt_tensor *a = vt_tensors_at(st, i), *b = vt_tensors_find(ref, vt_tensors_origin(st, i));
+        if (!b) fail_msg("%s: torch knows no %s", path, vt_tensors_origin(st, i));
         if (a->dtype != b->dtype || a->ndim != b->ndim || a->numel != b->numel ||
             memcmp(a->shape, b->shape, sizeof a->shape) || memcmp(a->data, b->data, a->numel * vt_dtype_size(a->dtype)))
             fail_msg("%s: %s is not what torch reads", path, a->name);
-        assert_ptr_equal(vt_st_find(st, a->name), a);
+        assert_ptr_equal(vt_tensors_find(st, a->name), a);
     }
-    vt_st_close(ref);
-    vt_st_close(st);
+    vt_tensors_close(ref);
+    vt_tensors_close(st);
 }
 
 static void test_same_as_torch(void **state) {
@@ -99,24 +100,24 @@ static void test_rarer_forms(void **state) {
 /* Contiguous little-endian tensors lie in the file's own bytes, and views share them. */
 static void test_in_place(void **state) {
     (void)state;
-    vt_st *st;
+    vt_tensors *st;
     vt_err e = {0};
     static uint8_t bytes[4096];
     FILE *f = fopen(CORPUS "good_zip_views", "rb");
     size_t n = fread(bytes, 1, sizeof bytes, f);
     fclose(f);
     assert_int_equal(vt_weights_parse(&st, bytes, n, "w.pth", NULL, &e), VT_OK);
-    const uint8_t *base = vt_st_find(st, "base")->data, *part = vt_st_find(st, "part")->data;
-    const uint8_t *turned = vt_st_find(st, "transposed")->data;
+    const uint8_t *base = vt_tensors_find(st, "base")->data, *part = vt_tensors_find(st, "part")->data;
+    const uint8_t *turned = vt_tensors_find(st, "transposed")->data;
     assert_true(base > bytes && base + 96 <= bytes + n);
     assert_ptr_equal(part, base + 20);
     assert_true(turned < bytes || turned >= bytes + n);
-    assert_string_equal(vt_st_format(st), "PyTorch zip");
+    assert_string_equal(vt_tensors_format(st), "PyTorch zip");
     /* copies are bounded by the file: 16 MB and 4 times its size, of which a little is taken */
-    assert_null(vt_st_take(st, (16u << 20) + 4 * n, &e));
+    assert_null(vt_tensors_take(st, (16u << 20) + 4 * n, &e));
     assert_true(e.code == VT_E_FORMAT && strstr(e.text, "claim more memory than 4 times the file"));
-    assert_non_null(vt_st_take(st, 15u << 20, &e));
-    vt_st_close(st);
+    assert_non_null(vt_tensors_take(st, 15u << 20, &e));
+    vt_tensors_close(st);
 }
 
 /* ---- wrappers, prefixes, normalisation ---- */
@@ -125,9 +126,9 @@ static void test_wrapper(void **state) {
     (void)state;
     for (int legacy = 0; legacy < 2; legacy++) {
         const char *path = legacy ? CORPUS "good_legacy_wrapped" : CORPUS "good_zip_wrapped";
-        vt_st *st = open_good(path, NULL);
-        assert_int_equal(vt_st_count(st), 2);
-        assert_non_null(vt_st_find(st, "fc.weight"));
+        vt_tensors *st = open_good(path, NULL);
+        assert_int_equal(vt_tensors_count(st), 2);
+        assert_non_null(vt_tensors_find(st, "fc.weight"));
         has_note(st, VT_NOTE_CHOSEN, "state_dict", "state_dict, model_ema");
         has_note(st, VT_NOTE_IGNORED, "model_ema", "outside the chosen");
         has_note(st, VT_NOTE_IGNORED, "optimizer", "not read");
@@ -138,15 +139,15 @@ static void test_wrapper(void **state) {
         for (size_t i = 0; i < COUNT(values); i++) has_note(st, VT_NOTE_VALUE, values[i][0], values[i][1]);
         assert_null(note(st, VT_NOTE_VALUE, "args.layers"));
         float w[6], v[6];
-        assert_int_equal(vt_tensor_f32(st, vt_st_find(st, "fc.weight"), w, 6, NULL), VT_OK);
-        vt_st_close(st);
+        assert_int_equal(vt_tensor_f32(st, vt_tensors_find(st, "fc.weight"), w, 6, NULL), VT_OK);
+        vt_tensors_close(st);
         st = open_good(path, "model_ema"); /* in it: shadow */
         has_note(st, VT_NOTE_CHOSEN, "model_ema", "asked for");
         has_note(st, VT_NOTE_CHOSEN, "shadow", "only entry");
         has_note(st, VT_NOTE_VALUE, "decay", "0.99");
-        assert_int_equal(vt_tensor_f32(st, vt_st_find(st, "fc.weight"), v, 6, NULL), VT_OK);
+        assert_int_equal(vt_tensor_f32(st, vt_tensors_find(st, "fc.weight"), v, 6, NULL), VT_OK);
         for (int i = 0; i < 6; i++) assert_true(v[i] != w[i]); /* one Adam step and 1 apart */
-        vt_st_close(st);
+        vt_tensors_close(st);
         refused(path, "epoch", VT_E_UNKNOWN, "no entry 'epoch' with tensors; there are: state_dict, model_ema");
     }
     refused("weights/shapes10-vit/model.safetensors", "model", VT_E_UNKNOWN, "tensors alone");
@@ -168,17 +169,17 @@ static void test_parts(void **state) {
                 {CORPUS "good_zip_plain", NULL, "", "", "", false}};
     float first[10], bias[10];
     for (size_t i = 0; i < COUNT(rows); i++) {
-        vt_st *st = open_good(rows[i].path, rows[i].want);
-        assert_string_equal(vt_st_part(st), rows[i].part);
-        assert_string_equal(vt_st_parts(st), rows[i].parts);
-        assert_string_equal(vt_st_inside(st), rows[i].inside);
+        vt_tensors *st = open_good(rows[i].path, rows[i].want);
+        assert_string_equal(vt_tensors_part(st), rows[i].part);
+        assert_string_equal(vt_tensors_parts(st), rows[i].parts);
+        assert_string_equal(vt_tensors_inside(st), rows[i].inside);
         if (*rows[i].part) {
-            assert_int_equal(vt_st_count(st), 20);
-            assert_int_equal(vt_tensor_f32(st, vt_st_find(st, "head.bias"), bias, 10, NULL), VT_OK);
+            assert_int_equal(vt_tensors_count(st), 20);
+            assert_int_equal(vt_tensor_f32(st, vt_tensors_find(st, "head.bias"), bias, 10, NULL), VT_OK);
             if (!i) memcpy(first, bias, sizeof first);
             assert_int_equal(memcmp(first, bias, sizeof first) != 0, rows[i].second);
         }
-        vt_st_close(st);
+        vt_tensors_close(st);
     }
     refused(ema, "", VT_E_UNKNOWN, "no entry '' with tensors; there are: model, ema");
     refused(ema, "ema.", VT_E_UNKNOWN, "no entry 'ema.' with tensors; there are: ema.module");
@@ -202,22 +203,22 @@ static void test_normalisation(void **state) {
         char path[200];
         double got[3];
         snprintf(path, sizeof path, CORPUS "%s", cases[i].file);
-        vt_st *st = open_good(path, NULL);
-        assert_int_equal(vt_st_count(st), 1);
-        assert_string_equal(vt_st_at(st, 0)->name, cases[i].name);
+        vt_tensors *st = open_good(path, NULL);
+        assert_int_equal(vt_tensors_count(st), 1);
+        assert_string_equal(vt_tensors_at(st, 0)->name, cases[i].name);
         for (int k = 0; k < 2; k++) {
             const double *want = k ? cases[i].std : cases[i].mean;
-            const char *text = vt_st_meta(st, k ? "std" : "mean");
+            const char *text = vt_tensors_meta(st, k ? "std" : "mean");
             assert_non_null(text);
             assert_int_equal(sscanf(text, "%lf,%lf,%lf", &got[0], &got[1], &got[2]), 3);
             for (int c = 0; c < 3; c++) assert_true(got[c] == want[c]); /* 17 digits are exact */
         }
-        vt_st_close(st);
+        vt_tensors_close(st);
     }
-    vt_st *st = open_good(CORPUS "good_zip_robustness", NULL);
+    vt_tensors *st = open_good(CORPUS "good_zip_robustness", NULL);
     has_note(st, VT_NOTE_IGNORED, "module.attacker.model.fc.weight", "once more");
     has_note(st, VT_NOTE_MEAN_STD, "module.normalizer.new_mean, module.normalizer.new_std", "mean 0.5,0.25,0.125");
-    vt_st_close(st);
+    vt_tensors_close(st);
 }
 
 static float ones[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
@@ -227,7 +228,7 @@ static void write_st(const char *path, const char *const *names, int n, const ch
     vt_err e = {0};
     for (int i = 0; i < n; i++)
         t[i] = (vt_tensor){.name = names[i], .dtype = VT_F32, .ndim = 1, .shape = {3}, .numel = 3, .data = ones + i};
-    if (vt_st_write(path, t, n, meta, n_meta, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_tensors_write(path, t, n, meta, n_meta, &e) != VT_OK) fail_msg("%s", e.text);
 }
 
 static void test_prefixes(void **state) {
@@ -246,25 +247,25 @@ static void test_prefixes(void **state) {
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         write_st(path, cases[i].in, 2, NULL, 0);
-        vt_st *st = open_good(path, NULL);
-        assert_int_equal(vt_st_count(st), 2);
+        vt_tensors *st = open_good(path, NULL);
+        assert_int_equal(vt_tensors_count(st), 2);
         for (int k = 0; k < 2; k++) {
-            assert_non_null(vt_st_find(st, cases[i].out[k]));
+            assert_non_null(vt_tensors_find(st, cases[i].out[k]));
             for (int j = 0; j < 2; j++)
-                if (!strcmp(vt_st_at(st, j)->name, cases[i].out[k]))
-                    assert_string_equal(vt_st_origin(st, j), cases[i].in[k]);
+                if (!strcmp(vt_tensors_at(st, j)->name, cases[i].out[k]))
+                    assert_string_equal(vt_tensors_origin(st, j), cases[i].in[k]);
         }
-        vt_st_close(st);
+        vt_tensors_close(st);
     }
     /* the layer overrules the metadata; two layers must agree */
     const char *layer[] = {"model.w", "normalize.mean", "normalize.std"}, *meta[] = {"mean", "0", "std", "1", "k", "v"};
     write_st(path, layer, 3, meta, 3);
-    vt_st *st = open_good(path, NULL);
-    assert_string_equal(vt_st_meta(st, "mean"), "2,3,4");
-    assert_string_equal(vt_st_meta(st, "std"), "3,4,5");
-    assert_string_equal(vt_st_meta(st, "k"), "v");
-    assert_non_null(vt_st_find(st, "w"));
-    vt_st_close(st);
+    vt_tensors *st = open_good(path, NULL);
+    assert_string_equal(vt_tensors_meta(st, "mean"), "2,3,4");
+    assert_string_equal(vt_tensors_meta(st, "std"), "3,4,5");
+    assert_string_equal(vt_tensors_meta(st, "k"), "v");
+    assert_non_null(vt_tensors_find(st, "w"));
+    vt_tensors_close(st);
     const char *two[] = {"a.mean", "a.std", "b.mean", "b.std"};
     write_st(path, two, 4, NULL, 0);
     refused(path, NULL, VT_E_FORMAT, "two normalisation layers");
@@ -290,14 +291,14 @@ static void test_shards(void **state) {
 #define FIRST "\"module.a\":\"m-1.safetensors\",\"module.b\":\"m-1.safetensors\""
     put(index, MAP(FIRST ",\"module.c\":\"m-2.safetensors\""));
     for (int whole = 0; whole < 2; whole++) {
-        vt_st *st = open_good(whole ? dir : index, NULL);
-        assert_string_equal(vt_st_path(st), index);
-        assert_string_equal(vt_st_format(st), "2 shards, safetensors");
+        vt_tensors *st = open_good(whole ? dir : index, NULL);
+        assert_string_equal(vt_tensors_path(st), index);
+        assert_string_equal(vt_tensors_format(st), "2 shards, safetensors");
         refused(index, "ema", VT_E_UNKNOWN, "has no entry 'ema': an index speaks of tensors alone");
-        assert_string_equal(vt_st_meta(st, "format"), "pt");
-        assert_int_equal(vt_st_count(st), 3);
+        assert_string_equal(vt_tensors_meta(st, "format"), "pt");
+        assert_int_equal(vt_tensors_count(st), 3);
         float v[3];
-        assert_int_equal(vt_tensor_f32(st, vt_st_find(st, "b"), v, 3, NULL), VT_OK);
+        assert_int_equal(vt_tensor_f32(st, vt_tensors_find(st, "b"), v, 3, NULL), VT_OK);
         assert_true(v[0] == 2 && v[2] == 4);
         char hex[65], both[65];
         assert_int_equal(vt_weights_sha(st, hex, NULL), VT_OK);
@@ -306,14 +307,14 @@ static void test_shards(void **state) {
         assert_int_equal(system(cmd), 0);
         assert_int_equal(vt_sha_file(at("cat"), both, NULL), VT_OK);
         assert_string_equal(hex, both);
-        vt_st_release(st, vt_st_find(st, "b")); /* numbers come back from the file */
-        assert_int_equal(vt_tensor_f32(st, vt_st_find(st, "b"), v, 3, NULL), VT_OK);
+        vt_tensors_release(st, vt_tensors_find(st, "b")); /* numbers come back from the file */
+        assert_int_equal(vt_tensor_f32(st, vt_tensors_find(st, "b"), v, 3, NULL), VT_OK);
         assert_true(v[0] == 2);
-        vt_st_close(st);
+        vt_tensors_close(st);
     }
     put(index, MAP(FIRST ",\"module.c\":\"m-3.safetensors\""));
     refused(at("hub/m-3.safetensors"), NULL, VT_E_IO, "No such file");
-    vt_st *st;
+    vt_tensors *st;
     vt_err e = {0};
     assert_int_equal(vt_weights_open(&st, dir, NULL, &e), VT_E_IO);
     assert_non_null(strstr(e.text, "m-3.safetensors: cannot be opened: No such file"));
@@ -350,30 +351,30 @@ static void test_finding_17_shards_with_many_keys(void **state) {
     write_st(at("many-2.safetensors"), two, 1, meta, 2);
     put(index, "{\"weight_map\":{\"a\":\"many-1.safetensors\",\"b\":\"many-2.safetensors\"}}");
     alarm(15);
-    vt_st *st = open_good(index, NULL);
+    vt_tensors *st = open_good(index, NULL);
     alarm(0);
-    assert_string_equal(vt_st_meta(st, "k0"), "first");
-    assert_string_equal(vt_st_meta(st, "more"), "second");
-    assert_string_equal(vt_st_meta_key(st, KEYS), "more");
-    assert_null(vt_st_meta_key(st, KEYS + 1));
-    vt_st_close(st);
+    assert_string_equal(vt_tensors_meta(st, "k0"), "first");
+    assert_string_equal(vt_tensors_meta(st, "more"), "second");
+    assert_string_equal(vt_tensors_meta_key(st, KEYS), "more");
+    assert_null(vt_tensors_meta_key(st, KEYS + 1));
+    vt_tensors_close(st);
 }
 
-static void test_folder(void **state) {
+static void test_result_dir(void **state) {
     (void)state;
     const char *dir = at("one"), *names[] = {"a"};
     assert_int_equal(mkdir(dir, 0777), 0);
     refused(dir, NULL, VT_E_IO, "a folder without weights");
     write_st(at("one/mine.pth"), names, 1, NULL, 0); /* by content, whatever the name */
-    vt_st *st = open_good(dir, NULL);
-    assert_string_equal(vt_st_path(st), at("one/mine.pth"));
-    vt_st_close(st);
+    vt_tensors *st = open_good(dir, NULL);
+    assert_string_equal(vt_tensors_path(st), at("one/mine.pth"));
+    vt_tensors_close(st);
     write_st(at("one/other.pt"), names, 1, NULL, 0);
     refused(dir, NULL, VT_E_USAGE, "2 files of weights");
     write_st(at("one/pytorch_model.bin"), names, 1, NULL, 0);
     st = open_good(dir, NULL);
-    assert_string_equal(vt_st_path(st), at("one/pytorch_model.bin"));
-    vt_st_close(st);
+    assert_string_equal(vt_tensors_path(st), at("one/pytorch_model.bin"));
+    vt_tensors_close(st);
 }
 
 /* ---- refusals ---- */
@@ -488,7 +489,7 @@ static void test_cuts(void **state) {
         for (size_t k = 0; k < n; k++) {
             uint8_t *cut = malloc(k + 1); /* the sanitizer sees a byte read too many */
             memcpy(cut, whole, k);
-            vt_st *st;
+            vt_tensors *st;
             vt_err e = {0};
             if (vt_weights_parse(&st, cut, k, "cut", NULL, &e) == VT_OK) fail_msg("%zu bytes of %s", k, files[f]);
             assert_int_equal(strncmp(e.text, "cut: ", 5), 0);
@@ -515,12 +516,12 @@ static void test_finding_18_span(void **state) {
                         .shape = {2, 2},
                         .stride = {INT64_MAX, INT64_MAX - 1}};
     const uint8_t bytes[8] = {0};
-    vt_st *st;
+    vt_tensors *st;
     vt_err e = {0};
-    assert_int_equal(vt_st_begin(&st, "span.pth", bytes, sizeof bytes, &e), VT_OK);
+    assert_int_equal(vt_tensors_begin(&st, "span.pth", bytes, sizeof bytes, &e), VT_OK);
     assert_int_equal(vt_state_tensor(st, "w", &t, &(vt_stores){.find = no_storage}, &e), VT_E_FORMAT);
     if (!strstr(e.text, "leaves storage 0")) fail_msg("%s", e.text);
-    vt_st_close(st);
+    vt_tensors_close(st);
 }
 
 /* Finding 19: marks that are open at once are counted before their array doubles without end. */
@@ -529,14 +530,14 @@ static void test_finding_19_marks(void **state) {
     const size_t n = ((size_t)1 << 16) + 1;
     uint8_t *bytes = malloc(n);
     memset(bytes, '(', n);
-    vt_st *st;
+    vt_tensors *st;
     vt_node *root;
     vt_err e = {0};
     size_t at = 0;
-    assert_int_equal(vt_st_begin(&st, "marks.pth", bytes, n, &e), VT_OK);
+    assert_int_equal(vt_tensors_begin(&st, "marks.pth", bytes, n, &e), VT_OK);
     assert_int_equal(vt_pickle_read(&root, st, bytes, n, &at, "", NULL, &e), VT_E_FORMAT);
     if (!strstr(e.text, "marks.pth: byte 65536: more than 65536 open marks")) fail_msg("%s", e.text);
-    vt_st_close(st);
+    vt_tensors_close(st);
     free(bytes);
 }
 
@@ -551,7 +552,7 @@ int main(void) {
         cmocka_unit_test(test_prefixes),
         cmocka_unit_test(test_shards),
         cmocka_unit_test(test_finding_17_shards_with_many_keys),
-        cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_result_dir),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_other_kinds),
         cmocka_unit_test(test_cuts),

@@ -4,12 +4,12 @@
  * and its training. Gradients of every tensor, modes, ARD and files: test_forms.c. */
 #define VT_DOUBLE
 #include "core/real.h"
-#include "recipe_bench.h"
+#include "recipe_fixture.h"
 #include "judge.h"
 
 #include "io/draw.h"
 #include "train/train.h"
-#include "xcit_bench.h"
+#include "xcit_fixture.h"
 
 static vt_session_f64 *open64(const vt_model *m) {
     vt_session_f64 *s;
@@ -26,7 +26,7 @@ static vt_model *judged(const char *form) {
     int shape[7];
     vt_config c = {.arch = "xcit", .attn = "dot", .ln_eps = 1e-6};
     snprintf(key, sizeof key, "%s.shape", form);
-    assert_int_equal(sscanf(vt_st_meta(ref, key), "%d,%d,%d,%d,%d,%d,%d", shape, shape + 1, shape + 2, shape + 3,
+    assert_int_equal(sscanf(vt_tensors_meta(ref, key), "%d,%d,%d,%d,%d,%d,%d", shape, shape + 1, shape + 2, shape + 3,
                             shape + 4, shape + 5, shape + 6),
                      7);
     c.patch = shape[0], c.dim = shape[1], c.depth = shape[2], c.heads = shape[3], c.hidden = shape[4];
@@ -34,8 +34,8 @@ static vt_model *judged(const char *form) {
     memcpy(c.mean, (double[]){0.4914, 0.4822, 0.4465}, sizeof c.mean);
     memcpy(c.std, (double[]){0.2471, 0.2435, 0.2616}, sizeof c.std);
     int forms; /* "image=48 class_blocks=2 ..." */
-    assert_int_equal(sscanf(vt_st_meta(ref, form), "image=%d %n", &c.image, &forms), 1);
-    if (vt_form_parse(&c, vt_st_meta(ref, form) + forms, form, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(sscanf(vt_tensors_meta(ref, form), "image=%d %n", &c.image, &forms), 1);
+    if (vt_form_parse(&c, vt_tensors_meta(ref, form) + forms, form, &e) != VT_OK) fail_msg("%s", e.text);
     vt_model *m;
     if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s: %s", form, e.text);
     snprintf(key, sizeof key, "%s.w", form);
@@ -47,10 +47,10 @@ static void test_torch(void **state) {
     (void)state;
     int forms = 0;
     ref = reference_open("tests/fixtures/golden/xcit.safetensors");
-    for (int i = 0; vt_st_meta_key(ref, i); i++) {
-        if (strchr(vt_st_meta_key(ref, i), '.')) continue; /* NAME.shape */
-        vt_model *m = judged(vt_st_meta_key(ref, i));
-        judge(m, vt_st_meta_key(ref, i), VT_GRAD_PARAMS);
+    for (int i = 0; vt_tensors_meta_key(ref, i); i++) {
+        if (strchr(vt_tensors_meta_key(ref, i), '.')) continue; /* NAME.shape */
+        vt_model *m = judged(vt_tensors_meta_key(ref, i));
+        judge(m, vt_tensors_meta_key(ref, i), VT_GRAD_PARAMS);
         vt_model_close(m);
         forms++;
     }

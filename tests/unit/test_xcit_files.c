@@ -9,7 +9,7 @@
 #include "models/arch.h"
 #include "models/roles.h"
 #include "models/xcit.h"
-#include "xcit_bench.h"
+#include "xcit_fixture.h"
 
 /* ---- shapes ---- */
 
@@ -103,7 +103,7 @@ static void write_file(const vt_model *m, const char *path, const char *const *m
         t[n++] = (vt_tensor){.name = names[i], .dtype = VT_I64, .numel = 1, .data = &count};
     }
     if (extra) t[n++] = (vt_tensor){.name = extra, .dtype = VT_I64, .numel = 1, .data = &count};
-    if (vt_st_write(path, t, n, meta, n_meta, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_tensors_write(path, t, n, meta, n_meta, &e) != VT_OK) fail_msg("%s", e.text);
     free(t), free(names);
 }
 

@@ -23,13 +23,13 @@ enum { BATCH = 8, STEPS = 10, CLASSES = 5, DIM = 16, HEADS = 2 };
 
 /* ---- reading ---- */
 
-static vt_st *open_st(const char *name) {
+static vt_tensors *open_st(const char *name) {
     char path[200];
     snprintf(path, sizeof path, "tests/fixtures/golden/train_%s.safetensors", name);
     return reference_open(path);
 }
 
-static real *reals(const vt_st *st, const char *key, size_t n) {
+static real *reals(const vt_tensors *st, const char *key, size_t n) {
     double *d = reference(st, n, "%s", key);
     real *v = malloc((n + 1) * sizeof *v);
     assert_non_null(v);
@@ -39,7 +39,7 @@ static real *reals(const vt_st *st, const char *key, size_t n) {
 }
 
 /* |got - ref| <= tol of the tensor's largest |ref|; [skip, skip_end) is left out. */
-static void near_but(const real *got, const vt_st *st, const char *key, size_t n, double tol, size_t skip,
+static void near_but(const real *got, const vt_tensors *st, const char *key, size_t n, double tol, size_t skip,
                      size_t skip_end) {
     double *ref = reference(st, n, "%s", key), top = t_max(ref, n), worst = 0;
     for (size_t i = 0; i < n; i++) {
@@ -52,7 +52,7 @@ static void near_but(const real *got, const vt_st *st, const char *key, size_t n
     t_le(worst / top, tol, "%s", key);
 }
 
-static void near(const real *got, const vt_st *st, const char *key, size_t n, double tol) {
+static void near(const real *got, const vt_tensors *st, const char *key, size_t n, double tol) {
     near_but(got, st, key, n, tol, 0, 0);
 }
 
@@ -87,7 +87,7 @@ static void tiny_open(tiny *t) {
     t->w = calloc(t->total, sizeof *t->w);
     t->grad = calloc(t->total, sizeof *t->grad);
     assert_true(t->w && t->grad);
-    vt_st *st = open_st("model");
+    vt_tensors *st = open_st("model");
     for (int i = 0; i < t->m->params.count; i++) {
         const vt_param *p = &t->m->params.items[i];
         char key[80];
@@ -97,7 +97,7 @@ static void tiny_open(tiny *t) {
         free(v);
     }
     t->x = reals(st, "x", BATCH * 3 * 8 * 8);
-    vt_st_close(st);
+    vt_tensors_close(st);
     t->s->master = t->w; /* the model's own weights stay zero: a session that read them would fail everything */
 }
 
@@ -107,7 +107,7 @@ static void tiny_close(tiny *t) {
     free(t->w), free(t->grad), free(t->x);
 }
 
-static void each_tensor(const tiny *t, const real *got, const vt_st *st, const char *prefix, double tol,
+static void each_tensor(const tiny *t, const real *got, const vt_tensors *st, const char *prefix, double tol,
                         bool but_key_bias) {
     for (int i = 0; i < t->m->params.count; i++) {
         const vt_param *p = &t->m->params.items[i];
@@ -133,7 +133,7 @@ static void test_optim(void **state_) {
         {"adamw", "adamw", "", 1e-3, 0.05},
     };
     enum { N = 40 };
-    vt_st *st = open_st("optim");
+    vt_tensors *st = open_st("optim");
     real *w0 = reals(st, "w0", N), *g = reals(st, "g", STEPS * N);
     for (size_t c = 0; c < T_COUNT(cases); c++) {
         const VT_R(vt_optim_def) *d = VT_R(vt_optim_find)(cases[c].optim);
@@ -156,7 +156,7 @@ static void test_optim(void **state_) {
         free(ref), free(p);
     }
     free(w0), free(g);
-    vt_st_close(st);
+    vt_tensors_close(st);
 }
 
 /* No reference has mirror descent with a wide state: 10000 steps that a float dual (rounding 6e-8 of 0.8) would swallow
@@ -205,7 +205,7 @@ static void run(const char *optim, double lr, double weight_decay, const char *f
                 double tol_first, double tol, bool but_key_bias) {
     tiny t;
     tiny_open(&t);
-    vt_st *data = open_st("model"), *st = open_st("steps");
+    vt_tensors *data = open_st("model"), *st = open_st("steps");
     double *targets = reference(data, STEPS * BATCH * CLASSES, "targets");
     const VT_R(vt_optim_def) *d = VT_R(vt_optim_find)(optim);
     void *p = t_params(d->opts, d->params_size, "");
@@ -221,7 +221,7 @@ static void run(const char *optim, double lr, double weight_decay, const char *f
     assert_true(clipped > 0);
     each_tensor(&t, t.w, st, last, tol, but_key_bias);
     free(slots), free(p), free(targets);
-    vt_st_close(st), vt_st_close(data);
+    vt_tensors_close(st), vt_tensors_close(data);
     tiny_close(&t);
 }
 
@@ -272,11 +272,11 @@ static void test_objectives(void **state) {
     static const char *const names[] = {"trades", "mart"};
     tiny t;
     tiny_open(&t);
-    vt_st *st = open_st("loss");
+    vt_tensors *st = open_st("loss");
     real *x_adv = reals(st, "x_adv", BATCH * 3 * 8 * 8);
     int64_t labels[BATCH];
     vt_err e = {0};
-    if (vt_tensor_i64(st, vt_st_find(st, "labels"), labels, BATCH, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_tensor_i64(st, vt_tensors_find(st, "labels"), labels, BATCH, &e) != VT_OK) fail_msg("%s", e.text);
     for (size_t i = 0; i < T_COUNT(names); i++) {
         const VT_R(vt_objective_def) *d = VT_R(vt_objective_find)(names[i]);
         void *p = t_params(d->opts, d->params_size, "");
@@ -289,7 +289,7 @@ static void test_objectives(void **state) {
         free(p);
     }
     free(x_adv);
-    vt_st_close(st);
+    vt_tensors_close(st);
     tiny_close(&t);
 }
 
@@ -305,7 +305,7 @@ static void fill_state(real *state, const double *u, int parts, int rows, int co
 
 /* A few products of 16 numbers: rounding of some 1e-7 or 1e-15; gradients are stored in float32. Tensors that the file
  * does not name get no gradient. */
-static void penalty_case(tiny *t, const vt_st *st, const char *name, const char *penalty, const char *options,
+static void penalty_case(tiny *t, const vt_tensors *st, const char *name, const char *penalty, const char *options,
                          real *state, real *work) {
     const VT_R(vt_penalty_def) *d = VT_R(vt_penalty_find)(penalty);
     void *p = t_params(d->opts, d->params_size, options);
@@ -323,7 +323,7 @@ static void penalty_case(tiny *t, const vt_st *st, const char *name, const char 
     for (int i = 0; i < t->m->params.count; i++) {
         const vt_param *q = &t->m->params.items[i];
         snprintf(key, sizeof key, "%s.grad.%s", name, q->name);
-        if (vt_st_find(st, key))
+        if (vt_tensors_find(st, key))
             near(t->grad + q->offset, st, key, q->numel, IS64 ? 1e-7 : 1e-5), named++;
         else
             for (size_t k = 0; k < q->numel; k++) assert_true(t->grad[q->offset + k] == 0);
@@ -347,7 +347,7 @@ static void test_penalties(void **state_) {
                                            {"ortho.lf", "variant=LF;lambda=1"}};
     tiny t;
     tiny_open(&t);
-    vt_st *st = open_st("penalty");
+    vt_tensors *st = open_st("penalty");
     double *u = reference(st, 2 * 3 * HEADS * DIM, "u"), *lambda = reference(st, 3, "lambda");
     real state[2 * 3 * HEADS * 2 * DIM], work[DIM * DIM];
     const VT_R(vt_penalty_def) *d = VT_R(vt_penalty_find)("msvp");
@@ -366,7 +366,7 @@ static void test_penalties(void **state_) {
     }
     for (size_t i = 0; i < T_COUNT(ortho); i++) penalty_case(&t, st, ortho[i][0], "ortho", ortho[i][1], NULL, work);
     free(u), free(lambda);
-    vt_st_close(st);
+    vt_tensors_close(st);
     tiny_close(&t);
 }
 

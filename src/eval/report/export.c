@@ -9,7 +9,7 @@
 #include "core/mem.h"
 #include "eval/header.h"
 #include "io/image.h"
-#include "eval/board.h"
+#include "eval/coverage.h"
 #include "io/npy.h"
 
 /* ---- which point of each image ---- */
@@ -79,7 +79,7 @@ vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, co
                          vt_scoring scoring, vt_err *e) {
     choice c = {.header = l->header, .entry = entry, .scoring = scoring};
     *x = (vt_export){.ledger = l, .side = vt_config_input(&m->config), .pixels = vt_config_input_pixels(&m->config)};
-    VT_TRY(vt_board_finished(l, &x->n, e));
+    VT_TRY(vt_coverage_finished(l, &x->n, e));
     VT_TRY(allocate(x, e));
     const vt_record **order = calloc(l->count + 1, sizeof *order);
     if (!order) return vt_fail(e, VT_E_MEMORY, "%s: no memory to export it", l->dir);
@@ -134,7 +134,7 @@ static vt_status write_safetensors(const vt_export *x, const char *path, vt_err 
                                 "norm",    h->norm_name, "eps",  h->eps_text,    "vitrine", h->version};
     vt_tensor t[PARTS];
     tensors(t, x);
-    return vt_st_write(path, t, PARTS, meta, (int)(sizeof meta / sizeof *meta / 2), e);
+    return vt_tensors_write(path, t, PARTS, meta, (int)(sizeof meta / sizeof *meta / 2), e);
 }
 
 static vt_status write_png(const vt_export *x, const char *path, vt_err *e) {

@@ -101,7 +101,7 @@ static vt_status write_all(const vt_ledger *l, group *groups, size_t n, const ch
     }
     if (s == VT_OK && !vt_path(path, l->dir, "adv.safetensors"))
         s = vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
-    if (s == VT_OK) s = vt_st_write(path, t, (int)(5 * n), NULL, 0, e);
+    if (s == VT_OK) s = vt_tensors_write(path, t, (int)(5 * n), NULL, 0, e);
     free(names), free(t);
     return s;
 }

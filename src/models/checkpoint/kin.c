@@ -27,14 +27,14 @@ static const struct {
     {"visual.*", "token_embedding.weight", "a CLIP with its tower of texts"},
 };
 
-static bool any(const vt_st *st, const char *pattern) {
+static bool any(const vt_tensors *st, const char *pattern) {
     vt_binding b;
-    for (int i = 0; i < vt_st_count(st); i++)
-        if (vt_pattern_match(pattern, vt_st_at(st, i)->name, &b)) return true;
+    for (int i = 0; i < vt_tensors_count(st); i++)
+        if (vt_pattern_match(pattern, vt_tensors_at(st, i)->name, &b)) return true;
     return false;
 }
 
-const char *vt_kin(const vt_st *st) {
+const char *vt_kin(const vt_tensors *st) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (any(st, kinds[i].one) && any(st, kinds[i].two)) return kinds[i].what;
     return NULL;

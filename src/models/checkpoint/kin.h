@@ -7,7 +7,7 @@
 #include "io/safetensors.h"
 
 /* "a ResNet", to stand behind "is "; NULL: none that is known. */
-const char *vt_kin(const vt_st *st);
+const char *vt_kin(const vt_tensors *st);
 
 #define VT_READS "vitrine reads ViT, DeiT, ConViT, Swin and XCiT"
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "core/files.h"
 #include "core/opt.h"
-#include "io/st.h"
+#include "io/tensors.h"
 #include "models/checkpoint/kin.h"
 
 #define VT_PLUGIN(x) extern const vt_names_def vt_names_def_##x;
@@ -41,27 +41,27 @@ void vt_names_close(vt_names *n) {
 }
 
 /* What a map that was asked for sets, among the metadata: detection looks there (no_embed_class). */
-static vt_status tell(const vt_names *n, vt_st *st, vt_err *e) {
+static vt_status tell(const vt_names *n, vt_tensors *st, vt_err *e) {
     for (int i = 0; n->asked && i < n->map->n_pairs; i++) {
         const char *key = n->map->pairs[2 * i], *value = n->map->pairs[2 * i + 1];
-        if (vt_st_meta(st, key)) continue;
-        const char *k = vt_st_text(st, e, "%s", key), *v = vt_st_text(st, e, "%s", value);
-        if (!k || !v) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_st_path(st));
-        VT_TRY(vt_st_add_meta(st, k, v, e));
+        if (vt_tensors_meta(st, key)) continue;
+        const char *k = vt_tensors_text(st, e, "%s", key), *v = vt_tensors_text(st, e, "%s", value);
+        if (!k || !v) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_tensors_path(st));
+        VT_TRY(vt_tensors_add_meta(st, k, v, e));
     }
     return VT_OK;
 }
 
-static vt_status use(vt_names *n, vt_st *st, const char *text, size_t size, const char *who, bool all_lines,
+static vt_status use(vt_names *n, vt_tensors *st, const char *text, size_t size, const char *who, bool all_lines,
                      vt_err *e) {
     if (!n->map) VT_TRY(vt_rename_parse(&n->map, text, size, who, e));
     const char *set = n->asked ? vt_rename_value(n->map, "patch_order") : NULL;
-    n->map->patch_order = n->order ? n->order : set ? set : vt_st_meta(st, "patch_order");
+    n->map->patch_order = n->order ? n->order : set ? set : vt_tensors_meta(st, "patch_order");
     VT_TRY(vt_rename_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e));
     return tell(n, st, e);
 }
 
-static vt_status use_def(vt_names *n, vt_st *st, const vt_names_def *d, vt_err *e) {
+static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_err *e) {
     char who[80];
     snprintf(n->scheme, sizeof n->scheme, "%s", d->name);
     snprintf(who, sizeof who, "the names of %s", d->name);
@@ -96,7 +96,7 @@ static vt_status no_such_file(const char *path, int err, vt_err *e) {
                    near ? "'?" : "");
 }
 
-static vt_status use_file(vt_names *n, vt_st *st, const char *path, vt_err *e) {
+static vt_status use_file(vt_names *n, vt_tensors *st, const char *path, vt_err *e) {
     char *text;
     size_t size;
     if (access(path, F_OK) != 0) return no_such_file(path, errno, e);
@@ -108,7 +108,7 @@ static vt_status use_file(vt_names *n, vt_st *st, const char *path, vt_err *e) {
     return s;
 }
 
-static vt_status use_wish(vt_names *n, vt_st *st, const char *wish, vt_err *e) {
+static vt_status use_wish(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
     n->asked = true;
     for (int i = 0; i < DEFS; i++)
         if (!strcmp(defs[i]->name, wish)) return use_def(n, st, defs[i], e);
@@ -125,7 +125,7 @@ static vt_status use_wish(vt_names *n, vt_st *st, const char *wish, vt_err *e) {
 /* ---- by content ---- */
 
 /* The shipped map that covers st, one without a `maybe` before those that have some; two alike: refused. */
-static vt_status find_map(vt_names *n, const vt_st *st, vt_err *e) {
+static vt_status find_map(vt_names *n, const vt_tensors *st, vt_err *e) {
     for (int i = 0; i < MAPS; i++) {
         char who[80];
         vt_rename *m;
@@ -137,7 +137,7 @@ static vt_status find_map(vt_names *n, const vt_st *st, vt_err *e) {
             vt_rename_free(m);
         } else if (n->map && !better) {
             vt_status s = vt_fail(e, VT_E_FORMAT, "%s: %s and %s both cover its tensors: name one with --names",
-                                  vt_st_path(st), n->map->who, who);
+                                  vt_tensors_path(st), n->map->who, who);
             vt_rename_free(m);
             return s;
         } else {
@@ -148,19 +148,19 @@ static vt_status find_map(vt_names *n, const vt_st *st, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status unknown(const vt_st *st, vt_err *e) {
+static vt_status unknown(const vt_tensors *st, vt_err *e) {
     char some[300] = "";
     const char *kin = vt_kin(st);
-    if (kin) return vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_st_path(st), kin);
-    for (int i = 0; i < vt_st_count(st) && i < 3; i++) {
+    if (kin) return vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_tensors_path(st), kin);
+    for (int i = 0; i < vt_tensors_count(st) && i < 3; i++) {
         size_t at = strlen(some);
-        snprintf(some + at, sizeof some - at, "%s%.80s", i ? ", " : "", vt_st_at(st, i)->name);
+        snprintf(some + at, sizeof some - at, "%s%.80s", i ? ", " : "", vt_tensors_at(st, i)->name);
     }
-    const char *parts = *vt_st_inside(st) ? vt_st_inside(st) : vt_st_parts(st);
+    const char *parts = *vt_tensors_inside(st) ? vt_tensors_inside(st) : vt_tensors_parts(st);
     return vt_fail(e, VT_E_FORMAT,
                    "%s: no known naming scheme fits its tensors (%s%s): %s%s%s`vitrine map FILE > my.map` writes a map "
                    "of them to fill in, for --names MAP",
-                   vt_st_path(st), *some ? some : "there are none", vt_st_count(st) > 3 ? ", ..." : "",
+                   vt_tensors_path(st), *some ? some : "there are none", vt_tensors_count(st) > 3 ? ", ..." : "",
                    *parts ? "--part NAME reads one of its parts (" : "", parts, *parts ? "); " : "");
 }
 
@@ -170,16 +170,16 @@ bool vt_names_linear(const vt_names *n) {
     return false;
 }
 
-vt_status vt_names_apply(vt_names *n, vt_st *st, const char *wish, vt_err *e) {
+vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
     return vt_names_apply_order(n, st, wish, NULL, e);
 }
 
-vt_status vt_names_apply_order(vt_names *n, vt_st *st, const char *wish, const char *order, vt_err *e) {
+vt_status vt_names_apply_order(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e) {
     *n = (vt_names){.order = order};
     if (wish) return use_wish(n, st, wish, e);
     VT_TRY(find_map(n, st, e));
     if (n->map) return use(n, st, NULL, 0, NULL, false, e);
     for (int i = 0; i < DEFS; i++)
-        if (defs[i]->probe(st)) return use_def(n, st, defs[i], e);
+        if (defs[i]->recognises(st)) return use_def(n, st, defs[i], e);
     return unknown(st, e);
 }

@@ -12,11 +12,11 @@
 typedef struct vt_names_def {
     const char *name, *summary;
     /* Does the file use these names? At most one scheme may say so. */
-    bool (*probe)(const vt_st *st);
+    bool (*recognises)(const vt_tensors *st);
     /* Lines of a map. What `set` says there counts less than metadata and config.json. */
-    const char *(*map)(const vt_st *st);
+    const char *(*map)(const vt_tensors *st);
     /* A sentence if it is a model that vitrine does not compute, or NULL. */
-    vt_status (*check)(const vt_st *st, vt_err *e);
+    vt_status (*check)(const vt_tensors *st, vt_err *e);
     /* The same once the configuration is known, or NULL. */
     vt_status (*check_config)(const vt_config *c, const char *path, vt_err *e);
 } vt_names_def;
@@ -24,7 +24,7 @@ typedef struct vt_names_def {
 const vt_names_def *const *vt_names_defs(int *n);
 
 /* The probe of names_swin_old: timm's own scheme must not take such a file. */
-bool vt_names_old_swin(const vt_st *st);
+bool vt_names_old_swin(const vt_tensors *st);
 
 /* Swin where a stage is no multiple of its window: timm shifts, then pads; Hugging Face and torchvision pad, then
  * shift, and other tokens meet. For check_config. */
@@ -42,7 +42,7 @@ typedef struct vt_names {
     bool asked;              /* by name or file: what the map sets wins over metadata and config.json */
     const vt_names_def *def; /* NULL: a map alone */
     vt_rename *map;
-    vt_names_row *rows; /* of the tensors as the file had them, in memory of the vt_st */
+    vt_names_row *rows; /* of the tensors as the file had them, in memory of the vt_tensors */
     int n_rows;
     const char *own_map; /* the shipped map that applied unasked, or NULL */
     const char *order;   /* of a Linear patch embedding, where an option tells; or NULL */
@@ -50,9 +50,9 @@ typedef struct vt_names {
 
 /* Recognises the names of st and rewrites them to timm's. `wish`: NULL, the name of a scheme or of a map that is
  * compiled in, or a map file. On failure *n holds what was found so far. */
-vt_status vt_names_apply(vt_names *n, vt_st *st, const char *wish, vt_err *e);
+vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *e);
 /* The same where an option says how the columns of a Linear patch embedding run ("chw", "hwc"; NULL: it does not). */
-vt_status vt_names_apply_order(vt_names *n, vt_st *st, const char *wish, const char *order, vt_err *e);
+vt_status vt_names_apply_order(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e);
 /* Was the patch embedding a Linear? */
 bool vt_names_linear(const vt_names *n);
 void vt_names_close(vt_names *n);

@@ -5,7 +5,7 @@
  * outside the model, by ImageNet's mean and std (dinov2/data/transforms.py). */
 #include "models/checkpoint/names.h"
 
-static bool probe(const vt_st *st) { return vt_st_find(st, "linear_head.weight") != NULL; }
+static bool probe(const vt_tensors *st) { return vt_tensors_find(st, "linear_head.weight") != NULL; }
 
 /* At another resolution positions are resized as dinov2/hub/backbones.py says: with registers, antialiased. */
 #define LINES(heads, filter)                                                                                           \
@@ -28,29 +28,29 @@ static const struct {
              {1024, BOTH("set heads 16\n")},
              {0, BOTH("")}};
 
-static const char *map(const vt_st *st) {
-    const vt_tensor *cls = vt_st_find(st, "backbone.cls_token");
-    const bool registers = vt_st_find(st, "backbone.register_tokens") != NULL;
+static const char *map(const vt_tensors *st) {
+    const vt_tensor *cls = vt_tensors_find(st, "backbone.cls_token");
+    const bool registers = vt_tensors_find(st, "backbone.register_tokens") != NULL;
     size_t i = 0;
     while (sizes[i].width && !(cls && cls->ndim && cls->shape[cls->ndim - 1] == sizes[i].width)) i++;
     return sizes[i].lines[registers];
 }
 
-static vt_status check(const vt_st *st, vt_err *e) {
-    if (vt_st_find(st, "backbone.blocks.0.mlp.w12.weight"))
+static vt_status check(const vt_tensors *st, vt_err *e) {
+    if (vt_tensors_find(st, "backbone.blocks.0.mlp.w12.weight"))
         return vt_fail(e, VT_E_FORMAT, "%s: is DINOv2's ViT-g, whose MLP is a SwiGLU, which vitrine does not compute",
-                       vt_st_path(st));
-    if (vt_st_find(st, "backbone.patch_embed.proj.weight")) return VT_OK;
+                       vt_tensors_path(st));
+    if (vt_tensors_find(st, "backbone.patch_embed.proj.weight")) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: has a linear_head and no backbone: save the state_dict of the whole model "
                    "(torch.hub.load('facebookresearch/dinov2', 'dinov2_vits14_lc'))",
-                   vt_st_path(st));
+                   vt_tensors_path(st));
 }
 
 const vt_names_def vt_names_def_dinov2 = {
     .name = "dinov2",
     .summary = "DINOv2's linear classifiers by their authors (backbone.*, linear_head)",
-    .probe = probe,
+    .recognises = probe,
     .map = map,
     .check = check,
 };

@@ -8,17 +8,17 @@
 enum kind { NONE, VIT, DEIT, SWIN, BASE };
 
 /* BASE: the names of a model without head, which have no prefix. */
-static enum kind kind_of(const vt_st *st) {
+static enum kind kind_of(const vt_tensors *st) {
     static const char *const begin[] = {[VIT] = "vit.", [DEIT] = "deit.", [SWIN] = "swin.", [BASE] = ""};
     for (int k = VIT; k <= BASE; k++) {
         char name[80] = "";
         strcat(strcpy(name, begin[k]), "embeddings.patch_embeddings.projection.weight");
-        if (vt_st_find(st, name)) return (enum kind)k;
+        if (vt_tensors_find(st, name)) return (enum kind)k;
     }
     return NONE;
 }
 
-static bool probe(const vt_st *st) { return kind_of(st) != NONE; }
+static bool probe(const vt_tensors *st) { return kind_of(st) != NONE; }
 
 /* ViT and DeiT differ in their prefix P; B is a block's, 4.x, C 5.x. */
 #define VIT_LINES(P, B, C)                                                                                             \
@@ -72,10 +72,10 @@ static const char swin[] =
     "classifier.* -> head.fc.*\n"
     "set ln_eps 1e-5\n";
 
-static const char *map(const vt_st *st) {
+static const char *map(const vt_tensors *st) {
     switch (kind_of(st)) {
     case DEIT:
-        return vt_st_find(st, "classifier.weight") ? deit_one_head : deit_two_heads;
+        return vt_tensors_find(st, "classifier.weight") ? deit_one_head : deit_two_heads;
     case SWIN:
         return swin;
     default:
@@ -83,23 +83,23 @@ static const char *map(const vt_st *st) {
     }
 }
 
-static vt_status check(const vt_st *st, vt_err *e) {
+static vt_status check(const vt_tensors *st, vt_err *e) {
     const enum kind kind = kind_of(st);
-    if (kind == SWIN && vt_st_find(st, "swin.embeddings.position_embeddings"))
+    if (kind == SWIN && vt_tensors_find(st, "swin.embeddings.position_embeddings"))
         return vt_fail(e, VT_E_FORMAT, "%s: is a Swin with absolute positions, which vitrine does not compute",
-                       vt_st_path(st));
-    if (kind != BASE && vt_st_find(st, "classifier.weight")) return VT_OK;
-    if (kind == DEIT && vt_st_find(st, "cls_classifier.weight")) return VT_OK;
+                       vt_tensors_path(st));
+    if (kind != BASE && vt_tensors_find(st, "classifier.weight")) return VT_OK;
+    if (kind == DEIT && vt_tensors_find(st, "cls_classifier.weight")) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: is a base model without classifier (classifier.weight is not there): save an "
                    "...ForImageClassification of Hugging Face",
-                   vt_st_path(st));
+                   vt_tensors_path(st));
 }
 
 const vt_names_def vt_names_def_huggingface = {
     .name = "huggingface",
     .summary = "Hugging Face transformers 4 and 5: ViT, DeiT, Swin for image classification",
-    .probe = probe,
+    .recognises = probe,
     .map = map,
     .check = check,
     .check_config = vt_names_check_padding,

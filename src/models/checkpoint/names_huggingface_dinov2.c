@@ -8,8 +8,8 @@
 #define REGISTERS "dinov2_with_registers."
 #define PATCHES "embeddings.patch_embeddings.projection.weight"
 
-static bool has_registers(const vt_st *st) { return vt_st_find(st, REGISTERS PATCHES) != NULL; }
-static bool probe(const vt_st *st) { return vt_st_find(st, PLAIN PATCHES) || has_registers(st); }
+static bool has_registers(const vt_tensors *st) { return vt_tensors_find(st, REGISTERS PATCHES) != NULL; }
+static bool probe(const vt_tensors *st) { return vt_tensors_find(st, PLAIN PATCHES) || has_registers(st); }
 
 /* P is the model's prefix, L a layer's, A its attention's in 4.x. */
 #define LINES(P, L, A)                                                                                                 \
@@ -29,24 +29,24 @@ static bool probe(const vt_st *st) { return vt_st_find(st, PLAIN PATCHES) || has
 static const char plain[] = OF(PLAIN) "set pos_filter bicubic\n",
                   registers[] = OF(REGISTERS) "set pos_filter bicubic_aa\n";
 
-static const char *map(const vt_st *st) { return has_registers(st) ? registers : plain; }
+static const char *map(const vt_tensors *st) { return has_registers(st) ? registers : plain; }
 
-static vt_status check(const vt_st *st, vt_err *e) {
-    if (vt_st_find(st, PLAIN "encoder.layer.0.mlp.weights_in.weight") ||
-        vt_st_find(st, REGISTERS "encoder.layer.0.mlp.weights_in.weight"))
+static vt_status check(const vt_tensors *st, vt_err *e) {
+    if (vt_tensors_find(st, PLAIN "encoder.layer.0.mlp.weights_in.weight") ||
+        vt_tensors_find(st, REGISTERS "encoder.layer.0.mlp.weights_in.weight"))
         return vt_fail(e, VT_E_FORMAT, "%s: is a DINOv2 whose MLP is a SwiGLU, which vitrine does not compute",
-                       vt_st_path(st));
-    if (vt_st_find(st, "classifier.weight")) return VT_OK;
+                       vt_tensors_path(st));
+    if (vt_tensors_find(st, "classifier.weight")) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: is a base model without classifier (classifier.weight is not there): save a "
                    "Dinov2ForImageClassification of Hugging Face",
-                   vt_st_path(st));
+                   vt_tensors_path(st));
 }
 
 const vt_names_def vt_names_def_huggingface_dinov2 = {
     .name = "huggingface-dinov2",
     .summary = "Hugging Face transformers 4 and 5: DINOv2 for image classification, with and without registers",
-    .probe = probe,
+    .recognises = probe,
     .map = map,
     .check = check,
 };

@@ -5,29 +5,30 @@
 
 /* Without a head, where the merging stands tells: after the blocks of stage 0 in Microsoft's swin_transformer.py
  * (BasicLayer.downsample). */
-bool vt_names_old_swin(const vt_st *st) {
-    return vt_st_find(st, "layers.0.blocks.0.attn.relative_position_bias_table") && !vt_st_find(st, "head.fc.weight") &&
-           (vt_st_find(st, "head.weight") || vt_st_find(st, "layers.0.downsample.reduction.weight"));
+bool vt_names_old_swin(const vt_tensors *st) {
+    return vt_tensors_find(st, "layers.0.blocks.0.attn.relative_position_bias_table") &&
+           !vt_tensors_find(st, "head.fc.weight") &&
+           (vt_tensors_find(st, "head.weight") || vt_tensors_find(st, "layers.0.downsample.reduction.weight"));
 }
 
-static const char *map(const vt_st *st) {
+static const char *map(const vt_tensors *st) {
     (void)st;
     return "layers.{s}.downsample.* -> layers.{s+1}.downsample.*\n"
            "head.* -> head.fc.*\n"
            "* -> *\n";
 }
 
-static vt_status check(const vt_st *st, vt_err *e) {
-    if (vt_st_find(st, "layers.0.blocks.0.attn.logit_scale"))
-        return vt_fail(e, VT_E_FORMAT, "%s: is a Swin V2, which vitrine does not compute", vt_st_path(st));
-    if (vt_st_find(st, "head.weight")) return VT_OK;
-    return vt_fail(e, VT_E_FORMAT, "%s: is a Swin without a classifier: there is no head.weight", vt_st_path(st));
+static vt_status check(const vt_tensors *st, vt_err *e) {
+    if (vt_tensors_find(st, "layers.0.blocks.0.attn.logit_scale"))
+        return vt_fail(e, VT_E_FORMAT, "%s: is a Swin V2, which vitrine does not compute", vt_tensors_path(st));
+    if (vt_tensors_find(st, "head.weight")) return VT_OK;
+    return vt_fail(e, VT_E_FORMAT, "%s: is a Swin without a classifier: there is no head.weight", vt_tensors_path(st));
 }
 
 const vt_names_def vt_names_def_swin_old = {
     .name = "swin-old",
     .summary = "Swin by its authors and timm before 0.9 (layers.i.downsample after its stage, head)",
-    .probe = vt_names_old_swin,
+    .recognises = vt_names_old_swin,
     .map = map,
     .check = check,
 };

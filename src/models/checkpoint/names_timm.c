@@ -3,13 +3,14 @@
  * swin_transformer.py): ViT, DeiT, ConViT, XCiT and, since 0.9, Swin. */
 #include "models/checkpoint/names.h"
 
-static bool probe(const vt_st *st) {
-    bool embedded = vt_st_find(st, "patch_embed.proj.weight") || vt_st_find(st, "patch_embed.proj.0.0.weight") ||
-                    vt_st_find(st, "patch_embed.proj.stem.0.weight");
-    return embedded && !vt_names_old_swin(st) && !vt_st_find(st, "pos_embeder.token_projection.weight");
+static bool probe(const vt_tensors *st) {
+    bool embedded = vt_tensors_find(st, "patch_embed.proj.weight") ||
+                    vt_tensors_find(st, "patch_embed.proj.0.0.weight") ||
+                    vt_tensors_find(st, "patch_embed.proj.stem.0.weight");
+    return embedded && !vt_names_old_swin(st) && !vt_tensors_find(st, "pos_embeder.token_projection.weight");
 }
 
-static const char *map(const vt_st *st) {
+static const char *map(const vt_tensors *st) {
     (void)st;
     return "* -> *\n";
 }
@@ -17,6 +18,6 @@ static const char *map(const vt_st *st) {
 const vt_names_def vt_names_def_timm = {
     .name = "timm",
     .summary = "timm: ViT, DeiT, ConViT, XCiT, Swin since 0.9 (patch_embed.proj, blocks.i.attn.qkv, head)",
-    .probe = probe,
+    .recognises = probe,
     .map = map,
 };

@@ -2,11 +2,11 @@
 /* torchvision's vit_b_16 and so on, and swin_t, swin_s, swin_b. */
 #include "models/checkpoint/names.h"
 
-static bool is_swin(const vt_st *st) { return vt_st_find(st, "features.0.0.weight") != NULL; }
+static bool is_swin(const vt_tensors *st) { return vt_tensors_find(st, "features.0.0.weight") != NULL; }
 
-static bool probe(const vt_st *st) {
-    return vt_st_find(st, "conv_proj.weight") || vt_st_find(st, "conv_proj.conv_1.weight") ||
-           (is_swin(st) && vt_st_find(st, "features.1.0.attn.qkv.weight"));
+static bool probe(const vt_tensors *st) {
+    return vt_tensors_find(st, "conv_proj.weight") || vt_tensors_find(st, "conv_proj.conv_1.weight") ||
+           (is_swin(st) && vt_tensors_find(st, "features.1.0.attn.qkv.weight"));
 }
 
 /* The layers of an MLP: 0 and 3 of an nn.Sequential since 0.13, linear_1 and linear_2 before. */
@@ -39,19 +39,19 @@ static const char swin[] = "features.0.0.* -> patch_embed.proj.*\n"
                            "head.* -> head.fc.*\n"
                            "set ln_eps 1e-5\n";
 
-static const char *map(const vt_st *st) { return is_swin(st) ? swin : vit; }
+static const char *map(const vt_tensors *st) { return is_swin(st) ? swin : vit; }
 
-static vt_status check(const vt_st *st, vt_err *e) {
-    const char *path = vt_st_path(st);
-    if (vt_st_find(st, "features.1.0.attn.logit_scale"))
+static vt_status check(const vt_tensors *st, vt_err *e) {
+    const char *path = vt_tensors_path(st);
+    if (vt_tensors_find(st, "features.1.0.attn.logit_scale"))
         return vt_fail(e, VT_E_FORMAT, "%s: is torchvision's swin_v2, which vitrine does not compute", path);
-    if (vt_st_find(st, "conv_proj.conv_1.weight"))
+    if (vt_tensors_find(st, "conv_proj.conv_1.weight"))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: is torchvision's ViT with a convolutional stem, which vitrine does not compute", path);
-    if (vt_st_find(st, "heads.pre_logits.weight"))
+    if (vt_tensors_find(st, "heads.pre_logits.weight"))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: has a representation layer (heads.pre_logits), which vitrine does not compute", path);
-    if (vt_st_find(st, is_swin(st) ? "head.weight" : "heads.head.weight")) return VT_OK;
+    if (vt_tensors_find(st, is_swin(st) ? "head.weight" : "heads.head.weight")) return VT_OK;
     return vt_fail(e, VT_E_FORMAT, "%s: has torchvision's names, but no classifier (%s)", path,
                    is_swin(st) ? "head.weight" : "heads.head.weight");
 }
@@ -59,7 +59,7 @@ static vt_status check(const vt_st *st, vt_err *e) {
 const vt_names_def vt_names_def_torchvision = {
     .name = "torchvision",
     .summary = "torchvision: vit_* (conv_proj, encoder_layer_i), swin_t, swin_s, swin_b (features.i)",
-    .probe = probe,
+    .recognises = probe,
     .map = map,
     .check = check,
     .check_config = vt_names_check_padding,

@@ -29,30 +29,30 @@ static bool is_sign(const vt_tensor *t, size_t i) {
            (!signs[i].scalar || t->numel == 1);
 }
 
-static const char *sign_of(const vt_st *st) {
+static const char *sign_of(const vt_tensors *st) {
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        for (int k = 0; k < vt_st_count(st); k++)
-            if (is_sign(vt_st_at(st, k), i)) return signs[i].what;
+        for (int k = 0; k < vt_tensors_count(st); k++)
+            if (is_sign(vt_tensors_at(st, k), i)) return signs[i].what;
     return NULL;
 }
 
-static bool probe(const vt_st *st) { return sign_of(st) != NULL; }
+static bool probe(const vt_tensors *st) { return sign_of(st) != NULL; }
 
-static const char *map(const vt_st *st) {
+static const char *map(const vt_tensors *st) {
     (void)st;
     return "* -> *\n";
 }
 
-static vt_status check(const vt_st *st, vt_err *e) {
+static vt_status check(const vt_tensors *st, vt_err *e) {
     const char *what = sign_of(st);
-    return vt_fail(e, VT_E_FORMAT, "%s: has %s, which vitrine does not compute", vt_st_path(st),
+    return vt_fail(e, VT_E_FORMAT, "%s: has %s, which vitrine does not compute", vt_tensors_path(st),
                    what ? what : "none of the tensors that this scheme knows");
 }
 
 const vt_names_def vt_names_def_vit_small = {
     .name = "vit-small",
     .summary = "vit_small (SPT, LSA), dyt, DeepViT, CaiT: refused by name",
-    .probe = probe,
+    .recognises = probe,
     .map = map,
     .check = check,
 };

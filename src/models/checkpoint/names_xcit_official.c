@@ -3,9 +3,9 @@
  * makes q, k and v. */
 #include "models/checkpoint/names.h"
 
-static bool probe(const vt_st *st) { return vt_st_find(st, "pos_embeder.token_projection.weight") != NULL; }
+static bool probe(const vt_tensors *st) { return vt_tensors_find(st, "pos_embeder.token_projection.weight") != NULL; }
 
-static const char *map(const vt_st *st) {
+static const char *map(const vt_tensors *st) {
     (void)st;
     return "pos_embeder.* -> pos_embed.*\n"
            "cls_attn_blocks.{i}.attn.qkv.* -> cls_attn_blocks.{i}.attn.q.* + cls_attn_blocks.{i}.attn.k.* + "
@@ -16,6 +16,6 @@ static const char *map(const vt_st *st) {
 const vt_names_def vt_names_def_xcit_official = {
     .name = "xcit-official",
     .summary = "XCiT by its authors (pos_embeder, cls_attn_blocks.i.attn.qkv)",
-    .probe = probe,
+    .recognises = probe,
     .map = map,
 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/opt.h"
-#include "io/st.h"
+#include "io/tensors.h"
 #include "io/weights.h"
 #include "models/arch.h"
 #include "models/checkpoint/kin.h"
@@ -15,17 +15,17 @@
 #include "models/forms.h"
 
 /* Names in the file that the model does not have: named, with the nearest one it has. */
-static vt_status extra_tensors(const vt_st *st, const vt_model *m, vt_err *e) {
+static vt_status extra_tensors(const vt_tensors *st, const vt_model *m, vt_err *e) {
     const char **known = calloc((size_t)m->params.count + 1, sizeof *known);
-    if (!known) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_st_path(st));
+    if (!known) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_tensors_path(st));
     for (int i = 0; i < m->params.count; i++) known[i] = m->params.items[i].name;
     vt_status s = VT_OK;
-    for (int i = 0; i < vt_st_count(st) && s == VT_OK; i++) {
-        const char *name = vt_st_at(st, i)->name;
+    for (int i = 0; i < vt_tensors_count(st) && s == VT_OK; i++) {
+        const char *name = vt_tensors_at(st, i)->name;
         if (vt_model_param(m, name)) continue;
         const char *near = vt_nearest(name, known, (size_t)m->params.count);
-        s = vt_fail(e, VT_E_FORMAT, "%s: tensor %s does not belong to this architecture (%s%s)", vt_st_path(st), name,
-                    near ? "nearest known name: " : "depth ", near ? near : "and names are read off the file");
+        s = vt_fail(e, VT_E_FORMAT, "%s: tensor %s does not belong to this architecture (%s%s)", vt_tensors_path(st),
+                    name, near ? "nearest known name: " : "depth ", near ? near : "and names are read off the file");
     }
     free(known);
     return s;
@@ -33,7 +33,7 @@ static vt_status extra_tensors(const vt_st *st, const vt_model *m, vt_err *e) {
 
 /* Every value once, in pieces that stay in cache: converted into w (NULL: only looked at), finite, and not negative if
  * it is a variance. */
-static vt_status read_values(float *w, const vt_st *st, const vt_tensor *t, bool variance, vt_err *e) {
+static vt_status read_values(float *w, const vt_tensors *st, const vt_tensor *t, bool variance, vt_err *e) {
     float buf[4096];
     for (int i = 0; i < t->n_parts; w = w ? w + t->parts[i].numel : w, i++)
         VT_TRY(read_values(w, st, &t->parts[i], variance, e));
@@ -49,13 +49,13 @@ static vt_status read_values(float *w, const vt_st *st, const vt_tensor *t, bool
             if (!isfinite(to[k]))
                 return vt_fail(e, VT_E_NUMERIC,
                                "%s: tensor %s holds %f at element %zu; weights must be finite float32 numbers",
-                               vt_st_path(st), t->name, (double)to[k], at + k);
+                               vt_tensors_path(st), t->name, (double)to[k], at + k);
             if (variance && to[k] < 0)
                 return vt_fail(e, VT_E_NUMERIC, "%s: tensor %s holds %g at element %zu, a variance is at least 0",
-                               vt_st_path(st), t->name, (double)to[k], at + k);
+                               vt_tensors_path(st), t->name, (double)to[k], at + k);
         }
     }
-    vt_st_release(st, t);
+    vt_tensors_release(st, t);
     return VT_OK;
 }
 
@@ -67,22 +67,22 @@ static const char *both_names(const vt_names *names, const char *name, char *buf
     return buf;
 }
 
-static vt_status missing_tensor(const vt_model *m, const vt_st *st, const vt_names *names, const char *name,
+static vt_status missing_tensor(const vt_model *m, const vt_tensors *st, const vt_names *names, const char *name,
                                 vt_err *e) {
     char both[500];
-    const char **have = calloc((size_t)vt_st_count(st) + 1, sizeof *have), *near = NULL;
-    for (int i = 0; have && i < vt_st_count(st); i++) {
-        have[i] = vt_st_at(st, i)->name;
+    const char **have = calloc((size_t)vt_tensors_count(st) + 1, sizeof *have), *near = NULL;
+    for (int i = 0; have && i < vt_tensors_count(st); i++) {
+        have[i] = vt_tensors_at(st, i)->name;
         if (vt_model_param(m, have[i])) have[i] = "";
     }
-    if (have) near = vt_nearest(name, have, (size_t)vt_st_count(st));
+    if (have) near = vt_nearest(name, have, (size_t)vt_tensors_count(st));
     free(have);
     if (!strcmp(name, "pos_embed") && !near)
         return vt_fail(e, VT_E_FORMAT,
                        "%s: has no positions (pos_embed): if they are computed, say how: --form positions=sincos "
                        "(vit-pytorch's SimpleViT), sincos_mae, sincos_moco or sincos_timm; none if there are none",
-                       vt_st_path(st));
-    return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s", vt_st_path(st),
+                       vt_tensors_path(st));
+    return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s", vt_tensors_path(st),
                    both_names(names, name, both, sizeof both), near ? " (the file has the unknown name " : "",
                    near ? near : "", near ? ")" : "");
 }
@@ -99,39 +99,39 @@ static bool same_shape(const vt_tensor *t, const vt_param *p) {
 }
 
 /* All tensors are there, in their shapes, and no others: what the parameters take is then what the file holds. */
-static vt_status check_tensors(const vt_model *m, const vt_st *st, const vt_names *names, vt_err *e) {
+static vt_status check_tensors(const vt_model *m, const vt_tensors *st, const vt_names *names, vt_err *e) {
     char a[96], b[96], both[500];
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];
-        const vt_tensor *t = vt_st_find(st, p->name);
+        const vt_tensor *t = vt_tensors_find(st, p->name);
         if (!t) return missing_tensor(m, st, names, p->name, e);
         if (!same_shape(t, p))
-            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must be %s", vt_st_path(st),
+            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must be %s", vt_tensors_path(st),
                            both_names(names, p->name, both, sizeof both), vt_shape_text(a, sizeof a, t->shape, t->ndim),
                            vt_shape_text(b, sizeof b, p->shape, p->ndim));
     }
     return extra_tensors(st, m, e);
 }
 
-static vt_status read_tensor(vt_model *m, const vt_st *st, const vt_param *p, vt_err *e) {
+static vt_status read_tensor(vt_model *m, const vt_tensors *st, const vt_param *p, vt_err *e) {
     const char *end = strrchr(p->name, '.');
-    return read_values(m->w ? m->w + p->offset : NULL, st, vt_st_find(st, p->name),
+    return read_values(m->w ? m->w + p->offset : NULL, st, vt_tensors_find(st, p->name),
                        p->buffer && end && !strcmp(end, ".running_var"), e);
 }
 
 /* The architecture and its configuration, by canonical names and what was said besides. */
-static vt_status describe(vt_config *c, vt_told *told, const vt_st *st, const vt_names *names, const vt_overrides *o,
-                          vt_err *e) {
+static vt_status describe(vt_config *c, vt_told *told, const vt_tensors *st, const vt_names *names,
+                          const vt_overrides *o, vt_err *e) {
     const vt_arch *arch = NULL;
     int n;
     const vt_arch *const *archs = vt_archs(&n);
     for (int i = 0; i < n && !arch; i++)
-        if (archs[i]->probe(st)) arch = archs[i];
+        if (archs[i]->recognises(st)) arch = archs[i];
     const char *kin = arch ? NULL : vt_kin(st);
-    if (kin) return vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_st_path(st), kin);
+    if (kin) return vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_tensors_path(st), kin);
     if (!arch)
         return vt_fail(e, VT_E_FORMAT, "%s: no known architecture has such tensors (vitrine list models shows them)",
-                       vt_st_path(st));
+                       vt_tensors_path(st));
     memset(c, 0, sizeof *c);
     snprintf(c->arch, sizeof c->arch, "%s", arch->name);
     VT_TRY(arch->detect(st, c, told->source, e));
@@ -140,21 +140,21 @@ static vt_status describe(vt_config *c, vt_told *told, const vt_st *st, const vt
 
 /* Of one token the norm behind the pooling is the norm before it: what a file has as fc_norm (vit-pytorch's maps) is
  * timm's norm then. */
-static vt_status one_norm(vt_st *st, const vt_config *c, vt_err *e) {
-    if (c->pool != VT_POOL_TOKEN || vt_st_find(st, "norm.weight")) return VT_OK;
+static vt_status one_norm(vt_tensors *st, const vt_config *c, vt_err *e) {
+    if (c->pool != VT_POOL_TOKEN || vt_tensors_find(st, "norm.weight")) return VT_OK;
     for (int i = 0; i < st->count; i++)
         if (!strncmp(st->t[i].name, "fc_norm.", 8)) st->t[i].name += 3;
-    return vt_st_index(st, e);
+    return vt_tensors_index(st, e);
 }
 
-static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt_overrides *o, bool weights,
+static vt_status load(vt_model **out, vt_tensors *st, const vt_names *names, const vt_overrides *o, bool weights,
                       vt_err *e) {
     vt_config c;
     vt_told told;
     memset(&told, 0, sizeof told);
     VT_TRY(describe(&c, &told, st, names, o, e));
     VT_TRY(one_norm(st, &c, e));
-    if (names->def && names->def->check_config) VT_TRY(names->def->check_config(&c, vt_st_path(st), e));
+    if (names->def && names->def->check_config) VT_TRY(names->def->check_config(&c, vt_tensors_path(st), e));
     vt_model *m;
     VT_TRY(vt_model_table(&m, &c, e));
     memcpy(m->source, told.source, sizeof told.source);
@@ -165,9 +165,9 @@ static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt
     vt_status s = check_tensors(m, st, names, e);
     if (s == VT_OK && weights) s = vt_model_take(m, e);
     for (int i = 0; i < m->params.count && s == VT_OK; i++) s = read_tensor(m, st, &m->params.items[i], e);
-    const char *recipe = vt_st_meta(st, "recipe");
-    if (s == VT_OK && (!(m->path = strdup(vt_st_path(st))) || !(m->part = strdup(vt_st_part(st))) ||
-                       !(m->parts = strdup(vt_st_parts(st))) || (recipe && !(m->recipe = strdup(recipe)))))
+    const char *recipe = vt_tensors_meta(st, "recipe");
+    if (s == VT_OK && (!(m->path = strdup(vt_tensors_path(st))) || !(m->part = strdup(vt_tensors_part(st))) ||
+                       !(m->parts = strdup(vt_tensors_parts(st))) || (recipe && !(m->recipe = strdup(recipe)))))
         s = vt_fail(e, VT_E_MEMORY, "no memory");
     if (s != VT_OK) {
         vt_model_close(m);
@@ -179,7 +179,7 @@ static vt_status load(vt_model **out, vt_st *st, const vt_names *names, const vt
 
 static vt_status open_file(vt_model **out, const char *path, const vt_overrides *o, bool weights, vt_err *e) {
     *out = NULL;
-    vt_st *st;
+    vt_tensors *st;
     VT_TRY(vt_weights_open(&st, path, o ? o->part : NULL, e));
     vt_names names;
     char word[VT_FORM_VALUE];
@@ -187,9 +187,9 @@ static vt_status open_file(vt_model **out, const char *path, const vt_overrides 
     vt_status s = vt_names_apply_order(&names, st, o ? o->names : NULL, order, e);
     if (s == VT_OK) s = load(out, st, &names, o, weights, e);
     vt_names_close(&names);
-    if (s == VT_OK) s = vt_st_check(st, e);
+    if (s == VT_OK) s = vt_tensors_check(st, e);
     if (s == VT_OK) s = vt_weights_sha(st, (*out)->sha256, e);
-    vt_st_close(st);
+    vt_tensors_close(st);
     if (s != VT_OK) {
         vt_model_close(*out);
         *out = NULL;

@@ -55,11 +55,12 @@ const char *vt_rename_value(const vt_rename *m, const char *key);
 bool vt_rename_proven(const vt_rename *m, const char *key);
 
 /* Do its lines fit every tensor, and has every line a tensor that wants one? */
-bool vt_rename_covers(const vt_rename *m, const vt_st *st);
+bool vt_rename_covers(const vt_rename *m, const vt_tensors *st);
 bool vt_rename_exact(const vt_rename *m); /* no line is a maybe */
 /* Rewrites the names, shapes and order of st; rows [number of tensors before], in memory of st, says what became of
  * each (also when it fails, as far as it got). `all_lines`: a line that fits nothing is refused. */
-vt_status vt_rename_apply(const vt_rename *m, vt_st *st, bool all_lines, vt_names_row **rows, int *n_rows, vt_err *e);
+vt_status vt_rename_apply(const vt_rename *m, vt_tensors *st, bool all_lines, vt_names_row **rows, int *n_rows,
+                          vt_err *e);
 /* What the file calls a canonical tensor ("a + b + c"), or false: no line makes it, or the name stays. */
 bool vt_rename_theirs(const vt_rename *m, const char *canonical, char *buf, size_t size);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "io/st.h"
+#include "io/tensors.h"
 #include "models/checkpoint/rename.h"
 
 /* Which line fits a tensor, and which of its names. */
@@ -18,7 +18,7 @@ typedef struct fit {
 
 typedef struct work {
     const vt_rename *m;
-    vt_st *st;
+    vt_tensors *st;
     vt_names_row *rows;
     struct made {
         vt_tensor t;
@@ -32,10 +32,10 @@ typedef struct work {
 
 static vt_status no_memory(const work *w) { return vt_fail(w->e, VT_E_MEMORY, "%s: no memory", w->st->path); }
 
-static vt_status refused(const work *w) { return w->e ? w->e->code : VT_E_MEMORY; } /* by vt_st_take */
+static vt_status refused(const work *w) { return w->e ? w->e->code : VT_E_MEMORY; } /* by vt_tensors_take */
 
 /* Lines may be written with or without what all names of the file begin with ("net."). */
-static bool find_fit(const vt_rename *m, const vt_st *st, int t, fit *f) {
+static bool find_fit(const vt_rename *m, const vt_tensors *st, int t, fit *f) {
     for (int i = 0; i < m->count; i++)
         for (int k = 0; k < m->rules[i].from; k++)
             if (vt_pattern_match(m->rules[i].theirs[k], st->t[t].name, &f->b) ||
@@ -48,17 +48,17 @@ static bool find_fit(const vt_rename *m, const vt_st *st, int t, fit *f) {
 }
 
 /* The other tensors that a line joins with this one; NULL: one is missing, its name into `missing`. */
-static const vt_tensor *part(const vt_st *st, const fit *f, int k, char missing[VT_NAME_MAX + 1]) {
+static const vt_tensor *part(const vt_tensors *st, const fit *f, int k, char missing[VT_NAME_MAX + 1]) {
     if (!vt_pattern_expand(f->rule->theirs[k], &f->b, missing)) return NULL;
-    const vt_tensor *t = vt_st_find(st, missing);
+    const vt_tensor *t = vt_tensors_find(st, missing);
     for (int i = 0; !t && i < st->count; i++)
         if (!strcmp(st->origin[i], missing)) t = &st->t[i];
     return t;
 }
 
-bool vt_rename_covers(const vt_rename *m, const vt_st *st) {
+bool vt_rename_covers(const vt_rename *m, const vt_tensors *st) {
     bool *used = calloc((size_t)m->count + 1, sizeof *used), all = used != NULL;
-    for (int i = 0; all && i < vt_st_count(st); i++) {
+    for (int i = 0; all && i < vt_tensors_count(st); i++) {
         char name[VT_NAME_MAX + 1];
         fit f;
         all = find_fit(m, st, i, &f);
@@ -85,7 +85,7 @@ static void to_three(vt_tensor *t) {
 static vt_status channels_first(work *w, vt_tensor *t, size_t rows, size_t pixels) {
     size_t item = vt_dtype_size(t->dtype);
     const char *from = t->data;
-    char *to = vt_st_take(w->st, vt_tensor_bytes(t), w->e);
+    char *to = vt_tensors_take(w->st, vt_tensor_bytes(t), w->e);
     if (!to) return refused(w);
     for (size_t d = 0; d < rows; d++)
         for (size_t c = 0; c < 3; c++)
@@ -143,7 +143,7 @@ static vt_status reshape(work *w, vt_tensor *t) {
 /* A text that lives as long as the handle, into out. */
 #define TEXT(out, ...)                                                                                                 \
     do {                                                                                                               \
-        if (!((out) = vt_st_text(w->st, w->e, __VA_ARGS__))) return refused(w);                                        \
+        if (!((out) = vt_tensors_text(w->st, w->e, __VA_ARGS__))) return refused(w);                                   \
     } while (0)
 
 static bool room_for_one(work *w) {
@@ -176,7 +176,7 @@ static vt_status join(work *w, const fit *f, vt_names_row *row) {
     char name[VT_NAME_MAX + 1], origin[600] = "";
     vt_tensor whole = {0}, *parts = NULL;
     if (!f->item) {
-        parts = vt_st_take(w->st, (size_t)f->rule->from * sizeof *parts, w->e);
+        parts = vt_tensors_take(w->st, (size_t)f->rule->from * sizeof *parts, w->e);
         if (!parts) return refused(w);
     }
     for (int k = 0; k < f->rule->from; k++) {
@@ -263,7 +263,7 @@ static vt_status replace(work *w) {
     const char **origin = calloc(w->count + 1, sizeof *origin);
     bool room = t && origin;
     for (size_t i = 0; room && i < w->count; i++) t[i] = w->made[i].t, origin[i] = w->made[i].origin;
-    vt_status s = room ? vt_st_replace(w->st, t, origin, (int)w->count, w->e) : no_memory(w);
+    vt_status s = room ? vt_tensors_replace(w->st, t, origin, (int)w->count, w->e) : no_memory(w);
     free(t), free(origin);
     return s;
 }
@@ -315,11 +315,12 @@ static vt_status apply(work *w, bool *used, bool all_lines) {
     return replace(w);
 }
 
-vt_status vt_rename_apply(const vt_rename *m, vt_st *st, bool all_lines, vt_names_row **rows, int *n_rows, vt_err *e) {
+vt_status vt_rename_apply(const vt_rename *m, vt_tensors *st, bool all_lines, vt_names_row **rows, int *n_rows,
+                          vt_err *e) {
     size_t n = (size_t)st->count;
     work w = {.m = m, .st = st, .e = e};
     *n_rows = 0;
-    *rows = w.rows = vt_st_take(st, (n + 1) * sizeof **rows, e);
+    *rows = w.rows = vt_tensors_take(st, (n + 1) * sizeof **rows, e);
     bool *used = calloc((size_t)m->count + 1, sizeof *used);
     if (!w.rows) {
         free(used);

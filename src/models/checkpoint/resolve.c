@@ -15,7 +15,7 @@
  * preprocessor_config.json, a preset that was asked for. What follows is supposed, not told: what a naming scheme or a
  * shipped map sets, a preset of the same shape, defaults. */
 typedef struct sources {
-    const vt_st *st;
+    const vt_tensors *st;
     const vt_overrides *o;
     const vt_names *names;
     vt_hub hub;
@@ -54,11 +54,11 @@ static void scheme_told(const sources *s, vt_field f, const char *key) {
 
 static void usual(const sources *s, vt_field f, const char *from) { supposed(s, f, s->whole ? s->whole : from); }
 
-/* Mean and std of a normalisation layer stand among the metadata too (io/tidy). */
-static const char *meta_name(const vt_st *st, const char *key) {
+/* Mean and std of a normalisation layer stand among the metadata too (io/strip_training). */
+static const char *meta_name(const vt_tensors *st, const char *key) {
     bool pixels = !strcmp(key, "mean") || !strcmp(key, "std");
-    for (int i = 0; pixels && vt_st_note(st, i); i++)
-        if (vt_st_note(st, i)->kind == VT_NOTE_MEAN_STD) return "normalisation layer in the file";
+    for (int i = 0; pixels && vt_tensors_note(st, i); i++)
+        if (vt_tensors_note(st, i)->kind == VT_NOTE_MEAN_STD) return "normalisation layer in the file";
     return "safetensors metadata";
 }
 
@@ -75,7 +75,7 @@ static const char *meta_get(const sources *s, const char *key, const char **from
         return set;
     }
     *from = meta_name(s->st, key);
-    return vt_st_meta(s->st, key);
+    return vt_tensors_meta(s->st, key);
 }
 
 /* What the scheme sets if nobody else says. A map that nobody asked for is silent beside a description of the whole,
@@ -121,11 +121,11 @@ static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
     if (named) {
         VT_TRY(vt_preset_named(named, &s->preset, e));
         if (strcmp(s->preset->arch, c->arch))
-            return vt_fail(e, VT_E_SHAPE, "%s: is a %s, but preset %s is a %s", vt_st_path(s->st), c->arch, named,
+            return vt_fail(e, VT_E_SHAPE, "%s: is a %s, but preset %s is a %s", vt_tensors_path(s->st), c->arch, named,
                            s->preset->arch);
         if (s->preset->dim != c->dim || s->preset->depth != c->depth)
-            return vt_fail(e, VT_E_SHAPE, "%s: width %d and depth %d, but preset %s has %d and %d", vt_st_path(s->st),
-                           c->dim, c->depth, named, s->preset->dim, s->preset->depth);
+            return vt_fail(e, VT_E_SHAPE, "%s: width %d and depth %d, but preset %s has %d and %d",
+                           vt_tensors_path(s->st), c->dim, c->depth, named, s->preset->dim, s->preset->depth);
         snprintf(s->preset_why, sizeof s->preset_why, "preset %s", named);
         return VT_OK;
     }
@@ -145,10 +145,10 @@ static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
  * activation). */
 static const char *whole_of(const sources *s, const vt_config *c) {
     static const char *const types[] = {"vit", "deit", "swin"};
-    const char *arch = vt_st_meta(s->st, "architecture");
+    const char *arch = vt_tensors_meta(s->st, "architecture");
     const char *type = json_string_value(vt_hub_get(&s->hub, "model_type"));
     if (s->o->preset) return s->preset_why;
-    if (arch && !strcmp(arch, c->arch) && vt_st_meta(s->st, "attn") && vt_st_meta(s->st, "attn_scale"))
+    if (arch && !strcmp(arch, c->arch) && vt_tensors_meta(s->st, "attn") && vt_tensors_meta(s->st, "attn_scale"))
         return "safetensors metadata";
     if (s->named) return "architecture in config.json";
     for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
@@ -181,7 +181,7 @@ static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
     const char *from = "--heads";
     if (*s->t->source[VT_FIELD_HEADS]) { /* tensors tell (Swin's tables) */
         if (!s->o->heads || s->o->heads == c->heads) return VT_OK;
-        return vt_fail(e, VT_E_USAGE, "%s: --heads %d contradicts the tensors, which say %d", vt_st_path(s->st),
+        return vt_fail(e, VT_E_USAGE, "%s: --heads %d contradicts the tensors, which say %d", vt_tensors_path(s->st),
                        s->o->heads, c->heads);
     }
     if (s->o->heads)
@@ -196,7 +196,7 @@ static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
     }
     if (!s->o->heads && (!(v >= 1 && v <= width) || v != floor(v)))
         return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d",
-                       vt_st_path(s->st), from, v, width);
+                       vt_tensors_path(s->st), from, v, width);
     c->heads = (int)v;
     told(s, VT_FIELD_HEADS, from);
     if (c->heads > 0 && width % c->heads == 0) return VT_OK;
@@ -204,8 +204,8 @@ static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
         return vt_fail(e, VT_E_SHAPE,
                        "%s: attention is %d wide by the tensors (attn.qkv has 3 x %d rows, the model is %d wide), no "
                        "multiple of %d heads (%s)",
-                       vt_st_path(s->st), width, width, c->dim, c->heads, from);
-    return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_st_path(s->st), c->dim,
+                       vt_tensors_path(s->st), width, width, c->dim, c->heads, from);
+    return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_tensors_path(s->st), c->dim,
                    c->heads, from);
 }
 
@@ -262,7 +262,7 @@ static vt_status resolve_scale(vt_config *c, const sources *s, vt_err *e) {
         c->attn_scale = 1 / sqrt((double)c->dim);
     else if (!vt_parse_real(text, &c->attn_scale) || !(c->attn_scale > 0))
         return vt_fail(e, VT_E_USAGE, "%s: attention scale is '%s' (%s), must be head, dim or a number above 0",
-                       vt_st_path(s->st), text, from);
+                       vt_tensors_path(s->st), text, from);
     if (said || proven(s, "attn_scale"))
         told(s, VT_FIELD_SCALE, from);
     else
@@ -346,14 +346,14 @@ static vt_status resolve_form(vt_config *c, const sources *s, const vt_form *f, 
     bool known = !strcmp(s->t->source[f->field], "tensors") && f->field != VT_FIELD_POOL;
     bool supposes = from == s->names->map->who && !s->names->asked;
     vt_config wish = *c;
-    snprintf(who, sizeof who, "%.500s (%s)", vt_st_path(s->st), from);
+    snprintf(who, sizeof who, "%.500s (%s)", vt_tensors_path(s->st), from);
     VT_TRY(vt_form_set(&wish, f, text, who, e));
     vt_form_text(c, f, is, sizeof is), vt_form_text(&wish, f, wanted, sizeof wanted);
     bool insists =
         vt_form_given(s->o, f->opt.key, asked) || (s->names->asked && vt_rename_value(s->names->map, f->opt.key));
     if (known && insists && strcmp(is, wanted))
-        return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", vt_st_path(s->st), from,
-                       f->opt.key, wanted, is);
+        return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", vt_tensors_path(s->st),
+                       from, f->opt.key, wanted, is);
     if (known) return VT_OK;
     *c = wish;
     if (supposes)
@@ -387,7 +387,7 @@ static vt_status resolve_patch_order(vt_config *c, const sources *s, vt_err *e) 
     }
     if (c->patch_order != VT_PATCH_CONV) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s: its patch embedding is a Linear: patch_order is conv (%s), must be chw or hwc",
-                   vt_st_path(s->st), s->t->source[VT_FIELD_PATCH_ORDER]);
+                   vt_tensors_path(s->st), s->t->source[VT_FIELD_PATCH_ORDER]);
 }
 
 static vt_status resolve_attn(vt_config *c, const sources *s, vt_err *e) {
@@ -399,7 +399,7 @@ static vt_status resolve_attn(vt_config *c, const sources *s, vt_err *e) {
     vt_attn_spec spec;
     vt_err why = {0};
     if (vt_attn_parse(&spec, attn, &why) != VT_OK)
-        return vt_fail(e, why.code, "%s: %s (%s)", vt_st_path(s->st), why.text, from);
+        return vt_fail(e, why.code, "%s: %s (%s)", vt_tensors_path(s->st), why.text, from);
     snprintf(c->attn, sizeof c->attn, "%s", spec.text);
     if (said || proven(s, "attn"))
         told(s, VT_FIELD_ATTN, from);
@@ -420,12 +420,12 @@ static vt_status resolve_grid(vt_config *c, const sources *s, vt_err *e) {
     if (!s->o->image && said && text) parse(text, &v);
     if (v == 0 || v == c->image) return VT_OK;
     if (!said)
-        return vt_fail(e, VT_E_USAGE, "%s: --image-size %d contradicts the tensors, which say %d", vt_st_path(s->st),
-                       s->o->image, c->image);
+        return vt_fail(e, VT_E_USAGE, "%s: --image-size %d contradicts the tensors, which say %d",
+                       vt_tensors_path(s->st), s->o->image, c->image);
     if (!(v >= c->patch && v <= 4096) || fmod(v, c->patch) != 0)
         return vt_fail(e, VT_E_RANGE,
                        "%s: %s says images of %g pixels a side, must be a multiple of the patch, %d, up to 4096",
-                       vt_st_path(s->st), from, v, c->patch);
+                       vt_tensors_path(s->st), from, v, c->patch);
     c->pos_grid = c->image / c->patch, c->image = (int)v;
     told(s, VT_FIELD_POS_GRID, "tensors"), told(s, VT_FIELD_IMAGE, from);
     return VT_OK;
@@ -458,11 +458,11 @@ static vt_status resolve_image(vt_config *c, const sources *s, vt_err *e) {
         return vt_fail(e, VT_E_USAGE,
                        "%s: the side of the input image cannot be read off the tensors: give --image-size, --preset, a "
                        "map with a line 'set image N' (--names), or a config.json beside the file",
-                       vt_st_path(s->st));
+                       vt_tensors_path(s->st));
     if (!(v >= 1 && v <= 4096) || v != floor(v))
         return vt_fail(e, VT_E_RANGE,
                        "%s: %s says images of %g pixels a side, must be a whole number between 1 and 4096",
-                       vt_st_path(s->st), from, v);
+                       vt_tensors_path(s->st), from, v);
     c->image = (int)v;
     if (said)
         told(s, VT_FIELD_IMAGE, from);
@@ -483,7 +483,7 @@ static void resolve_transform(const sources *s) {
 
 static vt_status resolve_all(vt_config *c, sources *s, vt_err *e) {
     char name[80];
-    VT_TRY(vt_hub_open(&s->hub, vt_st_path(s->st), e));
+    VT_TRY(vt_hub_open(&s->hub, vt_tensors_path(s->st), e));
     VT_TRY(find_preset(s, c, e));
     const vt_preset *named = vt_hub_architecture(&s->hub, name, sizeof name) ? vt_preset_find(name) : NULL;
     if (named && !strcmp(named->arch, c->arch)) s->named = named;
@@ -499,11 +499,11 @@ static vt_status resolve_all(vt_config *c, sources *s, vt_err *e) {
     resolve_triple(c, s, VT_FIELD_MEAN);
     resolve_triple(c, s, VT_FIELD_STD);
     resolve_transform(s);
-    return vt_hub_check(&s->hub, c, vt_st_path(s->st), e);
+    return vt_hub_check(&s->hub, c, vt_tensors_path(s->st), e);
 }
 
-vt_status vt_config_resolve(vt_config *c, vt_told *t, const vt_st *st, const vt_names *names, const vt_overrides *o,
-                            vt_err *e) {
+vt_status vt_config_resolve(vt_config *c, vt_told *t, const vt_tensors *st, const vt_names *names,
+                            const vt_overrides *o, vt_err *e) {
     static const vt_overrides none = {0};
     sources s = {.st = st, .o = o ? o : &none, .names = names, .t = t};
     vt_status status = resolve_all(c, &s, e);
@@ -512,8 +512,8 @@ vt_status vt_config_resolve(vt_config *c, vt_told *t, const vt_st *st, const vt_
     if (c->pool == VT_POOL_TOKEN) c->norm_first = false; /* of one token there is no mean */
     if (c->patch > 0 && c->pos_grid == c->image / c->patch) c->pos_grid = 0;
     if (!c->pos_grid) c->pos_filter = VT_POS_FILTER_BICUBIC; /* nothing to resize */
-    VT_TRY(vt_config_check(c, vt_st_path(st), e));
+    VT_TRY(vt_config_check(c, vt_tensors_path(st), e));
     vt_doubt_unsaid(c, t, names, s.whole);
-    vt_doubt_assumed(t, vt_st_meta(st, "assumed"));
+    vt_doubt_assumed(t, vt_tensors_meta(st, "assumed"));
     return VT_OK;
 }

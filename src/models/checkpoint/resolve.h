@@ -9,7 +9,7 @@
 
 /* c and told->source hold what the tensors told; fills the rest. What nobody tells is set to the likeliest value and
  * marked in told->doubt; contradictions and values out of range fail. */
-vt_status vt_config_resolve(vt_config *c, vt_told *told, const vt_st *st, const vt_names *names, const vt_overrides *o,
-                            vt_err *e);
+vt_status vt_config_resolve(vt_config *c, vt_told *told, const vt_tensors *st, const vt_names *names,
+                            const vt_overrides *o, vt_err *e);
 
 #endif

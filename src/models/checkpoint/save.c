@@ -61,7 +61,7 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
         t[i] = (vt_tensor){.name = p->name, .dtype = VT_F32, .ndim = p->ndim, .numel = p->numel, .data = w + p->offset};
         memcpy(t[i].shape, p->shape, sizeof p->shape);
     }
-    vt_status s = vt_st_write(path, t, m->params.count, meta, n + n_extra, e);
+    vt_status s = vt_tensors_write(path, t, m->params.count, meta, n + n_extra, e);
     free(t), free(meta);
     return s;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/text.h"
-#include "io/st.h"
+#include "io/tensors.h"
 #include "models/checkpoint/names.h"
 #include "models/forms.h"
 
@@ -21,7 +21,7 @@ typedef struct item {
 
 typedef struct sketch {
     FILE *f;
-    const vt_st *st;
+    const vt_tensors *st;
     const char *map;
     const vt_rename *known; /* whose lines are written; or NULL */
     item *items;
@@ -50,12 +50,12 @@ static bool dropped(const vt_rename *standing, const char *name) {
 
 static vt_status take_items(sketch *s, vt_err *e) {
     vt_rename *standing;
-    int n = vt_st_count(s->st);
+    int n = vt_tensors_count(s->st);
     VT_TRY(vt_rename_parse(&standing, "", 0, "no map", e));
     s->items = calloc((size_t)n + 1, sizeof *s->items);
     s->strange = calloc((size_t)n + 1, sizeof *s->strange);
     for (int i = 0; s->items && s->strange && i < n; i++) {
-        const vt_tensor *t = vt_st_at(s->st, i);
+        const vt_tensor *t = vt_tensors_at(s->st, i);
         if (dropped(standing, t->name)) continue;
         if (!writable(t->name)) {
             vt_text_line(s->strange[s->strangers++], sizeof *s->strange, t->name);
@@ -66,7 +66,8 @@ static vt_status take_items(sketch *s, vt_err *e) {
         snprintf(it->key, sizeof it->key, "%s", t->name);
     }
     vt_rename_free(standing);
-    return s->items && s->strange ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_st_path(s->st));
+    return s->items && s->strange ? VT_OK
+                                  : vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_tensors_path(s->st));
 }
 
 /* ---- what repeats ---- */
@@ -143,7 +144,7 @@ static vt_status find_blocks(sketch *s, vt_err *e) {
         }
     }
     free(ends), free(numbers);
-    if (!ends || !numbers) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_st_path(s->st));
+    if (!ends || !numbers) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_tensors_path(s->st));
     size_t n = strlen(stem);
     for (int i = 0; best.count && i < s->n; i++)
         if (!strncmp(s->items[i].key, stem, n) && number(s->items[i].key + n, &v)) fold(&s->items[i], n, best.least);
@@ -235,7 +236,7 @@ static vt_status find_units(sketch *s, vt_err *e) {
     int64_t best = 0;
     int most = 0;
     s->units.u = calloc((size_t)s->n + 1, sizeof *s->units.u);
-    if (!s->units.u) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_st_path(s->st));
+    if (!s->units.u) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_tensors_path(s->st));
     for (int i = 0; i < s->n; i++) add_to_unit(s, &s->items[i]);
     for (int i = 0; i < s->units.n; i++) find_mixed(s, &s->units.u[i]);
     for (int i = 0; i < s->n; i++) {
@@ -313,7 +314,7 @@ static void put_unit(sketch *s, const vt_unit *u) {
 
 /* A value that a tensor, metadata, a normalisation layer or the known names tell needs no line. */
 static void put_blank(const sketch *s, const char *key, const char *why) {
-    if (!vt_st_meta(s->st, key) && !(s->known && vt_rename_proven(s->known, key)))
+    if (!vt_tensors_meta(s->st, key) && !(s->known && vt_rename_proven(s->known, key)))
         fprintf(s->f, "set %-12s ?   # %s\n", key, why);
 }
 
@@ -324,7 +325,7 @@ static void put_heads(const sketch *s) {
     for (int64_t h = 1; h <= width && h <= 64; h++)
         if (width % h == 0 && at < sizeof why)
             at += (size_t)snprintf(why + at, sizeof why - at, "%s %lld", h > 1 ? "," : "", (long long)h);
-    if (!vt_st_meta(s->st, "num_heads")) put_blank(s, "heads", why);
+    if (!vt_tensors_meta(s->st, "num_heads")) put_blank(s, "heads", why);
 }
 
 static void put_proven(const sketch *s) {
@@ -352,7 +353,7 @@ static void put_values(const sketch *s) {
     put_blank(s, "ln_eps", "1e-5: nn.LayerNorm's own; 1e-6: timm's");
     put_blank(s, "post_norm", "0: x + f(norm(x)); 1: norm(x + f(x)), nn.TransformerEncoderLayer's own");
     put_blank(s, "act", words);
-    if (!vt_st_meta(s->st, "pool"))
+    if (!vt_tensors_meta(s->st, "pool"))
         fprintf(s->f, "set %-12s %s # what the head reads: token (class token), avg (mean of patches), all\n", "pool",
                 s->units.cls ? "token" : "avg");
 }
@@ -385,7 +386,7 @@ static void put_rule(FILE *f, const vt_rename_rule *r) {
 /* The lines of the scheme's map that take a tensor; each takes those that none before it does. */
 static vt_status put_known(const sketch *s, const vt_names *known, vt_err *e) {
     bool *used = calloc((size_t)known->map->count + 1, sizeof *used);
-    if (!used) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_st_path(s->st));
+    if (!used) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_tensors_path(s->st));
     for (int i = 0; i < known->n_rows; i++) {
         int k = 0;
         while (k < known->map->count && !fits(&known->map->rules[k], &known->rows[i])) k++;
@@ -398,11 +399,11 @@ static vt_status put_known(const sketch *s, const vt_names *known, vt_err *e) {
 }
 
 static void put_head(const sketch *s, const vt_names *known) {
-    const char *slash = strrchr(vt_st_path(s->st), '/');
+    const char *slash = strrchr(vt_tensors_path(s->st), '/');
     char file[200], map[200];
-    vt_text_line(file, sizeof file, slash ? slash + 1 : vt_st_path(s->st));
+    vt_text_line(file, sizeof file, slash ? slash + 1 : vt_tensors_path(s->st));
     vt_text_line(map, sizeof map, s->map);
-    fprintf(s->f, "# Map of names for %s: %d tensors, %d blocks, width %lld.\n", file, vt_st_count(s->st),
+    fprintf(s->f, "# Map of names for %s: %d tensors, %d blocks, width %lld.\n", file, vt_tensors_count(s->st),
             s->units.blocks, (long long)s->units.width);
     if (known)
         fprintf(s->f, "# Its names are known (%s): no map is needed for them. Values that are set here win.\n",
@@ -432,11 +433,11 @@ static void put_all(sketch *s) {
     }
 }
 
-vt_status vt_sketch(FILE *f, const vt_st *st, const vt_names *known, const char *map, vt_err *e) {
+vt_status vt_sketch(FILE *f, const vt_tensors *st, const vt_names *known, const char *map, vt_err *e) {
     sketch s = {.f = f, .st = st, .map = map, .known = known ? known->map : NULL};
-    if (vt_st_count(st) > VT_SKETCH_MOST)
-        return vt_fail(e, VT_E_RANGE, "%s: has %d tensors, a map is guessed for at most %d", vt_st_path(st),
-                       vt_st_count(st), VT_SKETCH_MOST);
+    if (vt_tensors_count(st) > VT_SKETCH_MOST)
+        return vt_fail(e, VT_E_RANGE, "%s: has %d tensors, a map is guessed for at most %d", vt_tensors_path(st),
+                       vt_tensors_count(st), VT_SKETCH_MOST);
     vt_status status = take_items(&s, e);
     if (status == VT_OK) status = find_blocks(&s, e);
     if (status == VT_OK) status = find_units(&s, e);

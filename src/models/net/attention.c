@@ -2,7 +2,7 @@
 #include "models/net/attention.h"
 
 #include <string.h>
-#include "models/net/attention_pull.h"
+#include "models/net/attention_inject.h"
 #include "nn/nn.h"
 
 #define VT_KIND VT_R(vt_attn_ops)
@@ -273,9 +273,9 @@ void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *
             if (r.own_values) s->def->dvalues(gh.v, gh.ldv, own, &l.h);
             real *behind = scratch + (size_t)r.tq * (size_t)r.ldp;
             if (s->ortho > 0) s->ortho_value += add_ortho(scratch, behind, a, s->ortho, r.tq, r.t, r.ldp);
-            if (s->pull) VT_R(vt_attn_pull_probs)(scratch, s->pull, &l.h);
+            if (s->inject) VT_R(vt_attn_inject_probs)(scratch, s->inject, &l.h);
             backward_probs(&gh, dw, scratch, a, own, &l, &r);
-            if (s->pull) VT_R(vt_attn_pull_scores)(&gh, s->pull, &l.h);
+            if (s->inject) VT_R(vt_attn_inject_scores)(&gh, s->inject, &l.h);
         }
 }
 

@@ -71,8 +71,9 @@ typedef struct VT_R(vt_attn_shape) {
     /* ConViT's gated positional attention (d'Ascoli et al. 2021, eq. 7): A = (1 - gate) P + gate pos, then rows divided
      * by their sum; pos [heads, tq, ldp], gate [heads] in [0, 1]. A is what p holds. NULL: none. */
     const real *pos, *gate;
-    real *dbias, *dpos, *dgate;            /* backward: accumulate over images; NULL: not wanted */
-    const struct VT_R(vt_attn_pull) *pull; /* backward: the loss has a term of attention itself (attention_pull.h) */
+    real *dbias, *dpos, *dgate; /* backward: accumulate over images; NULL: not wanted */
+    const struct VT_R(vt_attn_inject)
+        *inject; /* backward: the loss has a term of attention itself (attention_inject.h) */
 } VT_R(vt_attn_shape);
 
 /* Reals of p and of saved for each image, and of the scratch that backward and jvp share for all. Without tied

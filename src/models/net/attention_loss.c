@@ -37,20 +37,20 @@ static double log_loss(real *rows, const VT_R(vt_attn_view) *v, int key, double 
 }
 
 /* Values of a block's heads, which the logarithm of the sum of exponentials turns into weights. */
-static void scores(real *heads, const VT_R(vt_attn_view) *v, const VT_R(vt_attn_pull) *p) {
+static void scores(real *heads, const VT_R(vt_attn_view) *v, const VT_R(vt_attn_inject) *p) {
     for (int h = 0; h < v->heads; h++) {
         const VT_R(vt_attn_head) head = head_of(v, h);
-        heads[h] = VT_R(vt_attn_pull_score)(p, &head);
+        heads[h] = VT_R(vt_attn_inject_score)(p, &head);
     }
 }
 
 /* heads [n blocks of `room` each, `count` used]: L = log sum exp heads, each becomes weight * exp(head - L). */
-static double log_sum_exp(real *heads, const VT_R(vt_attn_pull) *pull, int first, int last, int room, int count,
+static double log_sum_exp(real *heads, const VT_R(vt_attn_inject) *inject, int first, int last, int room, int count,
                           double weight) {
     double top = -INFINITY, sum = 0;
     for (int pass = 0; pass < 3; pass++)
         for (int l = first; l <= last; l++)
-            for (int h = 0; pull[l].key >= 0 && h < count; h++) {
+            for (int h = 0; inject[l].key >= 0 && h < count; h++) {
                 real *v = heads + (size_t)l * (size_t)room + h;
                 if (pass == 0) top = fmax(top, (double)*v);
                 if (pass == 1) sum += exp((double)*v - top);
@@ -62,10 +62,10 @@ static double log_sum_exp(real *heads, const VT_R(vt_attn_pull) *pull, int first
 double VT_R(vt_session_attention_loss)(VT_R(vt_session) *s, const vt_attn_loss *a) {
     double value = 0;
     VT_R(vt_attn_view) v = {0};
-    for (int l = 0; l < s->pull_blocks; l++) {
-        VT_R(vt_attn_pull) *p = &s->pull[l];
-        real *room = s->pull_room + (size_t)l * (size_t)s->pull_len;
-        *p = (VT_R(vt_attn_pull)){.key = -1, .class_query = a->class_query, .normalise = a->normalise};
+    for (int l = 0; l < s->inject_blocks; l++) {
+        VT_R(vt_attn_inject) *p = &s->inject[l];
+        real *room = s->inject_weights + (size_t)l * (size_t)s->inject_len;
+        *p = (VT_R(vt_attn_inject)){.key = -1, .class_query = a->class_query, .normalise = a->normalise};
         if (l < a->first || l > a->last) continue;
         s->ops->view(s, l, &v);
         if (a->kind == VT_ATTN_LOSS_SCORE && a->class_query && !v.prefix) continue;
@@ -75,10 +75,10 @@ double VT_R(vt_session_attention_loss)(VT_R(vt_session) *s, const vt_attn_loss *
         else
             scores(room, &v, p), p->heads = room;
     }
-    s->pull_last = a->last;
-    s->pulling = true;
+    s->inject_last = a->last;
+    s->injecting = true;
     if (a->kind == VT_ATTN_LOSS_SCORE)
-        value = log_sum_exp(s->pull_room, s->pull, a->first, a->last, s->pull_len, v.heads, a->weight);
+        value = log_sum_exp(s->inject_weights, s->inject, a->first, a->last, s->inject_len, v.heads, a->weight);
     return a->weight * value;
 }
 

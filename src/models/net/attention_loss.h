@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Losses of attention itself, that attacks ascend: how much the queries of an image look at one key token. Both are
  * read from what a kept forward left, and their gradient joins the next backward where attention is differentiated
- * (vt_attn_shape.pull). Of one image at a time. */
+ * (vt_attn_shape.inject). Of one image at a time. */
 #ifndef VT_MODELS_NET_ATTENTION_LOSS_H
 #define VT_MODELS_NET_ATTENTION_LOSS_H
 

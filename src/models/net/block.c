@@ -51,7 +51,7 @@ void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh
     k->branch1 = take(a, params && sh->factor, m, d), k->branch2 = take(a, params && sh->factor, m, d);
 }
 
-void VT_R(vt_block_measure)(VT_R(vt_block_room) *room, const VT_R(vt_block_shape) *sh) {
+void VT_R(vt_block_measure)(VT_R(vt_block_sizes) *room, const VT_R(vt_block_shape) *sh) {
     VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     size_t m = (size_t)rows(sh), d = (size_t)sh->attn.c, a = (size_t)attn.c, h = (size_t)sh->hidden;
     size_t score = VT_R(vt_attn_scratch_len)(&attn), wide = m * (3 * a > h ? 3 * a : h), most = m * (a > d ? a : d);
@@ -60,7 +60,7 @@ void VT_R(vt_block_measure)(VT_R(vt_block_room) *room, const VT_R(vt_block_shape
     if (score > room->score) room->score = score;
 }
 
-void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_room) *room, vt_arena *a) {
+void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_sizes) *room, vt_arena *a) {
     t->norm = vt_arena_take(a, room->rows, sizeof(real));
     t->full = vt_arena_take(a, room->rows, sizeof(real));
     t->rows = vt_arena_take(a, room->rows, sizeof(real));
@@ -127,8 +127,8 @@ void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, 
     VT_R(vt_linear_backward)(dx, s->dw[w], s->dw[w + 1], f ? scratch : dy, x, s->w[w], r, n, k);
 }
 
-void VT_R(vt_block_show)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_seen) *a,
-                         const VT_R(vt_block_shape) *sh) {
+void VT_R(vt_block_observe)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_record) *a,
+                            const VT_R(vt_block_shape) *sh) {
     size_t d = (size_t)sh->attn.c, inner = (size_t)VT_R(vt_block_inner)(sh);
     a->block = sh->index, a->dim = sh->attn.c, a->p = k->p, a->saved = k->saved;
     a->w_k = sh->tied_qk ? a->w_q : a->w_q + inner * d;

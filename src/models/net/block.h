@@ -75,15 +75,15 @@ typedef struct VT_R(vt_block_scratch) {
     real *score;              /* for attention's backward of one head */
 } VT_R(vt_block_scratch);
 
-typedef struct VT_R(vt_block_room) {
+typedef struct VT_R(vt_block_sizes) {
     size_t rows, wide, score; /* reals */
-} VT_R(vt_block_room);
+} VT_R(vt_block_sizes);
 
 /* In plan: caches of one block with sh->attn.b sequences; scratch for the largest of several shapes (a mixer that calls
  * vt_mha with another shape measures that one too). */
 void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a);
-void VT_R(vt_block_measure)(VT_R(vt_block_room) *room, const VT_R(vt_block_shape) *sh);
-void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_room) *room, vt_arena *a);
+void VT_R(vt_block_measure)(VT_R(vt_block_sizes) *room, const VT_R(vt_block_shape) *sh);
+void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_sizes) *room, vt_arena *a);
 
 /* ---- whole blocks; they bind sh->layer ---- */
 
@@ -143,8 +143,8 @@ void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_g
 
 /* For mixers, when the session has a watcher: shows it `a`, of which the mixer has said shape, in, x or d_o, and where
  * the rows of W_Q (those of W_K follow, unless they are the same) and W_V lie. */
-void VT_R(vt_block_show)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_seen) *a,
-                         const VT_R(vt_block_shape) *sh);
+void VT_R(vt_block_observe)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_record) *a,
+                            const VT_R(vt_block_shape) *sh);
 
 /* What stands between norm and output projection. */
 struct VT_R(vt_mixer) {

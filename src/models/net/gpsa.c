@@ -94,16 +94,16 @@ static VT_R(vt_attn_in) split(const real *qkv, const VT_R(vt_block_shape) *sh) {
 /* x after the forward, d_o after attention's backward, which leaves it as it is. */
 static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const VT_R(vt_attn_shape) *attn,
                  const VT_R(vt_attn_in) *in, const real *x, const real *d_o, const VT_R(vt_block_shape) *sh) {
-    VT_R(vt_block_show)
+    VT_R(vt_block_observe)
     (s, k,
-     &(VT_R(vt_attn_seen)){.shape = attn,
-                           .in = in,
-                           .x = x,
-                           .d_o = d_o,
-                           .w_q = s->w[VT_SLOT_QK_W],
-                           .w_v = s->w[VT_SLOT_V_W],
-                           .b_q = s->w[VT_SLOT_QK_B],
-                           .b_v = s->w[VT_SLOT_V_B]},
+     &(VT_R(vt_attn_record)){.shape = attn,
+                             .in = in,
+                             .x = x,
+                             .d_o = d_o,
+                             .w_q = s->w[VT_SLOT_QK_W],
+                             .w_v = s->w[VT_SLOT_V_W],
+                             .b_q = s->w[VT_SLOT_QK_B],
+                             .b_v = s->w[VT_SLOT_V_B]},
      sh);
 }
 
@@ -141,7 +141,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     real *dqk = t->wide, *dv = t->wide + (to.v - t->wide);
     VT_R(vt_attn_grad) grad = {.q = dqk, .k = dqk + qk - d, .v = dv, .ldq = qk, .ldk = qk, .ldv = d};
     VT_R(vt_attn_shape) attn = gated(s, sh);
-    attn.ortho = s->ortho, attn.ortho_value = 0, attn.pull = VT_R(vt_session_pull)(s, sh->index);
+    attn.ortho = s->ortho, attn.ortho_value = 0, attn.inject = VT_R(vt_session_inject)(s, sh->index);
     if (s->grad) {
         attn.dpos = g->dpos, attn.dgate = g->dgate;
         memset(g->dpos, 0, VT_R(vt_attn_p_len)(&attn) * sizeof(real));

@@ -75,16 +75,16 @@ static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const
                  const VT_R(vt_attn_in) *in, const real *x, const real *d_o, const VT_R(vt_block_shape) *sh) {
     size_t d = (size_t)VT_R(vt_block_inner)(sh), v = (size_t)(qkv_parts(sh) - 1) * d;
     const real *w = s->w[VT_SLOT_QKV_W], *b = s->w[VT_SLOT_QKV_B];
-    VT_R(vt_block_show)
+    VT_R(vt_block_observe)
     (s, k,
-     &(VT_R(vt_attn_seen)){.shape = attn,
-                           .in = in,
-                           .x = x,
-                           .d_o = d_o,
-                           .w_q = w,
-                           .w_v = w + v * (size_t)sh->attn.c,
-                           .b_q = b,
-                           .b_v = b ? b + v : NULL},
+     &(VT_R(vt_attn_record)){.shape = attn,
+                             .in = in,
+                             .x = x,
+                             .d_o = d_o,
+                             .w_q = w,
+                             .w_v = w + v * (size_t)sh->attn.c,
+                             .b_q = b,
+                             .b_v = b ? b + v : NULL},
      sh);
 }
 
@@ -119,7 +119,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     const real *w = s->w[VT_SLOT_QKV_W];
     real *dw = s->dw[VT_SLOT_QKV_W];
     VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    attn.ortho = s->ortho, attn.ortho_value = 0, attn.pull = VT_R(vt_session_pull)(s, sh->index);
+    attn.ortho = s->ortho, attn.ortho_value = 0, attn.inject = VT_R(vt_session_inject)(s, sh->index);
     VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
                            s->w + VT_SLOT_ATTN, &attn);
     s->ortho_value += attn.ortho_value;

@@ -39,7 +39,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, b * (n + 1) * d, sizeof(real));
     st->shape = VT_R(vt_block_of)(c);
     st->gpsa.side = vt_config_side(c);
-    VT_R(vt_block_room) room = {0};
+    VT_R(vt_block_sizes) room = {0};
     for (int i = 0; i < c->depth; i++) {
         VT_R(vt_block_shape) sh = block_of(&st->shape, &st->gpsa, c, i, s->capacity);
         VT_R(vt_block_measure)(&room, &sh);
@@ -158,7 +158,7 @@ static real *no_gradient(VT_R(vt_session) *s, int top) {
 static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    int b = s->batch, top = dlogits ? c->depth - 1 : s->pull_last;
+    int b = s->batch, top = dlogits ? c->depth - 1 : s->inject_last;
     real *dy = dlogits ? head_backward(s, dlogits) : no_gradient(s, top);
     for (int i = top; i >= 0; i--, dy = st->stream) {
         VT_R(vt_block_shape) sh = block_of(&st->shape, &st->gpsa, c, i, b);

@@ -68,7 +68,7 @@ static void plan_stage(stage *st, const vt_config *c, int s, VT_R(vt_windows) *s
 static void plan_shared(VT_R(vt_session) *s, VT_R(vt_windows) *shared, vt_arena *a) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    VT_R(vt_block_room) room = {0};
+    VT_R(vt_block_sizes) room = {0};
     size_t rows = 0, bias = 0;
     for (int i = 0; i < c->stages; i++) {
         const vt_swin_stage g = vt_swin_stage_of(c, i);

@@ -42,7 +42,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     VT_R(vt_readout_plan)(s, &st->end, a);
     st->shape = VT_R(vt_block_of)(c);
     VT_R(vt_block_shape) sh = block_of(st, c, 0, s->capacity);
-    VT_R(vt_block_room) room = {0};
+    VT_R(vt_block_sizes) room = {0};
     VT_R(vt_block_measure)(&room, &sh);
     VT_R(vt_block_plan_scratch)(&st->scratch, &room, a);
     size_t depth = s->mode == VT_GRAD_NONE ? 1 : (size_t)c->depth; /* forward only: one set serves all blocks */
@@ -140,7 +140,7 @@ static real *no_gradient(VT_R(vt_session) *s, int top) {
 static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    int b = s->batch, top = dlogits ? c->depth - 1 : s->pull_last;
+    int b = s->batch, top = dlogits ? c->depth - 1 : s->inject_last;
     real *dy = dlogits ? VT_R(vt_readout_backward)(s, &st->end, dlogits) : no_gradient(s, top);
     for (int i = top; i >= 0; i--, dy = st->stream) {
         VT_R(vt_block_shape) sh = block_of(st, c, i, b);

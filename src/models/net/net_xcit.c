@@ -69,7 +69,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->shape = common(c);
     st->side = st->stem.maps.stem.sides[st->stem.maps.stem.convs], st->tokens = st->side * st->side;
     size_t b = (size_t)s->capacity, d = (size_t)c->dim, n = (size_t)st->tokens, head = d / (size_t)c->heads;
-    VT_R(vt_block_room) room = {0};
+    VT_R(vt_block_sizes) room = {0};
     VT_R(vt_class_shape) classes = class_block(&st->shape, c, st->tokens, 0, s->capacity);
     VT_R(vt_block_measure)(&room, &classes.block); /* its sequences are the longer ones */
     size_t of_xca = head * head + 2 * head, of_class = VT_R(vt_class_score)(&classes);

@@ -72,9 +72,9 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     if (s->ops->view && s->mode != VT_GRAD_NONE) {
         const vt_config *c = &s->model->config;
         int blocks = vt_model_blocks(s->model), tokens = vt_config_tokens(c);
-        s->pull_blocks = blocks, s->pull_len = tokens > c->heads ? tokens : c->heads;
-        s->pull = vt_arena_take(a, (size_t)blocks, sizeof *s->pull);
-        s->pull_room = vt_arena_take(a, (size_t)blocks * (size_t)s->pull_len, sizeof(real));
+        s->inject_blocks = blocks, s->inject_len = tokens > c->heads ? tokens : c->heads;
+        s->inject = vt_arena_take(a, (size_t)blocks, sizeof *s->inject);
+        s->inject_weights = vt_arena_take(a, (size_t)blocks * (size_t)s->inject_len, sizeof(real));
     }
     s->ops->plan(s, a);
 }
@@ -182,7 +182,7 @@ void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer) {
 }
 
 const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, bool keep) {
-    s->batch = b, s->pulling = false;
+    s->batch = b, s->injecting = false;
     s->kept = keep && s->mode != VT_GRAD_NONE;
     s->ops->forward(s, input_forward(s, x, b), b, s->kept);
     return s->logits;
@@ -199,6 +199,6 @@ void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *d
     s->ortho_value = 0;
     s->ops->backward(s, dlogits, dx && s->inside ? s->dinside : dx);
     s->grad = NULL;
-    s->pulling = false;
+    s->injecting = false;
     if (dx && s->inside) input_backward(s, dx, s->batch);
 }

@@ -8,7 +8,7 @@
 #include "core/mem.h"
 #include "core/real.h"
 #include "models/model.h"
-#include "models/net/attention_pull.h"
+#include "models/net/attention_inject.h"
 #include "models/roles.h"
 
 #ifndef VT_MODELS_GRAD_MODE
@@ -22,7 +22,7 @@ typedef struct VT_R(vt_session) VT_R(vt_session);
 /* What a session's watcher is shown of a block's attention of all tokens to all, while its tensors are bound: after its
  * forward (d_o NULL) and in its backward (d_o set). q = x w_q^T + b_q, then its norm where there is one; k and v
  * likewise; o = P v, and o w_o^T joins the stream (with its bias and factor). */
-typedef struct VT_R(vt_attn_seen) {
+typedef struct VT_R(vt_attn_record) {
     int block;
     int dim;                          /* width of x */
     const VT_R(vt_attn_shape) *shape; /* tokens t, width c, heads, scale, variant; ConViT's positions and gates */
@@ -37,7 +37,7 @@ typedef struct VT_R(vt_attn_seen) {
     const real *q_norm[2], *k_norm[2]; /* LayerNorm of each head's q and k: scale, shift; or NULL */
     double eps;                        /* theirs */
     bool tied, full;
-} VT_R(vt_attn_seen);
+} VT_R(vt_attn_record);
 
 /* Attention of one block as a kept forward left it: q, k [t, heads*d], p [heads, t, vt_attn_ldp(t)]; the first `prefix`
  * tokens are no patches. */
@@ -57,7 +57,7 @@ typedef struct VT_R(vt_arch_ops) {
     /* x [b,3,h,w] -> s->logits [b,K]; keep: save for backward. */
     void (*forward)(VT_R(vt_session) *s, const real *x, int b, bool keep);
     /* dlogits [b,K] -> dx [b,3,h,w] (NULL: not wanted), parameter gradients into s->grad (NULL: not wanted). dlogits
-     * NULL, with a `view` alone: the loss is s->pull's, whose last block is s->pull_last. */
+     * NULL, with a `view` alone: the loss is s->inject's, whose last block is s->inject_last. */
     void (*backward)(VT_R(vt_session) *s, const real *dlogits, real *dx);
     /* Attention of one of vt_model_blocks after a kept forward of one image, when queries of all
      * tokens see keys of all. [may be NULL: it cannot be looked at, and vt_arch.shows_attention is false] */
@@ -94,12 +94,12 @@ struct VT_R(vt_session) {
     real ortho;         /* adds ortho * sum ||A^T A - I||_F^2 over heads, blocks and images to the loss */
     double ortho_value; /* ... and here the sum of the last backward, without the factor */
     /* vt_session_attention_loss: what the next backward adds in each block (attention_loss.h). */
-    VT_R(vt_attn_pull) *pull; /* [pull_blocks] */
-    real *pull_room;          /* [pull_blocks, pull_len]: their weights */
-    int pull_blocks, pull_len, pull_last;
-    bool pulling;
+    VT_R(vt_attn_inject) *inject; /* [inject_blocks] */
+    real *inject_weights;         /* [inject_blocks, inject_len]: their weights */
+    int inject_blocks, inject_len, inject_last;
+    bool injecting;
     /* Analysis alone: called for every block whose mixer shows its attention (vt_mha, ConViT's), or NULL. */
-    void (*watch)(void *ctx, const VT_R(vt_attn_seen) *a);
+    void (*watch)(void *ctx, const VT_R(vt_attn_record) *a);
     void *watch_ctx;
     int *layer_first; /* [layers + 1]: index of each layer's first tensor */
 };
@@ -113,9 +113,9 @@ void VT_R(vt_session_close)(VT_R(vt_session) *s);    /* accepts NULL */
 /* x [b,3,h,w] in [0,1], pixel space, h = w = vt_config_input. Returns logits [b,K], valid until the next call. keep =
  * false is cheaper: no backward may follow. */
 const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, bool keep);
-/* The pull on a block's attention in this backward, or NULL. */
-static inline const VT_R(vt_attn_pull) *VT_R(vt_session_pull)(const VT_R(vt_session) *s, int block) {
-    return s->pulling && s->pull[block].key >= 0 ? &s->pull[block] : NULL;
+/* What is injected at a block's attention in this backward, or NULL. */
+static inline const VT_R(vt_attn_inject) *VT_R(vt_session_inject)(const VT_R(vt_session) *s, int block) {
+    return s->injecting && s->inject[block].key >= 0 ? &s->inject[block] : NULL;
 }
 /* Logits of the last forward again. */
 static inline const real *VT_R(vt_session_logits)(const VT_R(vt_session) *s) { return s->logits; }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The double twin's entry points, for files that are compiled once and use both precisions (they include session.h as
+/* The double copy's entry points, for files that are compiled once and use both precisions (they include session.h as
  * float). session.c includes this page in its double copy, so the compiler holds the two declarations together. */
 #ifndef VT_MODELS_NET_SESSION64_H
 #define VT_MODELS_NET_SESSION64_H

@@ -50,7 +50,7 @@ static inline void vt_classifier_begin(const vt_classifier *c, const vt_rng *rng
 
 /* A float session with input gradients and a forward-only double session on m (which must outlive it). */
 vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e);
-/* The same without the double twin, for training, where nothing is judged. */
+/* The same without the double copy, for training, where nothing is judged. */
 vt_status vt_classifier_open_unjudged(vt_classifier *c, const vt_model *m, vt_err *e);
 void vt_classifier_close(vt_classifier *c); /* accepts a zeroed one */
 

@@ -48,7 +48,7 @@ static vt_tokens tokens(sessions *all) {
     const vt_session_f32 *s = all->s[0];
     const vt_config *c = &s->model->config;
     if (!s->ops->view) return (vt_tokens){0};
-    return (vt_tokens){.layers = s->pull_blocks,
+    return (vt_tokens){.layers = s->inject_blocks,
                        .side = vt_config_side(c),
                        .prefix = vt_config_prefix(c),
                        .self = all,

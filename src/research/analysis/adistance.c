@@ -12,10 +12,10 @@
 #include "core/threads.h"
 
 /* One fold's work: its training rows, standardised, with a 1 behind each. */
-typedef struct gear {
+typedef struct scratch {
     double *x, *w, *mean, *scale; /* [2 n, d + 1], [d + 1], [d] twice */
     bool *yes;                    /* [2 n] */
-} gear;
+} scratch;
 
 typedef struct job {
     const vt_adistance *o;
@@ -27,7 +27,7 @@ typedef struct job {
     double gradient[VT_ADISTANCE_FOLDS];
 } job;
 
-static void carve(gear *g, vt_arena *a, size_t n, size_t d) {
+static void carve(scratch *g, vt_arena *a, size_t n, size_t d) {
     g->x = vt_arena_take(a, 2 * n * (d + 1), sizeof *g->x);
     g->w = vt_arena_take(a, d + 1, sizeof *g->w);
     g->mean = vt_arena_take(a, d, sizeof *g->mean), g->scale = vt_arena_take(a, d, sizeof *g->scale);
@@ -35,7 +35,7 @@ static void carve(gear *g, vt_arena *a, size_t n, size_t d) {
 }
 
 size_t vt_adistance_bytes(size_t n, size_t d, int threads) {
-    gear g;
+    scratch g;
     vt_arena a = {0};
     carve(&g, &a, n, d);
     return (size_t)threads * (a.used + vt_logistic_bytes(2 * n, d + 1));
@@ -74,7 +74,7 @@ static vt_status deal(job *j, vt_err *e) {
 
 static bool tests(const job *j, size_t row, int fold) { return j->fold[row % j->n] == fold; }
 
-static void standardise(gear *g, const job *j, int fold) {
+static void standardise(scratch *g, const job *j, int fold) {
     size_t d = j->d, n = 0;
     memset(g->mean, 0, d * sizeof *g->mean), memset(g->scale, 0, d * sizeof *g->scale);
     for (size_t i = 0; i < 2 * j->n; i++) {
@@ -96,12 +96,12 @@ static void standardise(gear *g, const job *j, int fold) {
 }
 
 /* to [d + 1] */
-static void prepare(double *to, const gear *g, const double *x, size_t d) {
+static void prepare(double *to, const scratch *g, const double *x, size_t d) {
     for (size_t k = 0; k < d; k++) to[k] = (x[k] - g->mean[k]) * g->scale[k];
     to[d] = 1;
 }
 
-static vt_status train_and_test(gear *g, job *j, int fold, vt_err *e) {
+static vt_status train_and_test(scratch *g, job *j, int fold, vt_err *e) {
     size_t d = j->d, n = 0;
     standardise(g, j, fold);
     for (size_t i = 0; i < 2 * j->n; i++)
@@ -120,10 +120,10 @@ static vt_status train_and_test(gear *g, job *j, int fold, vt_err *e) {
 
 static vt_status one_fold(void *ctx, int thread, size_t item, vt_err *e) {
     job *j = ctx;
-    gear g;
+    scratch g;
     vt_arena a = {0};
     (void)thread;
-    VT_TRY(vt_alive(j->o->interrupt, "an analysis", e));
+    VT_TRY(vt_check_interrupt(j->o->interrupt, "an analysis", e));
     carve(&g, &a, j->n, j->d);
     a = (vt_arena){.base = vt_alloc(a.used), .size = a.used};
     if (!a.base) return vt_fail(e, VT_E_MEMORY, "no memory for a fold of %zu x %zu features", 2 * j->n, j->d);

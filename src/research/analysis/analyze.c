@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/json.h"
-#include "research/analysis/bench.h"
+#include "research/analysis/worker.h"
 #include "research/analysis/layers.h"
 #include "core/mem.h"
-#include "core/written.h"
+#include "core/text_stream.h"
 
 #define VT_KIND vt_analysis_def
 #define VT_KIND_NAME(x) vt_analysis_def_##x
@@ -30,7 +30,7 @@ vt_status vt_analysis_find(const vt_analysis_def **out, const char *name, vt_err
         }
         names[i] = defs[i]->name;
     }
-    return vt_unknown("analysis", name, names, COUNT, NULL, e);
+    return vt_fail_unknown("analysis", name, names, COUNT, NULL, e);
 }
 
 /* ---- for kinds ---- */
@@ -61,7 +61,7 @@ vt_status vt_analyze_figure(const vt_analyze *a, const char *name, const char *w
     if (!a->figure) return VT_OK;
     char *script, title[300];
     vt_analyze_caption(title, sizeof title, a, what, subject);
-    VT_TRY(vt_written(&script, write, data, name, e));
+    VT_TRY(vt_text_of(&script, write, data, name, e));
     vt_status s = a->figure(a->figure_ctx, name, title, script, e);
     free(script);
     return s;
@@ -99,7 +99,7 @@ static vt_status check(const vt_analysis_def *def, const void *params, const vt_
         const vt_analyzed *s = &a->subjects[i];
         if (def->wants & VT_WANTS_ATTENTION) VT_TRY(vt_layers_check(s->model, e));
         size_t own = def->bytes ? def->bytes(a, s, params) : 0, benches = 0, have = vt_memory();
-        if (def->wants & VT_WANTS_IMAGES) benches = (size_t)a->threads * vt_bench_bytes(a, s);
+        if (def->wants & VT_WANTS_IMAGES) benches = (size_t)a->threads * vt_analysis_worker_bytes(a, s);
         if (have && (own > have || benches > have - own))
             return vt_fail(e, VT_E_MEMORY,
                            "%s: analysis %s would need %.1f GiB of memory (%d threads), this machine has %.1f GiB",

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "research/analysis/affinity.h"
-#include "research/analysis/bench.h"
+#include "research/analysis/worker.h"
 #include "research/analysis/layers.h"
 #include "research/analysis/lines.h"
 #include "core/mem.h"
@@ -55,7 +55,7 @@ static vt_status clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+static vt_status image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     place p = {.sums = j->sums + i * (size_t)j->depth, .q = calloc((size_t)j->depth, sizeof *p.q)};
     if (!p.q) return vt_fail(e, VT_E_MEMORY, "no memory for %d layers", j->depth);
@@ -143,7 +143,7 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     for (int i = 0; i < a->n && s == VT_OK; i++) {
         job j = {.a = a, .depth = a->subjects[i].model->config.depth};
         j.sums = calloc((size_t)j.depth * a->n_images, sizeof *j.sums);
-        s = j.sums ? vt_bench_images(a, &a->subjects[i], image, &j, e)
+        s = j.sums ? vt_analysis_images(a, &a->subjects[i], image, &j, e)
                    : vt_fail(e, VT_E_MEMORY, "no memory for images");
         if (s == VT_OK) s = report(&j, i, &f, out, json, e);
         free(j.sums);

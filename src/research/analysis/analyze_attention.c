@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "core/written.h"
+#include "core/text_stream.h"
 #include "models/net/session64.h"
 #include "research/analysis/attention_maps.h"
-#include "research/analysis/bench.h"
+#include "research/analysis/worker.h"
 #include "research/analysis/layers.h"
 #include "research/analysis/lines.h"
 #include "research/analysis/selection.h"
@@ -182,7 +182,7 @@ static vt_status scores(void *ctx, const vt_layer *l, vt_err *e) {
 }
 
 /* What the network says and looks at, of the image or under attack. */
-static vt_status forward(place *p, vt_bench *b, size_t i, bool attack, const double **z, vt_err *e) {
+static vt_status forward(place *p, vt_analysis_worker *b, size_t i, bool attack, const double **z, vt_err *e) {
     vt_maps *m = &p->j->maps;
     const double *x = attack ? b->adv64 : b->x64;
     p->attack = attack;
@@ -198,7 +198,7 @@ static vt_status forward(place *p, vt_bench *b, size_t i, bool attack, const dou
     return s;
 }
 
-static vt_status both(place *p, vt_bench *b, size_t i, vt_err *e) {
+static vt_status both(place *p, vt_analysis_worker *b, size_t i, vt_err *e) {
     const double *z;
     if (b->attacked) VT_TRY(forward(p, b, i, true, &z, e));
     VT_TRY(forward(p, b, i, false, &z, e));
@@ -208,7 +208,7 @@ static vt_status both(place *p, vt_bench *b, size_t i, vt_err *e) {
     return vt_layers_backward(b->session, b->z64, scores, p, e);
 }
 
-static vt_status image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+static vt_status image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     place p = {.j = j, .rows = j->rows + i * (size_t)j->depth, .seen = calloc((size_t)j->depth, sizeof *p.seen)};
     if (!p.seen) return vt_fail(e, VT_E_MEMORY, "no memory for %d layers", j->depth);
@@ -333,10 +333,10 @@ static vt_status draw_maps(const job *j, int subject, vt_err *e) {
         snprintf(what, sizeof what, "Attention on clean and attacked images (%.40s, %s eps %.24s)", j->a->attack->name,
                  vt_norm_name(j->a->norm), j->a->eps_text);
     vt_analyze_caption(title, sizeof title, j->a, what, subject);
-    vt_writing w;
-    FILE *f = vt_writing_begin(&w);
+    vt_text_stream w;
+    FILE *f = vt_text_stream_open(&w);
     vt_status s = f ? vt_maps_sheet(f, m, title, j->a->subjects[subject].data, e) : VT_OK;
-    char *svg = vt_writing_end(&w);
+    char *svg = vt_text_stream_close(&w);
     if (s == VT_OK && !svg) s = vt_fail(e, VT_E_MEMORY, "no memory for a sheet of attention maps");
     if (s == VT_OK) s = j->a->picture(j->a->picture_ctx, name, svg, e);
     free(svg);
@@ -352,7 +352,7 @@ static vt_status open_maps(job *j, int subject, vt_err *e) {
     return vt_maps_open(&j->maps, j->a, c, j->p->maps, e);
 }
 
-static vt_status first_image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+static vt_status first_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     (void)i;
     return vt_layers_forward(b->session, b->x64, false, weigh, ctx, NULL, e);
 }
@@ -364,8 +364,8 @@ static vt_status measure(job *j, const vt_analyzed *s, vt_err *e) {
     if (!j->norms || !j->rows) return vt_fail(e, VT_E_MEMORY, "no memory for %zu layers", depth);
     vt_analyze once = *j->a;
     once.n_images = 1, once.attack = NULL, once.progress = NULL;
-    VT_TRY(vt_bench_images(&once, s, first_image, j, e));
-    return vt_bench_images(j->a, s, image, j, e);
+    VT_TRY(vt_analysis_images(&once, s, first_image, j, e));
+    return vt_analysis_images(j->a, s, image, j, e);
 }
 
 static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {

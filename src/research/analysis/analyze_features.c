@@ -9,7 +9,7 @@
 #include "io/class_names.h"
 #include "models/net/session64.h"
 #include "research/analysis/adistance.h"
-#include "research/analysis/bench.h"
+#include "research/analysis/worker.h"
 #include "research/analysis/pca.h"
 #include "research/analysis/tsne.h"
 
@@ -54,7 +54,7 @@ static size_t points_of(const vt_analyze *a) { return a->n_images * (a->attack ?
 /* ---- features ---- */
 
 /* Of the image or its copy at x; returns the network's class. */
-static vt_status look(double *to, int *class, vt_bench *b, const double *x, vt_err *e) {
+static vt_status look(double *to, int *class, vt_analysis_worker *b, const double *x, vt_err *e) {
     int d, k = b->classes;
     *class = vt_argmax_f64(vt_session_forward_f64(b->session, x, 1, false), k);
     const double *f = vt_session_features_f64(b->session, 0, &d);
@@ -65,7 +65,7 @@ static vt_status look(double *to, int *class, vt_bench *b, const double *x, vt_e
     return VT_OK;
 }
 
-static vt_status image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+static vt_status image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     row *r = &j->rows[i];
     double *clean = j->x + i * j->d, *copy = clean + j->a->n_images * j->d, moved = 0, length = 0;
@@ -302,7 +302,7 @@ static vt_status open_job(job *j, vt_err *e) {
 
 static vt_status one(job *j, FILE *out, json_t *json, vt_err *e) {
     VT_TRY(open_job(j, e));
-    VT_TRY(vt_bench_images(j->a, &j->a->subjects[j->subject], image, j, e));
+    VT_TRY(vt_analysis_images(j->a, &j->a->subjects[j->subject], image, j, e));
     VT_TRY(separate(j, e));
     VT_TRY(components(j, e));
     VT_TRY(embed(j, e));

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "research/analysis/bench.h"
+#include "research/analysis/worker.h"
 #include "research/analysis/hessian.h"
 #include "research/analysis/lines.h"
 #include "core/mem.h"
@@ -103,7 +103,7 @@ static vt_status open_job(job *j, void **block, vt_err *e) {
 
 /* ---- what is measured ---- */
 
-static vt_status collect(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+static vt_status collect(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     (void)e;
     memcpy(j->x + i * j->pixels, b->x, j->pixels * sizeof *j->x);
@@ -308,7 +308,7 @@ static vt_status one(const vt_analyze *a, const params *p, int i, vt_lines figur
     job j = {.a = a, .p = p, .model = subject->model, .pixels = vt_config_input_pixels(&subject->model->config)};
     void *block;
     VT_TRY(open_job(&j, &block, e));
-    vt_status s = vt_bench_images(a, subject, collect, &j, e);
+    vt_status s = vt_analysis_images(a, subject, collect, &j, e);
     if (a->progress) a->progress->unit = "gradients";
     if (s == VT_OK) s = measure(&j, e);
     if (a->progress) a->progress->unit = NULL;

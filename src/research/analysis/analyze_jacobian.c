@@ -8,7 +8,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "models/net/session64.h"
-#include "research/analysis/bench.h"
+#include "research/analysis/worker.h"
 #include "research/analysis/jacobian.h"
 
 typedef struct params {
@@ -45,8 +45,8 @@ typedef struct job {
 
 /* ---- one image ---- */
 
-static vt_status norm_at(double *sigma, bool *converged, vt_jacobian *j, const job *w, const vt_bench *b, int point,
-                         vt_err *e) {
+static vt_status norm_at(double *sigma, bool *converged, vt_jacobian *j, const job *w, const vt_analysis_worker *b,
+                         int point, vt_err *e) {
     vt_norm_found f;
     vt_operator op = vt_jacobian_operator(j);
     vt_rng key = {.seed = w->a->seed,
@@ -67,7 +67,7 @@ static void margins(row *r, const vt_jacobian *j) {
 }
 
 /* The attacked point and random ones: each may raise the bound over the ball. */
-static vt_status in_ball(row *r, vt_jacobian *j, const job *w, vt_bench *b, vt_err *e) {
+static vt_status in_ball(row *r, vt_jacobian *j, const job *w, vt_analysis_worker *b, vt_err *e) {
     vt_ball ball;
     vt_ball_init(&ball, w->a->norm, w->a->eps, b->x, b->pixels, b->attacker.lo, b->attacker.hi);
     for (int k = 0; k <= w->p->points; k++) {
@@ -86,7 +86,7 @@ static vt_status in_ball(row *r, vt_jacobian *j, const job *w, vt_bench *b, vt_e
     return VT_OK;
 }
 
-static vt_status measure(row *r, vt_jacobian *j, const job *w, vt_bench *b, vt_err *e) {
+static vt_status measure(row *r, vt_jacobian *j, const job *w, vt_analysis_worker *b, vt_err *e) {
     vt_jacobian_at(j, b->x64);
     VT_TRY(norm_at(&r->sigma, &r->converged, j, w, b, 0, e));
     margins(r, j);
@@ -101,10 +101,10 @@ static vt_status measure(row *r, vt_jacobian *j, const job *w, vt_bench *b, vt_e
         r->ddn = 0;
         return VT_OK;
     }
-    return vt_bench_nearest(b, w->ddn, VT_L2, &r->ddn, e);
+    return vt_analysis_worker_nearest(b, w->ddn, VT_L2, &r->ddn, e);
 }
 
-static vt_status image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+static vt_status image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *w = ctx;
     row *r = &w->rows[i];
     vt_jacobian j;
@@ -257,7 +257,7 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     for (int i = 0; i < a->n && s == VT_OK; i++) {
         job j = {.a = a, .p = p, .ddn = p->ddn_steps ? &ddn.stages[0] : NULL, .model = a->subjects[i].model};
         j.rows = c.rows[i] = calloc(a->n_images, sizeof *j.rows);
-        s = j.rows ? vt_bench_images(a, &a->subjects[i], image, &j, e)
+        s = j.rows ? vt_analysis_images(a, &a->subjects[i], image, &j, e)
                    : vt_fail(e, VT_E_MEMORY, "no memory for images");
         if (s == VT_OK) table(&j, i, out), s = record(&j, json, i, e);
     }

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "research/analysis/bench.h"
+#include "research/analysis/worker.h"
 #include "research/analysis/layers.h"
 #include "research/analysis/lines.h"
 #include "research/analysis/lipschitz.h"
@@ -64,7 +64,7 @@ static vt_status weigh(void *ctx, const vt_layer *l, vt_err *e) {
 
 typedef struct place {
     job *j;
-    vt_bench *b;
+    vt_analysis_worker *b;
     row *rows;       /* [depth] */
     double **x, **o; /* [depth]: input and output of the attacked pass, [t, c] */
     bool attacked;
@@ -171,7 +171,7 @@ static vt_status clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     return pointwise(&r->pointwise, p->j, l, e);
 }
 
-static vt_status image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+static vt_status image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     size_t depth = (size_t)j->depth;
     place p = {.j = j, .b = b, .rows = j->rows + i * depth};
@@ -286,7 +286,7 @@ static void draw(vt_lines *f, const job *j, int subject) {
 
 /* ---- a checkpoint ---- */
 
-static vt_status first_image(void *ctx, vt_bench *b, size_t i, vt_err *e) {
+static vt_status first_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     (void)i;
     return vt_layers_forward(b->session, b->x64, false, weigh, ctx, NULL, e);
 }
@@ -299,8 +299,8 @@ static vt_status measure(job *j, const vt_analyzed *s, vt_err *e) {
     for (size_t l = 0; st == VT_OK && l < depth; l++) j->norms[l].heads = all + l * heads;
     vt_analyze once = *j->a;
     once.n_images = 1, once.attack = NULL, once.progress = NULL;
-    if (st == VT_OK) st = vt_bench_images(&once, s, first_image, j, e);
-    if (st == VT_OK) st = vt_bench_images(j->a, s, image, j, e);
+    if (st == VT_OK) st = vt_analysis_images(&once, s, first_image, j, e);
+    if (st == VT_OK) st = vt_analysis_images(j->a, s, image, j, e);
     free(all);
     return st;
 }

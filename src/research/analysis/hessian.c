@@ -98,7 +98,7 @@ static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
     const vt_hessian *h = p->h;
     worker *w = &h->workers[thread];
     size_t pixels = vt_config_input_pixels(&h->model->config), k = (size_t)h->model->config.classes;
-    VT_TRY(vt_alive(h->interrupt, "an analysis", e));
+    VT_TRY(vt_check_interrupt(h->interrupt, "an analysis", e));
     for (size_t j = 0; j < pixels; j++) w->x[j] = (double)h->x[i * pixels + j];
     memset(w->grad, 0, h->model->params.total * sizeof *w->grad);
     memset(w->target, 0, k * sizeof *w->target);

@@ -57,7 +57,7 @@ typedef struct watcher {
     bool after; /* in backward */
 } watcher;
 
-static void watch(void *ctx, const vt_attn_seen_f64 *a) {
+static void watch(void *ctx, const vt_attn_record_f64 *a) {
     watcher *w = ctx;
     if (w->status != VT_OK || w->after != (a->d_o != NULL)) return;
     const vt_attn_shape_f64 *s = a->shape;
@@ -116,7 +116,7 @@ typedef struct room {
 } room;
 
 static size_t lay_out(room *r, double *base, const vt_layer *l) {
-    const vt_attn_seen_f64 *a = l->seen;
+    const vt_attn_record_f64 *a = l->seen;
     size_t n = (size_t)l->t * (size_t)l->a, mix = a->full ? (size_t)(l->a * l->d) : 0, at = 0;
     size_t norm = a->q_norm[0] ? n : 0, stat = 2 * (size_t)l->t * (size_t)l->heads;
     size_t len[] = {n, n, n, n, vt_attn_scratch_len_f64(a->shape), mix, norm, norm, stat, (size_t)l->d};
@@ -134,7 +134,7 @@ vt_status vt_layer_map_open(vt_layer_map *m, const vt_layer *l, int head, vt_err
     m->work = vt_alloc(lay_out(&r, NULL, l) * sizeof *m->work);
     if (!m->work) return vt_fail(e, VT_E_MEMORY, "no memory for the Jacobian of block %d", l->block);
     lay_out(&r, m->work, l);
-    const vt_attn_seen_f64 *a = l->seen;
+    const vt_attn_record_f64 *a = l->seen;
     if (a->full) vt_attn_full_mix_f64(r.mix, a->w_q, a->w_v, l->scale, l->heads, l->d, l->c);
     for (int j = 0; j < l->d; j++) r.ones[j] = 1;
     return VT_OK;
@@ -149,7 +149,7 @@ void vt_layer_map_close(vt_layer_map *m) {
  * S = (I - 11^T/d - x_hat x_hat^T/d) / std: tangents become g (S y), gradients (`adjoint`) S (g y), in place. */
 static void norm_map(const vt_layer *l, const room *r, double *y, const double *w, const double *b,
                      const double *const norm[2], bool adjoint) {
-    const vt_attn_seen_f64 *a = l->seen;
+    const vt_attn_record_f64 *a = l->seen;
     int rows = l->t * l->heads;
     if (!norm[0]) return;
     double *mean = r->stat, *rstd = r->stat + rows;
@@ -178,7 +178,7 @@ static void put_head(double *o, const double *y, const vt_layer *l, int head) {
 void vt_layer_jvp(void *map, double *ty, const double *tx) {
     const vt_layer_map *m = map;
     const vt_layer *l = m->l;
-    const vt_attn_seen_f64 *a = l->seen;
+    const vt_attn_record_f64 *a = l->seen;
     int t = l->t, c = l->c, n = l->a;
     room r;
     lay_out(&r, m->work, l);
@@ -204,7 +204,7 @@ void vt_layer_jvp(void *map, double *ty, const double *tx) {
 void vt_layer_vjp(void *map, double *dx, const double *dy) {
     const vt_layer_map *m = map;
     const vt_layer *l = m->l;
-    const vt_attn_seen_f64 *a = l->seen;
+    const vt_attn_record_f64 *a = l->seen;
     int t = l->t, c = l->c, n = l->a;
     room r;
     lay_out(&r, m->work, l);
@@ -216,7 +216,7 @@ void vt_layer_vjp(void *map, double *dx, const double *dy) {
         memcpy(r.o, dy, (size_t)t * (size_t)c * sizeof *dy);
     const vt_attn_grad_f64 g = {.q = r.q, .k = a->tied ? r.q : r.k, .v = r.v, .ldq = n, .ldk = n, .ldv = n};
     vt_attn_shape_f64 shape = *a->shape;
-    shape.ortho = 0, shape.pull = NULL, shape.dbias = shape.dpos = shape.dgate = NULL;
+    shape.ortho = 0, shape.inject = NULL, shape.dbias = shape.dpos = shape.dgate = NULL;
     vt_attn_backward_f64(&g, NULL, r.score, r.o, a->p, a->saved, a->in, a->w, &shape);
     if (a->full) vt_attn_full_dvalues_f64(r.q, n, NULL, r.v, n, a->in->q, a->in->ldq, r.mix, t, l->heads, l->d);
     norm_map(l, &r, r.q, a->w_q, a->b_q, a->q_norm, true);

@@ -30,7 +30,7 @@ typedef struct vt_layer {
     int ldq, ldk, ldv, ldp;
     bool plain;       /* p = softmax(scale q k^T), whatever q and k are made of */
     bool dot;         /* and they are affine in x: what the theorems are about */
-    const void *seen; /* vt_attn_seen_f64 */
+    const void *seen; /* vt_attn_record_f64 */
 } vt_layer;
 
 typedef vt_status (*vt_layer_fn)(void *ctx, const vt_layer *l, vt_err *e);

@@ -221,7 +221,7 @@ static vt_status descend(descent *s, double *y, double rate, const vt_tsne *o, v
     size_t n = s->n;
     for (int k = 0; k < o->steps; k++) {
         bool early = k < VT_TSNE_EARLY;
-        VT_TRY(vt_alive(o->interrupt, "an analysis", e));
+        VT_TRY(vt_check_interrupt(o->interrupt, "an analysis", e));
         if (k == 0 || k == VT_TSNE_EARLY) /* gains and speed begin anew with the objective */
             for (size_t i = 0; i < 2 * n; i++) s->move[i] = 0, s->gain[i] = 1;
         vt_tsne_gradient(s->g, s->p, y, n, early ? o->exaggeration : 1, o->threads, s->work);

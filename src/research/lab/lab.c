@@ -7,7 +7,7 @@
 #include <string.h>
 #include "core/json.h"
 #include "core/mem.h"
-#include "core/written.h"
+#include "core/text_stream.h"
 
 #define VT_KIND vt_lab_def
 #define VT_KIND_NAME(x) vt_lab_def_##x
@@ -28,7 +28,7 @@ vt_status vt_lab_find(const vt_lab_def **out, const char *name, vt_err *e) {
         }
         names[i] = defs[i]->name;
     }
-    return vt_unknown("lab", name, names, COUNT, NULL, e);
+    return vt_fail_unknown("lab", name, names, COUNT, NULL, e);
 }
 
 static const char *finding_name(vt_finding f) {
@@ -54,13 +54,13 @@ vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, 
     return vt_fail(e, VT_E_MEMORY, "no memory for a claim of a lab");
 }
 
-vt_status vt_lab_alive(const vt_lab *lab, vt_err *e) { return vt_alive(lab->interrupt, "a lab", e); }
+vt_status vt_lab_alive(const vt_lab *lab, vt_err *e) { return vt_check_interrupt(lab->interrupt, "a lab", e); }
 
 vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, void (*write)(FILE *script, const void *data),
                         const void *data, vt_err *e) {
     if (!lab->figure) return VT_OK;
     char *script;
-    VT_TRY(vt_written(&script, write, data, name, e));
+    VT_TRY(vt_text_of(&script, write, data, name, e));
     vt_status s = lab->figure(lab->figure_ctx, name, title, script, e);
     free(script);
     return s;

@@ -44,7 +44,7 @@ static void judge(vt_measure *sum, const float *f, const float *y, const vt_two_
     sum->error += argmax(f, n->out) != argmax(y, n->out);
 }
 
-vt_status vt_two_layer_measure(vt_measure *out, const vt_points *p, const float *theta, const vt_two_layer *n,
+vt_status vt_two_layer_measure(vt_measure *out, const vt_adv_file *p, const float *theta, const vt_two_layer *n,
                                vt_err *e) {
     *out = (vt_measure){0};
     float *f = vt_alloc((size_t)p->n * (size_t)n->out * sizeof *f);
@@ -102,7 +102,7 @@ static void penalties(float *grad, const float *theta, const vt_sgd *s) {
 }
 
 static vt_status mark(vt_measure (*curve)[2], const float *theta, const vt_sgd *s, vt_err *e) {
-    vt_points head = s->train;
+    vt_adv_file head = s->train;
     if (head.n > s->test.n) head.n = s->test.n;
     VT_TRY(vt_two_layer_measure(&(*curve)[0], &head, theta, &s->net, e));
     return vt_two_layer_measure(&(*curve)[1], &s->test, theta, &s->net, e);

@@ -7,10 +7,10 @@
 #include "research/lab/lab.h"
 #include "research/lab/two_layer.h"
 
-typedef struct vt_points { /* borrowed */
-    const float *x, *y;    /* [n, in], [n, out] */
+typedef struct vt_adv_file { /* borrowed */
+    const float *x, *y;      /* [n, in], [n, out] */
     int n;
-} vt_points;
+} vt_adv_file;
 
 /* What one measurement of a curve says: means over the points. */
 typedef struct vt_measure {
@@ -20,7 +20,7 @@ typedef struct vt_measure {
 
 typedef struct vt_sgd {
     vt_two_layer net;
-    vt_points train, test;
+    vt_adv_file train, test;
     int batch, steps;
     double rate;
     double l1, l2; /* + l1 |a|_1 + l2 / 2 |a|^2 on a mask, its parameters before a softmax */
@@ -34,7 +34,7 @@ typedef struct vt_sgd {
 vt_status vt_sgd_run(float *theta, vt_measure (*curve)[2], const vt_sgd *s, const vt_lab *lab, vt_err *e);
 
 /* VT_E_NUMERIC when the mean loss is not finite. */
-vt_status vt_two_layer_measure(vt_measure *out, const vt_points *p, const float *theta, const vt_two_layer *n,
+vt_status vt_two_layer_measure(vt_measure *out, const vt_adv_file *p, const float *theta, const vt_two_layer *n,
                                vt_err *e);
 /* f [n, out] of x [n, in]. */
 vt_status vt_two_layer_outputs(float *f, const float *x, int points, const float *theta, const vt_two_layer *n,

@@ -74,7 +74,7 @@ vt_status vt_teacher_open(vt_teacher *out, const vt_two_layer *net, int relevant
         vt_teacher_close(out);
         return s;
     }
-    vt_points p = vt_teacher_test(out);
+    vt_adv_file p = vt_teacher_test(out);
     for (size_t i = 0; i < (size_t)p.n * (size_t)net->out; i++) out->power += (double)p.y[i] * (double)p.y[i] / p.n;
     return VT_OK;
 }
@@ -86,11 +86,11 @@ void vt_teacher_close(vt_teacher *t) {
     *t = (vt_teacher){0};
 }
 
-vt_points vt_teacher_train(const vt_teacher *t, int n) { return (vt_points){t->x, t->y, n}; }
+vt_adv_file vt_teacher_train(const vt_teacher *t, int n) { return (vt_adv_file){t->x, t->y, n}; }
 
-vt_points vt_teacher_test(const vt_teacher *t) {
+vt_adv_file vt_teacher_test(const vt_teacher *t) {
     size_t at = (size_t)t->train;
-    return (vt_points){t->x + at * (size_t)t->net.in, t->y + at * (size_t)t->net.out, t->test};
+    return (vt_adv_file){t->x + at * (size_t)t->net.in, t->y + at * (size_t)t->net.out, t->test};
 }
 
 bool vt_teacher_relevant(const vt_teacher *t, int input) {
@@ -138,7 +138,7 @@ static void carve(attack *a, const vt_robust *r, const vt_two_layer *net, vt_are
 /* Starts within half of the ball, keyed by the point; 2.5 eps / steps is PGD's usual step. */
 static void climb(attack *a, const vt_robust *r, const vt_teacher *t, const float *theta, const vt_two_layer *net,
                   uint64_t seed) {
-    vt_points p = vt_teacher_test(t);
+    vt_adv_file p = vt_teacher_test(t);
     size_t in = (size_t)net->in;
     vt_rng key = {.seed = seed, .purpose = vt_rng_purpose("teacher attack"), .run = r->run};
     for (int i = 0; i < r->points; i++) {
@@ -169,7 +169,7 @@ vt_status vt_teacher_attack(vt_robust_result *out, const vt_robust *r, const vt_
     if (!arena.base) return vt_fail(e, VT_E_MEMORY, "no memory to attack %d points", r->points);
     carve(&a, r, net, &arena);
     climb(&a, r, t, theta, net, lab->seed);
-    vt_points p = vt_teacher_test(t), moved = {a.x, p.y, r->points};
+    vt_adv_file p = vt_teacher_test(t), moved = {a.x, p.y, r->points};
     p.n = r->points;
     vt_measure before, after;
     vt_status s = vt_two_layer_measure(&before, &p, theta, net, e);

@@ -23,8 +23,8 @@ vt_status vt_teacher_open(vt_teacher *out, const vt_two_layer *net, int relevant
                           uint32_t run, const vt_lab *lab, vt_err *e);
 void vt_teacher_close(vt_teacher *t);
 
-vt_points vt_teacher_train(const vt_teacher *t, int n); /* the first n */
-vt_points vt_teacher_test(const vt_teacher *t);
+vt_adv_file vt_teacher_train(const vt_teacher *t, int n); /* the first n */
+vt_adv_file vt_teacher_test(const vt_teacher *t);
 bool vt_teacher_relevant(const vt_teacher *t, int input);
 
 /* PGD on x against 1/2 |f(x) - y|^2 with y = G*(x) held: a point of the ball, [n, in]. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The double twin's entry points, for files that are compiled once (they include two_layer.h as float). two_layer.c
+/* The double copy's entry points, for files that are compiled once (they include two_layer.h as float). two_layer.c
  * includes this page in its double copy, so the compiler holds the two declarations together. */
 #ifndef VT_LAB_TWO_LAYER64_H
 #define VT_LAB_TWO_LAYER64_H

@@ -55,10 +55,10 @@ static vt_status same_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err *
 
 /* A checkpoint's key holds the hash of a file; of an index of shards a ledger has that of the shards. */
 static vt_status of_shards(const char *path, char hex[65], vt_err *e) {
-    vt_st *st;
+    vt_tensors *st;
     VT_TRY(vt_weights_open(&st, path, NULL, e));
     vt_status s = vt_weights_sha(st, hex, e);
-    vt_st_close(st);
+    vt_tensors_close(st);
     return s;
 }
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#include "attacks/target_order.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static int class_at(const float *z, int classes, int rank) {
+    for (int k = 0; k < classes; k++) {
+        int above = 0;
+        for (int j = 0; j < classes; j++) above += z[j] > z[k] || (z[j] == z[k] && j > k);
+        if (above == rank - 1) return k;
+    }
+    return 0;
+}
+
+int vt_target_of_rank(const float *z, int classes, int label, int rank) {
+    int t = class_at(z, classes, rank);
+    return t != label ? t : class_at(z, classes, 1);
+}
+
+size_t vt_target_work_len(const vt_task *t) { return 3 * (size_t)t->classes + t->n; }
+
+/* Is k among the candidates: how many wrong classes have a larger logit? */
+static bool candidate(const float *z, int classes, int label, int k) {
+    int above = 0;
+    for (int j = 0; j < classes; j++) above += j != label && j != k && (z[j] > z[k] || (z[j] == z[k] && j > k));
+    return k != label && above < VT_MALT_CANDIDATES;
+}
+
+static vt_status malt(vt_oracle *o, const vt_task *t, float *merit, float *z) {
+    float *cotangent = z + t->classes, *g = cotangent + t->classes, value;
+    vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
+    vt_norm dual = vt_norm_dual(t->ball->norm);
+    VT_TRY(vt_oracle_logits(o, t->x, z));
+    for (int k = 0; k < t->classes; k++) {
+        merit[k] = k == t->label ? INFINITY : -INFINITY;
+        if (!candidate(z, t->classes, t->label, k)) continue;
+        memset(cotangent, 0, (size_t)t->classes * sizeof(float));
+        cotangent[k] = 1, cotangent[t->label] = -1;
+        VT_TRY(vt_oracle_gradient(o, t->x, &loss, NULL, &value, g));
+        double length = vt_length(dual, g, t->n);
+        merit[k] = length > 0 ? (float)(((double)z[k] - (double)z[t->label]) / length) : -FLT_MAX;
+    }
+    return VT_OK;
+}
+
+vt_status vt_target_merits(vt_oracle *o, const vt_task *t, int choose, float *merit) {
+    if (choose == VT_BY_MALT) return malt(o, t, merit, merit + t->classes);
+    return vt_oracle_logits(o, t->x, merit);
+}
+
+vt_passes vt_target_cost(int choose, int classes) {
+    int others = classes - 1;
+    return (vt_passes){.forwards = 1, .gradients = choose == VT_BY_MALT ? fmin(others, VT_MALT_CANDIDATES) : 0};
+}
+
+int vt_target_count(int asked, int classes) { return asked < classes - 1 ? asked : classes - 1; }

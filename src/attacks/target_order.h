@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Which classes the targeted attacks aim at, and in which order. */
+#ifndef VT_ATTACKS_TARGET_ORDER_H
+#define VT_ATTACKS_TARGET_ORDER_H
+
+#include "attacks/attack.h"
+
+/* Class at rank r (1 = the largest logit) of z; among equal logits the higher index ranks first, as the reference's
+ * sort does. If that class is the label, the class at rank 1 stands in (ours: AutoAttack would aim at
+ * the label itself). */
+int vt_target_of_rank(const float *z, int classes, int label, int rank);
+
+/* Orders of targets: by the clean logits, or MALT's, by the distance of the boundary if the model were linear (Melamed,
+ * Yehudai and Shamir 2024, "MALT Powers Up Adversarial Attacks", algorithm 1). */
+enum { VT_BY_LOGIT, VT_BY_MALT, VT_MALT_CANDIDATES = 100 };
+#define VT_CHOOSE_OPT(params_, preset_)                                                                                \
+    VT_OPT_C("choose", params_, choose,                                                                                \
+             "order of targets: by clean logit, or by the linear distance of their boundaries (MALT)", "rank|malt",    \
+             preset_)
+
+/* merit [K], with the label ahead of all: target number r (1 = first) is vt_target_of_rank(merit, K, label, r + 1).
+ * VT_BY_LOGIT: the clean logits, one forward. VT_BY_MALT: minus the linear distance (z_y - z_k) / |grad (z_k - z_y)|_q,
+ * q dual to the ball's norm, for the VT_MALT_CANDIDATES wrong classes of the largest logits, a gradient each; a class
+ * without gradient comes last of these, and other classes after them. merit has room for vt_target_work_len floats. */
+vt_status vt_target_merits(vt_oracle *o, const vt_task *t, int choose, float *merit);
+size_t vt_target_work_len(const vt_task *t);
+vt_passes vt_target_cost(int choose, int classes); /* of vt_target_merits */
+int vt_target_count(int asked, int classes);       /* there are no more than classes - 1 */
+
+#endif

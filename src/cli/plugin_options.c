@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/plugin_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys are written with _ in tables and may be typed with - on the command line. */
+static bool same_key(const char *a, const char *b) {
+    for (; *a && *b; a++, b++)
+        if (*a != *b && !(strchr("-_", *a) && strchr("-_", *b))) return false;
+    return *a == *b;
+}
+
+static const vt_opt *find_opt(const vt_plugin_options *own, const char *key) {
+    for (const vt_opt *o = own->opts; o && o->key; o++)
+        if (same_key(o->key, key)) return o;
+    return NULL;
+}
+
+static vt_status unknown(const vt_plugin_options *own, const vt_cli *c, const char *key, vt_err *e) {
+    enum { MOST = 128 };
+    const char *names[MOST];
+    char all[400] = "";
+    size_t n = 0;
+    for (const vt_opt *o = own->opts; o && o->key && n < MOST / 2; o++) {
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", n ? ", " : "", o->key);
+        names[n++] = o->key;
+    }
+    for (const vt_arg *a = c->command->args; a->name && n < MOST; a++) names[n++] = a->name;
+    const char *near = vt_nearest(key, names, n);
+    return vt_fail(e, VT_E_UNKNOWN, "%s %s has no option '%s'%s%s%s; its options are: %s", own->what, own->name, key,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", *all ? all : "none");
+}
+
+vt_status vt_plugin_options_find(const vt_plugin_options *own, const vt_cli *c, const char *key, vt_arg *out,
+                                 vt_err *e) {
+    const vt_opt *o = find_opt(own, key);
+    if (!o) return unknown(own, c, key, e);
+    *out = (vt_arg){o->key, o->type == VT_OPT_BOOL ? NULL : "VALUE", o->help};
+    return VT_OK;
+}
+
+/* Sets one in params; key with - or _. */
+static vt_status set(const vt_plugin_options *own, const vt_cli *c, void *params, const char *key, const char *value,
+                     vt_err *e) {
+    char who[80];
+    const vt_opt *o = find_opt(own, key);
+    snprintf(who, sizeof who, "%s %s", own->what, own->name);
+    return o ? vt_opt_set(own->opts, params, o->key, value, who, e) : unknown(own, c, key, e);
+}
+
+static vt_status set_pair(const vt_plugin_options *own, const vt_cli *c, void *params, const char *pair, vt_err *e) {
+    char key[64];
+    size_t n = strcspn(pair, "=");
+    if (!pair[n] || n == 0 || n >= sizeof key)
+        return vt_fail(e, VT_E_USAGE, "--set takes key=value, but '%s' was given", pair);
+    snprintf(key, sizeof key, "%.*s", (int)n, pair);
+    return set(own, c, params, key, pair + n + 1, e);
+}
+
+vt_status vt_plugin_options_parse(const vt_plugin_options *own, const vt_cli *c, size_t size, void **params,
+                                  vt_err *e) {
+    *params = calloc(1, size + 1);
+    if (!*params) return vt_fail(e, VT_E_MEMORY, "no memory for %s %s", own->what, own->name);
+    vt_opt_defaults(own->opts, *params);
+    for (int i = 0; i < c->given.n; i++) {
+        const vt_arg *a = c->row[i];
+        const char *value = a->metavar ? c->given.list[i].value : "1";
+        if (a >= c->more && a < c->more + c->n_more) VT_TRY(set(own, c, *params, a->name, value, e));
+        if (!strcmp(a->name, "set")) VT_TRY(set_pair(own, c, *params, value, e));
+    }
+    return VT_OK;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* The options of the lab or analysis that is named on the command line: rows of its vt_opt table, given as flags of
+ * the command. */
+#ifndef VT_CLI_PLUGIN_OPTIONS_H
+#define VT_CLI_PLUGIN_OPTIONS_H
+
+#include "cli/cli.h"
+#include "core/opt.h"
+
+typedef struct vt_plugin_options {
+    const char *what, *name; /* "lab", "attgd" */
+    const vt_opt *opts;      /* may be NULL */
+} vt_plugin_options;
+
+/* For vt_command.find: --key as an option of the command; refused with the nearest of its own and the command's. */
+vt_status vt_plugin_options_find(const vt_plugin_options *o, const vt_cli *c, const char *key, vt_arg *out, vt_err *e);
+/* *params: allocated, with the defaults, then what was given as a flag or (where the command has it) by --set
+ * key=value, in the order of the command line, so that the last one counts. */
+vt_status vt_plugin_options_parse(const vt_plugin_options *o, const vt_cli *c, size_t size, void **params, vt_err *e);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* The files in --out of a command that prints tables as it goes (lab, analyze): tables.txt, figures, arrays,
+ * run.json, and last a JSON document. */
+#ifndef VT_CLI_RESULT_DIR_H
+#define VT_CLI_RESULT_DIR_H
+
+#include <jansson.h>
+#include <stdio.h>
+#include "cli/cli.h"
+#include "core/files.h"
+#include "core/text.h"
+
+enum { VT_FOLDER_FILES = 32 };
+
+typedef struct vt_result_dir {
+    const char *dir;      /* NULL: terminal only */
+    const char *document; /* "lab.json" */
+    FILE *out;            /* for tables: the terminal as they come, and tables.txt */
+    bool draws;           /* gnuplot is there, and a folder for figures */
+    vt_file tables;
+    vt_text_at at;                /* in tables.txt, which somebody will look at in a terminal */
+    char *files[VT_FOLDER_FILES]; /* names of figures and arrays that are there */
+    int n_files;
+} vt_result_dir;
+
+/* dir (NULL: none) is made, or must be empty: figures have names of their own, whatever is there is not ours to
+ * replace. Where nothing is drawn, `draws` is false and nobody should ask. */
+vt_status vt_result_dir_open(vt_result_dir *f, const char *dir, const char *document, vt_err *e);
+/* DIR/name.svg from a gnuplot script; ctx: a vt_result_dir. */
+vt_status vt_result_dir_figure(void *ctx, const char *name, const char *title, const char *script, vt_err *e);
+/* DIR/name.svg, as it is; ctx: a vt_result_dir with a folder. */
+vt_status vt_result_dir_picture(void *ctx, const char *name, const char *svg, vt_err *e);
+/* DIR/name.npy, doubles [rows, cols]; ctx: a vt_result_dir with a folder. */
+vt_status vt_result_dir_array(void *ctx, const char *name, const double *values, size_t rows, size_t cols, vt_err *e);
+/* Writes what is left to write, the document last: a folder that has it is complete. Does nothing without one. */
+vt_status vt_result_dir_keep(vt_result_dir *f, const vt_cli *c, const json_t *doc, int threads, double seconds,
+                             vt_err *e);
+/* done false: what a failed run left is removed. Accepts one that was never opened, zeroed. */
+void vt_result_dir_close(vt_result_dir *f, bool done);
+
+#endif

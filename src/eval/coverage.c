@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/coverage.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool vt_in_share(uint64_t seed, int32_t image, double share) {
+    vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("sample of survivors"), .image = (uint32_t)image};
+    return (double)vt_rng_bits(&r, 0) < share * 4294967296.0;
+}
+
+double vt_record_norm(const vt_record *r, vt_norm norm) {
+    if (r->status == VT_RECORD_NOT_FINITE) return 0; /* the search ended unfinished: robust at no radius */
+    return norm == VT_LINF ? r->linf : norm == VT_L2 ? r->l2 : r->l1;
+}
+
+static void read_entry(vt_coverage_entry *en, const vt_header_attack *a, int column) {
+    *en = (vt_coverage_entry){.scoring = a->scoring, .radius = a->radius, .n_stages = a->n_stages, .column = column};
+    for (int k = 0; k < a->n_stages; k++) en->share[k] = a->stages[k].share;
+}
+
+vt_status vt_coverage_open(vt_coverage *b, const vt_header *header, const int32_t *images, size_t n, vt_err *e) {
+    bool curve = false;
+    *b = (vt_coverage){.images = images, .n = n, .n_entries = header->n_attacks, .columns = 1};
+    b->seed = header->seed;
+    b->norm = header->norm;
+    b->entries = calloc((size_t)b->n_entries + 1, sizeof *b->entries);
+    if (!b->entries) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
+    for (int i = 0; i < b->n_entries; i++) {
+        read_entry(&b->entries[i], &header->attacks[i], b->columns);
+        b->columns += b->entries[i].n_stages;
+        curve = curve || isfinite(b->entries[i].radius);
+    }
+    b->cells = malloc((size_t)b->columns * n + 1);
+    b->norms = curve ? malloc(((size_t)b->n_entries * n + 1) * sizeof *b->norms) : NULL;
+    if (!b->cells || (curve && !b->norms)) {
+        vt_coverage_close(b);
+        return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
+    }
+    memset(b->cells, VT_COVERAGE_NONE, (size_t)b->columns * n);
+    for (size_t i = 0; curve && i < (size_t)b->n_entries * n; i++) b->norms[i] = INFINITY;
+    return VT_OK;
+}
+
+void vt_coverage_close(vt_coverage *b) {
+    free(b->entries), free(b->cells), free(b->norms);
+    memset(b, 0, sizeof *b);
+}
+
+size_t vt_image_place(const int32_t *images, size_t n, int32_t image) {
+    size_t lo = 0, hi = n;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (images[mid] < image)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < n && images[lo] == image ? lo : SIZE_MAX;
+}
+
+static uint8_t *cell(const vt_coverage *b, int entry, int stage, size_t i) {
+    return &b->cells[(size_t)(entry ? b->entries[entry - 1].column + stage : 0) * b->n + i];
+}
+
+uint8_t vt_coverage_cell(const vt_coverage *b, int entry, int stage, size_t i) { return *cell(b, entry, stage, i); }
+
+vt_status vt_coverage_note(vt_coverage *b, const vt_ledger *l, size_t from, vt_err *e) {
+    for (size_t k = from; k < l->count; k++) {
+        const vt_record *r = &l->records[k];
+        size_t i = vt_image_place(b->images, b->n, r->image);
+        if (i == SIZE_MAX)
+            return vt_fail(e, VT_E_USAGE,
+                           "%s/ledger.jsonl holds image %d, which --images leaves out: a resumed run may extend the "
+                           "set, not shrink it",
+                           l->dir, r->image);
+        if (r->entry > b->n_entries || r->stage >= (r->entry ? b->entries[r->entry - 1].n_stages : 1))
+            return vt_fail(e, VT_E_FORMAT,
+                           "%s/ledger.jsonl: a line of image %d names entry %d, stage %d, which the header does not "
+                           "have",
+                           l->dir, r->image, r->entry, r->stage);
+        uint8_t *at = cell(b, r->entry, r->stage, i);
+        if (*at != VT_COVERAGE_NONE)
+            return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", l->dir,
+                           r->image, r->entry, r->stage);
+        *at = r->status;
+        if (!b->norms || !r->entry || !vt_record_ends(r->status)) continue;
+        double *norm = &b->norms[(size_t)(r->entry - 1) * b->n + i];
+        *norm = fmin(*norm, vt_record_norm(r, b->norm));
+    }
+    return VT_OK;
+}
+
+static bool broken_before(const vt_coverage *b, int entry, int stage, size_t i) {
+    for (int k = 0; k < stage; k++)
+        if (vt_record_ends(*cell(b, entry, k, i))) return true;
+    return false;
+}
+
+bool vt_coverage_broke(const vt_coverage *b, int entry, size_t i) {
+    return broken_before(b, entry, b->entries[entry - 1].n_stages, i);
+}
+
+/* A curve's confirmation leaves out what an entry before it broke within its radius. */
+static bool fell_within(const vt_coverage *b, int entry, size_t i) {
+    double radius = b->entries[entry - 1].radius;
+    if (!b->norms || isinf(radius)) return false;
+    for (int k = 0; k < entry - 1; k++)
+        if (b->norms[(size_t)k * b->n + i] <= radius) return true;
+    return false;
+}
+
+bool vt_coverage_takes(const vt_coverage *b, int entry, int stage, size_t i) {
+    if (!entry) return true;
+    const vt_coverage_entry *en = &b->entries[entry - 1];
+    uint8_t clean = *cell(b, 0, 0, i);
+    if (broken_before(b, entry, stage, i) || clean == VT_COVERAGE_NONE) return false;
+    switch (en->scoring) {
+    case VT_SCORE_PUBLISHED: /* the papers' evaluators run on every image */
+        return true;
+    case VT_SCORE_EIGHT_BIT: /* what no float point broke, no 8-bit point does */
+        return vt_coverage_broke(b, entry - 1, i);
+    default:
+        return clean == VT_RECORD_CORRECT && !fell_within(b, entry, i) &&
+               vt_in_share(b->seed, b->images[i], en->share[stage]);
+    }
+}
+
+bool vt_coverage_right(const vt_coverage *b, int entry, size_t i) {
+    bool clean = *cell(b, 0, 0, i) == VT_RECORD_CORRECT;
+    if (!entry) return clean;
+    return (clean || b->entries[entry - 1].scoring == VT_SCORE_PUBLISHED) && !vt_coverage_broke(b, entry, i);
+}
+
+bool vt_coverage_done(const vt_coverage *b, int entry, size_t i) {
+    bool done = *cell(b, 0, 0, i) != VT_COVERAGE_NONE;
+    if (entry && b->entries[entry - 1].scoring == VT_SCORE_EIGHT_BIT) done = vt_coverage_done(b, entry - 1, i);
+    for (int k = 0; entry && k < b->entries[entry - 1].n_stages; k++)
+        done = done && !(vt_coverage_takes(b, entry, k, i) && *cell(b, entry, k, i) == VT_COVERAGE_NONE);
+    return done;
+}
+
+static int by_number(const void *a, const void *b) {
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+size_t vt_coverage_images(const vt_ledger *l, int32_t *images) {
+    size_t n = 0;
+    for (size_t i = 0; i < l->count; i++) images[i] = l->records[i].image;
+    qsort(images, l->count, sizeof *images, by_number);
+    for (size_t i = 0; i < l->count; i++)
+        if (!n || images[i] != images[n - 1]) images[n++] = images[i];
+    return n;
+}
+
+int64_t vt_coverage_pending(const vt_coverage *b, int entry, int stage) {
+    int64_t n = 0;
+    for (size_t i = 0; i < b->n; i++)
+        n += vt_coverage_takes(b, entry, stage, i) && vt_coverage_cell(b, entry, stage, i) == VT_COVERAGE_NONE;
+    return n;
+}
+
+vt_status vt_coverage_finished(const vt_ledger *l, int64_t *total, vt_err *e) {
+    vt_coverage b = {0};
+    int32_t *images = calloc(l->count + 1, sizeof *images);
+    if (!images) return vt_fail(e, VT_E_MEMORY, "no memory for %zu lines", l->count);
+    vt_status s = vt_coverage_open(&b, l->header, images, vt_coverage_images(l, images), e);
+    if (s == VT_OK) s = vt_coverage_note(&b, l, 0, e);
+    long long pending = 0;
+    *total = 0;
+    for (size_t i = 0; i < b.n && s == VT_OK; i++) *total += vt_coverage_cell(&b, 0, 0, i) != VT_COVERAGE_NONE;
+    for (int k = 0; k < b.n_entries && s == VT_OK; k++)
+        for (int stage = 0; stage < b.entries[k].n_stages; stage++) pending += vt_coverage_pending(&b, k + 1, stage);
+    if (s == VT_OK && (pending || !*total))
+        s = vt_fail(e, VT_E_USAGE, "%s is not finished: %lld image-stages are missing; go on with --resume", l->dir,
+                    pending);
+    vt_coverage_close(&b);
+    free(images);
+    return s;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/report/checksums.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "core/files.h"
+#include "core/hash.h"
+#include "core/json.h"
+#include "core/text_stream.h"
+#include "eval/report/summary.h"
+
+#define SUMS "SHA256SUMS"
+#define DIGITS 64
+enum { TEXT_MOST = 1 << 26, RESULTS_MOST = 1 << 28 }; /* bytes of a list, a report, run.json; of results.json */
+static const char zeros[] = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/* ---- the list ---- */
+
+static vt_status add_file(FILE *out, const char *dir, const char *name, vt_err *e) {
+    char path[VT_PATH_MAX], hex[DIGITS + 1];
+    struct stat s;
+    if (!vt_path(path, dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    if (lstat(path, &s) || !S_ISREG(s.st_mode)) return VT_OK;
+    VT_TRY(vt_sha_file(path, hex, e));
+    fprintf(out, "%s  %s\n", hex, name);
+    return VT_OK;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+/* Files of dir/name and of its folders, two levels at most: adv/NAME.npz, adv/NAME/INDEX.png. A leading dot is no
+ * result: what a killed writer left, or a desktop put there. */
+static vt_status add_folder(FILE *out, const char *dir, const char *name, int levels, vt_err *e) {
+    char path[VT_PATH_MAX], inner[VT_PATH_MAX];
+    struct dirent **list = NULL;
+    vt_status s = VT_OK;
+    errno = ENOENT;
+    int n = vt_path(path, dir, name) ? scandir(path, &list, NULL, by_name) : -1;
+    if (n < 0 && errno != ENOENT && errno != ENOTDIR) /* it is there, and a folder */
+        return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        const char *item = list[i]->d_name;
+        if (s == VT_OK && item[0] != '.' && vt_path(inner, name, item)) {
+            s = add_file(out, dir, inner, e);
+            if (s == VT_OK && levels > 1) s = add_folder(out, dir, inner, levels - 1, e);
+        }
+        free(list[i]);
+    }
+    free(list);
+    return s;
+}
+
+static vt_status add_all(FILE *out, const char *dir, vt_err *e) {
+    int n;
+    const vt_report_def *const *defs = vt_report_defs(&n);
+    VT_TRY(add_file(out, dir, "adv.bin", e));
+    VT_TRY(add_file(out, dir, "adv.safetensors", e));
+    VT_TRY(add_folder(out, dir, "adv", 2, e));
+    VT_TRY(add_file(out, dir, "curve.csv", e));
+    VT_TRY(add_file(out, dir, "curve.json", e));
+    VT_TRY(add_file(out, dir, "ledger.jsonl", e));
+    for (int i = 0; i < n; i++)
+        if (defs[i]->file) VT_TRY(add_file(out, dir, defs[i]->file, e));
+    return add_file(out, dir, "selftest.json", e);
+}
+
+void vt_checksums_list(FILE *f, const char *dir) {
+    static const char *const first[] = {"results.json", "curve.json", "curve.csv", "curve.svg", "seeds.json"};
+    static const char *const last[] = {"ledger.jsonl", "adv.bin", "adv.safetensors", "adv", "selftest.json",
+                                       "run.json",     SUMS};
+    enum { FIRST = sizeof first / sizeof *first, LAST = sizeof last / sizeof *last };
+    char path[VT_PATH_MAX];
+    const char *before = "";
+    int n;
+    const vt_report_def *const *defs = vt_report_defs(&n);
+    fprintf(f, "%s: ", dir);
+    for (int i = 0; i < FIRST + n + LAST; i++) {
+        int report = i - FIRST;
+        const char *name = report < 0 ? first[i] : report < n ? defs[report]->file : last[report - n];
+        bool again = report >= 0 && report < n && name && !strcmp(name, first[0]);
+        if (!name || again || !vt_path(path, dir, name) || access(path, F_OK)) continue;
+        fprintf(f, "%s%s%s", before, name, strcmp(name, "adv") ? "" : "/");
+        before = ", ";
+    }
+    fputc('\n', f);
+}
+
+static vt_status sums_text(char **text, const char *dir, vt_err *e) {
+    vt_text_stream w;
+    FILE *out = vt_text_stream_open(&w);
+    vt_status s = out ? add_all(out, dir, e) : VT_OK;
+    *text = vt_text_stream_close(&w);
+    if (s == VT_OK && !*text) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for its hashes", dir);
+    if (s == VT_OK) return VT_OK;
+    free(*text);
+    *text = NULL;
+    return s;
+}
+
+vt_status vt_checksums_write(const char *dir, vt_err *e) {
+    char *text;
+    vt_file f;
+    VT_TRY(sums_text(&text, dir, e));
+    vt_status s = vt_file_begin(&f, dir, SUMS, e);
+    if (s == VT_OK) {
+        fputs(text, f.stream);
+        s = vt_file_commit(&f, e);
+    }
+    free(text);
+    return s;
+}
+
+/* ---- the check ---- */
+
+/* The line of `text` that ends in "  NAME": its beginning, or NULL. */
+static const char *line_of(const char *text, const char *name, size_t n) {
+    for (const char *p = text; *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : p + strlen(p)) {
+        size_t len = strcspn(p, "\n");
+        if (len == DIGITS + 2 + n && !memcmp(p + DIGITS, "  ", 2) && !memcmp(p + DIGITS + 2, name, n)) return p;
+    }
+    return NULL;
+}
+
+/* Lines of `a` against those of `b`. */
+static void lines(const char *a, const char *b, bool stored, vt_findings *found) {
+    for (const char *p = a; *p;) {
+        size_t len = strcspn(p, "\n");
+        bool whole = len > DIGITS + 2 && p[len] == '\n';
+        const char *name = p + DIGITS + 2, *other = whole ? line_of(b, name, len - DIGITS - 2) : NULL;
+        int shown = whole ? (int)(len - DIGITS - 2) : 0;
+        if (!whole)
+            vt_findings_add(found, SUMS ": a line is damaged: %.*s", (int)(len < 90 ? len : 90), p);
+        else if (!other && stored)
+            vt_findings_add(found, "%.*s is named by " SUMS ", but is missing", shown, name);
+        else if (!other)
+            vt_findings_add(found, "%.*s is not named by " SUMS, shown, name);
+        else if (!stored && memcmp(p, other, DIGITS))
+            vt_findings_add(found, "%.*s is changed: its SHA-256 is %.12s..., " SUMS " says %.12s...", shown, name, p,
+                            other);
+        p += len + (p[len] == '\n');
+    }
+}
+
+/* A file that cannot be read is a finding; that there is no memory for it is none. */
+static vt_status unread(vt_status s, const vt_err *why, vt_findings *found, vt_err *e) {
+    if (s == VT_E_MEMORY) return vt_fail(e, s, "%s", why->text);
+    vt_findings_add(found, "%s", why->text);
+    return VT_OK;
+}
+
+static vt_status check_sums(const char *dir, vt_findings *found, vt_err *e) {
+    char path[VT_PATH_MAX], *now, *then;
+    size_t n;
+    vt_err why = {0};
+    if (!vt_path(path, dir, SUMS)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    vt_status s = vt_file_read(path, TEXT_MOST, &then, &n, &why);
+    if (s != VT_OK) return unread(s, &why, found, e);
+    s = sums_text(&now, dir, e);
+    if (s == VT_OK && (strlen(then) != n || strcmp(now, then))) {
+        size_t before = found->n;
+        lines(now, then, false, found);
+        lines(then, now, true, found);
+        if (found->n == before) vt_findings_add(found, SUMS " is changed, the files that it names are not");
+    }
+    if (s == VT_OK) free(now);
+    free(then);
+    return s;
+}
+
+static vt_status results(json_t **out, const char *dir, vt_err *e) {
+    char path[VT_PATH_MAX];
+    return vt_path(path, dir, "results.json") ? vt_json_file(out, path, RESULTS_MOST, e) : VT_OK;
+}
+
+/* Such a ledger does not say what its checkpoint is called either, unless it was continued by this version. */
+vt_status vt_checksums_is_earlier(const vt_ledger *l, bool *is, vt_err *e) {
+    json_t *o = NULL;
+    if (!*l->header->weights_name) VT_TRY(results(&o, l->dir, e));
+    *is = o && !json_object_get(o, "version");
+    json_decref(o);
+    return VT_OK;
+}
+
+/* Does `now` say all that `then` said? A value may since have become an object that holds it. */
+static bool still_said(const json_t *then, const json_t *now) {
+    const char *key;
+    json_t *value;
+    size_t i;
+    if (json_is_object(now) && !json_is_object(then)) now = json_object_get(now, "value");
+    if (!now) return false;
+    if (!json_is_object(then) && !json_is_array(then)) return json_equal(then, now);
+    if (json_typeof(then) != json_typeof(now) || json_array_size(then) != json_array_size(now)) return false;
+    json_object_foreach((json_t *)(uintptr_t)then, key, value) {
+        if (!still_said(value, json_object_get(now, key))) return false;
+    }
+    json_array_foreach(then, i, value) {
+        if (!still_said(value, json_array_get(now, i))) return false;
+    }
+    return true;
+}
+
+/* Of an earlier version: its tables had other columns, but every number of theirs stands in results.json. */
+static vt_status check_earlier(const vt_ledger *l, const vt_summary *sum, vt_findings *found, vt_err *e) {
+    json_t *then, *now;
+    VT_TRY(results(&then, l->dir, e));
+    now = vt_report_find("json")->document(sum);
+    vt_status s = now ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its results", l->dir);
+    if (now && (!then || !still_said(then, now))) vt_findings_add(found, "results.json is not what the ledger gives");
+    json_decref(then), json_decref(now);
+    return s;
+}
+
+/* Reports are a function of the ledger: written again, they are the same bytes. */
+static vt_status check_reports(const vt_ledger *l, vt_findings *found, vt_err *e) {
+    int n;
+    vt_summary sum;
+    const vt_report_def *const *defs = vt_report_defs(&n);
+    VT_TRY(vt_summary_make(&sum, l, 0, e));
+    bool earlier = false;
+    vt_status s = vt_checksums_is_earlier(l, &earlier, e);
+    if (s == VT_OK && earlier) s = check_earlier(l, &sum, found, e);
+    for (int i = 0; i < n && s == VT_OK && !earlier; i++) {
+        char path[VT_PATH_MAX], *then;
+        size_t have;
+        vt_err why = {0};
+        if (!defs[i]->file || !vt_path(path, l->dir, defs[i]->file)) continue;
+        if (access(path, F_OK) != 0) continue; /* check_sums has said so if it was there once */
+        s = vt_file_read(path, TEXT_MOST, &then, &have, &why);
+        if (s != VT_OK) {
+            s = unread(s, &why, found, e);
+            continue;
+        }
+        vt_text_stream w;
+        FILE *f = vt_text_stream_open(&w);
+        if (f) s = vt_report_write(defs[i], f, &sum, e);
+        char *now = vt_text_stream_close(&w);
+        if (s == VT_OK && !now) s = vt_fail(e, VT_E_MEMORY, "no memory for %s", defs[i]->file);
+        if (s == VT_OK && (have != w.n || memcmp(now, then, w.n)))
+            vt_findings_add(found, "%s is not what the ledger gives", defs[i]->file);
+        free(now), free(then);
+    }
+    vt_summary_free(&sum);
+    return s;
+}
+
+static vt_status check_json(const char *dir, vt_findings *found, vt_err *e) {
+    char path[VT_PATH_MAX], *text, hex[DIGITS + 1], stored[DIGITS + 1];
+    size_t n;
+    vt_err why = {0};
+    static const char key[] = "\"sha256\": \"";
+    if (!vt_path(path, dir, "run.json") || access(path, F_OK) != 0) return VT_OK; /* a merged run */
+    vt_status s = vt_file_read(path, TEXT_MOST, &text, &n, &why);
+    if (s != VT_OK) return unread(s, &why, found, e);
+    char *at = NULL;
+    for (char *p = text; (p = strstr(p, key)); p++) at = p;
+    at = at ? at + sizeof key - 1 : NULL;
+    if (!at || strlen(at) < DIGITS) {
+        vt_findings_add(found, "run.json is changed: it does not state its hash");
+    } else {
+        memcpy(stored, at, DIGITS);
+        stored[DIGITS] = 0;
+        memcpy(at, zeros, DIGITS);
+        vt_sha_hex(text, n, hex);
+        if (strcmp(hex, stored))
+            vt_findings_add(found, "run.json is changed: its SHA-256 is not the one that it states");
+    }
+    free(text);
+    return VT_OK;
+}
+
+vt_status vt_checksums_check(const vt_ledger *l, vt_findings *found, vt_err *e) {
+    VT_TRY(check_sums(l->dir, found, e));
+    VT_TRY(check_json(l->dir, found, e));
+    return check_reports(l, found, e);
+}
+
+vt_status vt_checksums_json(json_t *o, FILE *f, vt_err *e) {
+    char hex[DIGITS + 1];
+    json_object_set_new(o, "sha256", json_string(zeros));
+    char *text = vt_json_text(o, JSON_INDENT(1)), *at = text ? strstr(text, zeros) : NULL;
+    if (!at) {
+        free(text);
+        return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
+    }
+    for (char *p = at; (p = strstr(p + 1, zeros));) at = p; /* the last one is ours */
+    size_t n = strlen(text);
+    text[n] = '\n'; /* the terminator's place */
+    vt_sha_hex(text, n + 1, hex);
+    memcpy(at, hex, DIGITS);
+    fwrite(text, 1, n + 1, f);
+    free(text);
+    return VT_OK;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* SHA256SUMS: what the files of a finished run were when it ended, in the form that `sha256sum -c` reads; and run.json,
+ * which differs from machine to machine and so carries its own hash. A byte changed later is noticed by either. */
+#ifndef VT_EVAL_REPORT_CHECKSUMS_H
+#define VT_EVAL_REPORT_CHECKSUMS_H
+
+#include <jansson.h>
+#include <stdio.h>
+#include "eval/ledger.h"
+#include "eval/reverify.h"
+
+/* Names the ledger, adv.bin, every report, and what --save-adv and --save-npz wrote. Call it last. */
+vt_status vt_checksums_write(const char *dir, vt_err *e);
+/* Findings: files that are not as SHA256SUMS says, or are missing; reports that are not what the ledger gives; a
+ * changed run.json. A folder without SHA256SUMS is a finding too. */
+vt_status vt_checksums_check(const vt_ledger *l, vt_findings *found, vt_err *e);
+/* Are its reports of a version whose results.json had no version number? Then what results.json says is compared, not
+ * bytes; the tables, which had other columns, are held by SHA256SUMS alone. */
+vt_status vt_checksums_is_earlier(const vt_ledger *l, bool *is, vt_err *e);
+/* "DIR: results.json, ...": the files of a run that are there. */
+void vt_checksums_list(FILE *f, const char *dir);
+
+/* o as text with its hash as the last key, "sha256": of the text itself, with zeros in the hash's place. */
+vt_status vt_checksums_json(json_t *o, FILE *f, vt_err *e);
+
+#endif

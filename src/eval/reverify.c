@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/reverify.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/gemm.h"
+#include "core/text.h"
+#include "core/threads.h"
+#include "core/version.h"
+#include "eval/verifier.h"
+#include "eval/coverage.h"
+#include "eval/header.h"
+
+#define TEXT 240
+
+void vt_findings_add(vt_findings *f, const char *format, ...) {
+    char text[600];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    vt_text_plain(text, strlen(text), "", NULL); /* names of files are part of it */
+    if (f->n == f->capacity) {
+        size_t capacity = f->capacity ? 2 * f->capacity : 16;
+        char **more = realloc(f->text, capacity * sizeof *more);
+        if (!more) {
+            f->lost = true;
+            return;
+        }
+        f->text = more, f->capacity = capacity;
+    }
+    if ((f->text[f->n] = strdup(text)))
+        f->n++;
+    else
+        f->lost = true;
+}
+
+void vt_findings_free(vt_findings *f) {
+    for (size_t i = 0; i < f->n; i++) free(f->text[i]);
+    free(f->text);
+    *f = (vt_findings){0};
+}
+
+/* One thread: what it found of its item. */
+typedef struct worker {
+    vt_verifier judge;
+    char text[TEXT];
+    bool broken, borderline;
+} worker;
+
+typedef struct job {
+    vt_reverify *r;
+    vt_findings *found;
+    worker *workers;
+    vt_norm norm;
+    double eps;
+    uint64_t seed;
+    vt_patch patch;   /* size 0: a norm's ball */
+    size_t *items, n; /* records to look at */
+} job;
+
+/* "image 7 after pgd" */
+static const char *where(const vt_ledger *l, const vt_record *r, char buf[100]) {
+    if (r->entry)
+        snprintf(buf, 100, "image %d after %.32s", r->image,
+                 vt_header_entry(l->header, r->entry)->stages[r->stage].name);
+    else
+        snprintf(buf, 100, "image %d", r->image);
+    return buf;
+}
+
+/* Another build multiplies in another order. A logit then moves by about its float noise, which the verdict itself has
+ * measured; in double by 1e-11 of its size. */
+static bool near(const vt_reverify *r, double now, double then, double slack) {
+    if (isnan(now) && isnan(then)) return true;
+    return r->exact ? now == then : fabs(now - then) <= slack;
+}
+
+static void compare(worker *w, const vt_reverify *c, const vt_record *r, const vt_verdict *v, uint8_t status) {
+    char at[100];
+    where(c->ledger, r, at);
+    double wide = 8 * v->noise + 1e-4, narrow = 1e-9 * (1 + fabs(v->margin64));
+    if (status != r->status)
+        snprintf(w->text, TEXT, "%s is %s, the ledger says %s", at, vt_record_status_name((vt_record_status)status),
+                 vt_record_status_name((vt_record_status)r->status));
+    else if (v->pred != r->pred || v->pred64 != r->pred64)
+        snprintf(w->text, TEXT, "%s is taken for class %d (%d in double), the ledger says %d (%d)", at, v->pred,
+                 v->pred64, r->pred, r->pred64);
+    else if (r->entry && (v->linf != r->linf || v->l2 != r->l2 || (v->l1 != r->l1 && !isnan(r->l1))))
+        snprintf(w->text, TEXT, "%s lies at linf %.9g, l2 %.9g, l1 %.9g, the ledger says %.9g, %.9g, %.9g", at, v->linf,
+                 v->l2, v->l1, r->linf, r->l2, r->l1);
+    else if (!near(c, v->margin, r->margin, wide) || !near(c, v->margin64, r->margin64, narrow))
+        snprintf(w->text, TEXT, "%s has margin %.9g (%.9g in double), the ledger says %.9g (%.9g)", at, v->margin,
+                 v->margin64, r->margin, r->margin64);
+    else if (c->exact && (v->broken && v->borderline) != r->borderline)
+        snprintf(w->text, TEXT, "%s is %sborderline, the ledger says otherwise", at, r->borderline ? "not " : "");
+}
+
+static vt_status judge_clean(worker *w, const job *k, const vt_record *r, vt_err *e) {
+    vt_verdict v;
+    vt_verifier *j = &w->judge;
+    if (vt_sha_prefix(j->x, j->model.pixels * sizeof(float)) != r->sha) {
+        snprintf(w->text, TEXT, "image %d: its pixels are not those that were evaluated", r->image);
+        return VT_OK;
+    }
+    vt_rng key = vt_verdict_key(k->seed, r->image, 0, 0);
+    vt_classifier_begin(&j->model, &key);
+    VT_TRY(vt_predict(&v, &j->model, j->x, r->label, j->z, e));
+    compare(w, k->r, r, &v, v.pred == r->label ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
+    return VT_OK;
+}
+
+/* An attack may have had a radius of its own (a curve's points). */
+static double radius(const job *k, const vt_record *r) {
+    double own = vt_header_entry(k->r->ledger->header, r->entry)->radius;
+    return isfinite(own) ? own : k->eps;
+}
+
+static vt_status judge_point(worker *w, const job *k, const vt_record *r, vt_err *e) {
+    vt_verdict v;
+    vt_err why = {0};
+    vt_verifier *j = &w->judge;
+    if (vt_ledger_read_adv(k->r->ledger, r, j->x_adv, &why) != VT_OK) {
+        snprintf(w->text, TEXT, "%.239s", why.text);
+        return VT_OK;
+    }
+    vt_terms terms = {k->norm, radius(k, r), k->patch, vt_header_scoring(k->r->ledger->header, r->entry)};
+    vt_rng key = vt_verdict_key(k->seed, r->image, r->entry, r->stage);
+    VT_TRY(vt_verify_by(&v, &terms, &j->model, &key, j->x, j->x_adv, j->side, r->label, j->z, j->z64, e));
+    w->broken = v.broken, w->borderline = v.borderline;
+    compare(w, k->r, r, &v, (uint8_t)vt_verdict_status(&v));
+    return VT_OK;
+}
+
+static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
+    job *k = ctx;
+    worker *w = &k->workers[thread];
+    const vt_record *r = &k->r->ledger->records[k->items[item]];
+    int label;
+    if (k->r->interrupt && *k->r->interrupt) return VT_INTERRUPTED;
+    *w->text = 0, w->broken = w->borderline = false;
+    VT_TRY(vt_verifier_image(&w->judge, r->image, &label, e));
+    if (label == r->label) return r->entry ? judge_point(w, k, r, e) : judge_clean(w, k, r, e);
+    snprintf(w->text, TEXT, "image %d has label %d, the ledger says %d", r->image, label, r->label);
+    return VT_OK;
+}
+
+static void commit(void *ctx, int thread, size_t item) {
+    job *k = ctx;
+    const worker *w = &k->workers[thread];
+    const vt_record *r = &k->r->ledger->records[k->items[item]];
+    if (*w->text) vt_findings_add(k->found, "%s", w->text);
+    k->r->clean += r->entry == 0, k->r->points += r->entry > 0;
+    k->r->broken += w->broken, k->r->borderline += w->borderline;
+    char note[48];
+    snprintf(note, sizeof note, "findings %zu", k->found->n);
+    vt_progress_step(&k->r->progress, item + 1, note);
+}
+
+/* Before any work: is every tensor there that a broken image needs? */
+static vt_status tensors_there(const vt_ledger *l, vt_findings *found, vt_err *e) {
+    int64_t bytes = (int64_t)(l->pixels * sizeof(float)), stored = 0;
+    char at[100];
+    for (size_t i = 0; i < l->count; i++) {
+        const vt_record *r = &l->records[i];
+        if (vt_record_ends(r->status) && r->adv < 0)
+            return vt_fail(e, VT_E_USAGE, "%s/ledger.jsonl: %s is %s, but its line names no tensor in adv.bin", l->dir,
+                           where(l, r, at), vt_record_status_name((vt_record_status)r->status));
+        if (r->adv > l->adv_length - bytes && r->adv >= 0)
+            return vt_fail(e, VT_E_USAGE, "%s/adv.bin has %lld bytes: the tensor of %s, at byte %lld, is missing",
+                           l->dir, (long long)l->adv_length, where(l, r, at), (long long)r->adv);
+        stored += r->adv >= 0;
+    }
+    if (l->adv_length != stored * bytes)
+        vt_findings_add(found, "adv.bin has %lld bytes, %lld tensors take %lld", (long long)l->adv_length,
+                        (long long)stored, (long long)(stored * bytes));
+    return VT_OK;
+}
+
+/* Norm and radius, or squares, and the seed, as the header has them. */
+static bool read_threat(job *k, const vt_header *h) {
+    k->eps = h->eps;
+    k->seed = h->seed;
+    k->patch = (vt_patch){.size = h->patch.size, .count = h->patch.count, .aligned = h->patch.aligned};
+    return !isnan(h->eps) && (h->patch.size || vt_norm_find(h->norm_name, &k->norm));
+}
+
+static vt_status prepare(job *k, vt_err *e) {
+    const vt_ledger *l = k->r->ledger;
+    char kernels[128];
+    vt_gemm_kernels(kernels, sizeof kernels);
+    k->r->exact = !strcmp(kernels, l->header->kernels) && !strcmp(VT_COMPILER, l->header->compiler);
+    if (!read_threat(k, l->header))
+        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its header does not state norm and eps", l->dir);
+    if (k->patch.size) VT_TRY(vt_patch_fit(&k->patch, &k->r->subject->model->config, k->r->subject->model->path, e));
+    k->items = calloc(l->count + 1, sizeof *k->items);
+    k->workers = calloc((size_t)k->r->threads, sizeof *k->workers);
+    if (!k->items || !k->workers) return vt_fail(e, VT_E_MEMORY, "%s: no memory to check it", l->dir);
+    for (size_t i = 0; i < l->count; i++)
+        if (l->records[i].entry == 0 || l->records[i].adv >= 0) k->items[k->n++] = i;
+    for (int i = 0; i < k->r->threads; i++) VT_TRY(vt_verifier_open(&k->workers[i].judge, k->r->subject, e));
+    return VT_OK;
+}
+
+vt_status vt_reverify_run(vt_reverify *r, vt_findings *found, vt_err *e) {
+    job k = {.r = r, .found = found};
+    int64_t images;
+    VT_TRY(vt_coverage_finished(r->ledger, &images, e));
+    VT_TRY(tensors_there(r->ledger, found, e));
+    vt_status s = prepare(&k, e);
+    if (s == VT_OK) {
+        vt_progress_begin(&r->progress, "verify", 0, k.n);
+        s = vt_for_each_in_order(k.n, r->threads, one, commit, &k, e);
+        vt_progress_end(&r->progress, "done");
+    }
+    for (int i = 0; k.workers && i < r->threads; i++) vt_verifier_close(&k.workers[i].judge);
+    free(k.workers), free(k.items);
+    return s;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Checks a finished run again from its files: every clean prediction and every stored point, by the judge alone,
+ * with nothing but weights and data. Everything that differs from the ledger is a finding, one sentence each. */
+#ifndef VT_EVAL_REVERIFY_H
+#define VT_EVAL_REVERIFY_H
+
+#include <signal.h>
+#include "core/progress.h"
+#include "eval/ledger.h"
+#include "eval/subject.h"
+
+/* Sentences, in the order in which they were found. */
+typedef struct vt_findings {
+    char **text;
+    size_t n, capacity;
+    bool lost; /* there was one more, and no memory to keep it */
+} vt_findings;
+__attribute__((format(printf, 2, 3))) void vt_findings_add(vt_findings *f, const char *format, ...);
+void vt_findings_free(vt_findings *f);
+
+typedef struct vt_reverify {
+    const vt_ledger *ledger;
+    const vt_subject *subject;
+    int threads;
+    vt_progress progress;
+    const volatile sig_atomic_t *interrupt;
+    /* what was looked at: clean predictions; stored points, and of these the broken and the borderline */
+    int64_t clean, points, broken, borderline;
+    bool exact; /* same compiler and product kernels: margins were compared to the last bit */
+} vt_reverify;
+
+/* VT_E_USAGE when there is nothing to check: an unfinished run, a broken image without its tensor. */
+vt_status vt_reverify_run(vt_reverify *r, vt_findings *found, vt_err *e);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/adv_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "io/image.h"
+#include "io/mapped.h"
+#include "io/zip.h"
+
+struct vt_adv_file_file {
+    vt_mapped map; /* NumPy */
+    vt_zip *zip;
+    vt_tensors *st; /* safetensors */
+    vt_npy x;
+};
+typedef struct vt_adv_file_file points_file;
+
+/* ---- arrays by name, whatever holds them ---- */
+
+static int64_t arrays(const points_file *f) {
+    return f->st ? vt_tensors_count(f->st) : f->zip ? vt_zip_count(f->zip) : 1;
+}
+
+/* Name of array i without ".npy"; false: it is no array. */
+static bool array_name(const points_file *f, int64_t i, char out[128]) {
+    const char *name = f->st ? vt_tensors_at(f->st, (int)i)->name : f->zip ? vt_zip_name(f->zip, i) : "";
+    size_t n = name ? strlen(name) : 128, cut = f->zip ? 4 : 0;
+    if (n < cut || n - cut >= 128 || (cut && strcmp(name + n - cut, ".npy"))) return false;
+    memcpy(out, name, n - cut);
+    out[n - cut] = 0;
+    return true;
+}
+
+static vt_status array_at(const points_file *f, int64_t i, const char *path, vt_npy *out, vt_err *e) {
+    const uint8_t *bytes = f->map.bytes;
+    size_t n = f->map.n, step = 1;
+    if (!f->st) {
+        if (f->zip) VT_TRY(vt_zip_entry(f->zip, i, &bytes, &n, e));
+        return vt_npy_parse(out, bytes, n, path, e);
+    }
+    const vt_tensor *t = vt_tensors_at(f->st, (int)i);
+    *out = (vt_npy){.dtype = t->dtype, .ndim = t->ndim, .numel = t->numel, .data = t->data};
+    for (int k = t->ndim - 1; k >= 0; k--) {
+        out->shape[k] = t->shape[k], out->stride[k] = step;
+        step *= (size_t)t->shape[k];
+    }
+    return VT_OK;
+}
+
+static int64_t find(const points_file *f, const char *want) {
+    char name[128];
+    for (int64_t i = 0; i < arrays(f); i++)
+        if (array_name(f, i, name) && !strcmp(name, want)) return i;
+    return -1;
+}
+
+/* The only array of four sides: its place; -1: none, -2: several. */
+static int64_t only_images(const points_file *f, const char *path) {
+    int64_t at = -1;
+    char name[128];
+    for (int64_t i = 0; i < arrays(f); i++) {
+        vt_npy a;
+        vt_err ignored = {0};
+        if (!array_name(f, i, name) || array_at(f, i, path, &a, &ignored) != VT_OK || a.ndim != 4) continue;
+        if (at >= 0) return -2;
+        at = i;
+    }
+    return at;
+}
+
+static vt_status choose(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
+    char name[128], list[300] = "";
+    points_file *f = p->file;
+    int64_t at = tensor ? find(f, tensor) : find(f, "x_adv");
+    if (at < 0 && !tensor) at = only_images(f, path);
+    if (at >= 0) return array_name(f, at, p->name) ? array_at(f, at, path, &f->x, e) : VT_E_FORMAT;
+    for (int64_t i = 0, used = 0; i < arrays(f) && used < 250; i++)
+        if (array_name(f, i, name))
+            used += snprintf(list + used, sizeof list - (size_t)used, "%s%.60s", used ? ", " : "", name);
+    return vt_fail(e, VT_E_USAGE, "%s has no tensor %s%s (it has: %s)", path, tensor ? tensor : "x_adv",
+                   tensor     ? ""
+                   : at == -2 ? ", and several that could be images: say which with --tensor"
+                              : ", nor one of four sides [N,3,H,W]",
+                   *list ? list : "none");
+}
+
+/* ---- checks ---- */
+
+static vt_status check_shape(vt_adv_file *p, const char *path, vt_err *e) {
+    const vt_npy *x = &p->file->x;
+    char shape[200];
+    vt_shape_text(shape, sizeof shape, x->shape, x->ndim);
+    if (x->ndim != 4 || x->shape[1] != 3)
+        return vt_fail(e, VT_E_USAGE, "%s: %s is %s, must be [N,3,H,W]%s", path, *p->name ? p->name : "the array",
+                       shape,
+                       x->ndim == 4 && x->shape[3] == 3 ? ": it looks like [N,H,W,3], transpose it by (0,3,1,2)" : "");
+    if (x->shape[0] < 1 || x->shape[0] > INT32_MAX || x->shape[2] < 1 || x->shape[2] > VT_IMAGE_MAX_SIDE ||
+        x->shape[3] < 1 || x->shape[3] > VT_IMAGE_MAX_SIDE)
+        return vt_fail(e, VT_E_USAGE, "%s: its images are %s: N and sides must be at least 1", path, shape);
+    if (x->dtype != VT_U8 && !vt_npy_is_real(x))
+        return vt_fail(e, VT_E_USAGE, "%s: its images are %s, must be F16, F32 or F64 in [0,1], or U8", path,
+                       vt_dtype_name(x->dtype));
+    p->n = x->shape[0], p->height = (int)x->shape[2], p->width = (int)x->shape[3], p->dtype = x->dtype;
+    return VT_OK;
+}
+
+static vt_status read_index(vt_adv_file *p, const char *path, vt_err *e) {
+    static const char *const names[] = {"adv_index", "indices", "index"};
+    const char *dot = strrchr(p->name, '.');
+    char name[160];
+    int64_t at = -1;
+    vt_npy a;
+    for (size_t k = 0; k < sizeof names / sizeof *names && at < 0; k++) {
+        snprintf(name, sizeof name, "%.*s%s", dot ? (int)(dot - p->name) + 1 : 0, p->name, names[k]);
+        at = find(p->file, name);
+    }
+    if (at < 0) return VT_OK;
+    VT_TRY(array_at(p->file, at, path, &a, e));
+    if (a.ndim != 1 || vt_npy_is_real(&a) || a.dtype == VT_BF16 || a.dtype == VT_BOOL || a.dtype == VT_F8_E4M3 ||
+        a.dtype == VT_F8_E5M2)
+        return vt_fail(e, VT_E_USAGE, "%s: %s is %s %s, must be whole numbers [N]", path, name, vt_dtype_name(a.dtype),
+                       vt_shape_text((char[200]){0}, 200, a.shape, a.ndim));
+    p->index = calloc(a.numel + 1, sizeof *p->index);
+    if (!p->index) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its image numbers", path);
+    p->n_index = (int64_t)a.numel;
+    for (int64_t i = 0; i < p->n_index; i++) p->index[i] = vt_npy_whole(&a, (size_t)i * a.stride[0]);
+    return VT_OK;
+}
+
+static void look(vt_adv_file *p) {
+    const vt_npy *x = &p->file->x;
+    p->low = INFINITY, p->high = -INFINITY;
+    for (size_t i = 0; i < x->numel; i++) { /* every order of the items is a walk over all of them */
+        double v = x->dtype == VT_U8 ? x->data[i] / 255.0 : vt_npy_real(x, i);
+        if (!isfinite(v)) continue;
+        p->low = fmin(p->low, v), p->high = fmax(p->high, v);
+    }
+}
+
+vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
+    *p = (vt_adv_file){.file = calloc(1, sizeof *p->file)};
+    points_file *f = p->file;
+    if (!f) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
+    VT_TRY(vt_mapped_open(&f->map, path, e));
+    bool zip = f->map.n >= 2 && !memcmp(f->map.bytes, "PK", 2);
+    if (zip)
+        VT_TRY(vt_zip_open(&f->zip, f->map.bytes, f->map.n, path, e));
+    else if (f->map.n < 6 || memcmp(f->map.bytes, "\x93NUMPY", 6))
+        VT_TRY(vt_tensors_open(&f->st, path, e));
+    VT_TRY(choose(p, path, tensor, e));
+    VT_TRY(check_shape(p, path, e));
+    VT_TRY(read_index(p, path, e));
+    look(p);
+    return VT_OK;
+}
+
+void vt_adv_file_close(vt_adv_file *p) {
+    if (p->file) {
+        vt_zip_close(p->file->zip);
+        vt_tensors_close(p->file->st);
+        vt_mapped_close(&p->file->map);
+    }
+    free(p->file), free(p->index);
+    *p = (vt_adv_file){0};
+}
+
+static bool within(const vt_adv_file *p, double low, double high) { return p->low >= low && p->high <= high; }
+
+/* Room around each range for the perturbation itself. */
+static const char *looks_like(const vt_adv_file *p, const double mean[3], const double std[3]) {
+    double low = INFINITY, high = -INFINITY;
+    for (int c = 0; c < 3; c++) low = fmin(low, -mean[c] / std[c]), high = fmax(high, (1 - mean[c]) / std[c]);
+    if (within(p, -16, 271) && p->high > 8) return "grey levels 0 to 255: divide by 255";
+    if (within(p, low - 0.2, high + 0.2)) return "normalised by the model's mean and std: multiply by std and add mean";
+    if (within(p, -1.1, 1.1)) return "scaled to [-1,1]: x/2 + 1/2";
+    if (within(p, -4, 4)) return "normalised by some mean and std: undo that";
+    return "no range that is known";
+}
+
+vt_status vt_adv_file_fit(const vt_adv_file *p, const char *path, int side, const double mean[3], const double std[3],
+                          vt_err *e) {
+    if (p->height != side || p->width != side)
+        return vt_fail(e, VT_E_USAGE, "%s: its images are %d x %d pixels, the model's input is %d x %d", path, p->width,
+                       p->height, side, side);
+    /* what is out by less is judged point by point */
+    if (p->low < -0.5 || p->high > 1.5)
+        return vt_fail(e, VT_E_USAGE, "%s: its values run from %.4g to %.4g, must lie in [0,1]; it looks like %s", path,
+                       p->low, p->high, looks_like(p, mean, std));
+    return VT_OK;
+}
+
+void vt_adv_file_read(const vt_adv_file *p, int64_t i, float *x) {
+    const vt_npy *a = &p->file->x;
+    for (size_t c = 0; c < 3; c++)
+        for (size_t row = 0; row < (size_t)p->height; row++)
+            for (size_t col = 0; col < (size_t)p->width; col++) {
+                size_t at = (size_t)i * a->stride[0] + c * a->stride[1] + row * a->stride[2] + col * a->stride[3];
+                *x++ = a->dtype == VT_U8 ? (float)a->data[at] / 255 : (float)vt_npy_real(a, at);
+            }
+}

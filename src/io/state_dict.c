@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* Which part of what torch.save wrote is the state dict, and what to say of the rest (docs/formats.md). */
+#include "io/state_dict.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_DEPTH 16
+
+/* Keys under which training scripts put a state dict, in the order in which they win: the plain weights before their
+ * running average, which is another model. */
+static const char *const wrappers[] = {"state_dict", "model",     "model_state_dict", "net", "module",
+                                       "student",    "model_ema", "state_dict_ema",   "ema", "teacher"};
+#define WRAPPERS ((int)(sizeof wrappers / sizeof *wrappers))
+
+typedef struct walk {
+    vt_tensors *st;
+    const vt_stores *from;
+    vt_err *e;
+} walk;
+
+static vt_node *dict_get(const vt_node *dict, const char *key) {
+    vt_node *hit = NULL;
+    if (dict->kind != VT_NODE_DICT) return NULL;
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) /* of two equal keys the later one counts, as in Python */
+        if (vt_node_is(dict->u.list.v[i], key)) hit = dict->u.list.v[i + 1];
+    return hit;
+}
+
+/* What a node is, found out once: a pickle may name one dictionary in many places. */
+enum { UNKNOWN, NOTHING, STATE, OPTIMIZER };
+
+/* Is there a tensor in it, under names? An optimiser's state does not count. */
+static bool holds(vt_node *n, int depth) {
+    if (n->kind == VT_NODE_TENSOR) return true;
+    if (n->kind != VT_NODE_DICT || depth > MAX_DEPTH) return false;
+    if (n->seen == UNKNOWN) {
+        n->seen = NOTHING; /* also while it is looked into: a dictionary may hold itself */
+        bool optimizer = dict_get(n, "state") && dict_get(n, "param_groups"), yes = false;
+        for (uint32_t i = 0; i < n->u.list.n && !yes && !optimizer; i += 2)
+            yes = n->u.list.v[i]->kind == VT_NODE_TEXT && holds(n->u.list.v[i + 1], depth + 1);
+        n->seen = optimizer ? OPTIMIZER : yes ? STATE : NOTHING;
+    }
+    return n->seen == STATE;
+}
+
+static bool is_state(vt_node *n) { return n && n->kind == VT_NODE_DICT && holds(n, 0); }
+
+/* ---- notes ---- */
+
+static bool plain(const vt_node *n, char *buf, size_t size) {
+    switch (n->kind) {
+    case VT_NODE_NONE:
+        snprintf(buf, size, "None");
+        return true;
+    case VT_NODE_BOOL:
+        snprintf(buf, size, n->u.i ? "True" : "False");
+        return true;
+    case VT_NODE_INT:
+        snprintf(buf, size, "%lld", (long long)n->u.i);
+        return true;
+    case VT_NODE_REAL:
+        snprintf(buf, size, "%.9g", n->u.r);
+        return true;
+    case VT_NODE_TEXT:
+        snprintf(buf, size, "%.*s", (int)(n->u.text.n < 200 ? n->u.text.n : 200), n->u.text.s);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* "prefix.key" of a text or whole-number key. */
+static const char *join(walk *w, const char *prefix, const vt_node *key) {
+    char number[32];
+    vt_node_text k = {number, 0};
+    if (key->kind == VT_NODE_TEXT)
+        k = key->u.text;
+    else
+        k.n = (size_t)snprintf(number, sizeof number, key->kind == VT_NODE_INT ? "%lld" : "?", (long long)key->u.i);
+    if (k.n > 1000 || memchr(k.s, 0, k.n)) {
+        vt_fail(w->e, VT_E_FORMAT, "%s: a name of %zu characters below '" VT_NAME "' is too long or has a zero in it",
+                w->st->path, k.n, prefix);
+        return NULL;
+    }
+    return vt_tensors_text(w->st, w->e, "%s%s%.*s", prefix, *prefix ? "." : "", (int)k.n, k.s);
+}
+
+/* A note on an entry that is no part of the state dict. */
+static vt_status tell(walk *w, const char *prefix, const vt_node *key, vt_node *n) {
+    char value[256];
+    const char *name = join(w, prefix, key);
+    if (!name) return w->e->code;
+    if (plain(n, value, sizeof value)) return vt_tensors_add_note(w->st, VT_NOTE_VALUE, name, value, w->e);
+    if (n->kind == VT_NODE_OPAQUE && n->u.list.n > 1 && n->u.list.v[1]->kind == VT_NODE_DICT) { /* argparse's */
+        const vt_node_list *state = &n->u.list.v[1]->u.list;
+        for (uint32_t i = 0; i < state->n; i += 2) {
+            if (!plain(state->v[i + 1], value, sizeof value)) continue;
+            const char *full = join(w, name, state->v[i]);
+            if (!full) return w->e->code;
+            VT_TRY(vt_tensors_add_note(w->st, VT_NOTE_VALUE, full, value, w->e));
+        }
+        return VT_OK;
+    }
+    snprintf(value, sizeof value, "%s", vt_node_name(n));
+    bool tensors = holds(n, 0);
+    if (n->seen == OPTIMIZER)
+        snprintf(value, sizeof value, "optimiser state, its tensors were not read");
+    else if (tensors)
+        snprintf(value, sizeof value, "%s outside the chosen state dict",
+                 n->kind == VT_NODE_DICT ? "tensors" : "a tensor");
+    return vt_tensors_add_note(w->st, VT_NOTE_IGNORED, name, value, w->e);
+}
+
+/* ---- the state dict ---- */
+
+/* "a, b, c": the entries of a dictionary that hold tensors, each behind `prefix` and a dot. Returns how many. */
+static int list_states(const vt_node *dict, const char *prefix, char *buf, size_t size) {
+    size_t at = 0;
+    int n = 0;
+    *buf = 0;
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
+        const vt_node *k = dict->u.list.v[i];
+        if (k->kind != VT_NODE_TEXT || !is_state(dict->u.list.v[i + 1])) continue;
+        n++;
+        if (at + strlen(prefix) + 44 < size)
+            at += (size_t)snprintf(buf + at, size - at, "%s%s%s%.*s", at ? ", " : "", prefix, *prefix ? "." : "",
+                                   (int)(k->u.text.n < 40 ? k->u.text.n : 40), k->u.text.s);
+    }
+    return n;
+}
+
+/* The one entry that holds tensors, all that there are; NULL: there are several, or tensors beside it. */
+static const vt_node *sole(const vt_node *dict) {
+    const vt_node *only = NULL;
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
+        vt_node *key = dict->u.list.v[i], *value = dict->u.list.v[i + 1];
+        if (key->kind != VT_NODE_TEXT || !holds(value, 0)) continue;
+        if (only || value->kind == VT_NODE_TENSOR) return NULL;
+        only = key;
+    }
+    return only;
+}
+
+/* The entry of `dict` to go on with; NULL: dict is the state dict itself. why: for the note. */
+static const vt_node *choose(const vt_node *dict, char *why, size_t size) {
+    const vt_node *only = NULL;
+    int known = WRAPPERS;
+    char all[200];
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
+        vt_node *key = dict->u.list.v[i], *value = dict->u.list.v[i + 1];
+        if (key->kind != VT_NODE_TEXT || !is_state(value)) continue;
+        for (int k = 0; k < known; k++)
+            if (vt_node_is(key, wrappers[k])) known = k;
+    }
+    if (known < WRAPPERS) {
+        for (uint32_t i = 0; i < dict->u.list.n; i += 2)
+            if (vt_node_is(dict->u.list.v[i], wrappers[known])) only = dict->u.list.v[i];
+        bool several = list_states(dict, "", all, sizeof all) > 1;
+        snprintf(why, size, several ? "one of several entries with tensors: %s" : "the entry with tensors", all);
+        return only;
+    }
+    snprintf(why, size, "the only entry with tensors");
+    return sole(dict);
+}
+
+/* Keeps the list of a dictionary's state dicts, if there are several; the first that is kept counts. */
+static vt_status keep_list(walk *w, const char **list, const vt_node *dict) {
+    char all[200];
+    if (**list || list_states(dict, w->st->part, all, sizeof all) < 2) return VT_OK;
+    const char *text = vt_tensors_text(w->st, w->e, "%s", all);
+    if (!text) return w->e->code;
+    *list = text;
+    return VT_OK;
+}
+
+static vt_status descend(walk *w, vt_node **dict, const vt_node *key, const char *why) {
+    char name[100];
+    VT_TRY(keep_list(w, &w->st->parts, *dict));
+    if (!(w->st->part = join(w, w->st->part, key))) {
+        w->st->part = "";
+        return w->e->code;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(key->u.text.n < 90 ? key->u.text.n : 90), key->u.text.s);
+    VT_TRY(vt_tensors_add_note(w->st, VT_NOTE_CHOSEN, name, why, w->e));
+    vt_node *inner = NULL;
+    for (uint32_t i = 0; i < (*dict)->u.list.n; i += 2) {
+        vt_node *k = (*dict)->u.list.v[i], *v = (*dict)->u.list.v[i + 1];
+        if (k->kind == VT_NODE_TEXT && k->u.text.n == key->u.text.n && !memcmp(k->u.text.s, key->u.text.s, k->u.text.n))
+            inner = v;
+        else
+            VT_TRY(tell(w, "", k, v));
+    }
+    *dict = inner;
+    return VT_OK;
+}
+
+static vt_status add(walk *w, vt_node *dict, const char *prefix, int depth) {
+    if (depth > MAX_DEPTH)
+        return vt_fail(w->e, VT_E_FORMAT, "%s: " VT_NAME ": dictionaries are nested deeper than %d", w->st->path,
+                       prefix, MAX_DEPTH);
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
+        vt_node *key = dict->u.list.v[i], *value = dict->u.list.v[i + 1];
+        if (key->kind != VT_NODE_TEXT || !holds(value, depth)) {
+            VT_TRY(tell(w, prefix, key, value));
+            continue;
+        }
+        const char *name = join(w, prefix, key);
+        if (!name) return w->e->code;
+        VT_TRY(value->kind == VT_NODE_TENSOR ? vt_state_tensor(w->st, name, value->u.tensor, w->from, w->e)
+                                             : add(w, value, name, depth + 1));
+    }
+    return VT_OK;
+}
+
+/* The entry of the first n characters of a name; of two equal keys the later one counts. */
+static const vt_node *entry(const vt_node *dict, const char *name, size_t n) {
+    const vt_node *hit = NULL;
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
+        const vt_node *k = dict->u.list.v[i];
+        bool same = k->kind == VT_NODE_TEXT && k->u.text.n == n && !memcmp(k->u.text.s, name, n);
+        if (same && is_state(dict->u.list.v[i + 1])) hit = k;
+    }
+    return hit;
+}
+
+/* Goes to the entry `want`, or by dots to entries within entries; what holds nothing else is looked through. */
+static vt_status wanted(walk *w, vt_node **dict, const char *want) {
+    char all[200];
+    const char *rest = want, *part = w->st->part;
+    const vt_node *level = *dict; /* where the rest is missing, if it is */
+    for (int depth = 0; depth < MAX_DEPTH; depth++) {
+        size_t n = strlen(rest);
+        const vt_node *key = entry(*dict, rest, n);
+        while (!key && n)
+            if (rest[--n] == '.') key = entry(*dict, rest, n);
+        const char *why = key ? "as asked for" : "the only entry with tensors";
+        bool found = key != NULL;
+        if (!key && !(key = sole(*dict))) break;
+        VT_TRY(descend(w, dict, key, why));
+        if (found && !rest[n]) return VT_OK;
+        if (found) rest += n + 1, level = *dict, part = w->st->part;
+    }
+    list_states(level, part, all, sizeof all);
+    return vt_fail(w->e, VT_E_UNKNOWN, "%s: has no entry '%.100s' with tensors%s%s", w->st->path, want,
+                   *all ? "; there are: " : "", all);
+}
+
+vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, const char *want, vt_err *e) {
+    vt_err mine = {0};
+    walk w = {st, from, e ? e : &mine};
+    char why[256];
+    if (root->kind != VT_NODE_DICT)
+        return vt_fail(e, VT_E_FORMAT, "%s: holds %s, not a state dict", st->path, vt_node_name(root));
+    if (want) VT_TRY(wanted(&w, &root, want));
+    const vt_node *key;
+    for (int depth = 0; depth < MAX_DEPTH && (key = choose(root, why, sizeof why)); depth++)
+        VT_TRY(descend(&w, &root, key, why));
+    bool tensors = false;
+    for (uint32_t i = 0; i < root->u.list.n; i += 2) tensors |= root->u.list.v[i + 1]->kind == VT_NODE_TENSOR;
+    if (!tensors) VT_TRY(keep_list(&w, &st->inside, root));
+    VT_TRY(add(&w, root, "", 0));
+    return st->count ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: holds no tensors under names", st->path);
+}

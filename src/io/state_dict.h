@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* From the tree of a pickle to the tensors of a state dict. */
+#ifndef VT_IO_STATE_DICT_H
+#define VT_IO_STATE_DICT_H
+
+#include "io/pickle.h"
+
+/* Where a file keeps its storages; asked only for those whose tensors are wanted. */
+typedef struct vt_stores {
+    vt_status (*find)(void *ctx, const vt_node_store *s, const uint8_t **bytes, size_t *n, vt_err *e);
+    void *ctx;
+    bool big_endian;
+} vt_stores;
+
+/* Adds the state dict inside root to st, with notes on the rest; want as in vt_weights_open. */
+vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, const char *want, vt_err *e);
+/* One tensor: in place when it is contiguous and little-endian, else gathered into memory of st. */
+vt_status vt_state_tensor(vt_tensors *st, const char *name, const vt_node_tensor *t, const vt_stores *from, vt_err *e);
+
+#endif

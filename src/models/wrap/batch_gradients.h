@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* Logits, losses, input and parameter gradients of a batch, in either precision: what another framework can be
+ * compared with, and what gradcheck differentiates numerically. */
+#ifndef VT_MODELS_WRAP_BATCH_GRADIENTS_H
+#define VT_MODELS_WRAP_BATCH_GRADIENTS_H
+
+#include "models/model.h"
+#include "nn/loss.h"
+
+/* Doubles hold the results of both precisions (float values are exact in them). */
+typedef struct vt_batch_gradients {
+    int n, classes;
+    size_t pixels;
+    double *logits;  /* [n, classes] */
+    double *loss;    /* [n] */
+    double *dx;      /* [n, pixels], gradient of the sum over images */
+    double *dparams; /* [params.total] in the model's layout, gradient of the mean over images; NULL: not asked for */
+} vt_batch_gradients;
+
+/* x [n, 3*h*w]; labels [n]; targets [n] for dlr_t, else NULL. f64 selects the double copy. */
+vt_status vt_batch_gradients_run(vt_batch_gradients *out, const vt_model *m, const double *x, int n,
+                                 const int64_t *labels, const int64_t *targets, vt_loss_kind kind, bool f64,
+                                 bool param_grads, vt_err *e);
+void vt_batch_gradients_free(vt_batch_gradients *p); /* accepts a zeroed one */
+
+#endif
