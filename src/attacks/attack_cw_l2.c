@@ -43,7 +43,7 @@ static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
 }
 
 /* x1 = (tanh(atanh(inner (2x - 1)) + w) + 1) / 2; returns |x1 - x~|^2 with x~ = x1 at w = 0. */
-static double place(const vt_task *t, const space *s) {
+static double to_pixels(const vt_task *t, const space *s) {
     double sum = 0;
     for (size_t i = 0; i < t->n; i++) {
         double a = inner * (2 * (double)t->x[i] - 1), b = tanh((double)s->w[i]);
@@ -75,7 +75,7 @@ static vt_status minimise(vt_oracle *o, const params *p, const vt_task *t, vt_mi
     memset(s->w, 0, 3 * t->n * sizeof(float)); /* w, m, v */
     for (int k = 0; k < p->steps; k++) {
         float margin;
-        double loss = place(t, s);
+        double loss = to_pixels(t, s);
         VT_TRY(vt_min_norm_gradient(near, o, VT_LOSS_MARGIN, s->x1, s->z, &margin, s->g));
         double gap = p->kappa - (double)margin;
         if (gap > 0)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Room to the face of [0,1] in the direction -sign(w). */
-static double room(float w, float u) { return w > 0 ? (double)u : 1 - (double)u; }
+static double slack(float w, float u) { return w > 0 ? (double)u : 1 - (double)u; }
 
 /* How far along the path of lambda the plane value falls, and its slope there:
  * linf: sum |w| min(lambda, r);  l2: sum |w| min(lambda |w|, r). Both are concave in lambda. */
@@ -15,7 +15,7 @@ static void travelled(vt_norm norm, const float *u, const float *w, double flip,
     double v[4] = {0}, s[4] = {0};
     for (size_t i = 0; i < n; i++) {
         float wi = (float)flip * w[i];
-        double a = fabs((double)wi), r = room(wi, u[i]), m = norm == VT_LINF ? lambda : lambda * a;
+        double a = fabs((double)wi), r = slack(wi, u[i]), m = norm == VT_LINF ? lambda : lambda * a;
         bool is_free = m < r;
         v[i % 4] += a * (is_free ? m : r);
         s[i % 4] += is_free ? (norm == VT_LINF ? a : a * a) : 0;
@@ -29,7 +29,7 @@ static double reach_above(const float *u, const float *w, double flip, size_t n,
     double v[4] = {0};
     for (size_t i = 0; i < n; i++) {
         float wi = (float)flip * w[i];
-        v[i % 4] += fabsf(wi) > tau ? fabs((double)wi) * room(wi, u[i]) : 0;
+        v[i % 4] += fabsf(wi) > tau ? fabs((double)wi) * slack(wi, u[i]) : 0;
     }
     return (v[0] + v[1]) + (v[2] + v[3]);
 }
@@ -58,7 +58,7 @@ static void project_l1(float *d, const float *u, const float *w, double flip, do
     double left = reachable ? c - reach_above(u, w, flip, n, tau) : 0, least = NOTHING * largest(w, n);
     for (size_t i = 0; i < n; i++) {
         float wi = (float)flip * w[i], a = fabsf(wi);
-        double m = a > tau ? room(wi, u[i]) : a == tau && a > 0 ? fmin(left / (double)a, room(wi, u[i])) : 0;
+        double m = a > tau ? slack(wi, u[i]) : a == tau && a > 0 ? fmin(left / (double)a, slack(wi, u[i])) : 0;
         if (a == tau) left -= (double)a * m;
         if ((double)a <= least) m = 0;
         d[i] = wi > 0 ? -(float)m : (float)m;
@@ -72,7 +72,7 @@ void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, doub
     for (size_t i = 0; i < n; i++) c += (double)w[i] * (double)u[i];
     double flip = c < 0 ? -1 : 1, lambda = 0, value, slope, reach = 0;
     c = fabs(c);
-    for (size_t i = 0; i < n; i++) reach += fabs((double)w[i]) * room((float)flip * w[i], u[i]);
+    for (size_t i = 0; i < n; i++) reach += fabs((double)w[i]) * slack((float)flip * w[i], u[i]);
     bool reachable = reach > c;
     if (norm == VT_L1) {
         project_l1(d, u, w, flip, c, n, reachable);
@@ -88,7 +88,7 @@ void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, doub
     double least = NOTHING * largest(w, n);
     for (size_t i = 0; i < n; i++) {
         float wi = (float)flip * w[i];
-        double a = fabs((double)wi), r = room(wi, u[i]), m = norm == VT_LINF ? lambda : lambda * a;
+        double a = fabs((double)wi), r = slack(wi, u[i]), m = norm == VT_LINF ? lambda : lambda * a;
         if (!reachable) m = r;
         if (m > r) m = r;
         if (norm == VT_L2 && a <= least) m = 0;

@@ -32,7 +32,7 @@ static vt_status disjoint(vt_ledger *const *parts, int n, vt_err *e) {
     if (!images) return vt_fail(e, VT_E_MEMORY, "no memory for %zu ledger lines", total);
     for (int i = 0; i < n; i++)
         for (size_t j = 0; j < parts[i]->count; j++)
-            if (parts[i]->records[j].entry == 0) images[k++] = parts[i]->records[j].image;
+            if (parts[i]->records[j].entry == VT_ENTRY_CLEAN) images[k++] = parts[i]->records[j].image;
     qsort(images, k, sizeof *images, by_image);
     vt_status s = VT_OK;
     for (size_t i = 1; i < k && s == VT_OK; i++)

@@ -85,7 +85,7 @@ vt_status vt_coverage_note(vt_coverage *b, const vt_ledger *l, size_t from, vt_e
             return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", l->dir,
                            r->image, r->entry, r->stage);
         *at = r->status;
-        if (!b->norms || !r->entry || !vt_record_ends(r->status)) continue;
+        if (!b->norms || r->entry == VT_ENTRY_CLEAN || !vt_record_ends(r->status)) continue;
         double *norm = &b->norms[(size_t)(r->entry - 1) * b->n + i];
         *norm = fmin(*norm, vt_record_norm(r, b->norm));
     }
@@ -112,7 +112,7 @@ static bool fell_within(const vt_coverage *b, int entry, size_t i) {
 }
 
 bool vt_coverage_takes(const vt_coverage *b, int entry, int stage, size_t i) {
-    if (!entry) return true;
+    if (entry == VT_ENTRY_CLEAN) return true;
     const vt_coverage_entry *en = &b->entries[entry - 1];
     uint8_t clean = *cell(b, 0, 0, i);
     if (broken_before(b, entry, stage, i) || clean == VT_COVERAGE_NONE) return false;
@@ -129,7 +129,7 @@ bool vt_coverage_takes(const vt_coverage *b, int entry, int stage, size_t i) {
 
 bool vt_coverage_right(const vt_coverage *b, int entry, size_t i) {
     bool clean = *cell(b, 0, 0, i) == VT_RECORD_CORRECT;
-    if (!entry) return clean;
+    if (entry == VT_ENTRY_CLEAN) return clean;
     return (clean || b->entries[entry - 1].scoring == VT_SCORE_PUBLISHED) && !vt_coverage_broke(b, entry, i);
 }
 

@@ -38,7 +38,7 @@ typedef struct stage_run {
     const vt_eval *v;
     vt_ledger *ledger;
     worker *workers;
-    int entry, stage;    /* entry 0: clean */
+    int entry, stage;    /* eval/ledger.h */
     const int32_t *todo; /* images of this stage that have no line yet */
     size_t n, done_before, total;
     atomic_size_t done, robust;

@@ -102,7 +102,8 @@ void vt_header_free(vt_header *h); /* accepts NULL */
 
 /* Entry 1, 2, ... of the attacks; of 0, clean, and of numbers that there are not one that says nothing. */
 const vt_header_attack *vt_header_entry(const vt_header *h, int entry);
-/* What the verdicts of an entry (1, 2, ...) are about; entry 0, clean: VT_SCORE_BALL. */
+enum { VT_ENTRY_CLEAN = 0 }; /* entries are numbered by the attacks, from 1: before them the clean images */
+/* What the verdicts of an entry (1, 2, ...) are about; of VT_ENTRY_CLEAN: VT_SCORE_BALL. */
 vt_scoring vt_header_scoring(const vt_header *h, int entry);
 /* An entry by its name and, unless it is scored in the ball, how: "pgd", "pgd, 8-bit". */
 const char *vt_attack_label(const vt_header_attack *a, char *buf, size_t size);

@@ -35,7 +35,7 @@ static inline bool vt_record_ends(uint8_t status) {
 }
 
 /* not-finite: the attack met a point (stored) whose logits are not; it ended there, and the image is neither robust nor
- * broken. One line. entry 0 is the clean prediction, entry k the k-th --attack; stage counts within it. */
+ * broken. One line. Entry VT_ENTRY_CLEAN is the clean prediction, entry k the k-th --attack; stage counts within it. */
 typedef struct vt_record {
     int32_t image, entry, stage;
     int32_t label, pred, pred64; /* pred64 -1: not computed (clean lines) */
@@ -44,7 +44,7 @@ typedef struct vt_record {
     int64_t gradients, forwards;
     int64_t vanished; /* of the gradients: the margin's, where cross-entropy had none left; written where not 0 */
     int64_t adv;      /* byte offset in adv.bin, -1: none */
-    uint64_t sha;     /* first 64 bits of SHA-256: of the stored x' (attacks), of the clean image (entry 0) */
+    uint64_t sha;     /* first 64 bits of SHA-256: of the stored x' (attacks), of the clean image (VT_ENTRY_CLEAN) */
 } vt_record;
 
 typedef struct vt_ledger {

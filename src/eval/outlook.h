@@ -16,7 +16,7 @@ typedef struct vt_outlook {
 } vt_outlook;
 
 void vt_outlook_begin(vt_outlook *o, const vt_eval *v);
-/* From here on images of this stage are counted (entry 0: clean predictions). */
+/* From here on images of this stage are counted (VT_ENTRY_CLEAN: clean predictions). */
 void vt_outlook_stage(vt_outlook *o, int entry, int stage);
 /* One more image, which took so many passes. `done` of `total` images of the stage have a line, `robust` of them stand;
  * returns the seconds that the run will still take. */

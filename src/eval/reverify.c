@@ -153,7 +153,7 @@ static void commit(void *ctx, int thread, size_t item) {
     const worker *w = &k->workers[thread];
     const vt_record *r = &k->r->ledger->records[k->items[item]];
     if (*w->text) vt_findings_add(k->found, "%s", w->text);
-    k->r->clean += r->entry == 0, k->r->points += r->entry > 0;
+    k->r->clean += r->entry == VT_ENTRY_CLEAN, k->r->points += r->entry > VT_ENTRY_CLEAN;
     k->r->broken += w->broken, k->r->borderline += w->borderline;
     char note[48];
     snprintf(note, sizeof note, "findings %zu", k->found->n);
@@ -200,7 +200,7 @@ static vt_status prepare(job *k, vt_err *e) {
     k->workers = calloc((size_t)k->r->threads, sizeof *k->workers);
     if (!k->items || !k->workers) return vt_fail(e, VT_E_MEMORY, "%s: no memory to check it", l->dir);
     for (size_t i = 0; i < l->count; i++)
-        if (l->records[i].entry == 0 || l->records[i].adv >= 0) k->items[k->n++] = i;
+        if (l->records[i].entry == VT_ENTRY_CLEAN || l->records[i].adv >= 0) k->items[k->n++] = i;
     for (int i = 0; i < k->r->threads; i++) VT_TRY(vt_verifier_open(&k->workers[i].judge, k->r->subject, e));
     return VT_OK;
 }

@@ -65,7 +65,7 @@ static vt_status read_images(vt_curve *c, const vt_ledger *l, vt_err *e) {
         const vt_record *r = &l->records[i];
         vt_curve_image key = {.image = r->image};
         const vt_curve_image *im = bsearch(&key, c->images, c->n, sizeof key, by_number);
-        if (r->entry > 0 && r->entry <= c->n_entries && im) note(c, (size_t)(im - c->images), r);
+        if (r->entry > VT_ENTRY_CLEAN && r->entry <= c->n_entries && im) note(c, (size_t)(im - c->images), r);
     }
     return VT_OK;
 }

@@ -27,9 +27,9 @@ static bool counts(const choice *c, const vt_record *r) {
 
 /* Of the records [n] of one image those that count: the broken one of the largest margin, else the clean line. */
 static const vt_record *better(const vt_record *old, const vt_record *r, const choice *c) {
-    if (r->entry == 0) return old ? old : r;
+    if (r->entry == VT_ENTRY_CLEAN) return old ? old : r;
     if (r->status != VT_RECORD_BROKEN || r->adv < 0 || !counts(c, r)) return old;
-    if (!old || old->entry == 0 || r->margin > old->margin) return r;
+    if (!old || old->entry == VT_ENTRY_CLEAN || r->margin > old->margin) return r;
     return old;
 }
 
@@ -65,7 +65,7 @@ static vt_status fill(vt_export *x, const vt_record **r, size_t n, const vt_data
         for (j = i; j < n && r[j]->image == r[i]->image; j++) best = better(best, r[j], c);
         float *to = x->x_adv + (size_t)at * x->pixels;
         VT_TRY(clean_image(to, x, r[i], d, e));
-        bool broken = best->entry > 0 && r[i]->status == VT_RECORD_CORRECT;
+        bool broken = best->entry > VT_ENTRY_CLEAN && r[i]->status == VT_RECORD_CORRECT;
         if (broken) VT_TRY(vt_ledger_read_adv(x->ledger, best, to, e));
         x->indices[at] = r[i]->image, x->labels[at] = r[i]->label;
         x->preds[at] = broken ? best->pred : r[i]->pred;

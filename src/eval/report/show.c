@@ -158,7 +158,7 @@ static void leads(const vt_record **r, size_t n, double *clean, size_t *n_clean,
     for (size_t i = 0, j; i < n; i = j) {
         double least = INFINITY;
         for (j = i; j < n && r[j]->image == r[i]->image; j++) {
-            if (!r[j]->entry)
+            if (r[j]->entry == VT_ENTRY_CLEAN)
                 clean[(*n_clean)++] = -r[j]->margin;
             else if (r[j]->status != VT_RECORD_INVALID)
                 least = fmin(least, -r[j]->margin);

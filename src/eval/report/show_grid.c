@@ -91,7 +91,7 @@ static size_t choose(const vt_ledger *l, const vt_record **broken) {
 
 static const vt_record *clean_line(const vt_ledger *l, int32_t image) {
     for (size_t i = 0; i < l->count; i++)
-        if (l->records[i].entry == 0 && l->records[i].image == image) return &l->records[i];
+        if (l->records[i].entry == VT_ENTRY_CLEAN && l->records[i].image == image) return &l->records[i];
     return NULL;
 }
 

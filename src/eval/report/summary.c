@@ -83,7 +83,7 @@ static void medians(vt_entry_summary *en, const vt_ledger *l, int entry, double 
 }
 
 static void add_line(vt_summary *s, const vt_record *r) {
-    if (r->entry == 0) {
+    if (r->entry == VT_ENTRY_CLEAN) {
         s->total++;
         s->correct += r->status == VT_RECORD_CORRECT;
         return;

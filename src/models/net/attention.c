@@ -21,19 +21,19 @@ const VT_R(vt_attn_ops) *VT_R(vt_attn_ops_find)(const char *text) {
 /* ---- sizes: one head's piece of `saved` is the variant's own | values [t, d] | P before mixing [tq, ldp] | its row
  * sums [tq] ---- */
 
-typedef struct room {
+typedef struct sizes {
     const VT_R(vt_attn_shape) *s;
     const void *options;
     vt_attn_options preset; /* when the shape gives none */
     bool own_values;
     int tq, t, d, ldp;
     size_t values, unmixed, sums, saved; /* offsets and length of a head's piece */
-} room;
+} sizes;
 
 static size_t padded(size_t n) { return (n + 15) / 16 * 16; }
 
-static void enter(room *r, const VT_R(vt_attn_shape) *s) {
-    *r = (room){.s = s, .options = s->options, .tq = s->tq ? s->tq : s->t, .t = s->t, .d = s->c / s->heads};
+static void enter(sizes *r, const VT_R(vt_attn_shape) *s) {
+    *r = (sizes){.s = s, .options = s->options, .tq = s->tq ? s->tq : s->t, .t = s->t, .d = s->c / s->heads};
     r->ldp = vt_attn_ldp(s->t);
     if (!r->options) {
         vt_opt_defaults(s->def->is->opts, &r->preset);
@@ -51,14 +51,14 @@ size_t VT_R(vt_attn_p_len)(const VT_R(vt_attn_shape) *s) {
 }
 
 size_t VT_R(vt_attn_saved_len)(const VT_R(vt_attn_shape) *s) {
-    room r;
+    sizes r;
     enter(&r, s);
     return (size_t)s->heads * r.saved;
 }
 
 /* dP [tq, ldp], and behind it the Gram matrix of `ortho` [t, ldp], a tied dK or a tangent of values [t, d] */
 size_t VT_R(vt_attn_scratch_len)(const VT_R(vt_attn_shape) *s) {
-    room r;
+    sizes r;
     enter(&r, s);
     return (size_t)r.tq * (size_t)r.ldp + (size_t)r.t * (size_t)(r.ldp > r.d ? r.ldp : r.d);
 }
@@ -122,7 +122,7 @@ static real total(const real *a, int n) {
     return sum;
 }
 
-static void mix(real *a, real *sums, const real *p, const real *pos, real g, const room *r) {
+static void mix(real *a, real *sums, const real *p, const real *pos, real g, const sizes *r) {
     for (int i = 0; i < r->tq; i++, a += r->ldp, p += r->ldp, pos += r->ldp) {
         for (int j = 0; j < r->t; j++) a[j] = (1 - g) * p[j] + g * pos[j];
         sums[i] = total(a, r->t);
@@ -132,7 +132,7 @@ static void mix(real *a, real *sums, const real *p, const real *pos, real g, con
 
 /* dM = (dA - <A, dA>) / r,  dP = (1 - g) dM,  dpos = g dM,  dg = <pos - P, dM>; dA becomes dP. Returns dg. */
 static real dmix(real *dp, real *dpos, const real *a, const real *sums, const real *p, const real *pos, real g,
-                 const room *r) {
+                 const sizes *r) {
     real dg = 0;
     for (int i = 0; i < r->tq; i++, dp += r->ldp, a += r->ldp, p += r->ldp, pos += r->ldp) {
         real inner = VT_R(vt_attn_dot)(a, dp, r->t), inv = 1 / sums[i];
@@ -145,21 +145,21 @@ static real dmix(real *dp, real *dpos, const real *a, const real *sums, const re
 }
 
 /* tA = (1 - g) tP / r: rows of tP sum to zero, so r stands still. */
-static void tmix(real *tp, const real *sums, real g, const room *r) {
+static void tmix(real *tp, const real *sums, real g, const sizes *r) {
     for (int i = 0; i < r->tq; i++, tp += r->ldp)
         for (int j = 0; j < r->t; j++) tp[j] *= (1 - g) / sums[i];
 }
 
 /* ---- all heads ---- */
 
-static VT_R(vt_attn_in) in_at(const VT_R(vt_attn_in) *x, const room *r, int image, int head) {
+static VT_R(vt_attn_in) in_at(const VT_R(vt_attn_in) *x, const sizes *r, int image, int head) {
     size_t q = (size_t)image * (size_t)r->tq, k = (size_t)image * (size_t)r->t, col = (size_t)(head * r->d);
     VT_R(vt_attn_in) y = *x;
     y.q += q * (size_t)x->ldq + col, y.k += k * (size_t)x->ldk + col, y.v += k * (size_t)x->ldv + col;
     return y;
 }
 
-static VT_R(vt_attn_grad) grad_at(const VT_R(vt_attn_grad) *x, const room *r, int image, int head) {
+static VT_R(vt_attn_grad) grad_at(const VT_R(vt_attn_grad) *x, const sizes *r, int image, int head) {
     size_t q = (size_t)image * (size_t)r->tq, k = (size_t)image * (size_t)r->t, col = (size_t)(head * r->d);
     VT_R(vt_attn_grad) y = *x;
     y.q += q * (size_t)x->ldq + col, y.k += k * (size_t)x->ldk + col, y.v += k * (size_t)x->ldv + col;
@@ -167,25 +167,25 @@ static VT_R(vt_attn_grad) grad_at(const VT_R(vt_attn_grad) *x, const room *r, in
 }
 
 /* One head of one image: its view, its pieces of the buffers, what P multiplies. */
-typedef struct place {
+typedef struct head_view {
     VT_R(vt_attn_head) h;
     size_t o, p, saved; /* offsets */
     const real *u;      /* [t, d], stride ldu: v or values(v) */
     int ldu;
     const real *pos; /* [tq, ldp] or NULL */
     real gate, *dpos, *dgate;
-} place;
+} head_view;
 
-static place at(const room *r, const real *saved, const VT_R(vt_attn_in) *in, const real *const *w, int image,
-                int head) {
+static head_view at(const sizes *r, const real *saved, const VT_R(vt_attn_in) *in, const real *const *w, int image,
+                    int head) {
     const VT_R(vt_attn_shape) *s = r->s;
     const VT_R(vt_attn_in) x = in_at(in, r, image, head);
     size_t item = (size_t)image * (size_t)s->heads + (size_t)head, map = (size_t)r->tq * (size_t)r->ldp;
-    place l = {.o = (size_t)image * (size_t)r->tq * (size_t)s->c + (size_t)(head * r->d),
-               .p = item * map,
-               .saved = item * r->saved,
-               .u = x.v,
-               .ldu = x.ldv};
+    head_view l = {.o = (size_t)image * (size_t)r->tq * (size_t)s->c + (size_t)(head * r->d),
+                   .p = item * map,
+                   .saved = item * r->saved,
+                   .u = x.v,
+                   .ldu = x.ldv};
     l.h = (VT_R(vt_attn_head)){.tq = r->tq,
                                .t = r->t,
                                .d = r->d,
@@ -212,11 +212,11 @@ static place at(const room *r, const real *saved, const VT_R(vt_attn_in) *in, co
 
 void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
                            const VT_R(vt_attn_shape) *s) {
-    room r;
+    sizes r;
     enter(&r, s);
     for (int i = 0; i < s->b; i++)
         for (int h = 0; h < s->heads; h++) {
-            place l = at(&r, saved, in, w, i, h);
+            head_view l = at(&r, saved, in, w, i, h);
             real *a = p + l.p, *own = saved + l.saved;
             s->def->probs(l.pos ? own + r.unmixed : a, own, &l.h);
             if (l.pos) mix(a, own + r.sums, own + r.unmixed, l.pos, l.gate, &r);
@@ -242,7 +242,7 @@ static double add_ortho(real *dp, real *gram, const real *p, real f, int tq, int
 
 /* dA (in dp, with room for a tied dK behind it) -> the gradients of q and k, and what the probabilities add to v's */
 static void backward_probs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const real *a, const real *own,
-                           const place *l, const room *r) {
+                           const head_view *l, const sizes *r) {
     const real *p = a;
     if (l->pos) {
         p = own + r->unmixed;
@@ -260,11 +260,11 @@ static void backward_probs(const VT_R(vt_attn_grad) *g, real *const *dw, real *d
 void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *scratch, const real *d_o, const real *p,
                             const real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
                             VT_R(vt_attn_shape) *s) {
-    room r;
+    sizes r;
     enter(&r, s);
     for (int i = 0; i < s->b; i++)
         for (int h = 0; h < s->heads; h++) {
-            place l = at(&r, saved, in, w, i, h);
+            head_view l = at(&r, saved, in, w, i, h);
             const real *a = p + l.p, *own = saved + l.saved, *doh = d_o + l.o;
             const VT_R(vt_attn_grad) gh = grad_at(g, &r, i, h);
             /* o_h = A u:  dA = do u^T,  du = A^T do */
@@ -282,12 +282,12 @@ void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *
 /* o_h = A u:  to_h = tA u + A tu */
 void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent, const real *p, const real *saved,
                        const VT_R(vt_attn_in) *in, const real *const *w, const VT_R(vt_attn_shape) *s) {
-    room r;
+    sizes r;
     enter(&r, s);
     real *behind = scratch + (size_t)r.tq * (size_t)r.ldp;
     for (int i = 0; i < s->b; i++)
         for (int h = 0; h < s->heads; h++) {
-            place l = at(&r, saved, in, w, i, h);
+            head_view l = at(&r, saved, in, w, i, h);
             const real *a = p + l.p, *own = saved + l.saved;
             const VT_R(vt_attn_in) t = in_at(tangent, &r, i, h);
             s->def->tprobs(scratch, l.pos ? own + r.unmixed : a, own, &l.h, &t);
