@@ -5,6 +5,7 @@
 #include <string.h>
 #include "cli/script.h"
 #include "cli/streams.h"
+#include "core/lane.h"
 #include "core/opt.h"
 #include "core/threads.h"
 #include "eval/prepare.h"
@@ -25,6 +26,13 @@ bool vt_cli_set(vt_cli *c, const char *name, const char *value) {
 vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long max, long long absent, long long *out,
                      vt_err *e) {
     return vt_chosen_int(&c->given, name, min, max, absent, out, e);
+}
+
+vt_status vt_cli_batch(const vt_cli *c, int *out, vt_err *e) {
+    long long n;
+    VT_TRY(vt_cli_int(c, "batch", 1, VT_LANE_MOST, 1, &n, e));
+    *out = (int)n;
+    return VT_OK;
 }
 
 vt_status vt_cli_threads(const vt_cli *c, long long *out, vt_err *e) {

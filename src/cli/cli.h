@@ -63,6 +63,11 @@ vt_status vt_cli_threads(const vt_cli *c, long long *out, vt_err *e);
 #define VT_THREADS_ARG                                                                                                 \
     { "threads", "N", "threads (default OMP_NUM_THREADS, else all cores given); never changes a result" }
 
+/* --batch: images that each thread attacks at a time, whose questions to the model are one batch. */
+vt_status vt_cli_batch(const vt_cli *c, int *out, vt_err *e);
+#define VT_BATCH_ARG                                                                                                   \
+    { "batch", "N", "images of each thread that wait for the model together (default 1)" }
+
 /* The options by which a user tells what tensors cannot; rows for a command's table, and their reading. */
 #define VT_MODEL_ARGS                                                                                                  \
     {"heads", "N", "number of attention heads"}, {"image-size", "N", "side of the input, where tensors do not tell"},  \

@@ -120,6 +120,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(parse_attacks(j, c, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     VT_TRY(vt_cli_threads(c, &threads, e));
+    VT_TRY(vt_cli_batch(c, &j->v.batch, e));
     if (!vt_cli_has(c, "out") && !vt_cli_has(c, "dry-run"))
         return vt_fail(e, VT_E_USAGE, "vitrine curve needs --out FOLDER");
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
@@ -354,6 +355,7 @@ static const vt_arg args[] = {
     {"allow-mixed", NULL, "resume although another BLAS kernel was in use"},
     {"seed", "N", "seed of every random draw (default 0)"},
     VT_THREADS_ARG,
+    VT_BATCH_ARG,
     VT_VERBOSE_ARG,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},

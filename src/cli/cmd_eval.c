@@ -164,6 +164,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (!j->v.eps_text) j->v.eps_text = "0";
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     VT_TRY(vt_cli_threads(c, &threads, e));
+    VT_TRY(vt_cli_batch(c, &j->v.batch, e));
     j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
     j->v.exhaustive = vt_cli_has(c, "exhaustive");
     if (vt_cli_has(c, "expect-robust") && !j->v.n_attacks)
@@ -379,6 +380,7 @@ static const vt_arg args[] = {
     VT_FLOOR_ARG,
     {"expect-robust", NULL, "exit status 1, naming the image, if any attack succeeds (certified images)"},
     VT_THREADS_ARG,
+    VT_BATCH_ARG,
     {"exhaustive", NULL, "never leave an image early; score fgsm and pgd on the last iterate"},
     {"save-adv", NULL, "write adversarial images: adv.safetensors and adv/NAME/INDEX.png"},
     {"save-npz", NULL, "write adversarial images for NumPy: adv/NAME.npz (x_adv, labels, indices, preds, status)"},

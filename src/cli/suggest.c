@@ -26,6 +26,8 @@ static const struct {
     {"|gpu|gpus|cuda|device|devices|", NULL, "threads", "vitrine runs on CPUs; --threads N says on how many cores"},
     {"|gpu|gpus|cuda|device|devices|", NULL, NULL, "vitrine runs on CPUs"},
     {"|batch-size|batchsize|bs|batch|", "train", NULL, "it is a key of the recipe: --set batch=N"},
+    {"|batch-size|batchsize|bs|", "eval", "batch", NULL},
+    {"|batch-size|batchsize|bs|", "curve", "batch", NULL},
     {"|batch-size|batchsize|bs|batch|", NULL, NULL,
      "none is needed: each thread computes one image at a time, and results do not depend on it"},
     {"|epochs|lr|learning-rate|optimizer|optimiser|weight-decay|", "train", NULL,

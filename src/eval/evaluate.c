@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "eval/crew.h"
 #include "eval/evaluate.h"
 
 #include <math.h>
@@ -23,97 +24,40 @@
 #include "models/twin.h"
 #include "models/wrap/restrict.h"
 
-/* One thread's tools: a classifier, an oracle and buffers. Made once, used for every image. */
-typedef struct worker {
-    vt_classifier model, surrogate;
-    vt_oracle oracle;
-    vt_attacker attacker;
-    vt_grid8 grid; /* of 8-bit entries, where there are any */
-    float *x, *z;
-    double *z64;
-} worker;
-
-/* One stage over its images, shared by the workers. */
+/* One stage over its images, shared by the crews. */
 typedef struct stage_run {
     const vt_eval *v;
     vt_ledger *ledger;
-    worker *workers;
+    vt_crew *crews;
     int entry, stage;    /* eval/ledger.h */
     const int32_t *todo; /* images of this stage that have no line yet */
     size_t n, done_before, total;
-    atomic_size_t done, robust;
+    atomic_size_t next, done, robust;
+    atomic_bool failed;
     vt_progress progress;
     vt_outlook *outlook;
     pthread_mutex_t lock; /* progress, outlook */
 } stage_run;
 
-static vt_task task_dims(const vt_eval *v) {
-    return vt_attacker_dims(vt_subject_pixels(v->subject), vt_subject_classes(v->subject), &v->patch);
-}
-
-static void worker_close(worker *w) {
-    vt_oracle_close(&w->oracle);
-    vt_attacker_close(&w->attacker);
-    vt_grid8_close(&w->grid);
-    vt_classifier_close(&w->model), vt_classifier_close(&w->surrogate);
-    free(w->x), free(w->z), free(w->z64);
-    memset(w, 0, sizeof *w);
-}
-
-/* Does an attack of the run need a surrogate? */
-static bool transfers(const vt_eval *v) {
-    bool any = false;
-    for (int i = 0; i < v->n_attacks; i++) any = any || vt_attack_needs_surrogate(&v->attacks[i]);
-    return any;
-}
-
-static vt_status open_surrogate(worker *w, const vt_eval *v, vt_err *e) {
-    VT_TRY(vt_subject_other(&w->surrogate, v->subject, v->subject->surrogate, e));
-    w->oracle.surrogate = &w->surrogate;
-    return VT_OK;
-}
-
-/* Floats of scratch that the hungriest stage needs. */
-static size_t work_len(const vt_eval *v, const vt_task *dims) {
-    size_t work = 1;
-    for (int i = 0; i < v->n_attacks; i++) {
-        size_t need = vt_attacker_work(&v->attacks[i], dims);
-        if (need > work) work = need;
-    }
-    return work;
-}
-
-static vt_status worker_open(worker *w, const vt_eval *v, vt_err *e) {
-    vt_task dims = task_dims(v);
-    VT_TRY(vt_subject_classifier(&w->model, v->subject, e));
-    VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
-    if (vt_eight_bit_wanted(v)) VT_TRY(vt_grid8_open(&w->grid, dims.n, e));
-    VT_TRY(vt_attacker_open(&w->attacker, dims.n, work_len(v, &dims), e));
-    w->oracle.interrupt = v->interrupt;
-    if (transfers(v)) VT_TRY(open_surrogate(w, v, e));
-    size_t k = (size_t)dims.classes;
-    w->x = vt_alloc(dims.n * sizeof(float)), w->z = vt_alloc(k * sizeof(float)), w->z64 = vt_alloc(k * sizeof(double));
-    if (w->x && w->z && w->z64) return VT_OK;
-    return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
-}
-
 size_t vt_eval_bytes(const vt_eval *v) {
-    vt_task dims = task_dims(v);
-    const vt_model *m = v->subject->model, *other = !transfers(v)           ? NULL
+    vt_task dims = vt_eval_dims(v);
+    const vt_model *m = v->subject->model, *other = !vt_eval_transfers(v)   ? NULL
                                                     : v->subject->surrogate ? v->subject->surrogate
                                                                             : m;
-    size_t each = (work_len(v, &dims) + 4 * dims.n) * sizeof(float), stages = 1;
+    size_t each = (vt_eval_work(v, &dims) + 4 * dims.n) * sizeof(float), stages = 1;
     each += vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(m, 1, VT_GRAD_NONE);
     if (other) each += vt_session_bytes_f32(other, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(other, 1, VT_GRAD_NONE);
     for (int i = 0; i < v->n_attacks; i++) stages += (size_t)v->attacks[i].n_stages;
     size_t twin = other == m ? (m->params.total + m->params.t_total) * sizeof(float) : 0;
-    return each * (size_t)v->threads + twin + stages * v->n_images * (sizeof(vt_record) + 1);
+    size_t at_a_time = (size_t)v->threads * (size_t)vt_eval_batch(v);
+    return each * at_a_time + (size_t)v->threads * vt_lane_bytes(vt_eval_batch(v)) + twin +
+           stages * v->n_images * (sizeof(vt_record) + 1);
 }
 
 /* ---- checks and header ---- */
 
 static vt_status check_attacks(const vt_eval *v, vt_err *e) {
-    vt_task dims = task_dims(v);
+    vt_task dims = vt_eval_dims(v);
     for (int i = 0; i < v->n_attacks; i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++) {
             const vt_attack_stage *s = &v->attacks[i].stages[k];
@@ -242,6 +186,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     json_object_set_new(header, "sources", vt_describe_sources(m));
     vt_describe_data(json_object_get(header, "data"), v->subject->data, v->subject->model->config.classes);
     if (v->radii) json_object_set_new(header, "curve", json_true());
+    if (vt_eval_batch(v) > 1) json_object_set_new(header, "batch", json_integer(vt_eval_batch(v)));
     if (v->patch.size)
         json_object_set_new(header, "threat",
                             json_pack("{s:{s:i,s:i,s:b}}", "patch", "size", v->patch.size, "count", v->patch.count,
@@ -255,7 +200,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     double forward, gradient;
     vt_arch_find(m->config.arch)->flops(&m->config, &forward, &gradient);
     json_object_set_new(header, "gradient_cost", json_real(gradient / forward));
-    if (transfers(v)) vt_describe_surrogate(header, v->subject->surrogate, v->subject->surrogate_name);
+    if (vt_eval_transfers(v)) vt_describe_surrogate(header, v->subject->surrogate, v->subject->surrogate_name);
     return vt_json_whole(header, before);
 }
 
@@ -266,7 +211,7 @@ static void from_verdict(vt_record *r, const vt_verdict *d) {
     r->l2 = d->l2, r->l1 = d->l1, r->borderline = d->borderline;
 }
 
-static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
+static vt_status clean_image(stage_run *run, vt_worker *w, int32_t image, vt_err *e) {
     const vt_eval *v = run->v;
     vt_record r = {.image = image, .forwards = 1};
     vt_verdict d;
@@ -301,7 +246,7 @@ static vt_oracle_mode mode_of(const vt_eval *v, int entry) {
 }
 
 /* The attack's word, turned into a line: which point is judged, and what the judge says. */
-static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
+static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_err *e) {
     const vt_eval *v = run->v;
     const vt_attack *attack = &v->attacks[run->entry - 1];
     const vt_attack_stage *st = &attack->stages[run->stage];
@@ -336,11 +281,8 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     return vt_ledger_append(run->ledger, &r, keep ? candidate : NULL, e);
 }
 
-static vt_status one_image(void *ctx, int thread, size_t item, vt_err *e) {
-    stage_run *run = ctx;
+static vt_status one_image(stage_run *run, vt_worker *w, int32_t image, vt_err *e) {
     if (run->v->interrupt && *run->v->interrupt) return VT_INTERRUPTED;
-    worker *w = &run->workers[thread];
-    int32_t image = run->todo[item];
     VT_TRY(run->entry ? attack_image(run, w, image, e) : clean_image(run, w, image, e));
     size_t done = atomic_fetch_add(&run->done, 1) + 1;
     char note[48];
@@ -352,6 +294,40 @@ static vt_status one_image(void *ctx, int thread, size_t item, vt_err *e) {
     vt_progress_step(&run->progress, run->done_before + done, note);
     pthread_mutex_unlock(&run->lock);
     return VT_OK;
+}
+
+/* ---- a crew at work ---- */
+
+typedef struct crew_run {
+    stage_run *run;
+    vt_crew *crew;
+} crew_run;
+
+static bool next_image(void *ctx, int slot, size_t *item) {
+    stage_run *run = ((crew_run *)ctx)->run;
+    (void)slot;
+    if (atomic_load(&run->failed)) return false;
+    *item = atomic_fetch_add(&run->next, 1);
+    return *item < run->n;
+}
+
+static vt_status in_slot(void *ctx, int slot, size_t item, vt_err *e) {
+    const crew_run *c = ctx;
+    vt_status s = one_image(c->run, &c->crew->workers[slot], c->run->todo[item], e);
+    if (s != VT_OK) atomic_store(&c->run->failed, true);
+    return s;
+}
+
+static void ask_model(void *ctx) {
+    const vt_crew *c = ((crew_run *)ctx)->crew;
+    vt_batchers_serve(c->batchers, c->n_batchers);
+}
+
+static vt_status one_crew(void *ctx, int thread, size_t item, vt_err *e) {
+    stage_run *run = ctx;
+    crew_run c = {run, &run->crews[item]};
+    (void)thread;
+    return vt_lane_run(c.crew->lane, &(vt_lane_job){next_image, in_slot, ask_model, &c}, e);
 }
 
 /* ---- stages ---- */
@@ -380,11 +356,11 @@ static void name_stage(const vt_header *header, int entry, int stage, char *name
         snprintf(name, size, "%.24s: %.40s", label, vt_stage_label(attack, stage, part, sizeof part));
 }
 
-static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, vt_coverage *b, int32_t *todo,
-                           vt_outlook *o, int entry, int stage, vt_err *e) {
+static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_coverage *b, int32_t *todo, vt_outlook *o,
+                           int entry, int stage, vt_err *e) {
     stage_run run = {.v = v,
                      .ledger = l,
-                     .workers = workers,
+                     .crews = crews,
                      .entry = entry,
                      .stage = stage,
                      .todo = todo,
@@ -400,7 +376,7 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, vt_c
     if (entry) name_stage(l->header, entry, stage, name, sizeof name);
     vt_outlook_stage(o, entry, stage);
     vt_progress_begin(&run.progress, name, run.done_before, run.total);
-    vt_status s = vt_for_each(run.n, v->threads, one_image, &run, e);
+    vt_status s = vt_for_each((size_t)v->threads, v->threads, one_crew, &run, e);
     char note[48];
     snprintf(note, sizeof note, "%s %zu", entry ? "robust" : "right", atomic_load(&run.robust));
     vt_progress_end(&run.progress, note);
@@ -413,16 +389,16 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, worker *workers, vt_c
     return s == VT_OK ? vt_coverage_note(b, l, before, e) : s;
 }
 
-static vt_status run_all(const vt_eval *v, vt_ledger *l, worker *workers, vt_coverage *b, int32_t *todo, vt_err *e) {
+static vt_status run_all(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_coverage *b, int32_t *todo, vt_err *e) {
     VT_TRY(vt_coverage_open(b, l->header, v->images, v->n_images, e));
     VT_TRY(vt_coverage_note(b, l, 0, e));
-    for (int i = 0; i < v->threads; i++) VT_TRY(worker_open(&workers[i], v, e));
+    for (int i = 0; i < v->threads; i++) VT_TRY(vt_crew_open(&crews[i], v, e));
     vt_outlook o;
     vt_outlook_begin(&o, v);
-    VT_TRY(run_stage(v, l, workers, b, todo, &o, 0, 0, e));
+    VT_TRY(run_stage(v, l, crews, b, todo, &o, 0, 0, e));
     for (int entry = 1; entry <= v->n_attacks; entry++)
         for (int k = 0; k < v->attacks[entry - 1].n_stages; k++)
-            VT_TRY(run_stage(v, l, workers, b, todo, &o, entry, k, e));
+            VT_TRY(run_stage(v, l, crews, b, todo, &o, entry, k, e));
     return VT_OK;
 }
 
@@ -430,13 +406,13 @@ static vt_status run_with(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     vt_eval v = *v_;
     vt_coverage b = {0};
     if ((size_t)v.threads > v.n_images) v.threads = (int)v.n_images;
-    worker *workers = calloc((size_t)v.threads, sizeof *workers);
+    vt_crew *crews = calloc((size_t)v.threads, sizeof *crews);
     int32_t *todo = calloc(v.n_images, sizeof *todo);
-    vt_status s = workers && todo ? run_all(&v, l, workers, &b, todo, e)
-                                  : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v.n_images);
-    for (int i = 0; workers && i < v.threads; i++) worker_close(&workers[i]);
+    vt_status s = crews && todo ? run_all(&v, l, crews, &b, todo, e)
+                                : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v.n_images);
+    for (int i = 0; crews && i < v.threads; i++) vt_crew_close(&crews[i], vt_eval_batch(&v));
     vt_coverage_close(&b);
-    free(workers), free(todo);
+    free(crews), free(todo);
     return s;
 }
 
@@ -444,7 +420,7 @@ vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     vt_eval v = *v_;
     vt_model *twin = NULL;
     vt_subject with = *v.subject;
-    if (!with.surrogate && transfers(v_)) {
+    if (!with.surrogate && vt_eval_transfers(v_)) {
         VT_TRY(vt_model_twin(&twin, with.model, v.seed, e));
         with.surrogate = twin, v.subject = &with;
     }

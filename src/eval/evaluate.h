@@ -27,6 +27,7 @@ typedef struct vt_eval {
     const char *eps_text; /* as typed */
     uint64_t seed;
     int threads;
+    int batch; /* images that each thread attacks at a time and whose questions to the model are one batch; 0: 1 */
     bool exhaustive;
     const vt_attack *attacks;
     int n_attacks;

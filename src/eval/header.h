@@ -57,6 +57,7 @@ typedef struct vt_header {
     uint64_t seed;                  /* absent: 0 */
     bool exhaustive;                /* absent: no */
     bool curve;                     /* "curve", or an attack has a radius of its own: of vitrine curve */
+    int batch;                      /* images whose questions to the model were one batch; absent: 0, one at a time */
     double gradient_cost;           /* forwards that a gradient costs; absent: 0 */
     const char *wrap;               /* "wrap": id of the known cheat around the model; absent: NULL */
     int side;                       /* pixels; of the images that were attacked ("native", else "image"); absent: 0 */

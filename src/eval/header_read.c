@@ -7,6 +7,7 @@
 #include <string.h>
 #include "attacks/attack.h"
 #include "core/json.h"
+#include "core/lane.h"
 #include "core/text.h"
 #include "eval/header.h"
 #include "io/dataset.h"
@@ -56,6 +57,7 @@ static const field run_fields[] = {
     {.key = "seed", .kind = ANY_WHOLE, .at = IN(seed)},
     {.key = "exhaustive", .kind = TRUTH, .at = IN(exhaustive)},
     {.key = "curve", .kind = TRUTH, .at = IN(curve)},
+    {.key = "batch", .kind = WHOLE, .at = IN(batch), .least = 1, .most = VT_LANE_MOST},
     {.key = "gradient_cost", .kind = NUMBER, .at = IN(gradient_cost), .most = 1e6},
     {.key = "model", .kind = OBJECT, .at = IN(model.document)},
     {.key = "sources", .kind = OBJECT, .at = IN(sources)},

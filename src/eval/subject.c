@@ -15,19 +15,34 @@ vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_e
     return vt_prepare_fit(c, s->model, s->data, first, &s->input, e);
 }
 
-static vt_status restrict_to(vt_classifier *c, const vt_dataset *d, vt_err *e) {
-    return d->restricted ? vt_classifier_restrict(c, d->head, d->classes, e) : VT_OK;
+/* What stands around a network as it is: the wrap (not around another one), the classes that the data have. */
+static vt_status cover(vt_classifier *c, const vt_subject *s, bool other, vt_err *e) {
+    if (!other) VT_TRY(vt_wrap_classifier(&s->wrap, c, false, e));
+    return s->data->restricted ? vt_classifier_restrict(c, s->data->head, s->data->classes, e) : VT_OK;
 }
 
 vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, vt_err *e) {
     VT_TRY(vt_classifier_open(c, s->model, e));
-    VT_TRY(vt_wrap_classifier(&s->wrap, c, false, e));
-    return restrict_to(c, s->data, e);
+    return cover(c, s, false, e);
 }
 
 vt_status vt_subject_other(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e) {
     VT_TRY(vt_classifier_open(c, other, e));
-    return restrict_to(c, s->data, e);
+    return cover(c, s, true, e);
+}
+
+vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model *other, int rows, vt_lane *lane,
+                             vt_err *e) {
+    vt_engine n;
+    *g = NULL;
+    VT_TRY(vt_engine_open(&n, other ? other : s->model, rows, true, e));
+    return vt_batcher_open(g, &n, lane, e);
+}
+
+vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,
+                          vt_err *e) {
+    *c = vt_batcher_classifier(g, slot);
+    return cover(c, s, other != NULL, e);
 }
 
 int vt_subject_classes(const vt_subject *s) {

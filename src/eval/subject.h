@@ -9,6 +9,7 @@
 #include "eval/describe.h"
 #include "io/dataset.h"
 #include "models/model.h"
+#include "models/wrap/batcher.h"
 #include "models/wrap/wrap.h"
 
 typedef struct vt_subject {
@@ -32,6 +33,12 @@ vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_e
 vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, vt_err *e);
 /* A classifier of another network for the same data (the surrogate, a twin); the wrap is not put around it. */
 vt_status vt_subject_other(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e);
+/* The same two as many classifiers that wait together, one for each slot of a lane of `rows` (models/wrap/batcher.h); a
+ * slot's one is put together by _seat. other NULL: the network as it is judged. */
+vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model *other, int rows, vt_lane *lane,
+                             vt_err *e);
+vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,
+                          vt_err *e);
 int vt_subject_classes(
     const vt_subject *s);                 /* outputs that are compared: the model's, or those of the classes present */
 int vt_subject_side(const vt_subject *s); /* of the images that are attacked */

@@ -64,16 +64,16 @@ static int draw(void **state) {
 }
 
 static void ask(const vt_engine *n, const int *images, int b, float *z, float *const *out) {
-    const float *at[BATCH];
-    float dz[BATCH * CLASSES];
+    const float *at[BATCH] = {0};
+    float *to[BATCH] = {0};
     vt_err e = {0};
-    for (int i = 0; i < b; i++) {
-        at[i] = x[images[i]];
-        memcpy(dz + i * CLASSES, cot + images[i] * CLASSES, CLASSES * sizeof *dz);
+    for (int i = 0; i < b; i++) at[i] = x[images[i]], to[i] = z + i * CLASSES;
+    if (vt_engine_forward(n, to, at, true, &e) != VT_OK) fail_msg("%s", e.text);
+    for (int round = 0; round < 2; round++) { /* as often as wanted */
+        vt_vjp rows[BATCH] = {0};
+        for (int i = 0; i < b; i++) rows[i] = (vt_vjp){.dx = out[i], .dz = cot + images[i] * CLASSES};
+        if (vt_engine_vjp(n, rows, &e) != VT_OK) fail_msg("%s", e.text);
     }
-    if (vt_engine_forward(n, z, at, b, true, &e) != VT_OK) fail_msg("%s", e.text);
-    for (int round = 0; round < 2; round++) /* as often as wanted */
-        if (vt_engine_vjp(n, out, dz, &(vt_vjp_extra){0}, &e) != VT_OK) fail_msg("%s", e.text);
 }
 
 static void same_bits(void **state) {
@@ -84,8 +84,8 @@ static void same_bits(void **state) {
         vt_engine one, many;
         vt_err e = {0};
         float z[BATCH * CLASSES], want[BATCH][CLASSES];
-        assert_int_equal(vt_engine_open(&one, m, 1, &e), VT_OK);
-        assert_int_equal(vt_engine_open(&many, m, BATCH, &e), VT_OK);
+        assert_int_equal(vt_engine_open(&one, m, 1, false, &e), VT_OK);
+        assert_int_equal(vt_engine_open(&many, m, BATCH, false, &e), VT_OK);
         for (int i = 0; i < BATCH; i++) ask(&one, &i, 1, want[i], &(float *){alone[i]});
         assert_true(memcmp(want[0], want[1], sizeof want[0]) != 0 && memcmp(alone[0], alone[1], sizeof alone[0]) != 0);
         for (size_t o = 0; o < T_COUNT(orders); o++)
@@ -113,7 +113,7 @@ static void session_batch(void **state) {
         vt_engine one;
         vt_err e = {0};
         float want[CLASSES], z[BATCH * CLASSES];
-        assert_int_equal(vt_engine_open(&one, m, 1, &e), VT_OK);
+        assert_int_equal(vt_engine_open(&one, m, 1, false, &e), VT_OK);
         assert_int_equal(vt_session_open_f32(&s, m, BATCH, VT_GRAD_INPUT, &e), VT_OK);
         memcpy(z, vt_session_forward_f32(s, x[0], BATCH, true), sizeof z);
         vt_session_backward_f32(s, cot, dx[0], NULL);
@@ -136,7 +136,7 @@ static void session_batch(void **state) {
 }
 
 /* The vjp with the mask of attention branches and with a loss of attention is the classifier's gradient: bits, since
- * both are one code, and values that differ from the plain ones. */
+ * both are one code, and values that differ from the plain ones. Each row has its own. */
 static void extras(void **state) {
     (void)state;
     vt_model *m = network(0);
@@ -144,54 +144,82 @@ static void extras(void **state) {
     vt_classifier c;
     vt_err e = {0};
     const unsigned char open[DEPTH] = {1, 0};
-    float z[CLASSES], value, looked = 0;
+    float z[3][CLASSES], value;
     const vt_attn_loss a = {.patch = 5, .last = DEPTH - 1, .weight = 2};
-    const vt_vjp_extra asked[] = {{0}, {.open = open}, {.attention = &a, .attention_value = &looked}};
-    assert_int_equal(vt_engine_open(&n, m, 2, &e), VT_OK);
+    vt_vjp asked[] = {{.dx = dx[0], .dz = cot},
+                      {.dx = dx[1], .dz = cot, .open = open},
+                      {.dx = dx[2], .dz = cot, .attention = &a}};
+    assert_int_equal(vt_engine_open(&n, m, 3, false, &e), VT_OK);
     assert_int_equal(vt_classifier_open(&c, m, &e), VT_OK);
-    assert_int_equal(n.tokens.layers, DEPTH);
+    assert_int_equal(vt_engine_tokens(&n, 2).layers, DEPTH);
+    float *to[] = {z[0], z[1], z[2]};
+    const float *at[] = {x[0], x[0], x[0]};
+    assert_int_equal(vt_engine_forward(&n, to, at, true, &e), VT_OK);
+    assert_int_equal(vt_engine_vjp(&n, asked, &e), VT_OK);
     for (size_t i = 0; i < T_COUNT(asked); i++) {
-        assert_int_equal(vt_engine_forward(&n, z, &(const float *){x[0]}, 1, true, &e), VT_OK);
-        assert_int_equal(vt_engine_vjp(&n, &(float *){dx[i]}, cot, &asked[i], &e), VT_OK);
         vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cot, .open = asked[i].open, .attention = asked[i].attention};
-        ask_logits(&c, x[0], z, true);
+        ask_logits(&c, x[0], z[0], true);
         ask_backward(&c, &loss, &value, alone[0]);
         assert_memory_equal(dx[i], alone[0], sizeof alone[0]);
         if (i) assert_true(memcmp(dx[i], dx[0], sizeof dx[0]) != 0);
     }
-    assert_true(looked != 0 && looked == n.tokens.loss(n.tokens.self, &a));
+    vt_tokens seen = vt_engine_tokens(&n, 2);
+    assert_true(asked[2].attention_value != 0 && asked[2].attention_value == seen.loss(seen.self, &a));
     vt_classifier_close(&c), vt_engine_close(&n), vt_model_close(m);
+}
+
+/* In double as a session in double, beside what is kept. */
+static void doubles(void **state) {
+    (void)state;
+    vt_model *m = network(0);
+    vt_engine n, unjudged;
+    vt_classifier c;
+    vt_err e = {0};
+    double z64[2][CLASSES], want[CLASSES];
+    float z[CLASSES];
+    const float *at[] = {NULL, x[1]};
+    assert_int_equal(vt_engine_open(&n, m, 2, true, &e), VT_OK);
+    assert_int_equal(vt_engine_open(&unjudged, m, 2, false, &e), VT_OK);
+    assert_int_equal(vt_classifier_open(&c, m, &e), VT_OK);
+    assert_int_equal(vt_engine_forward(&n, (float *[]){NULL, z}, at, true, &e), VT_OK);
+    assert_int_equal(vt_engine_forward64(&n, (double *[]){NULL, z64[1]}, at, &e), VT_OK);
+    assert_int_equal(vt_classifier_logits64(&c, x[1], want, &e), VT_OK);
+    assert_memory_equal(z64[1], want, sizeof want);
+    vt_vjp rows[] = {{0}, {.dx = dx[1], .dz = cot}};
+    assert_int_equal(vt_engine_vjp(&n, rows, &e), VT_OK);
+    t_says(vt_engine_forward64(&unjudged, (double *[]){NULL, z64[1]}, at, &e), VT_E_FORBIDDEN, &e, "no copy", "double");
+    vt_classifier_close(&c), vt_engine_close(&n), vt_engine_close(&unjudged), vt_model_close(m);
 }
 
 static void refusals(void **state) {
     (void)state;
     vt_model *m = network(0), *blind = network(3);
     vt_engine n, swin;
-    vt_err e = {0};
-    float z[2 * CLASSES], value;
-    const float *at[] = {x[0], x[1], x[2]};
-    float *out[] = {dx[0], dx[1]};
+    float z[2][CLASSES];
+    const float *both[] = {x[0], x[1]}, *one[] = {x[0], NULL};
+    float *to[] = {z[0], z[1]};
     const vt_attn_loss a = {.last = 0, .weight = 1};
-    const vt_vjp_extra none = {0}, look = {.attention = &a, .attention_value = &value};
-    assert_int_equal(vt_engine_open(&n, m, 2, &e), VT_OK);
-    assert_int_equal(vt_engine_open(&swin, blind, 1, &e), VT_OK);
-    assert_int_equal(vt_engine_forward(&n, z, at, 3, true, &e), VT_E_RANGE);
-    assert_string_equal(e.text, "a batch of 3 images; this network takes 1 to 2");
-    assert_int_equal(vt_engine_forward(&n, z, at, 0, true, NULL), VT_E_RANGE);
-    assert_int_equal(vt_engine_vjp(&n, out, cot, &none, NULL), VT_E_FORBIDDEN);
-    assert_int_equal(vt_engine_forward(&n, z, at, 2, true, NULL), VT_OK);
-    assert_int_equal(vt_engine_vjp(&n, out, cot, &look, NULL), VT_E_RANGE);
-    assert_int_equal(vt_engine_forward(&n, z, at, 1, false, NULL), VT_OK);
-    assert_int_equal(vt_engine_vjp(&n, out, cot, &none, NULL), VT_E_FORBIDDEN);
-    assert_int_equal(vt_engine_forward(&swin, z, at, 1, true, NULL), VT_OK);
-    assert_int_equal(vt_engine_vjp(&swin, out, cot, &look, NULL), VT_E_RANGE);
-    assert_null(swin.tokens.loss);
+    vt_vjp plain[] = {{.dx = dx[0], .dz = cot}, {0}}, other[] = {{0}, {.dx = dx[1], .dz = cot}},
+           look[] = {{.dx = dx[0], .dz = cot, .attention = &a}, {0}};
+    assert_int_equal(vt_engine_open(&n, m, 2, false, NULL), VT_OK);
+    assert_int_equal(vt_engine_open(&swin, blind, 2, false, NULL), VT_OK);
+    assert_int_equal(vt_engine_vjp(&n, plain, NULL), VT_E_FORBIDDEN);
+    assert_int_equal(vt_engine_forward(&n, to, both, true, NULL), VT_OK);
+    assert_int_equal(vt_engine_vjp(&n, look, NULL), VT_OK);
+    assert_int_equal(vt_engine_forward(&n, to, one, true, NULL), VT_OK); /* forgets the other row */
+    assert_int_equal(vt_engine_vjp(&n, plain, NULL), VT_OK);
+    assert_int_equal(vt_engine_vjp(&n, other, NULL), VT_E_FORBIDDEN);
+    assert_int_equal(vt_engine_forward(&n, to, both, false, NULL), VT_OK);
+    assert_int_equal(vt_engine_vjp(&n, plain, NULL), VT_E_FORBIDDEN);
+    assert_int_equal(vt_engine_forward(&swin, to, both, true, NULL), VT_OK);
+    assert_int_equal(vt_engine_vjp(&swin, look, NULL), VT_E_RANGE);
+    assert_null(vt_engine_tokens(&swin, 0).loss);
     vt_engine_close(&n), vt_engine_close(&swin), vt_engine_close(&swin);
     vt_model_close(m), vt_model_close(blind);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(session_batch),
-                                       cmocka_unit_test(extras), cmocka_unit_test(refusals)};
+                                       cmocka_unit_test(extras), cmocka_unit_test(doubles), cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, draw, NULL);
 }

@@ -11,8 +11,8 @@
 #include "models/model.h"
 #include "models/net/attention_loss.h"
 
-/* A model's attention, as far as it can be looked at; all zero: it cannot. Of a kept forward of one image. Wrappers of
- * a classifier leave it as it is: `self` is the network's own. */
+/* A model's attention, as far as it can be looked at; all zero: it cannot. Of a kept forward of one row. Wrappers of a
+ * classifier leave it as it is: `self` is the network's own. */
 typedef struct vt_tokens {
     int layers, side, prefix; /* blocks; patches a side; tokens before the patches in the last block */
     void *self;
@@ -21,42 +21,53 @@ typedef struct vt_tokens {
     float (*loss)(void *self, const vt_attn_loss *a);
 } vt_tokens;
 
-/* What else a vjp takes into account; all zero: nothing. */
-typedef struct vt_vjp_extra {
+/* One row's vjp: dx [pixels] = J^T dz, overwritten. */
+typedef struct vt_vjp {
+    float *dx;       /* NULL: nobody asks for this row */
+    const float *dz; /* [classes]; NULL: of `attention` alone */
     const unsigned char
         *open; /* [blocks] 0: no gradient through the block's attention branch (vt_loss.open); NULL: all */
-    const vt_attn_loss *attention; /* whose gradient is added, in a batch of one image; NULL: none */
-    float *attention_value;        /* and here the value of that loss */
-} vt_vjp_extra;
+    const vt_attn_loss *attention; /* whose gradient is added; NULL: none. Needs an engine that shows attention */
+    float attention_value;         /* out: the value of that loss */
+} vt_vjp;
 
+/* A batch has `capacity` rows, whoever asks: a row that nobody asks for holds NULL, and what stands in a row never
+ * changes another row's answer. */
 typedef struct vt_engine {
-    int classes, capacity; /* capacity: most images of one call */
-    size_t pixels;         /* floats of one image */
-    vt_tokens tokens;
+    int classes, capacity;
+    size_t pixels; /* floats of one image */
+    double mean[3],
+        std[3]; /* of the normalisation inside, for each plane of x; std 0: there is none, or nobody knows */
     void *self;
-    /* The two are called by vt_engine_forward and vt_engine_vjp below. */
-    vt_status (*forward)(void *self, float *z, const float *const *x, int n, bool keep, vt_err *e);
-    vt_status (*vjp)(void *self, float *const *dx, const float *dz, const vt_vjp_extra *extra, vt_err *e);
+    /* The next are called by the functions below. */
+    vt_status (*forward)(void *self, float *const *z, const float *const *x, bool keep, vt_err *e);
+    vt_status (*vjp)(void *self, vt_vjp *rows, vt_err *e);
+    vt_status (*forward64)(void *self, double *const *z, const float *const *x, vt_err *e); /* NULL: it has no double */
+    vt_tokens (*tokens)(void *self, int row);                                               /* NULL: no attention */
     void (*close)(void *self);
 } vt_engine;
 
-/* Float sessions with input gradients on m, which must outlive the engine. An image's answers have the same bits alone,
- * in any batch and at any place of it: the images of a batch are computed one by one (on a processor a product of many
- * images is no faster than one after the other). Memory: that of `capacity` sessions. */
-vt_status vt_engine_open(vt_engine *n, const vt_model *m, int capacity, vt_err *e);
+/* Float sessions with input gradients on m, which must outlive the engine; judged: and a double one. An image's answers
+ * have the same bits alone, in any batch and at any row of it: the images of a batch are computed one by one (on a
+ * processor a product of many images is no faster than one after the other). Memory: that of `capacity` sessions. */
+vt_status vt_engine_open(vt_engine *n, const vt_model *m, int capacity, bool judged, vt_err *e);
 void vt_engine_close(vt_engine *n); /* accepts a zeroed one */
 
-/* z [b, classes] of the images x[i] [pixels] in [0,1], 1 <= b <= capacity; keep: vjps of this batch may follow.
- * VT_E_MODEL: it failed, with the sentence in *e; then nothing is kept. */
+/* z[i] [classes] of the images x[i] [pixels] in [0,1], i < capacity, where x[i] is not NULL; keep: vjps of this batch
+ * may follow. Whatever was kept before is forgotten. VT_E_MODEL: it failed, with the sentence in *e; then nothing is
+ * kept. */
 __attribute__((warn_unused_result)) static inline vt_status
-vt_engine_forward(const vt_engine *n, float *z, const float *const *x, int b, bool keep, vt_err *e) {
-    return n->forward(n->self, z, x, b, keep, e);
+vt_engine_forward(const vt_engine *n, float *const *z, const float *const *x, bool keep, vt_err *e) {
+    return n->forward(n->self, z, x, keep, e);
 }
-/* After a kept forward of b images, as often as wanted: dx[i] [pixels] = J_i^T dz_i, overwritten, of dz [b, classes];
- * dx[i] NULL: not wanted. dz NULL: of extra->attention alone. */
-__attribute__((warn_unused_result)) static inline vt_status
-vt_engine_vjp(const vt_engine *n, float *const *dx, const float *dz, const vt_vjp_extra *extra, vt_err *e) {
-    return n->vjp(n->self, dx, dz, extra, e);
+/* After a kept forward, as often as wanted, of the rows [capacity] that it had. */
+__attribute__((warn_unused_result)) static inline vt_status vt_engine_vjp(const vt_engine *n, vt_vjp *rows, vt_err *e) {
+    return n->vjp(n->self, rows, e);
 }
+/* As forward, in double; what is kept stays. VT_E_FORBIDDEN: it has none. */
+__attribute__((warn_unused_result)) vt_status vt_engine_forward64(const vt_engine *n, double *const *z,
+                                                                  const float *const *x, vt_err *e);
+/* How a row's attention can be looked at after a kept forward. */
+vt_tokens vt_engine_tokens(const vt_engine *n, int row);
 
 #endif

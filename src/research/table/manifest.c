@@ -279,7 +279,7 @@ static vt_status check_options(const vt_words *w, const char *where, vt_err *e) 
                                         "out",         "resume",       "threads",    "init",     "from",
                                         "no-selftest", "verbose",      "set",        "dry-run",  "expect-robust",
                                         "max-steps",   "exhaustive",   "corruption", "severity", "json",
-                                        "quiet",       "fail-under"};
+                                        "quiet",       "fail-under",   "batch"};
     for (int i = 0; i < w->n; i++)
         for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
             if (strcspn(w->word[i], "=") == strlen(taken[k]) && !strncmp(w->word[i], taken[k], strlen(taken[k])))

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/lane.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#if defined __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#elif defined __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+
+typedef enum state { EMPTY, READY, ASLEEP } state;
+
+typedef struct slot {
+    ucontext_t context;
+    char *stack; /* VT_LANE_STACK, above the page that cannot be touched */
+    state state;
+    size_t item;
+    vt_status status;
+    vt_err why;
+    void *fiber; /* what a sanitizer knows it by */
+} slot;
+
+struct vt_lane {
+    int slots, now; /* now: the slot that runs */
+    const vt_lane_job *job;
+    ucontext_t home;
+    void *home_fiber;
+    const void *home_stack;
+    size_t home_size;
+    bool inline_; /* one slot: its item runs on the caller's stack */
+    slot slot[];
+};
+
+/* ---- switching, which sanitizers have to be told of ---- */
+
+#if defined __SANITIZE_ADDRESS__
+static void leaving(void **save, const void *stack, size_t size) {
+    __sanitizer_start_switch_fiber(save, stack, size);
+}
+static void arrived(void *save, const void **stack, size_t *size) {
+    __sanitizer_finish_switch_fiber(save, stack, size);
+}
+#endif
+
+static void enter(vt_lane *l, int k) {
+    slot *s = &l->slot[k];
+    l->now = k;
+#if defined __SANITIZE_ADDRESS__
+    leaving(&l->home_fiber, s->stack, VT_LANE_STACK);
+#elif defined __SANITIZE_THREAD__
+    __tsan_switch_to_fiber(s->fiber, 0);
+#endif
+    swapcontext(&l->home, &s->context);
+#if defined __SANITIZE_ADDRESS__
+    arrived(l->home_fiber, NULL, NULL);
+#endif
+}
+
+/* Back to the thread's own stack; ends: this slot's item is through. */
+static void leave(vt_lane *l, bool ends) {
+    slot *s = &l->slot[l->now];
+    (void)ends;
+#if defined __SANITIZE_ADDRESS__
+    leaving(ends ? NULL : &s->fiber, l->home_stack, l->home_size);
+#elif defined __SANITIZE_THREAD__
+    __tsan_switch_to_fiber(l->home_fiber, 0);
+#endif
+    swapcontext(&s->context, &l->home);
+#if defined __SANITIZE_ADDRESS__
+    arrived(s->fiber, &l->home_stack, &l->home_size);
+#endif
+}
+
+/* makecontext hands over ints: a pointer is two of them. */
+static void begin(unsigned high, unsigned low) {
+    vt_lane *l = (vt_lane *)(uintptr_t)((uint64_t)high << 32 | low); /* NOLINT */
+    slot *s = &l->slot[l->now];
+#if defined __SANITIZE_ADDRESS__
+    arrived(NULL, &l->home_stack, &l->home_size);
+#endif
+    s->status = l->job->run(l->job->ctx, l->now, s->item, &s->why);
+    s->state = EMPTY;
+    leave(l, true);
+}
+
+static void prepare(vt_lane *l, int k) {
+    slot *s = &l->slot[k];
+    uint64_t at = (uint64_t)(uintptr_t)l;
+    getcontext(&s->context);
+    s->context.uc_stack.ss_sp = s->stack, s->context.uc_stack.ss_size = VT_LANE_STACK;
+    s->context.uc_link = NULL;
+    makecontext(&s->context, (void (*)(void))begin, 2, (unsigned)(at >> 32), (unsigned)at);
+}
+
+/* ---- opening ---- */
+
+static size_t page(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+size_t vt_lane_bytes(int slots) {
+    return sizeof(vt_lane) + (size_t)slots * (sizeof(slot) + (slots > 1 ? VT_LANE_STACK + page() : 0));
+}
+
+static vt_status take_stack(slot *s, vt_err *e) {
+    size_t bytes = VT_LANE_STACK + page();
+    char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return vt_fail(e, VT_E_MEMORY, "no memory for the stack of one more image (%zu KB)", bytes >> 10);
+    s->stack = at + page();
+    if (mprotect(at, page(), PROT_NONE) == 0) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "no memory to guard the stack of one more image");
+}
+
+vt_status vt_lane_open(vt_lane **out, int slots, vt_err *e) {
+    *out = NULL;
+    if (slots < 1 || slots > VT_LANE_MOST)
+        return vt_fail(e, VT_E_RANGE, "a lane of %d slots; there may be 1 to %d", slots, VT_LANE_MOST);
+    vt_lane *l = calloc(1, sizeof *l + (size_t)slots * sizeof l->slot[0]);
+    if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a lane of %d slots", slots);
+    l->slots = slots, l->inline_ = slots == 1;
+    vt_status s = VT_OK;
+    for (int i = 0; s == VT_OK && !l->inline_ && i < slots; i++) s = take_stack(&l->slot[i], e);
+#if defined __SANITIZE_THREAD__
+    for (int i = 0; s == VT_OK && !l->inline_ && i < slots; i++) l->slot[i].fiber = __tsan_create_fiber(0);
+#endif
+    if (s == VT_OK)
+        *out = l;
+    else
+        vt_lane_close(l);
+    return s;
+}
+
+void vt_lane_close(vt_lane *l) {
+    if (!l) return;
+    for (int i = 0; i < l->slots; i++) {
+#if defined __SANITIZE_THREAD__
+        if (l->slot[i].fiber) __tsan_destroy_fiber(l->slot[i].fiber);
+#endif
+        if (l->slot[i].stack) munmap(l->slot[i].stack - page(), VT_LANE_STACK + page());
+    }
+    free(l);
+}
+
+/* ---- running ---- */
+
+static vt_status run_inline(vt_lane *l, vt_err *e) {
+    const vt_lane_job *j = l->job;
+    vt_status s = VT_OK;
+    for (size_t item; s == VT_OK && j->next(j->ctx, 0, &item);) s = j->run(j->ctx, 0, item, e);
+    return s;
+}
+
+/* Takes the slot's next item, if there is one and nothing has failed. */
+static void refill(vt_lane *l, int k, vt_status s) {
+    slot *at = &l->slot[k];
+    if (s != VT_OK || !l->job->next(l->job->ctx, k, &at->item)) return;
+    at->state = READY, at->status = VT_OK, at->why = (vt_err){0};
+    prepare(l, k);
+}
+
+/* Lets every slot go on until it sleeps or is empty for good. How many sleep. */
+static int turn(vt_lane *l, vt_status *s, vt_err *e) {
+    int asleep = 0;
+    for (int k = 0; k < l->slots; k++) {
+        slot *at = &l->slot[k];
+        if (at->state == EMPTY) refill(l, k, *s);
+        while (at->state == READY) {
+            enter(l, k);
+            if (at->state != EMPTY) continue;
+            if (at->status != VT_OK && *s == VT_OK) *s = vt_fail(e, at->status, "%s", at->why.text);
+            refill(l, k, *s);
+        }
+        asleep += at->state == ASLEEP;
+    }
+    return asleep;
+}
+
+vt_status vt_lane_run(vt_lane *l, const vt_lane_job *j, vt_err *e) {
+    vt_status s = VT_OK;
+    l->job = j;
+    if (l->inline_) return run_inline(l, e);
+#if defined __SANITIZE_THREAD__
+    l->home_fiber = __tsan_get_current_fiber();
+#endif
+    while (turn(l, &s, e)) j->serve(j->ctx);
+    return s;
+}
+
+void vt_lane_sleep(vt_lane *l) {
+    if (l->inline_) {
+        l->job->serve(l->job->ctx);
+        return;
+    }
+    l->slot[l->now].state = ASLEEP;
+    leave(l, false);
+}
+
+void vt_lane_wake(vt_lane *l, int k) {
+    if (!l->inline_) l->slot[k].state = READY;
+}
