@@ -39,9 +39,7 @@ struct vt_lane {
 /* ---- switching, which sanitizers have to be told of ---- */
 
 #if defined __SANITIZE_ADDRESS__
-static void leaving(void **save, const void *stack, size_t size) {
-    __sanitizer_start_switch_fiber(save, stack, size);
-}
+static void leaving(void **save, const void *stack, size_t size) { __sanitizer_start_switch_fiber(save, stack, size); }
 static void arrived(void *save, const void **stack, size_t *size) {
     __sanitizer_finish_switch_fiber(save, stack, size);
 }
@@ -107,8 +105,10 @@ size_t vt_lane_bytes(int slots) {
 
 static vt_status take_stack(slot *s, vt_err *e) {
     size_t bytes = VT_LANE_STACK + page();
-    char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) return vt_fail(e, VT_E_MEMORY, "no memory for the stack of one more image (%zu KB)", bytes >> 10);
+    char *at =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return vt_fail(e, VT_E_MEMORY, "no memory for the stack of one more image (%zu KB)", bytes >> 10);
     s->stack = at + page();
     if (mprotect(at, page(), PROT_NONE) == 0) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory to guard the stack of one more image");

@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include "core/status.h"
 
-enum { VT_LANE_MOST = 1024 };                 /* slots */
-#define VT_LANE_STACK ((size_t)256 << 10)     /* bytes of a slot's stack; a page below it cannot be touched */
+enum { VT_LANE_MOST = 1024 };             /* slots */
+#define VT_LANE_STACK ((size_t)256 << 10) /* bytes of a slot's stack; a page below it cannot be touched */
 
 typedef struct vt_lane vt_lane;
 

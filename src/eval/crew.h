@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What one thread of an evaluation works with: as many workers as images are attacked at a time, and the lane in which
- * they wait for the model together. */
+/* What one thread attacks with: as many workers as images are attacked at a time, and the lane in which they wait for
+ * the model together. */
 #ifndef VT_EVAL_CREW_H
 #define VT_EVAL_CREW_H
 
-#include "eval/evaluate.h"
+#include <signal.h>
+#include "attacks/attacker.h"
+#include "eval/subject.h"
 
 /* What attacks one image at a time: a classifier, an oracle and buffers. Made once, used for every image. */
 typedef struct vt_worker {
@@ -12,27 +14,28 @@ typedef struct vt_worker {
     vt_oracle oracle;
     vt_attacker attacker;
     vt_grid8 grid; /* of 8-bit entries, where there are any */
-    float *x, *z;
-    double *z64;
+    float *x, *z;  /* [pixels], [classes] */
+    double *z64;   /* [classes] */
 } vt_worker;
 
-/* One thread's: `batch` workers, which wait for the model together. */
 typedef struct vt_crew {
     vt_lane *lane;
     vt_batcher *batchers[2]; /* the model; the surrogate, if there is one */
-    int n_batchers;
-    vt_worker *workers; /* [batch] */
+    int n_batchers, batch;
+    vt_worker *workers; /* [batch]: one for each slot of the lane */
 } vt_crew;
 
-/* c zeroed; *v must outlive it. What failed is closed by vt_crew_close too. */
-vt_status vt_crew_open(vt_crew *c, const vt_eval *v, vt_err *e);
-void vt_crew_close(vt_crew *c, int batch); /* accepts a zeroed one */
+typedef struct vt_crew_needs {
+    const vt_subject *subject; /* must outlive the crew */
+    int batch;                 /* images at a time */
+    vt_task dims;              /* sizes alone */
+    size_t work;               /* floats of scratch that the hungriest stage needs */
+    bool eight_bit, surrogate; /* is there an 8-bit entry; an attack that transfers? */
+    const volatile sig_atomic_t *interrupt;
+} vt_crew_needs;
 
-/* ---- what an evaluation asks for ---- */
-
-vt_task vt_eval_dims(const vt_eval *v);                       /* sizes alone */
-int vt_eval_batch(const vt_eval *v);                          /* images at a time, of one thread */
-bool vt_eval_transfers(const vt_eval *v);                     /* does an attack of it need a surrogate? */
-size_t vt_eval_work(const vt_eval *v, const vt_task *dims); /* floats of scratch that the hungriest stage needs */
+/* What failed is closed by vt_crew_close too. */
+vt_status vt_crew_open(vt_crew *c, const vt_crew_needs *n, vt_err *e);
+void vt_crew_close(vt_crew *c); /* accepts a zeroed one */
 
 #endif

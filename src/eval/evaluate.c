@@ -39,25 +39,59 @@ typedef struct stage_run {
     pthread_mutex_t lock; /* progress, outlook */
 } stage_run;
 
+static vt_task task_dims(const vt_eval *v) {
+    return vt_attacker_dims(vt_subject_pixels(v->subject), vt_subject_classes(v->subject), &v->patch);
+}
+
+static int batch_of(const vt_eval *v) { return v->batch ? v->batch : 1; }
+
+/* Does an attack of the run need a surrogate? */
+static bool transfers(const vt_eval *v) {
+    bool any = false;
+    for (int i = 0; i < v->n_attacks; i++) any = any || vt_attack_needs_surrogate(&v->attacks[i]);
+    return any;
+}
+
+/* Floats of scratch that the hungriest stage needs. */
+static size_t work_len(const vt_eval *v, const vt_task *dims) {
+    size_t work = 1;
+    for (int i = 0; i < v->n_attacks; i++) {
+        size_t need = vt_attacker_work(&v->attacks[i], dims);
+        if (need > work) work = need;
+    }
+    return work;
+}
+
+static vt_crew_needs needs_of(const vt_eval *v) {
+    vt_task dims = task_dims(v);
+    return (vt_crew_needs){.subject = v->subject,
+                           .batch = batch_of(v),
+                           .dims = dims,
+                           .work = work_len(v, &dims),
+                           .eight_bit = vt_eight_bit_wanted(v),
+                           .surrogate = transfers(v),
+                           .interrupt = v->interrupt};
+}
+
 size_t vt_eval_bytes(const vt_eval *v) {
-    vt_task dims = vt_eval_dims(v);
-    const vt_model *m = v->subject->model, *other = !vt_eval_transfers(v)   ? NULL
+    vt_task dims = task_dims(v);
+    const vt_model *m = v->subject->model, *other = !transfers(v)           ? NULL
                                                     : v->subject->surrogate ? v->subject->surrogate
                                                                             : m;
-    size_t each = (vt_eval_work(v, &dims) + 4 * dims.n) * sizeof(float), stages = 1;
+    size_t each = (work_len(v, &dims) + 4 * dims.n) * sizeof(float), stages = 1;
     each += vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(m, 1, VT_GRAD_NONE);
     if (other) each += vt_session_bytes_f32(other, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(other, 1, VT_GRAD_NONE);
     for (int i = 0; i < v->n_attacks; i++) stages += (size_t)v->attacks[i].n_stages;
     size_t twin = other == m ? (m->params.total + m->params.t_total) * sizeof(float) : 0;
-    size_t at_a_time = (size_t)v->threads * (size_t)vt_eval_batch(v);
-    return each * at_a_time + (size_t)v->threads * vt_lane_bytes(vt_eval_batch(v)) + twin +
+    size_t at_a_time = (size_t)v->threads * (size_t)batch_of(v);
+    return each * at_a_time + (size_t)v->threads * vt_lane_bytes(batch_of(v)) + twin +
            stages * v->n_images * (sizeof(vt_record) + 1);
 }
 
 /* ---- checks and header ---- */
 
 static vt_status check_attacks(const vt_eval *v, vt_err *e) {
-    vt_task dims = vt_eval_dims(v);
+    vt_task dims = task_dims(v);
     for (int i = 0; i < v->n_attacks; i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++) {
             const vt_attack_stage *s = &v->attacks[i].stages[k];
@@ -186,7 +220,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     json_object_set_new(header, "sources", vt_describe_sources(m));
     vt_describe_data(json_object_get(header, "data"), v->subject->data, v->subject->model->config.classes);
     if (v->radii) json_object_set_new(header, "curve", json_true());
-    if (vt_eval_batch(v) > 1) json_object_set_new(header, "batch", json_integer(vt_eval_batch(v)));
+    if (batch_of(v) > 1) json_object_set_new(header, "batch", json_integer(batch_of(v)));
     if (v->patch.size)
         json_object_set_new(header, "threat",
                             json_pack("{s:{s:i,s:i,s:b}}", "patch", "size", v->patch.size, "count", v->patch.count,
@@ -200,7 +234,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     double forward, gradient;
     vt_arch_find(m->config.arch)->flops(&m->config, &forward, &gradient);
     json_object_set_new(header, "gradient_cost", json_real(gradient / forward));
-    if (vt_eval_transfers(v)) vt_describe_surrogate(header, v->subject->surrogate, v->subject->surrogate_name);
+    if (transfers(v)) vt_describe_surrogate(header, v->subject->surrogate, v->subject->surrogate_name);
     return vt_json_whole(header, before);
 }
 
@@ -392,7 +426,8 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_co
 static vt_status run_all(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_coverage *b, int32_t *todo, vt_err *e) {
     VT_TRY(vt_coverage_open(b, l->header, v->images, v->n_images, e));
     VT_TRY(vt_coverage_note(b, l, 0, e));
-    for (int i = 0; i < v->threads; i++) VT_TRY(vt_crew_open(&crews[i], v, e));
+    const vt_crew_needs needs = needs_of(v);
+    for (int i = 0; i < v->threads; i++) VT_TRY(vt_crew_open(&crews[i], &needs, e));
     vt_outlook o;
     vt_outlook_begin(&o, v);
     VT_TRY(run_stage(v, l, crews, b, todo, &o, 0, 0, e));
@@ -410,7 +445,7 @@ static vt_status run_with(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     int32_t *todo = calloc(v.n_images, sizeof *todo);
     vt_status s = crews && todo ? run_all(&v, l, crews, &b, todo, e)
                                 : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v.n_images);
-    for (int i = 0; crews && i < v.threads; i++) vt_crew_close(&crews[i], vt_eval_batch(&v));
+    for (int i = 0; crews && i < v.threads; i++) vt_crew_close(&crews[i]);
     vt_coverage_close(&b);
     free(crews), free(todo);
     return s;
@@ -420,7 +455,7 @@ vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     vt_eval v = *v_;
     vt_model *twin = NULL;
     vt_subject with = *v.subject;
-    if (!with.surrogate && vt_eval_transfers(v_)) {
+    if (!with.surrogate && transfers(v_)) {
         VT_TRY(vt_model_twin(&twin, with.model, v.seed, e));
         with.surrogate = twin, v.subject = &with;
     }
