@@ -112,13 +112,14 @@ $(EXE): $(CLI_OBJ) $(RESEARCH) $(LIB)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(RESEARCH) $(LIB) $(LDLIBS)
 
 # ---- tests ----
-# Unit tests: every tests/unit/test_X.c is a program (cmocka), run from the root of the repository.
-UNIT := $(patsubst tests/unit/%.c,$(OUT)/tests/%,$(wildcard tests/unit/test_*.c))
+# Unit tests: every tests/unit/ROOM/test_X.c is a program (cmocka), tests/test_X, run from the root of the repository.
+vpath test_%.c $(wildcard tests/unit/*/)
+UNIT := $(patsubst %.c,$(OUT)/tests/%,$(notdir $(wildcard tests/unit/*/test_*.c)))
 QUICK := $(filter-out %/test_attacks %/test_model %/test_training %/test_guard_rails %/test_validation %/test_forms %/test_combinations %/test_min_norm %/test_l1_attacks %/test_l1 %/test_msvp %/test_plot %/test_attgd %/test_attgd_lemmas %/test_scale_law %/test_not_finite %/test_json %/test_profile %/test_scarce_commands,$(UNIT))
 GOLDEN := $(patsubst tests/golden/%.c,$(OUT)/tests/%,$(wildcard tests/golden/test_*.c))
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(wildcard tests/fuzz/fuzz_*.c))
 # Tests of research link it too; all others link the product alone, which so proves that it needs no research.
-$(patsubst tests/unit/%.c,$(OUT)/tests/%,$(shell grep -l '^#include "research/' tests/unit/*.c)): $(RESEARCH)
+$(patsubst %.c,$(OUT)/tests/%,$(notdir $(shell grep -l '^#include "research/' tests/unit/*/*.c))): $(RESEARCH)
 $(patsubst tests/golden/%.c,$(OUT)/tests/%,$(shell grep -l '^#include "research/' tests/golden/*.c)): $(RESEARCH)
 $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(shell grep -l '^#include "research/' tests/fuzz/*.c)): $(RESEARCH)
 $(OUT)/tests/test_plot: $(OUT)/cli/plot.o $(OUT)/cli/plot_training.o
@@ -126,7 +127,7 @@ $(OUT)/tests/replay_misc: $(OUT)/cli/plot_training.o
 # The whole command, whose main steps behind the test's.
 $(OUT)/tests/test_scarce_commands: $(CLI_OBJ) $(RESEARCH)
 $(OUT)/tests/test_scarce_commands: private override LDFLAGS += -Wl,--wrap=main
-$(OUT)/tests/%: tests/unit/%.c $(LIB) $(OUT)/flags
+$(OUT)/tests/test_%: test_%.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
 	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(filter %.o,$^) $(filter $(RESEARCH),$^) $(LIB) -lcmocka $(LDLIBS)
 $(OUT)/tests/%: tests/golden/%.c $(LIB) $(OUT)/flags
@@ -159,7 +160,7 @@ part-lint:
 	@tests/part.sh $(PARTS) lint $(MAKE) lint
 
 # Tests that start threads, and the command under several of them.
-THREADED := $(patsubst %,$(OUT)/tests/test_%,analyze_features analyze_weights doctor gemm lab_data not_finite prove recheck selftest training xcit)
+THREADED := $(patsubst %,$(OUT)/tests/test_%,analyze_features analyze_weights doctor gemm batcher lab_data not_finite prove reverify selftest training xcit)
 part-races:
 	@VITRINE=$(abspath $(EXE)) tests/part.sh $(PARTS) races tests/races.sh
 races: export TSAN_OPTIONS := suppressions=$(abspath tests/tsan.supp) halt_on_error=0 exitcode=66

@@ -229,6 +229,28 @@ hidden() {
     END { end("}"); exit bad }' "$@"
 }
 
+# In the root of a tree: tests/unit/ROOM/test_X.c tests room ROOM of src, that of X where one room alone has an X; no two
+# have one name, since all programs lie in one folder. Headers lie beside the rooms.
+units() {
+    bad=0
+    find tests/unit -name '*.c' | LC_ALL=C sort | {
+        seen=' '
+        while read -r f; do
+            room=${f#tests/unit/} name=$(basename "$f" .c)
+            case $room in
+            */test_*.c) room=${room%/*} ;;
+            *) echo "$f: a unit test lies at tests/unit/ROOM/test_X.c"; bad=1; continue ;;
+            esac
+            [ -d "src/$room" ] || { echo "$f: $room is not a room of src"; bad=1; }
+            case $seen in *" $name "*) echo "$f: another test has this name"; bad=1 ;; esac
+            seen="$seen$name "
+            home=$(find src -name "${name#test_}.[ch]" | cut -d / -f 2 | sort -u)
+            [ "$(echo "$home" | wc -w)" != 1 ] || [ "$home" = "$room" ] || { echo "$f: its place is tests/unit/$home"; bad=1; }
+        done
+        exit $bad
+    }
+}
+
 # LIB: writable objects (.data and .bss; what a linker relocates and then write-protects is .data.rel.ro) of the library.
 # Allowed is what changes no result (docs/ARCHITECTURE.md, rule 1): the thread's memory of compiled products, how often
 # jansson was refused memory in it, the number
@@ -324,6 +346,13 @@ self_test() {
     if (cd "$tmp" && rings src/nn/*.[ch]) | grep -q ring; then echo "BLIND: three units are no ring of four"; else echo "finds no ring of three"; fi >>"$tmp/results"
     echo '#include "nn/a.h"' >"$tmp/src/nn/d.c"
     if (cd "$tmp" && rings src/nn/*.[ch]) | grep -q 'ring of 4'; then echo "finds a ring of four"; else echo "BLIND: a ring of four"; fi >>"$tmp/results"
+    # unit tests: beside the rooms, in none, twice, in another's; and not where they should be
+    for text in tests/unit/test_a.c tests/unit/shed/test_a.c tests/unit/io/test_b.c tests/unit/io/test_nn.c; do
+        mkdir -p "$tmp/$(dirname $text)" "$tmp/tests/unit/nn" && touch "$tmp/$text" "$tmp/tests/unit/nn/test_b.c" "$tmp/src/nn/nn.h"
+        if (cd "$tmp" && units) | grep -q "^tests/unit/.*/test_.*: \|: a unit test"; then echo "finds $text"; else echo "BLIND $text"; fi
+        rm "$tmp/$text"
+        (cd "$tmp" && units) || echo "BLIND: blames unit tests that lie well"
+    done >>"$tmp/results"
     # checks that hide: the first of two, and what is inverted; not the last line, nor one with an else of its own
     for text in '[ a = b ] && [ a = a ]' 'grep -q x f &&\n    grep -q y f' '! grep -q x f'; do
         printf '@test "x" {\n    %b\n    true\n}\n' "$text" >"$tmp/x.bats"
@@ -377,6 +406,7 @@ case $1 in
     anywhere $(prose) || bad=1
     rings $(find src -name '*.[ch]') || bad=1
     hidden tests/cli/*.bats tests/cli/*.bash || bad=1
+    units || bad=1
     exit $bad
     ;;
 *) check "$@" ;;

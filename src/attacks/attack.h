@@ -81,7 +81,7 @@ typedef struct vt_attack_def {
     vt_status (*check)(const void *params, const vt_task *dims, vt_err *e);
     vt_status (*run)(vt_oracle *o, const void *params, const vt_task *t);
     /* Passes of an image that stands to the end: the most that run() asks for, and exactly that where no rule of the
-     * attack's own ends it before (tests/unit/test_attacks.c counts). */
+     * attack's own ends it before (tests/unit/attacks/test_attacks.c counts). */
     vt_passes (*cost)(const void *params, const vt_cost_dims *d);
     /* Instead of run: specs of other attacks, each on the survivors of the one before (one spec: an alias). Options
      * given to the whole are not taken. NULL-terminated. */

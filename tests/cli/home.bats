@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Checkpoints of the code that many copy: vit-pytorch, vision-transformers-cifar10, nn.TransformerEncoder, Lightning.
-# Their numbers are compared with PyTorch's in tests/unit/test_home.c.
+# Their numbers are compared with PyTorch's in tests/unit/models/test_home.c.
 load helpers
 
 H=$ROOT/tests/fixtures/home

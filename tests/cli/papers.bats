@@ -113,6 +113,8 @@ has_command() { # COMMAND WORD...
     done
 }
 
+has_unit_test() { compgen -G "$ROOT/tests/unit/*/$1.c" >/dev/null || no "no unit test $1"; }
+
 # What one code span names. Spans of other kinds are prose.
 has_span() {
     local words=() word
@@ -121,9 +123,9 @@ has_span() {
         mapfile -t words < <(xargs printf '%s\n' <<<"${1#vitrine }")
         has_command "${words[@]}"
         ;;
-    make\ build/*/tests/*) has_file "tests/unit/$(basename "$1").c" ;;
+    make\ build/*/tests/*) has_unit_test "$(basename "$1")" ;;
     make\ *) grep -qE "^${1#make }:" "$ROOT/Makefile" || no "no target '${1#make }'" ;;
-    build/*/tests/*) has_file "tests/unit/$(basename "$1").c" ;;
+    build/*/tests/*) has_unit_test "$(basename "$1")" ;;
     *) [[ ! $1 =~ $OURS ]] || for word in $1; do [[ ! $word =~ $OURS ]] || has_file "$word" || return; done ;; # a script with its arguments
     esac
 }
@@ -273,9 +275,9 @@ planted() {
     planted '`vitrine train recipes/mirror_cifar10.yaml --set msvp.lambada=1`' "train has no key 'msvp.lambada'"
     planted '`vitrine train recipes/mirror_cifar10.yaml --set ortho.variant=VAR-IV`' "'VAR-IV' is no choice of ortho.variant"
     planted '`vitrine list laps`' "nothing to list by 'laps'"
-    planted '`tests/unit/test_msvq.c`' 'no file tests/unit/test_msvq.c'
-    planted '`tests/unit/test_msvp.c:test_msvp_plantd`' 'no test_msvp_plantd in tests/unit/test_msvp.c'
-    planted '`make build/release/tests/test_msvq`' 'no file tests/unit/test_msvq.c'
+    planted '`tests/unit/train/test_msvq.c`' 'no file tests/unit/train/test_msvq.c'
+    planted '`tests/unit/train/test_msvp.c:test_msvp_plantd`' 'no test_msvp_plantd in tests/unit/train/test_msvp.c'
+    planted '`make build/release/tests/test_msvq`' 'no unit test test_msvq'
     planted '`make tost`' "no target 'tost'"
     planted 'somewhere' 'neither a command nor a reason'
     planted 'not yet: `vitrine lab attgd`' "'not yet' is out of date"

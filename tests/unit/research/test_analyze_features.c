@@ -456,7 +456,7 @@ static void test_refused(void **state) {
     vt_model_close(m);
 }
 
-/* ---- features of distilled models (every architecture: tests/unit/test_combinations.c) ---- */
+/* ---- features of distilled models (every architecture: tests/unit/models/test_combinations.c) ---- */
 
 /* Which heads count decides which rows are features. */
 static void test_distilled(void **state) {
