@@ -6,9 +6,9 @@
 #include "research/analysis/analyze.h"
 #include "research/analysis/lines.h"
 #include "research/analysis/operator.h"
+#include "research/analysis/spectrum.h"
 #include "core/gemm.h"
 #include "core/mem.h"
-#include "core/svd.h"
 #include "core/threads.h"
 #include "models/roles.h"
 
@@ -21,11 +21,9 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* One matrix; heads of W_Q, W_K, W_V alone: head h is the rows that make its outputs. */
+/* What is measured of a matrix beside its values (analysis/spectrum.h). */
 typedef struct piece {
     bool there, converged;
-    int n, heads, head_n;
-    double *values; /* [n] of the whole, then [heads][head_n] */
     double power, frobenius;
 } piece;
 
@@ -33,6 +31,7 @@ typedef struct job {
     const vt_analyze *a;
     const params *p;
     const vt_model *m;
+    vt_spectrum spectrum;
     piece *pieces; /* [blocks][VT_ROLE_COUNT] */
 } job;
 
@@ -51,38 +50,27 @@ static void transposed(void *ctx, double *x, const double *y) {
     vt_gemm_f64(true, false, d->cols, 1, d->rows, 1, d->a, d->cols, y, 1, 0, x, 1);
 }
 
-static vt_status decompose(piece *p, const double *a, const vt_matrix *x, const job *j, size_t i, vt_err *e) {
+static vt_status iterate(piece *p, const double *a, const vt_matrix *x, const job *j, size_t i, vt_err *e) {
     vt_norm_found f;
     dense d = {a, x->rows, x->cols};
     vt_operator op = {.n = (size_t)x->cols, .m = (size_t)x->rows, .apply = apply, .transposed = transposed, .ctx = &d};
     vt_rng key = {.seed = j->a->seed, .purpose = vt_rng_purpose("analyze spectrum"), .image = (uint32_t)i};
-    VT_TRY(vt_svd_values(p->values, a, x->rows, x->cols, x->cols, e));
-    for (int h = 0; h < p->heads; h++)
-        VT_TRY(vt_svd_values(p->values + p->n + h * p->head_n, a + (size_t)(h * (x->rows / p->heads)) * (size_t)x->cols,
-                             x->rows / p->heads, x->cols, x->cols, e));
     VT_TRY(vt_operator_norm(&f, &op, &key, j->p->steps, 1e-9, e));
-    p->power = f.sigma, p->converged = f.converged;
-    p->frobenius = vt_length64(a, (size_t)x->rows * (size_t)x->cols);
+    *p = (piece){true, f.converged, f.sigma, vt_length64(a, (size_t)x->rows * (size_t)x->cols)};
     return VT_OK;
 }
 
 static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
     job *j = ctx;
-    piece *p = &j->pieces[i];
     vt_matrix x;
     (void)thread;
     int role = (int)(i % VT_ROLE_COUNT), block = (int)(i / VT_ROLE_COUNT);
     if (!vt_model_matrix(j->m, block, (vt_role)role, &x)) return VT_OK;
     size_t n = (size_t)x.rows * (size_t)x.cols;
-    bool split = role <= VT_ROLE_V && x.heads > 0 && x.rows % x.heads == 0;
-    *p = (piece){.there = true, .n = x.rows < x.cols ? x.rows : x.cols, .heads = split ? x.heads : 0};
-    if (split) p->head_n = x.rows / x.heads < x.cols ? x.rows / x.heads : x.cols;
-    p->values = vt_alloc((size_t)(p->n + p->heads * p->head_n) * sizeof *p->values);
     double *a = vt_alloc(n * sizeof *a);
-    for (size_t k = 0; a && k < n; k++) a[k] = (double)j->m->w[x.offset + k];
-    vt_status s = a && p->values
-                      ? decompose(p, a, &x, j, i, e)
-                      : vt_fail(e, VT_E_MEMORY, "no memory for %s of block %d", vt_role_name((vt_role)role), block);
+    if (!a) return vt_fail(e, VT_E_MEMORY, "no memory for %s of block %d", vt_role_name((vt_role)role), block);
+    for (size_t k = 0; k < n; k++) a[k] = (double)j->m->w[x.offset + k];
+    vt_status s = iterate(&j->pieces[i], a, &x, j, i, e);
     free(a);
     return s;
 }
@@ -93,21 +81,21 @@ enum { LARGEST, LARGEST_HEAD, MIDDLE, SMALLEST, RANK, MEASURES };
 static const char *const headings[MEASURES] = {"largest singular value", "largest of a head's", "median", "smallest",
                                                "stable rank |W|_F^2 / sigma_max^2"};
 
-static double measure(const piece *p, int which) {
-    double most = NAN;
-    if (!p->there) return NAN;
+static double measure(const job *j, int block, vt_role role, int which) {
+    const vt_spectrum_matrix *x = vt_spectrum_at(&j->spectrum, block, role);
+    double frobenius = j->pieces[block * VT_ROLE_COUNT + (int)role].frobenius;
+    if (!x->n) return NAN;
     switch (which) {
     case LARGEST:
-        return p->values[0];
+        return x->values[0];
     case LARGEST_HEAD:
-        for (int h = 0; h < p->heads; h++) most = fmax(most, p->values[p->n + h * p->head_n]); /* passes a NaN over */
-        return most;
+        return vt_spectrum_get(&j->spectrum, block, role, VT_PART_ROWS, -1);
     case MIDDLE:
-        return (p->values[(p->n - 1) / 2] + p->values[p->n / 2]) / 2;
+        return (x->values[(x->n - 1) / 2] + x->values[x->n / 2]) / 2;
     case SMALLEST:
-        return p->values[p->n - 1];
+        return x->values[x->n - 1];
     default:
-        return p->frobenius * p->frobenius / (p->values[0] * p->values[0]);
+        return frobenius * frobenius / (x->values[0] * x->values[0]);
     }
 }
 
@@ -120,15 +108,16 @@ static void table(const job *j, int blocks, FILE *out) {
         fprintf(out, "\n");
         for (int b = 0; b < blocks; b++) {
             fprintf(out, "%5d", b);
-            for (int r = 0; r < VT_ROLE_COUNT; r++) vt_analyze_cell(out, measure(&j->pieces[b * VT_ROLE_COUNT + r], k));
+            for (int r = 0; r < VT_ROLE_COUNT; r++) vt_analyze_cell(out, measure(j, b, (vt_role)r, k));
             fprintf(out, "\n");
         }
     }
     for (int i = 0; i < blocks * VT_ROLE_COUNT; i++) {
         const piece *p = &j->pieces[i];
         if (!p->there) continue;
+        double largest = j->spectrum.matrices[i].values[0];
         open += !p->converged;
-        if (p->converged && p->values[0] > 0) off = fmax(off, fabs(p->power - p->values[0]) / p->values[0]);
+        if (p->converged && largest > 0) off = fmax(off, fabs(p->power - largest) / largest);
     }
     fprintf(out, "power iteration: within %.1e of the largest value%s", off, open ? "" : "\n");
     if (open) fprintf(out, "; %d matrices had not converged (--steps)\n", open);
@@ -140,13 +129,13 @@ static json_t *values(const double *v, int n) {
     return a;
 }
 
-static json_t *describe(const piece *p, int block, int role) {
+static json_t *describe(const piece *p, const vt_spectrum_matrix *x, int block, int role) {
     json_t *heads = json_array();
-    for (int h = 0; h < p->heads; h++)
-        json_array_append_new(heads, values(p->values + p->n + h * p->head_n, p->head_n));
+    for (int h = 0; h < x->heads && x->head_n; h++)
+        json_array_append_new(heads, values(vt_spectrum_head(x, h), x->head_n));
     return json_pack("{s:i,s:s,s:f,s:b,s:f,s:o,s:o}", "layer", block, "matrix", vt_role_name((vt_role)role),
                      "sigma_power", p->power, "converged", p->converged, "frobenius", p->frobenius, "values",
-                     values(p->values, p->n), "heads", heads);
+                     values(x->values, x->n), "heads", heads);
 }
 
 static vt_status report(const job *j, int subject, vt_lines *f, vt_lines *whole, FILE *out, json_t *json, vt_err *e) {
@@ -156,17 +145,18 @@ static vt_status report(const job *j, int subject, vt_lines *f, vt_lines *whole,
     table(j, blocks, out);
     for (int r = 0; r < VT_ROLE_COUNT; r++) {
         double *y = vt_lines_add(f, j->a, subject, vt_role_name((vt_role)r));
-        for (int b = 0; b < blocks; b++) y[b] = measure(&j->pieces[b * VT_ROLE_COUNT + r], LARGEST);
+        for (int b = 0; b < blocks; b++) y[b] = measure(j, b, (vt_role)r, LARGEST);
     }
     for (int i = 0; i < blocks * VT_ROLE_COUNT; i++)
         if (j->pieces[i].there)
-            json_array_append_new(list, describe(&j->pieces[i], i / VT_ROLE_COUNT, i % VT_ROLE_COUNT));
+            json_array_append_new(list, describe(&j->pieces[i], &j->spectrum.matrices[i], i / VT_ROLE_COUNT,
+                                                 i % VT_ROLE_COUNT));
     for (int b = 0; b < blocks; b++) {
         char name[40];
-        const piece *p = &j->pieces[b * VT_ROLE_COUNT + VT_ROLE_Q];
+        const vt_spectrum_matrix *x = vt_spectrum_at(&j->spectrum, b, VT_ROLE_Q);
         snprintf(name, sizeof name, "W_Q, layer %d", b);
         double *y = vt_lines_add(whole, j->a, subject, name);
-        for (int k = 0; p->there && k < p->n && k < whole->points; k++) y[k] = p->values[k];
+        for (int k = 0; k < x->n && k < whole->points; k++) y[k] = x->values[k];
     }
     return vt_analyze_put(json, subject, json_pack("{s:o}", "matrices", list), e);
 }
@@ -177,9 +167,10 @@ static vt_status one(const vt_analyze *a, int i, const params *p, vt_lines *f, v
     size_t n = (size_t)vt_model_blocks(j.m) * VT_ROLE_COUNT;
     j.pieces = calloc(n, sizeof *j.pieces);
     if (!j.pieces) return vt_fail(e, VT_E_MEMORY, "no memory for %zu matrices", n);
-    vt_status s = vt_for_each(n, a->threads, item, &j, e);
+    vt_status s = vt_spectrum_measure(&j.spectrum, j.m, true, a->threads, e);
+    if (s == VT_OK) s = vt_for_each(n, a->threads, item, &j, e);
     if (s == VT_OK) s = report(&j, i, f, whole, out, json, e);
-    for (size_t k = 0; k < n; k++) free(j.pieces[k].values);
+    vt_spectrum_free(&j.spectrum);
     free(j.pieces);
     return s;
 }

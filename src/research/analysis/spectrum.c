@@ -12,35 +12,43 @@ const char *vt_part_name(vt_part p) {
     return names[p];
 }
 
-static size_t parts(const vt_spectrum *s) { return 1 + 2 * (size_t)s->heads; }
-
-static double *cell(const vt_spectrum *s, int block, vt_role role, vt_part part, int head) {
-    size_t first = part == VT_PART_WHOLE ? 0 : part == VT_PART_ROWS ? 1 : 1 + (size_t)s->heads;
-    return s->sigma + ((size_t)block * VT_ROLE_COUNT + role) * parts(s) + first + (size_t)head;
+const vt_spectrum_matrix *vt_spectrum_at(const vt_spectrum *s, int block, vt_role role) {
+    return &s->matrices[block * VT_ROLE_COUNT + (int)role];
 }
+
+const double *vt_spectrum_head(const vt_spectrum_matrix *x, int head) { return x->values + x->n + head * x->head_n; }
 
 typedef struct job {
     const vt_model *m;
-    const vt_spectrum *s;
+    vt_spectrum *s;
 } job;
 
-/* One matrix in double: a [rows, cols]; scratch [min(rows, cols)]. */
-static vt_status measure(const vt_spectrum *s, int block, vt_role role, const vt_matrix *x, const double *a,
-                         double *scratch, vt_err *e) {
-    VT_TRY(vt_svd_values(scratch, a, x->rows, x->cols, x->cols, e));
-    *cell(s, block, role, VT_PART_WHOLE, 0) = scratch[0];
-    if (role > VT_ROLE_V) return VT_OK; /* heads are a matter of Q, K and V */
-    int h = x->heads, tall = x->rows / h, wide = x->cols / h;
-    for (int i = 0; i < h && x->rows % h == 0; i++) {
-        const double *head = a + (size_t)i * (size_t)tall * (size_t)x->cols;
-        VT_TRY(vt_svd_values(scratch, head, tall, x->cols, x->cols, e));
-        *cell(s, block, role, VT_PART_ROWS, i) = scratch[0];
-    }
-    for (int i = 0; i < h && x->cols % h == 0; i++) {
-        VT_TRY(vt_svd_values(scratch, a + (size_t)i * (size_t)wide, x->rows, wide, x->cols, e));
-        *cell(s, block, role, VT_PART_COLUMNS, i) = scratch[0];
+/* One matrix in double, a [rows, cols]; its heads are a matter of Q, K and V. scratch [min(rows, cols)] */
+static vt_status measure(vt_spectrum_matrix *out, const vt_matrix *x, const double *a, double *scratch, vt_err *e) {
+    double *head = out->values + out->n, *column = head + out->heads * out->head_n;
+    int tall = out->head_n ? x->rows / x->heads : 0;
+    VT_TRY(vt_svd_values(out->values, a, x->rows, x->cols, x->cols, e));
+    for (int h = 0; h < out->heads && out->head_n; h++, head += out->head_n)
+        VT_TRY(vt_svd_values(head, a + (size_t)(h * tall) * (size_t)x->cols, tall, x->cols, x->cols, e));
+    for (int h = 0; h < out->heads; h++) column[h] = NAN;
+    for (int h = 0, wide = x->cols / x->heads; h < out->heads && x->cols % x->heads == 0; h++) {
+        VT_TRY(vt_svd_values(scratch, a + (size_t)(h * wide), x->rows, wide, x->cols, e));
+        column[h] = scratch[0];
     }
     return VT_OK;
+}
+
+static vt_status one_matrix(vt_spectrum_matrix *out, const vt_model *m, const vt_matrix *x, bool by_heads, vt_err *e) {
+    size_t n = (size_t)x->rows * (size_t)x->cols;
+    int least = x->rows < x->cols ? x->rows : x->cols;
+    *out = (vt_spectrum_matrix){.n = least, .heads = by_heads ? x->heads : 0};
+    if (by_heads && x->rows % x->heads == 0) out->head_n = x->rows / x->heads < x->cols ? x->rows / x->heads : x->cols;
+    out->values = vt_alloc((size_t)(out->n + out->heads * (out->head_n + 1)) * sizeof *out->values);
+    double *a = vt_alloc((n + (size_t)least) * sizeof *a);
+    for (size_t k = 0; a && k < n; k++) a[k] = (double)m->w[x->offset + k];
+    vt_status s = a && out->values ? measure(out, x, a, a + n, e) : vt_fail(e, VT_E_MEMORY, "no memory for its values");
+    free(a);
+    return s;
 }
 
 static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
@@ -48,15 +56,11 @@ static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
     const job *j = ctx;
     int block = (int)(i % (size_t)j->s->depth);
     vt_role role = (vt_role)(i / (size_t)j->s->depth);
+    vt_spectrum_matrix *out = &j->s->matrices[block * VT_ROLE_COUNT + (int)role];
     vt_matrix x;
-    if (!vt_model_matrix(j->m, block, role, &x)) return VT_OK; /* stays NaN */
-    size_t n = (size_t)x.rows * (size_t)x.cols, least = (size_t)(x.rows < x.cols ? x.rows : x.cols);
-    double *a = vt_alloc((n + least) * sizeof *a);
-    if (!a) return vt_fail(e, VT_E_MEMORY, "no memory for %s of block %d", vt_role_name(role), block);
-    for (size_t k = 0; k < n; k++) a[k] = (double)j->m->w[x.offset + k];
     vt_err why = {0};
-    vt_status s = measure(j->s, block, role, &x, a, a + n, &why);
-    free(a);
+    if (!vt_model_matrix(j->m, block, role, &x)) return VT_OK;
+    vt_status s = one_matrix(out, j->m, &x, role <= VT_ROLE_V, &why);
     if (s == VT_OK) return VT_OK;
     return vt_fail(e, s, "%s: %s of block %d: %s", j->m->path ? j->m->path : "model", vt_role_name(role), block,
                    why.text);
@@ -72,10 +76,9 @@ static int most_heads(const vt_model *m) {
 
 vt_status vt_spectrum_measure(vt_spectrum *out, const vt_model *m, bool all, int threads, vt_err *e) {
     *out = (vt_spectrum){.depth = vt_model_blocks(m), .heads = most_heads(m)};
-    size_t n = (size_t)out->depth * VT_ROLE_COUNT * parts(out); /* depth and heads are bounded by vt_config_check */
-    out->sigma = vt_alloc(n * sizeof *out->sigma);
-    if (!out->sigma) return vt_fail(e, VT_E_MEMORY, "no memory for %zu singular values", n);
-    for (size_t i = 0; i < n; i++) out->sigma[i] = NAN;
+    size_t n = (size_t)out->depth * VT_ROLE_COUNT; /* depth and heads are bounded by vt_config_check */
+    out->matrices = calloc(n, sizeof *out->matrices);
+    if (!out->matrices) return vt_fail(e, VT_E_MEMORY, "no memory for the values of %zu matrices", n);
     job j = {m, out};
     size_t roles = all ? VT_ROLE_COUNT : VT_ROLE_V + 1;
     vt_status s = vt_for_each(roles * (size_t)out->depth, threads, item, &j, e);
@@ -84,8 +87,17 @@ vt_status vt_spectrum_measure(vt_spectrum *out, const vt_model *m, bool all, int
 }
 
 void vt_spectrum_free(vt_spectrum *s) {
-    free(s->sigma);
+    for (int i = 0; s->matrices && i < s->depth * VT_ROLE_COUNT; i++) free(s->matrices[i].values);
+    free(s->matrices);
     *s = (vt_spectrum){0};
+}
+
+/* The largest of one part; NaN: there is none. */
+static double part_of(const vt_spectrum_matrix *x, vt_part part, int head) {
+    if (!x->n || (part != VT_PART_WHOLE && head >= x->heads)) return NAN;
+    if (part == VT_PART_WHOLE) return x->values[0];
+    if (part == VT_PART_ROWS) return x->head_n ? *vt_spectrum_head(x, head) : NAN;
+    return vt_spectrum_head(x, x->heads)[head];
 }
 
 double vt_spectrum_get(const vt_spectrum *s, int block, vt_role role, vt_part part, int head) {
@@ -99,8 +111,9 @@ double vt_spectrum_get(const vt_spectrum *s, int block, vt_role role, vt_part pa
         return count ? sum / count : NAN;
     }
     if (block >= s->depth || head >= (part == VT_PART_WHOLE ? 1 : s->heads)) return NAN;
-    if (part == VT_PART_WHOLE || head >= 0) return *cell(s, block, role, part, head < 0 ? 0 : head);
+    const vt_spectrum_matrix *x = vt_spectrum_at(s, block, role);
+    if (part == VT_PART_WHOLE || head >= 0) return part_of(x, part, head);
     double most = NAN;
-    for (int h = 0; h < s->heads; h++) most = fmax(most, *cell(s, block, role, part, h)); /* fmax passes a NaN over */
+    for (int h = 0; h < s->heads; h++) most = fmax(most, part_of(x, part, h)); /* fmax passes a NaN over */
     return most;
 }

@@ -11,15 +11,24 @@
 typedef enum vt_part { VT_PART_WHOLE, VT_PART_ROWS, VT_PART_COLUMNS, VT_PART_COUNT } vt_part;
 const char *vt_part_name(vt_part p); /* "whole", "rows", "columns" */
 
+/* One matrix: its values, largest first, and those of its heads. */
+typedef struct vt_spectrum_matrix {
+    int n, heads, head_n; /* n 0: not there, or not asked for; head_n 0: its rows are not split by heads */
+    double *values; /* [n]; then [heads][head_n] of the heads by rows; then [heads] the largest by columns or NaN */
+} vt_spectrum_matrix;
+
 typedef struct vt_spectrum {
-    int depth, heads; /* blocks; the most heads of any block */
-    double *sigma;    /* [depth][VT_ROLE_COUNT][1 + 2 heads]; NaN: not there, or not asked for */
+    int depth, heads;             /* blocks; the most heads of any block */
+    vt_spectrum_matrix *matrices; /* [depth][VT_ROLE_COUNT] */
 } vt_spectrum;
 
 /* W_Q, W_K, W_V whole and by heads; with `all` also W_O, FC1 and FC2 whole. Matrices are shared out over threads; the
  * result does not depend on them. */
 vt_status vt_spectrum_measure(vt_spectrum *out, const vt_model *m, bool all, int threads, vt_err *e);
 void vt_spectrum_free(vt_spectrum *s);
+const vt_spectrum_matrix *vt_spectrum_at(const vt_spectrum *s, int block, vt_role role);
+/* The values [head_n] of a head by rows. */
+const double *vt_spectrum_head(const vt_spectrum_matrix *x, int head);
 
 /* Largest singular value of a matrix or of one head (of VT_PART_WHOLE: head 0); head -1: the largest of all heads.
  * Block -1: the mean over the blocks that have it. NaN when there is none. */

@@ -252,7 +252,7 @@ static void test_nan_weight(void **state) {
     assert_true(vt_model_matrix(m, 1, VT_ROLE_K, &x));
     m->w[x.offset + 2 * 12 + 3] = NAN;
     t_says(vt_spectrum_measure(&s, m, false, 1, &e), VT_E_NUMERIC, &e, "W_K of block 1", "element [2,3]");
-    assert_null(s.sigma);
+    assert_null(s.matrices);
     vt_model_close(m);
 }
 
