@@ -309,7 +309,8 @@ planned() { awk -v row="$1" -v column="$2" 'index($0, row) == 1 {print $(NF - co
     bad 2 "the checkpoint stands without an option" -- eval --weights w
     bad 2 "the checkpoint stands without an option" -- info --Model w
     bad 2 "--init CKPT" -- train r.yaml --model w
-    bad 2 "none is needed" -- eval w --batch-size 64
+    bad 2 "did you mean '--batch'" -- eval w --batch-size 64
+    bad 2 "none is needed" -- doctor w --batch-size 64
     bad 2 "--set batch=N" -- train r.yaml --batch-size 64
     bad 2 "nothing is overwritten" -- eval w --force
     bad 2 "--attack pgd:steps=20" -- eval w --steps 20
