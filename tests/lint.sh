@@ -251,6 +251,17 @@ units() {
     }
 }
 
+# In the root of a tree: the tests that a mutant names as its killers are there.
+killers() {
+    sed -n 's/^Killed by: //p' tests/mutants/*.patch | tr ' ' '\n' | LC_ALL=C sort -u | {
+        bad=0
+        while read -r t; do
+            [ -n "$(find tests/unit tests/golden -name "test_$t.c")" ] || { echo "tests/mutants: a mutant is killed by test_$t, which is not there"; bad=1; }
+        done
+        exit $bad
+    }
+}
+
 # LIB: writable objects (.data and .bss; what a linker relocates and then write-protects is .data.rel.ro) of the library.
 # Allowed is what changes no result (docs/ARCHITECTURE.md, rule 1): the thread's memory of compiled products, how often
 # jansson was refused memory in it, the number
@@ -353,6 +364,11 @@ self_test() {
         rm "$tmp/$text"
         (cd "$tmp" && units) || echo "BLIND: blames unit tests that lie well"
     done >>"$tmp/results"
+    # mutants whose test is gone
+    mkdir -p "$tmp/tests/mutants" "$tmp/tests/golden" && printf 'A sentence.\nKilled by: b gone\n' >"$tmp/tests/mutants/x.patch"
+    if (cd "$tmp" && killers) | grep -q test_gone; then echo "finds a mutant's test that is gone"; else echo "BLIND: a mutant's test is gone"; fi >>"$tmp/results"
+    printf 'A sentence.\nKilled by: b\n' >"$tmp/tests/mutants/x.patch"
+    (cd "$tmp" && killers) || echo "BLIND: blames a mutant's test that is there" >>"$tmp/results"
     # checks that hide: the first of two, and what is inverted; not the last line, nor one with an else of its own
     for text in '[ a = b ] && [ a = a ]' 'grep -q x f &&\n    grep -q y f' '! grep -q x f'; do
         printf '@test "x" {\n    %b\n    true\n}\n' "$text" >"$tmp/x.bats"
@@ -407,6 +423,7 @@ case $1 in
     rings $(find src -name '*.[ch]') || bad=1
     hidden tests/cli/*.bats tests/cli/*.bash || bad=1
     units || bad=1
+    killers || bad=1
     exit $bad
     ;;
 *) check "$@" ;;
