@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
+#include "core/stats.h"
 #include "models/net/session64.h"
 
 vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e) {
@@ -16,7 +17,7 @@ vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e) {
     o->target = vt_alloc(k * sizeof(float));
     o->z = vt_alloc(k * sizeof(float));
     o->z_surrogate = vt_alloc(k * sizeof(float)), o->dz = vt_alloc(k * sizeof(float));
-    o->z64 = vt_alloc(k * sizeof(double));
+    o->z64 = vt_alloc((size_t)vt_classifier_opinions(m) * k * sizeof(double));
     if (o->found && o->kept && o->target && o->z && o->z_surrogate && o->dz && o->z64) return VT_OK;
     vt_oracle_close(o);
     return vt_fail(e, VT_E_MEMORY, "no memory for an oracle");
@@ -55,14 +56,23 @@ bool vt_oracle_may_end(const vt_oracle *o, bool broken) {
     return o->mode == VT_ORACLE_UNJUDGED ? broken : o->mode == VT_ORACLE_EXHAUSTIVE && o->has_found;
 }
 
-/* Does the double copy agree, by more than the noise of the float logits? */
+/* Does the double copy agree, by more than the noise of the float logits? Where there is none, does every asking, by
+ * more than any two of them differ? Of a model that draws, so many that chance would not. */
 static vt_status confirmed(bool *yes, vt_oracle *o, const float *x) {
-    int k = o->model->classes;
+    int k = o->model->classes, rows = vt_classifier_opinions(o->model), wrong = 0;
+    double noise = 0, least = INFINITY;
     VT_TRY(vt_classifier_logits64(o->model, x, o->z64, &o->why));
     o->confirmations++;
-    double noise = 0;
-    for (int i = 0; i < k; i++) noise = fmax(noise, fabs((double)o->z[i] - o->z64[i]));
-    *yes = vt_argmax_f64(o->z64, k) != o->label && vt_margin_f64(o->z64, o->label, k) > VT_CONFIRM_FACTOR * noise;
+    for (int r = 0; r < rows; r++) {
+        const double *z = o->z64 + (size_t)r * (size_t)k;
+        for (int i = 0; i < k; i++) noise = fmax(noise, fabs((double)o->z[i] - z[i]));
+        for (int q = 0; q < r; q++)
+            for (int i = 0; i < k; i++) noise = fmax(noise, fabs(o->z64[(size_t)q * (size_t)k + (size_t)i] - z[i]));
+        wrong += vt_argmax_f64(z, k) != o->label;
+        least = fmin(least, vt_margin_f64(z, o->label, k));
+    }
+    bool sure = 2 * wrong > rows && vt_mcnemar_exact(wrong, rows - wrong).two_sided < 0.05;
+    *yes = o->model->random ? sure : wrong == rows && least > VT_CONFIRM_FACTOR * noise;
     return VT_OK;
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/dry_run.h"
-#include "cli/known.h"
 #include "cli/plot.h"
 #include "cli/run_args.h"
 #include "cli/run_json.h"
@@ -115,20 +114,17 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
-    long long seed, threads;
+    long long seed;
     VT_TRY(vt_cli_norm(c, &j->v.norm, e));
     VT_TRY(parse_attacks(j, c, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
-    VT_TRY(vt_cli_threads(c, &threads, e));
-    VT_TRY(vt_cli_batch(c, &j->v.batch, e));
     if (!vt_cli_has(c, "out") && !vt_cli_has(c, "dry-run"))
         return vt_fail(e, VT_E_USAGE, "vitrine curve needs --out FOLDER");
-    j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
+    j->v.seed = (uint64_t)seed;
     VT_TRY(vt_cli_data(c, &j->subject.data, e));
     VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_subject_open(&j->subject, &c->given, c->positional[0], j->images[0], e));
-    VT_TRY(vt_cli_known(c, j->subject.model, e));
-    VT_TRY(vt_subject_fit(&j->subject, &c->given, j->images[0], e));
+    VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
+    VT_TRY(vt_cli_pace(c, &j->subject, &j->v.threads, &j->v.batch, e));
     j->v.subject = &j->subject, j->v.images = j->images;
     double pixels = (double)vt_subject_pixels(&j->subject);
     j->v.eps = j->v.norm == VT_LINF ? 1 : j->v.norm == VT_L2 ? sqrt(pixels) : pixels;
@@ -271,10 +267,11 @@ static void write_script(FILE *f, const void *data) {
     fprintf(f, "\n");
 }
 
-static vt_status plot(const vt_curve *c, const vt_cli *cli, const char *dir, vt_err *e) {
+static vt_status plot(const job *j, const vt_curve *c, const vt_cli *cli, const char *dir, vt_err *e) {
     char path[VT_PATH_MAX], name[100], title[200];
     if (!vt_path(path, dir, "curve.svg")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
-    vt_model_nickname(cli->positional[0], name);
+    const vt_remote *r = j->subject.remote;
+    vt_model_nickname(r ? vt_remote_hello(r)->name : cli->positional[0], name);
     snprintf(title, sizeof title, "%s: robust accuracy over eps, %s, %zu images", name, vt_norm_name(c->norm), c->n);
     return vt_plot_written(path, title, write_script, c, e);
 }
@@ -301,9 +298,10 @@ static vt_status report(job *j, const vt_cli *cli, double seconds, vt_err *e) {
     vt_status s = vt_curve_write(&c, out, e);
     if (s == VT_OK && vt_script_stream()) s = vt_script_print(vt_curve_json(&c), e);
     bool picture = vt_plot_available();
-    if (s == VT_OK && picture) s = plot(&c, cli, out, e);
+    if (s == VT_OK && picture) s = plot(j, &c, cli, out, e);
     if (s == VT_OK) s = test_itself(j, cli, e);
-    json_t *more = json_pack("{s:o}", "subject", vt_subject_json(cli->positional[0], &cli->given));
+    json_t *more =
+        json_pack("{s:o}", "subject", vt_subject_json(cli->n_positional ? cli->positional[0] : NULL, &cli->given));
     if (s == VT_OK) s = vt_cli_run_json(cli, out, j->v.threads, seconds, more, e);
     json_decref(more);
     if (s == VT_OK) s = vt_checksums_write(out, e);
@@ -357,6 +355,7 @@ static const vt_arg args[] = {
     VT_THREADS_ARG,
     VT_BATCH_ARG,
     VT_VERBOSE_ARG,
+    VT_ORACLE_ARGS,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},
 };
@@ -365,7 +364,7 @@ const vt_command vt_command_curve = {
     .name = "curve",
     .summary = "robust accuracy over eps, from the smallest perturbation of every image",
     .operands = "WEIGHTS",
-    .min_operands = 1,
+    .min_operands = 0,
     .max_operands = 1,
     .args = args,
     .details =

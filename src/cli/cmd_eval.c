@@ -10,7 +10,6 @@
 #include "cli/eval_corruptions.h"
 #include "cli/eval_seeds.h"
 #include "cli/help.h"
-#include "cli/known.h"
 #include "cli/run_args.h"
 #include "cli/run_json.h"
 #include "cli/script.h"
@@ -129,7 +128,7 @@ static vt_status parse_paper(job *j, const vt_cli *c, vt_err *e) {
 /* A surrogate that no attack of the run asks gets one that does. */
 static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     const char *spec;
-    bool used = !vt_cli_has(c, "surrogate");
+    bool used = !vt_cli_has(c, "surrogate") && !vt_cli_has(c, "surrogate-oracle");
     for (int i = 0; (spec = vt_cli_nth(c, "profile", i)); i++) {
         const vt_attack_def *def = vt_attack_find(spec);
         if (!def || !def->profile) return unknown_profile(spec, e);
@@ -155,7 +154,7 @@ static vt_status parse_threat(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     static const char *const needs_out[] = {"save-adv", "save-npz", "resume"};
-    long long seed, threads;
+    long long seed;
     VT_TRY(parse_threat(j, c, e));
     VT_TRY(parse_attacks(j, c, e));
     VT_TRY(vt_floor_parse(&j->floor, c, j->v.n_attacks > 0, e));
@@ -163,9 +162,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (j->v.n_attacks || j->v.eps_text) VT_TRY(vt_cli_eps(j->v.eps_text, j->v.norm, &j->v.eps, e));
     if (!j->v.eps_text) j->v.eps_text = "0";
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
-    VT_TRY(vt_cli_threads(c, &threads, e));
-    VT_TRY(vt_cli_batch(c, &j->v.batch, e));
-    j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
+    j->v.seed = (uint64_t)seed;
     j->v.exhaustive = vt_cli_has(c, "exhaustive");
     if (vt_cli_has(c, "expect-robust") && !j->v.n_attacks)
         return vt_fail(e, VT_E_USAGE, "--expect-robust needs at least one --attack");
@@ -176,9 +173,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
             if (vt_cli_has(c, needs_out[i])) return vt_fail(e, VT_E_USAGE, "--%s needs --out FOLDER", needs_out[i]);
     VT_TRY(vt_cli_data(c, &j->subject.data, e));
     VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_subject_open(&j->subject, &c->given, c->positional[0], j->images[0], e));
-    VT_TRY(vt_cli_known(c, j->subject.model, e));
-    VT_TRY(vt_subject_fit(&j->subject, &c->given, j->images[0], e));
+    VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
+    VT_TRY(vt_cli_pace(c, &j->subject, &j->v.threads, &j->v.batch, e));
     VT_TRY(vt_cli_surrogate_open(&j->subject, c, e));
     if (j->v.patch.size) VT_TRY(vt_patch_fit(&j->v.patch, &j->subject.model->config, j->subject.model->path, e));
     j->v.subject = &j->subject, j->v.images = j->images;
@@ -211,8 +207,8 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
     double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */
     for (int i = 0; i < j->v.n_attacks && isnan(cost); i++)
-        if (j->attacks[i].def->profile) cost = vt_measure_gradient_cost(j->subject.model);
-    json_t *more = json_pack("{s:o}", "subject", vt_subject_json(c->positional[0], &c->given));
+        if (j->attacks[i].def->profile && !j->subject.remote) cost = vt_measure_gradient_cost(j->subject.model);
+    json_t *more = json_pack("{s:o}", "subject", vt_subject_json(c->n_positional ? c->positional[0] : NULL, &c->given));
     if (isfinite(cost)) json_object_set_new(more, "gradient_cost_measured", json_real(cost));
     if (st == VT_OK && out) st = vt_cli_run_json(c, out, j->v.threads, seconds, more, e);
     json_decref(more);
@@ -318,7 +314,8 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
     j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
-    if (!j->ledger->count && !*j->subject.data->corruption.name) hint(j); /* corrupted images are meant to be hard */
+    bool tell = !j->ledger->count && !*j->subject.data->corruption.name && !j->subject.remote;
+    if (tell) hint(j); /* corrupted images are meant to be hard */
     j->v.interrupt = vt_cli_interruptible();
     double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);
@@ -360,6 +357,7 @@ static const vt_arg args[] = {
     {"profile", "quick|standard|paranoid", "AutoAttack for less with a bound, AutoAttack, AutoAttack and more"},
     {"surrogate", "WEIGHTS",
      "another checkpoint, whose gradients transfer follows (an entry of its own if no --attack asks for it)"},
+    {"surrogate-oracle", "COMMAND|ADDRESS", "the same, of a model in another process"},
     {"as-published", "PAPER",
      "what it ran, beside the same corrected: specformer, mo2022 (-imagenet: its steps), trades"},
     {"eight-bit", NULL, "after each attack, a row for 8-bit images: every value k/255 (docs/attacks.md)"},
@@ -387,6 +385,7 @@ static const vt_arg args[] = {
     {"no-selftest", NULL, "leave out the self-test at the end of a run with autoattack or a profile"},
     VT_VERBOSE_ARG,
     VT_WRAP_ARG,
+    VT_ORACLE_ARGS,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},
 };
@@ -395,7 +394,7 @@ const vt_command vt_command_eval = {
     .name = "eval",
     .summary = "clean and robust accuracy of a checkpoint on real images",
     .operands = "WEIGHTS",
-    .min_operands = 1,
+    .min_operands = 0,
     .max_operands = 1,
     .args = args,
     .details =

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine selftest: the self-test of an evaluation, without the evaluation. */
 #include <stdlib.h>
-#include "cli/known.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
 #include "cli/selftest.h"
@@ -15,7 +14,7 @@ typedef struct job {
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     const char *spec = vt_cli_get(c, "attack");
-    long long seed, threads;
+    long long seed;
     VT_TRY(vt_cli_norm(c, &j->v.norm, e));
     VT_TRY(vt_cli_eps(vt_cli_get(c, "eps"), j->v.norm, &j->v.eps, e));
     VT_TRY(vt_attack_parse(&j->attack, spec ? spec : "autoattack", j->v.norm, e));
@@ -24,13 +23,11 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
                        j->attack.name);
     j->v.eps_text = vt_cli_get(c, "eps");
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
-    VT_TRY(vt_cli_threads(c, &threads, e));
-    j->v.seed = (uint64_t)seed, j->v.threads = (int)threads;
+    j->v.seed = (uint64_t)seed;
     VT_TRY(vt_cli_data(c, &j->subject.data, e));
     VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_subject_open(&j->subject, &c->given, c->positional[0], j->images[0], e));
-    VT_TRY(vt_cli_known(c, j->subject.model, e));
-    VT_TRY(vt_subject_fit(&j->subject, &c->given, j->images[0], e));
+    VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
+    VT_TRY(vt_cli_pace(c, &j->subject, &j->v.threads, NULL, e));
     j->v.subject = &j->subject, j->v.images = j->images;
     return vt_eval_check(&j->v, e);
 }
@@ -57,6 +54,7 @@ static const vt_arg args[] = {
     VT_JSON_ARG,
     VT_QUIET_ARG,
     VT_WRAP_ARG,
+    VT_ORACLE_ARGS,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},
 };
@@ -65,7 +63,7 @@ const vt_command vt_command_selftest = {
     .name = "selftest",
     .summary = "may the gradients that an evaluation follows be believed?",
     .operands = "WEIGHTS",
-    .min_operands = 1,
+    .min_operands = 0,
     .max_operands = 1,
     .args = args,
     .details =

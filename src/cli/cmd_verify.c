@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli/known.h"
 #include "cli/run_open.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
@@ -19,13 +18,6 @@
 #include "io/image_list.h"
 
 enum { SHOWN = 100, LIST_MOST = 1 << 26 }; /* points or findings on the terminal; bytes of --indices FILE */
-
-static vt_status threads_of(const vt_cli *c, int *out, vt_err *e) {
-    long long n;
-    VT_TRY(vt_cli_threads(c, &n, e));
-    *out = (int)n;
-    return VT_OK;
-}
 
 static bool terminal; /* read by vt_cli_show */
 static vt_progress progress(void) {
@@ -67,7 +59,6 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (vt_cli_has(c, foreign[i]))
             return vt_fail(e, VT_E_USAGE, "--%s goes with --adv FILE; of a run, %s says it", foreign[i], dir);
-    VT_TRY(threads_of(c, &r.threads, e));
     VT_TRY(vt_run_has_tensors(dir, e));
     VT_TRY(vt_ledger_open(&l, dir, e));
     vt_status s = vt_checksums_check(l, found, e);
@@ -78,6 +69,8 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     if (s == VT_OK) s = vt_run_open(run, dir, c, e);
     VT_TRY(s);
     r.ledger = run->ledger, r.subject = &run->subject;
+    VT_TRY(vt_cli_pace(c, r.subject, &r.threads, NULL, e));
+    if (r.subject->remote) vt_remote_interruptible(r.subject->remote, vt_cli_interruptible());
     r.interrupt = vt_cli_interruptible();
     VT_TRY(vt_reverify_run(&r, found, e));
     vt_err altered;
@@ -236,16 +229,15 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     f->eps_text = threat ? "1" : vt_cli_get(c, "eps");
     VT_TRY(vt_cli_eps(f->eps_text, f->norm, &f->eps, e));
     VT_TRY(allowance(c, &f->allowance, e));
-    VT_TRY(threads_of(c, &f->threads, e));
-    c->positional[0] = vt_cli_get(c, "weights"), c->n_positional = 1;
-    if (!c->positional[0]) return vt_fail(e, VT_E_USAGE, "vitrine verify --adv needs --weights FILE");
+    c->positional[0] = vt_cli_get(c, "weights"), c->n_positional = c->positional[0] != NULL;
+    if (!c->n_positional && !vt_cli_has(c, "oracle"))
+        return vt_fail(e, VT_E_USAGE, "vitrine verify --adv needs --weights FILE");
     VT_TRY(vt_cli_data(c, &j->subject.data, e));
     VT_TRY(vt_adv_file_open(&j->points, file, vt_cli_get(c, "tensor"), e));
     VT_TRY(numbers(c, j->subject.data, &j->points, &j->images, from, e));
     VT_TRY(distinct(j->images, j->points.n, file, e));
-    VT_TRY(vt_subject_open(&j->subject, &c->given, c->positional[0], (int32_t)j->images[0], e));
-    VT_TRY(vt_cli_known(c, j->subject.model, e));
-    VT_TRY(vt_subject_fit(&j->subject, &c->given, (int32_t)j->images[0], e));
+    VT_TRY(vt_cli_subject(c, &j->subject, (int32_t)j->images[0], e));
+    VT_TRY(vt_cli_pace(c, &j->subject, &f->threads, NULL, e));
     const vt_config *m = &j->subject.model->config;
     if (f->patch.size) VT_TRY(vt_patch_fit(&f->patch, m, j->subject.model->path, e));
     return vt_adv_file_fit(&j->points, file, vt_config_input(m), m->mean, m->std, e);

@@ -23,6 +23,8 @@ static const struct {
     {"form", VT_GROUP_MODEL},
     {"names", VT_GROUP_MODEL},
     {"part", VT_GROUP_MODEL},
+    {"oracle", VT_GROUP_MODEL},
+    {"oracle-timeout", VT_GROUP_MODEL},
     {"wrap", VT_GROUP_MODEL},
     {"weights", VT_GROUP_MODEL},
     {"init", VT_GROUP_MODEL},
@@ -48,6 +50,7 @@ static const struct {
     {"attacks", VT_GROUP_ATTACK},
     {"profile", VT_GROUP_ATTACK},
     {"surrogate", VT_GROUP_ATTACK},
+    {"surrogate-oracle", VT_GROUP_ATTACK},
     {"as-published", VT_GROUP_ATTACK},
     {"export eight-bit", VT_GROUP_OUTPUT},
     {"eight-bit", VT_GROUP_ATTACK},
@@ -117,12 +120,11 @@ static void put_word(words *f, const char *text) {
 
 void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to) {
     words l = {out, size, 0};
-    put(&l, *c->positional[0] == '-' ? "./" : "");
-    put_word(&l, c->positional[0]);
+    if (c->n_positional) put(&l, *c->positional[0] == '-' ? "./" : ""), put_word(&l, c->positional[0]);
     for (int i = 0; i < c->given.n; i++) {
         const vt_arg *a = c->row[i];
         if (group_of(c->command, a->name) > VT_GROUP_THREAT || !strcmp(a->name, "eps") || !takes(to, a->name)) continue;
-        put(&l, " --"), put(&l, a->name);
+        put(&l, l.n ? " --" : "--"), put(&l, a->name);
         if (a->metavar) put(&l, " "), put_word(&l, c->given.list[i].value);
     }
 }

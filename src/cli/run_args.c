@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/run_args.h"
 
+#include "cli/known.h"
 #include "core/opt.h"
 #include "io/image_list.h"
 
@@ -37,6 +38,38 @@ vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e) {
 
 vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     return vt_image_list(out, n, vt_cli_get(c, "images"), d, e);
+}
+
+vt_status vt_cli_weights(const vt_cli *c, const char **weights, vt_err *e) {
+    const char *oracle = vt_cli_get(c, "oracle");
+    *weights = c->n_positional ? c->positional[0] : NULL;
+    if (!*weights && !oracle)
+        return vt_fail(e, VT_E_USAGE, "vitrine %s needs %s (see 'vitrine help %s')", c->command->name, "WEIGHTS",
+                       c->command->name);
+    if (*weights && oracle)
+        return vt_fail(e, VT_E_USAGE, "give WEIGHTS (%.100s) or --oracle, not both: one model is judged", *weights);
+    return VT_OK;
+}
+
+vt_status vt_cli_subject(const vt_cli *c, vt_subject *s, int32_t first, vt_err *e) {
+    const char *weights;
+    VT_TRY(vt_cli_weights(c, &weights, e));
+    VT_TRY(vt_subject_open(s, &c->given, weights, first, e));
+    if (s->remote) vt_remote_interruptible(s->remote, vt_cli_interruptible());
+    if (!s->remote) VT_TRY(vt_cli_known(c, s->model, e));
+    return vt_subject_fit(s, &c->given, first, e);
+}
+
+vt_status vt_cli_pace(const vt_cli *c, const vt_subject *s, int *threads, int *batch, vt_err *e) {
+    enum { MOST = 64 };
+    long long n = 1;
+    if (!s->remote || vt_cli_has(c, "threads")) VT_TRY(vt_cli_threads(c, &n, e));
+    *threads = (int)n;
+    if (!batch) return VT_OK;
+    VT_TRY(vt_cli_batch(c, batch, e));
+    int takes = s->remote ? vt_remote_hello(s->remote)->batch : 1;
+    if (s->remote && !vt_cli_has(c, "batch")) *batch = takes < MOST ? takes : MOST;
+    return VT_OK;
 }
 
 vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {

@@ -6,6 +6,7 @@
 #include "attacks/ball.h"
 #include "cli/cli.h"
 #include "eval/prepare.h"
+#include "eval/subject.h"
 #include "io/dataset.h"
 
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e);
@@ -16,6 +17,18 @@ vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e);
 /* --images A:B, a file with one index a line, imagenette-v1, or everything; ascending and distinct. */
 vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e);
 
+/* The model: operand 0, or --oracle, and not both; *weights NULL: the latter. */
+vt_status vt_cli_weights(const vt_cli *c, const char **weights, vt_err *e);
+/* The subject that these name, fit to the first image; nothing of it is a guess. s->data is open. */
+vt_status vt_cli_subject(const vt_cli *c, vt_subject *s, int32_t first, vt_err *e);
+/* --threads and --batch (NULL: the command has none): of a model in another process by default 1, since each thread has
+ * a process of its own, and as many images as it takes at once, 64 at most. */
+vt_status vt_cli_pace(const vt_cli *c, const vt_subject *s, int *threads, int *batch, vt_err *e);
+
+#define VT_ORACLE_ARGS                                                                                                 \
+    {"oracle", "COMMAND|ADDRESS", "instead of WEIGHTS: a model in another process (docs/oracle.md)"}, {                \
+        "oracle-timeout", "S", "seconds that it may take for one answer (default 600)"                                 \
+    }
 #define VT_ATTACK_AT_ARG                                                                                               \
     { "attack-at", "native|model", "perturb images before or after they are resized for the model" }
 /* What commands that attack images are given of them. */

@@ -4,6 +4,7 @@
 #define VT_CLI_RUN_OPEN_H
 
 #include "cli/cli.h"
+#include "cli/run_args.h"
 #include "eval/run_folder.h"
 
 /* vt_run_folder_read and _open, with the options of VT_RUN_ARGS that c gives. */
@@ -12,7 +13,7 @@ vt_status vt_run_open(vt_run_folder *r, const char *dir, const vt_cli *c, vt_err
 vt_status vt_run_model_name(const char *dir, const vt_cli *c, char out[100], vt_err *e);
 
 #define VT_RUN_ARGS                                                                                                    \
-    {"weights", "FILE", "the checkpoint; of a run, where it is not as run.json says"},                                 \
+    {"weights", "FILE", "the checkpoint; of a run, where it is not as run.json says"}, VT_ORACLE_ARGS,                 \
         {"data", "FOLDER", "the data; of a run, where they are not as run.json says"},                                 \
         {"split", "test|train", "which split"}, {"preprocess", "TEXT", "as in vitrine eval"}, VT_ATTACK_AT_ARG, {      \
         "restrict-classes", NULL, "as in vitrine eval"                                                                 \

@@ -27,7 +27,7 @@ static vt_status worker_open(vt_worker *w, const vt_crew_needs *n, const vt_crew
     }
     size_t k = (size_t)n->dims.classes;
     w->x = vt_alloc(n->dims.n * sizeof(float)), w->z = vt_alloc(k * sizeof(float));
-    w->z64 = vt_alloc(k * sizeof(double));
+    w->z64 = vt_alloc((size_t)vt_classifier_opinions(&w->model) * k * sizeof(double));
     if (w->x && w->z && w->z64) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for one more image at a time");
 }

@@ -182,6 +182,26 @@ void vt_describe_surrogate(json_t *header, const vt_model *surrogate, const char
     json_object_set_new(header, "surrogate", o);
 }
 
+void vt_describe_remote(json_t *header, const vt_hello *h) {
+    char text[500];
+    const char *judged =
+        h->random ? "by votes: it says that it draws at random when it is asked, so each verdict is that of most of "
+                    "20 askings, and borderline where their 95 % interval holds a half"
+        : h->logits64 ? "in double, by its own process"
+                      : "by the model's own forward, as it shows no copy in double: a broken image was asked about "
+                        "again, alone and in another batch, and is borderline unless every answer agrees by more "
+                        "than any two differ";
+    json_object_set_new(header, "oracle", vt_hello_json(h));
+    json_object_set_new(header, "weights_name", json_string(h->name));
+    snprintf(text, sizeof text, "a model in another process (%s%s%s), judged %s", h->name,
+             *h->sha256 ? "" : ", no hash claimed", *h->note ? ", see its note" : "", judged);
+    vt_describe_note(header, text);
+    if (*h->note) {
+        snprintf(text, sizeof text, "%s says of itself: %s", h->name, h->note);
+        vt_describe_note(header, text);
+    }
+}
+
 static const char *last_part(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;

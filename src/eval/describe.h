@@ -8,6 +8,7 @@
 #include "io/dataset.h"
 #include "eval/header.h"
 #include "models/model.h"
+#include "models/wrap/wire.h"
 
 /* Adds a sentence to the "notes" of a header or of a part of it: every report shows it. */
 void vt_describe_note(json_t *owner, const char *text);
@@ -43,6 +44,10 @@ void vt_describe_radius(json_t *header, vt_norm norm, double eps);
  * that every report shows. A key of its own: "model" describes what is judged, and a run is verified without the
  * surrogate. */
 void vt_describe_surrogate(json_t *header, const vt_model *surrogate, const char *name);
+
+/* The header's "oracle": what a model in another process said of itself; its "weights_name"; and the sentence by what
+ * it is judged (docs/oracle.md). */
+void vt_describe_remote(json_t *header, const vt_hello *h);
 
 /* What people call a checkpoint: its file, or the folder of a model.safetensors, in printable ASCII; the same however
  * the path was typed. */

@@ -37,6 +37,7 @@ typedef struct stage_run {
     vt_progress progress;
     vt_outlook *outlook;
     pthread_mutex_t lock; /* progress, outlook */
+    double began, waited; /* the stage; for a model in another process by then */
 } stage_run;
 
 static vt_task task_dims(const vt_eval *v) {
@@ -73,14 +74,20 @@ static vt_crew_needs needs_of(const vt_eval *v) {
                            .interrupt = v->interrupt};
 }
 
+/* Of one image at a time. */
+static size_t network_bytes(const vt_model *m, const vt_remote *r) {
+    if (r) return vt_remote_bytes(r, 1);
+    return vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(m, 1, VT_GRAD_NONE);
+}
+
 size_t vt_eval_bytes(const vt_eval *v) {
     vt_task dims = task_dims(v);
     const vt_model *m = v->subject->model, *other = !transfers(v)           ? NULL
                                                     : v->subject->surrogate ? v->subject->surrogate
                                                                             : m;
     size_t each = (work_len(v, &dims) + 4 * dims.n) * sizeof(float), stages = 1;
-    each += vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(m, 1, VT_GRAD_NONE);
-    if (other) each += vt_session_bytes_f32(other, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(other, 1, VT_GRAD_NONE);
+    each += network_bytes(m, v->subject->remote);
+    if (other) each += network_bytes(other, other == m ? NULL : v->subject->surrogate_remote);
     for (int i = 0; i < v->n_attacks; i++) stages += (size_t)v->attacks[i].n_stages;
     size_t twin = other == m ? (m->params.total + m->params.t_total) * sizeof(float) : 0;
     size_t at_a_time = (size_t)v->threads * (size_t)batch_of(v);
@@ -118,6 +125,31 @@ static vt_status can_look(const vt_eval *v, vt_err *e) {
     return VT_OK;
 }
 
+/* What a model in another process cannot do: gradients, if it says so; a twin of it; batches beyond its own. */
+static vt_status check_remote(const vt_eval *v, vt_err *e) {
+    const vt_subject *s = v->subject;
+    const vt_hello *h = s->remote ? vt_remote_hello(s->remote) : NULL;
+    if (h && v->batch > h->batch)
+        return vt_fail(e, VT_E_USAGE, "--batch is %d, but the model %.300s takes at most %d images at once", v->batch,
+                       s->model->path, h->batch);
+    if (h && transfers(v) && !s->surrogate)
+        return vt_fail(e, VT_E_USAGE,
+                       "transfer needs --surrogate WEIGHTS: a model in another process shows no weights to make a twin "
+                       "of");
+    if (h && v->patch.aligned)
+        return vt_fail(e, VT_E_USAGE,
+                       "--threat patch: aligned=1 needs tokens, of which a model in another process does "
+                       "not tell");
+    for (int i = 0; h && !h->vjp && i < v->n_attacks; i++)
+        for (int k = 0; k < v->attacks[i].n_stages; k++)
+            if (v->attacks[i].stages[k].def->white_box)
+                return vt_fail(e, VT_E_USAGE,
+                               "attack %s follows gradients, which the model %.300s does not give (vjp is false): take "
+                               "one that needs none, as square",
+                               v->attacks[i].stages[k].def->name, s->model->path);
+    return VT_OK;
+}
+
 /* The surrogate is asked about the same pixels and the same label. */
 static vt_status check_surrogate(const vt_eval *v, vt_err *e) {
     const vt_model *s = v->subject->surrogate, *m = v->subject->model;
@@ -141,6 +173,7 @@ vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
         return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d", v->subject->data->path,
                        v->subject->data->classes, v->subject->model->path ? v->subject->model->path : "", classes);
     VT_TRY(check_surrogate(v, e));
+    VT_TRY(check_remote(v, e));
     VT_TRY(check_attacks(v, e));
     VT_TRY(can_look(v, e));
     VT_TRY(vt_eight_bit_check(v, e));
@@ -160,6 +193,12 @@ static json_t *model_json(const vt_config *c) {
                   "input", "u8/255 in [0,1], then (x - mean) / std inside the model");
     if (vt_forms_text(c, forms, sizeof forms)) json_object_set_new(model, "forms", json_string(forms));
     return model;
+}
+
+/* All that is known of a model in another process; vt_describe_remote says the rest. */
+static json_t *remote_json(const vt_config *c) {
+    return json_pack("{s:s,s:i,s:i,s:s}", "architecture", c->arch, "image", c->image, "classes", c->classes, "input",
+                     "u8/255 in [0,1], as the model in its process takes it");
 }
 
 static json_t *stage_json(const vt_attack_stage *s, vt_scoring scoring) {
@@ -204,20 +243,24 @@ json_t *vt_eval_header(const vt_eval *v) {
     char kernels[128];
     size_t before = vt_json_refused();
     vt_gemm_kernels(kernels, sizeof kernels);
-    json_t *header = json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
-                               VT_LEDGER_FORMAT, "vitrine", VT_VERSION, "weights", v->subject->model->sha256, "model",
-                               model_json(&v->subject->model->config), "data", "format", v->subject->data->def->name,
-                               "split", vt_split_name(v->subject->data->split), "sha256", v->subject->data->hash,
-                               "classes", v->subject->data->classes, "count", (json_int_t)v->subject->data->count,
-                               "norm", v->patch.size ? "patch" : vt_norm_name(v->norm), "eps", v->eps_text, "eps_value",
-                               v->eps, "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks",
-                               attacks_json(v), "blas", kernels, "compiler", VT_COMPILER);
+    json_t *header =
+        json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
+                  VT_LEDGER_FORMAT, "vitrine", VT_VERSION, "weights", v->subject->model->sha256, "model",
+                  v->subject->remote ? remote_json(&v->subject->model->config) : model_json(&v->subject->model->config),
+                  "data", "format", v->subject->data->def->name, "split", vt_split_name(v->subject->data->split),
+                  "sha256", v->subject->data->hash, "classes", v->subject->data->classes, "count",
+                  (json_int_t)v->subject->data->count, "norm", v->patch.size ? "patch" : vt_norm_name(v->norm), "eps",
+                  v->eps_text, "eps_value", v->eps, "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks",
+                  attacks_json(v), "blas", kernels, "compiler", VT_COMPILER);
     if (!header) return NULL;
     const vt_model *m = v->subject->model;
-    vt_describe_weights(header, m->path);
+    if (v->subject->remote)
+        vt_describe_remote(header, vt_remote_hello(v->subject->remote));
+    else
+        vt_describe_weights(header, m->path);
     if (m->part && *m->part && *m->parts)
         json_object_set_new(json_object_get(header, "model"), "part", json_string(m->part));
-    json_object_set_new(header, "sources", vt_describe_sources(m));
+    if (!v->subject->remote) json_object_set_new(header, "sources", vt_describe_sources(m));
     vt_describe_data(json_object_get(header, "data"), v->subject->data, v->subject->model->config.classes);
     if (v->radii) json_object_set_new(header, "curve", json_true());
     if (batch_of(v) > 1) json_object_set_new(header, "batch", json_integer(batch_of(v)));
@@ -232,7 +275,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     vt_eight_bit_describe(header, v);
     describe_wrap(header, v);
     double forward, gradient;
-    vt_arch_find(m->config.arch)->flops(&m->config, &forward, &gradient);
+    vt_subject_flops(v->subject, &forward, &gradient);
     json_object_set_new(header, "gradient_cost", json_real(gradient / forward));
     if (transfers(v)) vt_describe_surrogate(header, v->subject->surrogate, v->subject->surrogate_name);
     return vt_json_whole(header, before);
@@ -249,14 +292,15 @@ static vt_status clean_image(stage_run *run, vt_worker *w, int32_t image, vt_err
     const vt_eval *v = run->v;
     vt_record r = {.image = image, .forwards = 1};
     vt_verdict d;
+    bool unsure;
     VT_TRY(vt_subject_image(v->subject, image, w->x, &r.label, e));
     vt_rng key = vt_verdict_key(v->seed, image, 0, 0);
     vt_classifier_begin(&w->model, &key);
-    VT_TRY(vt_predict(&d, &w->model, w->x, r.label, w->z, e));
+    VT_TRY(vt_predict(&d, &unsure, &w->model, w->x, r.label, w->z, w->z64, e));
     if (!isfinite(d.margin)) return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
     from_verdict(&r, &d);
     r.status = d.pred == r.label ? VT_RECORD_CORRECT : VT_RECORD_WRONG;
-    r.borderline = 0;
+    r.borderline = unsure;
     r.sha = vt_sha_prefix(w->x, w->model.pixels * sizeof(float));
     if (d.pred == r.label) atomic_fetch_add(&run->robust, 1);
     return vt_ledger_append(run->ledger, &r, NULL, e);
@@ -315,12 +359,22 @@ static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_er
     return vt_ledger_append(run->ledger, &r, keep ? candidate : NULL, e);
 }
 
+/* "robust 41"; who waits for whom, where the model is in another process. */
+static void note_of(const stage_run *run, char *note, size_t size) {
+    vt_remote *r = run->v->subject->remote;
+    int n = snprintf(note, size, "%s %zu", run->entry ? "robust" : "right", atomic_load(&run->robust));
+    double spent = (vt_now() - run->began) * run->v->threads;
+    if (r && spent > 0)
+        snprintf(note + n, size - (size_t)n, ", %.0f %% of the time is the model's",
+                 fmin(100, 100 * (vt_remote_waited(r) - run->waited) / spent));
+}
+
 static vt_status one_image(stage_run *run, vt_worker *w, int32_t image, vt_err *e) {
     if (run->v->interrupt && *run->v->interrupt) return VT_INTERRUPTED;
     VT_TRY(run->entry ? attack_image(run, w, image, e) : clean_image(run, w, image, e));
     size_t done = atomic_fetch_add(&run->done, 1) + 1;
-    char note[48];
-    snprintf(note, sizeof note, "%s %zu", run->entry ? "robust" : "right", atomic_load(&run->robust));
+    char note[80];
+    note_of(run, note, sizeof note);
     const vt_oracle *o = &w->oracle;
     pthread_mutex_lock(&run->lock);
     run->progress.left = vt_outlook_image(run->outlook, run->entry ? o->forwards : 1, run->entry ? o->gradients : 0,
@@ -409,10 +463,11 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_co
     pthread_mutex_init(&run.lock, NULL);
     if (entry) name_stage(l->header, entry, stage, name, sizeof name);
     vt_outlook_stage(o, entry, stage);
+    run.began = vt_now(), run.waited = v->subject->remote ? vt_remote_waited(v->subject->remote) : 0;
     vt_progress_begin(&run.progress, name, run.done_before, run.total);
     vt_status s = vt_for_each((size_t)v->threads, v->threads, one_crew, &run, e);
-    char note[48];
-    snprintf(note, sizeof note, "%s %zu", entry ? "robust" : "right", atomic_load(&run.robust));
+    char note[80];
+    note_of(&run, note, sizeof note);
     vt_progress_end(&run.progress, note);
     pthread_mutex_destroy(&run.lock);
     if (l->fd >= 0) {

@@ -52,11 +52,12 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     vt_verifier *j = &k->judges[thread];
     vt_external_point *p = &f->result[item];
     vt_verdict clean;
+    bool unsure;
     if (f->interrupt && *f->interrupt) return VT_INTERRUPTED;
     *p = (vt_external_point){.image = f->images[item]};
     VT_TRY(vt_verifier_image(j, p->image, &p->label, e));
     vt_adv_file_read(f->points, (int64_t)item, j->x_adv);
-    VT_TRY(vt_predict(&clean, &j->model, j->x, p->label, j->z, e));
+    VT_TRY(vt_predict(&clean, &unsure, &j->model, j->x, p->label, j->z, j->z64, e));
     p->clean = clean.pred;
     count_values(p, j->x_adv, j->model.pixels);
     double eps = f->eps + vt_external_allowance(f);

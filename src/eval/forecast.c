@@ -2,7 +2,6 @@
 #include "eval/forecast.h"
 
 #include <string.h>
-#include "models/arch.h"
 
 /* One call of all images of a row: clean, an entry, or (level 1) a stage of an entry that has several. */
 typedef struct row {
@@ -21,7 +20,7 @@ static row row_of(const vt_eval *v, const vt_attack *a, int k) {
     row r = {.level = k >= 0, .images = (double)v->n_images};
     if (k >= 0) part.stages = &a->stages[k], part.n_stages = 1, r.images *= a->stages[k].share;
     vt_passes p = vt_attack_cost(&part, &dims);
-    vt_arch_find(c->arch)->flops(c, &forward, &gradient);
+    vt_subject_flops(v->subject, &forward, &gradient);
     r.forwards = p.forwards * (double)v->n_images, r.gradients = p.gradients * (double)v->n_images;
     for (int i = 0; i < part.n_stages; i++) r.verdicts += part.stages[i].share * (double)v->n_images;
     r.tflop = 1e-12 * (r.forwards * forward + r.gradients * gradient);
@@ -30,7 +29,7 @@ static row row_of(const vt_eval *v, const vt_attack *a, int k) {
 
 static void clean_row(const vt_eval *v, row *r) {
     double forward, gradient;
-    vt_arch_find(v->subject->model->config.arch)->flops(&v->subject->model->config, &forward, &gradient);
+    vt_subject_flops(v->subject, &forward, &gradient);
     *r = (row){.label = "clean", .images = (double)v->n_images, .forwards = (double)v->n_images};
     r->tflop = 1e-12 * forward * r->forwards;
 }
@@ -86,12 +85,13 @@ const char *vt_hours_text(char buf[32], double hours) {
 
 void vt_forecast_print(FILE *f, const vt_eval *v, const vt_seconds *s) {
     row r;
-    char time[32], label[64];
+    char time[32], label[64], work[16];
     fprintf(f, "%-22s %8s %12s %12s %9s  %s\n", "at most", "images", "forwards", "gradients", "TFLOP", "time here");
     for (int i = 0; row_at(v, i, &r); i++) {
         snprintf(label, sizeof label, "%s%.40s", r.level ? "  " : "", r.label);
-        fprintf(f, "%-22s %8.0f %12.0f %12.0f %9.3g  %s\n", label, r.images, r.forwards, r.gradients, r.tflop,
-                vt_hours_text(time, hours_of(&r, s, v->threads)));
+        snprintf(work, sizeof work, "%.3g", r.tflop);
+        fprintf(f, "%-22s %8.0f %12.0f %12.0f %9s  %s\n", label, r.images, r.forwards, r.gradients,
+                v->subject->remote ? "?" : work, vt_hours_text(time, hours_of(&r, s, v->threads)));
     }
     fprintf(f,
             "\nAn image that is wrong as it is, or that an attack breaks, costs less than this.\n"

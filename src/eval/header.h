@@ -79,6 +79,8 @@ typedef struct vt_header {
         int size, count; /* absent: 0 */
         bool aligned;
     } patch;
+    const char *oracle;    /* "oracle": the name of a model in another process; absent: NULL, a checkpoint */
+    bool random;           /* of it: it draws when it is asked, verdicts are votes */
     const json_t *sources; /* where each value of the model is from, for results; absent: NULL */
 
     struct {

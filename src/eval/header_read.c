@@ -40,7 +40,7 @@ static const char *const formats[] = {VT_LEDGER_FORMAT_1, VT_LEDGER_FORMAT, NULL
 
 /* Objects and lists that have fields of their own. */
 typedef struct parts {
-    const json_t *threat, *patch, *wrap, *surrogate, *at, *list;
+    const json_t *threat, *patch, *wrap, *oracle, *surrogate, *at, *list;
 } parts;
 
 #define IN(member) offsetof(vt_header, member)
@@ -86,6 +86,10 @@ static const field patch_fields[] = {
     {.key = "count", .kind = WHOLE, .at = IN(patch.count), .least = 1, .most = VT_PATCH_MOST, .must = true},
     {.key = "aligned", .kind = TRUTH, .at = IN(patch.aligned)},
 };
+static const field oracle_fields[] = {
+    {.key = "name", .at = IN(oracle), .must = true},
+    {.key = "random", .kind = TRUTH, .at = IN(random)},
+};
 static const field wrap_fields[] = {{.key = "id", .at = IN(wrap), .must = true}};
 static const field published_fields[] = {
     {.key = "paper", .at = IN(published.paper)},
@@ -123,6 +127,7 @@ static const field stage_fields[] = {
 static const field run_parts[] = {
     {.key = "threat", .kind = OBJECT, .at = IN(threat)},
     {.key = "wrap", .kind = OBJECT, .at = IN(wrap)},
+    {.key = "oracle", .kind = OBJECT, .at = IN(oracle)},
     {.key = "surrogate", .kind = OBJECT, .at = IN(surrogate)},
 };
 static const field threat_parts[] = {{.key = "patch", .kind = OBJECT, .at = IN(patch), .must = true}};
@@ -368,7 +373,7 @@ static vt_status read_threat(vt_header *h, const json_t *threat, const char *pat
 
 static vt_status read_all(vt_header *h, const char *path, vt_err *e) {
     const place top = {path, ""}, model = {path, "model."}, data = {path, "data."}, wrap = {path, "wrap."},
-                published = {path, "as_published."};
+                oracle = {path, "oracle."}, published = {path, "as_published."};
     const char *odd = odd_text(h->document);
     parts of = {0};
     if (odd) return vt_fail(e, VT_E_FORMAT, "%s: the header's text '%.100s' holds control characters", path, odd);
@@ -379,6 +384,7 @@ static vt_status read_all(vt_header *h, const char *path, vt_err *e) {
     VT_TRY(READ(h, h->data.document, data_fields, &data, e));
     VT_TRY(READ(h, h->published.document, published_fields, &published, e));
     if (of.wrap) VT_TRY(READ(h, of.wrap, wrap_fields, &wrap, e));
+    if (of.oracle) VT_TRY(READ(h, of.oracle, oracle_fields, &oracle, e));
     if (of.threat) VT_TRY(read_threat(h, of.threat, path, e));
     VT_TRY(read_attacks(h, &top, e));
     VT_TRY(read_rows(h, &published, e));

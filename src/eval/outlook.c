@@ -2,12 +2,10 @@
 #include "eval/outlook.h"
 
 #include "core/progress.h"
-#include "models/arch.h"
 
 void vt_outlook_begin(vt_outlook *o, const vt_eval *v) {
     double forward, gradient;
-    const vt_config *c = &v->subject->model->config;
-    vt_arch_find(c->arch)->flops(c, &forward, &gradient);
+    vt_subject_flops(v->subject, &forward, &gradient);
     *o = (vt_outlook){.v = v, .ratio = gradient / forward, .began = vt_now()};
 }
 

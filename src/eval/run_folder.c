@@ -18,9 +18,9 @@ enum { RUN_JSON_MOST = 1 << 24 }; /* bytes of it */
 
 /* Choices that describe a subject. The wrap is the ledger's, whose header names and hashes it. */
 static const char *const kept[] =
-    {"data",  "split",      "corruption", "severity", "preprocess", "attack-at",  "restrict-classes",
-     "heads", "image-size", "mean",       "std",      "ln-eps",     "attn-scale", "preset",
-     "attn",  "form",       "names",      "part"};
+    {"data",  "split",      "corruption", "severity", "preprocess", "attack-at",     "restrict-classes",
+     "heads", "image-size", "mean",       "std",      "ln-eps",     "attn-scale",    "preset",
+     "attn",  "form",       "names",      "part",     "oracle",     "oracle-timeout"};
 
 static const char *kept_name(const char *name) {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
@@ -33,7 +33,7 @@ json_t *vt_subject_json(const char *weights, const vt_choices *c) {
     for (int i = 0; i < c->n; i++)
         if (kept_name(c->list[i].name))
             json_array_append_new(list, json_pack("[s,s]", c->list[i].name, c->list[i].value));
-    return json_pack("{s:s,s:o}", "weights", weights, "choices", list);
+    return json_pack("{s:s?,s:o}", "weights", weights, "choices", list);
 }
 
 void vt_run_folder_choose(vt_run_folder *r, const char *name, const char *value) {
@@ -103,7 +103,8 @@ static vt_status complete(vt_run_folder *r, const char *dir, const vt_choices *m
     if (!vt_is_chosen(more, "data") && data) vt_choose(&r->choices, "data", placed(r, data, r->data_path));
     name_corruption(r);
     for (int i = 0; i < more->n; i++) vt_run_folder_choose(r, more->list[i].name, more->list[i].value);
-    if (r->weights && vt_is_chosen(&r->choices, "data")) return VT_OK;
+    bool told = r->weights || vt_is_chosen(&r->choices, "oracle");
+    if (told && vt_is_chosen(&r->choices, "data")) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s: give --weights and --data, run.json does not name them", dir);
 }
 
@@ -147,6 +148,10 @@ static vt_status same(const vt_run_folder *r, const vt_header *now, vt_err *e) {
     const vt_header *then = r->ledger->header;
     const char *dir = r->ledger->dir, *w = then->weights, *d = then->data.sha256;
     char names[200];
+    if (strcmp(w, r->subject.model->sha256) && r->subject.remote)
+        return vt_fail(e, VT_E_FORMAT,
+                       "the model %.300s is not that of %s: it is known by %.16s..., the ledger says %.16s...",
+                       r->subject.model->path, dir, r->subject.model->sha256, w);
     if (strcmp(w, r->subject.model->sha256))
         return vt_fail(e, VT_E_FORMAT,
                        "%s is not the checkpoint of %s: its SHA-256 is %.16s..., the ledger says %.16s...",
@@ -194,7 +199,8 @@ static vt_status open_subject(vt_run_folder *r, vt_err *e) {
     bool known = strcmp(s->data->hash, r->ledger->header->data.sha256) == 0;
     vt_overrides o;
     VT_TRY(vt_prepare_overrides(&r->choices, &o, e));
-    VT_TRY(known ? vt_subject_open(s, &r->choices, r->weights, first, e)
+    bool whole = known || vt_is_chosen(&r->choices, "oracle");
+    VT_TRY(whole ? vt_subject_open(s, &r->choices, r->weights, first, e)
                  : vt_prepare_open(&s->model, r->weights, &o, e));
     VT_TRY(read_wrap(r, e));
     VT_TRY(known ? vt_subject_fit(s, &r->choices, first, e) : vt_wrap_model(&s->wrap, s->model, e));

@@ -19,8 +19,8 @@ typedef struct vt_run_folder {
     char weights_path[4096], data_path[4096], severity[16];
 } vt_run_folder;
 
-/* For run.json's "subject": {"weights": path, "choices": [[name, text], ...]}, of c what describes a subject. NULL: no
- * memory. */
+/* For run.json's "subject": {"weights": path or null (a model in another process), "choices": [[name, text], ...]}, of
+ * c what describes a subject. NULL: no memory. */
 json_t *vt_subject_json(const char *weights, const vt_choices *c);
 
 /* The two steps, on a zeroed r. First what run.json says: weights and choices of its "subject" (runs of versions before

@@ -1,10 +1,71 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/subject.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/hash.h"
+#include "core/json.h"
+#include "core/opt.h"
 #include "eval/prepare.h"
+#include "models/arch.h"
 #include "models/wrap/restrict.h"
 
+/* ---- a model in another process ---- */
+
+/* What it is known by: the hash that it claims, else that of what it says of itself. */
+static vt_status identify(vt_model *m, const vt_hello *h, vt_err *e) {
+    json_t *o = vt_hello_json(h);
+    char *text = vt_json_text(o, JSON_COMPACT | JSON_SORT_KEYS);
+    vt_status s = text ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the model's greeting");
+    if (text) vt_sha_hex(text, strlen(text), m->sha256);
+    if (*h->sha256) memcpy(m->sha256, h->sha256, sizeof m->sha256);
+    free(text);
+    json_decref(o);
+    return s;
+}
+
+static vt_status describe(vt_model **out, const vt_remote *r, vt_err *e) {
+    const vt_hello *h = vt_remote_hello(r);
+    if (h->channels != 3 || h->height != h->width)
+        return vt_fail(e, VT_E_SHAPE, "the model %.300s takes images of %d x %d x %d, must take 3 x N x N",
+                       vt_remote_where(r), h->channels, h->height, h->width);
+    vt_model *m = calloc(1, sizeof *m);
+    if (!m || !(m->path = strdup(vt_remote_where(r)))) {
+        free(m);
+        return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
+    }
+    *out = m;
+    m->config = (vt_config){.image = h->height, .classes = h->classes};
+    snprintf(m->config.arch, sizeof m->config.arch, "remote");
+    return identify(m, h, e);
+}
+
+vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choices *c, const char *where, vt_err *e) {
+    const char *text = vt_chosen(c, "oracle-timeout");
+    double timeout = VT_REMOTE_TIMEOUT;
+    if (text && (!vt_parse_real(text, &timeout) || !(timeout >= 0.1) || !(timeout <= 1e6)))
+        return vt_fail(e, VT_E_USAGE, "--oracle-timeout is '%s', must be seconds, from 0.1 to 1e6", text);
+    if (!*where) return vt_fail(e, VT_E_USAGE, "--oracle is empty, must be a command, unix:PATH or tcp:PORT");
+    VT_TRY(vt_remote_open(r, where, timeout, e));
+    return describe(description, *r, e);
+}
+
+static vt_status open_remote(vt_subject *s, const vt_choices *c, const char *where, vt_err *e) {
+    static const char *const others[] = {"heads", "image-size", "mean",  "std",  "ln-eps", "attn-scale", "preset",
+                                         "attn",  "form",       "names", "part", "wrap",   "attack-at"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (vt_is_chosen(c, others[i]))
+            return vt_fail(e, VT_E_USAGE,
+                           "--%s tells of a checkpoint: a model in another process (--oracle) brings its own",
+                           others[i]);
+    return vt_subject_remote(&s->remote, &s->model, c, where, e);
+}
+
+/* ---- the subject ---- */
+
 vt_status vt_subject_open(vt_subject *s, const vt_choices *c, const char *weights, int32_t first, vt_err *e) {
+    if (vt_chosen(c, "oracle")) return open_remote(s, c, vt_chosen(c, "oracle"), e);
     return vt_prepare_model(c, weights, s->data, first, &s->model, e);
 }
 
@@ -21,21 +82,36 @@ static vt_status cover(vt_classifier *c, const vt_subject *s, bool other, vt_err
     return s->data->restricted ? vt_classifier_restrict(c, s->data->head, s->data->classes, e) : VT_OK;
 }
 
-vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, vt_err *e) {
-    VT_TRY(vt_classifier_open(c, s->model, e));
-    return cover(c, s, false, e);
+/* The other network that is in another process, if it is. */
+static vt_remote *remote_of(const vt_subject *s, const vt_model *other) {
+    if (!other) return s->remote;
+    return other == s->surrogate ? s->surrogate_remote : NULL;
 }
 
+static vt_status open_engine(vt_engine *n, const vt_subject *s, const vt_model *other, int rows, vt_err *e) {
+    vt_remote *r = remote_of(s, other);
+    return r ? vt_remote_engine(n, r, rows, e) : vt_engine_open(n, other ? other : s->model, rows, true, e);
+}
+
+static vt_status open_one(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e) {
+    vt_engine n;
+    *c = (vt_classifier){0};
+    VT_TRY(open_engine(&n, s, other, 1, e));
+    VT_TRY(vt_classifier_of(c, &n, e));
+    return cover(c, s, other != NULL, e);
+}
+
+vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, vt_err *e) { return open_one(c, s, NULL, e); }
+
 vt_status vt_subject_other(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e) {
-    VT_TRY(vt_classifier_open(c, other, e));
-    return cover(c, s, true, e);
+    return open_one(c, s, other, e);
 }
 
 vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model *other, int rows, vt_lane *lane,
                              vt_err *e) {
     vt_engine n;
     *g = NULL;
-    VT_TRY(vt_engine_open(&n, other ? other : s->model, rows, true, e));
+    VT_TRY(open_engine(&n, s, other, rows, e));
     return vt_batcher_open(g, &n, lane, e);
 }
 
@@ -43,6 +119,11 @@ vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model 
                           vt_err *e) {
     *c = vt_batcher_classifier(g, slot);
     return cover(c, s, other != NULL, e);
+}
+
+void vt_subject_flops(const vt_subject *s, double *forward, double *gradient) {
+    *forward = 1, *gradient = 3;
+    if (!s->remote) vt_arch_find(s->model->config.arch)->flops(&s->model->config, forward, gradient);
 }
 
 int vt_subject_classes(const vt_subject *s) {
@@ -66,5 +147,6 @@ void vt_subject_close(vt_subject *s) {
     vt_wrap_free(&s->wrap);
     vt_dataset_close(s->data);
     vt_model_close(s->surrogate);
+    vt_remote_close(s->remote), vt_remote_close(s->surrogate_remote);
     *s = (vt_subject){0};
 }

@@ -10,22 +10,32 @@
 #include "io/dataset.h"
 #include "models/model.h"
 #include "models/wrap/batcher.h"
+#include "models/wrap/remote.h"
 #include "models/wrap/wrap.h"
 
 typedef struct vt_subject {
+    /* Of a model in another process (`remote`) a description alone: the sizes that it greeted with, and no weights. */
     vt_model *model;
-    vt_wrap wrap; /* a known cheat around it, whose other half has altered the model; empty: none */
+    vt_remote *remote; /* NULL: the model is here */
+    vt_wrap wrap;      /* a known cheat around it, whose other half has altered the model; empty: none */
     vt_dataset *data;
     vt_input_provenance input;
     /* Another checkpoint, for attacks that transfer from one (transfer): of the same classes and input, seen without
      * the wrap; and its name in reports. NULL: they transfer from a twin of the model (models/twin.h). */
     vt_model *surrogate;
+    vt_remote *surrogate_remote; /* which is in another process; NULL: here */
     char surrogate_name[VT_WEIGHTS_NAME];
 } vt_subject;
 
+/* A model in another process, as docs/oracle.md: where is the choice "oracle" or "surrogate-oracle", with the choice
+ * "oracle-timeout"; what it says of itself becomes a description, with its hash (as claimed, else that of its greeting)
+ * in sha256 and `where` as path. VT_E_SHAPE: its images are not three square planes, the only ones that data here have.
+ */
+vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choices *c, const char *where, vt_err *e);
 /* In this order: data (vt_prepare_data), then the checkpoint; then, once the caller knows that nothing of it was
  * guessed (models/checkpoint/doubt), the wrap of the choice `wrap`, unless s->wrap names one already, and the input.
- * `first`: an image of the run, whose size decides. */
+ * With the choice "oracle" the model is in another process: weights may be NULL, and what only a checkpoint can be told
+ * (heads, mean, wrap, ...) is refused. `first`: an image of the run, whose size decides. */
 vt_status vt_subject_open(vt_subject *s, const vt_choices *c, const char *weights, int32_t first, vt_err *e);
 vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_err *e);
 /* The network as it is judged, with the wrap around it; of a restricted data set only the outputs of its classes are
@@ -39,6 +49,9 @@ vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model
                              vt_err *e);
 vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,
                           vt_err *e);
+/* What a forward and a gradient cost: in FLOP; of a model in another process nobody knows, and one gradient counts as
+ * three forwards of 1. */
+void vt_subject_flops(const vt_subject *s, double *forward, double *gradient);
 int vt_subject_classes(
     const vt_subject *s);                 /* outputs that are compared: the model's, or those of the classes present */
 int vt_subject_side(const vt_subject *s); /* of the images that are attacked */

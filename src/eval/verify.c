@@ -2,6 +2,7 @@
 #include "eval/verify.h"
 
 #include <math.h>
+#include "core/stats.h"
 
 static void measure(vt_verdict *v, const float *x, const float *y, size_t n, vt_norm norm, double eps) {
     long double squares = 0, sum = 0;
@@ -24,19 +25,83 @@ vt_rng vt_verdict_key(uint64_t seed, int32_t image, int entry, int stage) {
     return (vt_rng){.seed = seed, .purpose = vt_rng_purpose(purpose), .image = (uint32_t)image, .run = run};
 }
 
+/* Does the exact 95 % interval of the share of wrong answers hold a half? That is the sign test's word. */
+static bool open_vote(const vt_verdict *v) { return vt_mcnemar_exact(v->wrong, v->votes - v->wrong).two_sided >= 0.05; }
+
 static void conclude(vt_verdict *v, int label) {
     v->broken = v->inside && v->finite && v->pred != label;
-    v->borderline = v->broken && (v->pred64 == label || !(v->margin > v->noise));
+    if (v->votes) {
+        v->broken = v->inside && v->finite && 2 * v->wrong > v->votes;
+        v->borderline = v->broken && open_vote(v);
+        return;
+    }
+    v->borderline =
+        v->broken && (v->pred64 == label || !(v->margin > v->noise) || (v->again && !(v->margin64 > v->noise)));
 }
 
-vt_status vt_predict(vt_verdict *v, const vt_classifier *m, const float *x, int label, float *z, vt_err *e) {
-    *v = (vt_verdict){.inside = true, .pred64 = -1, .margin64 = NAN, .margin = -INFINITY};
-    VT_TRY(vt_classifier_logits(m, x, z, false, e));
+/* The largest difference of any two of them, of so many [rows, n]. */
+static double noise_of(const float *z, const double *z64, int rows, int n) {
+    double most = 0;
+    for (int k = 0; k < n; k++) {
+        double low = (double)z[k], high = low;
+        for (int r = 0; r < rows; r++) low = fmin(low, z64[r * n + k]), high = fmax(high, z64[r * n + k]);
+        most = fmax(most, high - low);
+    }
+    return most;
+}
+
+/* What most askings say: the label, unless more than half of them say another class; then the class that most of these
+ * say. */
+static int majority(const int *pred, const vt_verdict *v, int label) {
+    int best = label, most = 0;
+    for (int r = 0; r < v->votes && 2 * v->wrong > v->votes; r++) {
+        int same = 0;
+        for (int q = 0; q < v->votes; q++) same += pred[q] == pred[r];
+        if (pred[r] != label && same > most) best = pred[r], most = same;
+    }
+    return best;
+}
+
+/* The askings in z64, beside z: pred64 and margin64 are those of the least sure of them. Of a model that draws pred is
+ * what most of them say, and the margins are means. */
+static void weigh(vt_verdict *v, const vt_classifier *m, int label, const float *z, const double *z64) {
+    int rows = vt_classifier_opinions(m), n = m->classes, pred[VT_OPINIONS_MOST];
+    double sum = 0;
+    v->margin64 = INFINITY, v->pred64 = 0, v->votes = v->wrong = 0, v->again = rows > 1;
+    v->noise = noise_of(z, z64, rows, n);
+    for (int r = 0; r < rows; r++) {
+        const double *at = z64 + r * n;
+        double margin = -INFINITY;
+        pred[r] = 0;
+        for (int k = 0; k < n; k++) {
+            if (at[k] > at[pred[r]]) pred[r] = k;
+            if (k != label) margin = fmax(margin, at[k] - at[label]);
+        }
+        if (margin < v->margin64) v->margin64 = margin, v->pred64 = pred[r];
+        sum += margin, v->wrong += m->random && pred[r] != label;
+    }
+    if (!m->random) return;
+    v->votes = rows;
+    v->pred = v->pred64 = majority(pred, v, label);
+    v->margin = v->margin64 = sum / rows;
+}
+
+vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const float *x, int label, float *z,
+                     double *z64, vt_err *e) {
+    *v = (vt_verdict){.inside = true, .finite = true, .pred64 = -1, .margin64 = NAN, .margin = -INFINITY};
+    *unsure = false;
+    VT_TRY(vt_classifier_alone(m, x, z, e));
     for (int k = 0; k < m->classes; k++) {
         if (z[k] > z[v->pred]) v->pred = k;
         if (!isfinite(z[k])) v->margin = NAN;
         if (k != label) v->margin = isnan(v->margin) ? NAN : fmax(v->margin, (double)z[k] - (double)z[label]);
     }
+    if (vt_classifier_opinions(m) == 1 || isnan(v->margin)) return VT_OK;
+    VT_TRY(vt_classifier_logits64(m, x, z64, e));
+    const vt_verdict first = *v;
+    weigh(v, m, label, z, z64);
+    *unsure = v->votes ? open_vote(v) : (v->pred64 == label) != (first.pred == label);
+    v->pred64 = -1, v->margin64 = NAN;
     return VT_OK;
 }
 
@@ -44,20 +109,17 @@ vt_status vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const
                     double eps, float *z, double *z64, vt_err *e) {
     int classes = m->classes;
     measure(v, x, x_adv, m->pixels, norm, eps);
-    VT_TRY(vt_classifier_logits(m, x_adv, z, false, e));
+    VT_TRY(vt_classifier_alone(m, x_adv, z, e));
     VT_TRY(vt_classifier_logits64(m, x_adv, z64, e));
-    v->pred = v->pred64 = 0, v->noise = 0;
-    v->margin = v->margin64 = -INFINITY;
+    v->pred = 0, v->margin = -INFINITY;
     bool good = true, good64 = true;
     for (int k = 0; k < classes; k++) {
         if (z[k] > z[v->pred]) v->pred = k;
-        if (z64[k] > z64[v->pred64]) v->pred64 = k;
-        good = good && isfinite(z[k]), good64 = good64 && isfinite(z64[k]);
-        v->noise = fmax(v->noise, fabs((double)z[k] - z64[k]));
-        if (k == label) continue;
-        v->margin = fmax(v->margin, (double)z[k] - (double)z[label]);
-        v->margin64 = fmax(v->margin64, z64[k] - z64[label]);
+        good = good && isfinite(z[k]);
+        if (k != label) v->margin = fmax(v->margin, (double)z[k] - (double)z[label]);
     }
+    for (int k = 0; k < classes * vt_classifier_opinions(m); k++) good64 = good64 && isfinite(z64[k]);
+    weigh(v, m, label, z, z64);
     v->finite = good && good64;
     if (!good) v->margin = NAN;
     if (!good64) v->margin64 = NAN;

@@ -79,10 +79,11 @@ static bool make_head(vt_selftest_worker *g, double *head, double bias[2]) {
 /* The planted point must count by the same rules as any other: inside, misclassified in both precisions; and x not. */
 static bool planted_counts(vt_selftest_worker *g) {
     vt_verdict d;
+    bool unsure;
     const vt_eval *v = g->t->v;
     if (vt_verify(&d, &g->two, g->x, g->planted, 0, v->norm, v->eps, g->z, g->z64, &g->failed) != VT_OK) return false;
     bool good = d.broken && !d.borderline;
-    if (vt_predict(&d, &g->two, g->x, 0, g->z, &g->failed) != VT_OK) return false;
+    if (vt_predict(&d, &unsure, &g->two, g->x, 0, g->z, g->z64, &g->failed) != VT_OK) return false;
     g->forwards += 2;
     return good && d.pred == 0;
 }

@@ -13,6 +13,8 @@ typedef enum vt_check_id {
     VT_CHECK_CONSTANT,
     VT_CHECK_ATTENTION,
     VT_CHECK_WRONG,
+    VT_CHECK_DERIVATIVE, /* two of claims.c, of a model in another process */
+    VT_CHECK_BATCH,
     VT_CHECK_SEGMENT, /* five of scale.c, in the order of its values */
     VT_CHECK_PATH,
     VT_CHECK_SCALE,
@@ -71,7 +73,8 @@ typedef struct vt_flags {
     int64_t saturated;           /* where the logits are further apart than cross-entropy can tell in float32 */
     int64_t softmax;             /* where the logits are probabilities */
     int64_t random;              /* where two forwards differ */
-    int64_t square, images;      /* broken by the run's random search alone; of so many images of the run */
+    int64_t clips;          /* where values outside of [0,1] are answered as the nearest inside (another process) */
+    int64_t square, images; /* broken by the run's random search alone; of so many images of the run */
 } vt_flags;
 
 typedef struct vt_selftest {

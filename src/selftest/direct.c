@@ -140,5 +140,6 @@ vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_direct *d, vt
     move(g, &r, 1 / 255.0, g->y);
     margin_gradient(g, g->y, label, g->dy);
     set(d, VT_CHECK_CONSTANT, !memcmp(g->dx, g->dy, g->pixels * sizeof(float)));
+    if (v->subject->remote) vt_claims_image(g, image, label, d);
     return VT_OK;
 }

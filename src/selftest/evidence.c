@@ -10,14 +10,14 @@ void vt_selftest_rates(vt_selftest *t) {
     static const struct {
         double rate, bound;
     } rows[VT_CHECK_COUNT] =
-        {[VT_CHECK_RANDOM] = {0.01, 0},    [VT_CHECK_FLAT] = {0.01, 0},       [VT_CHECK_ZERO] = {0.01, 0},
-         [VT_CHECK_CONSTANT] = {0.01, 0},  [VT_CHECK_ATTENTION] = {0.01, 0},  [VT_CHECK_WRONG] = {0.1, 0},
-         [VT_CHECK_SEGMENT] = {0.1, 0.05}, [VT_CHECK_PATH] = {0.35, 0.5},     [VT_CHECK_SCALE] = {0.1, 1},
-         [VT_CHECK_ROUGH] = {0.1, 1},      [VT_CHECK_BACKWARD] = {0.05, 0.1}, [VT_CHECK_STEPS] = {0.5, 0},
-         [VT_CHECK_RADIUS] = {0.5, 0},     [VT_CHECK_WHOLE] = {0.05, 0},      [VT_CHECK_NOISE] = {0.05, 0},
-         [VT_CHECK_TWIN] = {0.05, 0},      [VT_CHECK_PROBE] = {0.05, 0},      [VT_CHECK_HEAD] = {0.1, 0.95},
-         [VT_CHECK_SMOOTH] = {0.05, 0},    [VT_CHECK_SQUARE] = {0.05, 0},     [VT_CHECK_SETUP] = {0.05, 0},
-         [VT_CHECK_ACTIVE] = {0.05, 0}};
+        {[VT_CHECK_RANDOM] = {0.01, 0},     [VT_CHECK_FLAT] = {0.01, 0},      [VT_CHECK_ZERO] = {0.01, 0},
+         [VT_CHECK_CONSTANT] = {0.01, 0},   [VT_CHECK_ATTENTION] = {0.01, 0}, [VT_CHECK_WRONG] = {0.1, 0},
+         [VT_CHECK_DERIVATIVE] = {0.1, 0},  [VT_CHECK_BATCH] = {0.01, 0},     [VT_CHECK_SEGMENT] = {0.1, 0.05},
+         [VT_CHECK_PATH] = {0.35, 0.5},     [VT_CHECK_SCALE] = {0.1, 1},      [VT_CHECK_ROUGH] = {0.1, 1},
+         [VT_CHECK_BACKWARD] = {0.05, 0.1}, [VT_CHECK_STEPS] = {0.5, 0},      [VT_CHECK_RADIUS] = {0.5, 0},
+         [VT_CHECK_WHOLE] = {0.05, 0},      [VT_CHECK_NOISE] = {0.05, 0},     [VT_CHECK_TWIN] = {0.05, 0},
+         [VT_CHECK_PROBE] = {0.05, 0},      [VT_CHECK_HEAD] = {0.1, 0.95},    [VT_CHECK_SMOOTH] = {0.05, 0},
+         [VT_CHECK_SQUARE] = {0.05, 0},     [VT_CHECK_SETUP] = {0.05, 0},     [VT_CHECK_ACTIVE] = {0.05, 0}};
     for (int i = 0; i < VT_CHECK_COUNT; i++)
         t->checks[i] = (vt_check){.rate = rows[i].rate, .bound = rows[i].bound, .p = 1, .adjusted = 1};
 }
@@ -42,7 +42,11 @@ void vt_count_direct(vt_selftest *t, const vt_direct *d, const int32_t *images, 
     const vt_arch *arch = vt_arch_find(t->v->subject->model->config.arch);
     for (size_t i = 0; i < n; i++) {
         for (int k = VT_CHECK_RANDOM; k <= VT_CHECK_WRONG; k++)
-            if (k != VT_CHECK_ATTENTION || arch->shows_attention) hit(&t->checks[k], d[i].bits >> k & 1, images[i]);
+            if (k != VT_CHECK_ATTENTION || (arch && arch->shows_attention))
+                hit(&t->checks[k], d[i].bits >> k & 1, images[i]);
+        if (d[i].claims) hit(&t->checks[VT_CHECK_DERIVATIVE], d[i].bits >> VT_CHECK_DERIVATIVE & 1, images[i]);
+        if (d[i].again) hit(&t->checks[VT_CHECK_BATCH], d[i].bits >> VT_CHECK_BATCH & 1, images[i]);
+        t->flags.clips += d[i].clips;
         for (int k = 0; k < VT_LOSS_COUNT; k++) t->flags.zero[k] += d[i].zero[k];
         t->flags.saturated += d[i].saturated;
         t->flags.softmax += d[i].softmax;
@@ -79,8 +83,8 @@ vt_status vt_count_ways(vt_selftest *t, const vt_ways *w, const int32_t *images,
     size_t heads = 0;
     for (size_t i = 0; values && of && i < n; i++) {
         hit(&t->checks[VT_CHECK_NOISE], w[i].noise, images[i]);
-        hit(&t->checks[VT_CHECK_TWIN], w[i].twin, images[i]);
-        hit(&t->checks[VT_CHECK_PROBE], w[i].probe, images[i]);
+        if (!t->v->subject->remote) hit(&t->checks[VT_CHECK_TWIN], w[i].twin, images[i]);
+        if (!t->v->subject->remote) hit(&t->checks[VT_CHECK_PROBE], w[i].probe, images[i]);
         hit(&t->checks[VT_CHECK_SMOOTH], w[i].smooth, images[i]);
         if (i < searched) hit(&t->checks[VT_CHECK_SQUARE], w[i].square, images[i]);
         if (w[i].head_tried) values[heads] = w[i].head, of[heads++] = images[i];

@@ -87,7 +87,8 @@ vt_status vt_ways_image(vt_selftest_worker *g, const vt_attack *tools, int32_t i
     vt_classifier_begin(&g->model, &r);
     VT_TRY(vt_try_noise(g, &g->model, label, g->classes, image, 30, false, &w->noise));
     if (!w->noise) VT_TRY(vt_try_noise(g, &g->model, label, g->classes, image, 30, true, &w->noise));
-    VT_TRY(transfer(g, &g->o_twin, &tools[VT_TOOL_TRANSFER], label, image, "selftest twin", &w->twin, e));
+    if (g->twin.self)
+        VT_TRY(transfer(g, &g->o_twin, &tools[VT_TOOL_TRANSFER], label, image, "selftest twin", &w->twin, e));
     for (int i = 0; i < VT_PROBES && !w->probe; i++) {
         if (!g->probe[i].self) continue;
         VT_TRY(transfer(g, &g->o_probe[i], &tools[VT_TOOL_TRANSFER], label, image, "selftest probe", &w->probe, e));
@@ -108,7 +109,7 @@ vt_status vt_again_image(vt_selftest_worker *g, const vt_attack *tools, int32_t 
     int label;
     VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
     w->again = w->noise || w->square || w->twin || w->probe || w->smooth;
-    for (int i = 0; i < 3 && !w->again; i++)
+    for (int i = 0; i < 3 && g->twin.self && !w->again; i++)
         VT_TRY(transfer(g, &g->o_twin, &tools[VT_TOOL_TRANSFER], label, image, starts[i], &w->again, e));
     return w->again ? VT_OK : one(g, &tools[VT_TOOL_LONG], g->t->v->eps, label, image, "selftest again", &w->again, e);
 }

@@ -32,6 +32,14 @@ static const struct {
                         "over a step of a tenth of a grey level (or of eps) the gradient predicts the margin's change "
                         "better than 'no change' does (at most 10 % of images excepted)",
                         "images on which it does not", SEARCH},
+    [VT_CHECK_DERIVATIVE] = {"derivative",
+                             "over steps of a tenth and half a grey level the vjp that the model gives is what its "
+                             "logits do, within 15 % of it at one of them (at most 10 % of images excepted)",
+                             "images on which it is not", SEARCH},
+    [VT_CHECK_BATCH] = {"batch",
+                        "an image's logits are the same alone and beside others, to a thousandth of their span (at "
+                        "most 1 % of images differ)",
+                        "images whose logits depend on the batch", SEARCH},
     [VT_CHECK_SEGMENT] = {"jump",
                           "no 1024th of the way to an image of another class makes a twentieth of the difference (at "
                           "most 10 % of images excepted)",
@@ -138,9 +146,10 @@ static json_t *flags_json(const vt_flags *f) {
     json_t *zero = json_object();
     for (int k = 0; k < VT_LOSS_COUNT; k++)
         if (f->zero[k]) json_object_set_new(zero, vt_loss_names_f32[k], json_integer((json_int_t)f->zero[k]));
-    return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I,s:I}", "looked_at", (json_int_t)f->looked, "zero_gradient", zero,
+    return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I,s:I,s:I}", "looked_at", (json_int_t)f->looked, "zero_gradient", zero,
                      "saturated_logits", (json_int_t)f->saturated, "probabilities", (json_int_t)f->softmax, "random",
-                     (json_int_t)f->random, "square_alone", (json_int_t)f->square, "images", (json_int_t)f->images);
+                     (json_int_t)f->random, "clips_input", (json_int_t)f->clips, "square_alone", (json_int_t)f->square,
+                     "images", (json_int_t)f->images);
 }
 
 static json_t *untested_json(const vt_selftest *t) {
@@ -232,6 +241,11 @@ static void print_flags(FILE *f, const vt_selftest *t) {
         fprintf(f, "  warning: the logits are probabilities: a softmax at the network's end hides gradients\n");
     if (g->random)
         fprintf(f, "  warning: the model is random: --attack autoattack:version=rand averages over its draws\n");
+    if (g->clips)
+        fprintf(f,
+                "  note: on %lld of %lld images values outside of [0,1] are answered as the nearest inside: the model "
+                "clips its input, which at the box's faces may hide gradients\n",
+                (long long)g->clips, (long long)g->looked);
     if (500 * g->square > g->images)
         fprintf(f,
                 "  warning: Square alone lowers robust accuracy by %.2f points (%lld of %lld images); more than 0.2 "

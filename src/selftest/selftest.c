@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/threads.h"
-#include "models/arch.h"
 #include "models/roles.h"
 #include "selftest/evidence.h"
 #include "selftest/sample.h"
@@ -245,7 +244,7 @@ static vt_status strength(part *p, const int32_t *images, vt_err *e) {
  * the surest sign of a plateau. */
 static vt_status setups(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
-    if (!t->left || 0.25 * rest(t) >= SETUPS_LEAST * COST_ACTIVE(t->ratio)) return VT_OK;
+    if (!t->left || t->v->subject->remote || 0.25 * rest(t) >= SETUPS_LEAST * COST_ACTIVE(t->ratio)) return VT_OK;
     p->n_setups = within(0.4 * rest(t), COST_SETUP, SETUPS_LEAST, SETUPS_MOST, (size_t)t->correct, false);
     VT_TRY(run_part(p, SETUP, images, p->n_setups, &t->cost, e));
     vt_count_active(t, p->active, images, p->n_setups);
@@ -272,7 +271,7 @@ static vt_status active(part *p, const int32_t *images, vt_err *e) {
     if (!t->ledger && !t->survivors) pays = VT_SELFTEST_SHARE * t->reference_tenth - t->cost;
     size_t n = within(pays, COST_ACTIVE(t->ratio), LEAST, ACTIVE_MOST, (size_t)t->correct - p->n_setups,
                       !t->ledger && t->survivors);
-    if (t->ledger && !t->left) n = 0;
+    if ((t->ledger && !t->left) || t->v->subject->remote) n = 0; /* no head to replace */
     VT_TRY(run_part(p, ACTIVE, images + p->n_setups, n, &t->cost, e));
     vt_count_active(t, p->active, images + p->n_setups, n);
     return VT_OK;
@@ -297,6 +296,7 @@ static void leave_out(vt_selftest *t, vt_check_id first, vt_check_id last) {
 static void find_untested(part *p) {
     vt_selftest *t = p->t;
     if (t->points_only) leave_out(t, VT_CHECK_STEPS, VT_CHECK_ACTIVE);
+    if (t->v->subject->remote) leave_out(t, VT_CHECK_TWIN, VT_CHECK_HEAD);
     if (t->points_only || (!p->n_survivors && (t->ledger || t->attacked))) return;
     if (!t->attacked) leave_out(t, VT_CHECK_STEPS, p->witness ? VT_CHECK_WHOLE : VT_CHECK_RADIUS);
     if (!t->other) leave_out(t, VT_CHECK_NOISE, VT_CHECK_SQUARE);
@@ -352,7 +352,7 @@ vt_status vt_selftest_run(vt_selftest *t, vt_err *e) {
     double forward, gradient;
     size_t n = t->v->n_images;
     part p;
-    vt_arch_find(t->v->subject->model->config.arch)->flops(&t->v->subject->model->config, &forward, &gradient);
+    vt_subject_flops(t->v->subject, &forward, &gradient);
     t->ratio = gradient / forward;
     vt_selftest_rates(t);
     int32_t *images = calloc(2 * (n + 1), sizeof *images);

@@ -64,7 +64,8 @@ static vt_status buffers(vt_selftest_worker *g, vt_err *e) {
     float **pixels[] = {&g->x, &g->y, &g->dx, &g->dy, &g->planted};
     for (int i = 0; i < 5; i++)
         if (!(*pixels[i] = vt_alloc(bytes))) return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
-    g->z = vt_alloc(3 * k * sizeof *g->z), g->z64 = vt_alloc(k * sizeof *g->z64);
+    g->z = vt_alloc(3 * k * sizeof *g->z);
+    g->z64 = vt_alloc((size_t)vt_classifier_opinions(&g->model) * k * sizeof *g->z64);
     g->wide = vt_alloc(g->pixels * sizeof *g->wide);
     return g->z && g->z64 && g->wide ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
 }
@@ -92,6 +93,7 @@ vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, c
                                   unsigned needs, vt_err *e) {
     const vt_eval *v = t->v;
     size_t work;
+    if (v->subject->remote) needs = 0; /* it shows neither attention nor weights */
     *g = (vt_selftest_worker){.t = t,
                               .pixels = vt_subject_pixels(v->subject),
                               .phi = vt_feature_count(v->subject->model)};
@@ -99,8 +101,8 @@ vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, c
     vt_task dims = vt_attacker_dims(g->pixels, g->classes, NULL);
     VT_TRY(largest_work(&work, t, &dims, e));
     VT_TRY(vt_attacker_open(&g->attacker, g->pixels, work, e));
-    VT_TRY(buffers(g, e));
     VT_TRY(vt_subject_classifier(&g->model, v->subject, e));
+    VT_TRY(buffers(g, e));
     VT_TRY(vt_oracle_open(&g->o_model, &g->model, e));
     g->o_model.interrupt = v->interrupt;
     const vt_arch *arch = vt_arch_find(v->subject->model->config.arch);

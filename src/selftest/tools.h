@@ -98,9 +98,12 @@ vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label,
 typedef struct vt_direct {
     unsigned bits; /* 1u << vt_check_id */
     bool zero[VT_LOSS_COUNT];
-    bool softmax;   /* the logits are probabilities: a softmax too many */
-    bool saturated; /* a logit gap beyond which cross-entropy underflows */
+    bool softmax;              /* the logits are probabilities: a softmax too many */
+    bool saturated;            /* a logit gap beyond which cross-entropy underflows */
+    bool claims, again, clips; /* of a model in another process: looked at; asked in another batch; clips its input */
 } vt_direct;
+/* Adds to it, where the model is in another process; g->x is the image. */
+void vt_claims_image(vt_selftest_worker *g, int32_t image, int label, vt_direct *d);
 vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_direct *d, vt_err *e);
 
 /* Part 2: gradients at the scale of the ball. value: the larger the worse. */

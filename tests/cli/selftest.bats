@@ -14,7 +14,7 @@ test_shapes() { vt selftest "$MODEL" --data "$SHAPES" --images 0:24 --out r --ep
 
 # what every selftest.json obeys
 schema() {
-    truth "$1" '.checks | length == 22 and all((.null_hypothesis | length) > 20)'
+    truth "$1" '.checks | length == 24 and all((.null_hypothesis | length) > 20)'
     truth "$1" '[.checks[] | select(.made)] | all(.hits >= 0 and .hits <= .trials and .p >= 0 and .p <= .p_holm and .p_holm <= 1 and (.images | length) <= 6 and (.images | length) <= .hits)'
     truth "$1" '(.verdict == "sound") == ([.checks[] | select(.made and .p_holm <= 0.05)] == [])'
     truth "$1" '.checks | all(has("settle") == (.made and .p_holm <= 0.05))'

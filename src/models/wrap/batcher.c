@@ -5,7 +5,7 @@
 #include <string.h>
 #include "core/mem.h"
 
-typedef enum kind { NOTHING, FORWARD, VJP, FORWARD64, KINDS } kind;
+typedef enum kind { NOTHING, FORWARD, VJP, ALONE, FORWARD64 } kind;
 
 /* What one slot asks, and what it needs for that. */
 typedef struct seat {
@@ -93,6 +93,17 @@ static void vjps(vt_batcher *g) {
     answered(g, VJP, s, &why);
 }
 
+static void forwards_alone(vt_batcher *g) {
+    vt_err why = {0};
+    for (int i = 0; i < g->n.capacity; i++) {
+        const seat *at = &g->seat[i];
+        bool asks = at->asks == ALONE;
+        g->x[i] = asks ? at->x : NULL, g->z[i] = asks ? at->z : NULL;
+    }
+    vt_status s = vt_engine_alone(&g->n, g->z, g->x, &why);
+    answered(g, ALONE, s, &why);
+}
+
 static void forwards64(vt_batcher *g) {
     vt_err why = {0};
     for (int i = 0; i < g->n.capacity; i++) {
@@ -107,10 +118,11 @@ static void forwards64(vt_batcher *g) {
 void vt_batchers_serve(vt_batcher *const *g, int n) {
     bool any = false;
     for (int i = 0; i < n; i++) {
-        bool gradients = wanted(g[i], VJP), doubles = wanted(g[i], FORWARD64);
+        bool gradients = wanted(g[i], VJP), alone = wanted(g[i], ALONE), doubles = wanted(g[i], FORWARD64);
         if (gradients) vjps(g[i]);
+        if (alone) forwards_alone(g[i]);
         if (doubles) forwards64(g[i]);
-        any = any || gradients || doubles;
+        any = any || gradients || alone || doubles;
     }
     for (int i = 0; !any && i < n; i++)
         if (wanted(g[i], FORWARD)) forwards(g[i]);
@@ -136,6 +148,12 @@ static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err 
     memcpy(at->z_kept, z, (size_t)n->classes * sizeof *z);
     if (n->capacity > 1) memcpy(at->x_kept, x, n->pixels * sizeof *x);
     return VT_OK;
+}
+
+static vt_status alone(void *self, const float *x, float *z, vt_err *e) {
+    seat *at = self;
+    at->x = x, at->z = z;
+    return ask(at, ALONE, e);
 }
 
 static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
@@ -198,7 +216,10 @@ vt_classifier vt_batcher_classifier(vt_batcher *g, int slot) {
     vt_classifier c = {.classes = n->classes,
                        .pixels = n->pixels,
                        .self = &g->seat[slot],
+                       .opinions = n->opinions,
+                       .random = n->random,
                        .logits = logits,
+                       .alone = n->alone ? alone : NULL,
                        .logits64 = n->forward64 ? logits64 : NULL,
                        .backward = backward,
                        .tokens = vt_engine_tokens(n, slot)};
@@ -210,15 +231,20 @@ vt_classifier vt_batcher_classifier(vt_batcher *g, int slot) {
 
 static void close_alone(void *self) { vt_batcher_close(((seat *)self)->g); }
 
-static vt_status open_alone(vt_classifier *c, const vt_model *m, bool judged, vt_err *e) {
-    vt_engine n;
+vt_status vt_classifier_of(vt_classifier *c, vt_engine *n, vt_err *e) {
     vt_batcher *g;
     *c = (vt_classifier){0};
-    VT_TRY(vt_engine_open(&n, m, 1, judged, e));
-    VT_TRY(vt_batcher_open(&g, &n, NULL, e));
+    VT_TRY(vt_batcher_open(&g, n, NULL, e));
     *c = vt_batcher_classifier(g, 0);
     c->close = close_alone;
     return VT_OK;
+}
+
+static vt_status open_alone(vt_classifier *c, const vt_model *m, bool judged, vt_err *e) {
+    vt_engine n;
+    *c = (vt_classifier){0};
+    VT_TRY(vt_engine_open(&n, m, 1, judged, e));
+    return vt_classifier_of(c, &n, e);
 }
 
 vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e) { return open_alone(c, m, true, e); }

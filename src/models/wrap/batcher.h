@@ -19,6 +19,8 @@ void vt_batcher_close(vt_batcher *g); /* accepts NULL */
 /* The classifier of a slot, to be used inside that slot alone. Closing it closes what was put around it since, and
  * leaves the batcher. */
 vt_classifier vt_batcher_classifier(vt_batcher *g, int slot);
+/* An engine of capacity 1 as a classifier, which takes over what *n holds (also on failure). */
+vt_status vt_classifier_of(vt_classifier *c, vt_engine *n, vt_err *e);
 /* For the lane's job: answers what the slots asleep asked of these. */
 void vt_batchers_serve(vt_batcher *const *g, int n);
 

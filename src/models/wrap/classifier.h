@@ -12,12 +12,15 @@
 typedef struct vt_classifier {
     int classes;
     size_t pixels; /* floats of one image: 3*h*w */
+    int opinions;  /* rows of logits64 (vt_engine.opinions); 0 and 1: one, in double */
+    bool random;
     void *self;
     /* The three are called by vt_classifier_logits, _logits64 and _backward below. A network in this process cannot
      * fail; a device or another process can: VT_E_MODEL, with the sentence in *e. */
     vt_status (*logits)(void *self, const float *x, float *z, bool keep, vt_err *e);
     vt_status (*logits64)(void *self, const float *x, double *z, vt_err *e);
     vt_status (*backward)(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e);
+    vt_status (*alone)(void *self, const float *x, float *z, vt_err *e); /* NULL: logits is as good */
     double mean[3], std[3]; /* of the normalisation inside the model, for each plane of x; std 0: there is none */
     vt_tokens tokens;
     /* A new image begins, with this key: a classifier that draws random numbers (wrap_noise) starts anew. [may be NULL]
@@ -33,7 +36,14 @@ VT_MUST_LOOK static inline vt_status vt_classifier_logits(const vt_classifier *c
                                                           vt_err *e) {
     return c->logits(c->self, x, z, keep, e);
 }
-/* The same in double, for verdicts; the stored float x is what is judged. */
+/* The same for verdicts: asked in a batch of its own, whatever the lane does meanwhile. */
+VT_MUST_LOOK static inline vt_status vt_classifier_alone(const vt_classifier *c, const float *x, float *z, vt_err *e) {
+    return c->alone ? c->alone(c->self, x, z, e) : c->logits(c->self, x, z, false, e);
+}
+/* Rows of the next: what whoever calls it has room for. */
+static inline int vt_classifier_opinions(const vt_classifier *c) { return c->opinions > 1 ? c->opinions : 1; }
+/* The same in double, z [classes], for verdicts; the stored float x is what is judged. Of a model without a double copy
+ * z [opinions, classes]: what it says when it is asked again. */
 VT_MUST_LOOK static inline vt_status vt_classifier_logits64(const vt_classifier *c, const float *x, double *z,
                                                             vt_err *e) {
     return c->logits64(c->self, x, z, e);

@@ -21,6 +21,8 @@ typedef struct vt_tokens {
     float (*loss)(void *self, const vt_attn_loss *a);
 } vt_tokens;
 
+enum { VT_OPINIONS_MOST = 32 };
+
 /* One row's vjp: dx [pixels] = J^T dz, overwritten. */
 typedef struct vt_vjp {
     float *dx;       /* NULL: nobody asks for this row */
@@ -38,10 +40,15 @@ typedef struct vt_engine {
     size_t pixels; /* floats of one image */
     double mean[3],
         std[3]; /* of the normalisation inside, for each plane of x; std 0: there is none, or nobody knows */
+    /* What forward64 gives of a row: one answer in double (0 says the same); or, where the model has no double copy, so
+     * many askings of the model as it is, one after another, [opinions, classes]. random: it draws when it is asked. */
+    int opinions; /* at most VT_OPINIONS_MOST */
+    bool random;
     void *self;
     /* The next are called by the functions below. */
     vt_status (*forward)(void *self, float *const *z, const float *const *x, bool keep, vt_err *e);
     vt_status (*vjp)(void *self, vt_vjp *rows, vt_err *e);
+    vt_status (*alone)(void *self, float *const *z, const float *const *x, vt_err *e); /* NULL: forward is as good */
     vt_status (*forward64)(void *self, double *const *z, const float *const *x, vt_err *e); /* NULL: it has no double */
     vt_tokens (*tokens)(void *self, int row);                                               /* NULL: no attention */
     void (*close)(void *self);
@@ -59,6 +66,11 @@ void vt_engine_close(vt_engine *n); /* accepts a zeroed one */
 __attribute__((warn_unused_result)) static inline vt_status
 vt_engine_forward(const vt_engine *n, float *const *z, const float *const *x, bool keep, vt_err *e) {
     return n->forward(n->self, z, x, keep, e);
+}
+/* The same of each row in a batch of its own, for verdicts, of an engine that has it; what is kept stays. */
+__attribute__((warn_unused_result)) static inline vt_status vt_engine_alone(const vt_engine *n, float *const *z,
+                                                                            const float *const *x, vt_err *e) {
+    return n->alone(n->self, z, x, e);
 }
 /* After a kept forward, as often as wanted, of the rows [capacity] that it had. */
 __attribute__((warn_unused_result)) static inline vt_status vt_engine_vjp(const vt_engine *n, vt_vjp *rows, vt_err *e) {

@@ -9,7 +9,7 @@ typedef struct few {
     const int *head; /* [n] */
     int n;
     float *z, *z_few, *dz_few, *dz; /* [classes], [n], [n], [classes] with zeros outside head */
-    double *z64;                    /* [classes] */
+    double *z64;                    /* [opinions, classes] */
 } few;
 
 static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
@@ -23,7 +23,15 @@ static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err 
 static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     few *f = self;
     VT_TRY(vt_classifier_logits64(&f->all, x, f->z64, e));
-    for (int k = 0; k < f->n; k++) z[k] = f->z64[f->head[k]];
+    for (int r = 0; r < vt_classifier_opinions(&f->all); r++)
+        for (int k = 0; k < f->n; k++) z[r * f->n + k] = f->z64[r * f->all.classes + f->head[k]];
+    return VT_OK;
+}
+
+static vt_status alone(void *self, const float *x, float *z, vt_err *e) {
+    few *f = self;
+    VT_TRY(vt_classifier_alone(&f->all, x, f->z, e));
+    for (int k = 0; k < f->n; k++) z[k] = f->z[f->head[k]];
     return VT_OK;
 }
 
@@ -64,13 +72,14 @@ vt_status vt_classifier_restrict(vt_classifier *c, const int *head, int n, vt_er
                .z_few = vt_alloc(some * sizeof *f->z_few),
                .dz_few = vt_alloc(some * sizeof *f->dz_few),
                .dz = vt_alloc(all * sizeof *f->dz),
-               .z64 = vt_alloc(all * sizeof *f->z64)};
+               .z64 = vt_alloc((size_t)vt_classifier_opinions(c) * all * sizeof *f->z64)};
     if (!f->z || !f->z_few || !f->dz_few || !f->dz || !f->z64) {
         release(f);
         return vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
     }
     c->classes = n;
     c->self = f;
+    c->alone = alone;
     c->logits = logits, c->logits64 = logits64, c->backward = backward, c->begin = begin, c->close = close;
     return VT_OK;
 }

@@ -122,6 +122,7 @@ static void unanswered(void **state) {
     scene s;
     open_scene(&s, "fgsm");
     vt_verdict v;
+    bool unsure;
     float z[CLASSES];
     double z64[CLASSES];
     vt_rng key = vt_verdict_key(1, 2, 1, 0);
@@ -133,7 +134,7 @@ static void unanswered(void **state) {
         assert_int_equal(vt_verify_by(&v, &terms, &s.p.c, &key, s.b.x, s.b.x, SIDE, s.b.label, z, z64, &e), VT_E_MODEL);
         assert_string_equal(e.text, want);
         e = (vt_err){0};
-        assert_int_equal(vt_predict(&v, &s.p.c, s.b.x, s.b.label, z, &e), at ? VT_OK : VT_E_MODEL);
+        assert_int_equal(vt_predict(&v, &unsure, &s.p.c, s.b.x, s.b.label, z, NULL, &e), at ? VT_OK : VT_E_MODEL);
         assert_string_equal(e.text, at ? "" : want);
     }
     close_scene(&s);

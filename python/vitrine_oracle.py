@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: MIT
+"""A model in this process, for vitrine --oracle: the other side of docs/oracle.md in one file.
+
+    import vitrine_oracle
+    vitrine_oracle.serve_torch(net, classes=10, shape=(3, 32, 32))        # any torch.nn.Module or callable
+    vitrine_oracle.serve_jax(fn, classes=10, shape=(3, 32, 32))           # any function of a batch
+    vitrine_oracle.serve(logits, vjp, classes=10, shape=(3, 32, 32))      # a pair of plain functions on numpy arrays
+
+Images come as float32 [rows, channels, height, width] in [0, 1]: mean and std are the model's own business. Needs Python
+3.7 and numpy. Standard input and output are the connection, so what the model prints goes to standard error.
+"""
+
+import array
+import hashlib
+import json
+import mmap
+import os
+import socket
+import struct
+import sys
+
+import numpy as np
+
+PROTOCOL = 1
+MAGIC = 0x31525456
+HELLO, SHARE, LOGITS, VJP, LOGITS64, ERROR = range(1, 7)
+KEEP = 1
+HEAD = struct.Struct("<IIIIIIQ")  # magic, op, id, rows, flags, zero, bytes
+TEXT_MOST = 65536
+BATCH_MOST = 1024
+
+
+class Refused(Exception):
+    """What was asked is no question of the protocol."""
+
+
+class Connection:
+    """Bytes over a socket or two pipes; memory that vitrine shares, where it does."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+        try:
+            self.socket = socket.socket(fileno=os.dup(reader))
+            self.socket.setblocking(True)
+        except OSError:
+            self.socket = None  # a pipe: vitrine is behind ssh
+        self.memory = None
+        self.rows = 0
+        self.passed = []
+
+    def some(self, n):
+        if self.socket is None:
+            return os.read(self.reader, n)
+        data, control, _, _ = self.socket.recvmsg(n, socket.CMSG_SPACE(4))
+        for level, kind, value in control:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds = array.array("i")
+                fds.frombytes(value[: len(value) - len(value) % fds.itemsize])
+                self.passed += list(fds)
+        return data
+
+    def read(self, n, may_end=False):
+        """Exactly n bytes; None where the other side has gone and that is allowed."""
+        parts, left = [], n
+        while left:
+            data = self.some(min(left, 1 << 20))
+            if not data:
+                if may_end and left == n:
+                    return None
+                raise Refused("the conversation ended in the middle of a question")
+            parts.append(data)
+            left -= len(data)
+        return b"".join(parts)
+
+    def write(self, data):
+        view = memoryview(data).cast("B")
+        while len(view):
+            view = view[os.write(self.writer, view) :]
+
+    def answer(self, op, question, data=b"", flags=0):
+        data = memoryview(data).cast("B") if len(data) else b""
+        self.write(HEAD.pack(MAGIC, op, question, 0, flags, 0, len(data)))
+        self.write(data)
+
+
+def layout(rows, pixels, classes):
+    """Offsets in shared memory: x, dx, z, dz, z64, and all of it."""
+    up = lambda n: (n + 63) // 64 * 64
+    x = 0
+    dx = up(rows * pixels * 4)
+    z = 2 * dx
+    dz = z + up(rows * classes * 4)
+    z64 = dz + up(rows * classes * 4)
+    return x, dx, z, dz, z64, z64 + up(rows * classes * 8)
+
+
+class Server:
+    def __init__(self, connection, logits, vjp, logits64, hello):
+        self.io, self.logits, self.vjp, self.logits64, self.hello = connection, logits, vjp, logits64, hello
+        self.shape = (hello["channels"], hello["height"], hello["width"])
+        self.pixels, self.classes = int(np.prod(self.shape)), hello["classes"]
+        self.kept = 0  # rows of the batch that was kept
+        self.views = None
+
+    def share(self, rows):
+        fds, self.io.passed = self.io.passed, []
+        x, dx, z, dz, z64, size = layout(rows, self.pixels, self.classes)
+        self.views = None
+        try:
+            if rows and len(fds) == 1 and os.fstat(fds[0]).st_size == size:
+                self.io.memory = mmap.mmap(fds[0], size)
+                at = lambda offset, kind, *shape: np.frombuffer(
+                    self.io.memory, kind, int(np.prod(shape)), offset
+                ).reshape(shape)
+                self.views = {
+                    "x": at(x, np.float32, rows, *self.shape),
+                    "dx": at(dx, np.float32, rows, *self.shape),
+                    "z": at(z, np.float32, rows, self.classes),
+                    "dz": at(dz, np.float32, rows, self.classes),
+                    "z64": at(z64, np.float64, rows, self.classes),
+                }
+                self.io.rows = rows
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def take(self, op, rows, size):
+        """The rows of a question, those that nobody asks for zero, and which were asked for."""
+        if not 0 < rows <= self.hello["batch"] or (self.views is not None and rows > self.io.rows):
+            raise Refused("a batch of another size than was greeted with")
+        shape = (self.classes,) if op == VJP else self.shape
+        each = int(np.prod(shape)) * 4
+        if size < rows:
+            raise Refused("a message of another length than its rows have")
+        mask = np.frombuffer(self.io.read(rows), np.uint8) != 0
+        asked = int(mask.sum())
+        if size != rows + (0 if self.views is not None else asked * each):
+            raise Refused("a message of another length than its rows have")
+        if self.views is not None:
+            return self.views["dz" if op == VJP else "x"][:rows], mask
+        data = np.zeros((rows,) + shape, np.float32)
+        data[mask] = np.frombuffer(self.io.read(asked * each), np.float32).reshape((asked,) + shape)
+        return data, mask
+
+    def give(self, op, question, name, value, mask, kind):
+        value = np.asarray(value)
+        want = (len(mask),) + (self.shape if op == VJP else (self.classes,))
+        if value.shape != want:
+            raise Refused("the model answered with shape %s, must be %s" % (value.shape, want))
+        if self.views is not None:
+            self.views[name][: len(mask)] = value
+            return self.io.answer(op, question)
+        self.io.answer(op, question, np.ascontiguousarray(value[mask], kind))
+
+    def one(self, op, question, rows, flags, size):
+        if op == HELLO:
+            if size > TEXT_MOST:
+                raise Refused("a greeting of more than %d bytes" % TEXT_MOST)
+            self.io.read(size)
+            self.io.answer(HELLO, question, json.dumps(dict(self.hello, protocol=PROTOCOL)).encode())
+        elif op == SHARE:
+            if size or not 0 < rows <= BATCH_MOST:
+                raise Refused("no memory to share")
+            self.share(rows)
+            self.io.answer(SHARE, question, flags=self.views is not None)
+        elif op == LOGITS:
+            x, mask = self.take(op, rows, size)
+            keep = bool(flags & KEEP)
+            z = self.logits(x, keep)
+            if keep:
+                self.kept = rows
+            self.give(op, question, "z", z, mask, np.float32)
+        elif op == VJP and self.hello["vjp"]:
+            dz, mask = self.take(op, rows, size)
+            if rows != self.kept:
+                raise Refused("a vjp of what was not kept")
+            self.give(op, question, "dx", self.vjp(dz), mask, np.float32)
+        elif op == LOGITS64 and self.hello["logits64"]:
+            x, mask = self.take(op, rows, size)
+            self.give(op, question, "z64", self.logits64(x), mask, np.float64)
+        else:
+            raise Refused("no question that is known")
+
+    def run(self):
+        while True:
+            head = self.io.read(HEAD.size, may_end=True)
+            if head is None:
+                return
+            magic, op, question, rows, flags, zero, size = HEAD.unpack(head)
+            try:
+                if magic != MAGIC or zero:
+                    raise Refused("no message of the protocol")
+                self.one(op, question, rows, flags, size)
+            except BrokenPipeError:
+                return
+            except Exception as why:  # the sentence goes to vitrine, the whole story to standard error
+                self.io.answer(ERROR, question, ("%s: %s" % (type(why).__name__, why)).encode()[:600])
+                raise
+
+
+def listen(address):
+    """unix:PATH or tcp:PORT of this machine: one conversation after another."""
+    if address.startswith("unix:"):
+        s = socket.socket(socket.AF_UNIX)
+        s.bind(address[5:])
+        os.chmod(address[5:], 0o600)
+    else:
+        s = socket.create_server(("127.0.0.1", int(address.split(":", 1)[1])))
+    s.listen(8)
+    print("listening at %s" % address, file=sys.stderr)
+    while True:
+        talk, _ = s.accept()
+        yield talk
+
+
+def serve(logits, vjp=None, *, classes, shape, batch=64, name="model", sha256="", logits64=None, random=False,
+          independent=False, precision="float32", library="", device="", note="", address=None):
+    """Answers vitrine until it goes away.
+
+    logits(x, keep): x [rows, *shape] float32 -> [rows, classes]; keep: a vjp of this very batch may follow.
+    vjp(dz): dz [rows, classes] -> [rows, *shape], the product of dz with the Jacobian of the batch that was kept last.
+    logits64(x): the same as logits in double, or None. random: asked again it answers otherwise. independent: the bits of
+    a row never depend on the other rows or on their number."""
+    channels, height, width = shape
+    hello = dict(name=name, classes=classes, channels=channels, height=height, width=width, batch=batch,
+                 vjp=vjp is not None, logits64=logits64 is not None, random=random, independent=independent,
+                 precision=precision, library=library, device=device, note=note)
+    if sha256:
+        hello["sha256"] = sha256
+    if address:
+        for talk in listen(address):
+            try:
+                Server(Connection(talk.fileno(), talk.fileno()), logits, vjp, logits64, hello).run()
+            except Exception as why:
+                print("%s: %s" % (type(why).__name__, why), file=sys.stderr)
+            talk.close()
+    reader, writer = os.dup(0), os.dup(1)
+    os.dup2(2, 1)  # print() must not break the conversation
+    Server(Connection(reader, writer), logits, vjp, logits64, hello).run()
+
+
+def state_sha256(state):
+    """Of a torch state dict: names, shapes and bytes of its tensors, in the order of the names."""
+    h = hashlib.sha256()
+    for key in sorted(state):
+        t = state[key].detach().cpu().contiguous()
+        h.update(("%s %s %s\n" % (key, t.dtype, tuple(t.shape))).encode())
+        h.update(t.numpy().tobytes())
+    return h.hexdigest()
+
+
+def serve_torch(model, *, classes, shape, device="cpu", double=None, **more):
+    """model: a torch.nn.Module, which is put into eval mode, or any callable of a batch. double: a copy in double, for
+    verdicts; None: one is made where the model is a Module on the CPU; False: none. Autocast is off; TF32 is left as it
+    is set and said."""
+    import copy
+
+    import torch
+
+    module = isinstance(model, torch.nn.Module)
+    if module:
+        model = model.to(device).eval()
+        for p in model.parameters():
+            p.requires_grad_(False)
+        more.setdefault("sha256", state_sha256(model.state_dict()))
+    if double is None:
+        double = copy.deepcopy(model).double() if module and str(device) == "cpu" else False
+    kept = {}
+
+    def logits(x, keep):
+        t = torch.tensor(x, device=device)
+        with torch.autocast(torch.device(device).type, enabled=False), torch.set_grad_enabled(keep):
+            if keep:
+                t.requires_grad_(True)
+            z = model(t)
+            if keep:
+                kept["x"], kept["z"] = t, z
+            return z.detach().float().cpu().numpy()
+
+    def vjp(dz):
+        dz = torch.tensor(dz, device=device, dtype=kept["z"].dtype)
+        (dx,) = torch.autograd.grad(kept["z"], kept["x"], dz, retain_graph=True)
+        return dx.float().cpu().numpy()
+
+    def logits64(x):
+        with torch.no_grad():
+            return double(torch.tensor(x, device=device).double()).cpu().numpy()
+
+    tf32 = torch.device(device).type == "cuda" and (
+        torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32
+    )
+    more.setdefault("library", "torch " + torch.__version__)
+    more.setdefault("precision", "float32, TF32" if tf32 else "float32")
+    where = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else "cpu"
+    more.setdefault("device", where[:59])
+    serve(logits, vjp, classes=classes, shape=shape, logits64=logits64 if double else None, **more)
+
+
+def serve_jax(fn, *, classes, shape, **more):
+    """fn: a function of a batch [rows, *shape] that jax can differentiate."""
+    import jax
+
+    kept = {}
+    plain = jax.jit(fn)
+
+    def logits(x, keep):
+        if not keep:
+            return np.asarray(plain(np.array(x)), np.float32)
+        z, kept["vjp"] = jax.vjp(fn, jax.numpy.array(x))
+        kept["dtype"] = z.dtype
+        return np.asarray(z, np.float32)
+
+    def vjp(dz):
+        (dx,) = kept["vjp"](jax.numpy.array(dz, kept["dtype"]))
+        return np.asarray(dx, np.float32)
+
+    more.setdefault("library", "jax " + jax.__version__)
+    more.setdefault("device", str(jax.devices()[0])[:59])
+    serve(logits, vjp, classes=classes, shape=shape, **more)
