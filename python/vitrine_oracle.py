@@ -7,7 +7,8 @@
     vitrine_oracle.serve(logits, vjp, classes=10, shape=(3, 32, 32))      # a pair of plain functions on numpy arrays
 
 Images come as float32 [rows, channels, height, width] in [0, 1]: mean and std are the model's own business. Needs Python
-3.7 and numpy. Standard input and output are the connection, so what the model prints goes to standard error.
+3.7 and numpy. Standard input and output are the connection: import this file first, so that what is printed from then on goes
+to standard error.
 """
 
 import array
@@ -16,6 +17,7 @@ import json
 import mmap
 import os
 import socket
+import stat
 import struct
 import sys
 
@@ -28,6 +30,23 @@ KEEP = 1
 HEAD = struct.Struct("<IIIIIIQ")  # magic, op, id, rows, flags, zero, bytes
 TEXT_MOST = 65536
 BATCH_MOST = 1024
+
+
+def _take_over():
+    """Standard input and output, where they are a connection: whoever prints from now on prints to standard error."""
+    try:
+        kinds = [os.fstat(fd).st_mode for fd in (0, 1)]
+    except OSError:
+        return None
+    if not all(stat.S_ISSOCK(k) or stat.S_ISFIFO(k) for k in kinds):
+        return None
+    ends = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    return ends
+
+
+_ends = _take_over()  # when this file is imported: what a model prints while it is loaded must not break the conversation
 
 
 class Refused(Exception):
@@ -234,9 +253,9 @@ def serve(logits, vjp=None, *, classes, shape, batch=64, name="model", sha256=""
             except Exception as why:
                 print("%s: %s" % (type(why).__name__, why), file=sys.stderr)
             talk.close()
-    reader, writer = os.dup(0), os.dup(1)
-    os.dup2(2, 1)  # print() must not break the conversation
-    Server(Connection(reader, writer), logits, vjp, logits64, hello).run()
+    if _ends is None:
+        raise SystemExit("start this as the command of vitrine eval --oracle 'python3 %s', or give serve an address" % sys.argv[0])
+    Server(Connection(*_ends), logits, vjp, logits64, hello).run()
 
 
 def state_sha256(state):

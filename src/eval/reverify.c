@@ -113,7 +113,8 @@ static vt_status judge_clean(worker *w, const job *k, const vt_record *r, vt_err
     vt_rng key = vt_verdict_key(k->seed, r->image, 0, 0);
     vt_classifier_begin(&j->model, &key);
     VT_TRY(vt_predict(&v, &unsure, &j->model, j->x, r->label, j->z, j->z64, e));
-    if (unsure && r->borderline) return VT_OK; /* neither then nor now does the model agree with itself */
+    bool draws = k->r->ledger->header->random, then = r->borderline;
+    if (draws ? unsure || then : unsure && then) return VT_OK; /* the model does not agree with itself */
     compare(w, k->r, r, &v, v.pred == r->label ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
     return VT_OK;
 }

@@ -63,9 +63,9 @@ static int majority(const int *pred, const vt_verdict *v, int label) {
 }
 
 /* The askings in z64, beside z: pred64 and margin64 are those of the least sure of them. Of a model that draws pred is
- * what most of them say, and the margins are means. */
-static void weigh(vt_verdict *v, const vt_classifier *m, int label, const float *z, const double *z64) {
-    int rows = vt_classifier_opinions(m), n = m->classes, pred[VT_OPINIONS_MOST];
+ * what most of them say, and the margins are means. Returns how many are wrong. */
+static int weigh(vt_verdict *v, const vt_classifier *m, int label, const float *z, const double *z64) {
+    int rows = vt_classifier_opinions(m), n = m->classes, wrong = 0, pred[VT_OPINIONS_MOST];
     double sum = 0;
     v->margin64 = INFINITY, v->pred64 = 0, v->votes = v->wrong = 0, v->again = rows > 1;
     v->noise = noise_of(z, z64, rows, n);
@@ -78,12 +78,13 @@ static void weigh(vt_verdict *v, const vt_classifier *m, int label, const float 
             if (k != label) margin = fmax(margin, at[k] - at[label]);
         }
         if (margin < v->margin64) v->margin64 = margin, v->pred64 = pred[r];
-        sum += margin, v->wrong += m->random && pred[r] != label;
+        sum += margin, wrong += pred[r] != label;
     }
-    if (!m->random) return;
-    v->votes = rows;
+    if (!m->random) return wrong;
+    v->votes = rows, v->wrong = wrong;
     v->pred = v->pred64 = majority(pred, v, label);
     v->margin = v->margin64 = sum / rows;
+    return wrong;
 }
 
 vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const float *x, int label, float *z,
@@ -98,9 +99,9 @@ vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const 
     }
     if (vt_classifier_opinions(m) == 1 || isnan(v->margin)) return VT_OK;
     VT_TRY(vt_classifier_logits64(m, x, z64, e));
-    const vt_verdict first = *v;
-    weigh(v, m, label, z, z64);
-    *unsure = v->votes ? open_vote(v) : (v->pred64 == label) != (first.pred == label);
+    bool first = v->pred != label;
+    int wrong = weigh(v, m, label, z, z64);
+    *unsure = v->votes ? open_vote(v) : wrong != first * vt_classifier_opinions(m);
     v->pred64 = -1, v->margin64 = NAN;
     return VT_OK;
 }

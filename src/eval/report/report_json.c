@@ -120,6 +120,9 @@ static json_t *document(const vt_summary *s) {
                         json_pack("{s:I,s:I,s:o,s:o}", "correct", (json_int_t)s->correct, "total", (json_int_t)s->total,
                                   "percent", share(s->correct, s->total), "interval95",
                                   interval(s->correct, s->total)));
+    if (s->unsure)
+        json_object_set_new(o, "clean_unsure",
+                            json_pack("{s:I,s:s}", "images", (json_int_t)s->unsure, "text", s->unsure_text));
     json_t *attacks = json_array();
     for (int i = 0; i < s->n_entries; i++) json_array_append_new(attacks, entry_json(s, &s->entries[i]));
     json_object_set_new(o, "attacks", attacks);

@@ -44,7 +44,7 @@ static void write(FILE *f, const vt_summary *s) {
              vt_header_threat(h, threat, sizeof threat), (long long)h->seed, h->data.format, h->data.split, s->images,
              vt_header_weights(h, name, sizeof name), h->weights, h->data.sha256, h->version);
     fputc('\n', f), vt_md(f, text), fputc('\n', f);
-    for (size_t i = 0; i < h->n_notes; i++) item(f, h->notes[i]);
+    for (size_t i = 0; vt_summary_note(s, i); i++) item(f, vt_summary_note(s, i));
     for (int i = 0; i < s->n_entries; i++)
         if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT)
             item(f, vt_entry_label(&s->entries[i], text, sizeof text)), fputs(" = ", f),

@@ -74,7 +74,7 @@ static void write(FILE *f, const vt_summary *s) {
     const vt_header *h = s->header;
     fprintf(f, "\n%s, %s split, images %s; %s, seed %lld%s\n", h->data.format, h->data.split, s->images,
             vt_header_threat(h, threat, sizeof threat), (long long)h->seed, h->exhaustive ? ", exhaustive" : "");
-    for (size_t i = 0; i < h->n_notes; i++) fprintf(f, "%s\n", h->notes[i]);
+    for (size_t i = 0; vt_summary_note(s, i); i++) fprintf(f, "%s\n", vt_summary_note(s, i));
     fputc('\n', f);
     table(f, s);
     if (s->n_entries) fputc('\n', f);

@@ -33,7 +33,7 @@ static void write(FILE *f, const vt_summary *s) {
     snprintf(text, sizeof text, "vitrine %.40s, weights %s (%.64s)", s->header->version,
              vt_header_weights(s->header, name, sizeof name), s->header->weights);
     comment(f, text);
-    for (size_t i = 0; i < s->header->n_notes; i++) comment(f, s->header->notes[i]);
+    for (size_t i = 0; vt_summary_note(s, i); i++) comment(f, vt_summary_note(s, i));
     for (int i = 0; i < s->n_entries; i++) {
         for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) comment(f, text);
         if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) comment(f, text);

@@ -75,10 +75,14 @@ static void head(FILE *f, const vt_show *s) {
     fputs(" split, images ", f);
     vt_html(f, s->summary->images);
     fputs("</p>\n<p class=\"faint\">", f);
-    vt_html(f, h->model.architecture);
-    fprintf(f, ", input %d × %d, patch %d, width %d, depth %d, %d heads, %d classes; seed %lld</p>\n", s->side, s->side,
-            h->model.patch, h->model.dim, h->model.depth, h->model.heads, h->model.classes, (long long)h->seed);
-    for (size_t i = 0; i < h->n_notes; i++) vt_page_paragraph(f, "faint", h->notes[i]);
+    vt_html(f, h->oracle ? "a model in another process" : h->model.architecture);
+    fprintf(f, ", input %d × %d", s->side, s->side);
+    if (!h->oracle)
+        fprintf(f, ", patch %d, width %d, depth %d, %d heads", h->model.patch, h->model.dim, h->model.depth,
+                h->model.heads);
+    fprintf(f, ", %d classes; seed %lld</p>\n", h->model.classes, (long long)h->seed);
+    for (size_t i = 0; vt_summary_note(s->summary, i); i++)
+        vt_page_paragraph(f, "faint", vt_summary_note(s->summary, i));
 }
 
 /* ---- tables ---- */

@@ -157,6 +157,37 @@ static vt_status fill(vt_summary *s, const vt_ledger *l, const vt_coverage *b, i
     return st;
 }
 
+const char *vt_summary_note(const vt_summary *s, size_t i) {
+    if (i < s->header->n_notes) return s->header->notes[i];
+    return i == s->header->n_notes && *s->unsure_text ? s->unsure_text : NULL;
+}
+
+/* Clean images of which a model in another process says another class when it is asked again: the first of them, by
+ * number. */
+static void name_unsure(vt_summary *s, const vt_ledger *l) {
+    enum { SHOWN = 8 };
+    int32_t first[SHOWN + 1];
+    char list[120] = "";
+    int n = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        const vt_record *r = &l->records[i];
+        if (r->entry != VT_ENTRY_CLEAN || !r->borderline) continue;
+        int at = n < SHOWN ? n : SHOWN;
+        for (s->unsure++; at > 0 && first[at - 1] > r->image; at--) first[at] = first[at - 1];
+        first[at] = r->image;
+        n += n < SHOWN;
+    }
+    for (int i = 0; i < n; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", i ? ", " : "", first[i]);
+    if (n)
+        snprintf(s->unsure_text, sizeof s->unsure_text,
+                 "NOTE: the class of %lld clean image%s changes when the model is asked again, alone or in another "
+                 "batch "
+                 "(%s%s)%s",
+                 (long long)s->unsure, n == 1 ? "" : "s", list, n < s->unsure ? ", ..." : "",
+                 s->header->random ? ": it draws at random" : ": is a BatchNorm in train mode, or a dropout?");
+}
+
 vt_status vt_summary_make(vt_summary *s, const vt_ledger *l, int64_t images, vt_err *e) {
     memset(s, 0, sizeof *s);
     s->header = l->header;
@@ -167,6 +198,7 @@ vt_status vt_summary_make(vt_summary *s, const vt_ledger *l, int64_t images, vt_
         ids ? vt_coverage_open(&b, l->header, ids, n, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
     if (st == VT_OK) st = vt_coverage_note(&b, l, 0, e);
     if (st == VT_OK) st = fill(s, l, &b, images, e);
+    if (st == VT_OK && s->header->oracle) name_unsure(s, l);
     vt_coverage_close(&b);
     free(ids);
     if (st != VT_OK) vt_summary_free(s);

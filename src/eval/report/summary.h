@@ -50,6 +50,8 @@ typedef struct vt_summary {
     char images[400]; /* "0:100,150:200" */
     int64_t total, correct, worst_robust, pending;
     int64_t missing;         /* of pending: images without a clean prediction */
+    int64_t unsure;          /* clean images whose class changes when a model in another process is asked again */
+    char unsure_text[400];   /* the sentence that names them; "" */
     int64_t worst_eight_bit; /* images that no 8-bit entry broke; -1: there is none */
     double gradient_cost;    /* forwards that a gradient costs, by its products; 0: not in the header */
     vt_entry_summary *entries;
@@ -60,6 +62,8 @@ typedef struct vt_summary {
 /* images: number of images the run wants (0: those of the ledger). */
 vt_status vt_summary_make(vt_summary *s, const vt_ledger *l, int64_t images, vt_err *e);
 void vt_summary_free(vt_summary *s);
+/* Sentence i that every report has to say: of the header, then of the clean images; NULL past the last. */
+const char *vt_summary_note(const vt_summary *s, size_t i);
 
 /* Of results.json; a key that is gone or means something else raises it, one more does not. docs/results.schema.json */
 #define VT_RESULTS_VERSION 1

@@ -405,15 +405,16 @@ static void close_engine(void *self) {
 static vt_status take_line(engine *n, vt_err *e) {
     vt_hello again;
     char name[120];
+    if (n->capacity > n->r->hello.batch)
+        return vt_fail(e, VT_E_RANGE, "the model %s takes batches of at most %d images, asked for are %d (--batch)",
+                       named(n->r, name), n->r->hello.batch, n->capacity);
     if (!(n->l = from_pool(n->r))) {
         VT_TRY(line_open(n->r, &n->l, &again, e));
         if (memcmp(&again, &n->r->hello, sizeof again))
             return over(n->r, n->l, e, "greeted otherwise than the first time: it is not the same model");
     }
     int most = n->capacity > n->beside + 1 ? n->capacity : n->beside + 1;
-    if (n->capacity <= n->r->hello.batch) return share(n->r, n->l, most, e);
-    return vt_fail(e, VT_E_RANGE, "the model %s takes batches of at most %d images, asked for are %d (--batch)",
-                   named(n->r, name), n->r->hello.batch, n->capacity);
+    return share(n->r, n->l, most, e);
 }
 
 static bool take_memory(engine *n) {

@@ -1,0 +1,153 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# eval, curve, selftest and verify of a model in another process: vitrine serve gives the verdicts and counts of the same
+# checkpoint here; a Python child without a double copy, one that draws and one that looks at its batch are judged as
+# docs/oracle.md says; cheats are noticed; what is killed goes on to the same bytes.
+load helpers
+
+SHAPES=$ROOT/datasets/shapes10 V=$ROOT/weights/shapes10-vit
+child() { echo "/usr/bin/python3 $ROOT/tests/fixtures/oracle_child.py $*"; }
+
+# Images that the Python child has right: its own answers are their labels.
+setup_file() {
+    load helpers
+    cd "$BATS_FILE_TMPDIR"
+    "$VITRINE" draw --out d --train 10 --test 20 --seed 1 >/dev/null
+    "$VITRINE" eval --oracle "$(child good)" --data d --out label >/dev/null
+    tail -n +2 label/ledger.jsonl | jq -r '[.image, .pred] | @tsv' | while read -r image pred; do
+        poke d/test_batch.bin $((image * 3073)) "$(byte "$pred")"
+    done
+}
+
+setup() {
+    C=$BATS_FILE_TMPDIR/d
+    mkdir "$BATS_TEST_TMPDIR/here" && cd "$BATS_TEST_TMPDIR/here"
+    ps -eo pid= | sort >before
+}
+
+# Lines of a run without what names the run and where its points are stored: what was found, and what it cost.
+lines() { tail -n +2 "$1/ledger.jsonl" | jq -c '[.image, .entry, .stage, .status, .pred, .margin, .gradients, .forwards, .sha]' | sort; }
+
+# No process of this test is left, and no shared memory.
+nothing_left() {
+    local k
+    for k in $(seq 50); do
+        pgrep -f "oracle_child.py" >left || pgrep -f "vitrine serve $V" >left || return 0
+        sleep 0.1
+    done
+    fail "still there: $(ps -o pid,args -p "$(tr '\n' ',' <left)0")"
+}
+
+@test "vitrine serve: every verdict, margin and count of the same checkpoint in one process, over a socket pair, unix: and tcp:" {
+    run=(--data "$SHAPES" --images 0:16 --eps 4/255 --attack apgd-ce:steps=8 --attack fab-t:steps=4,targets=2 --attack square:queries=60 --individual)
+    good eval "$V" "${run[@]}" --no-selftest --out here
+    good eval --oracle "$VITRINE serve $V" "${run[@]}" --no-selftest --out pair
+    lines here >want
+    [ "$(wc -l <want)" -gt 40 ]
+    lines pair | cmp want -
+    "$VITRINE" serve "$V" --batch 3 --listen unix:s 2>said &
+    "$VITRINE" serve "$V" --listen tcp:$((20000 + $$ % 20000)) 2>said2 &
+    until [ -s said ] && [ -s said2 ]; do sleep 0.05; done
+    good eval --oracle unix:s "${run[@]}" --no-selftest --threads 2 --out unix
+    lines unix | cmp want -
+    good eval --oracle tcp:$((20000 + $$ % 20000)) "${run[@]}" --no-selftest --out tcp
+    lines tcp | cmp want -
+    good verify unix
+    says "stored points judged again" "everything is as"
+    kill %1 %2
+    wait
+    [ ! -e s ]
+    bad 1 "unix:s: nobody answers there" -- verify unix
+    good verify unix --oracle "$VITRINE serve $V"
+    bad 1 "is not that of unix: it is known by" -- verify unix --oracle "$VITRINE serve $ROOT/weights/shapes10-plain"
+    nothing_left
+}
+
+@test "a model without a double copy is asked again: the same verdicts, and the header says how they came about" {
+    good eval --oracle "$VITRINE serve $V" --data "$SHAPES" --images 0:16 --eps 4/255 --attack pgd:steps=5 --out double
+    good eval --oracle "$VITRINE serve $V --no-double --batch 4" --data "$SHAPES" --images 0:16 --eps 4/255 --attack pgd:steps=5 --out single
+    says "judged by the model's own forward, as it shows no copy in double"
+    truth single/results.json '.oracle.logits64 == false and .oracle.name == "shapes10-vit" and .batch == 4 and .attacks[0].borderline == 0'
+    diff <(lines double | jq -c '.[0:5]') <(lines single | jq -c '.[0:5]')
+    schema="$ROOT/docs/results.schema.json"
+    /usr/bin/python3 -c "import json, jsonschema, sys
+[jsonschema.validate(json.load(open(f)), json.load(open('$schema'))) for f in sys.argv[1:]]" {double,single}/results.json
+    good verify single
+    good show single --out s.html
+    grep -q "a model in another process" s.html
+}
+
+@test "a Python child: attacks, threads and batches, the same bytes again; its points hold; a curve, a surrogate" {
+    good eval --oracle "$(child single)" --data "$C" --eps 4/255 --attack pgd:steps=5 --attack square:queries=40 --no-selftest --out a
+    truth a/results.json '.clean.correct == 20 and .attacks[0].broken > 10 and .attacks[0].invalid == 0 and .batch == 8'
+    good eval --oracle "$(child single)" --data "$C" --eps 4/255 --attack pgd:steps=5 --attack square:queries=40 --no-selftest --threads 2 --out b
+    same_run a b
+    good verify a
+    good curve --oracle "$(child good)" --data "$C" --images 0:6 --attacks fmn:steps=10 --no-selftest --out curve
+    truth curve/curve.json '.images | length == 6'
+    good eval "$V" --data "$SHAPES" --images 0:8 --eps 8/255 --surrogate-oracle "$VITRINE serve $ROOT/weights/shapes10-plain" --no-selftest --out through
+    good eval "$V" --data "$SHAPES" --images 0:8 --eps 8/255 --surrogate "$ROOT/weights/shapes10-plain" --no-selftest --out direct
+    diff <(lines through) <(lines direct)
+    nothing_left
+}
+
+@test "a model that draws is judged by votes, one that looks at its batch is named" {
+    good eval --oracle "$(child random)" --data "$C" --eps 4/255 --attack pgd:steps=5 --no-selftest --out random
+    says "judged by votes" "it draws at random"
+    truth random/results.json '.oracle.random and .attacks[0].broken > 5'
+    good verify random
+    good eval --oracle "$(child batchnorm)" --data "$C" --out bn
+    says "clean images changes when the model is asked again" "BatchNorm in train mode"
+    truth bn/results.json '.clean_unsure.images > 2'
+}
+
+@test "self-test: a claimed vjp is held against the logits, the batch and the box are looked at; sound ones pass" {
+    for m in good single; do
+        good selftest --oracle "$(child $m)" --data "$C" --eps 2/255 --attack pgd --out "$m"
+        truth "$m/selftest.json" '.verdict == "sound" and ([.checks[] | select(.name == "derivative")][0].trials == 20)'
+    done
+    for m in detached bpda scaled sign stale; do
+        good selftest --oracle "$(child $m)" --data "$C" --eps 2/255 --attack pgd --out "$m"
+        truth "$m/selftest.json" '.verdict != "sound" and ([.checks[] | select(.name == "derivative")][0].hits > 15)'
+    done
+    good selftest --oracle "$(child batchnorm)" --data "$C" --eps 2/255 --attack pgd --out bn
+    truth bn/selftest.json '.verdict != "sound" and ([.checks[] | select(.name == "batch")][0].hits >= 1)'
+    good selftest --oracle "$(child clips)" --data "$C" --eps 2/255 --attack pgd --out clips
+    says "clips its input"
+    truth clips/selftest.json '.verdict == "sound" and .flags.clips_input == 20'
+    truth good/selftest.json '.flags.clips_input == 0 and (.not_tested | index("transfer") != null and index("head") != null)'
+}
+
+@test "refused: no gradients, no weights, two models, options of checkpoints, images of another shape" {
+    bad 2 "attack pgd follows gradients, which the model" "vjp is false" -- eval --oracle "$(child no-vjp)" --data "$C" --eps 4/255 --attack pgd
+    good eval --oracle "$(child no-vjp)" --data "$C" --images 0:4 --eps 4/255 --attack square:queries=20
+    bad 2 "give WEIGHTS ($V) or --oracle, not both" -- eval "$V" --oracle "$(child good)" --data "$C"
+    bad 2 "vitrine eval needs WEIGHTS" -- eval --data "$C"
+    bad 2 "--heads tells of a checkpoint" -- eval --oracle "$(child good)" --heads 3 --data "$C"
+    bad 2 "--wrap tells of a checkpoint" -- eval --oracle "$(child good)" --wrap noise --data "$C"
+    bad 2 "--batch is 9, but the model" "at most 8 images" -- eval --oracle "$(child good)" --batch 9 --data "$C" --eps 4/255 --attack pgd
+    bad 2 "transfer needs --surrogate WEIGHTS" -- eval --oracle "$(child good)" --data "$C" --eps 4/255 --attack transfer
+    bad 2 "attack patch-fool looks at attention" -- eval --oracle "$(child good)" --data "$C" --threat patch:size=16,count=1 --attack patch-fool
+    bad 2 "--oracle-timeout is 'soon'" -- eval --oracle "$(child good)" --oracle-timeout soon --data "$C"
+    bad 2 "--oracle is empty" -- eval --oracle "" --data "$C"
+    bad 2 "--surrogate or --surrogate-oracle, not both" -- eval "$V" --surrogate "$V" --surrogate-oracle "$(child good)" --data "$SHAPES" --eps 1/255
+    bad 1 "takes images of 1 x 28 x 28, must take 3 x N x N" -- eval --oracle "$(child hello-shape)" --data "$C"
+    bad 1 "has 10 classes, but the model" "has 7" -- eval --oracle "$(child hello-other)" --data "$C"
+    nothing_left
+}
+
+@test "kill -9 of the child and of vitrine at many moments: no orphan, and --resume ends with the same bytes" {
+    run=(--oracle "$(child single)" --data "$C" --eps 4/255 --attack pgd:steps=20 --attack square:queries=300 --exhaustive --no-selftest)
+    good eval "${run[@]}" --out want
+    for k in 1 2 3 4 5 6 7 8; do
+        "$VITRINE" eval "${run[@]}" --out "r$k" >said$k 2>&1 &
+        vitrine=$!
+        until [ -f "r$k/ledger.jsonl" ]; do sleep 0.01; done
+        sleep "0.0$((k * 7 % 10))"
+        if [ $((k % 2)) = 0 ]; then kill -9 $vitrine 2>/dev/null || true; else pkill -9 -f "[o]racle_child.py single" || true; fi
+        wait $vitrine || true
+        nothing_left
+        good eval "${run[@]}" --resume --out "r$k"
+        same_run want "r$k"
+    done
+}
