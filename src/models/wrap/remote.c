@@ -29,6 +29,8 @@ typedef struct line {
 
 struct vt_remote {
     char *where;
+    int given; /* a socket that was there already; -1: it is taken, or there never was one */
+    bool one;  /* there will be no other */
     double timeout, waited;
     const volatile sig_atomic_t *interrupt;
     vt_hello hello;
@@ -190,10 +192,15 @@ static vt_status line_open(vt_remote *r, line **out, vt_hello *hello, vt_err *e)
     line *l = calloc(1, sizeof *l);
     *out = NULL;
     if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
-    l->child = (vt_child){.fd = -1, .lifeline = -1};
-    l->may_share = !vt_child_is_address(r->where) || !strncmp(r->where, "unix:", 5);
-    vt_status s = vt_child_is_address(r->where) ? vt_child_connect(&l->child, r->where, e)
-                                                : vt_child_start(&l->child, r->where, e);
+    l->child = (vt_child){.fd = r->given, .lifeline = -1};
+    l->may_share = !r->one && (!vt_child_is_address(r->where) || !strncmp(r->where, "unix:", 5));
+    vt_status s = VT_OK;
+    if (r->one && r->given < 0)
+        s = vt_fail(e, VT_E_MODEL, "%s carries one conversation at a time", r->where);
+    else if (!r->one)
+        s = vt_child_is_address(r->where) ? vt_child_connect(&l->child, r->where, e)
+                                          : vt_child_start(&l->child, r->where, e);
+    r->given = -1;
     if (s == VT_OK) s = greet(r, l, hello, e);
     if (s == VT_OK)
         *out = l;
@@ -460,13 +467,15 @@ vt_status vt_remote_engine(vt_engine *out, vt_remote *r, int capacity, vt_err *e
 
 size_t vt_remote_bytes(const vt_remote *r, int rows) { return vt_wire_layout(&r->hello, rows).bytes; }
 
-vt_status vt_remote_open(vt_remote **out, const char *where, double timeout, vt_err *e) {
+static vt_status open_remote(vt_remote **out, const char *where, int given, double timeout, vt_err *e) {
     vt_remote *r = calloc(1, sizeof *r);
     *out = NULL;
     if (!r || !(r->where = strdup(where))) {
         free(r);
+        if (given >= 0) close(given);
         return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
     }
+    r->given = given, r->one = given >= 0;
     pthread_mutex_init(&r->lock, NULL);
     r->timeout = timeout;
     vt_status s = line_open(r, &r->pool, &r->hello, e);
@@ -477,7 +486,16 @@ vt_status vt_remote_open(vt_remote **out, const char *where, double timeout, vt_
     return s;
 }
 
+vt_status vt_remote_open(vt_remote **out, const char *where, double timeout, vt_err *e) {
+    return open_remote(out, where, -1, timeout, e);
+}
+
+vt_status vt_remote_over(vt_remote **out, int fd, double timeout, vt_err *e) {
+    return open_remote(out, "behind the socket", fd, timeout, e);
+}
+
 void vt_remote_close(vt_remote *r) {
+    if (r && r->given >= 0) close(r->given);
     if (!r) return;
     while (r->pool) {
         line *next = r->pool->next;

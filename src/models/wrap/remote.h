@@ -21,6 +21,9 @@ enum {
 /* where: an address (core/child.h), else a command; kept. Starts or reaches it once, and reads its greeting. A greeting
  * that says another thing the next time is refused: it is another model. */
 vt_status vt_remote_open(vt_remote **r, const char *where, double timeout, vt_err *e);
+/* The same over a socket that is there already, which it takes over (also on failure): one engine at a time, and plain
+ * bytes. */
+vt_status vt_remote_over(vt_remote **r, int fd, double timeout, vt_err *e);
 void vt_remote_close(vt_remote *r); /* accepts NULL; its engines are closed before */
 const vt_hello *vt_remote_hello(const vt_remote *r);
 const char *vt_remote_where(const vt_remote *r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Verdicts on a model without a double copy, which is asked again, and on one that draws, whose askings vote: by hand. And
- * the oracle, which ends an image by the same askings. */
+/* Verdicts on a model without a double copy, which is asked again, and on one that draws, whose askings vote: by hand.
+ * And the oracle, which ends an image by the same askings. */
 #include "t.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ typedef struct told {
 
 static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     (void)x, (void)keep, (void)e;
-    memcpy(z, ((told *)self)->first, sizeof ((told *)self)->first);
+    memcpy(z, ((told *)self)->first, sizeof((told *)self)->first);
     return VT_OK;
 }
 

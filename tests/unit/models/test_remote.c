@@ -126,6 +126,34 @@ static void same_bits(void **state) {
     }
 }
 
+/* What was not kept has no vjp: the other side says so, and from then on the conversation is over. */
+static void not_kept(void **state) {
+    (void)state;
+    char text[300];
+    const vt_hello h = usual();
+    for (int at_ = 0; at_ < 2; at_++) {
+        snprintf(text, sizeof text, "unix:%s", at("k"));
+        pid_t pid = serve(text, &h);
+        vt_remote *r;
+        vt_engine n;
+        vt_err e = {0};
+        float x[3 * 12 * 12], dx[3 * 12 * 12], z[5], dz[5] = {1};
+        const float *in[ROWS] = {x};
+        float *out[ROWS] = {z};
+        assert_int_equal(vt_remote_open(&r, text, 10, NULL), VT_OK);
+        assert_int_equal(vt_remote_engine(&n, r, ROWS, NULL), VT_OK);
+        fill(x, pixels, 1);
+        if (at_) assert_int_equal(vt_engine_forward(&n, out, in, true, NULL), VT_OK);
+        vt_vjp v[ROWS] = {{0}, {.dx = dx, .dz = dz}}; /* row 1, of which nothing was asked */
+        assert_int_equal(vt_engine_vjp(&n, v, &e), VT_E_MODEL);
+        assert_non_null(strstr(e.text, "a vjp of what was not kept"));
+        assert_int_equal(vt_engine_forward(&n, out, in, false, NULL), VT_E_MODEL);
+        vt_engine_close(&n);
+        vt_remote_close(r);
+        stop(pid);
+    }
+}
+
 /* Without a double copy: alone once more, and behind three neighbours that are the same for everyone. */
 static void asked_again(void **state) {
     (void)state;
@@ -193,7 +221,8 @@ static void greetings(void **state) {
         {"\"vjp\":true", "\"vjp\":1", "true or false"},
         {",\"vjp\":true", "", "no \"vjp\""},
         {"\"more\":[1]", "\"sha256\":\"ab\"", "64 hexadecimal digits"},
-        {"\"channels\":3,\"height\":32,\"width\":32", "\"channels\":64,\"height\":4096,\"width\":4096", "at most 67108864"},
+        {"\"channels\":3,\"height\":32,\"width\":32", "\"channels\":64,\"height\":4096,\"width\":4096",
+         "at most 67108864"},
     };
     vt_hello h;
     vt_err e;
@@ -236,7 +265,8 @@ static void questions(void **state) {
     }
     /* parts of shared memory follow each other, at multiples of 64 bytes */
     vt_wire_parts p = vt_wire_layout(&h, 3);
-    const size_t ends[] = {p.x + 3 * image, p.dx + 3 * image, p.z + 12 * classes, p.dz + 12 * classes, p.z64 + 24 * classes};
+    const size_t ends[] = {p.x + 3 * image, p.dx + 3 * image, p.z + 12 * classes, p.dz + 12 * classes,
+                           p.z64 + 24 * classes};
     const size_t begins[] = {p.dx, p.z, p.dz, p.z64, p.bytes};
     for (int i = 0; i < 5; i++) assert_true(begins[i] >= ends[i] && begins[i] < ends[i] + 64 && begins[i] % 64 == 0);
 }
@@ -270,7 +300,7 @@ static void no_answers(void **state) {
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(asked_again),
-                                       cmocka_unit_test(greetings), cmocka_unit_test(questions),
-                                       cmocka_unit_test(no_answers)};
+                                       cmocka_unit_test(not_kept),  cmocka_unit_test(greetings),
+                                       cmocka_unit_test(questions), cmocka_unit_test(no_answers)};
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
