@@ -246,7 +246,8 @@ json_t *vt_eval_header(const vt_eval *v) {
     json_t *header =
         json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
                   VT_LEDGER_FORMAT, "vitrine", VT_VERSION, "weights", v->subject->model->sha256, "model",
-                  v->subject->remote ? remote_json(&v->subject->model->config) : model_json(&v->subject->model->config),
+                  vt_subject_is_remote(v->subject) ? remote_json(&v->subject->model->config)
+                                                   : model_json(&v->subject->model->config),
                   "data", "format", v->subject->data->def->name, "split", vt_split_name(v->subject->data->split),
                   "sha256", v->subject->data->hash, "classes", v->subject->data->classes, "count",
                   (json_int_t)v->subject->data->count, "norm", v->patch.size ? "patch" : vt_norm_name(v->norm), "eps",
@@ -260,7 +261,7 @@ json_t *vt_eval_header(const vt_eval *v) {
         vt_describe_weights(header, m->path);
     if (m->part && *m->part && *m->parts)
         json_object_set_new(json_object_get(header, "model"), "part", json_string(m->part));
-    if (!v->subject->remote) json_object_set_new(header, "sources", vt_describe_sources(m));
+    if (!vt_subject_is_remote(v->subject)) json_object_set_new(header, "sources", vt_describe_sources(m));
     vt_describe_data(json_object_get(header, "data"), v->subject->data, v->subject->model->config.classes);
     if (v->radii) json_object_set_new(header, "curve", json_true());
     if (batch_of(v) > 1) json_object_set_new(header, "batch", json_integer(batch_of(v)));

@@ -38,7 +38,10 @@ json_t *vt_subject_json(const char *weights, const vt_choices *c) {
 
 void vt_run_folder_choose(vt_run_folder *r, const char *name, const char *value) {
     const char *own = kept_name(name);
-    if (own) vt_choose(&r->choices, own, value);
+    if (own && !strcmp(own, "oracle"))
+        r->where = value;
+    else if (own)
+        vt_choose(&r->choices, own, value);
 }
 
 static void read_subject(vt_run_folder *r) {
@@ -103,7 +106,9 @@ static vt_status complete(vt_run_folder *r, const char *dir, const vt_choices *m
     if (!vt_is_chosen(more, "data") && data) vt_choose(&r->choices, "data", placed(r, data, r->data_path));
     name_corruption(r);
     for (int i = 0; i < more->n; i++) vt_run_folder_choose(r, more->list[i].name, more->list[i].value);
-    bool told = r->weights || vt_is_chosen(&r->choices, "oracle");
+    const char *oracle = vt_chosen(more, "oracle");
+    if (oracle) vt_choose(&r->choices, "oracle", oracle);
+    bool told = r->weights || oracle || r->ledger->header->oracle;
     if (told && vt_is_chosen(&r->choices, "data")) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s: give --weights and --data, run.json does not name them", dir);
 }
@@ -199,9 +204,15 @@ static vt_status open_subject(vt_run_folder *r, vt_err *e) {
     bool known = strcmp(s->data->hash, r->ledger->header->data.sha256) == 0;
     vt_overrides o;
     VT_TRY(vt_prepare_overrides(&r->choices, &o, e));
-    bool whole = known || vt_is_chosen(&r->choices, "oracle");
-    VT_TRY(whole ? vt_subject_open(s, &r->choices, r->weights, first, e)
-                 : vt_prepare_open(&s->model, r->weights, &o, e));
+    const vt_header *h = r->ledger->header;
+    bool whole = known || vt_is_chosen(&r->choices, "oracle"),
+         described = h->oracle && !vt_is_chosen(&r->choices, "oracle");
+    if (described && !r->weights)
+        VT_TRY(
+            vt_subject_described(s, h->model.image, h->model.classes, h->weights, r->where ? r->where : h->oracle, e));
+    else
+        VT_TRY(whole ? vt_subject_open(s, &r->choices, r->weights, first, e)
+                     : vt_prepare_open(&s->model, r->weights, &o, e));
     VT_TRY(read_wrap(r, e));
     VT_TRY(known ? vt_subject_fit(s, &r->choices, first, e) : vt_wrap_model(&s->wrap, s->model, e));
     vt_eval v = {.subject = s, .eps_text = ""};

@@ -15,6 +15,7 @@ typedef struct vt_run_folder {
     vt_subject subject;  /* the wrap is the ledger's */
     json_t *document;    /* run.json; NULL: a merged run, which has none */
     const char *weights; /* the checkpoint, NULL: nobody says */
+    const char *where;   /* the command of a model in another process, as run.json names it, for a sentence alone */
     vt_choices choices;  /* with which it was read */
     char weights_path[4096], data_path[4096], severity[16];
 } vt_run_folder;
@@ -26,7 +27,9 @@ json_t *vt_subject_json(const char *weights, const vt_choices *c);
 /* The two steps, on a zeroed r. First what run.json says: weights and choices of its "subject" (runs of versions before
  * 0.2 have none: the caller sets r->weights and adds choices from elsewhere). told: weights and data are known, a run
  * without run.json will do. Then the ledger, unless r->ledger is one, and the subject: a relative path that is not
- * there is looked for where the run was made; the choices of `more`, "weights" among them, come after the run's; texts
+ * there is looked for where the run was made; the choices of `more`, "weights" and
+ * "oracle" among them, come after the run's; without "oracle" a model in another process is described alone
+ * (vt_subject_described); texts
  * of `more` outlive r. Weights, data and model that are not the ledger's are refused, by their hashes. To be closed
  * after a failure too. */
 vt_status vt_run_folder_read(vt_run_folder *r, const char *dir, bool told, vt_err *e);

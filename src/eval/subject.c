@@ -25,20 +25,33 @@ static vt_status identify(vt_model *m, const vt_hello *h, vt_err *e) {
     return s;
 }
 
+static vt_status blank(vt_model **out, const char *where, int side, int classes, vt_err *e) {
+    vt_model *m = calloc(1, sizeof *m);
+    if (!m || !(m->path = strdup(where))) {
+        free(m);
+        return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
+    }
+    *out = m;
+    m->config = (vt_config){.image = side, .classes = classes};
+    snprintf(m->config.arch, sizeof m->config.arch, "remote");
+    return VT_OK;
+}
+
+vt_status vt_subject_described(vt_subject *s, int side, int classes, const char *sha256, const char *where, vt_err *e) {
+    VT_TRY(blank(&s->model, where, side, classes, e));
+    snprintf(s->model->sha256, sizeof s->model->sha256, "%s", sha256);
+    return VT_OK;
+}
+
+bool vt_subject_is_remote(const vt_subject *s) { return !strcmp(s->model->config.arch, "remote"); }
+
 static vt_status describe(vt_model **out, const vt_remote *r, vt_err *e) {
     const vt_hello *h = vt_remote_hello(r);
     if (h->channels != 3 || h->height != h->width)
         return vt_fail(e, VT_E_SHAPE, "the model %.300s takes images of %d x %d x %d, must take 3 x N x N",
                        vt_remote_where(r), h->channels, h->height, h->width);
-    vt_model *m = calloc(1, sizeof *m);
-    if (!m || !(m->path = strdup(vt_remote_where(r)))) {
-        free(m);
-        return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
-    }
-    *out = m;
-    m->config = (vt_config){.image = h->height, .classes = h->classes};
-    snprintf(m->config.arch, sizeof m->config.arch, "remote");
-    return identify(m, h, e);
+    VT_TRY(blank(out, vt_remote_where(r), h->height, h->classes, e));
+    return identify(*out, h, e);
 }
 
 vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choices *c, const char *where, vt_err *e) {
@@ -90,6 +103,12 @@ static vt_remote *remote_of(const vt_subject *s, const vt_model *other) {
 
 static vt_status open_engine(vt_engine *n, const vt_subject *s, const vt_model *other, int rows, vt_err *e) {
     vt_remote *r = remote_of(s, other);
+    if (!r && !other && vt_subject_is_remote(s))
+        return vt_fail(e, VT_E_USAGE,
+                       "the model is in another process: give --oracle COMMAND to start it, which run.json calls "
+                       "'%.600s' "
+                       "(a command out of a file is not run unasked)",
+                       s->model->path);
     return r ? vt_remote_engine(n, r, rows, e) : vt_engine_open(n, other ? other : s->model, rows, true, e);
 }
 
@@ -123,7 +142,7 @@ vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model 
 
 void vt_subject_flops(const vt_subject *s, double *forward, double *gradient) {
     *forward = 1, *gradient = 3;
-    if (!s->remote) vt_arch_find(s->model->config.arch)->flops(&s->model->config, forward, gradient);
+    if (!vt_subject_is_remote(s)) vt_arch_find(s->model->config.arch)->flops(&s->model->config, forward, gradient);
 }
 
 int vt_subject_classes(const vt_subject *s) {

@@ -32,6 +32,10 @@ typedef struct vt_subject {
  * in sha256 and `where` as path. VT_E_SHAPE: its images are not three square planes, the only ones that data here have.
  */
 vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choices *c, const char *where, vt_err *e);
+/* The same description alone, of what a ledger says; nothing can be asked of it (VT_E_USAGE, naming `where` for the
+ * user to give as --oracle): a command that a file names is not run. */
+vt_status vt_subject_described(vt_subject *s, int side, int classes, const char *sha256, const char *where, vt_err *e);
+bool vt_subject_is_remote(const vt_subject *s); /* in another process, reached or described */
 /* In this order: data (vt_prepare_data), then the checkpoint; then, once the caller knows that nothing of it was
  * guessed (models/checkpoint/doubt), the wrap of the choice `wrap`, unless s->wrap names one already, and the input.
  * With the choice "oracle" the model is in another process: weights may be NULL, and what only a checkpoint can be told

@@ -52,12 +52,12 @@ nothing_left() {
     lines unix | cmp want -
     good eval --oracle tcp:$((20000 + $$ % 20000)) "${run[@]}" --no-selftest --out tcp
     lines tcp | cmp want -
-    good verify unix
+    good verify unix --oracle unix:s
     says "stored points judged again" "everything is as"
     kill %1 %2
     wait
     [ ! -e s ]
-    bad 1 "unix:s: nobody answers there" -- verify unix
+    bad 1 "unix:s: nobody answers there" -- verify unix --oracle unix:s
     good verify unix --oracle "$VITRINE serve $V"
     bad 1 "is not that of unix: it is known by" -- verify unix --oracle "$VITRINE serve $ROOT/weights/shapes10-plain"
     nothing_left
@@ -72,7 +72,7 @@ nothing_left() {
     schema="$ROOT/docs/results.schema.json"
     /usr/bin/python3 -c "import json, jsonschema, sys
 [jsonschema.validate(json.load(open(f)), json.load(open('$schema'))) for f in sys.argv[1:]]" {double,single}/results.json
-    good verify single
+    good verify single --oracle "$VITRINE serve $V --no-double"
     good show single --out s.html
     grep -q "a model in another process" s.html
 }
@@ -82,7 +82,8 @@ nothing_left() {
     truth a/results.json '.clean.correct == 20 and .attacks[0].broken > 10 and .attacks[0].invalid == 0 and .batch == 8'
     good eval --oracle "$(child single)" --data "$C" --eps 4/255 --attack pgd:steps=5 --attack square:queries=40 --no-selftest --threads 2 --out b
     same_run a b
-    good verify a
+    good verify a --oracle "$(child single)"
+    good export a --out a.npz
     good curve --oracle "$(child good)" --data "$C" --images 0:6 --attacks fmn:steps=10 --no-selftest --out curve
     truth curve/curve.json '.images | length == 6'
     good eval "$V" --data "$SHAPES" --images 0:8 --eps 8/255 --surrogate-oracle "$VITRINE serve $ROOT/weights/shapes10-plain" --no-selftest --out through
@@ -95,7 +96,7 @@ nothing_left() {
     good eval --oracle "$(child random)" --data "$C" --eps 4/255 --attack pgd:steps=5 --no-selftest --out random
     says "judged by votes" "it draws at random"
     truth random/results.json '.oracle.random and .attacks[0].broken > 5'
-    good verify random
+    good verify random --oracle "$(child random)"
     good eval --oracle "$(child batchnorm)" --data "$C" --out bn
     says "clean images changes when the model is asked again" "BatchNorm in train mode"
     truth bn/results.json '.clean_unsure.images > 2'
@@ -134,6 +135,16 @@ nothing_left() {
     bad 1 "takes images of 1 x 28 x 28, must take 3 x N x N" -- eval --oracle "$(child hello-shape)" --data "$C"
     bad 1 "has 10 classes, but the model" "has 7" -- eval --oracle "$(child hello-other)" --data "$C"
     nothing_left
+}
+
+@test "a command that a run's files name is not run: verify asks for --oracle" {
+    good eval --oracle "touch started; $(child single)" --data "$C" --images 0:4 --eps 4/255 --attack pgd:steps=3 --no-selftest --out r
+    rm started
+    bad 2 "give --oracle COMMAND to start it, which run.json calls 'touch started; /usr/bin/python3" -- verify r
+    good show r --out page.html
+    good export r --out points.npz
+    [ ! -e started ]
+    good verify r --oracle "$(child single)"
 }
 
 @test "kill -9 of the child and of vitrine at many moments: no orphan, and --resume ends with the same bytes" {

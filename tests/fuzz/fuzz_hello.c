@@ -19,9 +19,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     vt_status s = vt_hello_read(&h, (const char *)bytes, n, &e);
     hold(s == VT_OK || ((s == VT_E_FORMAT || s == VT_E_MEMORY) && e.text[0]));
     if (s != VT_OK) return 0;
-    hold(h.classes >= 2 && h.channels >= 1 && h.height >= 1 && h.width >= 1 && h.batch >= 1 && h.batch <= VT_WIRE_BATCH);
+    hold(h.classes >= 2 && h.channels >= 1 && h.height >= 1 && h.width >= 1 && h.batch >= 1 &&
+         h.batch <= VT_WIRE_BATCH);
     hold(vt_hello_pixels(&h) <= (size_t)1 << 26 && (!h.sha256[0] || strlen(h.sha256) == 64));
-    for (int rows = 1; rows <= h.batch; rows += 341) { /* sizes that fit in memory's addresses, each part behind the last */
+    for (int rows = 1; rows <= h.batch;
+         rows += 341) { /* sizes that fit in memory's addresses, each part behind the last */
         vt_wire_parts p = vt_wire_layout(&h, rows);
         hold(p.dx <= p.z && p.z <= p.dz && p.dz <= p.z64 && p.z64 < p.bytes);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a model in another process answers is any bytes: each question gets its answer, or the conversation is over with a
- * sentence, and stays over. */
+/* What a model in another process answers is any bytes: each question gets its answer, or the conversation is over with
+ * a sentence, and stays over. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>

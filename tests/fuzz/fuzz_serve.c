@@ -42,8 +42,20 @@ static vt_status forward64(void *self, double *const *z, const float *const *x, 
 
 /* All of it is written before it is read: no more than a socket holds. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    static const vt_hello hello = {.name = "f", .classes = CLASSES, .channels = 3, .height = 2, .width = 2, .batch = ROWS, .vjp = true, .logits64 = true};
-    vt_engine engine = {.classes = CLASSES, .capacity = ROWS, .pixels = PIXELS, .forward = forward, .vjp = vjp, .forward64 = forward64};
+    static const vt_hello hello = {.name = "f",
+                                   .classes = CLASSES,
+                                   .channels = 3,
+                                   .height = 2,
+                                   .width = 2,
+                                   .batch = ROWS,
+                                   .vjp = true,
+                                   .logits64 = true};
+    vt_engine engine = {.classes = CLASSES,
+                        .capacity = ROWS,
+                        .pixels = PIXELS,
+                        .forward = forward,
+                        .vjp = vjp,
+                        .forward64 = forward64};
     int pair[2];
     vt_err e = {0};
     if (n > 60000 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return 0;
