@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* vitrine merge: joins runs over different images of one evaluation. */
+/* vitrine merge: joins runs over different images of one evaluation; --worst: runs of different threats on the same. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli/cli.h"
+#include "cli/script.h"
+#include "core/columns.h"
+#include "core/files.h"
+#include "core/json.h"
 #include "core/mem.h"
+#include "core/stats.h"
 #include "eval/ledger.h"
 #include "eval/report/checksums.h"
 #include "eval/header.h"
 #include "eval/report/summary.h"
+#include "eval/report/union.h"
 
 static vt_status add_part(vt_ledger *to, const vt_ledger *part, float *x, vt_err *e) {
     for (size_t i = 0; i < part->count; i++) {
@@ -62,6 +68,7 @@ static vt_status finish(vt_ledger *l, const char *out, vt_look look, vt_err *e) 
     VT_TRY(vt_summary_make(&s, l, 0, e));
     s.look = look;
     vt_status st = vt_reports_write(&s, out, stdout, e);
+    if (st == VT_OK && vt_script_stream()) st = vt_report_write(vt_report_find("json"), vt_script_stream(), &s, e);
     vt_summary_free(&s);
     if (st == VT_OK) st = vt_checksums_write(out, e);
     if (st == VT_OK) putchar('\n'), vt_checksums_list(stdout, out);
@@ -91,20 +98,87 @@ static vt_status merge(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float
     return finish(*to, out, vt_cli_look(c), e);
 }
 
+/* ---- the union of threats ---- */
+
+static void print_union(const vt_union *u, const vt_look *look) {
+    static const vt_column columns[] = {{"", true, 0},   {"threat", true, 0}, {"right / all", false, 0},
+                                        {"%", false, 0}, {"95 %", false, 1},  {"falls here alone", false, 0}};
+    vt_columns t;
+    double low, high;
+    vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));
+    for (int k = -1; k <= u->n; k++) {
+        const vt_union_run *r = k >= 0 && k < u->n ? &u->runs[k] : NULL;
+        int64_t right = r ? r->right : k < 0 ? u->clean : u->right;
+        vt_wilson(right, u->images, &low, &high);
+        vt_columns_cell(&t, "%s", r ? (r->name ? r->name : r->ledger->dir) : k < 0 ? "clean" : "union");
+        vt_columns_cell(&t, "%s", r ? r->threat : k < 0 ? "" : "any of these");
+        vt_columns_cell(&t, "%lld / %lld", (long long)right, (long long)u->images);
+        vt_columns_cell(&t, "%.2f", 100 * (double)right / (double)u->images);
+        vt_columns_cell(&t, "[%.2f, %.2f]", low, high);
+        if (r)
+            vt_columns_cell(&t, "%lld", (long long)r->alone);
+        else
+            vt_columns_cell(&t, "%s", "");
+    }
+    vt_columns_end(&t, stdout, look);
+}
+
+static vt_status write_union(const vt_union *u, const char *dir, vt_err *e) {
+    vt_file f;
+    VT_TRY(vt_make_dir(dir, e));
+    VT_TRY(vt_file_begin(&f, dir, "worst.md", e));
+    vt_union_md(f.stream, u);
+    VT_TRY(vt_file_commit(&f, e));
+    json_t *o = vt_union_json(u);
+    vt_status s = vt_json_save(dir, "worst.json", o, JSON_INDENT(1), e);
+    json_decref(o);
+    return s;
+}
+
+/* Operands are folders, or NAME=FOLDER where there is no folder of that whole name. */
+static vt_status worst(const vt_cli *c, vt_ledger **parts, char names[][64], vt_err *e) {
+    vt_union u = {.n = c->n_positional};
+    vt_look look = vt_cli_look(c);
+    const char *out = vt_cli_get(c, "out");
+    if (u.n < 2) return vt_fail(e, VT_E_USAGE, "vitrine merge --worst needs two runs at least: linf=RUN l2=RUN");
+    for (int i = 0; i < u.n; i++) {
+        const char *dir = c->positional[i], *equals = strchr(dir, '=');
+        if (equals && equals > dir && equals - dir < 64 && !vt_ledger_exists(dir)) {
+            snprintf(names[i], 64, "%.*s", (int)(equals - dir), dir);
+            u.runs[i].name = names[i], dir = equals + 1;
+        }
+        VT_TRY(vt_ledger_open(&parts[i], dir, e));
+        VT_TRY(vt_ledger_check(parts[i], e));
+        u.runs[i].ledger = parts[i];
+        for (int k = 0; k < i; k++)
+            if (u.runs[i].name && u.runs[k].name && !strcmp(u.runs[i].name, u.runs[k].name))
+                return vt_fail(e, VT_E_USAGE, "two runs are called %s", names[i]);
+    }
+    VT_TRY(vt_union_make(&u, e));
+    print_union(&u, &look);
+    VT_TRY(vt_script_print(vt_union_json(&u), e));
+    return out ? write_union(&u, out, e) : VT_OK;
+}
+
 static vt_status run(const vt_cli *c, vt_err *e) {
+    char names[16][64];
     vt_ledger *parts[16] = {NULL}, *to = NULL;
     float *x = NULL;
-    vt_status s = merge(c, parts, &to, &x, e);
+    vt_status s = vt_cli_has(c, "worst") ? worst(c, parts, names, e) : merge(c, parts, &to, &x, e);
     vt_ledger_close(to);
     for (int i = 0; i < 16; i++) vt_ledger_close(parts[i]);
     free(x);
     return s;
 }
 
-static const vt_arg args[] = {{"out", "DIR", "folder for the merged run"},
-                              {"allow-mixed", NULL, "merge although another BLAS kernel was in use"},
-                              VT_VERBOSE_ARG,
-                              {NULL, NULL, NULL}};
+static const vt_arg args[] =
+    {{"out", "DIR", "folder for the merged run; --worst: for worst.md and worst.json (default: none)"},
+     {"worst", NULL, "runs of one model and the same images under different threats: who stands in all of them"},
+     VT_JSON_ARG,
+     VT_QUIET_ARG,
+     {"allow-mixed", NULL, "merge although another BLAS kernel was in use"},
+     VT_VERBOSE_ARG,
+     {NULL, NULL, NULL}};
 
 const vt_command vt_command_merge = {
     .name = "merge",
@@ -114,12 +188,19 @@ const vt_command vt_command_merge = {
     .max_operands = 16,
     .args = args,
     .details =
-        "The runs must agree in weights, data and options; the result is byte-identical to one run over all images.",
-    .examples = {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:10 --eps 4/255 --attack pgd "
-                 "--out first",
-                 "vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 10:20 --eps 4/255 --attack pgd "
-                 "--out second",
-                 "vitrine merge first second --out both",
-                 "vitrine verify both --weights weights/shapes10-vit --data datasets/shapes10"},
+        "The runs must agree in weights, data and options; the result is byte-identical to one run over all images.\n\n"
+        "With --worst they agree in model, data and images, and differ in their threat: linf=RUN l2=RUN l1=RUN. The "
+        "last\n"
+        "row counts the images that no attack of any of them broke.",
+    .examples =
+        {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:10 --eps 4/255 --attack pgd "
+         "--out first",
+         "vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 10:20 --eps 4/255 --attack pgd "
+         "--out second",
+         "vitrine merge first second --out both",
+         "vitrine verify both --weights weights/shapes10-vit --data datasets/shapes10",
+         "vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --norm l2 --eps 0.5 --attack pgd "
+         "--out l2",
+         "vitrine merge --worst linf=both l2=l2"},
     .run = run,
 };

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/report/union.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "core/json.h"
+#include "core/stats.h"
+#include "eval/coverage.h"
+#include "eval/header.h"
+#include "eval/report/markup.h"
+
+static const char *named(const vt_union_run *r) { return r->name ? r->name : r->ledger->dir; }
+
+/* One model, the same data: what a threat is not. */
+static vt_status comparable(const vt_union_run *a, const vt_union_run *b, vt_err *e) {
+    static const char *const keys[] = {"weights", "model", "wrap", "oracle", "data"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!vt_header_agree(a->ledger->header, b->ledger->header, keys[i]))
+            return vt_fail(e, VT_E_USAGE, "%s and %s are of another %s: a union is of one model on the same images",
+                           a->ledger->dir, b->ledger->dir, keys[i]);
+    return VT_OK;
+}
+
+static vt_status fit(const vt_union_run *r, vt_err *e) {
+    const vt_header *h = r->ledger->header;
+    int64_t images;
+    bool any = false;
+    VT_TRY(vt_coverage_finished(r->ledger, &images, e));
+    for (int k = 0; k < h->n_attacks; k++) any = any || h->attacks[k].scoring == VT_SCORE_BALL;
+    if (h->curve)
+        return vt_fail(e, VT_E_USAGE, "%s is a curve, which has no one threat: a union is of evaluations", r->ledger->dir);
+    return any ? VT_OK : vt_fail(e, VT_E_USAGE, "%s attacked nothing: a union is of threats", r->ledger->dir);
+}
+
+/* ids [n] of the run's images, and whether each stands and was right; the caller frees both. */
+typedef struct states {
+    int32_t *ids;
+    bool *stands, *clean;
+    size_t n;
+} states;
+
+static void states_free(states *s) {
+    free(s->ids), free(s->stands), free(s->clean);
+    *s = (states){0};
+}
+
+static vt_status read_states(states *s, const vt_ledger *l, vt_err *e) {
+    vt_coverage b = {0};
+    s->ids = calloc(l->count + 1, sizeof *s->ids);
+    s->stands = calloc(l->count + 1, sizeof *s->stands), s->clean = calloc(l->count + 1, sizeof *s->clean);
+    if (!s->ids || !s->stands || !s->clean) return vt_fail(e, VT_E_MEMORY, "no memory for a union");
+    s->n = vt_coverage_images(l, s->ids);
+    vt_status st = vt_coverage_open(&b, l->header, s->ids, s->n, e);
+    if (st == VT_OK) st = vt_coverage_note(&b, l, 0, e);
+    for (size_t i = 0; st == VT_OK && i < s->n; i++) {
+        s->clean[i] = s->stands[i] = vt_coverage_cell(&b, 0, 0, i) == VT_RECORD_CORRECT;
+        for (int k = 1; k <= l->header->n_attacks && s->stands[i]; k++)
+            s->stands[i] = vt_header_scoring(l->header, k) != VT_SCORE_BALL || !vt_coverage_broke(&b, k, i);
+    }
+    vt_coverage_close(&b);
+    return st;
+}
+
+static vt_status same_images(const vt_union *u, const states *s, int k, vt_err *e) {
+    const char *a = u->runs[0].ledger->dir, *b = u->runs[k].ledger->dir;
+    for (size_t i = 0; i < s[0].n || i < s[k].n; i++) {
+        if (i < s[0].n && i < s[k].n && s[0].ids[i] == s[k].ids[i]) {
+            if (s[0].clean[i] != s[k].clean[i])
+                return vt_fail(e, VT_E_USAGE, "image %d is right in one of %s and %s alone: they are not one model",
+                               s[0].ids[i], a, b);
+            continue;
+        }
+        bool first = i < s[0].n && (i >= s[k].n || s[0].ids[i] < s[k].ids[i]);
+        return vt_fail(e, VT_E_USAGE, "image %d is in %s and not in %s: a union is of the same images",
+                       first ? s[0].ids[i] : s[k].ids[i], first ? a : b, first ? b : a);
+    }
+    return VT_OK;
+}
+
+static void count(vt_union *u, const states *s) {
+    u->images = (int64_t)s[0].n;
+    for (size_t i = 0; i < s[0].n; i++) {
+        int falls = 0, last = 0;
+        u->clean += s[0].clean[i];
+        for (int k = 0; k < u->n; k++) {
+            u->runs[k].right += s[k].stands[i];
+            if (!s[k].stands[i]) falls++, last = k;
+        }
+        u->right += !falls;
+        if (s[0].clean[i] && falls == 1) u->runs[last].alone++;
+    }
+}
+
+vt_status vt_union_make(vt_union *u, vt_err *e) {
+    states s[VT_UNION_MOST] = {{0}};
+    vt_status st = VT_OK;
+    u->images = u->clean = u->right = 0;
+    for (int k = 0; k < u->n && st == VT_OK; k++) {
+        vt_union_run *r = &u->runs[k];
+        r->right = r->alone = 0;
+        vt_header_threat(r->ledger->header, r->threat, sizeof r->threat);
+        st = fit(r, e);
+        if (st == VT_OK && k) st = comparable(&u->runs[0], r, e);
+        if (st == VT_OK) st = read_states(&s[k], r->ledger, e);
+        if (st == VT_OK && k) st = same_images(u, s, k, e);
+    }
+    if (st == VT_OK) count(u, s);
+    for (int k = 0; k < u->n; k++) states_free(&s[k]);
+    return st;
+}
+
+static json_t *row(int64_t right, int64_t images) {
+    double low, high;
+    vt_wilson(right, images, &low, &high);
+    return json_pack("{s:I,s:f,s:[f,f]}", "right", (json_int_t)right, "percent", 100 * (double)right / (double)images,
+                     "interval95", low, high);
+}
+
+json_t *vt_union_json(const vt_union *u) {
+    size_t before = vt_json_refused();
+    const vt_header *h = u->runs[0].ledger->header;
+    json_t *runs = json_array(), *all = row(u->right, u->images);
+    for (int k = 0; k < u->n; k++) {
+        const vt_union_run *r = &u->runs[k];
+        json_t *o = row(r->right, u->images), *attacks = json_array();
+        for (int i = 0; i < r->ledger->header->n_attacks; i++)
+            json_array_append_new(attacks, json_string(r->ledger->header->attacks[i].id));
+        json_object_set_new(o, "name", json_string(named(r)));
+        json_object_set_new(o, "threat", json_string(r->threat));
+        json_object_set_new(o, "falls_here_alone", json_integer((json_int_t)r->alone));
+        json_object_set_new(o, "attacks", attacks);
+        json_array_append_new(runs, o);
+    }
+    json_t *o = json_pack("{s:s,s:s,s:I,s:o,s:o,s:o}", "weights", h->weights, "data", h->data.sha256, "images",
+                          (json_int_t)u->images, "clean", row(u->clean, u->images), "runs", runs, "union", all);
+    return vt_json_whole(o, before);
+}
+
+static void line(FILE *f, const char *name, const char *threat, int64_t right, int64_t images, int64_t alone) {
+    double low, high;
+    vt_wilson(right, images, &low, &high);
+    fputs("| ", f), vt_md(f, name);
+    fputs(" | ", f), vt_md(f, threat);
+    fprintf(f, " | %lld / %lld | %.2f | [%.2f, %.2f] | ", (long long)right, (long long)images,
+            100 * (double)right / (double)images, low, high);
+    if (alone >= 0) fprintf(f, "%lld ", (long long)alone);
+    fputs("|\n", f);
+}
+
+void vt_union_md(FILE *f, const void *data) {
+    const vt_union *u = data;
+    fputs("| | threat | right / all | % | 95 % interval | falls here alone |\n|---|---|---:|---:|---:|---:|\n", f);
+    line(f, "clean", "", u->clean, u->images, -1);
+    for (int k = 0; k < u->n; k++)
+        line(f, named(&u->runs[k]), u->runs[k].threat, u->runs[k].right, u->images, u->runs[k].alone);
+    line(f, "union", "any of these", u->right, u->images, -1);
+}
