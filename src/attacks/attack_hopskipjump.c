@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* HopSkipJump: from the label alone. It walks along the decision boundary: which side points beside it fall on estimates
- * its normal, a step along that leads inside the other class, a binary search back to the boundary (Chen, Jordan and
- * Wainwright 2020, "HopSkipJumpAttack: A Query-Efficient Decision-Based Attack", algorithms 1 and 2; constants of the
- * authors' code). The start, which the paper leaves open, is noise: of single pixels and of blocks in turn. */
+/* HopSkipJump: from the label alone. It walks along the decision boundary: which side points beside it fall on
+ * estimates its normal, a step along that leads inside the other class, a binary search back to the boundary (Chen,
+ * Jordan and Wainwright 2020, "HopSkipJumpAttack: A Query-Efficient Decision-Based Attack", algorithms 1 and 2;
+ * constants of the authors' code). The start, which the paper leaves open, is noise: of single pixels and of blocks in
+ * turn. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -14,7 +15,8 @@ typedef struct params {
 
 static const vt_opt opts[] = {
     VT_OPT_I("queries", params, queries, "forwards in all: the budget", 5000, 1, 10000000),
-    VT_OPT_I("draws", params, draws, "points of the first estimate; the t-th has sqrt(t) times as many", 100, 1, 100000),
+    VT_OPT_I("draws", params, draws, "points of the first estimate; the t-th has sqrt(t) times as many", 100, 1,
+             100000),
     VT_OPT_I("draws_most", params, draws_most, "and no more than these", 10000, 1, 1000000),
     VT_OPT_END,
 };
@@ -25,10 +27,10 @@ typedef struct search {
     const vt_task *t;
     vt_min_norm_point near;
     vt_rng r;
-    int left;        /* queries */
-    double theta;    /* what the binary search leaves open */
-    float *at;       /* [n] on the boundary, on its far side */
-    float *v;        /* [n] its normal there */
+    int left;         /* queries */
+    double theta;     /* what the binary search leaves open */
+    float *at;        /* [n] on the boundary, on its far side */
+    float *v;         /* [n] its normal there */
     float *u, *y, *z; /* [n], [n], [K] */
 } search;
 
@@ -113,8 +115,8 @@ static void direction(search *s, double reach) {
     }
 }
 
-/* v = the mean of (side - mean side) u, side 1 where u leads to the other class and -1 where not (section III-C); all on
- * one side: the mean of u itself. Sums of both kinds are kept, since the mean is known in the end alone. */
+/* v = the mean of (side - mean side) u, side 1 where u leads to the other class and -1 where not (section III-C); all
+ * on one side: the mean of u itself. Sums of both kinds are kept, since the mean is known in the end alone. */
 static vt_status normal(search *s, int draws, double reach) {
     const vt_task *t = s->t;
     float *sum = s->v, *sided = s->near.task->x_adv; /* nobody reads x_adv before the end */
@@ -143,8 +145,7 @@ static vt_status jump(search *s, double step) {
     const vt_task *t = s->t;
     bool yes = false;
     while (!yes && s->left && step > 0) {
-        for (size_t i = 0; i < t->n; i++)
-            s->y[i] = (float)fmin(fmax((double)s->at[i] + step * (double)s->v[i], 0), 1);
+        for (size_t i = 0; i < t->n; i++) s->y[i] = (float)fmin(fmax((double)s->at[i] + step * (double)s->v[i], 0), 1);
         VT_TRY(ask(s, s->y, &yes));
         step /= 2;
     }

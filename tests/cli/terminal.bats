@@ -111,6 +111,7 @@ END
     narrow
     # every step redraws the line of its epoch, so that few lines are left; "images/s" is in each state of it
     [ "$(tr '\r' '\n' <shown | grep -c '^epoch [0-9]*/40 step')" -gt "$(plain | grep -c '^epoch [0-9]*/40 step')" ]
+    rm -f typescript # of before, which holds what is waited for
     (
         for _ in $(seq 400); do
             ! grep -q "epoch 2/" typescript 2>/dev/null || break
@@ -120,7 +121,6 @@ END
     ) 3>&- &
     printf '#!/bin/sh\necho $$ >pid\nexec "$VITRINE" "$@"\n' >started
     chmod +x started
-    rm -f typescript
     TERM=xterm script -qfec "stty cols 80 rows 24; ./started train recipes/shapes10_plain.yaml --data datasets/shapes10 --set epochs=20000 --threads 1 --out u" typescript >/dev/null </dev/null || true
     wait
     sed -e 1d -e '/^Script done on /,$d' typescript >shown

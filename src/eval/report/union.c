@@ -28,7 +28,8 @@ static vt_status fit(const vt_union_run *r, vt_err *e) {
     VT_TRY(vt_coverage_finished(r->ledger, &images, e));
     for (int k = 0; k < h->n_attacks; k++) any = any || h->attacks[k].scoring == VT_SCORE_BALL;
     if (h->curve)
-        return vt_fail(e, VT_E_USAGE, "%s is a curve, which has no one threat: a union is of evaluations", r->ledger->dir);
+        return vt_fail(e, VT_E_USAGE, "%s is a curve, which has no one threat: a union is of evaluations",
+                       r->ledger->dir);
     return any ? VT_OK : vt_fail(e, VT_E_USAGE, "%s attacked nothing: a union is of threats", r->ledger->dir);
 }
 

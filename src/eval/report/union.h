@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The union of threats: of several runs of one model on the same images, each under a threat of its own, the images that
- * stand in all of them (Maini, Wong and Kolter 2020, "Adversarial Robustness Against the Union of Multiple Perturbation
- * Models", section 3; Tramer and Boneh 2019 call an attacker who chooses per image the max adversary). */
+/* The union of threats: of several runs of one model on the same images, each under a threat of its own, the images
+ * that stand in all of them (Maini, Wong and Kolter 2020, "Adversarial Robustness Against the Union of Multiple
+ * Perturbation Models", section 3; Tramer and Boneh 2019 call an attacker who chooses per image the max adversary). */
 #ifndef VT_EVAL_REPORT_UNION_H
 #define VT_EVAL_REPORT_UNION_H
 

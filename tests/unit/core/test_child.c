@@ -68,8 +68,9 @@ static void how_it_ended(void **state) {
     }
 }
 
-/* A grandchild in a session of its own, which ignores what it can. */
-#define STUBBORN "setsid sh -c 'trap \"\" TERM INT HUP; echo $$; while :; do sleep 1; done'"
+/* A grandchild in a session of its own, which ignores what it can; for half a minute, should it be left behind. */
+#define STUBBORN                                                                                                       \
+    "setsid sh -c 'trap \"\" TERM INT HUP; echo $$; i=0; while [ $i -lt 30 ]; do sleep 1; i=$((i+1)); done'"
 
 static void nothing_is_left(void **state) {
     (void)state;
