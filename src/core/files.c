@@ -10,7 +10,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -162,6 +164,16 @@ vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const 
     if (done > 0 && ftruncate(fd, offset) != 0) why = errno;
     return vt_fail(e, VT_E_IO, "%s/%s: %zu bytes at %lld cannot be written: %s", dir, name, n, (long long)offset,
                    strerror(why));
+}
+
+bool vt_file_lock(int fd) {
+    const struct timespec tick = {.tv_nsec = 20000000};
+    for (int i = 0; i < 50; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+        if (errno != EWOULDBLOCK && errno != EINTR) return false;
+        nanosleep(&tick, NULL);
+    }
+    return false;
 }
 
 void vt_remove_in(const char *dir, const char *name) {

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/files.h"
@@ -133,7 +132,7 @@ static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
     char path[VT_PATH_MAX];
     if (!vt_path(path, l->dir, "ledger.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
     VT_TRY(vt_file_open(&l->fd, &l->length, path, flags, e));
-    if ((flags & O_ACCMODE) != O_RDONLY && flock(l->fd, LOCK_EX | LOCK_NB) != 0) {
+    if ((flags & O_ACCMODE) != O_RDONLY && !vt_file_lock(l->fd)) {
         close(l->fd);
         l->fd = -1;
         return vt_fail(e, VT_E_IO, "%s: another vitrine is writing this run", path);

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 #include "core/json.h"
 #include "core/files.h"
@@ -46,7 +45,7 @@ vt_status vt_log_open(vt_run *run, vt_err *e) {
         close(fd);
         return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return vt_fail(e, VT_E_IO, "%s: another vitrine is writing this run", path);
+    if (!vt_file_lock(fd)) return vt_fail(e, VT_E_IO, "%s: another vitrine is writing this run", path);
     int64_t bytes = lines_until(run->log, run->step, run->per_epoch);
     if (bytes < 0) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its lines", path);
     if (ftruncate(fileno(run->log), bytes) != 0 || fseek(run->log, (long)bytes, SEEK_SET) != 0)
