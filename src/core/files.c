@@ -168,7 +168,7 @@ vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const 
 
 bool vt_file_lock(int fd) {
     const struct timespec tick = {.tv_nsec = 20000000};
-    for (int i = 0; i < 50; i++) {
+    for (int i = 0; i < 15; i++) {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
         if (errno != EWOULDBLOCK && errno != EINTR) return false;
         nanosleep(&tick, NULL);
