@@ -176,8 +176,11 @@ static vt_status greet(vt_remote *r, line *l, vt_hello *hello, vt_err *e) {
     char *reply = malloc((size_t)a.bytes + 1);
     if (!reply) return vt_fail(e, VT_E_MEMORY, "no memory for the model's greeting");
     vt_status s = get(r, l, reply, (size_t)a.bytes, until, e, when);
-    if (s == VT_OK && vt_hello_read(hello, reply, (size_t)a.bytes, &why) != VT_OK)
-        s = over(r, l, e, "cannot be asked: %s", why.text);
+    if (s == VT_OK) {
+        s = vt_hello_read(hello, reply, (size_t)a.bytes, &why);
+        if (s == VT_E_MEMORY) vt_fail(e, s, "%s", why.text);
+        if (s == VT_E_FORMAT) s = over(r, l, e, "cannot be asked: %s", why.text);
+    }
     free(reply);
     return s;
 }

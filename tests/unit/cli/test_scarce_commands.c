@@ -7,7 +7,11 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <ftw.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <openssl/rand.h>
 #include <time.h>
 #include "cli/cli.h"
@@ -82,6 +86,10 @@ static const struct path {
     {.line = "compare run run"},
     {.line = "compare run run --json"},
     {.line = "merge run more --out o", .anew = true},
+    {.line = "merge --worst a=run b=run --out o"},
+    {.line = "eval --oracle unix:oracle --data data --threads 1 " RUN " --out o",
+     .again = "eval --oracle unix:oracle --data data --threads 1 " RUN " --out o --resume"},
+    {.line = "selftest --oracle unix:oracle --data data --threads 1 --images 4:18 --eps 8/255 --attack fgsm --out o"},
     {.line = "show run --out o"},
     {.line = "export run --format npz --out o"},
     {.line = "export run --format safetensors --out o"},
@@ -361,6 +369,20 @@ static void test_path(void **state) {
     if (missed > 8 + tried / 10) fail_msg("%d of %d allocations came no more", missed, tried);
 }
 
+static pid_t server;
+
+/* This program as `vitrine serve`, for as long as the paths take. */
+static void serve(void) {
+    server = fork();
+    if (server == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (!freopen("/dev/null", "w", stderr)) _exit(1);
+        execl("/proc/self/exe", "vitrine", "serve", "w.safetensors", "--listen", "unix:oracle", (char *)NULL);
+        _exit(127);
+    }
+    for (int i = 0; i < 1000 && access("oracle", F_OK); i++) usleep(10000);
+}
+
 /* All that the paths read, in an empty folder that is entered. */
 static vt_status make_place(const char *dir, vt_err *e) {
     char to[100];
@@ -376,6 +398,7 @@ static vt_status make_place(const char *dir, vt_err *e) {
     classes("images", "pictures/00004.png", "/x.png");
     classes("photos", "photo.jpg", "/x.jpg");
     mkdir("empty", 0777);
+    serve();
     return VT_OK;
 }
 
@@ -407,6 +430,7 @@ int __wrap_main(int argc, char **argv) {
                                              .test_func = test_path,
                                              .initial_state = (void *)(uintptr_t)&paths[i]};
     int failed = make_place(dir, &e) == VT_OK ? _cmocka_run_group_tests("scarce", tests, n, NULL, NULL) : 1;
+    if (server > 0) kill(server, SIGTERM), waitpid(server, NULL, 0);
     if (e.code) fprintf(stderr, "%s\n", e.text);
     if (chdir("/") == 0) clear(dir);
     return failed;
