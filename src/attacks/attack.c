@@ -61,7 +61,7 @@ static const struct {
      "apgd-ce, apgd-dlr and apgd-t are Auto-PGD on three losses, autoattack holds the first and the last"},
     {"|square-attack|squareattack|", "it is square"},
     {"|spsa|", "nes estimates gradients from logits alone"},
-    {"|rays|boundary|hopskipjump|hsja|", "attacks on decisions alone are not here; square and nes need logits alone"},
+    {"|rays|boundary|hsja|", "the attack on decisions alone is hopskipjump; square and nes need logits alone"},
     {"|tpgd|trades|", "pgd-trades is TRADES' released evaluator"},
     {"|multi-targeted|mt|mtpgd|", "it is mt-pgd"},
 };

@@ -6,7 +6,7 @@
 load helpers
 
 SHAPES=$ROOT/datasets/shapes10 V=$ROOT/weights/shapes10-vit
-child() { echo "/usr/bin/python3 $ROOT/tests/fixtures/oracle_child.py $*"; }
+child() { echo "/usr/bin/python3 $ROOT/tests/fixtures/oracle_child.py $* --of=$BATS_FILE_TMPDIR"; } # tests run side by side: each knows its own
 
 # Images that the Python child has right: its own answers are their labels.
 setup_file() {
@@ -32,7 +32,7 @@ lines() { tail -n +2 "$1/ledger.jsonl" | jq -c '[.image, .entry, .stage, .status
 nothing_left() {
     local k
     for k in $(seq 50); do
-        pgrep -f "oracle_child.py" >left || pgrep -f "vitrine serve $V" >left || return 0
+        pgrep -f "oracle_child.py .*--of=$BATS_FILE_TMPDIR" >left || pgrep -f "vitrine serve $V" >left || return 0
         sleep 0.1
     done
     fail "still there: $(ps -o pid,args -p "$(tr '\n' ',' <left)0")"
@@ -155,7 +155,7 @@ nothing_left() {
         vitrine=$!
         until [ -f "r$k/ledger.jsonl" ]; do sleep 0.01; done
         sleep "0.0$((k * 7 % 10))"
-        if [ $((k % 2)) = 0 ]; then kill -9 $vitrine 2>/dev/null || true; else pkill -9 -f "[o]racle_child.py single" || true; fi
+        if [ $((k % 2)) = 0 ]; then kill -9 $vitrine 2>/dev/null || true; else pkill -9 -f "[o]racle_child.py single --of=$BATS_FILE_TMPDIR" || true; fi
         wait $vitrine || true
         nothing_left
         good eval "${run[@]}" --resume --out "r$k"

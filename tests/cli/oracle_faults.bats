@@ -4,7 +4,7 @@
 # soon, leaves no process and no shared memory behind, and what was done before stays: --resume goes on with a sound one.
 load helpers
 
-child() { echo "exec /usr/bin/python3 $ROOT/tests/fixtures/oracle_child.py $*"; }
+child() { echo "exec /usr/bin/python3 $ROOT/tests/fixtures/oracle_child.py $* --of=$BATS_FILE_TMPDIR"; } # tests run side by side: each knows its own
 
 setup_file() {
     load helpers
@@ -25,7 +25,7 @@ setup() {
 nothing_left() {
     local k
     for k in $(seq 50); do
-        pgrep -f "oracle_child.py" >left || break
+        pgrep -f "oracle_child.py .*--of=$BATS_FILE_TMPDIR" >left || break
         sleep 0.1
     done
     [ ! -s left ] || fail "still there: $(ps -o pid,args -p "$(tr '\n' ',' <left)0")" || return 1

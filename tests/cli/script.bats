@@ -332,7 +332,8 @@ planned() { awk -v row="$1" -v column="$2" 'index($0, row) == 1 {print $(NF - co
     refused pgd-20 "pgd:steps=20"
     refused PGD100 "pgd:steps=100"
     refused mim "momentum"
-    refused hopskipjump "logits alone"
+    refused hsja hopskipjump
+    refused rays "logits alone"
     refused xyzzy "vitrine list attacks"
     # what is proposed is there
     for spec in pgd:random_start=0 pgd:steps=1 pgd:steps=20 square; do
