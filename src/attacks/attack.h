@@ -15,6 +15,8 @@ enum {
     VT_CAN_LINF = 1u << VT_LINF,
     VT_CAN_L2 = 1u << VT_L2,
     VT_CAN_L1 = 1u << VT_L1,
+    VT_CAN_L0 = 1u << VT_L0,
+    /* all that are norms: steps along a gradient know nothing of l0 */
     VT_CAN_ALL = VT_CAN_LINF | VT_CAN_L2 | VT_CAN_L1,
     VT_CAN_PATCH = 1u << VT_NORM_COUNT
 };

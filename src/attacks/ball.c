@@ -9,7 +9,8 @@
 static const struct {
     const char *name;
     vt_norm dual;
-} norms[VT_NORM_COUNT] = {[VT_LINF] = {"linf", VT_L1}, [VT_L2] = {"l2", VT_L2}, [VT_L1] = {"l1", VT_LINF}};
+} norms[VT_NORM_COUNT] =
+    {[VT_LINF] = {"linf", VT_L1}, [VT_L2] = {"l2", VT_L2}, [VT_L1] = {"l1", VT_LINF}, [VT_L0] = {"l0", VT_L0}};
 
 const char *vt_norm_name(vt_norm n) { return norms[n].name; }
 vt_norm vt_norm_dual(vt_norm n) { return norms[n].dual; }
@@ -48,6 +49,7 @@ void vt_ball_init(vt_ball *b, vt_norm norm, double eps, const float *x, size_t n
 static inline double add(vt_norm norm, double sum, double d) {
     if (norm == VT_L2) return sum + d * d;
     if (norm == VT_L1) return sum + fabs(d);
+    if (norm == VT_L0) return sum + (d != 0);
     return fabs(d) > sum || isnan(d) ? fabs(d) : sum; /* NaN stays */
 }
 
@@ -91,11 +93,45 @@ static void project_l2(const vt_ball *b, float *x) {
     }
 }
 
+/* How many values differ from the centre by more than this. */
+static size_t beyond(const vt_ball *b, const float *x, double size) {
+    size_t n = 0;
+    for (size_t i = 0; i < b->n; i++) n += fabs((double)x[i] - (double)b->x[i]) > size;
+    return n;
+}
+
+static void project_l0(const vt_ball *b, float *x) {
+    size_t most = b->eps >= (double)b->n ? b->n : (size_t)b->eps;
+    double low = -1, high = 0;
+    clamp(b, x);
+    for (size_t i = 0; i < b->n; i++) high = fmax(high, fabs((double)x[i] - (double)b->x[i]));
+    while (beyond(b, x, low) > most) { /* the least size beyond which no more than `most` lie */
+        double middle = (low + high) / 2;
+        if (!(middle > low && middle < high)) break;
+        if (beyond(b, x, middle) > most)
+            low = middle;
+        else
+            high = middle;
+    }
+    bool few = beyond(b, x, low) <= most;
+    size_t kept = few ? 0 : beyond(b, x, high), ties = most > kept ? most - kept : 0;
+    for (size_t i = 0; i < b->n && !few; i++) {
+        double d = fabs((double)x[i] - (double)b->x[i]);
+        if (d > high) continue;
+        if (d > low && ties)
+            ties--;
+        else
+            x[i] = b->x[i];
+    }
+}
+
 void vt_ball_project(const vt_ball *b, float *x) {
     if (b->norm == VT_LINF)
         clamp(b, x);
     else if (b->norm == VT_L2)
         project_l2(b, x);
+    else if (b->norm == VT_L0)
+        project_l0(b, x);
     else
         vt_l1_project(x, b->x, b->n, b->eps);
 }

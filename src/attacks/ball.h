@@ -8,10 +8,11 @@
 #include <stddef.h>
 #include "core/rand.h"
 
-typedef enum vt_norm { VT_LINF, VT_L2, VT_L1, VT_NORM_COUNT } vt_norm;
-const char *vt_norm_name(vt_norm n); /* "linf", "l2", "l1" */
+/* l0 is no norm: the number of values that differ, whatever their size; a pixel has three. */
+typedef enum vt_norm { VT_LINF, VT_L2, VT_L1, VT_L0, VT_NORM_COUNT } vt_norm;
+const char *vt_norm_name(vt_norm n); /* "linf", "l2", "l1", "l0" */
 bool vt_norm_find(const char *name, vt_norm *out);
-vt_norm vt_norm_dual(vt_norm n); /* linf and l1 are each other's, l2 is its own */
+vt_norm vt_norm_dual(vt_norm n); /* linf and l1 are each other's, l2 is its own; l0 has none, and is given itself */
 
 typedef struct vt_ball {
     vt_norm norm;
@@ -32,7 +33,8 @@ double vt_length(vt_norm norm, const float *v, size_t n);
 bool vt_ball_contains(const vt_ball *b, const float *x);
 
 /* x <- nearest point by the attacks' convention: linf clamps; l2 scales the difference to length eps, then clips to
- * the box, then removes what rounding to float32 left outside; l1 the nearest point of ball and box (attacks/l1.h). */
+ * the box, then removes what rounding to float32 left outside; l1 the nearest point of ball and box (attacks/l1.h); l0
+ * keeps the eps values that differ most (of equal ones the first), clips them, and takes the others back. */
 void vt_ball_project(const vt_ball *b, float *x);
 /* x <- x + step, projected. */
 void vt_ball_move(const vt_ball *b, float *x, const float *step);

@@ -93,7 +93,8 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     const char *confirm = vt_cli_get(c, "confirm");
     vt_radius at[MOST];
     int n = 0;
-    VT_TRY(add(j, "attacks", attacks ? attacks : "fmn", INFINITY, NULL, e));
+    bool sparse = j->v.norm == VT_L0;
+    VT_TRY(add(j, "attacks", attacks ? attacks : sparse ? "sigma-zero" : "fmn", INFINITY, NULL, e));
     if (!j->v.n_attacks) return vt_fail(e, VT_E_USAGE, "--attacks names no attack");
     if (with && !confirm) return vt_fail(e, VT_E_USAGE, "--confirm-with needs --confirm EPS,EPS,...");
     j->texts = strdup(confirm ? confirm : "");
@@ -107,7 +108,7 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     qsort(at, (size_t)n, sizeof *at, ascending);
     for (int i = 0; i < n; i++) {
         if (i && at[i].eps == at[i - 1].eps) return vt_fail(e, VT_E_USAGE, "--confirm names %s twice", at[i].text);
-        VT_TRY(add(j, "confirm-with", with ? with : "apgd-ce,apgd-t", at[i].eps, at[i].text, e));
+        VT_TRY(add(j, "confirm-with", with ? with : sparse ? "sparse-rs" : "apgd-ce,apgd-t", at[i].eps, at[i].text, e));
     }
     j->v.attacks = j->attacks, j->v.radii = j->radii;
     return VT_OK;
@@ -200,7 +201,8 @@ static void print_all(const vt_curve *c, const vt_look *look) {
                                      {8 / 255., "8/255"}, {16 / 255., "16/255"}, {0, NULL}};
     static const vt_radius l2[] = {{0.1, "0.1"}, {0.25, "0.25"}, {0.5, "0.5"}, {1, "1"}, {2, "2"}, {0, NULL}};
     static const vt_radius l1[] = {{1, "1"}, {2, "2"}, {4, "4"}, {8, "8"}, {12, "12"}, {16, "16"}, {0, NULL}};
-    const vt_radius *grid = c->norm == VT_LINF ? linf : c->norm == VT_L2 ? l2 : l1;
+    static const vt_radius l0[] = {{1, "1"}, {3, "3"}, {10, "10"}, {30, "30"}, {100, "100"}, {300, "300"}, {0, NULL}};
+    const vt_radius *grid = c->norm == VT_LINF ? linf : c->norm == VT_L2 ? l2 : c->norm == VT_L1 ? l1 : l0;
     vt_columns t;
     printf("%s, %zu images, %zu right\n\n", vt_norm_name(c->norm), c->n, c->right);
     print_attacks(c, look);
@@ -282,7 +284,7 @@ static vt_status plot(const job *j, const vt_curve *c, const vt_cli *cli, const 
 static vt_status test_itself(const job *j, const vt_cli *c, vt_err *e) {
     static const char *const usual[] = {[VT_LINF] = "4/255", [VT_L2] = "0.5", [VT_L1] = "12"};
     vt_eval v = j->v;
-    if (vt_cli_has(c, "no-selftest") || !v.n_attacks) return VT_OK;
+    if (vt_cli_has(c, "no-selftest") || !v.n_attacks || v.norm == VT_L0) return VT_OK;
     v.eps_text = usual[v.norm], v.radii = NULL;
     VT_TRY(vt_cli_eps(v.eps_text, v.norm, &v.eps, e));
     return vt_cli_selftest(c, &v, &j->attacks[0], j->ledger, true, e);
@@ -339,10 +341,10 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 
 static const vt_arg args[] = {
     VT_DATA_ARG,
-    {"norm", "linf|l2|l1", "threat model (default linf)"},
-    {"attacks", "LIST", "minimum-norm attacks, as fmn:steps=200,deepfool (default fmn)"},
+    {"norm", "linf|l2|l1|l0", "threat model (default linf)"},
+    {"attacks", "LIST", "minimum-norm attacks, as fmn:steps=200,deepfool (default fmn; l0: sigma-zero)"},
     {"confirm", "EPS,EPS,...", "radii at which fixed-eps attacks try the images that still stand there"},
-    {"confirm-with", "LIST", "those attacks (default apgd-ce,apgd-t)"},
+    {"confirm-with", "LIST", "those attacks (default apgd-ce,apgd-t; l0: sparse-rs)"},
     VT_IMAGES_ARGS,
     {"out", "DIR", "folder for curve.csv, curve.json, curve.svg and the ledger"},
     {"resume", NULL, "go on where a killed run was; may extend --images"},

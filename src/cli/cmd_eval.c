@@ -235,6 +235,10 @@ static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
     const vt_attack *a = to_be_tested(j);
     char text[2000];
     if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks) return VT_OK;
+    if (j->v.norm == VT_L0 && !j->brief)
+        printf("the self-test has no attacks in l0: test the gradients in another norm, as vitrine selftest ... --eps "
+               "4/255\n");
+    if (j->v.norm == VT_L0) return VT_OK;
     if (a) return vt_cli_selftest(c, &j->v, a, j->ledger, j->v.patch.size > 0, e);
     if (j->brief) return VT_OK;
     vt_cli_again(text, sizeof text, c, &vt_command_selftest);
@@ -363,7 +367,7 @@ static const vt_arg args[] = {
     {"eight-bit", NULL, "after each attack, a row for 8-bit images: every value k/255 (docs/attacks.md)"},
     {"individual", NULL, "run each attack of a list or ensemble on every image, as a row of its own"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
-    {"norm", "linf|l2|l1", "threat model (default linf)"},
+    {"norm", "linf|l2|l1|l0", "threat model (default linf); l0 counts changed values"},
     {"threat", "patch:size=N,count=N",
      "instead: any such squares, free inside (aligned=1: on tokens; default anywhere)"},
     VT_IMAGES_ARGS,

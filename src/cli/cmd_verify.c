@@ -288,7 +288,7 @@ static const vt_arg args[] = {
     {"adv", "FILE", "adversarial images of any tool: .safetensors, .npy or .npz, [N,3,H,W] in [0,1] or uint8"},
     {"tensor", "NAME", "which tensor of FILE (default x_adv, else the only one of four sides)"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (with --adv)"},
-    {"norm", "linf|l2|l1", "threat model (with --adv; default linf)"},
+    {"norm", "linf|l2|l1|l0", "threat model (with --adv; default linf)"},
     {"threat", "patch:size=N,count=N", "instead of --norm and --eps: squares in which pixels are free (with --adv)"},
     {"indices", "A:B|LIST|FILE", "which image each point is, in this order (default: FILE's adv_index)"},
     {"images", "A:B|FILE", "the same in ascending order, as in vitrine eval"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/run_args.h"
 
+#include <math.h>
 #include "cli/known.h"
 #include "core/opt.h"
 #include "io/image_list.h"
@@ -9,7 +10,7 @@ vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e) {
     const char *text = vt_cli_get(c, "norm");
     *out = VT_LINF;
     if (!text || vt_norm_find(text, out)) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "--norm is '%s', must be linf, l2 or l1", text);
+    return vt_fail(e, VT_E_USAGE, "--norm is '%s', must be linf, l2, l1 or l0", text);
 }
 
 vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e) {
@@ -31,6 +32,10 @@ vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e) {
         return vt_fail(e, VT_E_USAGE,
                        "--eps is %s, but an l1 radius is the sum over all values of an image and at least 0.1 (12 is "
                        "usual for 32x32 pixels); did you mean --norm linf?",
+                       text);
+    if (norm == VT_L0 && *out != floor(*out))
+        return vt_fail(e, VT_E_USAGE,
+                       "--eps is %s, but an l0 radius counts the values that may change, three a pixel: a whole number",
                        text);
     if (!(*out <= 1e6)) return vt_fail(e, VT_E_USAGE, "--eps is %s, must be at most 1e6", text);
     return VT_OK;

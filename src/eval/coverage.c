@@ -12,7 +12,7 @@ bool vt_in_share(uint64_t seed, int32_t image, double share) {
 
 double vt_record_norm(const vt_record *r, vt_norm norm) {
     if (r->status == VT_RECORD_NOT_FINITE) return 0; /* the search ended unfinished: robust at no radius */
-    return norm == VT_LINF ? r->linf : norm == VT_L2 ? r->l2 : r->l1;
+    return norm == VT_LINF ? r->linf : norm == VT_L2 ? r->l2 : norm == VT_L1 ? r->l1 : r->l0;
 }
 
 static void read_entry(vt_coverage_entry *en, const vt_header_attack *a, int column) {

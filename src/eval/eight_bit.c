@@ -23,6 +23,8 @@ static vt_status on_levels(const vt_eval *v, int32_t image, const float *x, vt_e
 
 vt_status vt_eight_bit_check(const vt_eval *v, vt_err *e) {
     if (!vt_eight_bit_wanted(v)) return VT_OK;
+    if (v->norm == VT_L0)
+        return vt_fail(e, VT_E_USAGE, "--eight-bit counts levels of linf, l2 and l1, and knows nothing of l0");
     if (vt_grid8_most(v->norm, v->eps) < 1)
         return vt_fail(e, VT_E_USAGE,
                        "--eight-bit: --eps %s is below one grey level (1/255): no other 8-bit image lies in that ball",

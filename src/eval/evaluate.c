@@ -347,6 +347,7 @@ static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_er
     vt_terms terms = {v->norm, t.eps, v->patch, attack->scoring};
     VT_TRY(vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, w->attacker.side, r.label, w->z, w->z64, e));
     from_verdict(&r, &d);
+    r.l0 = v->norm == VT_L0 ? d.l0 : 0;
     r.gradients = w->oracle.gradients, r.forwards = w->oracle.forwards, r.vanished = w->oracle.vanished;
     r.status = (uint8_t)vt_verdict_status(&d);
     if (w->oracle.not_finite && !d.broken)

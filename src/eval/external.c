@@ -18,7 +18,7 @@ static const char *status_name(vt_external_status s) { return s < VT_EXTERNAL_CO
 
 double vt_external_allowance(const vt_external *f) {
     double n = (double)vt_subject_pixels(f->subject);
-    return f->allowance * (f->norm == VT_LINF ? !f->patch.size : f->norm == VT_L2 ? sqrt(n) : n);
+    return f->allowance * (f->norm == VT_LINF ? !f->patch.size : f->norm == VT_L2 ? sqrt(n) : f->norm == VT_L1 ? n : 0);
 }
 
 typedef struct job {
@@ -65,7 +65,11 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     if (f->patch.size) vt_verify_patch(&p->v, j->x, j->x_adv, j->side, j->side, &f->patch);
     if (!p->not_finite && !p->v.finite)
         return vt_fail(e, VT_E_NUMERIC, "image %lld: the model's logits are not finite", (long long)p->image);
-    p->excess = fmax(0, (f->norm == VT_L1 ? p->v.l1 : f->norm == VT_L2 ? p->v.l2 : p->v.linf) - f->eps);
+    p->excess = fmax(0, (f->norm == VT_L1   ? p->v.l1
+                         : f->norm == VT_L2 ? p->v.l2
+                         : f->norm == VT_L0 ? p->v.l0
+                                            : p->v.linf) -
+                            f->eps);
     p->status = status_of(p);
     pthread_mutex_lock(&k->lock);
     vt_progress_step(&f->progress, ++k->done, "");

@@ -35,7 +35,7 @@ enum { SIDE = 4096, NAME = 64 }; /* pixels, as the models' (models/params.c); ch
 
 #define NAME_OF(id, text) text,
 static const char *const scorings[] = {VT_SCORING_LIST(NAME_OF) NULL};
-static const char *const norms[] = {"linf", "l2", "l1", "patch", NULL};
+static const char *const norms[] = {"linf", "l2", "l1", "l0", "patch", NULL};
 static const char *const formats[] = {VT_LEDGER_FORMAT_1, VT_LEDGER_FORMAT, NULL};
 
 /* Objects and lists that have fields of their own. */

@@ -27,9 +27,10 @@ static void number(char buf[VT_NUMBER_ROOM], double v, bool longest) {
 
 static int line_text(char *buf, size_t size, const vt_record *r, bool longest) {
     const double values[] = {r->margin, r->margin64, r->linf, r->l2, r->l1};
-    char t[5][VT_NUMBER_ROOM], adv[32] = "", vanished[40] = "";
+    char t[5][VT_NUMBER_ROOM], adv[32] = "", vanished[40] = "", l0[40] = "";
     for (int i = 0; i < 5; i++) number(t[i], values[i], longest);
     if (r->vanished) snprintf(vanished, sizeof vanished, ",\"vanished\":%lld", (long long)r->vanished);
+    if (r->l0 > 0) snprintf(l0, sizeof l0, "\"l0\":%lld,", (long long)r->l0);
     if (r->adv >= 0) snprintf(adv, sizeof adv, ",\"adv\":%lld", (long long)r->adv);
     /* in parts: glibc takes memory for one with so many values, and gives up without it */
     int n = snprintf(buf, size, "{\"image\":%d,\"entry\":%d,\"stage\":%d,\"status\":\"%s\",\"borderline\":%s,",
@@ -38,6 +39,7 @@ static int line_text(char *buf, size_t size, const vt_record *r, bool longest) {
     n += snprintf(buf + n, size - (size_t)n, "\"label\":%d,\"pred\":%d,\"pred64\":%d,", r->label, r->pred, r->pred64);
     n += snprintf(buf + n, size - (size_t)n, "\"margin\":%s,\"margin64\":%s,\"linf\":%s,\"l2\":%s,\"l1\":%s,", t[0],
                   t[1], t[2], t[3], t[4]);
+    n += snprintf(buf + n, size - (size_t)n, "%s", l0);
     return n + snprintf(buf + n, size - (size_t)n, "\"gradients\":%lld,\"forwards\":%lld%s%s,\"sha\":\"%016llx\"}\n",
                         (long long)r->gradients, (long long)r->forwards, vanished, adv, (unsigned long long)r->sha);
 }
@@ -74,7 +76,7 @@ static double get_real(const json_t *o, const char *key) {
 }
 
 bool vt_line_parse(vt_record *r, const json_t *o) {
-    long long image, entry, stage, label, pred, pred64, grads, fwds, vanished = 0, adv = -1;
+    long long image, entry, stage, label, pred, pred64, grads, fwds, vanished = 0, l0 = 0, adv = -1;
     const char *status = json_string_value(json_object_get(o, "status")),
                *sha = json_string_value(json_object_get(o, "sha"));
     if (!get_int(o, "image", 0, INT32_MAX, &image) || !get_int(o, "entry", 0, 1000, &entry) ||
@@ -84,6 +86,7 @@ bool vt_line_parse(vt_record *r, const json_t *o) {
         !sha || strlen(sha) != 16)
         return false;
     if (json_object_get(o, "vanished") && !get_int(o, "vanished", 1, INT64_MAX, &vanished)) return false;
+    if (json_object_get(o, "l0") && !get_int(o, "l0", 1, INT32_MAX, &l0)) return false;
     if (json_object_get(o, "adv") && !get_int(o, "adv", 0, INT64_MAX, &adv)) return false;
     *r = (vt_record){.image = (int32_t)image,
                      .entry = (int32_t)entry,
@@ -98,6 +101,7 @@ bool vt_line_parse(vt_record *r, const json_t *o) {
                      .linf = get_real(o, "linf"),
                      .l2 = get_real(o, "l2"),
                      .l1 = get_real(o, "l1"),
+                     .l0 = (double)l0,
                      .gradients = grads,
                      .forwards = fwds,
                      .vanished = vanished,

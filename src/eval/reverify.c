@@ -92,7 +92,8 @@ static void compare(worker *w, const vt_reverify *c, const vt_record *r, const v
     else if (v->pred != r->pred || v->pred64 != r->pred64)
         snprintf(w->text, TEXT, "%s is taken for class %d (%d in double), the ledger says %d (%d)", at, v->pred,
                  v->pred64, r->pred, r->pred64);
-    else if (r->entry && (v->linf != r->linf || v->l2 != r->l2 || (v->l1 != r->l1 && !isnan(r->l1))))
+    else if (r->entry && (v->linf != r->linf || v->l2 != r->l2 || (v->l1 != r->l1 && !isnan(r->l1)) ||
+                          (r->l0 > 0 && v->l0 != r->l0)))
         snprintf(w->text, TEXT, "%s lies at linf %.9g, l2 %.9g, l1 %.9g, the ledger says %.9g, %.9g, %.9g", at, v->linf,
                  v->l2, v->l1, r->linf, r->l2, r->l1);
     else if (!near(c, v->margin, r->margin, wide) || !near(c, v->margin64, r->margin64, narrow))

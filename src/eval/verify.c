@@ -6,17 +6,19 @@
 
 static void measure(vt_verdict *v, const float *x, const float *y, size_t n, vt_norm norm, double eps) {
     long double squares = 0, sum = 0;
-    double largest = 0;
+    double largest = 0, differ = 0;
     bool fine = true;
     for (size_t i = 0; i < n; i++) {
         double d = (double)y[i] - (double)x[i];
         fine = fine && y[i] >= 0 && y[i] <= 1 && isfinite(d);
         squares += (long double)d * (long double)d;
         sum += (long double)fabs(d);
+        differ += y[i] != x[i];
         if (fabs(d) > largest) largest = fabs(d);
     }
     v->linf = largest, v->l2 = (double)sqrtl(squares), v->l1 = (double)sum;
-    v->inside = fine && (norm == VT_LINF ? v->linf : norm == VT_L2 ? v->l2 : v->l1) <= eps;
+    v->l0 = differ;
+    v->inside = fine && (norm == VT_LINF ? v->linf : norm == VT_L2 ? v->l2 : norm == VT_L1 ? v->l1 : v->l0) <= eps;
 }
 
 vt_rng vt_verdict_key(uint64_t seed, int32_t image, int entry, int stage) {

@@ -12,7 +12,7 @@
 
 typedef struct vt_verdict {
     bool inside;             /* norm <= eps and 0 <= x' <= 1, every value finite */
-    double linf, l2, l1;     /* |x' - x| */
+    double linf, l2, l1, l0; /* |x' - x|; l0: values that differ */
     int pred, pred64;        /* argmax in float, in double */
     double margin, margin64; /* max_{j!=label} z_j - z_label; above 0: misclassified */
     double noise;     /* largest |z_float - z_double|, or difference of any two askings (without a double copy) */

@@ -50,6 +50,7 @@ static json_t *entry_json(const vt_summary *s, const vt_entry_summary *en) {
                           real_or_null(en->median_linf), "median_l2", real_or_null(en->median_l2), "median_l1",
                           real_or_null(en->median_l1), "stages", stages);
     char text[600];
+    if (s->header->norm == VT_L0) json_object_set_new(o, "median_l0", real_or_null(en->median_l0));
     if (en->not_finite) json_object_set_new(o, "not_finite", json_integer((json_int_t)en->not_finite));
     json_t *remarks = json_array();
     for (int k = 0; vt_entry_remark(en, k, text, sizeof text); k++) json_array_append_new(remarks, json_string(text));

@@ -71,9 +71,10 @@ static vt_status allocate(vt_summary *s, vt_err *e) {
 }
 
 static void medians(vt_entry_summary *en, const vt_ledger *l, int entry, double *scratch) {
-    static const size_t from[] = {offsetof(vt_record, linf), offsetof(vt_record, l2), offsetof(vt_record, l1)};
-    double *const to[] = {&en->median_linf, &en->median_l2, &en->median_l1};
-    for (int which = 0; which < 3; which++) {
+    static const size_t from[] = {offsetof(vt_record, linf), offsetof(vt_record, l2), offsetof(vt_record, l1),
+                                  offsetof(vt_record, l0)};
+    double *const to[] = {&en->median_linf, &en->median_l2, &en->median_l1, &en->median_l0};
+    for (int which = 0; which < 4; which++) {
         size_t n = 0;
         for (size_t i = 0; i < l->count; i++)
             if (l->records[i].entry == entry && l->records[i].status == VT_RECORD_BROKEN)

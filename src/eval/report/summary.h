@@ -40,7 +40,7 @@ typedef struct vt_entry_summary {
     bool open;                /* as of its last stage */
     double cost;              /* forward-equivalents: forwards + gradients times the header's gradient_cost */
     int64_t robust, broken, borderline, invalid, not_finite, gradients, forwards, pending;
-    double median_linf, median_l2, median_l1; /* of the broken images' perturbations; NaN: none */
+    double median_linf, median_l2, median_l1, median_l0; /* of the broken images' perturbations; NaN: none */
     vt_stage_summary *stages;
     int n_stages;
 } vt_entry_summary;

@@ -68,7 +68,7 @@ static void test_rounding_inside(void **state) {
     for (uint64_t k = 0; k < 10000; k++) {
         vt_rng r = key(k, 7);
         size_t n = 1 + vt_rng_bits(&r, 0) % (k % 50 ? 40 : MOST_N);
-        vt_norm norm = (vt_norm)(k % VT_NORM_COUNT);
+        vt_norm norm = (vt_norm)(k % VT_L0);
         long den = dens[vt_rng_bits(&r, 1) % 5], num = 1 + (long)(vt_rng_bits(&r, 2) % (uint32_t)(den == 3 ? 6 : 20));
         if (num > den && norm == VT_LINF) num = den;
         scene_open(&s, n, norm, (double)num / (double)den, k);
@@ -161,7 +161,7 @@ static void test_step_best(void **state) {
     static scene s;
     double sum = 0, best_sum = 0;
     for (uint64_t k = 0; k < 1500; k++) {
-        vt_norm norm = (vt_norm)(k % VT_NORM_COUNT);
+        vt_norm norm = (vt_norm)(k % VT_L0);
         long quarters = 4 + (long)(k / 3 % 20);
         scene_open(&s, 4, norm, (double)quarters / 1020, k);
         vt_rng r = key(k, 9);

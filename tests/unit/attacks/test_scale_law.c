@@ -126,7 +126,7 @@ static void scene_open(scene *s, int classes) {
         for (int k = 0; k < PIXELS; k++) s->x[i][k] = (float)x[i * PIXELS + k];
         ask_logits(&b->c, s->x[i], z, false);
         s->label[i] = vt_argmax_f32(z, b->c.classes);
-        for (int norm = 0; norm < VT_NORM_COUNT; norm++) {
+        for (int norm = 0; norm < VT_L0; norm++) {
             vt_attack a;
             threat how = {(vt_norm)norm, false};
             parse(&a, "fmn:steps=200", how);
@@ -283,7 +283,7 @@ static void test_robust_at_every_scale(void **state) {
     int n;
     const vt_attack_def *const *defs = vt_attack_defs(&n);
     for (int d = 0; d < n; d++)
-        for (int norm = 0; norm < VT_NORM_COUNT; norm++) {
+        for (int norm = 0; norm < VT_L0; norm++) {
             vt_attack a;
             char spec[200];
             threat how = {(vt_norm)norm, false};

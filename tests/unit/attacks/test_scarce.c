@@ -15,7 +15,7 @@ static double *pixels;
 
 /* ---- attacks ---- */
 
-static const vt_norm norms[] = {VT_LINF, VT_L2, VT_L1};
+static const vt_norm norms[] = {VT_LINF, VT_L2, VT_L1, VT_L0};
 
 /* Two steps or four queries of it, under the first threat that it knows. */
 static vt_status parse(vt_attack *a, const vt_attack_def *def, vt_attempt *t, vt_patch *patch, vt_err *e) {

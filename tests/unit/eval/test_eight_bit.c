@@ -198,7 +198,7 @@ static void test_one_level(void **state) {
     static const double eps[VT_NORM_COUNT] = {1.9 / 255, 1.35 / 255, 1.9 / 255};
     static linear s;
     for (uint64_t k = 0; k < 60; k++) {
-        vt_norm norm = (vt_norm)(k % VT_NORM_COUNT);
+        vt_norm norm = (vt_norm)(k % VT_L0);
         bool exists = k / 3 % 2;
         float best[N], more[N], z[2];
         linear_open(&s, k, true);

@@ -245,7 +245,7 @@ static void test_profiles(void **state) {
     (void)state;
     vt_attack quick, standard, autoattack, paranoid;
     vt_err e = {0};
-    for (int norm = 0; norm < VT_NORM_COUNT; norm++) {
+    for (int norm = 0; norm < VT_L0; norm++) {
         assert_int_equal(vt_attack_parse(&quick, "quick", (vt_norm)norm, &e), VT_OK);
         assert_int_equal(vt_attack_parse(&standard, "standard", (vt_norm)norm, &e), VT_OK);
         assert_int_equal(vt_attack_parse(&autoattack, "autoattack", (vt_norm)norm, &e), VT_OK);

@@ -33,7 +33,7 @@ static int close_subject(void **state) {
 
 /* Two steps or forty queries of it, so that all of an attack's parts are run. */
 static void parse(vt_attack *a, const vt_attack_def *def, vt_eval *v) {
-    static const vt_norm norms[] = {VT_LINF, VT_L2, VT_L1};
+    static const vt_norm norms[] = {VT_LINF, VT_L2, VT_L1, VT_L0};
     char spec[64];
     vt_err e = {0};
     vt_status s = VT_E_RANGE;

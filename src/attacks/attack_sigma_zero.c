@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* sigma-zero: a smooth count of the values that differ, sum d^2 / (d^2 + sigma), goes down beside the margin by steps
+ * of the gradient that is normalised in linf; values below a threshold, which falls while the point is adversarial not
+ * and rises while it is, are taken back (Cina et al. 2025, "sigma-zero: Gradient-based Optimization of l0-norm
+ * Adversarial Examples", algorithm 1; constants of the authors' code). */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#include "attacks/min_norm.h"
+
+typedef struct params {
+    int steps, target;
+    double sigma, eta, tau, tau_step;
+} params;
+
+static const vt_opt opts[] = {
+    VT_OPT_I("steps", params, steps, "gradient steps", 1000, 1, 100000),
+    VT_OPT_R("sigma", params, sigma, "how sharply a value counts as changed", 1e-3, 1e-12, 1),
+    VT_OPT_R("eta", params, eta, "first step, of the largest value; falls to a tenth by a cosine", 1, 1e-6, 10),
+    VT_OPT_R("tau", params, tau, "first threshold below which a value is taken back", 0.3, 0, 1),
+    VT_OPT_R("tau_step", params, tau_step, "how much it moves, as a share of the step", 0.01, 0, 1),
+    VT_TARGET_OPT(offsetof(params, target)),
+    VT_OPT_END,
+};
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return vt_min_norm_len(t) + 3 * t->n + (size_t)t->classes;
+}
+
+static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
+    return vt_target_check(((const params *)p)->target, dims, e);
+}
+
+/* g: the gradient of max(-margin, 0) + (sum d^2 / (d^2 + sigma)) / n at d; margin's own is in g. */
+static void descend(float *g, const float *d, const vt_task *t, double sigma, bool adversarial) {
+    double n = (double)t->n;
+    for (size_t i = 0; i < t->n; i++) {
+        double v = (double)d[i], below = v * v + sigma, count = 2 * v * sigma / (below * below) / n;
+        g[i] = (float)((adversarial ? 0 : -(double)g[i]) + count);
+    }
+}
+
+/* d <- the box's nearest to d - eta g / |g|, values below tau taken back; y = x + d. */
+static void step(float *d, float *y, const float *g, const vt_task *t, double eta, double tau) {
+    double most = vt_length(VT_LINF, g, t->n), f = most > 0 ? eta / most : 0;
+    for (size_t i = 0; i < t->n; i++) {
+        double x = (double)t->x[i], to = fmin(fmax(x + (double)d[i] - f * (double)g[i], 0), 1);
+        d[i] = fabs(to - x) < tau ? 0 : (float)(to - x);
+        y[i] = d[i] == 0 ? t->x[i] : (float)to;
+    }
+}
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    const params *p = params_;
+    float *d = t->work + vt_min_norm_len(t), *y = d + t->n, *g = y + t->n, *z = g + t->n, margin;
+    vt_min_norm_point near;
+    if (!vt_min_norm_open(&near, t, p->target, t->work)) return VT_OK;
+    double tau = p->tau;
+    memset(d, 0, t->n * sizeof *d);
+    memcpy(y, t->x, t->n * sizeof *y);
+    for (int k = 0; k < p->steps; k++) {
+        double eta = p->eta * (0.1 + 0.9 * (1 + cos(M_PI * k / p->steps)) / 2);
+        VT_TRY(vt_min_norm_gradient(&near, o, VT_LOSS_MARGIN, y, z, &margin, g));
+        bool adversarial = vt_min_norm_note(&near, y, z);
+        descend(g, d, t, p->sigma, adversarial);
+        if (k) tau = fmin(fmax(tau + (adversarial ? 1 : -1) * p->tau_step * eta, 0), 1);
+        step(d, y, g, t, eta, tau);
+    }
+    vt_min_norm_finish(&near);
+    return VT_OK;
+}
+
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    (void)d;
+    return (vt_passes){.gradients = ((const params *)params_)->steps};
+}
+
+const vt_attack_def vt_attack_def_sigma_zero = {
+    .name = "sigma-zero",
+    .summary = "minimum-norm attack in l0: as few values as possible, whatever their change",
+    .reference = "Cina et al. 2025 (ICLR), algorithm 1",
+    .norms = VT_CAN_L0,
+    .traits = VT_DRAWS_NOTHING,
+    .white_box = true,
+    .minimum_norm = true,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .check = check,
+    .run = run,
+    .cost = cost,
+};

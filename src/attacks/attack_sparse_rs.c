@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* Sparse-RS: random search over which values (or whole pixels) are changed, all of them to 0 or 1, scores only (Croce
+ * et al. 2022, "Sparse-RS: a Versatile Framework for Query-Efficient Sparse Black-Box Adversarial Attacks", algorithms
+ * 1 and 2, for l0; schedule and constants of the authors' code). */
+#include <stddef.h>
+#include <string.h>
+#include "attacks/attack.h"
+
+enum { FEATURE, PIXEL };
+
+typedef struct params {
+    int queries, restarts, unit;
+    double alpha;
+} params;
+
+static const vt_opt opts[] = {
+    VT_OPT_I("queries", params, queries, "forwards of a run, the start among them", 5000, 1, 10000000),
+    VT_OPT_I("restarts", params, restarts, "independent runs", 1, 1, 1000),
+    VT_OPT_R("alpha", params, alpha, "share of the set that is exchanged at first", 0.3, 1e-6, 1),
+    VT_OPT_C("unit", params, unit,
+             "what is changed: single values, or pixels of three values each (the authors' l0: three times eps)",
+             "feature|pixel", FEATURE),
+    VT_OPT_END,
+};
+
+/* One image: `all` units, of which the first k of `order` are changed. */
+typedef struct search {
+    const vt_task *t;
+    size_t plane, all, k, each; /* values of a channel; units; changed at a time; values of a unit */
+    uint32_t *order;            /* [all] */
+    float *to;                  /* [n] what a changed value becomes */
+    float before[3];            /* of a unit that was recoloured alone */
+    uint32_t recoloured;
+    vt_rng r;
+    uint64_t drawn;
+} search;
+
+static size_t work_len(const void *p, const vt_task *t) {
+    (void)p;
+    return 3 * t->n + (size_t)t->classes; /* the order as 32-bit numbers, colours, a candidate */
+}
+
+static uint32_t draw(search *s, size_t below) { return vt_rng_bits(&s->r, s->drawn++) % (uint32_t)below; }
+
+static size_t place(const search *s, uint32_t unit, size_t c) { return s->each == 1 ? unit : c * s->plane + unit; }
+
+static void recolour(search *s, uint32_t unit) {
+    for (size_t c = 0; c < s->each; c++) s->to[place(s, unit, c)] = (float)(draw(s, 2));
+}
+
+static void swap(search *s, size_t a, size_t b) {
+    uint32_t u = s->order[a];
+    s->order[a] = s->order[b], s->order[b] = u;
+}
+
+/* The first k of the order become what they are changed to. */
+static void paint(const search *s, float *x) {
+    memcpy(x, s->t->x, s->t->n * sizeof *x);
+    for (size_t i = 0; i < s->k; i++)
+        for (size_t c = 0; c < s->each; c++) x[place(s, s->order[i], c)] = s->to[place(s, s->order[i], c)];
+}
+
+static void start(search *s) {
+    for (size_t i = 0; i < s->all; i++) s->order[i] = (uint32_t)i;
+    for (size_t i = 0; i < s->k; i++) {
+        swap(s, i, i + draw(s, s->all - i));
+        recolour(s, s->order[i]);
+    }
+}
+
+/* The share that iteration i of n exchanges: alpha over these, at fixed parts of the way. */
+static size_t exchanged(const params *p, const search *s, int i) {
+    static const struct {
+        int until;
+        double by;
+    } parts[] = {{0, 1}, {50, 2}, {200, 4}, {500, 5}, {1000, 6}, {2000, 8}, {4000, 10}, {6000, 12}, {8000, 15}};
+    double at = (double)i / p->queries * 10000, by = 20;
+    for (size_t k = sizeof parts / sizeof *parts; k-- > 0;)
+        if ((int)at <= parts[k].until) by = parts[k].by;
+    size_t m = (size_t)(p->alpha / by * (double)s->k), rest = s->all - s->k;
+    if (m < 1) m = 1;
+    return m < rest ? m : rest;
+}
+
+/* m of the changed units for m of the others, which get new colours; where all are changed, one gets a new colour. */
+static void propose(search *s, size_t m) {
+    for (size_t i = 0; i < m; i++) {
+        swap(s, s->k - 1 - i, draw(s, s->k - i));                 /* to the end of the changed ones */
+        swap(s, s->k + i, s->k + i + draw(s, s->all - s->k - i)); /* to the beginning of the others */
+    }
+    for (size_t i = 0; i < m; i++) {
+        swap(s, s->k - 1 - i, s->k + i);
+        recolour(s, s->order[s->k - 1 - i]);
+    }
+    if (m) return;
+    s->recoloured = s->order[draw(s, s->k)];
+    for (size_t c = 0; c < s->each; c++) s->before[c] = s->to[place(s, s->recoloured, c)];
+    recolour(s, s->recoloured);
+}
+
+static void take_back(search *s, size_t m) {
+    for (size_t i = 0; i < m; i++) swap(s, s->k - 1 - i, s->k + i);
+    for (size_t c = 0; c < s->each && !m; c++) s->to[place(s, s->recoloured, c)] = s->before[c];
+}
+
+static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
+    const params *p = params_;
+    float *next = t->work + 2 * t->n, *z = next + t->n, best;
+    search s = {.t = t, .plane = (size_t)t->height * (size_t)t->width, .r = t->rng};
+    s.each = p->unit == PIXEL ? 3 : 1, s.all = t->n / s.each;
+    s.k = (size_t)t->ball->eps / s.each;
+    if (s.k > s.all) s.k = s.all;
+    s.order = (uint32_t *)(void *)t->work, s.to = t->work + t->n;
+    memcpy(t->x_adv, t->x, t->n * sizeof(float));
+    if (!s.k) return vt_oracle_logits(o, t->x_adv, z); /* fewer values than a pixel has may change */
+    for (int k = 0; k < p->restarts; k++) {
+        s.r.run = (uint32_t)k, s.drawn = 0;
+        start(&s);
+        paint(&s, t->x_adv);
+        VT_TRY(vt_oracle_logits(o, t->x_adv, z));
+        best = -vt_margin_f32(z, t->label, t->classes);
+        for (int i = 1; i < p->queries && !vt_oracle_may_end(o, best < 0); i++) {
+            size_t m = exchanged(p, &s, i);
+            propose(&s, m);
+            paint(&s, next);
+            VT_TRY(vt_oracle_logits(o, next, z));
+            float now = -vt_margin_f32(z, t->label, t->classes);
+            if (now < best || now <= 0)
+                memcpy(t->x_adv, next, t->n * sizeof(float));
+            else
+                take_back(&s, m);
+            if (now < best) best = now;
+        }
+        if (vt_oracle_may_end(o, best < 0)) return VT_OK;
+    }
+    return VT_OK;
+}
+
+static vt_passes cost(const void *params_, const vt_cost_dims *d) {
+    const params *p = params_;
+    (void)d;
+    return (vt_passes){.forwards = (double)p->restarts * p->queries};
+}
+
+const vt_attack_def vt_attack_def_sparse_rs = {
+    .name = "sparse-rs",
+    .summary = "random search in l0: which values to change; black-box, scores only",
+    .reference = "Croce, Andriushchenko, Singh, Flammarion and Hein 2022, algorithms 1 and 2",
+    .norms = VT_CAN_L0,
+    .params_size = sizeof(params),
+    .opts = opts,
+    .work_len = work_len,
+    .run = run,
+    .cost = cost,
+};
