@@ -41,7 +41,7 @@ attack() { # SPEC TEXT...
 }
 
 @test "an unknown norm" {
-    wrong "--norm is 'l0'" "linf, l2 or l1" -- --norm l0 --eps 8/255 --attack fgsm
+    wrong "--norm is 'l3'" "linf, l2, l1 or l0" -- --norm l3 --eps 8/255 --attack fgsm
     wrong "--norm is ''" -- --norm '' --eps 8/255 --attack fgsm
 }
 

@@ -182,8 +182,8 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     if (!d->images) lacks(c, "data", p->m->data[c->data].name, d->path);
     vt_norm norm = VT_LINF;
     if (a->norm && !vt_norm_find(a->norm, &norm))
-        return vt_fail(e, VT_E_USAGE, "%s: attack %s has the norm '%.40s', must be linf, l2 or l1", p->m->path, a->name,
-                       a->norm);
+        return vt_fail(e, VT_E_USAGE, "%s: attack %s has the norm '%.40s', must be linf, l2, l1 or l0", p->m->path,
+                       a->name, a->norm);
     if (a->spec) {
         vt_attack parsed;
         vt_err why = {0};
