@@ -76,7 +76,7 @@ vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, c
     memcpy(prev, cur, bytes);
     memcpy(t->x_adv, cur, bytes);
     VT_TRY(vt_apgd_gradient(o, p, t, cur, loss, z, &value, g));
-    *broken = vt_argmax_f32(z, t->classes) != t->label;
+    *broken = vt_oracle_reached(o, z);
     memcpy(x_best, cur, bytes);
     memcpy(g_best, g, bytes);
     best = value;
@@ -87,7 +87,7 @@ vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, c
         memcpy(prev, cur, bytes);
         memcpy(cur, next, bytes);
         VT_TRY(vt_apgd_gradient(o, p, t, cur, loss, z, &value, g));
-        if (vt_argmax_f32(z, t->classes) != t->label) {
+        if (vt_oracle_reached(o, z)) {
             *broken = true;
             memcpy(t->x_adv, cur, bytes); /* the latest misclassified iterate, whatever its loss */
         }

@@ -19,7 +19,7 @@ static vt_status run_in(vt_oracle *o, const vt_apgd_params *p, const vt_task *t,
     memcpy(t->x_adv, cur, bytes);
     memcpy(best, cur, bytes);
     VT_TRY(vt_apgd_gradient(o, p, t, cur, loss, z, &value, g));
-    *broken = vt_argmax_f32(z, t->classes) != t->label;
+    *broken = vt_oracle_reached(o, z);
     memcpy(g_best, g, bytes);
     most = value;
     for (int i = 1; i <= steps; i++) {
@@ -28,7 +28,7 @@ static vt_status run_in(vt_oracle *o, const vt_apgd_params *p, const vt_task *t,
         for (size_t j = 0; j < n; j++) cur[j] += step[j];
         vt_ball_project(ball, cur);
         VT_TRY(vt_apgd_gradient(o, p, t, cur, loss, z, &value, g));
-        if (vt_argmax_f32(z, t->classes) != t->label) {
+        if (vt_oracle_reached(o, z)) {
             *broken = true;
             memcpy(t->x_adv, cur, bytes); /* the latest misclassified iterate, whatever its loss */
         }

@@ -28,7 +28,8 @@ enum {
     VT_SHARES_FORWARDS = 4, /* asks for logits where gradients follow at the same point: its forwards are more than
                                those that the model makes for them */
     VT_ENDS_ITSELF = 8,     /* may end before its budget by a rule of its own */
-    VT_LEAVES_BALL = 16     /* its result may lie outside of the ball, as published */
+    VT_LEAVES_BALL = 16,    /* its result may lie outside of the ball, as published */
+    VT_CANNOT_AIM = 32      /* knows no way to a class of one's choice (vt_oracle_aim) */
 };
 
 /* One image. */
@@ -60,6 +61,7 @@ typedef struct vt_passes {
 typedef struct vt_cost_dims {
     int classes, layers; /* layers: blocks whose attention can be looked at */
     vt_norm norm;
+    bool aimed; /* a class is to be reached (vt_oracle_aim) */
     bool patch; /* vt_attack_cost sets it */
 } vt_cost_dims;
 

@@ -19,11 +19,11 @@ static size_t work_len(const void *params, const vt_task *t) {
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     const vt_apgd_params *p = params;
     float *merit = t->work + vt_apgd_work_len(params, t);
-    int targets = p->targets < t->classes - 1 ? p->targets : t->classes - 1;
+    int targets = vt_target_count(p->targets, t->classes, o->goal >= 0);
     VT_TRY(vt_target_merits(o, t, p->choose, merit));
     vt_loss loss = vt_oracle_loss(o, VT_LOSS_DLR_T);
     for (int r = 0; r < targets; r++) {
-        loss.other = vt_target_of_rank(merit, t->classes, t->label, r + 2);
+        loss.other = vt_target_at(o, t, merit, r + 1);
         for (int k = 0; k < p->restarts; k++) {
             vt_rng rng = t->rng;
             rng.run = (uint32_t)(r * p->restarts + k);
@@ -37,8 +37,8 @@ static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
 
 static vt_passes cost(const void *params, const vt_cost_dims *d) {
     const vt_apgd_params *p = params;
-    vt_passes c = vt_target_cost(p->choose, d->classes);
-    c.gradients += vt_target_count(p->targets, d->classes) * vt_apgd_cost(p, d).gradients;
+    vt_passes c = vt_target_cost(p->choose, d);
+    c.gradients += vt_target_count(p->targets, d->classes, d->aimed) * vt_apgd_cost(p, d).gradients;
     return c;
 }
 

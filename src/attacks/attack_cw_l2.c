@@ -107,7 +107,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     size_t n = t->n;
     space s = {work, work + n, work + 2 * n, work + 3 * n, work + 4 * n, work + 5 * n};
     vt_min_norm_point near;
-    if (!vt_min_norm_open(&near, t, p->target, t->work)) return VT_OK;
+    if (!vt_min_norm_open(&near, o, t, p->target, t->work)) return VT_OK;
     double c = p->c, lower = 0, upper = INFINITY;
     if (p->c == 0) VT_TRY(first_weight(o, t, &near, &s, &c));
     double most = 1e13 * c; /* 1e10 from 1e-3, as in their code */

@@ -56,7 +56,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *x1 = t->work + vt_min_norm_len(t), *g = x1 + t->n, *z = g + t->n, value;
     vt_min_norm_point near;
-    if (!vt_min_norm_open(&near, t, p->target, t->work)) return VT_OK;
+    if (!vt_min_norm_open(&near, o, t, p->target, t->work)) return VT_OK;
     double eps = p->radius, widest = vt_box_radius(VT_L2, t->x, t->n);
     for (size_t i = 0; i < t->n; i++) x1[i] = t->x[i];
     for (int k = 0; k < p->steps; k++) {

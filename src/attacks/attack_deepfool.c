@@ -43,12 +43,13 @@ static vt_status nearest_boundary(vt_oracle *o, const vt_task *t, int candidates
         memset(cotangent, 0, (size_t)t->classes * sizeof(float));
         cotangent[k] = 1, cotangent[t->label] = -1;
         vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
+        if (o->goal >= 0) loss = vt_oracle_loss(o, VT_LOSS_MARGIN);
         float value;
         VT_TRY(vt_oracle_gradient(o, x1, &loss, NULL, &value, trial));
         double s = 0;
         for (size_t i = 0; i < t->n; i++) s += linf ? fabs((double)trial[i]) : (double)trial[i] * (double)trial[i];
         s = linf ? s : sqrt(s);
-        double d = fabs((double)z[k] - (double)z[t->label]) / s;
+        double gap = o->goal >= 0 ? (double)value : (double)z[k] - (double)z[t->label], d = fabs(gap) / s;
         if (!(s > 0 && d < *distance)) continue;
         *distance = d, *length = s;
         memcpy(w, trial, t->n * sizeof(float));
@@ -76,8 +77,9 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     float *x1 = t->work + vt_min_norm_len(t), *w = x1 + t->n, *trial = w + t->n, *path = trial + t->n;
     float *z = path + t->n, *clean = z + t->classes, *cotangent = clean + t->classes;
     int candidates = p->candidates >= 2 && p->candidates < t->classes ? p->candidates : t->classes;
+    if (o->goal >= 0) candidates = 2;
     vt_min_norm_point near;
-    vt_min_norm_open(&near, t, -1, t->work);
+    vt_min_norm_open(&near, o, t, -1, t->work);
     memcpy(x1, t->x, t->n * sizeof(float));
     memset(path, 0, t->n * sizeof(float));
     VT_TRY(vt_oracle_logits_first(o, x1, z));
@@ -98,6 +100,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
 static vt_passes cost(const void *params_, const vt_cost_dims *d) {
     const params *p = params_;
     int candidates = p->candidates >= 2 && p->candidates < d->classes ? p->candidates : d->classes;
+    if (d->aimed) candidates = 2;
     return (vt_passes){.forwards = 1 + (double)p->steps, .gradients = (double)p->steps * (candidates - 1)};
 }
 

@@ -27,7 +27,7 @@ static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
 static vt_passes cost(const void *params, const vt_cost_dims *d) {
     const vt_fab_params *p = params;
     double steps = (double)p->restarts * p->steps;
-    return (vt_passes){.forwards = steps, .gradients = steps * (d->classes - 1)};
+    return (vt_passes){.forwards = steps, .gradients = steps * (d->aimed ? 1 : d->classes - 1)};
 }
 
 const vt_attack_def vt_attack_def_fab = {

@@ -18,11 +18,11 @@ static size_t work_len(const void *params, const vt_task *t) {
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     const vt_fab_params *p = params;
     float *best = t->work + vt_fab_work_len(params, t), *clean = best + t->n;
-    int targets = p->targets < t->classes - 1 ? p->targets : t->classes - 1;
+    int targets = vt_target_count(p->targets, t->classes, o->goal >= 0);
     memcpy(t->x_adv, t->x, t->n * sizeof(float));
     VT_TRY(vt_oracle_logits(o, t->x, clean));
     for (int k = 0; k < targets * p->restarts; k++) {
-        int target = vt_target_of_rank(clean, t->classes, t->label, k / p->restarts + 2);
+        int target = vt_target_at(o, t, clean, k / p->restarts + 1);
         vt_rng rng = t->rng;
         rng.run = (uint32_t)k;
         double distance;
@@ -36,7 +36,7 @@ static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
 
 static vt_passes cost(const void *params, const vt_cost_dims *d) {
     const vt_fab_params *p = params;
-    double steps = (double)vt_target_count(p->targets, d->classes) * p->restarts * p->steps;
+    double steps = (double)vt_target_count(p->targets, d->classes, d->aimed) * p->restarts * p->steps;
     return (vt_passes){.forwards = 1 + steps, .gradients = steps};
 }
 

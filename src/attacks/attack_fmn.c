@@ -73,7 +73,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     float *x1 = t->work + vt_min_norm_len(t), *g = x1 + t->n, *z = g + t->n, value;
     vt_norm norm = t->ball->norm;
     vt_min_norm_point near;
-    if (!vt_min_norm_open(&near, t, p->target, t->work)) return VT_OK;
+    if (!vt_min_norm_open(&near, o, t, p->target, t->work)) return VT_OK;
     double eps = INFINITY, widest = vt_box_radius(norm, t->x, t->n);
     double alpha = p->alpha > 0 ? p->alpha : norm == VT_LINF ? 10 : 1;
     for (size_t i = 0; i < t->n; i++) x1[i] = t->x[i];

@@ -176,7 +176,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     search s = {.o = o, .t = t, .r = t->rng, .left = p->queries, .at = w, .v = w + t->n, .u = w + 2 * t->n};
     s.y = s.u + t->n, s.z = s.y + t->n;
     s.theta = 1 / (t->ball->norm == VT_L2 ? n * sqrt(n) : n * n);
-    if (!vt_min_norm_open(&s.near, t, -1, t->work)) return VT_OK;
+    if (!vt_min_norm_open(&s.near, o, t, -1, t->work)) return VT_OK;
     VT_TRY(start(&s, &found));
     if (found) VT_TRY(to_boundary(&s));
     if (found) VT_TRY(walk(&s, p));
@@ -196,6 +196,7 @@ const vt_attack_def vt_attack_def_hopskipjump = {
     .reference = "Chen, Jordan and Wainwright 2020, algorithms 1 and 2",
     .norms = VT_CAN_LINF | VT_CAN_L2,
     .minimum_norm = true,
+    .traits = VT_CANNOT_AIM,
     .params_size = sizeof(params),
     .opts = opts,
     .work_len = work_len,

@@ -45,27 +45,27 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *z = t->work + 2 * t->n, *cotangent = z + t->classes, *merit = cotangent + t->classes;
     vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
-    int targets = vt_target_count(p->targets, t->classes);
+    int targets = vt_target_count(p->targets, t->classes, o->goal >= 0);
     memcpy(t->x_adv, t->x, t->n * sizeof(float));
     VT_TRY(vt_target_merits(o, t, p->choose, merit));
     for (int k = 0; k < targets * p->restarts; k++) {
         vt_rng rng = t->rng;
         rng.run = (uint32_t)k;
         memset(cotangent, 0, (size_t)t->classes * sizeof(float));
-        cotangent[vt_target_of_rank(merit, t->classes, t->label, k / p->restarts + 2)] = 1;
+        cotangent[vt_target_at(o, t, merit, k / p->restarts + 1)] = 1;
         cotangent[t->label] = -1;
         memcpy(t->x_adv, t->x, t->n * sizeof(float));
         if (k % p->restarts) vt_ball_start_inside(t->ball, &rng, t->x_adv);
         VT_TRY(ascend(o, p, t, &loss, z));
-        if (vt_argmax_f32(z, t->classes) != t->label && vt_oracle_may_end(o, true)) return VT_OK;
+        if (vt_oracle_reached(o, z) && vt_oracle_may_end(o, true)) return VT_OK;
     }
     return VT_OK;
 }
 
 static vt_passes cost(const void *params_, const vt_cost_dims *d) {
     const params *p = params_;
-    double runs = (double)vt_target_count(p->targets, d->classes) * p->restarts;
-    vt_passes c = vt_target_cost(p->choose, d->classes);
+    double runs = (double)vt_target_count(p->targets, d->classes, d->aimed) * p->restarts;
+    vt_passes c = vt_target_cost(p->choose, d);
     return (vt_passes){.forwards = c.forwards + runs, .gradients = c.gradients + runs * p->steps};
 }
 

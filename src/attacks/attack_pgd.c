@@ -73,7 +73,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         if (p->random_start) vt_ball_start_inside(t->ball, &rng, t->x_adv);
         bool last = r == p->restarts - 1;
         VT_TRY(run_once(o, p, t, last));
-        if (last || vt_argmax_f32(z, t->classes) != t->label) break;
+        if (last || vt_oracle_reached(o, z)) break;
     }
     return VT_OK;
 }

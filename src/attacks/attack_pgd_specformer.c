@@ -44,7 +44,7 @@ static vt_status climb(vt_oracle *o, const params *p, const vt_task *t, const vt
     for (int k = 0; k < p->steps; k++) {
         if (t->before_step) t->before_step(t->ctx, k, t->x_adv);
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &kind, z, loss, g));
-        frozen = vt_argmax_f32(z, t->classes) != t->label;
+        frozen = vt_oracle_reached(o, z);
         /* below the clamp the gradient is zero, and the next one, at the same point, too. At equality torch.maximum
          * hands on half of it: the same sign. */
         if (frozen || (cw && *loss < CLAMP)) break;
@@ -92,6 +92,7 @@ const vt_attack_def vt_attack_def_pgd_specformer = {
     .norms = VT_CAN_LINF,
     .white_box = true,
     .published = true,
+    .traits = VT_CANNOT_AIM,
     .params_size = sizeof(params),
     .opts = opts,
     .work_len = work_len,

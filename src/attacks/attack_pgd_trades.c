@@ -54,6 +54,7 @@ const vt_attack_def vt_attack_def_pgd_trades = {
     .norms = VT_CAN_LINF,
     .white_box = true,
     .published = true,
+    .traits = VT_CANNOT_AIM,
     .params_size = sizeof(params),
     .opts = opts,
     .work_len = work_len,

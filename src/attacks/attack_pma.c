@@ -44,7 +44,7 @@ static vt_status ascend(vt_oracle *o, const params *p, const vt_task *t, int pas
         vt_loss loss = stage(o, i, half, pass);
         bool down = i == 0 && half > 0;
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, z, &value, g));
-        if (vt_argmax_f32(z, t->classes) != t->label && vt_oracle_may_end(o, true)) return VT_OK;
+        if (vt_oracle_reached(o, z) && vt_oracle_may_end(o, true)) return VT_OK;
         for (size_t k = 0; k < t->n && down; k++) g[k] = -g[k];
         vt_ball_step(t->ball, step, g, length(t->ball->eps, i, half, p->steps));
         for (size_t k = 0; k < t->n; k++) t->x_adv[k] += step[k];
@@ -62,7 +62,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         memcpy(t->x_adv, t->x, t->n * sizeof(float));
         vt_ball_start_inside(t->ball, &rng, t->x_adv);
         VT_TRY(ascend(o, p, t, r % 2, z));
-        if (vt_argmax_f32(z, t->classes) != t->label && vt_oracle_may_end(o, true)) return VT_OK;
+        if (vt_oracle_reached(o, z) && vt_oracle_may_end(o, true)) return VT_OK;
     }
     return VT_OK;
 }

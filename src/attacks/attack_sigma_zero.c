@@ -55,7 +55,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *d = t->work + vt_min_norm_len(t), *y = d + t->n, *g = y + t->n, *z = g + t->n, margin;
     vt_min_norm_point near;
-    if (!vt_min_norm_open(&near, t, p->target, t->work)) return VT_OK;
+    if (!vt_min_norm_open(&near, o, t, p->target, t->work)) return VT_OK;
     double tau = p->tau;
     memset(d, 0, t->n * sizeof *d);
     memcpy(y, t->x, t->n * sizeof *y);

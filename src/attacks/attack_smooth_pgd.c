@@ -65,7 +65,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
             vt_ball_move(t->ball, t->x_adv, step);
             VT_TRY(vt_oracle_logits(o, t->x_adv, z));
         }
-        if (vt_argmax_f32(z, t->classes) != t->label) break;
+        if (vt_oracle_reached(o, z)) break;
     }
     return VT_OK;
 }

@@ -118,13 +118,13 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         start(&s);
         paint(&s, t->x_adv);
         VT_TRY(vt_oracle_logits(o, t->x_adv, z));
-        best = -vt_margin_f32(z, t->label, t->classes);
+        best = -vt_oracle_margin(o, z);
         for (int i = 1; i < p->queries && !vt_oracle_may_end(o, best < 0); i++) {
             size_t m = exchanged(p, &s, i);
             propose(&s, m);
             paint(&s, next);
             VT_TRY(vt_oracle_logits(o, next, z));
-            float now = -vt_margin_f32(z, t->label, t->classes);
+            float now = -vt_oracle_margin(o, z);
             if (now < best || now <= 0)
                 memcpy(t->x_adv, next, t->n * sizeof(float));
             else

@@ -212,7 +212,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         else
             start_tiles(t, &r, t->x_adv, delta, shape);
         VT_TRY(vt_oracle_logits(o, t->x_adv, z));
-        float best = -vt_margin_f32(z, t->label, t->classes);
+        float best = -vt_oracle_margin(o, z);
         for (int i = 0; i < p->queries && !vt_oracle_may_end(o, best < 0); i++) {
             r.step = (uint32_t)i + 1;
             memcpy(next, t->x_adv, t->n * sizeof(float));
@@ -221,7 +221,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
             else
                 propose_tiles(t, &r, share(p->p_init, i), next, delta, shape);
             VT_TRY(vt_oracle_logits(o, next, z));
-            float now = -vt_margin_f32(z, t->label, t->classes);
+            float now = -vt_oracle_margin(o, z);
             if (now < best || now <= 0) memcpy(t->x_adv, next, t->n * sizeof(float));
             if (now < best) best = now;
         }

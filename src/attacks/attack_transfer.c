@@ -104,7 +104,7 @@ static void accumulate(flight *f) {
 
 static vt_status ask(vt_oracle *o, flight *f) {
     VT_TRY(vt_oracle_logits(o, f->t->x_adv, f->z));
-    float margin = vt_margin_f32(f->z, f->t->label, f->t->classes);
+    float margin = vt_oracle_margin(o, f->z);
     if (!(margin > f->margin)) return VT_OK;
     f->margin = margin;
     memcpy(f->best, f->t->x_adv, f->t->n * sizeof(float));

@@ -43,6 +43,7 @@ vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s
     o->mode = t->mode, o->eight_bit = t->eight_bit, o->open = t->open;
     vt_ball_init(&a->ball, t->norm, t->eps, t->x, a->pixels, a->lo, a->hi);
     vt_oracle_reset(o, &a->ball, t->label, s->def->white_box && !t->blind);
+    if (t->goal) vt_oracle_aim(o, *t->goal);
     if (t->target) vt_oracle_target(o, t->target);
     task.x = t->start ? t->start : t->x, task.label = t->label, task.ball = &a->ball, task.rng = t->key;
     task.x_adv = a->x_adv, task.work = a->work, task.before_step = t->before_step, task.ctx = t->ctx;

@@ -20,6 +20,7 @@ typedef struct vt_attempt {
     const float *x;      /* [pixels] the clean image, the ball's centre */
     const float *start;  /* [pixels] where the attack starts; NULL: at x */
     const float *target; /* [classes] what losses aim away from; NULL: the label */
+    const int32_t *goal; /* the class to reach (vt_oracle_aim), of an attack that can aim; NULL: any but the label */
     int label, classes;
     vt_norm norm;
     double eps;

@@ -101,12 +101,20 @@ size_t vt_fab_work_len(const void *params, const vt_task *t) {
     return 5 * t->n + 2 * (size_t)t->classes;
 }
 
-/* The boundary to project on: df = z_k - z_y and its gradient w, for the target or the nearest class in the dual norm.
+/* The boundary to project on: df = z_k - z_y and its gradient w, for the target or the nearest class in the dual norm;
+ * for the oracle's goal its own.
  * z [K] receives the logits of x1; the oracle shares one forward among these calls. */
 static vt_status boundary(vt_oracle *o, const vt_task *t, int target, const float *x1, float *z, float *w, float *trial,
                           float *cotangent, double *df) {
     double nearest = INFINITY;
     vt_norm dual = vt_norm_dual(t->ball->norm);
+    if (o->goal >= 0) { /* of the goal and the largest of all others */
+        vt_loss margin = vt_oracle_loss(o, VT_LOSS_MARGIN);
+        float value;
+        VT_TRY(vt_oracle_gradient(o, x1, &margin, z, &value, w));
+        *df = (double)value;
+        return VT_OK;
+    }
     for (int k = 0; k < t->classes; k++) {
         if (k == t->label || (target >= 0 && k != target)) continue;
         memset(cotangent, 0, (size_t)t->classes * sizeof(float));
@@ -150,7 +158,7 @@ vt_status vt_fab_run(vt_oracle *o, const vt_fab_params *p, const vt_task *t, int
             x1[i] = v > 0 ? (v < 1 ? v : 1) : 0;
         }
         VT_TRY(vt_oracle_logits_first(o, x1, z));
-        if (vt_argmax_f32(z, t->classes) == t->label) continue;
+        if (!vt_oracle_reached(o, z)) continue;
         double r = vt_distance(norm, x1, t->x, n);
         if (r < *distance) {
             *distance = r;

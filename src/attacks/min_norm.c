@@ -6,7 +6,8 @@
 
 size_t vt_min_norm_len(const vt_task *dims) { return dims->n + (size_t)dims->classes; }
 
-bool vt_min_norm_open(vt_min_norm_point *p, const vt_task *t, int target, float *work) {
+bool vt_min_norm_open(vt_min_norm_point *p, const vt_oracle *o, const vt_task *t, int target, float *work) {
+    if (o->goal >= 0) target = o->goal;
     *p = (vt_min_norm_point){.task = t, .target = target, .best = work, .onehot = work + t->n, .distance = INFINITY};
     memcpy(t->x_adv, t->x, t->n * sizeof(float));
     if (target == t->label || target >= t->classes) return false;
@@ -32,12 +33,8 @@ bool vt_min_norm_note(vt_min_norm_point *p, const float *x, const float *z) {
 
 vt_status vt_min_norm_gradient(vt_min_norm_point *p, vt_oracle *o, vt_loss_kind kind, const float *x, float *z,
                                float *value, float *dx) {
-    vt_loss loss = {.kind = kind, .target = p->onehot};
-    VT_TRY(vt_oracle_gradient(o, x, &loss, z, value, dx));
-    if (p->target < 0) return VT_OK;
-    *value = -*value;
-    for (size_t i = 0; i < p->task->n; i++) dx[i] = -dx[i];
-    return VT_OK;
+    vt_loss loss = {.kind = kind, .target = p->onehot, .towards = p->target >= 0};
+    return vt_oracle_gradient(o, x, &loss, z, value, dx);
 }
 
 void vt_min_norm_finish(const vt_min_norm_point *p) {

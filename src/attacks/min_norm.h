@@ -20,9 +20,9 @@ typedef struct vt_min_norm_point {
 } vt_min_norm_point;
 
 size_t vt_min_norm_len(const vt_task *dims); /* floats of work that vt_min_norm_open takes */
-/* x_adv becomes x. false: there is nothing to do, the image is of the target's class (or the model has no such class,
- * which vt_target_check refuses beforehand). */
-bool vt_min_norm_open(vt_min_norm_point *p, const vt_task *t, int target, float *work);
+/* x_adv becomes x. target: of the attack's options, else -1; the oracle's goal goes before. false: there is nothing to
+ * do, the image is of the target's class (or the model has no such class, which vt_target_check refuses beforehand). */
+bool vt_min_norm_open(vt_min_norm_point *p, const vt_oracle *o, const vt_task *t, int target, float *work);
 
 /* Is a point of logits z [K] adversarial? */
 bool vt_min_norm_hit(const vt_min_norm_point *p, const float *z);

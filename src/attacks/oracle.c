@@ -16,9 +16,10 @@ vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e) {
     o->kept = vt_alloc(m->pixels * sizeof(float));
     o->target = vt_alloc(k * sizeof(float));
     o->z = vt_alloc(k * sizeof(float));
+    o->aim = vt_alloc(k * sizeof(float));
     o->z_surrogate = vt_alloc(k * sizeof(float)), o->dz = vt_alloc(k * sizeof(float));
     o->z64 = vt_alloc((size_t)vt_classifier_opinions(m) * k * sizeof(double));
-    if (o->found && o->kept && o->target && o->z && o->z_surrogate && o->dz && o->z64) return VT_OK;
+    if (o->found && o->kept && o->target && o->aim && o->z && o->z_surrogate && o->dz && o->z64) return VT_OK;
     vt_oracle_close(o);
     return vt_fail(e, VT_E_MEMORY, "no memory for an oracle");
 }
@@ -27,6 +28,7 @@ void vt_oracle_close(vt_oracle *o) {
     free(o->found);
     free(o->kept);
     free(o->target);
+    free(o->aim);
     free(o->z);
     free(o->z_surrogate);
     free(o->dz);
@@ -35,11 +37,36 @@ void vt_oracle_close(vt_oracle *o) {
 }
 
 void vt_oracle_reset(vt_oracle *o, const vt_ball *ball, int label, bool gradients_allowed) {
-    o->ball = ball, o->label = label, o->gradients_allowed = gradients_allowed;
+    o->ball = ball, o->label = label, o->goal = -1, o->gradients_allowed = gradients_allowed;
     o->forwards = o->gradients = o->vanished = o->confirmations = 0;
     o->has_found = o->has_kept = o->not_finite = false;
     memset(o->target, 0, (size_t)o->model->classes * sizeof(float));
     o->target[label] = 1;
+}
+
+void vt_oracle_aim(vt_oracle *o, int goal) {
+    o->goal = goal;
+    memset(o->aim, 0, (size_t)o->model->classes * sizeof(float));
+    o->aim[goal] = 1;
+}
+
+bool vt_oracle_reached(const vt_oracle *o, const float *z) {
+    int top = vt_argmax_f32(z, o->model->classes);
+    return o->goal < 0 ? top != o->label : top == o->goal;
+}
+
+float vt_oracle_margin(const vt_oracle *o, const float *z) {
+    return o->goal < 0 ? vt_margin_f32(z, o->label, o->model->classes) : -vt_margin_f32(z, o->goal, o->model->classes);
+}
+
+/* The same of logits in double. */
+static bool reached64(const vt_oracle *o, const double *z) {
+    int top = vt_argmax_f64(z, o->model->classes);
+    return o->goal < 0 ? top != o->label : top == o->goal;
+}
+
+static double margin64(const vt_oracle *o, const double *z) {
+    return o->goal < 0 ? vt_margin_f64(z, o->label, o->model->classes) : -vt_margin_f64(z, o->goal, o->model->classes);
 }
 
 void vt_oracle_target(vt_oracle *o, const float *target) {
@@ -49,7 +76,13 @@ void vt_oracle_target(vt_oracle *o, const float *target) {
 void vt_oracle_forget(vt_oracle *o) { o->has_kept = false; }
 
 vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind) {
-    return (vt_loss){.kind = kind, .target = o->target, .open = o->open};
+    if (o->goal >= 0 && kind == VT_LOSS_DLR) kind = VT_LOSS_DLR_T;
+    bool towards = o->goal >= 0 && kind != VT_LOSS_DLR_T;
+    return (vt_loss){.kind = kind,
+                     .target = towards ? o->aim : o->target,
+                     .other = o->goal,
+                     .towards = towards,
+                     .open = o->open};
 }
 
 bool vt_oracle_may_end(const vt_oracle *o, bool broken) {
@@ -68,8 +101,8 @@ static vt_status confirmed(bool *yes, vt_oracle *o, const float *x) {
         for (int i = 0; i < k; i++) noise = fmax(noise, fabs((double)o->z[i] - z[i]));
         for (int q = 0; q < r; q++)
             for (int i = 0; i < k; i++) noise = fmax(noise, fabs(o->z64[(size_t)q * (size_t)k + (size_t)i] - z[i]));
-        wrong += vt_argmax_f64(z, k) != o->label;
-        least = fmin(least, vt_margin_f64(z, o->label, k));
+        wrong += reached64(o, z);
+        least = fmin(least, margin64(o, z));
     }
     bool sure = 2 * wrong > rows && vt_mcnemar_exact(wrong, rows - wrong).two_sided < 0.05;
     *yes = o->model->random ? sure : wrong == rows && least > VT_CONFIRM_FACTOR * noise;
@@ -125,12 +158,11 @@ static vt_status try_rounded(vt_oracle *o, const float *x, float margin) {
 
 /* o->z holds the logits of x. */
 static vt_status judge(vt_oracle *o, const float *x) {
-    int k = o->model->classes;
     if (o->mode == VT_ORACLE_UNJUDGED) return VT_OK;
-    if (!all_finite(o->z, k)) return undefined(o, x);
-    if (vt_argmax_f32(o->z, k) == o->label || !vt_ball_contains(o->ball, x)) return VT_OK;
+    if (!all_finite(o->z, o->model->classes)) return undefined(o, x);
+    if (!vt_oracle_reached(o, o->z) || !vt_ball_contains(o->ball, x)) return VT_OK;
     if (o->mode == VT_ORACLE_CLOSEST) return keep_closest(o, x);
-    float margin = vt_margin_f32(o->z, o->label, k);
+    float margin = vt_oracle_margin(o, o->z);
     return o->eight_bit && o->mode == VT_ORACLE_SEARCH ? try_rounded(o, x, margin) : keep_found(o, x, margin);
 }
 
@@ -163,13 +195,12 @@ vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *mar
     VT_TRY(forward(o, l->x, NULL, keep));
     o->forwards++;
     if (!all_finite(o->z, o->model->classes)) return undefined(o, l->x);
-    *margin = vt_margin_f32(o->z, o->label, o->model->classes);
+    *margin = vt_oracle_margin(o, o->z);
     if (!l->has_point || *margin > l->point_margin) {
         memmove(l->point, q, l->n);
         l->has_point = true, l->point_margin = *margin;
     }
-    bool wrong = vt_argmax_f32(o->z, o->model->classes) != o->label;
-    return wrong && vt_grid8_contains(l, q) ? keep_found(o, l->x, *margin) : VT_OK;
+    return vt_oracle_reached(o, o->z) && vt_grid8_contains(l, q) ? keep_found(o, l->x, *margin) : VT_OK;
 }
 
 vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *mean) {
@@ -193,8 +224,9 @@ static vt_loss followed(vt_oracle *o, const vt_loss *asked, const float *z) {
     for (int k = 0; k < o->model->classes; k++)
         if (!(fabsf(o->dz[k]) < VT_VANISHED)) return *asked; /* NaN is not small */
     o->vanished++;
-    return (
-        vt_loss){.kind = VT_LOSS_MARGIN, .target = asked->target, .attention = asked->attention, .open = asked->open};
+    vt_loss margin = *asked;
+    margin.kind = VT_LOSS_MARGIN;
+    return margin;
 }
 
 /* dx of a loss at finite logits z; where it leaves float's range, of a loss 2^100 times smaller: no attack asks for its

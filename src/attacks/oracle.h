@@ -2,7 +2,8 @@
 /* The oracle: an attack's only door to the model. Every call is counted; a call names the loss and its target vector;
  * gradients are refused to black-box attacks. It ends an image (VT_STOP) only when a query lies in ball and box, is
  * misclassified in float32, confirmed in double, and its margin exceeds the float32 noise of its own logits by
- * VT_CONFIRM_FACTOR; the attack passes the status up. Other modes never end an image (vt_oracle_mode). A query whose
+ * VT_CONFIRM_FACTOR; the attack passes the status up. Of an oracle with a goal "misclassified" means "taken for the
+ * goal's class" throughout, here and in the attacks. Other modes never end an image (vt_oracle_mode). A query whose
  * logits are not finite ends an image too, with VT_E_NUMERIC. A model that fails (a device, another process) ends it
  * with VT_E_MODEL, and its sentence stays in `why`. A surrogate, where there is one, is another classifier
  * whose gradients are given instead of the model's own: an attack that transfers from it asks the model for logits
@@ -45,6 +46,7 @@ typedef struct vt_oracle {
     const vt_classifier *surrogate; /* of the same classes and pixels, set after opening; NULL: none */
     const vt_ball *ball;
     int label;
+    int goal; /* the class that alone ends an image (vt_oracle_aim); -1: any but the label */
     bool gradients_allowed;
     vt_oracle_mode mode;       /* set after opening; SEARCH then */
     const unsigned char *open; /* goes with every loss that vt_oracle_loss makes (vt_loss.open) */
@@ -64,6 +66,7 @@ typedef struct vt_oracle {
     /* buffers: one-hot label [K], logits [K] float and double, last kept input [n] */
     float *z_surrogate;
     float *target, *z, *kept; /* target: the label's one-hot vector, or what vt_oracle_target set */
+    float *aim;               /* [K] the goal's one-hot vector */
     float *dz;
     double *z64;
     bool has_kept;
@@ -74,6 +77,13 @@ vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e);
 void vt_oracle_close(vt_oracle *o);
 /* A new image: counters to zero. */
 void vt_oracle_reset(vt_oracle *o, const vt_ball *ball, int label, bool gradients_allowed);
+
+/* Class `goal` is to be reached: the losses rise towards it, and no other class ends the image. After a reset. */
+void vt_oracle_aim(vt_oracle *o, int goal);
+/* Is a point of logits z [K] what is looked for: of the goal's class, or of any but the label? */
+bool vt_oracle_reached(const vt_oracle *o, const float *z);
+/* By how much: above 0 where it is. max_{j != y} z_j - z_y, or z_goal - max_{j != goal} z_j. */
+float vt_oracle_margin(const vt_oracle *o, const float *z);
 
 /* What vt_oracle_loss aims at from now on, instead of the label's one-hot vector: a distribution [K]. */
 void vt_oracle_target(vt_oracle *o, const float *target);
@@ -102,7 +112,9 @@ vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *mar
  * evaluated last for a gradient. VT_E_FORBIDDEN for black-box attacks, and where no attention can be looked at. */
 vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *mean);
 
-/* Untargeted losses on the true label (or the target set). */
+/* A loss that rises away from the true label (or the target set), or towards the goal: minus the loss of its class,
+ * and for DLR the targeted one, DLR_T, from the label to the goal (eq. 7: eq. 6 is
+ * constant where the goal's logit is the third). */
 vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind);
 
 /* May an attack whose reference ends at a broken point end there? Exhaustive: when the image has been broken in float32

@@ -46,13 +46,19 @@ static vt_status malt(vt_oracle *o, const vt_task *t, float *merit, float *z) {
 }
 
 vt_status vt_target_merits(vt_oracle *o, const vt_task *t, int choose, float *merit) {
-    if (choose == VT_BY_MALT) return malt(o, t, merit, merit + t->classes);
+    if (choose == VT_BY_MALT && o->goal < 0) return malt(o, t, merit, merit + t->classes);
     return vt_oracle_logits(o, t->x, merit);
 }
 
-vt_passes vt_target_cost(int choose, int classes) {
-    int others = classes - 1;
-    return (vt_passes){.forwards = 1, .gradients = choose == VT_BY_MALT ? fmin(others, VT_MALT_CANDIDATES) : 0};
+vt_passes vt_target_cost(int choose, const vt_cost_dims *d) {
+    bool malt = choose == VT_BY_MALT && !d->aimed;
+    return (vt_passes){.forwards = 1, .gradients = malt ? fmin(d->classes - 1, VT_MALT_CANDIDATES) : 0};
 }
 
-int vt_target_count(int asked, int classes) { return asked < classes - 1 ? asked : classes - 1; }
+int vt_target_at(const vt_oracle *o, const vt_task *t, const float *merit, int r) {
+    return o->goal >= 0 ? o->goal : vt_target_of_rank(merit, t->classes, t->label, r + 1);
+}
+
+int vt_target_count(int asked, int classes, bool aimed) {
+    return aimed ? 1 : asked < classes - 1 ? asked : classes - 1;
+}

@@ -21,10 +21,14 @@ enum { VT_BY_LOGIT, VT_BY_MALT, VT_MALT_CANDIDATES = 100 };
 /* merit [K], with the label ahead of all: target number r (1 = first) is vt_target_of_rank(merit, K, label, r + 1).
  * VT_BY_LOGIT: the clean logits, one forward. VT_BY_MALT: minus the linear distance (z_y - z_k) / |grad (z_k - z_y)|_q,
  * q dual to the ball's norm, for the VT_MALT_CANDIDATES wrong classes of the largest logits, a gradient each; a class
- * without gradient comes last of these, and other classes after them. merit has room for vt_target_work_len floats. */
+ * without gradient comes last of these, and other classes after them. With a goal: the clean logits. merit has room for
+ * vt_target_work_len floats. */
 vt_status vt_target_merits(vt_oracle *o, const vt_task *t, int choose, float *merit);
 size_t vt_target_work_len(const vt_task *t);
-vt_passes vt_target_cost(int choose, int classes); /* of vt_target_merits */
-int vt_target_count(int asked, int classes);       /* there are no more than classes - 1 */
+/* Target number r = 1, 2, ... of these merits; of an oracle with a goal, which needs no order, that. */
+int vt_target_at(const vt_oracle *o, const vt_task *t, const float *merit, int r);
+/* How many an attack takes: no more than classes - 1, one where there is a goal. */
+int vt_target_count(int asked, int classes, bool aimed);
+vt_passes vt_target_cost(int choose, const vt_cost_dims *d); /* of vt_target_merits */
 
 #endif

@@ -99,7 +99,7 @@ static real probability(real *dz, const real *z, int y, int classes, double w) {
     return (real)(pm - w * py);
 }
 
-real VT_R(vt_loss_eval)(real *dz, const vt_loss *loss, const real *z, int classes) {
+static real away(real *dz, const vt_loss *loss, const real *z, int classes) {
     if (loss->kind == VT_LOSS_CE) return ce(dz, loss->target, z, classes);
     if (dz)
         for (int k = 0; k < classes; k++) dz[k] = 0;
@@ -124,4 +124,11 @@ real VT_R(vt_loss_eval)(real *dz, const vt_loss *loss, const real *z, int classe
     default:
         return ratio(dz, z, y, best_other(z, y, classes), -1, 0, 0);
     }
+}
+
+real VT_R(vt_loss_eval)(real *dz, const vt_loss *loss, const real *z, int classes) {
+    real value = away(dz, loss, z, classes);
+    if (!loss->towards) return value;
+    for (int k = 0; dz && k < classes; k++) dz[k] = -dz[k];
+    return -value;
 }

@@ -3,6 +3,7 @@
 #ifndef VT_NN_LOSS_H
 #define VT_NN_LOSS_H
 
+#include <stdbool.h>
 #include "core/real.h"
 
 /* name, meaning (z logits, y the class of the largest target entry, pi sorted descending) */
@@ -30,6 +31,7 @@ typedef struct vt_loss {
     vt_loss_kind kind;
     const float *target;
     int other;
+    bool towards; /* what is maximised is minus the loss: it rises towards the target's class, not away from it */
     const struct vt_attn_loss *attention;
     const unsigned char
         *open; /* [attention blocks] 0: its branch passes no gradient to the input (ARD); NULL: all do */

@@ -27,6 +27,7 @@ typedef struct bench {
     vt_ball ball;
     float *x, *x_copy, *lo, *hi, *x_adv; /* x and x_adv have GUARD words behind them */
     int label;
+    const int *goal; /* of the oracle; NULL: none */
     uint64_t seed;
     uint32_t image;
 } bench;
@@ -135,6 +136,7 @@ static inline vt_status bench_run_from(bench *b, const vt_attack_stage *s, bool 
     b->p->forwards = b->p->keeps = b->p->groups = b->p->backwards = b->p->forwards64 = 0;
     b->p->flag = 0;
     vt_oracle_reset(&b->o, &b->ball, b->label, gradients);
+    if (b->goal) vt_oracle_aim(&b->o, *b->goal);
     vt_status st = s->def->run(&b->o, s->params, &t);
     assert_fenced(t.work, len);
     assert_fenced(b->x_adv, n);

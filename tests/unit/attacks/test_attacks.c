@@ -292,6 +292,70 @@ static void test_few_classes(void **state) {
     each_stage(few_classes, NULL, false);
 }
 
+/* ---- a class of one's choice ---- */
+
+enum { AIMS = 5 };
+
+/* In a ball that holds points of every class each attack that says it can reaches each class but the label, and what
+ * ends an image is of that class. FGSM's one step is not asked to. */
+static void aims(const vt_attack_stage *s, vt_norm norm, void *arg) {
+    int *reached = arg;
+    if ((s->def->traits & VT_CANNOT_AIM) || !strcmp(s->def->name, "fgsm")) return;
+    for (int exhaustive = 0; exhaustive < 2; exhaustive++)
+        for (int goal = 0; goal < AIMS; goal++) {
+            planted p;
+            bench b;
+            assert_true(planted_linear(&p, AIMS, 6, 6, 77));
+            bench_open(&b, &p, 2, true);
+            bench_ball(&b, norm, norm == VT_LINF ? 0.45 : norm == VT_L2 ? 6 : norm == VT_L1 ? 50 : 80);
+            b.o.mode = exhaustive ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH;
+            b.goal = &goal;
+            if (goal != b.label) {
+                vt_status st = bench_run(&b, s, true);
+                if (st != (exhaustive ? VT_OK : VT_STOP) || !b.o.has_found)
+                    fail_msg("%s did not reach class %d in %s", s->id, goal, vt_norm_name(norm));
+                assert_int_equal(predicted(&p, b.o.found), goal);
+                assert_found(&b, st);
+                reached[norm]++;
+            }
+            bench_close(&b);
+            planted_free(&p);
+        }
+}
+
+static void test_aims(void **state) {
+    int reached[VT_NORM_COUNT] = {0};
+    (void)state;
+    each_stage(aims, reached, false);
+    for (vt_norm norm = VT_LINF; norm < VT_NORM_COUNT; norm++) assert_true(reached[norm] >= 4 * (AIMS - 1));
+}
+
+/* Another class does not end an image, is not kept and is not confirmed: the goal here is out of reach. */
+static void keeps_on(const vt_attack_stage *s, vt_norm norm, void *arg) {
+    static const int goal = 3;
+    (void)arg;
+    if (s->def->traits & VT_CANNOT_AIM) return;
+    for (vt_oracle_mode mode = VT_ORACLE_SEARCH; mode <= VT_ORACLE_CLOSEST; mode++) {
+        planted p;
+        bench b;
+        assert_true(planted_linear(&p, AIMS, 6, 6, 77));
+        p.b[goal] -= 1e3;
+        bench_open(&b, &p, 2, true);
+        assert_true(b.label != goal);
+        bench_ball(&b, norm, norm == VT_LINF ? 0.45 : norm == VT_L2 ? 6 : norm == VT_L1 ? 50 : 80);
+        b.o.mode = mode, b.goal = &goal;
+        assert_int_equal(bench_run(&b, s, true), VT_OK);
+        if (b.o.has_found || b.o.confirmations) fail_msg("%s ends beside its goal in %s", s->id, vt_norm_name(norm));
+        bench_close(&b);
+        planted_free(&p);
+    }
+}
+
+static void test_keeps_on(void **state) {
+    (void)state;
+    each_stage(keeps_on, NULL, false);
+}
+
 /* ---- what an attack costs ---- */
 
 /* Right by a margin of `gap` in the whole box, with gradients that are small and nowhere zero: nothing ends early. */
@@ -303,15 +367,17 @@ static void robust(planted *p, int classes, double gap) {
 
 /* What a run to the end asks for is what the definition says, to the call: judged, and without a judge (training),
  * where logits that nobody reads are not computed. less: the attack ends early by a rule of its own. */
-static void counted(const vt_attack_stage *s, vt_norm norm, int classes, double gap, bool less) {
+static void counted_towards(const vt_attack_stage *s, vt_norm norm, int classes, double gap, bool less,
+                            const int *goal) {
     planted p;
     bench b;
     robust(&p, classes, gap);
     bench_open(&b, &p, 1, true);
     bench_ball(&b, norm, norm == VT_L0 ? 3 : 0.1);
     vt_attack whole = {.stages = (vt_attack_stage *)(uintptr_t)s, .n_stages = 1};
-    vt_passes c =
-        vt_attack_cost(&whole, &(vt_cost_dims){.classes = classes, .layers = p.c.tokens.layers, .norm = norm});
+    vt_cost_dims d = {.classes = classes, .layers = p.c.tokens.layers, .norm = norm, .aimed = goal != NULL};
+    vt_passes c = vt_attack_cost(&whole, &d);
+    b.goal = goal;
     assert_true(c.unread >= 0 && c.unread <= c.forwards);
     for (int judged = 0; judged < 2; judged++) {
         b.o.mode = judged ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_UNJUDGED;
@@ -325,6 +391,13 @@ static void counted(const vt_attack_stage *s, vt_norm norm, int classes, double 
     }
     bench_close(&b);
     planted_free(&p);
+}
+
+static void counted(const vt_attack_stage *s, vt_norm norm, int classes, double gap, bool less) {
+    static const int goal = 1;
+    counted_towards(s, norm, classes, gap, less, NULL);
+    if (s->def->traits & VT_CANNOT_AIM) return;
+    counted_towards(s, norm, classes, gap, less, &goal);
 }
 
 static void default_cost(const vt_attack_stage *s, vt_norm norm, void *arg) {
@@ -451,10 +524,10 @@ static void test_parse(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_attack), cmocka_unit_test(test_zero_eps), cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_black_box),    cmocka_unit_test(test_faults),   cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_few_classes),  cmocka_unit_test(test_costs),    cmocka_unit_test(test_whole_costs),
-        cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_every_attack), cmocka_unit_test(test_zero_eps),    cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_black_box),    cmocka_unit_test(test_faults),      cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_few_classes),  cmocka_unit_test(test_aims),        cmocka_unit_test(test_keeps_on),
+        cmocka_unit_test(test_costs),        cmocka_unit_test(test_whole_costs), cmocka_unit_test(test_parse),
     };
     return cmocka_run_group_tests_name("attacks", tests, NULL, NULL);
 }

@@ -68,6 +68,16 @@ static void one_loss(loss_case *l, int y, const char *what) {
     t_check(what);
 }
 
+/* The same, towards the class: minus all of it. */
+static void towards(const loss_case *l) {
+    double dz[16], value = vt_loss_eval_f64(NULL, &l->loss, l->z, l->classes);
+    vt_loss loss = l->loss;
+    loss.towards = true;
+    assert_true(vt_loss_eval_f64(dz, &loss, l->z, l->classes) == -value);
+    for (int k = 0; k < l->classes; k++) assert_true(dz[k] == -l->dz[k]);
+    assert_true(vt_loss_eval_f64(NULL, &loss, l->z, l->classes) == -value);
+}
+
 /* Every loss at every label and, for dlr_t, target; each of several draws puts the label at another rank.
  * Draws with two logits closer than 0.01 are skipped: the sorted losses have a kink where logits tie. */
 static void losses_of(int classes) {
@@ -92,6 +102,7 @@ static void losses_of(int classes) {
                     if (kind == VT_LOSS_DLR && classes >= 3 && above == 2) continue;
                     l.loss.kind = (vt_loss_kind)kind, l.loss.other = t;
                     one_loss(&l, y, vt_loss_names_f64[kind]);
+                    towards(&l);
                 }
             float soft = 0.3f,
                   rest = 0.7f / (float)(classes - 1); /* label smoothing: the loss is of the whole vector */
