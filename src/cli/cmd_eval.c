@@ -33,6 +33,7 @@ extern const vt_command vt_command_selftest;
 typedef struct job {
     vt_eval v;
     vt_subject subject;
+    vt_targets targets; /* --targets */
     int32_t *images;
     vt_attack attacks[64];
     vt_ledger *ledger;
@@ -152,11 +153,25 @@ static vt_status parse_threat(job *j, const vt_cli *c, vt_err *e) {
     return vt_patch_parse(&j->v.patch, threat, e);
 }
 
+static vt_status parse_targets(job *j, const vt_cli *c, vt_err *e) {
+    const char *text = vt_cli_get(c, "targets");
+    if (!text) return VT_OK;
+    if (!j->v.n_attacks) return vt_fail(e, VT_E_USAGE, "--targets needs at least one --attack");
+    if (j->paper)
+        return vt_fail(e, VT_E_USAGE,
+                       "--as-published %s compares with attacks that took any class: leave --targets out",
+                       vt_cli_get(c, "as-published"));
+    VT_TRY(vt_targets_open(&j->targets, text, e));
+    j->v.targets = &j->targets;
+    return VT_OK;
+}
+
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     static const char *const needs_out[] = {"save-adv", "save-npz", "resume"};
     long long seed;
     VT_TRY(parse_threat(j, c, e));
     VT_TRY(parse_attacks(j, c, e));
+    VT_TRY(parse_targets(j, c, e));
     VT_TRY(vt_floor_parse(&j->floor, c, j->v.n_attacks > 0, e));
     j->v.eps_text = j->v.patch.size ? "1" : vt_cli_get(c, "eps");
     if (j->v.n_attacks || j->v.eps_text) VT_TRY(vt_cli_eps(j->v.eps_text, j->v.norm, &j->v.eps, e));
@@ -239,6 +254,12 @@ static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
         printf("the self-test has no attacks in l0: test the gradients in another norm, as vitrine selftest ... --eps "
                "4/255\n");
     if (j->v.norm == VT_L0) return VT_OK;
+    if (j->v.targets) {
+        if (!j->brief)
+            printf("the self-test asks whether images fall to any class: run vitrine selftest, or eval without "
+                   "--targets\n");
+        return VT_OK;
+    }
     if (a) return vt_cli_selftest(c, &j->v, a, j->ledger, j->v.patch.size > 0, e);
     if (j->brief) return VT_OK;
     vt_cli_again(text, sizeof text, c, &vt_command_selftest);
@@ -342,6 +363,7 @@ static vt_status run_job(const vt_cli *c, bool brief, vt_err *e) {
     json_decref(j.header);
     for (int i = 0; i < j.v.n_attacks; i++) vt_attack_free(&j.attacks[i]);
     free(j.images);
+    vt_targets_close(&j.targets);
     vt_subject_close(&j.subject);
     return s;
 }
@@ -370,6 +392,8 @@ static const vt_arg args[] = {
     {"norm", "linf|l2|l1|l0", "threat model (default linf); l0 counts changed values"},
     {"threat", "patch:size=N,count=N",
      "instead: any such squares, free inside (aligned=1: on tokens; default anywhere)"},
+    {"targets", "FILE|least-likely|random",
+     "turn each image into that class and no other; FILE: index,class a line (docs/attacks.md)"},
     VT_IMAGES_ARGS,
     {"out", "DIR", "folder for ledger, results and tables (default: terminal only)"},
     {"resume", NULL, "go on where a killed run was; may extend --images"},

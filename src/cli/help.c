@@ -55,6 +55,7 @@ static const struct {
     {"export eight-bit", VT_GROUP_OUTPUT},
     {"eight-bit", VT_GROUP_ATTACK},
     {"individual", VT_GROUP_ATTACK},
+    {"targets", VT_GROUP_ATTACK},
     {"confirm", VT_GROUP_ATTACK},
     {"confirm-with", VT_GROUP_ATTACK},
     {"allowance", VT_GROUP_THREAT},

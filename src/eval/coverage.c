@@ -25,6 +25,7 @@ vt_status vt_coverage_open(vt_coverage *b, const vt_header *header, const int32_
     *b = (vt_coverage){.images = images, .n = n, .n_entries = header->n_attacks, .columns = 1};
     b->seed = header->seed;
     b->norm = header->norm;
+    b->classes = header->model.classes;
     b->entries = calloc((size_t)b->n_entries + 1, sizeof *b->entries);
     if (!b->entries) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
     for (int i = 0; i < b->n_entries; i++) {
@@ -34,17 +35,19 @@ vt_status vt_coverage_open(vt_coverage *b, const vt_header *header, const int32_
     }
     b->cells = malloc((size_t)b->columns * n + 1);
     b->norms = curve ? malloc(((size_t)b->n_entries * n + 1) * sizeof *b->norms) : NULL;
-    if (!b->cells || (curve && !b->norms)) {
+    b->targets = header->targets ? malloc((n + 1) * sizeof *b->targets) : NULL;
+    if (!b->cells || (curve && !b->norms) || (header->targets && !b->targets)) {
         vt_coverage_close(b);
         return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
     }
     memset(b->cells, VT_COVERAGE_NONE, (size_t)b->columns * n);
+    for (size_t i = 0; b->targets && i < n; i++) b->targets[i] = -1;
     for (size_t i = 0; curve && i < (size_t)b->n_entries * n; i++) b->norms[i] = INFINITY;
     return VT_OK;
 }
 
 void vt_coverage_close(vt_coverage *b) {
-    free(b->entries), free(b->cells), free(b->norms);
+    free(b->entries), free(b->cells), free(b->norms), free(b->targets);
     memset(b, 0, sizeof *b);
 }
 
@@ -66,6 +69,22 @@ static uint8_t *cell(const vt_coverage *b, int entry, int stage, size_t i) {
 
 uint8_t vt_coverage_cell(const vt_coverage *b, int entry, int stage, size_t i) { return *cell(b, entry, stage, i); }
 
+static vt_status note_target(vt_coverage *b, const vt_ledger *l, const vt_record *r, size_t i, vt_err *e) {
+    bool clean = r->entry == VT_ENTRY_CLEAN, in_range = r->target < b->classes || !b->classes;
+    if (!b->targets && r->target < 0) return VT_OK;
+    if (!b->targets || r->target < 0)
+        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: a line of image %d has %s target, but the header says %s",
+                       l->dir, r->image, r->target < 0 ? "no" : "a", b->targets ? "that there are" : "of none");
+    if (!in_range || r->target == r->label)
+        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d of label %d has the target %d, must be %s", l->dir,
+                       r->image, r->label, r->target, in_range ? "another class" : "a class of the model");
+    if (!clean && r->target != b->targets[i])
+        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has the targets %d and %d", l->dir, r->image,
+                       b->targets[i], r->target);
+    b->targets[i] = r->target;
+    return VT_OK;
+}
+
 vt_status vt_coverage_note(vt_coverage *b, const vt_ledger *l, size_t from, vt_err *e) {
     for (size_t k = from; k < l->count; k++) {
         const vt_record *r = &l->records[k];
@@ -84,6 +103,7 @@ vt_status vt_coverage_note(vt_coverage *b, const vt_ledger *l, size_t from, vt_e
         if (*at != VT_COVERAGE_NONE)
             return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", l->dir,
                            r->image, r->entry, r->stage);
+        VT_TRY(note_target(b, l, r, i, e));
         *at = r->status;
         if (!b->norms || r->entry == VT_ENTRY_CLEAN || !vt_record_ends(r->status)) continue;
         double *norm = &b->norms[(size_t)(r->entry - 1) * b->n + i];

@@ -21,16 +21,19 @@ typedef struct vt_coverage {
     vt_coverage_entry *entries; /* [n_entries], entry k of the ledger at k - 1 */
     int n_entries, columns;     /* column 0: clean */
     uint8_t *cells;             /* [columns, n] status, VT_COVERAGE_NONE: no line yet */
+    int32_t *targets;           /* [n] of the clean lines so far, else -1; NULL: the run has none (vt_record.target) */
     double *norms;              /* [n_entries, n] of broken points, else INFINITY; curves alone, else NULL */
     uint64_t seed;
     vt_norm norm;
+    int classes; /* of the model; 0: unknown */
 } vt_coverage;
 enum { VT_COVERAGE_NONE = 0xFF };
 
 vt_status vt_coverage_open(vt_coverage *b, const vt_header *header, const int32_t *images, size_t n, vt_err *e);
 void vt_coverage_close(vt_coverage *b);
 /* Notes the lines from number `from` on. Refuses images that are not in the coverage, entries that the header does not
- * have, and two lines for one place. */
+ * have, two lines for one place, and targets that no run has: of no class, the label, another one than the image's
+ * clean line says. */
 vt_status vt_coverage_note(vt_coverage *b, const vt_ledger *l, size_t from, vt_err *e);
 
 uint8_t vt_coverage_cell(const vt_coverage *b, int entry, int stage, size_t i);

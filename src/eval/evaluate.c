@@ -29,8 +29,9 @@ typedef struct stage_run {
     const vt_eval *v;
     vt_ledger *ledger;
     vt_crew *crews;
-    int entry, stage;    /* eval/ledger.h */
-    const int32_t *todo; /* images of this stage that have no line yet */
+    const vt_coverage *covered; /* as of this stage's beginning: whose targets count */
+    int entry, stage;           /* eval/ledger.h */
+    const int32_t *todo;        /* images of this stage that have no line yet */
     size_t n, done_before, total;
     atomic_size_t next, done, robust;
     atomic_bool failed;
@@ -165,6 +166,26 @@ static vt_status check_surrogate(const vt_eval *v, vt_err *e) {
     return VT_OK;
 }
 
+/* Attacks that know no way to a class, or are told another one; a file that does not fit the run. */
+static vt_status check_targets(const vt_eval *v, vt_err *e) {
+    int classes = vt_subject_classes(v->subject), label;
+    for (int i = 0; v->targets && i < v->n_attacks; i++)
+        for (int k = 0; k < v->attacks[i].n_stages; k++) {
+            const vt_attack_stage *s = &v->attacks[i].stages[k];
+            const char *own = strstr(s->id, "target=");
+            if (s->def->traits & VT_CANNOT_AIM)
+                return vt_fail(e, VT_E_USAGE, "attack %s cannot aim at a class: --targets wants attacks that can",
+                               s->def->name);
+            if (own && strncmp(own, "target=none", strlen("target=none")) != 0)
+                return vt_fail(e, VT_E_USAGE, "attack %s: give its target or --targets, not both", s->def->name);
+        }
+    for (size_t i = 0; v->targets && v->targets->path && i < v->n_images; i++) {
+        VT_TRY(vt_subject_image(v->subject, v->images[i], NULL, &label, e));
+        VT_TRY(vt_targets_fit(v->targets, v->images[i], label, classes, e));
+    }
+    return VT_OK;
+}
+
 vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
     int classes = v->subject->model->config.classes;
     bool fits =
@@ -177,6 +198,7 @@ vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
     VT_TRY(check_attacks(v, e));
     VT_TRY(can_look(v, e));
     VT_TRY(vt_eight_bit_check(v, e));
+    VT_TRY(check_targets(v, e));
     int label;
     return vt_subject_image(v->subject, v->images[0], NULL, &label, e);
 }
@@ -264,6 +286,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     if (!vt_subject_is_remote(v->subject)) json_object_set_new(header, "sources", vt_describe_sources(m));
     vt_describe_data(json_object_get(header, "data"), v->subject->data, v->subject->model->config.classes);
     if (v->radii) json_object_set_new(header, "curve", json_true());
+    if (v->targets) json_object_set_new(header, "targets", vt_targets_json(v->targets));
     if (batch_of(v) > 1) json_object_set_new(header, "batch", json_integer(batch_of(v)));
     if (v->patch.size)
         json_object_set_new(header, "threat",
@@ -291,7 +314,7 @@ static void from_verdict(vt_record *r, const vt_verdict *d) {
 
 static vt_status clean_image(stage_run *run, vt_worker *w, int32_t image, vt_err *e) {
     const vt_eval *v = run->v;
-    vt_record r = {.image = image, .forwards = 1};
+    vt_record r = {.image = image, .target = -1, .forwards = 1};
     vt_verdict d;
     bool unsure;
     VT_TRY(vt_subject_image(v->subject, image, w->x, &r.label, e));
@@ -300,6 +323,7 @@ static vt_status clean_image(stage_run *run, vt_worker *w, int32_t image, vt_err
     VT_TRY(vt_predict(&d, &unsure, &w->model, w->x, r.label, w->z, w->z64, e));
     if (!isfinite(d.margin)) return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
     from_verdict(&r, &d);
+    if (v->targets) r.target = vt_targets_class(v->targets, v->seed, image, r.label, w->z, w->model.classes);
     r.status = d.pred == r.label ? VT_RECORD_CORRECT : VT_RECORD_WRONG;
     r.borderline = unsure;
     r.sha = vt_sha_prefix(w->x, w->model.pixels * sizeof(float));
@@ -329,12 +353,16 @@ static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_er
     const vt_eval *v = run->v;
     const vt_attack *attack = &v->attacks[run->entry - 1];
     const vt_attack_stage *st = &attack->stages[run->stage];
-    vt_record r = {.image = image, .entry = run->entry, .stage = run->stage};
+    const vt_coverage *c = run->covered;
+    vt_record r = {.image = image, .entry = run->entry, .stage = run->stage, .target = -1};
+    if (c->targets) r.target = c->targets[vt_image_place(c->images, c->n, image)];
+    const int32_t *target = c->targets ? &r.target : NULL;
     vt_attempt t = {.x = w->x,
                     .classes = vt_subject_classes(v->subject),
                     .norm = v->norm,
                     .eps = v->eps,
-                    .patch = &v->patch};
+                    .patch = &v->patch,
+                    .goal = target};
     VT_TRY(vt_subject_image(v->subject, image, w->x, &r.label, e));
     t.label = r.label, t.mode = mode_of(v, run->entry);
     t.eight_bit = attack->scoring == VT_SCORE_EIGHT_BIT ? &w->grid : NULL;
@@ -344,7 +372,7 @@ static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_er
     const float *candidate = w->attacker.at;
     vt_verdict d;
     vt_rng key = vt_verdict_key(v->seed, image, run->entry, run->stage);
-    vt_terms terms = {v->norm, t.eps, v->patch, attack->scoring};
+    vt_terms terms = {v->norm, t.eps, v->patch, attack->scoring, target};
     VT_TRY(vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, w->attacker.side, r.label, w->z, w->z64, e));
     from_verdict(&r, &d);
     r.l0 = v->norm == VT_L0 ? d.l0 : 0;
@@ -451,6 +479,7 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_co
     stage_run run = {.v = v,
                      .ledger = l,
                      .crews = crews,
+                     .covered = b,
                      .entry = entry,
                      .stage = stage,
                      .todo = todo,

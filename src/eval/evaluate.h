@@ -9,6 +9,7 @@
 #include "core/progress.h"
 #include "eval/ledger.h"
 #include "eval/subject.h"
+#include "eval/targets.h"
 
 /* The radius of one entry of a curve, as a number and as typed. INFINITY: a minimum-norm attack, which looks for the
  * nearest point of the whole box. */
@@ -34,11 +35,12 @@ typedef struct vt_eval {
     /* A curve: [n_attacks], instead of eps, which is then the box's diameter. An entry of finite radius takes the
      * images that no entry before it broke within that radius. NULL: an evaluation at eps. */
     const vt_radius *radii;
+    const vt_targets *targets; /* the class that each image is to be turned into; NULL: any but the label */
     vt_progress progress;
     const volatile sig_atomic_t *interrupt;
 } vt_eval;
 
-/* Refuses what cannot work before a ledger exists: image size, class counts. */
+/* Refuses what cannot work before a ledger exists: image size, class counts, targets. */
 vt_status vt_eval_check(const vt_eval *v, vt_err *e);
 /* The ledger header of this evaluation; NULL: no memory. */
 json_t *vt_eval_header(const vt_eval *v);

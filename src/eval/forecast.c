@@ -15,7 +15,10 @@ typedef struct row {
 static row row_of(const vt_eval *v, const vt_attack *a, int k) {
     double forward, gradient;
     const vt_config *c = &v->subject->model->config;
-    vt_cost_dims dims = {.classes = vt_subject_classes(v->subject), .layers = c->depth, .norm = v->norm};
+    vt_cost_dims dims = {.classes = vt_subject_classes(v->subject),
+                         .layers = c->depth,
+                         .norm = v->norm,
+                         .aimed = v->targets != NULL};
     vt_attack part = *a;
     row r = {.level = k >= 0, .images = (double)v->n_images};
     if (k >= 0) part.stages = &a->stages[k], part.n_stages = 1, r.images *= a->stages[k].share;

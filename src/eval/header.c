@@ -58,13 +58,15 @@ const char *vt_header_weights(const vt_header *h, char *buf, size_t size) {
 }
 
 const char *vt_header_threat(const vt_header *h, char *buf, size_t size) {
+    char targeted[40] = "";
+    if (h->targets) snprintf(targeted, sizeof targeted, ", targets: %s", h->targets);
     if (h->patch.size)
-        snprintf(buf, size, "patch %d x %d, count %d, %s", h->patch.size, h->patch.size, h->patch.count,
-                 h->patch.aligned ? "on tokens" : "anywhere");
+        snprintf(buf, size, "patch %d x %d, count %d, %s%s", h->patch.size, h->patch.size, h->patch.count,
+                 h->patch.aligned ? "on tokens" : "anywhere", targeted);
     else if (h->curve)
-        snprintf(buf, size, "%s, curve over eps", h->norm_name);
+        snprintf(buf, size, "%s, curve over eps%s", h->norm_name, targeted);
     else
-        snprintf(buf, size, "%s eps %s", h->norm_name, h->eps_text);
+        snprintf(buf, size, "%s eps %s%s", h->norm_name, h->eps_text, targeted);
     return buf;
 }
 

@@ -81,6 +81,8 @@ typedef struct vt_header {
     } patch;
     const char *oracle;    /* "oracle": the name of a model in another process; absent: NULL, a checkpoint */
     bool random;           /* of it: it draws when it is asked, verdicts are votes */
+    const char *targets;   /* "targets": by what each image has a class that it is to be turned into: "file",
+                            * "least-likely", "random"; absent: NULL, any other class will do */
     const json_t *sources; /* where each value of the model is from, for results; absent: NULL */
 
     struct {

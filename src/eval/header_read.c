@@ -36,11 +36,12 @@ enum { SIDE = 4096, NAME = 64 }; /* pixels, as the models' (models/params.c); ch
 #define NAME_OF(id, text) text,
 static const char *const scorings[] = {VT_SCORING_LIST(NAME_OF) NULL};
 static const char *const norms[] = {"linf", "l2", "l1", "l0", "patch", NULL};
+static const char *const target_ways[] = {"file", "least-likely", "random", NULL};
 static const char *const formats[] = {VT_LEDGER_FORMAT_1, VT_LEDGER_FORMAT, NULL};
 
 /* Objects and lists that have fields of their own. */
 typedef struct parts {
-    const json_t *threat, *patch, *wrap, *oracle, *surrogate, *at, *list;
+    const json_t *threat, *patch, *wrap, *oracle, *targets, *surrogate, *at, *list;
 } parts;
 
 #define IN(member) offsetof(vt_header, member)
@@ -90,6 +91,7 @@ static const field oracle_fields[] = {
     {.key = "name", .at = IN(oracle), .must = true},
     {.key = "random", .kind = TRUTH, .at = IN(random)},
 };
+static const field targets_fields[] = {{.key = "by", .at = IN(targets), .names = target_ways, .must = true}};
 static const field wrap_fields[] = {{.key = "id", .at = IN(wrap), .must = true}};
 static const field published_fields[] = {
     {.key = "paper", .at = IN(published.paper)},
@@ -125,9 +127,8 @@ static const field stage_fields[] = {
 #undef IN
 #define IN(member) offsetof(parts, member)
 static const field run_parts[] = {
-    {.key = "threat", .kind = OBJECT, .at = IN(threat)},
-    {.key = "wrap", .kind = OBJECT, .at = IN(wrap)},
-    {.key = "oracle", .kind = OBJECT, .at = IN(oracle)},
+    {.key = "threat", .kind = OBJECT, .at = IN(threat)},       {.key = "wrap", .kind = OBJECT, .at = IN(wrap)},
+    {.key = "oracle", .kind = OBJECT, .at = IN(oracle)},       {.key = "targets", .kind = OBJECT, .at = IN(targets)},
     {.key = "surrogate", .kind = OBJECT, .at = IN(surrogate)},
 };
 static const field threat_parts[] = {{.key = "patch", .kind = OBJECT, .at = IN(patch), .must = true}};
@@ -373,7 +374,7 @@ static vt_status read_threat(vt_header *h, const json_t *threat, const char *pat
 
 static vt_status read_all(vt_header *h, const char *path, vt_err *e) {
     const place top = {path, ""}, model = {path, "model."}, data = {path, "data."}, wrap = {path, "wrap."},
-                oracle = {path, "oracle."}, published = {path, "as_published."};
+                oracle = {path, "oracle."}, targets = {path, "targets."}, published = {path, "as_published."};
     const char *odd = odd_text(h->document);
     parts of = {0};
     if (odd) return vt_fail(e, VT_E_FORMAT, "%s: the header's text '%.100s' holds control characters", path, odd);
@@ -385,6 +386,7 @@ static vt_status read_all(vt_header *h, const char *path, vt_err *e) {
     VT_TRY(READ(h, h->published.document, published_fields, &published, e));
     if (of.wrap) VT_TRY(READ(h, of.wrap, wrap_fields, &wrap, e));
     if (of.oracle) VT_TRY(READ(h, of.oracle, oracle_fields, &oracle, e));
+    if (of.targets) VT_TRY(READ(h, of.targets, targets_fields, &targets, e));
     if (of.threat) VT_TRY(read_threat(h, of.threat, path, e));
     VT_TRY(read_attacks(h, &top, e));
     VT_TRY(read_rows(h, &published, e));

@@ -41,7 +41,8 @@ typedef struct vt_record {
     int32_t label, pred, pred64; /* pred64 -1: not computed (clean lines) */
     uint8_t status, borderline;
     double margin, margin64, linf, l2, l1; /* l1: NaN in ledgers written before there was one */
-    double l0;                             /* values that differ, in l0 runs; in others 0, and not in the line */
+    int32_t target; /* the class to reach, in runs with --targets; else -1, and not in the line */
+    double l0;      /* values that differ, in l0 runs; in others 0, and not in the line */
     int64_t gradients, forwards;
     int64_t vanished; /* of the gradients: the margin's, where cross-entropy had none left; written where not 0 */
     int64_t adv;      /* byte offset in adv.bin, -1: none */

@@ -27,16 +27,18 @@ static void number(char buf[VT_NUMBER_ROOM], double v, bool longest) {
 
 static int line_text(char *buf, size_t size, const vt_record *r, bool longest) {
     const double values[] = {r->margin, r->margin64, r->linf, r->l2, r->l1};
-    char t[5][VT_NUMBER_ROOM], adv[32] = "", vanished[40] = "", l0[40] = "";
+    char t[5][VT_NUMBER_ROOM], adv[32] = "", vanished[40] = "", l0[40] = "", target[32] = "";
     for (int i = 0; i < 5; i++) number(t[i], values[i], longest);
     if (r->vanished) snprintf(vanished, sizeof vanished, ",\"vanished\":%lld", (long long)r->vanished);
     if (r->l0 > 0) snprintf(l0, sizeof l0, "\"l0\":%lld,", (long long)r->l0);
+    if (r->target >= 0) snprintf(target, sizeof target, "\"target\":%d,", r->target);
     if (r->adv >= 0) snprintf(adv, sizeof adv, ",\"adv\":%lld", (long long)r->adv);
     /* in parts: glibc takes memory for one with so many values, and gives up without it */
     int n = snprintf(buf, size, "{\"image\":%d,\"entry\":%d,\"stage\":%d,\"status\":\"%s\",\"borderline\":%s,",
                      r->image, r->entry, r->stage, vt_record_status_name((vt_record_status)r->status),
                      r->borderline ? "true" : "false");
-    n += snprintf(buf + n, size - (size_t)n, "\"label\":%d,\"pred\":%d,\"pred64\":%d,", r->label, r->pred, r->pred64);
+    n += snprintf(buf + n, size - (size_t)n, "\"label\":%d,%s\"pred\":%d,\"pred64\":%d,", r->label, target, r->pred,
+                  r->pred64);
     n += snprintf(buf + n, size - (size_t)n, "\"margin\":%s,\"margin64\":%s,\"linf\":%s,\"l2\":%s,\"l1\":%s,", t[0],
                   t[1], t[2], t[3], t[4]);
     n += snprintf(buf + n, size - (size_t)n, "%s", l0);
@@ -76,7 +78,7 @@ static double get_real(const json_t *o, const char *key) {
 }
 
 bool vt_line_parse(vt_record *r, const json_t *o) {
-    long long image, entry, stage, label, pred, pred64, grads, fwds, vanished = 0, l0 = 0, adv = -1;
+    long long image, entry, stage, label, pred, pred64, grads, fwds, vanished = 0, l0 = 0, adv = -1, target = -1;
     const char *status = json_string_value(json_object_get(o, "status")),
                *sha = json_string_value(json_object_get(o, "sha"));
     if (!get_int(o, "image", 0, INT32_MAX, &image) || !get_int(o, "entry", 0, 1000, &entry) ||
@@ -87,11 +89,13 @@ bool vt_line_parse(vt_record *r, const json_t *o) {
         return false;
     if (json_object_get(o, "vanished") && !get_int(o, "vanished", 1, INT64_MAX, &vanished)) return false;
     if (json_object_get(o, "l0") && !get_int(o, "l0", 1, INT32_MAX, &l0)) return false;
+    if (json_object_get(o, "target") && !get_int(o, "target", 0, 1000000, &target)) return false;
     if (json_object_get(o, "adv") && !get_int(o, "adv", 0, INT64_MAX, &adv)) return false;
     *r = (vt_record){.image = (int32_t)image,
                      .entry = (int32_t)entry,
                      .stage = (int32_t)stage,
                      .label = (int32_t)label,
+                     .target = (int32_t)target,
                      .pred = (int32_t)pred,
                      .pred64 = (int32_t)pred64,
                      .status = VT_RECORD_STATUS_COUNT,

@@ -12,7 +12,10 @@ void vt_outlook_begin(vt_outlook *o, const vt_eval *v) {
 /* An image that stands to the end of the stage; of those that a stage draws a share. */
 static double price(const vt_outlook *o, const vt_attack_stage *s) {
     const vt_config *c = &o->v->subject->model->config;
-    vt_cost_dims d = {.classes = vt_subject_classes(o->v->subject), .layers = c->depth, .norm = o->v->norm};
+    vt_cost_dims d = {.classes = vt_subject_classes(o->v->subject),
+                      .layers = c->depth,
+                      .norm = o->v->norm,
+                      .aimed = o->v->targets != NULL};
     vt_passes p = vt_attack_stage_cost(s, d);
     return s->share * (p.forwards + o->ratio * p.gradients);
 }

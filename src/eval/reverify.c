@@ -13,6 +13,7 @@
 #include "eval/verifier.h"
 #include "eval/coverage.h"
 #include "eval/header.h"
+#include "eval/targets.h"
 
 #define TEXT 240
 
@@ -103,6 +104,23 @@ static void compare(worker *w, const vt_reverify *c, const vt_record *r, const v
         snprintf(w->text, TEXT, "%s is %sborderline, the ledger says otherwise", at, r->borderline ? "not " : "");
 }
 
+/* The clean line's target, where the run says how it came to be: another one drawn, or one that is less likely by more
+ * than another build's logits differ. */
+static void check_target(worker *w, const job *k, const vt_record *r, const vt_verdict *v) {
+    const vt_header *h = k->r->ledger->header;
+    const vt_verifier *j = &w->judge;
+    int classes = j->model.classes, want = r->target;
+    if (!h->targets || *w->text) return;
+    if (!strcmp(h->targets, "random")) want = vt_target_drawn(k->seed, r->image, r->label, classes);
+    if (!strcmp(h->targets, "least-likely") && !h->random) {
+        double slack = k->r->exact ? 0 : 8 * v->noise + 1e-4;
+        int least = vt_target_least(j->z, r->label, classes);
+        if ((double)j->z[r->target] - (double)j->z[least] > slack) want = least;
+    }
+    if (want != r->target)
+        snprintf(w->text, TEXT, "image %d has the target %d, the ledger says %d", r->image, want, r->target);
+}
+
 static vt_status judge_clean(worker *w, const job *k, const vt_record *r, vt_err *e) {
     vt_verdict v;
     bool unsure;
@@ -114,6 +132,8 @@ static vt_status judge_clean(worker *w, const job *k, const vt_record *r, vt_err
     vt_rng key = vt_verdict_key(k->seed, r->image, 0, 0);
     vt_classifier_begin(&j->model, &key);
     VT_TRY(vt_predict(&v, &unsure, &j->model, j->x, r->label, j->z, j->z64, e));
+    check_target(w, k, r, &v);
+    if (*w->text) return VT_OK;
     bool draws = k->r->ledger->header->random, then = r->borderline;
     if (draws ? unsure || then : unsure && then) return VT_OK; /* the model does not agree with itself */
     compare(w, k->r, r, &v, v.pred == r->label ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
@@ -134,7 +154,8 @@ static vt_status judge_point(worker *w, const job *k, const vt_record *r, vt_err
         snprintf(w->text, TEXT, "%.239s", why.text);
         return VT_OK;
     }
-    vt_terms terms = {k->norm, radius(k, r), k->patch, vt_header_scoring(k->r->ledger->header, r->entry)};
+    vt_terms terms = {k->norm, radius(k, r), k->patch, vt_header_scoring(k->r->ledger->header, r->entry),
+                      r->target >= 0 ? &r->target : NULL};
     vt_rng key = vt_verdict_key(k->seed, r->image, r->entry, r->stage);
     VT_TRY(vt_verify_by(&v, &terms, &j->model, &key, j->x, j->x_adv, j->side, r->label, j->z, j->z64, e));
     w->broken = v.broken, w->borderline = v.borderline;
@@ -150,6 +171,11 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     if (k->r->interrupt && *k->r->interrupt) return VT_INTERRUPTED;
     *w->text = 0, w->broken = w->borderline = false;
     VT_TRY(vt_verifier_image(&w->judge, r->image, &label, e));
+    if (r->target >= w->judge.model.classes) {
+        snprintf(w->text, TEXT, "image %d has the target %d, the model has the classes 0 to %d", r->image, r->target,
+                 w->judge.model.classes - 1);
+        return VT_OK;
+    }
     if (label == r->label) return r->entry ? judge_point(w, k, r, e) : judge_clean(w, k, r, e);
     snprintf(w->text, TEXT, "image %d has label %d, the ledger says %d", r->image, label, r->label);
     return VT_OK;

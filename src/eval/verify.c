@@ -30,15 +30,31 @@ vt_rng vt_verdict_key(uint64_t seed, int32_t image, int entry, int stage) {
 /* Does the exact 95 % interval of the share of wrong answers hold a half? That is the sign test's word. */
 static bool open_vote(const vt_verdict *v) { return vt_mcnemar_exact(v->wrong, v->votes - v->wrong).two_sided >= 0.05; }
 
-static void conclude(vt_verdict *v, int label) {
-    v->broken = v->inside && v->finite && v->pred != label;
+/* What is asked of a point: another class than the label, or (target >= 0) that one. */
+typedef struct question {
+    int label, target;
+} question;
+
+static bool hit(question q, int pred) { return q.target < 0 ? pred != q.label : pred == q.target; }
+
+/* vt_verdict.margin */
+static double margin_of(question q, const double *z, int classes) {
+    int from = q.target < 0 ? q.label : q.target;
+    double most = -INFINITY;
+    for (int k = 0; k < classes; k++)
+        if (k != from) most = fmax(most, z[k] - z[from]);
+    return q.target < 0 ? most : -most;
+}
+
+static void conclude(vt_verdict *v, question q) {
+    v->broken = v->inside && v->finite && hit(q, v->pred);
     if (v->votes) {
         v->broken = v->inside && v->finite && 2 * v->wrong > v->votes;
         v->borderline = v->broken && open_vote(v);
         return;
     }
     v->borderline =
-        v->broken && (v->pred64 == label || !(v->margin > v->noise) || (v->again && !(v->margin64 > v->noise)));
+        v->broken && (!hit(q, v->pred64) || !(v->margin > v->noise) || (v->again && !(v->margin64 > v->noise)));
 }
 
 /* The largest difference of any two of them, of so many [rows, n]. */
@@ -52,98 +68,106 @@ static double noise_of(const float *z, const double *z64, int rows, int n) {
     return most;
 }
 
-/* What most askings say: the label, unless more than half of them say another class; then the class that most of these
- * say. */
-static int majority(const int *pred, const vt_verdict *v, int label) {
-    int best = label, most = 0;
-    for (int r = 0; r < v->votes && 2 * v->wrong > v->votes; r++) {
+/* What most askings say, of those that are wrong (hit) where these are more than half, else of the others. */
+static int majority(const int *pred, const vt_verdict *v, question q) {
+    int best = q.label, most = 0;
+    bool wrong = 2 * v->wrong > v->votes;
+    for (int r = 0; r < v->votes; r++) {
         int same = 0;
-        for (int q = 0; q < v->votes; q++) same += pred[q] == pred[r];
-        if (pred[r] != label && same > most) best = pred[r], most = same;
+        for (int k = 0; k < v->votes; k++) same += pred[k] == pred[r];
+        if (hit(q, pred[r]) == wrong && same > most) best = pred[r], most = same;
     }
     return best;
 }
 
 /* The askings in z64, beside z: pred64 and margin64 are those of the least sure of them. Of a model that draws pred is
  * what most of them say, and the margins are means. Returns how many are wrong. */
-static int weigh(vt_verdict *v, const vt_classifier *m, int label, const float *z, const double *z64) {
+static int weigh(vt_verdict *v, const vt_classifier *m, question q, const float *z, const double *z64) {
     int rows = vt_classifier_opinions(m), n = m->classes, wrong = 0, pred[VT_OPINIONS_MOST];
     double sum = 0;
     v->margin64 = INFINITY, v->pred64 = 0, v->votes = v->wrong = 0, v->again = rows > 1;
     v->noise = noise_of(z, z64, rows, n);
     for (int r = 0; r < rows; r++) {
         const double *at = z64 + r * n;
-        double margin = -INFINITY;
+        double margin = margin_of(q, at, n);
         pred[r] = 0;
-        for (int k = 0; k < n; k++) {
+        for (int k = 0; k < n; k++)
             if (at[k] > at[pred[r]]) pred[r] = k;
-            if (k != label) margin = fmax(margin, at[k] - at[label]);
-        }
         if (margin < v->margin64) v->margin64 = margin, v->pred64 = pred[r];
-        sum += margin, wrong += pred[r] != label;
+        sum += margin, wrong += hit(q, pred[r]);
     }
     if (!m->random) return wrong;
     v->votes = rows, v->wrong = wrong;
-    v->pred = v->pred64 = majority(pred, v, label);
+    v->pred = v->pred64 = majority(pred, v, q);
     v->margin = v->margin64 = sum / rows;
     return wrong;
 }
 
+/* pred and margin of float logits; false: they are not all finite, and the margin is NaN. */
+static bool first_answer(vt_verdict *v, question q, const float *z, int classes) {
+    int from = q.target < 0 ? q.label : q.target;
+    double most = -INFINITY;
+    bool good = true;
+    v->pred = 0;
+    for (int k = 0; k < classes; k++) {
+        if (z[k] > z[v->pred]) v->pred = k;
+        good = good && isfinite(z[k]);
+        if (k != from) most = fmax(most, (double)z[k] - (double)z[from]);
+    }
+    v->margin = !good ? NAN : q.target < 0 ? most : -most;
+    return good;
+}
+
 vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const float *x, int label, float *z,
                      double *z64, vt_err *e) {
-    *v = (vt_verdict){.inside = true, .finite = true, .pred64 = -1, .margin64 = NAN, .margin = -INFINITY};
+    const question q = {label, -1};
+    *v = (vt_verdict){.inside = true, .finite = true, .pred64 = -1, .margin64 = NAN};
     *unsure = false;
     VT_TRY(vt_classifier_alone(m, x, z, e));
-    for (int k = 0; k < m->classes; k++) {
-        if (z[k] > z[v->pred]) v->pred = k;
-        if (!isfinite(z[k])) v->margin = NAN;
-        if (k != label) v->margin = isnan(v->margin) ? NAN : fmax(v->margin, (double)z[k] - (double)z[label]);
-    }
-    if (vt_classifier_opinions(m) == 1 || isnan(v->margin)) return VT_OK;
+    if (!first_answer(v, q, z, m->classes) || vt_classifier_opinions(m) == 1) return VT_OK;
     VT_TRY(vt_classifier_logits64(m, x, z64, e));
     bool first = v->pred != label;
-    int wrong = weigh(v, m, label, z, z64);
+    int wrong = weigh(v, m, q, z, z64);
     *unsure = v->votes ? open_vote(v) : wrong != first * vt_classifier_opinions(m);
     v->pred64 = -1, v->margin64 = NAN;
     return VT_OK;
 }
 
-vt_status vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
-                    double eps, float *z, double *z64, vt_err *e) {
-    int classes = m->classes;
+static vt_status judge(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, question q,
+                       vt_norm norm, double eps, float *z, double *z64, vt_err *e) {
     measure(v, x, x_adv, m->pixels, norm, eps);
     VT_TRY(vt_classifier_alone(m, x_adv, z, e));
     VT_TRY(vt_classifier_logits64(m, x_adv, z64, e));
-    v->pred = 0, v->margin = -INFINITY;
-    bool good = true, good64 = true;
-    for (int k = 0; k < classes; k++) {
-        if (z[k] > z[v->pred]) v->pred = k;
-        good = good && isfinite(z[k]);
-        if (k != label) v->margin = fmax(v->margin, (double)z[k] - (double)z[label]);
-    }
-    for (int k = 0; k < classes * vt_classifier_opinions(m); k++) good64 = good64 && isfinite(z64[k]);
-    weigh(v, m, label, z, z64);
+    bool good = first_answer(v, q, z, m->classes), good64 = true;
+    for (int k = 0; k < m->classes * vt_classifier_opinions(m); k++) good64 = good64 && isfinite(z64[k]);
+    weigh(v, m, q, z, z64);
     v->finite = good && good64;
     if (!good) v->margin = NAN;
     if (!good64) v->margin64 = NAN;
-    conclude(v, label);
+    conclude(v, q);
     return VT_OK;
 }
 
+vt_status vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
+                    double eps, float *z, double *z64, vt_err *e) {
+    return judge(v, m, x, x_adv, (question){label, -1}, norm, eps, z, z64, e);
+}
+
 /* After vt_verify, for a paper's evaluator: the point counts wherever it lies, as the paper counted it. */
-static void as_published(vt_verdict *v, int label) {
+static void as_published(vt_verdict *v, question q) {
     v->inside = true;
-    conclude(v, label);
+    conclude(v, q);
 }
 
 vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, const vt_rng *key, const float *x,
                        const float *x_adv, int side, int label, float *z, double *z64, vt_err *e) {
     bool eight = t->scoring == VT_SCORE_EIGHT_BIT;
+    const question q = {label, t->target ? *t->target : -1};
     vt_classifier_begin(m, key);
-    VT_TRY(vt_verify(v, m, x, x_adv, label, t->norm, eight ? INFINITY : t->eps, z, z64, e));
+    VT_TRY(judge(v, m, x, x_adv, q, t->norm, eight ? INFINITY : t->eps, z, z64, e));
     if (t->patch.size) vt_verify_patch(v, x, x_adv, side, side, &t->patch);
     if (eight) vt_verify_eight_bit(v, x, x_adv, m->pixels, t->norm, t->eps);
-    if (t->scoring == VT_SCORE_PUBLISHED) as_published(v, label);
+    if (t->scoring == VT_SCORE_PUBLISHED) as_published(v, q);
     return VT_OK;
 }
 

@@ -14,7 +14,8 @@ typedef struct vt_verdict {
     bool inside;             /* norm <= eps and 0 <= x' <= 1, every value finite */
     double linf, l2, l1, l0; /* |x' - x|; l0: values that differ */
     int pred, pred64;        /* argmax in float, in double */
-    double margin, margin64; /* max_{j!=label} z_j - z_label; above 0: misclassified */
+    double margin, margin64; /* max_{j!=label} z_j - z_label, with a target z_target - max_{j!=target} z_j; above 0:
+                                misclassified */
     double noise;     /* largest |z_float - z_double|, or difference of any two askings (without a double copy) */
     bool again;       /* pred64, margin64 are of the least sure asking: there is no double copy */
     int votes, wrong; /* of a model that draws: how often it was asked, and was wrong; else 0 */
@@ -51,6 +52,7 @@ typedef struct vt_terms {
     double eps;
     vt_patch patch; /* size > 0: the patch threat, with linf and 1 as norm and eps */
     vt_scoring scoring;
+    const int32_t *target; /* the class to reach; NULL: any but the label */
 } vt_terms;
 
 /* All of that in its order: the verdict on a point, the same when it is found and whenever it is judged again. key:

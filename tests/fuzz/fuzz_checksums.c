@@ -31,6 +31,7 @@ static void run_of_two(vt_err *e) {
                       {.image = 1, .status = VT_RECORD_CORRECT, .pred64 = -1},
                       {.image = 0, .entry = 1, .status = VT_RECORD_ROBUST, .gradients = 1, .forwards = 1},
                       {.image = 1, .entry = 1, .status = VT_RECORD_BROKEN, .pred = 1, .pred64 = 1, .linf = 0.03}};
+    for (int i = 0; i < 4; i++) r[i].target = -1;
     if (!h || vt_ledger_create(&l, scratch_folder, h, 48, e) != VT_OK) abort();
     for (int i = 0; i < 4; i++)
         if (vt_ledger_append(l, &r[i], i == 3 ? x : NULL, e) != VT_OK) abort();

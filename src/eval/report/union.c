@@ -13,7 +13,7 @@ static const char *named(const vt_union_run *r) { return r->name ? r->name : r->
 
 /* One model, the same data: what a threat is not. */
 static vt_status comparable(const vt_union_run *a, const vt_union_run *b, vt_err *e) {
-    static const char *const keys[] = {"weights", "model", "wrap", "oracle", "data"};
+    static const char *const keys[] = {"weights", "model", "wrap", "oracle", "data", "targets"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!vt_header_agree(a->ledger->header, b->ledger->header, keys[i]))
             return vt_fail(e, VT_E_USAGE, "%s and %s are of another %s: a union is of one model on the same images",

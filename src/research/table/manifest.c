@@ -283,6 +283,7 @@ static vt_status check_options(const vt_words *w, const char *where, vt_err *e) 
                                         "eight-bit",
                                         "eps",
                                         "individual",
+                                        "targets",
                                         "norm",
                                         "threat",
                                         "seed",

@@ -455,16 +455,20 @@ static void test_whole_costs(void **state) {
     static const struct {
         const char *spec;
         double forwards, gradients;
+        bool aimed;
     } rows[] = {
-        {"autoattack", 1 + (1 + 900) + 5001, 101 + 9 * 101 + 900},
-        {"autoattack-rand", 0, 2 * 20 * 101},
-        {"quick", 1 + 1 + 1 + 0.1 * (1 + 901 + 5001), 10 + 10 + 101 + (9 + 3 * 101) + 0.1 * (9 * 101 + 900)},
-        {"fgsm+square:queries=10", 1 + 11, 1},
+        {"autoattack", 1 + (1 + 100) + 5001, 101 + 101 + 100, true},
+        {"mt-pgd:choose=malt+fab:restarts=2", 1 + 2 + 200, 2 * 100 + 200, true},
+        {"autoattack", 1 + (1 + 900) + 5001, 101 + 9 * 101 + 900, false},
+        {"autoattack-rand", 0, 2 * 20 * 101, false},
+        {"quick", 1 + 1 + 1 + 0.1 * (1 + 901 + 5001), 10 + 10 + 101 + (9 + 3 * 101) + 0.1 * (9 * 101 + 900), false},
+        {"fgsm+square:queries=10", 1 + 11, 1, false},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         vt_attack a;
         assert_int_equal(vt_attack_parse(&a, rows[i].spec, VT_LINF, NULL), VT_OK);
-        vt_passes c = vt_attack_cost(&a, &(vt_cost_dims){.classes = 10, .layers = 12, .norm = VT_LINF});
+        vt_passes c =
+            vt_attack_cost(&a, &(vt_cost_dims){.classes = 10, .layers = 12, .norm = VT_LINF, .aimed = rows[i].aimed});
         assert_true(fabs(c.forwards - rows[i].forwards) <= 1e-9 * rows[i].forwards);
         assert_true(fabs(c.gradients - rows[i].gradients) <= 1e-9 * rows[i].gradients);
         vt_attack_free(&a);

@@ -78,6 +78,7 @@ static const struct path {
     {.line = "eval " MODEL " --images 0:2 --eps 8/255 --attack fgsm --seeds 0,1 --out o", .anew = true},
     {.line = "eval " MODEL
              " --images 0:1 --eps 8/255 --attack transfer --surrogate w.safetensors --wrap noise --eight-bit"},
+    {.line = "eval " MODEL " --images 0:2 --eps 8/255 --attack fgsm --targets aim"},
     {.line = "eval " MODEL " --images 0:1 --threat patch:size=8,count=1 --attack pgd:steps=1"},
     {.line = "eval " MODEL " --images 0:1 --eps 8/255 --attack fgsm+pgd:steps=1 --individual"},
     {.line = "verify run --threads 1"},
@@ -124,6 +125,7 @@ static const struct path {
 static const struct {
     const char *name, *text;
 } texts[] = {
+    {"aim", "# image, class\n0,1\n1 2\n"},
     {"t.yaml", "epochs: 1\nbatch: 4\nmicro_batch: 2\nobjective: at\nattack: {eps: 2/255, spec: "
                "\"pgd:steps=1\"}\noptimiser: sgd\nlr: 1e-3\nmodel: {dim: "
                "8, depth: 1, heads: 2, hidden: 8, patch: 16}\nprobe: {images: 2}\n"},

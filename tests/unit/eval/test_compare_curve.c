@@ -34,7 +34,7 @@ static json_t *header(const char *fmn, const double *eps, int n_eps, const char 
 }
 
 static void put(vt_ledger *l, int image, int entry, vt_record_status status, double linf) {
-    vt_record r = {.image = image, .entry = entry, .status = (uint8_t)status, .linf = linf};
+    vt_record r = {.image = image, .target = -1, .entry = entry, .status = (uint8_t)status, .linf = linf};
     vt_err e = {0};
     assert_int_equal(vt_ledger_append(l, &r, NULL, &e), VT_OK);
 }

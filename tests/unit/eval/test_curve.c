@@ -12,7 +12,13 @@ static json_t *header(void) {
 }
 
 static void line(vt_ledger *l, int image, int entry, vt_record_status status, double linf) {
-    vt_record r = {.image = image, .entry = entry, .status = (uint8_t)status, .linf = linf, .l2 = 99, .gradients = 10};
+    vt_record r = {.image = image,
+                   .target = -1,
+                   .entry = entry,
+                   .status = (uint8_t)status,
+                   .linf = linf,
+                   .l2 = 99,
+                   .gradients = 10};
     r.borderline = entry == 2;
     vt_err e = {0};
     assert_int_equal(vt_ledger_append(l, &r, NULL, &e), VT_OK);

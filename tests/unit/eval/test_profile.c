@@ -56,7 +56,12 @@ static json_t *header(uint64_t seed, double share) {
 
 static void line(vt_ledger *l, int image, int entry, int stage, vt_record_status status) {
     vt_err e = {0};
-    vt_record r = {.image = image, .entry = entry, .stage = stage, .status = (uint8_t)status, .gradients = entry != 0};
+    vt_record r = {.image = image,
+                   .target = -1,
+                   .entry = entry,
+                   .stage = stage,
+                   .status = (uint8_t)status,
+                   .gradients = entry != 0};
     if (vt_ledger_append(l, &r, NULL, &e) != VT_OK) fail_msg("%s", e.text);
 }
 
