@@ -62,12 +62,14 @@ static vt_status read_file(vt_targets *t, vt_err *e) {
     char *text;
     size_t size;
     vt_err why = {0};
-    if (vt_file_read(t->path, FILE_MOST, &text, &size, &why) != VT_OK)
+    vt_status s = vt_file_read(t->path, FILE_MOST, &text, &size, &why);
+    if (s == VT_E_MEMORY) return vt_fail(e, s, "%s", why.text);
+    if (s != VT_OK)
         return vt_fail(e, VT_E_USAGE, "--targets is '%s', which is neither least-likely nor random nor a file (%s)",
                        t->path, why.text);
     vt_sha_hex(text, size, t->sha256);
-    vt_status s = strlen(text) == size ? parse(t, text, e)
-                                       : vt_fail(e, VT_E_FORMAT, "%s: holds a byte 0: it is no text", t->path);
+    s = strlen(text) == size ? parse(t, text, e)
+                             : vt_fail(e, VT_E_FORMAT, "%s: holds a byte 0: it is no text", t->path);
     free(text);
     return s;
 }
