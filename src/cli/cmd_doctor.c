@@ -10,7 +10,7 @@
 #include "models/arch.h"
 #include "models/checkpoint/doubt.h"
 
-enum { LEAST = 500, MOST = 8192, FIRST = 128, ROUNDS = 5 };
+enum { LEAST = 500, MOST = 8192, FIRST = 128, ROUNDS = 5, REMOTE = 1000 };
 
 static double flops_of(const vt_model *m) {
     double forward, gradient;
@@ -29,11 +29,11 @@ static size_t first_look(const vt_model *m) { return flops_of(m) > 2e9 ? FIRST /
 
 /* Everything a run holds; freed in one place. */
 typedef struct job {
+    vt_subject subject;
     vt_model *model;
     vt_dataset *data;
     int32_t *images, *sample;
     size_t n_images;
-    vt_input_provenance story;
     vt_doctor d;
     vt_setting first; /* what was asked for */
     char found[300];  /* what was clearly better, one after the other */
@@ -43,22 +43,28 @@ typedef struct job {
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     long long threads;
     VT_TRY(vt_cli_threads(c, &threads, e));
-    VT_TRY(vt_cli_data(c, &j->data, e));
-    VT_TRY(vt_cli_images(c, j->data, &j->images, &j->n_images, e));
-    VT_TRY(vt_prepare_model(&c->given, c->positional[0], j->data, j->images[0], &j->model, e));
-    VT_TRY(vt_prepare_input(&c->given, j->model, j->data, j->images[0], &j->story, e));
-    VT_TRY(vt_dataset_fit_head(j->data, j->model->config.classes, false, j->model->path, e));
-    size_t n = sample_size(j->model);
+    const char *weights;
+    vt_subject *s = &j->subject;
+    VT_TRY(vt_cli_weights(c, &weights, e));
+    VT_TRY(vt_cli_data(c, &s->data, e));
+    VT_TRY(vt_cli_images(c, s->data, &j->images, &j->n_images, e));
+    VT_TRY(vt_subject_open(s, &c->given, weights, j->images[0], e));
+    VT_TRY(vt_subject_fit(s, &c->given, j->images[0], e));
+    j->model = s->model, j->data = s->data;
+    if (s->remote) vt_remote_interruptible(s->remote, vt_cli_interruptible());
+    size_t n = s->remote ? REMOTE : sample_size(j->model);
     if (vt_cli_has(c, "images") || n > j->n_images) n = j->n_images;
     if (!(j->sample = calloc(n, sizeof *j->sample))) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
     vt_doctor_sample(j->sample, n, j->images, j->n_images);
     j->tty = isatty(STDERR_FILENO), j->verbose = vt_cli_has(c, "verbose");
     j->first = (vt_setting){j->model->config, j->data->transform};
+    for (int k = 0; k < 3 && s->remote; k++) j->first.config.std[k] = 1; /* pixels as they are */
     j->d = (vt_doctor){.model = j->model,
+                       .remote = s->remote,
                        .data = j->data,
                        .images = j->sample,
                        .n_images = n,
-                       .first = first_look(j->model),
+                       .first = s->remote ? FIRST : first_look(j->model),
                        .threads = (int)threads < (int)n ? (int)threads : (int)n,
                        .aspects = VT_ASPECT_ALL,
                        .progress = {.show = vt_cli_show, .ctx = &j->tty, .live = j->tty},
@@ -71,10 +77,14 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 static void print_setting(const job *j) {
     const vt_config *c = &j->first.config;
     char text[64];
-    printf("as it is: mean %.6g, %.6g, %.6g (%s), std %.6g, %.6g, %.6g (%s)\n", c->mean[0], c->mean[1], c->mean[2],
-           j->model->source[VT_FIELD_MEAN], c->std[0], c->std[1], c->std[2], j->model->source[VT_FIELD_STD]);
+    if (j->subject.remote)
+        printf("as it is: %s gets pixels in [0,1] and does the rest itself\n",
+               vt_remote_hello(j->subject.remote)->name);
+    else
+        printf("as it is: mean %.6g, %.6g, %.6g (%s), std %.6g, %.6g, %.6g (%s)\n", c->mean[0], c->mean[1], c->mean[2],
+               j->model->source[VT_FIELD_MEAN], c->std[0], c->std[1], c->std[2], j->model->source[VT_FIELD_STD]);
     vt_transform_text(&j->first.transform, text, sizeof text);
-    if (!vt_transform_is_none(&j->first.transform)) printf("preprocessing %s (%s)\n", text, j->story.from);
+    if (!vt_transform_is_none(&j->first.transform)) printf("preprocessing %s (%s)\n", text, j->subject.input.from);
     printf("up to %zu of %lld images, spread evenly\n", j->d.n_images, (long long)j->data->count);
 }
 
@@ -89,11 +99,11 @@ static void print_row(const vt_trial *t) {
     printf("%s%s\n", present ? "" : "  ", present ? "" : vt_judgement_name(t->judgement));
 }
 
-static void print_details(const vt_trial *t, const vt_setting *from) {
+static void print_details(const vt_trial *t, const vt_setting *from, bool remote) {
     char options[400];
     double low, high;
     vt_wilson(t->right, t->images, &low, &high);
-    vt_setting_options(options, sizeof options, &t->setting, from);
+    (remote ? vt_setting_words : vt_setting_options)(options, sizeof options, &t->setting, from);
     printf("    right [%.1f, %.1f] %%, confidence %.1f %%, loss %.4f, at its best temperature %.4f", low, high,
            100 * t->confidence, t->loss, t->best_loss);
     if (t->aspect != VT_ASPECT_NONE) printf("\n    McNemar's p %.1e, %s", t->mcnemar, options);
@@ -117,7 +127,7 @@ static void print_table(const job *j) {
             print_row(t);
         else
             left_out++;
-        if (j->verbose) print_details(t, &j->first);
+        if (j->verbose) print_details(t, &j->first, j->subject.remote != NULL);
     }
     if (left_out) printf("%d others are worse than the first, or as it is (--verbose shows them)\n", left_out);
     if (open) printf("undecided on these images: --images takes more\n");
@@ -127,6 +137,11 @@ static void print_table(const job *j) {
 static bool print_chance(const job *j, const vt_trial *t) {
     int classes = j->d.outputs;
     if (!vt_doctor_chance(t->right, t->images, classes)) return false;
+    if (j->subject.remote) {
+        printf("the model does not know these images: %.1f %% are right at best, where guessing is right on %.3g %%\n",
+               percent(t), 100.0 / classes);
+        return true;
+    }
     printf("the model does not know these images: %.1f %% are right at best, where guessing is right on %.3g %%.\n"
            "Its architecture, its classes or its weights are likely read wrongly: 'vitrine info %s'\n"
            "shows what was read and where each value came from.\n",
@@ -162,6 +177,11 @@ static void print_end(const job *j, const vt_setting *now) {
     if (!renumbered && print_chance(j, t)) return;
     printf(*j->found ? "clearly better: %s\n" : "nothing clearly better than the present setting was found\n",
            j->found);
+    if (j->subject.remote) {
+        vt_setting_words(options, sizeof options, now, &j->first);
+        if (*options) printf("its process is to take: %s\n", options);
+        return;
+    }
     all_options(j, now, options, sizeof options);
     if (*options) printf("use:%s\n", options);
 }
@@ -194,13 +214,13 @@ static vt_status examine(job *j, vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
+    j = (job){0};
     vt_status s = parse(&j, c, e);
     if (s == VT_OK) s = examine(&j, e);
     if (s == VT_INTERRUPTED) s = vt_fail(e, s, "interrupted");
     vt_doctor_free(&j.d);
     free(j.images), free(j.sample);
-    vt_dataset_close(j.data);
-    vt_model_close(j.model);
+    vt_subject_close(&j.subject);
     return s;
 }
 
@@ -212,6 +232,7 @@ static const vt_arg args[] = {
     {"verbose", NULL, "every trial, with its interval, losses, McNemar's p and options"},
     VT_ATTACK_AT_ARG,
     VT_THREADS_ARG,
+    VT_ORACLE_ARGS,
     VT_MODEL_ARGS,
     {NULL, NULL, NULL},
 };
@@ -220,7 +241,7 @@ const vt_command vt_command_doctor = {
     .name = "doctor",
     .summary = "is a checkpoint read as it was made? tries heads, norms, pixels on labelled images",
     .operands = "WEIGHTS",
-    .min_operands = 1,
+    .min_operands = 0,
     .max_operands = 1,
     .args = args,
     .details = "Tried, one change at a time and then combined: number of heads, pre- or post-norm and\n"
@@ -228,7 +249,9 @@ const vt_command vt_command_doctor = {
                "model's heads; mean and std, pixels 0 to 255, channel order, resize and crop. Labels are\n"
                "checked for another numbering. 'gain' is how much the mean loss (nats) falls against the\n"
                "present setting on the same images, each setting at its best temperature\n"
-               "(docs/images.md); 'better' and 'worse' hold with 1 % error over the whole table.",
+               "(docs/images.md); 'better' and 'worse' hold with 1 % error over the whole table.\n"
+               "Of a model in another process (--oracle) mean and std, 0 to 255, channels, resize and\n"
+               "labels: what its process would have to take.",
     .examples = {"vitrine doctor weights/shapes10-vit --data datasets/shapes10 --images 0:60",
                  "vitrine doctor weights/shapes10-vit --data datasets/shapes10 --images 0:60 --heads 4"},
     .run = run,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# eval, curve, selftest and verify of a model in another process: vitrine serve gives the verdicts and counts of the same
+# eval, curve, selftest, verify and doctor of a model in another process: vitrine serve gives the verdicts and counts of the same
 # checkpoint here; a Python child without a double copy, one that draws and one that looks at its batch are judged as
 # docs/oracle.md says; cheats are noticed; what is killed goes on to the same bytes.
 load helpers
@@ -161,4 +161,22 @@ nothing_left() {
         good eval "${run[@]}" --resume --out "r$k"
         same_run want "r$k"
     done
+}
+
+@test "doctor: what a process does not do to its pixels is found, with the numbers of the same checkpoint here; labels too; faults are faults" {
+    good doctor --oracle "$VITRINE serve $V" --data "$SHAPES" --images 0:150 --verbose
+    says "gets pixels in [0,1] and does the rest itself" "nothing clearly better"
+    grep -o "^blue, green, red .*" <<<"$output" >there
+    good doctor "$V" --data "$SHAPES" --images 0:150 --verbose
+    grep -o "^blue, green, red .*" <<<"$output" | cmp there -
+    good doctor --oracle "$VITRINE serve $V --mean 0 --std 1" --data "$SHAPES" --images 0:150
+    says "clearly better: 0.5 / 0.5" "its process is to take: (x - mean) / std with mean 0.5,0.5,0.5 and std 0.5,0.5,0.5"
+    good doctor --oracle "$VITRINE serve $V --mean 127.5 --std 127.5" --data "$SHAPES" --images 0:150
+    says "clearly better: raw pixels 0 to 255" "its process is to take: (x - mean) / std with mean 0,0,0 and std 0.00392157"
+    bad 2 "--heads tells of a checkpoint" -- doctor --oracle "$VITRINE serve $V" --data "$SHAPES" --heads 2
+    bad 2 "give WEIGHTS" -- doctor "$V" --oracle "$VITRINE serve $V" --data "$SHAPES"
+    bad 2 "needs WEIGHTS" -- doctor --data "$SHAPES"
+    bad 1 "ended when it was asked for" "exit status 5" -- doctor --oracle "$(child exit 20) 2>/dev/null" --data "$C"
+    bad 1 "did not answer when it was asked for" -- doctor --oracle "$(child hang 20)" --data "$C" --oracle-timeout 1
+    nothing_left
 }

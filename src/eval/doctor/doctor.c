@@ -63,24 +63,79 @@ typedef struct look {
     float *x;                  /* [threads, pixels] */
 } look;
 
-static vt_status one_image(void *ctx, int thread, size_t item, vt_err *e) {
-    look *l = ctx;
+/* x [pixels] of image number `at`, and its label. */
+static vt_status read_image(const look *l, size_t at, float *x, vt_err *e) {
     const vt_config *c = &l->variant.config;
-    size_t at = l->from + item, pixels = vt_config_input_pixels(c), k = (size_t)c->classes;
-    float *x = l->x + (size_t)thread * pixels;
     vt_image im = {0};
     int label;
     if (l->d->interrupt && *l->d->interrupt) return VT_INTERRUPTED;
     VT_TRY(vt_dataset_read_square(&l->data, l->d->images[at], vt_config_input(c), &im, &label, e));
-    for (size_t i = 0; i < pixels; i++) x[i] = vt_image_at(&im, i);
+    for (size_t i = 0, n = vt_config_input_pixels(c); i < n; i++) x[i] = vt_image_at(&im, i);
     vt_image_free(&im);
-    const float *z = vt_session_forward_f32(l->sessions[thread], x, 1, false);
+    l->d->labels[at] = label;
+    return VT_OK;
+}
+
+static void take_logits(const look *l, size_t at, const float *z) {
+    size_t k = (size_t)l->variant.config.classes;
     bool finite = true;
     for (size_t j = 0; j < k; j++) finite = finite && isfinite(z[j]);
     for (size_t j = 0; j < k; j++) l->t->logits[at * k + j] = finite ? z[j] : 0; /* no answer: the loss of chance */
-    l->t->pred[at] = finite ? vt_argmax_f32(z, c->classes) : -1;
-    l->d->labels[at] = label;
+    l->t->pred[at] = finite ? vt_argmax_f32(z, l->variant.config.classes) : -1;
+}
+
+static vt_status one_image(void *ctx, int thread, size_t item, vt_err *e) {
+    const look *l = ctx;
+    float *x = l->x + (size_t)thread * vt_config_input_pixels(&l->variant.config);
+    VT_TRY(read_image(l, l->from + item, x, e));
+    take_logits(l, l->from + item, vt_session_forward_f32(l->sessions[thread], x, 1, false));
     return VT_OK;
+}
+
+/* What the setting does to the pixels of a model that does the rest itself. */
+static void prepare_pixels(float *x, float *scratch, const vt_config *c) {
+    size_t plane = vt_config_input_pixels(c) / 3;
+    memcpy(scratch, x, 3 * plane * sizeof *x);
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < plane; i++) {
+            double v = (double)scratch[(c->bgr ? 2 - k : k) * plane + i];
+            x[k * plane + i] = (float)((v - c->mean[k]) / c->std[k]);
+        }
+}
+
+/* Images [l->from, n) in batches of the model in another process. */
+static vt_status ask_remote(look *l, vt_engine *engine, size_t n, vt_err *e) {
+    size_t rows = (size_t)engine->capacity, pixels = engine->pixels, k = (size_t)engine->classes;
+    float *scratch = vt_alloc(pixels * sizeof *scratch), *logits = vt_alloc(rows * k * sizeof *logits);
+    const float **x = calloc(rows, sizeof *x);
+    float **z = calloc(rows, sizeof *z);
+    vt_status s = scratch && logits && x && z ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", rows);
+    for (size_t at = l->from; at < n && s == VT_OK; at += rows) {
+        size_t now = n - at < rows ? n - at : rows;
+        for (size_t i = 0; i < rows; i++) x[i] = NULL, z[i] = logits + i * k;
+        for (size_t i = 0; i < now && s == VT_OK; i++) {
+            float *to = l->x + i * pixels;
+            s = read_image(l, at + i, to, e);
+            if (s == VT_OK) prepare_pixels(to, scratch, &l->variant.config);
+            x[i] = to;
+        }
+        if (s == VT_OK) s = vt_engine_forward(engine, z, x, false, e);
+        for (size_t i = 0; i < now && s == VT_OK; i++) take_logits(l, at + i, z[i]);
+    }
+    free(scratch), free(logits), free(x), free(z);
+    return s;
+}
+
+static vt_status extend_remote(look *l, size_t n, vt_err *e) {
+    enum { MOST = 64 };
+    int takes = vt_remote_hello(l->d->remote)->batch;
+    vt_engine engine;
+    VT_TRY(vt_remote_engine(&engine, l->d->remote, takes < MOST ? takes : MOST, e));
+    l->x = vt_alloc((size_t)engine.capacity * engine.pixels * sizeof *l->x);
+    vt_status s = l->x ? ask_remote(l, &engine, n, e) : vt_fail(e, VT_E_MEMORY, "no memory for a batch of images");
+    free(l->x);
+    vt_engine_close(&engine);
+    return s;
 }
 
 /* Column of a Linear patch embedding that holds channel c of pixel i. */
@@ -114,32 +169,37 @@ static vt_status reorder(vt_model *v, const vt_model *m, vt_err *e) {
     return VT_OK;
 }
 
+static vt_status extend_here(look *l, size_t n, vt_err *e) {
+    size_t threads = (size_t)l->d->threads;
+    const vt_model *m = l->d->model;
+    l->sessions = calloc(threads, sizeof *l->sessions);
+    l->x = vt_alloc(threads * vt_config_input_pixels(&l->variant.config) * sizeof *l->x);
+    vt_status s = l->sessions && l->x ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %zu threads", threads);
+    if (s == VT_OK && l->variant.config.patch_order != m->config.patch_order) s = reorder(&l->variant, m, e);
+    for (size_t i = 0; i < threads && s == VT_OK; i++)
+        s = vt_session_open_f32(&l->sessions[i], &l->variant, 1, VT_GRAD_NONE, e);
+    if (s == VT_OK) s = vt_for_each(n - l->from, l->d->threads, one_image, l, e);
+    for (size_t i = 0; l->sessions && i < threads; i++) vt_session_close_f32(l->sessions[i]);
+    free(l->sessions), free(l->x);
+    if (l->variant.w != m->w) free(l->variant.w);
+    return s;
+}
+
 /* Images [t->images, n) of a trial. */
 static vt_status extend(vt_doctor *d, vt_trial *t, size_t n, vt_err *e) {
     look l = {.d = d, .t = t, .variant = *d->model, .data = *d->data, .from = (size_t)t->images};
-    size_t k = (size_t)d->outputs, threads = (size_t)d->threads;
+    size_t k = (size_t)d->outputs;
     l.variant.config = t->setting.config, l.data.transform = t->setting.transform;
-    l.sessions = calloc(threads, sizeof *l.sessions);
-    l.x = vt_alloc(threads * vt_config_input_pixels(&l.variant.config) * sizeof *l.x);
     float *logits = realloc(t->logits, n * k * sizeof *logits);
     if (logits) t->logits = logits;
     double *losses = realloc(t->losses, n * sizeof *losses);
     if (losses) t->losses = losses;
     int32_t *pred = realloc(t->pred, n * sizeof *pred);
     if (pred) t->pred = pred;
-    vt_status s = l.sessions && l.x && logits && losses && pred
-                      ? VT_OK
-                      : vt_fail(e, VT_E_MEMORY, "no memory for the logits of %zu images", n);
-    if (s == VT_OK && l.variant.config.patch_order != d->model->config.patch_order)
-        s = reorder(&l.variant, d->model, e);
-    for (size_t i = 0; i < threads && s == VT_OK; i++)
-        s = vt_session_open_f32(&l.sessions[i], &l.variant, 1, VT_GRAD_NONE, e);
-    if (s == VT_OK) s = vt_for_each(n - l.from, d->threads, one_image, &l, e);
-    for (size_t i = 0; l.sessions && i < threads; i++) vt_session_close_f32(l.sessions[i]);
-    free(l.sessions), free(l.x);
-    if (l.variant.w != d->model->w) free(l.variant.w);
-    if (s == VT_OK) t->images = (int64_t)n;
-    return s;
+    if (!logits || !losses || !pred) return vt_fail(e, VT_E_MEMORY, "no memory for the logits of %zu images", n);
+    VT_TRY(d->remote ? extend_remote(&l, n, e) : extend_here(&l, n, e));
+    t->images = (int64_t)n;
+    return VT_OK;
 }
 
 /* ---- numbers of a trial ---- */

@@ -10,6 +10,7 @@
 #include "core/progress.h"
 #include "io/dataset.h"
 #include "models/model.h"
+#include "models/wrap/remote.h"
 
 /* What a trial changes. */
 typedef enum vt_aspect {
@@ -61,6 +62,8 @@ enum { VT_DOCTOR_TRIALS = 160 };
 
 typedef struct vt_doctor {
     const vt_model *model;
+    vt_remote *remote; /* of a model in another process, whose pixels and labels alone are tried: a setting is then what
+                          is done to the pixels that it is sent. NULL: the model is here */
     const vt_dataset *data;
     const int32_t *images; /* [n_images], in the order in which they are looked at */
     size_t n_images;
@@ -97,6 +100,8 @@ bool vt_doctor_labels(const vt_doctor *d, const vt_trial *t, char *text, size_t 
  * `to`. */
 bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s); /* mean and std that are in use for this data */
 int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int height, vt_trial *out, int most);
+/* The same of a model in another process: what it would have to do to its input, "mean 0.5 and std 0.5". */
+void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_setting *from);
 void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from);
 
 /* n indices spread evenly over `of` [count], or all of them, in an order whose every beginning is spread too. */

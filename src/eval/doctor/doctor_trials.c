@@ -61,6 +61,7 @@ typedef struct list {
     const vt_model *model;
     const vt_setting *present;
     unsigned aspects;
+    bool remote; /* pixels alone */
     vt_trial *out;
     int n, most;
     bool failed; /* no memory to tell whether a setting fits */
@@ -79,7 +80,8 @@ static void add_norm(list *l, vt_aspect aspect, const char *what, const double m
                      double factor) {
     vt_config c = l->present->config;
     for (int k = 0; k < 3; k++) c.mean[k] = mean[k] * factor, c.std[k] = std[k] * factor;
-    if (same_norm(&c, &l->present->config) || vt_config_check(&c, NULL, NULL) != VT_OK) return;
+    bool sound = l->remote || vt_config_check(&c, NULL, NULL) == VT_OK;
+    if (same_norm(&c, &l->present->config) || !sound) return;
     vt_setting *s = add(l, aspect, what);
     if (s) s->config = c;
 }
@@ -88,6 +90,7 @@ static void add_norms(list *l) {
     const vt_config *c = &l->present->config;
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         add_norm(l, VT_ASPECT_NORM, norms[i].name, norms[i].mean, norms[i].std, 1);
+    if (l->remote) return; /* it has none that is known here */
     add_norm(l, VT_ASPECT_RANGE, "mean and std, on pixels 0 to 255", c->mean, c->std, 1 / 255.0);
     add_norm(l, VT_ASPECT_RANGE, "mean and std are of pixels 0 to 255", c->mean, c->std, 255);
 }
@@ -123,7 +126,7 @@ static void add_resizes(list *l, int width, int height) {
         add_bytes(l, vt_transform_timm(n, 0.9, filter, false));
         add_bytes(l, (vt_transform){VT_FIT_SHORT, n, filter, n});
     }
-    if (width != height || fits) return;
+    if (width != height || fits || l->remote) return;
     add_inside(l, VT_NATIVE_BILINEAR, width, "resized inside, bilinear");
     add_inside(l, VT_NATIVE_BICUBIC, width, "resized inside, bicubic");
     add_inside(l, VT_NATIVE_NEAREST, width, "resized inside, nearest");
@@ -262,6 +265,7 @@ static void add_network(list *l) {
 int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int height, vt_trial *out, int most) {
     list l = {.model = d->model,
               .present = present,
+              .remote = d->remote != NULL,
               .aspects = d->aspects | 1u << VT_ASPECT_NONE,
               .out = out,
               .most = most};
@@ -270,6 +274,7 @@ int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int
     vt_setting *s = add(&l, VT_ASPECT_CHANNELS, present->config.bgr ? "red, green, blue" : "blue, green, red");
     if (s) s->config.bgr = !present->config.bgr;
     add_resizes(&l, width, height);
+    if (l.remote) return l.n;
     add_network(&l);
     add_shapes(&l);
     add_pools(&l);
@@ -313,6 +318,20 @@ static void say_resize(text *t, const vt_setting *to, const vt_setting *from) {
     if (inside) say(t, " --attack-at %s", to->config.native ? "native" : "model");
     if (bytes) say(t, " --preprocess %s", how);
     if (to->config.native) say_form(t, "native_filter", &to->config, &from->config);
+}
+
+void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_setting *from) {
+    const vt_config *a = &to->config, *b = &from->config;
+    text t = {buf, size, 0};
+    char how[64];
+    buf[0] = 0;
+    if (!same_norm(a, b))
+        say(&t, " (x - mean) / std with mean %.6g,%.6g,%.6g and std %.6g,%.6g,%.6g", a->mean[0], a->mean[1], a->mean[2],
+            a->std[0], a->std[1], a->std[2]);
+    if (a->bgr != b->bgr) say(&t, "%s its planes in the order blue, green, red", *buf ? " of" : "");
+    vt_transform_text(&to->transform, how, sizeof how);
+    if (!same_transform(&to->transform, &from->transform)) say(&t, "%s --preprocess %s", *buf ? " after" : "", how);
+    if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
 }
 
 void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from) {

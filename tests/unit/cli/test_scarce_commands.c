@@ -91,6 +91,7 @@ static const struct path {
     {.line = "eval --oracle unix:oracle --data data --threads 1 " RUN " --out o",
      .again = "eval --oracle unix:oracle --data data --threads 1 " RUN " --out o --resume"},
     {.line = "selftest --oracle unix:oracle --data data --threads 1 --images 4:18 --eps 8/255 --attack fgsm --out o"},
+    {.line = "doctor --oracle unix:oracle --data data --threads 1 --images 0:4"},
     {.line = "show run --out o"},
     {.line = "export run --format npz --out o"},
     {.line = "export run --format safetensors --out o"},
