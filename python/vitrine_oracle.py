@@ -232,13 +232,14 @@ def listen(address):
         yield talk
 
 
-def serve(logits, vjp=None, *, classes, shape, batch=64, name="model", sha256="", logits64=None, random=False,
+def serve(logits, vjp=None, *, classes, shape, batch=8, name="model", sha256="", logits64=None, random=False,
           independent=False, precision="float32", library="", device="", note="", address=None):
     """Answers vitrine until it goes away.
 
     logits(x, keep): x [rows, *shape] float32 -> [rows, classes]; keep: a vjp of this very batch may follow.
     vjp(dz): dz [rows, classes] -> [rows, *shape], the product of dz with the Jacobian of the batch that was kept last.
-    logits64(x): the same as logits in double, or None. random: asked again it answers otherwise. independent: the bits of
+    batch: rows at most; where rows depend on each other's number, every batch is computed whole, so that on a processor
+    few are better. logits64(x): the same as logits in double, or None. random: asked again it answers otherwise. independent: the bits of
     a row never depend on the other rows or on their number."""
     channels, height, width = shape
     hello = dict(name=name, classes=classes, channels=channels, height=height, width=width, batch=batch,
@@ -271,7 +272,7 @@ def state_sha256(state):
 def serve_torch(model, *, classes, shape, device="cpu", double=None, **more):
     """model: a torch.nn.Module, which is put into eval mode, or any callable of a batch. double: a copy in double, for
     verdicts; None: one is made where the model is a Module on the CPU; False: none. Autocast is off; TF32 is left as it
-    is set and said."""
+    is set and said. Batches are of 8 on the CPU, else of 64, unless given."""
     import copy
 
     import torch
@@ -310,6 +311,7 @@ def serve_torch(model, *, classes, shape, device="cpu", double=None, **more):
     )
     more.setdefault("library", "torch " + torch.__version__)
     more.setdefault("precision", "float32, TF32" if tf32 else "float32")
+    more.setdefault("batch", 8 if torch.device(device).type == "cpu" else 64)
     where = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else "cpu"
     more.setdefault("device", where[:59])
     serve(logits, vjp, classes=classes, shape=shape, logits64=logits64 if double else None, **more)
@@ -333,6 +335,7 @@ def serve_jax(fn, *, classes, shape, **more):
         (dx,) = kept["vjp"](jax.numpy.array(dz, kept["dtype"]))
         return np.asarray(dx, np.float32)
 
+    more.setdefault("batch", 8 if jax.default_backend() == "cpu" else 64)
     more.setdefault("library", "jax " + jax.__version__)
     more.setdefault("device", str(jax.devices()[0])[:59])
     serve(logits, vjp, classes=classes, shape=shape, **more)

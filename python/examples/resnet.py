@@ -74,4 +74,4 @@ if __name__ == "__main__":
     else:
         net = ResNet20()
         net.load_state_dict(torch.load(sys.argv[1], map_location="cpu"))
-        vitrine_oracle.serve_torch(net, classes=10, shape=(3, 32, 32), batch=64, name="resnet20")
+        vitrine_oracle.serve_torch(net, classes=10, shape=(3, 32, 32), name="resnet20")

@@ -17,4 +17,4 @@ import vitrine_oracle
 name = sys.argv[1]
 device = "cuda" if torch.cuda.is_available() else "cpu"
 net = load_model(model_name=name, dataset="cifar10", threat_model=sys.argv[2] if len(sys.argv) > 2 else "Linf")
-vitrine_oracle.serve_torch(net, classes=10, shape=(3, 32, 32), batch=64, device=device, name=name)
+vitrine_oracle.serve_torch(net, classes=10, shape=(3, 32, 32), device=device, name=name)

@@ -35,7 +35,6 @@ vitrine_oracle.serve_torch(
     Normalised(net, data["mean"], data["std"]),
     classes=net.num_classes,
     shape=tuple(data["input_size"]),
-    batch=64 if device == "cuda" else 8,
     device=device,
     name=name,
 )

@@ -98,7 +98,7 @@ static const row *find(const vt_targets *t, int32_t image) {
 vt_status vt_targets_fit(const vt_targets *t, int32_t image, int label, int classes, vt_err *e) {
     const row *r = find(t, image);
     if (!t->path) return VT_OK;
-    if (!r) return vt_fail(e, VT_E_USAGE, "%s: says no target for image %d, which the run attacks", t->path, image);
+    if (!r) return vt_fail(e, VT_E_USAGE, "%s: says no target for image %d, which is of the run", t->path, image);
     if (r->target >= classes)
         return vt_fail(e, VT_E_USAGE, "%s: line %d: image %d has the target %d, but the model has the classes 0 to %d",
                        t->path, r->line, image, r->target, classes - 1);

@@ -140,6 +140,16 @@ PY
     refused "" "holds no targets"
     refused "# none\n" "holds no targets"
     refused "0,1\0\n" "byte 0"
+    refused "\xef\xbb\xbf0,1\n" "line 1"
+    refused "0;1\n" "line 1 is '0;1'"
+    refused "0,1 # so\n" "line 1 is '0,1 # so'"
+    refused "0,4294967297\n" "line 1"
+    refused "0,\x1b[31mred\n" "line 1 is '0,?[31mred'"
+    mkfifo pipe
+    aim --attack fgsm --targets pipe --out o
+    one_error "pipe that nobody writes to"
+    aim --attack fgsm --targets /dev/zero --out o
+    one_error "the limit"
     aim --attack fgsm --targets nowhere --out o
     [ "$status" -eq 2 ]
     one_error "nowhere"
