@@ -2,19 +2,22 @@
 /* sigma-zero: a smooth count of the values that differ, sum d^2 / (d^2 + sigma), goes down beside the margin by steps
  * of the gradient that is normalised in linf; values below a threshold, which falls while the point is adversarial not
  * and rises while it is, are taken back (Cina et al. 2025, "sigma-zero: Gradient-based Optimization of l0-norm
- * Adversarial Examples", algorithm 1; constants of the authors' code). */
+ * Adversarial Examples", algorithm 1; constants of the authors' code). The authors' code hands the normalised gradient
+ * to Adam, which the algorithm does not say; so does this one, unless told otherwise. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 #include "attacks/min_norm.h"
 
 typedef struct params {
-    int steps, target;
+    int steps, target, by;
     double sigma, eta, tau, tau_step;
 } params;
 
 static const vt_opt opts[] = {
     VT_OPT_I("steps", params, steps, "gradient steps", 1000, 1, 100000),
+    VT_OPT_C("by", params, by, "how a step follows the gradient: Adam (authors' code) or as it is (the paper)",
+             "adam|gradient", 0),
     VT_OPT_R("sigma", params, sigma, "how sharply a value counts as changed", 1e-3, 1e-12, 1),
     VT_OPT_R("eta", params, eta, "first step, of the largest value; falls to a tenth by a cosine", 1, 1e-6, 10),
     VT_OPT_R("tau", params, tau, "first threshold below which a value is taken back", 0.3, 0, 1),
@@ -25,7 +28,7 @@ static const vt_opt opts[] = {
 
 static size_t work_len(const void *p, const vt_task *t) {
     (void)p;
-    return vt_min_norm_len(t) + 3 * t->n + (size_t)t->classes;
+    return vt_min_norm_len(t) + 5 * t->n + (size_t)t->classes;
 }
 
 static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
@@ -41,11 +44,21 @@ static void descend(float *g, const float *d, const vt_task *t, double sigma, bo
     }
 }
 
-/* d <- the box's nearest to d - eta g / |g|, values below tau taken back; y = x + d. */
+/* g <- g / |g|, or Adam's step number k for it (Kingma and Ba 2015; betas 0.9 and 0.999, 1e-8); m, v [n]: its means. */
+static void follow(float *g, float *m, float *v, size_t n, int k, bool adam) {
+    double most = vt_length(VT_LINF, g, n), f = most > 0 ? 1 / most : 0;
+    double c1 = 1 - pow(0.9, k + 1), c2 = 1 - pow(0.999, k + 1);
+    for (size_t i = 0; i < n; i++) {
+        double u = f * (double)g[i];
+        m[i] = (float)(0.9 * (double)m[i] + 0.1 * u), v[i] = (float)(0.999 * (double)v[i] + 0.001 * u * u);
+        g[i] = (float)(adam ? (double)m[i] / c1 / (sqrt((double)v[i] / c2) + 1e-8) : u);
+    }
+}
+
+/* d <- the box's nearest to d - eta g, values below tau taken back; y = x + d. */
 static void step(float *d, float *y, const float *g, const vt_task *t, double eta, double tau) {
-    double most = vt_length(VT_LINF, g, t->n), f = most > 0 ? eta / most : 0;
     for (size_t i = 0; i < t->n; i++) {
-        double x = (double)t->x[i], to = fmin(fmax(x + (double)d[i] - f * (double)g[i], 0), 1);
+        double x = (double)t->x[i], to = fmin(fmax(x + (double)d[i] - eta * (double)g[i], 0), 1);
         d[i] = fabs(to - x) < tau ? 0 : (float)(to - x);
         y[i] = d[i] == 0 ? t->x[i] : (float)to;
     }
@@ -53,11 +66,13 @@ static void step(float *d, float *y, const float *g, const vt_task *t, double et
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *d = t->work + vt_min_norm_len(t), *y = d + t->n, *g = y + t->n, *z = g + t->n, margin;
+    float *d = t->work + vt_min_norm_len(t), *y = d + t->n, *g = y + t->n, *m = g + t->n, *v = m + t->n, *z = v + t->n,
+          margin;
     vt_min_norm_point near;
     if (!vt_min_norm_open(&near, o, t, p->target, t->work)) return VT_OK;
     double tau = p->tau;
     memset(d, 0, t->n * sizeof *d);
+    memset(m, 0, 2 * t->n * sizeof *m);
     memcpy(y, t->x, t->n * sizeof *y);
     for (int k = 0; k < p->steps; k++) {
         double eta = p->eta * (0.1 + 0.9 * (1 + cos(M_PI * k / p->steps)) / 2);
@@ -65,6 +80,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         bool adversarial = vt_min_norm_note(&near, y, z);
         descend(g, d, t, p->sigma, adversarial);
         if (k) tau = fmin(fmax(tau + (adversarial ? 1 : -1) * p->tau_step * eta, 0), 1);
+        follow(g, m, v, t->n, k, p->by == 0);
         step(d, y, g, t, eta, tau);
     }
     vt_min_norm_finish(&near);
