@@ -223,10 +223,17 @@ demo: deps-build ## build, evaluate the embedded pair (plain, SpecFormer) on the
 	@echo; echo "the same as a page, with the broken images:"; $(EXE) show $(BUILD)/demo/specformer $(BUILD)/demo/plain
 DEMO ?= --images 0:100 --eps 4/255 --attack fgsm --attack pgd --attack cw20 --attack autoattack
 
+# PREFIX is where it will be, DESTDIR a folder below which it is put for a package. Tuned for this machine (ARCH above).
+PREFIX ?= /usr/local
+install: $(EXE) ## the command, manual pages, completions, recipes (PREFIX=/usr/local, DESTDIR=)
+	@tools/install.sh $(EXE) '$(PREFIX)' '$(DESTDIR)'
+uninstall: $(EXE) ## removes what install has put there
+	@tools/install.sh --remove $(EXE) '$(PREFIX)' '$(DESTDIR)'
+
 clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: all all-parts deps-check races tsan unit fuzz-replay cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo clean cross help FORCE
+.PHONY: all all-parts deps-check races tsan unit fuzz-replay cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo install uninstall clean cross help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

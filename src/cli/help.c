@@ -5,7 +5,7 @@
 #include "cli/streams.h"
 #include "core/version.h"
 
-static const char *const titles[VT_GROUPS] = {"Model", "Data", "Threat", "Attack", "Output", "Run"};
+const char *const vt_help_titles[VT_GROUPS] = {"Model", "Data", "Threat", "Attack", "Output", "Run"};
 
 /* "show" before a name: in that command alone. Whatever is not here is about the run. */
 static const struct {
@@ -76,16 +76,15 @@ static const struct {
     {"explain", VT_GROUP_OUTPUT},
 };
 
-static bool names(const char *row, const vt_command *c, const char *name) {
+bool vt_help_row(const char *row, const vt_command *c, const char *name) {
     size_t n = strlen(c->name);
     if (strncmp(row, c->name, n) == 0 && row[n] == ' ') row += n + 1;
     return !strcmp(row, name);
 }
 
-/* The group of this command's option; VT_GROUP_RUN for all that the table does not name. */
-static vt_group group_of(const vt_command *c, const char *name) {
+vt_group vt_help_group(const vt_command *c, const char *name) {
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-        if (names(groups[i].name, c, name)) return groups[i].group;
+        if (vt_help_row(groups[i].name, c, name)) return groups[i].group;
     return VT_GROUP_RUN;
 }
 
@@ -124,7 +123,8 @@ void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to)
     if (c->n_positional) put(&l, *c->positional[0] == '-' ? "./" : ""), put_word(&l, c->positional[0]);
     for (int i = 0; i < c->given.n; i++) {
         const vt_arg *a = c->row[i];
-        if (group_of(c->command, a->name) > VT_GROUP_THREAT || !strcmp(a->name, "eps") || !takes(to, a->name)) continue;
+        if (vt_help_group(c->command, a->name) > VT_GROUP_THREAT || !strcmp(a->name, "eps") || !takes(to, a->name))
+            continue;
         put(&l, l.n ? " --" : "--"), put(&l, a->name);
         if (a->metavar) put(&l, " "), put_word(&l, c->given.list[i].value);
     }
@@ -142,7 +142,8 @@ void vt_help_all(FILE *f) {
             VT_VERSION);
     for (int i = 0; i < n; i++) fprintf(f, "  %-10s %s\n", all[i]->name, all[i]->summary);
     fputs("  help       this page; 'vitrine help COMMAND' for one command,\n"
-          "             'vitrine help recipe' for the keys of a recipe\n\n"
+          "             'vitrine help recipe' for the keys of a recipe;\n"
+          "             --man before either: the same as a manual page\n\n"
           "Examples:\n"
           "  vitrine info weights/shapes10-vit\n"
           "  vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:50 \\\n"
@@ -164,16 +165,16 @@ static void option(FILE *f, const vt_arg *a) {
 
 static int count(const vt_command *c, vt_group g) {
     int n = 0;
-    for (const vt_arg *a = c->args; a && a->name; a++) n += group_of(c, a->name) == g;
+    for (const vt_arg *a = c->args; a && a->name; a++) n += vt_help_group(c, a->name) == g;
     return n;
 }
 
 static void options(FILE *f, const vt_command *c) {
     for (int g = 0; g < VT_GROUPS; g++) {
         if (!count(c, (vt_group)g)) continue;
-        fprintf(f, "\n%s:\n", titles[g]);
+        fprintf(f, "\n%s:\n", vt_help_titles[g]);
         for (const vt_arg *a = c->args; a->name; a++)
-            if ((int)group_of(c, a->name) == g) option(f, a);
+            if ((int)vt_help_group(c, a->name) == g) option(f, a);
     }
 }
 

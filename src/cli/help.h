@@ -16,6 +16,13 @@ typedef enum vt_group {
     VT_GROUP_RUN
 } vt_group;
 #define VT_GROUPS 6
+extern const char *const vt_help_titles[VT_GROUPS];
+
+/* The group of this command's option; VT_GROUP_RUN for all that the table of groups does not name. */
+vt_group vt_help_group(const vt_command *c, const char *name);
+/* Is a row of such a table about c's option `name`? "name": of every command that has it; "show name": of show alone.
+ */
+bool vt_help_row(const char *row, const vt_command *c, const char *name);
 
 /* "WEIGHTS --data D --norm N ...": the operand and the options of c that choose model, data and threat, but for the
  * threat's radius, as far as the command `to` takes them; quoted for a shell. */

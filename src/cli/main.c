@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "cli/man.h"
 #include "cli/script.h"
 #include "cli/streams.h"
 #include "cli/suggest.h"
@@ -142,17 +143,25 @@ int main(int argc, char **argv) {
         vt_help_all(stdout);
         return finish(VT_OK, &e);
     }
-    if (help && !strcmp(argv[2], "recipe")) {
-        vt_streams_wrap();
-        vt_recipe_help(stdout);
+    bool man = help && !strcmp(argv[2], "--man");
+    if (help) name = argv[2 + man]; /* NULL behind --man: the whole program's page */
+    if (help && (!name || !strcmp(name, "recipe"))) {
+        if (man && name) return finish(vt_man_recipe(stdout, &e), &e);
+        if (man)
+            vt_man_all(stdout);
+        else
+            vt_streams_wrap(), vt_recipe_help(stdout);
         return finish(VT_OK, &e);
     }
-    const vt_command *command = find_command(help ? argv[2] : name);
-    if (!command) return finish(unknown_command(help ? argv[2] : name, &e), &e);
+    const vt_command *command = find_command(name);
+    if (!command) return finish(unknown_command(name, &e), &e);
     for (int i = 2; i < argc && !help && strcmp(argv[i], "--"); i++)
         help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
     if (help) {
-        vt_help_command(stdout, command);
+        if (man)
+            vt_man_command(stdout, command);
+        else
+            vt_help_command(stdout, command);
         return finish(VT_OK, &e);
     }
     static vt_cli c;

@@ -4,6 +4,7 @@
 #define VT_CORE_VERSION_H
 
 #define VT_VERSION "0.1.0"
+#define VT_VERSION_DATE "November 24, 2026" /* of its manual pages */
 /* Results are the same bytes for one build and one BLAS kernel: this stands for the build in every ledger. */
 #define VT_COMPILER "compiler " __VERSION__
 

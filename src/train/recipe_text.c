@@ -154,7 +154,7 @@ static int wrapped(FILE *f, const char *text, int column, int indent) {
     return column;
 }
 
-static const char *limits(char *buf, size_t size, const vt_opt *o) {
+const char *vt_recipe_limits(char *buf, size_t size, const vt_opt *o) {
     if (o->type == VT_OPT_CHOICE)
         snprintf(buf, size, "%s; ", o->choices);
     else if (o->type == VT_OPT_BOOL)
@@ -171,7 +171,7 @@ static void key_help(FILE *f, const vt_recipe_section *s, const vt_opt *o) {
     char key[VT_RECIPE_KEY_MAX], range[200], preset[VT_RECIPE_VALUE_MAX], text[900];
     if (!vt_recipe_full_key(key, s->name, o->key)) return;
     vt_opt_value(o, s->params, preset, sizeof preset);
-    snprintf(text, sizeof text, "%s [%sdefault %s]", o->help, limits(range, sizeof range, o),
+    snprintf(text, sizeof text, "%s [%sdefault %s]", o->help, vt_recipe_limits(range, sizeof range, o),
              *preset ? preset : "empty");
     int n = fprintf(f, "  %-*s ", INDENT - 3, key);
     if (n > INDENT) fprintf(f, "\n%*s", INDENT, "");

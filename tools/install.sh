@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What `make install` puts where: the command, its manual pages and completions (printed by the command itself), recipes
+# and the Python file by which a model is served. Usage: tools/install.sh [--remove] COMMAND PREFIX [DESTDIR]
+set -eu
+remove=0
+[ "${1:-}" = --remove ] && remove=1 && shift
+[ $# -ge 2 ] || { echo "usage: tools/install.sh [--remove] COMMAND PREFIX [DESTDIR]" >&2; exit 2; }
+command=$1 prefix=$2 to=${3:-}$2
+case $prefix in /*) ;; *) echo "tools/install.sh: PREFIX '$prefix' is not an absolute path" >&2; exit 2 ;; esac
+here=$(dirname "$0")/..
+share=$to/share
+made=$(mktemp)
+trap 'rm -f "$made"' EXIT
+
+# put MODE FROM TO
+put() {
+    if [ $remove = 1 ]; then rm -f "$3"; else install -D -m "$1" "$2" "$3"; fi
+}
+# print TO WORDS...: what the command prints, as a file; one that it cannot print ends the installation
+print() {
+    target=$1
+    shift
+    [ $remove = 1 ] || "$command" "$@" >"$made"
+    put 644 "$made" "$target"
+}
+
+names=$("$command" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\)  *[a-z].*/\1/p')
+for name in $names; do
+    [ "$name" = help ] || print "$share/man/man1/vitrine-$name.1" help --man "$name"
+done
+print "$share/man/man1/vitrine.1" help --man
+print "$share/man/man5/vitrine-recipe.5" help --man recipe
+print "$share/bash-completion/completions/vitrine" completion bash
+print "$share/zsh/site-functions/_vitrine" completion zsh
+print "$share/fish/vendor_completions.d/vitrine.fish" completion fish
+(cd "$here" && find recipes -type f && echo python/vitrine_oracle.py) | while read -r file; do
+    put 644 "$here/$file" "$share/vitrine/$file"
+done
+put 755 "$command" "$to/bin/vitrine"
+[ $remove = 0 ] || [ ! -d "$share/vitrine" ] || find "$share/vitrine" -depth -type d -empty -delete
