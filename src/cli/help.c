@@ -140,10 +140,10 @@ void vt_help_all(FILE *f) {
             "vitrine %s: adversarial robustness of Vision Transformers\n\nUsage: vitrine COMMAND "
             "[OPTIONS]\n\nCommands:\n",
             VT_VERSION);
-    for (int i = 0; i < n; i++) fprintf(f, "  %-10s %s\n", all[i]->name, all[i]->summary);
-    fputs("  help       this page; 'vitrine help COMMAND' for one command,\n"
-          "             'vitrine help recipe' for the keys of a recipe;\n"
-          "             --man before either: the same as a manual page\n\n"
+    for (int i = 0; i < n; i++) fprintf(f, "  %-11s %s\n", all[i]->name, all[i]->summary);
+    fputs("  help        this page; 'vitrine help COMMAND' for one command,\n"
+          "              'vitrine help recipe' for the keys of a recipe;\n"
+          "              --man before either: the same as a manual page\n\n"
           "Examples:\n"
           "  vitrine info weights/shapes10-vit\n"
           "  vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:50 \\\n"

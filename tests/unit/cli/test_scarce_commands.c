@@ -57,7 +57,6 @@ static const struct path {
     {.line = "completion bash"},
     {.line = "completion zsh"},
     {.line = "completion fish"},
-    {.line = "help --man recipe"},
     {.line = "list models"},
     {.line = "list formats"},
     {.line = "list wraps"},
