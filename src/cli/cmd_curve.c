@@ -102,7 +102,7 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     char *save = NULL;
     for (char *t = strtok_r(j->texts, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
         if (n == MOST) return vt_fail(e, VT_E_USAGE, "--confirm takes at most %d eps", MOST);
-        VT_TRY(vt_cli_eps(t, j->v.norm, &at[n].eps, e));
+        VT_TRY(vt_request_eps(t, j->v.norm, &at[n].eps, e));
         at[n++].text = t;
     }
     qsort(at, (size_t)n, sizeof *at, ascending);
@@ -125,7 +125,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_data(c, &j->subject.data, e));
     VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
-    VT_TRY(vt_cli_pace(c, &j->subject, &j->v.threads, &j->v.batch, e));
+    VT_TRY(vt_request_pace(&c->given, &j->subject, &j->v.threads, &j->v.batch, e));
     j->v.subject = &j->subject, j->v.images = j->images;
     double pixels = (double)vt_subject_pixels(&j->subject);
     j->v.eps = j->v.norm == VT_LINF ? 1 : j->v.norm == VT_L2 ? sqrt(pixels) : pixels;
@@ -286,7 +286,7 @@ static vt_status test_itself(const job *j, const vt_cli *c, vt_err *e) {
     vt_eval v = j->v;
     if (vt_cli_has(c, "no-selftest") || !v.n_attacks || v.norm == VT_L0) return VT_OK;
     v.eps_text = usual[v.norm], v.radii = NULL;
-    VT_TRY(vt_cli_eps(v.eps_text, v.norm, &v.eps, e));
+    VT_TRY(vt_request_eps(v.eps_text, v.norm, &v.eps, e));
     return vt_cli_selftest(c, &v, &j->attacks[0], j->ledger, true, e);
 }
 

@@ -14,7 +14,6 @@
 #include "cli/run_json.h"
 #include "cli/script.h"
 #include "cli/selftest.h"
-#include "cli/surrogate.h"
 #include "core/files.h"
 #include "core/gemm.h"
 #include "eval/cost.h"
@@ -31,11 +30,7 @@ extern const vt_command vt_command_selftest;
 
 /* Everything a run holds; freed in one place. */
 typedef struct job {
-    vt_eval v;
-    vt_subject subject;
-    vt_targets targets; /* --targets */
-    int32_t *images;
-    vt_attack attacks[64];
+    vt_request r;
     vt_ledger *ledger;
     json_t *header;
     vt_floor floor;
@@ -44,62 +39,17 @@ typedef struct job {
     bool brief;                          /* one of many: its table goes into files alone */
 } job;
 
-/* One more entry: the whole attack, or with --individual its stage k. */
-static vt_status add_entry(job *j, const char *spec, bool individual, int k, vt_scoring scoring, vt_err *e) {
-    int most = (int)(sizeof j->attacks / sizeof *j->attacks);
-    vt_attack a, *to = &j->attacks[j->v.n_attacks];
-    if (j->v.n_attacks == most) return vt_fail(e, VT_E_USAGE, "at most %d attacks in one run", most);
-    VT_TRY(j->v.patch.size ? vt_attack_parse_patch(&a, spec, e) : vt_attack_parse(&a, spec, j->v.norm, e));
-    vt_status s = VT_OK;
-    if (individual) {
-        s = vt_attack_single(to, &a, k, e);
-        vt_attack_free(&a);
-    } else {
-        *to = a;
-    }
-    if (s == VT_OK && scoring == VT_SCORE_EIGHT_BIT) to->scoring = scoring; /* else the attack says it */
-    j->v.n_attacks += s == VT_OK;
-    return s;
-}
-
-/* One entry, or with --individual one for each stage; with --eight-bit another one behind each. */
-static vt_status add_attack(job *j, const char *spec, const vt_cli *c, vt_err *e) {
-    bool individual = vt_cli_has(c, "individual"), eight = vt_cli_has(c, "eight-bit");
-    vt_attack a;
-    VT_TRY(j->v.patch.size ? vt_attack_parse_patch(&a, spec, e) : vt_attack_parse(&a, spec, j->v.norm, e));
-    int n = individual ? a.n_stages : 1;
-    vt_attack_free(&a);
-    for (int k = 0; k < n; k++) {
-        VT_TRY(add_entry(j, spec, individual, k, VT_SCORE_BALL, e));
-        if (eight && j->attacks[j->v.n_attacks - 1].scoring == VT_SCORE_BALL)
-            VT_TRY(add_entry(j, spec, individual, k, VT_SCORE_EIGHT_BIT, e));
-    }
-    return VT_OK;
-}
-
-static vt_status unknown_profile(const char *name, vt_err *e) {
-    const char *names[16];
-    size_t n = 0;
-    int count;
-    const vt_attack_def *const *defs = vt_attack_defs(&count);
-    for (int i = 0; i < count && n < 16; i++)
-        if (defs[i]->profile) names[n++] = defs[i]->name;
-    const char *near = vt_nearest(name, names, n);
-    return vt_fail(e, VT_E_USAGE, "unknown profile '%.60s'%s%s%s: there are quick, standard and paranoid", name,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-}
-
 /* The entry of this attack under the row's name: one of those from `first` on, or a new one. */
 static vt_status paper_entry(job *j, const char *spec, const char *label, int first, int *entry, vt_err *e) {
-    VT_TRY(add_entry(j, spec, false, 0, VT_SCORE_BALL, e));
-    vt_attack *a = &j->attacks[j->v.n_attacks - 1];
-    *entry = j->v.n_attacks;
+    VT_TRY(vt_request_add(&j->r, spec, false, 0, VT_SCORE_BALL, e));
+    vt_attack *a = &j->r.attacks[j->r.v.n_attacks - 1];
+    *entry = j->r.v.n_attacks;
     snprintf(a->name, sizeof a->name, "%s", label);
-    for (int i = first; i < j->v.n_attacks - 1; i++) {
-        if (strcmp(j->attacks[i].id, a->id) || j->attacks[i].scoring != a->scoring) continue;
+    for (int i = first; i < j->r.v.n_attacks - 1; i++) {
+        if (strcmp(j->r.attacks[i].id, a->id) || j->r.attacks[i].scoring != a->scoring) continue;
         *entry = i + 1;
         vt_attack_free(a);
-        j->v.n_attacks--;
+        j->r.v.n_attacks--;
         break;
     }
     return VT_OK;
@@ -115,9 +65,9 @@ static vt_status parse_paper(job *j, const vt_cli *c, vt_err *e) {
     if (vt_cli_has(c, "exhaustive"))
         return vt_fail(e, VT_E_USAGE, "--as-published %s compares with a scoring that --exhaustive changes: give one",
                        name);
-    if (j->v.norm == VT_LINF && !j->v.patch.size) VT_TRY(vt_cli_eps(eps_text, j->v.norm, &eps, e));
-    VT_TRY(vt_paper_fits(j->paper, j->v.norm, vt_cli_get(c, "threat"), eps, eps_text, e));
-    int first = j->v.n_attacks;
+    if (j->r.v.norm == VT_LINF && !j->r.v.patch.size) VT_TRY(vt_request_eps(eps_text, j->r.v.norm, &eps, e));
+    VT_TRY(vt_paper_fits(j->paper, j->r.v.norm, vt_cli_get(c, "threat"), eps, eps_text, e));
+    int first = j->r.v.n_attacks;
     for (int i = 0; i < VT_PUBLISHED_ROWS && j->paper->rows[i].label; i++) {
         const vt_published_row *r = &j->paper->rows[i];
         VT_TRY(paper_entry(j, r->published, r->label, first, &j->published[i][0], e));
@@ -126,75 +76,26 @@ static vt_status parse_paper(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-/* A surrogate that no attack of the run asks gets one that does. */
-static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
-    const char *spec;
-    bool used = !vt_cli_has(c, "surrogate") && !vt_cli_has(c, "surrogate-oracle");
-    for (int i = 0; (spec = vt_cli_nth(c, "profile", i)); i++) {
-        const vt_attack_def *def = vt_attack_find(spec);
-        if (!def || !def->profile) return unknown_profile(spec, e);
-        VT_TRY(add_attack(j, spec, c, e));
-    }
-    for (int i = 0; (spec = vt_cli_nth(c, "attack", i)); i++) VT_TRY(add_attack(j, spec, c, e));
-    for (int i = 0; i < j->v.n_attacks; i++) used = used || vt_attack_needs_surrogate(&j->attacks[i]);
-    if (!used) VT_TRY(add_attack(j, "transfer", c, e));
-    VT_TRY(parse_paper(j, c, e));
-    j->v.attacks = j->attacks;
-    return VT_OK;
-}
-
-/* A norm, or squares: a patch is free in [0,1], which is linf 1 as far as its pixels go. */
-static vt_status parse_threat(job *j, const vt_cli *c, vt_err *e) {
-    const char *threat = vt_cli_get(c, "threat");
-    if (!threat) return vt_cli_norm(c, &j->v.norm, e);
-    if (vt_cli_has(c, "norm") || vt_cli_has(c, "eps"))
-        return vt_fail(e, VT_E_USAGE, "--threat %.60s stands in place of --norm and --eps: give one or the other",
-                       threat);
-    return vt_patch_parse(&j->v.patch, threat, e);
-}
-
-static vt_status parse_targets(job *j, const vt_cli *c, vt_err *e) {
-    const char *text = vt_cli_get(c, "targets");
-    if (!text) return VT_OK;
-    if (!j->v.n_attacks) return vt_fail(e, VT_E_USAGE, "--targets needs at least one --attack");
-    if (j->paper)
-        return vt_fail(e, VT_E_USAGE,
-                       "--as-published %s compares with attacks that took any class: leave --targets out",
-                       vt_cli_get(c, "as-published"));
-    VT_TRY(vt_targets_open(&j->targets, text, e));
-    j->v.targets = &j->targets;
-    return VT_OK;
+/* What --as-published cannot go with. */
+static vt_status paper_alone(const job *j, const vt_cli *c, vt_err *e) {
+    if (!j->paper || !vt_cli_has(c, "targets")) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "--as-published %s compares with attacks that took any class: leave --targets out",
+                   vt_cli_get(c, "as-published"));
 }
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
-    static const char *const needs_out[] = {"save-adv", "save-npz", "resume"};
-    long long seed;
-    VT_TRY(parse_threat(j, c, e));
-    VT_TRY(parse_attacks(j, c, e));
-    VT_TRY(parse_targets(j, c, e));
-    VT_TRY(vt_floor_parse(&j->floor, c, j->v.n_attacks > 0, e));
-    j->v.eps_text = j->v.patch.size ? "1" : vt_cli_get(c, "eps");
-    if (j->v.n_attacks || j->v.eps_text) VT_TRY(vt_cli_eps(j->v.eps_text, j->v.norm, &j->v.eps, e));
-    if (!j->v.eps_text) j->v.eps_text = "0";
-    VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
-    j->v.seed = (uint64_t)seed;
-    j->v.exhaustive = vt_cli_has(c, "exhaustive");
-    if (vt_cli_has(c, "expect-robust") && !j->v.n_attacks)
-        return vt_fail(e, VT_E_USAGE, "--expect-robust needs at least one --attack");
-    if (vt_cli_has(c, "eight-bit") && !vt_eight_bit_wanted(&j->v))
-        return vt_fail(e, VT_E_USAGE, "--eight-bit needs at least one --attack");
-    if (!vt_cli_has(c, "out"))
-        for (int i = 0; i < 3; i++)
-            if (vt_cli_has(c, needs_out[i])) return vt_fail(e, VT_E_USAGE, "--%s needs --out FOLDER", needs_out[i]);
-    VT_TRY(vt_cli_data(c, &j->subject.data, e));
-    VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
-    VT_TRY(vt_cli_pace(c, &j->subject, &j->v.threads, &j->v.batch, e));
-    VT_TRY(vt_cli_surrogate_open(&j->subject, c, e));
-    if (j->v.patch.size) VT_TRY(vt_patch_fit(&j->v.patch, &j->subject.model->config, j->subject.model->path, e));
-    j->v.subject = &j->subject, j->v.images = j->images;
-    VT_TRY(vt_eval_check(&j->v, e));
-    j->header = vt_eval_header(&j->v);
+    const char *weights;
+    vt_cli_request(&j->r, c);
+    VT_TRY(vt_request_threat(&j->r, e));
+    VT_TRY(vt_request_attacks(&j->r, e));
+    VT_TRY(parse_paper(j, c, e));
+    VT_TRY(paper_alone(j, c, e));
+    VT_TRY(vt_floor_parse(&j->floor, c, j->r.v.n_attacks > 0, e));
+    VT_TRY(vt_request_terms(&j->r, e));
+    VT_TRY(vt_cli_has_data(c, e));
+    VT_TRY(vt_cli_weights(c, &weights, e));
+    VT_TRY(vt_request_open(&j->r, weights, e));
+    j->header = vt_eval_header(&j->r.v);
     if (!j->header) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
     if (j->paper) return vt_published_describe(j->header, j->paper, j->published, e);
     return VT_OK;
@@ -202,7 +103,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
     const char *out = vt_cli_get(c, "out");
-    size_t pixels = vt_subject_pixels(&j->subject);
+    size_t pixels = vt_subject_pixels(&j->r.subject);
     if (!out) return vt_ledger_memory(&j->ledger, j->header, pixels, e);
     if (vt_cli_has(c, "resume") && vt_ledger_exists(out))
         return vt_ledger_resume(&j->ledger, out, j->header, pixels, vt_cli_has(c, "allow-mixed"), e);
@@ -213,7 +114,7 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     const char *out = vt_cli_get(c, "out");
     vt_summary s;
     if (out) VT_TRY(vt_ledger_finish(j->ledger, e));
-    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
+    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->r.v.n_images, e));
     s.look = vt_cli_look(c);
     vt_status st = vt_reports_write(&s, out, j->brief ? NULL : stdout, e);
     if (st == VT_OK && vt_script_stream() && !vt_cli_has(c, "seeds"))
@@ -221,27 +122,28 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, false, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
     double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */
-    for (int i = 0; i < j->v.n_attacks && isnan(cost); i++)
-        if (j->attacks[i].def->profile && !j->subject.remote) cost = vt_measure_gradient_cost(j->subject.model);
+    for (int i = 0; i < j->r.v.n_attacks && isnan(cost); i++)
+        if (j->r.attacks[i].def->profile && !j->r.subject.remote) cost = vt_measure_gradient_cost(j->r.subject.model);
     json_t *more = json_pack("{s:o}", "subject", vt_subject_json(c->n_positional ? c->positional[0] : NULL, &c->given));
     if (isfinite(cost)) json_object_set_new(more, "gradient_cost_measured", json_real(cost));
-    if (st == VT_OK && out) st = vt_cli_run_json(c, out, j->v.threads, seconds, more, e);
+    if (st == VT_OK && out) st = vt_cli_run_json(c, out, j->r.v.threads, seconds, more, e);
     json_decref(more);
     vt_summary_free(&s);
     if (st != VT_OK || j->brief) return st;
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
     if (isfinite(cost)) printf("measured here, a gradient costs %.2f forwards\n", cost);
-    printf("\n%.1f s, %d thread%s, %s on %s\n", seconds, j->v.threads, j->v.threads == 1 ? "" : "s", kernels,
+    printf("\n%.1f s, %d thread%s, %s on %s\n", seconds, j->r.v.threads, j->r.v.threads == 1 ? "" : "s", kernels,
            vt_cpu_isa());
     return VT_OK;
 }
 
 /* The first entry whose survivors would be reported as robust (vt_attack_def.tested), or NULL. */
 static const vt_attack *to_be_tested(const job *j) {
-    for (int i = 0; i < j->v.n_attacks; i++)
-        for (int k = 0; k < j->attacks[i].n_stages; k++)
-            if (j->attacks[i].stages[k].def->tested && j->attacks[i].scoring == VT_SCORE_BALL) return &j->attacks[i];
+    for (int i = 0; i < j->r.v.n_attacks; i++)
+        for (int k = 0; k < j->r.attacks[i].n_stages; k++)
+            if (j->r.attacks[i].stages[k].def->tested && j->r.attacks[i].scoring == VT_SCORE_BALL)
+                return &j->r.attacks[i];
     return NULL;
 }
 
@@ -249,31 +151,31 @@ static const vt_attack *to_be_tested(const job *j) {
 static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
     const vt_attack *a = to_be_tested(j);
     char text[2000];
-    if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks) return VT_OK;
-    if (j->v.norm == VT_L0 && !j->brief)
+    if (vt_cli_has(c, "no-selftest") || !j->r.v.n_attacks) return VT_OK;
+    if (j->r.v.norm == VT_L0 && !j->brief)
         printf("the self-test has no attacks in l0: test the gradients in another norm, as vitrine selftest ... --eps "
                "4/255\n");
-    if (j->v.norm == VT_L0) return VT_OK;
-    if (j->v.targets) {
+    if (j->r.v.norm == VT_L0) return VT_OK;
+    if (j->r.v.targets) {
         if (!j->brief)
             printf("the self-test asks whether images fall to any class: run vitrine selftest, or eval without "
                    "--targets\n");
         return VT_OK;
     }
-    if (a) return vt_cli_selftest(c, &j->v, a, j->ledger, j->v.patch.size > 0, e);
+    if (a) return vt_cli_selftest(c, &j->r.v, a, j->ledger, j->r.v.patch.size > 0, e);
     if (j->brief) return VT_OK;
     vt_cli_again(text, sizeof text, c, &vt_command_selftest);
-    if (j->v.patch.size)
+    if (j->r.v.patch.size)
         printf("are these gradients to be believed? an entry with apgd-ce or apgd-t is followed by the self-test\n");
     else
-        printf("are these gradients to be believed? vitrine selftest %s --eps %s\n", text, j->v.eps_text);
+        printf("are these gradients to be believed? vitrine selftest %s --eps %s\n", text, j->r.v.eps_text);
     return VT_OK;
 }
 
 /* What is done so far, on the terminal alone: the ledger goes on from here. */
 static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
     vt_summary s;
-    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
+    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->r.v.n_images, e));
     s.look = vt_cli_look(c);
     vt_status st = vt_reports_write(&s, NULL, stdout, e);
     vt_summary_free(&s);
@@ -293,23 +195,27 @@ static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
 static void hint(const job *j) {
     int32_t sample[HINT_IMAGES];
     char options[300];
-    vt_setting present = {j->subject.model->config, j->subject.data->transform};
+    vt_setting present = {j->r.subject.model->config, j->r.subject.data->transform};
     static vt_doctor d;
     vt_err why = {0};
-    d = (vt_doctor){.model = j->subject.model, .data = j->subject.data, .images = sample, .threads = j->v.threads};
-    d.n_images = vt_doctor_sample(sample, HINT_IMAGES, j->images, j->v.n_images);
+    d = (vt_doctor){.model = j->r.subject.model,
+                    .data = j->r.subject.data,
+                    .images = sample,
+                    .threads = j->r.v.threads};
+    d.n_images = vt_doctor_sample(sample, HINT_IMAGES, j->r.images, j->r.v.n_images);
     d.first = d.n_images;
-    if (d.n_images < HINT_LEAST || j->subject.data->restricted) return;
+    if (d.n_images < HINT_LEAST || j->r.subject.data->restricted) return;
     if (d.threads > (int)d.n_images) d.threads = (int)d.n_images;
     vt_status s = vt_doctor_round(&d, &present, &why); /* no aspects: the present setting alone */
     const vt_trial *now = vt_doctor_present(&d);
     if (s == VT_OK && (double)now->right < HINT_BELOW * (double)now->images) {
-        bool chance = vt_doctor_chance(now->right, now->images, j->subject.model->config.classes);
+        bool chance = vt_doctor_chance(now->right, now->images, j->r.subject.model->config.classes);
         long long right = (long long)now->right;
         d.aspects = 1u << VT_ASPECT_NORM | 1u << VT_ASPECT_RANGE | 1u << VT_ASPECT_CHANNELS;
         s = vt_doctor_round(&d, &present, &why);
         const vt_trial *better = s == VT_OK ? vt_doctor_hint(&d) : NULL;
-        if (better && vt_doctor_chance(better->right, better->images, j->subject.model->config.classes)) better = NULL;
+        if (better && vt_doctor_chance(better->right, better->images, j->r.subject.model->config.classes))
+            better = NULL;
         if (better) vt_setting_options(options, sizeof options, &better->setting, &present);
         if (better)
             fprintf(stderr,
@@ -326,7 +232,7 @@ static void hint(const job *j) {
 
 static vt_status check_floor(const job *j, vt_err *e) {
     vt_summary s;
-    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
+    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->r.v.n_images, e));
     vt_status st = vt_floor_check(&j->floor, &s, e);
     vt_summary_free(&s);
     return st;
@@ -335,15 +241,15 @@ static vt_status check_floor(const job *j, vt_err *e) {
 static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
-    if (vt_cli_has(c, "dry-run")) return vt_dry_run(&j->v, e);
+    if (vt_cli_has(c, "dry-run")) return vt_dry_run(&j->r.v, e);
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
-    j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
-    bool tell = !j->ledger->count && !*j->subject.data->corruption.name && !j->subject.remote;
+    j->r.v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
+    bool tell = !j->ledger->count && !*j->r.subject.data->corruption.name && !j->r.subject.remote;
     if (tell) hint(j); /* corrupted images are meant to be hard */
-    j->v.interrupt = vt_cli_interruptible();
+    j->r.v.interrupt = vt_cli_interruptible();
     double began = vt_now();
-    vt_status s = vt_eval_run(&j->v, j->ledger, e);
+    vt_status s = vt_eval_run(&j->r.v, j->ledger, e);
     if (s == VT_INTERRUPTED) return report_partial(j, c, e);
     VT_TRY(s);
     VT_TRY(report(j, c, vt_now() - began, e));
@@ -361,10 +267,7 @@ static vt_status run_job(const vt_cli *c, bool brief, vt_err *e) {
     vt_status s = evaluate(&j, c, e);
     vt_ledger_close(j.ledger);
     json_decref(j.header);
-    for (int i = 0; i < j.v.n_attacks; i++) vt_attack_free(&j.attacks[i]);
-    free(j.images);
-    vt_targets_close(&j.targets);
-    vt_subject_close(&j.subject);
+    vt_request_close(&j.r);
     return s;
 }
 

@@ -16,7 +16,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     const char *spec = vt_cli_get(c, "attack");
     long long seed;
     VT_TRY(vt_cli_norm(c, &j->v.norm, e));
-    VT_TRY(vt_cli_eps(vt_cli_get(c, "eps"), j->v.norm, &j->v.eps, e));
+    VT_TRY(vt_request_eps(vt_cli_get(c, "eps"), j->v.norm, &j->v.eps, e));
     VT_TRY(vt_attack_parse(&j->attack, spec ? spec : "autoattack", j->v.norm, e));
     if (j->attack.scoring != VT_SCORE_BALL)
         return vt_fail(e, VT_E_USAGE, "attack %s is a paper's evaluator, scored as published: it tests no gradients",
@@ -27,7 +27,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_data(c, &j->subject.data, e));
     VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
-    VT_TRY(vt_cli_pace(c, &j->subject, &j->v.threads, NULL, e));
+    VT_TRY(vt_request_pace(&c->given, &j->subject, &j->v.threads, NULL, e));
     j->v.subject = &j->subject, j->v.images = j->images;
     return vt_eval_check(&j->v, e);
 }

@@ -6,13 +6,13 @@
 #include "attacks/ball.h"
 #include "cli/cli.h"
 #include "eval/prepare.h"
+#include "eval/request.h"
 #include "eval/subject.h"
 #include "io/dataset.h"
 
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e);
-/* eps in pixel units: above 0; linf at most 1 (8 suggests 8/255); l1 at least 0.1 (less suggests linf). */
-vt_status vt_cli_eps(const char *text, vt_norm norm, double *out, vt_err *e);
 /* --data, --split, --corruption, --severity, --preprocess */
+vt_status vt_cli_has_data(const vt_cli *c, vt_err *e); /* VT_E_USAGE: there is no --data */
 vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e);
 /* --images A:B, a file with one index a line, imagenette-v1, or everything; ascending and distinct. */
 vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e);
@@ -21,9 +21,8 @@ vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, siz
 vt_status vt_cli_weights(const vt_cli *c, const char **weights, vt_err *e);
 /* The subject that these name, fit to the first image; nothing of it is a guess. s->data is open. */
 vt_status vt_cli_subject(const vt_cli *c, vt_subject *s, int32_t first, vt_err *e);
-/* --threads and --batch (NULL: the command has none): of a model in another process by default 1, since each thread has
- * a process of its own, and as many images as it takes at once, 64 at most. */
-vt_status vt_cli_pace(const vt_cli *c, const vt_subject *s, int *threads, int *batch, vt_err *e);
+/* A request of this command line. Where it may wait for another process, signals set its flag from here on. */
+void vt_cli_request(vt_request *r, const vt_cli *c);
 
 #define VT_ORACLE_ARGS                                                                                                 \
     {"oracle", "COMMAND|ADDRESS", "instead of WEIGHTS: a model in another process (docs/oracle.md)"}, {                \
