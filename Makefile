@@ -22,7 +22,7 @@ EXE := $(if $(filter release,$(MODE)),$(BUILD)/vitrine,$(OUT)/vitrine)
 
 # psabi: machines without 512-bit registers pass nn/lanes.h's vectors by another convention; they never cross files
 WARN := -Wno-psabi -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef $(if $(CI),-Werror)
-BASE := -std=c11 -D_GNU_SOURCE -Isrc -I$(OUT)/gen -fno-math-errno -fno-trapping-math -fopenmp -MMD -MP $(WARN)
+BASE := -std=c11 -D_GNU_SOURCE -Isrc -Iinclude -I$(OUT)/gen -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math -fopenmp -MMD -MP $(WARN)
 OPT_release := -O3 -g1 $(ARCH)
 OPT_debug := -O0 -g
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -39,7 +39,7 @@ override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
 # Rooms. The numeric files are compiled twice, float and double: nn and models/net whole, what of train computes by its name.
 TWICE := $(wildcard src/nn/*.c src/models/net/*.c $(addprefix src/train/,objective*.c optim*.c penalty*.c gradient.c))
-ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train,$(wildcard src/$(room)/*.c src/$(room)/*/*.c)))
+ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train api,$(wildcard src/$(room)/*.c src/$(room)/*/*.c)))
 # What the product stands on without: labs, analyses, tables. A second archive, for the command alone.
 RESEARCH_TWICE := src/research/lab/two_layer.c
 RESEARCH_ONCE := $(filter-out $(RESEARCH_TWICE),$(wildcard src/research/*/*.c))
@@ -107,6 +107,12 @@ $(LIB): $(LIB_OBJ)
 	@rm -f $@; $(AR) rcs $@ $^
 $(RESEARCH): $(RESEARCH_OBJ)
 	@rm -f $@; $(AR) rcs $@ $^
+# What other programs link: the same objects, of which include/vitrine.h names what can be seen.
+SO := $(OUT)/libvitrine.so.0
+$(SO): $(LIB) tools/vitrine.map
+	@echo "  LINK $@"
+	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-soname,libvitrine.so.0 -Wl,--version-script=tools/vitrine.map -Wl,--no-undefined -o $@ $(LIB_OBJ) $(LDLIBS)
+shared: $(SO) ## build libvitrine.so.0 (docs/library.md)
 $(EXE): $(CLI_OBJ) $(RESEARCH) $(LIB)
 	@mkdir -p $(@D); echo "  LINK $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(RESEARCH) $(LIB) $(LDLIBS)
@@ -173,9 +179,9 @@ unit: $(UNIT) ## unit tests
 	$(call RUN,$(UNIT))
 fuzz-replay: $(FUZZ) ## every fuzz target on its corpus and on N damaged copies (N=3000)
 	$(call RUN,$(FUZZ))
-cli: $(EXE) ## tests of the command line (bats)
+cli: $(EXE) $(SO) ## tests of the command line (bats)
 	$(call RUN,$(CLI_PARTS))
-all-parts: $(EXE) $(UNIT) $(FUZZ)
+all-parts: $(EXE) $(SO) $(UNIT) $(FUZZ)
 	$(call RUN,$(CLI_PARTS) $(filter-out $(QUICK),$(UNIT)) $(FUZZ) $(QUICK) lint)
 cross: ## unit tests for aarch64, run under qemu
 	@CC=aarch64-linux-gnu-gcc tools/deps.sh --install test
@@ -225,15 +231,20 @@ DEMO ?= --images 0:100 --eps 4/255 --attack fgsm --attack pgd --attack cw20 --at
 
 # PREFIX is where it will be, DESTDIR a folder below which it is put for a package. Tuned for this machine (ARCH above).
 PREFIX ?= /usr/local
-install: $(EXE) ## the command, manual pages, completions, recipes (PREFIX=/usr/local, DESTDIR=)
-	@tools/install.sh $(EXE) '$(PREFIX)' '$(DESTDIR)'
+LIBDIR ?= $(PREFIX)/lib
+PRIVATE = $(filter-out -L%,$(LDLIBS)) -fopenmp
+INSTALL = tools/install.sh --library $(OUT) --libdir '$(LIBDIR)' --private '$(PRIVATE)'
+install: $(EXE) $(SO) ## command, manual pages, completions, recipes, library (PREFIX=/usr/local, LIBDIR, DESTDIR)
+	@$(INSTALL) $(EXE) '$(PREFIX)' '$(DESTDIR)'
+private-libs: # what whoever links libvitrine.a links too
+	@echo '$(PRIVATE)'
 uninstall: $(EXE) ## removes what install has put there
-	@tools/install.sh --remove $(EXE) '$(PREFIX)' '$(DESTDIR)'
+	@$(INSTALL) --remove $(EXE) '$(PREFIX)' '$(DESTDIR)'
 
 clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: all all-parts deps-check races tsan unit fuzz-replay cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo install uninstall clean cross help FORCE
+.PHONY: all all-parts deps-check races tsan unit fuzz-replay cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

@@ -26,7 +26,7 @@ for p in $library; do want="$want $p$of"; done
 browser="chromium python3" # opens pages in tests/cli/pages.bats and tools/picture.sh; both say so where it is missing
 case "${1:-build}" in
     build) ;;
-    test) want="$want $run libcmocka-dev$of bats jq patch procps libxml2-utils python3 python3-numpy python3-jsonschema" ;;
+    test) want="$want $run libcmocka-dev$of bats jq patch procps libxml2-utils python3 python3-numpy python3-jsonschema pkg-config" ;;
     browser) want="$browser" ;;
     *) echo "usage: tools/deps.sh [--install] build|test|browser" >&2; exit 2 ;;
 esac

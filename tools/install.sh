@@ -1,15 +1,28 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # What `make install` puts where: the command, its manual pages and completions (printed by the command itself), recipes
-# and the Python file by which a model is served. Usage: tools/install.sh [--remove] COMMAND PREFIX [DESTDIR]
+# and the Python file by which a model is served; and the library (libvitrine.a, libvitrine.so.0), which lies in FOLDER.
+# Usage: tools/install.sh [--remove] [--library FOLDER] [--libdir LIBDIR] [--private LIBS] COMMAND PREFIX [DESTDIR]
 set -eu
-remove=0
-[ "${1:-}" = --remove ] && remove=1 && shift
-[ $# -ge 2 ] || { echo "usage: tools/install.sh [--remove] COMMAND PREFIX [DESTDIR]" >&2; exit 2; }
+usage() { echo "usage: tools/install.sh [--remove] [--library FOLDER] [--libdir DIR] [--private LIBS] COMMAND PREFIX [DESTDIR]" >&2; exit 2; }
+remove=0 library= libdir= private=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --remove) remove=1 && shift ;;
+    --library | --libdir | --private)
+        [ $# -ge 2 ] || usage
+        eval "${1#--}=\$2" && shift 2 ;;
+    --*) usage ;;
+    *) break ;;
+    esac
+done
+[ $# -ge 2 ] || usage
 command=$1 prefix=$2 to=${3:-}$2
 case $prefix in /*) ;; *) echo "tools/install.sh: PREFIX '$prefix' is not an absolute path" >&2; exit 2 ;; esac
 here=$(dirname "$0")/..
 share=$to/share
+libdir=${libdir:-$prefix/lib}
+case $libdir in /*) ;; *) echo "tools/install.sh: LIBDIR '$libdir' is not an absolute path" >&2; exit 2 ;; esac
 made=$(mktemp)
 trap 'rm -f "$made"' EXIT
 
@@ -37,5 +50,15 @@ print "$share/fish/vendor_completions.d/vitrine.fish" completion fish
 (cd "$here" && find recipes -type f && echo python/vitrine_oracle.py) | while read -r file; do
     put 644 "$here/$file" "$share/vitrine/$file"
 done
+if [ -n "$library" ]; then
+    lib=${3:-}$libdir
+    version=$("$command" --version | sed -n '1s/^vitrine \([0-9.]*\).*/\1/p')
+    [ $remove = 1 ] || sed "s|@PREFIX@|$prefix|; s|@LIBDIR@|$libdir|; s|@VERSION@|$version|; s|@PRIVATE@|$private|" "$here/tools/vitrine.pc.in" >"$made"
+    put 644 "$made" "$lib/pkgconfig/vitrine.pc"
+    put 644 "$here/include/vitrine.h" "$to/include/vitrine.h"
+    put 644 "$library/libvitrine.a" "$lib/libvitrine.a"
+    put 644 "$library/libvitrine.so.0" "$lib/libvitrine.so.0"
+    if [ $remove = 1 ]; then rm -f "$lib/libvitrine.so"; else ln -sf libvitrine.so.0 "$lib/libvitrine.so"; fi
+fi
 put 755 "$command" "$to/bin/vitrine"
 [ $remove = 0 ] || [ ! -d "$share/vitrine" ] || find "$share/vitrine" -depth -type d -empty -delete

@@ -126,22 +126,22 @@ static vt_status can_look(const vt_eval *v, vt_err *e) {
     return VT_OK;
 }
 
-/* What a model in another process cannot do: gradients, if it says so; a twin of it; batches beyond its own. */
-static vt_status check_remote(const vt_eval *v, vt_err *e) {
+/* What a model that is no network of ours cannot do: gradients, if it says so; a twin of it; batches beyond its own. */
+static vt_status check_foreign(const vt_eval *v, vt_err *e) {
     const vt_subject *s = v->subject;
-    const vt_hello *h = s->remote ? vt_remote_hello(s->remote) : NULL;
-    if (h && v->batch > h->batch)
+    if (!s->remote && !s->own) return VT_OK;
+    if (v->batch > vt_subject_takes(s))
         return vt_fail(e, VT_E_USAGE, "--batch is %d, but the model %.300s takes at most %d images at once", v->batch,
-                       s->model->path, h->batch);
-    if (h && transfers(v) && !s->surrogate)
+                       s->model->path, vt_subject_takes(s));
+    if (transfers(v) && !s->surrogate)
         return vt_fail(e, VT_E_USAGE,
                        "transfer needs --surrogate WEIGHTS: a model in another process shows no weights to make a twin "
                        "of");
-    if (h && v->patch.aligned)
+    if (v->patch.aligned)
         return vt_fail(e, VT_E_USAGE,
                        "--threat patch: aligned=1 needs tokens, of which a model in another process does "
                        "not tell");
-    for (int i = 0; h && !h->vjp && i < v->n_attacks; i++)
+    for (int i = 0; !vt_subject_differentiable(s) && i < v->n_attacks; i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++)
             if (v->attacks[i].stages[k].def->white_box)
                 return vt_fail(e, VT_E_USAGE,
@@ -194,7 +194,7 @@ vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
         return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d", v->subject->data->path,
                        v->subject->data->classes, v->subject->model->path ? v->subject->model->path : "", classes);
     VT_TRY(check_surrogate(v, e));
-    VT_TRY(check_remote(v, e));
+    VT_TRY(check_foreign(v, e));
     VT_TRY(check_attacks(v, e));
     VT_TRY(can_look(v, e));
     VT_TRY(vt_eight_bit_check(v, e));

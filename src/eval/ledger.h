@@ -61,6 +61,9 @@ typedef struct vt_ledger {
     bool checked;   /* lines have checksums */
     uint64_t bound; /* first 64 bits of the header's SHA-256: part of every checksum */
     int altered;    /* the first line that was read and is not as it was written; 0: none */
+    /* Told of each line that is appended, with x' where it is kept, one at a time; NULL: nobody. */
+    void (*told)(void *ctx, const vt_record *r, const float *x_adv);
+    void *told_ctx;
     pthread_mutex_t lock;
 } vt_ledger;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/subject.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,14 @@ vt_status vt_subject_described(vt_subject *s, int side, int classes, const char 
 }
 
 bool vt_subject_is_remote(const vt_subject *s) { return !strcmp(s->model->config.arch, "remote"); }
+
+int vt_subject_takes(const vt_subject *s) {
+    return s->remote ? vt_remote_hello(s->remote)->batch : s->own ? s->own->batch : INT_MAX;
+}
+
+bool vt_subject_differentiable(const vt_subject *s) {
+    return s->remote ? vt_remote_hello(s->remote)->vjp : !s->own || s->own->differentiable;
+}
 
 static vt_status describe(vt_model **out, const vt_remote *r, vt_err *e) {
     const vt_hello *h = vt_remote_hello(r);
@@ -101,21 +110,23 @@ static vt_remote *remote_of(const vt_subject *s, const vt_model *other) {
     return other == s->surrogate ? s->surrogate_remote : NULL;
 }
 
-static vt_status open_engine(vt_engine *n, const vt_subject *s, const vt_model *other, int rows, vt_err *e) {
+vt_status vt_subject_engine(vt_engine *n, const vt_subject *s, const vt_model *other, int rows, bool judged,
+                            vt_err *e) {
     vt_remote *r = remote_of(s, other);
+    if (s->own && !other) return s->own->open(s->own->ctx, n, rows, e);
     if (!r && !other && vt_subject_is_remote(s))
         return vt_fail(e, VT_E_USAGE,
                        "the model is in another process: give --oracle COMMAND to start it, which run.json calls "
                        "'%.600s' "
                        "(a command out of a file is not run unasked)",
                        s->model->path);
-    return r ? vt_remote_engine(n, r, rows, e) : vt_engine_open(n, other ? other : s->model, rows, true, e);
+    return r ? vt_remote_engine(n, r, rows, e) : vt_engine_open(n, other ? other : s->model, rows, judged, e);
 }
 
 static vt_status open_one(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e) {
     vt_engine n;
     *c = (vt_classifier){0};
-    VT_TRY(open_engine(&n, s, other, 1, e));
+    VT_TRY(vt_subject_engine(&n, s, other, 1, true, e));
     VT_TRY(vt_classifier_of(c, &n, e));
     return cover(c, s, other != NULL, e);
 }
@@ -130,7 +141,7 @@ vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model
                              vt_err *e) {
     vt_engine n;
     *g = NULL;
-    VT_TRY(open_engine(&n, s, other, rows, e));
+    VT_TRY(vt_subject_engine(&n, s, other, rows, true, e));
     return vt_batcher_open(g, &n, lane, e);
 }
 

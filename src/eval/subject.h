@@ -17,7 +17,9 @@ typedef struct vt_subject {
     /* Of a model in another process (`remote`) a description alone: the sizes that it greeted with, and no weights. */
     vt_model *model;
     vt_remote *remote; /* NULL: the model is here */
-    vt_wrap wrap;      /* a known cheat around it, whose other half has altered the model; empty: none */
+    /* A classifier of a caller of the library (src/api), which `model` describes as it does a remote's; NULL: none. */
+    const vt_engine_source *own;
+    vt_wrap wrap; /* a known cheat around it, whose other half has altered the model; empty: none */
     vt_dataset *data;
     vt_input_provenance input;
     /* Another checkpoint, for attacks that transfer from one (transfer): of the same classes and input, seen without
@@ -35,7 +37,9 @@ vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choi
 /* The same description alone, of what a ledger says; nothing can be asked of it (VT_E_USAGE, naming `where` for the
  * user to give as --oracle): a command that a file names is not run. */
 vt_status vt_subject_described(vt_subject *s, int side, int classes, const char *sha256, const char *where, vt_err *e);
-bool vt_subject_is_remote(const vt_subject *s); /* in another process, reached or described */
+bool vt_subject_is_remote(const vt_subject *s); /* no network of ours: in another process, reached or described; own */
+int vt_subject_takes(const vt_subject *s);      /* images that it takes at once; of ours INT_MAX */
+bool vt_subject_differentiable(const vt_subject *s); /* does it give gradients? */
 /* In this order: data (vt_prepare_data), then the checkpoint; then, once the caller knows that nothing of it was
  * guessed (models/checkpoint/doubt), the wrap of the choice `wrap`, unless s->wrap names one already, and the input.
  * With the choice "oracle" the model is in another process: weights may be NULL, and what only a checkpoint can be told
@@ -47,6 +51,8 @@ vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_e
 vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, vt_err *e);
 /* A classifier of another network for the same data (the surrogate, a twin); the wrap is not put around it. */
 vt_status vt_subject_other(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e);
+/* The same as an engine of `rows`; judged: with its double copy, if it has one. */
+vt_status vt_subject_engine(vt_engine *n, const vt_subject *s, const vt_model *other, int rows, bool judged, vt_err *e);
 /* The same two as many classifiers that wait together, one for each slot of a lane of `rows` (models/wrap/batcher.h); a
  * slot's one is put together by _seat. other NULL: the network as it is judged. */
 vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model *other, int rows, vt_lane *lane,

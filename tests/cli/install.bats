@@ -128,7 +128,7 @@ Z
 }
 
 @test "make install puts everything below DESTDIR and PREFIX, and uninstall removes it" {
-    grep -q 'tools/install.sh $(EXE) .$(PREFIX). .$(DESTDIR).' "$ROOT/Makefile"
+    grep -q '$(INSTALL) $(EXE) .$(PREFIX). .$(DESTDIR).' "$ROOT/Makefile"
     mkdir there
     "$ROOT/tools/install.sh" "$VITRINE" /usr "$PWD/there"
     cmp "$VITRINE" there/usr/bin/vitrine

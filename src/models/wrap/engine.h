@@ -54,6 +54,14 @@ typedef struct vt_engine {
     void (*close)(void *self);
 } vt_engine;
 
+/* Where engines of a network come from that is not a vt_model: open(ctx, ...) as vt_engine_open below. */
+typedef struct vt_engine_source {
+    void *ctx;
+    int batch;           /* images that it takes at once */
+    bool differentiable; /* its engines have vjps */
+    vt_status (*open)(void *ctx, vt_engine *n, int capacity, vt_err *e);
+} vt_engine_source;
+
 /* Float sessions with input gradients on m, which must outlive the engine; judged: and a double one. An image's answers
  * have the same bits alone, in any batch and at any row of it: the images of a batch are computed one by one (on a
  * processor a product of many images is no faster than one after the other). Memory: that of `capacity` sessions. */

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/api.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/gemm.h"
+#include "core/threads.h"
+#include "core/version.h"
+
+_Static_assert((int)VITRINE_INTERRUPTED == VT_INTERRUPTED && (int)VITRINE_E_USAGE == VT_E_USAGE &&
+                   (int)VITRINE_E_IO == VT_E_IO && (int)VITRINE_E_FORMAT == VT_E_FORMAT &&
+                   (int)VITRINE_E_SHAPE == VT_E_SHAPE && (int)VITRINE_E_RANGE == VT_E_RANGE &&
+                   (int)VITRINE_E_MEMORY == VT_E_MEMORY && (int)VITRINE_E_FORBIDDEN == VT_E_FORBIDDEN &&
+                   (int)VITRINE_E_NUMERIC == VT_E_NUMERIC && (int)VITRINE_E_UNKNOWN == VT_E_UNKNOWN &&
+                   (int)VITRINE_E_MODEL == VT_E_MODEL,
+               "public statuses are ours");
+
+const char *vitrine_version(void) { return VT_VERSION; }
+
+const char *vitrine_status_name(vitrine_status s) { return vt_status_name((vt_status)s); }
+
+void vitrine_free(void *p) { free(p); }
+
+/* ---- failures ---- */
+
+vitrine_status vt_api_end(vitrine_err *e, vt_status s, const vt_err *why) {
+    if (e) {
+        e->code = (vitrine_status)s;
+        snprintf(e->text, sizeof e->text, "%s", s == VT_OK ? "" : *why->text ? why->text : vt_status_name(s));
+    }
+    return (vitrine_status)s;
+}
+
+vitrine_status vt_api_usage(vitrine_err *e, const char *fmt, ...) {
+    vt_err why = {.code = VT_E_USAGE};
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why.text, sizeof why.text, fmt, args);
+    va_end(args);
+    return vt_api_end(e, VT_E_USAGE, &why);
+}
+
+/* ---- the environment ---- */
+
+/* What the command sets before it starts itself again (cli/early, cli/main). */
+const char *vitrine_environment(int i) {
+    static const char *const fixed[] = {"OPENBLAS_NUM_THREADS=1", "OMP_WAIT_POLICY=passive"};
+    static const char *const cores[] = {"OPENBLAS_CORETYPE=Haswell", "OPENBLAS_CORETYPE=SkylakeX"};
+    const char *better = vt_blas_better_kernel();
+    for (int k = 0; k < 2; k++) {
+        size_t name = strcspn(fixed[k], "=");
+        char key[40];
+        snprintf(key, sizeof key, "%.*s", (int)name, fixed[k]);
+        if (!getenv(key) && i-- == 0) return fixed[k];
+    }
+    for (int k = 0; better && !getenv("OPENBLAS_CORETYPE") && k < 2; k++)
+        if (!strcmp(strchr(cores[k], '=') + 1, better) && i-- == 0) return cores[k];
+    return NULL;
+}
+
+/* ---- options ---- */
+
+const char *const vt_api_model_options[] = {"heads",  "image-size", "mean", "std",   "ln-eps", "attn-scale",
+                                            "preset", "attn",       "form", "names", "part",   NULL};
+
+static bool listed(const char *const *const known[], const char *name) {
+    for (int k = 0; known[k]; k++)
+        for (int i = 0; known[k][i]; i++)
+            if (!strcmp(known[k][i], name)) return true;
+    return false;
+}
+
+vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *const *options,
+                              const char *const *const known[], vt_err *e) {
+    memset(o, 0, sizeof *o);
+    for (int i = 0; options && options[i]; i++) {
+        if (i == VT_CHOICES_MOST) return vt_fail(e, VT_E_USAGE, "%s: more than %d options", call, VT_CHOICES_MOST);
+        char *copy = o->copies[i] = strdup(options[i]);
+        if (!copy) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its options", call);
+        char *value = strchr(copy, '=');
+        if (value) *value++ = 0;
+        if (!listed(known, copy)) return vt_fail(e, VT_E_UNKNOWN, "%s: unknown option '%.100s'", call, copy);
+        vt_choose(&o->c, copy, value ? value : "");
+    }
+    return VT_OK;
+}
+
+void vt_api_options_free(vt_api_options *o) {
+    for (int i = 0; i < VT_CHOICES_MOST; i++) free(o->copies[i]);
+}
+
+vt_status vt_api_threads(int asked, int *threads, vt_err *e) {
+    *threads = asked;
+    if (asked < 0 || asked > VT_THREADS_MOST)
+        return vt_fail(e, VT_E_USAGE, "threads is %d, must be 0 (all processors) to %d", asked, VT_THREADS_MOST);
+    return asked ? VT_OK : vt_thread_count(threads, e);
+}
+
+vt_status vt_api_norm(const char *name, vt_norm *norm, vt_err *e) {
+    if (vt_norm_find(name, norm)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "norm is '%.40s', must be linf, l2, l1 or l0", name);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* Behind include/vitrine.h: what its handles hold, and the way from our statuses to its own. */
+#ifndef VT_API_API_H
+#define VT_API_API_H
+
+#include "core/choices.h"
+#include "core/status.h"
+#include "eval/ledger.h"
+#include "eval/subject.h"
+#include "vitrine.h"
+
+struct vitrine_model {
+    vt_subject subject;      /* model, remote or own; no data, no wrap */
+    vitrine_classifier own;  /* a copy; its name is the description's path */
+    vt_engine_source source; /* of it */
+    char assumed[1000];
+};
+
+struct vitrine_run {
+    vt_ledger *ledger;
+    int64_t images; /* that the run wants; 0: those of the ledger */
+};
+
+/* A status with its sentence, for a caller outside. */
+vitrine_status vt_api_end(vitrine_err *e, vt_status s, const vt_err *why);
+vitrine_status vt_api_usage(vitrine_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#define VT_API_NEEDS(thing)                                                                                            \
+    do {                                                                                                               \
+        if (!(thing)) return vt_api_usage(e, "%s: %s is NULL", __func__, #thing);                                      \
+    } while (0)
+
+/* "name=value" pairs as choices; `known`: the names that may be there, ending in NULL. */
+typedef struct vt_api_options {
+    char *copies[VT_CHOICES_MOST];
+    vt_choices c;
+} vt_api_options;
+vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *const *options,
+                              const char *const *const known[], vt_err *e);
+void vt_api_options_free(vt_api_options *o);
+extern const char *const vt_api_model_options[]; /* what tensors cannot tell */
+
+/* 0: as many as there are. */
+vt_status vt_api_threads(int asked, int *threads, vt_err *e);
+vt_status vt_api_norm(const char *name, vt_norm *norm, vt_err *e);
+
+/* The caller's classifier as engines. */
+vt_engine_source vt_api_own_source(const vitrine_classifier *c);
+
+/* Why a model would be a guess; *text: what was assumed of it. */
+vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e);
+
+/* What lines of a ledger say of an image: v is cleared by the clean line, and then told of each stage. */
+void vt_api_verdict(vitrine_verdict *v, const vt_record *r);
+
+#endif

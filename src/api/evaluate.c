@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* vitrine_evaluate: an evaluation by its options, as the command's (eval/request). */
+#include <stdlib.h>
+#include "api/api.h"
+#include "eval/report/checksums.h"
+#include "eval/report/save_adv.h"
+#include "eval/report/summary.h"
+#include "eval/request.h"
+
+static const char *const own_options[] =
+    {"weights",          "oracle",     "oracle-timeout", "data", "split",   "corruption", "severity",
+     "preprocess",       "attack-at",  "images",         "wrap", "attack",  "profile",    "surrogate",
+     "surrogate-oracle", "individual", "eight-bit",      "eps",  "norm",    "threat",     "targets",
+     "restrict-classes", "out",        "resume",         "seed", "threads", "batch",      "exhaustive",
+     "save-adv",         "save-npz",   "allow-mixed",    NULL};
+
+/* Everything that the call holds; freed in one place. */
+typedef struct job {
+    vt_api_options options;
+    vt_request request;
+    const vitrine_listener *listener;
+    vitrine_run *run;
+} job;
+
+static vt_status known(void *ctx, const vt_model *m, bool other, vt_err *e) {
+    char text[1000];
+    (void)ctx, (void)other;
+    return vt_api_known(m, text, sizeof text, e);
+}
+
+static void told(void *ctx, const vt_record *r, const float *x_adv) {
+    const vitrine_listener *l = ctx;
+    vitrine_verdict v = {.clean = -1};
+    (void)x_adv;
+    vt_api_verdict(&v, r);
+    l->told(l->ctx, r->entry, &v);
+}
+
+static void say(void *ctx, const char *text, bool live) {
+    const vitrine_listener *l = ctx;
+    (void)live;
+    l->say(l->ctx, text);
+}
+
+static vt_status open_ledger(job *j, vt_err *e) {
+    const vt_choices *c = &j->options.c;
+    const char *out = vt_chosen(c, "out");
+    size_t pixels = vt_subject_pixels(&j->request.subject);
+    json_t *header = vt_eval_header(&j->request.v);
+    if (!header) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    vt_status s = !out ? vt_ledger_memory(&j->run->ledger, header, pixels, e)
+                  : vt_is_chosen(c, "resume") && vt_ledger_exists(out)
+                      ? vt_ledger_resume(&j->run->ledger, out, header, pixels, vt_is_chosen(c, "allow-mixed"), e)
+                      : vt_ledger_create(&j->run->ledger, out, header, pixels, e);
+    json_decref(header);
+    return s;
+}
+
+/* The folder as the command leaves it. */
+static vt_status write_reports(job *j, vt_err *e) {
+    const vt_choices *c = &j->options.c;
+    const char *out = vt_chosen(c, "out");
+    vt_summary s;
+    if (!out) return VT_OK;
+    VT_TRY(vt_ledger_finish(j->run->ledger, e));
+    VT_TRY(vt_summary_make(&s, j->run->ledger, j->run->images, e));
+    vt_status st = vt_reports_write(&s, out, NULL, e);
+    vt_summary_free(&s);
+    if (st == VT_OK && vt_is_chosen(c, "save-adv")) st = vt_save_adv(j->run->ledger, false, e);
+    if (st == VT_OK && vt_is_chosen(c, "save-npz")) st = vt_save_adv(j->run->ledger, true, e);
+    return st == VT_OK ? vt_checksums_write(out, e) : st;
+}
+
+static vt_status open_request(job *j, vt_err *e) {
+    vt_request *r = &j->request;
+    const char *weights = vt_chosen(&j->options.c, "weights"), *oracle = vt_chosen(&j->options.c, "oracle");
+    if (!weights == !oracle) return vt_fail(e, VT_E_USAGE, "vitrine_evaluate needs the option weights, or oracle");
+    r->c = &j->options.c, r->known = known;
+    if (j->listener) r->interrupt = j->listener->interrupt;
+    VT_TRY(vt_request_threat(r, e));
+    VT_TRY(vt_request_attacks(r, e));
+    VT_TRY(vt_request_terms(r, e));
+    return vt_request_open(r, weights, e);
+}
+
+static vt_status evaluate(job *j, const char *const *options, vt_err *e) {
+    static const char *const *const known_options[] = {own_options, vt_api_model_options, NULL};
+    const vitrine_listener *l = j->listener;
+    VT_TRY(vt_api_options_read(&j->options, "vitrine_evaluate", options, known_options, e));
+    VT_TRY(open_request(j, e));
+    if (l && l->say) j->request.v.progress = (vt_progress){.show = say, .ctx = (void *)(uintptr_t)l, .live = true};
+    VT_TRY(open_ledger(j, e));
+    if (l && l->told) j->run->ledger->told = told, j->run->ledger->told_ctx = (void *)(uintptr_t)l;
+    j->run->images = (int64_t)j->request.v.n_images;
+    vt_status s = vt_eval_run(&j->request.v, j->run->ledger, e);
+    j->run->ledger->told = NULL;
+    if (s == VT_INTERRUPTED)
+        return vt_fail(e, s, "interrupted; %zu ledger lines are %s", j->run->ledger->count,
+                       vt_is_chosen(&j->options.c, "out") ? "kept: continue with resume"
+                                                          : "lost, since there is no out");
+    VT_TRY(s);
+    return write_reports(j, e);
+}
+
+vitrine_status vitrine_evaluate(vitrine_run **out, const char *const *options, const vitrine_listener *listener,
+                                vitrine_err *e) {
+    VT_API_NEEDS(out);
+    *out = NULL;
+    VT_API_NEEDS(options);
+    if (listener && listener->size != sizeof *listener)
+        return vt_api_usage(e, "%s: the listener's size is %zu, must be sizeof(vitrine_listener), %zu", __func__,
+                            listener->size, sizeof *listener);
+    vt_err why = {0};
+    job *j = calloc(1, sizeof *j);
+    if (j) j->listener = listener, j->run = calloc(1, sizeof *j->run);
+    vt_status s = j && j->run ? evaluate(j, options, &why) : vt_fail(&why, VT_E_MEMORY, "no memory for a run");
+    if (j) {
+        if (s == VT_OK) *out = j->run, j->run = NULL;
+        vitrine_run_close(j->run);
+        vt_request_close(&j->request);
+        vt_api_options_free(&j->options);
+    }
+    free(j);
+    return vt_api_end(e, s, &why);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* The public handle of a model: a checkpoint, one in another process, or the caller's own; its logits and vjps. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "api/api.h"
+#include "core/hash.h"
+#include "core/mem.h"
+#include "core/threads.h"
+#include "eval/prepare.h"
+#include "models/checkpoint/doubt.h"
+
+static const char *const attack_at[] = {"attack-at", NULL};
+
+vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e) {
+    char what[1000], options[300];
+    *text = 0;
+    if (vt_model_missing(m, what, sizeof what, options, sizeof options))
+        return vt_fail(e, VT_E_USAGE,
+                       "%s: neither its tensors nor anything beside them tell %s: give what is true as options, which "
+                       "the command writes as%s",
+                       m->path, what, options);
+    vt_model_assumed(m, text, size);
+    return VT_OK;
+}
+
+/* ---- opening ---- */
+
+static vitrine_model *blank(vt_err *e) {
+    vitrine_model *m = calloc(1, sizeof *m);
+    if (!m) vt_fail(e, VT_E_MEMORY, "no memory for a model");
+    return m;
+}
+
+static vitrine_status opened(vitrine_model **out, vitrine_model *m, vt_status s, const vt_err *why, vitrine_err *e) {
+    if (s == VT_OK)
+        *out = m;
+    else
+        vitrine_close(m);
+    return vt_api_end(e, s, why);
+}
+
+static vt_status open_checkpoint(vitrine_model *m, const char *path, const vt_choices *c, vt_err *e) {
+    vt_overrides o;
+    VT_TRY(vt_prepare_overrides(c, &o, e));
+    VT_TRY(vt_prepare_open(&m->subject.model, path, &o, e));
+    VT_TRY(vt_api_known(m->subject.model, m->assumed, sizeof m->assumed, e));
+    return vt_prepare_attack_at(c, m->subject.model, 0, e);
+}
+
+vitrine_status vitrine_open(vitrine_model **out, const char *path, const char *const *options, vitrine_err *e) {
+    static const char *const *const known[] = {vt_api_model_options, attack_at, NULL};
+    VT_API_NEEDS(out);
+    *out = NULL;
+    VT_API_NEEDS(path);
+    vt_err why = {0};
+    vitrine_model *m = blank(&why);
+    vt_api_options *o = m ? malloc(sizeof *o) : NULL;
+    vt_status s = o ? vt_api_options_read(o, __func__, options, known, &why) : VT_E_MEMORY;
+    if (s == VT_OK) s = open_checkpoint(m, path, &o->c, &why);
+    if (o) vt_api_options_free(o);
+    free(o);
+    return opened(out, m, s, &why, e);
+}
+
+vitrine_status vitrine_connect(vitrine_model **out, const char *where, double timeout, vitrine_err *e) {
+    VT_API_NEEDS(out);
+    *out = NULL;
+    VT_API_NEEDS(where);
+    if (!(timeout >= 0.1) || !(timeout <= 1e6))
+        return vt_api_usage(e, "%s: timeout is %g, must be seconds, from 0.1 to 1e6", __func__, timeout);
+    char text[40];
+    vt_err why = {0};
+    vt_choices c = {.n = 0};
+    snprintf(text, sizeof text, "%.17g", timeout);
+    vt_choose(&c, "oracle-timeout", text);
+    vitrine_model *m = blank(&why);
+    vt_status s = m ? vt_subject_remote(&m->subject.remote, &m->subject.model, &c, where, &why) : VT_E_MEMORY;
+    return opened(out, m, s, &why, e);
+}
+
+vitrine_status vitrine_own(vitrine_model **out, const vitrine_classifier *c, vitrine_err *e) {
+    enum { SIDE = 4096, CLASSES = 1 << 20, BATCH = 1 << 16 };
+    VT_API_NEEDS(out);
+    *out = NULL;
+    VT_API_NEEDS(c);
+    if (c->size != sizeof *c)
+        return vt_api_usage(e, "%s: size is %zu, must be sizeof(vitrine_classifier), %zu", __func__, c->size,
+                            sizeof *c);
+    VT_API_NEEDS(c->logits);
+    if (c->classes < 2 || c->classes > CLASSES)
+        return vt_api_usage(e, "%s: classes is %d, must be 2 to %d", __func__, c->classes, CLASSES);
+    if (c->side < 1 || c->side > SIDE)
+        return vt_api_usage(e, "%s: side is %d, must be 1 to %d", __func__, c->side, SIDE);
+    if (c->batch < 1 || c->batch > BATCH)
+        return vt_api_usage(e, "%s: batch is %d, must be 1 to %d", __func__, c->batch, BATCH);
+    const char *name = c->name ? c->name : "the caller's classifier";
+    char sha[65];
+    vt_sha_hex(name, strlen(name), sha);
+    vt_err why = {0};
+    vitrine_model *m = blank(&why);
+    vt_status s = m ? vt_subject_described(&m->subject, c->side, c->classes, sha, name, &why) : VT_E_MEMORY;
+    if (s == VT_OK) {
+        m->own = *c, m->own.name = m->subject.model->path;
+        m->source = vt_api_own_source(&m->own);
+        m->subject.own = &m->source;
+    }
+    return opened(out, m, s, &why, e);
+}
+
+void vitrine_close(vitrine_model *m) {
+    if (!m) return;
+    vt_subject_close(&m->subject);
+    free(m);
+}
+
+int vitrine_classes(const vitrine_model *m) { return m ? m->subject.model->config.classes : 0; }
+int vitrine_side(const vitrine_model *m) { return m ? vt_subject_side(&m->subject) : 0; }
+size_t vitrine_pixels(const vitrine_model *m) { return m ? vt_subject_pixels(&m->subject) : 0; }
+const char *vitrine_sha256(const vitrine_model *m) { return m ? m->subject.model->sha256 : ""; }
+const char *vitrine_assumed(const vitrine_model *m) { return m ? m->assumed : ""; }
+
+/* ---- logits and vjps ---- */
+
+/* One call: images in parts of `rows`, each asked by one thread's engine. */
+typedef struct job {
+    const vitrine_model *m;
+    size_t n, pixels, classes;
+    const float *x, *dz;
+    float *z, *dx; /* dx NULL: logits alone */
+    int rows;
+    vt_engine *engines; /* [threads] */
+} job;
+
+typedef struct part {
+    const float **x;
+    float **z;
+    vt_vjp *want;
+    float *scratch; /* [rows, classes] for logits that nobody asked for */
+} part;
+
+static vt_status ask(const job *j, const vt_engine *n, const part *p, size_t from, vt_err *e) {
+    for (int i = 0; i < j->rows; i++) {
+        size_t at = from + (size_t)i;
+        bool there = at < j->n;
+        p->x[i] = there ? j->x + at * j->pixels : NULL;
+        p->z[i] = !there ? NULL : j->z ? j->z + at * j->classes : p->scratch + (size_t)i * j->classes;
+        p->want[i] = (vt_vjp){0};
+        if (there && j->dx) p->want[i].dx = j->dx + at * j->pixels, p->want[i].dz = j->dz + at * j->classes;
+    }
+    VT_TRY(vt_engine_forward(n, p->z, p->x, j->dx != NULL, e));
+    return j->dx ? vt_engine_vjp(n, p->want, e) : VT_OK;
+}
+
+static vt_status one_part(void *ctx, int thread, size_t item, vt_err *e) {
+    const job *j = ctx;
+    size_t rows = (size_t)j->rows;
+    part p = {calloc(rows, sizeof *p.x), calloc(rows, sizeof *p.z), calloc(rows, sizeof *p.want),
+              calloc(rows * j->classes, sizeof(float))};
+    vt_status s = p.x && p.z && p.want && p.scratch ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", rows);
+    if (s == VT_OK && !j->engines[thread].self)
+        s = vt_subject_engine(&j->engines[thread], &j->m->subject, NULL, j->rows, false, e);
+    if (s == VT_OK) s = ask(j, &j->engines[thread], &p, item * rows, e);
+    free(p.x), free(p.z), free(p.want), free(p.scratch);
+    return s;
+}
+
+static vt_status run_job(job *j, int threads, vt_err *e) {
+    enum { MOST = 64 };
+    const vt_subject *s = &j->m->subject;
+    int takes = vt_subject_takes(s);
+    j->rows = takes < MOST ? takes : MOST;
+    if (!s->own && !s->remote) j->rows = 1;
+    if ((size_t)j->rows > j->n) j->rows = (int)j->n;
+    size_t parts = (j->n + (size_t)j->rows - 1) / (size_t)j->rows;
+    VT_TRY(vt_api_threads(threads, &threads, e));
+    if (s->remote || (s->own && !j->m->own.parallel)) threads = 1;
+    if ((size_t)threads > parts) threads = (int)parts;
+    j->engines = calloc((size_t)threads, sizeof *j->engines);
+    if (!j->engines) return vt_fail(e, VT_E_MEMORY, "no memory for %d threads", threads);
+    vt_status st = vt_for_each(parts, threads, one_part, j, e);
+    for (int i = 0; i < threads; i++) vt_engine_close(&j->engines[i]);
+    free(j->engines);
+    return st;
+}
+
+/* Do n images, as arrays of the caller's, fit into memory at all? */
+static bool too_many(const vitrine_model *m, size_t n) {
+    size_t bytes;
+    return n > INT32_MAX || !vt_mul(n, vitrine_pixels(m) * sizeof(float), &bytes) || bytes > PTRDIFF_MAX;
+}
+
+vitrine_status vitrine_logits(const vitrine_model *m, size_t n, const float *x, float *z, int threads, vitrine_err *e) {
+    VT_API_NEEDS(m);
+    VT_API_NEEDS(x);
+    VT_API_NEEDS(z);
+    if (!n || too_many(m, n)) return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", __func__, n, INT32_MAX);
+    vt_err why = {0};
+    job j = {.m = m, .n = n, .pixels = vitrine_pixels(m), .classes = (size_t)vitrine_classes(m), .x = x, .z = z};
+    return vt_api_end(e, run_job(&j, threads, &why), &why);
+}
+
+vitrine_status vitrine_vjp(const vitrine_model *m, size_t n, const float *x, const float *dz, float *dx, int threads,
+                           vitrine_err *e) {
+    VT_API_NEEDS(m);
+    VT_API_NEEDS(x);
+    VT_API_NEEDS(dz);
+    VT_API_NEEDS(dx);
+    if (!n || too_many(m, n)) return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", __func__, n, INT32_MAX);
+    vt_err why = {0};
+    vt_status s = vt_subject_differentiable(&m->subject)
+                      ? VT_OK
+                      : vt_fail(&why, VT_E_FORBIDDEN, "the model %.300s gives no gradients", m->subject.model->path);
+    job j = {.m = m,
+             .n = n,
+             .pixels = vitrine_pixels(m),
+             .classes = (size_t)vitrine_classes(m),
+             .x = x,
+             .dz = dz,
+             .dx = dx};
+    if (s == VT_OK) s = run_job(&j, threads, &why);
+    return vt_api_end(e, s, &why);
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: MIT */
+/* The library as a caller sees it: what it computes is held against the rooms behind it and against differences; a model
+ * given as a caller's own classifier must be judged as the model itself is; whatever is passed, a sentence comes back.
+ */
+#include <signal.h>
+#include <unistd.h>
+#include "t.h"
+#include "scratch.h"
+#include "core/gemm.h"
+#include "models/net/session.h"
+#include "vitrine.h"
+
+extern char **environ;
+extern int openblas_get_num_threads(void);
+
+enum { N = 12, SIDE = 32, PIXELS = 3 * SIDE * SIDE, CLASSES = 10, RECORD = 1 + PIXELS };
+static const char weights[] = "weights/shapes10-vit";
+static float x[N * PIXELS], x_adv[N * PIXELS], other[N * PIXELS];
+static int32_t labels[N];
+static vitrine_model *model;
+
+static int begin(void **state) {
+    vitrine_err e;
+    unsigned char record[RECORD];
+    FILE *f = fopen("datasets/shapes10/test_batch.bin", "rb");
+    if (!f || make_tmp(state)) return 1;
+    for (int i = 0; i < N; i++) {
+        if (fread(record, RECORD, 1, f) != 1) return 1;
+        labels[i] = record[0];
+        for (int k = 0; k < PIXELS; k++) x[i * PIXELS + k] = (float)record[1 + k] / 255;
+    }
+    fclose(f);
+    return vitrine_open(&model, weights, NULL, &e) != VITRINE_OK;
+}
+
+static int end(void **state) {
+    vitrine_close(model);
+    return remove_tmp(state);
+}
+
+/* The call failed as it should: a status, one sentence with this text. */
+static void refused(vitrine_status got, vitrine_status want, vitrine_err *e, const char *text) {
+    if (got != want || e->code != want) fail_msg("status %d (%d) instead of %d: %s", got, e->code, want, e->text);
+    if (!strstr(e->text, text)) fail_msg("'%s' does not mention '%s'", e->text, text);
+    assert_null(strchr(e->text, '\n'));
+    memset(e, 0, sizeof *e);
+}
+
+static void test_logits_are_the_networks(void **state) {
+    (void)state;
+    vt_model *m;
+    vt_session_f32 *s;
+    vt_err why = {0};
+    vitrine_err e;
+    float z[N * CLASSES], one[CLASSES];
+    assert_int_equal(vt_model_open(&m, weights, NULL, &why), VT_OK);
+    assert_int_equal(vt_model_prepare(m, &why), VT_OK);
+    assert_int_equal(vt_session_open_f32(&s, m, 1, VT_GRAD_NONE, &why), VT_OK);
+    assert_int_equal(vitrine_logits(model, N, x, z, 2, &e), VITRINE_OK);
+    for (int i = 0; i < N; i++) {
+        assert_memory_equal(z + i * CLASSES, vt_session_forward_f32(s, x + i * PIXELS, 1, false), sizeof one);
+        assert_int_equal(vitrine_logits(model, 1, x + i * PIXELS, one, 1, &e), VITRINE_OK);
+        assert_memory_equal(one, z + i * CLASSES, sizeof one);
+    }
+    vt_session_close_f32(s);
+    vt_model_close(m);
+    assert_int_equal(vitrine_classes(model), CLASSES);
+    assert_int_equal(vitrine_pixels(model), PIXELS);
+    assert_int_equal(strlen(vitrine_sha256(model)), 64);
+}
+
+/* Central differences along one direction: (f(x + hd) - f(x - hd)) / 2h, h 1e-3. Float logits carry 1e-6 of their size
+ * (about 10), divided by h; the third derivative adds less. */
+static void test_vjp_is_the_derivative(void **state) {
+    (void)state;
+    vitrine_err e;
+    static float up[PIXELS], down[PIXELS], dx[2 * PIXELS];
+    float dz[2 * CLASSES] = {0}, zu[CLASSES], zd[CLASSES];
+    double d[PIXELS];
+    t_normals(d, PIXELS, 7, 1);
+    for (int c = 0; c < CLASSES; c++) dz[CLASSES + c] = (float)c / 4 - 1;
+    dz[3] = 1;
+    assert_int_equal(vitrine_vjp(model, 2, x, dz, dx, 2, &e), VITRINE_OK);
+    for (int i = 0; i < 2; i++) {
+        double along = 0, difference = 0, h = 1e-3;
+        for (int k = 0; k < PIXELS; k++) {
+            up[k] = x[i * PIXELS + k] + (float)(h * d[k]), down[k] = x[i * PIXELS + k] - (float)(h * d[k]);
+            along += (double)dx[i * PIXELS + k] * ((double)up[k] - (double)down[k]) / (2 * h);
+        }
+        assert_int_equal(vitrine_logits(model, 1, up, zu, 1, &e), VITRINE_OK);
+        assert_int_equal(vitrine_logits(model, 1, down, zd, 1, &e), VITRINE_OK);
+        for (int c = 0; c < CLASSES; c++)
+            difference += (double)dz[i * CLASSES + c] * ((double)zu[c] - (double)zd[c]) / (2 * h);
+        t_le(fabs(along - difference), 0.02 * (1 + fabs(along)), "image %d: vjp %g, difference %g", i, along, difference);
+    }
+}
+
+/* ---- attacks ---- */
+
+static void same_verdict(const vitrine_verdict *a, const vitrine_verdict *b) {
+    assert_int_equal(a->image, b->image);
+    assert_int_equal(a->outcome, b->outcome);
+    assert_int_equal(a->pred, b->pred);
+    assert_int_equal(a->clean, b->clean);
+    assert_int_equal(a->stage, b->stage);
+    assert_int_equal(a->borderline, b->borderline);
+    assert_true(a->margin == b->margin || (isnan(a->margin) && isnan(b->margin)));
+    assert_true(a->linf == b->linf && a->l2 == b->l2);
+}
+
+static void test_an_array_is_judged_as_a_data_set(void **state) {
+    (void)state;
+    static const char *const attacks[] = {"pgd:steps=5", "apgd-ce:steps=5+square:queries=50"};
+    const char *options[] = {"weights=weights/shapes10-vit", "data=datasets/shapes10", "images=0:12", "eps=4/255",
+                             "attack=pgd:steps=5", "attack=apgd-ce:steps=5+square:queries=50", "seed=3", NULL};
+    vitrine_err e;
+    vitrine_run *r;
+    vitrine_verdict v[N], w[N], back[N];
+    vitrine_status s = vitrine_evaluate(&r, options, NULL, &e);
+    if (s != VITRINE_OK) fail_msg("%s", e.text);
+    assert_int_equal(vitrine_run_entries(r), 2);
+    assert_int_equal(vitrine_run_images(r), N);
+    for (int k = 0; k < 2; k++) {
+        vitrine_attack_plan plan = VITRINE_ATTACK(attacks[k], "linf", 4.0 / 255);
+        plan.seed = 3, plan.threads = 2, plan.batch = 1 + k;
+        assert_int_equal(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_OK);
+        assert_int_equal(vitrine_run_verdicts(r, k + 1, w, &e), VITRINE_OK);
+        int broken = 0;
+        for (int i = 0; i < N; i++) {
+            same_verdict(&v[i], &w[i]);
+            bool moved = memcmp(x_adv + i * PIXELS, x + i * PIXELS, PIXELS * sizeof(float)) != 0;
+            assert_int_equal(moved, v[i].outcome == VITRINE_BROKEN);
+            broken += moved;
+        }
+        assert_true(broken > 0);
+        /* the points alone say the same */
+        assert_int_equal(vitrine_judge(model, "linf", 4.0 / 255, N, x, x_adv, labels, back, &e), VITRINE_OK);
+        for (int i = 0; i < N; i++)
+            if (v[i].outcome == VITRINE_BROKEN) {
+                assert_int_equal(back[i].outcome, VITRINE_BROKEN);
+                assert_true(back[i].margin == v[i].margin && back[i].linf == v[i].linf);
+            }
+    }
+    vitrine_run_close(r);
+}
+
+static void test_draws_follow_the_image_not_its_place(void **state) {
+    (void)state;
+    static float turned[N * PIXELS];
+    int32_t numbers[N], turned_labels[N];
+    vitrine_err e;
+    vitrine_verdict v[N], w[N];
+    vitrine_attack_plan plan = VITRINE_ATTACK("pgd:steps=3", "l2", 0.5);
+    for (int i = 0; i < N; i++) {
+        memcpy(turned + i * PIXELS, x + (N - 1 - i) * PIXELS, PIXELS * sizeof(float));
+        turned_labels[i] = labels[N - 1 - i], numbers[i] = N - 1 - i;
+    }
+    assert_int_equal(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_OK);
+    plan.images = numbers;
+    assert_int_equal(vitrine_attack(model, &plan, N, turned, turned_labels, other, w, &e), VITRINE_OK);
+    for (int i = 0; i < N; i++) {
+        same_verdict(&v[i], &w[N - 1 - i]);
+        assert_memory_equal(x_adv + i * PIXELS, other + (N - 1 - i) * PIXELS, PIXELS * sizeof(float));
+    }
+}
+
+/* ---- a classifier of the caller's ---- */
+
+typedef struct mirror {
+    int calls, fail_at, nan_at;
+} mirror;
+
+static int mirror_logits(void *self, int n, const float *in, float *z) {
+    mirror *m = self;
+    if (++m->calls == m->fail_at) return 7;
+    if (vitrine_logits(model, (size_t)n, in, z, 1, NULL) != VITRINE_OK) return 1;
+    if (m->calls == m->nan_at) z[0] = NAN;
+    return 0;
+}
+
+static int mirror_vjp(void *self, int n, const float *in, const float *dz, float *dx) {
+    (void)self;
+    return vitrine_vjp(model, (size_t)n, in, dz, dx, 1, NULL) != VITRINE_OK;
+}
+
+static vitrine_classifier mirrored(mirror *m, int batch) {
+    return (vitrine_classifier){sizeof(vitrine_classifier), "mirror", CLASSES, SIDE, batch, 0, 0, m, mirror_logits,
+                                mirror_vjp};
+}
+
+static void test_an_own_classifier_falls_as_the_model(void **state) {
+    (void)state;
+    static const char *const attacks[] = {"fgsm", "pgd:steps=5", "cw20", "apgd-ce:steps=5+fab-t:steps=2+square:queries=20"};
+    for (int batch = 1; batch < 6; batch += 4)
+        for (size_t k = 0; k < T_COUNT(attacks); k++) {
+            mirror self = {0};
+            vitrine_classifier c = mirrored(&self, batch);
+            vitrine_model *own;
+            vitrine_err e;
+            vitrine_verdict v[N], w[N];
+            vitrine_attack_plan plan = VITRINE_ATTACK(attacks[k], "linf", 4.0 / 255);
+            assert_int_equal(vitrine_own(&own, &c, &e), VITRINE_OK);
+            assert_int_equal(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_OK);
+            vitrine_status s = vitrine_attack(own, &plan, N, x, labels, other, w, &e);
+            if (s != VITRINE_OK) fail_msg("%s: %s", attacks[k], e.text);
+            for (int i = 0; i < N; i++) {
+                assert_int_equal(v[i].outcome, w[i].outcome);
+                assert_int_equal(v[i].pred, w[i].pred);
+            }
+            vitrine_close(own);
+        }
+}
+
+static void test_an_own_classifier_that_fails_is_told_apart(void **state) {
+    (void)state;
+    vitrine_err e;
+    vitrine_verdict v[N];
+    float z[CLASSES];
+    mirror self = {.fail_at = 1};
+    vitrine_classifier c = mirrored(&self, 4);
+    vitrine_model *own;
+    vitrine_attack_plan plan = VITRINE_ATTACK("pgd:steps=3", "linf", 4.0 / 255);
+    assert_int_equal(vitrine_own(&own, &c, &e), VITRINE_OK);
+    refused(vitrine_logits(own, 1, x, z, 1, &e), VITRINE_E_MODEL, &e, "the model mirror: its logits returned 7");
+    for (int at = 2; at < 9; at++) {
+        self = (mirror){.fail_at = at};
+        refused(vitrine_attack(own, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_MODEL, &e, "returned 7");
+    }
+    self = (mirror){.nan_at = 1};
+    refused(vitrine_attack(own, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_NUMERIC, &e, "not finite");
+    vitrine_close(own);
+    c.vjp = NULL;
+    assert_int_equal(vitrine_own(&own, &c, &e), VITRINE_OK);
+    self = (mirror){0};
+    refused(vitrine_attack(own, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "follows gradients");
+    refused(vitrine_vjp(own, 1, x, z, x_adv, 1, &e), VITRINE_E_FORBIDDEN, &e, "gives no gradients");
+    plan.attack = "transfer";
+    refused(vitrine_attack(own, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "surrogate");
+    plan.attack = "square:queries=10";
+    assert_int_equal(vitrine_attack(own, &plan, N, x, labels, x_adv, v, &e), VITRINE_OK);
+    vitrine_close(own);
+}
+
+/* ---- runs ---- */
+
+typedef struct heard {
+    int lines, clean, said;
+} heard;
+
+static void hear(void *ctx, int entry, const vitrine_verdict *v) {
+    heard *h = ctx;
+    h->lines++, h->clean += entry == 0;
+    assert_true(v->image >= 0 && v->image < 12 && v->label >= 0);
+}
+
+static void hear_text(void *ctx, const char *text) {
+    ((heard *)ctx)->said++;
+    assert_true(strlen(text) > 0);
+}
+
+static void test_a_run_is_told_written_and_read(void **state) {
+    (void)state;
+    char out[300];
+    snprintf(out, sizeof out, "out=%s", at("run"));
+    const char *options[] = {"weights=weights/shapes10-vit", "data=datasets/shapes10", "images=0:12", "eps=4/255",
+                             "attack=pgd:steps=3", out, "resume", NULL};
+    heard h = {0};
+    vitrine_listener listener = {sizeof listener, hear, hear_text, &h, NULL};
+    vitrine_err e;
+    vitrine_run *r, *again;
+    vitrine_verdict v[N], w[N];
+    char *text;
+    vitrine_status s = vitrine_evaluate(&r, options, &listener, &e);
+    if (s != VITRINE_OK) fail_msg("%s", e.text);
+    assert_int_equal(h.clean, N);
+    assert_true(h.lines > N && h.said > 0);
+    assert_int_equal(vitrine_run_verdicts(r, 1, v, &e), VITRINE_OK);
+    vitrine_run_close(r);
+    assert_int_equal(vitrine_read(&again, at("run"), &e), VITRINE_OK);
+    assert_string_equal(vitrine_run_entry(again, 1), "pgd");
+    assert_null(vitrine_run_entry(again, 2));
+    assert_int_equal(vitrine_run_verdicts(again, 1, w, &e), VITRINE_OK);
+    for (int i = 0; i < N; i++) {
+        same_verdict(&v[i], &w[i]);
+        if (w[i].outcome != VITRINE_BROKEN) {
+            refused(vitrine_run_adversarial(again, 1, i, x_adv, &e), VITRINE_E_RANGE, &e, "has stored no point");
+            continue;
+        }
+        vitrine_verdict back;
+        assert_int_equal(vitrine_run_adversarial(again, 1, i, x_adv, &e), VITRINE_OK);
+        assert_int_equal(vitrine_judge(model, "linf", 4.0 / 255, 1, x + i * PIXELS, x_adv, &labels[i], &back, &e),
+                         VITRINE_OK);
+        assert_int_equal(back.outcome, VITRINE_BROKEN);
+    }
+    assert_int_equal(vitrine_run_json(again, &text, &e), VITRINE_OK);
+    assert_non_null(strstr(text, "\"version\""));
+    vitrine_free(text);
+    vitrine_run_close(again);
+    /* nothing is left to be done: the second call computes nothing, and says the same */
+    h = (heard){0};
+    assert_int_equal(vitrine_evaluate(&r, options, &listener, &e), VITRINE_OK);
+    assert_int_equal(h.lines, 0);
+    vitrine_run_close(r);
+    refused(vitrine_read(&r, at("nothing"), &e), VITRINE_E_IO, &e, "holds no run");
+}
+
+static volatile sig_atomic_t stop;
+static void stop_soon(void *ctx, int entry, const vitrine_verdict *v) {
+    int *left = ctx;
+    (void)entry, (void)v;
+    if (--*left == 0) stop = 1;
+}
+
+static void test_an_interrupted_run_goes_on(void **state) {
+    (void)state;
+    char out[300];
+    snprintf(out, sizeof out, "out=%s", at("stopped"));
+    const char *options[] = {"weights=weights/shapes10-vit", "data=datasets/shapes10", "images=0:12", "eps=4/255",
+                             "attack=pgd:steps=3", "threads=1", out, "resume", NULL};
+    int left = 14;
+    vitrine_listener listener = {sizeof listener, stop_soon, NULL, &left, &stop};
+    vitrine_err e;
+    vitrine_run *r;
+    vitrine_verdict v[N];
+    refused(vitrine_evaluate(&r, options, &listener, &e), VITRINE_INTERRUPTED, &e, "14 ledger lines are kept");
+    assert_null(r);
+    assert_int_equal(vitrine_read(&r, at("stopped"), &e), VITRINE_OK);
+    assert_int_equal(vitrine_run_verdicts(r, 1, v, &e), VITRINE_OK);
+    int open = 0;
+    for (int i = 0; i < N; i++) open += v[i].outcome == -1;
+    assert_true(open > 0);
+    vitrine_run_close(r);
+    stop = 0;
+    assert_int_equal(vitrine_evaluate(&r, options, NULL, &e), VITRINE_OK);
+    assert_int_equal(vitrine_run_verdicts(r, 1, v, &e), VITRINE_OK);
+    for (int i = 0; i < N; i++) assert_true(v[i].outcome >= 0);
+    vitrine_run_close(r);
+}
+
+static void test_training(void **state) {
+    (void)state;
+    char out[300];
+    snprintf(out, sizeof out, "out=%s", at("trained"));
+    const char *options[] = {"recipe=recipes/shapes10_plain.yaml", "data=datasets/shapes10", out, "max-steps=2",
+                             "set=batch=20", "set=micro_batch=10", NULL};
+    vitrine_err e;
+    refused(vitrine_train(options, NULL, &e), VITRINE_INTERRUPTED, &e, "");
+    assert_int_equal(access(at("trained/state.safetensors"), R_OK), 0);
+    options[4] = "set=bach=20";
+    refused(vitrine_train(options, NULL, &e), VITRINE_E_UNKNOWN, &e, "bach");
+    options[0] = "recipe=nowhere.yaml";
+    refused(vitrine_train(options, NULL, &e), VITRINE_E_IO, &e, "nowhere.yaml");
+}
+
+/* ---- what must not be ---- */
+
+static void test_wrong_arguments_are_sentences(void **state) {
+    (void)state;
+    vitrine_err e = {0};
+    vitrine_model *m = model;
+    vitrine_run *r;
+    vitrine_verdict v[N];
+    float z[N * CLASSES];
+    int32_t bad_labels[N] = {0}, twice[N] = {0};
+    refused(vitrine_open(NULL, weights, NULL, &e), VITRINE_E_USAGE, &e, "out is NULL");
+    refused(vitrine_open(&m, NULL, NULL, &e), VITRINE_E_USAGE, &e, "path is NULL");
+    assert_null(m);
+    refused(vitrine_open(&m, "nowhere", NULL, &e), VITRINE_E_IO, &e, "nowhere");
+    refused(vitrine_open(&m, weights, (const char *[]){"head=3", NULL}, &e), VITRINE_E_UNKNOWN, &e, "'head'");
+    refused(vitrine_open(&m, weights, (const char *[]){"heads=3", NULL}, &e), VITRINE_E_SHAPE, &e, "3");
+    refused(vitrine_connect(&m, "false", 5, &e), VITRINE_E_MODEL, &e, "false");
+    refused(vitrine_connect(&m, "true", NAN, &e), VITRINE_E_USAGE, &e, "timeout");
+    refused(vitrine_own(&m, NULL, &e), VITRINE_E_USAGE, &e, "c is NULL");
+    mirror self = {0};
+    vitrine_classifier c = mirrored(&self, 1);
+    c.size = 3;
+    refused(vitrine_own(&m, &c, &e), VITRINE_E_USAGE, &e, "size is 3");
+    c = mirrored(&self, 1), c.classes = 1;
+    refused(vitrine_own(&m, &c, &e), VITRINE_E_USAGE, &e, "classes is 1");
+    c = mirrored(&self, 0);
+    refused(vitrine_own(&m, &c, &e), VITRINE_E_USAGE, &e, "batch is 0");
+    refused(vitrine_logits(model, 0, x, z, 1, &e), VITRINE_E_USAGE, &e, "n is 0");
+    refused(vitrine_logits(model, SIZE_MAX, x, z, 1, &e), VITRINE_E_USAGE, &e, "n is");
+    refused(vitrine_logits(model, 1, x, z, -1, &e), VITRINE_E_USAGE, &e, "threads is -1");
+    refused(vitrine_logits(NULL, 1, x, z, 1, &e), VITRINE_E_USAGE, &e, "m is NULL");
+    vitrine_attack_plan plan = VITRINE_ATTACK("pgd", "linf", 8);
+    refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "8/255?");
+    plan.eps = NAN;
+    refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "eps is 'nan'");
+    plan.eps = 0.03, plan.norm = "l7";
+    refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "'l7'");
+    plan.norm = "linf", plan.attack = "pdg";
+    refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_UNKNOWN, &e, "pdg");
+    plan.attack = "pgd", plan.batch = -2;
+    refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "batch is -2");
+    plan.batch = 0, bad_labels[3] = 10;
+    refused(vitrine_attack(model, &plan, N, x, bad_labels, x_adv, v, &e), VITRINE_E_RANGE, &e, "labels[3] is 10");
+    refused(vitrine_attack(model, &plan, N, x, labels, x, v, &e), VITRINE_E_USAGE, &e, "x_adv is x");
+    plan.images = twice;
+    refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "holds 0 twice");
+    plan.images = NULL;
+    memcpy(other, x, sizeof x);
+    other[PIXELS + 5] = 1.5F;
+    refused(vitrine_attack(model, &plan, N, other, labels, x_adv, v, &e), VITRINE_E_RANGE, &e, "x[1]: value 5 is 1.5");
+    other[PIXELS + 5] = NAN;
+    refused(vitrine_attack(model, &plan, N, other, labels, x_adv, v, &e), VITRINE_E_RANGE, &e, "nan");
+    refused(vitrine_judge(model, "linf", 0.1, N, x, NULL, labels, v, &e), VITRINE_E_USAGE, &e, "x_adv is NULL");
+    refused(vitrine_evaluate(&r, NULL, NULL, &e), VITRINE_E_USAGE, &e, "options is NULL");
+    refused(vitrine_evaluate(&r, (const char *[]){"data=datasets/shapes10", NULL}, NULL, &e), VITRINE_E_USAGE, &e,
+            "needs the option weights");
+    refused(vitrine_run_verdicts(NULL, 0, v, &e), VITRINE_E_USAGE, &e, "r is NULL");
+    vitrine_close(NULL), vitrine_run_close(NULL), vitrine_free(NULL);
+    assert_int_equal(vitrine_open(&m, weights, NULL, NULL), VITRINE_OK); /* nobody wants the sentence */
+    vitrine_close(m);
+}
+
+/* Points that no attack made: NaN, outside of box or ball. */
+static void test_any_point_is_judged(void **state) {
+    (void)state;
+    vitrine_err e;
+    vitrine_verdict v[N];
+    memcpy(x_adv, x, sizeof x);
+    x_adv[5] = NAN, x_adv[PIXELS] = 2, x_adv[2 * PIXELS] = x[2 * PIXELS] > 0.5F ? 0 : 1;
+    assert_int_equal(vitrine_judge(model, "linf", 0.01, N, x, x_adv, labels, v, &e), VITRINE_OK);
+    assert_int_equal(v[0].outcome, VITRINE_NOT_FINITE);
+    assert_int_equal(v[1].outcome, VITRINE_INVALID);
+    assert_int_equal(v[2].outcome, VITRINE_INVALID);
+    assert_true(v[2].linf > 0.01);
+}
+
+/* Signal handlers, environment and OpenBLAS's threads stay as they were. */
+static void test_nothing_of_the_process_changes(void **state) {
+    (void)state;
+    struct sigaction before[NSIG], after;
+    int blas = openblas_get_num_threads(), n = 0, k = 0;
+    char *copy[4096];
+    vitrine_err e;
+    vitrine_verdict v[N];
+    vitrine_attack_plan plan = VITRINE_ATTACK("autoattack", "linf", 4.0 / 255);
+    for (int s = 1; s < NSIG; s++) sigaction(s, NULL, &before[s]);
+    for (; environ[n] && n < 4096; n++) copy[n] = strdup(environ[n]);
+    assert_int_equal(vitrine_attack(model, &plan, 2, x + PIXELS, labels + 1, x_adv, v, &e), VITRINE_OK);
+    for (int s = 1; s < NSIG; s++) {
+        if (sigaction(s, NULL, &after)) continue;
+        if (after.sa_handler != before[s].sa_handler) fail_msg("signal %d has another handler", s);
+    }
+    for (; environ[k]; k++) assert_string_equal(environ[k], copy[k]);
+    assert_int_equal(k, n);
+    while (n) free(copy[--n]);
+    assert_int_equal(openblas_get_num_threads(), blas);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1), setenv("OMP_WAIT_POLICY", "passive", 1), setenv("OPENBLAS_CORETYPE", "x", 1);
+    assert_null(vitrine_environment(0));
+    unsetenv("OPENBLAS_NUM_THREADS");
+    assert_string_equal(vitrine_environment(0), "OPENBLAS_NUM_THREADS=1");
+    assert_null(vitrine_environment(1));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_logits_are_the_networks),
+        cmocka_unit_test(test_vjp_is_the_derivative),
+        cmocka_unit_test(test_an_array_is_judged_as_a_data_set),
+        cmocka_unit_test(test_draws_follow_the_image_not_its_place),
+        cmocka_unit_test(test_an_own_classifier_falls_as_the_model),
+        cmocka_unit_test(test_an_own_classifier_that_fails_is_told_apart),
+        cmocka_unit_test(test_a_run_is_told_written_and_read),
+        cmocka_unit_test(test_an_interrupted_run_goes_on),
+        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_wrong_arguments_are_sentences),
+        cmocka_unit_test(test_any_point_is_judged),
+        cmocka_unit_test(test_nothing_of_the_process_changes),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
