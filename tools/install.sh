@@ -47,7 +47,7 @@ print "$share/man/man5/vitrine-recipe.5" help --man recipe
 print "$share/bash-completion/completions/vitrine" completion bash
 print "$share/zsh/site-functions/_vitrine" completion zsh
 print "$share/fish/vendor_completions.d/vitrine.fish" completion fish
-(cd "$here" && find recipes -type f && echo python/vitrine_oracle.py) | while read -r file; do
+(cd "$here" && find recipes -type f && find python -maxdepth 2 -path 'python/vitrine*.py') | while read -r file; do
     put 644 "$here/$file" "$share/vitrine/$file"
 done
 if [ -n "$library" ]; then

@@ -21,6 +21,16 @@ fail() {
     return 1
 }
 
+# here NAME: may this program be tried? Where it is missing the test says which one.
+here() { command -v "$1" >/dev/null || skip "$1 is not installed: nothing was tried with it"; }
+
+# The folder in which make leaves libvitrine.a and libvitrine.so.0 beside (release: below) the command.
+library() {
+    local d
+    d=$(dirname "$VITRINE")
+    if [ -e "$d/release/libvitrine.so.0" ]; then echo "$d/release"; else echo "$d"; fi
+}
+
 # never COMMAND...: must fail. (A line that begins with ! ends no test, whatever comes of it, unless it is the last.)
 never() { if "$@"; then fail "this must not be so: $*"; fi; }
 

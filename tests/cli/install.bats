@@ -7,9 +7,6 @@ commands() { "$VITRINE" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\)  *[a-z].
 # options COMMAND: its options as help prints them.
 options() { "$VITRINE" help "$1" | sed -n '/^Examples:/q; s/^  \(--*[a-zA-Z0-9-]*\).*/\1/p'; }
 
-# here NAME: may this program be tried? Where it is missing the test says which one.
-here() { command -v "$1" >/dev/null || skip "$1 is not installed: nothing was tried with it"; }
-
 @test "a manual page has every option of its command, and every key of a recipe" {
     for c in $(commands); do
         good help --man "$c"

@@ -2,11 +2,6 @@
 # The library from outside: only what is installed is used, and the examples are built and run as their comments say.
 load helpers
 
-# The folder in which make leaves libvitrine.a and libvitrine.so.0 beside (release: below) the command.
-library() { d=$(dirname "$VITRINE"); [ -e "$d/release/libvitrine.so.0" ] && echo "$d/release" || echo "$d"; }
-
-here() { command -v "$1" >/dev/null || skip "$1 is not installed: nothing was tried with it"; }
-
 # Installs into ./there, as a package does, and points compiler and loader at it.
 installed() {
     "$ROOT/tools/install.sh" --library "$(library)" --libdir "$PWD/there/lib" --private "$(make -s -C "$ROOT" private-libs)" "$VITRINE" "$PWD/there" ""

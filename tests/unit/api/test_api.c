@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The library as a caller sees it: what it computes is held against the rooms behind it and against differences; a model
- * given as a caller's own classifier must be judged as the model itself is; whatever is passed, a sentence comes back.
+/* The library as a caller sees it: what it computes is held against the rooms behind it and against differences; a
+ * model given as a caller's own classifier must be judged as the model itself is; whatever is passed, a sentence comes
+ * back.
  */
 #include <signal.h>
 #include <unistd.h>
@@ -91,7 +92,8 @@ static void test_vjp_is_the_derivative(void **state) {
         assert_int_equal(vitrine_logits(model, 1, down, zd, 1, &e), VITRINE_OK);
         for (int c = 0; c < CLASSES; c++)
             difference += (double)dz[i * CLASSES + c] * ((double)zu[c] - (double)zd[c]) / (2 * h);
-        t_le(fabs(along - difference), 0.02 * (1 + fabs(along)), "image %d: vjp %g, difference %g", i, along, difference);
+        t_le(fabs(along - difference), 0.02 * (1 + fabs(along)), "image %d: vjp %g, difference %g", i, along,
+             difference);
     }
 }
 
@@ -111,8 +113,14 @@ static void same_verdict(const vitrine_verdict *a, const vitrine_verdict *b) {
 static void test_an_array_is_judged_as_a_data_set(void **state) {
     (void)state;
     static const char *const attacks[] = {"pgd:steps=5", "apgd-ce:steps=5+square:queries=50"};
-    const char *options[] = {"weights=weights/shapes10-vit", "data=datasets/shapes10", "images=0:12", "eps=4/255",
-                             "attack=pgd:steps=5", "attack=apgd-ce:steps=5+square:queries=50", "seed=3", NULL};
+    const char *options[] = {"weights=weights/shapes10-vit",
+                             "data=datasets/shapes10",
+                             "images=0:12",
+                             "eps=4/255",
+                             "attack=pgd:steps=5",
+                             "attack=apgd-ce:steps=5+square:queries=50",
+                             "seed=3",
+                             NULL};
     vitrine_err e;
     vitrine_run *r;
     vitrine_verdict v[N], w[N], back[N];
@@ -184,13 +192,22 @@ static int mirror_vjp(void *self, int n, const float *in, const float *dz, float
 }
 
 static vitrine_classifier mirrored(mirror *m, int batch) {
-    return (vitrine_classifier){sizeof(vitrine_classifier), "mirror", CLASSES, SIDE, batch, 0, 0, m, mirror_logits,
+    return (vitrine_classifier){sizeof(vitrine_classifier),
+                                "mirror",
+                                CLASSES,
+                                SIDE,
+                                batch,
+                                0,
+                                0,
+                                m,
+                                mirror_logits,
                                 mirror_vjp};
 }
 
 static void test_an_own_classifier_falls_as_the_model(void **state) {
     (void)state;
-    static const char *const attacks[] = {"fgsm", "pgd:steps=5", "cw20", "apgd-ce:steps=5+fab-t:steps=2+square:queries=20"};
+    static const char *const attacks[] = {"fgsm", "pgd:steps=5", "cw20",
+                                          "apgd-ce:steps=5+fab-t:steps=2+square:queries=20"};
     for (int batch = 1; batch < 6; batch += 4)
         for (size_t k = 0; k < T_COUNT(attacks); k++) {
             mirror self = {0};
@@ -262,8 +279,14 @@ static void test_a_run_is_told_written_and_read(void **state) {
     (void)state;
     char out[300];
     snprintf(out, sizeof out, "out=%s", at("run"));
-    const char *options[] = {"weights=weights/shapes10-vit", "data=datasets/shapes10", "images=0:12", "eps=4/255",
-                             "attack=pgd:steps=3", out, "resume", NULL};
+    const char *options[] = {"weights=weights/shapes10-vit",
+                             "data=datasets/shapes10",
+                             "images=0:12",
+                             "eps=4/255",
+                             "attack=pgd:steps=3",
+                             out,
+                             "resume",
+                             NULL};
     heard h = {0};
     vitrine_listener listener = {sizeof listener, hear, hear_text, &h, NULL};
     vitrine_err e;
@@ -315,8 +338,15 @@ static void test_an_interrupted_run_goes_on(void **state) {
     (void)state;
     char out[300];
     snprintf(out, sizeof out, "out=%s", at("stopped"));
-    const char *options[] = {"weights=weights/shapes10-vit", "data=datasets/shapes10", "images=0:12", "eps=4/255",
-                             "attack=pgd:steps=3", "threads=1", out, "resume", NULL};
+    const char *options[] = {"weights=weights/shapes10-vit",
+                             "data=datasets/shapes10",
+                             "images=0:12",
+                             "eps=4/255",
+                             "attack=pgd:steps=3",
+                             "threads=1",
+                             out,
+                             "resume",
+                             NULL};
     int left = 14;
     vitrine_listener listener = {sizeof listener, stop_soon, NULL, &left, &stop};
     vitrine_err e;
@@ -341,8 +371,13 @@ static void test_training(void **state) {
     (void)state;
     char out[300];
     snprintf(out, sizeof out, "out=%s", at("trained"));
-    const char *options[] = {"recipe=recipes/shapes10_plain.yaml", "data=datasets/shapes10", out, "max-steps=2",
-                             "set=batch=20", "set=micro_batch=10", NULL};
+    const char *options[] = {"recipe=recipes/shapes10_plain.yaml",
+                             "data=datasets/shapes10",
+                             out,
+                             "max-steps=2",
+                             "set=batch=20",
+                             "set=micro_batch=10",
+                             NULL};
     vitrine_err e;
     refused(vitrine_train(options, NULL, &e), VITRINE_INTERRUPTED, &e, "");
     assert_int_equal(access(at("trained/state.safetensors"), R_OK), 0);
@@ -448,7 +483,8 @@ static void test_nothing_of_the_process_changes(void **state) {
     assert_int_equal(k, n);
     while (n) free(copy[--n]);
     assert_int_equal(openblas_get_num_threads(), blas);
-    setenv("OPENBLAS_NUM_THREADS", "1", 1), setenv("OMP_WAIT_POLICY", "passive", 1), setenv("OPENBLAS_CORETYPE", "x", 1);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1), setenv("OMP_WAIT_POLICY", "passive", 1),
+        setenv("OPENBLAS_CORETYPE", "x", 1);
     assert_null(vitrine_environment(0));
     unsetenv("OPENBLAS_NUM_THREADS");
     assert_string_equal(vitrine_environment(0), "OPENBLAS_NUM_THREADS=1");

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+"""libvitrine from Python: attacks on image classifiers, verdicts, evaluations, training. Pure Python over the C library
+(ctypes), with numpy; docs/python.md is the tour, include/vitrine.h says what every function promises.
+
+    model = vitrine.load("weights/shapes10-vit")
+    x_adv, verdicts = vitrine.attack(model, x, labels, "apgd-ce", 8 / 255)
+
+Images are float32 [n, 3, side, side] in [0, 1]; whatever fails raises vitrine.Error with the library's sentence. The
+library is $VITRINE_LIBRARY, else libvitrine.so.0 beside this package (an installation, or a build tree), else the system's.
+"""
+
+from ._library import Error, environment, version
+from ._model import Model, connect, load, own
+from ._run import Run, evaluate, read_run, train
+from ._attack import BROKEN, CORRECT, INVALID, NOT_FINITE, ROBUST, WRONG, attack, judge
+
+__version__ = version()
+__all__ = ["BROKEN", "CORRECT", "Error", "INVALID", "Model", "NOT_FINITE", "ROBUST", "Run", "WRONG", "attack", "connect",
+           "environment", "evaluate", "judge", "load", "own", "read_run", "train", "version"]

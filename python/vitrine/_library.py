@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""The C library: where it is, its functions with their types, and failures as exceptions."""
+
+import ctypes as c
+import os
+import threading
+
+import numpy as np
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_NAME = "libvitrine.so.0"
+
+
+def _candidates():
+    told = os.environ.get("VITRINE_LIBRARY")
+    if told:
+        return [told]
+    up = lambda k: os.path.join(_HERE, *[os.pardir] * k)
+    near = [os.path.join(up(2), "build", "release", _NAME)]  # a build tree: python/vitrine
+    near += [os.path.join(up(4), "lib", _NAME)]  # an installation: share/vitrine/python/vitrine
+    return [p for p in near if os.path.exists(p)] + [_NAME]
+
+
+def _load():
+    path = _candidates()[0]
+    try:
+        return c.CDLL(path)
+    except OSError as e:
+        raise ImportError("vitrine's library cannot be loaded (VITRINE_LIBRARY names another): %s" % e) from None
+
+
+class Err(c.Structure):
+    _fields_ = [("code", c.c_int), ("text", c.c_char * 2000)]
+
+
+class Classifier(c.Structure):
+    LOGITS = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int, c.POINTER(c.c_float), c.POINTER(c.c_float))
+    VJP = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int, c.POINTER(c.c_float), c.POINTER(c.c_float), c.POINTER(c.c_float))
+    _fields_ = [("size", c.c_size_t), ("name", c.c_char_p), ("classes", c.c_int), ("side", c.c_int), ("batch", c.c_int),
+                ("parallel", c.c_int), ("random", c.c_int), ("self", c.c_void_p), ("logits", LOGITS), ("vjp", VJP)]
+
+
+class Plan(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("attack", c.c_char_p), ("norm", c.c_char_p), ("eps", c.c_double),
+                ("seed", c.c_uint64), ("threads", c.c_int), ("batch", c.c_int), ("exhaustive", c.c_int),
+                ("images", c.c_void_p), ("interrupt", c.c_void_p)]
+
+
+# vitrine_verdict
+VERDICT = np.dtype([(k, np.int32) for k in ("image", "label", "clean", "outcome", "pred", "pred64", "borderline", "stage")] +
+                   [(k, np.float64) for k in ("margin", "margin64", "linf", "l2", "l1", "l0")] +
+                   [(k, np.int64) for k in ("forwards", "gradients")])
+
+
+class Listener(c.Structure):
+    TOLD = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_void_p)
+    SAY = c.CFUNCTYPE(None, c.c_void_p, c.c_char_p)
+    _fields_ = [("size", c.c_size_t), ("told", TOLD), ("say", SAY), ("ctx", c.c_void_p), ("interrupt", c.c_void_p)]
+
+
+lib = _load()
+_E, _P, _S, _N, _I = c.POINTER(Err), c.c_void_p, c.c_char_p, c.c_size_t, c.c_int
+for _name, _result, _args in [
+    ("version", _S, []), ("status_name", _S, [_I]), ("environment", _S, [_I]),
+    ("open", _I, [_P, _S, _P, _E]), ("connect", _I, [_P, _S, c.c_double, _E]), ("own", _I, [_P, c.POINTER(Classifier), _E]),
+    ("close", None, [_P]), ("classes", _I, [_P]), ("side", _I, [_P]), ("pixels", _N, [_P]), ("sha256", _S, [_P]),
+    ("assumed", _S, [_P]), ("logits", _I, [_P, _N, _P, _P, _I, _E]), ("vjp", _I, [_P, _N, _P, _P, _P, _I, _E]),
+    ("attack", _I, [_P, c.POINTER(Plan), _N, _P, _P, _P, _P, _E]),
+    ("judge", _I, [_P, _S, c.c_double, _N, _P, _P, _P, _P, _E]),
+    ("evaluate", _I, [_P, _P, c.POINTER(Listener), _E]), ("read", _I, [_P, _S, _E]), ("run_close", None, [_P]),
+    ("run_entries", _I, [_P]), ("run_entry", _S, [_P, _I]), ("run_images", _N, [_P]), ("run_pixels", _N, [_P]),
+    ("run_verdicts", _I, [_P, _I, _P, _E]), ("run_adversarial", _I, [_P, _I, c.c_int32, _P, _E]),
+    ("run_json", _I, [_P, c.POINTER(_P), _E]), ("free", None, [_P]), ("train", _I, [_P, c.POINTER(Listener), _E]),
+]:
+    _f = getattr(lib, "vitrine_" + _name)
+    _f.restype, _f.argtypes = _result, _args
+
+
+class Error(Exception):
+    """What the library said; status is its number (vitrine_status), name what that is called."""
+
+    __module__ = "vitrine"
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+        self.name = lib.vitrine_status_name(status).decode()
+
+
+def call(name, *args):
+    """vitrine_NAME(*args, &err), or Error."""
+    e = Err()
+    if getattr(lib, "vitrine_" + name)(*args, c.byref(e)):
+        raise Error(e.code, e.text.decode("utf-8", "replace"))
+
+
+def call_interruptible(name, flag, *args):
+    """The same in a thread of its own, so that Ctrl-C sets the flag (c_int) and ends it."""
+    failed = []
+
+    def run():
+        try:
+            call(name, *args)
+        except Error as e:
+            failed.append(e)
+
+    t = threading.Thread(target=run)
+    t.start()
+    try:
+        while t.is_alive():
+            t.join(0.2)
+    except BaseException:
+        flag.value = 1
+        t.join()
+        raise
+    if failed:
+        raise failed[0]
+
+
+def images(x, side, what="x"):
+    """float32 [n, 3, side, side], contiguous; floats of another width are refused, since rounding moves points."""
+    x = np.asarray(x)
+    if x.dtype != np.float32:
+        raise TypeError("%s is %s, must be float32 (bytes: x.astype('float32') / numpy.float32(255))" % (what, x.dtype))
+    if x.ndim != 4 or x.shape[1:] != (3, side, side) or not len(x):
+        raise ValueError("%s is %s, must be [n, 3, %d, %d]" % (what, list(x.shape), side, side))
+    return np.ascontiguousarray(x)
+
+
+def whole(values, n, what):
+    """int32 [n]."""
+    v = np.asarray(values)
+    if v.shape != (n,) or not (np.issubdtype(v.dtype, np.integer)):
+        raise ValueError("%s is %s %s, must be %d whole numbers" % (what, v.dtype, list(v.shape), n))
+    if n and (v.min() < -2**31 or v.max() >= 2**31):
+        raise ValueError("%s: beyond 32 bits" % what)
+    return np.ascontiguousarray(v, np.int32)
+
+
+def pairs(options):
+    """Keywords as a NULL-terminated array of "name=value": true is a flag, a list is repeated, None and false are left
+    out."""
+    texts = []
+    for k, value in options.items():
+        for v in value if isinstance(value, (list, tuple)) else [value]:
+            if v is None or v is False:
+                continue
+            texts.append(k.replace("_", "-") if v is True else "%s=%s" % (k.replace("_", "-"), v))
+    return (c.c_char_p * (len(texts) + 1))(*[os.fsencode(t) for t in texts])
+
+
+def version():
+    """Of the library."""
+    return lib.vitrine_version().decode()
+
+
+def environment():
+    """Settings {name: value} of the environment with which a new process would be faster here, or give the command's bytes."""
+    found = {}
+    while True:
+        text = lib.vitrine_environment(len(found))
+        if not text:
+            return found
+        k, v = text.decode().split("=", 1)
+        found[k] = v

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+# The Python view: its page, its answers beside the command's, and what it does with what it should refuse.
+load helpers
+
+py() { PYTHONPATH=$ROOT/python VITRINE_LIBRARY=$(library)/libvitrine.so.0 /usr/bin/python3 "$@"; }
+
+# The first lines of every script: a model, images, labels, and must(status, text, f).
+HEAD='
+import ctypes, os, sys, threading, numpy as np, vitrine
+m = vitrine.load("weights/shapes10-vit")
+raw = np.fromfile("datasets/shapes10/test_batch.bin", np.uint8).reshape(-1, 3073)[:12]
+y, x = raw[:, 0].astype(np.int32), (raw[:, 1:] / np.float32(255)).reshape(-1, 3, 32, 32)
+def must(kind, text, f):
+    try:
+        f()
+    except kind as e:
+        assert text in str(e), (text, str(e))
+        assert "\n" not in str(e)
+        return e
+    raise AssertionError("nothing was raised; wanted " + text)
+'
+script() { { echo "$HEAD"; cat; } >script.py && py script.py; }
+
+links() { for there in weights datasets recipes; do ln -s "$ROOT/$there" .; done; }
+
+@test "every line of docs/python.md runs as it stands" {
+    links
+    py -m doctest "$ROOT/docs/python.md"
+    [ "$(grep -c '^    >>> ' "$ROOT/docs/python.md")" -ge 25 ]
+    never py -m doctest <(sed 's/^    17$/    18/' "$ROOT/docs/python.md") >/dev/null
+}
+
+@test "logits and broken images are the command's" {
+    links
+    "$VITRINE" eval weights/shapes10-vit --data datasets/shapes10 --images 0:12 --eps 4/255 --seed 4 --attack pgd:steps=5 --attack square:queries=50 --out run --no-selftest >/dev/null
+    script <<'END'
+run = vitrine.read_run("run", frame=False)
+for name, spec in ("pgd", "pgd:steps=5"), ("square", "square:queries=50"):
+    x_adv, v = vitrine.attack(m, x, y, spec, 4 / 255, seed=4, batch=5)
+    assert (v["outcome"] == run[name + ".outcome"]).all() and (v["pred"] == run[name + ".pred"]).all()
+    assert np.allclose(v["margin"], run[name + ".margin"], atol=1e-3)
+assert (m.logits(x).argmax(1) == run["clean"]).all() and (run["label"] == y).all()
+END
+}
+
+@test "a function that raises, answers in another shape or shows no gradients" {
+    links
+    script <<'END'
+def boom(x): raise KeyError("mine")
+f = lambda logits, vjp=m.vjp, **k: vitrine.own(logits, vjp, classes=10, side=32, **k)
+attack = lambda o, a="pgd:steps=3": vitrine.attack(o, x, y, a, 4 / 255)
+must(KeyError, "mine", lambda: attack(f(boom)))
+must(KeyError, "mine", lambda: f(boom).logits(x))
+must(KeyError, "mine", lambda: attack(f(m.logits, lambda x, dz: boom(x))))
+must(ValueError, "logits returned [12, 9]", lambda: f(lambda x: m.logits(x)[:, :9]).logits(x))
+must(ValueError, "logits returned [1, 10], must be [12, 10]", lambda: f(lambda x: m.logits(x)[:1]).logits(x))
+assert must(vitrine.Error, "follows gradients", lambda: attack(f(m.logits, None))).name == "wrong usage"
+must(vitrine.Error, "gives no gradients", lambda: f(m.logits, None).vjp(x, np.zeros((12, 10), np.float32)))
+must(vitrine.Error, "not finite", lambda: attack(f(lambda x: m.logits(x) * np.nan)))
+assert (attack(f(m.logits, None), "square:queries=20")[1]["outcome"] == attack(m, "square:queries=20")[1]["outcome"]).all()
+assert (attack(f(m.logits, batch=1))[1]["pred"] == attack(m, "pgd:steps=3")[1]["pred"]).all()
+END
+}
+
+@test "arrays of another type, shape or range are refused before anything is computed" {
+    links
+    script <<'END'
+must(TypeError, "float64, must be float32", lambda: m.logits(x.astype(float)))
+must(TypeError, "uint8", lambda: m.logits(raw[:, 1:].reshape(-1, 3, 32, 32)))
+must(ValueError, "must be [n, 3, 32, 32]", lambda: m.logits(x[0]))
+must(ValueError, "must be [n, 3, 32, 32]", lambda: m.logits(x[:0]))
+must(ValueError, "must be [n, 3, 32, 32]", lambda: m.logits(x.transpose(0, 2, 3, 1)))
+assert (m.logits(np.asfortranarray(x)) == m.logits(x)).all() and (m.logits(x[::2]) == m.logits(x)[::2]).all()
+must(ValueError, "cotangent is [12, 9]", lambda: m.vjp(x, np.zeros((12, 9), np.float32)))
+must(ValueError, "must be 12 whole numbers", lambda: vitrine.attack(m, x, y[:5], "pgd", 0.01))
+must(ValueError, "float64", lambda: vitrine.attack(m, x, y.astype(float), "pgd", 0.01))
+must(ValueError, "beyond 32 bits", lambda: vitrine.attack(m, x, y.astype(np.int64) + 2**32, "pgd", 0.01))
+must(vitrine.Error, "labels[0] is 105", lambda: vitrine.attack(m, x, y + 100, "pgd", 0.01))
+must(vitrine.Error, "must be in [0,1]", lambda: vitrine.attack(m, x * 255, y, "pgd", 0.01))
+must(vitrine.Error, "unknown attack", lambda: vitrine.attack(m, x, y, "nothing", 0.01))
+must(vitrine.Error, "nowhere", lambda: vitrine.load("nowhere"))
+must(vitrine.Error, "unknown option 'head'", lambda: vitrine.load("weights/shapes10-vit", head=2))
+must(vitrine.Error, "unknown option 'atack'", lambda: vitrine.evaluate("weights/shapes10-vit", data="datasets/shapes10", atack="pgd"))
+must(vitrine.Error, "holds no run", lambda: vitrine.read_run("nowhere"))
+must(vitrine.Error, "nowhere.yaml", lambda: vitrine.train("nowhere.yaml", data="datasets/shapes10", out="o"))
+m.close()
+must(ValueError, "closed", lambda: m.logits(x))
+m.close()
+END
+}
+
+@test "calls of Python see each image; what they raise ends the run, which can be gone on from" {
+    links
+    script <<'END'
+class Enough(Exception): pass
+seen = []
+def told(entry, v):
+    seen.append((entry, int(v["image"])))
+    if len(seen) == 15: raise Enough("enough")
+go = lambda **k: vitrine.evaluate("weights/shapes10-vit", data="datasets/shapes10", images="0:12", attack="pgd:steps=3",
+                                  eps="4/255", out="run", resume=True, threads=1, **k)
+must(Enough, "enough", lambda: go(told=told))
+left = vitrine.read_run("run", frame=False)
+assert (left["pgd.outcome"] == -1).any()
+texts = []
+r = go(told=lambda entry, v: seen.append((entry, int(v["image"]))), say=texts.append)
+assert len(set(seen)) == len(seen) and len([s for s in seen if s[0] == 0]) == 12
+v = r.verdicts("pgd")
+assert (v["outcome"] >= 0).all() and texts
+broken = v["image"][v["outcome"] == vitrine.BROKEN]
+point = r.adversarial("pgd", int(broken[0]))
+assert point.shape == (3, 32, 32) and 0 < np.abs(point - x[broken[0]]).max() <= 4 / 255
+must(KeyError, "0 of the entries", lambda: r.verdicts("fgsm"))
+END
+}
+
+@test "Ctrl-C ends an attack" {
+    links
+    { echo "$HEAD"; cat; } >script.py <<'END'
+import signal
+threading.Timer(0.7, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    vitrine.attack(m, x, y, "square:queries=5000000", 1 / 255)
+except KeyboardInterrupt:
+    print("ended")
+END
+    [ "$(PYTHONPATH=$ROOT/python VITRINE_LIBRARY=$(library)/libvitrine.so.0 timeout 60 /usr/bin/python3 script.py)" = ended ]
+}
+
+@test "a library that is not there is a sentence" {
+    run env PYTHONPATH="$ROOT/python" VITRINE_LIBRARY=/nowhere/lib.so /usr/bin/python3 -c 'import vitrine'
+    [ "$status" = 1 ]
+    grep -q "ImportError: vitrine's library cannot be loaded" <<<"$output"
+}
+
+@test "a run is a pandas frame where pandas is installed" {
+    links
+    "$VITRINE" eval weights/shapes10-vit --data datasets/shapes10 --images 0:6 --eps 4/255 --attack fgsm --out run --no-selftest >/dev/null
+    if ! /usr/bin/python3 -c 'import pandas' 2>/dev/null; then # a stand-in that keeps what it was given
+        echo 'class DataFrame(dict): columns = property(lambda self: list(self))' >pandas.py
+    fi
+    script <<'END'
+sys.path.insert(0, ".")
+f = vitrine.read_run("run")
+import pandas
+assert type(f) is pandas.DataFrame and "fgsm.outcome" in f.columns and len(f["image"]) == 6
+assert type(vitrine.read_run("run", frame=False)) is dict
+END
+}
