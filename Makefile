@@ -11,6 +11,14 @@ endif
 # Tuned for this machine, unless the compiler (CC=aarch64-linux-gnu-gcc) builds for another. gcc 12 for aarch64 ends in an
 # internal error where it vectorises a sum that a condition steers, so there it vectorises no loops (nn/lanes.h does).
 TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)-$(shell $(CC) -dumpversion 2>/dev/null)
+# LEVEL=x86-64-v2, -v3 or -v4: for any processor of that level instead; the lowest runs the others that lie beside it
+# (src/cli/levels.h).
+LEVEL ?=
+LEVEL_BASE := x86-64-v2
+LEVEL_FLAGS := $(if $(LEVEL),-DVT_LEVEL='"$(LEVEL)"' $(if $(filter $(LEVEL_BASE),$(LEVEL)),-DVT_LEVEL_BASE))
+ifneq ($(LEVEL),)
+ARCH := -march=$(LEVEL)
+endif
 ARCH ?= $(if $(filter $(shell uname -m)-%,$(TARGET)),-march=native) $(if $(filter aarch64-linux-gnu-12%,$(TARGET)),-fno-tree-loop-vectorize)
 ARCH := $(ARCH)
 V ?= 0
@@ -33,7 +41,8 @@ LINK_tsan := -fsanitize=thread
 # JPEG pictures: libjpeg-turbo where its header is installed, else stb_image (src/io/image_jpeg.h); JPEG=stb leaves it out
 JPEG ?= $(if $(shell printf '#include <stdio.h>\n#include <jpeglib.h>\n' | $(CC) -E - >/dev/null 2>&1 && echo yes),turbo,stb)
 JPEG := $(JPEG)
-override CFLAGS += -DVT_JPEG_$(JPEG) $(BASE) $(OPT_$(MODE))
+# nothing of the folder it was built in stays in the binary
+override CFLAGS += -ffile-prefix-map=$(CURDIR)=. $(LEVEL_FLAGS) -DVT_JPEG_$(JPEG) $(BASE) $(OPT_$(MODE))
 override LDLIBS += -lopenblas -ldnnl -ljansson -lpng $(if $(filter turbo,$(JPEG)),-ljpeg) -lcrypto -lyaml -lzip -lm
 override LDFLAGS += -fopenmp $(LINK_$(MODE))
 

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/levels.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined VT_LEVEL_BASE && defined __x86_64__
+
+static bool can(const char *level) {
+    __builtin_cpu_init();
+    if (!strcmp(level, "x86-64-v4")) return __builtin_cpu_supports("x86-64-v4");
+    if (!strcmp(level, "x86-64-v3")) return __builtin_cpu_supports("x86-64-v3");
+    return !strcmp(level, VT_LEVEL);
+}
+
+static const char *told(char **env) {
+    static const char name[] = "VITRINE_LEVEL=";
+    for (; *env; env++)
+        if (!strncmp(*env, name, sizeof name - 1) && (*env)[sizeof name - 1]) return *env + sizeof name - 1;
+    return NULL;
+}
+
+/* FOLDER/../libexec/vitrine/LEVEL/vitrine of this program FOLDER/vitrine; false: it is not there. */
+static bool beside(char *out, size_t size, const char *level) {
+    ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    if (n < 0) return false;
+    out[n] = 0;
+    char *slash = strrchr(out, '/');
+    if (!slash) return false;
+    size_t left = size - (size_t)(slash - out);
+    int k = snprintf(slash, left, "/../libexec/vitrine/%s/vitrine", level);
+    return k > 0 && (size_t)k < left && access(out, X_OK) == 0;
+}
+
+static void refuse(const char *level) {
+    char text[300];
+    int n = snprintf(text, sizeof text,
+                     "vitrine: VITRINE_LEVEL is '%.60s', must be x86-64-v2, x86-64-v3 or x86-64-v4, and one that this "
+                     "processor has and that is installed\n",
+                     level);
+    if (write(STDERR_FILENO, text, (size_t)n) < 0) _exit(2);
+    _exit(2);
+}
+
+void vt_levels_choose(char **argv, char **env) {
+    static const char *const levels[] = {"x86-64-v4", "x86-64-v3"};
+    char path[4096];
+    const char *only = told(env);
+    if (only && !strcmp(only, VT_LEVEL)) return;
+    for (int i = 0; i < 2; i++) {
+        if (only && strcmp(only, levels[i])) continue;
+        if (can(levels[i]) && beside(path, sizeof path, levels[i])) execve(path, argv, env);
+    }
+    if (only) refuse(only);
+}
+
+#else
+
+void vt_levels_choose(char **argv, char **env) { (void)argv, (void)env; }
+
+#endif
