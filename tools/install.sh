@@ -5,7 +5,7 @@
 # Usage: tools/install.sh [--remove] [--library FOLDER] [--libdir LIBDIR] [--private LIBS] COMMAND PREFIX [DESTDIR]
 set -eu
 usage() { echo "usage: tools/install.sh [--remove] [--library FOLDER] [--libdir DIR] [--private LIBS] COMMAND PREFIX [DESTDIR]" >&2; exit 2; }
-remove=0 library= libdir= private=
+remove=0 library='' libdir='' private=''
 while [ $# -gt 0 ]; do
     case $1 in
     --remove) remove=1 && shift ;;

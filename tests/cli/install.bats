@@ -154,3 +154,50 @@ Z
     [ "$status" != 0 ]
     [ ! -e there/usr/bin/vitrine ]
 }
+
+@test "a package's command goes on as the best build beside it, or as the one that is told" {
+    [ "$(uname -m)" = x86_64 ] || skip "there are levels of x86-64 alone"
+    cat >main.c <<'END'
+#include <stdio.h>
+#include "cli/levels.h"
+extern char **environ;
+int main(int argc, char **argv) {
+    vt_levels_choose(argv, environ);
+    return printf("base %s\n", argc > 1 ? argv[1] : "") < 0;
+}
+END
+    mkdir bin
+    gcc -std=c11 -D_GNU_SOURCE -DVT_LEVEL='"x86-64-v2"' -DVT_LEVEL_BASE -I"$ROOT/src" main.c "$ROOT/src/cli/levels.c" -o bin/vitrine
+    [ "$(bin/vitrine a)" = "base a" ] # nothing lies beside it
+    for l in x86-64-v3 x86-64-v4; do
+        mkdir -p libexec/vitrine/$l
+        printf '#!/bin/sh\necho %s "$@"\n' $l >libexec/vitrine/$l/vitrine
+        chmod +x libexec/vitrine/$l/vitrine
+    done
+    best=base
+    for l in x86-64-v3 x86-64-v4; do
+        if /lib64/ld-linux-x86-64.so.2 --help 2>/dev/null | grep -q "$l (supported"; then best=$l; fi
+    done
+    [ "$(bin/vitrine 'a b')" = "$best a b" ]
+    ln -s bin/vitrine link # by another name it is the same program
+    [ "$(./link c)" = "$best c" ]
+    [ "$(VITRINE_LEVEL=x86-64-v2 bin/vitrine d)" = "base d" ]
+    [ "$(VITRINE_LEVEL= bin/vitrine e)" = "$best e" ]
+    if [ $best = x86-64-v4 ]; then [ "$(VITRINE_LEVEL=x86-64-v3 bin/vitrine f)" = "x86-64-v3 f" ]; fi
+    for wrong in x86-64 x86-64-v9 native ../v3; do
+        run env VITRINE_LEVEL=$wrong bin/vitrine
+        [ "$status" = 2 ]
+        grep -q "^vitrine: VITRINE_LEVEL is '$wrong', must be" <<<"$output" || fail "$output"
+    done
+    chmod -x libexec/vitrine/*/vitrine
+    [ "$(bin/vitrine g)" = "base g" ]
+    run env VITRINE_LEVEL=x86-64-v3 bin/vitrine
+    [ "$status" = 2 ]
+}
+
+@test "shell scripts pass shellcheck, and the package's files agree on a version" {
+    version=$("$VITRINE" --version | sed 's/vitrine //')
+    grep -q "^vitrine ($version)" "$ROOT/debian/changelog"
+    here shellcheck
+    shellcheck -S warning "$ROOT"/tools/*.sh "$ROOT"/tests/part.sh "$ROOT"/.ci/run
+}
