@@ -2,8 +2,8 @@
 /* Before the libraries begin. OpenBLAS 0.3.29 (Debian 13) takes a buffer for itself and one for each thread that it
  * starts while it is loaded, long before main, and where a limit leaves no memory for them it asks again without end.
  * What stands in .preinit_array runs before that: under a limit this starts the program again with one thread, and ends
- * it with a sentence where there is no room for one buffer. A package's command goes on as a faster one first. No library is ready here, the C library's memory and system
- * calls are. */
+ * it with a sentence where there is no room for one buffer. A package's command goes on as a faster one first. No
+ * library is ready here, the C library's memory and system calls are. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -67,11 +67,12 @@ static void panel(FILE *f, const vt_table *t, int figure) {
     vt_plot_quote(f, t->m->attacks[g->y].name), fputs(" noenhanced\n", f);
     for (int r = 0; r < t->m->n_rows; r++) {
         int style = style_of(t, curve_of(t, r));
+        int colour = 1 + (style + 2 * (style / 8)) % 8, point = 4 + (style + style / 8) % 12; /* no pair twice */
         if (!leads(t, g, r)) continue;
         fprintf(f,
-                "%s$f%dr%d using 1:2:3:4:5:6 with xyerrorbars ls %d notitle, $f%dr%d using 1:2 with linespoints ls %d "
-                "dt %d title ",
-                sep, figure, r, 1 + style % 8, figure, r, 1 + style % 8, 1 + style / 8);
+                "%s$f%dr%d using 1:2:3:4:5:6 with xyerrorbars ls %d pt %d notitle, $f%dr%d using 1:2 with linespoints "
+                "ls %d pt %d title ",
+                sep, figure, r, colour, point, figure, r, colour, point);
         vt_plot_quote(f, curve_of(t, r));
         sep = ", ";
     }
@@ -80,11 +81,16 @@ static void panel(FILE *f, const vt_table *t, int figure) {
 
 static void write_script(FILE *f, const void *data) {
     const vt_table *t = data;
+    double left = 0.09, right = 0.98, gap = 0.10, width = (right - left + gap) / t->m->n_figures;
     fprintf(f,
-            "set multiplot layout 1,%d title picture noenhanced margins 0.09,0.98,0.12,0.86 spacing 0.10\nset tics "
-            "nomirror\nset key outside bottom center horizontal noenhanced\n",
-            t->m->n_figures);
-    for (int i = 0; i < t->m->n_figures; i++) panel(f, t, i);
+            "set multiplot layout 1,%d title picture noenhanced margins %.2f,%.2f,0.33,0.86 spacing %.2f\nset tics "
+            "nomirror\n",
+            t->m->n_figures, left, right, gap);
+    for (int i = 0; i < t->m->n_figures; i++) { /* the legend stands in the margin, below the axis and its name */
+        fprintf(f, "set key at screen %.4f,0.20 top center vertical maxrows 6 noenhanced\n",
+                left + width * i + (width - gap) / 2);
+        panel(f, t, i);
+    }
     fputs("unset multiplot\n", f);
 }
 

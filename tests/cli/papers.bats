@@ -283,3 +283,22 @@ planted() {
     planted 'not yet: `vitrine lab attgd`' "'not yet' is out of date"
     planted '`make test` | a cell too many' 'not four cells'
 }
+
+@test "the page of results quotes the decided table, digit by digit" {
+    /usr/bin/python3 - "$ROOT/docs/results" <<'END'
+import re, sys
+page, table = (open("%s/%s" % (sys.argv[1], f)).read() for f in ("README.md", "specformer_decide.md"))
+page = page[:page.index("## What would change")]
+number = r"[+-]?\d+\.\d\d"
+found = {tuple(float(x) for x in m) for m in re.findall(r"here: (%s) \\\[(%s), (%s)\\\] points" % ((number,) * 3), table)}
+found |= {(-a, -c, -b) for a, b, c in found}
+quoted = re.findall(r"(%s)(?: points)? \[(%s), (%s)\]" % ((number,) * 3), " ".join(page.split()))
+assert len(quoted) >= 14, quoted
+for q in quoted:
+    assert tuple(float(x) for x in q) in found, "%s [%s, %s] is not in specformer_decide.md" % q
+levels = set(re.findall(r"(\d+\.\d\d) \[", table))
+for q in re.findall(r"(\d+\.\d\d) %", page):
+    assert q in levels, q + " % is not in specformer_decide.md"
+assert len(re.findall(r"^\d+\. ", page, re.M)) == 10
+END
+}

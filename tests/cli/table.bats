@@ -581,7 +581,7 @@ cell_of() { # KIND FILTER: the first cell of o whose cell.json is so
         name=$(basename "$f" .csv)
         good table "recipes/tables/$name.yaml" --dry-run
         # without seeds and hashes; a time is a training
-        sed -n 's/^missing: \(evaluate\|time\) \(.*\), seed [0-9]*\(, cell .*\)*$/\2/p' <<<"$output" | sort -u >"$BATS_TEST_TMPDIR/asked"
+        sed -n 's/^missing: \(evaluate\|time\|measure\) \(.*\), seed [0-9]*\(, cell .*\)*$/\2/p' <<<"$output" | sort -u >"$BATS_TEST_TMPDIR/asked"
         awk -F, 'NR > 1 {print $1 ", " $2 ", " $3}' "$f" | sort -u >"$BATS_TEST_TMPDIR/there"
         [ -s "$BATS_TEST_TMPDIR/asked" ] || fail "$name asks for nothing"
         diff "$BATS_TEST_TMPDIR/asked" "$BATS_TEST_TMPDIR/there" || fail "$f"
