@@ -100,7 +100,7 @@ FORCE:
 
 # A changed compiler, mode or flag rebuilds everything.
 $(OUT)/flags: FORCE | deps-check
-	@mkdir -p $(@D); echo '$(CC) $(CFLAGS) $(LDFLAGS) $(LDLIBS)' >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@mkdir -p $(@D); echo '$(subst $(CURDIR),.,$(CC) $(CFLAGS) $(LDFLAGS) $(LDLIBS))' >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # The numeric files contract a*b+c to one fused operation; everything that judges (ball, verify) does not.
 $(OUT)/%.f32.o: src/%.c $(OUT)/flags | $(GEN)

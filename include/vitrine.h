@@ -86,7 +86,7 @@ typedef struct vitrine_classifier {
     const char *name;  /* for sentences; copied */
     int classes, side; /* of images [3, side, side] */
     int batch;         /* most images of one call, 1 at least */
-    int parallel;      /* not 0: may be called by several threads at once */
+    int parallel;      /* not 0: may be called by several threads at once; else calls wait for each other */
     int random;        /* not 0: draws when it is asked; verdicts are votes of 20 askings */
     void *self;        /* first argument of both */
     /* z [n, classes] of x [n, 3, side, side], n <= batch. */
@@ -203,7 +203,8 @@ VITRINE_API size_t vitrine_run_pixels(const vitrine_run *r);                /* f
  * come to yet has outcome -1; one that was wrong before it VITRINE_WRONG. */
 VITRINE_API vitrine_status vitrine_run_verdicts(const vitrine_run *r, int entry, vitrine_verdict *verdicts,
                                                 vitrine_err *e);
-/* The stored point of an image x_adv [vitrine_run_pixels]; VITRINE_E_RANGE: the entry has stored none. */
+/* The stored point of an image x_adv [vitrine_run_pixels]; VITRINE_E_RANGE: the entry has stored none, nor has any of a
+ * run without `out`. */
 VITRINE_API vitrine_status vitrine_run_adversarial(const vitrine_run *r, int entry, int32_t image, float *x_adv,
                                                    vitrine_err *e);
 /* results.json (docs/results.schema.json), to be freed with vitrine_free. */

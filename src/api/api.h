@@ -3,15 +3,22 @@
 #ifndef VT_API_API_H
 #define VT_API_API_H
 
+#include <pthread.h>
 #include "core/choices.h"
 #include "core/status.h"
 #include "eval/ledger.h"
 #include "eval/subject.h"
 #include "vitrine.h"
 
+/* A classifier of the caller's. Calls of one that is not `parallel` wait for each other, whoever makes them. */
+typedef struct vt_own {
+    vitrine_classifier c; /* a copy; its name is the description's path */
+    pthread_mutex_t lock;
+} vt_own;
+
 struct vitrine_model {
-    vt_subject subject;      /* model, remote or own; no data, no wrap */
-    vitrine_classifier own;  /* a copy; its name is the description's path */
+    vt_subject subject; /* model, remote or own; no data, no wrap */
+    vt_own own;
     vt_engine_source source; /* of it */
     char assumed[1000];
 };
@@ -44,7 +51,7 @@ vt_status vt_api_threads(int asked, int *threads, vt_err *e);
 vt_status vt_api_norm(const char *name, vt_norm *norm, vt_err *e);
 
 /* The caller's classifier as engines. */
-vt_engine_source vt_api_own_source(const vitrine_classifier *c);
+vt_engine_source vt_api_own_source(vt_own *own);
 
 /* Why a model would be a guess; *text: what was assumed of it. */
 vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e);

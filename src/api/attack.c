@@ -142,7 +142,7 @@ static vt_status set_pace(vt_eval *v, const vitrine_model *m, const vitrine_atta
     bool foreign = m->subject.remote || m->subject.own;
     int takes = vt_subject_takes(&m->subject);
     VT_TRY(vt_api_threads(p->threads, &v->threads, e));
-    if (foreign && (m->subject.remote || !m->own.parallel)) v->threads = 1;
+    if (foreign && (m->subject.remote || !m->own.c.parallel)) v->threads = 1;
     v->batch = p->batch ? p->batch : foreign ? (takes < MOST ? takes : MOST) : 1;
     return VT_OK;
 }

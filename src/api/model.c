@@ -29,7 +29,10 @@ vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e) {
 
 static vitrine_model *blank(vt_err *e) {
     vitrine_model *m = calloc(1, sizeof *m);
-    if (!m) vt_fail(e, VT_E_MEMORY, "no memory for a model");
+    if (m)
+        pthread_mutex_init(&m->own.lock, NULL);
+    else
+        vt_fail(e, VT_E_MEMORY, "no memory for a model");
     return m;
 }
 
@@ -102,7 +105,7 @@ vitrine_status vitrine_own(vitrine_model **out, const vitrine_classifier *c, vit
     vitrine_model *m = blank(&why);
     vt_status s = m ? vt_subject_described(&m->subject, c->side, c->classes, sha, name, &why) : VT_E_MEMORY;
     if (s == VT_OK) {
-        m->own = *c, m->own.name = m->subject.model->path;
+        m->own.c = *c, m->own.c.name = m->subject.model->path;
         m->source = vt_api_own_source(&m->own);
         m->subject.own = &m->source;
     }
@@ -112,6 +115,7 @@ vitrine_status vitrine_own(vitrine_model **out, const vitrine_classifier *c, vit
 void vitrine_close(vitrine_model *m) {
     if (!m) return;
     vt_subject_close(&m->subject);
+    pthread_mutex_destroy(&m->own.lock);
     free(m);
 }
 
@@ -175,7 +179,7 @@ static vt_status run_job(job *j, int threads, vt_err *e) {
     if ((size_t)j->rows > j->n) j->rows = (int)j->n;
     size_t parts = (j->n + (size_t)j->rows - 1) / (size_t)j->rows;
     VT_TRY(vt_api_threads(threads, &threads, e));
-    if (s->remote || (s->own && !j->m->own.parallel)) threads = 1;
+    if (s->remote || (s->own && !j->m->own.c.parallel)) threads = 1;
     if ((size_t)threads > parts) threads = (int)parts;
     j->engines = calloc((size_t)threads, sizeof *j->engines);
     if (!j->engines) return vt_fail(e, VT_E_MEMORY, "no memory for %d threads", threads);

@@ -7,7 +7,8 @@
 #include "core/mem.h"
 
 typedef struct engine {
-    const vitrine_classifier *c;
+    vt_own *own;
+    const vitrine_classifier *c; /* own's */
     int capacity, opinions;
     size_t pixels, classes;
     float *kept;       /* [capacity, pixels] */
@@ -20,8 +21,10 @@ static vt_status call(const engine *n, int rows, bool vjp, vt_err *e) {
     for (int from = 0; from < rows; from += n->c->batch) {
         int k = rows - from < n->c->batch ? rows - from : n->c->batch;
         float *x = n->x + (size_t)from * n->pixels, *z = n->z + (size_t)from * n->classes;
+        if (!n->c->parallel) pthread_mutex_lock(&n->own->lock);
         int failed =
             vjp ? n->c->vjp(n->c->self, k, x, z, n->dx + (size_t)from * n->pixels) : n->c->logits(n->c->self, k, x, z);
+        if (!n->c->parallel) pthread_mutex_unlock(&n->own->lock);
         if (failed)
             return vt_fail(e, VT_E_MODEL, "the model %.300s: its %s returned %d for %d image%s", n->c->name,
                            vjp ? "vjp" : "logits", failed, k, k == 1 ? "" : "s");
@@ -105,11 +108,13 @@ static void close_engine(void *self) {
 }
 
 static vt_status open_engine(void *ctx, vt_engine *out, int capacity, vt_err *e) {
-    const vitrine_classifier *c = ctx;
+    vt_own *own = ctx;
+    const vitrine_classifier *c = &own->c;
     engine *n = calloc(1, sizeof *n);
     *out = (vt_engine){0};
     if (!n) return vt_fail(e, VT_E_MEMORY, "no memory for the model %.300s", c->name);
-    *n = (engine){.c = c,
+    *n = (engine){.own = own,
+                  .c = c,
                   .capacity = capacity,
                   .opinions = c->random ? VT_REMOTE_VOTES : 2,
                   .pixels = 3 * (size_t)c->side * (size_t)c->side,
@@ -139,9 +144,7 @@ static vt_status open_engine(void *ctx, vt_engine *out, int capacity, vt_err *e)
     return VT_OK;
 }
 
-vt_engine_source vt_api_own_source(const vitrine_classifier *c) {
-    return (vt_engine_source){.ctx = (void *)(uintptr_t)c,
-                              .batch = c->batch,
-                              .differentiable = c->vjp != NULL,
-                              .open = open_engine};
+vt_engine_source vt_api_own_source(vt_own *own) {
+    return (
+        vt_engine_source){.ctx = own, .batch = own->c.batch, .differentiable = own->c.vjp != NULL, .open = open_engine};
 }

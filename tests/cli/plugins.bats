@@ -12,7 +12,7 @@ as() {
 
 @test "an attack, an attention variant, a penalty, an architecture: their own files, and nothing else" {
     [ -f "$ROOT/build/release/libvitrine.a" ] || skip "no release build to start from"
-    (cd "$ROOT" && tar -cf - Makefile src tools datasets weights maps recipes docs build/release) | tar -xf -
+    (cd "$ROOT" && tar -cf - Makefile include src tools datasets weights maps recipes docs build/release) | tar -xf -
     as attacks/attack_fgsm.c attacks/attack_mine.c fgsm mine
     as models/net/attn_dot.c models/net/attn_mine.c dot mine
     as train/penalty_gate.c train/penalty_mine.c gate mine

@@ -3,6 +3,7 @@
  * model given as a caller's own classifier must be judged as the model itself is; whatever is passed, a sentence comes
  * back.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 #include "t.h"
@@ -258,6 +259,43 @@ static void test_an_own_classifier_that_fails_is_told_apart(void **state) {
     vitrine_close(own);
 }
 
+/* Two threads attack with one handle; calls of a classifier that is not parallel never overlap. */
+static volatile int inside, overlaps;
+static int alone_logits(void *self, int n, const float *in, float *z) {
+    if (__atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST) > 1) overlaps++;
+    usleep(200);
+    int s = mirror_logits(self, n, in, z);
+    __atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+    return s;
+}
+
+static void *attack_it(void *own) {
+    static vitrine_verdict v[2][N];
+    static int which;
+    vitrine_attack_plan plan = VITRINE_ATTACK("square:queries=20", "linf", 4.0 / 255);
+    vitrine_err e;
+    vitrine_attack(own, &plan, N, x, labels, NULL, v[__atomic_fetch_add(&which, 1, __ATOMIC_SEQ_CST)], &e);
+    return e.code ? strdup(e.text) : NULL;
+}
+
+static void test_calls_that_are_not_parallel_wait(void **state) {
+    (void)state;
+    mirror self = {0};
+    vitrine_classifier c = mirrored(&self, 4);
+    vitrine_model *own;
+    vitrine_err e;
+    pthread_t other_thread;
+    void *said;
+    c.logits = alone_logits;
+    assert_int_equal(vitrine_own(&own, &c, &e), VITRINE_OK);
+    assert_int_equal(pthread_create(&other_thread, NULL, attack_it, own), 0);
+    assert_null(attack_it(own));
+    assert_int_equal(pthread_join(other_thread, &said), 0);
+    assert_null(said);
+    assert_int_equal(overlaps, 0);
+    vitrine_close(own);
+}
+
 /* ---- runs ---- */
 
 typedef struct heard {
@@ -499,6 +537,7 @@ int main(void) {
         cmocka_unit_test(test_draws_follow_the_image_not_its_place),
         cmocka_unit_test(test_an_own_classifier_falls_as_the_model),
         cmocka_unit_test(test_an_own_classifier_that_fails_is_told_apart),
+        cmocka_unit_test(test_calls_that_are_not_parallel_wait),
         cmocka_unit_test(test_a_run_is_told_written_and_read),
         cmocka_unit_test(test_an_interrupted_run_goes_on),
         cmocka_unit_test(test_training),
