@@ -118,10 +118,11 @@ VITRINE_API vitrine_status vitrine_vjp(const vitrine_model *m, size_t n, const f
 /* ---- attacks ---- */
 
 typedef enum vitrine_outcome {
-    VITRINE_CORRECT = 0,   /* a clean image that is classified as its label; nothing was tried */
-    VITRINE_WRONG = 1,     /* a clean image that is not: nothing was tried */
-    VITRINE_ROBUST = 2,    /* nothing was found */
-    VITRINE_BROKEN = 3,    /* a point within the threat is classified otherwise */
+    VITRINE_CORRECT = 0, /* a clean image that is classified as its label; nothing was tried */
+    VITRINE_WRONG = 1,   /* a clean image that is not: nothing was tried */
+    VITRINE_ROBUST = 2,  /* nothing was found */
+    VITRINE_BROKEN = 3, /* a point within the threat is classified otherwise (an attack of a paper's released evaluator,
+                         * as fgsm-specformer, is scored as that was: its points may lie outside) */
     VITRINE_INVALID = 4,   /* the attack's result lies outside of the threat: not counted as broken */
     VITRINE_NOT_FINITE = 5 /* the attack met a point whose logits are not finite: neither robust nor broken */
 } vitrine_outcome;

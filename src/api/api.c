@@ -98,6 +98,15 @@ vt_status vt_api_threads(int asked, int *threads, vt_err *e) {
     return asked ? VT_OK : vt_thread_count(threads, e);
 }
 
+const char *vt_api_real(char *out, double value) {
+    enum { ROOM = 40, DIGITS = 17 };
+    for (int digits = 6; digits <= DIGITS; digits++) {
+        snprintf(out, ROOM, "%.*g", digits, value);
+        if (strtod(out, NULL) == value) break;
+    }
+    return out;
+}
+
 vt_status vt_api_norm(const char *name, vt_norm *norm, vt_err *e) {
     if (vt_norm_find(name, norm)) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "norm is '%.40s', must be linf, l2, l1 or l0", name);

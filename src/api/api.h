@@ -48,6 +48,8 @@ extern const char *const vt_api_model_options[]; /* what tensors cannot tell */
 
 /* 0: as many as there are. */
 vt_status vt_api_threads(int asked, int *threads, vt_err *e);
+/* The shortest text that is read as this number again, as a user would have typed it: out [40]. */
+const char *vt_api_real(char *out, double value);
 vt_status vt_api_norm(const char *name, vt_norm *norm, vt_err *e);
 
 /* The caller's classifier as engines. */

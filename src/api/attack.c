@@ -126,8 +126,7 @@ static void told(void *ctx, const vt_record *r, const float *x_adv) {
 static vt_status make_ready(vt_eval *v, vt_attack *attack, const vitrine_attack_plan *p, vt_err *e) {
     char eps[40];
     VT_TRY(vt_api_norm(p->norm, &v->norm, e));
-    snprintf(eps, sizeof eps, "%.17g", p->eps);
-    VT_TRY(vt_request_eps(eps, v->norm, &v->eps, e));
+    VT_TRY(vt_request_eps(vt_api_real(eps, p->eps), v->norm, &v->eps, e));
     if (p->seed > INT64_MAX) return vt_fail(e, VT_E_USAGE, "seed is above %lld", (long long)INT64_MAX);
     if (p->batch < 0 || p->batch > VT_LANE_MOST)
         return vt_fail(e, VT_E_USAGE, "batch is %d, must be 1 to %d, or 0", p->batch, VT_LANE_MOST);
@@ -150,8 +149,7 @@ static vt_status set_pace(vt_eval *v, const vitrine_model *m, const vitrine_atta
 static vt_status run_on(vt_eval *v, const found *f, vt_err *e) {
     vt_ledger *l = NULL;
     char eps[40];
-    snprintf(eps, sizeof eps, "%.17g", v->eps);
-    v->eps_text = eps;
+    v->eps_text = vt_api_real(eps, v->eps);
     VT_TRY(vt_eval_check(v, e));
     json_t *header = vt_eval_header(v);
     if (!header) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
@@ -269,9 +267,8 @@ vitrine_status vitrine_judge(const vitrine_model *m, const char *norm, double ep
     char text[40];
     arrays a = {.n = n, .pixels = vitrine_pixels(m), .side = vitrine_side(m), .x = x, .labels = labels};
     vt_terms t = {.scoring = VT_SCORE_BALL};
-    snprintf(text, sizeof text, "%.17g", eps);
     vt_status s = vt_api_norm(norm, &t.norm, &why);
-    if (s == VT_OK) s = vt_request_eps(text, t.norm, &t.eps, &why);
+    if (s == VT_OK) s = vt_request_eps(vt_api_real(text, eps), t.norm, &t.eps, &why);
     if (s == VT_OK) s = check_arrays(&a, vitrine_classes(m), &why);
     if (s == VT_OK) s = judge_all(m, &t, &a, x_adv, verdicts, &why);
     return vt_api_end(e, s, &why);

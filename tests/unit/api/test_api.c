@@ -458,6 +458,8 @@ static void test_wrong_arguments_are_sentences(void **state) {
     refused(vitrine_logits(NULL, 1, x, z, 1, &e), VITRINE_E_USAGE, &e, "m is NULL");
     vitrine_attack_plan plan = VITRINE_ATTACK("pgd", "linf", 8);
     refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "8/255?");
+    plan.eps = 1.1;
+    refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "--eps is 1.1,");
     plan.eps = NAN;
     refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "eps is 'nan'");
     plan.eps = 0.03, plan.norm = "l7";
