@@ -22,7 +22,7 @@
 #ifdef __SANITIZE_ADDRESS__
 #define SCARCE_REAL(name) __interceptor_##name
 /* Leaks are counted here; the sanitizer would count the dynamic linker's, which it knows by the malloc they ask. */
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "detect_leaks=0"; }
 #else
 #define SCARCE_REAL(name) __libc_##name

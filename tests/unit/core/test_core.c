@@ -7,8 +7,9 @@
 #include "core/mem.h"
 #include "core/opt.h"
 
-/* An allocation that is too large must return NULL under the address sanitizer as it does without. */
-const char *__asan_default_options(void);
+/* An allocation that is too large must return NULL under the address sanitizer as it does without. Visible: the
+   sanitizer's library looks for it. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 
 /* ---- status ---- */
