@@ -168,6 +168,7 @@ rows:
   long: {recipe: tiny.yaml, set: [epochs=4], seeds: [0, 1], curve: by length}
   SpecFormer: {recipe: tiny.yaml, set: [msvp.lambda=1e-3], seeds: [0, 1]}
   idle: {recipe: tiny.yaml, set: [msvp.lambda=1e-9], seeds: [0, 1], attacks: [clean, "sigma Q", "sigma V"]}
+  one branch: {recipe: tiny.yaml, set: ["msvp.lambda=0,0,1e-9"], seeds: [0], attacks: [clean, "sigma Q", "sigma V"]}
   pulled: {recipe: tiny.yaml, set: [msvp.lambda=1], seeds: [0, 1], attacks: [clean, "sigma Q", "sigma V"]}
 orderings: ["long > TransFormer", "SpecFormer > TransFormer"]
 primary:
@@ -182,7 +183,7 @@ END
     place
     fixed
     good table s.yaml --out s
-    says "Primary comparisons, fixed before" "Secondary orderings" "Warning: the penalty of idle changed sigma Q by" "few: fgsm, linf eps 8/255; images 3:7; seed 0; orders nothing"
+    says "Primary comparisons, fixed before" "Secondary orderings" "Warning: the penalty of idle changed sigma Q by" ", sigma V by" "Warning: the penalty of one branch changed sigma V by" "few: fgsm, linf eps 8/255; images 3:7; seed 0; orders nothing"
     [[ $output != *"the penalty of pulled"* ]] || fail "a strong penalty is called idle"
     truth s/fixed.json '[.cells[] | select(.attack == "few")] | all(.images == 4 and (.seeds | length) == 1) and length == 3'
     truth s/fixed.json '[.orderings[] | select(.primary)] | length == 2 and .[1].frontier == ["TransFormer", "long"] and all(.p_holm >= .p and .seeds == 2)'
