@@ -302,3 +302,30 @@ for q in re.findall(r"(\d+\.\d\d) %", page):
 assert len(re.findall(r"^\d+\. ", page, re.M)) == 10
 END
 }
+
+@test "what docs say of the small twins is what their tables say, digit by digit" {
+    /usr/bin/python3 - "$ROOT/docs" <<'END'
+import re, sys
+docs = sys.argv[1]
+number = r"[+-]?\d+\.\d\d"
+found, levels = set(), set()
+for n in (2, 4, 8):
+    table = open("%s/results/specformer_table%d_small.md" % (docs, n)).read()
+    here = re.findall(r"here: (%s) \\\[(%s), (%s)\\\] points" % ((number,) * 3), table)
+    found |= {tuple(float(x) for x in m) for m in here}
+    levels |= set(re.findall(r"(\d+\.\d\d) \[", table)) | set(re.findall(r"by (\d+\.\d\d) points", table))
+found |= {(-a, -c, -b) for a, b, c in found}
+page = open(docs + "/tables.md").read()
+page = page[page.index("## What the twins say"):]
+rows = [r for r in open(docs + "/papers.md") if re.match(r"\| Table [248] \| (standard training, Im|adversarial training: CW|12 triples)", r)]
+assert len(rows) == 3
+seen = 0
+for text in [page] + rows:
+    for q in re.findall(r"(%s)(?: points)? \[(%s), (%s)\]" % ((number,) * 3), " ".join(text.split())):
+        seen += 1
+        assert tuple(float(x) for x in q) in found, "%s [%s, %s] is in no twin's table" % q
+    for q in re.findall(r"published \+?(\d+\.\d\d)|(\d+\.\d\d)(?: and \d+\.\d\d)? %|has it (\d+\.\d\d) below", text):
+        assert max(q) in levels, max(q) + " is in no twin's table"
+assert seen >= 24, seen
+END
+}
