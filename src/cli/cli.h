@@ -10,6 +10,7 @@
 #include "core/choices.h"
 #include "core/columns.h"
 #include "core/status.h"
+#include "core/team.h"
 #include "models/model.h"
 
 typedef struct vt_arg {
@@ -28,6 +29,7 @@ typedef struct vt_cli {
     int n_more;
     int argc; /* the whole command line, for run.json */
     char **argv;
+    vt_team *team; /* the ranks that run this command together (cli/ranks.h); NULL: this process alone */
 } vt_cli;
 
 typedef struct vt_command {
@@ -38,6 +40,7 @@ typedef struct vt_command {
     const char *details;     /* paragraphs after the options, or NULL */
     const char *examples[8]; /* commands that run as they stand from the repository's root, one after the other */
     vt_status (*run)(const vt_cli *c, vt_err *e);
+    bool ranks; /* several processes can run it together (docs/cluster.md) */
     /* Options that depend on the operands before them (a lab's own): describes --name in *out, whose texts outlive the
      * command, or refuses it with a sentence. NULL: what args lists is all there is. */
     vt_status (*find)(const vt_cli *c, const char *name, vt_arg *out, vt_err *e);

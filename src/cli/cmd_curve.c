@@ -31,6 +31,7 @@ typedef struct job {
     vt_attack attacks[MOST];
     vt_radius radii[MOST];
     char eps_text[40], *texts; /* texts: --confirm, cut into pieces */
+    vt_run_place place;
     vt_ledger *ledger;
     json_t *header;
 } job;
@@ -137,11 +138,9 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
-    const char *out = vt_cli_get(c, "out");
-    size_t pixels = vt_subject_pixels(&j->subject);
-    if (vt_cli_has(c, "resume") && vt_ledger_exists(out))
-        return vt_ledger_resume(&j->ledger, out, j->header, pixels, vt_cli_has(c, "allow-mixed"), e);
-    return vt_ledger_create(&j->ledger, out, j->header, pixels, e);
+    vt_cli_place(&j->place, c);
+    if (c->team) j->v.place = &j->place;
+    return vt_parts_open(&j->ledger, &j->place, j->header, vt_subject_pixels(&j->subject), e);
 }
 
 /* ---- terminal ---- */
@@ -323,6 +322,7 @@ static vt_status measure(job *j, const vt_cli *c, vt_err *e) {
     j->v.interrupt = vt_cli_interruptible();
     double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);
+    if (vt_team_rank(c->team)) return s; /* the rest is rank 0's */
     if (s == VT_INTERRUPTED)
         return vt_fail(e, s, "interrupted; %zu ledger lines are kept: continue with --resume", j->ledger->count);
     return s == VT_OK ? report(j, c, vt_now() - began, e) : s;
@@ -379,4 +379,5 @@ const vt_command vt_command_curve = {
                  "vitrine curve weights/shapes10-vit --data datasets/shapes10 --images 0:10 --norm l2 --attacks "
                  "fmn:steps=20,deepfool --confirm 0.25,0.5 --confirm-with pgd --out l2"},
     .run = run,
+    .ranks = true,
 };

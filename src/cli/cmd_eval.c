@@ -31,6 +31,7 @@ extern const vt_command vt_command_selftest;
 /* Everything a run holds; freed in one place. */
 typedef struct job {
     vt_request r;
+    vt_run_place place;
     vt_ledger *ledger;
     json_t *header;
     vt_floor floor;
@@ -102,12 +103,11 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
-    const char *out = vt_cli_get(c, "out");
     size_t pixels = vt_subject_pixels(&j->r.subject);
-    if (!out) return vt_ledger_memory(&j->ledger, j->header, pixels, e);
-    if (vt_cli_has(c, "resume") && vt_ledger_exists(out))
-        return vt_ledger_resume(&j->ledger, out, j->header, pixels, vt_cli_has(c, "allow-mixed"), e);
-    return vt_ledger_create(&j->ledger, out, j->header, pixels, e);
+    vt_cli_place(&j->place, c);
+    if (!j->place.out) return vt_ledger_memory(&j->ledger, j->header, pixels, e);
+    if (c->team) j->r.v.place = &j->place;
+    return vt_parts_open(&j->ledger, &j->place, j->header, pixels, e);
 }
 
 static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
@@ -245,11 +245,13 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
     j->r.v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
-    bool tell = !j->ledger->count && !*j->r.subject.data->corruption.name && !j->r.subject.remote;
+    bool tell =
+        !vt_team_rank(c->team) && !j->ledger->count && !*j->r.subject.data->corruption.name && !j->r.subject.remote;
     if (tell) hint(j); /* corrupted images are meant to be hard */
     j->r.v.interrupt = vt_cli_interruptible();
     double began = vt_now();
     vt_status s = vt_eval_run(&j->r.v, j->ledger, e);
+    if (vt_team_rank(c->team)) return s; /* the rest is rank 0's */
     if (s == VT_INTERRUPTED) return report_partial(j, c, e);
     VT_TRY(s);
     VT_TRY(report(j, c, vt_now() - began, e));
@@ -276,6 +278,11 @@ static vt_status run_briefly(const vt_cli *c, vt_err *e) { return run_job(c, tru
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     if (vt_cli_has(c, "dry-run")) return run_once(c, e);
+    if (c->team && (vt_eval_many_corruptions(c) || vt_cli_has(c, "seeds")))
+        return vt_fail(e, VT_E_USAGE, "several ranks do one evaluation at a time: give one --%s",
+                       vt_cli_has(c, "seeds") ? "seed instead of --seeds" : "corruption with one --severity");
+    if (c->team && !vt_cli_has(c, "out"))
+        return vt_fail(e, VT_E_USAGE, "an evaluation by several ranks needs --out FOLDER");
     if (vt_eval_many_corruptions(c)) return vt_eval_corruptions(c, run_briefly, e);
     return vt_cli_has(c, "seeds") ? vt_eval_seeds(c, run_once, e) : run_once(c, e);
 }
@@ -338,4 +345,5 @@ const vt_command vt_command_eval = {
          "cw20 --out run",
          "vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:8 --norm l2 --eps 0.5 --profile quick"},
     .run = run,
+    .ranks = true,
 };

@@ -217,22 +217,26 @@ static vt_status report(job *j, vt_err *e) {
     return j->plot ? vt_plot_table(&j->table, j->plot, e) : VT_OK;
 }
 
-static vt_status run_cells(job *j, vt_err *e) {
+static vt_status run_cells(job *j, vt_team *team, vt_err *e) {
     double shown = vt_now();
     vt_runner r = {.ctx = &shown, .start = vt_spawn, .wait = vt_spawn_wait, .say = say};
     for (int i = 0; i < j->plan.n; i++)
         if (vt_plan_needs(&j->plan, i)) VT_TRY(check_words(j, i, e));
-    for (int i = 0; i < j->plan.n && j->jobs > 1; i++)
+    long long at_once = j->jobs * vt_team_size(team);
+    for (int i = 0; i < j->plan.n && at_once > 1; i++)
         if (vt_plan_needs(&j->plan, i) && j->plan.cells[i].timed)
-            return vt_fail(e, VT_E_USAGE, "--jobs is %lld, but %s times training steps: one cell at a time", j->jobs,
-                           j->m->path);
+            return vt_fail(e, VT_E_USAGE, "%s is %lld, but %s times training steps: one cell at a time",
+                           team ? "the number of cells at a time" : "--jobs", at_once, j->m->path);
     VT_TRY(vt_plan_ready(&j->plan, e));
-    VT_TRY(vt_cache_make(j->ask.out, e));
-    r.interrupt = vt_cli_interruptible();
+    VT_TRY(vt_team_agree(team, vt_team_rank(team) ? VT_OK : vt_cache_make(j->ask.out, e), e));
+    r.interrupt = vt_cli_interruptible(), r.team = team;
     return vt_schedule(&j->plan, &r, (int)j->jobs, (int)j->threads, e);
 }
 
 static vt_status table(job *j, const vt_cli *c, vt_err *e) {
+    if (c->team && vt_cli_has(c, "merge"))
+        return vt_fail(e, VT_E_USAGE, "--merge is the work of one process, but %d were started: leave mpirun out",
+                       c->team->size);
     if (vt_cli_has(c, "merge")) {
         VT_TRY(parse(j, c, e)); /* a manifest that is wrong takes nothing over */
         VT_TRY(merge(j, c, e));
@@ -245,8 +249,8 @@ static vt_status table(job *j, const vt_cli *c, vt_err *e) {
         dry_run(j);
         return VT_OK;
     }
-    VT_TRY(run_cells(j, e));
-    return report(j, e);
+    VT_TRY(run_cells(j, c->team, e));
+    return vt_team_rank(c->team) ? VT_OK : report(j, e); /* the rest is rank 0's */
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
@@ -292,4 +296,5 @@ const vt_command vt_command_table = {
                  "vitrine table --published recipes/published/specformer_tables.csv --claims "
                  "recipes/published/specformer_claims.csv --number 2"},
     .run = run,
+    .ranks = true,
 };

@@ -133,6 +133,7 @@ static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
                                                              : j->data,
                       .out = vt_cli_get(c, "out"),
                       .threads = (int)threads,
+                      .team = c->team,
                       .resume = vt_cli_has(c, "resume"),
                       .max_steps = steps,
                       .say = vt_cli_show,
@@ -194,6 +195,7 @@ static vt_status train(job *j, const vt_cli *c, vt_err *e) {
     if (vt_cli_has(c, "dry-run")) return dry_run(j, e);
     j->t.interrupt = vt_cli_interruptible();
     vt_status s = vt_train_run(&j->t, e);
+    if (vt_team_rank(c->team)) return s == VT_INTERRUPTED && !*j->t.interrupt ? VT_OK : s;
     if (s == VT_INTERRUPTED && !*j->t.interrupt) { /* --max-steps: as planned */
         printf("%s\n", e->text);
         return VT_OK;
@@ -244,4 +246,5 @@ const vt_command vt_command_train = {
                  "vitrine train recipes/shapes10_plain.yaml --data datasets/shapes10 --max-steps 2 --out run",
                  "vitrine train recipes/shapes10_plain.yaml --data datasets/shapes10 --max-steps 4 --out run --resume"},
     .run = run,
+    .ranks = true,
 };

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/help.h"
 #include "cli/man.h"
+#include "cli/ranks.h"
 #include "cli/script.h"
 #include "cli/streams.h"
 #include "cli/suggest.h"
@@ -124,6 +125,14 @@ static int finish(vt_status s, const vt_err *e) {
     return vt_exit_code(s);
 }
 
+static vt_status run_command(const vt_cli *c, vt_err *e) {
+    if (c->team && !c->command->ranks)
+        return vt_fail(e, VT_E_USAGE, "vitrine %s is the work of one process, but %d were started: leave mpirun out",
+                       c->command->name, c->team->size);
+    VT_TRY(vt_script_begin(c, e));
+    return c->command->run(c, e);
+}
+
 int main(int argc, char **argv) {
     vt_err e = {0};
     vt_streams_open();
@@ -167,11 +176,15 @@ int main(int argc, char **argv) {
     static vt_cli c;
     c.command = command, c.argc = argc, c.argv = argv;
     vt_status s = vt_cli_parse(&c, argc - 2, argv + 2, &e);
-    if (s == VT_OK) {
-        prefer_good_libraries(argv);
-        vt_blas_single_thread();
-        s = vt_script_begin(&c, &e);
-        if (s == VT_OK) s = command->run(&c, &e);
-    }
-    return finish(s, &e);
+    if (s == VT_OK) prefer_good_libraries(argv);
+    vt_blas_single_thread();
+    vt_err no_team = {0};
+    vt_status begun =
+        vt_ranks_begin(&c.team, &argc, &argv, &no_team); /* refused words too are refused by one of them */
+    if (s == VT_OK && begun != VT_OK) s = begun, e = no_team;
+    if (s == VT_OK) s = run_command(&c, &e);
+    s = vt_team_leave(c.team, s, &e);
+    int code = finish(s, &e);
+    vt_ranks_end(c.team);
+    return code;
 }

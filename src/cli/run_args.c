@@ -56,3 +56,10 @@ vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
     VT_TRY(vt_cli_has_data(c, e));
     return vt_prepare_data(&c->given, out, e);
 }
+
+void vt_cli_place(vt_run_place *p, const vt_cli *c) {
+    *p = (vt_run_place){.out = vt_cli_get(c, "out"),
+                        .resume = vt_cli_has(c, "resume"),
+                        .allow_mixed = vt_cli_has(c, "allow-mixed"),
+                        .team = c->team};
+}

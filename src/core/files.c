@@ -170,7 +170,7 @@ bool vt_file_lock(int fd) {
     const struct timespec tick = {.tv_nsec = 20000000};
     for (int i = 0; i < 15; i++) {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
-        if (errno != EWOULDBLOCK && errno != EINTR) return false;
+        if (errno != EWOULDBLOCK && errno != EINTR) return true; /* this file system has no locks: some of NFS */
         nanosleep(&tick, NULL);
     }
     return false;

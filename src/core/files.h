@@ -37,7 +37,8 @@ vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt
 /* All of data at an offset, or nothing: a partial write (full disk) is cut off again. */
 vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const char *dir, const char *name, vt_err *e);
 /* Locks a file against other writers, until it is closed. false: somebody else has it, and kept it for a third of a
- * second (one that was killed a moment ago lets go when the kernel is done with it). */
+ * second (one that was killed a moment ago lets go when the kernel is done with it). true where the file system has no
+ * locks, as some of NFS. */
 bool vt_file_lock(int fd);
 void vt_remove_in(const char *dir, const char *name);
 

@@ -69,47 +69,53 @@ static uint8_t *cell(const vt_coverage *b, int entry, int stage, size_t i) {
 
 uint8_t vt_coverage_cell(const vt_coverage *b, int entry, int stage, size_t i) { return *cell(b, entry, stage, i); }
 
-static vt_status note_target(vt_coverage *b, const vt_ledger *l, const vt_record *r, size_t i, vt_err *e) {
+static vt_status note_target(vt_coverage *b, const char *dir, const vt_record *r, size_t i, vt_err *e) {
     bool clean = r->entry == VT_ENTRY_CLEAN, in_range = r->target < b->classes || !b->classes;
     if (!b->targets && r->target < 0) return VT_OK;
     if (!b->targets || r->target < 0)
-        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: a line of image %d has %s target, but the header says %s",
-                       l->dir, r->image, r->target < 0 ? "no" : "a", b->targets ? "that there are" : "of none");
+        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: a line of image %d has %s target, but the header says %s", dir,
+                       r->image, r->target < 0 ? "no" : "a", b->targets ? "that there are" : "of none");
     if (!in_range || r->target == r->label)
-        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d of label %d has the target %d, must be %s", l->dir,
+        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d of label %d has the target %d, must be %s", dir,
                        r->image, r->label, r->target, in_range ? "another class" : "a class of the model");
     if (!clean && r->target != b->targets[i])
-        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has the targets %d and %d", l->dir, r->image,
+        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has the targets %d and %d", dir, r->image,
                        b->targets[i], r->target);
     b->targets[i] = r->target;
     return VT_OK;
 }
 
-vt_status vt_coverage_note(vt_coverage *b, const vt_ledger *l, size_t from, vt_err *e) {
-    for (size_t k = from; k < l->count; k++) {
-        const vt_record *r = &l->records[k];
-        size_t i = vt_image_place(b->images, b->n, r->image);
-        if (i == SIZE_MAX)
-            return vt_fail(e, VT_E_USAGE,
-                           "%s/ledger.jsonl holds image %d, which --images leaves out: a resumed run may extend the "
-                           "set, not shrink it",
-                           l->dir, r->image);
-        if (r->entry > b->n_entries || r->stage >= (r->entry ? b->entries[r->entry - 1].n_stages : 1))
-            return vt_fail(e, VT_E_FORMAT,
-                           "%s/ledger.jsonl: a line of image %d names entry %d, stage %d, which the header does not "
-                           "have",
-                           l->dir, r->image, r->entry, r->stage);
-        uint8_t *at = cell(b, r->entry, r->stage, i);
-        if (*at != VT_COVERAGE_NONE)
-            return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", l->dir,
-                           r->image, r->entry, r->stage);
-        VT_TRY(note_target(b, l, r, i, e));
-        *at = r->status;
-        if (!b->norms || r->entry == VT_ENTRY_CLEAN || !vt_record_ends(r->status)) continue;
-        double *norm = &b->norms[(size_t)(r->entry - 1) * b->n + i];
-        *norm = fmin(*norm, vt_record_norm(r, b->norm));
-    }
+static vt_status note_line(vt_coverage *b, const char *dir, const vt_record *r, vt_err *e) {
+    size_t i = vt_image_place(b->images, b->n, r->image);
+    if (i == SIZE_MAX)
+        return vt_fail(e, VT_E_USAGE,
+                       "%s/ledger.jsonl holds image %d, which --images leaves out: a resumed run may extend the "
+                       "set, not shrink it",
+                       dir, r->image);
+    if (r->entry > b->n_entries || r->stage >= (r->entry ? b->entries[r->entry - 1].n_stages : 1))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s/ledger.jsonl: a line of image %d names entry %d, stage %d, which the header does not "
+                       "have",
+                       dir, r->image, r->entry, r->stage);
+    uint8_t *at = cell(b, r->entry, r->stage, i);
+    if (*at != VT_COVERAGE_NONE)
+        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", dir, r->image,
+                       r->entry, r->stage);
+    VT_TRY(note_target(b, dir, r, i, e));
+    *at = r->status;
+    if (!b->norms || r->entry == VT_ENTRY_CLEAN || !vt_record_ends(r->status)) return VT_OK;
+    double *norm = &b->norms[(size_t)(r->entry - 1) * b->n + i];
+    *norm = fmin(*norm, vt_record_norm(r, b->norm));
     return VT_OK;
+}
+
+vt_status vt_coverage_note_lines(vt_coverage *b, const char *dir, const vt_record *lines, size_t n, vt_err *e) {
+    for (size_t k = 0; k < n; k++) VT_TRY(note_line(b, dir, &lines[k], e));
+    return VT_OK;
+}
+
+vt_status vt_coverage_note(vt_coverage *b, const vt_ledger *l, size_t from, vt_err *e) {
+    return vt_coverage_note_lines(b, l->dir, l->records + from, l->count - from, e);
 }
 
 static bool broken_before(const vt_coverage *b, int entry, int stage, size_t i) {

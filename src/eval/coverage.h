@@ -35,6 +35,8 @@ void vt_coverage_close(vt_coverage *b);
  * have, two lines for one place, and targets that no run has: of no class, the label, another one than the image's
  * clean line says. */
 vt_status vt_coverage_note(vt_coverage *b, const vt_ledger *l, size_t from, vt_err *e);
+/* The same of n lines that stand in the ledger of another rank; dir: for sentences. */
+vt_status vt_coverage_note_lines(vt_coverage *b, const char *dir, const vt_record *lines, size_t n, vt_err *e);
 
 uint8_t vt_coverage_cell(const vt_coverage *b, int entry, int stage, size_t i);
 /* Does the stage take image i, as far as lines of earlier entries and stages tell? Entry 0: the clean prediction. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/deal.h"
 #include "core/gemm.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -33,7 +34,8 @@ typedef struct stage_run {
     int entry, stage;           /* eval/ledger.h */
     const int32_t *todo;        /* images of this stage that have no line yet */
     size_t n, done_before, total;
-    atomic_size_t next, done, robust;
+    vt_deal deal;
+    atomic_size_t robust;
     atomic_bool failed;
     vt_progress progress;
     vt_outlook *outlook;
@@ -44,6 +46,8 @@ typedef struct stage_run {
 static vt_task task_dims(const vt_eval *v) {
     return vt_attacker_dims(vt_subject_pixels(v->subject), vt_subject_classes(v->subject), &v->patch);
 }
+
+static vt_team *team_of(const vt_eval *v) { return v->place ? v->place->team : NULL; }
 
 static int batch_of(const vt_eval *v) { return v->batch ? v->batch : 1; }
 
@@ -389,10 +393,11 @@ static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_er
     return vt_ledger_append(run->ledger, &r, keep ? candidate : NULL, e);
 }
 
-/* "robust 41"; who waits for whom, where the model is in another process. */
+/* "robust 41"; who waits for whom, where the model is in another process. Of ranks, this one's. */
 static void note_of(const stage_run *run, char *note, size_t size) {
     vt_remote *r = run->v->subject->remote;
     int n = snprintf(note, size, "%s %zu", run->entry ? "robust" : "right", atomic_load(&run->robust));
+    if (team_of(run->v)) n += snprintf(note + n, size - (size_t)n, " of %zu on rank 0", run->deal.finished);
     double spent = (vt_now() - run->began) * run->v->threads;
     if (r && spent > 0)
         snprintf(note + n, size - (size_t)n, ", %.0f %% of the time is the model's",
@@ -402,7 +407,7 @@ static void note_of(const stage_run *run, char *note, size_t size) {
 static vt_status one_image(stage_run *run, vt_worker *w, int32_t image, vt_err *e) {
     if (run->v->interrupt && *run->v->interrupt) return VT_INTERRUPTED;
     VT_TRY(run->entry ? attack_image(run, w, image, e) : clean_image(run, w, image, e));
-    size_t done = atomic_fetch_add(&run->done, 1) + 1;
+    size_t done = vt_deal_finish(&run->deal);
     char note[80];
     note_of(run, note, sizeof note);
     const vt_oracle *o = &w->oracle;
@@ -424,15 +429,15 @@ typedef struct crew_run {
 static bool next_image(void *ctx, int slot, size_t *item) {
     stage_run *run = ((crew_run *)ctx)->run;
     (void)slot;
-    if (atomic_load(&run->failed)) return false;
-    *item = atomic_fetch_add(&run->next, 1);
-    return *item < run->n;
+    return !atomic_load(&run->failed) && vt_deal_next(&run->deal, item);
 }
 
 static vt_status in_slot(void *ctx, int slot, size_t item, vt_err *e) {
     const crew_run *c = ctx;
     vt_status s = one_image(c->run, &c->crew->workers[slot], c->run->todo[item], e);
-    if (s != VT_OK) atomic_store(&c->run->failed, true);
+    if (s == VT_OK) return s;
+    atomic_store(&c->run->failed, true);
+    vt_deal_stop(&c->run->deal);
     return s;
 }
 
@@ -474,6 +479,33 @@ static void name_stage(const vt_header *header, int entry, int stage, char *name
         snprintf(name, size, "%.24s: %.40s", label, vt_stage_label(attack, stage, part, sizeof part));
 }
 
+/* The lines of a stage, of all ranks, into the coverage. */
+static vt_status note_lines(const vt_eval *v, const vt_ledger *l, vt_coverage *b, size_t before, vt_err *e) {
+    vt_record *others = NULL;
+    size_t n = 0;
+    vt_status s = vt_coverage_note(b, l, before, e);
+    if (!team_of(v)) return s;
+    s = vt_team_agree(team_of(v), s, e);
+    if (s == VT_OK) s = vt_parts_news(l, before, team_of(v), &others, &n, e);
+    if (s == VT_OK) s = vt_coverage_note_lines(b, l->dir, others, n, e);
+    free(others);
+    return s;
+}
+
+/* The images of a stage, by the threads of all ranks. */
+static vt_status deal_out(stage_run *run, vt_err *e) {
+    const vt_eval *v = run->v;
+    vt_ledger *l = run->ledger;
+    VT_TRY(vt_deal_begin(&run->deal, team_of(v), run->n, v->threads, e));
+    vt_status s = vt_for_each((size_t)v->threads, v->threads, one_crew, run, e);
+    if (s != VT_OK) vt_deal_stop(&run->deal);
+    vt_deal_end(&run->deal);
+    vt_err sync = {0};
+    vt_status t = l->fd >= 0 ? vt_ledger_sync(l, &sync) : VT_OK;
+    if (s == VT_OK && t != VT_OK) s = vt_fail(e, t, "%s", sync.text);
+    return vt_team_agree(team_of(v), s, e);
+}
+
 static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_coverage *b, int32_t *todo, vt_outlook *o,
                            int entry, int stage, vt_err *e) {
     stage_run run = {.v = v,
@@ -496,24 +528,21 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_co
     vt_outlook_stage(o, entry, stage);
     run.began = vt_now(), run.waited = v->subject->remote ? vt_remote_waited(v->subject->remote) : 0;
     vt_progress_begin(&run.progress, name, run.done_before, run.total);
-    vt_status s = vt_for_each((size_t)v->threads, v->threads, one_crew, &run, e);
+    vt_status s = deal_out(&run, e);
     char note[80];
     note_of(&run, note, sizeof note);
     vt_progress_end(&run.progress, note);
     pthread_mutex_destroy(&run.lock);
-    if (l->fd >= 0) {
-        vt_err sync = {0};
-        vt_status t = vt_ledger_sync(l, &sync);
-        if (s == VT_OK && t != VT_OK) s = vt_fail(e, t, "%s", sync.text);
-    }
-    return s == VT_OK ? vt_coverage_note(b, l, before, e) : s;
+    return s == VT_OK ? note_lines(v, l, b, before, e) : s;
 }
 
 static vt_status run_all(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_coverage *b, int32_t *todo, vt_err *e) {
     VT_TRY(vt_coverage_open(b, l->header, v->images, v->n_images, e));
-    VT_TRY(vt_coverage_note(b, l, 0, e));
+    VT_TRY(note_lines(v, l, b, 0, e));
     const vt_crew_needs needs = needs_of(v);
-    for (int i = 0; i < v->threads; i++) VT_TRY(vt_crew_open(&crews[i], &needs, e));
+    vt_status s = VT_OK;
+    for (int i = 0; i < v->threads && s == VT_OK; i++) s = vt_crew_open(&crews[i], &needs, e);
+    VT_TRY(vt_team_agree(team_of(v), s, e));
     vt_outlook o;
     vt_outlook_begin(&o, v);
     VT_TRY(run_stage(v, l, crews, b, todo, &o, 0, 0, e));
@@ -547,5 +576,8 @@ vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     }
     vt_status s = run_with(&v, l, e);
     vt_model_close(twin);
-    return s;
+    if (!v.place || (s != VT_OK && s != VT_INTERRUPTED)) return s;
+    vt_err why = {0};
+    vt_status taken = vt_parts_take(l, v.place, &why);
+    return taken == VT_OK ? s : vt_fail(e, taken, "%s", why.text);
 }

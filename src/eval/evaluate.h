@@ -8,6 +8,7 @@
 #include "attacks/attacker.h"
 #include "core/progress.h"
 #include "eval/ledger.h"
+#include "eval/parts.h"
 #include "eval/subject.h"
 #include "eval/targets.h"
 
@@ -36,6 +37,7 @@ typedef struct vt_eval {
      * images that no entry before it broke within that radius. NULL: an evaluation at eps. */
     const vt_radius *radii;
     const vt_targets *targets; /* the class that each image is to be turned into; NULL: any but the label */
+    const vt_run_place *place; /* of ranks that do it together; NULL: this process alone does */
     vt_progress progress;
     const volatile sig_atomic_t *interrupt;
 } vt_eval;
@@ -47,7 +49,8 @@ json_t *vt_eval_header(const vt_eval *v);
 /* Memory that the evaluation takes at most beside its model and data. */
 size_t vt_eval_bytes(const vt_eval *v);
 /* Does what the ledger does not hold yet. l may hold a part of it (resumed). VT_INTERRUPTED: stopped on request, all
- * finished lines are in the ledger. */
+ * finished lines are in the ledger. With ranks (v->place, l from vt_parts_open) rank 0's ledger has every line then;
+ * the others' are not to be read. */
 vt_status vt_eval_run(const vt_eval *v, vt_ledger *l, vt_err *e);
 
 #endif

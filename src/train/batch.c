@@ -14,7 +14,12 @@ double vt_batch_eps(const vt_recipe *r, double share) {
 
 static int micro_batches(const vt_recipe *r) { return (r->top.batch + r->top.micro_batch - 1) / r->top.micro_batch; }
 
-static int workers(const vt_recipe *r, int threads) { return threads < micro_batches(r) ? threads : micro_batches(r); }
+/* The most that one of `size` ranks computes. */
+static int most_own(const vt_recipe *r, int size) { return vt_reduce_own(0, size, micro_batches(r)); }
+
+static int workers(const vt_recipe *r, int threads, int size) {
+    return threads < most_own(r, size) ? threads : most_own(r, size);
+}
 
 static vt_status worker_open(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
     const vt_objective_def_f32 *o = b->objective;
@@ -31,13 +36,22 @@ static vt_status worker_open(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
     w->target = vt_alloc(n * k * sizeof(float)), w->dz = vt_alloc(2 * n * k * sizeof(float));
     if (w->grad && w->x && w->partner && w->target && w->dz) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for one more thread of training (%zu bytes)",
-                   vt_batch_bytes(b->r, b->m, 1));
+                   vt_batch_bytes(b->r, b->m, 1, 1));
+}
+
+static vt_status open_team(vt_batch *b, vt_err *e) {
+    int size = vt_team_size(b->team), most = most_own(b->r, size);
+    if (!b->team) return VT_OK;
+    VT_TRY(vt_reduce_open(&b->reduce, b->team, b->m->params.total, micro_batches(b->r), e));
+    b->notes = calloc((size_t)most * ((size_t)size + 1), sizeof *b->notes);
+    return b->notes ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for training");
 }
 
 vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, const vt_dataset *data, int threads,
-                        vt_err *e) {
-    *b = (vt_batch){.r = r, .m = m, .data = data};
-    b->threads = workers(r, threads);
+                        vt_team *team, vt_err *e) {
+    *b = (vt_batch){.r = r, .m = m, .data = data, .team = team};
+    b->threads = workers(r, threads, vt_team_size(team));
+    VT_TRY(open_team(b, e));
     b->objective = vt_objective_find_f32(r->top.objective);
     b->objective_params = vt_recipe_objective(r, r->top.objective);
     int n;
@@ -59,17 +73,19 @@ void vt_batch_close(vt_batch *b) {
         vt_inner_close(&w->inner);
         free(w->grad), free(w->x), free(w->partner), free(w->target), free(w->dz);
     }
-    free(b->workers), free(b->grad);
+    vt_reduce_close(&b->reduce);
+    free(b->workers), free(b->grad), free(b->notes);
     memset(b, 0, sizeof *b);
 }
 
-size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads) {
+size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int size) {
     const vt_objective_def_f32 *o = vt_objective_find_f32(r->top.objective);
     size_t n = (size_t)r->top.micro_batch, k = (size_t)m->config.classes, px = vt_config_input_pixels(&m->config);
     size_t one = vt_session_bytes_f32(m, vt_views_f32(o) * r->top.micro_batch, VT_GRAD_PARAMS) +
                  sizeof(float) * (m->params.total + (2 * n + 1) * px + 3 * n * k);
     if (o->inner != VT_INNER_NONE) one += vt_inner_bytes(m, r->attack.spec, (vt_norm)r->attack.norm);
-    return (size_t)workers(r, threads) * one + m->params.total * sizeof(float);
+    return (size_t)workers(r, threads, size) * one + m->params.total * sizeof(float) +
+           (size > 1 ? vt_reduce_bytes(size, m->params.total, micro_batches(r)) : 0);
 }
 
 /* Image `at` of the batch, mixed with its partner (the reversed batch), and its label distribution. */
@@ -109,20 +125,25 @@ static vt_status micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
         VT_TRY(vt_inner_run(&w->inner, adv + (size_t)i * px, clean + (size_t)i * px, w->target + i * k, eps,
                             b->ids[first + i], b->epoch, b->step, b->share, e));
     }
-    w->clean_seen = w->clean_right = 0;
+    w->note = (vt_batch_note){0};
     if (!o->needs_clean && item == 0) {
-        w->clean_seen = n;
-        w->clean_right = count_right(vt_session_forward_f32(w->session, clean, n, false), w->target, n, k);
+        w->note.clean_seen = n;
+        w->note.clean_right = count_right(vt_session_forward_f32(w->session, clean, n, false), w->target, n, k);
     }
     memset(w->grad, 0, b->m->params.total * sizeof(float));
-    vt_micro_gradient_f32(w->grad, &w->sums, w->session, o, b->objective_params, o->needs_clean ? clean : adv,
+    vt_micro_gradient_f32(w->grad, &w->note.sums, w->session, o, b->objective_params, o->needs_clean ? clean : adv,
                           w->target, n, 1.0 / b->r->top.batch, w->dz);
-    if (o->needs_clean) w->clean_seen = n, w->clean_right = w->sums.right_clean;
+    if (o->needs_clean) w->note.clean_seen = n, w->note.clean_right = w->note.sums.right_clean;
     return VT_OK;
 }
 
+static void count(vt_batch_sums *to, const vt_batch_note *n) {
+    to->loss += n->sums.loss, to->ortho += n->sums.ortho;
+    to->right_adv += n->sums.right_adv;
+    to->clean_images += n->clean_seen, to->right_clean += n->clean_right;
+}
+
 static void add(void *ctx, int thread, size_t item) {
-    (void)item;
     vt_batch *b = ctx;
     const vt_batch_worker *w = &b->workers[thread];
     const float *from = w->grad;
@@ -131,14 +152,34 @@ static void add(void *ctx, int thread, size_t item) {
         memcpy(to, from, b->m->params.total * sizeof *to);
     else
         for (size_t i = 0; i < b->m->params.total; i++) to[i] += from[i];
-    b->sums.loss += w->sums.loss, b->sums.ortho += w->sums.ortho;
-    b->sums.right_adv += w->sums.right_adv;
-    b->sums.clean_images += w->clean_seen, b->sums.right_clean += w->clean_right;
+    count(&b->sums, &w->note);
+}
+
+/* Number `item` of this rank's micro-batches. */
+static vt_status own_micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
+    vt_batch *b = ctx;
+    VT_TRY(micro_batch(b, thread, item * (size_t)b->team->size + (size_t)b->team->rank, e));
+    vt_reduce_put(&b->reduce, (int)item, b->workers[thread].grad);
+    b->notes[item] = b->workers[thread].note;
+    return VT_OK;
+}
+
+static vt_status by_ranks(vt_batch *b, vt_err *e) {
+    vt_team *t = b->team;
+    int micros = micro_batches(b->r), most = most_own(b->r, t->size);
+    size_t own = (size_t)vt_reduce_own(t->rank, t->size, micros);
+    vt_batch_note *all = b->notes + most;
+    VT_TRY(vt_team_agree(t, vt_for_each(own, b->threads, own_micro_batch, b, e), e));
+    vt_reduce_sum(&b->reduce, b->grad);
+    t->ops->gather(t->ctx, b->notes, (size_t)most * sizeof *all, all);
+    for (int m = 0; m < micros; m++) count(&b->sums, &all[m % t->size * most + m / t->size]);
+    return VT_OK;
 }
 
 vt_status vt_batch_gradient(vt_batch *b, const int32_t *ids, int epoch, int64_t step, double share, vt_err *e) {
     b->ids = ids, b->epoch = epoch, b->step = step, b->share = share;
     b->mix = vt_mix_draw(&b->r->augment, (uint64_t)b->r->top.seed, step, vt_config_input(&b->m->config));
     b->sums = (vt_batch_sums){.images = b->r->top.batch};
+    if (b->team) return by_ranks(b, e);
     return vt_for_each_in_order((size_t)micro_batches(b->r), b->threads, micro_batch, add, b, e);
 }

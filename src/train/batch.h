@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The gradient of one step: images are loaded, augmented, mixed and attacked, and their gradients summed, in
- * micro-batches that threads share. The sum is formed in the order of micro-batches: the same bits for any number of
- * threads. */
+ * micro-batches that threads and ranks share. The sum is formed in the order of micro-batches: the same bits for any
+ * number of either. */
 #ifndef VT_TRAIN_BATCH_H
 #define VT_TRAIN_BATCH_H
 
@@ -10,6 +10,7 @@
 #include "train/gradient.h"
 #include "train/inner.h"
 #include "train/penalty.h"
+#include "train/reduce.h"
 
 /* Over the images of a step. Clean accuracy is taken on all images when the objective sees them, else on the first
  * micro-batch. */
@@ -18,12 +19,17 @@ typedef struct vt_batch_sums {
     int64_t images, right_adv, clean_images, right_clean;
 } vt_batch_sums;
 
+/* Of one micro-batch. */
+typedef struct vt_batch_note {
+    vt_micro_sums sums;
+    int clean_seen, clean_right;
+} vt_batch_note;
+
 typedef struct vt_batch_worker {
     vt_session_f32 *session;
     vt_inner inner;
     float *grad, *x, *partner, *target, *dz;
-    vt_micro_sums sums;
-    int clean_seen, clean_right;
+    vt_batch_note note;
 } vt_batch_worker;
 
 typedef struct vt_batch {
@@ -37,6 +43,9 @@ typedef struct vt_batch {
     vt_batch_worker *workers;
     float *grad; /* [params.total] the result */
     vt_batch_sums sums;
+    vt_team *team; /* NULL: this process alone computes every micro-batch */
+    vt_reduce reduce;
+    vt_batch_note *notes; /* [2 * size * most of one rank]: this rank's, then everyone's */
     /* the step under way */
     const int32_t *ids;
     int epoch;
@@ -46,13 +55,13 @@ typedef struct vt_batch {
 } vt_batch;
 
 vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, const vt_dataset *data, int threads,
-                        vt_err *e);
+                        vt_team *team, vt_err *e);
 void vt_batch_close(vt_batch *b);
 /* b->grad and b->sums for the images ids [batch]; the objective's gradient is that of the mean. share: of the training
- * done. */
+ * done. Of ranks, collective; agrees. */
 vt_status vt_batch_gradient(vt_batch *b, const int32_t *ids, int epoch, int64_t step, double share, vt_err *e);
-/* Bytes that it will take. */
-size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads);
+/* Bytes that it will take of each of `size` ranks. */
+size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int size);
 /* Radius of the inner attack at a share of the training. */
 double vt_batch_eps(const vt_recipe *r, double share);
 

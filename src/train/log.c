@@ -57,6 +57,8 @@ static vt_status put(vt_run *run, json_t *o, vt_err *e) {
     char *text = o ? vt_json_text(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     json_decref(o);
     if (!text) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
+    if (!run->log) free(text);
+    if (!run->log) return VT_OK;
     bool good = fprintf(run->log, "%s\n", text) > 0;
     free(text);
     return good ? VT_OK : vt_fail(e, VT_E_IO, "%s/log.jsonl: cannot be written: %s", run->t->out, strerror(errno));
@@ -104,6 +106,7 @@ vt_status vt_log_event(vt_run *run, const char *kind, int64_t step, const char *
 }
 
 vt_status vt_log_sync(vt_run *run, vt_err *e) {
+    if (!run->log) return VT_OK;
     if (fflush(run->log) != 0 || (fsync(fileno(run->log)) != 0 && errno != EINVAL))
         return vt_fail(e, VT_E_IO, "%s/log.jsonl: cannot be written: %s", run->t->out, strerror(errno));
     return VT_OK;

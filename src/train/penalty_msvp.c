@@ -80,12 +80,12 @@ static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
 /* One matrix after another, in the order of the state. */
 typedef struct walk {
     int block, branch;
-    size_t at; /* of its state */
+    size_t at, number; /* of its state; of its first part among the parts of all */
     cut c;
 } walk;
 
 static bool next(walk *i, const vt_model *m, const params *p) {
-    i->at += cut_len(&i->c);
+    i->at += cut_len(&i->c), i->number += (size_t)i->c.parts;
     vt_matrix w;
     do {
         if (++i->branch == BRANCHES) i->branch = 0, i->block++;
@@ -101,12 +101,20 @@ static size_t state_len(const void *params_, const vt_model *m) {
     return i.at;
 }
 
-/* Room for the draws of one matrix, and for W v of one part. */
-static size_t work_len(const void *params_, const vt_model *m) {
+enum { SIGMA = sizeof(double) / sizeof(real) }; /* of the scratch, for one sigma */
+
+/* Room for the draws of one matrix, and for W v of one part; behind it the sigmas. */
+static size_t room(const params *p, const vt_model *m) {
     size_t most = 0;
-    for (walk i = {.branch = -1}; next(&i, m, params_);)
+    for (walk i = {.branch = -1}; next(&i, m, p);)
         if (cut_len(&i.c) > most) most = cut_len(&i.c);
     return most;
+}
+
+static size_t work_len(const void *params_, const vt_model *m) {
+    walk i = {.branch = -1};
+    while (next(&i, m, params_)) continue;
+    return room(params_, m) + SIGMA * i.number;
 }
 
 static real dot(const real *a, const real *b, int n) {
@@ -204,19 +212,40 @@ static void add_outer(real *restrict grad, real scale, const real *restrict u, c
     }
 }
 
-static double apply(real *grad, real *state, real *work, const real *w, const vt_model *m, const void *params_) {
+static void begins(size_t *state, size_t *work, const void *params_, const vt_model *m, int block) {
+    walk i = {.branch = -1};
+    while (next(&i, m, params_) && i.block < block) continue;
+    *state = i.at, *work = room(params_, m) + SIGMA * i.number;
+}
+
+static void advance(real *state, real *work, const real *w, const vt_model *m, const void *params_, int block) {
     const params *p = params_;
-    double value = 0;
-    for (walk i = {.branch = -1}; next(&i, m, p);) {
-        double lambda = p->lambda[i.branch];
-        if (!(lambda > 0)) continue;
+    real *sigmas = work + room(p, m);
+    for (walk i = {.branch = -1}; next(&i, m, p) && i.block <= block;) {
+        if (i.block < block || !(p->lambda[i.branch] > 0)) continue;
         for (int h = 0; h < i.c.parts; h++) {
             size_t at = i.c.offset + (size_t)h * i.c.stride;
             real *u = state + i.at + (size_t)h * (size_t)(i.c.rows + i.c.cols), *v = u + i.c.rows;
             double sigma =
                 p->method == SVD ? exact(u, v, w + at, &i.c) : iterate(u, v, work, w + at, &i.c, p->iterations);
+            memcpy(sigmas + SIGMA * (i.number + (size_t)h), &sigma, sizeof sigma);
+        }
+    }
+}
+
+static double apply(real *grad, real *state, real *work, const real *w, const vt_model *m, const void *params_) {
+    const params *p = params_;
+    const real *sigmas = work + room(p, m);
+    double value = 0, sigma;
+    (void)w;
+    for (walk i = {.branch = -1}; next(&i, m, p);) {
+        double lambda = p->lambda[i.branch];
+        if (!(lambda > 0)) continue;
+        for (int h = 0; h < i.c.parts; h++) {
+            const real *u = state + i.at + (size_t)h * (size_t)(i.c.rows + i.c.cols);
+            memcpy(&sigma, sigmas + SIGMA * (i.number + (size_t)h), sizeof sigma);
             value += lambda * sigma * sigma;
-            add_outer(grad + at, (real)(2 * lambda * sigma), u, v, &i.c);
+            add_outer(grad + i.c.offset + (size_t)h * i.c.stride, (real)(2 * lambda * sigma), u, u + i.c.rows, &i.c);
         }
     }
     return value;
@@ -233,5 +262,8 @@ const VT_R(vt_penalty_def) VT_R(vt_penalty_def_msvp) = {
     .state_len = state_len,
     .work_len = work_len,
     .start = start,
+    .parts = vt_model_blocks,
+    .begins = begins,
+    .advance = advance,
     .apply = apply,
 };

@@ -62,13 +62,20 @@ typedef struct vt_run {
 vt_status vt_state_save(vt_run *run, vt_err *e);
 /* VT_OK and run->step set; or a sentence: no file, other recipe, other data. */
 vt_status vt_state_load(vt_run *run, vt_err *e);
+/* Of ranks: refuses one whose recipe, images, options, version or product kernels are not rank 0's; then all have rank
+ * 0's state. Agrees. */
+vt_status vt_state_share(vt_run *run, vt_err *e);
+/* Of ranks: refuses to go on where weights are no longer the same bits on all (two machines whose arithmetic differs).
+ * Agrees. */
+vt_status vt_state_compare(vt_run *run, vt_err *e);
 /* Is there a state to go on from? A folder that may not be written to is refused: one that holds a run when run->t does
  * not resume, one that holds weights of other origin, one with links where files are to be written. */
 vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e);
 /* NAME.safetensors for others to load: averaged weights when there are any, recipe in the metadata. */
 vt_status vt_state_export(vt_run *run, const char *name, vt_err *e);
 
-/* log.jsonl, without the lines that lie after run->step; locked, so that a run has one writer. */
+/* log.jsonl, without the lines that lie after run->step; locked, so that a run has one writer. Without it (ranks above
+ * 0) no line is written. */
 vt_status vt_log_open(vt_run *run, vt_err *e);
 vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_err *e);
 vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double robust, double seconds, vt_err *e);

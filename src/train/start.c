@@ -176,8 +176,8 @@ vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "batch is %d, but %s has %lld images to train on%s", r->top.batch, t->data->path,
                        (long long)p->images,
                        p->images < t->data->count ? " (the others are held out: probe.images)" : "");
-    p->bytes = (m->params.total + m->params.t_total) * sizeof(float) + vt_batch_bytes(r, m, t->threads) +
-               vt_update_bytes(m, r) + penalty_bytes(r, m) + (p->watched ? vt_validation_bytes(r, m, t->threads) : 0) +
-               (size_t)p->images * sizeof(int32_t);
+    p->bytes = (m->params.total + m->params.t_total) * sizeof(float) +
+               vt_batch_bytes(r, m, t->threads, vt_team_size(t->team)) + vt_update_bytes(m, r) + penalty_bytes(r, m) +
+               (p->watched ? vt_validation_bytes(r, m, t->threads) : 0) + (size_t)p->images * sizeof(int32_t);
     return vt_train_flops(&p->flops, r, &m->config, e);
 }

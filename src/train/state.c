@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "core/files.h"
 #include "core/gemm.h"
+#include "core/hash.h"
 #include "core/version.h"
 #include "io/safetensors.h"
 #include "models/forms.h"
@@ -215,6 +216,82 @@ vt_status vt_state_load(vt_run *run, vt_err *e) {
     if (s == VT_OK) s = vt_tensors_check(st, e); /* states of earlier versions hold no checksum */
     vt_tensors_close(st);
     return s;
+}
+
+/* ---- ranks ---- */
+
+/* What must be the same on every rank, in lines "key: value". */
+static char *identity(const vt_run *run) {
+    char model[MODEL_TEXT], kernels[128], *text;
+    model_text(model, sizeof model, &run->m->config);
+    vt_gemm_kernels(kernels, sizeof kernels);
+    int n = asprintf(&text, "%simages: %s\nwatched images: %s\n%sversion: %s\nproduct kernels: %s\n", run->text,
+                     run->t->data->hash, watch(run), model, VT_VERSION, kernels);
+    return n < 0 ? NULL : text;
+}
+
+static vt_status same_everywhere(vt_run *run, vt_err *e) {
+    char *mine = identity(run), *first = NULL, changed[300] = "";
+    vt_status s = mine ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for training");
+    s = vt_team_agree(run->t->team, s, e);
+    if (s == VT_OK) s = vt_team_text(run->t->team, mine, &first, e);
+    if (s == VT_OK) vt_recipe_diff(first, mine, changed, sizeof changed);
+    if (s == VT_OK && *changed)
+        s = vt_fail(e, VT_E_USAGE, "it would train with something else than rank 0: %s", changed);
+    free(mine), free(first);
+    return vt_team_agree(run->t->team, s, e);
+}
+
+/* Numbers of a run that are no tensors. */
+typedef struct numbers {
+    vt_run_numbers n;
+    double sums[VT_MAX_PENALTIES];
+    int64_t step;
+    char kernels_before[sizeof((vt_run *)0)->kernels_before];
+    bool resumed;
+} numbers;
+
+static void take_numbers(vt_run *run) {
+    vt_team *t = run->t->team;
+    numbers all = {.n = run->n, .step = run->step, .resumed = run->resumed};
+    for (int i = 0; i < run->n_penalties; i++) all.sums[i] = run->penalties[i].sum;
+    memcpy(all.kernels_before, run->kernels_before, sizeof all.kernels_before);
+    t->ops->broadcast(t->ctx, 0, &all, sizeof all);
+    run->n = all.n, run->step = all.step, run->resumed = all.resumed;
+    for (int i = 0; i < run->n_penalties; i++) run->penalties[i].sum = all.sums[i];
+    memcpy(run->kernels_before, all.kernels_before, sizeof all.kernels_before);
+}
+
+vt_status vt_state_share(vt_run *run, vt_err *e) {
+    vt_team *t = run->t->team;
+    entries l = {0};
+    if (!t) return VT_OK;
+    VT_TRY(same_everywhere(run, e));
+    VT_TRY(vt_team_agree(t, list(&l, run, e), e));
+    take_numbers(run);
+    for (int i = 0; i < l.n; i++)
+        t->ops->broadcast(t->ctx, 0, l.items[i].data,
+                          l.items[i].numel * (l.items[i].wide ? sizeof(double) : sizeof(float)));
+    free(l.items);
+    vt_model_refresh(run->m);
+    return VT_OK;
+}
+
+vt_status vt_state_compare(vt_run *run, vt_err *e) {
+    vt_team *t = run->t->team;
+    char mine[65], first[65];
+    if (!t) return VT_OK;
+    vt_sha_hex(run->m->w, run->m->params.total * sizeof(float), mine);
+    memcpy(first, mine, sizeof first);
+    VT_TRY(vt_team_agree(t, VT_OK, e));
+    t->ops->broadcast(t->ctx, 0, first, sizeof first);
+    vt_status s = VT_OK;
+    if (strcmp(mine, first))
+        s = vt_fail(e, VT_E_NUMERIC,
+                    "after step %lld its weights are no longer those of rank 0: this machine computes other bits than "
+                    "rank 0's (train on machines of one kind); %s/state.safetensors is the last good checkpoint",
+                    (long long)run->step, run->t->out);
+    return vt_team_agree(t, s, e);
 }
 
 vt_status vt_state_export(vt_run *run, const char *name, vt_err *e) {

@@ -17,6 +17,9 @@ static void say(const vt_run *run, bool live, const char *text) {
     if (run->t->say) run->t->say(run->t->say_ctx, text, live);
 }
 
+/* Of ranks the first alone reads and writes the run's folder. */
+static bool has_files(const vt_run *run) { return !vt_team_rank(run->t->team); }
+
 /* ---- open and close ---- */
 
 static vt_status open_penalties(vt_run *run, vt_err *e) {
@@ -47,14 +50,16 @@ static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
     run->text = vt_recipe_text(t->recipe);
     run->order = calloc((size_t)run->images, sizeof *run->order);
     if (!run->text || !run->order) return vt_fail(e, VT_E_MEMORY, "no memory for training");
-    bool there;
-    VT_TRY(vt_state_exists(run, &there, e));
-    VT_TRY(vt_batch_open(&run->batch, run->r, run->m, t->data, t->threads, e));
+    bool there = false;
+    if (has_files(run)) VT_TRY(vt_state_exists(run, &there, e));
+    VT_TRY(vt_batch_open(&run->batch, run->r, run->m, t->data, t->threads, t->team, e));
     VT_TRY(vt_update_open(&run->update, run->m, run->r, t->threads, e));
-    VT_TRY(vt_validation_open(&run->watch, run->r, run->m, t->watch_data, t->threads, e));
+    VT_TRY(vt_validation_open(&run->watch, run->r, run->m, t->watch_data, t->threads, t->team, e));
     VT_TRY(open_penalties(run, e));
     run->resumed = there;
     if (there) VT_TRY(vt_state_load(run, e));
+    VT_TRY(vt_state_share(run, e));
+    if (!has_files(run)) return VT_OK;
     VT_TRY(vt_make_dir(t->out, e)); /* now that nothing is left to refuse */
     VT_TRY(vt_log_open(run, e));
     vt_file_tidy(t->out, 1); /* the log's lock keeps other writers out */
@@ -72,11 +77,27 @@ static void close_run(vt_run *run) {
 
 /* ---- one step ---- */
 
+/* The parts of a penalty, shared by ranks: each does some that lie together, and all hear of them. */
+static void advance(const vt_run *run, const vt_active_penalty *p) {
+    vt_team *t = run->t->team;
+    int n = p->def->parts ? p->def->parts(run->m) : 0, size = vt_team_size(t), rank = vt_team_rank(t);
+    for (int k = n * rank / size; k < n * (rank + 1) / size; k++)
+        p->def->advance(p->state, p->work, run->m->w, run->m, p->params, k);
+    for (int r = 0; t && n && r < size; r++) {
+        size_t s0, w0, s1, w1;
+        p->def->begins(&s0, &w0, p->params, run->m, n * r / size);
+        p->def->begins(&s1, &w1, p->params, run->m, n * (r + 1) / size);
+        t->ops->broadcast(t->ctx, r, p->state + s0, (s1 - s0) * sizeof(float));
+        t->ops->broadcast(t->ctx, r, p->work + w0, (w1 - w0) * sizeof(float));
+    }
+}
+
 /* Once per step, after the objective's gradient: values and gradients of what is active. */
 static double add_penalties(vt_run *run) {
     double total = 0;
     for (int i = 0; i < run->n_penalties; i++) {
         vt_active_penalty *p = &run->penalties[i];
+        advance(run, p);
         p->last = p->def->apply ? p->def->apply(run->batch.grad, p->state, p->work, run->m->w, run->m, p->params) : 0;
         if (p->def->attention) p->last += run->batch.ortho * run->batch.sums.ortho;
         total += p->last;
@@ -210,16 +231,17 @@ static vt_status end_epoch(vt_run *run, double lr, vt_err *e) {
     }
     if (run->sound && score > run->n.best) {
         run->n.best = score, run->n.best_epoch = epoch;
-        VT_TRY(vt_state_export(run, "best.safetensors", e));
+        if (has_files(run)) VT_TRY(vt_state_export(run, "best.safetensors", e));
     }
     forget_epoch(run);
     return VT_OK;
 }
 
 static vt_status checkpoint(vt_run *run, vt_err *e) {
+    run->saved_at = vt_now();
+    if (!has_files(run)) return VT_OK;
     VT_TRY(vt_log_sync(run, e));
     VT_TRY(vt_state_export(run, "model.safetensors", e));
-    run->saved_at = vt_now();
     return vt_state_save(run, e);
 }
 
@@ -237,16 +259,29 @@ static vt_status usable(bool *yes, const vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
+/* Shall the run stop (whoever was asked to), is a checkpoint due (by rank 0's clock)? The same answers on all ranks. */
+static void look_up(const vt_run *run, bool *stop, bool *due) {
+    const vt_train *t = run->t;
+    *stop = (t->interrupt && *t->interrupt) || (t->max_steps && run->step - run->began_step >= t->max_steps);
+    *due = vt_now() - run->saved_at > CHECKPOINT_SECONDS;
+    if (!t->team) return;
+    int32_t mine = *stop | *due << 1, *all = t->team->room;
+    t->team->ops->gather(t->team->ctx, &mine, sizeof mine, all);
+    *due = all[0] >> 1;
+    for (int r = 0; r < t->team->size; r++) *stop = *stop || (all[r] & 1);
+}
+
 static vt_status loop(vt_run *run, vt_err *e) {
     const vt_train *t = run->t;
     double lr = 0;
     run->began = run->saved_at = run->shown_at = vt_now(), run->began_step = run->step;
     if (!run->step) VT_TRY(checkpoint(run, e)); /* a full disk is noticed now, and a first state is there */
     while (run->step < run->steps) {
-        VT_TRY(one_step(run, &lr, e));
-        bool end = run->step % run->per_epoch == 0, stop = t->interrupt && *t->interrupt;
-        stop = stop || (t->max_steps && run->step - run->began_step >= t->max_steps);
-        bool due = end || stop || vt_now() - run->saved_at > CHECKPOINT_SECONDS;
+        bool end, stop, due;
+        VT_TRY(vt_team_agree(t->team, one_step(run, &lr, e), e));
+        look_up(run, &stop, &due);
+        end = run->step % run->per_epoch == 0, due = due || end || stop;
+        if (due) VT_TRY(vt_state_compare(run, e));
         if (run->sound && due) VT_TRY(usable(&run->sound, run, e));
         if (end) VT_TRY(end_epoch(run, lr, e));
         if (run->sound && due) VT_TRY(checkpoint(run, e));

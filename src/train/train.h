@@ -5,6 +5,7 @@
 #define VT_TRAIN_TRAIN_H
 
 #include <signal.h>
+#include "core/team.h"
 #include "io/dataset.h"
 #include "models/model.h"
 #include "train/recipe.h"
@@ -19,6 +20,7 @@ typedef struct vt_train {
     const vt_dataset *watch_data; /* data of probe.split; may be `data` */
     const char *out;              /* folder: model, best, state .safetensors, log.jsonl */
     int threads;
+    vt_team *team;     /* ranks that train together, with the same of all this; rank 0 alone has files. NULL: alone */
     bool resume;       /* go on where state.safetensors is, if there is one */
     int64_t max_steps; /* stop (with a checkpoint) after so many steps of this call; 0: none */
     vt_say_fn say;     /* NULL: silent */

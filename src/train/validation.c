@@ -36,14 +36,15 @@ size_t vt_validation_bytes(const vt_recipe *r, const vt_model *m, int threads) {
 }
 
 vt_status vt_validation_open(vt_validation *w, const vt_recipe *r, const vt_model *m, const vt_dataset *d, int threads,
-                             vt_err *e) {
-    *w = (vt_validation){.r = r, .m = m, .data = d, .threads = threads};
+                             vt_team *team, vt_err *e) {
+    *w = (vt_validation){.r = r, .m = m, .data = d, .threads = threads, .team = team};
     w->count = d ? vt_validation_count(r, d) : 0;
     if (!w->count) return VT_OK;
     w->inner = calloc((size_t)threads, sizeof *w->inner);
     w->buffer = vt_alloc((size_t)threads * room(m) * sizeof(float));
     w->right = vt_alloc(2 * (size_t)w->count);
-    if (!w->inner || !w->buffer || !w->right)
+    w->all = vt_alloc(2 * (size_t)w->count * (size_t)vt_team_size(team));
+    if (!w->inner || !w->buffer || !w->right || !w->all)
         return vt_fail(e, VT_E_MEMORY, "no memory to watch %d images", r->probe.images);
     for (int i = 0; i < threads; i++)
         VT_TRY(vt_inner_open(&w->inner[i], m, r->probe.attack, (vt_norm)r->attack.norm, VT_INNER_LABEL, 0, NULL,
@@ -53,7 +54,7 @@ vt_status vt_validation_open(vt_validation *w, const vt_recipe *r, const vt_mode
 
 void vt_validation_close(vt_validation *w) {
     for (int i = 0; w->inner && i < w->threads; i++) vt_inner_close(&w->inner[i]);
-    free(w->inner), free(w->buffer), free(w->right);
+    free(w->inner), free(w->buffer), free(w->right), free(w->all);
     memset(w, 0, sizeof *w);
 }
 
@@ -63,11 +64,12 @@ bool vt_validation_collapsed(double single, double single_before, double robust,
            robust_best - robust > 3 * error;
 }
 
-static vt_status watch_image(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status watch_image(void *ctx, int thread, size_t own, vt_err *e) {
     static const vt_recipe_augment none = {0};
     static const vt_mix unmixed = {.kind = VT_MIX_NONE, .lambda = 1};
     vt_validation *w = ctx;
     vt_inner *in = &w->inner[thread];
+    size_t item = own * (size_t)vt_team_size(w->team) + (size_t)vt_team_rank(w->team);
     int k = w->m->config.classes, y;
     float *x = w->buffer + (size_t)thread * room(w->m), *adv = x + vt_config_input_pixels(&w->m->config),
           *target = adv + vt_config_input_pixels(&w->m->config);
@@ -84,10 +86,24 @@ static vt_status watch_image(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
+/* What the other ranks found of their images. */
+static void hear(vt_validation *w) {
+    size_t n = 2 * (size_t)w->count;
+    int size = w->team->size;
+    w->team->ops->gather(w->team->ctx, w->right, n, w->all);
+    for (int64_t i = 0; i < w->count; i++) {
+        const unsigned char *from = w->all + (size_t)(i % size) * n;
+        w->right[i] = from[i], w->right[w->count + i] = from[w->count + i];
+    }
+}
+
 vt_status vt_validation_run(vt_validation *w, double *clean, double *robust, vt_err *e) {
     *clean = *robust = -1;
     if (!w->count) return VT_OK;
-    VT_TRY(vt_for_each((size_t)w->count, w->threads, watch_image, w, e));
+    int size = vt_team_size(w->team);
+    size_t own = (size_t)((w->count - vt_team_rank(w->team) + size - 1) / size);
+    VT_TRY(vt_team_agree(w->team, vt_for_each(own, w->threads, watch_image, w, e), e));
+    if (w->team) hear(w);
     int64_t right = 0, held = 0;
     for (int64_t i = 0; i < w->count; i++) right += w->right[i], held += w->right[w->count + i];
     *clean = (double)right / (double)w->count;

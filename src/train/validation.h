@@ -3,6 +3,7 @@
 #ifndef VT_TRAIN_VALIDATION_H
 #define VT_TRAIN_VALIDATION_H
 
+#include "core/team.h"
 #include "io/dataset.h"
 #include "train/inner.h"
 
@@ -15,6 +16,8 @@ typedef struct vt_validation {
     vt_inner *inner;      /* [threads] */
     float *buffer;        /* [threads, 2 pixels + classes] */
     unsigned char *right; /* [2 count]: clean, robust */
+    vt_team *team;        /* the ranks that share the images; NULL: this process alone */
+    unsigned char *all;   /* [size, 2 count] of ranks */
 } vt_validation;
 
 /* Number of images that recipe r watches: at most probe.images, of the training split at most a tenth. They are spread
@@ -24,9 +27,9 @@ int64_t vt_validation_image(int64_t k, int64_t watched, int64_t count);
 /* Image of the split that is number i of those that are not watched (watched of count are). */
 int64_t vt_unwatched_image(int64_t i, int64_t watched, int64_t count);
 vt_status vt_validation_open(vt_validation *w, const vt_recipe *r, const vt_model *m, const vt_dataset *d, int threads,
-                             vt_err *e);
+                             vt_team *team, vt_err *e);
 void vt_validation_close(vt_validation *w);
-/* Shares in [0,1]; *robust is -1 when the recipe names no radius. */
+/* Shares in [0,1]; *robust is -1 when the recipe names no radius. Of ranks, collective; agrees. */
 vt_status vt_validation_run(vt_validation *w, double *clean, double *robust, vt_err *e);
 /* Catastrophic overfitting of single-step training (Wong et al. 2020): since the epoch before, accuracy on training's
  * own adversarial examples rose, while that under the watch's attack is below half of the best it had (of at least

@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
+#include <time.h>
 #include <unistd.h>
+#include "core/files.h"
 #include "core/progress.h"
 #include "research/table/times.h"
 
@@ -21,7 +22,7 @@ typedef struct work {
     vt_plan *p;
     const vt_runner *r;
     int threads, total, done, running;
-    bool *started;
+    bool *started; /* here, or by another rank */
     slot slots[JOBS_MOST];
 } work;
 
@@ -34,12 +35,65 @@ static bool is_running(const work *w, const char *hash) {
     return false;
 }
 
+/* ---- ranks ---- */
+
+/* Number n of the board: how many ranks have given up. */
+static bool given_up(const work *w) { return w->r->team && vt_team_add(w->r->team, (size_t)w->p->n, 0) > 0; }
+
+/* A question belongs to the rank that asks the board first, by the first cell that asks it. */
+static bool claim(const work *w, int cell) {
+    int first = 0;
+    if (!w->r->team) return true;
+    while (strcmp(w->p->cells[first].hash, w->p->cells[cell].hash)) first++;
+    return vt_team_add(w->r->team, (size_t)first, 1) == 0;
+}
+
+/* Are all needed cells done, as far as the cache tells of those that other ranks have? */
+static vt_status all_done(const work *w, bool *yes, vt_err *e) {
+    *yes = true;
+    for (int i = 0; i < w->p->n; i++) {
+        vt_plan_cell *c = &w->p->cells[i];
+        if (!vt_plan_needs(w->p, i) || c->state == VT_CELL_DONE) continue;
+        VT_TRY(vt_cell_look(w->p->out, c->hash, c->key, &c->state, e));
+        *yes = *yes && c->state == VT_CELL_DONE;
+    }
+    return VT_OK;
+}
+
+/* Do all ranks have the same cells, and is what rank 0 writes into the cache there for all? */
+static vt_status one_cache(const work *w, vt_err *e) {
+    vt_team *t = w->r->team;
+    char *all = NULL, name[] = ".ranks", path[VT_PATH_MAX];
+    size_t n = 0, room = 66 * (size_t)w->p->n + 1;
+    char *mine = calloc(room, 1);
+    vt_file f;
+    for (int i = 0; mine && i < w->p->n; i++) n += (size_t)snprintf(mine + n, room - n, "%s\n", w->p->cells[i].hash);
+    vt_status s = mine ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d cells", w->p->n);
+    s = vt_team_agree(t, s, e);
+    if (s == VT_OK) s = vt_team_text(t, mine, &all, e);
+    if (s == VT_OK && strcmp(all, mine))
+        s = vt_fail(e, VT_E_USAGE, "%s: its cells are not those of rank 0: recipes, checkpoints or images differ",
+                    w->p->m->path);
+    if (s == VT_OK && !t->rank) s = vt_file_begin(&f, w->p->out, name, e);
+    if (s == VT_OK && !t->rank) s = vt_file_commit(&f, e);
+    s = vt_team_agree(t, s, e);
+    if (s == VT_OK && (!vt_path(path, w->p->out, name) || access(path, F_OK)))
+        s = vt_fail(e, VT_E_USAGE, "--out %s is not the folder that rank 0 writes to: a table's ranks share one",
+                    w->p->out);
+    s = vt_team_agree(t, s, e);
+    if (!t->rank) vt_remove_in(w->p->out, name);
+    free(mine), free(all);
+    return s;
+}
+
 /* The next cell whose model is there; -1: none now. */
 static int next(const work *w) {
     for (int i = 0; i < w->p->n; i++) {
         const vt_plan_cell *c = &w->p->cells[i];
         if (w->started[i] || !vt_plan_needs(w->p, i) || is_running(w, c->hash)) continue;
-        if (c->model < 0 || w->p->cells[c->model].state == VT_CELL_DONE) return i;
+        if (c->model >= 0 && w->p->cells[c->model].state != VT_CELL_DONE) continue;
+        if (claim(w, i)) return i;
+        w->started[i] = true;
     }
     return -1;
 }
@@ -150,17 +204,28 @@ static vt_status wait_one(work *w, vt_err *e) {
     return st;
 }
 
+/* Nothing to do here now: until a cell that another rank has may have ended. */
+static vt_status wait_for_others(const work *w, bool *over, vt_err *e) {
+    const struct timespec tick = {.tv_nsec = 200000000};
+    *over = !w->r->team || asked_to_stop(w) || given_up(w);
+    if (!*over) VT_TRY(all_done(w, over, e));
+    if (!*over) nanosleep(&tick, NULL);
+    return VT_OK;
+}
+
 static vt_status run(work *w, int jobs, vt_err *e) {
     vt_status s = VT_OK;
-    while (s == VT_OK) {
-        int cell = w->running < jobs && !asked_to_stop(w) ? next(w) : -1;
+    for (bool over = false; s == VT_OK && !over;) {
+        bool may = w->running < jobs && !asked_to_stop(w) && !given_up(w);
+        int cell = may ? next(w) : -1;
         if (cell >= 0)
             s = start(w, cell, e);
         else if (w->running)
             s = wait_one(w, e);
         else
-            break;
+            s = wait_for_others(w, &over, e);
     }
+    if (s != VT_OK && w->r->team) vt_team_add(w->r->team, (size_t)w->p->n, 1);
     vt_err ignored = {0};
     while (w->running) wait_one(w, &ignored); /* what has begun ends in its own time, or by the same signal */
     if (s == VT_OK && asked_to_stop(w)) s = VT_INTERRUPTED;
@@ -173,10 +238,12 @@ vt_status vt_schedule(vt_plan *p, const vt_runner *r, int jobs, int threads, vt_
     work w = {.p = p, .r = r, .threads = threads / jobs > 0 ? threads / jobs : 1};
     VT_TRY(vt_plan_ready(p, e));
     for (int i = 0; i < p->n; i++) w.total += vt_plan_needs(p, i);
-    if (!w.total) return VT_OK;
+    if (!w.total && !r->team) return VT_OK;
     w.started = calloc((size_t)p->n, sizeof *w.started);
     if (!w.started) return vt_fail(e, VT_E_MEMORY, "no memory for %d cells", p->n);
-    vt_status s = run(&w, jobs < JOBS_MOST ? jobs : JOBS_MOST, e);
+    vt_status s = r->team ? one_cache(&w, e) : VT_OK;
+    if (s == VT_OK) s = vt_team_board(r->team, (size_t)p->n + 1, e);
+    if (s == VT_OK) s = run(&w, jobs < JOBS_MOST ? jobs : JOBS_MOST, e);
     free(w.started);
-    return s;
+    return vt_team_agree(r->team, s, e);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs what a plan needs, in its order, a few cells at a time. How a command is run is the caller's: this room starts
- * no process. Nothing that a cell holds depends on order, jobs or threads. */
+ * no process. Nothing that a cell holds depends on order, jobs, threads or ranks. */
 #ifndef VT_TABLE_SCHEDULE_H
 #define VT_TABLE_SCHEDULE_H
 
 #include <signal.h>
+#include "core/team.h"
 #include "research/table/plan.h"
 
 typedef struct vt_runner {
@@ -16,10 +17,12 @@ typedef struct vt_runner {
     vt_status (*wait)(void *ctx, long *id, int *code, vt_err *e);
     void (*say)(void *ctx, const char *text); /* "3 of 24: train ..."; NULL: silent */
     const volatile sig_atomic_t *interrupt;
+    /* Ranks with the same plan, which take cells as they get free; all must see one cache. NULL: this process alone. */
+    vt_team *team;
 } vt_runner;
 
 /* VT_INTERRUPTED: stopped on request; what has begun can be resumed. A cell that fails ends the run: what its log says
- * last stands in e. */
+ * last stands in e. Of ranks: refuses plans that differ and caches that are not one folder; agrees. */
 vt_status vt_schedule(vt_plan *p, const vt_runner *r, int jobs, int threads, vt_err *e);
 
 #endif

@@ -155,7 +155,7 @@ static void check_gradient(const char *text, const char *set, int threads, doubl
     vt_model *m = model(r);
     vt_batch b;
     vt_err e = {0};
-    if (vt_batch_open(&b, r, m, data, threads, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_batch_open(&b, r, m, data, threads, NULL, &e) != VT_OK) fail_msg("%s", e.text);
     judged j = judge(r, m, ortho);
     for (int again = 0; again < 2; again++) { /* nothing of a step stays for the next */
         if (vt_batch_gradient(&b, ids, EPOCH, STEP, 1, &e) != VT_OK) fail_msg("%s", e.text);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* The ranks of a command that several processes run together. The plain program is always alone (ranks.c); the one that
+ * MPI=1 makes links src/mpi/ranks.c in its place. */
+#ifndef VT_CLI_RANKS_H
+#define VT_CLI_RANKS_H
+
+#include "core/team.h"
+
+/* Before the command: *out NULL: this process is alone. Of a team, rank 0 alone is heard and seen from here on. */
+vt_status vt_ranks_begin(vt_team **out, int *argc, char ***argv, vt_err *e);
+/* After it: waits for the others. */
+void vt_ranks_end(vt_team *t);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/parts.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "core/files.h"
+#include "core/json.h"
+
+enum { AT_ONCE = 64 }; /* lines of a message, and their images */
+
+/* ---- which lines are there ---- */
+
+/* Sorted by place. */
+typedef struct known {
+    vt_record *lines;
+    size_t n;
+} known;
+
+static int by_place(const void *a, const void *b) {
+    const vt_record *x = a, *y = b;
+    if (x->entry != y->entry) return x->entry < y->entry ? -1 : 1;
+    if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
+    return (x->image > y->image) - (x->image < y->image);
+}
+
+static vt_status know(known *k, const vt_record *lines, size_t n, vt_err *e) {
+    vt_record *more = realloc(k->lines, (k->n + n + 1) * sizeof *more);
+    if (!more) return vt_fail(e, VT_E_MEMORY, "no memory for %zu ledger lines", k->n + n);
+    if (n) memcpy(more + k->n, lines, n * sizeof *lines);
+    k->lines = more, k->n += n;
+    qsort(k->lines, k->n, sizeof *k->lines, by_place);
+    return VT_OK;
+}
+
+static bool has(const known *k, const vt_record *r) { return bsearch(r, k->lines, k->n, sizeof *r, by_place) != NULL; }
+
+/* ---- the folders of parts ---- */
+
+static bool part_path(char path[VT_PATH_MAX], const char *out, const char *name) {
+    char ranks[VT_PATH_MAX];
+    return vt_path(ranks, out, "ranks") && (name ? vt_path(path, ranks, name) : vt_path(path, out, "ranks"));
+}
+
+/* The next part of a folder of parts that has a ledger; false: no more. */
+static bool next_part(DIR *d, const char *out, char path[VT_PATH_MAX]) {
+    for (const struct dirent *f; d && (f = readdir(d));)
+        if (f->d_name[0] != '.' && part_path(path, out, f->d_name) && vt_ledger_exists(path)) return true;
+    return false;
+}
+
+static DIR *open_parts(const char *out) {
+    char path[VT_PATH_MAX];
+    return part_path(path, out, NULL) ? opendir(path) : NULL;
+}
+
+/* Where another rank sees them too, either may be the one that removes a part. */
+static void remove_parts(const char *out) {
+    char path[VT_PATH_MAX];
+    DIR *d = open_parts(out);
+    while (next_part(d, out, path)) {
+        vt_remove_in(path, "adv.bin");
+        vt_remove_in(path, "ledger.jsonl");
+        rmdir(path);
+    }
+    if (d) closedir(d);
+    if (part_path(path, out, NULL)) rmdir(path);
+}
+
+/* A line of a part whose point is on the disk, as vt_ledger_resume wants it. */
+static bool whole(const vt_ledger *part, const vt_record *r) {
+    return r->adv < 0 || r->adv + (int64_t)(part->pixels * sizeof(float)) <= part->adv_length;
+}
+
+/* Called for every line of every part in `out` that is not known, which then is. */
+typedef vt_status (*line_fn)(void *ctx, const vt_record *r, const float *x, vt_err *e);
+
+static vt_status each_line(const vt_ledger *part, known *k, float *x, line_fn fn, void *ctx, vt_err *e) {
+    for (size_t i = 0; i < part->count; i++) {
+        const vt_record *r = &part->records[i];
+        if (has(k, r) || !whole(part, r)) continue;
+        if (r->adv >= 0) VT_TRY(vt_ledger_read_adv(part, r, x, e));
+        VT_TRY(fn(ctx, r, r->adv >= 0 ? x : NULL, e));
+    }
+    return know(k, part->records, part->count, e);
+}
+
+/* Has the part a header? A kill may have come before it was written; then there are no lines either. */
+static bool begun(const char *path) {
+    char name[VT_PATH_MAX], *text = NULL;
+    size_t n = 0;
+    bool is = vt_path(name, path, "ledger.jsonl") && vt_file_read(name, VT_FILE_ANY, &text, &n, NULL) == VT_OK &&
+              memchr(text, '\n', n);
+    free(text);
+    return is;
+}
+
+static vt_status one_part(const char *path, const vt_ledger *l, known *k, line_fn fn, void *ctx, vt_err *e) {
+    vt_ledger *part;
+    char names[200];
+    if (!begun(path)) return VT_OK;
+    VT_TRY(vt_ledger_open(&part, path, e));
+    vt_status s = vt_ledger_check(part, e);
+    float *x = s == VT_OK ? malloc(part->pixels * sizeof *x) : NULL;
+    if (s == VT_OK && !x) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", path);
+    if (s == VT_OK && vt_header_difference(l->header->document, part->header->document, false, names, sizeof names))
+        s = vt_fail(e, VT_E_USAGE, "%s is a part of another run, made with another %s: remove it to go on without",
+                    path, names);
+    if (s == VT_OK) s = each_line(part, k, x, fn, ctx, e);
+    free(x);
+    vt_ledger_close(part);
+    return s;
+}
+
+static vt_status each_part(const char *out, const vt_ledger *l, known *k, line_fn fn, void *ctx, vt_err *e) {
+    char path[VT_PATH_MAX];
+    vt_status s = VT_OK;
+    DIR *d = open_parts(out);
+    while (s == VT_OK && next_part(d, out, path)) s = one_part(path, l, k, fn, ctx, e);
+    if (d) closedir(d);
+    return s;
+}
+
+/* ---- taking over ---- */
+
+static vt_status take_line(void *ctx, const vt_record *r, const float *x, vt_err *e) {
+    vt_record line = *r;
+    return vt_ledger_append(ctx, &line, x, e);
+}
+
+/* What this process sees. */
+static vt_status take_seen(vt_ledger *l, const char *out, vt_err *e) {
+    known k = {0};
+    vt_status s = know(&k, l->records, l->count, e);
+    if (s == VT_OK) s = each_part(out, l, &k, take_line, l, e);
+    free(k.lines);
+    return s;
+}
+
+/* ---- what rank 0 does not see ---- */
+
+typedef struct bag {
+    vt_record *lines;
+    float *images; /* [n, pixels]; of lines without a point: nothing */
+    size_t n, room, pixels;
+} bag;
+
+static vt_status pack(void *ctx, const vt_record *r, const float *x, vt_err *e) {
+    bag *b = ctx;
+    if (b->n == b->room) {
+        size_t room = b->room ? 2 * b->room : AT_ONCE;
+        vt_record *lines = realloc(b->lines, room * sizeof *lines);
+        if (lines) b->lines = lines;
+        float *images = lines ? realloc(b->images, room * b->pixels * sizeof *images) : NULL;
+        if (images) b->images = images;
+        if (!images) return vt_fail(e, VT_E_MEMORY, "no memory for %zu lines of a part", room);
+        b->room = room;
+    }
+    if (x) memcpy(b->images + b->n * b->pixels, x, b->pixels * sizeof *x);
+    b->lines[b->n++] = *r;
+    return VT_OK;
+}
+
+/* Room of rank 0 for a message. */
+typedef struct message {
+    vt_record *lines;
+    float *images;
+} message;
+
+/* Rank `from` hands n lines over, some at a time. Rank 0 takes those that it does not know (two ranks may have seen one
+ * part); one that cannot be appended is remembered, while the rest still arrive. */
+static vt_status hand_over(vt_ledger *l, vt_team *t, int from, const bag *b, size_t n, known *k, const message *m,
+                           vt_err *e) {
+    vt_status s = VT_OK;
+    size_t first = l->count, pixels = l->pixels;
+    for (size_t at = 0; at < n; at += AT_ONCE) {
+        size_t some = n - at < AT_ONCE ? n - at : AT_ONCE;
+        if (t->rank == from) {
+            vt_message out[] = {{0, b->lines + at, some * sizeof *b->lines},
+                                {0, b->images + at * pixels, some * pixels * sizeof *b->images}};
+            t->ops->exchange(t->ctx, out, 2, NULL, 0);
+        } else if (!t->rank) {
+            vt_message in[] = {{from, m->lines, some * sizeof *m->lines},
+                               {from, m->images, some * pixels * sizeof *m->images}};
+            t->ops->exchange(t->ctx, NULL, 0, in, 2);
+            for (size_t i = 0; i < some && s == VT_OK; i++)
+                if (!has(k, &m->lines[i]))
+                    s = take_line(l, &m->lines[i], m->lines[i].adv >= 0 ? m->images + i * pixels : NULL, e);
+        }
+    }
+    return s == VT_OK && !t->rank ? know(k, l->records + first, l->count - first, e) : s;
+}
+
+static vt_status hand_all_over(vt_ledger *l, vt_team *t, const bag *b, size_t *counts, known *k, vt_err *e) {
+    message m = {calloc(AT_ONCE, sizeof *m.lines), malloc(AT_ONCE * l->pixels * sizeof *m.images)};
+    vt_status s = m.lines && m.images ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for parts of other ranks");
+    s = vt_team_agree(t, s, e);
+    if (s == VT_OK) t->ops->gather(t->ctx, &b->n, sizeof b->n, counts);
+    vt_status all = s;
+    for (int r = 1; r < t->size && s == VT_OK; r++) {
+        vt_status one = hand_over(l, t, r, b, counts[r], k, &m, all == VT_OK ? e : NULL);
+        if (all == VT_OK) all = one;
+    }
+    free(m.lines), free(m.images);
+    return vt_team_agree(t, all, e);
+}
+
+static vt_status take_unseen(vt_ledger *l, const vt_run_place *place, vt_err *e) {
+    vt_team *t = place->team;
+    void *all = NULL;
+    known k = {0};
+    bag b = {.pixels = l->pixels};
+    size_t *sizes = calloc((size_t)t->size, sizeof *sizes);
+    vt_status s = vt_team_agree(t, sizes ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d ranks", t->size), e);
+    if (s == VT_OK) s = vt_team_collect(t, l->records, t->rank ? 0 : l->count * sizeof *l->records, &all, sizes, e);
+    if (s == VT_OK) {
+        vt_status mine = know(&k, all, sizes[0] / sizeof *l->records, e);
+        if (mine == VT_OK && t->rank) mine = each_part(place->out, l, &k, pack, &b, e);
+        s = vt_team_agree(t, mine, e);
+    }
+    if (s == VT_OK) s = hand_all_over(l, t, &b, sizes, &k, e);
+    free(sizes), free(all), free(k.lines), free(b.lines), free(b.images);
+    return s;
+}
+
+vt_status vt_parts_take(vt_ledger *l, const vt_run_place *place, vt_err *e) {
+    vt_team *t = place->team;
+    vt_status s = VT_OK;
+    if (vt_team_rank(t) && l->fd >= 0) s = vt_ledger_sync(l, e); /* their lines are there to be seen */
+    s = vt_team_agree(t, s, e);
+    if (s == VT_OK && !vt_team_rank(t)) s = take_seen(l, place->out, e);
+    s = vt_team_agree(t, s, e);
+    if (s == VT_OK && t) s = take_unseen(l, place, e);
+    if (s == VT_OK && !vt_team_rank(t)) s = vt_ledger_sync(l, e);
+    s = vt_team_agree(t, s, e);
+    if (s == VT_OK) remove_parts(place->out);
+    return vt_team_agree(t, s, e);
+}
+
+/* ---- opening ---- */
+
+static vt_status open_whole(vt_ledger **out, const vt_run_place *p, const json_t *header, size_t pixels, vt_err *e) {
+    if (p->resume && vt_ledger_exists(p->out)) return vt_ledger_resume(out, p->out, header, pixels, p->allow_mixed, e);
+    return vt_ledger_create(out, p->out, header, pixels, e);
+}
+
+/* Rank 0's document, on every rank. Agrees. */
+static vt_status share(json_t **out, const json_t *mine, vt_team *t, vt_err *e) {
+    char *text = t->rank ? NULL : vt_json_text(mine, JSON_COMPACT), *first = NULL;
+    json_error_t why;
+    *out = NULL;
+    vt_status s = t->rank || text ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    s = vt_team_agree(t, s, e);
+    if (s == VT_OK) s = vt_team_text(t, text, &first, e);
+    if (s == VT_OK) *out = vt_json(first, strlen(first), &why);
+    if (s == VT_OK && !*out) s = vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    free(text), free(first);
+    return vt_team_agree(t, s, e);
+}
+
+/* Before anything is written: would all ranks make one run? */
+static vt_status same_run(const json_t *header, const vt_run_place *p, vt_err *e) {
+    json_t *first = NULL;
+    char names[200];
+    vt_status s = share(&first, header, p->team, e);
+    if (s == VT_OK && vt_header_difference(first, header, p->allow_mixed, names, sizeof names))
+        s = vt_fail(e, VT_E_USAGE, "its run would have another %s than rank 0's%s", names,
+                    strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
+    json_decref(first);
+    return vt_team_agree(p->team, s, e);
+}
+
+static vt_status open_part(vt_ledger **out, const vt_run_place *p, const json_t *header, size_t pixels, vt_err *e) {
+    char name[24], path[VT_PATH_MAX];
+    snprintf(name, sizeof name, "%d", p->team->rank);
+    if (!part_path(path, p->out, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", p->out);
+    return vt_ledger_create(out, path, header, pixels, e);
+}
+
+vt_status vt_parts_open(vt_ledger **out, const vt_run_place *p, const json_t *header, size_t pixels, vt_err *e) {
+    vt_team *t = p->team;
+    json_t *shared = NULL; /* of the run's ledger: with --allow-mixed not each rank's own */
+    vt_ledger *none = NULL;
+    *out = NULL;
+    vt_status s = t ? same_run(header, p, e) : VT_OK;
+    if (s == VT_OK && !vt_team_rank(t)) s = open_whole(out, p, header, pixels, e);
+    s = vt_team_agree(t, s, e);
+    if (s == VT_OK && t) s = share(&shared, *out ? (*out)->header->document : NULL, t, e);
+    if (s == VT_OK && vt_team_rank(t)) s = vt_ledger_memory(&none, shared, pixels, e);
+    s = vt_team_agree(t, s, e);
+    if (s == VT_OK) s = vt_parts_take(none ? none : *out, p, e);
+    if (s == VT_OK && none) s = open_part(out, p, shared, pixels, e);
+    s = vt_team_agree(t, s, e);
+    json_decref(shared);
+    vt_ledger_close(none);
+    if (s == VT_OK) return VT_OK;
+    vt_ledger_close(*out);
+    *out = NULL;
+    return s;
+}
+
+/* ---- while it runs ---- */
+
+vt_status vt_parts_news(const vt_ledger *l, size_t from, vt_team *t, vt_record **out, size_t *n, vt_err *e) {
+    size_t *sizes = calloc((size_t)vt_team_size(t), sizeof *sizes), at = 0, kept = 0;
+    void *all = NULL;
+    *out = NULL, *n = 0;
+    vt_status s = vt_team_agree(t, sizes ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d ranks", t->size), e);
+    if (s == VT_OK) s = vt_team_collect(t, l->records + from, (l->count - from) * sizeof *l->records, &all, sizes, e);
+    for (int r = 0; s == VT_OK && r < t->size; at += sizes[r++]) {
+        if (r == t->rank) continue;
+        memmove((char *)all + kept, (char *)all + at, sizes[r]);
+        kept += sizes[r];
+    }
+    free(sizes);
+    *out = all, *n = kept / sizeof **out;
+    return s;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* A run that several ranks write. Rank 0 has the run's own ledger, every other one a part, OUT/ranks/K, a ledger of the
+ * same header; OUT may be one folder that all see, or one on each machine. Parts end in the run's ledger when the
+ * evaluation does, and whoever goes on with the run (any number of ranks, or a process alone) first takes over those
+ * that a killed one left. A line is there once, in whatever order and how often parts are taken over. */
+#ifndef VT_EVAL_PARTS_H
+#define VT_EVAL_PARTS_H
+
+#include "core/team.h"
+#include "eval/ledger.h"
+
+typedef struct vt_run_place {
+    const char *out;
+    bool resume, allow_mixed; /* as --resume and --allow-mixed */
+    vt_team *team;
+} vt_run_place;
+
+/* Makes a run in place->out, or with resume opens the one that is there, and takes over its parts. *out: the run's
+ * ledger; on ranks above 0 a part of it. Refuses ranks whose headers differ, by rank 0's --allow-mixed. Agrees. */
+vt_status vt_parts_open(vt_ledger **out, const vt_run_place *place, const json_t *header, size_t pixels, vt_err *e);
+/* Takes over what parts hold: into rank 0's ledger l, which is on the disk then; they are gone. l of other ranks is
+ * their part, and must not be written to any more. Agrees. */
+vt_status vt_parts_take(vt_ledger *l, const vt_run_place *place, vt_err *e);
+
+/* The lines that ranks have added to their ledgers since each had `from`, of all other ranks, malloc'ed. For the
+ * evaluation to know which images stand; they are in nobody's file but their writer's. Agrees. */
+vt_status vt_parts_news(const vt_ledger *l, size_t from, vt_team *t, vt_record **out, size_t *n, vt_err *e);
+
+#endif
