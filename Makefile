@@ -60,7 +60,7 @@ CLI_OBJ := $(call obj,$(CLI),)
 LIB := $(OUT)/libvitrine.a
 RESEARCH := $(OUT)/libvitrine-research.a
 
-all: $(EXE) ## build build/vitrine (default)
+all: $(EXE) $(if $(filter 1,$(MPI)),mpi) ## build build/vitrine (default), with MPI=1 build/vitrine-mpi too
 deps-check:
 	@CC='$(CC)' tools/deps.sh build
 
@@ -125,6 +125,21 @@ shared: $(SO) ## build libvitrine.so.0 (docs/library.md)
 $(EXE): $(CLI_OBJ) $(RESEARCH) $(LIB)
 	@mkdir -p $(@D); echo "  LINK $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(RESEARCH) $(LIB) $(LDLIBS)
+# MPI=1: a second program, vitrine-mpi, whose ranks do one evaluation, training or table together (docs/cluster.md). All
+# that knows MPI is src/mpi, which the first program is linked without.
+MPICC ?= mpicc
+MPI ?= $(if $(filter test all-parts cli part-cli_ranks,$(MAKECMDGOALS)),$(shell command -v $(MPICC) >/dev/null && echo 1))
+MPI_EXE := $(EXE)-mpi
+MPI_OBJ := $(call obj,$(wildcard src/mpi/*.c),)
+$(MPI_OBJ): $(OUT)/%.o: src/%.c $(OUT)/flags | mpi-check
+	@mkdir -p $(@D); echo "  CC   $<"
+	$(Q)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(CFLAGS) -c $< -o $@
+$(MPI_EXE): $(filter-out $(OUT)/cli/ranks.o,$(CLI_OBJ)) $(MPI_OBJ) $(RESEARCH) $(LIB)
+	@echo "  LINK $@"
+	$(Q)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(RESEARCH) $(LIB) $(LDLIBS)
+mpi-check:
+	@command -v $(MPICC) >/dev/null || { echo "$(MPICC) is not here: apt-get install libopenmpi-dev openmpi-bin" >&2; exit 1; }
+mpi: $(MPI_EXE)
 
 # ---- tests ----
 # Unit tests: every tests/unit/ROOM/test_X.c is a program (cmocka), tests/test_X, run from the root of the repository.
@@ -188,9 +203,9 @@ unit: $(UNIT) ## unit tests
 	$(call RUN,$(UNIT))
 fuzz-replay: $(FUZZ) ## every fuzz target on its corpus and on N damaged copies (N=3000)
 	$(call RUN,$(FUZZ))
-cli: $(EXE) $(SO) ## tests of the command line (bats)
+cli: $(EXE) $(SO) $(if $(filter 1,$(MPI)),mpi) ## tests of the command line (bats)
 	$(call RUN,$(CLI_PARTS))
-all-parts: $(EXE) $(SO) $(UNIT) $(FUZZ)
+all-parts: $(EXE) $(SO) $(if $(filter 1,$(MPI)),mpi) $(UNIT) $(FUZZ)
 	$(call RUN,$(CLI_PARTS) $(filter-out $(QUICK),$(UNIT)) $(FUZZ) $(QUICK) lint)
 cross: ## unit tests for aarch64, run under qemu
 	@CC=aarch64-linux-gnu-gcc tools/deps.sh --install test
@@ -254,6 +269,6 @@ clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: all all-parts deps-check races tsan unit fuzz-replay cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
+.PHONY: mpi mpi-check all all-parts deps-check races tsan unit fuzz-replay cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

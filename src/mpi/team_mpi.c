@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+#include "mpi/team_mpi.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CHUNK = 1 << 30 }; /* MPI counts in int */
+
+typedef struct ctx {
+    vt_team team;
+    pthread_mutex_t lock;
+    MPI_Win win;
+    int64_t *numbers; /* of the window, on rank 0 */
+    size_t room;      /* numbers that the window holds */
+    pthread_t helper; /* rank 0: lets MPI serve the others while this process computes */
+    atomic_bool stop;
+    MPI_Request *requests;
+    size_t n_requests;
+} ctx;
+
+static void pause_for(long us) { nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL); }
+
+/* Until all requests are done: a look every few microseconds at first, then twenty thousand a second, at last a
+ * thousand. */
+static void wait_for(ctx *c, MPI_Request *requests, int n) {
+    for (long looks = 0;; looks++) {
+        int done;
+        pthread_mutex_lock(&c->lock);
+        MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE);
+        pthread_mutex_unlock(&c->lock);
+        if (done) return;
+        if (looks > 200) pause_for(looks > 4000 ? 1000 : 50);
+    }
+}
+
+static void gather(void *ctx_, const void *mine, size_t bytes, void *all) {
+    ctx *c = ctx_;
+    MPI_Request r;
+    pthread_mutex_lock(&c->lock);
+    MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD, &r);
+    pthread_mutex_unlock(&c->lock);
+    wait_for(c, &r, 1);
+}
+
+static void broadcast(void *ctx_, int root, void *data, size_t bytes) {
+    ctx *c = ctx_;
+    for (size_t at = 0; at < bytes; at += CHUNK) {
+        size_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
+        MPI_Request r;
+        pthread_mutex_lock(&c->lock);
+        MPI_Ibcast((char *)data + at, (int)n, MPI_BYTE, root, MPI_COMM_WORLD, &r);
+        pthread_mutex_unlock(&c->lock);
+        wait_for(c, &r, 1);
+    }
+}
+
+static size_t pieces(const vt_message *m, size_t n) {
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) k += (m[i].bytes + CHUNK - 1) / CHUNK;
+    return k;
+}
+
+/* Begins the parts of every message, behind request number `at`; returns the number after them. */
+static size_t begin(ctx *c, const vt_message *m, size_t n, bool out, size_t at) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t from = 0; from < m[i].bytes; from += CHUNK) {
+            int k = (int)(m[i].bytes - from < CHUNK ? m[i].bytes - from : CHUNK);
+            char *data = (char *)m[i].data + from;
+            if (out)
+                MPI_Isend(data, k, MPI_BYTE, m[i].rank, 0, MPI_COMM_WORLD, &c->requests[at++]);
+            else
+                MPI_Irecv(data, k, MPI_BYTE, m[i].rank, 0, MPI_COMM_WORLD, &c->requests[at++]);
+        }
+    return at;
+}
+
+static void exchange(void *ctx_, const vt_message *out, size_t n_out, const vt_message *in, size_t n_in) {
+    ctx *c = ctx_;
+    size_t n = pieces(out, n_out) + pieces(in, n_in);
+    if (n > c->n_requests) {
+        MPI_Request *more = realloc(c->requests, n * sizeof *more);
+        if (!more) MPI_Abort(MPI_COMM_WORLD, 1); /* some bytes a message; the others cannot be told */
+        c->requests = more, c->n_requests = n;
+    }
+    pthread_mutex_lock(&c->lock);
+    begin(c, out, n_out, true, begin(c, in, n_in, false, 0));
+    pthread_mutex_unlock(&c->lock);
+    wait_for(c, c->requests, (int)n);
+}
+
+static void barrier(ctx *c) {
+    MPI_Request r;
+    pthread_mutex_lock(&c->lock);
+    MPI_Ibarrier(MPI_COMM_WORLD, &r);
+    pthread_mutex_unlock(&c->lock);
+    wait_for(c, &r, 1);
+}
+
+/* Nobody adds between the two barriers. */
+static bool board(void *ctx_, size_t n) {
+    ctx *c = ctx_;
+    barrier(c);
+    if (n > c->room) {
+        MPI_Aint bytes = c->team.rank ? 0 : (MPI_Aint)(n * sizeof *c->numbers);
+        pthread_mutex_lock(&c->lock);
+        if (c->room) {
+            MPI_Win_unlock_all(c->win);
+            MPI_Win_free(&c->win);
+        }
+        MPI_Win_allocate(bytes, sizeof *c->numbers, MPI_INFO_NULL, MPI_COMM_WORLD, &c->numbers, &c->win);
+        MPI_Win_lock_all(0, c->win);
+        pthread_mutex_unlock(&c->lock);
+        c->room = n;
+    }
+    if (!c->team.rank) {
+        pthread_mutex_lock(&c->lock);
+        memset(c->numbers, 0, n * sizeof *c->numbers);
+        MPI_Win_sync(c->win);
+        pthread_mutex_unlock(&c->lock);
+    }
+    barrier(c);
+    return true;
+}
+
+static int64_t add(void *ctx_, size_t i, int64_t by) {
+    ctx *c = ctx_;
+    int64_t before;
+    pthread_mutex_lock(&c->lock);
+    MPI_Fetch_and_op(&by, &before, MPI_INT64_T, 0, (MPI_Aint)i, MPI_SUM, c->win);
+    MPI_Win_flush(0, c->win);
+    pthread_mutex_unlock(&c->lock);
+    return before;
+}
+
+static void *help(void *ctx_) {
+    ctx *c = ctx_;
+    while (!atomic_load(&c->stop)) {
+        int any;
+        pthread_mutex_lock(&c->lock);
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
+        pthread_mutex_unlock(&c->lock);
+        pause_for(500);
+    }
+    return NULL;
+}
+
+/* Has a launcher started this process as one of several? Open MPI and what speaks PMIx or PMI (Slurm, MPICH). */
+static bool launched(void) {
+    static const char *const told[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (getenv(told[i])) return !getenv("VITRINE_ALONE");
+    return false;
+}
+
+static const vt_team_ops ops = {gather, broadcast, exchange, board, add};
+
+vt_status vt_mpi_open(vt_team **out, int *argc, char ***argv, vt_err *e) {
+    static ctx c;
+    int level;
+    *out = NULL;
+    if (!launched()) return VT_OK;
+    MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level);
+    setenv("VITRINE_ALONE", "1", 1); /* what this process starts is not a rank */
+    MPI_Comm_rank(MPI_COMM_WORLD, &c.team.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &c.team.size);
+    if (level < MPI_THREAD_SERIALIZED) return vt_fail(e, VT_E_USAGE, "this MPI was built without threads");
+    if (c.team.size == 1) {
+        MPI_Finalize();
+        return VT_OK;
+    }
+    c.team.ops = &ops, c.team.ctx = &c;
+    c.team.room = calloc((size_t)c.team.size, sizeof *c.team.room);
+    pthread_mutex_init(&c.lock, NULL);
+    if (!c.team.room || (!c.team.rank && pthread_create(&c.helper, NULL, help, &c)))
+        MPI_Abort(MPI_COMM_WORLD, 1); /* no memory for a thread: nothing has begun */
+    *out = &c.team;
+    return VT_OK;
+}
+
+void vt_mpi_close(vt_team *t) {
+    if (!t) return;
+    ctx *c = t->ctx;
+    barrier(c);
+    if (!t->rank) {
+        atomic_store(&c->stop, true);
+        pthread_join(c->helper, NULL);
+    }
+    if (c->room) {
+        MPI_Win_unlock_all(c->win);
+        MPI_Win_free(&c->win);
+    }
+    free(c->requests), free(t->room);
+    MPI_Finalize();
+}

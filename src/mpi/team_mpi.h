@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* A team of the processes that mpirun or srun has started, by MPI (MPI 3.1: non-blocking collectives, one-sided
+ * operations). All calls of MPI stand in src/mpi, and one mutex lets one thread at a time make them, so that
+ * MPI_THREAD_SERIALIZED is enough. Whoever waits sleeps between two looks: on a machine whose processors are all at
+ * work a spinning rank would take the time of one that computes. */
+#ifndef VT_MPI_TEAM_MPI_H
+#define VT_MPI_TEAM_MPI_H
+
+#include "core/team.h"
+
+/* Starts MPI where a launcher started this process as one of several; *out NULL: it is alone. The team lives as long as
+ * the process. */
+vt_status vt_mpi_open(vt_team **out, int *argc, char ***argv, vt_err *e);
+void vt_mpi_close(vt_team *t); /* accepts NULL; the last thing that a process does */
+
+#endif
