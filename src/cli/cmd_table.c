@@ -78,6 +78,18 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     return vt_plan_make(&j->plan, j->m, &j->ask, e);
 }
 
+/* A checkpoint of which sigma_max is asked must open: what vitrine reads has attention, and no other kind of network is
+ * found out in the middle. */
+static vt_status check_attention(const vt_cli *c, const vt_plan_cell *cell, vt_err *e) {
+    if (!cell->spectrum || cell->model >= 0 || *cell->lacks) return VT_OK;
+    vt_overrides o;
+    vt_model *m;
+    VT_TRY(vt_cli_overrides(c, &o, e));
+    VT_TRY(vt_model_open(&m, c->positional[0], &o, e));
+    vt_model_close(m);
+    return VT_OK;
+}
+
 /* Options that a manifest passes on are refused before hours are spent, not in the middle. */
 static vt_status check_words(const job *j, int cell, vt_err *e) {
     static vt_cli cli;
@@ -91,6 +103,7 @@ static vt_status check_words(const job *j, int cell, vt_err *e) {
         if (!strcmp(all[i]->name, words[0])) {
             cli = (vt_cli){.command = all[i]};
             s = vt_cli_parse(&cli, count - 1, words + 1, &why);
+            if (s == VT_OK) s = check_attention(&cli, &j->plan.cells[cell], &why);
         }
     vt_plan_command_free(words);
     vt_plan_name(&j->plan, cell, name, sizeof name);

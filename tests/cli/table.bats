@@ -132,6 +132,7 @@ cells() { ls "$1/cells"; }
     done
     kill -9 $pid
     wait $pid || true
+    [ -s "$(ls k/cells/*/done.json | head -n 1)" ] && [ ! -e k/tiny.json ] || fail "not in its middle"
     good table t.yaml --out k
     same_table k "$WHOLE"
 }
@@ -206,6 +207,7 @@ END
     done
     kill -9 $pid
     wait $pid || true
+    [ -s "$(ls k/cells/*/sigma.csv | head -n 1)" ] && [ ! -e k/fixed.json ] || fail "not in its middle"
     good table s.yaml --out k
     for f in fixed.md fixed.tex fixed.html fixed.csv fixed.json; do cmp "s/$f" "k/$f"; done
     rm -r "$(dirname "$(ls k/cells/*/sigma.csv | head -n 1)")" "$(dirname "$(ls -d k/cells/*/run | tail -n 1)")"
@@ -237,8 +239,18 @@ END
     cp -r "$WHOLE" o
     before=$(sums o)
     bad 2 "primary SpecFormer and TransFormer: unknown row 'SpecFormr'" "did you mean 'SpecFormer'?" -- table bad.yaml --out o
+    sed 's/frontier: \[TransFormer, long\]/frontier: [TransFormer, lang]/' s.yaml >bad.yaml
+    bad 2 "primary at equal clean accuracy: unknown row 'lang'" "did you mean 'long'?" -- table bad.yaml --out o
     sed 's/^  sigma Q: .*/  sigma Q: {spectrum: q, eps: 8\/255, spec: fgsm}/' s.yaml >bad.yaml
     bad 2 "is a spectrum" -- table bad.yaml --out o
+    # a row without attention: a checkpoint of another kind of network, of which no cell of the table is begun
+    jq -nj '{"conv1.weight": [0, 192, 16, 3, 1, 1], "bn1.running_mean": [192, 256, 16], "layer1.0.conv1.weight": [256, 1280, 16, 16], "fc.weight": [1280, 1920, 10, 16]}
+        | map_values({dtype: "F32", shape: .[2:], data_offsets: .[:2]}) | tojson' >head
+    { printf "\\x$(printf %x $(($(stat -c %s head) & 255)))\\x$(printf %x $(($(stat -c %s head) >> 8)))\\0\\0\\0\\0\\0\\0" && cat head && head -c 1920 /dev/zero; } >conv.safetensors
+    sed 's/^  idle: .*/  idle: {checkpoint: conv.safetensors, attacks: [clean, "sigma Q"]}/' s.yaml >bad.yaml
+    bad 2 "to measure idle, CIFAR-10, sigma Q, seed 0: conv.safetensors: is a convolutional network" -- table bad.yaml --out o
+    bad 2 "conv.safetensors: is a convolutional network" -- table bad.yaml --out fresh
+    [ ! -e fresh ] || fail "a cache was begun"
     for k in 1 2; do good table s.yaml --out "s$k" --shard "$k/2"; done
     bad 2 "lacks the seeds" "merge all shards at once" -- table s.yaml --out o --merge s1
     [ "$(sums o)" = "$before" ] || fail "the cache changed"
