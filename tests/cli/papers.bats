@@ -286,20 +286,34 @@ planted() {
 
 @test "the page of results quotes the decided table, digit by digit" {
     /usr/bin/python3 - "$ROOT/docs/results" <<'END'
-import re, sys
+import csv, re, sys
 page, table = (open("%s/%s" % (sys.argv[1], f)).read() for f in ("README.md", "specformer_decide.md"))
 page = page[:page.index("## What would change")]
 number = r"[+-]?\d+\.\d\d"
 found = {tuple(float(x) for x in m) for m in re.findall(r"here: (%s) \\\[(%s), (%s)\\\] points" % ((number,) * 3), table)}
 found |= {(-a, -c, -b) for a, b, c in found}
 quoted = re.findall(r"(%s)(?: points)? \[(%s), (%s)\]" % ((number,) * 3), " ".join(page.split()))
-assert len(quoted) >= 14, quoted
+assert len(quoted) >= 18, quoted
 for q in quoted:
     assert tuple(float(x) for x in q) in found, "%s [%s, %s] is not in specformer_decide.md" % q
 levels = set(re.findall(r"(\d+\.\d\d) \[", table))
 for q in re.findall(r"(\d+\.\d\d) %", page):
     assert q in levels, q + " % is not in specformer_decide.md"
 assert len(re.findall(r"^\d+\. ", page, re.M)) == 10
+# sigma_max, in the order W_Q, W_K, W_V; and where the means of other weights lie beside the plain network's lines
+mean = {(r["row"], r["attack"]): float(r["value"]) for r in csv.DictReader(open(sys.argv[1] + "/specformer_decide.csv"))}
+for row, at in (("TransFormer", "from"), ("SpecFormer 3e-3", "to")):
+    said = "%s %s, %s and %s" % ((at,) + tuple("%.3f" % mean[row, "sigma " + w] for w in "QKV"))
+    assert said in " ".join(page.split()), said
+short, four, ten = ((mean[r, "clean"], mean[r, "PGD-2"]) for r in ("TransFormer 2 epochs", "TransFormer 4 epochs", "TransFormer"))
+def beside(row):
+    (x, y), (u, v) = (short, four) if mean[row, "clean"] < four[0] else (four, ten)
+    return mean[row, "PGD-2"] - y - (mean[row, "clean"] - x) / (u - x) * (v - y)
+for row, said in (("1e-2", -float(re.search(r"1e-2 lies (\d\.\d) points below", page)[1])), ("1e-3", float(re.search(r"1e-3 lies (\d\.\d) above", page)[1]))):
+    assert round(beside("SpecFormer " + row), 1) == said, (row, beside("SpecFormer " + row))
+ahead = re.findall(r"^- (.*) above TransFormer, CIFAR-10, (.*): held here", table, re.M)
+assert [a for r, a in ahead if "SpecFormer" in r] == ["FGSM", "PGD-2", "FGSM 1/255", "PGD-2 1/255"], ahead
+assert all(r in ("SpecFormer 3e-4", "OC VAR-III 1e-3") for r, a in ahead), ahead
 END
 }
 
