@@ -241,6 +241,8 @@ END
     bad 2 "primary SpecFormer and TransFormer: unknown row 'SpecFormr'" "did you mean 'SpecFormer'?" -- table bad.yaml --out o
     sed 's/frontier: \[TransFormer, long\]/frontier: [TransFormer, lang]/' s.yaml >bad.yaml
     bad 2 "primary at equal clean accuracy: unknown row 'lang'" "did you mean 'long'?" -- table bad.yaml --out o
+    sed 's/frontier: \[TransFormer, long\]/frontier: [long, long]/' s.yaml >bad.yaml
+    bad 2 "primary at equal clean accuracy: row long stands twice in the frontier" -- table bad.yaml --out o
     sed 's/^  sigma Q: .*/  sigma Q: {spectrum: q, eps: 8\/255, spec: fgsm}/' s.yaml >bad.yaml
     bad 2 "is a spectrum" -- table bad.yaml --out o
     # a row without attention: a checkpoint of another kind of network, of which no cell of the table is begun

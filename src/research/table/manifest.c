@@ -417,7 +417,7 @@ static vt_status check_column_seeds(const vt_manifest *m, int attack, vt_err *e)
     return VT_OK;
 }
 
-/* A row of a primary comparison has its cells, of at least two seeds that the first one has too. */
+/* A row of a primary comparison has its cells, of a seed that the first one has too. */
 static vt_status check_primary_row(const vt_manifest *m, const vt_manifest_primary *p, int row, const char *where,
                                    vt_err *e) {
     int common = 0;
@@ -465,6 +465,9 @@ static vt_status check_primary(const vt_manifest *m, vt_manifest_primary *p, vt_
         VT_TRY(named(m, 2, rows->word[p->n_rows], where, &p->rows[p->n_rows], e));
         if (p->rows[p->n_rows] == p->above)
             return vt_fail(e, VT_E_USAGE, "%s: row %s is compared with itself", where, p->above_name);
+        for (int i = 0; i < p->n_rows; i++)
+            if (p->rows[i] == p->rows[p->n_rows])
+                return vt_fail(e, VT_E_USAGE, "%s: row %s stands twice in the frontier", where, rows->word[p->n_rows]);
         VT_TRY(check_primary_row(m, p, p->rows[p->n_rows], where, e));
     }
     return VT_OK;
