@@ -113,11 +113,103 @@ def layout(rows, pixels, classes):
     return x, dx, z, dz, z64, z64 + up(rows * classes * 8)
 
 
+class Packer:
+    """Leaves rows that nobody asks for out of a batch, where that does not change a bit of the others.
+
+    A batch of R rows is computed as one of fewer only after noise images have had the same bits in both, each row at another
+    place than before: on a processor that is a property of the two sizes, not of the images. Logits alone and logits
+    with vjp are tried each for themselves. A trial waits until as many rows as it costs have been computed for nobody."""
+
+    TRIES = 2
+
+    def __init__(self, logits, vjp, classes):
+        self.whole_logits, self.whole_vjp, self.classes = logits, vjp, classes
+        self.same = {}  # (rows, fewer, keep): the bits are
+        self.idle = 0  # rows computed for nobody, that no trial has used up
+        self.at, self.size = None, 0  # of the kept batch: where its rows stood, and how many were computed
+        self.warned = False
+
+    def answers(self, x, dz, keep):
+        z = np.array(self.whole_logits(x, keep))
+        return [z] + ([np.array(self.whole_vjp(dz))] if keep and self.whole_vjp else [])
+
+    def trial(self, shape, rows, fewer, keep):
+        draw = np.random.RandomState(rows * BATCH_MOST + fewer)
+        for _ in range(self.TRIES):
+            x = draw.random_sample((rows,) + shape).astype(np.float32)
+            dz = draw.standard_normal((rows, self.classes)).astype(np.float32)
+            some = draw.permutation(rows)[:fewer]
+            whole = self.answers(x, dz, keep)
+            try:
+                few = self.answers(x[some], dz[some], keep)
+            except Exception:  # a model that takes one number of rows alone
+                return False
+            if not all(a[some].tobytes() == b.tobytes() for a, b in zip(whole, few)):
+                return False
+        return True
+
+    def fits(self, shape, rows, fewer, keep):
+        key, cost = (rows, fewer, keep), self.TRIES * (rows + fewer)
+        if key not in self.same and self.idle >= cost:
+            self.idle -= cost
+            self.same[key] = self.trial(shape, rows, fewer, keep)
+        return self.same.get(key, False)
+
+    def size_of(self, shape, rows, asked, keep):
+        """Not every number of rows: each has to be tried."""
+        for n in range(max(asked, 1), rows):
+            if (n <= 8 or n % 4 == 0) and self.fits(shape, rows, n, keep):
+                return n
+        return rows
+
+    def place_matters(self, shape, rows, keep):
+        key = rows, rows, keep
+        if rows > 1 and key not in self.same:
+            self.same[key] = self.trial(shape, rows, rows, keep)
+            if not self.same[key] and not self.warned:
+                self.warned = True
+                print("vitrine_oracle: in a batch of %d an image's last bits depend on its place, so that they may differ between "
+                      "runs of several threads, or resumed ones; another batch= may be free of that" % rows, file=sys.stderr)
+        return rows > 1 and not self.same[key]
+
+    def logits(self, x, keep, mask):
+        at, rows, shape = np.flatnonzero(mask), len(mask), x.shape[1:]
+        if len(at) < rows and not self.place_matters(shape, rows, keep):
+            self.idle += rows - len(at)
+            size = self.size_of(shape, rows, len(at), keep)
+        else:
+            size = rows
+        if keep:
+            self.at, self.size = at, size
+        if size == rows:
+            return self.whole_logits(x, keep)
+        few = np.zeros((size,) + shape, np.float32)
+        few[: len(at)] = x[at]
+        return self.spread(self.whole_logits(few, keep), at, rows)
+
+    def vjp(self, dz, mask):
+        if self.size == len(mask):
+            return self.whole_vjp(dz)
+        if mask.sum() != mask[self.at].sum():
+            raise Refused("a vjp of a row that was not kept")
+        few = np.zeros((self.size, self.classes), np.float32)
+        few[: len(self.at)] = dz[self.at]
+        return self.spread(self.whole_vjp(few), self.at, len(mask))
+
+    @staticmethod
+    def spread(few, at, rows):
+        few = np.asarray(few)
+        whole = np.zeros((rows,) + few.shape[1:], few.dtype)
+        whole[at] = few[: len(at)]
+        return whole
+
+
 class Server:
-    def __init__(self, connection, logits, vjp, logits64, hello):
+    def __init__(self, connection, logits, vjp, logits64, hello, pack=False):
         self.io, self.logits, self.vjp, self.logits64, self.hello = connection, logits, vjp, logits64, hello
         self.shape = (hello["channels"], hello["height"], hello["width"])
         self.pixels, self.classes = int(np.prod(self.shape)), hello["classes"]
+        self.packer = Packer(logits, vjp, self.classes) if pack and not hello["random"] else None
         self.kept = 0  # rows of the batch that was kept
         self.views = None
 
@@ -185,7 +277,7 @@ class Server:
         elif op == LOGITS:
             x, mask = self.take(op, rows, size)
             keep = bool(flags & KEEP)
-            z = self.logits(x, keep)
+            z = self.packer.logits(x, keep, mask) if self.packer else self.logits(x, keep)
             if keep:
                 self.kept = rows
             self.give(op, question, "z", z, mask, np.float32)
@@ -193,7 +285,8 @@ class Server:
             dz, mask = self.take(op, rows, size)
             if rows != self.kept:
                 raise Refused("a vjp of what was not kept")
-            self.give(op, question, "dx", self.vjp(dz), mask, np.float32)
+            dx = self.packer.vjp(dz, mask) if self.packer else self.vjp(dz)
+            self.give(op, question, "dx", dx, mask, np.float32)
         elif op == LOGITS64 and self.hello["logits64"]:
             x, mask = self.take(op, rows, size)
             self.give(op, question, "z64", self.logits64(x), mask, np.float64)
@@ -233,14 +326,15 @@ def listen(address):
 
 
 def serve(logits, vjp=None, *, classes, shape, batch=8, name="model", sha256="", logits64=None, random=False,
-          independent=False, precision="float32", library="", device="", note="", address=None):
+          independent=False, precision="float32", library="", device="", note="", address=None, pack=False):
     """Answers vitrine until it goes away.
 
     logits(x, keep): x [rows, *shape] float32 -> [rows, classes]; keep: a vjp of this very batch may follow.
     vjp(dz): dz [rows, classes] -> [rows, *shape], the product of dz with the Jacobian of the batch that was kept last.
     batch: rows at most; where rows depend on each other's number, every batch is computed whole, so that on a processor
     few are better. logits64(x): the same as logits in double, or None. random: asked again it answers otherwise. independent: the bits of
-    a row never depend on the other rows or on their number."""
+    a row never depend on the other rows or on their number. pack: rows that nobody asks for are left out of a batch wherever a
+    trial shows the bits of the others to stay as they are (class Packer); for models that answer any number of rows."""
     channels, height, width = shape
     hello = dict(name=name, classes=classes, channels=channels, height=height, width=width, batch=batch,
                  vjp=vjp is not None, logits64=logits64 is not None, random=random, independent=independent,
@@ -250,13 +344,13 @@ def serve(logits, vjp=None, *, classes, shape, batch=8, name="model", sha256="",
     if address:
         for talk in listen(address):
             try:
-                Server(Connection(talk.fileno(), talk.fileno()), logits, vjp, logits64, hello).run()
+                Server(Connection(talk.fileno(), talk.fileno()), logits, vjp, logits64, hello, pack).run()
             except Exception as why:
                 print("%s: %s" % (type(why).__name__, why), file=sys.stderr)
             talk.close()
     if _ends is None:
         raise SystemExit("start this as the command of vitrine eval --oracle 'python3 %s', or give serve an address" % sys.argv[0])
-    Server(Connection(*_ends), logits, vjp, logits64, hello).run()
+    Server(Connection(*_ends), logits, vjp, logits64, hello, pack).run()
 
 
 def state_sha256(state):
@@ -312,6 +406,7 @@ def serve_torch(model, *, classes, shape, device="cpu", double=None, **more):
     more.setdefault("library", "torch " + torch.__version__)
     more.setdefault("precision", "float32, TF32" if tf32 else "float32")
     more.setdefault("batch", 8 if torch.device(device).type == "cpu" else 64)
+    more.setdefault("pack", torch.device(device).type == "cpu")
     where = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else "cpu"
     more.setdefault("device", where[:59])
     serve(logits, vjp, classes=classes, shape=shape, logits64=logits64 if double else None, **more)

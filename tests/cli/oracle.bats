@@ -147,6 +147,26 @@ nothing_left() {
     good verify r --oracle "$(child single)"
 }
 
+# Rows that a child of a mode has computed, to the last one.
+computed() { grep -o 'computed [0-9]* rows' "$1" | tail -1 | tr -dc 0-9; }
+
+@test "rows that nobody asks for are left out where trials show the same bits, there alone: the same run for less; a place that matters is said" {
+    run=(--data "$C" --images 0:3 --eps 1/255 --attack pgd:steps=40 --attack square:queries=300 --exhaustive --no-selftest)
+    for mode in rows sizes places; do
+        good eval --oracle "$(child $mode)" "${run[@]}" --out "$mode"
+        "$VITRINE" eval --oracle "$(child $mode --pack --count)" "${run[@]}" --out "$mode-packed" >"$mode-said" 2>&1
+        same_run "$mode" "$mode-packed"
+        "$VITRINE" eval --oracle "$(child $mode --pack)" "${run[@]}" --threads 2 --out "$mode-two" >/dev/null 2>&1
+        [ $mode = places ] || same_run "$mode" "$mode-two"
+    done
+    echo "$(computed rows-said) $(computed sizes-said) $(computed places-said)"
+    [ "$(computed rows-said)" -lt "$(computed sizes-said)" ]
+    [ "$(computed sizes-said)" -lt "$(computed places-said)" ]
+    grep -q "in a batch of 8 an image's last bits depend on its place" places-said
+    [ "$(cat rows-said sizes-said | grep -c "depend on its place")" = 0 ]
+    nothing_left
+}
+
 @test "kill -9 of the child and of vitrine at many moments: no orphan, and --resume ends with the same bytes" {
     run=(--oracle "$(child single)" --data "$C" --eps 4/255 --attack pgd:steps=20 --attack square:queries=300 --exhaustive --no-selftest)
     good eval "${run[@]}" --out want
