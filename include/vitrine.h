@@ -6,8 +6,9 @@
  * names what was wrong, its value and the limit. NULL where something is needed, or an impossible size, is
  * VITRINE_E_USAGE; no memory VITRINE_E_MEMORY; nothing aborts, exits, prints, or changes signal handlers, the
  * environment or the threads of OpenBLAS. Outputs are undefined after a failure, handles are then NULL.
- *   - Images are float [n, 3, side, side], planar RGB, row-major, values in [0,1]: a byte is byte/255. Mean and
- * standard deviation live inside the model. Sizes of perturbations are in the same unit: 8/255 is 8.0 / 255.
+ *   - Images are float [n, channels, height, width], planar, row-major (of a checkpoint [n, 3, side, side], RGB),
+ * values in [0,1]: a byte is byte/255. Mean and standard deviation live inside the model. Sizes of perturbations are in
+ * the same unit: 8/255 is 8.0 / 255.
  *   - Arrays belong to the caller and are not kept, but for what stands in a vitrine_classifier.
  *   - A handle may be read by several threads at once, and is closed once, by one of them; closing NULL is allowed.
  *   - `threads` is how many threads the call may use; 0: as many as there are processors. Results do not depend on it.
@@ -84,33 +85,38 @@ VITRINE_API vitrine_status vitrine_connect(vitrine_model **out, const char *wher
 typedef struct vitrine_classifier {
     size_t size;       /* sizeof(vitrine_classifier) */
     const char *name;  /* for sentences; copied */
-    int classes, side; /* of images [3, side, side] */
+    int classes, side; /* of images [3, side, side]; others have side 0, and their shape below */
     int batch;         /* most images of one call, 1 at least */
     int parallel;      /* not 0: may be called by several threads at once; else calls wait for each other */
     int random;        /* not 0: draws when it is asked; verdicts are votes of 20 askings */
     void *self;        /* first argument of both */
-    /* z [n, classes] of x [n, 3, side, side], n <= batch. */
+    /* z [n, classes] of x [n, channels, height, width], n <= batch. */
     int (*logits)(void *self, int n, const float *x, float *z);
-    /* dx [n, 3, side, side] = the gradient of sum(z * dz) at x; dz [n, classes]. NULL: it has no gradients, and only
+    /* dx [as x] = the gradient of sum(z * dz) at x; dz [n, classes]. NULL: it has no gradients, and only
      * attacks that need none can be run. */
     int (*vjp)(void *self, int n, const float *x, const float *dz, float *dx);
+    /* Where side is 0. A struct whose size ends before these is taken too. */
+    int channels, height, width;
 } vitrine_classifier;
 /* self, logits and vjp must stay good until vitrine_close. */
 VITRINE_API vitrine_status vitrine_own(vitrine_model **out, const vitrine_classifier *c, vitrine_err *e);
 
 VITRINE_API void vitrine_close(vitrine_model *m);
 VITRINE_API int vitrine_classes(const vitrine_model *m);
-VITRINE_API int vitrine_side(const vitrine_model *m);           /* pixels */
-VITRINE_API size_t vitrine_pixels(const vitrine_model *m);      /* floats of one image: 3 * side * side */
+VITRINE_API int vitrine_side(const vitrine_model *m); /* pixels; 0: its images are not [3, side, side] */
+VITRINE_API int vitrine_channels(const vitrine_model *m);
+VITRINE_API int vitrine_height(const vitrine_model *m);
+VITRINE_API int vitrine_width(const vitrine_model *m);
+VITRINE_API size_t vitrine_pixels(const vitrine_model *m);      /* floats of one image: channels * height * width */
 VITRINE_API const char *vitrine_sha256(const vitrine_model *m); /* of the file, 64 hexadecimal digits */
 /* What nobody told and was assumed ("activation gelu, ..."), ""; lives as long as the model. */
 VITRINE_API const char *vitrine_assumed(const vitrine_model *m);
 
-/* z [n, classes] = logits of x [n, 3, side, side], whose values need not lie in [0,1]. An image's logits have the same
- * bits alone and among others. */
+/* z [n, classes] = logits of x [n, channels, height, width], whose values need not lie in [0,1]. An image's logits have
+ * the same bits alone and among others. */
 VITRINE_API vitrine_status vitrine_logits(const vitrine_model *m, size_t n, const float *x, float *z, int threads,
                                           vitrine_err *e);
-/* dx [n, 3, side, side] = the exact gradient of sum(logits(x) * dz) at x, dz [n, classes]. VITRINE_E_FORBIDDEN: the
+/* dx [as x] = the exact gradient of sum(logits(x) * dz) at x, dz [n, classes]. VITRINE_E_FORBIDDEN: the
  * model gives none. */
 VITRINE_API vitrine_status vitrine_vjp(const vitrine_model *m, size_t n, const float *x, const float *dz, float *dx,
                                        int threads, vitrine_err *e);
@@ -157,7 +163,7 @@ typedef struct vitrine_attack_plan {
 #define VITRINE_ATTACK(attack, norm, eps)                                                                              \
     { sizeof(vitrine_attack_plan), attack, norm, eps, 0, 0, 0, 0, NULL, NULL }
 
-/* Attacks n images x [n, 3, side, side], values in [0,1], with labels [n] in [0, classes). x_adv [n, 3, side, side]
+/* Attacks n images x [n, channels, height, width], values in [0,1], with labels [n] in [0, classes). x_adv [as x]
  * (NULL: not wanted): the point that broke an image, or with `exhaustive` the attack's last; x itself where there is
  * none. verdicts [n]. Each image yields what vitrine eval says of that image of a data set. */
 VITRINE_API vitrine_status vitrine_attack(const vitrine_model *m, const vitrine_attack_plan *plan, size_t n,

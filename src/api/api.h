@@ -54,6 +54,7 @@ vt_status vt_api_norm(const char *name, vt_norm *norm, vt_err *e);
 
 /* The caller's classifier as engines. */
 vt_engine_source vt_api_own_source(vt_own *own);
+vt_shape vt_api_own_shape(const vitrine_classifier *c);
 
 /* Why a model would be a guess; *text: what was assumed of it. */
 vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e);

@@ -20,7 +20,7 @@ typedef struct numbered {
 
 typedef struct arrays {
     size_t n, pixels;
-    int side;
+    vt_shape shape;
     const float *x;
     const int32_t *labels;
     numbered *order; /* [n] ascending by number */
@@ -44,7 +44,7 @@ static vt_status read_row(const vt_dataset *d, int64_t i, vt_image *im, int *lab
     im->f = malloc(a->pixels * sizeof *im->f);
     if (!im->f) return vt_fail(e, VT_E_MEMORY, "no memory for image %lld", (long long)i);
     memcpy(im->f, a->x + row * a->pixels, a->pixels * sizeof *im->f);
-    im->width = im->height = a->side;
+    im->shape = a->shape;
     *label = a->labels[row];
     return VT_OK;
 }
@@ -206,7 +206,7 @@ vitrine_status vitrine_attack(const vitrine_model *m, const vitrine_attack_plan 
         return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", __func__, n, INT32_MAX - 1);
     if (x_adv == x) return vt_api_usage(e, "%s: x_adv is x: the images are asked for again", __func__);
     vt_err why = {0};
-    arrays a = {.n = n, .pixels = vitrine_pixels(m), .side = vitrine_side(m), .x = x, .labels = labels};
+    arrays a = {.n = n, .pixels = vitrine_pixels(m), .shape = vt_subject_shape(&m->subject), .x = x, .labels = labels};
     found f = {&a, x_adv, verdicts};
     vt_status s = attack_arrays(m, plan, &a, &f, &why);
     free(a.order);
@@ -229,7 +229,7 @@ static vt_status judge_all(const vitrine_model *m, const vt_terms *t, const arra
     for (size_t i = 0; s == VT_OK && i < a->n; i++) {
         vt_verdict v;
         vt_rng key = vt_verdict_key(0, (int32_t)i, 1, 0);
-        s = vt_verify_by(&v, t, &c, &key, a->x + i * a->pixels, x_adv + i * a->pixels, a->side, a->labels[i], z, z64,
+        s = vt_verify_by(&v, t, &c, &key, a->x + i * a->pixels, x_adv + i * a->pixels, a->shape, a->labels[i], z, z64,
                          e);
         vt_record r = {.image = (int32_t)i,
                        .entry = 1,
@@ -265,7 +265,7 @@ vitrine_status vitrine_judge(const vitrine_model *m, const char *norm, double ep
         return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", __func__, n, INT32_MAX - 1);
     vt_err why = {0};
     char text[40];
-    arrays a = {.n = n, .pixels = vitrine_pixels(m), .side = vitrine_side(m), .x = x, .labels = labels};
+    arrays a = {.n = n, .pixels = vitrine_pixels(m), .shape = vt_subject_shape(&m->subject), .x = x, .labels = labels};
     vt_terms t = {.scoring = VT_SCORE_BALL};
     vt_status s = vt_api_norm(norm, &t.norm, &why);
     if (s == VT_OK) s = vt_request_eps(vt_api_real(text, eps), t.norm, &t.eps, &why);

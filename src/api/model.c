@@ -83,19 +83,42 @@ vitrine_status vitrine_connect(vitrine_model **out, const char *where, double ti
     return opened(out, m, s, &why, e);
 }
 
+vt_shape vt_api_own_shape(const vitrine_classifier *c) {
+    return c->side ? vt_shape_rgb(c->side) : (vt_shape){c->channels, c->height, c->width};
+}
+
+/* A side, or all three of the others. */
+static vitrine_status check_shape(const vitrine_classifier *c, const char *who, vitrine_err *e) {
+    vt_shape s = vt_api_own_shape(c);
+    if (c->side && (c->channels || c->height || c->width))
+        return vt_api_usage(e, "%s: side is %d, must be 0 beside channels, height and width", who, c->side);
+    if (c->side < 0 || c->side > VT_SHAPE_SIDE || (!c->side && !s.channels && !s.height && !s.width))
+        return vt_api_usage(e, "%s: side is %d, must be 1 to %d", who, c->side, VT_SHAPE_SIDE);
+    bool good = s.channels >= 1 && s.channels <= VT_SHAPE_CHANNELS && s.height >= 1 && s.height <= VT_SHAPE_SIDE &&
+                s.width >= 1 && s.width <= VT_SHAPE_SIDE && vt_shape_values(s) <= VT_SHAPE_VALUES;
+    if (good) return VITRINE_OK;
+    return vt_api_usage(e,
+                        "%s: its images are " VT_CHW ", must have 1 to %d channels, sides of 1 to %d and at most %d "
+                        "values",
+                        who, VT_CHW_OF(s), VT_SHAPE_CHANNELS, VT_SHAPE_SIDE, VT_SHAPE_VALUES);
+}
+
 vitrine_status vitrine_own(vitrine_model **out, const vitrine_classifier *c, vitrine_err *e) {
-    enum { SIDE = 4096, CLASSES = 1 << 20, BATCH = 1 << 16 };
+    enum { CLASSES = 1 << 20, BATCH = 1 << 16 };
     VT_API_NEEDS(out);
     *out = NULL;
     VT_API_NEEDS(c);
-    if (c->size != sizeof *c)
+    if (c->size != sizeof *c && c->size != offsetof(vitrine_classifier, channels))
         return vt_api_usage(e, "%s: size is %zu, must be sizeof(vitrine_classifier), %zu", __func__, c->size,
                             sizeof *c);
+    vitrine_classifier whole = {0};
+    memcpy(&whole, c, c->size);
+    c = &whole;
     VT_API_NEEDS(c->logits);
     if (c->classes < 2 || c->classes > CLASSES)
         return vt_api_usage(e, "%s: classes is %d, must be 2 to %d", __func__, c->classes, CLASSES);
-    if (c->side < 1 || c->side > SIDE)
-        return vt_api_usage(e, "%s: side is %d, must be 1 to %d", __func__, c->side, SIDE);
+    vitrine_status shaped = check_shape(c, __func__, e);
+    if (shaped != VITRINE_OK) return shaped;
     if (c->batch < 1 || c->batch > BATCH)
         return vt_api_usage(e, "%s: batch is %d, must be 1 to %d", __func__, c->batch, BATCH);
     const char *name = c->name ? c->name : "the caller's classifier";
@@ -103,7 +126,7 @@ vitrine_status vitrine_own(vitrine_model **out, const vitrine_classifier *c, vit
     vt_sha_hex(name, strlen(name), sha);
     vt_err why = {0};
     vitrine_model *m = blank(&why);
-    vt_status s = m ? vt_subject_described(&m->subject, c->side, c->classes, sha, name, &why) : VT_E_MEMORY;
+    vt_status s = m ? vt_subject_described(&m->subject, vt_api_own_shape(c), c->classes, sha, name, &why) : VT_E_MEMORY;
     if (s == VT_OK) {
         m->own.c = *c, m->own.c.name = m->subject.model->path;
         m->source = vt_api_own_source(&m->own);
@@ -120,7 +143,11 @@ void vitrine_close(vitrine_model *m) {
 }
 
 int vitrine_classes(const vitrine_model *m) { return m ? m->subject.model->config.classes : 0; }
-int vitrine_side(const vitrine_model *m) { return m ? vt_subject_side(&m->subject) : 0; }
+static vt_shape shape_of(const vitrine_model *m) { return m ? vt_subject_shape(&m->subject) : (vt_shape){0, 0, 0}; }
+int vitrine_side(const vitrine_model *m) { return vt_shape_side(shape_of(m)); }
+int vitrine_channels(const vitrine_model *m) { return shape_of(m).channels; }
+int vitrine_height(const vitrine_model *m) { return shape_of(m).height; }
+int vitrine_width(const vitrine_model *m) { return shape_of(m).width; }
 size_t vitrine_pixels(const vitrine_model *m) { return m ? vt_subject_pixels(&m->subject) : 0; }
 const char *vitrine_sha256(const vitrine_model *m) { return m ? m->subject.model->sha256 : ""; }
 const char *vitrine_assumed(const vitrine_model *m) { return m ? m->assumed : ""; }

@@ -117,7 +117,7 @@ static vt_status open_engine(void *ctx, vt_engine *out, int capacity, vt_err *e)
                   .c = c,
                   .capacity = capacity,
                   .opinions = c->random ? VT_REMOTE_VOTES : 2,
-                  .pixels = 3 * (size_t)c->side * (size_t)c->side,
+                  .pixels = vt_shape_values(vt_api_own_shape(c)),
                   .classes = (size_t)c->classes};
     size_t rows = (size_t)capacity, images;
     bool fits = vt_mul(rows * n->pixels, sizeof(float), &images);

@@ -34,9 +34,11 @@ enum {
 
 /* One image. */
 typedef struct vt_task {
-    const float *x; /* [n] start, in [0,1]; n = 3*height*width, planar; an evaluation starts at the ball's centre */
+    const float
+        *x; /* [n] start, in [0,1]; n = vt_shape_values(shape), planar; an evaluation starts at the ball's centre */
     size_t n;
-    int height, width, classes, label;
+    vt_shape shape;
+    int classes, label;
     const vt_ball *ball;
     const vt_patch *patch; /* the patch threat, for vt_attack_stage_run, or NULL */
     vt_rng rng;            /* keyed by seed, attack and image: run and step are the attack's to set */

@@ -45,7 +45,7 @@ static vt_status key_token(vt_oracle *o, const params *p, const vt_task *t, int 
     *out = p->key < count ? p->key : count - 1;
     if (p->key >= 0) return VT_OK;
     if (s) {
-        *out = vt_patch_token(tokens, s->at[0], s->size, t->height, t->width);
+        *out = vt_patch_token(tokens, s->at[0], s->size, t->shape);
         return VT_OK;
     }
     VT_TRY(vt_oracle_attention(o, t->x, vt_patch_layer(tokens), scratch));

@@ -34,7 +34,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     if (!(m->std[0] > 0)) return VT_E_FORBIDDEN; /* no normalisation that could be seen */
     VT_TRY(vt_oracle_gradient(o, t->x, &ce, NULL, &value, g));
     for (size_t i = 0; i < t->n; i++) {
-        double mean = m->mean[i / (t->n / 3)], std = m->std[i / (t->n / 3)];
+        double mean = m->mean[i / vt_shape_plane(t->shape)], std = m->std[i / vt_shape_plane(t->shape)];
         /* std > 0, so that the gradient's sign is that of the normalised input */
         double x = ((double)t->x[i] - mean) / std, sign = g[i] > 0 ? 1 : g[i] < 0 ? -1 : 0;
         t->x_adv[i] = (float)(within(within(x + eps * sign, x - eps, x + eps), 0, 1) * std + mean);

@@ -82,15 +82,15 @@ static vt_status to_boundary(search *s) {
 static void noise(search *s, int side) {
     const vt_task *t = s->t;
     for (size_t i = 0; i < t->n; i++) {
-        size_t plane = (size_t)t->height * (size_t)t->width, c = i / plane, y = i % plane / (size_t)t->width,
-               x = i % (size_t)t->width, k = (size_t)side;
-        s->at[i] = vt_rng_uniform(&s->r, (c * (size_t)t->height + y / k) * (size_t)t->width + x / k);
+        size_t plane = vt_shape_plane(t->shape), w = (size_t)t->shape.width, c = i / plane, y = i % plane / w,
+               x = i % w, k = (size_t)side;
+        s->at[i] = vt_rng_uniform(&s->r, (c * (size_t)t->shape.height + y / k) * w + x / k);
     }
     s->r.step++;
 }
 
 static vt_status start(search *s, bool *found) {
-    int side = s->t->height / 4 > 0 ? s->t->height / 4 : 1;
+    int side = s->t->shape.height / 4 > 0 ? s->t->shape.height / 4 : 1;
     *found = false;
     for (int i = 0; s->left && !*found; i++) {
         noise(s, i % 2 ? side : 1);

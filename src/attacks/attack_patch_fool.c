@@ -32,7 +32,7 @@ static size_t work_len(const void *p, const vt_task *t) {
 /* g [n] of pixels -> of the normalised input, and nothing outside the squares: there nothing can move. */
 static void normalise(float *g, const vt_task *t, const double *std) {
     const vt_ball *b = t->ball;
-    for (size_t i = 0; i < t->n; i++) g[i] = b->lo[i] < b->hi[i] ? g[i] * (float)std[i / (t->n / 3)] : 0;
+    for (size_t i = 0; i < t->n; i++) g[i] = b->lo[i] < b->hi[i] ? g[i] * (float)std[i / vt_shape_plane(t->shape)] : 0;
 }
 
 static double dot(const float *a, const float *b, size_t n) {
@@ -68,7 +68,7 @@ static vt_status direction(vt_oracle *o, const params *p, const vt_task *t, floa
     if (p->attention == 0) return VT_OK;
     const vt_squares *s = t->ball->squares;
     vt_attn_loss a = {.kind = VT_ATTN_LOSS_LOG, .weight = 1, .alone = true};
-    a.patch = vt_patch_token(tokens, s->at[0], s->size, t->height, t->width); /* the first of several */
+    a.patch = vt_patch_token(tokens, s->at[0], s->size, t->shape); /* the first of several */
     loss.attention = &a;
     int first, last = attended(tokens->layers, &first);
     for (int l = first; l <= last; l++) {
@@ -93,7 +93,8 @@ static void adam(const vt_task *t, float *m, float *v, const float *g, int step,
     for (size_t i = 0; i < t->n; i++) {
         m[i] = 0.9f * m[i] + 0.1f * g[i];
         v[i] = 0.999f * v[i] + 0.001f * g[i] * g[i];
-        t->x_adv[i] += (float)(lr * std[i / (t->n / 3)] * ((double)m[i] / c1) / (sqrt((double)v[i] / c2) + 1e-8));
+        t->x_adv[i] +=
+            (float)(lr * std[i / vt_shape_plane(t->shape)] * ((double)m[i] / c1) / (sqrt((double)v[i] / c2) + 1e-8));
     }
     vt_ball_project(t->ball, t->x_adv);
 }

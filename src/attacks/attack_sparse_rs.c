@@ -18,7 +18,8 @@ static const vt_opt opts[] = {
     VT_OPT_I("restarts", params, restarts, "independent runs", 1, 1, 1000),
     VT_OPT_R("alpha", params, alpha, "share of the set that is exchanged at first", 0.3, 1e-6, 1),
     VT_OPT_C("unit", params, unit,
-             "what is changed: single values, or pixels of three values each (the authors' l0: three times eps)",
+             "what is changed: single values, or pixels with all their channels (the authors' l0; in RGB three times "
+             "eps)",
              "feature|pixel", FEATURE),
     VT_OPT_END,
 };
@@ -26,10 +27,10 @@ static const vt_opt opts[] = {
 /* One image: `all` units, of which the first k of `order` are changed. */
 typedef struct search {
     const vt_task *t;
-    size_t plane, all, k, each; /* values of a channel; units; changed at a time; values of a unit */
-    uint32_t *order;            /* [all] */
-    float *to;                  /* [n] what a changed value becomes */
-    float before[3];            /* of a unit that was recoloured alone */
+    size_t plane, all, k, each;      /* values of a channel; units; changed at a time; values of a unit */
+    uint32_t *order;                 /* [all] */
+    float *to;                       /* [n] what a changed value becomes */
+    float before[VT_SHAPE_CHANNELS]; /* of a unit that was recoloured alone */
     uint32_t recoloured;
     vt_rng r;
     uint64_t drawn;
@@ -106,8 +107,8 @@ static void take_back(search *s, size_t m) {
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *next = t->work + 2 * t->n, *z = next + t->n, best;
-    search s = {.t = t, .plane = (size_t)t->height * (size_t)t->width, .r = t->rng};
-    s.each = p->unit == PIXEL ? 3 : 1, s.all = t->n / s.each;
+    search s = {.t = t, .plane = vt_shape_plane(t->shape), .r = t->rng};
+    s.each = p->unit == PIXEL ? (size_t)t->shape.channels : 1, s.all = t->n / s.each;
     s.k = (size_t)t->ball->eps / s.each;
     if (s.k > s.all) s.k = s.all;
     s.order = (uint32_t *)(void *)t->work, s.to = t->work + t->n;

@@ -48,9 +48,9 @@ static int origin(const vt_rng *r, int i, int size, int s) {
 
 /* Vertical stripes: one sign for each channel and column. */
 static void start_linf(const vt_task *t, const vt_rng *r, float *x) {
-    int w = t->width, h = t->height;
+    int w = t->shape.width, h = t->shape.height;
     float eps = (float)t->ball->eps;
-    for (int c = 0; c < 3; c++)
+    for (int c = 0; c < t->shape.channels; c++)
         for (int i = 0; i < w; i++) {
             float s = eps * sign_at(r, c * w + i);
             for (int y = 0; y < h; y++) {
@@ -65,18 +65,18 @@ static void start_linf(const vt_task *t, const vt_rng *r, float *x) {
  * too (in a small square it is too large a share). */
 static void window_linf(const vt_task *t, const vt_rng *r, double p, int *y0, int *x0, int *s) {
     const vt_squares *in = t->ball->squares;
-    int h = in ? in->size : t->height, w = in ? in->size : t->width;
+    int h = in ? in->size : t->shape.height, w = in ? in->size : t->shape.width;
     vt_square at = {0, 0};
-    if (in) at = in->at[vt_rng_bits(r, 5) % (uint32_t)in->n];
+    if (in) at = in->at[vt_rng_bits(r, 2 + (uint64_t)t->shape.channels) % (uint32_t)in->n];
     *s = side_linf(p, h, w);
     *y0 = at.y + origin(r, 0, h + (in != NULL), *s), *x0 = at.x + origin(r, 1, w + (in != NULL), *s);
 }
 
 static void propose_linf(const vt_task *t, const vt_rng *r, double p, float *x) {
-    int w = t->width, h = t->height, y0, x0, s;
+    int w = t->shape.width, h = t->shape.height, y0, x0, s;
     window_linf(t, r, p, &y0, &x0, &s);
     float eps2 = (float)(2 * t->ball->eps);
-    for (int c = 0; c < 3; c++) {
+    for (int c = 0; c < t->shape.channels; c++) {
         float d = eps2 * sign_at(r, 2 + c);
         for (int y = y0; y < y0 + s; y++)
             for (int i = x0; i < x0 + s; i++) x[((size_t)c * (size_t)h + (size_t)y) * (size_t)w + (size_t)i] += d;
@@ -134,13 +134,15 @@ static void land(const vt_task *t, float *x, const float *delta) {
     vt_ball_project(&b, x);
 }
 
+/* Tiles of a fifth of the height, from the same place down and across, as in the authors' code. */
 static void start_tiles(const vt_task *t, const vt_rng *r, float *x, float *delta, float *shape) {
-    int w = t->width, h = t->height, s = h / 5 > 0 ? h / 5 : 1, draw = 0;
+    int w = t->shape.width, h = t->shape.height, s = h / 5 > 0 ? h / 5 : 1, draw = 0;
+    int from = (h - 5 * s) / 2 > 0 ? (h - 5 * s) / 2 : 0;
     memset(delta, 0, t->n * sizeof(float));
-    for (int y0 = (h - 5 * s) / 2 > 0 ? (h - 5 * s) / 2 : 0, row = 0; row < h / s && y0 + s <= h; row++, y0 += s)
-        for (int x0 = (w - 5 * s) / 2 > 0 ? (w - 5 * s) / 2 : 0, col = 0; col < w / s && x0 + s <= w; col++, x0 += s) {
+    for (int y0 = from, row = 0; row < h / s && y0 + s <= h; row++, y0 += s)
+        for (int x0 = from, col = 0; col < w / s && x0 + s <= w; col++, x0 += s) {
             eta(t->ball->norm, shape, s, vt_rng_uniform(r, (uint64_t)draw++) > 0.5f);
-            for (int c = 0; c < 3; c++) {
+            for (int c = 0; c < t->shape.channels; c++) {
                 float sign = sign_at(r, draw++);
                 for (int y = 0; y < s; y++)
                     for (int i = 0; i < s; i++)
@@ -160,11 +162,11 @@ static double window(vt_norm norm, const float *delta, int w, int y0, int x0, in
     return v;
 }
 
-/* Mass of window 2 and the unused budget (a third of it for each channel; in l1 the authors' code gives each channel
- * three times its own mass on top, and the projection takes back what is too much) move into window 1. */
+/* Mass of window 2 and the unused budget (each channel's part of it; in l1 the authors' code gives each channel as
+ * many times its own mass as there are channels, and the projection takes back what is too much) move into window 1. */
 static void propose_tiles(const vt_task *t, const vt_rng *r, double p, float *x, float *delta, float *shape) {
     vt_norm norm = t->ball->norm;
-    int w = t->width, h = t->height, s = side_odd(p, h, w);
+    int w = t->shape.width, h = t->shape.height, channels = t->shape.channels, s = side_odd(p, h, w);
     int y1 = origin(r, 0, h, s), x1 = origin(r, 1, w, s), y2 = origin(r, 2, h, s), x2 = origin(r, 3, w, s);
     eta(norm, shape, s, vt_rng_uniform(r, 4) > 0.5f);
     double all = 0;
@@ -173,7 +175,7 @@ static void propose_tiles(const vt_task *t, const vt_rng *r, double p, float *x,
         all += part(norm, (double)delta[i]);
     }
     double spare = part(norm, t->ball->eps) - all;
-    for (int c = 0; c < 3; c++) {
+    for (int c = 0; c < t->shape.channels; c++) {
         float *d = delta + (size_t)c * (size_t)h * (size_t)w, sign = sign_at(r, 5 + c);
         double n1 = window(norm, d, w, y1, x1, s, 0, 0, 0), n_union = n1 + window(norm, d, w, y2, x2, s, y1, x1, s);
         double q_sum = 0;
@@ -181,7 +183,7 @@ static void propose_tiles(const vt_task *t, const vt_rng *r, double p, float *x,
         for (int y = 0; y < s; y++)
             for (int i = 0; i < s; i++)
                 q_sum += part(norm, (double)(shape[y * s + i] * sign + d[(y1 + y) * w + x1 + i] * into));
-        double goal = whole(norm, (spare > 0 ? spare : 0) / 3 + n_union) * (norm == VT_L1 ? 3 : 1);
+        double goal = whole(norm, (spare > 0 ? spare : 0) / channels + n_union) * (norm == VT_L1 ? channels : 1);
         float scale = (float)(goal / (1e-12 + whole(norm, q_sum)));
         /* q reads window 1, so it is written after window 2 is cleared, from a copy in the order of the authors' code
          */
@@ -197,12 +199,12 @@ static void propose_tiles(const vt_task *t, const vt_rng *r, double p, float *x,
 
 static size_t work_len(const void *p, const vt_task *t) {
     (void)p;
-    return 3 * t->n + (size_t)t->classes; /* candidate, difference, update shapes (2 h w <= n) */
+    return 2 * t->n + 2 * vt_shape_plane(t->shape) + (size_t)t->classes; /* candidate, difference, update shapes */
 }
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *next = t->work, *delta = next + t->n, *shape = delta + t->n, *z = shape + t->n;
+    float *next = t->work, *delta = next + t->n, *shape = delta + t->n, *z = shape + 2 * vt_shape_plane(t->shape);
     bool linf = t->ball->norm == VT_LINF;
     for (int k = 0; k < p->restarts; k++) {
         vt_rng r = t->rng;

@@ -59,20 +59,21 @@ static int shrunk(const vt_rng *r, uint64_t i, int size) {
 static frame draw(const flight *f, const vt_rng *r) {
     frame d = {0};
     if (!(f->p->diversity > 0) || (double)vt_rng_uniform(r, 0) >= f->p->diversity) return d;
-    d.h = shrunk(r, 1, f->t->height), d.w = shrunk(r, 2, f->t->width);
-    d.top = (int)(vt_rng_uniform(r, 3) * (float)(f->t->height - d.h + 1));
-    d.left = (int)(vt_rng_uniform(r, 4) * (float)(f->t->width - d.w + 1));
+    d.h = shrunk(r, 1, f->t->shape.height), d.w = shrunk(r, 2, f->t->shape.width);
+    d.top = (int)(vt_rng_uniform(r, 3) * (float)(f->t->shape.height - d.h + 1));
+    d.left = (int)(vt_rng_uniform(r, 4) * (float)(f->t->shape.width - d.w + 1));
     return d;
 }
 
 /* out <- the frame of x; back: out += the frame's adjoint at x. */
 static void apply(const vt_task *t, frame d, bool back, float *out, const float *x) {
     memset(out, 0, t->n * sizeof *out);
-    for (int c = 0; c < 3; c++)
+    for (int c = 0; c < t->shape.channels; c++)
         for (int y = 0; y < d.h; y++)
             for (int i = 0; i < d.w; i++) {
-                int from = (c * t->height + y * t->height / d.h) * t->width + i * t->width / d.w;
-                int to = (c * t->height + d.top + y) * t->width + d.left + i;
+                int from =
+                    (c * t->shape.height + y * t->shape.height / d.h) * t->shape.width + i * t->shape.width / d.w;
+                int to = (c * t->shape.height + d.top + y) * t->shape.width + d.left + i;
                 if (back)
                     out[from] += x[to];
                 else

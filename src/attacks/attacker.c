@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "attacks/attacker.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include "core/mem.h"
 
-vt_status vt_attacker_open(vt_attacker *a, size_t pixels, size_t work, vt_err *e) {
-    size_t bytes = pixels * sizeof(float);
-    *a = (vt_attacker){.pixels = pixels, .work_len = work, .side = vt_attacker_dims(pixels, 2, NULL).height};
+vt_status vt_attacker_open(vt_attacker *a, vt_shape shape, size_t work, vt_err *e) {
+    size_t pixels = vt_shape_values(shape), bytes = pixels * sizeof(float);
+    *a = (vt_attacker){.pixels = pixels, .work_len = work, .shape = shape};
     a->x_adv = vt_alloc(bytes), a->lo = vt_alloc(bytes), a->hi = vt_alloc(bytes);
     a->work = vt_alloc((work ? work : 1) * sizeof(float));
     if (a->x_adv && a->lo && a->hi && a->work) return VT_OK;
@@ -20,11 +19,9 @@ void vt_attacker_close(vt_attacker *a) {
     *a = (vt_attacker){0};
 }
 
-vt_task vt_attacker_dims(size_t pixels, int classes, const vt_patch *patch) {
-    int side = (int)lround(sqrt((double)pixels / 3));
-    return (vt_task){.n = pixels,
-                     .height = side,
-                     .width = side,
+vt_task vt_attacker_dims(vt_shape shape, int classes, const vt_patch *patch) {
+    return (vt_task){.n = vt_shape_values(shape),
+                     .shape = shape,
                      .classes = classes,
                      .patch = patch && patch->size ? patch : NULL};
 }
@@ -39,7 +36,7 @@ size_t vt_attacker_work(const vt_attack *a, const vt_task *dims) {
 }
 
 vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s, const vt_attempt *t) {
-    vt_task task = vt_attacker_dims(a->pixels, t->classes, t->patch);
+    vt_task task = vt_attacker_dims(a->shape, t->classes, t->patch);
     o->mode = t->mode, o->eight_bit = t->eight_bit, o->open = t->open;
     vt_ball_init(&a->ball, t->norm, t->eps, t->x, a->pixels, a->lo, a->hi);
     vt_oracle_reset(o, &a->ball, t->label, s->def->white_box && !t->blind);

@@ -9,7 +9,7 @@
 
 typedef struct vt_attacker {
     size_t pixels, work_len; /* of one image; floats of scratch */
-    int side;
+    vt_shape shape;
     float *x_adv, *lo, *hi, *work;
     vt_ball ball;    /* of the last attempt: its oracle points here */
     const float *at; /* what that attempt ended with */
@@ -35,10 +35,10 @@ typedef struct vt_attempt {
 } vt_attempt;
 
 /* work: floats of scratch, vt_attacker_work of the stages that it will run. */
-vt_status vt_attacker_open(vt_attacker *a, size_t pixels, size_t work, vt_err *e);
+vt_status vt_attacker_open(vt_attacker *a, vt_shape shape, size_t work, vt_err *e);
 void vt_attacker_close(vt_attacker *a); /* accepts a zeroed one */
 /* Sizes alone, for vt_attack_work_len and an attack's check. */
-vt_task vt_attacker_dims(size_t pixels, int classes, const vt_patch *patch);
+vt_task vt_attacker_dims(vt_shape shape, int classes, const vt_patch *patch);
 /* The most scratch of any stage of a, 1 at least. */
 size_t vt_attacker_work(const vt_attack *a, const vt_task *dims);
 

@@ -27,12 +27,13 @@ vt_status vt_patch_parse(vt_patch *out, const char *text, vt_err *e) {
 }
 
 vt_status vt_patch_fit(vt_patch *p, const vt_config *c, const char *path, vt_err *e) {
-    int side = vt_config_input(c), token = c->patch * side / c->image;
+    vt_shape input = vt_config_shape(c);
     p->grid = 1;
-    if (p->size > side)
+    if (p->size > input.height || p->size > input.width)
         return vt_fail(e, VT_E_USAGE, "--threat patch: size is %d pixels, but the images of %s are %d x %d", p->size,
-                       path ? path : "the model", side, side);
-    if (!p->aligned) return VT_OK;
+                       path ? path : "the model", input.height, input.width);
+    if (!p->aligned || c->foreign.channels) return VT_OK; /* which has no tokens, as an evaluation's check says */
+    int side = input.width, token = c->patch * side / c->image;
     if (c->patch * side % c->image || token < 1)
         return vt_fail(e, VT_E_USAGE,
                        "--threat patch: aligned=1 needs tokens of whole pixels, but %s cuts images of %d pixels into "
@@ -47,16 +48,16 @@ vt_status vt_patch_fit(vt_patch *p, const vt_config *c, const char *path, vt_err
     return VT_OK;
 }
 
-void vt_ball_squares(vt_ball *b, const vt_squares *s, int height, int width, const float *x, float *lo, float *hi) {
-    size_t area = (size_t)height * (size_t)width;
-    *b = (vt_ball){.norm = VT_LINF, .eps = 1, .n = 3 * area, .x = x, .lo = lo, .hi = hi, .squares = s};
-    memcpy(lo, x, 3 * area * sizeof *lo);
-    memcpy(hi, x, 3 * area * sizeof *hi);
+void vt_ball_squares(vt_ball *b, const vt_squares *s, vt_shape shape, const float *x, float *lo, float *hi) {
+    size_t area = vt_shape_plane(shape), n = vt_shape_values(shape), width = (size_t)shape.width;
+    *b = (vt_ball){.norm = VT_LINF, .eps = 1, .n = n, .x = x, .lo = lo, .hi = hi, .squares = s};
+    memcpy(lo, x, n * sizeof *lo);
+    memcpy(hi, x, n * sizeof *hi);
     for (int k = 0; k < s->n; k++)
-        for (int c = 0; c < 3; c++)
+        for (int c = 0; c < shape.channels; c++)
             for (int y = s->at[k].y; y < s->at[k].y + s->size; y++)
                 for (int i = s->at[k].x; i < s->at[k].x + s->size; i++) {
-                    size_t at = (size_t)c * area + (size_t)y * (size_t)width + (size_t)i;
+                    size_t at = (size_t)c * area + (size_t)y * width + (size_t)i;
                     lo[at] = 0, hi[at] = 1;
                 }
 }
@@ -72,21 +73,21 @@ const vt_opt vt_place_opts[] = {
 
 int vt_patch_layer(const vt_tokens *t) { return t->layers >= 5 ? 4 : t->layers / 3; }
 
-int vt_patch_token(const vt_tokens *t, vt_square s, int size, int height, int width) {
-    int y = (s.y + size / 2) * t->side / height, x = (s.x + size / 2) * t->side / width;
+int vt_patch_token(const vt_tokens *t, vt_square s, int size, vt_shape shape) {
+    int y = (s.y + size / 2) * t->side / shape.height, x = (s.x + size / 2) * t->side / shape.width;
     return y * t->side + x;
 }
 
 /* map [h, w]: what a pixel is worth: its gradient (the surrogate's, for attacks that have one) in normalised units, or
  * the attention that its token gets. */
 static vt_status pixel_map(vt_oracle *o, const vt_task *t, int where, bool surrogate, float *map, float *scratch) {
-    size_t area = t->n / 3;
+    size_t area = vt_shape_plane(t->shape);
     if (where == VT_WHERE_ATTENTION) {
         const vt_tokens *tokens = &o->model->tokens;
         VT_TRY(vt_oracle_attention(o, t->x, vt_patch_layer(tokens), scratch));
-        for (int y = 0; y < t->height; y++)
-            for (int x = 0; x < t->width; x++)
-                map[y * t->width + x] = scratch[vt_patch_token(tokens, (vt_square){y, x}, 0, t->height, t->width)];
+        for (int y = 0; y < t->shape.height; y++)
+            for (int x = 0; x < t->shape.width; x++)
+                map[y * t->shape.width + x] = scratch[vt_patch_token(tokens, (vt_square){y, x}, 0, t->shape)];
         return VT_OK;
     }
     float value;
@@ -124,10 +125,10 @@ static void box_sums(float *score, const float *map, float *rows, int h, int w, 
 static void fixed_scores(float *score, const vt_task *t, int where, int size) {
     vt_rng rng = t->rng;
     rng.purpose = vt_rng_purpose("patch place");
-    for (int y = 0; y < t->height; y++)
-        for (int x = 0; x < t->width; x++) {
-            int at = y * t->width + x;
-            float down = (float)(2 * y + size - t->height), right = (float)(2 * x + size - t->width);
+    for (int y = 0; y < t->shape.height; y++)
+        for (int x = 0; x < t->shape.width; x++) {
+            int at = y * t->shape.width + x;
+            float down = (float)(2 * y + size - t->shape.height), right = (float)(2 * x + size - t->shape.width);
             score[at] = where == VT_WHERE_RANDOM   ? vt_rng_uniform(&rng, (uint64_t)at)
                         : where == VT_WHERE_CENTRE ? -(down * down + right * right)
                                                    : -(float)at;
@@ -142,11 +143,13 @@ static int best_squares(vt_square *out, int most, const float *score, const vt_t
     int n = 0;
     for (; n < most; n++) {
         bool found = false;
-        for (int y = 0; y + p->size <= t->height; y += p->grid)
-            for (int x = 0; x + p->size <= t->width; x += p->grid) {
+        for (int y = 0; y + p->size <= t->shape.height; y += p->grid)
+            for (int x = 0; x + p->size <= t->shape.width; x += p->grid) {
                 bool is_free = true;
                 for (int k = 0; k < n && is_free; k++) is_free = !overlap(out[k], (vt_square){y, x}, p->size);
-                if (!is_free || (found && !(score[y * t->width + x] > score[out[n].y * t->width + out[n].x]))) continue;
+                if (!is_free ||
+                    (found && !(score[y * t->shape.width + x] > score[out[n].y * t->shape.width + out[n].x])))
+                    continue;
                 out[n] = (vt_square){y, x};
                 found = true;
             }
@@ -155,13 +158,14 @@ static int best_squares(vt_square *out, int most, const float *score, const vt_t
     return n;
 }
 
-/* work: 2 n floats */
+/* work: the image and three planes */
 static vt_status choose(vt_oracle *o, const vt_attack_stage *s, const vt_task *t, vt_square *out, int *n, float *work) {
     const vt_place *place = s->place;
-    float *scratch = work, *map = work + t->n, *rows = map + t->n / 3, *score = rows + t->n / 3;
+    size_t area = vt_shape_plane(t->shape);
+    float *scratch = work, *map = work + t->n, *rows = map + area, *score = rows + area;
     if (place->where == VT_WHERE_ATTENTION || place->where == VT_WHERE_SALIENCY) {
         VT_TRY(pixel_map(o, t, place->where, s->def->surrogate, map, scratch));
-        box_sums(score, map, rows, t->height, t->width, t->patch->size);
+        box_sums(score, map, rows, t->shape.height, t->shape.width, t->patch->size);
     } else {
         fixed_scores(score, t, place->where, t->patch->size);
     }
@@ -171,7 +175,8 @@ static vt_status choose(vt_oracle *o, const vt_attack_stage *s, const vt_task *t
 
 /* ---- a stage ---- */
 
-size_t vt_patch_work_len(const vt_task *dims) { return 4 * dims->n; }
+/* The box, then what `choose` needs, which comes before what the attack does. */
+size_t vt_patch_work_len(const vt_task *dims) { return 3 * dims->n + 3 * vt_shape_plane(dims->shape); }
 
 vt_status vt_patch_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
     float *lo = t->work, *hi = lo + t->n, *rest = hi + t->n;
@@ -187,7 +192,7 @@ vt_status vt_patch_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t)
     for (int at = 0; at < n && st == VT_OK; at += count) {
         here.n = n - at < count ? n - at : count;
         memcpy(here.at, all + at, (size_t)here.n * sizeof *all);
-        vt_ball_squares(&ball, &here, t->height, t->width, t->x, lo, hi);
+        vt_ball_squares(&ball, &here, t->shape, t->x, lo, hi);
         in.rng.purpose = t->rng.purpose + (uint32_t)(at / count) * 0x9E3779B9u; /* draws of its own in every place */
         st = vt_attack_run_in_ball(o, s, &in);
         if (st == VT_OK && vt_oracle_may_end(o, false)) break;

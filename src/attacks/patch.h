@@ -33,7 +33,7 @@ typedef struct vt_squares {
 } vt_squares;
 
 /* The ball of given squares: lo = 0 and hi = 1 inside, lo = hi = x outside; linf of radius 1. lo, hi, squares: kept. */
-void vt_ball_squares(vt_ball *b, const vt_squares *s, int height, int width, const float *x, float *lo, float *hi);
+void vt_ball_squares(vt_ball *b, const vt_squares *s, vt_shape shape, const float *x, float *lo, float *hi);
 
 /* ---- where ---- */
 
@@ -54,7 +54,7 @@ extern const vt_opt vt_place_opts[]; /* two rows and the end; offsets into vt_pl
 /* Patch-Fool's rule for the block whose attention chooses: the fifth, or a third of the way in shorter models. */
 int vt_patch_layer(const vt_tokens *t);
 /* The patch token under the middle of a square. */
-int vt_patch_token(const vt_tokens *t, vt_square s, int size, int height, int width);
+int vt_patch_token(const vt_tokens *t, vt_square s, int size, vt_shape shape);
 
 struct vt_attack_stage;
 struct vt_task;

@@ -2,6 +2,7 @@
 /* vitrine analyze: opens the checkpoints, reads the options of the analysis and writes what it measured. */
 #include <stdlib.h>
 #include <unistd.h>
+#include "attacks/attacker.h"
 #include "cli/cli.h"
 #include "cli/result_dir.h"
 #include "cli/known.h"
@@ -84,8 +85,7 @@ static vt_status open_subject(job *j, const vt_cli *c, vt_analyzed *s, vt_err *e
 static vt_status check_attack(const job *j, vt_err *e) {
     for (int i = 0; i < j->a.n; i++) {
         const vt_config *c = &j->a.subjects[i].model->config;
-        vt_task dims = {.n = vt_config_input_pixels(c), .classes = c->classes};
-        dims.height = dims.width = vt_config_input(c);
+        vt_task dims = vt_attacker_dims(vt_config_shape(c), c->classes, NULL);
         for (int k = 0; j->a.attack && k < j->a.attack->n_stages; k++) {
             const vt_attack_stage *s = &j->a.attack->stages[k];
             if (s->def->check) VT_TRY(s->def->check(s->params, &dims, e));

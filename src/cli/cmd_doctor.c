@@ -51,6 +51,11 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_subject_open(s, &c->given, weights, j->images[0], e));
     VT_TRY(vt_subject_fit(s, &c->given, j->images[0], e));
     j->model = s->model, j->data = s->data;
+    vt_shape shape = vt_subject_shape(s);
+    if (shape.channels != 3)
+        return vt_fail(e, VT_E_USAGE,
+                       "vitrine doctor tries what is done to red, green and blue: the model %.300s takes " VT_CHW,
+                       s->model->path, VT_CHW_OF(shape));
     if (s->remote) vt_remote_interruptible(s->remote, vt_cli_interruptible());
     size_t n = s->remote ? REMOTE : sample_size(j->model);
     if (vt_cli_has(c, "images") || n > j->n_images) n = j->n_images;

@@ -120,6 +120,9 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
     if (st == VT_OK && vt_script_stream() && !vt_cli_has(c, "seeds"))
         st = vt_report_write(vt_report_find("json"), vt_script_stream(), &s, e);
     if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, false, e);
+    if (st == VT_OK && out && vt_cli_has(c, "save-adv") && !vt_picture_is(j->ledger->header->shape))
+        fprintf(stderr, "vitrine: images of %d channels are not drawn: %s has adv.safetensors, and no pictures\n",
+                j->ledger->header->shape.channels, out);
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
     double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */
     for (int i = 0; i < j->r.v.n_attacks && isnan(cost); i++)
@@ -318,7 +321,7 @@ static const vt_arg args[] = {
     VT_THREADS_ARG,
     VT_BATCH_ARG,
     {"exhaustive", NULL, "never leave an image early; score fgsm and pgd on the last iterate"},
-    {"save-adv", NULL, "write adversarial images: adv.safetensors and adv/NAME/INDEX.png"},
+    {"save-adv", NULL, "write adversarial images: adv.safetensors and (3 channels, or 1) adv/NAME/INDEX.png"},
     {"save-npz", NULL, "write adversarial images for NumPy: adv/NAME.npz (x_adv, labels, indices, preds, status)"},
     {"no-selftest", NULL, "leave out the self-test at the end of a run with autoattack or a profile"},
     VT_VERBOSE_ARG,

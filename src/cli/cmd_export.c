@@ -87,7 +87,7 @@ const vt_command vt_command_export = {
     .max_operands = 1,
     .args = args,
     .details =
-        "x_adv [N,3,H,W] float32 in [0,1], labels, indices, preds [N] int64 and status [N] uint8 (1: broken), one row "
+        "x_adv [N,C,H,W] float32 in [0,1], labels, indices, preds [N] int64 and status [N] uint8 (1: broken), one row "
         "for\n"
         "every evaluated image in the order of their numbers; where nothing broke an image the clean one stands, as\n"
         "leaderboards want it. tools/check_export.py judges an export again in PyTorch.",

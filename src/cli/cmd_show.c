@@ -176,7 +176,7 @@ static vt_status show(const vt_cli *c, job *j, vt_err *e) {
                  .summary = &j->summary[0],
                  .data = j->first.subject.data,
                  .pictures = (int)pictures};
-    s.side = j->runs[0]->header->side, s.name = name;
+    s.name = name;
     VT_TRY(vt_run_model_name(c->positional[0], c, name, e));
     s.curve = j->marks, s.n_curve = j->n_marks > 2 ? j->n_marks : 0; /* two points are the tiles above */
     s.axis = j->unit > 1 ? "eps, in units of 1/255" : "eps";

@@ -240,7 +240,7 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     VT_TRY(vt_request_pace(&c->given, &j->subject, &f->threads, NULL, e));
     const vt_config *m = &j->subject.model->config;
     if (f->patch.size) VT_TRY(vt_patch_fit(&f->patch, m, j->subject.model->path, e));
-    return vt_adv_file_fit(&j->points, file, vt_config_input(m), m->mean, m->std, e);
+    return vt_adv_file_fit(&j->points, file, vt_config_shape(m), m->mean, m->std, e);
 }
 
 static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
@@ -285,7 +285,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"adv", "FILE", "adversarial images of any tool: .safetensors, .npy or .npz, [N,3,H,W] in [0,1] or uint8"},
+    {"adv", "FILE", "adversarial images of any tool: .safetensors, .npy or .npz, [N,C,H,W] in [0,1] or uint8"},
     {"tensor", "NAME", "which tensor of FILE (default x_adv, else the only one of four sides)"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (with --adv)"},
     {"norm", "linf|l2|l1|l0", "threat model (with --adv; default linf)"},

@@ -19,7 +19,7 @@ static vt_status worker_open(vt_worker *w, const vt_crew_needs *n, const vt_crew
     VT_TRY(vt_subject_seat(&w->model, s, NULL, c->batchers[0], slot, e));
     VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
     if (n->eight_bit) VT_TRY(vt_grid8_open(&w->grid, n->dims.n, e));
-    VT_TRY(vt_attacker_open(&w->attacker, n->dims.n, n->work, e));
+    VT_TRY(vt_attacker_open(&w->attacker, n->dims.shape, n->work, e));
     w->oracle.interrupt = n->interrupt;
     if (n->surrogate) {
         VT_TRY(vt_subject_seat(&w->surrogate, s, s->surrogate, c->batchers[1], slot, e));

@@ -64,6 +64,16 @@ void vt_describe_data(json_t *data, const vt_dataset *d, int outputs) {
     keep(data, notes);
 }
 
+void vt_describe_shape(json_t *model, vt_shape s) {
+    const struct {
+        const char *key;
+        int value;
+    } sides[] = {{"channels", s.channels}, {"height", s.height}, {"width", s.width}};
+    if (vt_shape_side(s)) json_object_set_new(model, "image", json_integer(s.height));
+    for (size_t i = 0; i < 3 && !vt_shape_side(s); i++)
+        json_object_set_new(model, sides[i].key, json_integer(sides[i].value));
+}
+
 static json_t *form_json(const vt_config *c, vt_field f) {
     char text[64];
     const vt_form *form = vt_form_find(vt_field_key(f));
@@ -129,7 +139,7 @@ json_t *vt_describe_sources(const vt_model *m) {
 
 void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, const vt_input_provenance *story) {
     char text[64];
-    int side = vt_config_input(c);
+    vt_shape at = vt_config_shape(c);
     json_t *notes = json_array();
     if (d->floats)
         json_object_set_new(model, "input",
@@ -139,7 +149,7 @@ void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, c
     if (!vt_transform_is_none(&d->transform)) {
         vt_transform_text(&d->transform, text, sizeof text);
         note(notes, "preprocessing %s%s%s%s; perturbations live at %d x %d, after it", text, *story->from ? " (" : "",
-             story->from, *story->from ? ")" : "", side, side);
+             story->from, *story->from ? ")" : "", at.height, at.width);
     } else if (story->left) {
         note(notes,
              "the images have the model's size: its own preprocessing %s was left out (--preprocess brings it back)",
@@ -149,7 +159,7 @@ void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, c
         vt_form_text(c, vt_form_find("native_filter"), text, sizeof text);
         json_object_set_new(model, "native", json_integer(c->native));
         json_object_set_new(model, "native_filter", json_string(text));
-        note(notes, "perturbations live at %d x %d; the model resizes that to %d x %d itself (%s)", side, side,
+        note(notes, "perturbations live at %d x %d; the model resizes that to %d x %d itself (%s)", at.height, at.width,
              c->image, c->image, text);
     }
     keep(model, notes);

@@ -22,6 +22,10 @@ void vt_describe_data(json_t *data, const vt_dataset *d, int outputs);
  * reading, not of the model: two runs that differ in them alone are runs of one model. */
 json_t *vt_describe_sources(const vt_model *m);
 
+/* The shape of a foreign model's images in the header's "model": "image" for three squares, else "channels", "height",
+ * "width". */
+void vt_describe_shape(json_t *model, vt_shape s);
+
 /* Where the pixels that the model sees come from. */
 typedef struct vt_input_provenance {
     char from[96]; /* who asked for the data's transform: "--preprocess", "the model's own: config.json"; empty: nobody

@@ -44,7 +44,7 @@ typedef struct stage_run {
 } stage_run;
 
 static vt_task task_dims(const vt_eval *v) {
-    return vt_attacker_dims(vt_subject_pixels(v->subject), vt_subject_classes(v->subject), &v->patch);
+    return vt_attacker_dims(vt_subject_shape(v->subject), vt_subject_classes(v->subject), &v->patch);
 }
 
 static vt_team *team_of(const vt_eval *v) { return v->place ? v->place->team : NULL; }
@@ -160,13 +160,16 @@ static vt_status check_surrogate(const vt_eval *v, vt_err *e) {
     const vt_model *s = v->subject->surrogate, *m = v->subject->model;
     if (!s) return VT_OK;
     const char *path = s->path ? s->path : "the surrogate", *whose = m->path ? m->path : "the model";
-    int side = vt_config_input(&s->config), want = vt_config_input(&m->config);
+    vt_shape is = vt_config_shape(&s->config), want = vt_config_shape(&m->config);
     if (s->config.classes != m->config.classes)
         return vt_fail(e, VT_E_USAGE, "--surrogate %s has %d classes, must have %d, as %s", path, s->config.classes,
                        m->config.classes, whose);
-    if (side != want)
+    if (vt_shape_side(is) && vt_shape_side(want) && !vt_shape_same(is, want))
         return vt_fail(e, VT_E_USAGE, "--surrogate %s takes images of %d x %d pixels, must take %d x %d, as %s", path,
-                       side, side, want, want, whose);
+                       is.width, is.height, want.width, want.height, whose);
+    if (!vt_shape_same(is, want))
+        return vt_fail(e, VT_E_USAGE, "--surrogate %s takes images of " VT_CHW ", must take " VT_CHW ", as %s", path,
+                       VT_CHW_OF(is), VT_CHW_OF(want), whose);
     return VT_OK;
 }
 
@@ -223,8 +226,11 @@ static json_t *model_json(const vt_config *c) {
 
 /* All that is known of a model in another process; vt_describe_remote says the rest. */
 static json_t *remote_json(const vt_config *c) {
-    return json_pack("{s:s,s:i,s:i,s:s}", "architecture", c->arch, "image", c->image, "classes", c->classes, "input",
-                     "u8/255 in [0,1], as the model in its process takes it");
+    json_t *model = json_pack("{s:s}", "architecture", c->arch);
+    vt_describe_shape(model, c->foreign);
+    json_object_set_new(model, "classes", json_integer(c->classes));
+    json_object_set_new(model, "input", json_string("u8/255 in [0,1], as the model in its process takes it"));
+    return model;
 }
 
 static json_t *stage_json(const vt_attack_stage *s, vt_scoring scoring) {
@@ -377,7 +383,7 @@ static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_er
     vt_verdict d;
     vt_rng key = vt_verdict_key(v->seed, image, run->entry, run->stage);
     vt_terms terms = {v->norm, t.eps, v->patch, attack->scoring, target};
-    VT_TRY(vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, w->attacker.side, r.label, w->z, w->z64, e));
+    VT_TRY(vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, w->attacker.shape, r.label, w->z, w->z64, e));
     from_verdict(&r, &d);
     r.l0 = v->norm == VT_L0 ? d.l0 : 0;
     r.gradients = w->oracle.gradients, r.forwards = w->oracle.forwards, r.vanished = w->oracle.vanished;

@@ -62,7 +62,7 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     count_values(p, j->x_adv, j->model.pixels);
     double eps = f->eps + vt_external_allowance(f);
     VT_TRY(vt_verify(&p->v, &j->model, j->x, j->x_adv, p->label, f->norm, eps, j->z, j->z64, e));
-    if (f->patch.size) vt_verify_patch(&p->v, j->x, j->x_adv, j->side, j->side, &f->patch);
+    if (f->patch.size) vt_verify_patch(&p->v, j->x, j->x_adv, j->shape, &f->patch);
     if (!p->not_finite && !p->v.finite)
         return vt_fail(e, VT_E_NUMERIC, "image %lld: the model's logits are not finite", (long long)p->image);
     p->excess = fmax(0, (f->norm == VT_L1   ? p->v.l1

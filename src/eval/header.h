@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include "attacks/ball.h"
 #include "attacks/scoring.h"
+#include "core/shape.h"
 #include "core/status.h"
 
 #define VT_LEDGER_FORMAT "vitrine ledger 2"
@@ -60,7 +61,8 @@ typedef struct vt_header {
     int batch;                      /* images whose questions to the model were one batch; absent: 0, one at a time */
     double gradient_cost;           /* forwards that a gradient costs; absent: 0 */
     const char *wrap;               /* "wrap": id of the known cheat around the model; absent: NULL */
-    int side;                       /* pixels; of the images that were attacked ("native", else "image"); absent: 0 */
+    vt_shape shape;                 /* of the images that were attacked: three squares of "native", else "image", or
+                                     * "channels", "height" and "width"; absent: 0 */
     vt_header_attack *attacks;      /* [n_attacks]; absent: none, clean predictions alone */
     int n_attacks;                  /* at most VT_HEADER_ATTACKS */
     const char **notes;             /* [n_notes] sentences that every report has to say, of data, model
@@ -71,6 +73,7 @@ typedef struct vt_header {
         const char *architecture;
         int image, native;                     /* sides in pixels, of what is cut into patches and of the input, which
                                                 * the model resizes; native absent: 0, the same */
+        int channels, height, width;           /* of a model that is no network of ours; absent: 0 */
         int patch, dim, depth, heads, classes; /* pixels, then counts; absent: 0 */
         const json_t *document;                /* absent: NULL */
     } model;

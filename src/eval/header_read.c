@@ -69,6 +69,9 @@ static const field model_fields[] = {
     {.key = "architecture", .at = IN(model.architecture)},
     {.key = "image", .kind = WHOLE, .at = IN(model.image), .least = 1, .most = SIDE},
     {.key = "native", .kind = WHOLE, .at = IN(model.native), .least = 1, .most = SIDE},
+    {.key = "channels", .kind = WHOLE, .at = IN(model.channels), .least = 1, .most = VT_SHAPE_CHANNELS},
+    {.key = "height", .kind = WHOLE, .at = IN(model.height), .least = 1, .most = VT_SHAPE_SIDE},
+    {.key = "width", .kind = WHOLE, .at = IN(model.width), .least = 1, .most = VT_SHAPE_SIDE},
     {.key = "patch", .kind = WHOLE, .at = IN(model.patch), .most = SIDE},
     {.key = "dim", .kind = WHOLE, .at = IN(model.dim), .most = 16384},
     {.key = "depth", .kind = WHOLE, .at = IN(model.depth), .most = 512},
@@ -372,6 +375,20 @@ static vt_status read_threat(vt_header *h, const json_t *threat, const char *pat
     return READ(h, of.patch, patch_fields, (&(place){path, "threat.patch."}), e);
 }
 
+/* One of the two ways to say it, and all of it. */
+static vt_status take_shape(vt_header *h, const char *path, vt_err *e) {
+    int side = h->model.native ? h->model.native : h->model.image;
+    vt_shape other = {h->model.channels, h->model.height, h->model.width};
+    bool any = other.channels || other.height || other.width, all = other.channels && other.height && other.width;
+    if (any && (!all || side || vt_shape_values(other) > VT_SHAPE_VALUES))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: the header's model needs channels, height and width of at most %d values together, or "
+                       "image alone",
+                       path, VT_SHAPE_VALUES);
+    h->shape = side ? vt_shape_rgb(side) : other;
+    return VT_OK;
+}
+
 static vt_status read_all(vt_header *h, const char *path, vt_err *e) {
     const place top = {path, ""}, model = {path, "model."}, data = {path, "data."}, wrap = {path, "wrap."},
                 oracle = {path, "oracle."}, targets = {path, "targets."}, published = {path, "as_published."};
@@ -391,7 +408,7 @@ static vt_status read_all(vt_header *h, const char *path, vt_err *e) {
     VT_TRY(read_attacks(h, &top, e));
     VT_TRY(read_rows(h, &published, e));
     vt_norm_find(h->norm_name, &h->norm);
-    h->side = h->model.native ? h->model.native : h->model.image;
+    VT_TRY(take_shape(h, path, e));
     return read_notes(h, of.surrogate, path, e);
 }
 

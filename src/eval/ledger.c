@@ -246,9 +246,9 @@ vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e) {
     vt_status s = open_files(l, O_RDONLY, e);
     if (s == VT_OK) s = load(l, path, e);
     if (s == VT_OK && !l->header) s = vt_fail(e, VT_E_FORMAT, "%s: has no header line", path);
-    size_t side = s == VT_OK ? (size_t)l->header->side : 0;
-    if (s == VT_OK && !side) s = vt_fail(e, VT_E_FORMAT, "%s: its header does not state the model's image size", path);
-    l->pixels = 3 * side * side;
+    l->pixels = s == VT_OK ? vt_shape_values(l->header->shape) : 0;
+    if (s == VT_OK && !l->pixels)
+        s = vt_fail(e, VT_E_FORMAT, "%s: its header does not state the model's image size", path);
     if (s != VT_OK) {
         vt_ledger_close(l);
         return s;

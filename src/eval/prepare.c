@@ -115,14 +115,14 @@ vt_status vt_prepare_attack_at(const vt_choices *c, vt_model *m, int side, vt_er
     return vt_config_check(&m->config, m->path, e);
 }
 
-static vt_status size_of(const vt_dataset *d, int32_t image, int *width, int *height, vt_err *e) {
+static vt_status shape_of(const vt_dataset *d, int32_t image, vt_shape *shape, vt_err *e) {
     vt_image im = {0};
     int label;
     char what[400];
     VT_TRY(vt_dataset_read(d, image, &im, &label, e));
     snprintf(what, sizeof what, "%.360s: image %d", d->path, image);
     vt_status s = vt_transform_apply(&im, &d->transform, what, e);
-    *width = im.width, *height = im.height;
+    *shape = im.shape;
     vt_image_free(&im);
     return s;
 }
@@ -130,11 +130,11 @@ static vt_status size_of(const vt_dataset *d, int32_t image, int *width, int *he
 vt_status vt_prepare_model(const vt_choices *c, const char *path, const vt_dataset *d, int32_t first, vt_model **out,
                            vt_err *e) {
     vt_overrides o;
-    int w, h;
+    vt_shape shape;
     VT_TRY(vt_prepare_overrides(c, &o, e));
     /* an image that cannot be read is reported by who needs it */
-    bool seen = !vt_is_chosen(c, "attack-at") && size_of(d, first, &w, &h, NULL) == VT_OK;
-    if (seen && w == h && w <= 4096) o.shown = w;
+    bool seen = !vt_is_chosen(c, "attack-at") && shape_of(d, first, &shape, NULL) == VT_OK;
+    if (seen && vt_shape_side(shape) <= VT_SHAPE_SIDE) o.shown = vt_shape_side(shape);
     return vt_prepare_open(out, path, &o, e);
 }
 
@@ -159,25 +159,27 @@ static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_i
 
 vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_provenance *story,
                            vt_err *e) {
-    int w, h;
+    vt_shape is;
     const char *at = vt_chosen(c, "attack-at");
     bool given = vt_is_chosen(c, "preprocess"), native = at && !strcasecmp(at, "native");
     *story = (vt_input_provenance){0};
     if (given) snprintf(story->from, sizeof story->from, "--preprocess");
-    VT_TRY(size_of(d, first, &w, &h, e));
-    if (native && w != h)
+    vt_dataset_expect(d, vt_config_shape(&m->config));
+    VT_TRY(shape_of(d, first, &is, e));
+    if (is.channels != vt_config_shape(&m->config).channels)
+        return VT_OK; /* no resize helps: refused when it is read */
+    if (native && !vt_shape_side(is))
         return vt_fail(e, VT_E_SHAPE,
                        "--attack-at native needs square images of one size, but image %d of %s is %d x %d pixels (give "
                        "--preprocess, or --attack-at model)",
-                       first, d->path, w, h);
-    VT_TRY(vt_prepare_attack_at(c, m, w, e));
+                       first, d->path, is.width, is.height);
+    VT_TRY(vt_prepare_attack_at(c, m, is.width, e));
     if (native || given) return VT_OK;
-    int side = vt_config_input(&m->config);
-    bool fits = w == side && h == side;
+    bool fits = vt_shape_same(is, vt_config_shape(&m->config));
     VT_TRY(own_transform(d, m, fits, story, e));
     if (!at || fits || *story->from) return VT_OK;
     snprintf(story->from, sizeof story->from, "--attack-at model");
-    d->transform = (vt_transform){VT_FIT_SQUASH, side, VT_FILTER_BILINEAR, 0};
+    d->transform = (vt_transform){VT_FIT_SQUASH, vt_config_input(&m->config), VT_FILTER_BILINEAR, 0};
     return VT_OK;
 }
 

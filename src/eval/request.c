@@ -178,7 +178,7 @@ vt_status vt_request_pace(const vt_choices *c, const vt_subject *s, int *threads
 static vt_status open_surrogate(vt_request *r, vt_err *e) {
     vt_subject *s = &r->subject;
     const char *path = vt_chosen(r->c, "surrogate"), *where = vt_chosen(r->c, "surrogate-oracle");
-    vt_overrides o = {.shown = vt_subject_side(s)};
+    vt_overrides o = {.shown = vt_shape_side(vt_subject_shape(s))};
     vt_err why = {0};
     if (path && where) return vt_fail(e, VT_E_USAGE, "give --surrogate or --surrogate-oracle, not both");
     if (where) {

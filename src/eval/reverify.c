@@ -157,7 +157,7 @@ static vt_status judge_point(worker *w, const job *k, const vt_record *r, vt_err
     vt_terms terms = {k->norm, radius(k, r), k->patch, vt_header_scoring(k->r->ledger->header, r->entry),
                       r->target >= 0 ? &r->target : NULL};
     vt_rng key = vt_verdict_key(k->seed, r->image, r->entry, r->stage);
-    VT_TRY(vt_verify_by(&v, &terms, &j->model, &key, j->x, j->x_adv, j->side, r->label, j->z, j->z64, e));
+    VT_TRY(vt_verify_by(&v, &terms, &j->model, &key, j->x, j->x_adv, j->shape, r->label, j->z, j->z64, e));
     w->broken = v.broken, w->borderline = v.borderline;
     compare(w, k->r, r, &v, (uint8_t)vt_verdict_status(&v));
     return VT_OK;

@@ -208,8 +208,7 @@ static vt_status open_subject(vt_run_folder *r, vt_err *e) {
     bool whole = known || vt_is_chosen(&r->choices, "oracle"),
          described = h->oracle && !vt_is_chosen(&r->choices, "oracle");
     if (described && !r->weights)
-        VT_TRY(
-            vt_subject_described(s, h->model.image, h->model.classes, h->weights, r->where ? r->where : h->oracle, e));
+        VT_TRY(vt_subject_described(s, h->shape, h->model.classes, h->weights, r->where ? r->where : h->oracle, e));
     else
         VT_TRY(whole ? vt_subject_open(s, &r->choices, r->weights, first, e)
                      : vt_prepare_open(&s->model, r->weights, &o, e));

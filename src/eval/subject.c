@@ -26,20 +26,21 @@ static vt_status identify(vt_model *m, const vt_hello *h, vt_err *e) {
     return s;
 }
 
-static vt_status blank(vt_model **out, const char *where, int side, int classes, vt_err *e) {
+static vt_status blank(vt_model **out, const char *where, vt_shape shape, int classes, vt_err *e) {
     vt_model *m = calloc(1, sizeof *m);
     if (!m || !(m->path = strdup(where))) {
         free(m);
         return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
     }
     *out = m;
-    m->config = (vt_config){.image = side, .classes = classes};
+    m->config = (vt_config){.foreign = shape, .classes = classes};
     snprintf(m->config.arch, sizeof m->config.arch, "remote");
     return VT_OK;
 }
 
-vt_status vt_subject_described(vt_subject *s, int side, int classes, const char *sha256, const char *where, vt_err *e) {
-    VT_TRY(blank(&s->model, where, side, classes, e));
+vt_status vt_subject_described(vt_subject *s, vt_shape shape, int classes, const char *sha256, const char *where,
+                               vt_err *e) {
+    VT_TRY(blank(&s->model, where, shape, classes, e));
     snprintf(s->model->sha256, sizeof s->model->sha256, "%s", sha256);
     return VT_OK;
 }
@@ -56,10 +57,7 @@ bool vt_subject_differentiable(const vt_subject *s) {
 
 static vt_status describe(vt_model **out, const vt_remote *r, vt_err *e) {
     const vt_hello *h = vt_remote_hello(r);
-    if (h->channels != 3 || h->height != h->width)
-        return vt_fail(e, VT_E_SHAPE, "the model %.300s takes images of %d x %d x %d, must take 3 x N x N",
-                       vt_remote_where(r), h->channels, h->height, h->width);
-    VT_TRY(blank(out, vt_remote_where(r), h->height, h->classes, e));
+    VT_TRY(blank(out, vt_remote_where(r), vt_hello_shape(h), h->classes, e));
     return identify(*out, h, e);
 }
 
@@ -160,13 +158,13 @@ int vt_subject_classes(const vt_subject *s) {
     return s->data->restricted ? s->data->classes : s->model->config.classes;
 }
 
-int vt_subject_side(const vt_subject *s) { return vt_config_input(&s->model->config); }
+vt_shape vt_subject_shape(const vt_subject *s) { return vt_config_shape(&s->model->config); }
 
 size_t vt_subject_pixels(const vt_subject *s) { return vt_config_input_pixels(&s->model->config); }
 
 vt_status vt_subject_image(const vt_subject *s, int64_t image, float *x, int *label, vt_err *e) {
     vt_image im = {0};
-    VT_TRY(vt_dataset_read_square(s->data, image, vt_subject_side(s), &im, label, e));
+    VT_TRY(vt_dataset_read_as(s->data, image, vt_subject_shape(s), &im, label, e));
     for (size_t i = 0, n = vt_subject_pixels(s); x && i < n; i++) x[i] = vt_image_at(&im, i);
     vt_image_free(&im);
     return VT_OK;

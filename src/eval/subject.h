@@ -14,7 +14,7 @@
 #include "models/wrap/wrap.h"
 
 typedef struct vt_subject {
-    /* Of a model in another process (`remote`) a description alone: the sizes that it greeted with, and no weights. */
+    /* Of a model in another process (`remote`) a description alone: the shape that it greeted with, and no weights. */
     vt_model *model;
     vt_remote *remote; /* NULL: the model is here */
     /* A classifier of a caller of the library (src/api), which `model` describes as it does a remote's; NULL: none. */
@@ -31,12 +31,12 @@ typedef struct vt_subject {
 
 /* A model in another process, as docs/oracle.md: where is the choice "oracle" or "surrogate-oracle", with the choice
  * "oracle-timeout"; what it says of itself becomes a description, with its hash (as claimed, else that of its greeting)
- * in sha256 and `where` as path. VT_E_SHAPE: its images are not three square planes, the only ones that data here have.
- */
+ * in sha256 and `where` as path. */
 vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choices *c, const char *where, vt_err *e);
 /* The same description alone, of what a ledger says; nothing can be asked of it (VT_E_USAGE, naming `where` for the
  * user to give as --oracle): a command that a file names is not run. */
-vt_status vt_subject_described(vt_subject *s, int side, int classes, const char *sha256, const char *where, vt_err *e);
+vt_status vt_subject_described(vt_subject *s, vt_shape shape, int classes, const char *sha256, const char *where,
+                               vt_err *e);
 bool vt_subject_is_remote(const vt_subject *s); /* no network of ours: in another process, reached or described; own */
 int vt_subject_takes(const vt_subject *s);      /* images that it takes at once; of ours INT_MAX */
 bool vt_subject_differentiable(const vt_subject *s); /* does it give gradients? */
@@ -63,9 +63,9 @@ vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model 
  * three forwards of 1. */
 void vt_subject_flops(const vt_subject *s, double *forward, double *gradient);
 int vt_subject_classes(
-    const vt_subject *s);                 /* outputs that are compared: the model's, or those of the classes present */
-int vt_subject_side(const vt_subject *s); /* of the images that are attacked */
-size_t vt_subject_pixels(const vt_subject *s); /* floats of one */
+    const vt_subject *s); /* outputs that are compared: the model's, or those of the classes present */
+vt_shape vt_subject_shape(const vt_subject *s); /* of the images that are attacked */
+size_t vt_subject_pixels(const vt_subject *s);  /* floats of one */
 /* x [pixels] (NULL: not wanted) and label of an image, as every attack sees it. */
 vt_status vt_subject_image(const vt_subject *s, int64_t image, float *x, int *label, vt_err *e);
 void vt_subject_close(vt_subject *s); /* accepts a zeroed one */

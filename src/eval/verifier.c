@@ -6,7 +6,7 @@
 #include "core/mem.h"
 
 vt_status vt_verifier_open(vt_verifier *j, const vt_subject *s, vt_err *e) {
-    *j = (vt_verifier){.subject = s, .side = vt_subject_side(s)};
+    *j = (vt_verifier){.subject = s, .shape = vt_subject_shape(s)};
     VT_TRY(vt_subject_classifier(&j->model, s, e));
     size_t bytes = j->model.pixels * sizeof(float), k = (size_t)j->model.classes;
     j->x = vt_alloc(bytes), j->x_adv = vt_alloc(bytes);

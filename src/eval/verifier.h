@@ -9,7 +9,7 @@
 typedef struct vt_verifier {
     vt_classifier model;
     const vt_subject *subject;
-    int side;
+    vt_shape shape;
     float *x, *x_adv, *z; /* [pixels], [pixels], [classes] */
     double *z64;          /* [classes] */
 } vt_verifier;

@@ -160,12 +160,12 @@ static void as_published(vt_verdict *v, question q) {
 }
 
 vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, const vt_rng *key, const float *x,
-                       const float *x_adv, int side, int label, float *z, double *z64, vt_err *e) {
+                       const float *x_adv, vt_shape shape, int label, float *z, double *z64, vt_err *e) {
     bool eight = t->scoring == VT_SCORE_EIGHT_BIT;
     const question q = {label, t->target ? *t->target : -1};
     vt_classifier_begin(m, key);
     VT_TRY(judge(v, m, x, x_adv, q, t->norm, eight ? INFINITY : t->eps, z, z64, e));
-    if (t->patch.size) vt_verify_patch(v, x, x_adv, side, side, &t->patch);
+    if (t->patch.size) vt_verify_patch(v, x, x_adv, shape, &t->patch);
     if (eight) vt_verify_eight_bit(v, x, x_adv, m->pixels, t->norm, t->eps);
     if (t->scoring == VT_SCORE_PUBLISHED) as_published(v, q);
     return VT_OK;

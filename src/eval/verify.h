@@ -39,8 +39,8 @@ vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const 
 vt_status vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
                     double eps, float *z, double *z64, vt_err *e);
 /* The same for a patch threat, after vt_verify with linf 1 (which judges the box): do the pixels that changed fit into
- * its squares? Else the point is not inside, and not broken. x, x_adv [3, height, width] */
-void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, int height, int width, const vt_patch *p);
+ * its squares? Else the point is not inside, and not broken. x, x_adv [shape] */
+void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, vt_shape shape, const vt_patch *p);
 /* The same for the 8-bit threat (attacks/grid8.h says what it is), after vt_verify with an infinite eps (which judges
  * the box) and, for patches, vt_verify_patch: is every value of x and x_adv [n] exactly float32(k)/255, and are they,
  * counted in whole levels, no further apart than eps? Else the point is not inside, and not broken. */
@@ -56,9 +56,9 @@ typedef struct vt_terms {
 } vt_terms;
 
 /* All of that in its order: the verdict on a point, the same when it is found and whenever it is judged again. key:
- * what the model draws by (vt_verdict_key). x, x_adv [3, side, side]; z [K], z64 [opinions, K]: scratch. */
+ * what the model draws by (vt_verdict_key). x, x_adv [shape]; z [K], z64 [opinions, K]: scratch. */
 vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, const vt_rng *key, const float *x,
-                       const float *x_adv, int side, int label, float *z, double *z64, vt_err *e);
+                       const float *x_adv, vt_shape shape, int label, float *z, double *z64, vt_err *e);
 /* What the ledger calls the point of such a verdict. */
 vt_record_status vt_verdict_status(const vt_verdict *v);
 

@@ -9,15 +9,16 @@
 
 typedef struct cover {
     const float *x, *x_adv;
-    int height, width, size, grid;
+    vt_shape shape;
+    int size, grid;
     long nodes;
     vt_square placed[VT_PATCH_MOST];
     int n;
 } cover;
 
 static bool changed(const cover *c, int y, int x) {
-    size_t area = (size_t)c->height * (size_t)c->width, at = (size_t)y * (size_t)c->width + (size_t)x;
-    for (size_t k = 0; k < 3; k++)
+    size_t area = vt_shape_plane(c->shape), at = (size_t)y * (size_t)c->shape.width + (size_t)x;
+    for (size_t k = 0; k < (size_t)c->shape.channels; k++)
         if (c->x[k * area + at] != c->x_adv[k * area + at]) return true;
     return false;
 }
@@ -32,8 +33,8 @@ static bool covered(const cover *c, int y, int x) {
 
 /* The first pixel, row by row, that changed and no square covers. */
 static bool next_open(const cover *c, vt_square *out) {
-    for (int y = 0; y < c->height; y++)
-        for (int x = 0; x < c->width; x++)
+    for (int y = 0; y < c->shape.height; y++)
+        for (int x = 0; x < c->shape.width; x++)
             if (changed(c, y, x) && !covered(c, y, x)) {
                 *out = (vt_square){y, x};
                 return true;
@@ -59,8 +60,8 @@ static bool fits(cover *c, int left) {
     return false;
 }
 
-void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, int height, int width, const vt_patch *p) {
-    cover c = {.x = x, .x_adv = x_adv, .height = height, .width = width, .size = p->size, .grid = p->grid};
+void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, vt_shape shape, const vt_patch *p) {
+    cover c = {.x = x, .x_adv = x_adv, .shape = shape, .size = p->size, .grid = p->grid};
     if (v->inside && fits(&c, p->count)) return;
     v->inside = v->broken = v->borderline = false;
 }

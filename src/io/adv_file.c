@@ -82,27 +82,27 @@ static vt_status choose(vt_adv_file *p, const char *path, const char *tensor, vt
     return vt_fail(e, VT_E_USAGE, "%s has no tensor %s%s (it has: %s)", path, tensor ? tensor : "x_adv",
                    tensor     ? ""
                    : at == -2 ? ", and several that could be images: say which with --tensor"
-                              : ", nor one of four sides [N,3,H,W]",
+                              : ", nor one of four sides [N,C,H,W]",
                    *list ? list : "none");
 }
 
 /* ---- checks ---- */
 
+static const char *array_called(const vt_adv_file *p) { return *p->name ? p->name : "the array"; }
+
 static vt_status check_shape(vt_adv_file *p, const char *path, vt_err *e) {
     const vt_npy *x = &p->file->x;
     char shape[200];
     vt_shape_text(shape, sizeof shape, x->shape, x->ndim);
-    if (x->ndim != 4 || x->shape[1] != 3)
-        return vt_fail(e, VT_E_USAGE, "%s: %s is %s, must be [N,3,H,W]%s", path, *p->name ? p->name : "the array",
-                       shape,
-                       x->ndim == 4 && x->shape[3] == 3 ? ": it looks like [N,H,W,3], transpose it by (0,3,1,2)" : "");
-    if (x->shape[0] < 1 || x->shape[0] > INT32_MAX || x->shape[2] < 1 || x->shape[2] > VT_IMAGE_MAX_SIDE ||
-        x->shape[3] < 1 || x->shape[3] > VT_IMAGE_MAX_SIDE)
-        return vt_fail(e, VT_E_USAGE, "%s: its images are %s: N and sides must be at least 1", path, shape);
+    if (x->ndim != 4) return vt_fail(e, VT_E_USAGE, "%s: %s is %s, must be [N,C,H,W]", path, array_called(p), shape);
+    bool sides = x->shape[0] >= 1 && x->shape[0] <= INT32_MAX;
+    for (int k = 1; k < 4; k++) sides = sides && x->shape[k] >= 1 && x->shape[k] <= VT_IMAGE_MAX_SIDE;
+    if (!sides) return vt_fail(e, VT_E_USAGE, "%s: its images are %s: N and sides must be at least 1", path, shape);
     if (x->dtype != VT_U8 && !vt_npy_is_real(x))
         return vt_fail(e, VT_E_USAGE, "%s: its images are %s, must be F16, F32 or F64 in [0,1], or U8", path,
                        vt_dtype_name(x->dtype));
-    p->n = x->shape[0], p->height = (int)x->shape[2], p->width = (int)x->shape[3], p->dtype = x->dtype;
+    p->n = x->shape[0], p->dtype = x->dtype;
+    p->shape = (vt_shape){(int)x->shape[1], (int)x->shape[2], (int)x->shape[3]};
     return VT_OK;
 }
 
@@ -179,11 +179,19 @@ static const char *looks_like(const vt_adv_file *p, const double mean[3], const 
     return "no range that is known";
 }
 
-vt_status vt_adv_file_fit(const vt_adv_file *p, const char *path, int side, const double mean[3], const double std[3],
-                          vt_err *e) {
-    if (p->height != side || p->width != side)
-        return vt_fail(e, VT_E_USAGE, "%s: its images are %d x %d pixels, the model's input is %d x %d", path, p->width,
-                       p->height, side, side);
+static vt_status other_shape(const vt_adv_file *p, const char *path, vt_shape want, vt_err *e) {
+    vt_shape is = p->shape, turned = {is.width, is.channels, is.height};
+    if (is.channels == want.channels)
+        return vt_fail(e, VT_E_USAGE, "%s: its images are %d x %d pixels, the model's input is %d x %d", path, is.width,
+                       is.height, want.width, want.height);
+    return vt_fail(e, VT_E_USAGE, "%s: %s is [%lld,%d,%d,%d], must be [N,%d,%d,%d]%s", path, array_called(p),
+                   (long long)p->n, VT_CHW_OF(is), VT_CHW_OF(want),
+                   turned.channels == want.channels ? ": it looks like [N,H,W,C], transpose it by (0,3,1,2)" : "");
+}
+
+vt_status vt_adv_file_fit(const vt_adv_file *p, const char *path, vt_shape want, const double mean[3],
+                          const double std[3], vt_err *e) {
+    if (!vt_shape_same(p->shape, want)) return other_shape(p, path, want, e);
     /* what is out by less is judged point by point */
     if (p->low < -0.5 || p->high > 1.5)
         return vt_fail(e, VT_E_USAGE, "%s: its values run from %.4g to %.4g, must lie in [0,1]; it looks like %s", path,
@@ -193,9 +201,9 @@ vt_status vt_adv_file_fit(const vt_adv_file *p, const char *path, int side, cons
 
 void vt_adv_file_read(const vt_adv_file *p, int64_t i, float *x) {
     const vt_npy *a = &p->file->x;
-    for (size_t c = 0; c < 3; c++)
-        for (size_t row = 0; row < (size_t)p->height; row++)
-            for (size_t col = 0; col < (size_t)p->width; col++) {
+    for (size_t c = 0; c < (size_t)p->shape.channels; c++)
+        for (size_t row = 0; row < (size_t)p->shape.height; row++)
+            for (size_t col = 0; col < (size_t)p->shape.width; col++) {
                 size_t at = (size_t)i * a->stride[0] + c * a->stride[1] + row * a->stride[2] + col * a->stride[3];
                 *x++ = a->dtype == VT_U8 ? (float)a->data[at] / 255 : (float)vt_npy_real(a, at);
             }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Adversarial images of any tool: the tensor [N,3,H,W] of a safetensors file, a NumPy array or an archive of them, and
+/* Adversarial images of any tool: the tensor [N,C,H,W] of a safetensors file, a NumPy array or an archive of them, and
  * the image numbers that may stand beside it. Values are floats in [0,1] or bytes; nothing is rounded or clipped. */
 #ifndef VT_IO_ADV_FILE_H
 #define VT_IO_ADV_FILE_H
 
+#include "core/shape.h"
 #include "io/npy.h"
 
 typedef struct vt_adv_file {
     int64_t n;
-    int height, width;
+    vt_shape shape; /* of one */
     char name[128]; /* of the tensor; "" in a plain .npy */
     vt_dtype dtype;
     double low, high; /* smallest and largest finite value; of bytes, after the division by 255 */
@@ -24,9 +25,9 @@ void vt_adv_file_close(vt_adv_file *p); /* also after a failed open; accepts a z
 
 /* Refuses points that a model of this input cannot have: other sides, or another range, with a word on which one it
  * looks like. mean, std: the model's. */
-vt_status vt_adv_file_fit(const vt_adv_file *p, const char *path, int side, const double mean[3], const double std[3],
-                          vt_err *e);
-/* Point i as float32 [3*H*W]. */
+vt_status vt_adv_file_fit(const vt_adv_file *p, const char *path, vt_shape want, const double mean[3],
+                          const double std[3], vt_err *e);
+/* Point i as float32 [C,H,W]. */
 void vt_adv_file_read(const vt_adv_file *p, int64_t i, float *x);
 
 #endif

@@ -241,22 +241,34 @@ static const char *describe(const vt_dataset *d, int64_t i, char what[VT_WHAT]) 
     return what;
 }
 
-vt_status vt_dataset_read_square(const vt_dataset *d, int64_t i, int side, vt_image *im, int *label, vt_err *e) {
+void vt_dataset_expect(vt_dataset *d, vt_shape want) {
+    if (d->def->expect) d->def->expect(d, want);
+}
+
+/* was: before it was transformed; got, which is not `want`, after. */
+static vt_status other_shape(const vt_dataset *d, const char *what, vt_shape was, vt_shape got, vt_shape want,
+                             vt_err *e) {
+    int side = vt_shape_side(want);
+    if (!side || got.channels != 3)
+        return vt_fail(e, VT_E_SHAPE, "%s is " VT_CHW ", the model wants " VT_CHW " (channels, height, width)", what,
+                       VT_CHW_OF(got), VT_CHW_OF(want));
+    if (!vt_transform_is_none(&d->transform))
+        return vt_fail(e, VT_E_SHAPE, "%s is %d x %d pixels, preprocessing makes it %d x %d, the model wants %d x %d",
+                       what, was.width, was.height, got.width, got.height, side, side);
+    return vt_fail(e, VT_E_SHAPE,
+                   "%s is %d x %d pixels, the model wants %d x %d (--preprocess short:%d,bicubic,crop:%d would make "
+                   "it so%s)",
+                   what, was.width, was.height, side, side, (int)(side / 0.875), side,
+                   vt_shape_side(was) ? "; with --attack-at native the model resizes it itself" : "");
+}
+
+vt_status vt_dataset_read_as(const vt_dataset *d, int64_t i, vt_shape want, vt_image *im, int *label, vt_err *e) {
     char what[VT_WHAT];
     VT_TRY(vt_dataset_read(d, i, im, label, e));
-    int w = im->width, h = im->height;
+    vt_shape was = im->shape;
     vt_status s = vt_transform_apply(im, &d->transform, describe(d, i, what), e);
-    if (s == VT_OK && im->width == side && im->height == side) return VT_OK;
-    bool done = !vt_transform_is_none(&d->transform);
-    if (s == VT_OK && done)
-        s = vt_fail(e, VT_E_SHAPE, "%s is %d x %d pixels, preprocessing makes it %d x %d, the model wants %d x %d",
-                    what, w, h, im->width, im->height, side, side);
-    if (s == VT_OK)
-        s = vt_fail(e, VT_E_SHAPE,
-                    "%s is %d x %d pixels, the model wants %d x %d (--preprocess short:%d,bicubic,crop:%d would make "
-                    "it so%s)",
-                    what, w, h, side, side, (int)(side / 0.875), side,
-                    w == h ? "; with --attack-at native the model resizes it itself" : "");
+    if (s == VT_OK && vt_shape_same(im->shape, want)) return VT_OK;
+    if (s == VT_OK) s = other_shape(d, what, was, im->shape, want, e);
     vt_image_free(im);
     return s;
 }

@@ -37,6 +37,7 @@ typedef struct vt_dataset_def {
     vt_status (*read)(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
     /* Where image i lies below the split, "n01440764/x.JPEG"; NULL for sources without files of their own. */
     const char *(*file)(const vt_dataset *d, int64_t i);
+    void (*expect)(vt_dataset *d, vt_shape want); /* vt_dataset_expect; NULL: there is one layout */
     void (*close)(vt_dataset *d);
 } vt_dataset_def;
 
@@ -51,7 +52,7 @@ struct vt_dataset {
     const char *const *names; /* [classes], or NULL: the source does not name them */
     bool floats;              /* images are the floats of the file, not bytes */
     bool jpeg;                /* some images are JPEGs: pixels depend on the decoder */
-    /* Of the caller. transform: done to every image of vt_dataset_read_square. head [classes]: the model's output that
+    /* Of the caller. transform: done to every image of vt_dataset_read_as. head [classes]: the model's output that
      * stands for each class, ascending (NULL: class k is output k); set by vt_dataset_fit_head. */
     vt_transform transform;
     int *head;
@@ -73,8 +74,11 @@ vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt
 vt_status vt_dataset_open_corrupted(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
                                     vt_err *e);
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
-/* The same for a model's input: transformed; VT_E_SHAPE unless it is side x side then. */
-vt_status vt_dataset_read_square(const vt_dataset *d, int64_t i, int side, vt_image *im, int *label, vt_err *e);
+/* Where the layout of the source's arrays is open (channels first or last), the one that gives images of this shape, if
+ * one does. Before anything else of it is read. */
+void vt_dataset_expect(vt_dataset *d, vt_shape want);
+/* The same for a model's input: transformed; VT_E_SHAPE unless it has this shape then. */
+vt_status vt_dataset_read_as(const vt_dataset *d, int64_t i, vt_shape want, vt_image *im, int *label, vt_err *e);
 const char *vt_dataset_image_name(const vt_dataset *d, int64_t i); /* NULL: none */
 void vt_dataset_close(vt_dataset *d);                              /* accepts NULL */
 

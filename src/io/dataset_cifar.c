@@ -273,7 +273,7 @@ static vt_status cifar_read(const vt_dataset *d, int64_t i, vt_image *im, int *l
     uint8_t *rgb = malloc(VT_CIFAR_PIXELS);
     if (!rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", p->path);
     memcpy(rgb, buf + head, VT_CIFAR_PIXELS);
-    *im = (vt_image){32, 32, rgb, NULL};
+    *im = (vt_image){vt_shape_rgb(32), rgb, NULL};
     *label = buf[head - 1];
     return VT_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Images and labels as NumPy arrays: an archive x.npz, two files "x.npy,y.npy", or a folder with images.npy and
- * labels.npy. Images are [N,3,H,W] or [N,H,W,3], uint8, or floats in [0,1]; labels are whole numbers [N]. A folder of
- * corruptions has one labels.npy and many NAME.npy, of which d->corruption picks one and a fifth of it.
+ * labels.npy. Images are [N,C,H,W] or [N,H,W,C], of which the model says which (vt_dataset_expect); uint8, or floats in
+ * [0,1]; labels are whole numbers [N]. A folder of corruptions has one labels.npy and many NAME.npy, of which
+ * d->corruption picks one and a fifth of it.
  *
  * Floats stay floats (io/image.h): made bytes, an adversarial example would be another image than the one in the file.
  */
@@ -39,7 +40,8 @@ typedef struct arrays {
     vt_zip *zip;
     vt_npy images, labels;
     int64_t first; /* of the images, where a severity is a part of them */
-    int height, width;
+    vt_shape shape;
+    bool last;      /* the channels stand last */
     size_t step[4]; /* items from an image, a channel, a row, a column to the next */
 } arrays;
 
@@ -162,25 +164,45 @@ static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
 
 /* ---- checks ---- */
 
+/* Images [N,C,H,W], or [N,H,W,C]. */
+static void read_as(arrays *a, bool last) {
+    const vt_npy *x = &a->images;
+    const int at[4] = {0, last ? 3 : 1, last ? 1 : 2, last ? 2 : 3}; /* image, channel, row, column */
+    for (int k = 0; k < 4; k++) a->step[k] = x->stride[at[k]];
+    a->shape = (vt_shape){(int)x->shape[at[1]], (int)x->shape[at[2]], (int)x->shape[at[3]]};
+    a->last = last;
+}
+
+/* Until a model is known (npy_expect) a side of three is the channels, else a last side of one, else the first. No
+ * model tells three equal sides apart. */
+static vt_status check_layout(const vt_dataset *d, arrays *a, const char *shape, vt_err *e) {
+    const vt_npy *x = &a->images;
+    bool four = x->ndim == 4, first = four && x->shape[1] == 3, last = four && x->shape[3] == 3;
+    bool cube = four && x->shape[1] > 1 && x->shape[1] == x->shape[2] && x->shape[2] == x->shape[3];
+    if (!four || cube || (first && last))
+        return vt_fail(e, VT_E_SHAPE, "%s: its images are %s, must be %s", d->path, shape,
+                       !four  ? "[N,C,H,W] or [N,H,W,C]"
+                       : last ? "of other sides than 3: [N,3,H,W] and [N,H,W,3] cannot be told apart"
+                              : "of sides that differ: [N,C,H,W] and [N,H,W,C] cannot be told apart");
+    for (int k = 1; k < 4; k++)
+        if (x->shape[k] < 1 || x->shape[k] > VT_IMAGE_MAX_SIDE)
+            return vt_fail(e, VT_E_SHAPE, "%s: its images are %s, sides must be between 1 and %d", d->path, shape,
+                           VT_IMAGE_MAX_SIDE);
+    if (x->shape[1] * x->shape[2] * x->shape[3] > 3 * (int64_t)VT_IMAGE_MAX_PIXELS)
+        return vt_fail(e, VT_E_SHAPE, "%s: its images are %s, must have at most %d values each", d->path, shape,
+                       3 * VT_IMAGE_MAX_PIXELS);
+    read_as(a, last || (!first && x->shape[3] == 1));
+    return VT_OK;
+}
+
 static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
     const vt_npy *x = &a->images;
     char shape[200];
     vt_shape_text(shape, sizeof shape, x->shape, x->ndim);
-    bool first = x->ndim == 4 && x->shape[1] == 3, last = x->ndim == 4 && x->shape[3] == 3;
-    if (first == last)
-        return vt_fail(e, VT_E_SHAPE, "%s: its images are %s, must be %s", d->path, shape,
-                       first ? "of other sides than 3: [N,3,H,W] and [N,H,W,3] cannot be told apart"
-                             : "[N,3,H,W] or [N,H,W,3]");
+    VT_TRY(check_layout(d, a, shape, e));
     if (x->dtype != VT_U8 && !vt_npy_is_real(x))
         return vt_fail(e, VT_E_FORMAT, "%s: its images are %s, must be uint8, or floats in [0,1]", d->path,
                        vt_dtype_name(x->dtype));
-    int at[4] = {0, first ? 1 : 3, first ? 2 : 1, first ? 3 : 2}; /* image, channel, row, column */
-    int64_t h = x->shape[at[2]], w = x->shape[at[3]];
-    for (int k = 0; k < 4; k++) a->step[k] = x->stride[at[k]];
-    if (h < 1 || w < 1 || h > VT_IMAGE_MAX_SIDE || w > VT_IMAGE_MAX_SIDE || h * w > VT_IMAGE_MAX_PIXELS)
-        return vt_fail(e, VT_E_SHAPE, "%s: its images are %s, sides must be between 1 and %d", d->path, shape,
-                       VT_IMAGE_MAX_SIDE);
-    a->height = (int)h, a->width = (int)w;
     d->count = x->shape[0];
     if (*d->corruption.name && d->count % VT_SEVERITIES)
         return vt_fail(e, VT_E_SHAPE, "%s: the images of %s are %s, which are not %d equal parts", d->path,
@@ -248,12 +270,13 @@ static vt_status outside(const vt_dataset *d, int64_t i, const size_t at[3], dou
                    d->path, (long long)i, v, at[0], at[1], at[2]);
 }
 
-/* Image i as planes [3,height,width]: into rgb where the file has bytes, else into f (both NULL: only checked). */
+/* Image i as planes [channels,height,width]: into rgb where the file has bytes, else into f (both NULL: only checked).
+ */
 static vt_status pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, vt_err *e) {
     const arrays *a = d->state;
     const vt_npy *x = &a->images;
-    size_t h = (size_t)a->height, w = (size_t)a->width, at[3];
-    for (at[0] = 0; at[0] < 3; at[0]++)
+    size_t planes = (size_t)a->shape.channels, h = (size_t)a->shape.height, w = (size_t)a->shape.width, at[3];
+    for (at[0] = 0; at[0] < planes; at[0]++)
         for (at[1] = 0; at[1] < h; at[1]++)
             for (at[2] = 0; at[2] < w; at[2]++) {
                 size_t k =
@@ -271,7 +294,7 @@ static vt_status pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, 
 
 /* The severity alone, as records: the file of all is five times as long, and a run is of one. */
 static vt_status hash_severity(vt_dataset *d, const arrays *a, vt_sha *sha, vt_err *e) {
-    size_t n = 3 * (size_t)a->width * (size_t)a->height, size = d->floats ? n * sizeof(float) : n;
+    size_t n = vt_shape_values(a->shape), size = d->floats ? n * sizeof(float) : n;
     void *image = malloc(size);
     if (!image) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
     vt_status s = VT_OK;
@@ -324,8 +347,8 @@ static vt_status npy_open(vt_dataset *d, vt_err *e) {
 
 static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const arrays *a = d->state;
-    size_t n = 3 * (size_t)a->width * (size_t)a->height;
-    *im = (vt_image){.width = a->width, .height = a->height};
+    size_t n = vt_shape_values(a->shape);
+    *im = (vt_image){.shape = a->shape};
     if (d->floats)
         im->f = malloc(n * sizeof *im->f);
     else
@@ -335,6 +358,13 @@ static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *lab
     vt_status s = pixels(d, i, im->rgb, im->f, e);
     if (s != VT_OK) vt_image_free(im);
     return s;
+}
+
+static void npy_expect(vt_dataset *d, vt_shape want) {
+    arrays *a = d->state;
+    if (vt_shape_same(a->shape, want)) return;
+    read_as(a, !a->last);
+    if (!vt_shape_same(a->shape, want)) read_as(a, !a->last);
 }
 
 static void npy_close(vt_dataset *d) {
@@ -353,5 +383,6 @@ const vt_dataset_def vt_dataset_def_npy = {
     .corruptions = true,
     .open = npy_open,
     .read = npy_read,
+    .expect = npy_expect,
     .close = npy_close,
 };

@@ -19,11 +19,11 @@ void vt_image_free(vt_image *im) {
 }
 
 vt_status vt_image_to_bytes(vt_image *im, const char *path, vt_err *e) {
-    size_t area = (size_t)im->width * (size_t)im->height, w = (size_t)im->width;
+    size_t area = vt_shape_plane(im->shape), n = vt_shape_values(im->shape), w = (size_t)im->shape.width;
     if (!im->f) return VT_OK;
-    uint8_t *rgb = malloc(3 * area);
+    uint8_t *rgb = malloc(n);
     if (!rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its bytes", path);
-    for (size_t i = 0; i < 3 * area; i++) {
+    for (size_t i = 0; i < n; i++) {
         double v = (double)im->f[i], k = nearbyint(v * 255);
         rgb[i] = (uint8_t)k;
         if (fabs(v - k / 255) <= GREY_TOLERANCE) continue;
@@ -46,6 +46,25 @@ vt_status vt_image_check_size(int64_t w, int64_t h, const char *path, vt_err *e)
         return vt_fail(e, VT_E_RANGE, "%s: a picture of %lld x %lld has %lld pixels, the limit is %d", path,
                        (long long)w, (long long)h, (long long)(w * h), VT_IMAGE_MAX_PIXELS);
     return VT_OK;
+}
+
+vt_status vt_picture_open(vt_image *im, vt_shape s, const char *path, vt_err *e) {
+    *im = (vt_image){.shape = {3, s.height, s.width}};
+    if (!vt_picture_is(s))
+        return vt_fail(e, VT_E_USAGE, "%s: an image of %d channels has no picture, which takes 3 of them, or 1 in grey",
+                       path, s.channels);
+    im->rgb = malloc(vt_shape_values(im->shape));
+    return im->rgb ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for a picture", path);
+}
+
+void vt_picture_spread(vt_image *im, vt_shape s) {
+    size_t plane = vt_shape_plane(s);
+    for (size_t c = (size_t)s.channels; c < 3; c++) memcpy(im->rgb + c * plane, im->rgb, plane);
+}
+
+void vt_picture_fill(vt_image *im, const float *x, vt_shape s) {
+    for (size_t i = 0, n = vt_shape_values(s); i < n; i++) im->rgb[i] = (uint8_t)lrintf(fminf(fmaxf(x[i], 0), 1) * 255);
+    vt_picture_spread(im, s);
 }
 
 vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e) {

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* Pictures: RGB, planar CHW (all red rows, then green, then blue), row-major; as bytes, or as the floats of a file that
- * holds floats, which are kept as they are. */
+ * holds floats, which are kept as they are. An image out of an array may have other channels; it is read, and never
+ * resized, cropped or written. */
 #ifndef VT_IO_IMAGE_H
 #define VT_IO_IMAGE_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include "core/shape.h"
 #include "core/status.h"
 
 #define VT_IMAGE_MAX_SIDE 16384 /* larger claims are refused before any memory is taken */
 #define VT_IMAGE_MAX_PIXELS (64 << 20)
 
 typedef struct vt_image {
-    int width, height;
-    uint8_t *rgb; /* [3*height*width], owned: free(); NULL: floats */
+    vt_shape shape;
+    uint8_t *rgb; /* [channels,height,width], owned: free(); NULL: floats */
     float *f;     /* the same in [0,1], owned; NULL: bytes */
 } vt_image;
 
@@ -32,6 +34,14 @@ vt_status vt_image_read(const char *path, vt_image *out, vt_err *e);
 vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 /* A regular file of at most 1 GiB in memory: *bytes to be freed. */
 vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e);
+
+/* A picture of an image [channels,height,width] of values in [0,1]: of three planes, or of one, in grey. VT_E_USAGE,
+ * naming what `path` names: of others there is none. */
+static inline bool vt_picture_is(vt_shape s) { return s.channels == 3 || s.channels == 1; }
+vt_status vt_picture_open(vt_image *im, vt_shape s, const char *path, vt_err *e);
+void vt_picture_fill(vt_image *im, const float *x, vt_shape s);
+void vt_picture_spread(vt_image *im,
+                       vt_shape s); /* what stands in its first planes, s.channels of them, to all three */
 
 /* PNG of any colour type and depth, converted as Pillow's Image.convert('RGB') does: palette looked up, grey
  * replicated, alpha (and tRNS) dropped without blending, 16-bit samples keep the high byte; but 16-bit grey

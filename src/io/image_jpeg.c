@@ -108,7 +108,7 @@ vt_status vt_jpeg_parse_by(const vt_jpeg_decoder *by, const uint8_t *bytes, size
     if (!rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d x %d", path, o.width, o.height);
     vt_status r = by->decode(rgb, &o, bytes, n, path, e);
     if (r == VT_OK)
-        *out = (vt_image){o.width, o.height, rgb, NULL};
+        *out = (vt_image){{3, o.height, o.width}, rgb, NULL};
     else
         free(rgb);
     return r;

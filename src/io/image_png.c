@@ -136,7 +136,7 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
     png_destroy_read_struct(&j.png, &j.info, NULL);
     free(j.raw);
     if (ok) {
-        *out = (vt_image){j.width, j.height, j.rgb, NULL};
+        *out = (vt_image){{3, j.height, j.width}, j.rgb, NULL};
         return VT_OK;
     }
     free(j.rgb);
@@ -179,7 +179,7 @@ static void on_flush(png_structp png) { (void)png; }
 
 static bool encode(png_out *o) {
     if (setjmp(png_jmpbuf(o->png))) return false;
-    size_t w = (size_t)o->im->width, h = (size_t)o->im->height;
+    size_t w = (size_t)o->im->shape.width, h = (size_t)o->im->shape.height;
     png_set_write_fn(o->png, o, on_write, on_flush);
     png_set_user_limits(o->png, VT_IMAGE_MAX_SIDE, VT_IMAGE_MAX_SIDE);
     png_set_IHDR(o->png, o->info, (png_uint_32)w, (png_uint_32)h, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
@@ -196,8 +196,8 @@ static bool encode(png_out *o) {
 
 vt_status vt_png_encode(uint8_t **bytes, size_t *n, const vt_image *im, const char *path, vt_err *e) {
     *bytes = NULL, *n = 0;
-    VT_TRY(vt_image_check_size(im->width, im->height, path, e));
-    png_out o = {.im = im, .row = malloc(3 * (size_t)im->width)};
+    VT_TRY(vt_image_check_size(im->shape.width, im->shape.height, path, e));
+    png_out o = {.im = im, .row = malloc(3 * (size_t)im->shape.width)};
     o.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &o, on_write_error, on_warning);
     o.info = o.png ? png_create_info_struct(o.png) : NULL;
     bool good = o.row && o.info && encode(&o);

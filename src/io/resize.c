@@ -128,15 +128,15 @@ static void down(uint8_t *out, const uint8_t *in, const taps *t, int width, int 
 /* ---- pictures ---- */
 
 static bool horizontal(vt_image *im, int width, vt_filter filter) {
-    if (width == im->width) return true;
-    size_t rows = 3 * (size_t)im->height;
+    if (width == im->shape.width) return true;
+    size_t rows = 3 * (size_t)im->shape.height;
     taps t = {0};
     uint8_t *rgb = malloc(rows * (size_t)width);
-    bool ok = rgb && taps_make(&t, im->width, width, filter);
+    bool ok = rgb && taps_make(&t, im->shape.width, width, filter);
     if (ok) {
-        across(rgb, im->rgb, &t, rows, im->width, width);
+        across(rgb, im->rgb, &t, rows, im->shape.width, width);
         free(im->rgb);
-        *im = (vt_image){width, im->height, rgb, NULL};
+        *im = (vt_image){{3, im->shape.height, width}, rgb, NULL};
     } else
         free(rgb);
     taps_free(&t);
@@ -144,17 +144,18 @@ static bool horizontal(vt_image *im, int width, vt_filter filter) {
 }
 
 static bool vertical(vt_image *im, int height, vt_filter filter) {
-    if (height == im->height) return true;
-    size_t w = (size_t)im->width;
+    if (height == im->shape.height) return true;
+    size_t w = (size_t)im->shape.width;
     taps t = {0};
     uint8_t *rgb = malloc(3 * w * (size_t)height);
     int *sum = calloc(w, sizeof *sum);
-    bool ok = rgb && sum && taps_make(&t, im->height, height, filter);
+    bool ok = rgb && sum && taps_make(&t, im->shape.height, height, filter);
     if (ok) {
         for (size_t c = 0; c < 3; c++)
-            down(rgb + c * w * (size_t)height, im->rgb + c * w * (size_t)im->height, &t, im->width, height, sum);
+            down(rgb + c * w * (size_t)height, im->rgb + c * w * (size_t)im->shape.height, &t, im->shape.width, height,
+                 sum);
         free(im->rgb);
-        *im = (vt_image){im->width, height, rgb, NULL};
+        *im = (vt_image){{3, height, im->shape.width}, rgb, NULL};
     } else
         free(rgb);
     free(sum);
@@ -171,8 +172,8 @@ static int *nearest_sources(int in, int out) {
 }
 
 static bool nearest(vt_image *im, int width, int height) {
-    size_t w = (size_t)im->width, h = (size_t)im->height;
-    int *xs = nearest_sources(im->width, width), *ys = nearest_sources(im->height, height);
+    size_t w = (size_t)im->shape.width, h = (size_t)im->shape.height;
+    int *xs = nearest_sources(im->shape.width, width), *ys = nearest_sources(im->shape.height, height);
     uint8_t *rgb = calloc((size_t)width * (size_t)height, 3), *out = rgb;
     bool ok = xs && ys && rgb;
     for (size_t c = 0; ok && c < 3; c++)
@@ -182,7 +183,7 @@ static bool nearest(vt_image *im, int width, int height) {
     free(xs), free(ys);
     if (ok) {
         free(im->rgb);
-        *im = (vt_image){width, height, rgb, NULL};
+        *im = (vt_image){{3, height, width}, rgb, NULL};
     } else
         free(rgb);
     return ok;
@@ -190,8 +191,8 @@ static bool nearest(vt_image *im, int width, int height) {
 
 vt_status vt_image_resize(vt_image *im, int width, int height, vt_filter filter, const char *path, vt_err *e) {
     VT_TRY(vt_image_check_size(width, height, path, e));
-    VT_TRY(vt_image_check_size(width, im->height, path, e)); /* between the passes */
-    if (width == im->width && height == im->height) return VT_OK;
+    VT_TRY(vt_image_check_size(width, im->shape.height, path, e)); /* between the passes */
+    if (width == im->shape.width && height == im->shape.height) return VT_OK;
     VT_TRY(vt_image_to_bytes(im, path, e));
     bool ok = filter == VT_FILTER_NEAREST ? nearest(im, width, height)
                                           : horizontal(im, width, filter) && vertical(im, height, filter);

@@ -107,12 +107,12 @@ static void place(int n, int side, int *pad, int *skip) {
  * line of them right and below. */
 static vt_status centre_crop(vt_image *im, int side, const char *path, vt_err *e) {
     int left, top, x0, y0;
-    if (im->width == side && im->height == side) return VT_OK;
+    if (im->shape.width == side && im->shape.height == side) return VT_OK;
     VT_TRY(vt_image_check_size(side, side, path, e));
     VT_TRY(vt_image_to_bytes(im, path, e));
-    place(im->width, side, &left, &x0);
-    place(im->height, side, &top, &y0);
-    size_t n = (size_t)side, w = (size_t)im->width, h = (size_t)im->height;
+    place(im->shape.width, side, &left, &x0);
+    place(im->shape.height, side, &top, &y0);
+    size_t n = (size_t)side, w = (size_t)im->shape.width, h = (size_t)im->shape.height;
     size_t rows = h < n ? h : n, columns = w < n ? w : n;
     uint8_t *rgb = calloc(3 * n, n);
     if (!rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory to crop it to %d x %d", path, side, side);
@@ -121,17 +121,21 @@ static vt_status centre_crop(vt_image *im, int side, const char *path, vt_err *e
             memcpy(rgb + (c * n + (size_t)top + y) * n + (size_t)left,
                    im->rgb + (c * h + (size_t)y0 + y) * w + (size_t)x0, columns);
     free(im->rgb);
-    *im = (vt_image){side, side, rgb, NULL};
+    *im = (vt_image){vt_shape_rgb(side), rgb, NULL};
     return VT_OK;
 }
 
 vt_status vt_transform_apply(vt_image *im, const vt_transform *t, const char *path, vt_err *e) {
     int w = t->size, h = t->size;
+    if (vt_transform_is_none(t)) return VT_OK;
+    if (im->shape.channels != 3)
+        return vt_fail(e, VT_E_SHAPE, "%s is " VT_CHW ": only pictures of three channels are resized and cropped", path,
+                       VT_CHW_OF(im->shape));
     if (t->fit == VT_FIT_SHORT) { /* torchvision: int(size * long / short) */
-        int64_t longer = (int64_t)t->size * (im->width < im->height ? im->height : im->width) /
-                         (im->width < im->height ? im->width : im->height);
+        int64_t longer = (int64_t)t->size * (im->shape.width < im->shape.height ? im->shape.height : im->shape.width) /
+                         (im->shape.width < im->shape.height ? im->shape.width : im->shape.height);
         if (longer > VT_IMAGE_MAX_SIDE) longer = VT_IMAGE_MAX_SIDE + 1; /* refused by its name below */
-        *(im->width <= im->height ? &h : &w) = (int)longer;
+        *(im->shape.width <= im->shape.height ? &h : &w) = (int)longer;
     }
     if (t->fit != VT_FIT_NONE) VT_TRY(vt_image_resize(im, w, h, t->filter, path, e));
     return t->crop ? centre_crop(im, t->crop, path, e) : VT_OK;

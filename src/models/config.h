@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "core/shape.h"
 #include "core/status.h"
 #include "nn/kinds.h"
 
@@ -120,6 +121,10 @@ typedef struct vt_config {
     bool tokens_norm;                                   /* XCiT: they normalise all tokens */
     double eta;                                         /* XCiT: start of the branch factors */
     int stem_stride[4];                                 /* XCiT: of the stem's convolutions; 0: by the image */
+
+    /* Images of a model that is no network of ours, of which nothing else is known but `arch` and `classes`; zero: it
+     * is one, and takes three square planes. */
+    vt_shape foreign;
 } vt_config;
 
 /* The ViT family: patches a side, tokens before the patches, those of them with a position, tokens in the sequence.
@@ -139,11 +144,13 @@ static inline int vt_config_tokens(const vt_config *c) {
 /* Width of attention: q, k and v have so many channels. */
 static inline int vt_config_attn_dim(const vt_config *c) { return c->attn_dim ? c->attn_dim : c->dim; }
 
-/* The model's input, what attacks move: side, and numbers of [3, side, side]. For everybody outside an architecture. */
+/* The model's input, what attacks move: the side of a network of ours, the shape of any model's, and its numbers. For
+ * everybody outside an architecture. */
 static inline int vt_config_input(const vt_config *c) { return c->native ? c->native : c->image; }
-static inline size_t vt_config_input_pixels(const vt_config *c) {
-    return 3 * (size_t)vt_config_input(c) * (size_t)vt_config_input(c);
+static inline vt_shape vt_config_shape(const vt_config *c) {
+    return c->foreign.channels ? c->foreign : vt_shape_rgb(vt_config_input(c));
 }
+static inline size_t vt_config_input_pixels(const vt_config *c) { return vt_shape_values(vt_config_shape(c)); }
 
 /* Numbers of one image as an architecture sees it, [3, image, image]. */
 static inline size_t vt_config_pixels(const vt_config *c) { return 3 * (size_t)c->image * (size_t)c->image; }

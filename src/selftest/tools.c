@@ -98,9 +98,9 @@ vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, c
                               .pixels = vt_subject_pixels(v->subject),
                               .phi = vt_feature_count(v->subject->model)};
     g->classes = vt_subject_classes(v->subject);
-    vt_task dims = vt_attacker_dims(g->pixels, g->classes, NULL);
+    vt_task dims = vt_attacker_dims(vt_subject_shape(v->subject), g->classes, NULL);
     VT_TRY(largest_work(&work, t, &dims, e));
-    VT_TRY(vt_attacker_open(&g->attacker, g->pixels, work, e));
+    VT_TRY(vt_attacker_open(&g->attacker, dims.shape, work, e));
     VT_TRY(vt_subject_classifier(&g->model, v->subject, e));
     VT_TRY(buffers(g, e));
     VT_TRY(vt_oracle_open(&g->o_model, &g->model, e));

@@ -124,7 +124,7 @@ static void window(float *x, const vt_image *im, int side, int dy, int dx, bool 
 vt_status vt_augment_image(float *x, int *label, const vt_dataset *d, int64_t index, int side,
                            const vt_recipe_augment *a, uint64_t seed, int epoch, vt_err *e) {
     vt_image im = {0};
-    VT_TRY(vt_dataset_read_square(d, index, side, &im, label, e));
+    VT_TRY(vt_dataset_read_as(d, index, vt_shape_rgb(side), &im, label, e));
     vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("augment"), .image = (uint32_t)index, .step = (uint32_t)epoch};
     uint32_t offsets = 2 * (uint32_t)a->crop + 1;
     int dy = (int)below(&r, AT_CROP_ROW, offsets) - a->crop, dx = (int)below(&r, AT_CROP_COLUMN, offsets) - a->crop;

@@ -9,7 +9,7 @@
 #include "models/roles.h"
 
 static size_t work_len(const vt_attack *a, const vt_model *m) {
-    vt_task dims = vt_attacker_dims(vt_config_input_pixels(&m->config), m->config.classes, NULL);
+    vt_task dims = vt_attacker_dims(vt_config_shape(&m->config), m->config.classes, NULL);
     return vt_attacker_work(a, &dims);
 }
 
@@ -32,7 +32,7 @@ vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_no
     VT_TRY(vt_oracle_open(&in->oracle, &in->model, e));
     const vt_config *c = &m->config;
     size_t n = vt_config_input_pixels(&m->config), k = (size_t)c->classes;
-    VT_TRY(vt_attacker_open(&in->attacker, n, work_len(&in->attack, m), e));
+    VT_TRY(vt_attacker_open(&in->attacker, vt_config_shape(&m->config), work_len(&in->attack, m), e));
     in->start = vt_alloc(n * sizeof(float));
     in->z = vt_alloc(k * sizeof(float)), in->target = vt_alloc(k * sizeof(float));
     in->mask = vt_alloc(n), in->open = vt_alloc((size_t)vt_model_blocks(m));

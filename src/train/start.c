@@ -17,10 +17,13 @@ static vt_status data_side(const vt_dataset *d, int *side, vt_err *e) {
     int label;
     VT_TRY(vt_dataset_read(d, 0, &im, &label, e));
     vt_status s = VT_OK;
-    if (im.width != im.height)
-        s = vt_fail(e, VT_E_SHAPE, "%s: image 0 is %d x %d pixels, training needs square images", d->path, im.width,
-                    im.height);
-    *side = im.width;
+    *side = vt_shape_side(im.shape);
+    if (im.shape.channels != 3)
+        s = vt_fail(e, VT_E_SHAPE, "%s: image 0 is " VT_CHW ", training needs square images of three channels", d->path,
+                    VT_CHW_OF(im.shape));
+    else if (!*side)
+        s = vt_fail(e, VT_E_SHAPE, "%s: image 0 is %d x %d pixels, training needs square images", d->path,
+                    im.shape.width, im.shape.height);
     vt_image_free(&im);
     return s;
 }

@@ -132,7 +132,7 @@ nothing_left() {
     bad 2 "--oracle-timeout is 'soon'" -- eval --oracle "$(child good)" --oracle-timeout soon --data "$C"
     bad 2 "--oracle is empty" -- eval --oracle "" --data "$C"
     bad 2 "--surrogate or --surrogate-oracle, not both" -- eval "$V" --surrogate "$V" --surrogate-oracle "$(child good)" --data "$SHAPES" --eps 1/255
-    bad 1 "takes images of 1 x 28 x 28, must take 3 x N x N" -- eval --oracle "$(child hello-shape)" --data "$C"
+    bad 1 "image 0 is 3 x 32 x 32, the model wants 1 x 28 x 28" -- eval --oracle "$(child hello-shape)" --data "$C"
     bad 1 "has 10 classes, but the model" "has 7" -- eval --oracle "$(child hello-other)" --data "$C"
     nothing_left
 }

@@ -106,9 +106,9 @@ floats() {
 
 @test "another shape is refused" {
     repeat 3072 "$HALF" | st_make flat.safetensors '{"x_adv":{"dtype":"F32","shape":[1,3072],"data_offsets":[0,12288]}}'
-    refused "x_adv is [1,3072], must be [N,3,H,W]" -- flat.safetensors --indices 0
+    refused "x_adv is [1,3072], must be [N,C,H,W]" -- flat.safetensors --indices 0
     repeat 3072 "$HALF" | st_make last.safetensors '{"x_adv":{"dtype":"F32","shape":[1,32,32,3],"data_offsets":[0,12288]}}'
-    refused "it looks like [N,H,W,3]" -- last.safetensors --indices 0
+    refused "it looks like [N,H,W,C]" -- last.safetensors --indices 0
     repeat 768 "$HALF" | st_make small.safetensors '{"x_adv":{"dtype":"F32","shape":[1,3,16,16],"data_offsets":[0,3072]}}'
     refused "16 x 16 pixels, the model's input is 32 x 32" -- small.safetensors --indices 0
     st_make whole.safetensors '{"x_adv":{"dtype":"I32","shape":[1,3,32,32],"data_offsets":[0,12288]}}' < <(repeat 3072 "$ZERO")

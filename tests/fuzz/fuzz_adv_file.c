@@ -10,12 +10,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 static void read_all(const vt_adv_file *p, const char *file) {
     const double mean[3] = {0, 0, 0}, std[3] = {1, 1, 1};
     vt_err e = {0};
-    if ((int64_t)p->width * p->height < 1 << 16 && p->n < 1000) { /* larger ones only make fuzzing slow */
-        float *x = malloc(3 * (size_t)p->width * (size_t)p->height * sizeof *x + 1);
+    if (vt_shape_values(p->shape) < 3 << 16 && p->n < 1000) { /* larger ones only make fuzzing slow */
+        float *x = malloc(vt_shape_values(p->shape) * sizeof *x + 1);
         for (int64_t i = 0; x && i < p->n; i++) vt_adv_file_read(p, i, x);
         free(x);
     }
-    if (vt_adv_file_fit(p, file, p->width, mean, std, &e) != VT_OK && !e.text[0]) abort();
+    const vt_shape models[] = {p->shape, vt_shape_rgb(p->shape.width), {p->shape.width, p->shape.channels, 1}};
+    for (int i = 0; i < 3; i++)
+        if (vt_adv_file_fit(p, file, models[i], mean, std, &e) != VT_OK && !e.text[0]) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {

@@ -48,7 +48,7 @@ static void fields(const vt_header *h) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) text(texts[i]);
     hold(isnan(h->eps) || (h->eps >= 0 && h->eps <= 1e8));
     hold(h->gradient_cost >= 0 && h->gradient_cost <= 1e6);
-    hold(h->side >= 0 && h->side <= 4096 && h->norm < VT_NORM_COUNT);
+    hold(vt_shape_values(h->shape) <= VT_SHAPE_VALUES && h->norm < VT_NORM_COUNT);
     hold(h->patch.size >= 0 && h->patch.count >= 0 && h->patch.count <= VT_PATCH_MOST);
     hold(h->data.severity >= 0 && h->data.severity <= VT_SEVERITIES);
     hold(h->n_attacks >= 0 && h->n_attacks <= VT_HEADER_ATTACKS);

@@ -21,8 +21,8 @@ static void one(const vt_jpeg_decoder *by, const uint8_t *bytes, size_t n) {
         return;
     }
     unsigned sum = 0; /* every sample is there */
-    for (size_t i = 0; i < 3 * (size_t)im.width * (size_t)im.height; i++) sum += im.rgb[i];
-    if (sum > 3u * 255 * PIXELS_MAX || im.width != o.width || im.height != o.height) abort();
+    for (size_t i = 0; i < 3 * (size_t)im.shape.width * (size_t)im.shape.height; i++) sum += im.rgb[i];
+    if (sum > 3u * 255 * PIXELS_MAX || im.shape.width != o.width || im.shape.height != o.height) abort();
     vt_image_free(&im);
 }
 

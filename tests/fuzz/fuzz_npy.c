@@ -45,14 +45,17 @@ static void set(const uint8_t *bytes, size_t n, vt_split split) {
         if (d || e.code == VT_OK || strncmp(e.text, file, strlen(file))) abort();
         return;
     }
-    for (int64_t i = 0; i < d->count; i++) {
+    for (int64_t i = 0; i < 2 * d->count; i++) { /* then in the other layout, if there is one */
         vt_image im;
         int label;
-        if (vt_dataset_read(d, i, &im, &label, &e) != VT_OK || label < 0 || label >= d->classes) abort();
-        for (size_t k = 0; k < 3 * (size_t)im.width * (size_t)im.height; k++)
+        if (vt_dataset_read(d, i % d->count, &im, &label, &e) != VT_OK || label < 0 || label >= d->classes) abort();
+        for (size_t k = 0; k < vt_shape_values(im.shape); k++)
             if (!(vt_image_at(&im, k) >= 0 && vt_image_at(&im, k) <= 1)) abort();
         vt_status s = vt_image_to_bytes(&im, "fuzz", &e);
         if (s == VT_OK ? !im.rgb || im.f : s != VT_E_SHAPE || im.rgb || !im.f) abort();
+        const vt_shape is = im.shape;
+        if (i == d->count - 1) vt_dataset_expect(d, (vt_shape){is.height, is.width, is.channels});
+        if (i == d->count - 1) vt_dataset_expect(d, (vt_shape){is.width, is.channels, is.height});
         vt_image_free(&im);
     }
     vt_dataset_close(d);

@@ -42,9 +42,10 @@ static void one(const uint8_t *bytes, size_t n) {
         if (im.rgb || e.code == VT_OK || strncmp(e.text, "fuzz: ", 6)) abort();
         return;
     }
-    size_t size = 3 * (size_t)im.width * (size_t)im.height;
+    size_t size = 3 * (size_t)im.shape.width * (size_t)im.shape.height;
     if (vt_png_write(file, &im, &e) != VT_OK || vt_image_read(file, &back, &e) != VT_OK) abort();
-    if (back.width != im.width || back.height != im.height || memcmp(back.rgb, im.rgb, size)) abort();
+    if (back.shape.width != im.shape.width || back.shape.height != im.shape.height || memcmp(back.rgb, im.rgb, size))
+        abort();
     vt_image_free(&im);
     vt_image_free(&back);
 }

@@ -21,7 +21,7 @@ static void reports(const vt_ledger *l, const vt_summary *s) {
         char *text = NULL;
         size_t size;
         FILE *f = open_memstream(&text, &size);
-        vt_show page = {.ledger = l, .summary = s, .side = l->header->side};
+        vt_show page = {.ledger = l, .summary = s};
         if (!f) abort();
         if (i < n && vt_report_write(defs[i], f, s, &e) != VT_OK) abort();
         if (i == n && vt_show_write(f, &page, &e) != VT_OK && !e.text[0]) abort();

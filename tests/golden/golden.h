@@ -144,7 +144,7 @@ static UNUSED bool rig_open(rig *g, const vt_model *m) {
 static UNUSED void rig_aim(rig *g, vt_norm norm, double eps, const float *x, int label, int index, const char *attack) {
     float *work = g->t.work;
     vt_ball_init(&g->ball, norm, eps, x, PIXELS, g->lo, g->hi);
-    g->t = (vt_task){.x = x, .n = PIXELS, .height = 32, .width = 32, .classes = CLASSES, .label = label};
+    g->t = (vt_task){.x = x, .n = PIXELS, .shape = {3, 32, 32}, .classes = CLASSES, .label = label};
     g->t.ball = &g->ball, g->t.x_adv = g->x_adv, g->t.work = work;
     g->t.rng = (vt_rng){.seed = 0, .purpose = vt_rng_purpose(attack), .image = (uint32_t)index};
     vt_oracle_reset(&g->o, &g->ball, label, true);

@@ -21,7 +21,7 @@ static void check(const char *name, const char *weights, double eps) {
         fail_msg("%s", e.text);
     assert_int_equal(p.n, POINTS);
     assert_true(p.n_index >= POINTS); /* the first N count */
-    if (vt_adv_file_fit(&p, file, 32, m->config.mean, m->config.std, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_adv_file_fit(&p, file, vt_shape_rgb(32), m->config.mean, m->config.std, &e) != VT_OK) fail_msg("%s", e.text);
     int64_t *pred = integers(st, "y_adv", (size_t)p.n_index);
     double *distance = doubles(st, "distance", (size_t)p.n_index);
     vt_subject s = {.model = m, .data = d};

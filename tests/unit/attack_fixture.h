@@ -124,7 +124,7 @@ static inline void bench_surrogate(bench *b, const planted *p) {
  * nothing is read before it is written. */
 static inline vt_status bench_run_from(bench *b, const vt_attack_stage *s, bool gradients) {
     size_t n = b->p->n;
-    vt_task t = {.x = b->x, .n = n, .height = b->p->height, .width = b->p->width, .classes = b->p->classes};
+    vt_task t = {.x = b->x, .n = n, .shape = b->p->shape, .classes = b->p->classes};
     t.label = b->label, t.ball = &b->ball, t.x_adv = b->x_adv;
     t.rng = (vt_rng){.seed = b->seed, .purpose = vt_rng_purpose(s->def->name), .image = b->image};
     size_t len = s->def->work_len ? s->def->work_len(s->params, &t) : 0;

@@ -18,7 +18,8 @@ enum { PLANTED_MOST = 16 }; /* classes */
 typedef struct planted planted;
 struct planted {
     vt_classifier c; /* what the oracle gets; c.self = this */
-    int classes, height, width;
+    int classes;
+    vt_shape shape;
     size_t n;
     /* z [classes] of x [n]; dx [n] of dz [classes] */
     void (*logits)(planted *p, const float *x, double *z);
@@ -76,8 +77,9 @@ static inline vt_status planted_logits64(void *self, const float *x, double *z, 
 /* Attention of 2 x 2 tokens (1 x 1 in an image of one line), planted: a token is looked at as much as its pixels are
  * bright. */
 static inline int planted_token(const planted *p, size_t i) {
-    int side = p->c.tokens.side, at = (int)(i % (p->n / 3)), y = at / p->width, x = at % p->width;
-    return y * side / p->height * side + x * side / p->width;
+    int side = p->c.tokens.side, at = (int)(i % vt_shape_plane(p->shape)), y = at / p->shape.width,
+        x = at % p->shape.width;
+    return y * side / p->shape.height * side + x * side / p->shape.width;
 }
 
 static inline void planted_mean(void *self, int layer, float *out) {
@@ -114,19 +116,25 @@ static inline vt_status planted_backward(void *self, const vt_loss *loss, float 
     return VT_OK;
 }
 
-static inline bool planted_init(planted *p, int classes, int height, int width) {
-    *p = (planted){.classes = classes, .height = height, .width = width, .n = 3 * (size_t)height * (size_t)width};
+/* What only networks of ours have, a normalisation and tokens, is there with three channels alone. */
+static inline bool planted_init_of(planted *p, int classes, vt_shape s) {
+    *p = (planted){.classes = classes, .shape = s, .n = vt_shape_values(s)};
     p->c = (vt_classifier){.classes = classes, .pixels = p->n, .self = p, .logits = planted_logits};
     p->c.logits64 = planted_logits64, p->c.backward = planted_backward;
+    p->kept = calloc(p->n, sizeof(float));
+    if (s.channels != 3) return p->kept != NULL;
     for (int k = 0; k < 3; k++) p->c.mean[k] = 0.4 + 0.05 * k, p->c.std[k] = 0.25;
     p->c.tokens = (vt_tokens){.layers = 3,
-                              .side = height > 1 && width > 1 ? 2 : 1,
+                              .side = s.height > 1 && s.width > 1 ? 2 : 1,
                               .prefix = 1,
                               .self = p,
                               .mean = planted_mean,
                               .loss = planted_attention_loss};
-    p->kept = calloc(p->n, sizeof(float));
     return p->kept != NULL;
+}
+
+static inline bool planted_init(planted *p, int classes, int height, int width) {
+    return planted_init_of(p, classes, (vt_shape){3, height, width});
 }
 
 static inline void planted_free(planted *p) { free(p->w), free(p->b), free(p->a), free(p->kept); }
@@ -159,12 +167,16 @@ static inline void linear_pull(planted *p, const float *x, const float *dz, floa
     }
 }
 
-static inline bool planted_linear(planted *p, int classes, int height, int width, uint64_t seed) {
-    if (!planted_init(p, classes, height, width)) return false;
+static inline bool planted_linear_of(planted *p, int classes, vt_shape shape, uint64_t seed) {
+    if (!planted_init_of(p, classes, shape)) return false;
     p->w = planted_normals(seed, 0, (size_t)classes * p->n, 1);
     p->b = planted_normals(seed, 1, (size_t)classes, 0.1);
     p->logits = linear_logits, p->inject = linear_pull;
     return true;
+}
+
+static inline bool planted_linear(planted *p, int classes, int height, int width, uint64_t seed) {
+    return planted_linear_of(p, classes, (vt_shape){3, height, width}, seed);
 }
 
 /* ---- mlp: z = A tanh(W x + b), smooth and not convex ---- */
@@ -200,13 +212,17 @@ static inline void mlp_pull(planted *p, const float *x, const float *dz, float *
     }
 }
 
-static inline bool planted_mlp(planted *p, int classes, int height, int width, uint64_t seed) {
-    if (!planted_init(p, classes, height, width)) return false;
+static inline bool planted_mlp_of(planted *p, int classes, vt_shape shape, uint64_t seed) {
+    if (!planted_init_of(p, classes, shape)) return false;
     p->w = planted_normals(seed, 2, PLANTED_HIDDEN * p->n, 1 / sqrt((double)p->n));
     p->b = planted_normals(seed, 3, PLANTED_HIDDEN, 0.3);
     p->a = planted_normals(seed, 4, (size_t)classes * PLANTED_HIDDEN, 1);
     p->logits = mlp_logits, p->inject = mlp_pull;
     return true;
+}
+
+static inline bool planted_mlp(planted *p, int classes, int height, int width, uint64_t seed) {
+    return planted_mlp_of(p, classes, (vt_shape){3, height, width}, seed);
 }
 
 /* ---- ridge: every logit is a function of s = scale (w.x - s0) alone; slopes are what backward claims ----

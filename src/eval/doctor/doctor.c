@@ -69,7 +69,7 @@ static vt_status read_image(const look *l, size_t at, float *x, vt_err *e) {
     vt_image im = {0};
     int label;
     if (l->d->interrupt && *l->d->interrupt) return VT_INTERRUPTED;
-    VT_TRY(vt_dataset_read_square(&l->data, l->d->images[at], vt_config_input(c), &im, &label, e));
+    VT_TRY(vt_dataset_read_as(&l->data, l->d->images[at], vt_config_shape(c), &im, &label, e));
     for (size_t i = 0, n = vt_config_input_pixels(c); i < n; i++) x[i] = vt_image_at(&im, i);
     vt_image_free(&im);
     l->d->labels[at] = label;
@@ -335,7 +335,7 @@ static vt_status size_of_first(const vt_doctor *d, int *width, int *height, vt_e
     vt_image im = {0};
     int label;
     VT_TRY(vt_dataset_read(d->data, d->images[0], &im, &label, e));
-    *width = im.width, *height = im.height;
+    *width = im.shape.width, *height = im.shape.height;
     vt_image_free(&im);
     return VT_OK;
 }

@@ -114,8 +114,9 @@ static void add_inside(list *l, vt_native_filter filter, int side, const char *w
 /* Only where images and network differ in size, or something is done to them already. */
 static void add_resizes(list *l, int width, int height) {
     const vt_config *c = &l->present->config;
-    int n = c->image;
+    int n = c->foreign.channels ? vt_shape_side(c->foreign) : c->image;
     bool fits = width == n && height == n;
+    if (!n) return; /* a resize makes squares */
     if (fits && vt_transform_is_none(&l->present->transform)) return;
     if (fits) add_bytes(l, (vt_transform){0});
     for (int f = 0; f < 2; f++) {

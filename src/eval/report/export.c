@@ -48,7 +48,7 @@ static vt_status allocate(vt_export *x, vt_err *e) {
 static vt_status clean_image(float *to, const vt_export *x, const vt_record *clean, const vt_dataset *d, vt_err *e) {
     vt_image im;
     int label;
-    VT_TRY(vt_dataset_read_square(d, clean->image, x->side, &im, &label, e));
+    VT_TRY(vt_dataset_read_as(d, clean->image, x->shape, &im, &label, e));
     for (size_t i = 0; i < x->pixels; i++) to[i] = vt_image_at(&im, i);
     vt_image_free(&im);
     if (label == clean->label && vt_sha_prefix(to, x->pixels * sizeof *to) == clean->sha) return VT_OK;
@@ -78,7 +78,7 @@ static vt_status fill(vt_export *x, const vt_record **r, size_t n, const vt_data
 vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, const vt_dataset *d, int entry,
                          vt_scoring scoring, vt_err *e) {
     choice c = {.header = l->header, .entry = entry, .scoring = scoring};
-    *x = (vt_export){.ledger = l, .side = vt_config_input(&m->config), .pixels = vt_config_input_pixels(&m->config)};
+    *x = (vt_export){.ledger = l, .shape = vt_config_shape(&m->config), .pixels = vt_config_input_pixels(&m->config)};
     VT_TRY(vt_coverage_finished(l, &x->n, e));
     VT_TRY(allocate(x, e));
     const vt_record **order = calloc(l->count + 1, sizeof *order);
@@ -101,7 +101,7 @@ enum { PARTS = 5 };
 
 static void tensors(vt_tensor t[PARTS], const vt_export *x) {
     size_t n = (size_t)x->n;
-    t[0] = (vt_tensor){.name = "x_adv", .dtype = VT_F32, .ndim = 4, .shape = {x->n, 3, x->side, x->side}};
+    t[0] = (vt_tensor){.name = "x_adv", .dtype = VT_F32, .ndim = 4, .shape = {x->n, VT_CHW_OF(x->shape)}};
     t[0].numel = n * x->pixels, t[0].data = x->x_adv;
     t[1] = (vt_tensor){.name = "labels", .dtype = VT_I64, .ndim = 1, .shape = {x->n}, .numel = n, .data = x->labels};
     t[2] = (vt_tensor){.name = "indices", .dtype = VT_I64, .ndim = 1, .shape = {x->n}, .numel = n, .data = x->indices};
@@ -139,15 +139,15 @@ static vt_status write_safetensors(const vt_export *x, const char *path, vt_err 
 
 static vt_status write_png(const vt_export *x, const char *path, vt_err *e) {
     char file[VT_PATH_MAX], name[32];
-    vt_image im = {.width = x->side, .height = x->side, .rgb = malloc(x->pixels)};
-    vt_status s = im.rgb ? vt_make_dir(path, e) : vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", path);
+    vt_image im;
+    vt_status s = vt_picture_open(&im, x->shape, path, e);
+    if (s == VT_OK) s = vt_make_dir(path, e);
     vt_file list;
     if (s == VT_OK) s = vt_file_begin(&list, path, "labels.csv", e);
     if (s == VT_OK) fprintf(list.stream, "file,index,label,pred,broken\n");
     bool open = s == VT_OK;
     for (int64_t k = 0; k < x->n && s == VT_OK; k++) {
-        const float *v = x->x_adv + (size_t)k * x->pixels;
-        for (size_t i = 0; i < x->pixels; i++) im.rgb[i] = (uint8_t)lrintf(fminf(fmaxf(v[i], 0), 1) * 255);
+        vt_picture_fill(&im, x->x_adv + (size_t)k * x->pixels, x->shape);
         snprintf(name, sizeof name, "%05lld.png", (long long)x->indices[k]);
         s = vt_path(file, path, name) ? vt_png_write(file, &im, e) : vt_fail(e, VT_E_IO, "%s: path is too long", path);
         fprintf(list.stream, "%s,%lld,%lld,%lld,%d\n", name, (long long)x->indices[k], (long long)x->labels[k],

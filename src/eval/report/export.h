@@ -12,9 +12,9 @@
 typedef struct vt_export {
     const vt_ledger *ledger;
     int64_t n, broken;
-    int side;
+    vt_shape shape;
     size_t pixels;
-    float *x_adv;                      /* [n,3,side,side] */
+    float *x_adv;                      /* [n, shape] */
     int64_t *indices, *labels, *preds; /* [n]; preds: the class of the point */
     uint8_t *status;                   /* [n] 1: broken */
 } vt_export;

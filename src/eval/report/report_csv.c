@@ -14,7 +14,7 @@ static void run_columns(FILE *f, const vt_header *h) {
 
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
-    int side = s->header->side;
+    vt_shape at = s->header->shape;
     fprintf(f, "row,level,count,total,percent,low95,high95,borderline,gradients,forwards,weights_name,weights,data,"
                "norm,eps,seed,attacked_at\n");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
@@ -26,7 +26,8 @@ static void write(FILE *f, const vt_summary *s) {
         else
             fprintf(f, ",,,");
         run_columns(f, s->header);
-        fprintf(f, "%dx%d\n", side, side);
+        if (!vt_shape_side(at)) fprintf(f, "%dx", at.channels);
+        fprintf(f, "%dx%d\n", at.height, at.width);
     }
 }
 

@@ -2,7 +2,6 @@
 #include "eval/report/save_adv.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,24 +61,25 @@ static vt_status fill_group(group *g, const vt_ledger *l, size_t entry, vt_err *
     return VT_OK;
 }
 
-static vt_status write_png(const vt_ledger *l, const group *g, size_t k, const float *x, int side, vt_err *e) {
+static vt_status write_png(const vt_ledger *l, const group *g, size_t k, const float *x, vt_err *e) {
     char dir[VT_PATH_MAX], name[32], path[VT_PATH_MAX];
     snprintf(name, sizeof name, "%05lld.png", (long long)g->index[k]);
     if (snprintf(dir, sizeof dir, "%s/adv/%s", l->dir, g->name) >= (int)sizeof dir || !vt_path(path, dir, name))
         return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
     if (k == 0) VT_TRY(vt_make_dir(dir, e));
-    vt_image im = {.width = side, .height = side, .rgb = malloc(l->pixels)};
-    if (!im.rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
-    for (size_t i = 0; i < l->pixels; i++) im.rgb[i] = (uint8_t)lrintf(fminf(fmaxf(x[i], 0), 1) * 255);
+    vt_image im;
+    VT_TRY(vt_picture_open(&im, l->header->shape, path, e));
+    vt_picture_fill(&im, x, l->header->shape);
     vt_status s = vt_png_write(path, &im, e);
     vt_image_free(&im);
     return s;
 }
 
-static vt_status write_all(const vt_ledger *l, group *groups, size_t n, const char *adv, int side, vt_err *e) {
+static vt_status write_all(const vt_ledger *l, group *groups, size_t n, const char *adv, vt_err *e) {
     static const char *const parts[] = {"x_adv", "index", "label", "pred", "broken"};
     char path[VT_PATH_MAX], (*names)[80] = calloc(5 * n + 1, sizeof *names);
     vt_tensor *t = calloc(5 * n + 1, sizeof *t);
+    bool drawn = vt_picture_is(l->header->shape);
     vt_status s = names && t ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to save images", l->dir);
     for (size_t g = 0; g < n && s == VT_OK; g++) {
         const float *x = (const float *)(adv + (groups[g].n ? l->records[groups[g].first].adv : 0));
@@ -92,12 +92,12 @@ static vt_status write_all(const vt_ledger *l, group *groups, size_t n, const ch
                                       : p == 4 ? VT_U8
                                                : VT_I64,
                              .ndim = p == 0 ? 4 : 1,
-                             .shape = {(int64_t)groups[g].n, 3, side, side},
+                             .shape = {(int64_t)groups[g].n, VT_CHW_OF(l->header->shape)},
                              .numel = groups[g].n * (p == 0 ? l->pixels : 1),
                              .data = data[p]};
         }
-        for (size_t k = 0; k < groups[g].n && s == VT_OK; k++)
-            s = write_png(l, &groups[g], k, x + k * l->pixels, side, e);
+        for (size_t k = 0; drawn && k < groups[g].n && s == VT_OK; k++)
+            s = write_png(l, &groups[g], k, x + k * l->pixels, e);
     }
     if (s == VT_OK && !vt_path(path, l->dir, "adv.safetensors"))
         s = vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
@@ -107,7 +107,7 @@ static vt_status write_all(const vt_ledger *l, group *groups, size_t n, const ch
 }
 
 /* adv/NAME.npz for each attack. */
-static vt_status write_npz(const vt_ledger *l, const group *groups, size_t n, const char *adv, int side, vt_err *e) {
+static vt_status write_npz(const vt_ledger *l, const group *groups, size_t n, const char *adv, vt_err *e) {
     char dir[VT_PATH_MAX], name[80], path[VT_PATH_MAX];
     if (!vt_path(dir, l->dir, "adv")) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
     VT_TRY(vt_make_dir(dir, e));
@@ -115,13 +115,13 @@ static vt_status write_npz(const vt_ledger *l, const group *groups, size_t n, co
         const group *g = &groups[k];
         int64_t count = (int64_t)g->n;
         vt_tensor t[] = {
-            {.name = "x_adv", .dtype = VT_F32, .ndim = 4, .shape = {count, 3, side, side}, .numel = g->n * l->pixels},
+            {.name = "x_adv", .dtype = VT_F32, .ndim = 4, .shape = {count, VT_CHW_OF(l->header->shape)}},
             {.name = "indices", .dtype = VT_I64, .ndim = 1, .shape = {count}, .numel = g->n, .data = g->index},
             {.name = "labels", .dtype = VT_I64, .ndim = 1, .shape = {count}, .numel = g->n, .data = g->label},
             {.name = "preds", .dtype = VT_I64, .ndim = 1, .shape = {count}, .numel = g->n, .data = g->pred},
             {.name = "status", .dtype = VT_U8, .ndim = 1, .shape = {count}, .numel = g->n, .data = g->broken},
         };
-        t[0].data = g->n ? adv + l->records[g->first].adv : adv;
+        t[0].numel = g->n * l->pixels, t[0].data = g->n ? adv + l->records[g->first].adv : adv;
         snprintf(name, sizeof name, "%s.npz", g->name);
         if (!vt_path(path, dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
         VT_TRY(vt_npz_write(path, t, (int)(sizeof t / sizeof *t), e));
@@ -131,7 +131,6 @@ static vt_status write_npz(const vt_ledger *l, const group *groups, size_t n, co
 
 vt_status vt_save_adv(const vt_ledger *l, bool npz, vt_err *e) {
     size_t n = (size_t)l->header->n_attacks;
-    int side = l->header->side;
     group *groups = calloc(n + 1, sizeof *groups);
     vt_status s = groups ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to save images", l->dir);
     for (size_t g = 0; g < n && s == VT_OK; g++) {
@@ -142,7 +141,7 @@ vt_status vt_save_adv(const vt_ledger *l, bool npz, vt_err *e) {
     char *adv = s == VT_OK && bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, l->adv_fd, 0) : NULL;
     if (s == VT_OK && adv == MAP_FAILED)
         s = vt_fail(e, VT_E_IO, "%s/adv.bin: cannot be read: %s", l->dir, strerror(errno));
-    if (s == VT_OK) s = npz ? write_npz(l, groups, n, adv, side, e) : write_all(l, groups, n, adv, side, e);
+    if (s == VT_OK) s = npz ? write_npz(l, groups, n, adv, e) : write_all(l, groups, n, adv, e);
     if (adv && adv != MAP_FAILED) munmap(adv, bytes);
     for (size_t g = 0; groups && g < n; g++)
         free(groups[g].index), free(groups[g].label), free(groups[g].pred), free(groups[g].broken);

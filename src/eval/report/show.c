@@ -76,7 +76,9 @@ static void head(FILE *f, const vt_show *s) {
     vt_html(f, s->summary->images);
     fputs("</p>\n<p class=\"faint\">", f);
     vt_html(f, h->oracle ? "a model in another process" : h->model.architecture);
-    fprintf(f, ", input %d × %d", s->side, s->side);
+    fputs(", input ", f);
+    if (!vt_shape_side(h->shape)) fprintf(f, "%d × ", h->shape.channels);
+    fprintf(f, "%d × %d", h->shape.height, h->shape.width);
     if (!h->oracle)
         fprintf(f, ", patch %d, width %d, depth %d, %d heads", h->model.patch, h->model.dim, h->model.depth,
                 h->model.heads);

@@ -13,7 +13,6 @@ typedef struct vt_show {
     const vt_ledger *ledger;
     const vt_summary *summary;
     const vt_dataset *data; /* NULL: no pictures */
-    int side;               /* of the model's input */
     int pictures;           /* at most this many images in the grid */
     const vt_mark *curve;   /* accuracy over eps, x in units of the ledger's eps; less than two points: no chart */
     size_t n_curve;

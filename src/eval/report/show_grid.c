@@ -14,7 +14,8 @@
 typedef struct canvas {
     float *clean, *adv;
     vt_image im;
-    size_t pixels;
+    vt_shape shape;
+    size_t pixels; /* values of one image */
 } canvas;
 
 static vt_status put_png(FILE *f, const canvas *c, const char *alt, vt_err *e) {
@@ -29,6 +30,7 @@ static void to_bytes(canvas *c, const float *x, double gain) {
         double v = gain > 0 ? 0.5 + gain * ((double)x[i] - (double)c->clean[i]) : (double)x[i];
         c->im.rgb[i] = (uint8_t)lrint(fmin(fmax(v, 0), 1) * 255);
     }
+    vt_picture_spread(&c->im, c->shape);
 }
 
 /* The run's eps fills the range of grey levels; for norms without a bound a pixel, and on curves, whose eps is the
@@ -45,7 +47,7 @@ static vt_status figure(FILE *f, const vt_show *s, canvas *c, const vt_record *c
     int label;
     char right[48], wrong[48];
     const vt_header_attack *attack = vt_header_entry(s->summary->header, adv->entry);
-    VT_TRY(vt_dataset_read_square(s->data, adv->image, s->side, &im, &label, e));
+    VT_TRY(vt_dataset_read_as(s->data, adv->image, c->shape, &im, &label, e));
     for (size_t i = 0; i < c->pixels; i++) c->clean[i] = vt_image_at(&im, i);
     vt_image_free(&im);
     VT_TRY(vt_ledger_read_adv(s->ledger, adv, c->adv, e));
@@ -97,10 +99,16 @@ static const vt_record *clean_line(const vt_ledger *l, int32_t image) {
 
 vt_status vt_show_grid(FILE *f, const vt_show *s, vt_err *e) {
     const vt_ledger *l = s->ledger;
-    canvas c = {.pixels = l->pixels, .im = {.width = s->side, .height = s->side}};
+    canvas c = {.shape = l->header->shape, .pixels = l->pixels};
+    if (!vt_picture_is(c.shape)) {
+        fprintf(f, "<p class=\"faint\">Images of %d channels are not drawn: a picture has 3, or 1 in grey.</p>\n",
+                c.shape.channels);
+        return VT_OK;
+    }
+    VT_TRY(vt_picture_open(&c.im, c.shape, "the page", e));
     const vt_record **broken = calloc(l->count + 1, sizeof *broken);
-    c.clean = calloc(c.pixels, sizeof(float)), c.adv = calloc(c.pixels, sizeof(float)), c.im.rgb = malloc(c.pixels);
-    vt_status st = broken && c.clean && c.adv && c.im.rgb ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for pictures");
+    c.clean = calloc(c.pixels, sizeof(float)), c.adv = calloc(c.pixels, sizeof(float));
+    vt_status st = broken && c.clean && c.adv ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for pictures");
     size_t n = st == VT_OK ? choose(l, broken) : 0, most = (size_t)s->pictures;
     if (n)
         fputs("<section><h2>Broken images</h2>\n<p class=\"faint\">Without perturbation, with it, and the difference "

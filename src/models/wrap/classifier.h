@@ -11,7 +11,7 @@
 
 typedef struct vt_classifier {
     int classes;
-    size_t pixels; /* floats of one image: 3*h*w */
+    size_t pixels; /* floats of one image */
     int opinions;  /* rows of logits64 (vt_engine.opinions); 0 and 1: one, in double */
     bool random;
     void *self;

@@ -29,9 +29,9 @@ static const field fields[] = {
     {TEXT_OF(device)},
     {TEXT_OF(note)},
     {WHOLE_OF(classes, 2, 100000)},
-    {WHOLE_OF(channels, 1, 64)},
-    {WHOLE_OF(height, 1, 4096)},
-    {WHOLE_OF(width, 1, 4096)},
+    {WHOLE_OF(channels, 1, VT_SHAPE_CHANNELS)},
+    {WHOLE_OF(height, 1, VT_SHAPE_SIDE)},
+    {WHOLE_OF(width, 1, VT_SHAPE_SIDE)},
     {WHOLE_OF(batch, 1, VT_WIRE_BATCH)},
     {TRUTH_OF(vjp), .must = true},
     {TRUTH_OF(logits64)},
@@ -42,7 +42,9 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 #undef IN
 #undef ROOM
 
-size_t vt_hello_pixels(const vt_hello *h) { return (size_t)h->channels * (size_t)h->height * (size_t)h->width; }
+vt_shape vt_hello_shape(const vt_hello *h) { return (vt_shape){h->channels, h->height, h->width}; }
+
+size_t vt_hello_pixels(const vt_hello *h) { return vt_shape_values(vt_hello_shape(h)); }
 
 json_t *vt_hello_json(const vt_hello *h) {
     json_t *o = json_object();
@@ -97,8 +99,9 @@ static vt_status take_all(vt_hello *h, const json_t *o, vt_err *e) {
     size_t n = strlen(h->sha256);
     if (n && (n != 64 || strspn(h->sha256, "0123456789abcdef") != 64))
         return vt_fail(e, VT_E_FORMAT, "its greeting's \"sha256\" must be 64 hexadecimal digits, or absent");
-    if (vt_hello_pixels(h) > (size_t)1 << 26)
-        return vt_fail(e, VT_E_FORMAT, "its images have %zu values, must have at most %d", vt_hello_pixels(h), 1 << 26);
+    if (vt_hello_pixels(h) > VT_SHAPE_VALUES)
+        return vt_fail(e, VT_E_FORMAT, "its images have %zu values, must have at most %d", vt_hello_pixels(h),
+                       VT_SHAPE_VALUES);
     return VT_OK;
 }
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "core/shape.h"
 #include "core/status.h"
 
 enum { VT_WIRE_PROTOCOL = 1, VT_WIRE_TEXT = 1 << 16, VT_WIRE_BATCH = 1024 };
@@ -46,6 +47,7 @@ typedef struct vt_hello {
     bool independent; /* an image's answer has the same bits whatever stands beside it: batches need no padding */
 } vt_hello;
 
+vt_shape vt_hello_shape(const vt_hello *h);
 size_t vt_hello_pixels(const vt_hello *h); /* floats of one image */
 json_t *vt_hello_json(const vt_hello *h);
 /* VT_E_FORMAT: not JSON, or a value of another type or outside its range, which is named with its limit. What is not

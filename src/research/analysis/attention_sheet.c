@@ -31,18 +31,18 @@ static double between(const double *map, int grid, double y, double x) {
 }
 
 static void heat(vt_image *im, const double *map, int grid, double most) {
-    size_t plane = (size_t)im->width * (size_t)im->height;
+    size_t plane = (size_t)im->shape.width * (size_t)im->shape.height;
     uint8_t rgb[3];
-    for (int y = 0; y < im->height; y++)
-        for (int x = 0; x < im->width; x++) {
+    for (int y = 0; y < im->shape.height; y++)
+        for (int x = 0; x < im->shape.width; x++) {
             colour(rgb, between(map, grid, (y + 0.5) / FINE - 0.5, (x + 0.5) / FINE - 0.5) / most);
-            for (size_t c = 0; c < 3; c++) im->rgb[c * plane + (size_t)(y * im->width + x)] = rgb[c];
+            for (size_t c = 0; c < 3; c++) im->rgb[c * plane + (size_t)(y * im->shape.width + x)] = rgb[c];
         }
 }
 
 /* Luma of BT.601, as Pillow's convert("L"), dimmed: brightness is for the map. */
 static void grey(vt_image *im, const uint8_t *rgb) {
-    size_t plane = (size_t)im->width * (size_t)im->height;
+    size_t plane = (size_t)im->shape.width * (size_t)im->shape.height;
     for (size_t i = 0; i < plane; i++) {
         double y = 0.299 * rgb[i] + 0.587 * rgb[plane + i] + 0.114 * rgb[2 * plane + i];
         for (size_t c = 0; c < 3; c++) im->rgb[c * plane + i] = (uint8_t)lrint(24 + 0.6 * y);
@@ -86,7 +86,7 @@ static void row_label(FILE *f, const vt_maps *m, int i, int pass, double y, cons
 }
 
 static vt_status row(FILE *f, const vt_maps *m, int i, int pass, double y, vt_image room[2], vt_err *e) {
-    vt_image own = {.width = m->side, .height = m->side, .rgb = m->image[i].rgb[pass]};
+    vt_image own = {.shape = vt_shape_rgb(m->side), .rgb = m->image[i].rgb[pass]};
     const char *crisp = m->side < TILE ? "style=\"image-rendering:pixelated\"" : "";
     VT_TRY(image(f, &own, x_of(-1), y, crisp, e));
     grey(&room[0], own.rgb);
@@ -143,10 +143,10 @@ static void key(FILE *f, const vt_maps *m, double y) {
 
 vt_status vt_maps_sheet(FILE *f, const vt_maps *m, const char *title, const vt_dataset *data, vt_err *e) {
     double width = fmax(x_of(m->columns), LEFT + 660), height = TOP + m->images * block_height(m) + KEY;
-    vt_image room[2] = {{.width = m->side, .height = m->side}, {.width = FINE * m->grid, .height = FINE * m->grid}};
+    vt_image room[2] = {{.shape = vt_shape_rgb(m->side)}, {.shape = vt_shape_rgb(FINE * m->grid)}};
     vt_status s = VT_OK;
     for (int i = 0; i < 2; i++)
-        if (!(room[i].rgb = malloc(3 * (size_t)room[i].width * (size_t)room[i].height)))
+        if (!(room[i].rgb = malloc(vt_shape_values(room[i].shape))))
             s = vt_fail(e, VT_E_MEMORY, "no memory for a sheet of attention maps");
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" "

@@ -10,7 +10,7 @@
 #include "models/net/session64.h"
 
 static vt_task dims_of(const vt_analyzed *s) {
-    return vt_attacker_dims(vt_config_input_pixels(&s->model->config), s->model->config.classes, NULL);
+    return vt_attacker_dims(vt_config_shape(&s->model->config), s->model->config.classes, NULL);
 }
 
 /* Of the command's attack; and room for the minimum-norm attacks that kinds run themselves (vt_analysis_worker_nearest
@@ -30,13 +30,13 @@ size_t vt_analysis_worker_bytes(const vt_analyze *a, const vt_analyzed *s) {
 
 static vt_status bench_open(vt_analysis_worker *b, const vt_analyze *a, const vt_analyzed *s, vt_err *e) {
     const vt_task dims = dims_of(s);
-    *b = (vt_analysis_worker){.a = a, .s = s, .pixels = dims.n, .side = dims.height, .classes = dims.classes};
+    *b = (vt_analysis_worker){.a = a, .s = s, .pixels = dims.n, .shape = dims.shape, .classes = dims.classes};
     size_t bytes = b->pixels * sizeof(float), k = (size_t)b->classes;
     VT_TRY(vt_session_open_f64(&b->session, s->model, 1, VT_GRAD_INPUT, e));
     VT_TRY(vt_classifier_open(&b->model, s->model, e));
     VT_TRY(vt_oracle_open(&b->oracle, &b->model, e));
     b->oracle.interrupt = a->interrupt;
-    VT_TRY(vt_attacker_open(&b->attacker, b->pixels, work_of(a, s), e));
+    VT_TRY(vt_attacker_open(&b->attacker, b->shape, work_of(a, s), e));
     b->x = vt_alloc(bytes), b->z = vt_alloc(k * sizeof(float));
     b->x64 = vt_alloc(2 * bytes), b->adv64 = vt_alloc(2 * bytes), b->z64 = vt_alloc(k * sizeof(double));
     if (b->x && b->z && b->x64 && b->adv64 && b->z64) return VT_OK;
@@ -100,7 +100,7 @@ static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
     vt_image im = {0};
     VT_TRY(vt_check_interrupt(j->a->interrupt, "an analysis", e));
     b->image = j->a->images[i];
-    VT_TRY(vt_dataset_read_square(b->s->data, b->image, b->side, &im, &b->label, e));
+    VT_TRY(vt_dataset_read_as(b->s->data, b->image, b->shape, &im, &b->label, e));
     for (size_t k = 0; k < b->pixels; k++) b->x[k] = vt_image_at(&im, k), b->x64[k] = (double)b->x[k];
     vt_image_free(&im);
     if (j->a->attack) VT_TRY(attack(b, e));

@@ -12,7 +12,8 @@ typedef struct vt_analysis_worker {
     const vt_analyze *a;
     const vt_analyzed *s;
     size_t pixels;
-    int side, classes;
+    vt_shape shape;
+    int classes;
     struct vt_session_f64 *session; /* of one image, gradients of the input */
     vt_classifier model;
     vt_oracle oracle;

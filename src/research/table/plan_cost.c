@@ -47,7 +47,7 @@ static bool images_of(const vt_plan *p, int data, vt_train_images *d, int64_t *c
     *count = t ? t->count : m->train;
     vt_image im = {0};
     int label;
-    if (t && !d->side && vt_dataset_read(t, 0, &im, &label, NULL) == VT_OK) d->side = im.width;
+    if (t && !d->side && vt_dataset_read(t, 0, &im, &label, NULL) == VT_OK) d->side = vt_shape_side(im.shape);
     vt_image_free(&im);
     return d->side > 0 && d->classes > 0 && *count > 0;
 }

@@ -193,16 +193,14 @@ static int mirror_vjp(void *self, int n, const float *in, const float *dz, float
 }
 
 static vitrine_classifier mirrored(mirror *m, int batch) {
-    return (vitrine_classifier){sizeof(vitrine_classifier),
-                                "mirror",
-                                CLASSES,
-                                SIDE,
-                                batch,
-                                0,
-                                0,
-                                m,
-                                mirror_logits,
-                                mirror_vjp};
+    return (vitrine_classifier){.size = sizeof(vitrine_classifier),
+                                .name = "mirror",
+                                .classes = CLASSES,
+                                .side = SIDE,
+                                .batch = batch,
+                                .self = m,
+                                .logits = mirror_logits,
+                                .vjp = mirror_vjp};
 }
 
 static void test_an_own_classifier_falls_as_the_model(void **state) {

@@ -88,8 +88,8 @@ static double found(planted *p, const char *spec, const float *x, int label, int
     vt_oracle o;
     vt_err e = {0};
     if (vt_attack_parse(&a, spec, VT_L2, &e) != VT_OK) fail_msg("%s", e.text);
-    vt_task dims = vt_attacker_dims(p->n, K, NULL);
-    assert_int_equal(vt_attacker_open(&by, p->n, vt_attacker_work(&a, &dims), &e), VT_OK);
+    vt_task dims = vt_attacker_dims(p->shape, K, NULL);
+    assert_int_equal(vt_attacker_open(&by, p->shape, vt_attacker_work(&a, &dims), &e), VT_OK);
     assert_int_equal(vt_oracle_open(&o, &p->c, &e), VT_OK);
     vt_attempt t = {.x = x, .label = label, .classes = K, .norm = VT_L2, .eps = 100};
     t.mode = VT_ORACLE_CLOSEST, t.goal = &(int32_t){goal}, t.key = (vt_rng){.seed = 1};

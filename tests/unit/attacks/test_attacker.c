@@ -19,9 +19,9 @@ static void open_scene(scene *s, const char *spec) {
     assert_true(planted_linear(&s->p, CLASSES, SIDE, SIDE, 41));
     bench_open(&s->b, &s->p, 2, true);
     if (vt_attack_parse(&s->attack, spec, VT_LINF, &e) != VT_OK) fail_msg("%s", e.text);
-    vt_task dims = vt_attacker_dims(s->p.n, CLASSES, NULL);
-    assert_true(dims.height == SIDE && dims.width == SIDE && dims.n == s->p.n && !dims.patch);
-    assert_int_equal(vt_attacker_open(&s->a, s->p.n, vt_attacker_work(&s->attack, &dims), &e), VT_OK);
+    vt_task dims = vt_attacker_dims(s->p.shape, CLASSES, NULL);
+    assert_true(vt_shape_same(dims.shape, vt_shape_rgb(SIDE)) && dims.n == s->p.n && !dims.patch);
+    assert_int_equal(vt_attacker_open(&s->a, s->p.shape, vt_attacker_work(&s->attack, &dims), &e), VT_OK);
 }
 
 static void close_scene(scene *s) {
@@ -131,7 +131,9 @@ static void unanswered(void **state) {
         vt_err e = {0};
         s.p.forwards = 1, s.p.fail_after = at ? 0 : 1, s.p.fail64 = at;
         const char *want = at ? "no double here" : "call 2 is one too many";
-        assert_int_equal(vt_verify_by(&v, &terms, &s.p.c, &key, s.b.x, s.b.x, SIDE, s.b.label, z, z64, &e), VT_E_MODEL);
+        assert_int_equal(vt_verify_by(&v, &terms, &s.p.c, &key, s.b.x, s.b.x, vt_shape_rgb(SIDE), s.b.label, z, z64,
+                                      &e),
+                         VT_E_MODEL);
         assert_string_equal(e.text, want);
         e = (vt_err){0};
         assert_int_equal(vt_predict(&v, &unsure, &s.p.c, s.b.x, s.b.label, z, NULL, &e), at ? VT_OK : VT_E_MODEL);

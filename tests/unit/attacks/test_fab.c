@@ -36,7 +36,7 @@ static void test_fab_optimum(void **state) {
             if (target == b.label) continue;
             bench_ball(&b, norm, 1e-3);
             vt_oracle_reset(&b.o, &b.ball, b.label, true);
-            vt_task t = {.x = b.x, .n = p.n, .height = 8, .width = 8, .classes = p.classes, .label = b.label};
+            vt_task t = {.x = b.x, .n = p.n, .shape = {3, 8, 8}, .classes = p.classes, .label = b.label};
             t.ball = &b.ball, t.work = work;
             double got, want = target < 0 ? nearest : boundary(&p, z, b.label, target, norm);
             assert_int_equal(vt_fab_run(&b.o, &params, &t, target, false, &t.rng, best, &got), VT_OK);
@@ -234,7 +234,7 @@ static void test_fab_steps(void **state) {
         bench_ball(&b, i % 2 ? VT_L2 : VT_LINF, i % 2 ? 0.5 : 0.1);
         int target = i % 8 < 4 ? -1 : (b.label + 1 + (int)i / 8) % 5;
         float *work = floats(8 * FAB_N + 20), best[FAB_N];
-        vt_task t = {.x = b.x, .n = FAB_N, .height = 4, .width = 4, .classes = 5, .label = b.label, .ball = &b.ball};
+        vt_task t = {.x = b.x, .n = FAB_N, .shape = {3, 4, 4}, .classes = 5, .label = b.label, .ball = &b.ball};
         t.rng = (vt_rng){.seed = i, .purpose = 1}, t.work = work;
         vt_fab_params params = {FAB_STEPS, 1, 9, 0.1, 1.05, 0.9};
         if (target == b.label) target = -1;

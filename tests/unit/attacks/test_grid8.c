@@ -241,7 +241,7 @@ static void test_aim(void **state) {
     assert_int_equal(vt_grid8_aim(&s.l, &s.ball), VT_E_RANGE);
     s.x[100] = keep;
     vt_squares squares = {.size = 3, .n = 1, .at = {{2, 4}}};
-    vt_ball_squares(&s.ball, &squares, 8, 8, s.x, s.lo, s.hi);
+    vt_ball_squares(&s.ball, &squares, vt_shape_rgb(8), s.x, s.lo, s.hi);
     assert_int_equal(vt_grid8_aim(&s.l, &s.ball), VT_OK);
     for (size_t i = 0; i < 192; i++) s.v[i] = 1 - s.x[i];
     vt_grid8_round(&s.l, s.q, s.v, VT_ROUND_NEAREST, NULL);

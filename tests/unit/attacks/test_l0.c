@@ -96,9 +96,9 @@ static void attack(planted *p, const char *spec, int label, double eps, const fl
     vt_oracle o;
     vt_err e = {0};
     if (vt_attack_parse(&a, spec, VT_L0, &e) != VT_OK) fail_msg("%s", e.text);
-    vt_task dims = vt_attacker_dims(p->n, p->classes, NULL);
-    dims.height = p->height, dims.width = p->width;
-    assert_int_equal(vt_attacker_open(&by, p->n, vt_attacker_work(&a, &dims), &e), VT_OK);
+    vt_task dims = vt_attacker_dims(p->shape, p->classes, NULL);
+
+    assert_int_equal(vt_attacker_open(&by, p->shape, vt_attacker_work(&a, &dims), &e), VT_OK);
     assert_int_equal(vt_oracle_open(&o, &p->c, &e), VT_OK);
     vt_attempt t = {.x = x, .label = label, .classes = p->classes, .norm = VT_L0, .eps = eps};
     t.mode = VT_ORACLE_EXHAUSTIVE, t.key = (vt_rng){.seed = 1, .purpose = vt_rng_purpose(spec)};

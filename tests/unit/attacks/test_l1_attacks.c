@@ -118,8 +118,7 @@ static vt_task aim(scene *s, double eps) {
     s->reached = -INFINITY;
     return (vt_task){.x = s->x,
                      .n = N,
-                     .height = SIDE,
-                     .width = SIDE,
+                     .shape = {3, SIDE, SIDE},
                      .classes = s->p.classes,
                      .label = s->label,
                      .ball = &s->ball,

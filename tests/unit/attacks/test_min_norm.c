@@ -101,7 +101,7 @@ static double attack(planted *p, int label, const char *spec, vt_norm norm, doub
     assert_int_equal(vt_oracle_open(&o, &p->c, &e), VT_OK);
     o.mode = VT_ORACLE_EXHAUSTIVE;
     vt_oracle_reset(&o, &ball, label, true);
-    vt_task t = {.x = pixels, .n = N, .height = SIDE, .width = SIDE, .classes = p->classes, .label = label};
+    vt_task t = {.x = pixels, .n = N, .shape = {3, SIDE, SIDE}, .classes = p->classes, .label = label};
     t.ball = &ball, t.x_adv = x_adv;
     t.work = calloc(a.stages[0].def->work_len(a.stages[0].params, &t) + 1, sizeof(float));
     assert_non_null(t.work);

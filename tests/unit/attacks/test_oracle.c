@@ -78,8 +78,7 @@ static void scene_open(scene *s, vt_norm norm, double eps) {
     vt_oracle_reset(&s->o, &s->ball, 0, true);
     s->task = (vt_task){.x = s->x,
                         .n = N,
-                        .height = 2,
-                        .width = 2,
+                        .shape = {3, 2, 2},
                         .classes = K,
                         .label = 0,
                         .ball = &s->ball,

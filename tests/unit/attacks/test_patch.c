@@ -38,7 +38,7 @@ static void bench_open(bench *b, const vt_classifier *c, int h, int w, vt_patch 
     b->o.surrogate = c; /* a planted classifier keeps one point, which a gradient is asked of at once */
     b->patch = patch;
     if (!patch.grid) b->patch.grid = 1;
-    b->t = (vt_task){.x = b->x, .n = n, .height = h, .width = w, .classes = c->classes, .label = label};
+    b->t = (vt_task){.x = b->x, .n = n, .shape = {3, h, w}, .classes = c->classes, .label = label};
     b->t.ball = &b->ball, b->t.patch = &b->patch, b->t.x_adv = b->x_adv;
 }
 
@@ -68,7 +68,7 @@ static vt_status bench_spec(bench *b, const char *spec, uint64_t seed, uint32_t 
 }
 
 static bool moved(const bench *b, const float *v, int y, int x) {
-    size_t area = b->n / 3, at = (size_t)(y * b->t.width + x);
+    size_t area = b->n / 3, at = (size_t)(y * b->t.shape.width + x);
     for (size_t c = 0; c < 3; c++)
         if (v[c * area + at] != b->x[c * area + at]) return true;
     return false;
@@ -77,8 +77,8 @@ static bool moved(const bench *b, const float *v, int y, int x) {
 /* Smallest rectangle of what changed: its first pixel; false: nothing did, or it is larger than the square. */
 static bool changed_at(const bench *b, vt_square *out) {
     int top = 1 << 20, left = 1 << 20, bottom = -1, right = -1;
-    for (int y = 0; y < b->t.height; y++)
-        for (int x = 0; x < b->t.width; x++)
+    for (int y = 0; y < b->t.shape.height; y++)
+        for (int x = 0; x < b->t.shape.width; x++)
             if (moved(b, b->x_adv, y, x)) {
                 top = y < top ? y : top, left = x < left ? x : left;
                 bottom = y > bottom ? y : bottom, right = x > right ? x : right;
@@ -91,14 +91,14 @@ static bool changed_at(const bench *b, vt_square *out) {
 
 static bool judged(const bench *b, const float *v, vt_patch p) {
     vt_verdict d = {.inside = true, .broken = true, .borderline = true};
-    vt_verify_patch(&d, b->x, v, b->t.height, b->t.width, &p);
+    vt_verify_patch(&d, b->x, v, b->t.shape, &p);
     assert_true(d.inside == d.broken && d.inside == d.borderline);
     return d.inside;
 }
 
 /* Every placement of up to two squares of a grid, against every pattern drawn. */
 static bool brute(const bench *b, const float *v, vt_patch p) {
-    int h = b->t.height, w = b->t.width, s = p.size;
+    int h = b->t.shape.height, w = b->t.shape.width, s = p.size;
     for (int y1 = 0; y1 + s <= h; y1 += p.grid)
         for (int x1 = 0; x1 + s <= w; x1 += p.grid)
             for (int y2 = 0; y2 + s <= h; y2 += p.grid)
@@ -265,7 +265,7 @@ static void no_query_outside(void *arg, const float *x, int64_t call, float *z) 
     bench *b = arg;
     (void)call, (void)z;
     vt_verdict d = {.inside = true};
-    vt_verify_patch(&d, b->x, x, b->t.height, b->t.width, &b->patch);
+    vt_verify_patch(&d, b->x, x, b->t.shape, &b->patch);
     int pixels = 0;
     for (int i = 0; i < 64; i++) pixels += moved(b, x, i / 8, i % 8);
     /* a count, read below: the clean image, or every pixel of two squares apart (a random start leaves none alone) */

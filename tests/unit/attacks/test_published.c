@@ -105,7 +105,7 @@ static void check_case(const vt_tensors *st, vt_oracle *o, const char *name, con
         replay r = {starts + i * PIXELS, follows ? paths + i * PIXELS : NULL, all, -1, 0, name, 0};
         vt_ball ball;
         vt_ball_init(&ball, VT_LINF, eps, xf, PIXELS, lo, hi);
-        vt_task t = {.x = xf, .n = PIXELS, .height = SIDE, .width = SIDE, .classes = CLASSES, .label = (int)labels[i]};
+        vt_task t = {.x = xf, .n = PIXELS, .shape = {3, SIDE, SIDE}, .classes = CLASSES, .label = (int)labels[i]};
         t.ball = &ball, t.x_adv = x_adv, t.work = work, t.before_step = follow, t.ctx = &r;
         vt_oracle_reset(o, &ball, t.label, true);
         assert_int_equal(vt_attack_stage_run(o, &a.stages[0], &t), VT_OK);
@@ -349,8 +349,7 @@ static void test_normalised_fgsm(void **state) {
     assert_int_equal(vt_attack_parse(&a, "fgsm-specformer", VT_LINF, NULL), VT_OK);
     assert_int_equal(vt_attack_parse(&plain, "fgsm", VT_LINF, NULL), VT_OK);
     float work[4 * PIXELS], adv[PIXELS], g[PIXELS];
-    vt_task t =
-        {.x = b.x, .n = PIXELS, .height = SIDE, .width = SIDE, .classes = 10, .label = b.label, .ball = &b.ball};
+    vt_task t = {.x = b.x, .n = PIXELS, .shape = {3, SIDE, SIDE}, .classes = 10, .label = b.label, .ball = &b.ball};
     t.work = work, t.x_adv = adv;
     b.o.mode = VT_ORACLE_UNJUDGED;
     vt_oracle_reset(&b.o, &b.ball, b.label, true);

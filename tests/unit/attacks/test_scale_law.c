@@ -81,8 +81,7 @@ static bool breaks(bench *b, const vt_attack_stage *s, threat how, double eps, c
     vt_ball_init(&ball, how.norm, how.patch ? 1 : eps, x, n, lo, hi);
     vt_task t = {.x = x,
                  .n = n,
-                 .height = side,
-                 .width = side,
+                 .shape = {3, side, side},
                  .classes = b->c.classes,
                  .label = label,
                  .ball = &ball,

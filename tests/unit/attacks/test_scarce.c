@@ -46,12 +46,12 @@ static vt_status attack(const void *ctx, vt_err *e) {
     for (size_t i = 0; i < n; i++) x[i] = (float)pixels[i];
     vt_attempt t = {.x = x, .label = 1, .classes = model->config.classes, .mode = VT_ORACLE_EXHAUSTIVE};
     vt_status s = parse(&a, def, &t, &patch, e);
-    vt_task dims = vt_attacker_dims(n, t.classes, t.patch);
+    vt_task dims = vt_attacker_dims(vt_config_shape(&model->config), t.classes, t.patch);
     if (s == VT_OK) s = vt_classifier_open(&c, model, e);
     if (s == VT_OK) s = vt_classifier_open_unjudged(&twin, model, e);
     if (s == VT_OK) s = vt_oracle_open(&o, &c, e);
     o.surrogate = &twin;
-    if (s == VT_OK) s = vt_attacker_open(&at, n, vt_attacker_work(&a, &dims), e);
+    if (s == VT_OK) s = vt_attacker_open(&at, dims.shape, vt_attacker_work(&a, &dims), e);
     if (s == VT_OK) s = vt_attacker_run(&at, &o, &a.stages[0], &t);
     vt_attacker_close(&at);
     vt_oracle_close(&o);

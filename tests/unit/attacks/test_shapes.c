@@ -107,8 +107,7 @@ static void shoot(fixture *f, const vt_attack *a, vt_norm norm, double eps, int 
     vt_ball_init(&b, norm, eps, f->x[i], PIXELS, lo, hi);
     vt_task t = {.x = f->x[i],
                  .n = PIXELS,
-                 .height = 32,
-                 .width = 32,
+                 .shape = {3, 32, 32},
                  .classes = CLASSES,
                  .label = f->label[i],
                  .ball = &b,

@@ -33,7 +33,7 @@ static void open_bench(bench *b, planted *p, vt_norm norm, double eps) {
     assert_int_equal(vt_oracle_open(&b->o, &p->c, NULL), VT_OK);
     b->o.mode = VT_ORACLE_EXHAUSTIVE;
     vt_ball_init(&b->ball, norm, eps, b->x, p->n, b->lo, b->hi);
-    b->t = (vt_task){.x = b->x, .n = p->n, .height = p->height, .width = p->width, .classes = p->classes};
+    b->t = (vt_task){.x = b->x, .n = p->n, .shape = p->shape, .classes = p->classes};
     b->t.ball = &b->ball, b->t.x_adv = b->x_adv, b->t.rng = (vt_rng){.seed = 1, .purpose = 9};
 }
 
@@ -339,7 +339,7 @@ static void test_malt_many(void **state) {
     vt_ball_init(&ball, VT_LINF, 0.1, x, 3, lo, hi);
     assert_int_equal(vt_oracle_open(&o, &c, NULL), VT_OK);
     vt_oracle_reset(&o, &ball, 0, true);
-    vt_task t = {.x = x, .n = 3, .height = 1, .width = 1, .classes = MANY, .ball = &ball};
+    vt_task t = {.x = x, .n = 3, .shape = {3, 1, 1}, .classes = MANY, .ball = &ball};
     float *merit = malloc(vt_target_work_len(&t) * sizeof *merit);
     assert_int_equal(vt_target_merits(&o, &t, VT_BY_MALT, merit), VT_OK);
     assert_int_equal(o.gradients, 100);

@@ -60,7 +60,7 @@ static void test_security_npz_every_writer_is_durable(void **state) {
     was_made_durable(at("w.st"));
     assert_int_equal(vt_npy_write(at("a.npy"), &tensor, &e), VT_OK);
     was_made_durable(at("a.npy"));
-    assert_int_equal(vt_png_write(at("a.png"), &(vt_image){.width = 1, .height = 1, .rgb = rgb}, &e), VT_OK);
+    assert_int_equal(vt_png_write(at("a.png"), &(vt_image){.shape = {3, 1, 1}, .rgb = rgb}, &e), VT_OK);
     was_made_durable(at("a.png"));
     assert_int_equal(vt_npz_write(at("a.npz"), &tensor, 1, &e), VT_OK);
     was_made_durable(at("a.npz"));

@@ -17,7 +17,7 @@ static int32_t named[N];
 static vt_status read_image(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     (void)d, (void)e;
     float z[12];
-    *im = (vt_image){SIDE, SIDE, malloc(3 * SIDE * SIDE), NULL};
+    *im = (vt_image){vt_shape_rgb(SIDE), malloc(3 * SIDE * SIDE), NULL};
     vt_rng_normals(&(vt_rng){.seed = 3, .purpose = 0xD0C, .image = (uint32_t)i}, z, 12);
     for (int c = 0; c < 3; c++)
         for (int p = 0; p < SIDE * SIDE; p++) {

@@ -31,7 +31,7 @@ static void linear_open(linear *s, uint64_t k, bool inner) {
     s->b.label = 0, s->b.o.mode = VT_ORACLE_SEARCH;
     assert_int_equal(vt_grid8_open(&s->l, N, NULL), VT_OK);
     s->b.o.eight_bit = &s->l;
-    s->t = (vt_task){.x = s->b.x, .n = N, .height = SIDE, .width = SIDE, .classes = 2, .ball = &s->b.ball};
+    s->t = (vt_task){.x = s->b.x, .n = N, .shape = {3, SIDE, SIDE}, .classes = 2, .ball = &s->b.ball};
     s->t.x_adv = s->b.x_adv, s->t.rng = (vt_rng){.seed = 5, .image = (uint32_t)k};
 }
 
@@ -366,7 +366,7 @@ static void test_patch(void **state) {
         vt_status st = vt_attack_stage_run(&s.b.o, &a.stages[0], &s.t);
         const float *x = st == VT_STOP ? s.b.o.found : s.b.x_adv;
         vt_verdict v = {.inside = true, .broken = true};
-        vt_verify_patch(&v, s.b.x, x, SIDE, SIDE, &patch);
+        vt_verify_patch(&v, s.b.x, x, vt_shape_rgb(SIDE), &patch);
         vt_verify_eight_bit(&v, s.b.x, x, N, VT_LINF, 1);
         assert_true(v.inside);
         if (st == VT_STOP) assert_true(margin(&s, x) > 0);

@@ -74,7 +74,7 @@ static void run_is_whole(const vt_header *h) {
                                     {h->data.corruption, "fog"}};
     for (size_t i = 0; i < T_COUNT(texts); i++) assert_string_equal(texts[i][0], texts[i][1]);
     assert_true(h->norm == VT_L2 && h->eps == 0.5 && h->seed == 12345678901 && h->exhaustive && h->curve);
-    assert_true(h->gradient_cost == 2.5 && h->side == 24 && h->data.severity == 5);
+    assert_true(h->gradient_cost == 2.5 && vt_shape_same(h->shape, vt_shape_rgb(24)) && h->data.severity == 5);
     assert_true(h->model.image == 32 && h->model.native == 24 && h->model.patch == 4 && h->model.dim == 64);
     assert_true(h->model.depth == 3 && h->model.heads == 2 && h->model.classes == 10);
     assert_true(h->patch.size == 5 && h->patch.count == 16 && h->patch.aligned);
@@ -135,7 +135,7 @@ static void test_absent(void **state) {
                                  h->published.citation};
     for (size_t i = 0; i < T_COUNT(texts); i++) assert_string_equal(texts[i], "");
     assert_true(h->norm == VT_LINF && isnan(h->eps) && h->seed == 0 && !h->exhaustive && !h->curve);
-    assert_true(h->gradient_cost == 0 && h->side == 0 && h->data.severity == 0);
+    assert_true(h->gradient_cost == 0 && vt_shape_values(h->shape) == 0 && h->data.severity == 0);
     assert_true(h->model.image == 0 && h->model.native == 0 && h->model.patch == 0 && h->model.dim == 0);
     assert_true(h->model.depth == 0 && h->model.heads == 0 && h->model.classes == 0);
     assert_true(h->patch.size == 0 && h->patch.count == 0 && !h->patch.aligned);
@@ -143,7 +143,10 @@ static void test_absent(void **state) {
     assert_true(!h->wrap && !h->sources && !h->model.document && !h->data.document && !h->published.document);
     vt_header_free(h);
     h = read_with("model.native", NULL);
-    assert_int_equal(h->side, 32);
+    assert_true(vt_shape_same(h->shape, vt_shape_rgb(32)));
+    vt_header_free(h);
+    h = read_with("model", "{'channels':5,'height':4,'width':9}");
+    assert_true(vt_shape_same(h->shape, (vt_shape){5, 4, 9}));
     vt_header_free(h);
     h = read_with("curve", NULL); /* an attack with a radius of its own makes one */
     assert_true(h->curve);
@@ -298,6 +301,10 @@ static void test_wrong(void **state) {
         {"as_published.rows.0.corrected", "-1",
          "'s as_published.rows[0].corrected is -1, must be a whole number from 1"},
         {"as_published.rows.0.corrected", "3", "attacks 1 and 3, must be at most 2"},
+        {"model.channels", "5", "'s model needs channels, height and width"}, /* beside "image" */
+        {"model", "{'channels':5,'height':4}", "'s model needs channels, height and width"},
+        {"model", "{'channels':64,'height':4096,'width':4096}", "of at most 67108864 values"},
+        {"model", "{'channels':0,'height':4,'width':4}", "channels is 0, must be a whole number from 1 to 64"},
         {"elsewhere", "{'deep':['a\\u001b[2Jb']}", "'s text '"},
         {"weights_name", "'a\\nb'", "'s text '"},
         {"a\tb", "1", "'s text '"},

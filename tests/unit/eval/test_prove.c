@@ -31,8 +31,8 @@ static void check_values(const char *path, const char *name, bool indexed, const
     float x[ITEMS / 2];
     if (vt_adv_file_open(&p, path, name, &e) != VT_OK) fail_msg("%s", e.text);
     assert_int_equal(p.n, 2);
-    assert_int_equal(p.height, 4);
-    assert_int_equal(p.width, 5);
+    assert_int_equal(p.shape.height, 4);
+    assert_int_equal(p.shape.width, 5);
     assert_int_equal(p.n_index, indexed ? 3 : 0);
     for (int i = 0; i < (indexed ? 3 : 0); i++) assert_int_equal(p.index[i], 10 * i + 7);
     for (int64_t i = 0; i < 2; i++) {
@@ -101,7 +101,7 @@ static void refused(const float *x, const int64_t *dims, const char *word) {
     vt_tensor t = tensor("x_adv", VT_F32, x, 4, dims);
     assert_int_equal(vt_npy_write(at("x.npy"), &t, NULL), VT_OK);
     vt_status s = vt_adv_file_open(&p, at("x.npy"), NULL, &e);
-    if (s == VT_OK) s = vt_adv_file_fit(&p, "x.npy", 2, mean, std, &e);
+    if (s == VT_OK) s = vt_adv_file_fit(&p, "x.npy", vt_shape_rgb(2), mean, std, &e);
     t_says(s, VT_E_USAGE, &e, "x.npy", word);
     vt_adv_file_close(&p);
 }
@@ -110,7 +110,7 @@ static void test_points_range(void **state) {
     (void)state;
     static const int64_t good[] = {1, 3, 2, 2}, flat[] = {1, 12, 1, 1}, last[] = {2, 2, 1, 3}, large[] = {1, 3, 1, 4};
     float x[12] = {0};
-    refused(x, flat, "must be [N,3,H,W]");
+    refused(x, flat, "is [1,12,1,1], must be [N,3,2,2]");
     refused(x, last, "transpose it");
     refused(x, large, "the model's input is 2 x 2");
     x[3] = 200;

@@ -80,7 +80,7 @@ static vt_verdict judge(const told *t, bool *ends) {
     vt_verdict v;
     vt_oracle o;
     vt_ball ball;
-    assert_int_equal(vt_verify_by(&v, &terms, &c, &key, x, x, 1, 0, z, z64, NULL), VT_OK);
+    assert_int_equal(vt_verify_by(&v, &terms, &c, &key, x, x, vt_shape_rgb(1), 0, z, z64, NULL), VT_OK);
     assert_int_equal(vt_oracle_open(&o, &c, NULL), VT_OK);
     vt_ball_init(&ball, VT_LINF, 0.1, x, PIXELS, lo, hi);
     vt_oracle_reset(&o, &ball, 0, true);

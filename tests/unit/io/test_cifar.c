@@ -25,7 +25,7 @@ static void check_images(const vt_dataset *d, int first) {
         vt_image im;
         int label;
         assert_int_equal(vt_dataset_read(d, i, &im, &label, NULL), VT_OK);
-        assert_true(im.width == 32 && im.height == 32 && label == (first + i) % d->classes);
+        assert_true(im.shape.width == 32 && im.shape.height == 32 && label == (first + i) % d->classes);
         for (int k = 0; k < VT_CIFAR_PIXELS; k++) assert_int_equal(im.rgb[k], (uint8_t)((first + i) * 31 + k));
         vt_image_free(&im);
     }

@@ -23,7 +23,7 @@ static uint8_t *get(const char *path, size_t *n) {
 /* pixels() of gen_images.py, from interleaved to planes */
 static vt_image drawn(uint32_t seed, int width, int height) {
     size_t plane = (size_t)width * (size_t)height;
-    vt_image im = {width, height, malloc(3 * plane), NULL};
+    vt_image im = {{3, height, width}, malloc(3 * plane), NULL};
     assert_non_null(im.rgb);
     uint32_t x = seed;
     for (size_t i = 0; i < 3 * plane; i++) {
@@ -34,7 +34,7 @@ static vt_image drawn(uint32_t seed, int width, int height) {
 }
 
 static void is_sha(const vt_image *im, const char *want, const char *what) {
-    size_t plane = (size_t)im->width * (size_t)im->height;
+    size_t plane = vt_shape_plane(im->shape);
     char hex[65];
     vt_sha *sha = vt_sha_new();
     assert_non_null(sha);
@@ -67,11 +67,11 @@ static void test_resize_rows(void **state) {
     };
     for (size_t i = 0; i < T_COUNT(cases); i++)
         for (int upright = 0; upright < 2; upright++) { /* the same numbers down a column */
-            vt_image im = {upright ? 1 : 10, upright ? 10 : 1, malloc(30), NULL};
+            vt_image im = {{3, upright ? 10 : 1, upright ? 1 : 10}, malloc(30), NULL};
             int n = cases[i].width;
             for (int c = 0; c < 3; c++) memcpy(im.rgb + 10 * c, row, 10);
             assert_int_equal(vt_image_resize(&im, upright ? 1 : n, upright ? n : 1, cases[i].filter, "x", NULL), VT_OK);
-            assert_true(im.width * im.height == n);
+            assert_true(im.shape.width * im.shape.height == n);
             for (int c = 0; c < 3; c++) assert_memory_equal(im.rgb + n * c, cases[i].want, (size_t)n);
             vt_image_free(&im);
         }
@@ -87,7 +87,7 @@ static void test_resize_pillow(void **state) {
         vt_image im = drawn((uint32_t)seed, w, h);
         snprintf(what, sizeof what, "%d x %d to %d x %d, %s", w, h, x, y, filter);
         assert_int_equal(vt_image_resize(&im, x, y, filter_named(filter), "x", NULL), VT_OK);
-        assert_true(im.width == x && im.height == y);
+        assert_true(im.shape.width == x && im.shape.height == y);
         is_sha(&im, sha, what);
         vt_image_free(&im);
     }
@@ -102,7 +102,7 @@ static void test_resize_refused(void **state) {
     t_says(vt_image_resize(&im, 0, 2, VT_FILTER_BOX, "p.jpg", &e), VT_E_RANGE, &e, "p.jpg: ", "0 x 2");
     t_says(vt_image_resize(&im, 16385, 2, VT_FILTER_BOX, "p.jpg", &e), VT_E_RANGE, &e,
            "p.jpg: ", "16385 x 2, sides must be");
-    assert_true(im.width == 3 && im.height == 2 && im.rgb); /* as it was */
+    assert_true(im.shape.width == 3 && im.shape.height == 2 && im.rgb); /* as it was */
     vt_image_free(&im);
     im = drawn(1, 1, 9000);
     t_says(vt_image_resize(&im, 16000, 1, VT_FILTER_BOX, "p.jpg", &e), VT_E_RANGE, &e, "16000 x 9000", "pixels");
@@ -222,7 +222,7 @@ static void test_jpeg_pillow(void **state) {
         if (vt_image_read(path, &im, &e) != VT_OK) fail_msg("%s", e.text);
         memcpy(path + strlen(path) - 3, "rgb", 3);
         uint8_t *want = get(path, &n);
-        assert_int_equal(n, 3 * im.width * im.height);
+        assert_int_equal(n, 3 * im.shape.width * im.shape.height);
         if (memcmp(im.rgb, want, n)) fail_msg("%s differs from Pillow", jpegs[i]);
         free(want);
         vt_image_free(&im);
@@ -247,7 +247,7 @@ static void test_jpeg_stb(void **state) {
         if (vt_jpeg_parse_by(stb, b, n, path, &im, &e) != VT_OK) fail_msg("%s", e.text);
         memcpy(path + strlen(path) - 3, "rgb", 3);
         uint8_t *want = get(path, &m);
-        assert_int_equal(m, 3 * im.width * im.height);
+        assert_int_equal(m, 3 * im.shape.width * im.shape.height);
         double sum = 0;
         for (size_t k = 0; k < m; k++) sum += pow((double)im.rgb[k] - (double)want[k], 2);
         t_le(sqrt(sum / (double)m), 2, "%s, rms", jpegs[i]);
@@ -394,18 +394,19 @@ static void test_folder_jpeg(void **state) {
     int label;
     for (int i = 0; i < 3; i++) {
         if (vt_dataset_read(d, i, &im, &label, &e) != VT_OK) fail_msg("%s", e.text);
-        assert_true(label == want[i].label && im.width == want[i].width);
+        assert_true(label == want[i].label && im.shape.width == want[i].width);
         assert_string_equal(vt_dataset_image_name(d, i), want[i].name);
         vt_image_free(&im);
     }
-    t_says(vt_dataset_read_square(d, 1, 24, &im, &label, &e), VT_E_SHAPE, &e, want[1].name,
+    t_says(vt_dataset_read_as(d, 1, vt_shape_rgb(24), &im, &label, &e), VT_E_SHAPE, &e, want[1].name,
            "37 x 29 pixels, the model wants 24 x 24 (--preprocess short:27,bicubic,crop:24");
     assert_null(im.rgb);
     d->transform = (vt_transform){.fit = VT_FIT_SHORT, .size = 30, .filter = VT_FILTER_BOX, .crop = 25};
-    t_says(vt_dataset_read_square(d, 1, 24, &im, &label, &e), VT_E_SHAPE, &e, want[1].name, "makes it 25 x 25");
+    t_says(vt_dataset_read_as(d, 1, vt_shape_rgb(24), &im, &label, &e), VT_E_SHAPE, &e, want[1].name,
+           "makes it 25 x 25");
     d->transform.crop = 24;
-    assert_int_equal(vt_dataset_read_square(d, 1, 24, &im, &label, &e), VT_OK);
-    assert_true(im.width == 24 && im.height == 24);
+    assert_int_equal(vt_dataset_read_as(d, 1, vt_shape_rgb(24), &im, &label, &e), VT_OK);
+    assert_true(im.shape.width == 24 && im.shape.height == 24);
     vt_image_free(&im);
     vt_dataset_close(d);
 }

@@ -191,8 +191,8 @@ static void same_set(const char *path, vt_split split, int64_t count, int classe
         vt_image im;
         int label;
         if (vt_dataset_read(d, i, &im, &label, &e) != VT_OK) fail_msg("%s", e.text);
-        assert_int_equal(im.height, 4);
-        assert_int_equal(im.width, 6);
+        assert_int_equal(im.shape.height, 4);
+        assert_int_equal(im.shape.width, 6);
         assert_int_equal(label, labels[i]);
         assert_true(d->floats ? im.f && !im.rgb : im.rgb && !im.f);
         if (vt_image_to_bytes(&im, path, &e) != VT_OK) fail_msg("%s", e.text);
@@ -230,7 +230,7 @@ static void test_floats(void **state) {
             int label;
             float trained[48];
             static const vt_recipe_augment as_it_is = {.crop = 0};
-            if (vt_dataset_read_square(d, (int64_t)at, 4, &im, &label, &e) != VT_OK) fail_msg("%s", e.text);
+            if (vt_dataset_read_as(d, (int64_t)at, vt_shape_rgb(4), &im, &label, &e) != VT_OK) fail_msg("%s", e.text);
             assert_int_equal(vt_augment_image(trained, &label, d, (int64_t)at, 4, &as_it_is, 0, 0, &e), VT_OK);
             assert_memory_equal(trained, im.f, sizeof trained);
             for (size_t k = 0; k < 48; k++) {
@@ -248,7 +248,7 @@ static void test_floats(void **state) {
 static vt_status transformed(vt_dataset *d, int64_t i, int side, const char *transform, vt_image *im, vt_err *e) {
     int label;
     assert_int_equal(vt_transform_parse(&d->transform, transform, NULL), VT_OK);
-    vt_status s = vt_dataset_read_square(d, i, side, im, &label, e);
+    vt_status s = vt_dataset_read_as(d, i, vt_shape_rgb(side), im, &label, e);
     if (s != VT_OK) assert_true(!im->rgb && !im->f);
     return s;
 }
@@ -343,6 +343,58 @@ static void test_sets(void **state) {
     same_set(path, VT_SPLIT_TEST, 5, 12);
 }
 
+/* Two planes of 4 x 6: each layout is found by the shape that a model takes, and no other shape changes it. */
+static void test_channels(void **state) {
+    (void)state;
+    static const struct {
+        const char *file;
+        vt_shape unasked;
+    } sets[] = {{CORPUS "two_first.npz", {2, 4, 6}}, {CORPUS "two_last.npz", {4, 6, 2}}};
+    const vt_tensor *want = vt_tensors_find(judge, "pixels_two");
+    const vt_shape two = {2, 4, 6};
+    for (size_t k = 0; k < COUNT(sets); k++) {
+        vt_dataset *d;
+        vt_image im;
+        vt_err e = {0};
+        int label;
+        if (vt_dataset_open(&d, sets[k].file, VT_SPLIT_TEST, &e) != VT_OK) fail_msg("%s", e.text);
+        for (int asked = 0; asked < 3; asked++) {
+            if (asked) vt_dataset_expect(d, asked == 1 ? vt_shape_rgb(4) : two);
+            assert_int_equal(vt_dataset_read(d, 3, &im, &label, &e), VT_OK);
+            assert_true(vt_shape_same(im.shape, asked == 2 ? two : sets[k].unasked));
+            vt_image_free(&im);
+        }
+        for (int i = 0; i < 5; i++) {
+            assert_int_equal(vt_dataset_read_as(d, i, two, &im, &label, &e), VT_OK);
+            for (size_t j = 0; j < 48; j++) {
+                double v;
+                memcpy(&v, (const char *)want->data + ((size_t)i * 48 + j) * sizeof v, sizeof v);
+                assert_true(im.rgb[j] == v);
+            }
+            vt_image_free(&im);
+        }
+        assert_int_equal(vt_dataset_read_as(d, 0, vt_shape_rgb(4), &im, &label, &e), VT_E_SHAPE);
+        if (!strstr(e.text, "image 0 is 2 x 4 x 6, the model wants 3 x 4 x 4")) fail_msg("%s", e.text);
+        assert_int_equal(vt_transform_parse(&d->transform, "squash:4,bilinear", &e), VT_OK);
+        assert_int_equal(vt_dataset_read_as(d, 0, vt_shape_rgb(4), &im, &label, &e), VT_E_SHAPE);
+        if (!strstr(e.text, "is 2 x 4 x 6: only pictures of three channels")) fail_msg("%s", e.text);
+        vt_dataset_close(d);
+    }
+}
+
+/* A last side of one is grey, until a model says otherwise. */
+static void test_grey(void **state) {
+    (void)state;
+    vt_dataset *d;
+    vt_image im;
+    int label;
+    assert_int_equal(vt_dataset_open(&d, CORPUS "grey_last.npz", VT_SPLIT_TEST, NULL), VT_OK);
+    assert_int_equal(vt_dataset_read(d, 0, &im, &label, NULL), VT_OK);
+    assert_true(vt_shape_same(im.shape, (vt_shape){1, 4, 6}));
+    vt_image_free(&im);
+    vt_dataset_close(d);
+}
+
 static void test_sets_refused(void **state) {
     (void)state;
     static const struct {
@@ -355,8 +407,9 @@ static void test_sets_refused(void **state) {
         {"below", VT_E_RANGE, "image 4 has the value -1.4012984643248171e-45 at channel 2, row 3, column 5; floats"},
         {"bytes_as_floats", VT_E_RANGE, "floats must lie in [0,1]"},
         {"nan", VT_E_RANGE, "image 0 has the value nan at channel 0, row 0, column 0; floats must lie in [0,1]"},
-        {"grey", VT_E_SHAPE, "its images are [5,4,6], must be [N,3,H,W] or [N,H,W,3]"},
-        {"threes", VT_E_SHAPE, "cannot be told apart"},
+        {"grey", VT_E_SHAPE, "its images are [5,4,6], must be [N,C,H,W] or [N,H,W,C]"},
+        {"threes", VT_E_SHAPE, "[N,3,H,W] and [N,H,W,3] cannot be told apart"},
+        {"cube", VT_E_SHAPE, "its images are [5,5,5,5], must be of sides that differ"},
         {"signed", VT_E_FORMAT, "its images are I32"},
         {"none", VT_E_FORMAT, "has no images"},
         {"count", VT_E_SHAPE, "its labels are [4], must be [5]"},
@@ -517,10 +570,12 @@ static int end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arrays),         cmocka_unit_test(test_arrays_refused), cmocka_unit_test(test_writers),
-        cmocka_unit_test(test_sets),           cmocka_unit_test(test_sets_refused),   cmocka_unit_test(test_floats),
-        cmocka_unit_test(test_floats_resized), cmocka_unit_test(test_open_classes),   cmocka_unit_test(test_pair),
-        cmocka_unit_test(test_corruptions),
+        cmocka_unit_test(test_arrays),         cmocka_unit_test(test_arrays_refused),
+        cmocka_unit_test(test_writers),        cmocka_unit_test(test_sets),
+        cmocka_unit_test(test_channels),       cmocka_unit_test(test_grey),
+        cmocka_unit_test(test_sets_refused),   cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_floats_resized), cmocka_unit_test(test_open_classes),
+        cmocka_unit_test(test_pair),           cmocka_unit_test(test_corruptions),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

@@ -28,7 +28,7 @@ static void test_png_types(void **state) {
         uint8_t *want = get(path, &m);
         memcpy(path + strlen(path) - 3, "png", 3);
         if (vt_image_read(path, &im, &e) != VT_OK) fail_msg("%s", e.text);
-        assert_true(im.width == 5 && im.height == 4 && m == 60);
+        assert_true(im.shape.width == 5 && im.shape.height == 4 && m == 60);
         if (memcmp(im.rgb, want, m)) fail_msg("%s differs from Pillow", path);
         vt_image_free(&im);
         vt_image_free(&im);
@@ -83,18 +83,20 @@ static void test_png_claims(void **state) {
 
 static void test_png_write(void **state) {
     (void)state;
-    vt_image im = {3, 2, (uint8_t[]){0, 1, 2, 3, 4, 5, 60, 70, 80, 90, 100, 110, 255, 254, 253, 252, 251, 250}, NULL},
+    vt_image im = {{3, 2, 3},
+                   (uint8_t[]){0, 1, 2, 3, 4, 5, 60, 70, 80, 90, 100, 110, 255, 254, 253, 252, 251, 250},
+                   NULL},
              back;
     vt_err e = {0};
     assert_int_equal(vt_png_write(at("w.png"), &im, &e), VT_OK);
     assert_int_equal(vt_image_read(at("w.png"), &back, &e), VT_OK);
-    assert_true(back.width == 3 && back.height == 2);
+    assert_true(back.shape.width == 3 && back.shape.height == 2);
     assert_memory_equal(back.rgb, im.rgb, 18);
     vt_image_free(&back);
     t_says(vt_png_write(at("no/w.png"), &im, &e), VT_E_IO, &e, at("no/w.png"), "No such file");
-    im.width = 0;
+    im.shape.width = 0;
     t_says(vt_png_write(at("w0.png"), &im, &e), VT_E_RANGE, &e, at("w0.png"), "0 x 2");
-    im.width = -1;
+    im.shape.width = -1;
     t_says(vt_png_write(at("w0.png"), &im, &e), VT_E_RANGE, &e, at("w0.png"), "sides");
 }
 

@@ -299,7 +299,7 @@ static void test_write_keeps_old(void **state) {
     vt_tensor t = {"big", VT_F32, 1, {10000}, 10000, big, NULL, 0};
     static uint8_t rgb[3 * 100 * 100];
     for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * i * 2654435761u >> 13); /* does not compress */
-    vt_image im = {100, 100, rgb, NULL};
+    vt_image im = {vt_shape_rgb(100), rgb, NULL};
     vt_err e = {0};
     size_t n;
     assert_int_equal(mkdir(at("keep"), 0700), 0);

@@ -67,8 +67,7 @@ static void direct(float *x_adv, const vt_model *m, const char *spec, vt_norm no
     vt_oracle_target(&o, target);
     vt_task t = {.x = x,
                  .n = PIXELS,
-                 .height = SIDE,
-                 .width = SIDE,
+                 .shape = {3, SIDE, SIDE},
                  .classes = CLASSES,
                  .label = vt_argmax_f32(target, CLASSES),
                  .ball = &ball,

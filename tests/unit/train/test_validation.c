@@ -59,7 +59,7 @@ static void write_pngs(const char *dir, const bool *changed) {
         for (size_t k = 0; k < sizeof rgb; k++)
             rgb[k] = (uint8_t)((size_t)(i / PNG_EACH * 60 + i % PNG_EACH) + k % 5 * (changed[i] ? 9 : 3));
         snprintf(path, sizeof path, "%s/train/class%d/%02d.png", dir, i / PNG_EACH, i % PNG_EACH);
-        vt_image im = {.width = PNG_SIDE, .height = PNG_SIDE, .rgb = rgb};
+        vt_image im = {.shape = vt_shape_rgb(PNG_SIDE), .rgb = rgb};
         if (vt_png_write(path, &im, &e) != VT_OK) fail_msg("%s", e.text);
     }
 }

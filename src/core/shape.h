@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* How an image lies in memory: planes of rows, [channels, height, width]. */
+#ifndef VT_CORE_SHAPE_H
+#define VT_CORE_SHAPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Of images that any model may take; an image has VT_SHAPE_VALUES values at most. */
+#define VT_SHAPE_CHANNELS 64
+#define VT_SHAPE_SIDE 4096
+#define VT_SHAPE_VALUES (1 << 26)
+
+typedef struct vt_shape {
+    int channels, height, width;
+} vt_shape;
+
+/* For sentences: "3 x 32 x 32". */
+#define VT_CHW "%d x %d x %d"
+#define VT_CHW_OF(s) (s).channels, (s).height, (s).width
+
+/* What vitrine's own networks take. */
+static inline vt_shape vt_shape_rgb(int side) { return (vt_shape){3, side, side}; }
+/* The side of such a square; 0: it is none. */
+static inline int vt_shape_side(vt_shape s) { return s.channels == 3 && s.height == s.width ? s.height : 0; }
+static inline size_t vt_shape_plane(vt_shape s) { return (size_t)s.height * (size_t)s.width; }
+static inline size_t vt_shape_values(vt_shape s) { return (size_t)s.channels * vt_shape_plane(s); }
+static inline bool vt_shape_same(vt_shape a, vt_shape b) {
+    return a.channels == b.channels && a.height == b.height && a.width == b.width;
+}
+
+#endif
