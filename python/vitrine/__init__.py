@@ -5,7 +5,7 @@
     model = vitrine.load("weights/shapes10-vit")
     x_adv, verdicts = vitrine.attack(model, x, labels, "apgd-ce", 8 / 255)
 
-Images are float32 [n, 3, side, side] in [0, 1]; whatever fails raises vitrine.Error with the library's sentence. The
+Images are float32 [n, channels, height, width] in [0, 1] (of a checkpoint [n, 3, side, side]); whatever fails raises vitrine.Error with the library's sentence. The
 library is $VITRINE_LIBRARY, else libvitrine.so.0 beside this package (an installation, or a build tree), else the system's.
 """
 

@@ -11,10 +11,10 @@ CORRECT, WRONG, ROBUST, BROKEN, INVALID, NOT_FINITE = range(6)  # vitrine_outcom
 
 
 def attack(model, x, labels, attack, eps, norm="linf", seed=0, threads=0, batch=0, exhaustive=False, numbers=None):
-    """(x_adv, verdicts): x_adv [n, 3, side, side] is x where nothing was found; verdicts is a structured array [n] with the
+    """(x_adv, verdicts): x_adv is x where nothing was found; verdicts is a structured array [n] with the
     fields of vitrine_verdict. attack: "apgd-ce", "pgd:steps=20", "autoattack"; numbers [n]: of the images, on which random
     draws depend (default 0, 1, ...)."""
-    x = images(x, model.side)
+    x = images(x, model.shape)
     y = whole(labels, len(x), "labels")
     order = None if numbers is None else whole(numbers, len(x), "numbers")
     x_adv, verdicts = np.empty_like(x), np.zeros(len(x), VERDICT)
@@ -28,7 +28,7 @@ def attack(model, x, labels, attack, eps, norm="linf", seed=0, threads=0, batch=
 
 def judge(model, x, x_adv, labels, eps, norm="linf"):
     """What the judge says of points x_adv within eps of x: verdicts, as attack's."""
-    x, x_adv = images(x, model.side), images(x_adv, model.side, "x_adv")
+    x, x_adv = images(x, model.shape), images(x_adv, model.shape, "x_adv")
     if x.shape != x_adv.shape:
         raise ValueError("x_adv has %d images, x %d" % (len(x_adv), len(x)))
     y = whole(labels, len(x), "labels")

@@ -37,7 +37,8 @@ class Classifier(c.Structure):
     LOGITS = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int, c.POINTER(c.c_float), c.POINTER(c.c_float))
     VJP = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int, c.POINTER(c.c_float), c.POINTER(c.c_float), c.POINTER(c.c_float))
     _fields_ = [("size", c.c_size_t), ("name", c.c_char_p), ("classes", c.c_int), ("side", c.c_int), ("batch", c.c_int),
-                ("parallel", c.c_int), ("random", c.c_int), ("self", c.c_void_p), ("logits", LOGITS), ("vjp", VJP)]
+                ("parallel", c.c_int), ("random", c.c_int), ("self", c.c_void_p), ("logits", LOGITS), ("vjp", VJP), ("channels", c.c_int),
+                ("height", c.c_int), ("width", c.c_int)]
 
 
 class Plan(c.Structure):
@@ -63,7 +64,8 @@ _E, _P, _S, _N, _I = c.POINTER(Err), c.c_void_p, c.c_char_p, c.c_size_t, c.c_int
 for _name, _result, _args in [
     ("version", _S, []), ("status_name", _S, [_I]), ("environment", _S, [_I]),
     ("open", _I, [_P, _S, _P, _E]), ("connect", _I, [_P, _S, c.c_double, _E]), ("own", _I, [_P, c.POINTER(Classifier), _E]),
-    ("close", None, [_P]), ("classes", _I, [_P]), ("side", _I, [_P]), ("pixels", _N, [_P]), ("sha256", _S, [_P]),
+    ("close", None, [_P]), ("classes", _I, [_P]), ("side", _I, [_P]), ("channels", _I, [_P]),
+    ("height", _I, [_P]), ("width", _I, [_P]), ("pixels", _N, [_P]), ("sha256", _S, [_P]),
     ("assumed", _S, [_P]), ("logits", _I, [_P, _N, _P, _P, _I, _E]), ("vjp", _I, [_P, _N, _P, _P, _P, _I, _E]),
     ("attack", _I, [_P, c.POINTER(Plan), _N, _P, _P, _P, _P, _E]),
     ("judge", _I, [_P, _S, c.c_double, _N, _P, _P, _P, _P, _E]),
@@ -117,13 +119,13 @@ def call_interruptible(name, flag, *args):
         raise failed[0]
 
 
-def images(x, side, what="x"):
-    """float32 [n, 3, side, side], contiguous; floats of another width are refused, since rounding moves points."""
+def images(x, shape, what="x"):
+    """float32 [n, *shape], contiguous; floats of another width are refused, since rounding moves points."""
     x = np.asarray(x)
     if x.dtype != np.float32:
         raise TypeError("%s is %s, must be float32 (bytes: x.astype('float32') / numpy.float32(255))" % (what, x.dtype))
-    if x.ndim != 4 or x.shape[1:] != (3, side, side) or not len(x):
-        raise ValueError("%s is %s, must be [n, 3, %d, %d]" % (what, list(x.shape), side, side))
+    if x.ndim != 4 or x.shape[1:] != shape or not len(x):
+        raise ValueError("%s is %s, must be [n, %d, %d, %d]" % ((what, list(x.shape)) + shape))
     return np.ascontiguousarray(x)
 
 

@@ -42,8 +42,13 @@ class Model:
 
     @property
     def side(self):
-        """Pixels of its images [3, side, side]."""
+        """Pixels of its images [3, side, side]; 0: they are of another shape."""
         return lib.vitrine_side(self.handle)
+
+    @property
+    def shape(self):
+        """(channels, height, width) of an image."""
+        return tuple(f(self.handle) for f in (lib.vitrine_channels, lib.vitrine_height, lib.vitrine_width))
 
     @property
     def sha256(self):
@@ -55,19 +60,19 @@ class Model:
         return lib.vitrine_assumed(self.handle).decode()
 
     def __repr__(self):
-        return "<vitrine.Model: closed>" if not self._handle else "<vitrine.Model: %d classes, 3 x %d x %d>" % (
-            self.classes, self.side, self.side)
+        return "<vitrine.Model: closed>" if not self._handle else "<vitrine.Model: %d classes, %d x %d x %d>" % (
+            (self.classes,) + self.shape)
 
     def logits(self, x, threads=0):
-        """[n, classes] of x [n, 3, side, side]."""
-        x = images(x, self.side)
+        """[n, classes] of x [n, *shape]."""
+        x = images(x, self.shape)
         z = np.empty((len(x), self.classes), np.float32)
         self.raising(lambda: call("logits", self.handle, len(x), x.ctypes.data, z.ctypes.data, threads))
         return z
 
     def vjp(self, x, cotangent, threads=0):
-        """The gradient [n, 3, side, side] of sum(logits(x) * cotangent) at x; cotangent [n, classes]."""
-        x = images(x, self.side)
+        """The gradient [n, *shape] of sum(logits(x) * cotangent) at x; cotangent [n, classes]."""
+        x = images(x, self.shape)
         dz = np.ascontiguousarray(cotangent, np.float32)
         if dz.shape != (len(x), self.classes):
             raise ValueError("cotangent is %s, must be %s" % (list(dz.shape), [len(x), self.classes]))
@@ -105,9 +110,9 @@ def connect(where, timeout=600.0):
 class _Own:
     """What C calls, and what must live as long as the model."""
 
-    def __init__(self, logits, vjp, classes, side):
+    def __init__(self, logits, vjp, classes, shape):
         self.failure = None
-        self.shapes = (3, side, side), (classes,)
+        self.shapes = shape, (classes,)
         self.functions = Classifier.LOGITS(self._logits(logits)), Classifier.VJP(self._vjp(vjp) if vjp else 0)
 
     def _view(self, pointer, n, shape):
@@ -138,13 +143,15 @@ class _Own:
             lambda: self._fill(dx, n, image, f(self._view(x, n, image).copy(), self._view(dz, n, scores).copy()), "vjp"))
 
 
-def own(logits, vjp, classes, side, batch=64, random=False, name="a Python function"):
-    """A model of one's own: logits(x) -> [n, classes], vjp(x, dz) -> [n, 3, side, side], the gradient of
+def own(logits, vjp, classes, side=0, batch=64, random=False, name="a Python function", shape=None):
+    """A model of one's own: logits(x) -> [n, classes], vjp(x, dz) -> the gradient, as x, of
     sum(logits(x) * dz); vjp None: it has no gradients. Both are called by one thread at a time, with at most `batch`
-    images; what they raise is raised by whatever called them. random: logits draw when they are asked."""
-    keeps = _Own(logits, vjp, classes, side)
+    images; what they raise is raised by whatever called them. random: logits draw when they are asked.
+    shape: (channels, height, width) of the images, which are [3, side, side] without it."""
+    sides = tuple(shape) if shape is not None else (0, 0, 0)
+    keeps = _Own(logits, vjp, classes, sides if shape is not None else (3, side, side))
     described = Classifier(c.sizeof(Classifier), name.encode(), classes, side, batch, 0, bool(random), None,
-                           keeps.functions[0], keeps.functions[1])
+                           keeps.functions[0], keeps.functions[1], *sides)
     out = c.c_void_p()
     call("own", c.byref(out), c.byref(described))
     return Model(out.value, keeps)

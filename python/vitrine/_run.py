@@ -54,10 +54,11 @@ class Run:
         return v
 
     def adversarial(self, entry, image):
-        """The stored point [3, side, side]; Error: none was stored."""
-        n = lib.vitrine_run_pixels(self.handle)
+        """The stored point [channels, height, width]; Error: none was stored."""
+        n, m = lib.vitrine_run_pixels(self.handle), self.results["model"]
         side = round((n / 3)**0.5)
-        x = np.empty((3, side, side), np.float32)
+        x = np.empty([m[k]["value"] for k in ("channels", "height", "width")] if "channels" in m else (3, side, side),
+                     np.float32)
         call("run_adversarial", self.handle, self._number(entry), image, x.ctypes.data)
         return x
 

@@ -227,6 +227,58 @@ static void test_an_own_classifier_falls_as_the_model(void **state) {
         }
 }
 
+/* z = the sums of the image's two halves and a class that never leads; dx as that says. */
+static int halves_logits(void *self, int n, const float *in, float *z) {
+    const int pixels = *(int *)self;
+    for (int i = 0; i < n; i++) {
+        z[3 * i] = z[3 * i + 1] = 0, z[3 * i + 2] = -100;
+        for (int k = 0; k < pixels; k++) z[3 * i + (2 * k >= pixels)] += in[i * pixels + k];
+    }
+    return 0;
+}
+
+static int halves_vjp(void *self, int n, const float *in, const float *dz, float *dx) {
+    const int pixels = *(int *)self;
+    (void)in;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < pixels; k++) dx[i * pixels + k] = dz[3 * i + (2 * k >= pixels)];
+    return 0;
+}
+
+/* 5 x 4 x 9 values of which the first half leads by 9: all of them together close that at eps 0.05. */
+static void test_an_own_classifier_of_another_shape(void **state) {
+    (void)state;
+    enum { VALUES = 180 };
+    int pixels = VALUES;
+    float one[VALUES], adv[VALUES];
+    vitrine_err e;
+    vitrine_model *own;
+    vitrine_verdict v;
+    vitrine_classifier c = {.size = sizeof c, .name = "halves", .classes = 3, .batch = 2, .self = &pixels};
+    c.logits = halves_logits, c.vjp = halves_vjp, c.channels = 5, c.height = 4, c.width = 9;
+    for (int k = 0; k < VALUES; k++) one[k] = k < VALUES / 2 ? 0.6f : 0.5f;
+    assert_int_equal(vitrine_own(&own, &c, &e), VITRINE_OK);
+    assert_true(vitrine_side(own) == 0 && vitrine_pixels(own) == VALUES);
+    assert_true(vitrine_channels(own) == 5 && vitrine_height(own) == 4 && vitrine_width(own) == 9);
+    for (int k = 0; k < 2; k++) {
+        vitrine_attack_plan plan = VITRINE_ATTACK("pgd:steps=20+square:queries=50", "linf", k ? 0.051 : 0.049);
+        vitrine_status s = vitrine_attack(own, &plan, 1, one, (int32_t[]){0}, adv, &v, &e);
+        if (s != VITRINE_OK) fail_msg("%s", e.text);
+        assert_int_equal(v.outcome, k ? VITRINE_BROKEN : VITRINE_ROBUST);
+    }
+    vitrine_close(own);
+    c.side = 4;
+    refused(vitrine_own(&own, &c, &e), VITRINE_E_USAGE, &e, "must be 0 beside channels, height and width");
+    c.side = 0, c.width = 0;
+    refused(vitrine_own(&own, &c, &e), VITRINE_E_USAGE, &e, "its images are 5 x 4 x 0");
+    c.size = offsetof(vitrine_classifier, channels); /* of before there were shapes: those are not looked at */
+    refused(vitrine_own(&own, &c, &e), VITRINE_E_USAGE, &e, "side is 0, must be 1 to 4096");
+    c.side = 8;
+    assert_int_equal(vitrine_own(&own, &c, &e), VITRINE_OK);
+    assert_true(vitrine_side(own) == 8 && vitrine_channels(own) == 3);
+    vitrine_close(own);
+}
+
 static void test_an_own_classifier_that_fails_is_told_apart(void **state) {
     (void)state;
     vitrine_err e;
@@ -536,6 +588,7 @@ int main(void) {
         cmocka_unit_test(test_an_array_is_judged_as_a_data_set),
         cmocka_unit_test(test_draws_follow_the_image_not_its_place),
         cmocka_unit_test(test_an_own_classifier_falls_as_the_model),
+        cmocka_unit_test(test_an_own_classifier_of_another_shape),
         cmocka_unit_test(test_an_own_classifier_that_fails_is_told_apart),
         cmocka_unit_test(test_calls_that_are_not_parallel_wait),
         cmocka_unit_test(test_a_run_is_told_written_and_read),
