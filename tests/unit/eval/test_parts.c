@@ -107,7 +107,7 @@ static void same(const char *a, const char *b) {
 }
 
 static bool there(const char *dir, const char *name) {
-    char path[3000];
+    char path[4000];
     snprintf(path, sizeof path, "%s/%s", dir, name);
     return access(path, F_OK) == 0;
 }
