@@ -36,11 +36,4 @@ const char *vt_cpu_isa(void);
  * OPENBLAS_CORETYPE that fits this CPU when the kernel in use is of a lower instruction set, else NULL. */
 const char *vt_blas_better_kernel(void);
 
-/* Of this copy's real (core/real.h). */
-#ifdef VT_DOUBLE
-#define VT_GEMM vt_gemm_f64
-#else
-#define VT_GEMM vt_gemm_f32
-#endif
-
 #endif

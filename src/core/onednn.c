@@ -21,8 +21,10 @@ typedef struct slot {
 typedef struct cache {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    slot slots[SLOTS];
-    int used;
+    struct {
+        slot slots[SLOTS];
+        int used;
+    } of[2]; /* products of floats, of bfloat16: neither takes the other's places */
 } cache;
 
 static pthread_key_t key;
@@ -30,13 +32,14 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void cache_free(void *p) {
     cache *c = p;
-    for (int i = 0; i < c->used; i++) {
-        slot *s = &c->slots[i];
-        if (s->primitive) dnnl_primitive_destroy(s->primitive);
-        if (s->a) dnnl_memory_destroy(s->a);
-        if (s->b) dnnl_memory_destroy(s->b);
-        if (s->c) dnnl_memory_destroy(s->c);
-    }
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < c->of[k].used; i++) {
+            slot *s = &c->of[k].slots[i];
+            if (s->primitive) dnnl_primitive_destroy(s->primitive);
+            if (s->a) dnnl_memory_destroy(s->a);
+            if (s->b) dnnl_memory_destroy(s->b);
+            if (s->c) dnnl_memory_destroy(s->c);
+        }
     if (c->stream) dnnl_stream_destroy(c->stream);
     if (c->engine) dnnl_engine_destroy(c->engine);
     free(c);
@@ -59,15 +62,23 @@ static cache *cache_here(void) {
     return c;
 }
 
-/* What the library's versions 2 and 3 say otherwise: a matrix (a struct of the caller's, then an object), a sum with
- * what is there, and a product of three matrices. */
+/* What the library's versions 2 and 3 say otherwise: a matrix (a struct of the caller's, then an object), one whose
+ * order is left to the library, a sum with what is there, and a product of three matrices. */
 #if DNNL_VERSION_MAJOR < 3
 
 typedef const dnnl_memory_desc_t *description;
 #define SEEN(d) (&(d))
 
-static dnnl_status_t describe(dnnl_memory_desc_t *d, const dnnl_dims_t dims, const dnnl_dims_t strides) {
-    return dnnl_memory_desc_init_by_strides(d, 2, dims, dnnl_f32, strides);
+static dnnl_status_t describe(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type,
+                              const dnnl_dims_t strides) {
+    return dnnl_memory_desc_init_by_strides(d, 2, dims, type, strides);
+}
+static dnnl_status_t any(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type) {
+    return dnnl_memory_desc_init_by_tag(d, 2, dims, type, dnnl_format_tag_any);
+}
+static dnnl_status_t copy(dnnl_memory_desc_t *d, description from) {
+    *d = *from;
+    return dnnl_success;
 }
 static void forget(dnnl_memory_desc_t d) { (void)d; }
 static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1); }
@@ -80,12 +91,17 @@ static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, des
 
 #else
 
-typedef dnnl_memory_desc_t description;
+typedef const_dnnl_memory_desc_t description;
 #define SEEN(d) (d)
 
-static dnnl_status_t describe(dnnl_memory_desc_t *d, const dnnl_dims_t dims, const dnnl_dims_t strides) {
-    return dnnl_memory_desc_create_with_strides(d, 2, dims, dnnl_f32, strides);
+static dnnl_status_t describe(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type,
+                              const dnnl_dims_t strides) {
+    return dnnl_memory_desc_create_with_strides(d, 2, dims, type, strides);
 }
+static dnnl_status_t any(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type) {
+    return dnnl_memory_desc_create_with_tag(d, 2, dims, type, dnnl_format_tag_any);
+}
+static dnnl_status_t copy(dnnl_memory_desc_t *d, description from) { return dnnl_memory_desc_clone(d, from); }
 static void forget(dnnl_memory_desc_t d) {
     if (d) dnnl_memory_desc_destroy(d);
 }
@@ -97,12 +113,41 @@ static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, des
 
 #endif
 
-/* rows x cols, stored with row stride ld, or transposed; and memory of that form, without data yet. */
-static bool matrix(dnnl_memory_desc_t *d, dnnl_memory_t *m, dnnl_engine_t engine, int rows, int cols, int ld,
-                   bool transposed) {
+static dnnl_data_type_t type_of(const vt_product *p) { return p->bf16 ? dnnl_bf16 : dnnl_f32; }
+
+/* rows x cols, stored with row stride ld, or transposed. */
+static bool matrix(dnnl_memory_desc_t *d, dnnl_data_type_t type, int rows, int cols, int ld, bool transposed) {
     dnnl_dims_t dims = {rows, cols}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
-    return describe(d, dims, strides) == dnnl_success &&
-           dnnl_memory_create(m, SEEN(*d), engine, DNNL_MEMORY_NONE) == dnnl_success;
+    return describe(d, dims, type, strides) == dnnl_success;
+}
+
+/* The order that B [k, n] has in products of `rows` rows, where the library may choose. */
+static bool packed(dnnl_memory_desc_t *d, dnnl_engine_t engine, dnnl_data_type_t type, int rows, int k, int n) {
+    dnnl_memory_desc_t a = {0}, b = {0}, out = {0};
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_dims_t dims = {k, n};
+    bool ok = matrix(&a, type, rows, k, k, false) && any(&b, dims, type) == dnnl_success &&
+              matrix(&out, dnnl_f32, rows, n, n, false) &&
+              matmul(&pd, engine, SEEN(a), SEEN(b), SEEN(out), NULL) == dnnl_success &&
+              copy(d, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0)) == dnnl_success;
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    forget(a), forget(b), forget(out);
+    return ok;
+}
+
+static bool memory(dnnl_memory_t *m, dnnl_engine_t engine, description d) {
+    return dnnl_memory_create(m, d, engine, DNNL_MEMORY_NONE) == dnnl_success;
+}
+
+/* The three matrices of a product, without data yet. */
+static bool matrices(dnnl_memory_desc_t *a, dnnl_memory_desc_t *b, dnnl_memory_desc_t *out, dnnl_engine_t engine,
+                     slot *s) {
+    const vt_product *p = &s->shape;
+    bool good = matrix(a, type_of(p), p->m, p->k, p->lda, p->ta) && matrix(out, dnnl_f32, p->m, p->n, p->ldc, false);
+    good = good && (p->order ? packed(b, engine, type_of(p), p->order, p->k, p->n)
+                             : matrix(b, type_of(p), p->k, p->n, p->ldb, p->tb));
+    return good && memory(&s->a, engine, SEEN(*a)) && memory(&s->b, engine, SEEN(*b)) &&
+           memory(&s->c, engine, SEEN(*out));
 }
 
 /* A row times a matrix, or a matrix times a column, whose numbers do not lie side by side: oneDNN 3.7.2 takes them as
@@ -124,9 +169,7 @@ static void build(cache *c, slot *s) {
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_post_ops_t ops = NULL;
-    bool ok = !scattered_vector(p) && matrix(&a, &s->a, c->engine, p->m, p->k, p->lda, p->ta) &&
-              matrix(&b, &s->b, c->engine, p->k, p->n, p->ldb, p->tb) &&
-              matrix(&out, &s->c, c->engine, p->m, p->n, p->ldc, false) &&
+    bool ok = !scattered_vector(p) && matrices(&a, &b, &out, c->engine, s) &&
               dnnl_primitive_attr_create(&attr) == dnnl_success && dnnl_post_ops_create(&ops) == dnnl_success &&
               (!p->add || append_sum(ops) == dnnl_success) &&
               dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success &&
@@ -139,23 +182,25 @@ static void build(cache *c, slot *s) {
 }
 
 static slot *find(cache *c, const vt_product *p) {
-    for (int i = 0; i < c->used; i++) {
-        const vt_product *q = &c->slots[i].shape;
+    int *used = &c->of[p->bf16].used;
+    for (int i = 0; i < *used; i++) {
+        const vt_product *q = &c->of[p->bf16].slots[i].shape;
         if (q->m == p->m && q->n == p->n && q->k == p->k && q->lda == p->lda && q->ldb == p->ldb && q->ldc == p->ldc &&
-            q->ta == p->ta && q->tb == p->tb && q->add == p->add)
-            return &c->slots[i];
+            q->ta == p->ta && q->tb == p->tb && q->add == p->add && q->bf16 == p->bf16 && q->order == p->order)
+            return &c->of[p->bf16].slots[i];
     }
-    if (c->used == SLOTS) return NULL;
-    slot *s = &c->slots[c->used++];
+    if (*used == SLOTS) return NULL;
+    slot *s = &c->of[p->bf16].slots[(*used)++];
     s->shape = *p;
     build(c, s);
     return s;
 }
 
-static bool product(const vt_product *p, const float *a, const float *b, float *c) {
+static bool product(const vt_product *p, const void *a, const void *b, float *c) {
     cache *here = cache_here();
     slot *s = here ? find(here, p) : NULL;
     if (!s || !s->primitive) return false;
+    if (!c) return true; /* it could */
     /* the library takes non-const handles, but reads only */
     dnnl_memory_set_data_handle(s->a, (void *)(size_t)a);
     dnnl_memory_set_data_handle(s->b, (void *)(size_t)b);
@@ -166,13 +211,52 @@ static bool product(const vt_product *p, const float *a, const float *b, float *
 
 /* A product stays on the thread that asks for it (rule 8: parallel over images); the caller's OpenMP setting is kept.
  */
-bool vt_onednn_product(const vt_product *p, const float *a, const float *b, float *c) {
+bool vt_onednn_product(const vt_product *p, const void *a, const void *b, float *c) {
     int threads = omp_get_max_threads();
     if (threads == 1) return product(p, a, b, c);
     omp_set_num_threads(1);
     bool done = product(p, a, b, c);
     omp_set_num_threads(threads);
     return done;
+}
+
+bool vt_onednn_can(const vt_product *p) { return vt_onednn_product(p, NULL, NULL, NULL); }
+
+/* ---- packing ---- */
+
+size_t vt_onednn_packed_bytes(int rows, int k, int n) {
+    cache *here = vt_onednn_bf16() ? cache_here() : NULL;
+    dnnl_memory_desc_t d = {0};
+    size_t bytes = here && packed(&d, here->engine, dnnl_bf16, rows, k, n) ? dnnl_memory_desc_get_size(SEEN(d)) : 0;
+    forget(d);
+    return bytes;
+}
+
+static bool reorder(cache *here, dnnl_memory_t from, dnnl_memory_t to, description a, description b) {
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_t primitive = NULL;
+    dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+    bool ok = dnnl_reorder_primitive_desc_create(&pd, a, here->engine, b, here->engine, NULL) == dnnl_success &&
+              dnnl_primitive_create(&primitive, pd) == dnnl_success &&
+              dnnl_primitive_execute(primitive, here->stream, 2, args) == dnnl_success;
+    if (primitive) dnnl_primitive_destroy(primitive);
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    return ok;
+}
+
+bool vt_onednn_pack(void *to, int rows, int k, int n, const float *b, int ldb, bool transposed) {
+    cache *here = cache_here();
+    dnnl_memory_desc_t plain = {0}, best = {0};
+    dnnl_memory_t from = NULL, into = NULL;
+    bool ok = here && matrix(&plain, dnnl_f32, k, n, ldb, transposed) &&
+              packed(&best, here->engine, dnnl_bf16, rows, k, n) && memory(&from, here->engine, SEEN(plain)) &&
+              memory(&into, here->engine, SEEN(best));
+    if (ok) dnnl_memory_set_data_handle(from, (void *)(size_t)b), dnnl_memory_set_data_handle(into, to);
+    ok = ok && reorder(here, from, into, SEEN(plain), SEEN(best));
+    if (from) dnnl_memory_destroy(from);
+    if (into) dnnl_memory_destroy(into);
+    forget(plain), forget(best);
+    return ok;
 }
 
 /* The widest registers of what the processor has: finer names differ between versions, but each is a set of bits. On
@@ -197,4 +281,13 @@ static const char *registers(unsigned has) {
 void vt_onednn_version(char *text, size_t size) {
     const dnnl_version_t *v = dnnl_version();
     snprintf(text, size, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch, registers(dnnl_get_effective_cpu_isa()));
+}
+
+const char *vt_onednn_bf16(void) {
+#if defined(__x86_64__)
+    unsigned has = dnnl_get_effective_cpu_isa();
+    if ((has & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx) return "AMX";
+    if ((has & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16) return "AVX512-BF16";
+#endif
+    return NULL;
 }

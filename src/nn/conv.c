@@ -48,29 +48,29 @@ static void scatter(real *dx, const real *col, const vt_conv_shape *s, int from,
             }
 }
 
-void VT_R(vt_conv_forward)(real *y, real *col, const real *x, const real *w, const real *wt, const real *b,
-                           const vt_conv_shape *s) {
+void VT_R(vt_conv_forward)(const vt_products *by, real *y, real *col, const real *x, const real *w, const real *wt,
+                           const real *b, const vt_conv_shape *s) {
     int ho = vt_conv_side(s->h, s->stride), wo = vt_conv_side(s->w, s->stride), step = band_rows(s);
     for (int at = 0; at < ho; at += step) {
         int end = at + step < ho ? at + step : ho;
         gather(col, x, s, at, end);
-        VT_R(vt_linear_forward)(y + (size_t)at * (size_t)wo * (size_t)s->out, col, w, wt, b, (end - at) * wo, s->out,
-                                9 * s->in);
+        VT_R(vt_linear_forward)(by, y + (size_t)at * (size_t)wo * (size_t)s->out, col, w, wt, b, (end - at) * wo,
+                                s->out, 9 * s->in);
     }
 }
 
 /* y = col(x) w^T + b:  dw += dy^T col,  db += the sum of dy,  dx = the transpose of col applied to dy w */
-void VT_R(vt_conv_backward)(real *dx, real *dw, real *db, real *col, const real *dy, const real *x, const real *w,
-                            const vt_conv_shape *s) {
+void VT_R(vt_conv_backward)(const vt_products *by, real *dx, real *dw, real *db, real *col, const real *dy,
+                            const real *x, const real *w, const vt_conv_shape *s) {
     int ho = vt_conv_side(s->h, s->stride), wo = vt_conv_side(s->w, s->stride), step = band_rows(s);
     if (dx) memset(dx, 0, (size_t)s->h * (size_t)s->w * (size_t)s->in * sizeof(real));
     for (int at = 0; at < ho; at += step) {
         int end = at + step < ho ? at + step : ho, m = (end - at) * wo;
         const real *g = dy + (size_t)at * (size_t)wo * (size_t)s->out;
         if (dw) gather(col, x, s, at, end);
-        if (dw || db) VT_R(vt_linear_backward)(NULL, dw, db, g, col, w, m, s->out, 9 * s->in);
+        if (dw || db) VT_R(vt_linear_backward)(by, NULL, dw, db, g, col, w, m, s->out, 9 * s->in);
         if (!dx) continue;
-        VT_R(vt_linear_backward)(col, NULL, NULL, g, NULL, w, m, s->out, 9 * s->in);
+        VT_R(vt_linear_backward)(by, col, NULL, NULL, g, NULL, w, m, s->out, 9 * s->in);
         scatter(dx, col, s, at, end);
     }
 }

@@ -6,6 +6,7 @@
 #define VT_NN_CONV_H
 
 #include <stddef.h>
+#include "core/products.h"
 #include "core/real.h"
 
 #ifndef VT_NN_CONV_SHAPE
@@ -24,11 +25,11 @@ size_t VT_R(vt_conv_col_len)(const vt_conv_shape *s);
 
 /* y [ho*wo, out] from x [h*w, in]; w [out, in, 3, 3], wt its transpose [in*9, out] or NULL; b [out] or NULL; col:
  * scratch. */
-void VT_R(vt_conv_forward)(real *y, real *col, const real *x, const real *w, const real *wt, const real *b,
-                           const vt_conv_shape *s);
+void VT_R(vt_conv_forward)(const vt_products *by, real *y, real *col, const real *x, const real *w, const real *wt,
+                           const real *b, const vt_conv_shape *s);
 /* dx overwritten, dw, db accumulate, each may be NULL; x is needed for dw alone. */
-void VT_R(vt_conv_backward)(real *dx, real *dw, real *db, real *col, const real *dy, const real *x, const real *w,
-                            const vt_conv_shape *s);
+void VT_R(vt_conv_backward)(const vt_products *by, real *dx, real *dw, real *db, real *col, const real *dy,
+                            const real *x, const real *w, const vt_conv_shape *s);
 
 /* Each channel with its own kernel, stride 1: y [h*w, c] from x [h*w, c]; w [c, 1, 3, 3], b [c]; taps: 9 c reals of
  * scratch. */

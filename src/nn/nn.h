@@ -7,19 +7,20 @@
 #define VT_NN_NN_H
 
 #include <stddef.h>
-#include "core/gemm.h"
+#include "core/products.h"
 #include "core/real.h"
 #include "nn/kinds.h"
 
 /* y[m,n] = x[m,k] w^T + b; w is [n,k] as PyTorch stores it, wt is its transpose [k,n] or NULL (faster when there);
  * b [n] may be NULL. */
-void VT_R(vt_linear_forward)(real *y, const real *x, const real *w, const real *wt, const real *b, int m, int n, int k);
+void VT_R(vt_linear_forward)(const vt_products *by, real *y, const real *x, const real *w, const real *wt,
+                             const real *b, int m, int n, int k);
 /* y = res + x w^T + b: a residual branch's last product; res [m,n], y may be res. */
-void VT_R(vt_linear_residual)(real *y, const real *res, const real *x, const real *w, const real *wt, const real *b,
-                              int m, int n, int k);
+void VT_R(vt_linear_residual)(const vt_products *by, real *y, const real *res, const real *x, const real *w,
+                              const real *wt, const real *b, int m, int n, int k);
 /* dx[m,k] = dy[m,n] w;  dw[n,k] += dy^T x;  db[n] += column sums of dy. */
-void VT_R(vt_linear_backward)(real *dx, real *dw, real *db, const real *dy, const real *x, const real *w, int m, int n,
-                              int k);
+void VT_R(vt_linear_backward)(const vt_products *by, real *dx, real *dw, real *db, const real *dy, const real *x,
+                              const real *w, int m, int n, int k);
 
 /* A classifier's last product, z[m,n] = x w^T + b, of every stride-th row of x (k columns); an image's logits do not
  * depend on its neighbours. */

@@ -121,7 +121,7 @@ static double term(real *grad, real *s, const real *w, const group *g, double la
         const vt_matrix *a = &g->w[k];
         int inner = g->left ? a->cols : a->rows;
         other += inner;
-        VT_GEMM(!g->left, g->left, side, side, inner, 1, w + a->offset, a->cols, w + a->offset, a->cols, k > 0, s,
+        VT_GEMM(NULL, !g->left, g->left, side, side, inner, 1, w + a->offset, a->cols, w + a->offset, a->cols, k > 0, s,
                 side);
     }
     double value = g->left ? other - side : 0;
@@ -136,7 +136,7 @@ static double term(real *grad, real *s, const real *w, const group *g, double la
     for (int k = 0; k < g->n; k++) {
         const vt_matrix *a = &g->w[k];
         const real *left = g->left ? s : w + a->offset, *right = g->left ? w + a->offset : s;
-        VT_GEMM(false, false, a->rows, a->cols, side, 1, left, g->left ? side : a->cols, right,
+        VT_GEMM(NULL, false, false, a->rows, a->cols, side, 1, left, g->left ? side : a->cols, right,
                 g->left ? a->cols : side, 1, grad + a->offset, a->cols);
     }
     return lambda * value;

@@ -97,17 +97,17 @@ void VT_R(vt_attn_tsoftmax)(real *tp, const real *p, real scale, const VT_R(vt_a
 }
 
 void VT_R(vt_attn_scores)(real *s, const VT_R(vt_attn_head) *h) {
-    VT_GEMM(false, true, h->tq, h->t, h->d, 1, h->q, h->ldq, h->k, h->ldk, 0, s, h->ldp);
+    VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, h->q, h->ldq, h->k, h->ldk, 0, s, h->ldp);
 }
 
 void VT_R(vt_attn_dscores)(const VT_R(vt_attn_grad) *g, const real *ds, const VT_R(vt_attn_head) *h) {
-    VT_GEMM(false, false, h->tq, h->d, h->t, 1, ds, h->ldp, h->k, h->ldk, 0, g->q, g->ldq);
-    VT_GEMM(true, false, h->t, h->d, h->tq, 1, ds, h->ldp, h->q, h->ldq, 0, g->k, g->ldk);
+    VT_GEMM(h->by, false, false, h->tq, h->d, h->t, 1, ds, h->ldp, h->k, h->ldk, 0, g->q, g->ldq);
+    VT_GEMM(h->by, true, false, h->t, h->d, h->tq, 1, ds, h->ldp, h->q, h->ldq, 0, g->k, g->ldk);
 }
 
 void VT_R(vt_attn_tscores)(real *ts, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t) {
-    VT_GEMM(false, true, h->tq, h->t, h->d, 1, t->q, t->ldq, h->k, h->ldk, 0, ts, h->ldp);
-    VT_GEMM(false, true, h->tq, h->t, h->d, 1, h->q, h->ldq, t->k, t->ldk, 1, ts, h->ldp);
+    VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, t->q, t->ldq, h->k, h->ldk, 0, ts, h->ldp);
+    VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, h->q, h->ldq, t->k, t->ldk, 1, ts, h->ldp);
 }
 
 /* ---- ConViT's mixture, A = M / r, M = (1 - g) P + g pos, r = row sums of M ---- */
@@ -199,7 +199,8 @@ static head_view at(const sizes *r, const real *saved, const VT_R(vt_attn_in) *i
                                .q = x.q,
                                .k = x.k,
                                .v = x.v,
-                               .options = r->options};
+                               .options = r->options,
+                               .by = s->by};
     if (r->own_values) l.u = saved + l.saved + r->values, l.ldu = r->d;
     if (s->bias) l.h.bias = s->bias + (size_t)head * map;
     if (s->mask) l.h.mask = s->mask + (size_t)(image % s->windows) * map;
@@ -222,21 +223,21 @@ void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in)
             if (l.pos) mix(a, own + r.sums, own + r.unmixed, l.pos, l.gate, &r);
             if (r.own_values) s->def->values(own + r.values, own, &l.h);
             /* o_h = A u */
-            VT_GEMM(false, false, r.tq, r.d, r.t, 1, a, r.ldp, l.u, l.ldu, 0, o + l.o, s->c);
+            VT_GEMM(s->by, false, false, r.tq, r.d, r.t, 1, a, r.ldp, l.u, l.ldu, 0, o + l.o, s->c);
         }
 }
 
 /* L = ||P^T P - I||_F^2 (Zhang et al. 2021, "On Orthogonality Constraints for Transformers", L_AM):
  *   dP += f 4 P (P^T P - I)
  * gram: t*ldp scratch. Returns L. */
-static double add_ortho(real *dp, real *gram, const real *p, real f, int tq, int t, int ldp) {
+static double add_ortho(const vt_products *by, real *dp, real *gram, const real *p, real f, int tq, int t, int ldp) {
     double value = 0;
-    VT_GEMM(true, false, t, t, tq, 1, p, ldp, p, ldp, 0, gram, ldp);
+    VT_GEMM(by, true, false, t, t, tq, 1, p, ldp, p, ldp, 0, gram, ldp);
     for (int i = 0; i < t; i++) {
         gram[(size_t)i * (size_t)ldp + (size_t)i] -= 1;
         for (int j = 0; j < t; j++) value += (double)(gram[i * ldp + j] * gram[i * ldp + j]);
     }
-    VT_GEMM(false, false, tq, t, t, 4 * f, p, ldp, gram, ldp, 1, dp, ldp);
+    VT_GEMM(by, false, false, tq, t, t, 4 * f, p, ldp, gram, ldp, 1, dp, ldp);
     return value;
 }
 
@@ -268,11 +269,11 @@ void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *
             const real *a = p + l.p, *own = saved + l.saved, *doh = d_o + l.o;
             const VT_R(vt_attn_grad) gh = grad_at(g, &r, i, h);
             /* o_h = A u:  dA = do u^T,  du = A^T do */
-            VT_GEMM(false, true, r.tq, r.t, r.d, 1, doh, s->c, l.u, l.ldu, 0, scratch, r.ldp);
-            VT_GEMM(true, false, r.t, r.d, r.tq, 1, a, r.ldp, doh, s->c, 0, gh.v, gh.ldv);
+            VT_GEMM(s->by, false, true, r.tq, r.t, r.d, 1, doh, s->c, l.u, l.ldu, 0, scratch, r.ldp);
+            VT_GEMM(s->by, true, false, r.t, r.d, r.tq, 1, a, r.ldp, doh, s->c, 0, gh.v, gh.ldv);
             if (r.own_values) s->def->dvalues(gh.v, gh.ldv, own, &l.h);
             real *behind = scratch + (size_t)r.tq * (size_t)r.ldp;
-            if (s->ortho > 0) s->ortho_value += add_ortho(scratch, behind, a, s->ortho, r.tq, r.t, r.ldp);
+            if (s->ortho > 0) s->ortho_value += add_ortho(s->by, scratch, behind, a, s->ortho, r.tq, r.t, r.ldp);
             if (s->inject) VT_R(vt_attn_inject_probs)(scratch, s->inject, &l.h);
             backward_probs(&gh, dw, scratch, a, own, &l, &r);
             if (s->inject) VT_R(vt_attn_inject_scores)(&gh, s->inject, &l.h);
@@ -293,8 +294,9 @@ void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent,
             s->def->tprobs(scratch, l.pos ? own + r.unmixed : a, own, &l.h, &t);
             if (l.pos) tmix(scratch, own + r.sums, l.gate, &r);
             if (r.own_values) s->def->tvalues(behind, own, &l.h, &t);
-            VT_GEMM(false, false, r.tq, r.d, r.t, 1, scratch, r.ldp, l.u, l.ldu, 0, to + l.o, s->c);
+            VT_GEMM(s->by, false, false, r.tq, r.d, r.t, 1, scratch, r.ldp, l.u, l.ldu, 0, to + l.o, s->c);
             const real *tu = r.own_values ? behind : t.v;
-            VT_GEMM(false, false, r.tq, r.d, r.t, 1, a, r.ldp, tu, r.own_values ? r.d : t.ldv, 1, to + l.o, s->c);
+            VT_GEMM(s->by, false, false, r.tq, r.d, r.t, 1, a, r.ldp, tu, r.own_values ? r.d : t.ldv, 1, to + l.o,
+                    s->c);
         }
 }

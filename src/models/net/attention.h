@@ -6,6 +6,7 @@
 #ifndef VT_MODELS_NET_ATTENTION_H
 #define VT_MODELS_NET_ATTENTION_H
 
+#include "core/products.h"
 #include "core/real.h"
 #include "models/attn.h"
 
@@ -31,6 +32,7 @@ typedef struct VT_R(vt_attn_head) {
     real *dbias;             /* backward: [tq, t] accumulates, or NULL */
     const real *const *w;    /* the variant's parameters, in the order of its table */
     const void *options;     /* the variant's option struct */
+    const vt_products *by;   /* how its products are formed */
 } VT_R(vt_attn_head);
 
 typedef struct VT_R(vt_attn_ops) {
@@ -72,6 +74,7 @@ typedef struct VT_R(vt_attn_shape) {
      * by their sum; pos [heads, tq, ldp], gate [heads] in [0, 1]. A is what p holds. NULL: none. */
     const real *pos, *gate;
     real *dbias, *dpos, *dgate; /* backward: accumulate over images; NULL: not wanted */
+    const vt_products *by;      /* how products are formed */
     const struct VT_R(vt_attn_inject)
         *inject; /* backward: the loss has a term of attention itself (attention_inject.h) */
 } VT_R(vt_attn_shape);
@@ -98,15 +101,17 @@ void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent,
 
 /* Kim et al. 2021: values X A_h W_V^h with A_h = W_Q^h W_Q^hT scale, that is q_h M_h. Legal without biases of q and v.
  * m [heads, d, d]: M_h = scale wq_h wv_h^T; wq, wv [heads*d, dim] as stored (out x in). */
-void VT_R(vt_attn_full_mix)(real *m, const real *wq, const real *wv, real scale, int heads, int d, int dim);
+void VT_R(vt_attn_full_mix)(const vt_products *by, real *m, const real *wq, const real *wv, real scale, int heads,
+                            int d, int dim);
 /* dwq, dwv accumulate. */
-void VT_R(vt_attn_full_dmix)(real *dwq, real *dwv, const real *dm, const real *wq, const real *wv, real scale,
-                             int heads, int d, int dim);
+void VT_R(vt_attn_full_dmix)(const vt_products *by, real *dwq, real *dwv, const real *dm, const real *wq,
+                             const real *wv, real scale, int heads, int d, int dim);
 /* v [rows, heads*d] = q_h M_h. Linear in q: tangents of q give the tangent of v. */
-void VT_R(vt_attn_full_values)(real *v, int ldv, const real *q, int ldq, const real *m, int rows, int heads, int d);
+void VT_R(vt_attn_full_values)(const vt_products *by, real *v, int ldv, const real *q, int ldq, const real *m, int rows,
+                               int heads, int d);
 /* dq and dm (NULL: not wanted) accumulate: dq holds the part of the scores already. */
-void VT_R(vt_attn_full_dvalues)(real *dq, int lddq, real *dm, const real *dv, int lddv, const real *q, int ldq,
-                                const real *m, int rows, int heads, int d);
+void VT_R(vt_attn_full_dvalues)(const vt_products *by, real *dq, int lddq, real *dm, const real *dv, int lddv,
+                                const real *q, int ldq, const real *m, int rows, int heads, int d);
 
 /* ---- for variants ---- */
 

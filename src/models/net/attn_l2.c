@@ -54,7 +54,7 @@ static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     for (int j = 0; j < h->d; j++) mean[j] /= (real)h->t;
     centre(q, q2, h->q, mean, h->tq, h->d, h->ldq);
     centre(k, k2, h->k, mean, h->t, h->d, h->ldk);
-    VT_GEMM(false, true, h->tq, h->t, h->d, 1, q, h->d, k, h->d, 0, p, h->ldp);
+    VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, q, h->d, k, h->d, 0, p, h->ldp);
     bool tied = h->q == h->k && h->tq == h->t;
     for (int i = 0; i < h->tq; i++) {
         real *row = p + (size_t)i * (size_t)h->ldp;
@@ -75,8 +75,8 @@ static void dprobs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const
     const parts s = parts_of(h->tq, h->t, h->d);
     const real *q = saved, *k = saved + s.k;
     VT_R(vt_attn_dsoftmax)(dp, p, 2 * h->scale, h);
-    VT_GEMM(false, false, h->tq, h->d, h->t, 1, dp, h->ldp, k, h->d, 0, g->q, g->ldq);
-    VT_GEMM(true, false, h->t, h->d, h->tq, 1, dp, h->ldp, q, h->d, 0, g->k, g->ldk);
+    VT_GEMM(h->by, false, false, h->tq, h->d, h->t, 1, dp, h->ldp, k, h->d, 0, g->q, g->ldq);
+    VT_GEMM(h->by, true, false, h->t, h->d, h->tq, 1, dp, h->ldp, q, h->d, 0, g->k, g->ldk);
     for (int j0 = 0; j0 < h->t; j0 += 16) { /* sixteen columns at a time: no row of sums to keep */
         real sum[16] = {0};
         int n = h->t - j0 < 16 ? h->t - j0 : 16;
@@ -95,8 +95,8 @@ static void dprobs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const
 static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t) {
     const parts s = parts_of(h->tq, h->t, h->d);
     const real *q = saved, *k = saved + s.k;
-    VT_GEMM(false, true, h->tq, h->t, h->d, 1, t->q, t->ldq, k, h->d, 0, tp, h->ldp);
-    VT_GEMM(false, true, h->tq, h->t, h->d, 1, q, h->d, t->k, t->ldk, 1, tp, h->ldp);
+    VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, t->q, t->ldq, k, h->d, 0, tp, h->ldp);
+    VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, q, h->d, t->k, t->ldk, 1, tp, h->ldp);
     for (int j = 0; j < h->t; j++) {
         real kk = VT_R(vt_attn_dot)(k + (size_t)j * (size_t)h->d, t->k + (size_t)j * (size_t)t->ldk, h->d);
         for (int i = 0; i < h->tq; i++) tp[(size_t)i * (size_t)h->ldp + (size_t)j] -= kk;
@@ -106,35 +106,37 @@ static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_att
 
 /* ---- the full form's values ---- */
 
-void VT_R(vt_attn_full_mix)(real *m, const real *wq, const real *wv, real scale, int heads, int d, int dim) {
+void VT_R(vt_attn_full_mix)(const vt_products *by, real *m, const real *wq, const real *wv, real scale, int heads,
+                            int d, int dim) {
     for (int h = 0; h < heads; h++) {
         size_t w = (size_t)(h * d) * (size_t)dim;
-        VT_GEMM(false, true, d, d, dim, scale, wq + w, dim, wv + w, dim, 0, m + (size_t)h * (size_t)(d * d), d);
+        VT_GEMM(by, false, true, d, d, dim, scale, wq + w, dim, wv + w, dim, 0, m + (size_t)h * (size_t)(d * d), d);
     }
 }
 
 /* M = scale wq wv^T:  dwq += scale dM wv,  dwv += scale dM^T wq */
-void VT_R(vt_attn_full_dmix)(real *dwq, real *dwv, const real *dm, const real *wq, const real *wv, real scale,
-                             int heads, int d, int dim) {
+void VT_R(vt_attn_full_dmix)(const vt_products *by, real *dwq, real *dwv, const real *dm, const real *wq,
+                             const real *wv, real scale, int heads, int d, int dim) {
     for (int h = 0; h < heads; h++, dm += d * d) {
         size_t w = (size_t)(h * d) * (size_t)dim;
-        VT_GEMM(false, false, d, dim, d, scale, dm, d, wv + w, dim, 1, dwq + w, dim);
-        VT_GEMM(true, false, d, dim, d, scale, dm, d, wq + w, dim, 1, dwv + w, dim);
+        VT_GEMM(by, false, false, d, dim, d, scale, dm, d, wv + w, dim, 1, dwq + w, dim);
+        VT_GEMM(by, true, false, d, dim, d, scale, dm, d, wq + w, dim, 1, dwv + w, dim);
     }
 }
 
-void VT_R(vt_attn_full_values)(real *v, int ldv, const real *q, int ldq, const real *m, int rows, int heads, int d) {
+void VT_R(vt_attn_full_values)(const vt_products *by, real *v, int ldv, const real *q, int ldq, const real *m, int rows,
+                               int heads, int d) {
     for (int h = 0; h < heads; h++)
-        VT_GEMM(false, false, rows, d, d, 1, q + h * d, ldq, m + (size_t)h * (size_t)(d * d), d, 0, v + h * d, ldv);
+        VT_GEMM(by, false, false, rows, d, d, 1, q + h * d, ldq, m + (size_t)h * (size_t)(d * d), d, 0, v + h * d, ldv);
 }
 
 /* v = q M:  dq += dv M^T,  dM += q^T dv */
-void VT_R(vt_attn_full_dvalues)(real *dq, int lddq, real *dm, const real *dv, int lddv, const real *q, int ldq,
-                                const real *m, int rows, int heads, int d) {
+void VT_R(vt_attn_full_dvalues)(const vt_products *by, real *dq, int lddq, real *dm, const real *dv, int lddv,
+                                const real *q, int ldq, const real *m, int rows, int heads, int d) {
     for (int h = 0; h < heads; h++) {
         size_t at = (size_t)h * (size_t)(d * d);
-        VT_GEMM(false, true, rows, d, d, 1, dv + h * d, lddv, m + at, d, 1, dq + h * d, lddq);
-        if (dm) VT_GEMM(true, false, d, d, rows, 1, q + h * d, ldq, dv + h * d, lddv, 1, dm + at, d);
+        VT_GEMM(by, false, true, rows, d, d, 1, dv + h * d, lddv, m + at, d, 1, dq + h * d, lddq);
+        if (dm) VT_GEMM(by, true, false, d, d, rows, 1, q + h * d, ldq, dv + h * d, lddv, 1, dm + at, d);
     }
 }
 

@@ -102,7 +102,8 @@ static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_att
     if (which != QV && saved[K_NORM] > 0) relative += k / (saved[K_NORM] * saved[K_NORM]);
     if (which != QK && saved[V_NORM] > 0) relative += v / (saved[V_NORM] * saved[V_NORM]);
     VT_R(vt_attn_tscores)(tp, h, t);
-    VT_GEMM(false, true, h->tq, h->t, h->d, -relative * (c - FLOOR) / c, h->q, h->ldq, h->k, h->ldk, 1, tp, h->ldp);
+    VT_GEMM(h->by, false, true, h->tq, h->t, h->d, -relative * (c - FLOOR) / c, h->q, h->ldq, h->k, h->ldk, 1, tp,
+            h->ldp);
     VT_R(vt_attn_tsoftmax)(tp, p, h->scale / c, h);
 }
 

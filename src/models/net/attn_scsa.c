@@ -107,8 +107,8 @@ static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_att
             for (int l = 0; l < n; l++) row[l] *= -(fi + fj[l]);
         }
     }
-    VT_GEMM(false, true, h->tq, h->t, h->d, 1, t->q, t->ldq, h->k, h->ldk, 1, tp, h->ldp);
-    VT_GEMM(false, true, h->tq, h->t, h->d, 1, h->q, h->ldq, t->k, t->ldk, 1, tp, h->ldp);
+    VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, t->q, t->ldq, h->k, h->ldk, 1, tp, h->ldp);
+    VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, h->q, h->ldq, t->k, t->ldk, 1, tp, h->ldp);
     scale_both(tp, rq, rk, h);
     VT_R(vt_attn_tsoftmax)(tp, p, (real)of(h)->tau, h);
 }

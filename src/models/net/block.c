@@ -97,11 +97,11 @@ void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real 
         return;
     }
     if (!f) {
-        VT_R(vt_linear_residual)(y, res, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
+        VT_R(vt_linear_residual)(s->products, y, res, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
         return;
     }
     if (!branch) branch = y;
-    VT_R(vt_linear_forward)(branch, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
+    VT_R(vt_linear_forward)(s->products, branch, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
     for (int i = 0; i < r; i++)
         for (int j = 0; j < n; j++) {
             size_t at = (size_t)i * (size_t)n + (size_t)j;
@@ -124,7 +124,7 @@ void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, 
         memcpy(dx, f ? scratch : dy, (size_t)r * (size_t)n * sizeof(real));
         return;
     }
-    VT_R(vt_linear_backward)(dx, s->dw[w], s->dw[w + 1], f ? scratch : dy, x, s->w[w], r, n, k);
+    VT_R(vt_linear_backward)(s->products, dx, s->dw[w], s->dw[w + 1], f ? scratch : dy, x, s->w[w], r, n, k);
 }
 
 void VT_R(vt_block_observe)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_record) *a,
@@ -142,8 +142,8 @@ void VT_R(vt_block_observe)(const VT_R(vt_session) *s, const VT_R(vt_block_cache
 void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                           const VT_R(vt_block_shape) *sh) {
     int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
-    VT_R(vt_attn_full_mix)(k->mix, wq, wv, sh->attn.scale, heads, d / heads, sh->attn.c);
-    VT_R(vt_attn_full_values)(v, in->ldv, in->q, in->ldq, k->mix, rows(sh), heads, d / heads);
+    VT_R(vt_attn_full_mix)(sh->attn.by, k->mix, wq, wv, sh->attn.scale, heads, d / heads, sh->attn.c);
+    VT_R(vt_attn_full_values)(sh->attn.by, v, in->ldv, in->q, in->ldq, k->mix, rows(sh), heads, d / heads);
 }
 
 void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_grad) *g, real *dwq, real *dwv,
@@ -153,15 +153,17 @@ void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_g
     size_t len = (size_t)(d * (d / heads));
     real *dmix = dwq ? k->mix + len : NULL;
     if (dmix) memset(dmix, 0, len * sizeof(real));
-    VT_R(vt_attn_full_dvalues)(g->q, g->ldq, dmix, g->v, g->ldv, in->q, in->ldq, k->mix, rows(sh), heads, d / heads);
-    if (dmix) VT_R(vt_attn_full_dmix)(dwq, dwv, dmix, wq, wv, sh->attn.scale, heads, d / heads, sh->attn.c);
+    VT_R(vt_attn_full_dvalues)(sh->attn.by, g->q, g->ldq, dmix, g->v, g->ldv, in->q, in->ldq, k->mix, rows(sh), heads,
+                               d / heads);
+    if (dmix)
+        VT_R(vt_attn_full_dmix)(sh->attn.by, dwq, dwv, dmix, wq, wv, sh->attn.scale, heads, d / heads, sh->attn.c);
 }
 
 void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                           const real *res, const real *x, int r, const VT_R(vt_block_shape) *sh) {
     int d = sh->attn.c, h = sh->hidden;
     real *act = k->act ? k->act : t->wide;
-    VT_R(vt_linear_forward)(t->wide, x, s->w[VT_SLOT_FC1_W], s->wt[VT_SLOT_FC1_W], NULL, r, h, d);
+    VT_R(vt_linear_forward)(s->products, t->wide, x, s->w[VT_SLOT_FC1_W], s->wt[VT_SLOT_FC1_W], NULL, r, h, d);
     VT_R(vt_act_forward)(sh->act, act, s->kept ? k->slope : NULL, t->wide, s->w[VT_SLOT_FC1_B], r, h);
     VT_R(vt_branch_end)(s, y, k->branch2, res, act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, d, h);
 }
@@ -171,7 +173,8 @@ void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *
     int d = sh->attn.c, h = sh->hidden;
     VT_R(vt_branch_end_backward)(s, t->wide, t->rows, dy, k->branch2, k->act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, d, h);
     VT_R(vt_act_backward)(t->wide, t->wide, k->slope, (size_t)r * (size_t)h);
-    VT_R(vt_linear_backward)(dx, s->dw[VT_SLOT_FC1_W], s->dw[VT_SLOT_FC1_B], t->wide, x, s->w[VT_SLOT_FC1_W], r, h, d);
+    VT_R(vt_linear_backward)(s->products, dx, s->dw[VT_SLOT_FC1_W], s->dw[VT_SLOT_FC1_B], t->wide, x,
+                             s->w[VT_SLOT_FC1_W], r, h, d);
 }
 
 void VT_R(vt_block_view)(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {

@@ -77,7 +77,7 @@ static VT_R(vt_attn_in) all_rows(const cache *k, int d) {
 }
 
 static void linear(VT_R(vt_session) *s, real *y, const real *x, int slot, int m, int d) {
-    VT_R(vt_linear_forward)(y, x, s->w[slot], s->wt[slot], s->w[slot + 1], m, d, d);
+    VT_R(vt_linear_forward)(s->products, y, x, s->w[slot], s->wt[slot], s->w[slot + 1], m, d, d);
 }
 
 /* ---- forward ---- */
@@ -142,8 +142,8 @@ static void patches_backward(VT_R(vt_session) *s, real *drest, const real *dy, c
 
 /* One of q, k, v = u w^T + b:  du += dv w,  dw, db accumulate */
 static void linear_backward(VT_R(vt_session) *s, real *du, const real *dv, const real *u, int slot, int m, int d) {
-    VT_GEMM(false, false, m, d, d, 1, dv, d, s->w[slot], d, 1, du, d);
-    VT_R(vt_linear_backward)(NULL, s->dw[slot], s->dw[slot + 1], dv, u, s->w[slot], m, d, d);
+    VT_GEMM(s->products, false, false, m, d, d, 1, dv, d, s->w[slot], d, 1, du, d);
+    VT_R(vt_linear_backward)(s->products, NULL, s->dw[slot], s->dw[slot + 1], dv, u, s->w[slot], m, d, d);
 }
 
 /* dmid [b,D] -> du [M,D] through the attention; u [M,D] when parameter gradients are wanted, rows[0] is free */

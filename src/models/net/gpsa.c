@@ -114,11 +114,12 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
     const VT_R(vt_attn_in) in = split(k->qkv, sh);
     const VT_R(vt_attn_shape) attn = gated(s, sh);
     real *v = k->qkv + (in.v - k->qkv);
-    VT_R(vt_linear_forward)(k->qkv, x, s->w[VT_SLOT_QK_W], s->wt[VT_SLOT_QK_W], s->w[VT_SLOT_QK_B], m, qk, d);
+    VT_R(vt_linear_forward)(s->products, k->qkv, x, s->w[VT_SLOT_QK_W], s->wt[VT_SLOT_QK_W], s->w[VT_SLOT_QK_B], m, qk,
+                            d);
     if (sh->needs & VT_ATTN_FULL)
         VT_R(vt_full_values)(k, v, &in, s->w[VT_SLOT_QK_W], s->w[VT_SLOT_V_W], sh);
     else
-        VT_R(vt_linear_forward)(v, x, s->w[VT_SLOT_V_W], s->wt[VT_SLOT_V_W], s->w[VT_SLOT_V_B], m, d, d);
+        VT_R(vt_linear_forward)(s->products, v, x, s->w[VT_SLOT_V_W], s->wt[VT_SLOT_V_W], s->w[VT_SLOT_V_B], m, d, d);
     VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
     if (s->watch) show(s, k, &attn, &in, x, NULL, sh);
 }
@@ -157,10 +158,12 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
         VT_R(vt_full_values_backward)(k, &grad, s->dw[VT_SLOT_QK_W], s->dw[VT_SLOT_V_W], &in, s->w[VT_SLOT_QK_W],
                                       s->w[VT_SLOT_V_W], sh);
     /* qk = x W_QK^T, v = x W_V^T:  dx = dqk W_QK + dv W_V */
-    VT_R(vt_linear_backward)(dx, s->dw[VT_SLOT_QK_W], s->dw[VT_SLOT_QK_B], dqk, x, s->w[VT_SLOT_QK_W], m, qk, d);
+    VT_R(vt_linear_backward)(s->products, dx, s->dw[VT_SLOT_QK_W], s->dw[VT_SLOT_QK_B], dqk, x, s->w[VT_SLOT_QK_W], m,
+                             qk, d);
     if (full) return;
-    VT_R(vt_linear_backward)(NULL, s->dw[VT_SLOT_V_W], s->dw[VT_SLOT_V_B], dv, x, s->w[VT_SLOT_V_W], m, d, d);
-    VT_GEMM(false, false, m, d, d, 1, dv, d, s->w[VT_SLOT_V_W], d, 1, dx, d);
+    VT_R(vt_linear_backward)(s->products, NULL, s->dw[VT_SLOT_V_W], s->dw[VT_SLOT_V_B], dv, x, s->w[VT_SLOT_V_W], m, d,
+                             d);
+    VT_GEMM(s->products, false, false, m, d, d, 1, dv, d, s->w[VT_SLOT_V_W], d, 1, dx, d);
 }
 
 static void view(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {

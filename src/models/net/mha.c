@@ -96,10 +96,10 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
     const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     const real *w = s->w[VT_SLOT_QKV_W];
     if (sh->needs & VT_ATTN_FULL) {
-        VT_R(vt_linear_forward)(k->qkv, x, w, NULL, NULL, m, n - d, c);
+        VT_R(vt_linear_forward)(s->products, k->qkv, x, w, NULL, NULL, m, n - d, c);
         VT_R(vt_full_values)(k, k->qkv + (in.v - k->qkv), &in, w, w + (n - d) * c, sh);
     } else {
-        VT_R(vt_linear_forward)(k->qkv, x, w, s->wt[VT_SLOT_QKV_W], s->w[VT_SLOT_QKV_B], m, n, c);
+        VT_R(vt_linear_forward)(s->products, k->qkv, x, w, s->wt[VT_SLOT_QKV_W], s->w[VT_SLOT_QKV_B], m, n, c);
     }
     if (sh->qk_norm) norm_forward(s, k, sh, m);
     VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
@@ -129,7 +129,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
         VT_R(vt_full_values_backward)(k, &g, dw, dw ? dw + (n - d) * c : NULL, &in, w, w + (n - d) * c, sh);
         n -= d;
     }
-    VT_R(vt_linear_backward)(dx, dw, s->dw[VT_SLOT_QKV_B], t->wide, x, w, m, n, c);
+    VT_R(vt_linear_backward)(s->products, dx, dw, s->dw[VT_SLOT_QKV_B], t->wide, x, w, m, n, c);
 }
 
 static void view(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {

@@ -37,7 +37,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->dnormed = vt_arena_take(a, b * d, sizeof(real));
     st->mean = vt_arena_take(a, b, sizeof(real)), st->rstd = vt_arena_take(a, b, sizeof(real));
     st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, b * (n + 1) * d, sizeof(real));
-    st->shape = VT_R(vt_block_of)(c);
+    st->shape = VT_R(vt_block_of)(c), st->shape.attn.by = s->products;
     st->gpsa.side = vt_config_side(c);
     VT_R(vt_block_sizes) room = {0};
     for (int i = 0; i < c->depth; i++) {
@@ -68,7 +68,7 @@ static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
     for (int i = 0; i < b; i++)
         VT_R(vt_patchify_forward)(st->patches + (size_t)i * (size_t)(n * row), x + (size_t)i * vt_config_pixels(c),
                                   c->mean, c->std, c->image, c->image, c->patch);
-    VT_R(vt_linear_forward)(tokens, st->patches, s->w[VT_CONVIT_EMBED_W], s->wt[VT_CONVIT_EMBED_W],
+    VT_R(vt_linear_forward)(s->products, tokens, st->patches, s->w[VT_CONVIT_EMBED_W], s->wt[VT_CONVIT_EMBED_W],
                             s->w[VT_CONVIT_EMBED_B], b * n, d, row);
     for (int i = 0; i < b; i++)
         VT_R(vt_add_to)(tokens + (size_t)i * (size_t)(n * d), s->w[VT_CONVIT_POS], (size_t)(n * d));
@@ -121,10 +121,11 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, const real *dtokens) {
     VT_R(vt_session_bind)(s, 0);
     for (int i = 0; s->dw[VT_CONVIT_POS] && i < b; i++)
         VT_R(vt_add_to)(s->dw[VT_CONVIT_POS], dtokens + (size_t)i * (size_t)(n * d), (size_t)(n * d));
-    VT_R(vt_linear_backward)(NULL, s->dw[VT_CONVIT_EMBED_W], s->dw[VT_CONVIT_EMBED_B], dtokens, st->patches,
-                             s->w[VT_CONVIT_EMBED_W], b * n, d, row);
+    VT_R(vt_linear_backward)(s->products, NULL, s->dw[VT_CONVIT_EMBED_W], s->dw[VT_CONVIT_EMBED_B], dtokens,
+                             st->patches, s->w[VT_CONVIT_EMBED_W], b * n, d, row);
     if (!dx) return;
-    VT_R(vt_linear_backward)(st->dpatches, NULL, NULL, dtokens, NULL, s->w[VT_CONVIT_EMBED_W], b * n, d, row);
+    VT_R(vt_linear_backward)(s->products, st->dpatches, NULL, NULL, dtokens, NULL, s->w[VT_CONVIT_EMBED_W], b * n, d,
+                             row);
     for (int i = 0; i < b; i++)
         VT_R(vt_patchify_backward)(dx + (size_t)i * vt_config_pixels(c), st->dpatches + (size_t)i * (size_t)(n * row),
                                    c->std, c->image, c->image, c->patch);

@@ -95,7 +95,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     const size_t row = (size_t)(3 * c->patch * c->patch);
     const bool params_too = s->mode == VT_GRAD_PARAMS;
     VT_R(vt_windows) shared = {0};
-    st->shape = VT_R(vt_block_of)(c);
+    st->shape = VT_R(vt_block_of)(c), st->shape.attn.by = s->products;
     plan_shared(s, &shared, a);
     st->patches = vt_arena_take(a, m * row, sizeof(real));
     st->dpatches = params_too ? vt_arena_take(a, m * row, sizeof(real)) : st->patches;
@@ -131,7 +131,7 @@ static void embed(VT_R(vt_session) *s, real *to, const real *x, int b) {
     for (int i = 0; i < b; i++)
         VT_R(vt_patchify_forward)(st->patches + (size_t)i * (size_t)n * (size_t)row,
                                   x + (size_t)i * vt_config_pixels(c), c->mean, c->std, c->image, c->image, c->patch);
-    VT_R(vt_linear_forward)(st->embed, st->patches, s->w[VT_SWIN_EMBED_W], s->wt[VT_SWIN_EMBED_W],
+    VT_R(vt_linear_forward)(s->products, st->embed, st->patches, s->w[VT_SWIN_EMBED_W], s->wt[VT_SWIN_EMBED_W],
                             s->w[VT_SWIN_EMBED_B], b * n, c->dim, row);
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_EMBED_NORM, c->norm, c->ln_eps);
     VT_R(vt_norm_forward)(to, st->mean, st->rstd, st->embed, &norm, b * n, c->dim);
@@ -147,7 +147,8 @@ static void merge(VT_R(vt_session) *s, real *to, int i, int b) {
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_MERGE_NORM, c->norm, c->ln_eps);
     VT_R(vt_rows_take)(at->joined, st->out, at->neighbours, b, 4 * n, 4 * n, d / 2);
     VT_R(vt_norm_forward)(st->scratch.norm, at->mean, at->rstd, at->joined, &norm, b * n, 2 * d);
-    VT_R(vt_linear_forward)(to, st->scratch.norm, s->w[VT_SWIN_MERGE_W], s->wt[VT_SWIN_MERGE_W], NULL, b * n, d, 2 * d);
+    VT_R(vt_linear_forward)(s->products, to, st->scratch.norm, s->w[VT_SWIN_MERGE_W], s->wt[VT_SWIN_MERGE_W], NULL,
+                            b * n, d, 2 * d);
 }
 
 /* st->out -> logits */
@@ -217,8 +218,8 @@ static void merge_backward(VT_R(vt_session) *s, int i, int b) {
     VT_R(vt_session_bind)(s, vt_swin_merge_layer(&at->g, i));
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_MERGE_NORM, c->norm, c->ln_eps);
     if (s->grad) VT_R(vt_norm_again)(again, at->mean, at->rstd, at->joined, &norm, b * n, 2 * d);
-    VT_R(vt_linear_backward)(dnorm, s->dw[VT_SWIN_MERGE_W], NULL, st->stream, again, s->w[VT_SWIN_MERGE_W], b * n, d,
-                             2 * d);
+    VT_R(vt_linear_backward)(s->products, dnorm, s->dw[VT_SWIN_MERGE_W], NULL, st->stream, again, s->w[VT_SWIN_MERGE_W],
+                             b * n, d, 2 * d);
     VT_R(vt_norm_backward)(dnorm, s->dw[VT_SWIN_MERGE_NORM + VT_NORM_W], s->dw[VT_SWIN_MERGE_NORM + VT_NORM_B], NULL,
                            dnorm, at->joined, at->mean, at->rstd, &norm, b * n, 2 * d);
     VT_R(vt_rows_put)(st->stream, dnorm, at->neighbours, b, 4 * n, 4 * n, d / 2);
@@ -232,8 +233,8 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, int b) {
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_EMBED_NORM, c->norm, c->ln_eps);
     VT_R(vt_norm_backward)(st->stream, s->dw[VT_SWIN_EMBED_NORM + VT_NORM_W], s->dw[VT_SWIN_EMBED_NORM + VT_NORM_B],
                            NULL, st->stream, st->embed, st->mean, st->rstd, &norm, m, d);
-    VT_R(vt_linear_backward)(dx ? st->dpatches : NULL, s->dw[VT_SWIN_EMBED_W], s->dw[VT_SWIN_EMBED_B], st->stream,
-                             st->patches, s->w[VT_SWIN_EMBED_W], m, d, row);
+    VT_R(vt_linear_backward)(s->products, dx ? st->dpatches : NULL, s->dw[VT_SWIN_EMBED_W], s->dw[VT_SWIN_EMBED_B],
+                             st->stream, st->patches, s->w[VT_SWIN_EMBED_W], m, d, row);
     for (int i = 0; dx && i < b; i++)
         VT_R(vt_patchify_backward)(dx + (size_t)i * vt_config_pixels(c),
                                    st->dpatches + (size_t)i * (size_t)n * (size_t)row, c->std, c->image, c->image,

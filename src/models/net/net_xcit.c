@@ -66,7 +66,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     VT_R(vt_stem_plan)(&st->stem, c, s->capacity, s->mode, a);
-    st->shape = common(c);
+    st->shape = common(c), st->shape.attn.by = s->products;
     st->side = st->stem.maps.stem.sides[st->stem.maps.stem.convs], st->tokens = st->side * st->side;
     size_t b = (size_t)s->capacity, d = (size_t)c->dim, n = (size_t)st->tokens, head = d / (size_t)c->heads;
     VT_R(vt_block_sizes) room = {0};

@@ -42,7 +42,7 @@ void VT_R(vt_rows_forward)(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, const re
         for (int i = 0; i < m; i++)
             for (int j = 0; j < row; j++) r->gated[i * row + j] = s->w[VT_ROWS_GATE][i % n] * r->patches[i * row + j];
     if (r->in != r->gated) VT_R(vt_norm_forward)(r->in, r->in_mean, r->in_rstd, r->gated, &in, m, row);
-    VT_R(vt_linear_forward)(r->raw, r->in, s->w[VT_ROWS_W], s->wt[VT_ROWS_W], s->w[VT_ROWS_B], m, d, row);
+    VT_R(vt_linear_forward)(s->products, r->raw, r->in, s->w[VT_ROWS_W], s->wt[VT_ROWS_W], s->w[VT_ROWS_B], m, d, row);
     if (r->raw != r->embed) VT_R(vt_norm_forward)(r->embed, r->mean, r->rstd, r->raw, &out, m, d);
 }
 
@@ -74,9 +74,10 @@ void VT_R(vt_rows_backward)(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, real *d
     if (r->raw != r->embed)
         VT_R(vt_norm_backward)(r->embed, dout[VT_NORM_W], dout[VT_NORM_B], NULL, r->embed, r->raw, r->mean, r->rstd,
                                &out, m, d);
-    VT_R(vt_linear_backward)(NULL, dw[VT_ROWS_W], dw[VT_ROWS_B], r->embed, r->in, s->w[VT_ROWS_W], m, d, row);
+    VT_R(vt_linear_backward)(s->products, NULL, dw[VT_ROWS_W], dw[VT_ROWS_B], r->embed, r->in, s->w[VT_ROWS_W], m, d,
+                             row);
     if (!dx && !dw[VT_ROWS_GATE] && !din[VT_NORM_W] && !(c->conv_stem && s->grad)) return;
-    VT_R(vt_linear_backward)(r->dpatches, NULL, NULL, r->embed, NULL, s->w[VT_ROWS_W], m, d, row);
+    VT_R(vt_linear_backward)(s->products, r->dpatches, NULL, NULL, r->embed, NULL, s->w[VT_ROWS_W], m, d, row);
     if (r->in != r->gated)
         VT_R(vt_norm_backward)(r->dpatches, din[VT_NORM_W], din[VT_NORM_B], NULL, r->dpatches, r->gated, r->in_mean,
                                r->in_rstd, &in, m, row);

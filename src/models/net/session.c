@@ -63,6 +63,14 @@ static void input_backward(VT_R(vt_session) *s, real *dx, int b) {
     }
 }
 
+/* Behind everything else: an input of a product is a tensor, or a part of one of the buffers so far. */
+static void plan_rounding(VT_R(vt_session) *s, vt_arena *a) {
+    size_t most = a->longest;
+    for (int i = 0; i < s->model->params.count; i++)
+        if (s->model->params.items[i].numel > most) most = s->model->params.items[i].numel;
+    s->rounding.a = vt_arena_take(a, most, sizeof(float)), s->rounding.b = vt_arena_take(a, most, sizeof(float));
+}
+
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
     s->logits = vt_arena_take(a, (size_t)s->capacity * (size_t)s->model->config.classes, sizeof(real));
 #ifdef VT_DOUBLE
@@ -77,6 +85,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
         s->inject_weights = vt_arena_take(a, (size_t)blocks * (size_t)s->inject_len, sizeof(real));
     }
     s->ops->plan(s, a);
+    if (s->products) plan_rounding(s, a);
 }
 
 static vt_status index_layers(VT_R(vt_session) *s, vt_err *e) {
@@ -97,10 +106,16 @@ static vt_status find_parts(VT_R(vt_session) *s, vt_err *e) {
 }
 
 vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e) {
+    return VT_R(vt_session_open_by)(out, m, capacity, mode, NULL, e);
+}
+
+vt_status VT_R(vt_session_open_by)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode,
+                                   const vt_products *by, vt_err *e) {
     *out = NULL;
     VT_R(vt_session) *s = calloc(1, sizeof *s);
     if (!s) return vt_fail(e, VT_E_MEMORY, "no memory for a model session");
     s->model = m, s->capacity = capacity, s->mode = mode;
+    if (by) s->rounding = *by, s->products = &s->rounding;
     vt_status st = find_parts(s, e);
     s->state = s->ops ? calloc(1, s->ops->state_size) : NULL;
     if (st == VT_OK && !s->state) st = vt_fail(e, VT_E_MEMORY, "no memory for a model session");
@@ -136,6 +151,10 @@ static size_t measure(VT_R(vt_session) *s) {
 
 size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode) {
     return measure(&(VT_R(vt_session)){.model = m, .capacity = capacity, .mode = mode});
+}
+
+size_t VT_R(vt_session_bytes_by)(const vt_model *m, int capacity, vt_grad_mode mode, const vt_products *by) {
+    return measure(&(VT_R(vt_session)){.model = m, .capacity = capacity, .mode = mode, .products = by});
 }
 
 int VT_R(vt_session_feature_len)(const vt_model *m) {

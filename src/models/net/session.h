@@ -6,6 +6,7 @@
 #define VT_MODELS_NET_SESSION_H
 
 #include "core/mem.h"
+#include "core/products.h"
 #include "core/real.h"
 #include "models/model.h"
 #include "models/net/attention_inject.h"
@@ -69,6 +70,8 @@ const VT_R(vt_arch_ops) *VT_R(vt_arch_ops_find)(const char *name); /* NULL: unkn
 struct VT_R(vt_session) {
     const vt_model *model;
     const VT_R(vt_arch_ops) *ops;
+    const vt_products *products; /* how products are formed: NULL in float32 and double, else `rounding` */
+    vt_products rounding;
     vt_grad_mode mode;
     int capacity, batch; /* images: room for, in the last forward */
     bool kept;           /* the last forward saved what backward needs */
@@ -105,8 +108,12 @@ struct VT_R(vt_session) {
 };
 
 vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
+/* The same with products formed in another way, of float sessions alone; by's buffers are the session's to take. */
+vt_status VT_R(vt_session_open_by)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode,
+                                   const vt_products *by, vt_err *e);
 /* Bytes that a session takes. */
 size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode);
+size_t VT_R(vt_session_bytes_by)(const vt_model *m, int capacity, vt_grad_mode mode, const vt_products *by);
 int VT_R(vt_session_feature_len)(const vt_model *m); /* of vt_session_features */
 void VT_R(vt_session_close)(VT_R(vt_session) *s);    /* accepts NULL */
 

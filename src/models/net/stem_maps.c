@@ -29,7 +29,7 @@ static void stage(VT_R(vt_session) *s, real *to, VT_R(vt_stem_maps) *mp, int k, 
     int rows = b * stem->sides[k + 1] * stem->sides[k + 1];
     real *sum = mp->sums[k] ? mp->sums[k] : to;
     for (int i = 0; i < b; i++)
-        VT_R(vt_conv_forward)(sum + (size_t)i * vt_stem_map_len(stem, k + 1), mp->col,
+        VT_R(vt_conv_forward)(s->products, sum + (size_t)i * vt_stem_map_len(stem, k + 1), mp->col,
                               mp->maps[k] + (size_t)i * vt_stem_map_len(stem, k), s->w[slot + VT_STEM_W],
                               s->wt[slot + VT_STEM_W], s->w[slot + VT_STEM_B], &stem->conv[k]);
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, slot + VT_STEM_NORM, stem->norm, stem->eps);
@@ -56,8 +56,9 @@ static void stage_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_maps) *mp
     VT_R(vt_norm_backward)(dy, s->dw[norm_slot + VT_NORM_W], s->dw[norm_slot + VT_NORM_B], NULL, dy, mp->sums[k],
                            mp->mean[k], mp->rstd[k], &norm, rows, width);
     for (int i = 0; i < b; i++)
-        VT_R(vt_conv_backward)(dx ? dx + (size_t)i * vt_stem_map_len(stem, k) : NULL, s->dw[slot + VT_STEM_W],
-                               s->dw[slot + VT_STEM_B], mp->col, dy + (size_t)i * vt_stem_map_len(stem, k + 1),
+        VT_R(vt_conv_backward)(s->products, dx ? dx + (size_t)i * vt_stem_map_len(stem, k) : NULL,
+                               s->dw[slot + VT_STEM_W], s->dw[slot + VT_STEM_B], mp->col,
+                               dy + (size_t)i * vt_stem_map_len(stem, k + 1),
                                s->grad ? mp->maps[k] + (size_t)i * vt_stem_map_len(stem, k) : NULL,
                                s->w[slot + VT_STEM_W], &stem->conv[k]);
 }

@@ -27,12 +27,13 @@ typedef struct place {
     const real *q, *k, *v;
     real *p, *r, *nq, *nk;
     size_t qkv, o;
+    const vt_products *by;
 } place;
 
 static place at(const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, int image, int head) {
     int c = sh->attn.c, d = c / sh->attn.heads, n = sh->attn.t;
     size_t row = (size_t)image * (size_t)n, item = (size_t)image * (size_t)sh->attn.heads + (size_t)head;
-    place l = {.n = n, .d = d, .ld = 3 * c};
+    place l = {.n = n, .d = d, .ld = 3 * c, .by = sh->attn.by};
     l.qkv = row * (size_t)l.ld + (size_t)(head * d), l.o = row * (size_t)c + (size_t)(head * d);
     l.q = k->qkv + l.qkv, l.k = l.q + c, l.v = l.k + c;
     l.p = k->p + item * (size_t)(d * d);
@@ -56,19 +57,20 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
                     const VT_R(vt_block_shape) *sh) {
     (void)t;
     int c = sh->attn.c, m = sh->attn.b * sh->attn.t;
-    VT_R(vt_linear_forward)(k->qkv, x, s->w[VT_SLOT_QKV_W], s->wt[VT_SLOT_QKV_W], s->w[VT_SLOT_QKV_B], m, 3 * c, c);
+    VT_R(vt_linear_forward)(s->products, k->qkv, x, s->w[VT_SLOT_QKV_W], s->wt[VT_SLOT_QKV_W], s->w[VT_SLOT_QKV_B], m,
+                            3 * c, c);
     for (int i = 0; i < sh->attn.b; i++)
         for (int h = 0; h < sh->attn.heads; h++) {
             place l = at(k, sh, i, h);
             int d = l.d;
             column_norms(l.nq, l.q, l.n, d, l.ld);
             column_norms(l.nk, l.k, l.n, d, l.ld);
-            VT_GEMM(true, false, d, d, l.n, 1, l.q, l.ld, l.k, l.ld, 0, l.r, d);
+            VT_GEMM(s->products, true, false, d, d, l.n, 1, l.q, l.ld, l.k, l.ld, 0, l.r, d);
             for (int a = 0; a < d; a++)
                 for (int b = 0; b < d; b++) l.r[a * d + b] = l.r[a * d + b] / l.nq[a] / l.nk[b];
             VT_R(vt_softmax_forward)(l.p, l.r, s->w[VT_XCA_TAU][h], d, d, d);
             /* o = V A^T */
-            VT_GEMM(false, true, l.n, d, d, 1, l.v, l.ld, l.p, d, 0, o + l.o, c);
+            VT_GEMM(s->products, false, true, l.n, d, d, 1, l.v, l.ld, l.p, d, 0, o + l.o, c);
         }
 }
 
@@ -88,8 +90,8 @@ static void head_backward(real *dqkv, real *dtau, real *scratch, const real *d_o
     int d = l->d;
     real *g = scratch, *dot_q = g + d * d, *dot_k = dot_q + d;
     real *dq = dqkv + l->qkv, *dk = dq + c, *dv = dk + c;
-    VT_GEMM(false, false, l->n, d, d, 1, d_o + l->o, c, l->p, d, 0, dv, l->ld);
-    VT_GEMM(true, false, d, d, l->n, 1, d_o + l->o, c, l->v, l->ld, 0, g, d);
+    VT_GEMM(l->by, false, false, l->n, d, d, 1, d_o + l->o, c, l->p, d, 0, dv, l->ld);
+    VT_GEMM(l->by, true, false, d, d, l->n, 1, d_o + l->o, c, l->v, l->ld, 0, g, d);
     VT_R(vt_softmax_backward)(g, g, l->p, 1, d, d, d);
     real sum = 0;
     for (int j = 0; j < d; j++) dot_k[j] = 0;
@@ -102,8 +104,8 @@ static void head_backward(real *dqkv, real *dtau, real *scratch, const real *d_o
         }
     }
     if (dtau) *dtau += sum;
-    VT_GEMM(false, true, l->n, d, d, 1, l->k, l->ld, g, d, 0, dq, l->ld);
-    VT_GEMM(false, false, l->n, d, d, 1, l->q, l->ld, g, d, 0, dk, l->ld);
+    VT_GEMM(l->by, false, true, l->n, d, d, 1, l->k, l->ld, g, d, 0, dq, l->ld);
+    VT_GEMM(l->by, false, false, l->n, d, d, 1, l->q, l->ld, g, d, 0, dk, l->ld);
     norms_backward(dq, l->q, l->nq, dot_q, l->n, d, l->ld);
     norms_backward(dk, l->k, l->nk, dot_k, l->n, d, l->ld);
 }
@@ -117,8 +119,8 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
             place l = at(k, sh, i, h);
             head_backward(t->wide, dtau ? dtau + h : NULL, t->score, d_o, &l, s->w[VT_XCA_TAU][h], c);
         }
-    VT_R(vt_linear_backward)(dx, s->dw[VT_SLOT_QKV_W], s->dw[VT_SLOT_QKV_B], t->wide, x, s->w[VT_SLOT_QKV_W], m, 3 * c,
-                             c);
+    VT_R(vt_linear_backward)(s->products, dx, s->dw[VT_SLOT_QKV_W], s->dw[VT_SLOT_QKV_B], t->wide, x,
+                             s->w[VT_SLOT_QKV_W], m, 3 * c, c);
 }
 
 const VT_R(vt_mixer) VT_R(vt_xca) = {.plan = plan, .forward = forward, .backward = backward};

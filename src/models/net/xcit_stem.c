@@ -42,8 +42,8 @@ void VT_R(vt_stem_forward)(VT_R(vt_session) *s, real *tokens, VT_R(vt_stem_state
     VT_R(vt_stem_maps_forward)(s, tokens, &st->maps, x, b);
     if (!st->placed) fill_places(st->places, stem->sides[stem->convs]);
     st->placed = true;
-    VT_R(vt_linear_forward)(st->encoded, st->places, s->w[VT_STEM_POS_W], s->wt[VT_STEM_POS_W], s->w[VT_STEM_POS_B], n,
-                            d, PLACE);
+    VT_R(vt_linear_forward)(s->products, st->encoded, st->places, s->w[VT_STEM_POS_W], s->wt[VT_STEM_POS_W],
+                            s->w[VT_STEM_POS_B], n, d, PLACE);
     for (int i = 0; i < b; i++)
         VT_R(vt_add_to)(tokens + (size_t)i * (size_t)n * (size_t)d, st->encoded, (size_t)n * (size_t)d);
 }
@@ -52,7 +52,7 @@ void VT_R(vt_stem_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_state) *
     int n = vt_stem_tokens(&st->maps.stem), d = s->model->config.dim;
     VT_R(vt_session_bind)(s, 0);
     for (int i = 0; i < b && s->grad; i++)
-        VT_R(vt_linear_backward)(NULL, s->dw[VT_STEM_POS_W], s->dw[VT_STEM_POS_B],
+        VT_R(vt_linear_backward)(s->products, NULL, s->dw[VT_STEM_POS_W], s->dw[VT_STEM_POS_B],
                                  dtokens + (size_t)i * (size_t)n * (size_t)d, st->places, s->w[VT_STEM_POS_W], n, d,
                                  PLACE);
     VT_R(vt_stem_maps_backward)(s, dx, &st->maps, dtokens, b);

@@ -8,6 +8,7 @@
 #define VT_MODELS_WRAP_ENGINE_H
 
 #include <stddef.h>
+#include "core/products.h"
 #include "models/model.h"
 #include "models/net/attention_loss.h"
 
@@ -66,6 +67,9 @@ typedef struct vt_engine_source {
  * have the same bits alone, in any batch and at any row of it: the images of a batch are computed one by one (on a
  * processor a product of many images is no faster than one after the other). Memory: that of `capacity` sessions. */
 vt_status vt_engine_open(vt_engine *n, const vt_model *m, int capacity, bool judged, vt_err *e);
+/* The same with products formed in another way (core/products.h) where it computes in float; NULL: float32. */
+vt_status vt_engine_open_by(vt_engine *n, const vt_model *m, int capacity, bool judged, const vt_products *by,
+                            vt_err *e);
 void vt_engine_close(vt_engine *n); /* accepts a zeroed one */
 
 /* z[i] [classes] of the images x[i] [pixels] in [0,1], i < capacity, where x[i] is not NULL; keep: vjps of this batch

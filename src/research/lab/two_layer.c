@@ -5,7 +5,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/rand.h"
-#include "core/gemm.h"
+#include "core/products.h"
 #ifdef VT_DOUBLE
 #include "research/lab/two_layer64.h"
 #endif
@@ -67,13 +67,13 @@ static tensors split(const vt_two_layer *n, const real *theta) {
 /* ---- products: C (+)= A op(B), dense and row-major ---- */
 
 static void ab(real *c, const real *a, const real *b, int m, int n, int k, bool add) { /* [m,k] [k,n] */
-    VT_GEMM(false, false, m, n, k, 1, a, k, b, n, add, c, n);
+    VT_GEMM(NULL, false, false, m, n, k, 1, a, k, b, n, add, c, n);
 }
 static void abt(real *c, const real *a, const real *b, int m, int n, int k, bool add) { /* [m,k] [n,k]^T */
-    VT_GEMM(false, true, m, n, k, 1, a, k, b, k, add, c, n);
+    VT_GEMM(NULL, false, true, m, n, k, 1, a, k, b, k, add, c, n);
 }
 static void atb(real *c, const real *a, const real *b, int m, int n, int k, bool add) { /* [k,m]^T [k,n] */
-    VT_GEMM(true, false, m, n, k, 1, a, m, b, n, add, c, n);
+    VT_GEMM(NULL, true, false, m, n, k, 1, a, m, b, n, add, c, n);
 }
 
 static void add_rows(real *y, const real *b, int rows, int cols) {
@@ -167,7 +167,7 @@ static heads heads_of(const vt_two_layer *n, int batch) {
 
 /* c = scale q k^T of one sample: [tokens, d] x 2 -> [tokens, tokens] */
 static void scores(real *c, const real *q, const real *k, const heads *g, bool add) {
-    VT_GEMM(false, true, g->tokens, g->tokens, g->d, g->scale, q, g->d, k, g->d, add, c, g->tokens);
+    VT_GEMM(NULL, false, true, g->tokens, g->tokens, g->d, g->scale, q, g->d, k, g->d, add, c, g->tokens);
 }
 
 static void self_forward(side *s, const real *x, const real *w, const vt_two_layer *n, int batch) {
@@ -193,8 +193,8 @@ static void self_backward(side *s, real *dw, real *dx, const real *x, const real
         atb(s->dv + at, s->a + sq, s->dz + at, t, d, t, false);
         abt(s->ds + sq, s->dz + at, s->v + at, t, t, d, false);
         for (int i = 0; i < t; i++) softmax_row_times(s->ds + sq + i * t, s->a + sq + i * t, s->ds + sq + i * t, t);
-        VT_GEMM(false, false, t, d, t, g.scale, s->ds + sq, t, s->k + at, d, 0, s->dq + at, d);
-        VT_GEMM(true, false, t, d, t, g.scale, s->ds + sq, t, s->q + at, d, 0, s->dk + at, d);
+        VT_GEMM(NULL, false, false, t, d, t, g.scale, s->ds + sq, t, s->k + at, d, 0, s->dq + at, d);
+        VT_GEMM(NULL, true, false, t, d, t, g.scale, s->ds + sq, t, s->q + at, d, 0, s->dk + at, d);
     }
     const real *const grads[3] = {s->dq, s->dk, s->dv};
     for (size_t i = 0; i < 3; i++) {
@@ -343,10 +343,10 @@ static void self_backward_r(side *s, side *r, real *hv, const real *x, const vt_
             softmax_row_times_r(r->ds + row, s->a + row, r->a + row, s->ds + row, r->ds + row, t);
             softmax_row_times(s->ds + row, s->a + row, s->ds + row, t);
         }
-        VT_GEMM(false, false, t, d, t, g.scale, r->ds + sq, t, s->k + at, d, 0, r->dq + at, d);
-        VT_GEMM(false, false, t, d, t, g.scale, s->ds + sq, t, r->k + at, d, 1, r->dq + at, d);
-        VT_GEMM(true, false, t, d, t, g.scale, r->ds + sq, t, s->q + at, d, 0, r->dk + at, d);
-        VT_GEMM(true, false, t, d, t, g.scale, s->ds + sq, t, r->q + at, d, 1, r->dk + at, d);
+        VT_GEMM(NULL, false, false, t, d, t, g.scale, r->ds + sq, t, s->k + at, d, 0, r->dq + at, d);
+        VT_GEMM(NULL, false, false, t, d, t, g.scale, s->ds + sq, t, r->k + at, d, 1, r->dq + at, d);
+        VT_GEMM(NULL, true, false, t, d, t, g.scale, r->ds + sq, t, s->q + at, d, 0, r->dk + at, d);
+        VT_GEMM(NULL, true, false, t, d, t, g.scale, s->ds + sq, t, r->q + at, d, 1, r->dk + at, d);
     }
     const real *const grads[3] = {r->dq, r->dk, r->dv};
     for (size_t i = 0; i < 3; i++) atb(hv + i * g.weights, x, grads[i], g.width, d, g.rows, false);

@@ -2,7 +2,7 @@
 /* An engine's answers for an image have the same bits alone, in any batch and at any place of it, whoever the
  * neighbours are: logits and vjps, in every architecture, at a width where products of a batch choose other kernels
  * than those of one image. A session's own batch, which training uses, agrees to float rounding. What an engine
- * refuses. */
+ * refuses. All of it in float32 and with products of inputs rounded to bfloat16. */
 #include "ask.h"
 #include "t.h"
 
@@ -76,16 +76,17 @@ static void ask(const vt_engine *n, const int *images, int b, float *z, float *c
     }
 }
 
-static void same_bits(void **state) {
-    (void)state;
+static const vt_products rounding; /* emulated: no processor is asked for */
+
+static void same_bits(const vt_products *by) {
     static const int orders[][BATCH] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 1, 3, 1}, {2, 0, 2, 3}};
     for (size_t net = 0; net < T_COUNT(nets); net++) {
         vt_model *m = network(net);
         vt_engine one, many;
         vt_err e = {0};
         float z[BATCH * CLASSES], want[BATCH][CLASSES];
-        assert_int_equal(vt_engine_open(&one, m, 1, false, &e), VT_OK);
-        assert_int_equal(vt_engine_open(&many, m, BATCH, false, &e), VT_OK);
+        assert_int_equal(vt_engine_open_by(&one, m, 1, false, by, &e), VT_OK);
+        assert_int_equal(vt_engine_open_by(&many, m, BATCH, false, by, &e), VT_OK);
         for (int i = 0; i < BATCH; i++) ask(&one, &i, 1, want[i], &(float *){alone[i]});
         assert_true(memcmp(want[0], want[1], sizeof want[0]) != 0 && memcmp(alone[0], alone[1], sizeof alone[0]) != 0);
         for (size_t o = 0; o < T_COUNT(orders); o++)
@@ -99,6 +100,48 @@ static void same_bits(void **state) {
                 }
             }
         vt_engine_close(&one), vt_engine_close(&many), vt_model_close(m);
+    }
+}
+
+static void same_bits_float32(void **state) {
+    (void)state;
+    same_bits(NULL);
+}
+
+static void same_bits_rounded(void **state) {
+    (void)state;
+    same_bits(&rounding);
+}
+
+/* Rounded products move logits and gradients, by an amount that rounding explains: 4 DEPTH + 2 products deep, 2^-7 of
+ * the terms' size each (both inputs are within 2^-8), relative to the largest of each kind and twice over on the way
+ * back; and the float32 engine beside it stays what it was. */
+static void rounded(void **state) {
+    (void)state;
+    const double tol = 2 * (4 * DEPTH + 2) * 0x1p-7;
+    for (size_t net = 0; net < T_COUNT(nets); net++) {
+        vt_model *m = network(net);
+        vt_engine exact, coarse;
+        vt_err e = {0};
+        float z[CLASSES], want[CLASSES], again[CLASSES];
+        const int image = 1;
+        assert_int_equal(vt_engine_open(&exact, m, 1, false, &e), VT_OK);
+        assert_int_equal(vt_engine_open_by(&coarse, m, 1, false, &rounding, &e), VT_OK);
+        ask(&exact, &image, 1, want, &(float *){alone[0]});
+        ask(&coarse, &image, 1, z, &(float *){dx[0]});
+        ask(&exact, &image, 1, again, &(float *){alone[1]});
+        assert_memory_equal(again, want, sizeof want);
+        assert_memory_equal(alone[1], alone[0], sizeof alone[0]);
+        double top = 0, off = 0, steepest = 0, bent = 0;
+        for (int k = 0; k < CLASSES; k++)
+            top = fmax(top, fabs((double)want[k])), off = fmax(off, fabs((double)z[k] - (double)want[k]));
+        for (int k = 0; k < PIXELS; k++)
+            steepest = fmax(steepest, fabs((double)alone[0][k])),
+            bent = fmax(bent, fabs((double)dx[0][k] - (double)alone[0][k]));
+        if (!(off > 0 && bent > 0)) fail_msg("%s: nothing was rounded", nets[net].arch);
+        t_le(off, tol * top, "%s: logits of rounded products", nets[net].arch);
+        t_le(bent, tol * steepest, "%s: gradients of rounded products", nets[net].arch);
+        vt_engine_close(&exact), vt_engine_close(&coarse), vt_model_close(m);
     }
 }
 
@@ -219,7 +262,12 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(session_batch),
-                                       cmocka_unit_test(extras), cmocka_unit_test(doubles), cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits_float32),
+                                       cmocka_unit_test(same_bits_rounded),
+                                       cmocka_unit_test(rounded),
+                                       cmocka_unit_test(session_batch),
+                                       cmocka_unit_test(extras),
+                                       cmocka_unit_test(doubles),
+                                       cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, draw, NULL);
 }

@@ -42,7 +42,7 @@ static void conv_case(const vt_conv_shape s, bool bias) {
     t_freeze(x), t_freeze(w), t_freeze(wt), t_freeze(dy);
     naive(want, x, w, b, &s);
     for (int turn = 0; turn < 2; turn++) {
-        vt_conv_forward_f64(y, col, x, w, turn ? wt : NULL, b, &s);
+        vt_conv_forward_f64(NULL, y, col, x, w, turn ? wt : NULL, b, &s);
         t_le(t_max_diff(y, want, ny), tol, "%d x %d x %d, stride %d: forward", s.h, s.w, s.in, s.stride);
     }
     if (bias) t_freeze(b);
@@ -50,7 +50,7 @@ static void conv_case(const vt_conv_shape s, bool bias) {
     for (size_t i = 0; bias && i < ny; i++) constant += b[i % (size_t)s.out] * dy[i];
     /* y - b is linear in x and in w: <dy, y - b> = <dx, x> = <dw, w>, sums of ny terms of size sqrt(9 in) */
     double sum = t_dot(dy, y, ny) - constant, room = tol * sqrt((double)ny) * 10;
-    vt_conv_backward_f64(dx, dw, db, col, dy, x, w, &s);
+    vt_conv_backward_f64(NULL, dx, dw, db, col, dy, x, w, &s);
     for (size_t i = 0; i < nw; i++) dw[i] -= was[i];
     t_le(fabs(t_dot(dx, x, nx) - sum), room, "%d x %d x %d, stride %d: adjoint in x", s.h, s.w, s.in, s.stride);
     t_le(fabs(t_dot(dw, w, nw) - sum), room, "%d x %d x %d, stride %d: adjoint in w", s.h, s.w, s.in, s.stride);
@@ -61,10 +61,10 @@ static void conv_case(const vt_conv_shape s, bool bias) {
         t_le(fabs(db[o] - want_b), room, "%d x %d x %d, stride %d: db", s.h, s.w, s.in, s.stride);
     }
     double *other = t_doubles(nx, 0, 0);
-    vt_conv_backward_f64(other, NULL, NULL, col, dy, NULL, w, &s);
+    vt_conv_backward_f64(NULL, other, NULL, NULL, col, dy, NULL, w, &s);
     assert_memory_equal(other, dx, nx * sizeof *dx);
     double *start = t_doubles(nw, 4, 1);
-    vt_conv_backward_f64(NULL, was, NULL, col, dy, x, w, &s);
+    vt_conv_backward_f64(NULL, NULL, was, NULL, col, dy, x, w, &s);
     for (size_t i = 0; i < nw; i++) /* the difference above lost what `was` is larger than dw */
         t_le(fabs(was[i] - start[i] - dw[i]), 1e-15 * (10 + fabs(dw[i])), "dw accumulates");
     t_release("conv");
@@ -88,7 +88,7 @@ static void test_each_weight(void **state) {
     enum { NX = 4 * 5 * 2, NW = 9 * 2 * 3, NY = 2 * 3 * 3 };
     double x[NX], w[NW], dy[NY], y[NY], dx[NX], dw[NW] = {0}, *col = malloc(vt_conv_col_len_f64(&s) * sizeof *col);
     t_normals(x, NX, 1, 1), t_normals(w, NW, 2, 1), t_normals(dy, NY, 3, 1);
-    vt_conv_backward_f64(dx, dw, NULL, col, dy, x, w, &s);
+    vt_conv_backward_f64(NULL, dx, dw, NULL, col, dy, x, w, &s);
     for (int i = 0; i < NW; i++) {
         double unit[NW] = {0};
         unit[i] = 1;

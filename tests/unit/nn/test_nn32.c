@@ -333,9 +333,9 @@ static void nan_layernorm_linear(void) {
         for (int i = 0; i < C * C; i++) w[i] = i % C == i / C ? 1 : 0;
         vt_layernorm_forward_f32(y, mean, rstd, x, g, b, 2, C, 1e-6);
         for (int i = 0; i < C; i++) assert_true(isnan(y[i]) && isfinite(y[C + i]));
-        vt_linear_forward_f32(out, x, w, NULL, b, 2, C, C);
+        vt_linear_forward_f32(NULL, out, x, w, NULL, b, 2, C, C);
         for (int i = 0; i < C; i++) assert_true(isnan(out[i]) && isfinite(out[C + i]));
-        vt_linear_forward_f32(out, x, w, w, NULL, 2, C, C);
+        vt_linear_forward_f32(NULL, out, x, w, w, NULL, 2, C, C);
         for (int i = 0; i < C; i++) assert_true(isnan(out[i]) && isfinite(out[C + i]));
     }
 }

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/products.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "core/mem.h"
+#include "core/onednn.h"
+
+const char *vt_precision_name(vt_precision p) {
+    static const char *const names[] = {"float32", "bf16", "bf16-emulated"};
+    return names[p];
+}
+
+/* ---- rounding ---- */
+
+/* The lower half decides: above a half unit, or at it beside an odd upper half, one is carried (which makes the
+ * largest floats infinite, as it should). A NaN keeps its upper half and stays one. */
+static inline uint32_t nearest(uint32_t u) {
+    uint32_t carried = u + 0x7fff + ((u >> 16) & 1);
+    return (u & 0x7fffffff) > 0x7f800000 ? (u | 0x400000) & 0xffff0000 : carried & 0xffff0000;
+}
+
+void vt_bf16_round(float *restrict to, const float *restrict x, int rows, int cols, int ld) {
+    for (int i = 0; i < rows; i++, x += ld, to += cols)
+        for (int j = 0; j < cols; j++) {
+            uint32_t u;
+            memcpy(&u, x + j, sizeof u);
+            u = nearest(u);
+            memcpy(to + j, &u, sizeof u);
+        }
+}
+
+void vt_bf16_convert(uint16_t *restrict to, const float *restrict x, int rows, int cols, int ld) {
+    for (int i = 0; i < rows; i++, x += ld, to += cols)
+        for (int j = 0; j < cols; j++) {
+            uint32_t u;
+            memcpy(&u, x + j, sizeof u);
+            to[j] = (uint16_t)(nearest(u) >> 16);
+        }
+}
+
+const char *vt_bf16_hardware(void) { return vt_onednn_bf16(); }
+
+/* ---- matrices in the order of the products ---- */
+
+typedef struct item {
+    vt_packed_from from;
+    void *bytes;
+} item;
+
+struct vt_packed {
+    int rows, count;
+    char *block;
+    item items[]; /* [count], by address */
+};
+
+static int by_address(const void *a_, const void *b_) {
+    const item *a = a_, *b = b_;
+    uintptr_t p = (uintptr_t)a->from.b, q = (uintptr_t)b->from.b;
+    return p != q ? (p > q) - (p < q) : (int)a->from.transposed - (int)b->from.transposed;
+}
+
+static size_t padded(size_t n) { return (n + 63) / 64 * 64; }
+
+size_t vt_packed_bytes(const vt_packed_from *list, int count, int rows) {
+    size_t sum = 0;
+    for (int i = 0; i < count; i++) sum += padded(vt_onednn_packed_bytes(rows, list[i].k, list[i].n));
+    return sum;
+}
+
+static bool fill(vt_packed *p) {
+    char *to = p->block;
+    bool good = true;
+    for (int i = 0; i < p->count; i++) {
+        const vt_packed_from *f = &p->items[i].from;
+        size_t bytes = vt_onednn_packed_bytes(p->rows, f->k, f->n);
+        if (bytes) good = vt_onednn_pack(to, p->rows, f->k, f->n, f->b, f->ld, f->transposed) && good;
+        p->items[i].bytes = bytes ? to : NULL;
+        to += padded(bytes);
+    }
+    return good;
+}
+
+vt_status vt_packed_make(vt_packed **out, const vt_packed_from *list, int count, int rows, vt_err *e) {
+    vt_packed *p = calloc(1, sizeof *p + (size_t)count * sizeof p->items[0]);
+    size_t bytes = vt_packed_bytes(list, count, rows);
+    *out = NULL;
+    if (!p || !(p->block = vt_alloc(bytes + 64))) {
+        free(p);
+        return vt_fail(e, VT_E_MEMORY, "no memory for the weights in bfloat16 (%zu bytes)", bytes);
+    }
+    p->rows = rows, p->count = count;
+    for (int i = 0; i < count; i++) p->items[i].from = list[i];
+    qsort(p->items, (size_t)count, sizeof p->items[0], by_address);
+    if (fill(p)) {
+        *out = p;
+        return VT_OK;
+    }
+    vt_packed_free(p);
+    return vt_fail(e, VT_E_MEMORY, "oneDNN could not bring the weights into bfloat16");
+}
+
+void vt_packed_free(vt_packed *p) {
+    if (p) free(p->block);
+    free(p);
+}
+
+static const item *packed(const vt_packed *p, const vt_packed_from *want) {
+    const item key = {.from = *want};
+    const item *i = p ? bsearch(&key, p->items, (size_t)p->count, sizeof *i, by_address) : NULL;
+    return i && i->bytes && i->from.k == want->k && i->from.n == want->n && i->from.ld == want->ld ? i : NULL;
+}
+
+/* ---- products ---- */
+
+/* As vt_gemm_f32's threshold: below, both ways are OpenBLAS's product of rounded inputs. */
+#define NATIVE_FROM 1000000.0
+
+/* a and b hold bfloat16 afterwards; false: the processor or oneDNN cannot. */
+static bool native(const vt_products *by, bool ta, bool tb, int m, int n, int k, bool add, const float *a, int lda,
+                   const float *b, int ldb, float *c, int ldc) {
+    const vt_packed_from want = {.b = b, .k = k, .n = n, .ld = ldb, .transposed = tb};
+    const item *ready = packed(by->packed, &want);
+    vt_product p = {.ta = ta, .tb = tb, .add = add, .bf16 = true, .m = m, .n = n, .k = k, .ldc = ldc};
+    p.lda = ta ? m : k, p.ldb = tb ? k : n, p.order = ready ? by->packed->rows : 0;
+    if (!vt_onednn_can(&p)) return false;
+    vt_bf16_convert((uint16_t *)by->a, a, ta ? k : m, p.lda, lda);
+    if (!ready) vt_bf16_convert((uint16_t *)by->b, b, tb ? n : k, p.ldb, ldb);
+    return vt_onednn_product(&p, by->a, ready ? ready->bytes : by->b, c);
+}
+
+void vt_product_f32(const vt_products *by, bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda,
+                    const float *b, int ldb, float beta, float *c, int ldc) {
+    if (!by) {
+        vt_gemm_f32(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        return;
+    }
+    bool plain = alpha == 1 && (beta == 0 || beta == 1) && (double)m * n * k >= NATIVE_FROM;
+    if (by->native && plain && native(by, ta, tb, m, n, k, beta == 1, a, lda, b, ldb, c, ldc)) return;
+    vt_bf16_round(by->a, a, ta ? k : m, ta ? m : k, lda);
+    vt_bf16_round(by->b, b, tb ? n : k, tb ? k : n, ldb);
+    vt_gemm_f32(ta, tb, m, n, k, alpha, by->a, ta ? m : k, by->b, tb ? k : n, beta, c, ldc);
+}
