@@ -38,7 +38,7 @@ void vt_oracle_close(vt_oracle *o) {
 
 void vt_oracle_reset(vt_oracle *o, const vt_ball *ball, int label, bool gradients_allowed) {
     o->ball = ball, o->label = label, o->goal = -1, o->gradients_allowed = gradients_allowed;
-    o->forwards = o->gradients = o->vanished = o->confirmations = 0;
+    o->forwards = o->gradients = o->vanished = o->confirmations = o->asked_again = 0, o->coarse_calls = 0;
     o->has_found = o->has_kept = o->not_finite = false;
     memset(o->target, 0, (size_t)o->model->classes * sizeof(float));
     o->target[label] = 1;
@@ -166,10 +166,38 @@ static vt_status judge(vt_oracle *o, const float *x) {
     return o->eight_bit && o->mode == VT_ORACLE_SEARCH ? try_rounded(o, x, margin) : keep_found(o, x, margin);
 }
 
+/* Who answers the next call. */
+static const vt_classifier *answers(const vt_oracle *o) {
+    return o->coarse && o->forwards + o->gradients - o->asked_again < o->coarse_calls ? o->coarse : o->model;
+}
+
+/* May the coarse answer o->z at x lead to anything? */
+static bool telling(const vt_oracle *o, const float *x) {
+    return vt_oracle_reached(o, o->z) && (o->eight_bit || vt_ball_contains(o->ball, x));
+}
+
+/* o->z becomes the model's answer at x where the coarse one is telling. */
+static vt_status ask_again(vt_oracle *o, const float *x) {
+    if (o->kept_by == o->model || !telling(o, x)) return VT_OK;
+    VT_TRY(vt_classifier_logits(o->model, x, o->z, false, &o->why));
+    o->forwards++, o->asked_again++;
+    return VT_OK;
+}
+
+static vt_status ask(vt_oracle *o, const vt_classifier *m, const float *x, bool keep) {
+    o->kept_by = m;
+    return vt_classifier_logits(m, x, o->z, keep, &o->why);
+}
+
 static vt_status forward(vt_oracle *o, const float *x, float *z, bool keep) {
     if (o->interrupt && *o->interrupt) return VT_INTERRUPTED;
     o->has_kept = false;
-    VT_TRY(vt_classifier_logits(o->model, x, o->z, keep, &o->why));
+    VT_TRY(ask(o, answers(o), x, keep));
+    if (o->kept_by != o->model && !all_finite(o->z, o->model->classes)) {
+        o->coarse_calls = 0; /* from here on the model itself */
+        VT_TRY(ask(o, o->model, x, keep));
+    }
+    VT_TRY(ask_again(o, x));
     o->has_kept = keep;
     if (keep) memcpy(o->kept, x, o->model->pixels * sizeof(float));
     if (z) memcpy(z, o->z, (size_t)o->model->classes * sizeof(float));
@@ -204,14 +232,14 @@ vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *mar
 }
 
 vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *mean) {
-    const vt_tokens *t = &o->model->tokens;
-    if (!o->gradients_allowed || layer >= t->layers) return VT_E_FORBIDDEN;
+    if (!o->gradients_allowed || layer >= o->model->tokens.layers) return VT_E_FORBIDDEN;
     if (!o->has_kept || memcmp(o->kept, x, o->model->pixels * sizeof(float)))
         VT_TRY(vt_oracle_logits_first(o, x, NULL));
     if (!o->has_kept) { /* its rounding was tried in between */
         VT_TRY(forward(o, x, NULL, true));
         o->forwards++;
     }
+    const vt_tokens *t = &o->kept_by->tokens;
     t->mean(t->self, layer, mean);
     return VT_OK;
 }
@@ -255,7 +283,7 @@ vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, 
     else if (z)
         memcpy(z, o->z, (size_t)o->model->classes * sizeof(float));
     vt_loss given = followed(o, loss, o->z);
-    VT_TRY(gradient(o, o->model, &given, o->z, value, dx));
+    VT_TRY(gradient(o, o->kept_by, &given, o->z, value, dx));
     return same ? VT_OK : judge(o, x); /* the same point was judged when it was kept */
 }
 

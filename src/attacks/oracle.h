@@ -7,8 +7,10 @@
  * logits are not finite ends an image too, with VT_E_NUMERIC. A model that fails (a device, another process) ends it
  * with VT_E_MODEL, and its sentence stays in `why`. A surrogate, where there is one, is another classifier
  * whose gradients are given instead of the model's own: an attack that transfers from it asks the model for logits
- * alone. With `eight_bit` a query that would have ended it is rounded to 8 bits first, and what ends the image is the
- * rounded point (attacks/grid8.h), by the same rule. */
+ * alone. Where there is a coarse classifier (the model with products in bfloat16), it answers in the model's place, and
+ * a query that it takes for what is looked for is asked again of the model, whose answer is the one that counts, here
+ * and for the attack. With `eight_bit` a query that would have ended it is rounded to 8 bits first, and what ends the
+ * image is the rounded point (attacks/grid8.h), by the same rule. */
 #ifndef VT_ATTACKS_ORACLE_H
 #define VT_ATTACKS_ORACLE_H
 
@@ -44,6 +46,8 @@ typedef enum vt_oracle_mode {
 typedef struct vt_oracle {
     const vt_classifier *model;
     const vt_classifier *surrogate; /* of the same classes and pixels, set after opening; NULL: none */
+    const vt_classifier *coarse;    /* searches in the model's place, set after opening; NULL: none */
+    int64_t coarse_calls;           /* so many calls of an image, then the model itself; vt_oracle_reset: 0 */
     const vt_ball *ball;
     int label;
     int goal; /* the class that alone ends an image (vt_oracle_aim); -1: any but the label */
@@ -57,6 +61,7 @@ typedef struct vt_oracle {
                           the surrogate's among them */
     int64_t vanished;  /* of the gradients those that were the margin's, in place of a softmax loss's */
     int64_t confirmations; /* double forwards of the stop rule */
+    int64_t asked_again;   /* of the forwards those of the model at a query that the coarse one had answered */
     float *found;          /* [n] in-ball query misclassified in float32, of the largest margin so far; closest: the
                               nearest of those confirmed; eight_bit (searching): the grid point of the largest */
     bool has_found;
@@ -70,7 +75,8 @@ typedef struct vt_oracle {
     float *dz;
     double *z64;
     bool has_kept;
-    vt_err why; /* of a call that gave VT_E_MODEL: the model's own sentence */
+    const vt_classifier *kept_by; /* whose call that was */
+    vt_err why;                   /* of a call that gave VT_E_MODEL: the model's own sentence */
 } vt_oracle;
 
 vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e);

@@ -71,6 +71,12 @@ vt_status vt_cli_batch(const vt_cli *c, int *out, vt_err *e);
 #define VT_BATCH_ARG                                                                                                   \
     { "batch", "N", "images of each thread that wait for the model together (default 1)" }
 
+#define VT_SEARCH_ARG                                                                                                  \
+    {                                                                                                                  \
+        "search", "float32|auto|bf16|bf16-emulated",                                                                   \
+            "products that attacks search on (default float32); verdicts stay float32 and double (docs/speed.md)"      \
+    }
+
 /* The options by which a user tells what tensors cannot; rows for a command's table, and their reading. */
 #define VT_MODEL_ARGS                                                                                                  \
     {"heads", "N", "number of attention heads"}, {"image-size", "N", "side of the input, where tensors do not tell"},  \

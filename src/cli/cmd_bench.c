@@ -13,37 +13,40 @@
 #include "core/rand.h"
 #include "core/sort.h"
 #include "core/threads.h"
+#include "eval/request.h"
 #include "models/arch.h"
 #include "models/net/session.h"
+#include "models/packing.h"
 
 #define SIDE 1024 /* of the square matrix product that stands for the machine's ceiling */
 #define ROUNDS 5
 
 /* One thread's share: the oracle that attacks call, on a random image. */
 typedef struct lane {
-    vt_classifier model;
-    vt_oracle oracle;
+    vt_classifier model, coarse;
+    vt_oracle oracle, search; /* search: on the products of --search */
     vt_ball ball;
     float *x, *lo, *hi, *dx, *a, *b, *c;
     vt_session_f32 *session; /* training: MICRO images, with parameter gradients */
     float *batch, *dz, *grad;
 } lane;
 
-typedef enum work { CEILING, CEILING_OPENBLAS, FORWARD, GRADIENT, TRAINING, WORKS } work;
+typedef enum work { CEILING, CEILING_OPENBLAS, FORWARD, GRADIENT, SEARCH, TRAINING, WORKS } work;
 #define MICRO 16 /* images of a training micro-batch */
 
 typedef struct bench {
     lane *lanes;
     int threads;
-    int works; /* how many of the enumeration: training is asked for */
+    bool left_out[WORKS]; /* what is asked for: SEARCH and TRAINING */
+    vt_subject subject;   /* the model, and how it is searched */
     work what;
     double seconds; /* of one measurement */
     double *rate;   /* [threads] calls a second */
 } bench;
 
 static void lane_close(lane *l) {
-    vt_oracle_close(&l->oracle);
-    vt_classifier_close(&l->model);
+    vt_oracle_close(&l->oracle), vt_oracle_close(&l->search);
+    vt_classifier_close(&l->model), vt_classifier_close(&l->coarse);
     vt_session_close_f32(l->session);
     free(l->batch), free(l->dz), free(l->grad);
     free(l->x), free(l->lo), free(l->hi), free(l->dx), free(l->a), free(l->b), free(l->c);
@@ -79,6 +82,16 @@ static vt_status lane_open(lane *l, const vt_model *m, int index, vt_err *e) {
     return VT_OK;
 }
 
+static vt_status open_search(lane *l, const vt_subject *s, vt_err *e) {
+    vt_engine n;
+    VT_TRY(vt_subject_coarse_engine(&n, s, 1, e));
+    VT_TRY(vt_classifier_of(&l->coarse, &n, e));
+    VT_TRY(vt_oracle_open(&l->search, &l->coarse, e));
+    l->search.mode = VT_ORACLE_UNJUDGED;
+    vt_oracle_reset(&l->search, &l->ball, 0, true);
+    return VT_OK;
+}
+
 static vt_status call(lane *l, work what, int i) {
     float value;
     vt_loss ce = vt_oracle_loss(&l->oracle, VT_LOSS_CE);
@@ -95,6 +108,8 @@ static vt_status call(lane *l, work what, int i) {
         return vt_oracle_logits(&l->oracle, l->x, NULL);
     case GRADIENT:
         return vt_oracle_gradient(&l->oracle, l->x, &ce, NULL, &value, l->dx);
+    case SEARCH:
+        return vt_oracle_gradient(&l->search, l->x, &ce, NULL, &value, l->dx);
     case TRAINING:
         vt_session_forward_f32(l->session, l->batch, MICRO, true);
         vt_session_backward_f32(l->session, l->dz, NULL, l->grad);
@@ -118,10 +133,10 @@ static vt_status measure_lane(void *ctx, int thread, size_t item, vt_err *e) {
 }
 
 static vt_status measure(bench *b, work what, double *rate, vt_err *e) {
-    b->what = what;
+    *rate = 0, b->what = what;
+    if (b->left_out[what]) return VT_OK;
     memset(b->rate, 0, (size_t)b->threads * sizeof *b->rate);
     VT_TRY(vt_for_each((size_t)b->threads, b->threads, measure_lane, b, e));
-    *rate = 0;
     for (int i = 0; i < b->threads; i++) *rate += b->rate[i];
     return VT_OK;
 }
@@ -132,21 +147,26 @@ static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
     double rate[WORKS][ROUNDS], share[WORKS][ROUNDS], flop[WORKS], warm;
     flop[CEILING] = flop[CEILING_OPENBLAS] = 2.0 * SIDE * SIDE * SIDE;
     vt_arch_find(m->config.arch)->flops(&m->config, &flop[FORWARD], &flop[GRADIENT]);
+    flop[SEARCH] = flop[GRADIENT];
     flop[TRAINING] = 3 * flop[FORWARD]; /* every product once forward, twice backward */
-    for (int w = 0; w < b->works; w++) VT_TRY(measure(b, (work)w, &warm, e));
+    for (int w = 0; w < WORKS; w++) VT_TRY(measure(b, (work)w, &warm, e));
     for (int r = 0; r < ROUNDS; r++) {
-        for (int w = 0; w < b->works; w++) VT_TRY(measure(b, (work)w, &rate[w][r], e));
-        if (b->works > TRAINING) rate[TRAINING][r] *= MICRO;
+        for (int w = 0; w < WORKS; w++) VT_TRY(measure(b, (work)w, &rate[w][r], e));
+        rate[TRAINING][r] *= MICRO;
         double top = fmax(rate[CEILING][r], rate[CEILING_OPENBLAS][r]) * flop[CEILING];
-        for (int w = 0; w < b->works; w++) share[w][r] = rate[w][r] * flop[w] / top;
+        for (int w = 0; w < WORKS; w++) share[w][r] = rate[w][r] * flop[w] / top;
     }
-    static const char *const names[] = {"sgemm oneDNN", "sgemm OpenBLAS", "forward", "gradient step", "training pass"};
+    static const char *const names[] = {"sgemm oneDNN",  "sgemm OpenBLAS", "forward",
+                                        "gradient step", "the same, bf16", "training pass"};
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
     printf("%d thread%s, %s on %s; median of %d rounds of %.2g s\n", b->threads, b->threads == 1 ? "" : "s", kernels,
            vt_cpu_isa(), ROUNDS, b->seconds);
+    printf("bfloat16 (--search bf16): %s\n",
+           vt_bf16_hardware() ? vt_bf16_hardware() : "none, this processor has neither AVX512-BF16 nor AMX");
     printf("%-15s %12s %12s %12s %10s\n", "", "images/s", "GFLOP/image", "GFLOP/s", "% ceiling");
-    for (int w = 0; w < b->works; w++) {
+    for (int w = 0; w < WORKS; w++) {
+        if (b->left_out[w]) continue;
         double r = vt_median(rate[w], ROUNDS), s = vt_median(share[w], ROUNDS);
         if (w < FORWARD)
             printf("%-15s %12s %12s %12.1f %10.1f\n", names[w], "", "", r * flop[w] * 1e-9, 100 * s);
@@ -156,6 +176,16 @@ static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
     return VT_OK;
 }
 
+static vt_status prepare_search(bench *b, vt_packed **packed, const vt_cli *c, vt_model *m, vt_err *e) {
+    b->subject.model = m;
+    VT_TRY(vt_request_search(&c->given, &b->subject, e));
+    b->left_out[SEARCH] = !b->subject.search;
+    if (b->subject.search != VT_PRODUCTS_BF16) return VT_OK;
+    vt_status s = vt_model_pack(packed, m, e);
+    b->subject.packed = *packed;
+    return s;
+}
+
 static vt_status run(const vt_cli *c, vt_err *e) {
     long long threads, ms;
     VT_TRY(vt_cli_threads(c, &threads, e));
@@ -163,21 +193,26 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
     VT_TRY(vt_cli_model(c, &m, e));
     bench b = {.threads = (int)threads, .seconds = (double)ms / 1000};
-    b.works = vt_cli_has(c, "train") ? WORKS : TRAINING;
+    b.left_out[TRAINING] = !vt_cli_has(c, "train");
     b.lanes = calloc((size_t)threads, sizeof *b.lanes);
     b.rate = calloc((size_t)threads, sizeof *b.rate);
     vt_status s = b.lanes && b.rate ? vt_cli_known(c, m, e) : vt_fail(e, VT_E_MEMORY, "no memory to measure");
     for (int i = 0; i < threads && s == VT_OK; i++) s = lane_open(&b.lanes[i], m, i, e);
-    for (int i = 0; i < threads && s == VT_OK && b.works > TRAINING; i++) s = open_training(&b.lanes[i], m, i, e);
+    for (int i = 0; i < threads && s == VT_OK && !b.left_out[TRAINING]; i++) s = open_training(&b.lanes[i], m, i, e);
+    vt_packed *packed = NULL;
+    if (s == VT_OK) s = prepare_search(&b, &packed, c, m, e);
+    for (int i = 0; i < threads && s == VT_OK && !b.left_out[SEARCH]; i++) s = open_search(&b.lanes[i], &b.subject, e);
     if (s == VT_OK) s = measure_all(&b, m, e);
     for (int i = 0; b.lanes && i < threads; i++) lane_close(&b.lanes[i]);
     free(b.lanes), free(b.rate);
+    vt_packed_free(packed);
     vt_model_close(m);
     return s;
 }
 
 static const vt_arg args[] = {{"threads", "N",
                                "threads, one image each (default OMP_NUM_THREADS, else all cores given)"},
+                              {"search", "auto|bf16|bf16-emulated", "also a gradient step on those products"},
                               {"train", NULL, "also forward and full backward of micro-batches of 16 images"},
                               {"ms", "N", "milliseconds of one measurement (default 500)"},
                               VT_MODEL_ARGS,

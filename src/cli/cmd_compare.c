@@ -48,9 +48,18 @@ static void print_row(vt_columns *t, const vt_pair *r) {
     vt_columns_cell(t, "%.2f", 100 - 100 * (double)(r->only_a + r->only_b) / of);
 }
 
-static void print_pair(const char *a, const char *b, const vt_pair *rows, int n, const vt_look *look) {
+/* Where a run was searched in another precision than float32, its name says so. */
+static void print_name(char which, const char *dir, const vt_header *h) {
+    printf("%c  %s%s%s%s\n", which, dir, *h->search ? "  (searched in " : "", h->search, *h->search ? ")" : "");
+}
+
+static void print_pair(const vt_ledger *a, const vt_ledger *b, const vt_pair *rows, int n, const vt_look *look) {
     vt_columns t;
-    printf("A  %s\nB  %s\n\n", a, b);
+    print_name('A', a->dir, a->header), print_name('B', b->dir, b->header);
+    if (strcmp(a->header->search, b->header->search) != 0)
+        printf("They searched in different precisions: what either broke is proved, but that one left an image\n"
+               "standing may be its search's doing, not the checkpoint's.\n");
+    putchar('\n');
     vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));
     for (int i = 0; i < n; i++)
         if (!rows[i].norms) print_row(&t, &rows[i]);
@@ -98,13 +107,18 @@ static json_t *row_json(const vt_pair *r) {
     return o;
 }
 
-static vt_status print_json(const vt_cli *c, const vt_pair *rows, const int *count, double alpha, vt_err *e) {
+static const char *searched(const vt_ledger *l) { return *l->header->search ? l->header->search : "float32"; }
+
+static vt_status print_json(const vt_cli *c, vt_ledger *const *runs, const vt_pair *rows, const int *count,
+                            double alpha, vt_err *e) {
     json_t *pairs = json_array();
     for (int i = 1, at = 0; i < c->n_positional; at += count[i++]) {
         json_t *list = json_array();
         for (int k = 0; k < count[i]; k++) json_array_append_new(list, row_json(&rows[at + k]));
-        json_array_append_new(pairs,
-                              json_pack("{s:s,s:s,s:o}", "a", c->positional[0], "b", c->positional[i], "rows", list));
+        json_t *pair = json_pack("{s:s,s:s,s:o}", "a", c->positional[0], "b", c->positional[i], "rows", list);
+        if (*runs[0]->header->search || *runs[i]->header->search)
+            json_object_set_new(pair, "searched", json_pack("[s,s]", searched(runs[0]), searched(runs[i])));
+        json_array_append_new(pairs, pair);
     }
     return vt_script_print(json_pack("{s:i,s:f,s:o}", "version", 1, "alpha", alpha, "pairs", pairs), e);
 }
@@ -116,9 +130,9 @@ static vt_status compare_all(const vt_cli *c, vt_ledger **runs, vt_pair *rows, d
     for (int i = 1; i < c->n_positional; i++, total += count[i - 1])
         VT_TRY(vt_compare(rows + total, MOST, &count[i], runs[0], runs[i], vt_cli_has(c, "common"), e));
     vt_compare_adjust(rows, total, alpha);
-    if (vt_script_stream()) return print_json(c, rows, count, alpha, e);
+    if (vt_script_stream()) return print_json(c, runs, rows, count, alpha, e);
     for (int i = 1, at = 0; i < c->n_positional; at += count[i++]) {
-        print_pair(c->positional[0], c->positional[i], rows + at, count[i], &look);
+        print_pair(runs[0], runs[i], rows + at, count[i], &look);
         if (vt_cli_has(c, "changed")) print_changed(rows + at, count[i]);
     }
     printf("McNemar's exact two-sided test on the same images; Holm's correction over all %d rows; level %g.\n", total,

@@ -126,6 +126,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_data(c, &j->subject.data, e));
     VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
+    VT_TRY(vt_request_search(&c->given, &j->subject, e));
     VT_TRY(vt_request_pace(&c->given, &j->subject, &j->v.threads, &j->v.batch, e));
     j->v.subject = &j->subject, j->v.images = j->images;
     double pixels = (double)vt_subject_pixels(&j->subject);
@@ -303,6 +304,7 @@ static vt_status report(job *j, const vt_cli *cli, double seconds, vt_err *e) {
     if (s == VT_OK) s = test_itself(j, cli, e);
     json_t *more =
         json_pack("{s:o}", "subject", vt_subject_json(cli->n_positional ? cli->positional[0] : NULL, &cli->given));
+    if (vt_cli_has(cli, "search")) json_object_set_new(more, "search", vt_cli_search_json(cli, &j->subject));
     if (s == VT_OK) s = vt_cli_run_json(cli, out, j->v.threads, seconds, more, e);
     json_decref(more);
     if (s == VT_OK) s = vt_checksums_write(out, e);
@@ -315,6 +317,7 @@ static vt_status report(job *j, const vt_cli *cli, double seconds, vt_err *e) {
 static vt_status measure(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
+    vt_cli_say_search(c, &j->subject);
     if (vt_cli_has(c, "dry-run")) return vt_dry_run(&j->v, e);
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
@@ -356,6 +359,7 @@ static const vt_arg args[] = {
     {"seed", "N", "seed of every random draw (default 0)"},
     VT_THREADS_ARG,
     VT_BATCH_ARG,
+    VT_SEARCH_ARG,
     VT_VERBOSE_ARG,
     VT_ORACLE_ARGS,
     VT_MODEL_ARGS,

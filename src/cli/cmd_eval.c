@@ -129,6 +129,7 @@ static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
         if (j->r.attacks[i].def->profile && !j->r.subject.remote) cost = vt_measure_gradient_cost(j->r.subject.model);
     json_t *more = json_pack("{s:o}", "subject", vt_subject_json(c->n_positional ? c->positional[0] : NULL, &c->given));
     if (isfinite(cost)) json_object_set_new(more, "gradient_cost_measured", json_real(cost));
+    if (vt_cli_has(c, "search")) json_object_set_new(more, "search", vt_cli_search_json(c, &j->r.subject));
     if (st == VT_OK && out) st = vt_cli_run_json(c, out, j->r.v.threads, seconds, more, e);
     json_decref(more);
     vt_summary_free(&s);
@@ -244,6 +245,7 @@ static vt_status check_floor(const job *j, vt_err *e) {
 static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
+    vt_cli_say_search(c, &j->r.subject);
     if (vt_cli_has(c, "dry-run")) return vt_dry_run(&j->r.v, e);
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
@@ -320,6 +322,7 @@ static const vt_arg args[] = {
     {"expect-robust", NULL, "exit status 1, naming the image, if any attack succeeds (certified images)"},
     VT_THREADS_ARG,
     VT_BATCH_ARG,
+    VT_SEARCH_ARG,
     {"exhaustive", NULL, "never leave an image early; score fgsm and pgd on the last iterate"},
     {"save-adv", NULL, "write adversarial images: adv.safetensors and (3 channels, or 1) adv/NAME/INDEX.png"},
     {"save-npz", NULL, "write adversarial images for NumPy: adv/NAME.npz (x_adv, labels, indices, preds, status)"},

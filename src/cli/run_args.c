@@ -2,6 +2,8 @@
 #include "cli/run_args.h"
 
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include "cli/known.h"
 #include "io/image_list.h"
 
@@ -62,4 +64,21 @@ void vt_cli_place(vt_run_place *p, const vt_cli *c) {
                         .resume = vt_cli_has(c, "resume"),
                         .allow_mixed = vt_cli_has(c, "allow-mixed"),
                         .team = c->team};
+}
+
+void vt_cli_say_search(const vt_cli *c, const vt_subject *s) {
+    const char *text = vt_cli_get(c, "search"), *by = vt_bf16_hardware();
+    if (!text || strcmp(text, "auto") != 0) return;
+    fprintf(stderr, "vitrine: --search auto: %s, as %s%s\n", vt_precision_name(s->search),
+            s->search                           ? "this processor multiplies bfloat16 by "
+            : s->own || vt_subject_is_remote(s) ? "the model is computed in another process"
+                                                : "this processor does not multiply bfloat16",
+            s->search ? by : "");
+}
+
+json_t *vt_cli_search_json(const vt_cli *c, const vt_subject *s) {
+    const char *text = vt_cli_get(c, "search"), *by = vt_bf16_hardware();
+    if (!text) return NULL;
+    return json_pack("{s:s,s:s,s:s}", "asked", text, "used", vt_precision_name(s->search), "processor",
+                     by ? by : "no bfloat16");
 }

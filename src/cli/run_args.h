@@ -27,6 +27,11 @@ void vt_cli_request(vt_request *r, const vt_cli *c);
 /* --out, --resume, --allow-mixed, and who writes there. */
 void vt_cli_place(vt_run_place *p, const vt_cli *c);
 
+/* On stderr what --search auto chose; and for run.json what was asked for, what was used, what the processor has: NULL
+ * without the option. */
+void vt_cli_say_search(const vt_cli *c, const vt_subject *s);
+json_t *vt_cli_search_json(const vt_cli *c, const vt_subject *s);
+
 #define VT_ORACLE_ARGS                                                                                                 \
     {"oracle", "COMMAND|ADDRESS", "instead of WEIGHTS: a model in another process (docs/oracle.md)"}, {                \
         "oracle-timeout", "S", "seconds that it may take for one answer (default 600)"                                 \

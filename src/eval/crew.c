@@ -9,7 +9,7 @@ static void worker_close(vt_worker *w) {
     vt_oracle_close(&w->oracle);
     vt_attacker_close(&w->attacker);
     vt_grid8_close(&w->grid);
-    vt_classifier_close(&w->model), vt_classifier_close(&w->surrogate);
+    vt_classifier_close(&w->model), vt_classifier_close(&w->surrogate), vt_classifier_close(&w->coarse);
     free(w->x), free(w->z), free(w->z64);
     memset(w, 0, sizeof *w);
 }
@@ -24,6 +24,10 @@ static vt_status worker_open(vt_worker *w, const vt_crew_needs *n, const vt_crew
     if (n->surrogate) {
         VT_TRY(vt_subject_seat(&w->surrogate, s, s->surrogate, c->batchers[1], slot, e));
         w->oracle.surrogate = &w->surrogate;
+    }
+    if (s->search) {
+        VT_TRY(vt_subject_seat(&w->coarse, s, NULL, c->batchers[c->n_batchers - 1], slot, e));
+        w->oracle.coarse = &w->coarse;
     }
     size_t k = (size_t)n->dims.classes;
     w->x = vt_alloc(n->dims.n * sizeof(float)), w->z = vt_alloc(k * sizeof(float));
@@ -44,6 +48,10 @@ vt_status vt_crew_open(vt_crew *c, const vt_crew_needs *n, vt_err *e) {
     VT_TRY(vt_lane_open(&c->lane, n->batch, e));
     VT_TRY(add_network(c, n->subject, NULL, e));
     if (n->surrogate) VT_TRY(add_network(c, n->subject, n->subject->surrogate, e));
+    if (n->subject->search) {
+        VT_TRY(vt_subject_coarse(&c->batchers[c->n_batchers], n->subject, n->batch, c->lane, e));
+        c->n_batchers++;
+    }
     for (int i = 0; i < n->batch; i++) VT_TRY(worker_open(&c->workers[i], n, c, i, e));
     return VT_OK;
 }

@@ -10,7 +10,7 @@
 
 /* What attacks one image at a time: a classifier, an oracle and buffers. Made once, used for every image. */
 typedef struct vt_worker {
-    vt_classifier model, surrogate;
+    vt_classifier model, surrogate, coarse;
     vt_oracle oracle;
     vt_attacker attacker;
     vt_grid8 grid; /* of 8-bit entries, where there are any */
@@ -20,7 +20,7 @@ typedef struct vt_worker {
 
 typedef struct vt_crew {
     vt_lane *lane;
-    vt_batcher *batchers[2]; /* the model; the surrogate, if there is one */
+    vt_batcher *batchers[3]; /* the model; the surrogate, if there is one; the model as attacks search it, if apart */
     int n_batchers, batch;
     vt_worker *workers; /* [batch]: one for each slot of the lane */
 } vt_crew;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "attacks/attacker.h"
+#include "core/products.h"
 #include "io/image_jpeg.h"
 #include "io/imagenet.h"
 #include "models/checkpoint/doubt.h"
@@ -176,6 +178,22 @@ void vt_describe_attacks(json_t *header, const vt_attack *attacks, int n, int cl
 void vt_describe_radius(json_t *header, vt_norm norm, double eps) {
     if (norm != VT_LINF || fabs(eps - 0.031) > 1e-12) return;
     vt_describe_note(header, "eps 0.031 is what papers write for 8/255 = 0.031373: it is 1.2 % smaller");
+}
+
+void vt_describe_search(json_t *header, vt_precision search) {
+    char text[320];
+    if (!search) return;
+    json_object_set_new(header, "search", json_string(vt_precision_name(search)));
+    if (search == VT_PRODUCTS_BF16) { /* another unit is another kernel */
+        snprintf(text, sizeof text, "%s, bfloat16 by %s", json_string_value(json_object_get(header, "blas")),
+                 vt_bf16_hardware());
+        json_object_set_new(header, "blas", json_string(text));
+    }
+    snprintf(text, sizeof text,
+             "searched in %s: attacks followed products of bfloat16 inputs, the last %g %% of each stage in float32; "
+             "every image was ended and judged in float32 and double, as ever",
+             vt_precision_name(search), 100 * VT_FINISH);
+    vt_describe_note(header, text);
 }
 
 void vt_describe_surrogate(json_t *header, const vt_model *surrogate, const char *name) {

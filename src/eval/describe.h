@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include "attacks/attack.h"
+#include "core/products.h"
 #include "io/dataset.h"
 #include "eval/header.h"
 #include "models/model.h"
@@ -47,6 +48,8 @@ void vt_describe_radius(json_t *header, vt_norm norm, double eps);
 /* Adds the header's "surrogate": whose gradients a transfer follows (NULL: the model's own twin), with the sentence
  * that every report shows. A key of its own: "model" describes what is judged, and a run is verified without the
  * surrogate. */
+/* How attacks search where it is not in float32: the key "search", a note, and in "blas" what forms the products. */
+void vt_describe_search(json_t *header, vt_precision search);
 void vt_describe_surrogate(json_t *header, const vt_model *surrogate, const char *name);
 
 /* The header's "oracle": what a model in another process said of itself; its "weights_name"; and the sentence by what

@@ -22,6 +22,7 @@
 #include "models/forms.h"
 #include "models/net/session.h"
 #include "models/net/session64.h"
+#include "models/packing.h"
 #include "models/twin.h"
 #include "models/wrap/restrict.h"
 
@@ -85,18 +86,25 @@ static size_t network_bytes(const vt_model *m, const vt_remote *r) {
     return vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(m, 1, VT_GRAD_NONE);
 }
 
+/* What searches in the judged network's place, where something does. */
+static size_t coarse_bytes(const vt_subject *s) {
+    const vt_products by = {0};
+    return s->search ? vt_session_bytes_by_f32(s->model, 1, VT_GRAD_INPUT, &by) : 0;
+}
+
 size_t vt_eval_bytes(const vt_eval *v) {
     vt_task dims = task_dims(v);
     const vt_model *m = v->subject->model, *other = !transfers(v)           ? NULL
                                                     : v->subject->surrogate ? v->subject->surrogate
                                                                             : m;
     size_t each = (work_len(v, &dims) + 4 * dims.n) * sizeof(float), stages = 1;
-    each += network_bytes(m, v->subject->remote);
+    each += network_bytes(m, v->subject->remote) + coarse_bytes(v->subject);
     if (other) each += network_bytes(other, other == m ? NULL : v->subject->surrogate_remote);
     for (int i = 0; i < v->n_attacks; i++) stages += (size_t)v->attacks[i].n_stages;
-    size_t twin = other == m ? (m->params.total + m->params.t_total) * sizeof(float) : 0;
+    size_t copies = other == m ? (m->params.total + m->params.t_total) * sizeof(float) : 0; /* of weights */
+    if (v->subject->search == VT_PRODUCTS_BF16) copies += vt_model_packed_bytes(m);
     size_t at_a_time = (size_t)v->threads * (size_t)batch_of(v);
-    return each * at_a_time + (size_t)v->threads * vt_lane_bytes(batch_of(v)) + twin +
+    return each * at_a_time + (size_t)v->threads * vt_lane_bytes(batch_of(v)) + copies +
            stages * v->n_images * (sizeof(vt_record) + 1);
 }
 
@@ -311,6 +319,7 @@ json_t *vt_eval_header(const vt_eval *v) {
     double forward, gradient;
     vt_subject_flops(v->subject, &forward, &gradient);
     json_object_set_new(header, "gradient_cost", json_real(gradient / forward));
+    vt_describe_search(header, v->subject->search);
     if (transfers(v)) vt_describe_surrogate(header, v->subject->surrogate, v->subject->surrogate_name);
     return vt_json_whole(header, before);
 }
@@ -575,12 +584,17 @@ static vt_status run_with(const vt_eval *v_, vt_ledger *l, vt_err *e) {
 vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     vt_eval v = *v_;
     vt_model *twin = NULL;
+    vt_packed *packed = NULL;
     vt_subject with = *v.subject;
+    v.subject = &with;
     if (!with.surrogate && transfers(v_)) {
         VT_TRY(vt_model_twin(&twin, with.model, v.seed, e));
-        with.surrogate = twin, v.subject = &with;
+        with.surrogate = twin;
     }
-    vt_status s = run_with(&v, l, e);
+    vt_status s = with.search == VT_PRODUCTS_BF16 ? vt_model_pack(&packed, with.model, e) : VT_OK;
+    with.packed = packed;
+    if (s == VT_OK) s = run_with(&v, l, e);
+    vt_packed_free(packed);
     vt_model_close(twin);
     if (!v.place || (s != VT_OK && s != VT_INTERRUPTED)) return s;
     vt_err why = {0};

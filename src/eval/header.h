@@ -59,6 +59,7 @@ typedef struct vt_header {
     bool exhaustive;                /* absent: no */
     bool curve;                     /* "curve", or an attack has a radius of its own: of vitrine curve */
     int batch;                      /* images whose questions to the model were one batch; absent: 0, one at a time */
+    const char *search;             /* how attacks searched: "bf16", "bf16-emulated"; absent: "", in float32 */
     double gradient_cost;           /* forwards that a gradient costs; absent: 0 */
     const char *wrap;               /* "wrap": id of the known cheat around the model; absent: NULL */
     vt_shape shape;                 /* of the images that were attacked: three squares of "native", else "image", or

@@ -36,6 +36,7 @@ enum { SIDE = 4096, NAME = 64 }; /* pixels, as the models' (models/params.c); ch
 #define NAME_OF(id, text) text,
 static const char *const scorings[] = {VT_SCORING_LIST(NAME_OF) NULL};
 static const char *const norms[] = {"linf", "l2", "l1", "l0", "patch", NULL};
+static const char *const searches[] = {"bf16", "bf16-emulated", NULL};
 static const char *const target_ways[] = {"file", "least-likely", "random", NULL};
 static const char *const formats[] = {VT_LEDGER_FORMAT_1, VT_LEDGER_FORMAT, NULL};
 
@@ -59,6 +60,7 @@ static const field run_fields[] = {
     {.key = "exhaustive", .kind = TRUTH, .at = IN(exhaustive)},
     {.key = "curve", .kind = TRUTH, .at = IN(curve)},
     {.key = "batch", .kind = WHOLE, .at = IN(batch), .least = 1, .most = VT_LANE_MOST},
+    {.key = "search", .at = IN(search), .names = searches},
     {.key = "gradient_cost", .kind = NUMBER, .at = IN(gradient_cost), .most = 1e6},
     {.key = "model", .kind = OBJECT, .at = IN(model.document)},
     {.key = "sources", .kind = OBJECT, .at = IN(sources)},

@@ -159,6 +159,36 @@ vt_status vt_request_subject(vt_request *r, vt_subject *s, const char *weights, 
     return vt_subject_fit(s, r->c, first, e);
 }
 
+/* No names but these: "bf16" alone asks for a processor that has it. */
+static bool named(const char *text, vt_precision *out) {
+    for (vt_precision p = VT_PRODUCTS_FLOAT32; p <= VT_PRODUCTS_BF16_EMULATED; p++)
+        if (!strcmp(text, vt_precision_name(p))) {
+            *out = p;
+            return true;
+        }
+    *out = vt_bf16_hardware() ? VT_PRODUCTS_BF16 : VT_PRODUCTS_FLOAT32;
+    return !strcmp(text, "auto");
+}
+
+vt_status vt_request_search(const vt_choices *c, vt_subject *s, vt_err *e) {
+    const char *text = vt_chosen(c, "search");
+    vt_precision p = VT_PRODUCTS_FLOAT32;
+    if (text && !named(text, &p))
+        return vt_fail(e, VT_E_USAGE, "--search is '%.60s', must be float32, auto, bf16 or bf16-emulated", text);
+    bool elsewhere = s->own || vt_subject_is_remote(s), automatic = text && !strcmp(text, "auto");
+    if (p && elsewhere && !automatic)
+        return vt_fail(e, VT_E_USAGE,
+                       "--search %s chooses how products are formed here: a model in another process forms its own",
+                       text);
+    if (p == VT_PRODUCTS_BF16 && !vt_bf16_hardware())
+        return vt_fail(e, VT_E_USAGE,
+                       "--search bf16: this processor does not multiply bfloat16 (it has neither AVX512-BF16 nor AMX); "
+                       "--search auto would take float32 here, and --search bf16-emulated forms the same products "
+                       "slowly");
+    s->search = elsewhere ? VT_PRODUCTS_FLOAT32 : p;
+    return VT_OK;
+}
+
 vt_status vt_request_pace(const vt_choices *c, const vt_subject *s, int *threads, int *batch, vt_err *e) {
     enum { MOST = 64 };
     long long n = 1, at_a_time;
@@ -201,6 +231,7 @@ vt_status vt_request_open(vt_request *r, const char *weights, vt_err *e) {
     VT_TRY(vt_prepare_data(r->c, &r->subject.data, e));
     VT_TRY(vt_image_list(&r->images, &v->n_images, vt_chosen(r->c, "images"), r->subject.data, e));
     VT_TRY(vt_request_subject(r, &r->subject, weights, r->images[0], e));
+    VT_TRY(vt_request_search(r->c, &r->subject, e));
     VT_TRY(vt_request_pace(r->c, &r->subject, &v->threads, &v->batch, e));
     VT_TRY(open_surrogate(r, e));
     if (v->patch.size) VT_TRY(vt_patch_fit(&v->patch, &r->subject.model->config, r->subject.model->path, e));

@@ -39,10 +39,15 @@ vt_status vt_request_attacks(vt_request *r, vt_err *e);
 vt_status vt_request_add(vt_request *r, const char *spec, bool individual, int k, vt_scoring scoring, vt_err *e);
 /* targets, eps, seed, exhaustive, expect-robust, and what needs an `out`. */
 vt_status vt_request_terms(vt_request *r, vt_err *e);
-/* data, images, then the model (weights NULL: the choice `oracle`), surrogate, threads, batch: r->v is ready to be run.
+/* data, images, then the model (weights NULL: the choice `oracle`), search, surrogate, threads, batch: r->v is ready to
+ * be run.
  */
 vt_status vt_request_open(vt_request *r, const char *weights, vt_err *e);
 void vt_request_close(vt_request *r); /* accepts a zeroed one */
+
+/* The choice "search": s->search, of a subject that is open; auto is the fastest that this processor has. VT_E_USAGE
+ * where it has none of what was asked for, or the model is not computed here. */
+vt_status vt_request_search(const vt_choices *c, vt_subject *s, vt_err *e);
 
 /* Parts of vt_request_open for commands that ask otherwise. The subject: data are open, `first` is an image of it. */
 vt_status vt_request_subject(vt_request *r, vt_subject *s, const char *weights, int32_t first, vt_err *e);

@@ -143,6 +143,18 @@ vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model
     return vt_batcher_open(g, &n, lane, e);
 }
 
+vt_status vt_subject_coarse_engine(vt_engine *n, const vt_subject *s, int rows, vt_err *e) {
+    const vt_products by = {.native = s->search == VT_PRODUCTS_BF16, .packed = s->packed};
+    return vt_engine_open_by(n, s->model, rows, false, &by, e);
+}
+
+vt_status vt_subject_coarse(vt_batcher **g, const vt_subject *s, int rows, vt_lane *lane, vt_err *e) {
+    vt_engine n;
+    *g = NULL;
+    VT_TRY(vt_subject_coarse_engine(&n, s, rows, e));
+    return vt_batcher_open(g, &n, lane, e);
+}
+
 vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,
                           vt_err *e) {
     *c = vt_batcher_classifier(g, slot);

@@ -27,6 +27,8 @@ typedef struct vt_subject {
     vt_model *surrogate;
     vt_remote *surrogate_remote; /* which is in another process; NULL: here */
     char surrogate_name[VT_WEIGHTS_NAME];
+    vt_precision search;     /* how products are formed where attacks search; never where they are judged */
+    const vt_packed *packed; /* of VT_PRODUCTS_BF16: the model's matrices, of whoever runs the attacks */
 } vt_subject;
 
 /* A model in another process, as docs/oracle.md: where is the choice "oracle" or "surrogate-oracle", with the choice
@@ -57,6 +59,10 @@ vt_status vt_subject_engine(vt_engine *n, const vt_subject *s, const vt_model *o
  * slot's one is put together by _seat. other NULL: the network as it is judged. */
 vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model *other, int rows, vt_lane *lane,
                              vt_err *e);
+/* The judged network as attacks search it, for s->search: in float alone, with other products; as an engine, and as
+ * classifiers that wait together. */
+vt_status vt_subject_coarse_engine(vt_engine *n, const vt_subject *s, int rows, vt_err *e);
+vt_status vt_subject_coarse(vt_batcher **g, const vt_subject *s, int rows, vt_lane *lane, vt_err *e);
 vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,
                           vt_err *e);
 /* What a forward and a gradient cost: in FLOP; of a model in another process nobody knows, and one gradient counts as

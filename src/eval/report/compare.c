@@ -11,8 +11,9 @@
 
 /* What may differ between two runs that are compared: the model, and what it was run with. */
 static bool may_differ(const char *key) {
-    static const char *const keys[] = {"weights",  "model",   "attacks",    "surrogate",     "blas",  "sources",
-                                       "compiler", "vitrine", "exhaustive", "gradient_cost", "notes", "weights_name"};
+    static const char *const keys[] = {"weights", "model",        "attacks", "surrogate",  "blas",
+                                       "sources", "compiler",     "vitrine", "exhaustive", "gradient_cost",
+                                       "notes",   "weights_name", "search"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i])) return true;
     return false;

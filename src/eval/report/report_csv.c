@@ -15,8 +15,11 @@ static void run_columns(FILE *f, const vt_header *h) {
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
     vt_shape at = s->header->shape;
-    fprintf(f, "row,level,count,total,percent,low95,high95,borderline,gradients,forwards,weights_name,weights,data,"
-               "norm,eps,seed,attacked_at\n");
+    bool searched = *s->header->search; /* in float32 no column: the table is as it was before there was a choice */
+    fprintf(f,
+            "row,level,count,total,percent,low95,high95,borderline,gradients,forwards,weights_name,weights,data,"
+            "norm,eps,seed,attacked_at%s\n",
+            searched ? ",search" : "");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
         vt_csv(f, r.label);
         fprintf(f, ",%d,%lld,%lld,%.4f,%.4f,%.4f,", r.level, (long long)r.count, (long long)r.total, r.percent, r.low,
@@ -27,7 +30,7 @@ static void write(FILE *f, const vt_summary *s) {
             fprintf(f, ",,,");
         run_columns(f, s->header);
         if (!vt_shape_side(at)) fprintf(f, "%dx", at.channels);
-        fprintf(f, "%dx%d\n", at.height, at.width);
+        fprintf(f, "%dx%d%s%s\n", at.height, at.width, searched ? "," : "", s->header->search);
     }
 }
 

@@ -50,6 +50,7 @@ static vt_status same_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err *
     if (*id) VT_TRY(same(l, "attack", id, h->attacks[0].id, e));
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
         if (never[i].is) return other(l, never[i].key, "absent", "there is one", e);
+    if (*h->search) return other(l, "search", "float32", h->search, e);
     return h->exhaustive ? other(l, "exhaustive", "false", "true", e) : VT_OK;
 }
 

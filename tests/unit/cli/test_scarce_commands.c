@@ -72,6 +72,7 @@ static const struct path {
      .again = "eval " MODEL " " RUN " --out o --save-adv --resume"},
     {.line = "eval " MODEL " " RUN " --out o --resume", .from = "half"},
     {.line = "eval " MODEL " " RUN " --json"},
+    {.line = "eval " MODEL " " RUN " --search bf16-emulated"},
     {.line = "eval " MODEL " " RUN " --dry-run", .varies = true},
     {.line = "eval two.safetensors --data images --images 0:1 --threads 1"},
     {.line = "eval two.safetensors --data photos --preprocess squash:32 --images 0:1 --threads 1"},
