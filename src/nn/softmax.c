@@ -49,22 +49,22 @@ void VT_R(vt_softmax_forward)(real *p, const real *s, real scale, int m, int n, 
         float *pi = p + (size_t)i * (size_t)ld, end[16];
         for (int l = 0; l < 16; l++) end[l] = l < rest ? scale * si[full + l] : -INFINITY;
         vt_lanes tail = vt_lanes_load(end), top = tail;
-        for (int j = 0; j < full; j += 16) top = vt_lanes_max(vt_lanes_load(si + j) * scale, top);
+        for (int j = 0; j < full; j += 16) top = vt_lanes_max(vt_lanes_times(vt_lanes_load(si + j), scale), top);
         float most = vt_lanes_largest(top);
         if (is_huge(most)) {
             huge_row(pi, si, scale, n);
             continue;
         }
-        tail = vt_lanes_exp(tail - most);
+        tail = vt_lanes_exp(vt_lanes_less(tail, most));
         vt_lanes sum = tail;
         for (int j = 0; j < full; j += 16) {
-            vt_lanes v = vt_lanes_exp(vt_lanes_load(si + j) * scale - most);
+            vt_lanes v = vt_lanes_exp(vt_lanes_times_less(vt_lanes_load(si + j), scale, most));
             vt_lanes_store(pi + j, v);
-            sum += v;
+            sum = vt_lanes_add(sum, v);
         }
         float inv = 1 / vt_lanes_sum(sum);
-        for (int j = 0; j < full; j += 16) vt_lanes_store(pi + j, vt_lanes_load(pi + j) * inv);
-        vt_lanes_store(end, tail * inv);
+        for (int j = 0; j < full; j += 16) vt_lanes_store(pi + j, vt_lanes_times(vt_lanes_load(pi + j), inv));
+        vt_lanes_store(end, vt_lanes_times(tail, inv));
         for (int l = 0; l < rest; l++) pi[full + l] = end[l];
     }
 }
