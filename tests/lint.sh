@@ -77,7 +77,7 @@ FNR == 2 && !/^\/\*/ {
     if (FILENAME != "src/core/json.c" && s ~ name("json_dump")) finding("writing JSON is for src/core/json.c")
     if (FILENAME != "src/core/svd.c" && s ~ name("lapack|LAPACK|[sdcz][a-z0-9]+_[ \t]*\\(")) finding("LAPACK is for src/core/svd.c")
     # the header is a document where it is written, and where whole ones are compared or copied; else it is fields
-    if (FILENAME !~ /^src\/eval\/(header|header_read|describe|evaluate)\.c$/ && s ~ /json_(object|array)_get[ \t]*\([^,]*header/)
+    if (FILENAME !~ /^src\/eval\/(header|header_read|describe|evaluate_start)\.c$/ && s ~ /json_(object|array)_get[ \t]*\([^,]*header/)
         finding("a run\047s header is read by src/eval/header_read.c")
     # not ours: files of the kernel, and a folder that is locked
     if (room != "core" && s !~ /"\/(proc|dev)\/|O_DIRECTORY/ && (s ~ name("(fopen|freopen|creat|mkstemp|rename|renameat2?)[ \t]*\\(") || s ~ name("open(at)?[ \t]*\\(.*[^A-Za-z0-9_]O_")))

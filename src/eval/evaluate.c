@@ -8,23 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/deal.h"
-#include "core/gemm.h"
-#include "core/json.h"
-#include "core/mem.h"
 #include "core/threads.h"
-#include "core/version.h"
-#include "eval/header.h"
 #include "eval/coverage.h"
 #include "eval/eight_bit.h"
 #include "eval/outlook.h"
 #include "eval/verify.h"
-#include "models/arch.h"
-#include "models/forms.h"
-#include "models/net/session.h"
-#include "models/net/session64.h"
 #include "models/packing.h"
 #include "models/twin.h"
-#include "models/wrap/restrict.h"
 
 /* One stage over its images, shared by the crews. */
 typedef struct stage_run {
@@ -44,284 +34,17 @@ typedef struct stage_run {
     double began, waited; /* the stage; for a model in another process by then */
 } stage_run;
 
-static vt_task task_dims(const vt_eval *v) {
-    return vt_attacker_dims(vt_subject_shape(v->subject), vt_subject_classes(v->subject), &v->patch);
-}
-
 static vt_team *team_of(const vt_eval *v) { return v->place ? v->place->team : NULL; }
 
-static int batch_of(const vt_eval *v) { return v->batch ? v->batch : 1; }
-
-/* Does an attack of the run need a surrogate? */
-static bool transfers(const vt_eval *v) {
-    bool any = false;
-    for (int i = 0; i < v->n_attacks; i++) any = any || vt_attack_needs_surrogate(&v->attacks[i]);
-    return any;
-}
-
-/* Floats of scratch that the hungriest stage needs. */
-static size_t work_len(const vt_eval *v, const vt_task *dims) {
-    size_t work = 1;
-    for (int i = 0; i < v->n_attacks; i++) {
-        size_t need = vt_attacker_work(&v->attacks[i], dims);
-        if (need > work) work = need;
-    }
-    return work;
-}
-
 static vt_crew_needs needs_of(const vt_eval *v) {
-    vt_task dims = task_dims(v);
+    vt_task dims = vt_eval_dims(v);
     return (vt_crew_needs){.subject = v->subject,
-                           .batch = batch_of(v),
+                           .batch = vt_eval_batch(v),
                            .dims = dims,
-                           .work = work_len(v, &dims),
+                           .work = vt_eval_work(v, &dims),
                            .eight_bit = vt_eight_bit_wanted(v),
-                           .surrogate = transfers(v),
+                           .surrogate = vt_eval_transfers(v),
                            .interrupt = v->interrupt};
-}
-
-/* Of one image at a time. */
-static size_t network_bytes(const vt_model *m, const vt_remote *r) {
-    if (r) return vt_remote_bytes(r, 1);
-    return vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(m, 1, VT_GRAD_NONE);
-}
-
-/* What searches in the judged network's place, where something does. */
-static size_t coarse_bytes(const vt_subject *s) {
-    const vt_products by = {0};
-    return s->search ? vt_session_bytes_by_f32(s->model, 1, VT_GRAD_INPUT, &by) : 0;
-}
-
-size_t vt_eval_bytes(const vt_eval *v) {
-    vt_task dims = task_dims(v);
-    const vt_model *m = v->subject->model, *other = !transfers(v)           ? NULL
-                                                    : v->subject->surrogate ? v->subject->surrogate
-                                                                            : m;
-    size_t each = (work_len(v, &dims) + 4 * dims.n) * sizeof(float), stages = 1;
-    each += network_bytes(m, v->subject->remote) + coarse_bytes(v->subject);
-    if (other) each += network_bytes(other, other == m ? NULL : v->subject->surrogate_remote);
-    for (int i = 0; i < v->n_attacks; i++) stages += (size_t)v->attacks[i].n_stages;
-    size_t copies = other == m ? (m->params.total + m->params.t_total) * sizeof(float) : 0; /* of weights */
-    if (v->subject->search == VT_PRODUCTS_BF16) copies += vt_model_packed_bytes(m);
-    size_t at_a_time = (size_t)v->threads * (size_t)batch_of(v);
-    return each * at_a_time + (size_t)v->threads * vt_lane_bytes(batch_of(v)) + copies +
-           stages * v->n_images * (sizeof(vt_record) + 1);
-}
-
-/* ---- checks and header ---- */
-
-static vt_status check_attacks(const vt_eval *v, vt_err *e) {
-    vt_task dims = task_dims(v);
-    for (int i = 0; i < v->n_attacks; i++)
-        for (int k = 0; k < v->attacks[i].n_stages; k++) {
-            const vt_attack_stage *s = &v->attacks[i].stages[k];
-            vt_err why = {0};
-            vt_status st = s->def->check ? s->def->check(s->params, &dims, &why) : VT_OK;
-            if (st != VT_OK) return vt_fail(e, st, "attack %s: %s", s->def->name, why.text);
-        }
-    return VT_OK;
-}
-
-/* Attacks that ask for attention, or whose squares it chooses, need a model that shows it. */
-static vt_status can_look(const vt_eval *v, vt_err *e) {
-    const vt_arch *arch = vt_arch_find(v->subject->model->config.arch);
-    for (int i = 0; i < v->n_attacks && !(arch && arch->shows_attention); i++)
-        for (int k = 0; k < v->attacks[i].n_stages; k++) {
-            const vt_attack_stage *s = &v->attacks[i].stages[k];
-            bool places = s->place && s->place->where == VT_WHERE_ATTENTION;
-            if (s->def->looks || places)
-                return vt_fail(e, VT_E_USAGE,
-                               "attack %s looks at attention between all tokens, which %s models do not have%s",
-                               s->def->name, v->subject->model->config.arch,
-                               places && !s->def->looks ? " (where=saliency needs none)" : "");
-        }
-    return VT_OK;
-}
-
-/* What a model that is no network of ours cannot do: gradients, if it says so; a twin of it; batches beyond its own. */
-static vt_status check_foreign(const vt_eval *v, vt_err *e) {
-    const vt_subject *s = v->subject;
-    if (!s->remote && !s->own) return VT_OK;
-    if (v->batch > vt_subject_takes(s))
-        return vt_fail(e, VT_E_USAGE, "--batch is %d, but the model %.300s takes at most %d images at once", v->batch,
-                       s->model->path, vt_subject_takes(s));
-    if (transfers(v) && !s->surrogate)
-        return vt_fail(e, VT_E_USAGE,
-                       "transfer needs --surrogate WEIGHTS: a model in another process shows no weights to make a twin "
-                       "of");
-    if (v->patch.aligned)
-        return vt_fail(e, VT_E_USAGE,
-                       "--threat patch: aligned=1 needs tokens, of which a model in another process does "
-                       "not tell");
-    for (int i = 0; !vt_subject_differentiable(s) && i < v->n_attacks; i++)
-        for (int k = 0; k < v->attacks[i].n_stages; k++)
-            if (v->attacks[i].stages[k].def->white_box)
-                return vt_fail(e, VT_E_USAGE,
-                               "attack %s follows gradients, which the model %.300s does not give (vjp is false): take "
-                               "one that needs none, as square",
-                               v->attacks[i].stages[k].def->name, s->model->path);
-    return VT_OK;
-}
-
-/* The surrogate is asked about the same pixels and the same label. */
-static vt_status check_surrogate(const vt_eval *v, vt_err *e) {
-    const vt_model *s = v->subject->surrogate, *m = v->subject->model;
-    if (!s) return VT_OK;
-    const char *path = s->path ? s->path : "the surrogate", *whose = m->path ? m->path : "the model";
-    vt_shape is = vt_config_shape(&s->config), want = vt_config_shape(&m->config);
-    if (s->config.classes != m->config.classes)
-        return vt_fail(e, VT_E_USAGE, "--surrogate %s has %d classes, must have %d, as %s", path, s->config.classes,
-                       m->config.classes, whose);
-    if (vt_shape_side(is) && vt_shape_side(want) && !vt_shape_same(is, want))
-        return vt_fail(e, VT_E_USAGE, "--surrogate %s takes images of %d x %d pixels, must take %d x %d, as %s", path,
-                       is.width, is.height, want.width, want.height, whose);
-    if (!vt_shape_same(is, want))
-        return vt_fail(e, VT_E_USAGE, "--surrogate %s takes images of " VT_CHW ", must take " VT_CHW ", as %s", path,
-                       VT_CHW_OF(is), VT_CHW_OF(want), whose);
-    return VT_OK;
-}
-
-/* Attacks that know no way to a class, or are told another one; a file that does not fit the run. */
-static vt_status check_targets(const vt_eval *v, vt_err *e) {
-    int classes = vt_subject_classes(v->subject), label;
-    for (int i = 0; v->targets && i < v->n_attacks; i++)
-        for (int k = 0; k < v->attacks[i].n_stages; k++) {
-            const vt_attack_stage *s = &v->attacks[i].stages[k];
-            const char *own = strstr(s->id, "target=");
-            if (s->def->traits & VT_CANNOT_AIM)
-                return vt_fail(e, VT_E_USAGE, "attack %s cannot aim at a class: --targets wants attacks that can",
-                               s->def->name);
-            if (own && strncmp(own, "target=none", strlen("target=none")) != 0)
-                return vt_fail(e, VT_E_USAGE, "attack %s: give its target or --targets, not both", s->def->name);
-        }
-    for (size_t i = 0; v->targets && v->targets->path && i < v->n_images; i++) {
-        VT_TRY(vt_subject_image(v->subject, v->images[i], NULL, &label, e));
-        VT_TRY(vt_targets_fit(v->targets, v->images[i], label, classes, e));
-    }
-    return VT_OK;
-}
-
-vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
-    int classes = v->subject->model->config.classes;
-    bool fits =
-        v->subject->data->classes_open ? v->subject->data->classes <= classes : v->subject->data->classes == classes;
-    if (!v->subject->data->head && !fits)
-        return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d", v->subject->data->path,
-                       v->subject->data->classes, v->subject->model->path ? v->subject->model->path : "", classes);
-    VT_TRY(check_surrogate(v, e));
-    VT_TRY(check_foreign(v, e));
-    VT_TRY(check_attacks(v, e));
-    VT_TRY(can_look(v, e));
-    VT_TRY(vt_eight_bit_check(v, e));
-    VT_TRY(check_targets(v, e));
-    int label;
-    return vt_subject_image(v->subject, v->images[0], NULL, &label, e);
-}
-
-static json_t *model_json(const vt_config *c) {
-    static const char *const pools[] = {"token", "avg", "all"};
-    char forms[1000];
-    json_t *model =
-        json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:b,s:s,s:f,s:f,s:[f,f,f],s:[f,f,f],s:s}", "architecture",
-                  c->arch, "attention", c->attn, "image", c->image, "patch", c->patch, "dim", c->dim, "depth", c->depth,
-                  "heads", c->heads, "mlp_hidden", c->hidden, "classes", c->classes, "qkv_bias", c->qkv_bias,
-                  "distillation_token", c->dist_token, "pool", pools[c->pool], "ln_eps", c->ln_eps, "attn_scale",
-                  c->attn_scale, "mean", c->mean[0], c->mean[1], c->mean[2], "std", c->std[0], c->std[1], c->std[2],
-                  "input", "u8/255 in [0,1], then (x - mean) / std inside the model");
-    if (vt_forms_text(c, forms, sizeof forms)) json_object_set_new(model, "forms", json_string(forms));
-    return model;
-}
-
-/* All that is known of a model in another process; vt_describe_remote says the rest. */
-static json_t *remote_json(const vt_config *c) {
-    json_t *model = json_pack("{s:s}", "architecture", c->arch);
-    vt_describe_shape(model, c->foreign);
-    json_object_set_new(model, "classes", json_integer(c->classes));
-    json_object_set_new(model, "input", json_string("u8/255 in [0,1], as the model in its process takes it"));
-    return model;
-}
-
-static json_t *stage_json(const vt_attack_stage *s, vt_scoring scoring) {
-    json_t *o = json_pack("{s:s,s:s}", "name", s->def->name, "id", s->id);
-    if (s->share < 1 && scoring == VT_SCORE_BALL) json_object_set_new(o, "share", json_real(s->share));
-    return o;
-}
-
-static json_t *attacks_json(const vt_eval *v) {
-    json_t *list = json_array();
-    for (int i = 0; i < v->n_attacks; i++) {
-        const vt_attack *a = &v->attacks[i];
-        json_t *stages = json_array();
-        for (int k = 0; k < a->n_stages; k++) json_array_append_new(stages, stage_json(&a->stages[k], a->scoring));
-        json_t *entry = json_pack("{s:s,s:s,s:s,s:s,s:o}", "name", a->name, "id", a->id, "summary", a->def->summary,
-                                  "reference", a->def->reference, "stages", stages);
-        if (v->radii && isfinite(v->radii[i].eps))
-            json_object_set_new(entry, "at", json_pack("{s:s,s:f}", "eps", v->radii[i].text, "value", v->radii[i].eps));
-        if (a->scoring != VT_SCORE_BALL)
-            json_object_set_new(entry, "scoring", json_string(vt_scoring_name(a->scoring)));
-        if (a->def->profile && a->scoring == VT_SCORE_BALL) json_object_set_new(entry, "profile", json_true());
-        json_array_append_new(list, entry);
-    }
-    return list;
-}
-
-/* A wrapped checkpoint is another model: it has a name and a hash of its own, and every report says so. */
-static void describe_wrap(json_t *header, const vt_eval *v) {
-    if (!v->subject->wrap.def) return;
-    char text[400], hash[17];
-    int n = snprintf(text, sizeof text, "%s\n%s", v->subject->model->sha256, v->subject->wrap.id);
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)vt_sha_prefix(text, (size_t)n));
-    json_object_set_new(header, "wrap", json_pack("{s:s,s:s}", "id", v->subject->wrap.id, "sha256_64", hash));
-    snprintf(text, sizeof text, "WRAPPED: not the checkpoint itself, but a known cheat around it (%s)",
-             v->subject->wrap.id);
-    json_t *model = json_object_get(header, "model"), *notes = json_object_get(model, "notes");
-    if (!notes) json_object_set_new(model, "notes", notes = json_array());
-    json_array_append_new(notes, json_string(text));
-}
-
-json_t *vt_eval_header(const vt_eval *v) {
-    char kernels[128];
-    size_t before = vt_json_refused();
-    vt_gemm_kernels(kernels, sizeof kernels);
-    json_t *header =
-        json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
-                  VT_LEDGER_FORMAT, "vitrine", VT_VERSION, "weights", v->subject->model->sha256, "model",
-                  vt_subject_is_remote(v->subject) ? remote_json(&v->subject->model->config)
-                                                   : model_json(&v->subject->model->config),
-                  "data", "format", v->subject->data->def->name, "split", vt_split_name(v->subject->data->split),
-                  "sha256", v->subject->data->hash, "classes", v->subject->data->classes, "count",
-                  (json_int_t)v->subject->data->count, "norm", v->patch.size ? "patch" : vt_norm_name(v->norm), "eps",
-                  v->eps_text, "eps_value", v->eps, "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks",
-                  attacks_json(v), "blas", kernels, "compiler", VT_COMPILER);
-    if (!header) return NULL;
-    const vt_model *m = v->subject->model;
-    if (v->subject->remote)
-        vt_describe_remote(header, vt_remote_hello(v->subject->remote));
-    else
-        vt_describe_weights(header, m->path);
-    if (m->part && *m->part && *m->parts)
-        json_object_set_new(json_object_get(header, "model"), "part", json_string(m->part));
-    if (!vt_subject_is_remote(v->subject)) json_object_set_new(header, "sources", vt_describe_sources(m));
-    vt_describe_data(json_object_get(header, "data"), v->subject->data, v->subject->model->config.classes);
-    if (v->radii) json_object_set_new(header, "curve", json_true());
-    if (v->targets) json_object_set_new(header, "targets", vt_targets_json(v->targets));
-    if (batch_of(v) > 1) json_object_set_new(header, "batch", json_integer(batch_of(v)));
-    if (v->patch.size)
-        json_object_set_new(header, "threat",
-                            json_pack("{s:{s:i,s:i,s:b}}", "patch", "size", v->patch.size, "count", v->patch.count,
-                                      "aligned", v->patch.aligned));
-    vt_describe_input(json_object_get(header, "model"), &v->subject->model->config, v->subject->data,
-                      &v->subject->input);
-    vt_describe_attacks(header, v->attacks, v->n_attacks, vt_subject_classes(v->subject));
-    if (!v->radii && !v->patch.size) vt_describe_radius(header, v->norm, v->eps);
-    vt_eight_bit_describe(header, v);
-    describe_wrap(header, v);
-    double forward, gradient;
-    vt_subject_flops(v->subject, &forward, &gradient);
-    json_object_set_new(header, "gradient_cost", json_real(gradient / forward));
-    vt_describe_search(header, v->subject->search);
-    if (transfers(v)) vt_describe_surrogate(header, v->subject->surrogate, v->subject->surrogate_name);
-    return vt_json_whole(header, before);
 }
 
 /* ---- one image ---- */
@@ -587,7 +310,7 @@ vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     vt_packed *packed = NULL;
     vt_subject with = *v.subject;
     v.subject = &with;
-    if (!with.surrogate && transfers(v_)) {
+    if (!with.surrogate && vt_eval_transfers(v_)) {
         VT_TRY(vt_model_twin(&twin, with.model, v.seed, e));
         with.surrogate = twin;
     }

@@ -42,6 +42,13 @@ typedef struct vt_eval {
     const volatile sig_atomic_t *interrupt;
 } vt_eval;
 
+/* Sizes of its images and their classes; images that a thread has at a time; does an attack need a surrogate; floats of
+ * scratch that the hungriest stage needs. */
+vt_task vt_eval_dims(const vt_eval *v);
+int vt_eval_batch(const vt_eval *v);
+bool vt_eval_transfers(const vt_eval *v);
+size_t vt_eval_work(const vt_eval *v, const vt_task *dims);
+
 /* Refuses what cannot work before a ledger exists: image size, class counts, targets. */
 vt_status vt_eval_check(const vt_eval *v, vt_err *e);
 /* The ledger header of this evaluation; NULL: no memory. */
