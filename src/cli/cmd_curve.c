@@ -139,7 +139,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
-    vt_cli_place(&j->place, c);
+    vt_cli_place(&j->place, c, &j->v);
     if (c->team) j->v.place = &j->place;
     return vt_parts_open(&j->ledger, &j->place, j->header, vt_subject_pixels(&j->subject), e);
 }

@@ -104,7 +104,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
     size_t pixels = vt_subject_pixels(&j->r.subject);
-    vt_cli_place(&j->place, c);
+    vt_cli_place(&j->place, c, &j->r.v);
     if (!j->place.out) return vt_ledger_memory(&j->ledger, j->header, pixels, e);
     if (c->team) j->r.v.place = &j->place;
     return vt_parts_open(&j->ledger, &j->place, j->header, pixels, e);

@@ -59,11 +59,13 @@ vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
     return vt_prepare_data(&c->given, out, e);
 }
 
-void vt_cli_place(vt_run_place *p, const vt_cli *c) {
+void vt_cli_place(vt_run_place *p, const vt_cli *c, const vt_eval *v) {
     *p = (vt_run_place){.out = vt_cli_get(c, "out"),
                         .resume = vt_cli_has(c, "resume"),
                         .allow_mixed = vt_cli_has(c, "allow-mixed"),
-                        .team = c->team};
+                        .team = c->team,
+                        .images = v->images,
+                        .n_images = v->n_images};
 }
 
 void vt_cli_say_search(const vt_cli *c, const vt_subject *s) {

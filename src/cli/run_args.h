@@ -5,6 +5,7 @@
 
 #include "attacks/ball.h"
 #include "cli/cli.h"
+#include "eval/evaluate.h"
 #include "eval/parts.h"
 #include "eval/prepare.h"
 #include "eval/request.h"
@@ -24,8 +25,8 @@ vt_status vt_cli_weights(const vt_cli *c, const char **weights, vt_err *e);
 vt_status vt_cli_subject(const vt_cli *c, vt_subject *s, int32_t first, vt_err *e);
 /* A request of this command line. Where it may wait for another process, signals set its flag from here on. */
 void vt_cli_request(vt_request *r, const vt_cli *c);
-/* --out, --resume, --allow-mixed, and who writes there. */
-void vt_cli_place(vt_run_place *p, const vt_cli *c);
+/* --out, --resume, --allow-mixed, who writes there, and of which images. */
+void vt_cli_place(vt_run_place *p, const vt_cli *c, const vt_eval *v);
 
 /* On stderr what --search auto chose; and for run.json what was asked for, what was used, what the processor has: NULL
  * without the option. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include "cli/ranks.h"
 #include "core/fold.h"
 #include "core/text.h"
 #include "core/text_stream.h"
@@ -205,7 +206,7 @@ static ssize_t put(void *cookie, const char *text, size_t n) {
 /* In place of `before`, which has printed nothing yet. */
 static FILE *plain(sink *s, FILE *before) {
     FILE *f = fopencookie(s, "w", (cookie_io_functions_t){.write = put});
-    s->tty = isatty(s->fd);
+    s->tty = isatty(s->fd) && !vt_ranks_launched(); /* mpirun's own is between, which passes everything on */
     if (!f) return before;
     setvbuf(f, NULL, s == &err ? _IONBF : s->tty ? _IOLBF : _IOFBF, BUFSIZ);
     return f;

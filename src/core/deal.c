@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/deal.h"
 
+#include "core/progress.h"
+
 enum { TICKET, FINISHED, BOARD }; /* numbers of the board */
 #define PAST ((int64_t)1 << 40)   /* a ticket beyond every range, however many ranks add it */
 
@@ -33,8 +35,17 @@ static void ask(vt_deal *d) {
     if (!vt_deal_range(d->n, d->takers, vt_team_add(d->team, TICKET, 1), &d->at, &d->end)) d->at = d->end = 0, d->n = 0;
 }
 
+/* Within its range: has another rank stopped all? */
+static void look(vt_deal *d) {
+    double now = vt_now();
+    if (now - d->looked < 0.5) return;
+    d->looked = now;
+    if (vt_team_add(d->team, TICKET, 0) >= PAST / 2) d->at = d->end = d->n = 0;
+}
+
 bool vt_deal_next(vt_deal *d, size_t *item) {
     pthread_mutex_lock(&d->lock);
+    if (d->team && d->at < d->end) look(d);
     if (d->at == d->end && d->team && d->n) ask(d);
     bool any = d->at < d->end;
     if (any) *item = d->at++;

@@ -15,6 +15,7 @@ typedef struct vt_deal {
     size_t at, end;        /* what is left of this process's range */
     size_t finished, told; /* items of this process; those that the board knows of */
     size_t elsewhere;      /* finished by other ranks, as of the last time that this process asked */
+    double looked;         /* when it last saw that nobody has stopped all */
     pthread_mutex_t lock;
 } vt_deal;
 
@@ -25,7 +26,7 @@ void vt_deal_end(vt_deal *d);
 bool vt_deal_next(vt_deal *d, size_t *item);
 /* An item is finished; returns how many are, of all ranks, as far as is known. */
 size_t vt_deal_finish(vt_deal *d);
-/* Nobody, on no rank, gets another item. */
+/* Nobody gets another item; other ranks notice within half a second of their next. */
 void vt_deal_stop(vt_deal *d);
 
 /* Range number k of n items for so many takers: [*at, *end); false: there is none. */

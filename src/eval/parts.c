@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "core/files.h"
+#include "core/hash.h"
 #include "core/json.h"
 
 enum { AT_ONCE = 64 }; /* lines of a message, and their images */
@@ -44,25 +46,33 @@ static bool part_path(char path[VT_PATH_MAX], const char *out, const char *name)
     return vt_path(ranks, out, "ranks") && (name ? vt_path(path, ranks, name) : vt_path(path, out, "ranks"));
 }
 
-/* The next part of a folder of parts that has a ledger; false: no more. */
+/* A folder, and no link to one: what lies elsewhere is neither read nor removed. */
+static bool is_folder(const char *path) {
+    struct stat s;
+    return lstat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+/* The next part, a number in a folder of parts; false: no more. */
 static bool next_part(DIR *d, const char *out, char path[VT_PATH_MAX]) {
     for (const struct dirent *f; d && (f = readdir(d));)
-        if (f->d_name[0] != '.' && part_path(path, out, f->d_name) && vt_ledger_exists(path)) return true;
+        if (f->d_name[0] && !f->d_name[strspn(f->d_name, "0123456789")] && part_path(path, out, f->d_name)) return true;
     return false;
 }
 
 static DIR *open_parts(const char *out) {
     char path[VT_PATH_MAX];
-    return part_path(path, out, NULL) ? opendir(path) : NULL;
+    return part_path(path, out, NULL) && is_folder(path) ? opendir(path) : NULL;
 }
 
-/* Where another rank sees them too, either may be the one that removes a part. */
+/* Where another rank sees them too, either may be the one that removes a part. The ledger goes first: points alone are
+ * no part. */
 static void remove_parts(const char *out) {
     char path[VT_PATH_MAX];
     DIR *d = open_parts(out);
     while (next_part(d, out, path)) {
-        vt_remove_in(path, "adv.bin");
+        if (!is_folder(path)) continue;
         vt_remove_in(path, "ledger.jsonl");
+        vt_remove_in(path, "adv.bin");
         rmdir(path);
     }
     if (d) closedir(d);
@@ -100,6 +110,8 @@ static bool begun(const char *path) {
 static vt_status one_part(const char *path, const vt_ledger *l, known *k, line_fn fn, void *ctx, vt_err *e) {
     vt_ledger *part;
     char names[200];
+    if (!is_folder(path))
+        return vt_fail(e, VT_E_IO, "%s is no folder, or a link, which is not followed: remove it", path);
     if (!begun(path)) return VT_OK;
     VT_TRY(vt_ledger_open(&part, path, e));
     vt_status s = vt_ledger_check(part, e);
@@ -117,6 +129,8 @@ static vt_status one_part(const char *path, const vt_ledger *l, known *k, line_f
 static vt_status each_part(const char *out, const vt_ledger *l, known *k, line_fn fn, void *ctx, vt_err *e) {
     char path[VT_PATH_MAX];
     vt_status s = VT_OK;
+    if (part_path(path, out, NULL) && access(path, F_OK) == 0 && !is_folder(path))
+        return vt_fail(e, VT_E_IO, "%s is no folder, or a link, which is not followed: remove it", path);
     DIR *d = open_parts(out);
     while (s == VT_OK && next_part(d, out, path)) s = one_part(path, l, k, fn, ctx, e);
     if (d) closedir(d);
@@ -260,6 +274,18 @@ static vt_status share(json_t **out, const json_t *mine, vt_team *t, vt_err *e) 
     return vt_team_agree(t, s, e);
 }
 
+static vt_status same_images(const vt_run_place *p, vt_err *e) {
+    char sha[65], mine[100], *first = NULL;
+    vt_sha_hex(p->images, p->n_images * sizeof *p->images, sha);
+    snprintf(mine, sizeof mine, "%zu %s", p->n_images, sha);
+    vt_status s = vt_team_text(p->team, mine, &first, e);
+    if (s == VT_OK && strcmp(first, mine))
+        s = vt_fail(e, VT_E_USAGE, "its --images are others than rank 0's (%zu of them there, %zu here)",
+                    (size_t)strtoull(first, NULL, 10), p->n_images);
+    free(first);
+    return vt_team_agree(p->team, s, e);
+}
+
 /* Before anything is written: would all ranks make one run? */
 static vt_status same_run(const json_t *header, const vt_run_place *p, vt_err *e) {
     json_t *first = NULL;
@@ -269,7 +295,8 @@ static vt_status same_run(const json_t *header, const vt_run_place *p, vt_err *e
         s = vt_fail(e, VT_E_USAGE, "its run would have another %s than rank 0's%s", names,
                     strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
     json_decref(first);
-    return vt_team_agree(p->team, s, e);
+    VT_TRY(vt_team_agree(p->team, s, e));
+    return same_images(p, e);
 }
 
 static vt_status open_part(vt_ledger **out, const vt_run_place *p, const json_t *header, size_t pixels, vt_err *e) {

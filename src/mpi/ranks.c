@@ -30,6 +30,8 @@ static vt_status one_program(vt_team *t, vt_err *e) {
     return vt_team_agree(t, s, e);
 }
 
+bool vt_ranks_launched(void) { return vt_mpi_launched(); }
+
 vt_status vt_ranks_begin(vt_team **out, int *argc, char ***argv, vt_err *e) {
     VT_TRY(vt_mpi_open(out, argc, argv, e));
     if (vt_team_rank(*out)) be_silent();

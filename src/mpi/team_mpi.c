@@ -148,8 +148,7 @@ static void *help(void *ctx_) {
     return NULL;
 }
 
-/* Has a launcher started this process as one of several? Open MPI and what speaks PMIx or PMI (Slurm, MPICH). */
-static bool launched(void) {
+bool vt_mpi_launched(void) {
     static const char *const told[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
     for (size_t i = 0; i < sizeof told / sizeof *told; i++)
         if (getenv(told[i])) return !getenv("VITRINE_ALONE");
@@ -162,7 +161,7 @@ vt_status vt_mpi_open(vt_team **out, int *argc, char ***argv, vt_err *e) {
     static ctx c;
     int level;
     *out = NULL;
-    if (!launched()) return VT_OK;
+    if (!vt_mpi_launched()) return VT_OK;
     MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level);
     setenv("VITRINE_ALONE", "1", 1); /* what this process starts is not a rank */
     MPI_Comm_rank(MPI_COMM_WORLD, &c.team.rank);

@@ -8,6 +8,8 @@
 
 #include "core/team.h"
 
+/* Has a launcher started this process as one of several? Open MPI and what speaks PMIx or PMI (Slurm, MPICH). */
+bool vt_mpi_launched(void);
 /* Starts MPI where a launcher started this process as one of several; *out NULL: it is alone. The team lives as long as
  * the process. */
 vt_status vt_mpi_open(vt_team **out, int *argc, char ***argv, vt_err *e);

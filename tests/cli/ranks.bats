@@ -83,7 +83,13 @@ at_work() {
     fail "no progress"
 }
 # The newest process of ours below mpirun: one of the ranks.
-kill_a_rank() { pkill -KILL -n -P "$job" -f "$MPI"; }
+kill_a_rank() {
+    for _ in $(seq 500); do
+        pkill -KILL -n -P "$job" -f "$MPI" && return
+        sleep 0.01
+    done
+    fail "no rank is there"
+}
 
 @test "eval by 1, 2, 3, 4 ranks: the bytes of one process" {
     for n in 1 2 3 4; do
@@ -124,6 +130,24 @@ kill_a_rank() { pkill -KILL -n -P "$job" -f "$MPI"; }
     [ "$(grep -c '^vitrine: ' err)" -le 1 ] || fail "$(cat err)"
     fine 2 $(eval_args) --out r --resume
     same_run "$REF" r
+}
+
+@test "one rank alone is told to stop: all do, soon" {
+    local long="eval $W --data $D --eps 0.002 --attack pgd:steps=2000 --no-selftest --threads 1"
+    at_work 3 '"entry":0' "r/ranks/*/ledger.jsonl" $long --out r
+    pkill -TERM -n -P "$job" -f "$MPI"
+    SECONDS=0
+    never wait $job
+    [ $SECONDS -lt 30 ] || fail "it went on for $SECONDS s"
+    grep -q '^vitrine: interrupted; [0-9]* ledger lines are kept' err
+    [ ! -e r/ranks ]
+}
+
+@test "--json under mpirun is one document, and --quiet says nothing" {
+    fine 2 $(eval_args) --images 0:4 --out j --json
+    jq -e .version <<<"$output" >/dev/null
+    fine 2 $(eval_args) --images 0:4 --out q --quiet
+    [ -z "$output" ] || fail "$output"
 }
 
 @test "curve by 3 ranks: the bytes of one process" {
@@ -193,6 +217,11 @@ END
     differ "another data" -- $e -- eval "$W" --data other --eps 2/255 --attack pgd:steps=2 --no-selftest --out r
     differ "lr" -- $t -- $t --set lr=2e-3
     differ "images" -- $t -- train "$R" --data other --out r
+    differ "its --images are others than rank 0's" -- $e --images 0:4 -- $e --images 0:5
+    differ "its --images are others than rank 0's" -- $e --images 0:4 -- $e --images 1:5
+    run --separate-stderr timeout 60 mpirun -n 1 "$MPI" $e : -n 1 "$MPI" $e --dry-run
+    stderr=$(grep '^vitrine: ' <<<"$stderr")
+    judge 2 "rank 1 has ended while others work on"
     differ "/nowhere" -- $e -- eval /nowhere --data "$D" --eps 2/255 --attack pgd:steps=2 --out r
     [ ! -e r ] || fail "something was written: $(find r)"
     cp "$MPI" m2 && printf x >>m2

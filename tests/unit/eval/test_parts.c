@@ -57,7 +57,7 @@ static void count(void *ctx, const vt_record *line, const float *x) {
 static vt_status evaluate(rank *r, vt_team *t) {
     vt_ledger *l = NULL;
     json_t *header = vt_eval_header(&r->v);
-    r->place = (vt_run_place){.out = r->out, .resume = true, .team = t};
+    r->place = (vt_run_place){.out = r->out, .resume = true, .team = t, .images = images, .n_images = r->v.n_images};
     if (t) r->v.place = &r->place;
     vt_status s = vt_parts_open(&l, &r->place, header, PIXELS, &r->e);
     if (s == VT_OK) l->told = count, l->told_ctx = r;
@@ -194,6 +194,10 @@ static void test_left_parts(void **state) {
                  out, out, out);
         copy(c);
         check(size, out, NULL);
+        killed(out); /* parts whose removal was killed: of one the points are left, and a name that is no part */
+        snprintf(c, sizeof c, "mkdir '%s/ranks/2' && cp '%s/adv.bin' '%s/ranks/2/'", out, out, out);
+        copy(c);
+        check(size, out, NULL);
         killed(out); /* a part whose last points never reached the disk */
         snprintf(c, sizeof c, "truncate -s 12288 '%s/ranks/1/adv.bin'; : >'%s/ranks/7/adv.bin'", out, out);
         copy(c);
@@ -235,10 +239,27 @@ static void test_refusals(void **state) {
         t_says(run(size, out, NULL, 0, &e), VT_E_FORMAT, &e, "ranks/1", "line 3");
         if (!there(out, "ranks/1/ledger.jsonl") || !there(out, "ranks/7/ledger.jsonl")) fail_msg("a part is gone");
     }
+    for (int which = 0; which < 2; which++) { /* a link to another folder: neither followed nor emptied */
+        const char *name = which ? "ranks/7" : "ranks";
+        char elsewhere[400];
+        killed(out);
+        snprintf(elsewhere, sizeof elsewhere, "%s", at("outside%d", which));
+        snprintf(c, sizeof c, "mv '%s/%s' '%s' && ln -s '%s' '%s/%s'", out, name, elsewhere, elsewhere, out, name);
+        copy(c);
+        e = (vt_err){0};
+        t_says(run(which + 1, out, NULL, 0, &e), VT_E_IO, &e, name, "a link, which is not followed");
+        if (!there(elsewhere, which ? "ledger.jsonl" : "7/ledger.jsonl")) fail_msg("%s was emptied", elsewhere);
+    }
     static rank r[2];
     open_rank(&r[0], at("two"), 0), open_rank(&r[1], at("two"), 5);
     tt_run(2, body, r, sizeof *r);
     t_says(r[0].s, VT_E_USAGE, &r[0].e, "rank 1 on ", "another seed than rank 0's");
+    for (int k = 0; k < 2; k++) close_rank(&r[k]);
+    open_rank(&r[0], at("two"), 0), open_rank(&r[1], at("two"), 0);
+    r[1].v.n_images--;
+    tt_run(2, body, r, sizeof *r);
+    t_says(r[0].s, VT_E_USAGE, &r[0].e, "rank 1 on ",
+           "its --images are others than rank 0's (12 of them there, 11 here)");
     assert_false(there(tmp, "two")); /* before anything is written */
     for (int k = 0; k < 2; k++) close_rank(&r[k]);
 }
