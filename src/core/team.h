@@ -44,8 +44,8 @@ static inline int vt_team_size(const vt_team *t) { return t ? t->size : 1; }
 /* The worst status of all ranks, with its sentence ("rank 2 on HOST: ..." where it is not this process's own): a
  * failure before VT_INTERRUPTED before VT_OK, of equals the lowest rank's. */
 vt_status vt_team_agree(vt_team *t, vt_status mine, vt_err *e);
-/* The last agreement; without effect where one was on a failure. VT_E_USAGE for all where others do not leave: they were
- * given other words. */
+/* The last agreement; without effect where one was on a failure. VT_E_USAGE for all where others do not leave: they
+ * were given other words. */
 vt_status vt_team_leave(vt_team *t, vt_status mine, vt_err *e);
 
 /* Bytes of every rank, one after another, malloc'ed into *all; sizes [size] of each. Agrees. */
