@@ -122,6 +122,8 @@ static vt_status by_ranks(const char *text, const char *out, how h, vt_err *e) {
     for (int k = 0; k < h.size; k++) {
         assert_int_equal(x[k].s, x[0].s);
         if (x[0].s == VT_OK) assert_memory_equal(x[k].m->w, x[0].m->w, x[0].m->params.total * sizeof(float));
+    }
+    for (int k = 0; k < h.size; k++) {
         vt_model_close(x[k].m);
         vt_dataset_close(x[k].data), vt_dataset_close(x[k].test);
         vt_recipe_free(x[k].r);
