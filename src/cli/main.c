@@ -125,7 +125,27 @@ static int finish(vt_status s, const vt_err *e) {
     return vt_exit_code(s);
 }
 
+/* What ranks must all have been told, and no later comparison would find. */
+static void told(const vt_cli *c, char *out, size_t size) {
+    static const char *const options[] = {"max-steps", "only", "shard"};
+    size_t n = (size_t)snprintf(out, size, "%s", c->command->name);
+    for (size_t k = 0; k < sizeof options / sizeof *options; k++)
+        for (int i = 0; vt_cli_nth(c, options[k], i) && n < size; i++)
+            n += (size_t)snprintf(out + n, size - n, " --%s %s", options[k], vt_cli_nth(c, options[k], i));
+}
+
+static vt_status same_words(const vt_cli *c, vt_err *e) {
+    char mine[600], *first = NULL;
+    told(c, mine, sizeof mine);
+    vt_status s = vt_team_text(c->team, mine, &first, e);
+    if (s == VT_OK && strcmp(first, mine))
+        s = vt_fail(e, VT_E_USAGE, "was started to %s, rank 0 to %s: all ranks need the same words", mine, first);
+    free(first);
+    return vt_team_agree(c->team, s, e);
+}
+
 static vt_status run_command(const vt_cli *c, vt_err *e) {
+    if (c->team) VT_TRY(same_words(c, e));
     if (c->team && !c->command->ranks)
         return vt_fail(e, VT_E_USAGE, "vitrine %s is the work of one process, but %d were started: leave mpirun out",
                        c->command->name, c->team->size);
@@ -133,37 +153,50 @@ static vt_status run_command(const vt_cli *c, vt_err *e) {
     return c->command->run(c, e);
 }
 
+/* Ranks end together, those that only print help too. */
+static int end(const vt_cli *c, vt_status s, vt_err *e) {
+    s = vt_team_leave(c->team, s, e);
+    int code = finish(s, e);
+    vt_ranks_end(c->team);
+    return code;
+}
+
 int main(int argc, char **argv) {
     vt_err e = {0};
     vt_streams_open();
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write error with a sentence, not the end of the process */
     signal(SIGCHLD, SIG_DFL); /* ignored by whoever started this, it would hide the end of a child from vt_spawn_wait */
+    static vt_cli c;
+    if (vt_ranks_launched()) prefer_good_libraries(argv); /* which may start again, and so comes first */
+    vt_status s = vt_ranks_begin(&c.team, &e);
+    if (s != VT_OK) return end(&c, s, &e);
     if (argc < 2) {
         vt_help_all(stderr);
+        end(&c, VT_OK, &e);
         return 2;
     }
     const char *name = argv[1];
     bool help = !strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h");
     if (!strcmp(name, "--version")) {
         printf("vitrine %s\n", VT_VERSION);
-        return finish(VT_OK, &e);
+        return end(&c, VT_OK, &e);
     }
     if (help && argc == 2) {
         vt_help_all(stdout);
-        return finish(VT_OK, &e);
+        return end(&c, VT_OK, &e);
     }
     bool man = help && !strcmp(argv[2], "--man");
     if (help) name = argv[2 + man]; /* NULL behind --man: the whole program's page */
     if (help && (!name || !strcmp(name, "recipe"))) {
-        if (man && name) return finish(vt_man_recipe(stdout, &e), &e);
+        if (man && name) return end(&c, vt_man_recipe(stdout, &e), &e);
         if (man)
             vt_man_all(stdout);
         else
             vt_streams_wrap(), vt_recipe_help(stdout);
-        return finish(VT_OK, &e);
+        return end(&c, VT_OK, &e);
     }
     const vt_command *command = find_command(name);
-    if (!command) return finish(unknown_command(name, &e), &e);
+    if (!command) return end(&c, unknown_command(name, &e), &e);
     for (int i = 2; i < argc && !help && strcmp(argv[i], "--"); i++)
         help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
     if (help) {
@@ -171,20 +204,14 @@ int main(int argc, char **argv) {
             vt_man_command(stdout, command);
         else
             vt_help_command(stdout, command);
-        return finish(VT_OK, &e);
+        return end(&c, VT_OK, &e);
     }
-    static vt_cli c;
     c.command = command, c.argc = argc, c.argv = argv;
-    vt_status s = vt_cli_parse(&c, argc - 2, argv + 2, &e);
-    if (s == VT_OK) prefer_good_libraries(argv);
-    vt_blas_single_thread();
-    vt_err no_team = {0};
-    vt_status begun =
-        vt_ranks_begin(&c.team, &argc, &argv, &no_team); /* refused words too are refused by one of them */
-    if (s == VT_OK && begun != VT_OK) s = begun, e = no_team;
-    if (s == VT_OK) s = run_command(&c, &e);
-    s = vt_team_leave(c.team, s, &e);
-    int code = finish(s, &e);
-    vt_ranks_end(c.team);
-    return code;
+    s = vt_cli_parse(&c, argc - 2, argv + 2, &e);
+    if (s == VT_OK) {
+        prefer_good_libraries(argv);
+        vt_blas_single_thread();
+        s = run_command(&c, &e);
+    }
+    return end(&c, s, &e);
 }

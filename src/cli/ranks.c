@@ -5,8 +5,8 @@
 
 bool vt_ranks_launched(void) { return false; }
 
-vt_status vt_ranks_begin(vt_team **out, int *argc, char ***argv, vt_err *e) {
-    (void)argc, (void)argv, (void)e;
+vt_status vt_ranks_begin(vt_team **out, vt_err *e) {
+    (void)e;
     *out = NULL;
     return VT_OK;
 }

@@ -256,7 +256,11 @@ vt_status vt_parts_take(vt_ledger *l, const vt_run_place *place, vt_err *e) {
 /* ---- opening ---- */
 
 static vt_status open_whole(vt_ledger **out, const vt_run_place *p, const json_t *header, size_t pixels, vt_err *e) {
+    char ranks[VT_PATH_MAX];
     if (p->resume && vt_ledger_exists(p->out)) return vt_ledger_resume(out, p->out, header, pixels, p->allow_mixed, e);
+    if (!p->resume && part_path(ranks, p->out, NULL) && access(ranks, F_OK) == 0)
+        return vt_fail(e, VT_E_IO, "%s holds parts of a run (ranks): continue it with --resume or choose another --out",
+                       p->out);
     return vt_ledger_create(out, p->out, header, pixels, e);
 }
 

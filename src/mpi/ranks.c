@@ -32,8 +32,8 @@ static vt_status one_program(vt_team *t, vt_err *e) {
 
 bool vt_ranks_launched(void) { return vt_mpi_launched(); }
 
-vt_status vt_ranks_begin(vt_team **out, int *argc, char ***argv, vt_err *e) {
-    VT_TRY(vt_mpi_open(out, argc, argv, e));
+vt_status vt_ranks_begin(vt_team **out, vt_err *e) {
+    VT_TRY(vt_mpi_open(out, e));
     if (vt_team_rank(*out)) be_silent();
     return *out ? one_program(*out, e) : VT_OK;
 }

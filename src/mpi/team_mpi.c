@@ -157,12 +157,12 @@ bool vt_mpi_launched(void) {
 
 static const vt_team_ops ops = {gather, broadcast, exchange, board, add};
 
-vt_status vt_mpi_open(vt_team **out, int *argc, char ***argv, vt_err *e) {
+vt_status vt_mpi_open(vt_team **out, vt_err *e) {
     static ctx c;
     int level;
     *out = NULL;
     if (!vt_mpi_launched()) return VT_OK;
-    MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level);
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     setenv("VITRINE_ALONE", "1", 1); /* what this process starts is not a rank */
     MPI_Comm_rank(MPI_COMM_WORLD, &c.team.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &c.team.size);

@@ -12,7 +12,7 @@
 bool vt_mpi_launched(void);
 /* Starts MPI where a launcher started this process as one of several; *out NULL: it is alone. The team lives as long as
  * the process. */
-vt_status vt_mpi_open(vt_team **out, int *argc, char ***argv, vt_err *e);
+vt_status vt_mpi_open(vt_team **out, vt_err *e);
 void vt_mpi_close(vt_team *t); /* accepts NULL; the last thing that a process does */
 
 #endif

@@ -222,6 +222,15 @@ END
     run --separate-stderr timeout 60 mpirun -n 1 "$MPI" $e : -n 1 "$MPI" $e --dry-run
     stderr=$(grep '^vitrine: ' <<<"$stderr")
     judge 2 "rank 1 has ended while others work on"
+    differ "was started to curve, rank 0 to eval" -- $e -- curve "$W" --data "$D" --out r
+    differ "to train --max-steps 2, rank 0 to train --max-steps 1" -- $t --max-steps 1 -- $t --max-steps 2
+    for odd in "eval --help" --version "help eval"; do
+        run --separate-stderr timeout 60 mpirun -n 1 "$MPI" $e : -n 1 "$MPI" $odd
+        stderr=$(grep '^vitrine: ' <<<"$stderr")
+        judge 2 "rank 1 has ended while others work on"
+    done
+    ranks 2 help eval
+    [ "$status" = 0 ] && [ "$(grep -c '^usage\|^  --attack\|--attack SPEC' <<<"$output")" -le 2 ] || fail "$output"
     differ "/nowhere" -- $e -- eval /nowhere --data "$D" --eps 2/255 --attack pgd:steps=2 --out r
     [ ! -e r ] || fail "something was written: $(find r)"
     cp "$MPI" m2 && printf x >>m2
@@ -229,6 +238,12 @@ END
     [[ $stderr == *"rank 1 on "*"runs another vitrine"* ]] || fail "$stderr"
     printf x >file
     differ "file/" -- $e -- eval "$W" --data "$D" --eps 2/255 --attack pgd:steps=2 --no-selftest --out file/x
+}
+
+@test "parts are somebody's work: a new run does not take them" {
+    mkdir -p r/ranks/1
+    bad 1 "r holds parts of a run (ranks): continue it with --resume" -- $(eval_args) --out r
+    [ -z "$(find r -type f)" ]
 }
 
 @test "what ranks cannot do together, and words that nobody knows: once, status 2" {

@@ -63,7 +63,7 @@ static vt_status all_done(const work *w, bool *yes, vt_err *e) {
 /* Do all ranks have the same cells, and is what rank 0 writes into the cache there for all? */
 static vt_status one_cache(const work *w, vt_err *e) {
     vt_team *t = w->r->team;
-    char *all = NULL, name[] = ".ranks", path[VT_PATH_MAX];
+    char *all = NULL, *name = NULL, made[64], path[VT_PATH_MAX];
     size_t n = 0, room = 66 * (size_t)w->p->n + 1;
     char *mine = calloc(room, 1);
     vt_file f;
@@ -74,6 +74,10 @@ static vt_status one_cache(const work *w, vt_err *e) {
     if (s == VT_OK && strcmp(all, mine))
         s = vt_fail(e, VT_E_USAGE, "%s: its cells are not those of rank 0: recipes, checkpoints or images differ",
                     w->p->m->path);
+    s = vt_team_agree(t, s, e);
+    snprintf(made, sizeof made, ".ranks-%ld-%.0f", (long)getpid(),
+             1e6 * vt_now()); /* another job may look on as well */
+    if (s == VT_OK) s = vt_team_text(t, made, &name, e);
     if (s == VT_OK && !t->rank) s = vt_file_begin(&f, w->p->out, name, e);
     if (s == VT_OK && !t->rank) s = vt_file_commit(&f, e);
     s = vt_team_agree(t, s, e);
@@ -81,8 +85,8 @@ static vt_status one_cache(const work *w, vt_err *e) {
         s = vt_fail(e, VT_E_USAGE, "--out %s is not the folder that rank 0 writes to: a table's ranks share one",
                     w->p->out);
     s = vt_team_agree(t, s, e);
-    if (!t->rank) vt_remove_in(w->p->out, name);
-    free(mine), free(all);
+    if (!t->rank && name) vt_remove_in(w->p->out, name);
+    free(mine), free(all), free(name);
     return s;
 }
 
