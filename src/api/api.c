@@ -46,6 +46,7 @@ vitrine_status vt_api_usage(vitrine_err *e, const char *fmt, ...) {
 
 /* What the command sets before it starts itself again (cli/early, cli/main). */
 const char *vitrine_environment(int i) {
+    if (i < 0) return NULL;
     static const char *const fixed[] = {"OPENBLAS_NUM_THREADS=1", "OMP_WAIT_POLICY=passive"};
     static const char *const cores[] = {"OPENBLAS_CORETYPE=Haswell", "OPENBLAS_CORETYPE=SkylakeX"};
     const char *better = vt_blas_better_kernel();
@@ -65,6 +66,11 @@ const char *vitrine_environment(int i) {
 const char *const vt_api_model_options[] = {"heads",  "image-size", "mean", "std",   "ln-eps", "attn-scale",
                                             "preset", "attn",       "form", "names", "part",   NULL};
 
+/* Options that are there or not. */
+static const char *const flags[] = {"resume",     "exhaustive", "save-adv",         "save-npz", "allow-mixed",
+                                    "individual", "eight-bit",  "restrict-classes", NULL};
+static const char *const *const all_flags[] = {flags, NULL};
+
 static bool listed(const char *const *const known[], const char *name) {
     for (int k = 0; known[k]; k++)
         for (int i = 0; known[k][i]; i++)
@@ -82,6 +88,8 @@ vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *c
         char *value = strchr(copy, '=');
         if (value) *value++ = 0;
         if (!listed(known, copy)) return vt_fail(e, VT_E_UNKNOWN, "%s: unknown option '%.100s'", call, copy);
+        if (value && listed(all_flags, copy))
+            return vt_fail(e, VT_E_USAGE, "%s: %s takes no value, but '%.100s' was given", call, copy, value);
         vt_choose(&o->c, copy, value ? value : "");
     }
     return VT_OK;

@@ -59,7 +59,7 @@ static vt_status check_arrays(const arrays *a, int classes, vt_err *e) {
         const float *x = a->x + i * a->pixels;
         for (size_t k = 0; k < a->pixels; k++)
             if (!(x[k] >= 0 && x[k] <= 1))
-                return vt_fail(e, VT_E_RANGE, "x[%zu]: value %zu is %g, must be in [0,1]", i, k, (double)x[k]);
+                return vt_fail(e, VT_E_RANGE, "x[%zu]: value %zu is %.9g, must be in [0,1]", i, k, (double)x[k]);
     }
     return VT_OK;
 }

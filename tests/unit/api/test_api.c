@@ -3,6 +3,7 @@
  * model given as a caller's own classifier must be judged as the model itself is; whatever is passed, a sentence comes
  * back.
  */
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -527,12 +528,17 @@ static void test_wrong_arguments_are_sentences(void **state) {
     memcpy(other, x, sizeof x);
     other[PIXELS + 5] = 1.5F;
     refused(vitrine_attack(model, &plan, N, other, labels, x_adv, v, &e), VITRINE_E_RANGE, &e, "x[1]: value 5 is 1.5");
+    other[PIXELS + 5] = nextafterf(1, 2);
+    refused(vitrine_attack(model, &plan, N, other, labels, x_adv, v, &e), VITRINE_E_RANGE, &e, "is 1.00000012,");
     other[PIXELS + 5] = NAN;
     refused(vitrine_attack(model, &plan, N, other, labels, x_adv, v, &e), VITRINE_E_RANGE, &e, "nan");
     refused(vitrine_judge(model, "linf", 0.1, N, x, NULL, labels, v, &e), VITRINE_E_USAGE, &e, "x_adv is NULL");
     refused(vitrine_evaluate(&r, NULL, NULL, &e), VITRINE_E_USAGE, &e, "options is NULL");
     refused(vitrine_evaluate(&r, (const char *[]){"data=datasets/shapes10", NULL}, NULL, &e), VITRINE_E_USAGE, &e,
             "needs the option weights");
+    refused(vitrine_evaluate(&r, (const char *[]){"exhaustive=0", NULL}, NULL, &e), VITRINE_E_USAGE, &e,
+            "exhaustive takes no value, but '0' was given");
+    refused(vitrine_train((const char *[]){"resume=", NULL}, NULL, &e), VITRINE_E_USAGE, &e, "takes no value");
     refused(vitrine_run_verdicts(NULL, 0, v, &e), VITRINE_E_USAGE, &e, "r is NULL");
     vitrine_close(NULL), vitrine_run_close(NULL), vitrine_free(NULL);
     assert_int_equal(vitrine_open(&m, weights, NULL, NULL), VITRINE_OK); /* nobody wants the sentence */
@@ -579,6 +585,8 @@ static void test_nothing_of_the_process_changes(void **state) {
     unsetenv("OPENBLAS_NUM_THREADS");
     assert_string_equal(vitrine_environment(0), "OPENBLAS_NUM_THREADS=1");
     assert_null(vitrine_environment(1));
+    assert_null(vitrine_environment(-1));
+    assert_null(vitrine_environment(INT_MIN));
 }
 
 int main(void) {
