@@ -257,8 +257,8 @@ DEMO ?= --images 0:100 --eps 4/255 --attack fgsm --attack pgd --attack cw20 --at
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 PRIVATE = $(filter-out -L%,$(LDLIBS)) -fopenmp
-INSTALL = tools/install.sh --library $(OUT) --libdir '$(LIBDIR)' --private '$(PRIVATE)'
-install: $(EXE) $(SO) ## command, manual pages, completions, recipes, library (PREFIX=/usr/local, LIBDIR, DESTDIR)
+INSTALL = tools/install.sh --library $(OUT) --libdir '$(LIBDIR)' --private '$(PRIVATE)' $(if $(filter 1,$(MPI)),--mpi $(MPI_EXE))
+install: $(EXE) $(SO) $(if $(filter 1,$(MPI)),mpi) ## command, manual pages, completions, recipes, library (PREFIX=/usr/local, LIBDIR, DESTDIR)
 	@$(INSTALL) $(EXE) '$(PREFIX)' '$(DESTDIR)'
 private-libs: # what whoever links libvitrine.a links too
 	@echo '$(PRIVATE)'

@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # What `make install` puts where: the command, its manual pages and completions (printed by the command itself), recipes
-# and the Python file by which a model is served; and the library (libvitrine.a, libvitrine.so.0), which lies in FOLDER.
-# Usage: tools/install.sh [--remove] [--library FOLDER] [--libdir LIBDIR] [--private LIBS] COMMAND PREFIX [DESTDIR]
+# and the Python file by which a model is served; the library (libvitrine.a, libvitrine.so.0), which lies in FOLDER; and
+# vitrine-mpi where it was made (make MPI=1).
+# Usage: tools/install.sh [--remove] [--library FOLDER] [--libdir LIBDIR] [--private LIBS] [--mpi PROGRAM] COMMAND PREFIX [DESTDIR]
 set -eu
-usage() { echo "usage: tools/install.sh [--remove] [--library FOLDER] [--libdir DIR] [--private LIBS] COMMAND PREFIX [DESTDIR]" >&2; exit 2; }
-remove=0 library='' libdir='' private=''
+usage() { echo "usage: tools/install.sh [--remove] [--library FOLDER] [--libdir DIR] [--private LIBS] [--mpi PROGRAM] COMMAND PREFIX [DESTDIR]" >&2; exit 2; }
+remove=0 library='' libdir='' private='' mpi=''
 while [ $# -gt 0 ]; do
     case $1 in
     --remove) remove=1 && shift ;;
-    --library | --libdir | --private)
+    --library | --libdir | --private | --mpi)
         [ $# -ge 2 ] || usage
         eval "${1#--}=\$2" && shift 2 ;;
     --*) usage ;;
@@ -60,5 +61,6 @@ if [ -n "$library" ]; then
     put 644 "$library/libvitrine.so.0" "$lib/libvitrine.so.0"
     if [ $remove = 1 ]; then rm -f "$lib/libvitrine.so"; else ln -sf libvitrine.so.0 "$lib/libvitrine.so"; fi
 fi
+[ $remove = 0 ] && [ -z "$mpi" ] || put 755 "$mpi" "$to/bin/vitrine-mpi"
 put 755 "$command" "$to/bin/vitrine"
 [ $remove = 0 ] || [ ! -d "$share/vitrine" ] || find "$share/vitrine" -depth -type d -empty -delete

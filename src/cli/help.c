@@ -206,6 +206,7 @@ void vt_help_command(FILE *f, const vt_command *c) {
             c->operands ? c->operands : "", c->summary);
     if (c->args) options(f, c);
     if (c->details) fputc('\n', f), paragraphs(f, c->details);
+    if (c->ranks) fputc('\n', f), paragraphs(f, VT_HELP_RANKS);
     if (c->examples[0]) fputs("\nExamples:\n", f);
     for (int i = 0; c->examples[i]; i++) example(f, c->examples[i]);
 }

@@ -28,6 +28,11 @@ bool vt_help_row(const char *row, const vt_command *c, const char *name);
  * threat's radius, as far as the command `to` takes them; quoted for a shell. */
 void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to);
 
+/* Of a command with `ranks`, behind its details. */
+#define VT_HELP_RANKS                                                                                                  \
+    "Several processes can share the work, on one machine or many: mpirun -n N vitrine-mpi with the same words "       \
+    "(docs/cluster.md)."
+
 void vt_help_all(FILE *f);
 void vt_help_command(FILE *f, const vt_command *c);
 

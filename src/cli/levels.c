@@ -23,16 +23,17 @@ static const char *told(char **env) {
     return NULL;
 }
 
-/* FOLDER/../libexec/vitrine/LEVEL/vitrine of this program FOLDER/vitrine; false: it is not there. */
+/* FOLDER/../libexec/vitrine/LEVEL/NAME of this program FOLDER/NAME (vitrine-mpi must not go on as vitrine); false: it
+ * is not there. */
 static bool beside(char *out, size_t size, const char *level) {
-    ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0) return false;
-    out[n] = 0;
-    char *slash = strrchr(out, '/');
+    self[n] = 0;
+    char *slash = strrchr(self, '/');
     if (!slash) return false;
-    size_t left = size - (size_t)(slash - out);
-    int k = snprintf(slash, left, "/../libexec/vitrine/%s/vitrine", level);
-    return k > 0 && (size_t)k < left && access(out, X_OK) == 0;
+    int k = snprintf(out, size, "%.*s/../libexec/vitrine/%s%s", (int)(slash - self), self, level, slash);
+    return k > 0 && (size_t)k < size && access(out, X_OK) == 0;
 }
 
 static void refuse(const char *level) {

@@ -157,6 +157,7 @@ void vt_man_command(FILE *f, const vt_command *c) {
         prose(f, c->details);
     else
         fprintf(f, "This is a command of\n.Xr vitrine 1 .\n");
+    if (c->ranks) fputs(".Pp\n", f), prose(f, VT_HELP_RANKS);
     options(f, c);
     status(f);
     if (c->examples[0]) fputs(".Sh EXAMPLES\n", f);

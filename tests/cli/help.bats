@@ -25,6 +25,15 @@ narrow() {
         END{exit !(h=="Model:" && i=="Data:" && p=="Threat:" && o=="Output:" && s=="Run:")}'
 }
 
+@test "help and manual say which commands several processes can share" {
+    for c in $(commands); do
+        case $c in eval | curve | train | table) want=1 ;; *) want=0 ;; esac
+        for form in "help $c" "help --man $c"; do
+            [ "$("$VITRINE" $form | grep -c 'vitrine\\*-mpi')" = $want ] || fail "$form"
+        done
+    done
+}
+
 # The examples of help COMMAND, as a shell script.
 examples() { "$VITRINE" help "$1" | sed '1,/^Examples:$/d'; }
 

@@ -140,8 +140,16 @@ Z
     there/usr/bin/vitrine --version
     [ "$(find there -type f ! -perm 644 | wc -l)" = 1 ] # the command alone may be run
     touch there/usr/share/vitrine/mine
+    # the program for several processes too, where it was made; it is removed by those who did not make it
+    printf '#!/bin/sh\necho several\n' >several
+    "$ROOT/tools/install.sh" --mpi several "$VITRINE" /usr "$PWD/there"
+    [ "$(there/usr/bin/vitrine-mpi)" = several ]
     "$ROOT/tools/install.sh" --remove "$VITRINE" /usr "$PWD/there"
     [ "$(find there -type f)" = there/usr/share/vitrine/mine ]
+    make -n -s -C "$ROOT" install MPI=1 DESTDIR="$PWD/there" >words
+    grep -qE -- "--mpi [^ ]*/vitrine-mpi " words
+    make -n -s -C "$ROOT" install DESTDIR="$PWD/there" >words
+    never grep -q -- --mpi words
 }
 
 @test "an installation that cannot be made says why and puts no command there" {
@@ -181,6 +189,8 @@ END
     [ "$(bin/vitrine 'a b')" = "$best a b" ]
     ln -s bin/vitrine link # by another name it is the same program
     [ "$(./link c)" = "$best c" ]
+    cp bin/vitrine bin/vitrine-mpi # another program, which must not go on as that one
+    [ "$(bin/vitrine-mpi c)" = "base c" ]
     [ "$(VITRINE_LEVEL=x86-64-v2 bin/vitrine d)" = "base d" ]
     [ "$(VITRINE_LEVEL= bin/vitrine e)" = "$best e" ]
     if [ $best = x86-64-v4 ]; then [ "$(VITRINE_LEVEL=x86-64-v3 bin/vitrine f)" = "x86-64-v3 f" ]; fi
