@@ -13,6 +13,11 @@
  *   - A handle may be read by several threads at once, and is closed once, by one of them; closing NULL is allowed.
  *   - `threads` is how many threads the call may use; 0: as many as there are processors. Results do not depend on it.
  *
+ * A signal handler of the caller's that may interrupt a thread inside a call (one that sets *interrupt, say) needs
+ * sigaltstack and SA_ONSTACK: kernels of oneDNN 2.6.3 keep numbers further below the stack's end than a signal leaves
+ * alone. The command does so; the Python view lets signals wait, or calls from a thread that none
+ * reaches.
+ *
  * The environment of the process decides speed, and with it the last bits of products: see vitrine_environment().
  * Names beginning with vitrine_ and VITRINE_ are public; docs/library.md is the tour, examples/ has programs. */
 #ifndef VITRINE_H

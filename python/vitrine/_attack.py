@@ -5,7 +5,7 @@ import ctypes as c
 
 import numpy as np
 
-from ._library import VERDICT, Plan, call, call_interruptible, images, whole
+from ._library import VERDICT, Plan, call_interruptible, images, whole
 
 CORRECT, WRONG, ROBUST, BROKEN, INVALID, NOT_FINITE = range(6)  # vitrine_outcome
 
@@ -33,6 +33,6 @@ def judge(model, x, x_adv, labels, eps, norm="linf"):
         raise ValueError("x_adv has %d images, x %d" % (len(x_adv), len(x)))
     y = whole(labels, len(x), "labels")
     verdicts = np.zeros(len(x), VERDICT)
-    model.raising(lambda: call("judge", model.handle, norm.encode(), eps, len(x), x.ctypes.data, x_adv.ctypes.data,
+    model.raising(lambda: model.ask("judge", model.handle, norm.encode(), eps, len(x), x.ctypes.data, x_adv.ctypes.data,
                                y.ctypes.data, verdicts.ctypes.data))
     return verdicts

@@ -3,6 +3,7 @@
 
 import ctypes as c
 import os
+import signal
 import threading
 
 import numpy as np
@@ -96,8 +97,21 @@ def call(name, *args):
         raise Error(e.code, e.text.decode("utf-8", "replace"))
 
 
+def call_held(name, *args):
+    """The same while signals that somebody handles wait: interrupted on the same stack, kernels of oneDNN lose numbers
+    (vitrine.h). Python would act on them behind the call anyway."""
+    faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+    handled = {s for s in signal.valid_signals() - faults if signal.getsignal(s) not in (signal.SIG_DFL, signal.SIG_IGN)}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, handled)  # which may raise what came before it
+        call(name, *args)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def call_interruptible(name, flag, *args):
-    """The same in a thread of its own, so that Ctrl-C sets the flag (c_int) and ends it."""
+    """vitrine_NAME(*args, &err), or Error, in a thread of its own, so that Ctrl-C sets the flag (c_int) and ends it."""
     failed = []
 
     def run():

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 
-from ._library import Classifier, call, images, lib, pairs
+from ._library import Classifier, call, call_held, images, lib, pairs
 
 
 class Model:
@@ -67,7 +67,7 @@ class Model:
         """[n, classes] of x [n, *shape]."""
         x = images(x, self.shape)
         z = np.empty((len(x), self.classes), np.float32)
-        self.raising(lambda: call("logits", self.handle, len(x), x.ctypes.data, z.ctypes.data, threads))
+        self.raising(lambda: self.ask("logits", self.handle, len(x), x.ctypes.data, z.ctypes.data, threads))
         return z
 
     def vjp(self, x, cotangent, threads=0):
@@ -77,8 +77,11 @@ class Model:
         if dz.shape != (len(x), self.classes):
             raise ValueError("cotangent is %s, must be %s" % (list(dz.shape), [len(x), self.classes]))
         dx = np.empty_like(x)
-        self.raising(lambda: call("vjp", self.handle, len(x), x.ctypes.data, dz.ctypes.data, dx.ctypes.data, threads))
+        self.raising(lambda: self.ask("vjp", self.handle, len(x), x.ctypes.data, dz.ctypes.data, dx.ctypes.data, threads))
         return dx
+
+    def ask(self, *args):
+        (call_held if self._keeps is None else call)(*args)
 
     def raising(self, f):
         """f(), and what a function of the caller's raised in it, rather than that it failed."""

@@ -127,6 +127,28 @@ END
     [ "$(PYTHONPATH=$ROOT/python VITRINE_LIBRARY=$(library)/libvitrine.so.0 timeout 60 /usr/bin/python3 script.py)" = ended ]
 }
 
+@test "signals wait while logits are computed, and are taken behind them" {
+    links
+    script <<'END'
+import signal
+held = lambda: int([l for l in open("/proc/%d/task/%d/status" % (os.getpid(), os.getpid())) if l.startswith("SigBlk")][0].split()[1], 16) >> 1 & 1
+seen = []
+def look():
+    while not seen:
+        if held(): seen.append(1), os.kill(os.getpid(), signal.SIGINT)
+t = threading.Thread(target=look)
+t.start()
+try:
+    for _ in range(1000): m.logits(x)
+    raise AssertionError("nothing was held back, or it was lost")
+except KeyboardInterrupt:
+    pass
+finally:
+    seen.append(1), t.join()
+assert not held()
+END
+}
+
 @test "a library that is not there is a sentence" {
     run env PYTHONPATH="$ROOT/python" VITRINE_LIBRARY=/nowhere/lib.so /usr/bin/python3 -c 'import vitrine'
     [ "$status" = 1 ]
