@@ -162,6 +162,9 @@ vt_status vt_mpi_open(vt_team **out, vt_err *e) {
     int level;
     *out = NULL;
     if (!vt_mpi_launched()) return VT_OK;
+    /* Open MPI prefers UCX for windows, and ends the job where UCX finds no network of its kind, as on plain TCP. What
+     * it takes otherwise is fast enough for a counter. Other MPIs do not read this, and what the user has set stays. */
+    setenv("OMPI_MCA_osc", "^ucx", 0);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     setenv("VITRINE_ALONE", "1", 1); /* what this process starts is not a rank */
     MPI_Comm_rank(MPI_COMM_WORLD, &c.team.rank);

@@ -362,7 +362,7 @@ static void test_share(void **state) {
         coarse_open(&c, 0);
         c.t.b[1] = c.s.t.b[1] = -1;
         assert_int_equal(vt_attack_parse(&a, "square:queries=100", VT_LINF, &e), VT_OK);
-        assert_int_equal(vt_attacker_open(&w, N, vt_attacker_work(&a, &c.s.task), &e), VT_OK);
+        assert_int_equal(vt_attacker_open(&w, c.s.task.shape, vt_attacker_work(&a, &c.s.task), &e), VT_OK);
         const vt_attempt t = {.x = c.s.x,
                               .classes = K,
                               .norm = VT_LINF,
