@@ -19,16 +19,18 @@ robust() { jq '.attacks[0].robust' "$1/results.json"; }
 
 @test "one of each family: loads, agrees with its source, misleads its own gradients and not the source's" {
     ln -s "$BATS_FILE_TMPDIR/nets" nets
-    good eval "$P" --data "$SHAPES" --images 0:12 --eps 2/255 --attack pgd --out source
     for n in $FAMILIES; do
+        local images=0:12
+        [ $n != shatter ] || images=0:40 # how much its roundings mislead is other product kernels' as well: a dozen images may tie
+        good eval "$P" --data "$SHAPES" --images $images --eps 2/255 --attack pgd --out "source-$n"
         good info "nets/$n"
         says "architecture         vit" "(all finite)"
-        good eval "nets/$n" --data "$SHAPES" --images 0:12 --eps 2/255 --attack pgd --out "$n"
-        good eval "nets/$n" --data "$SHAPES" --images 0:12 --eps 2/255 --surrogate "$P" --attack transfer --out "$n.true"
-        same=$(diff <(preds source) <(preds "$n") | grep -c '^>' || true)
-        [ "$same" -le 1 ] || fail "$n answers otherwise than its source on $same of 12 images"
+        good eval "nets/$n" --data "$SHAPES" --images $images --eps 2/255 --attack pgd --out "$n"
+        good eval "nets/$n" --data "$SHAPES" --images $images --eps 2/255 --surrogate "$P" --attack transfer --out "$n.true"
+        same=$(diff <(preds "source-$n") <(preds "$n") | grep -c '^>' || true)
+        [ "$same" -le 1 ] || fail "$n answers otherwise than its source on $same images"
         [ "$(robust "$n.true")" -lt "$(robust "$n")" ] || fail "$n: $(robust "$n") by its own gradients, $(robust "$n.true") in truth"
-        [ "$(robust "$n.true")" -le $(($(robust source) + 1)) ] || fail "$n is more robust than its source"
+        [ "$(robust "$n.true")" -le $(($(robust "source-$n") + 1)) ] || fail "$n is more robust than its source"
     done
 }
 

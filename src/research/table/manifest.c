@@ -309,7 +309,8 @@ static vt_status check_options(const vt_words *w, const char *where, vt_err *e) 
                                         "batch",
                                         "oracle",
                                         "oracle-timeout",
-                                        "surrogate-oracle"};
+                                        "surrogate-oracle",
+                                        "search"};
     for (int i = 0; i < w->n; i++)
         for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
             if (strcspn(w->word[i], "=") == strlen(taken[k]) && !strncmp(w->word[i], taken[k], strlen(taken[k])))
