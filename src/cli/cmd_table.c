@@ -172,15 +172,15 @@ static void dry_run(const job *j) {
     sums all = sum(p, -1);
     double rate = product_rate(), total = all.training + all.evaluation;
     int width = vt_manifest_row_width(j->m);
-    printf("%s\n\n%-*s %9s %14s %11s %14s\n", j->m->title ? j->m->title : j->m->name, width, "missing", "trainings",
+    printf("%s\n\n%-*s %9s %11s %11s %13s\n", j->m->title ? j->m->title : j->m->name, width, "missing", "trainings",
            "TFLOP", "evaluations", "TFLOP at most");
     for (int r = 0; r < j->m->n_rows; r++) {
         sums s = sum(p, r);
         if (s.trainings + s.evaluations)
-            printf("%-*s %9d %14.4g %11d %14.4g\n", width, j->m->rows[r].name, s.trainings, s.training, s.evaluations,
+            printf("%-*s %9d %11.4g %11d %13.4g\n", width, j->m->rows[r].name, s.trainings, s.training, s.evaluations,
                    s.evaluation);
     }
-    printf("%-*s %9d %14.4g %11d %14.4g\n\n", width, "all", all.trainings, all.training, all.evaluations,
+    printf("%-*s %9d %11.4g %11d %13.4g\n\n", width, "all", all.trainings, all.training, all.evaluations,
            all.evaluation);
     for (int i = 0; i < p->n; i++)
         if (vt_plan_needs(p, i)) {
