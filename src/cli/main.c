@@ -134,14 +134,15 @@ static void told(const vt_cli *c, char *out, size_t size) {
             n += (size_t)snprintf(out + n, size - n, " --%s %s", options[k], vt_cli_nth(c, options[k], i));
 }
 
+static vt_status other_words(const void *ctx, const char *first, const char *mine, vt_err *e) {
+    (void)ctx;
+    return vt_fail(e, VT_E_USAGE, "was started to %s, rank 0 to %s: all ranks need the same words", mine, first);
+}
+
 static vt_status same_words(const vt_cli *c, vt_err *e) {
-    char mine[600], *first = NULL;
+    char mine[600];
     told(c, mine, sizeof mine);
-    vt_status s = vt_team_text(c->team, mine, &first, e);
-    if (s == VT_OK && strcmp(first, mine))
-        s = vt_fail(e, VT_E_USAGE, "was started to %s, rank 0 to %s: all ranks need the same words", mine, first);
-    free(first);
-    return vt_team_agree(c->team, s, e);
+    return vt_team_same(c->team, mine, other_words, NULL, e);
 }
 
 static vt_status run_command(const vt_cli *c, vt_err *e) {

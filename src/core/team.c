@@ -103,6 +103,16 @@ vt_status vt_team_text(vt_team *t, const char *text, char **out, vt_err *e) {
     return VT_OK;
 }
 
+vt_status vt_team_same(vt_team *t, const char *mine, vt_differs_fn differs, const void *ctx, vt_err *e) {
+    char *first = NULL;
+    vt_status s = mine ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory to compare ranks");
+    s = vt_team_agree(t, s, e);
+    if (s == VT_OK) s = vt_team_text(t, mine, &first, e);
+    if (s == VT_OK && strcmp(first, mine)) s = differs(ctx, first, mine, e);
+    free(first);
+    return vt_team_agree(t, s, e);
+}
+
 vt_status vt_team_board(vt_team *t, size_t n, vt_err *e) {
     if (!t) return VT_OK;
     VT_TRY(vt_team_agree(t, VT_OK, e));

@@ -53,6 +53,11 @@ vt_status vt_team_collect(vt_team *t, const void *mine, size_t bytes, void **all
 /* Rank 0's text for all, malloc'ed into *out; the others' `text` is not looked at. Agrees. */
 vt_status vt_team_text(vt_team *t, const char *text, char **out, vt_err *e);
 
+/* Refuses ranks whose text is not rank 0's: differs gives the sentence, or VT_OK where it does not matter after all.
+ * mine NULL: there was no memory for it. Agrees. */
+typedef vt_status (*vt_differs_fn)(const void *ctx, const char *first, const char *mine, vt_err *e);
+vt_status vt_team_same(vt_team *t, const char *mine, vt_differs_fn differs, const void *ctx, vt_err *e);
+
 /* A board: n numbers, 0 now, that every rank may add to without the others (not collective). vt_team_add returns what
  * the number was before. Agrees. */
 vt_status vt_team_board(vt_team *t, size_t n, vt_err *e);

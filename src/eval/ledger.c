@@ -326,7 +326,7 @@ vt_status vt_ledger_read_adv(const vt_ledger *l, const vt_record *r, float *x, v
 
 /* ---- canonical form ---- */
 
-static int by_place(const void *a, const void *b) {
+int vt_record_by_place(const void *a, const void *b) {
     const vt_record *x = a, *y = b;
     if (x->entry != y->entry) return x->entry < y->entry ? -1 : 1;
     if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
@@ -362,7 +362,7 @@ int vt_record_by_image(const void *a, const void *b) {
 }
 
 vt_status vt_ledger_finish(vt_ledger *l, vt_err *e) {
-    qsort(l->records, l->count, sizeof *l->records, by_place);
+    qsort(l->records, l->count, sizeof *l->records, vt_record_by_place);
     vt_file lines, adv;
     VT_TRY(vt_file_begin(&adv, l->dir, "adv.bin", e));
     vt_status s = vt_file_begin(&lines, l->dir, "ledger.jsonl", e);

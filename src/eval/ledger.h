@@ -96,6 +96,8 @@ vt_status vt_ledger_finish(vt_ledger *l, vt_err *e);
 /* Does this line show that its image is not robust: wrong as it is, or broken by a point of the ball (not by what a
  * paper's evaluator took for one)? */
 bool vt_record_fails(const vt_ledger *l, const vt_record *r);
+/* For qsort of records, in a finished ledger's order: entry, stage, image. */
+int vt_record_by_place(const void *a, const void *b);
 /* For qsort of pointers to records: image, entry, stage. */
 int vt_record_by_image(const void *a, const void *b);
 

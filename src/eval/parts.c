@@ -21,23 +21,18 @@ typedef struct known {
     size_t n;
 } known;
 
-static int by_place(const void *a, const void *b) {
-    const vt_record *x = a, *y = b;
-    if (x->entry != y->entry) return x->entry < y->entry ? -1 : 1;
-    if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
-    return (x->image > y->image) - (x->image < y->image);
-}
-
 static vt_status know(known *k, const vt_record *lines, size_t n, vt_err *e) {
     vt_record *more = realloc(k->lines, (k->n + n + 1) * sizeof *more);
     if (!more) return vt_fail(e, VT_E_MEMORY, "no memory for %zu ledger lines", k->n + n);
     if (n) memcpy(more + k->n, lines, n * sizeof *lines);
     k->lines = more, k->n += n;
-    qsort(k->lines, k->n, sizeof *k->lines, by_place);
+    qsort(k->lines, k->n, sizeof *k->lines, vt_record_by_place);
     return VT_OK;
 }
 
-static bool has(const known *k, const vt_record *r) { return bsearch(r, k->lines, k->n, sizeof *r, by_place) != NULL; }
+static bool has(const known *k, const vt_record *r) {
+    return bsearch(r, k->lines, k->n, sizeof *r, vt_record_by_place) != NULL;
+}
 
 /* ---- the folders of parts ---- */
 
@@ -50,6 +45,10 @@ static bool part_path(char path[VT_PATH_MAX], const char *out, const char *name)
 static bool is_folder(const char *path) {
     struct stat s;
     return lstat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+static vt_status no_folder(const char *path, vt_err *e) {
+    return vt_fail(e, VT_E_IO, "%s is no folder, or a link, which is not followed: remove it", path);
 }
 
 /* The next part, a number in a folder of parts; false: no more. */
@@ -99,19 +98,19 @@ static vt_status each_line(const vt_ledger *part, known *k, float *x, line_fn fn
 
 /* Has the part a header? A kill may have come before it was written; then there are no lines either. */
 static bool begun(const char *path) {
-    char name[VT_PATH_MAX], *text = NULL;
-    size_t n = 0;
-    bool is = vt_path(name, path, "ledger.jsonl") && vt_file_read(name, VT_FILE_ANY, &text, &n, NULL) == VT_OK &&
-              memchr(text, '\n', n);
-    free(text);
-    return is;
+    char name[VT_PATH_MAX];
+    FILE *f = NULL;
+    int c = EOF;
+    if (vt_path(name, path, "ledger.jsonl") && vt_file_stream(&f, name, NULL) == VT_OK)
+        while ((c = getc(f)) != EOF && c != '\n') continue;
+    if (f) fclose(f);
+    return c == '\n';
 }
 
 static vt_status one_part(const char *path, const vt_ledger *l, known *k, line_fn fn, void *ctx, vt_err *e) {
     vt_ledger *part;
     char names[200];
-    if (!is_folder(path))
-        return vt_fail(e, VT_E_IO, "%s is no folder, or a link, which is not followed: remove it", path);
+    if (!is_folder(path)) return no_folder(path, e);
     if (!begun(path)) return VT_OK;
     VT_TRY(vt_ledger_open(&part, path, e));
     vt_status s = vt_ledger_check(part, e);
@@ -129,8 +128,7 @@ static vt_status one_part(const char *path, const vt_ledger *l, known *k, line_f
 static vt_status each_part(const char *out, const vt_ledger *l, known *k, line_fn fn, void *ctx, vt_err *e) {
     char path[VT_PATH_MAX];
     vt_status s = VT_OK;
-    if (part_path(path, out, NULL) && access(path, F_OK) == 0 && !is_folder(path))
-        return vt_fail(e, VT_E_IO, "%s is no folder, or a link, which is not followed: remove it", path);
+    if (part_path(path, out, NULL) && access(path, F_OK) == 0 && !is_folder(path)) return no_folder(path, e);
     DIR *d = open_parts(out);
     while (s == VT_OK && next_part(d, out, path)) s = one_part(path, l, k, fn, ctx, e);
     if (d) closedir(d);
@@ -278,29 +276,34 @@ static vt_status share(json_t **out, const json_t *mine, vt_team *t, vt_err *e) 
     return vt_team_agree(t, s, e);
 }
 
-static vt_status same_images(const vt_run_place *p, vt_err *e) {
-    char sha[65], mine[100], *first = NULL;
-    vt_sha_hex(p->images, p->n_images * sizeof *p->images, sha);
-    snprintf(mine, sizeof mine, "%zu %s", p->n_images, sha);
-    vt_status s = vt_team_text(p->team, mine, &first, e);
-    if (s == VT_OK && strcmp(first, mine))
-        s = vt_fail(e, VT_E_USAGE, "its --images are others than rank 0's (%zu of them there, %zu here)",
-                    (size_t)strtoull(first, NULL, 10), p->n_images);
-    free(first);
-    return vt_team_agree(p->team, s, e);
+static vt_status other_images(const void *ctx, const char *first, const char *mine, vt_err *e) {
+    const vt_run_place *p = ctx;
+    (void)mine;
+    return vt_fail(e, VT_E_USAGE, "its --images are others than rank 0's (%zu of them there, %zu here)",
+                   (size_t)strtoull(first, NULL, 10), p->n_images);
+}
+
+static vt_status other_run(const void *ctx, const char *first, const char *mine, vt_err *e) {
+    const vt_run_place *p = ctx;
+    json_error_t why;
+    char names[200];
+    json_t *theirs = vt_json(first, strlen(first), &why), *ours = vt_json(mine, strlen(mine), &why);
+    vt_status s = theirs && ours ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    if (s == VT_OK && vt_header_difference(theirs, ours, p->allow_mixed, names, sizeof names))
+        s = vt_fail(e, VT_E_USAGE, "its run would have another %s than rank 0's%s", names,
+                    strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
+    json_decref(theirs), json_decref(ours);
+    return s;
 }
 
 /* Before anything is written: would all ranks make one run? */
 static vt_status same_run(const json_t *header, const vt_run_place *p, vt_err *e) {
-    json_t *first = NULL;
-    char names[200];
-    vt_status s = share(&first, header, p->team, e);
-    if (s == VT_OK && vt_header_difference(first, header, p->allow_mixed, names, sizeof names))
-        s = vt_fail(e, VT_E_USAGE, "its run would have another %s than rank 0's%s", names,
-                    strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
-    json_decref(first);
-    VT_TRY(vt_team_agree(p->team, s, e));
-    return same_images(p, e);
+    char sha[65], images[100], *text = vt_json_text(header, JSON_COMPACT);
+    vt_status s = vt_team_same(p->team, text, other_run, p, e);
+    free(text);
+    vt_sha_hex(p->images, p->n_images * sizeof *p->images, sha);
+    snprintf(images, sizeof images, "%zu %s", p->n_images, sha);
+    return s == VT_OK ? vt_team_same(p->team, images, other_images, p, e) : s;
 }
 
 static vt_status open_part(vt_ledger **out, const vt_run_place *p, const json_t *header, size_t pixels, vt_err *e) {

@@ -2,8 +2,6 @@
 /* cli/ranks.h of the program that MPI=1 makes. */
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include "cli/ranks.h"
 #include "core/hash.h"
@@ -18,16 +16,16 @@ static void be_silent(void) {
     close(nothing);
 }
 
+static vt_status other_program(const void *ctx, const char *first, const char *mine, vt_err *e) {
+    (void)ctx;
+    return vt_fail(e, VT_E_USAGE, "runs another vitrine (SHA-256 %.12s...) than rank 0 (%.12s...)", mine, first);
+}
+
 /* Is this the program that rank 0 is? Of two builds nobody knows whether they agree to the last bit. */
 static vt_status one_program(vt_team *t, vt_err *e) {
-    char mine[65], *first = NULL;
-    vt_status s = vt_sha_file("/proc/self/exe", mine, e);
-    s = vt_team_agree(t, s, e);
-    if (s == VT_OK) s = vt_team_text(t, mine, &first, e);
-    if (s == VT_OK && strcmp(first, mine))
-        s = vt_fail(e, VT_E_USAGE, "runs another vitrine (SHA-256 %.12s...) than rank 0 (%.12s...)", mine, first);
-    free(first);
-    return vt_team_agree(t, s, e);
+    char mine[65];
+    VT_TRY(vt_team_agree(t, vt_sha_file("/proc/self/exe", mine, e), e));
+    return vt_team_same(t, mine, other_program, NULL, e);
 }
 
 bool vt_ranks_launched(void) { return vt_mpi_launched(); }

@@ -38,7 +38,7 @@ typedef struct VT_R(vt_penalty_def) {
 
 const VT_R(vt_penalty_def) *const *VT_R(vt_penalty_defs)(int *n);
 const VT_R(vt_penalty_def) *VT_R(vt_penalty_find)(const char *name); /* NULL: unknown */
-/* All parts, and apply. */
+/* All parts, and apply: what a process alone does. */
 double VT_R(vt_penalty_apply)(const VT_R(vt_penalty_def) *d, real *grad, real *state, real *work, const real *w,
                               const vt_model *m, const void *params);
 

@@ -230,16 +230,19 @@ static char *identity(const vt_run *run) {
     return n < 0 ? NULL : text;
 }
 
-static vt_status same_everywhere(vt_run *run, vt_err *e) {
-    char *mine = identity(run), *first = NULL, changed[300] = "";
-    vt_status s = mine ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for training");
-    s = vt_team_agree(run->t->team, s, e);
-    if (s == VT_OK) s = vt_team_text(run->t->team, mine, &first, e);
-    if (s == VT_OK) vt_recipe_diff(first, mine, changed, sizeof changed);
-    if (s == VT_OK && *changed)
-        s = vt_fail(e, VT_E_USAGE, "it would train with something else than rank 0: %s", changed);
-    free(mine), free(first);
-    return vt_team_agree(run->t->team, s, e);
+static vt_status other_training(const void *ctx, const char *first, const char *mine, vt_err *e) {
+    char changed[300];
+    (void)ctx;
+    vt_recipe_diff(first, mine, changed, sizeof changed);
+    return vt_fail(e, VT_E_USAGE, "it would train with something else than rank 0: %s",
+                   *changed ? changed : "the order of groups");
+}
+
+static vt_status same_training(vt_run *run, vt_err *e) {
+    char *mine = identity(run);
+    vt_status s = vt_team_same(run->t->team, mine, other_training, NULL, e);
+    free(mine);
+    return s;
 }
 
 /* Numbers of a run that are no tensors. */
@@ -266,7 +269,7 @@ vt_status vt_state_share(vt_run *run, vt_err *e) {
     vt_team *t = run->t->team;
     entries l = {0};
     if (!t) return VT_OK;
-    VT_TRY(same_everywhere(run, e));
+    VT_TRY(same_training(run, e));
     VT_TRY(vt_team_agree(t, list(&l, run, e), e));
     take_numbers(run);
     for (int i = 0; i < l.n; i++)
@@ -277,21 +280,20 @@ vt_status vt_state_share(vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
+static vt_status other_weights(const void *ctx, const char *first, const char *mine, vt_err *e) {
+    const vt_run *run = ctx;
+    (void)first, (void)mine;
+    return vt_fail(e, VT_E_NUMERIC,
+                   "after step %lld its weights are no longer those of rank 0: this machine computes other bits than "
+                   "rank 0's (train on machines of one kind); %s/state.safetensors is the last good checkpoint",
+                   (long long)run->step, run->t->out);
+}
+
 vt_status vt_state_compare(vt_run *run, vt_err *e) {
-    vt_team *t = run->t->team;
-    char mine[65], first[65];
-    if (!t) return VT_OK;
+    char mine[65];
+    if (!run->t->team) return VT_OK;
     vt_sha_hex(run->m->w, run->m->params.total * sizeof(float), mine);
-    memcpy(first, mine, sizeof first);
-    VT_TRY(vt_team_agree(t, VT_OK, e));
-    t->ops->broadcast(t->ctx, 0, first, sizeof first);
-    vt_status s = VT_OK;
-    if (strcmp(mine, first))
-        s = vt_fail(e, VT_E_NUMERIC,
-                    "after step %lld its weights are no longer those of rank 0: this machine computes other bits than "
-                    "rank 0's (train on machines of one kind); %s/state.safetensors is the last good checkpoint",
-                    (long long)run->step, run->t->out);
-    return vt_team_agree(t, s, e);
+    return vt_team_same(run->t->team, mine, other_weights, run, e);
 }
 
 vt_status vt_state_export(vt_run *run, const char *name, vt_err *e) {

@@ -77,19 +77,20 @@ static void close_run(vt_run *run) {
 
 /* ---- one step ---- */
 
-/* The parts of a penalty, shared by ranks: each does some that lie together, and all hear of them. */
-static void advance(const vt_run *run, const vt_active_penalty *p) {
-    vt_team *t = run->t->team;
-    int n = p->def->parts ? p->def->parts(run->m) : 0, size = vt_team_size(t), rank = vt_team_rank(t);
-    for (int k = n * rank / size; k < n * (rank + 1) / size; k++)
-        p->def->advance(p->state, p->work, run->m->w, run->m, p->params, k);
-    for (int r = 0; t && n && r < size; r++) {
+/* By ranks: each does some of the parts, which lie together, and all hear of them; the gradient is everyone's. */
+static double apply_by_ranks(const vt_run *run, const vt_active_penalty *p, vt_team *t) {
+    const vt_model *m = run->m;
+    int n = p->def->parts ? p->def->parts(m) : 0;
+    for (int k = n * t->rank / t->size; k < n * (t->rank + 1) / t->size; k++)
+        p->def->advance(p->state, p->work, m->w, m, p->params, k);
+    for (int r = 0; n && r < t->size; r++) {
         size_t s0, w0, s1, w1;
-        p->def->begins(&s0, &w0, p->params, run->m, n * r / size);
-        p->def->begins(&s1, &w1, p->params, run->m, n * (r + 1) / size);
+        p->def->begins(&s0, &w0, p->params, m, n * r / t->size);
+        p->def->begins(&s1, &w1, p->params, m, n * (r + 1) / t->size);
         t->ops->broadcast(t->ctx, r, p->state + s0, (s1 - s0) * sizeof(float));
         t->ops->broadcast(t->ctx, r, p->work + w0, (w1 - w0) * sizeof(float));
     }
+    return p->def->apply ? p->def->apply(run->batch.grad, p->state, p->work, m->w, m, p->params) : 0;
 }
 
 /* Once per step, after the objective's gradient: values and gradients of what is active. */
@@ -97,8 +98,9 @@ static double add_penalties(vt_run *run) {
     double total = 0;
     for (int i = 0; i < run->n_penalties; i++) {
         vt_active_penalty *p = &run->penalties[i];
-        advance(run, p);
-        p->last = p->def->apply ? p->def->apply(run->batch.grad, p->state, p->work, run->m->w, run->m, p->params) : 0;
+        p->last = run->t->team
+                      ? apply_by_ranks(run, p, run->t->team)
+                      : vt_penalty_apply_f32(p->def, run->batch.grad, p->state, p->work, run->m->w, run->m, p->params);
         if (p->def->attention) p->last += run->batch.ortho * run->batch.sums.ortho;
         total += p->last;
     }

@@ -60,24 +60,29 @@ static vt_status all_done(const work *w, bool *yes, vt_err *e) {
     return VT_OK;
 }
 
-/* Do all ranks have the same cells, and is what rank 0 writes into the cache there for all? */
-static vt_status one_cache(const work *w, vt_err *e) {
-    vt_team *t = w->r->team;
-    char *all = NULL, *name = NULL, made[64], path[VT_PATH_MAX];
+static vt_status other_cells(const void *ctx, const char *first, const char *mine, vt_err *e) {
+    (void)first, (void)mine;
+    return vt_fail(e, VT_E_USAGE, "%s: its cells are not those of rank 0: recipes, checkpoints or images differ",
+                   ((const work *)ctx)->p->m->path);
+}
+
+static vt_status same_cells(const work *w, vt_err *e) {
     size_t n = 0, room = 66 * (size_t)w->p->n + 1;
     char *mine = calloc(room, 1);
-    vt_file f;
     for (int i = 0; mine && i < w->p->n; i++) n += (size_t)snprintf(mine + n, room - n, "%s\n", w->p->cells[i].hash);
-    vt_status s = mine ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d cells", w->p->n);
-    s = vt_team_agree(t, s, e);
-    if (s == VT_OK) s = vt_team_text(t, mine, &all, e);
-    if (s == VT_OK && strcmp(all, mine))
-        s = vt_fail(e, VT_E_USAGE, "%s: its cells are not those of rank 0: recipes, checkpoints or images differ",
-                    w->p->m->path);
-    s = vt_team_agree(t, s, e);
-    snprintf(made, sizeof made, ".ranks-%ld-%.0f", (long)getpid(),
-             1e6 * vt_now()); /* another job may look on as well */
-    if (s == VT_OK) s = vt_team_text(t, made, &name, e);
+    vt_status s = vt_team_same(w->r->team, mine, other_cells, w, e);
+    free(mine);
+    return s;
+}
+
+/* Is what rank 0 writes into the cache there for all? The file has a name of its own: another job may look on as well.
+ */
+static vt_status one_cache(const work *w, vt_err *e) {
+    vt_team *t = w->r->team;
+    char *name = NULL, made[64], path[VT_PATH_MAX];
+    vt_file f;
+    snprintf(made, sizeof made, ".ranks-%ld-%.0f", (long)getpid(), 1e6 * vt_now());
+    vt_status s = vt_team_text(t, made, &name, e);
     if (s == VT_OK && !t->rank) s = vt_file_begin(&f, w->p->out, name, e);
     if (s == VT_OK && !t->rank) s = vt_file_commit(&f, e);
     s = vt_team_agree(t, s, e);
@@ -86,7 +91,7 @@ static vt_status one_cache(const work *w, vt_err *e) {
                     w->p->out);
     s = vt_team_agree(t, s, e);
     if (!t->rank && name) vt_remove_in(w->p->out, name);
-    free(mine), free(all), free(name);
+    free(name);
     return s;
 }
 
@@ -245,7 +250,8 @@ vt_status vt_schedule(vt_plan *p, const vt_runner *r, int jobs, int threads, vt_
     if (!w.total && !r->team) return VT_OK;
     w.started = calloc((size_t)p->n, sizeof *w.started);
     if (!w.started) return vt_fail(e, VT_E_MEMORY, "no memory for %d cells", p->n);
-    vt_status s = r->team ? one_cache(&w, e) : VT_OK;
+    vt_status s = r->team ? same_cells(&w, e) : VT_OK;
+    if (s == VT_OK && r->team) s = one_cache(&w, e);
     if (s == VT_OK) s = vt_team_board(r->team, (size_t)p->n + 1, e);
     if (s == VT_OK) s = run(&w, jobs < JOBS_MOST ? jobs : JOBS_MOST, e);
     free(w.started);
