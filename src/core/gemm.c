@@ -9,6 +9,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/onednn.h"
+#include "core/small.h"
 
 extern void openblas_set_num_threads(int n);
 extern char *openblas_get_corename(void);
@@ -24,13 +25,34 @@ void vt_gemm_openblas_f32(bool ta, bool tb, int m, int n, int k, float alpha, co
     cblas_sgemm(CblasRowMajor, op(ta), op(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-/* Products of this many multiply-adds and more go to oneDNN; below, OpenBLAS's small-matrix kernels win (65 x 65 x 64:
- * 165 against 115 GFLOP/s on a Xeon; 65 x 128 x 128: 117 against 177). */
-#define ONEDNN_FROM 1000000.0
+/* A row times a matrix, or a matrix times a column: read once, where sgemm would bring it into its own order first. */
+static void by_vector(bool row, bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda,
+                      const float *b, int ldb, float beta, float *c, int ldc) {
+    for (int i = 0; beta == 0 && i < (row ? n : m); i++) c[row ? (size_t)i : (size_t)i * (size_t)ldc] = 0;
+    if (beta == 0) beta = 1; /* whatever a library does with 0 times NaN */
+    if (row)
+        cblas_sgemv(CblasRowMajor, op(!tb), tb ? n : k, tb ? k : n, alpha, b, ldb, a, ta ? lda : 1, beta, c, 1);
+    else
+        cblas_sgemv(CblasRowMajor, op(ta), ta ? k : m, ta ? m : k, alpha, a, lda, b, tb ? 1 : ldb, beta, c, ldc);
+}
+
+/* Products of so many multiply-adds and more go to oneDNN. OpenBLAS's kernels for AVX-512 do smaller ones without
+ * packing (65 x 65 x 64: 165 against 115 GFLOP/s on a Xeon; 65 x 128 x 128: 117 against 177), its others do not (10 x
+ * 192 x 65: 42 against 62 on an EPYC with AVX2); the smallest are core/small's there. */
+static double onednn_from(void) {
+    static const double small = 32768, large = 1000000;
+    return vt_small_here() ? small : large;
+}
 
 void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
                  float beta, float *c, int ldc) {
-    if (alpha == 1 && (beta == 0 || beta == 1) && (double)m * n * k >= ONEDNN_FROM) {
+    if (m == 1 || n == 1) {
+        by_vector(m == 1, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        return;
+    }
+    bool plain = alpha == 1 && (beta == 0 || beta == 1);
+    if (plain && vt_small_product(ta, tb, m, n, k, a, lda, b, ldb, beta == 1, c, ldc)) return;
+    if (plain && (double)m * n * k >= onednn_from()) {
         vt_product p =
             {.ta = ta, .tb = tb, .add = beta == 1, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc};
         if (vt_onednn_product(&p, a, b, c)) return;
@@ -70,7 +92,7 @@ const char *vt_blas_config(void) { return openblas_get_config(); }
 void vt_gemm_kernels(char *out, size_t size) {
     char onednn[64];
     vt_onednn_version(onednn, sizeof onednn);
-    snprintf(out, size, "OpenBLAS %s, %s", vt_blas_kernel(), onednn);
+    snprintf(out, size, "OpenBLAS %s, %s%s", vt_blas_kernel(), onednn, vt_small_here() ? ", vitrine avx2" : "");
 }
 
 /* Instruction set of OpenBLAS's x86 kernels by name; a name that is not here counts as "unknown, leave alone". */

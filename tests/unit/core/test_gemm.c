@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* src/core/gemm.c: matrix products against the plain reference at every size and road (OpenBLAS, oneDNN), and
- * what is said of the kernels. */
+/* src/core/gemm.c: matrix products against the plain reference at every size and road (OpenBLAS, oneDNN, core/small),
+ * and what is said of the kernels. */
 #include "t.h"
 #include "naive.h"
 
@@ -77,6 +77,21 @@ static void test_network_sizes(void **state) {
                     compare((product){(road)by, t & 1, t & 2, size[i][0], size[i][1], size[i][2], 1, beta});
 }
 
+/* Those of one head (where a token stands alone behind full vectors, too), of few rows and of few columns: kernels of
+ * our own on some processors. */
+static void test_small_sizes(void **state) {
+    (void)state;
+    static const int rows[] = {1, 2, 5, 6, 7, 13, 17, 65}, columns[] = {1, 2, 7, 8, 9, 15, 16, 17, 24, 49, 65},
+                     inner[] = {1, 3, 8, 17, 32, 65};
+    for (size_t i = 0; i < T_COUNT(rows); i++)
+        for (size_t j = 0; j < T_COUNT(columns); j++)
+            for (size_t l = 0; l < T_COUNT(inner); l++)
+                for (int t = 0; t < 8; t++)
+                    compare((product){F32, t & 1, t & 2, rows[i], columns[j], inner[l], 1, t & 4 ? 1 : 0});
+    compare((product){F32, false, false, 100, 32, 256, 1, 0}); /* B as large as it may be there, and larger */
+    compare((product){F32, false, true, 100, 33, 256, 1, 0});
+}
+
 /* beta = 0 must not read C: a fresh buffer may hold NaN. */
 static void test_beta_zero(void **state) {
     (void)state;
@@ -88,6 +103,11 @@ static void test_beta_zero(void **state) {
     naive_gemm(false, false, 2, 2, 3, 1, a, 3, b, 2, 0, d, 2);
     vt_gemm_f32(false, false, 2, 2, 3, 1, fa, 3, fb, 2, 0, fc, 2);
     for (int i = 0; i < 4; i++) assert_true(c[i] == want[i] && d[i] == want[i] && (double)fc[i] == want[i]);
+    float row[2] = {NAN, NAN}, column[4] = {NAN, 7, NAN, 7};
+    vt_gemm_f32(false, false, 1, 2, 3, 1, fa, 3, fb, 2, 0, row, 2);
+    vt_gemm_f32(false, false, 2, 1, 3, 1, fa, 3, fb, 2, 0, column, 2);
+    assert_true(row[0] == 4 && row[1] == 5);
+    assert_true(column[0] == 4 && column[1] == 7 && column[2] == 10 && column[3] == 7);
 }
 
 enum { SIDE = 128 }; /* 2 M products: the large road */
@@ -117,6 +137,11 @@ static void test_nan(void **state) {
     multiply(s);
     for (int i = 0; i < SIDE; i++)
         for (int j = 0; j < SIDE; j++) assert_true(isnan(s->c[i * SIDE + j]) == (i == 5));
+    enum { FEW = 17 }; /* and on the small one, where B's last column is one of its own */
+    for (int i = 0; i < SIDE; i++) s->c[i] = 3;
+    vt_gemm_f32(false, true, FEW, FEW, FEW, 1, s->a + 70, SIDE, s->b, SIDE, 0, s->c, FEW);
+    for (int i = 0; i < FEW; i++)
+        for (int j = 0; j < FEW; j++) assert_true(isnan(s->c[i * FEW + j]) == (i == 5));
     free(s);
 }
 
@@ -238,6 +263,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_odd_sizes, t_drop),
         cmocka_unit_test_teardown(test_network_sizes, t_drop),
+        cmocka_unit_test_teardown(test_small_sizes, t_drop),
         cmocka_unit_test(test_beta_zero),
         cmocka_unit_test(test_nan),
         cmocka_unit_test(test_threads),
