@@ -129,6 +129,7 @@ static void test_draws_follow_the_image_not_its_place(void **state) {
 
 typedef struct mirror {
     int calls, fail_at, nan_at;
+    float nan_vjp; /* stands in every gradient's last value */
 } mirror;
 
 static int mirror_logits(void *self, int n, const float *in, float *z) {
@@ -140,8 +141,10 @@ static int mirror_logits(void *self, int n, const float *in, float *z) {
 }
 
 static int mirror_vjp(void *self, int n, const float *in, const float *dz, float *dx) {
-    (void)self;
-    return vitrine_vjp(model, (size_t)n, in, dz, dx, 1, NULL) != VITRINE_OK;
+    const mirror *m = self;
+    if (vitrine_vjp(model, (size_t)n, in, dz, dx, 1, NULL) != VITRINE_OK) return 1;
+    if (isnan(m->nan_vjp) || isinf(m->nan_vjp)) dx[n * PIXELS - 1] = m->nan_vjp;
+    return 0;
 }
 
 static vitrine_classifier mirrored(mirror *m, int batch) {
@@ -248,6 +251,11 @@ static void test_an_own_classifier_that_fails_is_told_apart(void **state) {
     }
     self = (mirror){.nan_at = 1};
     refused(vitrine_attack(own, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_NUMERIC, &e, "not finite");
+    for (int k = 0; k < 2; k++) { /* not "robust" */
+        self = (mirror){.nan_vjp = k ? NAN : -INFINITY};
+        refused(vitrine_attack(own, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_MODEL, &e,
+                "the model mirror: its vjp gave values that are not finite");
+    }
     vitrine_close(own);
     c.vjp = NULL;
     assert_int_equal(vitrine_own(&own, &c, &e), VITRINE_OK);
