@@ -51,7 +51,7 @@ void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float
         return;
     }
     bool plain = alpha == 1 && (beta == 0 || beta == 1);
-    if (plain && vt_small_product(ta, tb, m, n, k, a, lda, b, ldb, beta == 1, c, ldc)) return;
+    if (plain && vt_small_here() && vt_small_product(ta, tb, m, n, k, a, lda, b, ldb, beta == 1, c, ldc)) return;
     if (plain && (double)m * n * k >= onednn_from()) {
         vt_product p =
             {.ta = ta, .tb = tb, .add = beta == 1, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc};

@@ -151,15 +151,15 @@ AVX2 static void stripe(operands o, const float *a, float *c, int m, bool both) 
     }
 }
 
-bool vt_small_here(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && !__builtin_cpu_supports("avx512f");
-}
+static bool can(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+bool vt_small_here(void) { return can() && !__builtin_cpu_supports("avx512f"); }
 
 bool vt_small_product(bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b, int ldb, bool add,
                       float *c, int ldc) {
     _Alignas(32) float packed[PACKED];
     double width = ((double)n + LANES - 1) / LANES * LANES;
-    if (width * k > PACKED || (double)m * n * k >= LARGEST || !vt_small_here()) return false;
+    if (width * k > PACKED || (double)m * n * k >= LARGEST || !can()) return false;
     /* a class token behind 64 others: alone in a vector it would cost as much as eight */
     bool last = tb && !ta && n > LANES && n % LANES == 1;
     n -= last;

@@ -7,10 +7,10 @@
 
 #include <stdbool.h>
 
-/* Has this processor AVX2 and no AVX-512? */
+/* Is it worth it: has this processor AVX2 and no AVX-512? */
 bool vt_small_here(void);
 /* C [m, n] = op(A) op(B), or += with add; row-major, ta, tb: stored transposed. Sums of fused multiply-adds, in an
- * order that the shape alone decides. false: not of that size, or not here; nothing was written. */
+ * order that the shape alone decides. false: not of that size, or no AVX2; nothing was written. */
 bool vt_small_product(bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b, int ldb, bool add,
                       float *c, int ldc);
 

@@ -10,9 +10,10 @@
 #include <unistd.h>
 #include "core/gemm.h"
 #include "core/mem.h"
+#include "core/small.h"
 #include "core/threads.h"
 
-typedef enum road { F64, F32, F32_OPENBLAS } road;
+typedef enum road { F64, F32, F32_OPENBLAS, F32_SMALL } road;
 
 typedef struct product {
     road by;
@@ -38,6 +39,8 @@ static void compare(product p) {
     if (p.by == F32) vt_gemm_f32(p.ta, p.tb, m, n, k, (float)p.alpha, fa, lda, fb, ldb, (float)p.beta, fc, ldc);
     if (p.by == F32_OPENBLAS)
         vt_gemm_openblas_f32(p.ta, p.tb, m, n, k, (float)p.alpha, fa, lda, fb, ldb, (float)p.beta, fc, ldc);
+    if (p.by == F32_SMALL && !vt_small_product(p.ta, p.tb, m, n, k, fa, lda, fb, ldb, p.beta > 0, fc, ldc))
+        vt_gemm_f32(p.ta, p.tb, m, n, k, 1, fa, lda, fb, ldb, (float)p.beta, fc, ldc); /* without AVX2 */
     if (p.by == F64) vt_gemm_f64(p.ta, p.tb, m, n, k, p.alpha, a, lda, b, ldb, p.beta, fast, ldc);
     for (size_t i = 0; p.by != F64 && i < nc; i++) fast[i] = (double)fc[i];
     for (int i = 0; i < m; i++) /* the padding of C is not ours */
@@ -77,8 +80,8 @@ static void test_network_sizes(void **state) {
                     compare((product){(road)by, t & 1, t & 2, size[i][0], size[i][1], size[i][2], 1, beta});
 }
 
-/* Those of one head (where a token stands alone behind full vectors, too), of few rows and of few columns: kernels of
- * our own on some processors. */
+/* Those of one head (where a token stands alone behind full vectors, too), of few rows and of few columns: by the
+ * kernels of our own wherever they run, and as they are chosen. */
 static void test_small_sizes(void **state) {
     (void)state;
     static const int rows[] = {1, 2, 5, 6, 7, 13, 17, 65}, columns[] = {1, 2, 7, 8, 9, 15, 16, 17, 24, 49, 65},
@@ -86,10 +89,13 @@ static void test_small_sizes(void **state) {
     for (size_t i = 0; i < T_COUNT(rows); i++)
         for (size_t j = 0; j < T_COUNT(columns); j++)
             for (size_t l = 0; l < T_COUNT(inner); l++)
-                for (int t = 0; t < 8; t++)
-                    compare((product){F32, t & 1, t & 2, rows[i], columns[j], inner[l], 1, t & 4 ? 1 : 0});
-    compare((product){F32, false, false, 100, 32, 256, 1, 0}); /* B as large as it may be there, and larger */
-    compare((product){F32, false, true, 100, 33, 256, 1, 0});
+                for (int t = 0; t < 16; t++)
+                    compare((product){t & 8 ? F32 : F32_SMALL, t & 1, t & 2, rows[i], columns[j], inner[l], 1,
+                                      t & 4 ? 1 : 0});
+    compare((product){F32_SMALL, false, false, 100, 32, 256, 1, 0}); /* B as large as it may be, and larger */
+    float x = 1;
+    assert_false(vt_small_product(false, true, 100, 33, 256, &x, 1, &x, 1, false, &x, 1));
+    assert_false(vt_small_product(false, false, 3000, 64, 64, &x, 1, &x, 1, false, &x, 1));
 }
 
 /* beta = 0 must not read C: a fresh buffer may hold NaN. */
