@@ -153,7 +153,13 @@ AVX2 static void stripe(operands o, const float *a, float *c, int m, bool both) 
 
 static bool can(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
-bool vt_small_here(void) { return can() && !__builtin_cpu_supports("avx512f"); }
+bool vt_small_here(void) {
+#ifdef __SANITIZE_ADDRESS__
+    return false; /* a check at every load: tests of networks would take ten times as long. test_gemm calls it itself */
+#else
+    return can() && !__builtin_cpu_supports("avx512f");
+#endif
+}
 
 bool vt_small_product(bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b, int ldb, bool add,
                       float *c, int ldc) {
