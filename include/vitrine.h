@@ -86,8 +86,8 @@ VITRINE_API vitrine_status vitrine_open(vitrine_model **out, const char *path, c
  * started and ends with the handle. timeout: seconds for one answer, 0.1 to 1e6. */
 VITRINE_API vitrine_status vitrine_connect(vitrine_model **out, const char *where, double timeout, vitrine_err *e);
 
-/* A model of the caller's own. logits and vjp return 0, or anything else when they failed (VITRINE_E_MODEL, as for a
- * vjp of finite dz that is not finite: no attack could follow it). */
+/* A model of the caller's own. logits and vjp return 0, or anything else when they failed (VITRINE_E_MODEL). An
+ * attack fails so too where vjp is not finite, even of a dz 2^100 times smaller: there is nothing to follow. */
 typedef struct vitrine_classifier {
     size_t size;       /* sizeof(vitrine_classifier) */
     const char *name;  /* for sentences; copied */

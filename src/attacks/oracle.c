@@ -272,6 +272,8 @@ static vt_status gradient(vt_oracle *o, const vt_classifier *m, const vt_loss *l
     const vt_loss smaller = {.kind = VT_LOSS_LINEAR, .target = o->dz, .open = loss->open};
     VT_TRY(vt_classifier_backward(m, &smaller, &least, dx, &o->why));
     o->gradients++;
+    if (m->finite && !all_finite(dx, (int)m->pixels)) /* an attack would stand still, and call the image robust */
+        return vt_fail(&o->why, VT_E_MODEL, "the model gave a gradient that is not finite");
     return VT_OK;
 }
 

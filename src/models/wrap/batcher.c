@@ -218,6 +218,7 @@ vt_classifier vt_batcher_classifier(vt_batcher *g, int slot) {
                        .self = &g->seat[slot],
                        .opinions = n->opinions,
                        .random = n->random,
+                       .finite = n->finite,
                        .logits = logits,
                        .alone = n->alone ? alone : NULL,
                        .logits64 = n->forward64 ? logits64 : NULL,

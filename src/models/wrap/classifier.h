@@ -11,9 +11,9 @@
 
 typedef struct vt_classifier {
     int classes;
-    size_t pixels; /* floats of one image */
-    int opinions;  /* rows of logits64 (vt_engine.opinions); 0 and 1: one, in double */
-    bool random;
+    size_t pixels;       /* floats of one image */
+    int opinions;        /* rows of logits64 (vt_engine.opinions); 0 and 1: one, in double */
+    bool random, finite; /* as vt_engine's */
     void *self;
     /* The three are called by vt_classifier_logits, _logits64 and _backward below. A network in this process cannot
      * fail; a device or another process can: VT_E_MODEL, with the sentence in *e. */

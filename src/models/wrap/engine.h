@@ -45,6 +45,7 @@ typedef struct vt_engine {
      * many askings of the model as it is, one after another, [opinions, classes]. random: it draws when it is asked. */
     int opinions; /* at most VT_OPINIONS_MOST */
     bool random;
+    bool finite; /* its gradients must be: no self-test will look at it */
     void *self;
     /* The next are called by the functions below. */
     vt_status (*forward)(void *self, float *const *z, const float *const *x, bool keep, vt_err *e);
