@@ -5,9 +5,10 @@
  *   W="-Wl,--wrap=vt_product_f32 $(grep -o 'ADD(vt_[a-z0-9_]*' bench/profile.c | sed 's/ADD(/-Wl,--wrap=/')"
  *   gcc -std=c11 -D_GNU_SOURCE -O2 -fopenmp -Isrc -o profile bench/profile.c $W build/release/libvitrine.a -lopenblas \
  *       -ldnnl -ljansson -lpng -ljpeg -lcrypto -lyaml -lzip -lm
- *   OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 ./profile WEIGHTS [SECONDS]
+ *   OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 ./profile WEIGHTS [SECONDS [bf16]]
  *
- * WEIGHTS must need no options, as `vitrine new` leaves them. */
+ * WEIGHTS must need no options, as `vitrine new` leaves them. bf16: the products of `--search bf16`, on processors that
+ * have them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "core/rand.h"
 #include "models/model.h"
 #include "models/net/session.h"
+#include "models/packing.h"
 #include "nn/nn.h"
 
 /* Seconds of this thread's processor time: on a busy machine the clock on the wall tells of others. */
@@ -118,8 +120,12 @@ int main(int argc, char **argv) {
     vt_err e = {0};
     if (argc < 2) return 2;
     vt_blas_single_thread();
+    bool bf16 = argc > 3 && !strcmp(argv[3], "bf16") && vt_bf16_hardware();
+    vt_packed *weights = NULL;
     if (vt_model_open(&m, argv[1], NULL, &e) != VT_OK || vt_model_prepare(m, &e) != VT_OK ||
-        vt_session_open_f32(&s, m, 1, VT_GRAD_INPUT, &e) != VT_OK) {
+        (bf16 && vt_model_pack(&weights, m, &e) != VT_OK) ||
+        vt_session_open_by_f32(&s, m, 1, VT_GRAD_INPUT, bf16 ? &(vt_products){.native = true, .packed = weights} : NULL,
+                               &e) != VT_OK) {
         fprintf(stderr, "%s\n", e.text);
         return 1;
     }
@@ -140,7 +146,8 @@ int main(int argc, char **argv) {
     if (again > top) top = again;
     steps--;
     qsort(rows, (size_t)n_rows, sizeof *rows, by_seconds);
-    printf("%.3f ms a step, ceiling %.1f GFLOP/s\n", 1e3 * spent / steps, top * 1e-9);
+    printf("%.3f ms a step on %s products, float32 ceiling %.1f GFLOP/s\n", 1e3 * spent / steps,
+           bf16 ? "bf16" : "float32", top * 1e-9);
     for (int i = 0; i < n_rows; i++) {
         const row *r = &rows[i];
         flop += r->flop, named += r->seconds, in_products += r->flop > 0 ? r->seconds : 0;
