@@ -3,69 +3,136 @@
 #include "nn/nn.h"
 
 #include <math.h>
+#include "nn/lanes.h"
 #include "nn/sums.h"
 
+/* A row's mean and the mean of its squared distances from it, in 32 lanes. */
+#ifdef VT_DOUBLE
 static real sum(const real *x, int c) {
     real s[VT_SUM_LANES] = {0};
-    int j = 0;
-    for (; j + VT_SUM_LANES <= c; j += VT_SUM_LANES)
-        for (int l = 0; l < VT_SUM_LANES; l++) s[l] += x[j + l];
-    for (; j < c; j++) s[j % VT_SUM_LANES] += x[j];
+    for (int j = 0; j < c; j++) s[j % VT_SUM_LANES] += x[j];
     return vt_sum_fold(s);
 }
 
 static real sum_sq(const real *x, real mean, int c) {
     real s[VT_SUM_LANES] = {0};
-    int j = 0;
-    for (; j + VT_SUM_LANES <= c; j += VT_SUM_LANES)
-        for (int l = 0; l < VT_SUM_LANES; l++) s[l] += (x[j + l] - mean) * (x[j + l] - mean);
-    for (; j < c; j++) s[j % VT_SUM_LANES] += (x[j] - mean) * (x[j] - mean);
+    for (int j = 0; j < c; j++) s[j % VT_SUM_LANES] += (x[j] - mean) * (x[j] - mean);
     return vt_sum_fold(s);
 }
 
-void VT_R(vt_layernorm_forward)(real *y, real *mean, real *rstd, const real *x, const real *g, const real *b, int m,
-                                int c, double eps) {
-    for (int i = 0; i < m; i++) {
-        const real *xi = x + (size_t)i * (size_t)c;
-        real *yi = y + (size_t)i * (size_t)c;
-        real mu = sum(xi, c) / (real)c;
-        real r = 1 / (real)sqrt((double)(sum_sq(xi, mu, c) / (real)c) + eps);
-        for (int j = 0; j < c; j++) yi[j] = (xi[j] - mu) * r * g[j] + b[j];
-        mean[i] = mu, rstd[i] = r;
+static void scaled(real *y, const real *x, real mean, real rstd, const real *g, const real *b, int c) {
+    for (int j = 0; j < c; j++) y[j] = (x[j] - mean) * rstd * g[j] + b[j];
+}
+#else
+static vt_lanes taken(const float *x, int n) { return n >= 16 ? vt_lanes_load(x) : vt_lanes_load_some(x, n); }
+
+static float sum(const float *x, int c) {
+    vt_lanes even = {0}, odd = {0};
+    for (int j = 0; j < c; j += 32) {
+        even = vt_lanes_add(even, taken(x + j, c - j));
+        if (c - j > 16) odd = vt_lanes_add(odd, taken(x + j + 16, c - j - 16));
+    }
+    return vt_lanes_sum(vt_lanes_add(even, odd));
+}
+
+static vt_lanes distances(const float *x, float mean, int n) {
+    vt_lanes d = vt_lanes_less(taken(x, n), mean);
+    return n >= 16 ? d : vt_lanes_first(d, n, 0);
+}
+
+static float sum_sq(const float *x, float mean, int c) {
+    vt_lanes even = {0}, odd = {0};
+    for (int j = 0; j < c; j += 32) {
+        vt_lanes d = distances(x + j, mean, c - j);
+        even = vt_lanes_product_add(d, d, even);
+        if (c - j <= 16) break;
+        d = distances(x + j + 16, mean, c - j - 16);
+        odd = vt_lanes_product_add(d, d, odd);
+    }
+    return vt_lanes_sum(vt_lanes_add(even, odd));
+}
+
+static void scaled(float *y, const float *x, float mean, float rstd, const float *g, const float *b, int c) {
+    for (int j = 0; j < c; j += 16) {
+        int n = c - j;
+        vt_lanes xh = vt_lanes_times(vt_lanes_less(taken(x + j, n), mean), rstd);
+        vt_lanes v = vt_lanes_product_add(xh, taken(g + j, n), taken(b + j, n));
+        if (n >= 16)
+            vt_lanes_store(y + j, v);
+        else
+            vt_lanes_store_some(y + j, v, n);
     }
 }
+#endif
+
+enum { AT_ONCE = 8 }; /* rows, pass by pass, so that none waits for another's sums */
+
+void VT_R(vt_layernorm_forward)(real *y, real *mean, real *rstd, const real *x, const real *g, const real *b, int m,
+                                int c, double eps) {
+    size_t ld = (size_t)c;
+    for (int from = 0; from < m; from += AT_ONCE) {
+        int to = m - from < AT_ONCE ? m : from + AT_ONCE;
+        for (int i = from; i < to; i++) mean[i] = sum(x + (size_t)i * ld, c) / (real)c;
+        for (int i = from; i < to; i++)
+            rstd[i] = 1 / (real)sqrt((double)(sum_sq(x + (size_t)i * ld, mean[i], c) / (real)c) + eps);
+        for (int i = from; i < to; i++) scaled(y + (size_t)i * ld, x + (size_t)i * ld, mean[i], rstd[i], g, b, c);
+    }
+}
+
+static void parameters(real *dg, real *db, const real *dy, const real *x, real mean, real rstd, int c) {
+    for (int j = 0; j < c; j++) {
+        if (dg) dg[j] += dy[j] * (x[j] - mean) * rstd;
+        if (db) db[j] += dy[j];
+    }
+}
+
+/* One token's dx; res may be NULL. */
+#ifdef VT_DOUBLE
+static void backward(real *dx, const real *res, const real *dy, const real *x, const real *g, real mean, real rstd,
+                     int c) {
+    real s1 = 0, s2 = 0;
+    for (int j = 0; j < c; j++) {
+        real h = dy[j] * g[j];
+        s1 += h, s2 += h * ((x[j] - mean) * rstd);
+    }
+    s1 /= (real)c, s2 /= (real)c;
+    for (int j = 0; j < c; j++) dx[j] = (res ? res[j] : 0) + rstd * (dy[j] * g[j] - s1 - (x[j] - mean) * rstd * s2);
+}
+#else
+/* xh and h of sixteen channels, or of the first n */
+static void terms(vt_lanes *xh, vt_lanes *h, const float *dy, const float *x, const float *g, float mean, float rstd,
+                  int n) {
+    *h = vt_lanes_product(taken(dy, n), taken(g, n));
+    *xh = vt_lanes_times(vt_lanes_less(taken(x, n), mean), rstd);
+}
+
+static void backward(float *dx, const float *res, const float *dy, const float *x, const float *g, float mean,
+                     float rstd, int c) {
+    vt_lanes s1 = {0}, s2 = {0}, xh, h;
+    for (int j = 0; j < c; j += 16) {
+        terms(&xh, &h, dy + j, x + j, g + j, mean, rstd, c - j);
+        s1 = vt_lanes_add(s1, h), s2 = vt_lanes_product_add(h, xh, s2);
+    }
+    float a = vt_lanes_sum(s1) / (float)c, q = vt_lanes_sum(s2) / (float)c;
+    for (int j = 0; j < c; j += 16) {
+        terms(&xh, &h, dy + j, x + j, g + j, mean, rstd, c - j);
+        vt_lanes v = vt_lanes_times(vt_lanes_less(vt_lanes_product_add(xh, vt_lanes_all(-q), h), a), rstd);
+        int n = c - j;
+        if (res) v = vt_lanes_add(v, taken(res + j, n));
+        if (n >= 16)
+            vt_lanes_store(dx + j, v);
+        else
+            vt_lanes_store_some(dx + j, v, n);
+    }
+}
+#endif
 
 /* With xh = (x - mean) rstd and h = dy g:  dx = rstd (h - mean_j(h) - xh mean_j(h xh)). */
 void VT_R(vt_layernorm_backward)(real *dx, real *dg, real *db, const real *res, const real *dy, const real *x,
                                  const real *g, const real *mean, const real *rstd, int m, int c) {
     for (int i = 0; i < m; i++) {
-        const real *xi = x + (size_t)i * (size_t)c, *di = dy + (size_t)i * (size_t)c;
-        real mu = mean[i], r = rstd[i];
-        if (dg || db)
-            for (int j = 0; j < c; j++) {
-                if (dg) dg[j] += di[j] * (xi[j] - mu) * r;
-                if (db) db[j] += di[j];
-            }
-        if (!dx) continue;
-        real s1[8] = {0}, s2[8] = {0};
-        int j = 0;
-        for (; j + 8 <= c; j += 8)
-            for (int l = 0; l < 8; l++) {
-                real h = di[j + l] * g[j + l];
-                s1[l] += h, s2[l] += h * ((xi[j + l] - mu) * r);
-            }
-        for (; j < c; j++) {
-            real h = di[j] * g[j];
-            s1[0] += h, s2[0] += h * ((xi[j] - mu) * r);
-        }
-        real a = 0, q = 0;
-        for (int l = 0; l < 8; l++) a += s1[l], q += s2[l];
-        a /= (real)c, q /= (real)c;
-        real *oi = dx + (size_t)i * (size_t)c;
-        const real *ri = res ? res + (size_t)i * (size_t)c : NULL;
-        if (ri)
-            for (int k = 0; k < c; k++) oi[k] = ri[k] + r * (di[k] * g[k] - a - (xi[k] - mu) * r * q);
-        else
-            for (int k = 0; k < c; k++) oi[k] = r * (di[k] * g[k] - a - (xi[k] - mu) * r * q);
+        size_t at = (size_t)i * (size_t)c;
+        if (dg || db) parameters(dg, db, dy + at, x + at, mean[i], rstd[i], c);
+        if (dx) backward(dx + at, res ? res + at : NULL, dy + at, x + at, g, mean[i], rstd[i], c);
     }
 }
