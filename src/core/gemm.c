@@ -41,7 +41,7 @@ static void by_vector(bool row, bool ta, bool tb, int m, int n, int k, float alp
  * 192 x 65: 42 against 62 on an EPYC with AVX2); the smallest are core/small's there. */
 static double onednn_from(void) {
     static const double small = 32768, large = 1000000;
-    return vt_small_here() ? small : large;
+    return vt_small_here() == VT_SMALL_AVX2 ? small : large;
 }
 
 void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
@@ -51,7 +51,7 @@ void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float
         return;
     }
     bool plain = alpha == 1 && (beta == 0 || beta == 1);
-    if (plain && vt_small_here() && vt_small_product(ta, tb, m, n, k, a, lda, b, ldb, beta == 1, c, ldc)) return;
+    if (plain && vt_small_product(vt_small_here(), ta, tb, m, n, k, a, lda, b, ldb, beta == 1, c, ldc)) return;
     if (plain && (double)m * n * k >= onednn_from()) {
         vt_product p =
             {.ta = ta, .tb = tb, .add = beta == 1, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc};
@@ -92,7 +92,8 @@ const char *vt_blas_config(void) { return openblas_get_config(); }
 void vt_gemm_kernels(char *out, size_t size) {
     char onednn[64];
     vt_onednn_version(onednn, sizeof onednn);
-    snprintf(out, size, "OpenBLAS %s, %s%s", vt_blas_kernel(), onednn, vt_small_here() ? ", vitrine avx2" : "");
+    const char *small = vt_small_name(vt_small_here());
+    snprintf(out, size, "OpenBLAS %s, %s%s%s", vt_blas_kernel(), onednn, small ? ", vitrine " : "", small ? small : "");
 }
 
 /* Instruction set of OpenBLAS's x86 kernels by name; a name that is not here counts as "unknown, leave alone". */

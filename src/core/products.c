@@ -5,6 +5,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/onednn.h"
+#include "core/small.h"
 
 const char *vt_precision_name(vt_precision p) {
     static const char *const names[] = {"float32", "bf16", "bf16-emulated"};
@@ -113,20 +114,32 @@ static const item *packed(const vt_packed *p, const vt_packed_from *want) {
 
 /* ---- products ---- */
 
-/* As vt_gemm_f32's threshold: below, both ways are OpenBLAS's product of rounded inputs. */
-#define NATIVE_FROM 1000000.0
+/* Products of so many multiply-adds and more, and all with matrices that were packed, are oneDNN's; smaller ones
+ * core/small's where it has kernels for them, else OpenBLAS's product of rounded inputs. */
+#define ONEDNN_FROM 1000000.0
 
-/* a and b hold bfloat16 afterwards; false: the processor or oneDNN cannot. */
+static void convert(float *to, const float *x, int rows, int cols, int ld) {
+    if (!vt_small_round_bf16((uint16_t *)to, x, rows, cols, ld)) vt_bf16_convert((uint16_t *)to, x, rows, cols, ld);
+}
+
+/* by->a holds bfloat16 afterwards, by->b too where B was not packed; false: the processor or oneDNN cannot. */
+static bool by_onednn(const vt_products *by, const item *ready, vt_product p, const float *a, int lda, const float *b,
+                      int ldb, float *c) {
+    p.bf16 = true, p.lda = p.ta ? p.m : p.k, p.ldb = p.tb ? p.k : p.n, p.order = ready ? by->packed->rows : 0;
+    if (!vt_onednn_can(&p)) return false;
+    convert(by->a, a, p.ta ? p.k : p.m, p.lda, lda);
+    if (!ready) convert(by->b, b, p.tb ? p.n : p.k, p.ldb, ldb);
+    return vt_onednn_product(&p, by->a, ready ? ready->bytes : by->b, c);
+}
+
 static bool native(const vt_products *by, bool ta, bool tb, int m, int n, int k, bool add, const float *a, int lda,
                    const float *b, int ldb, float *c, int ldc) {
     const vt_packed_from want = {.b = b, .k = k, .n = n, .ld = ldb, .transposed = tb};
     const item *ready = packed(by->packed, &want);
-    vt_product p = {.ta = ta, .tb = tb, .add = add, .bf16 = true, .m = m, .n = n, .k = k, .ldc = ldc};
-    p.lda = ta ? m : k, p.ldb = tb ? k : n, p.order = ready ? by->packed->rows : 0;
-    if (!vt_onednn_can(&p)) return false;
-    vt_bf16_convert((uint16_t *)by->a, a, ta ? k : m, p.lda, lda);
-    if (!ready) vt_bf16_convert((uint16_t *)by->b, b, tb ? n : k, p.ldb, ldb);
-    return vt_onednn_product(&p, by->a, ready ? ready->bytes : by->b, c);
+    if (!ready && vt_small_product_bf16(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc, by->a)) return true;
+    if (!ready && (double)m * n * k < ONEDNN_FROM) return false;
+    return by_onednn(by, ready, (vt_product){.ta = ta, .tb = tb, .add = add, .m = m, .n = n, .k = k, .ldc = ldc}, a,
+                     lda, b, ldb, c);
 }
 
 void vt_product_f32(const vt_products *by, bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda,
@@ -135,7 +148,7 @@ void vt_product_f32(const vt_products *by, bool ta, bool tb, int m, int n, int k
         vt_gemm_f32(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         return;
     }
-    bool plain = alpha == 1 && (beta == 0 || beta == 1) && (double)m * n * k >= NATIVE_FROM;
+    bool plain = alpha == 1 && (beta == 0 || beta == 1);
     if (by->native && plain && native(by, ta, tb, m, n, k, beta == 1, a, lda, b, ldb, c, ldc)) return;
     vt_bf16_round(by->a, a, ta ? k : m, ta ? m : k, lda);
     vt_bf16_round(by->b, b, tb ? n : k, tb ? k : n, ldb);

@@ -13,7 +13,7 @@
 #include "core/small.h"
 #include "core/threads.h"
 
-typedef enum road { F64, F32, F32_OPENBLAS, F32_SMALL } road;
+typedef enum road { F64, F32, F32_OPENBLAS, F32_AVX2, F32_AVX512 } road;
 
 typedef struct product {
     road by;
@@ -39,8 +39,9 @@ static void compare(product p) {
     if (p.by == F32) vt_gemm_f32(p.ta, p.tb, m, n, k, (float)p.alpha, fa, lda, fb, ldb, (float)p.beta, fc, ldc);
     if (p.by == F32_OPENBLAS)
         vt_gemm_openblas_f32(p.ta, p.tb, m, n, k, (float)p.alpha, fa, lda, fb, ldb, (float)p.beta, fc, ldc);
-    if (p.by == F32_SMALL && !vt_small_product(p.ta, p.tb, m, n, k, fa, lda, fb, ldb, p.beta > 0, fc, ldc))
-        vt_gemm_f32(p.ta, p.tb, m, n, k, 1, fa, lda, fb, ldb, (float)p.beta, fc, ldc); /* without AVX2 */
+    if (p.by >= F32_AVX2 && !vt_small_product(p.by == F32_AVX2 ? VT_SMALL_AVX2 : VT_SMALL_AVX512, p.ta, p.tb, m, n, k,
+                                              fa, lda, fb, ldb, p.beta > 0, fc, ldc))
+        vt_gemm_f32(p.ta, p.tb, m, n, k, 1, fa, lda, fb, ldb, (float)p.beta, fc, ldc); /* on a lesser processor */
     if (p.by == F64) vt_gemm_f64(p.ta, p.tb, m, n, k, p.alpha, a, lda, b, ldb, p.beta, fast, ldc);
     for (size_t i = 0; p.by != F64 && i < nc; i++) fast[i] = (double)fc[i];
     for (int i = 0; i < m; i++) /* the padding of C is not ours */
@@ -84,18 +85,23 @@ static void test_network_sizes(void **state) {
  * kernels of our own wherever they run, and as they are chosen. */
 static void test_small_sizes(void **state) {
     (void)state;
-    static const int rows[] = {1, 2, 5, 6, 7, 13, 17, 65}, columns[] = {1, 2, 7, 8, 9, 15, 16, 17, 24, 49, 65},
+    static const int rows[] = {1, 2, 5, 6, 7, 13, 17, 65},
+                     columns[] = {1, 2, 7, 8, 9, 15, 16, 17, 24, 32, 33, 49, 65, 97, 128},
                      inner[] = {1, 3, 8, 17, 32, 65};
+    static const road by[] = {F32, F32_AVX2, F32_AVX512};
     for (size_t i = 0; i < T_COUNT(rows); i++)
         for (size_t j = 0; j < T_COUNT(columns); j++)
             for (size_t l = 0; l < T_COUNT(inner); l++)
-                for (int t = 0; t < 16; t++)
-                    compare((product){t & 8 ? F32 : F32_SMALL, t & 1, t & 2, rows[i], columns[j], inner[l], 1,
-                                      t & 4 ? 1 : 0});
-    compare((product){F32_SMALL, false, false, 100, 32, 256, 1, 0}); /* B as large as it may be, and larger */
-    float x = 1;
-    assert_false(vt_small_product(false, true, 100, 33, 256, &x, 1, &x, 1, false, &x, 1));
-    assert_false(vt_small_product(false, false, 3000, 64, 64, &x, 1, &x, 1, false, &x, 1));
+                for (int t = 0; t < 24; t++)
+                    compare((product){by[t / 8], t & 1, t & 2, rows[i], columns[j], inner[l], 1, t & 4 ? 1 : 0});
+    float x = 1; /* B as large as it may be, and larger */
+    compare((product){F32_AVX2, false, false, 100, 32, 256, 1, 0});
+    assert_false(vt_small_product(VT_SMALL_AVX2, false, true, 100, 33, 256, &x, 1, &x, 1, false, &x, 1));
+    assert_false(vt_small_product(VT_SMALL_AVX2, false, false, 3000, 64, 64, &x, 1, &x, 1, false, &x, 1));
+    compare((product){F32_AVX512, false, true, 7, 577, 64, 1, 0}),
+        compare((product){F32_AVX512, 1, 0, 7, 80, 431, 1, 0});
+    assert_false(vt_small_product(VT_SMALL_AVX512, false, true, 7, 641, 64, &x, 1, &x, 1, false, &x, 1));
+    assert_false(vt_small_product(VT_SMALL_NONE, false, true, 7, 7, 7, &x, 1, &x, 1, false, &x, 1));
 }
 
 /* beta = 0 must not read C: a fresh buffer may hold NaN. */

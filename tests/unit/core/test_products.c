@@ -6,6 +6,7 @@
 
 #include "core/mem.h"
 #include "core/products.h"
+#include "core/small.h"
 
 static float bits(uint32_t u) {
     float x;
@@ -182,6 +183,47 @@ static void test_product(void **state) {
         }
 }
 
+/* An attention head's, by kernels of our own where the processor multiplies bfloat16: few rows, a column that stands
+ * alone, an odd inner side, every transpose. */
+static void test_small(void **state) {
+    (void)state;
+    static const int rows[] = {2, 7, 13, 65}, columns[] = {2, 15, 16, 17, 32, 33, 49, 65, 97},
+                     inner[] = {1, 2, 15, 32, 33, 65};
+    for (size_t i = 0; i < T_COUNT(rows); i++)
+        for (size_t j = 0; j < T_COUNT(columns); j++)
+            for (size_t l = 0; l < T_COUNT(inner); l++)
+                for (int t = 0; t < 8; t++) {
+                    operands o;
+                    draw(&o, rows[i], columns[j], inner[l], t & 1, t & 2);
+                    multiply(&o, 1, t & 4 ? 1 : 0, true, NULL), check(&o, 1, t & 4 ? 1 : 0, "small");
+                    t_release("small");
+                }
+    float x = 1;
+    assert_false(vt_small_product_bf16(false, true, 7, 641, 128, &x, 1, &x, 1, false, &x, 1, &x));
+}
+
+/* The processor's rounding is ours, but for numbers below the least normal one, which it takes for 0. */
+static void test_hardware_rounding(void **state) {
+    (void)state;
+    float x[37];
+    uint16_t want[37], got[3 * 37];
+    for (uint32_t at = 0x00800000; at < 0x80000000u - 37 * 0x01234u; at += 37 * 0x01234u) {
+        for (uint32_t i = 0; i < 37; i++) x[i] = bits((at + i * 0x01234u) | (i % 2 ? 0x80000000u : 0));
+        vt_bf16_convert(want, x, 1, 37, 37);
+        if (!vt_small_round_bf16(got, x, 1, 37, 37)) {
+            assert_null(vt_bf16_hardware()); /* AMX has it, too */
+            return;
+        }
+        assert_memory_equal(got, want, sizeof want);
+    }
+    const float rows[3][40] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}}; /* rows with a stride, side by side */
+    static const uint16_t side_by_side[9] = {0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0, 0x40e0, 0x4100, 0x4110};
+    got[9] = 7;
+    assert_true(vt_small_round_bf16(got, rows[0], 3, 3, 40));
+    assert_memory_equal(got, side_by_side, sizeof side_by_side);
+    assert_int_equal(got[9], 7);
+}
+
 /* Weights packed once are the same weights, for products of as many rows, of one row, and of others. */
 static void test_packed(void **state) {
     (void)state;
@@ -223,9 +265,11 @@ static void test_nan(void **state) {
     operands o;
     draw(&o, 7, 5, 9, false, false);
     o.a[2 * o.lda + 4] = NAN;
-    multiply(&o, 1, 0, false, NULL);
-    for (int i = 0; i < o.m; i++)
-        for (int j = 0; j < o.n; j++) assert_true(isnan(o.c[i * o.ldc + j]) == (i == 2));
+    for (int native = 0; native < 2; native++) {
+        multiply(&o, 1, 0, native, NULL);
+        for (int i = 0; i < o.m; i++)
+            for (int j = 0; j < o.n; j++) assert_true(isnan(o.c[i * o.ldc + j]) == (i == 2));
+    }
     t_release("nan");
 }
 
@@ -239,9 +283,11 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand), cmocka_unit_test(test_nearest), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_product), cmocka_unit_test(test_packed),  cmocka_unit_test(test_float32),
+        cmocka_unit_test(test_by_hand), cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_rows),    cmocka_unit_test(test_product),
+        cmocka_unit_test(test_packed),  cmocka_unit_test(test_float32),
         cmocka_unit_test(test_nan),     cmocka_unit_test(test_names),
+        cmocka_unit_test(test_small),   cmocka_unit_test(test_hardware_rounding),
     };
     vt_blas_single_thread();
     return cmocka_run_group_tests_name("products", tests, NULL, NULL);
