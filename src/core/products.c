@@ -136,7 +136,7 @@ static bool native(const vt_products *by, bool ta, bool tb, int m, int n, int k,
                    const float *b, int ldb, float *c, int ldc) {
     const vt_packed_from want = {.b = b, .k = k, .n = n, .ld = ldb, .transposed = tb};
     const item *ready = packed(by->packed, &want);
-    if (!ready && vt_small_product_bf16(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc, by->a)) return true;
+    if (!ready && vt_small_product_bf16(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc, by->a, by->b)) return true;
     if (!ready && (double)m * n * k < ONEDNN_FROM) return false;
     return by_onednn(by, ready, (vt_product){.ta = ta, .tb = tb, .add = add, .m = m, .n = n, .k = k, .ldc = ldc}, a,
                      lda, b, ldb, c);

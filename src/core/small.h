@@ -19,9 +19,10 @@ const char *vt_small_name(vt_small by); /* "avx2", "avx512"; NULL of none */
  * written. */
 bool vt_small_product(vt_small by, bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b,
                       int ldb, bool add, float *c, int ldc);
-/* The same of A and B rounded to bfloat16 (core/products.h), by AVX512-BF16; room: for m x k floats. */
+/* The same of A and B rounded to bfloat16 (core/products.h), by AVX512-BF16, in rooms for m x k and
+ * k x n floats. */
 bool vt_small_product_bf16(bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
-                           bool add, float *c, int ldc, float *room);
+                           bool add, float *c, int ldc, float *room_a, float *room_b);
 
 /* to [rows, cols] = x [rows, ld] in bfloat16, by AVX512-BF16; false: this processor has none. */
 bool vt_small_round_bf16(uint16_t *to, const float *x, int rows, int cols, int ld);

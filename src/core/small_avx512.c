@@ -48,8 +48,7 @@ INLINE void tile(const operands *o, const int rows, const int parts, const bool 
         for (int i = 0; i < rows; i++) {
             __m512 f = _mm512_set1_ps(a[(size_t)i * o->row]);
 #pragma GCC unroll 4
-            for (int j = 0; j < parts; j++)
-                sum[i * parts + j] = multiply_add(f, v[j], sum[i * parts + j], bf16);
+            for (int j = 0; j < parts; j++) sum[i * parts + j] = multiply_add(f, v[j], sum[i * parts + j], bf16);
         }
     }
 #pragma GCC unroll 24
@@ -75,14 +74,18 @@ INLINE void tiles(const operands *o, int rows, int parts, const bool bf16) {
     switch (parts) {
     case 1:
         switch (rows) {
-            ROWS(1, 1) ROWS(2, 1) ROWS(3, 1) ROWS(4, 1) ROWS(5, 1) ROWS(6, 1) ROWS(7, 1) ROWS(8, 1) ROWS(9, 1)
-            ROWS(10, 1) ROWS(11, 1) ROWS(12, 1)
+            ROWS(1, 1)
+            ROWS(2, 1)
+            ROWS(3, 1) ROWS(4, 1) ROWS(5, 1) ROWS(6, 1) ROWS(7, 1) ROWS(8, 1) ROWS(9, 1) ROWS(10, 1) ROWS(11, 1)
+                ROWS(12, 1)
         }
         break;
     case 2:
         switch (rows) {
-            ROWS(1, 2) ROWS(2, 2) ROWS(3, 2) ROWS(4, 2) ROWS(5, 2) ROWS(6, 2) ROWS(7, 2) ROWS(8, 2) ROWS(9, 2)
-            ROWS(10, 2) ROWS(11, 2) ROWS(12, 2)
+            ROWS(1, 2)
+            ROWS(2, 2)
+            ROWS(3, 2) ROWS(4, 2) ROWS(5, 2) ROWS(6, 2) ROWS(7, 2) ROWS(8, 2) ROWS(9, 2) ROWS(10, 2) ROWS(11, 2)
+                ROWS(12, 2)
         }
         break;
     case 3:
@@ -288,16 +291,21 @@ bool vt_small_avx512(bool ta, bool tb, int m, int n, int k, const float *a, int 
 }
 
 AVX512 static void rounded(bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
-                           bool add, float *c, int ldc, float *room) {
-    _Alignas(64) float packed[PACKED], along[PACKED];
+                           bool add, float *c, int ldc, float *room_a, float *room_b) {
+    _Alignas(64) float packed[PACKED];
+    float *along = room_b;
     bool last = alone(ta, tb, n);
     int whole = n - last, width = (whole + LANES - 1) / LANES * LANES, pairs = (k + 1) / 2;
-    operands o = {.a = room, .row = ta ? 1 : (size_t)pairs, .col = ta ? (size_t)m : 1, .ldc = (size_t)ldc, .k = pairs};
+    operands o = {.a = room_a,
+                  .row = ta ? 1 : (size_t)pairs,
+                  .col = ta ? (size_t)m : 1,
+                  .ldc = (size_t)ldc,
+                  .k = pairs};
     o.b = packed, o.ldb = (size_t)width, o.c = c, o.add = add, o.bf16 = true;
     if (ta)
-        pairs_across(room, m, a, m, k, lda);
+        pairs_across(room_a, m, a, m, k, lda);
     else
-        pairs_along(room, a, m, k, lda);
+        pairs_along(room_a, a, m, k, lda);
     if (tb)
         pairs_along(along, b, n, k, ldb), pack_turned(packed, width, along, pairs, whole, pairs);
     else
@@ -308,9 +316,9 @@ AVX512 static void rounded(bool ta, bool tb, int m, int n, int k, const float *a
 }
 
 bool vt_small_product_bf16(bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
-                           bool add, float *c, int ldc, float *room) {
+                           bool add, float *c, int ldc, float *room_a, float *room_b) {
     if (!fits(n, (k + 1) / 2) || !bf16_here()) return false;
-    rounded(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc, room);
+    rounded(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc, room_a, room_b);
     return true;
 }
 
@@ -337,9 +345,9 @@ bool vt_small_avx512(bool ta, bool tb, int m, int n, int k, const float *a, int 
 }
 
 bool vt_small_product_bf16(bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
-                           bool add, float *c, int ldc, float *room) {
+                           bool add, float *c, int ldc, float *room_a, float *room_b) {
     (void)ta, (void)tb, (void)m, (void)n, (void)k, (void)a, (void)lda, (void)b, (void)ldb, (void)add, (void)c,
-        (void)ldc, (void)room;
+        (void)ldc, (void)room_a, (void)room_b;
     return false;
 }
 

@@ -72,8 +72,8 @@ static void test_odd_sizes(void **state) {
  * another road. */
 static void test_network_sizes(void **state) {
     (void)state;
-    static const int size[][3] = {{65, 197, 192},  {197, 64, 197}, {65, 192, 64},  {1, 1024, 1024},
-                                  {1024, 1, 1024}, {1040, 31, 37}, {33, 1000, 31}, {100, 100, 100}};
+    static const int size[][3] = {{65, 197, 192}, {197, 64, 197}, {65, 192, 64},   {1, 1024, 1024}, {1024, 1, 1024},
+                                  {1040, 31, 37}, {33, 1000, 31}, {100, 100, 100}, {65, 512, 128},  {130, 96, 512}};
     for (size_t i = 0; i < T_COUNT(size); i++)
         for (int t = 0; t < 4; t++)
             for (int beta = 0; beta < 2; beta++)

@@ -199,7 +199,7 @@ static void test_small(void **state) {
                     t_release("small");
                 }
     float x = 1;
-    assert_false(vt_small_product_bf16(false, true, 7, 641, 128, &x, 1, &x, 1, false, &x, 1, &x));
+    assert_false(vt_small_product_bf16(false, true, 7, 641, 128, &x, 1, &x, 1, false, &x, 1, &x, &x));
 }
 
 /* The processor's rounding is ours, but for numbers below the least normal one, which it takes for 0. */

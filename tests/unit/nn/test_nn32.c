@@ -239,6 +239,42 @@ static void test_huge_scores(void **state) {
         for (int e = 20; e <= 160; e++) huge_case(n[i], e, 1), huge_case(n[i], e, -1);
 }
 
+/* Rows are independent: beside others, whole groups or a few left over, of huge scores or not, each gets the bytes that
+ * it gets alone; and in place. */
+static void test_rows_alone(void **state) {
+    (void)state;
+    enum { M = 19, LD = 70 };
+    static const int columns[] = {1, 15, 16, 17, 65};
+    for (size_t i = 0; i < T_COUNT(columns); i++)
+        for (int every = 1; every <= M; every++) { /* each of these is huge */
+            int n = columns[i];
+            float s[M * LD], p[M * LD], alone[M * LD];
+            vt_rng_normals(&(vt_rng){.seed = (uint64_t)every}, s, M * LD);
+            for (int r = 0; r < M; r++)
+                for (int j = 0; j < n && r % every == every - 1; j++) s[r * LD + j] *= 0x1p30f;
+            memcpy(alone, s, sizeof s);
+            vt_softmax_forward_f32(p, s, 0.7f, M, n, LD);
+            for (int r = 0; r < M; r++) {
+                vt_softmax_forward_f32(alone + r * LD, alone + r * LD, 0.7f, 1, n, LD);
+                assert_memory_equal(p + r * LD, alone + r * LD, (size_t)n * sizeof(float));
+            }
+            vt_softmax_forward_f32(s, s, 0.7f, M, n, LD); /* what lies between the rows is left alone */
+            assert_memory_equal(s, alone, sizeof s);
+        }
+    float x[M * 65], g[65], b[65], y[M * 65], mean[M], rstd[M], one[65], mean1, rstd1;
+    vt_rng_normals(&(vt_rng){.seed = 1}, x, M * 65), vt_rng_normals(&(vt_rng){.seed = 2}, g, 65);
+    vt_rng_normals(&(vt_rng){.seed = 3}, b, 65);
+    for (size_t i = 0; i < T_COUNT(columns); i++) {
+        int c = columns[i];
+        vt_layernorm_forward_f32(y, mean, rstd, x, g, b, M, c, 1e-6);
+        for (int r = 0; r < M; r++) {
+            vt_layernorm_forward_f32(one, &mean1, &rstd1, x + r * c, g, b, 1, c, 1e-6);
+            assert_memory_equal(y + r * c, one, (size_t)c * sizeof(float));
+            assert_true(mean[r] == mean1 && rstd[r] == rstd1);
+        }
+    }
+}
+
 /* ---- layer norm ---- */
 
 /* Rows of c standard numbers around an offset of 4: the mean's error, c/8 additions in 8 lanes, is 4 (c/8 +
@@ -366,6 +402,7 @@ int main(void) {
         cmocka_unit_test(test_sigmoids),
         cmocka_unit_test_teardown(test_softmax, t_drop),
         cmocka_unit_test_teardown(test_huge_scores, t_drop),
+        cmocka_unit_test(test_rows_alone),
         cmocka_unit_test_teardown(test_layernorm, t_drop),
         cmocka_unit_test(test_losses),
         cmocka_unit_test(test_nan),
