@@ -76,16 +76,16 @@ INLINE void tiles(const operands *o, int rows, int parts, const bool bf16) {
         switch (rows) {
             ROWS(1, 1)
             ROWS(2, 1)
-            ROWS(3, 1) ROWS(4, 1) ROWS(5, 1) ROWS(6, 1) ROWS(7, 1) ROWS(8, 1) ROWS(9, 1) ROWS(10, 1) ROWS(11, 1)
-                ROWS(12, 1)
+            ROWS(3, 1)
+            ROWS(4, 1) ROWS(5, 1) ROWS(6, 1) ROWS(7, 1) ROWS(8, 1) ROWS(9, 1) ROWS(10, 1) ROWS(11, 1) ROWS(12, 1)
         }
         break;
     case 2:
         switch (rows) {
             ROWS(1, 2)
             ROWS(2, 2)
-            ROWS(3, 2) ROWS(4, 2) ROWS(5, 2) ROWS(6, 2) ROWS(7, 2) ROWS(8, 2) ROWS(9, 2) ROWS(10, 2) ROWS(11, 2)
-                ROWS(12, 2)
+            ROWS(3, 2)
+            ROWS(4, 2) ROWS(5, 2) ROWS(6, 2) ROWS(7, 2) ROWS(8, 2) ROWS(9, 2) ROWS(10, 2) ROWS(11, 2) ROWS(12, 2)
         }
         break;
     case 3:

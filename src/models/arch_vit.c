@@ -136,12 +136,14 @@ static double rows_products(const vt_config *c) {
     return (double)vt_rows_count(c) * vt_rows_width(c) * c->dim + (c->conv_stem ? vt_stem_products(&stem) : 0);
 }
 
-/* Matrix products that are really executed: the last block's output projection and MLP run on the tokens that the
- * head reads alone. Backward to the input repeats every product once, attention twice. */
+/* Matrix products that are really executed: the last block's output projection and MLP, and the queries of its
+ * attention where they are independent, are those of the tokens alone that the head reads. Backward to the input
+ * repeats every product once, attention twice. */
 static void flops(const vt_config *c, double *forward, double *gradient) {
     double t = vt_config_tokens(c), d = c->dim, a = vt_config_attn_dim(c), proj = c->proj == VT_PROJ_NONE ? 0 : a * d;
     double embed = rows_products(c), rows = vt_readout_tail(c) ? vt_readout_tail(c) : t;
-    double linear = 0, mix = c->depth * 2 * t * t * a;
+    double linear = 0, last = vt_attn_find(c->attn)->by_query ? rows : t;
+    double mix = 2 * ((c->depth - 1) * t + last) * t * a;
     for (int i = 0; i < c->depth; i++)
         linear += t * (c->tied_qk ? 2 : 3) * a * d + (i == c->depth - 1 ? rows : t) * (proj + 2 * d * c->hidden);
     *forward = 2 * (embed + linear + mix);

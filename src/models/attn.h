@@ -28,6 +28,7 @@ typedef struct vt_attn {
     unsigned (*needs)(const void *options); /* VT_ATTN_*; NULL: nothing */
     const vt_attn_param *params;
     int n_params;
+    bool by_query; /* a query's probabilities depend on no other query: those that nothing reads may be left out */
 } vt_attn;
 
 const vt_attn *const *vt_attns(int *n);

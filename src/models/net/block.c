@@ -177,8 +177,10 @@ void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *
                              s->w[VT_SLOT_FC1_W], r, h, d);
 }
 
-void VT_R(vt_block_view)(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {
-    mixer(sh)->view(v, k, sh);
+void VT_R(vt_block_view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                         const VT_R(vt_block_shape) *sh) {
+    VT_R(vt_session_bind)(s, sh->layer);
+    mixer(sh)->view(s, v, k, t, sh);
 }
 
 /* ---- halves ---- */

@@ -59,6 +59,7 @@ typedef struct VT_R(vt_block_cache) {
     real *sum1, *sum2;         /* [R,D] post-norm: inputs of the two norms */
     real *mean1, *rstd1;       /* [M] */
     real *qkv, *p, *saved;     /* vt_mha: [M,3A], probabilities, the variant's own */
+    int queries;               /* vt_mha: 0, or of the first so many tokens alone, which are all that anything read */
     real *mix;                 /* VT_ATTN_FULL: [2,heads,A/heads,A/heads] W_Q W_V^T scale and its gradient */
     real *qk, *qk_mean, *qk_r; /* vt_mha with q/k norm: [M,2A] before it, [2 M heads] statistics */
     real *o;                   /* [R,A] mixed values before proj, for parameter gradients */
@@ -157,13 +158,15 @@ struct VT_R(vt_mixer) {
      * parameter gradient is wanted; t->wide and t->score are free. */
     void (*backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
                      const real *x, const VT_R(vt_block_shape) *sh);
-    /* q, k and P of the first image, after a kept forward; `prefix` is the caller's to set. NULL: no attention of all
-     * tokens to all. */
-    void (*view)(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh);
+    /* q, k and P of the first image, after a kept forward; what it left out is computed first. `prefix` is the caller's
+     * to set. NULL: no attention of all tokens to all. */
+    void (*view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                 const VT_R(vt_block_shape) *sh);
 };
 
-/* The attention of a block (attention_loss.h), by its mixer. */
-void VT_R(vt_block_view)(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh);
+/* The attention of a block (attention_loss.h), by its mixer; binds sh->layer. */
+void VT_R(vt_block_view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                         const VT_R(vt_block_shape) *sh);
 
 /* Multi-head attention with the variant sh->attn.def: attn.qkv, optional q/k norm, vt_attn_*. */
 extern const VT_R(vt_mixer) VT_R(vt_mha);

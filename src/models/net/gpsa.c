@@ -166,7 +166,9 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     VT_GEMM(s->products, false, false, m, d, d, 1, dv, d, s->w[VT_SLOT_V_W], d, 1, dx, d);
 }
 
-static void view(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {
+static void view(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                 const VT_R(vt_block_shape) *sh) {
+    (void)s, (void)t;
     *v = (VT_R(vt_attn_view)){.in = split(k->qkv, sh),
                               .p = k->p,
                               .t = sh->attn.t,

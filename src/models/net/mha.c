@@ -88,12 +88,20 @@ static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const
      sh);
 }
 
+/* Of the last block's attention the head reads the rows of its first tokens alone: an attack on one image computes
+ * those, and a view the others when it is asked for. 0: all. */
+static int queries(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
+    bool looked_at = s->watch || s->ortho > 0, plain = !sh->attn.pos && !sh->attn.bias && !sh->attn.mask;
+    return sh->attn.b == 1 && !looked_at && plain && sh->attn.def->is->by_query ? sh->tail : 0;
+}
+
 static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
                     const VT_R(vt_block_shape) *sh) {
     (void)t;
     int m = sh->attn.b * sh->attn.t, c = sh->attn.c, d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
     const VT_R(vt_attn_in) in = split(k->qkv, sh);
-    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    attn.tq = k->queries = queries(s, sh);
     const real *w = s->w[VT_SLOT_QKV_W];
     if (sh->needs & VT_ATTN_FULL) {
         VT_R(vt_linear_forward)(s->products, k->qkv, x, w, NULL, NULL, m, n - d, c);
@@ -119,6 +127,9 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     const real *w = s->w[VT_SLOT_QKV_W];
     real *dw = s->dw[VT_SLOT_QKV_W];
     VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    attn.tq = k->queries;
+    for (int i = k->queries; k->queries && i < sh->attn.t; i++)
+        memset(g.q + (size_t)i * (size_t)g.ldq, 0, (size_t)d * sizeof(real));
     attn.ortho = s->ortho, attn.ortho_value = 0, attn.inject = VT_R(vt_session_inject)(s, sh->index);
     VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
                            s->w + VT_SLOT_ATTN, &attn);
@@ -132,8 +143,13 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     VT_R(vt_linear_backward)(s->products, dx, dw, s->dw[VT_SLOT_QKV_B], t->wide, x, w, m, n, c);
 }
 
-static void view(VT_R(vt_attn_view) *v, const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {
-    *v = (VT_R(vt_attn_view)){.in = split(k->qkv, sh),
+static void view(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                 const VT_R(vt_block_shape) *sh) {
+    const VT_R(vt_attn_in) in = split(k->qkv, sh);
+    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    if (k->queries) VT_R(vt_attn_forward)(t->full, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
+    k->queries = 0;
+    *v = (VT_R(vt_attn_view)){.in = in,
                               .p = k->p,
                               .t = sh->attn.t,
                               .d = VT_R(vt_block_inner)(sh) / sh->attn.heads,

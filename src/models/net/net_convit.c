@@ -174,7 +174,7 @@ static void view(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     const VT_R(vt_block_shape) sh = block_of(&st->shape, &st->gpsa, c, block, s->batch);
-    VT_R(vt_block_view)(v, &st->blocks[block], &sh);
+    VT_R(vt_block_view)(s, v, &st->blocks[block], &st->scratch, &sh);
     v->prefix = block >= c->local_blocks;
 }
 

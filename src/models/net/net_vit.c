@@ -151,9 +151,9 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
 }
 
 static void view(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v) {
-    const state *st = s->state;
+    state *st = s->state;
     const VT_R(vt_block_shape) sh = block_of(st, &s->model->config, block, s->batch);
-    VT_R(vt_block_view)(v, &st->blocks[block], &sh);
+    VT_R(vt_block_view)(s, v, &st->blocks[block], &st->scratch, &sh);
     v->prefix = vt_config_prefix(&s->model->config);
 }
 
