@@ -36,9 +36,9 @@ static void by_vector(bool row, bool ta, bool tb, int m, int n, int k, float alp
         cblas_sgemv(CblasRowMajor, op(ta), ta ? k : m, ta ? m : k, alpha, a, lda, b, tb ? 1 : ldb, beta, c, ldc);
 }
 
-/* Products of so many multiply-adds and more go to oneDNN. OpenBLAS's kernels for AVX-512 do smaller ones without
- * packing (65 x 65 x 64: 165 against 115 GFLOP/s on a Xeon; 65 x 128 x 128: 117 against 177), its others do not (10 x
- * 192 x 65: 42 against 62 on an EPYC with AVX2); the smallest are core/small's there. */
+/* Products of so many multiply-adds and more go to oneDNN, if core/small does not take them. OpenBLAS's kernels for
+ * AVX-512 do smaller ones without packing, its others do not (10 x 192 x 65: 42 against 62 GFLOP/s on an EPYC with
+ * AVX2). */
 static double onednn_from(void) {
     static const double small = 32768, large = 1000000;
     return vt_small_here() == VT_SMALL_AVX2 ? small : large;

@@ -66,6 +66,9 @@ INLINE void tile(const operands *o, const int rows, const int parts, const bool 
     case rows:                                                                                                         \
         tile(o, rows, parts, bf16);                                                                                    \
         break;
+#define ROWS_6(parts) ROWS(1, parts) ROWS(2, parts) ROWS(3, parts) ROWS(4, parts) ROWS(5, parts) ROWS(6, parts)
+#define ROWS_8(parts) ROWS_6(parts) ROWS(7, parts) ROWS(8, parts)
+#define ROWS_12(parts) ROWS_8(parts) ROWS(9, parts) ROWS(10, parts) ROWS(11, parts) ROWS(12, parts)
 
 /* As many rows as 24 registers hold. */
 enum { MOST_1 = 12, MOST_2 = 12, MOST_3 = 8, MOST_4 = 6 };
@@ -73,26 +76,16 @@ enum { MOST_1 = 12, MOST_2 = 12, MOST_3 = 8, MOST_4 = 6 };
 INLINE void tiles(const operands *o, int rows, int parts, const bool bf16) {
     switch (parts) {
     case 1:
-        switch (rows) {
-            ROWS(1, 1)
-            ROWS(2, 1)
-            ROWS(3, 1)
-            ROWS(4, 1) ROWS(5, 1) ROWS(6, 1) ROWS(7, 1) ROWS(8, 1) ROWS(9, 1) ROWS(10, 1) ROWS(11, 1) ROWS(12, 1)
-        }
+        switch (rows) { ROWS_12(1) }
         break;
     case 2:
-        switch (rows) {
-            ROWS(1, 2)
-            ROWS(2, 2)
-            ROWS(3, 2)
-            ROWS(4, 2) ROWS(5, 2) ROWS(6, 2) ROWS(7, 2) ROWS(8, 2) ROWS(9, 2) ROWS(10, 2) ROWS(11, 2) ROWS(12, 2)
-        }
+        switch (rows) { ROWS_12(2) }
         break;
     case 3:
-        switch (rows) { ROWS(1, 3) ROWS(2, 3) ROWS(3, 3) ROWS(4, 3) ROWS(5, 3) ROWS(6, 3) ROWS(7, 3) ROWS(8, 3) }
+        switch (rows) { ROWS_8(3) }
         break;
     default:
-        switch (rows) { ROWS(1, 4) ROWS(2, 4) ROWS(3, 4) ROWS(4, 4) ROWS(5, 4) ROWS(6, 4) }
+        switch (rows) { ROWS_6(4) }
     }
 }
 
