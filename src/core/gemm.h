@@ -29,9 +29,7 @@ void vt_blas_single_thread(void);
 vt_status vt_blas_reserve(int threads, vt_err *e);
 const char *vt_blas_kernel(void); /* OpenBLAS's: "SkylakeX" */
 const char *vt_blas_config(void);
-/* "OpenBLAS SkylakeX, oneDNN 2.6.3 avx512, vitrine avx512" (core/small): everything that decides the bytes of a
- * product.
- */
+/* "OpenBLAS SkylakeX, oneDNN 2.6.3 avx512, vitrine avx512" (core/small): all that decides the bytes of a product. */
 void vt_gemm_kernels(char *out, size_t size);
 /* The best instruction set of this CPU that OpenBLAS has kernels for: "avx512", "avx2", "baseline". */
 const char *vt_cpu_isa(void);

@@ -24,7 +24,14 @@ static void scaled(real *y, const real *x, real mean, real rstd, const real *g, 
     for (int j = 0; j < c; j++) y[j] = (x[j] - mean) * rstd * g[j] + b[j];
 }
 #else
+/* Sixteen channels, or the first n where there are fewer. */
 static vt_lanes taken(const float *x, int n) { return n >= 16 ? vt_lanes_load(x) : vt_lanes_load_some(x, n); }
+static void put(float *y, vt_lanes v, int n) {
+    if (n >= 16)
+        vt_lanes_store(y, v);
+    else
+        vt_lanes_store_some(y, v, n);
+}
 
 static float sum(const float *x, int c) {
     vt_lanes even = {0}, odd = {0};
@@ -57,10 +64,7 @@ static void scaled(float *y, const float *x, float mean, float rstd, const float
         int n = c - j;
         vt_lanes xh = vt_lanes_times(vt_lanes_less(taken(x + j, n), mean), rstd);
         vt_lanes v = vt_lanes_product_add(xh, taken(g + j, n), taken(b + j, n));
-        if (n >= 16)
-            vt_lanes_store(y + j, v);
-        else
-            vt_lanes_store_some(y + j, v, n);
+        put(y + j, v, n);
     }
 }
 #endif
@@ -119,10 +123,7 @@ static void backward(float *dx, const float *res, const float *dy, const float *
         vt_lanes v = vt_lanes_times(vt_lanes_less(vt_lanes_product_add(xh, vt_lanes_all(-q), h), a), rstd);
         int n = c - j;
         if (res) v = vt_lanes_add(v, taken(res + j, n));
-        if (n >= 16)
-            vt_lanes_store(dx + j, v);
-        else
-            vt_lanes_store_some(dx + j, v, n);
+        put(dx + j, v, n);
     }
 }
 #endif
