@@ -9,7 +9,7 @@
 
 /* The share of a stage's calls (vt_attack_stage_cost) that is left to the model itself where its oracle has a coarse
  * one (docs/speed.md says how it was chosen). */
-#define VT_FINISH 0.1
+#define VT_FINISH 0.05
 
 typedef struct vt_attacker {
     size_t pixels, work_len; /* of one image; floats of scratch */

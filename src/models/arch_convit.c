@@ -83,16 +83,15 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Matrix products that are really executed; the last block ends with the class token alone,
- * whose query is the only one of its attention, too, where queries are independent. Backward to the input
- * repeats every product once, attention twice. */
+/* Matrix products that are really executed; the last block ends with the class token alone, and so does its attention
+ * (net/attention_few.h). Backward to the input repeats every product once, attention twice. */
 static void flops(const vt_config *c, double *forward, double *gradient) {
     double n = vt_convit_patches(c), d = c->dim, embed = n * 3 * c->patch * c->patch * d, linear = 0, mix = 0;
     for (int i = 0; i < c->depth; i++) {
         double t = i < c->local_blocks ? n : n + 1, rows = i == c->depth - 1 ? 1 : t;
-        linear += t * (c->tied_qk ? 2 : 3) * d * d + rows * (d * d + 2 * d * c->hidden);
-        bool few = i == c->depth - 1 && vt_attn_find(c->attn)->by_query;
-        mix += 2 * (few ? 1 : t) * t * d;
+        bool few = i == c->depth - 1 && vt_attn_may_be_few(c, 1, (int)t);
+        linear += (few ? 3 : t * (c->tied_qk ? 2 : 3)) * d * d + rows * (d * d + 2 * d * c->hidden);
+        mix += 2 * t * (few ? c->heads : t) * d;
     }
     *forward = 2 * (embed + linear + mix);
     *gradient = 2 * (2 * embed + 2 * linear + 3 * mix);

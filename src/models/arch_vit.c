@@ -136,16 +136,19 @@ static double rows_products(const vt_config *c) {
     return (double)vt_rows_count(c) * vt_rows_width(c) * c->dim + (c->conv_stem ? vt_stem_products(&stem) : 0);
 }
 
-/* Matrix products that are really executed: the last block's output projection and MLP, and the queries of its
- * attention where they are independent, are those of the tokens alone that the head reads. Backward to the input
- * repeats every product once, attention twice. */
+/* Matrix products that are really executed: the last block's output projection and MLP are those of the tokens alone
+ * that the head reads, and so is its attention where these are few (net/attention_few.h). Backward to the input repeats
+ * every product once, attention twice. */
 static void flops(const vt_config *c, double *forward, double *gradient) {
     double t = vt_config_tokens(c), d = c->dim, a = vt_config_attn_dim(c), proj = c->proj == VT_PROJ_NONE ? 0 : a * d;
-    double embed = rows_products(c), rows = vt_readout_tail(c) ? vt_readout_tail(c) : t;
-    double linear = 0, last = vt_attn_find(c->attn)->by_query ? rows : t;
-    double mix = 2 * ((c->depth - 1) * t + last) * t * a;
-    for (int i = 0; i < c->depth; i++)
-        linear += t * (c->tied_qk ? 2 : 3) * a * d + (i == c->depth - 1 ? rows : t) * (proj + 2 * d * c->hidden);
+    double embed = rows_products(c), tail = vt_readout_tail(c), linear = 0, mix = 0;
+    for (int i = 0; i < c->depth; i++) {
+        bool last = i == c->depth - 1, few = last && vt_attn_may_be_few(c, vt_readout_tail(c), vt_config_tokens(c));
+        double rows = last && tail > 0 ? tail : t;
+        linear += few ? 3 * tail * d * d : t * (c->tied_qk ? 2 : 3) * a * d;
+        linear += rows * (proj + 2 * d * c->hidden);
+        mix += 2 * t * (few ? c->heads * tail * d : t * a);
+    }
     *forward = 2 * (embed + linear + mix);
     *gradient = 2 * (2 * embed + 2 * linear + 3 * mix);
 }

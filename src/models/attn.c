@@ -32,6 +32,11 @@ static vt_status unknown(const char *text, vt_err *e) {
     return vt_fail_unknown("attention variant", name, names, n, "vitrine list models", e);
 }
 
+bool vt_attn_may_be_few(const vt_config *c, int tail, int tokens) {
+    bool plain = vt_attn_find(c->attn)->dot && !c->qk_norm && vt_config_attn_dim(c) == c->dim;
+    return plain && tail > 0 && 2 * c->heads * tail <= tokens;
+}
+
 vt_status vt_attn_parse(vt_attn_spec *out, const char *text, vt_err *e) {
     memset(out, 0, sizeof *out);
     const vt_attn *is = out->is = vt_attn_find(text);

@@ -28,7 +28,8 @@ typedef struct vt_attn {
     unsigned (*needs)(const void *options); /* VT_ATTN_*; NULL: nothing */
     const vt_attn_param *params;
     int n_params;
-    bool by_query; /* a query's probabilities depend on no other query: those that nothing reads may be left out */
+    bool
+        dot; /* P = softmax(scale Q K^T) and values v, nothing else: of few queries net/attention_few.h's way will do */
 } vt_attn;
 
 const vt_attn *const *vt_attns(int *n);
@@ -42,6 +43,10 @@ typedef struct vt_attn_spec {
     unsigned needs;
     char text[VT_ATTN_TEXT]; /* canonical: every option written out */
 } vt_attn_spec;
+
+/* Is attention of the first `tail` of so many tokens, where nothing reads the others, computed without keys and values
+ * (net/attention_few.h)? Not where they have a norm, nor where their queries are so many that it would not pay. */
+bool vt_attn_may_be_few(const vt_config *c, int tail, int tokens);
 
 vt_status vt_attn_parse(vt_attn_spec *out, const char *text, vt_err *e);
 

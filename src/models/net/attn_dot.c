@@ -25,7 +25,7 @@ const vt_attn VT_R(vt_attn_is_dot) = {
     .name = "dot",
     .summary = "softmax of scaled dot products",
     .reference = "Vaswani et al. 2017, eq. 1",
-    .by_query = true,
+    .dot = true,
 };
 
 const VT_R(vt_attn_ops) VT_R(vt_attn_ops_dot) = {

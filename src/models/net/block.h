@@ -59,7 +59,7 @@ typedef struct VT_R(vt_block_cache) {
     real *sum1, *sum2;         /* [R,D] post-norm: inputs of the two norms */
     real *mean1, *rstd1;       /* [M] */
     real *qkv, *p, *saved;     /* vt_mha: [M,3A], probabilities, the variant's own */
-    int queries;               /* vt_mha: 0, or of the first so many tokens alone, which are all that anything read */
+    bool few;                  /* vt_mha: of few queries, and qkv is what attention_few.h keeps */
     real *mix;                 /* VT_ATTN_FULL: [2,heads,A/heads,A/heads] W_Q W_V^T scale and its gradient */
     real *qk, *qk_mean, *qk_r; /* vt_mha with q/k norm: [M,2A] before it, [2 M heads] statistics */
     real *o;                   /* [R,A] mixed values before proj, for parameter gradients */

@@ -3,6 +3,7 @@
  * (timm's qk_norm), the variant's attention. With tied q and k one row block of the tensor, and of the activations,
  * serves both. */
 #include <string.h>
+#include "models/net/attention_few.h"
 #include "models/net/block.h"
 #include "nn/nn.h"
 
@@ -88,20 +89,33 @@ static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const
      sh);
 }
 
-/* Of the last block's attention the head reads the rows of its first tokens alone: an attack on one image computes
- * those, and a view the others when it is asked for. 0: all. */
-static int queries(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
-    bool looked_at = s->watch || s->ortho > 0, plain = !sh->attn.pos && !sh->attn.bias && !sh->attn.mask;
-    return sh->attn.b == 1 && !looked_at && plain && sh->attn.def->is->by_query ? sh->tail : 0;
+/* The last block's attention where the head reads its first tokens alone and nothing looks at it: an attack's on one
+ * image. */
+static bool few(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
+    bool looked_at = s->watch || s->ortho > 0;
+    bool plain = !sh->attn.pos && !sh->attn.bias && !sh->attn.mask;
+    return sh->attn.b == 1 && !looked_at && plain && vt_attn_may_be_few(&s->model->config, sh->tail, sh->attn.t);
 }
 
-static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
-                    const VT_R(vt_block_shape) *sh) {
-    (void)t;
+static VT_R(vt_few) few_of(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
+    int c = sh->attn.c, v = (qkv_parts(sh) - 1) * c;
+    const real *w = s->w[VT_SLOT_QKV_W], *b = s->w[VT_SLOT_QKV_B];
+    return (VT_R(vt_few)){.tq = sh->tail,
+                          .t = sh->attn.t,
+                          .c = c,
+                          .heads = sh->attn.heads,
+                          .scale = sh->attn.scale,
+                          .w_q = w,
+                          .w_k = sh->tied_qk ? w : w + (size_t)c * (size_t)c,
+                          .w_v = w + (size_t)v * (size_t)c,
+                          .b_q = b,
+                          .b_v = b ? b + v : NULL};
+}
+
+static void all(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, const real *x, const VT_R(vt_block_shape) *sh) {
     int m = sh->attn.b * sh->attn.t, c = sh->attn.c, d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
     const VT_R(vt_attn_in) in = split(k->qkv, sh);
-    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    attn.tq = k->queries = queries(s, sh);
+    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     const real *w = s->w[VT_SLOT_QKV_W];
     if (sh->needs & VT_ATTN_FULL) {
         VT_R(vt_linear_forward)(s->products, k->qkv, x, w, NULL, NULL, m, n - d, c);
@@ -114,8 +128,32 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
     if (s->watch) show(s, k, &attn, &in, x, NULL, sh);
 }
 
+static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
+                    const VT_R(vt_block_shape) *sh) {
+    k->few = few(s, sh);
+    if (k->few) {
+        const VT_R(vt_few) f = few_of(s, sh);
+        VT_R(vt_few_forward)(o, k->p, k->qkv, t->wide, x, &f);
+    } else {
+        all(s, o, k, x, sh);
+    }
+}
+
+/* Forms what few queries left out, of the block's input again. */
+static void complete(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
+                     const VT_R(vt_block_shape) *sh) {
+    all(s, t->wide, k, x, sh);
+    k->few = false;
+}
+
 static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
                      const real *x, const VT_R(vt_block_shape) *sh) {
+    if (k->few && !s->grad) {
+        const VT_R(vt_few) f = few_of(s, sh);
+        VT_R(vt_few_backward)(dx, t->wide, t->score, d_o, k->p, k->qkv, &f);
+        return;
+    }
+    if (k->few) complete(s, k, t, x, sh);
     int m = sh->attn.b * sh->attn.t, c = sh->attn.c, d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
     const VT_R(vt_attn_in) in = split(k->qkv, sh), to = split(t->wide, sh);
     const VT_R(vt_attn_grad) g = {.q = t->wide,
@@ -127,9 +165,6 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     const real *w = s->w[VT_SLOT_QKV_W];
     real *dw = s->dw[VT_SLOT_QKV_W];
     VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    attn.tq = k->queries;
-    for (int i = k->queries; k->queries && i < sh->attn.t; i++)
-        memset(g.q + (size_t)i * (size_t)g.ldq, 0, (size_t)d * sizeof(real));
     attn.ortho = s->ortho, attn.ortho_value = 0, attn.inject = VT_R(vt_session_inject)(s, sh->index);
     VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
                            s->w + VT_SLOT_ATTN, &attn);
@@ -145,11 +180,11 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
 
 static void view(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                  const VT_R(vt_block_shape) *sh) {
-    const VT_R(vt_attn_in) in = split(k->qkv, sh);
-    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    if (k->queries) VT_R(vt_attn_forward)(t->full, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
-    k->queries = 0;
-    *v = (VT_R(vt_attn_view)){.in = in,
+    if (k->few) { /* what they keep begins with the input */
+        memcpy(t->norm, k->qkv, (size_t)sh->attn.t * (size_t)sh->attn.c * sizeof(real));
+        complete(s, k, t, t->norm, sh);
+    }
+    *v = (VT_R(vt_attn_view)){.in = split(k->qkv, sh),
                               .p = k->p,
                               .t = sh->attn.t,
                               .d = VT_R(vt_block_inner)(sh) / sh->attn.heads,

@@ -6,6 +6,7 @@
 #include "toy.h"
 
 #include "core/gemm.h"
+#include "models/attn.h"
 #include "models/net/session.h"
 #include "models/net/session64.h"
 #include "models/wrap/classifier.h"
@@ -237,6 +238,41 @@ static void test_images(void **state) {
     each_toy(check_images);
 }
 
+/* An image alone, whose last attention forms no keys, against a batch, whose does: dx and the weights' gradients of it,
+ * twice over the second image. Both are the same sums in two orders. */
+static void check_few(const vt_config *c, const char *name) {
+    vt_model *m = toy_model(c, 5);
+    assert_true(vt_attn_may_be_few(c, c->dist_token ? 2 : 1, vt_config_tokens(c)));
+    check_images(m, name);
+    size_t n = toy_pixels(m), k = (size_t)c->classes, total = m->params.total;
+    double *x = toy_images(m, 2, 6), *both = calloc(total, 8), *single = calloc(total, 8), cot[2 * MAX_CLASSES];
+    t_normals(cot, 2 * k, 7, 1);
+    vt_session_f64 *s = open64(m, 2, VT_GRAD_PARAMS);
+    vt_session_forward_f64(s, x, 2, true);
+    vt_session_backward_f64(s, cot, NULL, both);
+    for (size_t i = 0; i < 2; i++) {
+        vt_session_forward_f64(s, x + i * n, 1, true);
+        vt_session_backward_f64(s, cot + i * k, NULL, single);
+    }
+    t_le(t_max_diff(both, single, total), 1e-12 * (1 + t_max(both, total)), "%s: weights", name);
+    vt_session_close_f64(s), vt_model_close(m);
+    free(x), free(both), free(single);
+}
+
+static void test_few(void **state) {
+    (void)state;
+    vt_config c = toy_config("dot", VT_POOL_TOKEN, false, true);
+    check_few(&c, "biases");
+    c.tied_qk = true;
+    check_few(&c, "tied");
+    c.qkv_bias = false;
+    check_few(&c, "tied, no biases");
+    c = toy_config("dot", VT_POOL_TOKEN, true, true), c.heads = 2;
+    check_few(&c, "two tokens");
+    c = toy_config("dot", VT_POOL_TOKEN, false, true), c.post_norm = true;
+    check_few(&c, "post-norm");
+}
+
 /* Float against double. A logit lies 4 depth + 2 = 10 products deep, each a sum of at most 48 terms that
  * float rounds to within 48 * 2^-24 = 3e-6 of the terms' size; ten of them: 3e-5 of the logits' scale, and
  * three times that on the way back, relative to the largest element of dx. The transposed copies are an equal
@@ -418,7 +454,7 @@ int main(void) {
         cmocka_unit_test(test_gradients),     cmocka_unit_test(test_backward),      cmocka_unit_test(test_keep),
         cmocka_unit_test(test_images),        cmocka_unit_test(test_float),         cmocka_unit_test(test_permutation),
         cmocka_unit_test(test_distilled),     cmocka_unit_test(test_normalisation), cmocka_unit_test(test_classifier),
-        cmocka_unit_test(test_probe_refuses),
+        cmocka_unit_test(test_probe_refuses), cmocka_unit_test(test_few),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }

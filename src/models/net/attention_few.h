@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Multi-head dot-product attention of few queries, whose keys and values are left unformed: with k_j = W_K x_j + b_K,
+ *
+ *   q . k_j = (W_K^T q) . x_j + q . b_K,    sum_j p_j v_j = W_V (sum_j p_j x_j) + b_V,
+ *
+ * and a softmax does not see q . b_K. For one token of t that is a row's work a head in the place of 2 t rows of
+ * projections: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1.2 (there "absorbed" projections). Its products are few and
+ * stay in float32 (double in the double copy) whatever the session's are. */
+#ifndef VT_MODELS_NET_ATTENTION_FEW_H
+#define VT_MODELS_NET_ATTENTION_FEW_H
+
+#include "core/real.h"
+#include "models/attn.h"
+
+/* The first tq of t tokens ask. One width c, of x and of all heads together. */
+typedef struct VT_R(vt_few) {
+    int tq, t, c, heads;
+    real scale;
+    const real *w_q, *w_k, *w_v; /* [c, c] out x in */
+    const real *b_q, *b_v;       /* [c] or NULL */
+} VT_R(vt_few);
+
+/* Where vt_attn_may_be_few (models/attn.h) says yes, less than [t, 3 c] for each of `kept` and `scratch`. */
+
+/* x [t,c] -> o [tq,c], p [heads,tq,vt_attn_ldp(t)], and what backward wants of them, in `kept`, which begins with x. */
+void VT_R(vt_few_forward)(real *o, real *p, real *kept, real *scratch, const real *x, const VT_R(vt_few) *f);
+/* d_o [tq,c] -> dx [t,c], which may be d_o's memory; probs: scratch of 2 heads tq rows like p's. */
+void VT_R(vt_few_backward)(real *dx, real *scratch, real *probs, const real *d_o, const real *p, const real *kept,
+                           const VT_R(vt_few) *f);
+
+#endif
