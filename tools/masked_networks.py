@@ -193,8 +193,9 @@ def rounding(source, common=1e3, shift=1e7, heads=5, seed=0):
     """The logits are the source's. Beside them attentions whose values are all the same number hand on that number,
     whatever they look at; their scores are all shifted by up to `shift` times a pattern, which softmax does not notice.
     In the backward pass both cancel only as far as float32 goes: what is left of `common` times `shift` drowns the
-    gradient. In double it is right."""
-    net = Net(source, back=1 + heads, seed=seed)
+    gradient. In double it is right. The last block stays out of it: of one query's attention alone the shift need not
+    even be formed (vitrine does not)."""
+    net = Net(source, back=2 + heads, seed=seed)
     i = net.open_back(True)
     u, phi, same = net.channels(), net.channel(), net.channel()
     for k in range(net.classes):

@@ -34,7 +34,7 @@ static vt_status unknown(const char *text, vt_err *e) {
 
 bool vt_attn_may_be_few(const vt_config *c, int tail, int tokens) {
     bool plain = vt_attn_find(c->attn)->dot && !c->qk_norm && vt_config_attn_dim(c) == c->dim;
-    return plain && tail > 0 && 2 * c->heads * tail <= tokens;
+    return plain && tail > 0 && tail * (c->heads + 1) <= tokens;
 }
 
 vt_status vt_attn_parse(vt_attn_spec *out, const char *text, vt_err *e) {

@@ -45,7 +45,8 @@ typedef struct vt_attn_spec {
 } vt_attn_spec;
 
 /* Is attention of the first `tail` of so many tokens, where nothing reads the others, computed without keys and values
- * (net/attention_few.h)? Not where they have a norm, nor where their queries are so many that it would not pay. */
+ * (net/attention_few.h)? Not where keys have a norm, nor where the rows that stand for them, one a query and head,
+ * would need more room. */
 bool vt_attn_may_be_few(const vt_config *c, int tail, int tokens);
 
 vt_status vt_attn_parse(vt_attn_spec *out, const char *text, vt_err *e);
