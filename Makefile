@@ -157,6 +157,7 @@ $(OUT)/tests/replay_misc: $(OUT)/cli/plot_training.o
 # The whole command, whose main steps behind the test's.
 $(OUT)/tests/test_scarce_commands: $(CLI_OBJ) $(RESEARCH)
 $(OUT)/tests/test_scarce_commands: private override LDFLAGS += -Wl,--wrap=main
+$(OUT)/tests/test_flops: private override LDFLAGS += -Wl,--wrap=vt_gemm_f64
 $(OUT)/tests/test_%: test_%.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
 	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(filter %.o,$^) $(filter $(RESEARCH),$^) $(LIB) -lcmocka $(LDLIBS)

@@ -144,11 +144,12 @@ static vt_status measure(bench *b, work what, double *rate, vt_err *e) {
 /* Rounds interleave everything, so that a machine that slows down slows all of it. The ceiling of a round is the faster
  * of the two libraries at a large square product. */
 static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
-    double rate[WORKS][ROUNDS], share[WORKS][ROUNDS], flop[WORKS], warm;
+    double rate[WORKS][ROUNDS], share[WORKS][ROUNDS], flop[WORKS], warm, in_batch, unused;
     flop[CEILING] = flop[CEILING_OPENBLAS] = 2.0 * SIDE * SIDE * SIDE;
-    vt_arch_find(m->config.arch)->flops(&m->config, &flop[FORWARD], &flop[GRADIENT]);
+    vt_arch_find(m->config.arch)->flops(&m->config, true, &flop[FORWARD], &flop[GRADIENT]);
     flop[SEARCH] = flop[GRADIENT];
-    flop[TRAINING] = 3 * flop[FORWARD]; /* every product once forward, twice backward */
+    vt_arch_find(m->config.arch)->flops(&m->config, false, &in_batch, &unused);
+    flop[TRAINING] = 3 * in_batch; /* every product once forward, twice backward */
     for (int w = 0; w < WORKS; w++) VT_TRY(measure(b, (work)w, &warm, e));
     for (int r = 0; r < ROUNDS; r++) {
         for (int w = 0; w < WORKS; w++) VT_TRY(measure(b, (work)w, &rate[w][r], e));

@@ -14,7 +14,7 @@ enum { LEAST = 500, MOST = 8192, FIRST = 128, ROUNDS = 5, REMOTE = 1000 };
 
 static double flops_of(const vt_model *m) {
     double forward, gradient;
-    vt_arch_find(m->config.arch)->flops(&m->config, &forward, &gradient);
+    vt_arch_find(m->config.arch)->flops(&m->config, true, &forward, &gradient);
     return forward;
 }
 

@@ -66,7 +66,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     snprintf(text, sizeof text, "%zu in %d tensors", vt_model_param_count(m), m->params.count);
     row("parameters", text, "all finite");
     double fwd, grad;
-    vt_arch_find(m->config.arch)->flops(&m->config, &fwd, &grad);
+    vt_arch_find(m->config.arch)->flops(&m->config, true, &fwd, &grad);
     snprintf(text, sizeof text, "%.4g / %.4g GFLOP", fwd * 1e-9, grad * 1e-9);
     row("one image", text, "forward / gradient step");
     printf("  %-12s %s\n", "sha256", m->sha256); /* as wide as a terminal bears */

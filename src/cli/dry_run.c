@@ -21,7 +21,7 @@ vt_status vt_cli_hours(double *hours, const vt_model *m, double flops, int threa
     double forward, gradient;
     vt_seconds s;
     VT_TRY(vt_measure_seconds(&s, m, threads, e));
-    vt_arch_find(m->config.arch)->flops(&m->config, &forward, &gradient);
+    vt_arch_find(m->config.arch)->flops(&m->config, true, &forward, &gradient);
     *hours = flops / (forward + gradient) * (s.forward + s.gradient) / threads / 3600;
     return VT_OK;
 }

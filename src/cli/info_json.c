@@ -69,7 +69,7 @@ static json_t *values(const vt_model *m) {
 
 json_t *vt_cli_info_json(const vt_model *m) {
     double forward, gradient;
-    vt_arch_find(m->config.arch)->flops(&m->config, &forward, &gradient);
+    vt_arch_find(m->config.arch)->flops(&m->config, true, &forward, &gradient);
     json_t *o = json_pack("{s:i,s:s,s:s,s:s,s:I,s:i,s:f,s:f,s:o}", "version", 1, "file", m->path, "sha256", m->sha256,
                           "names", m->naming, "parameters", (json_int_t)vt_model_param_count(m), "tensors",
                           m->params.count, "flop_forward", forward, "flop_gradient", gradient, "model", values(m));

@@ -163,7 +163,8 @@ vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model 
 
 void vt_subject_flops(const vt_subject *s, double *forward, double *gradient) {
     *forward = 1, *gradient = 3;
-    if (!vt_subject_is_remote(s)) vt_arch_find(s->model->config.arch)->flops(&s->model->config, forward, gradient);
+    if (!vt_subject_is_remote(s))
+        vt_arch_find(s->model->config.arch)->flops(&s->model->config, true, forward, gradient);
 }
 
 int vt_subject_classes(const vt_subject *s) {

@@ -32,8 +32,8 @@ typedef struct vt_arch {
     /* Where a role's matrix of such a block lies; false: there is none. [may be NULL: blocks.i.attn.qkv, ...] */
     bool (*matrix)(const vt_model *m, int block, vt_role role, vt_matrix *out);
     /* Floating-point operations (2 per multiply-add) of the matrix products of one image's forward, and of a gradient
-     * step with respect to the input. */
-    void (*flops)(const vt_config *c, double *forward, double *gradient);
+     * step with respect to the input: of an image alone, or of one among a batch, which may take more. */
+    void (*flops)(const vt_config *c, bool alone, double *forward, double *gradient);
     bool any_image;       /* tensors do not always tell the image's side: saved files carry it in their metadata */
     bool no_token_maps;   /* no attention of all tokens to all: L_AM has nothing to hold on to */
     bool shows_attention; /* its operations have a `view`: attention can be looked at */

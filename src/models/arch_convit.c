@@ -85,11 +85,11 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
 
 /* Matrix products that are really executed; the last block ends with the class token alone, and so does its attention
  * (net/attention_few.h). Backward to the input repeats every product once, attention twice. */
-static void flops(const vt_config *c, double *forward, double *gradient) {
+static void flops(const vt_config *c, bool alone, double *forward, double *gradient) {
     double n = vt_convit_patches(c), d = c->dim, embed = n * 3 * c->patch * c->patch * d, linear = 0, mix = 0;
     for (int i = 0; i < c->depth; i++) {
         double t = i < c->local_blocks ? n : n + 1, rows = i == c->depth - 1 ? 1 : t;
-        bool few = i == c->depth - 1 && vt_attn_may_be_few(c, 1, (int)t);
+        bool few = alone && i == c->depth - 1 && vt_attn_may_be_few(c, 1, (int)t);
         linear += (few ? 3 : t * (c->tied_qk ? 2 : 3)) * d * d + rows * (d * d + 2 * d * c->hidden);
         mix += 2 * t * (few ? c->heads : t) * d;
     }

@@ -139,11 +139,12 @@ static double rows_products(const vt_config *c) {
 /* Matrix products that are really executed: the last block's output projection and MLP are those of the tokens alone
  * that the head reads, and so is its attention where these are few (net/attention_few.h). Backward to the input repeats
  * every product once, attention twice. */
-static void flops(const vt_config *c, double *forward, double *gradient) {
+static void flops(const vt_config *c, bool alone, double *forward, double *gradient) {
     double t = vt_config_tokens(c), d = c->dim, a = vt_config_attn_dim(c), proj = c->proj == VT_PROJ_NONE ? 0 : a * d;
     double embed = rows_products(c), tail = vt_readout_tail(c), linear = 0, mix = 0;
     for (int i = 0; i < c->depth; i++) {
-        bool last = i == c->depth - 1, few = last && vt_attn_may_be_few(c, vt_readout_tail(c), vt_config_tokens(c));
+        bool last = i == c->depth - 1,
+             few = alone && last && vt_attn_may_be_few(c, vt_readout_tail(c), vt_config_tokens(c));
         double rows = last && tail > 0 ? tail : t;
         linear += few ? 3 * tail * d * d : t * (c->tied_qk ? 2 : 3) * a * d;
         linear += rows * (proj + 2 * d * c->hidden);

@@ -113,7 +113,8 @@ static void params(vt_param_list *l, const vt_config *c) {
 
 /* Matrix products that are really executed, and the depthwise convolutions. Backward to the input repeats every product
  * once, those of an attention twice. */
-static void flops(const vt_config *c, double *forward, double *gradient) {
+static void flops(const vt_config *c, bool alone, double *forward, double *gradient) {
+    (void)alone;
     const vt_stem stem = vt_stem_of(c);
     double n = vt_stem_tokens(&stem), d = c->dim, h = c->hidden, mix = 0, once = n * 64 * d;
     double linear = vt_stem_products(&stem);

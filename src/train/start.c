@@ -151,7 +151,7 @@ static size_t penalty_bytes(const vt_recipe *r, const vt_model *m) {
 vt_status vt_train_flops(double *flops, const vt_recipe *r, const vt_config *c, vt_err *e) {
     const vt_objective_def_f32 *o = vt_objective_find_f32(r->top.objective);
     double forward, gradient;
-    vt_arch_find(c->arch)->flops(c, &forward, &gradient);
+    vt_arch_find(c->arch)->flops(c, false, &forward, &gradient);
     /* a training pass is a forward and twice that backward, for each view */
     *flops = (double)r->top.batch * 3 * forward * vt_views_f32(o);
     if (o->inner == VT_INNER_NONE) return VT_OK;

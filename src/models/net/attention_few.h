@@ -3,7 +3,7 @@
  *
  *   q . k_j = (W_K^T q) . x_j + q . b_K,    sum_j p_j v_j = W_V (sum_j p_j x_j) + b_V,
  *
- * and a softmax does not see q . b_K. For one token of t that is a row's work a head in the place of 2 t rows of
+ * and a softmax does not see q . b_K, nor what all x_j share. For one token of t that is a row's work a head in the place of 2 t rows of
  * projections: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1.2 (there "absorbed" projections). Its products are few and
  * stay in float32 (double in the double copy) whatever the session's are. */
 #ifndef VT_MODELS_NET_ATTENTION_FEW_H
@@ -20,7 +20,7 @@ typedef struct VT_R(vt_few) {
     const real *b_q, *b_v;       /* [c] or NULL */
 } VT_R(vt_few);
 
-/* Where vt_attn_may_be_few (models/attn.h) says yes, less than [t, 3 c] for each of `kept` and `scratch`. */
+/* Where vt_attn_may_be_few (models/attn.h) says yes, `kept` and `scratch` are [t, 3 c] at most. */
 
 /* x [t,c] -> o [tq,c], p [heads,tq,vt_attn_ldp(t)], and what backward wants of them, in `kept`, which begins with x. */
 void VT_R(vt_few_forward)(real *o, real *p, real *kept, real *scratch, const real *x, const VT_R(vt_few) *f);

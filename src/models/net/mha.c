@@ -89,12 +89,13 @@ static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const
      sh);
 }
 
+static bool looked_at(const VT_R(vt_session) *s) { return s->watch || s->ortho > 0; }
+
 /* The last block's attention where the head reads its first tokens alone and nothing looks at it: an attack's on one
  * image. */
 static bool few(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
-    bool looked_at = s->watch || s->ortho > 0;
     bool plain = !sh->attn.pos && !sh->attn.bias && !sh->attn.mask;
-    return sh->attn.b == 1 && !looked_at && plain && vt_attn_may_be_few(&s->model->config, sh->tail, sh->attn.t);
+    return sh->attn.b == 1 && !looked_at(s) && plain && vt_attn_may_be_few(&s->model->config, sh->tail, sh->attn.t);
 }
 
 static VT_R(vt_few) few_of(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
@@ -125,7 +126,6 @@ static void all(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, const rea
     }
     if (sh->qk_norm) norm_forward(s, k, sh, m);
     VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
-    if (s->watch) show(s, k, &attn, &in, x, NULL, sh);
 }
 
 static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
@@ -134,26 +134,30 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
     if (k->few) {
         const VT_R(vt_few) f = few_of(s, sh);
         VT_R(vt_few_forward)(o, k->p, k->qkv, t->wide, x, &f);
-    } else {
-        all(s, o, k, x, sh);
+        return;
     }
+    all(s, o, k, x, sh);
+    const VT_R(vt_attn_in) in = split(k->qkv, sh);
+    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    if (s->watch) show(s, k, &attn, &in, x, NULL, sh);
 }
 
-/* Forms what few queries left out, of the block's input again. */
-static void complete(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
+/* Forms what few queries left out, of the block's input, with which begins what they keep. */
+static void complete(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                      const VT_R(vt_block_shape) *sh) {
-    all(s, t->wide, k, x, sh);
+    memcpy(t->norm, k->qkv, (size_t)sh->attn.t * (size_t)sh->attn.c * sizeof(real));
+    all(s, t->wide, k, t->norm, sh);
     k->few = false;
 }
 
 static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
                      const real *x, const VT_R(vt_block_shape) *sh) {
-    if (k->few && !s->grad) {
+    if (k->few && !s->grad && !looked_at(s)) {
         const VT_R(vt_few) f = few_of(s, sh);
         VT_R(vt_few_backward)(dx, t->wide, t->score, d_o, k->p, k->qkv, &f);
         return;
     }
-    if (k->few) complete(s, k, t, x, sh);
+    if (k->few) complete(s, k, t, sh);
     int m = sh->attn.b * sh->attn.t, c = sh->attn.c, d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
     const VT_R(vt_attn_in) in = split(k->qkv, sh), to = split(t->wide, sh);
     const VT_R(vt_attn_grad) g = {.q = t->wide,
@@ -180,10 +184,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
 
 static void view(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                  const VT_R(vt_block_shape) *sh) {
-    if (k->few) { /* what they keep begins with the input */
-        memcpy(t->norm, k->qkv, (size_t)sh->attn.t * (size_t)sh->attn.c * sizeof(real));
-        complete(s, k, t, t->norm, sh);
-    }
+    if (k->few) complete(s, k, t, sh);
     *v = (VT_R(vt_attn_view)){.in = split(k->qkv, sh),
                               .p = k->p,
                               .t = sh->attn.t,

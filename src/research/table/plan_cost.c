@@ -122,7 +122,7 @@ vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     int64_t n = p->data[c->data].of[c->attack].n;
     if (!n || !shape_of(p, c, &config)) return VT_OK;
     double forward, gradient, each;
-    vt_arch_find(config.arch)->flops(&config, &forward, &gradient);
+    vt_arch_find(config.arch)->flops(&config, true, &forward, &gradient);
     each = forward;
     c->disk = 2000.0 * (double)n; /* a line of the ledger for each stage, and reports */
     if (a->spec) {

@@ -273,6 +273,38 @@ static void test_few(void **state) {
     check_few(&c, "post-norm");
 }
 
+/* What all tokens share at the last attention, a thousand times what differs, and biases that take it away again: no
+ * way keeps more than 1000 * 2^-24 of a sum, some 6e-5 of the logits and of dx's largest (ten times that here, for the
+ * sums are of a dozen terms); a way that lets the shared part into the gradient of the scores loses 1000 times as much.
+ */
+static void test_few_shift(void **state) {
+    (void)state;
+    vt_config c = toy_config("dot", VT_POOL_TOKEN, false, true);
+    vt_model *m = toy_model(&c, 8);
+    size_t n = toy_pixels(m), k = (size_t)c.classes, d = (size_t)c.dim;
+    double shift[16], *x = toy_images(m, 1, 9), *dx = malloc(n * 8), cot[MAX_CLASSES];
+    float *xf = floats(x, n), *df = malloc(n * sizeof *df);
+    float *beta = m->w + vt_model_param(m, "blocks.1.norm1.bias")->offset;
+    float *b = m->w + vt_model_param(m, "blocks.1.attn.qkv.bias")->offset;
+    const float *w = m->w + vt_model_param(m, "blocks.1.attn.qkv.weight")->offset;
+    t_normals(shift, d, 10, 1000), t_normals(cot, k, 11, 1);
+    for (size_t j = 0; j < d; j++) beta[j] += (float)(shift[j] = round(shift[j]));
+    for (size_t i = 0; i < 3 * d; i++)
+        for (size_t j = 0; j < d; j++) b[i] -= (float)(shift[j] * (double)w[i * d + j]);
+    vt_model_refresh(m);
+    vt_session_f64 *s = open64(m, 1, VT_GRAD_INPUT);
+    vt_session_f32 *f = open32(m, 1, VT_GRAD_INPUT);
+    float *cf = floats(cot, k);
+    for (size_t i = 0; i < k; i++) cot[i] = (double)cf[i];
+    const double *z = vt_session_forward_f64(s, x, 1, true);
+    const float *zf = vt_session_forward_f32(f, xf, 1, true);
+    vt_session_backward_f64(s, cot, dx, NULL), vt_session_backward_f32(f, cf, df, NULL);
+    for (size_t i = 0; i < k; i++) t_le(fabs((double)zf[i] - z[i]), 6e-4 * (1 + t_max(z, k)), "logit %zu", i);
+    for (size_t i = 0; i < n; i++) t_le(fabs((double)df[i] - dx[i]), 6e-4 * t_max(dx, n), "dx %zu", i);
+    vt_session_close_f64(s), vt_session_close_f32(f), vt_model_close(m);
+    free(x), free(dx), free(xf), free(df), free(cf);
+}
+
 /* Float against double. A logit lies 4 depth + 2 = 10 products deep, each a sum of at most 48 terms that
  * float rounds to within 48 * 2^-24 = 3e-6 of the terms' size; ten of them: 3e-5 of the logits' scale, and
  * three times that on the way back, relative to the largest element of dx. The transposed copies are an equal
@@ -454,7 +486,7 @@ int main(void) {
         cmocka_unit_test(test_gradients),     cmocka_unit_test(test_backward),      cmocka_unit_test(test_keep),
         cmocka_unit_test(test_images),        cmocka_unit_test(test_float),         cmocka_unit_test(test_permutation),
         cmocka_unit_test(test_distilled),     cmocka_unit_test(test_normalisation), cmocka_unit_test(test_classifier),
-        cmocka_unit_test(test_probe_refuses), cmocka_unit_test(test_few),
+        cmocka_unit_test(test_probe_refuses), cmocka_unit_test(test_few),           cmocka_unit_test(test_few_shift),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }

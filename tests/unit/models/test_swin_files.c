@@ -234,7 +234,7 @@ static void test_presets(void **state) {
         assert_int_equal(vt_model_param_count(&m), all[i].parameters);
         vt_param_list_free(&l);
         double forward, gradient;
-        vt_arch_find("swin")->flops(&c, &forward, &gradient);
+        vt_arch_find("swin")->flops(&c, true, &forward, &gradient);
         t_le(fabs(forward / 2e9 / all[i].giga - 1), 0.02, "%s: products", p->name);
         assert_true(gradient > 2 * forward && gradient < 2.1 * forward);
     }

@@ -250,7 +250,7 @@ static void test_work(void **state) {
         vt_recipe *r = of(text, true);
         assert_int_equal(vt_train_config(&c, r, &d, NULL, &e), VT_OK);
         assert_int_equal(vt_train_flops(&got, r, &c, &e), VT_OK);
-        vt_arch_find(c.arch)->flops(&c, &forward, &gradient);
+        vt_arch_find(c.arch)->flops(&c, false, &forward, &gradient);
         int views = strcmp(rows[i].objective, "trades") ? 1 : 2;
         double want = 8 * ((3 * views + rows[i].forwards) * forward + rows[i].gradients * gradient);
         t_le(fabs(got / want - 1), 1e-12, "%s, %s", rows[i].objective, rows[i].spec);
