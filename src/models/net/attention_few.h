@@ -3,9 +3,9 @@
  *
  *   q . k_j = (W_K^T q) . x_j + q . b_K,    sum_j p_j v_j = W_V (sum_j p_j x_j) + b_V,
  *
- * and a softmax does not see q . b_K, nor what all x_j share. For one token of t that is a row's work a head in the place of 2 t rows of
- * projections: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1.2 (there "absorbed" projections). Its products are few and
- * stay in float32 (double in the double copy) whatever the session's are. */
+ * and a softmax does not see q . b_K, nor what all x_j share. For one token of t that is a row's work a head in the
+ * place of 2 t rows of projections: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1.2 (there "absorbed" projections). Its
+ * products are few and stay in float32 (double in the double copy) whatever the session's are. */
 #ifndef VT_MODELS_NET_ATTENTION_FEW_H
 #define VT_MODELS_NET_ATTENTION_FEW_H
 
