@@ -20,12 +20,11 @@ typedef struct VT_R(vt_few) {
     const real *b_q, *b_v;       /* [c] or NULL */
 } VT_R(vt_few);
 
-/* Where vt_attn_may_be_few (models/attn.h) says yes, `kept` and `scratch` are [t, 3 c] at most. */
-
-/* x [t,c] -> o [tq,c], p [heads,tq,vt_attn_ldp(t)], and what backward wants of them, in `kept`, which begins with x. */
-void VT_R(vt_few_forward)(real *o, real *p, real *kept, real *scratch, const real *x, const VT_R(vt_few) *f);
-/* d_o [tq,c] -> dx [t,c], which may be d_o's memory; probs: scratch of 2 heads tq rows like p's. */
-void VT_R(vt_few_backward)(real *dx, real *scratch, real *probs, const real *d_o, const real *p, const real *kept,
-                           const VT_R(vt_few) *f);
+/* Reals of `kept`, which begins with x [t,c]. `scratch`: [t, 3 c] are enough where vt_attn_may_be_few says yes. */
+size_t VT_R(vt_few_kept_len)(const VT_R(vt_few) *f);
+/* x [t,c] -> o [tq,c] */
+void VT_R(vt_few_forward)(real *o, real *kept, real *scratch, const real *x, const VT_R(vt_few) *f);
+/* d_o [tq,c] -> dx [t,c], which may be d_o's memory. May be repeated. */
+void VT_R(vt_few_backward)(real *dx, real *scratch, const real *d_o, real *kept, const VT_R(vt_few) *f);
 
 #endif

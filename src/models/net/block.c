@@ -2,6 +2,7 @@
 #include "models/net/block.h"
 
 #include <string.h>
+#include "models/net/attention_few.h"
 #include "nn/nn.h"
 
 VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c) {
@@ -58,6 +59,8 @@ void VT_R(vt_block_measure)(VT_R(vt_block_sizes) *room, const VT_R(vt_block_shap
     if (most > room->rows) room->rows = most;
     if (wide > room->wide) room->wide = wide;
     if (score > room->score) room->score = score;
+    const VT_R(vt_few) few = {.tq = sh->tail, .t = sh->attn.t, .c = sh->attn.c, .heads = sh->attn.heads};
+    if (sh->tail && VT_R(vt_few_kept_len)(&few) > room->kept) room->kept = VT_R(vt_few_kept_len)(&few);
 }
 
 void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_sizes) *room, vt_arena *a) {
@@ -66,6 +69,7 @@ void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_
     t->rows = vt_arena_take(a, room->rows, sizeof(real));
     t->wide = vt_arena_take(a, room->wide, sizeof(real));
     t->score = vt_arena_take(a, room->score, sizeof(real));
+    t->kept = vt_arena_take(a, room->kept, sizeof(real));
 }
 
 /* ---- parts ---- */

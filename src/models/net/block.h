@@ -59,7 +59,7 @@ typedef struct VT_R(vt_block_cache) {
     real *sum1, *sum2;         /* [R,D] post-norm: inputs of the two norms */
     real *mean1, *rstd1;       /* [M] */
     real *qkv, *p, *saved;     /* vt_mha: [M,3A], probabilities, the variant's own */
-    bool few;                  /* vt_mha: of few queries, and qkv is what attention_few.h keeps */
+    bool few, formed;          /* vt_mha: the last forward was of few queries; qkv and p are its */
     real *mix;                 /* VT_ATTN_FULL: [2,heads,A/heads,A/heads] W_Q W_V^T scale and its gradient */
     real *qk, *qk_mean, *qk_r; /* vt_mha with q/k norm: [M,2A] before it, [2 M heads] statistics */
     real *o;                   /* [R,A] mixed values before proj, for parameter gradients */
@@ -74,10 +74,11 @@ typedef struct VT_R(vt_block_scratch) {
     real *norm, *full, *rows; /* [M, max(D,A)] each */
     real *wide;               /* [M, max(3A, hidden)] */
     real *score;              /* for attention's backward of one head */
+    real *kept;               /* vt_mha's few queries, of the one block with a tail: from forward to backward */
 } VT_R(vt_block_scratch);
 
 typedef struct VT_R(vt_block_sizes) {
-    size_t rows, wide, score; /* reals */
+    size_t rows, wide, score, kept; /* reals */
 } VT_R(vt_block_sizes);
 
 /* In plan: caches of one block with sh->attn.b sequences; scratch for the largest of several shapes (a mixer that calls

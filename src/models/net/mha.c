@@ -126,14 +126,15 @@ static void all(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, const rea
     }
     if (sh->qk_norm) norm_forward(s, k, sh, m);
     VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
+    k->formed = true;
 }
 
 static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
                     const VT_R(vt_block_shape) *sh) {
-    k->few = few(s, sh);
+    k->few = few(s, sh), k->formed = false;
     if (k->few) {
         const VT_R(vt_few) f = few_of(s, sh);
-        VT_R(vt_few_forward)(o, k->p, k->qkv, t->wide, x, &f);
+        VT_R(vt_few_forward)(o, t->kept, t->wide, x, &f);
         return;
     }
     all(s, o, k, x, sh);
@@ -145,19 +146,18 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
 /* Forms what few queries left out, of the block's input, with which begins what they keep. */
 static void complete(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                      const VT_R(vt_block_shape) *sh) {
-    memcpy(t->norm, k->qkv, (size_t)sh->attn.t * (size_t)sh->attn.c * sizeof(real));
-    all(s, t->wide, k, t->norm, sh);
-    k->few = false;
+    if (!k->formed) all(s, t->wide, k, t->kept, sh);
 }
 
 static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
                      const real *x, const VT_R(vt_block_shape) *sh) {
-    if (k->few && !s->grad && !looked_at(s)) {
+    const VT_R(vt_attn_inject) *inject = VT_R(vt_session_inject)(s, sh->index);
+    if (k->few && !s->grad && !looked_at(s) && !inject) {
         const VT_R(vt_few) f = few_of(s, sh);
-        VT_R(vt_few_backward)(dx, t->wide, t->score, d_o, k->p, k->qkv, &f);
+        VT_R(vt_few_backward)(dx, t->wide, d_o, t->kept, &f);
         return;
     }
-    if (k->few) complete(s, k, t, sh);
+    complete(s, k, t, sh);
     int m = sh->attn.b * sh->attn.t, c = sh->attn.c, d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
     const VT_R(vt_attn_in) in = split(k->qkv, sh), to = split(t->wide, sh);
     const VT_R(vt_attn_grad) g = {.q = t->wide,
@@ -169,7 +169,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     const real *w = s->w[VT_SLOT_QKV_W];
     real *dw = s->dw[VT_SLOT_QKV_W];
     VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    attn.ortho = s->ortho, attn.ortho_value = 0, attn.inject = VT_R(vt_session_inject)(s, sh->index);
+    attn.ortho = s->ortho, attn.ortho_value = 0, attn.inject = inject;
     VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
                            s->w + VT_SLOT_ATTN, &attn);
     s->ortho_value += attn.ortho_value;
@@ -184,7 +184,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
 
 static void view(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                  const VT_R(vt_block_shape) *sh) {
-    if (k->few) complete(s, k, t, sh);
+    complete(s, k, t, sh);
     *v = (VT_R(vt_attn_view)){.in = split(k->qkv, sh),
                               .p = k->p,
                               .t = sh->attn.t,

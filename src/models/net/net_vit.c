@@ -41,7 +41,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     if (c->pos_grid) VT_R(vt_positions_plan)(&st->positions, c, a);
     VT_R(vt_readout_plan)(s, &st->end, a);
     st->shape = VT_R(vt_block_of)(c), st->shape.attn.by = s->products;
-    VT_R(vt_block_shape) sh = block_of(st, c, 0, s->capacity);
+    VT_R(vt_block_shape) sh = block_of(st, c, c->depth - 1, s->capacity);
     VT_R(vt_block_sizes) room = {0};
     VT_R(vt_block_measure)(&room, &sh);
     VT_R(vt_block_plan_scratch)(&st->scratch, &room, a);
