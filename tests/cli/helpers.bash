@@ -75,6 +75,25 @@ bad() {
     judge "$code" "${texts[@]}" || fail "of: vitrine ${line:0:300}"
 }
 
+# hold NAME N COMMAND...: starts COMMAND in the background ($pid, output in out and err) and returns once it has stopped
+# itself, just after its Nth write to a file of that name or its Nth rename to it (gate.c). It goes on with SIGCONT.
+hold() {
+    local gate=$1:$2
+    shift 2
+    gated "$gate" "$@" >out 2>err 3>&- &
+    pid=$!
+    until stopped $pid; do
+        kill -0 $pid 2>/dev/null || fail "it ended before the gate $gate: $(cat err)" || return
+        sleep 0.01
+    done
+}
+gated() { # GATE COMMAND...
+    local gate=$1
+    shift
+    exec env GATE="$gate" LD_PRELOAD="$BASE/gate.so" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0" "$@"
+}
+stopped() { [ "$(sed -n 's/^State:[^A-Z]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)" = T ]; }
+
 # says TEXT...: standard output of the last vt holds every TEXT.
 says() {
     local text
