@@ -125,9 +125,8 @@ without_gnuplot() { run --separate-stderr env PATH=/nowhere "$VITRINE" "$@"; }
 
 @test "an interrupted or failed lab leaves no file behind" {
     "$VITRINE" lab attgd --part local --seeds 10000 --threads 1 --out o >out 2>err &
-    local pid=$! i
-    for i in $(seq 100); do compgen -G "o/.vitrine-*" >/dev/null && break || sleep 0.1; done
-    sleep 0.3
+    local pid=$!
+    until compgen -G "o/.vitrine-*" >/dev/null; do kill -0 $pid 2>/dev/null && sleep 0.1 || fail "$(cat err)" || return; done
     kill -INT $pid
     wait $pid && status=0 || status=$?
     [ "$status" = 1 ] && grep -q "vitrine: interrupted" err || fail "status $status, $(cat err)"

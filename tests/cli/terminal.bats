@@ -113,10 +113,7 @@ END
     [ "$(tr '\r' '\n' <shown | grep -c '^epoch [0-9]*/40 step')" -gt "$(plain | grep -c '^epoch [0-9]*/40 step')" ]
     rm -f typescript # of before, which holds what is waited for
     (
-        for _ in $(seq 400); do
-            ! grep -q "epoch 2/" typescript 2>/dev/null || break
-            sleep 0.05
-        done
+        until grep -q "epoch 2/" typescript 2>/dev/null; do sleep 0.05; done
         kill -INT "$(cat pid)"
     ) 3>&- &
     printf '#!/bin/sh\necho $$ >pid\nexec "$VITRINE" "$@"\n' >started

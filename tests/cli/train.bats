@@ -70,12 +70,10 @@ ENDLESS="--set epochs=10000"
 begin() {
     "$VITRINE" train "$LONG" --data "$IMAGES" $ENDLESS --out r "$@" >out 2>err 3>&- &
     pid=$!
-    for _ in $(seq 1000); do
-        [ -f r/state.safetensors ] && return
+    until [ -f r/state.safetensors ]; do
         kill -0 $pid 2>/dev/null || fail "the run ended too early: $(cat err)" || return
         sleep 0.01
     done
-    fail "no checkpoint"
 }
 step_of() { st_header "$1/state.safetensors" | jq -r .__metadata__.step; } # RUN: the step of its checkpoint
 # as_far: the endless run in r, taken three steps further, is what it would be in one piece.
@@ -177,11 +175,14 @@ untouched() { [ ! -e o ] || fail "o was made"; }
 @test "kill -9 at random moments, resumed with other threads: not a byte differs" {
     seed=${SEED:-$RANDOM}
     echo "SEED=$seed bats -f 'kill -9' tests/cli/train.bats"
-    RANDOM=$seed before=0 most=250
+    RANDOM=$seed before=0
     for turn in 1 2 3 4 5; do
-        begin --resume --threads $((turn % 2 + 1))
-        ms=$((RANDOM % most))
-        sleep "$(printf %d.%03d $((ms / 1000)) $((ms % 1000)))"
+        if [ $turn = 3 ]; then # once just behind a checkpoint of its own, so that there is progress on any machine
+            hold state.safetensors 1 "$VITRINE" train "$LONG" --data "$IMAGES" $ENDLESS --out r --resume --threads 2
+        else
+            begin --resume --threads $((turn % 2 + 1))
+            sleep "$(printf 0.%03d $((RANDOM % 250)))"
+        fi
         kill -KILL $pid
         status=0
         wait $pid || status=$?
@@ -190,9 +191,8 @@ untouched() { [ ! -e o ] || fail "o was made"; }
         echo "killed after the checkpoint of step $step"
         [ "$step" -ge $before ]
         before=$step
-        [ $before -gt 0 ] || most=$((most * 4)) # a slow machine is given longer
     done
-    [ $before -gt 0 ] || fail "five kills, and no progress at all"
+    [ $before -gt 0 ] || fail "no progress"
     as_far
 }
 

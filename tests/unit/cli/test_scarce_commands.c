@@ -387,7 +387,7 @@ static void serve(void) {
         execl("/proc/self/exe", "vitrine", "serve", "w.safetensors", "--listen", "unix:oracle", (char *)NULL);
         _exit(127);
     }
-    for (int i = 0; i < 1000 && access("oracle", F_OK); i++) usleep(10000);
+    for (int i = 0; i < 6000 && access("oracle", F_OK); i++) usleep(10000);
 }
 
 /* All that the paths read, in an empty folder that is entered. */

@@ -324,7 +324,7 @@ static void test_house_read_pipes_and_folders(void **state) {
     t_says(vt_file_read(at("missing"), 1000, &text, &n, &e), VT_E_IO, &e, at("missing"), "No such file");
     assert_int_equal(pthread_create(&writer, NULL, feed, path), 0);
     vt_status s = VT_E_IO;
-    for (int i = 0; i < 500 && s == VT_E_IO; i++) { /* until the writer is there */
+    for (int i = 0; i < 6000 && s == VT_E_IO; i++) { /* until the writer is there */
         s = vt_file_read(path, 200000, &text, &n, &e);
         if (s == VT_E_IO) usleep(10000);
     }

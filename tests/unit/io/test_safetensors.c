@@ -259,12 +259,13 @@ static void test_st_many_and_large(void **state) {
     uint8_t *b = st_bytes("{" T("a", "F32", "22500000", 0, 90000000) "}", 0, &n);
     put(at("large.st"), b, n);
     assert_int_equal(truncate(at("large.st"), (off_t)n + 90000000), 0);
-    struct timespec t0, t1;
-    clock_gettime(CLOCK_MONOTONIC, &t0);
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
     assert_int_equal(vt_tensors_open(&st, at("large.st"), &e), VT_OK);
-    clock_gettime(CLOCK_MONOTONIC, &t1);
+    getrusage(RUSAGE_SELF, &after);
     assert_int_equal(vt_tensors_at(st, 0)->numel, 22500000);
-    assert_true((double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec) <= 0.1);
+    /* read whole, its 22,000 pages would come at most 16 at a time */
+    assert_true(after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt <= 500);
     vt_tensors_close(st);
     free(b);
 }
