@@ -72,10 +72,11 @@ const vt_command vt_command_selftest = {
         "points, a moved copy, probes inside the network, smoothed gradients, Square); and the active test, in which "
         "an\n"
         "adversarial image is known to exist. What the budget leaves out is named beside the verdict.\n"
-        "Each check is an exact test of a stated null hypothesis, with Holm's correction over all: a sound model is\n"
-        "called doubtful with probability at most 0.05, masked with at most 0.01 (docs/selftest.md). The verdict is\n"
-        "'sound', 'doubtful' or 'gradients are masked', and the exit status 0 for each: it is a finding, not a "
-        "failure.",
+        "Each check is an exact test of a stated null hypothesis, with Holm's correction over all: a model for which\n"
+        "all hold is called doubtful with probability at most 0.05, masked with at most 0.01 (docs/selftest.md). The\n"
+        "verdict is 'no sign of masking', with the number of checks and images, 'doubtful' or 'gradients are masked';\n"
+        "without a right image, with constant logits or chance-level accuracy nothing can be tested. The exit status\n"
+        "is 0 for each: it is a finding, not a failure. What it may cost is said before it begins.",
     .examples =
         {"vitrine selftest weights/shapes10-vit --data datasets/shapes10 --images 0:10 --eps 4/255 --attack pgd",
          "vitrine selftest weights/shapes10-vit --data datasets/shapes10 --images 0:10 --norm l2 --eps 0.5 --attack "

@@ -44,12 +44,16 @@ typedef struct vt_check {
     int n_images;
 } vt_check;
 
-typedef enum vt_grade { VT_GRADE_SOUND, VT_GRADE_DOUBTFUL, VT_GRADE_MASKED } vt_grade;
-const char *vt_grade_name(vt_grade g); /* "sound", "doubtful", "gradients are masked" */
+/* NONE: nothing could be tested, vt_selftest.nothing says why. */
+typedef enum vt_grade { VT_GRADE_NO_SIGN, VT_GRADE_DOUBTFUL, VT_GRADE_MASKED, VT_GRADE_NONE, VT_GRADE_COUNT } vt_grade;
+/* "no sign of masking", "doubtful", "gradients are masked", "not tested" */
+const char *vt_grade_name(vt_grade g);
 
 /* Chance of a false "doubtful" or worse, and of a false "masked", over all checks together. */
 #define VT_ALPHA_DOUBTFUL 0.05
 #define VT_ALPHA_MASKED 0.01
+/* Chance that a model which guesses is tested as if it did not (vt_selftest_guesses). */
+#define VT_ALPHA_GUESS 0.05
 
 /* What the self-test may cost, as a share of the attack under test; an escalation comes on top. */
 #define VT_SELFTEST_SHARE 0.10
@@ -89,8 +93,10 @@ typedef struct vt_selftest {
     vt_flags flags;
     vt_active active;
     vt_grade grade;
+    char nothing[120]; /* why nothing could be tested; "": something was */
     bool escalated;
     int64_t correct, left;                   /* images that the model has right; of these left by the run */
+    int64_t looked;                          /* images that some check was made on */
     int64_t direct, scaled;                  /* images of parts 1 and 2 */
     int64_t attacked, survivors;             /* of part 3, and left by its white-box attacks */
     int64_t other;                           /* survivors of part 4 */
@@ -100,6 +106,7 @@ typedef struct vt_selftest {
     double allowance;                        /* a tenth of the reference, or 100 forwards an image if that is more */
     double reference_tenth; /* estimated: of the attack if it left a tenth of the right images; 0: measured */
     bool reference_measured;
+    double forecast, escalation_forecast; /* forward-equivalents, as said before the test and the escalation began */
 } vt_selftest;
 
 /* Bounds and null rates of all checks. */
@@ -107,6 +114,11 @@ void vt_selftest_rates(vt_selftest *t);
 
 /* P(X >= k), X ~ Binomial(n, rate): exact, by summation. */
 double vt_binomial_tail(int64_t k, int64_t n, double rate);
+/* Is so many right no more than guessing gives? The exact binomial test of "right with chance 1 / classes", one-sided,
+ * by its mid-p: the plain tail is too strict for few images (2 of 4 right of 10 classes: tail 0.052, mid-p 0.028). */
+bool vt_selftest_guesses(int64_t right, int64_t images, int classes);
+/* Checks that were made. */
+int vt_selftest_made(const vt_selftest *t);
 /* Fills p of each check, Holm's adjusted p over those that were made, and the grade. */
 void vt_selftest_judge(vt_selftest *t);
 

@@ -95,14 +95,17 @@ vt_status vt_count_ways(vt_selftest *t, const vt_ways *w, const int32_t *images,
     return s;
 }
 
-bool vt_count_square(vt_selftest *t, const vt_standing *s) {
+static bool searched_alone(const vt_standing *s) { return s->right && s->random && !s->white; }
+
+bool vt_count_square(vt_selftest *t, vt_standing *s) {
     vt_check c = {.rate = 0.02};
     for (size_t i = 0; t->ledger && i < t->v->n_images; i++)
-        if (s[i].right && s[i].random && !s[i].white) hit(&c, s[i].random_broke, t->v->images[i]);
+        if (searched_alone(&s[i])) hit(&c, s[i].random_broke, t->v->images[i]);
     t->flags.square = c.hits, t->flags.images = t->ledger ? (int64_t)t->v->n_images : 0;
     if (c.trials < 4) return false;
     c.p = c.adjusted = 1;
     t->checks[VT_CHECK_SQUARE] = c;
+    for (size_t i = 0; i < t->v->n_images; i++) s[i].looked |= searched_alone(&s[i]);
     return true;
 }
 

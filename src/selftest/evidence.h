@@ -13,7 +13,7 @@ void vt_count_strength(vt_selftest *t, const vt_strength *f, const int32_t *imag
 vt_status vt_count_ways(vt_selftest *t, const vt_ways *w, const int32_t *images, size_t n, size_t searched, vt_err *e);
 /* The run's own random search, which saw survivors of its white-box attacks at full strength; false: too few of them.
  */
-bool vt_count_square(vt_selftest *t, const vt_standing *s);
+bool vt_count_square(vt_selftest *t, vt_standing *s);
 void vt_count_active(vt_selftest *t, const vt_active_bits *b, const int32_t *images, size_t n);
 
 #endif

@@ -8,8 +8,8 @@
 #define PARANOID "--profile paranoid"
 #define SEARCH "--attack square:queries=20000"
 
-/* A check in words: what it is called, what soundness implies (the null hypothesis), what the hits are, and the attack
- * whose run would settle a doubt. */
+/* A check in words: what it is called, what holds if gradients lead (the null hypothesis), what the hits are, and the
+ * attack whose run would settle a doubt. */
 static const struct {
     const char *name, *null, *hits, *settle;
 } words[VT_CHECK_COUNT] = {
@@ -136,10 +136,10 @@ static json_t *check_json(const vt_selftest *t, int i) {
 }
 
 static json_t *active_json(const vt_active *a) {
-    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:[f,f],s:b}", "images", (json_int_t)a->images, "setup_failed",
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:[f,f],s:o}", "images", (json_int_t)a->images, "setup_failed",
                      (json_int_t)a->setup_failed, "attacked", (json_int_t)a->attacked, "found", (json_int_t)a->found,
                      "random_surface", (json_int_t)a->random_surface, "random_corner", (json_int_t)a->random_corner,
-                     "wilson95", a->low, a->high, "passed", a->passed);
+                     "wilson95", a->low, a->high, "passed", a->attacked ? json_boolean(a->passed) : json_null());
 }
 
 static json_t *flags_json(const vt_flags *f) {
@@ -160,28 +160,29 @@ static json_t *untested_json(const vt_selftest *t) {
 }
 
 static json_t *cost_json(const vt_selftest *t) {
-    return json_pack("{s:f,s:f,s:f,s:b,s:f,s:f,s:i,s:f,s:s?}", "forwards", t->cost, "escalation", t->escalation_cost,
-                     "attack", t->reference, "attack_measured", t->reference_measured, "attack_if_tenth_left",
-                     t->reference_tenth, "share", VT_SELFTEST_SHARE, "least_an_image", VT_SELFTEST_LEAST, "allowance",
-                     t->allowance, "excess", vt_selftest_excess(t));
+    return json_pack("{s:f,s:f,s:f,s:f,s:f,s:b,s:f,s:f,s:i,s:f,s:s?}", "forwards", t->cost, "forecast", t->forecast,
+                     "escalation", t->escalation_cost, "escalation_forecast", t->escalation_forecast, "attack",
+                     t->reference, "attack_measured", t->reference_measured, "attack_if_tenth_left", t->reference_tenth,
+                     "share", VT_SELFTEST_SHARE, "least_an_image", VT_SELFTEST_LEAST, "allowance", t->allowance,
+                     "excess", vt_selftest_excess(t));
 }
 
 json_t *vt_selftest_json(const vt_selftest *t) {
     size_t before = vt_json_refused();
     json_t *checks = json_array();
     for (int i = 0; i < VT_CHECK_COUNT; i++) json_array_append_new(checks, check_json(t, i));
-    json_t *o =
-        json_pack("{s:s,s:o,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:f,s:f,s:{s:I,s:I,s:I,s:I,s:I},s:o,s:o,s:o,s:{s:b,s:I,"
-                  "s:I},s:o}",
-                  "verdict", vt_grade_name(t->grade), "not_tested", untested_json(t), "attack", t->attack->id,
-                  "weights", t->v->subject->model->sha256, "data", t->v->subject->data->hash, "norm",
-                  vt_norm_name(t->v->norm), "eps", t->v->eps_text, "seed", (json_int_t)t->v->seed, "correct",
-                  (json_int_t)t->correct, "alpha_doubtful", VT_ALPHA_DOUBTFUL, "alpha_masked", VT_ALPHA_MASKED,
-                  "samples", "gradients", (json_int_t)t->direct, "scale", (json_int_t)t->scaled, "attacks",
-                  (json_int_t)t->attacked, "survivors", (json_int_t)t->survivors, "other_ways", (json_int_t)t->other,
-                  "checks", checks, "flags", flags_json(&t->flags), "active", active_json(&t->active), "escalation",
-                  "made", t->escalated, "images", (json_int_t)t->escalated_images, "further_broken",
-                  (json_int_t)t->further, "cost", cost_json(t));
+    json_t *o = json_pack(
+        "{s:s,s:s?,s:I,s:I,s:o,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:f,s:f,s:{s:I,s:I,s:I,s:I,s:I},s:o,s:o,s:o,s:{s:b,s:I,"
+        "s:I},s:o}",
+        "verdict", vt_grade_name(t->grade), "why_not_tested", *t->nothing ? t->nothing : NULL, "checks_made",
+        (json_int_t)vt_selftest_made(t), "images_looked_at", (json_int_t)t->looked, "not_tested", untested_json(t),
+        "attack", t->attack->id, "weights", t->v->subject->model->sha256, "data", t->v->subject->data->hash, "norm",
+        vt_norm_name(t->v->norm), "eps", t->v->eps_text, "seed", (json_int_t)t->v->seed, "correct",
+        (json_int_t)t->correct, "alpha_doubtful", VT_ALPHA_DOUBTFUL, "alpha_masked", VT_ALPHA_MASKED, "samples",
+        "gradients", (json_int_t)t->direct, "scale", (json_int_t)t->scaled, "attacks", (json_int_t)t->attacked,
+        "survivors", (json_int_t)t->survivors, "other_ways", (json_int_t)t->other, "checks", checks, "flags",
+        flags_json(&t->flags), "active", active_json(&t->active), "escalation", "made", t->escalated, "images",
+        (json_int_t)t->escalated_images, "further_broken", (json_int_t)t->further, "cost", cost_json(t));
     if (o && t->v->subject->wrap.def) json_object_set_new(o, "wrap", json_string(t->v->subject->wrap.id));
     return vt_json_whole(o, before);
 }
@@ -210,6 +211,11 @@ static void print_doubt(FILE *f, const vt_selftest *t, int i) {
 static void print_active(FILE *f, const vt_active *a) {
     long long valid = (long long)a->attacked;
     if (!a->images) return;
+    if (!valid) {
+        fprintf(f, "  active test: not made, its set-ups alone: %lld of %lld failed\n", (long long)a->setup_failed,
+                (long long)a->images);
+        return;
+    }
     fprintf(f,
             "  active test: found %lld of %lld known adversarial images [%.1f, %.1f] %%, random search %lld; %lld "
             "set-ups failed: %s\n",
@@ -253,11 +259,18 @@ static void print_flags(FILE *f, const vt_selftest *t) {
                 100 * (double)g->square / (double)g->images, (long long)g->square, (long long)g->images);
 }
 
-static void print_untested(FILE *f, const vt_selftest *t) {
-    const char *between = " (not tested: ";
+static void print_verdict(FILE *f, const vt_selftest *t) {
+    const char *between = "; not tested: ";
+    fprintf(f, "\nself-test: ");
+    if (t->grade == VT_GRADE_NONE) {
+        fprintf(f, "nothing could be tested: %s\n", t->nothing);
+        return;
+    }
+    fprintf(f, "%s (%d checks on %lld image%s", vt_grade_name(t->grade), vt_selftest_made(t), (long long)t->looked,
+            t->looked == 1 ? "" : "s");
     for (int i = 0; i < VT_CHECK_COUNT; i++)
         if (t->untested >> i & 1) fprintf(f, "%s%s", between, words[i].name), between = ", ";
-    if (t->untested) fputc(')', f);
+    fprintf(f, ")\n");
 }
 
 static void print_cost(FILE *f, const vt_selftest *t) {
@@ -276,14 +289,12 @@ static void print_cost(FILE *f, const vt_selftest *t) {
 }
 
 void vt_selftest_print(FILE *f, const vt_selftest *t) {
-    int made = 0;
-    for (int i = 0; i < VT_CHECK_COUNT; i++) made += t->checks[i].trials > 0;
-    fprintf(f, "\nself-test: %s", vt_grade_name(t->grade));
-    print_untested(f, t);
+    print_verdict(f, t);
+    if (t->grade == VT_GRADE_NONE) return;
     fprintf(f,
-            "\n  %d checks, %lld images right; %lld looked at, %lld at the ball's scale, %lld attacked, %lld of them "
-            "left; %lld survivors tried otherwise\n",
-            made, (long long)t->correct, (long long)t->direct, (long long)t->scaled, (long long)t->attacked,
+            "  %lld images right; %lld looked at, %lld at the ball's scale, %lld attacked, %lld of them left; %lld "
+            "survivors tried otherwise\n",
+            (long long)t->correct, (long long)t->direct, (long long)t->scaled, (long long)t->attacked,
             (long long)t->survivors, (long long)t->other);
     for (int i = 0; i < VT_CHECK_COUNT; i++)
         if (doubted(&t->checks[i])) print_doubt(f, t, i);

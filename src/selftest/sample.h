@@ -9,6 +9,7 @@ typedef struct vt_standing {
     int32_t pred;
     bool right, white, broken; /* right; broken by an attack that follows gradients; by any */
     bool random, random_broke; /* a random search tried it; and broke it */
+    bool looked;               /* some check was made on it */
 } vt_standing;
 
 /* s [t->v->n_images], in the order of t->v->images, from the ledger; *cost: forward-equivalents of the whole run. */

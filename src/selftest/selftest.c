@@ -21,7 +21,8 @@ enum {
     LEAST_SCALE = 8,
     SETUPS_LEAST = 5,
     SETUPS_MOST = 16,
-    AGAIN_MOST = 16
+    AGAIN_MOST = 16,
+    GLANCE_MOST = 9
 };
 #define MAINSTREAM 0.1 /* of the right images stand to the end: sizes are chosen so that the share is kept there */
 /* Forward-equivalents of an image in the parts, from counts: single points; the ball's scale (39 gradients, 9 forwards
@@ -33,18 +34,21 @@ enum {
 #define COST_SURVIVOR(ratio) (285 * (ratio))
 #define COST_FALLEN(ratio) (60 * (ratio))
 #define COST_OTHER(ratio) (70 + (20 + 10 * VT_PROBES + 48) * (ratio))
+#define COST_FIT (96 * (1 + (VT_PROBES + 1) / 2.0)) /* probes.c: samples, forward through each of them */
 #define COST_SQUARE 1000
+#define COST_AGAIN(ratio) (5000 + 3 * 21 * (ratio))
 #define COST_SETUP (VT_ACTIVE_INNER + 6)
 #define COST_ACTIVE(ratio) (COST_SETUP + VT_ACTIVE_RANDOM + 60 * (ratio))
 
-typedef enum kind { CLEAN, DIRECT, SCALE, STRENGTH, OTHER, SEARCH, SETUP, ACTIVE, AGAIN } kind;
+typedef enum kind { CLEAN, GLANCE, DIRECT, SCALE, STRENGTH, OTHER, SEARCH, SETUP, ACTIVE, AGAIN } kind;
 static const unsigned needs[] =
     {[DIRECT] = VT_NEED_LOOK,  [SCALE] = VT_NEED_DOUBLE,  [OTHER] = VT_NEED_TWIN | VT_NEED_PROBES,
      [SETUP] = VT_NEED_ACTIVE, [ACTIVE] = VT_NEED_ACTIVE, [AGAIN] = VT_NEED_TWIN};
 static const char *const names[] =
-    {[CLEAN] = "self-test: clean",      [DIRECT] = "self-test: points",    [SCALE] = "self-test: scale",
-     [STRENGTH] = "self-test: attacks", [OTHER] = "self-test: other ways", [SEARCH] = "self-test: square",
-     [SETUP] = "self-test: set-ups",    [ACTIVE] = "self-test: active",    [AGAIN] = "self-test: harder"};
+    {[CLEAN] = "self-test: clean",   [GLANCE] = "self-test: logits",    [DIRECT] = "self-test: points",
+     [SCALE] = "self-test: scale",   [STRENGTH] = "self-test: attacks", [OTHER] = "self-test: other ways",
+     [SEARCH] = "self-test: square", [SETUP] = "self-test: set-ups",    [ACTIVE] = "self-test: active",
+     [AGAIN] = "self-test: harder"};
 
 typedef struct part {
     vt_selftest *t;
@@ -53,6 +57,7 @@ typedef struct part {
     vt_attack tools[VT_TOOL_COUNT];
     bool witness;
     vt_standing *standing; /* of t->v->images */
+    float *glance;         /* [GLANCE_MOST, classes] */
     vt_direct *direct;
     vt_scale *scale;
     vt_strength *strength;
@@ -65,6 +70,7 @@ typedef struct part {
     pthread_mutex_t lock;
     vt_progress progress;
     size_t done;
+    double seconds, spent; /* of all parts so far, and the forward-equivalents that they took */
 } part;
 
 static vt_status clean_image(vt_selftest_worker *g, int32_t image, vt_standing *s, vt_err *e) {
@@ -81,10 +87,24 @@ static vt_status clean_image(vt_selftest_worker *g, int32_t image, vt_standing *
     return VT_OK;
 }
 
+/* The logits of an image of the run; the last of the part's n is a picture of noise. */
+static vt_status glance_image(part *p, vt_selftest_worker *g, int32_t image, size_t i, vt_err *e) {
+    int label;
+    VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
+    vt_rng r = vt_selftest_key(g->t, "selftest glance", image);
+    if (i + 1 == p->progress.total) vt_rng_uniforms(&r, g->x, g->pixels);
+    vt_classifier_begin(&g->model, &r);
+    vt_selftest_worker_logits(g, &g->model, g->x, p->glance + i * (size_t)g->classes, false);
+    g->forwards++;
+    return VT_OK;
+}
+
 static vt_status one_image(part *p, vt_selftest_worker *g, int32_t image, size_t i, vt_err *e) {
     switch (p->kind) {
     case CLEAN:
         return clean_image(g, image, &p->standing[i], e);
+    case GLANCE:
+        return glance_image(p, g, image, i, e);
     case DIRECT:
         return vt_direct_image(g, image, &p->direct[i], e);
     case SCALE:
@@ -128,13 +148,15 @@ static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, d
     vt_progress_begin(&p->progress, names[what], 0, n);
     if (s == VT_OK) s = vt_for_each(n, threads, one_item, p, e);
     vt_progress_end(&p->progress, NULL);
+    p->seconds += vt_now() - p->progress.began;
     double forwards = 0, gradients = 0; /* sums of halves: the same for any number of threads */
     for (int i = threads; i-- > 0;) {
         forwards += p->workers[i].forwards, gradients += p->workers[i].gradients;
         vt_selftest_worker_close(&p->workers[i]);
     }
     free(p->workers);
-    *cost += forwards + p->t->ratio * gradients;
+    *cost += forwards + p->t->ratio * gradients, p->spent += forwards + p->t->ratio * gradients;
+    for (size_t i = 0; i < n && what > GLANCE; i++) vt_standing_of(p->t, p->standing, images[i])->looked = true;
     return s;
 }
 
@@ -186,6 +208,67 @@ static vt_status find_right(part *p, vt_err *e) {
         t->left += t->ledger && p->standing[i].right && !p->standing[i].broken;
     }
     return VT_OK;
+}
+
+/* Why nothing can be tested, into t->nothing: there is no answer that gradients could mislead about. Logits are
+ * constant if they are the same to the bit on images of the run and on noise; images of several predicted classes say
+ * enough. */
+static vt_status find_nothing(part *p, vt_err *e) {
+    vt_selftest *t = p->t;
+    int32_t images[GLANCE_MOST];
+    size_t run = t->v->n_images, n = run < GLANCE_MOST ? run : GLANCE_MOST - 1;
+    size_t row = (size_t)vt_subject_classes(t->v->subject) * sizeof *p->glance;
+    bool constant = !p->witness;
+    if (!t->correct) snprintf(t->nothing, sizeof t->nothing, "no image is right");
+    if (!t->correct) return VT_OK;
+    for (size_t i = 0; i < n; i++) images[i] = t->v->images[i * run / n];
+    images[n] = images[0];
+    VT_TRY(run_part(p, GLANCE, images, n + 1, &t->cost, e));
+    for (size_t i = 1; i <= n; i++) constant = constant && !memcmp(p->glance, (const char *)p->glance + i * row, row);
+    if (constant)
+        snprintf(t->nothing, sizeof t->nothing, "the logits are constant");
+    else if (vt_selftest_guesses(t->correct, (int64_t)run, vt_subject_classes(t->v->subject)))
+        snprintf(t->nothing, sizeof t->nothing,
+                 "%lld of %zu images right is no more than chance gives; read the model first (vitrine doctor)",
+                 (long long)t->correct, run);
+    return VT_OK;
+}
+
+/* ---- what the self-test itself may cost, said before it begins ---- */
+
+/* The most that the parts take by their sizes; their least samples or shares, and within these the allowance. Without a
+ * run the allowance hangs on what stands: all may. The costs of an image are means: a tenth on top. */
+static double forecast(const part *p) {
+    const vt_selftest *t = p->t;
+    double r = t->ratio, right = (double)t->correct, left = t->ledger ? (double)t->left : right;
+    double allowance = t->ledger ? t->allowance : fmax(t->allowance, VT_SELFTEST_SHARE * estimate(t, 1));
+    double direct = COST_DIRECT(r), scale = COST_SCALE(r), each = t->ledger ? 0.1 * allowance / direct : DIRECT_MOST;
+    double least = fmin(right, fmax(LEAST, each)) * direct;
+    double most = fmin(right, DIRECT_MOST) * direct + fmin(right, SCALE_MOST) * scale;
+    least += fmin(right, fmax(LEAST_SCALE, t->ledger ? 0.33 * (allowance - least) / scale : 0)) * scale;
+    if (!t->points_only && left > 0) {
+        least += COST_FIT + fmin(LEAST, left) * COST_OTHER(r);
+        if (!t->ledger)
+            least += fmin(right, fmax(LEAST, right / 8)) * COST_SURVIVOR(r) + fmin(LEAST, right) * COST_ACTIVE(r);
+        most += fmin(ATTACKED_MOST, right) * COST_SURVIVOR(r) + COST_FIT + fmin(ACTIVE_MOST, right) * COST_ACTIVE(r) +
+                fmin(OTHER_MOST, left) * (COST_OTHER(r) + COST_SQUARE);
+    }
+    return 1.1 * fmin(most, fmax(least, allowance));
+}
+
+/* One line of progress; `forwards` last as long as those of the parts before did. */
+static void say(const part *p, const char *what, double forwards) {
+    const vt_selftest *t = p->t;
+    const vt_progress *to = &t->v->progress;
+    char text[300], share[60] = "", time[24], lasts[40] = "less than 1 s";
+    double seconds = p->spent > 0 ? forwards * p->seconds / p->spent : 0;
+    if (!to->show) return;
+    if (t->ledger && t->reference > 0)
+        snprintf(share, sizeof share, ", %.0f %% of the run", 100 * forwards / t->reference);
+    if (seconds >= 1) snprintf(lasts, sizeof lasts, "about %s", vt_duration(seconds, time, sizeof time));
+    snprintf(text, sizeof text, "self-test: %s up to %.0f forwards%s, %s%s", what, forwards, share, lasts,
+             t->ledger ? "; --no-selftest leaves it out" : "");
+    to->show(to->ctx, text, false);
 }
 
 static vt_status points(part *p, const int32_t *images, vt_err *e) {
@@ -254,8 +337,7 @@ static vt_status setups(part *p, const int32_t *images, vt_err *e) {
 /* Ways to a survivor that ask nothing of the model's gradients, or not at a point. */
 static vt_status other_ways(part *p, vt_err *e) {
     vt_selftest *t = p->t;
-    double fit = 96 * (1 + (VT_PROBES + 1) / 2.0); /* probes.c: samples, forward through each of them */
-    size_t n = within(0.6 * rest(t) - fit, COST_OTHER(t->ratio), LEAST, OTHER_MOST, p->n_survivors, true);
+    size_t n = within(0.6 * rest(t) - COST_FIT, COST_OTHER(t->ratio), LEAST, OTHER_MOST, p->n_survivors, true);
     VT_TRY(run_part(p, OTHER, p->survivors, n, &t->cost, e));
     size_t searched =
         vt_count_square(t, p->standing) ? 0 : within(0.5 * rest(t), COST_SQUARE, LEAST, OTHER_MOST, n, false);
@@ -281,8 +363,12 @@ static vt_status active(part *p, const int32_t *images, vt_err *e) {
 static vt_status escalate(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = (size_t)t->other < AGAIN_MOST ? (size_t)t->other : AGAIN_MOST;
+    char what[60];
     if (!n) return VT_OK;
     t->escalated = true, t->escalated_images = (int64_t)n;
+    t->escalation_forecast = 1.1 * (double)n * COST_AGAIN(t->ratio);
+    snprintf(what, sizeof what, "in doubt, tries %zu survivor%s harder,", n, n == 1 ? "" : "s");
+    say(p, what, t->escalation_forecast);
     VT_TRY(run_part(p, AGAIN, p->survivors, n, &t->escalation_cost, e));
     for (size_t i = 0; i < n; i++) t->further += p->ways[i].again;
     return VT_OK;
@@ -309,8 +395,14 @@ static vt_status run_all(part *p, int32_t *images, int32_t *first, vt_err *e) {
     vt_selftest *t = p->t;
     size_t right;
     VT_TRY(find_right(p, e));
-    if (!t->correct) return VT_OK;
+    VT_TRY(find_nothing(p, e));
+    if (*t->nothing) {
+        vt_selftest_judge(t);
+        return VT_OK;
+    }
     allow(t, t->reference);
+    t->forecast = forecast(p);
+    say(p, "may cost", t->forecast);
     VT_TRY(vt_sample(t, p->standing, false, images, &right, e));
     VT_TRY(points(p, images, e));
     if (!t->ledger && !t->points_only) VT_TRY(strength(p, images, e));
@@ -324,8 +416,9 @@ static vt_status run_all(part *p, int32_t *images, int32_t *first, vt_err *e) {
         VT_TRY(active(p, images, e));
     }
     find_untested(p);
+    for (size_t i = 0; i < t->v->n_images; i++) t->looked += p->standing[i].looked;
     vt_selftest_judge(t);
-    return t->grade == VT_GRADE_SOUND ? VT_OK : escalate(p, e);
+    return t->grade == VT_GRADE_DOUBTFUL || t->grade == VT_GRADE_MASKED ? escalate(p, e) : VT_OK;
 }
 
 static vt_status part_open(part *p, vt_selftest *t, vt_err *e) {
@@ -336,13 +429,14 @@ static vt_status part_open(part *p, vt_selftest *t, vt_err *e) {
     p->direct = calloc(DIRECT_MOST, sizeof *p->direct), p->scale = calloc(SCALE_MOST, sizeof *p->scale);
     p->strength = calloc(ATTACKED_MOST, sizeof *p->strength), p->ways = calloc(OTHER_MOST, sizeof *p->ways);
     p->active = calloc(ACTIVE_MOST, sizeof *p->active);
-    if (p->standing && p->survivors && p->direct && p->scale && p->strength && p->ways && p->active)
+    p->glance = calloc(GLANCE_MOST * (size_t)vt_subject_classes(t->v->subject), sizeof *p->glance);
+    if (p->standing && p->glance && p->survivors && p->direct && p->scale && p->strength && p->ways && p->active)
         return vt_tools_parse(p->tools, t->v->norm, e);
     return vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
 }
 
 static void part_close(part *p) {
-    void *blocks[] = {p->standing, p->survivors, p->direct, p->scale, p->strength, p->ways, p->active};
+    void *blocks[] = {p->standing, p->glance, p->survivors, p->direct, p->scale, p->strength, p->ways, p->active};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) free(blocks[i]);
     vt_tools_free(p->tools);
     pthread_mutex_destroy(&p->lock);

@@ -2,7 +2,8 @@
 /* An evaluation that tests itself: are the gradients that its attacks follow to be believed? What gradients are at
  * single points and at the scale of the ball, what attacks of different kinds find on the same images, and the active
  * test (Zimmermann et al. 2022), in which an adversarial image is known to exist. Every check is an exact test of a
- * stated null hypothesis; Holm's correction over all of them bounds the chance of accusing a sound model. */
+ * stated null hypothesis; Holm's correction over all of them bounds the chance of accusing a model whose gradients
+ * lead. */
 #ifndef VT_SELFTEST_SELFTEST_H
 #define VT_SELFTEST_SELFTEST_H
 

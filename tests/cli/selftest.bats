@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# selftest and --wrap: a sound model is called sound, every known cheat is noticed, and who put a cheat on reads so.
+# selftest and --wrap: an honest model shows no sign of masking, every known cheat is noticed, and
+# who put a cheat on reads so.
 load helpers
 
 MODEL=$ROOT/weights/shapes10-vit/model.safetensors
@@ -16,7 +17,10 @@ test_shapes() { vt selftest "$MODEL" --data "$SHAPES" --images 0:24 --out r --ep
 schema() {
     truth "$1" '.checks | length == 24 and all((.null_hypothesis | length) > 20)'
     truth "$1" '[.checks[] | select(.made)] | all(.hits >= 0 and .hits <= .trials and .p >= 0 and .p <= .p_holm and .p_holm <= 1 and (.images | length) <= 6 and (.images | length) <= .hits)'
-    truth "$1" '(.verdict == "sound") == ([.checks[] | select(.made and .p_holm <= 0.05)] == [])'
+    truth "$1" '(.verdict == "no sign of masking") == ([.checks[] | select(.made and .p_holm <= 0.05)] == [])'
+    truth "$1" '.checks_made == ([.checks[] | select(.made)] | length) and .checks_made > 0 and .why_not_tested == null'
+    truth "$1" '.images_looked_at <= .correct and .images_looked_at >= ([.samples.gradients, .samples.scale, .samples.other_ways, .samples.attacks] | max)'
+    says "($(jq .checks_made "$1") checks on $(jq .images_looked_at "$1") images"
     truth "$1" '.checks | all(has("settle") == (.made and .p_holm <= 0.05))'
     truth "$1" '[.checks[] | select(has("bound"))] | length >= 4 and all(.bound > 0)'
     truth "$1" '[.checks[] | select(.made) | .name] as $made | .not_tested | all(. as $n | $made | index($n) | not)'
@@ -24,11 +28,11 @@ schema() {
     truth "$1" '.cost.forwards > 0 and .escalation.further_broken <= .escalation.images'
 }
 
-@test "selftest: the shipped checkpoint is sound, at the cost that was allowed" {
+@test "selftest: the shipped checkpoint shows no sign of masking, at the cost that was allowed" {
     test_shapes
     schema r/selftest.json
-    [ "$(verdict r)" = sound ] || fail "accused: $(doubts r)"
-    says "self-test: sound" "active test: found" "cost:" "of autoattack on the same images"
+    [ "$(verdict r)" = "no sign of masking" ] || fail "accused: $(doubts r)"
+    says "self-test: no sign of masking (" "active test: found" "cost:" "of autoattack on the same images"
     truth r/selftest.json '.cost.forwards <= .cost.allowance and .cost.excess == null and .escalation.made == false'
     truth r/selftest.json '.active.found == .active.images and .active.random_corner * 2 <= .active.images'
 }
@@ -54,7 +58,7 @@ END
 @test "selftest: a scale of the logits is no mask, since attacks follow the margin where cross-entropy is flat: it is said" {
     test_shapes --wrap logit-scale
     schema r/selftest.json
-    [ "$(verdict r)" = sound ] || fail "accused: $(doubts r)"
+    [ "$(verdict r)" = "no sign of masking" ] || fail "accused: $(doubts r)"
     says "warning: the gradient of ce is zero" "warning: cross-entropy underflows"
     truth r/selftest.json '.flags.saturated_logits == .flags.looked_at and .flags.zero_gradient.ce == .flags.looked_at'
 }
@@ -62,9 +66,72 @@ END
 @test "selftest: where the attacks leave nothing, the cost keeps to 100 forwards an image, and so it says" {
     test_shapes --eps 32/255
     schema r/selftest.json
-    [ "$(verdict r)" = sound ] || fail "accused: $(doubts r)"
+    [ "$(verdict r)" = "no sign of masking" ] || fail "accused: $(doubts r)"
     says "(100 forwards an image are allowed)" "should it leave a tenth of all right images nevertheless:"
     truth r/selftest.json '.samples.survivors == 0 and .cost.forwards <= .cost.allowance and .cost.forwards > 0.1 * .cost.attack and .cost.excess == null and .cost.allowance == 2400'
+}
+
+# untested RUN TEXT: the last command's self-test says that nothing could be tested, and why; so does its JSON
+untested() {
+    says "self-test: nothing could be tested: $2"
+    truth "$1/selftest.json" '.verdict == "not tested" and .checks_made == 0 and .images_looked_at == 0 and ([.checks[] | select(.made)] == [])'
+    truth "$1/selftest.json" ".why_not_tested | startswith(\"$2\")"
+    [[ $output != *"active test"* && $output != *"no sign of"* ]] || fail "$output"
+}
+
+@test "D6: with no right image, constant logits or accuracy of chance it says that nothing could be tested, and asks the model no further" {
+    cat >constant.py <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np, vitrine_oracle
+vitrine_oracle.serve(lambda x, keep: np.tile(np.arange(10, dtype=np.float32), (len(x), 1)),
+                     lambda dz: np.zeros((len(dz), 3, 32, 32), np.float32), classes=10, shape=(3, 32, 32))
+END
+    local constant="/usr/bin/python3 $PWD/constant.py $ROOT/python"
+    good eval --oracle "$constant" --data "$D" --eps 4/255 --attack apgd-ce:steps=5 --out none
+    untested none "no image is right"
+    truth none/selftest.json '.cost.forwards == 0'
+    good eval --oracle "$constant" --data "$SHAPES" --images 0:40 --eps 4/255 --attack apgd-ce:steps=5 --out constant
+    truth constant/selftest.json '.correct > 0'
+    untested constant "the logits are constant"
+    good new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=10 --seed 7 -o random.safetensors
+    good selftest random.safetensors --data "$SHAPES" --images 0:200 --eps 2/255 --out random
+    truth random/selftest.json '.correct > 0 and .cost.forwards < 10'
+    untested random "$(jq .correct random/selftest.json) of 200 images right is no more than chance gives; read the model first (vitrine doctor)"
+    # few images are enough where they are right
+    good selftest "$W" --data "$D" --images 0:2 --eps 2/255 --attack pgd
+    says "self-test: no sign of masking ("
+}
+
+@test "D13: before it begins it says what it may cost, and that of trying harder, with the option that leaves it out; no more is spent" {
+    local child="/usr/bin/python3 $ROOT/tests/fixtures/oracle_child.py good"
+    "$VITRINE" eval --oracle "$child" --data "$SHAPES" --images 0:40 --out label >/dev/null
+    cp -r "$SHAPES" own && chmod -R u+w own
+    tail -n +2 label/ledger.jsonl | jq -r '[.image, .pred] | @tsv' | while read -r image pred; do
+        poke own/test_batch.bin $((image * 3073)) "$(byte "$pred")"
+    done
+    # said TEXT FIELD RUN: one line of the last command's standard error, with the number that selftest.json keeps
+    said() {
+        [ "$(grep -c "^self-test: $1" <<<"$stderr")" = 1 ] || fail "$stderr"
+        [ "$(sed -n "s/^self-test: $1 up to \([0-9]*\) forwards.*/\1/p" <<<"$stderr")" = "$(jq ".cost.$2 | round" "$3/selftest.json")" ] || fail "$stderr"
+    }
+    good eval --oracle "$child" --data own --images 0:20 --eps 4/255 --attack apgd-ce:steps=5 --out small
+    truth small/selftest.json '.cost.forwards > 2 * .cost.attack and .cost.forwards <= .cost.forecast and .escalation.made == false'
+    said "may cost" forecast small
+    share=$(jq '100 * .cost.forecast / .cost.attack | round' small/selftest.json)
+    [[ $stderr == *"forwards, $share % of the run, "*" s; --no-selftest leaves it out" ]] || fail "not $share %: $stderr"
+    good eval "$MODEL" --data "$SHAPES" --images 0:12 --eps 1/255 --wrap quantise --attack apgd-ce:steps=5 --out doubt
+    truth doubt/selftest.json '.escalation.made and .cost.forwards <= .cost.forecast and .cost.escalation <= .cost.escalation_forecast'
+    said "may cost" forecast doubt
+    said "in doubt, tries $(jq .escalation.images doubt/selftest.json) survivors harder," escalation_forecast doubt
+    good selftest "$MODEL" --data "$SHAPES" --images 0:12 --eps 1/255 --attack apgd-ce:steps=5 --out alone
+    truth alone/selftest.json '.cost.forwards <= .cost.forecast'
+    said "may cost" forecast alone
+    [[ $stderr != *--no-selftest* ]] || fail "selftest has no such option: $stderr"
+    good selftest "$MODEL" --data "$SHAPES" --images 0:12 --eps 1/255 --attack pgd --quiet
+    [ -z "$stderr" ] || fail "$stderr"
+    good eval --oracle "$child" --data own --images 0:20 --eps 4/255 --attack apgd-ce:steps=5 --no-selftest
+    [ -z "$stderr" ] || fail "$stderr"
 }
 
 @test "selftest: nothing depends on the number of threads, also where the forward is random" {
@@ -80,7 +147,7 @@ END
 
 @test "eval: autoattack is followed by the self-test, unless --no-selftest; smaller runs say how to run it" {
     good eval "$W" --data "$D" --eps 2/255 --attack autoattack --images 0:8 --out a
-    says "self-test: sound" "(measured)"
+    says "self-test: no sign of masking (" "(measured)"
     schema a/selftest.json
     truth a/selftest.json '.cost.attack_measured'
     [ "$(jq '.attacks[0].gradients' a/results.json)" -gt 0 ]
@@ -175,10 +242,10 @@ run_printed() {
         schema r$n/selftest.json
     done
     good eval "$W" --data "$D" --images 0:3 --threat patch:size=8 --attack apgd-ce:steps=3 --out p
-    says "self-test: " "(not tested: steps"
+    says "self-test: " "; not tested: steps"
     truth p/selftest.json '.not_tested | index("active-test")'
     good curve "$W" --data "$D" --images 0:3 --attacks fmn:steps=5 --out c
-    says "self-test: " "(not tested: steps"
+    says "self-test: " "; not tested: steps"
     schema c/selftest.json
     grep -q selftest.json c/SHA256SUMS
     good curve "$W" --data "$D" --images 0:3 --attacks fmn:steps=5 --out d --no-selftest

@@ -107,15 +107,35 @@ static vt_grade grade(vt_check_id id, int hits, int trials, double rate) {
 /* Three tests in the family: Holm multiplies the smallest p by 3. */
 static void test_grades(void **state) {
     (void)state;
-    assert_int_equal(grade(VT_CHECK_ZERO, 0, 0, 0.01), VT_GRADE_SOUND); /* not made */
-    assert_int_equal(grade(VT_CHECK_ZERO, 0, 30, 0.01), VT_GRADE_SOUND);
-    assert_int_equal(grade(VT_CHECK_ZERO, 1, 30, 0.01), VT_GRADE_SOUND);   /* p = 0.26 */
-    assert_int_equal(grade(VT_CHECK_ZERO, 3, 30, 0.01), VT_GRADE_MASKED);  /* 3 x 0.0033 */
-    assert_int_equal(grade(VT_CHECK_STEPS, 7, 7, 0.5), VT_GRADE_DOUBTFUL); /* 3 / 128 = 0.023 */
-    assert_int_equal(grade(VT_CHECK_STEPS, 5, 5, 0.5), VT_GRADE_SOUND);    /* 3 / 32 */
-    assert_int_equal(grade(VT_CHECK_STEPS, 9, 9, 0.5), VT_GRADE_MASKED);   /* 3 / 512 */
-    assert_int_equal(grade(VT_CHECK_ACTIVE, 1, 40, 0.05), VT_GRADE_SOUND); /* p = 0.87 */
+    assert_int_equal(grade(VT_CHECK_ZERO, 0, 0, 0.01), VT_GRADE_NO_SIGN); /* not made */
+    assert_int_equal(grade(VT_CHECK_ZERO, 0, 30, 0.01), VT_GRADE_NO_SIGN);
+    assert_int_equal(grade(VT_CHECK_ZERO, 1, 30, 0.01), VT_GRADE_NO_SIGN);   /* p = 0.26 */
+    assert_int_equal(grade(VT_CHECK_ZERO, 3, 30, 0.01), VT_GRADE_MASKED);    /* 3 x 0.0033 */
+    assert_int_equal(grade(VT_CHECK_STEPS, 7, 7, 0.5), VT_GRADE_DOUBTFUL);   /* 3 / 128 = 0.023 */
+    assert_int_equal(grade(VT_CHECK_STEPS, 5, 5, 0.5), VT_GRADE_NO_SIGN);    /* 3 / 32 */
+    assert_int_equal(grade(VT_CHECK_STEPS, 9, 9, 0.5), VT_GRADE_MASKED);     /* 3 / 512 */
+    assert_int_equal(grade(VT_CHECK_ACTIVE, 1, 40, 0.05), VT_GRADE_NO_SIGN); /* p = 0.87 */
     assert_string_equal(vt_grade_name(VT_GRADE_MASKED), "gradients are masked");
+    vt_selftest none = {0}; /* without a check nothing is said of the model */
+    vt_selftest_judge(&none);
+    assert_int_equal(none.grade, VT_GRADE_NONE);
+    assert_string_equal(none.nothing, "no check could be made");
+}
+
+/* By the mid-p of the exact test: tails from Python's fractions. Random networks of tools/selftest_cases.sh have 15 to
+ * 26 of 200 right. */
+static void test_guesses(void **state) {
+    (void)state;
+    static const struct {
+        int right, images, classes;
+        bool guesses;
+    } rows[] = {{0, 20, 10, true}, {1, 20, 10, true},  {26, 200, 10, true}, {28, 200, 10, false}, /* 0.0838, 0.0353 */
+                {1, 4, 10, true},  {2, 4, 10, false},  {1, 1, 10, false},   {1, 2, 10, true},      {3, 3, 2, true},
+                {4, 4, 2, false},  {1, 6, 100, false}, {1, 11, 100, true},  {600, 1000, 2, false}, {520, 1000, 2, true},
+                {5, 5, 1, true}};
+    for (size_t i = 0; i < T_COUNT(rows); i++)
+        if (vt_selftest_guesses(rows[i].right, rows[i].images, rows[i].classes) != rows[i].guesses)
+            fail_msg("row %zu", i);
 }
 
 /* Wilson's lower bound reaches 95 % at 73 of 73; random search and failed set-ups have their own limits. */
@@ -236,9 +256,9 @@ static void test_failed_gear(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tail),   cmocka_unit_test(test_separate),    cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_grades), cmocka_unit_test(test_active_rule), cmocka_unit_test(test_excess),
-        cmocka_unit_test(test_cut),    cmocka_unit_test(test_failed_gear),
+        cmocka_unit_test(test_tail),   cmocka_unit_test(test_separate), cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_grades), cmocka_unit_test(test_guesses),  cmocka_unit_test(test_active_rule),
+        cmocka_unit_test(test_excess), cmocka_unit_test(test_cut),      cmocka_unit_test(test_failed_gear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
