@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The tables of docs/selftest.md: networks of weights alone whose gradients mislead (tools/masked_networks.py), each of
-# which the self-test must call masked; sound cases, none of which it may accuse; and known cheats.
+# which the self-test must call masked; honest cases, none of which it may accuse; and known cheats.
 # Usage: tools/selftest_cases.sh [SHARED] > tables   SHARED: a folder with datasets/cifar-10-batches-bin and
 # weights/NAME (checkpoints that others trained); without it the checkpoints of this repository alone, on drawn images.
 # One row a case: model, eps, verdict, right, left by part 3, medians of the values of part 2 and of head, set-ups failed
@@ -40,10 +40,43 @@ echo "masked:"
 tools/masked_networks.py --make all -o "$tmp/masked" >/dev/null || exit 1
 for m in "$tmp"/masked/*/; do
     for eps in 2/255 4/255; do row "$(basename "$m")" "$m" $s 0:40 $eps; done
-done
+done | tee "$tmp/masked.rows"
 [ -z "$shared" ] || for eps in 2/255 4/255; do row plateau-vit "$shared/weights/plateau-vit" $s 0:40 $eps; done
 
-echo "sound:"
+# How many of each family were called masked, and the exact (Clopper-Pearson) 95 % interval of that share.
+tools/masked_networks.py --list >"$tmp/families"
+/usr/bin/python3 - "$tmp/families" "$tmp/masked.rows" <<'END'
+import math
+import sys
+
+
+def tail(k, n, p):  # P(at least k of n)
+    return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1))
+
+
+def root(rises):  # where it passes 2.5 %
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        p = (low + high) / 2
+        low, high = (low, p) if rises(p) > 0.025 else (p, high)
+    return 100 * p
+
+
+family = dict(line.split()[:2] for line in open(sys.argv[1]))
+count = {}
+for line in open(sys.argv[2]):
+    name, _, verdict = [cell.strip() for cell in line.split("|")[1:4]]
+    for key in family[name], "all":
+        n, k = count.get(key, (0, 0))
+        count[key] = n + 1, k + (verdict == "gradients are masked")
+for key in sorted(count, key=lambda f: (f == "all", f)):
+    n, k = count[key]
+    low = root(lambda p: tail(k, n, p)) if k else 0
+    high = 100 - root(lambda p: tail(n - k, n, p)) if k < n else 100
+    print(f"| {key} | {k} / {n} | {low:.1f} to {high:.1f} |")
+END
+
+echo "honest:"
 for w in shapes10-plain shapes10-specformer shapes10-vit; do
     for eps in 1/255 2/255 4/255; do row $w weights/$w $s 0:40 $eps; done
     row $w weights/$w $s 0:40 0.25 --norm l2

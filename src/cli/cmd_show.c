@@ -12,6 +12,7 @@
 #include "eval/header.h"
 #include "core/stats.h"
 #include "eval/report/show.h"
+#include "selftest/selftest.h"
 
 enum { RUNS = 16, POINTS = 4096, CURVE_MOST = 1 << 24 };
 
@@ -162,7 +163,7 @@ static vt_status open_runs(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status show(const vt_cli *c, job *j, vt_err *e) {
-    char path[VT_PATH_MAX], name[100];
+    char path[VT_PATH_MAX], name[100], verdict[VT_VERDICT_ROOM];
     const char *out = vt_cli_get(c, "out");
     long long pictures;
     VT_TRY(vt_cli_int(c, "pictures", 0, 1000, 24, &pictures, e));
@@ -178,6 +179,8 @@ static vt_status show(const vt_cli *c, job *j, vt_err *e) {
                  .pictures = (int)pictures};
     s.name = name;
     VT_TRY(vt_run_model_name(c->positional[0], c, name, e));
+    VT_TRY(vt_selftest_read(c->positional[0], verdict, e));
+    s.selftest = verdict;
     s.curve = j->marks, s.n_curve = j->n_marks > 2 ? j->n_marks : 0; /* two points are the tiles above */
     s.axis = j->unit > 1 ? "eps, in units of 1/255" : "eps";
     vt_file f;
@@ -218,9 +221,9 @@ const vt_command vt_command_show = {
     .max_operands = RUNS,
     .args = args,
     .details =
-        "Table, survivors and cost of each stage, margins, and the broken images with their perturbation, without\n"
-        "network or script. More RUNs (other eps, other checkpoints), and a curve.csv in any of them, give the\n"
-        "curve of accuracy over eps; all else is of the first.",
+        "Table, survivors and cost of each stage, margins, the self-test's verdict, and the broken images with their\n"
+        "perturbation, without network or script. More RUNs (other eps, other checkpoints), and a curve.csv in any of\n"
+        "them, give the curve of accuracy over eps; all else is of the first.",
     .examples =
         {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd --out run",
          "vitrine show run", "vitrine show run --pictures 4 --out page.html"},

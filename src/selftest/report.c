@@ -2,14 +2,18 @@
 /* The verdict in words and as JSON. */
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 #include "selftest/selftest.h"
+#include "core/files.h"
 #include "core/json.h"
+
+enum { SELFTEST_MOST = 1 << 22 }; /* bytes of a selftest.json */
 
 #define PARANOID "--profile paranoid"
 #define SEARCH "--attack square:queries=20000"
 
-/* A check in words: what it is called, what holds if gradients lead (the null hypothesis), what the hits are, and the
- * attack whose run would settle a doubt. */
+/* A check in words: what it is called, what holds if gradients lead (the null hypothesis), what the
+ * hits are, and the attack whose run would settle a doubt. */
 static const struct {
     const char *name, *null, *hits, *settle;
 } words[VT_CHECK_COUNT] = {
@@ -187,6 +191,63 @@ json_t *vt_selftest_json(const vt_selftest *t) {
     return vt_json_whole(o, before);
 }
 
+/* ---- the verdict in words, of this run and of a file ---- */
+
+static int64_t whole(const json_t *o, const char *key) { return (int64_t)json_integer_value(json_object_get(o, key)); }
+
+/* Files of an earlier version have no counts of their own, and call no sign of masking "sound". */
+static void counts(const json_t *o, int64_t *made, int64_t *looked) {
+    static const char *const samples[] = {"gradients", "scale", "attacks", "other_ways"};
+    const json_t *value;
+    size_t i;
+    *made = *looked = 0;
+    json_array_foreach(json_object_get(o, "checks"), i, value) *made += json_is_true(json_object_get(value, "made"));
+    for (i = 0; i < sizeof samples / sizeof *samples; i++) {
+        int64_t n = whole(json_object_get(o, "samples"), samples[i]);
+        if (n > *looked) *looked = n;
+    }
+    if (json_object_get(o, "checks_made")) *made = whole(o, "checks_made"), *looked = whole(o, "images_looked_at");
+}
+
+static bool verdict_text(const json_t *o, char text[VT_VERDICT_ROOM]) {
+    const char *verdict = json_string_value(json_object_get(o, "verdict")), *between = "; not tested: ";
+    const char *why = json_string_value(json_object_get(o, "why_not_tested"));
+    const json_t *name;
+    int64_t made, looked;
+    size_t i, at;
+    int grade = 0;
+    while (verdict && grade < VT_GRADE_COUNT && strcmp(verdict, vt_grade_name((vt_grade)grade))) grade++;
+    if (verdict && !strcmp(verdict, "sound")) grade = VT_GRADE_NO_SIGN;
+    *text = 0;
+    if (!verdict || grade == VT_GRADE_COUNT) return false;
+    counts(o, &made, &looked);
+    if (!made) {
+        snprintf(text, VT_VERDICT_ROOM, "self-test: nothing could be tested: %s", why ? why : "no check was made");
+        return true;
+    }
+    at = (size_t)snprintf(text, VT_VERDICT_ROOM, "self-test: %s (%lld checks on %lld image%s",
+                          vt_grade_name((vt_grade)grade), (long long)made, (long long)looked, looked == 1 ? "" : "s");
+    json_array_foreach(json_object_get(o, "not_tested"), i, name) {
+        const char *word = json_string_value(name);
+        if (word && at < VT_VERDICT_ROOM)
+            at += (size_t)snprintf(text + at, VT_VERDICT_ROOM - at, "%s%s", between, word), between = ", ";
+    }
+    if (at < VT_VERDICT_ROOM) snprintf(text + at, VT_VERDICT_ROOM - at, ")");
+    return true;
+}
+
+vt_status vt_selftest_read(const char *dir, char text[VT_VERDICT_ROOM], vt_err *e) {
+    char path[VT_PATH_MAX];
+    json_t *o = NULL;
+    *text = 0;
+    if (!vt_path(path, dir, "selftest.json")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    if (access(path, F_OK) != 0) return VT_OK;
+    VT_TRY(vt_json_file(&o, path, SELFTEST_MOST, e));
+    bool good = verdict_text(o, text);
+    json_decref(o);
+    return good ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is not what a self-test writes: it has no verdict", path);
+}
+
 const char *vt_selftest_excess(const vt_selftest *t) {
     const vt_active *a = &t->active;
     if (!(t->cost > t->allowance)) return NULL;
@@ -259,20 +320,6 @@ static void print_flags(FILE *f, const vt_selftest *t) {
                 100 * (double)g->square / (double)g->images, (long long)g->square, (long long)g->images);
 }
 
-static void print_verdict(FILE *f, const vt_selftest *t) {
-    const char *between = "; not tested: ";
-    fprintf(f, "\nself-test: ");
-    if (t->grade == VT_GRADE_NONE) {
-        fprintf(f, "nothing could be tested: %s\n", t->nothing);
-        return;
-    }
-    fprintf(f, "%s (%d checks on %lld image%s", vt_grade_name(t->grade), vt_selftest_made(t), (long long)t->looked,
-            t->looked == 1 ? "" : "s");
-    for (int i = 0; i < VT_CHECK_COUNT; i++)
-        if (t->untested >> i & 1) fprintf(f, "%s%s", between, words[i].name), between = ", ";
-    fprintf(f, ")\n");
-}
-
 static void print_cost(FILE *f, const vt_selftest *t) {
     fprintf(f, "  cost: %.0f forwards%s", t->cost, t->reference > 0 ? ", " : "\n");
     if (t->reference > 0)
@@ -289,7 +336,11 @@ static void print_cost(FILE *f, const vt_selftest *t) {
 }
 
 void vt_selftest_print(FILE *f, const vt_selftest *t) {
-    print_verdict(f, t);
+    char text[VT_VERDICT_ROOM];
+    json_t *o = vt_selftest_json(t);
+    verdict_text(o, text);
+    json_decref(o);
+    fprintf(f, "\n%s\n", text);
     if (t->grade == VT_GRADE_NONE) return;
     fprintf(f,
             "  %lld images right; %lld looked at, %lld at the ball's scale, %lld attacked, %lld of them left; %lld "

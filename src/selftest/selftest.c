@@ -210,9 +210,9 @@ static vt_status find_right(part *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Why nothing can be tested, into t->nothing: there is no answer that gradients could mislead about. Logits are
- * constant if they are the same to the bit on images of the run and on noise; images of several predicted classes say
- * enough. */
+/* Why nothing can be tested, into t->nothing: there is no answer that gradients could mislead
+ * about. Logits are constant if they are the same to the bit on images of the run and on noise;
+ * images of several predicted classes say enough. */
 static vt_status find_nothing(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     int32_t images[GLANCE_MOST];
@@ -236,8 +236,9 @@ static vt_status find_nothing(part *p, vt_err *e) {
 
 /* ---- what the self-test itself may cost, said before it begins ---- */
 
-/* The most that the parts take by their sizes; their least samples or shares, and within these the allowance. Without a
- * run the allowance hangs on what stands: all may. The costs of an image are means: a tenth on top. */
+/* The most that the parts take by their sizes; their least samples or shares, and within these the
+ * allowance. Without a run the allowance hangs on what stands: all may. The costs of an image are
+ * means: a tenth on top. */
 static double forecast(const part *p) {
     const vt_selftest *t = p->t;
     double r = t->ratio, right = (double)t->correct, left = t->ledger ? (double)t->left : right;

@@ -30,6 +30,25 @@ numbers() { tail -n +2 "$1/ledger.jsonl" | jq -c '[.entry, .stage, .image, .stat
     [ "$status" != 0 ] || fail "an altered ledger is believed"
 }
 
+@test "an earlier version's self-test, which calls no sign of masking another word, reads in the words of today" {
+    cp "$ROOT/tests/fixtures/earlier/selftest.json" eval
+    grep -q '"verdict": "sound"' eval/selftest.json
+    good show eval --pictures 0 --out p.html
+    grep -qF 'self-test: no sign of masking (16 checks on 7 images; not tested: steps, radius, whole-box, square, set-up, active-test)' p.html
+    jq '.checks = [] | .not_tested = []' eval/selftest.json >x && mv x eval/selftest.json # what it wrote if no image was right
+    good show eval --pictures 0 --out q.html
+    grep -qF 'self-test: nothing could be tested: no check was made' q.html
+    good compare eval eval
+    goes_on merge eval --out all
+    good show all --pictures 0 --out r.html
+    never grep -q self-test: r.html
+    for text in '{"verdict": "unsure"}' '{}' '[' ''; do
+        echo "$text" >eval/selftest.json
+        bad 1 "eval/selftest.json: is not what a self-test writes" -- show eval --pictures 0 --out s.html
+    done
+    [ ! -e s.html ]
+}
+
 @test "an earlier version's interrupted run goes on to the same lines" {
     mkdir half # as a kill leaves it
     head -n 13 eval/ledger.jsonl >half/ledger.jsonl

@@ -37,8 +37,8 @@ never() { if "$@"; then fail "this must not be so: $*"; fi; }
 # vt ARGS: runs the program, keeps status, output and stderr.
 vt() { run --separate-stderr "$VITRINE" "$@"; }
 
-# good ARGS: must succeed and say nothing on stderr, but how far it is on a machine where that takes half a minute, and what
-# a self-test may cost.
+# good ARGS: must succeed and say nothing on stderr, but how far it is on a machine where that takes
+# half a minute, and what a self-test may cost.
 good() {
     vt "$@"
     [ "$status" = 0 ] && [ -z "$(grep -vE '^(self-test: )?([^:]* )?[0-9]+ of [0-9]+[ :,]|^self-test: .* up to [0-9]+ forwards, ' <<<"$stderr")" ] || fail "status $status of: vitrine $*" "stdout: $output" "stderr: $stderr"

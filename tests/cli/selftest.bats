@@ -150,6 +150,9 @@ END
     says "self-test: no sign of masking (" "(measured)"
     schema a/selftest.json
     truth a/selftest.json '.cost.attack_measured'
+    verdict=$(sed -n 's/^\(self-test: .*\)$/\1/p' <<<"$output")
+    good show a --pictures 0
+    grep -qF "<p class=\"selftest\">$verdict</p>" a/show.html
     [ "$(jq '.attacks[0].gradients' a/results.json)" -gt 0 ]
     good eval "$W" --data "$D" --eps 2/255 --attack autoattack --images 0:8 --out b --no-selftest
     [ ! -e b/selftest.json ]

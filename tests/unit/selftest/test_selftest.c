@@ -122,8 +122,8 @@ static void test_grades(void **state) {
     assert_string_equal(none.nothing, "no check could be made");
 }
 
-/* By the mid-p of the exact test: tails from Python's fractions. Random networks of tools/selftest_cases.sh have 15 to
- * 26 of 200 right. */
+/* By the mid-p of the exact test: tails from Python's fractions. Random networks of
+ * tools/selftest_cases.sh have 15 to 26 of 200 right. */
 static void test_guesses(void **state) {
     (void)state;
     static const struct {
