@@ -41,8 +41,9 @@ typedef struct job {
 } job;
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
-    long long threads;
+    long long threads, seed;
     VT_TRY(vt_cli_threads(c, &threads, e));
+    VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     const char *weights;
     vt_subject *s = &j->subject;
     VT_TRY(vt_cli_weights(c, &weights, e));
@@ -60,7 +61,11 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     size_t n = s->remote ? REMOTE : sample_size(j->model);
     if (vt_cli_has(c, "images") || n > j->n_images) n = j->n_images;
     if (!(j->sample = calloc(n, sizeof *j->sample))) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
-    vt_doctor_sample(j->sample, n, j->images, j->n_images);
+    bool drawn = vt_cli_has(c, "seed");
+    if (drawn)
+        vt_doctor_draw(j->sample, n, j->images, j->n_images, (uint64_t)seed);
+    else
+        vt_doctor_sample(j->sample, n, j->images, j->n_images);
     j->tty = isatty(STDERR_FILENO), j->verbose = vt_cli_has(c, "verbose");
     j->first = (vt_setting){j->model->config, j->data->transform};
     for (int k = 0; k < 3 && s->remote; k++) j->first.config.std[k] = 1; /* pixels as they are */
@@ -69,6 +74,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
                        .data = j->data,
                        .images = j->sample,
                        .n_images = n,
+                       .drawn = drawn,
+                       .seed = (uint64_t)seed,
                        .first = s->remote ? FIRST : first_look(j->model),
                        .threads = (int)threads < (int)n ? (int)threads : (int)n,
                        .aspects = VT_ASPECT_ALL,
@@ -90,7 +97,11 @@ static void print_setting(const job *j) {
                j->model->source[VT_FIELD_MEAN], c->std[0], c->std[1], c->std[2], j->model->source[VT_FIELD_STD]);
     vt_transform_text(&j->first.transform, text, sizeof text);
     if (!vt_transform_is_none(&j->first.transform)) printf("preprocessing %s (%s)\n", text, j->subject.input.from);
-    printf("up to %zu of %lld images, spread evenly\n", j->d.n_images, (long long)j->data->count);
+    printf("up to %zu of %lld images, ", j->d.n_images, (long long)j->data->count);
+    if (j->d.drawn)
+        printf("drawn with seed %llu\n", (unsigned long long)j->d.seed);
+    else
+        printf("spread evenly\n");
 }
 
 static double percent(const vt_trial *t) { return 100 * (double)t->right / (double)t->images; }
@@ -233,6 +244,7 @@ static const vt_arg args[] = {
     {"data", "FOLDER", "labelled images that the model should know"},
     {"images", "A:B|FILE", "as in eval (default: 500 to 8192 by the model's size, spread evenly)"},
     {"split", "test|train", "which split (default test)"},
+    {"seed", "N", "other images, drawn at random, and another order: does the answer hold?"},
     {"preprocess", "TEXT", "the present preprocessing, as in eval"},
     {"verbose", NULL, "every trial, with its interval, losses, McNemar's p and options"},
     VT_ATTACK_AT_ARG,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
+#include "core/rand.h"
 #include "core/stats.h"
 #include "core/threads.h"
 #include "models/net/session.h"
@@ -17,6 +18,9 @@
 /* Settings whose losses differ by less than this, in nats and with two standard errors, are the same in practice: a
  * factor of 1.002 on the likelihood. */
 #define NEGLIGIBLE 0.002
+/* What another network must gain at least, in nats: a slightly wrong activation may calibrate a right network a hair
+ * better (docs/images.md has what was measured). */
+#define LEAST 0.01
 
 const char *vt_judgement_name(vt_judgement j) {
     static const char *const names[] = {[VT_JUDGE_SAME] = "the same",
@@ -47,6 +51,17 @@ size_t vt_doctor_sample(int32_t *out, size_t n, const int32_t *of, size_t count)
         size_t j = 0;
         for (size_t b = 0; b < bits; b++) j |= (i >> b & 1) << (bits - 1 - b);
         if (j < n) out[k++] = of[j * count / n];
+    }
+    return n;
+}
+
+size_t vt_doctor_draw(int32_t *out, size_t n, const int32_t *of, size_t count, uint64_t seed) {
+    const vt_rng rng = {.seed = seed, .purpose = vt_rng_purpose("doctor's images")};
+    if (n > count) n = count;
+    for (size_t i = 0; i < count; i++) { /* the first n shuffled as they come, then a reservoir */
+        size_t at = (size_t)((uint64_t)vt_rng_bits(&rng, i) * (i + 1) >> 32);
+        if (i < n) out[i] = at < i ? out[at] : of[i];
+        if (at < n) out[at] = of[i];
     }
     return n;
 }
@@ -255,11 +270,20 @@ static void sum_up(const vt_doctor *d, vt_trial *t) {
 
 /* ---- comparisons ---- */
 
+/* What a one-sided test may err: of one comparison, such that all of a round together err in ALPHA, two for each trial
+ * and look; and of a second witness, heard only where the first test has spoken, by looks alone. */
+typedef struct level {
+    double each, second;
+} level;
+
 /* One-sided normal tail of a mean of many differences. */
 static double tail(double mean, double error) { return erfc(mean / error / sqrt(2)) / 2; }
 
-/* Fills what `a` has of a comparison with b, on the images that both have seen. */
-static vt_judgement compare(const vt_doctor *d, vt_trial *a, const vt_trial *b, double alpha) {
+static bool of_pixels(const vt_trial *t) { return t->aspect <= VT_ASPECT_RESIZE; }
+
+/* Fills what `a` has of a comparison with b, on the images that both have seen. Better, where only pixels differ: by
+ * the loss or by accuracy where the other does not contradict it. Of another network both must say so. */
+static vt_judgement compare(const vt_doctor *d, vt_trial *a, const vt_trial *b, level alpha) {
     const int32_t *labels = d->labels;
     int64_t n = a->images < b->images ? a->images : b->images;
     double sum = 0, square = 0;
@@ -274,14 +298,17 @@ static vt_judgement compare(const vt_doctor *d, vt_trial *a, const vt_trial *b, 
     a->mcnemar = m.two_sided;
     a->gain = sum / (double)n;
     a->error = n > 1 ? sqrt(fmax(0, square / (double)n - a->gain * a->gain) / (double)(n - 1)) : INFINITY;
-    if (fabs(a->gain) + 2 * a->error <= NEGLIGIBLE && m.two_sided > alpha) return VT_JUDGE_SAME;
-    double better = a->error > 0 ? tail(a->gain, a->error) : 1, worse = a->error > 0 ? tail(-a->gain, a->error) : 1;
+    if (fabs(a->gain) + 2 * a->error <= NEGLIGIBLE && m.two_sided > alpha.each) return VT_JUDGE_SAME;
+    bool pixels = of_pixels(a) && of_pixels(b);
+    bool better = a->error > 0 && tail(a->gain - (pixels ? NEGLIGIBLE : LEAST), a->error) <= alpha.each;
+    bool worse = a->error > 0 && tail(-a->gain, a->error) <= alpha.each;
     /* accuracy speaks where the loss does not contradict it, and not at chance, where being wrong is no sign of
      * anything */
-    bool right = m.a_better <= alpha && a->gain > 0 && !vt_doctor_chance(a->right, a->images, d->outputs);
-    bool wrong = m.b_better <= alpha && a->gain < 0 && !vt_doctor_chance(b->right, b->images, d->outputs);
-    if ((better <= alpha && m.b_better > alpha) || right) return VT_JUDGE_BETTER;
-    if ((worse <= alpha && m.a_better > alpha) || wrong) return VT_JUDGE_WORSE;
+    bool right = m.a_better <= alpha.each && a->gain > 0 && !vt_doctor_chance(a->right, a->images, d->outputs);
+    bool wrong = m.b_better <= alpha.each && a->gain < 0 && !vt_doctor_chance(b->right, b->images, d->outputs);
+    if (pixels ? (better && m.b_better > alpha.each) || right : better && m.a_better <= alpha.second)
+        return VT_JUDGE_BETTER;
+    if ((worse && m.a_better > alpha.each) || wrong) return VT_JUDGE_WORSE;
     return VT_JUDGE_UNDECIDED;
 }
 
@@ -300,30 +327,33 @@ static int class_of(const vt_trial *t) {
     return 6;
 }
 
-static int rank(const void *x, const void *y) {
-    const vt_trial *a = x, *b = y;
-    int first = class_of(a), second = class_of(b);
-    if (first != second) return first - second;
+/* The larger gain first; of equal ones what is first by name: nothing hangs on the order of the list. */
+static int before(const vt_trial *a, const vt_trial *b) {
     if (a->gain != b->gain) return a->gain < b->gain ? 1 : -1;
     return strcmp(a->what, b->what);
 }
 
+static int rank(const void *x, const void *y) {
+    int first = class_of(x), second = class_of(y);
+    return first != second ? first - second : before(x, y);
+}
+
 /* Judges all against the present one (the first); true: more images could change something. Settles what needs
  * no more: the clearly worse, and what is as good as the present one. */
-static bool judge(vt_doctor *d, double alpha) {
+static bool judge(vt_doctor *d, level alpha) {
     vt_trial *present = &d->trials[0], *leader = present;
     bool open = false;
     for (int i = 1; i < d->n_trials; i++) {
         vt_trial *t = &d->trials[i];
         if (t->settled) continue;
         t->judgement = compare(d, t, present, alpha);
-        if (t->judgement == VT_JUDGE_BETTER && (leader == present || t->gain > leader->gain)) leader = t;
+        if (t->judgement == VT_JUDGE_BETTER && (leader == present || before(t, leader) < 0)) leader = t;
     }
     for (int i = 1; i < d->n_trials; i++) {
-        vt_trial *t = &d->trials[i], against = *t;
+        vt_trial *t = &d->trials[i], first = *leader;
         if (t->settled || t == leader) continue;
-        vt_judgement j = compare(d, &against, leader, alpha);
-        t->settled = j == VT_JUDGE_WORSE || t->judgement == VT_JUDGE_SAME;
+        vt_judgement j = compare(d, &first, t, alpha);
+        t->settled = j == VT_JUDGE_BETTER || t->judgement == VT_JUDGE_SAME || t->judgement == VT_JUDGE_WORSE;
         open = open || (!t->settled && (j != VT_JUDGE_SAME || t->judgement == VT_JUDGE_UNDECIDED));
     }
     return open;
@@ -367,10 +397,9 @@ static int changes(const vt_config *a, const vt_config *b) {
     return (a->heads != b->heads) + (a->post_norm != b->post_norm) + (a->act != b->act);
 }
 
-/* Of networks that are clearly better the one with the fewest changes, where the first is no more than noise (two
- * standard errors) ahead of it: a small network hardly tells GELU from ReLU, and then nothing speaks against what was
- * read. */
-static void prefer_fewer(vt_doctor *d, const vt_config *present) {
+/* Of networks that are clearly better the one with the fewest changes than which the first is not clearly better in
+ * turn: a small network hardly tells GELU from ReLU, and then nothing speaks against what was read. */
+static void prefer_fewer(vt_doctor *d, const vt_config *present, level alpha) {
     vt_trial *first = &d->trials[0];
     int best = 0;
     if (first->aspect != VT_ASPECT_NETWORK || first->judgement != VT_JUDGE_BETTER) return;
@@ -378,13 +407,22 @@ static void prefer_fewer(vt_doctor *d, const vt_config *present) {
         const vt_trial *t = &d->trials[i];
         vt_trial ahead = *first;
         if (t->aspect != VT_ASPECT_NETWORK || t->judgement != VT_JUDGE_BETTER || t->images != first->images) continue;
-        compare(d, &ahead, t, ALPHA);
-        bool noise = ahead.gain <= 2 * ahead.error;
-        if (noise && changes(&t->setting.config, present) < changes(&d->trials[best].setting.config, present)) best = i;
+        bool fewer = changes(&t->setting.config, present) < changes(&d->trials[best].setting.config, present);
+        if (fewer && compare(d, &ahead, t, alpha) != VT_JUDGE_BETTER) best = i;
     }
     vt_trial found = d->trials[best];
     memmove(&d->trials[1], &d->trials[0], (size_t)best * sizeof found);
     d->trials[0] = found;
+}
+
+/* The trials behind the present one in the order that the seed draws. */
+static void shuffle(vt_doctor *d) {
+    const vt_rng rng = {.seed = d->seed, .purpose = vt_rng_purpose("doctor's trials")};
+    for (int i = d->n_trials - 1; i > 1; i--) {
+        int k = 1 + (int)((uint64_t)vt_rng_bits(&rng, (uint64_t)i) * (uint64_t)i >> 32);
+        vt_trial swap = d->trials[i];
+        d->trials[i] = d->trials[k], d->trials[k] = swap;
+    }
 }
 
 vt_status vt_doctor_round(vt_doctor *d, const vt_setting *present, vt_err *e) {
@@ -399,15 +437,16 @@ vt_status vt_doctor_round(vt_doctor *d, const vt_setting *present, vt_err *e) {
         d->n_trials = 0;
         return vt_fail(e, VT_E_MEMORY, "no memory for the settings to try");
     }
+    if (d->drawn) shuffle(d);
     size_t n = d->first && d->first < d->n_images ? d->first : d->n_images;
     for (size_t k = n; k < d->n_images; k *= 2) looks++;
-    double alpha = ALPHA / (2.0 * looks * d->n_trials);
+    level alpha = {ALPHA / (2.0 * looks * d->n_trials), ALPHA / looks};
     for (;; n = 2 * n < d->n_images ? 2 * n : d->n_images) {
         VT_TRY(look_at(d, n, e));
         if (!judge(d, alpha) || n == d->n_images) break;
     }
     qsort(d->trials, (size_t)d->n_trials, sizeof *d->trials, rank);
-    prefer_fewer(d, &present->config);
+    prefer_fewer(d, &present->config, alpha);
     return VT_OK;
 }
 

@@ -67,7 +67,9 @@ typedef struct vt_doctor {
     const vt_dataset *data;
     const int32_t *images; /* [n_images], in the order in which they are looked at */
     size_t n_images;
-    size_t first; /* of the first look; then twice as many, until everything is decided or all have been seen */
+    bool drawn;    /* what is tried is tried in the order that the seed draws; no result hangs on it */
+    uint64_t seed; /* of that order */
+    size_t first;  /* of the first look; then twice as many, until everything is decided or all have been seen */
     int threads;
     unsigned aspects; /* 1u << vt_aspect */
     vt_progress progress;
@@ -106,5 +108,7 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
 
 /* n indices spread evenly over `of` [count], or all of them, in an order whose every beginning is spread too. */
 size_t vt_doctor_sample(int32_t *out, size_t n, const int32_t *of, size_t count);
+/* n of them drawn at random without replacement, in random order. */
+size_t vt_doctor_draw(int32_t *out, size_t n, const int32_t *of, size_t count, uint64_t seed);
 
 #endif

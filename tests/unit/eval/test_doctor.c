@@ -358,6 +358,107 @@ static void test_patch_order(void **state) {
     check_patch_order(model_as(&c));
 }
 
+/* ---- what is no finding ---- */
+
+static double loss_of(const float *z, int label) {
+    double sum = 0;
+    for (int k = 0; k < K; k++) sum += exp((double)(z[k] - z[label]));
+    return log(sum);
+}
+
+/* Labels on which another activation has the lower loss. Where both say the same, a third class is right if the other
+ * is the less sure of what both say: by more than `least` nats, until `most` are gained an image. Where they disagree,
+ * at every `of`-th image the other one is right (0: never). */
+static void name_for(const vt_model *m, const vt_setting *present, const vt_setting *other, int of, double least,
+                     double most) {
+    static float a[N * K];
+    memcpy(a, answers(m, present), sizeof a);
+    const float *b = answers(m, other);
+    double gain = 0;
+    for (int i = 0; i < N; i++) {
+        const float *p = a + i * K, *q = b + i * K;
+        int here = vt_argmax_f32(p, K), there = vt_argmax_f32(q, K), third = 0;
+        while (third == here || third == there) third++;
+        bool pays = loss_of(p, third) - loss_of(q, third) > least && gain < most * N;
+        if (here != there)
+            named[i] = of && i % of == 0 ? there : third;
+        else
+            named[i] = pays || (of && i % 3 == 0) ? third : here;
+        gain += loss_of(p, named[i]) - loss_of(q, named[i]);
+    }
+}
+
+/* Neither a lower loss without more images right, nor more images right with hardly a lower loss speaks for another
+ * network: one that is slightly wrong may have both. */
+static void test_hair(void **state) {
+    (void)state;
+    vt_model *m = model_of(false);
+    vt_setting gelu = {.config = m->config}, relu = gelu, quick = gelu;
+    relu.config.act = VT_ACT_RELU, quick.config.act = VT_ACT_QUICK_GELU;
+    name_images(m, &gelu);
+    snprintf(m->source[VT_FIELD_HEADS], sizeof m->source[0], "tensors");
+    for (int k = 0; k < 2; k++) {
+        const vt_setting *present = k ? &gelu : &relu, *other = k ? &quick : &gelu;
+        name_for(m, present, other, k, k ? 0 : 0.1, k ? 0.001 : 1);
+        vt_doctor *d = doctor_of(m, N, 1u << VT_ASPECT_ACT | 1u << VT_ASPECT_NETWORK);
+        examine(d, present);
+        assert_null(vt_doctor_better(d));
+        const vt_trial *t = d->trials;
+        while (t->setting.config.act != other->config.act || t->setting.config.post_norm) t++;
+        assert_true(k ? t->mcnemar < 5e-4 && t->gain > 0 && t->gain < 0.002
+                      : t->mcnemar >= 1 && t->gain - 6 * t->error > 0.01);
+        vt_doctor_free(d);
+    }
+    vt_model_close(m);
+}
+
+/* No result hangs on the order in which things are tried. */
+static void test_order(void **state) {
+    (void)state;
+    vt_model *m = wide(VT_POOL_TOKEN, false);
+    vt_setting truth = {.config = m->config}, present = truth;
+    present.config.heads = 2, present.config.attn_scale = 1 / sqrt(32.0), present.config.act = VT_ACT_RELU;
+    name_images(m, &truth);
+    vt_trial first[VT_DOCTOR_TRIALS];
+    for (int k = 0; k < 4; k++) {
+        vt_doctor *d = doctor_of(m, 300, VT_ASPECT_ALL);
+        d->drawn = k, d->seed = (uint64_t)k;
+        examine(d, &present);
+        if (!k) memcpy(first, d->trials, sizeof first);
+        for (int i = 0; i < d->n_trials; i++) {
+            const vt_trial *a = &d->trials[i], *b = &first[i];
+            assert_string_equal(a->what, b->what);
+            assert_true(a->images == b->images && a->gain == b->gain && a->judgement == b->judgement);
+        }
+        vt_doctor_free(d);
+    }
+    vt_model_close(m);
+}
+
+/* A draw holds each image once, hangs on the seed alone, and any place may hold any image. */
+static void test_draw(void **state) {
+    (void)state;
+    int32_t all[100], out[40], again[40];
+    int met[100] = {0}, first[100] = {0};
+    for (int i = 0; i < 100; i++) all[i] = 10 * i;
+    for (uint64_t seed = 0; seed < 1000; seed++) {
+        bool seen[100] = {false};
+        assert_int_equal(vt_doctor_draw(out, 40, all, 100, seed), 40);
+        vt_doctor_draw(again, 40, all, 100, seed);
+        assert_memory_equal(out, again, sizeof out);
+        for (int i = 0; i < 40; i++) {
+            assert_true(out[i] % 10 == 0 && !seen[out[i] / 10]);
+            seen[out[i] / 10] = true, met[out[i] / 10]++;
+        }
+        first[out[0] / 10]++;
+    }
+    for (int i = 0; i < 100; i++) { /* 400 and 10 are expected; 5 standard deviations */
+        assert_in_range(met[i], 400 - 78, 400 + 78);
+        assert_in_range(first[i], 0, 26);
+    }
+    assert_int_equal(vt_doctor_draw(out, 40, all, 7, 1), 7);
+}
+
 /* ---- chance, and what a run is told ---- */
 
 static void test_chance(void **state) {
@@ -564,9 +665,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plants),      cmocka_unit_test(test_two),
                                        cmocka_unit_test(test_network),     cmocka_unit_test(test_told),
                                        cmocka_unit_test(test_fewest),      cmocka_unit_test(test_pool),
-                                       cmocka_unit_test(test_patch_order), cmocka_unit_test(test_chance),
+                                       cmocka_unit_test(test_patch_order), cmocka_unit_test(test_hair),
+                                       cmocka_unit_test(test_order),       cmocka_unit_test(test_chance),
                                        cmocka_unit_test(test_hint),        cmocka_unit_test(test_undecided),
                                        cmocka_unit_test(test_temperature), cmocka_unit_test(test_labels),
-                                       cmocka_unit_test(test_sample),      cmocka_unit_test(test_options)};
+                                       cmocka_unit_test(test_sample),      cmocka_unit_test(test_draw),
+                                       cmocka_unit_test(test_options)};
     return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);
 }
