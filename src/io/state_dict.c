@@ -92,8 +92,9 @@ static vt_status tell(walk *w, const char *prefix, const vt_node *key, vt_node *
     const char *name = join(w, prefix, key);
     if (!name) return w->e->code;
     if (plain(n, value, sizeof value)) return vt_tensors_add_note(w->st, VT_NOTE_VALUE, name, value, w->e);
-    if (n->kind == VT_NODE_OPAQUE && n->u.list.n > 1 && n->u.list.v[1]->kind == VT_NODE_DICT) { /* argparse's */
-        const vt_node_list *state = &n->u.list.v[1]->u.list;
+    const vt_node *args = n->kind == VT_NODE_OPAQUE || vt_node_is(key, "args") ? vt_state_args(n) : NULL;
+    if (args && !holds(n, 0)) {
+        const vt_node_list *state = &args->u.list;
         for (uint32_t i = 0; i < state->n; i += 2) {
             if (!plain(state->v[i + 1], value, sizeof value)) continue;
             const char *full = join(w, name, state->v[i]);
@@ -252,8 +253,9 @@ vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, con
     char why[256];
     if (root->kind != VT_NODE_DICT)
         return vt_fail(e, VT_E_FORMAT, "%s: holds %s, not a state dict", st->path, vt_node_name(root));
+    const vt_node *args = dict_get(root, "args"), *key;
+    if (args) VT_TRY(vt_timm_args(st, args, w.e));
     if (want) VT_TRY(wanted(&w, &root, want));
-    const vt_node *key;
     for (int depth = 0; depth < MAX_DEPTH && (key = choose(root, why, sizeof why)); depth++)
         VT_TRY(descend(&w, &root, key, why));
     bool tensors = false;

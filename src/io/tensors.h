@@ -30,6 +30,7 @@ struct vt_tensors {
     const char **origin; /* names as in the file */
     const vt_tensor **by_name;
     const char **meta; /* key, value, key, value, ... */
+    const char *args;  /* vt_tensors_args */
     vt_note *notes;
     const char *part, *parts, *inside; /* vt_tensors_part, vt_tensors_parts, vt_tensors_inside; never NULL */
     int count, meta_count, note_count;

@@ -48,6 +48,10 @@ typedef struct vt_note {
 } vt_note;
 const vt_note *vt_tensors_note(const vt_tensors *st, int i);
 
+/* What timm's training arguments in a .pth say of the network and its pixels, as the text of a JSON object (`mean`,
+ * `std`, `model_kwargs`, ... by their names there; `gp` is "global_pool"). NULL: the file has none. */
+const char *vt_tensors_args(const vt_tensors *st);
+
 /* SHA-256 of the bytes of the file; of several shards, of one after another in the order of their names. */
 vt_status vt_weights_sha(const vt_tensors *st, char hex[65], vt_err *e);
 /* The tensor's pages of the file may leave memory (they come back when looked at again): call it after a large tensor

@@ -166,3 +166,64 @@ END
     unsaid activation heads
     good eval copy.safetensors --data "$D" --ln-eps 1e-6 --attn dot --attn-scale head --form pool=token --form post_norm=0 --form bgr=0
 }
+
+# last FORM KIND [KEY=VALUE...]: what timm's train.py leaves, with these arguments
+last() { /usr/bin/python3 "$ROOT/tests/fixtures/timm_pth.py" "$W" last.pth.tar "$@"; }
+
+@test "timm's training arguments in last.pth.tar tell heads, mean and std, in either format, Namespace or dict" {
+    quick --out plain
+    for form in zip legacy; do
+        for kind in namespace dict; do
+            last $form $kind
+            good info last.pth.tar
+            grep -qE "^ *heads +2 of width 8 +\(timm's training arguments in last.pth.tar\)" <<<"$output" || fail "$output"
+            [ "$(grep -c "(timm's training arguments in last.pth.tar)" <<<"$output")" = 3 ] || fail "$output"
+            good info last.pth.tar --explain
+            says "args.opt"
+            assumes eval last.pth.tar --data "$D" --out $form-$kind
+            diff <(said $form-$kind) <(said plain)
+            truth $form-$kind/results.json '.model.heads == {value: 2, source: "timm'"'"'s training arguments in last.pth.tar", assumed: false}'
+        done
+    done
+    assumes eval last.pth.tar --data "$D" --heads 4 --mean 0 --std 1 --out own # an option goes before
+    truth own/results.json '.model.heads == {value: 4, source: "--heads", assumed: false}'
+    assumes convert last.pth.tar copy.safetensors
+    [ "$(st_header copy.safetensors | jq -r .__metadata__.num_heads)" = 2 ]
+}
+
+@test "what timm's arguments leave open is asked for; arguments of another script tell nothing" {
+    last zip namespace mean=None
+    bad 2 "last.pth.tar: neither its tensors nor anything beside them tell mean (" -- eval last.pth.tar --data "$D"
+    unsaid "heads (" "std ("
+    last zip namespace 'model_kwargs={}' # no preset of this name, so no number of heads
+    bad 2 "tell heads (" -- eval last.pth.tar --data "$D"
+    last zip namespace 'model_kwargs={}' 'model="vit_tiny_patch16_224"' # timm's class, with heads of its own
+    bad 1 "width 16 is not a multiple of 3 heads (timm's training arguments in last.pth.tar)" -- info last.pth.tar
+    last zip namespace img_size=-
+    bad 2 "tell heads (" "mean (" "std (" -- eval last.pth.tar --data "$D"
+    last zip dict "model_kwargs={'num_heads': 2, 'a': [$(seq -s, 600)]}" # more than is looked at
+    bad 2 "tell heads (" "mean (" "std (" -- eval last.pth.tar --data "$D"
+    last zip dict 'mean=[[[[[[0.5]]]]]]' 'std=[0.5, None, 0.5, 0.5]'
+    bad 2 "tell mean (" "std (" -- eval last.pth.tar --data "$D"
+    last zip dict 'gp="avg"' 'crop_pct=0.9' 'interpolation="bicubic"'
+    good info last.pth.tar
+    grep -qE "preprocessing +short:35,bicubic,crop:32 +\(timm's" <<<"$output" || fail "$output"
+}
+
+@test "timm's arguments against tensors and against a file beside them: refused, with who says what" {
+    last zip namespace num_classes=100
+    bad 1 "timm's training arguments in last.pth.tar: num_classes is 100" "say 10" -- info last.pth.tar
+    last legacy dict 'model_kwargs={"num_heads": 2, "embed_dim": 32}'
+    bad 1 "embed_dim is 32" "say 16" -- info last.pth.tar
+    last zip namespace
+    echo '{"num_heads": 4, "pretrained_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}}' >config.json
+    bad 2 "heads is 4 (config.json), but timm's training arguments in last.pth.tar says 2" "with --heads" -- info last.pth.tar
+    assumes eval last.pth.tar --data "$D" --heads 2
+    echo '{"num_heads": 2, "pretrained_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.5, 0.5]}}' >config.json
+    bad 2 "std is 0.25,0.5,0.5 (config.json), but" "says 0.5,0.5,0.5" "with --std" -- eval last.pth.tar --data "$D"
+    echo '{"num_heads": 2, "act_layer": "relu"}' >config.json
+    last zip namespace 'model_kwargs={"num_heads": 2, "act_layer": "gelu"}'
+    bad 2 "activation is relu (config.json), but" "says gelu" -- info last.pth.tar
+    echo '{"num_heads": 2}' >config.json
+    good info last.pth.tar
+}

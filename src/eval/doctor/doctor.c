@@ -300,7 +300,8 @@ static vt_judgement compare(const vt_doctor *d, vt_trial *a, const vt_trial *b, 
     a->error = n > 1 ? sqrt(fmax(0, square / (double)n - a->gain * a->gain) / (double)(n - 1)) : INFINITY;
     if (fabs(a->gain) + 2 * a->error <= NEGLIGIBLE && m.two_sided > alpha.each) return VT_JUDGE_SAME;
     bool pixels = of_pixels(a) && of_pixels(b);
-    bool better = a->error > 0 && tail(a->gain - (pixels ? NEGLIGIBLE : LEAST), a->error) <= alpha.each;
+    double least = pixels ? 0 : LEAST; /* of the test; pixels must gain NEGLIGIBLE here, no more */
+    bool better = a->gain > NEGLIGIBLE && a->error > 0 && tail(a->gain - least, a->error) <= alpha.each;
     bool worse = a->error > 0 && tail(-a->gain, a->error) <= alpha.each;
     /* accuracy speaks where the loss does not contradict it, and not at chance, where being wrong is no sign of
      * anything */

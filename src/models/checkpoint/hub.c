@@ -35,15 +35,17 @@ static vt_status read_file(json_t **out, const char *path, vt_err *e) {
     return s;
 }
 
-vt_status vt_hub_open(vt_hub *h, const char *weights, vt_err *e) {
+vt_status vt_hub_open(vt_hub *h, const char *weights, const char *args, vt_err *e) {
     memset(h, 0, sizeof *h);
     const char *slash = strrchr(weights, '/');
     int folder = slash ? (int)(slash - weights) + 1 : 0;
+    snprintf(h->args_from, sizeof h->args_from, "timm's training arguments in %.42s", weights + folder);
+    if (args) VT_TRY(vt_hub_parse(&h->args, args, strlen(args), h->args_from, e));
     if (folder > (int)sizeof h->config_path - 32) return VT_OK; /* no room for its name: not looked for */
     snprintf(h->config_path, sizeof h->config_path, "%.*sconfig.json", folder, weights);
     snprintf(h->pre_path, sizeof h->pre_path, "%.*spreprocessor_config.json", folder, weights);
-    VT_TRY(read_file(&h->config, h->config_path, e));
-    vt_status s = read_file(&h->pre, h->pre_path, e);
+    vt_status s = read_file(&h->config, h->config_path, e);
+    if (s == VT_OK) s = read_file(&h->pre, h->pre_path, e);
     if (s != VT_OK) vt_hub_close(h);
     return s;
 }
@@ -51,34 +53,48 @@ vt_status vt_hub_open(vt_hub *h, const char *weights, vt_err *e) {
 void vt_hub_close(vt_hub *h) {
     json_decref(h->config);
     json_decref(h->pre);
-    h->config = h->pre = NULL;
+    json_decref(h->args);
+    h->config = h->pre = h->args = NULL;
 }
 
-const json_t *vt_hub_get(const vt_hub *h, const char *key) {
-    static const char *const groups[] = {"model_args", "pretrained_cfg", "default_cfg"};
+static const json_t *value(const json_t *of, const char *key) {
+    static const char *const groups[] = {"model_args", "model_kwargs", "pretrained_cfg", "default_cfg"};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        const json_t *v = json_object_get(json_object_get(h->config, groups[i]), key);
+        const json_t *v = json_object_get(json_object_get(of, groups[i]), key);
         if (v && !json_is_null(v)) return v;
     }
-    const json_t *v = json_object_get(h->config, key);
+    const json_t *v = json_object_get(of, key);
     return v && !json_is_null(v) ? v : NULL;
 }
 
-bool vt_hub_architecture(const vt_hub *h, char *out, size_t size) {
+const json_t *vt_hub_get(const vt_hub *h, const char *key, const char **from) {
+    const json_t *v = value(h->config, key);
+    *from = v ? "config.json" : h->args_from;
+    return v ? v : value(h->args, key);
+}
+
+const json_t *vt_hub_args(const vt_hub *h, const char *key) { return value(h->args, key); }
+
+bool vt_hub_architecture(const vt_hub *h, char *out, size_t size, const char **from) {
     const char *name = json_string_value(json_object_get(h->config, "architecture"));
+    *from = name ? "architecture in config.json" : h->args_from;
+    if (!name) name = json_string_value(json_object_get(h->args, "model"));
     if (!name) return false;
     snprintf(out, size, "%.*s", (int)strcspn(name, "."), name);
     return true;
 }
 
-bool vt_hub_quick_gelu(const vt_hub *h) {
-    char name[80];
-    return vt_hub_architecture(h, name, sizeof name) && strstr(name, "quickgelu");
+const char *vt_hub_word(const json_t *v, char *buf, size_t size) {
+    if (json_is_string(v)) return json_string_value(v);
+    if (json_is_boolean(v)) return json_is_true(v) ? "1" : "0";
+    if (!json_is_integer(v)) return NULL;
+    snprintf(buf, size, "%lld", (long long)json_integer_value(v));
+    return buf;
 }
 
 /* ---- pixels ---- */
 
-static bool triple(const json_t *v, double out[3]) {
+bool vt_hub_triple(const json_t *v, double out[3]) {
     if (!json_is_array(v) || json_array_size(v) != 3) return false;
     for (size_t k = 0; k < 3; k++) {
         if (!json_is_number(json_array_get(v, k))) return false;
@@ -94,13 +110,15 @@ static bool is_on(const vt_hub *h, const char *key, bool absent) {
 }
 
 bool vt_hub_pixels(const vt_hub *h, bool std, double out[3], const char **from) {
+    const char *key = std ? "std" : "mean";
     *from = "config.json";
-    if (triple(vt_hub_get(h, std ? "std" : "mean"), out)) return true;
-    if (!h->pre) return false;
+    if (vt_hub_triple(value(h->config, key), out)) return true;
+    *from = h->args_from;
+    if (!h->pre) return vt_hub_triple(value(h->args, key), out);
     *from = "preprocessor_config.json";
     if (!is_on(h, "do_normalize", true))
         for (int k = 0; k < 3; k++) out[k] = std;
-    else if (!triple(json_object_get(h->pre, std ? "image_std" : "image_mean"), out))
+    else if (!vt_hub_triple(json_object_get(h->pre, std ? "image_std" : "image_mean"), out))
         return false;
     /* Bytes are multiplied by rescale_factor f, usually 1/255, pixels here are bytes / 255: (255 f x - mean) / std */
     const json_t *f = json_object_get(h->pre, "rescale_factor");
@@ -141,11 +159,11 @@ static bool transform_hf(const vt_hub *h, char *out, size_t size) {
 /* timm: floor(size / crop_pct) of the shorter side, or of both, then the centre. Its defaults: data/config.py. */
 static bool transform_timm(const vt_hub *h, char *out, size_t size) {
     static const char *const filters[] = {"nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"};
-    const char *wish = json_string_value(vt_hub_get(h, "interpolation"));
-    const char *mode = json_string_value(vt_hub_get(h, "crop_mode"));
-    const json_t *pct = vt_hub_get(h, "crop_pct");
+    const char *from, *wish = json_string_value(vt_hub_get(h, "interpolation", &from));
+    const char *mode = json_string_value(vt_hub_get(h, "crop_mode", &from));
+    const json_t *pct = vt_hub_get(h, "crop_pct", &from);
     double part = json_is_number(pct) ? json_number_value(pct) : 0.875;
-    int side = vt_hub_image(h), filter = 0;
+    int side = vt_hub_image(h, &from), filter = 0;
     bool squash = mode && !strcmp(mode, "squash");
     if (!wish) wish = "bicubic";
     while (filter < 6 && strcmp(filters[filter], wish)) filter++;
@@ -155,48 +173,71 @@ static bool transform_timm(const vt_hub *h, char *out, size_t size) {
     return true;
 }
 
+/* timm's arguments leave the crop to the model's defaults, which are not in the file, unless they say it. */
 bool vt_hub_transform(const vt_hub *h, char *out, size_t size, const char **from) {
     *from = h->pre ? "preprocessor_config.json" : "config.json";
     if (h->pre) return transform_hf(h, out, size);
-    return json_is_array(vt_hub_get(h, "input_size")) && transform_timm(h, out, size);
+    if (json_is_array(value(h->config, "input_size"))) return transform_timm(h, out, size);
+    *from = h->args_from;
+    return json_is_number(value(h->args, "crop_pct")) && transform_timm(h, out, size);
 }
 
-int vt_hub_image(const vt_hub *h) {
-    const json_t *input = vt_hub_get(h, "input_size"); /* [3, height, width] */
-    double side, width;
-    if (square_of(vt_hub_get(h, "img_size"), &side) || square_of(vt_hub_get(h, "image_size"), &side)) return (int)side;
-    if (side_of(json_array_get(input, 1), &side) && side_of(json_array_get(input, 2), &width) && side == width)
-        return (int)side;
-    return 0;
+static bool side_in(const json_t *of, double *side) {
+    const json_t *input = value(of, "input_size"); /* [3, height, width] */
+    double width;
+    return square_of(value(of, "img_size"), side) || square_of(value(of, "image_size"), side) ||
+           (side_of(json_array_get(input, 1), side) && side_of(json_array_get(input, 2), &width) && *side == width);
+}
+
+int vt_hub_image(const vt_hub *h, const char **from) {
+    double side;
+    *from = "config.json";
+    if (side_in(h->config, &side)) return (int)side;
+    *from = h->args_from;
+    return side_in(h->args, &side) ? (int)side : 0;
 }
 
 /* ---- does it describe these weights? ---- */
 
+typedef struct row {
+    const char *key, *arg; /* in config.json, in timm's arguments */
+    int is;
+    bool vit_alone; /* means something else elsewhere */
+} row;
+
+static vt_status contradicts(const char *who, const char *key, const json_t *v, int is, const char *weights,
+                             vt_err *e) {
+    return vt_fail(e, VT_E_SHAPE, "%s: %s is %lld, but the tensors of %s say %d", who, key,
+                   (long long)json_integer_value(v), weights, is);
+}
+
 vt_status vt_hub_check(const vt_hub *h, const vt_config *c, const char *weights, vt_err *e) {
-    const struct {
-        const char *key;
-        int is;
-        bool vit_alone; /* means something else elsewhere */
-    } rows[] = {{"num_classes", c->classes, false},     {"num_labels", c->classes, false},
-                {"hidden_size", c->dim, true},          {"num_hidden_layers", c->depth, true},
-                {"intermediate_size", c->hidden, true}, {"patch_size", c->patch, true}};
+    const row rows[] = {{"num_classes", "num_classes", c->classes, false},
+                        {"num_labels", "num_classes", c->classes, false},
+                        {"hidden_size", "embed_dim", c->dim, true},
+                        {"num_hidden_layers", "depth", c->depth, true},
+                        {"intermediate_size", NULL, c->hidden, true},
+                        {"patch_size", "patch_size", c->patch, true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const json_t *v = json_object_get(h->config, rows[i].key);
-        if (!i && !v) v = vt_hub_get(h, rows[i].key); /* timm's pretrained_cfg may be of the model before fine-tuning */
-        if (!json_is_integer(v) || (rows[i].vit_alone && strcmp(c->arch, "vit"))) continue;
-        if (json_integer_value(v) != rows[i].is)
-            return vt_fail(e, VT_E_SHAPE, "%s: %s is %lld, but the tensors of %s say %d", h->config_path, rows[i].key,
-                           (long long)json_integer_value(v), weights, rows[i].is);
+        const json_t *a = rows[i].arg ? value(h->args, rows[i].arg) : NULL;
+        if (!i && !v) v = value(h->config, rows[i].key); /* pretrained_cfg may be of the model before fine-tuning */
+        if (rows[i].vit_alone && strcmp(c->arch, "vit")) continue;
+        if (json_is_integer(v) && json_integer_value(v) != rows[i].is)
+            return contradicts(h->config_path, rows[i].key, v, rows[i].is, weights, e);
+        if (json_is_integer(a) && json_integer_value(a) != rows[i].is)
+            return contradicts(h->args_from, rows[i].arg, a, rows[i].is, weights, e);
     }
     const json_t *labels = json_object_get(h->config, "id2label");
     if (json_object_size(labels) && json_object_size(labels) != (size_t)c->classes)
         return vt_fail(e, VT_E_SHAPE, "%s: id2label names %zu classes, but the head in %s has %d", h->config_path,
                        json_object_size(labels), weights, c->classes);
     char name[80];
-    if (!vt_hub_architecture(h, name, sizeof name)) return VT_OK;
+    const char *from;
+    if (!vt_hub_architecture(h, name, sizeof name, &from)) return VT_OK;
     const vt_preset *p = vt_preset_find(name);
     if (p && strcmp(p->arch, c->arch))
-        return vt_fail(e, VT_E_SHAPE, "%s: says %s, which is a %s, but the tensors of %s are of a %s", h->config_path,
-                       name, p->arch, weights, c->arch);
+        return vt_fail(e, VT_E_SHAPE, "%s: says %s, which is a %s, but the tensors of %s are of a %s",
+                       from == h->args_from ? from : h->config_path, name, p->arch, weights, c->arch);
     return VT_OK;
 }

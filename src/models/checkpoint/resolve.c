@@ -7,6 +7,7 @@
 #include <string.h>
 #include "core/opt.h"
 #include "models/attn.h"
+#include "models/checkpoint/args.h"
 #include "models/checkpoint/doubt.h"
 #include "models/checkpoint/hub.h"
 #include "models/forms.h"
@@ -21,7 +22,8 @@ typedef struct sources {
     vt_hub hub;
     const vt_preset *preset;
     char preset_why[72];
-    const vt_preset *named; /* timm's architecture that config.json names */
+    const vt_preset *named; /* timm's architecture that config.json, or timm's training arguments, name */
+    const char *named_from;
     const char *whole; /* who describes the network as a whole: what it leaves out is at its default. NULL: nobody */
     vt_told *t;
 } sources;
@@ -99,10 +101,9 @@ static bool find_number(const sources *s, const char *const *keys, double *out, 
         if (m) return parse(m, out);
     }
     for (int i = 0; keys[i]; i++) {
-        const json_t *v = vt_hub_get(&s->hub, keys[i]);
+        const json_t *v = vt_hub_get(&s->hub, keys[i], from);
         if (json_is_number(v)) {
             *out = json_number_value(v);
-            *from = "config.json";
             return true;
         }
     }
@@ -146,19 +147,19 @@ static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
 static const char *whole_of(const sources *s, const vt_config *c) {
     static const char *const types[] = {"vit", "deit", "swin"};
     const char *arch = vt_tensors_meta(s->st, "architecture");
-    const char *type = json_string_value(vt_hub_get(&s->hub, "model_type"));
+    const char *from, *type = json_string_value(vt_hub_get(&s->hub, "model_type", &from));
     if (s->o->preset) return s->preset_why;
     if (arch && !strcmp(arch, c->arch) && vt_tensors_meta(s->st, "attn") && vt_tensors_meta(s->st, "attn_scale"))
         return "safetensors metadata";
-    if (s->named) return "architecture in config.json";
+    if (s->named) return s->named_from;
     for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
         if (!strcmp(type, types[i])) return "model_type in config.json";
     return NULL;
 }
 
-/* The heads of the architecture that config.json names: timm's, unless model_args says otherwise. */
+/* The heads of the architecture that is named: timm's, unless model_args or model_kwargs says otherwise. */
 static bool named_heads(const sources *s, double *out, const char **from) {
-    if (s->named) *out = s->named->heads, *from = "architecture in config.json";
+    if (s->named) *out = s->named->heads, *from = s->named_from;
     return s->named != NULL;
 }
 
@@ -247,11 +248,11 @@ static void resolve_ln_eps(vt_config *c, const sources *s) {
 static vt_status resolve_scale(vt_config *c, const sources *s, vt_err *e) {
     const char *text = s->o->attn_scale, *from = "--attn-scale";
     char number[40];
-    const json_t *v = vt_hub_get(&s->hub, "qk_scale");
+    const json_t *v = NULL;
     if (!text) text = meta_get(s, "attn_scale", &from);
-    if (!text && json_is_number(v)) {
+    if (!text && json_is_number(v = vt_hub_get(&s->hub, "qk_scale", &from))) {
         snprintf(number, sizeof number, "%.17g", json_number_value(v));
-        text = number, from = "config.json";
+        text = number;
     }
     bool said = text != NULL;
     if (!said && !(text = scheme_get(s, "attn_scale", &from)))
@@ -301,15 +302,6 @@ static void resolve_triple(vt_config *c, const sources *s, vt_field f) {
     if (text && !vt_parse_triple(text, out)) out[0] = NAN; /* refused by vt_config_check */
 }
 
-/* A value of config.json in the words of a form; NULL: none that it understands. */
-static const char *json_word(const json_t *v, char *buf, size_t size) {
-    if (json_is_string(v)) return json_string_value(v);
-    if (json_is_boolean(v)) return json_is_true(v) ? "1" : "0";
-    if (!json_is_integer(v)) return NULL;
-    snprintf(buf, size, "%lld", (long long)json_integer_value(v));
-    return buf;
-}
-
 /* The value that wins for a form, and where it stands; NULL: nowhere. */
 static const char *form_value(const sources *s, const vt_overrides *o, const vt_form *f, const vt_config *preset,
                               char buf[VT_FORM_VALUE], const char **from) {
@@ -319,16 +311,13 @@ static const char *form_value(const sources *s, const vt_overrides *o, const vt_
         return text;
     }
     if ((text = meta_get(s, f->opt.key, from))) return text;
-    const json_t *v = f->json ? vt_hub_get(&s->hub, f->json) : NULL;
-    if (!v && f->field == VT_FIELD_ACT) v = vt_hub_get(&s->hub, "hidden_act"); /* transformers */
-    if (!v && f->field == VT_FIELD_ACT && vt_hub_quick_gelu(&s->hub)) {
-        *from = "architecture in config.json";
+    const json_t *v = f->json ? vt_hub_get(&s->hub, f->json, from) : NULL;
+    char name[80];
+    if (!v && f->field == VT_FIELD_ACT) v = vt_hub_get(&s->hub, "hidden_act", from); /* transformers */
+    if (v && (text = vt_hub_word(v, buf, VT_FORM_VALUE))) return text;
+    if (!v && f->field == VT_FIELD_ACT && vt_hub_architecture(&s->hub, name, sizeof name, from) &&
+        strstr(name, "quickgelu")) /* OpenAI's, as in timm's vit_*_clip_quickgelu_* */
         return "quick_gelu";
-    }
-    if (v && (text = json_word(v, buf, VT_FORM_VALUE))) {
-        *from = "config.json";
-        return text;
-    }
     if (!preset || proven(s, f->opt.key)) return scheme_get(s, f->opt.key, from);
     if (vt_form_is_default(preset, f)) return NULL;
     vt_form_text(preset, f, buf, VT_FORM_VALUE);
@@ -442,8 +431,8 @@ static vt_status resolve_image(vt_config *c, const sources *s, vt_err *e) {
         v = s->o->image, from = "--image-size";
     else if (text)
         parse(text, &v);
-    else if ((v = vt_hub_image(&s->hub)) > 0)
-        from = "config.json";
+    else if ((v = vt_hub_image(&s->hub, &from)) > 0)
+        ;
     else if (s->o->preset)
         v = s->preset->image, from = s->preset_why;
     else if (said = false, scheme_number(s, "image", &v, &from))
@@ -483,9 +472,10 @@ static void resolve_transform(const sources *s) {
 
 static vt_status resolve_all(vt_config *c, sources *s, vt_err *e) {
     char name[80];
-    VT_TRY(vt_hub_open(&s->hub, vt_tensors_path(s->st), e));
+    VT_TRY(vt_hub_open(&s->hub, vt_tensors_path(s->st), vt_tensors_args(s->st), e));
     VT_TRY(find_preset(s, c, e));
-    const vt_preset *named = vt_hub_architecture(&s->hub, name, sizeof name) ? vt_preset_find(name) : NULL;
+    const vt_preset *named = NULL;
+    if (vt_hub_architecture(&s->hub, name, sizeof name, &s->named_from)) named = vt_preset_find(name);
     if (named && !strcmp(named->arch, c->arch)) s->named = named;
     s->whole = whole_of(s, c);
     if (!vt_names_linear(s->names)) told(s, VT_FIELD_PATCH_ORDER, "tensors");
@@ -499,6 +489,7 @@ static vt_status resolve_all(vt_config *c, sources *s, vt_err *e) {
     resolve_triple(c, s, VT_FIELD_MEAN);
     resolve_triple(c, s, VT_FIELD_STD);
     resolve_transform(s);
+    VT_TRY(vt_args_agree(&s->hub, c, s->t, vt_tensors_path(s->st), e));
     return vt_hub_check(&s->hub, c, vt_tensors_path(s->st), e);
 }
 

@@ -5,6 +5,8 @@
 
 #include "models/checkpoint/hub.h"
 
+static const char *from;
+
 static vt_hub hub_of(const char *config, const char *pre) {
     vt_hub h = {.config_path = "config.json", .pre_path = "preprocessor_config.json"};
     vt_err e = {0};
@@ -49,7 +51,6 @@ static void test_transform(void **state) {
     for (size_t i = 0; i < T_COUNT(rows); i++) {
         vt_hub h = hub_of(rows[i].config, rows[i].pre);
         char out[64];
-        const char *from;
         bool said = vt_hub_transform(&h, out, sizeof out, &from);
         if (said != (rows[i].want != NULL)) fail_msg("row %zu: %s", i, said ? out : "nothing");
         if (said) assert_string_equal(out, rows[i].want);
@@ -83,7 +84,6 @@ static void test_normalisation(void **state) {
     for (size_t i = 0; i < T_COUNT(rows); i++) {
         vt_hub h = hub_of(rows[i].config, rows[i].pre);
         double mean[3], std[3];
-        const char *from;
         bool said = vt_hub_pixels(&h, false, mean, &from) && vt_hub_pixels(&h, true, std, &from);
         if (said != (rows[i].std > 0)) fail_msg("row %zu", i);
         if (said) { /* quotients of decimal numbers: some roundings of double */
@@ -96,7 +96,6 @@ static void test_normalisation(void **state) {
     vt_hub h = hub_of(NULL, "{\"image_mean\": [0.485,0.456,0.406], \"image_std\": [0.229,0.224,0.225], "
                             "\"rescale_factor\": 0.00392156862745098}");
     double mean[3], std[3];
-    const char *from;
     assert_true(vt_hub_pixels(&h, false, mean, &from) && vt_hub_pixels(&h, true, std, &from));
     assert_true(mean[0] == 0.485 && std[2] == 0.225);
     vt_hub_close(&h);
@@ -133,7 +132,7 @@ static void test_check(void **state) {
     vt_config other = {.arch = "convit", .classes = 10};
     char name[80];
     vt_err e = {0};
-    assert_true(vt_hub_architecture(&h, name, sizeof name));
+    assert_true(vt_hub_architecture(&h, name, sizeof name, &from));
     assert_string_equal(name, "vit_tiny_patch16_224");
     t_says(vt_hub_check(&h, &other, "w.pth", &e), VT_E_SHAPE, &e, "vit_tiny_patch16_224, which is a vit", "a convit");
     vt_hub_close(&h);
@@ -143,9 +142,9 @@ static void test_values(void **state) {
     (void)state;
     vt_hub h =
         hub_of("{\"a\": 1, \"model_args\": {\"a\": 2, \"b\": null}, \"b\": 3, \"pretrained_cfg\": {\"a\": 4}}", NULL);
-    assert_int_equal(json_integer_value(vt_hub_get(&h, "a")), 2);
-    assert_int_equal(json_integer_value(vt_hub_get(&h, "b")), 3);
-    assert_null(vt_hub_get(&h, "c"));
+    assert_int_equal(json_integer_value(vt_hub_get(&h, "a", &from)), 2);
+    assert_int_equal(json_integer_value(vt_hub_get(&h, "b", &from)), 3);
+    assert_null(vt_hub_get(&h, "c", &from));
     vt_hub_close(&h);
     static const char *const images[] =
         {"{\"image_size\": 32}", "{\"image_size\": [32, 32]}",
@@ -153,7 +152,7 @@ static void test_values(void **state) {
          "{\"pretrained_cfg\": {\"input_size\": [3,32,32]}}"};
     for (size_t i = 0; i < T_COUNT(images); i++) {
         h = hub_of(images[i], NULL);
-        assert_int_equal(vt_hub_image(&h), i == 1 ? 0 : 32);
+        assert_int_equal(vt_hub_image(&h, &from), i == 1 ? 0 : 32);
         vt_hub_close(&h);
     }
 }
