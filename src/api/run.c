@@ -12,7 +12,6 @@
 static vt_status read_folder(vitrine_run *r, const char *dir, vt_err *e) {
     if (!vt_ledger_exists(dir)) return vt_fail(e, VT_E_IO, "%s: holds no run (ledger.jsonl)", dir);
     VT_TRY(vt_ledger_open(&r->ledger, dir, e));
-    VT_TRY(vt_ledger_check(r->ledger, e));
     if (!r->ledger->header) return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: no line of it is whole", dir);
     return VT_OK;
 }

@@ -77,13 +77,10 @@ static vt_status finish(vt_ledger *l, const char *out, vt_look look, vt_err *e) 
 
 static vt_status merge(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float **x, vt_err *e) {
     char names[200];
-    const json_t *header = NULL;
     const char *out = vt_cli_get(c, "out");
     if (!out) return vt_fail(e, VT_E_USAGE, "vitrine merge needs --out DIR");
     for (int i = 0; i < c->n_positional; i++) {
         VT_TRY(vt_ledger_open(&parts[i], c->positional[i], e));
-        VT_TRY(vt_ledger_check(parts[i], e));
-        if (!parts[i]->checked) header = parts[i]->header->document; /* lines that never had a checksum get none */
         if (i && vt_header_difference(parts[0]->header->document, parts[i]->header->document,
                                       vt_cli_has(c, "allow-mixed"), names, sizeof names))
             return vt_fail(e, VT_E_USAGE, "%s and %s were made with another %s%s", c->positional[0], c->positional[i],
@@ -93,7 +90,7 @@ static vt_status merge(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float
     VT_TRY(complete(parts, c->n_positional, e));
     *x = vt_alloc(parts[0]->pixels * sizeof(float));
     if (!*x) return vt_fail(e, VT_E_MEMORY, "no memory for an image");
-    VT_TRY(vt_ledger_create(to, out, header ? header : parts[0]->header->document, parts[0]->pixels, e));
+    VT_TRY(vt_ledger_create(to, out, parts[0]->header->document, parts[0]->pixels, e));
     for (int i = 0; i < c->n_positional; i++) VT_TRY(add_part(*to, parts[i], *x, e));
     return finish(*to, out, vt_cli_look(c), e);
 }
@@ -148,7 +145,6 @@ static vt_status worst(const vt_cli *c, vt_ledger **parts, char names[][64], vt_
             u.runs[i].name = names[i], dir = equals + 1;
         }
         VT_TRY(vt_ledger_open(&parts[i], dir, e));
-        VT_TRY(vt_ledger_check(parts[i], e));
         u.runs[i].ledger = parts[i];
         for (int k = 0; k < i; k++)
             if (u.runs[i].name && u.runs[k].name && !strcmp(u.runs[i].name, u.runs[k].name))

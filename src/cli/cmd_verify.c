@@ -32,14 +32,11 @@ static void show_findings(const vt_findings *f, size_t from) {
     if (f->n > SHOWN && from < f->n) printf("... and %zu more\n", f->n - SHOWN);
 }
 
-static void show_checked(const vt_reverify *r, bool earlier) {
+static void show_checked(const vt_reverify *r) {
     const vt_header *h = r->ledger->header;
     char threat[120];
     printf("%s, weights %.12s..., data %.12s...\n", vt_header_threat(h, threat, sizeof threat), h->weights,
            h->data.sha256);
-    if (earlier)
-        printf(
-            "reports of an earlier version: results.json says what the ledger gives, the tables were not compared\n");
     if (r->subject->wrap.def) printf("WRAPPED: judged under the same known cheat (%s)\n", r->subject->wrap.id);
     printf("clean predictions made again   %lld\n", (long long)r->clean);
     printf("stored points judged again     %lld: %lld broken (%lld borderline)\n", (long long)r->points,
@@ -53,17 +50,13 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     static const char *const foreign[] = {"tensor",  "eps",       "norm", "threat", "images",
                                           "indices", "allowance", "csv",  "json"};
     const char *dir = c->positional[0];
-    vt_ledger *l;
-    bool earlier;
     vt_reverify r = {.progress = progress()};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (vt_cli_has(c, foreign[i]))
             return vt_fail(e, VT_E_USAGE, "--%s goes with --adv FILE; of a run, %s says it", foreign[i], dir);
     VT_TRY(vt_run_has_tensors(dir, e));
-    VT_TRY(vt_ledger_open(&l, dir, e));
-    vt_status s = vt_checksums_check(l, found, e);
-    if (s == VT_OK) s = vt_checksums_is_earlier(l, &earlier, e);
-    vt_ledger_close(l);
+    VT_TRY(vt_ledger_open_altered(&run->ledger, dir, e));
+    vt_status s = vt_checksums_check(run->ledger, found, e);
     show_findings(found, 0); /* the next step may fail by what was found here */
     size_t before = found->n;
     if (s == VT_OK) s = vt_run_open(run, dir, c, e);
@@ -76,7 +69,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     vt_err altered;
     if (vt_ledger_check(run->ledger, &altered) != VT_OK) vt_findings_add(found, "%s", altered.text);
     show_findings(found, before);
-    show_checked(&r, earlier);
+    show_checked(&r);
     if (found->lost) return vt_fail(e, VT_E_MEMORY, "%s: no memory for all that is not as it was", dir);
     if (found->n)
         return vt_fail(e, VT_E_FORMAT, "%s: %zu thing%s not as %s, the first: %.300s", dir, found->n,

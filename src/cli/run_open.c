@@ -40,9 +40,8 @@ static vt_status read_run(vt_run_folder *r, const char *dir, bool told, vt_err *
 }
 
 vt_status vt_run_open(vt_run_folder *r, const char *dir, const vt_cli *c, vt_err *e) {
-    *r = (vt_run_folder){0};
     VT_TRY(vt_run_has_tensors(dir, e));
-    VT_TRY(vt_ledger_open(&r->ledger, dir, e)); /* what is no run is said to be none */
+    if (!r->ledger) VT_TRY(vt_ledger_open(&r->ledger, dir, e)); /* what is no run is said to be none */
     VT_TRY(read_run(r, dir, (vt_cli_has(c, "weights") || vt_cli_has(c, "oracle")) && vt_cli_has(c, "data"), e));
     return vt_run_folder_open(r, dir, &c->given, e);
 }

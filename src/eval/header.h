@@ -15,8 +15,7 @@
 #include "core/status.h"
 
 #define VT_LEDGER_FORMAT "vitrine ledger 2"
-#define VT_LEDGER_FORMAT_1 "vitrine ledger 1" /* its lines have no checksums */
-enum { VT_HEADER_ATTACKS = 1000 };            /* as a line's "entry" (ledger_line.c) */
+enum { VT_HEADER_ATTACKS = 1000 }; /* as a line's "entry" (ledger_line.c) */
 
 /* A stage of an entry of "attacks". */
 typedef struct vt_header_stage {
@@ -30,7 +29,7 @@ typedef struct vt_header_attack {
     vt_scoring scoring;      /* what its verdicts are about; absent: points of the ball */
     bool profile;            /* its report says what samples leave open, even nothing; absent: it does not */
     const char *radius_text; /* "at": the radius of a curve's confirmation as typed; absent: NULL */
-    double radius;           /* the same in units of pixels in [0,1]; absent: INFINITY */
+    double radius;           /* what that text says, in units of pixels in [0,1]; absent: INFINITY */
     vt_header_stage *stages;
     int n_stages; /* at most VT_ATTACK_STAGES; absent: 0 */
 } vt_header_attack;
@@ -46,7 +45,7 @@ typedef struct vt_header_row {
 typedef struct vt_header {
     json_t *document; /* what was read, whole: for hashes, resumes, copies into results */
 
-    const char *format;             /* VT_LEDGER_FORMAT, or VT_LEDGER_FORMAT_1; absent: read as the latter */
+    const char *format;             /* VT_LEDGER_FORMAT */
     const char *version;            /* "vitrine": of the program that began the run */
     const char *weights;            /* SHA-256 of the checkpoint, hexadecimal */
     const char *weights_name;       /* its file's name; absent: made before there was one, or of no file */
@@ -54,7 +53,7 @@ typedef struct vt_header {
     const char *norm_name;          /* "linf", "l2", "l1"; "patch" where a threat stands in its place */
     vt_norm norm;                   /* absent, and of patches: VT_LINF */
     const char *eps_text;           /* "eps", as typed */
-    double eps;                     /* "eps_value", in units of pixels in [0,1]; absent: NaN */
+    double eps;                     /* "eps_value": what that text says, in units of pixels in [0,1]; absent: NaN */
     uint64_t seed;                  /* absent: 0 */
     bool exhaustive;                /* absent: no */
     bool curve;                     /* "curve", or an attack has a radius of its own: of vitrine curve */
@@ -105,7 +104,8 @@ typedef struct vt_header {
 } vt_header;
 
 /* Reads a document, whose reference it takes, whatever comes of it. VT_E_FORMAT for what is of another type or out of
- * its range, and for control characters anywhere: path, key, value and limit are named. */
+ * its range, for a radius that is printed as one number and judged as another, and for control characters anywhere:
+ * path, key, value and limit are named. */
 vt_status vt_header_read(vt_header **out, json_t *document, const char *path, vt_err *e);
 void vt_header_free(vt_header *h); /* accepts NULL */
 

@@ -8,6 +8,7 @@
 #include "attacks/attack.h"
 #include "core/json.h"
 #include "core/lane.h"
+#include "core/opt.h"
 #include "core/text.h"
 #include "eval/header.h"
 #include "io/dataset.h"
@@ -38,7 +39,7 @@ static const char *const scorings[] = {VT_SCORING_LIST(NAME_OF) NULL};
 static const char *const norms[] = {"linf", "l2", "l1", "l0", "patch", NULL};
 static const char *const searches[] = {"bf16", "bf16-emulated", NULL};
 static const char *const target_ways[] = {"file", "least-likely", "random", NULL};
-static const char *const formats[] = {VT_LEDGER_FORMAT_1, VT_LEDGER_FORMAT, NULL};
+static const char *const formats[] = {VT_LEDGER_FORMAT, NULL};
 
 /* Objects and lists that have fields of their own. */
 typedef struct parts {
@@ -234,6 +235,19 @@ static vt_status read_fields(void *to, const json_t *o, const field *f, size_t n
 }
 #define READ(to, o, fields, p, e) read_fields(to, o, fields, sizeof(fields) / sizeof *(fields), p, e)
 
+/* A radius is printed as it was typed and judged as a number: both are there, and are one value to the last bit. */
+static vt_status one_radius(const json_t *o, const char *typed, const char *judged, const place *p, vt_err *e) {
+    const json_t *t = json_object_get(o, typed), *v = json_object_get(o, judged);
+    double said;
+    if (!t && !v) return VT_OK;
+    if (t && v && vt_parse_real(json_string_value(t), &said) && said == json_number_value(v)) return VT_OK;
+    char number[40] = "missing", text[64] = "missing";
+    if (t) snprintf(text, sizeof text, "\"%.60s\"", json_string_value(t));
+    if (v) snprintf(number, sizeof number, "%.17g", json_number_value(v));
+    return vt_fail(e, VT_E_FORMAT, "%s: the header's %s%s is %s, but its %s%s is %s: must be one number", p->path,
+                   p->name, typed, text, p->name, judged, number);
+}
+
 /* ---- lists ---- */
 
 /* A list of at most `most` members. Absent: none. */
@@ -292,6 +306,7 @@ static vt_status read_attack(vt_header_attack *a, const json_t *o, const place *
     VT_TRY(READ(&of, o, attack_parts, p, e));
     snprintf(name, sizeof name, "%.40sat.", p->name);
     if (of.at) VT_TRY(READ(a, of.at, at_fields, &at, e));
+    VT_TRY(one_radius(of.at, "eps", "value", &at, e));
     return read_stages(a, o, p, e);
 }
 
@@ -329,6 +344,12 @@ static vt_status read_rows(vt_header *h, const place *p, vt_err *e) {
         if (r->published > h->n_attacks || r->corrected > h->n_attacks)
             return vt_fail(e, VT_E_FORMAT, "%s: the header's %s are of attacks %d and %d, must be at most %d, the last",
                            p->path, name, r->published, r->corrected, h->n_attacks);
+        if (vt_header_scoring(h, r->published) != VT_SCORE_PUBLISHED ||
+            vt_header_scoring(h, r->corrected) != VT_SCORE_BALL)
+            return vt_fail(e, VT_E_FORMAT,
+                           "%s: the header's %s are of attacks %d and %d, must be one scored as published and one in "
+                           "the ball",
+                           p->path, name, r->published, r->corrected);
     }
     return VT_OK;
 }
@@ -374,7 +395,21 @@ static const char *odd_text(const json_t *o) {
 static vt_status read_threat(vt_header *h, const json_t *threat, const char *path, vt_err *e) {
     parts of = {0};
     VT_TRY(READ(&of, threat, threat_parts, (&(place){path, "threat."}), e));
-    return READ(h, of.patch, patch_fields, (&(place){path, "threat.patch."}), e);
+    VT_TRY(READ(h, of.patch, patch_fields, (&(place){path, "threat.patch."}), e));
+    if (!h->patch.size == (strcmp(h->norm_name, "patch") != 0)) return VT_OK;
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s: the header's norm is %s, must be patch where threat.patch says which, and only there", path,
+                   *h->norm_name ? h->norm_name : "missing");
+}
+
+/* A curve's threat is printed without its eps, which is the whole box, so that only the radii of "at" limit anything.
+ */
+static vt_status whole_box(const vt_header *h, const char *path, vt_err *e) {
+    double n = (double)vt_shape_values(h->shape), box = h->norm == VT_LINF ? 1 : h->norm == VT_L2 ? sqrt(n) : n;
+    if (!h->curve || n == 0 || isnan(h->eps) || h->eps == box) return VT_OK;
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s: the header says a curve, whose eps_value must be %.17g, the whole box, not %.17g", path, box,
+                   h->eps);
 }
 
 /* One of the two ways to say it, and all of it. */
@@ -406,11 +441,13 @@ static vt_status read_all(vt_header *h, const char *path, vt_err *e) {
     if (of.wrap) VT_TRY(READ(h, of.wrap, wrap_fields, &wrap, e));
     if (of.oracle) VT_TRY(READ(h, of.oracle, oracle_fields, &oracle, e));
     if (of.targets) VT_TRY(READ(h, of.targets, targets_fields, &targets, e));
-    if (of.threat) VT_TRY(read_threat(h, of.threat, path, e));
+    VT_TRY(read_threat(h, of.threat, path, e));
+    VT_TRY(one_radius(h->document, "eps", "eps_value", &top, e));
     VT_TRY(read_attacks(h, &top, e));
     VT_TRY(read_rows(h, &published, e));
     vt_norm_find(h->norm_name, &h->norm);
     VT_TRY(take_shape(h, path, e));
+    VT_TRY(whole_box(h, path, e));
     return read_notes(h, of.surrogate, path, e);
 }
 

@@ -71,7 +71,6 @@ static vt_status add_record(vt_ledger *l, const vt_record *r, vt_err *e) {
 static vt_status bind(vt_ledger *l, vt_err *e) {
     char *text = vt_json_hashed(l->header->document, JSON_COMPACT);
     if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the header", l->dir);
-    l->checked = !strcmp(l->header->format, VT_LEDGER_FORMAT);
     l->bound = vt_sha_prefix(text, strlen(text));
     free(text);
     return VT_OK;
@@ -237,7 +236,7 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *heade
     return VT_OK;
 }
 
-vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e) {
+vt_status vt_ledger_open_altered(vt_ledger **out, const char *dir, vt_err *e) {
     *out = NULL;
     char path[VT_PATH_MAX];
     if (!vt_path(path, dir, "ledger.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
@@ -255,6 +254,15 @@ vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e) {
     }
     *out = l;
     return VT_OK;
+}
+
+vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e) {
+    VT_TRY(vt_ledger_open_altered(out, dir, e));
+    vt_status s = vt_ledger_check(*out, e);
+    if (s == VT_OK) return VT_OK;
+    vt_ledger_close(*out);
+    *out = NULL;
+    return s;
 }
 
 vt_status vt_ledger_memory(vt_ledger **out, const json_t *header, size_t pixels, vt_err *e) {

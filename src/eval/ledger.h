@@ -4,9 +4,8 @@
  * end of a stage, so that a killed run loses at most the images in flight. A finished run is rewritten in canonical
  * order, so that its bytes depend on nothing but the header and the images.
  *
- * Since format 2 every line ends in a checksum of the header and of what it says, its place in adv.bin (which the hash
- * finds) apart. It is of one line, not of those before it, because lines change their order. Ledgers of format 1 are
- * read, continued and merged as they were, without. */
+ * Every line ends in a checksum of the header and of what it says, its place in adv.bin (which the hash finds) apart.
+ * It is of one line, not of those before it, because lines change their order. */
 #ifndef VT_EVAL_LEDGER_H
 #define VT_EVAL_LEDGER_H
 
@@ -40,7 +39,7 @@ typedef struct vt_record {
     int32_t image, entry, stage;
     int32_t label, pred, pred64; /* pred64 -1: not computed (clean lines) */
     uint8_t status, borderline;
-    double margin, margin64, linf, l2, l1; /* l1: NaN in ledgers written before there was one */
+    double margin, margin64, linf, l2, l1;
     int32_t target; /* the class to reach, in runs with --targets; else -1, and not in the line */
     double l0;      /* values that differ, in l0 runs; in others 0, and not in the line */
     int64_t gradients, forwards;
@@ -58,7 +57,6 @@ typedef struct vt_ledger {
     int fd, adv_fd;
     int64_t length, adv_length; /* bytes that are good */
     double synced;
-    bool checked;   /* lines have checksums */
     uint64_t bound; /* first 64 bits of the header's SHA-256: part of every checksum */
     int altered;    /* the first line that was read and is not as it was written; 0: none */
     /* Told of each line that is appended, with x' where it is kept, one at a time; NULL: nobody. */
@@ -76,12 +74,14 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *heade
                            vt_err *e);
 /* A ledger without files, for an evaluation that leaves nothing behind; header NULL: none yet (vt_ledger_parse). */
 vt_status vt_ledger_memory(vt_ledger **out, const json_t *header, size_t pixels, vt_err *e);
-/* Opens a run to read it. */
+/* Opens a run to read it. VT_E_FORMAT for a line that is not as it was written; the second leaves that to
+ * vt_ledger_check, for a caller who lists all that is not as it was. */
 vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e);
+vt_status vt_ledger_open_altered(vt_ledger **out, const char *dir, vt_err *e);
 /* Parses the text of a ledger: header (NULL if there is no complete line) and complete lines; *good = bytes of them. */
 vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good, const char *path, vt_err *e);
 void vt_ledger_close(vt_ledger *l); /* accepts NULL; syncs */
-/* VT_E_FORMAT, with its number, when a line was read that is not as it was written. vt_ledger_resume asks by itself. */
+/* VT_E_FORMAT, with its number, when a line was read that is not as it was written. */
 vt_status vt_ledger_check(const vt_ledger *l, vt_err *e);
 
 bool vt_ledger_exists(const char *dir);

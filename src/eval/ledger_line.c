@@ -58,9 +58,7 @@ static uint64_t checksum(const vt_ledger *l, const vt_record *r) {
 }
 
 int vt_line_text(char buf[VT_LINE_ROOM], const vt_ledger *l, const vt_record *r) {
-    int n = line_text(buf, VT_LINE_ROOM, r, false);
-    if (!l->checked) return n;
-    n -= (int)strlen("}\n");
+    int n = line_text(buf, VT_LINE_ROOM, r, false) - (int)strlen("}\n");
     return n +
            snprintf(buf + n, VT_LINE_ROOM - (size_t)n, ",\"check\":\"%016llx\"}\n", (unsigned long long)checksum(l, r));
 }
@@ -119,7 +117,6 @@ bool vt_line_parse(vt_record *r, const json_t *o) {
 bool vt_line_is_as_written(const vt_ledger *l, const json_t *o, const vt_record *r) {
     const char *check = json_string_value(json_object_get(o, "check"));
     char want[17];
-    if (!check) return !l->checked;
     snprintf(want, sizeof want, "%016llx", (unsigned long long)checksum(l, r));
-    return !strcmp(check, want);
+    return check && !strcmp(check, want);
 }

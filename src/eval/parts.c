@@ -113,9 +113,8 @@ static vt_status one_part(const char *path, const vt_ledger *l, known *k, line_f
     if (!is_folder(path)) return no_folder(path, e);
     if (!begun(path)) return VT_OK;
     VT_TRY(vt_ledger_open(&part, path, e));
-    vt_status s = vt_ledger_check(part, e);
-    float *x = s == VT_OK ? malloc(part->pixels * sizeof *x) : NULL;
-    if (s == VT_OK && !x) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", path);
+    float *x = malloc(part->pixels * sizeof *x);
+    vt_status s = x ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", path);
     if (s == VT_OK && vt_header_difference(l->header->document, part->header->document, false, names, sizeof names))
         s = vt_fail(e, VT_E_USAGE, "%s is a part of another run, made with another %s: remove it to go on without",
                     path, names);

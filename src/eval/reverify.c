@@ -93,8 +93,8 @@ static void compare(worker *w, const vt_reverify *c, const vt_record *r, const v
     else if (v->pred != r->pred || v->pred64 != r->pred64)
         snprintf(w->text, TEXT, "%s is taken for class %d (%d in double), the ledger says %d (%d)", at, v->pred,
                  v->pred64, r->pred, r->pred64);
-    else if (r->entry && (v->linf != r->linf || v->l2 != r->l2 || (v->l1 != r->l1 && !isnan(r->l1)) ||
-                          (r->l0 > 0 && v->l0 != r->l0)))
+    else if (r->entry && (v->linf != r->linf || v->l2 != r->l2 || !(v->l1 == r->l1 || (isnan(v->l1) && isnan(r->l1))) ||
+                          (c->ledger->header->norm == VT_L0 ? v->l0 : 0) != r->l0))
         snprintf(w->text, TEXT, "%s lies at linf %.9g, l2 %.9g, l1 %.9g, the ledger says %.9g, %.9g, %.9g", at, v->linf,
                  v->l2, v->l1, r->linf, r->l2, r->l1);
     else if (!near(c, v->margin, r->margin, wide) || !near(c, v->margin64, r->margin64, narrow))
@@ -215,7 +215,7 @@ static vt_status tensors_there(const vt_ledger *l, vt_findings *found, vt_err *e
 
 /* Norm and radius, or squares, and the seed, as the header has them. */
 static bool read_threat(job *k, const vt_header *h) {
-    k->eps = h->eps;
+    k->eps = h->patch.size ? 1 : h->eps; /* squares are free, whatever the header says of a ball */
     k->seed = h->seed;
     k->patch = (vt_patch){.size = h->patch.size, .count = h->patch.count, .aligned = h->patch.aligned};
     return !isnan(h->eps) && (h->patch.size || vt_norm_find(h->norm_name, &k->norm));

@@ -54,6 +54,7 @@ right() { # LEDGER ENTRY: images that are right under it
 header() {
     cp -r "$1" "$2"
     { head -n 1 "$1/ledger.jsonl" | jq -c "$3" && tail -n +2 "$1/ledger.jsonl"; } >"$2/ledger.jsonl"
+    seal "$2"
 }
 
 @test "an evaluation that is not finished is refused, first or second" {
@@ -71,9 +72,9 @@ header() {
     header "$A" more '. + {"norm2": "linf"}'
     bad 2 "norm2" -- compare "$A" more
     bad 2 "norm2" -- compare more "$A"
-    header "$A" less 'del(.eps)'
-    bad 2 "eps" -- compare "$A" less
-    bad 2 "eps" -- compare less "$A"
+    header "$A" less 'del(.seed)'
+    bad 2 "seed" -- compare "$A" less
+    bad 2 "seed" -- compare less "$A"
 }
 
 @test "runs over different images are refused; --common takes those that both have" {
@@ -169,6 +170,7 @@ curve() { good curve "$W" --data "$SHAPES" --images 0:40 --attacks fmn:steps=15 
         cp -r "$1" "$2"
         sed -i "s/\"image\":$3,\"entry\"/\"image\":2147483646,\"entry\"/" "$2/ledger.jsonl"
         ! cmp -s "$1/ledger.jsonl" "$2/ledger.jsonl" || fail "nothing planted"
+        seal "$2"
     }
     within() { # ARGS: vitrine in 2 GB
         run --separate-stderr bash -c 'ulimit -v 2000000; exec "$@"' - "$VITRINE" "$@"

@@ -121,6 +121,9 @@ same_run() {
 # sums DIR: what a folder holds, to see that it stayed as it was.
 sums() { (cd "$1" && find . -type f -exec sha256sum {} + | sort -k2); }
 
+# seal RUN: what a forger who read the source does: the checksums of lines and files anew, as they are now.
+seal() { /usr/bin/python3 "$ROOT/tests/fixtures/seal.py" "$1"; }
+
 # ---- bytes ----
 byte() { printf '\\x%02x' "$1"; }
 le8() { # N as 8 bytes, little-endian

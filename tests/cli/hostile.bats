@@ -231,9 +231,10 @@ END
     grep -q sha256 out
 }
 
-# spoil DIR FILTER: another header, of the format without checksums (a forger would write new ones)
+# spoil DIR FILTER: another header, sealed anew
 spoil() {
-    { head -1 "$1/ledger.jsonl" | jq -c ".format = \"vitrine ledger 1\" | $2" && tail -n +2 "$1/ledger.jsonl" | sed 's/,"check":"[0-9a-f]*"//'; } >l && mv l "$1/ledger.jsonl"
+    { head -1 "$1/ledger.jsonl" | jq -c "$2" && tail -n +2 "$1/ledger.jsonl"; } >l && mv l "$1/ledger.jsonl"
+    seal "$1"
 }
 
 @test "a header whose values are of another type or out of range is refused by all that read it" {
@@ -268,7 +269,7 @@ spoil() {
 
 @test "finding 12: names, ids, notes and eps of a foreign ledger are text in LaTeX, Markdown and CSV" {
     foreign
-    spoil foreign '.attacks[0].name = "=HYPERLINK(\"http://evil\",\"x\"),a" | .eps = "4/255 \\input{/etc/passwd}" |
+    spoil foreign '.attacks[0].name = "=HYPERLINK(\"http://evil\",\"x\"),a" |
         .attacks[0].id = "`<script>x</script>`" | .notes = ["\\immediate\\write18{touch PWN}", "<img onerror=x> ![a](http://evil/?q) $x^2$ ~"]'
     vt merge foreign --out m
     [ "$status" = 0 ] || fail "$stderr"

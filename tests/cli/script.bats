@@ -54,21 +54,15 @@ for t in sys.stdin.read().split():
     ! grep -q '000000000[0-9]\b\|99999999[0-9]\b' r/results.json || fail "noise in results.json"
 }
 
-# A run as vitrine 0.1.0 wrote it at 6cfebee: 17 digits a number, checksums over them, no version, no name of the weights.
+# A run as vitrine wrote it at 6cfebee: 17 digits a number, checksums over them, no version, no name of the weights.
 OLD=$ROOT/tests/fixtures/run-17-digits
 SHAPES="$ROOT/weights/shapes10-vit --data $ROOT/datasets/shapes10"
 
-@test "a run of the version before is verified, and a change of its results or lines is noticed" {
-    good verify "$OLD" --weights $SHAPES
-    says "reports of an earlier version" "everything is as the ledger"
-    for edit in 's/"correct": 5/"correct": 4/' 's/"percent": 83.3/"percent": 84.3/' 's/"seed": 0/"seed": 1/'; do
-        rm -rf r && cp -r "$OLD" r
-        sed -i "$edit" r/results.json
-        ! cmp -s "$OLD/results.json" r/results.json || fail "$edit changes nothing"
-        (cd r && sha256sum $(sed 's/^.\{66\}//' SHA256SUMS) >sums && mv sums SHA256SUMS)
-        bad 1 "results.json is not what the ledger gives" -- verify r --weights $SHAPES
-    done
-    rm -rf r && cp -r "$OLD" r
+@test "reports of another form are not taken for those of this version, whatever they leave out" {
+    vt verify "$OLD" --weights $SHAPES
+    [ "$status" = 1 ]
+    says "results.json is not what the ledger gives" "table.md is not what the ledger gives"
+    cp -r "$OLD" r
     sed -i '3s/"margin":-\{0,1\}/&1/' r/ledger.jsonl
     bad 1 "r/ledger.jsonl: line 3" -- merge r --out m
 }
@@ -78,7 +72,6 @@ SHAPES="$ROOT/weights/shapes10-vit --data $ROOT/datasets/shapes10"
     truth m/results.json '.version == 1 and .eps_value == 4 / 255'
     grep -q '"eps_value":0.01568627450980392,' m/ledger.jsonl
     good verify m --weights $SHAPES
-    [[ $output != *earlier* ]]
     valid "$ROOT/docs/results.schema.json" m/results.json
 }
 

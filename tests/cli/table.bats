@@ -343,6 +343,7 @@ END
 # reseal CELL: done.json as if the cell's files had been like this when it was finished
 reseal() {
     local f h
+    [ ! -f "$1/run/ledger.jsonl" ] || seal "$1/run"
     for f in run/ledger.jsonl run/log.jsonl run/model.safetensors; do
         [ -f "$1/$f" ] || continue
         h=$(sha256sum <"$1/$f" | cut -d' ' -f1)
@@ -391,7 +392,7 @@ cell_of() { # KIND FILTER: the first cell of o whose cell.json is so
         bad 1 "$c/run" "$1" -- table t.yaml --out o || return 1
         same_table o "$WHOLE"
     }
-    differs "eps must be 8/255" '.eps = "0.01/255"'
+    differs "eps must be 8/255" '.eps = "0.01/255" | .eps_value = 0.01 / 255'
     differs "norm must be linf" '.norm = "l2"'
     differs "seed must be 0" '.seed = 5'
     differs "the data's SHA-256" '.data.sha256 = ("0" * 64)'

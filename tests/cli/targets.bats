@@ -162,7 +162,6 @@ PY
     [ ! -e o ]
 }
 
-# Its lines with new checksums, as one who knows how they are made would write them.
 forge() {
     cp -r $R/random o
     sed -i "$1" o/ledger.jsonl
@@ -172,8 +171,8 @@ forge() {
     forge '2s/"target":[0-9]*/"target":123/'
     vt verify o
     [ "$status" -eq 1 ]
-    forge2() { rm -rf o && cp -r $R/random o && rm o/SHA256SUMS && jq -c "$1" $R/random/ledger.jsonl | jq -c 'del(.check)' | sed '1s/vitrine ledger 2/vitrine ledger 1/' >o/ledger.jsonl; }
-    forge2 'if .image == 3 then .target = (.label + 2) % 10 else . end' # ledgers of format 1 have no checksums
+    forge2() { rm -rf o && cp -r $R/random o && jq -c "$1" $R/random/ledger.jsonl >o/ledger.jsonl && seal o; }
+    forge2 'if .image == 3 then .target = (.label + 2) % 10 else . end'
     vt verify o
     [ "$status" -eq 1 ]
     says3="$output$stderr"

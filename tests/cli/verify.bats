@@ -207,3 +207,27 @@ points() { [ "$(awk '/^stored points/{print $5 + 0}' <<<"$output")" -gt 0 ] || f
     good export n --format npz --out n.npz
     good show n
 }
+
+# forged JQ-FILTER: the run with another header, its lines and files sealed anew
+forged() {
+    rm -rf forged && cp -r "$R" forged
+    { head -n 1 "$R/ledger.jsonl" | jq -c "$1" && tail -n +2 "$R/ledger.jsonl"; } >forged/ledger.jsonl
+    ! cmp -s "$R/ledger.jsonl" forged/ledger.jsonl || fail "nothing planted: $1"
+    seal forged
+}
+
+@test "a header that prints one radius and is judged by another is refused by all that read it" {
+    local row command
+    for row in '.eps = "1/255"|"1/255", but its eps_value is 0.01568' '.eps_value = 16/255|"4/255", but its eps_value is 0.0627' \
+        'del(.eps)|missing, but its eps_value' '.curve = true|says a curve, whose eps_value must be 1, the whole box' \
+        '.norm = "patch"|norm is patch, must be patch where threat.patch says which' \
+        '.attacks[1].at = {eps: "1/255", value: (4/255)}|attacks[1].at.eps is "1/255", but its attacks[1].at.value is 0.0156'; do
+        forged "${row%%|*}"
+        for command in "verify forged" "merge forged --out m" "compare forged $R" "compare $R forged" "show forged --pictures 0 --out x" \
+            "export forged --out x" "merge --worst a=$R b=forged"; do
+            # shellcheck disable=SC2086
+            bad 1 "forged/ledger.jsonl: the header" "${row#*|}" -- $command
+        done
+        [ ! -e m ] && [ ! -e x ] || fail "something was written"
+    done
+}

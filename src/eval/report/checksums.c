@@ -15,7 +15,7 @@
 
 #define SUMS "SHA256SUMS"
 #define DIGITS 64
-enum { TEXT_MOST = 1 << 26, RESULTS_MOST = 1 << 28 }; /* bytes of a list, a report, run.json; of results.json */
+enum { TEXT_MOST = 1 << 26 }; /* bytes of a list, a report, run.json */
 static const char zeros[] = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /* ---- the list ---- */
@@ -171,59 +171,14 @@ static vt_status check_sums(const char *dir, vt_findings *found, vt_err *e) {
     return s;
 }
 
-static vt_status results(json_t **out, const char *dir, vt_err *e) {
-    char path[VT_PATH_MAX];
-    return vt_path(path, dir, "results.json") ? vt_json_file(out, path, RESULTS_MOST, e) : VT_OK;
-}
-
-/* Such a ledger does not say what its checkpoint is called either, unless it was continued by this version. */
-vt_status vt_checksums_is_earlier(const vt_ledger *l, bool *is, vt_err *e) {
-    json_t *o = NULL;
-    if (!*l->header->weights_name) VT_TRY(results(&o, l->dir, e));
-    *is = o && !json_object_get(o, "version");
-    json_decref(o);
-    return VT_OK;
-}
-
-/* Does `now` say all that `then` said? A value may since have become an object that holds it. */
-static bool still_said(const json_t *then, const json_t *now) {
-    const char *key;
-    json_t *value;
-    size_t i;
-    if (json_is_object(now) && !json_is_object(then)) now = json_object_get(now, "value");
-    if (!now) return false;
-    if (!json_is_object(then) && !json_is_array(then)) return json_equal(then, now);
-    if (json_typeof(then) != json_typeof(now) || json_array_size(then) != json_array_size(now)) return false;
-    json_object_foreach((json_t *)(uintptr_t)then, key, value) {
-        if (!still_said(value, json_object_get(now, key))) return false;
-    }
-    json_array_foreach(then, i, value) {
-        if (!still_said(value, json_array_get(now, i))) return false;
-    }
-    return true;
-}
-
-/* Of an earlier version: its tables had other columns, but every number of theirs stands in results.json. */
-static vt_status check_earlier(const vt_ledger *l, const vt_summary *sum, vt_findings *found, vt_err *e) {
-    json_t *then, *now;
-    VT_TRY(results(&then, l->dir, e));
-    now = vt_report_find("json")->document(sum);
-    vt_status s = now ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its results", l->dir);
-    if (now && (!then || !still_said(then, now))) vt_findings_add(found, "results.json is not what the ledger gives");
-    json_decref(then), json_decref(now);
-    return s;
-}
-
 /* Reports are a function of the ledger: written again, they are the same bytes. */
 static vt_status check_reports(const vt_ledger *l, vt_findings *found, vt_err *e) {
     int n;
     vt_summary sum;
     const vt_report_def *const *defs = vt_report_defs(&n);
     VT_TRY(vt_summary_make(&sum, l, 0, e));
-    bool earlier = false;
-    vt_status s = vt_checksums_is_earlier(l, &earlier, e);
-    if (s == VT_OK && earlier) s = check_earlier(l, &sum, found, e);
-    for (int i = 0; i < n && s == VT_OK && !earlier; i++) {
+    vt_status s = VT_OK;
+    for (int i = 0; i < n && s == VT_OK; i++) {
         char path[VT_PATH_MAX], *then;
         size_t have;
         vt_err why = {0};

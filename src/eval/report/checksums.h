@@ -14,9 +14,6 @@ vt_status vt_checksums_write(const char *dir, vt_err *e);
 /* Findings: files that are not as SHA256SUMS says, or are missing; reports that are not what the ledger gives; a
  * changed run.json. A folder without SHA256SUMS is a finding too. */
 vt_status vt_checksums_check(const vt_ledger *l, vt_findings *found, vt_err *e);
-/* Are its reports of a version whose results.json had no version number? Then what results.json says is compared, not
- * bytes; the tables, which had other columns, are held by SHA256SUMS alone. */
-vt_status vt_checksums_is_earlier(const vt_ledger *l, bool *is, vt_err *e);
 /* "DIR: results.json, ...": the files of a run that are there. */
 void vt_checksums_list(FILE *f, const char *dir);
 

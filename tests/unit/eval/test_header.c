@@ -8,7 +8,7 @@
 /* Every key that is read. */
 static const char whole[] =
     "{'format':'vitrine ledger 2','vitrine':'9.8.7','weights':'w64','weights_name':'name','blas':'kernels',"
-    "'compiler':'gcc','norm':'l2','eps':'1/2','eps_value':0.5,'seed':12345678901,'exhaustive':true,'curve':true,"
+    "'compiler':'gcc','norm':'patch','eps':'1','eps_value':1,'seed':12345678901,'exhaustive':true,'curve':true,"
     "'gradient_cost':2.5,'notes':['run'],"
     "'model':{'architecture':'vit','image':32,'native':24,'patch':4,'dim':64,'depth':3,'heads':2,'classes':10,"
     "'notes':['model 1','model 2']},'sources':{'dim':{'value':64}},"
@@ -17,8 +17,9 @@ static const char whole[] =
     "'surrogate':{'name':'twin','notes':['surrogate']},"
     "'attacks':[{'name':'a','id':'a:b+c','profile':true,'at':{'eps':'1/4','value':0.25},"
     "'stages':[{'name':'b','id':'b:x=1'},{'name':'c','id':'c:y=2','share':0.125}]},"
-    "{'name':'q','id':'q:z','scoring':'8-bit','stages':[{'name':'q','id':'q:z'}]}],"
-    "'as_published':{'paper':'p','citation':'who','rows':[{'row':'FGSM','published':1,'corrected':2,"
+    "{'name':'q','id':'q:z','scoring':'8-bit','stages':[{'name':'q','id':'q:z'}]},"
+    "{'name':'p','id':'p','scoring':'as published'}],"
+    "'as_published':{'paper':'p','citation':'who','rows':[{'row':'FGSM','published':3,'corrected':1,"
     "'difference':'why'}]}}";
 
 /* Of 'single' quotes double ones; the reference is the caller's. */
@@ -58,22 +59,14 @@ static vt_header *read_with(const char *path, const char *to) {
 }
 
 static void run_is_whole(const vt_header *h) {
-    const char *const texts[][2] = {{h->format, "vitrine ledger 2"},
-                                    {h->version, "9.8.7"},
-                                    {h->weights, "w64"},
-                                    {h->weights_name, "name"},
-                                    {h->kernels, "kernels"},
-                                    {h->compiler, "gcc"},
-                                    {h->norm_name, "l2"},
-                                    {h->eps_text, "1/2"},
-                                    {h->wrap, "noise:sigma=0.1"},
-                                    {h->model.architecture, "vit"},
-                                    {h->data.format, "cifar"},
-                                    {h->data.split, "test"},
-                                    {h->data.sha256, "d64"},
-                                    {h->data.corruption, "fog"}};
+    const char *const texts[][2] =
+        {{h->format, "vitrine ledger 2"}, {h->version, "9.8.7"},      {h->weights, "w64"},
+         {h->weights_name, "name"},       {h->kernels, "kernels"},    {h->compiler, "gcc"},
+         {h->norm_name, "patch"},         {h->eps_text, "1"},         {h->wrap, "noise:sigma=0.1"},
+         {h->model.architecture, "vit"},  {h->data.format, "cifar"},  {h->data.split, "test"},
+         {h->data.sha256, "d64"},         {h->data.corruption, "fog"}};
     for (size_t i = 0; i < T_COUNT(texts); i++) assert_string_equal(texts[i][0], texts[i][1]);
-    assert_true(h->norm == VT_L2 && h->eps == 0.5 && h->seed == 12345678901 && h->exhaustive && h->curve);
+    assert_true(h->norm == VT_LINF && h->eps == 1 && h->seed == 12345678901 && h->exhaustive && h->curve);
     assert_true(h->gradient_cost == 2.5 && vt_shape_same(h->shape, vt_shape_rgb(24)) && h->data.severity == 5);
     assert_true(h->model.image == 32 && h->model.native == 24 && h->model.patch == 4 && h->model.dim == 64);
     assert_true(h->model.depth == 3 && h->model.heads == 2 && h->model.classes == 10);
@@ -86,7 +79,7 @@ static void test_fields(void **state) {
     vt_header *h = read_with("unknown", "1");
     run_is_whole(h);
     const vt_header_attack *a = h->attacks, *q = a + 1;
-    assert_int_equal(h->n_attacks, 2);
+    assert_int_equal(h->n_attacks, 3);
     assert_string_equal(a->name, "a");
     assert_string_equal(a->id, "a:b+c");
     assert_string_equal(a->radius_text, "1/4");
@@ -104,7 +97,7 @@ static void test_fields(void **state) {
     const vt_header_row *r = h->published.rows;
     assert_string_equal(r->label, "FGSM");
     assert_string_equal(r->why, "why");
-    assert_true(r->published == 1 && r->corrected == 2);
+    assert_true(r->published == 3 && r->corrected == 1);
     assert_ptr_equal(h->sources, json_object_get(h->document, "sources"));
     assert_ptr_equal(h->model.document, json_object_get(h->document, "model"));
     assert_ptr_equal(h->data.document, json_object_get(h->document, "data"));
@@ -151,9 +144,6 @@ static void test_absent(void **state) {
     h = read_with("curve", NULL); /* an attack with a radius of its own makes one */
     assert_true(h->curve);
     vt_header_free(h);
-    h = read_with("attacks.0.at", "{'value':1}");
-    assert_true(h->attacks[0].radius == 1 && !*h->attacks[0].radius_text);
-    vt_header_free(h);
     h = read_with("attacks.0", "{}");
     const vt_header_attack *a = h->attacks;
     assert_true(!*a->name && !*a->id && isinf(a->radius) && !a->radius_text && !a->n_stages && !a->profile);
@@ -167,10 +157,6 @@ static void test_absent(void **state) {
 static void test_limits(void **state) {
     (void)state;
     static const char *const rows[][2] = {
-        {"format", "'vitrine ledger 1'"},
-        {"norm", "'patch'"},
-        {"eps_value", "0"},
-        {"eps_value", "1e8"},
         {"seed", "-9223372036854775808"},
         {"seed", "9223372036854775807"},
         {"gradient_cost", "0"},
@@ -185,12 +171,11 @@ static void test_limits(void **state) {
         {"data.severity", "1"},
         {"threat.patch.size", "4096"},
         {"threat.patch.count", "1"},
-        {"attacks.0.at.value", "0"},
         {"attacks.0.stages.0.share", "0"},
         {"attacks.0.stages.0.share", "1"},
-        {"attacks.1.scoring", "'as published'"},
         {"attacks.0.scoring", "'ball'"},
-        {"as_published.rows.0.published", "2"},
+        {"attacks.0.at", "{'eps':'0','value':0}"},
+        {"attacks.0.at", "{'eps':'1e8','value':100000000}"},
         {"attacks.0.stages", "[{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}]"},
     };
     for (size_t i = 0; i < T_COUNT(rows); i++) vt_header_free(read_with(rows[i][0], rows[i][1]));
@@ -211,8 +196,8 @@ static void refused(const char *path, const char *to, const char *said) {
 static void test_wrong(void **state) {
     (void)state;
     static const char *const rows[][3] = {
-        {"format", "'vitrine ledger 3'",
-         "'s format is \"vitrine ledger 3\", must be vitrine ledger 1 or vitrine ledger 2"},
+        {"format", "'vitrine ledger 3'", "'s format is \"vitrine ledger 3\", must be vitrine ledger 2"},
+        {"format", "'vitrine ledger 1'", "'s format is \"vitrine ledger 1\", must be vitrine ledger 2"},
         {"vitrine", "1", "'s vitrine is 1, must be text"},
         {"weights", "[1]", "'s weights is [1], must be text"},
         {"weights_name", "null", "'s weights_name is null, must be text"},
@@ -224,6 +209,17 @@ static void test_wrong(void **state) {
         {"eps_value", "'1/2'", "'s eps_value is \"1/2\", must be a number from 0 to 100000000"},
         {"eps_value", "-0.001", "'s eps_value is -0.001, must be a number from 0 to 100000000"},
         {"eps_value", "1e9", "must be a number from 0 to 100000000"},
+        {"eps", "'2'", "'s eps is \"2\", but its eps_value is 1: must be one number"},
+        {"eps", "'one'", "'s eps is \"one\", but its eps_value is 1: must be one number"},
+        {"eps", "'255/255 '", "'s eps is \"255/255 \", but its eps_value is 1: must be one number"},
+        {"eps", NULL, "'s eps is missing, but its eps_value is 1: must be one number"},
+        {"eps_value", NULL, "'s eps is \"1\", but its eps_value is missing: must be one number"},
+        {"eps_value", "1.0000000000000002", "'s eps is \"1\", but its eps_value is 1.0000000000000002: must be one"},
+        {"attacks.0.at.eps", "'1/5'", "'s attacks[0].at.eps is \"1/5\", but its attacks[0].at.value is 0.25: must be"},
+        {"attacks.0.at.eps", NULL, "'s attacks[0].at.eps is missing, but its attacks[0].at.value is 0.25: must be"},
+        {"norm", "'l2'", "'s norm is l2, must be patch where threat.patch says which, and only there"},
+        {"norm", NULL, "'s norm is missing, must be patch where threat.patch"},
+        {"threat", NULL, "'s norm is patch, must be patch where threat.patch says which, and only there"},
         {"seed", "1.5", "'s seed is 1.5, must be a whole number"},
         {"seed", "'1'", "'s seed is \"1\", must be a whole number"},
         {"exhaustive", "0", "'s exhaustive is 0, must be true or false"},
@@ -297,10 +293,13 @@ static void test_wrong(void **state) {
         {"as_published.rows.0.difference", "1", "'s as_published.rows[0].difference is 1, must be text"},
         {"as_published.rows.0.published", NULL, "'s as_published.rows[0].published is missing, must be a whole number"},
         {"as_published.rows.0.published", "0", "'s as_published.rows[0].published is 0, must be a whole number from 1"},
-        {"as_published.rows.0.published", "3", "attacks 3 and 2, must be at most 2"},
+        {"as_published.rows.0.published", "4", "attacks 4 and 1, must be at most 3"},
+        {"as_published.rows.0.published", "1", "attacks 1 and 1, must be one scored as published and one in the ball"},
+        {"as_published.rows.0.corrected", "2", "attacks 3 and 2, must be one scored as published and one in the ball"},
+        {"as_published.rows.0.corrected", "3", "attacks 3 and 3, must be one scored as published and one in the ball"},
         {"as_published.rows.0.corrected", "-1",
          "'s as_published.rows[0].corrected is -1, must be a whole number from 1"},
-        {"as_published.rows.0.corrected", "3", "attacks 1 and 3, must be at most 2"},
+        {"as_published.rows.0.corrected", "4", "attacks 3 and 4, must be at most 3"},
         {"model.channels", "5", "'s model needs channels, height and width"}, /* beside "image" */
         {"model", "{'channels':5,'height':4}", "'s model needs channels, height and width"},
         {"model", "{'channels':64,'height':4096,'width':4096}", "of at most 67108864 values"},
@@ -310,6 +309,35 @@ static void test_wrong(void **state) {
         {"a\tb", "1", "'s text '"},
     };
     for (size_t i = 0; i < T_COUNT(rows); i++) refused(rows[i][0], rows[i][1], rows[i][2]);
+}
+
+/* A curve is printed without its eps: that is the whole box, of each norm, or there is no curve. */
+static void test_box(void **state) {
+    (void)state;
+    static const struct {
+        const char *norm, *eps;
+        double value;
+        bool fits;
+    } rows[] = {{"linf", "1", 1, true}, {"linf", "16/255", 16.0 / 255, false},
+                {"l2", "5", 5, false},  {"l2", "6", 6, true}, /* sqrt(3 * 3 * 4) */
+                {"l1", "36", 36, true}, {"l1", "6", 6, false},
+                {"l0", "36", 36, true}, {"l0", "35", 35, false}};
+    for (size_t i = 0; i < 2 * T_COUNT(rows); i++) {
+        vt_header *h;
+        vt_err e = {0};
+        json_t *o = json_pack("{s:s,s:s,s:f,s:{s:i,s:i,s:i}}", "norm", rows[i / 2].norm, "eps", rows[i / 2].eps,
+                              "eps_value", rows[i / 2].value, "model", "channels", 3, "height", 3, "width", 4);
+        if (i % 2) /* either says that it is one */
+            json_object_set_new(o, "curve", json_true());
+        else
+            json_object_set_new(o, "attacks", json_pack("[{s:{s:s,s:f}}]", "at", "eps", "1/4", "value", 0.25));
+        vt_status s = vt_header_read(&h, o, "f", &e);
+        if (rows[i / 2].fits)
+            assert_true(s == VT_OK && h->curve);
+        else
+            t_says(s, VT_E_FORMAT, &e, "f: the header says a curve, whose eps_value must be", "the whole box, not");
+        vt_header_free(h);
+    }
 }
 
 static void test_many(void **state) {
@@ -331,7 +359,7 @@ static void test_many(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fields), cmocka_unit_test(test_absent), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_wrong),  cmocka_unit_test(test_many),
+        cmocka_unit_test(test_wrong),  cmocka_unit_test(test_many),   cmocka_unit_test(test_box),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
