@@ -41,6 +41,9 @@ static void show_checked(const vt_reverify *r) {
     printf("clean predictions made again   %lld\n", (long long)r->clean);
     printf("stored points judged again     %lld: %lld broken (%lld borderline)\n", (long long)r->points,
            (long long)r->broken, (long long)r->borderline);
+    if (r->open)
+        printf("left open by the model         %lld of these lines: it does not say the same when it is asked again\n",
+               (long long)r->open);
     printf("margins                        %s\n", r->exact
                                                       ? "to the last bit (the same build and product kernels)"
                                                       : "within float noise (another build or other product kernels)");
@@ -74,7 +77,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     if (found->n)
         return vt_fail(e, VT_E_FORMAT, "%s: %zu thing%s not as %s, the first: %.300s", dir, found->n,
                        found->n == 1 ? " is" : "s are", found->n == 1 ? "it was" : "they were", found->text[0]);
-    printf("everything is as the ledger, the results and the hashes say\n");
+    printf("everything%s is as the ledger, the results and the hashes say\n", r.open ? " else" : "");
     return VT_OK;
 }
 

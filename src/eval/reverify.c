@@ -49,7 +49,7 @@ void vt_findings_free(vt_findings *f) {
 typedef struct worker {
     vt_verifier judge;
     char text[TEXT];
-    bool broken, borderline;
+    bool broken, borderline, open;
 } worker;
 
 typedef struct job {
@@ -80,27 +80,43 @@ static bool near(const vt_reverify *r, double now, double then, double slack) {
     return r->exact ? now == then : fabs(now - then) <= slack;
 }
 
+/* Is a line's "borderline" another one than now? Another build may take a margin beside its noise for the other side.
+ */
+static bool other_flag(const vt_reverify *c, const vt_record *r, const vt_verdict *v) {
+    if ((v->broken && v->borderline) == r->borderline) return false;
+    if (c->exact || !v->broken || !r->entry) return !c->subject->remote;
+    return !v->again && fabs(v->margin - v->noise) > 8 * v->noise + 1e-4;
+}
+
+/* Votes of a model that draws leave open what they may be next time, where the line says so or they do; but not what no
+ * vote of them says. */
+static bool left_open(const vt_record *r, const vt_verdict *v) {
+    bool fails = r->status == VT_RECORD_BROKEN || r->status == VT_RECORD_WRONG;
+    return v->votes && (vt_verdict_open(v) || r->borderline) && v->inside && v->finite &&
+           v->wrong != (fails ? 0 : v->votes);
+}
+
 static void compare(worker *w, const vt_reverify *c, const vt_record *r, const vt_verdict *v, uint8_t status) {
     char at[100];
     where(c->ledger, r, at);
     double wide = 8 * v->noise + 1e-4, narrow = v->again ? wide : 1e-9 * (1 + fabs(v->margin64));
-    if (c->ledger->header->random && (r->borderline || v->borderline)) return; /* votes that leave it open */
-    if (status != r->status)
+    w->open = w->open || left_open(r, v);
+    if (status != r->status && !w->open)
         snprintf(w->text, TEXT, "%s is %s, the ledger says %s", at, vt_record_status_name((vt_record_status)status),
                  vt_record_status_name((vt_record_status)r->status));
-    else if (c->ledger->header->random)
-        return; /* its answers are others every time */
-    else if (v->pred != r->pred || v->pred64 != r->pred64)
-        snprintf(w->text, TEXT, "%s is taken for class %d (%d in double), the ledger says %d (%d)", at, v->pred,
-                 v->pred64, r->pred, r->pred64);
     else if (r->entry && (v->linf != r->linf || v->l2 != r->l2 || !(v->l1 == r->l1 || (isnan(v->l1) && isnan(r->l1))) ||
                           (c->ledger->header->norm == VT_L0 ? v->l0 : 0) != r->l0))
         snprintf(w->text, TEXT, "%s lies at linf %.9g, l2 %.9g, l1 %.9g, the ledger says %.9g, %.9g, %.9g", at, v->linf,
                  v->l2, v->l1, r->linf, r->l2, r->l1);
+    else if (v->votes)
+        return; /* its answers are others every time */
+    else if (v->pred != r->pred || v->pred64 != r->pred64)
+        snprintf(w->text, TEXT, "%s is taken for class %d (%d in double), the ledger says %d (%d)", at, v->pred,
+                 v->pred64, r->pred, r->pred64);
     else if (!near(c, v->margin, r->margin, wide) || !near(c, v->margin64, r->margin64, narrow))
         snprintf(w->text, TEXT, "%s has margin %.9g (%.9g in double), the ledger says %.9g (%.9g)", at, v->margin,
                  v->margin64, r->margin, r->margin64);
-    else if (c->exact && (v->broken && v->borderline) != r->borderline)
+    else if (other_flag(c, r, v))
         snprintf(w->text, TEXT, "%s is %sborderline, the ledger says otherwise", at, r->borderline ? "not " : "");
 }
 
@@ -112,7 +128,7 @@ static void check_target(worker *w, const job *k, const vt_record *r, const vt_v
     int classes = j->model.classes, want = r->target;
     if (!h->targets || *w->text) return;
     if (!strcmp(h->targets, "random")) want = vt_target_drawn(k->seed, r->image, r->label, classes);
-    if (!strcmp(h->targets, "least-likely") && !h->random) {
+    if (!strcmp(h->targets, "least-likely") && !j->model.random) {
         double slack = k->r->exact ? 0 : 8 * v->noise + 1e-4;
         int least = vt_target_least(j->z, r->label, classes);
         if ((double)j->z[r->target] - (double)j->z[least] > slack) want = least;
@@ -134,8 +150,8 @@ static vt_status judge_clean(worker *w, const job *k, const vt_record *r, vt_err
     VT_TRY(vt_predict(&v, &unsure, &j->model, j->x, r->label, j->z, j->z64, e));
     check_target(w, k, r, &v);
     if (*w->text) return VT_OK;
-    bool draws = k->r->ledger->header->random, then = r->borderline;
-    if (draws ? unsure || then : unsure && then) return VT_OK; /* the model does not agree with itself */
+    w->open = v.votes ? left_open(r, &v) : unsure && r->borderline; /* it does not agree with itself */
+    if (w->open) return VT_OK;
     compare(w, k->r, r, &v, v.pred == r->label ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
     return VT_OK;
 }
@@ -169,7 +185,7 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     const vt_record *r = &k->r->ledger->records[k->items[item]];
     int label;
     if (k->r->interrupt && *k->r->interrupt) return VT_INTERRUPTED;
-    *w->text = 0, w->broken = w->borderline = false;
+    *w->text = 0, w->broken = w->borderline = w->open = false;
     VT_TRY(vt_verifier_image(&w->judge, r->image, &label, e));
     if (r->target >= w->judge.model.classes) {
         snprintf(w->text, TEXT, "image %d has the target %d, the model has the classes 0 to %d", r->image, r->target,
@@ -187,7 +203,7 @@ static void commit(void *ctx, int thread, size_t item) {
     const vt_record *r = &k->r->ledger->records[k->items[item]];
     if (*w->text) vt_findings_add(k->found, "%s", w->text);
     k->r->clean += r->entry == VT_ENTRY_CLEAN, k->r->points += r->entry > VT_ENTRY_CLEAN;
-    k->r->broken += w->broken, k->r->borderline += w->borderline;
+    k->r->broken += w->broken, k->r->borderline += w->borderline, k->r->open += w->open;
     char note[48];
     snprintf(note, sizeof note, "findings %zu", k->found->n);
     vt_progress_step(&k->r->progress, item + 1, note);

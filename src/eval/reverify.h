@@ -26,6 +26,8 @@ typedef struct vt_reverify {
     const volatile sig_atomic_t *interrupt;
     /* what was looked at: clean predictions; stored points, and of these the broken and the borderline */
     int64_t clean, points, broken, borderline;
+    int64_t
+        open; /* lines of either that the model leaves open: its votes, or answers that differ when it is asked again */
     bool exact; /* same compiler and product kernels: margins were compared to the last bit */
 } vt_reverify;
 

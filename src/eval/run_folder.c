@@ -149,10 +149,27 @@ void vt_model_nickname(const char *path, char out[100]) {
 
 /* ---- weights and data ---- */
 
+/* Where the model is, and whether it draws, decide how a run is judged: that is what it says now, not the ledger. */
+static vt_status same_kind(const vt_run_folder *r, vt_err *e) {
+    const vt_header *h = r->ledger->header;
+    const vt_subject *s = &r->subject;
+    bool elsewhere = vt_subject_is_remote(s), draws = s->remote && vt_remote_hello(s->remote)->random;
+    if (elsewhere != (h->oracle != NULL))
+        return vt_fail(e, VT_E_FORMAT, "%s: its ledger says that %s was evaluated, %.200s is %s: give %s",
+                       r->ledger->dir, h->oracle ? "a model in another process" : "a checkpoint", s->model->path,
+                       h->oracle ? "a checkpoint" : "a model in another process",
+                       h->oracle ? "--oracle COMMAND and no --weights" : "--weights FILE and no --oracle");
+    if (!s->remote || draws == h->random) return VT_OK;
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s: its ledger says that the model %s at random when it is asked, %.200s says that it %s",
+                   r->ledger->dir, h->random ? "draws" : "does not draw", s->model->path, draws ? "does" : "does not");
+}
+
 static vt_status same(const vt_run_folder *r, const vt_header *now, vt_err *e) {
     const vt_header *then = r->ledger->header;
     const char *dir = r->ledger->dir, *w = then->weights, *d = then->data.sha256;
     char names[200];
+    VT_TRY(same_kind(r, e));
     if (strcmp(w, r->subject.model->sha256) && r->subject.remote)
         return vt_fail(e, VT_E_FORMAT,
                        "the model %.300s is not that of %s: it is known by %.16s..., the ledger says %.16s...",

@@ -27,8 +27,7 @@ vt_rng vt_verdict_key(uint64_t seed, int32_t image, int entry, int stage) {
     return (vt_rng){.seed = seed, .purpose = vt_rng_purpose(purpose), .image = (uint32_t)image, .run = run};
 }
 
-/* Does the exact 95 % interval of the share of wrong answers hold a half? That is the sign test's word. */
-static bool open_vote(const vt_verdict *v) { return vt_mcnemar_exact(v->wrong, v->votes - v->wrong).two_sided >= 0.05; }
+bool vt_verdict_open(const vt_verdict *v) { return vt_mcnemar_exact(v->wrong, v->votes - v->wrong).two_sided >= 0.05; }
 
 /* What is asked of a point: another class than the label, or (target >= 0) that one. */
 typedef struct question {
@@ -50,7 +49,7 @@ static void conclude(vt_verdict *v, question q) {
     v->broken = v->inside && v->finite && hit(q, v->pred);
     if (v->votes) {
         v->broken = v->inside && v->finite && 2 * v->wrong > v->votes;
-        v->borderline = v->broken && open_vote(v);
+        v->borderline = v->broken && vt_verdict_open(v);
         return;
     }
     v->borderline =
@@ -128,7 +127,7 @@ vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const 
     VT_TRY(vt_classifier_logits64(m, x, z64, e));
     bool first = v->pred != label;
     int wrong = weigh(v, m, q, z, z64);
-    *unsure = v->votes ? open_vote(v) : wrong != first * vt_classifier_opinions(m);
+    *unsure = v->votes ? vt_verdict_open(v) : wrong != first * vt_classifier_opinions(m);
     v->pred64 = -1, v->margin64 = NAN;
     return VT_OK;
 }

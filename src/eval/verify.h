@@ -59,6 +59,8 @@ typedef struct vt_terms {
  * what the model draws by (vt_verdict_key). x, x_adv [shape]; z [K], z64 [opinions, K]: scratch. */
 vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, const vt_rng *key, const float *x,
                        const float *x_adv, vt_shape shape, int label, float *z, double *z64, vt_err *e);
+/* Does the exact 95 % interval of the share of votes that are wrong hold a half? */
+bool vt_verdict_open(const vt_verdict *v);
 /* What the ledger calls the point of such a verdict. */
 vt_record_status vt_verdict_status(const vt_verdict *v);
 

@@ -102,6 +102,52 @@ nothing_left() {
     truth bn/results.json '.clean_unsure.images > 2'
 }
 
+# forged RUN HEADER-FILTER LINE-FILTER: the run with another header and other lines, sealed anew
+forged() {
+    rm -rf forged && cp -r "$1" forged
+    { head -n 1 "$1/ledger.jsonl" | jq -c "$2" && tail -n +2 "$1/ledger.jsonl" | jq -c "$3"; } >forged/ledger.jsonl
+    ! cmp -s "$1/ledger.jsonl" forged/ledger.jsonl || fail "nothing planted: $2, $3"
+    seal forged
+}
+
+@test "what draws at random is what says so now: a header switches no check off" {
+    good eval "$V" --data "$SHAPES" --images 0:8 --eps 4/255 --attack pgd:steps=5 --no-selftest --out r
+    forged r '.oracle = {name: "x", random: true}' '.borderline = true'
+    bad 1 "its ledger says that a model in another process was evaluated" "is a checkpoint: give --oracle" -- verify forged
+    bad 1 "is a checkpoint: give --oracle" -- verify forged --weights "$V" --data "$SHAPES"
+    bad 1 "is a checkpoint: give --oracle" -- export forged --weights "$V" --data "$SHAPES" --out x.npz
+    bad 1 "its ledger says that a checkpoint was evaluated" "give --weights FILE and no --oracle" -- verify r --oracle "$VITRINE serve $V"
+    good eval --oracle "$(child random)" --data "$C" --eps 4/255 --attack pgd:steps=5 --no-selftest --out random
+    good eval --oracle "$(child good)" --data "$C" --eps 4/255 --attack pgd:steps=5 --no-selftest --out good
+    for name in random good; do
+        forged $name '.oracle.random |= not' .
+        bad 1 "at random when it is asked" "says that it does" -- verify forged --oracle "$(child $name)"
+    done
+    bad 1 "at random when it is asked" "says that it does not" -- verify random --oracle "$(child good)"
+    nothing_left
+}
+
+@test "of a model that draws: lines left open are counted, what no vote says is found, distances are compared" {
+    good eval --oracle "$(child random)" --data "$C" --eps 4/255 --attack pgd:steps=5 --no-selftest --out r
+    # the surest of the right images called wrong, by half of its votes
+    image=$(tail -n +2 r/ledger.jsonl | jq -s 'map(select(.entry == 0 and .status == "correct")) | min_by(.margin) | .image')
+    forged r . "select(.image != $image or .entry == 0) | if .image == $image then .status = \"wrong\" | .borderline = true else . end"
+    vt verify forged --oracle "$(child random)"
+    [ "$status" = 1 ]
+    says "image $image is correct, the ledger says wrong"
+    # a distance that half of the votes would leave open
+    image=$(tail -n +2 r/ledger.jsonl | jq -s 'map(select(.status == "broken")) | max_by(.margin) | .image')
+    forged r . "if .image == $image and .entry == 1 then .borderline = true | .linf = .linf / 2 else . end"
+    vt verify forged --oracle "$(child random)"
+    [ "$status" = 1 ]
+    says "image $image after pgd lies at linf"
+    forged r . "if .image == $image and .entry == 1 then .borderline = true else . end"
+    vt verify forged --oracle "$(child random)"
+    [[ $output =~ "left open by the model"\ +([0-9]+)\ of ]] || fail "$output"
+    [ "${BASH_REMATCH[1]}" -ge 1 ]
+    nothing_left
+}
+
 @test "self-test: a claimed vjp is held against the logits, the batch and the box are looked at; honest ones pass" {
     for m in good single; do
         good selftest --oracle "$(child $m)" --data "$C" --eps 2/255 --attack pgd --out "$m"
