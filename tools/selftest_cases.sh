@@ -6,9 +6,12 @@
 # weights/NAME (checkpoints that others trained); without it the checkpoints of this repository alone, on drawn images.
 # One row a case: model, eps, verdict, right, left by part 3, medians of the values of part 2 and of head, set-ups failed
 # of those made, survivors broken from probes, cost in % of AutoAttack. A cheat: its doubts instead.
+# The sound cases end with how many were accused and the exact upper bound of that share. They include the
+# networks of tools/honest_networks.py, which take about four minutes of one core to make.
 cd "$(dirname "$0")/.." || exit 1
 vitrine=${VITRINE:-build/vitrine}
 shared=$1
+cases='' accused=0 # counted once the sound ones begin
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 
@@ -24,6 +27,9 @@ row() {
         def value(n): [.checks[] | select(.name == n and .made) | .median_value | if . == null then "inf" else (1000 * . | round / 1000) end] | if . == [] then "" else .[0] end;
         def hits(n): [.checks[] | select(.name == n and .made) | "\(.hits)/\(.trials)"] | if . == [] then "" else .[0] end;
         "| \($name) | \($eps) | \(.verdict) | \(.correct) | \(.samples.survivors)/\(.samples.attacks) | \(value("jump")) | \(value("path")) | \(value("scale")) | \(value("rough-gradient")) | \(value("backward")) | \(value("head")) | \(hits("set-up")) | \(hits("probe")) | \(if .cost.attack > 0 then 1000 * .cost.forwards / .cost.attack | round / 10 else "" end) |"' "$tmp/run/selftest.json"
+    [ -n "$cases" ] || return 0
+    cases=$((cases + 1))
+    ! jq -e '.verdict | test("^(masked|doubtful)")' "$tmp/run/selftest.json" >/dev/null || accused=$((accused + 1))
 }
 
 # NAME WEIGHTS DATA IMAGES EPS WRAP
@@ -77,6 +83,14 @@ for key in sorted(count, key=lambda f: (f == "all", f)):
 END
 
 echo "honest:"
+cases=0
+tools/honest_networks.py --make all -o "$tmp/honest" --vitrine "$vitrine" >/dev/null || exit 1
+for m in "$tmp"/honest/*/; do
+    data=$s
+    [ ! -f "$m/data.npz" ] || data=$m/data.npz
+    for eps in 1/255 2/255 4/255; do row "$(basename "$m")" "$m" "$data" 0:40 $eps; done
+    row "$(basename "$m")" "$m" "$data" 0:40 0.25 --norm l2
+done
 for w in shapes10-plain shapes10-specformer shapes10-vit; do
     for eps in 1/255 2/255 4/255; do row $w weights/$w $s 0:40 $eps; done
     row $w weights/$w $s 0:40 0.25 --norm l2
@@ -119,6 +133,16 @@ if [ -n "$shared" ]; then
     for w in cifar10-standard cifar10-standard-msvp; do row $w weights/$w "$c" 0:24 1/255; done
     for w in cifar10-at cifar10-at-msvp; do row $w weights/$w "$c" 0:24 8/255; done
 fi
+/usr/bin/python3 -c '
+import math
+import sys
+n, k = map(int, sys.argv[1:])
+low, high = k / n, 1.0
+for _ in range(60):  # the share at which so few accused have a probability of 5 %
+    p = (low + high) / 2
+    tail = sum(math.comb(n, i) * p ** i * (1 - p) ** (n - i) for i in range(k + 1))
+    low, high = (p, high) if tail > 0.05 else (low, p)
+print(f"{n} sound cases, {k} accused, exact 95 % upper bound {100 * high:.1f} %")' "$cases" "$accused"
 
 echo "cheats:"
 for w in logit-scale quantise quantise:gradient=through noise saturate; do cheat shapes10-vit weights/shapes10-vit $s 0:16 1/255 $w; done

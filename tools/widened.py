@@ -36,11 +36,15 @@ def load(path):
     return tensors, meta
 
 
-def save(path, tensors, meta):
+def save(path, tensors, meta, dtype="F32"):
+    """dtype: F32, F16 or BF16 (rounded to nearest)."""
     header, blobs, at = {"__metadata__": meta}, [], 0
     for name in sorted(tensors):
-        blob = tensors[name].astype("<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": list(tensors[name].shape), "data_offsets": [at, at + len(blob)]}
+        values = tensors[name].astype("<f2" if dtype == "F16" else "<f4")
+        if dtype == "BF16":
+            values = ((values.view("<u4").astype(np.uint64) + 0x8000) >> 16).astype("<u2")
+        blob = values.tobytes()
+        header[name] = {"dtype": dtype, "shape": list(tensors[name].shape), "data_offsets": [at, at + len(blob)]}
         blobs.append(blob)
         at += len(blob)
     text = json.dumps(header, separators=(",", ":")).encode()
