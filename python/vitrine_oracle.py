@@ -7,19 +7,23 @@
     vitrine_oracle.serve(logits, vjp, classes=10, shape=(3, 32, 32))      # a pair of plain functions on numpy arrays
 
 Images come as float32 [rows, channels, height, width] in [0, 1]: mean and std are the model's own business. Needs Python
-3.7 and numpy. Standard input and output are the connection: import this file first, so that what is printed from then on goes
-to standard error.
+3.7 and numpy. Standard input and output are the connection. Where vitrine started this process (it sets VITRINE_ORACLE), what
+is printed after this file was imported goes to standard error, so import it first; elsewhere importing it changes nothing.
 """
 
 import array
+import copy
+import errno
 import hashlib
 import json
 import mmap
 import os
+import pickle
 import socket
 import stat
 import struct
 import sys
+import time
 
 import numpy as np
 
@@ -30,23 +34,40 @@ KEEP = 1
 HEAD = struct.Struct("<IIIIIIQ")  # magic, op, id, rows, flags, zero, bytes
 TEXT_MOST = 65536
 BATCH_MOST = 1024
+SIZES = 8, 16, 32, 64  # of a batch on a processor, one of which is measured to be the best
+SECONDS = 2.0  # that this takes at most
+_ends = None
 
 
-def _take_over():
-    """Standard input and output, where they are a connection: whoever prints from now on prints to standard error."""
+def take_over():
+    """Standard input and output, where they are a connection: from now on prints go to standard error. The connection's
+    two descriptors, the same ones each time; None: there is none."""
+    global _ends
+    if _ends:
+        return _ends
     try:
         kinds = [os.fstat(fd).st_mode for fd in (0, 1)]
     except OSError:
         return None
     if not all(stat.S_ISSOCK(k) or stat.S_ISFIFO(k) for k in kinds):
         return None
-    ends = os.dup(0), os.dup(1)
+    _ends = os.dup(0), os.dup(1)
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    return ends
+    return _ends
 
 
-_ends = _take_over()  # when this file is imported: what a model prints while it is loaded must not break the conversation
+if os.environ.pop("VITRINE_ORACLE", None):  # vitrine's child: prints while a model is loaded must not break the conversation
+    take_over()
+
+
+def say(text):
+    print("vitrine_oracle: " + text, file=sys.stderr, flush=True)
+
+
+def one_line(why):
+    """An exception as a sentence without ends of lines."""
+    return "; ".join(part for part in ("%s: %s" % (type(why).__name__, why)).split("\n") if part.strip())
 
 
 class Refused(Exception):
@@ -166,15 +187,19 @@ class Packer:
         key = rows, rows, keep
         if rows > 1 and key not in self.same:
             self.same[key] = self.trial(shape, rows, rows, keep)
-            if not self.same[key] and not self.warned:
-                self.warned = True
-                print("vitrine_oracle: in a batch of %d an image's last bits depend on its place, so that they may differ between "
-                      "runs of several threads, or resumed ones; another batch= may be free of that" % rows, file=sys.stderr)
         return rows > 1 and not self.same[key]
+
+    def place_said(self, shape, rows, keep):
+        matters = self.place_matters(shape, rows, keep)
+        if matters and not self.warned:
+            self.warned = True
+            say("in a batch of %d an image's last bits depend on its place, so that they may differ between "
+                "runs of several threads, or resumed ones; another batch= may be free of that" % rows)
+        return matters
 
     def logits(self, x, keep, mask):
         at, rows, shape = np.flatnonzero(mask), len(mask), x.shape[1:]
-        if len(at) < rows and not self.place_matters(shape, rows, keep):
+        if len(at) < rows and not self.place_said(shape, rows, keep):
             self.idle += rows - len(at)
             size = self.size_of(shape, rows, len(at), keep)
         else:
@@ -205,7 +230,8 @@ class Packer:
 
 
 class Server:
-    def __init__(self, connection, logits, vjp, logits64, hello, pack=False):
+    def __init__(self, connection, logits, vjp, logits64, hello, pack=False, measured=False):
+        self.measured = measured  # the usual size of a batch is, where vitrine asks for that
         self.io, self.logits, self.vjp, self.logits64, self.hello = connection, logits, vjp, logits64, hello
         self.shape = (hello["channels"], hello["height"], hello["width"])
         self.pixels, self.classes = int(np.prod(self.shape)), hello["classes"]
@@ -263,12 +289,52 @@ class Server:
             return self.io.answer(op, question)
         self.io.answer(op, question, np.ascontiguousarray(value[mask], kind))
 
+    def seconds(self, rows):
+        """What logits and vjps of so many noise images cost."""
+        draw = np.random.RandomState(rows)
+        x = draw.random_sample((rows,) + self.shape).astype(np.float32)
+        dz = draw.standard_normal((rows, self.classes)).astype(np.float32)
+        began = time.perf_counter()
+        self.logits(x, self.vjp is not None)
+        if self.vjp:
+            self.vjp(dz)
+        return time.perf_counter() - began
+
+    def cheapest(self, cost):
+        """The smallest size that costs hardly more an image than the cheapest, of those in which its place does not matter."""
+        while cost:
+            n = min(n for n in cost if cost[n] <= 1.1 * min(cost.values()))
+            if not (self.packer and self.packer.place_matters(self.shape, n, True)):
+                return n
+            del cost[n]
+        return SIZES[0]
+
+    def best_size(self):
+        """Of SIZES; the smallest where the model is too slow to be measured, or fails."""
+        began, cost = time.perf_counter(), {}
+        try:
+            self.seconds(1)
+            each = self.seconds(1)
+            for size in 8 * SIZES:
+                if time.perf_counter() - began + size * each > SECONDS:
+                    break
+                cost[size] = min(cost.get(size, np.inf), self.seconds(size) / size)
+                each = cost[size]
+            usual = self.cheapest(dict(cost))
+        except Exception:  # a model that takes one number of rows alone: the first question shows it
+            return SIZES[0]
+        if len(cost) > 1:
+            say("batches of %d, unless --batch or batch= says another number (an image costs %s)" % (
+                usual, ", ".join("%.3g ms in %d" % (1e3 * cost[n], n) for n in sorted(cost))))
+        return usual
+
     def one(self, op, question, rows, flags, size):
         if op == HELLO:
             if size > TEXT_MOST:
                 raise Refused("a greeting of more than %d bytes" % TEXT_MOST)
-            self.io.read(size)
-            self.io.answer(HELLO, question, json.dumps(dict(self.hello, protocol=PROTOCOL)).encode())
+            asked = json.loads(self.io.read(size).decode() or "{}")
+            usual = {"usual": self.best_size() if asked.get("measure") else SIZES[0]} if self.measured else {}
+            self.io.answer(HELLO, question, json.dumps(dict(self.hello, protocol=PROTOCOL, **usual)).encode())
         elif op == SHARE:
             if size or not 0 < rows <= BATCH_MOST:
                 raise Refused("no memory to share")
@@ -306,16 +372,32 @@ class Server:
             except BrokenPipeError:
                 return
             except Exception as why:  # the sentence goes to vitrine, the whole story to standard error
-                self.io.answer(ERROR, question, ("%s: %s" % (type(why).__name__, why)).encode()[:600])
+                self.io.answer(ERROR, question, one_line(why).encode()[:600])
                 raise
+
+
+def listening(path):
+    """A socket there. One that a killed server left is taken over, one that answers is not."""
+    s = socket.socket(socket.AF_UNIX)
+    mask = os.umask(0o177)  # no other user may ask
+    try:
+        if os.path.exists(path) and stat.S_ISSOCK(os.lstat(path).st_mode):
+            with socket.socket(socket.AF_UNIX) as old:
+                if old.connect_ex(path) != errno.ECONNREFUSED:
+                    raise SystemExit("unix:%s: another process answers there: stop it, or take another path" % path)
+            os.unlink(path)
+        s.bind(path)
+    except OSError as why:
+        raise SystemExit("unix:%s: cannot listen there: %s" % (path, why.strerror or why))
+    finally:
+        os.umask(mask)
+    return s
 
 
 def listen(address):
     """unix:PATH or tcp:PORT of this machine: one conversation after another."""
     if address.startswith("unix:"):
-        s = socket.socket(socket.AF_UNIX)
-        s.bind(address[5:])
-        os.chmod(address[5:], 0o600)
+        s = listening(address[5:])
     else:
         s = socket.create_server(("127.0.0.1", int(address.split(":", 1)[1])))
     s.listen(8)
@@ -331,12 +413,12 @@ def serve(logits, vjp=None, *, classes, shape, batch=8, name="model", sha256="",
 
     logits(x, keep): x [rows, *shape] float32 -> [rows, classes]; keep: a vjp of this very batch may follow.
     vjp(dz): dz [rows, classes] -> [rows, *shape], the product of dz with the Jacobian of the batch that was kept last.
-    batch: rows at most; where rows depend on each other's number, every batch is computed whole, so that on a processor
-    few are better. logits64(x): the same as logits in double, or None. random: asked again it answers otherwise. independent: the bits of
+    batch: rows at most; None: 64, and where vitrine has no --batch, of 8, 16, 32 and 64 the best as measured on this model, in
+    2 seconds at most. Where rows depend on each other's number, every batch is computed whole. logits64(x): the same as logits in double, or None. random: asked again it answers otherwise. independent: the bits of
     a row never depend on the other rows or on their number. pack: rows that nobody asks for are left out of a batch wherever a
     trial shows the bits of the others to stay as they are (class Packer); for models that answer any number of rows."""
     channels, height, width = shape
-    hello = dict(name=name, classes=classes, channels=channels, height=height, width=width, batch=batch,
+    hello = dict(name=name, classes=classes, channels=channels, height=height, width=width, batch=batch or SIZES[-1],
                  vjp=vjp is not None, logits64=logits64 is not None, random=random, independent=independent,
                  precision=precision, library=library, device=device, note=note)
     if sha256:
@@ -344,41 +426,87 @@ def serve(logits, vjp=None, *, classes, shape, batch=8, name="model", sha256="",
     if address:
         for talk in listen(address):
             try:
-                Server(Connection(talk.fileno(), talk.fileno()), logits, vjp, logits64, hello, pack).run()
+                Server(Connection(talk.fileno(), talk.fileno()), logits, vjp, logits64, hello, pack, not batch).run()
             except Exception as why:
                 print("%s: %s" % (type(why).__name__, why), file=sys.stderr)
             talk.close()
-    if _ends is None:
+    if take_over() is None:
         raise SystemExit("start this as the command of vitrine eval --oracle 'python3 %s', or give serve an address" % sys.argv[0])
-    Server(Connection(*_ends), logits, vjp, logits64, hello, pack).run()
+    Server(Connection(*_ends), logits, vjp, logits64, hello, pack, not batch).run()
+
+
+def tensor_bytes(value):
+    """Of a tensor of any type; of what else a state dict may hold, its pickle."""
+    import torch
+
+    if not isinstance(value, torch.Tensor) or value.is_quantized or value.is_sparse:
+        return pickle.dumps(value, 4)
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def state_sha256(state):
-    """Of a torch state dict: names, shapes and bytes of its tensors, in the order of the names."""
+    """Of a torch state dict: names, types, shapes and bytes of its tensors, in the order of the names."""
     h = hashlib.sha256()
     for key in sorted(state):
-        t = state[key].detach().cpu().contiguous()
-        h.update(("%s %s %s\n" % (key, t.dtype, tuple(t.shape))).encode())
-        h.update(t.numpy().tobytes())
+        t = state[key]
+        h.update(("%s %s %s\n" % (key, getattr(t, "dtype", type(t)), tuple(getattr(t, "shape", ())))).encode())
+        h.update(tensor_bytes(t))
     return h.hexdigest()
 
 
-def serve_torch(model, *, classes, shape, device="cpu", double=None, **more):
-    """model: a torch.nn.Module, which is put into eval mode, or any callable of a batch. double: a copy in double, for
-    verdicts; None: one is made where the model is a Module on the CPU; False: none. Autocast is off; TF32 is left as it
-    is set and said. Batches are of 8 on the CPU, else of 64, unless given."""
-    import copy
+def logits_of(answer, tensor, said):
+    """The logits in a model's answer: itself, its logits, or the first tensor of a tuple, list or dict. said: a list, not
+    empty once it was said which."""
+    if isinstance(answer, tensor):
+        return answer
+    z, which = getattr(answer, "logits", None), "its .logits is"
+    if z is None:
+        parts = answer.values() if isinstance(answer, dict) else answer if isinstance(answer, (tuple, list)) else ()
+        z, which = next((part for part in parts if isinstance(part, tensor)), None), "the first tensor in it is"
+    if not isinstance(z, tensor):
+        raise Refused("the model answered with a %s, which holds no tensor" % type(answer).__name__)
+    if not said:
+        said.append(which)
+        say("the model answers with a %s: %s taken for the logits" % (type(answer).__name__, which))
+    return z
 
+
+def double_copy(model, shape, said):
+    """A copy of a Module in double, if it answers for an image in double; else None, and a line that says why."""
+    import torch
+
+    x = torch.full((1,) + tuple(shape), 0.5)
+    try:
+        with torch.no_grad():
+            model(x)  # weights that are made of others (weight_norm) are made anew without gradients, and can be copied then
+            double = copy.deepcopy(model).double()
+            z = logits_of(double(x.double()), torch.Tensor, said)
+        if z.dtype == torch.float64:
+            return double
+        why = "it answers in %s" % z.dtype
+    except Exception as failed:
+        why = one_line(failed)
+    say("the model has no copy in double, so its own precision judges (%.200s); double=False does without the try" % why)
+    return None
+
+
+def serve_torch(model, *, classes, shape, device="cpu", double=None, batch=None, **more):
+    """model: a torch.nn.Module, which is put into eval mode, or any callable of a batch, whose answer is a tensor of logits,
+    or an object, tuple or dict that holds one. double: a copy in double, for verdicts; None: one is made where the model
+    is a Module on the CPU and can be copied so, which is tried on one image; False: none. Autocast is off; TF32 is left as
+    it is set and said. batch: None is 64, and on the CPU the size that is measured to be the best (serve)."""
     import torch
 
     module = isinstance(model, torch.nn.Module)
+    cpu = torch.device(device).type == "cpu"
+    said = []
     if module:
         model = model.to(device).eval()
         for p in model.parameters():
             p.requires_grad_(False)
         more.setdefault("sha256", state_sha256(model.state_dict()))
-    if double is None:
-        double = copy.deepcopy(model).double() if module and str(device) == "cpu" else False
+    if double is None and module and cpu:
+        double = double_copy(model, shape, said)
     kept = {}
 
     def logits(x, keep):
@@ -386,7 +514,7 @@ def serve_torch(model, *, classes, shape, device="cpu", double=None, **more):
         with torch.autocast(torch.device(device).type, enabled=False), torch.set_grad_enabled(keep):
             if keep:
                 t.requires_grad_(True)
-            z = model(t)
+            z = logits_of(model(t), torch.Tensor, said)
             if keep:
                 kept["x"], kept["z"] = t, z
             return z.detach().float().cpu().numpy()
@@ -398,18 +526,19 @@ def serve_torch(model, *, classes, shape, device="cpu", double=None, **more):
 
     def logits64(x):
         with torch.no_grad():
-            return double(torch.tensor(x, device=device).double()).cpu().numpy()
+            z = double(torch.tensor(x, device=device).double())
+            return logits_of(z, torch.Tensor, said).cpu().numpy()
 
     tf32 = torch.device(device).type == "cuda" and (
         torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32
     )
     more.setdefault("library", "torch " + torch.__version__)
     more.setdefault("precision", "float32, TF32" if tf32 else "float32")
-    more.setdefault("batch", 8 if torch.device(device).type == "cpu" else 64)
-    more.setdefault("pack", torch.device(device).type == "cpu")
+    more.setdefault("pack", cpu)
     where = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else "cpu"
     more.setdefault("device", where[:59])
-    serve(logits, vjp, classes=classes, shape=shape, logits64=logits64 if double else None, **more)
+    serve(logits, vjp, classes=classes, shape=shape, logits64=logits64 if double else None,
+          batch=batch or (None if cpu else 64), **more)
 
 
 def serve_jax(fn, *, classes, shape, **more):

@@ -139,7 +139,7 @@ static vt_status make_ready(vt_eval *v, vt_attack *attack, const vitrine_attack_
 static vt_status set_pace(vt_eval *v, const vitrine_model *m, const vitrine_attack_plan *p, vt_err *e) {
     enum { MOST = 64 };
     bool foreign = m->subject.remote || m->subject.own;
-    int takes = vt_subject_takes(&m->subject);
+    int takes = m->subject.remote ? vt_remote_usual(m->subject.remote) : vt_subject_takes(&m->subject);
     VT_TRY(vt_api_threads(p->threads, &v->threads, e));
     if (foreign && (m->subject.remote || !m->own.c.parallel)) v->threads = 1;
     v->batch = p->batch ? p->batch : foreign ? (takes < MOST ? takes : MOST) : 1;

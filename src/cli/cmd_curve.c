@@ -117,6 +117,7 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     long long seed;
+    vt_request asked;
     VT_TRY(vt_cli_norm(c, &j->v.norm, e));
     VT_TRY(parse_attacks(j, c, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
@@ -127,7 +128,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
     VT_TRY(vt_request_search(&c->given, &j->subject, e));
-    VT_TRY(vt_request_pace(&c->given, &j->subject, &j->v.threads, &j->v.batch, e));
+    vt_cli_request(&asked, c);
+    VT_TRY(vt_request_pace(&asked, &j->subject, &j->v, e));
     j->v.subject = &j->subject, j->v.images = j->images;
     double pixels = (double)vt_subject_pixels(&j->subject);
     j->v.eps = j->v.norm == VT_LINF ? 1 : j->v.norm == VT_L2 ? sqrt(pixels) : pixels;

@@ -65,7 +65,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     if (s == VT_OK) s = vt_run_open(run, dir, c, e);
     VT_TRY(s);
     r.ledger = run->ledger, r.subject = &run->subject;
-    VT_TRY(vt_request_pace(&c->given, r.subject, &r.threads, NULL, e));
+    VT_TRY(vt_request_threads(&c->given, r.subject, &r.threads, e));
     if (r.subject->remote) vt_remote_interruptible(r.subject->remote, vt_cli_interruptible());
     r.interrupt = vt_cli_interruptible();
     VT_TRY(vt_reverify_run(&r, found, e));
@@ -233,7 +233,7 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     VT_TRY(numbers(c, j->subject.data, &j->points, &j->images, from, e));
     VT_TRY(distinct(j->images, j->points.n, file, e));
     VT_TRY(vt_cli_subject(c, &j->subject, (int32_t)j->images[0], e));
-    VT_TRY(vt_request_pace(&c->given, &j->subject, &f->threads, NULL, e));
+    VT_TRY(vt_request_threads(&c->given, &j->subject, &f->threads, e));
     const vt_config *m = &j->subject.model->config;
     if (f->patch.size) VT_TRY(vt_patch_fit(&f->patch, m, j->subject.model->path, e));
     return vt_adv_file_fit(&j->points, file, vt_config_shape(m), m->mean, m->std, e);

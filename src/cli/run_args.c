@@ -35,7 +35,8 @@ void vt_cli_request(vt_request *r, const vt_cli *c) {
     *r = (vt_request){.c = &c->given,
                       .known = known,
                       .known_ctx = (void *)(uintptr_t)c,
-                      .interrupt = waits ? vt_cli_interruptible() : NULL};
+                      .interrupt = waits ? vt_cli_interruptible() : NULL,
+                      .shared = c->team != NULL};
 }
 
 vt_status vt_cli_subject(const vt_cli *c, vt_subject *s, int32_t first, vt_err *e) {

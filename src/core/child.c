@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,12 @@
 #include <unistd.h>
 #include "core/opt.h"
 #include "core/progress.h"
+
+/* What is to be run. */
+typedef struct order {
+    const char *command;
+    char **environment; /* this process's, and VITRINE_ORACLE */
+} order;
 
 /* ---- the keeper: between fork and exec, so only what a signal handler might do ---- */
 
@@ -51,17 +58,17 @@ static void end_all(pid_t pid) {
     }
 }
 
-static void run_command(int socket, const char *command, const sigset_t *mask) {
+static void run_command(int socket, const order *c, const sigset_t *mask) {
     if (setpgid(0, 0) || dup2(socket, 0) < 0 || dup2(socket, 1) < 0) _exit(127);
     close_range(3, ~0u, 0);
     signal(SIGINT, SIG_DFL), signal(SIGTERM, SIG_DFL), signal(SIGPIPE, SIG_DFL), signal(SIGXFSZ, SIG_DFL);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    execle("/bin/sh", "sh", "-c", c->command, (char *)NULL, c->environment);
     _exit(127);
 }
 
 /* Never returns. Descriptors 3 (lifeline) and 4 (socket) are all it has beside the standard ones. */
-static void keep(const char *command, const sigset_t *before) {
+static void keep(const order *c, const sigset_t *before) {
     sigset_t mask, none;
     struct pollfd life = {.fd = 3, .events = POLLIN};
     int status = 0;
@@ -71,7 +78,7 @@ static void keep(const char *command, const sigset_t *before) {
     signal(SIGCHLD, wake), signal(SIGINT, SIG_IGN), signal(SIGTERM, SIG_IGN), signal(SIGPIPE, SIG_IGN);
     sigprocmask(SIG_SETMASK, &mask, NULL);
     pid_t pid = fork();
-    if (pid == 0) run_command(4, command, before);
+    if (pid == 0) run_command(4, c, before);
     if (pid < 0) _exit(127);
     setpgid(pid, pid);
     close(4), close(0), close(1);
@@ -91,17 +98,27 @@ static void keep(const char *command, const sigset_t *before) {
 }
 
 /* The two descriptors to 3 and 4, whatever numbers they have. */
-static void become_keeper(int lifeline, int socket, const char *command, const sigset_t *before) {
+static void become_keeper(int lifeline, int socket, const order *c, const sigset_t *before) {
     int a = fcntl(lifeline, F_DUPFD, 5), b = fcntl(socket, F_DUPFD, 5);
     if (a < 0 || b < 0 || dup2(a, 3) < 0 || dup2(b, 4) < 0) _exit(127);
     close_range(5, ~0u, 0);
-    keep(command, before);
+    keep(c, before);
 }
 
-vt_status vt_child_start(vt_child *c, const char *command, vt_err *e) {
+static char **with_oracle(char **from) {
+    size_t n = 0;
+    while (from && from[n]) n++;
+    char **to = calloc(n + 2, sizeof *to);
+    if (!to) return NULL;
+    to[0] = (char *)(uintptr_t) "VITRINE_ORACLE=1";
+    if (n) memcpy(to + 1, from, n * sizeof *to);
+    return to;
+}
+
+static vt_status start(vt_child *c, const order *o, vt_err *e) {
+    const char *command = o->command;
     int life[2], pair[2];
     sigset_t all, before;
-    *c = (vt_child){.fd = -1, .lifeline = -1};
     if (pipe2(life, O_CLOEXEC)) return vt_fail(e, VT_E_IO, "%.300s cannot be started: %s", command, strerror(errno));
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
         vt_fail(e, VT_E_IO, "%.300s cannot be started: %s", command, strerror(errno));
@@ -112,7 +129,7 @@ vt_status vt_child_start(vt_child *c, const char *command, vt_err *e) {
     pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of ours runs in the keeper */
     fflush(NULL);
     pid_t pid = fork();
-    if (pid == 0) become_keeper(life[0], pair[1], command, &before);
+    if (pid == 0) become_keeper(life[0], pair[1], o, &before);
     int why = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(life[0]), close(pair[1]);
@@ -121,6 +138,14 @@ vt_status vt_child_start(vt_child *c, const char *command, vt_err *e) {
     close(pair[0]), close(life[1]);
     *c = (vt_child){.fd = -1, .lifeline = -1};
     return vt_fail(e, VT_E_IO, "%.300s cannot be started: %s", command, strerror(why));
+}
+
+vt_status vt_child_start(vt_child *c, const char *command, vt_err *e) {
+    order o = {command, with_oracle(environ)};
+    *c = (vt_child){.fd = -1, .lifeline = -1};
+    vt_status s = o.environment ? start(c, &o, e) : vt_fail(e, VT_E_MEMORY, "no memory to start %.300s", command);
+    free(o.environment);
+    return s;
 }
 
 static void pause_for(double seconds) {

@@ -18,9 +18,10 @@ typedef struct vt_child {
     int how; /* of a child that has ended: its exit status, or 128 + the signal */
 } vt_child;
 
-/* Runs `sh -c command` with the socket as its standard input and output, in a process group of its own: neither Ctrl-C
- * nor another child's end reaches it. A keeper process waits beside it, and ends the whole group, and what has left it,
- * when the lifeline closes, which the kernel does even after kill -9. */
+/* Runs `sh -c command` with the socket as its standard input and output and VITRINE_ORACLE=1 in its environment, by
+ * which a child knows that these are no files, in a process group of its own: neither Ctrl-C nor another child's end
+ * reaches it. A keeper process waits beside it, and ends the whole group, and what has left it, when the lifeline
+ * closes, which the kernel does even after kill -9. */
 vt_status vt_child_start(vt_child *c, const char *command, vt_err *e);
 /* "unix:PATH", or "tcp:PORT" of this machine's loopback; false: text is neither, and nothing is done. */
 bool vt_child_is_address(const char *text);

@@ -189,17 +189,43 @@ vt_status vt_request_search(const vt_choices *c, vt_subject *s, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_request_pace(const vt_choices *c, const vt_subject *s, int *threads, int *batch, vt_err *e) {
-    enum { MOST = 64 };
-    long long n = 1, at_a_time;
+vt_status vt_request_threads(const vt_choices *c, const vt_subject *s, int *threads, vt_err *e) {
+    long long n = 1;
     int usual = 1;
     if (!s->remote && !vt_is_chosen(c, "threads")) VT_TRY(vt_thread_count(&usual, e));
     VT_TRY(vt_chosen_int(c, "threads", 1, VT_THREADS_MOST, usual, &n, e));
     *threads = (int)n;
-    if (!batch) return VT_OK;
-    int takes = s->remote ? vt_remote_hello(s->remote)->batch : 1;
-    VT_TRY(vt_chosen_int(c, "batch", 1, VT_LANE_MOST, takes < MOST ? takes : MOST, &at_a_time, e));
-    *batch = (int)at_a_time;
+    return VT_OK;
+}
+
+/* The batch of the run that is to be continued: what was measured then, not now. 0: there is none. */
+static int recorded_batch(const vt_choices *c) {
+    const char *out = vt_chosen(c, "out");
+    vt_ledger *l;
+    if (!vt_is_chosen(c, "resume") || !out || !vt_ledger_exists(out)) return 0;
+    if (vt_ledger_open(&l, out, NULL) != VT_OK) return 0; /* it will be said when the run is opened */
+    int batch = l->header->batch ? l->header->batch : 1;
+    vt_ledger_close(l);
+    return batch;
+}
+
+/* Of few images no batch stays empty by half. */
+static vt_status usual_batch(const vt_request *r, const vt_subject *s, size_t images, int *batch, vt_err *e) {
+    enum { LEAST = 8 };
+    *batch = s->remote ? recorded_batch(r->c) : 1;
+    if (*batch) return VT_OK;
+    *batch = vt_remote_usual(s->remote);
+    if (!r->shared) VT_TRY(vt_remote_measure(s->remote, batch, e));
+    while (vt_remote_hello(s->remote)->usual && *batch > LEAST && (size_t)*batch / 2 >= images) *batch /= 2;
+    return VT_OK;
+}
+
+vt_status vt_request_pace(const vt_request *r, const vt_subject *s, vt_eval *v, vt_err *e) {
+    long long batch;
+    VT_TRY(vt_request_threads(r->c, s, &v->threads, e));
+    if (!vt_is_chosen(r->c, "batch")) return usual_batch(r, s, v->n_images, &v->batch, e);
+    VT_TRY(vt_chosen_int(r->c, "batch", 1, VT_LANE_MOST, 1, &batch, e));
+    v->batch = (int)batch;
     return VT_OK;
 }
 
@@ -232,7 +258,7 @@ vt_status vt_request_open(vt_request *r, const char *weights, vt_err *e) {
     VT_TRY(vt_image_list(&r->images, &v->n_images, vt_chosen(r->c, "images"), r->subject.data, e));
     VT_TRY(vt_request_subject(r, &r->subject, weights, r->images[0], e));
     VT_TRY(vt_request_search(r->c, &r->subject, e));
-    VT_TRY(vt_request_pace(r->c, &r->subject, &v->threads, &v->batch, e));
+    VT_TRY(vt_request_pace(r, &r->subject, v, e));
     VT_TRY(open_surrogate(r, e));
     if (v->patch.size) VT_TRY(vt_patch_fit(&v->patch, &r->subject.model->config, r->subject.model->path, e));
     v->subject = &r->subject, v->images = r->images, v->interrupt = r->interrupt;

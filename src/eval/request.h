@@ -24,6 +24,7 @@ typedef struct vt_request {
     vt_known_fn known;
     void *known_ctx;
     const volatile sig_atomic_t *interrupt; /* ends waiting for models in other processes too */
+    bool shared; /* by ranks, each of which opens it: nothing is measured that might differ between them */
 } vt_request;
 
 /* A norm's name; NULL: linf. */
@@ -51,8 +52,10 @@ vt_status vt_request_search(const vt_choices *c, vt_subject *s, vt_err *e);
 
 /* Parts of vt_request_open for commands that ask otherwise. The subject: data are open, `first` is an image of it. */
 vt_status vt_request_subject(vt_request *r, vt_subject *s, const char *weights, int32_t first, vt_err *e);
-/* threads and batch (NULL: there is none): of a model in another process by default 1, since each thread has a process
- * of its own, and as many images as it takes at once, 64 at most. */
-vt_status vt_request_pace(const vt_choices *c, const vt_subject *s, int *threads, int *batch, vt_err *e);
+/* threads: of a model in another process by default 1, since each thread has a process of its own. */
+vt_status vt_request_threads(const vt_choices *c, const vt_subject *s, int *threads, vt_err *e);
+/* v->threads and v->batch, of v->n_images: of a model in another process by default what the ledger says that is to be
+ * resumed, else what the model measures to be best, else as many as it takes at once, 64 at most. */
+vt_status vt_request_pace(const vt_request *r, const vt_subject *s, vt_eval *v, vt_err *e);
 
 #endif

@@ -246,3 +246,65 @@ computed() { grep -o 'computed [0-9]* rows' "$1" | tail -1 | tr -dc 0-9; }
     bad 1 "did not answer when it was asked for" -- doctor --oracle "$(child hang 20)" --data "$C" --oracle-timeout 1
     nothing_left
 }
+
+@test "the Python side by itself: the size of a batch, answers that hold a tensor; in PyTorch copies in double and hashes (where python3-torch is)" {
+    run /usr/bin/python3 "$ROOT/tests/fixtures/oracle_python.py" plain
+    [ "$status" = 0 ] && [ "$output" = ok ] || fail "$output"
+    /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "no python3-torch: the rest was not tried"
+    OMP_NUM_THREADS=1 run /usr/bin/python3 "$ROOT/tests/fixtures/oracle_python.py" torch
+    [ "$status" = 0 ] && [ "$output" = ok ] || fail "$output"
+}
+
+@test "a batch that is measured: the header has it, threads share it, --resume keeps it, --batch wins, few images take less" {
+    run=(--data "$C" --eps 4/255 --attack pgd:steps=3 --no-selftest)
+    good eval --oracle "$(child good --usual=16)" "${run[@]}" --images 0:12 --out a
+    truth a/results.json '.batch == 16 and .oracle.batch == 64 and (.oracle | has("usual") | not)'
+    good eval --oracle "$(child good --usual=32)" "${run[@]}" --resume --out a
+    truth a/results.json '.batch == 16 and .clean.total == 20'
+    good eval --oracle "$(child good --usual=16)" "${run[@]}" --threads 2 --out b
+    same_run a b
+    good verify a --oracle "$(child good --usual=64)"
+    good eval --oracle "$(child good --usual=64)" "${run[@]}" --out c
+    truth c/results.json '.batch == 32'
+    good eval --oracle "$(child good --usual=64)" "${run[@]}" --batch 3 --out d
+    truth d/results.json '.batch == 3'
+    nothing_left
+}
+
+@test "importing vitrine_oracle changes no stream; a child that vitrine did not start takes them when it serves" {
+    printf 'import sys\nsys.path.insert(0, "%s/python")\nimport vitrine_oracle\nprint("result:", sys.stdin.readline())\n' "$ROOT" >p.py
+    echo hello | env -u VITRINE_ORACLE /usr/bin/python3 p.py 2>/dev/null | cat >said
+    [ "$(head -1 said)" = "result: hello" ]
+    good eval --oracle "env -u VITRINE_ORACLE $(child good | sed 's/^exec //')" --data "$C" --images 0:2
+    nothing_left
+}
+
+@test "a socket that a killed server left is taken over, one that answers is not" {
+    for server in "$VITRINE serve $V --listen unix:s" "$(child good --address=unix:s)"; do
+        rm -f said
+        $server 2>said &
+        killed=$!
+        until [ -s said ]; do sleep 0.05; done
+        vt serve "$V" --listen unix:s
+        judge 1 "cannot listen there"
+        run /usr/bin/python3 "$ROOT/tests/fixtures/oracle_child.py" good --address=unix:s
+        [ "$status" = 1 ] && [ "$output" = "unix:s: another process answers there: stop it, or take another path" ] || fail "$output"
+        kill -9 $killed
+        wait $killed || true
+        [ -S s ]
+    done
+    for server in "$VITRINE serve $V --listen unix:s" "$(child good --address=unix:s)"; do
+        rm -f said
+        $server 2>said &
+        killed=$!
+        until [ -s said ]; do sleep 0.05; done
+        "$VITRINE" eval --oracle unix:s --data "$C" --images 0:2 >/dev/null
+        [ "$(stat -c %a s)" = 600 ]
+        kill -9 $killed
+        wait $killed || true
+        [ -S s ]
+    done
+    echo mine >file
+    run /usr/bin/python3 "$ROOT/tests/fixtures/oracle_child.py" good --address=unix:file
+    [ "$status" = 1 ] && grep -q "unix:file: cannot listen there" <<<"$output" && [ "$(cat file)" = mine ]
+}

@@ -96,7 +96,7 @@ midway() {
     midway huge "with 1152921504606846976 bytes, must be 0"
     midway half "ended when it was asked for" "exit status 0"
     midway trickle "did not answer when it was asked for" "within 8 s"
-    midway raise "failed when it was asked for" "ValueError: CUDA out of memory?[31m?second line"
+    midway raise "failed when it was asked for" "ValueError: CUDA out of memory?[31m; second line"
     midway shape "Refused: the model answered with shape (1, 7), must be (1, 10)"
     midway vjp-exit "ended when it was asked for a vjp"
     midway vjp-more "when it was asked for a vjp with 4096 bytes, must be 0"

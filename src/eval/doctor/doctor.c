@@ -142,10 +142,8 @@ static vt_status ask_remote(look *l, vt_engine *engine, size_t n, vt_err *e) {
 }
 
 static vt_status extend_remote(look *l, size_t n, vt_err *e) {
-    enum { MOST = 64 };
-    int takes = vt_remote_hello(l->d->remote)->batch;
     vt_engine engine;
-    VT_TRY(vt_remote_engine(&engine, l->d->remote, takes < MOST ? takes : MOST, e));
+    VT_TRY(vt_remote_engine(&engine, l->d->remote, vt_remote_usual(l->d->remote), e));
     l->x = vt_alloc((size_t)engine.capacity * engine.pixels * sizeof *l->x);
     vt_status s = l->x ? ask_remote(l, &engine, n, e) : vt_fail(e, VT_E_MEMORY, "no memory for a batch of images");
     free(l->x);

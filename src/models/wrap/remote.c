@@ -162,13 +162,14 @@ static vt_wire_head question(line *l, vt_wire_op op, int rows, unsigned flags, s
 
 /* ---- a conversation begins ---- */
 
-static vt_status greet(vt_remote *r, line *l, vt_hello *hello, vt_err *e) {
+static vt_status greet(vt_remote *r, line *l, bool measure, vt_hello *hello, vt_err *e) {
     const char *when = "when it was greeted";
     char text[200];
     double until = vt_now() + r->timeout;
     vt_wire_head a;
     vt_err why = {0};
-    int n = snprintf(text, sizeof text, "{\"protocol\": %d, \"vitrine\": \"%s\"}", VT_WIRE_PROTOCOL, VT_VERSION);
+    int n = snprintf(text, sizeof text, "{\"protocol\": %d, \"vitrine\": \"%s\"%s}", VT_WIRE_PROTOCOL, VT_VERSION,
+                     measure ? ", \"measure\": true" : "");
     vt_wire_head q = question(l, VT_WIRE_HELLO, 0, 0, (size_t)n);
     VT_TRY(put(r, l, &q, sizeof q, -1, until, e, when));
     VT_TRY(put(r, l, text, (size_t)n, -1, until, e, when));
@@ -204,7 +205,7 @@ static vt_status line_open(vt_remote *r, line **out, vt_hello *hello, vt_err *e)
         s = vt_child_is_address(r->where) ? vt_child_connect(&l->child, r->where, e)
                                           : vt_child_start(&l->child, r->where, e);
     r->given = -1;
-    if (s == VT_OK) s = greet(r, l, hello, e);
+    if (s == VT_OK) s = greet(r, l, false, hello, e);
     if (s == VT_OK)
         *out = l;
     else
@@ -393,6 +394,12 @@ static line *from_pool(vt_remote *r) {
     return l;
 }
 
+static void to_pool(vt_remote *r, line *l) {
+    pthread_mutex_lock(&r->lock);
+    l->next = r->pool, r->pool = l;
+    pthread_mutex_unlock(&r->lock);
+}
+
 static void release(engine *n) {
     free(n->neighbours), free(n->scratch), free(n->in), free(n->out);
     free(n);
@@ -404,9 +411,7 @@ static void close_engine(void *self) {
     if (l && l->broken.code) {
         line_free(l, 0);
     } else if (l) {
-        pthread_mutex_lock(&n->r->lock);
-        l->next = n->r->pool, n->r->pool = l;
-        pthread_mutex_unlock(&n->r->lock);
+        to_pool(n->r, l);
     }
     release(n);
 }
@@ -466,6 +471,25 @@ vt_status vt_remote_engine(vt_engine *out, vt_remote *r, int capacity, vt_err *e
                        .forward64 = forward64,
                        .close = close_engine};
     return VT_OK;
+}
+
+static int usual_of(const vt_hello *h) {
+    enum { MOST = 64 };
+    int usual = h->usual ? h->usual : MOST;
+    return usual < h->batch ? usual : h->batch;
+}
+
+int vt_remote_usual(const vt_remote *r) { return usual_of(&r->hello); }
+
+vt_status vt_remote_measure(vt_remote *r, int *images, vt_err *e) {
+    vt_hello again;
+    line *l = r->hello.usual ? from_pool(r) : NULL;
+    *images = usual_of(&r->hello);
+    if (!l) return VT_OK;
+    vt_status s = greet(r, l, true, &again, e);
+    if (s == VT_OK) *images = usual_of(&again);
+    to_pool(r, l);
+    return s;
 }
 
 size_t vt_remote_bytes(const vt_remote *r, int rows) { return vt_wire_layout(&r->hello, rows).bytes; }

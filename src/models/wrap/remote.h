@@ -29,6 +29,10 @@ const vt_hello *vt_remote_hello(const vt_remote *r);
 const char *vt_remote_where(const vt_remote *r);
 /* A flag that ends every waiting, or NULL. Set while nobody asks. */
 void vt_remote_interruptible(vt_remote *r, const volatile sig_atomic_t *interrupt);
+/* How many images to ask about at a time, at most 64: measured by the model where it can do that, which takes seconds.
+ */
+vt_status vt_remote_measure(vt_remote *r, int *images, vt_err *e);
+int vt_remote_usual(const vt_remote *r); /* the same without measuring */
 /* Seconds that all threads together have waited for it; bytes that a conversation of so many rows takes here. */
 double vt_remote_waited(vt_remote *r);
 size_t vt_remote_bytes(const vt_remote *r, int rows);

@@ -13,13 +13,13 @@ typedef struct field {
     kind kind;
     size_t at;
     int least, most; /* of WHOLE; of TEXT the room */
-    bool must;
+    bool must, pace; /* pace: it says nothing of the model */
 } field;
 
 #define IN(member) offsetof(vt_hello, member)
 #define ROOM(member) .most = (int)sizeof(((vt_hello *)0)->member)
 #define TEXT_OF(member) .key = #member, .kind = TEXT, .at = IN(member), ROOM(member)
-#define WHOLE_OF(member, lo, hi) .key = #member, .kind = WHOLE, .at = IN(member), .least = lo, .most = hi, .must = true
+#define WHOLE_OF(member, lo, hi) .key = #member, .kind = WHOLE, .at = IN(member), .least = lo, .most = hi
 #define TRUTH_OF(member) .key = #member, .kind = TRUTH, .at = IN(member)
 static const field fields[] = {
     {TEXT_OF(name), .must = true},
@@ -28,11 +28,12 @@ static const field fields[] = {
     {TEXT_OF(library)},
     {TEXT_OF(device)},
     {TEXT_OF(note)},
-    {WHOLE_OF(classes, 2, 100000)},
-    {WHOLE_OF(channels, 1, VT_SHAPE_CHANNELS)},
-    {WHOLE_OF(height, 1, VT_SHAPE_SIDE)},
-    {WHOLE_OF(width, 1, VT_SHAPE_SIDE)},
-    {WHOLE_OF(batch, 1, VT_WIRE_BATCH)},
+    {WHOLE_OF(classes, 2, 100000), .must = true},
+    {WHOLE_OF(channels, 1, VT_SHAPE_CHANNELS), .must = true},
+    {WHOLE_OF(height, 1, VT_SHAPE_SIDE), .must = true},
+    {WHOLE_OF(width, 1, VT_SHAPE_SIDE), .must = true},
+    {WHOLE_OF(batch, 1, VT_WIRE_BATCH), .must = true},
+    {WHOLE_OF(usual, 1, VT_WIRE_BATCH), .pace = true},
     {TRUTH_OF(vjp), .must = true},
     {TRUTH_OF(logits64)},
     {TRUTH_OF(random)},
@@ -51,7 +52,7 @@ json_t *vt_hello_json(const vt_hello *h) {
     for (int i = 0; i < FIELDS; i++) {
         const field *f = &fields[i];
         const char *at = (const char *)h + f->at;
-        if (f->kind == TEXT && !*at) continue;
+        if (f->pace || (f->kind == TEXT && !*at)) continue;
         json_object_set_new(o, f->key,
                             f->kind == TEXT    ? json_string(at)
                             : f->kind == WHOLE ? json_integer(*(const int *)(const void *)at)

@@ -42,6 +42,7 @@ typedef struct vt_hello {
     char library[100], device[60], note[200];
     int classes, channels, height, width;
     int batch; /* images of one question at most, 1 to VT_WIRE_BATCH */
+    int usual; /* images of one question where nothing else is chosen; 0: not said. No part of vt_hello_json */
     bool vjp, logits64;
     bool random;      /* asked again it answers otherwise */
     bool independent; /* an image's answer has the same bits whatever stands beside it: batches need no padding */
