@@ -36,8 +36,8 @@ int main(void) {
     vitrine_err e = {VITRINE_OK, ""};
     vitrine_model *m = NULL;
     vitrine_verdict v[N];
-    vitrine_classifier mine = {.size = sizeof mine, .name = "linear", .classes = CLASSES, .side = SIDE, .batch = N};
-    mine.parallel = 1, mine.logits = logits, mine.vjp = vjp;
+    vitrine_classifier mine = {.size = sizeof mine, .name = "linear", .classes = CLASSES, .batch = N};
+    mine.channels = 3, mine.height = mine.width = SIDE, mine.parallel = 1, mine.logits = logits, mine.vjp = vjp;
     for (int i = 0; i < N * PIXELS; i++) x[i] = 0.5F + 0.4F * cosf((float)i * 0.7F);
     logits(NULL, N, x, z);
     for (int i = 0; i < N; i++)

@@ -37,7 +37,10 @@ extern "C" {
 #define VITRINE_API
 #endif
 
-/* "0.1.0" of the library that runs. Functions and structs of one soname (libvitrine.so.0) keep their meaning. */
+/* Of this header, to be tested at compile time: "0.1.0", and 10000 * major + 100 * minor + patch. */
+#define VITRINE_VERSION "0.1.0"
+#define VITRINE_VERSION_NUMBER 100
+/* The same text of the library that runs. Functions and structs of one soname (libvitrine.so.0) keep their meaning. */
 VITRINE_API const char *vitrine_version(void);
 
 /* ---- failures ---- */
@@ -77,8 +80,8 @@ VITRINE_API const char *vitrine_environment(int i);
 typedef struct vitrine_model vitrine_model;
 
 /* A checkpoint: a file (.safetensors, .pth, .pt) or a folder that holds one. options: NULL, or pairs "name=value" that
- * end in NULL, as the command's --heads, --image-size, --mean, --std, --ln-eps, --attn-scale, --preset, --attn, --form,
- * --names, --part and --attack-at say what tensors cannot. A model of which something would have to be guessed is
+ * end in NULL: heads, image-size, mean, std, ln-eps, attn-scale, preset, attn, form, names, part and attack-at say what
+ * tensors cannot, as the command's options of these names. A model of which something would have to be guessed is
  * refused (VITRINE_E_USAGE), in a sentence with the options that would tell. */
 VITRINE_API vitrine_status vitrine_open(vitrine_model **out, const char *path, const char *const *options,
                                         vitrine_err *e);
@@ -89,20 +92,19 @@ VITRINE_API vitrine_status vitrine_connect(vitrine_model **out, const char *wher
 /* A model of the caller's own. logits and vjp return 0, or anything else when they failed (VITRINE_E_MODEL). An
  * attack fails so too where vjp is not finite, even of a dz 2^100 times smaller: there is nothing to follow. */
 typedef struct vitrine_classifier {
-    size_t size;       /* sizeof(vitrine_classifier) */
-    const char *name;  /* for sentences; copied */
-    int classes, side; /* of images [3, side, side]; others have side 0, and their shape below */
-    int batch;         /* most images of one call, 1 at least */
-    int parallel;      /* not 0: may be called by several threads at once; else calls wait for each other */
-    int random;        /* not 0: draws when it is asked; verdicts are votes of 20 askings */
-    void *self;        /* first argument of both */
+    size_t size;      /* sizeof(vitrine_classifier) */
+    const char *name; /* for sentences; copied */
+    int classes;
+    int channels, height, width; /* of an image */
+    int batch;                   /* most images of one call, 1 at least */
+    int parallel;                /* not 0: may be called by several threads at once; else calls wait for each other */
+    int random;                  /* not 0: draws when it is asked; verdicts are votes of 20 askings */
+    void *self;                  /* first argument of both */
     /* z [n, classes] of x [n, channels, height, width], n <= batch. */
     int (*logits)(void *self, int n, const float *x, float *z);
     /* dx [as x] = the gradient of sum(z * dz) at x; dz [n, classes]. NULL: it has no gradients, and only
      * attacks that need none can be run. */
     int (*vjp)(void *self, int n, const float *x, const float *dz, float *dx);
-    /* Where side is 0. A struct whose size ends before these is taken too. */
-    int channels, height, width;
 } vitrine_classifier;
 /* self, logits and vjp must stay good until vitrine_close. */
 VITRINE_API vitrine_status vitrine_own(vitrine_model **out, const vitrine_classifier *c, vitrine_err *e);
@@ -153,21 +155,31 @@ typedef struct vitrine_verdict {
     int64_t forwards, gradients; /* that all stages asked for */
 } vitrine_verdict;
 
-/* How images are attacked. Begin with VITRINE_ATTACK(...), so that new fields are 0. */
+/* What rounding to float32 may have moved a value by: half a unit in the last place below 1, 2^-24. */
+#define VITRINE_ALLOWANCE (1.0 / 16777216)
+
+/* How images are attacked, or points judged. Begin with VITRINE_ATTACK(...) or VITRINE_JUDGE(...), so that new fields
+ * are 0. */
 typedef struct vitrine_attack_plan {
     size_t size;           /* sizeof(vitrine_attack_plan) */
-    const char *attack;    /* "pgd:steps=20", "apgd-ce+fab-t", "autoattack": as --attack (vitrine list attacks) */
-    const char *norm;      /* "linf", "l2", "l1", "l0" */
+    const char *attack;    /* "pgd:steps=20", "apgd-ce+fab-t", "autoattack" (vitrine_list_attack); of a judge unused */
+    const char *norm;      /* "linf", "l2", "l1", "l0" (vitrine_list_norm) */
     double eps;            /* radius: linf above 0, at most 1; l0: a whole number of values */
     uint64_t seed;         /* of every random draw, below 2^63 */
     int threads;           /* 0: as many as there are processors */
     int batch;             /* images that a thread attacks at a time, 1 to 1024; 0: 1, of other processes their own */
-    int exhaustive;        /* not 0: no image is left early */
+    int exhaustive;        /* not 0: no image is left early; batch and exhaustive are unused of a judge */
     const int32_t *images; /* [n] number of each image, distinct, not negative: draws depend on it; NULL: 0, 1, ... */
-    const volatile sig_atomic_t *interrupt; /* set to end the call (VITRINE_INTERRUPTED); NULL: nobody does */
+    const volatile sig_atomic_t *interrupt; /* set to end the call (VITRINE_INTERRUPTED); NULL: it runs to its end */
+    const char *threat; /* "patch:size=8,count=1": squares whose pixels are free, with norm NULL and eps 0; or NULL */
+    const int32_t *targets; /* [n] class that each image is to be taken for, not its label; NULL: any but the label */
+    int eight_bit;          /* not 0: only points of whole grey levels k/255 count, and x must consist of them */
+    double allowance;       /* of a judge, 0 to 1e-5: added to eps for each value, for points of other programs: once in
+                             * linf, sqrt(values) times in l2, values times in l1, never in l0, patches and 8 bits */
 } vitrine_attack_plan;
 #define VITRINE_ATTACK(attack, norm, eps)                                                                              \
-    { sizeof(vitrine_attack_plan), attack, norm, eps, 0, 0, 0, 0, NULL, NULL }
+    { sizeof(vitrine_attack_plan), attack, norm, eps, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, VITRINE_ALLOWANCE }
+#define VITRINE_JUDGE(norm, eps) VITRINE_ATTACK(NULL, norm, eps)
 
 /* Attacks n images x [n, channels, height, width], values in [0,1], with labels [n] in [0, classes). x_adv [as x]
  * (NULL: not wanted): the point that broke an image, or with `exhaustive` the attack's last; x itself where there is
@@ -175,10 +187,36 @@ typedef struct vitrine_attack_plan {
 VITRINE_API vitrine_status vitrine_attack(const vitrine_model *m, const vitrine_attack_plan *plan, size_t n,
                                           const float *x, const int32_t *labels, float *x_adv,
                                           vitrine_verdict *verdicts, vitrine_err *e);
-/* The verdict alone on points x_adv, whoever made them, within `norm` and `eps` of x; forwards and gradients are 0. */
-VITRINE_API vitrine_status vitrine_judge(const vitrine_model *m, const char *norm, double eps, size_t n, const float *x,
-                                         const float *x_adv, const int32_t *labels, vitrine_verdict *verdicts,
-                                         vitrine_err *e);
+/* The verdict alone on points x_adv, of whatever program, by the plan's norm, eps, threat, targets, eight_bit and
+ * allowance, as `vitrine verify --adv`: forwards and gradients are 0, and linf, l2, l1, l0 say how far a point lies. */
+VITRINE_API vitrine_status vitrine_judge(const vitrine_model *m, const vitrine_attack_plan *plan, size_t n,
+                                         const float *x, const float *x_adv, const int32_t *labels,
+                                         vitrine_verdict *verdicts, vitrine_err *e);
+
+/* ---- what there is ---- */
+
+typedef struct vitrine_attack_info {
+    size_t size;                            /* sizeof(vitrine_attack_info), set by the caller */
+    const char *name, *summary, *reference; /* "pgd", a sentence, the paper; they live as long as the program */
+    char norms[40];                         /* "linf l2 l1 patch": what it knows, by spaces */
+    int gradients;                          /* not 0: it asks for the model's */
+    int surrogate;                          /* not 0: it asks for those of another model */
+} vitrine_attack_info;
+
+typedef struct vitrine_option_info {
+    size_t size;             /* sizeof(vitrine_option_info), set by the caller */
+    const char *name, *help; /* "steps", a phrase; as above */
+    const char *type;        /* "integer", "real", "flag" (0 or 1), "choice", "triple" (of reals), "text" */
+    const char *choices;     /* "ce|margin"; NULL: of another type */
+    char preset[200];        /* the default, as it would be given: "10", "eps/4" */
+    double min, max;         /* inclusive, of integer, real and triple */
+} vitrine_option_info;
+
+/* Attack i = 0, 1, ...; its option k = 0, 1, ... (attack NULL: those that every attack takes under a patch threat). 1,
+ * or 0 past the last, of an unknown attack, or where `out` has another size. */
+VITRINE_API int vitrine_list_attack(int i, vitrine_attack_info *out);
+VITRINE_API int vitrine_list_option(const char *attack, int k, vitrine_option_info *out);
+VITRINE_API const char *vitrine_list_norm(int i); /* "linf", ...; NULL past the last */
 
 /* ---- runs ---- */
 
@@ -229,8 +267,8 @@ VITRINE_API void vitrine_free(void *p);
 
 /* As `vitrine train`: options recipe (a file), data, out, and init, resume, max-steps, threads, set=KEY=VALUE
  * (repeated) and those that tell of the checkpoint `init`. The folder `out` gets model.safetensors, state.safetensors
- * and log.jsonl, and with watched images best.safetensors. VITRINE_INTERRUPTED: stopped, by *interrupt or after
- * max-steps; with resume it goes on from there. */
+ * and log.jsonl, and with watched images best.safetensors. VITRINE_INTERRUPTED: *interrupt stopped it. With resume it
+ * goes on from there, and from where max-steps ended it (VITRINE_OK). */
 VITRINE_API vitrine_status vitrine_train(const char *const *options, const vitrine_listener *listener, vitrine_err *e);
 
 #ifdef __cplusplus

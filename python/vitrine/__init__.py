@@ -5,15 +5,17 @@
     model = vitrine.load("weights/shapes10-vit")
     x_adv, verdicts = vitrine.attack(model, x, labels, "apgd-ce", 8 / 255)
 
-Images are float32 [n, channels, height, width] in [0, 1] (of a checkpoint [n, 3, side, side]); whatever fails raises vitrine.Error with the library's sentence. The
-library is $VITRINE_LIBRARY, else libvitrine.so.0 beside this package (an installation, or a build tree), else the system's.
+Images are float32 [n, channels, height, width] in [0, 1], arrays or tensors of torch on the processor; whatever fails
+raises vitrine.Error with the library's sentence. The library is $VITRINE_LIBRARY, else libvitrine.so.0 beside this package (an installation, or a build tree), else the system's.
 """
 
-from ._library import Error, environment, version
+from ._library import (BROKEN, CORRECT, INVALID, NOT_FINITE, OUTCOMES, ROBUST, WRONG, Error, Verdicts, environment,
+                       version)
 from ._model import Model, connect, load, own
 from ._run import Run, evaluate, read_run, train
-from ._attack import BROKEN, CORRECT, INVALID, NOT_FINITE, ROBUST, WRONG, attack, judge
+from ._attack import attack, attacks, judge, norms
 
 __version__ = version()
-__all__ = ["BROKEN", "CORRECT", "Error", "INVALID", "Model", "NOT_FINITE", "ROBUST", "Run", "WRONG", "attack", "connect",
-           "environment", "evaluate", "judge", "load", "own", "read_run", "train", "version"]
+__all__ = ["BROKEN", "CORRECT", "Error", "INVALID", "Model", "NOT_FINITE", "OUTCOMES", "ROBUST", "Run", "Verdicts", "WRONG",
+           "attack", "attacks", "connect", "environment", "evaluate", "judge", "load", "norms", "own", "read_run", "train",
+           "version"]

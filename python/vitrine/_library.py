@@ -4,6 +4,7 @@
 import ctypes as c
 import os
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -37,21 +38,83 @@ class Err(c.Structure):
 class Classifier(c.Structure):
     LOGITS = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int, c.POINTER(c.c_float), c.POINTER(c.c_float))
     VJP = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int, c.POINTER(c.c_float), c.POINTER(c.c_float), c.POINTER(c.c_float))
-    _fields_ = [("size", c.c_size_t), ("name", c.c_char_p), ("classes", c.c_int), ("side", c.c_int), ("batch", c.c_int),
-                ("parallel", c.c_int), ("random", c.c_int), ("self", c.c_void_p), ("logits", LOGITS), ("vjp", VJP), ("channels", c.c_int),
-                ("height", c.c_int), ("width", c.c_int)]
+    _fields_ = [("size", c.c_size_t), ("name", c.c_char_p), ("classes", c.c_int), ("channels", c.c_int),
+                ("height", c.c_int), ("width", c.c_int), ("batch", c.c_int), ("parallel", c.c_int), ("random", c.c_int),
+                ("self", c.c_void_p), ("logits", LOGITS), ("vjp", VJP)]
 
 
 class Plan(c.Structure):
     _fields_ = [("size", c.c_size_t), ("attack", c.c_char_p), ("norm", c.c_char_p), ("eps", c.c_double),
                 ("seed", c.c_uint64), ("threads", c.c_int), ("batch", c.c_int), ("exhaustive", c.c_int),
-                ("images", c.c_void_p), ("interrupt", c.c_void_p)]
+                ("images", c.c_void_p), ("interrupt", c.c_void_p), ("threat", c.c_char_p), ("targets", c.c_void_p),
+                ("eight_bit", c.c_int), ("allowance", c.c_double)]
+
+
+class AttackInfo(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("name", c.c_char_p), ("summary", c.c_char_p), ("reference", c.c_char_p),
+                ("norms", c.c_char * 40), ("gradients", c.c_int), ("surrogate", c.c_int)]
+
+
+class OptionInfo(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("name", c.c_char_p), ("help", c.c_char_p), ("type", c.c_char_p),
+                ("choices", c.c_char_p), ("preset", c.c_char * 200), ("min", c.c_double), ("max", c.c_double)]
 
 
 # vitrine_verdict
 VERDICT = np.dtype([(k, np.int32) for k in ("image", "label", "clean", "outcome", "pred", "pred64", "borderline", "stage")] +
                    [(k, np.float64) for k in ("margin", "margin64", "linf", "l2", "l1", "l0")] +
                    [(k, np.int64) for k in ("forwards", "gradients")])
+OUTCOMES = ("correct", "wrong", "robust", "broken", "invalid", "not finite")  # vitrine_outcome
+CORRECT, WRONG, ROBUST, BROKEN, INVALID, NOT_FINITE = range(len(OUTCOMES))
+
+
+class Verdicts(np.ndarray):
+    """[n] records with the fields of vitrine_verdict: v["outcome"], v["margin"], ..."""
+
+    __module__ = "vitrine"
+
+    def __getitem__(self, key):
+        got = self.view(np.ndarray)[key]
+        return got.view(Verdicts) if isinstance(got, np.ndarray) and got.dtype == VERDICT else got
+
+    @property
+    def success(self):
+        """bool [n]: was the image broken?"""
+        return self["outcome"] == BROKEN
+
+    @property
+    def outcomes(self):
+        """The outcomes' names [n]: "broken"; "open" where a run has not come to the image yet."""
+        return np.array(OUTCOMES + ("open",))[self["outcome"]]
+
+
+class Handle:
+    """What a handle of the C library is: closed by close(), at the end of a `with`, or with its last reference."""
+
+    _handle = None  # of a half-made object too
+
+    def close(self):
+        handle, self._handle = self._handle, None
+        if handle:
+            self._close(handle)
+
+    __del__ = close
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a vitrine.%s cannot be copied or pickled, since it is a handle of the C library: open it again"
+                        % type(self).__name__)
+
+    @property
+    def handle(self):
+        if not self._handle:
+            raise ValueError("the %s is closed" % type(self).__name__.lower())
+        return self._handle
 
 
 class Listener(c.Structure):
@@ -69,7 +132,9 @@ for _name, _result, _args in [
     ("height", _I, [_P]), ("width", _I, [_P]), ("pixels", _N, [_P]), ("sha256", _S, [_P]),
     ("assumed", _S, [_P]), ("logits", _I, [_P, _N, _P, _P, _I, _E]), ("vjp", _I, [_P, _N, _P, _P, _P, _I, _E]),
     ("attack", _I, [_P, c.POINTER(Plan), _N, _P, _P, _P, _P, _E]),
-    ("judge", _I, [_P, _S, c.c_double, _N, _P, _P, _P, _P, _E]),
+    ("judge", _I, [_P, c.POINTER(Plan), _N, _P, _P, _P, _P, _E]),
+    ("list_attack", _I, [_I, c.POINTER(AttackInfo)]), ("list_option", _I, [_S, _I, c.POINTER(OptionInfo)]),
+    ("list_norm", _S, [_I]),
     ("evaluate", _I, [_P, _P, c.POINTER(Listener), _E]), ("read", _I, [_P, _S, _E]), ("run_close", None, [_P]),
     ("run_entries", _I, [_P]), ("run_entry", _S, [_P, _I]), ("run_images", _N, [_P]), ("run_pixels", _N, [_P]),
     ("run_verdicts", _I, [_P, _I, _P, _E]), ("run_adversarial", _I, [_P, _I, c.c_int32, _P, _E]),
@@ -133,9 +198,31 @@ def call_interruptible(name, flag, *args):
         raise failed[0]
 
 
+def _is_tensor(x):
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def array(x, what):
+    """An array of whatever is one, a tensor of torch included."""
+    if _is_tensor(x):
+        if x.device.type != "cpu":
+            raise TypeError("%s is on the device %s: give %s.cpu()" % (what, x.device, what))
+        x = x.detach().numpy()
+    return np.asarray(x)
+
+
+def like(given, result):
+    """An array, or a tensor where a tensor was given."""
+    return sys.modules["torch"].from_numpy(result) if _is_tensor(given) else result
+
+
 def images(x, shape, what="x"):
-    """float32 [n, *shape], contiguous; floats of another width are refused, since rounding moves points."""
-    x = np.asarray(x)
+    """float32 [n, *shape], contiguous, or [n, height, width] of one channel; floats of another width are refused, since
+    rounding moves points."""
+    x = array(x, what)
+    if x.ndim == 3 and x.shape[1:] == shape[1:] and shape[0] == 1:
+        x = x[:, None]
     if x.dtype != np.float32:
         raise TypeError("%s is %s, must be float32 (bytes: x.astype('float32') / numpy.float32(255))" % (what, x.dtype))
     if x.ndim != 4 or x.shape[1:] != shape or not len(x):
@@ -145,12 +232,31 @@ def images(x, shape, what="x"):
 
 def whole(values, n, what):
     """int32 [n]."""
-    v = np.asarray(values)
+    v = array(values, what)
     if v.shape != (n,) or not (np.issubdtype(v.dtype, np.integer)):
         raise ValueError("%s is %s %s, must be %d whole numbers" % (what, v.dtype, list(v.shape), n))
     if n and (v.min() < -2**31 or v.max() >= 2**31):
         raise ValueError("%s: beyond 32 bits" % what)
     return np.ascontiguousarray(v, np.int32)
+
+
+def norm_name(norm):
+    """A norm as the library takes it; None: linf."""
+    known = {"inf": "linf", float("inf"): "linf", 2: "l2", 1: "l1", 0: "l0"}
+    if norm is None:
+        return b"linf"
+    if not isinstance(norm, str) and (isinstance(norm, bool) or norm not in known):
+        raise ValueError("norm is %r, must be 'linf', 'l2', 'l1', 'l0', or numpy.inf, 2, 1, 0" % (norm,))
+    return known.get(norm, norm).encode()
+
+
+def real(value, what):
+    """A number, or a text such as "8/255"."""
+    try:
+        above, _, below = value.partition("/") if isinstance(value, str) else (value, "", "")
+        return float(above) / float(below or 1)
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise ValueError("%s is %r, must be a number, or a fraction as '8/255'" % (what, value)) from None
 
 
 def pairs(options):

@@ -7,34 +7,17 @@ import threading
 
 import numpy as np
 
-from ._library import Classifier, call, call_held, images, lib, pairs
+from ._library import Classifier, Handle, array, call, call_held, images, lib, like, pairs
 
 
-class Model:
-    """Closed by close(), at the end of a `with`, or when nobody holds it. May be used by several threads at once."""
+class Model(Handle):
+    """May be used by several threads at once."""
+
+    _close = staticmethod(lib.vitrine_close)
 
     def __init__(self, handle, keeps=None):
         self._handle, self._keeps = handle, keeps
         self._failed = threading.local()
-
-    def close(self):
-        handle, self._handle = self._handle, None
-        if handle:
-            lib.vitrine_close(handle)
-
-    __del__ = close
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    @property
-    def handle(self):
-        if not self._handle:
-            raise ValueError("the model is closed")
-        return self._handle
 
     @property
     def classes(self):
@@ -64,21 +47,21 @@ class Model:
             (self.classes,) + self.shape)
 
     def logits(self, x, threads=0):
-        """[n, classes] of x [n, *shape]."""
-        x = images(x, self.shape)
+        """[n, classes] of x [n, *shape]; a tensor of a tensor."""
+        given, x = x, images(x, self.shape)
         z = np.empty((len(x), self.classes), np.float32)
         self.raising(lambda: self.ask("logits", self.handle, len(x), x.ctypes.data, z.ctypes.data, threads))
-        return z
+        return like(given, z)
 
     def vjp(self, x, cotangent, threads=0):
-        """The gradient [n, *shape] of sum(logits(x) * cotangent) at x; cotangent [n, classes]."""
-        x = images(x, self.shape)
-        dz = np.ascontiguousarray(cotangent, np.float32)
+        """The gradient, of x's kind and shape, of sum(logits(x) * cotangent) at x; cotangent [n, classes]."""
+        given, x = x, images(x, self.shape)
+        dz = np.ascontiguousarray(array(cotangent, "cotangent"), np.float32)
         if dz.shape != (len(x), self.classes):
             raise ValueError("cotangent is %s, must be %s" % (list(dz.shape), [len(x), self.classes]))
         dx = np.empty_like(x)
         self.raising(lambda: self.ask("vjp", self.handle, len(x), x.ctypes.data, dz.ctypes.data, dx.ctypes.data, threads))
-        return dx
+        return like(given, dx.reshape(tuple(np.shape(given))))
 
     def ask(self, *args):
         (call_held if self._keeps is None else call)(*args)
@@ -130,7 +113,7 @@ class _Own:
             return 1
 
     def _fill(self, pointer, n, shape, got, what):
-        got = np.asarray(got)
+        got = array(got, what)
         if got.shape != (n,) + shape:
             raise ValueError("%s returned %s, must be %s" % (what, list(got.shape), [n] + list(shape)))
         self._view(pointer, n, shape)[...] = got
@@ -146,15 +129,17 @@ class _Own:
             lambda: self._fill(dx, n, image, f(self._view(x, n, image).copy(), self._view(dz, n, scores).copy()), "vjp"))
 
 
-def own(logits, vjp, classes, side=0, batch=64, random=False, name="a Python function", shape=None):
+def own(logits, vjp, classes, side=None, batch=64, random=False, name="a Python function", shape=None):
     """A model of one's own: logits(x) -> [n, classes], vjp(x, dz) -> the gradient, as x, of
     sum(logits(x) * dz); vjp None: it has no gradients. Both are called by one thread at a time, with at most `batch`
     images; what they raise is raised by whatever called them. random: logits draw when they are asked.
-    shape: (channels, height, width) of the images, which are [3, side, side] without it."""
-    sides = tuple(shape) if shape is not None else (0, 0, 0)
-    keeps = _Own(logits, vjp, classes, sides if shape is not None else (3, side, side))
-    described = Classifier(c.sizeof(Classifier), name.encode(), classes, side, batch, 0, bool(random), None,
-                           keeps.functions[0], keeps.functions[1], *sides)
+    shape: (channels, height, width) of an image; side, in its place: they are [3, side, side]."""
+    if (shape is None) == (side is None):
+        raise ValueError("give shape, or side in its place")
+    shape = (3, side, side) if shape is None else tuple(shape)
+    keeps = _Own(logits, vjp, classes, shape)
+    described = Classifier(c.sizeof(Classifier), name.encode(), classes, *shape, batch, 0, bool(random), None,
+                           *keeps.functions)
     out = c.c_void_p()
     call("own", c.byref(out), c.byref(described))
     return Model(out.value, keeps)

@@ -7,33 +7,16 @@ import os
 
 import numpy as np
 
-from ._library import VERDICT, Error, Listener, call, call_interruptible, lib, pairs
+from ._library import (VERDICT, Error, Handle, Listener, Verdicts, call, call_interruptible, lib, norm_name, pairs)
 
 
-class Run:
+class Run(Handle):
     """An evaluation: its entries ("clean", then the attacks), verdicts and points."""
+
+    _close = staticmethod(lib.vitrine_run_close)
 
     def __init__(self, handle):
         self._handle = handle
-
-    def close(self):
-        handle, self._handle = self._handle, None
-        if handle:
-            lib.vitrine_run_close(handle)
-
-    __del__ = close
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    @property
-    def handle(self):
-        if not self._handle:
-            raise ValueError("the run is closed")
-        return self._handle
 
     @property
     def entries(self):
@@ -51,7 +34,7 @@ class Run:
         """Of every image, ascending; entry: a name or a number, 0: clean."""
         v = np.zeros(lib.vitrine_run_images(self.handle), VERDICT)
         call("run_verdicts", self.handle, self._number(entry), v.ctypes.data)
-        return v
+        return v.view(Verdicts)
 
     def adversarial(self, entry, image):
         """The stored point [channels, height, width]; Error: none was stored."""
@@ -123,6 +106,8 @@ def evaluate(weights=None, told=None, say=None, **options):
     attack=["pgd", "square"], eps="8/255", images="0:100", out="run"). A flag is true, a list repeats an option, a _ stands
     for a -. told(entry, verdict) is called for each image as soon as it is decided, say(text) with the progress. Returns a
     Run."""
+    if options.get("norm") is not None:
+        options["norm"] = norm_name(options["norm"]).decode()
     out = c.c_void_p()
     _call("evaluate", told, say, dict(options, weights=None if weights is None else os.fspath(weights)), c.byref(out))
     return Run(out.value)

@@ -19,11 +19,17 @@ _Static_assert((int)VITRINE_INTERRUPTED == VT_INTERRUPTED && (int)VITRINE_E_USAG
 
 const char *vitrine_version(void) { return VT_VERSION; }
 
-const char *vitrine_status_name(vitrine_status s) { return vt_status_name((vt_status)s); }
+/* VT_STOP is between attacks and evaluations, and has no public number. */
+const char *vitrine_status_name(vitrine_status s) {
+    return (int)s == VT_STOP ? vt_status_name((vt_status)-1) : vt_status_name((vt_status)s);
+}
 
 void vitrine_free(void *p) { free(p); }
 
 /* ---- failures ---- */
+
+/* A caller gives arguments, not the options of a command line, which is never linked with this file. */
+bool vt_bare_arguments(void) { return true; }
 
 vitrine_status vt_api_end(vitrine_err *e, vt_status s, const vt_err *why) {
     if (e) {
@@ -88,6 +94,8 @@ vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *c
         char *value = strchr(copy, '=');
         if (value) *value++ = 0;
         if (!listed(known, copy)) return vt_fail(e, VT_E_UNKNOWN, "%s: unknown option '%.100s'", call, copy);
+        if (!value && !listed(all_flags, copy))
+            return vt_fail(e, VT_E_USAGE, "%s: %s needs a value: %s=VALUE", call, copy, copy);
         if (value && listed(all_flags, copy))
             return vt_fail(e, VT_E_USAGE, "%s: %s takes no value, but '%.100s' was given", call, copy, value);
         vt_choose(&o->c, copy, value ? value : "");

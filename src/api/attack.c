@@ -7,9 +7,12 @@
 #include "api/api.h"
 #include "core/hash.h"
 #include "core/mem.h"
+#include "core/threads.h"
 #include "eval/evaluate.h"
 #include "eval/request.h"
-#include "eval/verify.h"
+#include "eval/verifier.h"
+
+_Static_assert(VITRINE_ALLOWANCE == VT_ALLOWANCE, "the public allowance is ours");
 
 /* ---- arrays as a data set ---- */
 
@@ -22,8 +25,8 @@ typedef struct arrays {
     size_t n, pixels;
     vt_shape shape;
     const float *x;
-    const int32_t *labels;
-    numbered *order; /* [n] ascending by number */
+    const int32_t *labels, *targets; /* targets: NULL, or classes to reach */
+    numbered *order;                 /* [n] ascending by number */
 } arrays;
 
 static int by_number(const void *a, const void *b) {
@@ -56,6 +59,9 @@ static vt_status check_arrays(const arrays *a, int classes, vt_err *e) {
     for (size_t i = 0; i < a->n; i++) {
         if (a->labels[i] < 0 || a->labels[i] >= classes)
             return vt_fail(e, VT_E_RANGE, "labels[%zu] is %d, must be 0 to %d", i, a->labels[i], classes - 1);
+        if (a->targets && (a->targets[i] < 0 || a->targets[i] >= classes || a->targets[i] == a->labels[i]))
+            return vt_fail(e, VT_E_RANGE, "targets[%zu] is %d, must be 0 to %d and not the label, %d", i, a->targets[i],
+                           classes - 1, a->labels[i]);
         const float *x = a->x + i * a->pixels;
         for (size_t k = 0; k < a->pixels; k++)
             if (!(x[k] >= 0 && x[k] <= 1))
@@ -111,28 +117,64 @@ typedef struct found {
     const arrays *a;
     float *x_adv;
     vitrine_verdict *verdicts;
+    int last; /* entry, whose points are the caller's */
 } found;
 
-/* Stages of an image come one after another. */
+/* Stages and entries of an image come one after another. */
 static void told(void *ctx, const vt_record *r, const float *x_adv) {
     const found *f = ctx;
     size_t row = row_of(f->a, r->image);
     vt_api_verdict(&f->verdicts[row], r);
-    if (x_adv && f->x_adv) memcpy(f->x_adv + row * f->a->pixels, x_adv, f->a->pixels * sizeof(float));
+    if (x_adv && f->x_adv && r->entry == f->last)
+        memcpy(f->x_adv + row * f->a->pixels, x_adv, f->a->pixels * sizeof(float));
 }
 
 /* ---- an attack ---- */
 
-static vt_status make_ready(vt_eval *v, vt_attack *attack, const vitrine_attack_plan *p, vt_err *e) {
-    char eps[40];
-    VT_TRY(vt_api_norm(p->norm, &v->norm, e));
-    VT_TRY(vt_request_eps(vt_api_real(eps, p->eps), v->norm, &v->eps, e));
+/* norm and eps, or a threat in their place. */
+static vt_status read_threat(vt_norm *norm, double *eps, vt_patch *patch, const vitrine_attack_plan *p,
+                             const vitrine_model *m, vt_err *e) {
+    const vt_model *of = m->subject.model;
+    char text[40];
+    *norm = VT_LINF, *eps = 1;
+    if (!p->threat) {
+        VT_TRY(vt_api_norm(p->norm, norm, e));
+        return vt_request_eps(vt_api_real(text, p->eps), *norm, eps, e);
+    }
+    if (p->norm || p->eps != 0)
+        return vt_fail(e, VT_E_USAGE, "threat %.60s stands in place of norm and eps: leave them NULL and 0", p->threat);
+    VT_TRY(vt_patch_parse(patch, p->threat, e));
+    return vt_patch_fit(patch, &of->config, of->path, e);
+}
+
+/* Entries of an evaluation: the attack, and behind it the same in 8 bits. */
+static vt_status read_attack(vt_attack *out, int n, const vitrine_attack_plan *p, vt_norm norm, vt_err *e) {
+    for (int k = 0; k < n; k++) {
+        vt_attack *a = &out[k];
+        VT_TRY(p->threat ? vt_attack_parse_patch(a, p->attack, e) : vt_attack_parse(a, p->attack, norm, e));
+        if (n > 1 && a->scoring != VT_SCORE_BALL)
+            return vt_fail(e, VT_E_USAGE, "attack %s is scored as a paper's evaluator was: it has no 8-bit points",
+                           a->name);
+        if (k) a->scoring = VT_SCORE_EIGHT_BIT;
+    }
+    return VT_OK;
+}
+
+static vt_status make_ready(vt_eval *v, vt_attack attacks[2], const vitrine_attack_plan *p, const vitrine_model *m,
+                            vt_err *e) {
+    VT_TRY(read_threat(&v->norm, &v->eps, &v->patch, p, m, e));
     if (p->seed > INT64_MAX) return vt_fail(e, VT_E_USAGE, "seed is above %lld", (long long)INT64_MAX);
     if (p->batch < 0 || p->batch > VT_LANE_MOST)
         return vt_fail(e, VT_E_USAGE, "batch is %d, must be 1 to %d, or 0", p->batch, VT_LANE_MOST);
     v->seed = p->seed, v->exhaustive = p->exhaustive != 0, v->interrupt = p->interrupt;
-    VT_TRY(vt_attack_parse(attack, p->attack, v->norm, e));
-    v->attacks = attack, v->n_attacks = 1;
+    v->attacks = attacks, v->n_attacks = p->eight_bit ? 2 : 1;
+    return read_attack(attacks, v->n_attacks, p, v->norm, e);
+}
+
+/* One, of a model that is asked one question at a time. */
+static vt_status pick_threads(int *threads, const vitrine_model *m, int asked, vt_err *e) {
+    VT_TRY(vt_api_threads(asked, threads, e));
+    if (m->subject.remote || (m->subject.own && !m->own.c.parallel)) *threads = 1;
     return VT_OK;
 }
 
@@ -140,8 +182,7 @@ static vt_status set_pace(vt_eval *v, const vitrine_model *m, const vitrine_atta
     enum { MOST = 64 };
     bool foreign = m->subject.remote || m->subject.own;
     int takes = m->subject.remote ? vt_remote_usual(m->subject.remote) : vt_subject_takes(&m->subject);
-    VT_TRY(vt_api_threads(p->threads, &v->threads, e));
-    if (foreign && (m->subject.remote || !m->own.c.parallel)) v->threads = 1;
+    VT_TRY(pick_threads(&v->threads, m, p->threads, e));
     v->batch = p->batch ? p->batch : foreign ? (takes < MOST ? takes : MOST) : 1;
     return VT_OK;
 }
@@ -162,9 +203,33 @@ static vt_status run_on(vt_eval *v, const found *f, vt_err *e) {
     return s;
 }
 
+/* The caller's targets as those of a file; rows [n] to be freed. */
+static vt_status read_targets(vt_targets *t, const arrays *a, const int32_t *targets, vt_err *e) {
+    *t = (vt_targets){.by = "file", .path = "targets", .n = a->n, .rows = calloc(a->n, sizeof *t->rows)};
+    if (!t->rows) return vt_fail(e, VT_E_MEMORY, "no memory for %zu targets", a->n);
+    for (size_t i = 0; i < a->n; i++)
+        t->rows[i].image = a->order[i].number, t->rows[i].target = targets[a->order[i].row];
+    vt_sha_hex(targets, a->n * sizeof *targets, t->sha256);
+    return VT_OK;
+}
+
+/* The caller's arrays as the images of an evaluation that is ready otherwise; *images to be freed. */
+static vt_status attach(vt_eval *v, vt_targets *t, int32_t **images, arrays *a, const vitrine_attack_plan *p,
+                        vt_err *e) {
+    VT_TRY(check_arrays(a, v->subject->data->classes, e));
+    VT_TRY(number_rows(a, p->images, e));
+    if (p->targets) VT_TRY(read_targets(t, a, p->targets, e));
+    v->targets = p->targets ? t : NULL;
+    v->images = *images = calloc(a->n, sizeof **images), v->n_images = a->n;
+    if (!*images) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", a->n);
+    for (size_t i = 0; i < a->n; i++) (*images)[i] = a->order[i].number;
+    return VT_OK;
+}
+
 static vt_status attack_arrays(const vitrine_model *m, const vitrine_attack_plan *p, arrays *a, const found *f,
                                vt_err *e) {
-    vt_attack attack = {0};
+    vt_attack attacks[2] = {0};
+    vt_targets targets = {0};
     vt_eval v = {0};
     vt_dataset d = {.def = &in_memory,
                     .path = (char *)(uintptr_t) "the caller's arrays",
@@ -173,21 +238,28 @@ static vt_status attack_arrays(const vitrine_model *m, const vitrine_attack_plan
                     .floats = true,
                     .state = a};
     vt_subject s = m->subject;
-    s.data = &d, v.subject = &s;
-    VT_TRY(make_ready(&v, &attack, p, e));
     int32_t *images = NULL;
-    vt_status st = set_pace(&v, m, p, e);
-    if (st == VT_OK) st = check_arrays(a, d.classes, e);
-    if (st == VT_OK) st = number_rows(a, p->images, e);
-    if (st == VT_OK && !(images = calloc(a->n, sizeof *images))) st = vt_fail(e, VT_E_MEMORY, "no memory");
-    for (size_t i = 0; st == VT_OK && i < a->n; i++) images[i] = a->order[i].number;
-    v.images = images, v.n_images = a->n;
-    if (f->x_adv && f->x_adv != a->x && st == VT_OK) memcpy(f->x_adv, a->x, a->n * a->pixels * sizeof(float));
+    s.data = &d, v.subject = &s;
+    vt_status st = make_ready(&v, attacks, p, m, e);
+    if (st == VT_OK) st = set_pace(&v, m, p, e);
+    if (st == VT_OK) st = attach(&v, &targets, &images, a, p, e);
+    if (st == VT_OK && f->x_adv) memcpy(f->x_adv, a->x, a->n * a->pixels * sizeof(float));
     vt_sha_hex(a->labels, a->n * sizeof *a->labels, d.hash);
     if (st == VT_OK) st = run_on(&v, f, e);
     free(images);
-    vt_attack_free(&attack);
+    vt_targets_close(&targets);
+    for (int k = 0; k < 2; k++) vt_attack_free(&attacks[k]);
     return st;
+}
+
+/* What both calls ask of a plan and of the number of images. */
+static vitrine_status check_plan(const char *who, const vitrine_attack_plan *p, size_t n, vitrine_err *e) {
+    if (p->size != sizeof *p)
+        return vt_api_usage(e, "%s: the plan's size is %zu, must be sizeof(vitrine_attack_plan), %zu", who, p->size,
+                            sizeof *p);
+    if (!p->norm && !p->threat) return vt_api_usage(e, "%s: plan->norm is NULL", who);
+    if (!n || n >= INT32_MAX) return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", who, n, INT32_MAX - 1);
+    return VITRINE_OK;
 }
 
 vitrine_status vitrine_attack(const vitrine_model *m, const vitrine_attack_plan *plan, size_t n, const float *x,
@@ -197,17 +269,17 @@ vitrine_status vitrine_attack(const vitrine_model *m, const vitrine_attack_plan 
     VT_API_NEEDS(x);
     VT_API_NEEDS(labels);
     VT_API_NEEDS(verdicts);
-    if (plan->size != sizeof *plan)
-        return vt_api_usage(e, "%s: the plan's size is %zu, must be sizeof(vitrine_attack_plan), %zu", __func__,
-                            plan->size, sizeof *plan);
+    if (check_plan(__func__, plan, n, e) != VITRINE_OK) return VITRINE_E_USAGE;
     VT_API_NEEDS(plan->attack);
-    VT_API_NEEDS(plan->norm);
-    if (!n || n >= INT32_MAX)
-        return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", __func__, n, INT32_MAX - 1);
     if (x_adv == x) return vt_api_usage(e, "%s: x_adv is x: the images are asked for again", __func__);
     vt_err why = {0};
-    arrays a = {.n = n, .pixels = vitrine_pixels(m), .shape = vt_subject_shape(&m->subject), .x = x, .labels = labels};
-    found f = {&a, x_adv, verdicts};
+    arrays a = {.n = n,
+                .pixels = vitrine_pixels(m),
+                .shape = vt_subject_shape(&m->subject),
+                .x = x,
+                .labels = labels,
+                .targets = plan->targets};
+    found f = {&a, x_adv, verdicts, plan->eight_bit ? 2 : 1};
     vt_status s = attack_arrays(m, plan, &a, &f, &why);
     free(a.order);
     return vt_api_end(e, s, &why);
@@ -215,61 +287,94 @@ vitrine_status vitrine_attack(const vitrine_model *m, const vitrine_attack_plan 
 
 /* ---- a verdict alone ---- */
 
-static vt_status judge_all(const vitrine_model *m, const vt_terms *t, const arrays *a, const float *x_adv,
-                           vitrine_verdict *out, vt_err *e) {
-    vt_classifier c = {0};
-    size_t classes = (size_t)vitrine_classes(m);
+typedef struct judging {
+    const vitrine_attack_plan *plan;
+    const arrays *a;
+    const float *x_adv;
+    vt_terms terms;      /* without a target */
+    vt_verifier *judges; /* [threads] */
+    vitrine_verdict *out;
+} judging;
+
+static vt_status judge_one(void *ctx, int thread, size_t i, vt_err *e) {
+    const judging *j = ctx;
+    const arrays *a = j->a;
+    const int32_t number = j->plan->images ? j->plan->images[i] : (int32_t)i;
+    vt_verifier *by = &j->judges[thread];
+    vt_terms t = j->terms;
+    vt_verdict v;
+    if (j->plan->interrupt && *j->plan->interrupt) return VT_INTERRUPTED;
+    if (a->targets) t.target = &a->targets[i];
+    vt_rng key = vt_verdict_key(j->plan->seed, number, 1, 0);
+    VT_TRY(vt_verify_by(&v, &t, &by->model, &key, a->x + i * a->pixels, j->x_adv + i * a->pixels, a->shape,
+                        a->labels[i], by->z, by->z64, e));
+    vt_record r = {.image = number,
+                   .entry = 1,
+                   .label = a->labels[i],
+                   .pred = v.pred,
+                   .pred64 = v.pred64,
+                   .status = (uint8_t)vt_verdict_status(&v),
+                   .borderline = v.borderline,
+                   .margin = v.margin,
+                   .margin64 = v.margin64,
+                   .linf = v.linf,
+                   .l2 = v.l2,
+                   .l1 = v.l1,
+                   .l0 = v.l0};
+    j->out[i] = (vitrine_verdict){.clean = -1};
+    vt_api_verdict(&j->out[i], &r);
+    return VT_OK;
+}
+
+static vt_status judge_all(judging *j, const vitrine_model *m, vt_err *e) {
     vt_subject with = m->subject;
     vt_dataset none = {.def = &in_memory};
+    int threads;
     with.data = &none;
-    VT_TRY(vt_subject_classifier(&c, &with, e));
-    float *z = calloc(classes, sizeof *z);
-    double *z64 = calloc(classes * (size_t)vt_classifier_opinions(&c), sizeof *z64);
-    vt_status s = z && z64 ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a verdict");
-    for (size_t i = 0; s == VT_OK && i < a->n; i++) {
-        vt_verdict v;
-        vt_rng key = vt_verdict_key(0, (int32_t)i, 1, 0);
-        s = vt_verify_by(&v, t, &c, &key, a->x + i * a->pixels, x_adv + i * a->pixels, a->shape, a->labels[i], z, z64,
-                         e);
-        vt_record r = {.image = (int32_t)i,
-                       .entry = 1,
-                       .label = a->labels[i],
-                       .pred = v.pred,
-                       .pred64 = v.pred64,
-                       .status = (uint8_t)vt_verdict_status(&v),
-                       .borderline = v.borderline,
-                       .margin = v.margin,
-                       .margin64 = v.margin64,
-                       .linf = v.linf,
-                       .l2 = v.l2,
-                       .l1 = v.l1,
-                       .l0 = v.l0};
-        if (s != VT_OK) break;
-        out[i] = (vitrine_verdict){.clean = -1};
-        vt_api_verdict(&out[i], &r);
-    }
-    free(z), free(z64);
-    vt_classifier_close(&c);
+    VT_TRY(pick_threads(&threads, m, j->plan->threads, e));
+    if ((size_t)threads > j->a->n) threads = (int)j->a->n;
+    j->judges = calloc((size_t)threads, sizeof *j->judges);
+    vt_status s = j->judges ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d threads", threads);
+    for (int i = 0; i < threads && s == VT_OK; i++) s = vt_verifier_open(&j->judges[i], &with, e);
+    if (s == VT_OK) s = vt_for_each(j->a->n, threads, judge_one, j, e);
+    for (int i = 0; j->judges && i < threads; i++) vt_verifier_close(&j->judges[i]);
+    free(j->judges);
     return s;
 }
 
-vitrine_status vitrine_judge(const vitrine_model *m, const char *norm, double eps, size_t n, const float *x,
+/* eps becomes what points of other programs may lie at. */
+static vt_status read_terms(vt_terms *t, const vitrine_attack_plan *p, const vitrine_model *m, vt_err *e) {
+    if (!(p->allowance >= 0) || !(p->allowance <= VT_ALLOWANCE_MOST))
+        return vt_fail(e, VT_E_USAGE, "allowance is %g, must be 0 to %g", p->allowance, VT_ALLOWANCE_MOST);
+    t->scoring = p->eight_bit ? VT_SCORE_EIGHT_BIT : VT_SCORE_BALL;
+    VT_TRY(read_threat(&t->norm, &t->eps, &t->patch, p, m, e));
+    if (p->eight_bit && t->norm == VT_L0)
+        return vt_fail(e, VT_E_USAGE, "eight_bit counts levels of linf, l2 and l1, and knows nothing of l0");
+    if (!p->eight_bit) t->eps += vt_allowance(p->allowance, t, vitrine_pixels(m));
+    return VT_OK;
+}
+
+vitrine_status vitrine_judge(const vitrine_model *m, const vitrine_attack_plan *plan, size_t n, const float *x,
                              const float *x_adv, const int32_t *labels, vitrine_verdict *verdicts, vitrine_err *e) {
     VT_API_NEEDS(m);
-    VT_API_NEEDS(norm);
+    VT_API_NEEDS(plan);
     VT_API_NEEDS(x);
     VT_API_NEEDS(x_adv);
     VT_API_NEEDS(labels);
     VT_API_NEEDS(verdicts);
-    if (!n || n >= INT32_MAX)
-        return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", __func__, n, INT32_MAX - 1);
+    if (check_plan(__func__, plan, n, e) != VITRINE_OK) return VITRINE_E_USAGE;
     vt_err why = {0};
-    char text[40];
-    arrays a = {.n = n, .pixels = vitrine_pixels(m), .shape = vt_subject_shape(&m->subject), .x = x, .labels = labels};
-    vt_terms t = {.scoring = VT_SCORE_BALL};
-    vt_status s = vt_api_norm(norm, &t.norm, &why);
-    if (s == VT_OK) s = vt_request_eps(vt_api_real(text, eps), t.norm, &t.eps, &why);
+    arrays a = {.n = n,
+                .pixels = vitrine_pixels(m),
+                .shape = vt_subject_shape(&m->subject),
+                .x = x,
+                .labels = labels,
+                .targets = plan->targets};
+    judging j = {.plan = plan, .a = &a, .x_adv = x_adv, .out = verdicts};
+    vt_status s = read_terms(&j.terms, plan, m, &why);
     if (s == VT_OK) s = check_arrays(&a, vitrine_classes(m), &why);
-    if (s == VT_OK) s = judge_all(m, &t, &a, x_adv, verdicts, &why);
+    if (s == VT_OK) s = number_rows(&a, plan->images, &why);
+    if (s == VT_OK) s = judge_all(&j, m, &why);
+    free(a.order);
     return vt_api_end(e, s, &why);
 }

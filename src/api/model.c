@@ -14,13 +14,18 @@
 static const char *const attack_at[] = {"attack-at", NULL};
 
 vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e) {
-    char what[1000], options[300];
+    char what[1000], options[300], *at = options;
     *text = 0;
-    if (vt_model_missing(m, what, sizeof what, options, sizeof options))
+    if (vt_model_missing(m, what, sizeof what, options, sizeof options)) {
+        while ((at = strstr(at, " --"))) { /* " --heads 4" is our "heads=4" */
+            memmove(at + 1, at + 3, strlen(at + 2));
+            at += 1 + strcspn(at + 1, " ");
+            if (*at) *at++ = '=';
+        }
         return vt_fail(e, VT_E_USAGE,
-                       "%s: neither its tensors nor anything beside them tell %s: give what is true as options, which "
-                       "the command writes as%s",
+                       "%s: neither its tensors nor anything beside them tell %s: give what is true, as the options%s",
                        m->path, what, options);
+    }
     vt_model_assumed(m, text, size);
     return VT_OK;
 }
@@ -83,17 +88,9 @@ vitrine_status vitrine_connect(vitrine_model **out, const char *where, double ti
     return opened(out, m, s, &why, e);
 }
 
-vt_shape vt_api_own_shape(const vitrine_classifier *c) {
-    return c->side ? vt_shape_rgb(c->side) : (vt_shape){c->channels, c->height, c->width};
-}
+vt_shape vt_api_own_shape(const vitrine_classifier *c) { return (vt_shape){c->channels, c->height, c->width}; }
 
-/* A side, or all three of the others. */
-static vitrine_status check_shape(const vitrine_classifier *c, const char *who, vitrine_err *e) {
-    vt_shape s = vt_api_own_shape(c);
-    if (c->side && (c->channels || c->height || c->width))
-        return vt_api_usage(e, "%s: side is %d, must be 0 beside channels, height and width", who, c->side);
-    if (c->side < 0 || c->side > VT_SHAPE_SIDE || (!c->side && !s.channels && !s.height && !s.width))
-        return vt_api_usage(e, "%s: side is %d, must be 1 to %d", who, c->side, VT_SHAPE_SIDE);
+static vitrine_status check_shape(vt_shape s, const char *who, vitrine_err *e) {
     bool good = s.channels >= 1 && s.channels <= VT_SHAPE_CHANNELS && s.height >= 1 && s.height <= VT_SHAPE_SIDE &&
                 s.width >= 1 && s.width <= VT_SHAPE_SIDE && vt_shape_values(s) <= VT_SHAPE_VALUES;
     if (good) return VITRINE_OK;
@@ -108,16 +105,13 @@ vitrine_status vitrine_own(vitrine_model **out, const vitrine_classifier *c, vit
     VT_API_NEEDS(out);
     *out = NULL;
     VT_API_NEEDS(c);
-    if (c->size != sizeof *c && c->size != offsetof(vitrine_classifier, channels))
+    if (c->size != sizeof *c)
         return vt_api_usage(e, "%s: size is %zu, must be sizeof(vitrine_classifier), %zu", __func__, c->size,
                             sizeof *c);
-    vitrine_classifier whole = {0};
-    memcpy(&whole, c, c->size);
-    c = &whole;
     VT_API_NEEDS(c->logits);
     if (c->classes < 2 || c->classes > CLASSES)
         return vt_api_usage(e, "%s: classes is %d, must be 2 to %d", __func__, c->classes, CLASSES);
-    vitrine_status shaped = check_shape(c, __func__, e);
+    vitrine_status shaped = check_shape(vt_api_own_shape(c), __func__, e);
     if (shaped != VITRINE_OK) return shaped;
     if (c->batch < 1 || c->batch > BATCH)
         return vt_api_usage(e, "%s: batch is %d, must be 1 to %d", __func__, c->batch, BATCH);

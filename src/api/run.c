@@ -60,13 +60,16 @@ static vt_status sorted(const vt_ledger *l, const vt_record ***out, vt_err *e) {
     return VT_OK;
 }
 
-/* Of the lines of one image [n]: its clean line first, where it has one. */
-static void one_image(vitrine_verdict *v, const vt_record *const *lines, size_t n, int entry) {
+/* Of the lines of one image [n]: its clean line first, where it has one. What the entry before one of 8 bits did not
+ * break is not tried there: its verdict holds. */
+static void one_image(vitrine_verdict *v, const vt_record *const *lines, size_t n, const vt_header *h, int entry) {
     bool any = !entry;
     vt_api_verdict(v, lines[0]);
     for (size_t i = 1; i < n; i++)
         if (lines[i]->entry == entry) vt_api_verdict(v, lines[i]), any = true;
-    if (!any && v->outcome != VITRINE_WRONG) v->outcome = -1;
+    if (any || v->outcome == VITRINE_WRONG) return;
+    if (vt_header_scoring(h, entry) == VT_SCORE_EIGHT_BIT) one_image(v, lines, n, h, entry - 1);
+    if (v->outcome == VITRINE_CORRECT || v->outcome == VITRINE_BROKEN) v->outcome = -1;
 }
 
 vitrine_status vitrine_run_verdicts(const vitrine_run *r, int entry, vitrine_verdict *verdicts, vitrine_err *e) {
@@ -79,7 +82,7 @@ vitrine_status vitrine_run_verdicts(const vitrine_run *r, int entry, vitrine_ver
     vt_status s = sorted(r->ledger, &all, &why);
     for (size_t i = 0, end; s == VT_OK && i < r->ledger->count; i = end) {
         for (end = i; end < r->ledger->count && all[end]->image == all[i]->image;) end++;
-        if (all[i]->entry == VT_ENTRY_CLEAN) one_image(verdicts++, all + i, end - i, entry);
+        if (all[i]->entry == VT_ENTRY_CLEAN) one_image(verdicts++, all + i, end - i, r->ledger->header, entry);
     }
     free(all);
     return vt_api_end(e, s, &why);

@@ -88,7 +88,8 @@ static vt_status train(job *j, const char *const *options, const vitrine_listene
                   .max_steps = steps,
                   .interrupt = l ? l->interrupt : NULL};
     if (l && l->say) t.say = say, t.say_ctx = (void *)(uintptr_t)l, t.live = true;
-    return vt_train_run(&t, e);
+    vt_status s = vt_train_run(&t, e);
+    return s == VT_INTERRUPTED && !(t.interrupt && *t.interrupt) ? VT_OK : s; /* max-steps: as it was asked */
 }
 
 vitrine_status vitrine_train(const char *const *options, const vitrine_listener *listener, vitrine_err *e) {

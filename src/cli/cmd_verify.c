@@ -180,9 +180,9 @@ static vt_status distinct(const int64_t *images, int64_t n, const char *file, vt
 
 static vt_status allowance(const vt_cli *c, double *out, vt_err *e) {
     const char *text = vt_cli_get(c, "allowance");
-    *out = 0x1p-24;
+    *out = VT_ALLOWANCE;
     if (!text || !strcmp(text, "2^-24")) return VT_OK;
-    if (!vt_parse_real(text, out) || !(*out >= 0) || !(*out <= 1e-5))
+    if (!vt_parse_real(text, out) || !(*out >= 0) || !(*out <= VT_ALLOWANCE_MOST))
         return vt_fail(e, VT_E_USAGE, "--allowance is '%s', must be a number from 0 to 1e-5, or 2^-24", text);
     return VT_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/status.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,9 +16,26 @@ const char *vt_status_name(vt_status s) {
     return (unsigned)s < sizeof names / sizeof *names ? names[s] : "unknown status";
 }
 
+__attribute__((weak)) bool vt_bare_arguments(void) { return false; }
+
+const char *vt_argument(const char *dashed) { return dashed + (vt_bare_arguments() ? 2 : 0); }
+
+/* The format without the dashes of its arguments, out of room for all of it. */
+static void bare(char *out, const char *fmt) {
+    const char *command = strstr(fmt, "vitrine ");
+    for (const char *at = fmt; *at; at++) {
+        bool dashes = at[0] == '-' && at[1] == '-' && (at[2] == '%' || isalpha((unsigned char)at[2]));
+        if (dashes && (!command || at < command)) at += 2;
+        *out++ = *at;
+    }
+    *out = 0;
+}
+
 vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) {
+    char plain[1000];
     if (!e) return s;
     e->code = s;
+    if (vt_bare_arguments() && strlen(fmt) < sizeof plain) bare(plain, fmt), fmt = plain;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(e->text, sizeof e->text, fmt, ap);

@@ -4,6 +4,8 @@
 #ifndef VT_CORE_STATUS_H
 #define VT_CORE_STATUS_H
 
+#include <stdbool.h>
+
 #define VT_STATUS_LIST(X)                                                                                              \
     X(OK, "ok")                                                                                                        \
     X(STOP, "image is broken, attack may stop")                                                                        \
@@ -32,6 +34,12 @@ typedef struct vt_err {
 } vt_err;
 
 const char *vt_status_name(vt_status s);
+
+/* How sentences spell the arguments that they name: a format says "--eps"; where this is true, vt_fail leaves the
+ * dashes out, up to the name of a command ("vitrine info --explain"). Weak: false, unless the public library is linked.
+ */
+bool vt_bare_arguments(void);
+const char *vt_argument(const char *dashed); /* "--eps", or "eps": a name that is not part of a format */
 
 /* Stores the sentence in *e (which may be NULL) and returns s, so that a failure is one line at its site. */
 vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

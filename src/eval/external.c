@@ -17,8 +17,8 @@ static const char *const names[] = {
 static const char *status_name(vt_external_status s) { return s < VT_EXTERNAL_COUNT ? names[s] : "?"; }
 
 double vt_external_allowance(const vt_external *f) {
-    double n = (double)vt_subject_pixels(f->subject);
-    return f->allowance * (f->norm == VT_LINF ? !f->patch.size : f->norm == VT_L2 ? sqrt(n) : f->norm == VT_L1 ? n : 0);
+    const vt_terms t = {.norm = f->norm, .patch = f->patch};
+    return vt_allowance(f->allowance, &t, vt_subject_pixels(f->subject));
 }
 
 typedef struct job {

@@ -40,10 +40,8 @@ typedef struct vt_external {
     vt_norm norm;
     double eps;
     const char *eps_text;
-    vt_patch patch; /* size > 0: the patch threat, in place of norm and eps (which are linf and 1) */
-    /* How far rounding in another program may have moved each pixel: added to eps as it is for linf, times sqrt of the
-     * number of pixels for l2, times that number for l1. The box has none. */
-    double allowance;
+    vt_patch patch;   /* size > 0: the patch threat, in place of norm and eps (which are linf and 1) */
+    double allowance; /* of each value (vt_allowance) */
     int threads;
     vt_progress progress;
     const volatile sig_atomic_t *interrupt;

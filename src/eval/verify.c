@@ -158,6 +158,11 @@ static void as_published(vt_verdict *v, question q) {
     conclude(v, q);
 }
 
+double vt_allowance(double each, const vt_terms *t, size_t n) {
+    if (t->patch.size || t->norm == VT_L0) return 0;
+    return each * (t->norm == VT_LINF ? 1 : t->norm == VT_L2 ? sqrt((double)n) : (double)n);
+}
+
 vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, const vt_rng *key, const float *x,
                        const float *x_adv, vt_shape shape, int label, float *z, double *z64, vt_err *e) {
     bool eight = t->scoring == VT_SCORE_EIGHT_BIT;

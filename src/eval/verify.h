@@ -46,6 +46,11 @@ void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, vt_shape
  * counted in whole levels, no further apart than eps? Else the point is not inside, and not broken. */
 void vt_verify_eight_bit(vt_verdict *v, const float *x, const float *x_adv, size_t n, vt_norm norm, double eps);
 
+/* Rounding to float32 below 1, which may have moved each value of a point of another program; the most that is taken.
+ */
+#define VT_ALLOWANCE 0x1p-24
+#define VT_ALLOWANCE_MOST 1e-5
+
 /* What a run judges the points of an entry by. */
 typedef struct vt_terms {
     vt_norm norm;
@@ -54,6 +59,10 @@ typedef struct vt_terms {
     vt_scoring scoring;
     const int32_t *target; /* the class to reach; NULL: any but the label */
 } vt_terms;
+
+/* What `each` value's allowance adds to the radius for images of n values: itself in linf, sqrt(n) times that in l2, n
+ * times in l1; nothing in l0 and for patches. The box has none. */
+double vt_allowance(double each, const vt_terms *t, size_t n);
 
 /* All of that in its order: the verdict on a point, the same when it is found and whenever it is judged again. key:
  * what the model draws by (vt_verdict_key). x, x_adv [shape]; z [K], z64 [opinions, K]: scratch. */

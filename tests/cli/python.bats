@@ -62,6 +62,116 @@ assert (attack(f(m.logits, batch=1))[1]["pred"] == attack(m, "pgd:steps=3")[1]["
 END
 }
 
+@test "norms, radii and lists of attacks as Python writes them" {
+    links
+    script <<'END'
+import copy, pickle
+a = lambda *args, **k: vitrine.attack(m, x, y, *args, **k)
+plain = a("pgd:steps=3", 4 / 255)
+for norm in np.inf, float("inf"), "inf", "linf", None:
+    got = a("pgd:steps=3", "4/255", norm=norm)
+    assert (got[0] == plain[0]).all() and got[1].tobytes() == plain[1].tobytes()
+for number, name in (2, "l2"), (1, "l1"), (2.0, "l2"), (0, "l0"):
+    one, other = (a("square:queries=20" if name != "l0" else "sparse-rs:queries=20", 12, norm=n)[1] for n in (number, name))
+    assert (one["outcome"] == other["outcome"]).all() and (one["l2"] == other["l2"]).all()
+assert a(["fgsm", "pgd:steps=3"], 4 / 255)[1].tobytes() == a("fgsm+pgd:steps=3", 4 / 255)[1].tobytes()
+must(ValueError, "norm is 3, must be", lambda: a("pgd", 0.1, norm=3))
+must(ValueError, "norm is True, must be", lambda: a("pgd", 0.1, norm=True))
+must(vitrine.Error, "norm is 'l7'", lambda: a("pgd", 0.1, norm="l7"))
+must(ValueError, "eps is '4/0', must be a number, or a fraction", lambda: a("pgd", "4/0"))
+must(ValueError, "eps is [0.1], must be", lambda: a("pgd", [0.1]))
+must(ValueError, "give eps, or a threat", lambda: a("pgd"))
+must(ValueError, "one or the other", lambda: a("pgd", norm="l2", threat="patch:size=8"))
+must(vitrine.Error, "unknown attack", lambda: a(["fgsm", "pdg"], 0.1))
+for eps, said in (-0.1, "eps is -0.1, must be above 0"), (8, "eps is 8, but linf eps"):
+    text = str(must(vitrine.Error, said, lambda: a("pgd", eps)))
+    assert text.startswith("eps"), text
+r = vitrine.evaluate("weights/shapes10-vit", data="datasets/shapes10", images="0:4", attack="fgsm", eps="1/2", norm=2)
+assert r.results["norm"] == "l2"
+for handle in m, r:
+    for f in copy.copy, copy.deepcopy, pickle.dumps:
+        must(TypeError, "cannot be copied or pickled", lambda: f(handle))
+type(m).__new__(type(m)).__del__()  # what a copy would begin with
+must(ValueError, "the run is closed", lambda: [r.close(), r.entries])
+v = plain[1]
+assert type(v) is vitrine.Verdicts and v.success.dtype == bool and (v.success == (v["outcome"] == vitrine.BROKEN)).all()
+assert v.success.any() and not v.success.all() and type(v["outcome"]) is np.ndarray and v[2:5].success.shape == (3,)
+assert [vitrine.OUTCOMES[k] for k in v["outcome"]] == v.outcomes.tolist() and set(v.outcomes) <= set(vitrine.OUTCOMES)
+assert pickle.loads(pickle.dumps(v)).tobytes() == v.tobytes()
+END
+    never grep -n 'Exception ignored' <<<"$output"
+}
+
+@test "targets, patches, 8 bits, and the judge on points of other programs" {
+    links
+    "$VITRINE" eval weights/shapes10-vit --data datasets/shapes10 --images 0:12 --threat patch:size=12 --attack pgd:steps=5 --out run --no-selftest >/dev/null
+    script <<'END'
+x_adv, v = vitrine.attack(m, x, y, "pgd:steps=5", threat="patch:size=12")
+assert (v["outcome"] == vitrine.read_run("run", frame=False)["pgd.outcome"]).all() and v.success.any()
+assert vitrine.judge(m, x, x_adv, y, threat="patch:size=12").success[v.success].all()
+small = vitrine.judge(m, x, x_adv, y, threat="patch:size=4")
+assert (small["outcome"][v.success] == vitrine.INVALID).all()
+to = (y + 1) % 10
+x_adv, v = vitrine.attack(m, x, y, "pgd:steps=20", "16/255", targets=to)
+assert v.success.any() and (v["pred"][v.success] == to[v.success]).all()
+x_adv, v = vitrine.attack(m, x, y, "pgd:steps=5", "12/255", eight_bit=True)
+assert v.success.any() and (np.rint(x_adv * 255) / np.float32(255) == x_adv).all()
+theirs = np.clip(x + np.float32(8 / 255) * np.sign(m.vjp(x, -np.eye(10, dtype=np.float32)[y])), 0, 1)
+assert theirs.dtype == np.float32 and np.abs(theirs.astype(float) - x).max() > 8 / 255
+for threads in 1, 2:
+    v = vitrine.judge(m, x, theirs, y, 8 / 255, threads=threads)
+    assert set(v.outcomes) == {"robust", "broken"} and (v["linf"] > 8 / 255).any()
+    assert "invalid" in vitrine.judge(m, x, theirs, y, 8 / 255, allowance=0, threads=threads).outcomes
+all = vitrine.attacks()
+assert vitrine.norms() == ["linf", "l2", "l1", "l0"] and all["pgd"]["gradients"] and not all["square"]["gradients"]
+assert all["fgsm"]["norms"] and all["pgd"]["options"]["steps"]["type"] == "integer"
+END
+    python_attacks=$(PYTHONPATH=$ROOT/python VITRINE_LIBRARY=$(library)/libvitrine.so.0 /usr/bin/python3 -c 'import vitrine; print(*vitrine.attacks())')
+    [ "$python_attacks" = "$("$VITRINE" list attacks | sed -n 's/^\([a-z][a-z0-9-]*\)  *[a-zA-Z].*/\1/p' | grep -vx -e under -e bounds | xargs)" ]
+}
+
+@test "tensors of torch are taken, and given back" {
+    links
+    if ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then # a stand-in with what is used of it
+        cat >torch.py <<'END'
+import numpy
+class Device(str): type = property(lambda self: self.split(":")[0])
+class Tensor:
+    def __init__(self, a, device="cpu"): self.a, self.device = a, Device(device)
+    def detach(self): return self
+    def numpy(self):
+        if self.device.type != "cpu": raise TypeError("not on the processor")
+        return self.a
+    shape = property(lambda self: self.a.shape)
+def from_numpy(a): return Tensor(a)
+END
+    fi
+    script <<'END'
+sys.path.insert(0, ".")
+import torch
+t, labels = torch.from_numpy(x.copy()), torch.from_numpy(y.astype(np.int64))
+assert type(m.logits(t)) is torch.Tensor and (m.logits(t).numpy() == m.logits(x)).all()
+dz = np.eye(10, dtype=np.float32)[y]
+assert (m.vjp(t, torch.from_numpy(dz)).numpy() == m.vjp(x, dz)).all()
+adv, v = vitrine.attack(m, t, labels, "pgd:steps=3", "4/255")
+same, w = vitrine.attack(m, x, y, "pgd:steps=3", "4/255")
+assert type(adv) is torch.Tensor and (adv.numpy() == same).all() and v.tobytes() == w.tobytes()
+assert vitrine.judge(m, t, adv, labels, "4/255").success[v.success].all()
+mine = vitrine.own(lambda x: torch.from_numpy(m.logits(x)), lambda x, dz: torch.from_numpy(m.vjp(x, dz)), 10, shape=(3, 32, 32))
+assert (vitrine.attack(mine, x, y, "pgd:steps=3", "4/255")[1]["pred"] == w["pred"]).all()
+class Elsewhere(torch.Tensor): device = type("D", (), {"type": "cuda", "__str__": lambda self: "cuda:0"})()
+away = Elsewhere.__new__(Elsewhere)
+must(TypeError, "x is on the device cuda:0: give x.cpu()", lambda: m.logits(away))
+grey = vitrine.own(lambda x: np.stack([x.mean((1, 2, 3)), 1 - x.mean((1, 2, 3))], 1), None, 2, shape=(1, 28, 28))
+g = np.full((3, 28, 28), 0.45, np.float32)
+one, v = vitrine.attack(grey, g, [1, 1, 1], "square:queries=50", 0.2)
+two, w = vitrine.attack(grey, g[:, None], [1, 1, 1], "square:queries=50", 0.2)
+assert one.shape == g.shape and (one == two[:, 0]).all() and v.success.all() and (grey.logits(g) == grey.logits(g[:, None])).all()
+must(ValueError, "must be [n, 1, 28, 28]", lambda: grey.logits(g[:, :, :27]))
+must(ValueError, "must be [n, 3, 32, 32]", lambda: m.logits(x[:, 0]))
+END
+}
+
 @test "arrays of another type, shape or range are refused before anything is computed" {
     links
     script <<'END'

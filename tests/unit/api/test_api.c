@@ -95,7 +95,8 @@ static void test_an_array_is_judged_as_a_data_set(void **state) {
         }
         assert_true(broken > 0);
         /* the points alone say the same */
-        assert_int_equal(vitrine_judge(model, "linf", 4.0 / 255, N, x, x_adv, labels, back, &e), VITRINE_OK);
+        vitrine_attack_plan terms = VITRINE_JUDGE("linf", 4.0 / 255);
+        assert_int_equal(vitrine_judge(model, &terms, N, x, x_adv, labels, back, &e), VITRINE_OK);
         for (int i = 0; i < N; i++)
             if (v[i].outcome == VITRINE_BROKEN) {
                 assert_int_equal(back[i].outcome, VITRINE_BROKEN);
@@ -154,7 +155,9 @@ static vitrine_classifier mirrored(mirror *m, int batch) {
     return (vitrine_classifier){.size = sizeof(vitrine_classifier),
                                 .name = "mirror",
                                 .classes = CLASSES,
-                                .side = SIDE,
+                                .channels = 3,
+                                .height = SIDE,
+                                .width = SIDE,
                                 .batch = batch,
                                 .self = m,
                                 .logits = mirror_logits,
@@ -225,16 +228,10 @@ static void test_an_own_classifier_of_another_shape(void **state) {
         assert_int_equal(v.outcome, k ? VITRINE_BROKEN : VITRINE_ROBUST);
     }
     vitrine_close(own);
-    c.side = 4;
-    refused(vitrine_own(&own, &c, &e), VITRINE_E_USAGE, &e, "must be 0 beside channels, height and width");
-    c.side = 0, c.width = 0;
+    c.width = 0;
     refused(vitrine_own(&own, &c, &e), VITRINE_E_USAGE, &e, "its images are 5 x 4 x 0");
-    c.size = offsetof(vitrine_classifier, channels); /* of before there were shapes: those are not looked at */
-    refused(vitrine_own(&own, &c, &e), VITRINE_E_USAGE, &e, "side is 0, must be 1 to 4096");
-    c.side = 8;
-    assert_int_equal(vitrine_own(&own, &c, &e), VITRINE_OK);
-    assert_true(vitrine_side(own) == 8 && vitrine_channels(own) == 3);
-    vitrine_close(own);
+    c.width = 9, c.size = offsetof(vitrine_classifier, vjp);
+    refused(vitrine_own(&own, &c, &e), VITRINE_E_USAGE, &e, "size is");
 }
 
 static void test_an_own_classifier_that_fails_is_told_apart(void **state) {
@@ -343,7 +340,7 @@ static void test_wrong_arguments_are_sentences(void **state) {
     vitrine_attack_plan plan = VITRINE_ATTACK("pgd", "linf", 8);
     refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "8/255?");
     plan.eps = 1.1;
-    refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "--eps is 1.1,");
+    refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "eps is 1.1, but");
     plan.eps = NAN;
     refused(vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e), VITRINE_E_USAGE, &e, "eps is 'nan'");
     plan.eps = 0.03, plan.norm = "l7";
@@ -365,7 +362,9 @@ static void test_wrong_arguments_are_sentences(void **state) {
     refused(vitrine_attack(model, &plan, N, other, labels, x_adv, v, &e), VITRINE_E_RANGE, &e, "is 1.00000012,");
     other[PIXELS + 5] = NAN;
     refused(vitrine_attack(model, &plan, N, other, labels, x_adv, v, &e), VITRINE_E_RANGE, &e, "nan");
-    refused(vitrine_judge(model, "linf", 0.1, N, x, NULL, labels, v, &e), VITRINE_E_USAGE, &e, "x_adv is NULL");
+    refused(vitrine_judge(model, &plan, N, x, NULL, labels, v, &e), VITRINE_E_USAGE, &e, "x_adv is NULL");
+    plan.allowance = 0.1;
+    refused(vitrine_judge(model, &plan, N, x, x_adv, labels, v, &e), VITRINE_E_USAGE, &e, "allowance is 0.1");
     refused(vitrine_evaluate(&r, NULL, NULL, &e), VITRINE_E_USAGE, &e, "options is NULL");
     refused(vitrine_evaluate(&r, (const char *[]){"data=datasets/shapes10", NULL}, NULL, &e), VITRINE_E_USAGE, &e,
             "needs the option weights");
@@ -385,11 +384,144 @@ static void test_any_point_is_judged(void **state) {
     vitrine_verdict v[N];
     memcpy(x_adv, x, sizeof x);
     x_adv[5] = NAN, x_adv[PIXELS] = 2, x_adv[2 * PIXELS] = x[2 * PIXELS] > 0.5F ? 0 : 1;
-    assert_int_equal(vitrine_judge(model, "linf", 0.01, N, x, x_adv, labels, v, &e), VITRINE_OK);
+    vitrine_attack_plan terms = VITRINE_JUDGE("linf", 0.01);
+    assert_int_equal(vitrine_judge(model, &terms, N, x, x_adv, labels, v, &e), VITRINE_OK);
     assert_int_equal(v[0].outcome, VITRINE_NOT_FINITE);
     assert_int_equal(v[1].outcome, VITRINE_INVALID);
     assert_int_equal(v[2].outcome, VITRINE_INVALID);
     assert_true(v[2].linf > 0.01);
+}
+
+/* What every program in float32 returns: up to 2^-25 beyond the ball, by rounding. */
+static void test_points_of_other_programs_have_an_allowance(void **state) {
+    (void)state;
+    vitrine_err e;
+    vitrine_verdict v[N], w[N];
+    const char *const norms[] = {"linf", "l2", "l1", "l0"};
+    const double values = PIXELS, adds[] = {1, sqrt(values), values, 0};
+    for (int i = 0; i < N * PIXELS; i++) x_adv[i] = fminf(1, x[i] + (float)(8.0 / 255));
+    vitrine_attack_plan terms = VITRINE_JUDGE("linf", 8.0 / 255);
+    assert_int_equal(vitrine_judge(model, &terms, N, x, x_adv, labels, v, &e), VITRINE_OK);
+    terms.threads = 2, terms.allowance = 0;
+    assert_int_equal(vitrine_judge(model, &terms, N, x, x_adv, labels, w, &e), VITRINE_OK);
+    for (int i = 0; i < N; i++) {
+        assert_true(v[i].linf > 8.0 / 255 && v[i].linf == w[i].linf && v[i].margin == w[i].margin);
+        assert_int_equal(v[i].outcome, v[i].pred == labels[i] ? VITRINE_ROBUST : VITRINE_BROKEN);
+        assert_int_equal(w[i].outcome, VITRINE_INVALID);
+    }
+    for (int k = 0; k < 4; k++) { /* as much as it says, and no more */
+        double length = k == 0 ? v[0].linf : k == 1 ? v[0].l2 : k == 2 ? v[0].l1 : v[0].l0;
+        for (int more = 0; more < 2; more++) {
+            terms = (vitrine_attack_plan)VITRINE_JUDGE(norms[k], length - (more ? 0.9 : 1.1) * 1e-6 * adds[k]);
+            terms.allowance = 1e-6;
+            if (k == 3) terms.eps = length - !more;
+            assert_int_equal(vitrine_judge(model, &terms, 1, x, x_adv, labels, w, &e), VITRINE_OK);
+            if ((w[0].outcome != VITRINE_INVALID) != more) fail_msg("%s: outcome %d", norms[k], w[0].outcome);
+        }
+    }
+}
+
+/* An option of the evaluation, and the same in a plan: the same verdicts; and the judge's on what was found. */
+static void same_as_evaluated(const char *option, const char *norm, vitrine_attack_plan plan, int entry) {
+    const char *options[] = {"weights=weights/shapes10-vit",
+                             "data=datasets/shapes10",
+                             "images=0:12",
+                             "attack=pgd:steps=5",
+                             norm ? "eps=12/255" : option,
+                             option,
+                             NULL};
+    vitrine_err e;
+    vitrine_run *r;
+    vitrine_verdict v[N], w[N];
+    int found = 0;
+    if (vitrine_evaluate(&r, options + 0, NULL, &e) != VITRINE_OK) fail_msg("%s: %s", option, e.text);
+    assert_int_equal(vitrine_run_verdicts(r, entry, w, &e), VITRINE_OK);
+    vitrine_run_close(r);
+    plan.threads = 2;
+    if (vitrine_attack(model, &plan, N, x, labels, x_adv, v, &e) != VITRINE_OK) fail_msg("%s: %s", option, e.text);
+    for (int i = 0; i < N; i++) same_verdict(&v[i], &w[i]), found += v[i].outcome == VITRINE_BROKEN;
+    assert_int_equal(vitrine_judge(model, &plan, N, x, x_adv, labels, w, &e), VITRINE_OK);
+    for (int i = 0; i < N; i++) {
+        if (v[i].outcome != VITRINE_BROKEN) continue;
+        assert_int_equal(w[i].outcome, VITRINE_BROKEN);
+        assert_true(w[i].margin == v[i].margin);
+        if (plan.targets) assert_int_equal(v[i].pred, plan.targets[i]);
+        for (int k = 0; plan.eight_bit && k < PIXELS; k++)
+            assert_true(x_adv[i * PIXELS + k] == (float)rintf(255 * x_adv[i * PIXELS + k]) / 255);
+    }
+    assert_true(found > 1);
+}
+
+static void test_a_plan_has_targets_patches_and_8_bits(void **state) {
+    (void)state;
+    char option[300];
+    int32_t targets[N];
+    vitrine_err e;
+    vitrine_verdict v[N];
+    FILE *f = fopen(at("targets"), "w");
+    for (int i = 0; i < N; i++) targets[i] = (labels[i] + 1 + i % 3) % CLASSES, fprintf(f, "%d,%d\n", i, targets[i]);
+    fclose(f);
+    snprintf(option, sizeof option, "targets=%s", at("targets"));
+    vitrine_attack_plan plan = VITRINE_ATTACK("pgd:steps=5", "linf", 12.0 / 255);
+    vitrine_attack_plan aimed = plan, bits = plan, patch = VITRINE_ATTACK("pgd:steps=5", NULL, 0);
+    aimed.targets = targets, bits.eight_bit = 1, patch.threat = "patch:size=12";
+    same_as_evaluated(option, "linf", aimed, 1);
+    same_as_evaluated("eight-bit", "linf", bits, 2);
+    same_as_evaluated("threat=patch:size=12", NULL, patch, 1);
+    /* what none of them can be */
+    patch.norm = "l2";
+    refused(vitrine_attack(model, &patch, N, x, labels, NULL, v, &e), VITRINE_E_USAGE, &e, "leave them NULL and 0");
+    patch.norm = NULL, patch.threat = "patch:size=40";
+    refused(vitrine_judge(model, &patch, N, x, x_adv, labels, v, &e), VITRINE_E_USAGE, &e, "size is 40 pixels");
+    targets[2] = labels[2];
+    refused(vitrine_attack(model, &aimed, N, x, labels, NULL, v, &e), VITRINE_E_RANGE, &e, "targets[2] is");
+    targets[2] = CLASSES;
+    refused(vitrine_judge(model, &aimed, N, x, x_adv, labels, v, &e), VITRINE_E_RANGE, &e, "targets[2] is 10");
+    memcpy(other, x, sizeof x);
+    other[7] = 0.5F;
+    refused(vitrine_attack(model, &bits, N, other, labels, NULL, v, &e), VITRINE_E_USAGE, &e, "which is no k/255");
+    bits.attack = "fgsm-specformer", bits.norm = "linf";
+    refused(vitrine_attack(model, &bits, N, x, labels, NULL, v, &e), VITRINE_E_USAGE, &e, "no 8-bit points");
+}
+
+static void test_what_there_is_can_be_listed(void **state) {
+    (void)state;
+    vitrine_attack_info a = {.size = sizeof a};
+    vitrine_option_info o = {.size = sizeof o};
+    bool patch = false;
+    int n = 0, major = -1, minor = -1, last = -1;
+    for (; vitrine_list_attack(n, &a); n++) {
+        vitrine_err e;
+        vitrine_verdict v;
+        char spec[600], norm[40];
+        for (int k = 0; vitrine_list_option(a.name, k, &o); k++) { /* each default is taken as it is printed */
+            snprintf(spec, sizeof spec, "%s:%s=%s", a.name, o.name, o.preset);
+            vitrine_attack_plan plan = VITRINE_ATTACK(spec, NULL, 1);
+            snprintf(norm, sizeof norm, "%.*s", (int)strcspn(a.norms, " "), a.norms);
+            if (strcmp(norm, "patch") != 0)
+                plan.norm = norm;
+            else
+                plan.eps = 0, plan.threat = "patch:size=4";
+            plan.images = (int32_t[]){-1}; /* refused after the attack is read, before anything is computed */
+            refused(vitrine_attack(model, &plan, 1, x, labels, NULL, &v, &e), VITRINE_E_RANGE, &e, "images[0] is -1");
+            assert_true(*o.help && *o.type && (strcmp(o.type, "choice") != 0) == !o.choices);
+        }
+        assert_true(*a.summary && *a.reference && *a.norms);
+        patch = patch || strstr(a.norms, "patch");
+    }
+    assert_true(n > 20 && patch);
+    assert_true(vitrine_list_option("pgd", 0, &o) && vitrine_list_option(NULL, 1, &o));
+    assert_string_equal(o.name, "places");
+    assert_true(!strcmp(o.type, "integer") && o.min == 1 && o.max == 64 && !strcmp(o.preset, "1"));
+    assert_false(vitrine_list_option(NULL, 2, &o) || vitrine_list_option("pdg", 0, &o) || vitrine_list_attack(-1, &a));
+    a.size--;
+    assert_false(vitrine_list_attack(0, &a));
+    assert_string_equal(vitrine_list_norm(3), "l0");
+    assert_true(!vitrine_list_norm(4) && !vitrine_list_norm(-1));
+    assert_string_equal(VITRINE_VERSION, vitrine_version());
+    assert_int_equal(sscanf(VITRINE_VERSION, "%d.%d.%d", &major, &minor, &last), 3);
+    assert_int_equal(VITRINE_VERSION_NUMBER, 10000 * major + 100 * minor + last);
+    assert_string_equal(vitrine_status_name((vitrine_status)1), "unknown status");
 }
 
 int main(void) {
@@ -404,6 +536,9 @@ int main(void) {
         cmocka_unit_test(test_calls_that_are_not_parallel_wait),
         cmocka_unit_test(test_wrong_arguments_are_sentences),
         cmocka_unit_test(test_any_point_is_judged),
+        cmocka_unit_test(test_points_of_other_programs_have_an_allowance),
+        cmocka_unit_test(test_a_plan_has_targets_patches_and_8_bits),
+        cmocka_unit_test(test_what_there_is_can_be_listed),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

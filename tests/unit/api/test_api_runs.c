@@ -65,8 +65,8 @@ static void test_a_run_is_told_written_and_read(void **state) {
         }
         vitrine_verdict back;
         assert_int_equal(vitrine_run_adversarial(again, 1, i, x_adv, &e), VITRINE_OK);
-        assert_int_equal(vitrine_judge(model, "linf", 4.0 / 255, 1, x + i * PIXELS, x_adv, &labels[i], &back, &e),
-                         VITRINE_OK);
+        vitrine_attack_plan terms = VITRINE_JUDGE("linf", 4.0 / 255);
+        assert_int_equal(vitrine_judge(model, &terms, 1, x + i * PIXELS, x_adv, &labels[i], &back, &e), VITRINE_OK);
         assert_int_equal(back.outcome, VITRINE_BROKEN);
     }
     assert_int_equal(vitrine_run_json(again, &text, &e), VITRINE_OK);
@@ -133,7 +133,7 @@ static void test_training(void **state) {
                              "set=micro_batch=10",
                              NULL};
     vitrine_err e;
-    refused(vitrine_train(options, NULL, &e), VITRINE_INTERRUPTED, &e, "");
+    assert_int_equal(vitrine_train(options, NULL, &e), VITRINE_OK); /* as many steps as were asked for */
     assert_int_equal(access(at("trained/state.safetensors"), R_OK), 0);
     options[4] = "set=bach=20";
     refused(vitrine_train(options, NULL, &e), VITRINE_E_UNKNOWN, &e, "bach");
@@ -171,7 +171,7 @@ static bool one_of_each(void) {
     good = good && vitrine_evaluate(&r, eval, NULL, &e) == VITRINE_OK;
     if (good) vitrine_run_close(r);
     good = good && vitrine_connect(&m, "kill $$", 5, &e) == VITRINE_E_MODEL;
-    return good && vitrine_train(train, NULL, &e) == VITRINE_INTERRUPTED;
+    return good && vitrine_train(train, NULL, &e) == VITRINE_OK;
 }
 
 /* Signal handlers, environment, mask for new files and OpenBLAS's and OpenMP's threads stay as they were; nothing is
