@@ -257,18 +257,19 @@ static double forecast(const part *p) {
     return 1.1 * fmin(most, fmax(least, allowance));
 }
 
-/* One line of progress; `forwards` last as long as those of the parts before did. */
-static void say(const part *p, const char *what, double forwards) {
+/* One line of progress, of at most 80 columns; `forwards` last as long as those of the parts before
+ * did. */
+static void say(const part *p, const char *what, double forwards, bool first) {
     const vt_selftest *t = p->t;
     const vt_progress *to = &t->v->progress;
-    char text[300], share[60] = "", time[24], lasts[40] = "less than 1 s";
+    char text[200], share[60] = "", time[24] = "under 1 s";
     double seconds = p->spent > 0 ? forwards * p->seconds / p->spent : 0;
     if (!to->show) return;
-    if (t->ledger && t->reference > 0)
+    if (first && t->ledger && t->reference > 0)
         snprintf(share, sizeof share, ", %.0f %% of the run", 100 * forwards / t->reference);
-    if (seconds >= 1) snprintf(lasts, sizeof lasts, "about %s", vt_duration(seconds, time, sizeof time));
-    snprintf(text, sizeof text, "self-test: %s up to %.0f forwards%s, %s%s", what, forwards, share, lasts,
-             t->ledger ? "; --no-selftest leaves it out" : "");
+    if (seconds >= 1) vt_duration(seconds, time, sizeof time);
+    snprintf(text, sizeof text, "self-test: %sup to %.0f forwards%s, %s%s", what, forwards, share, time,
+             first && t->ledger ? "; skip: --no-selftest" : "");
     to->show(to->ctx, text, false);
 }
 
@@ -368,8 +369,8 @@ static vt_status escalate(part *p, vt_err *e) {
     if (!n) return VT_OK;
     t->escalated = true, t->escalated_images = (int64_t)n;
     t->escalation_forecast = 1.1 * (double)n * COST_AGAIN(t->ratio);
-    snprintf(what, sizeof what, "in doubt, tries %zu survivor%s harder,", n, n == 1 ? "" : "s");
-    say(p, what, t->escalation_forecast);
+    snprintf(what, sizeof what, "in doubt, %zu survivor%s once more: ", n, n == 1 ? "" : "s");
+    say(p, what, t->escalation_forecast, false);
     VT_TRY(run_part(p, AGAIN, p->survivors, n, &t->escalation_cost, e));
     for (size_t i = 0; i < n; i++) t->further += p->ways[i].again;
     return VT_OK;
@@ -403,7 +404,7 @@ static vt_status run_all(part *p, int32_t *images, int32_t *first, vt_err *e) {
     }
     allow(t, t->reference);
     t->forecast = forecast(p);
-    say(p, "may cost", t->forecast);
+    say(p, "", t->forecast, true);
     VT_TRY(vt_sample(t, p->standing, false, images, &right, e));
     VT_TRY(points(p, images, e));
     if (!t->ledger && !t->points_only) VT_TRY(strength(p, images, e));

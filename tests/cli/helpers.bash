@@ -37,17 +37,21 @@ never() { if "$@"; then fail "this must not be so: $*"; fi; }
 # vt ARGS: runs the program, keeps status, output and stderr.
 vt() { run --separate-stderr "$VITRINE" "$@"; }
 
-# good ARGS: must succeed and say nothing on stderr, but how far it is on a machine where that takes
-# half a minute, and what a self-test may cost.
+# Lines of progress: how far a part is on a machine where it takes half a minute, and what a
+# self-test may cost.
+PROGRESS='^(self-test: )?([^:]* )?[0-9]+ of [0-9]+[ :,]|^self-test: (.*: )?up to [0-9]+ forwards, '
+
+# good ARGS: must succeed and say nothing on stderr but progress.
 good() {
     vt "$@"
-    [ "$status" = 0 ] && [ -z "$(grep -vE '^(self-test: )?([^:]* )?[0-9]+ of [0-9]+[ :,]|^self-test: .* up to [0-9]+ forwards, ' <<<"$stderr")" ] || fail "status $status of: vitrine $*" "stdout: $output" "stderr: $stderr"
+    [ "$status" = 0 ] && [ -z "$(grep -vE "$PROGRESS" <<<"$stderr")" ] || fail "status $status of: vitrine $*" "stdout: $output" "stderr: $stderr"
 }
 
 # assumes ARGS: must succeed, and say on stderr, in one line for each checkpoint, what was assumed of it.
 assumes() {
     vt "$@"
     [ "$status" = 0 ] || fail "status $status of: vitrine $*" "stdout: $output" "stderr: $stderr" || return 1
+    stderr=$(grep -vE "$PROGRESS" <<<"$stderr" || true)
     [ -n "$stderr" ] && ! grep -v '^vitrine: .*: assumed, not in the file: .*; `vitrine doctor` tries others$' <<<"$stderr" ||
         fail "stderr is no line of assumptions: $stderr"
 }

@@ -110,23 +110,22 @@ END
     tail -n +2 label/ledger.jsonl | jq -r '[.image, .pred] | @tsv' | while read -r image pred; do
         poke own/test_batch.bin $((image * 3073)) "$(byte "$pred")"
     done
-    # said TEXT FIELD RUN: one line of the last command's standard error, with the number that selftest.json keeps
+    # said TEXT FIELD RUN: one line of standard error has the number that selftest.json keeps
     said() {
-        [ "$(grep -c "^self-test: $1" <<<"$stderr")" = 1 ] || fail "$stderr"
-        [ "$(sed -n "s/^self-test: $1 up to \([0-9]*\) forwards.*/\1/p" <<<"$stderr")" = "$(jq ".cost.$2 | round" "$3/selftest.json")" ] || fail "$stderr"
+        [ "$(sed -n "s/^self-test: $1up to \([0-9]*\) forwards, .*/\1/p" <<<"$stderr")" = "$(jq ".cost.$2 | round" "$3/selftest.json")" ] || fail "$stderr"
     }
     good eval --oracle "$child" --data own --images 0:20 --eps 4/255 --attack apgd-ce:steps=5 --out small
     truth small/selftest.json '.cost.forwards > 2 * .cost.attack and .cost.forwards <= .cost.forecast and .escalation.made == false'
-    said "may cost" forecast small
+    said "" forecast small
     share=$(jq '100 * .cost.forecast / .cost.attack | round' small/selftest.json)
-    [[ $stderr == *"forwards, $share % of the run, "*" s; --no-selftest leaves it out" ]] || fail "not $share %: $stderr"
+    [[ $stderr == *"forwards, $share % of the run, "*" s; skip: --no-selftest" ]] || fail "not $share %: $stderr"
     good eval "$MODEL" --data "$SHAPES" --images 0:12 --eps 1/255 --wrap quantise --attack apgd-ce:steps=5 --out doubt
     truth doubt/selftest.json '.escalation.made and .cost.forwards <= .cost.forecast and .cost.escalation <= .cost.escalation_forecast'
-    said "may cost" forecast doubt
-    said "in doubt, tries $(jq .escalation.images doubt/selftest.json) survivors harder," escalation_forecast doubt
+    said "" forecast doubt
+    said "in doubt, $(jq .escalation.images doubt/selftest.json) survivors once more: " escalation_forecast doubt
     good selftest "$MODEL" --data "$SHAPES" --images 0:12 --eps 1/255 --attack apgd-ce:steps=5 --out alone
     truth alone/selftest.json '.cost.forwards <= .cost.forecast'
-    said "may cost" forecast alone
+    said "" forecast alone
     [[ $stderr != *--no-selftest* ]] || fail "selftest has no such option: $stderr"
     good selftest "$MODEL" --data "$SHAPES" --images 0:12 --eps 1/255 --attack pgd --quiet
     [ -z "$stderr" ] || fail "$stderr"
