@@ -171,7 +171,7 @@ static void all_options(const job *j, const vt_setting *now, char *buf, size_t s
     vt_model m = *j->model;
     vt_setting from = j->first;
     m.config = now->config;
-    vt_model_missing(&m, what, sizeof what, open, sizeof open);
+    vt_model_missing(&m, true, what, sizeof what, open, sizeof open);
     if (m.doubt[VT_FIELD_HEADS] == VT_OPEN) from.config.heads = now->config.heads;
     if (m.doubt[VT_FIELD_HEADS] == VT_OPEN) from.config.attn_scale = now->config.attn_scale;
     if (m.doubt[VT_FIELD_ACT] == VT_OPEN) from.config.act = now->config.act;

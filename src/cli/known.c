@@ -31,30 +31,42 @@ static void again(char out[COMMAND], const vt_cli *c, const char *options) {
     for (; i < c->argc; i++) add_word(out, c->argv[i]);
 }
 
-/* command: with the options that would say what is missing, or as it is. */
-static vt_status refuse(const vt_model *m, const char *what, const char *command, vt_err *e) {
-    char map[100] = "";
-    if (*m->own_map) snprintf(map, sizeof map, " (--names %s takes that map's word)", m->own_map);
-    return vt_fail(e, VT_E_USAGE,
-                   "%s: neither its tensors nor anything beside them tell %s%s: give what is true, as in %s", m->path,
-                   what, map, command);
+/* `vitrine doctor FILE --data DIR` with what was told of the model: it finds the rest. */
+static void examine(char out[COMMAND], const vt_cli *c, const vt_model *m) {
+    static const vt_arg told[] = {VT_MODEL_ARGS, {"attack-at", "", ""}, {"preprocess", "", ""}, {"split", "", ""}};
+    const char *data = c ? vt_cli_get(c, "data") : NULL;
+    add_word(out, c && c->argc ? c->argv[0] : "vitrine"), add_word(out, "doctor"), add_word(out, m->path);
+    add_word(out, "--data"), add_word(out, data ? data : "DIR");
+    for (int i = 0; c && i < c->given.n; i++)
+        for (size_t k = 0; k < sizeof told / sizeof *told; k++) {
+            char option[40];
+            if (strcmp(c->given.list[i].name, told[k].name)) continue;
+            snprintf(option, sizeof option, "--%.30s", told[k].name);
+            add_word(out, option), add_word(out, c->given.list[i].value);
+        }
 }
 
 static vt_status judge(const vt_cli *c, const vt_model *m, vt_err *e) {
-    char what[1000], options[300], command[COMMAND] = "";
-    if (vt_model_missing(m, what, sizeof what, options, sizeof options)) {
-        if (c) {
-            again(command, c, options);
-            return refuse(m, what, command, e);
-        }
+    char what[1000], options[300], doctor[COMMAND] = "", command[COMMAND] = "", map[100] = "";
+    if (!vt_model_missing(m, false, what, sizeof what, options, sizeof options)) {
+        if (vt_model_assumed(m, what, sizeof what))
+            fprintf(stderr, "vitrine: %s: assumed, not in the file: %s; `vitrine doctor` tries others\n", m->path,
+                    what);
+        return VT_OK;
+    }
+    if (*m->own_map) snprintf(map, sizeof map, " (--names %s takes that map's word)", m->own_map);
+    examine(doctor, c, m);
+    if (c) {
+        again(command, c, options);
+    } else {
         const char *const words[] = {"vitrine", "convert", m->path, "COPY.safetensors"};
         for (int i = 0; i < 4; i++) add_word(command, words[i]);
         add(command, options, strlen(options));
-        return refuse(m, what, command, e);
     }
-    if (vt_model_assumed(m, what, sizeof what))
-        fprintf(stderr, "vitrine: %s: assumed, not in the file: %s; `vitrine doctor` tries others\n", m->path, what);
-    return VT_OK;
+    return vt_fail(e, VT_E_USAGE,
+                   "%s: neither its tensors nor anything beside them tell %s%s: on labelled images `%s` tries them; or "
+                   "give what is true, as in %s",
+                   m->path, what, map, doctor, command);
 }
 
 vt_status vt_cli_known(const vt_cli *c, const vt_model *m, vt_err *e) { return judge(c, m, e); }

@@ -54,8 +54,9 @@ const vt_node *vt_state_args(const vt_node *n) {
 }
 
 vt_status vt_timm_args(vt_tensors *st, const vt_node *args, vt_err *e) {
-    static const char *const keys[] = {"model",    "mean",     "std",     "img_size",  "input_size",    "num_classes",
-                                       "crop_pct", "crop_mode", "interpolation", "model_kwargs", "gp"};
+    static const char *const keys[] = {"model",         "mean",         "std",      "img_size",
+                                       "input_size",    "num_classes",  "crop_pct", "crop_mode",
+                                       "interpolation", "model_kwargs", "gp"};
     const vt_node *state = vt_state_args(args);
     int left = NODES, of_timm = 0;
     if (!state) return VT_OK;

@@ -65,7 +65,7 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
     row activation gelu 'assumed: default'
     row post-norm no 'assumed: default'
     row 'LayerNorm eps' 1e-06 "assumed: default of timm's ViT"
-    says "not told: heads (1), mean (" "ask for --heads 1 --mean 0.4914,0.4822,0.4465 --std 0.247,0.2435,0.2616"
+    says "not told: heads (1 or another divisor of 16), mean (" "ask for --heads HEADS --mean MEAN --std STD"
     good info bare.safetensors --heads 2 --mean 0.5 --std 0.5 --form act=relu --form post_norm=1
     row heads '2 of width 8' --heads
     row activation relu --form

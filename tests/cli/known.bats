@@ -15,9 +15,20 @@ torch() {
 }
 # A patch embedding that is a Linear.
 linear() { st_edit "$W" linear.safetensors 'del(.__metadata__) | ."patch_embed.proj.weight".shape = [16, 192]'; }
-# pasted: the command at the end of the last refusal, run as a shell runs it; one line on stderr, as `assumes` wants it.
+# examined: the doctor's command in the last refusal, run as a shell runs it; what it says to use is in $use.
+examined() {
+    local line=${stderr#*on labelled images \`}
+    run bash -c "${line%%\`*}"
+    [ "$status" = 0 ] || fail "status $status of: $line" "$output" || return 1
+    use=$(sed -n 's/^use: //p' <<<"$output")
+}
+# pasted REFUSAL OPTIONS: the command at its end with these options in the place of those without values, run as a shell
+# runs it; one line on stderr, as `assumes` wants it.
 pasted() {
-    local line=${stderr##*as in }
+    local line=${1##*as in } first
+    first=$(grep -oE -- ' --(form )?[a-z_]+[ =][A-Z_]+' <<<"$line" | head -1)
+    [ -n "$first" ] || fail "it names no option without a value: $line" || return 1
+    line=$(sed -E 's/ --(form )?[a-z_]+[ =][A-Z_]+//g' <<<"${line/"$first"/ $2}")
     run --separate-stderr bash -c "$line"
     [ "$status" = 0 ] || fail "status $status of: $line" "stderr: $stderr" || return 1
     [ "$(grep -c 'assumed, not in the file' <<<"$stderr")" = 1 ] || fail "not one line of assumptions: $stderr"
@@ -35,7 +46,11 @@ unsaid() {
         bad 2 bare.safetensors "heads (" "mean (" "CIFAR-10" "std (" "eval bare.safetensors" "--heads" \
             -- eval bare.safetensors --data "$ROOT/datasets/shapes10" --images 0:1
         [ "$(wc -l <<<"$stderr")" = 1 ]
-        pasted
+        grep -qE 'heads \(1, 2, 4(, 8)? or' <<<"$stderr" || fail "not in order: $stderr"
+        [[ $stderr != *"--heads "[0-9]* && $stderr == *"doctor bare.safetensors --data $ROOT/datasets/shapes10"*"tries them; or give"* ]]
+        told=$stderr
+        examined # of a network for other images it says that it does not know these
+        pasted "$told" "${use:---heads 2 $PIXELS}"
         [[ $stderr == *"activation gelu, pre-norm"* ]]
     done
 }
@@ -78,8 +93,8 @@ unsaid() {
     quick --images 0:2 --eps 8/255 --attack fgsm --save-adv --out r
     sums . >before
     while read -r command; do
-        bad 2 bare.safetensors "neither its tensors nor anything beside them tell heads (1)" \
-            "as in $VITRINE $command --heads 1 --mean" -- $command
+        bad 2 bare.safetensors "neither its tensors nor anything beside them tell heads (1 or another divisor of 16)" \
+            "as in $VITRINE $command --heads HEADS --mean MEAN --std STD" -- $command
     done <<END
 eval bare.safetensors --data $D --out o
 curve bare.safetensors --data $D --out o
@@ -95,7 +110,8 @@ gradcheck bare.safetensors
 bench bare.safetensors
 verify --adv r/adv.safetensors --weights bare.safetensors --data $D --eps 8/255
 END
-    bad 2 "--surrogate: " bare.safetensors "heads (1)" "as in vitrine convert bare.safetensors COPY.safetensors --heads 1" \
+    bad 2 "--surrogate: " bare.safetensors "heads (1 or" "\`vitrine doctor bare.safetensors --data" \
+        "as in vitrine convert bare.safetensors COPY.safetensors --heads HEADS" \
         -- eval "$W" --data "$D" --images 0:2 --eps 8/255 --surrogate bare.safetensors
     [ "$(sums . | grep -v before)" = "$(grep -v before before)" ]
     good info bare.safetensors
@@ -105,11 +121,11 @@ END
 
 @test "a map that applies by itself tells neither heads nor norm order nor activation; asked for, it does" {
     torch
-    bad 2 torch.safetensors "heads (8 or 1)" "activation (relu, gelu" "post-norm (1 or 0)" \
-        "(--names vit-encoderlayer takes that map's word)" "--heads 8 --form act=relu --form post_norm=1" \
+    bad 2 torch.safetensors "heads (1 or another divisor of 16)" "activation (gelu, gelu_tanh, relu" "post-norm (0 or 1)" \
+        "(--names vit-encoderlayer takes that map's word)" "--heads HEADS --form act=ACT --form post_norm=POST_NORM" \
         -- eval torch.safetensors --data "$D"
     unsaid "mean ("
-    pasted
+    pasted "$stderr" "--heads 8 --form act=relu --form post_norm=1"
     [[ $stderr == *"LayerNorm eps 1e-05, mean 0.4914, 0.4822, 0.4465, std 0.2023, 0.1994, 0.201, channels RGB;"* ]]
     assumes eval torch.safetensors --data "$D" --names vit-encoderlayer --out asked
     truth asked/results.json '.model.heads == {value: 8, source: "map vit-encoderlayer", assumed: false}'
@@ -120,7 +136,7 @@ END
 
 @test "a Linear patch embedding: its order is asked for together with all else, and told by --form" {
     linear
-    bad 2 "heads (1), mean (" "patch order (hwc or chw)" "--form patch_order=hwc" -- eval linear.safetensors --data "$D"
+    bad 2 "heads (1 or another divisor of 16), mean (" "patch order (chw or hwc)" "--form patch_order=PATCH_ORDER" -- eval linear.safetensors --data "$D"
     for order in chw hwc; do
         assumes eval linear.safetensors --data "$D" --heads 2 $PIXELS --form patch_order=$order --out $order
         truth $order/results.json ".model.patch_order == {value: \"$order\", source: \"--form\", assumed: false}"
@@ -136,10 +152,16 @@ END
 
 @test "the line to paste survives a shell: blanks and quotes, and a -- before the operands" {
     bare "$W" "it's bare.safetensors"
-    bad 2 "'it'\\''s bare.safetensors'" -- eval "it's bare.safetensors" --data "$D"
-    pasted
-    bad 2 "--heads 1 --mean" -- eval --data "$D" -- "it's bare.safetensors"
-    pasted
+    bad 2 "'it'\\''s bare.safetensors'" -- eval "it's bare.safetensors" --data "$D" --form act=gelu
+    told=$stderr
+    [[ $told == *"doctor 'it'\\''s bare.safetensors' --data $D --form act=gelu"* ]] || fail "$told"
+    examined
+    pasted "$told" "--heads 2 $PIXELS"
+    bad 2 "--heads HEADS --mean" -- eval --data "$D" -- "it's bare.safetensors"
+    pasted "$stderr" "--heads 2 $PIXELS"
+    bad 2 "--heads HEADS --mean" -- eval "it's bare.safetensors" --data "$D"
+    run bash -c "${stderr##*as in }" # as it stands: refused with the option's name
+    [[ $status != 0 && $output == *"--heads is 'HEADS'"* ]] || fail "$output"
 }
 
 @test "results.json: every value with its source; a run goes on and is verified whoever told them" {

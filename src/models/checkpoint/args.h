@@ -6,7 +6,8 @@
 #include "models/checkpoint/doubt.h"
 #include "models/checkpoint/hub.h"
 
-/* VT_E_USAGE: two files, or two parts of one, differ in heads, mean, std or a form, and no option said which is true. */
+/* VT_E_USAGE: two files, or two parts of one, differ in heads, mean, std or a form, and no option said which is true.
+ */
 vt_status vt_args_agree(const vt_hub *h, const vt_config *c, const vt_told *t, const char *weights, vt_err *e);
 
 #endif

@@ -214,25 +214,25 @@ int vt_heads_likely(int dim, int out[VT_HEADS_MOST]) {
     return n;
 }
 
-/* "4, 2 or 8": the guess first, then the others of a list that ends at NULL. */
-static void alternatives(char *buf, size_t size, const char *guess, const char *const *all) {
-    const char *before = NULL;
-    say(buf, size, "%s", guess);
-    for (; *all; all++) {
-        if (!strcmp(*all, guess)) continue;
-        if (before) say(buf, size, ", %s", before);
-        before = *all;
-    }
-    if (before) say(buf, size, " or %s", before);
+/* "2, 4 or 8", of a list that ends at NULL. */
+static void alternatives(char *buf, size_t size, const char *const *all) {
+    for (int i = 0; all[i]; i++) say(buf, size, "%s%s", !i ? "" : all[i + 1] ? ", " : " or ", all[i]);
 }
 
 static void heads_of(const vt_model *m, char *buf, size_t size) {
-    int likely[VT_HEADS_MOST], n = vt_heads_likely(vt_config_attn_dim(&m->config), likely);
-    char text[VT_HEADS_MOST][12], guess[12];
-    const char *all[VT_HEADS_MOST + 1] = {NULL};
-    for (int i = 0; i < n; i++) snprintf(text[i], sizeof text[i], "%d", likely[i]), all[i] = text[i];
-    snprintf(guess, sizeof guess, "%d", m->config.heads);
-    alternatives(buf, size, guess, all);
+    const int width = vt_config_attn_dim(&m->config);
+    int likely[VT_HEADS_MOST], n = vt_heads_likely(width, likely), k = 0, others = 0;
+    char text[VT_HEADS_MOST][12], other[40];
+    const char *all[VT_HEADS_MOST + 2] = {NULL};
+    for (int h = 1; h <= width; h++) { /* in order: none is likelier for the eye */
+        bool offered = false;
+        for (int i = 0; i < n; i++) offered = offered || likely[i] == h;
+        others += !offered && width % h == 0;
+        if (offered) snprintf(text[k], sizeof text[k], "%d", h), all[k] = text[k], k++;
+    }
+    snprintf(other, sizeof other, "another divisor of %d", width);
+    if (others) all[k] = other;
+    alternatives(buf, size, all);
 }
 
 /* Tensors exclude it: a Linear is no convolution, a norm behind a mean no norm of the class token. */
@@ -244,9 +244,8 @@ static bool excluded(const vt_config *c, vt_field f, const char *word) {
 
 static void form_values(const vt_model *m, vt_field f, char *buf, size_t size) {
     const vt_form *form = form_of(f);
-    char guess[64], words[200], *save = NULL;
+    char words[200], *save = NULL;
     const char *all[16] = {"0", "1", NULL};
-    vt_form_text(&m->config, form, guess, sizeof guess);
     if (form->opt.choices) {
         int n = 0;
         snprintf(words, sizeof words, "%s", form->opt.choices);
@@ -254,7 +253,7 @@ static void form_values(const vt_model *m, vt_field f, char *buf, size_t size) {
             if (!excluded(&m->config, f, w)) all[n++] = w;
         all[n] = NULL;
     }
-    alternatives(buf, size, guess, all);
+    alternatives(buf, size, all);
 }
 
 static void triple_option(char *buf, size_t size, const double v[3]) {
@@ -264,41 +263,45 @@ static void triple_option(char *buf, size_t size, const double v[3]) {
         say(buf, size, "%.6g,%.6g,%.6g", v[0], v[1], v[2]);
 }
 
-/* "heads (4, 2 or 8)" to what, " --heads 4" to options. */
-static void missing(const vt_model *m, vt_field f, char *what, size_t what_size, char *options, size_t options_size) {
+/* " --heads 4", or without a value " --heads HEADS". */
+static void option(const vt_model *m, vt_field f, bool value, char *buf, size_t size) {
     const vt_config *c = &m->config;
-    char value[64];
-    say(what, what_size, "%s (", vt_field_label(f));
-    switch (f) {
-    case VT_FIELD_HEADS:
-        heads_of(m, what, what_size);
-        say(options, options_size, " --heads %d", c->heads);
-        break;
-    case VT_FIELD_MEAN:
-        say(what, what_size, "0.4914,0.4822,0.4465 CIFAR-10, 0.485,0.456,0.406 ImageNet, 0.5 timm's ViT, 0 none");
-        say(options, options_size, " --mean ");
-        triple_option(options, options_size, c->mean);
-        break;
-    case VT_FIELD_STD:
-        say(what, what_size, "0.2470,0.2435,0.2616, 0.229,0.224,0.225, 0.5 or 1 there");
-        say(options, options_size, " --std ");
-        triple_option(options, options_size, c->std);
-        break;
-    default:
-        form_values(m, f, what, what_size);
-        vt_form_text(c, form_of(f), value, sizeof value);
-        say(options, options_size, " --form %s=%s", vt_field_key(f), value);
-    }
-    say(what, what_size, ")");
+    const vt_form *form = form_of(f);
+    const char *key = vt_field_key(f);
+    char text[64];
+    say(buf, size, form ? " --form %s=" : " --%s ", key);
+    if (!value)
+        for (; *key; key++) say(buf, size, "%c", *key >= 'a' && *key <= 'z' ? *key - 'a' + 'A' : *key);
+    else if (f == VT_FIELD_MEAN || f == VT_FIELD_STD)
+        triple_option(buf, size, f == VT_FIELD_STD ? c->std : c->mean);
+    else if (form)
+        vt_form_text(c, form, text, sizeof text), say(buf, size, "%s", text);
+    else
+        say(buf, size, "%d", c->heads);
 }
 
-int vt_model_missing(const vt_model *m, char *what, size_t what_size, char *options, size_t options_size) {
+/* "heads (2, 4, 8 or another divisor of 128)" */
+static void missing(const vt_model *m, vt_field f, char *what, size_t size) {
+    say(what, size, "%s (", vt_field_label(f));
+    if (f == VT_FIELD_HEADS)
+        heads_of(m, what, size);
+    else if (f == VT_FIELD_MEAN)
+        say(what, size, "0.4914,0.4822,0.4465 CIFAR-10, 0.485,0.456,0.406 ImageNet, 0.5 timm's ViT, 0 none");
+    else if (f == VT_FIELD_STD)
+        say(what, size, "0.2470,0.2435,0.2616, 0.229,0.224,0.225, 0.5 or 1 there");
+    else
+        form_values(m, f, what, size);
+    say(what, size, ")");
+}
+
+int vt_model_missing(const vt_model *m, bool values, char *what, size_t what_size, char *options, size_t options_size) {
     int n = 0;
     what[0] = options[0] = 0;
     for (int f = 0; f < VT_FIELD_COUNT; f++) {
         if (m->doubt[f] != VT_OPEN) continue;
         if (n++) say(what, what_size, ", ");
-        missing(m, (vt_field)f, what, what_size, options, options_size);
+        missing(m, (vt_field)f, what, what_size);
+        option(m, (vt_field)f, values, options, options_size);
     }
     return n;
 }

@@ -34,9 +34,10 @@ void vt_field_text(const vt_model *m, vt_field f, char *buf, size_t size);
 /* Is it shown? Every value of all networks is; a form, where it differs from timm's ViT or somebody spoke of it. */
 bool vt_field_shown(const vt_model *m, vt_field f);
 
-/* The open values with their possible ones, "heads (4, 2 or 8), ...", and the options that would say what was guessed,
- * " --heads 4 --form act=relu". Returns how many there are. */
-int vt_model_missing(const vt_model *m, char *what, size_t what_size, char *options, size_t options_size);
+/* The open values with their possible ones, none before the others, "heads (2, 4, 8 or another divisor of 128), ...",
+ * and the options that say them: with their present values, " --heads 4 --form act=relu", or without, " --heads HEADS
+ * --form act=ACT". Returns how many there are. */
+int vt_model_missing(const vt_model *m, bool values, char *what, size_t what_size, char *options, size_t options_size);
 /* The assumed ones: "activation gelu, pre-norm, ...". Returns how many. */
 int vt_model_assumed(const vt_model *m, char *text, size_t size);
 /* Their keys, "act,post_norm", open ones too, for metadata: what was not known is not known better once it is copied.

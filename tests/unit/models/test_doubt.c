@@ -26,8 +26,15 @@ static void is(const vt_model *m, vt_field f, vt_doubt d, const char *source) {
 
 static void says_missing(const vt_model *m, int count, const char *what, const char *options) {
     char a[1000], b[300];
-    assert_int_equal(vt_model_missing(m, a, sizeof a, b, sizeof b), count);
+    assert_int_equal(vt_model_missing(m, true, a, sizeof a, b, sizeof b), count);
     assert_string_equal(a, what);
+    assert_string_equal(b, options);
+}
+
+/* Without values: none is before the others. */
+static void says_options(const vt_model *m, const char *options) {
+    char a[1000], b[300];
+    vt_model_missing(m, false, a, sizeof a, b, sizeof b);
     assert_string_equal(b, options);
 }
 
@@ -70,6 +77,7 @@ static void test_bare(void **state) {
                  "heads (1, 2, 3, 4, 6 or 12), mean (0.4914,0.4822,0.4465 CIFAR-10, 0.485,0.456,0.406 ImageNet, 0.5 "
                  "timm's ViT, 0 none), std (0.2470,0.2435,0.2616, 0.229,0.224,0.225, 0.5 or 1 there)",
                  " --heads 1 --mean 0.4914,0.4822,0.4465 --std 0.247,0.2435,0.2616");
+    says_options(m, " --heads HEADS --mean MEAN --std STD");
     says_assumed(m, "pool class token, attention dot, attention scale 0.288675135, LayerNorm eps 1e-06, activation "
                     "gelu, pre-norm, channels RGB");
     vt_model_close(m);
@@ -193,8 +201,9 @@ static void test_maps(void **state) {
     is(m, VT_FIELD_MEAN, VT_ASSUMED, "map vit-encoderlayer");
     is(m, VT_FIELD_STD, VT_ASSUMED, "map vit-encoderlayer");
     says_missing(m, 3,
-                 "heads (1, 2, 3, 4, 6 or 12), activation (relu, gelu, gelu_tanh or quick_gelu), post-norm (1 or 0)",
+                 "heads (1, 2, 3, 4, 6 or 12), activation (gelu, gelu_tanh, relu or quick_gelu), post-norm (0 or 1)",
                  " --heads 1 --form act=relu --form post_norm=1");
+    says_options(m, " --heads HEADS --form act=ACT --form post_norm=POST_NORM");
     vt_model_close(m);
     m = opened_torch((vt_overrides){.heads = 3, .form = {"act=gelu", "post_norm=0"}, .n_form = 2});
     says_missing(m, 0, "", "");
@@ -252,7 +261,7 @@ static void test_patch_order(void **state) {
     is(m[0], VT_FIELD_PATCH_ORDER, VT_KNOWN, "--form");
     is(m[2], VT_FIELD_PATCH_ORDER, VT_OPEN, "a guess");
     says_missing(m[0], 0, "", "");
-    says_missing(m[2], 1, "patch order (hwc or chw)", " --form patch_order=hwc");
+    says_missing(m[2], 1, "patch order (chw or hwc)", " --form patch_order=hwc");
     const vt_param *p = vt_model_param(m[0], "patch_embed.proj.weight");
     const float *chw = m[0]->w + p->offset, *hwc = m[1]->w + p->offset;
     assert_memory_equal(hwc, m[2]->w + p->offset, p->numel * sizeof(float));
