@@ -103,7 +103,7 @@ sys.path.insert(0, "tools")
 from widened import load, save
 w, meta = load("weights/shapes10-plain/model.safetensors")
 for name in "head.weight", "head.bias": w[name] = w[name] * float(sys.argv[1])
-save(sys.argv[2], w, {k: v for k, v in meta.items() if k != "tensors_sha256"})' $scale "$tmp/scaled.safetensors" || exit 1
+save(sys.argv[2], w, {k: v for k, v in meta.items() if k not in ("tensors_sha256", "file_sha256")})' $scale "$tmp/scaled.safetensors" || exit 1
     row "shapes10-plain, head x $scale" "$tmp/scaled.safetensors" $s 0:40 2/255
 done
 i=0

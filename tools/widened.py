@@ -38,7 +38,8 @@ def load(path):
 
 def save(path, tensors, meta, dtype="F32"):
     """dtype: F32, F16 or BF16 (rounded to nearest)."""
-    header, blobs, at = {"__metadata__": meta}, [], 0
+    sealed = ("tensors_sha256", "file_sha256")  # of the file that the metadata come from
+    header, blobs, at = {"__metadata__": {k: v for k, v in meta.items() if k not in sealed}}, [], 0
     for name in sorted(tensors):
         values = tensors[name].astype("<f2" if dtype == "F16" else "<f4")
         if dtype == "BF16":

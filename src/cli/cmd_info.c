@@ -70,6 +70,10 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     snprintf(text, sizeof text, "%.4g / %.4g GFLOP", fwd * 1e-9, grad * 1e-9);
     row("one image", text, "forward / gradient step");
     printf("  %-12s %s\n", "sha256", m->sha256); /* as wide as a terminal bears */
+    row("checksum", m->seal ? m->seal : "none in the file",
+        !m->seal                       ? ""
+        : !strcmp(m->seal, VT_ST_FILE) ? "of the whole file: as it was written"
+                                       : "of its tensors: as written; its metadata are held by nothing");
     print_missing(m);
     if (m->recipe)
         printf("\nmade by vitrine train with this recipe (repeat it with vitrine train --from):\n%s", m->recipe);

@@ -73,6 +73,7 @@ json_t *vt_cli_info_json(const vt_model *m) {
     json_t *o = json_pack("{s:i,s:s,s:s,s:s,s:I,s:i,s:f,s:f,s:o}", "version", 1, "file", m->path, "sha256", m->sha256,
                           "names", m->naming, "parameters", (json_int_t)vt_model_param_count(m), "tensors",
                           m->params.count, "flop_forward", forward, "flop_gradient", gradient, "model", values(m));
+    if (o) json_object_set_new(o, "checksum", m->seal ? json_string(m->seal) : json_null());
     if (o && *m->part) json_object_set_new(o, "part", json_string(m->part));
     return o;
 }

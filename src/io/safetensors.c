@@ -157,25 +157,56 @@ vt_status vt_tensors_read_safetensors(vt_tensors *st, vt_err *e) {
     return s;
 }
 
+/* Where the header (behind its 8 bytes of length) has the digits of VT_ST_FILE, or NULL: a text or name that holds the
+ * pattern has its quotes escaped. */
+char *vt_tensors_digits(char *header, size_t n) {
+    static const char key[] = "\"" VT_ST_FILE "\":\"";
+    char *at = memmem(header, n, key, sizeof key - 1);
+    return at && (size_t)(header + n - at) >= sizeof key - 1 + VT_ST_DIGITS ? at + sizeof key - 1 : NULL;
+}
+
+/* The bytes from `from` on, after those that sha has been given. */
+static void hash_rest(const vt_tensors *st, size_t from, vt_sha *sha, char hex[65]) {
+    if (st->map.bytes)
+        vt_mapped_hash(&st->map, from, sha);
+    else
+        vt_sha_update(sha, st->bytes + from, st->size - from);
+    vt_sha_end(sha, hex);
+}
+
+const char *vt_tensors_seal(const vt_tensors *st) {
+    if (st->shard_count || strcmp(st->format, "safetensors") != 0) return NULL;
+    return vt_tensors_meta(st, VT_ST_FILE) ? VT_ST_FILE : vt_tensors_meta(st, VT_ST_SHA) ? VT_ST_SHA : NULL;
+}
+
 vt_status vt_tensors_check(const vt_tensors *st, vt_err *e) {
-    char hex[65];
-    const char *want = st->shard_count ? NULL : vt_tensors_meta(st, VT_ST_SHA);
+    char hex[65], *head = NULL, *digits;
+    const char *key = vt_tensors_seal(st), *want = key ? vt_tensors_meta(st, key) : NULL;
     for (int i = 0; i < st->shard_count; i++) VT_TRY(vt_tensors_check(st->shards[i], e));
-    if (!want || strcmp(st->format, "safetensors")) return VT_OK;
-    vt_sha *sha = vt_sha_new();
-    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", st->path);
+    if (!key) return VT_OK;
+    bool whole = !strcmp(key, VT_ST_FILE);
     uint64_t len;
     memcpy(&len, st->bytes, 8);
-    if (st->map.bytes)
-        vt_mapped_hash(&st->map, 8 + (size_t)len, sha);
-    else
-        vt_sha_update(sha, st->bytes + 8 + len, st->size - 8 - (size_t)len);
-    vt_sha_end(sha, hex);
+    size_t from = 8 + (size_t)len;
+    vt_sha *sha = vt_sha_new();
+    if (!sha || (whole && !(head = malloc(from)))) {
+        free(sha);
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", st->path);
+    }
+    if (whole) {
+        memcpy(head, st->bytes, from);
+        if ((digits = vt_tensors_digits(head + 8, (size_t)len))) memset(digits, '0', VT_ST_DIGITS);
+        vt_sha_update(sha, head, from);
+        free(head);
+    }
+    hash_rest(st, from, sha, hex);
     if (!strcmp(hex, want)) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
-                   "%s: its tensors are not those that were written: their SHA-256 is %.12s..., its "
-                   "metadata's " VT_ST_SHA " %.12s... (damaged, or changed by a program that kept the metadata)",
-                   st->path, hex, want);
+                   "%s: %s not %s: %s SHA-256 is %.12s..., its metadata's %s %.12s... (damaged, or changed by a "
+                   "program "
+                   "that kept the metadata: such a program leaves that key out)",
+                   st->path, whole ? "is" : "its tensors are", whole ? "as it was written" : "those that were written",
+                   whole ? "its" : "their", hex, key, want);
 }
 
 static vt_status make(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, vt_err *e) {

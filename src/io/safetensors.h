@@ -69,10 +69,15 @@ const char *vt_shape_text(char *buf, size_t size, const int64_t *shape, int ndim
 
 /* Writes a whole file (vt_file_replace): on failure (full disk) the old one is untouched. Tensors are laid out as the
  * reference writer does: by dtype (larger items first, VT_DTYPE_LIST backwards), then name. meta: n_meta pairs key,
- * value Of the key VT_ST_SHA the value may be NULL, then it is the SHA-256 of all that follows the header. */
-#define VT_ST_SHA "tensors_sha256"
+ * value. Of the key VT_ST_FILE the value may be NULL, then it is the SHA-256 of the whole file with zeros in the place
+ * of that value's digits. */
+#define VT_ST_FILE "file_sha256"
+#define VT_ST_SHA "tensors_sha256" /* of all that follows the header: what files of before have */
 vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e);
-/* VT_E_FORMAT when the file's metadata hold VT_ST_SHA and it is another file's; of shards, each for itself. */
+/* VT_E_FORMAT when the file's metadata hold VT_ST_FILE or VT_ST_SHA and it is another file's; of shards, each for
+ * itself. */
 vt_status vt_tensors_check(const vt_tensors *st, vt_err *e);
+/* Which of the two holds it, the stronger one of both; NULL: neither, or it is in shards. */
+const char *vt_tensors_seal(const vt_tensors *st);
 
 #endif

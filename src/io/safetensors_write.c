@@ -17,28 +17,16 @@ static int by_layout(const void *pa, const void *pb) {
     return a->dtype != b->dtype ? (a->dtype > b->dtype ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-/* SHA-256 of the tensors in the order of the file. */
-static vt_status sum_up(const char *path, const vt_tensor *const *order, int n, char hex[65], vt_err *e) {
-    vt_sha *sha = vt_sha_new();
-    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", path);
-    for (int i = 0; i < n; i++) vt_sha_update(sha, order[i]->data, vt_tensor_bytes(order[i]));
-    vt_sha_end(sha, hex);
-    return VT_OK;
-}
-
-static vt_status meta_json(const char *path, json_t *root, const char *const *meta, int n,
-                           const vt_tensor *const *order, int n_tensors, vt_err *e) {
-    char hex[65];
+static vt_status meta_json(const char *path, json_t *root, const char *const *meta, int n, vt_err *e) {
+    char zeros[VT_ST_DIGITS + 1] = "";
+    memset(zeros, '0', VT_ST_DIGITS);
     json_t *j = n ? json_object() : NULL;
     if (n && json_object_set_new(root, META, j)) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
     for (int i = 0; i < n; i++) {
         const char *key = meta[2 * i], *value = meta[2 * i + 1];
         if (json_object_get(j, key))
             return vt_fail(e, VT_E_FORMAT, "%s: metadata " VT_NAME " is given twice", path, key);
-        if (!value && !strcmp(key, VT_ST_SHA)) {
-            VT_TRY(sum_up(path, order, n_tensors, hex, e));
-            value = hex;
-        }
+        if (!value && !strcmp(key, VT_ST_FILE)) value = zeros;
         size_t before = vt_json_refused();
         if (json_object_set_new(j, key, json_string(value)) == 0) continue;
         if (vt_json_refused() != before) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
@@ -90,6 +78,20 @@ static vt_status header_text(const char *path, const json_t *root, char **out, s
     return text ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
 }
 
+/* The file's hash into its header, where that has zeros for it. */
+static vt_status seal(const char *path, char *head, const vt_span *parts, int n, vt_err *e) {
+    char hex[VT_ST_DIGITS + 1], *digits = vt_tensors_digits(head + 8, parts[0].bytes - 8);
+    vt_sha *sha = vt_sha_new();
+    if (!sha || !digits) {
+        free(sha);
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", path);
+    }
+    for (int i = 0; i < n; i++) vt_sha_update(sha, parts[i].data, parts[i].bytes);
+    vt_sha_end(sha, hex);
+    memcpy(digits, hex, VT_ST_DIGITS);
+    return VT_OK;
+}
+
 vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta,
                            vt_err *e) {
     vt_span *parts = calloc((size_t)n + 1, sizeof *parts);
@@ -101,13 +103,16 @@ vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const ch
     if (!parts || !order || !root) r = vt_fail(e, VT_E_MEMORY, "%s: no memory to write %d tensors", path, n);
     for (int i = 0; r == VT_OK && i < n; i++) order[i] = &t[i];
     if (r == VT_OK) qsort(order, (size_t)n, sizeof *order, by_layout);
-    if (r == VT_OK) r = meta_json(path, root, meta, n_meta, order, n, e);
+    if (r == VT_OK) r = meta_json(path, root, meta, n_meta, e);
     for (int i = 0; r == VT_OK && i < n; i++) {
         r = tensor_json(path, root, order[i], &end, e);
         parts[i + 1] = (vt_span){order[i]->data, r == VT_OK ? vt_tensor_bytes(order[i]) : 0};
     }
     if (r == VT_OK) r = header_text(path, root, &head, &parts[0].bytes, e);
-    if (r == VT_OK) parts[0].data = head, r = vt_file_replace(path, parts, n + 1, e);
+    if (r == VT_OK) parts[0].data = head;
+    for (int i = 0; r == VT_OK && i < n_meta; i++)
+        if (!meta[2 * i + 1] && !strcmp(meta[2 * i], VT_ST_FILE)) r = seal(path, head, parts, n + 1, e);
+    if (r == VT_OK) r = vt_file_replace(path, parts, n + 1, e);
     free(head);
     json_decref(root);
     free(order);

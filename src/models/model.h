@@ -50,6 +50,7 @@ typedef struct vt_model {
     float *w;           /* all parameters, each aligned to 64 bytes */
     float *wt;          /* transposed copies of the matrices, or NULL until vt_model_prepare */
     char sha256[65];    /* of the file; empty for models made in memory */
+    const char *seal;   /* the checksum in its file's metadata (VT_ST_FILE, VT_ST_SHA), or NULL */
     char naming[80];    /* naming scheme recognised: "timm" (models/checkpoint/names.h) */
     char own_map[48];   /* the shipped map that applied unasked: --names with it makes its word the user's; or "" */
     char transform[64]; /* what is done to a picture first, as io/transform reads it; empty: nobody says */

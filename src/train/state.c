@@ -102,7 +102,7 @@ vt_status vt_state_save(vt_run *run, vt_err *e) {
     vt_gemm_kernels(kernels, sizeof kernels);
     const char *more[] = {"step",    step,       "recipe",       run->text,  "data_sha256", run->t->data->hash,
                           "kernels", kernels,    "watch_sha256", watch(run), "model",       model,
-                          "vitrine", VT_VERSION, VT_ST_SHA,      NULL};
+                          "vitrine", VT_VERSION, VT_ST_FILE,     NULL};
     memcpy(meta + 2 * n, more, sizeof more);
     vt_status s = t ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a checkpoint");
     if (s == VT_OK && !vt_path(path, run->t->out, STATE)) s = vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
@@ -213,7 +213,7 @@ vt_status vt_state_load(vt_run *run, vt_err *e) {
     if (!vt_path(path, run->t->out, STATE)) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
     VT_TRY(vt_tensors_open(&st, path, e));
     vt_status s = load(run, st, e);
-    if (s == VT_OK) s = vt_tensors_check(st, e); /* states of earlier versions hold no checksum */
+    if (s == VT_OK) s = vt_tensors_check(st, e); /* of before: without it, or of tensors alone */
     vt_tensors_close(st);
     return s;
 }
@@ -300,8 +300,8 @@ vt_status vt_state_export(vt_run *run, const char *name, vt_err *e) {
     char path[VT_PATH_MAX], steps[64];
     if (!vt_path(path, run->t->out, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
     snprintf(steps, sizeof steps, "%lld of %lld", (long long)run->step, (long long)run->steps);
-    const char *extra[] = {"recipe",           run->text, "steps",    steps,     "data_sha256",
-                           run->t->data->hash, "vitrine", VT_VERSION, VT_ST_SHA, NULL};
+    const char *extra[] = {"recipe",           run->text, "steps",    steps,      "data_sha256",
+                           run->t->data->hash, "vitrine", VT_VERSION, VT_ST_FILE, NULL};
     const float *w = run->update.ema ? run->update.ema : run->m->w;
     return vt_model_save_as(run->m, w, extra, (int)(sizeof extra / sizeof *extra) / 2, path, e);
 }

@@ -54,7 +54,7 @@ from widened import load, save
 w, meta = load(sys.argv[2])
 for name in "head.weight", "head.bias":
     w[name] = w[name] * float(sys.argv[4])
-save(sys.argv[3], w, {k: v for k, v in meta.items() if k != "tensors_sha256"})
+save(sys.argv[3], w, {k: v for k, v in meta.items() if k not in ("tensors_sha256", "file_sha256")})
 END
         good selftest "h$scale.safetensors" --data "$SHAPES" --images 0:16 --eps 2/255 --out "h$scale"
         [ "$(jq -r .verdict "h$scale/selftest.json")" = "no sign of masking" ] || fail "head x $scale: $output"

@@ -311,16 +311,43 @@ END
         cp kept r/state.safetensors
         poke r/state.safetensors $((at + 4 * k)) "$(byte $(($(od -An -tu1 -j $((at + 4 * k)) -N 1 kept) ^ 1)))"
         sums r >before
-        bad 1 "r/state.safetensors: its tensors are not those that were written" "tensors_sha256" -- train "$SHORT" --data "$IMAGES" $SHAPE --threads 1 --out r --resume
+        bad 1 "r/state.safetensors: is not as it was written" "file_sha256" -- train "$SHORT" --data "$IMAGES" $SHAPE --threads 1 --out r --resume
         [ "$(sums r)" = "$(cat before)" ] || fail "the refused run changed something"
     done
-    st_edit kept r/state.safetensors 'del(.__metadata__.tensors_sha256)' # of an earlier version
-    run_short --out r --resume
-    cmp r/model.safetensors whole/model.safetensors
+    for edit in '.lr_scale = "0x1p+1"' '.step = "0"' '.more = "1"'; do # numbers that make another model
+        st_edit kept r/state.safetensors ".__metadata__ |= ($edit)"
+        bad 1 "r/state.safetensors: is not as it was written" "file_sha256" -- train "$SHORT" --data "$IMAGES" $SHAPE --threads 1 --out r --resume
+    done
+    # of earlier versions: with a hash of the tensors alone, or with none
+    old=$(st_data kept | sha256sum | head -c 64)
+    for edit in "del(.file_sha256) | .tensors_sha256 = \"$old\"" 'del(.file_sha256)'; do
+        rm -rf o && mkdir o && cp r/log.jsonl o
+        st_edit kept o/state.safetensors ".__metadata__ |= ($edit)"
+        run_short --out o --resume
+        cmp o/model.safetensors whole/model.safetensors
+    done
+    st_edit kept r/state.safetensors ".__metadata__ |= (del(.file_sha256) | .tensors_sha256 = \"0${old#?}\")"
+    bad 1 "r/state.safetensors: its tensors are not those that were written" "tensors_sha256" -- train "$SHORT" --data "$IMAGES" $SHAPE --threads 1 --out r --resume
     at=$(st_at whole/model.safetensors head.weight) # what training leaves is checked where it is used
     good info whole/model.safetensors
+    says "file_sha256" "of the whole file"
+    old=$(st_data whole/model.safetensors | sha256sum | head -c 64)
+    st_edit whole/model.safetensors m.safetensors ".__metadata__ |= (del(.file_sha256) | .tensors_sha256 = \"$old\")"
+    good info m.safetensors
+    says "tensors_sha256" "its metadata are held by nothing"
+    good info "$ROOT/weights/shapes10-plain"
+    says "none in the file"
+    good info whole/model.safetensors --json
+    [ "$(jq -r .checksum <<<"$output")" = file_sha256 ]
+    for key in mean num_heads attn_scale ln_eps; do
+        st_edit whole/model.safetensors m.safetensors ".__metadata__.$key |= (\"1\" + .)"
+        vt eval m.safetensors --data "$IMAGES" --out e
+        [ "$status" != 0 ] && [ ! -e e ] || fail "$key is another one, and that is believed"
+    done
+    st_edit whole/model.safetensors m.safetensors '.__metadata__.mean = "0.4,0.4,0.4"'
+    bad 1 "m.safetensors: is not as it was written" "leaves that key out" -- info m.safetensors
     poke whole/model.safetensors "$at" "$(byte $(($(od -An -tu1 -j "$at" -N 1 whole/model.safetensors) ^ 1)))"
-    bad 1 "whole/model.safetensors: its tensors are not those that were written" -- eval whole/model.safetensors --data "$IMAGES" --out e
+    bad 1 "whole/model.safetensors: is not as it was written" -- eval whole/model.safetensors --data "$IMAGES" --out e
     [ ! -e e ] || fail "the refused run left something behind"
 }
 

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include "core/files.h"
+#include "core/hash.h"
 #include "io/safetensors.h"
 
 static int files_in(const char *folder) {
@@ -292,6 +294,58 @@ static void test_st_write_refused(void **state) {
     t_says(vt_tensors_write(tmp, sample, 1, NULL, 0, &e), VT_E_IO, &e, tmp, "regular");
 }
 
+/* A change of any byte of a sealed file is noticed, its header's too; but in the name of the key itself. Of a file of
+ * before, whose hash is of the tensors alone, the header is not held. */
+static void test_seal(void **state) {
+    (void)state;
+    const char *const meta[] = {"note", "\\\"" VT_ST_FILE "\":\"", VT_ST_FILE, NULL, "step", "12"};
+    vt_err e = {0};
+    vt_tensors *st;
+    char hex[65];
+    assert_int_equal(vt_tensors_write(at("s.st"), sample, T_COUNT(sample), meta, 3, &e), VT_OK);
+    assert_int_equal(vt_tensors_open(&st, at("s.st"), &e), VT_OK);
+    assert_string_equal(vt_tensors_seal(st), VT_ST_FILE);
+    if (vt_tensors_check(st, &e) != VT_OK) fail_msg("%s", e.text);
+    vt_tensors_close(st);
+    char *bytes;
+    size_t n, noticed = 0, unheld = 0;
+    assert_int_equal(vt_file_read(at("s.st"), 1 << 20, &bytes, &n, &e), VT_OK);
+    char *name = memmem(bytes, n, "\"" VT_ST_FILE "\":", sizeof VT_ST_FILE + 2);
+    assert_non_null(name);
+    for (size_t i = 0; i < n; i++) {
+        bytes[i] ^= 1;
+        vt_status s = vt_tensors_parse(&st, (const uint8_t *)bytes, n, "s.st", &e);
+        if (s == VT_OK) {
+            s = vt_tensors_check(st, &e);
+            vt_tensors_close(st);
+        }
+        noticed += s == VT_E_FORMAT;
+        if (s == VT_OK && !(bytes + i > name && bytes + i <= name + strlen(VT_ST_FILE)))
+            fail_msg("byte %zu of %zu is another one, and nothing is noticed", i, n);
+        bytes[i] ^= 1;
+    }
+    assert_true(noticed >= n - strlen(VT_ST_FILE));
+    uint64_t len;
+    memcpy(&len, bytes, 8);
+    vt_sha_hex(bytes + 8 + len, n - 8 - len, hex);
+    const char *const old[] = {VT_ST_SHA, hex, "step", "12"};
+    assert_int_equal(vt_tensors_write(at("o.st"), sample, T_COUNT(sample), old, 2, &e), VT_OK);
+    free(bytes);
+    assert_int_equal(vt_file_read(at("o.st"), 1 << 20, &bytes, &n, &e), VT_OK);
+    for (size_t i = 0; i < n; i++) {
+        bytes[i] ^= 1;
+        if (vt_tensors_parse(&st, (const uint8_t *)bytes, n, "o.st", &e) == VT_OK) {
+            unheld += vt_tensors_check(st, &e) == VT_OK;
+            memcpy(&len, bytes, 8);
+            if (i >= 8 + len) t_says(vt_tensors_check(st, &e), VT_E_FORMAT, &e, "o.st: its tensors are not", VT_ST_SHA);
+            vt_tensors_close(st);
+        }
+        bytes[i] ^= 1;
+    }
+    assert_true(unheld > 0);
+    free(bytes);
+}
+
 /* A file size limit stands for a full disk: the write fails half-way. */
 static void test_write_keeps_old(void **state) {
     (void)state;
@@ -341,7 +395,8 @@ int main(void) {
         cmocka_unit_test(test_st_refused),       cmocka_unit_test(test_st_claims),
         cmocka_unit_test(test_st_round_trip),    cmocka_unit_test(test_st_convert),
         cmocka_unit_test(test_st_integers),      cmocka_unit_test(test_st_many_and_large),
-        cmocka_unit_test(test_st_write_refused), cmocka_unit_test(test_write_keeps_old),
+        cmocka_unit_test(test_st_write_refused), cmocka_unit_test(test_seal),
+        cmocka_unit_test(test_write_keeps_old),
     };
     return cmocka_run_group_tests_name("safetensors", tests, make_tmp, remove_tmp);
 }
