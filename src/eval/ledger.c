@@ -127,15 +127,24 @@ static vt_status load(vt_ledger *l, const char *path, vt_err *e) {
     return s;
 }
 
+/* Is the open file the one at this path, and as long as it was opened? */
+static bool is_at(int fd, const char *path) {
+    struct stat open, there;
+    return fstat(fd, &open) == 0 && stat(path, &there) == 0 && open.st_dev == there.st_dev &&
+           open.st_ino == there.st_ino;
+}
+
 static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
     char path[VT_PATH_MAX];
     if (!vt_path(path, l->dir, "ledger.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
-    VT_TRY(vt_file_open(&l->fd, &l->length, path, flags, e));
-    if ((flags & O_ACCMODE) != O_RDONLY && !vt_file_lock(l->fd)) {
-        close(l->fd);
+    bool writes = (flags & O_ACCMODE) != O_RDONLY;
+    do {
+        if (l->fd >= 0) close(l->fd);
         l->fd = -1;
-        return vt_fail(e, VT_E_IO, "%s: another vitrine is writing this run", path);
-    }
+        VT_TRY(vt_file_open(&l->fd, &l->length, path, flags, e));
+        if (writes && !vt_file_lock(l->fd)) return vt_fail(e, VT_E_IO, "%s: another vitrine is writing this run", path);
+    } while (writes &&
+             !is_at(l->fd, path)); /* its writer has finished it meanwhile: this is the lock of a file that is gone */
     vt_path(path, l->dir, "adv.bin");
     return vt_file_open(&l->adv_fd, &l->adv_length, path, flags & ~O_EXCL, e);
 }
@@ -316,11 +325,19 @@ vt_status vt_ledger_append(vt_ledger *l, vt_record *r, const float *x_adv, vt_er
     return s;
 }
 
+/* Bytes that the tensors of the lines take. */
+static int64_t stored(const vt_ledger *l) {
+    int64_t n = 0;
+    for (size_t i = 0; i < l->count; i++) n += l->records[i].adv >= 0;
+    return n * (int64_t)(l->pixels * sizeof(float));
+}
+
 vt_status vt_ledger_read_adv(const vt_ledger *l, const vt_record *r, float *x, vt_err *e) {
     size_t bytes = l->pixels * sizeof(float);
     for (int64_t at = r->adv; at >= 0;) {
         if (pread(l->adv_fd, x, bytes, at) == (ssize_t)bytes && vt_sha_prefix(x, bytes) == r->sha) return VT_OK;
-        if (at != r->adv) break;
+        if (l->adv_length > 2 * stored(l) + (1 << 20))
+            break; /* not searched for each line: it holds more than theirs */
         /* A kill between the two renames of vt_ledger_finish leaves offsets of the old order: the hash finds the image.
          */
         for (at = 0; at + (int64_t)bytes <= l->adv_length; at += (int64_t)bytes)
@@ -389,10 +406,26 @@ vt_status vt_ledger_finish(vt_ledger *l, vt_err *e) {
         vt_file_abandon(&lines);
         return s;
     }
-    VT_TRY(vt_file_commit(&lines, e));
+    /* the new file is locked before it takes the old one's place, so that nobody else's turn comes between them */
+    int fd = fcntl(lines.fd, F_DUPFD_CLOEXEC, 0);
+    s = fd >= 0 && vt_file_lock(fd)
+            ? VT_OK
+            : vt_fail(e, VT_E_IO, "%s/ledger.jsonl: cannot be locked: %s", l->dir, strerror(errno));
+    if (s == VT_OK)
+        s = vt_file_commit(&lines, e);
+    else
+        vt_file_abandon(&lines);
+    if (s != VT_OK) {
+        if (fd >= 0) close(fd);
+        return s;
+    }
     close(l->fd), close(l->adv_fd);
-    l->fd = l->adv_fd = -1;
-    return open_files(l, O_RDWR, e);
+    l->fd = fd, l->adv_fd = -1;
+    struct stat now;
+    if (fstat(fd, &now) == 0) l->length = now.st_size;
+    char path[VT_PATH_MAX];
+    if (!vt_path(path, l->dir, "adv.bin")) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
+    return vt_file_open(&l->adv_fd, &l->adv_length, path, O_RDWR, e);
 }
 
 bool vt_record_fails(const vt_ledger *l, const vt_record *r) {
