@@ -73,8 +73,8 @@ const char *const vt_api_model_options[] = {"heads",  "image-size", "mean", "std
                                             "preset", "attn",       "form", "names", "part",   NULL};
 
 /* Options that are there or not. */
-static const char *const flags[] = {"resume",     "exhaustive", "save-adv",         "save-npz", "allow-mixed",
-                                    "individual", "eight-bit",  "restrict-classes", NULL};
+static const char *const flags[] = {"resume",     "exhaustive", "save-adv",         "save-npz",        "allow-mixed",
+                                    "individual", "eight-bit",  "restrict-classes", "skip-not-finite", NULL};
 static const char *const *const all_flags[] = {flags, NULL};
 
 static bool listed(const char *const *const known[], const char *name) {

@@ -7,12 +7,40 @@
 #include "eval/report/summary.h"
 #include "eval/request.h"
 
-static const char *const own_options[] =
-    {"weights",          "oracle",     "oracle-timeout", "data",   "split",   "corruption", "severity",
-     "preprocess",       "attack-at",  "images",         "wrap",   "attack",  "profile",    "surrogate",
-     "surrogate-oracle", "individual", "eight-bit",      "eps",    "norm",    "threat",     "targets",
-     "restrict-classes", "out",        "resume",         "seed",   "threads", "batch",      "exhaustive",
-     "save-adv",         "save-npz",   "allow-mixed",    "search", NULL};
+static const char *const own_options[] = {"weights",
+                                          "oracle",
+                                          "oracle-timeout",
+                                          "data",
+                                          "split",
+                                          "corruption",
+                                          "severity",
+                                          "preprocess",
+                                          "attack-at",
+                                          "images",
+                                          "wrap",
+                                          "attack",
+                                          "profile",
+                                          "surrogate",
+                                          "surrogate-oracle",
+                                          "individual",
+                                          "eight-bit",
+                                          "eps",
+                                          "norm",
+                                          "threat",
+                                          "targets",
+                                          "restrict-classes",
+                                          "out",
+                                          "resume",
+                                          "seed",
+                                          "threads",
+                                          "batch",
+                                          "exhaustive",
+                                          "save-adv",
+                                          "save-npz",
+                                          "allow-mixed",
+                                          "search",
+                                          "skip-not-finite",
+                                          NULL};
 
 /* Everything that the call holds; freed in one place. */
 typedef struct job {

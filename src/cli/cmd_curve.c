@@ -124,6 +124,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (!vt_cli_has(c, "out") && !vt_cli_has(c, "dry-run"))
         return vt_fail(e, VT_E_USAGE, "vitrine curve needs --out FOLDER");
     j->v.seed = (uint64_t)seed;
+    j->v.skip_not_finite = vt_cli_has(c, "skip-not-finite");
     VT_TRY(vt_cli_data(c, &j->subject.data, e));
     VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
@@ -357,6 +358,7 @@ static const vt_arg args[] = {
     VT_JSON_ARG,
     VT_QUIET_ARG,
     {"no-selftest", NULL, "leave out the self-test of single points and of the ball's scale"},
+    {"skip-not-finite", NULL, "count clean images without finite logits apart, in place of ending there"},
     {"allow-mixed", NULL, "resume although another BLAS kernel was in use"},
     {"seed", "N", "seed of every random draw (default 0)"},
     VT_THREADS_ARG,

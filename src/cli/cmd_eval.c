@@ -323,6 +323,7 @@ static const vt_arg args[] = {
     VT_THREADS_ARG,
     VT_BATCH_ARG,
     VT_SEARCH_ARG,
+    {"skip-not-finite", NULL, "count clean images without finite logits apart, in place of ending there"},
     {"exhaustive", NULL, "never leave an image early; score fgsm and pgd on the last iterate"},
     {"save-adv", NULL, "write adversarial images: adv.safetensors and (3 channels, or 1) adv/NAME/INDEX.png"},
     {"save-npz", NULL, "write adversarial images for NumPy: adv/NAME.npz (x_adv, labels, indices, preds, status)"},

@@ -10,6 +10,7 @@
 #include "cli/script.h"
 #include "core/json.h"
 #include "core/opt.h"
+#include "core/text.h"
 #include "eval/external.h"
 #include "eval/verifier.h"
 #include "eval/reverify.h"
@@ -32,9 +33,32 @@ static void show_findings(const vt_findings *f, size_t from) {
     if (f->n > SHOWN && from < f->n) printf("... and %zu more\n", f->n - SHOWN);
 }
 
+/* A model in another process that answers with other bits: what it says of itself otherwise than then. */
+static const char *why_moved(const vt_reverify *r, char text[300]) {
+    const vt_hello *now = vt_remote_hello(r->subject->remote);
+    const vt_header *then = r->ledger->header;
+    if (then->library && strcmp(then->library, now->library))
+        snprintf(text, 300, "within float noise (another library: %s, then %.60s)", now->library, then->library);
+    else if (then->device && strcmp(then->device, now->device))
+        snprintf(text, 300, "within float noise (another device: %s, then %.60s)", now->device, then->device);
+    else if (then->takes && then->takes != now->batch)
+        snprintf(text, 300, "within float noise (another batch: %d images at most, then %d)", now->batch, then->takes);
+    else
+        snprintf(text, 300, "within float noise (the model answers with other last bits than then)");
+    vt_text_plain(text, strlen(text), "", NULL); /* a ledger may be a stranger's */
+    return text;
+}
+
+static const char *margins(const vt_reverify *r, char text[300]) {
+    if (r->exact) return "to the last bit (the same build and product kernels)";
+    if (!r->subject->remote) return "within float noise (another build or other product kernels)";
+    if (r->ledger->header->random) return "not compared (the model draws at random)";
+    return r->moved ? why_moved(r, text) : "to the last bit (the model answers as it did then)";
+}
+
 static void show_checked(const vt_reverify *r) {
     const vt_header *h = r->ledger->header;
-    char threat[120];
+    char threat[120], text[300];
     printf("%s, weights %.12s..., data %.12s...\n", vt_header_threat(h, threat, sizeof threat), h->weights,
            h->data.sha256);
     if (r->subject->wrap.def) printf("WRAPPED: judged under the same known cheat (%s)\n", r->subject->wrap.id);
@@ -44,9 +68,7 @@ static void show_checked(const vt_reverify *r) {
     if (r->open)
         printf("left open by the model         %lld of these lines: it does not say the same when it is asked again\n",
                (long long)r->open);
-    printf("margins                        %s\n", r->exact
-                                                      ? "to the last bit (the same build and product kernels)"
-                                                      : "within float noise (another build or other product kernels)");
+    printf("margins                        %s\n", margins(r, text));
 }
 
 static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *found, vt_err *e) {

@@ -143,8 +143,8 @@ bool vt_coverage_takes(const vt_coverage *b, int entry, int stage, size_t i) {
     uint8_t clean = *cell(b, 0, 0, i);
     if (broken_before(b, entry, stage, i) || clean == VT_COVERAGE_NONE) return false;
     switch (en->scoring) {
-    case VT_SCORE_PUBLISHED: /* the papers' evaluators run on every image */
-        return true;
+    case VT_SCORE_PUBLISHED: /* the papers' evaluators run on every image that has logits */
+        return clean != VT_RECORD_NOT_FINITE;
     case VT_SCORE_EIGHT_BIT: /* what no float point broke, no 8-bit point does */
         return vt_coverage_broke(b, entry - 1, i);
     default:
@@ -154,9 +154,11 @@ bool vt_coverage_takes(const vt_coverage *b, int entry, int stage, size_t i) {
 }
 
 bool vt_coverage_right(const vt_coverage *b, int entry, size_t i) {
-    bool clean = *cell(b, 0, 0, i) == VT_RECORD_CORRECT;
+    uint8_t status = *cell(b, 0, 0, i);
+    bool clean = status == VT_RECORD_CORRECT;
     if (entry == VT_ENTRY_CLEAN) return clean;
-    return (clean || b->entries[entry - 1].scoring == VT_SCORE_PUBLISHED) && !vt_coverage_broke(b, entry, i);
+    bool any = b->entries[entry - 1].scoring == VT_SCORE_PUBLISHED && status != VT_RECORD_NOT_FINITE;
+    return (clean || any) && !vt_coverage_broke(b, entry, i);
 }
 
 bool vt_coverage_done(const vt_coverage *b, int entry, size_t i) {

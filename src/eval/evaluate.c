@@ -63,13 +63,16 @@ static vt_status clean_image(stage_run *run, vt_worker *w, int32_t image, vt_err
     vt_rng key = vt_verdict_key(v->seed, image, 0, 0);
     vt_classifier_begin(&w->model, &key);
     VT_TRY(vt_predict(&d, &unsure, &w->model, w->x, r.label, w->z, w->z64, e));
-    if (!isfinite(d.margin)) return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
+    if (!isfinite(d.margin) && !v->skip_not_finite)
+        return vt_fail(e, VT_E_NUMERIC,
+                       "image %d: the model's logits are not finite (--skip-not-finite counts such images apart)",
+                       image);
     from_verdict(&r, &d);
     if (v->targets) r.target = vt_targets_class(v->targets, v->seed, image, r.label, w->z, w->model.classes);
-    r.status = d.pred == r.label ? VT_RECORD_CORRECT : VT_RECORD_WRONG;
+    r.status = vt_clean_status(&d, r.label);
     r.borderline = unsure;
     r.sha = vt_sha_prefix(w->x, w->model.pixels * sizeof(float));
-    if (d.pred == r.label) atomic_fetch_add(&run->robust, 1);
+    if (r.status == VT_RECORD_CORRECT) atomic_fetch_add(&run->robust, 1);
     return vt_ledger_append(run->ledger, &r, NULL, e);
 }
 

@@ -31,6 +31,7 @@ typedef struct vt_eval {
     int threads;
     int batch; /* images that each thread attacks at a time and whose questions to the model are one batch; 0: 1 */
     bool exhaustive;
+    bool skip_not_finite; /* a clean image without finite logits gets a line that says so, and does not end the run */
     const vt_attack *attacks;
     int n_attacks;
     /* A curve: [n_attacks], instead of eps, which is then the box's diameter. An entry of finite radius takes the

@@ -82,11 +82,13 @@ typedef struct vt_header {
         int size, count; /* absent: 0 */
         bool aligned;
     } patch;
-    const char *oracle;    /* "oracle": the name of a model in another process; absent: NULL, a checkpoint */
-    bool random;           /* of it: it draws when it is asked, verdicts are votes */
-    const char *targets;   /* "targets": by what each image has a class that it is to be turned into: "file",
-                            * "least-likely", "random"; absent: NULL, any other class will do */
-    const json_t *sources; /* where each value of the model is from, for results; absent: NULL */
+    const char *oracle;           /* "oracle": the name of a model in another process; absent: NULL, a checkpoint */
+    const char *library, *device; /* of it: what it said it is computed by and on; absent: NULL */
+    int takes;                    /* images at a time, at most; absent: 0 */
+    bool random;                  /* of it: it draws when it is asked, verdicts are votes */
+    const char *targets;          /* "targets": by what each image has a class that it is to be turned into: "file",
+                                   * "least-likely", "random"; absent: NULL, any other class will do */
+    const json_t *sources;        /* where each value of the model is from, for results; absent: NULL */
 
     struct {
         const char *format, *split, *sha256;

@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "eval/header.h"
 #include "io/dataset.h"
+#include "models/wrap/wire.h"
 
 typedef enum kind { TEXT, WHOLE, ANY_WHOLE, NUMBER, TRUTH, SCORING, OBJECT, LIST } kind;
 
@@ -95,6 +96,9 @@ static const field patch_fields[] = {
 };
 static const field oracle_fields[] = {
     {.key = "name", .at = IN(oracle), .must = true},
+    {.key = "library", .at = IN(library)},
+    {.key = "device", .at = IN(device)},
+    {.key = "batch", .kind = WHOLE, .at = IN(takes), .least = 1, .most = VT_WIRE_BATCH},
     {.key = "random", .kind = TRUTH, .at = IN(random)},
 };
 static const field targets_fields[] = {{.key = "by", .at = IN(targets), .names = target_ways, .must = true}};

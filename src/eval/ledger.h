@@ -34,7 +34,8 @@ static inline bool vt_record_ends(uint8_t status) {
 }
 
 /* not-finite: the attack met a point (stored) whose logits are not; it ended there, and the image is neither robust nor
- * broken. One line. Entry VT_ENTRY_CLEAN is the clean prediction, entry k the k-th --attack; stage counts within it. */
+ * broken. Of a clean line: the image's own are not, which no attack takes. One line. Entry VT_ENTRY_CLEAN is the clean
+ * prediction, entry k the k-th --attack; stage counts within it. */
 typedef struct vt_record {
     int32_t image, entry, stage;
     int32_t label, pred, pred64; /* pred64 -1: not computed (clean lines) */

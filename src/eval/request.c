@@ -141,6 +141,7 @@ vt_status vt_request_terms(vt_request *r, vt_err *e) {
     VT_TRY(vt_chosen_int(r->c, "seed", 0, INT64_MAX, 0, &seed, e));
     r->v.seed = (uint64_t)seed;
     r->v.exhaustive = vt_is_chosen(r->c, "exhaustive");
+    r->v.skip_not_finite = vt_is_chosen(r->c, "skip-not-finite");
     if (vt_is_chosen(r->c, "expect-robust") && !r->v.n_attacks)
         return vt_fail(e, VT_E_USAGE, "--expect-robust needs at least one --attack");
     if (vt_is_chosen(r->c, "eight-bit") && !vt_eight_bit_wanted(&r->v))

@@ -50,6 +50,7 @@ typedef struct worker {
     vt_verifier judge;
     char text[TEXT];
     bool broken, borderline, open;
+    bool moved; /* a margin is not the ledger's to the last bit */
 } worker;
 
 typedef struct job {
@@ -75,9 +76,10 @@ static const char *where(const vt_ledger *l, const vt_record *r, char buf[100]) 
 
 /* Another build multiplies in another order. A logit then moves by about its float noise, which the verdict itself has
  * measured; in double by 1e-11 of its size. */
+static bool same_number(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
+
 static bool near(const vt_reverify *r, double now, double then, double slack) {
-    if (isnan(now) && isnan(then)) return true;
-    return r->exact ? now == then : fabs(now - then) <= slack;
+    return same_number(now, then) || (!r->exact && fabs(now - then) <= slack);
 }
 
 /* Is a line's "borderline" another one than now? Another build may take a margin beside its noise for the other side.
@@ -101,6 +103,7 @@ static void compare(worker *w, const vt_reverify *c, const vt_record *r, const v
     where(c->ledger, r, at);
     double wide = 8 * v->noise + 1e-4, narrow = v->again ? wide : 1e-9 * (1 + fabs(v->margin64));
     w->open = w->open || left_open(r, v);
+    w->moved = !same_number(v->margin, r->margin) || !same_number(v->margin64, r->margin64);
     if (status != r->status && !w->open)
         snprintf(w->text, TEXT, "%s is %s, the ledger says %s", at, vt_record_status_name((vt_record_status)status),
                  vt_record_status_name((vt_record_status)r->status));
@@ -152,7 +155,7 @@ static vt_status judge_clean(worker *w, const job *k, const vt_record *r, vt_err
     if (*w->text) return VT_OK;
     w->open = v.votes ? left_open(r, &v) : unsure && r->borderline; /* it does not agree with itself */
     if (w->open) return VT_OK;
-    compare(w, k->r, r, &v, v.pred == r->label ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
+    compare(w, k->r, r, &v, (uint8_t)vt_clean_status(&v, r->label));
     return VT_OK;
 }
 
@@ -185,7 +188,7 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     const vt_record *r = &k->r->ledger->records[k->items[item]];
     int label;
     if (k->r->interrupt && *k->r->interrupt) return VT_INTERRUPTED;
-    *w->text = 0, w->broken = w->borderline = w->open = false;
+    *w->text = 0, w->broken = w->borderline = w->open = w->moved = false;
     VT_TRY(vt_verifier_image(&w->judge, r->image, &label, e));
     if (r->target >= w->judge.model.classes) {
         snprintf(w->text, TEXT, "image %d has the target %d, the model has the classes 0 to %d", r->image, r->target,
@@ -203,6 +206,7 @@ static void commit(void *ctx, int thread, size_t item) {
     const vt_record *r = &k->r->ledger->records[k->items[item]];
     if (*w->text) vt_findings_add(k->found, "%s", w->text);
     k->r->clean += r->entry == VT_ENTRY_CLEAN, k->r->points += r->entry > VT_ENTRY_CLEAN;
+    k->r->moved += w->moved;
     k->r->broken += w->broken, k->r->borderline += w->borderline, k->r->open += w->open;
     char note[48];
     snprintf(note, sizeof note, "findings %zu", k->found->n);
@@ -215,7 +219,7 @@ static vt_status tensors_there(const vt_ledger *l, vt_findings *found, vt_err *e
     char at[100];
     for (size_t i = 0; i < l->count; i++) {
         const vt_record *r = &l->records[i];
-        if (vt_record_ends(r->status) && r->adv < 0)
+        if (r->entry && vt_record_ends(r->status) && r->adv < 0)
             return vt_fail(e, VT_E_USAGE, "%s/ledger.jsonl: %s is %s, but its line names no tensor in adv.bin", l->dir,
                            where(l, r, at), vt_record_status_name((vt_record_status)r->status));
         if (r->adv > l->adv_length - bytes && r->adv >= 0)

@@ -26,9 +26,9 @@ typedef struct vt_reverify {
     const volatile sig_atomic_t *interrupt;
     /* what was looked at: clean predictions; stored points, and of these the broken and the borderline */
     int64_t clean, points, broken, borderline;
-    int64_t
-        open; /* lines of either that the model leaves open: its votes, or answers that differ when it is asked again */
-    bool exact; /* same compiler and product kernels: margins were compared to the last bit */
+    int64_t open;  /* of both, those that the model leaves open: its votes, or answers that differ when asked again */
+    int64_t moved; /* of both, those with a margin that is not the ledger's to the last bit */
+    bool exact;    /* same compiler and product kernels: margins were compared to the last bit */
 } vt_reverify;
 
 /* VT_E_USAGE when there is nothing to check: an unfinished run, a broken image without its tensor. */

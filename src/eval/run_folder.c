@@ -168,12 +168,16 @@ static vt_status same_kind(const vt_run_folder *r, vt_err *e) {
 static vt_status same(const vt_run_folder *r, const vt_header *now, vt_err *e) {
     const vt_header *then = r->ledger->header;
     const char *dir = r->ledger->dir, *w = then->weights, *d = then->data.sha256;
-    char names[200];
+    char names[200] = "";
     VT_TRY(same_kind(r, e));
-    if (strcmp(w, r->subject.model->sha256) && r->subject.remote)
+    if (strcmp(w, r->subject.model->sha256) && r->subject.remote) {
+        const json_t *was = json_object_get(then->document, "oracle"), *is = json_object_get(now->document, "oracle");
+        if (was && is) vt_header_difference(was, is, false, names, sizeof names);
         return vt_fail(e, VT_E_FORMAT,
-                       "the model %.300s is not that of %s: it is known by %.16s..., the ledger says %.16s...",
-                       r->subject.model->path, dir, r->subject.model->sha256, w);
+                       "the model %.300s is not that of %s: it is known by %.16s..., the ledger says %.16s...%s%s",
+                       r->subject.model->path, dir, r->subject.model->sha256, w,
+                       *names ? "; it greets with another " : "", names);
+    }
     if (strcmp(w, r->subject.model->sha256))
         return vt_fail(e, VT_E_FORMAT,
                        "%s is not the checkpoint of %s: its SHA-256 is %.16s..., the ledger says %.16s...",

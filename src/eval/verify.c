@@ -175,6 +175,10 @@ vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m,
     return VT_OK;
 }
 
+vt_record_status vt_clean_status(const vt_verdict *v, int label) {
+    return !isfinite(v->margin) ? VT_RECORD_NOT_FINITE : v->pred == label ? VT_RECORD_CORRECT : VT_RECORD_WRONG;
+}
+
 vt_record_status vt_verdict_status(const vt_verdict *v) {
     return !v->finite   ? VT_RECORD_NOT_FINITE
            : !v->inside ? VT_RECORD_INVALID

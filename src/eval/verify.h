@@ -70,7 +70,8 @@ vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m,
                        const float *x_adv, vt_shape shape, int label, float *z, double *z64, vt_err *e);
 /* Does the exact 95 % interval of the share of votes that are wrong hold a half? */
 bool vt_verdict_open(const vt_verdict *v);
-/* What the ledger calls the point of such a verdict. */
+/* What the ledger calls vt_predict's verdict, not-finite where the logits are not, and the point of another one. */
+vt_record_status vt_clean_status(const vt_verdict *v, int label);
 vt_record_status vt_verdict_status(const vt_verdict *v);
 
 #endif

@@ -308,3 +308,49 @@ computed() { grep -o 'computed [0-9]* rows' "$1" | tail -1 | tr -dc 0-9; }
     run /usr/bin/python3 "$ROOT/tests/fixtures/oracle_child.py" good --address=unix:file
     [ "$status" = 1 ] && grep -q "unix:file: cannot listen there" <<<"$output" && [ "$(cat file)" = mine ]
 }
+
+@test "a clean image without finite logits: named with the way on; --skip-not-finite counts it apart, in every report, --resume, merge, verify, compare" {
+    run=(--data "$C" --eps 4/255 --attack pgd:steps=3 --no-selftest)
+    bad 1 "the model's logits are not finite (--skip-not-finite counts such images apart)" -- eval --oracle "$(child dark)" "${run[@]}" --out a
+    good eval --oracle "$(child dark)" "${run[@]}" --resume --skip-not-finite --out a
+    dark=$(tail -n +2 a/ledger.jsonl | jq -r 'select(.entry == 0 and .status == "not-finite") | .image' | sort -n)
+    n=$(wc -w <<<"$dark") right=$((20 - n))
+    [ "$n" -gt 2 ] && [ "$n" -lt 15 ] || fail "$n images"
+    grep -q "^ *logits not finite *$n / 20" <<<"$output" || fail "$output"
+    truth a/results.json ".clean.correct == $right and .clean.not_finite == $n and .clean.total == 20 and .attacks[0].robust + .attacks[0].broken == $right"
+    grep -q "logits not finite" a/table.md a/table.csv a/table.tex
+    [ -z "$(tail -n +2 a/ledger.jsonl | jq "select(.entry > 0 and (.image | IN($(tr '\n' ',' <<<"$dark" | sed 's/,$//'))))")" ]
+    /usr/bin/python3 -c "import json, jsonschema
+jsonschema.validate(json.load(open('a/results.json')), json.load(open('$ROOT/docs/results.schema.json')))"
+    good eval --oracle "$(child dark)" "${run[@]}" --skip-not-finite --images 0:9 --out b
+    good eval --oracle "$(child dark)" "${run[@]}" --skip-not-finite --images 9:20 --out c
+    good merge b c --out m
+    jq -S '[.clean, .attacks[0].robust]' m/results.json >merged
+    jq -S '[.clean, .attacks[0].robust]' a/results.json | cmp - merged
+    good verify a --oracle "$(child dark)"
+    says "to the last bit (the model answers as it did then)" "everything is as"
+    vt verify a --oracle "$(child good --as-dark)"
+    [ "$status" = 1 ] && grep -q "the ledger says not-finite" <<<"$output" || fail "$output"
+    good compare a m
+    good eval --oracle "$(child dark)" --data "$C" --images "$(head -1 <<<"$dark"):$(($(head -1 <<<"$dark") + 1))" --skip-not-finite --out one
+    bad 1 "is not robust: without perturbation its logits are not finite" -- eval --oracle "$(child dark)" "${run[@]}" --skip-not-finite --images "$(head -1 <<<"$dark"):$(($(head -1 <<<"$dark") + 1))" --expect-robust --out robust
+    good curve --oracle "$(child dark)" --data "$C" --images 0:9 --attacks fmn:steps=5 --no-selftest --skip-not-finite --out curve
+    nothing_left
+}
+
+@test "verify says why margins moved: another library, another batch; a child whose answers differ hears of random=True" {
+    sha=$(printf '%064d' 7)
+    good eval --oracle "$(child single --sha=$sha)" --data "$C" --images 0:8 --eps 4/255 --attack pgd:steps=3 --no-selftest --out r
+    good verify r --oracle "$(child single --sha=$sha)"
+    says "margins                        to the last bit (the model answers as it did then)"
+    good verify r --oracle "$(child single --sha=$sha --nudge)"
+    says "within float noise (the model answers with other last bits than then)"
+    good verify r --oracle "$(child single --sha=$sha --nudge --batch=3)"
+    says "within float noise (another batch: 3 images at most, then 8)"
+    good verify r --oracle "$(child single --sha=$sha --nudge --batch=3 --library=numpie)"
+    says "within float noise (another library: numpie, then numpy)"
+    good eval --oracle "$(child single)" --data "$C" --images 0:2 --eps 4/255 --attack pgd:steps=3 --no-selftest --out unhashed
+    bad 1 "is not that of unhashed" "; it greets with another batch" -- verify unhashed --oracle "$(child single --batch=3)"
+    good eval --oracle "$(child batchnorm)" --data "$C" --out bn
+    says "A model that is meant to draw is served with random=True"
+}

@@ -19,6 +19,9 @@ static vt_status name(const vt_ledger *l, const vt_record *const *failed, size_t
     if (r->status == VT_RECORD_WRONG)
         return vt_fail(e, VT_E_RANGE, "image %d is not robust: without perturbation class %d is taken for %d%s%s%s",
                        r->image, r->label, r->pred, also, others, more);
+    if (r->status == VT_RECORD_NOT_FINITE && !r->entry)
+        return vt_fail(e, VT_E_RANGE, "image %d is not robust: without perturbation its logits are not finite%s%s%s",
+                       r->image, also, others, more);
     if (r->status == VT_RECORD_NOT_FINITE)
         return vt_fail(e, VT_E_RANGE,
                        "image %d is not robust: %.40s found a point at linf %.9g, l2 %.6g whose logits are not "

@@ -121,6 +121,8 @@ static json_t *document(const vt_summary *s) {
                         json_pack("{s:I,s:I,s:o,s:o}", "correct", (json_int_t)s->correct, "total", (json_int_t)s->total,
                                   "percent", share(s->correct, s->total), "interval95",
                                   interval(s->correct, s->total)));
+    if (s->not_finite)
+        json_object_set_new(json_object_get(o, "clean"), "not_finite", json_integer((json_int_t)s->not_finite));
     if (s->unsure)
         json_object_set_new(o, "clean_unsure",
                             json_pack("{s:I,s:s}", "images", (json_int_t)s->unsure, "text", s->unsure_text));

@@ -87,6 +87,7 @@ static void add_line(vt_summary *s, const vt_record *r) {
     if (r->entry == VT_ENTRY_CLEAN) {
         s->total++;
         s->correct += r->status == VT_RECORD_CORRECT;
+        s->not_finite += r->status == VT_RECORD_NOT_FINITE;
         return;
     }
     vt_stage_summary *st = &s->entries[r->entry - 1].stages[r->stage];
@@ -102,7 +103,7 @@ static void add_line(vt_summary *s, const vt_record *r) {
 
 static void total_entry(vt_summary *s, const vt_coverage *b, int entry) {
     vt_entry_summary *en = &s->entries[entry - 1];
-    int64_t left = en->scoring == VT_SCORE_PUBLISHED ? s->total : s->correct;
+    int64_t left = en->scoring == VT_SCORE_PUBLISHED ? s->total - s->not_finite : s->correct;
     en->open = s->missing > 0 || (en->scoring == VT_SCORE_EIGHT_BIT && s->entries[entry - 2].open);
     for (int k = 0; k < en->n_stages; k++) {
         vt_stage_summary *st = &en->stages[k];
@@ -186,7 +187,10 @@ static void name_unsure(vt_summary *s, const vt_ledger *l) {
                  "batch "
                  "(%s%s)%s",
                  (long long)s->unsure, n == 1 ? "" : "s", list, n < s->unsure ? ", ..." : "",
-                 s->header->random ? ": it draws at random" : ": is a BatchNorm in train mode, or a dropout?");
+                 s->header->random
+                     ? ": it draws at random"
+                     : ": is a BatchNorm in train mode, or a dropout? A model that is meant to draw is served with "
+                       "random=True");
 }
 
 vt_status vt_summary_make(vt_summary *s, const vt_ledger *l, int64_t images, vt_err *e) {
@@ -291,6 +295,11 @@ static bool special_row(const vt_summary *s, int past, vt_row *r) {
 static int stage_rows(const vt_entry_summary *en) { return en->n_stages > 1 ? en->n_stages : 0; }
 static int rows(const vt_entry_summary *en) { return 1 + stage_rows(en) + (en->not_finite > 0); }
 
+static void apart_row(vt_row *r, int64_t images) {
+    snprintf(r->label, sizeof r->label, "logits not finite");
+    r->level = 1, r->reached = true, r->count = images;
+}
+
 /* Row k of an entry: itself, its stages, the images without a verdict. */
 static void entry_row(const vt_entry_summary *en, int k, vt_row *r) {
     bool begun = false;
@@ -305,8 +314,8 @@ static void entry_row(const vt_entry_summary *en, int k, vt_row *r) {
         r->open = st->open, r->reached = st->tried > 0 || !st->open;
         r->count = st->robust, r->borderline = st->borderline, r->gradients = st->gradients, r->forwards = st->forwards;
     } else {
-        snprintf(r->label, sizeof r->label, "logits not finite");
-        r->count = en->not_finite, r->has_attack = false;
+        apart_row(r, en->not_finite);
+        r->reached = begun || !en->open, r->has_attack = false;
     }
 }
 
@@ -317,8 +326,10 @@ bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
         snprintf(r->label, sizeof r->label, "clean");
         r->count = s->correct;
         r->reached = true, r->verdict = !s->n_entries;
+    } else if (i == 1 && s->not_finite) {
+        apart_row(r, s->not_finite);
     } else {
-        int at = 1, k = 0;
+        int at = 1 + (s->not_finite > 0), k = 0;
         while (k < s->n_entries && i >= at + rows(&s->entries[k])) at += rows(&s->entries[k++]);
         if (k < s->n_entries)
             entry_row(&s->entries[k], i - at, r),

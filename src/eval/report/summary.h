@@ -49,6 +49,7 @@ typedef struct vt_summary {
     const vt_header *header;
     char images[400]; /* "0:100,150:200" */
     int64_t total, correct, worst_robust, pending;
+    int64_t not_finite;      /* clean images without finite logits: of total, neither right nor wrong */
     int64_t missing;         /* of pending: images without a clean prediction */
     int64_t unsure;          /* clean images whose class changes when a model in another process is asked again */
     char unsure_text[400];   /* the sentence that names them; "" */
