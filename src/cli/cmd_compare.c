@@ -6,6 +6,7 @@
 #include <string.h>
 #include "cli/script.h"
 #include "eval/report/compare.h"
+#include "core/files.h"
 #include "core/opt.h"
 
 #define MOST 130 /* rows of a pair: clean and 64 attacks, or the eps of two curves and their norms */
@@ -53,6 +54,12 @@ static void print_name(char which, const char *dir, const vt_header *h) {
     printf("%c  %s%s%s%s\n", which, dir, *h->search ? "  (searched in " : "", h->search, *h->search ? ")" : "");
 }
 
+static void print_alone(char which, const vt_ledger *a, const vt_ledger *b) {
+    char text[600];
+    int n = vt_compare_alone(text, sizeof text, a, b);
+    if (n) printf("%c alone ran %s: not compared\n", which, text);
+}
+
 static void print_pair(const vt_ledger *a, const vt_ledger *b, const vt_pair *rows, int n, const vt_look *look) {
     vt_columns t;
     print_name('A', a->dir, a->header), print_name('B', b->dir, b->header);
@@ -68,6 +75,7 @@ static void print_pair(const vt_ledger *a, const vt_ledger *b, const vt_pair *ro
         if (rows[i].norms) print_norms(&rows[i]);
     for (int i = 0; i < n; i++)
         if (rows[i].remark) printf("%s: %s\n", rows[i].name, rows[i].remark);
+    print_alone('A', a, b), print_alone('B', b, a);
     printf("\n");
 }
 
@@ -118,9 +126,27 @@ static vt_status print_json(const vt_cli *c, vt_ledger *const *runs, const vt_pa
         json_t *pair = json_pack("{s:s,s:s,s:o}", "a", c->positional[0], "b", c->positional[i], "rows", list);
         if (*runs[0]->header->search || *runs[i]->header->search)
             json_object_set_new(pair, "searched", json_pack("[s,s]", searched(runs[0]), searched(runs[i])));
+        char text[600];
+        if (vt_compare_alone(text, sizeof text, runs[0], runs[i]))
+            json_object_set_new(pair, "a_alone", json_string(text));
+        if (vt_compare_alone(text, sizeof text, runs[i], runs[0]))
+            json_object_set_new(pair, "b_alone", json_string(text));
         json_array_append_new(pairs, pair);
     }
     return vt_script_print(json_pack("{s:i,s:f,s:o}", "version", 1, "alpha", alpha, "pairs", pairs), e);
+}
+
+static vt_status write_tex(const vt_cli *c, vt_ledger *const *runs, vt_err *e) {
+    const char *path = vt_cli_get(c, "tex");
+    vt_file out;
+    if (!path) return VT_OK;
+    if (vt_cli_has(c, "common"))
+        return vt_fail(e, VT_E_USAGE, "--tex is a table of runs over the same images: leave out --common");
+    VT_TRY(vt_file_begin_path(&out, path, e));
+    vt_status s = vt_compare_tex(out.stream, runs, c->n_positional, e);
+    if (s == VT_OK) return vt_file_commit(&out, e);
+    vt_file_abandon(&out);
+    return s;
 }
 
 static vt_status compare_all(const vt_cli *c, vt_ledger **runs, vt_pair *rows, double alpha, vt_err *e) {
@@ -130,6 +156,7 @@ static vt_status compare_all(const vt_cli *c, vt_ledger **runs, vt_pair *rows, d
     for (int i = 1; i < c->n_positional; i++, total += count[i - 1])
         VT_TRY(vt_compare(rows + total, MOST, &count[i], runs[0], runs[i], vt_cli_has(c, "common"), e));
     vt_compare_adjust(rows, total, alpha);
+    VT_TRY(write_tex(c, runs, e));
     if (vt_script_stream()) return print_json(c, runs, rows, count, alpha, e);
     for (int i = 1, at = 0; i < c->n_positional; at += count[i++]) {
         print_pair(runs[0], runs[i], rows + at, count[i], &look);
@@ -160,6 +187,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 static const vt_arg args[] = {{"alpha", "X", "level of the verdict (default 0.05)"},
                               {"changed", NULL, "also list the images that are right under one run alone"},
                               {"common", NULL, "compare the images that both runs have, where they differ"},
+                              {"tex", "FILE",
+                               "also write one LaTeX table (booktabs) of all runs: clean and every attack"},
                               VT_VERBOSE_ARG,
                               VT_JSON_ARG,
                               {NULL, NULL, NULL}};
@@ -173,7 +202,8 @@ const vt_command vt_command_compare = {
     .args = args,
     .details = "RUN is the --out folder of vitrine eval. Every run is compared with RUN_A, on clean images and under "
                "the attacks\n"
-               "that both ran with the same options. 'held', 'worse' or 'undecided' answers whether B is better.\n"
+               "that both ran with the same options; the others are named. 'held', 'worse' or 'undecided' answers "
+               "whether B is better.\n"
                "Curves (vitrine curve) are compared at every eps that one of them was confirmed at, and by the norms "
                "that the\n"
                "same minimum-norm attacks found, image by image (exact sign test; a wrong image has norm 0).",
@@ -181,6 +211,7 @@ const vt_command vt_command_compare = {
                  "--out plain",
                  "vitrine eval weights/shapes10-specformer --data datasets/shapes10 --images 0:20 --eps 2/255 --attack "
                  "pgd --out specformer",
-                 "vitrine compare plain specformer", "vitrine compare plain specformer --changed --alpha 0.01"},
+                 "vitrine compare plain specformer", "vitrine compare plain specformer --changed --alpha 0.01",
+                 "vitrine compare plain specformer --tex both.tex"},
     .run = run,
 };

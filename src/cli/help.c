@@ -62,6 +62,7 @@ static const struct {
     {"out", VT_GROUP_OUTPUT},
     {"o", VT_GROUP_OUTPUT},
     {"csv", VT_GROUP_OUTPUT},
+    {"tex", VT_GROUP_OUTPUT},
     {"json", VT_GROUP_OUTPUT},
     {"plot", VT_GROUP_OUTPUT},
     {"format", VT_GROUP_OUTPUT},

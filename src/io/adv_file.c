@@ -91,9 +91,10 @@ static vt_status choose(vt_adv_file *p, const char *path, const char *tensor, vt
 static const char *array_called(const vt_adv_file *p) { return *p->name ? p->name : "the array"; }
 
 static vt_status check_shape(vt_adv_file *p, const char *path, vt_err *e) {
-    const vt_npy *x = &p->file->x;
+    vt_npy *x = &p->file->x;
     char shape[200];
     vt_shape_text(shape, sizeof shape, x->shape, x->ndim);
+    vt_npy_grey(x);
     if (x->ndim != 4) return vt_fail(e, VT_E_USAGE, "%s: %s is %s, must be [N,C,H,W]", path, array_called(p), shape);
     bool sides = x->shape[0] >= 1 && x->shape[0] <= INT32_MAX;
     for (int k = 1; k < 4; k++) sides = sides && x->shape[k] >= 1 && x->shape[k] <= VT_IMAGE_MAX_SIDE;

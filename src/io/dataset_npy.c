@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Images and labels as NumPy arrays: an archive x.npz, two files "x.npy,y.npy", or a folder with images.npy and
- * labels.npy. Images are [N,C,H,W] or [N,H,W,C], of which the model says which (vt_dataset_expect); uint8, or floats in
- * [0,1]; labels are whole numbers [N]. A folder of corruptions has one labels.npy and many NAME.npy, of which
- * d->corruption picks one and a fifth of it.
+ * labels.npy. Images are [N,C,H,W] or [N,H,W,C] ([N,H,W] is grey), of which the model says which (vt_dataset_expect);
+ * uint8, or floats in [0,1]; labels are whole numbers [N]. A folder of corruptions has one labels.npy and many
+ * NAME.npy, of which d->corruption picks one and a fifth of it.
  *
  * Floats stay floats (io/image.h): made bytes, an adversarial example would be another image than the one in the file.
  */
@@ -181,7 +181,7 @@ static vt_status check_layout(const vt_dataset *d, arrays *a, const char *shape,
     bool cube = four && x->shape[1] > 1 && x->shape[1] == x->shape[2] && x->shape[2] == x->shape[3];
     if (!four || cube || (first && last))
         return vt_fail(e, VT_E_SHAPE, "%s: its images are %s, must be %s", d->path, shape,
-                       !four  ? "[N,C,H,W] or [N,H,W,C]"
+                       !four  ? "[N,C,H,W], [N,H,W,C] or [N,H,W]"
                        : last ? "of other sides than 3: [N,3,H,W] and [N,H,W,3] cannot be told apart"
                               : "of sides that differ: [N,C,H,W] and [N,H,W,C] cannot be told apart");
     for (int k = 1; k < 4; k++)
@@ -196,9 +196,10 @@ static vt_status check_layout(const vt_dataset *d, arrays *a, const char *shape,
 }
 
 static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
-    const vt_npy *x = &a->images;
+    vt_npy *x = &a->images;
     char shape[200];
     vt_shape_text(shape, sizeof shape, x->shape, x->ndim);
+    vt_npy_grey(x);
     VT_TRY(check_layout(d, a, shape, e));
     if (x->dtype != VT_U8 && !vt_npy_is_real(x))
         return vt_fail(e, VT_E_FORMAT, "%s: its images are %s, must be uint8, or floats in [0,1]", d->path,

@@ -168,6 +168,12 @@ int64_t vt_npy_whole(const vt_npy *a, size_t at) {
     return v;
 }
 
+void vt_npy_grey(vt_npy *a) {
+    if (a->ndim != 3) return;
+    for (int k = 3; k > 1; k--) a->shape[k] = a->shape[k - 1], a->stride[k] = a->stride[k - 1];
+    a->shape[1] = 1, a->stride[1] = 0, a->ndim = 4;
+}
+
 /* ---- writing ---- */
 
 /* Version 1.0, padded so that the data begin at a multiple of 64; *n: its length. */

@@ -31,7 +31,57 @@ right() { # LEDGER ENTRY: images that are right under it
         line=$(grep "^$1 " <<<"$output")
         [ "$(awk '{print $2, $6, $7}' <<<"$line")" = "60 $only_a $only_b" ] || fail "$line, expected $only_a and $only_b"
     done
-    [[ $output != *fgsm* && $output != *cw20* ]]
+    never grep -E '^(fgsm|cw20) ' <<<"$output"
+}
+
+@test "attacks that only one of the runs has are named, in text and JSON" {
+    good compare "$A" "$B"
+    says "A alone ran fgsm: not compared" "B alone ran cw20: not compared"
+    good compare "$A" "$A"
+    [[ $output != *alone\ ran* ]]
+    "$VITRINE" eval "$ROOT/weights/shapes10-vit" --data "$SHAPES" --images 0:60 --eps 4/255 --attack pgd:steps=3 --attack fgsm+square:queries=2 --out other --no-selftest >/dev/null
+    good compare "$A" other
+    says "A alone ran fgsm, pgd (with other options): not compared" "B alone ran pgd (with other options), fgsm+square: not compared"
+    good compare "$A" other --json
+    jq -e '.pairs[0] | .a_alone == "fgsm, pgd (with other options)" and (.rows | length == 1)' <<<"$output" >/dev/null
+    good compare "$A" "$A" --json
+    jq -e '.pairs[0] | has("a_alone") or has("b_alone") | not' <<<"$output" >/dev/null
+}
+
+@test "--tex: one table of all runs, whose numbers are those of each run's own" {
+    "$VITRINE" eval "$ROOT/weights/shapes10-vit" --data "$SHAPES" --images 0:60 --eps 4/255 --attack pgd:steps=3 --out other --no-selftest >/dev/null
+    good compare "$A" "$B" other --tex all.tex
+    grep -q '^% \\usepackage{booktabs}' all.tex
+    [ "$(grep -c 'toprule\|midrule\|bottomrule' all.tex)" = 3 ]
+    grep -qF '\begin{tabular}{lrrrrr}' all.tex
+    grep -qxF ' & clean & fgsm & pgd (1) & cw20 & pgd (2) \\' all.tex || fail "$(<all.tex)"
+    grep -q '^% pgd (2): pgd:steps=3,' all.tex
+    [ "$(grep -c '\] .*\\\\$' all.tex)" = 3 ]
+    k=0
+    for run in "$A" "$B" other; do
+        k=$((k + 1))
+        row=$(grep '\] .*\\\\$' all.tex | sed -n ${k}p)
+        # "NAME & 85.00 [73.89, 91.90] & ... \\": clean, then each column's attack or --
+        for cell in "2 clean" $([ $run = "$A" ] && echo "3 fgsm 4 pgd" | xargs -n 2 | tr ' ' :) $([ $run = other ] && echo 6:pgd) \
+            $([ $run = "$B" ] && echo 4:pgd 5:cw20); do
+            at=${cell%%[ :]*} name=${cell#*[ :]}
+            want=$(sed -n "s/^$name & [0-9]* \/ [0-9]* & \(.*\) & \[\(.*\)\] .*/\1 [\2]/p" "$run/table.tex")
+            got=$(awk -F ' & ' -v k="$at" '{ sub(/ [\\][\\]$/, ""); print $k }' <<<"$row")
+            [ -n "$want" ] && [ "$got" = "$want" ] || fail "$run, $name: '$got' in the table, '$want' in its own" "$row"
+        done
+        case $run in other) [[ $row == *"& -- & -- & -- &"* ]] ;; esac
+    done
+    # names are escaped, and told apart where two runs have the same
+    header "$A" 'x_%' '.weights_name = "a_b%{"'
+    good compare "$A" 'x_%' other --tex names.tex
+    grep -qF 'a\_b\%\{ &' names.tex
+    grep -qF '(other) &' names.tex
+    # nothing is written where it cannot be told
+    bad 2 "--tex is a table of runs over the same images: leave out --common" -- compare "$A" "$B" --common --tex no.tex
+    cp -r "$B" part
+    sed -i "$(grep -n '"entry":2[,}]' part/ledger.jsonl | tail -n 1 | cut -d: -f1)d" part/ledger.jsonl
+    bad 2 "part is not finished: 1 image-stages are missing" -- compare "$A" part --tex no.tex
+    [ ! -e no.tex ] && [ -z "$(ls -A | grep '^no\.')" ]
 }
 
 @test "a run with itself: nothing differs, p is 1, undecided" {

@@ -148,3 +148,34 @@ corrupted() {
     bad 1 "h has 100 classes, but the model" "has 10 (these are images of CIFAR-100" -- eval "$W" --data h
     bad 2 "needs --data FOLDER" "https://www.cs.toronto.edu/~kriz/cifar.html" -- eval "$W"
 }
+
+@test "grey images without a side for channels, as Keras' mnist.npz has them: the same run, and points of other programs" {
+    cat >serve.py <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np, vitrine_oracle as v
+W = np.random.RandomState(1).randn(5, 784).astype(np.float32) / 28
+v.serve(lambda x, keep: x.reshape(len(x), -1) @ W.T, lambda dz: (dz @ W).reshape(-1, 1, 28, 28), classes=5, shape=(1, 28, 28))
+END
+    child="/usr/bin/python3 $PWD/serve.py $ROOT/python"
+    /usr/bin/python3 - <<'END'
+import numpy as np
+r = np.random.RandomState(1)
+W = r.randn(5, 784).astype(np.float32) / 28
+x = r.randint(0, 256, (12, 28, 28)).astype(np.uint8)
+y = ((x / np.float32(255)).reshape(12, -1) @ W.T).argmax(1)
+np.savez("mnist.npz", x_train=x[:3], y_train=y[:3], x_test=x, y_test=y)
+np.savez("four.npz", x_test=x[:, None], y_test=y)
+np.save("grey.npy", x), np.save("labels.npy", y)
+np.savez("adv.npz", x_adv=np.clip(x / np.float32(255) + np.float32(4 / 255), 0, 1).astype(np.float32))
+END
+    for data in mnist.npz four.npz grey.npy,labels.npy; do
+        good eval --oracle "$child" --data $data --eps 4/255 --attack pgd:steps=5 --batch 4 --out "run-$data" --no-selftest
+        tail -n +2 "run-$data/ledger.jsonl" | jq -c 'del(.check)' >"$data.lines"
+        cmp mnist.npz.lines "$data.lines"
+    done
+    [ "$(wc -l <mnist.npz.lines)" = 24 ]
+    good verify --adv adv.npz --oracle "$child" --data mnist.npz --eps 4/255
+    says "12 points" "0 violations"
+    bad 1 "image 0 is 1 x 28 x 28, the model wants 3 x 32 x 32" -- eval "$ROOT/weights/shapes10-vit" --data mnist.npz
+}

@@ -139,7 +139,7 @@ vt_status vt_compare_images(const vt_ledger *a, const vt_ledger *b, const uint8_
                    a->dir, b->dir, in_a, in_b, both, c->images[first]);
 }
 
-static bool same_attack(const vt_header_attack *a, const vt_header_attack *b) {
+bool vt_compare_same(const vt_header_attack *a, const vt_header_attack *b) {
     return !strcmp(a->id, b->id) && a->scoring == b->scoring;
 }
 
@@ -151,6 +151,32 @@ static bool same_source(const vt_ledger *a, const vt_ledger *b, const vt_header_
         if (d && d->surrogate) return false;
     }
     return true;
+}
+
+static bool same_entry(const vt_ledger *a, int i, const vt_ledger *b, int k) {
+    const vt_header_attack *p = vt_header_entry(a->header, i);
+    return vt_compare_same(p, vt_header_entry(b->header, k)) && same_source(a, b, p);
+}
+
+int vt_compare_alone(char *text, size_t size, const vt_ledger *a, const vt_ledger *b) {
+    int n = 0;
+    size_t at = 0;
+    *text = 0;
+    for (int i = 1; !a->header->curve && i <= a->header->n_attacks; i++) {
+        const vt_header_attack *p = vt_header_entry(a->header, i);
+        bool same = false, called = false;
+        char name[56];
+        for (int k = 1; k <= b->header->n_attacks && !same; k++) {
+            const vt_header_attack *q = vt_header_entry(b->header, k);
+            same = same_entry(a, i, b, k), called = called || (!strcmp(p->name, q->name) && p->scoring == q->scoring);
+        }
+        if (same) continue;
+        if (at < size)
+            at += (size_t)snprintf(text + at, size - at, "%s%s%s", n ? ", " : "", vt_attack_label(p, name, sizeof name),
+                                   called ? " (with other options)" : "");
+        n++;
+    }
+    return n;
 }
 
 /* Two runs and the states of their images. */
@@ -192,8 +218,7 @@ static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, con
     for (int i = 0; i < a->coverage.n_entries; i++)
         for (int k = 0; k < b->coverage.n_entries && *n < most; k++) {
             const vt_header_attack *p = vt_header_entry(a->ledger->header, i + 1);
-            if (!same_attack(p, vt_header_entry(b->ledger->header, k + 1)) || !same_source(a->ledger, b->ledger, p))
-                continue;
+            if (!same_entry(a->ledger, i + 1, b->ledger, k + 1)) continue;
             vt_pair *row = &rows[(*n)++];
             char name[56];
             one_row(row, vt_attack_label(p, name, sizeof name), a, i + 1, b, k + 1, c);

@@ -4,6 +4,7 @@
 #ifndef VT_EVAL_REPORT_COMPARE_H
 #define VT_EVAL_REPORT_COMPARE_H
 
+#include <stdio.h>
 #include "eval/ledger.h"
 #include "core/stats.h"
 
@@ -29,6 +30,10 @@ typedef struct vt_pair {
  * header keys that differ are named; or over other images, unless those that both have will do (common). Free the rows
  * also after a failure. */
 vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common, vt_err *e);
+/* Attacks of a that b did not run with the same options, "fgsm, pgd (with other options)": how many. */
+int vt_compare_alone(char *text, size_t size, const vt_ledger *a, const vt_ledger *b);
+/* One table (booktabs) of finished evaluations of the same images: a row each, columns for clean and every attack. */
+vt_status vt_compare_tex(FILE *f, vt_ledger *const *runs, int n, vt_err *e);
 void vt_pairs_free(vt_pair *rows, int n);
 
 /* What both kinds share: the images of either run, ascending, and one state for each (by its place, a number may be
@@ -43,6 +48,8 @@ void vt_compared_close(vt_compared *c);
 size_t vt_compared_place(const vt_compared *c, int32_t image, size_t from);
 vt_status vt_compare_images(const vt_ledger *a, const vt_ledger *b, const uint8_t *x, const uint8_t *y,
                             const vt_compared *c, vt_err *e);
+/* Is it the same attack, with the same options, judged by the same? */
+bool vt_compare_same(const vt_header_attack *a, const vt_header_attack *b);
 void vt_pair_count(vt_pair *p, const uint8_t *a, const uint8_t *b, const vt_compared *c);
 vt_status vt_compare_curves(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common,
                             vt_err *e);

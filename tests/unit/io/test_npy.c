@@ -382,7 +382,7 @@ static void test_channels(void **state) {
     }
 }
 
-/* A last side of one is grey, until a model says otherwise. */
+/* A last side of one is grey, until a model says otherwise; without channels images are grey. */
 static void test_grey(void **state) {
     (void)state;
     vt_dataset *d;
@@ -391,8 +391,20 @@ static void test_grey(void **state) {
     assert_int_equal(vt_dataset_open(&d, CORPUS "grey_last.npz", VT_SPLIT_TEST, NULL), VT_OK);
     assert_int_equal(vt_dataset_read(d, 0, &im, &label, NULL), VT_OK);
     assert_true(vt_shape_same(im.shape, (vt_shape){1, 4, 6}));
+    vt_dataset *flat;
+    assert_int_equal(vt_dataset_open(&flat, CORPUS "grey_without_channels.npz", VT_SPLIT_TEST, NULL), VT_OK);
+    vt_dataset_expect(flat, (vt_shape){1, 4, 6});
+    for (int64_t i = 0; i < 5; i++) {
+        vt_image other;
+        vt_image_free(&im);
+        assert_int_equal(vt_dataset_read(d, i, &im, &label, NULL), VT_OK);
+        assert_int_equal(vt_dataset_read(flat, i, &other, &label, NULL), VT_OK);
+        assert_true(vt_shape_same(other.shape, im.shape));
+        assert_memory_equal(other.rgb, im.rgb, 24);
+        vt_image_free(&other);
+    }
     vt_image_free(&im);
-    vt_dataset_close(d);
+    vt_dataset_close(d), vt_dataset_close(flat);
 }
 
 static void test_sets_refused(void **state) {
@@ -407,7 +419,7 @@ static void test_sets_refused(void **state) {
         {"below", VT_E_RANGE, "image 4 has the value -1.4012984643248171e-45 at channel 2, row 3, column 5; floats"},
         {"bytes_as_floats", VT_E_RANGE, "floats must lie in [0,1]"},
         {"nan", VT_E_RANGE, "image 0 has the value nan at channel 0, row 0, column 0; floats must lie in [0,1]"},
-        {"grey", VT_E_SHAPE, "its images are [5,4,6], must be [N,C,H,W] or [N,H,W,C]"},
+        {"flat", VT_E_SHAPE, "its images are [5,24], must be [N,C,H,W], [N,H,W,C] or [N,H,W]"},
         {"threes", VT_E_SHAPE, "[N,3,H,W] and [N,H,W,3] cannot be told apart"},
         {"cube", VT_E_SHAPE, "its images are [5,5,5,5], must be of sides that differ"},
         {"signed", VT_E_FORMAT, "its images are I32"},

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* One LaTeX table (booktabs) of several evaluations: a row for each run, columns for clean and every attack. */
+#include <stdlib.h>
+#include <string.h>
+#include "core/text.h"
+#include "eval/coverage.h"
+#include "eval/report/compare.h"
+#include "eval/report/markup.h"
+#include "eval/report/summary.h"
+
+/* The attacks of all runs, each once, in their order: their headers and the run and entry that named them first. */
+typedef struct columns {
+    const vt_header_attack **list;
+    int n;
+} columns;
+
+static int column_of(const columns *c, const vt_header_attack *a) {
+    for (int k = 0; k < c->n; k++)
+        if (vt_compare_same(c->list[k], a)) return k;
+    return -1;
+}
+
+static vt_status gather(columns *c, vt_ledger *const *runs, int n, vt_err *e) {
+    size_t most = 1;
+    for (int i = 0; i < n; i++) most += (size_t)runs[i]->header->n_attacks;
+    if (!(c->list = calloc(most, sizeof *c->list))) return vt_fail(e, VT_E_MEMORY, "no memory for a table");
+    for (int i = 0; i < n; i++)
+        for (int k = 1; k <= runs[i]->header->n_attacks; k++) {
+            const vt_header_attack *a = vt_header_entry(runs[i]->header, k);
+            if (column_of(c, a) < 0) c->list[c->n++] = a;
+        }
+    return VT_OK;
+}
+
+/* Attacks of one name and other options are told apart by numbers, which comments explain. */
+static void heading(char *out, size_t size, const columns *c, int k) {
+    char name[56];
+    int before = 0, all = 0;
+    for (int i = 0; i < c->n; i++) {
+        bool same = !strcmp(c->list[i]->name, c->list[k]->name) && c->list[i]->scoring == c->list[k]->scoring;
+        all += same, before += same && i < k;
+    }
+    vt_attack_label(c->list[k], name, sizeof name);
+    if (all > 1)
+        snprintf(out, size, "%s (%d)", name, before + 1);
+    else
+        snprintf(out, size, "%s", name);
+}
+
+/* A checkpoint's name, with the run's folder where another run has it too. */
+static void name_run(char *out, size_t size, vt_ledger *const *runs, int n, int i) {
+    char name[140], other[140];
+    bool twice = false;
+    vt_header_weights(runs[i]->header, name, sizeof name);
+    for (int k = 0; k < n; k++)
+        twice = twice || (k != i && !strcmp(name, vt_header_weights(runs[k]->header, other, sizeof other)));
+    snprintf(out, size, twice ? "%s (%s)" : "%s", name, runs[i]->dir);
+}
+
+static void comment(FILE *f, const char *text) {
+    char plain[2000];
+    fprintf(f, "%% %s\n", vt_text_line(plain, sizeof plain, text));
+}
+
+static void cell(FILE *f, const vt_row *r) { fprintf(f, " & %.2f [%.2f, %.2f]", r->percent, r->low, r->high); }
+
+static void write_row(FILE *f, const columns *c, const vt_summary *s, const char *name) {
+    vt_row r;
+    vt_tex(f, name);
+    vt_summary_row(s, 0, &r);
+    cell(f, &r);
+    for (int k = 0; k < c->n; k++) {
+        int entry = 0;
+        bool there = false;
+        for (int i = 1; !there && vt_summary_row(s, i, &r); i++)
+            if (!r.level && entry < s->n_entries)
+                there = vt_compare_same(vt_header_entry(s->header, ++entry), c->list[k]);
+        if (there)
+            cell(f, &r);
+        else
+            fputs(" & --", f);
+    }
+    fputs(" \\\\\n", f);
+}
+
+static void begin_table(FILE *f, const columns *c, const vt_summary *s) {
+    char threat[120], text[900];
+    snprintf(text, sizeof text, ": accuracy under attack in percent, %s, %.40s %.40s images %s, seed %lld.",
+             vt_header_threat(s->header, threat, sizeof threat), s->header->data.format, s->header->data.split, s->images,
+             (long long)s->header->seed);
+    fputs("\\begin{table}\n\\centering\n\\caption{Checkpoints compared", f);
+    vt_tex(f, text);
+    fputs(" In brackets: 95\\,\\% interval.}\n\\begin{tabular}{l", f);
+    for (int k = 0; k <= c->n; k++) fputc('r', f);
+    fputs("}\n\\toprule\n & clean", f);
+    for (int k = 0; k < c->n; k++) heading(text, sizeof text, c, k), fputs(" & ", f), vt_tex(f, text);
+    fputs(" \\\\\n\\midrule\n", f);
+}
+
+static vt_status one_run(FILE *f, const columns *c, vt_ledger *const *runs, int n, int i, vt_err *e) {
+    char name[600];
+    vt_summary s;
+    int64_t total;
+    VT_TRY(vt_coverage_finished(runs[i], &total, e));
+    VT_TRY(vt_summary_make(&s, runs[i], 0, e));
+    if (!i) begin_table(f, c, &s);
+    name_run(name, sizeof name, runs, n, i);
+    write_row(f, c, &s, name);
+    vt_summary_free(&s);
+    return VT_OK;
+}
+
+vt_status vt_compare_tex(FILE *f, vt_ledger *const *runs, int n, vt_err *e) {
+    columns c = {0};
+    char text[1500], name[100];
+    for (int i = 0; i < n; i++)
+        if (runs[i]->header->curve)
+            return vt_fail(e, VT_E_USAGE, "%s is a curve: --tex makes a table of evaluations", runs[i]->dir);
+    VT_TRY(gather(&c, runs, n, e));
+    comment(f, "\\usepackage{booktabs}");
+    for (int i = 0; i < n; i++) {
+        name_run(text, sizeof text, runs, n, i);
+        snprintf(text + strlen(text), sizeof text - strlen(text), ": weights %.64s", runs[i]->header->weights);
+        comment(f, text);
+    }
+    for (int k = 0; k < c.n; k++) {
+        heading(name, sizeof name, &c, k);
+        snprintf(text, sizeof text, "%s: %s", name, c.list[k]->id);
+        comment(f, text);
+    }
+    vt_status s = VT_OK;
+    for (int i = 0; i < n && s == VT_OK; i++) s = one_run(f, &c, runs, n, i, e);
+    fputs("\\bottomrule\n\\end{tabular}\n\\end{table}\n", f);
+    free(c.list);
+    return s;
+}
