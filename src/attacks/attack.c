@@ -110,8 +110,10 @@ static vt_status supports(const vt_attack_def *d, threat t, vt_err *e) {
     if (t.patch && !(d->norms & VT_CAN_PATCH))
         return vt_fail(e, VT_E_USAGE, "attack %s does not support --threat patch", d->name);
     if (!t.patch && !(d->norms & 1u << t.norm))
-        return vt_fail(e, VT_E_USAGE, "attack %s does not support --norm %s%s", d->name, vt_norm_name(t.norm),
-                       d->norms == VT_CAN_PATCH ? " (it is for --threat patch:size=N)" : "");
+        return vt_fail(e, VT_E_USAGE, "attack %s does not support --norm %s%s%s%s", d->name, vt_norm_name(t.norm),
+                       d->norms == VT_CAN_PATCH ? " (it is for " : "",
+                       d->norms == VT_CAN_PATCH ? vt_argument("--threat") : "",
+                       d->norms == VT_CAN_PATCH ? " patch:size=N)" : "");
     return VT_OK;
 }
 

@@ -83,7 +83,7 @@ vt_status vt_blas_reserve(int threads, vt_err *e) {
                    "no memory for the matrix products of %d thread%s: OpenBLAS takes %zu MB for each (%sa higher "
                    "limit, "
                    "ulimit -v, would do)",
-                   threads, threads == 1 ? "" : "s", VT_BLAS_BUFFER >> 20, threads == 1 ? "" : "fewer --threads or ");
+                   threads, threads == 1 ? "" : "s", VT_BLAS_BUFFER >> 20, threads == 1 ? "" : "fewer threads or ");
 }
 
 const char *vt_blas_kernel(void) { return openblas_get_corename(); }

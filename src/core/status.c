@@ -18,14 +18,14 @@ const char *vt_status_name(vt_status s) {
 
 __attribute__((weak)) bool vt_bare_arguments(void) { return false; }
 
-const char *vt_argument(const char *dashed) { return dashed + (vt_bare_arguments() ? 2 : 0); }
+const char *vt_argument(const char *name) { return vt_bare_arguments() && !strncmp(name, "--", 2) ? name + 2 : name; }
 
 /* The format without the dashes of its arguments, out of room for all of it. */
 static void bare(char *out, const char *fmt) {
-    const char *command = strstr(fmt, "vitrine ");
+    bool command = false; /* behind "vitrine", up to a mark */
     for (const char *at = fmt; *at; at++) {
-        bool dashes = at[0] == '-' && at[1] == '-' && (at[2] == '%' || isalpha((unsigned char)at[2]));
-        if (dashes && (!command || at < command)) at += 2;
+        command = (command && !strchr("`),;", *at)) || !strncmp(at, "vitrine ", strlen("vitrine "));
+        if (!command && at[0] == '-' && at[1] == '-' && (at[2] == '%' || isalpha((unsigned char)at[2]))) at += 2;
         *out++ = *at;
     }
     *out = 0;

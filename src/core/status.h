@@ -39,7 +39,7 @@ const char *vt_status_name(vt_status s);
  * dashes out, up to the name of a command ("vitrine info --explain"). Weak: false, unless the public library is linked.
  */
 bool vt_bare_arguments(void);
-const char *vt_argument(const char *dashed); /* "--eps", or "eps": a name that is not part of a format */
+const char *vt_argument(const char *name); /* "--eps", or "eps", for a name that is not part of a format */
 
 /* Stores the sentence in *e (which may be NULL) and returns s, so that a failure is one line at its site. */
 vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

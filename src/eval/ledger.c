@@ -226,8 +226,9 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *heade
     }
     if (s == VT_OK) vt_file_tidy(dir, 3); /* adv/NAME/ is the deepest */
     if (s == VT_OK && vt_header_difference(l->header->document, header, allow_mixed, names, sizeof names))
-        s = vt_fail(e, VT_E_USAGE, "%s: cannot be resumed, it was made with another %s%s", path, names,
-                    strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
+        s = vt_fail(e, VT_E_USAGE, "%s: cannot be resumed, it was made with another %s%s%s%s", path, names,
+                    strstr(names, "blas") ? " (" : "", strstr(names, "blas") ? vt_argument("--allow-mixed") : "",
+                    strstr(names, "blas") ? " accepts another BLAS kernel)" : "");
     if (s == VT_OK) s = vt_ledger_check(l, e);
     if (s == VT_OK && ftruncate(l->fd, l->length) != 0)
         s = vt_fail(e, VT_E_IO, "%s: its cut last line cannot be dropped: %s", path, strerror(errno));

@@ -257,9 +257,10 @@ static vt_status other_shape(const vt_dataset *d, const char *what, vt_shape was
                        what, was.width, was.height, got.width, got.height, side, side);
     return vt_fail(e, VT_E_SHAPE,
                    "%s is %d x %d pixels, the model wants %d x %d (--preprocess short:%d,bicubic,crop:%d would make "
-                   "it so%s)",
+                   "it so%s%s%s)",
                    what, was.width, was.height, side, side, (int)(side / 0.875), side,
-                   vt_shape_side(was) ? "; with --attack-at native the model resizes it itself" : "");
+                   vt_shape_side(was) ? "; with " : "", vt_shape_side(was) ? vt_argument("--attack-at") : "",
+                   vt_shape_side(was) ? " native the model resizes it itself" : "");
 }
 
 vt_status vt_dataset_read_as(const vt_dataset *d, int64_t i, vt_shape want, vt_image *im, int *label, vt_err *e) {

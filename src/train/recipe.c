@@ -81,7 +81,7 @@ vt_status vt_recipe_set(vt_recipe *r, const char *assignment, vt_err *e) {
         return vt_fail(e, VT_E_UNKNOWN, "--set: the key '%.40s...' has %zu bytes, must have at most %zu", assignment, n,
                        sizeof key - 1);
     snprintf(key, sizeof key, "%.*s", (int)n, assignment);
-    return vt_recipe_apply(r, key, assignment + n + 1, "--set", e);
+    return vt_recipe_apply(r, key, assignment + n + 1, vt_argument("--set"), e);
 }
 
 static const void *params_of(const vt_recipe *r, vt_recipe_family family, const char *name) {

@@ -86,8 +86,8 @@ static void write_row(FILE *f, const columns *c, const vt_summary *s, const char
 static void begin_table(FILE *f, const columns *c, const vt_summary *s) {
     char threat[120], text[900];
     snprintf(text, sizeof text, ": accuracy under attack in percent, %s, %.40s %.40s images %s, seed %lld.",
-             vt_header_threat(s->header, threat, sizeof threat), s->header->data.format, s->header->data.split, s->images,
-             (long long)s->header->seed);
+             vt_header_threat(s->header, threat, sizeof threat), s->header->data.format, s->header->data.split,
+             s->images, (long long)s->header->seed);
     fputs("\\begin{table}\n\\centering\n\\caption{Checkpoints compared", f);
     vt_tex(f, text);
     fputs(" In brackets: 95\\,\\% interval.}\n\\begin{tabular}{l", f);

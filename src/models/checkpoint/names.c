@@ -158,10 +158,12 @@ static vt_status unknown(const vt_tensors *st, vt_err *e) {
     }
     const char *parts = *vt_tensors_inside(st) ? vt_tensors_inside(st) : vt_tensors_parts(st);
     return vt_fail(e, VT_E_FORMAT,
-                   "%s: no known naming scheme fits its tensors (%s%s): %s%s%s`vitrine map FILE > my.map` writes a map "
+                   "%s: no known naming scheme fits its tensors (%s%s): %s%s%s%s`vitrine map FILE > my.map` writes a "
+                   "map "
                    "of them to fill in, for --names MAP",
                    vt_tensors_path(st), *some ? some : "there are none", vt_tensors_count(st) > 3 ? ", ..." : "",
-                   *parts ? "--part NAME reads one of its parts (" : "", parts, *parts ? "); " : "");
+                   *parts ? vt_argument("--part") : "", *parts ? " NAME reads one of its parts (" : "", parts,
+                   *parts ? "); " : "");
 }
 
 bool vt_names_linear(const vt_names *n) {

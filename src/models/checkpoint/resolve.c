@@ -197,7 +197,7 @@ static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
     }
     if (!s->o->heads && (!(v >= 1 && v <= width) || v != floor(v)))
         return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d",
-                       vt_tensors_path(s->st), from, v, width);
+                       vt_tensors_path(s->st), vt_argument(from), v, width);
     c->heads = (int)v;
     told(s, VT_FIELD_HEADS, from);
     if (c->heads > 0 && width % c->heads == 0) return VT_OK;
@@ -205,9 +205,9 @@ static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
         return vt_fail(e, VT_E_SHAPE,
                        "%s: attention is %d wide by the tensors (attn.qkv has 3 x %d rows, the model is %d wide), no "
                        "multiple of %d heads (%s)",
-                       vt_tensors_path(s->st), width, width, c->dim, c->heads, from);
+                       vt_tensors_path(s->st), width, width, c->dim, c->heads, vt_argument(from));
     return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_tensors_path(s->st), c->dim,
-                   c->heads, from);
+                   c->heads, vt_argument(from));
 }
 
 /* timm's order and kind of norm; other forms, and timm's CLIP models, have PyTorch's own modules, with their eps. */
@@ -263,7 +263,7 @@ static vt_status resolve_scale(vt_config *c, const sources *s, vt_err *e) {
         c->attn_scale = 1 / sqrt((double)c->dim);
     else if (!vt_parse_real(text, &c->attn_scale) || !(c->attn_scale > 0))
         return vt_fail(e, VT_E_USAGE, "%s: attention scale is '%s' (%s), must be head, dim or a number above 0",
-                       vt_tensors_path(s->st), text, from);
+                       vt_tensors_path(s->st), text, vt_argument(from));
     if (said || proven(s, "attn_scale"))
         told(s, VT_FIELD_SCALE, from);
     else
@@ -335,14 +335,14 @@ static vt_status resolve_form(vt_config *c, const sources *s, const vt_form *f, 
     bool known = !strcmp(s->t->source[f->field], "tensors") && f->field != VT_FIELD_POOL;
     bool supposes = from == s->names->map->who && !s->names->asked;
     vt_config wish = *c;
-    snprintf(who, sizeof who, "%.500s (%s)", vt_tensors_path(s->st), from);
+    snprintf(who, sizeof who, "%.500s (%s)", vt_tensors_path(s->st), vt_argument(from));
     VT_TRY(vt_form_set(&wish, f, text, who, e));
     vt_form_text(c, f, is, sizeof is), vt_form_text(&wish, f, wanted, sizeof wanted);
     bool insists =
         vt_form_given(s->o, f->opt.key, asked) || (s->names->asked && vt_rename_value(s->names->map, f->opt.key));
     if (known && insists && strcmp(is, wanted))
         return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", vt_tensors_path(s->st),
-                       from, f->opt.key, wanted, is);
+                       vt_argument(from), f->opt.key, wanted, is);
     if (known) return VT_OK;
     *c = wish;
     if (supposes)
@@ -358,7 +358,7 @@ static vt_status resolve_forms(vt_config *c, const sources *s, vt_err *e) {
     const vt_overrides *o = s->o;
     if (o->preset) vt_preset_config(s->preset, &preset);
     memcpy(unused.arch, c->arch, sizeof unused.arch);
-    for (int i = 0; i < o->n_form; i++) VT_TRY(vt_form_parse(&unused, o->form[i], "--form", e));
+    for (int i = 0; i < o->n_form; i++) VT_TRY(vt_form_parse(&unused, o->form[i], vt_argument("--form"), e));
     int n;
     const vt_form *forms = vt_forms(&n);
     for (int i = 0; i < n; i++) VT_TRY(resolve_form(c, s, &forms[i], o->preset ? &preset : NULL, e));
@@ -388,7 +388,7 @@ static vt_status resolve_attn(vt_config *c, const sources *s, vt_err *e) {
     vt_attn_spec spec;
     vt_err why = {0};
     if (vt_attn_parse(&spec, attn, &why) != VT_OK)
-        return vt_fail(e, why.code, "%s: %s (%s)", vt_tensors_path(s->st), why.text, from);
+        return vt_fail(e, why.code, "%s: %s (%s)", vt_tensors_path(s->st), why.text, vt_argument(from));
     snprintf(c->attn, sizeof c->attn, "%s", spec.text);
     if (said || proven(s, "attn"))
         told(s, VT_FIELD_ATTN, from);
@@ -414,7 +414,7 @@ static vt_status resolve_grid(vt_config *c, const sources *s, vt_err *e) {
     if (!(v >= c->patch && v <= 4096) || fmod(v, c->patch) != 0)
         return vt_fail(e, VT_E_RANGE,
                        "%s: %s says images of %g pixels a side, must be a multiple of the patch, %d, up to 4096",
-                       vt_tensors_path(s->st), from, v, c->patch);
+                       vt_tensors_path(s->st), vt_argument(from), v, c->patch);
     c->pos_grid = c->image / c->patch, c->image = (int)v;
     told(s, VT_FIELD_POS_GRID, "tensors"), told(s, VT_FIELD_IMAGE, from);
     return VT_OK;
@@ -451,7 +451,7 @@ static vt_status resolve_image(vt_config *c, const sources *s, vt_err *e) {
     if (!(v >= 1 && v <= 4096) || v != floor(v))
         return vt_fail(e, VT_E_RANGE,
                        "%s: %s says images of %g pixels a side, must be a whole number between 1 and 4096",
-                       vt_tensors_path(s->st), from, v);
+                       vt_tensors_path(s->st), vt_argument(from), v);
     c->image = (int)v;
     if (said)
         told(s, VT_FIELD_IMAGE, from);

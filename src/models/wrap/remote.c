@@ -85,7 +85,8 @@ static vt_status not_done(vt_remote *r, line *l, vt_io how, vt_err *e, const cha
         vt_fail(&l->broken, VT_E_MODEL, "the model's answer was not waited for");
         return vt_fail(e, VT_INTERRUPTED, "interrupted");
     }
-    if (how == VT_IO_LATE) return over(r, l, e, "did not answer %s within %g s (--oracle-timeout)", when, r->timeout);
+    if (how == VT_IO_LATE)
+        return over(r, l, e, "did not answer %s within %g s (%s)", when, r->timeout, vt_argument("--oracle-timeout"));
     return over(r, l, e, "cannot be reached %s: the connection failed", when);
 }
 

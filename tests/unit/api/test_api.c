@@ -377,6 +377,76 @@ static void test_wrong_arguments_are_sentences(void **state) {
     vitrine_close(m);
 }
 
+/* Whatever is wrong with an option, the sentence names it as it was given, and no option of the command. */
+static void test_sentences_name_arguments(void **state) {
+    (void)state;
+    static const char *const eval[][2] = {
+        {"eps=8", "eps is 8"},
+        {"eps=x", "eps is 'x'"},
+        {"norm=l7", "norm is 'l7'"},
+        {"norm=l1", "did you mean norm linf?"},  /* eps 0.01 */
+        {"threat=patch", "threat patch stands"}, /* beside eps */
+        {"targets=nowhere", "targets is 'nowhere'"},
+        {"resume", "resume needs out FOLDER"},
+        {"search=half", "search is 'half'"},
+        {"images=0:99999", "images is '0:99999'"},
+        {"images=x", "images is 'x'"},
+        {"threads=0", "threads is 0"},
+        {"seed=x", "seed is 'x'"},
+        {"severity=3", "severity needs corruption NAME"},
+        {"split=all", "split is 'all'"},
+        {"attack=patch-fool", "threat patch:size=N"},
+        {"preprocess=x", "preprocess"},
+        {"surrogate=nowhere", "surrogate: nowhere"},
+        {"heads=x", "heads is 'x'"},
+        {"mean=x", "mean is 'x'"},
+        {"form=x", "form: 'x'"},
+        {"form=act=tanh", "act"},
+        {"image-size=7", "image-size"},
+        {"attn=x", "attn"},
+        {"names=nowhere", "names is 'nowhere'"},
+        {"attack-at=x", "attack-at is 'x'"},
+        {"ln-eps=-1", "ln-eps is '-1'"},
+        {"attn-scale=x", "attn-scale"},
+        {"preset=x", "preset"},
+        {"part=x", "has no entry 'x'"},
+        {"heads", "heads needs a value"},
+    };
+    static const char *const train[][2] = {{"set=lr", "set 'lr' is not of the form"},
+                                           {"set=lr=x", "set: "},
+                                           {"max-steps=0", "max-steps is 0"},
+                                           {"heads=2", "heads says how"}};
+    vitrine_err e;
+    vitrine_run *r;
+    vitrine_model *m;
+    for (size_t i = 0; i < T_COUNT(eval); i++) {
+        const char *threat = strncmp(eval[i][0], "eps", 3) ? "eps=4/255" : "seed=1";
+        if (!strcmp(eval[i][0], "norm=l1")) threat = "eps=0.01";
+        const char *options[] = {"weights=weights/shapes10-vit",
+                                 "data=datasets/shapes10",
+                                 "images=0:2",
+                                 "attack=pgd:steps=1",
+                                 threat,
+                                 eval[i][0],
+                                 NULL};
+        if (vitrine_evaluate(&r, options, NULL, &e) == VITRINE_OK) fail_msg("%s: taken", eval[i][0]);
+        if (!strstr(e.text, eval[i][1]) || strstr(e.text, "--")) fail_msg("%s: %s", eval[i][0], e.text);
+    }
+    for (size_t i = 0; i < T_COUNT(train); i++) {
+        const char *options[] = {"recipe=recipes/shapes10_plain.yaml", "data=datasets/shapes10", "out=nowhere/x",
+                                 train[i][0], NULL};
+        if (vitrine_train(options, NULL, &e) == VITRINE_OK) fail_msg("%s: taken", train[i][0]);
+        if (!strstr(e.text, train[i][1]) || strstr(e.text, "--")) fail_msg("%s: %s", train[i][0], e.text);
+    }
+    refused(vitrine_connect(&m, "sleep 9", 0.1, &e), VITRINE_E_MODEL, &e, "within 0.1 s (oracle-timeout)");
+    /* what a caller wrote stays as it is, and so does what names a command */
+    refused(vitrine_connect(&m, "false --eps 3", 5, &e), VITRINE_E_MODEL, &e, "false --eps 3");
+    assert_int_equal(vt_fail(NULL, VT_E_USAGE, "x"), VT_E_USAGE);
+    vt_err why = {0};
+    vt_fail(&why, VT_E_USAGE, "--%s -- is %s: (vitrine info --explain), --names -", "eps", "--x");
+    assert_string_equal(why.text, "eps -- is --x: (vitrine info --explain), names -");
+}
+
 /* Points that no attack made: NaN, outside of box or ball. */
 static void test_any_point_is_judged(void **state) {
     (void)state;
@@ -535,6 +605,7 @@ int main(void) {
         cmocka_unit_test(test_an_own_classifier_that_fails_is_told_apart),
         cmocka_unit_test(test_calls_that_are_not_parallel_wait),
         cmocka_unit_test(test_wrong_arguments_are_sentences),
+        cmocka_unit_test(test_sentences_name_arguments),
         cmocka_unit_test(test_any_point_is_judged),
         cmocka_unit_test(test_points_of_other_programs_have_an_allowance),
         cmocka_unit_test(test_a_plan_has_targets_patches_and_8_bits),
