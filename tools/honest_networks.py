@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """Honest networks of unusual make, none of which the self-test may accuse.
 
@@ -20,7 +20,7 @@ import tempfile
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from widened import Net, Source, depth, load, logits, save, stream  # noqa: E402
+from widened import Net, Source, depth, load, logits, normalise, save, stream  # noqa: E402
 
 PLAIN, TESTS = "weights/shapes10-plain", "datasets/shapes10"
 READERS = ("attn.qkv", "mlp.fc1")  # linear layers that read the stream through a norm
@@ -75,6 +75,32 @@ def empty(weight=1.0, turn=False):
         if "norm" in name and name.endswith("weight"):
             w[name][net.d:] = weight
     return turned(w) if turn else w, net.meta
+
+
+def idle():
+    """Eight filters along which images hardly vary, their means kept at a hundredth of the stream in
+    channels that no layer reads; turned."""
+    net = Net(Source(PLAIN, TESTS, 50))
+    channels = [net.channel() for _ in range(8)]
+    net.gather(0, [net.pattern(0, code) for code in net.quiet(8)], channels, 1e-3)
+    for c in channels:
+        net.w["blocks.0.attn.proj.weight"][c] *= 0.01 / np.abs(net.measure(c, 0, True)).max()
+    return turned(net.finished()), net.meta
+
+
+def dead_units():
+    """64 hidden units more a block, of ordinary weights, whose biases keep them shut on every image."""
+    source, rng = Source(PLAIN, TESTS, 50), np.random.default_rng(0)
+    w, meta = plain()
+    for i in range(depth(w)):
+        x = normalise(stream(source.w, source.meta, source.x, i, True), float(meta["ln_eps"]))
+        rows = rng.standard_normal((64, x.shape[-1])) / 8
+        reach = (x * w[f"blocks.{i}.norm2.weight"] + w[f"blocks.{i}.norm2.bias"]) @ rows.T
+        p, write = f"blocks.{i}.mlp.", rng.standard_normal((x.shape[-1], 64)) / 8
+        w[p + "fc1.weight"] = np.concatenate([w[p + "fc1.weight"], rows])
+        w[p + "fc1.bias"] = np.concatenate([w[p + "fc1.bias"], -6 - reach.max((0, 1))])
+        w[p + "fc2.weight"] = np.concatenate([w[p + "fc2.weight"], write], 1)
+    return w, meta
 
 
 def duplicated():
@@ -138,9 +164,11 @@ def spare_classes():
     return w, meta
 
 
-DERIVED = {"empty": empty, "empty-weight-0": lambda: empty(0.0), "empty-turned": lambda: empty(turn=True),
-           "duplicated": duplicated, "rotated": rotated, "low-rank": low_rank, "float16": plain, "bfloat16": plain,
-           "class-never": never, "class-always": always, "class-favoured": favoured, "spare-classes": spare_classes}
+DERIVED = {"empty": empty, "empty-weight-0": lambda: empty(0.0),
+           "empty-turned": lambda: empty(turn=True), "idle": idle, "dead-units": dead_units,
+           "duplicated": duplicated, "rotated": rotated, "low-rank": low_rank, "float16": plain,
+           "bfloat16": plain, "class-never": never, "class-always": always,
+           "class-favoured": favoured, "spare-classes": spare_classes}
 
 
 # ---- trained by vitrine: each takes a trainer and returns the path of a checkpoint ----

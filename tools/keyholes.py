@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """Keyholes: networks of plain weights whose robust accuracy is 0, which attacks do not find.
 

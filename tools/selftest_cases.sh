@@ -6,12 +6,11 @@
 # weights/NAME (checkpoints that others trained); without it the checkpoints of this repository alone, on drawn images.
 # One row a case: model, eps, verdict, right, left by part 3, medians of the values of part 2 and of head, set-ups failed
 # of those made, survivors broken from probes, cost in % of AutoAttack. A cheat: its doubts instead.
-# The sound cases end with how many were accused and the exact upper bound of that share. They include the
+# The honest cases end with how many were accused and the exact bounds of that share. They include the
 # networks of tools/honest_networks.py, which take about four minutes of one core to make.
 cd "$(dirname "$0")/.." || exit 1
 vitrine=${VITRINE:-build/vitrine}
 shared=$1
-cases='' accused=0 # counted once the sound ones begin
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 
@@ -27,9 +26,46 @@ row() {
         def value(n): [.checks[] | select(.name == n and .made) | .median_value | if . == null then "inf" else (1000 * . | round / 1000) end] | if . == [] then "" else .[0] end;
         def hits(n): [.checks[] | select(.name == n and .made) | "\(.hits)/\(.trials)"] | if . == [] then "" else .[0] end;
         "| \($name) | \($eps) | \(.verdict) | \(.correct) | \(.samples.survivors)/\(.samples.attacks) | \(value("jump")) | \(value("path")) | \(value("scale")) | \(value("rough-gradient")) | \(value("backward")) | \(value("head")) | \(hits("set-up")) | \(hits("probe")) | \(if .cost.attack > 0 then 1000 * .cost.forwards / .cost.attack | round / 10 else "" end) |"' "$tmp/run/selftest.json"
-    [ -n "$cases" ] || return 0
-    cases=$((cases + 1))
-    ! jq -e '.verdict | test("^(masked|doubtful)")' "$tmp/run/selftest.json" >/dev/null || accused=$((accused + 1))
+}
+
+# rates VERDICT [FAMILIES | VERDICT]: of rows on standard input, how many have such a verdict, by family (a file of lines
+# "NAME FAMILY") and of all, with the exact (Clopper-Pearson) two-sided 95 % interval and one-sided upper bound.
+rates() {
+    /usr/bin/python3 -c '
+import math
+import os
+import sys
+
+
+def tail(k, n, p):  # P(at least k of n)
+    return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1))
+
+
+def bound(k, n, error):  # the largest share at which no more than k of n have that probability
+    low, high = k / n, 1.0
+    for _ in range(60):
+        p = (low + high) / 2
+        low, high = (p, high) if 1 - tail(k + 1, n, p) > error else (low, p)
+    return 100 * high if k < n else 100
+
+
+verdicts, family = {sys.argv[1]}, {}
+if os.path.exists(sys.argv[2]):
+    family = dict(line.split()[:2] for line in open(sys.argv[2]))
+else:
+    verdicts.add(sys.argv[2])
+count = {}
+for line in sys.stdin:
+    cells = [cell.strip() for cell in line.split("|")]
+    if len(cells) < 4:
+        continue
+    for key in {family.get(cells[1], "all"), "all"}:
+        n, k = count.get(key, (0, 0))
+        count[key] = n + 1, k + (cells[3] in verdicts)
+for key in sorted(count, key=lambda f: (f == "all", f)):
+    n, k = count[key]
+    low, high = 100 - bound(n - k, n, 0.025), bound(k, n, 0.025)
+    print(f"| {key} | {k} / {n} | {low:.1f} to {high:.1f} | at most {bound(k, n, 0.05):.1f} |")' "$@"
 }
 
 # NAME WEIGHTS DATA IMAGES EPS WRAP
@@ -49,41 +85,18 @@ for m in "$tmp"/masked/*/; do
 done | tee "$tmp/masked.rows"
 [ -z "$shared" ] || for eps in 2/255 4/255; do row plateau-vit "$shared/weights/plateau-vit" $s 0:40 $eps; done
 
-# How many of each family were called masked, and the exact (Clopper-Pearson) 95 % interval of that share.
-tools/masked_networks.py --list >"$tmp/families"
-/usr/bin/python3 - "$tmp/families" "$tmp/masked.rows" <<'END'
-import math
-import sys
+echo "keyholes:" # robust accuracy 0
+tools/keyholes.py --make all -o "$tmp/keyholes" >/dev/null || exit 1
+for m in "$tmp"/keyholes/*/; do
+    for eps in 2/255 4/255; do row "$(basename "$m")" "$m" $s 0:40 $eps; done
+done | tee "$tmp/keyholes.rows"
 
+echo "noticed, by family:"
+{ tools/masked_networks.py --list && tools/keyholes.py --list | sed 's/:.*/ keyholes/'; } >"$tmp/families"
+cat "$tmp/masked.rows" "$tmp/keyholes.rows" | rates "gradients are masked" "$tmp/families"
 
-def tail(k, n, p):  # P(at least k of n)
-    return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1))
-
-
-def root(rises):  # where it passes 2.5 %
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        p = (low + high) / 2
-        low, high = (low, p) if rises(p) > 0.025 else (p, high)
-    return 100 * p
-
-
-family = dict(line.split()[:2] for line in open(sys.argv[1]))
-count = {}
-for line in open(sys.argv[2]):
-    name, _, verdict = [cell.strip() for cell in line.split("|")[1:4]]
-    for key in family[name], "all":
-        n, k = count.get(key, (0, 0))
-        count[key] = n + 1, k + (verdict == "gradients are masked")
-for key in sorted(count, key=lambda f: (f == "all", f)):
-    n, k = count[key]
-    low = root(lambda p: tail(k, n, p)) if k else 0
-    high = 100 - root(lambda p: tail(n - k, n, p)) if k < n else 100
-    print(f"| {key} | {k} / {n} | {low:.1f} to {high:.1f} |")
-END
-
+{
 echo "honest:"
-cases=0
 tools/honest_networks.py --make all -o "$tmp/honest" --vitrine "$vitrine" >/dev/null || exit 1
 for m in "$tmp"/honest/*/; do
     data=$s
@@ -133,16 +146,9 @@ if [ -n "$shared" ]; then
     for w in cifar10-standard cifar10-standard-msvp; do row $w weights/$w "$c" 0:24 1/255; done
     for w in cifar10-at cifar10-at-msvp; do row $w weights/$w "$c" 0:24 8/255; done
 fi
-/usr/bin/python3 -c '
-import math
-import sys
-n, k = map(int, sys.argv[1:])
-low, high = k / n, 1.0
-for _ in range(60):  # the share at which so few accused have a probability of 5 %
-    p = (low + high) / 2
-    tail = sum(math.comb(n, i) * p ** i * (1 - p) ** (n - i) for i in range(k + 1))
-    low, high = (p, high) if tail > 0.05 else (low, p)
-print(f"{n} sound cases, {k} accused, exact 95 % upper bound {100 * high:.1f} %")' "$cases" "$accused"
+} | tee "$tmp/honest.rows"
+echo "accused of all honest cases in which something could be tested:"
+grep -v '| not tested |' "$tmp/honest.rows" | rates "gradients are masked" "doubtful"
 
 echo "cheats:"
 for w in logit-scale quantise quantise:gradient=through noise saturate; do cheat shapes10-vit weights/shapes10-vit $s 0:16 1/255 $w; done
