@@ -35,9 +35,12 @@ OPT_release := -O3 -g1 $(ARCH)
 OPT_debug := -O0 -g
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPT_tsan := -O1 -g -fsanitize=thread
+# clang's, which does not define the name that tells that the address sanitizer is there
+OPT_fuzz := -O1 -g $(ARCH) -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -D__SANITIZE_ADDRESS__
 OPT_tests_release := -O2 # a test's own code is short of work: compiling it took longer than running it
 LINK_asan := -fsanitize=address,undefined
 LINK_tsan := -fsanitize=thread
+LINK_fuzz := $(LINK_asan)
 # JPEG pictures: libjpeg-turbo where its header is installed, else stb_image (src/io/image_jpeg.h); JPEG=stb leaves it out
 JPEG ?= $(if $(shell printf '#include <stdio.h>\n#include <jpeglib.h>\n' | $(CC) -E - >/dev/null 2>&1 && echo yes),turbo,stb)
 JPEG := $(JPEG)
@@ -151,9 +154,10 @@ FUZZ := $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(wildcard tests/fu
 # Tests of research link it too; all others link the product alone, which so proves that it needs no research.
 $(patsubst %.c,$(OUT)/tests/%,$(notdir $(shell grep -l '^#include "research/' tests/unit/*/*.c))): $(RESEARCH)
 $(patsubst tests/golden/%.c,$(OUT)/tests/%,$(shell grep -l '^#include "research/' tests/golden/*.c)): $(RESEARCH)
-$(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(shell grep -l '^#include "research/' tests/fuzz/*.c)): $(RESEARCH)
+FUZZ_OF_RESEARCH := $(shell grep -l '^#include "research/' tests/fuzz/*.c)
+$(foreach kind,replay guided,$(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/$(kind)_%,$(FUZZ_OF_RESEARCH))): $(RESEARCH)
 $(OUT)/tests/test_plot: $(OUT)/cli/plot.o $(OUT)/cli/plot_training.o
-$(OUT)/tests/replay_misc: $(OUT)/cli/plot_training.o
+$(OUT)/tests/replay_misc $(OUT)/tests/guided_misc: $(OUT)/cli/plot_training.o
 # The whole command, whose main steps behind the test's.
 $(OUT)/tests/test_scarce_commands: $(CLI_OBJ) $(RESEARCH)
 $(OUT)/tests/test_scarce_commands: private override LDFLAGS += -Wl,--wrap=main
@@ -167,6 +171,9 @@ $(OUT)/tests/%: tests/golden/%.c $(LIB) $(OUT)/flags
 $(OUT)/tests/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay_main.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
 	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) $(LDFLAGS) -MF $@.d -o $@ $< tests/fuzz/replay_main.c $(filter %.o $(RESEARCH),$^) $(LIB) $(LDLIBS)
+$(OUT)/tests/guided_%: tests/fuzz/fuzz_%.c $(LIB) $(OUT)/flags
+	@mkdir -p $(@D); echo "  CC   $<"
+	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -MF $@.d -o $@ $< $(filter %.o $(RESEARCH),$^) $(LIB) $(LDLIBS)
 # Each program, corpus and file of command-line tests is a part: parts run beside each other, as many as there are
 # processors (or as make's own -j says), all of them even when one fails, and a table tells what each took.
 JOBS ?= $(shell nproc)
@@ -204,6 +211,8 @@ unit: $(UNIT) ## unit tests
 	$(call RUN,$(UNIT))
 fuzz-replay: $(FUZZ) ## every fuzz target on its corpus and on N damaged copies (N=3000)
 	$(call RUN,$(FUZZ))
+fuzz-guided: ## one fuzz target (TARGET=hello) under libFuzzer, RUNS inputs (10^7) or SECONDS (an hour); needs clang
+	@TARGET='$(TARGET)' RUNS='$(RUNS)' SECONDS='$(SECONDS)' BUILD='$(BUILD)' MAKE='$(MAKE)' tests/fuzz/guided.sh
 cli: $(EXE) $(SO) $(if $(filter 1,$(MPI)),mpi) ## tests of the command line (bats)
 	$(call RUN,$(CLI_PARTS))
 all-parts: $(EXE) $(SO) $(if $(filter 1,$(MPI)),mpi) $(UNIT) $(FUZZ)
@@ -229,6 +238,8 @@ test: deps-test ## all tests that need nothing but this repository
 	@$(MAKE) --no-print-directory $(parallel) all-parts
 	@echo "all tests passed (MODE=$(MODE))"
 N ?= 3000
+RUNS ?= 10000000
+SECONDS ?= 3600
 SHARED ?= ../shared
 # releases of clang-format lay out some lines otherwise: one of them (Debian 12's) is the house's
 CLANG_FORMAT ?= $(or $(shell command -v clang-format-14),clang-format)
@@ -270,6 +281,6 @@ clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: mpi mpi-check all all-parts deps-check races tsan unit fuzz-replay cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
+.PHONY: mpi mpi-check all all-parts deps-check races tsan unit fuzz-replay fuzz-guided cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)
