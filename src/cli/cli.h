@@ -94,6 +94,8 @@ vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e);
 
 /* From here on SIGINT and SIGTERM set the flag that is returned; a second one ends the program at once. */
 const volatile sig_atomic_t *vt_cli_interruptible(void);
+/* A mapped file that is cut while it is read ends the command with "FILE: was cut while it was read" and status 1. */
+void vt_cli_guard_mapped(void);
 /* A line of progress on stderr, for vt_progress_fn; live: the next line may overwrite it. */
 void vt_cli_show(void *ctx, const char *text, bool live);
 /* How tables are shown: within the terminal's width, unless --verbose wants every column. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine serve: a checkpoint as a model in another process, for --oracle. */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,6 +60,7 @@ static vt_status serve_here(const vt_model *m, const vt_hello *h, vt_err *e) {
 /* A process for each conversation, until a signal. */
 static vt_status serve_at(const char *address, const vt_model *m, const vt_hello *h, vt_err *e) {
     int fd;
+    vt_status s = VT_OK;
     VT_TRY(vt_child_listen(&fd, address, e));
     signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
     const volatile sig_atomic_t *interrupt = vt_cli_interruptible();
@@ -72,7 +74,14 @@ static vt_status serve_at(const char *address, const vt_model *m, const vt_hello
     fprintf(stderr, "vitrine: %s listens at %s\n", h->name, address);
     while (!*interrupt) {
         int talk = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-        if (talk < 0) continue;
+        if (talk < 0 && errno == EMFILE) {
+            s = vt_fail(e, VT_E_IO, "%s: no conversation can be begun: %s (ulimit -n)", address, strerror(errno));
+            break;
+        }
+        if (talk < 0) { /* a signal, a caller that is gone, a machine that is short of something for now */
+            if (errno != EINTR && errno != ECONNABORTED) poll(NULL, 0, 100);
+            continue;
+        }
         pid_t parent = getpid(), pid = fork();
         if (pid == 0) {
             vt_err why = {0};
@@ -87,7 +96,7 @@ static vt_status serve_at(const char *address, const vt_model *m, const vt_hello
     }
     close(fd);
     if (!strncmp(address, "unix:", 5)) unlink(address + 5);
-    return VT_OK;
+    return s;
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {

@@ -29,8 +29,9 @@ static vt_progress progress(void) {
 /* ---- a run of ours ---- */
 
 static void show_findings(const vt_findings *f, size_t from) {
-    for (size_t i = from; i < f->n && i < SHOWN; i++) printf("not as it was: %s\n", f->text[i]);
-    if (f->n > SHOWN && from < f->n) printf("... and %zu more\n", f->n - SHOWN);
+    for (size_t i = from; i < f->n && i < VT_FINDINGS_KEPT && f->text[i]; i++)
+        printf("not as it was: %s\n", f->text[i]);
+    if (f->n > VT_FINDINGS_KEPT && from < f->n) printf("... and %zu more\n", f->n - VT_FINDINGS_KEPT);
 }
 
 /* A model in another process that answers with other bits: what it says of itself otherwise than then. */
@@ -119,9 +120,9 @@ static vt_status add_number(int64_t **out, int64_t *n, int64_t *room, int64_t v,
 /* --indices: A:B, "3,1,4", or a file with one a line; unlike --images in the order given. */
 static vt_status parse_indices(const char *text, int64_t **out, int64_t *n, vt_err *e) {
     char *words = NULL, *rest, *word;
-    size_t length;
     int64_t room = 0;
     long long a, b;
+    vt_status s = VT_OK;
     if (vt_image_range(text, &a, &b)) {
         if (a < 0 || b <= a || b - a > INT32_MAX)
             return vt_fail(e, VT_E_USAGE, "--indices is '%s': A must be at least 0 and below B (images A to B-1)",
@@ -133,13 +134,14 @@ static vt_status parse_indices(const char *text, int64_t **out, int64_t *n, vt_e
     vt_err why = {0};
     if (list)
         words = strdup(text);
-    else if (vt_file_read(text, LIST_MOST, &words, &length, &why) != VT_OK)
+    else if ((s = vt_file_text(text, LIST_MOST, &words, &why)) == VT_E_FORMAT)
+        return vt_fail(e, s, "--indices: %s", why.text);
+    else if (s != VT_OK)
         return vt_fail(e, VT_E_USAGE,
                        "--indices is '%s', must be A:B, numbers with commas, or a file with one a line (%s)", text,
                        why.text);
-    vt_status s = words ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for --indices");
-    for (word = words ? strtok_r(words, ",\n\r\t ", &rest) : NULL; word && s == VT_OK;
-         word = strtok_r(NULL, ",\n\r\t ", &rest))
+    if (!words) return vt_fail(e, VT_E_MEMORY, "no memory for --indices");
+    for (word = strtok_r(words, ",\n\r\t ", &rest); word && s == VT_OK; word = strtok_r(NULL, ",\n\r\t ", &rest))
         s = vt_parse_int(word, &a) ? add_number(out, n, &room, a, e)
                                    : vt_fail(e, VT_E_USAGE, "--indices: '%.40s' is not an image number", word);
     free(words);

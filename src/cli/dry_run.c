@@ -28,7 +28,7 @@ vt_status vt_cli_hours(double *hours, const vt_model *m, double flops, int threa
 
 vt_status vt_dry_run(vt_eval *v, vt_err *e) {
     vt_seconds s;
-    if ((size_t)v->threads > v->n_images) v->threads = (int)v->n_images;
+    vt_eval_fit(v);
     double before = vt_resident_mb(), more = (double)vt_eval_bytes(v) / 1048576;
     VT_TRY(vt_measure_seconds(&s, v->subject->model, v->threads, e));
     vt_forecast_print(stdout, v, &s);

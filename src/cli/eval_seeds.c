@@ -43,9 +43,12 @@ static vt_status parse(seeds *s, const char *text, const char *out, vt_err *e) {
 
 static vt_status run_all(seeds *s, const vt_cli *c, vt_status (*once)(const vt_cli *c, vt_err *e), vt_err *e) {
     static vt_cli one;
+    char below[32];
     if (c->given.n + 2 > VT_CHOICES_MOST) return vt_fail(e, VT_E_USAGE, "too many options");
     for (int i = 0; i < s->n; i++) {
         one = *c;
+        snprintf(below, sizeof below, "seed-%s", s->text[i]);
+        VT_TRY(vt_make_dir_in(vt_cli_get(c, "out"), below, e));
         vt_cli_set(&one, "seed", s->text[i]);
         vt_cli_set(&one, "out", s->out[i]);
         printf("\n---- seed %s ----\n", s->text[i]);

@@ -165,6 +165,7 @@ static int end(const vt_cli *c, vt_status s, vt_err *e) {
 int main(int argc, char **argv) {
     vt_err e = {0};
     vt_streams_open();
+    vt_cli_guard_mapped();
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is a write error with a sentence, not the end of the process */
     signal(SIGCHLD, SIG_DFL); /* ignored by whoever started this, it would hide the end of a child from vt_spawn_wait */
     static vt_cli c;

@@ -13,7 +13,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <time.h>
 #include <unistd.h>
 
 bool vt_path(char out[VT_PATH_MAX], const char *dir, const char *name) {
@@ -39,6 +38,24 @@ vt_status vt_make_dir(const char *dir, vt_err *e) {
     return VT_OK;
 }
 
+vt_status vt_make_dir_in(const char *dir, const char *below, vt_err *e) {
+    char path[VT_PATH_MAX];
+    struct stat s;
+    VT_TRY(vt_make_dir(dir, e));
+    if (!vt_path(path, dir, below)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    for (char *p = path + strlen(dir) + 1;; p++) {
+        if (*p && *p != '/') continue;
+        char kept = *p;
+        *p = 0;
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            return vt_fail(e, VT_E_IO, "%s: the folder cannot be made: %s", path, strerror(errno));
+        if (lstat(path, &s) != 0 || !S_ISDIR(s.st_mode))
+            return vt_fail(e, VT_E_IO, "%s: is a link or a file, must be a folder: remove it", path);
+        *p = kept;
+        if (!kept) return VT_OK;
+    }
+}
+
 /* ---- opening and reading ---- */
 
 /* A link is named as such: what is not followed, or found where nothing may be. O_NONBLOCK: a pipe is refused, not
@@ -46,7 +63,7 @@ vt_status vt_make_dir(const char *dir, vt_err *e) {
 vt_status vt_file_open(int *fd, int64_t *size, const char *path, int how, vt_err *e) {
     struct stat s = {0};
     bool writes = (how & O_ACCMODE) != O_RDONLY;
-    *fd = open(path, how | O_CLOEXEC | O_NONBLOCK | (writes ? O_NOFOLLOW : 0), 0666);
+    *fd = TEMP_FAILURE_RETRY(open(path, how | O_CLOEXEC | O_NONBLOCK | (writes ? O_NOFOLLOW : 0), 0666));
     int why = *fd < 0 || fstat(*fd, &s) ? errno : 0;
     if (size) *size = (int64_t)s.st_size;
     if (!why && S_ISREG(s.st_mode)) return VT_OK;
@@ -102,9 +119,19 @@ static vt_status read_whole(int fd, const char *path, size_t most, char **text, 
 /* O_NONBLOCK: a pipe without a writer is at its end at once. */
 vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt_err *e) {
     *text = NULL, *n = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (fd < 0) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
     return read_whole(fd, path, most, text, n, e);
+}
+
+vt_status vt_file_text(const char *path, size_t most, char **text, vt_err *e) {
+    size_t n;
+    VT_TRY(vt_file_read(path, most, text, &n, e));
+    if (strlen(*text) == n) return VT_OK;
+    vt_fail(e, VT_E_FORMAT, "%s: holds a byte 0 at %zu: it is no text", path, strlen(*text));
+    free(*text);
+    *text = NULL;
+    return VT_E_FORMAT;
 }
 
 vt_status vt_file_load(const char *path, size_t most, char **text, size_t *n, vt_err *e) {
@@ -161,10 +188,12 @@ vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const 
             why = k == 0 ? ENOSPC : errno;
     }
     if (!why) return VT_OK;
-    if (done > 0 && ftruncate(fd, offset) != 0) why = errno;
+    if (done > 0 && TEMP_FAILURE_RETRY(ftruncate(fd, offset)) != 0) why = errno;
     return vt_fail(e, VT_E_IO, "%s/%s: %zu bytes at %lld cannot be written: %s", dir, name, n, (long long)offset,
                    strerror(why));
 }
+
+int vt_sync(int fd) { return TEMP_FAILURE_RETRY(fsync(fd)) == 0 || errno == EINVAL ? 0 : errno; }
 
 bool vt_file_lock(int fd) {
     const struct timespec tick = {.tv_nsec = 20000000};
@@ -208,7 +237,8 @@ static ssize_t stream_write(void *fd, const char *data, size_t n) {
     return (ssize_t)done;
 }
 
-static int stream_close(void *fd) { return close((int)(intptr_t)fd); }
+/* What a signal ends is closed all the same. */
+static int stream_close(void *fd) { return close((int)(intptr_t)fd) == 0 || errno == EINTR ? 0 : -1; }
 
 /* What every file is written through. NULL: no memory; fd stays open. */
 static FILE *stream_to(int fd) {
@@ -223,13 +253,13 @@ static vt_status begin(vt_file *f, vt_err *e) {
     int dir = slash ? (int)(slash - f->path) + 1 : 0, fd, why;
     f->stream = NULL;
     snprintf(f->temp, sizeof f->temp, "%.*s", dir ? dir : 1, dir ? f->path : ".");
-    f->folder = open(f->temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    f->folder = TEMP_FAILURE_RETRY(open(f->temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (f->folder < 0) return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->path, strerror(errno));
     do {
         snprintf(f->temp + dir, sizeof f->temp - (size_t)dir, ".vitrine-%ld-%u.tmp", (long)getpid(),
                  atomic_fetch_add(&serial, 1));
         fd = openat(f->folder, f->temp + dir, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    } while (fd < 0 && errno == EEXIST);
+    } while (fd < 0 && (errno == EEXIST || errno == EINTR));
     f->fd = fd;
     if (fd >= 0 && (f->stream = stream_to(fd))) return VT_OK;
     why = errno;
@@ -297,7 +327,7 @@ static int put_in_place(const vt_file *f) {
 vt_status vt_file_commit(vt_file *f, vt_err *e) {
     bool whole = fflush(f->stream) == 0 && !ferror(f->stream);
     int why = whole ? 0 : errno ? errno : EIO;
-    if (!why && fsync(f->fd) != 0 && errno != EINVAL) why = errno;
+    if (!why) why = vt_sync(f->fd);
     if (fclose(f->stream) != 0 && !why) why = errno;
     f->stream = NULL;
     if (!why) why = put_in_place(f);
@@ -306,7 +336,7 @@ vt_status vt_file_commit(vt_file *f, vt_err *e) {
         if (f->fresh && why == EEXIST) return taken(f->path, e);
         return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->path, strerror(why));
     }
-    if (fsync(f->folder) != 0 && errno != EINVAL) why = errno; /* EINVAL: a file system without folder sync */
+    why = vt_sync(f->folder);
     close(f->folder);
     return why ? vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->path, strerror(why)) : VT_OK;
 }

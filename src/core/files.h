@@ -14,6 +14,8 @@
 bool vt_path(char out[VT_PATH_MAX], const char *dir, const char *name); /* false: too long */
 /* Makes dir and its parents. */
 vt_status vt_make_dir(const char *dir, vt_err *e);
+/* Makes dir, and in it `below` and its parents, of which none may be a link: what is written below dir stays there. */
+vt_status vt_make_dir_in(const char *dir, const char *below, vt_err *e);
 
 /* ---- opening and reading ---- */
 
@@ -30,10 +32,14 @@ vt_status vt_file_load(const char *path, size_t most, char **text, size_t *n, vt
 /* The same of what a user names once, which may be a pipe: it is read to its end; one that nobody writes to is refused,
  * and not waited for. */
 vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt_err *e);
+/* The same of text: a byte 0, behind which nothing would be read, is refused. */
+vt_status vt_file_text(const char *path, size_t most, char **text, vt_err *e);
 #define VT_FILE_ANY ((size_t)1 << 40) /* no limit of ours: memory is */
 
 /* ---- writing ---- */
 
+/* fsync, asked again when a signal ends it; 0 or an errno. A file system that cannot (EINVAL) has nothing to do. */
+int vt_sync(int fd);
 /* All of data at an offset, or nothing: a partial write (full disk) is cut off again. */
 vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const char *dir, const char *name, vt_err *e);
 /* Locks a file against other writers, until it is closed. false: somebody else has it, and kept it for a third of a

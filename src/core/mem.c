@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 bool vt_mul(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
@@ -37,7 +38,16 @@ size_t vt_memory(void) {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     size_t most = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : 0;
     most = group_limit("/sys/fs/cgroup/memory.max", most);
-    return group_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes", most);
+    most = group_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes", most);
+    struct rlimit r;
+    return getrlimit(RLIMIT_AS, &r) == 0 && (!most || r.rlim_cur < most) ? (size_t)r.rlim_cur : most;
+}
+
+vt_status vt_memory_check(const char *what, size_t bytes, vt_err *e) {
+    size_t have = vt_memory();
+    if (!have || bytes <= have) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "%s would need %.1f GiB of memory, this machine has %.1f GiB", what,
+                   (double)bytes / 1073741824, (double)have / 1073741824);
 }
 
 void *vt_arena_take(vt_arena *a, size_t count, size_t item) {

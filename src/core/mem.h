@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include "core/status.h"
 
 /* *out = a * b (or a + b); false on overflow, *out untouched. */
 bool vt_mul(size_t a, size_t b, size_t *out);
@@ -18,8 +19,11 @@ void *vt_alloc(size_t bytes);
  * short of does not. */
 bool vt_has_room(size_t bytes);
 
-/* Bytes that this process may ever hold: the machine's memory, or its control group's share of it; 0: unknown. */
+/* Bytes that this process may ever hold: the machine's memory, its control group's share of it, or its limit on
+ * addresses (ulimit -v); 0: unknown. */
 size_t vt_memory(void);
+/* Refuses what needs more bytes than that: "WHAT would need 9.5 GiB of memory, this machine has 7.8 GiB". */
+vt_status vt_memory_check(const char *what, size_t bytes, vt_err *e);
 
 /* One block carved from the front. With base NULL it only measures: vt_arena_take returns NULL and adds up
  * `used`, so the same carving code first plans and then runs. */

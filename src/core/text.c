@@ -4,11 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Does c end a mark of direction? */
+static bool turns(const vt_text_at *at, unsigned char c) {
+    if (at->lead == 0xD8) return c == 0x9C;
+    if (at->lead != 0xE2) return false;
+    if (at->second == 0x81) return c >= 0xA6 && c <= 0xA9;
+    return at->second == 0x80 && (c == 0x8E || c == 0x8F || (c >= 0xAA && c <= 0xAE));
+}
+
 /* Is c, which follows what `at` has seen, obeyed? Bytes from 0x80 on are parts of letters inside of a sequence. */
 static bool obeyed(vt_text_at *at, unsigned char c) {
     if (at->left > 0 && (c & 0xC0) == 0x80) {
-        at->left--;
-        return at->lead == 0xC2 && c < 0xA0;
+        if (--at->left == 0) return turns(at, c) || (at->lead == 0xC2 && c < 0xA0);
+        at->second = c;
+        return false;
     }
     at->lead = c;
     at->left = c < 0xC2 ? 0 : c < 0xE0 ? 1 : c < 0xF0 ? 2 : c < 0xF5 ? 3 : 0;
@@ -19,10 +28,11 @@ void vt_text_plain(char *text, size_t n, const char *keep, vt_text_at *at) {
     vt_text_at whole = {0};
     if (!at) at = &whole;
     for (size_t i = 0; i < n; i++) {
-        bool second = at->left > 0;
+        bool last = at->left > 0 && ((unsigned char)text[i] & 0xC0) == 0x80; /* of a sequence, perhaps */
         if (!obeyed(at, (unsigned char)text[i]) || (text[i] && strchr(keep, text[i]))) continue;
         text[i] = '?';
-        if (second && i && (unsigned char)text[i - 1] == 0xC2) text[i - 1] = '?';
+        size_t before = !last ? 0 : at->lead == 0xE2 ? 2 : 1; /* bytes of the same sequence */
+        for (size_t k = 1; k <= before && k <= i; k++) text[i - k] = '?';
     }
 }
 

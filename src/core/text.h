@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Text that comes from files, made safe to show: a terminal obeys control characters, also those of C1 (U+0080 to
- * U+009F), whether as UTF-8 or as single bytes. */
+ * U+009F), whether as UTF-8 or as single bytes, and marks of direction (U+061C, U+200E, U+200F, U+202A to U+202E,
+ * U+2066 to U+2069), by which a name is shown backwards. All are called control characters here. */
 #ifndef VT_CORE_TEXT_H
 #define VT_CORE_TEXT_H
 
@@ -9,7 +10,7 @@
 
 /* Where in a UTF-8 sequence a piece of text ended; zero at its start. */
 typedef struct vt_text_at {
-    unsigned char lead;
+    unsigned char lead, second; /* the sequence's first two bytes */
     int left;
 } vt_text_at;
 

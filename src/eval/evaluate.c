@@ -296,7 +296,7 @@ static vt_status run_all(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_cove
 static vt_status run_with(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     vt_eval v = *v_;
     vt_coverage b = {0};
-    if ((size_t)v.threads > v.n_images) v.threads = (int)v.n_images;
+    vt_eval_fit(&v);
     vt_crew *crews = calloc((size_t)v.threads, sizeof *crews);
     int32_t *todo = calloc(v.n_images, sizeof *todo);
     vt_status s = crews && todo ? run_all(&v, l, crews, &b, todo, e)

@@ -54,7 +54,9 @@ size_t vt_eval_work(const vt_eval *v, const vt_task *dims);
 vt_status vt_eval_check(const vt_eval *v, vt_err *e);
 /* The ledger header of this evaluation; NULL: no memory. */
 json_t *vt_eval_header(const vt_eval *v);
-/* Memory that the evaluation takes at most beside its model and data. */
+/* Threads, and images of each at a time: no more than there are images. */
+void vt_eval_fit(vt_eval *v);
+/* Memory that the evaluation takes at most beside its model and data; vt_eval_check refuses more than there is. */
 size_t vt_eval_bytes(const vt_eval *v);
 /* Does what the ledger does not hold yet. l may hold a part of it (resumed). VT_INTERRUPTED: stopped on request, all
  * finished lines are in the ledger. With ranks (v->place, l from vt_parts_open) rank 0's ledger has every line then;

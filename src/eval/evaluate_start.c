@@ -7,6 +7,7 @@
 #include <string.h>
 #include "core/gemm.h"
 #include "core/json.h"
+#include "core/mem.h"
 #include "core/version.h"
 #include "eval/describe.h"
 #include "eval/eight_bit.h"
@@ -53,6 +54,12 @@ static size_t coarse_bytes(const vt_subject *s) {
     return s->search ? vt_session_bytes_by_f32(s->model, 1, VT_GRAD_INPUT, &by) : 0;
 }
 
+void vt_eval_fit(vt_eval *v) {
+    v->batch = vt_eval_batch(v);
+    if ((size_t)v->batch > v->n_images) v->batch = (int)v->n_images;
+    if ((size_t)v->threads > v->n_images) v->threads = (int)v->n_images;
+}
+
 size_t vt_eval_bytes(const vt_eval *v) {
     vt_task dims = vt_eval_dims(v);
     const vt_model *m = v->subject->model, *other = !vt_eval_transfers(v)   ? NULL
@@ -64,8 +71,10 @@ size_t vt_eval_bytes(const vt_eval *v) {
     for (int i = 0; i < v->n_attacks; i++) stages += (size_t)v->attacks[i].n_stages;
     size_t copies = other == m ? (m->params.total + m->params.t_total) * sizeof(float) : 0; /* of weights */
     if (v->subject->search == VT_PRODUCTS_BF16) copies += vt_model_packed_bytes(m);
-    size_t at_a_time = (size_t)v->threads * (size_t)vt_eval_batch(v);
-    return each * at_a_time + (size_t)v->threads * vt_lane_bytes(vt_eval_batch(v)) + copies +
+    vt_eval fits = *v;
+    vt_eval_fit(&fits);
+    size_t at_a_time = (size_t)fits.threads * (size_t)fits.batch;
+    return each * at_a_time + (size_t)fits.threads * vt_lane_bytes(fits.batch) + copies +
            stages * v->n_images * (sizeof(vt_record) + 1);
 }
 
@@ -176,6 +185,7 @@ vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
     VT_TRY(vt_eight_bit_check(v, e));
     VT_TRY(check_targets(v, e));
     int label;
+    VT_TRY(vt_memory_check("the evaluation", vt_eval_bytes(v), e));
     return vt_subject_image(v->subject, v->images[0], NULL, &label, e);
 }
 

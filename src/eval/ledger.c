@@ -289,11 +289,11 @@ vt_status vt_ledger_memory(vt_ledger **out, const json_t *header, size_t pixels,
 
 vt_status vt_ledger_sync(vt_ledger *l, vt_err *e) {
     l->synced = vt_now();
-    if (fsync(l->adv_fd) != 0 && errno != EINVAL && errno != EROFS)
-        return vt_fail(e, VT_E_IO, "%s/adv.bin: cannot be written to disk: %s", l->dir, strerror(errno));
-    if (fsync(l->fd) != 0 && errno != EINVAL && errno != EROFS)
-        return vt_fail(e, VT_E_IO, "%s/ledger.jsonl: cannot be written to disk: %s", l->dir, strerror(errno));
-    return VT_OK;
+    const char *file = "adv.bin";
+    int why = vt_sync(l->adv_fd);
+    if (!why || why == EROFS) file = "ledger.jsonl", why = vt_sync(l->fd);
+    if (!why || why == EROFS) return VT_OK;
+    return vt_fail(e, VT_E_IO, "%s/%s: cannot be written to disk: %s", l->dir, file, strerror(why));
 }
 
 static vt_status append_locked(vt_ledger *l, vt_record *r, const float *x_adv, vt_err *e) {

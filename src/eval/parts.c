@@ -309,6 +309,7 @@ static vt_status open_part(vt_ledger **out, const vt_run_place *p, const json_t 
     char name[24], path[VT_PATH_MAX];
     snprintf(name, sizeof name, "%d", p->team->rank);
     if (!part_path(path, p->out, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", p->out);
+    VT_TRY(vt_make_dir_in(p->out, path + strlen(p->out) + 1, e));
     return vt_ledger_create(out, path, header, pixels, e);
 }
 

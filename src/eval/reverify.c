@@ -24,24 +24,12 @@ void vt_findings_add(vt_findings *f, const char *format, ...) {
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     vt_text_plain(text, strlen(text), "", NULL); /* names of files are part of it */
-    if (f->n == f->capacity) {
-        size_t capacity = f->capacity ? 2 * f->capacity : 16;
-        char **more = realloc(f->text, capacity * sizeof *more);
-        if (!more) {
-            f->lost = true;
-            return;
-        }
-        f->text = more, f->capacity = capacity;
-    }
-    if ((f->text[f->n] = strdup(text)))
-        f->n++;
-    else
-        f->lost = true;
+    size_t at = f->n++;
+    if (at < VT_FINDINGS_KEPT && !(f->text[at] = strdup(text))) f->lost = true;
 }
 
 void vt_findings_free(vt_findings *f) {
-    for (size_t i = 0; i < f->n; i++) free(f->text[i]);
-    free(f->text);
+    for (size_t i = 0; i < f->n && i < VT_FINDINGS_KEPT; i++) free(f->text[i]);
     *f = (vt_findings){0};
 }
 

@@ -9,11 +9,13 @@
 #include "eval/ledger.h"
 #include "eval/subject.h"
 
-/* Sentences, in the order in which they were found. */
+/* Sentences, in the order in which they were found: the first VT_FINDINGS_KEPT of n, for a file can hold damage
+ * without end. */
+enum { VT_FINDINGS_KEPT = 100 };
 typedef struct vt_findings {
-    char **text;
-    size_t n, capacity;
-    bool lost; /* there was one more, and no memory to keep it */
+    char *text[VT_FINDINGS_KEPT];
+    size_t n;
+    bool lost; /* no memory to keep one of the first */
 } vt_findings;
 __attribute__((format(printf, 2, 3))) void vt_findings_add(vt_findings *f, const char *format, ...);
 void vt_findings_free(vt_findings *f);

@@ -60,16 +60,14 @@ static vt_status parse(vt_targets *t, char *text, vt_err *e) {
 
 static vt_status read_file(vt_targets *t, vt_err *e) {
     char *text;
-    size_t size;
     vt_err why = {0};
-    vt_status s = vt_file_read(t->path, FILE_MOST, &text, &size, &why);
-    if (s == VT_E_MEMORY) return vt_fail(e, s, "%s", why.text);
+    vt_status s = vt_file_text(t->path, FILE_MOST, &text, &why);
+    if (s == VT_E_MEMORY || s == VT_E_FORMAT) return vt_fail(e, s, "%s", why.text);
     if (s != VT_OK)
         return vt_fail(e, VT_E_USAGE, "--targets is '%s', which is neither least-likely nor random nor a file (%s)",
                        t->path, why.text);
-    vt_sha_hex(text, size, t->sha256);
-    s = strlen(text) == size ? parse(t, text, e)
-                             : vt_fail(e, VT_E_FORMAT, "%s: holds a byte 0: it is no text", t->path);
+    vt_sha_hex(text, strlen(text), t->sha256);
+    s = parse(t, text, e);
     free(text);
     return s;
 }

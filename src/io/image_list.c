@@ -63,10 +63,11 @@ static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out,
     char *text;
     size_t cap = 0;
     vt_err why = {0};
-    if (vt_file_read(path, LIST_MOST, &text, &(size_t){0}, &why) != VT_OK)
+    vt_status s = vt_file_text(path, LIST_MOST, &text, &why);
+    if (s == VT_E_FORMAT) return vt_fail(e, s, "%s", why.text);
+    if (s != VT_OK)
         return vt_fail(e, VT_E_USAGE, "--images is '%s', which is neither A:B nor a readable file (%s)", path,
                        why.text);
-    vt_status s = VT_OK;
     char *rest = text, *start;
     for (int line = 1; s == VT_OK && (start = strsep(&rest, "\n")); line++) {
         start += strspn(start, " \t\r");

@@ -13,8 +13,11 @@ typedef struct vt_mapped {
     size_t n;
 } vt_mapped;
 
-vt_status vt_mapped_open(vt_mapped *m, const char *path, vt_err *e); /* regular files only */
-void vt_mapped_close(vt_mapped *m);                                  /* safe twice */
+/* Regular files only. A file that is cut while it is mapped ends in a signal (SIGBUS): a look at what was cut off
+ * cannot return. The command has a sentence for it (vt_cli_guard_mapped); the library installs no handler in its user's
+ * process. */
+vt_status vt_mapped_open(vt_mapped *m, const char *path, vt_err *e);
+void vt_mapped_close(vt_mapped *m); /* safe twice */
 /* Hashes the bytes from `from` on; pages leave memory as they are done with. */
 void vt_mapped_hash(const vt_mapped *m, size_t from, vt_sha *sha);
 /* Bytes [at, at + n) may leave memory until they are looked at again; pages shared with neighbours stay. */

@@ -107,7 +107,6 @@ vt_status vt_log_event(vt_run *run, const char *kind, int64_t step, const char *
 
 vt_status vt_log_sync(vt_run *run, vt_err *e) {
     if (!run->log) return VT_OK;
-    if (fflush(run->log) != 0 || (fsync(fileno(run->log)) != 0 && errno != EINVAL))
-        return vt_fail(e, VT_E_IO, "%s/log.jsonl: cannot be written: %s", run->t->out, strerror(errno));
-    return VT_OK;
+    int why = fflush(run->log) ? errno : vt_sync(fileno(run->log));
+    return why ? vt_fail(e, VT_E_IO, "%s/log.jsonl: cannot be written: %s", run->t->out, strerror(why)) : VT_OK;
 }

@@ -45,6 +45,7 @@ static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
     run->n.lr_scale = 1, run->n.best = -1, run->n.best_epoch = -1, run->n.last_single = -1, run->n.best_watch = -1;
     vt_train_plan plan;
     VT_TRY(vt_train_measure(&plan, t, e));
+    VT_TRY(vt_memory_check("the training", plan.bytes, e));
     run->images = plan.images, run->per_epoch = plan.per_epoch, run->steps = plan.steps;
     run->watched = t->data->count - plan.images;
     run->text = vt_recipe_text(t->recipe);

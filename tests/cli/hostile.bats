@@ -313,3 +313,50 @@ END
     [ "$(grep -c '^| *=r' t/m.md)" = 1 ]
     grep -q '<title>T?\[2J &#39;q&#39; &amp; &lt;b&gt; - vitrine</title>' t/m.html
 }
+
+@test "folders in --out that are links are not followed: adv, seed-N, cells, a cell; nor read by verify" {
+    mkdir victim
+    quick --images 0:4 --eps 8/255 --attack pgd:steps=3 --no-selftest --out run
+    ln -s ../victim run/adv
+    bad 1 "run/adv: is a link or a file, must be a folder" -- eval "$W" --data "$D" --images 0:4 --eps 8/255 --attack pgd:steps=3 --no-selftest --out run --resume --save-npz
+    bad 1 "run/adv: is a link or a file" -- eval "$W" --data "$D" --images 0:4 --eps 8/255 --attack pgd:steps=3 --no-selftest --out run --resume --save-adv
+    echo precious >victim/inside
+    bad 1 "run/adv: is a link, which is not followed" -- verify run
+    [[ $output != *inside* ]] || fail "read through the link: $output"
+    rm run/adv && mkdir -p run/adv && ln -s ../../victim run/adv/pgd
+    bad 1 "run/adv/pgd: is a link or a file" -- eval "$W" --data "$D" --images 0:4 --eps 8/255 --attack pgd:steps=3 --no-selftest --out run --resume --save-adv
+    mkdir s && ln -s ../victim s/seed-0
+    bad 1 "s/seed-0: is a link" -- eval "$W" --data "$D" --images 0:4 --eps 8/255 --attack pgd:steps=3 --no-selftest --out s --seeds 0,1
+    printf 'name: t\ntitle: t\ndata:\n  S: {path: %s, images: "0:4", side: 32, classes: 10}\nattacks:\n  clean: {}\nrows:\n  File: {checkpoint: %s}\n' "$D" "$W" >t.yaml
+    good table t.yaml --out cache
+    mv cache/cells elsewhere && ln -s ../elsewhere cache/cells
+    bad 1 "cache/cells: is a link" -- table t.yaml --out cache
+    rm cache/cells && mv elsewhere cache/cells
+    cell=$(echo cache/cells/*) && mv "$cell" elsewhere && ln -s ../../elsewhere "$cell"
+    bad 1 "$cell: is a link" -- table t.yaml --out cache
+    ln -s run through # --out itself may be one
+    rm -r run/adv
+    good eval "$W" --data "$D" --images 0:4 --eps 8/255 --attack pgd:steps=3 --no-selftest --out through --resume --save-npz
+    [ "$(ls victim)" = inside ] && [ -s run/adv/pgd.npz ]
+}
+
+@test "what stands behind a byte 0 in a list of images is not left out: --images, --indices" {
+    printf '0\n1\n\0\n2\n' >list
+    bad 1 "list: holds a byte 0 at 4" -- eval "$W" --data "$D" --images list
+    quick --images 0:3 --eps 8/255 --attack fgsm --no-selftest --save-adv --out run
+    bad 1 "--indices: list: holds a byte 0 at 4" -- verify --adv run/adv.safetensors --tensor fgsm.x_adv --weights "$W" --data "$D" --eps 8/255 --indices list
+}
+
+@test "verify stops at the first hundred damaged lines of SHA256SUMS" {
+    quick --images 0:2 --eps 8/255 --attack fgsm --no-selftest --out run
+    head -c 3000000 /dev/zero | tr '\0' '\n' >run/SHA256SUMS
+    bad 1 "run: 1" "things are not as they were" -- verify run
+    [ "$(grep -c 'a line is damaged' <<<"$output")" -le 100 ]
+    [[ $stderr =~ run:\ 1[0-9][0-9]\ things ]] || fail "$stderr"
+}
+
+@test "a mapped file that is cut while it is read ends in a sentence" {
+    /usr/bin/python3 "$ROOT/tests/fixtures/linear_child.py" 3x64x64 data 40 big
+    vt eval --oracle "truncate -s 4096 big-x.npy; exec /usr/bin/python3 $ROOT/tests/fixtures/linear_child.py 3x64x64" --data big-x.npy,big-y.npy --images 20:22 --eps 4/255 --attack fgsm --no-selftest
+    judge 1 "big-x.npy: was cut while it was read"
+}

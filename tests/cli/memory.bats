@@ -33,3 +33,21 @@ within() {
     (ulimit -v 409600 && "$VITRINE" eval "$W" --data "$D" --images 0:4 --eps 2/255 --threads 4) 2>err && fail "4 threads in 400 MB"
     grep -q "^vitrine: no memory for the matrix products of 4 threads: .* 128 MB for each" err || fail "$(cat err)"
 }
+
+@test "what the machine's memory cannot hold is refused before it starts: eval, curve, train" {
+    local V="$ROOT/weights/shapes10-vit" S="$ROOT/datasets/shapes10"
+    ! nm "$VITRINE" 2>/dev/null | grep -q __asan_init || skip "an address sanitizer takes memory of its own"
+    refused() {
+        local what=$1
+        shift
+        (ulimit -v 2097152 && exec "$VITRINE" "$@" --out run) >out 2>err && fail "in 2 GiB: vitrine $*"
+        grep -q "^vitrine: $what would need [0-9.]* GiB of memory, this machine has 2.0 GiB" err || fail "$(cat err)"
+        [ ! -e run ] || fail "a folder was made"
+    }
+    refused "the evaluation" eval "$V" --data "$S" --images 0:100 --eps 4/255 --attack autoattack --threads 64 --batch 100
+    refused "the evaluation" curve "$V" --data "$S" --images 0:100 --threads 64 --batch 100
+    refused "the evaluation" eval --oracle "$VITRINE serve $V --batch 300" --batch 300 --data "$S" --images 0:300 --eps 4/255 --attack autoattack --threads 64
+    good draw --out small --train 64 --test 4
+    printf 'epochs: 1\nbatch: 64\nmicro_batch: 64\nobjective: at\nattack: {eps: 2/255}\nmodel: {dim: 512, depth: 8, heads: 8, hidden: 2048, patch: 2}\nprobe: {images: 0}\n' >recipe.yaml
+    refused "the training" train recipe.yaml --data small --threads 16
+}

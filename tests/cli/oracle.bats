@@ -354,3 +354,14 @@ jsonschema.validate(json.load(open('a/results.json')), json.load(open('$ROOT/doc
     good eval --oracle "$(child batchnorm)" --data "$C" --out bn
     says "A model that is meant to draw is served with random=True"
 }
+
+@test "a listener without a free descriptor ends with a sentence, and does not spin" {
+    here prlimit
+    "$VITRINE" serve "$V" --listen unix:s >/dev/null 2>said 3>&- &
+    until [ -s said ]; do sleep 0.05; done
+    prlimit --pid $! --nofile=3:3
+    never timeout 20 "$VITRINE" eval --oracle unix:s --data "$SHAPES" --images 0:1
+    wait $! && fail "exit 0"
+    grep -q "unix:s: no conversation can be begun: Too many open files (ulimit -n)" said || fail "$(cat said)"
+    [ ! -e s ]
+}

@@ -37,11 +37,12 @@ static int by_name(const struct dirent **a, const struct dirent **b) { return st
 static vt_status add_folder(FILE *out, const char *dir, const char *name, int levels, vt_err *e) {
     char path[VT_PATH_MAX], inner[VT_PATH_MAX];
     struct dirent **list = NULL;
+    struct stat is;
     vt_status s = VT_OK;
-    errno = ENOENT;
-    int n = vt_path(path, dir, name) ? scandir(path, &list, NULL, by_name) : -1;
-    if (n < 0 && errno != ENOENT && errno != ENOTDIR) /* it is there, and a folder */
-        return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
+    if (!vt_path(path, dir, name) || lstat(path, &is) || S_ISREG(is.st_mode)) return VT_OK;
+    if (S_ISLNK(is.st_mode)) return vt_fail(e, VT_E_IO, "%s: is a link, which is not followed: remove it", path);
+    int n = S_ISDIR(is.st_mode) ? scandir(path, &list, NULL, by_name) : 0;
+    if (n < 0) return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
     for (int i = 0; i < n; i++) {
         const char *item = list[i]->d_name;
         if (s == VT_OK && item[0] != '.' && vt_path(inner, name, item)) {
@@ -127,13 +128,14 @@ static const char *line_of(const char *text, const char *name, size_t n) {
 
 /* Lines of `a` against those of `b`. */
 static void lines(const char *a, const char *b, bool stored, vt_findings *found) {
-    for (const char *p = a; *p;) {
+    int damaged = 0;
+    for (const char *p = a; *p && damaged < VT_FINDINGS_KEPT;) { /* no list: the rest tells nothing */
         size_t len = strcspn(p, "\n");
         bool whole = len > DIGITS + 2 && p[len] == '\n';
         const char *name = p + DIGITS + 2, *other = whole ? line_of(b, name, len - DIGITS - 2) : NULL;
         int shown = whole ? (int)(len - DIGITS - 2) : 0;
         if (!whole)
-            vt_findings_add(found, SUMS ": a line is damaged: %.*s", (int)(len < 90 ? len : 90), p);
+            vt_findings_add(found, SUMS ": a line is damaged: %.*s", (int)(len < 90 ? len : 90), p), damaged++;
         else if (!other && stored)
             vt_findings_add(found, "%.*s is named by " SUMS ", but is missing", shown, name);
         else if (!other)

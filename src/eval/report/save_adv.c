@@ -62,11 +62,12 @@ static vt_status fill_group(group *g, const vt_ledger *l, size_t entry, vt_err *
 }
 
 static vt_status write_png(const vt_ledger *l, const group *g, size_t k, const float *x, vt_err *e) {
-    char dir[VT_PATH_MAX], name[32], path[VT_PATH_MAX];
+    char dir[VT_PATH_MAX], name[32], below[80], path[VT_PATH_MAX];
     snprintf(name, sizeof name, "%05lld.png", (long long)g->index[k]);
-    if (snprintf(dir, sizeof dir, "%s/adv/%s", l->dir, g->name) >= (int)sizeof dir || !vt_path(path, dir, name))
+    snprintf(below, sizeof below, "adv/%s", g->name);
+    if (!vt_path(dir, l->dir, below) || !vt_path(path, dir, name))
         return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
-    if (k == 0) VT_TRY(vt_make_dir(dir, e));
+    if (k == 0) VT_TRY(vt_make_dir_in(l->dir, below, e));
     vt_image im;
     VT_TRY(vt_picture_open(&im, l->header->shape, path, e));
     vt_picture_fill(&im, x, l->header->shape);
@@ -110,7 +111,7 @@ static vt_status write_all(const vt_ledger *l, group *groups, size_t n, const ch
 static vt_status write_npz(const vt_ledger *l, const group *groups, size_t n, const char *adv, vt_err *e) {
     char dir[VT_PATH_MAX], name[80], path[VT_PATH_MAX];
     if (!vt_path(dir, l->dir, "adv")) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
-    VT_TRY(vt_make_dir(dir, e));
+    VT_TRY(vt_make_dir_in(l->dir, "adv", e));
     for (size_t k = 0; k < n; k++) {
         const group *g = &groups[k];
         int64_t count = (int64_t)g->n;

@@ -68,8 +68,9 @@ static vt_status wrong(const field *f, const char *must, vt_err *e) {
 static vt_status take_text(vt_hello *h, const field *f, const json_t *v, vt_err *e) {
     const char *text = json_string_value(v);
     char must[60];
-    snprintf(must, sizeof must, "text of one line and at most %d bytes", f->most - 1);
-    if (!text || !vt_text_is_plain(text) || strlen(text) >= (size_t)f->most) return wrong(f, must, e);
+    snprintf(must, sizeof must, "text of one line and %s %d bytes", f->must ? "1 to" : "at most", f->most - 1);
+    if (text && !*text && !f->must) return VT_OK; /* as if it were not there */
+    if (!text || !*text || !vt_text_is_plain(text) || strlen(text) >= (size_t)f->most) return wrong(f, must, e);
     memcpy((char *)h + f->at, text, strlen(text) + 1);
     return VT_OK;
 }

@@ -66,13 +66,6 @@ vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, void (
     return s;
 }
 
-vt_status vt_lab_memory(const char *what, size_t bytes, vt_err *e) {
-    size_t have = vt_memory();
-    if (!have || bytes <= have) return VT_OK;
-    return vt_fail(e, VT_E_MEMORY, "%s would need %.1f GiB of memory, this machine has %.1f GiB", what,
-                   (double)bytes / 1073741824, (double)have / 1073741824);
-}
-
 /* ---- a run ---- */
 
 /* One line a claim, and last a line that counts them. */

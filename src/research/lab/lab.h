@@ -65,8 +65,5 @@ vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, void (
                         const void *data, vt_err *e);
 /* Stores value (stolen) under key; VT_E_MEMORY when value is NULL. For results: vt_lab_put(lab->json, "x", ...). */
 vt_status vt_lab_put(json_t *object, const char *key, json_t *value, vt_err *e);
-/* Refuses what the machine cannot hold, before any of it is allocated: `what` ("the Gram matrix of 5000 images") would
- * need `bytes`. */
-vt_status vt_lab_memory(const char *what, size_t bytes, vt_err *e);
 
 #endif

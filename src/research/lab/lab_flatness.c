@@ -262,8 +262,8 @@ static vt_status prepare(job *j, vt_err *e) {
     vt_two_layer net = {VT_FRONT_MASK, .in = SIDE * SIDE, .hidden = 16, .out = 10};
     size_t one =
         hessian_bytes(&net, samples) + vt_lanczos_bytes(vt_two_layer_at(&net, VT_AT_END), &(vt_lanczos){.k = p->k});
-    VT_TRY(vt_lab_memory("the pictures and a Hessian's products for every thread",
-                         vt_digits_bytes(SIDE, p->train + TESTS) + (size_t)j->lab->threads * one, e));
+    VT_TRY(vt_memory_check("the pictures and a Hessian's products for every thread",
+                           vt_digits_bytes(SIDE, p->train + TESTS) + (size_t)j->lab->threads * one, e));
     VT_TRY(vt_digits_open(&j->digits, SIDE, p->s, 0, p->train, j->lab, e));
     VT_TRY(vt_digits_open(&j->tests, SIDE, p->s, p->train, TESTS, j->lab, e));
     size_t xs = (size_t)samples * SIDE * SIDE, ys = (size_t)samples * 10;

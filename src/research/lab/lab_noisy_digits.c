@@ -151,7 +151,7 @@ static vt_status prepare(plan *j, const params *p, vt_lab *lab, vt_err *e) {
     with.front = VT_FRONT_MASK;
     size_t net = sizeof(float) * (2 * vt_two_layer_at(&with, VT_AT_END) + vt_two_layer_work_f32(&with, p->batch, 0));
     size_t bytes = (size_t)j->n_sizes * vt_digits_bytes(p->side, j->train + p->test) + (size_t)lab->threads * net;
-    VT_TRY(vt_lab_memory("the pictures, and a network for every thread,", bytes, e));
+    VT_TRY(vt_memory_check("the pictures, and a network for every thread,", bytes, e));
     for (int k = 0; k < j->n_sizes; k++) {
         VT_TRY(vt_digits_open(&j->digits[k], p->side, j->sizes[k], 0, j->train, lab, e));
         VT_TRY(vt_digits_open(&j->tests[k], p->side, j->sizes[k], j->train, p->test, lab, e));

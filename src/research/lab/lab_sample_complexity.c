@@ -104,10 +104,10 @@ static vt_status plan(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
     if (p->model) r->teacher = (vt_two_layer){VT_FRONT_SELF, .in = 64, .hidden = 128, .out = 10, .tokens = 8, .d = 8};
     VT_TRY(read_relevant(r, p, e));
     size_t most = (size_t)r->sizes[r->n_sizes - 1];
-    VT_TRY(vt_lab_memory("the training and test points",
-                         vt_teacher_bytes(&r->teacher, (int)most, p->test) +
-                             sizeof(float) * 4 * (size_t)p->attack_points * (size_t)r->teacher.in,
-                         e));
+    VT_TRY(vt_memory_check("the training and test points",
+                           vt_teacher_bytes(&r->teacher, (int)most, p->test) +
+                               sizeof(float) * 4 * (size_t)p->attack_points * (size_t)r->teacher.in,
+                           e));
     for (int s = 0; s < r->n_sizes; s++)
         for (int v = 0; v < r->n_variants; v++)
             if (runs_at(r, s, v)) r->items[r->n_items++] = (vt_complexity_item){s, v};

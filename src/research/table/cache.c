@@ -43,7 +43,7 @@ static vt_status load(json_t **out, const char *path, vt_err *e) { return vt_jso
  * end of the process, however it comes. -1: it is not held. */
 static int hold(const char *dir, int how) {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || flock(fd, how) == 0) return fd;
+    if (fd < 0 || TEMP_FAILURE_RETRY(flock(fd, how)) == 0) return fd;
     int why = errno;
     close(fd);
     errno = why;
@@ -104,16 +104,14 @@ vt_status vt_cache_look(const char *dir, bool *there, vt_err *e) {
 
 static vt_status make(const char *dir, vt_err *e) {
     bool there;
-    char cells[VT_PATH_MAX];
     VT_TRY(look(dir, &there, e));
-    if (!vt_path(cells, dir, "cells")) return vt_fail(e, VT_E_USAGE, "%.100s...: path is too long", dir);
     if (!there) { /* first of all, so that a killed start leaves nothing that looks like something else */
         json_t *o = json_pack("{s:i,s:s}", "format", FORMAT, "vitrine", VT_VERSION);
         vt_status s = write_json(dir, "cache.json", o, e);
         json_decref(o);
         VT_TRY(s);
     }
-    return vt_make_dir(cells, e);
+    return vt_make_dir_in(dir, "cells", e);
 }
 
 vt_status vt_cache_make(const char *dir, vt_err *e) {
@@ -184,9 +182,23 @@ static vt_status finished(const char *dir, const char *hash, vt_err *e) {
     return s;
 }
 
+/* A cache's folders are its own: what lies elsewhere is neither read nor written to. */
+static vt_status no_links(const char *dir, const char *hash, vt_err *e) {
+    char path[VT_PATH_MAX];
+    struct stat s;
+    for (int i = 0; i < 3; i++) {
+        if (i > 0) VT_TRY(vt_cell_path(path, dir, hash, i == 2 ? "run" : NULL, e));
+        if (i == 0 && !vt_path(path, dir, "cells")) return VT_OK; /* too long: said elsewhere */
+        if (lstat(path, &s) == 0 && !S_ISDIR(s.st_mode))
+            return vt_fail(e, VT_E_IO, "%s: is a link or a file, must be a folder: remove it", path);
+    }
+    return VT_OK;
+}
+
 vt_status vt_cell_look(const char *dir, const char *hash, const json_t *key, vt_cell_state *state, vt_err *e) {
     char path[VT_PATH_MAX];
     *state = VT_CELL_MISSING;
+    VT_TRY(no_links(dir, hash, e));
     VT_TRY(vt_cell_path(path, dir, hash, "cell.json", e));
     if (access(path, F_OK) != 0) return VT_OK;
     json_t *o;
@@ -201,8 +213,10 @@ vt_status vt_cell_look(const char *dir, const char *hash, const json_t *key, vt_
 
 vt_status vt_cell_begin(const char *dir, const char *hash, const json_t *key, int *lock, vt_err *e) {
     char path[VT_PATH_MAX];
+    char below[80];
+    snprintf(below, sizeof below, "cells/%.64s", hash);
+    VT_TRY(vt_make_dir_in(dir, below, e));
     VT_TRY(vt_cell_path(path, dir, hash, NULL, e));
-    VT_TRY(vt_make_dir(path, e));
     *lock = hold(path, LOCK_EX | LOCK_NB);
     if (*lock < 0 && errno == EWOULDBLOCK)
         return vt_fail(e, VT_E_IO, "%s: another vitrine table is at work on this cell", path);

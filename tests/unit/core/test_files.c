@@ -4,6 +4,7 @@
 #include "t.h"
 #include "scratch.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -21,9 +22,14 @@ static struct {
     ino_t inode;
     bool folder;
 } synced[64];
-static int n_synced;
+static int n_synced, interrupted; /* so many calls are ended by a signal, as on NFS */
 
 int fsync(int fd) {
+    if (interrupted > 0) {
+        interrupted--;
+        errno = EINTR;
+        return -1;
+    }
     struct stat s;
     if (fstat(fd, &s) == 0 && n_synced < 64)
         synced[n_synced].inode = s.st_ino, synced[n_synced++].folder = S_ISDIR(s.st_mode);
@@ -335,6 +341,52 @@ static void test_house_read_pipes_and_folders(void **state) {
     free(text);
 }
 
+static void test_security_18_sync_is_asked_again(void **state) {
+    (void)state;
+    vt_err e = {0};
+    vt_file f;
+    assert_int_equal(vt_file_begin(&f, tmp, "kept", &e), VT_OK);
+    fputs("text", f.stream);
+    interrupted = 3;
+    if (vt_file_commit(&f, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(interrupted, 0);
+    was_made_durable(at("kept"));
+    assert_int_equal(vt_sync(-1), EBADF);
+}
+
+static void test_security_4_folders_below(void **state) {
+    (void)state;
+    vt_err e = {0};
+    char dir[300];
+    snprintf(dir, sizeof dir, "%s", at("run"));
+    assert_int_equal(vt_make_dir_in(dir, "a/b", &e), VT_OK);
+    assert_int_equal(access(at("run/a/b"), F_OK), 0);
+    assert_int_equal(symlink("run", at("link")), 0); /* the folder itself may be a link */
+    assert_int_equal(vt_make_dir_in(at("link"), "a/b/c", &e), VT_OK);
+    assert_int_equal(mkdir(at("victim"), 0700), 0);
+    assert_int_equal(symlink("../victim", at("run/d")), 0);
+    put(at("run/file"), "text");
+    t_says(vt_make_dir_in(dir, "d", &e), VT_E_IO, &e, "run/d: is a link or a file", "must be a folder");
+    t_says(vt_make_dir_in(dir, "d/e", &e), VT_E_IO, &e, "run/d", "is a link");
+    t_says(vt_make_dir_in(dir, "file", &e), VT_E_IO, &e, "run/file", "is a link or a file");
+    assert_int_equal(access(at("victim/e"), F_OK), -1);
+}
+
+static void test_security_14_text(void **state) {
+    (void)state;
+    vt_err e = {0};
+    char *text;
+    FILE *f = fopen(at("list"), "w");
+    fwrite("0\n1\n\0\n2\n", 1, 9, f);
+    assert_int_equal(fclose(f), 0);
+    t_says(vt_file_text(at("list"), 100, &text, &e), VT_E_FORMAT, &e, at("list"), "holds a byte 0 at 4: it is no text");
+    assert_null(text);
+    put(at("list"), "0\n1\n");
+    assert_int_equal(vt_file_text(at("list"), 4, &text, &e), VT_OK);
+    assert_string_equal(text, "0\n1\n");
+    free(text);
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, make_tmp, remove_tmp)
     const struct CMUnitTest tests[] = {
@@ -349,6 +401,9 @@ int main(void) {
         T(test_opened_links),
         T(test_read_limit),
         T(test_house_read_pipes_and_folders),
+        T(test_security_18_sync_is_asked_again),
+        T(test_security_4_folders_below),
+        T(test_security_14_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -233,10 +233,23 @@ static void test_expect(void **state) {
     vt_header_free(header);
 }
 
+/* What is at work at a time is no more than there are images, whatever a model greets with. */
+static void test_fits(void **state) {
+    (void)state;
+    vt_eval v = {.subject = &b.subject, .images = b.images, .n_images = 3, .threads = 8, .batch = 64};
+    size_t many = vt_eval_bytes(&v);
+    v.threads = v.batch = 3;
+    assert_int_equal(many, vt_eval_bytes(&v));
+    v.threads = 8, v.batch = 0;
+    vt_eval_fit(&v);
+    assert_true(v.threads == 3 && v.batch == 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_untouched), cmocka_unit_test(test_changes), cmocka_unit_test(test_eight_bit),
         cmocka_unit_test(test_refusals),  cmocka_unit_test(test_noise),   cmocka_unit_test(test_expect),
+        cmocka_unit_test(test_fits),
     };
     return cmocka_run_group_tests_name("recheck", tests, open_bench, close_bench);
 }

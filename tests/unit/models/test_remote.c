@@ -209,6 +209,7 @@ static void greetings(void **state) {
         {"\"protocol\":1", "\"protocol\":2", "speaks version 2 of the protocol, must be 1"},
         {"\"protocol\":1,", "", "speaks version 0"},
         {"\"name\":\"n\",", "", "no \"name\""},
+        {"\"n\"", "\"\"", "\"name\" must be text of one line and 1 to 99 bytes"},
         {"\"n\"", "7", "\"name\" must be text"},
         {"\"n\"", "\"a\\u001b[31m\"", "\"name\" must be text of one line"},
         {"\"classes\":10", "\"classes\":1", "from 2 to 100000"},
@@ -234,6 +235,8 @@ static void greetings(void **state) {
         assert_int_equal(greet(&h, rows[i].old, rows[i].new, &e), VT_E_FORMAT);
         if (!strstr(e.text, rows[i].says)) fail_msg("%s: '%s' does not say '%s'", rows[i].new, e.text, rows[i].says);
     }
+    assert_int_equal(greet(&h, "\"more\":[1]", "\"precision\":\"\",\"note\":\"\"", &e), VT_OK);
+    assert_string_equal(h.precision, "float32"); /* an empty text is as if it were not there */
     json_t *o = vt_hello_json(&h);
     assert_non_null(o);
     json_decref(o);

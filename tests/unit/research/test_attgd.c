@@ -2,6 +2,7 @@
 /* l_p mirror descent on attention: the golden joint run, the parts against their definitions, and the lab as a whole.
  */
 #include "attgd_fixture.h"
+#include "core/mem.h"
 #include "research/lab/attgd_lab.h"
 
 /* ---- the golden run ---- */
@@ -302,9 +303,9 @@ static void test_room(void **state) {
     vt_err e = {0};
     t_says(vt_lab_find(&def, "atgd", &e), VT_E_UNKNOWN, &e, "unknown lab 'atgd'", "did you mean 'attgd'?");
     t_says(vt_lab_find(&def, "zzzzzzz", &e), VT_E_UNKNOWN, &e, "there are: attgd", "");
-    t_says(vt_lab_memory("a table", (size_t)1 << 60, &e), VT_E_MEMORY, &e, "a table would need 1073741824.0 GiB",
+    t_says(vt_memory_check("a table", (size_t)1 << 60, &e), VT_E_MEMORY, &e, "a table would need 1073741824.0 GiB",
            "this machine has");
-    assert_int_equal(vt_lab_memory("a table", 1, &e), VT_OK);
+    assert_int_equal(vt_memory_check("a table", 1, &e), VT_OK);
     volatile sig_atomic_t stop = 1;
     vt_attgd_options o;
     char names[100] = "", *text;
