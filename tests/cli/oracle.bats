@@ -197,7 +197,7 @@ forged() {
 computed() { grep -o 'computed [0-9]* rows' "$1" | tail -1 | tr -dc 0-9; }
 
 @test "rows that nobody asks for are left out where trials show the same bits, there alone: the same run for less; a place that matters is said" {
-    run=(--data "$C" --images 0:3 --eps 1/255 --attack pgd:steps=40 --attack square:queries=300 --exhaustive --no-selftest)
+    run=(--data "$C" --images 0:9 --eps 1/255 --attack pgd:steps=40 --attack square:queries=300 --exhaustive --no-selftest)
     for mode in rows sizes places; do
         good eval --oracle "$(child $mode)" "${run[@]}" --out "$mode"
         "$VITRINE" eval --oracle "$(child $mode --pack --count)" "${run[@]}" --out "$mode-packed" >"$mode-said" 2>&1
