@@ -239,9 +239,9 @@ typedef struct vitrine_listener {
 /* An evaluation, as `vitrine eval`: options are "name=value" pairs, "name" alone for a flag, that end in NULL: weights
  * (or oracle), data and whatever else `vitrine help eval` lists below Model, Data and Threat, with attack, profile,
  * individual, eight-bit, targets, surrogate, surrogate-oracle, seed, threads, batch, exhaustive, and out, resume,
- * allow-mixed, save-adv, save-npz, search, skip-not-finite. attack and form may be repeated; of another name the last value counts.
- * Without `out` nothing is written. With it the folder gets what the command writes, but for run.json. listener: NULL,
- * or whom to tell. */
+ * allow-mixed, save-adv, save-npz, search, skip-not-finite. attack and form may be repeated; of another name the last
+ * value counts. Without `out` nothing is written. With it the folder gets what the command writes, but for run.json.
+ * listener: NULL, or whom to tell. */
 VITRINE_API vitrine_status vitrine_evaluate(vitrine_run **out, const char *const *options,
                                             const vitrine_listener *listener, vitrine_err *e);
 /* The folder of a run, of this library or of the command, finished or not; its lines are checked. */
