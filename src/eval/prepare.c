@@ -76,7 +76,7 @@ static vt_status read_corruption(const vt_choices *c, vt_corruption *out, vt_err
 vt_status vt_prepare_data(const vt_choices *c, vt_dataset **out, vt_err *e) {
     vt_corruption corruption;
     const char *path = vt_chosen(c, "data"), *split = vt_chosen(c, "split");
-    if (!path) return vt_fail(e, VT_E_USAGE, "nothing names the data: --data FOLDER does");
+    if (!path) return vt_fail(e, VT_E_USAGE, "nothing names the data: give --data FOLDER");
     vt_split which = VT_SPLIT_TEST;
     if (split && !strcasecmp(split, "train"))
         which = VT_SPLIT_TRAIN;
