@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "cli/cli.h"
 #include "cli/script.h"
 #include "core/columns.h"
@@ -62,6 +63,28 @@ static vt_status complete(vt_ledger *const *parts, int n, vt_err *e) {
     return VT_OK;
 }
 
+/* What is joined is sealed anew: a part whose files are not as they were when it ended is not. */
+static vt_status sealed(const vt_ledger *part, vt_err *e) {
+    vt_findings found = {0};
+    vt_status s = vt_checksums_files(part->dir, &found, e);
+    if (s == VT_OK && found.lost) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for what is not as it was", part->dir);
+    if (s == VT_OK && found.n)
+        s = vt_fail(e, VT_E_FORMAT, "%s is not as it was when it ended: %.300s (vitrine verify lists it all)",
+                    part->dir, found.text[0]);
+    vt_findings_free(&found);
+    return s;
+}
+
+/* A merge is not continued: it is made again. */
+static vt_status vacant(const char *out, vt_err *e) {
+    char path[VT_PATH_MAX];
+    if (!vt_ledger_exists(out)) return VT_OK;
+    bool ended = vt_path(path, out, "SHA256SUMS") && access(path, F_OK) == 0;
+    return vt_fail(e, VT_E_IO, "%s already holds a run%s: choose another --out", out,
+                   ended ? ""
+                         : " that did not end (no SHA256SUMS; if an interrupted merge left it, it can be removed)");
+}
+
 static vt_status finish(vt_ledger *l, const char *out, vt_look look, vt_err *e) {
     vt_summary s;
     VT_TRY(vt_ledger_finish(l, e));
@@ -88,6 +111,8 @@ static vt_status merge(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float
     }
     VT_TRY(disjoint(parts, c->n_positional, e));
     VT_TRY(complete(parts, c->n_positional, e));
+    for (int i = 0; i < c->n_positional; i++) VT_TRY(sealed(parts[i], e));
+    VT_TRY(vacant(out, e));
     *x = vt_alloc(parts[0]->pixels * sizeof(float));
     if (!*x) return vt_fail(e, VT_E_MEMORY, "no memory for an image");
     VT_TRY(vt_ledger_create(to, out, parts[0]->header->document, parts[0]->pixels, e));

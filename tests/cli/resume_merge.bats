@@ -304,6 +304,29 @@ foreign() {
     same_run "$QUICK" m
 }
 
+@test "merge joins what is as it was when it ended: its own output is sealed anew" {
+    fast --images 0:7 --out a
+    fast --images 7:20 --out b
+    for damage in 'sed -i "s/^[0-9a-f]/x/" c/SHA256SUMS' 'rm c/SHA256SUMS' 'echo >>c/table.md' 'sed -i "2{h;d};3{G}" c/ledger.jsonl'; do
+        rm -rf c && cp -r b c
+        eval "$damage"
+        bad 1 "c is not as it was when it ended" "SHA256SUMS" -- merge a c --out m
+        [ ! -e m ] || fail "the refused merge left something behind"
+    done
+    good merge a b --out m
+    same_run "$QUICK" m
+}
+
+@test "an interrupted merge: what it left is named, and nothing of it is offered to be continued" {
+    fast --images 0:7 --out a
+    good merge a --out m
+    bad 1 "m already holds a run: choose another --out" -- merge a --out m
+    rm m/SHA256SUMS # the last file that a merge writes
+    bad 1 "m already holds a run that did not end" "can be removed" -- merge a --out m
+    [[ $stderr != *--resume* ]]
+    rm -r m && good merge a --out m
+}
+
 @test "merge refuses runs that overlap, differ or are incomplete, and then writes nothing" {
     refuse() { # TEXT... -- RUNS
         local code=$1

@@ -154,7 +154,7 @@ static vt_status unread(vt_status s, const vt_err *why, vt_findings *found, vt_e
     return VT_OK;
 }
 
-static vt_status check_sums(const char *dir, vt_findings *found, vt_err *e) {
+vt_status vt_checksums_files(const char *dir, vt_findings *found, vt_err *e) {
     char path[VT_PATH_MAX], *now, *then;
     size_t n;
     vt_err why = {0};
@@ -185,7 +185,7 @@ static vt_status check_reports(const vt_ledger *l, vt_findings *found, vt_err *e
         size_t have;
         vt_err why = {0};
         if (!defs[i]->file || !vt_path(path, l->dir, defs[i]->file)) continue;
-        if (access(path, F_OK) != 0) continue; /* check_sums has said so if it was there once */
+        if (access(path, F_OK) != 0) continue; /* vt_checksums_files has said so if it was there once */
         s = vt_file_read(path, TEXT_MOST, &then, &have, &why);
         if (s != VT_OK) {
             s = unread(s, &why, found, e);
@@ -230,7 +230,7 @@ static vt_status check_json(const char *dir, vt_findings *found, vt_err *e) {
 }
 
 vt_status vt_checksums_check(const vt_ledger *l, vt_findings *found, vt_err *e) {
-    VT_TRY(check_sums(l->dir, found, e));
+    VT_TRY(vt_checksums_files(l->dir, found, e));
     VT_TRY(check_json(l->dir, found, e));
     return check_reports(l, found, e);
 }

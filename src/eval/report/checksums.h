@@ -14,6 +14,8 @@ vt_status vt_checksums_write(const char *dir, vt_err *e);
 /* Findings: files that are not as SHA256SUMS says, or are missing; reports that are not what the ledger gives; a
  * changed run.json. A folder without SHA256SUMS is a finding too. */
 vt_status vt_checksums_check(const vt_ledger *l, vt_findings *found, vt_err *e);
+/* The part of it that is about SHA256SUMS and the files that it names. */
+vt_status vt_checksums_files(const char *dir, vt_findings *found, vt_err *e);
 /* "DIR: results.json, ...": the files of a run that are there. */
 void vt_checksums_list(FILE *f, const char *dir);
 

@@ -44,9 +44,7 @@ int renameat(int from_dir, const char *from, int to_dir, const char *to) {
     return r;
 }
 
-static json_t *header(void) {
-    return json_pack("{s:s,s:{s:i}}", "format", VT_LEDGER_FORMAT, "model", "image", 4);
-}
+static json_t *header(void) { return json_pack("{s:s,s:{s:i}}", "format", VT_LEDGER_FORMAT, "model", "image", 4); }
 
 static bool is_there(const vt_ledger *l) {
     struct stat open, there;
