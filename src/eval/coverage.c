@@ -200,6 +200,9 @@ vt_status vt_coverage_finished(const vt_ledger *l, int64_t *total, vt_err *e) {
     *total = 0;
     for (size_t i = 0; i < b.n && s == VT_OK; i++) *total += vt_coverage_cell(&b, 0, 0, i) != VT_COVERAGE_NONE;
     for (int k = 0; k < b.n_entries && s == VT_OK; k++)
+        if (!b.entries[k].n_stages) /* no line says that anything was tried */
+            s = vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: the header's attacks[%d] has no stages", l->dir, k);
+    for (int k = 0; k < b.n_entries && s == VT_OK; k++)
         for (int stage = 0; stage < b.entries[k].n_stages; stage++) pending += vt_coverage_pending(&b, k + 1, stage);
     if (s == VT_OK && (pending || !*total))
         s = vt_fail(e, VT_E_USAGE, "%s is not finished: %lld image-stages are missing; go on with --resume", l->dir,

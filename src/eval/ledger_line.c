@@ -111,7 +111,8 @@ bool vt_line_parse(vt_record *r, const json_t *o) {
                      .sha = strtoull(sha, NULL, 16)};
     for (uint8_t s = 0; s < VT_RECORD_STATUS_COUNT; s++)
         if (!strcmp(status, status_names[s])) r->status = s;
-    return r->status < VT_RECORD_STATUS_COUNT;
+    bool of_clean = r->status == VT_RECORD_CORRECT || r->status == VT_RECORD_WRONG; /* and of no attack's line */
+    return r->status < VT_RECORD_STATUS_COUNT && (r->status == VT_RECORD_NOT_FINITE || of_clean == !r->entry);
 }
 
 bool vt_line_is_as_written(const vt_ledger *l, const json_t *o, const vt_record *r) {

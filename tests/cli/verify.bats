@@ -231,3 +231,16 @@ forged() {
         [ ! -e m ] && [ ! -e x ] || fail "something was written"
     done
 }
+
+@test "an attack without stages, and a line of an attack that says what only a clean line can, are refused" {
+    forged '.attacks += [{name: "autoattack", id: "autoattack", stages: []}]'
+    bad 1 "the header's attacks[2] has no stages" -- verify forged
+    for edit in '0,/"status":"robust"/s//"status":"wrong"/' '0,/"status":"correct"/s//"status":"robust"/' \
+        '0,/"status":"robust"/s//"status":"correct"/' '0,/"status":"wrong"/s//"status":"broken"/'; do
+        rm -rf c && cp -r "$R" c
+        sed -i "$edit" c/ledger.jsonl
+        ! cmp -s "$R/ledger.jsonl" c/ledger.jsonl || fail "nothing planted: $edit"
+        seal c
+        bad 1 "is not a ledger line" -- verify c
+    done
+}

@@ -15,7 +15,7 @@ static const char header[] =
     "{\"format\":\"vitrine ledger "
     "2\",\"vitrine\":\"0\",\"weights\":\"w\",\"model\":{\"arch\":\"vit\",\"image\":4},\"data\":"
     "{\"format\":\"cifar10\",\"split\":\"test\",\"sha256\":\"d\",\"classes\":3,\"count\":4},\"norm\":\"linf\",\"eps\":"
-    "\"8/255\",\"eps_value\":0.03,\"seed\":0,\"exhaustive\":false,\"attacks\":[{\"id\":\"fgsm\",\"name\":\"fgsm\","
+    "\"0.03\",\"eps_value\":0.03,\"seed\":0,\"exhaustive\":false,\"attacks\":[{\"id\":\"fgsm\",\"name\":\"fgsm\","
     "\"stages\":[{\"name\":\"fgsm\",\"id\":\"fgsm\"}]}],\"blas\":\"b\",\"compiler\":\"c\",\"gradient_cost\":3.0}";
 
 static const char *const names[] = {"SHA256SUMS", "run.json", "results.json", "table.csv"};

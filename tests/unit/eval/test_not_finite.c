@@ -210,7 +210,7 @@ static void test_curve(void **state) {
     vt_eval kept = b.v;
     vt_attack a;
     assert_int_equal(vt_attack_parse(&a, "fmn:steps=20", VT_LINF, &e), VT_OK);
-    b.v.attacks = &a, b.v.n_attacks = 1, b.v.radii = &radius, b.v.eps = 1;
+    b.v.attacks = &a, b.v.n_attacks = 1, b.v.radii = &radius, b.v.eps = 1, b.v.eps_text = "1";
     vt_ledger *l = run("curve", false);
     assert_int_equal(vt_curve_make(&c, l, &e), VT_OK);
     int apart = count(l, 1, VT_RECORD_NOT_FINITE);

@@ -79,7 +79,7 @@ static void test_refusals(void **state) {
 static vt_header *run_of(const vt_paper *p, const int (*entries)[2]) {
     vt_header *h;
     vt_err e = {0};
-    json_t *o = json_pack("{s:[{},{}]}", "attacks");
+    json_t *o = json_pack("{s:[{s:s},{}]}", "attacks", "scoring", "as published");
     if (p) assert_int_equal(vt_published_describe(o, p, entries, NULL), VT_OK);
     vt_status s = vt_header_read(&h, o, "run", &e);
     assert_true(s == (h ? VT_OK : VT_E_FORMAT));

@@ -60,9 +60,13 @@ static int by_place(const void *a, const void *b) {
 }
 
 /* The lines of a run, in order, without the places of their points. */
-static size_t lines(vt_record *out, const vt_eval *v) {
+static size_t lines(vt_record *out, const vt_eval *asked) {
     vt_ledger *l;
     vt_err e = {0};
+    vt_eval typed = *asked, *v = &typed;
+    char eps[40];
+    snprintf(eps, sizeof eps, "%.17g", v->eps);
+    v->eps_text = eps;
     json_t *h = vt_eval_header(v);
     if (vt_ledger_memory(&l, h, 3 * SIDE * SIDE, &e) != VT_OK) fail_msg("%s", e.text);
     if (vt_eval_run(v, l, &e) != VT_OK) fail_msg("%s", e.text);
@@ -91,12 +95,7 @@ static void same_for_any(const vt_eval *v_, const char *name) {
 }
 
 static vt_eval evaluation(const vt_attack *a, int n) {
-    return (vt_eval){.subject = &subject,
-                     .images = images,
-                     .n_images = IMAGES,
-                     .eps_text = "?",
-                     .attacks = a,
-                     .n_attacks = n};
+    return (vt_eval){.subject = &subject, .images = images, .n_images = IMAGES, .attacks = a, .n_attacks = n};
 }
 
 static void every_attack(void **state) {
