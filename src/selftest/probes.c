@@ -63,17 +63,9 @@ static vt_status gather(fit *f, vt_selftest_worker *g, vt_err *e) {
 
 /* Rows of features to mean 0 and deviation 1, column by column; mean and 1/deviation [phi]. */
 static void standardise(const fit *f, size_t phi, double *mean, double *inverse) {
-    for (size_t k = 0; k < phi; k++) {
-        double s = 0, s2 = 0;
-        for (int i = 0; i < f->n; i++) s += (double)f->features[(size_t)i * phi + k];
-        mean[k] = s / f->n;
-        for (int i = 0; i < f->n; i++) s2 += pow((double)f->features[(size_t)i * phi + k] - mean[k], 2);
-        inverse[k] = s2 > 0 ? 1 / sqrt(s2 / f->n) : 0;
-        for (int i = 0; i < f->n; i++) {
-            float *to = &f->features[(size_t)i * phi + k];
-            *to = (float)(((double)*to - mean[k]) * inverse[k]);
-        }
-    }
+    vt_standardise(mean, inverse, f->features, f->n, phi);
+    for (size_t i = 0; i < (size_t)f->n * phi; i++)
+        f->features[i] = (float)(((double)f->features[i] - mean[i % phi]) * inverse[i % phi]);
 }
 
 /* head, bias: ridge regression of (is it class c?) - 1/classes on the standardised features, in its dual form; a class

@@ -2,6 +2,7 @@
 /* The two-class head of the active test: a linear SVM with C = 1e6 on standardised features, by coordinate descent on
  * the dual (Hsieh et al. 2008, algorithm 1, with the bias as a constant feature). Plain, deterministic, and ends as
  * soon as the planted point lies on one side and all others on the other. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include "selftest/tools.h"
@@ -9,16 +10,28 @@
 #define COST 1e6
 #define EPOCHS 2000
 
-/* mean, 1/deviation of each feature; a feature that does not vary counts nothing */
-static void standardise(double *mean, double *inverse, const float *x, int n, size_t d) {
+/* What float32 leaves of a feature: it was summed from others of the rows' size, `d` of them, each right to half of
+ * FLT_EPSILON, and again in every block before; 8 bounds what all of these together were seen to make. */
+static double resolution(const float *x, size_t values, size_t d) {
+    double s = 0;
+    for (size_t i = 0; i < values; i++) s += (double)x[i] * (double)x[i];
+    return 8 * FLT_EPSILON * sqrt((double)d) * sqrt(s / (double)values);
+}
+
+size_t vt_standardise(double *mean, double *inverse, const float *x, int n, size_t d) {
+    double least = resolution(x, (size_t)n * d, d);
+    size_t taken = 0;
     for (size_t j = 0; j < d; j++) {
         double s = 0, s2 = 0;
         for (int i = 0; i < n; i++) s += (double)x[(size_t)i * d + j];
         mean[j] = s / n;
         for (int i = 0; i < n; i++)
             s2 += ((double)x[(size_t)i * d + j] - mean[j]) * ((double)x[(size_t)i * d + j] - mean[j]);
-        inverse[j] = s2 > 0 ? 1 / sqrt(s2 / n) : 0;
+        double deviation = sqrt(s2 / n);
+        inverse[j] = deviation > least ? 1 / deviation : 0;
+        taken += deviation > least;
     }
+    return taken;
 }
 
 /* gram [n, n] of the standardised rows, plus the constant feature */
@@ -56,7 +69,7 @@ static bool descend(double *alpha, double *f, const double *gram, int n) {
 
 bool vt_separate(double *w, double *b, const float *x, int n, size_t d, double *scratch) {
     double *gram = scratch, *alpha = gram + (size_t)n * (size_t)n, *f = alpha + n, *mean = f + n, *inverse = mean + d;
-    standardise(mean, inverse, x, n, d);
+    if (!vt_standardise(mean, inverse, x, n, d)) return false;
     products(gram, x, mean, inverse, n, d);
     if (!descend(alpha, f, gram, n)) return false;
     memset(w, 0, d * sizeof *w);

@@ -141,6 +141,9 @@ typedef struct vt_active_bits {
 /* attack: otherwise the set-up is all. */
 vt_status vt_active_image(vt_selftest_worker *g, int32_t image, bool attack, vt_active_bits *bits, vt_err *e);
 
+/* Mean and 1/deviation of each of d columns of x [n, d]; 0 for one that varies by no more than float32's noise among
+ * such values, which takes no part in a head that is fitted. How many do. */
+size_t vt_standardise(double *mean, double *inverse, const float *x, int n, size_t d);
 /* Maximal-margin direction that separates point `last` from all others: w [d], b with w.x + b > 0 for it alone.
  * x [n, d] rows; scratch [n * n + 4 n + 2 d]. false: not separated. */
 bool vt_separate(double *w, double *b, const float *x, int n, size_t d, double *scratch);

@@ -61,6 +61,54 @@ END
     done
 }
 
+# honest KIND OUT: shapes10-plain in another form, the same function: with 32 channels that hold nothing (empty; without:
+# whose norms have weight 0), or with every channel twice (twice)
+honest() {
+    /usr/bin/python3 - "$ROOT/tools" "$P/model.safetensors" "$1" "$2" <<'END'
+import sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from widened import load, save
+w, meta = load(sys.argv[2])
+kind, twice, n = sys.argv[3], sys.argv[3] == "twice", 64 if sys.argv[3] == "twice" else 32
+k = 1 if twice else 64 / (64 + n)  # empty channels make a LayerNorm's variance smaller
+def wider(v, axis, by=0.0):
+    more = v if by is None else np.full_like(np.take(v, range(n), axis), by)
+    return np.concatenate([v, more], axis)
+for name, v in list(w.items()):
+    if ".norm" in name or name.startswith("norm."):
+        if name.endswith("weight"):
+            v = v * k ** 0.5
+        w[name] = wider(v, 0, None if twice else float(kind == "empty" and name.endswith("weight")))
+        continue
+    axis = v.ndim - 1 if name.startswith(("cls", "pos")) else 0
+    if name.startswith(("cls", "pos")) or "proj" in name or "fc2" in name:  # writes: of mean 0, for LayerNorm
+        v = wider(v - v.mean(axis, keepdims=True), axis, None if twice else 0.0)
+    if v.ndim == 2 and ("qkv" in name or "fc1" in name or "head" in name):  # reads
+        v = wider(v / 2 if twice else v, 1, None if twice else 0.0)
+    if "qkv" in name:  # more heads of 32, of which nothing is read
+        v = np.concatenate([wider(part, 0) for part in np.split(v, 3)])
+    if name.endswith("attn.proj.weight"):
+        v = wider(v, 1)
+    w[name] = v
+meta = {a: b for a, b in meta.items() if a != "tensors_sha256"}
+meta |= {"ln_eps": repr(float(meta["ln_eps"]) * k), "num_heads": str((64 + n) // 32), "attn_scale": repr(32 ** -0.5)}
+save(sys.argv[4], w, meta)
+END
+}
+
+@test "channels that hold nothing, or another's values, are no evidence: the same function is not accused" {
+    good eval "$P" --data "$SHAPES" --images 0:40 --eps 2/255 --attack fgsm --out source
+    for kind in empty without twice; do
+        honest "$kind" "$kind.safetensors"
+        good eval "$kind.safetensors" --data "$SHAPES" --images 0:40 --eps 2/255 --attack fgsm --out "of-$kind"
+        diff <(preds source) <(preds "of-$kind")
+        good selftest "$kind.safetensors" --data "$SHAPES" --images 0:40 --eps 2/255 --out "$kind"
+        truth "$kind/selftest.json" '[.checks[] | select(.made and .p_holm <= 0.05)] == []'
+        truth "$kind/selftest.json" '.active | .images > 0 and .setup_failed == 0'
+    done
+}
+
 @test "a mirror is called masked by the self-test" {
     [ -n "$CI" ] || skip "takes half a minute, as long as all others: CI=true make test runs it"
     good selftest "$BATS_FILE_TMPDIR/nets/mirror" --data "$SHAPES" --images 0:40 --eps 2/255 --out mirror

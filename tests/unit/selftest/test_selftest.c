@@ -51,6 +51,25 @@ static void test_separate(void **state) {
     free(scratch);
 }
 
+/* What varies by float32's noise alone takes no part in a head, however well it would separate: features of size one,
+ * of which one is a constant but for its last two bits, and lowest on the last point. */
+static void test_noise_takes_no_part(void **state) {
+    (void)state;
+    enum { POINTS = 12, D = 8 };
+    float x[POINTS * D];
+    double mean[D], inverse[D];
+    vt_rng_normals(&(vt_rng){.seed = 3, .purpose = 0x5E9A}, x, POINTS * D);
+    for (int i = 0; i < POINTS; i++) x[i * D + 5] = 0.5f + 0x1p-23f * (float)(i % 3), x[i * D + 6] *= 0x1p-13f;
+    assert_int_equal(vt_standardise(mean, inverse, x, POINTS, D), D - 1);
+    assert_true(inverse[5] == 0 && inverse[6] > 0x1p11);
+    double w[D], b, *scratch = malloc((POINTS * POINTS + 4 * POINTS + 2 * D) * sizeof *scratch);
+    assert_non_null(scratch);
+    for (int i = 0; i < POINTS; i++)
+        for (int k = 0; k < D; k++) x[i * D + k] = k == 5 ? 0.5f + (i == POINTS - 1 ? 0 : 0x1p-23f) : 1;
+    assert_false(vt_separate(w, &b, x, POINTS, D, scratch));
+    free(scratch);
+}
+
 /* Features under the model's own head are its logits; a head w, b of two classes gives w.phi + b. */
 static void test_heads(void **state) {
     (void)state;
@@ -256,8 +275,9 @@ static void test_failed_gear(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tail),   cmocka_unit_test(test_separate), cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_grades), cmocka_unit_test(test_guesses),  cmocka_unit_test(test_active_rule),
+        cmocka_unit_test(test_tail),   cmocka_unit_test(test_separate), cmocka_unit_test(test_noise_takes_no_part),
+        cmocka_unit_test(test_heads),  cmocka_unit_test(test_grades),   cmocka_unit_test(test_guesses),
+        cmocka_unit_test(test_active_rule),
         cmocka_unit_test(test_excess), cmocka_unit_test(test_cut),      cmocka_unit_test(test_failed_gear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
