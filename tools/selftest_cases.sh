@@ -4,8 +4,8 @@
 # which the self-test must call masked; honest cases, none of which it may accuse; and known cheats.
 # Usage: tools/selftest_cases.sh [SHARED] > tables   SHARED: a folder with datasets/cifar-10-batches-bin and
 # weights/NAME (checkpoints that others trained); without it the checkpoints of this repository alone, on drawn images.
-# One row a case: model, eps, verdict, right, left by part 3, medians of the values of part 2 and of head, set-ups failed
-# of those made, survivors broken from probes, cost in % of AutoAttack. A cheat: its doubts instead.
+# One row a case: model, eps, verdict, right, left by part 3, medians of the values of part 2 and of head, survivors
+# broken by waking what sleeps inside and from probes, cost in % of AutoAttack. A cheat: its doubts instead.
 # The honest cases end with how many were accused and the exact bounds of that share. They include the
 # networks of tools/honest_networks.py, which take about four minutes of one core to make.
 cd "$(dirname "$0")/.." || exit 1
@@ -25,7 +25,7 @@ row() {
     jq -r --arg name "$name" --arg eps "$eps $*" '
         def value(n): [.checks[] | select(.name == n and .made) | .median_value | if . == null then "inf" else (1000 * . | round / 1000) end] | if . == [] then "" else .[0] end;
         def hits(n): [.checks[] | select(.name == n and .made) | "\(.hits)/\(.trials)"] | if . == [] then "" else .[0] end;
-        "| \($name) | \($eps) | \(.verdict) | \(.correct) | \(.samples.survivors)/\(.samples.attacks) | \(value("jump")) | \(value("path")) | \(value("scale")) | \(value("rough-gradient")) | \(value("backward")) | \(value("head")) | \(hits("set-up")) | \(hits("probe")) | \(if .cost.attack > 0 then 1000 * .cost.forwards / .cost.attack | round / 10 else "" end) |"' "$tmp/run/selftest.json"
+        "| \($name) | \($eps) | \(.verdict) | \(.correct) | \(.samples.survivors)/\(.samples.attacks) | \(value("jump")) | \(value("path")) | \(value("scale")) | \(value("rough-gradient")) | \(value("backward")) | \(value("head")) | \(hits("wake-up")) | \(hits("probe")) | \(if .cost.attack > 0 then 1000 * .cost.forwards / .cost.attack | round / 10 else "" end) |"' "$tmp/run/selftest.json"
 }
 
 # rates VERDICT [FAMILIES | VERDICT]: of rows on standard input, how many have such a verdict, by family (a file of lines

@@ -9,6 +9,7 @@
 #include "eval/describe.h"
 #include "io/dataset.h"
 #include "models/model.h"
+#include "models/wrap/sensors.h"
 #include "models/wrap/batcher.h"
 #include "models/wrap/remote.h"
 #include "models/wrap/wrap.h"
@@ -27,8 +28,9 @@ typedef struct vt_subject {
     vt_model *surrogate;
     vt_remote *surrogate_remote; /* which is in another process; NULL: here */
     char surrogate_name[VT_WEIGHTS_NAME];
-    vt_precision search;     /* how products are formed where attacks search; never where they are judged */
-    const vt_packed *packed; /* of VT_PRODUCTS_BF16: the model's matrices, of whoever runs the attacks */
+    vt_precision search;       /* how products are formed where attacks search; never where they are judged */
+    const vt_sensors *sensors; /* what can be climbed inside the model, of whoever runs the attacks; or NULL */
+    const vt_packed *packed;   /* of VT_PRODUCTS_BF16: the model's matrices, of whoever runs the attacks */
 } vt_subject;
 
 /* A model in another process, as docs/oracle.md: where is the choice "oracle" or "surrogate-oracle", with the choice
@@ -53,6 +55,8 @@ vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_e
 vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, vt_err *e);
 /* A classifier of another network for the same data (the surrogate, a twin); the wrap is not put around it. */
 vt_status vt_subject_other(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e);
+/* Its pictures, for models/wrap/sensors.h; s must outlive them. */
+vt_sensor_images vt_subject_pictures(const vt_subject *s, uint64_t seed);
 /* The same as an engine of `rows`; judged: with its double copy, if it has one. */
 vt_status vt_subject_engine(vt_engine *n, const vt_subject *s, const vt_model *other, int rows, bool judged, vt_err *e);
 /* The same two as many classifiers that wait together, one for each slot of a lane of `rows` (models/wrap/batcher.h); a

@@ -84,3 +84,68 @@ vt_status vt_cut_behind(vt_model **out, const vt_model *m, int depth, int classe
         s = vt_model_prepare(*out, e);
     return s;
 }
+
+/* ---- points inside ---- */
+
+static const vt_param *last_norm(const vt_model *m) { return vt_model_param(m, "norm.weight"); }
+
+int vt_points_inside(const vt_model *m) {
+    const vt_config *c = &m->config;
+    bool plain = !strcmp(c->arch, "vit") && !c->post_norm && !c->dist_token && c->norm != VT_NORM_NONE;
+    if (!plain || c->proj == VT_PROJ_NONE || !vt_model_param(m, "blocks.0.mlp.fc2.weight")) return 0;
+    return 2 * c->depth + (c->final_norm != VT_NORM_NONE && last_norm(m) != NULL);
+}
+
+double vt_point_share(const vt_model *m, int point) {
+    double all = 2.0 * m->config.depth; /* the embedding counts as half a half */
+    return (point ? point : 0.5) / all;
+}
+
+/* From now on the branch adds nothing to the stream. */
+static void silence(vt_model *m, int block, const char *branch) {
+    static const char *const of[] = {"weight", "bias"};
+    for (int i = 0; i < 2; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blocks.%d.%s.%s", block, branch, of[i]);
+        const vt_param *p = vt_model_param(m, name);
+        if (p) memset(m->w + p->offset, 0, p->numel * sizeof(float));
+    }
+}
+
+/* Tensors under their own names; the norm before the head is that which stands at the point. */
+static bool copy_until(vt_model *out, const vt_model *m, int point) {
+    for (int i = 0; i < out->params.count; i++) {
+        const vt_param *to = &out->params.items[i];
+        char name[64];
+        if (is_head(to)) continue;
+        const char *norm = strncmp(to->name, "norm.", 5) ? NULL : to->name + 5;
+        if (norm && point < 2 * m->config.depth)
+            snprintf(name, sizeof name, "blocks.%d.norm%d.%s", point / 2, 1 + point % 2, norm);
+        else
+            snprintf(name, sizeof name, "%s", to->name);
+        const vt_param *from = vt_model_param(m, name);
+        if (!from || from->numel != to->numel) return false;
+        memcpy(out->w + to->offset, m->w + from->offset, to->numel * sizeof(float));
+    }
+    return true;
+}
+
+vt_status vt_cut_inside(vt_model **out, const vt_model *m, int point, int classes, vt_err *e) {
+    vt_config c = m->config;
+    vt_err why = {0};
+    *out = NULL;
+    c.depth = point ? (point + 1) / 2 : 1, c.classes = classes, c.head_layers = 0;
+    c.pool = c.no_cls ? VT_POOL_AVG : VT_POOL_TOKEN_AVG, c.norm_first = true;
+    if (point < 2 * m->config.depth) c.final_norm = c.norm;
+    if (point >= vt_points_inside(m) || vt_config_check(&c, NULL, &why) != VT_OK) return VT_OK;
+    VT_TRY(vt_model_new(out, &c, e));
+    if (!copy_until(*out, m, point)) {
+        vt_model_close(*out), *out = NULL;
+        return VT_OK;
+    }
+    if (!point) silence(*out, 0, "attn.proj");
+    if (!point || point % 2) silence(*out, c.depth - 1, "mlp.fc2");
+    vt_status s = vt_model_prepare(*out, e);
+    if (s != VT_OK) vt_model_close(*out), *out = NULL;
+    return s;
+}

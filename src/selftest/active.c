@@ -88,7 +88,7 @@ static bool planted_counts(vt_selftest_worker *g) {
     return good && d.pred == 0;
 }
 
-vt_status vt_active_image(vt_selftest_worker *g, int32_t image, bool attack, vt_active_bits *bits, vt_err *e) {
+vt_status vt_active_image(vt_selftest_worker *g, int32_t image, vt_active_bits *bits, vt_err *e) {
     const vt_eval *v = g->t->v;
     const vt_attack *a = g->t->attack;
     int label;
@@ -103,8 +103,7 @@ vt_status vt_active_image(vt_selftest_worker *g, int32_t image, bool attack, vt_
     if (!make_head(g, g->fit, bias)) return VT_OK;
     vt_head_set(g->m_two, g->fit, bias, 2, g->phi);
     if (!planted_counts(g)) return VT_OK;
-    bits->setup = true, bits->attacked = attack;
-    if (!attack) return VT_OK;
+    bits->setup = true;
     VT_TRY(vt_try_noise(g, &g->two, 0, 2, image, VT_ACTIVE_RANDOM / 2, false, &bits->surface));
     if (v->norm == VT_LINF) VT_TRY(vt_try_noise(g, &g->two, 0, 2, image, VT_ACTIVE_RANDOM / 2, true, &bits->corner));
     for (int k = 0; k < a->n_stages && !bits->found; k++) {

@@ -26,10 +26,10 @@ typedef enum vt_check_id {
     VT_CHECK_NOISE,
     VT_CHECK_TWIN,
     VT_CHECK_PROBE,
+    VT_CHECK_WAKEUP,
     VT_CHECK_HEAD,
     VT_CHECK_SMOOTH,
     VT_CHECK_SQUARE,
-    VT_CHECK_SETUP,
     VT_CHECK_ACTIVE,
     VT_CHECK_COUNT
 } vt_check_id;
@@ -58,7 +58,7 @@ const char *vt_grade_name(vt_grade g);
 /* What the self-test may cost, as a share of the attack under test; an escalation comes on top. */
 #define VT_SELFTEST_SHARE 0.10
 /* ... or so many forwards for each image of the run, if that is more. */
-#define VT_SELFTEST_LEAST 100
+#define VT_SELFTEST_LEAST 200
 
 /* The active test's account. */
 typedef struct vt_active {

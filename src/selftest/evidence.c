@@ -16,8 +16,8 @@ void vt_selftest_rates(vt_selftest *t) {
          [VT_CHECK_PATH] = {0.35, 0.5},     [VT_CHECK_SCALE] = {0.1, 1},      [VT_CHECK_ROUGH] = {0.1, 1},
          [VT_CHECK_BACKWARD] = {0.05, 0.1}, [VT_CHECK_STEPS] = {0.5, 0},      [VT_CHECK_RADIUS] = {0.5, 0},
          [VT_CHECK_WHOLE] = {0.05, 0},      [VT_CHECK_NOISE] = {0.05, 0},     [VT_CHECK_TWIN] = {0.05, 0},
-         [VT_CHECK_PROBE] = {0.05, 0},      [VT_CHECK_HEAD] = {0.1, 0.95},    [VT_CHECK_SMOOTH] = {0.05, 0},
-         [VT_CHECK_SQUARE] = {0.05, 0},     [VT_CHECK_SETUP] = {0.05, 0},     [VT_CHECK_ACTIVE] = {0.05, 0}};
+         [VT_CHECK_PROBE] = {0.05, 0},      [VT_CHECK_WAKEUP] = {0.05, 0},    [VT_CHECK_HEAD] = {0.1, 0.95},
+         [VT_CHECK_SMOOTH] = {0.05, 0},     [VT_CHECK_SQUARE] = {0.05, 0},    [VT_CHECK_ACTIVE] = {0.05, 0}};
     for (int i = 0; i < VT_CHECK_COUNT; i++)
         t->checks[i] = (vt_check){.rate = rows[i].rate, .bound = rows[i].bound, .p = 1, .adjusted = 1};
 }
@@ -114,10 +114,20 @@ void vt_count_active(vt_selftest *t, const vt_active_bits *b, const int32_t *ima
         t->active.images++;
         t->active.setup_failed += !b[i].setup;
         t->active.random_surface += b[i].surface, t->active.random_corner += b[i].corner;
-        hit(&t->checks[VT_CHECK_SETUP], !b[i].setup, images[i]);
-        t->active.attacked += b[i].attacked;
-        if (!b[i].attacked) continue;
+        if (!b[i].setup) continue; /* says nothing: what is not tested is no evidence */
+        t->active.attacked++;
         t->active.found += b[i].found;
         hit(&t->checks[VT_CHECK_ACTIVE], !b[i].found, images[i]);
+    }
+}
+
+void vt_count_wakeup(vt_selftest *t, const vt_wakeup *w, int points, const int32_t *images, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        vt_wakeup all = {0};
+        for (int k = 0; k < points; k++) {
+            const vt_wakeup *one = &w[(size_t)k * n + i];
+            all.tried |= one->tried, all.broken |= one->broken;
+        }
+        if (all.tried) hit(&t->checks[VT_CHECK_WAKEUP], all.broken, images[i]);
     }
 }

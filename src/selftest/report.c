@@ -81,6 +81,10 @@ static const struct {
                         "points found on the network cut off behind a block, with a head fitted to its answers, break "
                         "at most 5 % of what gradients left",
                         "images broken by that alone", PARANOID},
+    [VT_CHECK_WAKEUP] = {"wake-up",
+                         "climbing what moves most inside the network, in units of how much it differs between images, "
+                         "breaks at most 5 % of what gradients left",
+                         "images broken by that alone", PARANOID},
     [VT_CHECK_HEAD] = {"head",
                        "what moves a head fitted to the same features moves the model's own logits, by a twentieth of "
                        "that at least (at most 10 % of images excepted)",
@@ -91,10 +95,6 @@ static const struct {
     [VT_CHECK_SQUARE] = {"square",
                          "Square Attack breaks almost nothing of what gradients left (at most the rate given)",
                          "images broken by Square alone", SEARCH},
-    [VT_CHECK_SETUP] = {"set-up",
-                        "a head can be put on the network for which a planted point is known to be adversarial (at "
-                        "most 5 % of images excepted)",
-                        "images on which none can", PARANOID},
     [VT_CHECK_ACTIVE] = {"active-test",
                          "the attack finds an adversarial image known to exist in at least 95 % of cases",
                          "images on which it does not", "--attack apgd-t:steps=1000"},
@@ -212,7 +212,8 @@ static void counts(const json_t *o, int64_t *made, int64_t *looked) {
 static bool verdict_text(const json_t *o, char text[VT_VERDICT_ROOM]) {
     const char *verdict = json_string_value(json_object_get(o, "verdict")), *between = "; not tested: ";
     const char *why = json_string_value(json_object_get(o, "why_not_tested"));
-    const json_t *name;
+    const json_t *name, *active = json_object_get(o, "active");
+    int64_t failed = json_integer_value(json_object_get(active, "setup_failed"));
     int64_t made, looked;
     size_t i, at;
     int grade = 0;
@@ -231,6 +232,9 @@ static bool verdict_text(const json_t *o, char text[VT_VERDICT_ROOM]) {
         const char *word = json_string_value(name);
         if (word && at < VT_VERDICT_ROOM)
             at += (size_t)snprintf(text + at, VT_VERDICT_ROOM - at, "%s%s", between, word), between = ", ";
+        if (failed && word && !strcmp(word, words[VT_CHECK_ACTIVE].name) && at < VT_VERDICT_ROOM)
+            at += (size_t)snprintf(text + at, VT_VERDICT_ROOM - at, ": no head could be fitted on %lld of %lld images",
+                                   (long long)failed, (long long)json_integer_value(json_object_get(active, "images")));
     }
     if (at < VT_VERDICT_ROOM) snprintf(text + at, VT_VERDICT_ROOM - at, ")");
     return true;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "core/threads.h"
 #include "models/roles.h"
+#include "models/wrap/sensors.h"
 #include "selftest/evidence.h"
 #include "selftest/sample.h"
 #include "selftest/tools.h"
@@ -19,10 +20,11 @@ enum {
     ACTIVE_MOST = 96,
     LEAST = 4,
     LEAST_SCALE = 8,
-    SETUPS_LEAST = 5,
-    SETUPS_MOST = 16,
     AGAIN_MOST = 16,
-    GLANCE_MOST = 9
+    GLANCE_MOST = 9,
+    ENOUGH = 6, /* survivors that are drawn for */
+    SCOUTS_MOST = 2,
+    WOKEN_MOST = 16
 };
 #define MAINSTREAM 0.1 /* of the right images stand to the end: sizes are chosen so that the share is kept there */
 /* Forward-equivalents of an image in the parts, from counts: single points; the ball's scale (39 gradients, 9 forwards
@@ -40,14 +42,16 @@ enum {
 #define COST_SETUP (VT_ACTIVE_INNER + 6)
 #define COST_ACTIVE(ratio) (COST_SETUP + VT_ACTIVE_RANDOM + 60 * (ratio))
 
-typedef enum kind { CLEAN, GLANCE, DIRECT, SCALE, STRENGTH, OTHER, SEARCH, SETUP, ACTIVE, AGAIN } kind;
-static const unsigned needs[] =
-    {[DIRECT] = VT_NEED_LOOK,  [SCALE] = VT_NEED_DOUBLE,  [OTHER] = VT_NEED_TWIN | VT_NEED_PROBES,
-     [SETUP] = VT_NEED_ACTIVE, [ACTIVE] = VT_NEED_ACTIVE, [AGAIN] = VT_NEED_TWIN};
+typedef enum kind { CLEAN, GLANCE, DIRECT, SCALE, STRENGTH, WAKEUP, OTHER, SEARCH, ACTIVE, AGAIN } kind;
+static const unsigned needs[] = {[DIRECT] = VT_NEED_LOOK,
+                                 [SCALE] = VT_NEED_DOUBLE,
+                                 [OTHER] = VT_NEED_TWIN | VT_NEED_PROBES,
+                                 [ACTIVE] = VT_NEED_ACTIVE,
+                                 [AGAIN] = VT_NEED_TWIN};
 static const char *const names[] =
-    {[CLEAN] = "self-test: clean",   [GLANCE] = "self-test: logits",    [DIRECT] = "self-test: points",
-     [SCALE] = "self-test: scale",   [STRENGTH] = "self-test: attacks", [OTHER] = "self-test: other ways",
-     [SEARCH] = "self-test: square", [SETUP] = "self-test: set-ups",    [ACTIVE] = "self-test: active",
+    {[CLEAN] = "self-test: clean",      [GLANCE] = "self-test: logits",    [DIRECT] = "self-test: points",
+     [SCALE] = "self-test: scale",      [STRENGTH] = "self-test: attacks", [WAKEUP] = "self-test: wake-up",
+     [OTHER] = "self-test: other ways", [SEARCH] = "self-test: square",    [ACTIVE] = "self-test: active",
      [AGAIN] = "self-test: harder"};
 
 typedef struct part {
@@ -62,8 +66,9 @@ typedef struct part {
     vt_scale *scale;
     vt_strength *strength;
     vt_ways *ways;
+    vt_wakeup *wakeup; /* [points inside the network, woken] */
+    size_t woken, scouts;
     vt_active_bits *active;
-    size_t n_setups;    /* images of the active test that went no further */
     int32_t *survivors; /* left by the run, or by part 3 */
     size_t n_survivors;
     kind kind;
@@ -111,13 +116,14 @@ static vt_status one_image(part *p, vt_selftest_worker *g, int32_t image, size_t
         return vt_scale_image(g, image, vt_partner(p->t, p->standing, image), &p->scale[i], e);
     case STRENGTH:
         return vt_strength_image(g, p->tools, image, p->witness, &p->strength[i], e);
+    case WAKEUP: /* an item is a point, not an image */
+        return vt_wakeup_point(g, (int)image, p->survivors, p->woken, p->scouts, p->wakeup + (size_t)i * p->woken, e);
     case OTHER:
         return vt_ways_image(g, p->tools, image, &p->ways[i], e);
     case SEARCH:
         return vt_square_image(g, p->tools, image, &p->ways[i], e);
-    case SETUP:
     case ACTIVE:
-        return vt_active_image(g, image, p->kind == ACTIVE, &p->active[i], e);
+        return vt_active_image(g, image, &p->active[i], e);
     default:
         return vt_again_image(g, p->tools, image, &p->ways[i], e);
     }
@@ -156,6 +162,7 @@ static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, d
     }
     free(p->workers);
     *cost += forwards + p->t->ratio * gradients, p->spent += forwards + p->t->ratio * gradients;
+    if (what == WAKEUP) images = p->survivors, n = p->scouts < p->woken ? p->scouts : p->woken;
     for (size_t i = 0; i < n && what > GLANCE; i++) vt_standing_of(p->t, p->standing, images[i])->looked = true;
     return s;
 }
@@ -251,6 +258,7 @@ static double forecast(const part *p) {
         least += COST_FIT + fmin(LEAST, left) * COST_OTHER(r);
         if (!t->ledger)
             least += fmin(right, fmax(LEAST, right / 8)) * COST_SURVIVOR(r) + fmin(LEAST, right) * COST_ACTIVE(r);
+        if (!t->v->subject->remote) most += vt_wakeup_cost(t, SCOUTS_MOST);
         most += fmin(ATTACKED_MOST, right) * COST_SURVIVOR(r) + COST_FIT + fmin(ACTIVE_MOST, right) * COST_ACTIVE(r) +
                 fmin(OTHER_MOST, left) * (COST_OTHER(r) + COST_SQUARE);
     }
@@ -290,33 +298,41 @@ static vt_status scale(part *p, const int32_t *images, vt_err *e) {
     return vt_count_scale(t, p->scale, images, n, e);
 }
 
-/* The white-box attacks, at several strengths, on a sample of right images. Without a run to measure, an eighth, which
- * costs 4 % of an attack that leaves a tenth of the images and less of one that leaves more; where nothing of these
- * stood, images that fall are cheap, and more are attacked. */
+/* White-box attacks on n more images of part 3. */
+static vt_status attack_more(part *p, const int32_t *images, size_t n, vt_err *e) {
+    size_t done = (size_t)p->t->attacked;
+    p->strength += done; /* behind those that are there */
+    vt_status s = run_part(p, STRENGTH, images + done, n, &p->t->cost, e);
+    if (s == VT_OK) vt_count_strength(p->t, p->strength, images + done, n);
+    p->strength -= done;
+    return s;
+}
+
+/* After a run: at several strengths, on a sample of right images. */
 static vt_status strength(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
-    size_t right = (size_t)t->correct, n, more = 0;
+    size_t right = (size_t)t->correct;
     double stand = right ? (double)t->left / (double)right : 0;
     double each = stand * COST_SURVIVOR(t->ratio) + (1 - stand) * COST_FALLEN(t->ratio);
-    if (t->ledger)
-        n = t->left ? within(0.3 * rest(t), each, LEAST, ATTACKED_MOST, right, false) : 0;
-    else
-        n = within((double)right / 8, 1, LEAST, ATTACKED_MOST, right, true);
-    VT_TRY(run_part(p, STRENGTH, images, n, &t->cost, e));
-    vt_count_strength(t, p->strength, images, n);
-    if (t->ledger || !n) return VT_OK;
+    return attack_more(p, images, t->left ? within(0.3 * rest(t), each, LEAST, ATTACKED_MOST, right, false) : 0, e);
+}
+
+/* Without a run: an eighth of the right images, then as many as, at the rate at which these stood, leave enough
+ * survivors to try otherwise, for at most four tenths of what may be spent; where none of the first stood, images that
+ * fall are cheap, and more are attacked. */
+static vt_status draw(part *p, const int32_t *images, vt_err *e) {
+    vt_selftest *t = p->t;
+    size_t right = (size_t)t->correct;
+    VT_TRY(attack_more(p, images, within((double)right / 8, 1, LEAST, ATTACKED_MOST, right, true), e));
     t->reference_tenth = estimate(t, MAINSTREAM);
-    if (!t->survivors) {
-        size_t most = (right < ATTACKED_MOST ? right : ATTACKED_MOST) - n;
-        more = within(0.6 * (VT_SELFTEST_SHARE * t->reference_tenth - t->cost), COST_FALLEN(t->ratio), 0, most, most,
-                      false);
-        p->strength += n; /* behind those that are there */
-        vt_status s = run_part(p, STRENGTH, images + n, more, &t->cost, e);
-        if (s == VT_OK) vt_count_strength(t, p->strength, images + n, more);
-        p->strength -= n;
-        VT_TRY(s);
-    }
-    for (size_t i = 0; i < n + more; i++) {
+    double stand = (double)t->survivors / (double)t->attacked;
+    double each = stand * COST_SURVIVOR(t->ratio) + (1 - stand) * COST_FALLEN(t->ratio);
+    allow(t, t->survivors ? estimate(t, stand) : t->reference_tenth);
+    size_t most = (right < ATTACKED_MOST ? right : ATTACKED_MOST) - (size_t)t->attacked, need = most;
+    if (t->survivors) need = t->survivors < ENOUGH ? (size_t)ceil((double)(ENOUGH - t->survivors) / stand) : 0;
+    VT_TRY(attack_more(p, images, within(0.4 * t->allowance - t->cost, each, 0, need < most ? need : most, most, false),
+                       e));
+    for (size_t i = 0; i < (size_t)t->attacked; i++) {
         vt_standing_of(t, p->standing, images[i])->broken = p->strength[i].white;
         if (!p->strength[i].white) p->survivors[p->n_survivors++] = images[i];
     }
@@ -325,15 +341,23 @@ static vt_status strength(part *p, const int32_t *images, vt_err *e) {
     return VT_OK;
 }
 
-/* The active test's set-ups alone, where the run pays for no more than these: features that do not move in the ball are
- * the surest sign of a plateau. */
-static vt_status setups(part *p, const int32_t *images, vt_err *e) {
+/* What sleeps inside, by points of the network; a few survivors are the scouts. */
+static vt_status wake(part *p, vt_err *e) {
     vt_selftest *t = p->t;
-    if (!t->left || t->v->subject->remote || 0.25 * rest(t) >= SETUPS_LEAST * COST_ACTIVE(t->ratio)) return VT_OK;
-    p->n_setups = within(0.4 * rest(t), COST_SETUP, SETUPS_LEAST, SETUPS_MOST, (size_t)t->correct, false);
-    VT_TRY(run_part(p, SETUP, images, p->n_setups, &t->cost, e));
-    vt_count_active(t, p->active, images, p->n_setups);
-    return VT_OK;
+    int points = t->v->subject->remote ? 0 : vt_sensor_points(t->v->subject->model);
+    double pays = fmax(0.6 * rest(t), 0.3 * t->allowance);
+    p->scouts = points && p->n_survivors ? SCOUTS_MOST : 0;
+    while (p->scouts && vt_wakeup_cost(t, p->scouts) > pays) p->scouts--;
+    if (!p->scouts) return VT_OK;
+    p->woken = p->n_survivors < WOKEN_MOST ? p->n_survivors : WOKEN_MOST;
+    p->wakeup = calloc((size_t)points * p->woken, sizeof *p->wakeup);
+    int32_t *items = calloc((size_t)points, sizeof *items);
+    vt_status s = p->wakeup && items ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
+    for (int i = 0; items && i < points; i++) items[i] = i;
+    if (s == VT_OK) s = run_part(p, WAKEUP, items, (size_t)points, &t->cost, e);
+    if (s == VT_OK) vt_count_wakeup(t, p->wakeup, points, p->survivors, p->woken);
+    free(items);
+    return s;
 }
 
 /* Ways to a survivor that ask nothing of the model's gradients, or not at a point. */
@@ -353,11 +377,10 @@ static vt_status active(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     double pays = rest(t);
     if (!t->ledger && !t->survivors) pays = VT_SELFTEST_SHARE * t->reference_tenth - t->cost;
-    size_t n = within(pays, COST_ACTIVE(t->ratio), LEAST, ACTIVE_MOST, (size_t)t->correct - p->n_setups,
-                      !t->ledger && t->survivors);
+    size_t n = within(pays, COST_ACTIVE(t->ratio), LEAST, ACTIVE_MOST, (size_t)t->correct, !t->ledger && t->survivors);
     if ((t->ledger && !t->left) || t->v->subject->remote) n = 0; /* no head to replace */
-    VT_TRY(run_part(p, ACTIVE, images + p->n_setups, n, &t->cost, e));
-    vt_count_active(t, p->active, images + p->n_setups, n);
+    VT_TRY(run_part(p, ACTIVE, images, n, &t->cost, e));
+    vt_count_active(t, p->active, images, n);
     return VT_OK;
 }
 
@@ -387,9 +410,9 @@ static void find_untested(part *p) {
     if (t->v->subject->remote) leave_out(t, VT_CHECK_TWIN, VT_CHECK_HEAD);
     if (t->points_only || (!p->n_survivors && (t->ledger || t->attacked))) return;
     if (!t->attacked) leave_out(t, VT_CHECK_STEPS, p->witness ? VT_CHECK_WHOLE : VT_CHECK_RADIUS);
+    if (!t->checks[VT_CHECK_WAKEUP].trials) leave_out(t, VT_CHECK_WAKEUP, VT_CHECK_WAKEUP);
     if (!t->other) leave_out(t, VT_CHECK_NOISE, VT_CHECK_SQUARE);
     if (!t->checks[VT_CHECK_SQUARE].trials) leave_out(t, VT_CHECK_SQUARE, VT_CHECK_SQUARE);
-    if (!t->active.images) leave_out(t, VT_CHECK_SETUP, VT_CHECK_SETUP);
     if (!t->active.attacked) leave_out(t, VT_CHECK_ACTIVE, VT_CHECK_ACTIVE);
 }
 
@@ -407,12 +430,12 @@ static vt_status run_all(part *p, int32_t *images, int32_t *first, vt_err *e) {
     say(p, "", t->forecast, true);
     VT_TRY(vt_sample(t, p->standing, false, images, &right, e));
     VT_TRY(points(p, images, e));
-    if (!t->ledger && !t->points_only) VT_TRY(strength(p, images, e));
+    if (!t->ledger && !t->points_only) VT_TRY(draw(p, images, e));
     VT_TRY(vt_sample(t, p->standing, true, first, &right, e));
     VT_TRY(scale(p, first, e));
     if (!t->points_only) {
         if (t->ledger) memcpy(p->survivors, first, (size_t)t->left * sizeof *first), p->n_survivors = (size_t)t->left;
-        if (t->ledger) VT_TRY(setups(p, images, e));
+        VT_TRY(wake(p, e));
         VT_TRY(other_ways(p, e));
         if (t->ledger) VT_TRY(strength(p, images, e));
         VT_TRY(active(p, images, e));
@@ -438,7 +461,8 @@ static vt_status part_open(part *p, vt_selftest *t, vt_err *e) {
 }
 
 static void part_close(part *p) {
-    void *blocks[] = {p->standing, p->glance, p->survivors, p->direct, p->scale, p->strength, p->ways, p->active};
+    void *blocks[] = {p->standing, p->glance, p->survivors, p->direct, p->scale,
+                      p->strength, p->ways,   p->active,    p->wakeup};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) free(blocks[i]);
     vt_tools_free(p->tools);
     pthread_mutex_destroy(&p->lock);

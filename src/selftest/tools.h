@@ -133,13 +133,21 @@ vt_status vt_square_image(vt_selftest_worker *g, const vt_attack *tools, int32_t
 /* The same survivors once more, with more of everything. */
 vt_status vt_again_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
 
+/* Wakes what sleeps at one point inside the network, on the first `scouts` of n survivors; where one of these falls, on
+ * the others. found [n]. */
+typedef struct vt_wakeup {
+    bool tried, broken;
+} vt_wakeup;
+vt_status vt_wakeup_point(vt_selftest_worker *g, int point, const int32_t *images, size_t n, size_t scouts,
+                          vt_wakeup *found, vt_err *e);
+double vt_wakeup_cost(const vt_selftest *t, size_t scouts); /* of all points, in forward-equivalents */
+
 /* Part 5: one image of the active test. */
 enum { VT_ACTIVE_INNER = 199, VT_ACTIVE_RANDOM = 100 };
 typedef struct vt_active_bits {
-    bool setup, attacked, found, surface, corner;
+    bool setup, found, surface, corner; /* without a set-up the others say nothing */
 } vt_active_bits;
-/* attack: otherwise the set-up is all. */
-vt_status vt_active_image(vt_selftest_worker *g, int32_t image, bool attack, vt_active_bits *bits, vt_err *e);
+vt_status vt_active_image(vt_selftest_worker *g, int32_t image, vt_active_bits *bits, vt_err *e);
 
 /* Mean and 1/deviation of each of d columns of x [n, d]; 0 for one that varies by no more than float32's noise among
  * such values, which takes no part in a head that is fitted. How many do. */

@@ -63,12 +63,12 @@ END
     truth r/selftest.json '.flags.saturated_logits == .flags.looked_at and .flags.zero_gradient.ce == .flags.looked_at'
 }
 
-@test "selftest: where the attacks leave nothing, the cost keeps to 100 forwards an image, and so it says" {
+@test "selftest: where the attacks leave nothing, the cost keeps to 200 forwards an image, and so it says" {
     test_shapes --eps 32/255
     schema r/selftest.json
     [ "$(verdict r)" = "no sign of masking" ] || fail "accused: $(doubts r)"
-    says "(100 forwards an image are allowed)" "should it leave a tenth of all right images nevertheless:"
-    truth r/selftest.json '.samples.survivors == 0 and .cost.forwards <= .cost.allowance and .cost.forwards > 0.1 * .cost.attack and .cost.excess == null and .cost.allowance == 2400'
+    says "(200 forwards an image are allowed)" "should it leave a tenth of all right images nevertheless:"
+    truth r/selftest.json '.samples.survivors == 0 and .cost.forwards <= .cost.allowance and .cost.forwards > 0.1 * .cost.attack and .cost.excess == null and .cost.allowance == 4800'
 }
 
 # untested RUN TEXT: the last command's self-test says that nothing could be tested, and why; so does its JSON

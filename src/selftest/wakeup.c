@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* The wake-up check: sensors inside the network (models/wrap/sensors.h) are climbed one by one, up and down, as far as
+ * the ball allows, and the model is asked at every step. What sleeps on all pictures, and a hidden path that only a
+ * secret pattern opens, has no gradient at the logits; the sensor before it has. Two survivors show which sensors open
+ * something; those alone are tried on the others. */
+#include <math.h>
+#include <string.h>
+#include "eval/verify.h"
+#include "models/wrap/sensors.h"
+#include "selftest/tools.h"
+
+enum { CLIMBED = 8, STEPS = 3 };
+static const double lengths[STEPS] = {1, 0.5, 0.25}; /* of eps: a linear sensor is at its end after the first */
+
+typedef struct climber {
+    vt_selftest_worker *g;
+    vt_classifier net;
+    vt_ball ball;
+    double share; /* of a forward of the model that the net takes */
+    int32_t image;
+    int label;
+    float z[VT_SENSORS_MOST], target[VT_SENSORS_MOST];
+} climber;
+
+/* dx <- the gradient of sensor k at the point of the last kept forward, upwards or (sign -1) down. */
+static void slope(climber *c, int k, float sign, float *dx) {
+    float value;
+    memset(c->target, 0, sizeof c->target);
+    c->target[k] = sign;
+    vt_selftest_worker_backward(c->g, &c->net, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = c->target}, &value, dx);
+}
+
+/* How far the ball lets a linear sensor of this gradient move. */
+static double reach(const climber *c, const float *dx, float *room) {
+    const vt_selftest_worker *g = c->g;
+    double sum = 0;
+    vt_ball_step(&c->ball, room, dx, c->ball.eps);
+    memcpy(g->y, g->x, g->pixels * sizeof *g->y);
+    vt_ball_move(&c->ball, g->y, room);
+    for (size_t i = 0; i < g->pixels; i++) sum += (double)dx[i] * ((double)g->y[i] - (double)g->x[i]);
+    return sum;
+}
+
+/* Is the point g->y misclassified, by the rules that count? */
+static vt_status ask(climber *c, bool *broken, vt_err *e) {
+    vt_selftest_worker *g = c->g;
+    const vt_eval *v = g->t->v;
+    vt_verdict d;
+    vt_selftest_worker_logits(g, &g->model, g->y, g->z, false);
+    g->forwards++;
+    *broken = false;
+    if (g->failed.code || vt_argmax_f32(g->z, g->classes) == c->label) return VT_OK;
+    VT_TRY(vt_verify(&d, &g->model, g->x, g->y, c->label, v->norm, v->eps, g->z, g->z64, e));
+    g->forwards += 1 + VT_COST_DOUBLE / 2.0;
+    *broken = d.broken && d.finite;
+    return VT_OK;
+}
+
+static vt_status climb(climber *c, int k, float sign, bool *broken, vt_err *e) {
+    vt_selftest_worker *g = c->g;
+    memcpy(g->y, g->x, g->pixels * sizeof *g->y);
+    *broken = false;
+    for (int i = 0; i < STEPS && !*broken; i++) {
+        if (g->t->v->interrupt && *g->t->v->interrupt) return VT_INTERRUPTED;
+        vt_selftest_worker_logits(g, &c->net, g->y, c->z, true);
+        slope(c, k, sign, g->dx);
+        g->gradients += c->share;
+        vt_ball_step(&c->ball, g->dy, g->dx, lengths[i] * c->ball.eps);
+        vt_ball_move(&c->ball, g->y, g->dy);
+        if (i != 1) VT_TRY(ask(c, broken, e)); /* where a linear sensor ends, and where any other does */
+    }
+    return VT_OK;
+}
+
+static vt_status begin(climber *c, int32_t image, vt_err *e) {
+    vt_selftest_worker *g = c->g;
+    const vt_eval *v = g->t->v;
+    c->image = image;
+    VT_TRY(vt_subject_image(v->subject, image, g->x, &c->label, e));
+    vt_rng r = vt_selftest_key(g->t, "selftest wake-up", image);
+    vt_classifier_begin(&g->model, &r);
+    vt_ball_init(&c->ball, v->norm, v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
+    return VT_OK;
+}
+
+/* The sensors that can go furthest on this image first: order [classes of the net]. */
+static void rank(climber *c, int *order) {
+    vt_selftest_worker *g = c->g;
+    double far[VT_SENSORS_MOST];
+    int n = c->net.classes;
+    vt_selftest_worker_logits(g, &c->net, g->x, c->z, true);
+    for (int k = 0; k < n; k++) {
+        slope(c, k, 1, g->dx);
+        far[k] = reach(c, g->dx, g->dy);
+        int at = k;
+        for (; at > 0 && far[order[at - 1]] < far[k]; at--) order[at] = order[at - 1];
+        order[at] = k;
+    }
+    g->forwards += c->share * (1 + 1.2 * n);
+}
+
+/* opens [classes of the net, 2]: which climbs broke a scout. */
+static vt_status scout(climber *c, bool (*opens)[2], bool *broken, bool *any, vt_err *e) {
+    int order[VT_SENSORS_MOST];
+    rank(c, order);
+    for (int i = 0; i < CLIMBED && i < c->net.classes; i++)
+        for (int down = 0; down < 2; down++) {
+            bool open;
+            VT_TRY(climb(c, order[i], down ? -1 : 1, &open, e));
+            opens[order[i]][down] |= open, *broken |= open, *any |= open;
+        }
+    return VT_OK;
+}
+
+static vt_status follow(climber *c, bool (*opens)[2], bool *broken, vt_err *e) {
+    for (int k = 0; k < c->net.classes && !*broken; k++)
+        for (int down = 0; down < 2 && !*broken; down++)
+            if (opens[k][down]) VT_TRY(climb(c, k, down ? -1 : 1, broken, e));
+    return VT_OK;
+}
+
+vt_status vt_wakeup_point(vt_selftest_worker *g, int point, const int32_t *images, size_t n, size_t scouts,
+                          vt_wakeup *found, vt_err *e) {
+    const vt_eval *v = g->t->v;
+    vt_sensor_images from = vt_subject_pictures(v->subject, v->seed);
+    climber c = {.g = g, .share = vt_sensor_share(v->subject->model, point)};
+    bool opens[VT_SENSORS_MOST][2] = {{0}}, any = false;
+    vt_model *m;
+    double scores[VT_SENSORS_MOST];
+    int passes;
+    VT_TRY(vt_sensors_make(&m, scores, v->subject->model, point, &from, &passes, e));
+    g->forwards += passes * c.share;
+    vt_status s = m ? vt_classifier_open_unjudged(&c.net, m, e) : VT_OK;
+    for (size_t i = 0; s == VT_OK && m && i < n && (i < scouts || any); i++) {
+        found[i].tried = true;
+        s = begin(&c, images[i], e);
+        if (s == VT_OK)
+            s = i < scouts ? scout(&c, opens, &found[i].broken, &any, e) : follow(&c, opens, &found[i].broken, e);
+    }
+    vt_classifier_close(&c.net);
+    vt_model_close(m);
+    return s;
+}
+
+double vt_wakeup_cost(const vt_selftest *t, size_t scouts) {
+    const vt_model *m = t->v->subject->model;
+    double sum = 0;
+    for (int i = 0; i < vt_sensor_points(m); i++) {
+        double share = vt_sensor_share(m, i);
+        sum += share * VT_SENSORS_PASSES;
+        sum += (double)scouts * (share * (1 + 1.2 * VT_SENSORS_MOST) + 2 * CLIMBED * (2 + STEPS * t->ratio * share));
+    }
+    return sum;
+}
