@@ -134,7 +134,7 @@ static const vt_opt share_opt =
 
 /* Does it take steps along a gradient by vt_ball_step? */
 static bool has_floor(const vt_attack_def *d, threat t) {
-    return t.norm == VT_L2 && !t.patch && (d->white_box || d->surrogate) && !d->minimum_norm;
+    return t.norm == VT_L2 && !t.patch && (d->white_box || d->surrogate || d->inside) && !d->minimum_norm;
 }
 
 /* The definition's options, under the patch threat those of the place; then, unless `told` are given and they are at
@@ -340,6 +340,12 @@ bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, si
 bool vt_attack_needs_surrogate(const vt_attack *a) {
     bool any = false;
     for (int i = 0; i < a->n_stages; i++) any = any || a->stages[i].def->surrogate;
+    return any;
+}
+
+bool vt_attack_climbs(const vt_attack *a) {
+    bool any = false;
+    for (int i = 0; i < a->n_stages; i++) any = any || a->stages[i].def->inside;
     return any;
 }
 

@@ -72,6 +72,7 @@ typedef struct vt_attack_def {
     unsigned norms;                         /* VT_CAN_* */
     bool white_box;                         /* may ask for the model's gradients */
     bool surrogate;                         /* asks for those of the oracle's surrogate, which it needs */
+    bool inside;                            /* climbs what is inside the model (vt_oracle.inside) */
     bool minimum_norm;                      /* looks for the nearest adversarial point, whatever the ball */
     bool looks;                             /* asks for attention: models without a view of it are refused */
     vt_where where;                         /* patch threat: what chooses the squares by default */
@@ -133,6 +134,8 @@ bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, si
 vt_status vt_attack_parse_patch(vt_attack *out, const char *spec, vt_err *e);
 void vt_attack_free(vt_attack *a);
 
+/* Does a stage of a climb what is inside the model? */
+bool vt_attack_climbs(const vt_attack *a);
 /* Does a stage of a need a surrogate? */
 bool vt_attack_needs_surrogate(const vt_attack *a);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The paranoid profile: AutoAttack's stages, then more of everything on what is left: starts, losses (ratio, margin,
  * probability margin), targets, Square's queries, gradients and
- * differences averaged over noise, and the gradients of another network. About seven times AutoAttack's
- * cost on an image that stands to the end. */
+ * differences averaged over noise, what sleeps inside, and the gradients of another network. About seven times
+ * AutoAttack's cost on an image that stands to the end. */
 #include "attacks/attack.h"
 
 static const char *const stages[] = {"apgd-ce:steps=100,restarts=5",
@@ -17,6 +17,7 @@ static const char *const stages[] = {"apgd-ce:steps=100,restarts=5",
                                      "square:queries=20000,p_init=0.8,restarts=1",
                                      "smooth-pgd:steps=50,draws=16",
                                      "nes:steps=50,draws=50",
+                                     "wake-up",
                                      "transfer:restarts=5",
                                      NULL};
 static const char *const stages_l1[] = {"apgd-ce:steps=100,restarts=5,large_eps=1",

@@ -289,6 +289,13 @@ vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, 
     return same ? VT_OK : judge(o, x); /* the same point was judged when it was kept */
 }
 
+vt_status vt_oracle_inside_gradient(vt_oracle *o, const float *x, int k, float *dx) {
+    if (!(k < vt_oracle_inside_count(o))) return VT_E_FORBIDDEN;
+    if (o->interrupt && *o->interrupt) return VT_INTERRUPTED;
+    o->gradients++;
+    return o->inside->gradient(o->inside->self, x, k, dx, &o->why);
+}
+
 vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *value, float *dx) {
     const vt_classifier *s = o->surrogate;
     if (!s) return VT_E_FORBIDDEN;

@@ -43,9 +43,17 @@ typedef enum vt_oracle_mode {
                           logits that nobody reads are not computed */
 } vt_oracle_mode;
 
+/* What can be climbed inside a model: dx [pixels] <- the gradient of quantity k of `count` at x. */
+typedef struct vt_inside {
+    int count;
+    void *self;
+    vt_status (*gradient)(void *self, const float *x, int k, float *dx, vt_err *e);
+} vt_inside;
+
 typedef struct vt_oracle {
     const vt_classifier *model;
     const vt_classifier *surrogate; /* of the same classes and pixels, set after opening; NULL: none */
+    const vt_inside *inside;        /* set after opening; NULL: nothing is shown */
     const vt_classifier *coarse;    /* searches in the model's place, set after opening; NULL: none */
     int64_t coarse_calls;           /* so many calls of an image, then the model itself; vt_oracle_reset: 0 */
     const vt_ball *ball;
@@ -58,7 +66,7 @@ typedef struct vt_oracle {
     const volatile sig_atomic_t *interrupt; /* nonzero: calls return VT_INTERRUPTED; NULL: never */
     int64_t forwards;                       /* forward passes asked for by themselves */
     int64_t gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x),
-                          the surrogate's among them */
+                          the surrogate's and those of what is inside among them */
     int64_t vanished;  /* of the gradients those that were the margin's, in place of a softmax loss's */
     int64_t confirmations; /* double forwards of the stop rule */
     int64_t asked_again;   /* of the forwards those of the model at a query that the coarse one had answered */
@@ -109,6 +117,11 @@ vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, 
 /* *value and dx [n] of a loss of the surrogate at x; one gradient, whatever the model allows. Nothing is judged: x is
  * not a query of the model. VT_E_FORBIDDEN without a surrogate, VT_E_NUMERIC where its logits are not finite. */
 vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *value, float *dx);
+
+/* How many quantities inside the model can be climbed, and dx [n], the gradient of one of them at x: one gradient,
+ * whatever the model allows. Nothing is judged: x is not a query of the model. */
+static inline int vt_oracle_inside_count(const vt_oracle *o) { return o->inside ? o->inside->count : 0; }
+vt_status vt_oracle_inside_gradient(vt_oracle *o, const float *x, int k, float *dx);
 
 /* eight_bit: one forward at the grid point q [n]; *margin: above 0 it is misclassified. keep: a gradient at the same
  * point is likely to follow. */

@@ -92,10 +92,12 @@ static vt_status check_attack(const job *j, vt_err *e) {
             if (s->def->looks && !vt_arch_find(c->arch)->shows_attention)
                 return vt_fail(e, VT_E_USAGE, "attack %s looks at attention, which %s does not show", s->def->name,
                                j->a.subjects[i].path);
-            if (s->def->surrogate || s->def->published)
+            if (s->def->surrogate || s->def->inside || s->def->published)
                 return vt_fail(e, VT_E_USAGE, "attack %s is %s: an analysis runs attacks of the model in their ball",
                                s->def->name,
-                               s->def->surrogate ? "run on a surrogate" : "a paper's, scored as published");
+                               s->def->surrogate ? "run on a surrogate"
+                               : s->def->inside  ? "run on networks cut off inside the model"
+                                                 : "a paper's, scored as published");
         }
     }
     return VT_OK;

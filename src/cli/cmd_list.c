@@ -48,6 +48,7 @@ static vt_status list_attacks(vt_err *e) {
             if (d->norms & 1u << k) printf("%s%s", named++ ? ", " : "", vt_norm_name((vt_norm)k));
         if (d->norms & VT_CAN_PATCH) printf("%spatch", named ? ", " : "");
         printf("; %s\n", d->white_box   ? "uses gradients"
+                         : d->inside    ? "climbs what is inside the model"
                          : d->surrogate ? "black-box, uses a surrogate's gradients"
                                         : "black-box");
         for (int k = 0; d->stages && d->stages[k]; k++) printf("    %s %s\n", k ? "then" : "=   ", d->stages[k]);

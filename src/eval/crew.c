@@ -7,6 +7,7 @@
 
 static void worker_close(vt_worker *w) {
     vt_oracle_close(&w->oracle);
+    vt_sensor_sessions_close(w->inside.self);
     vt_attacker_close(&w->attacker);
     vt_grid8_close(&w->grid);
     vt_classifier_close(&w->model), vt_classifier_close(&w->surrogate), vt_classifier_close(&w->coarse);
@@ -24,6 +25,13 @@ static vt_status worker_open(vt_worker *w, const vt_crew_needs *n, const vt_crew
     if (n->surrogate) {
         VT_TRY(vt_subject_seat(&w->surrogate, s, s->surrogate, c->batchers[1], slot, e));
         w->oracle.surrogate = &w->surrogate;
+    }
+    if (s->sensors) {
+        vt_sensor_sessions *sessions;
+        vt_status st = vt_sensor_sessions_open(&sessions, s->sensors, e);
+        w->inside = (vt_inside){s->sensors->count, sessions, vt_sensor_gradient};
+        VT_TRY(st);
+        w->oracle.inside = &w->inside;
     }
     if (s->search) {
         VT_TRY(vt_subject_seat(&w->coarse, s, NULL, c->batchers[c->n_batchers - 1], slot, e));

@@ -13,9 +13,10 @@ typedef struct vt_worker {
     vt_classifier model, surrogate, coarse;
     vt_oracle oracle;
     vt_attacker attacker;
-    vt_grid8 grid; /* of 8-bit entries, where there are any */
-    float *x, *z;  /* [pixels], [classes] */
-    double *z64;   /* [classes] */
+    vt_inside inside; /* of the model, where an attack climbs it */
+    vt_grid8 grid;    /* of 8-bit entries, where there are any */
+    float *x, *z;     /* [pixels], [classes] */
+    double *z64;      /* [classes] */
 } vt_worker;
 
 typedef struct vt_crew {

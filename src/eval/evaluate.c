@@ -311,16 +311,24 @@ vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     vt_eval v = *v_;
     vt_model *twin = NULL;
     vt_packed *packed = NULL;
+    vt_sensors sensors = {0};
     vt_subject with = *v.subject;
     v.subject = &with;
     if (!with.surrogate && vt_eval_transfers(v_)) {
         VT_TRY(vt_model_twin(&twin, with.model, v.seed, e));
         with.surrogate = twin;
     }
-    vt_status s = with.search == VT_PRODUCTS_BF16 ? vt_model_pack(&packed, with.model, e) : VT_OK;
+    vt_status s = VT_OK;
+    if (vt_eval_climbs(v_)) {
+        vt_sensor_images pictures = vt_subject_pictures(v_->subject, v.seed);
+        s = vt_sensors_open(&sensors, with.model, &pictures, e);
+        with.sensors = &sensors;
+    }
+    if (s == VT_OK && with.search == VT_PRODUCTS_BF16) s = vt_model_pack(&packed, with.model, e);
     with.packed = packed;
     if (s == VT_OK) s = run_with(&v, l, e);
     vt_packed_free(packed);
+    vt_sensors_close(&sensors);
     vt_model_close(twin);
     if (!v.place || (s != VT_OK && s != VT_INTERRUPTED)) return s;
     vt_err why = {0};

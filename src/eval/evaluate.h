@@ -48,6 +48,7 @@ typedef struct vt_eval {
 vt_task vt_eval_dims(const vt_eval *v);
 int vt_eval_batch(const vt_eval *v);
 bool vt_eval_transfers(const vt_eval *v);
+bool vt_eval_climbs(const vt_eval *v); /* does one climb what is inside the model, and is that shown? */
 size_t vt_eval_work(const vt_eval *v, const vt_task *dims);
 
 /* Refuses what cannot work before a ledger exists: image size, class counts, targets. */

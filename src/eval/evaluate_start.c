@@ -33,6 +33,12 @@ bool vt_eval_transfers(const vt_eval *v) {
     return any;
 }
 
+bool vt_eval_climbs(const vt_eval *v) {
+    bool any = false;
+    for (int i = 0; i < v->n_attacks; i++) any = any || vt_attack_climbs(&v->attacks[i]);
+    return any && !vt_subject_is_remote(v->subject);
+}
+
 size_t vt_eval_work(const vt_eval *v, const vt_task *dims) {
     size_t work = 1;
     for (int i = 0; i < v->n_attacks; i++) {
@@ -69,7 +75,10 @@ size_t vt_eval_bytes(const vt_eval *v) {
     each += network_bytes(m, v->subject->remote) + coarse_bytes(v->subject);
     if (other) each += network_bytes(other, other == m ? NULL : v->subject->surrogate_remote);
     for (int i = 0; i < v->n_attacks; i++) stages += (size_t)v->attacks[i].n_stages;
-    size_t copies = other == m ? (m->params.total + m->params.t_total) * sizeof(float) : 0; /* of weights */
+    size_t points = vt_eval_climbs(v) ? (size_t)vt_sensor_points(m) : 0; /* each at most as much as the model */
+    each += points * vt_session_bytes_f32(m, 1, VT_GRAD_INPUT);
+    size_t copies = points * (m->params.total + m->params.t_total) * sizeof(float);
+    copies += other == m ? (m->params.total + m->params.t_total) * sizeof(float) : 0; /* of weights */
     if (v->subject->search == VT_PRODUCTS_BF16) copies += vt_model_packed_bytes(m);
     vt_eval fits = *v;
     vt_eval_fit(&fits);
@@ -119,6 +128,10 @@ static vt_status check_foreign(const vt_eval *v, vt_err *e) {
         return vt_fail(e, VT_E_USAGE,
                        "transfer needs --surrogate WEIGHTS: a model in another process shows no weights to make a twin "
                        "of");
+    for (int i = 0; i < v->n_attacks; i++)
+        if (vt_attack_climbs(&v->attacks[i]) && !v->attacks[i].def->profile)
+            return vt_fail(e, VT_E_USAGE,
+                           "wake-up climbs what is inside a network, which a model in another process does not show");
     if (v->patch.aligned)
         return vt_fail(e, VT_E_USAGE,
                        "--threat patch: aligned=1 needs tokens, of which a model in another process does "

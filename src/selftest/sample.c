@@ -9,7 +9,7 @@ static void count(const vt_eval *v, const vt_record *r, vt_standing *s) {
     const vt_attack *a = &v->attacks[r->entry - 1];
     if (a->scoring == VT_SCORE_PUBLISHED || r->stage < 0 || r->stage >= a->n_stages) return;
     const vt_attack_def *d = a->stages[r->stage].def;
-    bool broken = r->status == VT_RECORD_BROKEN, search = !d->white_box && !d->surrogate;
+    bool broken = r->status == VT_RECORD_BROKEN, search = !d->white_box && !d->surrogate && !d->inside;
     bool gone = broken || r->status == VT_RECORD_NOT_FINITE;
     s->broken |= gone, s->white |= gone && d->white_box;
     s->random |= search, s->random_broke |= search && broken;

@@ -22,6 +22,7 @@ static const float guard_word = -12345.5f;
 
 typedef struct bench {
     planted *p;
+    vt_inside inside;
     planted surrogate; /* the same function with counters of its own, without watchers and faults */
     vt_oracle o;
     vt_ball ball;
@@ -67,6 +68,15 @@ static inline int predicted(planted *p, const float *x) {
     return best;
 }
 
+/* What is inside a planted classifier: its logits. */
+static inline vt_status bench_logit(void *self, const float *x, int k, float *dx, vt_err *e) {
+    bench *b = self;
+    float z[PLANTED_MOST], target[PLANTED_MOST] = {0}, value;
+    target[k] = 1;
+    VT_TRY(vt_classifier_logits(&b->surrogate.c, x, z, true, e));
+    return vt_classifier_backward(&b->surrogate.c, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = target}, &value, dx, e);
+}
+
 /* The label is what the classifier says: the image starts right. */
 static inline void bench_open(bench *b, planted *p, uint32_t image, bool interior) {
     memset(b, 0, sizeof *b);
@@ -81,6 +91,7 @@ static inline void bench_open(bench *b, planted *p, uint32_t image, bool interio
     b->o.mode = VT_ORACLE_EXHAUSTIVE;
     b->surrogate.kept = floats(n);
     b->o.surrogate = &b->surrogate.c;
+    b->inside = (vt_inside){b->p->classes, b, bench_logit}, b->o.inside = &b->inside;
     if (p->logits) b->label = predicted(p, b->x);
 }
 
