@@ -31,7 +31,7 @@ static void again(char out[COMMAND], const vt_cli *c, const char *options) {
     for (; i < c->argc; i++) add_word(out, c->argv[i]);
 }
 
-/* `vitrine doctor FILE --data DIR` with what was told of the model: it finds the rest. */
+/* `vitrine doctor FILE --data DIR` with the options given for the model: it finds the rest. */
 static void examine(char out[COMMAND], const vt_cli *c, const vt_model *m) {
     static const vt_arg told[] = {VT_MODEL_ARGS, {"attack-at", "", ""}, {"preprocess", "", ""}, {"split", "", ""}};
     const char *data = c ? vt_cli_get(c, "data") : NULL;

@@ -407,7 +407,7 @@ vt_status vt_ledger_finish(vt_ledger *l, vt_err *e) {
         vt_file_abandon(&lines);
         return s;
     }
-    /* the new file is locked before it takes the old one's place, so that nobody else's turn comes between them */
+    /* the new file is locked before it takes the old one's place, so that no other process comes between them */
     int fd = fcntl(lines.fd, F_DUPFD_CLOEXEC, 0);
     s = fd >= 0 && vt_file_lock(fd)
             ? VT_OK

@@ -29,7 +29,7 @@ typedef struct vt_subject {
     vt_remote *surrogate_remote; /* which is in another process; NULL: here */
     char surrogate_name[VT_WEIGHTS_NAME];
     vt_precision search;       /* how products are formed where attacks search; never where they are judged */
-    const vt_sensors *sensors; /* what can be climbed inside the model, of whoever runs the attacks; or NULL */
+    const vt_sensors *sensors; /* what can be climbed inside the model, owned by the caller; or NULL */
     const vt_packed *packed;   /* of VT_PRODUCTS_BF16: the model's matrices, of whoever runs the attacks */
 } vt_subject;
 

@@ -414,7 +414,7 @@ static void prefer_fewer(vt_doctor *d, const vt_config *present, level alpha) {
     d->trials[0] = found;
 }
 
-/* The trials behind the present one in the order that the seed draws. */
+/* Shuffles the trials after the present one by the seed. */
 static void shuffle(vt_doctor *d) {
     const vt_rng rng = {.seed = d->seed, .purpose = vt_rng_purpose("doctor's trials")};
     for (int i = d->n_trials - 1; i > 1; i--) {
