@@ -14,7 +14,8 @@ typedef struct params {
 } params;
 
 static const vt_opt opts[] = {
-    VT_OPT_I("sensors", params, sensors, "how many are climbed, those that move most first", 100, 1, 100000),
+    VT_OPT_I("sensors", params, sensors, "how many are climbed: the first of every kind, then the second, ...", 100, 1,
+             100000),
     VT_OPT_I("steps", params, steps, "gradient steps of a climb", 3, 1, 1000),
     VT_OPT_END,
 };

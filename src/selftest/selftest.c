@@ -23,7 +23,7 @@ enum {
     AGAIN_MOST = 16,
     GLANCE_MOST = 9,
     ENOUGH = 6, /* survivors that are drawn for */
-    SCOUTS_MOST = 2,
+    SCOUTS_MOST = 3,
     WOKEN_MOST = 16
 };
 #define MAINSTREAM 0.1 /* of the right images stand to the end: sizes are chosen so that the share is kept there */

@@ -257,13 +257,17 @@ static vt_status show(vt_model **out, survey *s, vt_err *e) {
     return st;
 }
 
-/* Kinds stand at places of their own while they are collected; then those that are there, one behind the other. */
+/* Kinds stand at places of their own while they are collected; then the first of each kind, the second of each, ...: a
+ * kind whose numbers are larger must not hide another. */
 static vt_status collect(survey *s, vt_err *e) {
-    int n_units = units(s, 0), n_scores = scores(s, UNITS), n_turned = 0, first[] = {0, UNITS, UNITS + SCORES};
-    VT_TRY(turned(s, UNITS + SCORES, &n_turned, e));
-    const int n[] = {n_units, n_scores, n_turned};
-    for (int kind = 0; kind < 3; kind++)
-        for (int i = 0; i < n[kind]; i++) s->kept[s->count++] = s->kept[first[kind] + i];
+    const int first[] = {0, UNITS, UNITS + SCORES};
+    int n[] = {units(s, first[0]), scores(s, first[1]), 0};
+    sensor all[VT_SENSORS_MOST];
+    VT_TRY(turned(s, first[2], &n[2], e));
+    memcpy(all, s->kept, sizeof all);
+    for (int i = 0; i < VT_SENSORS_MOST; i++)
+        for (int kind = 0; kind < 3; kind++)
+            if (i < n[kind]) s->kept[s->count++] = all[first[kind] + i];
     return VT_OK;
 }
 
@@ -297,8 +301,9 @@ vt_status vt_sensors_make(vt_model **out, double scores[VT_SENSORS_MOST], const 
 
 static int by_score(const void *a_, const void *b_) {
     const struct vt_sensor_place *a = a_, *b = b_;
+    if (a->logit != b->logit) return a->logit - b->logit; /* the first of every point and kind, ... */
     if (a->score != b->score) return a->score < b->score ? 1 : -1;
-    return a->point != b->point ? a->point - b->point : a->logit - b->logit;
+    return a->point - b->point;
 }
 
 vt_status vt_sensors_open(vt_sensors *s, const vt_model *m, const vt_sensor_images *images, vt_err *e) {

@@ -23,13 +23,13 @@ typedef struct vt_sensor_images {
 
 int vt_sensor_points(const vt_model *m); /* points that may have some; 0: none in this network */
 double vt_sensor_share(const vt_model *m, int point);
-/* *out: the network up to a point with a logit for each sensor there, most suspicious kinds first, of mean 0 and
+/* *out: the network up to a point with a logit for each sensor there, in turns the next of each kind, of mean 0 and
  * deviation 1 over the images; NULL: none, or it cannot be cut there. *passes: forwards of that network that it took.
  */
 vt_status vt_sensors_make(vt_model **out, double scores[VT_SENSORS_MOST], const vt_model *m, int point,
                           const vt_sensor_images *images, int *passes, vt_err *e);
 
-/* Those of all points, which move most first. Shared by threads. */
+/* Those of all points: the first of each, then the second of each. Shared by threads. */
 typedef struct vt_sensors {
     vt_model **nets; /* [points], NULL where there are none */
     int points, count;
