@@ -30,6 +30,7 @@ goes_on() {
     good show eval --pictures 0 --out q.html
     grep -qF 'self-test: nothing could be tested: no check was made' q.html
     good compare eval eval
+    rm eval/selftest.json
     good merge eval --out all
     good show all --pictures 0 --out r.html
     never grep -q self-test: r.html

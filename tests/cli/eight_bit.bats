@@ -95,7 +95,8 @@ records() { tail -n +2 "$1/ledger.jsonl"; }
     says "pgd, 8-bit" "deepfool+square, 8-bit"
     quick --eps 2/255 $ATTACKS --out float
     good_run compare float "$REF"
-    [[ $output != *8-bit* ]] || fail "$output"
+    says "B alone ran fgsm, 8-bit, pgd, 8-bit, deepfool+square, 8-bit: not compared"
+    never grep '^[^B].*8-bit' <<<"$output"
     cmp <(records float | jq -c 'select(.entry == 2) | [.image, .status, .sha]') \
         <(records "$REF" | jq -c 'select(.entry == 3) | [.image, .status, .sha]') # the float rows are what they were
 }

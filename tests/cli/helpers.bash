@@ -62,6 +62,7 @@ judge() { # CODE TEXT...
     local code=$1 text
     shift
     [ "$status" = "$code" ] || fail "status $status, not $code; stderr: $stderr" || return 1
+    stderr=$(grep -vE "$PROGRESS" <<<"$stderr" || true)
     [ -n "$stderr" ] && [ "$(wc -l <<<"$stderr")" -le 3 ] || fail "stderr must be one to three lines: $stderr" || return 1
     [[ $stderr == vitrine:\ * ]] || fail "stderr does not begin with 'vitrine: ': $stderr" || return 1
     for text; do
@@ -80,14 +81,15 @@ bad() {
     judge "$code" "${texts[@]}" || fail "of: vitrine ${line:0:300}"
 }
 
-# hold NAME N COMMAND...: starts COMMAND in the background ($pid, output in out and err) and returns once it has stopped
-# itself, just after its Nth write to a file of that name or its Nth rename to it (gate.c). It goes on with SIGCONT.
+# hold NAME N COMMAND...: starts COMMAND in the background ($pid, output in out and err) and returns once it, or a child
+# of its, has stopped itself, just after its Nth write to a file of that name or its Nth rename to it (gate.c). It goes on with SIGCONT.
 hold() {
-    local gate=$1:$2
+    local gate=$1:$2 p
     shift 2
     gated "$gate" "$@" >out 2>err 3>&- &
     pid=$!
-    until stopped $pid; do
+    while :; do
+        for p in $pid $(pgrep -P $pid); do stopped "$p" && return; done
         kill -0 $pid 2>/dev/null || fail "it ended before the gate $gate: $(cat err)" || return
         sleep 0.01
     done

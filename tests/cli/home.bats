@@ -42,8 +42,8 @@ END
 @test "what names prove is taken, what they leave open is asked for" {
     assumes gradcheck "$H/lucid.safetensors" --heads 2 $PIXELS
     for text in patch_order positions post_norm activation eps; do [[ $stderr != *$text* ]] || fail "$stderr"; done
-    bad 2 pool "--form pool=token" -- gradcheck "$H/lucid_0.safetensors" --heads 2 $PIXELS
-    bad 2 pool activation post-norm "--form pool=token --form act=gelu --form post_norm=0" -- \
+    bad 2 pool "--form pool=POOL" -- gradcheck "$H/lucid_0.safetensors" --heads 2 $PIXELS
+    bad 2 pool activation post-norm "--form pool=POOL --form act=ACT --form post_norm=POST_NORM" -- \
         gradcheck "$H/lightning.pth" --heads 4 $PIXELS
     assumes gradcheck "$H/lightning.pth" --heads 4 $PIXELS --form "pool=token post_norm=0 act=gelu"
     [[ $stderr == *"LayerNorm eps 1e-05"* ]] || fail "$stderr"

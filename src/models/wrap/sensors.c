@@ -138,8 +138,8 @@ static int scores(survey *s, int first) {
     return count;
 }
 
-/* c [half, half] <- covariance of one part over the images, with a ridge */
-static void covariance(const survey *s, int part, double *c) {
+/* c [half, half] <- covariance of one part over the images, with a ridge; false: it holds noise alone. */
+static bool covariance(const survey *s, int part, double *c) {
     size_t d = s->half, from = (size_t)part * d;
     double trace = 0;
     memset(c, 0, d * d * sizeof *c);
@@ -155,6 +155,7 @@ static void covariance(const survey *s, int part, double *c) {
     }
     for (size_t j = 0; j < d; j++) trace += c[j * d + j];
     for (size_t j = 0; j < d; j++) c[j * d + j] += RIDGE * trace / (double)d + s->least * s->least;
+    return trace > (double)d * s->least * s->least;
 }
 
 /* Directions w that move most in units of the covariance C: w = C^-1 M' u, where M holds the movements and u is an
@@ -163,7 +164,7 @@ static vt_status turned_part(survey *s, int part, double *c, double *again, doub
                              vt_err *e) {
     size_t d = s->half;
     double gram[MOVED * MOVED], values[MOVED], vectors[MOVED * MOVED];
-    covariance(s, part, c);
+    if (!covariance(s, part, c)) return VT_OK;
     for (int i = 0; i < s->moved; i++) {
         const float *move = s->moves + (size_t)i * s->phi + (size_t)part * d;
         for (size_t k = 0; k < d; k++) solved[(size_t)i * d + k] = (double)move[k];
