@@ -109,7 +109,7 @@ cells() { ls "$1/cells"; }
 
 @test "killed, it goes on, to the same bytes, and its children end with it" {
     place
-    sed -i 's/^epochs: 2/epochs: 200000/' tiny.yaml
+    sed -i 's/^epochs: 2/epochs: 100000/' tiny.yaml
     "$VITRINE" table t.yaml --out o --only TransFormer >/dev/null 2>err 3>&- &
     pid=$!
     until child=$(pgrep -P $pid) && [ -s "$(echo o/cells/*/run/state.safetensors)" ]; do
@@ -122,7 +122,7 @@ cells() { ls "$1/cells"; }
     ! kill -0 "$child" 2>/dev/null || fail "the training goes on without its table"
     [ -s o/cells/*/run/state.safetensors ] || fail "nothing was begun"
     # a whole table is killed in its middle
-    sed -i 's/^epochs: 200000/epochs: 2/' tiny.yaml
+    sed -i 's/^epochs: 100000/epochs: 2/' tiny.yaml
     hold done.json 3 "$VITRINE" table t.yaml --out k
     kill -9 $pid
     wait $pid || true

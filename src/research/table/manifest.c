@@ -299,6 +299,7 @@ static vt_status check_options(const vt_words *w, const char *where, vt_err *e) 
                                         "set",
                                         "dry-run",
                                         "expect-robust",
+                                        "skip-not-finite",
                                         "max-steps",
                                         "exhaustive",
                                         "corruption",
