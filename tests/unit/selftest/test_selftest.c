@@ -275,10 +275,10 @@ static void test_failed_gear(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tail),   cmocka_unit_test(test_separate), cmocka_unit_test(test_noise_takes_no_part),
-        cmocka_unit_test(test_heads),  cmocka_unit_test(test_grades),   cmocka_unit_test(test_guesses),
-        cmocka_unit_test(test_active_rule),
-        cmocka_unit_test(test_excess), cmocka_unit_test(test_cut),      cmocka_unit_test(test_failed_gear),
+        cmocka_unit_test(test_tail),        cmocka_unit_test(test_separate), cmocka_unit_test(test_noise_takes_no_part),
+        cmocka_unit_test(test_heads),       cmocka_unit_test(test_grades),   cmocka_unit_test(test_guesses),
+        cmocka_unit_test(test_active_rule), cmocka_unit_test(test_excess),   cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_failed_gear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
