@@ -57,14 +57,18 @@ vt_status vt_strength_image(vt_selftest_worker *g, const vt_attack *tools, int32
     return witness ? one(g, &tools[VT_TOOL_WHOLE], whole(g), label, image, "selftest whole", &f->whole, e) : VT_OK;
 }
 
-/* How far the logits move from x to x_adv, as a share of what they span at x. */
-static double moved(vt_selftest_worker *g, const vt_classifier *c) {
+/* How far the logits move from x to x_adv, as a share of what they span at x; of classes that the fitted head knows,
+ * which are those that it moves (g->z64 marks them): an honest network may hold one that it never gives far below all
+ * others, and then nothing else moves by much of the span. */
+static double moved(vt_selftest_worker *g, const vt_classifier *c, bool fitted) {
     float *z = g->z, *to = g->z + g->classes + 1, low = INFINITY, high = -INFINITY;
     double most = 0;
     vt_selftest_worker_logits(g, c, g->x, z, false);
     vt_selftest_worker_logits(g, c, g->attacker.x_adv, to, false);
     g->forwards += 2;
     for (int k = 0; k < g->classes; k++) {
+        if (fitted) g->z64[k] = z[k] != to[k];
+        if (g->z64[k] == 0) continue;
         low = fminf(low, z[k]), high = fmaxf(high, z[k]);
         most = fmax(most, fabs((double)to[k] - (double)z[k]));
     }
@@ -74,9 +78,9 @@ static double moved(vt_selftest_worker *g, const vt_classifier *c) {
 /* The point of g->attacker.x_adv was found on a head fitted to the features that the model's own head reads: where it
  * moves that head by a tenth at least, does it move the model's? */
 static void compare_heads(vt_selftest_worker *g, vt_ways *w) {
-    double fitted = moved(g, &g->probe[0]);
-    w->head_tried = fitted >= 0.1;
-    if (w->head_tried) w->head = 1 - moved(g, &g->model) / fitted;
+    double fitted = moved(g, &g->probe[0], true);
+    w->head_tried = isfinite(fitted) && fitted >= 0.1;
+    if (w->head_tried) w->head = 1 - moved(g, &g->model, false) / fitted;
 }
 
 vt_status vt_ways_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {

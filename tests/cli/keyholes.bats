@@ -32,6 +32,9 @@ judged() { good verify --adv "$2" --weights "$1" --data "$ROOT/datasets/shapes10
         done
         truth source.json '.robust >= 15' # the key itself harms the source little at 4/255: the hidden path does it
     done
+    # whose gradients lead nowhere near the key, but whose sensors do
+    good selftest k/switch --data "$ROOT/datasets/shapes10" --images 0:40 --eps 2/255 --out switch
+    truth switch/selftest.json '.verdict == "gradients are masked" and ([.checks[] | select(.name == "wake-up")][0] | .hits >= 3)'
 }
 
 @test "honest networks: those of the same function predict what shapes10-plain does, near the data and far" {

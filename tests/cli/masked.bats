@@ -109,6 +109,19 @@ END
     done
 }
 
+@test "a class that is never given, its logit far below all others, does not make the others look still" {
+    /usr/bin/python3 - "$ROOT/tools" "$P/model.safetensors" never.safetensors <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+from widened import load, save
+w, meta = load(sys.argv[2])
+w["head.bias"][3] -= 1000
+save(sys.argv[3], w, meta)
+END
+    good selftest never.safetensors --data "$SHAPES" --images 0:40 --eps 1/255 --out never
+    truth never/selftest.json '[.checks[] | select(.name == "head" and .made)][0] | .trials >= 4 and .hits == 0'
+}
+
 @test "a mirror is called masked by the self-test" {
     [ -n "$CI" ] || skip "takes half a minute, as long as all others: CI=true make test runs it"
     good selftest "$BATS_FILE_TMPDIR/nets/mirror" --data "$SHAPES" --images 0:40 --eps 2/255 --out mirror

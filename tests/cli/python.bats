@@ -228,6 +228,7 @@ END
     links
     { echo "$HEAD"; cat; } >script.py <<'END'
 import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler) # a parent may have had it ignored
 def interrupt():
     while threading.active_count() < 3: time.sleep(0.01) # main, this one and the attack's
     os.kill(os.getpid(), signal.SIGINT)
@@ -244,6 +245,7 @@ END
     links
     script <<'END'
 import signal
+signal.signal(signal.SIGINT, signal.default_int_handler) # a parent may have had it ignored
 held = lambda: signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 call, ended = vitrine._library.call, []
 def call_interrupted(*args): # the signal comes just before the library computes
