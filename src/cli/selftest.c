@@ -29,7 +29,7 @@ vt_status vt_cli_selftest(const vt_cli *c, const vt_eval *v_, const vt_attack *a
     vt_selftest t = {.v = &v, .attack = attack, .ledger = ledger, .points_only = points_only, .command = text};
     vt_cli_again(text, sizeof text, c, &vt_command_eval); /* what would settle a doubt is an evaluation */
     VT_TRY(vt_selftest_run(&t, e));
-    vt_selftest_print(stdout, &t);
+    VT_TRY(vt_selftest_print(stdout, &t, e));
     if (!strcmp(c->command->name, "selftest")) VT_TRY(vt_script_print(vt_selftest_json(&t), e));
     return vt_cli_has(c, "out") ? write_json(&t, vt_cli_get(c, "out"), e) : VT_OK;
 }

@@ -339,13 +339,14 @@ static void print_cost(FILE *f, const vt_selftest *t) {
                 100 * t->cost / t->reference_tenth);
 }
 
-void vt_selftest_print(FILE *f, const vt_selftest *t) {
+vt_status vt_selftest_print(FILE *f, const vt_selftest *t, vt_err *e) {
     char text[VT_VERDICT_ROOM];
     json_t *o = vt_selftest_json(t);
+    if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for what the self-test found");
     verdict_text(o, text);
     json_decref(o);
     fprintf(f, "\n%s\n", text);
-    if (t->grade == VT_GRADE_NONE) return;
+    if (t->grade == VT_GRADE_NONE) return VT_OK;
     fprintf(f,
             "  %lld images right; %lld looked at, %lld at the ball's scale, %lld attacked, %lld of them left; %lld "
             "survivors tried otherwise\n",
@@ -359,4 +360,5 @@ void vt_selftest_print(FILE *f, const vt_selftest *t) {
         fprintf(f, "  tried harder on %lld survivors: %lld more are broken\n", (long long)t->escalated_images,
                 (long long)t->further);
     print_cost(f, t);
+    return VT_OK;
 }
