@@ -85,7 +85,7 @@ static void head(FILE *f, const vt_show *s) {
     fprintf(f, ", %d classes; seed %lld</p>\n", h->model.classes, (long long)h->seed);
     for (size_t i = 0; vt_summary_note(s->summary, i); i++)
         vt_page_paragraph(f, "faint", vt_summary_note(s->summary, i));
-    if (*s->selftest) vt_page_paragraph(f, "selftest", s->selftest);
+    if (s->selftest && *s->selftest) vt_page_paragraph(f, "selftest", s->selftest);
 }
 
 /* ---- tables ---- */

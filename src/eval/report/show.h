@@ -12,7 +12,7 @@ typedef struct vt_show {
     const char *name; /* of the model; NULL: nobody knows it */
     const vt_ledger *ledger;
     const vt_summary *summary;
-    const char *selftest;   /* its verdict in words; "": none was made */
+    const char *selftest;   /* its verdict in words; NULL or "": none was made */
     const vt_dataset *data; /* NULL: no pictures */
     int pictures;           /* at most this many images in the grid */
     const vt_mark *curve;   /* accuracy over eps, x in units of the ledger's eps; less than two points: no chart */
