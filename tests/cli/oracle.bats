@@ -360,7 +360,8 @@ jsonschema.validate(json.load(open('a/results.json')), json.load(open('$ROOT/doc
     "$VITRINE" serve "$V" --listen unix:s >/dev/null 2>said 3>&- &
     until [ -s said ]; do sleep 0.05; done
     prlimit --pid $! --nofile=3:3
-    never timeout 20 "$VITRINE" eval --oracle unix:s --data "$SHAPES" --images 0:1
+    # a server that waits in accept() already has a descriptor for the first caller; the next it has not
+    "$VITRINE" eval --oracle unix:s --data "$SHAPES" --images 0:1 >/dev/null 2>&1 || true
     wait $! && fail "exit 0"
     grep -q "unix:s: no conversation can be begun: Too many open files (ulimit -n)" said || fail "$(cat said)"
     [ ! -e s ]
