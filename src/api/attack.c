@@ -12,8 +12,6 @@
 #include "eval/request.h"
 #include "eval/verifier.h"
 
-_Static_assert(VITRINE_ALLOWANCE == VT_ALLOWANCE, "the public allowance is ours");
-
 /* ---- arrays as a data set ---- */
 
 typedef struct numbered {

@@ -465,6 +465,7 @@ static void test_any_point_is_judged(void **state) {
 /* What every program in float32 returns: up to 2^-25 beyond the ball, by rounding. */
 static void test_points_of_other_programs_have_an_allowance(void **state) {
     (void)state;
+    assert_true(VITRINE_ALLOWANCE == 0x1p-24); /* eval/verify.h: VT_ALLOWANCE */
     vitrine_err e;
     vitrine_verdict v[N], w[N];
     const char *const norms[] = {"linf", "l2", "l1", "l0"};
