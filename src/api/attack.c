@@ -260,6 +260,16 @@ static vitrine_status check_plan(const char *who, const vitrine_attack_plan *p, 
     return VITRINE_OK;
 }
 
+static arrays arrays_of(const vitrine_model *m, const vitrine_attack_plan *plan, size_t n, const float *x,
+                        const int32_t *labels) {
+    return (arrays){.n = n,
+                    .pixels = vitrine_pixels(m),
+                    .shape = vt_subject_shape(&m->subject),
+                    .x = x,
+                    .labels = labels,
+                    .targets = plan->targets};
+}
+
 vitrine_status vitrine_attack(const vitrine_model *m, const vitrine_attack_plan *plan, size_t n, const float *x,
                               const int32_t *labels, float *x_adv, vitrine_verdict *verdicts, vitrine_err *e) {
     VT_API_NEEDS(m);
@@ -271,12 +281,7 @@ vitrine_status vitrine_attack(const vitrine_model *m, const vitrine_attack_plan 
     VT_API_NEEDS(plan->attack);
     if (x_adv == x) return vt_api_usage(e, "%s: x_adv is x: the images are asked for again", __func__);
     vt_err why = {0};
-    arrays a = {.n = n,
-                .pixels = vitrine_pixels(m),
-                .shape = vt_subject_shape(&m->subject),
-                .x = x,
-                .labels = labels,
-                .targets = plan->targets};
+    arrays a = arrays_of(m, plan, n, x, labels);
     found f = {&a, x_adv, verdicts, plan->eight_bit ? 2 : 1};
     vt_status s = attack_arrays(m, plan, &a, &f, &why);
     free(a.order);
@@ -362,12 +367,7 @@ vitrine_status vitrine_judge(const vitrine_model *m, const vitrine_attack_plan *
     VT_API_NEEDS(verdicts);
     if (check_plan(__func__, plan, n, e) != VITRINE_OK) return VITRINE_E_USAGE;
     vt_err why = {0};
-    arrays a = {.n = n,
-                .pixels = vitrine_pixels(m),
-                .shape = vt_subject_shape(&m->subject),
-                .x = x,
-                .labels = labels,
-                .targets = plan->targets};
+    arrays a = arrays_of(m, plan, n, x, labels);
     judging j = {.plan = plan, .a = &a, .x_adv = x_adv, .out = verdicts};
     vt_status s = read_terms(&j.terms, plan, m, &why);
     if (s == VT_OK) s = check_arrays(&a, vitrine_classes(m), &why);

@@ -12,9 +12,9 @@ vt_status vt_other_head(vt_model **out, const vt_model *m, int classes, vt_err *
  * begins with. *out NULL: this network cannot be cut there. */
 vt_status vt_cut_behind(vt_model **out, const vt_model *m, int depth, int classes, vt_err *e);
 /* Points inside a ViT whose blocks begin with a norm: 2 k is the stream before block k, 2 k + 1 that behind its
- * attention, 2 depth that behind the last block. How many there are; 0: this network cannot be cut inside. */
+ * attention, 2 depth that after the last block. How many there are; 0: this network cannot be cut inside. */
 int vt_points_inside(const vt_model *m);
-/* The network up to a point, with another head, all zero, which reads behind the norm that stands there: the class
+/* The network up to a point, with another head, all zero, which reads after the norm that stands there: the class
  * token, then the mean over the patches (without a class token that alone). *out NULL: it cannot be cut there. */
 vt_status vt_cut_inside(vt_model **out, const vt_model *m, int point, int classes, vt_err *e);
 double vt_point_share(const vt_model *m, int point); /* what of a forward that takes */
