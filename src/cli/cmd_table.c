@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "cli/known.h"
 #include "cli/plot.h"
 #include "cli/plot_table.h"
 #include "cli/script.h"
@@ -15,6 +16,7 @@
 #include "research/table/published_show.h"
 #include "research/table/report.h"
 #include "research/table/schedule.h"
+#include "train/train.h"
 
 enum { LIST_MOST = 256 };
 
@@ -23,9 +25,10 @@ typedef struct job {
     vt_plan plan;
     vt_table table;
     vt_plan_ask ask;
-    const char *only[LIST_MOST], *paths[LIST_MOST];
+    const char *only[LIST_MOST], *only_data[LIST_MOST], *only_column[LIST_MOST], *paths[LIST_MOST];
     long long jobs, threads;
-    const char *plot; /* --plot; NULL: no figure */
+    const char *plot;     /* --plot; NULL: no figure */
+    vt_model *inits[512]; /* of rows: the checkpoints that they start from; rows may share one */
 } job;
 
 /* --published FILE: what a paper printed, and what cannot all be right about it. */
@@ -66,8 +69,11 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_int(c, "jobs", 1, 256, 1, &j->jobs, e));
     VT_TRY(parse_shard(c, &j->ask, e));
     VT_TRY(list(c, "only", j->only, &j->ask.n_only, e));
+    VT_TRY(list(c, "only-data", j->only_data, &j->ask.n_only_data, e));
+    VT_TRY(list(c, "only-column", j->only_column, &j->ask.n_only_column, e));
     VT_TRY(list(c, "data", j->paths, &j->ask.n_paths, e));
-    j->ask.only = j->only, j->ask.paths = j->paths, j->ask.out = vt_cli_get(c, "out");
+    j->ask.only = j->only, j->ask.only_data = j->only_data, j->ask.only_column = j->only_column;
+    j->ask.paths = j->paths, j->ask.out = vt_cli_get(c, "out");
     if (!j->ask.out && !vt_cli_has(c, "dry-run"))
         return vt_fail(e, VT_E_USAGE, "vitrine table needs --out FOLDER (or --dry-run)");
     VT_TRY(vt_manifest_open(&j->m, c->positional[0], e));
@@ -90,8 +96,52 @@ static vt_status check_attention(const vt_cli *c, const vt_plan_cell *cell, vt_e
     return VT_OK;
 }
 
+static bool same_words(const vt_words *a, const vt_words *b) {
+    int i = 0;
+    while (i < a->n && i < b->n && !strcmp(a->word[i], b->word[i])) i++;
+    return a->n == b->n && i == a->n;
+}
+
+/* The checkpoint that a row starts from, described as its init_options say; a file is read once for each of these. */
+static vt_status open_init(job *j, const vt_cli *c, int row, const vt_recipe *r, vt_err *e) {
+    const vt_manifest_row *rows = j->m->rows;
+    vt_overrides o;
+    for (int i = 0; i < j->m->n_rows && !j->inits[row]; i++)
+        if (j->inits[i] && !strcmp(rows[i].init, rows[row].init) &&
+            same_words(&rows[i].init_options, &rows[row].init_options))
+            j->inits[row] = j->inits[i];
+    if (j->inits[row]) return VT_OK;
+    VT_TRY(vt_cli_overrides(c, &o, e));
+    if (*r->init.part) o.part = r->init.part;
+    VT_TRY(vt_model_inspect(&j->inits[row], rows[row].init, &o, e));
+    return vt_cli_known(c, j->inits[row], e);
+}
+
+/* It must be what the recipe says. */
+static vt_status check_init(job *j, const vt_cli *c, const vt_plan_cell *of, vt_err *e) {
+    const char *init = j->m->rows[of->row].init;
+    vt_recipe *r;
+    if (!init || !of->recipe || access(init, F_OK) != 0) return VT_OK;
+    VT_TRY(vt_recipe_new(&r, e));
+    vt_status s = vt_recipe_parse(r, of->recipe, strlen(of->recipe), j->m->path, e);
+    if (s == VT_OK) s = open_init(j, c, of->row, r, e);
+    if (s == VT_OK) s = vt_train_check_hash(r, j->inits[of->row], e);
+    if (s == VT_OK) s = vt_train_check_preset(r, j->inits[of->row], e);
+    vt_recipe_free(r);
+    return s;
+}
+
+static void close_inits(job *j) {
+    for (int i = 0; j->m && i < j->m->n_rows; i++) {
+        vt_model *m = j->inits[i];
+        for (int k = i; k < j->m->n_rows; k++)
+            if (j->inits[k] == m) j->inits[k] = NULL;
+        vt_model_close(m);
+    }
+}
+
 /* Options that a manifest passes on are refused before hours are spent, not in the middle. */
-static vt_status check_words(const job *j, int cell, vt_err *e) {
+static vt_status check_words(job *j, int cell, vt_err *e) {
     static vt_cli cli;
     char **words = vt_plan_command(&j->plan, cell, 1), name[200];
     int n, count = 0;
@@ -104,6 +154,7 @@ static vt_status check_words(const job *j, int cell, vt_err *e) {
             cli = (vt_cli){.command = all[i]};
             s = vt_cli_parse(&cli, count - 1, words + 1, &why);
             if (s == VT_OK) s = check_attention(&cli, &j->plan.cells[cell], &why);
+            if (s == VT_OK) s = check_init(j, &cli, &j->plan.cells[cell], &why);
         }
     vt_plan_command_free(words);
     vt_plan_name(&j->plan, cell, name, sizeof name);
@@ -146,29 +197,22 @@ static sums sum(const vt_plan *p, int row) {
     return s;
 }
 
-/* Files and folders that are not here, each once, with the first that needs it. */
-static void lacking(const vt_plan *p) {
-    for (int i = 0; i < p->n; i++) {
-        const vt_plan_cell *c = &p->cells[i];
-        const char *what = strstr(c->lacks, ": ");
-        int others = 0;
-        bool said = !what || !c->chosen;
-        for (int k = 0; k < p->n && !said; k++) {
-            const char *same = p->cells[k].chosen ? strstr(p->cells[k].lacks, ": ") : NULL;
-            if (!same || strcmp(same, what)) continue;
-            said = k < i;
-            others += k > i && p->cells[k].train && c->train;
+enum { LISTED_MOST = 40 }; /* missing cells that are named one by one without --verbose */
+
+/* What is missing: cells, and files and folders that are not here, each once. */
+static void missing(const vt_plan *p, bool by_name) {
+    char name[200];
+    for (int i = 0; i < p->n && by_name; i++)
+        if (vt_plan_needs(p, i)) {
+            vt_plan_name(p, i, name, sizeof name);
+            printf("missing: %s%s%.12s\n", name, *p->cells[i].hash ? ", cell " : "", p->cells[i].hash);
         }
-        if (said) continue;
-        printf("not here: %s", c->lacks);
-        if (others) printf(" (%d other trainings need it)", others);
-        putchar('\n');
-    }
+    for (int i = 0, n; i < p->n; i++)
+        if ((n = vt_plan_lacking(p, i))) printf("not here: %s (%d cell%s)\n", p->cells[i].lacks, n, n == 1 ? "" : "s");
 }
 
-static void dry_run(const job *j) {
+static void dry_run(const job *j, bool verbose) {
     const vt_plan *p = &j->plan;
-    char name[200];
     sums all = sum(p, -1);
     double rate = product_rate(), total = all.training + all.evaluation;
     int width = vt_manifest_row_width(j->m);
@@ -182,12 +226,7 @@ static void dry_run(const job *j) {
     }
     printf("%-*s %9d %11.4g %11d %13.4g\n\n", width, "all", all.trainings, all.training, all.evaluations,
            all.evaluation);
-    for (int i = 0; i < p->n; i++)
-        if (vt_plan_needs(p, i)) {
-            vt_plan_name(p, i, name, sizeof name);
-            printf("missing: %s%s%.12s\n", name, *p->cells[i].hash ? ", cell " : "", p->cells[i].hash);
-        }
-    lacking(p);
+    missing(p, verbose || all.trainings + all.evaluations <= LISTED_MOST);
     if (all.unknown) printf("%d cells could not be counted: their checkpoint or data are not here\n", all.unknown);
     printf("\nwork: %.4g TFLOP of matrix products at most (an attack ends early on images that it breaks)\n", total);
     printf("time: %.3g hours at the %.0f GFLOP/s that large products reach here on each of %lld threads; smaller ones "
@@ -230,11 +269,16 @@ static vt_status report(job *j, vt_err *e) {
     return j->plot ? vt_plot_table(&j->table, j->plot, e) : VT_OK;
 }
 
+static vt_status check_cells(job *j, vt_err *e) {
+    for (int i = 0; i < j->plan.n; i++)
+        if (vt_plan_needs(&j->plan, i)) VT_TRY(check_words(j, i, e));
+    return VT_OK;
+}
+
 static vt_status run_cells(job *j, vt_team *team, vt_err *e) {
     double shown = vt_now();
     vt_runner r = {.ctx = &shown, .start = vt_spawn, .wait = vt_spawn_wait, .say = say};
-    for (int i = 0; i < j->plan.n; i++)
-        if (vt_plan_needs(&j->plan, i)) VT_TRY(check_words(j, i, e));
+    VT_TRY(check_cells(j, e));
     long long at_once = j->jobs * vt_team_size(team);
     for (int i = 0; i < j->plan.n && at_once > 1; i++)
         if (vt_plan_needs(&j->plan, i) && j->plan.cells[i].timed)
@@ -259,7 +303,8 @@ static vt_status table(job *j, const vt_cli *c, vt_err *e) {
     }
     VT_TRY(parse(j, c, e));
     if (vt_cli_has(c, "dry-run")) {
-        dry_run(j);
+        VT_TRY(check_cells(j, e));
+        dry_run(j, vt_cli_has(c, "verbose"));
         return VT_OK;
     }
     VT_TRY(run_cells(j, c->team, e));
@@ -273,6 +318,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_status s = table(&j, c, e);
     if (j.table.plan) vt_table_free(&j.table);
     if (j.plan.m) vt_plan_free(&j.plan);
+    close_inits(&j);
     vt_manifest_close(j.m);
     return s;
 }
@@ -280,8 +326,11 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 static const vt_arg args[] = {
     {"out", "DIR", "cache of trainings and evaluations, and the table's files; may be shared by manifests"},
     {"dry-run", NULL, "list what is missing and what it costs; run nothing"},
+    {"verbose", NULL, "with --dry-run: name every missing cell, also when they are more than 40"},
     {"data", "NAME=FOLDER", "where a data set of the manifest lies; repeatable"},
     {"only", "ROW", "run only this row's cells; repeatable"},
+    {"only-data", "NAME", "run only the cells of this data set; repeatable"},
+    {"only-column", "NAME", "run only the cells of this column; repeatable"},
     {"jobs", "N", "cells at a time, which share the threads (default 1)"},
     VT_QUIET_ARG,
     VT_THREADS_ARG,

@@ -70,6 +70,19 @@ static vt_status read_part(job *j, vt_overrides *o, vt_err *e) {
     return vt_recipe_set(j->recipe, set, e);
 }
 
+/* --set model.preset must be the checkpoint's; a recipe's is for a model from scratch. */
+static vt_status check_preset(const job *j, const vt_cli *c, vt_err *e) {
+    const char *set;
+    vt_err why = {0};
+    bool asked = false;
+    for (int i = 0; (set = vt_cli_nth(c, "set", i)); i++) asked |= !strncmp(set, "model.preset=", 13);
+    vt_status s = vt_train_check_preset(j->recipe, j->init, &why);
+    if (s == VT_OK) return VT_OK;
+    if (asked) return vt_fail(e, s, "%s", why.text);
+    fprintf(stderr, "vitrine: %s; the checkpoint's shape is taken\n", why.text);
+    return VT_OK;
+}
+
 /* --init: the checkpoint, whose hash stands in the recipe from now on. */
 static vt_status read_init(job *j, const vt_cli *c, vt_err *e) {
     const char *init = vt_cli_get(c, "init");
@@ -85,8 +98,8 @@ static vt_status read_init(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(read_part(j, &o, e));
     VT_TRY(vt_model_open(&j->init, init, &o, e));
     VT_TRY(vt_cli_known(c, j->init, e));
-    if (*told && strcmp(told, j->init->sha256))
-        return vt_fail(e, VT_E_USAGE, "%s has sha256 %s, but the recipe starts from %s", init, j->init->sha256, told);
+    VT_TRY(vt_train_check_hash(j->recipe, j->init, e));
+    VT_TRY(check_preset(j, c, e));
     snprintf(told, sizeof j->recipe->init.sha256, "%s", j->init->sha256);
     return VT_OK;
 }

@@ -209,8 +209,10 @@ static vt_status check_model(vt_recipe *r, vt_err *e) {
 
 static vt_status check_init(vt_recipe *r, vt_err *e) {
     const char *h = r->init.sha256;
-    if (!*h || (strlen(h) == 64 && strspn(h, "0123456789abcdef") == 64)) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "init.sha256 is '%s', must be 64 hexadecimal digits in lower case, or empty", h);
+    size_t n = strlen(h);
+    if (!n || (n >= 8 && n <= 64 && strspn(h, "0123456789abcdef") == n)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE,
+                   "init.sha256 is '%s', must be the first 8 to 64 hexadecimal digits in lower case, or empty", h);
 }
 
 static vt_status check_batch(vt_recipe *r, vt_err *e) {

@@ -77,10 +77,11 @@ static const vt_opt model[] =
 #undef PARAMS
 
 #define PARAMS vt_recipe_init
-static const vt_opt init[] = {CHOICE(head, "keep|fresh", "classifier of the checkpoint: kept, or drawn anew"),
-                              CHOICE(pos_embed, "bilinear|bicubic", "how its position grid is resized"),
-                              TEXT_IF(part, "which state dict of a .pth file that holds several, as --part"),
-                              TEXT(sha256, "", "of the checkpoint, 64 hexadecimal digits; filled in by training"), END};
+static const vt_opt init[] =
+    {CHOICE(head, "keep|fresh", "classifier of the checkpoint: kept, or drawn anew"),
+     CHOICE(pos_embed, "bilinear|bicubic", "how its position grid is resized"),
+     TEXT_IF(part, "which state dict of a .pth file that holds several, as --part"),
+     TEXT(sha256, "", "of the checkpoint, or its first 8 or more hexadecimal digits; filled in by training"), END};
 #undef PARAMS
 
 #define PARAMS vt_recipe_attack

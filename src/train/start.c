@@ -75,6 +75,24 @@ vt_status vt_train_config(vt_config *c, const vt_recipe *r, const vt_train_image
     return VT_OK;
 }
 
+vt_status vt_train_check_hash(const vt_recipe *r, const vt_model *init, vt_err *e) {
+    const char *told = r->init.sha256;
+    if (!strncmp(told, init->sha256, strlen(told))) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s has sha256 %s, but the recipe starts from %s", init->path, init->sha256, told);
+}
+
+vt_status vt_train_check_preset(const vt_recipe *r, const vt_model *init, vt_err *e) {
+    const vt_config *c = &init->config;
+    const vt_preset *p;
+    if (!*r->model.preset) return VT_OK;
+    VT_TRY(vt_preset_named(r->model.preset, &p, e));
+    if (!strcmp(p->arch, c->arch) && p->dim == c->dim && p->depth == c->depth && p->hidden == c->hidden) return VT_OK;
+    return vt_fail(e, VT_E_USAGE,
+                   "%s is a %s of width %d, depth %d and MLP %d, but model.preset %s is a %s of width %d, depth %d and "
+                   "MLP %d",
+                   init->path, c->arch, c->dim, c->depth, c->hidden, p->name, p->arch, p->dim, p->depth, p->hidden);
+}
+
 /* What was open in model.* is what the model has: the stored recipe says it all. */
 static void write_back(vt_recipe_model *m, const vt_config *c, bool init) {
     if (init) *m->preset = 0; /* it decided nothing */

@@ -34,6 +34,11 @@ typedef struct vt_train {
  * filled in. */
 vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e);
 
+/* Refuses a checkpoint `init` whose SHA-256 does not begin with init.sha256. */
+vt_status vt_train_check_hash(const vt_recipe *r, const vt_model *init, vt_err *e);
+/* Refuses a model.preset of another architecture or size than the checkpoint `init`, whose shape the training takes. */
+vt_status vt_train_check_preset(const vt_recipe *r, const vt_model *init, vt_err *e);
+
 /* The shape of that model, where the images themselves need not be there: preset or given checkpoint, then what the
  * recipe says, then what the data say. */
 typedef struct vt_train_images {

@@ -584,7 +584,7 @@ cell_of() { # KIND FILTER: the first cell of o whose cell.json is so
     cd "$ROOT"
     for f in docs/results/*.csv; do
         name=$(basename "$f" .csv)
-        good table "recipes/tables/$name.yaml" --dry-run
+        good table "recipes/tables/$name.yaml" --dry-run --verbose
         # without seeds and hashes; a time is a training
         sed -n 's/^missing: \(evaluate\|time\|measure\) \(.*\), seed [0-9]*\(, cell .*\)*$/\2/p' <<<"$output" | sort -u >"$BATS_TEST_TMPDIR/asked"
         awk -F, 'NR > 1 {print $1 ", " $2 ", " $3}' "$f" | sort -u >"$BATS_TEST_TMPDIR/there"

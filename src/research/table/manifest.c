@@ -76,6 +76,7 @@ static const field top_fields[] = {{"name", TEXT, AT(vt_manifest, name)},
                                    {"subject", WORDS, AT(vt_manifest, subjects)},
                                    {"orderings", WORDS, AT(vt_manifest, orderings)},
                                    {"notes", WORDS, AT(vt_manifest, notes)},
+                                   {"sources", KEYED, AT(vt_manifest, sources)},
                                    {"seeds", WORDS, AT(vt_manifest, seed_words)},
                                    {"data", RECORDS, 0},
                                    {"attacks", RECORDS, 1},
@@ -205,17 +206,32 @@ static bool have(const vt_words *w, const char *word) {
     return false;
 }
 
+/* A copy of `text` that lives as long as m. */
+static vt_status keep(vt_manifest *m, const char **out, const char *text, vt_err *e) {
+    char **more = realloc(m->joined, (size_t)(m->n_joined + 1) * sizeof *more);
+    if (!more) return no_memory(m, e);
+    m->joined = more;
+    if (!(more[m->n_joined] = strdup(text))) return no_memory(m, e);
+    *out = more[m->n_joined++];
+    return VT_OK;
+}
+
 /* Paths of recipes and published numbers are from where the manifest lies. */
 static vt_status from_here(vt_manifest *m, const char **path, vt_err *e) {
     char buf[VT_PATH_MAX];
     if (!*path || **path == '/') return VT_OK;
     if (!vt_path(buf, m->dir, *path)) return vt_fail(e, VT_E_USAGE, "%s: the path %.80s is too long", m->path, *path);
-    char **more = realloc(m->joined, (size_t)(m->n_joined + 1) * sizeof *more);
-    if (!more) return no_memory(m, e);
-    m->joined = more;
-    if (!(more[m->n_joined] = strdup(buf))) return no_memory(m, e);
-    *path = more[m->n_joined++];
-    return VT_OK;
+    return keep(m, path, buf, e);
+}
+
+/* names=FILE.map, of options. */
+static vt_status map_from_here(vt_manifest *m, const char **word, vt_err *e) {
+    char option[VT_PATH_MAX + 8];
+    const char *path = *word + 6;
+    if (strncmp(*word, "names=", 6) || !strstr(path, ".map")) return VT_OK;
+    VT_TRY(from_here(m, &path, e));
+    snprintf(option, sizeof option, "names=%.*s", VT_PATH_MAX, path);
+    return keep(m, word, option, e);
 }
 
 static vt_status read_seeds(const vt_manifest *m, vt_manifest_row *r, vt_err *e) {
@@ -236,21 +252,23 @@ static vt_status read_seeds(const vt_manifest *m, vt_manifest_row *r, vt_err *e)
     return VT_OK;
 }
 
-/* A name of data, attacks or rows; `where` begins the sentence. */
-static vt_status named(const vt_manifest *m, int which, const char *name, const char *where, int *out, vt_err *e) {
+vt_status vt_manifest_named(const vt_manifest *m, vt_manifest_kind of, const char *name, const char *where, int *out,
+                            vt_err *e) {
     static const char *const nouns[] = {"data set", "attack", "row"};
     const char *list[MOST];
     size_t n = 0;
-    int count = which == 0 ? m->n_data : which == 1 ? m->n_attacks : m->n_rows;
+    int count = of == VT_MANIFEST_DATA ? m->n_data : of == VT_MANIFEST_ATTACK ? m->n_attacks : m->n_rows;
     for (int i = 0; i < count && i < MOST; i++)
-        list[n++] = which == 0 ? m->data[i].name : which == 1 ? m->attacks[i].name : m->rows[i].name;
+        list[n++] = of == VT_MANIFEST_DATA     ? m->data[i].name
+                    : of == VT_MANIFEST_ATTACK ? m->attacks[i].name
+                                               : m->rows[i].name;
     for (size_t i = 0; i < n; i++)
         if (!strcmp(list[i], name)) {
             if (out) *out = (int)i;
             return VT_OK;
         }
     const char *near = vt_nearest(name, list, n);
-    return vt_fail(e, VT_E_USAGE, "%s: unknown %s '%.60s'%s%s%s", where, nouns[which], name,
+    return vt_fail(e, VT_E_USAGE, "%s: unknown %s '%.60s'%s%s%s", where, nouns[of], name,
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -261,12 +279,9 @@ int vt_manifest_row_width(const vt_manifest *m) {
     return width;
 }
 
-vt_status vt_manifest_row_named(const vt_manifest *m, const char *name, const char *where, int *row, vt_err *e) {
-    return named(m, 2, name, where, row, e);
-}
-
-static vt_status all_named(const vt_manifest *m, int which, const vt_words *w, const char *where, vt_err *e) {
-    for (int i = 0; i < w->n; i++) VT_TRY(named(m, which, w->word[i], where, NULL, e));
+static vt_status all_named(const vt_manifest *m, vt_manifest_kind which, const vt_words *w, const char *where,
+                           vt_err *e) {
+    for (int i = 0; i < w->n; i++) VT_TRY(vt_manifest_named(m, which, w->word[i], where, NULL, e));
     return VT_OK;
 }
 
@@ -335,8 +350,8 @@ static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "%s: weights is '%.40s', must be last or best", where, r->weights);
     VT_TRY(check_options(&r->options, where, e));
     VT_TRY(check_options(&r->init_options, where, e));
-    VT_TRY(all_named(m, 1, &r->attacks, where, e));
-    VT_TRY(all_named(m, 0, &r->data, where, e));
+    VT_TRY(all_named(m, VT_MANIFEST_ATTACK, &r->attacks, where, e));
+    VT_TRY(all_named(m, VT_MANIFEST_DATA, &r->data, where, e));
     for (int a = 0; r->checkpoint && a < m->n_attacks; a++)
         if (m->attacks[a].steps && (!r->attacks.n || have(&r->attacks, m->attacks[a].name)))
             return vt_fail(e, VT_E_USAGE, "%s is a checkpoint, which has no training steps to time (%s)", where,
@@ -345,22 +360,15 @@ static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
         return wrong(m, r->set_for, "takes data sets, each with recipe keys", e);
     for (int i = 0; r->set_for && i < r->set_for->n; i++) {
         const vt_yaml_node *x = &r->set_for->items[i];
-        VT_TRY(named(m, 0, x->key, where, NULL, e));
+        VT_TRY(vt_manifest_named(m, VT_MANIFEST_DATA, x->key, where, NULL, e));
         vt_words w = {0};
         vt_status s = read_words(m, &w, x, e);
         free(w.word);
         VT_TRY(s);
     }
     VT_TRY(from_here(m, &r->recipe, e));
+    for (int i = 0; i < r->init_options.n; i++) VT_TRY(map_from_here(m, &r->init_options.word[i], e));
     return read_seeds(m, r, e);
-}
-
-bool vt_ordering_cut(const char *text, char above[80], char below[80]) {
-    const char *cut = strstr(text, " > ");
-    if (!cut || cut == text || !cut[3] || cut - text > 79 || strlen(cut + 3) > 79) return false;
-    snprintf(above, 80, "%.*s", (int)(cut - text), text);
-    snprintf(below, 80, "%s", cut + 3);
-    return true;
 }
 
 static bool is_seed(const char *word, uint64_t seed) {
@@ -370,13 +378,13 @@ static bool is_seed(const char *word, uint64_t seed) {
 
 static vt_status check_orderings(const vt_manifest *m, vt_err *e) {
     char above[80], below[80];
-    VT_TRY(all_named(m, 2, &m->subjects, m->path, e));
+    VT_TRY(all_named(m, VT_MANIFEST_ROW, &m->subjects, m->path, e));
     for (int i = 0; i < m->orderings.n; i++) {
         if (!vt_ordering_cut(m->orderings.word[i], above, below))
             return vt_fail(e, VT_E_USAGE, "%s: the ordering '%.80s' is not of the form ROW > ROW", m->path,
                            m->orderings.word[i]);
-        VT_TRY(named(m, 2, above, m->path, NULL, e));
-        VT_TRY(named(m, 2, below, m->path, NULL, e));
+        VT_TRY(vt_manifest_named(m, VT_MANIFEST_ROW, above, m->path, NULL, e));
+        VT_TRY(vt_manifest_named(m, VT_MANIFEST_ROW, below, m->path, NULL, e));
     }
     return VT_OK;
 }
@@ -441,7 +449,7 @@ static vt_status check_primary_row(const vt_manifest *m, const vt_manifest_prima
 }
 
 static vt_status accuracy_column(const vt_manifest *m, const char *name, const char *where, int *out, vt_err *e) {
-    VT_TRY(named(m, 1, name, where, out, e));
+    VT_TRY(vt_manifest_named(m, VT_MANIFEST_ATTACK, name, where, out, e));
     if (vt_manifest_accuracy(m, *out)) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s: the column %s holds no accuracy", where, name);
 }
@@ -456,15 +464,15 @@ static vt_status check_primary(const vt_manifest *m, vt_manifest_primary *p, vt_
         return vt_fail(e, VT_E_USAGE, "%s: a frontier has two rows or more, and the column that they are compared `at`",
                        where);
     if (!p->data_name && m->n_data > 1) return vt_fail(e, VT_E_USAGE, "%s needs data: there are several", where);
-    VT_TRY(named(m, 2, p->above_name, where, &p->above, e));
+    VT_TRY(vt_manifest_named(m, VT_MANIFEST_ROW, p->above_name, where, &p->above, e));
     VT_TRY(accuracy_column(m, p->column_name, where, &p->column, e));
     p->at = -1;
     if (p->at_name) VT_TRY(accuracy_column(m, p->at_name, where, &p->at, e));
-    if (p->data_name) VT_TRY(named(m, 0, p->data_name, where, &p->data, e));
+    if (p->data_name) VT_TRY(vt_manifest_named(m, VT_MANIFEST_DATA, p->data_name, where, &p->data, e));
     if (!(p->rows = calloc((size_t)rows->n, sizeof *p->rows))) return no_memory(m, e);
     VT_TRY(check_primary_row(m, p, p->above, where, e));
     for (; p->n_rows < rows->n; p->n_rows++) {
-        VT_TRY(named(m, 2, rows->word[p->n_rows], where, &p->rows[p->n_rows], e));
+        VT_TRY(vt_manifest_named(m, VT_MANIFEST_ROW, rows->word[p->n_rows], where, &p->rows[p->n_rows], e));
         if (p->rows[p->n_rows] == p->above)
             return vt_fail(e, VT_E_USAGE, "%s: row %s is compared with itself", where, p->above_name);
         for (int i = 0; i < p->n_rows; i++)
@@ -480,7 +488,7 @@ static vt_status check_figure(const vt_manifest *m, vt_manifest_figure *f, vt_er
     snprintf(where, sizeof where, "%.300s: figure %.60s", m->path, f->name);
     if (!f->x_name || !f->y_name) return vt_fail(e, VT_E_USAGE, "%s needs x and y, two columns", where);
     if (!f->data_name && m->n_data > 1) return vt_fail(e, VT_E_USAGE, "%s needs data: there are several", where);
-    if (f->data_name) VT_TRY(named(m, 0, f->data_name, where, &f->data, e));
+    if (f->data_name) VT_TRY(vt_manifest_named(m, VT_MANIFEST_DATA, f->data_name, where, &f->data, e));
     VT_TRY(accuracy_column(m, f->x_name, where, &f->x, e));
     return accuracy_column(m, f->y_name, where, &f->y, e);
 }
@@ -505,7 +513,7 @@ static vt_status check(vt_manifest *m, vt_err *e) {
             return vt_fail(e, VT_E_USAGE, "%s: attack %s needs spec and eps (or neither: clean accuracy)", m->path,
                            a->name);
         VT_TRY(check_column(m, a, e));
-        VT_TRY(all_named(m, 0, &a->data, m->path, e));
+        VT_TRY(all_named(m, VT_MANIFEST_DATA, &a->data, m->path, e));
     }
     for (int i = 0; i < m->n_rows; i++) VT_TRY(check_row(m, &m->rows[i], e));
     for (int i = 0; i < m->n_attacks; i++) VT_TRY(check_column_seeds(m, i, e));
@@ -548,7 +556,7 @@ void vt_manifest_close(vt_manifest *m) {
     for (int i = 0; i < m->n_data; i++) free(m->data[i].set.word), free(m->data[i].options.word);
     for (int i = 0; i < m->n_joined; i++) free(m->joined[i]);
     free(m->joined), free(m->rows), free(m->attacks), free(m->data), free(m->primary), free(m->figures),
-        free(m->match.pair);
+        free(m->match.pair), free(m->sources.pair);
     free(m->seed_words.word), free(m->orderings.word), free(m->notes.word), free(m->subjects.word);
     vt_yaml_free(m->tree);
     free(m->path), free(m->dir);

@@ -73,7 +73,8 @@ typedef struct vt_manifest {
     vt_yaml_node *tree; /* all strings point into it */
     const char *name, *title, *table, *published_file, *claims_file;
     vt_words seed_words, subjects, orderings, notes;
-    vt_keyed match; /* keys of the published file that all cells share */
+    vt_keyed match;   /* keys of the published file that all cells share */
+    vt_keyed sources; /* of files that rows start from, by name without folder: where to fetch them */
     vt_manifest_data *data;
     vt_manifest_attack *attacks;
     vt_manifest_row *rows;
@@ -90,8 +91,10 @@ void vt_manifest_close(vt_manifest *m); /* accepts NULL */
 
 /* Bytes of the longest row name, 26 at least: the width of a column. */
 int vt_manifest_row_width(const vt_manifest *m);
-/* Index of a row; VT_E_USAGE with the nearest name. where: "--only". */
-vt_status vt_manifest_row_named(const vt_manifest *m, const char *name, const char *where, int *row, vt_err *e);
+typedef enum vt_manifest_kind { VT_MANIFEST_DATA, VT_MANIFEST_ATTACK, VT_MANIFEST_ROW } vt_manifest_kind;
+/* Index of a data set, attack or row; VT_E_USAGE with the nearest name. where begins the sentence: "--only". */
+vt_status vt_manifest_named(const vt_manifest *m, vt_manifest_kind kind, const char *name, const char *where, int *out,
+                            vt_err *e);
 /* Does the row have a cell there? */
 bool vt_manifest_has(const vt_manifest *m, int row, int data, int attack);
 /* Is the row's seed wanted in the column? */

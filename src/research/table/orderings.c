@@ -5,6 +5,14 @@
 #include <string.h>
 #include "research/table/result.h"
 
+bool vt_ordering_cut(const char *text, char above[80], char below[80]) {
+    const char *cut = strstr(text, " > ");
+    if (!cut || cut == text || !cut[3] || cut - text > 79 || strlen(cut + 3) > 79) return false;
+    snprintf(above, 80, "%.*s", (int)(cut - text), text);
+    snprintf(below, 80, "%s", cut + 3);
+    return true;
+}
+
 static vt_status no_memory(const vt_table *t, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory", t->m->path);
 }
@@ -79,7 +87,7 @@ static bool comparable(const vt_published *p, int a, int b) {
 static vt_status published_orderings(vt_table *t, int data, int attack, const char *name, vt_err *e) {
     int subject;
     if (!t->published) return VT_OK;
-    VT_TRY(vt_manifest_row_named(t->m, name, t->m->path, &subject, e));
+    VT_TRY(vt_manifest_named(t->m, VT_MANIFEST_ROW, name, t->m->path, &subject, e));
     const vt_table_cell *s = vt_table_at(t, subject, data, attack);
     for (int r = 0; r < t->m->n_rows; r++) {
         const vt_table_cell *c = vt_table_at(t, r, data, attack);
@@ -103,8 +111,8 @@ static vt_status asked_orderings(vt_table *t, int data, int attack, vt_err *e) {
     for (int i = 0; i < t->m->orderings.n; i++) {
         vt_table_ordering o = {.data = data, .attack = attack, .gap = NAN};
         vt_ordering_cut(t->m->orderings.word[i], above, below);
-        VT_TRY(vt_manifest_row_named(t->m, above, t->m->path, &o.above, e));
-        VT_TRY(vt_manifest_row_named(t->m, below, t->m->path, &o.below, e));
+        VT_TRY(vt_manifest_named(t->m, VT_MANIFEST_ROW, above, t->m->path, &o.above, e));
+        VT_TRY(vt_manifest_named(t->m, VT_MANIFEST_ROW, below, t->m->path, &o.below, e));
         VT_TRY(add_ordering(t, o, e));
     }
     return VT_OK;

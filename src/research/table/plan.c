@@ -127,8 +127,13 @@ static vt_plan_cell *add(vt_plan *p, const vt_plan_cell *c) {
     return &p->cells[p->n++];
 }
 
-static void lacks(vt_plan_cell *c, const char *what, const char *name, const char *path) {
-    if (!*c->lacks) snprintf(c->lacks, sizeof c->lacks, "%s %.60s: %.200s does not exist", what, name, path);
+static void lacks(const vt_plan *p, vt_plan_cell *c, const char *what, const char *name, const char *path) {
+    const char *slash = strrchr(path, '/'), *source = NULL;
+    for (int i = 0; i < p->m->sources.n && !source; i++)
+        if (!strcmp(p->m->sources.pair[i].key, slash ? slash + 1 : path)) source = p->m->sources.pair[i].value;
+    if (!*c->lacks)
+        snprintf(c->lacks, sizeof c->lacks, "%s %.60s: %.160s does not exist%s%.200s%s", what, name, path,
+                 source ? " (from " : "", source ? source : "", source ? ")" : "");
 }
 
 static json_t *words_json(const vt_words *w) {
@@ -137,10 +142,10 @@ static json_t *words_json(const vt_words *w) {
     return list;
 }
 
-static vt_status file_hash(vt_plan_cell *c, const char *what, const char *name, const char *path, char hex[65],
-                           vt_err *e) {
+static vt_status file_hash(const vt_plan *p, vt_plan_cell *c, const char *what, const char *name, const char *path,
+                           char hex[65], vt_err *e) {
     if (access(path, F_OK) == 0) return vt_sha_file(path, hex, e);
-    lacks(c, what, name, path);
+    lacks(p, c, what, name, path);
     return VT_OK;
 }
 
@@ -150,14 +155,27 @@ static vt_status key_hash(const vt_plan *p, vt_plan_cell *c, size_t before, vt_e
     return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : no_memory(p->m, e);
 }
 
+/* The hash of a row's initial checkpoint; large files that many rows start from are read once. */
+static vt_status init_hash(const vt_plan *p, vt_plan_cell *c, char hex[65], vt_err *e) {
+    const vt_manifest_row *r = &p->m->rows[c->row];
+    for (int i = 0; r->init && i < p->n; i++) {
+        const char *init = p->m->rows[p->cells[i].row].init;
+        const char *known = json_string_value(json_object_get(p->cells[i].key, "init"));
+        if (!known || !init || strcmp(init, r->init)) continue;
+        snprintf(hex, 65, "%s", known);
+        return VT_OK;
+    }
+    return r->init ? file_hash(p, c, "initial checkpoint of", r->name, r->init, hex, e) : VT_OK;
+}
+
 /* What determines a training, or a timing (but for the machine, of which no key speaks). */
 static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     const vt_plan_data *d = &p->data[c->data];
     char init[65] = "";
     VT_TRY(vt_plan_recipe(p, c, e));
-    if (r->init) VT_TRY(file_hash(c, "initial checkpoint of", r->name, r->init, init, e));
-    if (!d->train) lacks(c, "data", p->m->data[c->data].name, d->path);
+    VT_TRY(init_hash(p, c, init, e));
+    if (!d->train) lacks(p, c, "data", p->m->data[c->data].name, d->path);
     if (*c->lacks) return VT_OK;
     size_t before = vt_json_refused();
     c->key = json_pack("{s:s,s:s,s:s,s:s,s:s,s:o}", "kind", "train", "recipe", c->recipe, "train", d->train->hash,
@@ -177,9 +195,9 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_plan_data *d = &p->data[c->data];
     char weights[65] = "", id[sizeof((vt_attack *)0)->id] = "";
     VT_TRY(vt_plan_evaluation(p, c, e));
-    if (c->model < 0) VT_TRY(file_hash(c, "checkpoint of", r->name, r->checkpoint, weights, e));
+    if (c->model < 0) VT_TRY(file_hash(p, c, "checkpoint of", r->name, r->checkpoint, weights, e));
     if (c->model >= 0 && *p->cells[c->model].lacks) snprintf(c->lacks, sizeof c->lacks, "%s", p->cells[c->model].lacks);
-    if (!d->images) lacks(c, "data", p->m->data[c->data].name, d->path);
+    if (!d->images) lacks(p, c, "data", p->m->data[c->data].name, d->path);
     vt_norm norm = VT_LINF;
     if (a->norm && !vt_norm_find(a->norm, &norm))
         return vt_fail(e, VT_E_USAGE, "%s: attack %s has the norm '%.40s', must be linf, l2, l1 or l0", p->m->path,
@@ -208,7 +226,7 @@ static vt_status spectrum_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     char weights[65] = "";
     c->tflop = 0, c->disk = 1e5;
-    if (c->model < 0) VT_TRY(file_hash(c, "checkpoint of", r->name, r->checkpoint, weights, e));
+    if (c->model < 0) VT_TRY(file_hash(p, c, "checkpoint of", r->name, r->checkpoint, weights, e));
     if (c->model >= 0 && *p->cells[c->model].lacks) snprintf(c->lacks, sizeof c->lacks, "%s", p->cells[c->model].lacks);
     if (*c->lacks) return VT_OK;
     size_t before = vt_json_refused();
@@ -277,9 +295,33 @@ static vt_status look(vt_plan *p, vt_err *e) {
     return VT_OK;
 }
 
+/* What --only, --only-data and --only-column leave; all of what is not restricted. */
+typedef struct chosen {
+    bool rows[512], data[512], columns[512];
+} chosen;
+
+static vt_status choose_names(bool *out, const vt_manifest *m, vt_manifest_kind kind, int n, const char *const *only,
+                              int n_only, const char *option, vt_err *e) {
+    int at;
+    for (int i = 0; i < n; i++) out[i] = !n_only;
+    for (int i = 0; i < n_only; i++) {
+        VT_TRY(vt_manifest_named(m, kind, only[i], option, &at, e));
+        out[at] = true;
+    }
+    return VT_OK;
+}
+
+static vt_status read_only(chosen *of_all, const vt_manifest *m, const vt_plan_ask *ask, vt_err *e) {
+    VT_TRY(choose_names(of_all->rows, m, VT_MANIFEST_ROW, m->n_rows, ask->only, ask->n_only, "--only", e));
+    VT_TRY(
+        choose_names(of_all->data, m, VT_MANIFEST_DATA, m->n_data, ask->only_data, ask->n_only_data, "--only-data", e));
+    return choose_names(of_all->columns, m, VT_MANIFEST_ATTACK, m->n_attacks, ask->only_column, ask->n_only_column,
+                        "--only-column", e);
+}
+
 /* Cells of one training go to one shard: by the training's hash, without one by the evaluation's. Where hashes cannot
  * be known, by row, data and seed. */
-static void choose(vt_plan *p, const vt_plan_ask *ask, const bool *rows) {
+static void choose(vt_plan *p, const vt_plan_ask *ask, const chosen *of_all) {
     for (int i = 0; i < p->n; i++) {
         vt_plan_cell *c = &p->cells[i];
         const vt_plan_cell *of = c->model >= 0 ? &p->cells[c->model] : c;
@@ -288,19 +330,15 @@ static void choose(vt_plan *p, const vt_plan_ask *ask, const bool *rows) {
         vt_sha_hex(text, strlen(text), hex);
         unsigned long h = 0;
         sscanf(*of->hash ? of->hash : hex, "%8lx", &h);
-        c->chosen = rows[c->row] && (!ask->shards || (int)(h % (unsigned long)ask->shards) == ask->shard - 1);
+        c->chosen = of_all->rows[c->row] && of_all->data[c->data] && (c->attack < 0 || of_all->columns[c->attack]) &&
+                    (!ask->shards || (int)(h % (unsigned long)ask->shards) == ask->shard - 1);
     }
 }
 
 vt_status vt_plan_make(vt_plan *p, const vt_manifest *m, const vt_plan_ask *ask, vt_err *e) {
-    bool rows[512] = {0};
+    chosen of_all;
     *p = (vt_plan){.m = m, .out = ask->out};
-    for (int i = 0; i < ask->n_only; i++) {
-        int row;
-        VT_TRY(vt_manifest_row_named(m, ask->only[i], "--only", &row, e));
-        rows[row] = true;
-    }
-    for (int r = 0; r < m->n_rows && !ask->n_only; r++) rows[r] = true;
+    VT_TRY(read_only(&of_all, m, ask, e));
     VT_TRY(check_eps(m, e));
     VT_TRY(open_all(p, ask, e));
     for (int s = 0, more = 1; more; s++) { /* every row's first seed, then their second: rounds, for what is timed */
@@ -309,7 +347,7 @@ vt_status vt_plan_make(vt_plan *p, const vt_manifest *m, const vt_plan_ask *ask,
             for (int d = 0; d < m->n_data && s < m->rows[r].n_seeds; d++, more = 1)
                 VT_TRY(add_model(p, r, d, m->rows[r].seeds[s], e));
     }
-    choose(p, ask, rows);
+    choose(p, ask, &of_all);
     return look(p, e);
 }
 
@@ -340,11 +378,28 @@ bool vt_plan_needs(const vt_plan *p, int cell) {
     return false;
 }
 
+/* What a cell lacks, without whose it is: ": FILE does not exist"; NULL: nothing, or it is not needed. */
+static const char *missing(const vt_plan *p, int cell) {
+    return vt_plan_needs(p, cell) ? strstr(p->cells[cell].lacks, ": ") : NULL;
+}
+
+int vt_plan_lacking(const vt_plan *p, int cell) {
+    const char *what = missing(p, cell), *same;
+    int n = what != NULL;
+    for (int i = 0; i < p->n && n; i++) {
+        if (i == cell || !(same = missing(p, i)) || strcmp(same, what)) continue;
+        n = i < cell ? 0 : n + 1;
+    }
+    return n;
+}
+
 vt_status vt_plan_ready(const vt_plan *p, vt_err *e) {
-    for (int i = 0; i < p->n; i++)
-        if (vt_plan_needs(p, i) && *p->cells[i].lacks)
-            return vt_fail(e, VT_E_USAGE, "%s: %s", p->m->path, p->cells[i].lacks);
-    return VT_OK;
+    char list[1500] = "";
+    size_t used = 0;
+    for (int i = 0; i < p->n && used < sizeof list; i++)
+        if (vt_plan_lacking(p, i))
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? "; " : "", p->cells[i].lacks);
+    return used ? vt_fail(e, VT_E_USAGE, "%s: %s", p->m->path, list) : VT_OK;
 }
 
 static bool finished_in(const vt_plan_cell *c, const char *const *dirs, int n) {

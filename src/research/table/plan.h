@@ -20,11 +20,11 @@ typedef struct vt_plan_cell {
     int model;       /* the training whose weights an evaluation takes, -1: the row's checkpoint */
     json_t *key;     /* NULL while something is not there */
     char hash[65];   /* of key, or "" */
-    char lacks[300]; /* what is not there: "data CIFAR-10: cifar-10-batches-bin does not exist"; "": nothing */
+    char lacks[500]; /* what is not there: "data CIFAR-10: cifar-10-batches-bin does not exist"; "": nothing */
     char *recipe;    /* of a training, and of what times its steps: canonical text */
     int64_t timed;   /* steps; 0: no timing */
     vt_cell_state state;
-    bool chosen;  /* by only and shard */
+    bool chosen;  /* by only, only_data, only_column and shard */
     double tflop; /* at most; NAN: cannot be known without its checkpoint */
     double disk;  /* bytes, about */
 } vt_plan_cell;
@@ -57,6 +57,8 @@ typedef struct vt_plan_ask {
     int n_paths;
     const char *const *only; /* rows, [n_only]; 0: all */
     int n_only;
+    const char *const *only_data, *const *only_column; /* data sets, attacks; 0: all */
+    int n_only_data, n_only_column;
     int shard, shards; /* 1 to shards; 0: everything. Cells that share a training stay together */
 } vt_plan_ask;
 
@@ -67,7 +69,9 @@ void vt_plan_free(vt_plan *p);
 const vt_plan_cell *vt_plan_find(const vt_plan *p, int row, int data, int attack, uint64_t seed);
 /* Must it be run now? A training is needed only by an evaluation that is. */
 bool vt_plan_needs(const vt_plan *p, int cell);
-/* Refuses a plan of which something that must be run lacks something. */
+/* How many needed cells lack what this one lacks, if it is the first of them; else 0. */
+int vt_plan_lacking(const vt_plan *p, int cell);
+/* Refuses a plan if a needed cell lacks something; the sentence lists all that is missing. */
 vt_status vt_plan_ready(const vt_plan *p, vt_err *e);
 /* Refuses caches [n] that, with the plan's own, still lack cells of the manifest's primary comparisons: a mean over
  * other seeds than were fixed beforehand would stand in the table. */

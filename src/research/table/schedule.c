@@ -160,21 +160,23 @@ static vt_status start(work *w, int cell, vt_err *e) {
     return st;
 }
 
-/* The last line of a log. */
+/* The last line of a log, from its beginning. */
 static void last_line(const char *path, char *out, size_t size) {
-    char line[500];
+    char *line = NULL;
+    size_t room = 0;
     snprintf(out, size, "no message");
     FILE *f;
     vt_file_stream(&f, path, NULL);
-    while (f && fgets(line, sizeof line, f)) {
+    while (f && getline(&line, &room, f) >= 0) {
         line[strcspn(line, "\r\n")] = 0;
-        if (*line) snprintf(out, size, "%.*s", (int)size - 1, line);
+        if (*line) snprintf(out, size, "%s", line);
     }
+    free(line);
     if (f) fclose(f);
 }
 
 static vt_status failed(const work *w, int cell, int code, vt_err *e) {
-    char name[200], log[VT_PATH_MAX], line[300];
+    char name[200], log[VT_PATH_MAX], line[1200];
     vt_plan_name(w->p, cell, name, sizeof name);
     VT_TRY(vt_cell_path(log, w->p->out, w->p->cells[cell].hash, "log.txt", e));
     last_line(log, line, sizeof line);
