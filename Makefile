@@ -184,7 +184,7 @@ define RUN
 [ ! -d $(OUT)/parts/$@ ] || tests/part.sh --table $(OUT)/parts/$@ && exit $$status
 endef
 # the longest first, so that none is left alone at the end
-LONG := $(patsubst %,tests/cli/%.bats,selftest masked doctor table train analyze)
+LONG := $(patsubst %,tests/cli/%.bats,selftest masked doctor table table_full train analyze)
 CLI_PARTS := $(patsubst tests/cli/%.bats,cli_%,$(LONG) $(filter-out $(LONG),$(wildcard tests/cli/*.bats)))
 part-test_%:
 	@tests/part.sh $(PARTS) test_$* $(EMULATE) $(OUT)/tests/test_$*
