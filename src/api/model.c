@@ -14,7 +14,7 @@
 static const char *const attack_at[] = {"attack-at", NULL};
 
 vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e) {
-    char what[1000], options[300], *at = options;
+    char what[1000], options[700], *at = options;
     *text = 0;
     if (vt_model_missing(m, false, what, sizeof what, options, sizeof options)) {
         while ((at = strstr(at, " --"))) { /* " --heads 4" is our "heads=4" */
@@ -26,7 +26,9 @@ vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e) {
                        "%s: neither its tensors nor anything beside them tell %s: give what is true, as the options%s",
                        m->path, what, options);
     }
-    vt_model_assumed(m, text, size);
+    const char *parts = vt_model_part_text(m, what, sizeof what) ? what : "";
+    vt_model_assumed(m, options, sizeof options);
+    snprintf(text, size, "%s%s%s", parts, *parts && *options ? "; " : "", options);
     return VT_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "cli/known.h"
 #include "cli/run_args.h"
 #include "core/stats.h"
 #include "eval/doctor/doctor.h"
@@ -232,6 +233,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
     j = (job){0};
     vt_status s = parse(&j, c, e);
+    if (s == VT_OK && !j.subject.remote) vt_cli_say_assumed(j.model);
     if (s == VT_OK) s = examine(&j, e);
     if (s == VT_INTERRUPTED) s = vt_fail(e, s, "interrupted");
     vt_doctor_free(&j.d);

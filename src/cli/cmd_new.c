@@ -69,13 +69,11 @@ static vt_status agree(const char *option, double a, const char *key, double b, 
 
 static vt_status options(const vt_cli *c, const shape *s, vt_config *config, vt_err *e) {
     vt_overrides o;
-    char order[VT_FORM_VALUE];
+    const char *of_file;
     VT_TRY(vt_cli_overrides(c, &o, e));
     if (o.names || o.part)
         return vt_fail(e, VT_E_USAGE, "--%s says how a checkpoint is read; vitrine new reads none",
                        o.names ? "names" : "part");
-    if (vt_form_given(&o, "patch_order", order))
-        return vt_fail(e, VT_E_USAGE, "--form patch_order says how a checkpoint is read; vitrine new reads none");
     VT_TRY(agree("--image-size", o.image, "image", s->image, e));
     VT_TRY(agree("--heads", o.heads, "heads", s->heads, e));
     VT_TRY(agree("--ln-eps", o.ln_eps, "ln_eps", s->ln_eps, e));
@@ -95,6 +93,8 @@ static vt_status options(const vt_cli *c, const shape *s, vt_config *config, vt_
     for (int i = 0; i < o.n_form; i++) VT_TRY(vt_form_parse(config, o.form[i], "--form", e));
     if (s->pool >= 0 && (int)config->pool != s->pool)
         return vt_fail(e, VT_E_USAGE, "--set and --form name different pools: give one of them");
+    if ((of_file = vt_forms_of_file(config)))
+        return vt_fail(e, VT_E_USAGE, "--form %s says how a checkpoint is read; vitrine new reads none", of_file);
     if (config->attn_dim) config->attn_scale = 1 / sqrt((double)config->attn_dim / config->heads);
     if (!o.attn_scale) return VT_OK;
     if (!strcmp(o.attn_scale, "dim"))

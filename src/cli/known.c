@@ -46,12 +46,18 @@ static void examine(char out[COMMAND], const vt_cli *c, const vt_model *m) {
         }
 }
 
+void vt_cli_say_assumed(const vt_model *m) {
+    char text[1000];
+    if (vt_model_part_text(m, text, sizeof text))
+        fprintf(stderr, "vitrine: %s: %s; --part NAME reads another\n", m->path, text);
+    if (vt_model_assumed(m, text, sizeof text))
+        fprintf(stderr, "vitrine: %s: assumed, not in the file: %s; `vitrine doctor` tries others\n", m->path, text);
+}
+
 static vt_status judge(const vt_cli *c, const vt_model *m, vt_err *e) {
     char what[1000], options[300], doctor[COMMAND] = "", command[COMMAND] = "", map[100] = "";
     if (!vt_model_missing(m, false, what, sizeof what, options, sizeof options)) {
-        if (vt_model_assumed(m, what, sizeof what))
-            fprintf(stderr, "vitrine: %s: assumed, not in the file: %s; `vitrine doctor` tries others\n", m->path,
-                    what);
+        vt_cli_say_assumed(m);
         return VT_OK;
     }
     if (*m->own_map) snprintf(map, sizeof map, " (--names %s takes that map's word)", m->own_map);

@@ -92,16 +92,18 @@ static vt_status sincos_check(const vt_config *c, const char *path, vt_err *e) {
 }
 
 static vt_status readout_check(const vt_config *c, const char *p, vt_err *e) {
-    bool wide = c->pool == VT_POOL_TOKEN_AVG;
+    bool wide = vt_readout_wide(c);
     if (c->no_cls && (c->dist_token || c->pool == VT_POOL_TOKEN || wide))
         return vt_fail(e, VT_E_SHAPE, "%s: without a class token there is no %s", p,
                        c->dist_token ? "distillation token" : "pooling by it: pool must be avg or all");
     if (wide && !c->norm_first)
         return vt_fail(e, VT_E_SHAPE,
                        "%s: class token and mean are read behind the final norm: token_avg needs norm_first", p);
-    if (c->head_layers && (!wide || c->head_layers > c->depth))
-        return vt_fail(e, VT_E_SHAPE, "%s: head_layers is %d, must be 0, or with pool token_avg up to the depth, %d", p,
-                       c->head_layers, c->depth);
+    if ((c->head_layers && (!wide || c->head_layers > c->depth)) || (c->pool == VT_POOL_TOKENS && c->head_layers < 2))
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: head_layers is %d, must be 0, or with pool token_avg up to the depth, %d (tokens: at least "
+                       "2)",
+                       p, c->head_layers, c->depth);
     if (c->dist_token && c->pool != VT_POOL_TOKEN) /* timm's distilled models refuse it too */
         return vt_fail(e, VT_E_SHAPE, "%s: a distillation token and mean pooling (fc_norm) exclude each other", p);
     if (c->norm_first && (c->pool == VT_POOL_TOKEN || c->final_norm == VT_NORM_NONE))
@@ -117,6 +119,11 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
                        c->registers ? "without positions but the patches'" : "without register tokens");
     if (c->dist_token && c->registers)
         return vt_fail(e, VT_E_SHAPE, "%s: a distillation token and register tokens exclude each other", p);
+    if (c->class_last && (c->no_cls || vt_config_placed(c) != 1))
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: class_last is said of a class token with a position and no other before the "
+                       "patches",
+                       p);
     if (c->registers < 0 || c->registers > 1024)
         return vt_fail(e, VT_E_RANGE, "%s: register tokens are %d, must be between 0 and 1024", p, c->registers);
     if (c->norm_pre && c->norm == VT_NORM_NONE)

@@ -10,9 +10,17 @@
 #include "core/status.h"
 #include "nn/kinds.h"
 
-/* What the head reads: the class token, the mean over the patch tokens, the mean over all tokens, class token and mean
- * over the patch tokens side by side (DINOv2). */
-typedef enum vt_pool { VT_POOL_TOKEN, VT_POOL_AVG, VT_POOL_ALL, VT_POOL_TOKEN_AVG } vt_pool;
+/* What the head reads: the class token, the mean over the patch tokens, the mean over all tokens; or several side by
+ * side: class token and mean over the patch tokens (DINOv2), the same with the mean first, class tokens of the last
+ * blocks without a mean (DINO). */
+typedef enum vt_pool {
+    VT_POOL_TOKEN,
+    VT_POOL_AVG,
+    VT_POOL_ALL,
+    VT_POOL_TOKEN_AVG,
+    VT_POOL_AVG_TOKEN,
+    VT_POOL_TOKENS
+} vt_pool;
 
 /* What a distilled model answers: the mean of both heads (timm, in evaluation), or one of them. */
 typedef enum vt_dist_head { VT_DIST_MEAN, VT_DIST_CLASS, VT_DIST_DIST } vt_dist_head;
@@ -66,6 +74,10 @@ typedef enum vt_pos_filter { VT_POS_FILTER_BICUBIC, VT_POS_FILTER_AA, VT_POS_FIL
  * convolution, as timm's. */
 typedef enum vt_patch_order { VT_PATCH_CONV, VT_PATCH_CHW, VT_PATCH_HWC } vt_patch_order;
 
+/* The rows of a file's attn.qkv: all q, then k, then v (timm); q, k and v of each head in turn; or of each dimension of
+ * each head in turn. */
+typedef enum vt_qkv_rows { VT_QKV_ROWS, VT_QKV_HEADS, VT_QKV_DIMS } vt_qkv_rows;
+
 #define VT_ATTN_TEXT 64 /* bytes of an attention variant's canonical text, "scsa:tau=10,nu=0,eps=0" */
 
 typedef struct vt_config {
@@ -98,7 +110,7 @@ typedef struct vt_config {
     bool no_embed_reg;        /* registers have no position (DINOv2) */
     int pos_grid;             /* side of the grid that positions are stored for, when it is not the image's; 0: it is */
     vt_pos_filter pos_filter; /* how they are resampled then */
-    int head_layers;          /* class and mean: class tokens of so many last blocks, oldest first; 0: of the last */
+    int head_layers;          /* several side by side: class tokens of that many last blocks, oldest first; 0: one */
     int conv_stem; /* channels of the first of log2(patch) convolutions, which stand before a 1 x 1 patch embedding; 0:
                       none */
     vt_dist_head dist_head;
@@ -108,7 +120,11 @@ typedef struct vt_config {
     double factor_start; /* of LayerScale, for `vitrine new`; 0: 1e-5 */
     vt_init_rule init;
 
-    vt_patch_order patch_order; /* of the file that was read; the weights here are always a convolution's */
+    /* Of the file that was read: the weights here are always timm's (models/checkpoint/reorder). */
+    vt_patch_order patch_order;
+    vt_qkv_rows qkv_rows; /* ViT */
+    bool class_last;      /* ViT: its position is the last one of pos_embed */
+    double embed_scale;   /* ViT: factor of the patches' embedding before positions are added; 0: 1 */
 
     vt_patch_norm patch_norm;                           /* ViT */
     int attn_dim;                                       /* ViT: width of attention, heads times head width; 0: dim */

@@ -18,8 +18,9 @@
 
 /* The order of metadata. */
 static const vt_form forms[] = {
-    WORD(pool, POOL, "global_pool", "token|avg|all|token_avg",
-         "what the head reads: class token, mean of patches, of all tokens, class token and mean of patches"),
+    WORD(pool, POOL, "global_pool", "token|avg|all|token_avg|avg_token|tokens",
+         "what the head reads: class token, mean of patches, of all tokens; class token and mean of patches, mean "
+         "first, class tokens of several blocks"),
     COUNT(native, NATIVE, 4096, "side of the input, which the model resizes to its image itself; 0: the image's"),
     WORD(native_filter, NATIVE_FILTER, NULL, "bilinear|bicubic|nearest|bilinear_aa|bicubic_aa",
          "how it resizes: F.interpolate(align_corners=False); _aa: antialias=True"),
@@ -51,7 +52,7 @@ static const vt_form forms[] = {
          "ViT: how, as F.interpolate; _offset: by scale (n + 0.1) / grid, as DINOv2. Said, it allows another "
          "--image-size"),
     COUNT(head_layers, HEAD_LAYERS, 512,
-          "ViT, token_avg: class tokens of so many last blocks are read (4: DINOv2's default); 0: 1"),
+          "ViT, token_avg, tokens: class tokens of that many last blocks are read (4: DINO's default); 0: 1"),
     COUNT(conv_stem, CONV_STEM, 2048,
           "ViT: channels of the first convolution of a stem in the patches' place (48); 0: none"),
     WORD(patch_norm, PATCH_NORM, NULL, "none|in|out|both",
@@ -60,6 +61,12 @@ static const vt_form forms[] = {
     WORD(proj, PROJ, NULL, "bias|plain|none", "ViT: attention's output projection: with a bias, without one, none"),
     WORD(positions, POSITIONS, NULL, "learned|none|sincos|sincos_mae|sincos_moco|sincos_timm",
          "ViT: a tensor, none, or sines and cosines as vit-pytorch's SimpleViT, MAE, MoCo v3 or timm compute them"),
+    WORD(qkv_rows, QKV_ROWS, NULL, "qkv|heads|dims",
+         "ViT, rows of the file's qkv: all q, then k, then v; q, k, v of each head in turn; of each dimension in turn"),
+    YES_NO(class_last, CLASS_LAST, "ViT: in the file the class token stands behind the patches"),
+    {VT_OPT_R("embed_scale", vt_config, embed_scale,
+              "ViT: the model multiplies the patches' embedding by this before it adds positions; 0: 1", 0, 0, 1e4),
+     VT_FIELD_EMBED_SCALE, false, NULL},
     COUNT(local_blocks, LOCAL_BLOCKS, 512, "ConViT: blocks with positional attention, before the class token joins"),
     COUNT(stages, STAGES, 4, "Swin: stages"),
     FOUR(stage_depth, STAGE_DEPTH, 512, "Swin: blocks of each stage"),
@@ -142,7 +149,7 @@ static const char *owner(const vt_form *f) {
     static const struct {
         vt_field first, last;
         const char *arch;
-    } own[] = {{VT_FIELD_NO_EMBED_REG, VT_FIELD_POSITIONS, "vit"},
+    } own[] = {{VT_FIELD_NO_EMBED_REG, VT_FIELD_EMBED_SCALE, "vit"},
                {VT_FIELD_LOCAL_BLOCKS, VT_FIELD_LOCAL_BLOCKS, "convit"},
                {VT_FIELD_STAGES, VT_FIELD_NO_SHIFT, "swin"},
                {VT_FIELD_CLASS_BLOCKS, VT_FIELD_STEM_STRIDE, "xcit"}};
@@ -192,6 +199,16 @@ bool vt_form_is_default(const vt_config *c, const vt_form *f) {
     if (arch && arch->defaults) arch->defaults(&base);
     vt_form_text(c, f, now, sizeof now), vt_form_text(&base, f, was, sizeof was);
     return !strcmp(now, was);
+}
+
+bool vt_form_of_file(const vt_form *f) {
+    return f->field == VT_FIELD_PATCH_ORDER || (f->field >= VT_FIELD_QKV_ROWS && f->field <= VT_FIELD_EMBED_SCALE);
+}
+
+const char *vt_forms_of_file(const vt_config *c) {
+    for (int i = 0; i < COUNT_OF_FORMS; i++)
+        if (vt_form_of_file(&forms[i]) && !vt_form_is_default(c, &forms[i])) return forms[i].opt.key;
+    return NULL;
 }
 
 int vt_forms_text(const vt_config *c, char *buf, size_t size) {

@@ -29,6 +29,10 @@ vt_status vt_form_set(vt_config *c, const vt_form *f, const char *value, const c
 vt_status vt_form_parse(vt_config *c, const char *text, const char *who, vt_err *e);
 int vt_form_text(const vt_config *c, const vt_form *f, char *buf, size_t size);
 bool vt_form_is_default(const vt_config *c, const vt_form *f);
+/* Does it say how a file is read (patch_order), and nothing of the network? The first of these that is not at its
+ * default in c, or NULL. */
+bool vt_form_of_file(const vt_form *f);
+const char *vt_forms_of_file(const vt_config *c);
 /* All that are not at their default, "key=value key=value"; returns the length that snprintf would. */
 int vt_forms_text(const vt_config *c, char *buf, size_t size);
 

@@ -24,6 +24,7 @@
     X(NO_EMBED_REG, "no register position") X(POS_GRID, "grid of positions") X(POS_FILTER, "positions resized") \
     X(HEAD_LAYERS, "class tokens read") X(CONV_STEM, "convolutional stem") X(PATCH_NORM, "patch norms") \
     X(ATTN_DIM, "attention width") X(PROJ, "output projection") X(POSITIONS, "positions") \
+    X(QKV_ROWS, "rows of qkv") X(CLASS_LAST, "class token last") X(EMBED_SCALE, "embedding times") \
     X(LOCAL_BLOCKS, "local blocks") X(STAGES, "stages") X(STAGE_DEPTH, "stage depths") \
     X(STAGE_HEADS, "stage heads") X(WINDOW, "window") X(NO_SHIFT, "no shift") X(CLASS_BLOCKS, "class blocks") X(TOKENS_NORM, "tokens norm") \
     X(ETA, "eta") X(STEM_STRIDE, "stem strides") X(TRANSFORM, "preprocessing")
@@ -56,6 +57,8 @@ typedef struct vt_model {
     char transform[64]; /* what is done to a picture first, as io/transform reads it; empty: nobody says */
     char *path;
     char *part, *parts; /* of a file with several state dicts (io/weights.h): which was read, and of which; or "" */
+    bool part_asked;    /* an option named it */
+    char unread[120];   /* what the file or its configuration holds and nothing here reads; or "" */
     char *recipe;       /* how vitrine train made it: the text in the file's metadata, or NULL */
 } vt_model;
 

@@ -36,14 +36,16 @@ static inline int vt_rows_count(const vt_config *c) { return vt_config_side(c) *
 /* Numbers of a patch, or channels of the stem's last map. */
 int vt_rows_width(const vt_config *c);
 
+/* The head reads several rows side by side. */
+static inline bool vt_readout_wide(const vt_config *c) { return c->pool >= VT_POOL_TOKEN_AVG; }
 /* Blocks before the last whose class token is read too. */
 static inline int vt_readout_early(const vt_config *c) {
-    return c->pool == VT_POOL_TOKEN_AVG && c->head_layers > 1 ? c->head_layers - 1 : 0;
+    return vt_readout_wide(c) && c->head_layers > 1 ? c->head_layers - 1 : 0;
 }
-/* Rows of an image that the heads read: class (and distillation) token, a mean, or class tokens and a mean. */
+/* Rows of an image that the heads read: class (and distillation) token, a mean, or class tokens and perhaps a mean. */
 static inline int vt_readout_rows(const vt_config *c) {
     if (c->pool == VT_POOL_TOKEN) return 1 + c->dist_token;
-    return c->pool == VT_POOL_TOKEN_AVG ? vt_readout_early(c) + 2 : 1;
+    return vt_readout_wide(c) ? vt_readout_early(c) + 1 + (c->pool != VT_POOL_TOKENS) : 1;
 }
 /* Tokens of an image that the last block must deliver; 0: all. */
 static inline int vt_readout_tail(const vt_config *c) { return c->pool == VT_POOL_TOKEN ? vt_readout_rows(c) : 0; }

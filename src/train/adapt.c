@@ -57,10 +57,9 @@ static vt_status same_forms(const vt_model *to, const vt_model *from, vt_err *e)
     const vt_form *forms = vt_forms(&n);
     for (int i = 0; i < n; i++) {
         char had[64], wanted[64];
-        const vt_field free[] = {VT_FIELD_INIT,          VT_FIELD_FACTOR_START, VT_FIELD_ETA,
-                                 VT_FIELD_IMAGE,         VT_FIELD_STEM_STRIDE,  VT_FIELD_NATIVE,
-                                 VT_FIELD_NATIVE_FILTER, VT_FIELD_PATCH_ORDER};
-        bool may_differ = false;
+        const vt_field free[] = {VT_FIELD_INIT,        VT_FIELD_FACTOR_START, VT_FIELD_ETA,          VT_FIELD_IMAGE,
+                                 VT_FIELD_STEM_STRIDE, VT_FIELD_NATIVE,       VT_FIELD_NATIVE_FILTER};
+        bool may_differ = vt_form_of_file(&forms[i]);
         for (size_t k = 0; k < sizeof free / sizeof *free; k++) may_differ |= forms[i].field == free[k];
         if (may_differ) continue;
         vt_form_text(&from->config, &forms[i], had, sizeof had);

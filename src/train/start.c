@@ -50,7 +50,8 @@ vt_status vt_train_config(vt_config *c, const vt_recipe *r, const vt_train_image
         VT_TRY(vt_preset_named(*m->preset ? m->preset : "vit_cifar_dim192_depth9", &p, e));
         vt_preset_config(p, c);
     }
-    c->patch_order = VT_PATCH_CONV; /* told how the file was to be read */
+    c->patch_order = VT_PATCH_CONV, c->qkv_rows = VT_QKV_ROWS, c->class_last = false,
+    c->embed_scale = 0; /* the file's */
     int old_dim = c->dim;
     VT_TRY(input_side(c, m, d, e));
     if (m->classes && m->classes != d->classes)
@@ -66,8 +67,9 @@ vt_status vt_train_config(vt_config *c, const vt_recipe *r, const vt_train_image
     if (m->pool >= 0) c->pool = (vt_pool)m->pool;
     if (c->pool == VT_POOL_TOKEN) c->norm_first = false;
     if (*m->forms) VT_TRY(vt_form_parse(c, m->forms, "model.forms", e));
-    if (c->patch_order)
-        return vt_fail(e, VT_E_USAGE, "model.forms: patch_order says how a checkpoint is read; this one is made");
+    const char *of_file = vt_forms_of_file(c);
+    if (of_file)
+        return vt_fail(e, VT_E_USAGE, "model.forms: %s says how a checkpoint is read; this one is made", of_file);
     if (m->patch_gate) c->patch_gate = true;
     if (*m->attn) strcpy(c->attn, m->attn);
     if (m->has_norm) memcpy(c->mean, m->mean, sizeof m->mean), memcpy(c->std, m->std, sizeof m->std);

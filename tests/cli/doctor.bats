@@ -113,7 +113,7 @@ first() { sed -n '/% right/{n;p}' <<<"$output" | head -1; }
 
 @test "a bare file is examined, and the options that doctor prints make eval ask nothing more of them" {
     st_edit "$SHAPES/model.safetensors" bare.safetensors 'del(.__metadata__)'
-    good doctor bare.safetensors --data "$MANY" --images 0:600
+    assumes doctor bare.safetensors --data "$MANY" --images 0:600
     says "use: --heads 2 --mean 0.4914,0.4822,0.4465 --std 0.247,0.2435,0.2616" # a guess that these images do not refute
     vt eval bare.safetensors --data "$MANY" --images 0:60 $(sed -n "s/^use: //p" <<<"$output")
     [ "$status" = 0 ] && [[ $stderr == "vitrine: bare.safetensors: assumed, not in the file: "* ]]

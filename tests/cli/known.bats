@@ -80,6 +80,7 @@ unsaid() {
 @test "a user who tells everything hears nothing" {
     bare "$W"
     quick_told="$PIXELS --heads 2 --ln-eps 1e-6 --attn dot --attn-scale head --form pool=token --form act=gelu --form post_norm=0 --form bgr=0"
+    quick_told+=" --form positions=learned --form qkv_rows=qkv --form class_last=0"
     good eval bare.safetensors --data "$D" $quick_told --out told
     quick --out plain
     diff <(said told) <(said plain)
@@ -126,7 +127,7 @@ END
         -- eval torch.safetensors --data "$D"
     unsaid "mean ("
     pasted "$stderr" "--heads 8 --form act=relu --form post_norm=1"
-    [[ $stderr == *"LayerNorm eps 1e-05, mean 0.4914, 0.4822, 0.4465, std 0.2023, 0.1994, 0.201, channels RGB;"* ]]
+    [[ $stderr == *"LayerNorm eps 1e-05, mean 0.4914, 0.4822, 0.4465, std 0.2023, 0.1994, 0.201, channels RGB, positions by the table alone, class token first, embedding not scaled"* ]]
     assumes eval torch.safetensors --data "$D" --names vit-encoderlayer --out asked
     truth asked/results.json '.model.heads == {value: 8, source: "map vit-encoderlayer", assumed: false}'
     for wrong in "--heads 2" "--form act=gelu" "--form post_norm=0" "--heads 2 --form act=relu" "--heads 2 --form post_norm=1"; do
@@ -182,11 +183,11 @@ END
 @test "convert makes no fact of an assumption" {
     bare "$W"
     assumes convert bare.safetensors copy.safetensors --heads 2 $PIXELS --form act=gelu
-    [ "$(st_header copy.safetensors | jq -r .__metadata__.assumed)" = pool,attention,attn_scale,ln_eps,post_norm,bgr ]
+    [ "$(st_header copy.safetensors | jq -r .__metadata__.assumed)" = pool,attention,attn_scale,ln_eps,post_norm,bgr,positions,qkv_rows,class_last ]
     assumes eval copy.safetensors --data "$D"
     [[ $stderr == *"pre-norm"* ]]
     unsaid activation heads
-    good eval copy.safetensors --data "$D" --ln-eps 1e-6 --attn dot --attn-scale head --form pool=token --form post_norm=0 --form bgr=0
+    good eval copy.safetensors --data "$D" --ln-eps 1e-6 --attn dot --attn-scale head --form pool=token --form post_norm=0 --form bgr=0 --form "positions=learned qkv_rows=qkv class_last=0"
 }
 
 # last FORM KIND [KEY=VALUE...]: what timm's train.py leaves, with these arguments

@@ -73,6 +73,9 @@ set post_norm 0
 set ln_eps 1e-6
 set attn dot
 set pool token
+set positions learned
+set class_last 0
+set embed_scale 1
 set bgr 0
 set mean 0.5
 set std 0.25

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "models/roles.h"
+#include "models/vit.h"
 
 /* ---- marks ---- */
 
@@ -16,13 +16,25 @@ static bool has_norm_order(const vt_config *c) {
     return vt_config_check(&other, "", NULL) == VT_OK;
 }
 
-static bool matters(const vt_config *c, vt_field f) {
+/* The class of shipped maps whose names prove some of its forms is known: what they do not set is no question. */
+static bool class_known(const vt_names *n) { return vt_rename_proves(n->map); }
+
+/* Is q, k and v one tensor of the file, and none of nn.MultiheadAttention, whose rows are known? */
+static bool fused(const vt_names *n) {
+    for (int i = 0; i < n->n_rows; i++)
+        if (n->rows[i].became && !strcmp(n->rows[i].became, "blocks.0.attn.qkv.weight"))
+            return !strstr(n->rows[i].origin, "in_proj_weight");
+    return false;
+}
+
+/* May it be otherwise in a network with these tensors? */
+static bool matters(const vt_config *c, const vt_names *names, vt_field f) {
+    const bool vit = !strcmp(c->arch, "vit"), open = vit && !class_known(names);
     switch (f) {
     case VT_FIELD_POST_NORM:
         return has_norm_order(c);
-    case VT_FIELD_POOL: /* tokens are there that may be read, or not; a head of twice the width reads both */
-        return !strcmp(c->arch, "vit") && !c->dist_token && (!c->no_cls || c->registers) &&
-               c->pool != VT_POOL_TOKEN_AVG;
+    case VT_FIELD_POOL: /* DINOv2's own names come with its own head */
+        return !(vt_readout_wide(c) && names->def && strstr(names->def->name, "dinov2"));
     case VT_FIELD_DIST_HEAD:
         return c->dist_token;
     case VT_FIELD_NO_SHIFT:
@@ -30,9 +42,33 @@ static bool matters(const vt_config *c, vt_field f) {
     case VT_FIELD_TOKENS_NORM:
     case VT_FIELD_STEM_STRIDE:
         return !strcmp(c->arch, "xcit");
+    case VT_FIELD_NORM_FIRST:
+        return open && (c->pool == VT_POOL_AVG || c->pool == VT_POOL_ALL) && c->final_norm != VT_NORM_NONE;
+    case VT_FIELD_TIED_QK:
+        return c->tied_qk;
+    case VT_FIELD_POSITIONS:
+        return open && c->positions == VT_POSITIONS_LEARNED;
+    case VT_FIELD_QKV_ROWS:
+        return open && fused(names);
+    case VT_FIELD_CLASS_LAST:
+        return open && !c->no_cls && vt_config_placed(c) > 0;
+    case VT_FIELD_EMBED_SCALE:
+        return open && !names->def;
     default:
         return true;
     }
+}
+
+/* Is no reading usual: a head of several widths, two thirds of the rows of qkv, a mean and a norm in a home-made model;
+ * activation and norm order of a shipped map that nobody asked for? */
+static bool unusual(const vt_config *c, const vt_names *names, vt_field f) {
+    return (f == VT_FIELD_POOL && vt_readout_wide(c)) || f == VT_FIELD_TIED_QK ||
+           (f == VT_FIELD_NORM_FIRST && !names->def && c->norm_first) ||
+           (names->own_map && (f == VT_FIELD_ACT || f == VT_FIELD_POST_NORM));
+}
+
+bool vt_doubt_suggested(vt_field f) {
+    return f == VT_FIELD_POOL || f == VT_FIELD_NORM_FIRST || f == VT_FIELD_POSITIONS || f == VT_FIELD_TIED_QK;
 }
 
 static void mark(vt_told *t, vt_field f, const char *from, vt_doubt d) {
@@ -43,33 +79,48 @@ static void mark(vt_told *t, vt_field f, const char *from, vt_doubt d) {
 }
 
 void vt_doubt_unsaid(const vt_config *c, vt_told *t, const vt_names *names, const char *whole) {
-    static const vt_field fields[] = {VT_FIELD_ACT,         VT_FIELD_POST_NORM,  VT_FIELD_POOL,
-                                      VT_FIELD_BGR,         VT_FIELD_DIST_HEAD,  VT_FIELD_NO_SHIFT,
-                                      VT_FIELD_TOKENS_NORM, VT_FIELD_STEM_STRIDE};
-    char silent[72];
-    snprintf(silent, sizeof silent, "%.55s does not say", names->map->who);
+    static const vt_field fields[] = {VT_FIELD_ACT,         VT_FIELD_POST_NORM,   VT_FIELD_POOL,
+                                      VT_FIELD_BGR,         VT_FIELD_DIST_HEAD,   VT_FIELD_NO_SHIFT,
+                                      VT_FIELD_TOKENS_NORM, VT_FIELD_STEM_STRIDE, VT_FIELD_NORM_FIRST,
+                                      VT_FIELD_TIED_QK,     VT_FIELD_POSITIONS,   VT_FIELD_QKV_ROWS,
+                                      VT_FIELD_CLASS_LAST,  VT_FIELD_EMBED_SCALE};
+    const bool own = whole && !strcmp(whole, VT_OWN_METADATA);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const vt_field f = fields[i];
         const char *from = t->source[f];
-        bool seen = f == VT_FIELD_POOL && !whole && !strcmp(from, "tensors"); /* that a token is there, not who reads */
-        if ((*from && !seen && strncmp(from, "default", 7)) || !matters(c, f)) continue;
-        if (whole)
-            mark(t, f, whole, VT_KNOWN);
-        else if (names->own_map && (f == VT_FIELD_ACT || f == VT_FIELD_POST_NORM))
-            mark(t, f, silent, VT_OPEN);
-        else
-            mark(t, f, *from && !seen ? from : "default", VT_ASSUMED);
+        bool seen = vt_doubt_suggested(f) && !strcmp(from, "tensors"), open = unusual(c, names, f);
+        if ((*from && !seen && strncmp(from, "default", 7)) || !matters(c, names, f)) continue;
+        if (whole && (own || !open || names->own_map)) {
+            if (!seen && f < VT_FIELD_QKV_ROWS) mark(t, f, whole, VT_KNOWN);
+        } else {
+            mark(t, f, open ? "a guess" : *from && !seen ? from : "default", open ? VT_OPEN : VT_ASSUMED);
+        }
     }
 }
 
-void vt_doubt_assumed(vt_told *t, const char *list) {
+void vt_doubt_assumed(vt_told *t, const char *list, const char *unread) {
     for (int f = 0; list && f < VT_FIELD_COUNT; f++) {
         const char *key = vt_field_key((vt_field)f), *at = key ? strstr(list, key) : NULL;
         bool word = at && (at == list || at[-1] == ',') && (!at[strlen(key)] || at[strlen(key)] == ',');
-        const char *from = t->source[f]; /* metadata may leave the pool out */
-        bool theirs = !strcmp(from, "safetensors metadata") || (f == VT_FIELD_POOL && !strcmp(from, "tensors"));
-        if (word && theirs) mark(t, (vt_field)f, "safetensors metadata, which assume it", VT_ASSUMED);
+        const char *from = t->source[f]; /* metadata leave out what is at its default, or as tensors say */
+        bool theirs =
+            !*from || !strcmp(from, VT_OWN_METADATA) || (vt_doubt_suggested((vt_field)f) && !strcmp(from, "tensors"));
+        if (word && theirs) mark(t, (vt_field)f, VT_OWN_METADATA ", which assume it", VT_ASSUMED);
     }
+    if (unread) snprintf(t->unread, sizeof t->unread, "%s", unread);
+}
+
+void vt_doubt_left_out(vt_told *t, const vt_names *names) {
+    static const char *const parts[] = {"pooler.", "post_layernorm.", ".head."};
+    for (size_t k = 0; !names->asked && k < sizeof parts / sizeof *parts; k++)
+        for (int i = 0; i < names->n_rows; i++) {
+            const char *name = names->rows[i].origin, *at = strstr(name, parts[k]);
+            const size_t used = strlen(t->unread);
+            if (names->rows[i].became || !at || names->rows[i].was.ndim < 1) continue;
+            snprintf(t->unread + used, sizeof t->unread - used, "%stensors %.*s", used ? ", " : "",
+                     (int)(at - name + (int)strlen(parts[k]) - 1), name);
+            break;
+        }
 }
 
 /* ---- words ---- */
@@ -119,7 +170,7 @@ static void form_text(const vt_config *c, vt_field f, char *buf, size_t size) {
     buf[0] = 0;
     if (!form) return;
     vt_form_text(c, form, buf, size);
-    if (form->four && !strncmp(buf, "0,", 2)) snprintf(buf, size, "not given");
+    if (form->four && !strncmp(buf, "0,", 2)) snprintf(buf, size, "by the image's side");
     const bool yes = *buf == '1';
     if (f == VT_FIELD_BGR)
         snprintf(buf, size, "%s", yes ? "BGR" : "RGB");
@@ -153,8 +204,12 @@ static bool plain_text(const vt_config *c, vt_field f, char *buf, size_t size) {
 }
 
 void vt_field_text(const vt_model *m, vt_field f, char *buf, size_t size) {
-    static const char *const pools[] = {"class token", "mean of the patch tokens", "mean of all tokens",
-                                        "class token and mean of the patch tokens"};
+    static const char *const pools[] = {"class token",
+                                        "mean of the patch tokens",
+                                        "mean of all tokens",
+                                        "class token and mean of the patch tokens",
+                                        "mean of the patch tokens and class token",
+                                        "class tokens of the last blocks"};
     const vt_config *c = &m->config;
     const double *v = f == VT_FIELD_STD ? c->std : c->mean;
     if (plain_text(c, f, buf, size)) return;
@@ -235,25 +290,28 @@ static void heads_of(const vt_model *m, char *buf, size_t size) {
     alternatives(buf, size, all);
 }
 
-/* Tensors exclude it: a Linear is no convolution, a norm behind a mean no norm of the class token. */
+/* Tensors exclude it: a Linear is no convolution, a norm behind a mean no norm of the class token, a head of one width
+ * reads no two rows (token_avg, avg_token, tokens), and fewer rows than three of qkv are no three. */
 static bool excluded(const vt_config *c, vt_field f, const char *word) {
-    bool mean = c->pool != VT_POOL_TOKEN && !c->norm_first;
-    return (f == VT_FIELD_PATCH_ORDER && !strcmp(word, "conv")) ||
-           (f == VT_FIELD_POOL && mean && !strcmp(word, "token"));
+    const bool mean = c->pool != VT_POOL_TOKEN && !c->norm_first, wide = strlen(word) > strlen("token");
+    return (f == VT_FIELD_PATCH_ORDER && !strcmp(word, "conv")) || (f == VT_FIELD_TIED_QK && *word == '0') ||
+           (f == VT_FIELD_POOL && ((mean && !strcmp(word, "token")) || vt_readout_wide(c) != wide));
 }
 
 static void form_values(const vt_model *m, vt_field f, char *buf, size_t size) {
     const vt_form *form = form_of(f);
     char words[200], *save = NULL;
-    const char *all[16] = {"0", "1", NULL};
-    if (form->opt.choices) {
-        int n = 0;
-        snprintf(words, sizeof words, "%s", form->opt.choices);
-        for (char *w = strtok_r(words, "|", &save); w && n < 15; w = strtok_r(NULL, "|", &save))
-            if (!excluded(&m->config, f, w)) all[n++] = w;
-        all[n] = NULL;
-    }
+    const char *all[16];
+    int n = 0;
+    snprintf(words, sizeof words, "%s", form->opt.choices ? form->opt.choices : "0|1");
+    for (char *w = strtok_r(words, "|", &save); w && n < 15; w = strtok_r(NULL, "|", &save))
+        if (!excluded(&m->config, f, w)) all[n++] = w;
+    all[n] = NULL;
     alternatives(buf, size, all);
+}
+
+static bool file_says(const vt_model *m, vt_field f) {
+    return !strncmp(m->source[f], VT_FILE_SAYS, sizeof VT_FILE_SAYS - 1);
 }
 
 static void triple_option(char *buf, size_t size, const double v[3]) {
@@ -270,7 +328,7 @@ static void option(const vt_model *m, vt_field f, bool value, char *buf, size_t 
     const char *key = vt_field_key(f);
     char text[64];
     say(buf, size, form ? " --form %s=" : " --%s ", key);
-    if (!value)
+    if (!value && !file_says(m, f))
         for (; *key; key++) say(buf, size, "%c", *key >= 'a' && *key <= 'z' ? *key - 'a' + 'A' : *key);
     else if (f == VT_FIELD_MEAN || f == VT_FIELD_STD)
         triple_option(buf, size, f == VT_FIELD_STD ? c->std : c->mean);
@@ -285,12 +343,18 @@ static void missing(const vt_model *m, vt_field f, char *what, size_t size) {
     say(what, size, "%s (", vt_field_label(f));
     if (f == VT_FIELD_HEADS)
         heads_of(m, what, size);
+    else if (file_says(m, f))
+        say(what, size, "%s hint: ", m->source[f]),
+            triple_option(what, size, f == VT_FIELD_STD ? m->config.std : m->config.mean);
     else if (f == VT_FIELD_MEAN)
         say(what, size, "0.4914,0.4822,0.4465 CIFAR-10, 0.485,0.456,0.406 ImageNet, 0.5 timm's ViT, 0 none");
     else if (f == VT_FIELD_STD)
         say(what, size, "0.2470,0.2435,0.2616, 0.229,0.224,0.225, 0.5 or 1 there");
     else
         form_values(m, f, what, size);
+    if (f == VT_FIELD_POOL && vt_readout_wide(&m->config))
+        say(what, size, "; a maximum, other tokens or interleaved parts are not computed");
+    if (f == VT_FIELD_TIED_QK) say(what, size, "; grouped-query attention has the same rows and is not computed");
     say(what, size, ")");
 }
 
@@ -306,23 +370,46 @@ int vt_model_missing(const vt_model *m, bool values, char *what, size_t what_siz
     return n;
 }
 
+/* Said otherwise than "label value". */
+static const struct {
+    vt_field field;
+    const char *value, *text;
+} phrases[] = {{VT_FIELD_POST_NORM, "no", "pre-norm"},
+               {VT_FIELD_POST_NORM, "yes", "post-norm"},
+               {VT_FIELD_NO_SHIFT, "no", "shifted windows"},
+               {VT_FIELD_NO_SHIFT, "yes", "windows not shifted"},
+               {VT_FIELD_NORM_FIRST, "yes", "norm before the mean"},
+               {VT_FIELD_NORM_FIRST, "no", "norm behind the mean"},
+               {VT_FIELD_POSITIONS, "learned", "positions by the table alone"},
+               {VT_FIELD_QKV_ROWS, "qkv", "rows of qkv q then k then v"},
+               {VT_FIELD_CLASS_LAST, "no", "class token first"},
+               {VT_FIELD_EMBED_SCALE, "0", "embedding not scaled, attention within an image (batch_first)"}};
+
 int vt_model_assumed(const vt_model *m, char *text, size_t size) {
-    const vt_config *c = &m->config;
     int n = 0;
     text[0] = 0;
     for (int f = 0; f < VT_FIELD_COUNT; f++) {
         char value[64];
+        const char *whole = NULL;
         if (m->doubt[f] != VT_ASSUMED) continue;
         vt_field_text(m, (vt_field)f, value, sizeof value);
-        if (n++) say(text, size, ", ");
-        if (f == VT_FIELD_POST_NORM)
-            say(text, size, "%s", c->post_norm ? "post-norm" : "pre-norm");
-        else if (f == VT_FIELD_NO_SHIFT)
-            say(text, size, "%s", c->no_shift ? "windows not shifted" : "shifted windows");
+        for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+            if ((int)phrases[i].field == f && !strcmp(phrases[i].value, value)) whole = phrases[i].text;
+        if (whole)
+            say(text, size, "%s%s", n++ ? ", " : "", whole);
         else
-            say(text, size, "%s %s", vt_field_label((vt_field)f), value);
+            say(text, size, "%s%s %s", n++ ? ", " : "", vt_field_label((vt_field)f), value);
     }
+    if (*m->unread) say(text, size, "%s%s not read", n++ ? ", " : "", m->unread);
     return n;
+}
+
+bool vt_model_part_text(const vt_model *m, char *buf, size_t size) {
+    if (m->part_asked || !m->parts || !*m->parts) return false;
+    const char *ema = strstr(m->parts, "ema");
+    snprintf(buf, size, "%.40s of its parts %.200s is read%s", m->part, m->parts,
+             ema && !strstr(m->part, "ema") ? " (the plain weights; timm's loader takes their average, the EMA)" : "");
+    return true;
 }
 
 int vt_model_doubts(const vt_model *m, char *text, size_t size) {

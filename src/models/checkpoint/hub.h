@@ -36,6 +36,15 @@ bool vt_hub_pixels(const vt_hub *h, bool std, double out[3], const char **from);
 bool vt_hub_transform(const vt_hub *h, char *out, size_t size, const char **from);
 /* Side of the input in pixels; 0: not said. */
 int vt_hub_image(const vt_hub *h, const char **from);
+/* What is said that no table here understands (hub_keys.c), "block_x, rotary": who says it describes no network as a
+ * whole. Empty: nothing. */
+void vt_hub_unread(const vt_hub *h, char *buf, size_t size);
+/* Does it name a class of transformers that classifies images? */
+bool vt_hub_classifies(const vt_hub *h);
+/* A sentence if a key's value, or the architecture by its name, is of a network that is not computed. */
+vt_status vt_hub_computed(const vt_hub *h, const char *weights, vt_err *e);
+/* The activation that an architecture of timm has by its name, or NULL. */
+const char *vt_hub_act(const char *name);
 /* A sentence if config.json, or the arguments, contradict what the tensors say (`weights` names them). */
 vt_status vt_hub_check(const vt_hub *h, const vt_config *c, const char *weights, vt_err *e);
 

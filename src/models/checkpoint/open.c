@@ -11,6 +11,7 @@
 #include "models/arch.h"
 #include "models/checkpoint/kin.h"
 #include "models/checkpoint/names.h"
+#include "models/checkpoint/reorder.h"
 #include "models/checkpoint/resolve.h"
 #include "models/forms.h"
 
@@ -138,12 +139,17 @@ static vt_status describe(vt_config *c, vt_told *told, const vt_tensors *st, con
     return vt_config_resolve(c, told, st, names, o, e);
 }
 
-/* Of one token the norm behind the pooling is the norm before it: what a file has as fc_norm (vit-pytorch's maps) is
- * timm's norm then. */
+/* The last norm is timm's fc_norm behind a mean and norm elsewhere, whatever the file calls it (vit-pytorch's maps; a
+ * home-made mean with a norm behind it). */
 static vt_status one_norm(vt_tensors *st, const vt_config *c, vt_err *e) {
-    if (c->pool != VT_POOL_TOKEN || vt_tensors_find(st, "norm.weight")) return VT_OK;
-    for (int i = 0; i < st->count; i++)
-        if (!strncmp(st->t[i].name, "fc_norm.", 8)) st->t[i].name += 3;
+    const bool behind = c->pool != VT_POOL_TOKEN && !c->norm_first;
+    if (strcmp(c->arch, "vit") || vt_tensors_find(st, behind ? "fc_norm.weight" : "norm.weight")) return VT_OK;
+    for (int i = 0; i < st->count; i++) {
+        const char *name = st->t[i].name;
+        if (!behind && !strncmp(name, "fc_norm.", 8)) st->t[i].name += 3;
+        if (behind && !strncmp(name, "norm.", 5) && !(st->t[i].name = vt_tensors_text(st, e, "fc_%s", name)))
+            return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_tensors_path(st));
+    }
     return vt_tensors_index(st, e);
 }
 
@@ -160,11 +166,14 @@ static vt_status load(vt_model **out, vt_tensors *st, const vt_names *names, con
     memcpy(m->source, told.source, sizeof told.source);
     memcpy(m->doubt, told.doubt, sizeof told.doubt);
     memcpy(m->transform, told.transform, sizeof told.transform);
+    memcpy(m->unread, told.unread, sizeof told.unread);
+    m->part_asked = o && o->part;
     snprintf(m->naming, sizeof m->naming, "%s", names->scheme);
     snprintf(m->own_map, sizeof m->own_map, "%s", names->own_map ? names->own_map : "");
     vt_status s = check_tensors(m, st, names, e);
     if (s == VT_OK && weights) s = vt_model_take(m, e);
     for (int i = 0; i < m->params.count && s == VT_OK; i++) s = read_tensor(m, st, &m->params.items[i], e);
+    if (s == VT_OK && weights) s = vt_model_reorder(m, e);
     const char *recipe = vt_tensors_meta(st, "recipe");
     if (s == VT_OK && (!(m->path = strdup(vt_tensors_path(st))) || !(m->part = strdup(vt_tensors_part(st))) ||
                        !(m->parts = strdup(vt_tensors_parts(st))) || (recipe && !(m->recipe = strdup(recipe)))))

@@ -260,6 +260,12 @@ const char *vt_rename_value(const vt_rename *m, const char *key) {
     return i < 0 ? NULL : m->pairs[2 * i + 1];
 }
 
+bool vt_rename_proves(const vt_rename *m) {
+    for (int i = 0; i < m->n_pairs; i++)
+        if (m->proven[i]) return true;
+    return false;
+}
+
 bool vt_rename_proven(const vt_rename *m, const char *key) {
     int i = pair_of(m, key);
     return i >= 0 && m->proven[i];

@@ -53,6 +53,7 @@ void vt_rename_free(vt_rename *m); /* accepts NULL */
 /* The value of a set or is line, or NULL; was it an is? */
 const char *vt_rename_value(const vt_rename *m, const char *key);
 bool vt_rename_proven(const vt_rename *m, const char *key);
+bool vt_rename_proves(const vt_rename *m); /* has it an is line? */
 
 /* Do its lines fit every tensor, and has every line a tensor that wants one? */
 bool vt_rename_covers(const vt_rename *m, const vt_tensors *st);

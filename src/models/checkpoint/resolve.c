@@ -29,7 +29,7 @@ typedef struct sources {
 } sources;
 
 static void doubted(const sources *s, vt_field f, const char *from, vt_doubt d) {
-    snprintf(s->t->source[f], sizeof s->t->source[f], "%s", from);
+    snprintf(s->t->source[f], sizeof s->t->source[f], "%.71s", from);
     s->t->doubt[f] = d;
 }
 
@@ -56,12 +56,14 @@ static void scheme_told(const sources *s, vt_field f, const char *key) {
 
 static void usual(const sources *s, vt_field f, const char *from) { supposed(s, f, s->whole ? s->whole : from); }
 
+static const char layer[] = "normalisation layer in the file";
+
 /* Mean and std of a normalisation layer stand among the metadata too (io/strip_training). */
 static const char *meta_name(const vt_tensors *st, const char *key) {
     bool pixels = !strcmp(key, "mean") || !strcmp(key, "std");
     for (int i = 0; pixels && vt_tensors_note(st, i); i++)
-        if (vt_tensors_note(st, i)->kind == VT_NOTE_MEAN_STD) return "normalisation layer in the file";
-    return "safetensors metadata";
+        if (vt_tensors_note(st, i)->kind == VT_NOTE_MEAN_STD) return layer;
+    return VT_OWN_METADATA;
 }
 
 /* A value of the metadata, or of the pairs that stand before it; *from names which. */
@@ -141,16 +143,20 @@ static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Who describes the network as a whole: a preset by name, vitrine's own metadata (which leave out forms at their
- * default), timm's or transformers' config.json (whose class has one norm order and, unless it says otherwise, one
- * activation). */
+/* vitrine's own metadata, which leave out forms at their default. */
+static bool own_metadata(const sources *s, const vt_config *c) {
+    const char *arch = vt_tensors_meta(s->st, "architecture");
+    return arch && !strcmp(arch, c->arch) && vt_tensors_meta(s->st, "attn") && vt_tensors_meta(s->st, "attn_scale");
+}
+
+/* Who describes the network as a whole: a preset by name, vitrine's own metadata, timm's or transformers' config.json
+ * (whose class has one norm order and, unless it says otherwise, one activation) where every key is understood. */
 static const char *whole_of(const sources *s, const vt_config *c) {
     static const char *const types[] = {"vit", "deit", "swin"};
-    const char *arch = vt_tensors_meta(s->st, "architecture");
     const char *from, *type = json_string_value(vt_hub_get(&s->hub, "model_type", &from));
     if (s->o->preset) return s->preset_why;
-    if (arch && !strcmp(arch, c->arch) && vt_tensors_meta(s->st, "attn") && vt_tensors_meta(s->st, "attn_scale"))
-        return "safetensors metadata";
+    if (own_metadata(s, c)) return VT_OWN_METADATA;
+    if (*s->t->unread) return NULL;
     if (s->named) return s->named_from;
     for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
         if (!strcmp(type, types[i])) return "model_type in config.json";
@@ -302,6 +308,41 @@ static void resolve_triple(vt_config *c, const sources *s, vt_field f) {
     if (text && !vt_parse_triple(text, out)) out[0] = NAN; /* refused by vt_config_check */
 }
 
+/* Pixels here are in [0,1]: a mean far above 1 is of pixels in [0,255]; a std above 1, or of a layer below 0.01, is of
+ * other pixels or a factor. What a file says so is open, with what it would be in [0,1]. */
+static void doubt_pixels(vt_config *c, const sources *s) {
+    double *const v[2] = {c->mean, c->std}, high = 0, wide = 0, thin = 1;
+    bool theirs[2];
+    for (int f = 0; f < 2; f++) {
+        const char *source = s->t->source[VT_FIELD_MEAN + f];
+        const bool hub = !strcmp(source, "config.json") || !strcmp(source, "preprocessor_config.json") ||
+                         !strcmp(source, s->hub.args_from);
+        theirs[f] = hub || !strcmp(source, layer);
+        for (int k = 0; theirs[f] && k < 3; k++) {
+            if (f) wide = fmax(wide, c->std[k]), thin = hub ? thin : fmin(thin, c->std[k]);
+            if (!f) high = fmax(high, c->mean[k]);
+        }
+    }
+    const bool bytes = high > 1.5 || wide > 10;
+    for (int f = 0; f < 2 && (bytes || wide > 1 || thin < 0.01); f++) {
+        char text[100];
+        if (!theirs[f]) continue;
+        snprintf(text, sizeof text, VT_FILE_SAYS " %.6g,%.6g,%.6g: %s", v[f][0], v[f][1], v[f][2],
+                 bytes           ? "of pixels 0 to 255?"
+                 : f && wide > 1 ? "a factor?"
+                                 : "as it is?");
+        for (int k = 0; k < 3; k++) v[f][k] = bytes ? v[f][k] / 255 : f && wide > 1 ? 1 / v[f][k] : v[f][k];
+        doubted(s, VT_FIELD_MEAN + (vt_field)f, text, VT_OPEN);
+    }
+}
+
+/* timm's mean is over the patches unless pool_include_prefix is true. */
+static const char *mean_of(const sources *s, const char *pool) {
+    const char *from;
+    const bool all = json_is_true(vt_hub_get(&s->hub, "pool_include_prefix", &from));
+    return all && !strcmp(pool, "avg") ? "all" : pool;
+}
+
 /* The value that wins for a form, and where it stands; NULL: nowhere. */
 static const char *form_value(const sources *s, const vt_overrides *o, const vt_form *f, const vt_config *preset,
                               char buf[VT_FORM_VALUE], const char **from) {
@@ -314,10 +355,10 @@ static const char *form_value(const sources *s, const vt_overrides *o, const vt_
     const json_t *v = f->json ? vt_hub_get(&s->hub, f->json, from) : NULL;
     char name[80];
     if (!v && f->field == VT_FIELD_ACT) v = vt_hub_get(&s->hub, "hidden_act", from); /* transformers */
-    if (v && (text = vt_hub_word(v, buf, VT_FORM_VALUE))) return text;
+    if (v && (text = vt_hub_word(v, buf, VT_FORM_VALUE))) return f->field == VT_FIELD_POOL ? mean_of(s, text) : text;
     if (!v && f->field == VT_FIELD_ACT && vt_hub_architecture(&s->hub, name, sizeof name, from) &&
-        strstr(name, "quickgelu")) /* OpenAI's, as in timm's vit_*_clip_quickgelu_* */
-        return "quick_gelu";
+        (text = vt_hub_act(name)))
+        return text;
     if (!preset || proven(s, f->opt.key)) return scheme_get(s, f->opt.key, from);
     if (vt_form_is_default(preset, f)) return NULL;
     vt_form_text(preset, f, buf, VT_FORM_VALUE);
@@ -331,8 +372,9 @@ static vt_status resolve_form(vt_config *c, const sources *s, const vt_form *f, 
     char buf[VT_FORM_VALUE], asked[VT_FORM_VALUE], who[600], is[64], wanted[64];
     const char *text = form_value(s, s->o, f, preset, buf, &from);
     if (!text) return VT_OK;
-    /* which mean, no tensor says */
-    bool known = !strcmp(s->t->source[f->field], "tensors") && f->field != VT_FIELD_POOL;
+    /* which tokens are pooled, and before or after the norm, no tensor says */
+    bool known =
+        !strcmp(s->t->source[f->field], "tensors") && f->field != VT_FIELD_POOL && f->field != VT_FIELD_NORM_FIRST;
     bool supposes = from == s->names->map->who && !s->names->asked;
     vt_config wish = *c;
     snprintf(who, sizeof who, "%.500s (%s)", vt_tensors_path(s->st), vt_argument(from));
@@ -343,7 +385,7 @@ static vt_status resolve_form(vt_config *c, const sources *s, const vt_form *f, 
     if (known && insists && strcmp(is, wanted))
         return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", vt_tensors_path(s->st),
                        vt_argument(from), f->opt.key, wanted, is);
-    if (known) return VT_OK;
+    if (known && (!vt_doubt_suggested(f->field) || strcmp(is, wanted))) return VT_OK;
     *c = wish;
     if (supposes)
         scheme_told(s, f->field, f->opt.key);
@@ -477,6 +519,10 @@ static vt_status resolve_all(vt_config *c, sources *s, vt_err *e) {
     const vt_preset *named = NULL;
     if (vt_hub_architecture(&s->hub, name, sizeof name, &s->named_from)) named = vt_preset_find(name);
     if (named && !strcmp(named->arch, c->arch)) s->named = named;
+    if (!own_metadata(s, c)) {
+        VT_TRY(vt_hub_computed(&s->hub, vt_tensors_path(s->st), e));
+        vt_hub_unread(&s->hub, s->t->unread, sizeof s->t->unread);
+    }
     s->whole = whole_of(s, c);
     if (!vt_names_linear(s->names)) told(s, VT_FIELD_PATCH_ORDER, "tensors");
     VT_TRY(resolve_image(c, s, e));
@@ -488,6 +534,7 @@ static vt_status resolve_all(vt_config *c, sources *s, vt_err *e) {
     VT_TRY(resolve_attn(c, s, e));
     resolve_triple(c, s, VT_FIELD_MEAN);
     resolve_triple(c, s, VT_FIELD_STD);
+    doubt_pixels(c, s);
     resolve_transform(s);
     VT_TRY(vt_args_agree(&s->hub, c, s->t, vt_tensors_path(s->st), e));
     return vt_hub_check(&s->hub, c, vt_tensors_path(s->st), e);
@@ -498,13 +545,16 @@ vt_status vt_config_resolve(vt_config *c, vt_told *t, const vt_tensors *st, cons
     static const vt_overrides none = {0};
     sources s = {.st = st, .o = o ? o : &none, .names = names, .t = t};
     vt_status status = resolve_all(c, &s, e);
+    const bool classifies = vt_hub_classifies(&s.hub);
     vt_hub_close(&s.hub);
     if (status != VT_OK) return status;
     if (c->pool == VT_POOL_TOKEN) c->norm_first = false; /* of one token there is no mean */
+    if (c->pool == VT_POOL_TOKENS) c->head_layers = c->head_layers ? c->head_layers + 1 : 2; /* in the mean's place */
     if (c->patch > 0 && c->pos_grid == c->image / c->patch) c->pos_grid = 0;
     if (!c->pos_grid) c->pos_filter = VT_POS_FILTER_BICUBIC; /* nothing to resize */
     VT_TRY(vt_config_check(c, vt_tensors_path(st), e));
     vt_doubt_unsaid(c, t, names, s.whole);
-    vt_doubt_assumed(t, vt_tensors_meta(st, "assumed"));
+    vt_doubt_assumed(t, vt_tensors_meta(st, "assumed"), vt_tensors_meta(st, "unread"));
+    if (!classifies) vt_doubt_left_out(t, names);
     return VT_OK;
 }

@@ -7,12 +7,13 @@
 #include "models/arch.h"
 #include "models/checkpoint/doubt.h"
 #include "models/forms.h"
+#include "models/vit.h"
 
-enum { OWN_PAIRS = 8, MOST_FORMS = 40 + 2 /* transform, assumed */ };
+enum { OWN_PAIRS = 8, MOST_FORMS = 40 + 3 /* transform, assumed, unread */ };
 
 /* What the tensors of a saved file will say of the pool (arch_vit's detection). */
 static vt_pool told_pool(const vt_config *c) {
-    if (c->pool == VT_POOL_TOKEN_AVG) return c->pool; /* by the head's width */
+    if (vt_readout_wide(c)) return VT_POOL_TOKEN_AVG; /* by the head's width */
     bool after = c->pool != VT_POOL_TOKEN && !c->norm_first && c->final_norm != VT_NORM_NONE;
     return after || c->no_cls ? VT_POOL_AVG : VT_POOL_TOKEN;
 }
@@ -21,9 +22,9 @@ static vt_pool told_pool(const vt_config *c) {
 static int form_pairs(const char **meta, char text[MOST_FORMS][64], const vt_config *c) {
     int count, n = 0;
     const vt_form *forms = vt_forms(&count);
-    for (int i = 0; i < count && n < MOST_FORMS - 2; i++) {
+    for (int i = 0; i < count && n < MOST_FORMS - 3; i++) {
         const vt_form *f = &forms[i];
-        if (f->field == VT_FIELD_PATCH_ORDER) continue; /* what is written is a convolution */
+        if (vt_form_of_file(f)) continue; /* what is written is in timm's order */
         if (f->field == VT_FIELD_POOL ? c->pool == told_pool(c) : vt_form_is_default(c, f)) continue;
         vt_form_text(c, f, text[n], sizeof text[n]);
         meta[2 * n] = f->opt.key, meta[2 * n + 1] = text[n], n++;
@@ -55,6 +56,7 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
         meta[2 * n] = "image", meta[2 * n++ + 1] = image;
     if (*m->transform) meta[2 * n] = "transform", meta[2 * n++ + 1] = m->transform;
     if (vt_model_doubts(m, doubts, sizeof doubts)) meta[2 * n] = "assumed", meta[2 * n++ + 1] = doubts;
+    if (*m->unread) meta[2 * n] = "unread", meta[2 * n++ + 1] = m->unread;
     for (int i = 0; i < 2 * n_extra; i++) meta[2 * n + i] = extra[i];
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];

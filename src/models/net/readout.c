@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A ViT's end. Pooled is the class token (and the distillation token, with a head of its own), a mean over tokens, or
- * class tokens beside a mean: DINOv2's linear classifiers (dinov2/hub/classifiers.py there) read, behind the final
- * norm, the class tokens of one or of the four last blocks, oldest first, then the mean over the patches. */
+ * several side by side: DINOv2's linear classifiers (dinov2/hub/classifiers.py there) read, behind the final norm, the
+ * class tokens of one or of the four last blocks, oldest first, then the mean over the patches; DINO's (eval_linear.py)
+ * the class tokens alone; others the mean first. */
 #include "models/net/readout.h"
 
 #include <string.h>
@@ -81,21 +82,40 @@ void VT_R(vt_readout_add)(const VT_R(vt_session) *s, const VT_R(vt_readout) *r, 
         VT_R(vt_add_to)(dtokens + (size_t)k * t * d, r->dnormed + class_row(c, s->batch, k, l), d);
 }
 
-/* r->normed -> r->read: class tokens, oldest first, and the mean; or the mean alone */
+/* Where the rows of an image stand in r->read: class tokens from the row `first`, the mean in the row `mean` (-1: there
+ * is none). */
+typedef struct places {
+    int classes, first, mean, stride;
+} places;
+
+static places places_of(const vt_config *c) {
+    const int rows = vt_readout_rows(c), mean = c->pool != VT_POOL_TOKENS;
+    const bool before = c->pool == VT_POOL_AVG_TOKEN;
+    return (places){rows - mean, before, !mean ? -1 : before ? 0 : rows - 1, rows * c->dim};
+}
+
+/* r->normed -> r->read: class tokens, oldest first, and the mean; one of both alone */
 static void read_normed(const VT_R(vt_readout) *r, const vt_config *c, int b) {
-    int d = c->dim, classes = vt_readout_rows(c) - 1, stride = (classes + 1) * d;
+    const places p = places_of(c);
+    int d = c->dim;
     for (int i = 0; i < b; i++)
-        for (int l = 0; l < classes; l++)
-            memcpy(r->read + i * stride + l * d, r->normed + class_row(c, b, i, l), (size_t)d * sizeof(real));
-    mean_forward(r->read + classes * d, stride, r->normed, c, b);
+        for (int l = 0; l < p.classes; l++)
+            memcpy(r->read + i * p.stride + (p.first + l) * d, r->normed + class_row(c, b, i, l),
+                   (size_t)d * sizeof(real));
+    if (p.mean >= 0) mean_forward(r->read + p.mean * d, p.stride, r->normed, c, b);
 }
 
 static void read_normed_backward(const VT_R(vt_readout) *r, const vt_config *c, int b) {
-    int d = c->dim, classes = vt_readout_rows(c) - 1, stride = (classes + 1) * d;
-    mean_backward(r->dnormed, r->dread + classes * d, stride, c, b);
+    const places p = places_of(c);
+    int d = c->dim;
+    if (p.mean >= 0)
+        mean_backward(r->dnormed, r->dread + p.mean * d, p.stride, c, b);
+    else
+        memset(r->dnormed, 0, (size_t)(b * vt_config_tokens(c) * d) * sizeof(real));
     for (int i = 0; i < b; i++) /* a class token is no part of the mean */
-        for (int l = 0; l < classes; l++)
-            memcpy(r->dnormed + class_row(c, b, i, l), r->dread + i * stride + l * d, (size_t)d * sizeof(real));
+        for (int l = 0; l < p.classes; l++)
+            memcpy(r->dnormed + class_row(c, b, i, l), r->dread + i * p.stride + (p.first + l) * d,
+                   (size_t)d * sizeof(real));
 }
 
 /* r->last -> r->read, through pooling and the final norm in the configured order */

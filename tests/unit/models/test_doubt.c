@@ -4,6 +4,7 @@
 #include "checkpoint_fixture.h"
 
 #include "models/checkpoint/doubt.h"
+#include "models/forms.h"
 
 static vt_model *opened(file *f) {
     vt_model *m;
@@ -79,7 +80,8 @@ static void test_bare(void **state) {
                  " --heads 1 --mean 0.4914,0.4822,0.4465 --std 0.247,0.2435,0.2616");
     says_options(m, " --heads HEADS --mean MEAN --std STD");
     says_assumed(m, "pool class token, attention dot, attention scale 0.288675135, LayerNorm eps 1e-06, activation "
-                    "gelu, pre-norm, channels RGB");
+                    "gelu, pre-norm, channels RGB, positions by the table alone, rows of qkv q then k then v, class "
+                    "token first");
     vt_model_close(m);
 }
 
@@ -107,8 +109,8 @@ static void test_told(void **state) {
                          .ln_eps = 1e-5,
                          .attn = "dot",
                          .attn_scale = "head",
-                         .form = {"act=relu", "post_norm=1", "pool=token", "bgr=0"},
-                         .n_form = 4};
+                         .form = {"act=relu post_norm=1 pool=token bgr=0 positions=learned qkv_rows=qkv class_last=0"},
+                         .n_form = 1};
     vt_model *m = opened(&f);
     says_missing(m, 0, "", "");
     says_assumed(m, "");
@@ -304,11 +306,207 @@ static void test_copies(void **state) {
     vt_model_close(m), vt_model_close(copy);
 }
 
+/* ---- names are evidence ---- */
+
+/* A toy with these forms, nothing but tensors. */
+static void begin_form(file *f, const char *forms) {
+    vt_config c = toy_config("dot", VT_POOL_TOKEN, false, true);
+    vt_err e = {0};
+    if (vt_form_parse(&c, forms, "t", &e) != VT_OK) fail_msg("%s", e.text);
+    begin_with(f, toy_model(&c, 1));
+    f->no_heads = f->no_mean = true;
+    f->o = (vt_overrides){.heads = 3, .has_mean = true, .has_std = true, .std = {1, 1, 1}};
+}
+
+static vt_model *opened_form(file *f, const char *form) {
+    f->o.form[0] = form, f->o.n_form = form != NULL;
+    return opened(f);
+}
+
+/* What one suggestion of tensors becomes: open or assumed, known once it is told, and the copy of a known one asks
+ * nothing. */
+static void test_suggested(void **state) {
+    (void)state;
+    static const struct {
+        const char *forms, *map, *told;
+        vt_field field;
+        vt_doubt doubt;
+        const char *options; /* that an open one asks for */
+    } rows[] = {{"pool=token_avg norm_first=1", NULL, "pool=token_avg", VT_FIELD_POOL, VT_OPEN,
+                 " --form pool=token_avg"},
+                {"pool=avg no_cls=1", NULL, "pool=avg", VT_FIELD_POOL, VT_ASSUMED, ""},
+                {"tied_qk=1", NULL, "tied_qk=1", VT_FIELD_TIED_QK, VT_OPEN, " --form tied_qk=1"},
+                {"pool=avg norm_first=1 no_cls=1", NULL, "norm_first=1", VT_FIELD_NORM_FIRST, VT_ASSUMED, ""},
+                {"pool=avg norm_first=1 no_cls=1", "* -> *\n", "norm_first=1", VT_FIELD_NORM_FIRST, VT_OPEN,
+                 " --form norm_first=1"},
+                {"pool=avg norm_first=1 no_cls=1", "* -> *\nis act gelu\n", NULL, VT_FIELD_NORM_FIRST, VT_KNOWN, ""},
+                {"", NULL, "positions=learned", VT_FIELD_POSITIONS, VT_ASSUMED, ""},
+                {"", "* -> *\nis act gelu\n", NULL, VT_FIELD_POSITIONS, VT_KNOWN, ""},
+                {"", NULL, "class_last=0", VT_FIELD_CLASS_LAST, VT_ASSUMED, ""},
+                {"", NULL, "qkv_rows=qkv", VT_FIELD_QKV_ROWS, VT_ASSUMED, ""},
+                {"", NULL, NULL, VT_FIELD_EMBED_SCALE, VT_KNOWN, ""},
+                {"", "* -> *\n", "embed_scale=1", VT_FIELD_EMBED_SCALE, VT_ASSUMED, ""}};
+    for (size_t i = 0; i < T_COUNT(rows); i++)
+        for (int told = 0; told < 1 + (rows[i].told != NULL); told++) {
+            file f;
+            vt_err e = {0};
+            char what[1000], options[300];
+            begin_form(&f, rows[i].forms);
+            if (rows[i].map) put(at("one.map"), rows[i].map), f.o.names = at("one.map");
+            vt_model *m = opened_form(&f, told ? rows[i].told : NULL), *copy;
+            if (m->doubt[rows[i].field] != (told ? VT_KNOWN : rows[i].doubt))
+                fail_msg("row %zu: %d of %s", i, m->doubt[rows[i].field], m->source[rows[i].field]);
+            vt_model_missing(m, true, what, sizeof what, options, sizeof options);
+            assert_string_equal(options, told ? "" : rows[i].options);
+            if (vt_model_save(m, at("copy.safetensors"), &e) != VT_OK) fail_msg("%s", e.text);
+            if (vt_model_open(&copy, at("copy.safetensors"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
+            assert_int_equal(copy->doubt[rows[i].field] == VT_KNOWN, m->doubt[rows[i].field] == VT_KNOWN);
+            vt_model_close(m), vt_model_close(copy);
+        }
+}
+
+/* The same head read three ways; tokens need no mean and one more block. */
+static void test_wide(void **state) {
+    (void)state;
+    static const struct {
+        const char *form;
+        vt_pool pool;
+        int layers;
+    } rows[] = {{"pool=token_avg", VT_POOL_TOKEN_AVG, 0},
+                {"pool=avg_token", VT_POOL_AVG_TOKEN, 0},
+                {"pool=tokens", VT_POOL_TOKENS, 2}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        file f;
+        vt_err e = {0};
+        begin_form(&f, "pool=token_avg norm_first=1");
+        vt_model *m = opened_form(&f, rows[i].form), *copy;
+        assert_true(m->config.pool == rows[i].pool && m->config.head_layers == rows[i].layers);
+        if (vt_model_save(m, at("copy.safetensors"), &e) != VT_OK) fail_msg("%s", e.text);
+        if (vt_model_open(&copy, at("copy.safetensors"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
+        assert_true(copy->config.pool == rows[i].pool && copy->config.head_layers == rows[i].layers);
+        vt_model_close(m), vt_model_close(copy);
+    }
+}
+
+/* A norm behind the mean is fc_norm here, whatever it is called there. */
+static void test_norm_behind(void **state) {
+    (void)state;
+    file f;
+    begin_form(&f, "pool=avg norm_first=1 no_cls=1");
+    vt_model *m = opened_form(&f, "norm_first=0");
+    assert_non_null(vt_model_param(m, "fc_norm.bias"));
+    assert_true(!m->config.norm_first);
+    vt_model_close(m);
+    begin_form(&f, "pool=avg no_cls=1");
+    m = opened_form(&f, "norm_first=1");
+    assert_non_null(vt_model_param(m, "norm.bias"));
+    vt_model_close(m);
+}
+
+/* ---- rows in another order ---- */
+
+/* Row r of timm's q, k, v in a file of the other orders: 3 heads of width 4. */
+static size_t there(size_t r, bool heads) {
+    size_t part = r / 12, head = r % 12 / 4, j = r % 4;
+    return heads ? head * 12 + part * 4 + j : head * 12 + j * 3 + part;
+}
+
+static void test_reorder(void **state) {
+    (void)state;
+    static const char *const forms[] = {"qkv_rows=heads", "qkv_rows=dims", "class_last=1", "embed_scale=2"},
+                             *const names[] = {"blocks.1.attn.qkv.weight", "blocks.0.attn.qkv.bias", "pos_embed",
+                                               "patch_embed.proj.bias"};
+    for (size_t i = 0; i < T_COUNT(forms); i++) {
+        file f;
+        begin_form(&f, "");
+        const vt_param *p = vt_model_param(f.m, names[i]);
+        const size_t rows = p->ndim == 3 ? (size_t)p->shape[1] : (size_t)p->shape[0], width = p->numel / rows;
+        float *is = values(&f, names[i]), was[3000];
+        memcpy(was, is, p->numel * sizeof *was);
+        vt_model *m = opened_form(&f, forms[i]);
+        const float *got = m->w + vt_model_param(m, names[i])->offset;
+        for (size_t r = 0; r < rows; r++) {
+            const size_t from = i < 2 ? there(r, !i) : i == 2 ? (r + rows - 1) % rows : r;
+            for (size_t k = 0; k < width; k++)
+                assert_true(got[r * width + k] == was[from * width + k] * (i == 3 ? 2 : 1));
+        }
+        vt_model_close(m);
+    }
+}
+
+/* ---- a configuration with a key that is not understood ---- */
+
+#define TIMM(more)                                                                                                     \
+    "{\"architecture\": \"vit_tiny_patch16_224\", \"model_args\": {\"num_heads\": 4" more "}, \"pretrained_cfg\": "    \
+    "{\"mean\": [0,0,0], \"std\": [1,1,1]}}"
+#define HF(more) "{\"model_type\": \"vit\", \"num_attention_heads\": 4, \"mean\": [0,0,0], \"std\": [1,1,1]" more "}"
+
+static void test_unread(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *unread;
+    } rows[] = {{TIMM(", \"drop_path_rate\": 0.1, \"dynamic_img_pad\": false, \"act_layer\": null"), ""},
+                {TIMM(", \"router\": true, \"gates\": null"), "router"},
+                {HF(", \"architectures\": [\"ViTForImageClassification\"], \"qkv_bias\": true"), ""},
+                {HF(", \"architectures\": [\"ViTWithGates\"], \"gates\": 3"), "gates, architectures"}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        file f;
+        begin_bare(&f);
+        f.config_json = rows[i].json;
+        vt_model *m = opened(&f);
+        assert_string_equal(m->unread, rows[i].unread);
+        assert_int_equal(m->doubt[VT_FIELD_ACT], *m->unread ? VT_ASSUMED : VT_KNOWN);
+        char text[1000];
+        assert_true((vt_model_assumed(m, text, sizeof text) > 0) == (*m->unread != 0));
+        assert_true(!*m->unread || strstr(text, " not read"));
+        vt_model_close(m);
+    }
+    static const char *const other[][2] = {{TIMM(", \"block_fn\": \"ResPostBlock\""), "block_fn=ResPostBlock"},
+                                           {TIMM(", \"scale_attn_norm\": true"), "scale_attn_norm=1"},
+                                           {TIMM(", \"embed_layer\": [1]"), "embed_layer=..."},
+                                           {HF(", \"rope_theta\": 100.0"), "rope_theta"}};
+    for (size_t i = 0; i < T_COUNT(other); i++) {
+        file f;
+        begin_bare(&f);
+        f.config_json = other[i][0];
+        refused(&f, VT_E_FORMAT, other[i][1], "does not compute");
+    }
+}
+
+/* ---- mean and std of other pixels ---- */
+
+static void test_pixels(void **state) {
+    (void)state;
+    static const struct {
+        const char *json;
+        vt_doubt doubt;
+        double mean, std; /* of the first channel */
+    } rows[] = {{"\"mean\": [127.5,120,110], \"std\": [51,50,50]", VT_OPEN, 0.5, 0.2},
+                {"\"mean\": [0.5,0.5,0.5], \"std\": [4,5,5]", VT_OPEN, 0.5, 0.25},
+                {"\"mean\": [1.5,0.5,0.5], \"std\": [1,1,0.5]", VT_KNOWN, 1.5, 1}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        file f;
+        char json[200], what[1000], options[300];
+        begin_bare(&f);
+        f.o.heads = 3;
+        snprintf(json, sizeof json, "{%s}", rows[i].json);
+        f.config_json = json;
+        vt_model *m = opened(&f);
+        assert_int_equal(m->doubt[VT_FIELD_STD], rows[i].doubt);
+        assert_true(m->config.mean[0] == rows[i].mean && m->config.std[0] == rows[i].std);
+        vt_model_missing(m, false, what, sizeof what, options, sizeof options); /* the line to type has the numbers */
+        if (!i) assert_string_equal(options, " --mean 0.5,0.470588,0.431373 --std 0.2,0.196078,0.196078");
+        vt_model_close(m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_likely_heads), cmocka_unit_test(test_bare),   cmocka_unit_test(test_told),
-        cmocka_unit_test(test_whole),        cmocka_unit_test(test_maps),   cmocka_unit_test(test_eps_by_names),
-        cmocka_unit_test(test_patch_order),  cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_likely_heads), cmocka_unit_test(test_bare),        cmocka_unit_test(test_told),
+        cmocka_unit_test(test_whole),        cmocka_unit_test(test_maps),        cmocka_unit_test(test_eps_by_names),
+        cmocka_unit_test(test_patch_order),  cmocka_unit_test(test_copies),      cmocka_unit_test(test_suggested),
+        cmocka_unit_test(test_wide),         cmocka_unit_test(test_norm_behind), cmocka_unit_test(test_reorder),
+        cmocka_unit_test(test_unread),       cmocka_unit_test(test_pixels),
     };
     return cmocka_run_group_tests_name("doubt", tests, make_tmp, remove_tmp);
 }

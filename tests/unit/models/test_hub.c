@@ -138,6 +138,44 @@ static void test_check(void **state) {
     vt_hub_close(&h);
 }
 
+/* What timm's names of architectures say, where they are no preset's. */
+static void test_architectures(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *refused, *act; /* NULL: it is not; none */
+    } rows[] = {{"vit_small_patch16_rope_ape_224", "'rope'", NULL},
+                {"eva02_base_patch14_448.mim_in22k", "'eva'", NULL},
+                {"vit_base_patch16_siglip_224.webli", "'siglip'", "gelu"},
+                {"vit_base_patch16_siglip_gap_224.webli", NULL, "gelu"},
+                {"vit_so400m_patch14_siglip_gap_224", NULL, "gelu"},
+                {"vit_so400m_patch16_siglip_gap_256", NULL, "gelu_tanh"},
+                {"vit_large_patch16_siglip_gap_384", NULL, "gelu"},
+                {"vit_large_patch16_siglip_gap_512", NULL, "gelu_tanh"},
+                {"vit_base_patch32_clip_quickgelu_224", NULL, "quick_gelu"},
+                {"vit_small_patch14_reg4_dinov2", NULL, NULL},
+                {"vit_medium_reg4_map_256", "'map'", NULL},
+                {"vit_mapped_evaluation_respostal", NULL, NULL},
+                {"vit_tiny_patch16_224", NULL, NULL}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        char json[120], name[80];
+        vt_err e = {0};
+        snprintf(json, sizeof json, "{\"architecture\": \"%s\"}", rows[i].name);
+        vt_hub h = hub_of(json, NULL);
+        assert_true(vt_hub_architecture(&h, name, sizeof name, &from));
+        const char *act = vt_hub_act(name);
+        if (!act || !rows[i].act ? act != rows[i].act : strcmp(act, rows[i].act)) fail_msg("%s: %s", name, act);
+        vt_status s = vt_hub_computed(&h, "w.pth", &e);
+        if (rows[i].refused)
+            t_says(s, VT_E_FORMAT, &e, name, rows[i].refused);
+        else if (s != VT_OK)
+            fail_msg("%s", e.text);
+        vt_hub_close(&h);
+    }
+    vt_hub h = hub_of("{\"architecture\": \"vit_base_patch16_siglip_224\", \"global_pool\": \"avg\"}", NULL);
+    assert_int_equal(vt_hub_computed(&h, "w.pth", NULL), VT_OK);
+    vt_hub_close(&h);
+}
+
 static void test_values(void **state) {
     (void)state;
     vt_hub h =
@@ -159,10 +197,8 @@ static void test_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transform),
-        cmocka_unit_test(test_normalisation),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_transform), cmocka_unit_test(test_normalisation), cmocka_unit_test(test_check),
+        cmocka_unit_test(test_values),    cmocka_unit_test(test_architectures),
     };
     return cmocka_run_group_tests_name("hub", tests, NULL, NULL);
 }

@@ -28,9 +28,9 @@ static void test_sources(void **state) {
     begin(&f, false);
     f.no_heads = f.no_mean = true;
     f.config_json = "{\"model_args\": {\"num_heads\": 4}, \"pretrained_cfg\": {\"mean\": [0.1,0.2,0.3], "
-                    "\"std\": [1,2,3]}, \"num_heads\": 2}";
+                    "\"std\": [0.25,0.5,1]}, \"num_heads\": 2}";
     opened(&f, &m);
-    assert_true(m->config.heads == 4 && m->config.mean[1] == 0.2 && m->config.std[2] == 3 && m->config.ln_eps == 1e-6);
+    assert_true(m->config.heads == 4 && m->config.mean[1] == 0.2 && m->config.std[2] == 1 && m->config.ln_eps == 1e-6);
     t_le(fabs(m->config.attn_scale - 1 / sqrt(3.0)), 1e-16, "scale of head width 3");
     assert_string_equal(m->source[VT_FIELD_HEADS], "config.json");
     vt_model_close(m);
