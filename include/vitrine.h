@@ -117,7 +117,8 @@ VITRINE_API int vitrine_height(const vitrine_model *m);
 VITRINE_API int vitrine_width(const vitrine_model *m);
 VITRINE_API size_t vitrine_pixels(const vitrine_model *m);      /* floats of one image: channels * height * width */
 VITRINE_API const char *vitrine_sha256(const vitrine_model *m); /* of the file, 64 hexadecimal digits */
-/* What nobody told and was assumed ("activation gelu, ..."), ""; lives as long as the model. */
+/* What was assumed because its file does not tell it ("activation gelu, ..."), which of several state dicts was read,
+ * and what was not read; "" if nothing; lives as long as the model. */
 VITRINE_API const char *vitrine_assumed(const vitrine_model *m);
 
 /* z [n, classes] = logits of x [n, channels, height, width], whose values need not lie in [0,1]. An image's logits have

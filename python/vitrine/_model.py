@@ -39,7 +39,7 @@ class Model(Handle):
 
     @property
     def assumed(self):
-        """What nobody told and was assumed."""
+        """What was assumed because the file does not tell it, which part of the file was read, and what was not."""
         return lib.vitrine_assumed(self.handle).decode()
 
     def __repr__(self):

@@ -62,6 +62,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     }
     row("names", m->naming, "");
     print_config(m);
+    if (*m->unread) row("not read", m->unread, "");
     char text[64];
     snprintf(text, sizeof text, "%zu in %d tensors", vt_model_param_count(m), m->params.count);
     row("parameters", text, "all finite");

@@ -7,6 +7,7 @@
 #include "eval/doctor/doctor.h"
 #include "models/arch.h"
 #include "models/checkpoint/doubt.h"
+#include "models/vit.h"
 
 /* ---- mean and std in use ---- */
 
@@ -141,6 +142,9 @@ static void add_scale(list *l, const char *what, double scale) {
 
 /* ---- the network: what no tensor tells ---- */
 
+/* fc_norm is the last norm where it stands behind a mean. */
+static const char *plain_name(const vt_param *p) { return p->name + 3 * !strncmp(p->name, "fc_norm.", 8); }
+
 /* May the weights be read by this configuration: is it sound, and are its tensors the same ones? */
 static bool readable(list *of, const vt_config *c) {
     const vt_model *m = of->model;
@@ -151,7 +155,7 @@ static bool readable(list *of, const vt_config *c) {
     bool same = !l.failed && l.count == m->params.count;
     for (int i = 0; same && i < l.count; i++) {
         const vt_param *a = &l.items[i], *b = &m->params.items[i];
-        same = !strcmp(a->name, b->name) && a->offset == b->offset && a->numel == b->numel;
+        same = !strcmp(plain_name(a), plain_name(b)) && a->offset == b->offset && a->numel == b->numel;
     }
     vt_param_list_free(&l);
     return same;
@@ -212,19 +216,29 @@ static void add_patches(list *l) {
     if (s) s->config.patch_order = chw ? VT_PATCH_HWC : VT_PATCH_CHW;
 }
 
-/* With a mean the final norm stands where its name says: norm before it, fc_norm behind it (timm). */
+static void add_pool(list *l, const vt_config *to, const char *what) {
+    vt_setting *s = readable(l, to) ? add(l, VT_ASPECT_POOL, what) : NULL;
+    if (s) s->config = *to;
+}
+
+/* With another mean the final norm stands where its name says: norm before it, fc_norm behind it (timm). */
 static void add_pools(list *l) {
-    static const char *const names[] = {"head reads the class token", "head reads the mean of the patches",
-                                        "head reads the mean of all tokens"};
+    static const char *const names[] = {"head reads the class token",        "head reads the mean of the patches",
+                                        "head reads the mean of all tokens", "head reads class token and mean",
+                                        "head reads mean and class token",   "head reads several class tokens"};
     const vt_config *c = &l->present->config;
     bool before = vt_model_param(l->model, "norm.weight") != NULL;
-    for (int p = VT_POOL_TOKEN; p <= VT_POOL_ALL; p++) {
+    const int mean = c->pool != VT_POOL_TOKENS, layers = c->head_layers > 1 ? c->head_layers : 1;
+    for (int p = VT_POOL_TOKEN; p <= VT_POOL_TOKENS; p++) {
         vt_config to = *c;
         to.pool = (vt_pool)p, to.norm_first = p != VT_POOL_TOKEN && before;
-        bool other = p != (int)c->pool && (p != VT_POOL_ALL || vt_config_prefix(c));
-        vt_setting *s = other && readable(l, &to) ? add(l, VT_ASPECT_POOL, names[p]) : NULL;
-        if (s) s->config = to;
+        if (vt_readout_wide(c)) to.head_layers = layers + mean - (p != VT_POOL_TOKENS); /* as many rows as now */
+        if (p != (int)c->pool && (p != VT_POOL_ALL || vt_config_prefix(c))) add_pool(l, &to, names[p]);
     }
+    if (c->pool != VT_POOL_AVG && c->pool != VT_POOL_ALL) return;
+    vt_config to = *c;
+    to.norm_first = !c->norm_first;
+    add_pool(l, &to, to.norm_first ? "norm before the mean" : "norm behind the mean");
 }
 
 /* GELU's other forms, on top of GELU: of ReLU each would look like an answer. */
@@ -358,6 +372,7 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     say_form(&t, "act", a, b);
     say_form(&t, "dist_head", a, b);
     say_form(&t, "pool", a, b);
+    if (a->pool == b->pool) say_form(&t, "norm_first", a, b);
     say_form(&t, "patch_order", a, b);
     if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
 }

@@ -5,6 +5,7 @@
 #define VT_MODELS_CHECKPOINT_DOUBT_H
 
 #include "models/checkpoint/names.h"
+#include "models/fields.h"
 #include "models/forms.h"
 
 /* Where every value of a configuration comes from, and how sure it is; of preprocessing its text too (empty: nobody
@@ -32,14 +33,6 @@ void vt_doubt_left_out(vt_told *t, const vt_names *names);
  * first; if there are none, all. Returns how many. */
 enum { VT_HEADS_MOST = 16 };
 int vt_heads_likely(int dim, int out[VT_HEADS_MOST]);
-
-/* What a value is called in metadata, maps, --form and results.json: "ln_eps". */
-const char *vt_field_key(vt_field f);
-/* Its label and text for people: "activation", "gelu"; 64 bytes suffice. */
-const char *vt_field_label(vt_field f);
-void vt_field_text(const vt_model *m, vt_field f, char *buf, size_t size);
-/* Is it shown? Every value of all networks is; a form, where it differs from timm's ViT or somebody spoke of it. */
-bool vt_field_shown(const vt_model *m, vt_field f);
 
 /* The open values with their possible ones, none before the others, "heads (2, 4, 8 or another divisor of 128), ...",
  * and the options that say them: with their present values, " --heads 4 --form act=relu", or without, " --heads HEADS

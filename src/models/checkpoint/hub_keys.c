@@ -88,7 +88,8 @@ void vt_hub_unread(const vt_hub *h, char *buf, size_t size) {
     if (other) snprintf(buf + n, size - n, "%sarchitectures", n ? ", " : "");
 }
 
-/* The part of an architecture's name that is not computed, between underscores and but for digits behind it; NULL: none. */
+/* The part of an architecture's name that is not computed, between underscores and but for digits behind it; NULL:
+ * none. */
 static const char *alien(const vt_hub *h, const char *name) {
     static const char *const words[] = {"rope", "eva",      "swiglu",  "parallel",    "map",
                                         "post", "postnorm", "respost", "respostnorm", "siglip"};
@@ -108,19 +109,22 @@ vt_status vt_hub_computed(const vt_hub *h, const char *weights, vt_err *e) {
     const char *from, *word = NULL;
     all(h, ANOTHER, other, sizeof other);
     if (*other)
-        return vt_fail(e, VT_E_FORMAT, "%s: its configuration says %s, which vitrine does not compute (%s evaluates "
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: its configuration says %s, which vitrine does not compute (%s evaluates "
                        "any model in PyTorch)",
                        weights, other, vt_argument("--oracle"));
     if (vt_hub_architecture(h, name, sizeof name, &from) && !vt_preset_find(name)) word = alien(h, name);
     if (!word) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
-                   "%s: its architecture is %s (%s): '%s' names what vitrine does not compute (%s evaluates any model in "
+                   "%s: its architecture is %s (%s): '%s' names what vitrine does not compute (%s evaluates any model "
+                   "in "
                    "PyTorch)",
                    weights, name, from, word, vt_argument("--oracle"));
 }
 
 const char *vt_hub_act(const char *name) {
-    static const char *const acts[][2] = {{"quickgelu", "quick_gelu"}, /* OpenAI's, as in timm's vit_*_clip_quickgelu_* */
+    static const char *const acts[][2] = {{"quickgelu",
+                                           "quick_gelu"}, /* OpenAI's, as in timm's vit_*_clip_quickgelu_* */
                                           {"so400m_patch16_siglip", "gelu_tanh"},
                                           {"patch32_siglip", "gelu_tanh"},
                                           {"large_patch16_siglip_gap_512", "gelu_tanh"},

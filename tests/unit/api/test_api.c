@@ -595,9 +595,24 @@ static void test_what_there_is_can_be_listed(void **state) {
     assert_string_equal(vitrine_status_name((vitrine_status)1), "unknown status");
 }
 
+static void test_what_was_assumed_is_told(void **state) {
+    (void)state;
+    const char *const options[] = {"heads=2", "mean=0.5", "std=0.5", NULL};
+    vitrine_model *m;
+    vitrine_err e;
+    assert_string_equal(vitrine_assumed(model), "");
+    if (vitrine_open(&m, "tests/fixtures/pth/parts_ema.pth", options, &e) != VITRINE_OK) fail_msg("%s", e.text);
+    static const char *const said[] = {"model of its parts model, ema is read (the plain weights, not their average); ",
+                                       "activation gelu", "positions by the table alone", "class token first"};
+    for (size_t i = 0; i < T_COUNT(said); i++)
+        if (!strstr(vitrine_assumed(m), said[i])) fail_msg("no '%s' in '%s'", said[i], vitrine_assumed(m));
+    vitrine_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits_are_the_networks),
+        cmocka_unit_test(test_what_was_assumed_is_told),
         cmocka_unit_test(test_vjp_is_the_derivative),
         cmocka_unit_test(test_an_array_is_judged_as_a_data_set),
         cmocka_unit_test(test_draws_follow_the_image_not_its_place),
