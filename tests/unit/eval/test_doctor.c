@@ -349,6 +349,36 @@ static void check_patch_order(vt_model *m) {
     vt_model_close(m);
 }
 
+/* A norm on the wrong side of the mean; rows of the head in another order; a mean where there is none. */
+static void test_readouts(void **state) {
+    (void)state;
+    static const struct {
+        const char *truth, *read, *options;
+    } rows[] = {{"pool=avg", "norm_first=1", "--form norm_first=0"},
+                {"pool=avg norm_first=1 no_cls=1", "norm_first=0", "--form norm_first=1"},
+                {"pool=avg_token norm_first=1", "pool=token_avg", "--form pool=avg_token"},
+                {"pool=tokens norm_first=1 head_layers=2", "pool=token_avg head_layers=0", "--form pool=tokens"}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        vt_model *base = model_of(false);
+        vt_config c = base->config;
+        char text[300];
+        vt_err e = {0};
+        if (vt_form_parse(&c, rows[i].truth, "truth", &e) != VT_OK) fail_msg("%s", e.text);
+        vt_model *m = model_as(&c);
+        vt_setting truth = {.config = m->config}, read = truth;
+        name_images(m, &truth);
+        if (vt_form_parse(&read.config, rows[i].read, "read", &e) != VT_OK) fail_msg("%s", e.text);
+        vt_doctor *d = doctor_of(m, 200, VT_ASPECT_ALL);
+        examine(d, &read);
+        const vt_trial *t = vt_doctor_better(d);
+        if (!t) fail_msg("row %zu: nothing is better", i);
+        vt_setting_options(text, sizeof text, &t->setting, &read);
+        assert_string_equal(text, rows[i].options);
+        assert_int_equal(t->right, t->images);
+        vt_doctor_free(d), vt_model_close(m), vt_model_close(base);
+    }
+}
+
 static void test_patch_order(void **state) {
     (void)state;
     vt_model *m = model_of(false);
@@ -662,11 +692,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plants),      cmocka_unit_test(test_two),
                                        cmocka_unit_test(test_network),     cmocka_unit_test(test_told),
                                        cmocka_unit_test(test_fewest),      cmocka_unit_test(test_pool),
-                                       cmocka_unit_test(test_patch_order), cmocka_unit_test(test_hair),
-                                       cmocka_unit_test(test_order),       cmocka_unit_test(test_chance),
-                                       cmocka_unit_test(test_hint),        cmocka_unit_test(test_undecided),
-                                       cmocka_unit_test(test_temperature), cmocka_unit_test(test_labels),
-                                       cmocka_unit_test(test_sample),      cmocka_unit_test(test_draw),
-                                       cmocka_unit_test(test_options)};
+                                       cmocka_unit_test(test_patch_order), cmocka_unit_test(test_readouts),
+                                       cmocka_unit_test(test_hair),        cmocka_unit_test(test_order),
+                                       cmocka_unit_test(test_chance),      cmocka_unit_test(test_hint),
+                                       cmocka_unit_test(test_undecided),   cmocka_unit_test(test_temperature),
+                                       cmocka_unit_test(test_labels),      cmocka_unit_test(test_sample),
+                                       cmocka_unit_test(test_draw),        cmocka_unit_test(test_options)};
     return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);
 }
