@@ -22,7 +22,7 @@ small() { good new xcit_small_12_cifar --set dim=16 depth=1 heads=2 hidden=16 --
     st_edit x.safetensors bare.safetensors 'del(.__metadata__)'
     cifar="--mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616"
     good info bare.safetensors $cifar
-    says "3 x 224 x 224" "a guess: --image-size tells" "(196 tokens)" "not given"
+    says "3 x 224 x 224" "a guess: --image-size tells" "(196 tokens)" "by the image's side"
     good info bare.safetensors $cifar --image-size 32 --form tokens_norm=0
     says "(64 tokens)" "tokens norm          no"
     good info bare.safetensors $cifar --image-size 32 --form stem_stride=2,2,2,2

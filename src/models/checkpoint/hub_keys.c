@@ -33,7 +33,8 @@ static const char of_transformers[] =
     "_attn_implementation_autoset attn_implementation _num_labels gradient_checkpointing return_dict torchscript "
     "output_attentions output_hidden_states use_cache use_bfloat16 pruned_heads is_encoder_decoder=0 is_decoder=0 "
     "rope_theta= rope_scaling= rope_parameters= num_key_value_heads= position_embedding_type=absolute "
-    "license language tags library_name";
+    "num_layers chunk_size_feed_forward architecture num_features global_pool pretrained_cfg model_args label_names "
+    "label_descriptions do_pooling license language tags library_name";
 
 typedef enum understanding { UNKNOWN, UNDERSTOOD, ANOTHER } understanding;
 

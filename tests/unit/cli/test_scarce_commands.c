@@ -47,6 +47,7 @@ static const struct path {
     {.line = "info w.safetensors --explain --json"},
     {.line = "info wide.pth --heads 2"},
     {.line = "info lightning.pth"},
+    {.line = "gradcheck w.safetensors --form qkv_rows=heads --form class_last=1"},
     {.line = "convert w.safetensors o/x.safetensors --force", .from = "empty"},
     {.line = "convert wide.pth o/x.safetensors --heads 2 --mean 0.5 --std 0.5 --form pool=token --force",
      .from = "empty"},
