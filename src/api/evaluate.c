@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine_evaluate: an evaluation by its options, as the command's (eval/request). */
+#include <stdint.h>
 #include <stdlib.h>
 #include "api/api.h"
 #include "eval/report/checksums.h"
@@ -51,9 +52,8 @@ typedef struct job {
 } job;
 
 static vt_status known(void *ctx, const vt_model *m, bool other, vt_err *e) {
-    char text[1000];
-    (void)ctx, (void)other;
-    return vt_api_known(m, text, sizeof text, e);
+    (void)other;
+    return vt_api_known_say(m, ctx, e);
 }
 
 static void told(void *ctx, const vt_record *r, const float *x_adv) {
@@ -103,7 +103,7 @@ static vt_status open_request(job *j, vt_err *e) {
     vt_request *r = &j->request;
     const char *weights = vt_chosen(&j->options.c, "weights"), *oracle = vt_chosen(&j->options.c, "oracle");
     if (!weights == !oracle) return vt_fail(e, VT_E_USAGE, "vitrine_evaluate needs the option weights, or oracle");
-    r->c = &j->options.c, r->known = known;
+    r->c = &j->options.c, r->known = known, r->known_ctx = (void *)(uintptr_t)j->listener;
     if (j->listener) r->interrupt = j->listener->interrupt;
     VT_TRY(vt_request_threat(r, e));
     VT_TRY(vt_request_attacks(r, e));

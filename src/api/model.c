@@ -32,6 +32,14 @@ vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e) {
     return VT_OK;
 }
 
+vt_status vt_api_known_say(const vt_model *m, const vitrine_listener *l, vt_err *e) {
+    char text[1000], line[1500];
+    VT_TRY(vt_api_known(m, text, sizeof text, e));
+    snprintf(line, sizeof line, "%.400s: assumed, not in the file: %s", m->path, text);
+    if (*text && l && l->say) l->say(l->ctx, line);
+    return VT_OK;
+}
+
 /* ---- opening ---- */
 
 static vitrine_model *blank(vt_err *e) {

@@ -17,6 +17,7 @@ typedef struct job {
     vt_recipe *recipe;
     vt_dataset *data, *test;
     vt_model *init, *model;
+    const vitrine_listener *listener;
 } job;
 
 static vt_status needed(const vt_choices *c, const char *name, const char **out, vt_err *e) {
@@ -26,7 +27,7 @@ static vt_status needed(const vt_choices *c, const char *name, const char **out,
 
 static vt_status read_init(job *j, vt_err *e) {
     const char *path = vt_chosen(&j->options.c, "init");
-    char *told = j->recipe->init.sha256, text[1000];
+    char *told = j->recipe->init.sha256;
     vt_overrides o;
     if (!path && *told)
         return vt_fail(e, VT_E_USAGE, "the recipe starts from the checkpoint with sha256 %s: name it as init", told);
@@ -38,7 +39,7 @@ static vt_status read_init(job *j, vt_err *e) {
     VT_TRY(vt_prepare_overrides(&j->options.c, &o, e));
     if (!o.part && *j->recipe->init.part) o.part = j->recipe->init.part;
     VT_TRY(vt_model_open(&j->init, path, &o, e));
-    VT_TRY(vt_api_known(j->init, text, sizeof text, e));
+    VT_TRY(vt_api_known_say(j->init, j->listener, e));
     if (*told && strcmp(told, j->init->sha256))
         return vt_fail(e, VT_E_USAGE, "%s has sha256 %s, but the recipe starts from %s", path, j->init->sha256, told);
     snprintf(told, sizeof j->recipe->init.sha256, "%s", j->init->sha256);
@@ -76,6 +77,7 @@ static vt_status train(job *j, const char *const *options, const vitrine_listene
     VT_TRY(vt_chosen_int(&j->options.c, "threads", 0, VT_THREADS_MOST, 0, &asked, e));
     VT_TRY(vt_chosen_int(&j->options.c, "max-steps", 1, INT64_MAX, 0, &steps, e));
     VT_TRY(vt_api_threads((int)asked, &threads, e));
+    j->listener = l;
     VT_TRY(read_all(j, &out, e));
     const vt_dataset *watched = j->test ? j->test : j->data;
     vt_train t = {.recipe = j->recipe,

@@ -224,3 +224,26 @@ END
     assumes gradcheck model.safetensors --mean 0.5 --std 0.5
     [[ $stderr == *"architectures, tensors vit.pooler not read"* ]] || fail "$stderr"
 }
+
+@test "Python: an evaluation and a training say what was assumed, a model holds it" {
+    st_edit "$W" bare.safetensors 'del(.__metadata__)'
+    ln -s "$ROOT/recipes" .
+    cat >say.py <<'END'
+import vitrine
+told = dict(heads=2, mean="0.5", std="0.5")
+want = "assumed, not in the file: pool class token, "
+said = []
+vitrine.evaluate("bare.safetensors", data=DATA, images="0:4", say=said.append, **told)
+assert any(want in s and s.startswith("bare.safetensors: ") for s in said), said
+m = vitrine.load("bare.safetensors", **told)
+assert "positions by the table alone" in m.assumed and "class token first" in m.assumed, m.assumed
+said.clear()
+try:
+    vitrine.train("recipes/shapes10_plain.yaml", init="bare.safetensors", data=DATA, out="o", say=said.append, max_steps=1, **told)
+except Exception as e:
+    print(e)
+assert any(want in s for s in said), said
+END
+    sed -i "s|DATA|'$D'|" say.py
+    PYTHONPATH=$ROOT/python VITRINE_LIBRARY=$(library)/libvitrine.so.0 /usr/bin/python3 say.py
+}

@@ -234,12 +234,15 @@ static void usual_ln_eps(vt_config *c, const sources *s) {
 
 static void resolve_ln_eps(vt_config *c, const sources *s) {
     static const char *const keys[] = {"ln_eps", "layer_norm_eps", NULL};
-    const char *from;
+    const char *from, *type = json_string_value(vt_hub_get(&s->hub, "model_type", &from));
     if (s->o->ln_eps > 0) {
         c->ln_eps = s->o->ln_eps;
         told(s, VT_FIELD_LN_EPS, "--ln-eps");
     } else if (find_number(s, keys, &c->ln_eps, &from)) {
         told(s, VT_FIELD_LN_EPS, from);
+    } else if (type && !strcmp(type, "vit_msn")) { /* ViT's names, another default */
+        c->ln_eps = 1e-6;
+        told(s, VT_FIELD_LN_EPS, "model_type in config.json");
     } else if (scheme_number(s, "ln_eps", &c->ln_eps, &from)) {
         scheme_told(s, VT_FIELD_LN_EPS, "ln_eps");
     } else if (s->o->preset || s->named) {

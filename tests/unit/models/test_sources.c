@@ -134,6 +134,12 @@ static void test_form_sources(void **state) {
         vt_model_close(f.m);
     }
     begin_form(&f, "");
+    f.config_json = "{\"model_type\": \"vit_msn\"}";
+    opened(&f, &m);
+    assert_true(m->config.ln_eps == 1e-6);
+    assert_string_equal(m->source[VT_FIELD_LN_EPS], "model_type in config.json");
+    vt_model_close(m);
+    begin_form(&f, "");
     f.config_json = "{\"global_pool\": \"map\"}";
     refused(&f, VT_E_USAGE, "config.json", "'map'");
 }
