@@ -8,118 +8,15 @@
 #include "core/opt.h"
 #include "models/attn.h"
 #include "models/checkpoint/args.h"
-#include "models/checkpoint/doubt.h"
-#include "models/checkpoint/hub.h"
+#include "models/checkpoint/sources.h"
 #include "models/forms.h"
 
-/* The sources in the order in which they win: options, a map that was asked for, metadata, config.json and
- * preprocessor_config.json, a preset that was asked for. What follows is supposed, not told: what a naming scheme or a
- * shipped map sets, a preset of the same shape, defaults. */
-typedef struct sources {
-    const vt_tensors *st;
-    const vt_overrides *o;
-    const vt_names *names;
-    vt_hub hub;
-    const vt_preset *preset;
-    char preset_why[72];
-    const vt_preset *named; /* timm's architecture that config.json, or timm's training arguments, name */
-    const char *named_from;
-    const char *whole; /* who describes the network as a whole: what it leaves out is at its default. NULL: nobody */
-    vt_told *t;
-} sources;
-
-static void doubted(const sources *s, vt_field f, const char *from, vt_doubt d) {
-    snprintf(s->t->source[f], sizeof s->t->source[f], "%.71s", from);
-    s->t->doubt[f] = d;
-}
-
-static void told(const sources *s, vt_field f, const char *from) { doubted(s, f, from, VT_KNOWN); }
-
-/* Nobody says it, but a convention does; who describes the whole network meant it. */
-static void supposed(const sources *s, vt_field f, const char *from) {
-    doubted(s, f, from, s->whole ? VT_KNOWN : VT_ASSUMED);
-}
-
-/* Do the names themselves prove it, whoever describes the rest? */
-static bool proven(const sources *s, const char *key) { return vt_rename_proven(s->names->map, key); }
-
-/* The word of a scheme, which nobody asked for: convention, but for what the names prove, and for the forms that a
- * shipped map has from one laboratory. */
-static void scheme_told(const sources *s, vt_field f, const char *key) {
-    if (proven(s, key))
-        told(s, f, s->names->map->who);
-    else if (s->names->own_map && vt_form_find(key))
-        doubted(s, f, s->names->map->who, VT_OPEN);
-    else
-        supposed(s, f, s->names->map->who);
-}
-
-static void usual(const sources *s, vt_field f, const char *from) { supposed(s, f, s->whole ? s->whole : from); }
-
-static const char layer[] = "normalisation layer in the file";
-
-/* Mean and std of a normalisation layer stand among the metadata too (io/strip_training). */
-static const char *meta_name(const vt_tensors *st, const char *key) {
-    bool pixels = !strcmp(key, "mean") || !strcmp(key, "std");
-    for (int i = 0; pixels && vt_tensors_note(st, i); i++)
-        if (vt_tensors_note(st, i)->kind == VT_NOTE_MEAN_STD) return layer;
-    return VT_OWN_METADATA;
-}
-
-/* A value of the metadata, or of the pairs that stand before it; *from names which. */
-static const char *meta_get(const sources *s, const char *key, const char **from) {
-    for (int i = 0; i < s->o->n_pairs; i++)
-        if (!strcmp(s->o->pairs[2 * i], key)) {
-            *from = s->o->pairs_from;
-            return s->o->pairs[2 * i + 1];
-        }
-    const char *set = s->names->asked ? vt_rename_value(s->names->map, key) : NULL;
-    if (set) { /* without its folder */
-        *from = s->names->def ? s->names->map->who : s->names->scheme;
-        return set;
-    }
-    *from = meta_name(s->st, key);
-    return vt_tensors_meta(s->st, key);
-}
-
-/* What the scheme sets if nobody else says. A map that nobody asked for is silent beside a description of the whole,
- * but for what the names prove. */
-static const char *scheme_get(const sources *s, const char *key, const char **from) {
-    *from = s->names->map->who;
-    bool silent = s->names->asked || (s->names->own_map && s->whole && !proven(s, key));
-    return silent ? NULL : vt_rename_value(s->names->map, key);
-}
-
-/* Written, but no number: NaN, which the range checks refuse by name. */
-static bool parse(const char *text, double *out) {
-    if (!vt_parse_real(text, out)) *out = NAN;
-    return true;
-}
-
-/* A number from metadata (any of the keys) or config.json; *from names the source; false: nowhere. */
-static bool find_number(const sources *s, const char *const *keys, double *out, const char **from) {
-    for (int i = 0; keys[i]; i++) {
-        const char *m = meta_get(s, keys[i], from);
-        if (m) return parse(m, out);
-    }
-    for (int i = 0; keys[i]; i++) {
-        const json_t *v = vt_hub_get(&s->hub, keys[i], from);
-        if (json_is_number(v)) {
-            *out = json_number_value(v);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The same from the scheme, where no preset was asked for. */
-static bool scheme_number(const sources *s, const char *key, double *out, const char **from) {
-    const char *text = s->o->preset && !proven(s, key) ? NULL : scheme_get(s, key, from);
-    return text && parse(text, out);
+static void usual(const vt_sources *s, vt_field f, const char *from) {
+    vt_sources_supposed(s, f, s->whole ? s->whole : from);
 }
 
 /* The preset named by an option, or else the one whose shape is the file's. */
-static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
+static vt_status find_preset(vt_sources *s, const vt_config *c, vt_err *e) {
     const char *named = s->o->preset;
     if (named) {
         VT_TRY(vt_preset_named(named, &s->preset, e));
@@ -144,14 +41,14 @@ static vt_status find_preset(sources *s, const vt_config *c, vt_err *e) {
 }
 
 /* vitrine's own metadata, which leave out forms at their default. */
-static bool own_metadata(const sources *s, const vt_config *c) {
+static bool own_metadata(const vt_sources *s, const vt_config *c) {
     const char *arch = vt_tensors_meta(s->st, "architecture");
     return arch && !strcmp(arch, c->arch) && vt_tensors_meta(s->st, "attn") && vt_tensors_meta(s->st, "attn_scale");
 }
 
 /* Who describes the network as a whole: a preset by name, vitrine's own metadata, timm's or transformers' config.json
  * (whose class has one norm order and, unless it says otherwise, one activation) where every key is understood. */
-static const char *whole_of(const sources *s, const vt_config *c) {
+static const char *whole_of(const vt_sources *s, const vt_config *c) {
     static const char *const types[] = {"vit", "deit", "swin"};
     const char *from, *type = json_string_value(vt_hub_get(&s->hub, "model_type", &from));
     if (s->o->preset) return s->preset_why;
@@ -164,24 +61,25 @@ static const char *whole_of(const sources *s, const vt_config *c) {
 }
 
 /* The heads of the architecture that is named: timm's, unless model_args or model_kwargs says otherwise. */
-static bool named_heads(const sources *s, double *out, const char **from) {
+static bool named_heads(const vt_sources *s, double *out, const char **from) {
     if (s->named) *out = s->named->heads, *from = s->named_from;
     return s->named != NULL;
 }
 
 /* No tensor excludes another number: a map that nobody asked for, or a preset's shape, only says where to begin. */
-static void guess_heads(vt_config *c, const sources *s) {
+static void guess_heads(vt_config *c, const vt_sources *s) {
     int likely[VT_HEADS_MOST], width = vt_config_attn_dim(c);
     double v;
     const char *from, *who = "a guess";
     vt_heads_likely(width, likely);
     c->heads = likely[0];
     if (s->preset && width % s->preset->heads == 0) c->heads = s->preset->heads, who = s->preset_why;
-    if (scheme_number(s, "heads", &v, &from) && v <= width && width % (int)v == 0) c->heads = (int)v, who = from;
-    doubted(s, VT_FIELD_HEADS, who, VT_OPEN);
+    if (vt_sources_scheme_number(s, "heads", &v, &from) && v <= width && width % (int)v == 0)
+        c->heads = (int)v, who = from;
+    vt_sources_mark(s, VT_FIELD_HEADS, who, VT_OPEN);
 }
 
-static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
+static vt_status resolve_heads(vt_config *c, const vt_sources *s, vt_err *e) {
     static const char *const keys[] = {"heads", "num_heads", "num_attention_heads", NULL};
     const int width = vt_config_attn_dim(c);
     double v;
@@ -193,7 +91,7 @@ static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
     }
     if (s->o->heads)
         v = s->o->heads;
-    else if (find_number(s, keys, &v, &from) || named_heads(s, &v, &from))
+    else if (vt_sources_number(s, keys, &v, &from) || named_heads(s, &v, &from))
         ;
     else if (s->o->preset)
         v = s->preset->heads, from = s->preset_why;
@@ -205,7 +103,7 @@ static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
         return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d",
                        vt_tensors_path(s->st), vt_argument(from), v, width);
     c->heads = (int)v;
-    told(s, VT_FIELD_HEADS, from);
+    vt_sources_told(s, VT_FIELD_HEADS, from);
     if (c->heads > 0 && width % c->heads == 0) return VT_OK;
     if (c->attn_dim)
         return vt_fail(e, VT_E_SHAPE,
@@ -220,7 +118,7 @@ static vt_status resolve_heads(vt_config *c, const sources *s, vt_err *e) {
 static bool plain_norm(const vt_config *c) { return c->norm == VT_NORM_LAYER && !c->post_norm && !c->norm_pre; }
 
 /* The default where names tell the library: timm's modules, or else PyTorch's own. */
-static void usual_ln_eps(vt_config *c, const sources *s) {
+static void usual_ln_eps(vt_config *c, const vt_sources *s) {
     bool torch = !s->names->def || !plain_norm(c);
     const char *from = "default of the architecture";
     if (torch)
@@ -232,39 +130,39 @@ static void usual_ln_eps(vt_config *c, const sources *s) {
     usual(s, VT_FIELD_LN_EPS, from);
 }
 
-static void resolve_ln_eps(vt_config *c, const sources *s) {
+static void resolve_ln_eps(vt_config *c, const vt_sources *s) {
     static const char *const keys[] = {"ln_eps", "layer_norm_eps", NULL};
     const char *from, *type = json_string_value(vt_hub_get(&s->hub, "model_type", &from));
     if (s->o->ln_eps > 0) {
         c->ln_eps = s->o->ln_eps;
-        told(s, VT_FIELD_LN_EPS, "--ln-eps");
-    } else if (find_number(s, keys, &c->ln_eps, &from)) {
-        told(s, VT_FIELD_LN_EPS, from);
+        vt_sources_told(s, VT_FIELD_LN_EPS, "--ln-eps");
+    } else if (vt_sources_number(s, keys, &c->ln_eps, &from)) {
+        vt_sources_told(s, VT_FIELD_LN_EPS, from);
     } else if (type && !strcmp(type, "vit_msn")) { /* ViT's names, another default */
         c->ln_eps = 1e-6;
-        told(s, VT_FIELD_LN_EPS, "model_type in config.json");
-    } else if (scheme_number(s, "ln_eps", &c->ln_eps, &from)) {
-        scheme_told(s, VT_FIELD_LN_EPS, "ln_eps");
+        vt_sources_told(s, VT_FIELD_LN_EPS, "model_type in config.json");
+    } else if (vt_sources_scheme_number(s, "ln_eps", &c->ln_eps, &from)) {
+        vt_sources_scheme_told(s, VT_FIELD_LN_EPS, "ln_eps");
     } else if (s->o->preset || s->named) {
         c->ln_eps = s->o->preset ? s->preset->ln_eps : s->named->ln_eps;
-        told(s, VT_FIELD_LN_EPS, s->whole);
+        vt_sources_told(s, VT_FIELD_LN_EPS, s->whole);
     } else {
         usual_ln_eps(c, s);
     }
 }
 
 /* The scale that multiplies Q K^T: head (head width ^ -0.5), dim (width ^ -0.5) or a number. */
-static vt_status resolve_scale(vt_config *c, const sources *s, vt_err *e) {
+static vt_status resolve_scale(vt_config *c, const vt_sources *s, vt_err *e) {
     const char *text = s->o->attn_scale, *from = "--attn-scale";
     char number[40];
     const json_t *v = NULL;
-    if (!text) text = meta_get(s, "attn_scale", &from);
+    if (!text) text = vt_sources_meta(s, "attn_scale", &from);
     if (!text && json_is_number(v = vt_hub_get(&s->hub, "qk_scale", &from))) {
         snprintf(number, sizeof number, "%.17g", json_number_value(v));
         text = number;
     }
     bool said = text != NULL;
-    if (!said && !(text = scheme_get(s, "attn_scale", &from)))
+    if (!said && !(text = vt_sources_scheme(s, "attn_scale", &from)))
         text = "head", from = s->whole ? s->whole : "default: head width ^ -0.5";
     if (!strcmp(text, "head"))
         c->attn_scale = 1 / sqrt((double)vt_config_attn_dim(c) / c->heads);
@@ -273,88 +171,29 @@ static vt_status resolve_scale(vt_config *c, const sources *s, vt_err *e) {
     else if (!vt_parse_real(text, &c->attn_scale) || !(c->attn_scale > 0))
         return vt_fail(e, VT_E_USAGE, "%s: attention scale is '%s' (%s), must be head, dim or a number above 0",
                        vt_tensors_path(s->st), text, vt_argument(from));
-    if (said || proven(s, "attn_scale"))
-        told(s, VT_FIELD_SCALE, from);
+    if (said || vt_sources_proven(s, "attn_scale"))
+        vt_sources_told(s, VT_FIELD_SCALE, from);
     else
-        supposed(s, VT_FIELD_SCALE, from);
+        vt_sources_supposed(s, VT_FIELD_SCALE, from);
     return VT_OK;
 }
 
-/* Where nobody says it: what a data set of small, or of large, images usually has. */
-static const char *guess_triple(const vt_config *c, bool is_std) {
-    if (c->image <= 64) return is_std ? "0.2470,0.2435,0.2616" : "0.4914,0.4822,0.4465";
-    return is_std ? "0.229,0.224,0.225" : "0.485,0.456,0.406";
-}
-
-/* What --mean or --std, metadata, the hub's files, a preset that was asked for, or the scheme says. */
-static void resolve_triple(vt_config *c, const sources *s, vt_field f) {
-    const vt_overrides *o = s->o;
-    const char *from = "", *text = NULL;
-    const bool is_std = f == VT_FIELD_STD;
-    double *out = is_std ? c->std : c->mean;
-    vt_config p;
-    if (is_std ? o->has_std : o->has_mean) {
-        memcpy(out, is_std ? o->std : o->mean, sizeof c->std);
-        told(s, f, is_std ? "--std" : "--mean");
-    } else if ((text = meta_get(s, is_std ? "std" : "mean", &from)) || vt_hub_pixels(&s->hub, is_std, out, &from)) {
-        told(s, f, from);
-    } else if (o->preset) {
-        vt_preset_config(s->preset, &p);
-        memcpy(out, is_std ? p.std : p.mean, sizeof p.std);
-        told(s, f, s->preset_why);
-    } else if ((text = scheme_get(s, is_std ? "std" : "mean", &from))) {
-        scheme_told(s, f, is_std ? "std" : "mean");
-    } else {
-        text = guess_triple(c, is_std);
-        doubted(s, f, "a guess", VT_OPEN);
-    }
-    if (text && !vt_parse_triple(text, out)) out[0] = NAN; /* refused by vt_config_check */
-}
-
-/* Pixels here are in [0,1]: a mean far above 1 is of pixels in [0,255]; a std above 1, or of a layer below 0.01, is of
- * other pixels or a factor. What a file says so is open, with what it would be in [0,1]. */
-static void doubt_pixels(vt_config *c, const sources *s) {
-    double *const v[2] = {c->mean, c->std}, high = 0, wide = 0, thin = 1;
-    bool theirs[2];
-    for (int f = 0; f < 2; f++) {
-        const char *source = s->t->source[VT_FIELD_MEAN + f];
-        const bool hub = !strcmp(source, "config.json") || !strcmp(source, "preprocessor_config.json") ||
-                         !strcmp(source, s->hub.args_from);
-        theirs[f] = hub || !strcmp(source, layer);
-        for (int k = 0; theirs[f] && k < 3; k++) {
-            if (f) wide = fmax(wide, c->std[k]), thin = hub ? thin : fmin(thin, c->std[k]);
-            if (!f) high = fmax(high, c->mean[k]);
-        }
-    }
-    const bool bytes = high > 1.5 || wide > 10;
-    for (int f = 0; f < 2 && (bytes || wide > 1 || thin < 0.01); f++) {
-        char text[100];
-        if (!theirs[f]) continue;
-        snprintf(text, sizeof text, VT_FILE_SAYS " %.6g,%.6g,%.6g: %s", v[f][0], v[f][1], v[f][2],
-                 bytes           ? "of pixels 0 to 255?"
-                 : f && wide > 1 ? "a factor?"
-                                 : "as it is?");
-        for (int k = 0; k < 3; k++) v[f][k] = bytes ? v[f][k] / 255 : f && wide > 1 ? 1 / v[f][k] : v[f][k];
-        doubted(s, VT_FIELD_MEAN + (vt_field)f, text, VT_OPEN);
-    }
-}
-
 /* timm's mean is over the patches unless pool_include_prefix is true. */
-static const char *mean_of(const sources *s, const char *pool) {
+static const char *mean_of(const vt_sources *s, const char *pool) {
     const char *from;
     const bool all = json_is_true(vt_hub_get(&s->hub, "pool_include_prefix", &from));
     return all && !strcmp(pool, "avg") ? "all" : pool;
 }
 
 /* The value that wins for a form, and where it stands; NULL: nowhere. */
-static const char *form_value(const sources *s, const vt_overrides *o, const vt_form *f, const vt_config *preset,
+static const char *form_value(const vt_sources *s, const vt_overrides *o, const vt_form *f, const vt_config *preset,
                               char buf[VT_FORM_VALUE], const char **from) {
     const char *text = vt_form_given(o, f->opt.key, buf);
     if (text) {
         *from = "--form";
         return text;
     }
-    if ((text = meta_get(s, f->opt.key, from))) return text;
+    if ((text = vt_sources_meta(s, f->opt.key, from))) return text;
     const json_t *v = f->json ? vt_hub_get(&s->hub, f->json, from) : NULL;
     char name[80];
     if (!v && f->field == VT_FIELD_ACT) v = vt_hub_get(&s->hub, "hidden_act", from); /* transformers */
@@ -362,7 +201,7 @@ static const char *form_value(const sources *s, const vt_overrides *o, const vt_
     if (!v && f->field == VT_FIELD_ACT && vt_hub_architecture(&s->hub, name, sizeof name, from) &&
         (text = vt_hub_act(name)))
         return text;
-    if (!preset || proven(s, f->opt.key)) return scheme_get(s, f->opt.key, from);
+    if (!preset || vt_sources_proven(s, f->opt.key)) return vt_sources_scheme(s, f->opt.key, from);
     if (vt_form_is_default(preset, f)) return NULL;
     vt_form_text(preset, f, buf, VT_FORM_VALUE);
     *from = s->preset_why;
@@ -370,7 +209,7 @@ static const char *form_value(const sources *s, const vt_overrides *o, const vt_
 }
 
 /* One form, where somebody says it. */
-static vt_status resolve_form(vt_config *c, const sources *s, const vt_form *f, const vt_config *preset, vt_err *e) {
+static vt_status resolve_form(vt_config *c, const vt_sources *s, const vt_form *f, const vt_config *preset, vt_err *e) {
     const char *from;
     char buf[VT_FORM_VALUE], asked[VT_FORM_VALUE], who[600], is[64], wanted[64];
     const char *text = form_value(s, s->o, f, preset, buf, &from);
@@ -391,14 +230,14 @@ static vt_status resolve_form(vt_config *c, const sources *s, const vt_form *f, 
     if (known && (!vt_doubt_suggested(f->field) || strcmp(is, wanted))) return VT_OK;
     *c = wish;
     if (supposes)
-        scheme_told(s, f->field, f->opt.key);
+        vt_sources_scheme_told(s, f->field, f->opt.key);
     else
-        told(s, f->field, from);
+        vt_sources_told(s, f->field, from);
     return VT_OK;
 }
 
 /* Forms that tensors do not tell. A preset counts when it was named: that a shape is the same says nothing of them. */
-static vt_status resolve_forms(vt_config *c, const sources *s, vt_err *e) {
+static vt_status resolve_forms(vt_config *c, const vt_sources *s, vt_err *e) {
     vt_config preset, unused = {0};
     const vt_overrides *o = s->o;
     if (o->preset) vt_preset_config(s->preset, &preset);
@@ -411,47 +250,47 @@ static vt_status resolve_forms(vt_config *c, const sources *s, vt_err *e) {
 }
 
 /* How the columns of a Linear patch embedding were read; a convolution has been marked as told by tensors. */
-static vt_status resolve_patch_order(vt_config *c, const sources *s, vt_err *e) {
+static vt_status resolve_patch_order(vt_config *c, const vt_sources *s, vt_err *e) {
     const char *read = s->names->map->patch_order;
     if (!vt_names_linear(s->names)) return VT_OK;
     if (!*s->t->source[VT_FIELD_PATCH_ORDER]) {
         if (!read) read = vt_rename_value(s->names->map, "patch_order");
         c->patch_order = read && !strcmp(read, "chw") ? VT_PATCH_CHW : VT_PATCH_HWC;
-        doubted(s, VT_FIELD_PATCH_ORDER, "a guess", VT_OPEN);
+        vt_sources_mark(s, VT_FIELD_PATCH_ORDER, "a guess", VT_OPEN);
     }
     if (c->patch_order != VT_PATCH_CONV) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s: its patch embedding is a Linear: patch_order is conv (%s), must be chw or hwc",
                    vt_tensors_path(s->st), s->t->source[VT_FIELD_PATCH_ORDER]);
 }
 
-static vt_status resolve_attn(vt_config *c, const sources *s, vt_err *e) {
+static vt_status resolve_attn(vt_config *c, const vt_sources *s, vt_err *e) {
     const char *attn = s->o->attn, *from = "--attn";
-    if (!attn) attn = meta_get(s, "attn", &from);
+    if (!attn) attn = vt_sources_meta(s, "attn", &from);
     if (!attn && s->o->preset) attn = s->preset->attn, from = s->preset_why;
     bool said = attn != NULL;
-    if (!said && !(attn = scheme_get(s, "attn", &from))) attn = "dot", from = s->whole ? s->whole : "default";
+    if (!said && !(attn = vt_sources_scheme(s, "attn", &from))) attn = "dot", from = s->whole ? s->whole : "default";
     vt_attn_spec spec;
     vt_err why = {0};
     if (vt_attn_parse(&spec, attn, &why) != VT_OK)
         return vt_fail(e, why.code, "%s: %s (%s)", vt_tensors_path(s->st), why.text, vt_argument(from));
     snprintf(c->attn, sizeof c->attn, "%s", spec.text);
-    if (said || proven(s, "attn"))
-        told(s, VT_FIELD_ATTN, from);
+    if (said || vt_sources_proven(s, "attn"))
+        vt_sources_told(s, VT_FIELD_ATTN, from);
     else
-        supposed(s, VT_FIELD_ATTN, from);
+        vt_sources_supposed(s, VT_FIELD_ATTN, from);
     return VT_OK;
 }
 
 /* The side of the input where the number of positions tells one: another is possible where it is said how they are
  * resized, or that they are. */
-static vt_status resolve_grid(vt_config *c, const sources *s, vt_err *e) {
-    const char *from, *text = meta_get(s, "image", &from), *unused;
+static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
+    const char *from, *text = vt_sources_meta(s, "image", &from), *unused;
     char buf[64];
     bool said = form_value(s, s->o, vt_form_find("pos_filter"), NULL, buf, &unused) ||
                 form_value(s, s->o, vt_form_find("pos_grid"), NULL, buf, &unused);
     double v = s->o->image;
     if (s->o->image) from = "--image-size";
-    if (!s->o->image && said && text) parse(text, &v);
+    if (!s->o->image && said && text) vt_sources_parse(text, &v);
     if (v == 0 || v == c->image) return VT_OK;
     if (!said)
         return vt_fail(e, VT_E_USAGE, "%s: --image-size %d contradicts the tensors, which say %d",
@@ -461,26 +300,26 @@ static vt_status resolve_grid(vt_config *c, const sources *s, vt_err *e) {
                        "%s: %s says images of %g pixels a side, must be a multiple of the patch, %d, up to 4096",
                        vt_tensors_path(s->st), vt_argument(from), v, c->patch);
     c->pos_grid = c->image / c->patch, c->image = (int)v;
-    told(s, VT_FIELD_POS_GRID, "tensors"), told(s, VT_FIELD_IMAGE, from);
+    vt_sources_told(s, VT_FIELD_POS_GRID, "tensors"), vt_sources_told(s, VT_FIELD_IMAGE, from);
     return VT_OK;
 }
 
 /* The side of the input where tensors leave it open (in a ViT: without stored positions); c->image is then a guess, or
  * 0. */
-static vt_status resolve_image(vt_config *c, const sources *s, vt_err *e) {
-    const char *from, *text = meta_get(s, "image", &from);
+static vt_status resolve_image(vt_config *c, const vt_sources *s, vt_err *e) {
+    const char *from, *text = vt_sources_meta(s, "image", &from);
     double v = 0;
     bool said = true;
     if (*s->t->source[VT_FIELD_IMAGE]) return resolve_grid(c, s, e);
     if (s->o->image)
         v = s->o->image, from = "--image-size";
     else if (text)
-        parse(text, &v);
+        vt_sources_parse(text, &v);
     else if ((v = vt_hub_image(&s->hub, &from)) > 0)
         ;
     else if (s->o->preset)
         v = s->preset->image, from = s->preset_why;
-    else if (said = false, scheme_number(s, "image", &v, &from))
+    else if (said = false, vt_sources_scheme_number(s, "image", &v, &from))
         ;
     else if (s->o->shown)
         v = s->o->shown, from = "the images given";
@@ -499,23 +338,13 @@ static vt_status resolve_image(vt_config *c, const sources *s, vt_err *e) {
                        vt_tensors_path(s->st), vt_argument(from), v);
     c->image = (int)v;
     if (said)
-        told(s, VT_FIELD_IMAGE, from);
+        vt_sources_told(s, VT_FIELD_IMAGE, from);
     else
-        supposed(s, VT_FIELD_IMAGE, from);
+        vt_sources_supposed(s, VT_FIELD_IMAGE, from);
     return VT_OK;
 }
 
-static void resolve_transform(const sources *s) {
-    char *out = s->t->transform;
-    const size_t size = sizeof s->t->transform;
-    const char *from, *text = meta_get(s, "transform", &from);
-    bool hub = !text && vt_hub_transform(&s->hub, out, size, &from);
-    if (!text && !hub) text = scheme_get(s, "transform", &from);
-    if (text) snprintf(out, size, "%.63s", text);
-    if (text || hub) told(s, VT_FIELD_TRANSFORM, from);
-}
-
-static vt_status resolve_all(vt_config *c, sources *s, vt_err *e) {
+static vt_status resolve_all(vt_config *c, vt_sources *s, vt_err *e) {
     char name[80];
     VT_TRY(vt_hub_open(&s->hub, vt_tensors_path(s->st), vt_tensors_args(s->st), e));
     VT_TRY(find_preset(s, c, e));
@@ -527,7 +356,7 @@ static vt_status resolve_all(vt_config *c, sources *s, vt_err *e) {
         vt_hub_unread(&s->hub, s->t->unread, sizeof s->t->unread);
     }
     s->whole = whole_of(s, c);
-    if (!vt_names_linear(s->names)) told(s, VT_FIELD_PATCH_ORDER, "tensors");
+    if (!vt_names_linear(s->names)) vt_sources_told(s, VT_FIELD_PATCH_ORDER, "tensors");
     VT_TRY(resolve_image(c, s, e));
     VT_TRY(resolve_heads(c, s, e));
     VT_TRY(resolve_forms(c, s, e));
@@ -535,10 +364,7 @@ static vt_status resolve_all(vt_config *c, sources *s, vt_err *e) {
     resolve_ln_eps(c, s);
     VT_TRY(resolve_scale(c, s, e));
     VT_TRY(resolve_attn(c, s, e));
-    resolve_triple(c, s, VT_FIELD_MEAN);
-    resolve_triple(c, s, VT_FIELD_STD);
-    doubt_pixels(c, s);
-    resolve_transform(s);
+    vt_resolve_pixels(c, s);
     VT_TRY(vt_args_agree(&s->hub, c, s->t, vt_tensors_path(s->st), e));
     return vt_hub_check(&s->hub, c, vt_tensors_path(s->st), e);
 }
@@ -546,7 +372,7 @@ static vt_status resolve_all(vt_config *c, sources *s, vt_err *e) {
 vt_status vt_config_resolve(vt_config *c, vt_told *t, const vt_tensors *st, const vt_names *names,
                             const vt_overrides *o, vt_err *e) {
     static const vt_overrides none = {0};
-    sources s = {.st = st, .o = o ? o : &none, .names = names, .t = t};
+    vt_sources s = {.st = st, .o = o ? o : &none, .names = names, .t = t};
     vt_status status = resolve_all(c, &s, e);
     const bool classifies = vt_hub_classifies(&s.hub);
     vt_hub_close(&s.hub);
