@@ -15,6 +15,7 @@ static const char *const own_options[] = {"weights",
                                           "split",
                                           "corruption",
                                           "severity",
+                                          "class-order",
                                           "preprocess",
                                           "attack-at",
                                           "images",
@@ -117,6 +118,7 @@ static vt_status evaluate(job *j, const char *const *options, vt_err *e) {
     VT_TRY(vt_api_options_read(&j->options, "vitrine_evaluate", options, known_options, e));
     VT_TRY(open_request(j, e));
     if (l && l->say) j->request.v.progress = (vt_progress){.show = say, .ctx = (void *)(uintptr_t)l, .live = true};
+    if (l && l->say && *j->request.subject.data->said) l->say(l->ctx, j->request.subject.data->said);
     VT_TRY(open_ledger(j, e));
     if (l && l->told) j->run->ledger->told = told, j->run->ledger->told_ctx = (void *)(uintptr_t)l;
     j->run->images = (int64_t)j->request.v.n_images;

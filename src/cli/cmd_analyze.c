@@ -40,7 +40,7 @@ static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e)
 
 /* Options that a kind does not read are refused: they would change nothing. */
 static vt_status refuse_unread(const job *j, const vt_cli *c, vt_err *e) {
-    static const char *const of_images[] = {"data", "images", "split", "preprocess", "attack-at", NULL};
+    static const char *const of_images[] = {"data", "images", "split", "class-order", "preprocess", "attack-at", NULL};
     static const char *const of_attack[] = {"attack", "eps", "norm", NULL};
     unsigned w = j->def->wants;
     for (int i = 0; !(w & VT_WANTS_IMAGES) && of_images[i]; i++)
@@ -79,7 +79,10 @@ static vt_status open_subject(job *j, const vt_cli *c, vt_analyzed *s, vt_err *e
     VT_TRY(vt_prepare_model(&c->given, s->path, s->data, j->a.images[0], &s->model, e));
     VT_TRY(vt_cli_known(c, s->model, e));
     VT_TRY(vt_prepare_input(&c->given, s->model, s->data, j->a.images[0], &story, e));
-    return vt_dataset_fit_head(s->data, s->model->config.classes, false, s->model->path, e);
+    s->data->labels = s->model->labels;
+    VT_TRY(vt_dataset_fit_head(s->data, s->model->config.classes, false, s->model->path, e));
+    if (s == j->a.subjects) vt_cli_say_data(c, s->data, j->a.images, j->a.n_images);
+    return VT_OK;
 }
 
 static vt_status check_attack(const job *j, vt_err *e) {
@@ -154,8 +157,9 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 
 static const vt_arg args[] = {
     VT_DATA_ARG,
-    {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},
-    {"split", "test|train", "which split (default test)"},
+    VT_IMAGES_ARG,
+    VT_SPLIT_ARG,
+    VT_CLASS_ORDER_ARG,
     {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},
     VT_ATTACK_AT_ARG,
     {"attack", "SPEC", "the attack, for kinds that attack (default pgd); it is never left early"},

@@ -128,6 +128,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_data(c, &j->subject.data, e));
     VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
+    vt_cli_say_data(c, j->subject.data, j->images, j->v.n_images);
     VT_TRY(vt_request_search(&c->given, &j->subject, e));
     vt_cli_request(&asked, c);
     VT_TRY(vt_request_pace(&asked, &j->subject, &j->v, e));

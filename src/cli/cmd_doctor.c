@@ -52,6 +52,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_images(c, s->data, &j->images, &j->n_images, e));
     VT_TRY(vt_subject_open(s, &c->given, weights, j->images[0], e));
     VT_TRY(vt_subject_fit(s, &c->given, j->images[0], e));
+    vt_cli_say_data(c, s->data, j->images, j->n_images);
     j->model = s->model, j->data = s->data;
     vt_shape shape = vt_subject_shape(s);
     if (shape.channels != 3)
@@ -244,8 +245,9 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 
 static const vt_arg args[] = {
     {"data", "FOLDER", "labelled images that the model should know"},
-    {"images", "A:B|FILE", "as in eval (default: 500 to 8192 by the model's size, spread evenly)"},
-    {"split", "test|train", "which split (default test)"},
+    {"images", "A:B|spread:N|FILE", "as in eval (default: 500 to 8192 by the model's size, spread evenly)"},
+    VT_SPLIT_ARG,
+    VT_CLASS_ORDER_ARG,
     {"seed", "N", "other images, drawn at random, and another order: does the answer hold?"},
     {"preprocess", "TEXT", "the present preprocessing, as in eval"},
     {"verbose", NULL, "every trial, with its interval, losses, McNemar's p and options"},

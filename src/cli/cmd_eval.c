@@ -96,6 +96,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_has_data(c, e));
     VT_TRY(vt_cli_weights(c, &weights, e));
     VT_TRY(vt_request_open(&j->r, weights, e));
+    vt_cli_say_data(c, j->r.subject.data, j->r.images, j->r.v.n_images);
     j->header = vt_eval_header(&j->r.v);
     if (!j->header) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
     if (j->paper) return vt_published_describe(j->header, j->paper, j->published, e);

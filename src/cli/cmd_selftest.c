@@ -27,6 +27,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_data(c, &j->subject.data, e));
     VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
+    vt_cli_say_data(c, j->subject.data, j->images, j->v.n_images);
     VT_TRY(vt_request_threads(&c->given, &j->subject, &j->v.threads, e));
     j->v.subject = &j->subject, j->v.images = j->images;
     return vt_eval_check(&j->v, e);

@@ -8,6 +8,7 @@
 #include "cli/dry_run.h"
 #include "cli/known.h"
 #include "cli/plot.h"
+#include "cli/run_args.h"
 #include "cli/script.h"
 #include "core/hash.h"
 #include "io/safetensors.h"
@@ -110,6 +111,7 @@ static vt_status open_data(job *j, const vt_cli *c, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "vitrine train needs --data FOLDER (CIFAR binary folder, or folders of PNGs)");
     VT_TRY(vt_dataset_open(&j->data, path, VT_SPLIT_TRAIN, e));
     if (j->recipe->probe.images && j->recipe->probe.split) VT_TRY(vt_dataset_open(&j->test, path, VT_SPLIT_TEST, e));
+    vt_cli_say_data(c, j->data, NULL, 0);
     return VT_OK;
 }
 

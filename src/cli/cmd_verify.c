@@ -257,6 +257,7 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     VT_TRY(numbers(c, j->subject.data, &j->points, &j->images, from, e));
     VT_TRY(distinct(j->images, j->points.n, file, e));
     VT_TRY(vt_cli_subject(c, &j->subject, (int32_t)j->images[0], e));
+    vt_cli_say_data(c, j->subject.data, NULL, 0);
     VT_TRY(vt_request_threads(&c->given, &j->subject, &f->threads, e));
     const vt_config *m = &j->subject.model->config;
     if (f->patch.size) VT_TRY(vt_patch_fit(&f->patch, m, j->subject.model->path, e));
@@ -311,7 +312,7 @@ static const vt_arg args[] = {
     {"norm", "linf|l2|l1|l0", "threat model (with --adv; default linf)"},
     {"threat", "patch:size=N,count=N", "instead of --norm and --eps: squares in which pixels are free (with --adv)"},
     {"indices", "A:B|LIST|FILE", "which image each point is, in this order (default: FILE's adv_index)"},
-    {"images", "A:B|FILE", "the same in ascending order, as in vitrine eval"},
+    {"images", "A:B|spread:N|FILE", "the same in ascending order, as in vitrine eval"},
     {"allowance", "X", "rounding in the other tool, a pixel: added to eps (default 2^-24; 0: none)"},
     {"csv", "FILE", "writes one line a point"},
     {"json", "FILE", "writes totals and points; -: to standard output, and nothing else there"},

@@ -34,6 +34,7 @@ static const struct {
     {"indices", VT_GROUP_DATA},
     {"spectrum split", VT_GROUP_OUTPUT},
     {"split", VT_GROUP_DATA},
+    {"class-order", VT_GROUP_DATA},
     {"preprocess", VT_GROUP_DATA},
     {"attack-at", VT_GROUP_DATA},
     {"restrict-classes", VT_GROUP_DATA},

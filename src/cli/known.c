@@ -33,7 +33,11 @@ static void again(char out[COMMAND], const vt_cli *c, const char *options) {
 
 /* `vitrine doctor FILE --data DIR` with the options given for the model: it finds the rest. */
 static void examine(char out[COMMAND], const vt_cli *c, const vt_model *m) {
-    static const vt_arg told[] = {VT_MODEL_ARGS, {"attack-at", "", ""}, {"preprocess", "", ""}, {"split", "", ""}};
+    static const vt_arg told[] = {VT_MODEL_ARGS,
+                                  {"attack-at", "", ""},
+                                  {"preprocess", "", ""},
+                                  {"split", "", ""},
+                                  {"class-order", "", ""}};
     const char *data = c ? vt_cli_get(c, "data") : NULL;
     add_word(out, c && c->argc ? c->argv[0] : "vitrine"), add_word(out, "doctor"), add_word(out, m->path);
     add_word(out, "--data"), add_word(out, data ? data : "DIR");

@@ -60,6 +60,16 @@ vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
     return vt_prepare_data(&c->given, out, e);
 }
 
+void vt_cli_say_data(const vt_cli *c, const vt_dataset *d, const int32_t *images, size_t n) {
+    int all, hit = vt_image_classes(d, images, n, &all);
+    if (vt_team_rank(c->team)) return;
+    if (*d->said) fprintf(stderr, "vitrine: %s: %s\n", d->path, d->said);
+    if (*d->how && !d->head) fprintf(stderr, "vitrine: %s: %s\n", d->path, d->how);
+    if (vt_cli_has(c, "images") && hit < all && n > 1)
+        fprintf(stderr, "vitrine: these %zu images hold %d of %d classes (--images spread:%zu takes them from all)\n",
+                n, hit, all, n);
+}
+
 void vt_cli_place(vt_run_place *p, const vt_cli *c, const vt_eval *v) {
     *p = (vt_run_place){.out = vt_cli_get(c, "out"),
                         .resume = vt_cli_has(c, "resume"),

@@ -16,8 +16,12 @@ vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e);
 /* --data, --split, --corruption, --severity, --preprocess */
 vt_status vt_cli_has_data(const vt_cli *c, vt_err *e); /* VT_E_USAGE: there is no --data */
 vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e);
-/* --images A:B, a file with one index a line, imagenette-v1, or everything; ascending and distinct. */
+/* --images (io/image_list.h): ascending and distinct. */
 vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e);
+
+/* On stderr what was left out of the data, how their labels were found where that is not plain, and of how many classes
+ * the images are that --images names. */
+void vt_cli_say_data(const vt_cli *c, const vt_dataset *d, const int32_t *images, size_t n);
 
 /* The model: operand 0, or --oracle, and not both; *weights NULL: the latter. */
 vt_status vt_cli_weights(const vt_cli *c, const char **weights, vt_err *e);
@@ -39,6 +43,15 @@ json_t *vt_cli_search_json(const vt_cli *c, const vt_subject *s);
     }
 #define VT_ATTACK_AT_ARG                                                                                               \
     { "attack-at", "native|model", "perturb images before or after they are resized for the model" }
+#define VT_IMAGES_ARG                                                                                                  \
+    {                                                                                                                  \
+        "images", "A:B|spread:N|FILE",                                                                                 \
+            "indices, N spread over all classes, a file of indices or paths, or imagenette-v1 (default all)"           \
+    }
+#define VT_SPLIT_ARG                                                                                                   \
+    { "split", "test|train|val", "which split (default test)" }
+#define VT_CLASS_ORDER_ARG                                                                                             \
+    { "class-order", "text|number|FILE", "order of the class folders in the model; FILE: one name a line" }
 /* What commands that attack images are given of them. */
 #define VT_DATA_ARG                                                                                                    \
     {                                                                                                                  \
@@ -46,8 +59,7 @@ json_t *vt_cli_search_json(const vt_cli *c, const vt_subject *s);
             "CIFAR-10/100 (binary, Python), .npz, x.npy,y.npy, CIFAR-10-C, or folders of pictures, one a class"        \
     }
 #define VT_IMAGES_ARGS                                                                                                 \
-    {"images", "A:B|FILE", "indices within the split, a file with one a line, or imagenette-v1 (default all)"},        \
-        {"split", "test|train", "which split (default test)"},                                                         \
+    VT_IMAGES_ARG, VT_SPLIT_ARG, VT_CLASS_ORDER_ARG,                                                                   \
         {"corruption", "NAME", "of CIFAR-10-C, with --severity; eval: also A,B or all, into OUT/NAME-SEVERITY"},       \
         {"severity", "1..5", "how strong (eval: default all five)"},                                                   \
         {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},  \

@@ -15,7 +15,8 @@ vt_status vt_run_model_name(const char *dir, const vt_cli *c, char out[100], vt_
 #define VT_RUN_ARGS                                                                                                    \
     {"weights", "FILE", "the checkpoint; of a run, where it is not as run.json says"}, VT_ORACLE_ARGS,                 \
         {"data", "FOLDER", "the data; of a run, where they are not as run.json says"},                                 \
-        {"split", "test|train", "which split"}, {"preprocess", "TEXT", "as in vitrine eval"}, VT_ATTACK_AT_ARG, {      \
+        {"split", "test|train|val", "which split"}, VT_CLASS_ORDER_ARG, {"preprocess", "TEXT", "as in vitrine eval"},  \
+        VT_ATTACK_AT_ARG, {                                                                                            \
         "restrict-classes", NULL, "as in vitrine eval"                                                                 \
     }
 

@@ -50,9 +50,11 @@ void vt_describe_data(json_t *data, const vt_dataset *d, int outputs) {
         json_object_set_new(data, "head",
                             json_pack("{s:i,s:o,s:b}", "outputs", outputs, "present", present, "restricted",
                                       d->restricted));
-        note(notes, "%d classes on a head of %d ImageNet classes: %s", d->classes, outputs,
-             d->restricted ? "only the outputs of the classes present are compared (restricted)"
-                           : "all outputs are compared (not restricted)");
+        if (*d->how) note(notes, "%s", d->how);
+        if (d->classes < outputs)
+            note(notes, "%d classes on a head of %d%s classes: %s", d->classes, outputs, *d->how ? "" : " ImageNet",
+                 d->restricted ? "only the outputs of the classes present are compared (restricted)"
+                               : "all outputs are compared (not restricted)");
     }
     int64_t val = d->split == VT_SPLIT_TEST ? vt_imagenet_val_count(d) : -1;
     if (val >= 0 && val < d->count)

@@ -78,14 +78,14 @@ vt_status vt_prepare_data(const vt_choices *c, vt_dataset **out, vt_err *e) {
     const char *path = vt_chosen(c, "data"), *split = vt_chosen(c, "split");
     if (!path) return vt_fail(e, VT_E_USAGE, "nothing names the data: give --data FOLDER");
     vt_split which = VT_SPLIT_TEST;
-    if (split && !strcasecmp(split, "train"))
-        which = VT_SPLIT_TRAIN;
-    else if (split && strcasecmp(split, "test"))
-        return vt_fail(e, VT_E_USAGE, "--split is '%s', must be test or train", split);
+    for (vt_split s = VT_SPLIT_TEST; split && s <= VT_SPLIT_VAL; s++)
+        if (!strcasecmp(split, vt_split_name(s))) which = s;
+    if (split && strcasecmp(split, vt_split_name(which)))
+        return vt_fail(e, VT_E_USAGE, "--split is '%s', must be test, train or val", split);
     vt_transform transform = {0};
     if (vt_chosen(c, "preprocess")) VT_TRY(vt_transform_parse(&transform, vt_chosen(c, "preprocess"), e));
     VT_TRY(read_corruption(c, &corruption, e));
-    VT_TRY(vt_dataset_open_corrupted(out, path, which, &corruption, e));
+    VT_TRY(vt_dataset_open_asked(out, path, which, &corruption, vt_chosen(c, "class-order"), e));
     (*out)->transform = transform;
     return VT_OK;
 }
@@ -186,5 +186,6 @@ vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int3
 vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_provenance *story,
                          vt_err *e) {
     VT_TRY(vt_prepare_input(c, m, d, first, story, e));
+    d->labels = m->labels;
     return vt_dataset_fit_head(d, m->config.classes, vt_is_chosen(c, "restrict-classes"), m->path, e);
 }

@@ -14,7 +14,7 @@
 vt_status vt_prepare_overrides(const vt_choices *c, vt_overrides *o, vt_err *e);
 /* Opens a checkpoint for long computations (vt_model_prepare). */
 vt_status vt_prepare_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
-/* data, split, corruption, severity, preprocess */
+/* data, split, corruption, severity, class-order, preprocess */
 vt_status vt_prepare_data(const vt_choices *c, vt_dataset **out, vt_err *e);
 /* The checkpoint with the options of vt_prepare_overrides. Where neither tensors nor options nor metadata tell the side
  * of its input, that of image `first` counts, if it is square; attack-at says that the network's side is another. */

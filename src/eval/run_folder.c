@@ -17,10 +17,12 @@
 enum { RUN_JSON_MOST = 1 << 24 }; /* bytes of it */
 
 /* Choices that describe a subject. The wrap is the ledger's, whose header names and hashes it. */
-static const char *const kept[] =
-    {"data",  "split",      "corruption", "severity", "preprocess", "attack-at",     "restrict-classes",
-     "heads", "image-size", "mean",       "std",      "ln-eps",     "attn-scale",    "preset",
-     "attn",  "form",       "names",      "part",     "oracle",     "oracle-timeout"};
+static const char *const kept[] = {"data",          "split",      "corruption", "severity",
+                                   "class-order",   "preprocess", "attack-at",  "restrict-classes",
+                                   "heads",         "image-size", "mean",       "std",
+                                   "ln-eps",        "attn-scale", "preset",     "attn",
+                                   "form",          "names",      "part",       "oracle",
+                                   "oracle-timeout"};
 
 static const char *kept_name(const char *name) {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
@@ -103,6 +105,8 @@ static vt_status complete(vt_run_folder *r, const char *dir, const vt_choices *m
         r->weights = weights;
     else if (r->weights)
         r->weights = placed(r, r->weights, r->weights_path);
+    const char *order = vt_chosen(&r->choices, "class-order");
+    if (order) vt_choose(&r->choices, "class-order", placed(r, order, r->order_path));
     if (!vt_is_chosen(more, "data") && data) vt_choose(&r->choices, "data", placed(r, data, r->data_path));
     name_corruption(r);
     for (int i = 0; i < more->n; i++) vt_run_folder_choose(r, more->list[i].name, more->list[i].value);

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/files.h"
-#include "io/imagenet.h"
+#include "io/folders.h"
 #include "io/stranger.h"
 
 #define VT_WHAT 400
@@ -30,7 +31,19 @@ const vt_dataset_def *const *vt_dataset_defs(int *n) {
     return defs;
 }
 
-const char *vt_split_name(vt_split s) { return s == VT_SPLIT_TRAIN ? "train" : "test"; }
+const char *vt_split_name(vt_split s) {
+    static const char *const names[] = {[VT_SPLIT_TEST] = "test", [VT_SPLIT_TRAIN] = "train", [VT_SPLIT_VAL] = "val"};
+    return names[s];
+}
+
+void vt_dataset_say(vt_dataset *d, const char *format, ...) {
+    size_t n = strlen(d->said);
+    va_list ap;
+    if (n) n += (size_t)snprintf(d->said + n, sizeof d->said - n, "; ");
+    va_start(ap, format);
+    if (n < sizeof d->said) vsnprintf(d->said + n, sizeof d->said - n, format, ap);
+    va_end(ap);
+}
 
 static bool is_dir(const char *path) {
     struct stat s;
@@ -101,13 +114,15 @@ static vt_status not_there(const char *path, vt_err *e) {
 
 /* Is it a data set of files that say so, or a folder with a split's folders? */
 static bool looks_like_set(const char *path) {
-    static const char *const splits[] = {"train", "test", "val"};
-    char buf[4096];
     const vt_dataset_def *def = find_def(path);
     if (def && strcmp(def->name, "folder")) return true;
-    for (int i = 0; i < 3; i++)
-        if (below(buf, path, splits[i]) && is_dir(buf)) return true;
-    return false;
+    vt_folders f;
+    vt_split ignored;
+    bool split = false;
+    if (vt_folders_list(&f, path, NULL) == VT_OK)
+        for (int i = 0; i < f.n && !split; i++) split = vt_split_named(f.name[i], &ignored);
+    vt_folders_free(&f);
+    return split;
 }
 
 int vt_dataset_inside(const char *path, char *list, size_t size) {
@@ -160,8 +175,8 @@ static vt_status find_root(const char **out, const char *path, bool corrupted, c
     return VT_OK;
 }
 
-vt_status vt_dataset_open_corrupted(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
-                                    vt_err *e) {
+vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
+                                const char *class_order, vt_err *e) {
     struct stat s;
     char root[4096];
     bool corrupted = c && *c->name;
@@ -179,8 +194,11 @@ vt_status vt_dataset_open_corrupted(vt_dataset **out, const char *path, vt_split
     }
     d->def = def;
     d->split = split;
+    d->asked = class_order;
     if (corrupted) d->corruption = *c;
     vt_status r = def->open(d, e);
+    if (r == VT_OK && d->asked && !d->order)
+        r = vt_fail(e, VT_E_USAGE, "%s: --class-order is for class folders, these data have none", d->path);
     if (r != VT_OK) {
         vt_dataset_close(d);
         return r;
@@ -190,7 +208,7 @@ vt_status vt_dataset_open_corrupted(vt_dataset **out, const char *path, vt_split
 }
 
 vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e) {
-    return vt_dataset_open_corrupted(out, path, split, NULL, e);
+    return vt_dataset_open_asked(out, path, split, NULL, NULL, e);
 }
 
 /* ---- corruptions ---- */
@@ -276,40 +294,10 @@ vt_status vt_dataset_read_as(const vt_dataset *d, int64_t i, vt_shape want, vt_i
 
 const char *vt_dataset_image_name(const vt_dataset *d, int64_t i) { return d->def->file ? d->def->file(d, i) : NULL; }
 
-/* With what may be the reason. */
-static vt_status other_classes(const vt_dataset *d, int outputs, const char *model, vt_err *e) {
-    char why[400] = "", list[200];
-    if (outputs == VT_IMAGENET_CLASSES && d->names)
-        snprintf(why, sizeof why, " (and its folders are not named by ImageNet's wnids)");
-    else if (d->names && vt_dataset_inside(d->path, list, sizeof list))
-        snprintf(why, sizeof why, " (is a folder in it meant: %s?)", list);
-    else if (!strcmp(d->def->name, "cifar"))
-        snprintf(why, sizeof why, " (these are images of CIFAR-%d; " VT_CIFAR_URL " has both)", d->classes);
-    return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d%s", d->path, d->classes, model, outputs,
-                   why);
-}
-
-vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e) {
-    free(d->head);
-    d->head = NULL, d->restricted = false;
-    if (d->classes_open && d->classes < outputs) d->classes = outputs;
-    if (d->classes == outputs) return VT_OK;
-    bool imagenet = outputs == VT_IMAGENET_CLASSES && d->names;
-    for (int k = 0; imagenet && k < d->classes; k++) imagenet = vt_imagenet_index(d->names[k]) >= 0;
-    if (!imagenet) return other_classes(d, outputs, model, e);
-    if (restricted && d->classes < 2)
-        return vt_fail(e, VT_E_USAGE, "%s has one class: restricted to it, every image would be right", d->path);
-    if (!(d->head = calloc((size_t)d->classes, sizeof *d->head)))
-        return vt_fail(e, VT_E_MEMORY, "%s: no memory for its classes", d->path);
-    for (int k = 0; k < d->classes; k++) d->head[k] = vt_imagenet_index(d->names[k]);
-    d->restricted = restricted;
-    return VT_OK;
-}
-
 void vt_dataset_close(vt_dataset *d) {
     if (!d) return;
     d->def->close(d); /* also after a failed open: state may be NULL */
-    free(d->head);
+    free(d->head), free(d->order), free(d->inside);
     free(d->path);
     free(d);
 }

@@ -11,8 +11,8 @@
 #include "core/status.h"
 #include "io/transform.h"
 
-typedef enum vt_split { VT_SPLIT_TEST, VT_SPLIT_TRAIN } vt_split;
-const char *vt_split_name(vt_split s); /* "test", "train" */
+typedef enum vt_split { VT_SPLIT_TEST, VT_SPLIT_TRAIN, VT_SPLIT_VAL } vt_split;
+const char *vt_split_name(vt_split s); /* "test", "train", "val" */
 
 /* One file of a folder of corrupted test images (CIFAR-10-C: Hendrycks and Dietterich 2019), NAME.npy, and one fifth of
  * it: the severities stand one after another. */
@@ -37,7 +37,8 @@ typedef struct vt_dataset_def {
     vt_status (*read)(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
     /* Where image i lies below the split, "n01440764/x.JPEG"; NULL for sources without files of their own. */
     const char *(*file)(const vt_dataset *d, int64_t i);
-    void (*expect)(vt_dataset *d, vt_shape want); /* vt_dataset_expect; NULL: there is one layout */
+    int (*class_of)(const vt_dataset *d, int64_t i); /* its class, without reading it; NULL: it has to be read */
+    void (*expect)(vt_dataset *d, vt_shape want);    /* vt_dataset_expect; NULL: there is one layout */
     void (*close)(vt_dataset *d);
 } vt_dataset_def;
 
@@ -50,12 +51,22 @@ struct vt_dataset {
     int classes;              /* number of classes the source declares (10, 100, or folders) */
     bool classes_open;        /* it declares none: classes is one more than the largest label, a model may have more */
     const char *const *names; /* [classes], or NULL: the source does not name them */
+    const char *asked;        /* --class-order as given, the caller's; NULL: nothing was asked for */
+    int *order;               /* [classes] by `asked`: the output that is meant by each class; NULL: as they stand */
+    char *inside;             /* a folder whose folders may be the classes (io/layout.h), or NULL */
+    int inside_classes;       /* how many it has */
+    char said[400];           /* sentences on what was left out or passed over; "" */
     bool floats;              /* images are the floats of the file, not bytes */
     bool jpeg;                /* some images are JPEGs: pixels depend on the decoder */
-    /* Of the caller. transform: done to every image of vt_dataset_read_as. head [classes]: the model's output that
-     * stands for each class, ascending (NULL: class k is output k); set by vt_dataset_fit_head. */
+    /* Of the caller. transform: done to every image of vt_dataset_read_as. labels: the model's own names of its
+     * outputs, one a line, with a tab between two names of one; NULL: it has none. */
     vt_transform transform;
+    const char *labels;
+    /* By vt_dataset_fit_head. head [classes]: the model's output that stands for each class (NULL: class k is output
+     * k); how: how that was found, where it has to be said; ordered: by names. */
     int *head;
+    char how[200];
+    bool ordered;
     bool restricted; /* with head: labels stay 0 to classes-1, and only the outputs in head are looked at */
     /* SHA-256 of the split. CIFAR: the records in order, as the binary version has them. Folders: the class names, each
      * with '/' and a zero byte; then for every image its path below the split, a zero byte, its size (8 bytes,
@@ -70,9 +81,12 @@ const vt_dataset_def *const *vt_dataset_defs(int *n); /* the registry */
 /* Opens `path` as whatever format recognises it; a sentence listing the formats when none does. A folder that holds one
  * of the folders which the archives of CIFAR unpack to (torchvision's `root`) stands for that one. */
 vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e);
-/* The test images under a corruption (NULL or no name: as vt_dataset_open). */
-vt_status vt_dataset_open_corrupted(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
-                                    vt_err *e);
+/* The test images under a corruption (NULL or no name: as vt_dataset_open); class folders in an order (NULL: none is
+ * asked for; io/class_order.h), whose text the caller keeps. */
+vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
+                                const char *class_order, vt_err *e);
+/* Adds a sentence to d->said, if there is room. */
+__attribute__((format(printf, 2, 3))) void vt_dataset_say(vt_dataset *d, const char *format, ...);
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
 /* Where the layout of the source's arrays is open (channels first or last), the one that gives images of this shape, if
  * one does. Before anything else of it is read. */
@@ -88,10 +102,11 @@ vt_status vt_corruptions_list(char (**names)[64], int *n, const char *path, vt_e
 /* Sub-folders that look like data sets of their own, "a, b": one of them may be meant. How many. */
 int vt_dataset_inside(const char *path, char *list, size_t size);
 
-/* Fits the labels to a model of `outputs` classes. As many classes: nothing to do; a source that declares
- * none has the model's, if no label is beyond them. A 1000-way head and folders named by ImageNet's wnids: labels
- * become ImageNet's class indices, so that the arg-max is taken over all outputs; with `restricted` the labels stay and
- * d->head says which outputs are compared. Anything else is VT_E_SHAPE. */
+/* Fits the labels to a model of `outputs` classes: what d->order says; else by names, where every class folder is
+ * called as one output is (d->labels); else, of a 1000-way head and folders named by ImageNet's wnids, by these; else
+ * class k is output k, if there are as many. A source that declares no classes has the model's, if no label is beyond
+ * them. Of fewer classes than outputs the arg-max is taken over all outputs; with `restricted` labels stay and d->head
+ * says which outputs are compared. Anything else is VT_E_SHAPE, and VT_E_USAGE where the order is not sure. */
 vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e);
 
 #define VT_CIFAR_URL "https://www.cs.toronto.edu/~kriz/cifar.html"

@@ -167,6 +167,8 @@ static vt_status add_part(cifar *c, char *path, bool python, const version *v, v
 static vt_status add_folder(cifar *c, const vt_dataset *d, vt_err *e) {
     bool train = d->split == VT_SPLIT_TRAIN;
     char name[32];
+    if (d->split == VT_SPLIT_VAL)
+        return vt_fail(e, VT_E_USAGE, "%s: CIFAR has the splits train and test, and no val", d->path);
     const version *other, *v = find_version(d->path, &other);
     if (!v) return vt_fail(e, VT_E_IO, "%s: its files of CIFAR are gone", d->path);
     if (other)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* PNG and JPEG pictures, one sub-folder for each class, in the order of torchvision's ImageFolder: classes by name, in
  * a class folder by folder (walked recursively), then by file name, all by byte value. A class folder without
- * pictures keeps its number, or every later label would shift; names that begin with a dot are skipped. */
+ * pictures keeps its number, or every later label would shift; names that begin with a dot are skipped. Tiny
+ * ImageNet's val/ has its pictures in images/ and the classes in a file: they are read as if they lay in folders. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,34 +14,33 @@
 #include <unistd.h>
 #include "core/files.h"
 #include "core/hash.h"
+#include "io/class_order.h"
 #include "io/dataset.h"
 #include "io/image_jpeg.h"
+#include "io/folders.h"
+#include "io/layout.h"
 
 #define MAX_DEPTH 16 /* below a class folder; ends a circle of links */
 #define EXPECTED "expected is a folder with one sub-folder of .png, .jpg or .jpeg files for each class"
 
 typedef struct entry {
-    char *path; /* below the root: class/.../name.png */
+    char *path; /* class/.../name.png */
     size_t dir; /* length of its folder part */
     int label;
 } entry;
 
+/* Endings of pictures that are not read. */
+static const char *const endings[] = {"webp", "heic", "heif", "avif", "bmp", "tif", "tiff", "gif", "jp2", "jfif",
+                                      "jpe",  "ppm",  "pgm",  "pbm",  "pnm", "tga", "jxl",  "dng", "dcm", "psd"};
+enum { ENDINGS = sizeof endings / sizeof *endings };
+
 typedef struct folder {
-    char *root; /* the folder that holds the class folders */
-    char **classes;
-    int n_classes;
+    char root[VT_PATH_MAX]; /* the folder that holds the class folders */
+    vt_folders classes;
+    bool annotated; /* the pictures lie in images/, the first part of their paths is the class alone */
     entry *e;
-    size_t n, room;
+    size_t n, room, left[ENDINGS]; /* left: files of each of the endings */
 } folder;
-
-static bool ends_in(const char *name, const char *end) {
-    size_t n = strlen(name), k = strlen(end);
-    return n > k && !strcasecmp(name + n - k, end);
-}
-
-static bool is_picture(const char *name) {
-    return ends_in(name, ".png") || ends_in(name, ".jpg") || ends_in(name, ".jpeg");
-}
 
 static char *join(const char *a, const char *b) {
     char *p = NULL;
@@ -63,24 +63,13 @@ static const char *next(DIR *dir, bool *is_folder) {
     return NULL;
 }
 
-/* What stands directly in a folder. false: there is no memory to look (errno says it too). */
-static bool tally(const char *path, size_t *folders, size_t *pictures) {
-    DIR *dir = opendir(path);
-    bool sub, looked = dir || errno != ENOMEM;
-    *folders = *pictures = 0;
-    for (const char *name; dir && (name = next(dir, &sub));) {
-        *folders += sub;
-        *pictures += !sub && is_picture(name);
-    }
-    if (dir) closedir(dir);
-    return looked;
-}
-
 static bool folder_probe(const char *path) {
-    size_t folders, pictures;
-    if (!is_dir(path)) return is_picture(path);
-    tally(path, &folders, &pictures);
-    return folders || pictures;
+    if (!is_dir(path)) return vt_is_picture(path);
+    DIR *dir = opendir(path); /* errno says it where there is no memory to look */
+    bool sub, found = false;
+    for (const char *name; dir && !found && (name = next(dir, &sub));) found = sub || vt_is_picture(name);
+    if (dir) closedir(dir);
+    return found;
 }
 
 /* The array with room for item n (doubled when full); NULL, and the array as it was, when there is no memory.
@@ -98,7 +87,9 @@ static vt_status no_memory(const folder *f, vt_err *e) {
 }
 
 static vt_status add_file(folder *f, const char *dir, const char *name, int label, vt_err *e) {
-    if (!is_picture(name)) return VT_OK;
+    const char *dot = strrchr(name, '.');
+    for (int i = 0; dot && i < ENDINGS; i++) f->left[i] += !strcasecmp(dot + 1, endings[i]);
+    if (!vt_is_picture(name)) return VT_OK;
     char *path = join(dir, name);
     entry *all = grow(f->e, f->n, &f->room, sizeof *f->e);
     if (all) f->e = all;
@@ -134,8 +125,6 @@ static vt_status walk(folder *f, const char *rel, int label, int depth, vt_err *
     return r;
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
 /* ImageFolder sorts whole folder paths, then the names in each: "a-b/x" stands before "a/c/x". */
 static int by_place(const void *pa, const void *pb) {
     const entry *a = pa, *b = pb;
@@ -146,59 +135,98 @@ static int by_place(const void *pa, const void *pb) {
     return strcmp(a->path + a->dir, b->path + b->dir);
 }
 
-static vt_status list_classes(folder *f, vt_err *e) {
-    DIR *dir = opendir(f->root);
-    if (!dir) return vt_fail(e, VT_E_IO, "%s: cannot be listed: %s", f->root, strerror(errno));
-    size_t room = 0;
-    bool sub;
-    vt_status r = VT_OK;
-    for (const char *name; r == VT_OK && (name = next(dir, &sub));) {
-        if (!sub) continue;
-        char **all = grow(f->classes, (size_t)f->n_classes, &room, sizeof *all), *copy = strdup(name);
-        if (all) f->classes = all;
-        if (all && copy)
-            f->classes[f->n_classes++] = copy;
-        else
-            free(copy), r = no_memory(f, e);
+/* ---- Tiny ImageNet's val ---- */
+
+enum { ANNOTATIONS_MOST = 1 << 26 }; /* bytes of the file of classes */
+
+typedef struct line {
+    char *name, *class;
+} line;
+
+static int by_class(const void *a, const void *b) { return strcmp(((const line *)a)->class, ((const line *)b)->class); }
+
+/* The lines "NAME<tab>CLASS<tab>...", of which *lines point into *text. */
+static vt_status read_lines(const char *path, char **text, line **lines, size_t *n, vt_err *e) {
+    size_t room = 1, at = 0;
+    *lines = NULL, *n = 0;
+    VT_TRY(vt_file_text(path, ANNOTATIONS_MOST, text, e));
+    for (const char *c = *text; *c; c++) room += *c == '\n';
+    if (!(*lines = calloc(room, sizeof **lines))) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its lines", path);
+    for (char *l, *rest = *text; (l = strsep(&rest, "\n"));) {
+        at++;
+        if (!*l || !strcmp(l, "\r")) continue;
+        char *name = strsep(&l, "\t"), *class = strsep(&l, "\t\r");
+        if (!class || !*class || !*name || strchr(name, '/') || strchr(class, '/') || *class == '.')
+            return vt_fail(e, VT_E_FORMAT, "%s: line %zu is not NAME, a tab, CLASS", path, at);
+        (*lines)[(*n)++] = (line){name, class};
     }
-    if (r == VT_OK && errno) r = vt_fail(e, VT_E_IO, "%s: cannot be listed: %s", f->root, strerror(errno));
-    closedir(dir);
-    if (f->n_classes) qsort(f->classes, (size_t)f->n_classes, sizeof *f->classes, by_text);
-    return r;
+    return *n ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: has no lines", path);
 }
 
-/* f->root: path/train, path/test or path/val, or path itself where there is no such level. */
-static vt_status pick_root(folder *f, const vt_dataset *d, vt_err *e) {
-    char train[VT_PATH_MAX], test[VT_PATH_MAX], val[VT_PATH_MAX];
-    bool is_train = d->split == VT_SPLIT_TRAIN;
-    const char *pick = NULL;
-    size_t folders, pictures;
-    if (!vt_path(train, d->path, "train") || !vt_path(test, d->path, "test") || !vt_path(val, d->path, "val"))
-        return vt_fail(e, VT_E_IO, "%s: path is too long", d->path);
-    if (!is_train && is_dir(test) && !tally(test, &folders, &pictures))
-        return vt_fail(e, VT_E_MEMORY, "%s: no memory to list it", test);
-    if (is_train)
-        pick = is_dir(train) ? train : NULL;
-    else if (is_dir(test) && (folders || !is_dir(val)))
-        pick = test; /* ImageNet's test folder has no classes: then val */
-    else if (is_dir(val))
-        pick = val;
-    if (!pick && (is_train || is_dir(train)))
-        return vt_fail(e, VT_E_IO, "%s: has no folder %s, so there is no %s split", d->path,
-                       is_train ? "train" : "test or val", vt_split_name(d->split));
-    f->root = strdup(pick ? pick : d->path);
-    return f->root ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
+/* The classes of the lines, which are sorted by them, and of each line its picture, if it is there. */
+static vt_status add_lines(folder *f, const line *lines, size_t n, vt_err *e) {
+    char dir[VT_PATH_MAX], path[VT_PATH_MAX + 300];
+    vt_status s = VT_OK;
+    if (!(f->classes.name = calloc(n, sizeof *f->classes.name))) return no_memory(f, e);
+    for (size_t i = 0; s == VT_OK && i < n; i++) {
+        if (!i || strcmp(lines[i].class, lines[i - 1].class) != 0) {
+            if (!(f->classes.name[f->classes.n] = strdup(lines[i].class))) return no_memory(f, e);
+            f->classes.n++;
+        }
+        snprintf(dir, sizeof dir, "%.200s/images", lines[i].class);
+        snprintf(path, sizeof path, "%s/images/%.250s", f->root, lines[i].name);
+        if (access(path, F_OK) == 0) s = add_file(f, dir, lines[i].name, f->classes.n - 1, e);
+    }
+    return s;
+}
+
+/* Every picture of images/ has a class. */
+static vt_status check_lines(const folder *f, const char *path, vt_err *e) {
+    char images[VT_PATH_MAX];
+    vt_folders all;
+    if (!vt_path(images, f->root, "images")) return vt_fail(e, VT_E_IO, "%s: path is too long", f->root);
+    vt_status s = vt_folders_list(&all, images, e);
+    size_t pictures = all.pictures;
+    vt_folders_free(&all);
+    if (s != VT_OK || pictures == f->n) return s;
+    return vt_fail(e, VT_E_FORMAT, "%s: names the classes of %zu pictures, but %s holds %zu", path, f->n, images,
+                   pictures);
+}
+
+static vt_status read_annotations(folder *f, const char *path, vt_err *e) {
+    char *text = NULL;
+    line *lines = NULL;
+    size_t n;
+    f->annotated = true;
+    vt_status s = read_lines(path, &text, &lines, &n, e);
+    if (s == VT_OK) qsort(lines, n, sizeof *lines, by_class);
+    if (s == VT_OK) s = add_lines(f, lines, n, e);
+    free(lines), free(text);
+    return s == VT_OK ? check_lines(f, path, e) : s;
+}
+
+/* ---- opening ---- */
+
+/* ".webp 2, .bmp 1", the files that are not read; returns whether there are any. */
+static bool list_left(const folder *f, char *out, size_t size) {
+    size_t at = 0;
+    *out = 0;
+    for (int i = 0; i < ENDINGS && at < size; i++)
+        if (f->left[i])
+            at += (size_t)snprintf(out + at, size - at, "%s.%s %zu", at ? ", " : "", endings[i], f->left[i]);
+    return at > 0;
 }
 
 static vt_status refuse_empty(const folder *f, vt_err *e) {
-    size_t folders, pictures;
     char list[200];
-    tally(f->root, &folders, &pictures);
     if (vt_dataset_inside(f->root, list, sizeof list))
         return vt_fail(e, VT_E_FORMAT, "%s: holds no pictures, but what looks like data sets (%s): name one", f->root,
                        list);
-    if (!folders) return vt_fail(e, VT_E_FORMAT, "%s: holds no class folder; " EXPECTED, f->root);
-    return vt_fail(e, VT_E_FORMAT, "%s: its %d class folders hold no .png, .jpg or .jpeg file", f->root, f->n_classes);
+    if (!f->classes.n) return vt_fail(e, VT_E_FORMAT, "%s: holds no class folder; " EXPECTED, f->root);
+    bool left = list_left(f, list, sizeof list);
+    return vt_fail(e, VT_E_FORMAT, "%s: its %d class folders hold no .png, .jpg or .jpeg file%s%s%s", f->root,
+                   f->classes.n, left ? ", but " : "", list,
+                   left ? ": convert them to PNG (mogrify -format png FILES)" : "");
 }
 
 /* Adds one file to the split's hash. What is wrong with it and can be seen without decoding (another format, a JPEG
@@ -217,16 +245,21 @@ static vt_status hash_file(vt_sha *sha, const char *path, const char *rel, bool 
     return r;
 }
 
+/* Where picture i lies. */
+static char *place(const folder *f, size_t i) {
+    return join(f->root, f->e[i].path + (f->annotated ? strcspn(f->e[i].path, "/") + 1 : 0));
+}
+
 static vt_status hash_all(const folder *f, char hex[65], bool *jpeg, vt_err *e) {
     vt_sha *sha = vt_sha_new();
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", f->root);
-    for (int i = 0; i < f->n_classes; i++) {
-        vt_sha_update(sha, f->classes[i], strlen(f->classes[i]));
+    for (int i = 0; i < f->classes.n; i++) {
+        vt_sha_update(sha, f->classes.name[i], strlen(f->classes.name[i]));
         vt_sha_update(sha, "/", 2);
     }
     vt_status r = VT_OK;
     for (size_t i = 0; r == VT_OK && i < f->n; i++) {
-        char *path = join(f->root, f->e[i].path);
+        char *path = place(f, i);
         r = path ? hash_file(sha, path, f->e[i].path, jpeg, e) : no_memory(f, e);
         free(path);
     }
@@ -234,24 +267,56 @@ static vt_status hash_all(const folder *f, char hex[65], bool *jpeg, vt_err *e) 
     return r;
 }
 
+static vt_status list_all(folder *f, vt_dataset *d, vt_err *e) {
+    char path[VT_PATH_MAX];
+    if (vt_path(path, f->root, VT_ANNOTATIONS) && access(path, F_OK) == 0) return read_annotations(f, path, e);
+    VT_TRY(vt_folders_list(&f->classes, f->root, e));
+    if (vt_folders_bare(&f->classes))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: has no class folders, but %s alone, and no " VT_ANNOTATIONS " with their classes", f->root,
+                       f->classes.name[0]);
+    VT_TRY(vt_layout_inside(d, f->root, e));
+    for (int i = 0; i < f->classes.n; i++) VT_TRY(walk(f, f->classes.name[i], i, 1, e));
+    return VT_OK;
+}
+
+/* Before the entries are sorted they stand class by class. */
+static void say_all(vt_dataset *d, const folder *f) {
+    char left[200];
+    int empty = 0, first = 0;
+    size_t at = 0;
+    for (int k = 0; k < f->classes.n; k++) {
+        size_t from = at;
+        while (at < f->n && f->e[at].label == k) at++;
+        if (at > from) continue;
+        if (!empty++) first = k;
+    }
+    if (empty)
+        vt_dataset_say(d, "%d class folder%s no pictures (%.60s), and %s a class all the same", empty,
+                       empty == 1 ? " holds" : "s hold", f->classes.name[first], empty == 1 ? "is" : "each is");
+    if (list_left(f, left, sizeof left))
+        vt_dataset_say(d, "pictures of these endings were left out: %s (convert them to PNG)", left);
+}
+
 static vt_status folder_open(vt_dataset *d, vt_err *e) {
     folder *f = d->state = calloc(1, sizeof *f);
     if (!f) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
     if (!is_dir(d->path)) return vt_fail(e, VT_E_FORMAT, "%s: a single picture has no label; " EXPECTED, d->path);
-    VT_TRY(pick_root(f, d, e));
-    VT_TRY(list_classes(f, e));
-    for (int i = 0; i < f->n_classes; i++) VT_TRY(walk(f, f->classes[i], i, 1, e));
+    VT_TRY(vt_layout_root(f->root, d, e));
+    VT_TRY(list_all(f, d, e));
     if (!f->n) return refuse_empty(f, e);
+    say_all(d, f);
     qsort(f->e, f->n, sizeof *f->e, by_place);
     d->count = (int64_t)f->n;
-    d->classes = f->n_classes;
-    d->names = (const char *const *)f->classes;
+    d->classes = f->classes.n;
+    d->names = (const char *const *)f->classes.name;
+    VT_TRY(vt_class_order(d, e));
     return hash_all(f, d->hash, &d->jpeg, e);
 }
 
 static vt_status folder_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const folder *f = d->state;
-    char *path = join(f->root, f->e[i].path);
+    char *path = place(f, (size_t)i);
     if (!path) return no_memory(f, e);
     vt_status r = vt_image_read(path, im, e);
     *label = f->e[i].label;
@@ -261,14 +326,14 @@ static vt_status folder_read(const vt_dataset *d, int64_t i, vt_image *im, int *
 
 static const char *folder_file(const vt_dataset *d, int64_t i) { return ((const folder *)d->state)->e[i].path; }
 
+static int folder_class(const vt_dataset *d, int64_t i) { return ((const folder *)d->state)->e[i].label; }
+
 static void folder_close(vt_dataset *d) {
     folder *f = d->state;
     if (!f) return;
     for (size_t i = 0; i < f->n; i++) free(f->e[i].path);
-    for (int i = 0; i < f->n_classes; i++) free(f->classes[i]);
+    vt_folders_free(&f->classes);
     free(f->e);
-    free(f->classes);
-    free(f->root);
     free(f);
     d->state = NULL;
 }
@@ -280,5 +345,6 @@ const vt_dataset_def vt_dataset_def_folder = {
     .open = folder_open,
     .read = folder_read,
     .file = folder_file,
+    .class_of = folder_class,
     .close = folder_close,
 };

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Images and labels as NumPy arrays: an archive x.npz, two files "x.npy,y.npy", or a folder with images.npy and
  * labels.npy. Images are [N,C,H,W] or [N,H,W,C] ([N,H,W] is grey), of which the model says which (vt_dataset_expect);
- * uint8, or floats in [0,1]; labels are whole numbers [N]. A folder of corruptions has one labels.npy and many
- * NAME.npy, of which d->corruption picks one and a fifth of it.
+ * uint8, or floats in [0,1]; labels are whole numbers [N] or [N,1], or rows with a single 1, [N,classes]. A folder of
+ * corruptions has one labels.npy and many NAME.npy, of which d->corruption picks one and a fifth of it.
  *
  * Floats stay floats (io/image.h): made bytes, an adversarial example would be another image than the one in the file.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,8 @@ static const struct {
     {VT_SPLIT_TEST, "test_images", "test_labels"},
     {VT_SPLIT_TRAIN, "x_train", "y_train"},
     {VT_SPLIT_TRAIN, "train_images", "train_labels"},
+    {VT_SPLIT_VAL, "x_val", "y_val"},
+    {VT_SPLIT_VAL, "val_images", "val_labels"},
     {-1, "images", "labels"},
     {-1, "x", "y"},
     {-1, "x_adv", "labels"},
@@ -39,6 +42,7 @@ typedef struct arrays {
     vt_mapped map[2]; /* the archive; or images and labels */
     vt_zip *zip;
     vt_npy images, labels;
+    int columns;   /* of labels that are rows with a single 1; else 0 */
     int64_t first; /* of the images, where a severity is a part of them */
     vt_shape shape;
     bool last;      /* the channels stand last */
@@ -125,8 +129,9 @@ static vt_status from_corruption(vt_dataset *d, arrays *a, vt_err *e) {
     char(*names)[64], all[600] = "";
     const char *known[256], *name = d->corruption.name, *near;
     int n, k = 0;
-    if (d->split == VT_SPLIT_TRAIN)
-        return vt_fail(e, VT_E_USAGE, "%s: its images are test images, there is no train split", d->path);
+    if (d->split != VT_SPLIT_TEST)
+        return vt_fail(e, VT_E_USAGE, "%s: its images are test images, there is no %s split", d->path,
+                       vt_split_name(d->split));
     VT_TRY(vt_corruptions_list(&names, &n, d->path, e));
     while (k < n && strcmp(names[k], name)) k++;
     vt_status s = VT_OK;
@@ -143,6 +148,16 @@ static vt_status from_corruption(vt_dataset *d, arrays *a, vt_err *e) {
     return from_folder(d, a, name, "labels", e);
 }
 
+/* What an archive holds. */
+static void list_arrays(const arrays *a, char *out, size_t size) {
+    size_t at = 0;
+    *out = 0;
+    for (int64_t i = 0; a->zip && i < vt_zip_count(a->zip) && at + 80 < size; i++) {
+        const char *name = vt_zip_name(a->zip, i);
+        if (name) at += (size_t)snprintf(out + at, size - at, "%s%.*s", at ? ", " : "", (int)strcspn(name, "."), name);
+    }
+}
+
 static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     for (size_t k = 0; k < KEYS; k++) {
         if (keys[k].split >= 0 && keys[k].split != (int)d->split) continue;
@@ -157,9 +172,11 @@ static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "%s: is a folder of corruptions: give --corruption, one of %s, or all", d->path,
                        all);
     }
+    list_arrays(a, all, sizeof all);
     return vt_fail(e, VT_E_FORMAT,
-                   "%s: has no arrays named images and labels, x and y, x_%s and y_%s, or arr_0 and arr_1", d->path,
-                   vt_split_name(d->split), vt_split_name(d->split));
+                   "%s: has no arrays named images and labels, x and y, x_%s and y_%s, or arr_0 and arr_1%s%s%s",
+                   d->path, vt_split_name(d->split), vt_split_name(d->split), *all ? " (it has: " : "", all,
+                   *all ? ")" : "");
 }
 
 /* ---- checks ---- */
@@ -202,8 +219,11 @@ static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
     vt_npy_grey(x);
     VT_TRY(check_layout(d, a, shape, e));
     if (x->dtype != VT_U8 && !vt_npy_is_real(x))
-        return vt_fail(e, VT_E_FORMAT, "%s: its images are %s, must be uint8, or floats in [0,1]", d->path,
-                       vt_dtype_name(x->dtype));
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: its images are %s, must be uint8, or floats in [0,1]: save x.astype('uint8') if they are 0 "
+                       "to "
+                       "255",
+                       d->path, vt_dtype_name(x->dtype));
     d->count = x->shape[0];
     if (*d->corruption.name && d->count % VT_SEVERITIES)
         return vt_fail(e, VT_E_SHAPE, "%s: the images of %s are %s, which are not %d equal parts", d->path,
@@ -213,19 +233,58 @@ static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status check_labels(vt_dataset *d, const arrays *a, vt_err *e) {
+static double value_of(const vt_npy *y, size_t item) {
+    return y->dtype == VT_BOOL ? y->data[item] : vt_npy_real(y, item);
+}
+
+/* The label of image i; of a row the place of its 1. -1: a row of other numbers than 0 and a single 1. */
+static int64_t label_of(const arrays *a, int64_t i) {
+    const vt_npy *y = &a->labels;
+    int64_t hit = -1;
+    if (!a->columns)
+        return y->dtype == VT_BOOL ? y->data[(size_t)i * y->stride[0]] : vt_npy_whole(y, (size_t)i * y->stride[0]);
+    for (int k = 0; k < a->columns; k++) {
+        double v = value_of(y, (size_t)i * y->stride[0] + (size_t)k * y->stride[1]);
+        if (v == 0) continue;
+        if (v != 1 || hit >= 0) return -1;
+        hit = k;
+    }
+    return hit;
+}
+
+static vt_status other_labels(const vt_dataset *d, const char *shape, vt_err *e) {
+    return vt_fail(e, VT_E_SHAPE, "%s: its labels are %s, must be [%lld], one for each image", d->path, shape,
+                   (long long)d->count);
+}
+
+/* Rows of classes: every one has a single 1. */
+static vt_status check_rows(vt_dataset *d, arrays *a, const char *shape, vt_err *e) {
+    a->columns = (int)a->labels.shape[1];
+    for (int64_t i = 0; i < d->count; i++)
+        if (label_of(a, i) < 0)
+            return vt_fail(e, VT_E_SHAPE,
+                           "%s: its labels are %s, and row %lld is not one 1 among zeros: with one class for each "
+                           "image, save "
+                           "y.argmax(1)",
+                           d->path, shape, (long long)i);
+    vt_dataset_say(d, "labels %s are rows with a single 1, whose place is the class", shape);
+    d->classes = a->columns;
+    return VT_OK;
+}
+
+static vt_status check_labels(vt_dataset *d, arrays *a, vt_err *e) {
     const vt_npy *y = &a->labels;
     char shape[200];
     vt_shape_text(shape, sizeof shape, y->shape, y->ndim);
-    bool flat = y->ndim == 1 || (y->ndim == 2 && y->shape[1] == 1);
-    if (!flat || y->shape[0] != d->count)
-        return vt_fail(e, VT_E_SHAPE, "%s: its labels are %s, must be [%lld], one for each image", d->path, shape,
-                       (long long)d->count);
+    bool flat = y->ndim == 1 || (y->ndim == 2 && y->shape[1] == 1), rows = y->ndim == 2 && y->shape[1] > 1;
+    if ((!flat && !rows) || y->shape[0] != d->count || (rows && y->shape[1] > MAX_CLASSES))
+        return other_labels(d, shape, e);
+    if (rows) return check_rows(d, a, shape, e);
     if (vt_npy_is_real(y))
-        return vt_fail(e, VT_E_FORMAT, "%s: its labels are %s, must be whole numbers", d->path,
+        return vt_fail(e, VT_E_FORMAT, "%s: its labels are %s, must be whole numbers: save y.astype('int64')", d->path,
                        vt_dtype_name(y->dtype));
     for (int64_t i = 0; i < d->count; i++) {
-        int64_t label = vt_npy_whole(y, (size_t)i);
+        int64_t label = label_of(a, i);
         if (label < 0 || label >= MAX_CLASSES)
             return vt_fail(e, VT_E_RANGE, "%s: label %lld of image %lld is not between 0 and %d", d->path,
                            (long long)label, (long long)i, MAX_CLASSES - 1);
@@ -265,10 +324,29 @@ static vt_status read_classes(vt_dataset *d, const arrays *a, vt_err *e) {
 
 /* ---- pixels ---- */
 
+/* What to do with values that are none of [0,1], by the range of this image. */
+static const char *remedy(const vt_dataset *d, int64_t i) {
+    const arrays *a = d->state;
+    const vt_npy *x = &a->images;
+    double low = INFINITY, high = -INFINITY;
+    for (int64_t k = 0; k < x->shape[1] * x->shape[2] * x->shape[3]; k++) {
+        int64_t b = k / x->shape[3];
+        size_t at = (size_t)(a->first + i) * x->stride[0] + (size_t)(b / x->shape[2]) * x->stride[1] +
+                    (size_t)(b % x->shape[2]) * x->stride[2] + (size_t)(k % x->shape[3]) * x->stride[3];
+        double v = vt_npy_real(x, at);
+        low = fmin(low, v), high = fmax(high, v);
+    }
+    if (low >= 0 && high > 2 && high <= 255) return ": they look like 0 to 255, save x.astype('uint8')";
+    if (low >= -1 && high <= 1) return ": they look like -1 to 1, save (x + 1) / 2";
+    return isfinite(low + high) && low >= -10 && high <= 10
+               ? ": they look normalised, save the images before that, the model has its own mean and std"
+               : "";
+}
+
 static vt_status outside(const vt_dataset *d, int64_t i, const size_t at[3], double v, vt_err *e) {
     return vt_fail(e, VT_E_RANGE,
-                   "%s: image %lld has the value %.17g at channel %zu, row %zu, column %zu; floats must lie in [0,1]",
-                   d->path, (long long)i, v, at[0], at[1], at[2]);
+                   "%s: image %lld has the value %.17g at channel %zu, row %zu, column %zu; floats must lie in [0,1]%s",
+                   d->path, (long long)i, v, at[0], at[1], at[2], remedy(d, i));
 }
 
 /* Image i as planes [channels,height,width]: into rgb where the file has bytes, else into f (both NULL: only checked).
@@ -300,7 +378,7 @@ static vt_status hash_severity(vt_dataset *d, const arrays *a, vt_sha *sha, vt_e
     if (!image) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
     vt_status s = VT_OK;
     for (int64_t i = 0; i < d->count && s == VT_OK; i++) {
-        uint8_t label = (uint8_t)vt_npy_whole(&a->labels, (size_t)(a->first + i));
+        uint8_t label = (uint8_t)label_of(a, a->first + i);
         s = pixels(d, i, d->floats ? NULL : image, d->floats ? image : NULL, e);
         vt_sha_update(sha, &label, 1);
         vt_sha_update(sha, image, size);
@@ -355,7 +433,7 @@ static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *lab
     else
         im->rgb = malloc(n);
     if (!im->f && !im->rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
-    *label = (int)vt_npy_whole(&a->labels, (size_t)(a->first + i));
+    *label = (int)label_of(a, a->first + i);
     vt_status s = pixels(d, i, im->rgb, im->f, e);
     if (s != VT_OK) vt_image_free(im);
     return s;

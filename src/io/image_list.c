@@ -28,7 +28,8 @@ static vt_status from_range(const char *text, const vt_dataset *d, int32_t **out
     long long first, end;
     if (!vt_image_range(text, &first, &end))
         return vt_fail(e, VT_E_USAGE,
-                       "--images is '%s', must be A:B with whole numbers, or a file with one index a line", text);
+                       "--images is '%s', must be A:B with whole numbers, spread:N, or a file with one image a line",
+                       text);
     if (first < 0 || end <= first)
         return vt_fail(e, VT_E_USAGE, "--images is '%s': A must be at least 0 and below B (images A to B-1)", text);
     if (end > d->count)
@@ -41,27 +42,168 @@ static vt_status from_range(const char *text, const vt_dataset *d, int32_t **out
     return VT_OK;
 }
 
-static vt_status add_index(const char *path, int line, const char *text, const vt_dataset *d, int32_t **out, size_t *n,
-                           size_t *cap, vt_err *e) {
-    long long v;
-    if (!vt_parse_int(text, &v))
-        return vt_fail(e, VT_E_FORMAT, "%s: line %d is '%.40s', which is not an image index", path, line, text);
-    if (v < 0 || v >= d->count)
-        return vt_fail(e, VT_E_USAGE, "%s: line %d is image %lld, but %s has images 0 to %lld", path, line, v, d->path,
-                       (long long)d->count - 1);
-    if (*n == *cap) {
-        *cap = *cap ? 2 * *cap : 256;
-        int32_t *more = realloc(*out, *cap * sizeof **out);
-        if (!more) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu indices", path, *cap);
-        *out = more;
+/* ---- N images, evenly over the classes ---- */
+
+/* The class of every image of d, and how many each of the *classes has. */
+static vt_status count_classes(const vt_dataset *d, int **class_of, int64_t **have, int *classes, vt_err *e) {
+    vt_image im;
+    vt_status s = VT_OK;
+    *classes = 0;
+    *class_of = calloc((size_t)d->count, sizeof **class_of);
+    for (int64_t i = 0; *class_of && s == VT_OK && i < d->count; i++) {
+        int *c = *class_of + i;
+        if (d->def->class_of) {
+            *c = d->def->class_of(d, i);
+        } else {
+            s = vt_dataset_read(d, i, &im, c, e);
+            vt_image_free(&im);
+        }
+        if (*c >= *classes) *classes = *c + 1;
     }
-    (*out)[(*n)++] = (int32_t)v;
+    *have = calloc((size_t)*classes + 1, sizeof **have);
+    if (!*class_of || !*have) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its classes", d->path);
+    for (int64_t i = 0; s == VT_OK && i < d->count; i++) (*have)[(*class_of)[i]]++;
+    return s;
+}
+
+/* take[c] of n images for each class: one more for all that have another, again and again; what is less than one for
+ * each goes to classes that lie evenly among them. */
+static void share(int64_t *take, const int64_t *have, int classes, int64_t n) {
+    for (int64_t left = n, open = 1; left && open;) {
+        open = 0;
+        for (int c = 0; c < classes; c++) open += take[c] < have[c];
+        int64_t now = left < open ? left : open, at = 0, given = 0;
+        for (int c = 0; c < classes; c++) {
+            if (take[c] >= have[c]) continue;
+            if (given < now && at == given * open / now) take[c]++, given++;
+            at++;
+        }
+        left -= given;
+    }
+}
+
+/* Of a class with `have` images the `take` that lie evenly among them. */
+static void pick(int32_t *out, const vt_dataset *d, const int *class_of, const int64_t *have, const int64_t *take,
+                 int64_t *seen) {
+    for (int64_t i = 0; i < d->count; i++) {
+        int c = class_of[i];
+        int64_t k = seen[c]++;
+        if (take[c] && (k + 1) * take[c] / have[c] > k * take[c] / have[c]) *out++ = (int32_t)i;
+    }
+}
+
+static vt_status from_spread(const char *text, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
+    long long want;
+    if (!vt_parse_int(text + strlen(VT_IMAGES_SPREAD), &want) || want < 1 || want > d->count)
+        return vt_fail(e, VT_E_USAGE, "--images is '%s', must be spread:N with N from 1 to %lld, the images of %s",
+                       text, (long long)d->count, d->path);
+    int *class_of = NULL, classes;
+    int64_t *have = NULL, *take = NULL;
+    vt_status s = count_classes(d, &class_of, &have, &classes, e);
+    if (s == VT_OK) take = calloc((size_t)classes * 2 + 1, sizeof *take);
+    if (s == VT_OK && (!take || !(*out = calloc((size_t)want, sizeof **out))))
+        s = vt_fail(e, VT_E_MEMORY, "no memory for %lld images", want);
+    if (s == VT_OK) {
+        *n = (size_t)want;
+        share(take, have, classes, want);
+        pick(*out, d, class_of, have, take, take + classes);
+    }
+    free(class_of), free(have), free(take);
+    return s;
+}
+
+int vt_image_classes(const vt_dataset *d, const int32_t *images, size_t n, int *all) {
+    bool *seen = d->def->class_of ? calloc((size_t)d->classes + 1, 2 * sizeof *seen) : NULL;
+    int hit = 0;
+    *all = 0;
+    for (int64_t i = 0; seen && i < d->count; i++) seen[d->def->class_of(d, i)] = true;
+    for (int c = 0; seen && c < d->classes; c++) *all += seen[c];
+    for (size_t i = 0; seen && i < n; i++) {
+        bool *now = seen + d->classes + d->def->class_of(d, images[i]);
+        hit += !*now;
+        *now = true;
+    }
+    free(seen);
+    return hit;
+}
+
+/* ---- a file ---- */
+
+typedef struct list {
+    const char *path;
+    const vt_dataset *d;
+    int32_t *image; /* [n] */
+    size_t n, room;
+    struct place { /* [count] the images by their paths below the split, when a line is one */
+        const char *path, *name;
+        int32_t image;
+    } * place;
+    bool by_name; /* sorted by the last parts of the paths */
+} list;
+
+typedef struct place place;
+
+static int by_path(const void *a, const void *b) { return strcmp(((const place *)a)->path, ((const place *)b)->path); }
+static int by_last(const void *a, const void *b) { return strcmp(((const place *)a)->name, ((const place *)b)->name); }
+
+static vt_status sort_places(list *l, bool by_name, vt_err *e) {
+    if (!l->place && !(l->place = calloc((size_t)l->d->count, sizeof *l->place)))
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory for the paths of its images", l->d->path);
+    for (int64_t i = 0; i < l->d->count; i++) {
+        const char *path = vt_dataset_image_name(l->d, i), *slash = strrchr(path, '/');
+        l->place[i] = (place){path, slash ? slash + 1 : path, (int32_t)i};
+    }
+    qsort(l->place, (size_t)l->d->count, sizeof *l->place, by_name ? by_last : by_path);
+    l->by_name = by_name;
+    return VT_OK;
+}
+
+/* The image at a path, of which folders at the front may be missing here, or one of that name alone; -1: none. */
+static vt_status find(list *l, const char *text, int64_t *image, vt_err *e) {
+    size_t n = (size_t)l->d->count;
+    bool alone = !strchr(text, '/');
+    *image = -1;
+    if (!l->d->def->file) return VT_OK;
+    if (!l->place || l->by_name != alone) VT_TRY(sort_places(l, alone, e));
+    for (const char *rest = text; rest && (alone || strchr(rest, '/')); rest = alone ? NULL : strchr(rest, '/')) {
+        rest += *rest == '/';
+        const place key = {rest, rest, 0}, *hit = bsearch(&key, l->place, n, sizeof key, alone ? by_last : by_path);
+        if (!hit) continue;
+        bool twice = (hit > l->place && alone && !by_last(hit - 1, hit)) ||
+                     (hit < l->place + n - 1 && alone && !by_last(hit, hit + 1));
+        if (!twice) *image = hit->image;
+        return VT_OK;
+    }
+    return VT_OK;
+}
+
+static vt_status add_line(list *l, int line, const char *text, vt_err *e) {
+    long long v;
+    int64_t image = -1;
+    const vt_dataset *d = l->d;
+    bool index = vt_parse_int(text, &v);
+    if (!index) VT_TRY(find(l, text, &image, e));
+    if (!index && image < 0 && (!d->def->file || (!strchr(text, '/') && !strchr(text, '.'))))
+        return vt_fail(e, VT_E_FORMAT, "%s: line %d is '%.40s', which is not an image index", l->path, line, text);
+    if (!index && image < 0)
+        return vt_fail(e, VT_E_USAGE, "%s: line %d is '%.200s', which is no image of the %s split of %s", l->path, line,
+                       text, vt_split_name(d->split), d->path);
+    if (index && (v < 0 || v >= d->count))
+        return vt_fail(e, VT_E_USAGE, "%s: line %d is image %lld, but %s has images 0 to %lld", l->path, line, v,
+                       d->path, (long long)d->count - 1);
+    if (l->n == l->room) {
+        l->room = l->room ? 2 * l->room : 256;
+        int32_t *more = realloc(l->image, l->room * sizeof *more);
+        if (!more) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu indices", l->path, l->room);
+        l->image = more;
+    }
+    l->image[l->n++] = (int32_t)(index ? v : image);
     return VT_OK;
 }
 
 static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     char *text;
-    size_t cap = 0;
+    list l = {.path = path, .d = d};
     vt_err why = {0};
     vt_status s = vt_file_text(path, LIST_MOST, &text, &why);
     if (s == VT_E_FORMAT) return vt_fail(e, s, "%s", why.text);
@@ -73,9 +215,10 @@ static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out,
         start += strspn(start, " \t\r");
         char *end = start + strlen(start);
         while (end > start && strchr(" \t\r", end[-1])) *--end = 0;
-        if (*start && *start != '#') s = add_index(path, line, start, d, out, n, &cap, e);
+        if (*start && *start != '#') s = add_line(&l, line, start, e);
     }
-    free(text);
+    free(text), free(l.place);
+    *out = l.image, *n = l.n;
     if (s == VT_OK && !*n) s = vt_fail(e, VT_E_USAGE, "%s: holds no image index", path);
     if (s != VT_OK) return s;
     qsort(*out, *n, sizeof **out, ascending);
@@ -108,6 +251,7 @@ vt_status vt_image_list(int32_t **out, size_t *n, const char *text, const vt_dat
         snprintf(all, sizeof all, "0:%lld", (long long)d->count);
         text = all;
     }
+    if (!strncmp(text, VT_IMAGES_SPREAD, strlen(VT_IMAGES_SPREAD))) return from_spread(text, d, out, n, e);
     const char *colon = strchr(text, ':');
     bool range = colon && strspn(text, "+-0123456789:") == strlen(text);
     bool file = !range && access(text, F_OK) == 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which images of a split: "A:B", a file with one index a line, or a set that has a name. */
+/* Which images of a split: "A:B", "spread:N" (N of them, evenly over the classes, and in a class evenly over its
+ * images), a file with one image a line (an index, or a path below the split), or a set that has a name. */
 #ifndef VT_IO_IMAGE_LIST_H
 #define VT_IO_IMAGE_LIST_H
 
@@ -9,9 +10,14 @@
 #define VT_IMAGENETTE_V1 "imagenette-v1"
 enum { VT_IMAGENETTE_V1_COUNT = 500 };
 
+#define VT_IMAGES_SPREAD "spread:"
+
 /* The two numbers of "A:B", whatever they are; false: it is no such text. */
 bool vt_image_range(const char *text, long long *first, long long *end);
 /* Indices of d, ascending and distinct, to be freed; text NULL: all. Sentences name --images. */
 vt_status vt_image_list(int32_t **out, size_t *n, const char *text, const vt_dataset *d, vt_err *e);
+/* How many classes these images are of, and how many all images are, where that is known without reading them (class
+ * folders); else 0. */
+int vt_image_classes(const vt_dataset *d, const int32_t *images, size_t n, int *all);
 
 #endif

@@ -48,7 +48,7 @@ void vt_model_close(vt_model *m) {
     free(m->wt);
     free(m->path);
     free(m->part), free(m->parts);
-    free(m->recipe);
+    free(m->recipe), free(m->labels);
     free(m);
 }
 

@@ -59,6 +59,7 @@ typedef struct vt_model {
     char *part, *parts; /* of a file with several state dicts (io/weights.h): which was read, and of which; or "" */
     bool part_asked;    /* an option named it */
     char unread[120];   /* what the file or its configuration holds and nothing here reads; or "" */
+    char *labels;       /* its own names of its outputs, one a line (io/dataset.h), or NULL */
     char *recipe;       /* how vitrine train made it: the text in the file's metadata, or NULL */
 } vt_model;
 

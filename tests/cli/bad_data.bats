@@ -108,7 +108,8 @@ png() { # N real 32 x 32 pictures in d/0
     judge 1 d/0/00004.png "truncated PNG, it ends at byte 100"
     [ "$(tail -n +2 r/ledger.jsonl | jq -s 'length')" = 4 ]
     [ ! -e r/results.json ]
-    good eval "$W" --data d --images 0:4 --out r --resume
+    vt eval "$W" --data d --images 0:4 --out r --resume
+    judge 0 "d: 9 class folders hold no pictures (1), and each is a class all the same"
     truth r/results.json '.clean.total == 4'
 }
 

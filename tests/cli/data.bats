@@ -179,3 +179,42 @@ END
     says "12 points" "0 violations"
     bad 1 "image 0 is 1 x 28 x 28, the model wants 3 x 32 x 32" -- eval "$ROOT/weights/shapes10-vit" --data mnist.npz
 }
+
+@test "labels and pixels of npz files as others save them: read, or refused with the line that helps" {
+    /usr/bin/python3 - "$D" <<'END'
+import numpy as np, sys
+b = np.fromfile(sys.argv[1] + "/test_batch.bin", "u1").reshape(-1, 3073)
+x, y = b[:, 1:].reshape(-1, 3, 32, 32), b[:, 0].astype("i8")
+rows = np.eye(10)[y]
+save = lambda name, x, y: np.savez(name, images=x, labels=y)
+np.savez("med", train_images=x[:5], train_labels=y[:5, None], val_images=x[:7], val_labels=y[:7, None],
+         test_images=x.transpose(0, 2, 3, 1), test_labels=y[:, None])
+save("rows", x, rows.astype("f4")), save("bools", x, rows.astype("?")), save("fortran", x, np.asfortranarray(rows.astype("u1")))
+many = rows.copy()
+many[3, (y[3] + 1) % 10] = 1
+save("many", x, many), save("soft", x, rows * .9 + .01), save("real", x, y.astype("f8"))
+save("grey", x.astype("f4"), y), save("signed", x / 127.5 - 1, y), save("normed", (x / 255 - .5) / .25, y), save("whole", x.astype("i8"), y)
+np.savez("other", train_x=x, train_y=y)
+END
+    good eval "$W" --data med.npz
+    says "20 / 20"
+    good eval "$W" --data med.npz --split val --out r
+    says "7 / 7"
+    good verify r
+    good eval "$W" --data med.npz --split train
+    says "5 / 5"
+    local f
+    for f in rows bools fortran; do
+        vt eval "$W" --data $f.npz
+        judge 0 "labels [20,10] are rows with a single 1, whose place is the class"
+        says "20 / 20"
+    done
+    bad 1 "its labels are [20,10], and row 3 is not one 1 among zeros" "save y.argmax(1)" -- eval "$W" --data many.npz
+    bad 1 "row 0 is not one 1 among zeros" -- eval "$W" --data soft.npz
+    bad 1 "its labels are F64, must be whole numbers: save y.astype('int64')" -- eval "$W" --data real.npz
+    bad 1 "floats must lie in [0,1]: they look like 0 to 255, save x.astype('uint8')" -- eval "$W" --data grey.npz
+    bad 1 "they look like -1 to 1, save (x + 1) / 2" -- eval "$W" --data signed.npz
+    bad 1 "they look normalised" "the model has its own mean and std" -- eval "$W" --data normed.npz
+    bad 1 "its images are I64, must be uint8" "save x.astype('uint8') if they are 0 to 255" -- eval "$W" --data whole.npz
+    bad 1 "other.npz: has no arrays named" "x_val and y_val" "it has: train_x, train_y" -- eval "$W" --data other.npz --split val
+}

@@ -9,12 +9,13 @@
 #include "models/forms.h"
 
 /* Where every value of a configuration comes from, and how sure it is; of preprocessing its text too (empty: nobody
- * says). */
+ * says), and the names of the outputs as in vt_model, malloc'ed (NULL: none). */
 typedef struct vt_told {
     vt_source source;
     vt_doubt doubt[VT_FIELD_COUNT];
     char transform[64];
     char unread[120]; /* what the file or its configuration holds and nothing here reads */
+    char *labels;
 } vt_told;
 #define VT_FILE_SAYS "the file says" /* how the source of a mean or std begins that cannot be of pixels in [0,1] */
 #define VT_OWN_METADATA "safetensors metadata"

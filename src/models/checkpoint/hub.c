@@ -197,6 +197,44 @@ int vt_hub_image(const vt_hub *h, const char **from) {
     return side_in(h->args, &side) ? (int)side : 0;
 }
 
+/* ---- the names of the outputs ---- */
+
+/* Name of output k in a list, or in an object whose keys are numbers. */
+static const char *name_at(const json_t *names, int k) {
+    char key[16];
+    snprintf(key, sizeof key, "%d", k);
+    return json_string_value(json_is_array(names) ? json_array_get(names, (size_t)k) : json_object_get(names, key));
+}
+
+/* One name behind another, each as one line. */
+static char *put_name(char *at, const char *name, char behind) {
+    for (; *name; name++) *at++ = (unsigned char)*name < ' ' ? ' ' : *name;
+    *at = behind;
+    return at + 1;
+}
+
+vt_status vt_hub_labels(const vt_hub *h, int classes, const char *own, char **out, vt_err *e) {
+    const json_t *names = json_object_get(h->config, "id2label"), *more = value(h->config, "label_descriptions");
+    size_t room = own ? strlen(own) + 1 : 1;
+    if (!names) names = value(h->config, "label_names");
+    *out = NULL;
+    for (int k = 0; !own && k < classes; k++) {
+        const char *name = name_at(names, k), *word = name ? json_string_value(json_object_get(more, name)) : NULL;
+        if (!name || !*name || !strncmp(name, "LABEL_", 6)) return VT_OK;
+        room += strlen(name) + 2 + (word ? strlen(word) : 0);
+    }
+    if (!(*out = malloc(room))) return vt_fail(e, VT_E_MEMORY, "no memory for the names of %d classes", classes);
+    char *at = *out;
+    if (own) memcpy(at, own, room);
+    for (int k = 0; !own && k < classes; k++) {
+        const char *name = name_at(names, k), *word = json_string_value(json_object_get(more, name));
+        at = put_name(at, name, word ? '\t' : '\n');
+        if (word) at = put_name(at, word, '\n');
+    }
+    if (!own) *at = 0;
+    return VT_OK;
+}
+
 /* ---- does it describe these weights? ---- */
 
 typedef struct row {

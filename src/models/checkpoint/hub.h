@@ -45,6 +45,9 @@ bool vt_hub_classifies(const vt_hub *h);
 vt_status vt_hub_computed(const vt_hub *h, const char *weights, vt_err *e);
 /* The activation that an architecture of timm has by its name, or NULL. */
 const char *vt_hub_act(const char *name);
+/* The names of the outputs, one a line and a tab between two names of one: `own`, or config.json's id2label, or timm's
+ * label_names and label_descriptions; malloc'ed, NULL where none are said ("LABEL_3" is none). */
+vt_status vt_hub_labels(const vt_hub *h, int classes, const char *own, char **out, vt_err *e);
 /* A sentence if config.json, or the arguments, contradict what the tensors say (`weights` names them). */
 vt_status vt_hub_check(const vt_hub *h, const vt_config *c, const char *weights, vt_err *e);
 

@@ -158,7 +158,9 @@ static vt_status load(vt_model **out, vt_tensors *st, const vt_names *names, con
     vt_config c;
     vt_told told;
     memset(&told, 0, sizeof told);
-    VT_TRY(describe(&c, &told, st, names, o, e));
+    vt_status described = describe(&c, &told, st, names, o, e);
+    if (told.labels && vt_tensors_keep(st, told.labels, free, e) != VT_OK) described = e ? e->code : VT_E_MEMORY;
+    VT_TRY(described);
     VT_TRY(one_norm(st, &c, e));
     if (names->def && names->def->check_config) VT_TRY(names->def->check_config(&c, vt_tensors_path(st), e));
     vt_model *m;
@@ -175,8 +177,10 @@ static vt_status load(vt_model **out, vt_tensors *st, const vt_names *names, con
     for (int i = 0; i < m->params.count && s == VT_OK; i++) s = read_tensor(m, st, &m->params.items[i], e);
     if (s == VT_OK && weights) s = vt_model_reorder(m, e);
     const char *recipe = vt_tensors_meta(st, "recipe");
-    if (s == VT_OK && (!(m->path = strdup(vt_tensors_path(st))) || !(m->part = strdup(vt_tensors_part(st))) ||
-                       !(m->parts = strdup(vt_tensors_parts(st))) || (recipe && !(m->recipe = strdup(recipe)))))
+    if (s == VT_OK &&
+        (!(m->path = strdup(vt_tensors_path(st))) || !(m->part = strdup(vt_tensors_part(st))) ||
+         !(m->parts = strdup(vt_tensors_parts(st))) || (told.labels && !(m->labels = strdup(told.labels))) ||
+         (recipe && !(m->recipe = strdup(recipe)))))
         s = vt_fail(e, VT_E_MEMORY, "no memory");
     if (s != VT_OK) {
         vt_model_close(m);

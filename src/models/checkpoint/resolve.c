@@ -365,6 +365,7 @@ static vt_status resolve_all(vt_config *c, vt_sources *s, vt_err *e) {
     VT_TRY(resolve_scale(c, s, e));
     VT_TRY(resolve_attn(c, s, e));
     vt_resolve_pixels(c, s);
+    VT_TRY(vt_hub_labels(&s->hub, c->classes, vt_tensors_meta(s->st, "labels"), &s->t->labels, e));
     VT_TRY(vt_args_agree(&s->hub, c, s->t, vt_tensors_path(s->st), e));
     return vt_hub_check(&s->hub, c, vt_tensors_path(s->st), e);
 }

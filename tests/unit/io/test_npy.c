@@ -512,7 +512,7 @@ static void refuse_corruption(const char *path, vt_split split, const char *name
     vt_err e = {0};
     vt_corruption c = {.severity = 1};
     snprintf(c.name, sizeof c.name, "%s", name);
-    vt_status s = vt_dataset_open_corrupted(&d, path, split, &c, &e);
+    vt_status s = vt_dataset_open_asked(&d, path, split, &c, NULL, &e);
     if (s != want || !strstr(e.text, text)) fail_msg("status %d: '%s' does not mention '%s'", s, e.text, text);
     assert_null(d);
 }
@@ -530,7 +530,7 @@ static void test_corruptions(void **state) {
             vt_dataset *d;
             vt_corruption c = {.severity = s};
             snprintf(c.name, sizeof c.name, n ? "snow" : "fog");
-            if (vt_dataset_open_corrupted(&d, n ? root : folder, VT_SPLIT_TEST, &c, &e) != VT_OK)
+            if (vt_dataset_open_asked(&d, n ? root : folder, VT_SPLIT_TEST, &c, NULL, &e) != VT_OK)
                 fail_msg("%s", e.text);
             assert_int_equal(d->count, EACH);
             for (int i = 0; i < EACH; i++) {

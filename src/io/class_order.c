@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/class_order.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/files.h"
+#include "io/imagenet.h"
+
+enum { LIST_MOST = 1 << 24 }; /* bytes of a class order */
+
+/* A name and its number: of a class, or of an output of the model. */
+typedef struct named {
+    const char *name;
+    int at;
+} named;
+
+static int by_name(const void *a, const void *b) { return strcmp(((const named *)a)->name, ((const named *)b)->name); }
+
+/* Of two texts of digits, as numbers; equal ones as texts. */
+static int by_number(const void *pa, const void *pb) {
+    const char *a = ((const named *)pa)->name, *b = ((const named *)pb)->name;
+    const char *x = a + strspn(a, "0"), *y = b + strspn(b, "0");
+    size_t n = strlen(x), m = strlen(y);
+    int c = n != m ? (n < m ? -1 : 1) : strcmp(x, y);
+    return c ? c : strcmp(a, b);
+}
+
+static vt_status no_memory(const vt_dataset *d, vt_err *e) {
+    return vt_fail(e, VT_E_MEMORY, "%s: no memory for its classes", d->path);
+}
+
+/* ---- as asked for ---- */
+
+static bool is_file(const char *asked) { return asked && strcmp(asked, "text") != 0 && strcmp(asked, "number") != 0; }
+
+/* The lines of the file that hold a name, in their order; *text holds them. */
+static vt_status read_list(const char *path, char **text, named **list, int *n, vt_err *e) {
+    vt_err why = {0};
+    *list = NULL, *n = 0;
+    vt_status s = vt_file_text(path, LIST_MOST, text, &why);
+    if (s == VT_E_MEMORY) return vt_fail(e, s, "%s", why.text);
+    if (s != VT_OK)
+        return vt_fail(e, VT_E_USAGE,
+                       "--class-order is '%s', must be text, number, or a file with one class a line (%s)", path,
+                       why.text);
+    size_t lines = 1;
+    for (const char *c = *text; *c; c++) lines += *c == '\n';
+    if (!(*list = calloc(lines, sizeof **list))) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", path);
+    for (char *line, *rest = *text; (line = strsep(&rest, "\n"));) {
+        size_t k = strlen(line);
+        while (k && isspace((unsigned char)line[k - 1])) line[--k] = 0;
+        if (k) (*list)[*n] = (named){line, *n}, ++*n;
+    }
+    return VT_OK;
+}
+
+vt_status vt_class_order_names(const vt_dataset *d, char *const *names, int n, bool *all, vt_err *e) {
+    char *text = NULL;
+    named *list = NULL;
+    int lines;
+    *all = false;
+    if (!is_file(d->asked) || !n) return VT_OK;
+    vt_status s = read_list(d->asked, &text, &list, &lines, e);
+    if (s == VT_OK) qsort(list, (size_t)lines, sizeof *list, by_name);
+    *all = s == VT_OK;
+    for (int i = 0; *all && i < n; i++)
+        *all = bsearch(&(named){names[i], 0}, list, (size_t)lines, sizeof *list, by_name) != NULL;
+    free(list), free(text);
+    return s;
+}
+
+/* list: the classes of the file, `lines` of them, by name. */
+static vt_status take_list(vt_dataset *d, const named *list, int lines, vt_err *e) {
+    int hits = 0, k = 0;
+    for (int i = 1; i < lines; i++)
+        if (!strcmp(list[i].name, list[i - 1].name))
+            return vt_fail(e, VT_E_USAGE, "%s: names the class '%.80s' twice", d->asked, list[i].name);
+    for (k = 0; k < d->classes; k++) {
+        const named *hit = bsearch(&(named){d->names[k], 0}, list, (size_t)lines, sizeof *list, by_name);
+        if (!hit)
+            return vt_fail(e, VT_E_USAGE, "%s: does not name the class folder '%.80s' of %s", d->asked, d->names[k],
+                           d->path);
+        d->order[k] = hit->at;
+        hits++;
+    }
+    for (int i = 0; hits < lines && i < lines; i++) {
+        for (k = 0; k < d->classes && d->order[k] != list[i].at; k++) continue;
+        if (k == d->classes)
+            return vt_fail(e, VT_E_USAGE, "%s: names the class '%.80s', of which %s has no folder", d->asked,
+                           list[i].name, d->path);
+    }
+    return VT_OK;
+}
+
+static bool is_number(const char *name) { return *name && !name[strspn(name, "0123456789")]; }
+
+static vt_status take_numbers(vt_dataset *d, vt_err *e) {
+    int k = 0;
+    while (k < d->classes && is_number(d->names[k])) k++;
+    if (k < d->classes)
+        return vt_fail(e, VT_E_USAGE, "--class-order number: the class folder %.80s of %s is no number", d->names[k],
+                       d->path);
+    named *list = calloc((size_t)d->classes + 1, sizeof *list);
+    if (!list) return no_memory(d, e);
+    for (k = 0; k < d->classes; k++) list[k] = (named){d->names[k], k};
+    qsort(list, (size_t)d->classes, sizeof *list, by_number);
+    for (k = 0; k < d->classes; k++) d->order[list[k].at] = k;
+    free(list);
+    return VT_OK;
+}
+
+vt_status vt_class_order(vt_dataset *d, vt_err *e) {
+    char *text = NULL;
+    named *list = NULL;
+    int lines;
+    if (!d->asked) return VT_OK;
+    if (!(d->order = calloc((size_t)d->classes + 1, sizeof *d->order))) return no_memory(d, e);
+    for (int k = 0; k < d->classes; k++) d->order[k] = k;
+    if (!strcmp(d->asked, "number")) return take_numbers(d, e);
+    if (!is_file(d->asked)) return VT_OK;
+    vt_status s = read_list(d->asked, &text, &list, &lines, e);
+    if (s == VT_OK) qsort(list, (size_t)lines, sizeof *list, by_name);
+    if (s == VT_OK) s = take_list(d, list, lines, e);
+    free(list), free(text);
+    return s;
+}
+
+/* ---- by names ---- */
+
+/* Letters small, all that is none of letters and digits as one '_'; short_form: up to the first comma. */
+static void plain(char *out, size_t size, const char *name, size_t n, bool short_form) {
+    size_t at = 0;
+    for (size_t i = 0; i < n && at + 1 < size; i++) {
+        unsigned char c = (unsigned char)name[i];
+        if (short_form && c == ',') break;
+        if (isalnum(c) || c > 127)
+            out[at++] = (char)tolower(c);
+        else if (at && out[at - 1] != '_')
+            out[at++] = '_';
+    }
+    while (at && out[at - 1] == '_') at--;
+    out[at] = 0;
+}
+
+/* The model's names (d->labels), each as plain text; *text holds them. */
+static vt_status list_labels(const vt_dataset *d, bool short_form, char **text, named **list, int *n, vt_err *e) {
+    size_t bytes = strlen(d->labels) + 1, names = 1, at = 0;
+    for (const char *c = d->labels; *c; c++) names += *c == '\n' || *c == '\t';
+    *text = malloc(bytes + names), *list = calloc(names, sizeof **list), *n = 0;
+    if (!*text || !*list) return no_memory(d, e);
+    int output = 0;
+    for (const char *c = d->labels; *c; c++) {
+        size_t k = strcspn(c, "\n\t");
+        plain(*text + at, k + 1, c, k, short_form);
+        if ((*text)[at]) (*list)[(*n)++] = (named){*text + at, output};
+        at += strlen(*text + at) + 1, c += k;
+        output += *c == '\n';
+        if (!*c) break;
+    }
+    qsort(*list, (size_t)*n, sizeof **list, by_name);
+    return VT_OK;
+}
+
+/* The one output that is called so; -1: none, or several. */
+static int output_called(const char *name, const named *list, int n) {
+    int lo = 0, hi = n, at = -1;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (strcmp(list[mid].name, name) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (; lo < n && !strcmp(list[lo].name, name); lo++) {
+        if (at >= 0 && list[lo].at != at) return -1;
+        at = list[lo].at;
+    }
+    return at;
+}
+
+/* head[k]: the output that is called as class k, or -1; *hits: how many have one, each its own. */
+static vt_status match(const vt_dataset *d, int outputs, int *head, int *hits, vt_err *e) {
+    vt_status s = VT_OK;
+    bool *taken = calloc((size_t)outputs + 1, sizeof *taken);
+    if (!taken) return no_memory(d, e);
+    for (int k = 0; k < d->classes; k++) head[k] = -1;
+    *hits = 0;
+    for (int round = 0; s == VT_OK && round < 2; round++) {
+        char *text = NULL, name[512];
+        named *list = NULL;
+        int n = 0;
+        s = list_labels(d, round, &text, &list, &n, e);
+        for (int k = 0; s == VT_OK && k < d->classes; k++) {
+            if (head[k] >= 0) continue;
+            plain(name, sizeof name, d->names[k], strlen(d->names[k]), false);
+            int at = output_called(name, list, n);
+            if (at < 0 || at >= outputs || taken[at]) continue;
+            head[k] = at, taken[at] = true, ++*hits;
+        }
+        free(list), free(text);
+    }
+    free(taken);
+    return s;
+}
+
+/* The model's name of an output, as it has it. */
+static const char *label_of(const vt_dataset *d, int output, char buf[60]) {
+    const char *c = d->labels;
+    while (output-- && *c) c += strcspn(c, "\n"), c += *c == '\n';
+    snprintf(buf, 60, "%.*s", (int)strcspn(c, "\n\t"), c);
+    return buf;
+}
+
+/* Names that agree in part, and elsewhere than in the order of the folders. */
+static vt_status contradict(const vt_dataset *d, const int *head, const char *model, vt_err *e) {
+    char label[60];
+    int other = 0, none = 0;
+    while (other < d->classes && (head[other] < 0 || head[other] == other)) other++;
+    while (none < d->classes && head[none] >= 0) none++;
+    if (other == d->classes) return VT_OK;
+    return vt_fail(e, VT_E_USAGE,
+                   "%s: the model %s calls its output %d '%s', which is class folder %d here, but it has no name "
+                   "'%.60s': "
+                   "give --class-order FILE, one class folder a line in the model's order (or text: as they stand)",
+                   d->path, model, head[other], label_of(d, head[other], label), other, d->names[none]);
+}
+
+static vt_status by_labels(vt_dataset *d, int outputs, const char *model, vt_err *e) {
+    int hits = 0;
+    char label[60];
+    VT_TRY(match(d, outputs, d->head, &hits, e));
+    bool moved = false;
+    for (int k = 0; k < d->classes; k++) moved = moved || d->head[k] != k;
+    d->ordered = hits == d->classes;
+    if (d->ordered && moved)
+        snprintf(d->how, sizeof d->how, "labels by the model's own class names, not by the order of the folders");
+    if (d->ordered || d->classes != outputs) return VT_OK;
+    VT_TRY(contradict(d, d->head, model, e));
+    if (!hits)
+        snprintf(d->how, sizeof d->how,
+                 "labels by the order of the folders (%.40s first): the model's own names (%s first) are others",
+                 d->names[0], label_of(d, 0, label));
+    for (int k = 0; k < d->classes; k++) d->head[k] = k;
+    return VT_OK;
+}
+
+/* ---- the head ---- */
+
+static bool are_wnids(const vt_dataset *d) {
+    for (int k = 0; k < d->classes; k++)
+        if (vt_imagenet_index(d->names[k]) < 0) return false;
+    return true;
+}
+
+/* With what may be the reason. */
+static vt_status other_classes(const vt_dataset *d, int outputs, const char *model, vt_err *e) {
+    char why[700] = "", list[200];
+    if (d->inside)
+        snprintf(why, sizeof why, " (is a folder in it meant, as --data %.500s, which has %d?)", d->inside,
+                 d->inside_classes);
+    else if (d->names && vt_dataset_inside(d->path, list, sizeof list))
+        snprintf(why, sizeof why, " (is a folder in it meant: %s?)", list);
+    else if (outputs == VT_IMAGENET_CLASSES && d->names)
+        snprintf(why, sizeof why, " (and its folders are not named by ImageNet's wnids)");
+    else if (!strcmp(d->def->name, "cifar"))
+        snprintf(why, sizeof why, " (these are images of CIFAR-%d; " VT_CIFAR_URL " has both)", d->classes);
+    return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d%s", d->path, d->classes, model, outputs,
+                   why);
+}
+
+/* Are they classes, in an order that is sure? */
+static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
+    if (d->order || d->ordered || d->classes != outputs) return VT_OK;
+    if (d->inside_classes == outputs && d->classes > 1)
+        return vt_fail(e, VT_E_USAGE,
+                       "%s: its folders (%.60s, %.60s) each hold the same folders, as splits or versions of one data "
+                       "set do: "
+                       "name one, as --data %.300s, or give --class-order text if they are the classes",
+                       d->path, d->names[0], d->names[1], d->inside);
+    for (int k = 0; k < d->classes; k++)
+        if (!is_number(d->names[k])) return VT_OK;
+    for (int k = 1; k < d->classes; k++)
+        if (by_number(&(named){d->names[k - 1], 0}, &(named){d->names[k], 0}) > 0)
+            return vt_fail(e, VT_E_USAGE,
+                           "%s: its class folders are numbers, and %.20s stands before %.20s as text: give "
+                           "--class-order text "
+                           "(torchvision's ImageFolder) or number, or FILE with one class a line in the model's order",
+                           d->path, d->names[k - 1], d->names[k]);
+    return VT_OK;
+}
+
+/* Fills d->head, of which every class has an output, or refuses. */
+static vt_status fill(vt_dataset *d, int outputs, const char *model, vt_err *e) {
+    bool wnids = outputs == VT_IMAGENET_CLASSES && are_wnids(d);
+    for (int k = 0; k < d->classes; k++)
+        d->head[k] = d->order ? d->order[k] : wnids ? vt_imagenet_index(d->names[k]) : k;
+    bool as_they_stand = d->order && !strcmp(d->asked, "text");
+    if (d->order && !as_they_stand)
+        snprintf(d->how, sizeof d->how, "class folders in the order of --class-order %s",
+                 is_file(d->asked) ? "FILE" : d->asked);
+    else if (!d->order && !wnids && d->labels)
+        VT_TRY(by_labels(d, outputs, model, e));
+    d->ordered = d->ordered || wnids;
+    if (d->classes > outputs || (d->classes != outputs && (d->order || !d->ordered)))
+        return other_classes(d, outputs, model, e);
+    return check_folders(d, outputs, e);
+}
+
+vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e) {
+    free(d->head);
+    d->head = NULL, d->restricted = d->ordered = false, *d->how = 0;
+    if (d->classes_open && d->classes < outputs) d->classes = outputs;
+    if (!d->names) return d->classes == outputs ? VT_OK : other_classes(d, outputs, model, e);
+    if (!(d->head = calloc((size_t)d->classes, sizeof *d->head))) return no_memory(d, e);
+    vt_status s = fill(d, outputs, model, e);
+    bool moved = false, few = d->classes != outputs;
+    for (int k = 0; s == VT_OK && k < d->classes; k++) moved = moved || d->head[k] != k;
+    if (s == VT_OK && restricted && few && d->classes < 2)
+        s = vt_fail(e, VT_E_USAGE, "%s has one class: restricted to it, every image would be right", d->path);
+    d->restricted = s == VT_OK && restricted && few;
+    if (s == VT_OK && (moved || few)) return VT_OK;
+    free(d->head);
+    d->head = NULL;
+    return s;
+}

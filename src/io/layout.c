@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/layout.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+#include "core/files.h"
+#include "io/class_order.h"
+#include "io/folders.h"
+
+static vt_status below(char out[VT_PATH_MAX], const char *path, const char *name, vt_err *e) {
+    return vt_path(out, path, name) ? VT_OK : vt_fail(e, VT_E_IO, "%s: path is too long", path);
+}
+
+/* ---- splits ---- */
+
+/* How many characters all names share at the front (or end), up to a separator. */
+static size_t shared(const vt_folders *f, bool end) {
+    size_t most = strlen(f->name[0]), hit = 0;
+    for (int i = 1; i < f->n; i++) {
+        size_t k = 0, n = strlen(f->name[0]), m = strlen(f->name[i]);
+        while (k < n && k < m && f->name[0][end ? n - 1 - k : k] == f->name[i][end ? m - 1 - k : k]) k++;
+        if (k < most) most = k;
+    }
+    for (size_t k = 0, n = strlen(f->name[0]); k < most; k++)
+        if (strchr("_- .", f->name[0][end ? n - 1 - k : k])) hit = k + 1;
+    return hit;
+}
+
+/* Which of the folders are splits: by their names, or, if all are, by what tells their names apart ("seg_train",
+ * "seg_test"). split[i] -1: none. Returns how many. */
+static int find_splits(const vt_folders *f, int *split) {
+    char middle[256];
+    vt_split s;
+    int n = 0, whole = 0;
+    for (int i = 0; i < f->n; i++) n += (split[i] = vt_split_named(f->name[i], &s) ? (int)s : -1) >= 0;
+    if (n || f->n < 2) return n;
+    size_t front = shared(f, false), end = shared(f, true);
+    for (int i = 0; i < f->n; i++) {
+        size_t k = strlen(f->name[i]);
+        snprintf(middle, sizeof middle, "%.*s", k > front + end ? (int)(k - front - end) : 0, f->name[i] + front);
+        whole += vt_split_named(middle, &s);
+        split[i] = (int)s;
+    }
+    for (int i = 0; whole < f->n && i < f->n; i++) split[i] = -1;
+    return whole == f->n ? whole : 0;
+}
+
+/* Does a split's folder hold class folders, or pictures whose classes stand in a file? */
+static vt_status is_labelled(const char *path, bool *out, vt_err *e) {
+    char annotations[VT_PATH_MAX];
+    vt_folders f;
+    VT_TRY(below(annotations, path, VT_ANNOTATIONS, e));
+    vt_status s = vt_folders_list(&f, path, e);
+    *out = s == VT_OK && f.n > 0 && (!vt_folders_bare(&f) || access(annotations, F_OK) == 0);
+    vt_folders_free(&f);
+    return s;
+}
+
+/* The splits that stand for each, the first that has labels. */
+static const vt_split stands_for[][2] = {[VT_SPLIT_TEST] = {VT_SPLIT_TEST, VT_SPLIT_VAL},
+                                         [VT_SPLIT_TRAIN] = {VT_SPLIT_TRAIN, VT_SPLIT_TRAIN},
+                                         [VT_SPLIT_VAL] = {VT_SPLIT_VAL, VT_SPLIT_VAL}};
+
+/* The folder of split `want`, with labels; the usual name first. -1: none; *bare: one without labels. */
+static vt_status find_split(const vt_dataset *d, const vt_folders *f, const int *split, vt_split want, int *hit,
+                            int *bare, vt_err *e) {
+    char path[VT_PATH_MAX];
+    bool labelled;
+    *hit = -1;
+    for (int i = 0; i < f->n; i++) {
+        if (split[i] != (int)want) continue;
+        VT_TRY(below(path, d->path, f->name[i], e));
+        VT_TRY(is_labelled(path, &labelled, e));
+        bool usual = !strcmp(f->name[i], vt_split_name(want));
+        if (!labelled && *bare < 0) *bare = i;
+        if (labelled && *hit >= 0 && !usual && strcmp(f->name[*hit], vt_split_name(want)) != 0)
+            return vt_fail(e, VT_E_USAGE,
+                           "%s: has several folders for the %s split, %.80s and %.80s: name one, as --data %s/%s",
+                           d->path, vt_split_name(want), f->name[*hit], f->name[i], d->path, f->name[i]);
+        if (labelled && (*hit < 0 || usual)) *hit = i;
+    }
+    return VT_OK;
+}
+
+static vt_status no_split(const vt_dataset *d, const vt_folders *f, const int *split, vt_err *e) {
+    static const char *const names[] =
+        {[VT_SPLIT_TEST] = "test or val", [VT_SPLIT_TRAIN] = "train", [VT_SPLIT_VAL] = "val"};
+    int i = 0;
+    while (i < f->n && split[i] < 0) i++;
+    if (i == f->n)
+        return vt_fail(e, VT_E_IO, "%s: has no folder %s, so there is no %s split", d->path, names[d->split],
+                       vt_split_name(d->split));
+    return vt_fail(e, VT_E_IO,
+                   "%s: has no folder %s, so there is no %s split, but %.80s: give --split %s; if that is a class, "
+                   "--class-order FILE, with one class a line, says so",
+                   d->path, names[d->split], vt_split_name(d->split), f->name[i], vt_split_name((vt_split)split[i]));
+}
+
+static vt_status pick(char root[VT_PATH_MAX], vt_dataset *d, const vt_folders *f, int *split, vt_err *e) {
+    int hit = -1, bare = -1, splits = find_splits(f, split);
+    for (int k = 0; hit < 0 && k < 2; k++) VT_TRY(find_split(d, f, split, stands_for[d->split][k], &hit, &bare, e));
+    if (hit >= 0 && bare >= 0)
+        vt_dataset_say(d, "%s has no class folders, so %s was read", f->name[bare], f->name[hit]);
+    if (hit < 0) hit = bare; /* what it lacks will be said */
+    if (hit >= 0) return below(root, d->path, f->name[hit], e);
+    if (splits || d->split != VT_SPLIT_TEST) return no_split(d, f, split, e);
+    snprintf(root, VT_PATH_MAX, "%s", d->path);
+    return VT_OK;
+}
+
+/* Archives that hold a folder of their own name: training_set/training_set. */
+static vt_status enter_same(char root[VT_PATH_MAX], vt_err *e) {
+    for (bool same = true; same;) {
+        vt_folders f;
+        char next[VT_PATH_MAX];
+        const char *slash = strrchr(root, '/');
+        vt_status s = vt_folders_list(&f, root, e);
+        same = s == VT_OK && f.n == 1 && !f.pictures && slash && !strcmp(slash + 1, f.name[0]);
+        if (same) s = below(next, root, f.name[0], e);
+        if (same && s == VT_OK) memcpy(root, next, sizeof next);
+        vt_folders_free(&f);
+        VT_TRY(s);
+    }
+    return VT_OK;
+}
+
+vt_status vt_layout_root(char root[VT_PATH_MAX], vt_dataset *d, vt_err *e) {
+    vt_folders f;
+    vt_status s = vt_folders_list(&f, d->path, e);
+    int *split = calloc((size_t)f.n + 1, sizeof *split);
+    if (s == VT_OK && !split) s = vt_fail(e, VT_E_MEMORY, "%s: no memory to list it", d->path);
+    bool classes = false; /* named so, whatever they are called */
+    if (s == VT_OK) s = vt_class_order_names(d, f.name, f.n, &classes, e);
+    if (s == VT_OK && classes) snprintf(root, VT_PATH_MAX, "%s", d->path);
+    if (s == VT_OK && !classes) s = pick(root, d, &f, split, e);
+    free(split);
+    vt_folders_free(&f);
+    return s == VT_OK ? enter_same(root, e) : s;
+}
+
+/* ---- versions ---- */
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static int common(const vt_folders *a, const vt_folders *b) {
+    int n = 0;
+    for (int i = 0; i < a->n; i++) n += bsearch(&a->name[i], b->name, (size_t)b->n, sizeof *b->name, by_text) != NULL;
+    return n;
+}
+
+/* Do the folders hold no pictures, but each mostly the same folders? */
+static vt_status are_versions(const char *path, const vt_folders *f, bool *out, vt_err *e) {
+    vt_folders first = {0};
+    char next[VT_PATH_MAX];
+    *out = f->n > 1;
+    for (int i = 0; *out && i < f->n; i++) {
+        vt_folders g = {0};
+        vt_status s = below(next, path, f->name[i], e);
+        if (s == VT_OK) s = vt_folders_list(&g, next, e);
+        int least = i && first.n < g.n ? first.n : g.n, both = i ? common(&first, &g) : g.n;
+        *out = s == VT_OK && !g.pictures && both > 1 && 2 * both >= least;
+        if (i || s != VT_OK)
+            vt_folders_free(&g);
+        else
+            first = g;
+        if (s == VT_OK) continue;
+        vt_folders_free(&first);
+        return s;
+    }
+    vt_folders_free(&first);
+    return VT_OK;
+}
+
+static bool hold_splits(const vt_folders *f) {
+    vt_split ignored;
+    for (int i = 0; i < f->n; i++)
+        if (vt_split_named(f->name[i], &ignored)) return true;
+    return false;
+}
+
+vt_status vt_layout_inside(vt_dataset *d, const char *root, vt_err *e) {
+    enum { DEEPEST = 8 };
+    char at[VT_PATH_MAX], next[VT_PATH_MAX];
+    bool deeper = true;
+    vt_status s = VT_OK;
+    snprintf(at, sizeof at, "%s", root);
+    for (int depth = 0; s == VT_OK && deeper && depth < DEEPEST; depth++) {
+        vt_folders f;
+        s = vt_folders_list(&f, at, e);
+        deeper = s == VT_OK && f.n == 1 && !f.pictures && !(depth && hold_splits(&f));
+        if (s == VT_OK && f.n > 1 && !f.pictures && !(depth && hold_splits(&f))) s = are_versions(at, &f, &deeper, e);
+        if (s == VT_OK && depth && !deeper && f.n > 1) {
+            free(d->inside);
+            d->inside_classes = f.n;
+            if (!(d->inside = strdup(at))) s = vt_fail(e, VT_E_MEMORY, "%s: no memory to list it", root);
+        }
+        if (s == VT_OK && deeper) s = below(next, at, f.name[0], e);
+        if (s == VT_OK && deeper) memcpy(at, next, sizeof at);
+        vt_folders_free(&f);
+    }
+    return s;
+}
