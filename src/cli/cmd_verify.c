@@ -306,8 +306,11 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"adv", "FILE", "adversarial images of any tool: .safetensors, .npy or .npz, [N,C,H,W] in [0,1] or uint8"},
-    {"tensor", "NAME", "which tensor of FILE (default x_adv, else the only one of four sides)"},
+    {"adv", "FILE|DIR",
+     "adversarial images of any tool: .safetensors, .npy, .npz or .pth, [N,C,H,W] in [0,1] or uint8; or a folder of "
+     "PNGs"},
+    {"tensor", "NAME",
+     "which tensor of FILE (default x_adv, adv_complete, adv_inputs, else the only one of four sides)"},
     {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (with --adv)"},
     {"norm", "linf|l2|l1|l0", "threat model (with --adv; default linf)"},
     {"threat", "patch:size=N,count=N", "instead of --norm and --eps: squares in which pixels are free (with --adv)"},

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/adv_file.h"
 
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include "core/files.h"
+#include "core/mem.h"
 #include "io/image.h"
 #include "io/mapped.h"
+#include "io/weights.h"
 #include "io/zip.h"
 
 struct vt_adv_file_file {
     vt_mapped map; /* NumPy */
     vt_zip *zip;
-    vt_tensors *st; /* safetensors */
+    vt_tensors *st;  /* safetensors, PyTorch */
+    uint8_t *pixels; /* a folder's pictures */
     vt_npy x;
 };
 typedef struct vt_adv_file_file points_file;
@@ -56,6 +65,14 @@ static int64_t find(const points_file *f, const char *want) {
     return -1;
 }
 
+/* [1,N,C,H,W] and [N,1,C,H,W] are [N,C,H,W]: of one restart, or one attack. */
+static void squeeze(vt_npy *a) {
+    int at = a->ndim == 5 && a->shape[0] == 1 ? 0 : 1;
+    if (a->ndim != 5 || a->shape[at] != 1) return;
+    for (int k = at; k < 4; k++) a->shape[k] = a->shape[k + 1], a->stride[k] = a->stride[k + 1];
+    a->ndim = 4;
+}
+
 /* The only array of four sides: its place; -1: none, -2: several. */
 static int64_t only_images(const points_file *f, const char *path) {
     int64_t at = -1;
@@ -63,7 +80,9 @@ static int64_t only_images(const points_file *f, const char *path) {
     for (int64_t i = 0; i < arrays(f); i++) {
         vt_npy a;
         vt_err ignored = {0};
-        if (!array_name(f, i, name) || array_at(f, i, path, &a, &ignored) != VT_OK || a.ndim != 4) continue;
+        if (!array_name(f, i, name) || array_at(f, i, path, &a, &ignored) != VT_OK) continue;
+        squeeze(&a);
+        if (a.ndim != 4) continue;
         if (at >= 0) return -2;
         at = i;
     }
@@ -73,7 +92,9 @@ static int64_t only_images(const points_file *f, const char *path) {
 static vt_status choose(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
     char name[128], list[300] = "";
     points_file *f = p->file;
-    int64_t at = tensor ? find(f, tensor) : find(f, "x_adv");
+    static const char *const usual[] = {"x_adv", "adv_complete", "adv_inputs", "adv_images"};
+    int64_t at = tensor ? find(f, tensor) : -1;
+    for (size_t k = 0; !tensor && at < 0 && k < sizeof usual / sizeof *usual; k++) at = find(f, usual[k]);
     if (at < 0 && !tensor) at = only_images(f, path);
     if (at >= 0) return array_name(f, at, p->name) ? array_at(f, at, path, &f->x, e) : VT_E_FORMAT;
     for (int64_t i = 0, used = 0; i < arrays(f) && used < 250; i++)
@@ -94,7 +115,7 @@ static vt_status check_shape(vt_adv_file *p, const char *path, vt_err *e) {
     vt_npy *x = &p->file->x;
     char shape[200];
     vt_shape_text(shape, sizeof shape, x->shape, x->ndim);
-    vt_npy_grey(x);
+    vt_npy_grey(x), squeeze(x);
     if (x->ndim != 4) return vt_fail(e, VT_E_USAGE, "%s: %s is %s, must be [N,C,H,W]", path, array_called(p), shape);
     bool sides = x->shape[0] >= 1 && x->shape[0] <= INT32_MAX;
     for (int k = 1; k < 4; k++) sides = sides && x->shape[k] >= 1 && x->shape[k] <= VT_IMAGE_MAX_SIDE;
@@ -140,16 +161,130 @@ static void look(vt_adv_file *p) {
     }
 }
 
+/* ---- a folder of pictures ---- */
+
+/* A file and the last number in its name; -1: it has none. */
+typedef struct picture {
+    char *name;
+    int64_t number;
+    bool alone; /* the number is all of the name */
+} picture;
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const picture *)a)->name, ((const picture *)b)->name);
+}
+
+static int by_number(const void *pa, const void *pb) {
+    const picture *a = pa, *b = pb;
+    return a->number != b->number ? (a->number < b->number ? -1 : 1) : by_name(a, b);
+}
+
+static void read_number(picture *p) {
+    size_t end = strlen(p->name) - strlen(".png");
+    while (end && !isdigit((unsigned char)p->name[end - 1])) end--;
+    size_t from = end;
+    while (from && isdigit((unsigned char)p->name[from - 1])) from--;
+    p->alone = !from && end == strlen(p->name) - strlen(".png");
+    p->number = end > from && end - from < 10 ? strtoll(p->name + from, NULL, 10) : -1;
+}
+
+static int is_png_name(const struct dirent *d) {
+    size_t n = strlen(d->d_name);
+    return n > 4 && *d->d_name != '.' && !strcasecmp(d->d_name + n - 4, ".png");
+}
+
+/* In the order of their numbers, if each has one of its own, else of their names. Numbers alone, which do not run from
+ * 1, are those of the images. */
+static vt_status sort_pictures(vt_adv_file *p, const char *path, picture *all, int n, vt_err *e) {
+    bool numbers = true, alone = true;
+    qsort(all, (size_t)n, sizeof *all, by_number);
+    for (int i = 0; i < n; i++) {
+        numbers = numbers && all[i].number >= 0 && (!i || all[i].number != all[i - 1].number);
+        alone = alone && all[i].alone;
+    }
+    if (!numbers) qsort(all, (size_t)n, sizeof *all, by_name);
+    if (!numbers || !alone || (all[0].number == 1 && all[n - 1].number == n)) return VT_OK;
+    p->index = calloc((size_t)n, sizeof *p->index);
+    if (!p->index) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its image numbers", path);
+    for (p->n_index = 0; p->n_index < n; p->n_index++) p->index[p->n_index] = all[p->n_index].number;
+    return VT_OK;
+}
+
+static vt_status read_pictures(vt_adv_file *p, const char *path, const picture *all, int n, vt_err *e) {
+    vt_npy *x = &p->file->x;
+    for (int i = 0; i < n; i++) {
+        vt_image im = {0};
+        char file[VT_PATH_MAX];
+        if (!vt_path(file, path, all[i].name)) return vt_fail(e, VT_E_IO, "%s: path is too long", path);
+        VT_TRY(vt_image_read(file, &im, e));
+        size_t size = vt_shape_values(im.shape), total = size * (size_t)n;
+        vt_status s = VT_OK;
+        if (!i) s = vt_memory_check(path, total, e);
+        if (!i && s == VT_OK && !(p->file->pixels = malloc(total)))
+            s = vt_fail(e, VT_E_MEMORY, "%s: no memory for it", path);
+        if (!i) p->shape = im.shape;
+        if (s == VT_OK && !vt_shape_same(im.shape, p->shape))
+            s = vt_fail(e, VT_E_USAGE, "%s: is %d x %d pixels, the first picture is %d x %d", file, im.shape.width,
+                        im.shape.height, p->shape.width, p->shape.height);
+        if (s == VT_OK) memcpy(p->file->pixels + (size_t)i * size, im.rgb, size);
+        vt_image_free(&im);
+        VT_TRY(s);
+    }
+    vt_shape c = p->shape;
+    size_t plane = vt_shape_plane(c);
+    *x = (vt_npy){.dtype = VT_U8,
+                  .ndim = 4,
+                  .shape = {n, c.channels, c.height, c.width},
+                  .numel = (size_t)n * vt_shape_values(c),
+                  .stride = {vt_shape_values(c), plane, (size_t)c.width, 1},
+                  .data = p->file->pixels};
+    return VT_OK;
+}
+
+static vt_status open_folder(vt_adv_file *p, const char *path, vt_err *e) {
+    struct dirent **names = NULL;
+    int n = scandir(path, &names, is_png_name, NULL);
+    if (n < 0)
+        return vt_fail(e, errno == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%s: cannot be listed: %s", path, strerror(errno));
+    picture *all = calloc((size_t)n + 1, sizeof *all);
+    for (int i = 0; all && i < n; i++) all[i].name = names[i]->d_name, read_number(&all[i]);
+    vt_status s = all ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its file names", path);
+    if (s == VT_OK && !n) s = vt_fail(e, VT_E_USAGE, "%s: holds no .png file of 8-bit images", path);
+    if (s == VT_OK) s = sort_pictures(p, path, all, n, e);
+    if (s == VT_OK) s = read_pictures(p, path, all, n, e);
+    for (int i = 0; i < n; i++) free(names[i]);
+    free(names), free(all);
+    return s;
+}
+
+/* Is the archive torch.save's? */
+static bool is_saved(const vt_zip *z) {
+    for (int64_t i = 0; i < vt_zip_count(z); i++) {
+        const char *name = vt_zip_name(z, i), *slash = name ? strrchr(name, '/') : NULL;
+        if (slash && !strcmp(slash, "/data.pkl")) return true;
+    }
+    return false;
+}
+
 vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
     *p = (vt_adv_file){.file = calloc(1, sizeof *p->file)};
     points_file *f = p->file;
+    struct stat is;
     if (!f) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
+    if (!stat(path, &is) && S_ISDIR(is.st_mode)) {
+        VT_TRY(open_folder(p, path, e));
+        VT_TRY(check_shape(p, path, e));
+        look(p);
+        return VT_OK;
+    }
     VT_TRY(vt_mapped_open(&f->map, path, e));
     bool zip = f->map.n >= 2 && !memcmp(f->map.bytes, "PK", 2);
-    if (zip)
-        VT_TRY(vt_zip_open(&f->zip, f->map.bytes, f->map.n, path, e));
-    else if (f->map.n < 6 || memcmp(f->map.bytes, "\x93NUMPY", 6))
-        VT_TRY(vt_tensors_open(&f->st, path, e));
+    if (zip) VT_TRY(vt_zip_open(&f->zip, f->map.bytes, f->map.n, path, e));
+    if (zip && is_saved(f->zip)) {
+        vt_zip_close(f->zip);
+        f->zip = NULL;
+    }
+    if (!f->zip && (f->map.n < 6 || memcmp(f->map.bytes, "\x93NUMPY", 6))) VT_TRY(vt_saved_open(&f->st, path, e));
     VT_TRY(choose(p, path, tensor, e));
     VT_TRY(check_shape(p, path, e));
     VT_TRY(read_index(p, path, e));
@@ -161,6 +296,7 @@ void vt_adv_file_close(vt_adv_file *p) {
     if (p->file) {
         vt_zip_close(p->file->zip);
         vt_tensors_close(p->file->st);
+        free(p->file->pixels);
         vt_mapped_close(&p->file->map);
     }
     free(p->file), free(p->index);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Adversarial images of any tool: the tensor [N,C,H,W] of a safetensors file, a NumPy array or an archive of them, and
- * the image numbers that may stand beside it. Values are floats in [0,1] or bytes; nothing is rounded or clipped. */
+/* Adversarial images of any tool: the tensor [N,C,H,W] of a safetensors file, of what torch.save wrote (AutoAttack's
+ * adv_complete, torchattacks' adv_inputs), of a NumPy array or an archive of them, and the image numbers that may stand
+ * beside it; or a folder of PNGs, in the order of the numbers in their names. Values are floats in [0,1] or bytes;
+ * nothing is rounded or clipped. [1,N,C,H,W] and [N,1,C,H,W] are [N,C,H,W]. */
 #ifndef VT_IO_ADV_FILE_H
 #define VT_IO_ADV_FILE_H
 
@@ -18,8 +20,9 @@ typedef struct vt_adv_file {
     struct vt_adv_file_file *file;
 } vt_adv_file;
 
-/* tensor: its name; NULL: x_adv, else the only array of four sides. Image numbers are adv_index, indices or index, with
- * the tensor's own prefix ("pgd.x_adv": "pgd.index"). */
+/* tensor: its name; NULL: x_adv, adv_complete, adv_inputs, adv_images, else the only array of four sides. Image numbers
+ * are adv_index, indices or index, with the tensor's own prefix ("pgd.x_adv": "pgd.index"); of a folder whose names are
+ * numbers alone these, unless they run from 1. */
 vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor, vt_err *e);
 void vt_adv_file_close(vt_adv_file *p); /* also after a failed open; accepts a zeroed one */
 

@@ -247,10 +247,29 @@ static vt_status wanted(walk *w, vt_node **dict, const char *want) {
                    *all ? "; there are: " : "", all);
 }
 
+const char vt_state_all[] = "*";
+
+/* Every tensor of a tree of dictionaries, lists and tuples, each of which is looked at once. */
+static vt_status add_all(walk *w, vt_node *n, const char *name, int depth) {
+    bool dict = n->kind == VT_NODE_DICT;
+    if (n->kind == VT_NODE_TENSOR) return vt_state_tensor(w->st, name, n->u.tensor, w->from, w->e);
+    if ((!dict && n->kind != VT_NODE_LIST && n->kind != VT_NODE_TUPLE) || n->seen || depth > MAX_DEPTH) return VT_OK;
+    n->seen = 1;
+    for (uint32_t i = 0; i < n->u.list.n; i += dict ? 2 : 1) {
+        const vt_node place = {.kind = VT_NODE_INT, .u.i = i};
+        vt_node *inner = n->u.list.v[dict ? i + 1 : i];
+        const char *full = join(w, name, dict ? n->u.list.v[i] : &place);
+        if (!full) return w->e->code;
+        VT_TRY(add_all(w, inner, full, depth + 1));
+    }
+    return VT_OK;
+}
+
 vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, const char *want, vt_err *e) {
     vt_err mine = {0};
     walk w = {st, from, e ? e : &mine};
     char why[256];
+    if (want == vt_state_all) return add_all(&w, root, "", 0);
     if (root->kind != VT_NODE_DICT)
         return vt_fail(e, VT_E_FORMAT, "%s: holds %s, not a state dict", st->path, vt_node_name(root));
     const vt_node *args = dict_get(root, "args"), *key;

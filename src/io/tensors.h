@@ -65,7 +65,9 @@ vt_status vt_tensors_index(vt_tensors *st, vt_err *e);
 bool vt_shape_bytes(const int64_t *shape, int ndim, vt_dtype d, size_t *numel, size_t *bytes);
 size_t vt_tensor_bytes(const vt_tensor *t);
 
-/* Readers: each adds tensors to a handle that vt_tensors_begin made. */
+/* Readers: each adds tensors to a handle that vt_tensors_begin made; want as in vt_weights_open, or vt_state_all: all
+ * tensors, whatever holds them (vt_saved_open). */
+extern const char vt_state_all[];
 vt_status vt_tensors_read_safetensors(vt_tensors *st, vt_err *e);
 vt_status vt_tensors_read_zip(vt_tensors *st, const char *want, vt_err *e);
 vt_status vt_tensors_read_legacy(vt_tensors *st, const char *want, vt_err *e);

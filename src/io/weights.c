@@ -75,6 +75,17 @@ static vt_status make(vt_tensors **out, const char *path, const uint8_t *bytes, 
     return VT_OK;
 }
 
+vt_status vt_saved_open(vt_tensors **out, const char *path, vt_err *e) {
+    VT_TRY(vt_tensors_begin(out, path, NULL, 0, e));
+    bool saved = is_legacy(*out) || begins(*out, "PK", 2, 0);
+    vt_status s = read_file(*out, saved ? vt_state_all : NULL, true, e);
+    if (s == VT_OK) s = vt_tensors_index(*out, e);
+    if (s == VT_OK) return VT_OK;
+    vt_tensors_close(*out);
+    *out = NULL;
+    return s;
+}
+
 vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, const char *want,
                            vt_err *e) {
     return make(out, path, bytes, n, want, false, e);

@@ -18,6 +18,10 @@ vt_status vt_weights_open(vt_tensors **out, const char *path, const char *want, 
 vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, const char *want,
                            vt_err *e);
 
+/* All tensors of a file that is no checkpoint, under their names: of what torch.save wrote, keys and places in lists
+ * joined by dots ("adv_complete", "0", "a.1"; a tensor alone is ""), whatever holds them. */
+vt_status vt_saved_open(vt_tensors **out, const char *path, vt_err *e);
+
 const char *vt_tensors_format(const vt_tensors *st); /* "safetensors", "PyTorch zip", "PyTorch legacy" ... */
 const char *vt_tensors_origin(const vt_tensors *st,
                               int i); /* the name that tensor i has in its file; NULL past the end */

@@ -134,3 +134,41 @@ floats() {
     printf 'PK\x03\x04 nonsense' >broken.npz
     bad 1 "broken.npz" -- verify --adv broken.npz --data "$D" --weights "$W" --eps 1/255
 }
+
+@test "files of AutoAttack, torchattacks and others of torch.save's; folders of PNGs" {
+    points
+    /usr/bin/python3 "$ROOT/tests/fixtures/saved_adv.py" r/export.npz s
+    local f
+    for f in autoattack.pth torchattacks.pt plain.pt pair.pt restart.pt each.pt; do
+        adv s/$f --json t.json
+        [ "$status" = 0 ] || fail "$f: $stderr"
+        truth t.json ".points == 20 and .broken == $BROKEN and .violations == 0"
+    done
+    adv s/whole.pt --json t.json # bytes: half a grey level further
+    truth t.json '.points == 20'
+    adv s/several.pt --tensor apgd-ce
+    [ "$status" = 0 ]
+    says "$BROKEN broken"
+    refused "several that could be images: say which with --tensor" "apgd-ce, square" -- s/several.pt
+    refused "has no tensor x_adv, nor one of four sides" "it has: labels" -- s/labels.pt
+    refused "must be [N,C,H,W]" -- s/six.pt --tensor ''
+    adv s/numbers.pt --json t.json
+    truth t.json '[.images[].image] == [7,2]'
+    # pictures: those of the ball, which eps in grey levels allows
+    vt verify --weights "$W" --data "$D" --eps 4/255 --adv s/from0 --json t.json
+    says "images by the file's own numbers"
+    truth t.json '.points == 20 and .violations == 0'
+    for f in from1 named letters; do
+        vt verify --weights "$W" --data "$D" --eps 4/255 --adv s/$f --json u.json
+        cmp t.json u.json
+    done
+    vt verify --weights "$W" --data "$D" --eps 4/255 --adv s/some --json t.json
+    says "the file's own numbers"
+    truth t.json '[.images[].image] == [1,4,7,10,13,16,19] and .violations == 0'
+    rm s/from1/20.png s/from0/0.png
+    refused "has 19 images and no tensor adv_index" "--indices A:B" -- s/from1
+    cp "$ROOT/tests/fixtures/png/rgb8.png" s/some/00002.png
+    refused "s/some/00002.png: is 5 x" "the first picture is 32 x 32" -- s/some
+    mkdir none
+    refused "none: holds no .png file" -- none
+}

@@ -94,6 +94,71 @@ static void test_points_fortran(void **state) {
     check_values(at("f.npy"), NULL, false, want, 0x1p-24);
 }
 
+/* What torch.save wrote of eight images, whose values are k/96; the sides of one that hold nothing are left out. */
+static void test_points_saved(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *tensor, *name;
+        int n;
+    } files[] = {{"saved_autoattack", NULL, "adv_complete", 8},
+                 {"saved_torchattacks", NULL, "adv_inputs", 8},
+                 {"saved_torchattacks", "clean_inputs", "clean_inputs", 8},
+                 {"saved_pair", NULL, "0", 8},
+                 {"saved_each", NULL, "0.x", 8},
+                 {"saved_plain", NULL, "", 8},
+                 {"saved_numbers", NULL, "adv", 2}};
+    for (size_t i = 0; i < T_COUNT(files); i++) {
+        vt_adv_file p;
+        vt_err e = {0};
+        char path[200];
+        float x[12];
+        snprintf(path, sizeof path, "tests/fuzz/corpus/adv_file/%s", files[i].file);
+        if (vt_adv_file_open(&p, path, files[i].tensor, &e) != VT_OK) fail_msg("%s", e.text);
+        assert_string_equal(p.name, files[i].name);
+        assert_true(p.n == files[i].n && vt_shape_same(p.shape, vt_shape_rgb(2)));
+        assert_true(p.n == 8 ? !p.index : p.n_index == 2 && p.index[0] == 7 && p.index[1] == 2);
+        vt_adv_file_read(&p, 1, x);
+        double first = i == 2 ? 0 : p.n == 8 ? 12 / 96.0 : 24 / 96.0;
+        t_le(fabs((double)x[0] - first), 0x1p-24, "%s", path);
+        vt_adv_file_close(&p);
+    }
+}
+
+/* Pictures by their numbers, which are those of the images unless they run from 1. */
+static void test_points_pictures(void **state) {
+    (void)state;
+    static const struct {
+        const char *names[3];
+        int order[3], index; /* index: of the second, -1: none */
+    } sets[] = {{{"10.png", "9.png", "2.png"}, {2, 1, 0}, 9},
+                {{"3.png", "2.png", "1.png"}, {2, 1, 0}, -1},
+                {{"a10.png", "a9.png", "a2.png"}, {2, 1, 0}, -1},
+                {{"x.png", "2.png", "a.png"}, {1, 2, 0}, -1},
+                {{"0.png", "2.png", "1.png"}, {0, 2, 1}, 1}};
+    for (size_t i = 0; i < T_COUNT(sets); i++) {
+        char dir[300], path[400];
+        snprintf(dir, sizeof dir, "%s/pictures%zu", tmp, i);
+        assert_int_equal(vt_make_dir(dir, NULL), VT_OK);
+        for (int k = 0; k < 3; k++) {
+            uint8_t rgb[12] = {(uint8_t)(k * 10)};
+            const vt_image im = {vt_shape_rgb(2), rgb, NULL};
+            snprintf(path, sizeof path, "%s/%s", dir, sets[i].names[k]);
+            assert_int_equal(vt_png_write(path, &im, NULL), VT_OK);
+        }
+        vt_adv_file p;
+        vt_err e = {0};
+        if (vt_adv_file_open(&p, dir, NULL, &e) != VT_OK) fail_msg("%s", e.text);
+        assert_true(p.n == 3 && p.dtype == VT_U8);
+        for (int k = 0; k < 3; k++) {
+            float x[12];
+            vt_adv_file_read(&p, k, x);
+            t_le(fabs((double)x[0] * 255 - sets[i].order[k] * 10), 1e-4, "%s, place %d", dir, k);
+        }
+        assert_true(sets[i].index < 0 ? !p.index : p.index[1] == sets[i].index);
+        vt_adv_file_close(&p);
+    }
+}
+
 static void refused(const float *x, const int64_t *dims, const char *word) {
     static const double mean[] = {0.49, 0.48, 0.45}, std[] = {0.25, 0.24, 0.26};
     vt_adv_file p;
@@ -310,9 +375,17 @@ static void test_step(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_points),    cmocka_unit_test(test_points_fortran),  cmocka_unit_test(test_points_range),
-        cmocka_unit_test(test_allowance), cmocka_unit_test(test_allowance_norms), cmocka_unit_test(test_statuses),
-        cmocka_unit_test(test_html),      cmocka_unit_test(test_base64),          cmocka_unit_test(test_step),
+        cmocka_unit_test(test_points_saved),
+        cmocka_unit_test(test_points_pictures),
+        cmocka_unit_test(test_points),
+        cmocka_unit_test(test_points_fortran),
+        cmocka_unit_test(test_points_range),
+        cmocka_unit_test(test_allowance),
+        cmocka_unit_test(test_allowance_norms),
+        cmocka_unit_test(test_statuses),
+        cmocka_unit_test(test_html),
+        cmocka_unit_test(test_base64),
+        cmocka_unit_test(test_step),
     };
     return cmocka_run_group_tests_name("prove", tests, make_tmp, remove_tmp);
 }
