@@ -73,7 +73,7 @@ vt_status vt_class_order_names(const vt_dataset *d, char *const *names, int n, b
 
 /* list: the classes of the file, `lines` of them, by name. */
 static vt_status take_list(vt_dataset *d, const named *list, int lines, vt_err *e) {
-    int hits = 0, k = 0;
+    int k = 0;
     for (int i = 1; i < lines; i++)
         if (!strcmp(list[i].name, list[i - 1].name))
             return vt_fail(e, VT_E_USAGE, "%s: names the class '%.80s' twice", d->asked, list[i].name);
@@ -83,13 +83,11 @@ static vt_status take_list(vt_dataset *d, const named *list, int lines, vt_err *
             return vt_fail(e, VT_E_USAGE, "%s: does not name the class folder '%.80s' of %s", d->asked, d->names[k],
                            d->path);
         d->order[k] = hit->at;
-        hits++;
     }
-    for (int i = 0; hits < lines && i < lines; i++) {
+    d->order_lines = lines;
+    for (int i = 0; !*d->extra && i < lines; i++) {
         for (k = 0; k < d->classes && d->order[k] != list[i].at; k++) continue;
-        if (k == d->classes)
-            return vt_fail(e, VT_E_USAGE, "%s: names the class '%.80s', of which %s has no folder", d->asked,
-                           list[i].name, d->path);
+        if (k == d->classes) snprintf(d->extra, sizeof d->extra, "%s", list[i].name);
     }
     return VT_OK;
 }
@@ -248,9 +246,16 @@ static vt_status by_labels(vt_dataset *d, int outputs, const char *model, vt_err
 
 /* ---- the head ---- */
 
+/* The index of a folder that is called by a wnid, "n02085620-Chihuahua" too; -1: it is not. */
+static int wnid_of(const char *name) {
+    char wnid[10];
+    snprintf(wnid, sizeof wnid, "%s", name);
+    return strlen(name) > 9 && isalnum((unsigned char)name[9]) ? -1 : vt_imagenet_index(wnid);
+}
+
 static bool are_wnids(const vt_dataset *d) {
     for (int k = 0; k < d->classes; k++)
-        if (vt_imagenet_index(d->names[k]) < 0) return false;
+        if (wnid_of(d->names[k]) < 0) return false;
     return true;
 }
 
@@ -263,7 +268,10 @@ static vt_status other_classes(const vt_dataset *d, int outputs, const char *mod
     else if (d->names && vt_dataset_inside(d->path, list, sizeof list))
         snprintf(why, sizeof why, " (is a folder in it meant: %s?)", list);
     else if (outputs == VT_IMAGENET_CLASSES && d->names)
-        snprintf(why, sizeof why, " (and its folders are not named by ImageNet's wnids)");
+        snprintf(why, sizeof why,
+                 " (and its folders are not named by ImageNet's wnids: --class-order FILE with the names of all "
+                 "outputs "
+                 "says which they are)");
     else if (!strcmp(d->def->name, "cifar"))
         snprintf(why, sizeof why, " (these are images of CIFAR-%d; " VT_CIFAR_URL " has both)", d->classes);
     return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d%s", d->path, d->classes, model, outputs,
@@ -294,17 +302,19 @@ static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
 /* Fills d->head, of which every class has an output, or refuses. */
 static vt_status fill(vt_dataset *d, int outputs, const char *model, vt_err *e) {
     bool wnids = outputs == VT_IMAGENET_CLASSES && are_wnids(d);
-    for (int k = 0; k < d->classes; k++)
-        d->head[k] = d->order ? d->order[k] : wnids ? vt_imagenet_index(d->names[k]) : k;
+    for (int k = 0; k < d->classes; k++) d->head[k] = d->order ? d->order[k] : wnids ? wnid_of(d->names[k]) : k;
     bool as_they_stand = d->order && !strcmp(d->asked, "text");
     if (d->order && !as_they_stand)
         snprintf(d->how, sizeof d->how, "class folders in the order of --class-order %s",
                  is_file(d->asked) ? "FILE" : d->asked);
     else if (!d->order && !wnids && d->labels)
         VT_TRY(by_labels(d, outputs, model, e));
-    d->ordered = d->ordered || wnids;
-    if (d->classes > outputs || (d->classes != outputs && (d->order || !d->ordered)))
-        return other_classes(d, outputs, model, e);
+    d->ordered = d->ordered || wnids || (d->order && *d->extra);
+    if (d->order && *d->extra && d->order_lines != outputs)
+        return vt_fail(e, VT_E_USAGE,
+                       "%s: names the class '%s', of which %s has no folder (nor are its %d names the %d of the model)",
+                       d->asked, d->extra, d->path, d->order_lines, outputs);
+    if (d->classes > outputs || (d->classes != outputs && !d->ordered)) return other_classes(d, outputs, model, e);
     return check_folders(d, outputs, e);
 }
 

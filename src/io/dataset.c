@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/files.h"
+#include "core/opt.h"
 #include "io/folders.h"
 #include "io/stranger.h"
 
@@ -146,7 +147,9 @@ int vt_dataset_inside(const char *path, char *list, size_t size) {
 /* ---- opening ---- */
 
 static vt_status no_corruptions(const char *path, vt_err *e) {
-    return vt_fail(e, VT_E_USAGE, "%s: --corruption wants a folder of NAME.npy files with labels.npy (CIFAR-10-C)",
+    return vt_fail(e, VT_E_USAGE,
+                   "%s: --corruption wants a folder of NAME.npy files with labels.npy (CIFAR-10-C), or of folders "
+                   "NAME/SEVERITY/CLASS (ImageNet-C)",
                    path);
 }
 
@@ -219,26 +222,93 @@ static int is_array(const struct dirent *d) {
            strcmp(d->d_name, "labels.npy");
 }
 
-vt_status vt_corruptions_list(char (**names)[64], int *n, const char *path, vt_err *e) {
-    char root[4096], file[4096];
+static int is_severity(const char *name) { return *name >= '1' && *name <= '0' + VT_SEVERITIES && !name[1]; }
+
+/* Folders that hold folders 1 to 5 (ImageNet-C). */
+static vt_status list_trees(char (*list)[64], int *n, const vt_folders *f, const char *path, vt_err *e) {
+    char tree[VT_PATH_MAX];
+    *n = 0;
+    for (int i = 0; i < f->n; i++) {
+        vt_folders g = {0};
+        if (strlen(f->name[i]) >= sizeof *list || !below(tree, path, f->name[i])) continue;
+        vt_status s = vt_folders_list(&g, tree, e);
+        bool hit = s == VT_OK && g.n;
+        for (int k = 0; k < g.n; k++) hit = hit && is_severity(g.name[k]);
+        vt_folders_free(&g);
+        VT_TRY(s);
+        if (hit) snprintf(list[(*n)++], sizeof *list, "%s", f->name[i]);
+    }
+    return VT_OK;
+}
+
+static vt_status list_arrays(char (**list)[64], int *n, const char *path, vt_err *e) {
+    char file[4096];
     struct dirent **all = NULL;
-    *names = NULL, *n = 0;
-    VT_TRY(find_root(&path, path, true, root, e));
     int count = is_dir(path) ? scandir(path, &all, is_array, alphasort) : 0;
-    bool labels = below(file, path, "labels.npy");
-    char(*list)[64] = calloc((size_t)(count > 0 ? count : 0) + 1, sizeof *list);
+    *n = count > 0 && below(file, path, "labels.npy") ? count : 0;
+    *list = calloc((size_t)(count > 0 ? count : 0) + 1, sizeof **list);
     for (int i = 0; i < count; i++) {
-        if (list) memcpy(list[i], all[i]->d_name, strlen(all[i]->d_name) - 4);
+        if (*list) memcpy((*list)[i], all[i]->d_name, strlen(all[i]->d_name) - 4);
         free(all[i]);
     }
     free(all);
-    if (!list) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its corruptions", path);
-    if (count < 1 || !labels) {
+    return *list ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its corruptions", path);
+}
+
+vt_status vt_corruptions_list(char (**names)[64], int *n, const char *path, vt_err *e) {
+    char root[4096], (*list)[64] = NULL;
+    vt_folders f = {0};
+    *names = NULL, *n = 0;
+    VT_TRY(find_root(&path, path, true, root, e));
+    vt_status s = list_arrays(&list, n, path, e);
+    if (s == VT_OK && !*n && is_dir(path)) s = vt_folders_list(&f, path, e);
+    if (s == VT_OK && !*n && f.n) {
         free(list);
-        return no_corruptions(path, e);
+        list = calloc((size_t)f.n, sizeof *list);
+        s = list ? list_trees(list, n, &f, path, e)
+                 : vt_fail(e, VT_E_MEMORY, "%s: no memory for its corruptions", path);
     }
-    *names = list, *n = count;
-    return VT_OK;
+    vt_folders_free(&f);
+    if (s == VT_OK && !*n) s = no_corruptions(path, e);
+    if (s == VT_OK)
+        *names = list;
+    else
+        free(list), *n = 0;
+    return s;
+}
+
+bool vt_corruptions_text(const char *path, char *out, size_t size) {
+    char(*names)[64];
+    size_t at = 0;
+    int n;
+    *out = 0;
+    if (vt_corruptions_list(&names, &n, path, NULL) != VT_OK) return false;
+    for (int i = 0; i < n && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", names[i]);
+    free(names);
+    return true;
+}
+
+vt_status vt_corruption_check(const vt_dataset *d, vt_err *e) {
+    char(*names)[64], all[600];
+    const char *known[256], *name = d->corruption.name;
+    int n, k = 0;
+    if (d->split != VT_SPLIT_TEST)
+        return vt_fail(e, VT_E_USAGE, "%s: its images are test images, there is no %s split", d->path,
+                       vt_split_name(d->split));
+    VT_TRY(vt_corruptions_list(&names, &n, d->path, e));
+    while (k < n && strcmp(names[k], name) != 0) k++;
+    vt_status s = VT_OK;
+    if (k == n) {
+        int most = n < 256 ? n : 256;
+        for (int i = 0; i < most; i++) known[i] = names[i];
+        const char *near = vt_nearest(name, known, (size_t)most);
+        vt_corruptions_text(d->path, all, sizeof all);
+        s = vt_fail(e, VT_E_USAGE, "--corruption is '%s', but %s has %s%s%s%s", name, d->path, all,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    free(names);
+    return s;
 }
 
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {

@@ -15,7 +15,7 @@ typedef enum vt_split { VT_SPLIT_TEST, VT_SPLIT_TRAIN, VT_SPLIT_VAL } vt_split;
 const char *vt_split_name(vt_split s); /* "test", "train", "val" */
 
 /* One file of a folder of corrupted test images (CIFAR-10-C: Hendrycks and Dietterich 2019), NAME.npy, and one fifth of
- * it: the severities stand one after another. */
+ * it: the severities stand one after another; of ImageNet-C the class folders in NAME/SEVERITY. */
 enum { VT_SEVERITIES = 5 };
 typedef struct vt_corruption {
     char name[64]; /* empty: none */
@@ -53,6 +53,8 @@ struct vt_dataset {
     const char *const *names; /* [classes], or NULL: the source does not name them */
     const char *asked;        /* --class-order as given, the caller's; NULL: nothing was asked for */
     int *order;               /* [classes] by `asked`: the output that is meant by each class; NULL: as they stand */
+    int order_lines;          /* classes that its file names */
+    char extra[60];           /* the first of them that has no folder, or "" */
     char *inside;             /* a folder whose folders may be the classes (io/layout.h), or NULL */
     int inside_classes;       /* how many it has */
     char said[400];           /* sentences on what was left out or passed over; "" */
@@ -96,8 +98,12 @@ vt_status vt_dataset_read_as(const vt_dataset *d, int64_t i, vt_shape want, vt_i
 const char *vt_dataset_image_name(const vt_dataset *d, int64_t i); /* NULL: none */
 void vt_dataset_close(vt_dataset *d);                              /* accepts NULL */
 
-/* The corruptions that `path` (or the CIFAR-10-C within it) has, sorted; *names to be freed. */
+/* The corruptions that `path` (or the CIFAR-10-C within it) has, sorted: its arrays NAME.npy with labels.npy, or
+ * folders that hold folders 1 to 5 (ImageNet-C); *names to be freed. */
 vt_status vt_corruptions_list(char (**names)[64], int *n, const char *path, vt_err *e);
+bool vt_corruptions_text(const char *path, char *out, size_t size); /* "fog, snow"; false: it has none */
+/* Is d->corruption one of them, and the split test? The name is no path then. */
+vt_status vt_corruption_check(const vt_dataset *d, vt_err *e);
 
 /* Sub-folders that look like data sets of their own, "a, b": one of them may be meant. How many. */
 int vt_dataset_inside(const char *path, char *list, size_t size);

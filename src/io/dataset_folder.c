@@ -294,6 +294,10 @@ static void say_all(vt_dataset *d, const folder *f) {
     if (empty)
         vt_dataset_say(d, "%d class folder%s no pictures (%.60s), and %s a class all the same", empty,
                        empty == 1 ? " holds" : "s hold", f->classes.name[first], empty == 1 ? "is" : "each is");
+    if (f->classes.pictures)
+        vt_dataset_say(d, "%zu picture%s beside the class folders %s no class and %s left out", f->classes.pictures,
+                       f->classes.pictures == 1 ? "" : "s", f->classes.pictures == 1 ? "has" : "have",
+                       f->classes.pictures == 1 ? "was" : "were");
     if (list_left(f, left, sizeof left))
         vt_dataset_say(d, "pictures of these endings were left out: %s (convert them to PNG)", left);
 }
@@ -342,6 +346,7 @@ const vt_dataset_def vt_dataset_def_folder = {
     .name = "folder",
     .summary = "PNG or JPEG pictures, one sub-folder for each class, under an optional train, test or val",
     .probe = folder_probe,
+    .corruptions = true,
     .open = folder_open,
     .read = folder_read,
     .file = folder_file,

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "core/opt.h"
 #include "io/dataset.h"
 #include "io/mapped.h"
 #include "io/npy.h"
@@ -117,35 +116,9 @@ static bool there(const vt_dataset *d, const arrays *a, const char *name) {
     return vt_zip_find(a->zip, file) >= 0;
 }
 
-/* "a, b, c" */
-static void list_names(char *out, size_t size, char (*names)[64], int n) {
-    size_t at = 0;
-    for (int i = 0; i < n && at < size; i++)
-        at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", names[i]);
-}
-
-/* The name must be one of the folder's own files: what else it might say is no path. */
 static vt_status from_corruption(vt_dataset *d, arrays *a, vt_err *e) {
-    char(*names)[64], all[600] = "";
-    const char *known[256], *name = d->corruption.name, *near;
-    int n, k = 0;
-    if (d->split != VT_SPLIT_TEST)
-        return vt_fail(e, VT_E_USAGE, "%s: its images are test images, there is no %s split", d->path,
-                       vt_split_name(d->split));
-    VT_TRY(vt_corruptions_list(&names, &n, d->path, e));
-    while (k < n && strcmp(names[k], name)) k++;
-    vt_status s = VT_OK;
-    if (k == n) {
-        int most = n < 256 ? n : 256;
-        for (int i = 0; i < most; i++) known[i] = names[i];
-        near = vt_nearest(name, known, (size_t)most);
-        list_names(all, sizeof all, names, n);
-        s = vt_fail(e, VT_E_USAGE, "--corruption is '%s', but %s has %s%s%s%s", name, d->path, all,
-                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-    }
-    free(names);
-    VT_TRY(s);
-    return from_folder(d, a, name, "labels", e);
+    VT_TRY(vt_corruption_check(d, e));
+    return from_folder(d, a, d->corruption.name, "labels", e);
 }
 
 /* What an archive holds. */
@@ -164,14 +137,10 @@ static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
         if (!there(d, a, keys[k].images) || !there(d, a, keys[k].labels)) continue;
         return a->zip ? from_archive(d, a, k, e) : from_folder(d, a, keys[k].images, keys[k].labels, e);
     }
-    char(*names)[64], all[600] = "";
-    int n;
-    if (!a->zip && vt_corruptions_list(&names, &n, d->path, NULL) == VT_OK) {
-        list_names(all, sizeof all, names, n);
-        free(names);
+    char all[600] = "";
+    if (!a->zip && vt_corruptions_text(d->path, all, sizeof all))
         return vt_fail(e, VT_E_USAGE, "%s: is a folder of corruptions: give --corruption, one of %s, or all", d->path,
                        all);
-    }
     list_arrays(a, all, sizeof all);
     return vt_fail(e, VT_E_FORMAT,
                    "%s: has no arrays named images and labels, x and y, x_%s and y_%s, or arr_0 and arr_1%s%s%s",

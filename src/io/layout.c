@@ -127,8 +127,19 @@ static vt_status enter_same(char root[VT_PATH_MAX], vt_err *e) {
     return VT_OK;
 }
 
+/* NAME/SEVERITY of ImageNet-C. */
+static vt_status corruption_root(char root[VT_PATH_MAX], const vt_dataset *d, vt_err *e) {
+    VT_TRY(vt_corruption_check(d, e));
+    int n = snprintf(root, VT_PATH_MAX, "%s/%s/%d", d->path, d->corruption.name, d->corruption.severity);
+    if (n >= VT_PATH_MAX) return vt_fail(e, VT_E_IO, "%s: path is too long", d->path);
+    if (access(root, F_OK) == 0) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: is not there: %s has no severity %d", root, d->corruption.name,
+                   d->corruption.severity);
+}
+
 vt_status vt_layout_root(char root[VT_PATH_MAX], vt_dataset *d, vt_err *e) {
     vt_folders f;
+    if (*d->corruption.name) return corruption_root(root, d, e);
     vt_status s = vt_folders_list(&f, d->path, e);
     int *split = calloc((size_t)f.n + 1, sizeof *split);
     if (s == VT_OK && !split) s = vt_fail(e, VT_E_MEMORY, "%s: no memory to list it", d->path);

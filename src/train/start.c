@@ -106,6 +106,22 @@ static void write_back(vt_recipe_model *m, const vt_config *c, bool init) {
     memcpy(m->mean, c->mean, sizeof m->mean), memcpy(m->std, c->std, sizeof m->std);
 }
 
+/* The model's names of its outputs: those of the class folders, else those of the weights that it starts from. */
+static vt_status name_outputs(vt_model *m, const vt_dataset *d, const vt_model *init, vt_err *e) {
+    size_t bytes = 1, at = 0;
+    bool kept = !d->names && init && init->labels && init->config.classes == m->config.classes;
+    if (!kept && (!d->names || d->classes != m->config.classes)) return VT_OK;
+    for (int k = 0; !kept && k < d->classes; k++) bytes += strlen(d->names[k]) + 1;
+    m->labels = kept ? strdup(init->labels) : malloc(bytes);
+    if (!m->labels) return vt_fail(e, VT_E_MEMORY, "no memory for the names of %d classes", m->config.classes);
+    for (int k = 0; !kept && k < d->classes; k++) {
+        for (const char *c = d->names[k]; *c; c++) m->labels[at++] = (unsigned char)*c < ' ' ? ' ' : *c;
+        m->labels[at++] = '\n';
+    }
+    if (!kept) m->labels[at] = 0;
+    return VT_OK;
+}
+
 vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e) {
     vt_config c;
     vt_train_images d = {.path = data->path, .classes = data->classes};
@@ -115,6 +131,7 @@ vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, c
     vt_status s =
         init ? vt_adapt(*out, init, &r->init, (uint64_t)r->top.seed, e) : vt_model_init(*out, (uint64_t)r->top.seed);
     if (s != VT_OK && !init) vt_fail(e, s, "no memory for the first weights");
+    if (s == VT_OK) s = name_outputs(*out, data, init, e);
     if (s == VT_OK) s = vt_model_prepare(*out, e);
     if (s != VT_OK) {
         vt_model_close(*out);

@@ -62,6 +62,16 @@ judge_ok() { [ "$status" = 0 ] && says "$@" || fail "$status: $output$stderr"; }
     bad 1 "C/fog has 5 classes" "as --data C/fog/1" -- eval "$F/m.safetensors" --data C/fog
     good eval "$F/m.safetensors" --data C/snow/5
     says "12 / 12"
+    # ImageNet-C's own way
+    good eval "$F/m.safetensors" --data C --corruption fog --severity 3 --out r
+    says "corruption fog, severity 3 of 5" "12 / 12"
+    good verify r
+    good eval "$F/m.safetensors" --data C --corruption all --severity 2 --out all
+    [ "$(ls all | tr '\n' ' ')" = "corruptions.csv corruptions.json fog-2 snow-2 " ]
+    rm -r C/fog/4
+    bad 2 "C/fog/4: is not there: fog has no severity 4" -- eval "$F/m.safetensors" --data C --corruption fog --severity 4
+    bad 2 "--corruption is '../C/fog', but C has fog, snow" -- eval "$F/m.safetensors" --data C --corruption ../C/fog --severity 1
+    bad 2 "there is no val split" -- eval "$F/m.safetensors" --data C --corruption fog --severity 1 --split val
     lay P/art a b c && lay P/photo a b c && lay P/sketch a b c
     bad 2 "its folders (art, photo) each hold the same folders" "name one, as --data P/art, or give --class-order text" -- eval "$F/m.safetensors" --data P
     good eval "$F/m.safetensors" --data P --class-order text
@@ -103,6 +113,12 @@ judge_ok() { [ "$status" = 0 ] && says "$@" || fail "$status: $output$stderr"; }
     cd ..
     bad_order 'b\nc\n' "order: does not name the class folder 'a' of d"
     bad_order 'b\nc\na\nx\n' "order: names the class 'x', of which d has no folder"
+    # all outputs of the model, of which the data have some
+    rm -r d/c
+    printf 'b\nc\na\n' >order
+    good eval "$F/m.safetensors" --data d --class-order order
+    says "8 / 8" "2 classes on a head of 3 classes: all outputs are compared"
+    lay e b c a && cp -r e/c d/c
     bad_order 'b\nc\na\nb\n' "order: names the class 'b' twice"
     bad 2 "--class-order is 'none', must be text, number, or a file with one class a line" -- eval "$F/m.safetensors" --data d --class-order none
     bad 2 "the class folder a of d is no number" -- eval "$F/m.safetensors" --data d --class-order number
@@ -154,9 +170,10 @@ judge_ok() { [ "$status" = 0 ] && says "$@" || fail "$status: $output$stderr"; }
     says "10 / 10"
     bad 2 "--images is 'spread:49', must be spread:N with N from 1 to 48" -- eval "$F/m.safetensors" --data d --images spread:49
     bad 2 "must be spread:N" -- eval "$F/m.safetensors" --data d --images spread:x
+    cp d/ca/0.png d/x.png
     touch d/ca/a.webp d/cb/b.WEBP d/cb/c.heic d/cb/notes.txt && rm d/cl/*
     vt eval "$F/m.safetensors" --data d
-    judge 0 ".webp 2, .heic 1 (convert them to PNG)" "1 class folder holds no pictures (cl)"
+    judge 0 ".webp 2, .heic 1 (convert them to PNG)" "1 class folder holds no pictures (cl)" "1 picture beside the class folders has no class and was left out"
     says "44 / 44"
 }
 
@@ -212,4 +229,28 @@ judge_ok() { [ "$status" = 0 ] && says "$@" || fail "$status: $output$stderr"; }
     bad 1 "val_annotations.txt: line 10 is not NAME, a tab, CLASS" -- eval "$F/m.safetensors" --data t
     rm t/val/val_annotations.txt
     bad 1 "t/test: has no class folders, but images alone, and no val_annotations.txt" -- eval "$F/m.safetensors" --data t
+}
+
+@test "a trained checkpoint knows the names of its outputs, and so does a copy" {
+    F=$F12
+    cp -r "$F/flat" d && mkdir e && cp -r d e/train
+    printf 'model:\n  dim: 16\n  depth: 1\n  heads: 2\n  patch: 8\n  image: 32\nepochs: 1\nbatch: 12\n' >r.yaml
+    vt train r.yaml --data e --out t
+    [ "$status" = 0 ]
+    good eval t/model.safetensors --data d --out a
+    never grep -q '"head"' a/ledger.jsonl
+    named {0..11}
+    good convert m copy.safetensors
+    good eval copy.safetensors --data d
+    says "48 / 48"
+}
+
+@test "wnids with a word behind them are wnids" {
+    "$VITRINE" new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=1000 --seed 0 -o big.safetensors >/dev/null
+    F=$F2
+    lay d n02085620-Chihuahua n02085782-Japanese_spaniel
+    good eval big.safetensors --data d --out r
+    [ "$(tail -n +2 r/ledger.jsonl | jq -c .label | sort -u | tr '\n' ' ')" = "151 152 " ]
+    lay e n02085620x dog
+    bad 1 "not named by ImageNet's wnids: --class-order FILE with the names of all outputs" -- eval big.safetensors --data e
 }

@@ -217,7 +217,10 @@ vt_status vt_hub_labels(const vt_hub *h, int classes, const char *own, char **ou
     const json_t *names = json_object_get(h->config, "id2label"), *more = value(h->config, "label_descriptions");
     size_t room = own ? strlen(own) + 1 : 1;
     if (!names) names = value(h->config, "label_names");
+    int lines = 0;
     *out = NULL;
+    for (const char *c = own; c && *c; c++) lines += *c == '\n';
+    if (own && lines != classes) return VT_OK; /* of another head */
     for (int k = 0; !own && k < classes; k++) {
         const char *name = name_at(names, k), *word = name ? json_string_value(json_object_get(more, name)) : NULL;
         if (!name || !*name || !strncmp(name, "LABEL_", 6)) return VT_OK;

@@ -9,7 +9,7 @@
 #include "models/forms.h"
 #include "models/vit.h"
 
-enum { OWN_PAIRS = 8, MOST_FORMS = 40 + 3 /* transform, assumed, unread */ };
+enum { OWN_PAIRS = 8, OTHERS = 4 /* transform, labels, assumed, unread */, MOST_FORMS = 40 + OTHERS };
 
 /* What the tensors of a saved file will say of the pool (arch_vit's detection). */
 static vt_pool told_pool(const vt_config *c) {
@@ -22,7 +22,7 @@ static vt_pool told_pool(const vt_config *c) {
 static int form_pairs(const char **meta, char text[MOST_FORMS][64], const vt_config *c) {
     int count, n = 0;
     const vt_form *forms = vt_forms(&count);
-    for (int i = 0; i < count && n < MOST_FORMS - 3; i++) {
+    for (int i = 0; i < count && n < MOST_FORMS - OTHERS; i++) {
         const vt_form *f = &forms[i];
         if (vt_form_of_file(f)) continue; /* what is written is in timm's order */
         if (f->field == VT_FIELD_POOL ? c->pool == told_pool(c) : vt_form_is_default(c, f)) continue;
@@ -55,6 +55,7 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
     if (vt_arch_find(c->arch)->any_image || c->pos_grid || c->positions)
         meta[2 * n] = "image", meta[2 * n++ + 1] = image;
     if (*m->transform) meta[2 * n] = "transform", meta[2 * n++ + 1] = m->transform;
+    if (m->labels) meta[2 * n] = "labels", meta[2 * n++ + 1] = m->labels;
     if (vt_model_doubts(m, doubts, sizeof doubts)) meta[2 * n] = "assumed", meta[2 * n++ + 1] = doubts;
     if (*m->unread) meta[2 * n] = "unread", meta[2 * n++ + 1] = m->unread;
     for (int i = 0; i < 2 * n_extra; i++) meta[2 * n + i] = extra[i];

@@ -50,6 +50,14 @@ static vt_status choose_images(const vt_plan *p, vt_plan_images *x, const char *
         x->n = VT_IMAGENETTE_V1_COUNT;
         return VT_OK;
     }
+    if (!strncmp(x->text, VT_IMAGES_SPREAD, strlen(VT_IMAGES_SPREAD))) {
+        x->first = -1;
+        if (!vt_parse_int(x->text + strlen(VT_IMAGES_SPREAD), &b) || b < 1 || (all && b > all))
+            return vt_fail(e, VT_E_USAGE, "%s: %s is '%.40s', must be spread:N with N from 1 to the number of images",
+                           p->m->path, of, x->text);
+        x->n = b;
+        return VT_OK;
+    }
     if (strchr(x->text, ':')) {
         if (!vt_image_range(x->text, &a, &b) || a < 0 || b <= a)
             return vt_fail(e, VT_E_USAGE, "%s: %s is '%.40s', must be A:B with 0 <= A < B, or a file", p->m->path, of,
@@ -514,7 +522,8 @@ static void eval_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
 
 /* Options of vitrine eval that say how images are read, and nothing of the weights. */
 static bool of_images(const char *option) {
-    static const char *const all[] = {"preprocess", "attack-at", "restrict-classes", "save-adv", "save-npz"};
+    static const char *const all[] = {"preprocess",  "attack-at", "restrict-classes",
+                                      "class-order", "save-adv",  "save-npz"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcspn(option, "=") == strlen(all[i]) && !strncmp(option, all[i], strlen(all[i]))) return true;
     return false;
