@@ -206,7 +206,7 @@ static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out,
     list l = {.path = path, .d = d};
     vt_err why = {0};
     vt_status s = vt_file_text(path, LIST_MOST, &text, &why);
-    if (s == VT_E_FORMAT) return vt_fail(e, s, "%s", why.text);
+    if (s == VT_E_FORMAT || s == VT_E_MEMORY) return vt_fail(e, s, "%s", why.text);
     if (s != VT_OK)
         return vt_fail(e, VT_E_USAGE, "--images is '%s', which is neither A:B nor a readable file (%s)", path,
                        why.text);

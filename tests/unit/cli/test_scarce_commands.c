@@ -76,6 +76,9 @@ static const struct path {
     {.line = "eval " MODEL " " RUN " --search bf16-emulated"},
     {.line = "eval " MODEL " " RUN " --dry-run", .varies = true},
     {.line = "eval two.safetensors --data images --images 0:1 --threads 1"},
+    {.line = "eval two.safetensors --data images --class-order order --images spread:2 --threads 1"},
+    {.line = "eval two.safetensors --data images --images paths --threads 1"},
+    {.line = "eval two.safetensors --data tiny --threads 1"},
     {.line = "eval two.safetensors --data photos --preprocess squash:32 --images 0:1 --threads 1"},
     {.line = "eval w.safetensors --data run/adv/pgd.npz --threads 1"},
     {.line = "eval w.safetensors --data test_batch --threads 1"},
@@ -89,6 +92,7 @@ static const struct path {
     {.line = "verify run --threads 1"},
     {.line = "verify --adv run/adv/pgd.npz --weights " MODEL " --eps 1 --json o"},
     {.line = "verify --adv run/adv/pgd.npz --weights " MODEL " --eps 1 --csv o"},
+    {.line = "verify --adv pictures --weights " MODEL " --eps 1"},
     {.line = "compare run run"},
     {.line = "compare run run --json"},
     {.line = "merge run more --out o", .anew = true},
@@ -138,6 +142,8 @@ static const struct {
     {"p.yaml", "epochs: 1\nbatch: 8\nmicro_batch: 4\nobjective: ce\noptimiser: adamw\nlr: 1e-3\nmodel: {dim: "
                "8, depth: 1, heads: 2, hidden: 8, patch: 16}\nprobe: {images: 2}\nema: 0.9\nmsvp: {lambda: "
                "1e-3}\northo: {variant: VAR-III, lambda: 1e-3}\n"},
+    {"order", "b\na\n"},
+    {"paths", "test/b/x.png\na/x.png\n"},
     {"m.yaml", "name: tiny\ntable: 4\ndata:\n  CIFAR-10: {path: data, images: \"0:2\", side: 32, classes: 10, train: "
                "8}\nattacks:\n  clean: {}\nrows:\n  File: {checkpoint: w.safetensors}\n"},
 };
@@ -188,6 +194,16 @@ static void classes(const char *root, const char *picture, const char *name) {
         strcat(to, name);
         copy(picture, to);
     }
+}
+
+/* Tiny ImageNet's val/ with two pictures, and a test/ without labels. */
+static void annotated(const char *picture) {
+    static const char *const folders[] = {"tiny", "tiny/val", "tiny/test", "tiny/val/images", "tiny/test/images"};
+    static const char lines[] = "1.png\tb\t0\n0.png\ta\t0\n";
+    for (size_t i = 0; i < T_COUNT(folders); i++) assert_int_equal(mkdir(folders[i], 0777), 0);
+    copy(picture, "tiny/val/images/0.png"), copy(picture, "tiny/val/images/1.png");
+    copy(picture, "tiny/test/images/2.png");
+    put("tiny/val/val_annotations.txt", lines, sizeof lines - 1);
 }
 
 static int copied(const char *name, const struct stat *st, int kind, struct FTW *f) {
@@ -404,6 +420,7 @@ static vt_status make_place(const char *dir, vt_err *e) {
         if (scarce_try(aside, made[i], false, NULL, 0, false, false) || scarce_told_at->status != VT_OK)
             return vt_fail(e, VT_E_IO, "%s: %s", made[i], scarce_told_at->why.text);
     classes("images", "pictures/00004.png", "/x.png");
+    annotated("pictures/00004.png");
     classes("photos", "photo.jpg", "/x.jpg");
     mkdir("empty", 0777);
     serve();
