@@ -121,8 +121,8 @@ damaged() {
     damaged "tensor norm.bias is missing" "norm_bias"
     st_edit "$W" w.safetensors '.["classifier.weight"] = .["head.weight"] | del(.["head.weight"])'
     damaged "tensor head.weight is missing"
-    st_edit "$W" w.safetensors 'with_entries(if .key == "__metadata__" then . else .key |= "trunk." + . end)'
-    damaged "no known naming scheme fits" "trunk.blocks.0.attn.proj.bias" "--names MAP"
+    st_edit "$W" w.safetensors 'with_entries(if .key == "__metadata__" then . else .key |= "trunk_" + . end)'
+    damaged "no known naming scheme fits" "trunk_blocks.0.attn.proj.bias" "--names MAP"
 }
 
 @test "extra tensors are named, with the nearest name that the model has" {
@@ -188,7 +188,7 @@ damaged() {
     says "part                 ema.module " "ema: as asked for"
     good info "$W"
     [[ $output != *"  part "* ]]
-    bad 1 "no known naming scheme fits" "--part NAME reads one of its parts (first, second)" -- info "$pth/parts_open.pth" $o
+    bad 1 "holds two networks, first.* and second.*" "--part NAME reads one of its parts: first, second" -- info "$pth/parts_open.pth" $o
     bad 2 "has no entry 'teacher' with tensors; there are: model, ema" -- eval "$pth/parts_ema.pth" $o --part teacher --data "$D"
     bad 2 "has no entry 'ema'" "tensors alone" -- info "$W" --part ema
     bad 2 "--part says how a checkpoint is read" -- new --part ema -o n.safetensors

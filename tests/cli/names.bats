@@ -119,11 +119,11 @@ END
     [ "$(grep -cE '^  (vit|classifier)\..* (->|ignored:) ' <<<"$output")" = 42 ]
     good info "$N/vit.safetensors" --heads 3 $PIXELS --explain
     says "-> head.weight"
-    st_edit "$N/vit.safetensors" odd.safetensors 'with_entries(.key |= "my." + .)'
+    st_edit "$N/vit.safetensors" odd.safetensors 'with_entries(.key |= "my_" + .)'
     vt info odd.safetensors --explain
     [ "$status" = 1 ]
-    says "names: not known" "my.head.weight"
-    printf 'my.head.* -> head.*\n' >my.map
+    says "names: not known" "my_head.weight"
+    printf 'my_head.* -> head.*\n' >my.map
     vt info odd.safetensors --explain --names my.map
     [ "$status" = 1 ]
     says "names: map my.map" "ignored: NO LINE FITS IT" "-> head.bias"

@@ -49,4 +49,29 @@ static inline vt_rename *map_of(const char *text) {
     return m;
 }
 
+#define FOLDER "tests/fixtures/names/"
+
+static inline vt_tensors *fixture(const char *name) {
+    char path[200];
+    snprintf(path, sizeof path, FOLDER "%s.safetensors", name);
+    return open_file(path);
+}
+
+/* Same tensors, same shapes, same bits. */
+static inline void same_tensors(const vt_tensors *a, const vt_tensors *b, const char *who) {
+    if (vt_tensors_count(a) != vt_tensors_count(b))
+        fail_msg("%s: %d tensors, not %d", who, vt_tensors_count(a), vt_tensors_count(b));
+    for (int i = 0; i < vt_tensors_count(b); i++) {
+        const vt_tensor *y = vt_tensors_at(b, i), *x = vt_tensors_find(a, y->name);
+        float *p = t_take(y->numel * sizeof *p), *q = t_take(y->numel * sizeof *q);
+        if (!x) fail_msg("%s: no tensor %s", who, y->name);
+        if (x->ndim != y->ndim || memcmp(x->shape, y->shape, (size_t)y->ndim * sizeof *y->shape))
+            fail_msg("%s: %s has another shape", who, y->name);
+        assert_int_equal(vt_tensor_f32(a, x, p, x->numel, NULL), VT_OK);
+        assert_int_equal(vt_tensor_f32(b, y, q, y->numel, NULL), VT_OK);
+        if (memcmp(p, q, y->numel * sizeof *p)) fail_msg("%s: %s has other numbers", who, y->name);
+        t_release(y->name);
+    }
+}
+
 #endif

@@ -277,6 +277,8 @@ int vt_model_assumed(const vt_model *m, char *text, size_t size) {
             if ((int)phrases[i].field == f && !strcmp(phrases[i].value, value)) whole = phrases[i].text;
         if (whole)
             say(text, size, "%s%s", n++ ? ", " : "", whole);
+        else if (f == VT_FIELD_CLASSES) /* models/checkpoint/head */
+            say(text, size, "%sclasses %s (%s)", n++ ? ", " : "", value, m->source[f]);
         else
             say(text, size, "%s%s %s", n++ ? ", " : "", vt_field_label((vt_field)f), value);
     }

@@ -4,11 +4,15 @@
 #ifndef VT_MODELS_CHECKPOINT_KIN_H
 #define VT_MODELS_CHECKPOINT_KIN_H
 
-#include "io/safetensors.h"
+#include "models/checkpoint/rename.h"
 
-/* "a ResNet", to stand behind "is "; NULL: none that is known. */
+/* "a ResNet", to stand after "is "; NULL: none that is known. rows [n]: of a state dict whose names have been
+ * rewritten, what they were. */
 const char *vt_kin(const vt_tensors *st);
+const char *vt_kin_of(const vt_tensors *st, const vt_names_row *rows, int n);
 
-#define VT_READS "vitrine reads ViT, DeiT, ConViT, Swin and XCiT"
+#define VT_READS                                                                                                       \
+    "vitrine reads ViT, DeiT, ConViT, Swin and XCiT; `vitrine eval --oracle` evaluates any other network where it "    \
+    "runs, say in PyTorch"
 
 #endif

@@ -9,7 +9,10 @@
 #include "core/files.h"
 #include "core/opt.h"
 #include "io/tensors.h"
+#include "models/checkpoint/head.h"
 #include "models/checkpoint/kin.h"
+#include "models/checkpoint/reparam.h"
+#include "models/checkpoint/wrapped.h"
 
 #define VT_PLUGIN(x) extern const vt_names_def vt_names_def_##x;
 #include "names.inc"
@@ -52,13 +55,43 @@ static vt_status tell(const vt_names *n, vt_tensors *st, vt_err *e) {
     return VT_OK;
 }
 
+/* The map of a text, with a line for a classifier that stands beside what the text is about. */
+static vt_status parse(const vt_names *n, vt_rename **map, const char *text, size_t size, const char *who, vt_err *e) {
+    char *all = malloc(size + 160);
+    if (!all) return vt_fail(e, VT_E_MEMORY, "%s: no memory", who);
+    int at = n->beside ? snprintf(all, 160, "maybe %s* -> head.*\n", n->beside) : 0;
+    memcpy(all + at, text, size);
+    vt_status s = vt_rename_parse(map, all, size + (size_t)at, who, e);
+    free(all);
+    for (int i = 0; s == VT_OK && n->beside && i < (*map)->count; i++) {
+        vt_rename_rule *r = &(*map)->rules[i];
+        r->maybe = r->maybe || (r->to == 1 && !strncmp(r->ours[0], "head.", 5));
+    }
+    return s;
+}
+
 static vt_status use(vt_names *n, vt_tensors *st, const char *text, size_t size, const char *who, bool all_lines,
                      vt_err *e) {
-    if (!n->map) VT_TRY(vt_rename_parse(&n->map, text, size, who, e));
+    if (!n->map) VT_TRY(parse(n, &n->map, text, size, who, e));
     const char *set = n->asked ? vt_rename_value(n->map, "patch_order") : NULL;
     n->map->patch_order = n->order ? n->order : set ? set : vt_tensors_meta(st, "patch_order");
     VT_TRY(vt_rename_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e));
+    VT_TRY(vt_head_settle(st, n->rows, n->n_rows, n->supposed, e));
     return tell(n, st, e);
+}
+
+static bool has_head(const vt_names_def *d, const vt_tensors *st) {
+    vt_binding b;
+    for (int i = 0; i < vt_tensors_count(st); i++)
+        if (vt_pattern_match(d->head, vt_tensors_at(st, i)->name, &b)) return true;
+    return false;
+}
+
+static vt_status no_head(const vt_tensors *st, vt_err *e) {
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s: is a base model without classifier: save the state_dict of the whole model, or fine-tune it "
+                   "with a classifier first",
+                   vt_tensors_path(st));
 }
 
 static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_err *e) {
@@ -67,6 +100,7 @@ static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_
     snprintf(who, sizeof who, "the names of %s", d->name);
     n->def = d;
     if (d->check) VT_TRY(d->check(st, e));
+    if (!n->beside && !has_head(d, st)) return no_head(st, e);
     const char *text = d->map(st);
     return use(n, st, text, strlen(text), who, false, e);
 }
@@ -130,7 +164,7 @@ static vt_status find_map(vt_names *n, const vt_tensors *st, vt_err *e) {
         char who[80];
         vt_rename *m;
         snprintf(who, sizeof who, "map %s", maps[i].name);
-        VT_TRY(vt_rename_parse(&m, maps[i].text, strlen(maps[i].text), who, e));
+        VT_TRY(parse(n, &m, maps[i].text, strlen(maps[i].text), who, e));
         bool better = n->map && vt_rename_exact(m) && !vt_rename_exact(n->map);
         bool worse = n->map && !vt_rename_exact(m) && vt_rename_exact(n->map);
         if (worse || !vt_rename_covers(m, st)) {
@@ -148,22 +182,38 @@ static vt_status find_map(vt_names *n, const vt_tensors *st, vt_err *e) {
     return VT_OK;
 }
 
+/* A classifier that was saved alone: a matrix, and what belongs to it. */
+static bool is_head_alone(const vt_tensors *st) {
+    int matrices = 0, n = vt_tensors_count(st);
+    for (int i = 0; i < n; i++) matrices += vt_tensors_at(st, i)->ndim == 2;
+    return matrices == 1 && n <= 6;
+}
+
 static vt_status unknown(const vt_tensors *st, vt_err *e) {
     char some[300] = "";
-    const char *kin = vt_kin(st);
-    if (kin) return vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_tensors_path(st), kin);
     for (int i = 0; i < vt_tensors_count(st) && i < 3; i++) {
         size_t at = strlen(some);
         snprintf(some + at, sizeof some - at, "%s%.80s", i ? ", " : "", vt_tensors_at(st, i)->name);
     }
+    if (is_head_alone(st))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: is a classifier without its network (%s): save the state_dict of the whole "
+                       "model",
+                       vt_tensors_path(st), some);
     const char *parts = *vt_tensors_inside(st) ? vt_tensors_inside(st) : vt_tensors_parts(st);
     return vt_fail(e, VT_E_FORMAT,
-                   "%s: no known naming scheme fits its tensors (%s%s): %s%s%s%s`vitrine map FILE > my.map` writes a "
-                   "map "
-                   "of them to fill in, for --names MAP",
+                   "%s: no known naming scheme fits its tensors (%s%s): %s%s%s%sfor a Vision Transformer `vitrine map "
+                   "FILE > my.map` writes a map of them to fill in, for --names MAP; any other network is evaluated "
+                   "where it runs, say in PyTorch, by `vitrine eval --oracle`",
                    vt_tensors_path(st), *some ? some : "there are none", vt_tensors_count(st) > 3 ? ", ..." : "",
                    *parts ? vt_argument("--part") : "", *parts ? " NAME reads one of its parts (" : "", parts,
                    *parts ? "); " : "");
+}
+
+vt_status vt_names_blame(const vt_names *n, const vt_tensors *st, vt_status s, vt_err *e) {
+    bool about = s == VT_E_FORMAT || s == VT_E_SHAPE || s == VT_E_USAGE || s == VT_E_RANGE;
+    const char *kin = about ? vt_kin_of(st, n->rows, n->n_rows) : NULL;
+    return kin ? vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_tensors_path(st), kin) : s;
 }
 
 bool vt_names_linear(const vt_names *n) {
@@ -176,12 +226,43 @@ vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *
     return vt_names_apply_order(n, st, wish, NULL, e);
 }
 
-vt_status vt_names_apply_order(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e) {
-    *n = (vt_names){.order = order};
+/* vt_fits: what the names are now, to schemes and maps. */
+static vt_status fits(vt_fit *out, const vt_tensors *st, bool beside, void *ctx, vt_err *e) {
+    (void)ctx;
+    vt_names n = {.beside = beside ? "beside." : NULL};
+    *out = VT_FIT_NONE;
+    vt_status s = find_map(&n, st, e);
+    if (n.map) *out = VT_FIT_WHOLE;
+    vt_names_close(&n);
+    if (s == VT_E_MEMORY) return s;
+    for (int i = 0; i < DEFS && *out == VT_FIT_NONE; i++)
+        if (defs[i]->recognises(st)) {
+            bool good = (!defs[i]->check || defs[i]->check(st, NULL) == VT_OK) && (beside || has_head(defs[i], st));
+            *out = good ? VT_FIT_WHOLE : VT_FIT_BASE;
+        }
+    return VT_OK;
+}
+
+static bool is_def(const char *wish) {
+    for (int i = 0; i < DEFS; i++)
+        if (!strcmp(defs[i]->name, wish)) return true;
+    return false;
+}
+
+static vt_status apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
+    VT_TRY(vt_unwrap_words(st, e));
+    VT_TRY(vt_fold_parts(st, e));
+    if (!wish || is_def(wish)) VT_TRY(vt_unwrap_prefix(st, &n->beside, fits, NULL, e));
     if (wish) return use_wish(n, st, wish, e);
     VT_TRY(find_map(n, st, e));
     if (n->map) return use(n, st, NULL, 0, NULL, false, e);
     for (int i = 0; i < DEFS; i++)
         if (defs[i]->recognises(st)) return use_def(n, st, defs[i], e);
     return unknown(st, e);
+}
+
+vt_status vt_names_apply_order(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e) {
+    *n = (vt_names){.order = order};
+    vt_status s = apply(n, st, wish, e);
+    return s == VT_OK || wish ? s : vt_names_blame(n, st, s, e);
 }

@@ -13,6 +13,7 @@ typedef struct vt_names_def {
     const char *name, *summary;
     /* Does the file use these names? At most one scheme may say so. */
     bool (*recognises)(const vt_tensors *st);
+    const char *head; /* a pattern of the classifier's tensors: without them it is a base model */
     /* Lines of a map. What `set` says there counts less than metadata and config.json. */
     const char *(*map)(const vt_tensors *st);
     /* A sentence if it is a model that vitrine does not compute, or NULL. */
@@ -46,6 +47,8 @@ typedef struct vt_names {
     int n_rows;
     const char *own_map; /* the shipped map that applied unasked, or NULL */
     const char *order;   /* of a Linear patch embedding, where an option tells; or NULL */
+    const char *beside;  /* what a classifier beside the prefix of all other names begins with ("fc."), or NULL */
+    char supposed[72];   /* what no tensor tells of the head as it was read, or "" (models/checkpoint/head.h) */
 } vt_names;
 
 /* Recognises the names of st and rewrites them to timm's. `wish`: NULL, the name of a scheme or of a map that is
@@ -53,6 +56,8 @@ typedef struct vt_names {
 vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *e);
 /* The same where an option says how the columns of a Linear patch embedding run ("chw", "hwc"; NULL: it does not). */
 vt_status vt_names_apply_order(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e);
+/* A refusal of names, shapes or detection names the network instead where two tensors tell it (kin). */
+vt_status vt_names_blame(const vt_names *n, const vt_tensors *st, vt_status s, vt_err *e);
 /* Was the patch embedding a Linear? */
 bool vt_names_linear(const vt_names *n);
 void vt_names_close(vt_names *n);

@@ -5,7 +5,9 @@
  * outside the model, by ImageNet's mean and std (dinov2/data/transforms.py). */
 #include "models/checkpoint/names.h"
 
-static bool probe(const vt_tensors *st) { return vt_tensors_find(st, "linear_head.weight") != NULL; }
+static bool probe(const vt_tensors *st) {
+    return vt_tensors_find(st, "linear_head.weight") && vt_tensors_find(st, "backbone.patch_embed.proj.weight");
+}
 
 /* At another resolution positions are resized as dinov2/hub/backbones.py says: with registers, antialiased. */
 #define LINES(heads, filter)                                                                                           \
@@ -36,21 +38,10 @@ static const char *map(const vt_tensors *st) {
     return sizes[i].lines[registers];
 }
 
-static vt_status check(const vt_tensors *st, vt_err *e) {
-    if (vt_tensors_find(st, "backbone.blocks.0.mlp.w12.weight"))
-        return vt_fail(e, VT_E_FORMAT, "%s: is DINOv2's ViT-g, whose MLP is a SwiGLU, which vitrine does not compute",
-                       vt_tensors_path(st));
-    if (vt_tensors_find(st, "backbone.patch_embed.proj.weight")) return VT_OK;
-    return vt_fail(e, VT_E_FORMAT,
-                   "%s: has a linear_head and no backbone: save the state_dict of the whole model "
-                   "(torch.hub.load('facebookresearch/dinov2', 'dinov2_vits14_lc'))",
-                   vt_tensors_path(st));
-}
-
 const vt_names_def vt_names_def_dinov2 = {
     .name = "dinov2",
     .summary = "DINOv2's linear classifiers by their authors (backbone.*, linear_head)",
     .recognises = probe,
+    .head = "linear_head.*",
     .map = map,
-    .check = check,
 };

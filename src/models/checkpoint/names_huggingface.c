@@ -75,7 +75,7 @@ static const char swin[] =
 static const char *map(const vt_tensors *st) {
     switch (kind_of(st)) {
     case DEIT:
-        return vt_tensors_find(st, "classifier.weight") ? deit_one_head : deit_two_heads;
+        return !vt_tensors_find(st, "cls_classifier.weight") ? deit_one_head : deit_two_heads;
     case SWIN:
         return swin;
     default:
@@ -88,11 +88,9 @@ static vt_status check(const vt_tensors *st, vt_err *e) {
     if (kind == SWIN && vt_tensors_find(st, "swin.embeddings.position_embeddings"))
         return vt_fail(e, VT_E_FORMAT, "%s: is a Swin with absolute positions, which vitrine does not compute",
                        vt_tensors_path(st));
-    if (kind != BASE && vt_tensors_find(st, "classifier.weight")) return VT_OK;
-    if (kind == DEIT && vt_tensors_find(st, "cls_classifier.weight")) return VT_OK;
+    if (kind != BASE) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
-                   "%s: is a base model without classifier (classifier.weight is not there): save an "
-                   "...ForImageClassification of Hugging Face",
+                   "%s: is a base model without classifier: save a ...ForImageClassification of Hugging Face",
                    vt_tensors_path(st));
 }
 
@@ -100,6 +98,7 @@ const vt_names_def vt_names_def_huggingface = {
     .name = "huggingface",
     .summary = "Hugging Face transformers 4 and 5: ViT, DeiT, Swin for image classification",
     .recognises = probe,
+    .head = "*classifier.*",
     .map = map,
     .check = check,
     .check_config = vt_names_check_padding,

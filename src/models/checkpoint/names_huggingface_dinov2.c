@@ -31,22 +31,10 @@ static const char plain[] = OF(PLAIN) "set pos_filter bicubic\n",
 
 static const char *map(const vt_tensors *st) { return has_registers(st) ? registers : plain; }
 
-static vt_status check(const vt_tensors *st, vt_err *e) {
-    if (vt_tensors_find(st, PLAIN "encoder.layer.0.mlp.weights_in.weight") ||
-        vt_tensors_find(st, REGISTERS "encoder.layer.0.mlp.weights_in.weight"))
-        return vt_fail(e, VT_E_FORMAT, "%s: is a DINOv2 whose MLP is a SwiGLU, which vitrine does not compute",
-                       vt_tensors_path(st));
-    if (vt_tensors_find(st, "classifier.weight")) return VT_OK;
-    return vt_fail(e, VT_E_FORMAT,
-                   "%s: is a base model without classifier (classifier.weight is not there): save a "
-                   "Dinov2ForImageClassification of Hugging Face",
-                   vt_tensors_path(st));
-}
-
 const vt_names_def vt_names_def_huggingface_dinov2 = {
     .name = "huggingface-dinov2",
     .summary = "Hugging Face transformers 4 and 5: DINOv2 for image classification, with and without registers",
     .recognises = probe,
+    .head = "classifier.*",
     .map = map,
-    .check = check,
 };

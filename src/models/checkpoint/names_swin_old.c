@@ -18,17 +18,10 @@ static const char *map(const vt_tensors *st) {
            "* -> *\n";
 }
 
-static vt_status check(const vt_tensors *st, vt_err *e) {
-    if (vt_tensors_find(st, "layers.0.blocks.0.attn.logit_scale"))
-        return vt_fail(e, VT_E_FORMAT, "%s: is a Swin V2, which vitrine does not compute", vt_tensors_path(st));
-    if (vt_tensors_find(st, "head.weight")) return VT_OK;
-    return vt_fail(e, VT_E_FORMAT, "%s: is a Swin without a classifier: there is no head.weight", vt_tensors_path(st));
-}
-
 const vt_names_def vt_names_def_swin_old = {
     .name = "swin-old",
     .summary = "Swin by its authors and timm before 0.9 (layers.i.downsample after its stage, head)",
     .recognises = vt_names_old_swin,
+    .head = "head.*",
     .map = map,
-    .check = check,
 };

@@ -23,6 +23,7 @@ static const char vit[] = "class_token -> cls_token\n"
                           "encoder.layers.encoder_layer_{i}.mlp.linear_2.* -> blocks.{i}.mlp.fc2.*\n"
                           "encoder.ln.* -> norm.*\n"
                           "heads.head.* -> head.*\n"
+                          "heads.* -> head.*\n" /* another classifier in its place */
                           "set ln_eps 1e-6\n";
 
 /* features: embedding, then stages and mergings in turn. */
@@ -43,23 +44,20 @@ static const char *map(const vt_tensors *st) { return is_swin(st) ? swin : vit; 
 
 static vt_status check(const vt_tensors *st, vt_err *e) {
     const char *path = vt_tensors_path(st);
-    if (vt_tensors_find(st, "features.1.0.attn.logit_scale"))
-        return vt_fail(e, VT_E_FORMAT, "%s: is torchvision's swin_v2, which vitrine does not compute", path);
     if (vt_tensors_find(st, "conv_proj.conv_1.weight"))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: is torchvision's ViT with a convolutional stem, which vitrine does not compute", path);
     if (vt_tensors_find(st, "heads.pre_logits.weight"))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: has a representation layer (heads.pre_logits), which vitrine does not compute", path);
-    if (vt_tensors_find(st, is_swin(st) ? "head.weight" : "heads.head.weight")) return VT_OK;
-    return vt_fail(e, VT_E_FORMAT, "%s: has torchvision's names, but no classifier (%s)", path,
-                   is_swin(st) ? "head.weight" : "heads.head.weight");
+    return VT_OK;
 }
 
 const vt_names_def vt_names_def_torchvision = {
     .name = "torchvision",
     .summary = "torchvision: vit_* (conv_proj, encoder_layer_i), swin_t, swin_s, swin_b (features.i)",
     .recognises = probe,
+    .head = "head*",
     .map = map,
     .check = check,
     .check_config = vt_names_check_padding,

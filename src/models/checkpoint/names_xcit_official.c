@@ -17,5 +17,6 @@ const vt_names_def vt_names_def_xcit_official = {
     .name = "xcit-official",
     .summary = "XCiT by its authors (pos_embeder, cls_attn_blocks.i.attn.qkv)",
     .recognises = probe,
+    .head = "head.*",
     .map = map,
 };

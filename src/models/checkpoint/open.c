@@ -128,14 +128,15 @@ static vt_status describe(vt_config *c, vt_told *told, const vt_tensors *st, con
     const vt_arch *const *archs = vt_archs(&n);
     for (int i = 0; i < n && !arch; i++)
         if (archs[i]->recognises(st)) arch = archs[i];
-    const char *kin = arch ? NULL : vt_kin(st);
-    if (kin) return vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_tensors_path(st), kin);
     if (!arch)
-        return vt_fail(e, VT_E_FORMAT, "%s: no known architecture has such tensors (vitrine list models shows them)",
-                       vt_tensors_path(st));
+        return vt_fail(e, VT_E_FORMAT, "%s: no known architecture has such tensors; " VT_READS, vt_tensors_path(st));
     memset(c, 0, sizeof *c);
     snprintf(c->arch, sizeof c->arch, "%s", arch->name);
     VT_TRY(arch->detect(st, c, told->source, e));
+    if (*names->supposed) {
+        snprintf(told->source[VT_FIELD_CLASSES], sizeof told->source[0], "%s", names->supposed);
+        told->doubt[VT_FIELD_CLASSES] = VT_ASSUMED;
+    }
     return vt_config_resolve(c, told, st, names, o, e);
 }
 
@@ -198,7 +199,7 @@ static vt_status open_file(vt_model **out, const char *path, const vt_overrides 
     char word[VT_FORM_VALUE];
     const char *order = o ? vt_form_given(o, "patch_order", word) : NULL;
     vt_status s = vt_names_apply_order(&names, st, o ? o->names : NULL, order, e);
-    if (s == VT_OK) s = load(out, st, &names, o, weights, e);
+    if (s == VT_OK) s = vt_names_blame(&names, st, load(out, st, &names, o, weights, e), e);
     vt_names_close(&names);
     if (s == VT_OK) s = vt_tensors_check(st, e);
     if (s == VT_OK) s = vt_weights_sha(st, (*out)->sha256, e);

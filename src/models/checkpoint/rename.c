@@ -100,12 +100,15 @@ static vt_status read_sum(const char **out, int *count, char **words, int n, con
     return VT_OK;
 }
 
+bool vt_rename_zero(const vt_rename_rule *r, int part) { return part && !strcmp(r->theirs[part], "0"); }
+
 /* Every name on the left has the same letters and stars, and the right side no others: each binding is then known from
  * any one of the tensors. */
 static vt_status check_patterns(const vt_rename_rule *r, const line *l, vt_err *e) {
     uint32_t letters, first = 0;
     int stars, most = 0;
     for (int i = 0; i < r->from; i++) {
+        if (vt_rename_zero(r, i)) continue;
         VT_TRY(vt_pattern_check(r->theirs[i], l->who, &letters, &stars, e));
         if (i && (letters != first || stars != most))
             return vt_fail(e, VT_E_FORMAT, "%s: '%.60s' and '%.60s' must have the same letters in braces and stars",

@@ -3,6 +3,7 @@
  *
  *     theirs -> timm                  rename (patterns: models/checkpoint/pattern.h)
  *     q.* + k.* + v.* -> qkv.*        rows of several tensors, one after another
+ *     q_bias + 0 + v_bias -> qkv.bias the same, with as many rows of zeros as the first has
  *     qkv.* -> q.* + k.* + v.*        equal parts of the rows of one
  *     maybe theirs -> timm            a line that need not fit any tensor
  *     drop pooler.*  why              left out
@@ -54,6 +55,8 @@ void vt_rename_free(vt_rename *m); /* accepts NULL */
 const char *vt_rename_value(const vt_rename *m, const char *key);
 bool vt_rename_proven(const vt_rename *m, const char *key);
 bool vt_rename_proves(const vt_rename *m); /* has it an is line? */
+/* Is this part of a sum the 0? */
+bool vt_rename_zero(const vt_rename_rule *r, int part);
 
 /* Do its lines fit every tensor, and has every line a tensor that wants one? */
 bool vt_rename_covers(const vt_rename *m, const vt_tensors *st);

@@ -38,8 +38,8 @@ static vt_status refused(const work *w) { return w->e ? w->e->code : VT_E_MEMORY
 static bool find_fit(const vt_rename *m, const vt_tensors *st, int t, fit *f) {
     for (int i = 0; i < m->count; i++)
         for (int k = 0; k < m->rules[i].from; k++)
-            if (vt_pattern_match(m->rules[i].theirs[k], st->t[t].name, &f->b) ||
-                vt_pattern_match(m->rules[i].theirs[k], st->origin[t], &f->b)) {
+            if (!vt_rename_zero(&m->rules[i], k) && (vt_pattern_match(m->rules[i].theirs[k], st->t[t].name, &f->b) ||
+                                                     vt_pattern_match(m->rules[i].theirs[k], st->origin[t], &f->b))) {
                 f->rule = &m->rules[i], f->item = k;
                 return true;
             }
@@ -63,7 +63,8 @@ bool vt_rename_covers(const vt_rename *m, const vt_tensors *st) {
         fit f;
         all = find_fit(m, st, i, &f);
         if (all) used[f.rule - m->rules] = true;
-        for (int k = 0; all && f.rule->from > 1 && k < f.rule->from; k++) all = part(st, &f, k, name) != NULL;
+        for (int k = 0; all && f.rule->from > 1 && k < f.rule->from; k++)
+            all = vt_rename_zero(f.rule, k) || part(st, &f, k, name) != NULL;
     }
     for (int i = 0; all && i < m->count; i++) all = used[i] || !m->rules[i].line || m->rules[i].maybe;
     free(used);
@@ -171,6 +172,16 @@ static bool same_columns(const vt_tensor *a, const vt_tensor *b) {
            !memcmp(a->shape + 1, b->shape + 1, (size_t)(a->ndim - 1) * sizeof *a->shape);
 }
 
+/* Rows of zeros, as many as this tensor has. */
+static vt_status zeros_like(work *w, const vt_tensor *t, vt_tensor *out) {
+    void *data = vt_tensors_take(w->st, vt_tensor_bytes(t), w->e);
+    if (!data) return refused(w);
+    memset(data, 0, vt_tensor_bytes(t));
+    *out = *t;
+    out->data = data;
+    return VT_OK;
+}
+
 /* The first of several that are joined stands for all; the others only find it. */
 static vt_status join(work *w, const fit *f, vt_names_row *row) {
     char name[VT_NAME_MAX + 1], origin[600] = "";
@@ -180,7 +191,10 @@ static vt_status join(work *w, const fit *f, vt_names_row *row) {
         if (!parts) return refused(w);
     }
     for (int k = 0; k < f->rule->from; k++) {
-        const vt_tensor *t = part(w->st, f, k, name);
+        const bool zero = vt_rename_zero(f->rule, k);
+        if (zero && f->item) continue;
+        const vt_tensor *t = zero ? &parts[k] : part(w->st, f, k, name);
+        if (zero) VT_TRY(zeros_like(w, &row->was, &parts[k]));
         if (!t)
             return vt_fail(w->e, VT_E_FORMAT, "%s: tensor %.160s is missing: %s: line %d joins it with " VT_NAME,
                            w->st->path, name, w->m->who, f->rule->line, row->was.name);
@@ -198,7 +212,7 @@ static vt_status join(work *w, const fit *f, vt_names_row *row) {
                            (long long)INT64_MAX);
         parts[k] = *t;
         size_t at = strlen(origin);
-        snprintf(origin + at, sizeof origin - at, "%s%.180s", k ? " + " : "", w->st->origin[t - w->st->t]);
+        snprintf(origin + at, sizeof origin - at, "%s%.180s", k ? " + " : "", zero ? "0" : w->st->origin[t - w->st->t]);
     }
     if (!vt_pattern_expand(f->rule->ours[0], &f->b, name)) *name = 0; /* add says so */
     TEXT(row->became, "%s (part %d of %d)", name, f->item + 1, f->rule->from);

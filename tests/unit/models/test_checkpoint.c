@@ -81,8 +81,9 @@ static void test_round_trip(void **state) {
 
 static void test_names(void **state) {
     (void)state;
-    static const char *const needed[] = {"cls_token", "blocks.1.norm2.bias", "blocks.0.attn.proj.weight", "norm.weight",
-                                         "head.bias", "head.weight",         "blocks.0.mlp.fc1.weight"};
+    static const char *const needed[] =
+        {"cls_token",   "blocks.1.norm2.bias",    "blocks.0.attn.proj.weight", "norm.weight", "blocks.0.mlp.fc2.bias",
+         "head.weight", "blocks.0.mlp.fc1.weight"};
     file f;
     for (size_t i = 0; i < T_COUNT(needed); i++) {
         begin(&f, false);

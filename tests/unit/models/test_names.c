@@ -3,14 +3,6 @@
  * is refused by name, who wins. Runs from the repository root. */
 #include "names_fixture.h"
 
-#define FOLDER "tests/fixtures/names/"
-
-static vt_tensors *fixture(const char *name) {
-    char path[200];
-    snprintf(path, sizeof path, FOLDER "%s.safetensors", name);
-    return open_file(path);
-}
-
 static void write_text(const char *path, const char *text) {
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
@@ -38,23 +30,6 @@ static const struct {
              {"swin_tv", "swin", "torchvision", NULL},
              {"xcit", "xcit", "timm", NULL},
              {"xcit_official", "xcit", "xcit-official", NULL}};
-
-/* Same tensors, same shapes, same bits. */
-static void same_tensors(const vt_tensors *a, const vt_tensors *b, const char *who) {
-    if (vt_tensors_count(a) != vt_tensors_count(b))
-        fail_msg("%s: %d tensors, not %d", who, vt_tensors_count(a), vt_tensors_count(b));
-    for (int i = 0; i < vt_tensors_count(b); i++) {
-        const vt_tensor *y = vt_tensors_at(b, i), *x = vt_tensors_find(a, y->name);
-        float *p = t_take(y->numel * sizeof *p), *q = t_take(y->numel * sizeof *q);
-        if (!x) fail_msg("%s: no tensor %s", who, y->name);
-        if (x->ndim != y->ndim || memcmp(x->shape, y->shape, (size_t)y->ndim * sizeof *y->shape))
-            fail_msg("%s: %s has another shape", who, y->name);
-        assert_int_equal(vt_tensor_f32(a, x, p, x->numel, NULL), VT_OK);
-        assert_int_equal(vt_tensor_f32(b, y, q, y->numel, NULL), VT_OK);
-        if (memcmp(p, q, y->numel * sizeof *p)) fail_msg("%s: %s has other numbers", who, y->name);
-        t_release(y->name);
-    }
-}
 
 static void test_schemes(void **state) {
     (void)state;
@@ -220,20 +195,20 @@ static void test_refused_models(void **state) {
                   {"swin.embeddings.position_embeddings", 1, {1}, 0},
                   {"classifier.weight", 1, {1}, 0}},
                  "absolute positions"},
-                {{{"conv_proj.weight", 1, {1}, 0}}, "no classifier (heads.head.weight)"},
+                {{{"conv_proj.weight", 1, {1}, 0}}, "base model without classifier"},
                 {{{"conv_proj.conv_1.weight", 1, {1}, 0}}, "convolutional stem"},
                 {{{"conv_proj.weight", 1, {1}, 0}, {"heads.pre_logits.weight", 1, {1}, 0}}, "heads.pre_logits"},
                 {{{"features.0.0.weight", 1, {1}, 0},
-                  {"features.1.0.attn.qkv.weight", 1, {1}, 0},
+                  {"features.1.0.attn.cpb_mlp.0.weight", 1, {1}, 0},
                   {"features.1.0.attn.logit_scale", 1, {1}, 0}},
-                 "swin_v2"},
-                {{{"layers.0.blocks.0.attn.relative_position_bias_table", 1, {1}, 0},
+                 "Swin V2 (torchvision's swin_v2"},
+                {{{"patch_embed.proj.weight", 1, {1}, 0},
                   {"layers.0.blocks.0.attn.logit_scale", 1, {1}, 0},
-                  {"head.weight", 1, {1}, 0}},
-                 "Swin V2"},
+                  {"layers.0.blocks.0.attn.cpb_mlp.0.weight", 1, {1}, 0}},
+                 "is a Swin V2"},
                 {{{"layers.0.blocks.0.attn.relative_position_bias_table", 1, {1}, 0},
                   {"layers.0.downsample.reduction.weight", 1, {1}, 0}},
-                 "without a classifier"},
+                 "base model without classifier"},
                 {{{"foo.weight", 1, {1}, 0}, {"bar", 1, {1}, 0}}, "no known naming scheme"}};
     for (size_t i = 0; i < T_COUNT(rows); i++) {
         int n = 0;
