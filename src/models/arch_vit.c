@@ -191,10 +191,11 @@ static vt_status detect_prefix(const vt_tensors *st, vt_config *c, vt_err *e) {
  * square, or with register tokens (DINOv2), or rows themselves do (timm's no_embed_class). Where two hold (5 of 9), the
  * file's metadata say. */
 static vt_status detect_tokens(const vt_tensors *st, vt_config *c, const vt_tensor *pos, vt_err *e) {
-    c->no_cls = !vt_tensors_find(st, "cls_token") && !c->dist_token && side_of(pos->shape[1] - c->registers) > 0;
+    c->no_cls = !vt_tensors_find(st, "cls_token") && !c->dist_token &&
+                (side_of(pos->shape[1] - c->registers) > 0 || side_of(pos->shape[1]) > 0);
     int64_t all = side_of(pos->shape[1]), less = side_of(pos->shape[1] - vt_config_prefix(c));
     const char *says = vt_tensors_meta(st, "no_embed_class");
-    int64_t bare = c->registers ? side_of(pos->shape[1] - vt_config_prefix(c) + c->registers) : 0;
+    int64_t bare = c->registers && !c->no_cls ? side_of(pos->shape[1] - vt_config_prefix(c) + c->registers) : 0;
     c->no_embed_class =
         vt_config_prefix(c) > 0 && all > 0 && ((less == 0 && bare == 0) || (says && !strcmp(says, "1")));
     says = vt_tensors_meta(st, "no_embed_reg");
@@ -278,6 +279,16 @@ static void detect_attention(const vt_tensors *st, vt_config *c, const vt_tensor
     c->proj = detect_proj(st);
 }
 
+/* q/k norm is one of each head, as wide as it. As wide as attention itself it may be that of one head, or a norm before
+ * heads are parted, which no form has. */
+static void detect_heads(const vt_tensors *st, vt_config *c, vt_source src) {
+    const vt_tensor *q = vt_tensors_find(st, "blocks.0.attn.q_norm.weight");
+    const int width = vt_config_attn_dim(c);
+    if (!q || q->ndim != 1 || q->shape[0] < 1 || q->shape[0] >= width || width % q->shape[0]) return;
+    c->heads = width / (int)q->shape[0];
+    vt_detect_told(src, &(vt_field){VT_FIELD_HEADS}, 1);
+}
+
 /* What the head's width tells of the pool, behind the rest of detection. */
 static void readout_detect(vt_config *c, int64_t width) {
     int64_t rows = width / c->dim;
@@ -309,6 +320,7 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     else
         c->no_cls = !vt_tensors_find(st, "cls_token") && !c->dist_token;
     detect_forms(st, c, src);
+    detect_heads(st, c, src);
     readout_detect(c, head->shape[1]);
     vt_detect_told(src, &(vt_field){VT_FIELD_POSITIONS}, pos != NULL);
     if (!pos) *src[VT_FIELD_IMAGE] = 0; /* models/checkpoint/resolve finds it, or asks */

@@ -111,6 +111,7 @@ const char *vt_form_given(const vt_overrides *o, const char *key, char value[VT_
 static const char *our_word(const vt_form *f, const char *value) {
     static const char *const names[][2] = {{"gelu_erf", "gelu"},       {"nn.GELU", "gelu"},
                                            {"gelu_new", "gelu_tanh"},  {"gelu_pytorch_tanh", "gelu_tanh"},
+                                           {"gelu_python", "gelu"},    {"gelu_fast", "gelu_tanh"},
                                            {"nn.ReLU", "relu"},        {"quickgelu", "quick_gelu"},
                                            {"QuickGELU", "quick_gelu"}};
     for (size_t i = 0; f->field == VT_FIELD_ACT && i < sizeof names / sizeof *names; i++)

@@ -249,7 +249,7 @@ static vt_status settle_head(work *w) {
     char name[NAME];
     snprintf(name, sizeof name, "%s", w->layers[at].name);
     if (norms) VT_TRY(fold_norms(w, at));
-    if (*plain) VT_TRY(rename_layer(w, plain, "fc_norm"));
+    if (*plain) VT_TRY(rename_layer(w, plain, vt_tensors_find(w->st, "cls_token") ? "norm" : "fc_norm"));
     return rename_layer(w, name, w->root);
 }
 

@@ -58,7 +58,8 @@ void vt_hub_close(vt_hub *h) {
 }
 
 static const json_t *value(const json_t *of, const char *key) {
-    static const char *const groups[] = {"model_args", "model_kwargs", "pretrained_cfg", "default_cfg"};
+    static const char *const groups[] = {"model_args", "model_kwargs", "pretrained_cfg", "default_cfg",
+                                         "vision_config"};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         const json_t *v = json_object_get(json_object_get(of, groups[i]), key);
         if (v && !json_is_null(v)) return v;

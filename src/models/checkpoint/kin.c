@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "models/checkpoint/kin.h"
 
+#include <stdio.h>
+
 #include "models/checkpoint/pattern.h"
 
 /* Two tensors that tell: patterns of models/checkpoint/pattern.h. The first row whose both are there counts. Names are
@@ -165,6 +167,7 @@ static const struct {
     {"*patch_to_emb.{i}.weight", "*enc_to_dec.*", "vit-pytorch's MAE, a pre-training without a classifier of its own"},
     {"*transformer.layers.{i}.0.to_kv.weight", "*mlp_head.{k}.weight", "a relative of vit-pytorch's ViT (learnable memories, ...)"},
     {"*transformer.layers.{i}.0.to_qkv.weight", "*mlp_head.{k}.weight", "a relative of vit-pytorch's ViT (adaptive token sampling, ...)"},
+    {"*attention.heads.{k}.query.weight", "*attention.heads.{k}.value.weight", "a ViT whose heads have matrices of their own"},
     {"*enc.{i}.la{k}.weight", "*enc.{i}.msa.q.weight", "omihub777's ViT-CIFAR, whose MLP has a second GELU"},
     /* texts and towers */
     {"*embeddings.word_embeddings.weight", "*encoder.layer.{i}.*", "a BERT, a transformer of texts"},
@@ -186,10 +189,25 @@ static bool any(const char *pattern, const vt_tensors *st, const vt_names_row *r
     return false;
 }
 
+/* By canonical names and shapes: what a block has in place of a LayerNorm, or of an MLP. */
+static const char *by_shape(const vt_tensors *st) {
+    static const char *const norms[] = {"blocks.0.norm1", "blocks.0.attn.q_norm", "layers.0.blocks.0.norm1"};
+    char weight[60], bias[60];
+    for (int i = 0; i < 3; i++) {
+        snprintf(weight, sizeof weight, "%s.weight", norms[i]), snprintf(bias, sizeof bias, "%s.bias", norms[i]);
+        if (vt_tensors_find(st, weight) && !vt_tensors_find(st, bias))
+            return "a ViT whose norms have no bias (RMSNorm, or LayerNorm without bias)";
+    }
+    const vt_tensor *a = vt_tensors_find(st, "blocks.0.mlp.fc1.weight"),
+                    *b = vt_tensors_find(st, "blocks.0.mlp.fc2.weight");
+    bool gated = a && b && a->ndim == 2 && b->ndim == 2 && a->shape[0] == 2 * b->shape[1];
+    return gated ? "a ViT of gated MLPs (SwiGLU or GLU: fc1 has twice the rows of fc2's columns)" : NULL;
+}
+
 const char *vt_kin_of(const vt_tensors *st, const vt_names_row *rows, int n) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (any(kinds[i].one, st, rows, n) && any(kinds[i].two, st, rows, n)) return kinds[i].what;
-    return NULL;
+    return by_shape(st);
 }
 
 const char *vt_kin(const vt_tensors *st) { return vt_kin_of(st, NULL, 0); }

@@ -101,6 +101,12 @@ static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_
     n->def = d;
     if (d->check) VT_TRY(d->check(st, e));
     if (!n->beside && !has_head(d, st)) return no_head(st, e);
+    if (n->beside && d->own_class)
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: what the classifier %s* reads of this network (%s), no name tells: `vitrine map FILE > "
+                       "my.map` "
+                       "writes a map to fill in, for --names MAP",
+                       vt_tensors_path(st), n->beside, d->name);
     const char *text = d->map(st);
     return use(n, st, text, strlen(text), who, false, e);
 }

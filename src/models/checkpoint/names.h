@@ -14,6 +14,7 @@ typedef struct vt_names_def {
     /* Does the file use these names? At most one scheme may say so. */
     bool (*recognises)(const vt_tensors *st);
     const char *head; /* a pattern of the classifier's tensors: without them it is a base model */
+    bool own_class;   /* what the classifier reads is the class's own: one beside a prefix may read anything else */
     /* Lines of a map. What `set` says there counts less than metadata and config.json. */
     const char *(*map)(const vt_tensors *st);
     /* A sentence if it is a model that vitrine does not compute, or NULL. */

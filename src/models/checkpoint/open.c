@@ -79,10 +79,12 @@ static vt_status missing_tensor(const vt_model *m, const vt_tensors *st, const v
     if (have) near = vt_nearest(name, have, (size_t)vt_tensors_count(st));
     free(have);
     if (!strcmp(name, "pos_embed") && !near)
-        return vt_fail(e, VT_E_FORMAT,
-                       "%s: has no positions (pos_embed): if they are computed, say how: --form positions=sincos "
-                       "(vit-pytorch's SimpleViT), sincos_mae, sincos_moco or sincos_timm; none if there are none",
-                       vt_tensors_path(st));
+        return vt_fail(
+            e, VT_E_FORMAT,
+            "%s: has no positions (pos_embed): rotary and relative ones are not computed here, `vitrine eval "
+            "--oracle` evaluates such a network where it runs, say in PyTorch; of positions that are added to "
+            "the patches and computed, docs/models.md lists the kinds (%s positions=KIND)",
+            vt_tensors_path(st), vt_argument("--form"));
     return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s", vt_tensors_path(st),
                    both_names(names, name, both, sizeof both), near ? " (the file has the unknown name " : "",
                    near ? near : "", near ? ")" : "");

@@ -169,7 +169,7 @@ static void test_no_positions(void **state) {
     vt_model *m;
     vt_err e = {0};
     t_says(vt_model_open(&m, FOLDER "simple.safetensors", &o, &e), VT_E_FORMAT, &e, "has no positions",
-           "--form positions=sincos ");
+           "--form positions=KIND");
     o.form[0] = "positions=none"; /* what is said is done */
     assert_int_equal(vt_model_open(&m, FOLDER "simple.safetensors", &o, &e), VT_OK);
     assert_int_equal(m->config.positions, VT_POSITIONS_NONE);

@@ -126,6 +126,107 @@ static void test_two_networks(void **state) {
     vt_names_close(&n), vt_tensors_close(st);
 }
 
+/* ---- schemes and maps ---- */
+
+/* How a file of these names comes of one that is read already: by a map. */
+static const struct {
+    const char *file, *how, *scheme;
+} named[] = {
+    {"home/lucid_0",
+     "transformer.layers.{i}.0.norm.* -> transformer.layers.{i}.0.fn.norm.*\n"
+     "transformer.layers.{i}.1.norm.* -> transformer.layers.{i}.1.fn.norm.*\n"
+     "transformer.layers.{i}.{k}.fn.* -> transformer.layers.{i}.{k}.fn.fn.*\n* -> *\n",
+     "map vit-pytorch-residual,"},
+    {"home/lucid_0",
+     "transformer.layers.{i}.0.norm.* -> transformer.layers.{i}.0.fn.norm.*\n"
+     "transformer.layers.{i}.1.norm.* -> transformer.layers.{i}.1.fn.norm.*\n"
+     "transformer.layers.{i}.{k}.fn.* -> transformer.layers.{i}.{k}.fn.fn.*\n"
+     "to_patch_embedding.1.* -> patch_to_embedding.*\n* -> *\n",
+     "map vit-pytorch-residual-0,"},
+    {"home/lucid_0",
+     "transformer.layers.{i}.0.fn.* -> transformer.layers.{i}.0.*\n"
+     "transformer.layers.{i}.1.norm.* -> transformer.layers.{i}.1.net.0.*\n"
+     "transformer.layers.{i}.1.fn.net.0.* -> transformer.layers.{i}.1.net.1.*\n"
+     "transformer.layers.{i}.1.fn.net.3.* -> transformer.layers.{i}.1.net.4.*\n* -> *\n",
+     "map vit-pytorch-dropout,"},
+    {"home/lucid",
+     "transformer.layers.{i}.1.net.0.* -> transformer.layers.{i}.1.norm.*\n"
+     "transformer.layers.{i}.1.net.1.* -> transformer.layers.{i}.1.net.0.*\n"
+     "transformer.layers.{i}.1.net.4.* -> transformer.layers.{i}.1.net.3.*\n* -> *\n",
+     "map vit-pytorch-decorr,"},
+    {"home/lucid", "* -> vit.*\n", "map vit-pytorch,"},
+    {"names/vit",
+     "cls_token -> vision_model.embeddings.class_embedding\n"
+     "pos_embed -> vision_model.embeddings.position_embedding.weight\n"
+     "patch_embed.proj.* -> vision_model.embeddings.patch_embedding.*\n"
+     "blocks.{i}.norm{k}.* -> vision_model.encoder.layers.{i}.layer_norm{k}.*\n"
+     "blocks.{i}.attn.qkv.* -> vision_model.encoder.layers.{i}.self_attn.q_proj.* + "
+     "vision_model.encoder.layers.{i}.self_attn.k_proj.* + vision_model.encoder.layers.{i}.self_attn.v_proj.*\n"
+     "blocks.{i}.attn.proj.* -> vision_model.encoder.layers.{i}.self_attn.out_proj.*\n"
+     "blocks.{i}.mlp.* -> vision_model.encoder.layers.{i}.mlp.*\n"
+     "norm.* -> vision_model.post_layernorm.*\nhead.* -> classifier.*\n",
+     "huggingface-clip"},
+    {"names/vit",
+     "cls_token -> transformer.embeddings.cls_token\npos_embed -> transformer.embeddings.position_embeddings\n"
+     "patch_embed.proj.* -> transformer.embeddings.patch_embeddings.*\n"
+     "blocks.{i}.norm1.* -> transformer.encoder.layer.{i}.attention_norm.*\n"
+     "blocks.{i}.norm2.* -> transformer.encoder.layer.{i}.ffn_norm.*\n"
+     "blocks.{i}.attn.qkv.* -> transformer.encoder.layer.{i}.attn.query.* + "
+     "transformer.encoder.layer.{i}.attn.key.* + transformer.encoder.layer.{i}.attn.value.*\n"
+     "blocks.{i}.attn.proj.* -> transformer.encoder.layer.{i}.attn.out.*\n"
+     "blocks.{i}.mlp.* -> transformer.encoder.layer.{i}.ffn.*\n"
+     "norm.* -> transformer.encoder.encoder_norm.*\nhead.* -> head.*\n",
+     "map vit-jeonsworld,"},
+    {"names/vit",
+     "cls_token -> embedding.cls_token\npos_embed -> embedding.position_embeddings\n"
+     "patch_embed.proj.* -> embedding.patch_embeddings.projection.*\n"
+     "blocks.{i}.norm{k}.* -> encoder.blocks.{i}.layernorm_{k}.*\n"
+     "blocks.{i}.attn.qkv.* -> encoder.blocks.{i}.attention.qkv_projection.*\n"
+     "blocks.{i}.attn.proj.* -> encoder.blocks.{i}.attention.output_projection.*\n"
+     "blocks.{i}.mlp.fc{k}.* -> encoder.blocks.{i}.mlp.dense_{k}.*\ndrop norm.*\nhead.* -> classifier.*\n",
+     "map vit-tintn,"},
+};
+
+/* Every tensor of a that b has too is the same; it has all but the few that a scheme leaves out. */
+static void same_but_for(vt_tensors *a, vt_tensors *b, int few, const char *who) {
+    assert_true(vt_tensors_count(b) - vt_tensors_count(a) <= few);
+    for (int i = 0; i < vt_tensors_count(a); i++) {
+        const vt_tensor *x = vt_tensors_at(a, i), *y = vt_tensors_find(b, x->name);
+        double p[1024], q[1024];
+        if (!y || x->numel != y->numel || x->numel > 1024) fail_msg("%s: %s", who, x->name);
+        assert_int_equal(vt_tensor_f64(a, x, p, x->numel, NULL), VT_OK);
+        assert_int_equal(vt_tensor_f64(b, y, q, x->numel, NULL), VT_OK);
+        if (memcmp(p, q, x->numel * sizeof *p)) fail_msg("%s: %s has other numbers", who, x->name);
+    }
+}
+
+static void test_named(void **state) {
+    (void)state;
+    for (size_t i = 0; i < T_COUNT(named); i++) {
+        char path[100];
+        vt_names a, b;
+        vt_names_row *rows_of;
+        vt_err e = {0};
+        vt_tensor t[MOST];
+        int n;
+        snprintf(path, sizeof path, "tests/fixtures/%s.safetensors", named[i].file);
+        vt_tensors *plain = open_file(path), *st = open_file(path);
+        vt_rename *how = map_of(named[i].how);
+        if (vt_rename_apply(how, st, true, &rows_of, &n, &e) != VT_OK) fail_msg("%s", e.text);
+        n = vt_tensors_count(st);
+        for (int k = 0; k < n; k++) t[k] = *vt_tensors_at(st, k);
+        assert_int_equal(vt_tensors_write(at("named.safetensors"), t, n, NULL, 0, &e), VT_OK);
+        vt_tensors_close(st), vt_rename_free(how);
+        st = open_file(at("named.safetensors"));
+        if (vt_names_apply(&a, st, NULL, &e) != VT_OK) fail_msg("%s: %s", named[i].scheme, e.text);
+        if (vt_names_apply(&b, plain, NULL, &e) != VT_OK) fail_msg("%s", e.text);
+        if (strncmp(a.scheme, named[i].scheme, strlen(named[i].scheme))) fail_msg("read as %s", a.scheme);
+        same_but_for(st, plain, 2, named[i].scheme);
+        vt_names_close(&a), vt_names_close(&b);
+        vt_tensors_close(st), vt_tensors_close(plain);
+    }
+}
+
 /* ---- numbers ---- */
 
 typedef struct part {
@@ -223,10 +324,60 @@ static void test_block(void **state) {
     settled(numbers(gamma, 1, "nothing"), "blocks.1.ls2.gamma", (const double[]){1, 2}, 2);
 }
 
+/* What tensors tell of a block, and of tokens: heads by the width of q/k norm (one as wide as attention tells none),
+ * registers beside nine patches and no class token. */
+static void test_detected(void **state) {
+    (void)state;
+    vt_config c = {.arch = "vit",
+                   .image = 12,
+                   .patch = 4,
+                   .dim = 12,
+                   .depth = 1,
+                   .heads = 3,
+                   .hidden = 8,
+                   .classes = 2,
+                   .qk_norm = true,
+                   .no_cls = true,
+                   .registers = 2,
+                   .no_embed_class = true,
+                   .pool = VT_POOL_AVG,
+                   .attn = "dot",
+                   .attn_scale = 0.5,
+                   .ln_eps = 1e-6,
+                   .qkv_bias = true,
+                   .std = {1, 1, 1}};
+    vt_model *m, *again;
+    vt_err e = {0};
+    for (int heads = 1; heads <= 3; heads += 2) {
+        c.heads = heads;
+        if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s", e.text);
+        vt_tensor t[MOST];
+        for (int i = 0; i < m->params.count; i++) {
+            const vt_param *p = &m->params.items[i];
+            t[i] = (vt_tensor){.name = p->name,
+                               .dtype = VT_F32,
+                               .ndim = p->ndim,
+                               .numel = p->numel,
+                               .data = m->w + p->offset};
+            memcpy(t[i].shape, p->shape, sizeof p->shape);
+        }
+        assert_int_equal(vt_tensors_write(at("d.safetensors"), t, m->params.count, NULL, 0, &e), VT_OK);
+        if (vt_model_open(&again, at("d.safetensors"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
+        assert_int_equal(again->doubt[VT_FIELD_HEADS], heads == 3 ? VT_KNOWN : VT_OPEN);
+        if (heads == 3) assert_int_equal(again->config.heads, 3);
+        assert_true(again->config.no_cls && again->config.no_embed_class && again->config.registers == 2 &&
+                    again->config.image == 12);
+        assert_int_equal(vt_config_placed(&again->config), 0);
+        vt_model_close(again), vt_model_close(m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_dressed, t_drop),
         cmocka_unit_test(test_two_networks),
+        cmocka_unit_test_teardown(test_named, t_drop),
+        cmocka_unit_test(test_detected),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_head),
         cmocka_unit_test(test_block),
