@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "io/tensors.h"
+#include "models/checkpoint/kin.h"
 
 enum { LAYERS = 16, NAME = 200, SUPPOSED = 72 };
 
@@ -122,10 +123,8 @@ static vt_status refuse_mlp(const work *w, int matrices) {
 }
 
 static vt_status refuse_norm(const work *w, const part_of_head *l, const char *what) {
-    return vt_fail(w->e, VT_E_FORMAT,
-                   "%s: has %s (%s), which vitrine does not compute; `vitrine eval --oracle` evaluates it, say in "
-                   "PyTorch",
-                   w->st->path, what, l->name);
+    return vt_fail(w->e, VT_E_FORMAT, "%s: has %s (%s), which vitrine does not compute; " VT_WAY, w->st->path, what,
+                   l->name);
 }
 
 /* ---- a BatchNorm before the classifier ---- */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "models/checkpoint/kin.h"
 
-#include <stdio.h>
+#include <string.h>
 
 #include "models/checkpoint/pattern.h"
+#include "models/detect.h"
 
 /* Two tensors that tell: patterns of models/checkpoint/pattern.h. The first row whose both are there counts. Names are
  * of timm 0.9.16 and 1.0.29, transformers, vit-pytorch and the authors' repositories. */
@@ -19,7 +20,6 @@ static const struct {
     {"*student*.cls_token", "*teacher*.cls_token", "a pre-training of student and teacher (DINO): save the state_dict of one of them, with a classifier"},
     {"model*{i}.*patch_embed.proj.weight", "model*{i}.*head*.weight", "an ensemble of networks (its names are numbered): save the state_dict of each"},
     {"*temperature", "*patch_embed.proj.weight", "a network with a temperature on its logits (calibration), or with one in its attention"},
-    {"bn*.running_mean", "*patch_embed.proj.weight", "a network with a BatchNorm on its input"},
     {"*meansparse*.running_mean", "*blocks.{i}.*", "a network with MeanSparse layers"},
     /* convolutional */
     {"*stages.{i}.blocks.{b}.attn.w_g", "stem.{k}.*", "a SwiftFormer"},
@@ -190,14 +190,21 @@ static bool any(const char *pattern, const vt_tensors *st, const vt_names_row *r
 }
 
 /* By canonical names and shapes: what a block has in place of a LayerNorm, or of an MLP. */
-static const char *by_shape(const vt_tensors *st) {
-    static const char *const norms[] = {"blocks.0.norm1", "blocks.0.attn.q_norm", "layers.0.blocks.0.norm1"};
-    char weight[60], bias[60];
-    for (int i = 0; i < 3; i++) {
-        snprintf(weight, sizeof weight, "%s.weight", norms[i]), snprintf(bias, sizeof bias, "%s.bias", norms[i]);
-        if (vt_tensors_find(st, weight) && !vt_tensors_find(st, bias))
-            return "a ViT whose norms have no bias (RMSNorm, or LayerNorm without bias)";
+static const char *by_shape(const vt_tensors *st, const vt_names_row *rows, int n) {
+    if ((vt_detect_any(st, "", ".norm1.weight") && !vt_detect_any(st, "", ".norm1.bias")) ||
+        (vt_detect_any(st, "", ".q_norm.weight") && !vt_detect_any(st, "", ".q_norm.bias")))
+        return "a ViT whose norms have no bias (RMSNorm, or LayerNorm without bias)";
+    for (int i = 0; i < (n ? n : vt_tensors_count(st)); i++) {
+        const vt_tensor *t = n ? &rows[i].was : vt_tensors_at(st, i);
+        const size_t len = strlen(t->name);
+        if (t->numel == 3 && len > 13 && !strcmp(t->name + len - 13, ".running_mean"))
+            return "a network with a BatchNorm on its input";
     }
+    if (vt_tensors_find(st, "cls_attn_blocks.0.norm1.weight") &&
+        !vt_detect_any(st, "pos_embed", ".token_projection.weight"))
+        return "an XCiT without positions";
+    if (vt_tensors_find(st, "blocks.0.attn.gating_param") && !vt_tensors_find(st, "pos_embed"))
+        return "a ConViT without positions";
     const vt_tensor *a = vt_tensors_find(st, "blocks.0.mlp.fc1.weight"),
                     *b = vt_tensors_find(st, "blocks.0.mlp.fc2.weight");
     bool gated = a && b && a->ndim == 2 && b->ndim == 2 && a->shape[0] == 2 * b->shape[1];
@@ -207,7 +214,7 @@ static const char *by_shape(const vt_tensors *st) {
 const char *vt_kin_of(const vt_tensors *st, const vt_names_row *rows, int n) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (any(kinds[i].one, st, rows, n) && any(kinds[i].two, st, rows, n)) return kinds[i].what;
-    return by_shape(st);
+    return by_shape(st, rows, n);
 }
 
 const char *vt_kin(const vt_tensors *st) { return vt_kin_of(st, NULL, 0); }

@@ -11,6 +11,9 @@
 const char *vt_kin(const vt_tensors *st);
 const char *vt_kin_of(const vt_tensors *st, const vt_names_row *rows, int n);
 
+/* Behind a sentence about a network that is not computed. */
+#define VT_WAY "`vitrine eval --oracle` evaluates the network where it runs, say in PyTorch"
+
 #define VT_READS                                                                                                       \
     "vitrine reads ViT, DeiT, ConViT, Swin and XCiT; `vitrine eval --oracle` evaluates any other network where it "    \
     "runs, say in PyTorch"

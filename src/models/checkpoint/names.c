@@ -80,10 +80,13 @@ static vt_status use(vt_names *n, vt_tensors *st, const char *text, size_t size,
     return tell(n, st, e);
 }
 
-static bool has_head(const vt_names_def *d, const vt_tensors *st) {
+/* Not counting what begins so. */
+static bool has_head(const vt_names_def *d, const vt_tensors *st, const char *beside) {
     vt_binding b;
-    for (int i = 0; i < vt_tensors_count(st); i++)
-        if (vt_pattern_match(d->head, vt_tensors_at(st, i)->name, &b)) return true;
+    for (int i = 0; i < vt_tensors_count(st); i++) {
+        const char *name = vt_tensors_at(st, i)->name;
+        if (vt_pattern_match(d->head, name, &b) && !(beside && !strncmp(name, beside, strlen(beside)))) return true;
+    }
     return false;
 }
 
@@ -100,7 +103,13 @@ static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_
     snprintf(who, sizeof who, "the names of %s", d->name);
     n->def = d;
     if (d->check) VT_TRY(d->check(st, e));
-    if (!n->beside && !has_head(d, st)) return no_head(st, e);
+    if (!n->beside && !has_head(d, st, NULL)) return no_head(st, e);
+    if (n->beside && has_head(d, st, n->beside))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: has a classifier of its own and %s* behind it, an MLP of 2 layers: vitrine computes a "
+                       "classifier "
+                       "of one matrix; " VT_WAY,
+                       vt_tensors_path(st), n->beside);
     if (n->beside && d->own_class)
         return vt_fail(e, VT_E_FORMAT,
                        "%s: what the classifier %s* reads of this network (%s), no name tells: `vitrine map FILE > "
@@ -243,7 +252,8 @@ static vt_status fits(vt_fit *out, const vt_tensors *st, bool beside, void *ctx,
     if (s == VT_E_MEMORY) return s;
     for (int i = 0; i < DEFS && *out == VT_FIT_NONE; i++)
         if (defs[i]->recognises(st)) {
-            bool good = (!defs[i]->check || defs[i]->check(st, NULL) == VT_OK) && (beside || has_head(defs[i], st));
+            bool good =
+                (!defs[i]->check || defs[i]->check(st, NULL) == VT_OK) && (beside || has_head(defs[i], st, NULL));
             *out = good ? VT_FIT_WHOLE : VT_FIT_BASE;
         }
     return VT_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Hugging Face transformers: ViT, DeiT and Swin ForImageClassification, names up to 4.x and of 5.x
  * (src/transformers/models/{vit,deit,swin}/modeling_*.py there). q, k and v are the three row blocks of timm's qkv. */
+#include "models/checkpoint/kin.h"
 #include "models/checkpoint/names.h"
 
 #include <string.h>
@@ -86,7 +87,7 @@ static const char *map(const vt_tensors *st) {
 static vt_status check(const vt_tensors *st, vt_err *e) {
     const enum kind kind = kind_of(st);
     if (kind == SWIN && vt_tensors_find(st, "swin.embeddings.position_embeddings"))
-        return vt_fail(e, VT_E_FORMAT, "%s: is a Swin with absolute positions, which vitrine does not compute",
+        return vt_fail(e, VT_E_FORMAT, "%s: is a Swin with absolute positions, which vitrine does not compute; " VT_WAY,
                        vt_tensors_path(st));
     if (kind != BASE) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,

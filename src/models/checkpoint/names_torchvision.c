@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* torchvision's vit_b_16 and so on, and swin_t, swin_s, swin_b. */
+#include "models/checkpoint/kin.h"
 #include "models/checkpoint/names.h"
 
 static bool is_swin(const vt_tensors *st) { return vt_tensors_find(st, "features.0.0.weight") != NULL; }
@@ -46,10 +47,12 @@ static vt_status check(const vt_tensors *st, vt_err *e) {
     const char *path = vt_tensors_path(st);
     if (vt_tensors_find(st, "conv_proj.conv_1.weight"))
         return vt_fail(e, VT_E_FORMAT,
-                       "%s: is torchvision's ViT with a convolutional stem, which vitrine does not compute", path);
+                       "%s: is torchvision's ViT with a convolutional stem, which vitrine does not compute; " VT_WAY,
+                       path);
     if (vt_tensors_find(st, "heads.pre_logits.weight"))
         return vt_fail(e, VT_E_FORMAT,
-                       "%s: has a representation layer (heads.pre_logits), which vitrine does not compute", path);
+                       "%s: has a representation layer (heads.pre_logits), which vitrine does not compute; " VT_WAY,
+                       path);
     return VT_OK;
 }
 

@@ -25,8 +25,10 @@ static vt_status extra_tensors(const vt_tensors *st, const vt_model *m, vt_err *
         const char *name = vt_tensors_at(st, i)->name;
         if (vt_model_param(m, name)) continue;
         const char *near = vt_nearest(name, known, (size_t)m->params.count);
-        s = vt_fail(e, VT_E_FORMAT, "%s: tensor %s does not belong to this architecture (%s%s)", vt_tensors_path(st),
-                    name, near ? "nearest known name: " : "depth ", near ? near : "and names are read off the file");
+        s = vt_fail(e, VT_E_FORMAT,
+                    "%s: tensor %s does not belong to this architecture (%s%s); if the logits need it, " VT_WAY,
+                    vt_tensors_path(st), name, near ? "nearest known name: " : "depth ",
+                    near ? near : "and names are read off the file");
     }
     free(known);
     return s;
@@ -85,9 +87,9 @@ static vt_status missing_tensor(const vt_model *m, const vt_tensors *st, const v
             "--oracle` evaluates such a network where it runs, say in PyTorch; of positions that are added to "
             "the patches and computed, docs/models.md lists the kinds (%s positions=KIND)",
             vt_tensors_path(st), vt_argument("--form"));
-    return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s", vt_tensors_path(st),
-                   both_names(names, name, both, sizeof both), near ? " (the file has the unknown name " : "",
-                   near ? near : "", near ? ")" : "");
+    return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s; of a network that has none, " VT_WAY,
+                   vt_tensors_path(st), both_names(names, name, both, sizeof both),
+                   near ? " (the file has the unknown name " : "", near ? near : "", near ? ")" : "");
 }
 
 /* Equal, sides of 1 aside: those change no element's place. */

@@ -10,6 +10,7 @@
 #include "models/checkpoint/args.h"
 #include "models/checkpoint/sources.h"
 #include "models/forms.h"
+#include "models/vit.h"
 
 static void usual(const vt_sources *s, vt_field f, const char *from) {
     vt_sources_supposed(s, f, s->whole ? s->whole : from);
@@ -289,6 +290,16 @@ static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
     bool said = form_value(s, s->o, vt_form_find("pos_filter"), NULL, buf, &unused) ||
                 form_value(s, s->o, vt_form_find("pos_grid"), NULL, buf, &unused);
     double v = s->o->image;
+    const int at_hand = s->o->image ? s->o->image : s->o->shown;
+    if (at_hand && at_hand != c->image && !said && vt_vit_regrid(s->st, c, at_hand)) return VT_OK;
+    if (at_hand && at_hand != c->image && !said && vt_vit_overlap(c, at_hand))
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: %d x %d positions belong to images of %d x %d pixels, or to patches of %d pixels that "
+                       "overlap "
+                       "at a stride of %d on these of %d x %d, which vitrine does not compute: `vitrine eval --oracle` "
+                       "evaluates such a network where it runs, say in PyTorch",
+                       vt_tensors_path(s->st), c->image / c->patch, c->image / c->patch, c->image, c->image, c->patch,
+                       vt_vit_overlap(c, at_hand), at_hand, at_hand);
     if (s->o->image) from = "--image-size";
     if (!s->o->image && said && text) vt_sources_parse(text, &v);
     if (v == 0 || v == c->image) return VT_OK;

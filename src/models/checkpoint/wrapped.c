@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include "io/tensors.h"
+#include "models/checkpoint/kin.h"
 
 enum { LEAST = 6 /* tensors behind a prefix: those of a block */, PREFIX = 120, MOST = 64 };
 
@@ -86,9 +87,9 @@ typedef struct search {
     int n;
     char found[PREFIX], other[PREFIX]; /* the prefixes that leave names that are known; other: a second one */
     vt_fit fit;
-    int named;            /* of names without the prefix: 1 while all are of one classifier, -1 when one is not */
+    int named;            /* of names without the prefix: some are of one classifier */
     char head[PREFIX];    /* what these begin with */
-    const char *stranger; /* one that is not */
+    const char *stranger; /* one that is of none */
     vt_fits *fits;
     void *ctx;
     vt_err *e;
@@ -129,14 +130,14 @@ static bool of_classifier(const char *name, char head[PREFIX]) {
 static void look_beside(search *s, const char *prefix) {
     char head[PREFIX];
     s->named = 0, s->stranger = NULL;
-    for (int i = 0; i < s->n && s->named >= 0; i++) {
+    for (int i = 0; i < s->n; i++) {
         const char *name = s->all[i].name;
         if (has(name, prefix)) continue;
         bool one = of_classifier(name, head) && (!s->named || !strcmp(head, s->head));
         if (one)
             s->named = 1, strcpy(s->head, head);
-        else
-            s->named = -1, s->stranger = name;
+        else if (!s->stranger)
+            s->stranger = name;
     }
 }
 
@@ -186,11 +187,16 @@ static vt_status judge(search *s, const char **head) {
                        "classifies%s%s%s%s",
                        path, s->found, s->other, *inside ? ", or " : "", *inside ? vt_argument("--part") : "",
                        *inside ? " NAME reads one of its parts: " : "", inside);
+    if (s->stranger && s->fit == VT_FIT_BASE)
+        return vt_fail(s->e, VT_E_FORMAT,
+                       "%s: is a base model without classifier: the names behind %.100s are known, and " VT_NAME
+                       " beside them is no classifier's; " VT_WAY,
+                       path, s->found, s->stranger);
     if (s->stranger)
         return vt_fail(s->e, VT_E_FORMAT,
                        "%s: the names behind %.100s are known, but " VT_NAME
                        " beside them is no classifier's: if it takes no part in the logits, save the state_dict "
-                       "without it; else `vitrine eval --oracle` evaluates the whole, say in PyTorch",
+                       "without it; else " VT_WAY,
                        path, s->found, s->stranger);
     char text[200];
     snprintf(text, sizeof text, "stripped from all %d names%s%s", s->n, s->named ? " but the classifier's, " : "",
@@ -207,7 +213,7 @@ static vt_status judge(search *s, const char **head) {
 
 /* A name that is there twice once the prefix is gone: the classifier beside it and one within. */
 static vt_status within(search *s) {
-    for (int i = 0; s->named > 0 && i < s->n; i++)
+    for (int i = 0; s->named && i < s->n; i++)
         if (has(s->all[i].name, s->found) && has(s->all[i].name + strlen(s->found), s->head))
             return vt_fail(s->e, VT_E_FORMAT,
                            "%s: has a classifier behind %.100s (" VT_NAME ") and one beside it (%.100s): which of them "

@@ -67,7 +67,10 @@ static const dressed rows[] = {
      {{"train_acc.tp", 1, {1}, 0}, {"val_loss.mean_value", 0, {0}, 0}, {"val_loss.weight", 0, {0}, 0}},
      NULL},
     {"an outer network", {{"", "vit."}}, {{"decoder.weight", 2, {4, 4}, 0}}, "decoder.weight beside them"},
-    {"two classifiers", {{"", "vit."}}, {{"fc.weight", 2, {3, 5}, 0}, {"fc.bias", 1, {3}, 0}}, "both become head."},
+    {"two classifiers",
+     {{"", "vit."}},
+     {{"fc.weight", 2, {3, 5}, 0}, {"fc.bias", 1, {3}, 0}},
+     "classifier of its own and fc.* behind it"},
     {"the same name", {{"", "vit."}}, {{"head.weight", 2, {3, 5}, 0}}, "one beside it"},
     {"an MLP",
      {{"head.", "head.2."}},
@@ -79,6 +82,11 @@ static const dressed rows[] = {
      "second norm, before its classifier (head.0)"},
     {"a norm behind", {{"head.", "head.0."}}, {{"head.1.weight", 1, {5}, 0}}, "norm behind its classifier (head.1)"},
     {"no classifier", {{"head.", "projector."}, {"", "net."}}, {{NULL}}, "projector.bias beside them"},
+    {"a BatchNorm on the input",
+     {{"", "1."}},
+     {{"0.running_mean", 1, {3}, 0}, {"0.running_var", 1, {3}, 0}},
+     "is a network with a BatchNorm on its input; vitrine reads"},
+    {"a temperature", {{"", "net."}}, {{"temperature", 1, {1}, 0}}, "temperature on its logits"},
     {"LoRA", {{NULL, NULL}}, {{"blocks.0.attn.qkv.lora_A.default.weight", 2, {4, 12}, 0}}, "merge_and_unload()"},
     {"parametrised",
      {{NULL, NULL}},
@@ -324,6 +332,21 @@ static void test_block(void **state) {
     settled(numbers(gamma, 1, "nothing"), "blocks.1.ls2.gamma", (const double[]){1, 2}, 2);
 }
 
+static vt_model *saved(const vt_config *c, const char *path) {
+    vt_model *m;
+    vt_tensor t[MOST];
+    vt_err e = {0};
+    if (vt_model_new(&m, c, &e) != VT_OK) fail_msg("%s", e.text);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        t[i] =
+            (vt_tensor){.name = p->name, .dtype = VT_F32, .ndim = p->ndim, .numel = p->numel, .data = m->w + p->offset};
+        memcpy(t[i].shape, p->shape, sizeof p->shape);
+    }
+    assert_int_equal(vt_tensors_write(path, t, m->params.count, NULL, 0, &e), VT_OK);
+    return m;
+}
+
 /* What tensors tell of a block, and of tokens: heads by the width of q/k norm (one as wide as attention tells none),
  * registers beside nine patches and no class token. */
 static void test_detected(void **state) {
@@ -350,18 +373,7 @@ static void test_detected(void **state) {
     vt_err e = {0};
     for (int heads = 1; heads <= 3; heads += 2) {
         c.heads = heads;
-        if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s", e.text);
-        vt_tensor t[MOST];
-        for (int i = 0; i < m->params.count; i++) {
-            const vt_param *p = &m->params.items[i];
-            t[i] = (vt_tensor){.name = p->name,
-                               .dtype = VT_F32,
-                               .ndim = p->ndim,
-                               .numel = p->numel,
-                               .data = m->w + p->offset};
-            memcpy(t[i].shape, p->shape, sizeof p->shape);
-        }
-        assert_int_equal(vt_tensors_write(at("d.safetensors"), t, m->params.count, NULL, 0, &e), VT_OK);
+        m = saved(&c, at("d.safetensors"));
         if (vt_model_open(&again, at("d.safetensors"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
         assert_int_equal(again->doubt[VT_FIELD_HEADS], heads == 3 ? VT_KNOWN : VT_OPEN);
         if (heads == 3) assert_int_equal(again->config.heads, 3);
@@ -372,12 +384,51 @@ static void test_detected(void **state) {
     }
 }
 
+/* Two grids, 2 x 2 and 3 x 3, with four registers and a class token: the images at hand tell. Patches that overlap have
+ * the positions of a larger image. */
+static void test_images_at_hand(void **state) {
+    (void)state;
+    vt_config c = {.arch = "vit",
+                   .image = 12,
+                   .patch = 4,
+                   .dim = 12,
+                   .depth = 1,
+                   .heads = 3,
+                   .hidden = 8,
+                   .classes = 2,
+                   .registers = 4,
+                   .no_embed_class = true,
+                   .attn = "dot",
+                   .attn_scale = 0.5,
+                   .ln_eps = 1e-6,
+                   .qkv_bias = true,
+                   .std = {1, 1, 1}};
+    vt_overrides o = {.heads = 3};
+    vt_model *m;
+    vt_err e = {0};
+    vt_model_close(saved(&c, at("grid.safetensors")));
+    for (o.shown = 0; o.shown <= 12; o.shown += 12) {
+        if (vt_model_open(&m, at("grid.safetensors"), &o, &e) != VT_OK) fail_msg("%s", e.text);
+        assert_int_equal(m->config.image, o.shown ? 12 : 8);
+        assert_int_equal(m->config.no_embed_class, o.shown == 12);
+        vt_model_close(m);
+    }
+    c.registers = 0, c.no_embed_class = false, c.image = 28;
+    vt_model_close(saved(&c, at("grid.safetensors")));
+    o.shown = 16; /* 7 patches of 4 pixels at a stride of 2 */
+    t_says(vt_model_open(&m, at("grid.safetensors"), &o, &e), VT_E_SHAPE, &e, "overlap at a stride of 2", "--oracle");
+    o.shown = 17;
+    assert_int_equal(vt_model_open(&m, at("grid.safetensors"), &o, &e), VT_OK);
+    vt_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_dressed, t_drop),
         cmocka_unit_test(test_two_networks),
         cmocka_unit_test_teardown(test_named, t_drop),
         cmocka_unit_test(test_detected),
+        cmocka_unit_test(test_images_at_hand),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_head),
         cmocka_unit_test(test_block),
