@@ -7,7 +7,7 @@
 #include "cli/known.h"
 #include "cli/run_args.h"
 #include "core/stats.h"
-#include "eval/doctor/doctor.h"
+#include "eval/doctor/doctor_logits.h"
 #include "models/arch.h"
 #include "models/checkpoint/doubt.h"
 
@@ -48,6 +48,10 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     const char *weights;
     vt_subject *s = &j->subject;
     VT_TRY(vt_cli_weights(c, &weights, e));
+    if (!vt_cli_has(c, "data"))
+        return vt_fail(e, VT_E_USAGE,
+                       "vitrine doctor needs --data FOLDER, or better --logits FILE.npz, which four lines of Python "
+                       "save (vitrine help doctor)");
     VT_TRY(vt_cli_data(c, &s->data, e));
     VT_TRY(vt_cli_images(c, s->data, &j->images, &j->n_images, e));
     VT_TRY(vt_subject_open(s, &c->given, weights, j->images[0], e));
@@ -167,25 +171,6 @@ static bool print_chance(const job *j, const vt_trial *t) {
     return true;
 }
 
-/* What nobody told is typed too, where the guess turned out best: eval asks for it. */
-static void all_options(const job *j, const vt_setting *now, char *buf, size_t size) {
-    char what[1000], open[300], changed[400];
-    vt_model m = *j->model;
-    vt_setting from = j->first;
-    m.config = now->config;
-    vt_model_missing(&m, true, what, sizeof what, open, sizeof open);
-    if (m.doubt[VT_FIELD_HEADS] == VT_OPEN) from.config.heads = now->config.heads;
-    if (m.doubt[VT_FIELD_HEADS] == VT_OPEN) from.config.attn_scale = now->config.attn_scale;
-    if (m.doubt[VT_FIELD_ACT] == VT_OPEN) from.config.act = now->config.act;
-    if (m.doubt[VT_FIELD_POST_NORM] == VT_OPEN) from.config.post_norm = now->config.post_norm;
-    if (m.doubt[VT_FIELD_PATCH_ORDER] == VT_OPEN) from.config.patch_order = now->config.patch_order;
-    if (m.doubt[VT_FIELD_MEAN] == VT_OPEN || m.doubt[VT_FIELD_STD] == VT_OPEN)
-        memcpy(from.config.mean, now->config.mean, sizeof from.config.mean),
-            memcpy(from.config.std, now->config.std, sizeof from.config.std);
-    vt_setting_options(changed, sizeof changed, now, &from);
-    snprintf(buf, size, "%s%s%s", open, *changed ? " " : "", changed);
-}
-
 static void print_end(const job *j, const vt_setting *now) {
     char options[700], labels[400];
     const vt_trial *t = vt_doctor_present(&j->d);
@@ -200,8 +185,8 @@ static void print_end(const job *j, const vt_setting *now) {
         if (*options) printf("its process is to take: %s\n", options);
         return;
     }
-    all_options(j, now, options, sizeof options);
-    if (*options) printf("use:%s\n", options);
+    vt_setting_all_options(options, sizeof options, j->model, now, &j->first);
+    if (*options) printf("use: %s\n", options);
 }
 
 /* ---- rounds ---- */
@@ -230,8 +215,90 @@ static vt_status examine(job *j, vt_err *e) {
     return VT_OK;
 }
 
+/* ---- against logits ---- */
+
+/* The checkpoint as it is read for images of this shape, which tell the side where nothing else does. */
+static vt_status open_for(vt_model **m, const vt_cli *c, const vt_saved_logits *s, const char *path, vt_err *e) {
+    vt_overrides o;
+    VT_TRY(vt_cli_overrides(c, &o, e));
+    if (s->shape.height == s->shape.width) o.shown = s->shape.width;
+    VT_TRY(vt_model_open(m, c->positional[0], &o, e));
+    vt_shape want = vt_config_shape(&(*m)->config);
+    if (!vt_shape_same(s->shape, want))
+        return vt_fail(e, VT_E_USAGE, "%s: x has images of " VT_CHW ", the model takes " VT_CHW, path,
+                       VT_CHW_OF(s->shape), VT_CHW_OF(want));
+    if (s->classes == (*m)->config.classes) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: logits of %d classes, the model has %d", path, s->classes, (*m)->config.classes);
+}
+
+static vt_status no_reading(const vt_logits_match *r, const vt_saved_logits *s, const char *path, vt_err *e) {
+    bool rounded = !s->precise && r->difference < 0.02 * s->span;
+    return vt_fail(e, VT_E_NUMERIC,
+                   "%s: no reading fits: of %d tried%s the nearest differs by %.3g, where logits span %.3g%s: the "
+                   "network computes what no option says, or these are logits of other weights or of a model in "
+                   "training mode; vitrine eval --oracle evaluates it in its own program (docs/oracle.md)",
+                   path, r->tried, r->all ? "" : ", as many as time allows,", r->difference, s->span,
+                   rounded ? " (half precision or TF32 may explain it: save from model.eval().double())" : "");
+}
+
+static vt_status print_match(const vt_logits_match *r, const vt_model *m, const vt_saved_logits *s, const char *path,
+                             vt_err *e) {
+    const vt_setting first = {.config = m->config};
+    char options[700], changed[400];
+    vt_setting_options(changed, sizeof changed, &r->setting, &first);
+    vt_setting_all_options(options, sizeof options, m, &r->setting, &first);
+    printf("%d images and logits of %d classes, %s; the logits span %.3g\n", s->n, s->classes,
+           s->precise ? "computed in double" : "in float32", s->span);
+    if (*changed || !r->equal) printf("as it is: differs by %.3g\n", r->present);
+    if (!r->equal) {
+        if (*changed) printf("nearest: %s: differs by %.3g\n", changed, r->difference);
+        return no_reading(r, s, path, e);
+    }
+    printf("%s%s: equal within %.2g: this reading is proven on %d image%s\n", *changed ? "with " : "as it is", changed,
+           r->difference, s->n, s->n > 1 ? "s" : "");
+    if (*r->also)
+        printf("these logits do not tell it from: %s%s\n", r->also,
+               s->precise ? "" : " (logits of model.double() may)");
+    if (*options) printf("use: %s\n", options);
+    return VT_OK;
+}
+
+static vt_status compare_logits(const vt_cli *c, const char *path, vt_err *e) {
+    static const char *const others[] = {"data", "images", "split", "seed", "preprocess", "attack-at", "oracle"};
+    static bool tty;
+    static vt_doctor d;
+    long long threads;
+    vt_saved_logits saved;
+    vt_logits_match r;
+    vt_model *m = NULL;
+    const char *weights;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (vt_cli_has(c, others[i]))
+            return vt_fail(e, VT_E_USAGE, "--logits brings images of its own for a checkpoint: leave --%s out",
+                           others[i]);
+    VT_TRY(vt_cli_weights(c, &weights, e));
+    VT_TRY(vt_cli_threads(c, &threads, e));
+    tty = isatty(STDERR_FILENO);
+    vt_status s = vt_saved_logits_read(&saved, path, e);
+    if (s == VT_OK) s = open_for(&m, c, &saved, path, e);
+    if (s == VT_OK) {
+        vt_setting present = {.config = m->config};
+        d = (vt_doctor){.model = m,
+                        .threads = (int)threads,
+                        .aspects = VT_ASPECT_ALL,
+                        .progress = {.show = vt_cli_show, .ctx = &tty, .live = tty},
+                        .interrupt = vt_cli_interruptible()};
+        s = vt_doctor_logits(&r, &d, &saved, &present, e);
+    }
+    if (s == VT_OK) s = print_match(&r, m, &saved, path, e);
+    vt_saved_logits_free(&saved);
+    vt_model_close(m);
+    return s;
+}
+
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
+    if (vt_cli_has(c, "logits")) return compare_logits(c, vt_cli_get(c, "logits"), e);
     j = (job){0};
     vt_status s = parse(&j, c, e);
     if (s == VT_OK && !j.subject.remote) vt_cli_say_assumed(j.model);
@@ -244,7 +311,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"data", "FOLDER", "labelled images that the model should know"},
+    {"logits", "FILE.npz", "x and logits as PyTorch gives them (below): finds the reading that gives the same"},
+    {"data", "FOLDER", "or: labelled images that the model should know"},
     {"images", "A:B|spread:N|FILE", "as in eval (default: 500 to 8192 by the model's size, spread evenly)"},
     VT_SPLIT_ARG,
     VT_CLASS_ORDER_ARG,
@@ -260,19 +328,27 @@ static const vt_arg args[] = {
 
 const vt_command vt_command_doctor = {
     .name = "doctor",
-    .summary = "is a checkpoint read as it was made? tries heads, norms, pixels on labelled images",
+    .summary = "is a checkpoint read as it was made? against logits of PyTorch, or on labelled images",
     .operands = "WEIGHTS",
     .min_operands = 0,
     .max_operands = 1,
     .args = args,
-    .details = "Tried, one change at a time and then combined: number of heads, pre- or post-norm and\n"
-               "GELU or ReLU (each with each), pooling, LayerNorm eps, attention scale, a distilled\n"
-               "model's heads; mean and std, pixels 0 to 255, channel order, resize and crop. Labels are\n"
-               "checked for another numbering. 'gain' is how much the mean loss (nats) falls against the\n"
-               "present setting on the same images, each setting at its best temperature\n"
-               "(docs/images.md); 'better' and 'worse' hold with 1 % error over the whole table.\n"
-               "Of a model in another process (--oracle) mean and std, 0 to 255, channels, resize and\n"
-               "labels: what its process would have to take.",
+    .details = "The sure way is --logits: four lines of Python, in which net(x) takes pixels in [0,1] and does what\n"
+               "you do to them, mean and std included (net = lambda x: model((x - mean) / std)):\n\n"
+               "    import numpy, torch\n"
+               "    model.eval().double(); x = torch.rand(8, 3, 32, 32)      # or images of yours\n"
+               "    with torch.no_grad(): z = net(x.double())\n"
+               "    numpy.savez('logits.npz', x=x.numpy(), logits=z.numpy())\n\n"
+               "vitrine doctor WEIGHTS --logits logits.npz then says whether this reading gives these logits, to\n"
+               "rounding, or which options do. Exit status 1: none that it tries.\n\n"
+               "On labelled images (--data) it says what fits better. Tried, one change at a time and then\n"
+               "combined: number of heads, pre- or post-norm and GELU or ReLU (each with each), pooling,\n"
+               "LayerNorm eps, attention scale, a distilled model's heads; mean and std, pixels 0 to 255,\n"
+               "channel order, resize and crop. Labels are checked for another numbering. 'gain' is how much\n"
+               "the mean loss (nats) falls against the present setting on the same images, each setting at\n"
+               "its best temperature (docs/images.md); 'better' and 'worse' hold with 1 % error over the\n"
+               "whole table. Of a model in another process (--oracle) mean and std, 0 to 255, channels,\n"
+               "resize and labels: what its process would have to take.",
     .examples = {"vitrine doctor weights/shapes10-vit --data datasets/shapes10 --images 0:60",
                  "vitrine doctor weights/shapes10-vit --data datasets/shapes10 --images 0:60 --heads 4"},
     .run = run,

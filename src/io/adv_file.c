@@ -89,22 +89,31 @@ static int64_t only_images(const points_file *f, const char *path) {
     return at;
 }
 
-static vt_status choose(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
+static vt_status no_array(const points_file *f, const char *path, const char *want, const char *why, vt_err *e) {
     char name[128], list[300] = "";
+    for (int64_t i = 0, used = 0; i < arrays(f) && used < 250; i++)
+        if (array_name(f, i, name))
+            used += snprintf(list + used, sizeof list - (size_t)used, "%s%.60s", used ? ", " : "", name);
+    return vt_fail(e, VT_E_USAGE, "%s has no tensor %s%s (it has: %s)", path, want, why, *list ? list : "none");
+}
+
+vt_status vt_adv_file_array(const vt_adv_file *p, const char *path, const char *name, vt_npy *out, vt_err *e) {
+    int64_t at = find(p->file, name);
+    return at < 0 ? no_array(p->file, path, name, "", e) : array_at(p->file, at, path, out, e);
+}
+
+static vt_status choose(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
     points_file *f = p->file;
     static const char *const usual[] = {"x_adv", "adv_complete", "adv_inputs", "adv_images"};
     int64_t at = tensor ? find(f, tensor) : -1;
     for (size_t k = 0; !tensor && at < 0 && k < sizeof usual / sizeof *usual; k++) at = find(f, usual[k]);
     if (at < 0 && !tensor) at = only_images(f, path);
     if (at >= 0) return array_name(f, at, p->name) ? array_at(f, at, path, &f->x, e) : VT_E_FORMAT;
-    for (int64_t i = 0, used = 0; i < arrays(f) && used < 250; i++)
-        if (array_name(f, i, name))
-            used += snprintf(list + used, sizeof list - (size_t)used, "%s%.60s", used ? ", " : "", name);
-    return vt_fail(e, VT_E_USAGE, "%s has no tensor %s%s (it has: %s)", path, tensor ? tensor : "x_adv",
-                   tensor     ? ""
-                   : at == -2 ? ", and several that could be images: say which with --tensor"
-                              : ", nor one of four sides [N,C,H,W]",
-                   *list ? list : "none");
+    return no_array(f, path, tensor ? tensor : "x_adv",
+                    tensor     ? ""
+                    : at == -2 ? ", and several that could be images: say which with --tensor"
+                               : ", nor one of four sides [N,C,H,W]",
+                    e);
 }
 
 /* ---- checks ---- */

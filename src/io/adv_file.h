@@ -26,6 +26,9 @@ typedef struct vt_adv_file {
 vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor, vt_err *e);
 void vt_adv_file_close(vt_adv_file *p); /* also after a failed open; accepts a zeroed one */
 
+/* Another array of the same file. VT_E_USAGE: it has none of that name. */
+vt_status vt_adv_file_array(const vt_adv_file *p, const char *path, const char *name, vt_npy *out, vt_err *e);
+
 /* Refuses points that a model of this input cannot have: other sides, or another range, with a word on which one it
  * looks like. mean, std: the model's. */
 vt_status vt_adv_file_fit(const vt_adv_file *p, const char *path, vt_shape want, const double mean[3],

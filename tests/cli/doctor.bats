@@ -19,6 +19,57 @@ setup_file() {
 # first: the row that ranks first
 first() { sed -n '/% right/{n;p}' <<<"$output" | head -1; }
 
+# saved OUT ARGS: x and logits as another program saves them: what `probe` gives under ARGS for six images.
+saved() {
+    local out=$1
+    shift
+    /usr/bin/python3 - <<'END'
+import json, numpy as np
+x = np.random.default_rng(1).random((6, 3, 32, 32), dtype="f4")
+head = json.dumps({"x": {"dtype": "F32", "shape": x.shape, "data_offsets": [0, x.nbytes]},
+                   "labels": {"dtype": "I64", "shape": [6], "data_offsets": [x.nbytes, x.nbytes + 48]}}).encode()
+open("x.st", "wb").write(np.uint64(len(head)).tobytes() + head + x.tobytes() + bytes(48))
+np.save("x.npy", x)
+END
+    vt probe "$@" --input x.st --out z.st --precision f64
+    [ "$status" = 0 ] || fail "probe $*: $stderr"
+    st_floats z.st logits f8 >z.txt
+    /usr/bin/python3 -c "import numpy as np; np.savez('$out', x=np.load('x.npy'), logits=np.loadtxt('z.txt').reshape(6, -1))"
+}
+
+@test "logits of another program prove a reading, or name the options that do, also where values are open; else none fits" {
+    saved right.npz "$SHAPES"
+    good doctor "$SHAPES" --logits right.npz
+    says "6 images and logits of 10 classes" "as it is: equal within " "this reading is proven on 6 images"
+    [[ $output != *"use:"* && $output != *"do not tell"* ]] || fail "$output"
+    saved other.npz "$SHAPES" --form pool=avg --heads 4
+    good doctor "$SHAPES" --logits other.npz
+    says "as it is: differs by " "with --heads 4 --form pool=avg: equal within " "proven" "use: --heads 4 --form pool=avg"
+    good doctor "$SHAPES" --logits other.npz --form pool=avg --heads 4
+    says "as it is: equal within "
+    st_edit "$SHAPES/model.safetensors" bare.safetensors 'del(.__metadata__)' # heads, mean and std are open
+    good doctor bare.safetensors --logits right.npz
+    says "proven" "use: --heads 2 --mean 0.5 --std 0.5"
+    vt eval bare.safetensors --data "$MANY" --images 0:40 $(sed -n "s/^use: //p" <<<"$output")
+    [ "$status" = 0 ]
+    "$VITRINE" new --set dim=16 depth=1 heads=2 patch=16 image=32 classes=10 --seed 0 -o tiny.safetensors >/dev/null
+    saved strange.npz tiny.safetensors --attn l2
+    vt doctor tiny.safetensors --logits strange.npz
+    judge 1 "strange.npz: no reading fits" "--oracle"
+}
+
+@test "files of logits that are refused: one sentence, exit 2" {
+    saved right.npz "$SHAPES"
+    bad 1 "nowhere.npz: cannot be opened" -- doctor "$SHAPES" --logits nowhere.npz
+    bad 2 "leave --data out" -- doctor "$SHAPES" --logits right.npz --data "$MANY"
+    "$VITRINE" new --set dim=16 depth=1 heads=2 patch=8 image=48 classes=10 --seed 0 -o large.safetensors
+    bad 2 "x has images of 3 x 32 x 32, the model takes 3 x 48 x 48" -- doctor large.safetensors --logits right.npz
+    "$VITRINE" new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=4 --seed 0 -o four.safetensors
+    bad 2 "logits of 10 classes, the model has 4" -- doctor four.safetensors --logits right.npz
+    bad 2 "has no tensor logits (it has: x, labels)" -- doctor "$SHAPES" --logits x.st
+    bad 2 "needs --data" "--logits FILE.npz" -- doctor "$SHAPES"
+}
+
 @test "another std than the model's: the right one ranks first, and what to type is said" {
     good doctor "$SHAPES" --data "$MANY" --mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010
     [[ $(first) == "0.5 / 0.5 (timm's ViT)"*better ]] || fail "$output"

@@ -167,12 +167,11 @@ static void reorder_rows(float *w, const vt_model *v, const vt_model *m, const v
             }
 }
 
-/* The weights as they are if the patch embedding's columns run the other way, and the norm of the patches with them;
- * the variant's own, w to be freed. */
-static vt_status reorder(vt_model *v, const vt_model *m, vt_err *e) {
+vt_status vt_doctor_variant(vt_model *v, const vt_model *m, vt_err *e) {
     static const char *const names[] = {"patch_embed.proj.weight", "patch_embed.norm_in.weight",
                                         "patch_embed.norm_in.bias"};
     const size_t pixels = (size_t)(m->config.patch * m->config.patch);
+    if (v->config.patch_order == m->config.patch_order) return VT_OK;
     float *w = vt_alloc(m->params.total * sizeof *w);
     if (!w) return vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters", m->params.total);
     memcpy(w, m->w, m->params.total * sizeof *w);
@@ -188,7 +187,7 @@ static vt_status extend_here(look *l, size_t n, vt_err *e) {
     l->sessions = calloc(threads, sizeof *l->sessions);
     l->x = vt_alloc(threads * vt_config_input_pixels(&l->variant.config) * sizeof *l->x);
     vt_status s = l->sessions && l->x ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %zu threads", threads);
-    if (s == VT_OK && l->variant.config.patch_order != m->config.patch_order) s = reorder(&l->variant, m, e);
+    if (s == VT_OK) s = vt_doctor_variant(&l->variant, m, e);
     for (size_t i = 0; i < threads && s == VT_OK; i++)
         s = vt_session_open_f32(&l->sessions[i], &l->variant, 1, VT_GRAD_NONE, e);
     if (s == VT_OK) s = vt_for_each(n - l->from, l->d->threads, one_image, l, e);

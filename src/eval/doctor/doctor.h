@@ -105,6 +105,12 @@ int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int
 /* The same of a model in another process: what it would have to do to its input, "mean 0.5 and std 0.5". */
 void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_setting *from);
 void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from);
+/* The options by which m, whose setting is `from`, is read as `to` without a question: also those of open values whose
+ * guess stays. */
+void vt_setting_all_options(char *buf, size_t size, const vt_model *m, const vt_setting *to, const vt_setting *from);
+/* v is a copy of m with another configuration: where the patch embedding's columns run the other way, its weights (and
+ * the norm of the patches) become its own, to be freed where v->w is not m->w. */
+vt_status vt_doctor_variant(vt_model *v, const vt_model *m, vt_err *e);
 
 /* n indices spread evenly over `of` [count], or all of them, in an order whose every beginning is spread too. */
 size_t vt_doctor_sample(int32_t *out, size_t n, const int32_t *of, size_t count);

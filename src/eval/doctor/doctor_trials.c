@@ -376,3 +376,26 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     say_form(&t, "patch_order", a, b);
     if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
 }
+
+/* An open value stands among the options already. */
+static void leave_out(vt_config *c, const vt_config *now, const vt_model *m) {
+    int n;
+    char word[VT_FORM_VALUE];
+    const vt_form *f = vt_forms(&n);
+    for (; n--; f++)
+        if (m->doubt[f->field] == VT_OPEN) vt_form_text(now, f, word, sizeof word), vt_form_set(c, f, word, "", NULL);
+    if (m->doubt[VT_FIELD_HEADS] == VT_OPEN) c->heads = now->heads, c->attn_scale = now->attn_scale;
+    if (m->doubt[VT_FIELD_MEAN] != VT_OPEN && m->doubt[VT_FIELD_STD] != VT_OPEN) return;
+    memcpy(c->mean, now->mean, sizeof c->mean), memcpy(c->std, now->std, sizeof c->std);
+}
+
+void vt_setting_all_options(char *buf, size_t size, const vt_model *m, const vt_setting *to, const vt_setting *from) {
+    char what[1000], open[300], changed[400];
+    vt_model v = *m;
+    vt_setting rest = *from;
+    v.config = to->config;
+    vt_model_missing(&v, true, what, sizeof what, open, sizeof open);
+    leave_out(&rest.config, &to->config, m);
+    vt_setting_options(changed, sizeof changed, to, &rest);
+    snprintf(buf, size, "%s%s%s", *open ? open + 1 : "", *open && *changed ? " " : "", changed);
+}
