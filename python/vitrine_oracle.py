@@ -456,21 +456,31 @@ def state_sha256(state):
     return h.hexdigest()
 
 
+def logits_in(answer, tensor):
+    """The tensor in a model's answer that is taken for its logits, and which that is: what it calls logits, else the first
+    in it, however deep it lies; None: there is none."""
+    if isinstance(answer, tensor):
+        return answer, "the first tensor in it is"
+    named = answer.get("logits") if isinstance(answer, dict) else getattr(answer, "logits", None)
+    if isinstance(named, tensor):
+        return named, "its 'logits' is" if isinstance(answer, dict) else "its .logits is"
+    parts = answer.values() if isinstance(answer, dict) else answer if isinstance(answer, (tuple, list)) else ()
+    found = [logits_in(part, tensor) for part in parts]
+    found = [f for f in found if f]
+    return next((f for f in found if "logits" in f[1]), found[0] if found else None)
+
+
 def logits_of(answer, tensor, said):
-    """The logits in a model's answer: itself, its logits, or the first tensor of a tuple, list or dict. said: a list, not
-    empty once it was said which."""
+    """The logits in a model's answer: itself, or logits_in it. said: a list, not empty once it was said which."""
     if isinstance(answer, tensor):
         return answer
-    z, which = getattr(answer, "logits", None), "its .logits is"
-    if z is None:
-        parts = answer.values() if isinstance(answer, dict) else answer if isinstance(answer, (tuple, list)) else ()
-        z, which = next((part for part in parts if isinstance(part, tensor)), None), "the first tensor in it is"
-    if not isinstance(z, tensor):
+    found = logits_in(answer, tensor)
+    if not found:
         raise Refused("the model answered with a %s, which holds no tensor" % type(answer).__name__)
     if not said:
-        said.append(which)
-        say("the model answers with a %s: %s taken for the logits" % (type(answer).__name__, which))
-    return z
+        said.append(found[1])
+        say("the model answers with a %s: %s taken for the logits" % (type(answer).__name__, found[1]))
+    return found[0]
 
 
 def double_copy(model, shape, said):

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/dry_run.h"
+#include "cli/hint.h"
 #include "cli/plot.h"
 #include "cli/run_args.h"
 #include "cli/run_json.h"
@@ -326,6 +327,8 @@ static vt_status measure(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
     j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
+    bool tell = !vt_team_rank(c->team) && !j->ledger->count && !*j->subject.data->corruption.name && !j->subject.remote;
+    if (tell) vt_cli_hint(j->subject.model, j->subject.data, j->images, j->v.n_images, j->v.threads);
     j->v.interrupt = vt_cli_interruptible();
     double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);

@@ -11,7 +11,8 @@
 #include "models/arch.h"
 #include "models/checkpoint/doubt.h"
 
-enum { LEAST = 500, MOST = 8192, FIRST = 128, ROUNDS = 5, REMOTE = 1000 };
+enum { LEAST = 500, MOST = 8192, FIRST = 128, ROUNDS = 5, REMOTE = 1000, FEW = 30 };
+#define ENOUGH (2.0 / 3) /* of the images: what is right on fewer at best may be read wrongly still */
 
 static double flops_of(const vt_model *m) {
     double forward, gradient;
@@ -84,7 +85,6 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
                        .seed = (uint64_t)seed,
                        .first = s->remote ? FIRST : first_look(j->model),
                        .threads = (int)threads < (int)n ? (int)threads : (int)n,
-                       .aspects = VT_ASPECT_ALL,
                        .progress = {.show = vt_cli_show, .ctx = &j->tty, .live = j->tty},
                        .interrupt = vt_cli_interruptible()};
     return VT_OK;
@@ -155,38 +155,45 @@ static void print_table(const job *j) {
     if (open) printf("undecided on these images: --images takes more\n");
 }
 
-/* At chance nothing that is a little better is a finding: noise, or a wrong network that says one class more often. */
-static bool print_chance(const job *j, const vt_trial *t) {
-    int classes = j->d.outputs;
-    if (!vt_doctor_chance(t->right, t->images, classes)) return false;
-    if (j->subject.remote) {
-        printf("the model does not know these images: %.1f %% are right at best, where guessing is right on %.3g %%\n",
-               percent(t), 100.0 / classes);
-        return true;
-    }
-    printf("the model does not know these images: %.1f %% are right at best, where guessing is right on %.3g %%.\n"
-           "Its architecture, its classes or its weights are likely read wrongly: 'vitrine info %s'\n"
-           "shows what was read and where each value came from.\n",
-           percent(t), 100.0 / classes, j->model->path);
-    return true;
+/* Where even the best is at chance (then what is a little better is noise, or a wrong network that says one class more
+ * often), or right on less than two thirds with 95 % confidence, what is better is not yet right. */
+static void print_way(const job *j) {
+    if (j->subject.remote) return;
+    printf("no reading that was tried fits, unless PyTorch is right as seldom: --logits FILE.npz proves a\n"
+           "reading (vitrine help doctor), 'vitrine info %s' shows where each value came\n"
+           "from, vitrine eval --oracle evaluates the network in its own program\n",
+           j->model->path);
 }
 
 static void print_end(const job *j, const vt_setting *now) {
     char options[700], labels[400];
     const vt_trial *t = vt_doctor_present(&j->d);
+    const bool remote = j->subject.remote != NULL, renumbered = vt_doctor_labels(&j->d, t, labels, sizeof labels);
+    double low, high;
+    vt_wilson(t->right, t->images, &low, &high);
     printf("\n");
-    bool renumbered = vt_doctor_labels(&j->d, t, labels, sizeof labels);
     if (renumbered) printf("%s\n", labels);
-    if (!renumbered && print_chance(j, t)) return;
-    printf(*j->found ? "clearly better: %s\n" : "nothing clearly better than the present setting was found\n",
-           j->found);
-    if (j->subject.remote) {
-        vt_setting_words(options, sizeof options, now, &j->first);
-        if (*options) printf("its process is to take: %s\n", options);
+    if (!renumbered && vt_doctor_chance(t->right, t->images, j->d.outputs)) {
+        printf("the model does not know these images: %.1f %% are right at best, where guessing is right on %.3g %%\n",
+               percent(t), 100.0 / j->d.outputs);
+        print_way(j);
         return;
     }
-    vt_setting_all_options(options, sizeof options, j->model, now, &j->first);
-    if (*options) printf("use: %s\n", options);
+    const bool doubtful = !renumbered && high < 100 * ENOUGH;
+    printf(!*j->found ? "nothing clearly better than the present setting was found\n"
+           : doubtful ? "better, but not right: %s\n"
+                      : "clearly better: %s\n",
+           j->found);
+    if (remote)
+        vt_setting_words(options, sizeof options, now, &j->first);
+    else
+        vt_setting_all_options(options, sizeof options, j->model, now, &j->first);
+    if (*options) printf("%s: %s\n", remote ? "its process is to take" : doubtful ? "with" : "use", options);
+    if (doubtful)
+        printf("%.1f %% [%.1f, %.1f] are right at best, far below what trained weights give but after adversarial\n"
+               "training\n",
+               percent(t), low, high);
+    if (doubtful) print_way(j);
 }
 
 /* ---- rounds ---- */
@@ -200,7 +207,16 @@ static void note(job *j, const vt_trial *better) {
  * the network, of which a later round may tell more. */
 static vt_status examine(job *j, vt_err *e) {
     vt_setting now = j->first;
+    char why[200];
     print_setting(j);
+    j->d.aspects = 0;
+    VT_TRY(vt_doctor_round(&j->d, &now, e));
+    if (vt_doctor_blind(&j->d, vt_doctor_present(&j->d)->images, FEW, why, sizeof why)) {
+        print_table(j);
+        printf("\n%s\n", why);
+        return VT_OK;
+    }
+    j->d.aspects = VT_ASPECT_ALL;
     for (int changes = 0;; changes++) {
         VT_TRY(vt_doctor_round(&j->d, &now, e));
         const vt_trial *better = changes < ROUNDS ? vt_doctor_better(&j->d) : NULL;

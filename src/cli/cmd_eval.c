@@ -10,6 +10,7 @@
 #include "cli/eval_corruptions.h"
 #include "cli/eval_seeds.h"
 #include "cli/help.h"
+#include "cli/hint.h"
 #include "cli/run_args.h"
 #include "cli/run_json.h"
 #include "cli/script.h"
@@ -17,7 +18,6 @@
 #include "core/files.h"
 #include "core/gemm.h"
 #include "eval/cost.h"
-#include "eval/doctor/doctor.h"
 #include "eval/eight_bit.h"
 #include "eval/evaluate.h"
 #include "eval/report/expect.h"
@@ -189,52 +189,6 @@ static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
                    vt_cli_has(c, "out") ? "kept: continue with --resume" : "lost, since no --out was given");
 }
 
-/* ---- is the preprocessing right? ---- */
-
-#define HINT_IMAGES 64
-#define HINT_LEAST 50   /* fewer images say nothing */
-#define HINT_BELOW 0.60 /* above this accuracy nothing is gross */
-
-/* Before hours go into attacks on a wrongly fed model: mean and std, pixel range and channel order on a few images. It
- * says so on stderr and changes no result; what cannot be tried is passed over. */
-static void hint(const job *j) {
-    int32_t sample[HINT_IMAGES];
-    char options[300];
-    vt_setting present = {j->r.subject.model->config, j->r.subject.data->transform};
-    static vt_doctor d;
-    vt_err why = {0};
-    d = (vt_doctor){.model = j->r.subject.model,
-                    .data = j->r.subject.data,
-                    .images = sample,
-                    .threads = j->r.v.threads};
-    d.n_images = vt_doctor_sample(sample, HINT_IMAGES, j->r.images, j->r.v.n_images);
-    d.first = d.n_images;
-    if (d.n_images < HINT_LEAST || j->r.subject.data->restricted) return;
-    if (d.threads > (int)d.n_images) d.threads = (int)d.n_images;
-    vt_status s = vt_doctor_round(&d, &present, &why); /* no aspects: the present setting alone */
-    const vt_trial *now = vt_doctor_present(&d);
-    if (s == VT_OK && (double)now->right < HINT_BELOW * (double)now->images) {
-        bool chance = vt_doctor_chance(now->right, now->images, j->r.subject.model->config.classes);
-        long long right = (long long)now->right;
-        d.aspects = 1u << VT_ASPECT_NORM | 1u << VT_ASPECT_RANGE | 1u << VT_ASPECT_CHANNELS;
-        s = vt_doctor_round(&d, &present, &why);
-        const vt_trial *better = s == VT_OK ? vt_doctor_hint(&d) : NULL;
-        if (better && vt_doctor_chance(better->right, better->images, j->r.subject.model->config.classes))
-            better = NULL;
-        if (better) vt_setting_options(options, sizeof options, &better->setting, &present);
-        if (better)
-            fprintf(stderr,
-                    "vitrine: hint: %lld of %zu images are right; with %s (%s) it would be %lld: see vitrine doctor\n",
-                    right, d.n_images, options, better->what, (long long)better->right);
-        else if (chance)
-            fprintf(stderr,
-                    "vitrine: hint: %lld of %zu images are right, which is near chance: vitrine doctor tries what "
-                    "may have been read wrongly\n",
-                    right, d.n_images);
-    }
-    vt_doctor_free(&d);
-}
-
 static vt_status check_floor(const job *j, vt_err *e) {
     vt_summary s;
     VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->r.v.n_images, e));
@@ -253,7 +207,8 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     j->r.v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
     bool tell =
         !vt_team_rank(c->team) && !j->ledger->count && !*j->r.subject.data->corruption.name && !j->r.subject.remote;
-    if (tell) hint(j); /* corrupted images are meant to be hard */
+    if (tell) /* corrupted images are meant to be hard */
+        vt_cli_hint(j->r.subject.model, j->r.subject.data, j->r.images, j->r.v.n_images, j->r.v.threads);
     j->r.v.interrupt = vt_cli_interruptible();
     double began = vt_now();
     vt_status s = vt_eval_run(&j->r.v, j->ledger, e);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "cli/cli.h"
 #include "cli/dry_run.h"
+#include "cli/hint.h"
 #include "cli/known.h"
 #include "cli/plot.h"
 #include "cli/run_args.h"
@@ -137,6 +138,8 @@ static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(open_data(j, c, e));
     VT_TRY(vt_train_model(&j->model, j->recipe, j->data, j->init, e));
     frozen_statistics(j);
+    bool begins = j->init && !vt_cli_has(c, "resume") && !vt_team_rank(c->team);
+    if (begins && j->init->config.classes == j->data->classes) vt_cli_hint(j->init, j->data, NULL, 0, (int)threads);
     vt_model_close(j->init);
     j->init = NULL;
     j->tty = isatty(STDERR_FILENO);

@@ -30,6 +30,7 @@ static const struct {
     {"init", VT_GROUP_MODEL},
     {"new set", VT_GROUP_MODEL},
     {"data", VT_GROUP_DATA},
+    {"logits", VT_GROUP_DATA},
     {"images", VT_GROUP_DATA},
     {"indices", VT_GROUP_DATA},
     {"spectrum split", VT_GROUP_OUTPUT},

@@ -162,6 +162,38 @@ END
     [[ $output != *"labels look"* ]]
 }
 
+@test "a network that no reading describes: what is better is not called right, and the way out is named" {
+    cp -r "$MANY" odd
+    for ((i = 1; i < 600; i += 2)); do poke odd/test_batch.bin $((i * 3073)) "$(byte $((i / 2 % 10)))"; done
+    good doctor "$SHAPES" --data odd --images 0:600 --mean 0 --std 1/255
+    says "are right at best" "no reading that was tried fits" "--logits FILE.npz" "--oracle"
+    [[ $output != *"clearly better: "* && $output != *"use:"* ]] || fail "$output"
+}
+
+@test "few images, or of one class, give no cause: neither doctor nor the hint; a hint in curve and train too" {
+    good doctor "$SHAPES" --data "$MANY" --images 0:20 --mean 0 --std 1/255
+    says "20 images are too few to tell one reading from another"
+    [[ $output != *better* && $output != *"use:"* ]] || fail "$output"
+    for ((i = 0; i < 1500; i++)); do echo $((i * 3073)); done |
+        while read -r at; do od -An -tu1 -j "$at" -N 1 "$MANY/test_batch.bin"; done | awk '$1 == 3 {print NR - 1}' | head -60 >three.txt
+    good doctor "$SHAPES" --data "$MANY" --images three.txt --mean 0 --std 1/255
+    says "these 60 images hold 1 of 10 classes"
+    [[ $output != *better* && $output != *"use:"* ]] || fail "$output"
+    good eval "$SHAPES" --data "$MANY" --images three.txt --mean 0 --std 1/255
+    vt curve "$SHAPES" --data "$MANY" --images 0:60 --mean 0 --std 1/255 --attacks fmn:steps=1 --no-selftest --out c
+    [[ $status == 0 && $stderr == "vitrine: hint: "*"right; with --mean"* ]] || fail "stderr: $stderr"
+    vt curve "$SHAPES" --data "$MANY" --images 0:60 --mean 0 --std 1/255 --attacks fmn:steps=1 --no-selftest --out c --resume
+    [[ $status == 0 && -z $stderr ]] || fail "stderr: $stderr"
+    "$VITRINE" new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=10 --seed 1 -o random.safetensors
+    vt curve random.safetensors --data "$MANY" --images 0:25 --attacks fmn:steps=1 --no-selftest --out few
+    [[ $status == 0 && $stderr == "vitrine: hint: "*"near chance"* ]] || fail "stderr: $stderr"
+    "$VITRINE" draw --out tiny --train 100 --test 10 --seed 5 >/dev/null
+    vt train "$ROOT/recipes/shapes10_plain.yaml" --data tiny --init "$SHAPES" --mean 0 --std 1/255 --max-steps 1 --set probe.images=0 --out t
+    [[ $status == 0 && $stderr == *"vitrine: hint: "*"right; with --mean"* ]] || fail "stderr: $stderr"
+    vt train "$ROOT/recipes/shapes10_plain.yaml" --data tiny --init "$SHAPES" --max-steps 1 --set probe.images=0 --out u
+    [[ $status == 0 && $stderr != *hint* ]] || fail "stderr: $stderr"
+}
+
 @test "a bare file is examined, and the options that doctor prints make eval ask nothing more of them" {
     st_edit "$SHAPES/model.safetensors" bare.safetensors 'del(.__metadata__)'
     assumes doctor bare.safetensors --data "$MANY" --images 0:600

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Are the labels numbered as the model numbers its outputs? */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,27 @@
 #include "core/stats.h"
 
 #define ALPHA 0.01
+
+bool vt_doctor_blind(const vt_doctor *d, int64_t n, int least, char *text, size_t size) {
+    int classes = 0, most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        bool met = false;
+        for (int64_t k = 0; k < i && !met; k++) met = d->labels[k] == d->labels[i];
+        classes += !met, most = d->labels[i] > most ? d->labels[i] : most;
+    }
+    double all = d->data->classes_open ? most + 1 : d->data->classes,
+           expected = all * (1 - pow(1 - 1 / all, (double)n));
+    bool few = n < least, narrow = classes == 1 || 4 * classes <= expected;
+    if (text && few)
+        snprintf(text, size, "%lld images are too few to tell one reading from another: %d are needed", (long long)n,
+                 least);
+    else if (text && narrow)
+        snprintf(text, size,
+                 "these %lld images hold %d of %g classes, which tells no reading from another: take them "
+                 "from all classes",
+                 (long long)n, classes, all);
+    return few || narrow;
+}
 
 /* McNemar's one-sided p of "right under the other labels" against "right as they are". */
 static double against(const vt_doctor *d, const vt_trial *t, const int32_t *wanted, int64_t *right) {

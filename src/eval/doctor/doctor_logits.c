@@ -143,7 +143,8 @@ static vt_status differs(double *out, const vt_doctor *d, const vt_saved_logits 
 /* ---- the search ---- */
 
 /* Readings are looked at in float on FIRST images, and in double on all where they differ by less than NEAR of the
- * logits' span. EQUAL of it: what positions that PyTorch computes in float32 move logits by, and no option does less. */
+ * logits' span. EQUAL of it: what positions that PyTorch computes in float32 move logits by, and no option does less.
+ */
 enum { FIRST = 2, DEEPEST = 5, LEAST = 200, MOST = 30000 };
 #define NEAR 1e-3
 #define EQUAL 1e-6

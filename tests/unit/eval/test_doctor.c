@@ -486,6 +486,37 @@ static void test_draw(void **state) {
     assert_int_equal(vt_doctor_draw(out, 40, all, 7, 1), 7);
 }
 
+/* ---- images that tell nothing ---- */
+
+static void test_blind(void **state) {
+    (void)state;
+    static const struct {
+        int n, classes, met; /* labels 0 to met-1 in turn */
+        const char *why;     /* NULL: they may tell */
+    } rows[] = {{29, 10, 10, "29 images are too few"},
+                {30, 10, 10, NULL},
+                {600, 10, 1, "hold 1 of 10 classes"},
+                {600, 10, 2, "hold 2 of 10 classes"},
+                {600, 10, 3, NULL},
+                {600, 2, 2, NULL},
+                {600, 2, 1, "hold 1 of 2 classes"},
+                {500, 1000, 100, NULL},
+                {500, 1000, 90, "hold 90 of 1000 class"},
+                {50, 1000, 13, NULL},
+                {50, 1000, 12, "hold 12 of 1000"}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        int32_t labels[N];
+        vt_dataset of = {.classes = rows[i].classes};
+        vt_doctor d = {.data = &of, .labels = labels};
+        char text[200] = "";
+        for (int k = 0; k < rows[i].n; k++) labels[k] = k % rows[i].met;
+        assert_int_equal(vt_doctor_blind(&d, rows[i].n, 30, text, sizeof text), rows[i].why != NULL);
+        if (rows[i].why && !strstr(text, rows[i].why)) fail_msg("'%s' is not in '%s'", rows[i].why, text);
+        of.classes_open = true, of.classes = 1000; /* of a source without names: as many as its labels say */
+        assert_int_equal(vt_doctor_blind(&d, rows[i].n, 30, NULL, 0), rows[i].n < 30 || rows[i].met == 1);
+    }
+}
+
 /* ---- chance, and what a run is told ---- */
 
 static void test_chance(void **state) {
@@ -695,8 +726,9 @@ int main(void) {
                                        cmocka_unit_test(test_patch_order), cmocka_unit_test(test_readouts),
                                        cmocka_unit_test(test_hair),        cmocka_unit_test(test_order),
                                        cmocka_unit_test(test_chance),      cmocka_unit_test(test_hint),
-                                       cmocka_unit_test(test_undecided),   cmocka_unit_test(test_temperature),
-                                       cmocka_unit_test(test_labels),      cmocka_unit_test(test_sample),
-                                       cmocka_unit_test(test_draw),        cmocka_unit_test(test_options)};
+                                       cmocka_unit_test(test_blind),       cmocka_unit_test(test_undecided),
+                                       cmocka_unit_test(test_temperature), cmocka_unit_test(test_labels),
+                                       cmocka_unit_test(test_sample),      cmocka_unit_test(test_draw),
+                                       cmocka_unit_test(test_options)};
     return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);
 }

@@ -57,7 +57,8 @@ static vt_saved_logits saved_of(const vt_model *m, const vt_setting *truth, bool
     for (int i = 0; i < N; i++) {
         float x[PIXELS];
         const vt_rng rng = {.seed = 2, .purpose = 0xD0C, .image = (uint32_t)i};
-        for (int p = 0; p < PIXELS; p++) s.x[i * PIXELS + p] = (double)(x[p] = (float)vt_rng_uniform(&rng, (uint64_t)p));
+        for (int p = 0; p < PIXELS; p++)
+            s.x[i * PIXELS + p] = (double)(x[p] = (float)vt_rng_uniform(&rng, (uint64_t)p));
         const double *z = vt_session_forward_f64(f64, s.x + (size_t)i * PIXELS, 1, false);
         const float *z32 = vt_session_forward_f32(f32, x, 1, false);
         for (int k = 0; k < K; k++) {
@@ -97,8 +98,7 @@ static const struct {
     {{relu, pool}, "--form post_norm=1 --form act=relu --form pool=avg"},
 };
 
-static vt_logits_match match(const vt_model *m, const vt_saved_logits *s, const vt_setting *present,
-                             unsigned aspects) {
+static vt_logits_match match(const vt_model *m, const vt_saved_logits *s, const vt_setting *present, unsigned aspects) {
     static vt_doctor d;
     vt_logits_match r;
     vt_err e = {0};
