@@ -110,6 +110,7 @@ static const struct path {
          "curve " MODEL " --images 0:2 --attacks fmn:steps=2 --confirm 1/255 --confirm-with fgsm --out o --resume"},
     {.line = "selftest " MODEL " --images 4:18 --eps 8/255 --attack fgsm --out o"},
     {.line = "doctor " MODEL " --images 0:4"},
+    {.line = "doctor vit.safetensors --heads 2 --mean 0.5 --std 0.5 --logits golden.safetensors --threads 1"},
     {.line = "train t.yaml --data data --threads 1 --out o",
      .again = "train t.yaml --data data --threads 1 --out o --resume",
      .varies = true},
