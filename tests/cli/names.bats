@@ -209,7 +209,10 @@ home_made() { # OUT
     bad 2 "my.map: line " "'heads' is left blank (?): write a value" -- eval mine.safetensors --names my.map --data "$D" --out r
     [ ! -e r ]
     sed -i 's/^set heads .*/set heads 3/; s/^set mean .*/set mean 0.5/; s/^set std .*/set std 0.25/; s/^set ln_eps .*/set ln_eps 1e-6/
-        s/^set post_norm .*/set post_norm 0/; s/^set act .*/set act gelu/' my.map
+        s/^set post_norm .*/set post_norm 0/; s/^set act .*/set act gelu/; s/^set attn_scale .*/set attn_scale head/' my.map
+    sed -i 's/^set qkv_rows .*/set qkv_rows qkv/' my.map
+    bad 2 "my.map: line " "'pool' is left blank (?)" -- eval mine.safetensors --names my.map --data "$D"
+    sed -i 's/^set pool .*/set pool token/' my.map
     logits a.safetensors mine.safetensors --names my.map
     logits b.safetensors "$N/vit.safetensors" --heads 3 --ln-eps 1e-6 $PIXELS
     same_logits a.safetensors b.safetensors

@@ -242,8 +242,8 @@ computed() { grep -o 'computed [0-9]* rows' "$1" | tail -1 | tr -dc 0-9; }
     bad 2 "--heads tells of a checkpoint" -- doctor --oracle "$VITRINE serve $V" --data "$SHAPES" --heads 2
     bad 2 "give WEIGHTS" -- doctor "$V" --oracle "$VITRINE serve $V" --data "$SHAPES"
     bad 2 "needs WEIGHTS" -- doctor --data "$SHAPES"
-    bad 1 "ended when it was asked for" "exit status 5" -- doctor --oracle "$(child exit 5) 2>/dev/null" --data "$C"
-    bad 1 "did not answer when it was asked for" -- doctor --oracle "$(child hang 5)" --data "$C" --oracle-timeout 1
+    bad 1 "ended when it was asked for" "exit status 5" -- doctor --oracle "$(child exit 1) 2>/dev/null" --data "$C"
+    bad 1 "did not answer when it was asked for" -- doctor --oracle "$(child hang 1)" --data "$C" --oracle-timeout 1
     nothing_left
 }
 

@@ -9,7 +9,7 @@
 #include "models/checkpoint/names.h"
 #include "models/forms.h"
 
-enum { LEAST = 6 /* tensors of a block */, DIGITS = 4, NAME_MOST = 200 };
+enum { LEAST = 6 /* tensors of a block */, DIGITS = 3, BLOCKS = 1000, NAME_MOST = 200 };
 
 /* A tensor that wants a line. */
 typedef struct item {
@@ -22,12 +22,9 @@ typedef struct item {
 typedef struct sketch {
     FILE *f;
     const vt_tensors *st;
-    const char *map;
     const vt_rename *known; /* whose lines are written; or NULL */
     item *items;
     int n;
-    char (*strange)[64]; /* names that no map can hold, made printable and cut */
-    int strangers;
     vt_sketch_units units;
 } sketch;
 
@@ -53,20 +50,22 @@ static vt_status take_items(sketch *s, vt_err *e) {
     int n = vt_tensors_count(s->st);
     VT_TRY(vt_rename_parse(&standing, "", 0, "no map", e));
     s->items = calloc((size_t)n + 1, sizeof *s->items);
-    s->strange = calloc((size_t)n + 1, sizeof *s->strange);
-    for (int i = 0; s->items && s->strange && i < n; i++) {
+    s->units.u = calloc((size_t)n + 1, sizeof *s->units.u);
+    for (int i = 0; s->items && s->units.u && i < n; i++) {
         const vt_tensor *t = vt_tensors_at(s->st, i);
+        char strange[64];
         if (dropped(standing, t->name)) continue;
-        if (!writable(t->name)) {
-            vt_text_line(s->strange[s->strangers++], sizeof *s->strange, t->name);
-            continue;
+        if (writable(t->name)) {
+            item *it = &s->items[s->n++];
+            it->t = t;
+            snprintf(it->key, sizeof it->key, "%s", t->name);
+        } else {
+            vt_text_line(strange, sizeof strange, t->name);
+            fprintf(s->f, "# a name that no map can hold (blanks, signs of maps, or too long): %s\n", strange);
         }
-        item *it = &s->items[s->n++];
-        it->t = t;
-        snprintf(it->key, sizeof it->key, "%s", t->name);
     }
     vt_rename_free(standing);
-    return s->items && s->strange ? VT_OK
+    return s->items && s->units.u ? VT_OK
                                   : vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_tensors_path(s->st));
 }
 
@@ -82,43 +81,27 @@ static const char *number(const char *p, int *out) {
     return end;
 }
 
-/* The names that are `stem`, a number and something: how many, how many numbers, and how many different somethings. */
-typedef struct family {
-    int count, numbers, suffixes, least;
-} family;
-
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
-
-static family count_family(const sketch *s, const char *stem, size_t n, const char **ends, int *numbers) {
-    family f = {0, 0, 0, 0};
-    for (int i = 0; i < s->n; i++) {
-        const char *key = s->items[i].key;
-        if (strncmp(key, stem, n) || !(ends[f.count] = number(key + n, &numbers[f.count]))) continue;
-        f.count++;
-    }
-    qsort(ends, (size_t)f.count, sizeof *ends, by_text);
-    qsort(numbers, (size_t)f.count, sizeof *numbers, by_number);
-    for (int i = 0; i < f.count; i++) {
-        f.suffixes += !i || strcmp(ends[i - 1], ends[i]) != 0;
-        f.numbers += !i || numbers[i - 1] != numbers[i];
-    }
-    if (f.count) f.least = numbers[0];
-    return f;
+/* How many tensors are `stem` [n], a number and something, where every number has as many, as blocks have; else 0. */
+static int family(const sketch *s, const char *stem, size_t n, int *least, int *numbers) {
+    int count[BLOCKS] = {0}, all = 0, v;
+    for (int i = 0; i < s->n; i++)
+        if (!strncmp(s->items[i].key, stem, n) && number(s->items[i].key + n, &v)) count[v]++, all++;
+    *numbers = 0;
+    for (int k = BLOCKS - 1; k >= 0; k--)
+        if (count[k]) ++*numbers, *least = k;
+    for (int k = *least; all && k < BLOCKS; k++)
+        if (count[k] && (count[k] < LEAST || count[k] * *numbers != all)) return 0;
+    return all;
 }
-
-/* Every number has the same names behind it: then the numbers are those of blocks. */
-static bool blocks(const family *f) { return f->count == f->numbers * f->suffixes && f->suffixes >= LEAST; }
 
 static void fold(item *it, size_t n, int least) {
     int v;
-    char rest[224];
+    char rest[224], plus[16] = "";
     const char *end = number(it->key + n, &v);
+    if (!end) return;
     snprintf(rest, sizeof rest, "%s", end);
-    if (least)
-        snprintf(it->key + n, sizeof it->key - n, "{i+%d}%s", least, rest);
-    else
-        snprintf(it->key + n, sizeof it->key - n, "{i}%s", rest);
+    if (least) snprintf(plus, sizeof plus, "+%d", least);
+    snprintf(it->key + n, sizeof it->key - n, "{i%s}%s", plus, rest);
     it->block = true;
     it->suffix = (size_t)(strchr(it->key + n, '}') - it->key) + 1;
     if (it->key[it->suffix] == '.') it->suffix++;
@@ -126,117 +109,91 @@ static void fold(item *it, size_t n, int least) {
 
 /* The stem that the most tensors share as blocks. Each new place of a number is looked at once: a name whose beginning
  * the one before has too is of the same family. */
-static vt_status find_blocks(sketch *s, vt_err *e) {
-    const char **ends = calloc((size_t)s->n + 1, sizeof *ends);
-    int *numbers = calloc((size_t)s->n + 1, sizeof *numbers), v;
-    family best = {0, 0, 0, 0};
+static void find_blocks(sketch *s) {
     char stem[256] = "";
-    for (int i = 0; ends && numbers && i < s->n; i++) {
-        const char *key = s->items[i].key;
-        for (const char *p = key; *p; p++) {
-            size_t n = (size_t)(p - key);
-            if ((n && isdigit((unsigned char)p[-1])) || !number(p, &v)) continue;
-            if (i && !strncmp(s->items[i - 1].key, key, n) && isdigit((unsigned char)s->items[i - 1].key[n])) continue;
-            family f = count_family(s, key, n, ends, numbers);
-            if (!blocks(&f) || f.count <= best.count) continue;
-            best = f;
+    int best = 0, start = 0, least = 0, numbers, v;
+    for (int i = 0; i < s->n; i++) {
+        const char *key = s->items[i].key, *before = i ? s->items[i - 1].key : "";
+        for (size_t n = 0; key[n]; n++) {
+            if ((n && isdigit((unsigned char)key[n - 1])) || !number(key + n, &v)) continue;
+            if (i && !strncmp(before, key, n) && isdigit((unsigned char)before[n])) continue;
+            int all = family(s, key, n, &least, &numbers);
+            if (all <= best) continue;
+            best = all, start = least, s->units.blocks = numbers;
             snprintf(stem, sizeof stem, "%.*s", (int)n, key);
         }
     }
-    free(ends), free(numbers);
-    if (!ends || !numbers) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_tensors_path(s->st));
-    size_t n = strlen(stem);
-    for (int i = 0; best.count && i < s->n; i++)
-        if (!strncmp(s->items[i].key, stem, n) && number(s->items[i].key + n, &v)) fold(&s->items[i], n, best.least);
-    s->units.blocks = best.numbers;
-    return VT_OK;
+    for (int i = 0; best && i < s->n; i++)
+        if (!strncmp(s->items[i].key, stem, strlen(stem))) fold(&s->items[i], strlen(stem), start);
 }
 
 /* ---- layers ---- */
 
-static const char *const stats[] = {"running_mean", "running_var"}; /* BatchNorm's */
-
-/* What the last part of a name is: 1 a weight, 2 a bias, 3 something that goes with them, 0 none of these. */
-static int last_kind(const char *part) {
-    static const struct {
-        const char *name;
-        int kind;
-    } parts[] = {{"weight", 1}, {"bias", 2}, {"running_mean", 3}, {"running_var", 3},
-                 {"gamma", 1},  {"beta", 2}, {"alpha", 1},        {"scale", 1}};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (!strcmp(part, parts[i].name)) return parts[i].kind;
-    return 0;
+/* Which part of a layer a name's last part is, or -1. */
+static int part_of(const char *name) {
+    static const char *const parts[] = {"weight gamma alpha scale", "bias beta", "running_mean", "running_var"};
+    for (int k = 0; k < VT_SKETCH_PARTS; k++) {
+        const char *at = *name ? strstr(parts[k], name) : NULL;
+        size_t n = strlen(name);
+        if (at && (at == parts[k] || at[-1] == ' ') && (!at[n] || at[n] == ' ')) return k;
+    }
+    return -1;
 }
 
-/* Where the last part begins: behind the last dot, or of in_proj_weight behind the last line. */
+/* Where the last part begins: behind the last dot, or of in_proj_weight behind the last line; else the end. */
 static size_t last_part_at(const char *key) {
     const char *dot = strrchr(key, '.'), *line = strrchr(key, '_'), *from = dot ? dot + 1 : key;
-    if (last_kind(from)) return (size_t)(from - key);
-    if (line && line > from && last_kind(line + 1)) return (size_t)(line + 1 - key);
+    if (part_of(from) >= 0) return (size_t)(from - key);
+    if (line && line > from && part_of(line + 1) >= 0) return (size_t)(line + 1 - key);
     return strlen(key);
 }
 
-/* gamma and scale are weights where a beta or bias stands beside them, else vectors of their own (LayerScale). */
-static bool has_bias(const sketch *s, const char *base, size_t n) {
-    for (int i = 0; i < s->n; i++)
-        if (!strncmp(s->items[i].key, base, n) && last_kind(s->items[i].key + n) == 2) return true;
-    return false;
-}
-
 static vt_unit *unit_of(sketch *s, const item *it, size_t at) {
-    size_t n = at && it->key[at] ? at - 1 : strlen(it->key);
+    bool lone = !it->key[at];
+    size_t n = lone ? at : at - 1;
     for (int i = 0; i < s->units.n; i++) {
         vt_unit *u = &s->units.u[i];
-        if (!strncmp(u->base, it->key, n) && !u->base[n] && (u->sep == 0) == (it->key[at] == 0)) return u;
+        if (!strncmp(u->base, it->key, n) && !u->base[n] && !u->sep == lone) return u;
     }
     vt_unit *u = &s->units.u[s->units.n++];
     snprintf(u->base, sizeof u->base, "%.*s", (int)n, it->key);
-    u->sep = it->key[at] ? it->key[at - 1] : 0;
+    u->sep = lone ? 0 : it->key[n];
     u->block = it->block;
     u->suffix = u->base + (it->suffix < strlen(u->base) ? it->suffix : 0);
     return u;
 }
 
-static void keep(const vt_tensor **t, char name[64], const item *it, const char *part) {
-    if (!*t) *t = it->t, snprintf(name, 64, "%s", part);
+/* gamma and scale are weights where a beta or bias stands beside them, else vectors of their own (LayerScale). */
+static bool has_bias(const sketch *s, const char *base, size_t n) {
+    for (int i = 0; i < s->n; i++)
+        if (!strncmp(s->items[i].key, base, n) && part_of(s->items[i].key + n) == VT_SKETCH_BIAS) return true;
+    return false;
 }
 
 static void add_to_unit(sketch *s, const item *it) {
     size_t at = last_part_at(it->key);
-    const char *part = it->key + at;
-    int kind = last_kind(part);
-    bool odd = kind == 1 && strcmp(part, "weight") && !has_bias(s, it->key, at);
-    vt_unit *u = at && kind && !odd ? unit_of(s, it, at) : NULL;
-    bool second = u && ((kind == 1 && u->weight && strcmp(part, u->weight_name)) ||
-                        (kind == 2 && u->bias && strcmp(part, u->bias_name))); /* a bias and a beta: one stands alone */
-    if (!u || second) {
-        u = unit_of(s, it, strlen(it->key));
-        keep(&u->weight, u->weight_name, it, "");
-    } else if (kind == 3) {
-        u->stat[!strcmp(part, stats[1])] = it->t;
-    } else {
-        keep(kind == 1 ? &u->weight : &u->bias, kind == 1 ? u->weight_name : u->bias_name, it, part);
-    }
-}
-
-static bool own_part(const vt_unit *u, const char *part) {
-    return *part && (!strcmp(part, u->weight_name) || !strcmp(part, u->bias_name) || last_kind(part) == 3);
+    const char *name = it->key + at;
+    int k = part_of(name);
+    bool odd = k == VT_SKETCH_WEIGHT && strcmp(name, "weight") && !has_bias(s, it->key, at);
+    vt_unit *u = at && k >= 0 && !odd ? unit_of(s, it, at) : NULL;
+    if (!u || (u->t[k] && strcmp(u->part[k], name))) /* a bias and a beta: one stands alone */
+        u = unit_of(s, it, strlen(it->key)), k = 0, name = "";
+    if (!u->t[k]) u->t[k] = it->t, snprintf(u->part[k], sizeof u->part[k], "%s", name);
 }
 
 /* Would NAME.* take another unit's tensors? */
 static void find_mixed(sketch *s, vt_unit *u) {
     size_t n = strlen(u->base);
     for (int i = 0; u->sep && i < s->n && !u->mixed; i++) {
-        const char *key = s->items[i].key, *part = key + n + 1;
-        u->mixed = !strncmp(key, u->base, n) && key[n] == u->sep && !own_part(u, part);
+        const char *key = s->items[i].key;
+        if (strncmp(key, u->base, n) || key[n] != u->sep) continue;
+        int k = part_of(key + n + 1);
+        u->mixed = k < 0 || strcmp(u->part[k], key + n + 1) != 0;
     }
 }
 
-static vt_status find_units(sketch *s, vt_err *e) {
-    int64_t best = 0;
+static void find_units(sketch *s) {
     int most = 0;
-    s->units.u = calloc((size_t)s->n + 1, sizeof *s->units.u);
-    if (!s->units.u) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_tensors_path(s->st));
     for (int i = 0; i < s->n; i++) add_to_unit(s, &s->items[i]);
     for (int i = 0; i < s->units.n; i++) find_mixed(s, &s->units.u[i]);
     for (int i = 0; i < s->n; i++) {
@@ -244,72 +201,44 @@ static vt_status find_units(sketch *s, vt_err *e) {
         const vt_tensor *t = s->items[i].t;
         for (int k = 0; t->ndim == 1 && k < s->n; k++)
             count += s->items[k].t->ndim == 1 && s->items[k].t->shape[0] == t->shape[0];
-        if (count > most) most = count, best = t->shape[0];
+        if (count > most) most = count, s->units.width = t->shape[0];
     }
-    s->units.width = best;
-    return VT_OK;
 }
 
 /* ---- writing ---- */
 
-static void shape_of(char *out, size_t size, const vt_tensor *t) {
-    char shape[200] = "";
-    if (t) vt_shape_text(shape, sizeof shape, t->shape, t->ndim);
-    snprintf(out, size, "%.120s", shape);
-}
-
-/* "theirs -> ours  # [64,192]"; ours NULL: a blank. */
-static void put_line(sketch *s, const char *theirs, const char *ours, const vt_tensor *t) {
-    char shape[128], text[1100];
-    shape_of(shape, sizeof shape, t);
-    snprintf(text, sizeof text, "%-40s -> %s", theirs, ours ? ours : "?");
-    fprintf(s->f, "%-76s # %s\n", text, shape);
-}
-
-/* Every unit that is joined into this one, in order, "q.* + k.* + v.*". */
-static void joined(const sketch *s, const vt_unit *u, const char *end, char *out, size_t size) {
+/* "theirs -> ours  # [64,192]"; the tensors END of a unit, or of those joined with it. */
+static void put_line(const sketch *s, const vt_unit *u, const char *end, const char *ours_end, const vt_tensor *t) {
+    char theirs[900] = "", ours[300] = "?", text[1300], shape[200] = "";
     size_t at = 0;
-    for (int part = 1; part <= u->parts; part++)
-        for (int i = 0; i < s->units.n; i++) {
+    for (int k = u->items ? 1 : 0; k <= u->items; k++)
+        for (int i = 0; i < s->units.n && at < sizeof theirs; i++) {
             const vt_unit *o = &s->units.u[i];
-            if (o->role != u->role || o->part != part || at >= size) continue;
-            at += (size_t)snprintf(out + at, size - at, "%s%s%c%s", at ? " + " : "", o->base, o->sep, end);
+            if (k ? o->role != u->role || o->item != k : o != u) continue;
+            at +=
+                (size_t)snprintf(theirs + at, sizeof theirs - at, "%s%s%.1s%s", at ? " + " : "", o->base, &o->sep, end);
         }
+    if (u->role) snprintf(ours, sizeof ours, "%s%s%s", u->role, *ours_end ? "." : "", ours_end);
+    if (t) vt_shape_text(shape, sizeof shape, t->shape, t->ndim);
+    snprintf(text, sizeof text, "%-40s -> %s", theirs, ours);
+    fprintf(s->f, "%-76s # %.120s%s\n", text, shape, u->why ? u->why : "");
 }
 
 /* One line for a weight and a bias where a star may stand for both, else a line each. */
-static void put_end(sketch *s, const vt_unit *u, const char *end, const char *ours_end, const vt_tensor *t) {
-    char theirs[900], ours[300] = "";
-    if (u->part)
-        joined(s, u, end, theirs, sizeof theirs);
-    else
-        snprintf(theirs, sizeof theirs, "%s%c%s", u->base, u->sep, end);
-    if (u->role) snprintf(ours, sizeof ours, "%s.%s", u->role, ours_end);
-    put_line(s, theirs, u->role ? ours : NULL, t);
-}
-
-static bool lone_role(const char *role) { /* a tensor, not a layer */
-    return role && (!strncmp(role, "cls_", 4) || !strncmp(role, "dist_", 5) || !strncmp(role, "reg_", 4) ||
-                    !strncmp(role, "pos_", 4) || strstr(role, ".gamma"));
-}
-
-static void put_unit(sketch *s, const vt_unit *u) {
-    char theirs[400];
-    if (u->part > 1) return; /* its line is the first part's */
-    if (!u->sep) {
-        put_line(s, u->base, u->role, u->weight);
-    } else if (lone_role(u->role)) { /* the weight of an nn.Embedding */
-        snprintf(theirs, sizeof theirs, "%s%c%s", u->base, u->sep, u->weight_name);
-        put_line(s, theirs, u->role, u->weight);
-    } else if (!u->mixed && (!*u->weight_name || !strcmp(u->weight_name, "weight")) &&
-               (!*u->bias_name || !strcmp(u->bias_name, "bias"))) {
-        put_end(s, u, "*", "*", u->weight ? u->weight : u->bias);
-    } else {
-        if (u->weight) put_end(s, u, u->weight_name, "weight", u->weight);
-        if (u->bias) put_end(s, u, u->bias_name, "bias", u->bias);
-        for (int k = 0; k < 2; k++)
-            if (u->stat[k]) put_end(s, u, stats[k], stats[k], u->stat[k]);
+static void put_unit(const sketch *s, const vt_unit *u) {
+    static const char *const ours[] = {"weight", "bias", "running_mean", "running_var"};
+    bool lone = !u->sep ||
+                (u->role && (strstr(u->role, "_token") || strstr(u->role, ".gamma") || !strcmp(u->role, "pos_embed")));
+    bool star = !u->mixed;
+    if (u->item > 1) return; /* its line is the first one's */
+    if (lone) {              /* also the weight of an nn.Embedding */
+        put_line(s, u, u->part[0], "", u->t[0]);
+        return;
     }
+    for (int k = 0; k < VT_SKETCH_PARTS; k++) star = star && (!u->t[k] || !strcmp(u->part[k], ours[k]));
+    if (star) put_line(s, u, "*", "*", u->t[0] ? u->t[0] : u->t[1]);
+    for (int k = 0; k < VT_SKETCH_PARTS && !star; k++)
+        if (u->t[k]) put_line(s, u, u->part[k], ours[k], u->t[k]);
 }
 
 /* A value that a tensor, metadata, a normalisation layer or the known names tell needs no line. */
@@ -339,23 +268,26 @@ static void put_proven(const sketch *s) {
 }
 
 static void put_values(const sketch *s) {
-    const vt_form *act = vt_form_find("act");
+    static const char *const rows[][2] =
+        {{"attn_scale", "on q k^T before the softmax: head (head width ^ -0.5), dim (width ^ -0.5) or a number"},
+         {"mean", "of the input normalisation, as 0.4914, 0.4822, 0.4465; 0 without one"},
+         {"std", "as 0.2470, 0.2435, 0.2616; 1 without one"},
+         {"ln_eps", "1e-5: nn.LayerNorm's own; 1e-6: timm's"},
+         {"post_norm", "0: x + f(norm(x)); 1: norm(x + f(x)), nn.TransformerEncoderLayer's own; neither: --oracle"},
+         {"pool", "what the head reads: token (class token), avg (mean of patches), all (of all tokens)"}};
     char words[200];
-    snprintf(words, sizeof words, "activation of the MLP: %s", act && act->opt.choices ? act->opt.choices : "gelu");
     put_proven(s);
-    fputs("\n# What no tensor tells. vitrine doctor WEIGHTS --data FOLDER --names THIS compares some of it.\n", s->f);
+    fputs("\n# What no tensor tells. vitrine doctor WEIGHTS --logits FILE --names THIS proves it (docs/models.md).\n",
+          s->f);
     put_heads(s);
-    if (s->units.linear)
+    if (s->units.flat)
         put_blank(s, "patch_order",
                   "columns of the Linear patch embedding: chw (nn.Unfold, Flatten) or hwc (einops' p1 p2 c)");
-    put_blank(s, "mean", "of the input normalisation, as 0.4914, 0.4822, 0.4465; 0 without one");
-    put_blank(s, "std", "as 0.2470, 0.2435, 0.2616; 1 without one");
-    put_blank(s, "ln_eps", "1e-5: nn.LayerNorm's own; 1e-6: timm's");
-    put_blank(s, "post_norm", "0: x + f(norm(x)); 1: norm(x + f(x)), nn.TransformerEncoderLayer's own");
+    if (s->units.fused && vt_form_find("qkv_rows"))
+        put_blank(s, "qkv_rows", "qkv: all of q, of k, of v; heads: each head's q, k, v; dims: q, k, v of each number");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) put_blank(s, rows[i][0], rows[i][1]);
+    snprintf(words, sizeof words, "activation of the MLP: %s", vt_form_find("act")->opt.choices);
     put_blank(s, "act", words);
-    if (!vt_tensors_meta(s->st, "pool"))
-        fprintf(s->f, "set %-12s %s # what the head reads: token (class token), avg (mean of patches), all\n", "pool",
-                s->units.cls ? "token" : "avg");
 }
 
 /* ---- names that are known ---- */
@@ -398,61 +330,61 @@ static vt_status put_known(const sketch *s, const vt_names *known, vt_err *e) {
     return VT_OK;
 }
 
-static void put_head(const sketch *s, const vt_names *known) {
+static void put_head(const sketch *s, const vt_names *known, const char *name) {
     const char *slash = strrchr(vt_tensors_path(s->st), '/');
     char file[200], map[200];
     vt_text_line(file, sizeof file, slash ? slash + 1 : vt_tensors_path(s->st));
-    vt_text_line(map, sizeof map, s->map);
+    vt_text_line(map, sizeof map, name);
     fprintf(s->f, "# Map of names for %s: %d tensors, %d blocks, width %lld.\n", file, vt_tensors_count(s->st),
             s->units.blocks, (long long)s->units.width);
     if (known)
         fprintf(s->f, "# Its names are known (%s): no map is needed for them. Values that are set here win.\n",
                 known->scheme);
     else
-        fputs("# theirs -> timm's, guessed from names and shapes: check it. Fill in every ?, or write drop NAME.\n",
+        fputs("# theirs -> timm's, guessed from names and shapes: check it. Fill in every ?, or write drop NAME.\n"
+              "# Each block then computes x = x + proj(softmax(attn_scale q k^T) v) of norm1(x), with q, k, v from "
+              "qkv's\n"
+              "# rows in this order, then x = x + fc2(act(fc1(norm2(x)))); post_norm 1: x = norm1(x + ...) instead. A "
+              "block\n"
+              "# whose residual is the normed x, or with anything behind fc2, softmax or proj, no map makes right:\n"
+              "# vitrine eval --oracle evaluates it (docs/oracle.md).\n",
               s->f);
     fprintf(s->f, "# Then: vitrine info FILE --names %s (docs/models.md, Maps)\n\n", map);
 }
 
-static void put_all(sketch *s) {
-    for (int i = 0; i < s->strangers; i++)
-        fprintf(s->f, "# a name that no map can hold (blanks, signs of maps, or too long): %s\n", s->strange[i]);
-    for (int k = 0; k < 2; k++) { /* blocks stand together, between what comes before and behind them */
-        bool seen = false;
-        for (int i = 0; i < s->units.n; i++) {
-            const vt_unit *u = &s->units.u[i];
-            bool late = u->role && (!strcmp(u->role, "norm") || !strncmp(u->role, "head", 4));
-            if (!k && !u->block && !late) put_unit(s, u);
-            if (k && u->block) put_unit(s, u), seen = true;
-        }
-        if (!k || seen) fputc('\n', s->f);
-    }
-    for (int i = 0; i < s->units.n; i++) {
-        const vt_unit *u = &s->units.u[i];
-        if (!u->block && u->role && (!strcmp(u->role, "norm") || !strncmp(u->role, "head", 4))) put_unit(s, u);
+/* Of what comes before the blocks, of them, of what stands behind them. */
+static int phase(const vt_unit *u) {
+    bool late = u->role && (!strcmp(u->role, "norm") || !strncmp(u->role, "head", 4));
+    return u->block ? 1 : late ? 2 : 0;
+}
+
+static void put_units(const sketch *s) {
+    for (int k = 0; k < 3; k++) {
+        bool any = false;
+        for (int i = 0; i < s->units.n; i++)
+            if (phase(&s->units.u[i]) == k) put_unit(s, &s->units.u[i]), any = true;
+        if (any && k < 2) fputc('\n', s->f);
     }
 }
 
 vt_status vt_sketch(FILE *f, const vt_tensors *st, const vt_names *known, const char *map, vt_err *e) {
-    sketch s = {.f = f, .st = st, .map = map, .known = known ? known->map : NULL};
+    sketch s = {.f = f, .st = st, .known = known ? known->map : NULL};
     if (vt_tensors_count(st) > VT_SKETCH_MOST)
         return vt_fail(e, VT_E_RANGE, "%s: has %d tensors, a map is guessed for at most %d", vt_tensors_path(st),
                        vt_tensors_count(st), VT_SKETCH_MOST);
     vt_status status = take_items(&s, e);
-    if (status == VT_OK) status = find_blocks(&s, e);
-    if (status == VT_OK) status = find_units(&s, e);
     if (status == VT_OK) {
-        vt_sketch_guess(&s.units);
-        put_head(&s, known);
+        find_blocks(&s), find_units(&s), vt_sketch_guess(&s.units);
+        put_head(&s, known, map);
         if (known)
             status = put_known(&s, known, e);
         else
-            put_all(&s);
+            put_units(&s);
         if (known && known->def)
             fputs("\n# set KEY VALUE for what neither the file nor a config.json beside it tells (vitrine info).\n", f);
         else
             put_values(&s);
     }
-    free(s.items), free(s.strange), free(s.units.u);
+    free(s.items), free(s.units.u);
     return status;
 }
