@@ -81,16 +81,27 @@ static const char *number(const char *p, int *out) {
     return end;
 }
 
-/* How many tensors are `stem` [n], a number and something, where every number has as many, as blocks have; else 0. */
+/* What stands behind `stem` [n] and a number in tensor i; NULL: it has other names. */
+static const char *behind(const sketch *s, int i, const char *stem, size_t n, int *v) {
+    return strncmp(s->items[i].key, stem, n) ? NULL : number(s->items[i].key + n, v);
+}
+
+/* How many tensors are `stem`, a number and something, where every number has the same, as blocks have; else 0. */
 static int family(const sketch *s, const char *stem, size_t n, int *least, int *numbers) {
     int count[BLOCKS] = {0}, all = 0, v;
+    const char *one, *other;
     for (int i = 0; i < s->n; i++)
-        if (!strncmp(s->items[i].key, stem, n) && number(s->items[i].key + n, &v)) count[v]++, all++;
+        if (behind(s, i, stem, n, &v)) count[v]++, all++;
     *numbers = 0;
     for (int k = BLOCKS - 1; k >= 0; k--)
         if (count[k]) ++*numbers, *least = k;
-    for (int k = *least; all && k < BLOCKS; k++)
-        if (count[k] && (count[k] < LEAST || count[k] * *numbers != all)) return 0;
+    if (!all || count[*least] < LEAST || count[*least] * *numbers != all) return 0;
+    for (int i = 0; i < s->n; i++) { /* each of the first number's names has one of every number */
+        int alike = 0;
+        if (!(one = behind(s, i, stem, n, &v)) || v != *least) continue;
+        for (int k = 0; k < s->n; k++) alike += (other = behind(s, k, stem, n, &v)) && !strcmp(one, other);
+        if (alike != *numbers) return 0;
+    }
     return all;
 }
 

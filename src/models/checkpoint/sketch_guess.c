@@ -228,8 +228,8 @@ static void order_norms(vt_sketch_units *s) {
 }
 
 void vt_sketch_guess(vt_sketch_units *s) {
-    enum { EARLY = 8 }; /* rows before those behind the blocks */
-    for (int i = 0; i < EARLY; i++) {
+    enum { PATCHES = 6, EARLY = 8 }; /* rows up to the patches' and their norms'; the others stand behind the blocks */
+    for (int i = 0; i < EARLY && (i < PATCHES || with_role(s, "patch_embed.proj")); i++) {
         vt_unit *u = give(s, false, &outside[i]);
         if (u && !strcmp(outside[i].shape, "wp")) s->flat = side(u, 1);
     }

@@ -74,6 +74,10 @@ static void test_forms(void **state) {
         {BLOCK("b1.") BLOCK("b2.") BLOCK("b3."),
          {"b{i+1}.att.qkv.* -> blocks.{i}.attn.qkv.*", "b{i+1}.norm2.* -> blocks.{i}.norm2.*"}},
         {BLOCK("b.0."), {"b.{i}.att.qkv.* -> blocks.{i}.attn.qkv.*", "b.{i}.ff.0.* -> blocks.{i}.mlp.fc1.*"}},
+        /* as many tensors under each number, but of other names: no blocks */
+        {"l.0.a.weight 8 8\nl.0.b.weight 8\nl.0.b.bias 8\nl.0.c.weight 8\nl.0.c.bias 8\nl.0.d 8\n"
+         "l.1.a.weight 8 8\nl.1.b.weight 8\nl.1.b.bias 8\nl.1.c.weight 8\nl.1.c.bias 8\nl.1.e 8\n",
+         {"l.0.b.* -> ?", "l.1.e -> ?"}},
         /* names that begin alike get no star */
         {"h.0.a.weight 24 8\nh.0.a.bias 24\nh.0.a.out.weight 8 8\nh.0.a.out.bias 8\nh.0.n.weight 8\nh.0.n.bias 8\n",
          {"h.{i}.a.weight -> blocks.{i}.attn.qkv.weight", "h.{i}.a.bias -> blocks.{i}.attn.qkv.bias",
