@@ -176,6 +176,7 @@ static void print_end(const job *j, const vt_setting *now) {
     if (!renumbered && vt_doctor_chance(t->right, t->images, j->d.outputs)) {
         printf("the model does not know these images: %.1f %% are right at best, where guessing is right on %.3g %%\n",
                percent(t), 100.0 / j->d.outputs);
+        if (vt_doctor_constant(&j->d, t)) printf("constant logits: it answers all of them alike\n");
         print_way(j);
         return;
     }

@@ -20,6 +20,10 @@ static void say(vt_doctor *d, const vt_setting *present) {
     char options[300];
     long long right = (long long)now->right;
     bool chance = vt_doctor_chance(now->right, now->images, d->outputs);
+    if (vt_doctor_constant(d, now)) {
+        fprintf(stderr, "vitrine: hint: constant logits: the model answers all of %zu images alike\n", d->n_images);
+        return;
+    }
     if ((double)now->right >= BELOW * (double)now->images || vt_doctor_blind(d, now->images, CHANCE, NULL, 0)) return;
     const vt_trial *better = d->n_images < CAUSE ? NULL : cause(d, present);
     if (better) {

@@ -187,6 +187,15 @@ END
     "$VITRINE" new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=10 --seed 1 -o random.safetensors
     vt curve random.safetensors --data "$MANY" --images 0:25 --attacks fmn:steps=1 --no-selftest --out few
     [[ $status == 0 && $stderr == "vitrine: hint: "*"near chance"* ]] || fail "stderr: $stderr"
+    cp "$SHAPES"/* . # a head of zeros
+    for t in head.weight head.bias; do
+        dd if=/dev/zero of=model.safetensors bs=1 seek="$(st_at model.safetensors $t)" count=$((${#t} > 9 ? 2560 : 40)) conv=notrunc status=none
+    done
+    vt curve model.safetensors --data "$MANY" --images 0:60 --attacks fmn:steps=1 --out zero
+    [[ $status == 0 && $stderr == *"vitrine: hint: constant logits: the model answers all of 60 images alike"* ]] || fail "stderr: $stderr"
+    says "self-test: nothing could be tested: the logits are constant"
+    good doctor model.safetensors --data "$MANY" --images 0:60
+    says "constant logits" "no reading that was tried fits"
     "$VITRINE" draw --out tiny --train 100 --test 10 --seed 5 >/dev/null
     vt train "$ROOT/recipes/shapes10_plain.yaml" --data tiny --init "$SHAPES" --mean 0 --std 1/255 --max-steps 1 --set probe.images=0 --out t
     [[ $status == 0 && $stderr == *"vitrine: hint: "*"right; with --mean"* ]] || fail "stderr: $stderr"

@@ -463,6 +463,14 @@ bool vt_doctor_chance(int64_t right, int64_t total, int classes) {
     return (double)right < fmin(2 * chance, (1 + chance) / 2) * (double)total;
 }
 
+bool vt_doctor_constant(const vt_doctor *d, const vt_trial *t) {
+    size_t row = (size_t)d->outputs;
+    bool same = t->images > 1;
+    for (size_t i = 1; same && i < (size_t)t->images; i++)
+        same = !memcmp(t->logits, t->logits + i * row, row * sizeof *t->logits);
+    return same;
+}
+
 const vt_trial *vt_doctor_hint(const vt_doctor *d) {
     const vt_trial *now = vt_doctor_present(d), *best = NULL;
     for (int i = 0; i < d->n_trials; i++) { /* in the order of their gains */

@@ -95,6 +95,9 @@ const vt_trial *vt_doctor_hint(const vt_doctor *d);
  * chance, or for few classes less than halfway from chance to always right. */
 bool vt_doctor_chance(int64_t right, int64_t total, int classes);
 
+/* Are a trial's logits the same for every image (a head of zeros)? */
+bool vt_doctor_constant(const vt_doctor *d, const vt_trial *t);
+
 /* Do the first n images, whose labels have been read, tell no reading from another? Fewer than `least`; or of one
  * class, or at most a quarter of the classes that as many images drawn at random would have: the beginning of folders,
  * one class after another. text: which, or NULL. */
