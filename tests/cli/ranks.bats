@@ -37,7 +37,7 @@ END
 setup() {
     [ -x "$MPI" ] || skip "$(basename "$MPI") was not made: mpicc is not here (make MPI=1)"
     here mpirun
-    # what a killed rank leaves of Open MPI's shared memory shall not lie in /dev/shm, which other tests look at
+    # what a killed rank leaves of Open MPI's shared memory shall not lie in /dev/shm
     local place
     for place in btl_vader osc_sm osc_rdma; do export "OMPI_MCA_${place}_backing_directory=$BATS_FILE_TMPDIR"; done
     W=$BASE/w.safetensors D=$BASE/data R=$BATS_FILE_TMPDIR/r.yaml T=$BATS_FILE_TMPDIR/images
