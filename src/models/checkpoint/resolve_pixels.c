@@ -22,7 +22,8 @@ static void resolve_triple(vt_config *c, const vt_sources *s, vt_field f) {
     if (is_std ? o->has_std : o->has_mean) {
         memcpy(out, is_std ? o->std : o->mean, sizeof c->std);
         vt_sources_told(s, f, is_std ? "--std" : "--mean");
-    } else if ((text = vt_sources_meta(s, is_std ? "std" : "mean", &from)) || vt_hub_pixels(&s->hub, is_std, out, &from)) {
+    } else if ((text = vt_sources_meta(s, is_std ? "std" : "mean", &from)) ||
+               vt_hub_pixels(&s->hub, is_std, out, &from)) {
         vt_sources_told(s, f, from);
     } else if (o->preset) {
         vt_preset_config(s->preset, &p);
@@ -46,7 +47,8 @@ static void doubt_pixels(vt_config *c, const vt_sources *s) {
         const char *source = s->t->source[VT_FIELD_MEAN + f];
         const bool hub = !strcmp(source, "config.json") || !strcmp(source, "preprocessor_config.json") ||
                          !strcmp(source, s->hub.args_from);
-        theirs[f] = hub || !strcmp(source, vt_sources_layer);
+        const bool own = s->whole && !strcmp(s->whole, VT_OWN_METADATA); /* as a user said it once */
+        theirs[f] = hub || !strcmp(source, vt_sources_layer) || (!own && !strcmp(source, VT_OWN_METADATA));
         for (int k = 0; theirs[f] && k < 3; k++) {
             if (f) wide = fmax(wide, c->std[k]), thin = hub ? thin : fmin(thin, c->std[k]);
             if (!f) high = fmax(high, c->mean[k]);

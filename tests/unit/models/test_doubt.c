@@ -498,6 +498,22 @@ static void test_pixels(void **state) {
         if (!i) assert_string_equal(options, " --mean 0.5,0.470588,0.431373 --std 0.03125,0.0313725,0.0313725");
         vt_model_close(m);
     }
+    file f; /* metadata of others; vitrine's own are what a user said */
+    begin_bare(&f);
+    f.o.heads = 3, f.o.has_std = true, f.o.std[0] = f.o.std[1] = f.o.std[2] = 0.5;
+    f.extra_key = "mean", f.extra_value = "255,255,255";
+    vt_model *m = opened(&f);
+    assert_true(m->doubt[VT_FIELD_MEAN] == VT_OPEN && m->config.mean[2] == 1 && m->config.std[0] == 0.5);
+    vt_model_close(m);
+    begin_bare(&f);
+    f.o = (vt_overrides){.heads = 3, .has_mean = true, .has_std = true, .mean = {2, 2, 2}, .std = {3, 3, 3}};
+    m = opened(&f);
+    vt_err e = {0};
+    vt_model *copy;
+    if (vt_model_save(m, at("copy.safetensors"), &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_model_open(&copy, at("copy.safetensors"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_true(copy->doubt[VT_FIELD_MEAN] == VT_KNOWN && copy->config.mean[2] == 2 && copy->config.std[0] == 3);
+    vt_model_close(m), vt_model_close(copy);
 }
 
 int main(void) {
