@@ -247,3 +247,23 @@ END
     sed -i "s|DATA|'$D'|" say.py
     PYTHONPATH=$ROOT/python VITRINE_LIBRARY=$(library)/libvitrine.so.0 /usr/bin/python3 say.py
 }
+
+@test "logits that were saved prove which of these readings is the network's" {
+    while read -r kind options; do
+        odd "$kind"
+        vt doctor "$kind.safetensors" --logits "$kind.npz" --heads 2
+        [ "$status" = 0 ] || fail "$kind: $stderr"
+        says "with --mean 0.5 --std 0.5${options:+ }$options: equal within"
+        use=$(sed -n 's/^use: //p' <<<"$output")
+        eval "gives $kind $use"
+    done <<'END'
+plain
+heads --form qkv_rows=heads
+dims --form qkv_rows=dims
+class_last --form class_last=1
+scaled+torch --form embed_scale=4
+tokens --form pool=tokens
+avg_token --form pool=avg_token
+mean_norm+torch --form norm_first=0
+END
+}

@@ -9,6 +9,7 @@
 #include "core/rand.h"
 #include "core/stats.h"
 #include "core/threads.h"
+#include "models/checkpoint/reorder.h"
 #include "models/net/session.h"
 #include "nn/loss.h"
 
@@ -171,14 +172,20 @@ vt_status vt_doctor_variant(vt_model *v, const vt_model *m, vt_err *e) {
     static const char *const names[] = {"patch_embed.proj.weight", "patch_embed.norm_in.weight",
                                         "patch_embed.norm_in.bias"};
     const size_t pixels = (size_t)(m->config.patch * m->config.patch);
-    if (v->config.patch_order == m->config.patch_order) return VT_OK;
+    const vt_config *now = &m->config;
+    vt_model file = *v; /* what its forms say of the file, where the model was read otherwise */
+    if (file.config.qkv_rows == now->qkv_rows) file.config.qkv_rows = VT_QKV_ROWS;
+    if (file.config.class_last == now->class_last) file.config.class_last = false;
+    if (fabs(file.config.embed_scale - now->embed_scale) <= 0) file.config.embed_scale = 0;
+    const bool other = file.config.qkv_rows || file.config.class_last || file.config.embed_scale > 0;
+    if (v->config.patch_order == now->patch_order && !other) return VT_OK;
     float *w = vt_alloc(m->params.total * sizeof *w);
     if (!w) return vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters", m->params.total);
     memcpy(w, m->w, m->params.total * sizeof *w);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; v->config.patch_order != now->patch_order && i < sizeof names / sizeof *names; i++)
         reorder_rows(w, v, m, vt_model_param(m, names[i]), pixels);
-    v->w = w, v->wt = NULL;
-    return VT_OK;
+    v->w = file.w = w, v->wt = NULL;
+    return other ? vt_model_reorder(&file, e) : VT_OK;
 }
 
 static vt_status extend_here(look *l, size_t n, vt_err *e) {

@@ -27,6 +27,7 @@ typedef enum vt_aspect {
                           nothing */
     VT_ASPECT_PATCH,   /* order of the columns of a Linear patch embedding */
     VT_ASPECT_POOL,    /* what the head reads */
+    VT_ASPECT_FILE,    /* rows of qkv, the class token's place, a factor of the embedding */
     VT_ASPECT_COUNT
 } vt_aspect;
 #define VT_ASPECT_ALL (~0u)

@@ -241,6 +241,25 @@ static void add_pools(list *l) {
     add_pool(l, &to, to.norm_first ? "norm before the mean" : "norm behind the mean");
 }
 
+static void add_file(list *l, vt_field f, const char *form, const char *what) {
+    vt_config to = l->present->config;
+    if (l->model->doubt[f] != VT_ASSUMED || vt_form_parse(&to, form, "", NULL) != VT_OK || !readable(l, &to)) return;
+    vt_setting *s = add(l, VT_ASPECT_FILE, what);
+    if (s) s->config = to;
+}
+
+/* Of a file whose order of rows is assumed. */
+static void add_files(list *l) {
+    char form[60];
+    const vt_config *c = &l->present->config;
+    if (c->qkv_rows != VT_QKV_HEADS) add_file(l, VT_FIELD_QKV_ROWS, "qkv_rows=heads", "rows of qkv: q, k, v of a head");
+    if (c->qkv_rows != VT_QKV_DIMS)
+        add_file(l, VT_FIELD_QKV_ROWS, "qkv_rows=dims", "rows of qkv: q, k, v of a dimension");
+    if (!c->class_last) add_file(l, VT_FIELD_CLASS_LAST, "class_last=1", "class token behind the patches");
+    snprintf(form, sizeof form, "embed_scale=%.9g", sqrt((double)c->dim));
+    if (!(c->embed_scale > 1)) add_file(l, VT_FIELD_EMBED_SCALE, form, "embedding times the root of the width");
+}
+
 /* GELU's other forms, on top of GELU: of ReLU each would look like an answer. */
 static void add_acts(list *l) {
     const vt_config *c = &l->present->config;
@@ -272,6 +291,7 @@ static void add_network(list *l) {
     add_scale(l, "attention scale: head width ^ -0.5", 1 / sqrt((double)vt_config_attn_dim(c) / c->heads));
     add_scale(l, "attention scale: width ^ -0.5", 1 / sqrt((double)c->dim));
     add_acts(l);
+    add_files(l);
     for (int h = VT_DIST_MEAN; c->dist_token && h <= VT_DIST_DIST; h++)
         if (c->dist_head != (vt_dist_head)h && (s = add(l, VT_ASPECT_DIST, heads[h])))
             s->config.dist_head = (vt_dist_head)h;
@@ -374,6 +394,7 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     say_form(&t, "pool", a, b);
     if (a->pool == b->pool) say_form(&t, "norm_first", a, b);
     say_form(&t, "patch_order", a, b);
+    say_form(&t, "qkv_rows", a, b), say_form(&t, "class_last", a, b), say_form(&t, "embed_scale", a, b);
     if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
 }
 
