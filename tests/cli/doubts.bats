@@ -204,7 +204,7 @@ END
 @test "several state dicts in one file: every command says which one it read" {
     odd plain
     /usr/bin/python3 "$ROOT/tests/fixtures/timm_pth.py" plain.safetensors last.pth.tar zip namespace num_classes=5 'input_size=[3,8,8]' ema=True
-    said="state_dict of its parts state_dict, state_dict_ema is read (the plain weights; timm's loader takes their average, the EMA); --part NAME reads another"
+    said="state_dict was read, one of its parts state_dict, state_dict_ema (the plain weights; timm's loader takes their average, the EMA); --part NAME reads another"
     for command in "gradcheck last.pth.tar" "convert last.pth.tar copy.safetensors" "probe last.pth.tar --input x.safetensors --out o.safetensors" \
         "spectrum last.pth.tar --csv o.csv"; do
         vt $command

@@ -289,7 +289,7 @@ int vt_model_assumed(const vt_model *m, char *text, size_t size) {
 bool vt_model_part_text(const vt_model *m, char *buf, size_t size) {
     if (m->part_asked || !m->parts || !*m->parts) return false;
     const bool average = strstr(m->parts, "ema") && !strstr(m->part, "ema"), timm = strstr(m->parts, "_ema") != NULL;
-    snprintf(buf, size, "%.40s of its parts %.200s is read%s", m->part, m->parts,
+    snprintf(buf, size, "%.40s was read, one of its parts %.200s%s", m->part, m->parts,
              !average ? ""
              : timm   ? " (the plain weights; timm's loader takes their average, the EMA)"
                       : " (the plain weights, not their average)");

@@ -41,7 +41,7 @@ int vt_heads_likely(int dim, int out[VT_HEADS_MOST]);
 int vt_model_missing(const vt_model *m, bool values, char *what, size_t what_size, char *options, size_t options_size);
 /* The assumed ones, and what is not read: "activation gelu, pre-norm, ...". Returns how many. */
 int vt_model_assumed(const vt_model *m, char *text, size_t size);
-/* Which state dict of several was read, where no option named it: "state_dict of its parts ... is read". */
+/* Which state dict of several was read, where no option named it: "state_dict was read, one of its parts ...". */
 bool vt_model_part_text(const vt_model *m, char *buf, size_t size);
 /* Their keys, "act,post_norm", open ones too, for metadata: what was not known is not known better once it is copied.
  */
