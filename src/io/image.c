@@ -76,8 +76,21 @@ vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e)
 
 static bool is_png(const uint8_t *b, size_t n) { return n >= 4 && !memcmp(b, "\x89PNG", 4); }
 
+/* What a file is that is neither, by its first bytes. */
 static vt_status neither(const uint8_t *b, size_t n, const char *path, vt_err *e) {
+    static const struct {
+        const char *bytes, *what;
+        size_t at;
+    } kinds[] = {{"WEBP", "WebP", 8}, {"BM", "BMP", 0},       {"GIF8", "GIF", 0},     {"II*", "TIFF", 0},
+                 {"MM", "TIFF", 0},   {"ftyphei", "HEIC", 4}, {"ftypmif", "HEIC", 4}, {"ftypavif", "AVIF", 4}};
     if (!n) return vt_fail(e, VT_E_FORMAT, "%s: is empty", path);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t k = strlen(kinds[i].bytes);
+        if (n >= kinds[i].at + k && !memcmp(b + kinds[i].at, kinds[i].bytes, k))
+            return vt_fail(e, VT_E_FORMAT,
+                           "%s: is not a PNG or JPEG file, but %s: convert it (mogrify -format png FILES)", path,
+                           kinds[i].what);
+    }
     return vt_fail(e, VT_E_FORMAT, "%s: is not a PNG or JPEG file, it begins with byte %d", path, b[0]);
 }
 

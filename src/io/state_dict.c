@@ -274,6 +274,7 @@ vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, con
         return vt_fail(e, VT_E_FORMAT, "%s: holds %s, not a state dict", st->path, vt_node_name(root));
     const vt_node *args = dict_get(root, "args"), *key;
     if (args) VT_TRY(vt_timm_args(st, args, w.e));
+    VT_TRY(vt_pickled_names(st, root, w.e));
     if (want) VT_TRY(wanted(&w, &root, want));
     for (int depth = 0; depth < MAX_DEPTH && (key = choose(root, why, sizeof why)); depth++)
         VT_TRY(descend(&w, &root, key, why));

@@ -18,6 +18,8 @@ vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, con
 const vt_node *vt_state_args(const vt_node *n);
 /* Keeps in st->args what they tell, where they are timm's. */
 vt_status vt_timm_args(vt_tensors *st, const vt_node *args, vt_err *e);
+/* The names of the model's outputs, where the file has them beside the weights: the text "labels", one a line. */
+vt_status vt_pickled_names(vt_tensors *st, const vt_node *root, vt_err *e);
 /* One tensor: in place when it is contiguous and little-endian, else gathered into memory of st. */
 vt_status vt_state_tensor(vt_tensors *st, const char *name, const vt_node_tensor *t, const vt_stores *from, vt_err *e);
 

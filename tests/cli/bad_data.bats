@@ -121,6 +121,8 @@ png() { # N real 32 x 32 pictures in d/0
     unfit d "2 class folders hold no .png, .jpg or .jpeg file"
     printf 'x' >d/cat/a.jpg
     unfit d/cat/a.jpg "not a PNG or JPEG file"
+    printf 'RIFF____WEBPVP8 ' >d/cat/a.jpg
+    unfit d/cat/a.jpg "not a PNG or JPEG file, but WebP: convert it (mogrify -format png FILES)"
     rm -rf d && mkdir d && cp "$ROOT/tests/fixtures/png/rgb8.png" d/
     unfit d "holds no class folder"
     bad 1 rgb8.png "a single picture has no label" -- eval "$W" --data d/rgb8.png --out r

@@ -254,3 +254,34 @@ judge_ok() { [ "$status" = 0 ] && says "$@" || fail "$status: $output$stderr"; }
     lay e n02085620x dog
     bad 1 "not named by ImageNet's wnids: --class-order FILE with the names of all outputs" -- eval big.safetensors --data e
 }
+
+@test "names of classes beside the weights in a .pth: class_to_idx, CLASSES and the like" {
+    F=$F3
+    lay d truck "Air Plane" bird
+    PYTHONPATH=$ROOT/tests/fixtures /usr/bin/python3 - "$F/m.safetensors" <<'END'
+import json, struct, sys
+import numpy as np
+from torch_zip import Tensor, save
+b = open(sys.argv[1], "rb").read()
+n = struct.unpack("<Q", b[:8])[0]
+w = {k: Tensor(np.frombuffer(b[8 + n:][v["data_offsets"][0]:v["data_offsets"][1]], "f4").reshape(v["shape"]))
+     for k, v in json.loads(b[8:8 + n]).items() if k != "__metadata__"}
+names = ["truck", "air_plane", "bird"]
+forms = {"to": {"class_to_idx": {k: i for i, k in enumerate(names)}}, "from": {"idx_to_class": dict(enumerate(names))},
+         "text": {"id2label": {str(i): k for i, k in enumerate(names)}}, "meta": {"meta": {"dataset_meta": {"classes": tuple(names)}}},
+         "list": {"args": {"class_names": names}}, "twice": {"class_to_idx": {"truck": 0, "air_plane": 0, "bird": 1}},
+         "few": {"classes": names[:2]}, "number": {"classes": 3}}
+for form, more in forms.items():
+    save(form + ".pth", dict(more, state_dict=w))
+END
+    local f read=(--heads 2 --mean 0.5 --std 0.5)
+    for f in to from text meta list; do
+        assumes eval $f.pth --data d "${read[@]}"
+        says "12 / 12" "labels by the model's own class names"
+    done
+    for f in twice few number; do
+        assumes eval $f.pth --data d "${read[@]}"
+        says "/ 12"
+        never grep -q "12 / 12" <<<"$output"
+    done
+}

@@ -541,6 +541,26 @@ static void test_finding_19_marks(void **state) {
     free(bytes);
 }
 
+/* What names the classes, in whichever direction and wherever it lies; each number once. */
+static void test_class_names(void **state) {
+    (void)state;
+    static const char *const files[][2] = {{"names_to_idx", "cat \ndog\neel\n"},
+                                           {"names_from_idx", "cat\ndog\n"},
+                                           {"names_list", "cat\ndog\neel\n"},
+                                           {"names_twice", NULL}};
+    for (size_t i = 0; i < COUNT(files); i++) {
+        char path[200];
+        snprintf(path, sizeof path, CORPUS "%s", files[i][0]);
+        vt_tensors *st = open_good(path, NULL);
+        const char *labels = vt_tensors_meta(st, "labels");
+        if (files[i][1])
+            assert_string_equal(labels, files[i][1]);
+        else
+            assert_null(labels);
+        vt_tensors_close(st);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_as_torch),
@@ -558,6 +578,7 @@ int main(void) {
         cmocka_unit_test(test_cuts),
         cmocka_unit_test(test_finding_18_span),
         cmocka_unit_test(test_finding_19_marks),
+        cmocka_unit_test(test_class_names),
     };
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
 }
