@@ -7,6 +7,7 @@
 #include "eval/report/save_adv.h"
 #include "eval/report/summary.h"
 #include "eval/request.h"
+#include "io/image_list.h"
 
 static const char *const own_options[] = {"weights",
                                           "oracle",
@@ -112,13 +113,24 @@ static vt_status open_request(job *j, vt_err *e) {
     return vt_request_open(r, weights, e);
 }
 
+/* What the command says of the data on stderr. */
+static void say_data(const job *j, const vitrine_listener *l) {
+    const vt_request *r = &j->request;
+    const vt_dataset *d = r->subject.data;
+    char text[160];
+    if (*d->said) l->say(l->ctx, d->said);
+    if (*d->how && !d->head) l->say(l->ctx, d->how);
+    if (vt_is_chosen(r->c, "images") && vt_image_classes_text(d, r->images, r->v.n_images, text, sizeof text))
+        l->say(l->ctx, text);
+}
+
 static vt_status evaluate(job *j, const char *const *options, vt_err *e) {
     static const char *const *const known_options[] = {own_options, vt_api_model_options, NULL};
     const vitrine_listener *l = j->listener;
     VT_TRY(vt_api_options_read(&j->options, "vitrine_evaluate", options, known_options, e));
     VT_TRY(open_request(j, e));
     if (l && l->say) j->request.v.progress = (vt_progress){.show = say, .ctx = (void *)(uintptr_t)l, .live = true};
-    if (l && l->say && *j->request.subject.data->said) l->say(l->ctx, j->request.subject.data->said);
+    if (l && l->say) say_data(j, l);
     VT_TRY(open_ledger(j, e));
     if (l && l->told) j->run->ledger->told = told, j->run->ledger->told_ctx = (void *)(uintptr_t)l;
     j->run->images = (int64_t)j->request.v.n_images;

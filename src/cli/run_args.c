@@ -61,13 +61,12 @@ vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
 }
 
 void vt_cli_say_data(const vt_cli *c, const vt_dataset *d, const int32_t *images, size_t n) {
-    int all, hit = vt_image_classes(d, images, n, &all);
+    char text[160];
     if (vt_team_rank(c->team)) return;
     if (*d->said) fprintf(stderr, "vitrine: %s: %s\n", d->path, d->said);
     if (*d->how && !d->head) fprintf(stderr, "vitrine: %s: %s\n", d->path, d->how);
-    if (vt_cli_has(c, "images") && hit < all && n > 1)
-        fprintf(stderr, "vitrine: these %zu images hold %d of %d classes (--images spread:%zu takes them from all)\n",
-                n, hit, all, n);
+    if (vt_cli_has(c, "images") && vt_image_classes_text(d, images, n, text, sizeof text))
+        fprintf(stderr, "vitrine: %s\n", text);
 }
 
 void vt_cli_place(vt_run_place *p, const vt_cli *c, const vt_eval *v) {

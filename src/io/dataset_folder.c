@@ -344,7 +344,9 @@ static void folder_close(vt_dataset *d) {
 
 const vt_dataset_def vt_dataset_def_folder = {
     .name = "folder",
-    .summary = "PNG or JPEG pictures, one sub-folder for each class, under an optional train, test or val",
+    .summary = "PNG or JPEG pictures, one sub-folder for each class, under folders for splits (train, test, val and "
+               "the like) or "
+               "not",
     .probe = folder_probe,
     .corruptions = true,
     .open = folder_open,

@@ -127,6 +127,13 @@ int vt_image_classes(const vt_dataset *d, const int32_t *images, size_t n, int *
     return hit;
 }
 
+bool vt_image_classes_text(const vt_dataset *d, const int32_t *images, size_t n, char *out, size_t size) {
+    int all, hit = vt_image_classes(d, images, n, &all);
+    snprintf(out, size, "these %zu images hold %d of %d classes (%s spread:%zu takes them from all)", n, hit, all,
+             vt_argument("--images"), n);
+    return hit < all && n > 1;
+}
+
 /* ---- a file ---- */
 
 typedef struct list {

@@ -17,7 +17,8 @@ bool vt_image_range(const char *text, long long *first, long long *end);
 /* Indices of d, ascending and distinct, to be freed; text NULL: all. Sentences name --images. */
 vt_status vt_image_list(int32_t **out, size_t *n, const char *text, const vt_dataset *d, vt_err *e);
 /* How many classes these images are of, and how many all images are, where that is known without reading them (class
- * folders); else 0. */
+ * folders); else 0. In words, if they are not all: "these 12 images hold 2 of 10 classes". */
 int vt_image_classes(const vt_dataset *d, const int32_t *images, size_t n, int *all);
+bool vt_image_classes_text(const vt_dataset *d, const int32_t *images, size_t n, char *out, size_t size);
 
 #endif
