@@ -217,12 +217,15 @@ static bool list_left(const folder *f, char *out, size_t size) {
     return at > 0;
 }
 
-static vt_status refuse_empty(const folder *f, vt_err *e) {
+static vt_status refuse_empty(const folder *f, const char *path, vt_err *e) {
     char list[200];
     if (vt_dataset_inside(f->root, list, sizeof list))
         return vt_fail(e, VT_E_FORMAT, "%s: holds no pictures, but what looks like data sets (%s): name one", f->root,
                        list);
-    if (!f->classes.n) return vt_fail(e, VT_E_FORMAT, "%s: holds no class folder; " EXPECTED, f->root);
+    if (!f->classes.n)
+        return vt_fail(e, VT_E_FORMAT, "%s: holds no class folder; " EXPECTED "%s", f->root,
+                       strcmp(path, f->root) ? " (if this is a class: --class-order FILE, one class a line, says so)"
+                                             : "");
     bool left = list_left(f, list, sizeof list);
     return vt_fail(e, VT_E_FORMAT, "%s: its %d class folders hold no .png, .jpg or .jpeg file%s%s%s", f->root,
                    f->classes.n, left ? ", but " : "", list,
@@ -308,7 +311,7 @@ static vt_status folder_open(vt_dataset *d, vt_err *e) {
     if (!is_dir(d->path)) return vt_fail(e, VT_E_FORMAT, "%s: a single picture has no label; " EXPECTED, d->path);
     VT_TRY(vt_layout_root(f->root, d, e));
     VT_TRY(list_all(f, d, e));
-    if (!f->n) return refuse_empty(f, e);
+    if (!f->n) return refuse_empty(f, d->path, e);
     say_all(d, f);
     qsort(f->e, f->n, sizeof *f->e, by_place);
     d->count = (int64_t)f->n;

@@ -46,7 +46,7 @@ named() {
     bad 2 "several folders for the val split, eval and valid" -- eval "$F/m.safetensors" --data d
     # splits without class folders are no classes either, unless a file says so
     rm -r d && lay d valid invalid
-    bad 1 "d/valid: holds no class folder" -- eval "$F/m.safetensors" --data d
+    bad 1 "d/valid: holds no class folder" "if this is a class: --class-order FILE" -- eval "$F/m.safetensors" --data d
     printf 'valid\ninvalid\n' >order
     vt eval "$F/m.safetensors" --data d --class-order order
     judge_ok "8 / 8" "in the order of --class-order FILE"
