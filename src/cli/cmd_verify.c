@@ -117,9 +117,23 @@ static vt_status add_number(int64_t **out, int64_t *n, int64_t *room, int64_t v,
     return VT_OK;
 }
 
-/* --indices: A:B, "3,1,4", or a file with one a line; unlike --images in the order given. */
-static vt_status parse_indices(const char *text, int64_t **out, int64_t *n, vt_err *e) {
+/* A number, or a path of an image. */
+static vt_status parse_index(vt_image_paths *paths, const char *word, int64_t *image, vt_err *e) {
+    long long number;
+    bool whole = vt_parse_int(word, &number);
+    if (whole)
+        *image = number;
+    else
+        VT_TRY(vt_image_find(paths, word, image, e));
+    if (whole || *image >= 0) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "--indices: '%.200s' is not an image number, nor an image of %s", word,
+                   paths->d->path);
+}
+
+/* --indices: A:B, "3,1,4", or a file with one a line, also paths; unlike --images in the order given. */
+static vt_status parse_indices(const char *text, const vt_dataset *d, int64_t **out, int64_t *n, vt_err *e) {
     char *words = NULL, *rest, *word;
+    vt_image_paths paths = {.d = d};
     int64_t room = 0;
     long long a, b;
     vt_status s = VT_OK;
@@ -141,10 +155,12 @@ static vt_status parse_indices(const char *text, int64_t **out, int64_t *n, vt_e
                        "--indices is '%s', must be A:B, numbers with commas, or a file with one a line (%s)", text,
                        why.text);
     if (!words) return vt_fail(e, VT_E_MEMORY, "no memory for --indices");
-    for (word = strtok_r(words, ",\n\r\t ", &rest); word && s == VT_OK; word = strtok_r(NULL, ",\n\r\t ", &rest))
-        s = vt_parse_int(word, &a) ? add_number(out, n, &room, a, e)
-                                   : vt_fail(e, VT_E_USAGE, "--indices: '%.40s' is not an image number", word);
-    free(words);
+    for (word = strtok_r(words, ",\n\r\t ", &rest); word && s == VT_OK; word = strtok_r(NULL, ",\n\r\t ", &rest)) {
+        int64_t image;
+        s = parse_index(&paths, word, &image, e);
+        if (s == VT_OK) s = add_number(out, n, &room, image, e);
+    }
+    free(words), vt_image_paths_free(&paths);
     return s;
 }
 
@@ -156,7 +172,7 @@ static vt_status numbers(const vt_cli *c, const vt_dataset *d, vt_adv_file *p, i
     if (indices && vt_cli_has(c, "images")) return vt_fail(e, VT_E_USAGE, "give --indices or --images, not both");
     if (indices) {
         *from = "--indices";
-        VT_TRY(parse_indices(indices, out, &n, e));
+        VT_TRY(parse_indices(indices, d, out, &n, e));
     } else if (vt_cli_has(c, "images") || (!p->index && p->n == d->count)) {
         int32_t *list;
         size_t count;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "core/files.h"
 #include "io/imagenet.h"
 
@@ -33,7 +34,7 @@ static vt_status no_memory(const vt_dataset *d, vt_err *e) {
 
 /* ---- as asked for ---- */
 
-static bool is_file(const char *asked) { return asked && strcmp(asked, "text") != 0 && strcmp(asked, "number") != 0; }
+static bool is_file(const char *asked) { return asked && strcasecmp(asked, "text") && strcasecmp(asked, "number"); }
 
 /* The lines of the file that hold a name, in their order; *text holds them. */
 static vt_status read_list(const char *path, char **text, named **list, int *n, vt_err *e) {
@@ -116,7 +117,7 @@ vt_status vt_class_order(vt_dataset *d, vt_err *e) {
     if (!d->asked) return VT_OK;
     if (!(d->order = calloc((size_t)d->classes + 1, sizeof *d->order))) return no_memory(d, e);
     for (int k = 0; k < d->classes; k++) d->order[k] = k;
-    if (!strcmp(d->asked, "number")) return take_numbers(d, e);
+    if (!strcasecmp(d->asked, "number")) return take_numbers(d, e);
     if (!is_file(d->asked)) return VT_OK;
     vt_status s = read_list(d->asked, &text, &list, &lines, e);
     if (s == VT_OK) qsort(list, (size_t)lines, sizeof *list, by_name);
@@ -303,10 +304,10 @@ static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
 static vt_status fill(vt_dataset *d, int outputs, const char *model, vt_err *e) {
     bool wnids = outputs == VT_IMAGENET_CLASSES && are_wnids(d);
     for (int k = 0; k < d->classes; k++) d->head[k] = d->order ? d->order[k] : wnids ? wnid_of(d->names[k]) : k;
-    bool as_they_stand = d->order && !strcmp(d->asked, "text");
+    bool as_they_stand = d->order && !strcasecmp(d->asked, "text");
     if (d->order && !as_they_stand)
         snprintf(d->how, sizeof d->how, "class folders in the order of --class-order %s",
-                 is_file(d->asked) ? "FILE" : d->asked);
+                 is_file(d->asked) ? "FILE" : "number");
     else if (!d->order && !wnids && d->labels)
         VT_TRY(by_labels(d, outputs, model, e));
     d->ordered = d->ordered || wnids || (d->order && *d->extra);

@@ -136,60 +136,61 @@ bool vt_image_classes_text(const vt_dataset *d, const int32_t *images, size_t n,
 
 /* ---- a file ---- */
 
-typedef struct list {
-    const char *path;
-    const vt_dataset *d;
-    int32_t *image; /* [n] */
-    size_t n, room;
-    struct place { /* [count] the images by their paths below the split, when a line is one */
-        const char *path, *name;
-        int32_t image;
-    } * place;
-    bool by_name; /* sorted by the last parts of the paths */
-} list;
-
-typedef struct place place;
+typedef struct place {
+    const char *path, *name; /* below the split, and its last part */
+    int32_t image;
+} place;
 
 static int by_path(const void *a, const void *b) { return strcmp(((const place *)a)->path, ((const place *)b)->path); }
 static int by_last(const void *a, const void *b) { return strcmp(((const place *)a)->name, ((const place *)b)->name); }
 
-static vt_status sort_places(list *l, bool by_name, vt_err *e) {
-    if (!l->place && !(l->place = calloc((size_t)l->d->count, sizeof *l->place)))
-        return vt_fail(e, VT_E_MEMORY, "%s: no memory for the paths of its images", l->d->path);
-    for (int64_t i = 0; i < l->d->count; i++) {
-        const char *path = vt_dataset_image_name(l->d, i), *slash = strrchr(path, '/');
-        l->place[i] = (place){path, slash ? slash + 1 : path, (int32_t)i};
+static vt_status sort_places(vt_image_paths *p, bool alone, vt_err *e) {
+    const vt_dataset *d = p->d;
+    place *all = calloc((size_t)d->count, sizeof *all);
+    if (!all) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the paths of its images", d->path);
+    for (int64_t i = 0; i < d->count; i++) {
+        const char *path = vt_dataset_image_name(d, i), *slash = strrchr(path, '/');
+        all[i] = (place){path, slash ? slash + 1 : path, (int32_t)i};
     }
-    qsort(l->place, (size_t)l->d->count, sizeof *l->place, by_name ? by_last : by_path);
-    l->by_name = by_name;
+    qsort(all, (size_t)d->count, sizeof *all, alone ? by_last : by_path);
+    p->sorted[alone] = all;
     return VT_OK;
 }
 
-/* The image at a path, of which folders at the front may be missing here, or one of that name alone; -1: none. */
-static vt_status find(list *l, const char *text, int64_t *image, vt_err *e) {
-    size_t n = (size_t)l->d->count;
+vt_status vt_image_find(vt_image_paths *p, const char *text, int64_t *image, vt_err *e) {
+    size_t n = (size_t)p->d->count;
     bool alone = !strchr(text, '/');
     *image = -1;
-    if (!l->d->def->file) return VT_OK;
-    if (!l->place || l->by_name != alone) VT_TRY(sort_places(l, alone, e));
+    if (!p->d->def->file) return VT_OK;
+    if (!p->sorted[alone]) VT_TRY(sort_places(p, alone, e));
+    const place *all = p->sorted[alone];
     for (const char *rest = text; rest && (alone || strchr(rest, '/')); rest = alone ? NULL : strchr(rest, '/')) {
         rest += *rest == '/';
-        const place key = {rest, rest, 0}, *hit = bsearch(&key, l->place, n, sizeof key, alone ? by_last : by_path);
+        const place key = {rest, rest, 0}, *hit = bsearch(&key, all, n, sizeof key, alone ? by_last : by_path);
         if (!hit) continue;
-        bool twice = (hit > l->place && alone && !by_last(hit - 1, hit)) ||
-                     (hit < l->place + n - 1 && alone && !by_last(hit, hit + 1));
+        bool twice = alone && ((hit > all && !by_last(hit - 1, hit)) || (hit < all + n - 1 && !by_last(hit, hit + 1)));
         if (!twice) *image = hit->image;
         return VT_OK;
     }
     return VT_OK;
 }
 
+void vt_image_paths_free(vt_image_paths *p) { free(p->sorted[0]), free(p->sorted[1]); }
+
+typedef struct list {
+    const char *path;
+    const vt_dataset *d;
+    vt_image_paths paths;
+    int32_t *image; /* [n] */
+    size_t n, room;
+} list;
+
 static vt_status add_line(list *l, int line, const char *text, vt_err *e) {
     long long v;
     int64_t image = -1;
     const vt_dataset *d = l->d;
     bool index = vt_parse_int(text, &v);
-    if (!index) VT_TRY(find(l, text, &image, e));
+    if (!index) VT_TRY(vt_image_find(&l->paths, text, &image, e));
     if (!index && image < 0 && (!d->def->file || (!strchr(text, '/') && !strchr(text, '.'))))
         return vt_fail(e, VT_E_FORMAT, "%s: line %d is '%.40s', which is not an image index", l->path, line, text);
     if (!index && image < 0)
@@ -210,7 +211,7 @@ static vt_status add_line(list *l, int line, const char *text, vt_err *e) {
 
 static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     char *text;
-    list l = {.path = path, .d = d};
+    list l = {.path = path, .d = d, .paths = {.d = d}};
     vt_err why = {0};
     vt_status s = vt_file_text(path, LIST_MOST, &text, &why);
     if (s == VT_E_FORMAT || s == VT_E_MEMORY) return vt_fail(e, s, "%s", why.text);
@@ -224,7 +225,7 @@ static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out,
         while (end > start && strchr(" \t\r", end[-1])) *--end = 0;
         if (*start && *start != '#') s = add_line(&l, line, start, e);
     }
-    free(text), free(l.place);
+    free(text), vt_image_paths_free(&l.paths);
     *out = l.image, *n = l.n;
     if (s == VT_OK && !*n) s = vt_fail(e, VT_E_USAGE, "%s: holds no image index", path);
     if (s != VT_OK) return s;

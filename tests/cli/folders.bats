@@ -191,6 +191,16 @@ judge_ok() { [ "$status" = 0 ] && says "$@" || fail "$status: $output$stderr"; }
     mv d/val/a/0.png d/val/a/only.png && echo only.png >list
     good eval "$F/m.safetensors" --data d --images list
     says "1 / 1"
+    # points of another tool in the order of its own list
+    mkdir points && cp d/val/b/1.png points/1.png && cp d/val/a/only.png points/2.png
+    printf 'val/b/1.png\na/only.png\n' >list
+    good verify --adv points --indices list --weights "$F/m.safetensors" --data d --eps 1/255
+    says "2 robust" "0 violations"
+    printf 'a/only.png\nb/1.png\n' >list
+    vt verify --adv points --indices list --weights "$F/m.safetensors" --data d --eps 1/255
+    judge 1 "2 of 2 points violate"
+    echo b/9.png >list
+    bad 2 "--indices: 'b/9.png' is not an image number, nor an image of d" -- verify --adv points --indices list --weights "$F/m.safetensors" --data d --eps 1/255
     printf 'a/only.png\n3\n' >list
     bad 2 "image 3 is listed twice" -- eval "$F/m.safetensors" --data d --images list
 }
