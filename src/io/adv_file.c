@@ -89,12 +89,20 @@ static int64_t only_images(const points_file *f, const char *path) {
     return at;
 }
 
+/* What would make images of what torch.save wrote instead. */
+static const char *way_out(const points_file *f) {
+    if (!f->st || strncmp(vt_tensors_format(f->st), "PyTorch", 7) != 0) return "";
+    if (!arrays(f)) return "; NumPy's arrays in such a file are not read: numpy.save writes them";
+    return vt_tensors_at(f->st, 0)->ndim == 3 ? "; torch.stack makes one tensor of a list" : "";
+}
+
 static vt_status no_array(const points_file *f, const char *path, const char *want, const char *why, vt_err *e) {
     char name[128], list[300] = "";
     for (int64_t i = 0, used = 0; i < arrays(f) && used < 250; i++)
         if (array_name(f, i, name))
             used += snprintf(list + used, sizeof list - (size_t)used, "%s%.60s", used ? ", " : "", name);
-    return vt_fail(e, VT_E_USAGE, "%s has no tensor %s%s (it has: %s)", path, want, why, *list ? list : "none");
+    return vt_fail(e, VT_E_USAGE, "%s has no tensor %s%s (it has: %s%s)", path, want, why, *list ? list : "none",
+                   way_out(f));
 }
 
 vt_status vt_adv_file_array(const vt_adv_file *p, const char *path, const char *name, vt_npy *out, vt_err *e) {

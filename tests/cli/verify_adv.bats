@@ -151,6 +151,7 @@ floats() {
     says "$BROKEN broken"
     refused "several that could be images: say which with --tensor" "apgd-ce, square" -- s/several.pt
     refused "has no tensor x_adv, nor one of four sides" "it has: labels" -- s/labels.pt
+    refused "it has: 0, 1; torch.stack makes one tensor of a list" -- s/list.pt
     refused "must be [N,C,H,W]" -- s/six.pt --tensor ''
     adv s/numbers.pt --json t.json
     truth t.json '[.images[].image] == [7,2]'
