@@ -66,8 +66,8 @@ END
     bad 1 kent_vit_small.safetensors SPT LSA "vit_small" -- info "$H/kent_vit_small.safetensors" --heads 2 $PIXELS
 }
 
-@test "no positions in the file, and nobody says which: the words are listed" {
-    bad 1 simple.safetensors "has no positions" "positions=sincos" "none if" -- \
+@test "no positions in the file, and nobody says which: the option is named" {
+    bad 1 simple.safetensors "has no positions" "--form positions=KIND" "eval --oracle" -- \
         info "$H/simple.safetensors" --heads 2 --image-size 8 $PIXELS --form positions=learned
 }
 
