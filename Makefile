@@ -95,6 +95,10 @@ $(OUT)/gen/maps.inc: FORCE
 	@mkdir -p $(@D)
 	@{ for x in $(call plug,maps/,.map); do echo "{\"$$x\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' maps/$$x.map; echo '},'; done; } >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 GEN += $(OUT)/gen/maps.inc
+# Networks that are named, not read (models/checkpoint/kin.c), each a row {"pattern", "pattern", "what"}.
+$(OUT)/gen/networks.inc: maps/networks.txt
+	@mkdir -p $(@D); sed '/^\(#\|$$\)/d; s/[\\"]/\\&/g; s/^\([^ ]*\) *\([^ ]*\) *\(.*\)/{"\1", "\2", "\3"},/' $< >$@
+GEN += $(OUT)/gen/networks.inc
 # The style of the pages, a string for each line; comments and indents stay here.
 $(OUT)/gen/page.inc: src/eval/report/page.css
 	@mkdir -p $(@D); sed 's/^ *//; /^\/\*.*\*\/$$/d; /^\/\*/,/\*\/$$/d; /^$$/d; s/[\\"]/\\&/g; s/.*/"&\\n"/' $< >$@

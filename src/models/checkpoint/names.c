@@ -197,10 +197,14 @@ static vt_status find_map(vt_names *n, const vt_tensors *st, vt_err *e) {
     return VT_OK;
 }
 
-/* A classifier that was saved alone: a matrix, and what belongs to it. */
+/* A classifier that was saved alone: a matrix, and vectors that belong to it. */
 static bool is_head_alone(const vt_tensors *st) {
     int matrices = 0, n = vt_tensors_count(st);
-    for (int i = 0; i < n; i++) matrices += vt_tensors_at(st, i)->ndim == 2;
+    for (int i = 0; i < n; i++) {
+        const vt_tensor *t = vt_tensors_at(st, i);
+        if (t->ndim > 2 || !strchr(t->name, '.') || strchr(t->name, '.') != strrchr(t->name, '.')) return false;
+        matrices += t->ndim == 2;
+    }
     return matrices == 1 && n <= 6;
 }
 

@@ -4,6 +4,8 @@
 #include <math.h>
 #include "names_fixture.h"
 
+#include "models/checkpoint/kin.h"
+
 enum { MOST = 64 };
 
 /* "from" at a name's beginning becomes "to"; the first that fits. */
@@ -235,6 +237,47 @@ static void test_named(void **state) {
     }
 }
 
+/* ---- networks that are named ---- */
+
+static const char *const networks[][3] = {
+#include "networks.inc"
+};
+
+/* A name that fits: 2 for a number, "a" for a star. */
+static void sample(const char *pattern, char out[VT_NAME_MAX + 1]) {
+    size_t n = 0;
+    for (; *pattern; pattern++) {
+        if (*pattern == '{')
+            out[n++] = '2', pattern = strchr(pattern, '}');
+        else
+            out[n++] = *pattern == '*' ? 'a' : *pattern;
+    }
+    out[n] = 0;
+}
+
+/* Each row's patterns may stand, and two tensors that they fit are named: by this row, or one before that fits both. */
+static void test_networks(void **state) {
+    (void)state;
+    for (size_t i = 0; i < T_COUNT(networks); i++) {
+        char one[VT_NAME_MAX + 1], two[VT_NAME_MAX + 1];
+        uint32_t letters;
+        int stars;
+        vt_err e = {0};
+        for (int k = 0; k < 2; k++)
+            if (vt_pattern_check(networks[i][k], networks[i][2], &letters, &stars, &e) != VT_OK) fail_msg("%s", e.text);
+        sample(networks[i][0], one), sample(networks[i][1], two);
+        if (!strcmp(one, two)) strcat(two, "b");
+        const item items[] = {{one, 1, {2}, 0}, {two, 1, {2}, 0}};
+        vt_tensors *st = made(items, 2);
+        const char *kin = vt_kin(st);
+        if (!kin) fail_msg("%s and %s: not named", one, two);
+        size_t first = 0;
+        while (strcmp(networks[first][2], kin)) first++;
+        assert_true(first <= i);
+        vt_tensors_close(st);
+    }
+}
+
 /* ---- numbers ---- */
 
 typedef struct part {
@@ -427,6 +470,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_dressed, t_drop),
         cmocka_unit_test(test_two_networks),
         cmocka_unit_test_teardown(test_named, t_drop),
+        cmocka_unit_test_teardown(test_networks, t_drop),
         cmocka_unit_test(test_detected),
         cmocka_unit_test(test_images_at_hand),
         cmocka_unit_test(test_parts),
