@@ -216,6 +216,12 @@ static vt_status fold_norms(work *w, int at) {
 
 /* ---- the head ---- */
 
+/* Is there a module without tensors before this layer of an nn.Sequential, as Dropout is, or an activation? */
+static bool has_gap(const work *w, int at) {
+    const char *dot = strrchr(w->layers[at].name, '.');
+    return dot && dot[1] >= '0' && dot[1] <= '9' && strtol(dot + 1, NULL, 10) > at;
+}
+
 /* Where the one matrix is, or a refusal. */
 static vt_status one_matrix(const work *w, int *at) {
     int matrices = 0;
@@ -247,6 +253,7 @@ static vt_status settle_head(work *w) {
     if (*plain && norms) return refuse_norm(w, &w->layers[0], "two norms before its classifier");
     char name[NAME];
     snprintf(name, sizeof name, "%s", w->layers[at].name);
+    if (has_gap(w, at)) suppose(w, "no activation before it");
     if (norms) VT_TRY(fold_norms(w, at));
     if (*plain) VT_TRY(rename_layer(w, plain, vt_tensors_find(w->st, "cls_token") ? "norm" : "fc_norm"));
     return rename_layer(w, name, w->root);

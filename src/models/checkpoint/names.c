@@ -13,6 +13,7 @@
 #include "models/checkpoint/kin.h"
 #include "models/checkpoint/reparam.h"
 #include "models/checkpoint/wrapped.h"
+#include "models/detect.h"
 
 #define VT_PLUGIN(x) extern const vt_names_def vt_names_def_##x;
 #include "names.inc"
@@ -110,12 +111,13 @@ static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_
                        "classifier "
                        "of one matrix; " VT_WAY,
                        vt_tensors_path(st), n->beside);
-    if (n->beside && d->own_class)
+    bool pooler = vt_detect_any(st, "", "pooler.dense.weight");
+    if (n->beside && (d->own_class || pooler))
         return vt_fail(e, VT_E_FORMAT,
-                       "%s: what the classifier %s* reads of this network (%s), no name tells: `vitrine map FILE > "
-                       "my.map` "
-                       "writes a map to fill in, for --names MAP",
-                       vt_tensors_path(st), n->beside, d->name);
+                       "%s: what the classifier %s* reads of this network (%s), no name tells%s: `vitrine map FILE > "
+                       "my.map` writes a map to fill in, for --names MAP",
+                       vt_tensors_path(st), n->beside, d->name,
+                       pooler ? ", its pooler or not (add_pooling_layer=False leaves that out)" : "");
     const char *text = d->map(st);
     return use(n, st, text, strlen(text), who, false, e);
 }
@@ -272,7 +274,11 @@ static bool is_def(const char *wish) {
 static vt_status apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
     VT_TRY(vt_unwrap_words(st, e));
     VT_TRY(vt_fold_parts(st, e));
-    if (!wish || is_def(wish)) VT_TRY(vt_unwrap_prefix(st, &n->beside, fits, NULL, e));
+    bool by_map = wish && !is_def(wish); /* it may say anything of what stands beside a prefix */
+    vt_status s = vt_unwrap_prefix(st, &n->beside, fits, NULL, by_map ? NULL : e);
+    if (s == VT_E_MEMORY) return vt_fail(e, s, "%s: no memory", vt_tensors_path(st));
+    if (by_map) n->beside = NULL;
+    if (s != VT_OK && !by_map) return s;
     if (wish) return use_wish(n, st, wish, e);
     VT_TRY(find_map(n, st, e));
     if (n->map) return use(n, st, NULL, 0, NULL, false, e);

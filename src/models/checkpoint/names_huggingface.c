@@ -37,6 +37,10 @@ static bool probe(const vt_tensors *st) { return kind_of(st) != NONE; }
       "layernorm.* -> norm.*\n" /* of early conversions */                                                             \
       "set ln_eps 1e-12\n"
 
+/* A base model's, which has no prefix, beside a classifier of one's own. */
+static const char bare[] =
+    VIT_LINES("", "encoder.layer.{i}.", "layers.{i}.") "embeddings.distillation_token -> reg_token\n";
+
 static const char vit[] = VIT_LINES("vit.", "vit.encoder.layer.{i}.", "vit.layers.{i}.") "classifier.* -> head.*\n";
 
 #define DEIT_LINES VIT_LINES("deit.", "deit.encoder.layer.{i}.", "deit.layers.{i}.")
@@ -79,6 +83,8 @@ static const char *map(const vt_tensors *st) {
         return !vt_tensors_find(st, "cls_classifier.weight") ? deit_one_head : deit_two_heads;
     case SWIN:
         return swin;
+    case BASE:
+        return bare;
     default:
         return vit;
     }
@@ -89,7 +95,7 @@ static vt_status check(const vt_tensors *st, vt_err *e) {
     if (kind == SWIN && vt_tensors_find(st, "swin.embeddings.position_embeddings"))
         return vt_fail(e, VT_E_FORMAT, "%s: is a Swin with absolute positions, which vitrine does not compute; " VT_WAY,
                        vt_tensors_path(st));
-    if (kind != BASE) return VT_OK;
+    if (kind != BASE || vt_tensors_find(st, "layernorm.weight")) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: is a base model without classifier: save a ...ForImageClassification of Hugging Face",
                    vt_tensors_path(st));

@@ -116,7 +116,8 @@ static vt_status show(search *s, const char *prefix) {
 /* Is this a name that people give a classifier? What it begins with, to the first dot, into head. */
 static bool of_classifier(const char *name, char head[PREFIX]) {
     static const char *const of_one[] = {"head", "fc", "classif", "cls", "linear", "logit", "out", "last_layer", NULL};
-    static const char *const of_other[] = {"proj", "decod", "neck", "bn", "norm", "token", "aux", NULL};
+    static const char *const of_other[] = {"proj", "decod",    "neck", "bn",  "norm",   "token",
+                                           "aux",  "contrast", "box",  "seg", "domain", NULL};
     size_t n = strcspn(name, ".");
     if (!name[n] || n + 2 > PREFIX) return false;
     memcpy(head, name, n + 1), head[n + 1] = 0;
@@ -222,11 +223,24 @@ static vt_status within(search *s) {
     return VT_OK;
 }
 
+/* Of known names without a classifier: the one root that people give a classifier, beside them ("vit." and "fc."). */
+static vt_status find_beside(vt_tensors *st, const char **head, vt_err *e) {
+    char one[PREFIX], found[PREFIX] = "";
+    for (int i = 0; i < st->count; i++) {
+        if (!of_classifier(st->t[i].name, one) || !strcmp(one, found)) continue;
+        if (*found) return VT_OK;
+        strcpy(found, one);
+    }
+    if (*found && !(*head = vt_tensors_text(st, e, "%s", found))) return no_memory(st, e);
+    return VT_OK;
+}
+
 vt_status vt_unwrap_prefix(vt_tensors *st, const char **head, vt_fits *fits, void *ctx, vt_err *e) {
     search s = {.st = st, .n = st->count, .fits = fits, .ctx = ctx, .e = e};
     vt_fit fit;
     *head = NULL;
     VT_TRY(fits(&fit, st, false, ctx, e));
+    if (fit == VT_FIT_BASE) return find_beside(st, head, e);
     if (fit != VT_FIT_NONE) return VT_OK;
     s.all = calloc((size_t)st->count + 1, sizeof *s.all);
     s.origin = calloc((size_t)st->count + 1, sizeof *s.origin);
