@@ -8,6 +8,7 @@
 #include "core/gemm.h"
 #include "models/net/session64.h"
 #include "train/adapt.h"
+#include "train/train.h"
 
 #define FIXTURE "tests/fixtures/golden/adapt.safetensors"
 
@@ -294,11 +295,40 @@ static void test_refusals(void **state) {
     vt_model_close(from);
 }
 
+/* The checkpoint of another hash, and a preset of another shape, are refused. */
+static void test_init_checks(void **state) {
+    (void)state;
+    vt_err e = {0};
+    vt_recipe *r;
+    vt_config c;
+    const vt_preset *p;
+    assert_int_equal(vt_recipe_new(&r, &e), VT_OK);
+    assert_int_equal(vt_preset_named("deit_tiny_patch16_224", &p, &e), VT_OK);
+    vt_preset_config(p, &c);
+    c.image = 32, c.patch = 16;
+    vt_model *m = blank(&c);
+    m->path = strdup("w.pth");
+    snprintf(m->sha256, sizeof m->sha256, "%s", "0123456789abcdef");
+    assert_int_equal(vt_train_check_hash(r, m, &e), VT_OK);
+    assert_int_equal(vt_train_check_preset(r, m, &e), VT_OK);
+    snprintf(r->init.sha256, sizeof r->init.sha256, "01234567");
+    snprintf(r->model.preset, sizeof r->model.preset, "specformer-deit-tiny");
+    assert_int_equal(vt_train_check_hash(r, m, &e), VT_OK);
+    assert_int_equal(vt_train_check_preset(r, m, &e), VT_OK);
+    snprintf(r->init.sha256, sizeof r->init.sha256, "01234568");
+    snprintf(r->model.preset, sizeof r->model.preset, "deit_small_patch16_224");
+    t_says(vt_train_check_hash(r, m, &e), VT_E_USAGE, &e, "w.pth has sha256 0123456789abcdef", "starts from 01234568");
+    t_says(vt_train_check_preset(r, m, &e), VT_E_USAGE, &e, "w.pth is a vit of width 192, depth 12 and MLP 768",
+           "deit_small_patch16_224 is a vit of width 384");
+    vt_model_close(m);
+    vt_recipe_free(r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_positions),     cmocka_unit_test(test_kernels),  cmocka_unit_test(test_law_of_patches),
-        cmocka_unit_test(test_law_of_models), cmocka_unit_test(test_identity), cmocka_unit_test(test_head),
-        cmocka_unit_test(test_missing),       cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_init_checks),    cmocka_unit_test(test_positions),     cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_law_of_patches), cmocka_unit_test(test_law_of_models), cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_head),           cmocka_unit_test(test_missing),       cmocka_unit_test(test_refusals),
     };
     vt_blas_single_thread();
     return cmocka_run_group_tests_name("adapt", tests, NULL, NULL);
