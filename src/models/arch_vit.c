@@ -327,7 +327,7 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     if (vt_detect_any(st, "pre_logits.", ""))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: has a representation layer (pre_logits, of in21k heads), which vitrine does not compute: "
-                       "timm drops it when the classes change; `vitrine eval --oracle` evaluates it in PyTorch",
+                       "timm drops it when the classes change; " VT_WAY,
                        vt_tensors_path(st));
     const vt_tensor *proj = vt_tensors_find(st, "blocks.0.attn.proj.weight");
     c->depth = vt_detect_blocks(st, "blocks.", proj ? 6 : 4); /* of 7 tensors at least, without a projection 5 */

@@ -12,8 +12,9 @@ static vt_status missing(const vt_tensors *st, const char *name, vt_err *e) {
         one = vt_tensors_at(st, i)->name;
         near = vt_nearest(name, &one, 1);
     }
-    return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s", vt_tensors_path(st), name,
-                   near ? " (the file has the unknown name " : "", near ? near : "", near ? ")" : "");
+    return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s; of a network that has none, " VT_WAY,
+                   vt_tensors_path(st), name, near ? " (the file has the unknown name " : "", near ? near : "",
+                   near ? ")" : "");
 }
 
 vt_status vt_detect_need(const vt_tensors *st, const char *name, int ndim, const vt_tensor **out, vt_err *e) {

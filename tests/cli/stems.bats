@@ -41,14 +41,17 @@ F=$ROOT/tests/fixtures/stems
     named() { st_edit "$1" "$2" "with_entries(if .key == \"$3\" then .key = \"$4\" else . end)"; }
     assumes convert "$F/dinov2_lc.safetensors" d.safetensors --heads 2
     named d.safetensors head.safetensors head.weight linear_head.weight
-    bad 1 "linear_head and no backbone" "dinov2_vits14_lc" -- info head.safetensors
-    named "$F/dinov2_lc.safetensors" g.safetensors backbone.blocks.0.mlp.fc1.weight backbone.blocks.0.mlp.w12.weight
+    bad 1 "tensor head.weight is missing" "eval --oracle" -- info head.safetensors
+    named "$F/dinov2_lc.safetensors" g1.safetensors backbone.blocks.0.mlp.fc1.weight backbone.blocks.0.mlp.w12.weight
+    named g1.safetensors g.safetensors backbone.blocks.0.mlp.fc2.weight backbone.blocks.0.mlp.w3.weight
     bad 1 "SwiGLU" -- info g.safetensors --heads 2
-    named "$F/hf_reg.safetensors" h.safetensors dinov2_with_registers.encoder.layer.0.mlp.fc1.weight \
+    named "$F/hf_reg.safetensors" h1.safetensors dinov2_with_registers.encoder.layer.0.mlp.fc1.weight \
         dinov2_with_registers.encoder.layer.0.mlp.weights_in.weight
+    named h1.safetensors h.safetensors dinov2_with_registers.encoder.layer.0.mlp.fc2.weight \
+        dinov2_with_registers.encoder.layer.0.mlp.weights_out.weight
     bad 1 "SwiGLU" -- info h.safetensors --heads 2
     named "$F/hf.safetensors" b.safetensors classifier.weight classify.weight
-    bad 1 "base model without classifier" -- info b.safetensors --heads 2
+    bad 1 "tensor classify.weight" "eval --oracle" -- info b.safetensors --heads 2
     named "$F/cvst_s.safetensors" t.safetensors \
         module.base_model.model.patch_embed.proj.stem.12.weight module.base_model.model.patch_embed.proj.stem.13.weight
     bad 1 "patch_embed.proj.stem.12.weight is missing" -- info t.safetensors --heads 2

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "models/checkpoint/pattern.h"
-#include "models/detect.h"
 
 /* Two tensors that tell: maps/networks.txt. */
 static const struct {

@@ -5,14 +5,12 @@
 #define VT_MODELS_CHECKPOINT_KIN_H
 
 #include "models/checkpoint/rename.h"
+#include "models/detect.h"
 
 /* "a ResNet", to stand after "is "; NULL: none that is known. rows [n]: of a state dict whose names have been
  * rewritten, what they were. */
 const char *vt_kin(const vt_tensors *st);
 const char *vt_kin_of(const vt_tensors *st, const vt_names_row *rows, int n);
-
-/* Behind a sentence about a network that is not computed. */
-#define VT_WAY "`vitrine eval --oracle` evaluates the network where it runs, say in PyTorch"
 
 #define VT_READS                                                                                                       \
     "vitrine reads ViT, DeiT, ConViT, Swin and XCiT; `vitrine eval --oracle` evaluates any other network where it "    \

@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "io/tensors.h"
 #include "models/checkpoint/rename.h"
+#include "models/detect.h"
 
 /* Which line fits a tensor, and which of its names. */
 typedef struct fit {
@@ -321,8 +322,8 @@ static vt_status apply(work *w, bool *used, bool all_lines) {
     if (strangers > 1) snprintf(more, sizeof more, " and %d more", strangers - 1);
     if (strangers)
         return vt_fail(w->e, VT_E_FORMAT,
-                       "%s: tensor " VT_NAME "%s: no line of %s fits (vitrine info --explain lists all)", w->st->path,
-                       stranger, more, w->m->who);
+                       "%s: tensor " VT_NAME "%s: no line of %s fits (vitrine info --explain lists all)%s", w->st->path,
+                       stranger, more, w->m->who, all_lines ? "" : "; if the logits need it, " VT_WAY);
     if (all_lines) VT_TRY(find_idle(w, used));
     VT_TRY(find_twins(w));
     VT_TRY(order_norms(w));

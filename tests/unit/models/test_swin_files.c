@@ -142,7 +142,7 @@ static bool thin_kernel(vt_tensor *t) {
 }
 
 static bool stray(vt_tensor *t) {
-    if (!strcmp(t->name, "norm.bias")) t->name = "absolute_pos_embed";
+    if (!strcmp(t->name, "norm.bias")) t->name = "norm.bios";
     return true;
 }
 
