@@ -195,10 +195,40 @@ static void test_values(void **state) {
     }
 }
 
+/* Names of outputs: all of them, or none. */
+static void test_labels(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *own, *want;
+    } rows[] = {{"{\"id2label\": {\"0\": \"cat\", \"1\": \"big\\tdog\"}}", NULL, "cat\nbig dog\n"},
+                {"{\"id2label\": [\"cat\", \"dog\"]}", NULL, "cat\ndog\n"},
+                {"{\"id2label\": {\"0\": \"LABEL_0\", \"1\": \"LABEL_1\"}}", NULL, NULL},
+                {"{\"id2label\": {\"0\": \"cat\", \"2\": \"dog\"}}", NULL, NULL},
+                {"{\"id2label\": {\"0\": \"cat\", \"1\": 7}}", NULL, NULL},
+                {"{\"id2label\": \"cat\"}", NULL, NULL},
+                {"{\"label_names\": [\"n1\", \"n2\"], \"label_descriptions\": {\"n2\": \"dog, hound\"}}", NULL,
+                 "n1\nn2\tdog, hound\n"},
+                {"{\"pretrained_cfg\": {\"label_names\": [\"n1\", \"n2\"]}}", NULL, "n1\nn2\n"},
+                {"{\"id2label\": {\"0\": \"cat\", \"1\": \"dog\"}}", "a\nb\n", "a\nb\n"},
+                {NULL, "a\nb\nc\n", NULL},
+                {NULL, "a\nb", NULL},
+                {"{}", NULL, NULL},
+                {NULL, NULL, NULL}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        vt_hub h = hub_of(rows[i].config, NULL);
+        char *labels;
+        assert_int_equal(vt_hub_labels(&h, 2, rows[i].own, &labels, NULL), VT_OK);
+        if ((labels != NULL) != (rows[i].want != NULL)) fail_msg("row %zu: %s", i, labels ? labels : "nothing");
+        if (labels) assert_string_equal(labels, rows[i].want);
+        free(labels);
+        vt_hub_close(&h);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transform), cmocka_unit_test(test_normalisation), cmocka_unit_test(test_check),
-        cmocka_unit_test(test_values),    cmocka_unit_test(test_architectures),
+        cmocka_unit_test(test_values),    cmocka_unit_test(test_architectures), cmocka_unit_test(test_labels),
     };
     return cmocka_run_group_tests_name("hub", tests, NULL, NULL);
 }
