@@ -143,14 +143,15 @@ static void plain(char *out, size_t size, const char *name, size_t n, bool short
     out[at] = 0;
 }
 
-/* The model's names (d->labels), each as plain text; *text holds them. */
-static vt_status list_labels(const vt_dataset *d, bool short_form, char **text, named **list, int *n, vt_err *e) {
-    size_t bytes = strlen(d->labels) + 1, names = 1, at = 0;
-    for (const char *c = d->labels; *c; c++) names += *c == '\n' || *c == '\t';
+/* Names of outputs (as d->labels), each as plain text; *text holds them. */
+static vt_status list_labels(const vt_dataset *d, const char *labels, bool short_form, char **text, named **list,
+                             int *n, vt_err *e) {
+    size_t bytes = strlen(labels) + 1, names = 1, at = 0;
+    for (const char *c = labels; *c; c++) names += *c == '\n' || *c == '\t';
     *text = malloc(bytes + names), *list = calloc(names, sizeof **list), *n = 0;
     if (!*text || !*list) return no_memory(d, e);
     int output = 0;
-    for (const char *c = d->labels; *c; c++) {
+    for (const char *c = labels; *c; c++) {
         size_t k = strcspn(c, "\n\t");
         plain(*text + at, k + 1, c, k, short_form);
         if ((*text)[at]) (*list)[(*n)++] = (named){*text + at, output};
@@ -180,7 +181,7 @@ static int output_called(const char *name, const named *list, int n) {
 }
 
 /* head[k]: the output that is called as class k, or -1; *hits: how many have one, each its own. */
-static vt_status match(const vt_dataset *d, int outputs, int *head, int *hits, vt_err *e) {
+static vt_status match(const vt_dataset *d, const char *labels, int outputs, int *head, int *hits, vt_err *e) {
     vt_status s = VT_OK;
     bool *taken = calloc((size_t)outputs + 1, sizeof *taken);
     if (!taken) return no_memory(d, e);
@@ -190,7 +191,7 @@ static vt_status match(const vt_dataset *d, int outputs, int *head, int *hits, v
         char *text = NULL, name[512];
         named *list = NULL;
         int n = 0;
-        s = list_labels(d, round, &text, &list, &n, e);
+        s = list_labels(d, labels, round, &text, &list, &n, e);
         for (int k = 0; s == VT_OK && k < d->classes; k++) {
             if (head[k] >= 0) continue;
             plain(name, sizeof name, d->names[k], strlen(d->names[k]), false);
@@ -229,7 +230,7 @@ static vt_status contradict(const vt_dataset *d, const int *head, const char *mo
 static vt_status by_labels(vt_dataset *d, int outputs, const char *model, vt_err *e) {
     int hits = 0;
     char label[60];
-    VT_TRY(match(d, outputs, d->head, &hits, e));
+    VT_TRY(match(d, d->labels, outputs, d->head, &hits, e));
     bool moved = false;
     for (int k = 0; k < d->classes; k++) moved = moved || d->head[k] != k;
     d->ordered = hits == d->classes;
@@ -242,6 +243,18 @@ static vt_status by_labels(vt_dataset *d, int outputs, const char *model, vt_err
                  "labels by the order of the folders (%.40s first): the model's own names (%s first) are others",
                  d->names[0], label_of(d, 0, label));
     for (int k = 0; k < d->classes; k++) d->head[k] = k;
+    return VT_OK;
+}
+
+/* Fewer folders than outputs, of which the train split has as many. */
+static vt_status by_train(vt_dataset *d, int outputs, vt_err *e) {
+    int hits = 0, lines = 0;
+    for (const char *c = d->train; *c; c++) lines += *c == '\n';
+    if (lines != outputs) return VT_OK;
+    VT_TRY(match(d, d->train, outputs, d->head, &hits, e));
+    d->ordered = hits == d->classes;
+    if (d->ordered)
+        snprintf(d->how, sizeof d->how, "labels by the class folders of the train split, which has all of the model's");
     return VT_OK;
 }
 
@@ -268,11 +281,11 @@ static vt_status other_classes(const vt_dataset *d, int outputs, const char *mod
                  d->inside_classes);
     else if (d->names && vt_dataset_inside(d->path, list, sizeof list))
         snprintf(why, sizeof why, " (is a folder in it meant: %s?)", list);
-    else if (outputs == VT_IMAGENET_CLASSES && d->names)
-        snprintf(why, sizeof why,
-                 " (and its folders are not named by ImageNet's wnids: --class-order FILE with the names of all "
-                 "outputs "
-                 "says which they are)");
+    else if (d->names && d->classes < outputs)
+        snprintf(why, sizeof why, " (%s--class-order FILE with the names of all outputs says which they are)",
+                 outputs == VT_IMAGENET_CLASSES ? "and its folders are not named by ImageNet's wnids: " : "");
+    else if (d->classes_open && d->classes == outputs + 1)
+        snprintf(why, sizeof why, " (if its labels count from 1, save y - 1)");
     else if (!strcmp(d->def->name, "cifar"))
         snprintf(why, sizeof why, " (these are images of CIFAR-%d; " VT_CIFAR_URL " has both)", d->classes);
     return vt_fail(e, VT_E_SHAPE, "%s has %d classes, but the model %s has %d%s", d->path, d->classes, model, outputs,
@@ -311,6 +324,7 @@ static vt_status fill(vt_dataset *d, int outputs, const char *model, vt_err *e) 
     else if (!d->order && !wnids && d->labels)
         VT_TRY(by_labels(d, outputs, model, e));
     d->ordered = d->ordered || wnids || (d->order && *d->extra);
+    if (!d->order && !d->ordered && d->train && d->classes < outputs) VT_TRY(by_train(d, outputs, e));
     if (d->order && *d->extra && d->order_lines != outputs)
         return vt_fail(e, VT_E_USAGE,
                        "%s: names the class '%s', of which %s has no folder (nor are its %d names the %d of the model)",

@@ -367,7 +367,7 @@ const char *vt_dataset_image_name(const vt_dataset *d, int64_t i) { return d->de
 void vt_dataset_close(vt_dataset *d) {
     if (!d) return;
     d->def->close(d); /* also after a failed open: state may be NULL */
-    free(d->head), free(d->order), free(d->inside);
+    free(d->head), free(d->order), free(d->inside), free(d->train);
     free(d->path);
     free(d);
 }

@@ -57,6 +57,7 @@ struct vt_dataset {
     char extra[60];           /* the first of them that has no folder, or "" */
     char *inside;             /* a folder whose folders may be the classes (io/layout.h), or NULL */
     int inside_classes;       /* how many it has */
+    char *train;              /* the class folders of the train split beside this one, one a line, or NULL */
     char said[400];           /* sentences on what was left out or passed over; "" */
     bool floats;              /* images are the floats of the file, not bytes */
     bool jpeg;                /* some images are JPEGs: pixels depend on the decoder */
@@ -110,9 +111,10 @@ int vt_dataset_inside(const char *path, char *list, size_t size);
 
 /* Fits the labels to a model of `outputs` classes: what d->order says; else by names, where every class folder is
  * called as one output is (d->labels); else, of a 1000-way head and folders named by ImageNet's wnids, by these; else
- * class k is output k, if there are as many. A source that declares no classes has the model's, if no label is beyond
- * them. Of fewer classes than outputs the arg-max is taken over all outputs; with `restricted` labels stay and d->head
- * says which outputs are compared. Anything else is VT_E_SHAPE, and VT_E_USAGE where the order is not sure. */
+ * class k is output k, if there are as many; else by the class folders of the train split, if these are as many. A
+ * source that declares no classes has the model's, if no label is beyond them. Of fewer classes than outputs the
+ * arg-max is taken over all outputs; with `restricted` labels stay and d->head says which outputs are compared.
+ * Anything else is VT_E_SHAPE, and VT_E_USAGE where the order is not sure. */
 vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e);
 
 #define VT_CIFAR_URL "https://www.cs.toronto.edu/~kriz/cifar.html"

@@ -99,18 +99,6 @@ static vt_status no_split(const vt_dataset *d, const vt_folders *f, const int *s
                    d->path, names[d->split], vt_split_name(d->split), f->name[i], vt_split_name((vt_split)split[i]));
 }
 
-static vt_status pick(char root[VT_PATH_MAX], vt_dataset *d, const vt_folders *f, int *split, vt_err *e) {
-    int hit = -1, bare = -1, splits = find_splits(f, split);
-    for (int k = 0; hit < 0 && k < 2; k++) VT_TRY(find_split(d, f, split, stands_for[d->split][k], &hit, &bare, e));
-    if (hit >= 0 && bare >= 0)
-        vt_dataset_say(d, "%s has no class folders, so %s was read", f->name[bare], f->name[hit]);
-    if (hit < 0) hit = bare; /* what it lacks will be said */
-    if (hit >= 0) return below(root, d->path, f->name[hit], e);
-    if (splits || d->split != VT_SPLIT_TEST) return no_split(d, f, split, e);
-    snprintf(root, VT_PATH_MAX, "%s", d->path);
-    return VT_OK;
-}
-
 /* Archives that hold a folder of their own name: training_set/training_set. */
 static vt_status enter_same(char root[VT_PATH_MAX], vt_err *e) {
     for (bool same = true; same;) {
@@ -124,6 +112,41 @@ static vt_status enter_same(char root[VT_PATH_MAX], vt_err *e) {
         vt_folders_free(&f);
         VT_TRY(s);
     }
+    return VT_OK;
+}
+
+/* Into d->train the names of the class folders of the train split. */
+static vt_status keep_train(vt_dataset *d, const vt_folders *f, const int *split, vt_err *e) {
+    char path[VT_PATH_MAX];
+    int hit, bare = -1;
+    vt_folders g;
+    vt_err ignored = {0}; /* of several none counts */
+    if (find_split(d, f, split, VT_SPLIT_TRAIN, &hit, &bare, &ignored) != VT_OK)
+        return ignored.code == VT_E_MEMORY ? vt_fail(e, VT_E_MEMORY, "%s", ignored.text) : VT_OK;
+    if (hit < 0) return VT_OK;
+    VT_TRY(below(path, d->path, f->name[hit], e));
+    VT_TRY(enter_same(path, e));
+    vt_status s = vt_folders_list(&g, path, e);
+    size_t bytes = 1, at = 0;
+    for (int i = 0; i < g.n; i++) bytes += strlen(g.name[i]) + 1;
+    if (s == VT_OK && !(d->train = malloc(bytes)))
+        s = vt_fail(e, VT_E_MEMORY, "%s: no memory for its file names", path);
+    for (int i = 0; s == VT_OK && i < g.n; i++) at += (size_t)snprintf(d->train + at, bytes - at, "%s\n", g.name[i]);
+    if (s == VT_OK) d->train[at] = 0;
+    vt_folders_free(&g);
+    return s;
+}
+
+static vt_status pick(char root[VT_PATH_MAX], vt_dataset *d, const vt_folders *f, int *split, vt_err *e) {
+    int hit = -1, bare = -1, splits = find_splits(f, split);
+    for (int k = 0; hit < 0 && k < 2; k++) VT_TRY(find_split(d, f, split, stands_for[d->split][k], &hit, &bare, e));
+    if (hit >= 0 && bare >= 0)
+        vt_dataset_say(d, "%s has no class folders, so %s was read", f->name[bare], f->name[hit]);
+    if (hit < 0) hit = bare; /* what it lacks will be said */
+    if (hit >= 0 && d->split != VT_SPLIT_TRAIN) VT_TRY(keep_train(d, f, split, e));
+    if (hit >= 0) return below(root, d->path, f->name[hit], e);
+    if (splits || d->split != VT_SPLIT_TEST) return no_split(d, f, split, e);
+    snprintf(root, VT_PATH_MAX, "%s", d->path);
     return VT_OK;
 }
 

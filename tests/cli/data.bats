@@ -194,6 +194,7 @@ many = rows.copy()
 many[3, (y[3] + 1) % 10] = 1
 save("many", x, many), save("soft", x, rows * .9 + .01), save("real", x, y.astype("f8"))
 save("grey", x.astype("f4"), y), save("signed", x / 127.5 - 1, y), save("normed", (x / 255 - .5) / .25, y), save("whole", x.astype("i8"), y)
+save("from1", x, (y - y.max()) % 10 + 1)
 np.savez("other", train_x=x, train_y=y)
 END
     good eval "$W" --data med.npz
@@ -209,6 +210,7 @@ END
         judge 0 "labels [20,10] are rows with a single 1, whose place is the class"
         says "20 / 20"
     done
+    bad 1 "has 11 classes, but the model" "has 10 (if its labels count from 1, save y - 1)" -- eval "$W" --data from1.npz
     bad 1 "its labels are [20,10], and row 3 is not one 1 among zeros" "save y.argmax(1)" -- eval "$W" --data many.npz
     bad 1 "row 0 is not one 1 among zeros" -- eval "$W" --data soft.npz
     bad 1 "its labels are F64, must be whole numbers: save y.astype('int64')" -- eval "$W" --data real.npz

@@ -265,6 +265,21 @@ judge_ok() { [ "$status" = 0 ] && says "$@" || fail "$status: $output$stderr"; }
     bad 1 "not named by ImageNet's wnids: --class-order FILE with the names of all outputs" -- eval big.safetensors --data e
 }
 
+@test "a class that is missing in the test split: labels by the folders of the train split" {
+    F=$F3
+    lay d/train a b c && lay d/test a b c && rm -r d/test/b
+    good eval "$F/m.safetensors" --data d --out r
+    says "8 / 8" "labels by the class folders of the train split" "2 classes on a head of 3 classes"
+    truth r/results.json '.data.head.present == [0,2]'
+    good verify r
+    mkdir -p e && mv d/test e/
+    bad 1 "e has 2 classes, but the model" "has 3 (--class-order FILE with the names of all outputs" -- eval "$F/m.safetensors" --data e
+    mv d/train d/test && mkdir d/train && cp -r e/test/a d/train/
+    good eval "$F/m.safetensors" --data d # the test split has all, whatever the other has
+    says "12 / 12"
+    never grep -q "train split" <<<"$output"
+}
+
 @test "names of classes beside the weights in a .pth: class_to_idx, CLASSES and the like" {
     F=$F3
     lay d truck "Air Plane" bird

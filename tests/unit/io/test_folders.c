@@ -181,6 +181,22 @@ static void test_labels(void **state) {
     vt_dataset_close(d);
 }
 
+/* Of fewer folders than outputs: by those of the train split, if these are as many. */
+static void test_train_classes(void **state) {
+    (void)state;
+    static const int few[] = {0, 2};
+    picture("r/train/a/x.png"), picture("r/train/b/x.png"), picture("r/train/c/x.png");
+    picture("r/test/a/x.png"), picture("r/test/c/x.png");
+    vt_dataset *d = open_set(at("r"), VT_SPLIT_TEST, NULL);
+    fits(d, 3, NULL, few);
+    fits(d, 2, NULL, NULL);
+    unfit(d, 4, NULL, VT_E_SHAPE, "2 classes", "--class-order FILE with the names of all outputs");
+    vt_dataset_close(d);
+    d = open_set(at("r"), VT_SPLIT_TRAIN, NULL);
+    assert_null(d->train);
+    vt_dataset_close(d);
+}
+
 static void test_lists(void **state) {
     (void)state;
     static const int many[] = {5, 1, 3, 1};
@@ -237,7 +253,8 @@ static void test_lists(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_split_names), cmocka_unit_test(test_split_folders), cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_orders),      cmocka_unit_test(test_labels),        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_orders),      cmocka_unit_test(test_labels),        cmocka_unit_test(test_train_classes),
+        cmocka_unit_test(test_lists),
     };
     return cmocka_run_group_tests_name("folders", tests, make_tmp, remove_tmp);
 }
