@@ -261,7 +261,7 @@ static vt_status no_reading(const vt_logits_match *r, const vt_saved_logits *s, 
 static vt_status print_match(const vt_logits_match *r, const vt_model *m, const vt_saved_logits *s, const char *path,
                              vt_err *e) {
     const vt_setting first = {.config = m->config};
-    char options[700], changed[400];
+    char options[1000], changed[400];
     vt_setting_options(changed, sizeof changed, &r->setting, &first);
     vt_setting_all_options(options, sizeof options, m, &r->setting, &first);
     printf("%d images and logits of %d classes, %s; the logits span %.3g\n", s->n, s->classes,
@@ -277,6 +277,8 @@ static vt_status print_match(const vt_logits_match *r, const vt_model *m, const 
         printf("these logits do not tell it from: %s%s\n", r->also,
                s->precise ? "" : " (logits of model.double() may)");
     if (*options) printf("use: %s\n", options);
+    vt_setting_told(options, sizeof options, m, &r->setting);
+    if (*options) printf("a copy that assumes nothing: vitrine convert %s COPY.safetensors %s\n", m->path, options);
     return VT_OK;
 }
 

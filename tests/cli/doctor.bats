@@ -50,8 +50,16 @@ END
     st_edit "$SHAPES/model.safetensors" bare.safetensors 'del(.__metadata__)' # heads, mean and std are open
     good doctor bare.safetensors --logits right.npz
     says "proven" "use: --heads 2 --mean 0.5 --std 0.5"
+    local copy
+    copy=$(sed -n 's/^a copy that assumes nothing: vitrine //p' <<<"$output")
     vt eval bare.safetensors --data "$MANY" --images 0:40 $(sed -n "s/^use: //p" <<<"$output")
-    [ "$status" = 0 ]
+    [ "$status" = 0 ] && [[ $stderr == *"assumed, not in the file"* ]] || fail "$stderr"
+    [[ $copy == "convert bare.safetensors COPY.safetensors --heads 2 "*"--form 'pool=token "* ]] || fail "$copy"
+    eval "$VITRINE $copy" >/dev/null
+    good eval COPY.safetensors --data "$MANY" --images 0:40 # nothing is assumed
+    good doctor COPY.safetensors --logits right.npz
+    says "as it is: equal within "
+    [[ $output != *copy* && $output != *use:* ]] || fail "$output"
     "$VITRINE" new --set dim=16 depth=1 heads=2 patch=16 image=32 classes=10 --seed 0 -o tiny.safetensors >/dev/null
     saved strange.npz tiny.safetensors --attn l2
     vt doctor tiny.safetensors --logits strange.npz

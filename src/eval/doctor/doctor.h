@@ -117,8 +117,10 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
 /* The options by which m, whose setting is `from`, is read as `to` without a question: also those of open values whose
  * guess stays. */
 void vt_setting_all_options(char *buf, size_t size, const vt_model *m, const vt_setting *to, const vt_setting *from);
-/* v is a copy of m with another configuration: where the patch embedding's columns run the other way, its weights (and
- * the norm of the patches) become its own, to be freed where v->w is not m->w. */
+/* The same with every value of m that is assumed: read so, nothing is a guess any more. */
+void vt_setting_told(char *buf, size_t size, const vt_model *m, const vt_setting *to);
+/* v is a copy of m with another configuration: where that reads the file's rows or columns in another order (of the
+ * patch embedding, of q, k and v, of positions), its weights become its own, to be freed where v->w is not m->w. */
 vt_status vt_doctor_variant(vt_model *v, const vt_model *m, vt_err *e);
 
 /* n indices spread evenly over `of` [count], or all of them, in an order whose every beginning is spread too. */

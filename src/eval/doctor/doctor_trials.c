@@ -369,6 +369,19 @@ void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_set
     if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
 }
 
+/* As it is by itself. */
+static bool by_head_width(const vt_config *c) {
+    return c->attn_scale == 1 / sqrt((double)vt_config_attn_dim(c) / c->heads);
+}
+
+static void say_scale(text *t, const vt_config *c) {
+    bool dim = c->attn_scale == 1 / sqrt((double)c->dim);
+    if (by_head_width(c) || dim)
+        say(t, " --attn-scale %s", by_head_width(c) ? "head" : "dim");
+    else
+        say(t, " --attn-scale %.9g", c->attn_scale);
+}
+
 void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from) {
     const vt_config *a = &to->config, *b = &from->config;
     text t = {buf, size, 0};
@@ -379,16 +392,7 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     if (a->heads != b->heads) say(&t, " --heads %d", a->heads);
     say_form(&t, "post_norm", a, b);
     if (a->ln_eps != b->ln_eps) say(&t, " --ln-eps %g", a->ln_eps);
-    bool head = a->attn_scale == 1 / sqrt((double)vt_config_attn_dim(a) / a->heads);
-    bool was =
-        b->attn_scale == 1 / sqrt((double)vt_config_attn_dim(b) / b->heads); /* by head width, as it is by itself */
-    if (a->attn_scale != b->attn_scale && !(head && was)) {
-        bool dim = a->attn_scale == 1 / sqrt((double)a->dim);
-        if (head || dim)
-            say(&t, " --attn-scale %s", head ? "head" : "dim");
-        else
-            say(&t, " --attn-scale %.9g", a->attn_scale);
-    }
+    if (a->attn_scale != b->attn_scale && !(by_head_width(a) && by_head_width(b))) say_scale(&t, a);
     say_form(&t, "act", a, b);
     say_form(&t, "dist_head", a, b);
     say_form(&t, "pool", a, b);
@@ -398,15 +402,17 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
 }
 
-/* An open value stands among the options already. */
-static void leave_out(vt_config *c, const vt_config *now, const vt_model *m) {
+/* Values that are as doubtful as that stand among the options already. */
+static void leave_out(vt_config *c, const vt_config *now, const vt_model *m, vt_doubt least) {
     int n;
     char word[VT_FORM_VALUE];
     const vt_form *f = vt_forms(&n);
     for (; n--; f++)
-        if (m->doubt[f->field] == VT_OPEN) vt_form_text(now, f, word, sizeof word), vt_form_set(c, f, word, "", NULL);
-    if (m->doubt[VT_FIELD_HEADS] == VT_OPEN) c->heads = now->heads, c->attn_scale = now->attn_scale;
-    if (m->doubt[VT_FIELD_MEAN] != VT_OPEN && m->doubt[VT_FIELD_STD] != VT_OPEN) return;
+        if (m->doubt[f->field] >= least) vt_form_text(now, f, word, sizeof word), vt_form_set(c, f, word, "", NULL);
+    if (m->doubt[VT_FIELD_HEADS] >= least) c->heads = now->heads, c->attn_scale = now->attn_scale;
+    if (m->doubt[VT_FIELD_SCALE] >= least) c->attn_scale = now->attn_scale;
+    if (m->doubt[VT_FIELD_LN_EPS] >= least) c->ln_eps = now->ln_eps;
+    if (m->doubt[VT_FIELD_MEAN] < least && m->doubt[VT_FIELD_STD] < least) return;
     memcpy(c->mean, now->mean, sizeof c->mean), memcpy(c->std, now->std, sizeof c->std);
 }
 
@@ -416,7 +422,34 @@ void vt_setting_all_options(char *buf, size_t size, const vt_model *m, const vt_
     vt_setting rest = *from;
     v.config = to->config;
     vt_model_missing(&v, true, what, sizeof what, open, sizeof open);
-    leave_out(&rest.config, &to->config, m);
+    leave_out(&rest.config, &to->config, m, VT_OPEN);
     vt_setting_options(changed, sizeof changed, to, &rest);
     snprintf(buf, size, "%s%s%s", *open ? open + 1 : "", *open && *changed ? " " : "", changed);
+}
+
+void vt_setting_told(char *buf, size_t size, const vt_model *m, const vt_setting *to) {
+    const vt_config *c = &to->config;
+    vt_setting rest = {m->config, to->transform};
+    char changed[400];
+    text t = {buf, size, 0};
+    int n, forms = 0;
+    const vt_form *f = vt_forms(&n);
+    leave_out(&rest.config, c, m, VT_ASSUMED);
+    vt_setting_options(changed, sizeof changed, to, &rest);
+    say(&t, "%s", changed);
+    if (m->doubt[VT_FIELD_HEADS]) say(&t, " --heads %d", c->heads);
+    if (m->doubt[VT_FIELD_IMAGE]) say(&t, " --image-size %d", c->image);
+    if (m->doubt[VT_FIELD_MEAN]) say_triple(&t, "mean", c->mean);
+    if (m->doubt[VT_FIELD_STD]) say_triple(&t, "std", c->std);
+    if (m->doubt[VT_FIELD_LN_EPS]) say(&t, " --ln-eps %g", c->ln_eps);
+    if (m->doubt[VT_FIELD_SCALE]) say_scale(&t, c);
+    if (m->doubt[VT_FIELD_ATTN]) say(&t, " --attn %s", c->attn);
+    for (; n--; f++) {
+        char word[VT_FORM_VALUE];
+        if (!m->doubt[f->field]) continue;
+        vt_form_text(c, f, word, sizeof word);
+        say(&t, "%s%s=%s", forms++ ? " " : " --form '", f->opt.key, word);
+    }
+    if (forms) say(&t, "'");
+    if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
 }
