@@ -55,7 +55,9 @@ void vt_cli_say_assumed(const vt_model *m) {
     if (vt_model_part_text(m, text, sizeof text))
         fprintf(stderr, "vitrine: %s: %s; --part NAME reads another\n", m->path, text);
     if (vt_model_assumed(m, text, sizeof text))
-        fprintf(stderr, "vitrine: %s: assumed, not in the file: %s; `vitrine doctor` tries others\n", m->path, text);
+        fprintf(stderr,
+                "vitrine: %s: assumed, not in the file: %s; `vitrine doctor --logits` proves or corrects them\n",
+                m->path, text);
 }
 
 static vt_status judge(const vt_cli *c, const vt_model *m, vt_err *e) {
@@ -74,8 +76,8 @@ static vt_status judge(const vt_cli *c, const vt_model *m, vt_err *e) {
         add(command, options, strlen(options));
     }
     return vt_fail(e, VT_E_USAGE,
-                   "%s: neither its tensors nor anything beside them tell %s%s: on labelled images `%s` tries them; or "
-                   "give what is true, as in %s",
+                   "%s: neither its tensors nor anything beside them tell %s%s: `vitrine doctor --logits` finds them "
+                   "by logits of PyTorch, on labelled images `%s` tries them; or give what is true, as in %s",
                    m->path, what, map, doctor, command);
 }
 

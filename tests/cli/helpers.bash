@@ -53,7 +53,7 @@ assumes() {
     vt "$@"
     [ "$status" = 0 ] || fail "status $status of: vitrine $*" "stdout: $output" "stderr: $stderr" || return 1
     stderr=$(grep -vE "$PROGRESS" <<<"$stderr" || true)
-    [ -n "$stderr" ] && ! grep -vE '^vitrine: .*: (assumed, not in the file: .*; `vitrine doctor` tries others|.* was read, one of its parts .*)$' <<<"$stderr" ||
+    [ -n "$stderr" ] && ! grep -vE '^vitrine: .*: (assumed, not in the file: .*; `vitrine doctor --logits` proves or corrects them|.* was read, one of its parts .*)$' <<<"$stderr" ||
         fail "stderr is no line of assumptions: $stderr"
 }
 
