@@ -30,8 +30,8 @@ rules='
 BEGIN {
     # a file includes its own room and rooms of a lower level (docs/ARCHITECTURE.md, "Includes point downwards only")
     # models/net is what is computed, models/wrap what stands around it: both know the models, which know neither
-    # rooms below research/ are named with it; lab stands on core alone, and nothing of the product on any of them
-    n = split("core 0 nn 1 io 1 models 2 models/checkpoint 2.3 models/net 2.3 models/wrap 2.6 attacks 3 eval 4 eval/report 4.5 eval/doctor 4.5 selftest 5 train 5 api 6 research/lab 1 research/analysis 6 research/table 6 cli 7 mpi 8", r, " ")
+    # rooms below research/ are named with it; lab stands on core and io alone, and nothing of the product on any of them
+    n = split("core 0 io 0.9 nn 1 models 2 models/checkpoint 2.3 models/net 2.3 models/wrap 2.6 attacks 3 eval 4 eval/report 4.5 eval/doctor 4.5 selftest 5 train 5 api 6 research/lab 1 research/analysis 6 research/table 6 cli 7 mpi 8", r, " ")
     for (i = 1; i < n; i += 2) level[r[i]] = r[i + 1] + 0
     MOST = 600
 }

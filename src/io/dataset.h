@@ -73,8 +73,8 @@ struct vt_dataset {
     bool restricted; /* with head: labels stay 0 to classes-1, and only the outputs in head are looked at */
     /* SHA-256 of the split. CIFAR: the records in order, as the binary version has them. Folders: the class names, each
      * with '/' and a zero byte; then for every image its path below the split, a zero byte, its size (8 bytes,
-     * little-endian) and its bytes. NumPy: the file contents, images first; of a corruption's severity, the labels as
-     * bytes with their images, as CIFAR-10's records. */
+     * little-endian) and its bytes. NumPy, idx: the file contents, images first; of a corruption's severity, the labels
+     * as bytes with their images, as CIFAR-10's records. */
     char hash[65];
     void *state;
 };

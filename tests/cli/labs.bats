@@ -105,6 +105,44 @@ finding() { jq -r --arg c "$2" '[.claims[] | select(.claim | startswith($c)) | .
     truth three/lab.json '[.results.runs[].s] == [5, 5, 8, 8, 15, 15] and .results.fig7 == {}'
 }
 
+# idx FOLDER SPLIT N: pictures of 28 x 28 whose label is their number modulo 10 and whose ink is a bar at that place.
+idx() {
+    mkdir -p "$1"
+    /usr/bin/python3 - "$@" <<'END'
+import struct, sys
+folder, split, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
+def picture(label):
+    return b"".join(bytes([255 if c // 2 == label + 2 else 0 for c in range(28)]) for r in range(28))
+open("%s/%s-images-idx3-ubyte" % (folder, split), "wb").write(
+    struct.pack(">4I", 0x803, n, 28, 28) + b"".join(picture(i % 10) for i in range(n)))
+open("%s/%s-labels-idx1-ubyte" % (folder, split), "wb").write(struct.pack(">2I", 0x801, n) + bytes(i % 10 for i in range(n)))
+END
+}
+
+@test "lab noisy-digits --digits: MNIST's idx files instead of digits drawn here" {
+    idx mnist train 60 && idx mnist t10k 40
+    good lab noisy-digits $DIGITS --s 14 --digits mnist --out read
+    good lab noisy-digits $DIGITS --s 14 --digits mnist --threads 2 --out again
+    cmp <(jq .results read/lab.json) <(jq .results again/lab.json)
+    good lab noisy-digits $DIGITS --s 14 --out drawn
+    differ read/lab.json drawn/lab.json
+    [ "$(jq -r '.results.digits_sha256[1]' read/lab.json)" = \
+        "$(cat mnist/t10k-images-idx3-ubyte mnist/t10k-labels-idx1-ubyte | sha256sum | cut -d ' ' -f 1)" ]
+    # bars of full ink at ten places are learned at once; the strokes drawn here are not
+    good lab noisy-digits --steps 600 --train 60 --test 40 --side 16 --hidden 16 --s 14 --fig7 -1 --rate 0.05 --digits mnist --out learned
+    truth learned/lab.json '[.results.runs[].test_error[-1]] | max < 0.2'
+    bad 2 "mnist: 61 train images are asked for, it has 60" -- lab noisy-digits $DIGITS --train 61 --digits mnist
+    bad 1 "nowhere" -- lab noisy-digits $DIGITS --digits nowhere
+    bad 2 "one channel" -- lab noisy-digits --train 2 --test 2 --steps 1 --fig7 -1 --digits "$ROOT/datasets/shapes10"
+    truncate -s 1000 mnist/t10k-images-idx3-ubyte
+    bad 2 "t10k-images-idx3-ubyte: is cut short: 40 images of 28 x 28" -- lab noisy-digits $DIGITS --digits mnist --out none
+    [ -z "$(find none -type f)" ]
+    printf '\0\0\010\001' | dd of=mnist/t10k-images-idx3-ubyte conv=notrunc status=none
+    bad 2 "magic number 0x00000801" "0x00000803" -- lab noisy-digits $DIGITS --digits mnist --out none
+    idx mnist t10k 40
+    bad 1 "1 x 28 x 28" "3 x 32 x 32" -- eval "$ROOT/weights/cifar10-at" --data mnist --eps 8/255
+}
+
 @test "lab flatness: eigenvalues, and a rescaling that moves them but not the outputs nor the relative ones" {
     twice flatness $FLAT
     differ a/lab.json c/lab.json

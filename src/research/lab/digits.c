@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "core/mem.h"
 #include "core/rand.h"
 #include "core/threads.h"
@@ -103,10 +104,42 @@ typedef struct drawing {
     vt_digits *d;
     int first;
     uint64_t seed;
+    const vt_dataset *data; /* NULL: digits are drawn */
 } drawing;
 
+/* How much of pixel i lies below pixel k when n pixels become s. */
+static double overlap(int i, int k, int n, int s) {
+    double from = (double)k * n / s, to = (double)(k + 1) * n / s;
+    return fmax(0, fmin(i + 1, to) - fmax(i, from));
+}
+
+/* A grey image as ink [s, s]: means over areas. */
+static void shrink(float *ink, int s, const vt_image *im) {
+    int h = im->shape.height, w = im->shape.width;
+    for (int k = 0; k < s * s; k++) {
+        double sum = 0;
+        for (int r = k / s * h / s; r < h && r * s < (k / s + 1) * h; r++)
+            for (int c = k % s * w / s; c < w && c * s < (k % s + 1) * w; c++)
+                sum += overlap(r, k / s, h, s) * overlap(c, k % s, w, s) * (double)vt_image_at(im, (size_t)(r * w + c));
+        ink[k] = (float)(sum * s * s / ((double)h * w));
+    }
+}
+
+static vt_status read_digit(float *ink, int s, const vt_dataset *data, int index, int *label, vt_err *e) {
+    vt_image im;
+    VT_TRY(vt_dataset_read(data, index, &im, label, e));
+    bool digit = im.shape.channels == 1 && *label < 10;
+    if (digit) shrink(ink, s, &im);
+    vt_shape is = im.shape;
+    vt_image_free(&im);
+    if (digit) return VT_OK;
+    return vt_fail(e, VT_E_USAGE,
+                   "%s: image %d is " VT_CHW " of class %d; this lab wants digits of one channel, classes 0 to 9",
+                   data->path, index, VT_CHW_OF(is), *label);
+}
+
 static vt_status draw(void *ctx, int thread, size_t i, vt_err *e) {
-    (void)thread, (void)e;
+    (void)thread;
     const drawing *w = ctx;
     const vt_digits *d = w->d;
     int index = w->first + (int)i, label = vt_digit_label(w->seed, index);
@@ -114,7 +147,10 @@ static vt_status draw(void *ctx, int thread, size_t i, vt_err *e) {
     float *x = d->x + i * pixels, ink[64 * 64];
     vt_rng key = {.seed = w->seed, .purpose = vt_rng_purpose("digit noise"), .image = (uint32_t)index};
     vt_rng_uniforms(&key, x, pixels);
-    vt_digit_draw(ink, d->s, label, w->seed, index);
+    if (w->data)
+        VT_TRY(read_digit(ink, d->s, w->data, (int)i, &label, e));
+    else
+        vt_digit_draw(ink, d->s, label, w->seed, index);
     for (int r = 0; r < d->s; r++)
         for (int c = 0; c < d->s; c++) x[(d->row + r) * d->side + d->column + c] = ink[r * d->s + c];
     /* mean 1/2 and deviation 1 / sqrt(12) of the noise: to 0 and 1 */
@@ -123,18 +159,37 @@ static vt_status draw(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_digits_open(vt_digits *out, int side, int s, int first, int n, const vt_lab *lab, vt_err *e) {
+static vt_status make(vt_digits *out, int side, int s, drawing w, int n, int threads, vt_err *e) {
     if (s < 1 || s > side || s > 64)
         return vt_fail(e, VT_E_RANGE, "a digit of %d x %d in a picture of %d x %d; it must be 1 to %d", s, s, side,
                        side, side < 64 ? side : 64);
     *out = (vt_digits){.side = side, .s = s, .row = (side - s) / 2, .column = (side - s) / 2, .n = n};
     out->x = vt_alloc((size_t)n * (size_t)side * (size_t)side * sizeof *out->x);
     out->y = vt_alloc((size_t)n * 10 * sizeof *out->y);
-    drawing w = {out, first, lab->seed};
     vt_status got = VT_OK;
     if (!out->x || !out->y) got = vt_fail(e, VT_E_MEMORY, "no memory for %d pictures of %d x %d", n, side, side);
-    if (got == VT_OK) got = vt_for_each((size_t)n, lab->threads, draw, &w, e);
+    if (got == VT_OK) got = vt_for_each((size_t)n, threads, draw, &w, e);
     if (got != VT_OK) vt_digits_close(out);
+    return got;
+}
+
+vt_status vt_digits_open(vt_digits *out, int side, int s, int first, int n, const vt_lab *lab, vt_err *e) {
+    return make(out, side, s, (drawing){out, first, lab->seed, NULL}, n, lab->threads, e);
+}
+
+vt_status vt_digits_read(vt_digits *out, int side, int s, const char *data, vt_split split, int n, const vt_lab *lab,
+                         char *hash, vt_err *e) {
+    vt_dataset *d;
+    VT_TRY(vt_dataset_open(&d, data, split, e));
+    vt_status got = VT_OK;
+    if (d->count < n)
+        got = vt_fail(e, VT_E_USAGE, "%s: %d %s images are asked for, it has %lld", data, n, vt_split_name(split),
+                      (long long)d->count);
+    /* noise of other pictures than the training's */
+    drawing w = {out, split == VT_SPLIT_TRAIN ? 0 : 1 << 30, lab->seed, d};
+    if (got == VT_OK) got = make(out, side, s, w, n, lab->threads, e);
+    memcpy(hash, d->hash, sizeof d->hash);
+    vt_dataset_close(d);
     return got;
 }
 

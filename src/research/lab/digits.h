@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Digits in noise, after UAM's NoisyMNIST: an s x s digit at one fixed place of a side x side picture of noise. The
  * digits are drawn here from strokes, with a little slant, turn, stretch, shift and thickness of their own, and grey
- * edges; noise and digit share [0, 1], pixels are then centred and scaled to unit deviation of the noise. A digit that
- * moved would make a global mask useless, so it does not. */
+ * edges, or read from a data set; noise and digit share [0, 1], pixels are then centred and scaled to unit deviation of
+ * the noise. A digit that moved would make a global mask useless, so it does not. */
 #ifndef VT_LAB_DIGITS_H
 #define VT_LAB_DIGITS_H
 
+#include "io/dataset.h"
 #include "research/lab/sgd.h"
 
 typedef struct vt_digits {
@@ -21,6 +22,10 @@ int vt_digit_label(uint64_t seed, int index);
 size_t vt_digits_bytes(int side, int n);
 /* n pictures from `first` on (so that a test set may follow a training set), digit in the middle. */
 vt_status vt_digits_open(vt_digits *out, int side, int s, int first, int n, const vt_lab *lab, vt_err *e);
+/* The same of the first n images of a data set's split: ten classes of one channel, resized to s x s by means over
+ * areas (MNIST; UAM does not say how it resized). hash: the split's, of 65 bytes. */
+vt_status vt_digits_read(vt_digits *out, int side, int s, const char *data, vt_split split, int n, const vt_lab *lab,
+                         char *hash, vt_err *e);
 void vt_digits_close(vt_digits *d);
 bool vt_digits_inside(const vt_digits *d, int pixel);
 

@@ -10,7 +10,8 @@
 #include "research/lab/teacher.h"
 
 /* UAM's NoisyMNIST, Figs. 2 and 4 to 6: a small digit at a fixed place of a noisy picture, classified by a two-layer
- * network with a mask and without. No MNIST here: digits.c draws. And Fig. 7: the curves of Table 1's students. */
+ * network with a mask and without. digits.c draws the digits, or reads those of --digits. And Fig. 7: the curves of
+ * Table 1's students. */
 
 enum { MARKS = 10, SIZES = 3, RATES = 2, NETS = 2, RUNS = SIZES * RATES * NETS, STUDENTS = 3 };
 
@@ -18,12 +19,15 @@ typedef struct params {
     bool full;
     int s, side, train, test, steps, hidden, batch, fig7;
     double rate;
+    char digits[1024];
 } params;
 
 #define AT(field) offsetof(params, field)
 static const vt_opt opts[] = {
     VT_OPT_B("full", params, full,
              "40,000 steps on 20,000 pictures, Fig. 7 with 400,000 steps, instead of the two-minute version", 0),
+    VT_OPT_S("digits", params, digits, "folder with MNIST's four idx files, whose digits to take; drawn: draw them",
+             "drawn"),
     VT_OPT_I("s", params, s, "side of the digit; 0: 5, 8 and 15", 0, 0, 64),
     VT_OPT_R("rate", params, rate, "learning rate; 0: 0.001 and 0.005", 0, 0, 10),
     VT_OPT_I("side", params, side, "side of the picture", 48, 4, 256),
@@ -53,6 +57,7 @@ typedef struct plan {
     result r[RUNS];
     vt_measure fig7_curve[STUDENTS][MARKS][2];
     vt_teacher teacher;
+    char hash[2][65]; /* of the digits' training and test split; "": drawn */
     int done;
 } plan;
 
@@ -137,6 +142,19 @@ static void finished(void *ctx, int thread, size_t i) {
     vt_progress_step(&j->lab->progress, (size_t)++j->done, NULL);
 }
 
+/* Training and test pictures with digits of one size. */
+static vt_status pictures(plan *j, int k, vt_err *e) {
+    const params *p = j->p;
+    vt_digits *train = &j->digits[k], *test = &j->tests[k];
+    int s = j->sizes[k];
+    if (!strcmp(p->digits, "drawn")) {
+        VT_TRY(vt_digits_open(train, p->side, s, 0, j->train, j->lab, e));
+        return vt_digits_open(test, p->side, s, j->train, p->test, j->lab, e);
+    }
+    VT_TRY(vt_digits_read(train, p->side, s, p->digits, VT_SPLIT_TRAIN, j->train, j->lab, j->hash[0], e));
+    return vt_digits_read(test, p->side, s, p->digits, VT_SPLIT_TEST, p->test, j->lab, j->hash[1], e);
+}
+
 static vt_status prepare(plan *j, const params *p, vt_lab *lab, vt_err *e) {
     static const int sizes[SIZES] = {5, 8, 15};
     *j = (plan){.p = p, .lab = lab, .n_sizes = p->s ? 1 : SIZES, .n_rates = p->rate > 0 ? 1 : RATES};
@@ -152,10 +170,7 @@ static vt_status prepare(plan *j, const params *p, vt_lab *lab, vt_err *e) {
     size_t net = sizeof(float) * (2 * vt_two_layer_at(&with, VT_AT_END) + vt_two_layer_work_f32(&with, p->batch, 0));
     size_t bytes = (size_t)j->n_sizes * vt_digits_bytes(p->side, j->train + p->test) + (size_t)lab->threads * net;
     VT_TRY(vt_memory_check("the pictures, and a network for every thread,", bytes, e));
-    for (int k = 0; k < j->n_sizes; k++) {
-        VT_TRY(vt_digits_open(&j->digits[k], p->side, j->sizes[k], 0, j->train, lab, e));
-        VT_TRY(vt_digits_open(&j->tests[k], p->side, j->sizes[k], j->train, p->test, lab, e));
-    }
+    for (int k = 0; k < j->n_sizes; k++) VT_TRY(pictures(j, k, e));
     vt_two_layer table1 = {VT_FRONT_MASK, .in = 256, .hidden = 128, .out = 10};
     return j->fig7 < 0 ? VT_OK : vt_teacher_open(&j->teacher, &table1, 32, 2, 10000, 5000, 0, lab, e);
 }
@@ -227,6 +242,7 @@ static vt_status keep(plan *j, vt_err *e) {
                                              j->r[i].inside, "mask_on", j->r[i].on, "mask_off", j->r[i].off));
     }
     VT_TRY(vt_lab_put(j->lab->json, "runs", all, e));
+    if (*j->hash[0]) VT_TRY(vt_lab_put(j->lab->json, "digits_sha256", json_pack("[ss]", j->hash[0], j->hash[1]), e));
     json_t *seven = json_object();
     for (int k = 0; k < STUDENTS && j->fig7 > 0; k++) {
         json_t *a = json_array();

@@ -19,17 +19,17 @@
 #include "core/real.h"
 
 typedef enum vt_front { VT_FRONT_PLAIN, VT_FRONT_MASK, VT_FRONT_SIMPLEX, VT_FRONT_SELF, VT_FRONT_KNOWN } vt_front;
-typedef enum vt_fit {
+typedef enum vt_two_layer_fit {
     VT_FIT_SQUARES, /* 1/2 |f - y|^2, eq. 4 */
     VT_FIT_CLASSES  /* cross-entropy of softmax(f) with y, a distribution */
-} vt_fit;
+} vt_two_layer_fit;
 
 typedef struct vt_two_layer {
     vt_front front;
     int in, hidden, out;
     int tokens, d; /* self: rows of X; width of queries, keys and values */
     double tau;    /* phi(h) = log(1 + exp(tau h)) / tau, as the paper's theory has it; 0: ReLU */
-    vt_fit fit;
+    vt_two_layer_fit fit;
 } vt_two_layer;
 
 /* theta: the front's (a [in], of `known` too; s [in]; W_Q, W_K, W_V, each [in / tokens, d]), W1 [hidden, features], b1,
