@@ -194,7 +194,7 @@ many = rows.copy()
 many[3, (y[3] + 1) % 10] = 1
 save("many", x, many), save("soft", x, rows * .9 + .01), save("real", x, y.astype("f8"))
 save("grey", x.astype("f4"), y), save("signed", x / 127.5 - 1, y), save("normed", (x / 255 - .5) / .25, y), save("whole", x.astype("i8"), y)
-save("from1", x, (y - y.max()) % 10 + 1)
+save("from1", x, y - y.max() + 10)
 np.savez("other", train_x=x, train_y=y)
 END
     good eval "$W" --data med.npz

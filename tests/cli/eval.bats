@@ -211,7 +211,7 @@ values() { od -An -v -t"$2" -w"${2#?}" -j "$3" -N "$4" "$1"; }
     truth r/results.json '.data.split == "train" and .data.count == 10 and .clean.total == 10'
     [ "$(jq -r .data.sha256 r/results.json)" = "$(sha256sum <"$D/data_batch_1.bin" | cut -d' ' -f1)" ]
     bad 2 "'0:11'" "10 images in its train split" -- eval "$W" --data "$D" --split train --images 0:11
-    bad 2 "--split is 'val'" "test or train" -- eval "$W" --data "$D" --split val
+    bad 2 "--split is 'dev'" "must be test, train or val" -- eval "$W" --data "$D" --split dev
 }
 
 @test "CIFAR-100: fine labels, one hundred classes" {
@@ -244,7 +244,8 @@ values() { od -An -v -t"$2" -w"${2#?}" -j "$3" -N "$4" "$1"; }
     tail -n +2 r/ledger.jsonl | jq -r 'select(.entry == 0) | [.image, .label] | @tsv' | while read -r image label; do
         cp "r/adv/pgd/$(printf %05d "$image").png" "png/$label/"
     done
-    good eval "$W" --data png --out p
+    vt eval "$W" --data png --out p
+    judge 0 "class folders hold no pictures (0), and each is a class all the same"
     truth p/results.json '.data.format == "folder" and .data.classes == 10 and .clean == {correct: 10, total: 10, percent: 100, interval95: .clean.interval95}'
     tail -n +2 p/ledger.jsonl | jq -c '[.sha, .label, .pred, .margin]' | sort >got
     tail -n +2 r/ledger.jsonl | jq -c 'select(.entry == 0) | [.sha, .label, .pred, .margin]' | sort | diff - got
