@@ -60,7 +60,8 @@ json_t *vt_cli_search_json(const vt_cli *c, const vt_subject *s);
     }
 #define VT_IMAGES_ARGS                                                                                                 \
     VT_IMAGES_ARG, VT_SPLIT_ARG, VT_CLASS_ORDER_ARG,                                                                   \
-        {"corruption", "NAME", "of CIFAR-10-C, with --severity; eval: also A,B or all, into OUT/NAME-SEVERITY"},       \
+        {"corruption", "NAME",                                                                                         \
+         "of CIFAR-10-C or ImageNet-C, with --severity; eval: also A,B or all, into OUT/NAME-SEVERITY"},               \
         {"severity", "1..5", "how strong (eval: default all five)"},                                                   \
         {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},  \
         VT_ATTACK_AT_ARG, {                                                                                            \

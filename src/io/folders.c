@@ -77,6 +77,7 @@ bool vt_split_named(const char *name, vt_split *out) {
     static const char *const tails[] = {"dataset", "set", "data", "images", "imgs", "split", "samples"};
     char w[64] = "";
     size_t n = 0;
+    name += strspn(name, "0123456789");
     for (; *name && n < sizeof w - 1; name++)
         if (!strchr("_-. ", *name)) w[n++] = (char)tolower((unsigned char)*name);
     while (n && isdigit((unsigned char)w[n - 1])) n--;

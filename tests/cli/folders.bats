@@ -255,7 +255,7 @@ judge_ok() { [ "$status" = 0 ] && says "$@" || fail "$status: $output$stderr"; }
     says "48 / 48"
 }
 
-@test "wnids with a word behind them are wnids" {
+@test "wnids that are followed by a word are wnids" {
     "$VITRINE" new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=1000 --seed 0 -o big.safetensors >/dev/null
     F=$F2
     lay d n02085620-Chihuahua n02085782-Japanese_spaniel

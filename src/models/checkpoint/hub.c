@@ -207,10 +207,10 @@ static const char *name_at(const json_t *names, int k) {
     return json_string_value(json_is_array(names) ? json_array_get(names, (size_t)k) : json_object_get(names, key));
 }
 
-/* One name behind another, each as one line. */
-static char *put_name(char *at, const char *name, char behind) {
+/* One name after another, each as one line, with `end` after it. */
+static char *put_name(char *at, const char *name, char end) {
     for (; *name; name++) *at++ = (unsigned char)*name < ' ' ? ' ' : *name;
-    *at = behind;
+    *at = end;
     return at + 1;
 }
 

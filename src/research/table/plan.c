@@ -101,12 +101,14 @@ static bool trained_on(const vt_manifest *m, int data) {
 static vt_status open_data(vt_plan *p, int i, vt_err *e) {
     const vt_manifest_data *d = &p->m->data[i];
     vt_plan_data *x = &p->data[i];
-    bool train = d->split && !strcmp(d->split, "train");
-    if (d->split && !train && strcmp(d->split, "test"))
-        return vt_fail(e, VT_E_USAGE, "%s: split of %s is '%.40s', must be test or train", p->m->path, d->name,
+    vt_split which = VT_SPLIT_TEST;
+    for (vt_split s = VT_SPLIT_TEST; d->split && s <= VT_SPLIT_VAL; s++)
+        if (!strcmp(d->split, vt_split_name(s))) which = s;
+    if (d->split && strcmp(d->split, vt_split_name(which)) != 0)
+        return vt_fail(e, VT_E_USAGE, "%s: split of %s is '%.40s', must be test, train or val", p->m->path, d->name,
                        d->split);
     if (access(x->path, F_OK) == 0) {
-        VT_TRY(vt_dataset_open(&x->images, x->path, train ? VT_SPLIT_TRAIN : VT_SPLIT_TEST, e));
+        VT_TRY(vt_dataset_open(&x->images, x->path, which, e));
         if (trained_on(p->m, i)) VT_TRY(vt_dataset_open(&x->train, x->path, VT_SPLIT_TRAIN, e));
     }
     return choose_all_images(p, i, e);

@@ -44,6 +44,7 @@ static void test_split_names(void **state) {
     } names[] = {{"train", VT_SPLIT_TRAIN},
                  {"Training Set", VT_SPLIT_TRAIN},
                  {"train2017", VT_SPLIT_TRAIN},
+                 {"02_test", VT_SPLIT_TEST},
                  {"TEST", VT_SPLIT_TEST},
                  {"test_set", VT_SPLIT_TEST},
                  {"testing-images", VT_SPLIT_TEST},
