@@ -276,9 +276,11 @@ static bool are_wnids(const vt_dataset *d) {
 /* With what may be the reason. */
 static vt_status other_classes(const vt_dataset *d, int outputs, const char *model, vt_err *e) {
     char why[700] = "", list[200];
+    bool corrupted = d->inside && vt_corruptions_text(d->path, list, sizeof list);
     if (d->inside)
-        snprintf(why, sizeof why, " (is a folder in it meant, as --data %.500s, which has %d?)", d->inside,
-                 d->inside_classes);
+        snprintf(why, sizeof why, " (%s%s%sis a folder in it meant, as --data %.300s, which has %d?)",
+                 corrupted ? "it holds corruptions: give --corruption, one of " : "", corrupted ? list : "",
+                 corrupted ? ", and --severity; or " : "", d->inside, d->inside_classes);
     else if (d->names && vt_dataset_inside(d->path, list, sizeof list))
         snprintf(why, sizeof why, " (is a folder in it meant: %s?)", list);
     else if (d->names && d->classes < outputs)

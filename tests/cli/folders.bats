@@ -58,7 +58,7 @@ judge_ok() { [ "$status" = 0 ] && says "$@" || fail "$status: $output$stderr"; }
     F=$F3
     local c s
     for c in fog snow; do for s in 1 2 3 4 5; do lay C/$c/$s a b c; done; done
-    bad 1 "C has 2 classes, but the model" "is a folder in it meant, as --data C/fog/1, which has 3?" -- eval "$F/m.safetensors" --data C
+    bad 1 "C has 2 classes, but the model" "it holds corruptions: give --corruption, one of fog, snow, and --severity; or is a folder in it meant, as --data C/fog/1, which has 3?" -- eval "$F/m.safetensors" --data C
     bad 1 "C/fog has 5 classes" "as --data C/fog/1" -- eval "$F/m.safetensors" --data C/fog
     good eval "$F/m.safetensors" --data C/snow/5
     says "12 / 12"
