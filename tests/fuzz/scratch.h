@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SCRATCH_FILES = 12 };
+enum { SCRATCH_FILES = 20 };
 
 static char scratch_folder[64], scratch_files[SCRATCH_FILES][96];
 static int scratch_count;
 
 static inline void scratch_clean(void) {
-    while (scratch_count > 0) unlink(scratch_files[--scratch_count]);
+    while (scratch_count > 0) remove(scratch_files[--scratch_count]);
     rmdir(scratch_folder);
 }
 
-/* The path of one more file in the folder, which the first call makes. */
+/* The path of one more file (or folder, before what lies in it) in the folder, which the first call makes. */
 static inline const char *scratch(const char *name) {
     if (!*scratch_folder) {
         const char *base = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
