@@ -199,7 +199,8 @@ static void classes(const char *root, const char *picture, const char *name) {
 
 /* Tiny ImageNet's val/ with two pictures, and a test/ without labels. */
 static void annotated(const char *picture) {
-    static const char *const folders[] = {"tiny", "tiny/val", "tiny/test", "tiny/val/images", "tiny/test/images"};
+    static const char *const folders[] = {"tiny",       "tiny/val",     "tiny/test",       "tiny/val/images",
+                                          "tiny/train", "tiny/train/a", "tiny/test/images"};
     static const char lines[] = "1.png\tb\t0\n0.png\ta\t0\n";
     for (size_t i = 0; i < T_COUNT(folders); i++) assert_int_equal(mkdir(folders[i], 0777), 0);
     copy(picture, "tiny/val/images/0.png"), copy(picture, "tiny/val/images/1.png");
