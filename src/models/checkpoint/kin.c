@@ -35,6 +35,10 @@ static const char *by_shape(const vt_tensors *st, const vt_names_row *rows, int 
         return "an XCiT without positions";
     if (vt_tensors_find(st, "blocks.0.attn.gating_param") && !vt_tensors_find(st, "pos_embed"))
         return "a ConViT without positions";
+    const vt_tensor *first = vt_tensors_find(st, "layers.0.blocks.0.attn.relative_position_bias_table"),
+                    *later = vt_tensors_find(st, "layers.2.blocks.0.attn.relative_position_bias_table");
+    if (first && later && first->ndim == 2 && later->ndim == 2 && later->shape[0] > first->shape[0])
+        return "a Swin whose windows grow from stage to stage (S3)";
     const vt_tensor *a = vt_tensors_find(st, "blocks.0.mlp.fc1.weight"),
                     *b = vt_tensors_find(st, "blocks.0.mlp.fc2.weight");
     bool gated = a && b && a->ndim == 2 && b->ndim == 2 && a->shape[0] == 2 * b->shape[1];

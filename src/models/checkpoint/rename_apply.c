@@ -265,7 +265,9 @@ static vt_status find_twins(const work *w) {
     for (size_t i = 1; i < w->count && s == VT_OK; i++) {
         const struct made *a = order[i - 1], *b = order[i];
         if (!strcmp(a->t.name, b->t.name))
-            s = vt_fail(w->e, VT_E_FORMAT, "%s: %.140s and %.140s both become %.100s (%s: lines %d and %d)",
+            s = vt_fail(w->e, VT_E_FORMAT,
+                        "%s: %.140s and %.140s both become %.100s (%s: lines %d and %d); of a network that has "
+                        "both, " VT_WAY,
                         w->st->path, a->origin, b->origin, a->t.name, w->m->who, a->line, b->line);
     }
     free(order);
