@@ -265,7 +265,8 @@ vt_status vt_hub_check(const vt_hub *h, const vt_config *c, const char *weights,
         const json_t *a = rows[i].arg ? value(h->args, rows[i].arg) : NULL;
         if (!i && !v) v = value(h->config, rows[i].key); /* pretrained_cfg may be of the model before fine-tuning */
         if (rows[i].vit_alone && strcmp(c->arch, "vit")) continue;
-        if (json_is_integer(v) && json_integer_value(v) != rows[i].is)
+        const bool one = i < 2 && c->classes == 2 && json_integer_value(v) == 1; /* models/checkpoint/head */
+        if (json_is_integer(v) && json_integer_value(v) != rows[i].is && !one)
             return contradicts(h->config_path, rows[i].key, v, rows[i].is, weights, e);
         if (json_is_integer(a) && json_integer_value(a) != rows[i].is)
             return contradicts(h->args_from, rows[i].arg, a, rows[i].is, weights, e);

@@ -27,7 +27,8 @@ static const char *by_shape(const vt_tensors *st, const vt_names_row *rows, int 
     for (int i = 0; i < (n ? n : vt_tensors_count(st)); i++) {
         const vt_tensor *t = n ? &rows[i].was : vt_tensors_at(st, i);
         const size_t len = strlen(t->name);
-        if (t->numel == 3 && len > 13 && !strcmp(t->name + len - 13, ".running_mean"))
+        if (t->numel == 3 && len > 13 && strchr(t->name, '.') == t->name + len - 13 &&
+            !strcmp(t->name + len - 13, ".running_mean"))
             return "a network with a BatchNorm on its input";
     }
     if (vt_tensors_find(st, "cls_attn_blocks.0.norm1.weight") &&

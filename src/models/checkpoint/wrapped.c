@@ -56,22 +56,25 @@ static vt_status cut_word(vt_tensors *st, const char *word, vt_err *e) {
 }
 
 /* The states of torchmetrics, which Lightning saves beside a model: numbers and vectors under these names. */
-static bool of_metric(const vt_tensor *t) {
-    static const char *const names[] = {"tp",    "fp",         "tn",      "fn",        "confmat",
-                                        "total", "mean_value", "correct", "sum_value", "measure"};
+static bool of_metric(const vt_tensors *st, const vt_tensor *t) {
+    static const char *const names[] = {"tp",         "fp",      "tn",        "fn",        "confmat",  "total",
+                                        "mean_value", "correct", "sum_value", "max_value", "min_value"};
     const char *dot = strrchr(t->name, '.');
     if (!dot || t->ndim > 2) return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(dot + 1, names[i])) return true;
-    return t->ndim == 0 && (!strcmp(dot + 1, "weight") || !strcmp(dot + 1, "value")); /* of a MeanMetric */
+    char mean[300];
+    snprintf(mean, sizeof mean, "%.*s.mean_value", (int)(dot - t->name), t->name); /* a MeanMetric has a weight too */
+    return t->ndim == 0 && !strcmp(dot + 1, "weight") && vt_tensors_find(st, mean);
 }
 
 vt_status vt_unwrap_words(vt_tensors *st, vt_err *e) {
     bool *gone = calloc((size_t)st->count + 1, sizeof *gone);
     vt_status s = gone ? VT_OK : no_memory(st, e);
     for (size_t i = 0; i < sizeof words / sizeof *words && s == VT_OK; i++) s = cut_word(st, words[i], e);
+    if (s == VT_OK) s = vt_tensors_index(st, e);
     for (int i = 0; i < st->count && s == VT_OK; i++)
-        if ((gone[i] = of_metric(&st->t[i])))
+        if ((gone[i] = of_metric(st, &st->t[i])))
             s = vt_tensors_add_note(st, VT_NOTE_IGNORED, st->origin[i], "the state of a metric", e);
     if (s == VT_OK) leave_out(st, gone);
     free(gone);
