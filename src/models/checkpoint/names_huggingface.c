@@ -6,11 +6,13 @@
 
 #include <string.h>
 
-enum kind { NONE, VIT, DEIT, SWIN, BASE };
+enum kind { NONE, VIT, DEIT, SWIN, BEIT, DATA2VEC, BASE };
 
 /* BASE: the names of a model without head, which have no prefix. */
 static enum kind kind_of(const vt_tensors *st) {
-    static const char *const begin[] = {[VIT] = "vit.", [DEIT] = "deit.", [SWIN] = "swin.", [BASE] = ""};
+    static const char *const begin[] =
+        {[VIT] = "vit.", [DEIT] = "deit.", [SWIN] = "swin.", [BEIT] = "beit.", [DATA2VEC] = "data2vec_vision.",
+         [BASE] = ""};
     for (int k = VIT; k <= BASE; k++) {
         char name[80] = "";
         strcat(strcpy(name, begin[k]), "embeddings.patch_embeddings.projection.weight");
@@ -36,6 +38,23 @@ static bool probe(const vt_tensors *st) { return kind_of(st) != NONE; }
       "mlp.fc1.* -> blocks.{i}.mlp.fc1.*\n" C "mlp.fc2.* -> blocks.{i}.mlp.fc2.*\n" P "layernorm.* -> norm.*\n"        \
       "layernorm.* -> norm.*\n" /* of early conversions */                                                             \
       "set ln_eps 1e-12\n"
+
+/* BEiT and data2vec with absolute positions alone: their key has no bias, and the classifier reads the mean of the
+ * patches behind the pooler's norm. Tables of relative positions have no line here. */
+#define BEIT_LINES(P, B)                                                                                               \
+    P "embeddings.cls_token -> cls_token\n" P "embeddings.position_embeddings -> pos_embed\n" P                        \
+      "embeddings.patch_embeddings.projection.* -> patch_embed.proj.*\n"                                               \
+      "drop " P "embeddings.mask_token  for masked pre-training\n" B "layernorm_before.* -> blocks.{i}.norm1.*\n" B    \
+      "layernorm_after.* -> blocks.{i}.norm2.*\n" B "attention.attention.query.bias + 0 + " B                          \
+      "attention.attention.value.bias -> blocks.{i}.attn.qkv.bias\n" B "attention.attention.query.weight + " B         \
+      "attention.attention.key.weight + " B "attention.attention.value.weight -> blocks.{i}.attn.qkv.weight\n" B       \
+      "attention.output.dense.* -> blocks.{i}.attn.proj.*\n" B "intermediate.dense.* -> blocks.{i}.mlp.fc1.*\n" B      \
+      "output.dense.* -> blocks.{i}.mlp.fc2.*\n" B "lambda_1 -> blocks.{i}.ls1.gamma\n" B                              \
+      "lambda_2 -> blocks.{i}.ls2.gamma\n" P "layernorm.* -> norm.*\n" P "pooler.layernorm.* -> fc_norm.*\n"           \
+      "classifier.* -> head.*\n"                                                                                       \
+      "set ln_eps 1e-12\n"
+static const char beit[] = BEIT_LINES("beit.", "beit.encoder.layer.{i}."),
+                  data2vec[] = BEIT_LINES("data2vec_vision.", "data2vec_vision.encoder.layer.{i}.");
 
 /* A base model's, which has no prefix, beside a classifier of one's own. */
 static const char bare[] =
@@ -83,6 +102,10 @@ static const char *map(const vt_tensors *st) {
         return !vt_tensors_find(st, "cls_classifier.weight") ? deit_one_head : deit_two_heads;
     case SWIN:
         return swin;
+    case BEIT:
+        return beit;
+    case DATA2VEC:
+        return data2vec;
     case BASE:
         return bare;
     default:
@@ -103,7 +126,8 @@ static vt_status check(const vt_tensors *st, vt_err *e) {
 
 const vt_names_def vt_names_def_huggingface = {
     .name = "huggingface",
-    .summary = "Hugging Face transformers 4 and 5: ViT, DeiT, Swin for image classification",
+    .summary = "Hugging Face transformers 4 and 5: ViT, DeiT, Swin, BEiT and data2vec of absolute positions, for image "
+               "classification",
     .recognises = probe,
     .head = "*classifier.*",
     .map = map,
