@@ -46,8 +46,11 @@ static vt_status read_batch(batch *b, const vt_tensors *st, int side, bool targe
     if (!x) return vt_fail(e, VT_E_FORMAT, "%s: tensor x [N,3,H,W] is missing", vt_tensors_path(st));
     if (x->ndim != 4 || x->shape[0] < 1 || x->shape[0] > 1000000 || x->shape[1] != 3 || x->shape[2] != side ||
         x->shape[3] != side)
-        return vt_fail(e, VT_E_SHAPE, "%s: tensor x has shape %s, the model wants [N,3,%d,%d]", vt_tensors_path(st),
-                       vt_shape_text(shape, sizeof shape, x->shape, x->ndim), side, side);
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: tensor x has shape %s, the model wants [N,3,%d,%d] (a network that resizes its input "
+                       "itself: "
+                       "--attack-at native)",
+                       vt_tensors_path(st), vt_shape_text(shape, sizeof shape, x->shape, x->ndim), side, side);
     b->n = (int)x->shape[0];
     b->x = vt_alloc(x->numel * sizeof *b->x);
     if (!b->x) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d images", vt_tensors_path(st), b->n);
