@@ -17,8 +17,13 @@ static vt_status write_map(const char *path, const char *part, vt_err *e) {
     s = s == VT_E_MEMORY ? vt_fail(e, s, "%s", why.text) : vt_weights_open(&fresh, path, part, e);
     bool known = names.map && names.n_rows;
     const char *kin = s == VT_OK && !known ? vt_kin(fresh) : NULL;
+    if (s == VT_OK && known)
+        s = vt_fail(e, VT_E_FORMAT,
+                    "%s: its names are known (%s), so no map is needed: options tell what its tensors do not (vitrine "
+                    "info FILE shows it)",
+                    path, names.scheme);
     if (kin) s = vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, path, kin);
-    if (s == VT_OK) s = vt_sketch(stdout, fresh, known ? &names : NULL, "my.map", e);
+    if (s == VT_OK) s = vt_sketch(stdout, fresh, "my.map", e);
     vt_tensors_close(fresh);
     vt_names_close(&names);
     vt_tensors_close(st);
@@ -40,7 +45,6 @@ const vt_command vt_command_map = {
     .details = "Every tensor stands in it with timm's name as far as names and shapes suggest it, and ? where\n"
                "they do not; then the values that no tensor tells, to fill in. --names refuses a map with a ?\n"
                "left.",
-    .examples = {"vitrine map weights/shapes10-vit > my.map",
-                 "vitrine eval weights/shapes10-vit --names my.map --data datasets/shapes10 --images 0:5"},
+    .examples = {"vitrine map tests/fixtures/golden/train_model.safetensors > my.map", "vitrine list formats"},
     .run = run,
 };

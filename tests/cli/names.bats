@@ -216,12 +216,7 @@ home_made() { # OUT
     logits a.safetensors mine.safetensors --names my.map
     logits b.safetensors "$N/vit.safetensors" --heads 3 --ln-eps 1e-6 $PIXELS
     same_logits a.safetensors b.safetensors
-    # a known file: the lines of its scheme
-    good map "$N/vit_tv.safetensors"
-    says "Its names are known (torchvision)" "heads.head.* -> head.*"
-    printf '%s\nset heads 3\n' "$output" >tv.map # nothing is blank
-    logits a.safetensors "$N/vit_tv.safetensors" --names tv.map --ln-eps 1e-6 $PIXELS
-    same_logits a.safetensors b.safetensors
+    bad 1 "vit_tv.safetensors: its names are known (torchvision), so no map is needed" -- map "$N/vit_tv.safetensors"
     bad 1 nowhere.pth "No such file" -- map nowhere.pth
     bad 2 "needs WEIGHTS" -- map
 }

@@ -20,11 +20,11 @@ typedef enum vt_aspect {
     VT_ASPECT_CHANNELS, /* blue, green, red */
     VT_ASPECT_RESIZE,   /* resize, crop, filter; on bytes or inside the model */
     VT_ASPECT_EPS,      /* LayerNorm's */
-    VT_ASPECT_SCALE,    /* of Q K^T */
     VT_ASPECT_ACT,      /* of the MLP */
     VT_ASPECT_DIST,     /* which of a distilled model's heads answer */
     VT_ASPECT_NETWORK, /* number of attention heads, pre- or post-norm, GELU or ReLU: together, since one alone may help
                           nothing */
+    VT_ASPECT_SCALE,   /* of Q K^T; after the heads, which may have been taken for its cause */
     VT_ASPECT_PATCH,   /* order of the columns of a Linear patch embedding */
     VT_ASPECT_POOL,    /* what the head reads */
     VT_ASPECT_FILE,    /* rows of qkv, the class token's place, a factor of the embedding */

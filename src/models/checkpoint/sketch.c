@@ -22,7 +22,6 @@ typedef struct item {
 typedef struct sketch {
     FILE *f;
     const vt_tensors *st;
-    const vt_rename *known; /* whose lines are written; or NULL */
     item *items;
     int n;
     vt_sketch_units units;
@@ -252,10 +251,9 @@ static void put_unit(const sketch *s, const vt_unit *u) {
         if (u->t[k]) put_line(s, u, u->part[k], ours[k], u->t[k]);
 }
 
-/* A value that a tensor, metadata, a normalisation layer or the known names tell needs no line. */
+/* A value that metadata or a normalisation layer tell needs no line. */
 static void put_blank(const sketch *s, const char *key, const char *why) {
-    if (!vt_tensors_meta(s->st, key) && !(s->known && vt_rename_proven(s->known, key)))
-        fprintf(s->f, "set %-12s ?   # %s\n", key, why);
+    if (!vt_tensors_meta(s->st, key)) fprintf(s->f, "set %-12s ?   # %s\n", key, why);
 }
 
 static void put_heads(const sketch *s) {
@@ -268,16 +266,6 @@ static void put_heads(const sketch *s) {
     if (!vt_tensors_meta(s->st, "num_heads")) put_blank(s, "heads", why);
 }
 
-static void put_proven(const sketch *s) {
-    bool first = true;
-    for (int i = 0; s->known && i < s->known->n_pairs; i++) {
-        const char *const *pair = s->known->pairs + 2 * (size_t)i;
-        if (!s->known->proven[i]) continue;
-        if (first) fputs("\n# What these names prove.\n", s->f);
-        fprintf(s->f, "is %-13s %s\n", pair[0], pair[1]), first = false;
-    }
-}
-
 static void put_values(const sketch *s) {
     static const char *const rows[][2] =
         {{"attn_scale", "on q k^T before the softmax: head (head width ^ -0.5), dim (width ^ -0.5) or a number"},
@@ -287,7 +275,6 @@ static void put_values(const sketch *s) {
          {"post_norm", "0: x + f(norm(x)); 1: norm(x + f(x)), nn.TransformerEncoderLayer's own; neither: --oracle"},
          {"pool", "what the head reads: token (class token), avg (mean of patches), all (of all tokens)"}};
     char words[200];
-    put_proven(s);
     fputs("\n# What no tensor tells. vitrine doctor WEIGHTS --logits FILE --names THIS proves it (docs/models.md).\n",
           s->f);
     put_heads(s);
@@ -301,65 +288,21 @@ static void put_values(const sketch *s) {
     put_blank(s, "act", words);
 }
 
-/* ---- names that are known ---- */
-
-static bool fits(const vt_rename_rule *r, const vt_names_row *row) {
-    vt_binding b;
-    for (int k = 0; k < r->from; k++)
-        if (vt_pattern_match(r->theirs[k], row->was.name, &b) || vt_pattern_match(r->theirs[k], row->origin, &b))
-            return true;
-    return false;
-}
-
-static void put_sum(FILE *f, const char *const *names, int n) {
-    for (int k = 0; k < n; k++) fprintf(f, "%s%s", k ? " + " : "", names[k]);
-}
-
-static void put_rule(FILE *f, const vt_rename_rule *r) {
-    if (!r->to) {
-        fprintf(f, "drop %s %s\n", r->theirs[0], r->why);
-        return;
-    }
-    put_sum(f, r->theirs, r->from);
-    fputs(" -> ", f);
-    put_sum(f, r->ours, r->to);
-    fputc('\n', f);
-}
-
-/* The lines of the scheme's map that take a tensor; each takes those that none before it does. */
-static vt_status put_known(const sketch *s, const vt_names *known, vt_err *e) {
-    bool *used = calloc((size_t)known->map->count + 1, sizeof *used);
-    if (!used) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_tensors_path(s->st));
-    for (int i = 0; i < known->n_rows; i++) {
-        int k = 0;
-        while (k < known->map->count && !fits(&known->map->rules[k], &known->rows[i])) k++;
-        used[k] = k < known->map->count;
-    }
-    for (int k = 0; k < known->map->count; k++)
-        if (used[k] && known->map->rules[k].line) put_rule(s->f, &known->map->rules[k]);
-    free(used);
-    return VT_OK;
-}
-
-static void put_head(const sketch *s, const vt_names *known, const char *name) {
+static void put_head(const sketch *s, const char *name) {
     const char *slash = strrchr(vt_tensors_path(s->st), '/');
     char file[200], map[200];
     vt_text_line(file, sizeof file, slash ? slash + 1 : vt_tensors_path(s->st));
     vt_text_line(map, sizeof map, name);
     fprintf(s->f, "# Map of names for %s: %d tensors, %d blocks, width %lld.\n", file, vt_tensors_count(s->st),
             s->units.blocks, (long long)s->units.width);
-    if (known)
-        fprintf(s->f, "# Its names are known (%s): no map is needed for them. Values that are set here win.\n",
-                known->scheme);
-    else
-        fputs("# theirs -> timm's, guessed from names and shapes: check it. Fill in every ?, or write drop NAME.\n"
-              "# Each block then computes x = x + proj(softmax(attn_scale q k^T) v) of norm1(x), with q, k, v from "
-              "qkv's\n"
-              "# rows in this order, then x = x + fc2(act(fc1(norm2(x)))); post_norm 1: x = norm1(x + ...) instead. A "
-              "block\n"
-              "# whose residual is the normed x, or with anything behind fc2, softmax or proj, no map makes right:\n"
-              "# vitrine eval --oracle evaluates it (docs/oracle.md).\n",
-              s->f);
+    fputs("# theirs -> timm's, guessed from names and shapes: check it. Fill in every ?, or write drop NAME.\n"
+          "# Each block then computes x = x + proj(softmax(attn_scale q k^T) v) of norm1(x), with q, k, v from "
+          "qkv's\n"
+          "# rows in this order, then x = x + fc2(act(fc1(norm2(x)))); post_norm 1: x = norm1(x + ...) instead. A "
+          "block\n"
+          "# whose residual is the normed x, or with anything behind fc2, softmax or proj, no map makes right:\n"
+          "# vitrine eval --oracle evaluates it (docs/oracle.md).\n",
+          s->f);
     fprintf(s->f, "# Then: vitrine info FILE --names %s (docs/models.md, Maps)\n\n", map);
 }
 
@@ -378,23 +321,15 @@ static void put_units(const sketch *s) {
     }
 }
 
-vt_status vt_sketch(FILE *f, const vt_tensors *st, const vt_names *known, const char *map, vt_err *e) {
-    sketch s = {.f = f, .st = st, .known = known ? known->map : NULL};
+vt_status vt_sketch(FILE *f, const vt_tensors *st, const char *map, vt_err *e) {
+    sketch s = {.f = f, .st = st};
     if (vt_tensors_count(st) > VT_SKETCH_MOST)
         return vt_fail(e, VT_E_RANGE, "%s: has %d tensors, a map is guessed for at most %d", vt_tensors_path(st),
                        vt_tensors_count(st), VT_SKETCH_MOST);
     vt_status status = take_items(&s, e);
     if (status == VT_OK) {
         find_blocks(&s), find_units(&s), vt_sketch_guess(&s.units);
-        put_head(&s, known, map);
-        if (known)
-            status = put_known(&s, known, e);
-        else
-            put_units(&s);
-        if (known && known->def)
-            fputs("\n# set KEY VALUE for what neither the file nor a config.json beside it tells (vitrine info).\n", f);
-        else
-            put_values(&s);
+        put_head(&s, map), put_units(&s), put_values(&s);
     }
     free(s.items), free(s.units.u);
     return status;

@@ -10,10 +10,9 @@
 
 enum { VT_SKETCH_MOST = 4096 }; /* tensors; looking for what repeats takes their square */
 
-/* st as it was read, before any names were applied. known: what vt_names_apply made of another handle of the file,
- * whose lines then stand in place of guesses; NULL: nothing. `map` names the file that the user will write, in the
- * comment that says how to go on. */
-vt_status vt_sketch(FILE *f, const vt_tensors *st, const vt_names *known, const char *map, vt_err *e);
+/* st as it was read, before any names were applied. `map` names the file that the user will write, in the comment that
+ * says how to go on. */
+vt_status vt_sketch(FILE *f, const vt_tensors *st, const char *map, vt_err *e);
 
 /* ---- between sketch.c and sketch_guess.c ---- */
 

@@ -52,7 +52,7 @@ static const struct path {
     {.line = "convert wide.pth o/x.safetensors --heads 2 --mean 0.5 --std 0.5 --form pool=token --force",
      .from = "empty"},
     {.line = "convert swin.safetensors o/x.safetensors --mean 0.5 --std 0.5 --force", .from = "empty"},
-    {.line = "map wide.pth"},
+    {.line = "map odd.safetensors"},
     {.line = "new --set dim=8 depth=1 heads=2 patch=16 image=32 classes=10 -o o"},
     {.line = "list attacks"},
     {.line = "completion bash"},
@@ -152,6 +152,7 @@ static const struct {
 static const struct {
     const char *name, *from;
 } fixtures[] = {{"wide.pth", "tests/fixtures/home/kent_vit_wide.pth"},
+                {"odd.safetensors", "tests/fixtures/golden/train_model.safetensors"},
                 {"lightning.pth", "tests/fixtures/home/lightning.pth"},
                 {"swin.safetensors", "tests/fixtures/names/swin_hf5.safetensors"},
                 {"vit.safetensors", "tests/fixtures/golden/vit_cls.weights.safetensors"},

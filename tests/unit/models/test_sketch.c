@@ -26,12 +26,12 @@ static vt_tensors *dict(const char *lines) {
 }
 
 /* The map of st, with single blanks between words. */
-static char *sketch(const vt_tensors *st, const vt_names *known) {
+static char *sketch(const vt_tensors *st) {
     char *text;
     size_t size, to = 0;
     vt_err e = {0};
     FILE *f = open_memstream(&text, &size);
-    if (vt_sketch(f, st, known, "my.map", &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_sketch(f, st, "my.map", &e) != VT_OK) fail_msg("%s", e.text);
     fclose(f);
     for (size_t i = 0; i < size; i++)
         if (text[i] != ' ' || (to && text[to - 1] != ' ')) text[to++] = text[i];
@@ -111,7 +111,7 @@ static void test_forms(void **state) {
     };
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         vt_tensors *st = dict(cases[i].dict);
-        char *text = sketch(st, NULL);
+        char *text = sketch(st);
         for (int k = 0; k < 9 && cases[i].lines[k]; k++) holds(text, cases[i].lines[k]);
         assert_null(strstr(text, "num_batches"));
         assert_non_null(strstr(text, "x = x + fc2(act(fc1(norm2(x))))")); /* what will be computed */
@@ -124,7 +124,7 @@ static void test_forms(void **state) {
 static void test_strange_names(void **state) {
     (void)state;
     vt_tensors *st = dict(BLOCK("b.0.") "a#b 8\nstar* 8\n{i} 8\nset 8\n? 8\n-> 8\nline\x1b[31m 8\n");
-    char *text = sketch(st, NULL);
+    char *text = sketch(st);
     vt_rename *m;
     vt_err e = {0};
     int comments = 0;
@@ -165,7 +165,7 @@ static void test_guess_is_right(void **state) {
         vt_err e = {0};
         snprintf(path, sizeof path, "tests/fixtures/names/%s.safetensors", files[i]);
         vt_tensors *st = open_file(path), *twin = open_file(path);
-        text = rest = sketch(st, NULL);
+        text = rest = sketch(st);
         snprintf(map, sizeof map, "%s", at("%s.map", files[i]));
         FILE *f = fopen(map, "w");
         while ((line = strsep(&rest, "\n"))) {
@@ -195,42 +195,6 @@ static void test_guess_is_right(void **state) {
     }
 }
 
-/* Names that are known come with the lines of their scheme that take a tensor. */
-static void test_known(void **state) {
-    (void)state;
-    vt_names names;
-    vt_err e = {0};
-    vt_tensors *st = open_file("tests/fixtures/names/vit_tv.safetensors"),
-               *fresh = open_file("tests/fixtures/names/vit_tv.safetensors");
-    assert_int_equal(vt_names_apply(&names, st, NULL, &e), VT_OK);
-    char *text = sketch(fresh, &names);
-    if (!strstr(text, "# Its names are known (torchvision)")) fail_msg("%s", text);
-    if (!strstr(text, "\nconv_proj.* -> patch_embed.proj.*\n")) fail_msg("%s", text);
-    if (strstr(text, "linear_1") || strstr(text, " ? ")) fail_msg("%s", text);
-    free(text);
-    vt_names_close(&names);
-    vt_tensors_close(st), vt_tensors_close(fresh);
-}
-
-/* What the names of a shipped map prove stands there filled in: the map says no less than the names alone. */
-static void test_proven(void **state) {
-    (void)state;
-    vt_names names;
-    vt_err e = {0};
-    vt_tensors *st = open_file("tests/fixtures/home/simple.safetensors"),
-               *fresh = open_file("tests/fixtures/home/simple.safetensors");
-    assert_int_equal(vt_names_apply(&names, st, NULL, &e), VT_OK);
-    char *text = sketch(fresh, &names);
-    static const char *const is[] = {"\nis positions sincos\n", "\nis patch_order hwc\n", "\nis post_norm 0\n",
-                                     "\nis act gelu\n",         "\nis ln_eps 1e-5\n",     "\nset heads ? "};
-    for (size_t i = 0; i < T_COUNT(is); i++)
-        if (!strstr(text, is[i])) fail_msg("no %s in: %s", is[i], text);
-    if (strstr(text, "set ln_eps") || strstr(text, "set act")) fail_msg("%s", text);
-    free(text);
-    vt_names_close(&names);
-    vt_tensors_close(st), vt_tensors_close(fresh);
-}
-
 static void test_too_many(void **state) {
     (void)state;
     vt_tensors *st;
@@ -241,7 +205,7 @@ static void test_too_many(void **state) {
         vt_tensor t = {.name = vt_tensors_text(st, NULL, "x.%d", i), .dtype = VT_F32, .numel = 1, .data = &zero};
         assert_int_equal(vt_tensors_add(st, &t, NULL), VT_OK);
     }
-    t_says(vt_sketch(NULL, st, NULL, "my.map", &e), VT_E_RANGE, &e, "big: has 4097 tensors", "at most 4096");
+    t_says(vt_sketch(NULL, st, "my.map", &e), VT_E_RANGE, &e, "big: has 4097 tensors", "at most 4096");
     vt_tensors_close(st);
 }
 
@@ -282,8 +246,7 @@ static void test_kin(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),          cmocka_unit_test(test_strange_names), cmocka_unit_test(test_blanks),
-        cmocka_unit_test(test_guess_is_right), cmocka_unit_test(test_proven),        cmocka_unit_test(test_known),
-        cmocka_unit_test(test_too_many),       cmocka_unit_test(test_kin),
+        cmocka_unit_test(test_guess_is_right), cmocka_unit_test(test_too_many),      cmocka_unit_test(test_kin),
     };
     return cmocka_run_group_tests_name("sketch", tests, make_tmp, remove_tmp);
 }
