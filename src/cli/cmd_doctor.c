@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "cli/doctor_logits.h"
 #include "cli/known.h"
 #include "cli/run_args.h"
 #include "core/stats.h"
-#include "eval/doctor/doctor_logits.h"
+#include "eval/doctor/doctor.h"
 #include "models/arch.h"
 #include "models/checkpoint/doubt.h"
 
@@ -232,92 +233,9 @@ static vt_status examine(job *j, vt_err *e) {
     return VT_OK;
 }
 
-/* ---- against logits ---- */
-
-/* The checkpoint as it is read for images of this shape, which tell the side where nothing else does. */
-static vt_status open_for(vt_model **m, const vt_cli *c, const vt_saved_logits *s, const char *path, vt_err *e) {
-    vt_overrides o;
-    VT_TRY(vt_cli_overrides(c, &o, e));
-    if (s->shape.height == s->shape.width) o.shown = s->shape.width;
-    VT_TRY(vt_model_open(m, c->positional[0], &o, e));
-    vt_shape want = vt_config_shape(&(*m)->config);
-    if (!vt_shape_same(s->shape, want))
-        return vt_fail(e, VT_E_USAGE, "%s: x has images of " VT_CHW ", the model takes " VT_CHW, path,
-                       VT_CHW_OF(s->shape), VT_CHW_OF(want));
-    if (s->classes == (*m)->config.classes) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "%s: logits of %d classes, the model has %d", path, s->classes, (*m)->config.classes);
-}
-
-static vt_status no_reading(const vt_logits_match *r, const vt_saved_logits *s, const char *path, vt_err *e) {
-    bool rounded = !s->precise && r->difference < 0.02 * s->span;
-    return vt_fail(e, VT_E_NUMERIC,
-                   "%s: no reading fits: of %d tried%s the nearest differs by %.3g, where logits span %.3g%s: the "
-                   "network computes what no option says, or these are logits of other weights or of a model in "
-                   "training mode; vitrine eval --oracle evaluates it in its own program (docs/oracle.md)",
-                   path, r->tried, r->all ? "" : ", as many as time allows,", r->difference, s->span,
-                   rounded ? " (half precision or TF32 may explain it: save from model.eval().double())" : "");
-}
-
-static vt_status print_match(const vt_logits_match *r, const vt_model *m, const vt_saved_logits *s, const char *path,
-                             vt_err *e) {
-    const vt_setting first = {.config = m->config};
-    char options[1000], changed[400];
-    vt_setting_options(changed, sizeof changed, &r->setting, &first);
-    vt_setting_all_options(options, sizeof options, m, &r->setting, &first);
-    printf("%d images and logits of %d classes, %s; the logits span %.3g\n", s->n, s->classes,
-           s->precise ? "computed in double" : "in float32", s->span);
-    if (*changed || !r->equal) printf("as it is: differs by %.3g\n", r->present);
-    if (!r->equal) {
-        if (*changed) printf("nearest: %s: differs by %.3g\n", changed, r->difference);
-        return no_reading(r, s, path, e);
-    }
-    printf("%s%s: equal within %.2g: this reading is proven on %d image%s\n", *changed ? "with " : "as it is", changed,
-           r->difference, s->n, s->n > 1 ? "s" : "");
-    if (*r->also)
-        printf("these logits do not tell it from: %s%s\n", r->also,
-               s->precise ? "" : " (logits of model.double() may)");
-    if (*options) printf("use: %s\n", options);
-    vt_setting_told(options, sizeof options, m, &r->setting);
-    if (*options) printf("a copy that assumes nothing: vitrine convert %s COPY.safetensors %s\n", m->path, options);
-    return VT_OK;
-}
-
-static vt_status compare_logits(const vt_cli *c, const char *path, vt_err *e) {
-    static const char *const others[] = {"data", "images", "split", "seed", "preprocess", "attack-at", "oracle"};
-    static bool tty;
-    static vt_doctor d;
-    long long threads;
-    vt_saved_logits saved;
-    vt_logits_match r;
-    vt_model *m = NULL;
-    const char *weights;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (vt_cli_has(c, others[i]))
-            return vt_fail(e, VT_E_USAGE, "--logits brings images of its own for a checkpoint: leave --%s out",
-                           others[i]);
-    VT_TRY(vt_cli_weights(c, &weights, e));
-    VT_TRY(vt_cli_threads(c, &threads, e));
-    tty = isatty(STDERR_FILENO);
-    vt_status s = vt_saved_logits_read(&saved, path, e);
-    if (s == VT_OK) s = open_for(&m, c, &saved, path, e);
-    if (s == VT_OK) {
-        vt_setting present = {.config = m->config};
-        d = (vt_doctor){.model = m,
-                        .threads = (int)threads,
-                        .aspects = VT_ASPECT_ALL,
-                        .progress = {.show = vt_cli_show, .ctx = &tty, .live = tty},
-                        .interrupt = vt_cli_interruptible()};
-        s = vt_doctor_logits(&r, &d, &saved, &present, e);
-    }
-    if (s == VT_OK) s = print_match(&r, m, &saved, path, e);
-    vt_saved_logits_free(&saved);
-    vt_model_close(m);
-    return s;
-}
-
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
-    if (vt_cli_has(c, "logits")) return compare_logits(c, vt_cli_get(c, "logits"), e);
+    if (vt_cli_has(c, "logits")) return vt_cli_doctor_logits(c, e);
     j = (job){0};
     vt_status s = parse(&j, c, e);
     if (s == VT_OK && !j.subject.remote) vt_cli_say_assumed(j.model);

@@ -66,6 +66,15 @@ END
     judge 1 "strange.npz: no reading fits" "--oracle"
 }
 
+@test "logits of another state dict of the file: that part is named" {
+    local two=$ROOT/tests/fixtures/pth/parts_ema.pth
+    saved ema.npz "$two" --part ema --heads 2 --mean 0.5 --std 0.5
+    good doctor "$two" --logits ema.npz
+    says "with --part ema --mean 0.5 --std 0.5 --heads 2: equal within " "use: --part ema --heads 2 --mean 0.5 --std 0.5" "COPY.safetensors --part ema --heads 2"
+    vt doctor "$two" --logits ema.npz --part model
+    judge 1 "no reading fits"
+}
+
 @test "files of logits that are refused: one sentence, exit 2" {
     saved right.npz "$SHAPES"
     bad 1 "nowhere.npz: cannot be opened" -- doctor "$SHAPES" --logits nowhere.npz

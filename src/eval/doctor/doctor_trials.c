@@ -252,7 +252,8 @@ static void add_file(list *l, vt_field f, const char *form, const char *what) {
 static void add_files(list *l) {
     char form[60];
     const vt_config *c = &l->present->config;
-    if (c->qkv_rows != VT_QKV_HEADS) add_file(l, VT_FIELD_QKV_ROWS, "qkv_rows=heads", "rows of qkv: q, k, v of a head");
+    if (c->qkv_rows != VT_QKV_HEADS && c->heads > 1)
+        add_file(l, VT_FIELD_QKV_ROWS, "qkv_rows=heads", "rows of qkv: q, k, v of a head");
     if (c->qkv_rows != VT_QKV_DIMS)
         add_file(l, VT_FIELD_QKV_ROWS, "qkv_rows=dims", "rows of qkv: q, k, v of a dimension");
     if (!c->class_last) add_file(l, VT_FIELD_CLASS_LAST, "class_last=1", "class token behind the patches");
@@ -392,7 +393,8 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     if (a->heads != b->heads) say(&t, " --heads %d", a->heads);
     say_form(&t, "post_norm", a, b);
     if (a->ln_eps != b->ln_eps) say(&t, " --ln-eps %g", a->ln_eps);
-    if (a->attn_scale != b->attn_scale && !(by_head_width(a) && by_head_width(b))) say_scale(&t, a);
+    bool follows = by_head_width(b) && a->heads != b->heads; /* it would be another by itself */
+    if (by_head_width(a) ? !by_head_width(b) : follows || a->attn_scale != b->attn_scale) say_scale(&t, a);
     say_form(&t, "act", a, b);
     say_form(&t, "dist_head", a, b);
     say_form(&t, "pool", a, b);
@@ -409,7 +411,7 @@ static void leave_out(vt_config *c, const vt_config *now, const vt_model *m, vt_
     const vt_form *f = vt_forms(&n);
     for (; n--; f++)
         if (m->doubt[f->field] >= least) vt_form_text(now, f, word, sizeof word), vt_form_set(c, f, word, "", NULL);
-    if (m->doubt[VT_FIELD_HEADS] >= least) c->heads = now->heads, c->attn_scale = now->attn_scale;
+    if (m->doubt[VT_FIELD_HEADS] >= least) *c = with_heads(c, now->heads);
     if (m->doubt[VT_FIELD_SCALE] >= least) c->attn_scale = now->attn_scale;
     if (m->doubt[VT_FIELD_LN_EPS] >= least) c->ln_eps = now->ln_eps;
     if (m->doubt[VT_FIELD_MEAN] < least && m->doubt[VT_FIELD_STD] < least) return;

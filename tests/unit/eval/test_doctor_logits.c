@@ -84,6 +84,8 @@ static void pool(vt_config *c) { c->pool = VT_POOL_AVG, c->norm_first = true; }
 static void order(vt_config *c) { c->patch_order = VT_PATCH_HWC; }
 static void scale(vt_config *c) { c->attn_scale = 1 / sqrt(32); }
 
+static void rows(vt_config *c) { c->qkv_rows = VT_QKV_DIMS; }
+static void last(vt_config *c) { c->class_last = true; }
 static void none(vt_config *c) { (void)c; }
 static const struct {
     void (*change[2])(vt_config *);
@@ -94,6 +96,8 @@ static const struct {
     {{heads}, "--heads 1"},
     {{act}, "--form act=gelu_tanh"},
     {{eps}, "--ln-eps 1e-05"},
+    {{rows}, "--form qkv_rows=dims"},
+    {{last}, "--form class_last=1"},
     {{order, scale}, "--attn-scale dim --form patch_order=hwc"},
     {{relu, pool}, "--form post_norm=1 --form act=relu --form pool=avg"},
 };
@@ -110,6 +114,7 @@ static vt_logits_match match(const vt_model *m, const vt_saved_logits *s, const 
 static void test_found(void **state) {
     (void)state;
     vt_model *m = model_of(VT_PATCH_CHW);
+    m->doubt[VT_FIELD_QKV_ROWS] = m->doubt[VT_FIELD_CLASS_LAST] = VT_ASSUMED;
     const vt_setting present = {.config = m->config};
     for (size_t i = 0; i < 2 * T_COUNT(cases); i++) {
         vt_setting truth = present;
@@ -127,6 +132,26 @@ static void test_found(void **state) {
         if (precise) assert_string_equal(r.also, "");
         vt_saved_logits_free(&s);
     }
+    vt_model_close(m);
+}
+
+/* The scale of one head is that of the whole width: it is no longer so with the heads that are found. */
+static void test_scale(void **state) {
+    (void)state;
+    vt_model *m = model_of(VT_PATCH_CONV);
+    vt_setting truth = {.config = m->config};
+    char text[300];
+    scale(&truth.config), heads(&m->config);
+    const vt_setting present = {.config = m->config};
+    vt_saved_logits s = saved_of(m, &truth, true);
+    vt_logits_match r = match(m, &s, &present, VT_ASPECT_ALL);
+    vt_setting_options(text, sizeof text, &r.setting, &present);
+    assert_true(r.equal);
+    assert_string_equal(text, "--heads 2 --attn-scale dim");
+    m->doubt[VT_FIELD_HEADS] = VT_OPEN;
+    vt_setting_all_options(text, sizeof text, m, &r.setting, &present);
+    assert_string_equal(text, "--heads 2 --attn-scale dim");
+    vt_saved_logits_free(&s);
     vt_model_close(m);
 }
 
@@ -211,10 +236,8 @@ static void test_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_found),
-        cmocka_unit_test(test_none),
-        cmocka_unit_test(test_also),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_found), cmocka_unit_test(test_scale), cmocka_unit_test(test_none),
+        cmocka_unit_test(test_also),  cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests_name("doctor against logits", tests, make_tmp, remove_tmp);
 }
