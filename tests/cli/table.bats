@@ -171,6 +171,9 @@ primary:
   at equal clean accuracy: {above: SpecFormer, frontier: [TransFormer, long], at: clean, column: FGSM}
 figures:
   two <&> epochs: {x: clean, y: FGSM}
+calibrations:
+  epochs: {rows: [TransFormer, long], column: clean}
+  rate: {rows: [pulled], points: {"1": 40, "10": 50.5, "100": 45}}
 END
 }
 
@@ -178,8 +181,11 @@ END
     place
     fixed
     good table s.yaml --out s
-    says "Primary comparisons, fixed before" "Secondary orderings" "Warning: the penalty of idle changed sigma Q by" ", sigma V by" "Warning: the penalty of one branch changed sigma V by" "few: fgsm, linf eps 8/255; images 3:7; seed 0; orders nothing"
+    says "Primary comparisons, fixed before" "Secondary orderings" "Warning: the penalty of idle changed its targets by" "sigma Q by" ", sigma V by" "Warning: the penalty of one branch changed its targets by" "few: fgsm, linf eps 8/255; images 3:7; seed 0; orders nothing"
     [[ $output != *"the penalty of pulled"* ]] || fail "a strong penalty is called idle"
+    says "Warning: calibration, epochs: best value at the end of its grid" "Calibration, rate: best at 10 (50.50), inner maximum of 3 values."
+    truth s/fixed.json '.calibrations | map(.name) == ["epochs", "rate"] and map(.inner) == [false, true] and .[1].best == "10"'
+    truth s/fixed.json 'all(.orderings[]; .verdict == "not tested" and (.untested == "no calibration" or .untested == "the penalty did nothing"))'
     truth s/fixed.json '[.cells[] | select(.attack == "few")] | all(.images == 4 and (.seeds | length) == 1) and length == 3'
     truth s/fixed.json '[.orderings[] | select(.primary)] | length == 2 and .[1].frontier == ["TransFormer", "long"] and all(.p_holm >= .p and .seeds == 2)'
     truth s/fixed.json '[.orderings[] | select(.primary | not)] | length == 3 and all(.p_holm == null and .attack != "few")' # FGSM: SpecFormer > TransFormer is primary

@@ -67,6 +67,11 @@ static const field figure_fields[] = {{"x", TEXT, AT(vt_manifest_figure, x_name)
                                       {"y", TEXT, AT(vt_manifest_figure, y_name)},
                                       {"data", TEXT, AT(vt_manifest_figure, data_name)},
                                       {NULL, TEXT, 0}};
+static const field calibration_fields[] = {{"rows", WORDS, AT(vt_manifest_calibration, row_names)},
+                                           {"points", KEYED, AT(vt_manifest_calibration, points)},
+                                           {"column", TEXT, AT(vt_manifest_calibration, column_name)},
+                                           {"data", TEXT, AT(vt_manifest_calibration, data_name)},
+                                           {NULL, TEXT, 0}};
 static const field top_fields[] = {{"name", TEXT, AT(vt_manifest, name)},
                                    {"title", TEXT, AT(vt_manifest, title)},
                                    {"table", TEXT, AT(vt_manifest, table)},
@@ -76,6 +81,7 @@ static const field top_fields[] = {{"name", TEXT, AT(vt_manifest, name)},
                                    {"subject", WORDS, AT(vt_manifest, subjects)},
                                    {"orderings", WORDS, AT(vt_manifest, orderings)},
                                    {"notes", WORDS, AT(vt_manifest, notes)},
+                                   {"comparable", WORDS, AT(vt_manifest, comparable)},
                                    {"sources", KEYED, AT(vt_manifest, sources)},
                                    {"seeds", WORDS, AT(vt_manifest, seed_words)},
                                    {"data", RECORDS, 0},
@@ -83,17 +89,21 @@ static const field top_fields[] = {{"name", TEXT, AT(vt_manifest, name)},
                                    {"rows", RECORDS, 2},
                                    {"primary", RECORDS, 3},
                                    {"figures", RECORDS, 4},
+                                   {"calibrations", RECORDS, 5},
                                    {NULL, TEXT, 0}};
 
+#define LIST(key, fields, type, member)                                                                                \
+    { key, fields, sizeof(type), AT(vt_manifest, member), AT(vt_manifest, n_##member) }
 static const struct {
     const char *name;
     const field *fields;
-    size_t size;
-} records[] = {{"data", data_fields, sizeof(vt_manifest_data)},
-               {"attacks", attack_fields, sizeof(vt_manifest_attack)},
-               {"rows", row_fields, sizeof(vt_manifest_row)},
-               {"primary", primary_fields, sizeof(vt_manifest_primary)},
-               {"figures", figure_fields, sizeof(vt_manifest_figure)}};
+    size_t size, list, count; /* of an item; where vt_manifest has the list, and its length */
+} records[] = {LIST("data", data_fields, vt_manifest_data, data),
+               LIST("attacks", attack_fields, vt_manifest_attack, attacks),
+               LIST("rows", row_fields, vt_manifest_row, rows),
+               LIST("primary", primary_fields, vt_manifest_primary, primary),
+               LIST("figures", figure_fields, vt_manifest_figure, figures),
+               LIST("calibrations", calibration_fields, vt_manifest_calibration, calibrations)};
 
 /* ---- reading by the schema ---- */
 
@@ -161,12 +171,8 @@ static vt_status read_records(vt_manifest *m, int which, const vt_yaml_node *x, 
     if (x->n > MOST) return wrong(m, x, "holds more than 512 names", e);
     char *items = calloc((size_t)x->n, records[which].size);
     if (!items) return no_memory(m, e);
-    if (which == 0) m->data = (vt_manifest_data *)(void *)items;
-    if (which == 1) m->attacks = (vt_manifest_attack *)(void *)items;
-    if (which == 2) m->rows = (vt_manifest_row *)(void *)items;
-    if (which == 3) m->primary = (vt_manifest_primary *)(void *)items;
-    if (which == 4) m->figures = (vt_manifest_figure *)(void *)items;
-    int *const counts[] = {&m->n_data, &m->n_attacks, &m->n_rows, &m->n_primary, &m->n_figures}, *n = counts[which];
+    memcpy((char *)m + records[which].list, &items, sizeof items); /* as a pointer to its own type */
+    int *n = (int *)(void *)((char *)m + records[which].count);
     for (int i = 0; i < x->n; i++) {
         void *to = items + (size_t)i * records[which].size;
         *n = i + 1;
@@ -288,52 +294,21 @@ static vt_status all_named(const vt_manifest *m, vt_manifest_kind which, const v
 /* Options pass through to the command that makes a cell, behind its own words, and there the last word counts: one that
  * says again what the manifest or the cell says would make the table say what was not measured. */
 static vt_status check_options(const vt_words *w, const char *where, vt_err *e) {
-    static const char *const taken[] = {"data",
-                                        "images",
-                                        "split",
-                                        "attack",
-                                        "profile",
-                                        "surrogate",
-                                        "as-published",
-                                        "eight-bit",
-                                        "eps",
-                                        "individual",
-                                        "targets",
-                                        "norm",
-                                        "threat",
-                                        "seed",
-                                        "seeds",
-                                        "wrap",
-                                        "out",
-                                        "resume",
-                                        "threads",
-                                        "init",
-                                        "from",
-                                        "no-selftest",
-                                        "verbose",
-                                        "set",
-                                        "dry-run",
-                                        "expect-robust",
-                                        "skip-not-finite",
-                                        "max-steps",
-                                        "exhaustive",
-                                        "corruption",
-                                        "severity",
-                                        "json",
-                                        "quiet",
-                                        "fail-under",
-                                        "batch",
-                                        "oracle",
-                                        "oracle-timeout",
-                                        "surrogate-oracle",
-                                        "search"};
-    for (int i = 0; i < w->n; i++)
-        for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
-            if (strcspn(w->word[i], "=") == strlen(taken[k]) && !strncmp(w->word[i], taken[k], strlen(taken[k])))
-                return vt_fail(e, VT_E_USAGE,
-                               "%s: the option '%.60s' is refused: what is asked of a cell is for the manifest's own "
-                               "keys, options say how a model and its images are read",
-                               where, w->word[i]);
+    static const char taken[] =
+        " data images split attack profile surrogate as-published eight-bit eps individual targets norm "
+        "threat seed seeds wrap out resume threads init from no-selftest verbose set dry-run "
+        "expect-robust skip-not-finite max-steps exhaustive corruption severity json quiet fail-under "
+        "batch oracle oracle-timeout surrogate-oracle search ";
+    char word[80];
+    for (int i = 0; i < w->n; i++) {
+        snprintf(word, sizeof word, " %.70s", w->word[i]);
+        word[strcspn(word, "=")] = 0;
+        if (strstr(taken, strcat(word, " ")))
+            return vt_fail(e, VT_E_USAGE,
+                           "%s: the option '%.60s' is refused: what is asked of a cell is for the manifest's own "
+                           "keys, options say how a model and its images are read",
+                           where, w->word[i]);
+    }
     return VT_OK;
 }
 
@@ -483,6 +458,29 @@ static vt_status check_primary(const vt_manifest *m, vt_manifest_primary *p, vt_
     return VT_OK;
 }
 
+static vt_status check_calibration(const vt_manifest *m, vt_manifest_calibration *c, vt_err *e) {
+    char where[400], *end;
+    snprintf(where, sizeof where, "%.300s: calibration %.60s", m->path, c->name);
+    if (!c->row_names.n || !c->points.n == !c->column_name)
+        return vt_fail(e, VT_E_USAGE, "%s needs rows, and either a column or points", where);
+    for (int i = 0; i < c->points.n; i++)
+        if (strtod(c->points.pair[i].value, &end), *end || end == c->points.pair[i].value)
+            return vt_fail(e, VT_E_USAGE, "%s: the point %.40s is '%.40s', must be a number", where,
+                           c->points.pair[i].key, c->points.pair[i].value);
+    if (!c->data_name && m->n_data > 1) return vt_fail(e, VT_E_USAGE, "%s needs data: there are several", where);
+    if (c->data_name) VT_TRY(vt_manifest_named(m, VT_MANIFEST_DATA, c->data_name, where, &c->data, e));
+    if (c->column_name) VT_TRY(accuracy_column(m, c->column_name, where, &c->column, e));
+    if (!(c->rows = calloc((size_t)c->row_names.n, sizeof *c->rows))) return no_memory(m, e);
+    for (; c->n_rows < c->row_names.n; c->n_rows++) {
+        int *row = &c->rows[c->n_rows];
+        VT_TRY(vt_manifest_named(m, VT_MANIFEST_ROW, c->row_names.word[c->n_rows], where, row, e));
+        if (c->column_name && !vt_manifest_has(m, *row, c->data, c->column))
+            return vt_fail(e, VT_E_USAGE, "%s: row %s has no cell in the column %s", where, m->rows[*row].name,
+                           c->column_name);
+    }
+    return VT_OK;
+}
+
 static vt_status check_figure(const vt_manifest *m, vt_manifest_figure *f, vt_err *e) {
     char where[400];
     snprintf(where, sizeof where, "%.300s: figure %.60s", m->path, f->name);
@@ -520,6 +518,7 @@ static vt_status check(vt_manifest *m, vt_err *e) {
     for (int i = 0; i < m->n_primary; i++) VT_TRY(check_primary(m, &m->primary[i], e));
     VT_TRY(from_here(m, &m->published_file, e));
     VT_TRY(from_here(m, &m->claims_file, e));
+    for (int i = 0; i < m->n_calibrations; i++) VT_TRY(check_calibration(m, &m->calibrations[i], e));
     for (int i = 0; i < m->n_figures; i++) VT_TRY(check_figure(m, &m->figures[i], e));
     return check_orderings(m, e);
 }
@@ -553,10 +552,12 @@ void vt_manifest_close(vt_manifest *m) {
     }
     for (int i = 0; i < m->n_attacks; i++) free(m->attacks[i].data.word), free(m->attacks[i].seed_words.word);
     for (int i = 0; i < m->n_primary; i++) free(m->primary[i].frontier_names.word), free(m->primary[i].rows);
+    for (int i = 0; i < m->n_calibrations; i++)
+        free(m->calibrations[i].row_names.word), free(m->calibrations[i].points.pair), free(m->calibrations[i].rows);
     for (int i = 0; i < m->n_data; i++) free(m->data[i].set.word), free(m->data[i].options.word);
     for (int i = 0; i < m->n_joined; i++) free(m->joined[i]);
     free(m->joined), free(m->rows), free(m->attacks), free(m->data), free(m->primary), free(m->figures),
-        free(m->match.pair), free(m->sources.pair);
+        free(m->calibrations), free(m->comparable.word), free(m->match.pair), free(m->sources.pair);
     free(m->seed_words.word), free(m->orderings.word), free(m->notes.word), free(m->subjects.word);
     vt_yaml_free(m->tree);
     free(m->path), free(m->dir);

@@ -62,6 +62,16 @@ typedef struct vt_manifest_primary {
     int n_rows;
 } vt_manifest_primary;
 
+/* A value that was chosen as the best of an ordered grid. Without points the grid is the rows themselves, in a column;
+ * with them it was measured elsewhere, and the rows are those that have the best value. */
+typedef struct vt_manifest_calibration {
+    const char *name, *column_name, *data_name;
+    vt_words row_names;
+    vt_keyed points; /* value of the grid: what was measured there, more is better */
+    int *rows;       /* [n_rows] */
+    int n_rows, column, data;
+} vt_manifest_calibration;
+
 /* A panel of the picture: one column's accuracy over another's. */
 typedef struct vt_manifest_figure {
     const char *name, *x_name, *y_name, *data_name;
@@ -73,14 +83,16 @@ typedef struct vt_manifest {
     vt_yaml_node *tree; /* all strings point into it */
     const char *name, *title, *table, *published_file, *claims_file;
     vt_words seed_words, subjects, orderings, notes;
-    vt_keyed match;   /* keys of the published file that all cells share */
-    vt_keyed sources; /* of files that rows start from, by name without folder: where to fetch them */
+    vt_words comparable; /* backbones of the published file that are near this table's networks in size */
+    vt_keyed match;      /* keys of the published file that all cells share */
+    vt_keyed sources;    /* of files that rows start from, by name without folder: where to fetch them */
     vt_manifest_data *data;
     vt_manifest_attack *attacks;
     vt_manifest_row *rows;
     vt_manifest_primary *primary; /* [n_primary]; none: all orderings are one family */
     vt_manifest_figure *figures;
-    int n_data, n_attacks, n_rows, n_primary, n_figures;
+    vt_manifest_calibration *calibrations;
+    int n_data, n_attacks, n_rows, n_primary, n_figures, n_calibrations;
     char **joined; /* paths made here */
     int n_joined;
 } vt_manifest;

@@ -168,17 +168,22 @@ static bool lacks_seeds(const vt_table *t, const vt_table_ordering *o) {
 static vt_table_verdict judge(const vt_table_ordering *o, bool lacking) {
     bool frontier = o->primary && o->primary->at >= 0, decided = o->adjusted <= VT_TABLE_ALPHA;
     if (!o->d.seeds || lacking) return VT_TABLE_ABSENT;
+    if (o->untested) return VT_TABLE_UNTESTED;
     if (!frontier && !o->d.for_it && !o->d.other) return VT_TABLE_IDENTICAL;
     if (decided && o->d.points > 0) return VT_TABLE_HELD;
     if (decided && o->d.points < 0) return VT_TABLE_CONTRADICTED;
-    return o->smaller ? VT_TABLE_SMALLER : VT_TABLE_UNDECIDED;
+    return o->smaller ? VT_TABLE_SMALLER : o->within ? VT_TABLE_WITHIN : VT_TABLE_UNDECIDED;
 }
 
 const char *vt_table_verdict_name(vt_table_verdict v) {
-    static const char *const names[VT_TABLE_VERDICTS] =
-        {[VT_TABLE_UNDECIDED] = "undecided",       [VT_TABLE_HELD] = "held",
-         [VT_TABLE_CONTRADICTED] = "contradicted", [VT_TABLE_SMALLER] = "smaller than published",
-         [VT_TABLE_IDENTICAL] = "identical",       [VT_TABLE_ABSENT] = "not there"};
+    static const char *const names[VT_TABLE_VERDICTS] = {[VT_TABLE_UNDECIDED] = "undecided",
+                                                         [VT_TABLE_HELD] = "held",
+                                                         [VT_TABLE_CONTRADICTED] = "contradicted",
+                                                         [VT_TABLE_SMALLER] = "smaller than published",
+                                                         [VT_TABLE_WITHIN] = "within the published range",
+                                                         [VT_TABLE_UNTESTED] = "not tested",
+                                                         [VT_TABLE_IDENTICAL] = "identical",
+                                                         [VT_TABLE_ABSENT] = "not there"};
     return names[v];
 }
 
@@ -197,7 +202,9 @@ static vt_status decide(vt_table *t, vt_err *e) {
         vt_table_ordering *o = &t->orderings[i];
         o->corrected = i < family;
         o->adjusted = !o->d.seeds ? NAN : o->corrected ? adjusted[i] : o->d.p;
-        o->smaller = o->gap > 0 && o->d.high < o->gap;
+        o->untested = vt_table_untested(t, o);
+        vt_table_ranges(t, o);
+        o->smaller = o->gap > 0 && o->d.high < (o->comparable.n ? o->comparable.least : o->gap);
         o->verdict = judge(o, lacks_seeds(t, o));
     }
     free(p);

@@ -92,12 +92,23 @@ static int sample(const vt_difference *d, char *out, size_t size) {
                     (long long)d->for_it, (long long)d->other, (long long)d->images);
 }
 
+/* " (published: by 7.18 points; over 7 backbones -0.27 to +22.22, of comparable size +0.27 to +3.64)" */
+static void published_text(const vt_table_ordering *o, char *buf, size_t size) {
+    char over[80] = "", near[80] = "";
+    if (o->all.n > 1)
+        snprintf(over, sizeof over, "; over %d backbones %+.2f to %+.2f", o->all.n, o->all.least, o->all.most);
+    if (o->comparable.n)
+        snprintf(near, sizeof near, ", of comparable size %+.2f to %+.2f", o->comparable.least, o->comparable.most);
+    snprintf(buf, size, " (published: by %.2f points%s%s)", o->gap, over, near);
+}
+
 void vt_table_ordering_text(const vt_table *t, const vt_table_ordering *o, char *what, size_t n_what, char *how,
                             size_t n_how) {
-    char gap[60] = "", of[160], people[400];
+    char gap[200] = "", of[160], people[400], why[60] = "";
     const vt_difference *d = &o->d;
     bool smaller = o->smaller && o->verdict == VT_TABLE_HELD;
-    if (!isnan(o->gap)) snprintf(gap, sizeof gap, " (published: by %.2f points)", o->gap);
+    if (!isnan(o->gap)) published_text(o, gap, sizeof gap);
+    if (o->verdict == VT_TABLE_UNTESTED) snprintf(why, sizeof why, " (%s)", o->untested);
     who(t, o, people, sizeof people);
     snprintf(what, n_what, "%s, %s, %s%s", people, t->m->data[o->data].name, t->m->attacks[o->attack].name, gap);
     sample(d, of, sizeof of);
@@ -106,9 +117,9 @@ void vt_table_ordering_text(const vt_table *t, const vt_table_ordering *o, char 
     else if (o->verdict == VT_TABLE_IDENTICAL)
         snprintf(how, n_how, "identical here: no answer differs%s", of);
     else
-        snprintf(how, n_how, "%s%s here: %+.2f [%+.2f, %+.2f] points%s; p = %.2g%s", vt_table_verdict_name(o->verdict),
-                 smaller ? ", and smaller than published" : "", d->points, d->low, d->high, of, d->p,
-                 o->corrected ? ", after Holm " : "");
+        snprintf(how, n_how, "%s%s%s here: %+.2f [%+.2f, %+.2f] points%s; p = %.2g%s",
+                 vt_table_verdict_name(o->verdict), why, smaller ? ", and smaller than published" : "", d->points,
+                 d->low, d->high, of, d->p, o->corrected ? ", after Holm " : "");
     if (o->corrected && o->verdict != VT_TABLE_ABSENT && o->verdict != VT_TABLE_IDENTICAL) {
         size_t n = strlen(how);
         snprintf(how + n, n_how - n, "%.2g", o->adjusted);
@@ -202,65 +213,6 @@ static bool has_kind(const vt_table *t, bool primary) {
     return false;
 }
 
-/* ---- penalties that did nothing ---- */
-
-/* Is row b row a without the words "msvp..." of its recipe? */
-static bool without_penalty(const vt_manifest *m, int a, int b) {
-    const vt_manifest_row *x = &m->rows[a], *y = &m->rows[b];
-    int at = 0, penalties = 0;
-    if (!x->recipe || !y->recipe || strcmp(x->recipe, y->recipe) || x->set_for || y->set_for) return false;
-    for (int i = 0; i < x->set.n; i++) {
-        if (!strncmp(x->set.word[i], "msvp.", 5))
-            penalties++;
-        else if (at >= y->set.n || strcmp(x->set.word[i], y->set.word[at++]))
-            return false;
-    }
-    return penalties && at == y->set.n;
-}
-
-/* Has row a's penalty a weight for this branch (q, k or v)? "msvp.lambda=A" is of all three, "A,B,C" one each. */
-static bool penalised(const vt_manifest_row *a, char branch) {
-    const char *list = NULL;
-    for (int i = 0; i < a->set.n; i++)
-        if (!strncmp(a->set.word[i], "msvp.lambda=", 12)) list = a->set.word[i] + 12; /* the last one counts */
-    if (!list) return true;                                                           /* the recipe's own */
-    if (strchr(list, ',') && branch != 'q') list = strchr(list, ',') + 1;
-    if (strchr(list, ',') && branch == 'v') list = strchr(list, ',') + 1;
-    return strtod(list, NULL) > 0;
-}
-
-/* Of row a's penalty on one data set, beside the same row b without it: the targets that it changed by less than
-   5 %, as ", sigma Q by -4.1 %". */
-static bool idle_targets(const vt_table *t, int a, int b, int d, char *buf, size_t size) {
-    const vt_manifest *m = t->m;
-    size_t used = 0;
-    for (int c = 0; c < m->n_attacks; c++) {
-        const vt_table_cell *x = vt_table_at(t, a, d, c), *y = vt_table_at(t, b, d, c);
-        double change = 100 * (x->mean / y->mean - 1);
-        if (x->kind != VT_CELL_SIGMA || !x->done || !y->done || fabs(change) >= 5) continue;
-        if (!penalised(&m->rows[a], m->attacks[c].spectrum[0]) || used >= size) continue;
-        used += (size_t)snprintf(buf + used, size - used, ", %s by %+.1f %%", m->attacks[c].name, change);
-    }
-    return used > 0;
-}
-
-/* The k-th sentence on a penalty that changed its target by less than 5 %. */
-static bool idle_penalty(const vt_table *t, int k, char *buf, size_t size) {
-    const vt_manifest *m = t->m;
-    char list[512];
-    for (int a = 0; a < m->n_rows; a++)
-        for (int b = 0; b < m->n_rows; b++)
-            for (int d = 0; d < m->n_data && a != b; d++) {
-                if (!without_penalty(m, a, b) || !idle_targets(t, a, b, d, list, sizeof list) || k--) continue;
-                snprintf(buf, size,
-                         "Warning: the penalty of %s changed %s from %s: less than 5 %%, so it trains what %s does; a "
-                         "lambda belongs to an optimiser and a number of steps.",
-                         m->rows[a].name, list + 2, m->rows[b].name, m->rows[b].name);
-                return true;
-            }
-    return false;
-}
-
 bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
     int gone = 0, n_fixed = shares(t) ? (int)(sizeof fixed / sizeof *fixed) : 0; /* none for times alone */
     if (i < t->m->n_data) {
@@ -283,8 +235,8 @@ bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
             verdicts_sentence(t, !secondary, buf, size);
             return true;
         }
-    if (idle_penalty(t, i, buf, size)) return true;
-    while (idle_penalty(t, gone, buf, size)) gone++;
+    if (vt_table_ground(t, i, buf, size)) return true;
+    while (vt_table_ground(t, gone, buf, size)) gone++;
     i -= gone;
     if (i < t->m->notes.n) {
         snprintf(buf, size, "%s", t->m->notes.word[i]);

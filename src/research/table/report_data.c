@@ -62,36 +62,53 @@ static json_t *cell_json(const vt_table *t, const vt_table_notes *notes, int r, 
                      real(c->difference), "footnotes", marks);
 }
 
+/* [least, most, backbones], or null */
+static json_t *range_json(const vt_published_range *r) {
+    return r->n ? json_pack("[f,f,i]", r->least, r->most, r->n) : json_null();
+}
+
 static json_t *ordering_json(const vt_table *t, const vt_table_ordering *o) {
     const vt_manifest_primary *p = o->primary;
     json_t *frontier = json_array();
     for (int i = 0; p && p->at >= 0 && i < p->n_rows; i++)
         json_array_append_new(frontier, json_string(t->m->rows[p->rows[i]].name));
-    return json_pack("{s:b,s:s,s:s,s:o,s:s,s:s,s:b,s:o,s:s,s:b,s:I,s:i,s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:i}", "primary",
-                     p != NULL, "above", t->m->rows[o->above].name, "below", t->m->rows[o->below].name, "frontier",
-                     frontier, "data", t->m->data[o->data].name, "attack", t->m->attacks[o->attack].name,
-                     "as_published", o->published, "published_gap", real(o->gap), "verdict",
-                     vt_table_verdict_name(o->verdict), "smaller_than_published", o->smaller, "images",
-                     (json_int_t)o->d.images, "seeds", o->d.seeds, "for", (json_int_t)o->d.for_it, "against",
-                     (json_int_t)o->d.other, "points", real(o->d.points), "low", real(o->d.low), "high",
-                     real(o->d.high), "p", real(o->d.p), "p_holm", real(o->corrected ? o->adjusted : NAN), "outside",
-                     o->d.outside);
+    json_t *j =
+        json_pack("{s:b,s:s,s:s,s:o,s:s,s:s,s:b,s:o,s:s,s:b,s:I,s:i,s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:i}", "primary",
+                  p != NULL, "above", t->m->rows[o->above].name, "below", t->m->rows[o->below].name, "frontier",
+                  frontier, "data", t->m->data[o->data].name, "attack", t->m->attacks[o->attack].name, "as_published",
+                  o->published, "published_gap", real(o->gap), "verdict", vt_table_verdict_name(o->verdict),
+                  "smaller_than_published", o->smaller, "images", (json_int_t)o->d.images, "seeds", o->d.seeds, "for",
+                  (json_int_t)o->d.for_it, "against", (json_int_t)o->d.other, "points", real(o->d.points), "low",
+                  real(o->d.low), "high", real(o->d.high), "p", real(o->d.p), "p_holm",
+                  real(o->corrected ? o->adjusted : NAN), "outside", o->d.outside);
+    json_object_set_new(j, "untested", o->untested ? json_string(o->untested) : json_null());
+    json_object_set_new(j, "published_range", range_json(&o->all));
+    json_object_set_new(j, "published_comparable", range_json(&o->comparable));
+    return j;
+}
+
+static json_t *calibration_json(const vt_table *t, int k) {
+    vt_best b = vt_table_best(t, k);
+    return json_pack("{s:s,s:o,s:o,s:b}", "name", t->m->calibrations[k].name, "best",
+                     b.name ? json_string(b.name) : json_null(), "value", real(b.value), "inner", b.inner);
 }
 
 json_t *vt_table_json(const vt_table *t, const vt_table_notes *notes) {
     size_t before = vt_json_refused();
     char text[700];
     const vt_manifest *m = t->m;
-    json_t *cells = json_array(), *orderings = json_array(), *footer = json_array(), *odd = json_array();
+    json_t *cells = json_array(), *orderings = json_array(), *footer = json_array(), *odd = json_array(),
+           *calibrations = json_array();
     for (int r = 0; r < m->n_rows; r++)
         for (int d = 0; d < m->n_data; d++)
             for (int a = 0; a < m->n_attacks; a++)
                 if (vt_table_at(t, r, d, a)->wanted) json_array_append_new(cells, cell_json(t, notes, r, d, a));
     for (int i = 0; i < t->n_orderings; i++) json_array_append_new(orderings, ordering_json(t, &t->orderings[i]));
+    for (int k = 0; k < m->n_calibrations; k++) json_array_append_new(calibrations, calibration_json(t, k));
     for (int i = 0; vt_table_footer(t, i, text, sizeof text); i++) json_array_append_new(footer, json_string(text));
     for (int k = 0; k < notes->n; k++) json_array_append_new(odd, json_string(t->odd.items[notes->odd[k]].text));
-    json_t *o = json_pack("{s:s,s:s,s:i,s:i,s:o,s:o,s:o,s:o}", "name", m->name, "title", m->title ? m->title : "",
-                          "evaluations", t->wanted, "done", t->done, "cells", cells, "orderings", orderings, "footer",
-                          footer, "inconsistent_as_published", odd);
+    json_t *o = json_pack("{s:s,s:s,s:i,s:i,s:o,s:o,s:o,s:o,s:o}", "name", m->name, "title", m->title ? m->title : "",
+                          "evaluations", t->wanted, "done", t->done, "cells", cells, "orderings", orderings,
+                          "calibrations", calibrations, "footer", footer, "inconsistent_as_published", odd);
     return vt_json_whole(o, before);
 }

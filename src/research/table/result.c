@@ -232,10 +232,24 @@ int vt_table_published(const vt_published *p, const vt_manifest *m, int row, int
     return -1;
 }
 
+/* The backbones that the manifest calls comparable are the file's. */
+static vt_status check_comparable(const vt_table *t, vt_err *e) {
+    for (int i = 0; i < t->m->comparable.n; i++) {
+        int k = 0;
+        while (k < t->published->n && strcmp(vt_published_at(t->published, k, "backbone"), t->m->comparable.word[i]))
+            k++;
+        if (k == t->published->n)
+            return vt_fail(e, VT_E_USAGE, "%s: comparable names '%.60s', which is no backbone of %s", t->m->path,
+                           t->m->comparable.word[i], t->published->path);
+    }
+    return VT_OK;
+}
+
 static vt_status open_published(vt_table *t, vt_err *e) {
     vt_published *claims = NULL;
     if (!t->m->published_file) return VT_OK;
     VT_TRY(vt_published_open(&t->published, t->m->published_file, e));
+    VT_TRY(check_comparable(t, e));
     vt_status s = t->m->claims_file ? vt_published_open(&claims, t->m->claims_file, e) : VT_OK;
     if (s == VT_OK) s = vt_published_check(&t->odd, t->published, claims, e);
     vt_published_close(claims);

@@ -51,11 +51,19 @@ typedef enum vt_table_verdict {
     VT_TABLE_HELD,
     VT_TABLE_CONTRADICTED,
     VT_TABLE_SMALLER,   /* undecided, but the interval ends below the published difference */
+    VT_TABLE_WITHIN,    /* undecided, and the interval holds a published difference of comparable size */
+    VT_TABLE_UNTESTED,  /* a penalty did nothing, or a calibration is none */
     VT_TABLE_IDENTICAL, /* no answer differs */
     VT_TABLE_ABSENT,    /* cells are not there */
     VT_TABLE_VERDICTS
 } vt_table_verdict;
 const char *vt_table_verdict_name(vt_table_verdict v); /* "held", "smaller than published", ... */
+
+/* Differences that the paper has between two methods: one a backbone, all else being the same. */
+typedef struct vt_published_range {
+    int n;
+    double least, most;
+} vt_published_range;
 
 /* A above B, as the paper has it or the manifest asks. */
 typedef struct vt_table_ordering {
@@ -63,11 +71,14 @@ typedef struct vt_table_ordering {
     int above, below, data, attack;     /* below: of a frontier its last row */
     bool published;                     /* from the published numbers */
     double gap;                         /* published points; NAN */
+    vt_published_range all, comparable; /* of all backbones; of those that the manifest names */
     vt_difference d;
     double adjusted; /* d.p by Holm over its family; of a secondary one d.p itself */
     bool corrected;  /* adjusted is by Holm */
     vt_table_verdict verdict;
-    bool smaller; /* the interval ends below the published difference, whatever the verdict */
+    bool smaller; /* the interval ends below what is published, whatever the verdict: all of comparable size, if any */
+    bool within;  /* the interval holds a published difference of comparable size */
+    const char *untested; /* why it is not tested; NULL: it is */
 } vt_table_ordering;
 
 typedef struct vt_table {
@@ -90,12 +101,25 @@ vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack);
 /* Published number of a place in the table; -1: none. A key of the file that nobody names must be empty there. */
 int vt_table_published(const vt_published *p, const vt_manifest *m, int row, int data, int attack);
 
-/* ---- for result.c, orderings.c, difference.c ---- */
+/* ---- for result.c, orderings.c, difference.c, grounds.c ---- */
 
 vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int attack);
 /* Row A minus the value, at A's own accuracy in column `at`, of the lines that join the frontier's rows [n] of the same
  * seed; beyond their ends the last line goes on. Seeds that lack a cell are left out. */
 vt_difference vt_table_frontier(const vt_table *t, int a, const int *rows, int n, int data, int attack, int at);
+/* Of a calibration: the grid's best value, and whether it is a maximum inside the grid; name NULL: cells are missing.
+ */
+typedef struct vt_best {
+    const char *name;
+    double value;
+    bool inner;
+} vt_best;
+vt_best vt_table_best(const vt_table *t, int calibration);
+/* The k-th sentence on penalties that did nothing and on calibrations; false past the end. */
+bool vt_table_ground(const vt_table *t, int k, char *buf, size_t size);
+/* Why an ordering tests nothing, two or three words; NULL: it does. */
+const char *vt_table_untested(const vt_table *t, const vt_table_ordering *o);
+void vt_table_ranges(const vt_table *t, vt_table_ordering *o); /* needs o->d */
 bool vt_table_same_group(const vt_manifest *m, int a, int b);
 /* Marks the best of each group, makes the orderings, decides them. */
 vt_status vt_table_decide(vt_table *t, vt_err *e);

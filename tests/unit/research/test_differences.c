@@ -270,6 +270,135 @@ static void smaller_than_published(void **state) {
     }
 }
 
+/* ---- what a verdict cannot stand on ---- */
+
+static bool footer_has(const bench *b, const char *words) {
+    char text[700];
+    for (int k = 0; vt_table_ground(&b->t, k, text, sizeof text); k++)
+        if (strstr(text, words)) return true;
+    return false;
+}
+
+/* Rows A, B, C are a grid by their clean accuracy, or D stands on a grid of numbers. */
+static void calibrations(void **state) {
+    (void)state;
+    static const struct {
+        int right[3];
+        bool inner;
+        const char *best, *words;
+    } cases[] = {{{40, 50, 45}, true, "B", "Calibration, c: best at B (50.00), inner maximum of 3 values."},
+                 {{40, 50, 51}, false, "C", "best value at the end of its grid (51.00 at C, of 3): no calibration"},
+                 {{60, 50, 51}, false, "A", "(60.00 at A, of 3)"},
+                 {{40, 50, 50}, false, "B", "no calibration"}};
+    for (size_t i = 0; i < T_COUNT(cases) * 2; i++) {
+        bench *b = make(100);
+        bool elsewhere = i % 2;
+        int rows[] = {0, 1, 2}, row[] = {3};
+        char number[3][8];
+        vt_manifest_calibration c = {.name = "c", .rows = elsewhere ? row : rows, .n_rows = elsewhere ? 1 : 3};
+        c.points.pair = calloc(3, sizeof *c.points.pair), c.points.n = elsewhere ? 3 : 0;
+        static const char *const names[] = {"A", "B", "C"};
+        for (int r = 0; r < 3; r++) {
+            snprintf(number[r], sizeof number[r], "%d", cases[i / 2].right[r]);
+            c.points.pair[r].key = names[r], c.points.pair[r].value = number[r];
+            for (int s = 0; s < SEEDS; s++) fill(b, r, 0, s, 0, elsewhere ? 1 : cases[i / 2].right[r]);
+        }
+        for (int s = 0; s < SEEDS; s++) fill(b, 3, 0, s, 0, 95 - s), fill(b, 4, 0, s, 0, 5);
+        static const char *asked[] = {"C > E", "D > E"};
+        b->m.orderings = (vt_words){.word = asked, .n = 2};
+        b->m.calibrations = &c, b->m.n_calibrations = 1;
+        decide(b);
+        vt_best best = vt_table_best(&b->t, 0);
+        assert_true(best.inner == cases[i / 2].inner);
+        assert_string_equal(best.name, cases[i / 2].best);
+        if (!footer_has(b, cases[i / 2].words)) fail_msg("case %zu lacks: %s", i, cases[i / 2].words);
+        for (int k = 0; k < 2; k++) {
+            const vt_table_ordering *o = &b->t.orderings[k];
+            bool stands = !best.inner && (k == 1) == elsewhere;
+            if ((o->verdict == VT_TABLE_UNTESTED) != stands) fail_msg("case %zu, ordering %d", i, k);
+            if (stands) assert_string_equal(o->untested, "no calibration");
+        }
+        free(c.points.pair);
+        drop(b);
+    }
+}
+
+/* A penalty that left sigma_max where it was has tested nothing; one that moved one matrix of two has. */
+static void idle_penalties(void **state) {
+    (void)state;
+    static const struct {
+        double plain, with;
+        bool idle;
+        const char *words;
+    } cases[] = {{1, 0.96, true, "the penalty of A changed its targets by -4.0 % in the mean: PGD by -4.0 % from B"},
+                 {1, 1.04, true, "by +4.0 % in the mean"},
+                 {1, 0.9, false, NULL},
+                 {0, 0, false, NULL}}; /* no such cells */
+    for (size_t i = 0; i < T_COUNT(cases); i++) {
+        bench *b = make(100);
+        static const char *set[] = {"epochs=2", "msvp.lambda=1e-4"}, *asked[] = {"A > B", "A > C", "B > C"};
+        for (int r = 0; r < ROWS; r++) b->rows[r].recipe = "r", b->rows[r].set = (vt_words){.word = set, .n = 1};
+        b->rows[0].set.n = 2, b->rows[2].recipe = "other";
+        b->attacks[1] = (vt_manifest_attack){.name = "PGD", .spectrum = "q"};
+        for (int r = 0; r < ROWS; r++) {
+            for (int s = 0; s < SEEDS; s++) fill(b, r, 0, s, 0, 50 + 10 * r + s);
+            b->cells[r * COLUMNS + 1].kind = VT_CELL_SIGMA, b->cells[r * COLUMNS + 1].done = cases[i].plain > 0;
+            b->cells[r * COLUMNS + 1].mean = r ? cases[i].plain : cases[i].with;
+        }
+        b->m.orderings = (vt_words){.word = asked, .n = 3};
+        decide(b);
+        for (int k = 0; k < 3; k++)
+            if ((b->t.orderings[k].verdict == VT_TABLE_UNTESTED) != (cases[i].idle && k < 2))
+                fail_msg("case %zu, ordering %d: %d", i, k, b->t.orderings[k].verdict);
+        if (cases[i].words && !footer_has(b, cases[i].words)) fail_msg("case %zu", i);
+        if (!cases[i].words) assert_false(footer_has(b, "Warning"));
+        if (cases[i].idle) assert_string_equal(b->t.orderings[0].untested, "the penalty did nothing");
+        drop(b);
+    }
+}
+
+/* The paper's differences on other backbones: all of them are named, those of comparable size decide. */
+static void published_ranges(void **state) {
+    (void)state;
+    static const struct {
+        int more[SEEDS];
+        bool comparable;
+        vt_table_verdict is;
+    } cases[] = {{{0, 1, -1}, true, VT_TABLE_WITHIN}, /* +-2.48 holds small's 0.5 */
+                 {{0, 1, -1}, false, VT_TABLE_SMALLER},
+                 {{-2, -3, -1}, true, VT_TABLE_SMALLER}, /* -2 + 2.48 does not reach it */
+                 {{-7, -12, -8}, true, VT_TABLE_CONTRADICTED},
+                 {{-7, -12, -2}, true, VT_TABLE_WITHIN}, /* -7 +-12.4 holds it as well */
+                 {{9, 9, 10}, true, VT_TABLE_HELD}};
+    static const char *near[] = {"small"};
+    for (size_t i = 0; i < T_COUNT(cases); i++) {
+        bench *b = make(100);
+        int below[] = {1};
+        char what[400], how[400];
+        struct vt_published_cell cells[] = {
+            {.at = {"2", "large", "A"}, .value = 27.18}, {.at = {"2", "large", "B"}, .value = 20},
+            {.at = {"2", "small", "A"}, .value = 30.5},  {.at = {"2", "small", "B"}, .value = 30},
+            {.at = {"3", "huge", "A"}, .value = 44},     {.at = {"3", "huge", "B"}, .value = 22},
+            {.at = {"3", "none", "A"}, .value = 90}, /* without its partner */
+        };
+        vt_published file = {.keys = {"table", "backbone", "method"}, .n_keys = 3, .cells = cells, .n = 7};
+        b->t.published = &file, b->cells[1].published = 0, b->cells[COLUMNS + 1].published = 1;
+        if (cases[i].comparable) b->m.comparable = (vt_words){.word = near, .n = 1};
+        for (int s = 0; s < SEEDS; s++) fill(b, 0, 1, s, 0, 50 + cases[i].more[s]), fill(b, 1, 1, s, 0, 50);
+        vt_manifest_primary p = primary("p", 0, below);
+        b->m.primary = &p, b->m.n_primary = 1;
+        decide(b);
+        const vt_table_ordering *o = b->t.orderings;
+        assert_int_equal(o->all.n, 3);
+        t_le(fabs(o->all.least - 0.5) + fabs(o->all.most - 22), 1e-9, "range");
+        if (o->verdict != cases[i].is) fail_msg("case %zu: %s", i, vt_table_verdict_name(o->verdict));
+        vt_table_ordering_text(&b->t, o, what, sizeof what, how, sizeof how);
+        assert_non_null(strstr(what, "(published: by 7.18 points; over 3 backbones +0.50 to +22.00"));
+        assert_true(cases[i].comparable == (strstr(what, ", of comparable size +0.50 to +0.50)") != NULL));
+        drop(b);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(student),
@@ -280,6 +409,9 @@ int main(void) {
         cmocka_unit_test(frontier),
         cmocka_unit_test(verdicts),
         cmocka_unit_test(smaller_than_published),
+        cmocka_unit_test(calibrations),
+        cmocka_unit_test(idle_penalties),
+        cmocka_unit_test(published_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,6 +135,18 @@ static void manifests(void **state) {
         {"name: n\nprimary: {x: {above: A, below: B, column: P}}\n" DATA ATTACKS
          "rows: {A: {recipe: a, attacks: [clean]}, B: {recipe: b}}\n",
          "row A has no cell in the column P"},
+        {"name: n\ncalibrations: {c: {rows: [A, B]}}\n" DATA ATTACKS ROWS,
+         "c needs rows, and either a column or points"},
+        {"name: n\ncalibrations: {c: {rows: [A], column: P, points: {'1': 2}}}\n" DATA ATTACKS ROWS,
+         "either a column or points"},
+        {"name: n\ncalibrations: {c: {column: P}}\n" DATA ATTACKS ROWS, "c needs rows"},
+        {"name: n\ncalibrations: {c: {rows: [Q], column: P}}\n" DATA ATTACKS ROWS, "c: unknown row 'Q'"},
+        {"name: n\ncalibrations: {c: {rows: [A], column: Q}}\n" DATA ATTACKS ROWS, "c: unknown attack 'Q'"},
+        {"name: n\ncalibrations: {c: {rows: [A], points: {'30': 2, '100': much}}}\n" DATA ATTACKS ROWS,
+         "the point 100 is 'much', must be a number"},
+        {"name: n\ncalibrations: {c: {rows: [A], column: P}}\n" DATA ATTACKS
+         "rows: {A: {recipe: a, attacks: [clean]}, B: {recipe: b}}\n",
+         "c: row A has no cell in the column P"},
         {"name: n\nfigures: {f: {x: clean}}\n" DATA ATTACKS ROWS, "needs x and y"},
         {"name: n\nfigures: {f: {x: clean, y: Q}}\n" DATA ATTACKS ROWS, "unknown attack 'Q'"},
     };

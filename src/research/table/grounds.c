@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* What a verdict cannot stand on: a penalty that moved nothing, a calibration whose best value lies at the end of its
+ * grid, and one published difference where the paper has several. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "research/table/result.h"
+
+/* ---- penalties that did nothing ---- */
+
+/* Is row b row a without the words "msvp..." of its recipe? */
+static bool without_penalty(const vt_manifest *m, int a, int b) {
+    const vt_manifest_row *x = &m->rows[a], *y = &m->rows[b];
+    int at = 0, penalties = 0;
+    if (!x->recipe || !y->recipe || strcmp(x->recipe, y->recipe) || x->set_for || y->set_for) return false;
+    for (int i = 0; i < x->set.n; i++) {
+        if (!strncmp(x->set.word[i], "msvp.", 5))
+            penalties++;
+        else if (at >= y->set.n || strcmp(x->set.word[i], y->set.word[at++]))
+            return false;
+    }
+    return penalties && at == y->set.n;
+}
+
+/* Has row a's penalty a weight for this branch (q, k or v)? "msvp.lambda=A" is of all three, "A,B,C" one each. */
+static bool penalised(const vt_manifest_row *a, char branch) {
+    const char *list = NULL;
+    for (int i = 0; i < a->set.n; i++)
+        if (!strncmp(a->set.word[i], "msvp.lambda=", 12)) list = a->set.word[i] + 12; /* the last one counts */
+    if (!list) return true;                                                           /* the recipe's own */
+    if (strchr(list, ',') && branch != 'q') list = strchr(list, ',') + 1;
+    if (strchr(list, ',') && branch == 'v') list = strchr(list, ',') + 1;
+    return strtod(list, NULL) > 0;
+}
+
+enum { LEAST = 5 }; /* percent: below it a target counts as not moved */
+
+typedef struct effect {
+    int targets, still; /* of the penalty; those that moved by less than LEAST */
+    double mean;        /* change of the targets, percent */
+    char list[400];     /* of the still ones, ", sigma Q by -4.1 %" */
+} effect;
+
+/* Of row a's penalty on one data set, beside the same row b without it. */
+static effect effect_of(const vt_table *t, int a, int b, int d) {
+    const vt_manifest *m = t->m;
+    effect x = {0};
+    size_t used = 0;
+    for (int c = 0; c < m->n_attacks; c++) {
+        const vt_table_cell *with = vt_table_at(t, a, d, c), *plain = vt_table_at(t, b, d, c);
+        if (with->kind != VT_CELL_SIGMA || !with->done || !plain->done) continue;
+        if (!penalised(&m->rows[a], m->attacks[c].spectrum[0])) continue;
+        double change = 100 * (with->mean / plain->mean - 1);
+        x.mean += (change - x.mean) / ++x.targets;
+        if (fabs(change) >= LEAST || used >= sizeof x.list) continue;
+        x.still++;
+        used += (size_t)snprintf(x.list + used, sizeof x.list - used, ", %s by %+.1f %%", m->attacks[c].name, change);
+    }
+    return x;
+}
+
+static bool idle(const effect *x) { return x->targets && fabs(x->mean) < LEAST; }
+
+static bool idle_row(const vt_table *t, int a, int d) {
+    for (int b = 0; b < t->m->n_rows; b++) {
+        effect x = {0};
+        if (b != a && without_penalty(t->m, a, b)) x = effect_of(t, a, b, d);
+        if (idle(&x)) return true;
+    }
+    return false;
+}
+
+/* The k-th sentence on a penalty that left a target where it was. */
+static bool penalty_sentence(const vt_table *t, int k, char *buf, size_t size) {
+    const vt_manifest *m = t->m;
+    for (int a = 0; a < m->n_rows; a++)
+        for (int b = 0; b < m->n_rows; b++)
+            for (int d = 0; d < m->n_data && a != b; d++) {
+                effect x = {0};
+                if (without_penalty(m, a, b)) x = effect_of(t, a, b, d);
+                if ((!x.still && !idle(&x)) || k--) continue;
+                if (!idle(&x))
+                    snprintf(buf, size,
+                             "Warning: the penalty of %s changed its targets by %+.1f %% in the mean from %s, but %s: "
+                             "less than %d %%.",
+                             m->rows[a].name, x.mean, m->rows[b].name, x.list + 2, LEAST);
+                else
+                    snprintf(buf, size,
+                             "Warning: the penalty of %s changed its targets by %+.1f %% in the mean%s%s from %s: less "
+                             "than %d %%, so it trains what %s does, and its comparisons are not tested; a lambda "
+                             "belongs to an optimiser and a number of steps.",
+                             m->rows[a].name, x.mean, x.still ? ": " : "", x.still ? x.list + 2 : "", m->rows[b].name,
+                             LEAST, m->rows[b].name);
+                return true;
+            }
+    return false;
+}
+
+/* ---- calibrations ---- */
+
+static int grid_size(const vt_manifest_calibration *c) { return c->points.n ? c->points.n : c->n_rows; }
+
+static const char *grid_name(const vt_table *t, const vt_manifest_calibration *c, int i) {
+    return c->points.n ? c->points.pair[i].key : t->m->rows[c->rows[i]].name;
+}
+
+static double grid_value(const vt_table *t, const vt_manifest_calibration *c, int i) {
+    return c->points.n ? strtod(c->points.pair[i].value, NULL) : vt_table_at(t, c->rows[i], c->data, c->column)->mean;
+}
+
+vt_best vt_table_best(const vt_table *t, int calibration) {
+    const vt_manifest_calibration *c = &t->m->calibrations[calibration];
+    int n = grid_size(c);
+    vt_best b = {.value = -INFINITY};
+    for (int i = 0; i < n; i++) {
+        double v = grid_value(t, c, i);
+        if (isnan(v)) return (vt_best){.value = NAN};
+        if (v > b.value) b = (vt_best){grid_name(t, c, i), v, i > 0};
+    }
+    b.inner = b.inner && b.value > grid_value(t, c, n - 1); /* nor a plateau that reaches the end */
+    return b;
+}
+
+static bool at_an_edge(const vt_table *t, int row) {
+    for (int k = 0; k < t->m->n_calibrations; k++)
+        for (int i = 0; i < t->m->calibrations[k].n_rows; i++) {
+            vt_best b = vt_table_best(t, k);
+            if (t->m->calibrations[k].rows[i] == row && b.name && !b.inner) return true;
+        }
+    return false;
+}
+
+static void calibration_sentence(const vt_table *t, int k, char *buf, size_t size) {
+    const vt_manifest_calibration *c = &t->m->calibrations[k];
+    vt_best b = vt_table_best(t, k);
+    if (!b.name)
+        snprintf(buf, size, "Calibration, %s: its cells are not all there.", c->name);
+    else if (b.inner)
+        snprintf(buf, size, "Calibration, %s: best at %s (%.2f), inner maximum of %d values.", c->name, b.name, b.value,
+                 grid_size(c));
+    else
+        snprintf(buf, size,
+                 "Warning: calibration, %s: best value at the end of its grid (%.2f at %s, of %d): no calibration, so "
+                 "the comparisons of rows that stand on it are not tested.",
+                 c->name, b.value, b.name, grid_size(c));
+}
+
+/* ---- both ---- */
+
+bool vt_table_ground(const vt_table *t, int k, char *buf, size_t size) {
+    int penalties = 0;
+    if (penalty_sentence(t, k, buf, size)) return true;
+    while (penalty_sentence(t, penalties, buf, size)) penalties++;
+    if (k - penalties >= t->m->n_calibrations) return false;
+    calibration_sentence(t, k - penalties, buf, size);
+    return true;
+}
+
+const char *vt_table_untested(const vt_table *t, const vt_table_ordering *o) {
+    const vt_manifest_primary *p = o->primary;
+    const int *others = p ? p->rows : &o->below;
+    bool still = idle_row(t, o->above, o->data), edge = at_an_edge(t, o->above);
+    for (int i = 0; i < (p ? p->n_rows : 1); i++) {
+        still = still || idle_row(t, others[i], o->data);
+        edge = edge || at_an_edge(t, others[i]);
+    }
+    return still ? "the penalty did nothing" : edge ? "no calibration" : NULL;
+}
+
+/* ---- the paper's other cells of the same comparison ---- */
+
+/* Do published cells a and b agree in all keys but these? */
+static bool agree(const vt_published *p, int a, int b, const char *const *but) {
+    for (int k = 0; k < p->n_keys; k++) {
+        bool open = false;
+        for (int i = 0; but[i]; i++) open = open || !strcmp(but[i], p->keys[k]);
+        if (!open && strcmp(p->cells[a].at[k], p->cells[b].at[k])) return false;
+    }
+    return true;
+}
+
+static bool named(const vt_words *w, const char *name) {
+    for (int i = 0; i < w->n; i++)
+        if (!strcmp(w->word[i], name)) return true;
+    return false;
+}
+
+static void widen(vt_published_range *r, double v) {
+    if (!r->n++) r->least = r->most = v;
+    r->least = fmin(r->least, v), r->most = fmax(r->most, v);
+}
+
+void vt_table_ranges(const vt_table *t, vt_table_ordering *o) {
+    static const char *const place[] = {"table", "backbone", NULL}, *const method[] = {"method", NULL};
+    const vt_published *p = t->published;
+    int a = vt_table_at(t, o->above, o->data, o->attack)->published,
+        b = vt_table_at(t, o->below, o->data, o->attack)->published;
+    if (!o->published || a < 0 || b < 0) return;
+    for (int i = 0; i < p->n; i++) {
+        if (!agree(p, i, a, place)) continue;
+        for (int k = 0; k < p->n; k++) {
+            if (!agree(p, k, i, method) || !agree(p, k, b, place)) continue;
+            double gap = p->cells[i].value - p->cells[k].value;
+            widen(&o->all, gap);
+            if (!named(&t->m->comparable, vt_published_at(p, i, "backbone"))) continue;
+            widen(&o->comparable, gap);
+            o->within = o->within || (o->d.low <= gap && gap <= o->d.high);
+        }
+    }
+}
