@@ -322,6 +322,7 @@ vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_pub
     if (cells) ok = ok && batches(f, p) && grains(f, p) && rows(f, p) && vt_check_sweep(f, p);
     if (cells && claims) ok = ok && vt_check_claims(f, p, claims);
     if (p->unit == VT_SCORE) ok = ok && vt_check_scores(f, p, claims);
+    if (p->unit == VT_ERROR) ok = ok && vt_check_errors(f, p);
     if (p->unit == VT_COUNT) ok = ok && vt_check_parameters(f, p);
     if (p->unit == VT_FACTOR) ok = ok && vt_check_times(f, p);
     if (ok) return VT_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Laws of files whose numbers are no accuracies: scores of text (higher is better), and sizes of tensors. */
+/* Laws of files whose numbers are no accuracies: scores of text (higher is better), errors, and sizes of tensors. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +78,28 @@ bool vt_check_scores(vt_oddities *f, const vt_published *p, const vt_published *
     int *column = vt_published_group(p, column_keys, false, &n);
     bool ok = column && below_plain(f, p, column);
     for (int i = 0; ok && claims && i < claims->n; i++) ok = stated_gain(f, p, column, claims, i);
+    free(column);
+    return ok;
+}
+
+/* ---- errors ---- */
+
+/* A file of errors lists its methods from the worst to the best, as the text ranks them: one below its predecessor in
+ * rank that errs more, all other keys being the same. */
+bool vt_check_errors(vt_oddities *f, const vt_published *p) {
+    static const char *const method[] = {"method", NULL};
+    int n, *column = vt_published_group(p, method, true, &n);
+    bool ok = column != NULL;
+    for (int i = 0; ok && i < p->n; i++)
+        for (int k = 0; ok && k < i; k++) {
+            if (column[k] != column[i] || p->cells[i].value <= p->cells[k].value) continue;
+            vt_oddity *found = vt_oddity_add(f, "ranks", false);
+            ok = found && vt_oddity_cell(found, i) && vt_oddity_cell(found, k);
+            if (ok)
+                snprintf(found->text, sizeof found->text,
+                         "Table %s, n = %s: %s has %s, %s %s, though it is ranked above", at(p, i, "table"),
+                         at(p, i, "n"), at(p, i, "method"), p->cells[i].shown, at(p, k, "method"), p->cells[k].shown);
+        }
     free(column);
     return ok;
 }

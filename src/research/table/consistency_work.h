@@ -20,5 +20,6 @@ bool vt_check_sweep(vt_oddities *f, const vt_published *p);
 bool vt_check_times(vt_oddities *f, const vt_published *p);
 bool vt_check_scores(vt_oddities *f, const vt_published *p, const vt_published *claims);
 bool vt_check_parameters(vt_oddities *f, const vt_published *p);
+bool vt_check_errors(vt_oddities *f, const vt_published *p);
 
 #endif

@@ -15,7 +15,8 @@ static const struct {
     double low, high;
 } units[] =
     {[VT_PERCENT] = {"accuracy", 0, 100}, [VT_POINTS] = {"points", -100, 100}, [VT_FACTOR] = {"relative_time", 0, 1e6},
-     [VT_SCORE] = {"score", 0, 100},      [VT_GAIN] = {"gain", -100, 1000},    [VT_COUNT] = {"parameters", 0, 1e15}};
+     [VT_SCORE] = {"score", 0, 100},      [VT_GAIN] = {"gain", -100, 1000},    [VT_COUNT] = {"parameters", 0, 1e15},
+     [VT_ERROR] = {"error", 0, 1e15}};
 
 int vt_published_key(const vt_published *p, const char *key) {
     for (int k = 0; k < p->n_keys; k++)
@@ -64,7 +65,7 @@ static vt_status header(vt_published *p, char *line, int number, vt_err *e) {
         }
     return vt_fail(e, VT_E_USAGE,
                    "%s:%d: the last column is '%.40s', must be accuracy (in percent), points, relative_time, score, "
-                   "gain or parameters",
+                   "gain, parameters or error",
                    p->path, number, fields[n - 1]);
 }
 

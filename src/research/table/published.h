@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Published numbers: a CSV file whose columns are keys (table, training, backbone, method, dataset, attack, ...) and,
  * last, one number: `accuracy` in percent, `points` of accuracy, `relative_time`, a `score` (0 to 100, higher is
- * better), a `gain` in percent, or a number of `parameters`. Lines that begin with # are comments. Facts, never
- * changed: what is odd about them is said beside them (table/consistency.h). */
+ * better), a `gain` in percent, a number of `parameters`, or an `error` (less is better). Lines that begin with # are
+ * comments. Facts, never changed: what is odd about them is said beside them (table/consistency.h). */
 #ifndef VT_TABLE_PUBLISHED_H
 #define VT_TABLE_PUBLISHED_H
 
@@ -11,7 +11,15 @@
 #include "core/status.h"
 
 enum { VT_PUBLISHED_KEYS = 12 };
-typedef enum vt_published_unit { VT_PERCENT, VT_POINTS, VT_FACTOR, VT_SCORE, VT_GAIN, VT_COUNT } vt_published_unit;
+typedef enum vt_published_unit {
+    VT_PERCENT,
+    VT_POINTS,
+    VT_FACTOR,
+    VT_SCORE,
+    VT_GAIN,
+    VT_COUNT,
+    VT_ERROR
+} vt_published_unit;
 
 typedef struct vt_published {
     char *path, *text; /* the file, cut into the strings that the cells point at */

@@ -219,6 +219,18 @@ static void parameters(void **state) {
 #define SCORES "table,dataset,metric,method,score\n"
 
 /* Scores of text: a variant below the plain row, and a stated gain that is not the best one's. */
+static void errors(void **state) {
+    (void)state;
+    vt_published *p = text("table,n,method,error\n1,10,plain,3\n1,10,mask,2\n1,10,both,1\n"
+                           "1,50,plain,0.3\n1,50,mask,0.0060\n1,50,both,0.0072\n2,50,both,9\n");
+    vt_oddities f = check(p, NULL);
+    assert_int_equal(count(&f, "ranks", false, "Table 1, n = 50", "both has 0.0072, mask 0.0060", NULL), 1);
+    assert_int_equal(f.n, 1);
+    assert_true(f.items[0].n == 2 && vt_oddity_has(&f.items[0], 4) && vt_oddity_has(&f.items[0], 5));
+    vt_oddities_free(&f);
+    vt_published_close(p);
+}
+
 static void scores(void **state) {
     (void)state;
     vt_published *p = text(SCORES "1,En-Xx,BLEU,Transformer,20\n1,En-Xx,BLEU,VAR-I,22\n1,En-Xx,BLEU,VAR-II,21\n"
@@ -258,7 +270,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads),      cmocka_unit_test(refuses),  cmocka_unit_test(laws),
         cmocka_unit_test(specformer), cmocka_unit_test(averages), cmocka_unit_test(times),
-        cmocka_unit_test(parameters), cmocka_unit_test(scores),   cmocka_unit_test(shows),
+        cmocka_unit_test(parameters), cmocka_unit_test(scores),   cmocka_unit_test(errors),
+        cmocka_unit_test(shows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
