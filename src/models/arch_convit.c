@@ -20,7 +20,8 @@ static void gpsa_params(vt_param_list *l, const vt_block_layout *b, const char *
 static void params(vt_param_list *l, const vt_config *c) {
     int64_t d = c->dim, k = c->classes, p = c->patch;
     vt_param_add(l, 0, VT_CONVIT_CLS, false, VT_INIT_TRUNC02, "cls_token", (int64_t[4]){1, 1, d});
-    vt_param_add(l, 0, VT_CONVIT_POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, vt_convit_patches(c), d});
+    if (!c->positions)
+        vt_param_add(l, 0, VT_CONVIT_POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, vt_convit_patches(c), d});
     vt_param_add(l, 0, VT_CONVIT_EMBED_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){d, 3, p, p});
     vt_param_add(l, 0, VT_CONVIT_EMBED_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){d});
     vt_block_layout b = vt_block_layout_of(c);
@@ -130,19 +131,21 @@ static int count_local(const vt_tensors *st, int depth) {
 
 static vt_status detect_image(const vt_tensors *st, vt_config *c, const vt_tensor *conv, vt_err *e) {
     const vt_tensor *pos = NULL;
-    VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
+    if (vt_tensors_find(st, "pos_embed")) VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
     char shape[96];
     vt_shape_text(shape, sizeof shape, conv->shape, conv->ndim);
     if (conv->shape[1] != 3 || conv->shape[2] != conv->shape[3])
         return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
                        vt_tensors_path(st), shape);
+    c->dim = (int)conv->shape[0], c->patch = (int)conv->shape[2];
+    c->positions = pos ? VT_POSITIONS_LEARNED : VT_POSITIONS_NONE; /* timm's use_pos_embed=False */
+    if (!pos) return VT_OK;
     int64_t side = (int64_t)llround(sqrt((double)pos->shape[1]));
     if (side * side != pos->shape[1])
         return vt_fail(e, VT_E_SHAPE,
                        "%s: pos_embed has %lld positions, which is no square of patches (ConViT's class "
                        "token has none)",
                        vt_tensors_path(st), (long long)pos->shape[1]);
-    c->dim = (int)conv->shape[0], c->patch = (int)conv->shape[2];
     if (side * c->patch > 4096)
         return vt_fail(e, VT_E_RANGE, "%s: image side is %lld pixels by pos_embed, must be at most 4096",
                        vt_tensors_path(st), (long long)side * c->patch);
@@ -169,10 +172,11 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
                 : vt_detect_any(st, "blocks.", ".alpha1")  ? VT_FACTOR_ALPHA
                                                            : VT_FACTOR_NONE;
     c->ln_eps = 1e-6;
-    static const vt_field told[] = {VT_FIELD_ARCH,    VT_FIELD_IMAGE,        VT_FIELD_PATCH,   VT_FIELD_DIM,
+    static const vt_field told[] = {VT_FIELD_ARCH,    VT_FIELD_POSITIONS,    VT_FIELD_PATCH,   VT_FIELD_DIM,
                                     VT_FIELD_DEPTH,   VT_FIELD_LOCAL_BLOCKS, VT_FIELD_HEADS,   VT_FIELD_HIDDEN,
                                     VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS,     VT_FIELD_TIED_QK, VT_FIELD_FACTOR};
     vt_detect_told(src, told, sizeof told / sizeof *told);
+    if (!c->positions) vt_detect_told(src, &(vt_field){VT_FIELD_IMAGE}, 1);
     if (c->norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_NORM}, 1); /* or CenterNorm */
     if (c->final_norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_FINAL_NORM}, 1);
     return VT_OK;

@@ -24,6 +24,29 @@ convit() { good new convit_tiny_cifar --set dim=16 depth=3 heads=4 patch=8 --for
     [ ! -e no.safetensors ]
 }
 
+@test "a ConViT without positions (timm's use_pos_embed=False) computes what zeros for positions give; its image is told by the images" {
+    convit -o w.safetensors
+    /usr/bin/python3 - "$ROOT/tools" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+from widened import load, save
+w, meta = load("w.safetensors")
+w["pos_embed"] *= 0
+save("zeros.safetensors", w, meta)
+del w["pos_embed"], meta["architecture"]
+save("none.safetensors", w, meta)
+END
+    good draw --out images --train 4 --test 6 --seed 1
+    good eval zeros.safetensors --data images --attack fgsm --eps 4/255 --save-adv --out zeros
+    assumes eval none.safetensors --data images --attack fgsm --eps 4/255 --save-adv --out none
+    cmp zeros/adv.safetensors none/adv.safetensors
+    vt info none.safetensors --image-size 32
+    row positions none tensors
+    assumes convert none.safetensors copy.safetensors --image-size 32
+    vt info copy.safetensors
+    row positions none '.*'
+}
+
 @test "a ConViT is trained, attacked and measured; its positions follow the patches" {
     convit -o w.safetensors
     good draw --out images --train 20 --test 10 --seed 1

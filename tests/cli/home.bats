@@ -103,3 +103,17 @@ END
     good spectrum run/model.safetensors
     good eval run/model.safetensors --data data --images 0:4 --eps 4/255 --attack pgd --out e
 }
+
+@test "vit-pytorch's SimpleViT with register tokens" {
+    /usr/bin/python3 - "$ROOT" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1] + "/tools")
+from widened import load, save
+w, meta = load(sys.argv[1] + "/tests/fixtures/home/simple.safetensors")
+dim = w["to_patch_embedding.3.weight"].size
+w["register_tokens"] = w["to_patch_embedding.3.weight"].reshape(1, dim).repeat(2, 0)
+save("registers.safetensors", w, {})
+END
+    vt info registers.safetensors --heads 2 --mean 0.5 --std 0.5 --image-size 8
+    says "map simple-vit" "register tokens      2" "positions            sincos"
+}

@@ -71,7 +71,8 @@ static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
     VT_R(vt_linear_forward)(s->products, tokens, st->patches, s->w[VT_CONVIT_EMBED_W], s->wt[VT_CONVIT_EMBED_W],
                             s->w[VT_CONVIT_EMBED_B], b * n, d, row);
     for (int i = 0; i < b; i++)
-        VT_R(vt_add_to)(tokens + (size_t)i * (size_t)(n * d), s->w[VT_CONVIT_POS], (size_t)(n * d));
+        if (s->w[VT_CONVIT_POS])
+            VT_R(vt_add_to)(tokens + (size_t)i * (size_t)(n * d), s->w[VT_CONVIT_POS], (size_t)(n * d));
 }
 
 /* [b, N, D] -> [b, 1 + N, D] in place, from the last image on: the class token in front. */
