@@ -94,15 +94,16 @@ static vt_status print_match(const job *j, vt_err *e) {
         if (*changed) printf("nearest: %s: differs by %.3g\n", changed, r->difference);
         return no_reading(j, e);
     }
-    printf("%s%s%s: equal within %.2g: this reading is proven on %d image%s\n", *changed || *part ? "with " : "as it is",
-           part, changed, r->difference, s->n, s->n > 1 ? "s" : "");
+    printf("%s%s%s: equal within %.2g: this reading is proven on %d image%s\n",
+           *changed || *part ? "with " : "as it is", part, changed, r->difference, s->n, s->n > 1 ? "s" : "");
     if (*r->also)
         printf("these logits do not tell it from: %s%s\n", r->also,
                s->precise ? "" : " (logits of model.double() may)");
     if (*options || *part) printf("use: %s%s\n", part, options);
     vt_setting_told(options, sizeof options, j->model, &r->setting);
     if (*options || *part)
-        printf("a copy that assumes nothing: vitrine convert %s COPY.safetensors %s%s\n", j->model->path, part, options);
+        printf("a copy that assumes nothing: vitrine convert %s COPY.safetensors %s%s\n", j->model->path, part,
+               options);
     return VT_OK;
 }
 

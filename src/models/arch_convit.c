@@ -21,7 +21,8 @@ static void params(vt_param_list *l, const vt_config *c) {
     int64_t d = c->dim, k = c->classes, p = c->patch;
     vt_param_add(l, 0, VT_CONVIT_CLS, false, VT_INIT_TRUNC02, "cls_token", (int64_t[4]){1, 1, d});
     if (!c->positions)
-        vt_param_add(l, 0, VT_CONVIT_POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, vt_convit_patches(c), d});
+        vt_param_add(l, 0, VT_CONVIT_POS, false, VT_INIT_TRUNC02, "pos_embed",
+                     (int64_t[4]){1, vt_convit_patches(c), d});
     vt_param_add(l, 0, VT_CONVIT_EMBED_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){d, 3, p, p});
     vt_param_add(l, 0, VT_CONVIT_EMBED_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){d});
     vt_block_layout b = vt_block_layout_of(c);

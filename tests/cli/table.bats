@@ -580,7 +580,8 @@ cell_of() { # KIND FILTER: the first cell of o whose cell.json is so
     says "PersonaChat, VecE: VAR-I has 48.2, the plain Transformer 49.0" "DailyDialog, CIDEr: VAR-I has 79.2"
     says "En-Mk, BLEU: the text's gain is 5.3 %; from the cells the best, VAR-I, has 5.59 (5.3 is VAR-II's)"
     # 102 cells; 27 gains, of which 25 come out; three variants below the plain row
-    [ "$(grep -c '^[1-4],' recipes/published/oc_tables.csv)" = 102 ] && [ "$(grep -c "the text's gain is" <<<"$output")" = 27 ]
+    [ "$(grep -c '^[1-4],' recipes/published/oc_tables.csv)" = 102 ]
+    [ "$(grep -c "the text's gain is" <<<"$output")" = 27 ]
     [ "$(grep -c "inconsistent as published" <<<"$output")" = 5 ]
     bad 2 "has no table '77'" -- table --published recipes/published/specformer_tables.csv --number 77
 }
