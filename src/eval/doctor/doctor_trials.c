@@ -233,7 +233,13 @@ static void add_pools(list *l) {
         vt_config to = *c;
         to.pool = (vt_pool)p, to.norm_first = p != VT_POOL_TOKEN && before;
         if (vt_readout_wide(c)) to.head_layers = layers + mean - (p != VT_POOL_TOKENS); /* as many rows as now */
-        if (p != (int)c->pool && (p != VT_POOL_ALL || vt_config_prefix(c))) add_pool(l, &to, names[p]);
+        if (p == (int)c->pool || (p == VT_POOL_ALL && !vt_config_prefix(c))) continue;
+        add_pool(l, &to, names[p]);
+        if (c->pool != VT_POOL_TOKEN || (p != VT_POOL_AVG && p != VT_POOL_ALL)) continue;
+        char what[64];
+        to.norm_first = !to.norm_first; /* of one token both names say the same */
+        snprintf(what, sizeof what, "%s, norm %s it", names[p], to.norm_first ? "before" : "behind");
+        add_pool(l, &to, what);
     }
     if (c->pool != VT_POOL_AVG && c->pool != VT_POOL_ALL) return;
     vt_config to = *c;
@@ -399,6 +405,8 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     say_form(&t, "dist_head", a, b);
     say_form(&t, "pool", a, b);
     if (a->pool == b->pool) say_form(&t, "norm_first", a, b);
+    if (b->pool == VT_POOL_TOKEN && (a->pool == VT_POOL_AVG || a->pool == VT_POOL_ALL) && !a->norm_first)
+        say(&t, " --form norm_first=0");
     say_form(&t, "patch_order", a, b);
     say_form(&t, "qkv_rows", a, b), say_form(&t, "class_last", a, b), say_form(&t, "embed_scale", a, b);
     if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
@@ -409,6 +417,8 @@ static void leave_out(vt_config *c, const vt_config *now, const vt_model *m, vt_
     int n;
     char word[VT_FORM_VALUE];
     const vt_form *f = vt_forms(&n);
+    if (m->doubt[VT_FIELD_POOL] >= least && c->pool == VT_POOL_TOKEN && now->pool != VT_POOL_TOKEN)
+        c->norm_first = !now->norm_first; /* of one token it said nothing */
     for (; n--; f++)
         if (m->doubt[f->field] >= least) vt_form_text(now, f, word, sizeof word), vt_form_set(c, f, word, "", NULL);
     if (m->doubt[VT_FIELD_HEADS] >= least) *c = with_heads(c, now->heads);

@@ -81,6 +81,7 @@ static void act(vt_config *c) { c->act = VT_ACT_GELU_TANH; }
 static void relu(vt_config *c) { c->act = VT_ACT_RELU, c->post_norm = true; }
 static void eps(vt_config *c) { c->ln_eps = 1e-5; }
 static void pool(vt_config *c) { c->pool = VT_POOL_AVG, c->norm_first = true; }
+static void behind(vt_config *c) { c->pool = VT_POOL_ALL; }
 static void order(vt_config *c) { c->patch_order = VT_PATCH_HWC; }
 static void scale(vt_config *c) { c->attn_scale = 1 / sqrt(32); }
 
@@ -97,6 +98,7 @@ static const struct {
     {{act}, "--form act=gelu_tanh"},
     {{eps}, "--ln-eps 1e-05"},
     {{rows}, "--form qkv_rows=dims"},
+    {{behind}, "--form pool=all --form norm_first=0"},
     {{last}, "--form class_last=1"},
     {{order, scale}, "--attn-scale dim --form patch_order=hwc"},
     {{relu, pool}, "--form post_norm=1 --form act=relu --form pool=avg"},
